@@ -8,9 +8,9 @@
 
 /* Print to `out` the members, networks, memory per rank, split over `ranks` ranks and sizes of the
  * files; of a campaign also its pool, rounds, labels and cost.
- *   json  1 = one JSON object on standard output instead (docs/json.md), without the campaign
- * Errors: those of reading the job
- * file and the headers of the data, of tt_plan_campaign_print_local. */
+ *   json  1 = one JSON object on standard output instead (docs/json.md)
+ * Errors: those of reading the job file and the headers of the data, of
+ * tt_plan_campaign_print_local. */
 tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, FILE *out);
 
 /* The CUDA path of each cohort of a job on `ranks` ranks with such a GPU, and the reason:

@@ -32,33 +32,42 @@ static label_counts count_labels(const tt_config *cfg, int64_t rows)
   return c;
 }
 
-/* *candidates: rows of the pool, 0 if pool.command makes it. */
-static tt_err print_pool(const tt_config *cfg, const tt_data_shape *shape, FILE *out,
-                         int64_t *candidates)
+/* Rows of the pool: 0 if pool.command makes it. */
+static tt_err find_candidates(const tt_config *cfg, const tt_data_shape *shape, int64_t *candidates)
 {
   tt_data_reader *r = NULL;
   *candidates = 0;
-  if (cfg->pool_command.count) {
-    fprintf(out, "pool       %s (pool.command), %" PRId64 " call%s in each round\n",
-            cfg->pool_command.value[0], cfg->pool_chunks, tt_plural(cfg->pool_chunks));
-    return TT_OK;
-  }
-  const char *labels = *cfg->pool_labels ? cfg->pool_labels : NULL;
+  if (cfg->pool_command.count) return TT_OK;
   const tt_table_format format = tt_data_format(cfg);
   const tt_data_spec spec = {.file = cfg->pool_file,
                              .inputs = cfg->pool_inputs,
-                             .targets = labels,
+                             .targets = *cfg->pool_labels ? cfg->pool_labels : NULL,
                              .like_input = &shape->input,
                              .like_target = &shape->target,
                              .format = &format};
   TT_TRY(tt_data_reader_open_spec_local(&spec, &r));
   tt_err e = tt_data_reader_match_local(r, &shape->input, &shape->target, "data.file", 0);
   *candidates = tt_data_reader_shape(r)->rows;
-  if (!e)
-    fprintf(out, "pool       %s: %" PRId64 " row%s%s\n", cfg->pool_file, *candidates,
-            tt_plural(*candidates), labels ? ", with hidden labels" : "");
   tt_data_reader_close_local(&r);
   return e;
+}
+
+static void print_pool(const tt_config *cfg, int64_t candidates, FILE *out)
+{
+  if (cfg->pool_command.count)
+    fprintf(out, "pool       %s (pool.command), %" PRId64 " call%s in each round\n",
+            cfg->pool_command.value[0], cfg->pool_chunks, tt_plural(cfg->pool_chunks));
+  else
+    fprintf(out, "pool       %s: %" PRId64 " row%s%s\n", cfg->pool_file, candidates,
+            tt_plural(candidates), *cfg->pool_labels ? ", with hidden labels" : "");
+}
+
+/* Calls of the oracle in a round, or 0 if it is no program. */
+static int64_t count_calls(const tt_config *cfg)
+{
+  int64_t each = cfg->label_rows_per_call;
+  int is_program = cfg->label_mode == TT_LABEL_command || cfg->label_mode == TT_LABEL_slurm;
+  return is_program ? (cfg->select_batch + each - 1) / each : 0;
 }
 
 static void print_rounds(const tt_config *cfg, const label_counts *c, FILE *out)
@@ -67,9 +76,8 @@ static void print_rounds(const tt_config *cfg, const label_counts *c, FILE *out)
           c->rounds, cfg->select_batch, cfg->select_batch == 1 ? "y" : "ies");
   fprintf(out, "labels     %s%" PRId64 " in data.file, %" PRId64 " new, %" PRId64 " at the end\n",
           c->exact ? "" : "at most ", c->first, c->last - c->first, c->last);
-  int64_t each = cfg->label_rows_per_call;
-  int64_t calls = (cfg->select_batch + each - 1) / each;
-  if (cfg->label_mode == TT_LABEL_command || cfg->label_mode == TT_LABEL_slurm)
+  int64_t calls = count_calls(cfg);
+  if (calls)
     fprintf(out, "oracle     %s: %" PRId64 " %s in each round, %" PRId64 " at a time\n",
             cfg->label_command.value[0], calls,
             cfg->label_mode == TT_LABEL_slurm ? "Slurm tasks" : "calls",
@@ -91,8 +99,13 @@ static void count_flops(const tt_cohorts *all, double labels, double *training, 
   }
 }
 
-static void print_cost(const tt_config *cfg, const tt_cohorts *all, const label_counts *c,
-                       int64_t candidates, FILE *out)
+/* In GFLOP: training in the first and the last round and in all, scoring the pool in a round. */
+typedef struct campaign_cost {
+  double first, last, all, scoring;
+} campaign_cost;
+
+static campaign_cost count_cost(const tt_config *cfg, const tt_cohorts *all, const label_counts *c,
+                                int64_t candidates)
 {
   double of_validation = cfg->data_split_train + cfg->data_split_validation;
   double part = c->exact && of_validation > 0.0 ? cfg->data_split_train / of_validation : 1.0;
@@ -100,11 +113,15 @@ static void print_cost(const tt_config *cfg, const tt_cohorts *all, const label_
   count_flops(all, part * (double)c->first, &first, &one);
   count_flops(all, part * (double)c->last, &last, &one);
   count_flops(all, part * mean, &sum, &one);
+  return (campaign_cost){1e-9 * first, 1e-9 * last, 1e-9 * sum, 1e-9 * one * (double)candidates};
+}
+
+static void print_cost(const campaign_cost *cost, FILE *out)
+{
   fprintf(out, "cost       training %.3g GFLOP in round 1, %.3g in the last, at most %.3g in all\n",
-          1e-9 * first, 1e-9 * last, 1e-9 * sum);
-  if (candidates)
-    fprintf(out, "           scoring the pool %.3g GFLOP in each round\n",
-            1e-9 * one * (double)candidates);
+          cost->first, cost->last, cost->all);
+  if (cost->scoring > 0.0)
+    fprintf(out, "           scoring the pool %.3g GFLOP in each round\n", cost->scoring);
 }
 
 tt_err tt_plan_campaign_print_local(const tt_config *cfg, const tt_data_shape *shape,
@@ -114,8 +131,67 @@ tt_err tt_plan_campaign_print_local(const tt_config *cfg, const tt_data_shape *s
   label_counts c = count_labels(cfg, shape->rows);
   fprintf(out, "campaign in %s\n", cfg->campaign_directory);
   TT_TRY(tt_job_check_commands_local(cfg));
-  TT_TRY(print_pool(cfg, shape, out, &candidates));
+  TT_TRY(find_candidates(cfg, shape, &candidates));
+  campaign_cost cost = count_cost(cfg, all, &c, candidates);
+  print_pool(cfg, candidates, out);
   print_rounds(cfg, &c, out);
-  print_cost(cfg, all, &c, candidates, out);
+  print_cost(&cost, out);
+  return TT_OK;
+}
+
+static json_t *pool_to_json(const tt_config *cfg, int64_t candidates)
+{
+  json_t *pool = json_object();
+  int made = cfg->pool_command.count > 0;
+  tt_json_set(&pool, "file", made ? json_null() : tt_json_text(cfg->pool_file));
+  tt_json_set(&pool, "rows", made ? json_null() : json_integer(candidates));
+  tt_json_set(&pool, "command", made ? tt_json_text(cfg->pool_command.value[0]) : json_null());
+  tt_json_set(&pool, "calls_of_round", json_integer(made ? cfg->pool_chunks : 0));
+  return pool;
+}
+
+static json_t *labels_to_json(const label_counts *c)
+{
+  json_t *labels = json_object();
+  tt_json_set(&labels, "first", json_integer(c->first));
+  tt_json_set(&labels, "new", json_integer(c->last - c->first));
+  tt_json_set(&labels, "last", json_integer(c->last));
+  tt_json_set(&labels, "exact", json_boolean(c->exact));
+  return labels;
+}
+
+static json_t *oracle_to_json(const tt_config *cfg)
+{
+  json_t *oracle = json_object();
+  int64_t calls = count_calls(cfg);
+  tt_json_set(&oracle, "mode", tt_json_text(tt_choice_label[cfg->label_mode]));
+  tt_json_set(&oracle, "command", calls ? tt_json_text(cfg->label_command.value[0]) : json_null());
+  tt_json_set(&oracle, "calls_of_round", json_integer(calls));
+  tt_json_set(&oracle, "concurrency",
+              json_integer(cfg->label_concurrency < calls ? cfg->label_concurrency : calls));
+  return oracle;
+}
+
+tt_err tt_plan_campaign_to_json_local(const tt_config *cfg, const tt_data_shape *shape,
+                                      const tt_cohorts *all, json_t **out)
+{
+  int64_t candidates = 0;
+  label_counts c = count_labels(cfg, shape->rows);
+  TT_TRY(tt_job_check_commands_local(cfg));
+  TT_TRY(find_candidates(cfg, shape, &candidates));
+  campaign_cost cost = count_cost(cfg, all, &c, candidates);
+  json_t *plan = json_object(), *gflop = json_object();
+  tt_json_set(&gflop, "first_round", tt_json_number(cost.first));
+  tt_json_set(&gflop, "last_round", tt_json_number(cost.last));
+  tt_json_set(&gflop, "training", tt_json_number(cost.all));
+  tt_json_set(&gflop, "scoring_of_round", tt_json_number(cost.scoring));
+  tt_json_set(&plan, "directory", tt_json_text(cfg->campaign_directory));
+  tt_json_set(&plan, "rounds", json_integer(c.rounds));
+  tt_json_set(&plan, "batch", json_integer(cfg->select_batch));
+  tt_json_set(&plan, "pool", pool_to_json(cfg, candidates));
+  tt_json_set(&plan, "labels", labels_to_json(&c));
+  tt_json_set(&plan, "oracle", oracle_to_json(cfg));
+  tt_json_set(&plan, "gflop", gflop);
+  *out = plan;
   return TT_OK;
 }

@@ -1,6 +1,7 @@
 /* plan_campaign.h — `tutti plan` of a campaign: its pool, rounds, labels and cost. Local. */
 #ifndef TT_TOOLS_PLAN_CAMPAIGN_H
 #define TT_TOOLS_PLAN_CAMPAIGN_H
+#include "core/base/json.h"
 #include "core/model/cohort.h"
 #include "io/data/data.h"
 
@@ -11,4 +12,8 @@
  * tt_job_check_commands_local. */
 tt_err tt_plan_campaign_print_local(const tt_config *cfg, const tt_data_shape *shape,
                                     const tt_cohorts *all, FILE *out);
+
+/* The same as a JSON object (docs/json.md). Owner: the caller. */
+tt_err tt_plan_campaign_to_json_local(const tt_config *cfg, const tt_data_shape *shape,
+                                      const tt_cohorts *all, json_t **out);
 #endif

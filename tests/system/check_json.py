@@ -41,6 +41,58 @@ def documented(source):
     return keys
 
 
+def all_keys(value):
+    """Keys of an object and of all objects in it, but for names of columns."""
+    if isinstance(value, list):
+        return set().union(*map(all_keys, value))
+    if not isinstance(value, dict):
+        return set()
+    inner = (all_keys(v) for k, v in value.items() if k not in ("rmse", "nll", "spread"))
+    return set(value).union(*inner)
+
+
+def lines_with(text, label):
+    return [" ".join(line.split()[1:]) for line in text.splitlines() if line.startswith(label)]
+
+
+def check_plan(tutti, keys, *words):
+    """The plan as JSON says what the plan as text says; returns it."""
+    plan = json.loads(run(tutti, "plan", *words, "--json"))
+    text = run(tutti, "plan", *words)
+    check_keys(keys, "plan", plan, ["cohorts"])
+    paths = [path for cohort in plan["cohorts"] for path in cohort["cuda_paths"]]
+    said = [f"path {p['path'] or 'none'} on {p['gpu']}: {p['why']}" for p in paths]
+    assert said == [line for line in lines_with(text, "CUDA path")], (said, text)
+    assert (plan["engine"] == "cpu") == (not paths), plan["engine"]
+    return plan, text
+
+
+def check_campaign(tutti, keys, known):
+    """plan, status and report of a campaign."""
+    run(tutti, "campaign", "init", "c")
+    settings = ["--set", "train.epochs=5", "--set", "stop.rounds=2", "--set", "run.device=cpu"]
+    plan, text = check_plan(tutti, keys, "c/campaign.yaml", *settings)
+    c = plan["campaign"]
+    assert lines_with(text, "rounds") == [f"at most {c['rounds']} of {c['batch']} queries each, then a last training"]
+    n = c["labels"]
+    assert lines_with(text, "labels") == [f"{n['first']} in data.file, {n['new']} new, {n['last']} at the end"]
+    assert n["exact"] and c["pool"]["rows"] == 2000 and c["oracle"]["mode"] == "hidden", c
+    assert lines_with(text, "cost") == [
+        "training {first_round:.3g} GFLOP in round 1, {last_round:.3g} in the last, at most {training:.3g} in "
+        "all".format(**c["gflop"])], (c, text)
+    run(tutti, "campaign", "run", "c/campaign.yaml", "-q", *settings)
+    status = json.loads(run(tutti, "status", "c/campaign", "--json"))
+    assert set(status) == keys["status of a campaign"] - {"training"}, set(status) ^ keys["status of a campaign"]
+    assert status["rounds"] == 3 and status["labels_now"] == n["first"] + 20, status
+    assert status == {**json.loads(run(tutti, "campaign", "status", "c/campaign", "--json")),
+                      "age_seconds": status["age_seconds"]}
+    report = json.loads(run(tutti, "report", "c/campaign", "--json"))
+    assert set(report) == keys["report of a campaign"], set(report) ^ keys["report of a campaign"]
+    assert report["curves"][0]["error"] == report["error"] and report["rounds"] == 3, report
+    for got in (plan, status, report):
+        assert all_keys(got) <= known, all_keys(got) - known
+
+
 def check_keys(keys, verb, got, lists):
     """The keys of the object, and those of the elements of its lists, are in the page."""
     assert set(got) == keys[verb], (verb, set(got) ^ keys[verb])
@@ -48,9 +100,17 @@ def check_keys(keys, verb, got, lists):
         assert got[name] and all(set(row) == set(got[name][0]) for row in got[name]), (verb, name)
 
 
+def check_verbs(tutti, keys):
+    """Every verb with --json is in the page, and no other one."""
+    verbs = re.findall(r"^  (\w+) ", run(tutti, "help"), re.M)
+    able = {verb for verb in verbs if "--json" in run(tutti, "help", verb, codes=(0, 64))}
+    assert able - {"campaign"} == {name.split()[0] for name in keys}, (able, set(keys))
+
+
 def main(tutti, source):
     keys = documented(source)
     text = (pathlib.Path(source) / "docs/json.md").read_text()
+    known = set(re.findall(r"`(\w+)`", text))
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         rows = "\n".join(f"{i % 7},{i % 5},{(i * i) % 11}" for i in range(60))
@@ -59,19 +119,18 @@ def main(tutti, source):
         pathlib.Path("job.yaml").write_text(JOB)
         run(tutti, "train", "job.yaml", "-q")
         got = {verb: json.loads(run(tutti, *words, "--json", codes=(0, 69) if verb == "doctor" else (0,)))
-               for verb, words in (("info", ["info", "out/model.h5"]), ("plan", ["plan", "job.yaml", "--ranks", "2"]),
+               for verb, words in (("info", ["info", "out/model.h5"]), ("explain", ["explain", "out/model.h5", "samples.h5"]),
                                    ("report", ["report", "out"]), ("doctor", ["doctor"]),
                                    ("options", ["options"]), ("status", ["status", "out"]))}
-        check_keys(keys, "info", got["info"], [])
-        check_keys(keys, "plan", got["plan"], ["cohorts"])
-        check_keys(keys, "report", got["report"], ["targets"])
-        check_keys(keys, "doctor", got["doctor"], ["ranks"])
-        check_keys(keys, "options", got["options"], ["options"])
-        for verb, name in (("plan", "cohorts"), ("report", "targets"), ("doctor", "ranks"), ("options", "options")):
-            for key in got[verb][name][0]:
-                assert f"`{key}`" in text, (verb, name, key)
-        for key in got["info"]["provenance"]:
-            assert f"`{key}`" in text, key
+        got["plan"], _ = check_plan(tutti, keys, "job.yaml", "--ranks", "2")
+        assert got["plan"]["campaign"] is None
+        for verb, lists in (("info", []), ("explain", ["columns"]), ("report", ["targets"]), ("doctor", ["ranks"]),
+                            ("options", ["options"]), ("status", [])):
+            check_keys(keys, verb, got[verb], lists)
+        for verb, answer in got.items():
+            assert all_keys(answer) <= known, (verb, all_keys(answer) - known)
+        check_verbs(tutti, keys)
+        check_campaign(tutti, keys, known)
         with h5py.File("out/results.h5") as f:
             rmse, inside = f["ensemble_rmse"][0], f["coverage"][1, 0]
         target = got["report"]["targets"][0]
