@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 static tt_log_settings settings = {TT_LOG_INFO, 0, 1};
@@ -36,20 +37,60 @@ static int has_colour(void)
   return (!no || !*no) && tt_log_is_terminal();
 }
 
+/* Columns of the terminal; 0 = no terminal, or not known. */
+static int count_columns(void)
+{
+  enum { LEAST = 40 };
+  struct winsize size;
+  int known = tt_log_is_terminal() && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0;
+  return known && size.ws_col >= LEAST ? size.ws_col : 0;
+}
+
+/* Copy `text` and break its lines at blanks, so that they fit into `columns`.
+ *   column  where its first character will stand */
+static void wrap_lines(const char *text, int column, int columns, char *out, size_t room)
+{
+  enum { INDENT = 7 };     /* of a continued line, as after "tutti: " */
+  size_t n = 0, blank = 0; /* the last blank of this line, 0 = none */
+  for (; *text && n + INDENT + 2 < room; text++, column++) {
+    if (*text == ' ') blank = n;
+    out[n++] = *text;
+    if (*text == '\n') {
+      column = -1;
+      blank = 0;
+    }
+    if (column < columns || blank == 0) continue;
+    size_t moved = n - blank - 1;
+    memmove(out + blank + 1 + INDENT, out + blank + 1, moved);
+    out[blank] = '\n';
+    memset(out + blank + 1, ' ', INDENT);
+    n += INDENT;
+    column = INDENT + (int)moved - 1;
+    blank = 0;
+  }
+  out[n] = '\0';
+}
+
 static void write_line(tt_log_level at, int with_rank, const char *fmt, va_list ap)
 {
   static const char *const level_text[] = {"error: ", "warning: ", "", "debug: "};
   static const char *const colours[] = {"\033[1;31m", "\033[1;33m", "", ""}; /* red, yellow */
-  char text[TT_ERR_MESSAGE_SIZE + 64], prefix[48];
+  char text[TT_ERR_MESSAGE_SIZE + 64], wrapped[2 * sizeof text], prefix[48];
+  const char *shown = text;
   if (with_rank && settings.ranks > 1)
     snprintf(prefix, sizeof prefix, "tutti[%d]: ", settings.rank);
   else
     snprintf(prefix, sizeof prefix, "tutti: ");
   vsnprintf(text, sizeof text, fmt, ap);
   tt_text_make_printable(text, "\n\t");
-  int colour = *colours[at] && has_colour();
+  int colour = *colours[at] && has_colour(), columns = count_columns();
+  if (columns) {
+    int column = (int)(strlen(prefix) + strlen(level_text[at]));
+    wrap_lines(text, column, columns, wrapped, sizeof wrapped);
+    shown = wrapped;
+  }
   fprintf(stderr, "%s%s%s%s%s\n", prefix, colour ? colours[at] : "", level_text[at],
-          colour ? "\033[0m" : "", text); /* one call: a line stays whole if several ranks print */
+          colour ? "\033[0m" : "", shown); /* one call: a line stays whole if several ranks print */
 }
 
 void tt_log_root(tt_log_level at, const char *fmt, ...)

@@ -22,9 +22,9 @@ tt_log_settings tt_log_get_settings(void);
 /* "rank 1 on ", for messages about an error of one rank; "" if there is one rank only. */
 const char *tt_log_rank_text(void);
 
-/* One line from rank 0 only, "tutti: text" / "tutti: warning: text" / "tutti: error: text"; the
- * words error and warning have colours on a terminal, unless NO_COLOR is set.
- * Not collective. */
+/* One line from rank 0 only, "tutti: text" / "tutti: warning: text" / "tutti: error: text". On a
+ * terminal it breaks between words to fit, and the words error and warning have colours unless
+ * NO_COLOR is set. Not collective. */
 void tt_log_root(tt_log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* One line from this rank, with the rank number if there are several ranks. */
