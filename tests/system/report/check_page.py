@@ -330,22 +330,39 @@ for (const svg of document.querySelectorAll('svg.chart')) {
     svg.dispatchEvent(new PointerEvent(kind, {clientX: p.x, clientY: p.y}));
   said.push(document.querySelector('.tip').textContent);
 }
-document.querySelector('input').value = '2';
-document.querySelector('input').dispatchEvent(new Event('input'));
-parent.postMessage(JSON.stringify({wide: wide, said: said, rings: document.querySelectorAll('.ring').length,
+const box = document.querySelector('input');
+if (box) {
+  box.value = '2';
+  box.dispatchEvent(new Event('input'));
+}
+parent.postMessage(JSON.stringify({wide: wide, said: said, charts: document.querySelectorAll('svg.chart').length, rings: document.querySelectorAll('.ring').length,
   lines: document.querySelectorAll('.trace.on').length, rows: document.querySelectorAll('tr.on').length}), '*');
 """
 
 
+def campaign_page(tutti):
+    run(tutti, "campaign", "init", "c")
+    for name, way in (("one", "epistemic_std"), ("two", "random")):
+        run(tutti, "campaign", "run", "c/campaign.yaml", "-q", "--set", "train.epochs=5", "--set", "stop.rounds=2",
+            "--set", "run.device=cpu", "--set", "campaign.directory=" + name, "--set", "score.acquisition=" + way)
+    return page(tutti, "c")
+
+
 def check_browser(tutti, browser):
+    """The pages of a run, a sweep and two campaigns: every chart has marks, and they say what they are."""
     make_samples(tutti)
-    p = train(tutti, JOB)
-    for width in (400, 1200):
-        got = browse(browser, p.path, width, SCRIPT)
-        assert got["wide"] <= width, got
-        assert len(got["said"]) == 12 and all(re.search(r"\d", words) for words in got["said"]), got
-        assert any("row" in w and "measured" in w for w in got["said"]), got
-        assert (got["rings"], got["lines"], got["rows"]) == (1, 1, 1), got
+    for p, charts, members in ((train(tutti, JOB), 12, True), (train(tutti, SWEEP), 13, True),
+                               (campaign_page(tutti), 5, False)):
+        for width in (400, 1200):
+            got = browse(browser, p.path, width, SCRIPT)
+            assert got["wide"] <= width, got
+            assert got["charts"] == charts == len(got["said"]), (p.path, got)
+            assert all(re.search(r"\d", words) for words in got["said"]), (p.path, got)
+            if members:
+                assert any("row" in w and "measured" in w for w in got["said"]), got
+                assert got["lines"] == 1 and got["rings"] >= 1 and got["rows"] >= 1, got
+            else:
+                assert any(", round 1: " in w and " labels" in w for w in got["said"]), got
 
 
 def main(tutti, *what):
