@@ -14,7 +14,8 @@ static tt_err add_campaign(tt_repeats *group, int *groups, const tt_campaign_rec
                            int k)
 {
   int g = 0;
-  while (g < *groups && s[group[g].campaign[0]].method != s[k].method) g++;
+  int known = *s[k].score != '\0'; /* a configuration that cannot be read is like no other */
+  while (g < *groups && !(known && s[group[g].campaign[0]].method == s[k].method)) g++;
   if (g == *groups) {
     TT_TRY(TT_ALLOC(group[g].campaign, n));
     group[g].all = s;

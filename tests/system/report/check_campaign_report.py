@@ -92,7 +92,7 @@ def check_page(place):
                   "44 queries in 5 rounds, 4 without a label", "q<e>", "Shares of the pool",
                   "Time of the stages", "What was selected", "feature_0 and feature_1",
                   "feature_1 and feature_2", "acquisition: epistemic_std", "oracle, per label 0.25 s",
-                  "1 50 0.4", "all stages 0:38"):
+                  "4 50 0.4 0.4", "all stages 0:38"):
         assert words in page.text, (words, page.text)
     lines = [a["data-h"] for _, a in page.tags if "labels" in a.get("data-h", "")]
     assert any("epistemic_std, round 5: 0.3333 with 60 labels" in line for line in lines), lines
@@ -113,7 +113,7 @@ def check_repeats(place):
     """Campaigns of a folder that differ in seeds alone: one curve, a median with a band."""
     got = json.loads((place / "repeats.json").read_text(), parse_constant=refuse)
     curves = {c["name"]: c for c in got["curves"]}
-    assert list(curves) == ["epistemic_std", "bald", "random"], list(curves)
+    assert list(curves) == ["epistemic_std", "relative_std", "random"], list(curves)
     assert got["directory"].endswith("/repeats/z-1"), got["directory"]
     assert [len(c["directories"]) for c in curves.values()] == [3, 1, 2], curves
     labels = [20, 30, 40, 50, 60]
@@ -121,7 +121,7 @@ def check_repeats(place):
         assert c["labels"] == labels, c
     for i, n in enumerate(labels):
         powers = (0.4, 0.5, 0.6) if n <= 40 else (0.4, 0.5)  # the third has three rounds
-        for name, p in (("epistemic_std", powers), ("random", (0.2, 0.3)), ("bald", (0.1,))):
+        for name, p in (("epistemic_std", powers), ("random", (0.2, 0.3)), ("relative_std", (0.1,))):
             expected = quantiles([(20 / n) ** power for power in p])
             found = [curves[name][key][i] for key in ("error", "low", "high")]
             assert np.allclose(found, expected, rtol=1e-6), (name, n, found, expected)
@@ -133,7 +133,8 @@ def check_repeats(place):
                   f"{last[2]:.3g} %)", f"With 60 labels: {less:.3g} % less error than random (median of 2)",
                   "The rest of this page is about"):
         assert words in page.text, (words, page.text)
-    assert len([a for _, a in page.tags if "of 3" in a.get("data-h", "")]) == 2  # error and spread
+    said = [a["data-h"] for _, a in page.tags if "in the middle 80 % of 3" in a.get("data-h", "")]
+    assert any(f"epistemic_std: {0.5 ** 0.5:.4g} with 40 labels" in text for text in said), said
 
 
 def main(program):

@@ -300,7 +300,7 @@ TT_TEST (campaigns_with_other_seeds_are_repeats) {
     double power;
   } made[] = {{"repeats/a-1", "random", 5, 0.2},        {"repeats/a-2", "random", 5, 0.3},
               {"repeats/z-1", "epistemic_std", 5, 0.4}, {"repeats/z-2", "epistemic_std", 5, 0.5},
-              {"repeats/z-3", "epistemic_std", 3, 0.6}, {"repeats/zz", "bald", 5, 0.1}};
+              {"repeats/z-3", "epistemic_std", 3, 0.6}, {"repeats/zz", "relative_std", 5, 0.1}};
   char folder[SCRATCH_ROOM + 64], file[SCRATCH_ROOM + 64];
   const char *directory = strcpy(folder, at("repeats"));
   place("repeats");
