@@ -3,16 +3,6 @@
 
 static int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
 
-tt_slice tt_part_rows(int64_t rows, int64_t parts, int64_t part)
-{
-  int64_t blocks = divide_up(rows, TT_PART_LANES);
-  int64_t first = blocks * part / parts * TT_PART_LANES;
-  int64_t end = blocks * (part + 1) / parts * TT_PART_LANES;
-  if (first > rows) first = rows;
-  if (end > rows) end = rows;
-  return (tt_slice){first, end - first};
-}
-
 int64_t tt_part_max_rows(int64_t rows, int64_t parts)
 {
   int64_t most = divide_up(divide_up(rows, TT_PART_LANES), parts) * TT_PART_LANES;

@@ -7,6 +7,7 @@
  * of parts, but not on who computes which parts. */
 #ifndef TT_PARTS_H
 #define TT_PARTS_H
+#include "core/base/host_device.h"
 #include "core/model/partition.h"
 TT_BEGIN_C
 
@@ -22,7 +23,16 @@ enum {
 /* Rows of a part: blocks of TT_PART_LANES rows are dealt evenly, so that a batch with fewer blocks
  * than parts has parts without rows; these count as gradient 0 and loss 0.
  *   rows  of the batch;  parts  >= 1 */
-tt_slice tt_part_rows(int64_t rows, int64_t parts, int64_t part);
+TT_HD tt_slice tt_part_rows(int64_t rows, int64_t parts, int64_t part)
+{
+  int64_t blocks = (rows + TT_PART_LANES - 1) / TT_PART_LANES;
+  int64_t first = blocks * part / parts * TT_PART_LANES;
+  int64_t end = blocks * (part + 1) / parts * TT_PART_LANES;
+  tt_slice s;
+  s.first = first < rows ? first : rows;
+  s.count = (end < rows ? end : rows) - s.first;
+  return s;
+}
 
 /* Most rows of a part, of a batch of up to `rows` rows. */
 int64_t tt_part_max_rows(int64_t rows, int64_t parts);

@@ -11,6 +11,8 @@
 #include "core/engine/engine.h"
 #include "core/engine/progress.h"
 #include "core/model/epoch_end.h"
+#include "core/model/parts.h"
+#include "cuda/plan/path_verdict.h"
 
 /* The rows of one row set (cohort.h), by split; device pointers. */
 typedef struct tt_dev_row_lists {
@@ -55,6 +57,7 @@ typedef struct tt_cuda_state {
   tt_optimizer optimizer;
   tt_output output;
   tt_activation activation; /* of the hidden layers */
+  int32_t batch_parts;      /* parts of a batch (core/model/parts.h) */
 #define X(name, type, length) type *name;
   TT_STATE_FIELDS(X)
 #undef X
@@ -75,6 +78,15 @@ typedef struct tt_cuda_path {
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
   int takes_host_rows; /* 1: it can train with a data set that is on the host (tt_engine.data) */
+  /* engine.h: steps of a member that several engines train together; member `i` of the engine.
+   * NULL: not supported. */
+  tt_err (*partial)(tt_engine *e, int64_t i, tt_slice parts, int *training,
+                    float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
+  tt_err (*squares)(tt_engine *e, int64_t i, tt_slice segment, float *gradient, double *block);
+  tt_err (*advance)(tt_engine *e, int64_t i, tt_slice segment, float *gradient, double squares,
+                    float *w);
+  tt_err (*accept)(tt_engine *e, int64_t i, const float *w, double loss, const tt_shared_sum *share,
+                   int *epoch_ended);
 } tt_cuda_path;
 #define X(name, ...) extern const tt_cuda_path tt_cuda_##name;
 TT_GPU_PATHS(X)
@@ -94,7 +106,7 @@ struct tt_engine {
   tt_dev dev;
   tt_precision precision;                    /* of training steps; everything else is fp32 */
   const tt_cuda_path *path, *host_rows_path; /* the second: the one for a data set on the host */
-  char why[112];                             /* reason for the choice of the path */
+  char why[TT_PATH_REASON_BYTES];            /* reason for the choice of the path */
   void *own;                                 /* data of the path */
   tt_cuda_state view;
   tt_model *model; /* device arrays that `view` points to */
@@ -114,6 +126,9 @@ struct tt_engine {
   tt_member_progress *standing; /* [M] for the report after a call of train */
   int64_t *before;              /* [M] steps done before the call */
 };
+
+/* The view of some members of the engine: the first of them has number 0 in it. */
+tt_cuda_state tt_cuda_view_of(const tt_engine *e, tt_slice members);
 
 /* device code that all paths share: what a step and an epoch mean */
 

@@ -22,8 +22,8 @@ static const tt_cuda_path *const paths[TT_GPU_PATH_COUNT] = {NULL, TT_GPU_PATHS(
 
 /* fields of the state */
 
-/* Shape of field `f` on the device; no data. */
-static tt_state_field field_shape(const tt_engine *e, int f)
+/* A state without data that has the sizes of the arrays on the device. */
+static tt_state device_shape(const tt_engine *e)
 {
   tt_state_shape shape = tt_cohort_state_shape(e->cohort);
   tt_state s = {};
@@ -33,7 +33,33 @@ static tt_state_field field_shape(const tt_engine *e, int f)
   s.averages = shape.averages;
   s.snapshots = shape.snapshots;
   s.ensemble_epochs = shape.ensemble_epochs;
+  return s;
+}
+
+/* Shape of field `f` on the device; no data. */
+static tt_state_field field_shape(const tt_engine *e, int f)
+{
+  tt_state s = device_shape(e);
   return tt_state_get(&s, f);
+}
+
+tt_cuda_state tt_cuda_view_of(const tt_engine *e, tt_slice members)
+{
+  int64_t first = members.first;
+  tt_cuda_state v = e->view;
+  const tt_state shape = device_shape(e), *s = &shape;
+  v.members = (int32_t)members.count;
+  if (!first) return v;
+  v.member += first;
+  v.view_of_member += first;
+  v.epoch_rows += first;
+  if (v.replay) v.replay += first * v.epochs * e->host_epoch_rows[first];
+  if (v.anchor) v.anchor += first * v.param_stride;
+  if (v.feature_mask) v.feature_mask += first * v.inputs;
+#define X(name, type, length) v.name += first * (length);
+  TT_STATE_FIELDS(X)
+#undef X
+  return v;
 }
 
 /* Address of the pointer to device field `f` in the view. */
@@ -167,6 +193,7 @@ static void set_state_constants(tt_engine *e)
   v->epochs = (int32_t)c->max_epochs;
   v->layers = (int32_t)c->model.layers;
   v->batch_size = (int32_t)c->batch_size;
+  v->batch_parts = (int32_t)c->parts;
   v->nesterov = c->nesterov;
   v->snapshot_count = (int32_t)c->snapshots;
   v->reseed = c->retry_reseed;
@@ -191,6 +218,7 @@ static tt_err choose_path(tt_engine *e, tt_gpu_path wanted)
                         e->dev.multiprocessors, e->slice.count};
   TT_TRY(tt_path_choose(e->cohort, &on, wanted, &chosen));
   e->path = paths[chosen.path];
+  e->precision = chosen.precision;
   for (int k = TT_GPU_PATH_auto + 1; k < TT_GPU_PATH_COUNT; k++)
     if (paths[k]->takes_host_rows) e->host_rows_path = paths[k];
   snprintf(e->why, sizeof e->why, "%s", chosen.why);
@@ -347,9 +375,43 @@ static tt_err apply(tt_engine *e, const float *delta, const double *loss)
   return e->slice.count ? e->path->apply(e, delta, loss) : TT_OK;
 }
 
+/* train.parts needs a path with these functions. */
+static tt_err check_parts(const tt_engine *e)
+{
+  if (e->path->partial) return TT_OK;
+  return TT_FAIL(INTERNAL, "the %s path cannot train a part of a batch", e->path->name);
+}
+
+static tt_err partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
+                      float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
+{
+  TT_TRY(check_parts(e));
+  return e->path->partial(e, m - e->slice.first, parts, training, sum, loss);
+}
+
+static tt_err squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block)
+{
+  TT_TRY(check_parts(e));
+  return e->path->squares(e, m - e->slice.first, segment, gradient, block);
+}
+
+static tt_err advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
+                      float *w)
+{
+  TT_TRY(check_parts(e));
+  return e->path->advance(e, m - e->slice.first, segment, gradient, squares, w);
+}
+
+static tt_err accept(tt_engine *e, int64_t m, const float *w, double loss,
+                     const tt_shared_sum *share, int *epoch_ended)
+{
+  TT_TRY(check_parts(e));
+  return e->path->accept(e, m - e->slice.first, w, loss, share, epoch_ended);
+}
+
 static tt_err info(const tt_engine *e, tt_engine_info *out)
 {
-  char text[512];
+  char text[640];
   *out = {};
   out->bytes = tt_dev_memory_allocated().device_bytes;
   snprintf(text, sizeof text, "%s (%s), %s path: %s", e->dev.name, e->dev.uuid, e->path->name,
@@ -380,7 +442,11 @@ extern const tt_engine_ops tt_engine_cuda = {
     tt_cuda_predict,
     forward,
     apply,
-    NULL, /* partial, squares, advance, accept: no path trains in parts */
+    partial,
+    squares,
+    advance,
+    accept,
+    NULL, /* stages of layers: no path has them */
     NULL,
     NULL,
     NULL,

@@ -3,7 +3,10 @@
  * Members of one row set have the same validation rows: these are gathered once for all of them,
  * one pass at a time, and multiplied with one group of members after the other. With kfold,
  * members of an ensemble have different row sets: each row set goes over all members of the
- * ensemble and skips those of the others. */
+ * ensemble and skips those of the others.
+ *
+ * With train.parts the sum of each pass is a term of its own, so that engines that train a member
+ * together can share the passes. */
 #include "cuda/layered/row_stream.cuh"
 #include "cuda/layered/rows.cuh"
 
@@ -27,6 +30,9 @@ typedef struct epoch_end_args {
   double *mean;        /* [M] */
   float *eval_weights; /* [M][param_stride] */
   const float *w;      /* [M][param_stride] weights to evaluate: those, or the present ones */
+  double *term;        /* [M][terms] losses of the passes; NULL: all passes add to `lane` */
+  int32_t terms;
+  int engines, engine; /* that share the passes; the number of this one */
 } epoch_end_args;
 
 enum { PART_PARAMS = 4096 }; /* parameters of a block */
@@ -44,6 +50,9 @@ static epoch_end_args make_end_args(tt_engine *e)
   a.other_view = own->other_view;
   a.lane = own->lane;
   a.mean = own->mean;
+  a.term = own->term;
+  a.terms = (int32_t)own->terms;
+  a.engines = 1;
   a.room = (int32_t)own->split_rows;
   a.eval_weights = own->eval_weights;
   a.w = own->eval_weights;
@@ -120,11 +129,23 @@ static __global__ void accumulate_losses(epoch_end_args a)
   a.lane[(int64_t)i * TT_LOSS_PARTIALS + lane] = sum;
 }
 
+/* The partial sums of a pass become its term; one block per member of the pass. */
+static __global__ void end_pass(epoch_end_args a)
+{
+  TT_SHARED_MEMORY(double, sums);
+  int64_t i = a.member + (int32_t)blockIdx.x, at = i * TT_LOSS_PARTIALS + threadIdx.x;
+  if (a.skip && a.skip[i]) return;
+  double sum = tt_block_sum(a.lane[at], sums);
+  a.lane[at] = 0.0;
+  if (threadIdx.x == 0) a.term[i * a.terms + a.first / a.room] = sum;
+}
+
 /* Mean over the rows of the split, the same bits in every thread; NaN without rows. */
 static __device__ double split_mean(const epoch_end_args &a, int i, double *sums)
 {
   int32_t count = tt_cuda_member_rows(a.v, i).count[a.split];
   double sum = tt_block_sum(a.lane[(int64_t)i * TT_LOSS_PARTIALS + threadIdx.x], sums);
+  for (int64_t k = 0; a.term && k * a.room < count; k++) sum += a.term[i * (int64_t)a.terms + k];
   return count ? sum / (double)count : (double)NAN;
 }
 
@@ -251,6 +272,9 @@ static tt_err add_group_losses(tt_engine *e, epoch_end_args a, int64_t begin, in
     TT_TRY(tt_layered_forward(e, &pass));
     TT_TRY(tt_launch(accumulate_losses, (unsigned)pass.members, TT_LOSS_PARTIALS, 0, e->dev.stream,
                      a));
+    if (a.term)
+      TT_TRY(tt_launch(end_pass, (unsigned)pass.members, TT_LOSS_PARTIALS, TT_BLOCK_SUM_BYTES,
+                       e->dev.stream, a));
   }
   return TT_OK;
 }
@@ -268,16 +292,26 @@ static tt_err load_rows(tt_engine *e, epoch_end_args *a)
   return TT_OK;
 }
 
-/* Losses of those members of [begin, end) that have the row set, over its whole split. */
+/* The passes of this engine over a split of `count` rows. */
+static tt_slice own_passes(const epoch_end_args &a, int32_t count)
+{
+  int64_t passes = (count + (int64_t)a.room - 1) / a.room;
+  return tt_part_slice(passes, a.engines, a.engine);
+}
+
+/* Losses of those members of [begin, end) that have the row set, over its whole split, or over the
+ * passes of this engine. */
 static tt_err evaluate_view(tt_engine *e, epoch_end_args a, int64_t begin, int64_t end)
 {
   int32_t count = e->host_lists[a.row_set].count[a.split];
+  tt_slice passes = own_passes(a, count);
   if (a.other_view) {
     TT_TRY(tt_launch(mark_other_views, tt_grid_size(e->slice.count, TT_LAYERED_THREADS),
                      TT_LAYERED_THREADS, 0, e->dev.stream, a));
     a.skip = a.other_view;
   }
-  for (a.first = 0; a.first < count; a.first += a.room) {
+  for (int64_t k = passes.first; k < passes.first + passes.count; k++) {
+    a.first = (int32_t)k * a.room;
     a.rows = count - a.first < a.room ? count - a.first : a.room;
     TT_TRY(load_rows(e, &a));
     TT_TRY(add_group_losses(e, a, begin, end));
@@ -313,18 +347,41 @@ static tt_err evaluate_weights(tt_engine *e, const epoch_end_args &a, const int8
   return evaluate_views(e, a, ending_views);
 }
 
-tt_err tt_layered_end_epochs(tt_engine *e, const int8_t *ending_views)
+tt_err tt_layered_gather_losses(tt_engine *e, const tt_layered_sharing *sharing, tt_err before)
 {
-  epoch_end_args a = make_end_args(e);
-  a.split = TT_VALIDATION;
-  a.skip = a.end;
-  if (a.v.average_kind == TT_AVERAGE_none) a.w = a.v.weights;
+  const tt_layered *own = tt_layered_of(e);
+  double *here = own->term + sharing->i * own->terms;
+  tt_err err = before;
+  if (!err) err = tt_dev_download_sync(own->host_term, here, sharing->passes, e->dev.stream);
+  sharing->with->gather(sharing->with->with, sharing->passes, own->host_term);
+  return err ? err : tt_dev_upload_sync(here, own->host_term, sharing->passes, e->dev.stream);
+}
+
+/* Before the validation. */
+static tt_err begin_epoch_ends(tt_engine *e, const epoch_end_args &a)
+{
   TT_TRY(tt_launch(find_epoch_ends, tt_grid_size(e->slice.count, TT_LAYERED_THREADS),
                    TT_LAYERED_THREADS, 0, e->dev.stream, a));
   TT_TRY(launch_over_params(e, find_divergence, a));
   if (a.v.average_kind == TT_AVERAGE_swa) TT_TRY(launch_per_member(e, update_swa, a));
-  if (a.v.snapshot_count) TT_TRY(launch_per_member(e, store_snapshots, a));
-  TT_TRY(evaluate_weights(e, a, ending_views));
+  return a.v.snapshot_count ? launch_per_member(e, store_snapshots, a) : TT_OK;
+}
+
+tt_err tt_layered_end_epochs(tt_engine *e, const int8_t *ending_views,
+                             const tt_layered_sharing *sharing)
+{
+  epoch_end_args a = make_end_args(e);
+  a.split = TT_VALIDATION;
+  a.skip = a.end;
+  if (sharing) {
+    a.engines = sharing->with->engines;
+    a.engine = sharing->with->engine;
+  }
+  if (a.v.average_kind == TT_AVERAGE_none) a.w = a.v.weights;
+  tt_err err = begin_epoch_ends(e, a);
+  if (!err) err = evaluate_weights(e, a, ending_views);
+  if (sharing) err = tt_layered_gather_losses(e, sharing, err);
+  TT_TRY(err);
   TT_TRY(launch_per_member(e, end_epochs, a));
   TT_TRY(launch_over_params(e, copy_best_weights, a));
   return tt_layered_begin_epochs(e);

@@ -74,6 +74,7 @@ static tt_layer_extras_args extras_args(tt_engine *e, const tt_layered_pass *pas
   a.out = (int32_t)layer->out;
   for (int k = 0; k < l; k++) a.unit += (int32_t)m->layer[k].out;
   a.uses_dropout = pass->keep && own->uses_dropout && layer->dropout;
+  a.batch_part = own->batch_part;
   a.activation = layer->activation;
   return a;
 }

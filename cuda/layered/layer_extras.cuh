@@ -6,7 +6,7 @@
  * the mask, so that dropout costs nothing in the backward pass. */
 #ifndef TT_LAYER_EXTRAS_CUH
 #define TT_LAYER_EXTRAS_CUH
-#include "cuda/layered/vector.cuh"
+#include "cuda/layered/rows.cuh"
 
 #include "core/formulas/layer_norm.h"
 
@@ -47,14 +47,15 @@ typedef struct tt_layer_extras_args {
   int32_t unit;         /* index of the layer's first unit among all hidden units */
   int32_t uses_dropout; /* 1: the layer has dropout */
   tt_activation activation;
+  int32_t batch_part; /* part of the batch that the rows are */
 } tt_layer_extras_args;
 
 /* Dropout of one layer of one member in its running step. */
 typedef struct tt_dropout_draw_args {
   uint64_t seed, stream;
   int64_t step;
-  uint32_t batch_size;
-  float p, scale; /* 1 / (1 - p) */
+  uint32_t batch_size, first; /* the first row of the pass in the batch */
+  float p, scale;             /* 1 / (1 - p) */
 } tt_dropout_draw_args;
 
 __device__ __forceinline__ tt_dropout_draw_args tt_dropout_args_of(const tt_layer_extras_args &a,
@@ -68,6 +69,7 @@ __device__ __forceinline__ tt_dropout_draw_args tt_dropout_args_of(const tt_laye
   d.batch_size = (uint32_t)a.v.batch_size;
   d.p = a.uses_dropout ? a.v.member[i].hyper.dropout : 0.0f;
   d.scale = 1.0f / (1.0f - d.p);
+  d.first = a.v.batch_parts > 1 ? (uint32_t)tt_next_rows(a.v, i, a.batch_part).first : 0;
   return d;
 }
 
@@ -107,7 +109,8 @@ static __global__ void layer_extras_forward(tt_layer_extras_args a)
     tt_random4 draw = {};
     if (dropout_args.p > 0.0f)
       draw = tt_dropout_draw(dropout_args.seed, dropout_args.stream, dropout_args.step,
-                             (uint32_t)(a.unit + o), (uint32_t)begin, dropout_args.batch_size);
+                             (uint32_t)(a.unit + o), dropout_args.first + (uint32_t)begin,
+                             dropout_args.batch_size);
 #pragma unroll
     for (int32_t r = 0; r < TT_DROPOUT_DRAW_ROWS; r++) {
       if (r >= rows) break;

@@ -18,7 +18,7 @@ static tt_err train_until(tt_engine *e, int64_t steps, int8_t *ending_views)
     if (next > steps) return tt_layered_run_steps(e, steps);
     TT_TRY(tt_layered_run_steps(e, next));
     tt_layered_find_ending_views(e, next, ending_views);
-    TT_TRY(tt_layered_end_epochs(e, ending_views));
+    TT_TRY(tt_layered_end_epochs(e, ending_views, NULL));
     TT_TRY(tt_layered_download_progress(e));
   }
   return TT_OK;
@@ -63,7 +63,10 @@ static void release(tt_engine *e)
   tt_dev_free(own->weight);
   tt_dev_free(own->delta[0]);
   tt_dev_free(own->delta[1]);
-  tt_dev_free(own->gradient);
+  for (int k = 0; k < TT_MAX_PART_SUMS; k++) tt_dev_free(own->sum[k]);
+  tt_dev_free(own->sum_loss);
+  tt_dev_free(own->squares);
+  tt_dev_free(own->term);
   tt_dev_free(own->eval_weights);
   tt_dev_free(own->scale);
   tt_dev_free(own->parts);
@@ -78,6 +81,8 @@ static void release(tt_engine *e)
   tt_dev_free(own->skip_adversarial);
   tt_dev_free(own->other_view);
   tt_dev_free(own->row);
+  tt_pinned_free(own->host_sum);
+  tt_pinned_free(own->host_term);
   tt_pinned_free(own->status);
   tt_pinned_free(own->batch);
   tt_pinned_free(own->epoch);
@@ -142,8 +147,23 @@ static tt_err allocate_layers(tt_layered *own, const tt_model *m, int64_t member
   }
   for (int k = 0; k < 2; k++)
     TT_TRY(tt_dev_alloc(&own->delta[k], rows * own->widest, "gradients of a batch"));
-  TT_TRY(tt_dev_alloc(&own->gradient, members * stride, "gradients of the weights"));
+  for (int k = 0; k < own->sums; k++)
+    TT_TRY(tt_dev_alloc(&own->sum[k], members * stride, "gradients of the weights"));
   return tt_dev_alloc(&own->eval_weights, members * stride, "weights to evaluate");
+}
+
+/* Memory for members that train in parts. */
+static tt_err allocate_parts(const tt_engine *e, tt_layered *own)
+{
+  int64_t members = e->slice.count;
+  if (e->cohort->parts == 1) return TT_OK;
+  own->terms = (e->rows + own->split_rows - 1) / own->split_rows;
+  TT_TRY(tt_dev_alloc(&own->sum_loss, TT_MAX_PART_SUMS * members, "losses of parts"));
+  TT_TRY(tt_dev_alloc(&own->term, members * own->terms, "validation losses"));
+  TT_TRY(tt_pinned_alloc(&own->host_term, own->terms, "validation losses"));
+  return own->scale ? tt_dev_alloc(&own->squares, members * tt_norm_blocks(e->view.params),
+                                   "norms of the gradients")
+                    : TT_OK;
 }
 
 static tt_err allocate_members(const tt_engine *e, tt_layered *own)
@@ -193,8 +213,11 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
 {
   const tt_model *m = &e->cohort->model;
   int64_t members = e->slice.count;
-  own->rows = min_i64(e->cohort->batch_size, e->rows);
-  own->split_rows = min_i64(TT_SPLIT_ROWS, e->rows);
+  int64_t parts = e->cohort->parts;
+  own->window = {0, members};
+  own->rows = tt_part_max_rows(min_i64(e->cohort->batch_size, e->rows), parts);
+  own->split_rows = parts > 1 ? own->rows : min_i64(TT_SPLIT_ROWS, e->rows);
+  (void)tt_part_sums_of(parts, {0, parts}, &own->sums);
   own->capacity = min_i64(TT_VALIDATION_ROWS, members * own->split_rows);
   if (own->capacity < members * own->rows) own->capacity = members * own->rows;
   own->split_group = own->capacity / own->split_rows;
@@ -207,6 +230,7 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
   TT_TRY(allocate_extras(own, m, members));
   TT_TRY(allocate_adversarial(e, own));
   TT_TRY(allocate_members(e, own));
+  TT_TRY(allocate_parts(e, own));
   return tt_layered_open_gemm(e);
 }
 
@@ -238,4 +262,8 @@ const tt_cuda_path tt_cuda_layered = {"layered",
                                       tt_layered_evaluate,
                                       tt_layered_step_forward,
                                       tt_layered_step_apply,
-                                      1};
+                                      1,
+                                      tt_layered_partial,
+                                      tt_layered_squares,
+                                      tt_layered_advance,
+                                      tt_layered_accept};

@@ -10,7 +10,10 @@
  * members that have stopped; own kernels skip members that need no results.
  *
  * Other sums over rows use a fixed number of interleaved partial sums, each in ascending order,
- * and then add the partial sums: the bits depend neither on how rows are divided nor on padding. */
+ * and then add the partial sums: the bits depend neither on how rows are divided nor on padding.
+ *
+ * With train.parts a step computes one part of every batch after the other: the buffers have the
+ * rows of a part, and the gradients are added as core/model/parts.h says. */
 #ifndef TT_LAYERED_INTERNAL_CUH
 #define TT_LAYERED_INTERNAL_CUH
 #include "cuda/common/engine_internal.cuh"
@@ -34,27 +37,38 @@ enum { TT_LAYERED_GRAPH_NODES = 4096 };
 
 /* Data of the path, on the device unless noted. */
 typedef struct tt_layered {
-  int64_t rows;                /* rows of a batch: B, or N if that is less */
-  int64_t split_rows;          /* rows of a validation pass, at most N */
-  int64_t split_group;         /* its members, at most */
-  int64_t capacity;            /* rows of x, y, weight and h, all members together */
-  int64_t widest;              /* outputs of the widest layer */
-  float *x, *y, *weight;       /* [capacity][D], [capacity][K], [capacity] */
-  float *h[TT_MAX_LAYERS];     /* [capacity][out] f(z) of a layer; of the last one the output */
-  float *slope[TT_MAX_LAYERS]; /* [M][rows][out] f'(z) where it does not follow from h, or NULL */
-  float *delta[2];             /* [M][rows][widest] dL/dz, used alternately */
-  float *gradient;             /* [M][param_stride] */
-  float *eval_weights;         /* [M][param_stride] */
-  float *scale;                /* [M] clip factor of the gradient; NULL if no member clips */
-  int64_t typical;             /* members for which cuBLAS chooses its algorithms */
-  int64_t factor;              /* floats of the largest factor of a cuBLAS product */
-  int64_t split_members;       /* members of a product in 3xtf32 */
-  float *parts;                /* [TT_TF32_MATRICES][split_members][factor], for 3xtf32; or NULL */
-  tt_sampler *order;           /* [M] of the running epochs */
-  tt_optimizer_args *step;     /* [M] of the running step */
-  double *lane;                /* [M][TT_LOSS_PARTIALS] validation loss so far */
-  int8_t *end;                 /* [M] tt_epoch_state */
-  double *mean;                /* [M] */
+  int64_t rows;                 /* of a batch: B, or N if that is less; with parts: of a part */
+  int64_t split_rows;           /* rows of a validation pass, at most N */
+  int64_t split_group;          /* its members, at most */
+  int64_t capacity;             /* rows of x, y, weight and h, all members together */
+  int64_t widest;               /* outputs of the widest layer */
+  float *x, *y, *weight;        /* [capacity][D], [capacity][K], [capacity] */
+  float *h[TT_MAX_LAYERS];      /* [capacity][out] f(z) of a layer; of the last one the output */
+  float *slope[TT_MAX_LAYERS];  /* [M][rows][out] f'(z) where it does not follow from h, or NULL */
+  float *delta[2];              /* [M][rows][widest] dL/dz, used alternately */
+  float *sum[TT_MAX_PART_SUMS]; /* [M][param_stride] [0] gradient; of parts that are to be added;
+                                   from [sums] on [param_stride], of one member, or NULL */
+  int sums;
+  double *sum_loss;       /* [TT_MAX_PART_SUMS][M] with parts: their losses; else NULL */
+  int batch_part, at_sum; /* the part that is computed, the sum that receives it */
+  float *host_sum;        /* [host_sums][P] copies for other engines; pinned host memory */
+  int host_sums;
+  double *host_term;   /* [terms] pinned host memory */
+  float *eval_weights; /* [M][param_stride] */
+  tt_slice window;     /* the engine's members that steps compute: all but in partial.cu */
+  float *scale;        /* [M] clip factor of the gradient; NULL if no member clips */
+  double *squares;     /* [M][blocks] with parts and clipping: sums of squares; or NULL */
+  double *term;        /* [M][terms] with parts: losses of the validation passes; or NULL */
+  int64_t terms;
+  int64_t typical;         /* members for which cuBLAS chooses its algorithms */
+  int64_t factor;          /* floats of the largest factor of a cuBLAS product */
+  int64_t split_members;   /* members of a product in 3xtf32 */
+  float *parts;            /* [TT_TF32_MATRICES][split_members][factor], for 3xtf32; or NULL */
+  tt_sampler *order;       /* [M] of the running epochs */
+  tt_optimizer_args *step; /* [M] of the running step */
+  double *lane;            /* [M][TT_LOSS_PARTIALS] validation loss so far */
+  int8_t *end;             /* [M] tt_epoch_state */
+  double *mean;            /* [M] */
   int uses_dropout;     /* 1: a member has dropout, so steps use the kernels of layer_extras.cuh */
   int uses_label_noise; /* 1: a member has label noise */
   float *xhat[TT_MAX_LAYERS]; /* [M][rows][out] normalised z of layers with layer_norm */
@@ -146,6 +160,23 @@ tt_err tt_layered_download_progress(tt_engine *e);
  * tt_layered_download_progress; 0 if none was. */
 int64_t tt_layered_steps_to_epoch_end(const tt_engine *e);
 
+/* With parts. The gradients of some parts of the next batch, added as far as the tree allows: sum
+ * [0], [1], ... and their losses. Asynchronous, may be captured. Errors: INTERNAL. */
+tt_err tt_layered_add_parts(tt_engine *e, tt_slice parts);
+
+/* Sum number k of the first member of the window, and its loss. */
+float *tt_layered_sum(const tt_engine *e, int k);
+double *tt_layered_sum_loss(const tt_engine *e, int k);
+
+/* With parts, for a window of one member. Asynchronous. Errors: INTERNAL.
+ *   squares  sums of squares of the blocks of a segment, from its gradient in sum [0]
+ *   advance  optimizer step of a segment, from its gradient in sum [0] and, if the member is
+ *            clipped, the sum of all squares in own->squares
+ *   accept   the new weights are in place: records the loss of sum [0], and averages the weights */
+tt_err tt_layered_segment_squares(tt_engine *e, tt_slice segment);
+tt_err tt_layered_segment_advance(tt_engine *e, tt_slice segment);
+tt_err tt_layered_accept_weights(tt_engine *e);
+
 /* `steps` steps of every training member. Asynchronous. Errors: INTERNAL, MEM. */
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps);
 
@@ -157,6 +188,16 @@ void tt_layered_find_ending_views(const tt_engine *e, int64_t steps, int8_t *end
  * INTERNAL. */
 tt_err tt_layered_resume_members(tt_engine *e);
 
+/* engine.h: steps of member i that several engines train together (partial.cu). */
+tt_err tt_layered_partial(tt_engine *e, int64_t i, tt_slice parts, int *training,
+                          float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
+tt_err tt_layered_squares(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
+                          double *block);
+tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
+                          double squares, float *w);
+tt_err tt_layered_accept(tt_engine *e, int64_t i, const float *w, double loss,
+                         const tt_shared_sum *share, int *epoch_ended);
+
 /* engine.h: the two parts of a step. */
 tt_err tt_layered_step_forward(tt_engine *e, float *output, int32_t *row);
 tt_err tt_layered_step_apply(tt_engine *e, const float *delta, const double *loss);
@@ -164,10 +205,23 @@ tt_err tt_layered_step_apply(tt_engine *e, const float *delta, const double *los
 /* Compute the row orders of the running epochs; steps need them. Asynchronous. Errors: INTERNAL. */
 tt_err tt_layered_begin_epochs(tt_engine *e);
 
+/* How member i of the engine, which trains in parts, shares its validation passes with other
+ * engines. */
+typedef struct tt_layered_sharing {
+  const tt_shared_sum *with;
+  int64_t i, passes;
+} tt_layered_sharing;
+
 /* End of an epoch for the members that have reached it: validation, history, row order of the next
  * epoch.
- *   ending_views  [row sets] 1 if members of the row set may be at the end of their epoch */
-tt_err tt_layered_end_epochs(tt_engine *e, const int8_t *ending_views);
+ *   ending_views  [row sets] 1 if members of the row set may be at the end of their epoch
+ *   sharing       NULL: not shared; else its member is the only one at the end of its epoch. The
+ *                 losses are gathered once, also after an error. */
+tt_err tt_layered_end_epochs(tt_engine *e, const int8_t *ending_views,
+                             const tt_layered_sharing *sharing);
+
+/* Only gather, after the error `before`, which is returned. */
+tt_err tt_layered_gather_losses(tt_engine *e, const tt_layered_sharing *sharing, tt_err before);
 
 /* Mean loss of each member over a split, with the weights that it would predict with:
  * bit-identical to its validation loss if these are the best weights. loss [M], NaN without

@@ -92,8 +92,9 @@ tt_err tt_row_stream_load_batches(tt_engine *e, const tt_member_positions *at, i
   tt_layered *own = tt_layered_of(e);
   tt_staging_buffer *buffer;
   TT_TRY(next_free_buffer(own->row_stream, &buffer));
-  tt_host_batches_fill(&own->row_stream->from, at, ahead, own->rows, &buffer->host);
-  return copy_to_device(e, buffer, e->slice.count * own->rows);
+  const tt_batch_choice which = {own->window, ahead, own->batch_part};
+  tt_host_batches_fill(&own->row_stream->from, at, &which, own->rows, &buffer->host);
+  return copy_to_device(e, buffer, own->window.count * own->rows);
 }
 
 tt_err tt_row_stream_load_split(tt_engine *e, int64_t row_set, tt_split split, int64_t first,

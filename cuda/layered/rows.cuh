@@ -1,5 +1,5 @@
-/* rows.cuh — gathers rows of the data set into the buffers of the layered path; loss of one row.
- * Device code. */
+/* rows.cuh — rows of a batch of the layered path: which they are, how they are gathered from the
+ * data set, the loss of one row. Device code. */
 #ifndef TT_ROWS_CUH
 #define TT_ROWS_CUH
 #include "cuda/layered/vector.cuh"
@@ -8,6 +8,27 @@ enum {
   TT_GATHER_ROWS = 16,                                     /* rows per block */
   TT_BLOCK_SUM_BYTES = (TT_MAX_WARPS + 1) * sizeof(double) /* of tt_block_sum, and one value */
 };
+
+/* The rows of a member's next batch that a pass computes: one part of the batch, or all rows. */
+typedef struct tt_batch_rows {
+  int32_t first, count; /* in the batch */
+  int32_t batch;        /* rows of the batch */
+  int64_t slot;         /* of the first row of the batch in the epoch */
+} tt_batch_rows;
+
+__device__ __forceinline__ tt_batch_rows tt_next_rows(const tt_cuda_state &v, int64_t i,
+                                                      int32_t batch_part)
+{
+  int64_t slot = (int64_t)v.batch[i] * v.batch_size, left = v.epoch_rows[i] - slot;
+  int32_t batch = (int32_t)(left < v.batch_size ? left : v.batch_size);
+  tt_batch_rows r = {0, batch, batch, slot};
+  if (v.batch_parts > 1) {
+    tt_slice part = tt_part_rows(batch, v.batch_parts, batch_part);
+    r.first = (int32_t)part.first;
+    r.count = (int32_t)part.count;
+  }
+  return r;
+}
 
 /* Destination of one block of a gather: `tile` rows from row `begin` of the buffers on. */
 typedef struct tt_gather_target {

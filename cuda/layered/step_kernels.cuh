@@ -8,9 +8,11 @@ enum { TT_STEP_BLOCK_ELEMENTS = 1024 }; /* elements per block */
 
 /* Which of the losses of a step. */
 enum tt_loss_pass {
-  TT_LOSS_PASS_ONLY,       /* the only one */
-  TT_LOSS_PASS_FIRST,      /* a second one follows before the step counts */
-  TT_LOSS_PASS_ADVERSARIAL /* the second one, at perturbed inputs; not in the history */
+  TT_LOSS_PASS_ONLY,        /* the only one */
+  TT_LOSS_PASS_FIRST,       /* a second one follows before the step counts */
+  TT_LOSS_PASS_ADVERSARIAL, /* the second one, at perturbed inputs; not in the history */
+  TT_LOSS_PASS_PART,        /* of a part of a batch: the sum over the parts counts */
+  TT_LOSS_PASS_PART_AGAIN   /* of a part, at perturbed inputs */
 };
 
 typedef struct tt_step_kernel_args {
@@ -27,20 +29,17 @@ typedef struct tt_step_kernel_args {
   const float *more;        /* [M][P] gradient at the perturbed inputs */
   int8_t *skip_adversarial; /* [M] */
   int32_t *row;             /* [M][rows] row numbers of the batch */
-  double *pending_loss;     /* [M] losses of a batch that is not yet recorded */
+  double *pending_loss;     /* [M] losses of a batch that is not yet recorded, or of its parts */
   tt_sampler *order;
   tt_optimizer_args *step;
+  const float *add;       /* [M][P] gradient of the next parts, added to `gradient` */
+  const double *add_loss; /* [M] their loss */
+  double *squares;        /* [M][squares_each] sums of squares of blocks of the gradient */
+  int32_t squares_each;
+  int32_t batch_part; /* of the batch, that is computed */
 } tt_step_kernel_args;
 
-/* Number of rows of member i's next batch, and the slot of its first row in the epoch. */
-__device__ __forceinline__ int32_t tt_batch_rows(const tt_cuda_state &v, int64_t i, int64_t *first)
-{
-  *first = (int64_t)v.batch[i] * v.batch_size;
-  int64_t left = v.epoch_rows[i] - *first;
-  return (int32_t)(left < v.batch_size ? left : v.batch_size);
-}
-
-/* Gather the next batch of every member. */
+/* Gather the next batch of every member, or a part of it. */
 static __global__ void gather_batch(tt_step_kernel_args a)
 {
   TT_SHARED_MEMORY(int32_t, row); /* [TT_GATHER_ROWS] */
@@ -48,13 +47,12 @@ static __global__ void gather_batch(tt_step_kernel_args a)
   int i = (int)(blockIdx.x / (unsigned)a.parts);
   int32_t begin = (int32_t)(blockIdx.x % (unsigned)a.parts) * TT_GATHER_ROWS;
   int32_t tile = a.rows - begin < TT_GATHER_ROWS ? a.rows - begin : TT_GATHER_ROWS;
-  int64_t first;
   if (v.status[i] != TT_STATUS_training) return;
-  int32_t rows = tt_batch_rows(v, i, &first), t = (int32_t)threadIdx.x;
-  int64_t at = (int64_t)i * a.rows + begin;
+  tt_batch_rows rows = tt_next_rows(v, i, a.batch_part);
+  int32_t t = (int32_t)threadIdx.x;
+  int64_t at = (int64_t)i * a.rows + begin, slot = rows.slot + rows.first + begin + t;
   if (t < tile) {
-    row[t] =
-        begin + t < rows ? tt_cuda_epoch_row(v, i, a.order[i], (int32_t)(first + begin + t)) : -1;
+    row[t] = begin + t < rows.count ? tt_cuda_epoch_row(v, i, a.order[i], (int32_t)slot) : -1;
     a.row[at + t] = row[t];
   }
   __syncthreads();
@@ -113,15 +111,15 @@ static __global__ void batch_loss(tt_step_kernel_args a)
   TT_SHARED_MEMORY(double, sums);
   const tt_cuda_state &v = a.v;
   int i = (int)blockIdx.x;
-  int64_t first, at = (int64_t)i * a.rows;
+  int64_t at = (int64_t)i * a.rows;
   if (a.skip[i]) return;
-  int32_t rows = tt_batch_rows(v, i, &first);
-  float loss_factor = 1.0f / (float)rows;
+  tt_batch_rows rows = tt_next_rows(v, i, a.batch_part);
+  float loss_factor = 1.0f / (float)rows.batch;
   double sum = 0.0;
   for (int32_t r = (int32_t)threadIdx.x; r < a.rows; r += (int32_t)blockDim.x) {
     float *d = a.delta + (at + r) * v.outputs;
-    for (int32_t o = 0; r >= rows && o < v.outputs; o++) d[o] = 0.0f;
-    if (r >= rows) continue;
+    for (int32_t o = 0; r >= rows.count && o < v.outputs; o++) d[o] = 0.0f;
+    if (r >= rows.count) continue;
     float weight = v.weighted ? a.weight[at + r] : 1.0f;
     float value = tt_row_loss(v, a.output + (at + r) * v.outputs, a.y + (at + r) * v.targets,
                               weight * loss_factor, d);
@@ -131,6 +129,10 @@ static __global__ void batch_loss(tt_step_kernel_args a)
   if (threadIdx.x) return;
   if (a.of == TT_LOSS_PASS_ONLY)
     tt_record_batch_loss(a, i, sum);
+  else if (a.of == TT_LOSS_PASS_PART)
+    a.pending_loss[i] = sum;
+  else if (a.of == TT_LOSS_PASS_PART_AGAIN)
+    a.pending_loss[i] += isfinite(sum) ? 0.0 : (double)NAN;
   else if (!isfinite(sum))
     v.status[i] = TT_STATUS_diverged;
   else if (a.of == TT_LOSS_PASS_FIRST)
@@ -149,9 +151,9 @@ static __global__ void record_losses(tt_step_kernel_args a)
 static __global__ void clear_missing_rows(tt_step_kernel_args a)
 {
   const tt_cuda_state &v = a.v;
-  int64_t i = (int64_t)blockIdx.x, first;
+  int64_t i = (int64_t)blockIdx.x, count = (int64_t)a.rows * v.outputs;
   if (v.status[i] != TT_STATUS_training) return;
-  int64_t rows = tt_batch_rows(v, i, &first), count = (int64_t)a.rows * v.outputs;
+  int64_t rows = tt_next_rows(v, i, a.batch_part).batch;
   for (int64_t k = rows * v.outputs + threadIdx.x; k < count; k += blockDim.x)
     a.delta[i * count + k] = 0.0f;
 }
@@ -222,6 +224,62 @@ static __global__ void clip_factor(tt_step_kernel_args a)
   if (threadIdx.x == 0) a.scale[i] = tt_clip_factor(sum, limit);
 }
 
+/* Add the gradient and the loss of further parts; what lies behind the last parameter is zero. */
+static __global__ void add_parts(tt_step_kernel_args a)
+{
+  const tt_cuda_state &v = a.v;
+  int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.param_stride;
+  int32_t part = (int32_t)(blockIdx.x % (unsigned)a.parts), first = part * TT_STEP_BLOCK_ELEMENTS;
+  int32_t last = min(v.params, first + TT_STEP_BLOCK_ELEMENTS);
+  if (v.status[i] != TT_STATUS_training) return;
+  for (int32_t p = first + 4 * (int32_t)threadIdx.x; p < last; p += 4 * (int32_t)blockDim.x) {
+    float4 sum = tt_load4(a.gradient + at + p), more = tt_load4(a.add + at + p);
+    sum.x += more.x;
+    sum.y += more.y;
+    sum.z += more.z;
+    sum.w += more.w;
+    tt_store4(a.gradient + at + p, sum);
+  }
+  if (part == 0 && threadIdx.x == 0) a.pending_loss[i] += a.add_loss[i];
+}
+
+/* The sum of squares of each block of TT_NORM_BLOCK parameters of clipped members. */
+static __global__ void block_squares(tt_step_kernel_args a)
+{
+  TT_SHARED_MEMORY(double, sums);
+  const tt_cuda_state &v = a.v;
+  int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts);
+  int32_t block = (int32_t)(blockIdx.x % (unsigned)a.parts), first = block * TT_NORM_BLOCK;
+  int32_t last = min(v.params, first + TT_NORM_BLOCK);
+  if (v.status[i] != TT_STATUS_training || !(v.member[i].hyper.clip_norm > 0.0f)) return;
+  const float *g = a.gradient + i * v.param_stride;
+  double sum = 0.0;
+  for (int32_t p = first + (int32_t)threadIdx.x; p < last; p += (int32_t)blockDim.x)
+    sum += (double)g[p] * (double)g[p];
+  sum = tt_block_sum(sum, sums);
+  if (threadIdx.x == 0) a.squares[i * a.squares_each + block] = sum;
+}
+
+/* tt_clip_factor of every member from its sums of squares; one thread per member. */
+static __global__ void clip_by_squares(tt_step_kernel_args a)
+{
+  int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i >= a.v.members || a.v.status[i] != TT_STATUS_training) return;
+  float limit = a.v.member[i].hyper.clip_norm;
+  double sum = 0.0;
+  for (int32_t k = 0; limit > 0.0f && k < a.squares_each; k++)
+    sum += a.squares[(int64_t)i * a.squares_each + k];
+  a.scale[i] = tt_clip_factor(sum, limit);
+}
+
+/* The optimizer arguments of the next step, before it is recorded. */
+static __global__ void prepare_step(tt_step_kernel_args a)
+{
+  int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < a.v.members && a.v.status[i] == TT_STATUS_training)
+    a.step[i] = tt_cuda_step_args(a.v, i, a.v.step[i] + 1);
+}
+
 /* Update of member i's four parameters from p on; what lies behind the last one stays zero. */
 template <class OPTIMIZER>
 __device__ __forceinline__ void tt_layered_update4(const tt_step_kernel_args &a, int64_t i,
@@ -248,6 +306,20 @@ __device__ __forceinline__ void tt_layered_update4(const tt_step_kernel_args &a,
   tt_store_floats(v.weights + at, w);
 #pragma unroll
   for (int k = 0; k < SLOTS; k++) tt_store_floats(slots + (int64_t)k * v.param_stride, slot[k]);
+}
+
+/* Add new weights to their average (ema), as optimizer_step does it for its own. */
+static __global__ void average_weights(tt_step_kernel_args a)
+{
+  const tt_cuda_state &v = a.v;
+  int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.param_stride;
+  int32_t first = (int32_t)(blockIdx.x % (unsigned)a.parts) * TT_STEP_BLOCK_ELEMENTS;
+  int32_t last = min(v.params, first + TT_STEP_BLOCK_ELEMENTS);
+  if (v.status[i] != TT_STATUS_training || !tt_uses_ema(v, i)) return;
+  float decay = v.member[i].hyper.average_decay;
+  for (int32_t p = first + (int32_t)threadIdx.x; p < last; p += (int32_t)blockDim.x)
+    v.average[at + p] =
+        tt_ema_update(v.average[at + p], v.weights[at + p], decay, v.averaged[i] - 1);
 }
 
 static __global__ void optimizer_step(tt_step_kernel_args a)

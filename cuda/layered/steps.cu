@@ -10,28 +10,51 @@
 
 /* one step */
 
+static const tt_layered *layered_of(const tt_engine *e)
+{
+  return static_cast<const tt_layered *>(e->own);
+}
+
+float *tt_layered_sum(const tt_engine *e, int k)
+{
+  const tt_layered *own = layered_of(e);
+  return own->sum[k] + (k < own->sums ? own->window.first * e->view.param_stride : 0);
+}
+
+double *tt_layered_sum_loss(const tt_engine *e, int k)
+{
+  const tt_layered *own = layered_of(e);
+  return own->sum_loss + k * e->slice.count + own->window.first;
+}
+
+/* Arrays of a batch begin with the first member of the window, other arrays with that of the
+ * engine. */
 static tt_step_kernel_args make_step_args(tt_engine *e)
 {
   const tt_layered *own = tt_layered_of(e);
+  int64_t first = own->window.first;
   tt_step_kernel_args a = {};
-  a.v = e->view;
+  a.v = tt_cuda_view_of(e, own->window);
   a.rows = (int32_t)own->rows;
+  a.batch_part = own->batch_part;
   a.uses_clipping = own->scale != NULL;
   a.x = own->x;
   a.y = own->y;
   a.weight = own->weight;
   a.output = own->h[e->cohort->model.layers - 1];
   a.delta = own->delta[0];
-  a.gradient = own->gradient;
-  a.scale = own->scale;
-  a.order = own->order;
-  a.step = own->step;
-  a.skip = e->view.status; /* 0 = training */
+  a.gradient = tt_layered_sum(e, own->at_sum);
+  a.scale = own->scale ? own->scale + first : NULL;
+  a.squares_each = (int32_t)tt_norm_blocks(e->view.params);
+  a.squares = own->squares ? own->squares + first * a.squares_each : NULL;
+  a.order = own->order + first;
+  a.step = own->step + first;
+  a.skip = a.v.status; /* 0 = training */
   a.inputs = own->inputs;
   a.more = own->more;
-  a.skip_adversarial = own->skip_adversarial;
+  if (own->skip_adversarial) a.skip_adversarial = own->skip_adversarial + first;
   a.row = own->row;
-  a.pending_loss = own->mean;
+  a.pending_loss = own->sum_loss ? tt_layered_sum_loss(e, own->at_sum) : own->mean;
   return a;
 }
 
@@ -40,15 +63,15 @@ static tt_err launch_over_members(tt_engine *e, void (*kernel)(tt_step_kernel_ar
                                   tt_step_kernel_args a, int64_t items, int each)
 {
   a.parts = (int32_t)tt_grid_size(items, each);
-  return tt_launch(kernel, (unsigned)e->slice.count * (unsigned)a.parts, TT_LAYERED_THREADS,
+  return tt_launch(kernel, (unsigned)a.v.members * (unsigned)a.parts, TT_LAYERED_THREADS,
                    TT_BLOCK_SUM_BYTES, e->dev.stream, a);
 }
 
 /* Launch with one thread per member. */
 static tt_err launch_per_member(tt_engine *e, void (*kernel)(tt_step_kernel_args))
 {
-  return tt_launch(kernel, tt_grid_size(e->slice.count, TT_LAYERED_THREADS), TT_LAYERED_THREADS, 0,
-                   e->dev.stream, make_step_args(e));
+  return tt_launch(kernel, tt_grid_size(tt_layered_of(e)->window.count, TT_LAYERED_THREADS),
+                   TT_LAYERED_THREADS, 0, e->dev.stream, make_step_args(e));
 }
 
 tt_err tt_layered_begin_epochs(tt_engine *e) { return launch_per_member(e, make_epoch_orders); }
@@ -59,14 +82,15 @@ tt_err tt_layered_resume_members(tt_engine *e) { return launch_per_member(e, res
 static tt_layered_pass make_training_pass(const tt_engine *e, const tt_layered *own)
 {
   tt_layered_pass pass = {};
-  pass.members = (int32_t)e->slice.count;
+  pass.first = (int32_t)own->window.first;
+  pass.members = (int32_t)own->window.count;
   pass.rows = (int32_t)own->rows;
   pass.x_stride = own->rows * e->view.inputs;
   pass.w = e->view.weights;
   pass.w_stride = e->view.param_stride;
   pass.skip = e->view.status; /* 0 = training */
   pass.keep = 1;
-  pass.gradient = own->gradient;
+  pass.gradient = tt_layered_sum(e, own->at_sum);
   pass.inputs = own->inputs;
   return pass;
 }
@@ -86,7 +110,9 @@ tt_err tt_layered_forward_batch(tt_engine *e)
 tt_err tt_layered_batch_loss(tt_engine *e)
 {
   tt_step_kernel_args a = make_step_args(e);
-  a.of = a.inputs ? TT_LOSS_PASS_FIRST : TT_LOSS_PASS_ONLY;
+  a.of = a.v.batch_parts > 1 ? TT_LOSS_PASS_PART
+         : a.inputs          ? TT_LOSS_PASS_FIRST
+                             : TT_LOSS_PASS_ONLY;
   return launch_over_members(e, batch_loss, a, 1, 1);
 }
 
@@ -100,39 +126,166 @@ tt_err tt_layered_record_losses(tt_engine *e, int clears)
 static tt_err adversarial_gradient_step(tt_engine *e, tt_step_kernel_args a)
 {
   tt_layered_pass pass = make_training_pass(e, tt_layered_of(e));
-  pass.skip = a.skip = a.skip_adversarial;
+  a.skip = a.skip_adversarial;
+  pass.skip = tt_layered_of(e)->skip_adversarial;
   pass.gradient = tt_layered_of(e)->more;
   pass.inputs = NULL;
-  a.of = TT_LOSS_PASS_ADVERSARIAL;
+  a.of = a.v.batch_parts > 1 ? TT_LOSS_PASS_PART_AGAIN : TT_LOSS_PASS_ADVERSARIAL;
   TT_TRY(launch_over_members(e, perturb_inputs, a, (int64_t)a.rows * e->view.inputs,
                              TT_STEP_BLOCK_ELEMENTS));
   TT_TRY(tt_layered_forward(e, &pass));
   TT_TRY(launch_over_members(e, batch_loss, a, 1, 1));
   TT_TRY(tt_layered_backward(e, &pass));
-  TT_TRY(
-      launch_over_members(e, add_adversarial_gradient, a, e->view.params, TT_STEP_BLOCK_ELEMENTS));
-  return tt_layered_record_losses(e, 0);
+  return launch_over_members(e, add_adversarial_gradient, a, a.v.params, TT_STEP_BLOCK_ELEMENTS);
+}
+
+/* The gradient of the rows in the buffers. */
+static tt_err backward_step(tt_engine *e)
+{
+  tt_layered_pass pass = make_training_pass(e, tt_layered_of(e));
+  TT_TRY(tt_layered_backward(e, &pass));
+  return pass.inputs ? adversarial_gradient_step(e, make_step_args(e)) : TT_OK;
+}
+
+static tt_err clip_step(tt_engine *e, tt_step_kernel_args a)
+{
+  if (a.v.batch_parts == 1) return launch_over_members(e, clip_factor, a, 1, 1);
+  TT_TRY(launch_over_members(e, block_squares, a, a.v.params, TT_NORM_BLOCK));
+  return launch_per_member(e, clip_by_squares);
+}
+
+/* From the gradient of the whole batch to new weights. */
+static tt_err update_step(tt_engine *e)
+{
+  tt_step_kernel_args a = make_step_args(e);
+  const tt_layer *first = &e->cohort->model.layer[0];
+  if (a.v.feature_mask)
+    TT_TRY(launch_over_members(e, mask_feature_gradient, a, first->in * first->out,
+                               TT_STEP_BLOCK_ELEMENTS));
+  if (a.uses_clipping) TT_TRY(clip_step(e, a));
+  return launch_over_members(e, optimizer_step, a, a.v.params, TT_STEP_BLOCK_ELEMENTS);
 }
 
 tt_err tt_layered_update(tt_engine *e)
 {
-  tt_step_kernel_args a = make_step_args(e);
-  tt_layered_pass pass = make_training_pass(e, tt_layered_of(e));
-  const tt_layer *first = &e->cohort->model.layer[0];
-  TT_TRY(tt_layered_backward(e, &pass));
-  if (a.inputs) TT_TRY(adversarial_gradient_step(e, a));
-  if (a.v.feature_mask)
-    TT_TRY(launch_over_members(e, mask_feature_gradient, a, first->in * first->out,
-                               TT_STEP_BLOCK_ELEMENTS));
-  if (a.uses_clipping) TT_TRY(launch_over_members(e, clip_factor, a, 1, 1));
-  return launch_over_members(e, optimizer_step, a, e->view.params, TT_STEP_BLOCK_ELEMENTS);
+  TT_TRY(backward_step(e));
+  if (tt_layered_of(e)->inputs) TT_TRY(tt_layered_record_losses(e, 0));
+  return update_step(e);
 }
 
-static tt_err run_step(tt_engine *e)
+/* Batches `ahead` steps from the members' positions come from the host, if the data set does. */
+static tt_err load_rows(tt_engine *e, int64_t ahead)
 {
+  const tt_layered *own = tt_layered_of(e);
+  tt_member_positions at = {own->status, own->epoch, own->batch, own->attempt};
+  return own->row_stream ? tt_row_stream_load_batches(e, &at, ahead) : TT_OK;
+}
+
+static tt_err release_rows(tt_engine *e)
+{
+  return tt_layered_of(e)->row_stream ? tt_row_stream_release_buffer(e) : TT_OK;
+}
+
+/* A step of a whole batch. */
+static tt_err run_whole_step(tt_engine *e, int64_t ahead)
+{
+  TT_TRY(load_rows(e, ahead));
   TT_TRY(tt_layered_forward_batch(e));
   TT_TRY(tt_layered_batch_loss(e));
-  return tt_layered_update(e);
+  TT_TRY(tt_layered_update(e));
+  return release_rows(e);
+}
+
+/* a step in parts */
+
+/* The gradient and loss of part own->batch_part in sum own->at_sum. */
+static tt_err compute_part(tt_engine *e, int64_t ahead)
+{
+  TT_TRY(load_rows(e, ahead));
+  TT_TRY(tt_layered_forward_batch(e));
+  TT_TRY(tt_layered_batch_loss(e));
+  TT_TRY(backward_step(e));
+  return release_rows(e);
+}
+
+/* Add sum k + 1 to sum k. */
+static tt_err add_sums(tt_engine *e, int k)
+{
+  tt_layered_of(e)->at_sum = k;
+  tt_step_kernel_args a = make_step_args(e);
+  a.add = tt_layered_sum(e, k + 1);
+  a.add_loss = tt_layered_sum_loss(e, k + 1);
+  return launch_over_members(e, add_parts, a, a.v.params, TT_STEP_BLOCK_ELEMENTS);
+}
+
+static tt_err add_up(tt_engine *e, tt_slice parts, int64_t ahead)
+{
+  tt_layered *own = tt_layered_of(e);
+  tt_part_sums sums = {};
+  sums.parts = e->cohort->parts;
+  for (int64_t k = parts.first; k < parts.first + parts.count; k++) {
+    own->batch_part = (int)k;
+    own->at_sum = sums.count;
+    TT_TRY(compute_part(e, ahead));
+    tt_part_sums_push(&sums, k, 0);
+    while (tt_part_sums_merge(&sums)) TT_TRY(add_sums(e, sums.count - 1));
+  }
+  return TT_OK;
+}
+
+static tt_err add_parts_ahead(tt_engine *e, tt_slice parts, int64_t ahead)
+{
+  tt_err err = add_up(e, parts, ahead);
+  tt_layered_of(e)->batch_part = tt_layered_of(e)->at_sum = 0;
+  return err;
+}
+
+tt_err tt_layered_add_parts(tt_engine *e, tt_slice parts) { return add_parts_ahead(e, parts, 0); }
+
+static tt_err run_step(tt_engine *e, int64_t ahead)
+{
+  tt_slice parts = {0, e->cohort->parts};
+  if (parts.count == 1) return run_whole_step(e, ahead);
+  TT_TRY(add_parts_ahead(e, parts, ahead));
+  TT_TRY(tt_layered_record_losses(e, 0));
+  return update_step(e);
+}
+
+/* The arguments for a segment of the parameters: arrays begin with its first one. */
+static tt_step_kernel_args make_segment_args(tt_engine *e, tt_slice segment)
+{
+  tt_step_kernel_args a = make_step_args(e);
+  a.v.params = (int32_t)segment.count;
+  a.v.weights += segment.first;
+  a.v.slots += segment.first;
+  if (a.v.anchor) a.v.anchor += segment.first;
+  a.gradient += segment.first;
+  a.v.average_kind = TT_AVERAGE_none; /* when all segments have been advanced */
+  return a;
+}
+
+tt_err tt_layered_segment_squares(tt_engine *e, tt_slice segment)
+{
+  return launch_over_members(e, block_squares, make_segment_args(e, segment), segment.count,
+                             TT_NORM_BLOCK);
+}
+
+tt_err tt_layered_segment_advance(tt_engine *e, tt_slice segment)
+{
+  tt_step_kernel_args a = make_segment_args(e, segment);
+  a.squares_each = 1;
+  TT_TRY(launch_over_members(e, prepare_step, a, 1, TT_LAYERED_THREADS));
+  if (a.uses_clipping) TT_TRY(launch_over_members(e, clip_by_squares, a, 1, TT_LAYERED_THREADS));
+  return launch_over_members(e, optimizer_step, a, segment.count, TT_STEP_BLOCK_ELEMENTS);
+}
+
+tt_err tt_layered_accept_weights(tt_engine *e)
+{
+  tt_step_kernel_args a = make_step_args(e);
+  TT_TRY(tt_layered_record_losses(e, 0));
+  return a.v.average_kind == TT_AVERAGE_ema
+             ? launch_over_members(e, average_weights, a, a.v.params, TT_STEP_BLOCK_ELEMENTS)
+             : TT_OK;
 }
 
 /* graphs of steps */
@@ -141,22 +294,16 @@ static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out, int64
 {
   TT_TRY(tt_graph_begin(e->dev.stream));
   tt_err err = TT_OK;
-  for (int k = 0; k < steps && !err; k++) err = run_step(e);
+  for (int k = 0; k < steps && !err; k++) err = run_step(e, 0);
   tt_err end = tt_graph_end(e->dev.stream, out, nodes);
   if (err) tt_graph_destroy(out); /* incomplete */
   return err ? err : end;
 }
 
-/* Steps with rows from the host are not captured: each step has its own buffers. */
-static tt_err run_streamed_steps(tt_engine *e, int64_t steps)
+/* Steps with rows from the host are not captured either: each step has its own buffers. */
+static tt_err run_steps_without_graphs(tt_engine *e, int64_t steps)
 {
-  const tt_layered *own = tt_layered_of(e);
-  tt_member_positions at = {own->status, own->epoch, own->batch, own->attempt};
-  for (int64_t k = 0; k < steps; k++) {
-    TT_TRY(tt_row_stream_load_batches(e, &at, k));
-    TT_TRY(run_step(e));
-    TT_TRY(tt_row_stream_release_buffer(e));
-  }
+  for (int64_t k = 0; k < steps; k++) TT_TRY(run_step(e, k));
   return TT_OK;
 }
 
@@ -172,14 +319,21 @@ static tt_err capture_first_graph(tt_engine *e)
   return TT_OK;
 }
 
+/* Whether steps run without graphs: with many parts, one step has too many operations. */
+static int avoids_graphs(const tt_engine *e)
+{
+  int64_t operations = e->cohort->parts * (3 * e->cohort->model.layers + 2);
+  return layered_of(e)->row_stream || operations > TT_LAYERED_GRAPH_NODES;
+}
+
 /* The first step runs without a graph: CUDA and cuBLAS load kernels at their first use, which
  * cannot be captured. */
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps)
 {
   tt_layered *own = tt_layered_of(e);
-  if (own->row_stream) return run_streamed_steps(e, steps);
+  if (avoids_graphs(e)) return run_steps_without_graphs(e, steps);
   if (!own->warmed_up && steps > 0) {
-    TT_TRY(run_step(e));
+    TT_TRY(run_step(e, 0));
     own->warmed_up = 1;
     steps--;
   }

@@ -1,6 +1,7 @@
 /* host_batches.c — see host_batches.h. */
 #include "cuda/plan/host_batches.h"
 
+#include "core/model/parts.h"
 #include "core/model/state.h"
 
 #include <string.h>
@@ -39,35 +40,41 @@ static void add_label_noise(const tt_host_batches *s, const tt_member *m, int64_
             tt_label_noise(s->cohort->seed, m->stream, (uint32_t)e->column[k], (uint32_t)from);
 }
 
+/* Fill the rows of member i of the slice. */
 static void fill_batch(const tt_host_batches *s, int64_t i, const tt_member_positions *at,
-                       int64_t batch, int64_t rows, const tt_batch_buffers *to)
+                       const tt_batch_choice *which, int64_t rows, const tt_batch_buffers *to)
 {
   const tt_member *m = &s->cohort->member[s->slice.first + i];
   const tt_ensemble *e = &s->cohort->ensemble[m->ensemble];
   int64_t list = tt_member_row_set(s->cohort, m) * TT_SPLITS + TT_TRAIN;
   int64_t epoch = at->epoch[i], epoch_rows = s->epoch_rows[i];
-  int64_t first = batch * s->cohort->batch_size, left = epoch_rows - first;
+  int64_t size = s->cohort->batch_size, first = (at->batch[i] + which->ahead) * size;
+  int64_t left = epoch_rows - first;
+  tt_slice part = tt_part_rows(left < size ? left : size, s->cohort->parts, which->part);
   tt_sampler order = tt_member_sampler(s->cohort, m, at->attempt[i], s->count[list], epoch);
   const int32_t *replay =
       s->replay ? s->replay + (i * s->cohort->max_epochs + epoch) * epoch_rows : NULL;
   for (int64_t r = 0; r < rows; r++) {
-    tt_batch_buffers buffers = buffers_at(s, to, i * rows + r);
-    int64_t from = -1;
-    if (r < left && replay)
-      from = replay[first + r];
-    else if (r < left)
-      from = s->row[list][tt_sampler_at(&order, (uint32_t)(first + r))];
+    tt_batch_buffers buffers = buffers_at(s, to, r);
+    int64_t from = -1, slot = first + part.first + r;
+    if (r < part.count && replay)
+      from = replay[slot];
+    else if (r < part.count)
+      from = s->row[list][tt_sampler_at(&order, (uint32_t)slot)];
     copy_row(s, e, from, buffers);
     if (from >= 0 && m->hyper.label_noise > 0.0f) add_label_noise(s, m, from, buffers.y);
   }
 }
 
-void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *at, int64_t ahead,
-                          int64_t rows, const tt_batch_buffers *to)
+void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *at,
+                          const tt_batch_choice *which, int64_t rows, const tt_batch_buffers *to)
 {
 #pragma omp parallel for schedule(static) num_threads(s->threads)
-  for (int64_t i = 0; i < s->slice.count; i++)
-    if (at->status[i] == TT_STATUS_training) fill_batch(s, i, at, at->batch[i] + ahead, rows, to);
+  for (int64_t k = 0; k < which->members.count; k++) {
+    int64_t i = which->members.first + k;
+    tt_batch_buffers buffers = buffers_at(s, to, k * rows);
+    if (at->status[i] == TT_STATUS_training) fill_batch(s, i, at, which, rows, &buffers);
+  }
 }
 
 void tt_host_batches_fill_split(const tt_host_batches *s, int64_t row_set, tt_split split,

@@ -29,11 +29,17 @@ typedef struct tt_batch_buffers {
   float *x, *y, *weight;
 } tt_batch_buffers;
 
-/* Fill the batch that every member uses `ahead` steps from now: `rows` rows per member, zeros
- * where it has fewer, labels with the member's own noise. No epoch may end in between. Members
- * that are not training are skipped. */
-void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *at, int64_t ahead,
-                          int64_t rows, const tt_batch_buffers *to);
+/* Which rows of which members. */
+typedef struct tt_batch_choice {
+  tt_slice members;    /* of the slice, counted from its first one */
+  int64_t ahead, part; /* steps from now on; part of the batch (core/model/parts.h) */
+} tt_batch_choice;
+
+/* Fill the batch that members use `ahead` steps from now, or a part of it: `rows` rows per member,
+ * zeros where it has fewer, labels with the member's own noise. No epoch may end in between.
+ * Members that are not training are skipped. */
+void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *at,
+                          const tt_batch_choice *which, int64_t rows, const tt_batch_buffers *to);
 
 /* Fill rows [first, first + rows) of a split of a row set. */
 void tt_host_batches_fill_split(const tt_host_batches *s, int64_t row_set, tt_split split,

@@ -1,7 +1,6 @@
 /* path.c — see path.h. */
 #include "cuda/plan/path.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,20 +66,37 @@ static void choose_by_shape(const tt_cohort *c, const tt_path_context *on, tt_pa
     snprintf(out->why + used, sizeof out->why - used, "; few members: try run.gpu_path: cluster");
 }
 
+tt_precision tt_path_precision(const tt_cohort *c, tt_precision wanted)
+{
+  const tt_model *m = &c->model;
+  for (int l = 0; l < m->layers; l++)
+    if (m->layer[l].in >= TT_PATH_TENSOR_MIN_WIDTH && m->layer[l].out >= TT_PATH_TENSOR_MIN_WIDTH)
+      return wanted;
+  return TT_PRECISION_fp32;
+}
+
+/* By shape, with the precision that is faster for it. */
+static void choose_automatically(const tt_cohort *c, const tt_path_context *wanted,
+                                 tt_path_choice *out)
+{
+  tt_path_context on = *wanted;
+  on.precision = out->precision = tt_path_precision(c, wanted->precision);
+  choose_by_shape(c, &on, out);
+  size_t used = strlen(out->why);
+  if (on.precision != wanted->precision)
+    snprintf(out->why + used, sizeof out->why - used, "; in fp32, which is faster below %d x %d",
+             TT_PATH_TENSOR_MIN_WIDTH, TT_PATH_TENSOR_MIN_WIDTH);
+}
+
 tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path wanted,
                       tt_path_choice *out)
 {
-  if (c->parts > 1)
-    return TT_FAIL(UNAVAILABLE,
-                   "train.parts is %" PRId64 ", and a GPU computes each batch at once; set "
-                   "train.parts: 1, or run.device: cpu",
-                   c->parts);
   if (c->model.front.layers)
     return TT_FAIL(UNAVAILABLE,
                    "model.front: a GPU does not train networks with a front; set run.device: auto "
                    "or cpu");
   if (wanted == TT_GPU_PATH_auto) {
-    choose_by_shape(c, on, out);
+    choose_automatically(c, on, out);
     return TT_OK;
   }
   tt_path_verdict v = assess(c, on, wanted);
@@ -89,6 +105,7 @@ tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path
                    "run.gpu_path: %s cannot train these members: %s; use run.gpu_path: auto",
                    tt_choice_gpu_kernel[wanted], v.why);
   out->path = wanted;
+  out->precision = on->precision;
   snprintf(out->why, sizeof out->why, "as run.gpu_path says");
   return TT_OK;
 }

@@ -7,17 +7,29 @@ TT_BEGIN_C
 
 typedef struct tt_path_choice {
   tt_gpu_path path;
+  tt_precision precision;         /* of training steps: tt_path_precision, or as wanted */
   char why[TT_PATH_REASON_BYTES]; /* reason, for messages */
 } tt_path_choice;
+
+/* Least inputs and outputs of a layer for which tensor cores are faster. A step on an H100 on
+ * 2026-11-22 (bench/results/2026-11-22-h100-kit.md and -steps.txt) took, in us: 16 of 8-32-32-1,
+ * 27.6 in fp32, 44.2 in tf32, 40.6 in 3xtf32; 4096 of 4-16-1, 23.7 in fp32, 52.7 in tf32; 10,000 of
+ * 4-16-16-1, 96.2 and 180.9; but 128 of 8-64-64-1, 45.6, 37.8 and 39.0. Widths between were not
+ * measured. */
+enum { TT_PATH_TENSOR_MIN_WIDTH = 64 };
+
+/* The precision in which auto trains a cohort: fp32 if no layer has TT_PATH_TENSOR_MIN_WIDTH inputs
+ * and outputs, else the wanted one. */
+tt_precision tt_path_precision(const tt_cohort *c, tt_precision wanted);
 
 /* Choose a path: the first row of TT_GPU_PATHS that is automatic, supported and preferred, so warp
  * if a member is tiny, else block if it fits into a thread block, else layered. Never cluster: it
  * is faster for few members only, its bits differ from those of the others, and a member must not
  * depend on the number of members. If cluster would be faster, `why` says so.
- *   wanted  TT_GPU_PATH_auto: by shape; else this path
+ *   wanted  TT_GPU_PATH_auto: by shape, in tt_path_precision; else this path, in the precision of
+ *           the context
  *   out     written only on TT_OK
- * Local. Errors: UNAVAILABLE (the wanted path cannot train the cohort, or no path can because of
- * train.parts; the message says why). */
+ * Local. Errors: UNAVAILABLE (the wanted path cannot train the cohort; the message says why). */
 tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path wanted,
                       tt_path_choice *out);
 

@@ -13,7 +13,7 @@ typedef struct tt_path_context {
   int64_t multiprocessors, members; /* for advice, not for the choice; 0: unknown */
 } tt_path_context;
 
-enum { TT_PATH_REASON_BYTES = 112 };
+enum { TT_PATH_REASON_BYTES = 160 };
 typedef struct tt_path_verdict {
   int supported;                  /* it can train the cohort */
   int preferred;                  /* run.gpu_path: auto may choose it */

@@ -18,7 +18,8 @@ import harness as h  # noqa: E402
 UNAVAILABLE, INTERNAL, MEMORY = 69, 70, 71
 SETTINGS = ["run.device=gpu", "run.share_gpu=true", "train.epochs=6", "train.batch_size=48",
             "checkpoint.every=10ms", "model.hidden=[18, 17]"]
-CALLS = {"warp": (3, 300), "block": (3, 300), "layered": (3, 300, 600)}
+CALLS = {"warp": (3, 300), "block": (3, 300), "layered": (3, 300, 600), "team": (3, 600, 1500)}
+TEAM = ["run.gpu_path=layered", "train.parts=3", "run.ranks_per_member=2"]
 
 # error of CUDA, exit code, words of the message
 LOST = (214, UNAVAILABLE, ("rank 1 on ", "the GPU is lost", "the checkpoint is whole"))
@@ -28,7 +29,7 @@ CRASHED = (719, INTERNAL, ("rank 1 on ", ", GPU 0", "a computation on the GPU fa
 
 def train(folder, path, faults=()):
     """Run both ranks; the faults, as NAME=VALUE, are for rank 1 only."""
-    settings = [*SETTINGS, f"run.gpu_path={path}"]
+    settings = [*SETTINGS, *(TEAM if path == "team" else [f"run.gpu_path={path}"])]
     program = [h.TUTTI, *h.train_arguments(settings)]
     command = [*h.MPIRUN, "1", *program, ":", h.MPIRUN[-1], "1", "env", *faults, *program]
     return h.wait(folder, h.launch(folder, command), 60)

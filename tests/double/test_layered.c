@@ -4,7 +4,7 @@
 #include "tests/double/runtime/double.h"
 #include "tests/support/problem.h"
 
-enum { ROWS = 70, INPUTS = 5, EACH = 4, EPOCHS = 4 };
+enum { ROWS = 70, INPUTS = 5, EACH = 4, EPOCHS = 4, BATCH = 9 };
 
 /* A network and the options that differ from the usual ones. */
 typedef struct feature_case {
@@ -15,6 +15,7 @@ typedef struct feature_case {
   int64_t width[2];
   int norm, residual;
   void (*set)(problem *p, tt_hyper *h, int64_t i); /* of member i */
+  int64_t parts;                                   /* of a batch; 0: small batches without parts */
 } feature_case;
 
 static void nothing(problem *p, tt_hyper *h, int64_t i) { (void)p, (void)h, (void)i; }
@@ -80,19 +81,24 @@ static void snapshots(problem *p, tt_hyper *h, int64_t i)
 }
 
 static const feature_case feature_cases[] = {
-    {"kfold, swa", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, folds},
-    {"quantile", TT_LOSS_quantile, TT_OPT_adam, TT_SCHEDULE_constant, {6, 0}, 0, 0, drop},
-    {"cross_entropy", TT_LOSS_cross_entropy, TT_OPT_sgd, TT_SCHEDULE_step, {6, 0}, 0, 0, nothing},
-    {"huber", TT_LOSS_huber, TT_OPT_sgd, TT_SCHEDULE_multistep, {6, 5}, 0, 0, nothing},
-    {"beta_nll", TT_LOSS_beta_nll, TT_OPT_adam, TT_SCHEDULE_exponential, {6, 5}, 0, 0, joint},
-    {"poisson", TT_LOSS_poisson, TT_OPT_adamw, TT_SCHEDULE_one_cycle, {6, 5}, 0, 0, nothing},
-    {"bce", TT_LOSS_bce, TT_OPT_rmsprop, TT_SCHEDULE_reduce_on_plateau, {6, 5}, 0, 0, plateau},
-    {"mae", TT_LOSS_mae, TT_OPT_adam, TT_SCHEDULE_cosine_restarts, {6, 5}, 0, 0, snapshots},
-    {"dropout", TT_LOSS_gaussian_nll, TT_OPT_adam, TT_SCHEDULE_constant, {7, 18}, 0, 0, drop},
-    {"layer_norm", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {6, 7}, 1, 0, nothing},
-    {"residual", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {18, 18}, 0, 1, nothing},
-    {"all layers", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {18, 18}, 1, 1, everything},
-    {"amsgrad", TT_LOSS_mse, TT_OPT_amsgrad, TT_SCHEDULE_one_cycle, {6, 0}, 0, 0, pull},
+    {"kfold, swa", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, folds, 0},
+    {"quantile", TT_LOSS_quantile, TT_OPT_adam, TT_SCHEDULE_constant, {6, 0}, 0, 0, drop, 0},
+    {"entropy", TT_LOSS_cross_entropy, TT_OPT_sgd, TT_SCHEDULE_step, {6, 0}, 0, 0, nothing, 0},
+    {"huber", TT_LOSS_huber, TT_OPT_sgd, TT_SCHEDULE_multistep, {6, 5}, 0, 0, nothing, 0},
+    {"beta_nll", TT_LOSS_beta_nll, TT_OPT_adam, TT_SCHEDULE_exponential, {6, 5}, 0, 0, joint, 0},
+    {"poisson", TT_LOSS_poisson, TT_OPT_adamw, TT_SCHEDULE_one_cycle, {6, 5}, 0, 0, nothing, 0},
+    {"bce", TT_LOSS_bce, TT_OPT_rmsprop, TT_SCHEDULE_reduce_on_plateau, {6, 5}, 0, 0, plateau, 0},
+    {"mae", TT_LOSS_mae, TT_OPT_adam, TT_SCHEDULE_cosine_restarts, {6, 5}, 0, 0, snapshots, 0},
+    {"dropout", TT_LOSS_gaussian_nll, TT_OPT_adam, TT_SCHEDULE_constant, {7, 18}, 0, 0, drop, 0},
+    {"layer_norm", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {6, 7}, 1, 0, nothing, 0},
+    {"residual", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {18, 18}, 0, 1, nothing, 0},
+    {"all layers", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {18, 18}, 1, 1, everything, 0},
+    {"amsgrad", TT_LOSS_mse, TT_OPT_amsgrad, TT_SCHEDULE_one_cycle, {6, 0}, 0, 0, pull, 0},
+    {"parts", TT_LOSS_gaussian_nll, TT_OPT_adam, TT_SCHEDULE_constant, {7, 18}, 0, 0, drop, 3},
+    {"parts, norm", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {18, 18}, 1, 1, everything, 2},
+    {"parts, ema", TT_LOSS_mse, TT_OPT_amsgrad, TT_SCHEDULE_one_cycle, {6, 0}, 0, 0, pull, 5},
+    {"parts, folds", TT_LOSS_huber, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, folds, 3},
+    {"parts, joint", TT_LOSS_mae, TT_OPT_sgd, TT_SCHEDULE_cosine_restarts, {6, 5}, 0, 0, joint, 2},
 };
 enum { FEATURE_CASES = sizeof feature_cases / sizeof *feature_cases };
 
@@ -129,7 +135,8 @@ static problem make(const feature_case *a)
   p.c.optimizer = a->optimizer;
   p.c.schedule = a->schedule;
   p.c.schedule_options = (tt_schedule_options){2, {1, 3}, 2.0f, 0.3f};
-  p.c.batch_size = 9;
+  p.c.batch_size = a->parts ? 35 : BATCH;
+  p.c.parts = a->parts ? a->parts : 1;
   p.c.max_epochs = EPOCHS;
   p.c.retries = 2;
   p.c.retry_reseed = 1;
@@ -211,21 +218,28 @@ static void check_engine(const feature_case *a, problem *p, way by, const tt_sta
 /* 1 gather, 4 products forward, 1 loss, 3 products backward, 4 gradients, 1 optimizer. */
 enum { OPERATIONS_OF_A_STEP = 14 };
 
-/* The first test: it looks at the largest graph so far. */
-TT_TEST (operations_of_a_step_do_not_depend_on_the_members) {
+/* Operations of the largest graph so far, when an epoch has been trained. */
+static int64_t largest_graph(int64_t members, int64_t batch, int64_t parts)
+{
   static const int64_t width[3] = {20, 20, 20};
   way layered = {"layered", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
-  for (int64_t each = 1; each <= 9; each += 8) {
-    problem p = problem_make(ROWS, 18, 1, 1, each, width, 3, TT_ACT_relu, TT_OUTPUT_mean);
-    p.c.batch_size = 1;
-    p.c.max_epochs = 1;
-    for (int64_t i = 0; i < each; i++) p.c.member[i].hyper.epochs = 1;
-    tt_state *s = problem_run(&p, layered, everyone(&p), 1000);
-    tt_state_destroy(&s);
-    problem_free(&p);
-    /* 32 steps would have more operations than the double allows a graph */
-    TT_CHECK(tt_double_count().largest_graph, ==, 16 * OPERATIONS_OF_A_STEP);
-  }
+  problem p = problem_make(ROWS, 18, 1, 1, members, width, 3, TT_ACT_relu, TT_OUTPUT_mean);
+  p.c.batch_size = batch;
+  p.c.parts = parts;
+  p.c.max_epochs = 1;
+  for (int64_t i = 0; i < members; i++) p.c.member[i].hyper.epochs = 1;
+  tt_state *s = problem_run(&p, layered, everyone(&p), 1000);
+  tt_state_destroy(&s);
+  problem_free(&p);
+  return tt_double_count().largest_graph;
+}
+
+/* The first test: it looks at the largest graph so far. */
+TT_TEST (operations_of_a_step_do_not_depend_on_the_members) {
+  /* 32 steps would have more operations than the double allows a graph; so has one of 64 parts */
+  for (int64_t members = 1; members <= 9; members += 8)
+    TT_CHECK(largest_graph(members, 1, 1), ==, 16 * OPERATIONS_OF_A_STEP);
+  TT_CHECK(largest_graph(1, 20, 64), ==, 16 * OPERATIONS_OF_A_STEP);
 }
 
 TT_TEST (every_option_agrees_with_the_cpu) {
@@ -247,8 +261,6 @@ TT_TEST (every_option_agrees_with_the_cpu) {
 }
 
 /* a step in two halves */
-
-enum { BATCH = 9 };
 
 /* The computation between the two halves of a split step, for an ordinary loss. */
 static void compute_deltas(const problem *p, const float *output, const int32_t *row, float *delta,
@@ -293,8 +305,8 @@ static tt_state *trained_by_split_steps(problem *p, way by)
 
 TT_TEST (a_split_step_is_a_step) {
   static const feature_case halves[] = {
-      {"halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {18, 18}, 1, 1, drop},
-      {"joint halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, joint}};
+      {"halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {18, 18}, 1, 1, drop, 0},
+      {"joint halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, joint, 0}};
   for (int k = 0; k < 2; k++)
     for (int schedule = 0; schedule < SCHEDULES; schedule++) {
       way by = {"cuda layered",

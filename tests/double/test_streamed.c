@@ -75,10 +75,12 @@ static void compare(int weighted, tt_resample resample, tt_batch_order batches)
   compare_in(large(weighted, resample, batches));
 }
 
-/* Options that use the row numbers of a batch. */
+/* Options that use the row numbers of a batch, and its parts. */
 static problem noisy(void)
 {
   problem p = large(0, TT_RESAMPLE_kfold, TT_BATCH_ORDER_own);
+  p.c.batch_size = 40;
+  p.c.parts = 2;
   for (int64_t i = 0; i < p.c.members; i++) {
     tt_hyper *h = &p.c.member[i].hyper;
     h->label_noise = i % 2 ? 0.1f : 0.0f;

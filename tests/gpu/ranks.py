@@ -29,6 +29,7 @@ run: {seed: 3, threads: 1, directory: out}
 INPUTS = ("relative_compactness,surface_area,wall_area,roof_area,overall_height,orientation,"
           "glazing_area,glazing_area_distribution")
 RANKS = (1, 3)
+TEAM = ["--set", "train.parts=4", "--set", "run.ranks_per_member=3"]
 
 
 def skip(reason):
@@ -54,14 +55,16 @@ def choices(tutti, option):
 
 
 def combinations(args, precisions=True):
-    """The settings, as lists for the command line: every path, in every precision or in fp32."""
+    """The settings, as lists for the command line: every path, in every precision or in fp32; a
+    team of all ranks."""
     base = ["--set", f"run.device={args.device}"]
     if args.device == "cpu":
-        return [base]
+        return [base, base + TEAM]
     paths = [word for word in choices(args.tutti, "run.gpu_path") if word != "auto"]
     precisions = choices(args.tutti, "run.precision") if precisions else []
-    return [base + ["--set", f"run.gpu_path={path}"] + part for path in paths
-            for part in ([["--set", f"run.precision={word}"] for word in precisions] or [[]])]
+    all_paths = [base + ["--set", f"run.gpu_path={path}"] + part for path in paths
+                 for part in ([["--set", f"run.precision={word}"] for word in precisions] or [[]])]
+    return all_paths + [base + TEAM + ["--set", "run.precision=tf32"]]
 
 
 def skip_without(args, need_h5py):

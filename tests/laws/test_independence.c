@@ -40,7 +40,7 @@ static void all_settings(void (*law)(setting v, way by, const tt_state *want), i
   for (int number = 0; number < SETTINGS; number++)
     for (int i = 0; i < n; i++) {
       setting v = setting_of(number);
-      if (by[i].ops != &tt_engine_cpu) v.parts = 1; /* no other engine has parts */
+      if (by[i].ops != &tt_engine_cpu && by[i].use.path != TT_GPU_PATH_layered) v.parts = 1;
       if (!is_dealt(v, half) || !meets(by[i], v)) continue;
       tt_state *want = reference(v, by[i]);
       law(v, by[i], want);
@@ -275,11 +275,8 @@ TT_TEST (equal_arithmetic_means_equal_bits) {
 /* After a retry a member draws orders, dropout and initial weights as with another seed. */
 static void retried(way by, int rich)
 {
-  setting v = {.number = 1,
-               .resample = TT_RESAMPLE_bootstrap,
-               .parts = 1,
-               .dropout = rich,
-               .anchor = rich};
+  setting v = {
+      .number = 1, .resample = TT_RESAMPLE_bootstrap, .parts = 1, .dropout = rich, .anchor = rich};
   problem p = usual(v), other = usual(v);
   if (can(by, &p.c)) {
     other.c.seed = tt_attempt_seed(p.c.seed, 1, 2);

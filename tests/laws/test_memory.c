@@ -109,6 +109,16 @@ static tt_err jobs(void *with)
   return e;
 }
 
+/* Parts of a batch, for another engine. */
+static tt_err some_parts(problem *p, tt_engine *engine)
+{
+  float *sum[TT_MAX_PART_SUMS];
+  double loss[TT_MAX_PART_SUMS];
+  int training;
+  if (p->c.parts == 1) return TT_OK;
+  return p->by.ops->partial(engine, 0, (tt_slice){1, 3}, &training, sum, loss);
+}
+
 static tt_err engines(void *with)
 {
   problem *p = with;
@@ -118,6 +128,7 @@ static tt_err engines(void *with)
   if (!e) e = p->by.ops->set_data(engine, p->d, NULL);
   if (!e) e = p->by.ops->init(engine);
   if (!e) e = p->by.ops->train(engine, 3, &at);
+  if (!e) e = some_parts(p, engine);
   p->by.ops->destroy(&engine);
   return e;
 }
@@ -166,6 +177,7 @@ static void enrich(problem *p, const int64_t *hidden)
   shape.layer_norm = shape.residual = 1;
   p->c.resample = TT_RESAMPLE_kfold;
   p->c.average = TT_AVERAGE_ema;
+  p->c.parts = 4;
   TT_CHECK_OK(tt_model_lay_out(&shape, &p->c.model));
   if (!can(p->by, &p->c)) {
     p->c = plain;
@@ -175,6 +187,7 @@ static void enrich(problem *p, const int64_t *hidden)
     tt_hyper *h = &p->c.member[i].hyper;
     h->anchor = h->adversarial_epsilon = h->dropout = 0.1f;
     h->feature_fraction = 0.5f;
+    h->clip_norm = 1.0f;
   }
 }
 

@@ -4,7 +4,7 @@
 
 #include "core/model/parts.h"
 
-enum { ROWS = 260, BATCH = 150, PARTS = 8, INPUTS = 5 };
+enum { ROWS = DOUBLE ? 130 : 260, BATCH = DOUBLE ? 72 : 150, PARTS = 8, INPUTS = 5 };
 
 TT_TEST (parts_are_blocks_of_rows_dealt_evenly) {
   for (int64_t parts = 1; parts < 20; parts++)
@@ -139,12 +139,17 @@ static int close_to_the_whole(way by, int loss, int optimizer)
   return differ;
 }
 
+static int trains_in_parts(way by)
+{
+  return by.ops == &tt_engine_cpu || by.use.path == TT_GPU_PATH_layered;
+}
+
 TT_TEST (training_in_parts_is_training) {
   way by[MAX_WAYS];
   int n = ways(by), differ = 0, runs = 0;
   for (int k = 0; k < n; k++)
     for (int i = 0; i < (int)TT_LOSS_COUNT || i < (int)TT_OPT_COUNT; i++)
-      if (by[k].ops == &tt_engine_cpu) {
+      if (trains_in_parts(by[k]) && (by[k].ops == &tt_engine_cpu || takes(by[k], i))) {
         differ += close_to_the_whole(by[k], i % (int)TT_LOSS_COUNT, i % (int)TT_OPT_COUNT);
         runs++;
       }

@@ -11,10 +11,18 @@
 
 #include <signal.h>
 
-enum { ROWS = 190, INPUTS = 5, EPOCHS = 3, MEMBERS = 2, PARTS = 8, LAYERS = 4, MOST_CALLS = 400 };
+enum { ROWS = DOUBLE ? 120 : 190, INPUTS = 5, EPOCHS = DOUBLE ? 2 : 3, MEMBERS = 2, PARTS = 8 };
+enum { LAYERS = 4, MOST_CALLS = 400, WAYS = DOUBLE ? 1 : 2 }; /* in stages: the cpu engine only */
 
+/* The engine; on the double that of CUDA. */
+#ifdef TT_CUDA_DOUBLE
+#define ENGINE tt_engine_cuda
+static const tt_resources use = {.threads = 1, .path = TT_GPU_PATH_layered};
+#else
+#define ENGINE tt_engine_cpu
 static const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
-static way plain(void) { return (way){.name = "cpu", .ops = &tt_engine_cpu, .use = use}; }
+#endif
+static way plain(void) { return (way){.name = "one rank", .ops = &ENGINE, .use = use}; }
 
 /* Case i has row i of the tables of losses, optimizers and averages. Two blocks of the norm. */
 static problem make(int i)
@@ -117,14 +125,14 @@ static void train_in_teams(problem *p, int teams, int stages, int64_t steps, int
 {
   cast c;
   int calls = 0, ranks = tt_comm_ranks(comm);
-  start(p, teams, stages, &tt_engine_cpu, &c);
+  start(p, teams, stages, &ENGINE, &c);
   do {
     TT_CHECK_OK(tt_team_train(c.shard, TT_OK, steps));
     TT_CHECK_OK(tt_retry_diverged_local(c.shard));
     if (!again) continue;
     cast other;
     teams = teams % ranks + 1;
-    start(p, teams, !c.stages, &tt_engine_cpu, &other);
+    start(p, teams, !c.stages, &ENGINE, &other);
     hand_over(&c, &other);
     other.shard->local_progress = c.shard->local_progress;
     end(&c);
@@ -143,8 +151,8 @@ static void every_team(problem *p, int i, int in_stages)
 {
   tt_state *want = problem_run(p, plain(), everyone(p), 7);
   for (int teams = 1; teams <= tt_comm_ranks(comm); teams++)
-    for (int stages = 0; stages <= in_stages; stages++)
-      train_in_teams(p, teams, stages, i % 2 ? 1000 : 2, in_stages && i % 3 == 0, want);
+    for (int stages = 0; stages <= in_stages && stages < WAYS; stages++)
+      train_in_teams(p, teams, stages, i % 2 ? 1000 : 2, in_stages && i % 3 == 0 && !DOUBLE, want);
   tt_state_destroy(&want);
 }
 
@@ -166,7 +174,7 @@ TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   p.c.member[1].hyper.learning_rate = 1e4f; /* diverges; 1e-6 of it does not */
   p.c.member[1].hyper.clip_norm = 0.0f;
   tt_cohort *cohort[] = {&p.c};
-  tt_job job = {.cohorts = {1, cohort}, .data = p.d, .ops = &tt_engine_cpu, .use = use};
+  tt_job job = {.cohorts = {1, cohort}, .data = p.d, .ops = &ENGINE, .use = use};
   tt_shards alone;
   TT_CHECK_OK(tt_shards_create_local(&job, 1, 0, NULL, 0, &alone));
   do {
@@ -176,7 +184,7 @@ TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   TT_CHECK_OK(tt_shard_save_local(&alone.at[0]));
   TT_CHECK(TT_FIELD(alone.at[0].state, attempt)[1], ==, 1);
   TT_CHECK(TT_FIELD(alone.at[0].state, status)[1], ==, TT_STATUS_finished);
-  for (int stages = 0; stages < 2; stages++) train_in_teams(&p, 1, stages, 3, 0, alone.at[0].state);
+  for (int stages = 0; stages < WAYS; stages++) train_in_teams(&p, 1, stages, 3, 0, alone.at[0].state);
   tt_shards_destroy(&alone);
   problem_free(&p);
 }
@@ -199,40 +207,40 @@ static tt_err bad_partial(tt_engine *e, int64_t m, tt_slice parts, int *training
                           float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
 {
   TT_TRY(count_call());
-  return tt_engine_cpu.partial(e, m, parts, training, sum, loss);
+  return ENGINE.partial(e, m, parts, training, sum, loss);
 }
 
 static tt_err bad_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient,
                           double squares, float *w)
 {
   TT_TRY(count_call());
-  return tt_engine_cpu.advance(e, m, segment, gradient, squares, w);
+  return ENGINE.advance(e, m, segment, gradient, squares, w);
 }
 
 static tt_err bad_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, int64_t window,
                         tt_pipeline_step *out)
 {
   TT_TRY(count_call());
-  return tt_engine_cpu.stage_begin(e, m, stage, window, out);
+  return ENGINE.stage_begin(e, m, stage, window, out);
 }
 
 static tt_err bad_forward(tt_engine *e, int64_t part, const float *in, float *out)
 {
   TT_TRY(count_call());
-  return tt_engine_cpu.stage_forward(e, part, in, out);
+  return ENGINE.stage_forward(e, part, in, out);
 }
 
 static tt_err bad_backward(tt_engine *e, int64_t part, const float *in, float *out)
 {
   TT_TRY(count_call());
-  return tt_engine_cpu.stage_backward(e, part, in, out);
+  return ENGINE.stage_backward(e, part, in, out);
 }
 
 static tt_err bad_accept(tt_engine *e, int64_t m, const float *w, double loss,
                          const tt_shared_sum *share, int *epoch_ended)
 {
   tt_err err = count_call();
-  TT_TRY(tt_engine_cpu.accept(e, m, w, loss, share, epoch_ended));
+  TT_TRY(ENGINE.accept(e, m, w, loss, share, epoch_ended));
   return err;
 }
 
@@ -258,24 +266,25 @@ static void fail_in_a_call(tt_engine_ops bad, int stages)
 }
 
 TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
-  tt_engine_ops bad = tt_engine_cpu;
+  tt_engine_ops bad = ENGINE;
   bad.partial = bad_partial;
   fail_in_a_call(bad, 0);
-  for (int stages = 0; stages < 2; stages++) {
-    bad = tt_engine_cpu;
+  for (int stages = 0; stages < WAYS; stages++) {
+    bad = ENGINE;
     bad.advance = bad_advance;
     fail_in_a_call(bad, stages);
-    bad = tt_engine_cpu;
+    bad = ENGINE;
     bad.accept = bad_accept;
     fail_in_a_call(bad, stages);
   }
-  bad = tt_engine_cpu;
+  if (DOUBLE) return;
+  bad = ENGINE;
   bad.stage_begin = bad_begin;
   fail_in_a_call(bad, 1);
-  bad = tt_engine_cpu;
+  bad = ENGINE;
   bad.stage_forward = bad_forward;
   fail_in_a_call(bad, 1);
-  bad = tt_engine_cpu;
+  bad = ENGINE;
   bad.stage_backward = bad_backward;
   fail_in_a_call(bad, 1);
 }
@@ -288,7 +297,7 @@ TT_TEST (a_step_sends_what_the_model_says) {
   p.c.batch_size = 20; /* the second step does not end an epoch */
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   int64_t params = p.c.model.params, own = tt_part_segment(params, ranks, rank).count;
-  start(&p, 1, 0, &tt_engine_cpu, &c);
+  start(&p, 1, 0, &ENGINE, &c);
   TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* allocates */
   tt_team_traffic before = tt_team_traffic_local(c.team);
   TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* one step of each member */
@@ -308,6 +317,7 @@ TT_TEST (a_step_sends_what_the_model_says) {
 /* Bytes and messages of a step in stages: two words to each other rank; the outputs of a stage go to
  * the next one, and as many gradients come back. */
 TT_TEST (a_step_in_stages_sends_what_the_model_says) {
+  if (DOUBLE) return;
   problem p = make(1); /* not clipped */
   tt_pipeline_stage at[64];
   cast c;
@@ -315,7 +325,7 @@ TT_TEST (a_step_in_stages_sends_what_the_model_says) {
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   int used = tt_pipeline_used(&p.c.model, ranks);
   tt_pipeline_cut(&p.c.model, ranks, at);
-  start(&p, 1, 1, &tt_engine_cpu, &c);
+  start(&p, 1, 1, &ENGINE, &c);
   TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
   tt_team_traffic before = tt_team_traffic_local(c.team);
   TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* one step of each member */
@@ -340,9 +350,9 @@ TT_TEST (signal_to_one_rank_ends_the_call_after_a_step) {
   problem_stop(&p);
   tt_stop_install_handlers_local();
   if (tt_comm_rank(comm) == tt_comm_ranks(comm) - 1) raise(SIGUSR1);
-  for (int stages = 0; stages < 2; stages++) {
+  for (int stages = 0; stages < WAYS; stages++) {
     cast c;
-    start(&p, 1, stages, &tt_engine_cpu, &c);
+    start(&p, 1, stages, &ENGINE, &c);
     TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1000));
     TT_CHECK_OK(tt_team_collect(c.shard, TT_OK));
     TT_CHECK_OK(tt_shard_save_local(c.shard));

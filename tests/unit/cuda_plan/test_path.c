@@ -115,17 +115,6 @@ TT_TEST (every_shape_has_the_path_of_the_table) {
   }
 }
 
-TT_TEST (no_path_trains_in_parts) {
-  for (int path = TT_GPU_PATH_auto; path < TT_GPU_PATH_COUNT; path++) {
-    tt_path_choice got;
-    tt_cohort c = cohort_of(&shapes[0]);
-    tt_path_context on = {.shared_bytes = H200, .capability = 90};
-    c.parts = 2;
-    TT_CHECK((int)tt_path_choose(&c, &on, (tt_gpu_path)path, &got), ==, TT_E_UNAVAILABLE);
-    TT_CHECK_HAS(tt_err_last(), "train.parts is 2");
-  }
-}
-
 /* The limit of the warp path is the work of a batch: one more row exceeds it. */
 TT_TEST (the_limit_of_a_warp_is_its_work) {
   for (int i = 0; i < SHAPES; i++) {
@@ -147,7 +136,7 @@ TT_TEST (the_limit_is_the_smallest_plan) {
     tt_cohort c = cohort_of(&s);
     if (c.model.params > TT_PATH_BLOCK_MAX_PARAMS) continue;
     for (int precision = 0; precision < TT_PRECISION_COUNT; precision++) {
-      s.shared = tt_block_min_bytes(&c, (tt_precision)precision);
+      s.shared = tt_block_min_bytes(&c, tt_path_precision(&c, (tt_precision)precision));
       TT_CHECK((int)choose_in(&s, precision).path, ==, TT_GPU_PATH_block);
       s.shared--;
       TT_CHECK((int)choose_in(&s, precision).path, ==, TT_GPU_PATH_layered);
@@ -155,11 +144,40 @@ TT_TEST (the_limit_is_the_smallest_plan) {
   }
 }
 
-/* The warp path has no tensor cores: in other precisions its members use the block path. */
-TT_TEST (a_warp_is_for_fp32) {
-  for (int i = 0; i < SHAPES; i++)
-    for (int precision = TT_PRECISION_fp32 + 1; precision < TT_PRECISION_COUNT; precision++)
-      TT_CHECK((int)choose_in(&shapes[i], precision).path, !=, TT_GPU_PATH_warp);
+/* As measured (path.h): members with narrow layers are as in fp32, whatever precision is wanted. */
+TT_TEST (tensor_cores_are_for_wide_layers) {
+  static const struct {
+    shape of;
+    int wide;
+  } measured[] = {
+      {{8, 1, {32, 32}, 2, ADAM, MSE, 256, H200, TT_GPU_PATH_block}, 0},
+      {{4, 1, {16}, 1, ADAM, MSE, 64, H200, TT_GPU_PATH_warp}, 0},
+      {{4, 1, {16, 16}, 2, ADAM, MSE, 32, H200, TT_GPU_PATH_warp}, 0},
+      {{8, 1, {64, 64}, 2, ADAM, MSE, 256, H200, TT_GPU_PATH_block}, 1},
+      {{16, 1, {128, 128}, 2, ADAM, MSE, 256, H200, TT_GPU_PATH_block}, 1},
+      {{16, 1, {192, 192}, 2, ADAM, MSE, 512, H200, TT_GPU_PATH_layered}, 1},
+      {{32, 10, {256, 256, 256}, 3, ADAM, MSE, 512, H200, TT_GPU_PATH_layered}, 1},
+  };
+  for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
+    for (int precision = 0; precision < TT_PRECISION_COUNT; precision++) {
+      int kept = measured[i].wide ? precision : TT_PRECISION_fp32;
+      tt_path_choice got = choose_in(&measured[i].of, precision);
+      TT_CHECK((int)got.path, ==, (int)measured[i].of.path);
+      TT_CHECK((int)got.precision, ==, kept);
+      TT_CHECK(strstr(got.why, "; in fp32, which is faster below 64 x 64") != NULL, ==,
+               kept != precision);
+    }
+}
+
+/* A requested path keeps the requested precision; the warp path has no tensor cores. */
+TT_TEST (a_requested_path_keeps_the_precision) {
+  tt_path_context on = {.shared_bytes = H200, .precision = TT_PRECISION_tf32};
+  tt_cohort c = cohort_of(&shapes[2]);
+  tt_path_choice got;
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_block, &got));
+  TT_CHECK((int)got.precision, ==, TT_PRECISION_tf32);
+  TT_CHECK((int)tt_path_choose(&c, &on, TT_GPU_PATH_warp, &got), ==, TT_E_UNAVAILABLE);
+  TT_CHECK_HAS(tt_err_last(), "in fp32 only, not in tf32");
 }
 
 /* The path does not depend on the number of members and ensembles, nor on seeds. */
@@ -239,6 +257,12 @@ TT_TEST (rare_options_use_the_layered_path) {
       if (path != TT_GPU_PATH_layered) refused(&c, on, (tt_gpu_path)path, word[i]);
     *field[i] = 0.0f;
   }
+  c.parts = 2;
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+  TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
+  TT_CHECK_HAS(got.why, "train.parts");
+  refused(&c, on, TT_GPU_PATH_block, "train.parts needs the layered path");
+  c.parts = 1;
   c.optimizer = TT_OPT_amsgrad;
   refused(&c, on, TT_GPU_PATH_block, "amsgrad needs the layered path");
   c.optimizer = TT_OPT_rmsprop;

@@ -1,0 +1,173 @@
+/* partial.cu — steps of a member that several engines train together (engine.h); see
+ * layered_internal.cuh. Gradients and weights are exchanged through host memory. */
+#include "cuda/layered/layered_internal.cuh"
+
+#include "core/base/mem.h"
+
+#include <math.h>
+
+/* Between these calls, steps compute member i alone. */
+static void begin_member(tt_engine *e, int64_t i) { tt_layered_of(e)->window = {i, 1}; }
+
+/* Waits for the work of the member. */
+static tt_err end_member(tt_engine *e, tt_err before)
+{
+  tt_err err = tt_stream_synchronize(e->dev.stream);
+  tt_layered_of(e)->window = {0, e->slice.count};
+  return before ? before : err;
+}
+
+/* Memory for the sums of a slice of the parts: on the device `most` at a time, on the host those
+ * that are left. */
+static tt_err reserve_sums(tt_engine *e, int most, int left)
+{
+  tt_layered *own = tt_layered_of(e);
+  for (int k = own->sums; k < most; k++)
+    if (!own->sum[k])
+      TT_TRY(tt_dev_alloc(&own->sum[k], e->view.param_stride, "gradients of the weights"));
+  if (left <= own->host_sums) return TT_OK;
+  tt_pinned_free(own->host_sum);
+  own->host_sums = 0;
+  TT_TRY(tt_pinned_alloc(&own->host_sum, left * (int64_t)e->view.params, "gradients to exchange"));
+  own->host_sums = left;
+  return TT_OK;
+}
+
+static tt_err download_sums(tt_engine *e, int count, float *sum[TT_MAX_PART_SUMS],
+                            double loss[TT_MAX_PART_SUMS])
+{
+  const tt_layered *own = tt_layered_of(e);
+  for (int k = 0; k < count; k++) {
+    sum[k] = own->host_sum + k * (int64_t)e->view.params;
+    TT_TRY(tt_dev_download(sum[k], tt_layered_sum(e, k), e->view.params, e->dev.stream));
+    TT_TRY(tt_dev_download(&loss[k], tt_layered_sum_loss(e, k), 1, e->dev.stream));
+  }
+  return TT_OK;
+}
+
+tt_err tt_layered_partial(tt_engine *e, int64_t i, tt_slice parts, int *training,
+                          float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
+{
+  int most;
+  tt_part_sums sums = tt_part_sums_of(e->cohort->parts, parts, &most);
+  TT_TRY(tt_layered_download_progress(e));
+  *training = tt_layered_of(e)->status[i] == TT_STATUS_training;
+  if (!*training) return TT_OK;
+  TT_TRY(reserve_sums(e, most, sums.count));
+  begin_member(e, i);
+  tt_err err = tt_layered_begin_epochs(e);
+  if (!err) err = tt_layered_add_parts(e, parts);
+  if (!err) err = download_sums(e, sums.count, sum, loss);
+  return end_member(e, err);
+}
+
+/* Set the gradient of the weights of inputs that member i does not use to 0. */
+static tt_err mask_gradient(const tt_engine *e, int64_t i, tt_slice segment, float *gradient)
+{
+  const tt_cohort *c = e->cohort;
+  const tt_layer *first = &c->model.layer[0];
+  const tt_member *m = &c->member[e->slice.first + i];
+  tt_slice weights = tt_slice_intersect(segment, first->weight, first->out * first->in);
+  int8_t *mask = NULL;
+  if (m->hyper.feature_fraction >= 1.0f) return TT_OK;
+  TT_TRY(TT_ALLOC(mask, c->model.inputs));
+  tt_member_input_mask(c, m, mask);
+  float *at = gradient + first->weight - segment.first;
+  for (int64_t p = weights.first; p < weights.first + weights.count; p++)
+    if (!mask[p % first->in]) at[p] = 0.0f;
+  tt_free(mask);
+  return TT_OK;
+}
+
+static int is_clipped(const tt_engine *e, int64_t i)
+{
+  return e->cohort->member[e->slice.first + i].hyper.clip_norm > 0.0f;
+}
+
+/* The gradient of a segment to sum [0], of the member of the window. */
+static tt_err upload_gradient(tt_engine *e, tt_slice segment, const float *gradient)
+{
+  return tt_dev_upload(tt_layered_sum(e, 0) + segment.first, gradient, segment.count,
+                       e->dev.stream);
+}
+
+/* Sums of squares of the member of the window. */
+static double *squares_of(tt_engine *e)
+{
+  const tt_layered *own = tt_layered_of(e);
+  return own->squares + own->window.first * tt_norm_blocks(e->view.params);
+}
+
+tt_err tt_layered_squares(tt_engine *e, int64_t i, tt_slice segment, float *gradient, double *block)
+{
+  TT_TRY(mask_gradient(e, i, segment, gradient));
+  if (!is_clipped(e, i) || !segment.count) return TT_OK;
+  begin_member(e, i);
+  tt_err err = upload_gradient(e, segment, gradient);
+  if (!err) err = tt_layered_segment_squares(e, segment);
+  if (!err)
+    err = tt_dev_download(block, squares_of(e), tt_norm_blocks(segment.count), e->dev.stream);
+  return end_member(e, err);
+}
+
+tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
+                          double squares, float *w)
+{
+  if (!segment.count) return TT_OK;
+  begin_member(e, i);
+  tt_err err = upload_gradient(e, segment, gradient);
+  if (!err && is_clipped(e, i)) err = tt_dev_upload(squares_of(e), &squares, 1, e->dev.stream);
+  if (!err) err = tt_layered_segment_advance(e, segment);
+  if (!err)
+    err = tt_dev_download(w, e->view.weights + i * e->view.param_stride + segment.first,
+                          segment.count, e->dev.stream);
+  return end_member(e, err);
+}
+
+/* The step of member i ends with the weights w. */
+static tt_err accept_step(tt_engine *e, int64_t i, const float *w, double loss)
+{
+  begin_member(e, i);
+  tt_err err =
+      tt_dev_upload(e->view.weights + i * e->view.param_stride, w, e->view.params, e->dev.stream);
+  if (!err) err = tt_dev_upload(tt_layered_sum_loss(e, 0), &loss, 1, e->dev.stream);
+  if (!err) err = tt_layered_accept_weights(e);
+  return end_member(e, err);
+}
+
+static tt_err diverge(tt_engine *e, int64_t i)
+{
+  const int8_t diverged = TT_STATUS_diverged;
+  return tt_dev_upload_sync(e->view.status + i, &diverged, 1, e->dev.stream);
+}
+
+/* Member i is at the end of its epoch, unless `before` is an error. */
+static tt_err end_epoch(tt_engine *e, int64_t i, const tt_shared_sum *share, tt_err before)
+{
+  const tt_cohort *c = e->cohort;
+  int64_t view = tt_member_row_set(c, &c->member[e->slice.first + i]);
+  int64_t each = tt_layered_of(e)->split_rows, rows = e->host_lists[view].count[TT_VALIDATION];
+  const tt_layered_sharing sharing = {share, i, (rows + each - 1) / each};
+  const tt_layered_sharing *with = share && rows ? &sharing : NULL;
+  int8_t *ending_views = NULL;
+  tt_err err = before;
+  if (!err) err = TT_ALLOC(ending_views, tt_cohort_row_sets(c));
+  if (err) return with ? tt_layered_gather_losses(e, with, err) : err;
+  ending_views[view] = 1;
+  err = tt_layered_end_epochs(e, ending_views, with);
+  if (!err && e->view.ensemble_stopping) err = tt_layered_resume_members(e);
+  tt_err wait = tt_stream_synchronize(e->dev.stream);
+  tt_free(ending_views);
+  return err ? err : wait;
+}
+
+tt_err tt_layered_accept(tt_engine *e, int64_t i, const float *w, double loss,
+                         const tt_shared_sum *share, int *epoch_ended)
+{
+  const tt_cohort *c = e->cohort;
+  int64_t done = (tt_layered_of(e)->batch[i] + (int64_t)1) * c->batch_size;
+  *epoch_ended = isfinite(loss) && done >= e->host_epoch_rows[i];
+  if (!isfinite(loss)) return diverge(e, i);
+  tt_err err = accept_step(e, i, w, loss);
+  return *epoch_ended ? end_epoch(e, i, share, err) : err;
+}
