@@ -12,6 +12,7 @@
 #include "core/engine/progress.h"
 #include "core/model/epoch_end.h"
 #include "core/model/parts.h"
+#include "cuda/plan/layered_sizes.h"
 #include "cuda/plan/path_verdict.h"
 
 /* The rows of one row set (cohort.h), by split; device pointers. */
@@ -19,10 +20,6 @@ typedef struct tt_dev_row_lists {
   const int32_t *row[TT_SPLITS];
   int32_t count[TT_SPLITS];
 } tt_dev_row_lists;
-
-/* Floats from the parameters of one member to those of the next: whole float4, for vector access.
- * The floats in between are zero. */
-static inline int64_t tt_param_stride(int64_t params) { return (params + 3) / 4 * 4; }
 
 /* Data that a kernel may access: passed by value in its arguments; every pointer is a device
  * pointer. M members of the slice, P parameters, S slots, E epochs, N rows, D inputs, T target

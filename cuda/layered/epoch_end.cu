@@ -51,9 +51,9 @@ static epoch_end_args make_end_args(tt_engine *e)
   a.lane = own->lane;
   a.mean = own->mean;
   a.term = own->term;
-  a.terms = (int32_t)own->terms;
+  a.terms = (int32_t)own->size.terms;
   a.engines = 1;
-  a.room = (int32_t)own->split_rows;
+  a.room = (int32_t)own->size.split_rows;
   a.eval_weights = own->eval_weights;
   a.w = own->eval_weights;
   a.parts = (int32_t)tt_grid_size(e->view.params, PART_PARAMS);
@@ -260,7 +260,7 @@ static tt_err launch_over_params(tt_engine *e, void (*kernel)(epoch_end_args),
 /* Add the losses of members [begin, end) over the rows in the buffers to the partial sums. */
 static tt_err add_group_losses(tt_engine *e, epoch_end_args a, int64_t begin, int64_t end)
 {
-  int64_t group = tt_layered_of(e)->split_group;
+  int64_t group = tt_layered_of(e)->size.split_group;
   tt_layered_pass pass = {};
   pass.rows = a.rows;
   pass.w = a.w;
@@ -350,7 +350,7 @@ static tt_err evaluate_weights(tt_engine *e, const epoch_end_args &a, const int8
 tt_err tt_layered_gather_losses(tt_engine *e, const tt_layered_sharing *sharing, tt_err before)
 {
   const tt_layered *own = tt_layered_of(e);
-  double *here = own->term + sharing->i * own->terms;
+  double *here = own->term + sharing->i * own->size.terms;
   tt_err err = before;
   if (!err) err = tt_dev_download_sync(own->host_term, here, sharing->passes, e->dev.stream);
   sharing->with->gather(sharing->with->with, sharing->passes, own->host_term);

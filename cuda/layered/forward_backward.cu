@@ -51,7 +51,7 @@ static tt_err multiply(tt_engine *e, const tt_layered_pass *pass, tt_product_kin
 /* Whether a layer has parts beyond its product and activation in this pass. */
 static int has_extras(const tt_layered *own, const tt_layered_pass *pass, const tt_layer *layer)
 {
-  return layer->norm >= 0 || layer->residual || (pass->keep && own->uses_dropout && layer->dropout);
+  return layer->norm >= 0 || layer->residual || (pass->keep && own->size.dropout && layer->dropout);
 }
 
 static tt_layer_extras_args extras_args(tt_engine *e, const tt_layered_pass *pass, int l)
@@ -73,7 +73,7 @@ static tt_layer_extras_args extras_args(tt_engine *e, const tt_layered_pass *pas
   a.rows = pass->rows;
   a.out = (int32_t)layer->out;
   for (int k = 0; k < l; k++) a.unit += (int32_t)m->layer[k].out;
-  a.uses_dropout = pass->keep && own->uses_dropout && layer->dropout;
+  a.uses_dropout = pass->keep && own->size.dropout && layer->dropout;
   a.batch_part = own->batch_part;
   a.activation = layer->activation;
   return a;

@@ -72,7 +72,7 @@ tt_err tt_layered_open_gemm(tt_engine *e)
   tt_layered *own = tt_layered_of(e);
   if (!tt_layered_opens_gemm(e)) return TT_OK;
   own->typical = typical_members(e->cohort);
-  own->factor = largest_operand(&e->cohort->model, own->rows);
+  own->factor = largest_operand(&e->cohort->model, own->size.rows);
   int64_t fit = most_part_floats / (TT_TF32_MATRICES * own->factor), members = e->slice.count;
   own->split_members = fit < 1 ? 1 : fit < members ? fit : members;
   if (e->precision == TT_PRECISION_3xtf32)

@@ -21,12 +21,11 @@
 
 enum {
   TT_LAYERED_THREADS = 256,
-  TT_LOSS_PARTIALS = TT_LAYERED_THREADS, /* partial sums of a loss */
-  TT_LAYERED_GRAPHS = 6,                 /* graphs of 1, 2, 4, ... 32 steps */
-  TT_VALIDATION_ROWS = 16384,            /* of all members of a validation pass, at least */
-  TT_SPLIT_ROWS = 4096,                  /* of each of them at most */
-  TT_TF32_MATRICES = 4                   /* parts of the two factors of a product in 3xtf32 */
+  TT_LAYERED_GRAPHS = 6, /* graphs of 1, 2, 4, ... 32 steps */
+  TT_TF32_MATRICES = 4   /* parts of the two factors of a product in 3xtf32 */
 };
+
+static_assert((int)TT_LOSS_PARTIALS == (int)TT_LAYERED_THREADS, "one thread per partial sum");
 
 /* Operations of a graph of several steps at most: memory and time to create it grow with them. */
 #ifdef TT_CUDA_DOUBLE
@@ -37,40 +36,32 @@ enum { TT_LAYERED_GRAPH_NODES = 4096 };
 
 /* Data of the path, on the device unless noted. */
 typedef struct tt_layered {
-  int64_t rows;                 /* of a batch: B, or N if that is less; with parts: of a part */
-  int64_t split_rows;           /* rows of a validation pass, at most N */
-  int64_t split_group;          /* its members, at most */
-  int64_t capacity;             /* rows of x, y, weight and h, all members together */
-  int64_t widest;               /* outputs of the widest layer */
+  tt_layered_sizes size;
   float *x, *y, *weight;        /* [capacity][D], [capacity][K], [capacity] */
   float *h[TT_MAX_LAYERS];      /* [capacity][out] f(z) of a layer; of the last one the output */
   float *slope[TT_MAX_LAYERS];  /* [M][rows][out] f'(z) where it does not follow from h, or NULL */
   float *delta[2];              /* [M][rows][widest] dL/dz, used alternately */
   float *sum[TT_MAX_PART_SUMS]; /* [M][param_stride] [0] gradient; of parts that are to be added;
-                                   from [sums] on [param_stride], of one member, or NULL */
-  int sums;
-  double *sum_loss;       /* [TT_MAX_PART_SUMS][M] with parts: their losses; else NULL */
-  int batch_part, at_sum; /* the part that is computed, the sum that receives it */
-  float *host_sum;        /* [host_sums][P] copies for other engines; pinned host memory */
+                                   from [size.sums] on [param_stride], of one member, or NULL */
+  double *sum_loss;             /* [TT_MAX_PART_SUMS][M] with parts: their losses; else NULL */
+  int batch_part, at_sum;       /* the part that is computed, the sum that receives it */
+  float *host_sum;              /* [host_sums][P] copies for other engines; pinned host memory */
   int host_sums;
-  double *host_term;   /* [terms] pinned host memory */
-  float *eval_weights; /* [M][param_stride] */
-  tt_slice window;     /* the engine's members that steps compute: all but in partial.cu */
-  float *scale;        /* [M] clip factor of the gradient; NULL if no member clips */
-  double *squares;     /* [M][blocks] with parts and clipping: sums of squares; or NULL */
-  double *term;        /* [M][terms] with parts: losses of the validation passes; or NULL */
-  int64_t terms;
-  int64_t typical;         /* members for which cuBLAS chooses its algorithms */
-  int64_t factor;          /* floats of the largest factor of a cuBLAS product */
-  int64_t split_members;   /* members of a product in 3xtf32 */
-  float *parts;            /* [TT_TF32_MATRICES][split_members][factor], for 3xtf32; or NULL */
-  tt_sampler *order;       /* [M] of the running epochs */
-  tt_optimizer_args *step; /* [M] of the running step */
-  double *lane;            /* [M][TT_LOSS_PARTIALS] validation loss so far */
-  int8_t *end;             /* [M] tt_epoch_state */
-  double *mean;            /* [M] */
-  int uses_dropout;     /* 1: a member has dropout, so steps use the kernels of layer_extras.cuh */
-  int uses_label_noise; /* 1: a member has label noise */
+  double *host_term;     /* [size.terms] pinned host memory */
+  float *eval_weights;   /* [M][param_stride] */
+  tt_slice window;       /* the engine's members that steps compute: all but in partial.cu */
+  float *scale;          /* [M] clip factor of the gradient; NULL if no member clips */
+  double *squares;       /* [M][blocks] with parts and clipping: sums of squares; or NULL */
+  double *term;          /* [M][size.terms] with parts: losses of the validation passes; or NULL */
+  int64_t typical;       /* members for which cuBLAS chooses its algorithms */
+  int64_t factor;        /* floats of the largest factor of a cuBLAS product */
+  int64_t split_members; /* members of a product in 3xtf32 */
+  float *parts;          /* [TT_TF32_MATRICES][split_members][factor], for 3xtf32; or NULL */
+  tt_sampler *order;     /* [M] of the running epochs */
+  tt_optimizer_args *step;    /* [M] of the running step */
+  double *lane;               /* [M][TT_LOSS_PARTIALS] validation loss so far */
+  int8_t *end;                /* [M] tt_epoch_state */
+  double *mean;               /* [M] */
   float *xhat[TT_MAX_LAYERS]; /* [M][rows][out] normalised z of layers with layer_norm */
   float *rstd[TT_MAX_LAYERS]; /* [M][rows] 1 / its standard deviation */
   float *residual_delta;      /* [M][rows][widest] dL/dy of residual layers, or NULL */

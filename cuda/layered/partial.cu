@@ -22,7 +22,7 @@ static tt_err end_member(tt_engine *e, tt_err before)
 static tt_err reserve_sums(tt_engine *e, int most, int left)
 {
   tt_layered *own = tt_layered_of(e);
-  for (int k = own->sums; k < most; k++)
+  for (int k = own->size.sums; k < most; k++)
     if (!own->sum[k])
       TT_TRY(tt_dev_alloc(&own->sum[k], e->view.param_stride, "gradients of the weights"));
   if (left <= own->host_sums) return TT_OK;
@@ -146,7 +146,7 @@ static tt_err end_epoch(tt_engine *e, int64_t i, const tt_shared_sum *share, tt_
 {
   const tt_cohort *c = e->cohort;
   int64_t view = tt_member_row_set(c, &c->member[e->slice.first + i]);
-  int64_t each = tt_layered_of(e)->split_rows, rows = e->host_lists[view].count[TT_VALIDATION];
+  int64_t each = tt_layered_of(e)->size.split_rows, rows = e->host_lists[view].count[TT_VALIDATION];
   const tt_layered_sharing sharing = {share, i, (rows + each - 1) / each};
   const tt_layered_sharing *with = share && rows ? &sharing : NULL;
   int8_t *ending_views = NULL;

@@ -8,7 +8,7 @@
 static tt_err create_buffer(tt_engine *e, tt_staging_buffer *buffer)
 {
   const tt_model *m = &e->cohort->model;
-  int64_t rows = tt_layered_of(e)->capacity;
+  int64_t rows = tt_layered_of(e)->size.capacity;
   const char *what = "rows from the host";
   TT_TRY(tt_dev_alloc(&buffer->device.x, rows * m->inputs, what));
   TT_TRY(tt_dev_alloc(&buffer->device.y, rows * m->targets, what));
@@ -93,8 +93,8 @@ tt_err tt_row_stream_load_batches(tt_engine *e, const tt_member_positions *at, i
   tt_staging_buffer *buffer;
   TT_TRY(next_free_buffer(own->row_stream, &buffer));
   const tt_batch_choice which = {own->window, ahead, own->batch_part};
-  tt_host_batches_fill(&own->row_stream->from, at, &which, own->rows, &buffer->host);
-  return copy_to_device(e, buffer, own->window.count * own->rows);
+  tt_host_batches_fill(&own->row_stream->from, at, &which, own->size.rows, &buffer->host);
+  return copy_to_device(e, buffer, own->window.count * own->size.rows);
 }
 
 tt_err tt_row_stream_load_split(tt_engine *e, int64_t row_set, tt_split split, int64_t first,

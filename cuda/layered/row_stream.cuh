@@ -23,7 +23,7 @@ typedef struct tt_row_stream {
   cudaStream_t copy_stream;
 } tt_row_stream;
 
-/* Allocate buffers of own->capacity rows. Errors: MEM, UNAVAILABLE. */
+/* Allocate buffers of own->size.capacity rows. Errors: MEM, UNAVAILABLE. */
 tt_err tt_row_stream_open(tt_engine *e);
 /* Accepts NULL in own->row_stream. Waits for unfinished work. */
 void tt_row_stream_close(tt_engine *e);

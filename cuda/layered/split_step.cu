@@ -18,7 +18,7 @@ static tt_err check_data_on_device(const tt_engine *e)
  * member. */
 static tt_err copy_batches(tt_engine *e, void *to, const void *from, size_t width, int down)
 {
-  size_t device = (size_t)tt_layered_of(e)->rows * width;
+  size_t device = (size_t)tt_layered_of(e)->size.rows * width;
   size_t host = (size_t)e->cohort->batch_size * width;
   return TT_CUDA(cudaMemcpy2DAsync(
       to, down ? host : device, from, down ? device : host, device, (size_t)e->slice.count,

@@ -18,7 +18,7 @@ static const tt_layered *layered_of(const tt_engine *e)
 float *tt_layered_sum(const tt_engine *e, int k)
 {
   const tt_layered *own = layered_of(e);
-  return own->sum[k] + (k < own->sums ? own->window.first * e->view.param_stride : 0);
+  return own->sum[k] + (k < own->size.sums ? own->window.first * e->view.param_stride : 0);
 }
 
 double *tt_layered_sum_loss(const tt_engine *e, int k)
@@ -35,7 +35,7 @@ static tt_step_kernel_args make_step_args(tt_engine *e)
   int64_t first = own->window.first;
   tt_step_kernel_args a = {};
   a.v = tt_cuda_view_of(e, own->window);
-  a.rows = (int32_t)own->rows;
+  a.rows = (int32_t)own->size.rows;
   a.batch_part = own->batch_part;
   a.uses_clipping = own->scale != NULL;
   a.x = own->x;
@@ -84,8 +84,8 @@ static tt_layered_pass make_training_pass(const tt_engine *e, const tt_layered *
   tt_layered_pass pass = {};
   pass.first = (int32_t)own->window.first;
   pass.members = (int32_t)own->window.count;
-  pass.rows = (int32_t)own->rows;
-  pass.x_stride = own->rows * e->view.inputs;
+  pass.rows = (int32_t)own->size.rows;
+  pass.x_stride = own->size.rows * e->view.inputs;
   pass.w = e->view.weights;
   pass.w_stride = e->view.param_stride;
   pass.skip = e->view.status; /* 0 = training */
@@ -100,10 +100,10 @@ tt_err tt_layered_forward_batch(tt_engine *e)
   const tt_layered *own = tt_layered_of(e);
   tt_layered_pass pass = make_training_pass(e, own);
   if (!own->row_stream)
-    TT_TRY(launch_over_members(e, gather_batch, make_step_args(e), own->rows, TT_GATHER_ROWS));
-  if (own->uses_label_noise && !own->row_stream)
-    TT_TRY(launch_over_members(e, add_label_noise, make_step_args(e), own->rows * e->view.targets,
-                               TT_STEP_BLOCK_ELEMENTS));
+    TT_TRY(launch_over_members(e, gather_batch, make_step_args(e), own->size.rows, TT_GATHER_ROWS));
+  if (own->size.label_noise && !own->row_stream)
+    TT_TRY(launch_over_members(e, add_label_noise, make_step_args(e),
+                               own->size.rows * e->view.targets, TT_STEP_BLOCK_ELEMENTS));
   return tt_layered_forward(e, &pass);
 }
 

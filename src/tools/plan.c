@@ -13,6 +13,7 @@
 #include "src/tools/plan_campaign.h"
 #include "src/tools/plan_data.h"
 #include "src/tools/plan_front.h"
+#include "src/tools/plan_gpu.h"
 #include "src/tools/plan_teams.h"
 
 #include <inttypes.h>
@@ -108,16 +109,15 @@ static tt_err print_memory(const tt_job_plan *p, int ranks)
   return TT_OK;
 }
 
-static void print_paths(const tt_job_plan *p, const tt_cohort *c, int ranks)
+/* The members of a cohort on the first rank or team. */
+static tt_err first_members(const tt_job_plan *p, int64_t number, int ranks, tt_slice *out)
 {
-  for (int i = 0; i < TT_PLAN_GPUS; i++) {
-    tt_path_choice choice;
-    if (tt_plan_choose_path(p, c, tt_plan_gpus[i].on, ranks, &choice))
-      fprintf(p->out, "CUDA path  none on %s: %s\n", tt_plan_gpus[i].name, tt_err_last());
-    else
-      fprintf(p->out, "CUDA path  %s on %s: %s\n", tt_choice_gpu_kernel[choice.path],
-              tt_plan_gpus[i].name, choice.why);
-  }
+  tt_slice *slice = NULL;
+  TT_TRY(TT_ALLOC(slice, p->all.count));
+  tt_err e = tt_load_balance(&p->all, tt_plan_training_rows(p), team_count(p, ranks), 0, slice);
+  *out = slice[number];
+  tt_free(slice);
+  return e;
 }
 
 /* Print the ranks that train the members of a cohort, as "0-2" or "1". */
@@ -148,10 +148,13 @@ static tt_err print_cohort_ranks(const tt_job_plan *p, int64_t number, int ranks
  */
 static tt_err print_cohorts(const tt_job_plan *p, int gpu, int ranks)
 {
+  tt_slice own;
   for (int64_t i = 0; i < p->all.count; i++) {
     if (p->all.count > 1) TT_TRY(print_cohort_ranks(p, i, ranks));
     print_network(p, p->all.at[i]);
-    if (gpu) print_paths(p, p->all.at[i], ranks);
+    if (!gpu) continue;
+    TT_TRY(first_members(p, i, ranks, &own));
+    tt_plan_print_gpu_local(p->cfg, &p->shape, p->all.at[i], ranks, own, p->out);
   }
   return TT_OK;
 }
@@ -244,7 +247,7 @@ tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info 
   tt_err e = read_shapes(&p);
   text[0] = '\0';
   for (int64_t i = 0; !e && i < p.all.count && used < room; i++) {
-    e = tt_plan_choose_path(&p, p.all.at[i], on, ranks, &choice);
+    e = tt_plan_choose_path_local(cfg, p.all.at[i], on, ranks, &choice);
     if (!e)
       used += snprintf(text + used, (size_t)(room - used), "%s%s: %s", i ? "; " : "",
                        tt_choice_gpu_kernel[choice.path], choice.why);

@@ -3,7 +3,6 @@
 #define TT_TOOLS_PLAN_INTERNAL_H
 #include "core/base/json.h"
 #include "core/model/cohort.h"
-#include "cuda/plan/path.h"
 #include "io/data/data.h"
 #include "src/train/memory_plan.h"
 
@@ -18,14 +17,6 @@ typedef struct tt_job_plan {
   FILE *out;
 } tt_job_plan;
 
-/* The GPUs that a plan is made for. */
-typedef struct tt_plan_gpu {
-  const char *name;
-  tt_path_context on;
-} tt_plan_gpu;
-enum { TT_PLAN_GPUS = 2 };
-extern const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS];
-
 /* Members in model.h5: with method: snapshot, every snapshot is a member. */
 double tt_plan_final_members(const tt_cohort *c);
 /* Size of a cohort in model.h5. */
@@ -35,10 +26,6 @@ int64_t tt_plan_training_rows(const tt_job_plan *p);
 tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *members);
 /* The memory of the rank that needs most. Errors: MEM. */
 tt_err tt_plan_memory(const tt_job_plan *p, int ranks, tt_memory_plan *most);
-/* The CUDA path of a cohort. Errors: UNAVAILABLE (no path: the message has the reason). */
-tt_err tt_plan_choose_path(const tt_job_plan *p, const tt_cohort *c, tt_path_context on, int ranks,
-                           tt_path_choice *out);
-
 /* Print the plan as one JSON object (docs/json.md). Errors: as tt_plan_print_local. */
 tt_err tt_plan_print_json(tt_job_plan *p, int ranks);
 #endif

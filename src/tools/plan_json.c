@@ -4,6 +4,7 @@
 #include "src/host/resources.h"
 #include "src/tools/plan_campaign.h"
 #include "src/tools/plan_front.h"
+#include "src/tools/plan_gpu.h"
 
 #include <string.h>
 
@@ -26,7 +27,7 @@ static json_t *paths_to_json(const tt_job_plan *p, const tt_cohort *c, int ranks
   for (int i = 0; i < TT_PLAN_GPUS; i++) {
     json_t *row = json_object();
     tt_path_choice choice;
-    int none = tt_plan_choose_path(p, c, tt_plan_gpus[i].on, ranks, &choice) != TT_OK;
+    int none = tt_plan_choose_path_local(p->cfg, c, tt_plan_gpus[i].on, ranks, &choice) != TT_OK;
     tt_json_set(&row, "gpu", tt_json_text(tt_plan_gpus[i].name));
     tt_json_set(&row, "path", none ? json_null() : tt_json_text(tt_choice_gpu_kernel[choice.path]));
     tt_json_set(&row, "why", tt_json_text(none ? tt_err_last() : choice.why));

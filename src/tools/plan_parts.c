@@ -44,17 +44,3 @@ tt_err tt_plan_memory(const tt_job_plan *p, int ranks, tt_memory_plan *most)
   }
   return TT_OK;
 }
-
-/* Largest shared memory of a block, compute capability (CUDA C++ Programming Guide, "Technical
- * Specifications per Compute Capability") and number of multiprocessors. */
-const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS] = {
-    {"A100", {.shared_bytes = 163 * 1024, .capability = 80, .multiprocessors = 108}},
-    {"H100, H200", {.shared_bytes = 227 * 1024, .capability = 90, .multiprocessors = 132}}};
-
-tt_err tt_plan_choose_path(const tt_job_plan *p, const tt_cohort *c, tt_path_context on, int ranks,
-                           tt_path_choice *out)
-{
-  on.precision = (tt_precision)p->cfg->run_precision;
-  on.members = (c->members + ranks - 1) / ranks;
-  return tt_path_choose(c, &on, (tt_gpu_path)p->cfg->run_gpu_path, out);
-}

@@ -9,6 +9,7 @@ must occur before the first checkpoint and some after it.
 """
 import os
 import pathlib
+import re
 import shutil
 import sys
 
@@ -89,6 +90,19 @@ def see_the_doctor(folder):
     ends_together(done, UNAVAILABLE, ("a member needs", "use run.gpu_path: auto"), "doctor, too wide")
 
 
+def see_the_plan(folder):
+    """tutti plan has the memory of the layered path, which parts of the batches make smaller."""
+    args = ["plan", "job.yaml", "--set", "run.device=gpu", "--set", "train.batch_size=500"]
+    found = []
+    for parts in (1, 8):
+        done = h.run(folder, 1, [*args, "--set", "model.hidden=[64, 64]", "--set",
+                                 "model.layer_norm=true", "--set", f"train.parts={parts}"])
+        found += re.findall(r"GPU memory ([0-9.]+) MiB for 7 members of a rank", done.output)
+    h.check(len(found) == 2 and float(found[0]) > float(found[1]), f"GPU memory: {found}")
+    done = h.run(folder, 1, [*args, "--set", "model.hidden=[18, 17]"])
+    h.check("CUDA path  " in done.output and "GPU memory" not in done.output, done.output)
+
+
 def have_an_old_driver(folder):
     """run.device: gpu refuses a driver that is too old, with both versions; auto says why it takes
     the CPU. No driver at all is no GPU."""
@@ -142,6 +156,7 @@ def share_through_mps(folder):
 def main():
     with h.workplace() as folder:
         see_the_doctor(folder)
+        see_the_plan(folder)
         have_an_old_driver(folder)
         see_no_gpu(folder)
         have_slices(folder)

@@ -1,6 +1,7 @@
 /* test_layered.c — law: with all options of members, the layered path computes the same as the cpu
  * engine, with the same bits in every order of threads and on every slice; the other paths too, for
  * the options that they support. */
+#include "cuda/plan/layered_sizes.h"
 #include "tests/double/runtime/double.h"
 #include "tests/support/problem.h"
 
@@ -257,6 +258,29 @@ TT_TEST (every_option_agrees_with_the_cpu) {
     tt_state_destroy(&before);
     tt_state_destroy(&want);
     problem_free(&p);
+  }
+}
+
+/* Parts change most arrays of the path, and nothing else that the engine allocates. */
+TT_TEST (memory_is_that_of_the_table) {
+  way layered = {"layered", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
+  for (int k = 0; k < FEATURE_CASES; k++) {
+    int64_t rest[2], least = INT64_MAX;
+    for (int64_t parts = 1; parts <= 2; parts++) {
+      problem p = make(&feature_cases[k]);
+      tt_engine_info info;
+      p.c.batch_size = 60;
+      p.c.parts = parts;
+      problem_start(&p, layered, everyone(&p));
+      TT_CHECK_OK(layered.ops->info(p.engine, &info));
+      tt_layered_sizes s = tt_layered_sizes_of(&p.c, everyone(&p), ROWS, 0, 0);
+      int64_t bytes = tt_layered_bytes(&s, &p.c.model);
+      rest[parts - 1] = info.bytes - bytes;
+      TT_CHECK(bytes, <, least);
+      least = bytes;
+      problem_free(&p);
+    }
+    TT_CHECK(rest[0], ==, rest[1]);
   }
 }
 

@@ -1,0 +1,73 @@
+/* layered_sizes.c — see layered_sizes.h. */
+#include "cuda/plan/layered_sizes.h"
+
+static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The options of which one member is enough. */
+static void find_options(const tt_cohort *c, tt_slice slice, tt_layered_sizes *s)
+{
+  for (int64_t i = slice.first; i < slice.first + slice.count; i++) {
+    const tt_hyper *h = &c->member[i].hyper;
+    s->dropout |= h->dropout > 0.0f;
+    s->label_noise |= h->label_noise > 0.0f;
+    s->adversarial |= h->adversarial_epsilon > 0.0f;
+    s->clipping |= h->clip_norm > 0.0f;
+  }
+  for (int l = 0; l < c->model.layers; l++) s->residual |= c->model.layer[l].residual;
+}
+
+tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
+                                     int streamed)
+{
+  const tt_model *m = &c->model;
+  int most;
+  (void)tt_part_sums_of(c->parts, (tt_slice){0, c->parts}, &most);
+  tt_layered_sizes s = {.members = slice.count,
+                        .inputs = m->inputs,
+                        .targets = m->targets,
+                        .stride = tt_param_stride(m->params),
+                        .rows = tt_part_max_rows(min_i64(c->batch_size, rows), c->parts),
+                        .split_rows = min_i64(TT_SPLIT_ROWS, rows),
+                        .sums = most,
+                        .blocks = tt_norm_blocks(m->params),
+                        .weighted = weighted,
+                        .streamed = streamed,
+                        .folds = c->resample == TT_RESAMPLE_kfold,
+                        .parts = c->parts > 1};
+  find_options(c, slice, &s);
+  if (s.parts) s.split_rows = s.rows;
+  s.terms = (rows + s.split_rows - 1) / s.split_rows;
+  s.capacity = min_i64(TT_VALIDATION_ROWS, s.members * s.split_rows);
+  if (s.capacity < s.members * s.rows) s.capacity = s.members * s.rows;
+  s.split_group = s.capacity / s.split_rows;
+  for (int l = 0; l < m->layers; l++)
+    if (m->layer[l].out > s.widest) s.widest = m->layer[l].out;
+  return s;
+}
+
+int tt_layered_stores_slope(const tt_layered_sizes *s, const tt_model *m, int l)
+{
+  const tt_layer *layer = &m->layer[l];
+  return l < m->layers - 1 && (tt_act_grad_needs_input(layer->activation) || layer->norm >= 0 ||
+                               layer->residual || (s->dropout && layer->dropout));
+}
+
+int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m)
+{
+  int64_t bytes = s->sums * s->members * s->stride * (int64_t)sizeof(float);
+#define X(name, type, count, what) bytes += (int64_t)sizeof(type) * (count);
+  TT_LAYERED_ARRAYS(X)
+  for (int l = 0; l < m->layers; l++) {
+    const tt_layer *layer = &m->layer[l];
+    TT_LAYERED_LAYER_ARRAYS(X)
+  }
+#undef X
+  return bytes;
+}
+
+int64_t tt_device_state_bytes(const tt_cohort *c)
+{
+  tt_state_shape shape = tt_cohort_state_shape(c);
+  shape.params = tt_param_stride(shape.params);
+  return tt_state_member_bytes(shape);
+}

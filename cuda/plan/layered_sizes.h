@@ -1,0 +1,83 @@
+/* layered_sizes.h — the arrays of the layered path on the device: the engine allocates what the
+ * tables say, and `tutti plan` adds it up. Plain C, no CUDA. */
+#ifndef TT_LAYERED_SIZES_H
+#define TT_LAYERED_SIZES_H
+#include "core/model/cohort.h"
+#include "core/model/parts.h"
+TT_BEGIN_C
+
+enum {
+  TT_LOSS_PARTIALS = 256,     /* partial sums of a loss */
+  TT_VALIDATION_ROWS = 16384, /* of all members of a validation pass, at least */
+  TT_SPLIT_ROWS = 4096        /* of each of them at most */
+};
+
+/* Floats from the parameters of one member to those of the next on the device: whole float4, for
+ * vector access. The floats in between are zero. */
+TT_HD int64_t tt_param_stride(int64_t params) { return (params + 3) / 4 * 4; }
+
+/* M members of a slice. Flags are 0 or 1. */
+typedef struct tt_layered_sizes {
+  int64_t members, inputs, targets, stride; /* M; D; K; floats from one member to the next */
+  int64_t rows;        /* of a batch: B, or N if that is less; with parts: of a part */
+  int64_t split_rows;  /* rows of a validation pass, at most N */
+  int64_t split_group; /* its members, at most */
+  int64_t capacity;    /* rows of x, y, weight and h, all members together */
+  int64_t widest;      /* outputs of the widest layer */
+  int64_t terms;       /* validation passes, with parts */
+  int64_t blocks;      /* of the norm, with parts */
+  int sums;            /* gradients that are there at a time */
+  int weighted, streamed, dropout, label_noise, adversarial, clipping, residual, folds, parts;
+} tt_layered_sizes;
+
+/* Name in tt_layered, type of an element, number of elements, what it is. 0 elements: no array. */
+#define TT_LAYERED_ARRAYS(X)                                                                       \
+  X(x, float, s->streamed ? 0 : s->capacity * s->inputs, "inputs of a batch")                      \
+  X(y, float, s->streamed ? 0 : s->capacity * s->targets, "targets of a batch")                    \
+  X(weight, float, s->streamed || !s->weighted ? 0 : s->capacity, "weights of a batch")            \
+  X(delta[0], float, s->members * s->rows * s->widest, "gradients of a batch")                     \
+  X(delta[1], float, s->members * s->rows * s->widest, "gradients of a batch")                     \
+  X(residual_delta, float, s->residual ? s->members * s->rows * s->widest : 0,                     \
+    "gradients of a batch")                                                                        \
+  X(eval_weights, float, s->members * s->stride, "weights to evaluate")                            \
+  X(inputs, float, s->adversarial ? s->members * s->rows * s->inputs : 0, "gradients of inputs")   \
+  X(more, float, s->adversarial ? s->members * s->stride : 0, "gradients at perturbed inputs")     \
+  X(skip_adversarial, int8_t, s->adversarial ? s->members : 0, "members")                          \
+  X(scale, float, s->clipping ? s->members : 0, "norms of the gradients")                          \
+  X(squares, double, s->clipping && s->parts ? s->members * s->blocks : 0,                         \
+    "norms of the gradients")                                                                      \
+  X(sum_loss, double, s->parts ? TT_MAX_PART_SUMS * s->members : 0, "losses of parts")             \
+  X(term, double, s->parts ? s->members * s->terms : 0, "validation losses")                       \
+  X(order, tt_sampler, s->members, "orders of the rows")                                           \
+  X(step, tt_optimizer_args, s->members, "steps of the members")                                   \
+  X(lane, double, s->members *TT_LOSS_PARTIALS, "validation losses")                               \
+  X(end, int8_t, s->members, "ends of epochs")                                                     \
+  X(mean, double, s->members, "losses of the members")                                             \
+  X(other_view, int8_t, s->folds ? s->members : 0, "members of other folds")                       \
+  X(row, int32_t, s->members * s->rows, "row numbers of a batch")
+
+/* The same for layer l of the model. */
+#define TT_LAYERED_LAYER_ARRAYS(X)                                                                 \
+  X(h, float, s->capacity * layer->out, "activations of a batch")                                  \
+  X(slope, float, tt_layered_stores_slope(s, m, l) ? s->members * s->rows * layer->out : 0,        \
+    "derivatives of a batch")                                                                      \
+  X(xhat, float, layer->norm >= 0 ? s->members * s->rows * layer->out : 0, "layers of a batch")    \
+  X(rstd, float, layer->norm >= 0 ? s->members * s->rows : 0, "layers of a batch")
+
+/* Sizes for the members `slice`.
+ *   rows      N;  weighted  1: rows have weights
+ *   streamed  1: the data set does not fit, and rows come from the host */
+tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
+                                     int streamed);
+
+/* Whether the backward pass needs f'(z) of a layer because it does not follow from the output. */
+int tt_layered_stores_slope(const tt_layered_sizes *s, const tt_model *m, int l);
+
+/* Bytes of all these arrays and of the gradients; without those of cuBLAS (tf32, 3xtf32), of rows
+ * from the host, and of sums of parts that only a team needs. */
+int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m);
+
+/* Bytes of the state of a member on the device. */
+int64_t tt_device_state_bytes(const tt_cohort *c);
+TT_END_C
+#endif

@@ -1,0 +1,52 @@
+/* plan_gpu.c — see plan_gpu.h. */
+#include "src/tools/plan_gpu.h"
+
+#include "core/base/text.h"
+#include "cuda/plan/layered_sizes.h"
+#include "src/host/memory_limits.h"
+
+#include <inttypes.h>
+
+/* Largest shared memory of a block, compute capability (CUDA C++ Programming Guide, "Technical
+ * Specifications per Compute Capability") and number of multiprocessors. */
+const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS] = {
+    {"A100", {.shared_bytes = 163 * 1024, .capability = 80, .multiprocessors = 108}},
+    {"H100, H200", {.shared_bytes = 227 * 1024, .capability = 90, .multiprocessors = 132}}};
+
+tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context on,
+                                 int ranks, tt_path_choice *out)
+{
+  on.precision = (tt_precision)cfg->run_precision;
+  on.members = (c->members + ranks - 1) / ranks;
+  return tt_path_choose(c, &on, (tt_gpu_path)cfg->run_gpu_path, out);
+}
+
+static void print_memory(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
+                         tt_slice own, FILE *out)
+{
+  int weighted = *cfg->data_weights != '\0';
+  tt_layered_sizes s = tt_layered_sizes_of(c, own, shape->rows, weighted, 0);
+  double members = (double)tt_layered_bytes(&s, &c->model) +
+                   (double)own.count * (double)tt_device_state_bytes(c);
+  double data = 4.0 * (double)shape->rows * (double)(shape->inputs + shape->targets + weighted);
+  char text[2][32];
+  fprintf(out, "GPU memory %s for %" PRId64 " member%s of a rank, and %s for the data set\n",
+          tt_memory_text(members, text[0]), own.count, tt_plural(own.count),
+          tt_memory_text(data, text[1]));
+}
+
+void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
+                             int ranks, tt_slice own, FILE *out)
+{
+  int layered = 0;
+  for (int i = 0; i < TT_PLAN_GPUS; i++) {
+    tt_path_choice choice = {0};
+    if (tt_plan_choose_path_local(cfg, c, tt_plan_gpus[i].on, ranks, &choice))
+      fprintf(out, "CUDA path  none on %s: %s\n", tt_plan_gpus[i].name, tt_err_last());
+    else
+      fprintf(out, "CUDA path  %s on %s: %s\n", tt_choice_gpu_kernel[choice.path],
+              tt_plan_gpus[i].name, choice.why);
+    layered |= choice.path == TT_GPU_PATH_layered;
+  }
+  if (layered) print_memory(cfg, shape, c, own, out);
+}

@@ -1,0 +1,26 @@
+/* plan_gpu.h — what tutti plan says about GPUs: the path of a cohort, the memory of its members.
+ * Local. */
+#ifndef TT_PLAN_GPU_H
+#define TT_PLAN_GPU_H
+#include "cuda/plan/path.h"
+#include "io/data/data.h"
+
+#include <stdio.h>
+
+/* The GPUs that a plan is made for. */
+typedef struct tt_plan_gpu {
+  const char *name;
+  tt_path_context on;
+} tt_plan_gpu;
+enum { TT_PLAN_GPUS = 2 };
+extern const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS];
+
+/* tt_path_choose as the job says, for a cohort that is dealt over `ranks` ranks. */
+tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context on,
+                                 int ranks, tt_path_choice *out);
+
+/* Print the path on each GPU of the plan; the memory of the members `own` of a rank, if the layered
+ * path is one of them. */
+void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
+                             int ranks, tt_slice own, FILE *out);
+#endif
