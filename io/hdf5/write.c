@@ -125,8 +125,7 @@ tt_err tt_h5_create_group(tt_h5_file *f, const char *path)
   return tt_h5_vote(f, e);
 }
 
-/* Contiguous, no filters, allocated at once; no time stamps, so that equal data give equal files.
- */
+/* Contiguous, no filters, allocated at once; no time stamps. */
 static hid_t create_dcpl(tt_h5_type type)
 {
   static const float nan32 = NAN;
