@@ -13,8 +13,8 @@ static int64_t cost_of(const tt_model *m, int first, int end)
   return sum;
 }
 
-/* End of the stage that begins with layer `first`: as many layers as cost at most `most`, at least
- * one, and one left for each of `later` stages. */
+/* The first layer after the stage that begins with layer `first`. The stage has one layer or more:
+ * as many as cost at most `most` together. One layer is left for each of the `later` stages. */
 static int end_of_stage(const tt_model *m, int first, int64_t most, int later)
 {
   int end = first + 1;

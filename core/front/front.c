@@ -160,7 +160,8 @@ static int set_layer(const tt_front *f, const tt_front_row *row, int64_t number,
   }
 }
 
-/* Append the layer of a row; its activation moves to a group_norm behind it. */
+/* Append the layer of a row. If it is a group_norm after a conv, the activation of the conv is
+ * applied after the group_norm. */
 static int add_layer(const tt_front_shape *shape, const tt_front_row *row, int64_t number,
                      tt_front *f, tt_front_fault *fault)
 {
@@ -198,7 +199,7 @@ static int add_layer(const tt_front_shape *shape, const tt_front_row *row, int64
 /* A span of rows whose input is added to its output. */
 typedef struct span {
   int64_t begin, left; /* row with `residual`; rows that follow */
-  int layers;          /* before the span */
+  int layers;          /* of the front, before the span begins */
 } span;
 
 static int end_span(const span *s, tt_front *f, tt_front_fault *fault)

@@ -36,7 +36,8 @@ static tt_err check_readable_local(const char *file)
   return e;
 }
 
-/* How to convert a file of another kind, by its first bytes or the end of its name. */
+/* What to do with a file of another format, for the message. The first bytes or the end of the name
+ * tell the format. */
 static const char *conversion(const char *file)
 {
   char mark[4] = "";

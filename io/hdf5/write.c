@@ -263,7 +263,8 @@ static tt_err write_piece(tt_h5_file *f, const char *path, const writing *w, int
   return e;
 }
 
-/* The place of a block in the file: early allocation has decided it. */
+/* Find the place of a block in the file. It is known, because HDF5 allocates the space of a dataset
+ * when it creates the dataset. */
 static tt_err locate_block_local(const tt_h5_file *f, const char *path, const writing *w,
                                  tt_h5_written_block *b)
 {

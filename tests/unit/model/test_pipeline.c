@@ -114,7 +114,7 @@ static int64_t run(int stages, int64_t parts)
       passes += begin_pass(now, stages, s, parts, time);
       at[s] = now[s];
     }
-    TT_CHECK(time, <, 4 * (parts + stages)); /* no stage waits for ever */
+    TT_CHECK(time, <, 4 * (parts + stages)); /* otherwise a stage waits without end */
   }
   return time;
 }
