@@ -15,7 +15,8 @@
 
 static void cohort_free(tt_export_cohort *k)
 {
-  tt_free_all(&k->member, &k->of, &k->share, &k->offset, &k->scale, &k->std_scale);
+  tt_free_all(&k->member, &k->of, &k->share, &k->offset, &k->scale, &k->std_scale, &k->undo,
+              &k->lambda);
 }
 
 static tt_err list_members(const char *file, tt_export_cohort *k)
@@ -49,11 +50,16 @@ static tt_err cohort_create(const char *file, const tt_trained_ensemble *m, tt_e
   TT_TRY(TT_ALLOC(k->offset, k->columns));
   TT_TRY(TT_ALLOC(k->scale, k->columns));
   TT_TRY(TT_ALLOC(k->std_scale, k->columns));
+  TT_TRY(TT_ALLOC(k->undo, k->columns));
+  TT_TRY(TT_ALLOC(k->lambda, k->columns));
   for (int64_t c = 0; c < k->columns; c++) {
     tt_column_scale s = tt_column_scale_of(m, c);
     k->offset[c] = s.mean;
     k->scale[c] = s.scale;
     k->std_scale[c] = s.scale * s.std_scale;
+    k->undo[c] = s.by;
+    k->lambda[c] = s.lambda;
+    k->transformed |= s.by != TT_TRANSFORM_identity;
   }
   return list_members(file, k);
 }
@@ -89,16 +95,11 @@ int tt_export_uses_transform(const tt_export_model *x, tt_transform f)
   return 0;
 }
 
-/* The formats undo a scale and an offset of a target, and no transform. */
-static tt_err check_targets(const tt_trained_ensembles *all, const char *file)
+int tt_export_undoes(const tt_export_cohort *k, tt_transform f)
 {
-  const tt_trained_ensemble *m = all->at[0];
-  int64_t t = tt_scaler_transformed_target(&m->scaler);
-  if (t < 0) return TT_OK;
-  return TT_FAIL(USAGE,
-                 "%s: target '%s' is normalized by %s, which an exported model does not undo; use "
-                 "the library (tutti_predict)",
-                 file, m->target.name[t], tt_choice_normalize[m->scaler.y_normalize[t]]);
+  for (int64_t c = 0; c < k->columns; c++)
+    if (k->undo[c] == f) return 1;
+  return 0;
 }
 
 static tt_err check_fronts(const tt_trained_ensembles *all, const char *file)
@@ -140,7 +141,6 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *file,
   tt_axis_labels labels = {0};
   tt_export_model x = {.file = file, .all = all, .labels = &labels};
   int64_t members = 0;
-  TT_TRY(check_targets(all, file));
   TT_TRY(check_fronts(all, file));
   if (tt_scaler_fills(&all->at[0]->scaler))
     return TT_FAIL(USAGE,

@@ -58,6 +58,13 @@ static const char *const output_text[TT_OUTPUT_COUNT] = {
     [TT_OUTPUT_rate] = "    mean[k] = variance[k] = exp(o[k]);\n",
 };
 
+/* Mean and variance of a Gaussian number after a transform is undone, as in transform.h; the call
+ * for column c. */
+static const char *const undo_text[TT_TRANSFORM_COUNT] = {
+    [TT_TRANSFORM_log] = "log_normal(m, v, 0.0, mean, variance)",
+    [TT_TRANSFORM_log1p] = "log_normal(m, v, -1.0, mean, variance)",
+    [TT_TRANSFORM_yeo_johnson] = "undo_yeo_johnson(m, v, lambda[c], mean, variance)"};
+
 static tt_err check(const tt_export_model *x)
 {
   if (tt_export_parameters(x) > most_parameters)
@@ -68,6 +75,11 @@ static tt_err check(const tt_export_model *x)
   for (int64_t i = 0; i < x->cohorts; i++) {
     tt_output output = x->cohort[i].m->model.output;
     if (!output_text[output]) return TT_EXPORT_REFUSE(x, "C", "output", tt_choice_output[output]);
+    for (int64_t c = 0; c < x->cohort[i].columns; c++) {
+      tt_transform f = x->cohort[i].undo[c];
+      if (f != TT_TRANSFORM_identity && !undo_text[f])
+        return TT_EXPORT_REFUSE(x, "C", "transform", tt_export_transform_name(f));
+    }
   }
   return TT_OK;
 }
@@ -237,10 +249,78 @@ static void put_member(const tt_export_model *x, int64_t i, FILE *to)
   fprintf(to, "  for (int k = 0; k < K; k++) {\n%s  }\n}\n\n", output_text[m->output]);
 }
 
+static int any_undoes(const tt_export_model *x, tt_transform f)
+{
+  for (int64_t i = 0; i < x->cohorts; i++)
+    if (tt_export_undoes(&x->cohort[i], f)) return 1;
+  return 0;
+}
+
+static void put_undo_helpers(const tt_export_model *x, FILE *to)
+{
+  if (any_undoes(x, TT_TRANSFORM_log) || any_undoes(x, TT_TRANSFORM_log1p))
+    fputs("static void log_normal(double m, double v, double shift, double *mean, double "
+          "*variance)\n{\n"
+          "  *mean = shift < 0.0 ? expm1(m + 0.5 * v) : exp(m + 0.5 * v);\n"
+          "  *variance = expm1(v) * exp(2.0 * m + v);\n}\n\n",
+          to);
+  if (any_undoes(x, TT_TRANSFORM_yeo_johnson))
+    fputs("static double yeo_johnson_inverse(double t, double lambda)\n{\n"
+          "  double power = t < 0.0 ? 2.0 - lambda : lambda, size = fabs(t);\n"
+          "  double v = expm1(power > 0.0 ? log1p(power * size) / power : size);\n"
+          "  return t < 0.0 ? -v : v;\n}\n\n"
+          "/* By the trapezoidal rule with steps of half a standard deviation. */\n"
+          "static void undo_yeo_johnson(double m, double v, double lambda, double *mean,\n"
+          "                             double *variance)\n{\n"
+          "  double all = 0.0, sum = 0.0, squares = 0.0, middle = yeo_johnson_inverse(m, lambda);\n"
+          "  for (int i = -18; i <= 18; i++) {\n"
+          "    double z = 0.5 * i, w = exp(-0.5 * z * z);\n"
+          "    double away = yeo_johnson_inverse(m + z * sqrt(v), lambda) - middle;\n"
+          "    all += w;\n    sum += w * away;\n    squares += w * away * away;\n  }\n"
+          "  sum /= all;\n  *mean = middle + sum;\n  *variance = fmax(squares / all - sum * sum, "
+          "0.0);\n}\n\n",
+          to);
+}
+
+/* static void undoN(c, centre, mean, variance): a member's values of column c of cohort i in the
+ * user's units. Recalibration scales the distance from the mean of the ensemble, `centre`. */
+static void put_undo(int64_t i, const tt_export_cohort *k, FILE *to)
+{
+  fprintf(to,
+          "static void undo%" PRId64 "(int c, double centre, double *mean, double *variance)\n{\n"
+          "  const double *scale = scale%" PRId64 ", *offset = offset%" PRId64
+          ", *std_scale = std_scale%" PRId64 ", *lambda = lambda%" PRId64 ";\n"
+          "  double m = centre * scale[c] + offset[c] + (*mean - centre) * std_scale[c];\n"
+          "  double v = *variance * std_scale[c] * std_scale[c];\n"
+          "  (void)lambda;\n  *mean = m;\n  *variance = v;\n  switch (c) {\n",
+          i, i, i, i, i);
+  for (int f = TT_TRANSFORM_identity + 1; f < TT_TRANSFORM_COUNT; f++) {
+    if (!tt_export_undoes(k, (tt_transform)f)) continue;
+    for (int64_t c = 0; c < k->columns; c++)
+      if (k->undo[c] == (tt_transform)f) fprintf(to, "  case %" PRId64 ":\n", c);
+    fprintf(to, "    %s;\n    break;\n", undo_text[f]);
+  }
+  fputs("  default: break;\n  }\n}\n\n", to);
+}
+
+/* The means of the ensembles of cohort i, before transforms are undone. */
+static void put_centre(int64_t i, FILE *to)
+{
+  fprintf(to,
+          "  double centre[COLUMNS] = {0.0};\n"
+          "  for (int g = 0; g < MEMBERS; g++) {\n"
+          "    member%" PRId64 "(weights%" PRId64 " + g * PARAMETERS, x, mu, v);\n"
+          "    for (int j = 0; j < WIDTH; j++)\n"
+          "      centre[ensemble%" PRId64 "[g] * WIDTH + j] += share%" PRId64 "[g] * mu[j];\n"
+          "  }\n",
+          i, i, i, i);
+}
+
 /* The mixture of the members of each ensemble of cohort i, with columns from `column` on. */
 static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE *to)
 {
   const tt_export_cohort *k = &x->cohort[i];
+  if (k->transformed) put_undo(i, k, to);
   fprintf(to,
           "static void cohort%" PRId64
           "(const double *x, double *mean, double *total, double *aleatoric,\n"
@@ -250,27 +330,35 @@ static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE
           "  double mu[WIDTH], v[WIDTH], all[COLUMNS] = {0.0}, m[COLUMNS] = {0.0};\n"
           "  double between[COLUMNS] = {0.0}, within[COLUMNS] = {0.0};\n",
           i, k->members, k->columns, tt_trained_ensemble_width(k->m), k->m->model.params, column);
+  if (k->transformed) put_centre(i, to);
   fprintf(to,
           "  for (int g = 0; g < MEMBERS; g++) {\n"
           "    member%" PRId64 "(weights%" PRId64 " + g * PARAMETERS, x, mu, v);\n"
           "    for (int j = 0; j < WIDTH; j++) {\n"
-          "      int c = ensemble%" PRId64 "[g] * WIDTH + j;\n"
+          "      int c = ensemble%" PRId64 "[g] * WIDTH + j;\n",
+          i, i, i);
+  if (k->transformed) fprintf(to, "      undo%" PRId64 "(c, centre[c], &mu[j], &v[j]);\n", i);
+  fprintf(to,
           "      double share = share%" PRId64 "[g], step = mu[j] - m[c];\n"
           "      all[c] += share;\n"
           "      m[c] += step * share / all[c];\n"
           "      between[c] += share * step * (mu[j] - m[c]);\n"
           "      within[c] += share * v[j];\n"
-          "    }\n  }\n",
-          i, i, i, i);
-  fprintf(to,
-          "  for (int c = 0; c < COLUMNS; c++) {\n"
-          "    double spread = std_scale%" PRId64 "[c];\n"
-          "    if (mean) mean[FIRST + c] = m[c] * scale%" PRId64 "[c] + offset%" PRId64 "[c];\n"
-          "    if (total) total[FIRST + c] = spread * sqrt(within[c] + between[c]);\n"
-          "    if (aleatoric) aleatoric[FIRST + c] = spread * sqrt(within[c]);\n"
-          "    if (epistemic) epistemic[FIRST + c] = spread * sqrt(between[c]);\n"
-          "  }\n}\n\n",
-          i, i, i);
+          "    }\n  }\n"
+          "  for (int c = 0; c < COLUMNS; c++) {\n",
+          i);
+  if (k->transformed)
+    fputs("    double spread = 1.0;\n    if (mean) mean[FIRST + c] = m[c];\n", to);
+  else
+    fprintf(to,
+            "    double spread = std_scale%" PRId64 "[c];\n"
+            "    if (mean) mean[FIRST + c] = m[c] * scale%" PRId64 "[c] + offset%" PRId64 "[c];\n",
+            i, i, i);
+  fputs("    if (total) total[FIRST + c] = spread * sqrt(within[c] + between[c]);\n"
+        "    if (aleatoric) aleatoric[FIRST + c] = spread * sqrt(within[c]);\n"
+        "    if (epistemic) epistemic[FIRST + c] = spread * sqrt(between[c]);\n"
+        "  }\n}\n\n",
+        to);
 }
 
 /* Value of each transform as text; v, p as in transform.h. */
@@ -332,10 +420,12 @@ tt_err tt_export_c_local(const tt_export_model *x, FILE *to)
     put_doubles(to, "offset", i, k->columns, k->offset);
     put_doubles(to, "scale", i, k->columns, k->scale);
     put_doubles(to, "std_scale", i, k->columns, k->std_scale);
+    if (k->transformed) put_doubles(to, "lambda", i, k->columns, k->lambda);
     put_weights(to, i, k);
   }
   fputc('\n', to);
   put_helpers(x, to);
+  put_undo_helpers(x, to);
   for (int64_t i = 0; i < x->cohorts; i++) {
     put_member(x, i, to);
     put_cohort(x, i, column, to);

@@ -10,14 +10,17 @@
 /* The members of a cohort that predictions use, those of an ensemble together. */
 typedef struct tt_export_cohort {
   const tt_trained_ensemble *m;
-  int64_t members;   /* U */
-  int64_t *member;   /* [U] number in m */
-  int64_t *of;       /* [U] its ensemble in m */
-  double *share;     /* [U] member weight / sum of the weights of its ensemble */
-  int64_t columns;   /* C of this cohort: ensembles * K q */
-  double *offset;    /* [C] mean = value * scale + offset */
-  double *scale;     /* [C] */
-  double *std_scale; /* [C] standard deviation = value * std_scale, with recalibration */
+  int64_t members;    /* U */
+  int64_t *member;    /* [U] number in m */
+  int64_t *of;        /* [U] its ensemble in m */
+  double *share;      /* [U] member weight / sum of the weights of its ensemble */
+  int64_t columns;    /* C of this cohort: ensembles * K q */
+  double *offset;     /* [C] mean = value * scale + offset */
+  double *scale;      /* [C] */
+  double *std_scale;  /* [C] standard deviation = value * std_scale, with recalibration */
+  tt_transform *undo; /* [C] transform of the target, which the members' values undo */
+  double *lambda;     /* [C] its parameter */
+  int transformed;    /* 1: one of them is not the identity */
 } tt_export_cohort;
 
 typedef struct tt_export_model {
@@ -37,6 +40,8 @@ int64_t tt_export_parameters(const tt_export_model *x);
 TT_EXPORT_FORMATS(X)
 #undef X
 
+/* Whether a column of a cohort has this transform. */
+int tt_export_undoes(const tt_export_cohort *k, tt_transform f);
 /* Whether an input has this transform; any input, if the transform is TT_TRANSFORM_COUNT. */
 int tt_export_uses_transform(const tt_export_model *x, tt_transform f);
 tt_transform tt_export_transform(const tt_export_model *x, int64_t input);

@@ -171,6 +171,28 @@ static tt_err put_layer(zip_archive *z, int64_t i, const tt_export_cohort *k, in
   return put_tensor(z, named(name, i, "shift", l), k, layer->norm + layer->out, layer->out, 0);
 }
 
+/* Names of n transforms. */
+static tt_err put_transforms(zip_archive *z, const char *array, int64_t n, const tt_transform *f)
+{
+  const char **name = NULL;
+  TT_TRY(TT_ALLOC(name, n));
+  for (int64_t i = 0; i < n; i++) name[i] = tt_export_transform_name(f[i]);
+  tt_err e = put_texts(z, array, n, name);
+  tt_free(name);
+  return e;
+}
+
+/* Of the inputs. */
+static tt_err put_input_transforms(zip_archive *z, const tt_export_model *x)
+{
+  tt_transform *f = NULL;
+  TT_TRY(TT_ALLOC(f, x->inputs));
+  for (int64_t i = 0; i < x->inputs; i++) f[i] = tt_export_transform(x, i);
+  tt_err e = put_transforms(z, "x_transform", x->inputs, f);
+  tt_free(f);
+  return e;
+}
+
 static tt_err put_cohort(zip_archive *z, int64_t i, const tt_export_cohort *k)
 {
   const tt_model *m = &k->m->model;
@@ -191,19 +213,9 @@ static tt_err put_cohort(zip_archive *z, int64_t i, const tt_export_cohort *k)
   TT_TRY(put_doubles(z, named(name, i, "share", -1), k->members, k->share));
   TT_TRY(put_doubles(z, named(name, i, "offset", -1), k->columns, k->offset));
   TT_TRY(put_doubles(z, named(name, i, "scale", -1), k->columns, k->scale));
-  return put_doubles(z, named(name, i, "std_scale", -1), k->columns, k->std_scale);
-}
-
-/* Name of the transform of each input. */
-static tt_err put_transforms(zip_archive *z, const tt_export_model *x)
-{
-  const char **name = NULL;
-  TT_TRY(TT_ALLOC(name, x->inputs));
-  for (int64_t i = 0; i < x->inputs; i++)
-    name[i] = tt_export_transform_name(tt_export_transform(x, i));
-  tt_err e = put_texts(z, "x_transform", x->inputs, name);
-  tt_free(name);
-  return e;
+  TT_TRY(put_doubles(z, named(name, i, "std_scale", -1), k->columns, k->std_scale));
+  TT_TRY(put_doubles(z, named(name, i, "lambda", -1), k->columns, k->lambda));
+  return put_transforms(z, named(name, i, "transform", -1), k->columns, k->undo);
 }
 
 static tt_err put_all(zip_archive *z, const tt_export_model *x)
@@ -213,7 +225,7 @@ static tt_err put_all(zip_archive *z, const tt_export_model *x)
   TT_TRY(put_doubles(z, "x_mean", x->inputs, x->scaler->x_mean));
   TT_TRY(put_doubles(z, "x_scale", x->inputs, x->scaler->x_scale));
   TT_TRY(put_doubles(z, "x_lambda", x->inputs, x->scaler->x_lambda));
-  TT_TRY(put_transforms(z, x));
+  TT_TRY(put_input_transforms(z, x));
   TT_TRY(put_texts(z, "input_name", x->inputs, (const char *const *)input->name));
   TT_TRY(put_texts(z, "input_units", x->inputs, (const char *const *)input->units));
   TT_TRY(put_texts(z, "column_ensemble", x->columns, x->labels->ensemble));

@@ -7,60 +7,20 @@
 #include "core/base/mem.h"
 #include "core/formulas/layer_norm.h"
 #include "src/export/export_internal.h"
-#include "src/export/onnx_graph.h"
+#include "src/export/onnx_ops.h"
+#include "src/export/onnx_transforms.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Of a message of Protocol Buffers, less room for the names. */
 static const size_t most_bytes = ((size_t)1 << 31) - (1 << 24);
 
-typedef tt_onnx_value value;
-static const tt_onnx_attribute none = {NULL, 0, 0, {0}};
-
-/* Nodes with one, two and three inputs. */
-static value op1(tt_onnx *g, const char *op, value a)
-{
-  return tt_onnx_node(g, op, 1, &a, 1, none);
-}
-
-static value op2(tt_onnx *g, const char *op, value a, value b)
-{
-  const value in[] = {a, b};
-  return tt_onnx_node(g, op, 2, in, 1, none);
-}
-
-static value scalar(tt_onnx *g, double x)
-{
-  return tt_onnx_constant(g, TT_ONNX_DOUBLE, 0, NULL, &x);
-}
-
-static value doubles(tt_onnx *g, int64_t n, const double *x)
-{
-  return tt_onnx_constant(g, TT_ONNX_DOUBLE, 1, &n, x);
-}
-
-static value integers(tt_onnx *g, int64_t n, const int64_t *x)
-{
-  return tt_onnx_constant(g, TT_ONNX_INT64, 1, &n, x);
-}
-
-static value reshape(tt_onnx *g, value a, int n, const int64_t *dim)
-{
-  return op2(g, "Reshape", a, integers(g, n, dim));
-}
-
 /* Mean or maximum along the last axis, which stays with size 1. */
 static value reduce(tt_onnx *g, const char *op, value a)
 {
   return tt_onnx_node(g, op, 1, &a, 1, (tt_onnx_attribute){"axes", 1, 1, {-1}});
-}
-
-static value sum_last(tt_onnx *g, value a)
-{
-  return op2(g, "ReduceSum", a, integers(g, 1, (const int64_t[]){-1}));
 }
 
 /* Elements [from, to) of the last axis. */
@@ -77,12 +37,6 @@ static value concat_last(tt_onnx *g, int n, const value *part)
 }
 
 /* Activations */
-
-static value times(tt_onnx *g, double factor, value x)
-{
-  return op2(g, "Mul", scalar(g, factor), x);
-}
-static value plus(tt_onnx *g, double term, value x) { return op2(g, "Add", scalar(g, term), x); }
 
 /* tt_normal_cdf of elementwise.h; operator Erf of onnxruntime has no type double. */
 static value normal_cdf(tt_onnx *g, value x)
@@ -282,118 +236,39 @@ static value as_columns(tt_onnx *g, const tt_export_cohort *k, value a)
 enum { RESULTS = 4 };
 static const char *const result_name[RESULTS] = {"mean", "total", "aleatoric", "epistemic"};
 
+/* [E][N][W] -> [U][N][W], the values of the ensemble of each member. */
+static value of_members(tt_onnx *g, const tt_export_cohort *k, value a)
+{
+  const value gather[] = {a, integers(g, k->members, k->of)};
+  return tt_onnx_node(g, "Gather", 2, gather, 1, none);
+}
+
 /* The results of a cohort, [N][columns] in the user's units. */
 static tt_err put_cohort(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k, value in,
                          value *result)
 {
-  value o, share = shares(g, k), of = integers(g, k->members, k->of);
+  value o, share = shares(g, k);
   quantities q = {0};
   TT_TRY(network(g, x, k, in, &o));
   TT_TRY(predict(g, x, k, o, &q));
+  value centre = of_members(g, k, average(g, k, share, q.mean));
+  TT_TRY(tt_onnx_undo_targets(g, x, k, centre, &q.mean, &q.variance));
   value mean = average(g, k, share, q.mean);
-  const value gather[] = {mean, of};
-  value away = op2(g, "Sub", q.mean, tt_onnx_node(g, "Gather", 2, gather, 1, none));
+  value away = op2(g, "Sub", q.mean, of_members(g, k, mean));
   value between = as_columns(g, k, average(g, k, share, op2(g, "Mul", away, away)));
   value within = as_columns(g, k, average(g, k, share, q.variance));
-  value scale = doubles(g, k->columns, k->scale), offset = doubles(g, k->columns, k->offset);
-  value spread = doubles(g, k->columns, k->std_scale);
-  result[0] = op2(g, "Add", op2(g, "Mul", as_columns(g, k, mean), scale), offset);
-  result[1] = op2(g, "Mul", op1(g, "Sqrt", op2(g, "Add", within, between)), spread);
-  result[2] = op2(g, "Mul", op1(g, "Sqrt", within), spread);
-  result[3] = op2(g, "Mul", op1(g, "Sqrt", between), spread);
+  result[0] = as_columns(g, k, mean);
+  result[1] = op1(g, "Sqrt", op2(g, "Add", within, between));
+  result[2] = op1(g, "Sqrt", within);
+  result[3] = op1(g, "Sqrt", between);
   return TT_OK;
-}
-
-/* ln(1 + x), of |x| < 0.5 by the inverse hyperbolic tangent, which does not round 1 + x. */
-static value log1p_of(tt_onnx *g, value x)
-{
-  value ratio = op2(g, "Div", x, plus(g, 2.0, x)), square = op2(g, "Mul", ratio, ratio);
-  value series = scalar(g, 0.0);
-  for (int k = 17; k >= 0; k--) series = plus(g, 1.0 / (2 * k + 1), op2(g, "Mul", series, square));
-  const value in[] = {op2(g, "Less", op1(g, "Abs", x), scalar(g, 0.5)),
-                      times(g, 2.0, op2(g, "Mul", ratio, series)), op1(g, "Log", plus(g, 1.0, x))};
-  return tt_onnx_node(g, "Where", 3, in, 1, none);
-}
-
-/* e^x - 1, of |x| < 0.5 by its series. */
-static value expm1_of(tt_onnx *g, value x)
-{
-  value series = scalar(g, 0.0);
-  for (int k = 13; k >= 1; k--) series = times(g, 1.0 / k, op2(g, "Mul", x, plus(g, 1.0, series)));
-  const value in[] = {op2(g, "Less", op1(g, "Abs", x), scalar(g, 0.5)), series,
-                      plus(g, -1.0, op1(g, "Exp", x))};
-  return tt_onnx_node(g, "Where", 3, in, 1, none);
-}
-
-/* tt_yeo_johnson of |x| with one power for each input: the power of x >= 0 or of x < 0. */
-static value yeo_johnson_of(tt_onnx *g, int64_t n, const double *power, value size)
-{
-  static const double least = 1e-12; /* instead of 0, where the limit is the logarithm */
-  double *p = NULL;
-  value v = {""};
-  if (TT_ALLOC(p, n)) {
-    g->failed = 1;
-    return v;
-  }
-  for (int64_t i = 0; i < n; i++) p[i] = fmax(power[i], least);
-  value by = doubles(g, n, p);
-  v = op2(g, "Div", expm1_of(g, op2(g, "Mul", by, log1p_of(g, size))), by);
-  tt_free(p);
-  return v;
-}
-
-/* tt_yeo_johnson of all inputs, by the sign of each. */
-static tt_err yeo_johnson(tt_onnx *g, const tt_export_model *x, value in, value *out)
-{
-  double *other = NULL;
-  TT_TRY(TT_ALLOC(other, x->inputs));
-  for (int64_t i = 0; i < x->inputs; i++) other[i] = 2.0 - x->scaler->x_lambda[i];
-  value size = op1(g, "Abs", in);
-  const value by_sign[] = {op2(g, "Less", in, scalar(g, 0.0)),
-                           op1(g, "Neg", yeo_johnson_of(g, x->inputs, other, size)),
-                           yeo_johnson_of(g, x->inputs, x->scaler->x_lambda, size)};
-  *out = tt_onnx_node(g, "Where", 3, by_sign, 1, none);
-  tt_free(other);
-  return TT_OK;
-}
-
-static tt_err transformed(tt_onnx *g, const tt_export_model *x, tt_transform f, value in,
-                          value *out)
-{
-  switch (f) {
-  case TT_TRANSFORM_log: *out = op1(g, "Log", in); return TT_OK;
-  case TT_TRANSFORM_log1p: *out = log1p_of(g, in); return TT_OK;
-  case TT_TRANSFORM_yeo_johnson: return yeo_johnson(g, x, in, out);
-  default: return TT_EXPORT_REFUSE(x, "ONNX", "normalization", "with this transform");
-  }
-}
-
-/* Each transform is computed for all inputs, and taken where it is that of the input. */
-static tt_err transform_inputs(tt_onnx *g, const tt_export_model *x, value *in)
-{
-  const value raw = *in;
-  double *mark = NULL;
-  TT_TRY(TT_ALLOC(mark, x->inputs));
-  tt_err e = TT_OK;
-  for (int f = TT_TRANSFORM_identity + 1; !e && f < TT_TRANSFORM_COUNT; f++) {
-    value all;
-    if (!tt_export_uses_transform(x, (tt_transform)f)) continue;
-    for (int64_t i = 0; i < x->inputs; i++)
-      mark[i] = tt_export_transform(x, i) == (tt_transform)f ? 1.0 : 0.0;
-    e = transformed(g, x, (tt_transform)f, raw, &all);
-    if (e) break;
-    const value select[] = {op2(g, "Less", scalar(g, 0.5), doubles(g, x->inputs, mark)), all, *in};
-    *in = tt_onnx_node(g, "Where", 3, select, 1, none);
-  }
-  tt_free(mark);
-  return e;
 }
 
 static tt_err put_graph(tt_onnx *g, const tt_export_model *x)
 {
   value *part = NULL, in = {"x"};
   tt_onnx_input(g, in.name, x->inputs);
-  TT_TRY(transform_inputs(g, x, &in));
+  TT_TRY(tt_onnx_transform_inputs(g, x, &in));
   in = op2(g, "Sub", in, doubles(g, x->inputs, x->scaler->x_mean));
   in = op2(g, "Div", in, doubles(g, x->inputs, x->scaler->x_scale));
   TT_TRY(TT_ALLOC(part, RESULTS * x->cohorts));

@@ -30,6 +30,10 @@ static tt_err check(const tt_export_model *x)
     const char *output = tt_choice_output[m->output];
     if (!program_has(activation)) return TT_EXPORT_REFUSE(x, "PyTorch", "activation", activation);
     if (!program_has(output)) return TT_EXPORT_REFUSE(x, "PyTorch", "output", output);
+    for (int64_t c = 0; c < x->cohort[i].columns; c++) {
+      const char *transform = tt_export_transform_name(x->cohort[i].undo[c]);
+      if (!program_has(transform)) return TT_EXPORT_REFUSE(x, "PyTorch", "transform", transform);
+    }
   }
   for (int64_t i = 0; i < x->inputs; i++) {
     const char *transform = tt_export_transform_name(tt_export_transform(x, i));

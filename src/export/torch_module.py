@@ -32,6 +32,27 @@ TRANSFORM = {"identity": lambda v, p: v, "log": lambda v, p: torch.log(v),
              "log1p": lambda v, p: torch.log1p(v), "yeo_johnson": yeo_johnson}
 
 
+def log_normal(mean, variance, shift):
+    return (torch.exp(mean + variance / 2) + shift,
+            torch.expm1(variance) * torch.exp(2 * mean + variance))
+
+
+def undo_yeo_johnson(mean, variance, p):
+    """By the trapezoidal rule with steps of half a standard deviation."""
+    z = torch.arange(-18, 19, dtype=mean.dtype, device=mean.device) / 2
+    weight = torch.softmax(-z ** 2 / 2, 0)
+    t = mean.unsqueeze(-1) + variance.sqrt().unsqueeze(-1) * z
+    power = torch.where(t < 0, 2 - p.unsqueeze(-1), p.unsqueeze(-1)).clamp(min=1e-12)
+    value = torch.copysign(torch.expm1(torch.log1p(power * t.abs()) / power), t)
+    mean = value @ weight
+    return mean, (value - mean.unsqueeze(-1)) ** 2 @ weight
+
+
+# Mean and variance of a Gaussian number after the transform of a target is undone.
+UNDO = {"log": lambda m, v, p: log_normal(m, v, 0), "log1p": lambda m, v, p: log_normal(m, v, -1),
+        "yeo_johnson": undo_yeo_johnson}
+
+
 def mean_variance(o, floor):
     return o[..., :1], F.softplus(o[..., 1:]) + floor
 
@@ -90,18 +111,42 @@ class Cohort(nn.Module):
         self.variance_floor = float(get("variance_floor"))
         self.register_buffer("ensemble", torch.tensor(of))  # of each member
         self.register_buffer("share", tensor(get("share") * (of == np.arange(ensembles)[:, None])))
-        for name in ("scale", "offset", "std_scale"):
-            self.register_buffer(name, tensor(get(name)))
+        column = of[:, None] * (len(get("scale")) // ensembles)
+        column = (column + np.arange(len(get("scale")) // ensembles))[:, None]  # (member, 1, value)
+        for name in ("scale", "offset", "std_scale", "lambda"):
+            self.register_buffer(name, tensor(get(name)[column]))
+        kind, self.undo = get("transform")[column], []
+        for name, function in UNDO.items():
+            if (kind == name.encode()).any():
+                self.undo.append((name, function))
+                self.register_buffer(name, torch.tensor(kind == name.encode()))
 
     def forward(self, h):
         h = self.layers(h)
         o = h.reshape(*h.shape[:2], -1, self.targets).transpose(2, 3)
         mu, v = (a.flatten(2) for a in self.output(o, self.variance_floor))
+        mu, v = self.in_user_units(mu, v)
         mean, within = self.average(mu), self.average(v)
-        between = self.average((mu - mean.transpose(0, 1)[self.ensemble]) ** 2)
+        between = self.average((mu - self.of_members(mean)) ** 2)
         mean, within, between = (a.flatten(1) for a in (mean, within, between))
-        spread = [self.std_scale * torch.sqrt(a) for a in (within + between, within, between)]
-        return [mean * self.scale + self.offset, *spread]
+        return [mean, *(torch.sqrt(a) for a in (within + between, within, between))]
+
+    def in_user_units(self, mu, v):
+        """Recalibration scales distances from the mean of the ensemble; transforms are undone."""
+        centre = self.of_members(self.average(mu))
+        mu = centre * self.scale + self.offset + (mu - centre) * self.std_scale
+        v = v * self.std_scale ** 2
+        for name, function in self.undo:
+            here = getattr(self, name)
+            mean, variance = function(torch.where(here, mu, torch.zeros_like(mu)),
+                                      torch.where(here, v, torch.ones_like(v)),
+                                      self.get_buffer("lambda"))
+            mu, v = torch.where(here, mean, mu), torch.where(here, variance, v)
+        return mu, v
+
+    def of_members(self, a):
+        """(row, ensemble, value) -> (member, row, value)"""
+        return a.transpose(0, 1)[self.ensemble]
 
     def average(self, a):
         """(member, row, value) -> (row, ensemble, value)"""

@@ -14,6 +14,8 @@ typedef struct jacobian_job {
   const double *x; /* [rows][D] */
   const tt_jacobian *out;
   int64_t columns, column; /* of all trained ensembles; the first one of m */
+  tt_column_scale *scale;  /* [C] of m */
+  int transformed;         /* 1: one of them has a transform */
 } jacobian_job;
 
 /* Buffers of one thread. The sums are over the members of one ensemble, for its K q columns. */
@@ -24,27 +26,28 @@ typedef struct row_sums {
   double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][D] */
   double *mean, *between, *within;           /* [K q] as in tt_moments */
   double *d_mean, *d_between, *d_within;     /* [K q][D]; d_between without the factor 2 */
+  double *centre, *d_centre; /* [K q], [K q][D] mean and d_mean before transforms are undone */
 } row_sums;
 
 static void sums_free(row_sums *s)
 {
   tt_network_slopes_free(&s->network);
   tt_free_all(&s->x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean, &s->between,
-              &s->within, &s->d_mean, &s->d_between, &s->d_within);
+              &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->centre, &s->d_centre);
 }
 
 static tt_err sums_create(const tt_trained_ensemble *m, row_sums *s)
 {
   int64_t q = m->model.quantities, width = tt_trained_ensemble_width(m), inputs = m->model.inputs;
   double **of_target[] = {&s->mu, &s->variance}, **slopes[] = {&s->d_mu, &s->d_variance};
-  double **sum[] = {&s->mean, &s->between, &s->within};
-  double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within};
+  double **sum[] = {&s->mean, &s->between, &s->within, &s->centre};
+  double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within, &s->d_centre};
   TT_TRY(tt_network_slopes_create(&m->model, &s->network));
   TT_TRY(TT_ALLOC(s->x, inputs));
   for (int i = 0; i < 2; i++) TT_TRY(TT_ALLOC(*of_target[i], q));
   for (int i = 0; i < 2; i++) TT_TRY(TT_ALLOC(*slopes[i], q * inputs));
-  for (int i = 0; i < 3; i++) TT_TRY(TT_ALLOC(*sum[i], width));
-  for (int i = 0; i < 3; i++) TT_TRY(TT_ALLOC(*slope_sum[i], width * inputs));
+  for (int i = 0; i < 4; i++) TT_TRY(TT_ALLOC(*sum[i], width));
+  for (int i = 0; i < 4; i++) TT_TRY(TT_ALLOC(*slope_sum[i], width * inputs));
   return TT_OK;
 }
 
@@ -74,7 +77,33 @@ static void add_quantity(row_sums *s, double w, int64_t inputs, int64_t j, int64
   }
 }
 
-static void add_member(const tt_trained_ensemble *m, row_sums *s, int64_t member)
+/* Convert quantity j of a member, in column c of its ensemble, to the user's units, as
+ * tt_denormalize_mixture does. */
+static void undo_transform(const tt_column_scale *scale, row_sums *s, int64_t inputs, int64_t j,
+                           int64_t c)
+{
+  double spread = scale->std_scale, *v = &s->variance[j];
+  double mu = s->centre[c] + spread * (s->mu[j] - s->centre[c]), squared = spread * spread;
+  tt_transform_moments t = tt_denormalize_latent(scale, mu, *v * squared);
+  tt_transform_slopes by =
+      tt_transform_undo_gaussian_slopes(scale->by, scale->lambda, t.mean, t.variance);
+  for (int64_t d = 0; d < inputs; d++) {
+    double *d_mu = &s->d_mu[j * inputs + d], *d_v = &s->d_variance[j * inputs + d];
+    double d_centre = s->d_centre[c * inputs + d];
+    double d_mean = scale->scale * (d_centre + spread * (*d_mu - d_centre));
+    double d_variance = scale->scale * scale->scale * squared * *d_v;
+    *d_mu = by.mean_by_mean * d_mean + by.mean_by_variance * d_variance;
+    *d_v = by.variance_by_mean * d_mean + by.variance_by_variance * d_variance;
+  }
+  t = tt_denormalize_member(scale, mu, *v * squared);
+  s->mu[j] = t.mean;
+  *v = t.variance;
+}
+
+/* Add a member to the sums.
+ *   scale  [K q] undo the transforms of columns that have one; NULL: of none */
+static void add_member(const tt_trained_ensemble *m, row_sums *s, int64_t member,
+                       const tt_column_scale *scale)
 {
   const tt_model *model = &m->model;
   tt_output_slopes at = {.n = model->levels,
@@ -90,9 +119,22 @@ static void add_member(const tt_trained_ensemble *m, row_sums *s, int64_t member
     at.o = s->network.o + k * model->each;
     at.d_o = s->network.d_o + k * model->each * model->inputs;
     tt_output_differentiate(model->output, &at);
-    for (int64_t j = 0; j < model->quantities; j++)
-      add_quantity(s, m->weight[member], model->inputs, j, k * model->quantities + j);
+    for (int64_t j = 0; j < model->quantities; j++) {
+      int64_t c = k * model->quantities + j;
+      if (scale && scale[c].by != TT_TRANSFORM_identity)
+        undo_transform(&scale[c], s, model->inputs, j, c);
+      add_quantity(s, m->weight[member], model->inputs, j, c);
+    }
   }
+}
+
+/* Add the members of an ensemble to empty sums; scale as for add_member. */
+static void add_ensemble(const tt_trained_ensemble *m, row_sums *s, const tt_ensemble *own,
+                         const tt_column_scale *scale)
+{
+  sums_clear(m, s);
+  for (int64_t i = own->first; i < own->first + own->members; i++)
+    if (m->weight[i] > 0.0) add_member(m, s, i, scale);
 }
 
 /* Derivative of sqrt(v), given dv. */
@@ -103,7 +145,8 @@ static void store_column(const jacobian_job *job, const row_sums *s, int64_t row
                          int64_t c)
 {
   int64_t inputs = job->m->model.inputs;
-  tt_column_scale scale = tt_column_scale_of(job->m, own + c);
+  tt_column_scale scale = job->scale[own + c];
+  if (scale.by != TT_TRANSFORM_identity) scale.scale = scale.std_scale = 1.0; /* in the sums */
   for (int64_t d = 0; d < inputs; d++) {
     int64_t at = c * inputs + d, to = (row * job->columns + job->column + own + c) * inputs + d;
     double within = s->within[c] / s->weight, between = s->between[c] / s->weight;
@@ -128,10 +171,12 @@ static void compute_row(const jacobian_job *job, row_sums *s, int64_t row)
   for (int64_t d = 0; d < inputs; d++)
     s->x[d] = tt_scaler_normalize_input(&m->scaler, d, job->x[row * inputs + d]);
   for (int64_t e = 0; e < m->ensembles; e++) {
-    const tt_ensemble *own = &m->ensemble[e];
-    sums_clear(m, s);
-    for (int64_t i = own->first; i < own->first + own->members; i++)
-      if (m->weight[i] > 0.0) add_member(m, s, i);
+    add_ensemble(m, s, &m->ensemble[e], NULL);
+    if (job->transformed) {
+      memcpy(s->centre, s->mean, (size_t)width * sizeof *s->mean);
+      memcpy(s->d_centre, s->d_mean, (size_t)(width * inputs) * sizeof *s->d_mean);
+      add_ensemble(m, s, &m->ensemble[e], job->scale + e * width);
+    }
     for (int64_t c = 0; c < width; c++) store_column(job, s, row, e * width, c);
   }
 }
@@ -154,16 +199,26 @@ static tt_err compute(const jacobian_job *job, int threads, int64_t rows)
 
 tt_err tt_jacobian_check(const tt_trained_ensembles *all)
 {
-  const tt_trained_ensemble *m = all->at[0];
-  int64_t t = tt_scaler_transformed_target(&m->scaler);
   for (int64_t i = 0; i < all->count; i++)
     if (all->at[i]->model.front.layers)
       return TT_FAIL(USAGE, "derivatives of networks with a front (model.front) are not available");
-  if (t < 0) return TT_OK;
-  return TT_FAIL(USAGE,
-                 "derivatives of target '%s' are not available: it is normalized by %s; train it "
-                 "with data.normalize: standard",
-                 m->target.name[t], tt_choice_normalize[m->scaler.y_normalize[t]]);
+  return TT_OK;
+}
+
+/* Derivatives of the columns of job->m. */
+static tt_err compute_trained(jacobian_job *job, int threads, int64_t rows)
+{
+  int64_t columns = tt_trained_ensemble_columns(job->m);
+  TT_TRY(TT_ALLOC(job->scale, columns));
+  job->transformed = 0;
+  for (int64_t c = 0; c < columns; c++) {
+    job->scale[c] = tt_column_scale_of(job->m, c);
+    job->transformed |= job->scale[c].by != TT_TRANSFORM_identity;
+  }
+  tt_err e = compute(job, threads, rows);
+  tt_free(job->scale);
+  job->column += columns;
+  return e;
 }
 
 tt_err tt_jacobian_compute(const tt_trained_ensembles *all, int threads, int64_t rows,
@@ -173,8 +228,7 @@ tt_err tt_jacobian_compute(const tt_trained_ensembles *all, int threads, int64_t
   tt_err e = tt_jacobian_check(all);
   for (int64_t i = 0; !e && rows > 0 && i < all->count; i++) {
     job.m = all->at[i];
-    e = compute(&job, threads < 1 ? 1 : threads, rows);
-    job.column += tt_trained_ensemble_columns(job.m);
+    e = compute_trained(&job, threads < 1 ? 1 : threads, rows);
   }
   return e;
 }

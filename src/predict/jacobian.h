@@ -7,12 +7,17 @@
  *   d total / dx     = (aleatoric d aleatoric / dx + epistemic d epistemic / dx) / total
  * times the scale of the column and the slope of the transform of the input, divided by the scale
  * of the input, and for the standard deviations
- * times the factor of recalibration. Where a standard deviation is 0 its derivative counts as 0. */
+ * times the factor of recalibration. Where a standard deviation is 0 its derivative counts as 0.
+ *
+ * Of a target with a transform the formulas hold for mu and v in the user's units: the moments of
+ * each member after the transform is undone (tt_denormalize_mixture), differentiated by the chain
+ * rule. The mean of the ensemble, from which recalibration scales the distances, is needed first:
+ * the networks are computed twice. */
 #ifndef TT_JACOBIAN_H
 #define TT_JACOBIAN_H
 #include "io/results/results.h"
 
-/* Errors: USAGE (a target that is transformed: its derivatives are not computed). */
+/* Errors: USAGE (networks with a front: their derivatives are not computed). */
 tt_err tt_jacobian_check(const tt_trained_ensembles *all);
 
 /* Jacobians of the columns of all trained ensembles, exact up to rounding in double; at a kink of

@@ -52,28 +52,38 @@ static void member_at(const tt_trained_ensemble *c, int64_t member, int64_t k, i
   ref_quantity(m, (double)c->variance_floor, out + k, j, mean, variance);
 }
 
-/* Mean, total, aleatoric and epistemic standard deviation of a column, in the user's units. */
+/* Mean, total, aleatoric and epistemic standard deviation of a column, in the user's units: the
+ * mixture of the members, each in these units. */
 static void predict_column(const tt_trained_ensemble *c, int64_t column, const double *x,
                            double *out)
 {
   int64_t q = c->model.quantities, width = tt_trained_ensemble_width(c);
-  double mu[CAST], v[CAST], all = 0.0, mean = 0.0, within = 0.0, between = 0.0;
+  double mu[CAST], v[CAST], all = 0.0, centre = 0.0, mean = 0.0, within = 0.0, between = 0.0;
   const tt_ensemble *e = &c->ensemble[column / width];
   int32_t target = e->column[column % width / q];
   double scale = c->scaler.y_scale[target], spread = scale * c->calibration.std_scale[column];
+  tt_transform f = tt_normalize_transform((tt_normalize)c->scaler.y_normalize[target]);
   for (int64_t i = e->first; i < e->first + e->members; i++) {
     member_at(c, i, column % width / q, (int32_t)(column % q), x, &mu[i], &v[i]);
     all += c->weight[i];
-    mean += c->weight[i] * mu[i];
-    within += c->weight[i] * v[i];
+    centre += c->weight[i] * mu[i];
   }
-  mean /= all;
+  centre /= all;
+  for (int64_t i = e->first; i < e->first + e->members; i++) {
+    tt_transform_moments user = tt_transform_undo_gaussian(
+        f, c->scaler.y_lambda[target],
+        c->scaler.y_mean[target] + scale * centre + spread * (mu[i] - centre),
+        spread * spread * v[i]);
+    mu[i] = user.mean;
+    mean += c->weight[i] * user.mean / all;
+    within += c->weight[i] * user.variance;
+  }
   for (int64_t i = e->first; i < e->first + e->members; i++)
     between += c->weight[i] * (mu[i] - mean) * (mu[i] - mean);
-  out[0] = mean * scale + c->scaler.y_mean[target];
-  out[1] = spread * sqrt((within + between) / all);
-  out[2] = spread * sqrt(within / all);
-  out[3] = spread * sqrt(between / all);
+  out[0] = mean;
+  out[1] = sqrt((within + between) / all);
+  out[2] = sqrt(within / all);
+  out[3] = sqrt(between / all);
 }
 
 /* Largest difference of a row and column of the four Jacobians from central differences, relative
@@ -104,9 +114,21 @@ static double largest_error(const tt_trained_ensemble *c, int64_t column, const 
   return worst;
 }
 
-static void compare(tt_activation activation, tt_output output, int kind)
+/* Targets with these normalisations; of a logarithm the members are nearly log-normal. */
+static void normalize_targets(tt_trained_ensemble *c, const tt_normalize *by)
+{
+  static const double lambda[TARGETS] = {0.4, 1.7};
+  for (int i = 0; i < TARGETS; i++) {
+    c->scaler.y_normalize[i] = (int8_t)by[i];
+    c->scaler.y_lambda[i] = lambda[i];
+    if (by[i] != TT_NORMALIZE_standard) c->scaler.y_scale[i] *= 0.1;
+  }
+}
+
+static void compare(tt_activation activation, tt_output output, int kind, const tt_normalize *by)
 {
   tt_trained_ensemble *c = cast(activation, output, kind);
+  normalize_targets(c, by);
   tt_trained_ensembles all = {1, &c};
   int64_t columns = tt_trained_ensemble_columns(c), row = columns * IN;
   double x[ROWS * IN], *part[PARTS] = {NULL}, worst = 0.0;
@@ -127,10 +149,23 @@ static void compare(tt_activation activation, tt_output output, int kind)
   tt_trained_ensemble_destroy(&c);
 }
 
+static const tt_normalize standard[TARGETS] = {TT_NORMALIZE_standard, TT_NORMALIZE_standard};
+
 TT_TEST (jacobians_are_central_differences) {
   for (int a = 0; a < TT_ACT_COUNT; a++)
     for (int o = 0; o < TT_OUTPUT_COUNT; o++)
-      for (int kind = 0; kind < 4; kind++) compare((tt_activation)a, (tt_output)o, kind);
+      for (int kind = 0; kind < 4; kind++) compare((tt_activation)a, (tt_output)o, kind, standard);
+}
+
+/* Of every output that measured values have, with every pair of normalisations. */
+TT_TEST (jacobians_of_transformed_targets_are_central_differences) {
+  for (int o = 0; o < TT_OUTPUT_COUNT; o++)
+    for (int n = 0; n < TT_NORMALIZE_COUNT * TT_NORMALIZE_COUNT; n++) {
+      const tt_normalize by[TARGETS] = {(tt_normalize)(n % TT_NORMALIZE_COUNT),
+                                        (tt_normalize)(n / TT_NORMALIZE_COUNT)};
+      if (tt_output_labels((tt_output)o) == TT_LABEL_TYPE_real)
+        compare(TT_ACT_tanh, (tt_output)o, n % 4, by);
+    }
 }
 
 /* A standard deviation that is 0 everywhere, without noise or with one member, has derivative 0; an

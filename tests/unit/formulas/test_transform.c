@@ -74,6 +74,28 @@ TT_TEST (moments_are_those_of_a_gaussian_number) {
       }
 }
 
+TT_TEST (slopes_of_moments_are_central_differences) {
+  static const double mean[] = {-1.5, -0.2, 0.7, 3.0}, variance[] = {0.0, 0.01, 0.4, 1.2};
+  for (int f = 0; f < TT_TRANSFORM_COUNT; f++)
+    for (int l = 0; l < LAMBDAS; l++)
+      for (int i = 0; i < 16; i++) {
+        const tt_transform by = (tt_transform)f;
+        double p = lambdas[l], m = mean[i / 4], v = variance[i % 4], h = 1e-5;
+        tt_transform_slopes got = tt_transform_undo_gaussian_slopes(by, p, m, v);
+        tt_transform_moments up = tt_transform_undo_gaussian(by, p, m + h, v);
+        tt_transform_moments down = tt_transform_undo_gaussian(by, p, m - h, v);
+        TT_CHECK(near(got.mean_by_mean, (up.mean - down.mean) / (2.0 * h), 1e-7), ==, 1);
+        TT_CHECK(near(got.variance_by_mean, (up.variance - down.variance) / (2.0 * h), 1e-7), ==, 1);
+        if (v == 0.0) continue;
+        up = tt_transform_undo_gaussian(by, p, m, v + h * v);
+        down = tt_transform_undo_gaussian(by, p, m, v - h * v);
+        h *= v;
+        TT_CHECK(near(got.mean_by_variance, (up.mean - down.mean) / (2.0 * h), 1e-6), ==, 1);
+        TT_CHECK(near(got.variance_by_variance, (up.variance - down.variance) / (2.0 * h), 1e-6), ==,
+                 1);
+      }
+}
+
 /* Of one component without a transform, and of a log-normal distribution (Baran & Lerch 2015,
  * eq. 6: y (2 F(y) - 1) - 2 exp(m + s^2 / 2) (F(y; m + s^2) + Phi(s / sqrt 2) - 1)). */
 TT_TEST (the_crps_of_a_transformed_mixture_is_exact) {
