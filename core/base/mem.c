@@ -9,12 +9,17 @@
 enum { ALIGN = 64 };
 static _Atomic int64_t live_blocks;
 
+/* Bytes in whole cache lines, at least one. */
+static size_t pad(size_t bytes) { return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN; }
+
+int64_t tt_alloc_size(int64_t count, size_t size) { return (int64_t)pad((size_t)count * size); }
+
 tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what)
 {
   size_t bytes = 0;
   if (count < 0 || __builtin_mul_overflow((size_t)count, size, &bytes) || bytes > SIZE_MAX / 2)
     return TT_FAIL(MEM, "%s: cannot allocate %" PRId64 " x %zu bytes", what, count, size);
-  size_t padded = bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN;
+  size_t padded = pad(bytes);
   void *block = aligned_alloc(ALIGN, padded);
   if (!block)
     return TT_FAIL(MEM,

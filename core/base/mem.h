@@ -15,6 +15,9 @@ TT_BEGIN_C
 tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what);
 #define TT_ALLOC(out_, count_) tt_alloc_bytes(&(out_), (count_), sizeof *(out_), #out_)
 
+/* Bytes that such a block takes: whole cache lines. */
+int64_t tt_alloc_size(int64_t count, size_t size);
+
 /* Free *block and set *block to NULL; *block may be NULL. `block` is the address of the pointer. */
 void tt_free_at(void *block);
 #define tt_free(p_) tt_free_at(&(p_))

@@ -111,8 +111,12 @@ typedef struct tt_engine_ops {
   tt_err (*save)(tt_engine *e, tt_slice which, tt_state *to);
   tt_err (*load)(tt_engine *e, tt_slice which, const tt_state *from);
   tt_err (*info)(const tt_engine *e, tt_engine_info *out);
-  /* Bytes of host memory for an engine of the members `slice` and for predict; NULL: few. */
-  int64_t (*host_bytes)(const tt_cohort *cohort, tt_slice slice, const tt_resources *use);
+  /* Bytes of host memory: of an engine of the members `slice` with a data set of `rows` rows, from
+   * set_data on; and of predict, while it runs, for so many tt_trained_ensemble_columns. NULL: few.
+   */
+  int64_t (*host_bytes)(const tt_cohort *cohort, tt_slice slice, int64_t rows,
+                        const tt_resources *use);
+  int64_t (*predict_bytes)(const tt_model *model, int64_t columns, const tt_resources *use);
   /* Predictions of a trained ensemble on normalised inputs x [rows][D] (needs no tt_engine).
    *   into     [rows] x columns moments in normalised units, overwritten; or NULL
    *   members  [G][2][K q][rows] means and variances of the quantities of output.h (K q of them, q
@@ -139,6 +143,8 @@ typedef struct tt_engine_ops {
    * cohort. A step is partial; if the loss of the batch is finite, squares and advance; then
    * accept. Together they are a step of train, with the same bits for any number of engines.
    *
+   * partial_bytes: host memory of partial besides that of the engine of `slice`.
+   *
    * partial: gradients of some parts of the next batch; changes no state.
    *   training  0: the member does not train, nothing else is written
    *   sum       the sums of the parts, tt_part_sums_of(parts): pointers to [P] of the engine, which
@@ -160,6 +166,8 @@ typedef struct tt_engine_ops {
    *   share        how the engines share the loss of the validation rows: at the end of an epoch
    *                with validation rows, all of them call gather once; NULL: one engine
    *   epoch_ended  1 if the step was the last one of an epoch */
+  int64_t (*partial_bytes)(const tt_cohort *c, tt_slice slice, tt_slice parts,
+                           const tt_resources *use);
   tt_err (*partial)(tt_engine *e, int64_t m, tt_slice parts, int *training,
                     float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
   tt_err (*squares)(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
@@ -185,12 +193,13 @@ typedef struct tt_engine_ops {
    *   in    [out of the last layer][n] dL/d(output of the stage); the last stage ignores it
    *   out   [in of the first layer][n] dL/d(input of the stage); the first stage ignores it
    *
-   * stage_bytes: host memory of a stage besides that of the engine. */
+   * stage_bytes: host memory of a stage besides that of the engine of `slice`. */
   tt_err (*stage_begin)(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, int64_t window,
                         tt_pipeline_step *out);
   tt_err (*stage_forward)(tt_engine *e, int64_t part, const float *in, float *out);
   tt_err (*stage_backward)(tt_engine *e, int64_t part, const float *in, float *out);
-  int64_t (*stage_bytes)(const tt_cohort *c, const tt_pipeline_stage *stage, int64_t window);
+  int64_t (*stage_bytes)(const tt_cohort *c, tt_slice slice, const tt_pipeline_stage *stage,
+                         int64_t window, const tt_resources *use);
 } tt_engine_ops;
 
 extern const tt_engine_ops tt_engine_cpu;

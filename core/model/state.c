@@ -63,6 +63,17 @@ int64_t tt_state_member_bytes(tt_state_shape shape)
   return bytes;
 }
 
+int64_t tt_state_bytes(int64_t members, tt_state_shape shape)
+{
+  const tt_state s = empty_state((tt_slice){0, 0}, shape);
+  int64_t bytes = tt_alloc_size(1, sizeof s);
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field field = tt_state_get(&s, f);
+    bytes += tt_alloc_size(members * field.length, (size_t)field.bytes);
+  }
+  return bytes;
+}
+
 tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
 {
   tt_state *s = NULL;

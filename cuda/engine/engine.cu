@@ -438,10 +438,12 @@ extern const tt_engine_ops tt_engine_cuda = {
     save,
     load,
     info,
-    NULL, /* host_bytes: few */
+    NULL, /* host_bytes, predict_bytes: few */
+    NULL,
     tt_cuda_predict,
     forward,
     apply,
+    NULL, /* partial_bytes: few */
     partial,
     squares,
     advance,

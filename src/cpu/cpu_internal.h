@@ -2,6 +2,7 @@
 #ifndef TT_CPU_INTERNAL_H
 #define TT_CPU_INTERNAL_H
 #include "core/engine/engine.h"
+#include "core/engine/progress.h"
 #include "src/cpu/front.h"
 
 #include <stdatomic.h>
@@ -32,6 +33,7 @@ struct tt_engine {
   float *range;            /* [D] of the inputs; NULL: no member is trained adversarially */
   tt_state *state;
   double *term; /* terms of a validation loss, if members have parts; else NULL */
+  tt_member_progress *progress;    /* [M] of a call of train */
   struct tt_cpu_buffers **buffers; /* [threads] */
   struct tt_cpu_team *team;        /* [threads] */
   _Atomic uint64_t *taken;         /* [threads][shares] of the teams */
@@ -105,14 +107,16 @@ typedef enum tt_cpu_buffers_use {
   TT_BUFFERS_ADVERSARIAL
 } tt_cpu_buffers_use;
 
-/* Buffers of a thread for batches of up to `batch` rows in `parts` parts. Without the gradients of
- * more than one part, which tt_cpu_reserve_sums adds; the bytes are with them, if `threads` threads
- * share the parts. Errors: MEM. */
+/* Buffers of a thread for batches of up to `batch` rows in `parts` parts, and their bytes; without
+ * the gradients of more than one part, which tt_cpu_reserve_sums adds. Errors: MEM. */
 tt_err tt_cpu_buffers_create(const tt_model *model, int64_t batch, int64_t parts,
                              tt_cpu_buffers_use use, tt_cpu_buffers **out);
 void tt_cpu_buffers_destroy(tt_cpu_buffers **w);
-int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts, int threads,
+int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts,
                              tt_cpu_buffers_use use);
+
+/* ld of buffers for this number of rows. */
+int64_t tt_cpu_leading_dimension(int64_t rows);
 
 /* A slot of a stage: a copy of buffers with its own memory for layers [first, end) and the input of
  * the first one. allocate: b is the copy; after an error the caller frees it. */
@@ -227,8 +231,12 @@ int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *
 int tt_cpu_threads_per_member(const tt_cohort *c, tt_slice slice, int threads);
 
 /* Gradients for a slice of the parts: each thread has those of its share of the slice; with
- * threads 1 each thread of the engine has those of the whole slice. Errors: MEM. */
+ * threads 1 each thread of the engine, of which there are `all`, has those of the whole slice.
+ *   sharing  0: the bytes that new buffers do not have; else those that are not there after all
+ *            parts were reserved for so many threads
+ * Errors: MEM. */
 tt_err tt_cpu_reserve_sums(tt_engine *e, tt_slice parts, int threads);
+int64_t tt_cpu_sums_bytes(const tt_cohort *c, tt_slice parts, int threads, int all, int sharing);
 
 /* What the update of a parameter needs besides its gradient. */
 typedef struct tt_cpu_update {
@@ -298,15 +306,15 @@ double tt_cpu_shared_mean_loss(const tt_engine *e, const tt_cpu_member *ctx, con
 unsigned tt_cpu_flush_denormals(void);
 void tt_cpu_restore_denormals(unsigned old);
 
-/* Bytes that tt_cpu_predict allocates for each thread. */
-int64_t tt_cpu_predict_bytes(const tt_model *model);
-
-/* engine.h: describe, predict. */
+/* engine.h: describe, predict_bytes, predict. */
+int64_t tt_cpu_predict_bytes(const tt_model *model, int64_t columns, const tt_resources *use);
 tt_err tt_cpu_describe(int device, tt_device_info *out);
 tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                       const float *x, tt_moments *into, float *members);
 
-/* engine.h: partial, squares, advance, accept. */
+/* engine.h: partial_bytes, partial, squares, advance, accept. */
+int64_t tt_cpu_partial_bytes(const tt_cohort *c, tt_slice slice, tt_slice parts,
+                             const tt_resources *use);
 tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
                       float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
 tt_err tt_cpu_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
@@ -320,6 +328,7 @@ tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *laye
                           tt_pipeline_step *out);
 tt_err tt_cpu_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);
 tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float *out);
-int64_t tt_cpu_stage_bytes(const tt_cohort *c, const tt_pipeline_stage *layers, int64_t window);
+int64_t tt_cpu_stage_bytes(const tt_cohort *c, tt_slice slice, const tt_pipeline_stage *layers,
+                           int64_t window, const tt_resources *use);
 void tt_cpu_stage_destroy(tt_engine *e);
 #endif

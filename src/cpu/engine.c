@@ -22,7 +22,7 @@ static void destroy(tt_engine **engine)
   if (!e) return;
   for (int64_t i = 0; e->lists && i < e->row_sets; i++)
     for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
-  tt_free_all(&e->lists, &e->anchor, &e->range, &e->term, &e->team, &e->taken);
+  tt_free_all(&e->lists, &e->anchor, &e->range, &e->term, &e->progress, &e->team, &e->taken);
   tt_cpu_stage_destroy(e);
   for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
   tt_free(e->buffers);
@@ -30,37 +30,80 @@ static void destroy(tt_engine **engine)
   tt_free(*engine);
 }
 
-/* Which optional buffers the members of the slice need. */
-static tt_cpu_buffers_use buffers_use(const tt_cohort *c, tt_slice slice, int *anchored)
+/* What the members of a slice need. */
+typedef struct engine_sizes {
+  const tt_model *m;
+  int64_t members, row_sets, shares;
+  int anchored, adversarial; /* 0 or 1 */
+  int threads, sharing;      /* sharing: the parts of a member (tt_cpu_threads_per_member) */
+  tt_cpu_buffers_use use;
+} engine_sizes;
+
+/* Name in tt_engine, type, number of elements. 0 elements: no array. */
+#define ARRAYS(X)                                                                                  \
+  X(anchor, float, s->anchored *s->members *s->m->params)                                          \
+  X(range, float, s->adversarial *s->m->inputs)                                                    \
+  X(progress, tt_member_progress, s->members)                                                      \
+  X(lists, tt_cpu_row_lists, s->row_sets)                                                          \
+  X(team, tt_cpu_team, s->threads)                                                                 \
+  X(taken, uint64_t, s->threads *s->shares)                                                        \
+  X(buffers, tt_cpu_buffers *, s->threads)
+
+static int threads_of(const tt_resources *use) { return use->threads < 1 ? 1 : use->threads; }
+
+static engine_sizes sizes_of(const tt_cohort *c, tt_slice slice, int threads)
 {
-  tt_cpu_buffers_use use = TT_BUFFERS_TRAIN;
-  *anchored = 0;
+  engine_sizes s = {.m = &c->model,
+                    .members = slice.count,
+                    .row_sets = tt_cohort_row_sets(c),
+                    .shares = threads < TT_CPU_MOST_SHARING ? threads : TT_CPU_MOST_SHARING,
+                    .threads = threads,
+                    .sharing = tt_cpu_threads_per_member(c, slice, threads)};
   for (int64_t i = 0; i < slice.count; i++) {
     const tt_hyper *h = &c->member[slice.first + i].hyper;
-    if (h->adversarial_epsilon > 0.0f) use = TT_BUFFERS_ADVERSARIAL;
-    *anchored |= h->anchor > 0.0f;
+    s.adversarial |= h->adversarial_epsilon > 0.0f;
+    s.anchored |= h->anchor > 0.0f;
   }
-  return use;
+  s.use = s.adversarial ? TT_BUFFERS_ADVERSARIAL : TT_BUFFERS_TRAIN;
+  return s;
 }
 
 static tt_err allocate(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
-  int anchored;
-  tt_cpu_buffers_use use = buffers_use(c, e->slice, &anchored);
-  if (anchored) TT_TRY(TT_ALLOC(e->anchor, e->slice.count * c->model.params));
-  if (use == TT_BUFFERS_ADVERSARIAL) TT_TRY(TT_ALLOC(e->range, c->model.inputs));
+  const engine_sizes sizes = sizes_of(c, e->slice, e->threads), *s = &sizes;
+#define X(name, type, count)                                                                       \
+  if ((count) > 0) TT_TRY(TT_ALLOC(e->name, count));
+  ARRAYS(X)
+#undef X
+  for (int t = 0; t < e->threads; t++) e->team[t].taken = e->taken + t * s->shares;
   TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &e->state));
-  TT_TRY(TT_ALLOC(e->lists, e->row_sets));
-  TT_TRY(TT_ALLOC(e->team, e->threads));
-  int64_t shares = e->threads < TT_CPU_MOST_SHARING ? e->threads : TT_CPU_MOST_SHARING;
-  TT_TRY(TT_ALLOC(e->taken, e->threads * shares));
-  for (int t = 0; t < e->threads; t++) e->team[t].taken = e->taken + t * shares;
-  TT_TRY(TT_ALLOC(e->buffers, e->threads));
   for (int t = 0; t < e->threads; t++)
-    TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, c->parts, use, &e->buffers[t]));
-  return tt_cpu_reserve_sums(e, (tt_slice){0, c->parts},
-                             tt_cpu_threads_per_member(c, e->slice, e->threads));
+    TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, c->parts, s->use, &e->buffers[t]));
+  return tt_cpu_reserve_sums(e, (tt_slice){0, c->parts}, s->sharing);
+}
+
+/* Passes over the validation rows, at most; with parts each has a term of the loss. */
+static int64_t validation_terms(const tt_cohort *c, int64_t rows)
+{
+  int64_t most = tt_part_max_rows(c->batch_size, c->parts);
+  return rows / ((most + TT_LANES - 1) / TT_LANES * TT_LANES) + 1;
+}
+
+/* The sum of all that create and set_data allocate; a list of rows has room for all of them. */
+static int64_t engine_bytes(const tt_cohort *c, tt_slice slice, int threads, int64_t rows)
+{
+  const engine_sizes sizes = sizes_of(c, slice, threads), *s = &sizes;
+  int64_t bytes = tt_alloc_size(1, sizeof(tt_engine));
+#define X(name, type, count)                                                                       \
+  if ((count) > 0) bytes += tt_alloc_size(count, sizeof(type));
+  ARRAYS(X)
+#undef X
+  bytes += tt_state_bytes(slice.count, tt_cohort_state_shape(c));
+  bytes += threads * tt_cpu_buffers_bytes(&c->model, c->batch_size, c->parts, s->use);
+  bytes += tt_cpu_sums_bytes(c, (tt_slice){0, c->parts}, s->sharing, threads, 0);
+  bytes += s->row_sets * TT_SPLITS * tt_alloc_size(rows, sizeof(int32_t));
+  return c->parts > 1 ? bytes + tt_alloc_size(validation_terms(c, rows), sizeof(double)) : bytes;
 }
 
 static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
@@ -75,7 +118,7 @@ static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources
                    .kernels = kernels,
                    .row_sets = tt_cohort_row_sets(cohort),
                    .share_flops = use->share_flops > 0 ? use->share_flops : TT_CPU_SHARE_FLOPS,
-                   .threads = use->threads < 1 ? 1 : use->threads};
+                   .threads = threads_of(use)};
   tt_err err = allocate(e);
   if (err)
     destroy(&e);
@@ -111,7 +154,7 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
 {
   e->data = data;
   e->replay = replay ? replay->order : NULL;
-  int64_t rows = 0, most = 0; /* validation rows, training rows of a member, at most */
+  int64_t most = 0; /* training rows of a member, at most */
   if (e->range) tt_dataset_ranges(data, e->range);
   for (int64_t v = 0; v < e->row_sets; v++) {
     tt_cpu_row_lists *to = &e->lists[v];
@@ -120,13 +163,12 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
       TT_TRY(tt_cohort_rows(e->cohort, data, v, (tt_split)k, &to->row[k], &to->count[k]));
     }
     if (to->count[TT_TRAIN] < 1) return no_training_row(e->cohort, v);
-    if (to->count[TT_VALIDATION] > rows) rows = to->count[TT_VALIDATION];
     int64_t used = tt_cohort_epoch_rows(e->cohort, to->count[TT_TRAIN]);
     if (used > most) most = used;
   }
   e->most_sharing = most_sharing(e, most);
   tt_free(e->term);
-  return e->cohort->parts > 1 ? TT_ALLOC(e->term, rows / e->buffers[0]->rows + 1) : TT_OK;
+  return e->cohort->parts > 1 ? TT_ALLOC(e->term, validation_terms(e->cohort, data->rows)) : TT_OK;
 }
 
 /* Set the anchors of members `which`: the initial weights of their current attempt. */
@@ -182,14 +224,12 @@ static void train_one_by_one(tt_engine *e, train_args *args)
 
 static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
 {
-  train_args args = {.steps = steps};
-  TT_TRY(TT_ALLOC(args.at, e->slice.count));
+  train_args args = {.steps = steps, .at = e->progress};
   if (tt_cpu_threads_per_member(e->cohort, e->slice, e->threads) > 1)
     train_one_by_one(e, &args);
   else
     tt_cpu_each_member(e, steps, train_member, &args);
   tt_progress_from_members(e->slice.count, args.at, e->cohort->max_epochs, out);
-  tt_free(args.at);
   return TT_OK;
 }
 
@@ -305,26 +345,15 @@ static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
   return TT_OK;
 }
 
-static int64_t held_bytes(const tt_cohort *c, tt_slice slice, int threads)
+static int64_t host_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, const tt_resources *use)
 {
-  int anchored;
-  tt_cpu_buffers_use kind = buffers_use(c, slice, &anchored);
-  int64_t member = tt_state_member_bytes(tt_cohort_state_shape(c));
-  if (anchored) member += 4 * c->model.params;
-  int shares = tt_cpu_threads_per_member(c, slice, threads);
-  return slice.count * member +
-         threads * tt_cpu_buffers_bytes(&c->model, c->batch_size, c->parts, shares, kind);
-}
-
-static int64_t host_bytes(const tt_cohort *c, tt_slice slice, const tt_resources *use)
-{
-  int threads = use->threads < 1 ? 1 : use->threads;
-  return held_bytes(c, slice, threads) + threads * tt_cpu_predict_bytes(&c->model);
+  return engine_bytes(c, slice, threads_of(use), rows);
 }
 
 static tt_err info(const tt_engine *e, tt_engine_info *out)
 {
-  *out = (tt_engine_info){.bytes = held_bytes(e->cohort, e->slice, e->threads)};
+  *out = (tt_engine_info){
+      .bytes = engine_bytes(e->cohort, e->slice, e->threads, e->data ? e->data->rows : 0)};
   snprintf(out->device, sizeof out->device, "CPU, %d thread%s, %s", e->threads,
            e->threads > 1 ? "s" : "", e->kernels->name);
   snprintf(out->arithmetic, sizeof out->arithmetic, "%s", e->kernels->arithmetic);
@@ -345,9 +374,11 @@ const tt_engine_ops tt_engine_cpu = {
     .load = load,
     .info = info,
     .host_bytes = host_bytes,
+    .predict_bytes = tt_cpu_predict_bytes,
     .predict = tt_cpu_predict,
     .forward = forward,
     .apply = apply,
+    .partial_bytes = tt_cpu_partial_bytes,
     .partial = tt_cpu_partial,
     .squares = tt_cpu_squares,
     .advance = tt_cpu_advance,

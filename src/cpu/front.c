@@ -130,14 +130,16 @@ void tt_cpu_front_destroy(tt_cpu_front **b)
 
 int64_t tt_cpu_front_bytes(const tt_front *f, int64_t ld, int training)
 {
-  int64_t bytes = 0;
+  int64_t bytes = f->layers ? tt_alloc_size(1, sizeof(tt_cpu_front)) : 0;
   for (int l = 0; l < f->layers; l++) {
     int64_t size[ARRAYS];
     array_sizes(&f->layer[l], training, size);
-    for (int i = 0; i < ARRAYS; i++) bytes += 4 * size[i] * ld;
-    if (count_taps(&f->layer[l])) bytes += 4 * count_indices(&f->layer[l], training);
+    for (int i = 0; i < ARRAYS; i++)
+      if (size[i]) bytes += tt_alloc_size(size[i] * ld, sizeof(float));
+    if (count_taps(&f->layer[l]))
+      bytes += tt_alloc_size(count_indices(&f->layer[l], training), sizeof(int32_t));
   }
-  return f->layers ? bytes + (int64_t)sizeof(tt_cpu_front) : 0;
+  return bytes;
 }
 
 const float *tt_cpu_front_result(const tt_cpu_front *b, int64_t row)

@@ -4,16 +4,30 @@
 #include <math.h>
 #include <string.h>
 
+/* Threads that compute some parts; 1 without parts, to update a segment of the parameters. */
+static int threads_for(tt_slice parts, int threads)
+{
+  int64_t most = parts.count < threads ? parts.count : threads;
+  return most < 1 ? 1 : (int)most;
+}
+
+int64_t tt_cpu_partial_bytes(const tt_cohort *c, tt_slice slice, tt_slice parts,
+                             const tt_resources *use)
+{
+  int all = use->threads < 1 ? 1 : use->threads;
+  return tt_cpu_sums_bytes(c, parts, threads_for(parts, all), all,
+                           tt_cpu_threads_per_member(c, slice, all));
+}
+
 tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
                       float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
 {
   tt_cpu_buffers *b = e->buffers[0];
   tt_cpu_batch batch;
   int64_t i = m - e->slice.first;
-  int threads = parts.count < e->threads ? (int)parts.count : e->threads;
+  int threads = threads_for(parts, e->threads);
   *training = TT_FIELD(e->state, status)[i] == TT_STATUS_training;
   if (!*training) return TT_OK;
-  if (threads < 1) threads = 1; /* without parts, to update a segment of the parameters */
   TT_TRY(tt_cpu_reserve_sums(e, parts, threads));
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
   unsigned mode = tt_cpu_flush_denormals();

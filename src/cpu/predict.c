@@ -107,9 +107,14 @@ static tt_err scratch_create(const predict_job *job, thread_scratch *s)
   return TT_ALLOC(s->weight, job->columns);
 }
 
-int64_t tt_cpu_predict_bytes(const tt_model *model)
+static int threads_of(const tt_resources *use) { return use->threads < 1 ? 1 : use->threads; }
+
+int64_t tt_cpu_predict_bytes(const tt_model *model, int64_t columns, const tt_resources *use)
 {
-  return tt_cpu_buffers_bytes(model, BLOCK, 1, 1, TT_BUFFERS_PREDICT);
+  int64_t values = model->targets * model->quantities * tt_cpu_leading_dimension(BLOCK);
+  int64_t each = tt_cpu_buffers_bytes(model, BLOCK, 1, TT_BUFFERS_PREDICT) +
+                 2 * tt_alloc_size(values, sizeof(float)) + tt_alloc_size(columns, sizeof(double));
+  return tt_alloc_size(threads_of(use), sizeof(thread_scratch)) + threads_of(use) * each;
 }
 
 tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
@@ -122,7 +127,7 @@ tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int
     tt_moments_clear(into);
     tt_moments_set_weights(into, c);
   }
-  int threads = use->threads < 1 ? 1 : use->threads;
+  int threads = threads_of(use);
   thread_scratch *scratch = NULL;
   TT_TRY(TT_ALLOC(scratch, threads));
   tt_err e = TT_OK;

@@ -241,9 +241,15 @@ tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float 
   return TT_OK;
 }
 
-int64_t tt_cpu_stage_bytes(const tt_cohort *c, const tt_pipeline_stage *layers, int64_t window)
+int64_t tt_cpu_stage_bytes(const tt_cohort *c, tt_slice slice, const tt_pipeline_stage *layers,
+                           int64_t window, const tt_resources *use)
 {
-  return layers->count ? (window - 1) * tt_cpu_slot_bytes(&c->model, c->batch_size, c->parts,
-                                                          layers->first, end_of(layers))
-                       : 0;
+  int threads = use->threads < 1 ? 1 : use->threads;
+  int64_t slot =
+      tt_cpu_slot_bytes(&c->model, c->batch_size, c->parts, layers->first, end_of(layers));
+  if (!layers->count) return 0;
+  return tt_alloc_size(1, sizeof(struct tt_cpu_stage)) +
+         tt_alloc_size(window, sizeof(tt_cpu_buffers)) + (window - 1) * slot +
+         tt_cpu_sums_bytes(c, (tt_slice){0, c->parts}, 1, 1,
+                           tt_cpu_threads_per_member(c, slice, threads));
 }

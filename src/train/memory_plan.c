@@ -58,9 +58,12 @@ static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int rank
   int64_t members = final_members(c, c->members), width = m->targets * m->quantities;
   int64_t test = (int64_t)fraction_of(cfg->data_split_test, job->shape->rows);
   int64_t train = (int64_t)fraction_of(cfg->data_split_train, job->shape->rows);
-  double tested = tt_score_bytes(m, members, c->ensembles, width, test, ranks, 1);
+  double predict = job->ops->predict_bytes
+                       ? (double)job->ops->predict_bytes(m, c->ensembles * width, job->use)
+                       : 0.0;
+  double tested = tt_score_bytes(m, members, c->ensembles, width, test, ranks, 1) + predict;
   if (c->resample == TT_RESAMPLE_none) return tested;
-  double bag = tt_score_bytes(m, members, c->ensembles, width, train, ranks, 0);
+  double bag = tt_score_bytes(m, members, c->ensembles, width, train, ranks, 0) + predict;
   return fmax(tested, bag + (double)members * (double)train / 8.0);
 }
 
@@ -95,14 +98,31 @@ typedef struct end_bytes {
 } end_bytes;
 
 /* Bytes of the stage of a rank. */
-static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *at)
+static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                          const tt_team_place *at)
 {
   tt_pipeline_stage stage[TT_MAX_LAYERS];
   int used = tt_pipeline_used(&c->model, at->ranks);
   if (at->rank >= used || !job->ops->stage_bytes) return 0.0;
   tt_pipeline_cut(&c->model, used, stage);
   int64_t window = tt_pipeline_window(used, at->rank, c->parts);
-  return (double)job->ops->stage_bytes(c, &stage[at->rank], window);
+  return (double)job->ops->stage_bytes(c, slice, &stage[at->rank], window, job->use);
+}
+
+/* Bytes of the engine of some members. */
+static double engine_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice)
+{
+  if (slice.count == 0 || !job->ops->host_bytes) return 0.0;
+  return (double)job->ops->host_bytes(c, slice, job->shape->rows, job->use);
+}
+
+/* Bytes of the gradients of a rank's parts. */
+static double sums_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                         const tt_team_place *at)
+{
+  tt_slice parts = tt_part_slice(c->parts, at->ranks, at->rank);
+  if (!job->ops->partial_bytes) return 0.0;
+  return (double)job->ops->partial_bytes(c, slice, parts, job->use);
 }
 
 /* Bytes of a rank for members that its team trains together, beside those of its own members. On
@@ -110,24 +130,22 @@ static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, const tt
 static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                          const tt_team_place *at)
 {
-  double state = (double)slice.count * (double)tt_state_member_bytes(tt_cohort_state_shape(c));
+  double state = (double)tt_state_bytes(slice.count, tt_cohort_state_shape(c));
   if (at->ranks == 1 || slice.count == 0 || c->parts == 1) return 0.0;
   int stages = job->cfg->run_stages > 1;
   double buffers = (double)tt_team_buffer_bytes_local(c, stages, at->ranks, at->rank);
-  if (stages) buffers += stage_bytes(job, c, at);
-  if (at->rank == 0 || !job->ops->host_bytes) return buffers;
-  return buffers + state + (double)job->ops->host_bytes(c, slice, job->use);
+  buffers += stages ? stage_bytes(job, c, slice, at) : sums_bytes(job, c, slice, at);
+  return at->rank == 0 ? buffers : buffers + state + engine_bytes(job, c, slice);
 }
 
 static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice slice, int ranks,
                        const tt_team_place *at, tt_memory_plan *p, end_bytes *end)
 {
-  double engine = 0.0, state = (double)tt_state_member_bytes(tt_cohort_state_shape(c)) + 8.0;
   p->members += team_bytes(job, c, slice, at);
   if (at->rank > 0) slice.count = 0;
-  if (slice.count > 0 && job->ops->host_bytes)
-    engine = (double)job->ops->host_bytes(c, slice, job->use);
-  state *= (double)slice.count;
+  double engine = engine_bytes(job, c, slice);
+  double state = (double)tt_state_bytes(slice.count, tt_cohort_state_shape(c)) +
+                 8.0 * (double)slice.count; /* and the checksum of a member */
   p->members += (double)c->members * (double)sizeof(tt_member) + engine;
   p->files += state;
   end->snapshots += snapshot_bytes(c, slice);

@@ -3,6 +3,8 @@
  * arithmetic alone: not on threads, slices, calls and restarts. */
 #include "tests/laws/reference.h"
 
+#include "tests/support/memory_hook.h"
+
 #define ROW(...)                                                                                   \
   {                                                                                                \
     __VA_ARGS__, NULL                                                                              \
@@ -288,6 +290,22 @@ TT_TEST (front_predictions_are_the_definitions) {
           }
         for (int e = 0; e < 2; e++) tt_free(p.c.ensemble[e].name);
         tt_trained_ensemble_destroy(&c);
+      }
+      problem_free(&p);
+    }
+}
+
+TT_TEST (fronts_hold_the_planned_bytes) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++)
+    for (int number = 0; number < CASES; number++) {
+      problem p = busy_problem(number);
+      if (by[i].ops->host_bytes && has_turn(by[i], number)) {
+        by[i].use.threads = 1 + number % 3;
+        int64_t before = tt_hook_held();
+        problem_start(&p, by[i], everyone(&p));
+        TT_CHECK(tt_hook_held() - before, ==,
+                 by[i].ops->host_bytes(&p.c, everyone(&p), p.d->rows, &by[i].use));
       }
       problem_free(&p);
     }

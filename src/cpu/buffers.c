@@ -1,0 +1,225 @@
+/* buffers.c — buffers of a thread; see cpu_internal.h. One table says what is allocated, and the
+ * sum of its rows is what `tutti plan` prints. */
+#include "src/cpu/cpu_internal.h"
+
+#include "core/base/mem.h"
+#include "core/model/parts.h"
+
+/* Sizes of the buffers. */
+typedef struct buffer_sizes {
+  const tt_model *m;
+  int64_t rows, ld; /* as in tt_cpu_buffers */
+  int64_t window, widest;
+  int training, adversarial, residual; /* 0 or 1 */
+} buffer_sizes;
+
+/* Name in tt_cpu_buffers, type, number of elements. 0 elements: no array. */
+#define ARRAYS(X)                                                                                  \
+  X(x, float, s->m->inputs *s->ld)                                                                 \
+  X(y, float, s->m->targets *s->ld)                                                                \
+  X(variance, float, s->m->targets *s->ld)                                                         \
+  X(weight, float, s->ld)                                                                          \
+  X(window, int32_t, s->window)                                                                    \
+  X(term, double, s->training * s->ld)                                                             \
+  X(scratch, float, s->training * s->widest * s->ld)                                               \
+  X(input_mask, int8_t, s->training *s->m->inputs)                                                 \
+  X(residual_gradient, float, s->training *s->residual *s->widest *s->ld)                          \
+  X(adversarial_gradient, float, s->adversarial *s->m->params)                                     \
+  X(gradient[0], float, s->training *s->m->params)
+
+/* The same for layer l of the model. */
+#define LAYER_ARRAYS(X)                                                                            \
+  X(z[l], float, layer->out *s->ld)                                                                \
+  X(h[l], float, is_last ? 0 : layer->out * s->ld)                                                 \
+  X(delta[l], float, s->training *(is_last || layer->norm >= 0) * layer->out * s->ld)              \
+  X(normalized[l], float, s->training *(layer->norm >= 0) * layer->out * s->ld)                    \
+  X(inverse_std[l], float, s->training *(layer->norm >= 0) * s->ld)
+
+static int64_t round_up_to_lanes(int64_t rows)
+{
+  return (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
+}
+
+/* An odd number of 64-byte cache lines, so that features are not in the same cache sets. */
+int64_t tt_cpu_leading_dimension(int64_t rows)
+{
+  int64_t padded = round_up_to_lanes(rows);
+  return padded / TT_LANES % 2 ? padded : padded + TT_LANES;
+}
+
+static buffer_sizes sizes_of(const tt_model *m, int64_t batch, int64_t parts,
+                             tt_cpu_buffers_use use)
+{
+  buffer_sizes s = {.m = m,
+                    .rows = round_up_to_lanes(tt_part_max_rows(batch, parts)),
+                    .window =
+                        batch > TT_SAMPLER_WINDOW ? round_up_to_lanes(batch) : TT_SAMPLER_WINDOW,
+                    .widest = tt_model_widest(m),
+                    .training = use != TT_BUFFERS_PREDICT,
+                    .adversarial = use == TT_BUFFERS_ADVERSARIAL};
+  s.ld = tt_cpu_leading_dimension(s.rows);
+  for (int l = 0; l < m->layers; l++) s.residual |= m->layer[l].residual;
+  return s;
+}
+
+static tt_err allocate_layer(const buffer_sizes *s, int l, tt_cpu_buffers *b)
+{
+  const tt_layer *layer = &s->m->layer[l];
+  int is_last = l == s->m->layers - 1;
+#define X(name, type, count)                                                                       \
+  if ((count) > 0) TT_TRY(TT_ALLOC(b->name, count));
+  LAYER_ARRAYS(X)
+#undef X
+  return TT_OK;
+}
+
+static tt_err allocate(const buffer_sizes *s, tt_cpu_buffers *b)
+{
+#define X(name, type, count)                                                                       \
+  if ((count) > 0) TT_TRY(TT_ALLOC(b->name, count));
+  ARRAYS(X)
+#undef X
+  for (int l = 0; l < s->m->layers; l++) TT_TRY(allocate_layer(s, l, b));
+  return s->m->front.layers ? tt_cpu_front_create(&s->m->front, s->ld, s->training, &b->front)
+                            : TT_OK;
+}
+
+static int64_t layer_bytes(const buffer_sizes *s, int l)
+{
+  const tt_layer *layer = &s->m->layer[l];
+  int is_last = l == s->m->layers - 1;
+  int64_t bytes = 0;
+#define X(name, type, count)                                                                       \
+  if ((count) > 0) bytes += tt_alloc_size(count, sizeof(type));
+  LAYER_ARRAYS(X)
+#undef X
+  return bytes;
+}
+
+static int64_t sum_bytes(const buffer_sizes *s)
+{
+  int64_t bytes = tt_alloc_size(1, sizeof(tt_cpu_buffers));
+#define X(name, type, count)                                                                       \
+  if ((count) > 0) bytes += tt_alloc_size(count, sizeof(type));
+  ARRAYS(X)
+#undef X
+  for (int l = 0; l < s->m->layers; l++) bytes += layer_bytes(s, l);
+  return bytes + tt_cpu_front_bytes(&s->m->front, s->ld, s->training);
+}
+
+tt_err tt_cpu_buffers_create(const tt_model *model, int64_t batch, int64_t parts,
+                             tt_cpu_buffers_use use, tt_cpu_buffers **out)
+{
+  const buffer_sizes s = sizes_of(model, batch, parts, use);
+  tt_cpu_buffers *b = NULL;
+  TT_TRY(TT_ALLOC(b, 1));
+  b->rows = s.rows;
+  b->ld = s.ld;
+  b->window_size = s.window;
+  tt_err e = allocate(&s, b);
+  if (e)
+    tt_cpu_buffers_destroy(&b);
+  else
+    *out = b;
+  return e;
+}
+
+void tt_cpu_buffers_destroy(tt_cpu_buffers **w)
+{
+  tt_cpu_buffers *b = *w;
+  if (!b) return;
+#define X(name, type, count) tt_free(b->name);
+  ARRAYS(X)
+  for (int l = 0; l < TT_MAX_LAYERS; l++) {
+    LAYER_ARRAYS(X)
+  }
+#undef X
+  for (int i = 1; i < TT_MAX_PART_SUMS; i++) tt_free(b->gradient[i]);
+  tt_cpu_front_destroy(&b->front);
+  tt_free(*w);
+}
+
+int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts,
+                             tt_cpu_buffers_use use)
+{
+  const buffer_sizes s = sizes_of(model, batch, parts, use);
+  return sum_bytes(&s);
+}
+
+/* Sums of parts */
+
+int tt_cpu_threads_per_member(const tt_cohort *c, tt_slice slice, int threads)
+{
+  int64_t most = c->parts < threads ? c->parts : threads;
+  return slice.count < threads ? (int)most : 1;
+}
+
+/* Most sums that are pending at a time on a thread with its share of a slice of the parts. */
+static int pending_sums(int64_t parts, tt_slice slice, int threads, int thread)
+{
+  int most;
+  tt_slice own = tt_part_slice(slice.count, threads, threads > 1 ? thread : 0);
+  (void)tt_part_sums_of(parts, (tt_slice){slice.first + own.first, own.count}, &most);
+  return most;
+}
+
+tt_err tt_cpu_reserve_sums(tt_engine *e, tt_slice parts, int threads)
+{
+  const tt_cohort *c = e->cohort;
+  for (int t = 0; t < (threads > 1 ? threads : e->threads); t++)
+    for (int i = 0; i < pending_sums(c->parts, parts, threads, t); i++)
+      if (!e->buffers[t]->gradient[i])
+        TT_TRY(TT_ALLOC(e->buffers[t]->gradient[i], c->model.params));
+  return TT_OK;
+}
+
+/* Gradients of thread t after tt_cpu_reserve_sums for all parts, shared by `sharing` threads. */
+static int reserved_sums(const tt_cohort *c, int sharing, int t)
+{
+  int pending = sharing > 1 && t >= sharing
+                    ? 1
+                    : pending_sums(c->parts, (tt_slice){0, c->parts}, sharing, t);
+  return pending > 1 ? pending : 1;
+}
+
+int64_t tt_cpu_sums_bytes(const tt_cohort *c, tt_slice parts, int threads, int all, int sharing)
+{
+  int64_t sums = 0;
+  for (int t = 0; t < (threads > 1 ? threads : all); t++) {
+    int pending = pending_sums(c->parts, parts, threads, t);
+    int there = sharing > 0 ? reserved_sums(c, sharing, t) : 1;
+    sums += pending > there ? pending - there : 0;
+  }
+  return sums * tt_alloc_size(c->model.params, sizeof(float));
+}
+
+/* Slots of a stage */
+
+static float **input_of(tt_cpu_buffers *b, int l) { return l ? &b->h[l - 1] : &b->x; }
+
+tt_err tt_cpu_slot_allocate(const tt_model *model, int first, int end, tt_cpu_buffers *b)
+{
+  const buffer_sizes s = {.m = model, .ld = b->ld, .training = 1};
+  int64_t in = model->layer[first].in;
+  for (int l = first; l < end; l++)
+    b->z[l] = b->h[l] = b->delta[l] = b->normalized[l] = b->inverse_std[l] = NULL;
+  *input_of(b, first) = NULL;
+  TT_TRY(TT_ALLOC(*input_of(b, first), in * b->ld));
+  for (int l = first; l < end; l++) TT_TRY(allocate_layer(&s, l, b));
+  return TT_OK;
+}
+
+void tt_cpu_slot_free(int first, int end, tt_cpu_buffers *b)
+{
+  tt_free(*input_of(b, first));
+  for (int l = first; l < end; l++)
+    tt_free_all(&b->z[l], &b->h[l], &b->delta[l], &b->normalized[l], &b->inverse_std[l]);
+}
+
+int64_t tt_cpu_slot_bytes(const tt_model *model, int64_t batch, int64_t parts, int first, int end)
+{
+  const buffer_sizes s = sizes_of(model, batch, parts, TT_BUFFERS_TRAIN);
+  int64_t bytes = tt_alloc_size(model->layer[first].in * s.ld, sizeof(float));
+  for (int l = first; l < end; l++) bytes += layer_bytes(&s, l);
+  return bytes;
+}
