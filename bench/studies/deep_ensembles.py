@@ -34,7 +34,7 @@ import time
 import h5py
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGET = {
     "energy": "heating_load", "concrete": "compressive_strength", "yacht": "residuary_resistance"}
 

@@ -34,7 +34,7 @@ import time
 import h5py
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BATCH, LAST, TEST = 20, 120, 200
 CLASSES = ("digits", "cancer")
 SETS = ("concrete", "heating", "cooling", "yacht", "diabetes", "friedman", "ridge", "pendulum",

@@ -32,7 +32,7 @@ import time
 import h5py
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIRST, BATCH, LAST = 20, 10, 120
 GOAL = 0.10
 

@@ -3,7 +3,7 @@
 
   conformal.py --data concrete.h5 [--tutti build/tutti] [--splits 20] [--output FILE.jsonl]
 
-Every split trains the deep ensemble of bench/deep_ensembles.py (5 members, one hidden layer of 50)
+Every split trains the deep ensemble of deep_ensembles.py (5 members, one hidden layer of 50)
 on 60 % of the rows, learns 90 % intervals on 20 % (the same rows select the best epoch of each
 member, which slightly lowers the coverage), and counts the rows inside among the other 20 %. Prints
 one line for each split and the mean, with the coverage of the Gaussian intervals of the same

@@ -23,7 +23,7 @@ import time
 import h5py
 import numpy as np
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 WINDOW, LIMIT = 20, 1.10
 CAMPAIGN = """\
 data:      {file: data.h5, split: {column: split}}
