@@ -51,8 +51,8 @@ endfunction()
 function(tutti_cuda_plugin)
   add_library(tutti_cuda MODULE)
   target_link_libraries(tutti_cuda PRIVATE ${TUTTI_CUDA_ROOMS} tutti_core_base tutti_core_formulas
-                        tutti_core_front tutti_core_config tutti_core_config_yaml tutti_core_model
-                        tutti_core_stats tutti_core_engine tutti_cuda_plan)
+                        tutti_core_front tutti_core_config tutti_core_config_yaml tutti_core_columns
+                        tutti_core_model tutti_core_stats tutti_core_engine tutti_cuda_plan)
   target_link_options(tutti_cuda PRIVATE -Wl,--no-undefined)
   set_target_properties(tutti_cuda PROPERTIES LINKER_LANGUAGE C INSTALL_RPATH_USE_LINK_PATH ON)
 endfunction()

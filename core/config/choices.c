@@ -31,6 +31,7 @@ const char *const tt_choice_loss[] = {TT_LOSSES(X) NULL};
 const char *const tt_choice_optimizer[] = {TT_OPTIMIZERS(X) NULL};
 const char *const tt_choice_normalize[] = {TT_NORMALIZES(X) NULL};
 const char *const tt_choice_missing[] = {TT_MISSINGS(X) NULL};
+const char *const tt_choice_categories[] = {TT_CATEGORIES(X) NULL};
 const char *const tt_choice_output[] = {TT_OUTPUTS(X) NULL};
 const char *const tt_choice_average[] = {TT_AVERAGES(X) NULL};
 const char *const tt_choice_schedule[] = {TT_SCHEDULES(X) NULL};

@@ -3,6 +3,7 @@
 #ifndef TT_CHOICES_H
 #define TT_CHOICES_H
 #include "core/formulas/acquisition.h"
+#include "core/formulas/categories.h"
 #include "core/formulas/elementwise.h"
 #include "core/formulas/loss.h"
 #include "core/formulas/missing.h"
@@ -121,6 +122,7 @@ typedef enum tt_simd { TT_SIMDS(X) TT_SIMD_COUNT } tt_simd;
 /* NULL-terminated lists of names; the index is the enum value. */
 extern const char *const tt_choice_normalize[];
 extern const char *const tt_choice_missing[];
+extern const char *const tt_choice_categories[];
 extern const char *const tt_choice_output[];
 extern const char *const tt_choice_batch_order[];
 extern const char *const tt_choice_resample[];

@@ -3,13 +3,14 @@
 #define TT_MISSING_H
 #include "core/formulas/normalization.h"
 
-/* name, the value that takes its place (NAN: a missing value is an error), what it needs besides
- * sums, as in TT_NORMALIZES; s: tt_column_stats of the training rows that have a value, not
- * transformed */
+/* name, the value that takes its place (NAN: a missing value is an error; indicator: it is an input
+ * too), what it needs besides sums, as in TT_NORMALIZES; s: tt_column_stats of the training rows
+ * that have a value, not transformed */
 #define TT_MISSINGS(X)                                                                             \
   X(error, NAN, NOTHING)                                                                           \
   X(mean, s->mean, NOTHING)                                                                        \
-  X(median, s->median, VALUES)
+  X(median, s->median, VALUES)                                                                     \
+  X(indicator, s->mean, NOTHING)
 
 typedef enum tt_missing {
 #define X(name, ...) TT_MISSING_##name,

@@ -122,7 +122,8 @@ tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out)
   tt_scaler s = {.inputs = inputs, .targets = targets};
   double **of_input[] = {&s.x_mean, &s.x_scale, &s.x_lambda, &s.x_fill};
   double **of_target[] = {&s.y_mean, &s.y_scale, &s.y_lambda};
-  tt_err e = TT_ALLOC(s.x_normalize, inputs);
+  tt_err e = tt_net_inputs_create(inputs, NULL, &s.net);
+  if (!e) e = TT_ALLOC(s.x_normalize, inputs);
   if (!e) e = TT_ALLOC(s.y_normalize, targets);
   for (int i = 0; !e && i < 4; i++) e = TT_ALLOC(*of_input[i], inputs);
   for (int i = 0; !e && i < 3; i++) e = TT_ALLOC(*of_target[i], targets);
@@ -149,19 +150,28 @@ tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out)
   memcpy(out->y_scale, from->y_scale, targets * sizeof(double));
   memcpy(out->y_lambda, from->y_lambda, targets * sizeof(double));
   memcpy(out->y_normalize, from->y_normalize, targets);
-  return TT_OK;
+  tt_net_inputs_free(&out->net);
+  tt_err e = tt_net_inputs_copy(&from->net, &out->net);
+  if (e) tt_scaler_free(out);
+  return e;
 }
 
 void tt_scaler_free(tt_scaler *s)
 {
+  tt_net_inputs_free(&s->net);
   tt_free_all(&s->x_mean, &s->x_scale, &s->y_mean, &s->y_scale, &s->x_normalize, &s->y_normalize,
               &s->x_lambda, &s->y_lambda, &s->x_fill);
+}
+
+int tt_scaler_may_miss(const tt_scaler *s, int64_t column)
+{
+  return !isnan(s->x_fill[column]) || tt_net_inputs_has_indicator(&s->net, column);
 }
 
 int tt_scaler_fills(const tt_scaler *s)
 {
   for (int64_t i = 0; i < s->inputs; i++)
-    if (!isnan(s->x_fill[i])) return 1;
+    if (tt_scaler_may_miss(s, i)) return 1;
   return 0;
 }
 
@@ -191,10 +201,27 @@ double tt_scaler_normalize_input(const tt_scaler *s, int64_t i, double value)
   return tt_normalize_value(t, s->x_mean[i], s->x_scale[i]);
 }
 
+double tt_scaler_net_input(const tt_scaler *s, int64_t i, double value)
+{
+  const tt_net_input *in = &s->net.at[i];
+  switch (in->kind) {
+  case TT_NET_INPUT_level: return value == in->level;
+  case TT_NET_INPUT_missing: return isnan(value) != 0;
+  default: return tt_scaler_normalize_input(s, in->column, value);
+  }
+}
+
+void tt_scaler_net_inputs(const tt_scaler *s, const double *raw, double *x)
+{
+  for (int64_t i = 0; i < s->net.count; i++)
+    x[i] = tt_scaler_net_input(s, i, raw[s->net.at[i].column]);
+}
+
 double tt_scaler_input_slope(const tt_scaler *s, int64_t i, double value)
 {
   tt_transform f = tt_normalize_transform((tt_normalize)s->x_normalize[i]);
-  return isnan(value) ? 0.0 : tt_transform_slope(f, s->x_lambda[i], value);
+  if (isnan(value) || tt_net_inputs_is_category(&s->net, i)) return 0.0;
+  return tt_transform_slope(f, s->x_lambda[i], value);
 }
 
 double tt_scaler_normalize_target(const tt_scaler *s, int64_t t, double value)
@@ -213,9 +240,10 @@ double tt_scaler_denormalize_target(const tt_scaler *s, int64_t t, double normal
 
 void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x)
 {
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t i = 0; i < s->inputs; i++)
-      x[r * s->inputs + i] = (float)tt_scaler_normalize_input(s, i, raw[r * s->inputs + i]);
+  const tt_net_inputs *n = &s->net;
+  for (int64_t r = 0; r < rows; r++, raw += s->inputs, x += n->count)
+    for (int64_t i = 0; i < n->count; i++)
+      x[i] = (float)tt_scaler_net_input(s, i, raw[n->at[i].column]);
 }
 
 static tt_err allocate(tt_dataset *d, int weighted)
@@ -241,6 +269,21 @@ tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weig
   else
     *out = d;
   return e;
+}
+
+tt_err tt_dataset_set_columns(tt_dataset *d, const tt_columns *input, const tt_columns *target,
+                              tt_net_inputs *net)
+{
+  tt_columns_free(&d->input);
+  tt_columns_free(&d->target);
+  tt_scaler_free(&d->scaler);
+  TT_TRY(tt_columns_copy(input, &d->input));
+  TT_TRY(tt_columns_copy(target, &d->target));
+  TT_TRY(tt_scaler_create(input->count, target->count, &d->scaler));
+  tt_net_inputs_free(&d->scaler.net);
+  d->scaler.net = *net;
+  *net = (tt_net_inputs){0};
+  return TT_OK;
 }
 
 void tt_dataset_destroy(tt_dataset **d)

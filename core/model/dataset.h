@@ -4,6 +4,7 @@
 #define TT_DATASET_H
 #include "core/base/err.h"
 #include "core/base/text.h"
+#include "core/columns/net_inputs.h"
 #include "core/config/choices.h"
 
 #include <stdint.h>
@@ -27,22 +28,23 @@ typedef enum tt_columns_fit {
 
 /* f(user value) = normalised value * scale + mean, per column; in double, from the training rows:
  * data.normalize (core/formulas/normalization.h). f is the transform of the normalisation, with
- * parameter lambda. */
+ * parameter lambda. The columns of the inputs become net.count inputs of a network. */
 typedef struct tt_scaler {
-  int64_t inputs, targets;
+  int64_t inputs, targets; /* D, T columns */
+  tt_net_inputs net;
   double *x_mean, *x_scale;          /* [D] */
   double *y_mean, *y_scale;          /* [T] */
   int8_t *x_normalize, *y_normalize; /* [D], [T] tt_normalize */
   double *x_lambda, *y_lambda;       /* [D], [T] */
-  double *x_fill; /* [D] what replaces a missing input (data.missing); NaN: this is an error */
+  double *x_fill; /* [D] what replaces a missing amount (data.missing); NaN: nothing */
 } tt_scaler;
 
 typedef enum tt_split { TT_TRAIN, TT_VALIDATION, TT_TEST, TT_SPLITS } tt_split;
 enum { TT_UNUSED_ROW = -1 };
 
 typedef struct tt_dataset {
-  int64_t rows, inputs, targets; /* N, D, T */
-  float *x;                      /* [N][D] normalised */
+  int64_t rows, inputs, targets; /* N, F inputs of a network, T */
+  float *x;                      /* [N][F] normalised */
   float *y;                      /* [N][T] normalised; NaN = unlabelled */
   int partial_labels; /* 1: a row with some of the labels of an ensemble trains it; 0: with all */
   float *weight;      /* [N] sample weights with mean 1 over the training rows, or NULL */
@@ -51,16 +53,20 @@ typedef struct tt_dataset {
   int8_t *split;         /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
   int64_t selections;
   int8_t *selected; /* [selections][N] 1 = the selection contains the row (ensembles[].rows) */
-  tt_columns input, target;
+  tt_columns input, target; /* D and T columns of the file */
   tt_scaler scaler;
   uint64_t hash; /* XXH3 of the values as read; it does not depend on the number of ranks */
 } tt_dataset;
 
-/* Allocate all arrays of a data set (weight only if `weighted`); scalers have mean 0 and scale 1,
- * names are empty. Owner: the caller. Local. Errors: MEM. */
+/* Allocate all arrays of a data set (weight only if `weighted`); each input is a column, scalers
+ * have mean 0 and scale 1, names are empty. Owner: the caller. Local. Errors: MEM. */
 tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weighted,
                          tt_dataset **out);
 void tt_dataset_destroy(tt_dataset **d);
+/* Name the columns of the file, D and T, which become the net->count inputs of the networks that
+ * the data set was created with; *net moves into its scaler. Errors: MEM. */
+tt_err tt_dataset_set_columns(tt_dataset *d, const tt_columns *input, const tt_columns *target,
+                              tt_net_inputs *net);
 
 tt_err tt_columns_create(int64_t count, tt_columns *out);
 tt_err tt_columns_copy(const tt_columns *from, tt_columns *out);
@@ -73,24 +79,32 @@ tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int6
                           tt_columns_fit *fit);
 /* "a, b, c"; a long list ends in ", ...". Returns text. */
 const char *tt_columns_list(const tt_columns *c, char *text, int64_t room);
-/* All columns: none, mean 0, scale 1, not missing. */
+/* All columns: amounts, none, mean 0, scale 1, not missing. */
 tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out);
 tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out);
 void tt_scaler_free(tt_scaler *s);
-/* 1 if an input may be missing. */
+/* 1 if the column may be missing: it has a value for this, or an indicator. */
+int tt_scaler_may_miss(const tt_scaler *s, int64_t column);
+/* 1 if any column may be missing. */
 int tt_scaler_fills(const tt_scaler *s);
 /* 1 if an input or a target has another transform than the identity. */
 int tt_scaler_transforms(const tt_scaler *s);
 /* The first such target; -1: none. */
 int64_t tt_scaler_transformed_target(const tt_scaler *s);
-/* x [rows][D] normalised; computed in double, then rounded to float. Every value is accepted by
- * the transform of its column, or missing (NaN) where the column has a fill. */
+/* raw [rows][D] -> x [rows][F], the inputs of a network; computed in double, then rounded to float.
+ * Every amount is accepted by the transform of its column, or missing (NaN) where that is allowed.
+ */
 void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x);
-/* One value of an input or of a target, and the opposite direction. */
+/* Input i of the network where its column has this value. */
+double tt_scaler_net_input(const tt_scaler *s, int64_t i, double value);
+/* Inputs x [F] of the network for one row raw [D]. */
+void tt_scaler_net_inputs(const tt_scaler *s, const double *raw, double *x);
+/* One amount of an input, one value of a target, and the opposite direction. */
 double tt_scaler_normalize_input(const tt_scaler *s, int64_t input, double value);
 double tt_scaler_normalize_target(const tt_scaler *s, int64_t target, double value);
 double tt_scaler_denormalize_target(const tt_scaler *s, int64_t target, double normalized);
-/* Derivative of the transform of an input, before the scale; 0 where the input is missing. */
+/* Derivative of the transform of an input, before the scale; 0 where the input is missing, and of a
+ * category. */
 double tt_scaler_input_slope(const tt_scaler *s, int64_t input, double value);
 
 /* Fill split[N]: in a random order, the first round(fraction * rows) rows go to training, the next
@@ -109,7 +123,7 @@ tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *colum
 /* 1 if the row has some of the labels in the `k` target columns, but not all. */
 int tt_dataset_row_is_partial(const tt_dataset *d, int64_t row, const int32_t *column, int64_t k);
 
-/* range[D]: largest minus smallest normalised value of each input over the training rows. */
+/* range[F]: largest minus smallest normalised value of each input over the training rows. */
 void tt_dataset_ranges(const tt_dataset *d, float *range);
 TT_END_C
 #endif

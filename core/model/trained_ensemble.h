@@ -19,7 +19,7 @@ typedef struct tt_trained_ensemble {
   int32_t *snapshot;     /* [G] 1, 2, ...: snapshot of the member; 0: the member itself */
   tt_columns input, target;
   tt_scaler scaler;
-  double *x_low, *x_high; /* [D] smallest and largest normalised input of the training rows; NaN:
+  double *x_low, *x_high; /* [F] smallest and largest normalised input of the training rows; NaN:
                            * not known (older files) */
   tt_calibration calibration; /* of the columns; all zero: none */
 } tt_trained_ensemble;

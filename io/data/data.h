@@ -13,6 +13,8 @@
 /* Shape and names of a data file. `input` and `target` are owned by the caller. */
 typedef struct tt_data_shape {
   int64_t rows, inputs, targets;
+  int64_t
+      net_inputs; /* of a network: each level of a category is one (core/columns/net_inputs.h) */
   tt_columns input, target;
 } tt_data_shape;
 /* Read the shape, but no data. targets NULL: inputs only (prediction); then out->targets is 0.
@@ -69,6 +71,8 @@ typedef struct tt_data_spec {
   const char *named_targets;
   const tt_table_format *format; /* of CSV files */
   int missing_inputs;            /* 1: an input that is missing is read as NaN; 0: an error */
+  const char *categories; /* data.categories: find the levels while reading; NULL: no categories */
+  const tt_net_inputs *net; /* or the known levels, of the columns like_input, or of the inputs */
 } tt_data_spec;
 /* Errors: as tt_data_read_shape_local. */
 tt_err tt_data_reader_open_spec_local(const tt_data_spec *spec, tt_data_reader **out);

@@ -6,6 +6,69 @@
 #include "io/data/raw_data.h"
 #include "io/data/source.h"
 
+/* Levels of the inputs of a reader. */
+typedef struct tt_input_levels {
+  int64_t columns;    /* D; 0: no categories */
+  int8_t *categories; /* [D] tt_categories */
+  tt_levels *of;      /* [D] */
+} tt_input_levels;
+
+/* As spec->categories or spec->net say, for inputs of these names; *out is zeroed. Owner: the
+ * caller, tt_input_levels_free, also after an error. Errors: DATA, MEM. */
+tt_err tt_input_levels_create(const tt_data_spec *spec, const tt_columns *input,
+                              tt_input_levels *out);
+void tt_input_levels_free(tt_input_levels *l);
+/* Announce the inputs to their table: columns of levels, others as `kind`. */
+tt_err tt_input_levels_use_local(tt_input_levels *l, const tt_source *s, const tt_source_matrix *m,
+                                 tt_cell_kind kind);
+
+/* The levels of the inputs of an open file. */
+tt_input_levels *tt_data_reader_levels_local(tt_data_reader *r);
+
+/* data.file of a job. net NULL: with data.categories the levels are found while reading; else the
+ * levels are those of net, with D columns. */
+tt_err tt_data_reader_open_levels_local(const tt_config *cfg, const tt_net_inputs *net,
+                                        tt_data_reader **out);
+/* The same without data.categories: all inputs are numbers. */
+tt_err tt_data_reader_open_numbers_local(const tt_config *cfg, tt_data_reader **out);
+
+int tt_data_has_categories(const tt_config *cfg);
+/* out[input->count]: tt_categories of each input. Errors: DATA, MEM. */
+tt_err tt_data_resolve_categories(const char *categories, const char *file, const tt_columns *input,
+                                  int8_t *out);
+/* Whether a mapping data.categories names this column, without a pattern. */
+int tt_data_names_category(const char *categories, const char *column);
+/* How the inputs of a job are used: missing[D] receives the tt_missing of amounts, and
+ * indicator[D] 1 where an input of the networks says that the value is missing. Errors: CONFIG (a
+ * mean of levels), DATA, MEM. */
+tt_err tt_data_missing_local(const tt_config *cfg, const char *file, const tt_columns *input,
+                             const int8_t *categories, int8_t *missing, int8_t *indicator);
+/* Find the inputs of the networks; with data.categories the data file of the job is read once, for
+ * the levels in its training rows.
+ *   r      opened with net NULL
+ *   split  [rows] receives data.split, with data.categories
+ *   out    owner: the caller, tt_net_inputs_free
+ * Errors: DATA (no level, too many), CONFIG, IO, MEM. */
+tt_err tt_data_find_net_inputs_local(const tt_config *cfg, tt_data_reader *r, int8_t *split,
+                                     tt_net_inputs *out);
+/* Collective. The same on all ranks, from the file of the job.
+ *   split  on rank 0 [rows] data.split; owner: the caller, tt_free; on other ranks unchanged */
+tt_err tt_data_find_levels(tt_comm *c, const tt_config *cfg, int8_t **split, tt_net_inputs *out);
+/* The same of samples in memory. */
+tt_err tt_data_net_inputs_of_memory(const tt_config *cfg, const tt_raw_dataset *t,
+                                    tt_net_inputs *out);
+/* Why a value of an input is not valid; NULL: it is.
+ *   may_miss  1: the value may be missing (NaN) */
+const char *tt_data_input_fault(const tt_net_inputs *net, int64_t column, int may_miss, double v);
+/* Hash of a data set from those of the blocks of its values [count]. Names of targets are hashed
+ * too: the configuration chooses targets by name; and the inputs of the networks, if they are not
+ * the columns. */
+uint64_t tt_data_hash(const tt_dataset *d, const uint64_t *block, int64_t count);
+/* Log the sizes of the parts, which are not those of the fractions. */
+void tt_data_log_split(const char *file, int64_t rows, const int8_t *split);
+/* Fill split[rows] by data.split. Errors: as the functions below. */
+tt_err tt_data_fill_split_local(tt_data_reader *r, const tt_config *cfg, int8_t *split);
+
 /* Close the reader and keep its shape; owner: the caller, tt_data_shape_free. */
 void tt_data_reader_take_shape(tt_data_reader **r, tt_data_shape *out);
 

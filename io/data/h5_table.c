@@ -22,8 +22,9 @@ typedef struct h5_column {
   char *field;   /* of its records, owned, or NULL */
   int64_t index; /* column of the matrix */
   int64_t width; /* columns of the matrix, 1 for one axis */
-  int is_number;
+  int is_number, is_text;
   int checked;
+  double *code;               /* [rows] numbers of the texts, once they are read; owned */
   double scale, offset, fill; /* fill NaN: none */
 } h5_column;
 
@@ -37,7 +38,7 @@ static void close_table(void *own)
 {
   h5_table *p = own;
   for (int64_t k = 0; p->column && k < p->columns; k++)
-    tt_free_all(&p->column[k].path, &p->column[k].field);
+    tt_free_all(&p->column[k].path, &p->column[k].field, &p->column[k].code);
   tt_free(p->column);
   tt_free(p);
 }
@@ -53,6 +54,7 @@ static tt_err use_column(tt_table *t, int64_t column, tt_cell_kind kind)
   const h5_table *p = t->own;
   h5_column *c = &p->column[column];
   (void)kind;
+  if (c->is_text && t->levels && t->levels[column]) return TT_OK;
   if (!c->is_number)
     return TT_FAIL(DATA, "%s: dataset '%s' does not hold numbers in rows, or rows x columns",
                    t->file, t->name[column]);
@@ -73,6 +75,50 @@ static void unpack(const h5_column *c, double *value, int64_t step, int64_t coun
     double v = value[i * step];
     value[i * step] = v == c->fill ? (double)NAN : v * c->scale + c->offset;
   }
+}
+
+/* The number of a text, or the number that it writes. */
+static tt_err encode_text(tt_levels *l, const char *place, char *text, double *code)
+{
+  const tt_levels one = {.count = 1, .text = &text};
+  int64_t number;
+  *code = NAN;
+  if (tt_levels_text_is_missing(text)) return TT_OK;
+  if (l->are_numbers) {
+    if (tt_levels_parse_numbers(&one, '.', code)) return TT_OK;
+    return TT_FAIL(DATA, "%s: '%s' is not a number, as the levels of the training rows are", place,
+                   text);
+  }
+  TT_TRY(tt_levels_find(l, text, &number));
+  *code = (double)number;
+  return number >= 0 || l->zeros ? TT_OK : tt_levels_unknown_error(l, place, text);
+}
+
+/* All texts of a column become their numbers: HDF5 has no better way to read texts in slices. */
+static tt_err encode_texts(const tt_table *t, int64_t column)
+{
+  h5_column *c = &((h5_table *)t->own)->column[column];
+  char **text = NULL, place[512];
+  int64_t n = 0;
+  TT_TRY(tt_h5_read_texts_local(((h5_table *)t->own)->reader, c->path, &n, &text));
+  tt_err e = TT_ALLOC(c->code, n);
+  for (int64_t i = 0; !e && i < n; i++) {
+    snprintf(place, sizeof place, "%s: dataset '%s', row %" PRId64 " (from 0)", t->file, c->path,
+             i);
+    e = encode_text(t->levels[column], place, text[i], &c->code[i]);
+  }
+  tt_h5_texts_free(n, &text);
+  if (e) tt_free(c->code);
+  return e;
+}
+
+static tt_err read_texts(const tt_table *t, int64_t first, int64_t count, int64_t n,
+                         const int64_t *column, int64_t which, double *value)
+{
+  const h5_column *c = &((h5_table *)t->own)->column[column[which]];
+  if (!c->code) TT_TRY(encode_texts(t, column[which]));
+  for (int64_t i = 0; i < count; i++) value[i * n + which] = c->code[first + i];
+  return TT_OK;
 }
 
 /* Rows of the dataset of column c into all wanted columns of the same dataset. */
@@ -109,7 +155,9 @@ static tt_err read_columns(tt_table *t, int64_t first, int64_t count, int64_t n,
   for (int64_t done = 0, rows; done < count; done += rows) {
     rows = count - done < SLAB_ROWS ? count - done : SLAB_ROWS;
     for (int64_t k = 0; k < n; k++)
-      if (!is_done(p, column, k))
+      if (p->column[column[k]].is_text)
+        TT_TRY(read_texts(t, first + done, rows, n, column, k, value + done * n));
+      else if (!is_done(p, column, k))
         TT_TRY(read_dataset(p, first + done, rows, n, column, k, value + done * n));
   }
   return TT_OK;
@@ -150,6 +198,7 @@ static tt_err add_column(tt_table *t, const dataset *d, int64_t i, int64_t k)
   *c = (h5_column){.index = d->fields ? 0 : i,
                    .width = d->fields ? 1 : d->columns,
                    .is_number = d->info.kind <= TT_H5_INTEGER,
+                   .is_text = d->info.kind == TT_H5_TEXT,
                    .scale = 1.0,
                    .fill = NAN};
   TT_TRY(tt_text_set(&c->path, d->path));

@@ -89,7 +89,8 @@ static tt_err list_others(const tt_config *cfg, const char ***other, int *others
   return TT_OK;
 }
 
-tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out)
+static tt_err open_job(const tt_config *cfg, const char *categories, const tt_net_inputs *net,
+                       tt_data_reader **out)
 {
   const tt_table_format format = tt_data_format(cfg);
   char *targets = NULL;
@@ -104,19 +105,30 @@ tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out)
                              .other = other,
                              .named_targets = targets,
                              .format = &format,
-                             .missing_inputs = tt_data_may_miss(cfg)};
+                             .missing_inputs = tt_data_may_miss(cfg),
+                             .categories = categories,
+                             .net = net};
   if (!e) e = tt_data_reader_open_spec_local(&spec, out);
   tt_free(targets);
   tt_free(other);
   return e;
 }
 
-tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out)
+tt_err tt_data_reader_open_levels_local(const tt_config *cfg, const tt_net_inputs *net,
+                                        tt_data_reader **out)
 {
-  tt_data_reader *r = NULL;
-  TT_TRY(tt_data_reader_open_job_local(cfg, &r));
-  tt_data_reader_take_shape(&r, out);
-  return TT_OK;
+  int finds = !net && tt_data_has_categories(cfg);
+  return open_job(cfg, finds ? cfg->data_categories : NULL, net, out);
+}
+
+tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out)
+{
+  return tt_data_reader_open_levels_local(cfg, NULL, out);
+}
+
+tt_err tt_data_reader_open_numbers_local(const tt_config *cfg, tt_data_reader **out)
+{
+  return open_job(cfg, NULL, NULL, out);
 }
 
 /* "%name" for each option that names a column of values to split by: it may be a target. */

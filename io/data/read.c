@@ -5,7 +5,6 @@
  * of ranks. Arrays of "own" rows belong to this rank, [first, first + count). */
 #include "io/data/data_internal.h"
 
-#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/model/partition.h"
 #include "io/columns/by_column.h"
@@ -23,7 +22,8 @@ typedef struct sample_array {
   const char *path;
   int64_t columns;
   double *own;       /* [count][columns] as in the file */
-  float *normalised; /* [count][columns] normalised */
+  int64_t inputs;    /* columns of normalised: of x those of the networks */
+  float *normalised; /* [count][inputs] normalised */
 } sample_array;
 
 typedef struct loader {
@@ -36,8 +36,10 @@ typedef struct loader {
   tt_slice block;       /* this rank's blocks */
   int64_t first, count; /* this rank's rows */
   sample_array x, y, w, sigma;
-  tt_label_rule *label; /* [T] */
-  int8_t *missing;      /* [D] tt_missing */
+  tt_label_rule *label;        /* [T] */
+  tt_net_inputs net;           /* inputs of the networks, until the data set has them */
+  int8_t *known_split;         /* [rows] on rank 0: data.split, read with the levels; or NULL */
+  int8_t *missing, *indicator; /* [D] tt_missing of amounts; 1 = a missing value is an input */
   tt_dataset *d;
 } loader;
 
@@ -66,28 +68,40 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   if (rows > INT32_MAX)
     return TT_FAIL(DATA, "%s: %" PRId64 " rows; at most %" PRId32 " can be trained on", l->file,
                    rows, INT32_MAX);
-  TT_TRY(tt_dataset_create(rows, input->count, target->count, weights_path(cfg) != NULL, &l->d));
-  tt_columns_free(&l->d->input);
-  tt_columns_free(&l->d->target);
-  TT_TRY(tt_columns_copy(input, &l->d->input));
-  TT_TRY(tt_columns_copy(target, &l->d->target));
+  TT_TRY(tt_dataset_create(rows, l->net.count, target->count, weights_path(cfg) != NULL, &l->d));
+  TT_TRY(tt_dataset_set_columns(l->d, input, target, &l->net));
   TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * rows));
   l->d->selections = cfg->selections;
   if (tt_data_has_sigma(cfg)) TT_TRY(TT_ALLOC(l->d->label_variance, rows * target->count));
   l->d->partial_labels = cfg->data_partial_labels == TT_PARTIAL_LABELS_use;
   TT_TRY(TT_ALLOC(l->label, target->count));
   TT_TRY(TT_ALLOC(l->missing, input->count));
+  TT_TRY(TT_ALLOC(l->indicator, input->count));
   tt_scaler *s = &l->d->scaler;
-  const tt_by_column missing = {"data.missing", cfg->data_missing, tt_choice_missing,
-                                TT_MISSING_error};
-  TT_TRY(tt_by_column_resolve(&missing, l->file, input, NULL, l->missing, NULL));
+  TT_TRY(tt_data_missing_local(cfg, l->file, input, s->net.categories, l->missing, l->indicator));
   const tt_by_column by = {"data.normalize", cfg->data_normalize, tt_choice_normalize,
                            cfg->data_normalize ? TT_NORMALIZE_standard : TT_NORMALIZE_none};
   TT_TRY(tt_by_column_resolve(&by, l->file, input, target, s->x_normalize, s->y_normalize));
+  for (int64_t k = 0; k < s->inputs; k++)
+    if (tt_net_inputs_is_category(&s->net, k)) s->x_normalize[k] = TT_NORMALIZE_none;
   return tt_data_label_rules_local(cfg, l->file, &l->d->target, s->y_normalize, l->label);
 }
 
-static tt_err open_local(loader *l) { return tt_data_reader_open_job_local(l->cfg, &l->rows); }
+/* Without data.categories the inputs of the networks follow from the names of the columns. */
+static tt_err open_local(loader *l)
+{
+  if (tt_data_has_categories(l->cfg))
+    return tt_data_reader_open_levels_local(l->cfg, &l->net, &l->rows);
+  TT_TRY(tt_data_reader_open_job_local(l->cfg, &l->rows));
+  return tt_data_find_net_inputs_local(l->cfg, l->rows, NULL, &l->net);
+}
+
+/* Raw values of a campaign are numbers, also those of categories. */
+static tt_err open_raw_local(loader *l)
+{
+  TT_TRY(tt_data_reader_open_numbers_local(l->cfg, &l->rows));
+  return tt_net_inputs_create(tt_data_reader_shape(l->rows)->inputs, NULL, &l->net);
+}
 
 static tt_err create_local(loader *l)
 {
@@ -119,21 +133,11 @@ static tt_err check_same_shape(loader *l)
 static tt_err read_splits_local(const loader *l)
 {
   tt_source *r = tt_data_reader_file_local(l->rows);
-  TT_TRY(tt_data_split_is_by_values(l->cfg)
-             ? tt_data_split_by_values_local(l->rows, l->cfg, l->d->split)
-             : tt_data_read_split_local(r, l->cfg, l->d->rows, l->d->split));
+  if (l->known_split)
+    memcpy(l->d->split, l->known_split, (size_t)l->d->rows);
+  else
+    TT_TRY(tt_data_fill_split_local(l->rows, l->cfg, l->d->split));
   return tt_data_read_selections_local(r, l->cfg, l->d->rows, l->d->split, l->d->selected);
-}
-
-/* Log the sizes of the parts, which are not those of the fractions. */
-static void log_split(const loader *l)
-{
-  int64_t count[TT_SPLITS] = {0};
-  for (int64_t i = 0; i < l->d->rows; i++)
-    if (l->d->split[i] >= 0) count[l->d->split[i]]++;
-  tt_log_root(TT_LOG_INFO,
-              "%s: %" PRId64 " rows for training, %" PRId64 " for validation, %" PRId64 " for test",
-              l->file, count[TT_TRAIN], count[TT_VALIDATION], count[TT_TEST]);
 }
 
 static tt_err broadcast_splits(loader *l)
@@ -141,17 +145,20 @@ static tt_err broadcast_splits(loader *l)
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? read_splits_local(l) : TT_OK);
   if (e) return e;
   tt_bcast(l->comm, l->d->split, l->d->rows);
-  if (tt_data_split_is_by_values(l->cfg)) log_split(l);
+  if (tt_data_split_is_by_values(l->cfg)) tt_data_log_split(l->file, l->d->rows, l->d->split);
   tt_bcast(l->comm, l->d->selected, l->d->selections * l->d->rows);
   return TT_OK;
 }
 
-static tt_err sample_array_create(sample_array *p, const char *path, int64_t rows, int64_t columns)
+/*   inputs  columns of the normalised values */
+static tt_err sample_array_create(sample_array *p, const char *path, int64_t rows, int64_t columns,
+                                  int64_t inputs)
 {
   p->path = path;
   p->columns = columns;
+  p->inputs = inputs;
   TT_TRY(tt_alloc_bytes(&p->own, rows * columns, sizeof *p->own, path));
-  return tt_alloc_bytes(&p->normalised, rows * columns, sizeof *p->normalised, path);
+  return tt_alloc_bytes(&p->normalised, rows * inputs, sizeof *p->normalised, path);
 }
 
 static void sample_array_free(sample_array *p)
@@ -204,9 +211,12 @@ static tt_err check_transforms_local(const loader *l, const sample_array *p,
 static tt_err check_values_local(const loader *l)
 {
   const sample_array *x = &l->x, *y = &l->y, *w = &l->w;
-  for (int64_t i = 0; i < l->count * x->columns; i++)
-    if (isnan(x->own[i]) ? l->missing[i % x->columns] == TT_MISSING_error : isinf(x->own[i]))
-      return bad_value(l, x, &l->d->input, i, "every input must be a finite number");
+  for (int64_t i = 0; i < l->count * x->columns; i++) {
+    int64_t k = i % x->columns;
+    int may_miss = l->missing[k] != TT_MISSING_error || l->indicator[k];
+    const char *fault = tt_data_input_fault(&l->d->scaler.net, k, may_miss, x->own[i]);
+    if (fault) return bad_value(l, x, &l->d->input, i, fault);
+  }
   for (int64_t i = 0; i < l->count * y->columns; i++)
     if (isinf(y->own[i]))
       return bad_value(l, y, &l->d->target, i, "a target must be finite, or NaN where unlabelled");
@@ -230,11 +240,12 @@ static tt_err allocate_own_local(loader *l)
   int64_t end = (l->block.first + l->block.count) * TT_FIT_BLOCK_ROWS;
   l->first = l->block.first * TT_FIT_BLOCK_ROWS;
   l->count = l->block.count ? (end < d->rows ? end : d->rows) - l->first : 0;
-  TT_TRY(sample_array_create(&l->x, l->cfg->data_inputs, l->count, d->inputs));
-  TT_TRY(sample_array_create(&l->y, l->cfg->data_targets, l->count, d->targets));
-  TT_TRY(sample_array_create(&l->sigma, l->cfg->data_sigma, l->count,
-                             d->label_variance ? d->targets : 0));
-  return sample_array_create(&l->w, l->cfg->data_weights, l->count, d->weight ? 1 : 0);
+  int64_t D = d->scaler.inputs, T = d->targets, sigmas = d->label_variance ? T : 0;
+  int64_t weights = d->weight ? 1 : 0;
+  TT_TRY(sample_array_create(&l->x, l->cfg->data_inputs, l->count, D, d->inputs));
+  TT_TRY(sample_array_create(&l->y, l->cfg->data_targets, l->count, T, T));
+  TT_TRY(sample_array_create(&l->sigma, l->cfg->data_sigma, l->count, sigmas, sigmas));
+  return sample_array_create(&l->w, l->cfg->data_weights, l->count, weights, weights);
 }
 
 static tt_err read_own_local(loader *l)
@@ -254,6 +265,7 @@ static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
 {
   if (tt_data_has_sigma(l->cfg))
     return TT_FAIL(CONFIG, "data.sigma needs a file: arrays in memory have no error bars");
+  TT_TRY(tt_data_net_inputs_of_memory(l->cfg, t, &l->net));
   TT_TRY(create_dataset_local(l, t->rows, t->input, t->target));
   memcpy(l->d->split, t->split, (size_t)t->rows);
   TT_TRY(allocate_own_local(l));
@@ -326,13 +338,16 @@ static tt_err normalise_local(const loader *l, sample_array *p, const tt_fitted 
   return TT_OK;
 }
 
-/* Missing inputs get the value that takes their place; the hash has the values as read. */
-static void normalise_missing(const loader *l)
+static tt_err normalise_inputs_local(const loader *l)
 {
-  for (int64_t i = 0; i < l->count * l->x.columns; i++)
-    if (isnan(l->x.own[i]))
-      l->x.normalised[i] =
-          (float)tt_scaler_normalize_input(&l->d->scaler, i % l->x.columns, l->x.own[i]);
+  const tt_net_inputs *net = &l->d->scaler.net;
+  tt_scaler_normalize_inputs(&l->d->scaler, l->count, l->x.own, l->x.normalised);
+  for (int64_t i = 0; i < l->count * net->count; i++)
+    if (isinf(l->x.normalised[i]))
+      return bad_value(l, &l->x, &l->d->input,
+                       i / net->count * net->columns + net->at[i % net->count].column,
+                       "too large for single precision; use other units");
+  return TT_OK;
 }
 
 static tt_err normalise_all_local(loader *l, double weight_mean)
@@ -340,10 +355,8 @@ static tt_err normalise_all_local(loader *l, double weight_mean)
   const tt_scaler *s = &l->d->scaler;
   const int8_t none = TT_NORMALIZE_none;
   double zero = 0, one = 1;
-  const tt_fitted x = {s->x_normalize, s->x_lambda, s->x_mean, s->x_scale};
   const tt_fitted y = {s->y_normalize, s->y_lambda, s->y_mean, s->y_scale};
-  TT_TRY(normalise_local(l, &l->x, &x, &l->d->input));
-  normalise_missing(l);
+  TT_TRY(normalise_inputs_local(l));
   TT_TRY(normalise_local(l, &l->y, &y, &l->d->target));
   if (l->d->label_variance)
     tt_data_label_variance(s, l->count, l->y.own, l->sigma.own, l->sigma.normalised);
@@ -352,7 +365,7 @@ static tt_err normalise_all_local(loader *l, double weight_mean)
 
 static void gather_normalised(loader *l, const sample_array *p, float *all)
 {
-  tt_allgatherv(l->comm, p->normalised, l->count * p->columns * (int64_t)sizeof *all, all, NULL);
+  tt_allgatherv(l->comm, p->normalised, l->count * p->inputs * (int64_t)sizeof *all, all, NULL);
 }
 
 static void gather_all(loader *l)
@@ -371,19 +384,6 @@ static uint64_t hash_part(const loader *l, const sample_array *p, int64_t block)
   return XXH3_64bits(p->own + from * p->columns, (size_t)(rows * p->columns) * sizeof *p->own);
 }
 
-/* Names of targets are hashed too: the configuration chooses targets by name. */
-static uint64_t hash_all(const tt_dataset *d, const uint64_t *block, int64_t count)
-{
-  const int64_t shape[] = {d->rows, d->inputs, d->targets, d->weight != NULL};
-  uint64_t h = XXH3_64bits(shape, sizeof shape);
-  h = XXH3_64bits_withSeed(block, (size_t)count * sizeof *block, h);
-  h = XXH3_64bits_withSeed(d->split, (size_t)d->rows, h);
-  if (d->selections) h = XXH3_64bits_withSeed(d->selected, (size_t)(d->selections * d->rows), h);
-  for (int64_t k = 0; k < d->targets; k++)
-    h = XXH3_64bits_withSeed(d->target.name[k], strlen(d->target.name[k]), h);
-  return h;
-}
-
 /* Collective. */
 static tt_err gather_hash(loader *l)
 {
@@ -397,20 +397,27 @@ static tt_err gather_hash(loader *l)
     for (int64_t i = 0; i < l->block.count * hashes; i++)
       mine[i] = hash_part(l, parts[i % hashes], i / hashes);
     tt_allgatherv(l->comm, mine, l->block.count * hashes * (int64_t)sizeof *mine, all, NULL);
-    l->d->hash = hash_all(l->d, all, l->blocks * hashes);
+    l->d->hash = tt_data_hash(l->d, all, l->blocks * hashes);
   }
   tt_free(mine);
   tt_free(all);
   return e;
 }
 
-/* Collective. Read everything except the scales. */
-static tt_err load_raw(loader *l, const tt_data_hook *hook)
+/* Collective. Read everything except the scales.
+ *   raw  1: categories stay numbers */
+static tt_err load_raw(loader *l, const tt_data_hook *hook, int raw)
 {
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? tt_data_check_job_local(l->cfg) : TT_OK);
-  if (!e) e = tt_agree(l->comm, open_local(l));
+  if (!e && !raw && tt_data_has_categories(l->cfg))
+    e = tt_data_find_levels(l->comm, l->cfg, &l->known_split, &l->net);
+  if (!e) e = tt_agree(l->comm, raw ? open_raw_local(l) : open_local(l));
   if (!e) e = check_same_shape(l);
-  if (!e && hook) e = hook->check(l->comm, tt_data_reader_shape(l->rows), hook->arg);
+  if (!e && hook) {
+    tt_data_shape shape = *tt_data_reader_shape(l->rows);
+    shape.net_inputs = l->net.count;
+    e = hook->check(l->comm, &shape, hook->arg);
+  }
   if (!e) e = tt_agree(l->comm, create_local(l));
   if (!e) e = broadcast_splits(l);
   if (!e) e = tt_agree(l->comm, read_own_local(l));
@@ -426,7 +433,7 @@ static tt_err normalise(loader *l)
   if (!e) gather_all(l);
   if (!e) e = gather_hash(l);
   if (!e && l->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool) {
-    size_t bytes = (size_t)l->d->inputs * sizeof(double);
+    size_t bytes = (size_t)l->d->scaler.inputs * sizeof(double);
     l->d->hash = XXH3_64bits_withSeed(l->d->scaler.x_mean, bytes, l->d->hash);
     l->d->hash = XXH3_64bits_withSeed(l->d->scaler.x_scale, bytes, l->d->hash);
   }
@@ -441,7 +448,8 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
   else
     *out = l->d;
   tt_data_reader_close_local(&l->rows);
-  tt_free_all(&l->label, &l->missing);
+  tt_free_all(&l->label, &l->missing, &l->indicator, &l->known_split);
+  tt_net_inputs_free(&l->net);
   sample_array_free(&l->x);
   sample_array_free(&l->y);
   sample_array_free(&l->w);
@@ -454,7 +462,7 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook, tt_dataset **out)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
-  tt_err e = load_raw(&l, hook);
+  tt_err e = load_raw(&l, hook, 0);
   if (!e) e = normalise(&l);
   return finish(&l, e, out);
 }
@@ -476,7 +484,7 @@ static void gather_raw(loader *l, const sample_array *p, double *all)
 tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **out, double **x, double **y)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
-  tt_err e = load_raw(&l, NULL);
+  tt_err e = load_raw(&l, NULL, 1);
   if (!e) e = TT_ALLOC(*x, l.d->rows * l.d->inputs);
   if (!e) e = TT_ALLOC(*y, l.d->rows * l.d->targets);
   e = tt_agree(c, e);

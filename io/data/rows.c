@@ -15,6 +15,7 @@ struct tt_data_reader {
   int64_t *x_from, *y_from; /* [columns] column of the file for each one read; NULL: in its order */
   double *row;              /* [D or T] scratch, if there is x_from or y_from */
   tt_data_shape shape;
+  tt_input_levels levels;
 };
 
 /* Names of the columns of a matrix in a table. */
@@ -104,7 +105,9 @@ static tt_err mark_in_use(const tt_data_reader *r, const tt_data_spec *spec, int
   const tt_column_names names = {t->file, t->columns, t->name, t->group};
   const char *opposite = is_target ? r->inputs : r->targets;
   const tt_source_matrix *m = is_target ? &r->x : &r->y;
-  for (int64_t k = 0; t->hidden && k < t->columns; k++) in_use[k] = t->hidden[k];
+  for (int64_t k = 0; t->hidden && k < t->columns; k++)
+    in_use[k] =
+        t->hidden[k] && (is_target || !tt_data_names_category(spec->categories, t->name[k]));
   for (int i = 0; i < spec->others; i++)
     TT_TRY(tt_columns_mark_named(&names, "data", spec->other[i], in_use));
   for (int64_t k = 0; m->from && k < m->columns; k++) in_use[m->from[k]] = 1;
@@ -117,8 +120,7 @@ static tt_err open_matrix(tt_data_reader *r, const tt_data_spec *spec, int is_ta
   uint8_t *in_use = NULL;
   tt_table *t;
   tt_source_role role = {is_target ? "targets" : "inputs",
-                         is_target || spec->missing_inputs ? TT_CELL_LABEL : TT_CELL_NUMBER, NULL,
-                         by_column};
+                         is_target ? TT_CELL_LABEL : TT_CELL_UNUSED, NULL, by_column};
   tt_err e = by_column ? tt_source_table_local(&r->source, &t) : TT_OK;
   if (!e && by_column) e = TT_ALLOC(in_use, t->columns);
   if (!e && by_column) e = mark_in_use(r, spec, is_target, in_use);
@@ -153,17 +155,26 @@ static tt_err check_shapes(const tt_data_reader *r)
                  file, r->x.path, r->x.rows, r->y.path, r->y.rows);
 }
 
+/* Columns of inputs are announced when their names are known: some of them may be levels. */
+static tt_err use_inputs(tt_data_reader *r, const tt_data_spec *spec)
+{
+  TT_TRY(tt_input_levels_create(spec, &r->shape.input, &r->levels));
+  return tt_input_levels_use_local(&r->levels, &r->source, &r->x,
+                                   spec->missing_inputs ? TT_CELL_LABEL : TT_CELL_NUMBER);
+}
+
 static tt_err open_all(tt_data_reader *r, const tt_data_spec *spec)
 {
   TT_TRY(tt_source_open_local(spec->file, spec->format, &r->source));
   TT_TRY(find_inputs(r, spec));
   if (spec->targets) TT_TRY(find_targets(r, spec));
   TT_TRY(open_matrices(r, spec));
+  TT_TRY(read_names(r, 0, &r->shape.input));
+  TT_TRY(use_inputs(r, spec));
   TT_TRY(check_shapes(r));
   r->shape.rows = r->x.rows;
-  r->shape.inputs = r->x.columns;
+  r->shape.inputs = r->shape.net_inputs = r->x.columns;
   r->shape.targets = r->y.columns;
-  TT_TRY(read_names(r, 0, &r->shape.input));
   return spec->targets ? read_names(r, 1, &r->shape.target)
                        : tt_columns_create(0, &r->shape.target);
 }
@@ -224,6 +235,7 @@ tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count
 
 const tt_data_shape *tt_data_reader_shape(const tt_data_reader *r) { return &r->shape; }
 tt_source *tt_data_reader_file_local(tt_data_reader *r) { return &r->source; }
+tt_input_levels *tt_data_reader_levels_local(tt_data_reader *r) { return &r->levels; }
 
 const char *tt_data_reader_place_local(const tt_data_reader *r, int is_target, int64_t row,
                                        int64_t column, char *text, int64_t room)
@@ -243,6 +255,7 @@ void tt_data_reader_close_local(tt_data_reader **r)
   tt_source_matrix_free(&(*r)->y);
   tt_free_all(&(*r)->inputs, &(*r)->targets, &(*r)->x_from, &(*r)->y_from, &(*r)->row);
   tt_data_shape_free(&(*r)->shape);
+  tt_input_levels_free(&(*r)->levels);
   tt_free(*r);
 }
 

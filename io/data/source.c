@@ -84,7 +84,8 @@ static tt_err open_columns(tt_table *t, const tt_source_role *role, const char *
   const tt_column_request want = {role->name, path, role->in_use};
   *m = (tt_source_matrix){.path = path, .bytes = sizeof(double)};
   tt_err e = tt_columns_choose(&names, &want, &m->from, &m->columns);
-  for (int64_t k = 0; !e && k < m->columns; k++) e = tt_table_use_local(t, m->from[k], role->kind);
+  for (int64_t k = 0; !e && role->kind != TT_CELL_UNUSED && k < m->columns; k++)
+    e = tt_table_use_local(t, m->from[k], role->kind);
   if (!e) e = check_rows(t, role->name, m);
   if (!e) m->rows = t->rows[m->from[0]];
   if (e) tt_source_matrix_free(m);

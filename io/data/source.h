@@ -23,7 +23,7 @@ typedef struct tt_source_matrix {
 /* What a matrix is for. */
 typedef struct tt_source_role {
   const char *name;      /* for messages: "inputs", "data.split.column" */
-  tt_cell_kind kind;     /* of its cells in a table */
+  tt_cell_kind kind;     /* of its cells in a table; UNUSED: the caller announces the columns */
   const uint8_t *in_use; /* [columns of the table] 1 = a pattern does not match it; NULL: none */
   int by_column;         /* 1 = columns of the table, also in HDF5 */
 } tt_source_role;

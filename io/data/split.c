@@ -1,6 +1,7 @@
 /* split.c — which rows are for training, validation and test; see data_internal.h. */
 #include "io/data/data_internal.h"
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 
 #include <inttypes.h>
@@ -110,6 +111,24 @@ tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows
                  indexed ? path[TT_TRAIN] : column);
 }
 
+tt_err tt_data_fill_split_local(tt_data_reader *r, const tt_config *cfg, int8_t *split)
+{
+  int64_t rows = tt_data_reader_shape(r)->rows;
+  return tt_data_split_is_by_values(cfg)
+             ? tt_data_split_by_values_local(r, cfg, split)
+             : tt_data_read_split_local(tt_data_reader_file_local(r), cfg, rows, split);
+}
+
+void tt_data_log_split(const char *file, int64_t rows, const int8_t *split)
+{
+  int64_t count[TT_SPLITS] = {0};
+  for (int64_t i = 0; i < rows; i++)
+    if (split[i] >= 0) count[split[i]]++;
+  tt_log_root(TT_LOG_INFO,
+              "%s: %" PRId64 " rows for training, %" PRId64 " for validation, %" PRId64 " for test",
+              file, count[TT_TRAIN], count[TT_VALIDATION], count[TT_TEST]);
+}
+
 tt_err tt_data_split_count_local(const tt_config *cfg, int64_t count[TT_SPLITS])
 {
   tt_data_reader *r = NULL;
@@ -117,10 +136,7 @@ tt_err tt_data_split_count_local(const tt_config *cfg, int64_t count[TT_SPLITS])
   TT_TRY(tt_data_reader_open_job_local(cfg, &r));
   int64_t rows = tt_data_reader_shape(r)->rows;
   tt_err e = TT_ALLOC(split, rows);
-  if (!e)
-    e = tt_data_split_is_by_values(cfg)
-            ? tt_data_split_by_values_local(r, cfg, split)
-            : tt_data_read_split_local(tt_data_reader_file_local(r), cfg, rows, split);
+  if (!e) e = tt_data_fill_split_local(r, cfg, split);
   memset(count, 0, TT_SPLITS * sizeof *count);
   for (int64_t i = 0; !e && i < rows; i++)
     if (split[i] >= 0) count[split[i]]++;

@@ -52,6 +52,21 @@ static tt_err archive_columns(archive *k, tt_columns *c)
   return TT_OK;
 }
 
+/* The map from columns to inputs of the networks. */
+static tt_err archive_net_inputs(archive *k, tt_net_inputs *n)
+{
+  int64_t bytes = 0;
+  tt_err e = TT_OK;
+  if (k->mode == UNPACK) {
+    tt_net_inputs_free(n);
+    e = tt_net_inputs_unpack(k->bytes + k->at, n, &bytes);
+  } else {
+    bytes = tt_net_inputs_pack(n, k->mode == PACK ? k->bytes + k->at : NULL);
+  }
+  k->at += bytes;
+  return e;
+}
+
 static tt_err archive_scaler(archive *k, tt_scaler *s, int64_t inputs, int64_t targets)
 {
   const int64_t bytes = sizeof *s->x_mean;
@@ -65,7 +80,7 @@ static tt_err archive_scaler(archive *k, tt_scaler *s, int64_t inputs, int64_t t
   archive_bytes(k, s->x_fill, inputs * bytes);
   archive_bytes(k, s->x_normalize, inputs);
   archive_bytes(k, s->y_normalize, targets);
-  return TT_OK;
+  return archive_net_inputs(k, &s->net);
 }
 
 static tt_err archive_calibration(archive *k, tt_calibration *c)

@@ -6,6 +6,7 @@
 #include "io/model/calibration.h"
 #include "io/model/model_file.h"
 #include "io/model/model_internal.h"
+#include "io/model/net_inputs_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -200,9 +201,12 @@ static tt_err read_fills(tt_h5_reader *r, tt_scaler *s)
   return TT_OK;
 }
 
-static tt_err read_scaler(tt_h5_reader *r, int64_t inputs, int64_t targets, tt_scaler *out)
+/* Of `inputs` columns, which are `net_inputs` inputs of the networks. */
+static tt_err read_scaler(tt_h5_reader *r, int64_t inputs, int64_t net_inputs, int64_t targets,
+                          tt_scaler *out)
 {
   TT_TRY(tt_scaler_create(inputs, targets, out));
+  TT_TRY(tt_net_inputs_read_local(r, inputs, net_inputs, &out->net));
   TT_TRY(read_scale(r, "scaler/x_mean", inputs, 0, out->x_mean));
   TT_TRY(read_scale(r, "scaler/x_scale", inputs, 1, out->x_scale));
   TT_TRY(read_scale(r, "scaler/y_mean", targets, 0, out->y_mean));
@@ -302,21 +306,22 @@ static tt_err read_weights(tt_h5_reader *r, const tt_model_cohort_info *s, tt_tr
 static tt_err read_contents(tt_h5_reader *r, const tt_model_file_info *w,
                             const tt_model_cohort_info *s, tt_trained_ensemble *m)
 {
-  int64_t targets[1] = {-1};
+  int64_t inputs[1] = {-1}, targets[1] = {-1};
   char group[64];
   snprintf(group, sizeof group, "%snet", s->prefix);
   TT_TRY(tt_h5_read_attr_local(r, group, "variance_floor", TT_H5_F32, 1, &m->variance_floor));
   if (!isfinite(m->variance_floor) || m->variance_floor < 0.0f)
     return TT_FAIL(DATA, "%s: attribute 'variance_floor' of '%s' is %g" TT_DAMAGED,
                    tt_h5_file_name(r), group, (double)m->variance_floor);
+  TT_TRY(tt_schema_check_shape_local(r, "scaler/x_mean", 1, inputs));
   TT_TRY(tt_schema_check_shape_local(r, "scaler/y_mean", 1, targets));
   TT_TRY(read_members(r, w, s, m));
   TT_TRY(read_ensembles(r, w, s, m));
   TT_TRY(check_ensembles(r, m, targets[0]));
   TT_TRY(read_member_index(r, w, s, m));
-  TT_TRY(read_columns(r, "names/feature_name", "names/feature_units", m->model.inputs, &m->input));
+  TT_TRY(read_columns(r, "names/feature_name", "names/feature_units", inputs[0], &m->input));
   TT_TRY(read_columns(r, "names/target_name", "names/target_units", targets[0], &m->target));
-  TT_TRY(read_scaler(r, m->model.inputs, targets[0], &m->scaler));
+  TT_TRY(read_scaler(r, inputs[0], m->model.inputs, targets[0], &m->scaler));
   TT_TRY(read_ranges(r, m));
   return read_weights(r, s, m);
 }

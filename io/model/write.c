@@ -3,6 +3,7 @@
 #include "core/model/state.h"
 #include "io/model/calibration.h"
 #include "io/model/model_file.h"
+#include "io/model/net_inputs_file.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -25,7 +26,8 @@ typedef struct model_arrays {
   int32_t *column;              /* [ensembles][K], -1 beyond the targets of an ensemble */
   float *tensor;                /* [members of this rank][numbers] of the largest tensor */
   tt_calibration calibration;   /* of all columns */
-  int64_t name_length;          /* bytes of the longest name or unit */
+  tt_net_inputs_table net;
+  int64_t name_length; /* bytes of the longest name or unit */
 } model_arrays;
 
 static void free_file_arrays(model_arrays *t)
@@ -33,6 +35,7 @@ static void free_file_arrays(model_arrays *t)
   tt_free_all(&t->member, &t->ensemble_of_member, &t->index, &t->snapshot, &t->weight, &t->status,
               &t->name, &t->by, &t->first, &t->count, &t->key, &t->cohort, &t->column, &t->tensor);
   tt_calibration_free(&t->calibration);
+  tt_net_inputs_table_free(&t->net);
 }
 
 static int64_t longer_of(int64_t n, const char *const *text, int64_t so_far)
@@ -43,7 +46,7 @@ static int64_t longer_of(int64_t n, const char *const *text, int64_t so_far)
 
 static int64_t longest_name(const tt_trained_ensemble *m, const model_arrays *t)
 {
-  int64_t most = longer_of(t->ensembles, t->name, 1);
+  int64_t most = longer_of(t->ensembles, t->name, t->net.longest);
   most = longer_of(m->input.count + m->target.count, t->by, most);
   most = longer_of(m->input.count, (const char *const *)m->input.name, most);
   most = longer_of(m->input.count, (const char *const *)m->input.units, most);
@@ -124,6 +127,7 @@ static tt_err make_file_arrays_local(const tt_trained_ensembles *all, const tt_m
   for (int64_t i = 0; i < k->inputs; i++) t->by[i] = tt_choice_normalize[k->x_normalize[i]];
   for (int64_t i = 0; i < k->targets; i++)
     t->by[k->inputs + i] = tt_choice_normalize[k->y_normalize[i]];
+  TT_TRY(tt_net_inputs_table_create(&k->net, &t->net));
   t->name_length = longest_name(all->at[0], t);
   return tt_calibration_concat(all, &t->calibration);
 }
@@ -196,11 +200,12 @@ static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *by
 
 static void write_ranges(tt_schema *s, const tt_trained_ensemble *m)
 {
+  const char *input = tt_net_inputs_dimension(&m->scaler.net);
   if (!tt_trained_ensemble_knows_ranges(m)) return;
   TT_SCHEMA_WRITE(s, m->x_low, "scaler/x_low", F64, NULL,
-                  "smallest normalised value in the training rows", NULL, "feature");
+                  "smallest normalised value in the training rows", NULL, input);
   TT_SCHEMA_WRITE(s, m->x_high, "scaler/x_high", F64, NULL,
-                  "largest normalised value in the training rows", NULL, "feature");
+                  "largest normalised value in the training rows", NULL, input);
 }
 
 static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
@@ -314,7 +319,8 @@ static void write_front(tt_schema *s, const net *n, const char *group)
 static void write_layer(tt_schema *s, const net *n, int l)
 {
   const tt_layer *layer = &n->m->model.layer[l];
-  char group[64], in[TT_SCHEMA_NAME_MAX] = "feature";
+  char group[64], in[TT_SCHEMA_NAME_MAX];
+  snprintf(in, sizeof in, "%s", tt_net_inputs_dimension(&n->m->scaler.net));
   if (l == 0 && n->m->model.front.layers) snprintf(in, sizeof in, "%sfront_out", n->prefix);
   snprintf(group, sizeof group, "%snet/layer%d", n->prefix, l);
   if (l > 0) output_dimension_name(n, l - 1, in);
@@ -397,13 +403,14 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
   tt_err e = tt_agree(c, make_file_arrays_local(all, shard, &t));
   if (!e) e = tt_h5_create(c, file, bytes, &f);
   if (!e) {
-    int transforms = tt_scaler_transforms(&all->at[0]->scaler);
+    int transforms = tt_scaler_transforms(&all->at[0]->scaler) || t.net.count;
     tt_schema_write_header(&s, c, f, transforms ? TT_SCHEMA_TRANSFORMED_MODEL : TT_SCHEMA_MODEL,
                            from);
     write_dimensions(&s, all->at[0], &t);
     write_members(&s, &t);
     write_ensembles(&s, all->count, &t);
     write_scaler(&s, &all->at[0]->scaler, t.by);
+    tt_net_inputs_write(&s, &t.net);
     write_ranges(&s, all->at[0]);
     write_columns(&s, all->at[0]);
     tt_calibration_write(&s, &t.calibration);

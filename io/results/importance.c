@@ -10,7 +10,7 @@ tt_err tt_importance_create(const tt_trained_ensembles *all, tt_importance *out)
 {
   *out = (tt_importance){.columns = tt_trained_ensembles_columns(all),
                          .members = tt_trained_ensembles_members(all),
-                         .inputs = all->at[0]->model.inputs};
+                         .inputs = all->at[0]->scaler.inputs};
   for (int64_t i = 0; i < all->count; i++)
     if (all->at[i]->model.targets > out->targets) out->targets = all->at[i]->model.targets;
   int64_t cells = out->columns * out->inputs, own = out->members * out->targets * out->inputs;

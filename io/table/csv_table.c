@@ -162,10 +162,7 @@ static tt_err go_to_row(csv_table *c, int64_t row)
 
 static int is_missing(const csv_table *c, const char *text)
 {
-  static const char *const usual[] = {"",    "NA",   "N/A",  "n/a",  "#N/A", "<NA>", "NaN",
-                                      "nan", "null", "NULL", "None", "none", "-",    "?"};
-  for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
-    if (!strcmp(text, usual[i])) return 1;
+  if (tt_levels_text_is_missing(text)) return 1;
   for (int64_t i = 0; i < c->nas; i++)
     if (!strcmp(text, c->na[i])) return 1;
   return 0;
@@ -197,10 +194,31 @@ static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, cha
   if (c->decimal == '.' && strchr(text, ',') && strspn(text, "+-0123456789,eE") == strlen(text))
     return bad_cell(c, line, column, text, "is not a number",
                     "write decimals with a point, or set data.decimal: comma");
-  return bad_cell(c, line, column, text, "is not a number",
-                  c->kind[column] == TT_CELL_LABEL
-                      ? "leave the cell empty where there is no value, or add its text to data.na"
-                      : "leave the column out: data.inputs: ['*', '!name']");
+  return bad_cell(
+      c, line, column, text, "is not a number",
+      c->kind[column] == TT_CELL_LABEL
+          ? "leave the cell empty where there is no value, or add its text to data.na; or, "
+            "if the values of an input are levels, name it in data.categories"
+          : "leave the column out: data.inputs: ['*', '!name']; or, if its values are "
+            "levels, name it in data.categories");
+}
+
+static tt_err parse_level(const csv_table *c, int64_t line, int64_t column, char *text, double *out)
+{
+  char place[512];
+  tt_levels *l = c->table->levels[column];
+  int64_t number;
+  *out = NAN;
+  if (is_missing(c, text)) return TT_OK;
+  for (const char *p = text; *p; p += tt_utf8_char_bytes(p))
+    if (!tt_utf8_char_bytes(p))
+      return bad_cell(c, line, column, text, "is not UTF-8", "save the table as UTF-8");
+  TT_TRY(tt_levels_find(l, text, &number));
+  *out = (double)number;
+  if (number >= 0 || l->zeros) return TT_OK;
+  snprintf(place, sizeof place, "%s:%" PRId64 ": column '%s'", c->table->file, line,
+           c->table->name[column]);
+  return tt_levels_unknown_error(l, place, text);
 }
 
 /* A cell that is no plain number: quoted, missing, a truth value, a key, or wrong. */
@@ -211,6 +229,7 @@ static tt_err parse_text(const csv_table *c, int64_t line, int64_t column, char 
     memcpy(out, &hash, sizeof *out);
     return TT_OK;
   }
+  if (c->kind[column] == TT_CELL_LEVEL) return parse_level(c, line, column, text, out);
   const char *after = tt_number_parse(text, c->decimal, out);
   int is_na = is_missing(c, text);
   if (is_na && c->kind[column] == TT_CELL_LABEL) return *out = NAN, TT_OK;
@@ -225,9 +244,8 @@ static tt_err parse_text(const csv_table *c, int64_t line, int64_t column, char 
 static tt_err parse_cell(const csv_table *c, int64_t line, int64_t column, char *p, char *end,
                          double *out)
 {
-  const char *after = c->nas || c->kind[column] == TT_CELL_KEY
-                          ? NULL
-                          : tt_number_parse(p + (*p == ' '), c->decimal, out);
+  int is_text = c->kind[column] == TT_CELL_KEY || c->kind[column] == TT_CELL_LEVEL;
+  const char *after = c->nas || is_text ? NULL : tt_number_parse(p + (*p == ' '), c->decimal, out);
   if (after == end && isfinite(*out)) return TT_OK;
   return parse_text(c, line, column, tt_csv_cell_text(&c->lines, p, end), out);
 }

@@ -50,12 +50,19 @@ void tt_table_close_local(tt_table **t)
   if (!*t) return;
   if ((*t)->own) (*t)->close((*t)->own);
   for (int64_t k = 0; (*t)->name && k < (*t)->columns; k++) tt_free((*t)->name[k]);
-  tt_free_all(&(*t)->file, &(*t)->name, &(*t)->group, &(*t)->rows, &(*t)->hidden, t);
+  tt_free_all(&(*t)->file, &(*t)->name, &(*t)->group, &(*t)->rows, &(*t)->hidden, &(*t)->levels, t);
 }
 
 tt_err tt_table_use_local(tt_table *t, int64_t column, tt_cell_kind kind)
 {
   return t->use(t, column, kind);
+}
+
+tt_err tt_table_use_levels_local(tt_table *t, int64_t column, tt_levels *levels)
+{
+  if (!t->levels) TT_TRY(TT_ALLOC(t->levels, t->columns));
+  t->levels[column] = levels;
+  return t->use(t, column, levels->are_numbers ? TT_CELL_LABEL : TT_CELL_LEVEL);
 }
 
 tt_err tt_table_read_local(tt_table *t, int64_t first, int64_t count, int64_t n,

@@ -4,6 +4,7 @@
 #ifndef TT_TABLE_H
 #define TT_TABLE_H
 #include "core/base/err.h"
+#include "io/table/levels.h"
 
 #include <stdint.h>
 
@@ -20,6 +21,8 @@ typedef enum tt_cell_kind {
   TT_CELL_NUMBER, /* a finite number */
   TT_CELL_LABEL,  /* a finite number, or NaN where it is missing */
   TT_CELL_KEY,    /* any text or number: a hash of it, whose bits are stored in the double */
+  TT_CELL_LEVEL,  /* any text: its number in tt_table.levels; a number where numbers are stored;
+                   * NaN where it is missing */
   TT_CELL_UNUSED
 } tt_cell_kind;
 
@@ -32,6 +35,7 @@ struct tt_table {
   const char **group; /* [columns] array that a column belongs to, NULL = none; or NULL */
   int64_t *rows;      /* [columns] */
   uint8_t *hidden;    /* [columns] 1 = no pattern matches the column; or NULL */
+  tt_levels **levels; /* [columns] of TT_CELL_LEVEL, borrowed; NULL: no such column */
   int64_t
       rows_at_once; /* reading the columns that are in use together costs least in such slices */
   tt_err (*use)(tt_table *t, int64_t column, tt_cell_kind kind);
@@ -57,6 +61,10 @@ void tt_table_close_local(tt_table **t); /* accepts NULL */
 
 /* Announce that a column will be read. Errors: DATA (it does not hold numbers), MEM. */
 tt_err tt_table_use_local(tt_table *t, int64_t column, tt_cell_kind kind);
+
+/* The same for a column of levels, as TT_CELL_LEVEL; `levels` is used until the table is closed.
+ * Errors: DATA, MEM. */
+tt_err tt_table_use_levels_local(tt_table *t, int64_t column, tt_levels *levels);
 
 /* Rows [first, first + count) of n columns in use: value [count][n]. Errors: DATA (a cell of a
  * column in use is not what it must be: file, line, column and text; the file has changed), IO. */

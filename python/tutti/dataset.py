@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any, Mapping, Optional, Sequence
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import h5py
 import numpy as np
@@ -84,6 +84,8 @@ def _of_dataset(dataset: Any) -> tuple:
 
 def _of_mapping(mapping: Mapping[str, Any]) -> tuple:
     columns = [np.asarray(column) for column in mapping.values()]
+    if any(column.dtype.kind in "OSU" for column in columns):
+        columns = [column.astype(object) for column in columns]
     return np.stack(columns, axis=1), _names(list(mapping)), None, None
 
 
@@ -114,8 +116,29 @@ def _numbers(values: Any, what: str) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=np.float64)
 
 
-def inputs(x: Any, finite: bool = True) -> Table:
+def _encode(values: Any, names: Optional[list[str]], columns: Sequence[str],
+            number: Callable[[int, Any], Any]) -> Any:
+    """Numbers instead of texts: those that `number` returns for a column of a model and a value."""
+    values = np.asarray(values)
+    if values.dtype.kind not in "OSU" or values.ndim != 2:
+        return values
+    out = np.empty(values.shape, dtype=np.float64)
+    for k in range(values.shape[1]):
+        of = columns.index(names[k]) if names and names[k] in columns else min(k, len(columns) - 1)
+        out[:, k] = [number(of, v) for v in values[:, k].tolist()]
+    return out
+
+
+def inputs(x: Any, finite: bool = True, columns: Sequence[str] = (),
+           number: Optional[Callable[[int, Any], Any]] = None) -> Table:
     """Table of inputs: two-dimensional, finite unless the caller checks that.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names of the inputs of a model whose categories may be texts.
+    number : callable, optional
+        Number of a text, of a column of this model.
 
     Raises
     ------
@@ -123,6 +146,8 @@ def inputs(x: Any, finite: bool = True) -> Table:
         The shape is not (rows, columns), or a value is NaN or infinite.
     """
     values, names, units, index = _split(x)
+    if number and columns:
+        values = _encode(values, names, columns, number)
     values = _numbers(values, "X")
     if values.ndim != 2:
         raise ValueError(

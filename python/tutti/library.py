@@ -40,6 +40,9 @@ def load(path: str) -> Any:
             ("columns", count, [model]),
             ("members", count, [model]),
             ("input_name", ctypes.c_char_p, [model, count]),
+            ("input_levels", count, [model, count]),
+            ("input_level", ctypes.c_char_p, [model, count, count]),
+            ("level_value", ctypes.c_double, [model, count, ctypes.c_char_p]),
             ("ensemble_name", ctypes.c_char_p, [model, count]),
             ("column_label", ctypes.c_char_p, [model, count]),
             ("member_columns", count, [model]),
@@ -69,6 +72,8 @@ class Model:
     Attributes
     ----------
     input_names : list of str
+    input_levels : dict of str to list of str
+        Levels of each input; empty for amounts (`data.categories`).
     ensembles, targets, units : list of str
         Of each predicted column.
     members : int
@@ -86,6 +91,7 @@ class Model:
         self.members = int(self._library.tutti_members(self._handle))
         inputs = int(self._library.tutti_inputs(self._handle))
         self.input_names = [self._text("input_name", i) for i in range(inputs)]
+        self.input_levels = {name: self._levels(i) for i, name in enumerate(self.input_names)}
         self.ensembles = [self._text("ensemble_name", i) for i in range(self.columns)]
         self.targets = [self._text("target_name", i) for i in range(self.columns)]
         self.units = [self._text("target_units", i) for i in range(self.columns)]
@@ -104,6 +110,30 @@ class Model:
     def _text(self, function: str, index: int) -> str:
         value = getattr(self._library, f"tutti_{function}")(self._handle, index)
         return value.decode(errors="replace") if value else ""
+
+    def _levels(self, column: int) -> list[str]:
+        count = int(self._library.tutti_input_levels(self._handle, column))
+        levels = [self._library.tutti_input_level(self._handle, column, i) for i in range(count)]
+        return [level.decode(errors="replace") for level in levels]
+
+    def level_value(self, name: str, level: str) -> float:
+        """The number that stands for a level of an input in an array; NaN if there is none."""
+        column = self.input_names.index(name)
+        return float(self._library.tutti_level_value(self._handle, column, level.encode()))
+
+    def _encode(self, column: int, value: Any) -> Any:
+        """The number of a text in a column of levels: -1 for one that the model does not know."""
+        if value is None or isinstance(value, str) and value == "":
+            return np.nan
+        if not isinstance(value, str) or not self.input_levels[self.input_names[column]]:
+            return value
+        number = float(self._library.tutti_level_value(self._handle, column, value.encode()))
+        return -1.0 if np.isnan(number) else number
+
+    def _table(self, x: Any) -> dataset.Table:
+        """The rows as numbers; the library checks the values."""
+        levels = any(self.input_levels.values())
+        return dataset.inputs(x, False, self.input_names if levels else (), self._encode)
 
     def _check(self, code: int) -> None:
         if code:
@@ -141,7 +171,7 @@ class Model:
         ----------
         x : array, DataFrame or DataArray, shape (rows, inputs)
             In the units of the training data. Columns are matched by name if both the model and
-            `x` have names.
+            `x` have names. Levels are texts, or numbers as `level_value` gives.
         quantiles : sequence of float
             Also predict these quantiles, each between 0 and 1.
         members : bool
@@ -157,7 +187,7 @@ class Model:
         tutti.Error
             Quantiles of a model that predicts no distribution.
         """
-        table = dataset.inputs(x, finite=False)  # the library checks values
+        table = self._table(x)
         values = dataset.match(table, self.input_names, self._named)
         levels = np.ascontiguousarray(quantiles, dtype=np.float64)
         out = self._arrays(len(values), len(levels), members)
@@ -183,7 +213,7 @@ class Model:
         dict with mean, std, aleatoric, epistemic, each of shape (rows, columns, inputs)
             In units of the column per unit of the input.
         """
-        values = dataset.match(dataset.inputs(x, finite=False), self.input_names, self._named)
+        values = dataset.match(self._table(x), self.input_names, self._named)
         shape = (len(values), self.columns, len(self.input_names))
         out = {name: np.empty(shape) for name in ("mean", "std", "aleatoric", "epistemic")}
         pointers = [array.ctypes.data_as(_DOUBLES) for array in (values, *out.values())]

@@ -4,8 +4,8 @@
 #include "core/base/mem.h"
 #include "core/engine/engine.h"
 #include "core/stats/metrics.h"
-#include "io/results/axis_labels.h"
 #include "io/model/model_file.h"
+#include "io/results/axis_labels.h"
 #include "src/cpu/single_row.h"
 #include "src/host/resources.h"
 #include "src/predict/jacobian.h"
@@ -131,7 +131,36 @@ void tutti_close(tutti_model **model)
   tt_free(*model);
 }
 
-int64_t tutti_inputs(const tutti_model *model) { return model->all.at[0]->model.inputs; }
+/* The input of the networks for a level, NULL: there is none. */
+static const tt_net_input *find_level(const tutti_model *model, int64_t input, int64_t level)
+{
+  const tt_net_inputs *net = &model->all.at[0]->scaler.net;
+  if (input < 0 || input >= net->columns) return NULL;
+  if (level < 0 || level >= tt_net_inputs_levels(net, input)) return NULL;
+  return &net->at[net->first[input] + level];
+}
+
+int64_t tutti_input_levels(const tutti_model *model, int64_t input)
+{
+  const tt_net_inputs *net = &model->all.at[0]->scaler.net;
+  return input < 0 || input >= net->columns ? 0 : tt_net_inputs_levels(net, input);
+}
+
+const char *tutti_input_level(const tutti_model *model, int64_t input, int64_t level)
+{
+  const tt_net_input *at = find_level(model, input, level);
+  return at ? at->name : NULL;
+}
+
+double tutti_level_value(const tutti_model *model, int64_t input, const char *level)
+{
+  const tt_net_input *at;
+  for (int64_t k = 0; (at = find_level(model, input, k)); k++)
+    if (!strcmp(at->name, level)) return at->level;
+  return NAN;
+}
+
+int64_t tutti_inputs(const tutti_model *model) { return model->all.at[0]->scaler.inputs; }
 int64_t tutti_columns(const tutti_model *model) { return model->labels.columns; }
 int64_t tutti_members(const tutti_model *model) { return model->labels.members; }
 int64_t tutti_member_columns(const tutti_model *model) { return model->width; }
@@ -235,7 +264,7 @@ static tt_err allocate(prediction_call *p)
   p->chunk = p->rows < MAX_CHUNK_ROWS ? p->rows : MAX_CHUNK_ROWS;
   while (p->chunk > MIN_CHUNK_ROWS && (double)p->chunk * (double)floats > chunk_floats)
     p->chunk /= 2;
-  TT_TRY(TT_ALLOC(p->normalized, p->chunk * tutti_inputs(p->model)));
+  TT_TRY(TT_ALLOC(p->normalized, p->chunk * p->model->all.at[0]->model.inputs));
   if (floats) TT_TRY(TT_ALLOC(p->members, p->chunk * floats));
   TT_TRY(tt_prediction_block_create(&p->model->all, p->chunk, &shape, &p->block));
   if (!entropy) { /* they need the predictions of the members */
@@ -332,13 +361,13 @@ static void predict_single(const tutti_model *model, int64_t i, int64_t first, c
 static tt_err predict_small(const tutti_model *model, int64_t rows, const double *x,
                             const tutti_prediction *out)
 {
-  int64_t inputs = tutti_inputs(model), floats = 0;
+  int64_t inputs = tutti_inputs(model), floats = 0, net = model->all.at[0]->model.inputs;
   float *scratch = NULL;
   for (int64_t i = 0; i < model->all.count; i++) {
     int64_t own = tt_single_row_scratch(model->single[i]);
     floats = own > floats ? own : floats;
   }
-  TT_TRY(TT_ALLOC(scratch, floats + 8 * model->labels.columns + inputs));
+  TT_TRY(TT_ALLOC(scratch, floats + 8 * model->labels.columns + net));
   double *sums = (double *)(void *)(scratch + floats); /* floats is a multiple of 16 */
   float *normalized = scratch + floats + 8 * model->labels.columns;
   tt_err e = TT_OK;

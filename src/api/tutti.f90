@@ -23,7 +23,8 @@ module tutti
     procedure :: open => open_model
     procedure :: close => close_model
     procedure :: inputs, columns, members, levels, level
-    procedure :: input_name, column_label, target_units
+    procedure :: input_name, input_levels, input_level, level_value
+    procedure :: column_label, target_units
     procedure, private :: predict_rows, predict_row, gradient_rows, gradient_row
     generic :: predict => predict_rows, predict_row
     generic :: gradient => gradient_rows, gradient_row
@@ -84,6 +85,22 @@ module tutti
       import
       type(c_ptr), value :: model
       integer(c_int64_t), value :: i
+    end function
+    integer(c_int64_t) function tutti_input_levels(model, i) bind(c)
+      import
+      type(c_ptr), value :: model
+      integer(c_int64_t), value :: i
+    end function
+    type(c_ptr) function tutti_input_level(model, i, level) bind(c)
+      import
+      type(c_ptr), value :: model
+      integer(c_int64_t), value :: i, level
+    end function
+    real(c_double) function tutti_level_value(model, i, level) bind(c)
+      import
+      type(c_ptr), value :: model
+      integer(c_int64_t), value :: i
+      character(kind=c_char), intent(in) :: level(*)
     end function
     type(c_ptr) function tutti_column_label(model, i) bind(c)
       import
@@ -217,6 +234,28 @@ contains
     integer, intent(in) :: i
     character(len=:), allocatable :: text
     text = fortran_text(tutti_input_name(self%handle, int(i - 1, c_int64_t)))
+  end function
+
+  ! Levels of input i, 0 for amounts; name of level 1, 2, ...; the number that stands for it in x.
+  integer function input_levels(self, i)
+    class(tutti_model), intent(in) :: self
+    integer, intent(in) :: i
+    input_levels = int(tutti_input_levels(self%handle, int(i - 1, c_int64_t)))
+  end function
+
+  function input_level(self, i, level) result(text)
+    class(tutti_model), intent(in) :: self
+    integer, intent(in) :: i, level
+    character(len=:), allocatable :: text
+    text = fortran_text(tutti_input_level(self%handle, int(i - 1, c_int64_t), &
+                                          int(level - 1, c_int64_t)))
+  end function
+
+  real(c_double) function level_value(self, i, level)
+    class(tutti_model), intent(in) :: self
+    integer, intent(in) :: i
+    character(len=*), intent(in) :: level
+    level_value = tutti_level_value(self%handle, int(i - 1, c_int64_t), trim(level) // c_null_char)
   end function
 
   function column_label(self, i) result(text)

@@ -58,6 +58,13 @@ TUTTI_API const char *tutti_target_name(const tutti_model *model, int64_t column
 TUTTI_API const char *tutti_column_label(const tutti_model *model, int64_t column);
 TUTTI_API const char *tutti_target_units(const tutti_model *model, int64_t column);
 
+/* Levels of an input whose values are categories (data.categories), 0 for amounts; name of a level,
+ * NULL if there is none, borrowed from the model; and the number that stands for a level in x, NaN
+ * if the input has no level of this name. */
+TUTTI_API int64_t tutti_input_levels(const tutti_model *model, int64_t input);
+TUTTI_API const char *tutti_input_level(const tutti_model *model, int64_t input, int64_t level);
+TUTTI_API double tutti_level_value(const tutti_model *model, int64_t input, const char *level);
+
 /* Columns of the largest ensemble; levels of the conformal intervals, 0 = not calibrated; whether
  * an ensemble predicts classes. */
 TUTTI_API int64_t tutti_member_columns(const tutti_model *model);
@@ -68,7 +75,8 @@ TUTTI_API int tutti_has_classes(const tutti_model *model);
 
 /* Predict `rows` rows with `threads` threads (0 = all cores available to this process).
  *   x                     [rows][inputs] in the units of the training data, finite; NaN is
- *                         accepted where the model has a value for a missing input (data.missing)
+ *                         accepted where the model accepts a missing input (data.missing);
+ *                         categories as tutti_level_value
  *   mean                  [rows][columns]
  *   total, aleatoric, epistemic
  *                         [rows][columns] standard deviations, total^2 = aleatoric^2 + epistemic^2;

@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-namespace tutti {
+namespace tutti
+{
 
 using vector = std::vector<double>;
 
@@ -31,7 +32,8 @@ struct moments {
 };
 
 /* A trained ensemble. Copies share it; const functions may be called from several threads. */
-class model {
+class model
+{
 public:
   explicit model(const std::string &file) : model_(open(file), close) {}
   model(const void *bytes, int64_t size) : model_(open(bytes, size), close) {}
@@ -43,6 +45,18 @@ public:
   double level(int64_t l) const { return tutti_level(get(), l); }
   bool has_classes() const { return tutti_has_classes(get()) != 0; }
   std::string input_name(int64_t i) const { return text(tutti_input_name(get(), i)); }
+  /* Levels of an input, none for amounts; the number that stands for a level in x. */
+  std::vector<std::string> input_levels(int64_t i) const
+  {
+    std::vector<std::string> levels;
+    for (int64_t l = 0; l < tutti_input_levels(get(), i); l++)
+      levels.push_back(tutti_input_level(get(), i, l));
+    return levels;
+  }
+  double level_value(int64_t i, const std::string &level) const
+  {
+    return tutti_level_value(get(), i, level.c_str());
+  }
   std::string column_label(int64_t c) const { return text(tutti_column_label(get(), c)); }
   std::string target_units(int64_t c) const { return text(tutti_target_units(get(), c)); }
 

@@ -30,7 +30,7 @@ extern tt_comm *tt_world;
 #define TT_CAMPAIGN_VERBS(X)                                                                       \
   X("init", "DIRECTORY", 1, 1, campaign_init, "write a commented campaign.yaml",                   \
     "Write a commented campaign.yaml for the given data, or a small example.", TT_CLI_DATA,        \
-    TT_CLI_POOL)                                                                                   \
+    TT_CLI_POOL, TT_CLI_INPUTS, TT_CLI_TARGETS)                                                    \
   X("run", "CAMPAIGN.yaml", 1, 1, campaign_run, "run to the end; continue after a stop",           \
     "Repeat the rounds of a campaign (train, score the pool, select, label) until a rule of "      \
     "its section stop holds. After an interruption, run the same command again to continue.",      \

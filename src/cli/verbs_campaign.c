@@ -28,7 +28,7 @@ tt_err tt_verb_campaign_step(const tt_cli_args *args) { return run_rounds(args, 
 
 tt_err tt_verb_campaign_init(const tt_cli_args *args)
 {
-  return tt_campaign_init_local(args->file[0], args->data, args->pool);
+  return tt_campaign_init_local(args->file[0], args->data, args->pool, args->inputs, args->targets);
 }
 
 tt_err tt_verb_campaign_status(const tt_cli_args *args)

@@ -7,9 +7,10 @@
 
 /* The used rows, the same on all ranks. T columns of the target table of the model. */
 typedef struct tt_explain_rows {
+  const tt_net_inputs *net; /* of the model */
   int64_t rows, inputs, targets;
   double *raw;    /* [rows][D] as in the file */
-  float *x;       /* [rows][D] normalised */
+  float *x;       /* [rows][F] normalised */
   double *y;      /* [rows][T] NaN = unlabelled */
   double *weight; /* [rows] sample weights */
   double *spread; /* [D] standard deviation of each input, without missing values */
@@ -33,7 +34,8 @@ typedef struct tt_explained {
 tt_err tt_explain_permute(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
                           const tt_explain_options *o, tt_importance *out);
 
-/* Collective. Fill in sensitivity* and slope, except for targets that are transformed. */
+/* Collective. Fill in sensitivity* and slope, except for targets that are transformed and inputs
+ * that are categories. */
 tt_err tt_explain_sensitivities(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
                                 tt_importance *out);
 

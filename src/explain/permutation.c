@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* The rows with one input permuted between them. */
+/* The rows with one column of the inputs permuted between them. */
 typedef struct permuted_rows {
   const tt_explain_rows *rows;
   int64_t input; /* -1: none */
@@ -20,13 +20,15 @@ static tt_err read_permuted(void *from, int64_t first, int64_t count, float *x, 
 {
   const permuted_rows *p = from;
   const tt_explain_rows *r = p->rows;
-  int64_t D = r->inputs, T = r->targets;
-  memcpy(x, r->x + first * D, (size_t)(count * D) * sizeof *x);
+  int64_t F = r->net->count, T = r->targets;
+  memcpy(x, r->x + first * F, (size_t)(count * F) * sizeof *x);
   memcpy(y, r->y + first * T, (size_t)(count * T) * sizeof *y);
   memcpy(weight, r->weight + first, (size_t)count * sizeof *weight);
   for (int64_t i = 0; p->input >= 0 && i < count; i++) {
     int64_t other = tt_shuffle_at(&p->order, (uint32_t)(first + i));
-    x[i * D + p->input] = r->x[other * D + p->input];
+    int64_t from_input = r->net->first[p->input], end = r->net->first[p->input + 1];
+    memcpy(x + i * F + from_input, r->x + other * F + from_input,
+           (size_t)(end - from_input) * sizeof *x);
   }
   return TT_OK;
 }

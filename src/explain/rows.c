@@ -30,7 +30,7 @@ static tt_err allocate(int64_t rows, int64_t most_rows, tt_explain_rows *r)
                    UINT32_MAX);
   r->rows = rows < most_rows ? rows : most_rows;
   TT_TRY(TT_ALLOC(r->raw, r->rows * r->inputs));
-  TT_TRY(TT_ALLOC(r->x, r->rows * r->inputs));
+  TT_TRY(TT_ALLOC(r->x, r->rows * r->net->count));
   TT_TRY(TT_ALLOC(r->y, r->rows * r->targets));
   TT_TRY(TT_ALLOC(r->weight, r->rows));
   return TT_ALLOC(r->spread, r->inputs);
@@ -38,9 +38,9 @@ static tt_err allocate(int64_t rows, int64_t most_rows, tt_explain_rows *r)
 
 static void copy_row(const chunk *from, int64_t i, int64_t to, tt_explain_rows *r)
 {
-  size_t inputs = (size_t)r->inputs, targets = (size_t)r->targets;
+  size_t inputs = (size_t)r->inputs, net = (size_t)r->net->count, targets = (size_t)r->targets;
   memcpy(r->raw + to * r->inputs, from->raw + i * r->inputs, inputs * sizeof *r->raw);
-  memcpy(r->x + to * r->inputs, from->x + i * r->inputs, inputs * sizeof *r->x);
+  memcpy(r->x + (size_t)to * net, from->x + (size_t)i * net, net * sizeof *r->x);
   memcpy(r->y + to * r->targets, from->y + i * r->targets, targets * sizeof *r->y);
   r->weight[to] = from->weight[i];
 }
@@ -64,7 +64,7 @@ static tt_err read_local(tt_score_file *from, int64_t rows, uint64_t seed, tt_ex
 {
   chunk k = {0};
   tt_err e = TT_ALLOC(k.raw, CHUNK_ROWS * r->inputs);
-  if (!e) e = TT_ALLOC(k.x, CHUNK_ROWS * r->inputs);
+  if (!e) e = TT_ALLOC(k.x, CHUNK_ROWS * r->net->count);
   if (!e) e = TT_ALLOC(k.y, CHUNK_ROWS * r->targets);
   if (!e) e = TT_ALLOC(k.weight, CHUNK_ROWS);
   if (!e) e = read_chosen(from, rows, seed, &k, r);
@@ -90,13 +90,14 @@ tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *from, const tt_explain_op
                             tt_explain_rows *out)
 {
   int64_t rows = tt_data_reader_shape(from->rows)->rows;
-  *out =
-      (tt_explain_rows){.inputs = from->first->model.inputs, .targets = from->first->target.count};
+  *out = (tt_explain_rows){.net = &from->first->scaler.net,
+                           .inputs = from->first->scaler.inputs,
+                           .targets = from->first->target.count};
   tt_err e = tt_agree(c, allocate(rows, o->most_rows, out));
   if (!e) e = tt_agree(c, tt_comm_is_root(c) ? read_local(from, rows, o->seed, out) : TT_OK);
   if (e) return e;
   tt_bcast(c, out->raw, out->rows * out->inputs * (int64_t)sizeof *out->raw);
-  tt_bcast(c, out->x, out->rows * out->inputs * (int64_t)sizeof *out->x);
+  tt_bcast(c, out->x, out->rows * out->net->count * (int64_t)sizeof *out->x);
   tt_bcast(c, out->y, out->rows * out->targets * (int64_t)sizeof *out->y);
   tt_bcast(c, out->weight, out->rows * (int64_t)sizeof *out->weight);
   for (int64_t d = 0; d < out->inputs; d++) out->spread[d] = standard_deviation(out, d);

@@ -13,18 +13,19 @@
 
 enum { BLOCKS = 16 }; /* of rows: units of work and of summation */
 
-/* Sums over rows of weight * derivative: W columns of a member, C of all ensembles. */
+/* Sums over rows of weight * derivative by the F inputs of the networks, those by amounts in the
+ * user's units: W columns of a member, C of all ensembles. */
 typedef struct slope_sums {
-  double *member;           /* [G][W][D] of absolute values */
-  double *absolute, *slope; /* [C][D] of the mean of the members */
+  double *member;           /* [G][W][F] of absolute values */
+  double *absolute, *slope; /* [C][F] of the mean of the members */
   double *weight;           /* [1] of the rows */
 } slope_sums;
 
 typedef struct sensitivity {
   const tt_trained_ensemble *m;
   const tt_explain_rows *rows;
-  int64_t width, columns, inputs;
-  int64_t each; /* doubles of a block */
+  int64_t width, columns, inputs; /* F */
+  int64_t each;                   /* doubles of a block */
 } sensitivity;
 
 static slope_sums sums_at(const sensitivity *s, double *block)
@@ -37,9 +38,9 @@ static slope_sums sums_at(const sensitivity *s, double *block)
 /* Buffers of one thread. */
 typedef struct buffers {
   tt_network_slopes network;
-  double *x;                                     /* [D] normalised */
-  double *mean, *variance, *d_mean, *d_variance; /* [q], [q][D] of one target */
-  double *row;                                   /* [W][D] weighted derivatives of one row */
+  double *x;                                     /* [F] normalised */
+  double *mean, *variance, *d_mean, *d_variance; /* [q], [q][F] of one target */
+  double *row;                                   /* [W][F] weighted derivatives of one row */
 } buffers;
 
 static tt_err buffers_create(const sensitivity *s, buffers *b)
@@ -60,16 +61,18 @@ static void buffers_free(buffers *b)
   tt_free_all(&b->x, &b->mean, &b->variance, &b->d_mean, &b->d_variance, &b->row);
 }
 
-/* d_mean of one target becomes that by the inputs in the user's units. */
+/* d_mean of one target becomes that by the amounts in the user's units. */
 static void scale_slopes(const sensitivity *s, int64_t r, int64_t column, buffers *b)
 {
   const tt_scaler *scaler = &s->m->scaler;
   for (int64_t j = 0; j < s->m->model.quantities; j++) {
     double scale = tt_column_scale_of(s->m, column + j).scale;
-    for (int64_t d = 0; d < s->inputs; d++)
-      b->d_mean[j * s->inputs + d] *=
+    for (int64_t i = 0; i < s->inputs; i++) {
+      int64_t d = scaler->net.at[i].column;
+      b->d_mean[j * s->inputs + i] *=
           scale / scaler->x_scale[d] *
-          tt_scaler_input_slope(scaler, d, s->rows->raw[r * s->inputs + d]);
+          tt_scaler_input_slope(scaler, d, s->rows->raw[r * scaler->inputs + d]);
+    }
   }
 }
 
@@ -102,8 +105,7 @@ static void add_member(const sensitivity *s, int64_t r, int64_t i, int64_t colum
 static void add_row(const sensitivity *s, int64_t r, buffers *b, slope_sums *to)
 {
   int64_t cells = s->width * s->inputs;
-  for (int64_t d = 0; d < s->inputs; d++)
-    b->x[d] = tt_scaler_normalize_input(&s->m->scaler, d, s->rows->raw[r * s->inputs + d]);
+  tt_scaler_net_inputs(&s->m->scaler, s->rows->raw + r * s->m->scaler.inputs, b->x);
   for (int64_t e = 0; e < s->m->ensembles; e++) {
     const tt_ensemble *own = &s->m->ensemble[e];
     double share = 0.0;
@@ -148,8 +150,10 @@ static void store_column(const sensitivity *s, const slope_sums *from, const tt_
   const tt_ensemble *e = &s->m->ensemble[column / s->width];
   int64_t cells = s->width * s->inputs;
   if (tt_column_scale_of(s->m, column).by != TT_TRANSFORM_identity) return;
-  for (int64_t d = 0; d < s->inputs; d++) {
-    int64_t at = column * s->inputs + d, to = (own->column + column) * out->inputs + d;
+  const tt_net_inputs *net = &s->m->scaler.net;
+  for (int64_t d = 0; d < net->columns; d++) {
+    if (tt_net_inputs_is_category(net, d)) continue;
+    int64_t at = column * s->inputs + net->first[d], to = (own->column + column) * out->inputs + d;
     double mean, spread, unit = s->rows->spread[d] / *from->weight;
     tt_explain_spread(e->members, s->m->weight + e->first,
                       from->member + e->first * cells + at % cells, cells, &mean, &spread);

@@ -102,6 +102,21 @@ int tt_export_undoes(const tt_export_cohort *k, tt_transform f)
   return 0;
 }
 
+static tt_err check_inputs(const tt_trained_ensembles *all, const char *file)
+{
+  const tt_scaler *s = &all->at[0]->scaler;
+  if (tt_scaler_fills(s))
+    return TT_FAIL(USAGE,
+                   "%s: the model fills missing inputs (data.missing), which an exported model "
+                   "does not; use the library (tutti_predict)",
+                   file);
+  if (tt_net_inputs_are_amounts(&s->net)) return TT_OK;
+  return TT_FAIL(USAGE,
+                 "%s: the model has inputs with categories, which an exported model does not know; "
+                 "use the library (tutti_predict)",
+                 file);
+}
+
 static tt_err check_fronts(const tt_trained_ensembles *all, const char *file)
 {
   for (int64_t i = 0; i < all->count; i++)
@@ -142,11 +157,7 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *file,
   tt_export_model x = {.file = file, .all = all, .labels = &labels};
   int64_t members = 0;
   TT_TRY(check_fronts(all, file));
-  if (tt_scaler_fills(&all->at[0]->scaler))
-    return TT_FAIL(USAGE,
-                   "%s: the model fills missing inputs (data.missing), which an exported model "
-                   "does not; use the library (tutti_predict)",
-                   file);
+  TT_TRY(check_inputs(all, file));
   TT_TRY(tt_axis_labels_create(all, &labels));
   x.inputs = all->at[0]->model.inputs;
   x.columns = labels.columns;

@@ -77,19 +77,27 @@ static int are_equal(const tt_dataset *d, int64_t a, int64_t b)
   return 1;
 }
 
+/* Name of input k of the networks. Returns text[NAMES]. */
+static const char *input_name(const tt_dataset *d, int64_t k, char *text)
+{
+  const tt_net_input *i = &d->scaler.net.at[k];
+  return tt_net_input_name(i, d->input.name[i->column], text, NAMES);
+}
+
 static tt_err find_inputs(const tt_dataset *d, tt_data_advice *a)
 {
   name_list constant = {0}, twice = {0};
+  char a_name[NAMES], b_name[NAMES];
   input_values *value = NULL;
   TT_TRY(TT_ALLOC(value, d->inputs));
   describe_inputs(d, value);
   for (int64_t k = 0; k < d->inputs; k++)
-    if (value[k].is_constant) include(&constant, d->input.name[k], NULL);
+    if (value[k].is_constant) include(&constant, input_name(d, k, a_name), NULL);
   qsort(value, (size_t)d->inputs, sizeof *value, compare_values);
   for (int64_t k = 1; k < d->inputs; k++) {
     const input_values *x = &value[k - 1], *y = &value[k];
     if (x->hash != y->hash || x->is_constant || !are_equal(d, x->input, y->input)) continue;
-    include(&twice, d->input.name[x->input], d->input.name[y->input]);
+    include(&twice, input_name(d, x->input, a_name), input_name(d, y->input, b_name));
   }
   if (constant.count)
     add(a, "inputs with one value in all training rows: ", constant.text,

@@ -86,7 +86,8 @@ tt_err tt_job_load(tt_comm *c, tt_job *job, const tt_data_hook *hook)
   const tt_dataset *d = job->data;
   tt_err e = job->ops ? TT_OK : tt_resources_for_job(c, job->cfg, &job->ops, &job->use);
   if (!e && d && hook) {
-    const tt_data_shape shape = {d->rows, d->inputs, d->targets, d->input, d->target};
+    const tt_data_shape shape = {d->rows,   d->scaler.inputs, d->targets,
+                                 d->inputs, d->input,         d->target};
     e = hook->check(c, &shape, hook->arg);
   }
   if (!e && !d) e = tt_data_read(c, job->cfg, hook, &job->data);

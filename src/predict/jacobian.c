@@ -21,12 +21,12 @@ typedef struct jacobian_job {
 /* Buffers of one thread. The sums are over the members of one ensemble, for its K q columns. */
 typedef struct row_sums {
   tt_network_slopes network;
-  double *x; /* [D] normalised */
+  double *x; /* [F] normalised */
   double weight;
-  double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][D] */
+  double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][F] */
   double *mean, *between, *within;           /* [K q] as in tt_moments */
-  double *d_mean, *d_between, *d_within;     /* [K q][D]; d_between without the factor 2 */
-  double *centre, *d_centre; /* [K q], [K q][D] mean and d_mean before transforms are undone */
+  double *d_mean, *d_between, *d_within;     /* [K q][F]; d_between without the factor 2 */
+  double *centre, *d_centre; /* [K q], [K q][F] mean and d_mean before transforms are undone */
 } row_sums;
 
 static void sums_free(row_sums *s)
@@ -140,15 +140,18 @@ static void add_ensemble(const tt_trained_ensemble *m, row_sums *s, const tt_ens
 /* Derivative of sqrt(v), given dv. */
 static double slope_of_root(double v, double dv) { return v > 0.0 ? 0.5 * dv / sqrt(v) : 0.0; }
 
-/* Write column c of the ensemble whose first column in m is `own`, for `row`. */
+/* Write column c of the ensemble whose first column in m is `own`, for `row`. An amount is the
+ * first input of the network of its column; levels and indicators do not change with it. */
 static void store_column(const jacobian_job *job, const row_sums *s, int64_t row, int64_t own,
                          int64_t c)
 {
-  int64_t inputs = job->m->model.inputs;
+  int64_t inputs = job->m->scaler.inputs;
+  const tt_net_inputs *net = &job->m->scaler.net;
   tt_column_scale scale = job->scale[own + c];
   if (scale.by != TT_TRANSFORM_identity) scale.scale = scale.std_scale = 1.0; /* in the sums */
   for (int64_t d = 0; d < inputs; d++) {
-    int64_t at = c * inputs + d, to = (row * job->columns + job->column + own + c) * inputs + d;
+    int64_t at = c * net->count + net->first[d],
+            to = (row * job->columns + job->column + own + c) * inputs + d;
     double within = s->within[c] / s->weight, between = s->between[c] / s->weight;
     double d_within = s->d_within[at] / s->weight, d_between = 2.0 * s->d_between[at] / s->weight;
     double mean = s->weight > 0.0 ? s->d_mean[at] : NAN;
@@ -168,8 +171,7 @@ static void compute_row(const jacobian_job *job, row_sums *s, int64_t row)
 {
   const tt_trained_ensemble *m = job->m;
   int64_t width = tt_trained_ensemble_width(m), inputs = m->model.inputs;
-  for (int64_t d = 0; d < inputs; d++)
-    s->x[d] = tt_scaler_normalize_input(&m->scaler, d, job->x[row * inputs + d]);
+  tt_scaler_net_inputs(&m->scaler, job->x + row * m->scaler.inputs, s->x);
   for (int64_t e = 0; e < m->ensembles; e++) {
     add_ensemble(m, s, &m->ensemble[e], NULL);
     if (job->transformed) {

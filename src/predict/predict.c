@@ -35,12 +35,12 @@ typedef struct predictor {
   tt_slice mine;        /* rows of this rank */
   int64_t chunk;        /* rows predicted at a time */
   double *raw;          /* [chunk][D] */
-  float *x;             /* [chunk][D] */
+  float *x;             /* [chunk][F] */
   tt_moments **moments; /* [model.count] */
   float **members;      /* [model.count][G][2][K q][chunk] normalised; NULL where not needed */
   tt_prediction_block block;
-  int64_t outside, far_row, far_input; /* rows outside the ranges of the training rows; where the
-                                          distance is the largest */
+  int64_t outside, far_row, far_input; /* rows outside the ranges of the training rows; row and
+                                          input of the network of the largest distance */
   double farthest;                     /* this distance */
 } predictor;
 
@@ -84,7 +84,8 @@ static tt_err open_rows_local(predictor *p)
                              .inputs = p->inputs,
                              .like_input = &p->model.at[0]->input,
                              .format = &p->o->format,
-                             .missing_inputs = tt_scaler_fills(&p->model.at[0]->scaler)};
+                             .missing_inputs = tt_scaler_fills(&p->model.at[0]->scaler),
+                             .net = &p->model.at[0]->scaler.net};
   TT_TRY(tt_data_reader_open_spec_local(&spec, &p->rows));
   TT_TRY(tt_data_reader_match_local(p->rows, &p->model.at[0]->input, NULL, "the model", 1));
   const tt_data_shape *shape = tt_data_reader_shape(p->rows);
@@ -108,7 +109,7 @@ static int64_t count_chunk_rows(const predictor *p)
     if (tt_prediction_needs_members(m, &p->shape))
       per_row += (double)(m->members * 2 * tt_trained_ensemble_width(m));
     if (p->shape.jacobian) /* four arrays of double */
-      per_row += (double)(8 * tt_trained_ensemble_columns(m) * m->model.inputs);
+      per_row += (double)(8 * tt_trained_ensemble_columns(m) * m->scaler.inputs);
   }
   double fit = per_row > 0.0 ? chunk_floats / per_row : (double)MAX_CHUNK_ROWS;
   return (int64_t)fmin(fmax(fit, MIN_CHUNK_ROWS), MAX_CHUNK_ROWS);
@@ -116,10 +117,10 @@ static int64_t count_chunk_rows(const predictor *p)
 
 static tt_err allocate_local(predictor *p)
 {
-  int64_t inputs = p->model.at[0]->model.inputs;
+  const tt_scaler *scaler = &p->model.at[0]->scaler;
   p->chunk = count_chunk_rows(p);
-  TT_TRY(TT_ALLOC(p->raw, p->chunk * inputs));
-  TT_TRY(TT_ALLOC(p->x, p->chunk * inputs));
+  TT_TRY(TT_ALLOC(p->raw, p->chunk * scaler->inputs));
+  TT_TRY(TT_ALLOC(p->x, p->chunk * scaler->net.count));
   TT_TRY(TT_ALLOC(p->moments, p->model.count));
   TT_TRY(TT_ALLOC(p->members, p->model.count));
   for (int64_t i = 0; i < p->model.count; i++) {
@@ -161,13 +162,16 @@ static void warn_far_rows(predictor *p)
   int64_t input = place == -p->far_row ? p->far_input : 0;
   tt_allreduce_max_i64(p->c, &input, 1);
   tt_allreduce_sum_i64(p->c, &p->outside, 1);
+  char name[256];
+  const tt_trained_ensemble *m = p->model.at[0];
+  const tt_net_input *at = &m->scaler.net.at[input];
+  tt_net_input_name(at, m->input.name[at->column], name, sizeof name);
   if (most > far)
     tt_log_root(TT_LOG_WARN,
                 "%" PRId64 " of %" PRId64 " rows have an input outside the range of the training "
                 "rows, farthest '%s' in row %" PRId64 ", by %.3g of its range: the model "
                 "extrapolates there; see extrapolation in %s",
-                p->outside, p->shape.rows, p->model.at[0]->input.name[input], -place, most,
-                p->o->output);
+                p->outside, p->shape.rows, name, -place, most, p->o->output);
 }
 
 static tt_err predict_chunk_local(predictor *p)

@@ -116,7 +116,7 @@ tt_err tt_prediction_block_create(const tt_trained_ensembles *all, int64_t rows,
   if (classes) TT_TRY(TT_ALLOC(b->entropy, cells));
   if (classes) TT_TRY(TT_ALLOC(b->mutual_information, cells));
   if (shape->extrapolation) TT_TRY(TT_ALLOC(b->extrapolation, rows));
-  int64_t slopes = shape->jacobian ? cells * all->at[0]->model.inputs : 0;
+  int64_t slopes = shape->jacobian ? cells * all->at[0]->scaler.inputs : 0;
   double **jacobian[] = {&b->jacobian.mean, &b->jacobian.total, &b->jacobian.aleatoric,
                          &b->jacobian.epistemic};
   for (int i = 0; shape->jacobian && i < 4; i++) TT_TRY(TT_ALLOC(*jacobian[i], slopes));

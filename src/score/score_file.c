@@ -99,7 +99,7 @@ tt_err tt_score_file_read_local(void *from, int64_t first, int64_t count, float 
 {
   tt_score_file *l = from;
   double *raw = NULL;
-  tt_err e = TT_ALLOC(raw, count * l->first->model.inputs);
+  tt_err e = TT_ALLOC(raw, count * l->first->scaler.inputs);
   if (!e) e = tt_score_file_read_raw_local(l, first, count, raw, x, y, weight);
   tt_free(raw);
   return e;
@@ -125,7 +125,8 @@ static tt_err open_local(tt_score_file *l, const char *targets, const char *weig
                              .like_input = &l->first->input,
                              .like_target = &l->first->target,
                              .format = l->format,
-                             .missing_inputs = tt_scaler_fills(&l->first->scaler)};
+                             .missing_inputs = tt_scaler_fills(&l->first->scaler),
+                             .net = &l->first->scaler.net};
   TT_TRY(tt_data_reader_open_spec_local(&spec, &l->rows));
   TT_TRY(tt_data_reader_match_local(l->rows, &l->first->input, NULL, "the model", 1));
   if (weights) TT_TRY(open_weights(l, weights));

@@ -224,7 +224,7 @@ static tt_err read_shapes(tt_job_plan *p)
   tt_dataset *labels = NULL;
   TT_TRY(tt_data_job_shape_local(cfg, &p->shape));
   tt_err e = tt_plan_read_labels_local(cfg, &p->shape, &labels);
-  if (!e) e = tt_cohorts_create(cfg, p->shape.inputs, &p->shape.target, labels, &p->all);
+  if (!e) e = tt_cohorts_create(cfg, p->shape.net_inputs, &p->shape.target, labels, &p->all);
   tt_dataset_destroy(&labels);
   return e;
 }

@@ -21,7 +21,8 @@ static double fraction_of(double part, int64_t rows) { return floor(part * (doub
 static double row_bytes(const tt_memory_job *job)
 {
   double values =
-      (double)(job->shape->inputs + job->shape->targets) + (*job->cfg->data_weights ? 1.0 : 0.0) +
+      (double)(job->shape->net_inputs + job->shape->targets) +
+      (*job->cfg->data_weights ? 1.0 : 0.0) +
       (job->cfg->data_sigma && *job->cfg->data_sigma ? (double)job->shape->targets : 0.0);
   return 4.0 * values + 1.0 + (double)job->cfg->selections;
 }
@@ -30,7 +31,8 @@ static double row_bytes(const tt_memory_job *job)
 static double read_bytes(const tt_memory_job *job)
 {
   double values =
-      (double)(job->shape->inputs + job->shape->targets) + (*job->cfg->data_weights ? 1.0 : 0.0) +
+      (double)(job->shape->net_inputs + job->shape->targets) +
+      (*job->cfg->data_weights ? 1.0 : 0.0) +
       (job->cfg->data_sigma && *job->cfg->data_sigma ? (double)job->shape->targets : 0.0);
   return 12.0 * values;
 }
@@ -185,7 +187,7 @@ static tt_err plan_local(const tt_job *job, const tt_data_shape *shape, int rank
 {
   tt_cohorts cohorts = {0};
   const tt_memory_job m = {job->cfg, &cohorts, shape, job->ops, &job->use};
-  tt_err e = tt_cohorts_create(job->cfg, shape->inputs, &shape->target, job->data, &cohorts);
+  tt_err e = tt_cohorts_create(job->cfg, shape->net_inputs, &shape->target, job->data, &cohorts);
   if (!e) e = tt_memory_plan_rank(&m, ranks, rank, p);
   if (!e && job->data) p->peak -= p->data;
   tt_cohorts_destroy(&cohorts);

@@ -208,7 +208,12 @@ static tt_err check_compatible(const tt_warm_source *s, const tt_cohort *c, cons
     TT_TRY(check_normalize(s, "target", is, m->scaler.y_normalize[was->column[j]],
                            d->scaler.y_normalize[e->column[j]]));
   }
-  for (int64_t i = 0; i < d->inputs; i++)
+  if (!tt_net_inputs_are_same(&m->scaler.net, &d->scaler.net))
+    return TT_FAIL(DATA,
+                   "%s: the inputs have other levels or indicators of missing values than in the "
+                   "earlier run; use campaign.warm_start: none",
+                   s->directory);
+  for (int64_t i = 0; i < d->scaler.inputs; i++)
     TT_TRY(check_normalize(s, "input", d->input.name[i], m->scaler.x_normalize[i],
                            d->scaler.x_normalize[i]));
   return TT_OK;

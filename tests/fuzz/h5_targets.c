@@ -264,7 +264,7 @@ static void use_ensemble(const tt_trained_ensemble *m)
     for (int64_t k = 0; k < m->model.params; k++)
       FUZZ_CHECK(m->status[i] == TT_STATUS_diverged || isfinite(m->w[i * m->model.params + k]));
   }
-  FUZZ_CHECK(m->input.count == m->model.inputs && m->scaler.inputs == m->model.inputs);
+  FUZZ_CHECK(m->input.count == m->scaler.inputs && m->scaler.net.count == m->model.inputs);
   for (int64_t i = 0; i < m->scaler.inputs; i++) FUZZ_CHECK(m->scaler.x_scale[i] > 0.0);
   for (int64_t i = 0; i < m->scaler.targets; i++) FUZZ_CHECK(m->scaler.y_scale[i] > 0.0);
   used = (double)(length_of(m->input.name, m->input.count) +

@@ -19,6 +19,8 @@
 /* The files that campaign.yaml is written for. */
 typedef struct tt_init_files {
   char data[PATH_MAX], pool[PATH_MAX]; /* paths as written to campaign.yaml */
+  const char *inputs, *targets;        /* datasets or columns of data */
+  const char *pool_inputs;             /* the same of the pool */
   tt_data_shape shape;
   int64_t candidates;
   int has_hidden_labels, is_example;
@@ -79,14 +81,27 @@ static tt_err relative_path(const char *directory, const char *file, char out[PA
   return TT_OK;
 }
 
+/* A table without a column x or y has the columns of data. */
+static tt_err open_pool(const char *pool, const char *labels, const tt_init_files *p,
+                        tt_data_reader **out)
+{
+  const tt_data_spec spec = {.file = pool,
+                             .inputs = p->pool_inputs,
+                             .targets = labels,
+                             .like_input = &p->shape.input,
+                             .like_target = &p->shape.target};
+  return tt_data_reader_open_spec_local(&spec, out);
+}
+
 static tt_err inspect_pool(const char *data, const char *pool, tt_init_files *p)
 {
   tt_data_reader *r = NULL;
-  TT_TRY(tt_data_reader_open_local(pool, "x", NULL, &r));
+  p->pool_inputs = tt_table_is_table(pool) ? "x" : p->inputs;
+  TT_TRY(open_pool(pool, NULL, p, &r));
   tt_err e = tt_data_reader_match_local(r, &p->shape.input, NULL, data, 1);
   p->candidates = tt_data_reader_shape(r)->rows;
   tt_data_reader_close_local(&r);
-  if (e || tt_data_reader_open_local(pool, "x", "y", &r)) return e;
+  if (e || open_pool(pool, tt_table_is_table(pool) ? "y" : p->targets, p, &r)) return e;
   p->has_hidden_labels = !tt_data_reader_match_local(r, &p->shape.input, &p->shape.target, data, 0);
   tt_data_reader_close_local(&r);
   return TT_OK;
@@ -95,11 +110,13 @@ static tt_err inspect_pool(const char *data, const char *pool, tt_init_files *p)
 static tt_err inspect_files(const char *directory, const char *data, const char *pool,
                             tt_init_files *p)
 {
+  if (!data && (strcmp(p->inputs, "x") != 0 || strcmp(p->targets, "y") != 0))
+    return TT_FAIL(USAGE, "--inputs and --targets need --data: the first labelled samples");
   if (!data && pool) return TT_FAIL(USAGE, "--pool needs --data: the first labelled samples");
   if (!data) return write_example(directory, p);
   TT_TRY(relative_path(directory, data, p->data));
-  TT_TRY(tt_data_read_shape_local(data, "x", "y", &p->shape));
-  snprintf(p->pool, sizeof p->pool, "pool.h5");
+  TT_TRY(tt_data_read_shape_local(data, p->inputs, p->targets, &p->shape));
+  snprintf(p->pool, sizeof p->pool, tt_table_is_table(data) ? "pool.csv" : "pool.h5");
   if (!pool) return TT_OK;
   TT_TRY(relative_path(directory, pool, p->pool));
   return inspect_pool(data, pool, p);
@@ -179,9 +196,12 @@ static void write_job(const tt_init_files *p, FILE *out)
           ", targets: %" PRId64 "\n  file: ",
           p->shape.rows, p->shape.inputs, p->shape.targets);
   write_quoted(p->data, out);
+  fputs("\n  inputs: ", out);
+  write_quoted(p->inputs, out);
+  fputs("\n  targets: ", out);
+  write_quoted(p->targets, out);
   fprintf(out,
-          "\n  inputs: x\n  targets: y\n"
-          "  split: {%s, seed: 1} # the test rows measure every round\n\n"
+          "\n  split: {%s, seed: 1} # the test rows measure every round\n\n"
           "model: {hidden: [64, 64], activation: silu} # width of each hidden layer\n"
           "train:\n"
           "  loss: mse # gaussian_nll also learns the noise of the labels\n"
@@ -197,11 +217,15 @@ static void write_pool(const tt_init_files *p, FILE *out)
   if (p->candidates > 0)
     fprintf(out, "\npool: # candidates: %" PRId64 "\n  file: ", p->candidates);
   else
-    fputs("\npool: # a file with dataset x, rows x inputs: the candidates\n  file: ", out);
+    fputs("\npool: # a file with the inputs of the candidates\n  file: ", out);
   write_quoted(p->pool, out);
-  fputs("\n  inputs: x\n", out);
+  fputs("\n  inputs: ", out);
+  write_quoted(p->pool_inputs, out);
+  fputs("\n", out);
+  if (p->has_hidden_labels) fputs("  labels: ", out);
+  if (p->has_hidden_labels) write_quoted(tt_table_is_table(p->pool) ? "y" : p->targets, out);
   if (p->has_hidden_labels)
-    fputs("  labels: y # known labels, read instead of measured, to test the method\n", out);
+    fputs(" # known labels, read instead of measured, to test the method\n", out);
 }
 
 static void write_label(const tt_init_files *p, FILE *out)
@@ -265,7 +289,8 @@ static tt_err write_text(const char *path, const tt_init_files *p)
   return e;
 }
 
-tt_err tt_campaign_init_local(const char *directory, const char *data, const char *pool)
+tt_err tt_campaign_init_local(const char *directory, const char *data, const char *pool,
+                              const char *inputs, const char *targets)
 {
   char path[TT_PATH_MAX];
   tt_init_files *p = NULL;
@@ -274,6 +299,9 @@ tt_err tt_campaign_init_local(const char *directory, const char *data, const cha
   if (!access(path, F_OK))
     return TT_FAIL(CANTCREAT, "%s exists; remove it, or give another directory", path);
   TT_TRY(TT_ALLOC(p, 1));
+  p->inputs = p->pool_inputs = inputs ? inputs : "x";
+  p->targets = targets ? targets : "y";
+  if (data && tt_table_is_table(data)) p->pool_inputs = "x";
   tt_err e = inspect_files(directory, data, pool, p);
   if (!e) e = write_text(path, p);
   if (!e) tt_log_root(TT_LOG_INFO, "wrote %s; next: tutti campaign run %s", path, path);

@@ -5,9 +5,11 @@
 
 /* Write a commented campaign.yaml to `directory` (created if missing) that fits the columns and
  * sizes of the given files: 10 % of the rows for tests, hidden labels if the pool has labels.
- *   data, pool  files with datasets x and y, as tutti import writes them; both NULL = a small
- *               example: data.h5 and pool.h5 of an artificial function are written too
- * Errors: CANTCREAT (campaign.yaml exists), NOINPUT, DATA (no such datasets; the pool has other
- * columns), USAGE (a pool without data), IO, MEM. */
-tt_err tt_campaign_init_local(const char *directory, const char *data, const char *pool);
+ *   data, pool  data files of any kind (io/data/data.h); both NULL = a small example: data.h5 and
+ *               pool.h5 of an artificial function are written too
+ *   inputs, targets  datasets or columns of `data`, NULL = x and y
+ * Errors: CANTCREAT (campaign.yaml exists), NOINPUT, DATA (no such datasets or columns; the pool
+ * has other columns), USAGE (a pool without data), IO, MEM. */
+tt_err tt_campaign_init_local(const char *directory, const char *data, const char *pool,
+                              const char *inputs, const char *targets);
 #endif

@@ -123,7 +123,8 @@ static int uses_members(const tt_pool_scorer *j, const tt_trained_ensemble *m)
 static int64_t piece_rows(const tt_pool_scorer *j)
 {
   const tt_trained_ensembles *all = j->s->model;
-  double inputs = (double)all->at[0]->model.inputs, bytes = inputs * 12.0, flops = 0.0;
+  double bytes = (double)all->at[0]->scaler.inputs * 8.0, flops = 0.0;
+  bytes += (double)all->at[0]->model.inputs * 4.0;
   bytes += (double)j->lists * 4.0 + (double)j->columns * 24.0;
   for (int64_t i = 0; i < all->count; i++) {
     const tt_trained_ensemble *m = all->at[i];

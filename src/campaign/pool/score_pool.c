@@ -84,14 +84,14 @@ static tt_err partition_local(scoring *w)
 static tt_err prepare_local(scoring *w)
 {
   const tt_trained_ensembles *model = w->s->model;
-  int64_t inputs = model->at[0]->model.inputs;
+  const tt_scaler *scaler = &model->at[0]->scaler;
   TT_TRY(tt_score_pool_check_local(w->s->cfg, model->at[0]->scaler.targets));
   TT_TRY(tt_pool_scorer_create_local(w->s, &w->scorer));
   TT_TRY(partition_local(w));
   int64_t piece = tt_pool_scorer_rows(w->scorer);
   w->sums_per_block = tt_pool_scorer_columns(w->scorer) + 1;
-  TT_TRY(TT_ALLOC(w->raw, piece * inputs));
-  TT_TRY(TT_ALLOC(w->x, piece * inputs));
+  TT_TRY(TT_ALLOC(w->raw, piece * scaler->inputs));
+  TT_TRY(TT_ALLOC(w->x, piece * scaler->net.count));
   TT_TRY(TT_ALLOC(w->skip, piece));
   TT_TRY(TT_ALLOC(w->score, piece * tt_pool_scorer_lists(w->scorer)));
   TT_TRY(TT_ALLOC(w->partial_sums, piece / TT_POOL_SCORER_SUM_ROWS * w->sums_per_block));
@@ -132,7 +132,7 @@ static void add_units_local(scoring *w, int64_t row, int64_t rows)
 /* Hash the rows of a piece, unit by unit, so that the hash of a block does not depend on pieces. */
 static void hash_units_local(scoring *w, int64_t row, int64_t rows)
 {
-  int64_t inputs = w->s->model->at[0]->model.inputs;
+  int64_t inputs = w->s->model->at[0]->scaler.inputs;
   for (int64_t r = 0; r < rows; r += TT_POOL_SCORER_SUM_ROWS) {
     int64_t n = rows - r < TT_POOL_SCORER_SUM_ROWS ? rows - r : TT_POOL_SCORER_SUM_ROWS;
     uint64_t *hash = &w->hash[(row + r) / w->block - w->my_blocks.first];

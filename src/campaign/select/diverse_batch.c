@@ -24,7 +24,7 @@ typedef struct diverse_batch {
   int64_t count;
   int64_t best; /* index in `item` of the highest score */
   tt_k_center my_candidates;
-  float *centre;  /* [CENTRE_BLOCK][D] */
+  float *centre;  /* [CENTRE_BLOCK][F] normalised */
   double *inputs; /* [queries of this round so far][D] in the user's units */
   int has_centre; /* 1 = there is at least one centre */
 } diverse_batch;
@@ -64,13 +64,14 @@ static tt_err read_part_local(diverse_batch *f, int64_t rows_at_once, double *pi
 
 static tt_err read_local(diverse_batch *f)
 {
-  int64_t width = f->my_candidates.inputs, rows_at_once = READ_VALUES / width + 1, *row = NULL;
+  const tt_net_inputs *net = &f->k->s->scaler->net;
+  int64_t rows_at_once = READ_VALUES / net->count + 1, *row = NULL;
   double *piece = NULL;
   float *x = NULL;
   if (rows_at_once > f->my_candidates.count) rows_at_once = f->my_candidates.count;
   tt_err e = TT_ALLOC(row, rows_at_once);
-  if (!e) e = TT_ALLOC(piece, rows_at_once * width);
-  if (!e) e = TT_ALLOC(x, rows_at_once * width);
+  if (!e) e = TT_ALLOC(piece, rows_at_once * net->columns);
+  if (!e) e = TT_ALLOC(x, rows_at_once * net->count);
   if (!e) e = read_part_local(f, rows_at_once, piece, row, x);
   tt_free(row);
   tt_free(piece);
@@ -92,18 +93,18 @@ static void shift_scores(const diverse_batch *f, tt_slice my_candidates, double 
 static tt_err load_local(diverse_batch *f)
 {
   tt_comm *c = f->k->c;
-  int64_t width = f->k->s->scaler->inputs;
+  const tt_net_inputs *net = &f->k->s->scaler->net;
   double *score = NULL;
   tt_slice my_candidates = {0};
   tt_err e = tt_partition_even(f->count, tt_comm_ranks(c), tt_comm_rank(c), &my_candidates);
   if (!e && f->by_penalty) e = TT_ALLOC(score, my_candidates.count);
   if (!e && f->by_penalty) shift_scores(f, my_candidates, score);
   if (!e)
-    e = tt_k_center_create(my_candidates.first, my_candidates.count, width, score,
+    e = tt_k_center_create(my_candidates.first, my_candidates.count, net->count, score,
                            &f->my_candidates);
   if (!e) e = read_local(f);
-  if (!e) e = TT_ALLOC(f->centre, CENTRE_BLOCK * width);
-  if (!e) e = TT_ALLOC(f->inputs, f->k->count * width);
+  if (!e) e = TT_ALLOC(f->centre, CENTRE_BLOCK * net->count);
+  if (!e) e = TT_ALLOC(f->inputs, f->k->count * net->columns);
   tt_free(score);
   return e;
 }
@@ -120,7 +121,7 @@ static tt_err check_stop(tt_comm *c, const tt_select_args *s)
 
 static tt_err add_centres(diverse_batch *f, const double *x, int64_t count)
 {
-  int64_t width = f->my_candidates.inputs;
+  int64_t width = f->k->s->scaler->inputs;
   tt_err e = TT_OK;
   for (int64_t at = 0, n = 0; at < count && !e; at += n) {
     n = count - at < CENTRE_BLOCK ? count - at : CENTRE_BLOCK;

@@ -7,6 +7,8 @@
 #include "src/campaign/driver/init.h"
 #include "tests/support/check.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -48,7 +50,7 @@ static void write_table(const char *file, int64_t rows, int64_t targets, char **
 
 TT_TEST (the_example_is_a_campaign_with_its_files) {
   tt_data_shape s;
-  TT_CHECK_OK(tt_campaign_init_local(at("example/deep"), NULL, NULL));
+  TT_CHECK_OK(tt_campaign_init_local(at("example/deep"), NULL, NULL, NULL, NULL));
   tt_config *c = must_parse(at("example/deep/campaign.yaml"));
   TT_CHECK(c->campaign, ==, 1);
   TT_CHECK(c->label_mode, ==, (int)TT_LABEL_hidden);
@@ -70,7 +72,8 @@ TT_TEST (files_of_any_size_and_names_become_a_campaign) {
     snprintf(folder, sizeof folder, "files%d", i);
     write_table(at("d.h5"), rows[i], 1 + i % 4, odd);
     write_table(at("p.h5"), 50, i % 2 ? 1 + i % 4 : 0, odd);
-    TT_CHECK_OK(tt_campaign_init_local(at(folder), at("d.h5"), i == 4 ? NULL : at("p.h5")));
+    TT_CHECK_OK(
+        tt_campaign_init_local(at(folder), at("d.h5"), i == 4 ? NULL : at("p.h5"), NULL, NULL));
     snprintf(folder, sizeof folder, "files%d/campaign.yaml", i);
     tt_config *c = must_parse(at(folder));
     TT_CHECK(c->ensembles, ==, 1 + i % 4);
@@ -81,6 +84,40 @@ TT_TEST (files_of_any_size_and_names_become_a_campaign) {
     unlink(at("d.h5"));
     unlink(at("p.h5"));
   }
+  TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+static void write_text(const char *file, const char *text)
+{
+  FILE *f = fopen(file, "w");
+  TT_CHECK(f != NULL, ==, 1);
+  fputs(text, f);
+  fclose(f);
+}
+
+TT_TEST (tables_become_a_campaign) {
+  static char data[PATH_MAX], pool[PATH_MAX];
+  snprintf(data, sizeof data, "%s", at("t.csv"));
+  snprintf(pool, sizeof pool, "%s", at("pool.csv"));
+  write_text(data, "id,p,q,load,cost\n1,1,2,3,4\n2,3,4,5,6\n");
+  write_text(pool, "q,p,load,cost\n4,5,6,7\n");
+  for (int labels = 0; labels <= 1; labels++) {
+    char folder[32], file[64];
+    snprintf(folder, sizeof folder, "tables%d", labels);
+    snprintf(file, sizeof file, "tables%d/campaign.yaml", labels);
+    if (!labels) write_text(pool, "q,p\n4,5\n6,7\n");
+    if (labels) write_text(pool, "q,p,cost,load\n4,5,6,7\n");
+    TT_CHECK_OK(tt_campaign_init_local(at(folder), data, pool, "p,q", "load,cost"));
+    tt_config *c = must_parse(at(file));
+    TT_CHECK(strcmp(c->data_inputs, "p,q"), ==, 0);
+    TT_CHECK(strcmp(c->data_targets, "load,cost"), ==, 0);
+    TT_CHECK(strcmp(c->pool_inputs, "x"), ==, 0);
+    TT_CHECK(strcmp(c->ensemble[1].target, "cost"), ==, 0);
+    TT_CHECK(c->label_mode, ==, (int)(labels ? TT_LABEL_hidden : TT_LABEL_command));
+    tt_config_destroy(&c);
+  }
+  unlink(data);
+  unlink(pool);
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
@@ -96,13 +133,17 @@ TT_TEST (bad_data_and_pools_are_rejected) {
   double x[3] = {0};
   write_table(at("d.h5"), 20, 1, name);
   TT_CHECK_OK(tt_data_write_local(at("wide.h5"), 1, &three, &no, x, NULL, "test"));
-  TT_CHECK_OK(tt_campaign_init_local(at("once"), at("d.h5"), NULL));
-  refused(tt_campaign_init_local(at("once"), at("d.h5"), NULL), TT_E_CANTCREAT,
+  TT_CHECK_OK(tt_campaign_init_local(at("once"), at("d.h5"), NULL, NULL, NULL));
+  refused(tt_campaign_init_local(at("once"), at("d.h5"), NULL, NULL, NULL), TT_E_CANTCREAT,
           "once/campaign.yaml exists");
-  refused(tt_campaign_init_local(at("x"), NULL, at("d.h5")), TT_E_USAGE, "--pool needs --data");
-  refused(tt_campaign_init_local(at("x"), at("none.h5"), NULL), TT_E_NOINPUT, "none.h5");
-  refused(tt_campaign_init_local(at("x"), at("wide.h5"), NULL), TT_E_DATA, "wide.h5");
-  refused(tt_campaign_init_local(at("x"), at("d.h5"), at("wide.h5")), TT_E_DATA,
+  refused(tt_campaign_init_local(at("x"), NULL, at("d.h5"), NULL, NULL), TT_E_USAGE,
+          "--pool needs --data");
+  refused(tt_campaign_init_local(at("x"), NULL, NULL, "p", NULL), TT_E_USAGE,
+          "--inputs and --targets need --data");
+  refused(tt_campaign_init_local(at("x"), at("none.h5"), NULL, NULL, NULL), TT_E_NOINPUT,
+          "none.h5");
+  refused(tt_campaign_init_local(at("x"), at("wide.h5"), NULL, NULL, NULL), TT_E_DATA, "wide.h5");
+  refused(tt_campaign_init_local(at("x"), at("d.h5"), at("wide.h5"), NULL, NULL), TT_E_DATA,
           "wide.h5: dataset 'x' has 3 columns: a, b, c; but");
   TT_CHECK(access(at("x/campaign.yaml"), F_OK), !=, 0);
   TT_CHECK(tt_mem_live_blocks(), ==, 0);

@@ -38,6 +38,7 @@ typedef struct messy_table {
   const char *name;
   char delimiter, decimal;
   const char *na;
+  const char *categories; /* choice:column; then values are numbers of texts */
 } messy_table;
 
 static tt_err open_case(const messy_table *m, tt_data_reader **r)
@@ -46,7 +47,8 @@ static tt_err open_case(const messy_table *m, tt_data_reader **r)
   const tt_data_spec spec = {.file = path,
                              .inputs = m->inputs ? m->inputs : "x",
                              .targets = m->targets,
-                             .format = &format};
+                             .format = &format,
+                             .categories = m->categories};
   put(m->name ? m->name : "t.csv", m->text, strlen(m->text));
   return tt_data_reader_open_spec_local(&spec, r);
 }
@@ -115,6 +117,31 @@ static const messy_table corpus[] = {
     READ("a,b\n1,\n2,NA\n3,N/A\n4,nan\n5,NULL\n6,None\n7,-\n8,?\n9,\"\"\n", "a", "b",
          "a b 1 nan 2 nan 3 nan 4 nan 5 nan 6 nan 7 nan 8 nan 9 nan"),
     READ("a,b\n1,-999\n2,-99\n", "a", "b", "a b 1 nan 2 -99", .na = "-999"),
+    /* levels: their numbers in the order in which they appear */
+    READ("m,b\nred,1\n\"blue, dark\",2\nred,3\n", "m", "b", "m b 0 1 1 2 0 3",
+         .categories = "error:m"),
+    READ("\xEF\xBB\xBF"
+         "m,b\r\nA,1\r\n a ,2\r\n\"A\",3\r\n",
+         "m", "b", "m b 0 1 1 2 0 3", .categories = "zeros:m"),
+    READ("m,b\n,1\nNA,2\nx,3\n-,4\n", "m", "b", "m b nan 1 nan 2 0 3 nan 4",
+         .categories = "error:m"),
+    READ("m\tb\n\xC3\x96l\t1\n\xE6\xB0\xB4\t2\n", "m", "b", "m b 0 1 1 2", .name = "t.tsv.gz",
+         .categories = "error:m"),
+    READ("m;b\n1,5;1,5\n2;2\n1,5;3\n", "m", "b", "m b 0 1.5 1 2 0 3", .decimal = ',',
+         .categories = "error:m"),
+    READ("m,b\n\"a\nb\",1\n\"a \"\"b\"\"\",2\n", "m", "b", "m b 0 1 1 2", .categories = "error:m"),
+    READ("day,b\n2024-01-31,1\n31.1.24,2\n", "day", "b", "day b 0 1 1 2",
+         .categories = "error:day"),
+    READ("m1,m2,a,b\nu,True,1,2\nv,True,3,4\n", "m*,a", "b", "m1 m2 a b 0 0 1 2 1 0 3 4",
+         .categories = "error:m*"),
+    READ("m,b\nnone given,1\n99,2\n", "m", "b", "m b 0 1 nan 2", .na = "99",
+         .categories = "error:m"),
+    REFUSE("m,b\n\xE9,1\n", "m", "b", "t.csv:2: column 'm': ", .categories = "error:m"),
+    REFUSE("m,b\nx,1\n", "m", "b", "data.categories: there is no column 'k'",
+           .categories = "error:k"),
+    REFUSE("m,a,b\nx,y,1\n", "m,a", "b",
+           "t.csv:2: column 'a': 'y' is not a number; leave the column out",
+           .categories = "error:m"),
     /* choosing columns */
     READ("id,f1,f2,g,y\n9,1,2,3,4\n", "f*,g", "y", "f1 f2 g y 1 2 3 4"),
     READ("id,f1,f2,g,y\n9,1,2,3,4\n", "!id,!f2", "y", "f1 g y 1 3 4"),

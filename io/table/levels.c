@@ -1,0 +1,114 @@
+/* levels.c — see levels.h. */
+#include "io/table/levels.h"
+
+#include "core/base/mem.h"
+#include "core/base/text.h"
+#include "core/formulas/categories.h"
+#include "io/table/table_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Place of the text in sorted[], or where it belongs. */
+static int64_t search(const tt_levels *l, const char *text, int *found)
+{
+  int64_t low = 0, high = l->count;
+  *found = 0;
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    int order = strcmp(l->text[l->sorted[middle]], text);
+    if (order == 0) return *found = 1, middle;
+    if (order < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static tt_err insert(tt_levels *l, const char *text, int64_t at)
+{
+  if (l->count == l->room) {
+    char **more = NULL;
+    int64_t *order = NULL, room = l->room ? 2 * l->room : 16;
+    TT_TRY(TT_ALLOC(more, room));
+    tt_err e = TT_ALLOC(order, room);
+    if (e) return tt_free(more), e;
+    if (l->count) {
+      memcpy(more, l->text, (size_t)l->count * sizeof *more);
+      memcpy(order, l->sorted, (size_t)l->count * sizeof *order);
+    }
+    tt_free_all(&l->text, &l->sorted);
+    l->text = more;
+    l->sorted = order;
+    l->room = room;
+  }
+  TT_TRY(tt_text_set(&l->text[l->count], text));
+  memmove(l->sorted + at + 1, l->sorted + at, (size_t)(l->count - at) * sizeof *l->sorted);
+  l->sorted[at] = l->count++;
+  return TT_OK;
+}
+
+tt_err tt_levels_find(tt_levels *l, const char *text, int64_t *number)
+{
+  int found;
+  int64_t at = search(l, text, &found);
+  *number = found ? l->sorted[at] : -1;
+  if (found || !l->learns || l->count >= TT_MAX_LEVELS) return TT_OK;
+  *number = l->count;
+  return insert(l, text, at);
+}
+
+tt_err tt_levels_add(tt_levels *l, const char *text)
+{
+  int found;
+  int64_t at = search(l, text, &found);
+  return insert(l, text, at);
+}
+
+int tt_levels_parse_numbers(const tt_levels *l, char decimal, double *value)
+{
+  for (int64_t k = 0; k < l->count; k++) {
+    const char *after = tt_number_parse(l->text[k], decimal, &value[k]);
+    if (!after || *after || !isfinite(value[k])) return 0;
+  }
+  return 1;
+}
+
+int tt_levels_text_is_missing(const char *text)
+{
+  static const char *const usual[] = {"",    "NA",   "N/A",  "n/a",  "#N/A", "<NA>", "NaN",
+                                      "nan", "null", "NULL", "None", "none", "-",    "?"};
+  for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+    if (!strcmp(text, usual[i])) return 1;
+  return 0;
+}
+
+tt_err tt_levels_unknown_error(const tt_levels *l, const char *place, const char *text)
+{
+  char shown[64], known[512] = "";
+  size_t used = 0;
+  snprintf(shown, sizeof shown, "%s", text);
+  tt_text_make_printable(shown, "");
+  if (l->learns)
+    return TT_FAIL(
+        DATA,
+        "%s: '%s': the column has more than %d levels (data.categories); is it an amount "
+        "or a name of rows?",
+        place, shown, TT_MAX_LEVELS);
+  for (int64_t k = 0; k < l->count && used + strlen(l->text[l->sorted[k]]) + 8 < sizeof known; k++)
+    used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "",
+                             l->text[l->sorted[k]]);
+  return TT_FAIL(DATA,
+                 "%s: '%s' is no level of the training rows (%s); data.categories: zeros accepts "
+                 "other levels",
+                 place, shown, known);
+}
+
+void tt_levels_free(tt_levels *l)
+{
+  for (int64_t k = 0; l->text && k < l->count; k++) tt_free(l->text[k]);
+  tt_free_all(&l->text, &l->sorted);
+  l->count = l->room = 0;
+}

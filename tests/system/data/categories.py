@@ -1,0 +1,261 @@
+#!/usr/bin/python3
+"""data.categories and data.missing: indicator: what is stored and predicted, by an independent
+computation in NumPy; the same bits from a CSV file, an HDF5 file, two ranks and the library; other
+levels and what cannot be done are refused.
+
+    categories.py TUTTI LIBRARY|- MPIRUN...
+
+Exit status 0 if all is well, 77 without python3-h5py.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+ROWS, TRAIN = 240, 160
+TEXTS = ["brass", "steel, hard", "Öl", "'quoted \"x\"'"]
+COLUMNS = ["a", "material", "b", "code", "site"]
+JOB = {"data": {"file": "t.csv", "split": {"column": "part"}, "decimal": "comma", "delimiter": "semicolon",
+                "categories": {"material": "error", "code": "zeros", "site": "zeros"},
+                "missing": {"b": "indicator", "site": "indicator"},
+                "normalize": {"a": "log", "*": "minmax"}},
+       "model": {"hidden": [6]},
+       "train": {"loss": "gaussian_nll", "epochs": 10, "learning_rate": 0.02, "batch_size": 32},
+       "ensembles": [{"name": "n", "members": 3, "target": "y"}],
+       "run": {"device": "cpu", "threads": 1}}
+STD = ["y_pred_mean", "y_pred_std", "y_pred_std_aleatoric", "y_pred_std_epistemic"]
+
+
+def make_data():
+    """a: amount; material: texts; b: amount with gaps; code: numbers; site: texts with gaps, one of
+    them in the last rows alone."""
+    rng = np.random.default_rng(7)
+    a = np.exp(rng.normal(size=ROWS))
+    material = rng.choice(TEXTS, ROWS)
+    b = np.where(rng.random(ROWS) < 0.25, np.nan, rng.normal(size=ROWS) * 5)
+    code = rng.choice([-2.5, 3.0, 11.0], ROWS)
+    site = rng.choice(np.array(["n", "s", ""], object), ROWS)
+    site[TRAIN + 5] = "west"
+    y = np.log(a) + (material == "brass") - 2 * (code == 3) + np.isnan(b) + 0.5 * (site == "s")
+    return dict(a=a, material=material, b=b, code=code, site=site, y=y,
+                part=np.repeat([0, 1, 2], [TRAIN, 40, 40]))
+
+
+def cell(v):
+    if isinstance(v, str):
+        return '"' + v.replace('"', '""') + '"' if set(v) & set(';",') else v
+    return "" if np.isnan(v) else repr(float(v)).replace(".", ",")
+
+
+def write_csv(name, data, columns):
+    lines = [";".join(columns)] + [";".join(cell(data[c][i]) for c in columns) for i in range(len(data["a"]))]
+    pathlib.Path(name).write_text("\n".join(lines) + "\n")
+
+
+def write_h5(name, data, columns):
+    with h5py.File(name, "w") as f:
+        for c in columns:
+            texts = data[c].dtype.kind in "OU"
+            f.create_dataset(c, data=[str(v) for v in data[c]] if texts else data[c],
+                             dtype=h5py.string_dtype() if texts else None)
+
+
+def run(*words, code=0):
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout if code == 0 else done.stderr
+
+
+def refused(tutti, code, text, *words):
+    said = run(tutti, *words, code=code)
+    assert text in said, f"{words}: {said}"
+
+
+def read(name, *datasets):
+    with h5py.File(name) as f:
+        return [f[d][()] for d in datasets]
+
+
+def one_hot(data):
+    """The inputs of the networks, (row, 12), in double, by the training rows."""
+    log = np.log(data["a"])
+    b = data["b"][:TRAIN]
+    at = lambda v: v[:TRAIN][~np.isnan(v[:TRAIN])]
+    filled = np.where(np.isnan(data["b"]), np.nanmean(b), data["b"])
+    columns = [(log - log[:TRAIN].mean()) / log[:TRAIN].std()]
+    columns += [data["material"] == t for t in sorted(TEXTS, key=lambda t: t.encode())]
+    columns += [(filled - at(data["b"]).min()) / np.ptp(at(data["b"])), np.isnan(data["b"])]
+    columns += [data["code"] == v for v in (-2.5, 3, 11)]
+    columns += [data["site"] == s for s in ("n", "s")] + [data["site"] == ""]
+    return np.stack(columns, 1).astype(float)
+
+
+def predict(model, x):
+    """Mean and standard deviations of the ensemble, in double."""
+    with h5py.File(model) as f:
+        h = np.broadcast_to(x, (3, *x.shape))
+        for layer in range(2):
+            w, b = (f[f"net/layer{layer}/{n}"][()].astype(float) for n in ("weight", "bias"))
+            h = h @ w.swapaxes(1, 2) + b[:, None]
+            h = h / (1 + np.exp(-h)) if layer == 0 else h
+        offset, scale = f["scaler/y_mean"][0], f["scaler/y_scale"][0]
+        m = h[..., 0] * scale + offset
+        v = (np.logaddexp(0, h[..., 1]) + f["net"].attrs["variance_floor"]) * scale**2
+    return [m.mean(0), np.sqrt(v.mean(0) + m.var(0)), np.sqrt(v.mean(0)), m.std(0)]
+
+
+def same(what, got, want, precision=1e-5):
+    error = abs(got - want).max() / abs(want).max()
+    assert error < precision, f"{what}: {error}"
+
+
+def check_model(model, x):
+    column, kind, level, name = read(model, *(f"network_input_{n}" for n in
+                                              ("column", "kind", "level", "level_name")))
+    assert column.tolist() == [0, 1, 1, 1, 1, 2, 2, 3, 3, 3, 4, 4, 4], column
+    assert kind.tolist() == [0, 1, 1, 1, 1, 0, 2, 1, 1, 1, 1, 1, 2], kind
+    names = [bytes(n).decode().rstrip("\0") for n in name.view(f"S{name.shape[1]}")[:, 0]]
+    want = [""] + sorted(TEXTS, key=lambda t: t.encode()) + [""] * 5 + ["n", "s", ""]
+    assert names == want, names
+    assert level[7:10].tolist() == [-2.5, 3, 11] and level[1:5].tolist() == [0, 1, 2, 3], level
+    low, high = read(model, "scaler/x_low", "scaler/x_high")
+    assert np.allclose(low, x[:TRAIN].min(0), atol=1e-6) and np.allclose(high, x[:TRAIN].max(0), atol=1e-6)
+
+
+def codes(model, data, rows):
+    """The rows as the library takes them."""
+    site = [np.nan if s == "" else model.level_value("site", s) for s in data["site"][rows]]
+    material = [model.level_value("material", t) for t in data["material"][rows]]
+    return np.stack([data["a"][rows], material, data["b"][rows], data["code"][rows], site], 1)
+
+
+def check_library(library, data, pred, slopes):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
+    os.environ["TUTTI_LIBRARY"] = library
+    import tutti  # not installed
+    model = tutti.Model("out/model.h5")
+    assert model.input_levels["material"] == sorted(TEXTS, key=lambda t: t.encode())
+    assert model.input_levels["code"] == ["-2.5", "3", "11"] and model.input_levels["a"] == []
+    assert np.isnan(model.level_value("material", "wood"))
+    mapping = {c: data[c] for c in COLUMNS}
+    for rows in (slice(None), slice(0, 1)):
+        x = codes(model, data, rows)
+        x[np.isnan(x[:, 4]) & (data["site"][rows] != ""), 4] = -1
+        for given in (x, {c: v[rows] for c, v in mapping.items()}):
+            got = model.predict(given)
+            for name, wanted in zip(("mean", "std", "aleatoric", "epistemic"), STD):
+                assert (np.asarray(got[name]).ravel() == pred[wanted][rows].ravel()).all(), name
+    assert (model.gradient(x)["mean"] == slopes[:1]).all()
+    x[0, 1] = 17
+    try:
+        model.predict(x)
+    except tutti.InputError as e:
+        assert "column 1 (material) is 17, which is no level of the training rows ('quoted" in str(e), e
+    else:
+        raise AssertionError("17 is no level")
+
+
+def check_slopes(model, data, x, slopes):
+    """By amounts as differences in NumPy; 0 by categories and missing values."""
+    assert (slopes[:, 0, [1, 3, 4]] == 0).all() and (slopes[np.isnan(data["b"]), 0, 2] == 0).all()
+    step = 1e-5
+    for column, at in (("a", 0), ("b", 2)):
+        up, down = (predict(model, one_hot_at(data, column, s))[0] for s in (step, -step))
+        known = ~np.isnan(data[column])
+        want = ((up - down) / (2 * step))[known]
+        assert np.allclose(slopes[known, 0, at], want, rtol=1e-4, atol=1e-6), column
+
+
+def one_hot_at(data, column, step):
+    """one_hot of other values of a column, normalised by the old ones."""
+    base, scale = one_hot(data), {"a": 0, "b": 5}[column]
+    if column == "a":
+        log = np.log(data["a"])
+        base[:, scale] = (np.log(data["a"] + step) - log[:TRAIN].mean()) / log[:TRAIN].std()
+    else:
+        b = data["b"][:TRAIN][~np.isnan(data["b"][:TRAIN])]
+        base[:, scale] += np.where(np.isnan(data["b"]), 0, step / np.ptp(b))
+    return base
+
+
+def check_refusals(tutti, data):
+    train = ["train", "job.json", "--set", "run.directory=x", "--set"]
+    for how, code, text in (
+            ("data.categories={material: error}", 65, "'n' is not a number"),
+            ("data.categories={code: error}", 65, "if the values of an input are levels, name it in data.categories"),
+            ("data.categories={material: error, site: error}", 65,
+             "t.csv:167: column 'site': 'west' is no level of the training rows (n, s); "
+             "data.categories: zeros accepts other levels"),
+            ("data.categories={material: error, sit: zeros}", 65, "data.categories: there is no column 'sit'"),
+            ("data.categories={material: errors}", 78, "'errors' is not one of none, error, zeros"),
+            ("data.missing={material: mean, '[bs]*': indicator}", 78,
+             "data.missing: mean for the input 'material': its values are levels"),
+            ("data.missing={b: indicator}", 65, "the level is missing; data.missing: indicator accepts this")):
+        refused(tutti, code, text, *train, how)
+    wood = {c: v[:3].copy() for c, v in data.items()}
+    wood["material"] = np.array(["brass", "wood", "brass"], object)
+    write_csv("wood.csv", wood, COLUMNS)
+    write_h5("wood.h5", wood, COLUMNS)
+    predict = ["predict", "out/model.h5", "-o", "x.h5", "--decimal", "comma", "--delimiter", "semicolon"]
+    refused(tutti, 65, "wood.csv:3: column 'material': 'wood' is no level of the training rows ('quoted",
+            *predict, "wood.csv")
+    refused(tutti, 65, "wood.h5: dataset 'material', row 1 (from 0): 'wood' is no level", *predict, "wood.h5")
+    many = dict(data, site=np.array([f"s{i}" for i in range(ROWS)], object))
+    for c in many:
+        many[c] = np.tile(many[c], 5)
+    many["site"] = np.array([f"s{i}" for i in range(5 * ROWS)], object)
+    write_csv("many.csv", many, [*COLUMNS, "y", "part"])
+    refused(tutti, 65, "the column has more than 1000 levels", *train, "data.file=many.csv")
+    refused(tutti, 64, "an exported model", "export", "out/model.h5", "--c")
+
+
+def main():
+    tutti, library, mpirun = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], sys.argv[3:]
+    library = str(pathlib.Path(library).resolve()) if library != "-" else None
+    with tempfile.TemporaryDirectory(prefix="tutti-categories-") as folder:
+        os.chdir(folder)
+        data = make_data()
+        write_csv("t.csv", data, [*COLUMNS, "y", "part"])
+        write_h5("t.h5", data, [*COLUMNS, "y", "part"])
+        pathlib.Path("job.json").write_text(json.dumps(JOB))
+        run(tutti, "train", "-q", "job.json")
+        plan = json.loads(run(tutti, "plan", "job.json", "--json"))
+        assert plan["cohorts"][0]["inputs"] == 13 and plan["data"]["inputs"] == 5, plan
+        x = one_hot(data)
+        check_model("out/model.h5", x)
+        run(tutti, "predict", "out/model.h5", "t.csv", "-q", "--jacobian", "--decimal", "comma",
+            "--delimiter", "semicolon")
+        pred = dict(zip([*STD, "extrapolation"], read("pred.h5", *STD, "extrapolation")))
+        for name, want in zip(STD, predict("out/model.h5", x)):
+            same(name, pred[name][:, 0], want)
+        beyond = np.maximum(0, np.maximum(x[:TRAIN].min(0) - x, x - x[:TRAIN].max(0)))
+        want = (beyond / np.ptp(x[:TRAIN], axis=0)).max(1)
+        assert np.allclose(pred["extrapolation"], want, atol=1e-5) and (want > 0).any()
+        slopes, = read("pred.h5", "y_pred_mean_jacobian")
+        check_slopes("out/model.h5", data, x, slopes)
+        if library:
+            check_library(library, data, pred, slopes)
+        inputs = ["--set", "data.inputs=a,material,b,code,site"]
+        run(*mpirun, 2, tutti, "train", "-q", "job.json", "--set", "run.directory=two", *inputs,
+            "--set", "data.file=t.h5")
+        for layer in ("net/layer0/weight", "net/layer1/bias"):
+            assert (read("two/model.h5", layer)[0] == read("out/model.h5", layer)[0]).all(), layer
+        run(tutti, "predict", "two/model.h5", "t.h5", "-q", "-o", "two.h5")
+        assert (read("two.h5", STD[0])[0] == pred[STD[0]]).all()
+        found = json.loads(run(tutti, "explain", "out/model.h5", "t.h5", "--json", "-q"))["columns"][0]
+        gain = {i["name"]: i["permutation_importance"] for i in found["inputs"]}
+        assert gain["code"] > 0.3 and gain["material"] > 0.1, gain
+        check_refusals(tutti, data)
+
+
+if __name__ == "__main__":
+    main()
