@@ -37,6 +37,7 @@ python python3-setuptools    python3 -c "import setuptools"
 python python3-wheel         python3 -c "import wheel"
 python python3-tqdm          python3 -c "import tqdm"
 python tidy                  command -v tidy
+python tmux                  command -v tmux
 fuzz   clang                 command -v clang
 fuzz   libomp-dev            tutti_has_openmp_of_clang
 slurm  slurmctld             command -v slurmctld

@@ -3,6 +3,7 @@
 
 #include "core/base/text.h"
 
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,12 +38,42 @@ static int has_colour(void)
   return (!no || !*no) && tt_log_is_terminal();
 }
 
-/* Columns of the terminal; 0 = no terminal, or not known. */
+/* Whether the parent process is an mpirun. Its name is in /proc/PID/comm. */
+static int is_launched(const char *comm)
+{
+  static const char *const launcher[] = {"mpirun", "mpiexec", "orterun", "prterun"};
+  char name[32] = "";
+  FILE *f = fopen(comm, "r");
+  if (!f) return 0;
+  if (fgets(name, sizeof name, f)) name[strcspn(name, ".\n")] = '\0'; /* mpirun.openmpi */
+  fclose(f);
+  for (size_t i = 0; i < sizeof launcher / sizeof *launcher; i++)
+    if (!strcmp(name, launcher[i])) return 1;
+  return 0;
+}
+
+/* Behind mpirun, messages go through a pipe to its standard error. Returns a descriptor of that if
+ * it is a terminal, else -1. The caller closes it. */
+static int open_launcher_terminal(void)
+{
+  char path[48];
+  snprintf(path, sizeof path, "/proc/%ld/comm", (long)getppid());
+  if (!is_launched(path)) return -1;
+  snprintf(path, sizeof path, "/proc/%ld/fd/2", (long)getppid());
+  int fd = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0 || isatty(fd)) return fd;
+  close(fd);
+  return -1;
+}
+
+/* Columns of the terminal that shows the messages; 0 = no terminal, or not known. */
 static int count_columns(void)
 {
   enum { LEAST = 40 };
   struct winsize size;
-  int known = tt_log_is_terminal() && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0;
+  int own = tt_log_is_terminal(), fd = own ? STDERR_FILENO : open_launcher_terminal();
+  int known = fd >= 0 && ioctl(fd, TIOCGWINSZ, &size) == 0;
+  if (!own && fd >= 0) close(fd);
   return known && size.ws_col >= LEAST ? size.ws_col : 0;
 }
 

@@ -68,7 +68,8 @@ double tt_progress_meter_eta(const tt_progress_meter *m, const tt_progress *all,
 {
   double fraction = epochs ? (double)all->epoch_min / (double)epochs : 1.0;
   double done = fraction - m->fraction_at_start, seconds = tt_monotonic_seconds() - m->started;
-  if (all->training == 0) return 0.0;
+  int64_t ended = all->finished + all->early_stopped + all->diverged;
+  if (all->training == 0) return ended > 0 ? 0.0 : -1.0;
   return done > 0.0 && m->started > 0.0 ? seconds * (1.0 - fraction) / done : -1.0;
 }
 

@@ -119,8 +119,12 @@ static void print_loss(const run_summary *o)
 static void print_epoch(const tt_run_status *s)
 {
   enum { WIDTH = 30 };
-  int64_t full = s->epochs > 0 ? WIDTH * s->epoch / s->epochs : 0;
   char bar[WIDTH + 1];
+  if (s->epochs == 0) {
+    tt_status_line_print("epoch", "not known before training begins");
+    return;
+  }
+  int64_t full = WIDTH * s->epoch / s->epochs;
   for (int i = 0; i < WIDTH; i++) bar[i] = i < full ? '#' : '.';
   bar[WIDTH] = '\0';
   tt_status_line_print("epoch", "[%s] %" PRId64 " of at most %" PRId64, bar, s->epoch, s->epochs);

@@ -1,20 +1,25 @@
 #!/usr/bin/python3
 """What train, campaign and watch show on a terminal of 80 columns, alone and behind mpirun.
 
-    check_terminal.py TUTTI MPIRUN...
+    check_terminal.py [--record FILE] TUTTI MPIRUN...
 
-A terminal is simulated: carriage return, erase to the end of the line, clear. No line is longer
-than the terminal, so that it wraps nothing; the rows of a table stand below each other, with no line
-of another rank or of the log between them. Behind mpirun the program does not see the terminal: long
-messages wrap there, but no progress line and no row of a table.
+No line is longer than the terminal, so that it wraps nothing, also if mpirun passes the output on; the
+rows of a table stand below each other, with no line of another rank or of the log between them.
+The terminal is tmux, where it is installed; otherwise a simulated one: carriage return, erase to the
+end of the line, clear. --record writes the screens of tmux to a file.
 """
 import os
 import pathlib
 import pty
 import re
+import shlex
+import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
+import time
 
 COLUMNS = 80
 JOB = """\
@@ -25,53 +30,140 @@ train: {epochs: 40}
 run: {device: cpu, directory: out}
 """
 SETTINGS = ["--set", "train.epochs=5", "--set", "stop.rounds=2", "--set", "run.device=cpu"]
+TMUX = """\
+set -g remain-on-exit on
+set -g history-limit 100000
+set -g status off
+"""
 
 
-class Terminal:
-    """Lines of a terminal. strict: fails if a character is written beyond the last column."""
+class Simulated:
+    """A terminal that understands what tutti writes to one."""
 
-    def __init__(self, text, strict):
-        self.lines, self.column, self.strict = [""], 0, strict
-        for piece in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|[^\x1b]", text):
-            self.put(piece)
+    def __init__(self, command):
+        ours, theirs = pty.openpty()
+        subprocess.run(["stty", "columns", str(COLUMNS)], stdin=theirs, check=True)
+        self.child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs,
+                                      env={**os.environ, "TERM": "xterm", "COLUMNS": str(COLUMNS)})
+        os.close(theirs)
+        self.ours, self.text = ours, ""
 
-    def put(self, piece):
-        if piece == "\n":
-            self.lines.append("")
-        elif piece == "\r":
-            self.column = 0
-        elif piece == "\x1b[K":
-            self.lines[-1] = self.lines[-1][:self.column]
-        elif piece == "\x1b[2J":
-            self.lines, self.column = [""], 0
-        elif piece.startswith("\x1b"):
-            assert piece == "\x1b[H" or piece.endswith("m"), repr(piece)
-        else:
-            line = self.lines[-1].ljust(self.column)
-            assert self.column < COLUMNS or not self.strict, f"wraps: {line}{piece}..."
-            self.lines[-1] = line[:self.column] + piece + line[self.column + 1:]
-            self.column += 1
-
-
-def show(*command, code=0):
-    """The last screen of a command, with all lines that have scrolled away."""
-    ours, theirs = pty.openpty()
-    subprocess.run(["stty", "columns", str(COLUMNS)], stdin=theirs, check=True)
-    child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs,
-                             env={**os.environ, "TERM": "xterm", "COLUMNS": str(COLUMNS)})
-    os.close(theirs)
-    text = b""
-    while True:
+    def read(self):
+        """False at the end of the terminal."""
         try:
-            piece = os.read(ours, 65536)
-        except OSError:  # the end of a terminal
-            piece = b""
-        if not piece:
-            break
-        text += piece
-    os.close(ours)
-    assert child.wait() == code, f"{command}: {child.returncode}\n{text.decode()}"
-    return Terminal(text.decode(), strict=str(command[0]).endswith("tutti")).lines
+            piece = os.read(self.ours, 65536).decode()
+        except OSError:
+            piece = ""
+        self.text += piece
+        return bool(piece)
+
+    def wait_for(self, words):
+        while words not in self.text and self.read():
+            pass
+
+    def wait(self):
+        while self.read():
+            pass
+        os.close(self.ours)
+        return self.child.wait()
+
+    def lines(self):
+        """All lines, with those that have scrolled away."""
+        lines, column = [""], 0
+        for piece in re.findall(r"\x1b\[[0-9;]*[A-Za-z]|[^\x1b]", self.text):
+            if piece == "\n":
+                lines.append("")
+            elif piece == "\r":
+                column = 0
+            elif piece == "\x1b[K":
+                lines[-1] = lines[-1][:column]
+            elif piece == "\x1b[2J":
+                lines, column = [*lines, ""], 0
+            elif piece.startswith("\x1b"):
+                assert piece == "\x1b[H" or piece.endswith("m"), repr(piece)
+            else:
+                line = lines[-1].ljust(column)
+                lines[-1] = line[:column] + piece + line[column + 1:]
+                column += 1
+        return lines
+
+
+class Tmux:
+    """A command in a session of tmux of its own."""
+
+    socket = f"tutti-{os.getpid()}"
+    count = 0
+
+    def __init__(self, command):
+        Tmux.count += 1
+        self.name = f"s{Tmux.count}"
+        pathlib.Path("tmux.conf").write_text(TMUX)
+        self.ask("-f", "tmux.conf", "new-session", "-d", "-x", str(COLUMNS), "-y", "24", "-s", self.name,
+                 shlex.join(command) + f"; echo $? >{self.name}.new; mv {self.name}.new {self.name}.code")
+
+    @classmethod
+    def ask(cls, *words):
+        done = subprocess.run(["tmux", "-L", cls.socket, *words], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, (words, done.stderr)
+        return done.stdout
+
+    def screen(self, *history):
+        """Lines of the screen; -J joins what the terminal has wrapped."""
+        text = self.ask("capture-pane", "-p", "-J", *history, "-t", self.name)
+        lines = [line.rstrip() for line in text.split("\n")]
+        return [line for line in lines if not line.startswith("Pane is dead")]
+
+    def until(self, condition):
+        end = time.monotonic() + 60
+        while not condition():
+            assert time.monotonic() < end, "\n".join(self.screen())
+            time.sleep(0.02)
+
+    def status(self):
+        """The exit code; None until the command has ended and tmux has read its output."""
+        code = pathlib.Path(self.name + ".code")
+        dead = code.exists() and self.ask("list-panes", "-t", self.name, "-F", "#{pane_dead}").strip() == "1"
+        return int(code.read_text()) if dead else None
+
+    def wait_for(self, words):
+        self.until(lambda: any(words in line for line in self.screen("-S", "-")) or self.status() is not None)
+
+    def wait(self):
+        self.until(lambda: self.status() is not None)
+        return self.status()
+
+    def lines(self):
+        return self.screen("-S", "-")
+
+    @classmethod
+    def end(cls):
+        subprocess.run(["tmux", "-L", cls.socket, "kill-server"], capture_output=True)
+
+
+class Screens:
+    """Runs commands on terminals, checks their lines, and keeps them."""
+
+    def __init__(self, tutti):
+        self.tutti, self.kind, self.kept = tutti, Tmux if shutil.which("tmux") else Simulated, []
+
+    def keep(self, command, lines, note=""):
+        while lines and not lines[-1]:
+            lines = lines[:-1]
+        words = " ".join(command).replace(self.tutti, "tutti")
+        typed = textwrap.fill("$ " + words, COLUMNS - 2, subsequent_indent="      ", break_on_hyphens=False)
+        text = "\n".join(lines).replace(self.tutti, "tutti").replace(os.getcwd(), "/tmp/work")
+        self.kept.append(typed.replace("\n", " \\\n") + note + "\n" + text)
+        for line in lines:
+            assert len(line) <= COLUMNS, f"{words}: wraps: {line}"
+        return lines
+
+    def show(self, *command, code=0):
+        """All lines of a command, checked."""
+        terminal = self.kind(command)
+        got = terminal.wait()
+        lines = self.keep(command, terminal.lines())
+        assert got == code, f"{command}: {got}\n" + "\n".join(lines)
+        return lines
 
 
 def table(lines, first, last):
@@ -80,45 +172,79 @@ def table(lines, first, last):
     end = [i for i, line in enumerate(lines) if re.match(last, line) and at and i > at[0]]
     assert len(at) == 1 and end, (first, last, lines)
     rows = lines[at[0]:end[-1] + 1]
-    assert not [row for row in rows if row.startswith("tutti: ") or len(row) > COLUMNS], rows
+    assert not [row for row in rows if row.startswith("tutti")], rows
     return rows
 
 
-def check_train(tutti, launch):
-    lines = show(*launch, tutti, "train", "job.yaml", "--resume", "never")
+def check_train(screens, launch):
+    lines = screens.show(*launch, screens.tutti, "train", "job.yaml", "--resume", "never")
     rows = table(lines, "a_first_ensemble_with_a_long_name: y0", r".* error corr\s")
     assert any(row.startswith("two: y1") for row in rows), rows
     progress = [line for line in lines if "epoch 40/40, loss " in line]
-    assert len(progress) == 1 and len(progress[0]) <= COLUMNS, lines
-    if not launch:
-        start = " ".join(line.strip() for line in lines)
-        assert re.search(r"tutti: 5 members in 2 ensembles, .* CPU, ", start), lines
+    assert len(progress) == 1, lines
+    start = " ".join(line.strip() for line in lines)
+    assert re.search(r"tutti: 5 members in 2 ensembles, .* CPU, ", start), lines
 
 
-def check_campaign(tutti, launch):
+def check_campaign(screens, launch):
     directory = f"campaign{len(launch)}"
-    lines = show(*launch, tutti, "campaign", "run", "c/campaign.yaml", *SETTINGS, "--set",
-                 f"campaign.directory={directory}")
+    lines = screens.show(*launch, screens.tutti, "campaign", "run", "c/campaign.yaml", *SETTINGS, "--set",
+                         f"campaign.directory={directory}")
     assert any("round 3" in line for line in lines), lines
     for words in (["watch"], ["status"], ["campaign", "report"]):
-        lines = show(tutti, *words, f"c/{directory}")
+        lines = screens.show(screens.tutti, *words, f"c/{directory}")
     table(lines, r"\s*round\s+labels", r"\s*3\s+\d+")
 
 
-def main(tutti, *mpirun):
-    tutti = os.path.abspath(tutti)
+def check_watch(screens):
+    """The state of a run while it trains, until it ends."""
+    train = subprocess.Popen([screens.tutti, "train", "job.yaml", "-q", "--set", "run.directory=long", "--set",
+                              "train.epochs=1000000"], stderr=subprocess.DEVNULL)
+    while train.poll() is None and not os.path.exists("long/status.json"):
+        time.sleep(0.01)
+    command = [screens.tutti, "watch", "long"]
+    watch = screens.kind(command)
+    watch.wait_for("member-steps/s")
+    screens.keep(command, watch.lines(), "        (after a moment)")
+    train.send_signal(signal.SIGTERM)
+    assert train.wait(timeout=60) == 75
+    assert watch.wait() == 0
+    lines = screens.keep(command, watch.lines(), "        (at its end)")
+    assert any(re.match(r"state\s+stopped", line) for line in lines), lines
+
+
+def check_all(screens, mpirun):
+    rows = "\n".join(f"{i % 7},{i % 5},{(i * i) % 11},{i % 3}" for i in range(60))
+    pathlib.Path("samples.csv").write_text("a,b,y0,y1\n" + rows + "\n")
+    pathlib.Path("job.yaml").write_text(JOB)
+    subprocess.run([screens.tutti, "campaign", "init", "c"], check=True, capture_output=True)
+    for launch in ([], [*mpirun, "2"]):
+        check_train(screens, launch)
+        check_campaign(screens, launch)
+    check_watch(screens)
+    for words in (["watch", "out"], ["status", "out"], ["plan", "job.yaml"], ["report", "out"],
+                  ["info", "out/model.h5"], ["help"], ["help", "train"]):
+        screens.show(screens.tutti, *words)
+
+
+def main(*words):
+    record, words = (words[1], words[2:]) if words[0] == "--record" else (None, words)
+    tutti, *mpirun = words
+    screens = Screens(os.path.abspath(tutti))
+    if record and screens.kind is not Tmux:
+        sys.exit("--record: tmux is not installed")
+    record = record and os.path.abspath(record)
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
-        rows = "\n".join(f"{i % 7},{i % 5},{(i * i) % 11},{i % 3}" for i in range(60))
-        pathlib.Path("samples.csv").write_text("a,b,y0,y1\n" + rows + "\n")
-        pathlib.Path("job.yaml").write_text(JOB)
-        subprocess.run([tutti, "campaign", "init", "c"], check=True, capture_output=True)
-        for launch in ([], [*mpirun, "2"]):
-            check_train(tutti, launch)
-            check_campaign(tutti, launch)
-        for words in (["watch", "out"], ["status", "out"], ["plan", "job.yaml"], ["report", "out"],
-                      ["info", "out/model.h5"], ["help"], ["help", "train"]):
-            show(tutti, *words)
+        try:
+            check_all(screens, mpirun)
+        finally:
+            if screens.kind is Tmux:
+                Tmux.end()
+    if record:
+        pathlib.Path(record).write_text("\n\n".join(screens.kept) + "\n")
+    name = "tmux" if screens.kind is Tmux else "a simulated terminal (tmux is not installed)"
+    print(f"{len(screens.kept)} screens of {name}, {COLUMNS} columns")
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 import pty
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -155,6 +156,16 @@ def set_state(**what):
     new.rename(path)
 
 
+def check_begin(tutti):
+    """Before training begins, time and epochs are not known."""
+    shutil.copytree("out", "begun")
+    path = pathlib.Path("begun/status.json")
+    status = json.loads(path.read_text())
+    path.write_text(json.dumps({**status, "state": "training", "epoch": 0, "epochs": 0, "eta": -1}))
+    shown = run(tutti, "status", "begun").stdout
+    assert "epoch       not known before training begins\n" in shown and "time left   ?\n" in shown, shown
+
+
 def check_live(tutti):
     set_state(state="training", members=10**9, training=10**9, reason="a long reason " * 20)
     ours, theirs = pty.openpty()
@@ -185,6 +196,7 @@ def main(tutti, source):
         pathlib.Path("job.yaml").write_text(JOB)
         check_metrics(tutti, source)
         check_once(tutti)
+        check_begin(tutti)
         check_live(tutti)
         check_cut_line(tutti)
 

@@ -43,3 +43,10 @@ TT_TEST (a_progress_line_fits_into_80_columns) {
       TT_CHECK_HAS(text, ", loss ");
     }
 }
+
+TT_TEST (time_left_is_not_known_before_training_begins) {
+  const tt_progress_meter m = {.started = 0.0};
+  const tt_progress none = {.training = 0}, ended = {.finished = 2, .diverged = 1, .epoch_min = 9};
+  TT_CHECK(tt_progress_meter_eta(&m, &none, 0), ==, -1.0);
+  TT_CHECK(tt_progress_meter_eta(&m, &ended, 9), ==, 0.0);
+}
