@@ -71,7 +71,7 @@ tutti_room(io/campaign USE core/base core/config core/model core/stats mpi io/hd
 # Floor 4: one run, from a job file to its outputs.
 tutti_room(src/host USE core/base core/config core/engine mpi io/hdf5
            LINK Threads::Threads OpenMP::OpenMP_C ${CMAKE_DL_LIBS})
-tutti_room(src/job USE core/base core/model core/engine mpi io/hdf5 io/data src/host)
+tutti_room(src/job USE core/base core/model core/engine mpi io/hdf5 io/data io/model src/host)
 tutti_room(src/predict USE core/base core/formulas core/model core/stats core/engine mpi io/hdf5
            io/data io/model io/results src/host)
 tutti_room(src/score USE core/base core/formulas core/model core/stats core/engine mpi io/hdf5

@@ -200,6 +200,8 @@ void tt_config_check(tt_config_reader *r);
  *   has_validation  there are validation rows
  *   fix             text that tells the user how to get validation rows */
 void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation, const char *fix);
+/* Rules about the layers of its network: train.layer_rates, train.freeze. */
+void tt_config_check_layers(tt_config_reader *r, int64_t k);
 /* Rules between combine, calibration and the ensembles; the same arguments. */
 void tt_config_check_combine(tt_config_reader *r, int has_validation, const char *fix);
 /* 1 for campaign, pool, score, select, label and stop. */

@@ -485,6 +485,7 @@ void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation
   check_stopping(&c, has_validation, fix);
   check_noise(&c);
   check_front(&c);
+  tt_config_check_layers(r, k);
   check_dropout(&c);
   check_sweeps(&c);
   check_sweep_has_effect(&c);

@@ -109,6 +109,23 @@ static void check_team(tt_config_reader *r)
                   c->run_stages, c->run_ranks_per_member, tt_location_text(ranks, place));
 }
 
+static void check_initial_model(tt_config_reader *r)
+{
+  const tt_config *c = r->cfg;
+  const tt_source_location *member = &r->job[TT_OPTION_train_init_member],
+                           *layers = &r->job[TT_OPTION_train_init_layers],
+                           *from = &r->job[TT_OPTION_train_init_from];
+  static const char only[] = "needs train.init_from: the model.h5 with the weights";
+  if (*c->train_init_from && *c->data_sigma)
+    tt_config_error(r, from, "train.init_from and data.sigma cannot be used together; remove one");
+  if (*c->train_init_from && c->campaign)
+    tt_config_error(r, from,
+                    "train.init_from is for tutti train; in a campaign use campaign.warm_start");
+  if (*c->train_init_from || from->bad) return;
+  if (c->train_init_member >= 0) tt_config_error(r, member, "train.init_member %s", only);
+  if (c->train_init_layers >= 0) tt_config_error(r, layers, "train.init_layers %s", only);
+}
+
 /* Only one of these options may be given. */
 static void check_split_columns(tt_config_reader *r)
 {
@@ -253,6 +270,7 @@ void tt_config_check(tt_config_reader *r)
   check_sigma(r);
   check_ensembles(r, has_validation);
   r->cfg->campaign = tt_config_is_campaign(r);
+  check_initial_model(r);
   if (r->cfg->campaign) tt_config_check_campaign(r, has_test, has_validation);
   if (!r->cfg->campaign && r->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool)
     tt_config_error(r, &r->job[TT_OPTION_data_normalize_inputs],

@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 
 #include <math.h>
+#include <string.h>
 
 tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
 {
@@ -33,6 +34,7 @@ float tt_cohort_lr_factor(const tt_cohort *c, int32_t attempt)
 static const char *model_needs_layered(const tt_model *m)
 {
   if (m->front.layers) return "a front needs the CPU";
+  if (m->rates) return "learning rates by layer need the layered path";
   for (int l = 0; l < m->layers; l++) {
     if (m->layer[l].norm >= 0) return "layer_norm needs the layered path";
     if (m->layer[l].residual) return "residual layers need the layered path";
@@ -170,6 +172,8 @@ void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t atte
     const tt_layer *layer = &model->layer[l];
     for (int64_t p = layer->weight; p < layer->bias + layer->out; p++) w[p] *= scale;
   }
+  if (c->initial)
+    memcpy(w, c->initial[m - c->member], (size_t)c->initial_params * sizeof *w);
   if (m->hyper.feature_fraction < 1.0f) zero_masked_inputs(c, m, w);
 }
 

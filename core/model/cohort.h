@@ -59,6 +59,8 @@ typedef struct tt_cohort {
   tt_ensemble *ensemble; /* [ensembles] */
   int64_t members;       /* G */
   tt_member *member;     /* [G] */
+  const float **initial; /* [G] or NULL: weights of trained members, borrowed */
+  int64_t initial_params; /* so many first parameters begin with them, the others randomly */
 } tt_cohort;
 
 /* The cohorts of a job. Members are numbered one cohort after the other. */
@@ -155,6 +157,14 @@ TT_HD tt_optimizer_args tt_member_optimizer_args(const tt_hyper *h, int nesterov
   return a;
 }
 
+/* The same for a layer with this factor on the learning rate. */
+TT_HD tt_optimizer_args tt_layer_optimizer_args(tt_optimizer_args a, float rate)
+{
+  a.learning_rate *= rate;
+  a.step_size *= rate;
+  return a;
+}
+
 /* Whether any member of the cohort has a schedule or a warm-up. */
 int tt_cohort_lr_varies(const tt_cohort *c);
 
@@ -191,7 +201,8 @@ tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, 
                       int32_t **row, int64_t *count);
 
 /* Initial weights w[P] of a member after `attempt` retries: scaled by init_scale, and 0 for inputs
- * that it does not use. The same bits on every engine. */
+ * that it does not use; those of `initial` replace them. The same bits on every engine.
+ *   m  one of c->member, or any member without `initial` */
 void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t attempt, float *w);
 
 /* seen[D]: 1 for the inputs that a member uses: round(feature_fraction * D), at least one. For the

@@ -222,7 +222,9 @@ static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
                           .levels = (int32_t)(levels ? own->model_quantiles.count : k->classes[i]),
                           .level = own->model_quantiles.value,
                           .front = &front};
-  return tt_model_lay_out(&shape, m);
+  TT_TRY(tt_model_lay_out(&shape, m));
+  return tt_model_set_rates(own->train_freeze, own->train_layer_rates.value,
+                            own->train_layer_rates.count, m);
 }
 
 /* Options that all ensembles of the cohort of ensemble i share. */
@@ -392,5 +394,5 @@ void tt_cohort_destroy(tt_cohort **c)
     tt_free((*c)->ensemble[i].name);
     tt_free((*c)->ensemble[i].column);
   }
-  tt_free_all(&(*c)->ensemble, &(*c)->member, c);
+  tt_free_all(&(*c)->ensemble, &(*c)->member, &(*c)->initial, c);
 }

@@ -77,6 +77,63 @@ tt_err tt_model_lay_out(const tt_model_shape *from, tt_model *out)
   return TT_OK;
 }
 
+int tt_model_all_layers(const tt_model *m) { return m->front.layers + m->layers; }
+
+tt_err tt_model_set_rates(int64_t freeze, const double *rate, int64_t count, tt_model *m)
+{
+  int all = tt_model_all_layers(m), trained = 0, plain = 1;
+  if (count && count != all)
+    return TT_FAIL(CONFIG,
+                   "train.layer_rates has %" PRId64
+                   " factors, but the network has %d layers; write one for each",
+                   count, all);
+  for (int l = 0; l < all; l++) {
+    m->rate[l] = l < freeze ? 0.0f : count ? (float)rate[l] : 1.0f;
+    trained |= m->rate[l] > 0.0f && tt_model_layer_params(m, l).count > 0;
+    plain &= m->rate[l] == 1.0f;
+  }
+  m->rates = plain ? 0 : all;
+  if (trained) return TT_OK;
+  return TT_FAIL(CONFIG,
+                 "the network has %d layers, and all of them keep their weights (train.freeze: "
+                 "%" PRId64 ", or factors 0 in train.layer_rates); leave one to train",
+                 all, freeze);
+}
+
+tt_slice tt_model_layer_params(const tt_model *m, int l)
+{
+  if (l < m->front.layers) {
+    const tt_front_layer *front = &m->front.layer[l];
+    return front->weight < 0 ? (tt_slice){0, 0}
+                             : (tt_slice){front->weight, tt_front_layer_params(front)};
+  }
+  const tt_layer *layer = &m->layer[l - m->front.layers];
+  int64_t norm = layer->norm < 0 ? 0 : 2 * layer->out;
+  return (tt_slice){layer->weight, layer->out * (layer->in + 1) + norm};
+}
+
+float tt_model_rate(const tt_model *m, int l) { return m->rates ? m->rate[l] : 1.0f; }
+
+int tt_model_frozen(const tt_model *m)
+{
+  int l = 0;
+  while (l < m->rates && m->rate[l] == 0.0f) l++;
+  return l;
+}
+
+tt_slice tt_model_same_rate(const tt_model *m, int64_t p, int64_t end, float *rate)
+{
+  *rate = 1.0f;
+  for (int l = 0; l < m->rates; l++) {
+    tt_slice own = tt_model_layer_params(m, l);
+    if (p < own.first || p >= own.first + own.count) continue;
+    *rate = m->rate[l];
+    if (own.first + own.count < end) end = own.first + own.count;
+    break;
+  }
+  return (tt_slice){p, end - p};
+}
+
 tt_activation tt_model_activation(const tt_model *m)
 {
   for (int l = 0; l < m->front.layers; l++)
@@ -182,15 +239,21 @@ void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, u
   }
 }
 
+/* Products of layer l of all with one row: forward, weight gradient, input gradient. */
+static double count_products(const tt_model *m, int l)
+{
+  return 1.0 + (tt_model_rate(m, l) > 0.0f) + (l > tt_model_frozen(m));
+}
+
 double tt_model_flops(const tt_model *model, int64_t rows)
 {
   const tt_front *f = &model->front;
   double products = 0.0;
   for (int l = 0; l < f->layers; l++)
-    products += (l == 0 ? 2.0 : 3.0) * tt_front_products(&f->layer[l]);
+    products += count_products(model, l) * tt_front_products(&f->layer[l]);
   for (int l = 0; l < model->layers; l++) {
     double size = (double)(model->layer[l].in * model->layer[l].out);
-    products += l == 0 && !f->layers ? 2.0 * size : 3.0 * size;
+    products += count_products(model, f->layers + l) * size;
   }
   return 2.0 * (double)rows * products;
 }

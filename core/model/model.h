@@ -5,6 +5,7 @@
 #include "core/base/err.h"
 #include "core/config/choices.h"
 #include "core/front/front.h"
+#include "core/model/partition.h"
 
 #include <stdint.h>
 TT_BEGIN_C
@@ -31,6 +32,9 @@ typedef struct tt_model {
   int32_t levels;                /* number of levels of quantiles or classes of softmax, else 0 */
   float level[TT_MAX_QUANTILES]; /* ascending, of quantiles */
   tt_front front;                /* before layer 0, which has its features as inputs; or none */
+  int32_t rates; /* number of factors in rate: of all layers; 0: every layer has factor 1 */
+  float rate[TT_MAX_FRONT + TT_MAX_LAYERS]; /* on the learning rate, of the layers of the front
+                                             * first; 0: the layer keeps its weights */
 } tt_model;
 
 /* Description of a network, input of tt_model_lay_out. */
@@ -50,6 +54,24 @@ typedef struct tt_model_shape {
  * Errors: CONFIG (too many layers, parameters (2^31 or more), levels or classes; inputs that do not
  * fit the front). */
 tt_err tt_model_lay_out(const tt_model_shape *shape, tt_model *out);
+
+/* Layers with those of the front, which come first in the functions below. */
+int tt_model_all_layers(const tt_model *m);
+
+/* Set the factors on the learning rate: 0 for the first `freeze` layers.
+ *   rate  [count] one factor for each layer; count 0: 1 for all
+ * Local. Errors: CONFIG (other number of layers; no layer is left to train). */
+tt_err tt_model_set_rates(int64_t freeze, const double *rate, int64_t count, tt_model *m);
+
+/* Parameters of layer l. */
+tt_slice tt_model_layer_params(const tt_model *m, int l);
+
+/* Factor on the learning rate of layer l; number of first layers that keep their weights. */
+float tt_model_rate(const tt_model *m, int l);
+int tt_model_frozen(const tt_model *m);
+
+/* Parameters [p, ...) up to `end` that have the same factor *rate as parameter p, at least one. */
+tt_slice tt_model_same_rate(const tt_model *m, int64_t p, int64_t end, float *rate);
 
 /* The activation of the hidden layers and of the front; identity if there are none. */
 tt_activation tt_model_activation(const tt_model *m);
@@ -74,7 +96,7 @@ void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, u
                            float *w);
 
 /* Floating point operations of one optimiser step on `rows` rows (products: forward, weight
- * gradient, input gradient; the first layer has no input gradient). */
+ * gradient, input gradient; the first layer that trains has no input gradient). */
 double tt_model_flops(const tt_model *model, int64_t rows);
 TT_END_C
 #endif

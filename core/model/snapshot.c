@@ -27,6 +27,7 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
   expanded->members = c->members * c->snapshots;
   expanded->ensemble = NULL;
   expanded->member = NULL;
+  expanded->initial = NULL;
   e = TT_ALLOC(expanded->ensemble, c->ensembles);
   for (int64_t i = 0; !e && i < c->ensembles; i++) {
     e = tt_ensemble_copy(&c->ensemble[i], &expanded->ensemble[i]);

@@ -118,12 +118,29 @@ tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass)
   return TT_OK;
 }
 
+/* Whether layer l does not keep its weights. If it does, nothing is written to its gradient, which
+ * is 0 from the beginning. */
+static int is_trained(const tt_engine *e, int l)
+{
+  const tt_model *m = &e->cohort->model;
+  return tt_model_rate(m, m->front.layers + l) > 0.0f;
+}
+
+/* The last layer of the backward pass: the first one that trains, or layer 0 if dL/dx is needed. */
+static int last_backward_layer(const tt_engine *e, const tt_layered_pass *pass)
+{
+  const tt_model *m = &e->cohort->model;
+  int frozen = tt_model_frozen(m) - m->front.layers;
+  return pass->inputs || frozen < 0 ? 0 : frozen;
+}
+
 /* dL/dn in delta, of a layer with layer_norm -> dL/dz, and the gradient of gains and shifts. */
 static tt_err layer_norm_backwards(tt_engine *e, const tt_layered_pass *pass, int l, float *delta)
 {
   tt_layer_extras_args a = extras_args(e, pass, l);
   a.delta = delta;
-  TT_TRY(launch_extras(e, pass, layer_norm_gradient, a, a.out, TT_WARP_SIZE));
+  if (is_trained(e, l))
+    TT_TRY(launch_extras(e, pass, layer_norm_gradient, a, a.out, TT_WARP_SIZE));
   return launch_extras(e, pass, layer_norm_backward, a, a.rows, TT_LAYERED_WARPS);
 }
 
@@ -169,12 +186,13 @@ static tt_err layer_backward(tt_engine *e, const tt_layered_pass *pass, int l, c
 tt_err tt_layered_backward(tt_engine *e, const tt_layered_pass *pass)
 {
   const tt_layered *own = tt_layered_of(e);
-  int at = 0;
-  for (int l = e->cohort->model.layers - 1; l >= 0; l--, at = 1 - at) {
+  int at = 0, last = last_backward_layer(e, pass);
+  for (int l = e->cohort->model.layers - 1; l >= last; l--, at = 1 - at) {
     float *before = l ? own->delta[1 - at] : pass->inputs;
+    if (l == last && l) before = NULL;
     if (e->cohort->model.layer[l].norm >= 0)
       TT_TRY(layer_norm_backwards(e, pass, l, own->delta[at]));
-    TT_TRY(layer_gradient(e, pass, l, own->delta[at]));
+    if (is_trained(e, l)) TT_TRY(layer_gradient(e, pass, l, own->delta[at]));
     if (before) TT_TRY(layer_backward(e, pass, l, own->delta[at], before));
   }
   return TT_OK;

@@ -112,6 +112,23 @@ static tt_err check_size(const tt_engine *e, const tt_layered *own)
                  e->slice.count, own->size.rows, own->size.widest);
 }
 
+/* The factor of every parameter on the device. */
+static tt_err upload_rates(tt_engine *e, const tt_layered *own)
+{
+  const tt_model *m = &e->cohort->model;
+  float *rate = NULL;
+  if (!own->rate) return TT_OK;
+  TT_TRY(TT_ALLOC(rate, own->size.stride));
+  for (int64_t p = 0; p < m->params;) {
+    float factor;
+    tt_slice same = tt_model_same_rate(m, p, m->params, &factor);
+    for (; p < same.first + same.count; p++) rate[p] = factor;
+  }
+  tt_err err = tt_dev_upload_sync(own->rate, rate, own->size.stride, e->dev.stream);
+  tt_free(rate);
+  return err;
+}
+
 static tt_err allocate(tt_engine *e, tt_layered *own)
 {
   own->window = {0, e->slice.count};
@@ -119,6 +136,7 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
   TT_TRY(check_size(e, own));
   if (e->data) TT_TRY(tt_row_stream_open(e));
   TT_TRY(allocate_arrays(own, &e->cohort->model));
+  TT_TRY(upload_rates(e, own));
   TT_TRY(allocate_pinned(own));
   return tt_layered_open_gemm(e);
 }

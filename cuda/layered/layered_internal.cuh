@@ -50,6 +50,7 @@ typedef struct tt_layered {
   double *host_term;     /* [size.terms] pinned host memory */
   float *eval_weights;   /* [M][param_stride] */
   tt_slice window;       /* the engine's members that steps compute: all but in partial.cu */
+  float *rate;           /* [param_stride] factor on the learning rate; NULL: 1 for all */
   float *scale;          /* [M] clip factor of the gradient; NULL if no member clips */
   double *squares;       /* [M][blocks] with parts and clipping: sums of squares; or NULL */
   double *term;          /* [M][size.terms] with parts: losses of the validation passes; or NULL */

@@ -34,6 +34,7 @@ typedef struct tt_step_kernel_args {
   tt_optimizer_args *step;
   const float *add;       /* [M][P] gradient of the next parts, added to `gradient` */
   const double *add_loss; /* [M] their loss */
+  const float *rate;      /* [P] factors on the learning rate; NULL: 1 for all */
   double *squares;        /* [M][squares_each] sums of squares of blocks of the gradient */
   int32_t squares_each;
   int32_t batch_part; /* of the batch, that is computed */
@@ -280,24 +281,28 @@ static __global__ void prepare_step(tt_step_kernel_args a)
     a.step[i] = tt_cuda_step_args(a.v, i, a.v.step[i] + 1);
 }
 
-/* Update of member i's four parameters from p on; what lies behind the last one stays zero. */
-template <class OPTIMIZER>
+/* Update of member i's four parameters from p on; what lies behind the last one stays zero.
+ *   RATES  1: parameters have factors on the learning rate; those with factor 0 stay as they are */
+template <class OPTIMIZER, int RATES>
 __device__ __forceinline__ void tt_layered_update4(const tt_step_kernel_args &a, int64_t i,
-                                                   int32_t p, float scale,
-                                                   const tt_optimizer_args &args)
+                                                   int32_t p, float scale, tt_optimizer_args args)
 {
   enum { SLOTS = OPTIMIZER::SLOTS, SECOND = SLOTS > 1 ? 1 : 0, THIRD = SLOTS > 2 ? 2 : 0 };
   const tt_cuda_state &v = a.v;
   int64_t at = i * v.param_stride + p;
   float *slots = v.slots + i * SLOTS * v.param_stride + p, anchor = v.member[i].hyper.anchor;
   tt_floats<4> w = tt_load_floats<4>(v.weights + at), g = tt_load_floats<4>(a.gradient + at),
-               pull = {}, slot[SLOTS];
+               pull = {}, rate = {}, slot[SLOTS];
+  const tt_optimizer_args whole = args;
 #pragma unroll
   for (int k = 0; k < SLOTS; k++) slot[k] = tt_load_floats<4>(slots + (int64_t)k * v.param_stride);
   if (anchor > 0.0f) pull = tt_load_floats<4>(v.anchor + at);
+  if (RATES) rate = tt_load_floats<4>(a.rate + p);
 #pragma unroll
   for (int q = 0; q < 4; q++) {
     if (p + q >= v.params) break;
+    if (RATES && !(rate.v[q] > 0.0f)) continue;
+    if (RATES) args = tt_layer_optimizer_args(whole, rate.v[q]);
     float gradient = g.v[q] * scale;
     if (anchor > 0.0f) gradient = tt_fma(anchor, w.v[q] - pull.v[q], gradient);
     tt_optimizer_step(OPTIMIZER::KIND, &w.v[q], gradient, &slot[0].v[q], &slot[SECOND].v[q],
@@ -322,7 +327,7 @@ static __global__ void average_weights(tt_step_kernel_args a)
         tt_ema_update(v.average[at + p], v.weights[at + p], decay, v.averaged[i] - 1);
 }
 
-static __global__ void optimizer_step(tt_step_kernel_args a)
+template <int RATES> __device__ __forceinline__ void tt_layered_step(const tt_step_kernel_args &a)
 {
   const tt_cuda_state &v = a.v;
   int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.param_stride;
@@ -333,7 +338,7 @@ static __global__ void optimizer_step(tt_step_kernel_args a)
   float scale = a.uses_clipping ? a.scale[i] : 1.0f;
   tt_with_optimizer(v.optimizer, [&](auto optimizer) {
     for (int32_t p = first + 4 * (int32_t)threadIdx.x; p < last; p += 4 * (int32_t)blockDim.x)
-      tt_layered_update4<decltype(optimizer)>(a, i, p, scale, args);
+      tt_layered_update4<decltype(optimizer), RATES>(a, i, p, scale, args);
   });
   if (!tt_uses_ema(v, i)) return;
   __syncthreads();
@@ -342,6 +347,11 @@ static __global__ void optimizer_step(tt_step_kernel_args a)
     v.average[at + p] =
         tt_ema_update(v.average[at + p], v.weights[at + p], decay, v.averaged[i] - 1);
 }
+
+static __global__ void optimizer_step(tt_step_kernel_args a) { tt_layered_step<0>(a); }
+
+/* The same with factors on the learning rate. */
+static __global__ void optimizer_step_by_layer(tt_step_kernel_args a) { tt_layered_step<1>(a); }
 
 /* At the end of a call of train: members that wait between epochs train again. */
 static __global__ void resume_members(tt_step_kernel_args a)

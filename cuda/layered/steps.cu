@@ -44,6 +44,7 @@ static tt_step_kernel_args make_step_args(tt_engine *e)
   a.output = own->h[e->cohort->model.layers - 1];
   a.delta = own->delta[0];
   a.gradient = tt_layered_sum(e, own->at_sum);
+  a.rate = own->rate;
   a.scale = own->scale ? own->scale + first : NULL;
   a.squares_each = (int32_t)tt_norm_blocks(e->view.params);
   a.squares = own->squares ? own->squares + first * a.squares_each : NULL;
@@ -65,6 +66,13 @@ static tt_err launch_over_members(tt_engine *e, void (*kernel)(tt_step_kernel_ar
   a.parts = (int32_t)tt_grid_size(items, each);
   return tt_launch(kernel, (unsigned)a.v.members * (unsigned)a.parts, TT_LAYERED_THREADS,
                    TT_BLOCK_SUM_BYTES, e->dev.stream, a);
+}
+
+/* The optimizer step of `items` parameters of every member. */
+static tt_err launch_optimizer(tt_engine *e, const tt_step_kernel_args &a, int64_t items)
+{
+  return launch_over_members(e, a.rate ? optimizer_step_by_layer : optimizer_step, a, items,
+                             TT_STEP_BLOCK_ELEMENTS);
 }
 
 /* Launch with one thread per member. */
@@ -163,7 +171,7 @@ static tt_err update_step(tt_engine *e)
     TT_TRY(launch_over_members(e, mask_feature_gradient, a, first->in * first->out,
                                TT_STEP_BLOCK_ELEMENTS));
   if (a.uses_clipping) TT_TRY(clip_step(e, a));
-  return launch_over_members(e, optimizer_step, a, a.v.params, TT_STEP_BLOCK_ELEMENTS);
+  return launch_optimizer(e, a, a.v.params);
 }
 
 tt_err tt_layered_update(tt_engine *e)
@@ -259,6 +267,7 @@ static tt_step_kernel_args make_segment_args(tt_engine *e, tt_slice segment)
   a.v.weights += segment.first;
   a.v.slots += segment.first;
   if (a.v.anchor) a.v.anchor += segment.first;
+  if (a.rate) a.rate += segment.first;
   a.gradient += segment.first;
   a.v.average_kind = TT_AVERAGE_none; /* when all segments have been advanced */
   return a;
@@ -276,7 +285,7 @@ tt_err tt_layered_segment_advance(tt_engine *e, tt_slice segment)
   a.squares_each = 1;
   TT_TRY(launch_over_members(e, prepare_step, a, 1, TT_LAYERED_THREADS));
   if (a.uses_clipping) TT_TRY(launch_over_members(e, clip_by_squares, a, 1, TT_LAYERED_THREADS));
-  return launch_over_members(e, optimizer_step, a, segment.count, TT_STEP_BLOCK_ELEMENTS);
+  return launch_optimizer(e, a, segment.count);
 }
 
 tt_err tt_layered_accept_weights(tt_engine *e)

@@ -33,7 +33,8 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                         .weighted = weighted,
                         .streamed = streamed,
                         .folds = c->resample == TT_RESAMPLE_kfold,
-                        .parts = c->parts > 1};
+                        .parts = c->parts > 1,
+                        .rates = m->rates > 0};
   find_options(c, slice, &s);
   if (s.parts) s.split_rows = s.rows;
   s.terms = (rows + s.split_rows - 1) / s.split_rows;

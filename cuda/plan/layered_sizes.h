@@ -28,6 +28,7 @@ typedef struct tt_layered_sizes {
   int64_t blocks;      /* of the norm, with parts */
   int sums;            /* gradients that are there at a time */
   int weighted, streamed, dropout, label_noise, adversarial, clipping, residual, folds, parts;
+  int rates; /* layers have factors on the learning rate */
 } tt_layered_sizes;
 
 /* Name in tt_layered, type of an element, number of elements, what it is. 0 elements: no array. */
@@ -43,6 +44,7 @@ typedef struct tt_layered_sizes {
   X(inputs, float, s->adversarial ? s->members * s->rows * s->inputs : 0, "gradients of inputs")   \
   X(more, float, s->adversarial ? s->members * s->stride : 0, "gradients at perturbed inputs")     \
   X(skip_adversarial, int8_t, s->adversarial ? s->members : 0, "members")                          \
+  X(rate, float, s->rates ? s->stride : 0, "factors on the learning rate")                         \
   X(scale, float, s->clipping ? s->members : 0, "norms of the gradients")                          \
   X(squares, double, s->clipping && s->parts ? s->members * s->blocks : 0,                         \
     "norms of the gradients")                                                                      \

@@ -78,7 +78,9 @@ static tt_err compare_identity(tt_h5_reader *r, const run_identity *i, const exp
   }
   if (i->data != w->id->data) {
     snprintf(what, sizeof what,
-             "it was trained on other data (hash %016" PRIx64 ", now %016" PRIx64 ")", i->data,
+             "it was trained on other data, or with another train.init_from (hash %016" PRIx64
+             ", now %016" PRIx64 ")",
+             i->data,
              w->id->data);
     return other_run_error(r, what, ", or restore the data file");
   }

@@ -118,10 +118,18 @@ void tt_cpu_output_backward(const tt_kernels *k, const tt_model *m, const float 
                      b->delta[l], b->ld, n);
 }
 
+/* Whether dL/dz of layer l of all is needed: layers that keep their weights have no gradient, but
+ * dL/dx is computed through them. */
+static int needs_delta(const tt_model *m, const tt_cpu_buffers *b, int l)
+{
+  return b->adversarial_gradient || l >= tt_model_frozen(m);
+}
+
 void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *m, const float *w,
                            tt_cpu_buffers *b, int l, int64_t rows)
 {
   const tt_layer *next = &m->layer[l + 1], *here = &m->layer[l];
+  if (!needs_delta(m, b, m->front.layers + l)) return;
   if (next->residual || here->residual || here->norm >= 0) {
     (void)tt_cpu_dense_input_gradient(k, m, w, b, l + 1, rows);
     tt_cpu_output_backward(k, m, w, b, l, rows);
@@ -131,12 +139,31 @@ void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *m, const float *
              b->z[l], b->z[l], b->ld, round_up_to_lanes(rows));
 }
 
+static void clear(float *gradient, int64_t first, int64_t count)
+{
+  memset(gradient + first, 0, (size_t)count * sizeof *gradient);
+}
+
+/* The gradient of some outputs of a layer that keeps its weights. */
+static void clear_layer_gradient(const tt_layer *layer, tt_slice outputs, float *gradient)
+{
+  clear(gradient, layer->weight + outputs.first * layer->in, outputs.count * layer->in);
+  clear(gradient, layer->bias + outputs.first, outputs.count);
+  if (layer->norm < 0) return;
+  clear(gradient, layer->norm + outputs.first, outputs.count);
+  clear(gradient, layer->norm + layer->out + outputs.first, outputs.count);
+}
+
 void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_buffers *b, int l,
                            tt_slice outputs, int64_t rows, float *gradient)
 {
   const tt_layer *layer = &m->layer[l];
   int64_t n = round_up_to_lanes(rows), first = outputs.first;
   if (outputs.count < 1) return;
+  if (tt_model_rate(m, m->front.layers + l) == 0.0f) {
+    clear_layer_gradient(layer, outputs, gradient);
+    return;
+  }
   k->weight_gradient(outputs.count, layer->in, tt_cpu_delta(m, b, l) + first * b->ld,
                      input_of_layer(b, l), gradient + layer->weight + first * layer->in,
                      gradient + layer->bias + first, b->ld, n);
@@ -162,7 +189,7 @@ void tt_cpu_backward_front(const tt_kernels *k, const tt_model *m, const float *
                            tt_cpu_buffers *b, int64_t rows)
 {
   tt_cpu_front_pass p = front_pass(k, m, w, b, rows);
-  if (!b->front) return;
+  if (!b->front || !needs_delta(m, b, m->front.layers - 1)) return;
   dense_input_gradient(k, m, w, b, 0, rows, tt_cpu_front_delta(b->front, b->front_row));
   tt_cpu_front_backward(&p);
 }
@@ -171,6 +198,13 @@ void tt_cpu_channel_gradient(const tt_kernels *k, const tt_model *m, tt_cpu_buff
                              tt_slice channels, int64_t rows, float *gradient)
 {
   tt_cpu_front_pass p = front_pass(k, m, NULL, b, rows);
+  const tt_front_layer *layer = &m->front.layer[l];
+  if (layer->weight >= 0 && tt_model_rate(m, l) == 0.0f) {
+    int64_t each = tt_front_weights(layer) / layer->channels;
+    clear(gradient, layer->weight + channels.first * each, channels.count * each);
+    clear(gradient, layer->bias + channels.first, channels.count);
+    return;
+  }
   if (channels.count > 0) tt_cpu_front_gradient(&p, l, channels.first, channels.count, gradient);
 }
 

@@ -112,13 +112,27 @@ tt_cpu_update tt_cpu_update_begin(const tt_engine *e, const tt_cpu_member *ctx, 
   return u;
 }
 
-void tt_cpu_update_weights(const tt_engine *e, const tt_cpu_member *ctx, const tt_cpu_update *u,
-                           tt_slice segment, float *gradient)
+/* Parameters of one factor on the learning rate. */
+static void update_weights(const tt_engine *e, const tt_cpu_member *ctx, const tt_cpu_update *u,
+                           tt_slice segment, float rate, float *gradient)
 {
   for (int64_t p = 0; u->scale < 1.0f && p < segment.count; p++) gradient[p] *= u->scale;
   if (ctx->member->hyper.anchor > 0.0f) add_anchor_gradient(e, ctx, segment, gradient);
   e->kernels->step(e->cohort->optimizer, segment.count, ctx->w + segment.first, gradient,
-                   ctx->slots + segment.first, e->cohort->model.params, u->args);
+                   ctx->slots + segment.first, e->cohort->model.params,
+                   tt_layer_optimizer_args(u->args, rate));
+}
+
+void tt_cpu_update_weights(const tt_engine *e, const tt_cpu_member *ctx, const tt_cpu_update *u,
+                           tt_slice segment, float *gradient)
+{
+  int64_t end = segment.first + segment.count;
+  for (int64_t p = segment.first; p < end;) {
+    float rate;
+    tt_slice same = tt_model_same_rate(&e->cohort->model, p, end, &rate);
+    if (rate > 0.0f) update_weights(e, ctx, u, same, rate, gradient + (p - segment.first));
+    p += same.count;
+  }
 }
 
 void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss)

@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 #include "core/base/process.h"
 #include "src/host/resources.h"
+#include "src/job/initial_model.h"
 
 #include <errno.h>
 #include <string.h>
@@ -20,6 +21,7 @@ void tt_job_close(tt_job **job)
   }
   tt_dataset_destroy(&(*job)->data);
   tt_cohorts_destroy(&(*job)->cohorts);
+  tt_trained_ensembles_destroy(&(*job)->initial);
   tt_free((*job)->resolved);
   tt_free(*job);
 }
@@ -94,6 +96,7 @@ tt_err tt_job_load(tt_comm *c, tt_job *job, const tt_data_hook *hook)
   if (!e)
     e = tt_agree(c, tt_cohorts_create(job->cfg, job->data->inputs, &job->data->target, job->data,
                                       &job->cohorts));
+  if (!e) e = tt_initial_model_apply(c, job->cfg, job->data, &job->cohorts, &job->initial);
   return e;
 }
 

@@ -3,6 +3,7 @@
 #define TT_JOB_H
 #include "core/engine/engine.h"
 #include "core/model/cohort.h"
+#include "core/model/trained_ensemble.h"
 #include "io/data/data.h"
 #include "io/hdf5/provenance.h"
 #include "mpi/comm.h"
@@ -23,6 +24,7 @@ typedef struct tt_job {
   const char *command;
   tt_dataset *data; /* NULL until tt_job_load */
   tt_cohorts cohorts;
+  tt_trained_ensembles initial; /* model of train.init_from; the cohorts point to its weights */
   const tt_engine_ops *ops;
   tt_resources use;
 } tt_job;
@@ -36,10 +38,12 @@ tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out);
  */
 tt_err tt_job_derive_local(const tt_job *base, char *directory, int64_t seed, tt_job **out);
 
-/* Collective. Choose the engine, read the data, create the cohorts. job->data, or job->ops and
+/* Collective. Choose the engine, read the data, create the cohorts, and give their members the
+ * initial weights of train.init_from (initial_model.h). job->data, or job->ops and
  * job->use, may be set before; they are kept.
  *   hook  called when the engine and the shape of the data are known; may be NULL
- * Errors: of tt_data_read, tt_cohorts_create, tt_resources_for_job, of the hook. */
+ * Errors: of tt_data_read, tt_cohorts_create, tt_resources_for_job,
+ * tt_initial_model_apply, of the hook. */
 tt_err tt_job_load(tt_comm *c, tt_job *job, const tt_data_hook *hook);
 void tt_job_close(tt_job **job);
 

@@ -376,6 +376,17 @@ static inline double ref_follow(const tt_cohort *c, const tt_hyper *h, double lr
   return NAN;
 }
 
+/* Factor on the learning rate of parameter p. */
+static inline double ref_rate(const tt_model *m, int64_t p)
+{
+  double rate = 1.0;
+  for (int l = 0; l < m->front.layers && m->rates; l++)
+    if (m->front.layer[l].weight >= 0 && m->front.layer[l].weight <= p) rate = (double)m->rate[l];
+  for (int l = 0; l < m->layers && m->rates; l++)
+    if (m->layer[l].weight <= p) rate = (double)m->rate[m->front.layers + l];
+  return rate;
+}
+
 /* One step t (from 1) of one member at step size lr; start[P] are its initial weights, s[P][3] its
  * slots. */
 static inline void ref_step(const tt_cohort *c, const tt_hyper *h, double lr, int64_t t,
@@ -383,12 +394,13 @@ static inline void ref_step(const tt_cohort *c, const tt_hyper *h, double lr, in
 {
   int64_t n = c->model.params;
   double norm = 0.0, clip = (double)h->clip_norm;
-  for (int64_t i = 0; i < n; i++) norm += g[i] * g[i];
+  for (int64_t i = 0; i < n; i++) norm += ref_rate(&c->model, i) > 0.0 ? g[i] * g[i] : 0.0;
   norm = sqrt(norm) + 1e-6;
   double scale = clip > 0.0 && norm > clip ? clip / norm : 1.0;
   for (int64_t i = 0; i < n; i++) {
+    double rate = ref_rate(&c->model, i);
     double gi = g[i] * scale + (double)h->l2 * w[i] + (double)h->anchor * (w[i] - start[i]);
-    w[i] = ref_follow(c, h, lr, t, w[i], gi, &s[3 * i]);
+    if (rate > 0.0) w[i] = ref_follow(c, h, lr * rate, t, w[i], gi, &s[3 * i]);
   }
 }
 
@@ -404,7 +416,8 @@ static inline double ref_largest(const double *v, int64_t n)
 }
 
 /* One ensemble of two members that learn the last `k` columns, in reverse order.
- *   flags  1: rows have weights, 2: layer_norm, 4: residual layers */
+ *   flags  1: rows have weights, 2: layer_norm, 4: residual layers; 8, 16, 24: factors on the
+ *          learning rates of the layers */
 static inline problem ref_network(tt_activation activation, tt_loss loss, int64_t k, int flags)
 {
   const int64_t hidden[] = {7, flags & 4 ? 7 : 5};
@@ -414,6 +427,8 @@ static inline problem ref_network(tt_activation activation, tt_loss loss, int64_
   shape.layer_norm = flags & 2;
   shape.residual = flags & 4;
   TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
+  static const double rate[][3] = {{0.0, 0.5, 1.0}, {0.0, 0.0, 2.0}, {1.0, 0.0, 0.25}};
+  if (flags >= 8) TT_CHECK_OK(tt_model_set_rates(0, rate[flags / 8 - 1], 3, &p.c.model));
   p.c.loss = loss;
   p.c.variance_floor = 1e-3f;
   tt_free(p.c.ensemble[0].column);

@@ -17,7 +17,7 @@ typedef struct setting {
   tt_schedule schedule;
   tt_weight_average average;
   tt_early_stopping stop;
-  int snapshots, layer_norm, residual;
+  int snapshots, layer_norm, residual, rates;
   int parts; /* of a batch */
   int dropout, noise, anchor, adversarial, features; /* 0 or 1 */
 } setting;
@@ -49,6 +49,7 @@ static inline setting setting_of(int number)
   v.snapshots = k % 5 == 2;
   v.layer_norm = k % 2;
   v.residual = k % 3 != 1;
+  v.rates = k % 4 == 1;
   v.dropout = k % 4 < 2;
   v.noise = k % 5 == 1 && v.loss != TT_LOSS_cross_entropy;
   v.anchor = k % 3 == 0;
@@ -98,6 +99,7 @@ static inline tt_model network(setting v)
   shape.layer_norm = v.layer_norm;
   shape.residual = v.residual;
   TT_CHECK_OK(tt_model_lay_out(&shape, &m));
+  if (v.rates) set_rates(&m, v.number / 4);
   return m;
 }
 

@@ -71,10 +71,11 @@ static double front_gradient_error(problem *p, way by, int number)
   tt_progress at;
   p->c.optimizer = TT_OPT_sgd;
   p->c.batch_size = number % 2 ? 21 : 1000;
+  if (number % 3 == 2) set_rates(&p->c.model, number);
   for (int64_t i = 0; i < p->c.members; i++) {
     p->c.member[i].hyper = ref_plain(rate);
     p->c.member[i].hyper.dropout = i % 2 ? 0.25f : 0.0f;
-    p->c.member[i].hyper.adversarial_epsilon = i / 2 ? 0.015625f : 0.0f;
+    p->c.member[i].hyper.adversarial_epsilon = i / 2 && number != 5 ? 0.015625f : 0.0f;
   }
   int32_t *order = ref_in_turn(p, &rows);
   problem_start(p, by, everyone(p));
@@ -89,7 +90,8 @@ static double front_gradient_error(problem *p, way by, int number)
     ref_gradient((ref_batch){p, m, order, batch, 0, NULL}, w, want);
     for (int64_t i = 0; i < params; i++) {
       double got = ((double)old[i] - (double)new[i]) / (double)rate;
-      worst = fmax(worst, fabs(got - want[i]) / ref_largest(want, params));
+      double expected = want[i] * ref_rate(&p->c.model, i);
+      worst = fmax(worst, fabs(got - expected) / ref_largest(want, params));
     }
   }
   tt_state_destroy(&before);
@@ -121,6 +123,7 @@ static problem busy_problem(int number)
 {
   static const int64_t batch[] = {7, 16, 20, 1000, 33};
   problem p = front_problem(number, (tt_activation)(number % TT_ACT_COUNT), 67);
+  if (number % 3 == 1) set_rates(&p.c.model, number);
   p.c.optimizer = (tt_optimizer)(number % TT_OPT_COUNT);
   p.c.resample = (tt_resample)(number % 3);
   p.c.init = (tt_init)(number % TT_INIT_COUNT);

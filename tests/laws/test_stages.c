@@ -19,6 +19,7 @@ static problem make(int i)
   shape.layer_norm = i % 2;
   shape.residual = i % 3 != 2;
   TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
+  if (i % 3 == 1) set_rates(&p.c.model, i);
   p.c.loss = loss;
   p.c.optimizer = (tt_optimizer)(i % TT_OPT_COUNT);
   p.c.average = (tt_weight_average)(i % TT_AVERAGE_COUNT);

@@ -95,6 +95,18 @@ static double book_walk(const problem *p, const tt_state *start, const tt_state 
   return worst;
 }
 
+/* Layers with factor 0 keep their weights, and their optimizer slots stay 0. */
+static void frozen_layers_stay(const problem *p, const tt_state *start, const tt_state *end)
+{
+  int64_t params = p->c.model.params;
+  for (int64_t i = 0; i < params; i++) {
+    if (ref_rate(&p->c.model, i) > 0.0) continue;
+    TT_CHECK(TT_FIELD(end, weights)[i], ==, TT_FIELD(start, weights)[i]);
+    for (int64_t s = 0; s < end->slots; s++)
+      TT_CHECK(TT_FIELD(end, slots)[s * params + i], ==, 0.0f);
+  }
+}
+
 /* -1 if the engine does not train such members. */
 static double walk_error(way by, const recipe *r)
 {
@@ -110,6 +122,7 @@ static double walk_error(way by, const recipe *r)
     TT_CHECK(at.member_steps, ==, STEPS);
     tt_state *end = problem_state(&p, everyone(&p));
     worst = book_walk(&p, start, end, order, rows);
+    frozen_layers_stay(&p, start, end);
     tt_state_destroy(&start);
     tt_state_destroy(&end);
     tt_free(order);

@@ -240,6 +240,16 @@ static inline void fit_labels(tt_dataset *d, tt_output output)
   }
 }
 
+/* Factors on the learning rate of the layers, some of them 0; k chooses which. */
+static inline void set_rates(tt_model *m, int k)
+{
+  static const double of[] = {0.0, 0.5, 0.0, 1.0, 2.0};
+  double rate[TT_MAX_FRONT + TT_MAX_LAYERS];
+  int all = tt_model_all_layers(m);
+  for (int l = 0; l < all; l++) rate[l] = l == all - 1 ? 0.5 : of[(l + k) % 5];
+  TT_CHECK_OK(tt_model_set_rates(0, rate, all, m));
+}
+
 /* `ensembles` ensembles of `each` members that learn target column e % targets. */
 static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets, int64_t ensembles,
                                    int64_t each, const int64_t *hidden, int64_t layers,

@@ -194,6 +194,8 @@ static void special_value(const tt_option *o, const char *option, char yaml[128]
 {
   const char *is = NULL;
   if (!strcmp(option, "model.profile")) is = "[3, 5]";
+  if (!strcmp(option, "train.freeze")) is = "1";
+  if (!strcmp(option, "train.layer_rates")) is = "[0.125, 0.5, 2]";
   if (!strcmp(option, "model.front")) is = "[\"conv 2 3\", \"global_mean\"]";
   if (!strncmp(option, "select.", 7) && o->kind == TT_KIND_TEXT) is = "\"0.25\""; /* a threshold */
   if (!is) return;
@@ -209,6 +211,8 @@ static const char *companion(const char *option)
       {"model.image", "model.front=[global_mean]"},
       {"model.profile", "model.front=[global_mean]"},
       {"model.front", "model.profile=[1, 8]"},
+      {"train.init_member", "train.init_from=model.h5"},
+      {"train.init_layers", "train.init_from=model.h5"},
       {"train.momentum", "train.optimizer=sgd"},
       {"train.weight_decay", "train.optimizer=adamw"},
       {"train.schedule_milestones", "train.schedule=multistep"},

@@ -1,0 +1,162 @@
+#!/usr/bin/python3
+"""train.init_from, freeze, layer_rates: members begin with trained weights and predict what these
+predict, layers keep their weights; the same bits on two ranks and after restarts; what does not fit
+is refused.
+
+    fine_tuning.py TUTTI MPIEXEC...
+
+Exit status 0 if all is well, 77 without python3-h5py.
+"""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+LAYERS = ("layer0", "layer1", "layer2")
+
+
+def run(*words, code=0):
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stdout + done.stderr
+
+
+def job(name, ensembles, *, data="new.h5", model=None, train=None, run=None, target="y"):
+    content = {"data": {"file": data, "split": {"train": 0.7, "validation": 0.3, "test": 0}},
+               "model": model or {"hidden": [7, 5]},
+               "train": {"epochs": 4, "batch_size": 8, **(train or {})},
+               "ensembles": [{"members": 3, "target": target, **e} for e in ensembles],
+               "run": {"directory": name, "device": "auto", "threads": 1, **(run or {})}}
+    path = pathlib.Path(name + ".json")
+    path.write_text(json.dumps(content))
+    return path
+
+
+def write_data():
+    """Other rows in other units than those of the first job: another mean and scale."""
+    rng = np.random.default_rng(7)
+    for name, rows, shift in (("old.h5", 60, 0.0), ("new.h5", 30, 3.0)):
+        x = rng.normal(size=(rows, 3)) * (1 + shift) + shift
+        with h5py.File(name, "w") as f:
+            f["x"], f["feature_name"] = x, list("abc")
+            f["y"] = np.stack([np.sin(x[:, 0]) + x[:, 1] * x[:, 2], 1e4 + x[:, 1]], 1)
+            f["target_name"] = ["y", "z"]
+
+
+def weights(name, cohort=None):
+    """[member, parameter] of each layer."""
+    with h5py.File(f"{name}/model.h5") as f:
+        net = f["net"] if cohort is None else f[f"cohort{cohort}/net"]
+        parts = [[net[layer][k][()] for k in ("bias", "weight")] for layer in LAYERS]
+        return [np.concatenate([p.reshape(len(p), -1) for p in layer], 1) for layer in parts]
+
+
+def predict(model):
+    run(TUTTI, "predict", f"{model}/model.h5", "new.h5", "-o", "pred.h5", "--force")
+    with h5py.File("pred.h5") as f:
+        return f["y_pred_mean"][()]
+
+
+def members_begin_with_trained_weights():
+    run(TUTTI, "train", job("base", [{"name": "one"}], data="old.h5", train={"epochs": 9}))
+    tuned = job("tuned", [{"name": "still", "members": 4, "train": {"learning_rate": 0}},
+                          {"name": "frozen", "train": {"freeze": 2}},
+                          {"name": "slow", "train": {"layer_rates": [1, 0, 0.1]}}],
+                train={"init_from": "base/model.h5"})
+    said = run(TUTTI, "train", tuned)
+    assert "members start with weights of" in said, said
+    base = weights("base")
+    still, frozen, slow = (weights("tuned", k) for k in range(3))
+    for layer in range(3):  # member 3 begins with member 0: the model has three
+        assert np.array_equal(still[layer], base[layer][[0, 1, 2, 0]])
+        assert np.array_equal(frozen[layer], base[layer]) == (layer < 2)
+        assert np.array_equal(slow[layer], base[layer]) == (layer == 1)
+    with h5py.File("base/model.h5") as a, h5py.File("tuned/model.h5") as b:
+        for name in ("x_mean", "x_scale", "y_mean", "y_scale"):
+            assert np.array_equal(a["scaler"][name], b["scaler"][name]), name
+    return base
+
+
+def one_for_all_and_some_layers(base):
+    """Another target, whose scale the model does not use: the layers before the output are taken."""
+    with h5py.File("new.h5") as f:
+        rows = f["y"][()]
+    with h5py.File("other.h5", "w") as f, h5py.File("new.h5") as old:
+        f["x"], f["feature_name"] = old["x"][()], list("abc")
+        f["y"], f["target_name"] = rows[:, :1] * 7 + 2, ["w"]
+    run(TUTTI, "train", job("moved", [{"name": "w"}], data="other.h5", target="w",
+                            train={"init_from": "base/model.h5", "init_member": 1, "init_layers": 2,
+                                   "learning_rate": 0}))
+    now = weights("moved")
+    assert np.array_equal(now[0], base[0][[1] * 3]) and np.array_equal(now[1], base[1][[1] * 3])
+    assert not np.array_equal(now[2], base[2][[1] * 3])
+    with h5py.File("base/model.h5") as a, h5py.File("moved/model.h5") as b:
+        assert np.array_equal(a["scaler/x_mean"], b["scaler/x_mean"])
+        assert not np.isclose(a["scaler/y_mean"][0], b["scaler/y_mean"][0])
+
+
+def one_member_predicts_what_it_predicted():
+    run(TUTTI, "train", job("same", [{"name": "one"}], train={
+        "init_from": "base/model.h5", "learning_rate": 0, "epochs": 1}))
+    assert np.array_equal(predict("same"), predict("base"))
+
+
+def the_same_bits_on_ranks_and_after_restarts():
+    train = {"init_from": "base/model.h5", "epochs": 600, "freeze": 1, "clip_norm": 0.1}
+    run(TUTTI, "train", job("whole", [{"name": "one"}], train=train))
+    run(*MPIEXEC, 2, TUTTI, "train", job("two", [{"name": "one"}], train=train))
+    cut = job("cut", [{"name": "one"}], train=train)
+    run(TUTTI, "train", cut, "--set", "run.max_time=0.01s", code=75)
+    model = pathlib.Path("base/model.h5").read_bytes()
+    with h5py.File("base/model.h5", "r+") as f:
+        f["scaler/x_mean"][0] += 1
+    said = run(TUTTI, "train", cut, code=65)
+    assert "train.init_from" in said, said
+    pathlib.Path("base/model.h5").write_bytes(model)
+    run(TUTTI, "train", cut)
+    for name in ("two", "cut"):
+        for a, b in zip(weights("whole"), weights(name)):
+            assert np.array_equal(a, b), name
+
+
+def what_does_not_fit_is_refused():
+    start = {"init_from": "base/model.h5"}
+    for text, change in (
+            ("layer 2 of 3 of ensemble one is 7 -> 5 silu there and 7 -> 6 silu here",
+             {"model": {"hidden": [7, 6]}}),
+            ("has the inputs a, b, c; data.inputs are x0, x1", {"data": "narrow.h5"}),
+            ("'a' is normalized by standard in", {"normalize": "minmax"}),
+            ("ensemble one of", {"train": {**start, "init_member": 3}}),
+            ("No such file", {"train": {"init_from": "none/model.h5"}, "code": 66})):
+        code, normalize = change.pop("code", 65), change.pop("normalize", None)
+        path = job("bad", [{"name": "one"}], **{"train": start, **change})
+        words = ("--set", f"data.normalize={normalize}") if normalize else ()
+        said = run(TUTTI, "train", path, *words, code=code)
+        assert text in said.replace("\n", " "), (text, said)
+
+
+def main():
+    write_data()
+    with h5py.File("new.h5") as f, h5py.File("narrow.h5", "w") as to:
+        to["x"], to["y"], to["target_name"] = f["x"][:, :2], f["y"][()], ["y", "z"]
+    base = members_begin_with_trained_weights()
+    one_for_all_and_some_layers(base)
+    one_member_predicts_what_it_predicted()
+    the_same_bits_on_ranks_and_after_restarts()
+    what_does_not_fit_is_refused()
+
+
+TUTTI, MPIEXEC = str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:]
+with tempfile.TemporaryDirectory() as scratch:
+    os.chdir(scratch)
+    main()
+print("fine_tuning: ok")
