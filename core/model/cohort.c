@@ -6,6 +6,11 @@
 #include <math.h>
 #include <string.h>
 
+int64_t tt_cohort_expansion(const tt_cohort *c)
+{
+  return c->snapshots > 0 ? c->snapshots : c->model.heads > 1 ? c->model.heads : 1;
+}
+
 tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
 {
   return (tt_state_shape){.params = c->model.params,
@@ -34,6 +39,7 @@ float tt_cohort_lr_factor(const tt_cohort *c, int32_t attempt)
 static const char *model_needs_layered(const tt_model *m)
 {
   if (m->front.layers) return "a front needs the CPU";
+  if (m->heads > 1) return "heads need the CPU";
   if (m->rates) return "learning rates by layer need the layered path";
   for (int l = 0; l < m->layers; l++) {
     if (m->layer[l].norm >= 0) return "layer_norm needs the layered path";

@@ -24,7 +24,7 @@ typedef struct tt_member {
   int32_t ensemble; /* index in tt_cohort.ensemble */
   int32_t index;    /* number in its ensemble: ensembles[].first_member, ... */
   uint64_t stream;  /* key of its random numbers: (hash of ensemble name, index) */
-  int32_t snapshot; /* 1, 2, ...: a snapshot that became a member (snapshot.h); else 0 */
+  int32_t snapshot; /* 1, 2, ...: a snapshot or head that became a member (snapshot.h); else 0 */
   tt_hyper hyper;
 } tt_member;
 
@@ -95,6 +95,9 @@ void tt_cohort_destroy(tt_cohort **c);
 
 /* Copy with the name and the columns, which the caller of `to` owns. Errors: MEM. */
 tt_err tt_ensemble_copy(const tt_ensemble *from, tt_ensemble *to);
+
+/* Members of model.h5 for each trained member: its snapshots, its heads, or 1. */
+int64_t tt_cohort_expansion(const tt_cohort *c);
 
 /* Sizes of the state of its members. */
 tt_state_shape tt_cohort_state_shape(const tt_cohort *c);

@@ -219,6 +219,7 @@ static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
                           .output = (tt_output)own->model_output,
                           .layer_norm = own->model_layer_norm,
                           .residual = own->model_residual,
+                          .heads = (int32_t)own->model_heads,
                           .levels = (int32_t)(levels ? own->model_quantiles.count : k->classes[i]),
                           .level = own->model_quantiles.value,
                           .front = &front};

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static tt_err set_output(const tt_model_shape *from, tt_model *m)
 {
@@ -60,14 +61,17 @@ tt_err tt_model_lay_out(const tt_model_shape *from, tt_model *out)
   if (from->layers + 1 > TT_MAX_LAYERS)
     return TT_FAIL(CONFIG, "model.hidden has %" PRId64 " layers; at most %d are possible",
                    from->layers, TT_MAX_LAYERS - 1);
-  tt_model m = {.inputs = from->inputs, .targets = from->targets, .layers = (int)from->layers + 1};
+  tt_model m = {.inputs = from->inputs,
+                .targets = from->targets,
+                .layers = (int)from->layers + 1,
+                .heads = from->heads > 1 ? from->heads : 1};
   TT_TRY(set_output(from, &m));
   TT_TRY(set_front(from, &m));
   int64_t in = m.front.layers ? m.front.features : m.inputs;
   for (int l = 0; l < m.layers; l++) {
     int last = l == m.layers - 1;
     m.layer[l].in = in;
-    m.layer[l].out = in = last ? m.outputs : from->hidden[l];
+    m.layer[l].out = in = last ? m.heads * m.outputs : from->hidden[l];
     m.params = set_offsets(from, m.params, l == 0, last, &m.layer[l]);
     if (m.params > INT32_MAX)
       return TT_FAIL(CONFIG, "the network has more than %d parameters; make model.hidden smaller",
@@ -75,6 +79,27 @@ tt_err tt_model_lay_out(const tt_model_shape *from, tt_model *out)
   }
   *out = m;
   return TT_OK;
+}
+
+tt_model tt_model_of_head(const tt_model *m)
+{
+  tt_model one = *m;
+  tt_layer *last = &one.layer[m->layers - 1];
+  one.heads = 1;
+  last->out = m->outputs;
+  last->bias = last->weight + last->out * last->in;
+  one.params = last->bias + last->out;
+  return one;
+}
+
+void tt_model_copy_head(const tt_model *m, int64_t h, const float *w, float *out)
+{
+  const tt_layer *last = &m->layer[m->layers - 1];
+  int64_t count = m->outputs * last->in;
+  memcpy(out, w, (size_t)last->weight * sizeof *w);
+  memcpy(out + last->weight, w + last->weight + h * count, (size_t)count * sizeof *w);
+  memcpy(out + last->weight + count, w + last->bias + h * m->outputs,
+         (size_t)m->outputs * sizeof *w);
 }
 
 int tt_model_all_layers(const tt_model *m) { return m->front.layers + m->layers; }
@@ -227,8 +252,8 @@ void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, u
   for (int l = 0; l < model->layers; l++) {
     const tt_layer *layer = &model->layer[l];
     float weights, biases;
-    distribution shape =
-        init_bounds(init, (double)layer->in, (double)layer->out, &weights, &biases);
+    int64_t out = l < model->layers - 1 ? layer->out : model->outputs; /* of one head */
+    distribution shape = init_bounds(init, (double)layer->in, (double)out, &weights, &biases);
     fill(w + layer->weight, layer->in * layer->out, shape, weights, seed, stream, l, 0);
     fill(w + layer->bias, layer->out, DISTRIBUTION_uniform, biases, seed, stream, l,
          layer->in * layer->out);

@@ -23,7 +23,7 @@ typedef struct tt_layer {
 } tt_layer;
 
 typedef struct tt_model {
-  int64_t inputs, targets, outputs; /* D, K targets of a member, O outputs of the last layer */
+  int64_t inputs, targets, outputs; /* D, K targets of a member, O outputs of a head */
   int64_t params;                   /* P */
   int layers;
   tt_layer layer[TT_MAX_LAYERS];
@@ -35,6 +35,7 @@ typedef struct tt_model {
   int32_t rates; /* number of factors in rate: of all layers; 0: every layer has factor 1 */
   float rate[TT_MAX_FRONT + TT_MAX_LAYERS]; /* on the learning rate, of the layers of the front
                                              * first; 0: the layer keeps its weights */
+  int32_t heads; /* the last layer has O outputs for each head, those of head 0 first; at least 1 */
 } tt_model;
 
 /* Description of a network, input of tt_model_lay_out. */
@@ -45,6 +46,7 @@ typedef struct tt_model_shape {
   tt_activation activation;
   tt_output output;
   int layer_norm, residual; /* 1: of the hidden layers (residual as in tt_layer) */
+  int32_t heads;            /* 0: 1 */
   int32_t levels;           /* of quantiles, or classes of softmax */
   const double *level;      /* [levels] of quantiles */
   const tt_front *front;    /* NULL: none */
@@ -54,6 +56,13 @@ typedef struct tt_model_shape {
  * Errors: CONFIG (too many layers, parameters (2^31 or more), levels or classes; inputs that do not
  * fit the front). */
 tt_err tt_model_lay_out(const tt_model_shape *shape, tt_model *out);
+
+/* The network of one head: its parameters are those of all layers but the last, and of its outputs
+ * of the last layer. */
+tt_model tt_model_of_head(const tt_model *m);
+
+/* Copy the parameters w[P] of head h to out[P of tt_model_of_head]. */
+void tt_model_copy_head(const tt_model *m, int64_t h, const float *w, float *out);
 
 /* Layers with those of the front, which come first in the functions below. */
 int tt_model_all_layers(const tt_model *m);

@@ -6,12 +6,13 @@
 #include <math.h>
 #include <string.h>
 
-static tt_err copy_members(const tt_cohort *c, tt_cohort *expanded)
+/* `each` members of every member of c. */
+static tt_err copy_members(const tt_cohort *c, int64_t each, tt_cohort *expanded)
 {
   TT_TRY(TT_ALLOC(expanded->member, expanded->members));
   for (int64_t i = 0; i < expanded->members; i++) {
-    expanded->member[i] = c->member[i / c->snapshots];
-    expanded->member[i].snapshot = (int32_t)(i % c->snapshots) + 1;
+    expanded->member[i] = c->member[i / each];
+    expanded->member[i].snapshot = (int32_t)(i % each) + 1;
   }
   return TT_OK;
 }
@@ -19,22 +20,24 @@ static tt_err copy_members(const tt_cohort *c, tt_cohort *expanded)
 static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
 {
   tt_cohort *expanded = NULL;
+  int64_t each = tt_cohort_expansion(c);
   tt_err e = TT_ALLOC(expanded, 1);
   if (e) return e;
   *expanded = *c;
   expanded->method = TT_METHOD_independent;
   expanded->snapshots = 0;
-  expanded->members = c->members * c->snapshots;
+  expanded->model = tt_model_of_head(&c->model);
+  expanded->members = c->members * each;
   expanded->ensemble = NULL;
   expanded->member = NULL;
   expanded->initial = NULL;
   e = TT_ALLOC(expanded->ensemble, c->ensembles);
   for (int64_t i = 0; !e && i < c->ensembles; i++) {
     e = tt_ensemble_copy(&c->ensemble[i], &expanded->ensemble[i]);
-    expanded->ensemble[i].first *= c->snapshots;
-    expanded->ensemble[i].members *= c->snapshots;
+    expanded->ensemble[i].first *= each;
+    expanded->ensemble[i].members *= each;
   }
-  if (!e) e = copy_members(c, expanded);
+  if (!e) e = copy_members(c, each, expanded);
   if (e)
     tt_cohort_destroy(&expanded);
   else
@@ -73,19 +76,51 @@ static void copy_snapshot(const tt_state *from, int64_t i, int64_t s, int32_t ep
   TT_FIELD(expanded, best_epoch)[to] = epochs - 1;
 }
 
+/* Fill member `to` of the expanded state with head h of member i. */
+static void copy_head(const tt_model *m, const tt_state *from, int64_t i, int64_t h,
+                      tt_state *expanded, int64_t to)
+{
+  static const int same[] = {TT_STATE_FIELD_best_loss,  TT_STATE_FIELD_best_epoch,
+                             TT_STATE_FIELD_step,       TT_STATE_FIELD_epoch,
+                             TT_STATE_FIELD_batch,      TT_STATE_FIELD_loss_sum,
+                             TT_STATE_FIELD_status,     TT_STATE_FIELD_loss_train,
+                             TT_STATE_FIELD_lr_factor,  TT_STATE_FIELD_loss_validation,
+                             TT_STATE_FIELD_attempt};
+  int64_t params = expanded->params;
+  int averaged = from->averages && TT_FIELD(from, averaged)[i] > 0;
+  const float *w = averaged ? TT_FIELD(from, average) : TT_FIELD(from, weights);
+  tt_model_copy_head(m, h, w + i * from->params, TT_FIELD(expanded, weights) + to * params);
+  tt_model_copy_head(m, h, TT_FIELD(from, best_weights) + i * from->params,
+                     TT_FIELD(expanded, best_weights) + to * params);
+  for (size_t f = 0; f < sizeof same / sizeof *same; f++) {
+    tt_state_field a = tt_state_get(from, same[f]), b = tt_state_get(expanded, same[f]);
+    size_t bytes = (size_t)(a.length * a.bytes);
+    memcpy((char *)b.data + (size_t)to * bytes, (const char *)a.data + (size_t)i * bytes, bytes);
+  }
+}
+
+static void copy_state(const tt_cohort *c, const tt_state *mine, tt_state *expanded)
+{
+  int64_t each = tt_cohort_expansion(c);
+  for (int64_t k = 0; k < mine->count * each; k++) {
+    int64_t i = k / each, which = k % each;
+    int32_t epochs = c->member[mine->first + i].hyper.epochs;
+    if (c->snapshots > 0)
+      copy_snapshot(mine, i, which, epochs / (int32_t)each * (int32_t)(which + 1), expanded, k);
+    else
+      copy_head(&c->model, mine, i, which, expanded, k);
+  }
+}
+
 tt_err tt_snapshot_expand(const tt_cohort *c, const tt_state *mine, tt_cohort **cohort,
                           tt_state **state)
 {
-  int64_t each = c->snapshots;
+  int64_t each = tt_cohort_expansion(c);
   tt_slice slice = {mine->first * each, mine->count * each};
-  tt_state_shape shape = {.params = mine->params, .epochs = mine->epochs};
+  tt_state_shape shape = {.params = tt_model_of_head(&c->model).params, .epochs = mine->epochs};
   tt_state *expanded = NULL;
   TT_TRY(tt_state_create(slice, shape, &expanded));
-  for (int64_t i = 0; i < mine->count; i++) {
-    int32_t cycle = c->member[mine->first + i].hyper.epochs / (int32_t)each;
-    for (int64_t s = 0; s < each; s++)
-      copy_snapshot(mine, i, s, cycle * (int32_t)(s + 1), expanded, i * each + s);
-  }
+  copy_state(c, mine, expanded);
   tt_err e = expand_cohort(c, cohort);
   if (e)
     tt_state_destroy(&expanded);

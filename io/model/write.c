@@ -159,7 +159,7 @@ static void write_members(tt_schema *s, const model_arrays *t)
   WRITE_MEMBERS(t->index, "member_index", I32, NULL, "number of the member in its ensemble");
   if (t->snapshots)
     WRITE_MEMBERS(t->snapshot, "snapshot", I32, NULL,
-                  "number of the snapshot of the member, from 1");
+                  "number of the snapshot or head of the member, from 1");
 }
 
 static void write_ensembles(tt_schema *s, int64_t cohorts, const model_arrays *t)

@@ -138,5 +138,5 @@ void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o)
                   "ensemble", "member");
   if (o->snapshots)
     TT_SCHEMA_WRITE(s, o->snapshot, "snapshot", I32, NULL,
-                    "number of the snapshot of the member, from 1", "ensemble", "member");
+                    "number of the snapshot or head of the member, from 1", "ensemble", "member");
 }

@@ -41,7 +41,7 @@ static int launcher_cores(void)
 static int needs_cpu(const tt_config *cfg)
 {
   for (int64_t k = 0; k < cfg->ensembles; k++)
-    if (cfg->ensemble[k].model_front.count) return 1;
+    if (cfg->ensemble[k].model_front.count || cfg->ensemble[k].model_heads > 1) return 1;
   return 0;
 }
 

@@ -17,7 +17,7 @@ typedef struct tt_job_plan {
   FILE *out;
 } tt_job_plan;
 
-/* Members in model.h5: with method: snapshot, every snapshot is a member. */
+/* Members in model.h5: every snapshot and every head is a member. */
 double tt_plan_final_members(const tt_cohort *c);
 /* Size of a cohort in model.h5. */
 double tt_plan_model_bytes(const tt_cohort *c);

@@ -7,12 +7,12 @@
 
 double tt_plan_final_members(const tt_cohort *c)
 {
-  return (double)c->members * (double)(c->snapshots > 0 ? c->snapshots : 1);
+  return (double)c->members * (double)tt_cohort_expansion(c);
 }
 
 double tt_plan_model_bytes(const tt_cohort *c)
 {
-  return tt_plan_final_members(c) * (4.0 * (double)c->model.params + 32.0);
+  return tt_plan_final_members(c) * (4.0 * (double)tt_model_of_head(&c->model).params + 32.0);
 }
 
 int64_t tt_plan_training_rows(const tt_job_plan *p)

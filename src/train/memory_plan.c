@@ -37,17 +37,19 @@ static double read_bytes(const tt_memory_job *job)
   return 12.0 * values;
 }
 
-/* With method: snapshot every snapshot is a member at the end. */
+/* Every snapshot and every head is a member at the end. */
 static int64_t final_members(const tt_cohort *c, int64_t members)
 {
-  return members * (c->snapshots > 0 ? c->snapshots : 1);
+  return members * tt_cohort_expansion(c);
 }
 
-/* With method: snapshot, state and description of the snapshots as members. */
+static int is_expanded(const tt_cohort *c) { return c->snapshots > 0 || c->model.heads > 1; }
+
+/* State and description of snapshots or heads as members. */
 static double snapshot_bytes(const tt_cohort *c, tt_slice slice)
 {
-  tt_state_shape shape = {.params = c->model.params, .epochs = c->max_epochs};
-  if (c->snapshots == 0) return 0.0;
+  tt_state_shape shape = {.params = tt_model_of_head(&c->model).params, .epochs = c->max_epochs};
+  if (!is_expanded(c)) return 0.0;
   return (double)(final_members(c, slice.count) * tt_state_member_bytes(shape)) +
          (double)(final_members(c, c->members) * (int64_t)sizeof(tt_member));
 }
@@ -72,7 +74,7 @@ static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int rank
 /* The model of all members of a cohort and the copy of the weights of this rank's. */
 static double model_bytes(const tt_cohort *c, tt_slice slice)
 {
-  double params = 4.0 * (double)c->model.params;
+  double params = 4.0 * (double)tt_model_of_head(&c->model).params;
   double all = (double)final_members(c, c->members), mine = (double)final_members(c, slice.count);
   return all * (params + 24.0) + mine * params;
 }
@@ -151,7 +153,7 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
   p->members += (double)c->members * (double)sizeof(tt_member) + engine;
   p->files += state;
   end->snapshots += snapshot_bytes(c, slice);
-  if (c->snapshots > 0) end->freed += engine + state;
+  if (is_expanded(c)) end->freed += engine + state;
   end->models += model_bytes(c, slice);
   end->largest = fmax(end->largest, tensor_bytes(c, slice));
   end->largest = fmax(end->largest, fmax(score_bytes(job, c, ranks), result_bytes(c, slice)));

@@ -70,8 +70,8 @@ static tt_err reject_snapshots(const tt_warm_source *s)
       if (s->model.at[k]->snapshot[i])
         return TT_FAIL(
             DATA,
-            "%s: the members of model.h5 are snapshots, which cannot be used for a warm start; use "
-            "campaign.warm_start: none",
+            "%s: the members of model.h5 are snapshots or heads, which cannot be used for a warm "
+            "start; use campaign.warm_start: none",
             s->directory);
   return TT_OK;
 }

@@ -131,7 +131,7 @@ static inline int tensor_ways(way *out)
  * cluster path none of the widest, a GPU none with a front. */
 static inline int suits(way by, const tt_cohort *c)
 {
-  if (by.ops != &tt_engine_cpu && c->model.front.layers) return 0;
+  if (by.ops != &tt_engine_cpu && (c->model.front.layers || c->model.heads > 1)) return 0;
   tt_warp_plan plan;
   tt_cluster_plan cluster;
   char why[128];
@@ -144,7 +144,7 @@ static inline int suits(way by, const tt_cohort *c)
 /* Returns 1 if a way trains members with these options. */
 static inline int can(way by, const tt_cohort *c)
 {
-  if (by.ops != &tt_engine_cpu && c->model.front.layers) return 0;
+  if (by.ops != &tt_engine_cpu && (c->model.front.layers || c->model.heads > 1)) return 0;
   return by.ops == &tt_engine_cpu || by.use.path == TT_GPU_PATH_layered ||
          !tt_cohort_needs_layered(c);
 }

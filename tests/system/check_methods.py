@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""One job with every training method: retries, ensemble early stopping, snapshots, fusion. The same
-bits on 1 and 3 ranks, and when stopped on 2, killed on 3 and resumed on 1; the results show that
+"""One job with every training method: retries, ensemble early stopping, snapshots, fusion, heads. The
+same bits on 1 and 3 ranks, and when stopped on 2, killed on 3 and resumed on 1; the results show that
 each method was used.
 
   check_methods.py PROGRAM LAUNCHER...     e.g. build/tutti mpirun --oversubscribe -n
@@ -28,6 +28,7 @@ ensembles:
      train: {early_stopping: ensemble, patience: 3, learning_rate: 0.05}}
   - {name: cycles, target: y0, members: 2, train: {method: snapshot, snapshots: 3}}
   - {name: fused, target: y1, members: 3, train: {method: fusion, batch_order: shared, epochs: 12}}
+  - {name: heads, target: y1, members: 2, model: {heads: 3}, train: {average: ema, patience: 9}}
 train: {loss: mse, learning_rate: 2e-2, batch_size: 32, epochs: 90}
 checkpoint: {every: 1h, keep: 2}
 run: {seed: 11, device: cpu, threads: 1, directory: out}
@@ -69,6 +70,10 @@ def check_results(path):
         check(list(of(f, "snapshot", "cycles")) == [1, 2, 3, 1, 2, 3], "snapshots in order")
         check(list(of(f, "epochs_done", "cycles")) == [30, 60, 90] * 2, "ends of cycles")
         check(set(of(f, "status", "fused")) == {1}, "the fused ensemble finished")
+        check(list(of(f, "snapshot", "heads")) == [1, 2, 3] * 2, "heads in order")
+        check(list(of(f, "member_index", "heads")) == [0, 0, 0, 1, 1, 1], "members of the heads")
+        errors = of(f, "test_rmse", "heads")
+        check(len(np.unique(np.nanmax(errors, 1))) == 6, f"six heads, six errors: {errors}")
         at = f["provenance"].attrs
         check(b"fusion" in np.bytes_(at["member_dependence"]), "the file names fusion")
         check(b"early_stopping: ensemble" in np.bytes_(at["member_dependence"]),
@@ -76,11 +81,24 @@ def check_results(path):
         check(at["member_epochs_trained"] < at["member_epochs_planned"], "something was saved")
 
 
+def check_heads(path):
+    """The heads of a member share its hidden layer; each has an output layer of its own."""
+    with h5py.File(path, "r") as f:
+        net = next(f[g]["net"] for g in f if g.startswith("cohort") and "net" in f[g]
+                   and f[g]["net/layer0/weight"].shape[0] == 6 and f[g]["net/layer0/bias"].shape[1] == 8
+                   and np.array_equal(f[g]["net/layer0/weight"][0], f[g]["net/layer0/weight"][1]))
+        trunk, output = net["layer0/weight"][()], net["layer1/weight"][()]
+        check(np.array_equal(trunk[0], trunk[2]) and np.array_equal(trunk[3], trunk[5]), "one trunk")
+        check(not np.array_equal(trunk[2], trunk[3]), "another trunk for the other member")
+        check(len(np.unique(output, axis=0)) == 6, "six output layers")
+
+
 def main():
     with harness.workplace() as folder:
         (folder / "job.yaml").write_text(JOB)
         wanted, _ = harness.undisturbed(folder, ranks=0)
         check_results(wanted / "results.h5")
+        check_heads(wanted / "model.h5")
         got, _ = harness.undisturbed(folder, ranks=3, name="three")
         harness.check_same(got, wanted, "3 ranks")
         stopped = harness.train(folder, 2, ["run.directory=killed", "run.max_time=10ms"])

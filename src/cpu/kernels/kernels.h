@@ -54,9 +54,10 @@ typedef struct tt_kernels {
   /* y = f(z), then z = f'(z), `count` values; gradient 0: z does not change. */
   void (*activate)(tt_activation kind, int64_t count, float *z, float *y, int gradient);
   /* Losses of `rows` rows (not padded): term[rows] = weight * loss, to be added by
-   * tt_kernels_add_losses; fills d[outputs][ld] = weight * dl/do * factor, zero in the padding. d
-   * may be NULL.
-   *   o [outputs][ld], y [targets][ld], weight [rows] or NULL
+   * tt_kernels_add_losses; fills d as o: weight * dl/do * factor, zero in the padding. d
+   * may be NULL. With several heads the loss is their mean, but each head has the gradient of its
+   * own loss.
+   *   o [heads * outputs][ld], y [targets][ld], weight [rows] or NULL
    *   variance  [targets][ld] of the errors of the labels, or NULL: tt_loss_takes_label_variance */
   void (*loss)(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows, const float *o,
                const float *y, const float *variance, const float *weight, float factor,

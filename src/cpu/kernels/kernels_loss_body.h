@@ -50,10 +50,11 @@ static void apply_weights(float *d, const float *weight, float factor, int64_t r
   for (int64_t r = rows; r < padded; r++) d[r] = 0.0f;
 }
 
-/* Loss of at most TT_LOSS_CHUNK rows; term and d as in kernels.h. */
+/* Loss of at most TT_LOSS_CHUNK rows of one head; term and d as in kernels.h.
+ *   more  1: term has the losses of other heads, and this one is added */
 static void loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64_t rows,
                        const float *o, const float *y, const float *variance, const float *weight,
-                       float factor, double *term, float *d, int64_t ld)
+                       float factor, int more, double *term, float *d, int64_t ld)
 {
   float value[TT_LOSS_CHUNK] = {0}, d0[TT_LOSS_CHUNK], d1[TT_LOSS_CHUNK];
   int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
@@ -71,14 +72,16 @@ static void loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64_t
     apply_weights(d1, weight, factor, rows, padded);
     memcpy(d + (targets + k) * ld, d1, (size_t)padded * sizeof *d);
   }
-  for (int64_t r = 0; r < rows; r++)
-    term[r] = weight ? (double)weight[r] * (double)value[r] : (double)value[r];
+  for (int64_t r = 0; r < rows; r++) {
+    double own = weight ? (double)weight[r] * (double)value[r] : (double)value[r];
+    term[r] = more ? term[r] + own : own;
+  }
 }
 
 /* Losses that need all outputs of a target at once, row by row; arguments as loss of kernels.h. */
 static void loss_multi_output(tt_loss kind, tt_loss_args args, const tt_model *m, int64_t rows,
                               const float *o, const float *y, const float *weight, float factor,
-                              double *term, float *d, int64_t ld)
+                              int more, double *term, float *d, int64_t ld)
 {
   int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
   tt_loss_sample at = {.n = m->each, .level = m->level, .step = m->targets * ld};
@@ -91,23 +94,36 @@ static void loss_multi_output(tt_loss kind, tt_loss_args args, const tt_model *m
       at.y = y[k * ld + r];
       value += tt_loss_target(kind, &at, args);
     }
-    term[r] = (double)share * (double)value;
+    term[r] = (more ? term[r] : 0.0) + (double)share * (double)value;
   }
   for (int64_t j = 0; d && j < m->outputs; j++)
     memset(d + j * ld + rows, 0, (size_t)(padded - rows) * sizeof *d);
+}
+
+static void head_loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows,
+                      const float *o, const float *y, const float *variance, const float *weight,
+                      float factor, int more, double *term, float *d, int64_t ld)
+{
+  if (tt_loss_is_multi_output(kind)) {
+    loss_multi_output(kind, args, model, rows, o, y, weight, factor, more, term, d, ld);
+    return;
+  }
+  for (int64_t r = 0; r < rows; r += TT_LOSS_CHUNK) {
+    int64_t count = rows - r < TT_LOSS_CHUNK ? rows - r : TT_LOSS_CHUNK;
+    loss_chunk(kind, args, model->targets, count, o + r, y + r, variance ? variance + r : NULL,
+               weight ? weight + r : NULL, factor, more, term + r, d ? d + r : NULL, ld);
+  }
 }
 
 static void loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows,
                  const float *o, const float *y, const float *variance, const float *weight,
                  float factor, double *term, float *d, int64_t ld)
 {
-  if (tt_loss_is_multi_output(kind)) {
-    loss_multi_output(kind, args, model, rows, o, y, weight, factor, term, d, ld);
-    return;
+  int heads = model->heads > 1 ? model->heads : 1;
+  for (int h = 0; h < heads; h++) {
+    int64_t at = h * model->outputs * ld;
+    head_loss(kind, args, model, rows, o + at, y, variance, weight, factor, h > 0, term,
+              d ? d + at : NULL, ld);
   }
-  for (int64_t r = 0; r < rows; r += TT_LOSS_CHUNK) {
-    int64_t count = rows - r < TT_LOSS_CHUNK ? rows - r : TT_LOSS_CHUNK;
-    loss_chunk(kind, args, model->targets, count, o + r, y + r, variance ? variance + r : NULL,
-               weight ? weight + r : NULL, factor, term + r, d ? d + r : NULL, ld);
-  }
+  for (int64_t r = 0; heads > 1 && r < rows; r++) term[r] /= (double)heads;
 }

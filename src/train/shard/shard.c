@@ -153,7 +153,8 @@ static tt_err expand_snapshots(tt_cohort **of, tt_shard *shard)
 tt_err tt_shards_expand_snapshots_local(tt_job *job, tt_shards *all)
 {
   for (int64_t i = 0; i < all->count; i++)
-    if (all->at[i].cohort->method == TT_METHOD_snapshot)
+    if (tt_cohort_expansion(all->at[i].cohort) > 1 ||
+        all->at[i].cohort->method == TT_METHOD_snapshot)
       TT_TRY(expand_snapshots(&job->cohorts.at[i], &all->at[i]));
   return TT_OK;
 }

@@ -62,9 +62,9 @@ tt_err tt_shard_load_local(tt_shard *shard);
  * steps must be 0: see tt_team_train. Local. Errors: of the engine. */
 tt_err tt_shard_train_local(tt_shard *shard, int64_t steps);
 
-/* With train.method: snapshot, make every snapshot a member, in the cohorts of the job and in the
- * shards; destroys the engines of these shards. Call tt_shard_save_local before. Local.
- * Errors: MEM. */
+/* With train.method: snapshot or model.heads, make every snapshot or head a member, in the cohorts
+ * of the job and in the shards; destroys the engines of these shards. Call tt_shard_save_local
+ * before. Local. Errors: MEM. */
 tt_err tt_shards_expand_snapshots_local(tt_job *job, tt_shards *all);
 
 /* Sums over all shards: members with each status, steps of the last call. epoch_min, *max_epochs

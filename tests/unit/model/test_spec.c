@@ -69,7 +69,7 @@ TT_TEST (layers_cover_the_parameters_once) {
       for (int kind = 0; kind < 4; kind++) {
         tt_model m;
         tt_model_shape shape = {5,        3,        hidden, layers, TT_ACT_relu, (tt_output)output,
-                                kind & 1, kind & 2, 3,      level, NULL};
+                                kind & 1, kind & 2, 0,      3,      level,       NULL};
         TT_CHECK_OK(tt_model_lay_out(&shape, &m));
         int64_t next = 0, in = 5;
         TT_CHECK(m.layers, ==, layers + 1);
