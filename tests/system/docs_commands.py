@@ -79,7 +79,7 @@ START = {
         END
         chmod +x label.sh
         sed -i 's|mode: hidden.*|{mode: command, command: [./label.sh, "{input}", "{output}"], format: csv}|
-            s|^  max_failed.*||; s|^  labels: y.*||' campaign.yaml
+            s|^  max_failed.*||; s|^  labels: .*||' campaign.yaml
         tutti campaign run campaign.yaml || test $? = 76
         touch repaired""",
     "docs/report.md": """
