@@ -17,7 +17,7 @@ def main(source):
     modules = re.findall(r"^tutti_pkg\(\w+ (\S+)", found, re.M)
     assert sorted(modules) == sorted(NAMES), f"a new library: {modules}; name it in the recipes and here"
     libraries = ["mpi", "hdf5", "random123", *NAMES.values()]
-    for recipe in ("spack/packages/tutti/package.py", f"easybuild/tutti-{version}-foss-2024a.eb",
+    for recipe in ("spack/spack_repo/tutti/packages/tutti/package.py", f"easybuild/tutti-{version}-foss-2024a.eb",
                    "conda/recipe.yaml", "apptainer/tutti.def"):
         text = (source / "packaging" / recipe).read_text()
         words = text.lower().replace("toolchain = {'name': 'foss'", "mpi")  # foss has Open MPI
@@ -29,6 +29,8 @@ def main(source):
             ast.parse(text)
         if "cmake@" in text or "cmake >=" in text:
             assert re.search(rf"cmake(@| >=){cmake}\b", text), f"packaging/{recipe}: not CMake {cmake}"
+    repository = source / "packaging/spack/spack_repo/tutti/repo.yaml"  # Spack asks for these names
+    assert "namespace: tutti\n" in repository.read_text()
     assert f"CMake {cmake}," in (source / "README.md").read_text(), f"README.md: not CMake {cmake}"
 
 
