@@ -29,6 +29,10 @@ static const tt_bad bad[] = {
      {"3:31: pool.exclude needs pool.file; with pool.command, the command must leave out these "
       "rows"}},
     {1,
+     CAMPAIGN "train: {init_from: m.h5}\n",
+     NULL,
+     {"5:20: train.init_from is for tutti train; in a campaign use campaign.warm_start"}},
+    {1,
      JOB "pool: {file: d.h5}\nlabel: {command: [f]}\n",
      NULL,
      {"3:14: pool.file: 'd.h5' is also data.file, so the candidates are the rows that data.split "
