@@ -3,6 +3,7 @@
  * stopped member costs nothing and no block waits for the slowest member. */
 #include "cuda/block/block_train.cuh"
 
+#include "cuda/common/engine_functions.cuh"
 #include "cuda/common/fused_path.cuh"
 
 #include <inttypes.h>
@@ -79,7 +80,8 @@ struct block_path {
 };
 typedef tt_fused_path<block_path> block_host;
 
-static void arithmetic(const tt_engine *e, char *text, size_t room)
+/* What decides the order of sums (block_plan.h), and which products use tensor cores. */
+void tt_cuda_block_arithmetic(const tt_engine *e, char *text, size_t room)
 {
   tt_block_plan p;
   uint32_t groups = 0;
@@ -90,7 +92,7 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
     groups = groups * 31 + (uint32_t)n->groups * 8 + (uint32_t)(n->forward >= mma) +
              2 * (uint32_t)(n->backward >= mma) + 4 * (uint32_t)(n->gradient >= mma);
   }
-  snprintf(text, room, "r%d w%d g%" PRIx32, (int)p.rows, p.threads / TT_WARP_SIZE, groups);
+  snprintf(text, room, "c%d g%" PRIx32, (int)p.chunk, groups);
 }
 
-extern const tt_cuda_path tt_cuda_block = block_host::make("block", arithmetic);
+extern const tt_cuda_path tt_cuda_block = block_host::make("block", tt_cuda_block_arithmetic);

@@ -25,7 +25,8 @@ typedef struct tt_block_args {
 /* State that all threads share, written by thread 0. It is in shared memory, in front of the
  * arrays, so that the products can use the registers. */
 typedef struct tt_block_context {
-  double sums[TT_MAX_WARPS];            /* for tt_block_sum */
+  double sums[TT_BLOCK_CHUNKS];         /* of the losses of chunks of rows; of squares of slices */
+  double loss[TT_BLOCK_CHUNKS];         /* of the parts of the running pass */
   double loss_sum;                      /* of the running epoch */
   int64_t step, last;                   /* steps done, and the step to stop at */
   tt_sampler order;                     /* of the running epoch */
@@ -33,6 +34,7 @@ typedef struct tt_block_context {
   int32_t member, training;             /* its index; 1 while it trains */
   int32_t batch, rows, validation_rows; /* batches done; rows of an epoch, of its validation */
   int32_t best;                         /* whether the last validation loss is the lowest */
+  int32_t part_chunks;                  /* of the running pass: tt_block_loss_part */
 } tt_block_context;
 static_assert(sizeof(tt_block_context) <= TT_BLOCK_HEADER_FLOATS * sizeof(float),
               "it fits in front");
@@ -291,14 +293,13 @@ __device__ __forceinline__ tt_loss_grad tt_block_loss_at(tt_loss kind, float o0,
   }
 }
 
-/* This thread's part of the sum of the losses; o [rows][O] becomes dL/do * factor. */
-__device__ __forceinline__ double tt_block_loss_backward(const tt_block_args &a, float *shared,
-                                                         int rows, float factor)
+/* The loss of a row takes the place of the row's number; o [rows][O] becomes dL/do * factor. */
+__device__ __forceinline__ void tt_block_loss_backward(const tt_block_args &a, float *shared,
+                                                       int rows, float factor)
 {
   const tt_cuda_state &v = a.view;
   tt_block_matrix o = tt_block_layer_input(a, shared, a.plan.layers);
   int two = tt_output_has_variance(v.output);
-  double sum = 0.0;
   for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x) {
     float *at = o.at + r * o.ld, value = 0.0f, weight = shared[a.plan.weight + r];
     for (int k = 0; k < v.targets; k++) {
@@ -308,9 +309,60 @@ __device__ __forceinline__ double tt_block_loss_backward(const tt_block_args &a,
       at[k] = g.d0 * (weight * factor);
       if (two) at[v.targets + k] = g.d1 * (weight * factor);
     }
-    sum += (double)weight * (double)value;
+    shared[a.plan.row + r] = value;
   }
   __syncthreads();
+}
+
+/* Rows of a chunk: in validation they must not follow from the rows for which there is memory. */
+__device__ __forceinline__ int tt_block_loss_chunk(const tt_block_plan &p, int validating)
+{
+  return validating ? TT_BLOCK_TILE_ROWS : p.chunk;
+}
+
+/* Chunks of a part of the losses; a pass over `rows` rows, of all ranks, has at most
+ * TT_BLOCK_CHUNKS parts. */
+__device__ __forceinline__ int tt_block_loss_part(const tt_block_plan &p, int validating, int rows)
+{
+  enum { ROWS = TT_BLOCK_CHUNKS * TT_BLOCK_TILE_ROWS };
+  return validating ? max(1, (rows + ROWS - 1) / ROWS) : p.pieces;
+}
+
+/* Warp 0 adds the losses of `rows` rows, which follow `done` rows of the pass, to note->loss:
+ * four lanes have a chunk, each every fourth row of it, then a lane has a part. No barrier at
+ * the end. */
+__device__ __forceinline__ void tt_block_add_losses(const tt_block_args &a, float *shared,
+                                                    int validating, int done, int rows)
+{
+  enum { LANES = TT_WARP_SIZE / TT_BLOCK_CHUNKS };
+  tt_block_context *note = tt_block_context_of(shared);
+  const float *weight = shared + a.plan.weight, *value = shared + a.plan.row;
+  int lane = tt_block_lane_index(), each = tt_block_loss_chunk(a.plan, validating);
+  int together = note->part_chunks, before = done / each;
+  int begin = lane / LANES * each, end = min(rows, begin + each);
+  double sum = 0.0;
+  for (int r = begin + lane % LANES; r < end; r += LANES)
+    sum += (double)weight[r] * (double)value[r];
+  sum += tt_shuffle_xor(sum, 1);
+  sum += tt_shuffle_xor(sum, 2);
+  if (lane % LANES == 0) note->sums[lane / LANES] = sum;
+  __syncwarp();
+  int first = max(lane * together - before, 0);
+  int last = min((lane + 1) * together - before, (rows + each - 1) / each);
+  if (lane < TT_BLOCK_CHUNKS && first < last) {
+    sum = note->loss[lane];
+    for (int u = first; u < last; u++) sum += note->sums[u];
+    note->loss[lane] = sum;
+  }
+  __syncwarp();
+}
+
+/* Sum of one number per chunk or slice, in their order. */
+__device__ __forceinline__ double tt_block_sum_chunks(const double *number)
+{
+  double sum = number[0];
+#pragma unroll
+  for (int u = 1; u < TT_BLOCK_CHUNKS; u++) sum += number[u];
   return sum;
 }
 
@@ -322,17 +374,17 @@ template <class KIND>
 __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a, float *shared,
                                                           int rows, int first)
 {
-  int relu = a.view.activation == TT_ACT_relu;
+  int relu = a.view.activation == TT_ACT_relu, apart = KIND::in_cluster ? a.plan.params : 0;
   for (int l = a.plan.layers - 1; l >= 0; l--) {
     const tt_block_layer &n = a.plan.layer[l];
     tt_block_matrix x = tt_block_layer_input(a, shared, l),
                     d = tt_block_layer_input(a, shared, l + 1);
     float *g = tt_block_gradient_array(a, shared);
-    tt_block_bias_gradient(n, d, rows, g, first);
+    tt_block_bias_gradient(n, d, rows, g, apart, first);
 #define CALL(TM, TN)                                                                               \
-  tt_block_weight_gradient<tt_block_weight_gradient_tile<TM, TN>>(n, d, x, rows, g, first)
+  tt_block_weight_gradient<tt_block_weight_gradient_tile<TM, TN>>(n, d, x, rows, g, apart, first)
 #define MMA(N, P)                                                                                  \
-  tt_block_weight_gradient<tt_block_mma_weight_gradient_tile<N, P>>(n, d, x, rows, g, first)
+  tt_block_weight_gradient<tt_block_mma_weight_gradient_tile<N, P>>(n, d, x, rows, g, apart, first)
     TT_BLOCK_SWITCH(n.gradient, CALL, MMA)
 #undef CALL
 #undef MMA
@@ -344,8 +396,7 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
     }
     const float *slope = shared + a.plan.layer[l - 1].slope;
 #define CALL(TM, TN) tt_block_backward<TM, TN>(n, shared + a.plan.weights, d, x, slope, rows, relu)
-#define MMA(N, P)                                                                                  \
-  tt_block_mma_backward<N, P>(n, shared + a.plan.weights, d, x, slope, rows, relu)
+#define MMA(N, P) tt_block_mma_backward<N, P>(n, shared + a.plan.weights, d, x, slope, rows, relu)
     TT_BLOCK_SWITCH(n.backward, CALL, MMA)
 #undef CALL
 #undef MMA
@@ -355,25 +406,30 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
 
 /* a pass */
 
-/* Sum of the losses of `count` rows from `first` on, in every thread. For a batch, also their
+/* The losses of `count` rows from `first` on, in note->loss by parts. For a batch, also their
  * part of the gradient of the mean over `of` rows. */
 template <class KIND>
-__device__ __forceinline__ double tt_block_pass(const tt_block_args &a, float *shared,
-                                                int validating, int first, int count, int of)
+__device__ __forceinline__ void tt_block_pass(const tt_block_args &a, float *shared, int validating,
+                                              int first, int count, int of)
 {
   tt_block_context *note = tt_block_context_of(shared);
-  double sum = 0.0;
   float factor = 1.0f / (float)of;
+  if (threadIdx.x < TT_BLOCK_CHUNKS) note->loss[threadIdx.x] = 0.0;
+  if (threadIdx.x == 0) note->part_chunks = tt_block_loss_part(a.plan, validating, of);
   /* divisions and square roots in double, while the other threads find their rows */
   if (!validating && threadIdx.x == blockDim.x - 1)
     note->args = tt_cuda_step_args(a.view, note->member, note->step + 1);
-  for (int done = 0; done < count; done += a.plan.rows) {
-    int rows = min(a.plan.rows, count - done);
+  for (int done = 0, most; done < count; done += most) {
+    most = validating ? a.plan.rows : a.plan.piece;
+    int rows = min(most, count - done);
     tt_block_load_rows(a, shared, validating, first + done, rows);
     tt_block_network_forward<KIND>(a, shared, rows, validating);
-    sum += tt_block_loss_backward(a, shared, rows, factor);
-    if (!validating) tt_block_network_backward<KIND>(a, shared, rows, done == 0);
+    tt_block_loss_backward(a, shared, rows, factor);
+    if (tt_block_warp_index() == 0) tt_block_add_losses(a, shared, validating, done, rows);
+    if (validating)
+      __syncthreads();
+    else
+      tt_block_network_backward<KIND>(a, shared, rows, done == 0);
   }
-  return tt_block_sum(sum, note->sums);
 }
 #endif

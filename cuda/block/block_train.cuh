@@ -6,17 +6,43 @@
 
 /* the optimizer */
 
+/* Sum of the squares of the gradient in one slice of the parameters, in every lane of a warp. */
+__device__ __forceinline__ double tt_block_slice_squares(const tt_block_plan &plan,
+                                                         const float *gradient, int slice)
+{
+  int each = tt_block_slice_floats(plan.params), end = min(plan.params, (slice + 1) * each);
+  double x = 0.0, y = 0.0, z = 0.0, w = 0.0;
+  for (int q = slice * each + 4 * tt_block_lane_index(); q < end; q += 4 * TT_WARP_SIZE) {
+    float4 g = tt_load4(gradient + q);
+    x += (double)g.x * (double)g.x;
+    y += (double)g.y * (double)g.y;
+    z += (double)g.z * (double)g.z;
+    w += (double)g.w * (double)g.w;
+  }
+  return tt_warp_sum((x + y) + (z + w));
+}
+
+/* Write the sums of squares of `count` slices from `first` on to note->sums; a barrier at the
+ * end. */
+__device__ __forceinline__ void tt_block_slices_squares(const tt_block_args &a, float *shared,
+                                                        const float *gradient, int first, int count)
+{
+  tt_block_context *note = tt_block_context_of(shared);
+  for (int s = tt_block_warp_index(); s < count; s += tt_block_warp_count()) {
+    double squares = tt_block_slice_squares(a.plan, gradient, first + s);
+    if (tt_block_lane_index() == 0) note->sums[s] = squares;
+  }
+  __syncthreads();
+}
+
 /* tt_clip_factor of the member's gradient, in every thread. */
 __device__ __forceinline__ float tt_block_clip_factor(const tt_block_args &a, float *shared)
 {
   tt_block_context *note = tt_block_context_of(shared);
   float limit = a.view.member[note->member].hyper.clip_norm;
-  double sum = 0.0;
   if (!(limit > 0.0f)) return 1.0f;
-  const float *g = tt_block_gradient_array(a, shared);
-  for (int q = (int)threadIdx.x; q < a.plan.params; q += (int)blockDim.x)
-    sum += (double)g[q] * (double)g[q];
-  return tt_clip_factor(tt_block_sum(sum, note->sums), limit);
+  tt_block_slices_squares(a, shared, tt_block_gradient_array(a, shared), 0, TT_BLOCK_CHUNKS);
+  return tt_clip_factor(tt_block_sum_chunks(note->sums), limit);
 }
 
 /* Update the slots of four parameters from q on and return their new weights. */
@@ -110,47 +136,80 @@ __device__ __forceinline__ void tt_block_end_epoch(const tt_block_args &a, float
 
 /* all steps of one member */
 
-/* Train the member of tt_block_context, at most a.steps steps. */
-template <class KIND>
-__device__ __forceinline__ void tt_block_train_member(const tt_block_args &a, float *shared)
+/* Train the member of tt_block_context, at most a.steps steps.
+ *
+ * TEAM has the threads that train a member, a block or the blocks of a cluster:
+ *   block()                        arguments of a block's kernel
+ *   load(), store()                state of the member; load ends with a barrier
+ *   pass(validating, first, count) sum of the losses of rows, in every thread, and the gradient of
+ *                                  a batch
+ *   step(loss)                     one optimizer step
+ *   end_epoch(all_finite, loss)    history, best weights, what follows
+ *   leads()                        1 in the one thread that writes the status */
+template <class TEAM> __device__ __forceinline__ void tt_block_train_member(const TEAM &team)
 {
-  const tt_cuda_state &v = a.view;
-  const tt_block_context *note = tt_block_context_of(shared);
+  const tt_cuda_state &v = team.block().view;
+  const tt_block_context *note = tt_block_context_of(team.shared);
   int validating = 0, all_finite = 1;
-  tt_block_load_member(a, shared);
+  team.load();
   while (validating || (note->training && note->step < note->last)) {
     int first = validating ? 0 : note->batch * v.batch_size;
     int count = validating ? note->validation_rows : min(v.batch_size, note->rows - first);
-    double loss = tt_block_pass<KIND>(a, shared, validating, first, count, count);
+    double loss = team.pass(validating, first, count);
     if (!validating) {
       if (!isfinite(loss)) {
-        if (threadIdx.x == 0) v.status[note->member] = TT_STATUS_diverged;
+        if (team.leads()) v.status[note->member] = TT_STATUS_diverged;
         break;
       }
-      tt_block_optimizer_step(a, shared, loss);
+      team.step(loss);
       if (note->batch * v.batch_size < note->rows) continue;
-      all_finite = tt_block_weights_finite(a, shared);
+      all_finite = tt_block_weights_finite(team.block(), team.shared);
       validating = all_finite && note->validation_rows > 0;
       if (validating) continue;
     }
-    tt_block_end_epoch(a, shared, all_finite, loss / (double)count);
+    team.end_epoch(all_finite, loss / (double)count);
     validating = 0;
   }
-  tt_block_store_member(a, shared);
+  team.store();
 }
+
+/* One block; see tt_block_train_member. */
+template <class KIND> struct tt_block_team {
+  const tt_block_args &a;
+  float *shared;
+
+  __device__ __forceinline__ const tt_block_args &block() const { return a; }
+  __device__ __forceinline__ void load() const { tt_block_load_member(a, shared); }
+  __device__ __forceinline__ void store() const { tt_block_store_member(a, shared); }
+  __device__ __forceinline__ int leads() const { return threadIdx.x == 0; }
+  __device__ __forceinline__ double pass(int validating, int first, int count) const
+  {
+    tt_block_pass<KIND>(a, shared, validating, first, count, count);
+    return tt_block_sum_chunks(tt_block_context_of(shared)->loss);
+  }
+  __device__ __forceinline__ void step(double loss) const
+  {
+    tt_block_optimizer_step(a, shared, loss);
+  }
+  __device__ __forceinline__ void end_epoch(int all_finite, double loss) const
+  {
+    tt_block_end_epoch(a, shared, all_finite, loss);
+  }
+};
 
 /* Take members from the queue until it is empty. */
 template <class KIND>
 __device__ __forceinline__ void tt_block_train_queue(const tt_block_args &a, float *shared)
 {
   tt_block_context *note = tt_block_context_of(shared);
+  tt_block_team<KIND> team = {a, shared};
   tt_block_zero(tt_block_gradient_array(a, shared), a.plan.params);
   for (;;) {
     __syncthreads();
     if (threadIdx.x == 0) note->member = atomicAdd(a.next, 1);
     __syncthreads();
     if (note->member >= a.view.members) return;
-    if (a.view.status[note->member] == TT_STATUS_training) tt_block_train_member<KIND>(a, shared);
+    if (a.view.status[note->member] == TT_STATUS_training) tt_block_train_member(team);
   }
 }
 #endif

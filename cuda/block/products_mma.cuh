@@ -200,9 +200,11 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_til
 
 /* choice of tiles */
 
-/* Compile-time configuration of a kernel: its tiles, and the precision of its tensor core tiles. */
+/* Compile-time configuration of a kernel: its tiles, the precision of its tensor core tiles, and
+ * whether the block is one of a cluster. */
 template <int LARGEST, tt_precision PRECISION> struct tt_block_kernel_config {
   static constexpr tt_precision precision = PRECISION;
+  static constexpr bool in_cluster = false;
   static constexpr bool mma = LARGEST >= TT_BLOCK_TILE_mma16;
   static constexpr __host__ __device__ bool has_tile(int tile)
   {

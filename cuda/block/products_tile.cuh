@@ -224,15 +224,15 @@ __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, c
 
 /* gradient: G (+)= D^T X, gb (+)= column sums of D */
 
-/* Rows [first, end) of a batch; empty for a group that does not exist. */
+/* Rows [first, end) of a piece of a batch; empty for a group behind the last row. */
 typedef struct tt_block_row_range {
   int first, end;
 } tt_block_row_range;
 
-__device__ __forceinline__ tt_block_row_range tt_block_group_rows(int rows, int groups, int group)
+__device__ __forceinline__ tt_block_row_range tt_block_group_rows(const tt_block_layer &layer,
+                                                                  int rows, int group)
 {
-  int share = group < groups ? (rows + groups - 1) / groups : 0;
-  tt_block_row_range s = {min(rows, group * share), min(rows, (group + 1) * share)};
+  tt_block_row_range s = {min(rows, group * layer.share), min(rows, (group + 1) * layer.share)};
   return s;
 }
 
@@ -333,44 +333,69 @@ template <> struct tt_block_weight_gradient_tile<1, 1> {
   }
 };
 
-/* Groups of rows add their sums one after the other, with a barrier in between. All threads take
- * part.
+/* Sums over groups of rows begin at zero; the groups add them to the gradient one after the other,
+ * with a barrier in between. All threads take part.
  *   TILE   tile type of a warp
+ *   apart  floats between the gradients of the groups, which are added elsewhere; 0: they are added
+ *          here
  *   first  1: overwrite the gradient; 0: add to it */
 template <class TILE>
 __device__ __forceinline__ void tt_block_weight_gradient(const tt_block_layer &layer,
                                                          tt_block_matrix d, tt_block_matrix x,
-                                                         int rows, float *g, int first)
+                                                         int rows, float *g, int apart, int first)
 {
   TILE mine;
-  int tiles = mine.count(layer), groups = layer.groups;
-  for (int base = 0; base < tiles * groups; base += tt_block_warp_count()) {
+  int tiles = mine.count(layer), warps = tt_block_warp_count(), items = tiles * layer.groups;
+#pragma unroll 1
+  for (int base = 0; base < items; base += warps) {
     int item = base + tt_block_warp_index(), group = item / tiles;
-    mine.add_rows(layer, item % tiles, d, x, tt_block_group_rows(rows, groups, group));
-    for (int turn = 0; turn < groups; turn++) {
+    mine.add_rows(layer, item % tiles, d, x, tt_block_group_rows(layer, rows, group));
+    if (apart) {
+      if (group < layer.groups) mine.store(layer, g + group * apart, 1);
+      continue;
+    }
+    int last = (min(base + warps, items) - 1) / tiles;
+#pragma unroll 1
+    for (int turn = base / tiles; turn <= last; turn++) {
       if (turn == group) mine.store(layer, g, first && turn == 0);
-      if (groups > 1) __syncthreads();
+      if (layer.groups > 1) __syncthreads();
     }
   }
 }
 
-/* A warp takes a power of two of columns, splits the rows over its other lanes, then adds up. */
+/* Column sums of D, over the same groups, in an order that does not depend on the number of
+ * warps: a group has four parts, part s has the rows s, s + 4, ..., and its sum is (0 + 1) + (2
+ * + 3). The lanes of a warp take a power of two of columns, as many groups as there are lanes
+ * left, and the four parts of each. */
 __device__ __forceinline__ void tt_block_bias_gradient(const tt_block_layer &layer,
                                                        tt_block_matrix d, int rows, float *g,
-                                                       int first)
+                                                       int apart, int first)
 {
-  int columns = 1, lane = tt_block_lane_index();
-  while (columns < TT_WARP_SIZE && columns * tt_block_warp_count() < layer.out) columns *= 2;
-  for (int c = tt_block_warp_index() * columns; c < layer.out;
-       c += tt_block_warp_count() * columns) {
-    int o = c + lane % columns;
-    const float *at = d.at + min(o, layer.out - 1);
-    float sum = 0.0f;
+  enum { PARTS = 4, PLACES = TT_WARP_SIZE / PARTS };
+  int columns = 1, lane = tt_block_lane_index(), warps = tt_block_warp_count();
+  while (columns < PLACES && columns * warps < layer.out) columns *= 2;
+  int column = lane % columns, own = lane % PLACES / columns, at_once = PLACES / columns;
+  for (int c = tt_block_warp_index() * columns; c < layer.out; c += warps * columns) {
+    int o = min(c + column, layer.out - 1), stores = c + column < layer.out;
+    float total = first || apart ? 0.0f : g[layer.bias + o];
+#pragma unroll 1
+    for (int group = 0; group < layer.groups; group += at_once) {
+      tt_block_row_range range = tt_block_group_rows(layer, rows, group + own);
+      float sum = 0.0f;
 #pragma unroll 4
-    for (int r = lane / columns; r < rows; r += TT_WARP_SIZE / columns) sum += at[r * d.ld];
-    for (int bits = TT_WARP_SIZE / 2; bits >= columns; bits /= 2) sum += tt_shuffle_xor(sum, bits);
-    if (lane < columns && o < layer.out)
-      g[layer.bias + o] = (first ? 0.0f : g[layer.bias + o]) + sum;
+      for (int r = range.first + lane / PLACES; r < range.end; r += PARTS)
+        sum += d.at[r * d.ld + o];
+      sum += tt_shuffle_xor(sum, PLACES);
+      sum += tt_shuffle_xor(sum, 2 * PLACES);
+      if (apart) {
+        if (lane < PLACES && stores && group + own < layer.groups)
+          g[(group + own) * apart + layer.bias + o] = 0.0f + sum;
+        continue;
+      }
+      int more = min(at_once, layer.groups - group);
+      for (int k = 0; k < more; k++) total += tt_shuffle_from(sum, k * columns + column);
+    }
+    if (!apart && lane < columns && stores) g[layer.bias + o] = total;
   }
 }
 #endif

@@ -3,10 +3,8 @@
  * clusters take members from a queue. */
 #include "cuda/cluster/cluster_train.cuh"
 
+#include "cuda/common/engine_functions.cuh"
 #include "cuda/common/fused_path.cuh"
-
-#include <inttypes.h>
-#include <stdio.h>
 
 /* Rank 0 takes the next member from the queue and sends its index to the other ranks. After the
  * first barrier, all ranks run and have read the context of the previous member. A rank ends
@@ -19,7 +17,9 @@ static __global__ void __launch_bounds__(TT_BLOCK_MAX_WARPS *TT_WARP_SIZE, 1)
   TT_SHARED_MEMORY(float, shared);
   tt_block_context *note = tt_block_context_of(shared);
   tt_cluster_exchange *exchange = tt_cluster_exchange_of(a, shared);
-  tt_block_zero(tt_block_gradient_array(a.block, shared), a.block.plan.params);
+  tt_cluster_team<KIND> team = {a, shared};
+  tt_block_zero(tt_block_gradient_array(a.block, shared),
+                a.block.plan.copies * a.block.plan.params);
   for (;;) {
     tt_cluster_sync();
     if (tt_cluster_rank() == 0 && threadIdx.x == 0) {
@@ -31,7 +31,7 @@ static __global__ void __launch_bounds__(TT_BLOCK_MAX_WARPS *TT_WARP_SIZE, 1)
     if (member >= a.block.view.members) return;
     if (threadIdx.x == 0) note->member = member;
     __syncthreads();
-    if (a.block.view.status[member] == TT_STATUS_training) tt_cluster_train_member<KIND>(a, shared);
+    if (a.block.view.status[member] == TT_STATUS_training) tt_block_train_member(team);
   }
 #endif
 }
@@ -40,7 +40,7 @@ typedef void (*cluster_kernel)(tt_cluster_args);
 
 template <int LARGEST> static cluster_kernel kernel_instance()
 {
-  return cluster_train<tt_block_kernel_config<LARGEST, TT_PRECISION_fp32>>;
+  return cluster_train<tt_cluster_kernel_config<LARGEST>>;
 }
 
 static cluster_kernel select_kernel(const tt_cluster_plan *p)
@@ -52,7 +52,7 @@ static cluster_kernel select_kernel(const tt_cluster_plan *p)
   }
 }
 
-/* Number of clusters that run at the same time. */
+/* Number of clusters that run at the same time, or 0. */
 static tt_err max_active_clusters(const tt_cluster_plan *p, int *most)
 {
   cluster_kernel kernel = select_kernel(p);
@@ -60,13 +60,16 @@ static tt_err max_active_clusters(const tt_cluster_plan *p, int *most)
   cudaLaunchConfig_t config = tt_cluster_launch_config(
       p->ranks, (unsigned)p->ranks, (unsigned)p->part.threads, (size_t)p->bytes, &size);
   TT_TRY(TT_CUDA(tt_allow_shared_memory(kernel, (size_t)p->bytes)));
-  TT_TRY(TT_CUDA(cudaOccupancyMaxActiveClusters(most, kernel, &config)));
-  if (*most < 1)
-    return TT_FAIL(UNAVAILABLE,
-                   "%s: no room for a cluster of %d blocks, perhaps because this is a part of a "
-                   "GPU; use run.gpu_path: auto",
-                   tt_cuda_location(), (int)p->ranks);
-  return TT_OK;
+  return TT_CUDA(cudaOccupancyMaxActiveClusters(most, kernel, &config));
+}
+
+tt_err tt_cuda_cluster_places(const tt_engine *e, int ranks, int *out)
+{
+  tt_cluster_plan p;
+  *out = 0;
+  return tt_cluster_plan_make(e->cohort, e->dev.shared_bytes, ranks, &p)
+             ? max_active_clusters(&p, out)
+             : TT_OK;
 }
 
 struct cluster_path {
@@ -74,7 +77,7 @@ struct cluster_path {
 
   static int make_plan(const tt_engine *e, tt_cluster_plan *out)
   {
-    return tt_cluster_plan_make(e->cohort, e->dev.shared_bytes, out);
+    return tt_cluster_plan_make(e->cohort, e->dev.shared_bytes, e->cluster_ranks, out);
   }
 
   static int64_t scratch_floats(const tt_cluster_plan *) { return 0; }
@@ -83,6 +86,11 @@ struct cluster_path {
   {
     int most = 0;
     TT_TRY(max_active_clusters(p, &most));
+    if (most < 1)
+      return TT_FAIL(UNAVAILABLE,
+                     "%s: no room for a cluster of %d blocks, perhaps because this is a part of a "
+                     "GPU; use run.gpu_path: auto",
+                     tt_cuda_location(), (int)p->ranks);
     *out = tt_fused_units(e->slice.count, most);
     return TT_OK;
   }
@@ -98,14 +106,4 @@ struct cluster_path {
 };
 typedef tt_fused_path<cluster_path> cluster_host;
 
-static void arithmetic(const tt_engine *e, char *text, size_t room)
-{
-  tt_cluster_plan p;
-  uint32_t groups = 0;
-  if (!cluster_path::make_plan(e, &p)) return;
-  for (int l = 0; l < p.part.layers; l++) groups = groups * 31 + (uint32_t)p.part.layer[l].groups;
-  snprintf(text, room, "c%d r%d w%d g%" PRIx32, (int)p.ranks, (int)p.part.rows,
-           p.part.threads / TT_WARP_SIZE, groups);
-}
-
-extern const tt_cuda_path tt_cuda_cluster = cluster_host::make("cluster", arithmetic);
+extern const tt_cuda_path tt_cuda_cluster = cluster_host::make("cluster", tt_cuda_block_arithmetic);

@@ -1,9 +1,10 @@
 /* cluster_train.cuh — the blocks of a cluster train one member: device code of the cluster path.
  *
- * Every rank has all weights and computes the gradient of its rows of a batch as the block path
- * does. After a barrier of the cluster, a rank sums its slice of the gradient over the ranks, in
- * rank order, updates the slice with the optimizer and writes the new weights to all ranks. A
- * second barrier follows. Validation rows are divided in the same way.
+ * Every rank has all weights and some groups of rows of a batch; it computes the gradient of each
+ * group as the block path does. After a barrier of the cluster, a rank sums its slice of the
+ * gradients over the groups of all ranks, in the order of the rows, so with the bits of the block
+ * path, updates the slice with the optimizer and writes the new weights to all ranks. A second
+ * barrier follows. Validation rows are divided in the same way.
  *
  * Each rank has its own tt_block_context with the same values in all ranks: they follow from
  * sums over the ranks, which every rank adds in the same order, and from values that rank 0
@@ -14,6 +15,12 @@
 #include "cuda/cluster/thread_block_cluster.cuh"
 #include "cuda/plan/cluster_plan.h"
 
+/* Compile-time configuration of a kernel of the cluster path. */
+template <int LARGEST>
+struct tt_cluster_kernel_config : tt_block_kernel_config<LARGEST, TT_PRECISION_fp32> {
+  static constexpr bool in_cluster = true;
+};
+
 /* Arguments of the kernel. */
 typedef struct tt_cluster_args {
   tt_block_args block;
@@ -22,8 +29,8 @@ typedef struct tt_cluster_args {
 
 /* Values written by other ranks; valid after a barrier of the cluster. */
 typedef struct tt_cluster_exchange {
-  double loss[TT_CLUSTER_MAX_RANKS], square[TT_CLUSTER_MAX_RANKS]; /* one per rank */
-  int32_t member, best, training;                                  /* written by rank 0 */
+  double loss[TT_BLOCK_CHUNKS], square[TT_BLOCK_CHUNKS]; /* of the parts and slices of all ranks */
+  int32_t member, best, training;                        /* written by rank 0 */
 } tt_cluster_exchange;
 static_assert(sizeof(tt_cluster_exchange) <= TT_CLUSTER_EXCHANGE_FLOATS * sizeof(float), "it fits");
 
@@ -62,20 +69,19 @@ __device__ __forceinline__ float *tt_cluster_slot_array(const tt_cluster_args &a
   return shared + a.slot + k * a.slice - tt_cluster_slice_of(a).first;
 }
 
-/* Sum of `value` over the ranks. All threads of a rank pass the same value; every thread of every
- * rank gets the same bits.
- *   at  place of rank 0's value in tt_cluster_exchange; free for reuse after the next barrier */
-__device__ __forceinline__ double tt_cluster_sum(const tt_cluster_args &a, double value, double *at)
+/* Sum of the numbers of all ranks in the order of the ranks; every thread of every rank gets the
+ * same bits.
+ *   own  [TT_BLOCK_CHUNKS / ranks] in shared memory, the same for all threads of a rank
+ *   at   [TT_BLOCK_CHUNKS] in tt_cluster_exchange; free for reuse after the next barrier */
+__device__ __forceinline__ double tt_cluster_sum(const tt_cluster_args &a, const double *own,
+                                                 double *at)
 {
-  int to = (int)threadIdx.x;
-  if (to < a.ranks) *tt_cluster_map_shared(at + tt_cluster_rank(), to) = value;
+  int thread = (int)threadIdx.x, each = TT_BLOCK_CHUNKS / a.ranks;
+  if (thread < TT_BLOCK_CHUNKS) /* one number to one rank */
+    *tt_cluster_map_shared(at + tt_cluster_rank() * each + thread % each, thread / each) =
+        own[thread % each];
   tt_cluster_sync();
-  double part[TT_CLUSTER_MAX_RANKS], sum = 0.0;
-#pragma unroll
-  for (int r = 0; r < TT_CLUSTER_MAX_RANKS; r++) part[r] = r < a.ranks ? at[r] : 0.0;
-#pragma unroll
-  for (int r = 0; r < TT_CLUSTER_MAX_RANKS; r++) sum += part[r];
-  return sum;
+  return tt_block_sum_chunks(at);
 }
 
 /* load and store a member */
@@ -117,36 +123,49 @@ __device__ __forceinline__ void tt_cluster_store_member(const tt_cluster_args &a
 /* a pass */
 
 /* Loss of `count` rows from `first` on, in every thread of every rank; each rank passes over its
- * share of the rows. For a batch, also the gradient of this share. */
+ * groups of a batch, or its chunks of validation rows. For a batch, also the gradients of the
+ * groups. */
 template <class KIND>
 __device__ __forceinline__ double tt_cluster_pass(const tt_cluster_args &a, float *shared,
                                                   int validating, int first, int count)
 {
-  int rank = tt_cluster_rank(), more = count % a.ranks;
-  int share = count / a.ranks + (rank < more);
-  first += count / a.ranks * rank + min(rank, more);
-  if (!validating && share == 0)
-    tt_block_zero(tt_block_gradient_array(a.block, shared), a.block.plan.params);
-  double sum = tt_block_pass<KIND>(a.block, shared, validating, first, share, count);
-  return tt_cluster_sum(a, sum, tt_cluster_exchange_of(a, shared)->loss);
+  const tt_block_plan &p = a.block.plan;
+  int share = tt_block_loss_chunk(p, validating) * tt_block_loss_part(p, validating, count) *
+              (TT_BLOCK_CHUNKS / a.ranks);
+  int before = min(count, tt_cluster_rank() * share), own = min(share, count - before);
+  if (!validating && own == 0)
+    tt_block_zero(tt_block_gradient_array(a.block, shared), p.copies * p.params);
+  tt_block_pass<KIND>(a.block, shared, validating, first + before, own, count);
+  if (own == 0) __syncthreads(); /* note->loss is set */
+  return tt_cluster_sum(a, tt_block_context_of(shared)->loss,
+                        tt_cluster_exchange_of(a, shared)->loss);
 }
 
 /* the optimizer */
 
-/* Sum of the gradient of four parameters over the ranks. */
-__device__ __forceinline__ float4 tt_cluster_sum_gradient4(float *gradient, int ranks)
+/* Sum of the gradient of four parameters over the groups of all ranks, in their order. */
+__device__ __forceinline__ float4 tt_cluster_sum_gradient4(const tt_cluster_args &a,
+                                                           float *gradient)
 {
-  float4 part[TT_CLUSTER_MAX_RANKS]; /* all loads are in flight at the same time */
+  enum { AT_ONCE = 8 };
+  float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+  int rank = 0, copy = 0, copies = a.block.plan.copies;
+  while (rank < a.ranks) {
+    float4 part[AT_ONCE]; /* all loads are in flight at the same time */
 #pragma unroll
-  for (int r = 0; r < TT_CLUSTER_MAX_RANKS; r++)
-    part[r] = r < ranks ? tt_load4(tt_cluster_map_shared(gradient, r)) : make_float4(0, 0, 0, 0);
-  float4 sum = part[0];
+    for (int k = 0; k < AT_ONCE; k++) {
+      part[k] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      if (rank >= a.ranks) continue;
+      part[k] = tt_load4(tt_cluster_map_shared(gradient + copy * a.block.plan.params, rank));
+      if (++copy == copies) copy = 0, rank++;
+    }
 #pragma unroll
-  for (int r = 1; r < TT_CLUSTER_MAX_RANKS; r++) {
-    sum.x += part[r].x;
-    sum.y += part[r].y;
-    sum.z += part[r].z;
-    sum.w += part[r].w;
+    for (int k = 0; k < AT_ONCE; k++) {
+      sum.x += part[k].x;
+      sum.y += part[k].y;
+      sum.z += part[k].z;
+      sum.w += part[k].w;
+    }
   }
   return sum;
 }
@@ -160,22 +179,21 @@ __device__ __forceinline__ void tt_cluster_for_each_float4(const tt_cluster_args
 }
 
 /* Sum this rank's slice of the gradient over the ranks, in place: no other rank reads this part.
- * No barrier: the thread that updates a parameter has also summed it. Returns tt_clip_factor. */
+ * The thread that updates a parameter has also summed it, so a barrier is needed for the squares
+ * alone. Returns tt_clip_factor. */
 __device__ __forceinline__ float tt_cluster_reduce_gradient(const tt_cluster_args &a, float *shared)
 {
   tt_block_context *note = tt_block_context_of(shared);
   float limit = a.block.view.member[note->member].hyper.clip_norm;
-  double sum = 0.0;
   float *gradient = tt_block_gradient_array(a.block, shared);
-  tt_cluster_for_each_float4(a, [&](int q) {
-    float4 g = tt_cluster_sum_gradient4(gradient + q, a.ranks);
-    tt_store4(gradient + q, g);
-    sum += (double)g.x * (double)g.x + (double)g.y * (double)g.y;
-    sum += (double)g.z * (double)g.z + (double)g.w * (double)g.w;
-  });
+  tt_cluster_for_each_float4(
+      a, [&](int q) { tt_store4(gradient + q, tt_cluster_sum_gradient4(a, gradient + q)); });
   if (!(limit > 0.0f)) return 1.0f;
-  sum = tt_cluster_sum(a, tt_block_sum(sum, note->sums), tt_cluster_exchange_of(a, shared)->square);
-  return tt_clip_factor(sum, limit);
+  int slices = TT_BLOCK_CHUNKS / a.ranks;
+  __syncthreads();
+  tt_block_slices_squares(a.block, shared, gradient, tt_cluster_rank() * slices, slices);
+  return tt_clip_factor(tt_cluster_sum(a, note->sums, tt_cluster_exchange_of(a, shared)->square),
+                        limit);
 }
 
 template <class OPTIMIZER>
@@ -241,34 +259,29 @@ __device__ __forceinline__ void tt_cluster_end_epoch(const tt_cluster_args &a, f
   __syncthreads();
 }
 
-/* all steps of one member */
+/* The blocks of a cluster; see tt_block_train_member. */
+template <class KIND> struct tt_cluster_team {
+  const tt_cluster_args &a;
+  float *shared;
 
-/* Train the member of tt_block_context, at most a.block.steps steps; see tt_block_train_member. */
-template <class KIND>
-__device__ __forceinline__ void tt_cluster_train_member(const tt_cluster_args &a, float *shared)
-{
-  const tt_cuda_state &v = a.block.view;
-  const tt_block_context *note = tt_block_context_of(shared);
-  int validating = 0, all_finite = 1;
-  tt_cluster_load_member(a, shared);
-  while (validating || (note->training && note->step < note->last)) {
-    int first = validating ? 0 : note->batch * v.batch_size;
-    int count = validating ? note->validation_rows : min(v.batch_size, note->rows - first);
-    double loss = tt_cluster_pass<KIND>(a, shared, validating, first, count);
-    if (!validating) {
-      if (!isfinite(loss)) {
-        if (tt_cluster_rank() == 0 && threadIdx.x == 0) v.status[note->member] = TT_STATUS_diverged;
-        break;
-      }
-      tt_cluster_optimizer_step(a, shared, loss);
-      if (note->batch * v.batch_size < note->rows) continue;
-      all_finite = tt_block_weights_finite(a.block, shared);
-      validating = all_finite && note->validation_rows > 0;
-      if (validating) continue;
-    }
-    tt_cluster_end_epoch(a, shared, all_finite, loss / (double)count);
-    validating = 0;
+  __device__ __forceinline__ const tt_block_args &block() const { return a.block; }
+  __device__ __forceinline__ void load() const { tt_cluster_load_member(a, shared); }
+  __device__ __forceinline__ void store() const { tt_cluster_store_member(a, shared); }
+  __device__ __forceinline__ int leads() const
+  {
+    return tt_cluster_rank() == 0 && threadIdx.x == 0;
   }
-  tt_cluster_store_member(a, shared);
-}
+  __device__ __forceinline__ double pass(int validating, int first, int count) const
+  {
+    return tt_cluster_pass<KIND>(a, shared, validating, first, count);
+  }
+  __device__ __forceinline__ void step(double loss) const
+  {
+    tt_cluster_optimizer_step(a, shared, loss);
+  }
+  __device__ __forceinline__ void end_epoch(int all_finite, double loss) const
+  {
+    tt_cluster_end_epoch(a, shared, all_finite, loss);
+  }
+};
 #endif

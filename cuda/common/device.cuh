@@ -324,6 +324,12 @@ template <class T> __device__ __forceinline__ T tt_shuffle_xor(T value, int bits
   return __shfl_xor_sync(TT_FULL_WARP_MASK, value, bits);
 }
 
+/* Value of lane number `lane`. All 32 lanes take part. */
+template <class T> __device__ __forceinline__ T tt_shuffle_from(T value, int lane)
+{
+  return __shfl_sync(TT_FULL_WARP_MASK, value, lane);
+}
+
 /* Position of a lane in the tile of a warp, with ACROSS lanes side by side: bit 0 of its number
  * goes down, the next bits go across, the others down. A 16-byte load in which each four
  * neighbouring lanes read at most two places takes two passes over shared memory, any other takes

@@ -9,6 +9,13 @@ tt_err tt_cuda_evaluate(tt_engine *e, tt_split split, double *loss);
 tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                        const float *x, tt_moments *into, float *members);
 
+/* Clusters of `ranks` blocks that run at the same time on the cluster path: 0 on parts of a GPU
+ * that are too small. Needs e->cohort and e->dev. */
+tt_err tt_cuda_cluster_places(const tt_engine *e, int ranks, int *out);
+
+/* tt_cuda_path.arithmetic of the block path, and of the cluster path, which gives the same bits. */
+void tt_cuda_block_arithmetic(const tt_engine *e, char *text, size_t room);
+
 /* Free what set_data allocated. */
 void tt_cuda_free_data(tt_engine *e);
 #endif

@@ -67,7 +67,7 @@ typedef struct tt_cuda_path {
   tt_err (*train)(tt_engine *e, int64_t steps); /* up to `steps` steps of every training member */
   void (*release)(tt_engine *e);
   /* Text for what decides the order of the path's sums: engines with the same text give the same
-   * bits. May be called before prepare. */
+   * bits, also on two paths with the same function. May be called before prepare. */
   void (*arithmetic)(const tt_engine *e, char *text, size_t room);
   /* engine.h: evaluate, with the sums of the path's own validation; NULL: evaluate.cu does it. */
   tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);
@@ -103,6 +103,7 @@ struct tt_engine {
   tt_dev dev;
   tt_precision precision;                    /* of training steps; everything else is fp32 */
   const tt_cuda_path *path, *host_rows_path; /* the second: the one for a data set on the host */
+  int cluster_ranks;                         /* blocks for a member on the cluster path */
   char why[TT_PATH_REASON_BYTES];            /* reason for the choice of the path */
   void *own;                                 /* data of the path */
   tt_cuda_state view;

@@ -211,14 +211,25 @@ static void set_state_constants(tt_engine *e)
   v->activation = c->model.layer[0].activation;
 }
 
+/* Block and cluster give the same bits, so auto may leave a choice of clusters that do not all
+ * run at the same time: it chooses again, as for a GPU with the multiprocessors that they can
+ * use. */
 static tt_err choose_path(tt_engine *e, tt_gpu_path wanted)
 {
   tt_path_choice chosen;
+  int places = 0;
   tt_path_context on = {e->dev.shared_bytes, e->precision, e->dev.capability,
                         e->dev.multiprocessors, e->slice.count};
-  TT_TRY(tt_path_choose(e->cohort, &on, wanted, &chosen));
+  for (;;) {
+    TT_TRY(tt_path_choose(e->cohort, &on, wanted, &chosen));
+    if (wanted != TT_GPU_PATH_auto || chosen.path != TT_GPU_PATH_cluster) break;
+    TT_TRY(tt_cuda_cluster_places(e, chosen.ranks, &places));
+    if (places >= e->slice.count) break;
+    on.multiprocessors = places * chosen.ranks;
+  }
   e->path = paths[chosen.path];
   e->precision = chosen.precision;
+  e->cluster_ranks = chosen.ranks;
   for (int k = TT_GPU_PATH_auto + 1; k < TT_GPU_PATH_COUNT; k++)
     if (paths[k]->takes_host_rows) e->host_rows_path = paths[k];
   snprintf(e->why, sizeof e->why, "%s", chosen.why);
@@ -409,6 +420,14 @@ static tt_err accept(tt_engine *e, int64_t m, const float *w, double loss,
   return e->path->accept(e, m - e->slice.first, w, loss, share, epoch_ended);
 }
 
+/* Name of the first path with the same bits. */
+static const char *name_of_bits(const tt_cuda_path *path)
+{
+  int k = TT_GPU_PATH_auto + 1;
+  while (paths[k]->arithmetic != path->arithmetic) k++;
+  return paths[k]->name;
+}
+
 static tt_err info(const tt_engine *e, tt_engine_info *out)
 {
   char text[640];
@@ -420,7 +439,7 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
   *text = '\0';
   e->path->arithmetic(e, text, sizeof text);
   snprintf(out->arithmetic, sizeof out->arithmetic, "cuda %s %s%s%.*s",
-           tt_choice_precision[e->precision], e->path->name, *text ? " " : "", 36, text);
+           tt_choice_precision[e->precision], name_of_bits(e->path), *text ? " " : "", 36, text);
   return TT_OK;
 }
 

@@ -25,13 +25,15 @@ enum {
   BARRIER_CYCLES = 600,      /* barriers of a layer, forward and backward */
   L2_BYTES_PER_CYCLE = 24,   /* per multiprocessor */
   REGISTERS = 65536,
+  GROUPS =
+      4, /* of rows in a batch at least, if it has enough rows: ranks of a cluster share them */
   RESERVED_BYTES = 1024 /* bytes of shared memory that the driver reserves per block */
 };
 
 /* Registers of a kernel by its largest tile. */
 static const struct tile {
   int rows, columns, registers;
-} tiles[TT_BLOCK_TILE_COUNT] = {{1, 1, 120},   {4, 4, 120},   {8, 4, 128},  {8, 8, 168},
+} tiles[TT_BLOCK_TILE_COUNT] = {{1, 1, 120},   {4, 4, 120},   {8, 4, 128},  {8, 8, 232},
                                 {32, 16, 128}, {32, 32, 128}, {32, 64, 200}};
 
 static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -196,21 +198,37 @@ static int64_t gradient_tiles(int t, int64_t in, int64_t out)
   return ceil_div(out, TT_BLOCK_TILE_ROWS) * ceil_div(in, tile_columns(t));
 }
 
-static int64_t group_count(int64_t items, int64_t warps) { return max_i64(1, warps / items); }
-
-static int8_t pick_gradient(tt_precision precision, int64_t rows, int64_t in, int64_t out,
-                            int64_t warps, cost *sum)
+/* The least groups of a piece. Where a block would have fewer, more of them cost it some stores and
+ * barriers; with the gradient in device memory they would cost more. */
+static int64_t least_groups(const tt_block_plan *p)
 {
-  int best = TT_BLOCK_TILE_1x1;
+  int shared = p->precision == TT_PRECISION_fp32 && p->gradient_shared;
+  return shared && p->piece >= GROUPS * TT_BLOCK_TILE_ROWS && GROUPS % p->pieces == 0
+             ? GROUPS / p->pieces
+             : 1;
+}
+
+/* The best tile of the gradient of the weights, and the groups of rows: as many as the warps can
+ * sum at the same time, or more; a rank of a cluster has its number. Adds the cost. */
+static void pick_gradient(const tt_block_plan *p, tt_block_layer *to, cost *sum)
+{
+  tt_precision precision = (tt_precision)p->precision;
+  int narrow = to->in < 4 || to->out < 4;
+  int64_t warps = p->threads / TT_BLOCK_TILE_ROWS, given = to->groups;
   cost least = {INT64_MAX, 0};
   for (int t = 0; t < TT_BLOCK_TILE_COUNT; t++) {
-    if (!tile_allowed(t, precision, in, out, in < 4 || out < 4)) continue;
-    int64_t items = gradient_tiles(t, in, out), groups = group_count(items, warps);
-    cost c = cost_of(t, precision, items * groups, ceil_div(rows, groups), groups, warps);
-    if (c.time < least.time) best = t, least = c;
+    if (!tile_allowed(t, precision, to->in, to->out, narrow)) continue;
+    int64_t items = gradient_tiles(t, to->in, to->out), turns = max_i64(1, warps / items);
+    int64_t groups = max_i64(turns, least_groups(p));
+    if (p->ranks) groups = given, turns = 1;
+    cost c = cost_of(t, precision, items * groups, ceil_div(p->rows, groups), turns, warps);
+    if (c.time >= least.time) continue;
+    least = c;
+    to->gradient = (int8_t)t;
+    to->groups = (int8_t)groups;
   }
   add(sum, least);
-  return (int8_t)best;
+  if (!p->ranks) to->share = (int16_t)(p->piece / to->groups);
 }
 
 /* Tiles and groups of one layer for R rows at a time; adds their cost. */
@@ -219,8 +237,7 @@ static void pick_layer(const tt_block_plan *p, int first, tt_block_layer *to, co
   tt_precision precision = (tt_precision)p->precision;
   int64_t rows = p->rows, warps = p->threads / TT_BLOCK_TILE_ROWS;
   to->forward = pick_product(precision, rows, to->in, to->out, 0, warps, sum);
-  to->gradient = pick_gradient(precision, rows, to->in, to->out, warps, sum);
-  to->groups = (int8_t)group_count(gradient_tiles(to->gradient, to->in, to->out), warps);
+  pick_gradient(p, to, sum);
   to->backward = to->forward;
   if (!first) to->backward = pick_product(precision, rows, to->in, to->out, 1, warps, sum);
 }
@@ -233,11 +250,11 @@ static cost sweep_cost(int64_t count, int64_t each, int64_t threads)
 }
 
 /* Choose tiles and groups for R rows at a time; the cost of one optimizer step. */
-static cost pick_tiles(const tt_cohort *c, tt_block_plan *p)
+static cost pick_tiles(tt_block_plan *p)
 {
   cost sum = {FETCH_LATENCY + BARRIER_CYCLES * p->layers, 0};
-  cost update = sweep_cost(p->params, UPDATES_PER_CYCLE, p->threads);
-  int64_t passes = ceil_div(c->batch_size, p->rows), outside = p->slots - p->slots_shared;
+  cost update = sweep_cost(p->params / (p->ranks ? p->ranks : 1), UPDATES_PER_CYCLE, p->threads);
+  int64_t passes = p->ranks ? 1 : p->pieces, outside = p->slots - p->slots_shared;
   p->largest_tile = TT_BLOCK_TILE_4x4;
   for (int l = 0; l < p->layers; l++) {
     tt_block_layer *to = &p->layer[l];
@@ -255,10 +272,11 @@ static cost pick_tiles(const tt_cohort *c, tt_block_plan *p)
 /* Time of a step of a block that is alone on its multiprocessor, as in a small ensemble, times
  * the time per step on a multiprocessor full of such blocks, as in a large one, because one plan
  * serves both. A rank of a cluster is always alone. */
-static double plan_score(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *p)
+static double plan_score(int64_t shared_bytes, tt_block_plan *p)
 {
-  cost step = pick_tiles(c, p);
-  if (!p->slots) return (double)step.time;
+  cost step = pick_tiles(p);
+  p->cycles = step.time;
+  if (p->ranks) return (double)step.time;
   int64_t blocks = min_i64((shared_bytes + RESERVED_BYTES) / (p->bytes + RESERVED_BYTES),
                            REGISTERS / (p->threads * tiles[p->largest_tile].registers));
   return (double)step.time * (double)max_i64(step.busy, step.time / max_i64(1, blocks));
@@ -289,7 +307,7 @@ static void assign_offsets(const tt_model *m, tt_block_plan *p)
   int32_t at = TT_BLOCK_HEADER_FLOATS, rows = p->rows;
 #define ASSIGN(field, floats) (p->field = at, at += (int32_t)(floats))
   ASSIGN(weights, p->params);
-  ASSIGN(gradient, p->gradient_shared ? p->params : 0);
+  ASSIGN(gradient, p->gradient_shared ? p->copies * p->params : 0);
   ASSIGN(slot, p->slots_shared * p->params);
   p->x_ld = (int32_t)input_stride(m->inputs, (tt_precision)p->precision);
   ASSIGN(x, rows * p->x_ld);
@@ -307,70 +325,79 @@ static void assign_offsets(const tt_model *m, tt_block_plan *p)
 }
 
 /* Try all numbers of warps for the chosen placement; keep the best plan so far. */
-static void try_warps(const tt_cohort *c, int64_t shared_bytes, tt_block_plan *p, double *least,
-                      tt_block_plan *best)
+static void try_warps(int64_t shared_bytes, tt_block_plan *p, double *least, tt_block_plan *best)
 {
   for (int warps = TT_BLOCK_MAX_WARPS; warps >= 1; warps /= 2) {
     p->threads = warps * TT_BLOCK_TILE_ROWS;
-    double score = plan_score(c, shared_bytes, p);
+    double score = plan_score(shared_bytes, p);
     if (score >= *least) continue;
     *least = score;
     *best = *p;
   }
 }
 
-/* The same for all placements of slots and gradient that fit with R rows; a rank of a cluster
- * has no slots, and other ranks read its gradient in shared memory. */
+/* The same for the placement of slots and gradient with most arrays in shared memory. */
 static void try_placements(const tt_cohort *c, footprint s, int64_t shared_bytes, tt_block_plan *p,
                            double *least, tt_block_plan *best)
 {
-  for (int inside = p->slots + 1; inside >= !p->slots; inside--) {
+  for (int inside = p->slots + 1; inside >= 0; inside--) {
     if (plan_bytes(s, p->rows, 1 + inside) > shared_bytes) continue;
     p->gradient_shared = inside > 0;
     p->slots_shared = inside > 0 ? inside - 1 : 0;
     assign_offsets(&c->model, p);
-    try_warps(c, shared_bytes, p, least, best);
+    try_warps(shared_bytes, p, least, best);
     return;
   }
-}
-
-/* For an optimizer with `slots` slots, or for a rank of a cluster without slots. */
-static int make_plan(const tt_cohort *c, int slots, tt_precision precision, int64_t shared_bytes,
-                     tt_block_plan *out)
-{
-  const tt_model *m = &c->model;
-  precision = effective_precision(m, precision);
-  footprint s = footprint_of(c, precision);
-  int64_t previous = INT64_MAX;
-  double least = (double)INFINITY;
-  if (plan_bytes(s, TT_BLOCK_TILE_ROWS, slots ? 1 : 2) > min_i64(shared_bytes, INT32_MAX)) return 0;
-  tt_block_plan p = {.slots = slots,
-                     .precision = (int32_t)precision,
-                     .layers = m->layers,
-                     .stores_slope = tt_act_grad_needs_input(m->layer[0].activation)};
-  assign_param_offsets(m, &p);
-  for (int64_t n = ceil_div(c->batch_size, TT_BLOCK_MAX_ROWS); previous > TT_BLOCK_TILE_ROWS; n++) {
-    int64_t rows = round_up(ceil_div(c->batch_size, n), TT_BLOCK_TILE_ROWS);
-    if (rows == previous) continue;
-    previous = rows;
-    p.rows = (int32_t)rows;
-    try_placements(c, s, shared_bytes, &p, &least, out);
-  }
-  return 1;
 }
 
 int tt_block_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
                        tt_block_plan *out)
 {
-  return make_plan(c, tt_optimizer_slots(c->optimizer), precision, shared_bytes, out);
+  const tt_model *m = &c->model;
+  precision = effective_precision(m, precision);
+  footprint s = footprint_of(c, precision);
+  int64_t previous = INT64_MAX, batch = c->batch_size;
+  double least = (double)INFINITY;
+  if (plan_bytes(s, TT_BLOCK_TILE_ROWS, 1) > min_i64(shared_bytes, INT32_MAX)) return 0;
+  tt_block_plan p = {.slots = tt_optimizer_slots(c->optimizer),
+                     .precision = (int32_t)precision,
+                     .layers = m->layers,
+                     .copies = 1,
+                     .stores_slope = tt_act_grad_needs_input(m->layer[0].activation)};
+  assign_param_offsets(m, &p);
+  for (int64_t n = ceil_div(batch, TT_BLOCK_MAX_ROWS); previous > TT_BLOCK_TILE_ROWS; n++) {
+    p.chunk = (int32_t)ceil_div(ceil_div(batch, n), TT_BLOCK_CHUNKS);
+    p.piece = TT_BLOCK_CHUNKS * p.chunk;
+    p.pieces = (int32_t)ceil_div(batch, p.piece);
+    p.rows = (int32_t)round_up(p.piece, TT_BLOCK_TILE_ROWS);
+    if (p.rows == previous) continue;
+    previous = p.rows;
+    try_placements(c, s, shared_bytes, &p, &least, out);
+  }
+  return 1;
 }
 
-int tt_block_plan_make_rank(const tt_cohort *c, tt_precision precision, int64_t rows,
+int tt_block_plan_make_rank(const tt_cohort *c, const tt_block_plan *alone, int ranks,
                             int64_t shared_bytes, tt_block_plan *out)
 {
-  tt_cohort part = *c;
-  part.batch_size = rows;
-  return make_plan(&part, 0, precision, shared_bytes, out);
+  tt_block_plan p = *alone;
+  double least = (double)INFINITY;
+  if (p.precision != TT_PRECISION_fp32 || p.pieces > ranks) return 0;
+  p.ranks = ranks;
+  p.slots = p.slots_shared = 0;
+  p.gradient_shared = 1;
+  for (int l = 0; l < p.layers; l++) {
+    int groups = p.layer[l].groups * p.pieces;
+    if (groups % ranks) return 0;
+    p.layer[l].groups = (int8_t)(groups / ranks);
+    p.copies = (int32_t)max_i64(p.copies, p.layer[l].groups);
+  }
+  p.piece = TT_BLOCK_CHUNKS * p.pieces / ranks * p.chunk;
+  p.rows = (int32_t)round_up(p.piece, TT_BLOCK_TILE_ROWS);
+  if (plan_bytes(footprint_of(c, TT_PRECISION_fp32), p.rows, 1 + p.copies) > shared_bytes) return 0;
+  assign_offsets(&c->model, &p);
+  try_warps(shared_bytes, &p, &least, out);
+  return 1;
 }
 
 void tt_block_too_large(int64_t bytes, const tt_path_context *on, tt_path_verdict *out)

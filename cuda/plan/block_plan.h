@@ -3,7 +3,7 @@
  *
  * A plan depends only on the shape, the batch size, the optimizer, the precision and the shared
  * memory of the device, never on the number of members. It decides the order of all sums, hence
- * the bits. */
+ * the bits; a cluster of blocks follows this order (tt_block_plan_make_rank). */
 #ifndef TT_BLOCK_PLAN_H
 #define TT_BLOCK_PLAN_H
 #include "cuda/plan/path_verdict.h"
@@ -27,6 +27,7 @@ typedef enum tt_block_tile {
 
 enum {
   TT_BLOCK_TILE_ROWS = 32,     /* of a warp's tile; R is a multiple */
+  TT_BLOCK_CHUNKS = 8,         /* chunks of rows in a piece of a batch */
   TT_BLOCK_MAX_ROWS = 256,     /* R at most */
   TT_BLOCK_MAX_WARPS = 8,      /* most warps of a block */
   TT_BLOCK_MMA_MIN_WIDTH = 8,  /* least inputs and outputs of a layer for tensor cores */
@@ -46,14 +47,27 @@ typedef struct tt_block_layer {
   int32_t output, slope; /* in shared memory, [R][ld] each: z, then f(z), then dL/dz; and f'(z) */
   int32_t ld;
   int8_t forward, backward, gradient; /* tt_block_tile */
-  int8_t groups; /* groups of rows, summed separately for the gradient of the weights */
+  int8_t groups; /* groups of rows of a piece, summed separately for the gradient of the layer */
+  int16_t share; /* rows of a group: one or more chunks */
 } tt_block_layer;
 
-/* Parameters are padded inside a block, so that four neighbours can be read at once and eight
- * rows of W are in different banks: Q floats, the padding is zero. */
+/* Parameters are padded inside a block, so that four neighbours can be read at once and eight rows
+ * of W are in different banks: Q floats, the padding is zero.
+ *
+ * The order of sums over the rows of a batch, which a block and the ranks of a cluster share: a
+ * batch has pieces of TT_BLOCK_CHUNKS chunks of `chunk` rows. The gradient of a layer is summed
+ * over groups of `share` rows, each from zero, and the groups are added in the order of their
+ * rows. The losses are summed over chunks, and over as many parts of a batch as a piece has
+ * chunks. */
 typedef struct tt_block_plan {
-  int64_t bytes; /* of shared memory */
-  int32_t rows;  /* R: rows of a batch at a time */
+  int64_t bytes;  /* of shared memory */
+  int64_t cycles; /* of a step, by the model in block_plan.c */
+  int32_t rows;   /* R: rows for which there is memory */
+  int32_t chunk;
+  int32_t piece;  /* rows of a batch at a time, at most R: a piece, or all rows of a rank */
+  int32_t pieces; /* of a full batch */
+  int32_t ranks;  /* blocks of the cluster of which this is one, or 0 */
+  int32_t copies; /* of the gradient: 1, or for a rank of a cluster the most groups of a layer */
   int32_t threads;
   int32_t largest_tile;    /* tt_block_tile in use */
   int32_t params;          /* Q */
@@ -86,10 +100,20 @@ void tt_block_too_large(int64_t bytes, const tt_path_context *on, tt_path_verdic
 int tt_block_plan_make(const tt_cohort *c, tt_precision precision, int64_t shared_bytes,
                        tt_block_plan *out);
 
-/* The same for a rank of a cluster: the block computes `rows` rows of a batch without an
- * optimizer: no slots, the gradient in shared memory, and one block per multiprocessor. */
-int tt_block_plan_make_rank(const tt_cohort *c, tt_precision precision, int64_t rows,
+/* The same for one of `ranks` blocks of a cluster that compute the rows of a batch, with the
+ * sums of the block whose plan is `alone`: no optimizer and no slots, a gradient for each group
+ * in shared memory, and one block per multiprocessor. Returns 1; 0 if a rank would have a part
+ * of a group, more than a piece, or more than `shared_bytes`: *out is unchanged. */
+int tt_block_plan_make_rank(const tt_cohort *c, const tt_block_plan *alone, int ranks,
                             int64_t shared_bytes, tt_block_plan *out);
+
+/* Floats of one of TT_BLOCK_CHUNKS slices of Q parameters, whole float4: the sum of the squares
+ * of a gradient is that of the slices. */
+TT_HD int32_t tt_block_slice_floats(int32_t params)
+{
+  return 4 * ((params / 4 + TT_BLOCK_CHUNKS - 1) / TT_BLOCK_CHUNKS);
+}
+
 /* Padded parameters Q. */
 int64_t tt_block_padded_params(const tt_cohort *c);
 TT_END_C

@@ -2,19 +2,18 @@
  * shared memory of each block. Plain C, no CUDA.
  *
  * C blocks, the ranks, train one member: each has all weights and a share of the rows of every
- * batch; each keeps the optimizer slots of one slice of the parameters and updates this slice.
- * The plan depends only on the shape, the batch size, the optimizer and the shared memory of the
- * device, never on the number of members or of idle multiprocessors: C decides the order of
- * sums, hence the bits. */
+ * batch; each keeps the optimizer slots of some slices of the parameters and updates them. All sums
+ * have the order of the member's block plan (block_plan.h), whatever C is, so a member has the same
+ * bits in one block and in a cluster, and C may depend on the number of members. */
 #ifndef TT_CLUSTER_PLAN_H
 #define TT_CLUSTER_PLAN_H
 #include "cuda/plan/block_plan.h"
 TT_BEGIN_C
 
 enum {
-  TT_CLUSTER_MIN_RANKS = 2,       /* ranks */
-  TT_CLUSTER_MAX_RANKS = 8,       /* supported by every GPU with clusters */
-  TT_CLUSTER_EXCHANGE_FLOATS = 36 /* floats of tt_cluster_exchange */
+  TT_CLUSTER_MIN_RANKS = 1,               /* ranks */
+  TT_CLUSTER_MAX_RANKS = TT_BLOCK_CHUNKS, /* supported by every GPU with clusters */
+  TT_CLUSTER_EXCHANGE_FLOATS = 36         /* floats of tt_cluster_exchange */
 };
 
 /* Offsets in floats, as in the plan of a block. */
@@ -27,13 +26,14 @@ typedef struct tt_cluster_plan {
   int32_t slot, note; /* [slots][slice], [TT_CLUSTER_EXCHANGE_FLOATS] */
 } tt_cluster_plan;
 
-/* Bytes of shared memory of a rank of the smallest plan. */
-int64_t tt_cluster_min_bytes(const tt_cohort *c);
+/* Plan with `ranks` ranks, a power of two, if a block can have `shared_bytes`, in fp32. Returns
+ * 1; 0 if the groups of rows of the block plan cannot be divided among the ranks, or do not fit:
+ * *out is unchanged. Local. */
+int tt_cluster_plan_make(const tt_cohort *c, int64_t shared_bytes, int ranks, tt_cluster_plan *out);
 
-/* Plan for the cohort if a block can have `shared_bytes`, in fp32. The number of ranks gives
- * each lane of a warp one row of a batch, if the batch has enough rows; there are more ranks if
- * the slots need them. Returns 1; 0 if the cohort does not fit: *out is unchanged, and
- * tt_cluster_min_bytes gives the bytes needed. Local. */
-int tt_cluster_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_cluster_plan *out);
+/* The plan with the least time of a step in the model of block_plan.c, among those whose
+ * clusters all run at the same time; if there is none, the plan with the fewest ranks. Returns 0
+ * if no number of ranks is possible: *out is unchanged. Local. */
+int tt_cluster_plan_choose(const tt_cohort *c, const tt_path_context *on, tt_cluster_plan *out);
 TT_END_C
 #endif

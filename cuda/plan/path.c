@@ -44,13 +44,6 @@ static tt_path_verdict assess(const tt_cohort *c, const tt_path_context *on, int
   return v;
 }
 
-/* Whether the members leave more than half of the GPU idle with one block each. */
-static int cluster_would_help(const tt_cohort *c, const tt_path_context *on)
-{
-  return on->members > 0 && 2 * on->members < on->multiprocessors &&
-         assess(c, on, TT_GPU_PATH_cluster).supported;
-}
-
 /* The layered path accepts every cohort; `why` is the reason of the path before it. */
 static void choose_by_shape(const tt_cohort *c, const tt_path_context *on, tt_path_choice *out)
 {
@@ -61,9 +54,17 @@ static void choose_by_shape(const tt_cohort *c, const tt_path_context *on, tt_pa
     out->path = (tt_gpu_path)path;
     if (v.supported && v.preferred) break;
   }
-  size_t used = strlen(out->why);
-  if (out->path == TT_GPU_PATH_block && cluster_would_help(c, on))
-    snprintf(out->why + used, sizeof out->why - used, "; few members: try run.gpu_path: cluster");
+}
+
+/* The cluster path gives the bits of the block path, so the number of members may decide. */
+static void choose_by_members(const tt_cohort *c, const tt_path_context *on, tt_path_choice *out)
+{
+  if (out->path != TT_GPU_PATH_block) return;
+  tt_path_verdict v = assess(c, on, TT_GPU_PATH_cluster);
+  if (!v.supported || !v.preferred) return;
+  out->path = TT_GPU_PATH_cluster;
+  out->ranks = v.ranks;
+  memcpy(out->why, v.why, sizeof v.why);
 }
 
 tt_precision tt_path_precision(const tt_cohort *c, tt_precision wanted)
@@ -75,13 +76,15 @@ tt_precision tt_path_precision(const tt_cohort *c, tt_precision wanted)
   return TT_PRECISION_fp32;
 }
 
-/* By shape, with the precision that is faster for it. */
+/* With the precision that is faster for the shape. */
 static void choose_automatically(const tt_cohort *c, const tt_path_context *wanted,
                                  tt_path_choice *out)
 {
   tt_path_context on = *wanted;
   on.precision = out->precision = tt_path_precision(c, wanted->precision);
+  out->ranks = 0;
   choose_by_shape(c, &on, out);
+  choose_by_members(c, &on, out);
   size_t used = strlen(out->why);
   if (on.precision != wanted->precision)
     snprintf(out->why + used, sizeof out->why - used, "; in fp32, which is faster below %d x %d",
@@ -109,7 +112,11 @@ tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path
                    "run.gpu_path: %s cannot train these members: %s; use run.gpu_path: auto",
                    tt_choice_gpu_kernel[wanted], v.why);
   out->path = wanted;
+  out->ranks = v.ranks;
   out->precision = on->precision;
-  snprintf(out->why, sizeof out->why, "as run.gpu_path says");
+  int used = snprintf(out->why, sizeof out->why, "as run.gpu_path says");
+  if (v.ranks)
+    snprintf(out->why + used, sizeof out->why - (size_t)used, ", %d block%s for each member",
+             v.ranks, v.ranks == 1 ? "" : "s");
   return TT_OK;
 }

@@ -8,6 +8,7 @@ TT_BEGIN_C
 typedef struct tt_path_choice {
   tt_gpu_path path;
   tt_precision precision;         /* of training steps: tt_path_precision, or as wanted */
+  int ranks;                      /* blocks that train a member on the cluster path; else 0 */
   char why[TT_PATH_REASON_BYTES]; /* reason, for messages */
 } tt_path_choice;
 
@@ -23,10 +24,10 @@ enum { TT_PATH_TENSOR_MIN_WIDTH = 64 };
 tt_precision tt_path_precision(const tt_cohort *c, tt_precision wanted);
 
 /* Choose a path: the first row of TT_GPU_PATHS that is automatic, supported and preferred, so warp
- * if a member is tiny, else block if it fits into a thread block, else layered. Never cluster: it
- * is faster for few members only, its bits differ from those of the others, and a member must not
- * depend on the number of members. If cluster would be faster, `why` says so.
- *   wanted  TT_GPU_PATH_auto: by shape, in tt_path_precision; else this path, in the precision of
+ * if a member is tiny, else block if it fits into a thread block, else layered. The bits follow
+ * from this choice, so it depends on the shape alone. Then cluster in place of block, which gives
+ * the same bits, if the members are so few that it is faster.
+ *   wanted  TT_GPU_PATH_auto: as above, in tt_path_precision; else this path, in the precision of
  *           the context
  *   out     written only on TT_OK
  * Local. Errors: UNAVAILABLE (the wanted path cannot train the cohort; the message says why). */

@@ -10,13 +10,14 @@ typedef struct tt_path_context {
   int64_t shared_bytes;             /* maximum of shared memory per block: 232448 on an H200 */
   tt_precision precision;           /* requested */
   int capability;                   /* 10 * major + minor: 90 */
-  int64_t multiprocessors, members; /* for advice, not for the choice; 0: unknown */
+  int64_t multiprocessors, members; /* of the GPU; on it. Only for block or cluster; 0: unknown */
 } tt_path_context;
 
 enum { TT_PATH_REASON_BYTES = 160 };
 typedef struct tt_path_verdict {
   int supported;                  /* it can train the cohort */
   int preferred;                  /* run.gpu_path: auto may choose it */
+  int ranks;                      /* blocks of a cluster; 0 on other paths */
   char why[TT_PATH_REASON_BYTES]; /* why it can, or cannot */
 } tt_path_verdict;
 

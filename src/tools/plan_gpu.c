@@ -35,6 +35,21 @@ static void print_memory(const tt_config *cfg, const tt_data_shape *shape, const
           tt_memory_text(data, text[1]));
 }
 
+/* Multiprocessors that have a block, if some have none. Up to one block on each, more members take
+ * the same time. */
+static void print_use(const tt_plan_gpu *gpu, const tt_path_choice *choice, int64_t members,
+                      FILE *out)
+{
+  int64_t all = gpu->on.multiprocessors, blocks = choice->ranks ? choice->ranks : 1;
+  int one_block_each = choice->path == TT_GPU_PATH_block || choice->path == TT_GPU_PATH_cluster;
+  if (!one_block_each || members * blocks >= all) return;
+  fprintf(out,
+          "GPU use    %" PRId64 " of %" PRId64 " multiprocessors of %s (%.0f %%); %" PRId64
+          " members of a rank would take the same time\n",
+          members * blocks, all, gpu->name, 100.0 * (double)(members * blocks) / (double)all,
+          all / blocks);
+}
+
 void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
                              int ranks, tt_slice own, FILE *out)
 {
@@ -43,9 +58,11 @@ void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, c
     tt_path_choice choice = {0};
     if (tt_plan_choose_path_local(cfg, c, tt_plan_gpus[i].on, ranks, &choice))
       fprintf(out, "CUDA path  none on %s: %s\n", tt_plan_gpus[i].name, tt_err_last());
-    else
+    else {
       fprintf(out, "CUDA path  %s on %s: %s\n", tt_choice_gpu_kernel[choice.path],
               tt_plan_gpus[i].name, choice.why);
+      print_use(&tt_plan_gpus[i], &choice, (c->members + ranks - 1) / ranks, out);
+    }
     layered |= choice.path == TT_GPU_PATH_layered;
   }
   if (layered) print_memory(cfg, shape, c, own, out);

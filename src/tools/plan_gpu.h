@@ -19,8 +19,9 @@ extern const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS];
 tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context on,
                                  int ranks, tt_path_choice *out);
 
-/* Print the path on each GPU of the plan; the memory of the members `own` of a rank, if the layered
- * path is one of them. */
+/* Print the path on each GPU of the plan, and the multiprocessors in use where blocks of the
+ * members leave some idle; the memory of the members `own` of a rank, if the layered path is one
+ * of them. */
 void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
                              int ranks, tt_slice own, FILE *out);
 #endif

@@ -91,7 +91,8 @@ def see_the_doctor(folder):
 
 
 def see_the_plan(folder):
-    """tutti plan has the memory of the layered path, which parts of the batches make smaller."""
+    """tutti plan has the memory of the layered path, which parts of the batches make smaller, and the
+    multiprocessors that few members use, a block or a cluster each."""
     args = ["plan", "job.yaml", "--set", "run.device=gpu", "--set", "train.batch_size=500"]
     found = []
     for parts in (1, 8):
@@ -101,6 +102,12 @@ def see_the_plan(folder):
     h.check(len(found) == 2 and float(found[0]) > float(found[1]), f"GPU memory: {found}")
     done = h.run(folder, 1, [*args, "--set", "model.hidden=[18, 17]"])
     h.check("CUDA path  " in done.output and "GPU memory" not in done.output, done.output)
+    done = h.run(folder, 1, [*args, "--set", "model.hidden=[64, 64]", "--set",
+                             "train.batch_size=256"])
+    for line in ("block on A100: ", "GPU use    7 of 108 multiprocessors of A100 (6 %); 108 members",
+                 "cluster on H100, H200: 7 members on 132 multiprocessors, 4 blocks for each member",
+                 "GPU use    28 of 132 multiprocessors of H100, H200 (21 %); 33 members"):
+        h.check(line in done.output, f"{line}: {done.output}")
 
 
 def have_an_old_driver(folder):

@@ -34,6 +34,8 @@ static layer_case make(int in, int out, int rows, int groups)
   k.in = in, k.out = out, k.rows = rows;
   tt_block_layer &n = k.a.layer;
   n.in = in, n.out = out, n.groups = (int8_t)groups;
+  int half = (rows + 1) / 2; /* rows that the kernel takes at a time */
+  n.share = (int16_t)((half + groups - 1) / groups);
   n.stride = odd_float4(in);
   n.bias = out * n.stride;
   k.a.x_ld = odd_float4(in), k.a.z_ld = odd_float4(out), k.a.rows = rows;

@@ -243,10 +243,12 @@ TT_TEST (all_members_may_diverge) {
   for (int i = 0, n = ways(by); i < n; i++) {
     problem p = make((setting){TT_ACT_relu, TT_OPT_adam, TT_LOSS_mse, 1000});
     for (int m = 0; m < MEMBERS; m++) p.c.member[m].hyper.learning_rate = 1e30f;
-    problem_start(&p, by[i], everyone(&p));
-    tt_progress at = problem_finish(&p, 3);
-    TT_CHECK(at.diverged, ==, MEMBERS);
-    for (int q = 0; q < 3; q++) TT_CHECK(isnan(at.loss[q]), !=, 0);
+    if (can(by[i], &p.c)) {
+      problem_start(&p, by[i], everyone(&p));
+      tt_progress at = problem_finish(&p, 3);
+      TT_CHECK(at.diverged, ==, MEMBERS);
+      for (int q = 0; q < 3; q++) TT_CHECK(isnan(at.loss[q]), !=, 0);
+    }
     problem_free(&p);
   }
 }

@@ -127,26 +127,26 @@ static inline int tensor_ways(way *out)
   return n;
 }
 
-/* Returns 1 if a way trains members of these shapes: the warp path trains small ones only, the
- * cluster path none of the widest, a GPU none with a front. */
-static inline int suits(way by, const tt_cohort *c)
-{
-  if (by.ops != &tt_engine_cpu && (c->model.front.layers || c->model.heads > 1)) return 0;
-  tt_warp_plan plan;
-  tt_cluster_plan cluster;
-  char why[128];
-  int fused = by.ops != &tt_engine_cpu && by.use.path != TT_GPU_PATH_layered;
-  if (fused && tt_cohort_needs_layered(c)) return 0;
-  if (by.use.path == TT_GPU_PATH_cluster) return tt_cluster_plan_make(c, 227 * 1024, &cluster);
-  return by.use.path != TT_GPU_PATH_warp || tt_warp_plan_make(c, 96 * 1024, &plan, why, sizeof why);
-}
-
-/* Returns 1 if a way trains members with these options. */
+/* Returns 1 if a way trains members with these options: a GPU none with a front or heads, the
+ * cluster path none whose groups of rows its blocks cannot share. */
 static inline int can(way by, const tt_cohort *c)
 {
-  if (by.ops != &tt_engine_cpu && (c->model.front.layers || c->model.heads > 1)) return 0;
-  return by.ops == &tt_engine_cpu || by.use.path == TT_GPU_PATH_layered ||
-         !tt_cohort_needs_layered(c);
+  tt_cluster_plan cluster;
+  tt_path_context h200 = {.shared_bytes = 227 * 1024};
+  if (by.ops == &tt_engine_cpu) return 1;
+  if (c->model.front.layers || c->model.heads > 1) return 0;
+  if (by.use.path == TT_GPU_PATH_layered) return 1;
+  if (tt_cohort_needs_layered(c)) return 0;
+  return by.use.path != TT_GPU_PATH_cluster || tt_cluster_plan_choose(c, &h200, &cluster);
+}
+
+/* The same for members of these shapes: the warp path trains small ones only. */
+static inline int suits(way by, const tt_cohort *c)
+{
+  tt_warp_plan plan;
+  char why[128];
+  if (by.ops == &tt_engine_cpu || by.use.path != TT_GPU_PATH_warp) return can(by, c);
+  return can(by, c) && tt_warp_plan_make(c, 96 * 1024, &plan, why, sizeof why);
 }
 
 /* The double is slow: its orders of threads run the cases of a law in turn. */

@@ -34,6 +34,10 @@ static void check_plan(const tt_cohort *c, tt_precision precision, int64_t share
   TT_CHECK(p.bytes, >=, tt_block_min_bytes(c, precision));
   TT_CHECK(p.rows % TT_BLOCK_TILE_ROWS, ==, 0);
   TT_CHECK(p.rows, <=, c->batch_size + TT_BLOCK_TILE_ROWS - 1);
+  TT_CHECK(p.piece, ==, TT_BLOCK_CHUNKS * p.chunk);
+  TT_CHECK(p.piece, <=, p.rows);
+  TT_CHECK((int64_t)p.piece * p.pieces, >=, c->batch_size);
+  TT_CHECK((int64_t)p.piece * (p.pieces - 1), <, c->batch_size);
   TT_CHECK(p.slots_shared, <=, p.gradient_shared ? p.slots : 0);
   take(&shared, p.weights, p.params);
   if (p.gradient_shared) take(&shared, p.gradient, p.params);
@@ -47,7 +51,8 @@ static void check_plan(const tt_cohort *c, tt_precision precision, int64_t share
     if (n->slope != n->output) take(&shared, n->slope, (int64_t)p.rows * n->ld);
     TT_CHECK(n->slope != n->output, ==, p.stores_slope && l < p.layers - 1);
     TT_CHECK(n->groups, >=, 1);
-    TT_CHECK(n->groups * TT_BLOCK_TILE_ROWS, <=, p.threads);
+    TT_CHECK(TT_BLOCK_CHUNKS % n->groups, ==, 0);
+    TT_CHECK(n->groups * n->share, ==, p.piece);
     int largest_tile = n->forward > n->backward ? n->forward : n->backward;
     TT_CHECK(largest_tile > n->gradient ? largest_tile : n->gradient, <=, p.largest_tile);
   }

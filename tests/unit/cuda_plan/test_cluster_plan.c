@@ -1,5 +1,5 @@
-/* test_cluster_plan.c — how a member is distributed over a cluster: the number of ranks depends on
- * batch and memory alone, slices cover all parameters once, and all arrays fit. */
+/* test_cluster_plan.c — how a member is distributed over a cluster: the ranks have all groups of
+ * rows of the block plan and nothing else, slices cover all parameters once, and all arrays fit. */
 #include "tests/support/check.h"
 #include "tests/support/plain_model.h"
 
@@ -18,12 +18,13 @@ typedef struct shape {
 static const shape shapes[] = {
     {1, {0}, 0, 1, TT_OPT_sgd},         {3, {2}, 1, 1, TT_OPT_adam},
     {8, {32, 32}, 2, 1, TT_OPT_adam},   {7, {33, 5, 17}, 3, 3, TT_OPT_adamw},
-    {8, {64, 64}, 2, 1, TT_OPT_adam},   {16, {128, 128}, 2, 1, TT_OPT_adam},
+    {8, {64, 64}, 2, 1, TT_OPT_adam},   {16, {96, 96}, 2, 1, TT_OPT_adam},
     {16, {128, 128}, 2, 4, TT_OPT_sgd}, {16, {128, 128, 128}, 3, 1, TT_OPT_adam},
 };
 enum { SHAPES = sizeof shapes / sizeof *shapes };
 
-static const int64_t batches[] = {1, 2, 31, 64, 65, 100, 128, 129, 200, 256, 257, 4096, 100000};
+static const int64_t batches[] = {1,   2,   31,  64,  65,  100, 128,  129,
+                                  200, 256, 257, 512, 600, 700, 1024, 100000};
 enum { BATCHES = sizeof batches / sizeof *batches };
 
 static tt_cohort cohort_of(const shape *s, int64_t batch)
@@ -34,13 +35,33 @@ static tt_cohort cohort_of(const shape *s, int64_t batch)
   return c;
 }
 
-static void holds_together(const tt_cohort *c, const tt_cluster_plan *p)
+/* The groups of the ranks are those of the block. */
+static void has_the_groups(const tt_block_plan *alone, const tt_block_plan *part)
 {
-  int64_t floats = p->part.bytes / 4, share = (c->batch_size + p->ranks - 1) / p->ranks;
-  TT_CHECK(p->ranks == 2 || p->ranks == 4 || p->ranks == 8, ==, 1);
+  TT_CHECK(part->chunk, ==, alone->chunk);
+  TT_CHECK(part->pieces, ==, alone->pieces);
+  TT_CHECK(part->piece % part->chunk, ==, 0);
+  TT_CHECK(part->piece * part->ranks, ==, alone->piece * alone->pieces);
+  TT_CHECK(part->rows, >=, part->piece);
+  TT_CHECK(part->rows, <=, TT_BLOCK_MAX_ROWS);
+  for (int l = 0; l < alone->layers; l++) {
+    TT_CHECK(part->layer[l].share, ==, alone->layer[l].share);
+    TT_CHECK(part->layer[l].groups * part->ranks, ==, alone->layer[l].groups * alone->pieces);
+    TT_CHECK(part->layer[l].groups, <=, part->copies);
+  }
+}
+
+static void holds_together(const tt_cohort *c, const tt_cluster_plan *p, int ranks)
+{
+  int64_t floats = p->part.bytes / 4;
+  tt_block_plan alone;
+  TT_CHECK(tt_block_plan_make(c, TT_PRECISION_fp32, H200, &alone), ==, 1);
+  has_the_groups(&alone, &p->part);
+  TT_CHECK(p->ranks, ==, ranks);
+  TT_CHECK(p->part.ranks, ==, ranks);
   TT_CHECK(p->slice % 4, ==, 0);
-  TT_CHECK(p->slice * p->ranks, >=, p->part.params);
-  TT_CHECK(p->slice * p->ranks, <, p->part.params + 4 * p->ranks);
+  TT_CHECK(p->slice * ranks, ==, TT_BLOCK_CHUNKS * tt_block_slice_floats(alone.params));
+  TT_CHECK(p->slice * ranks, >=, p->part.params);
   TT_CHECK(p->slots, ==, tt_optimizer_slots(c->optimizer));
   TT_CHECK(p->slot, ==, floats);
   TT_CHECK(p->note, ==, floats + p->slots * p->slice);
@@ -50,66 +71,64 @@ static void holds_together(const tt_cohort *c, const tt_cluster_plan *p)
   TT_CHECK(p->part.gradient_shared, ==, 1);
   TT_CHECK(p->part.slots, ==, 0);
   TT_CHECK(p->part.params, ==, tt_block_padded_params(c));
-  TT_CHECK(share <= TT_BLOCK_TILE_ROWS || p->ranks == TT_CLUSTER_MAX_RANKS, ==, 1);
 }
 
-TT_TEST (slices_and_arrays_of_a_plan_are_consistent) {
+TT_TEST (ranks_have_the_groups_of_the_block) {
+  int seen[TT_CLUSTER_MAX_RANKS + 1] = {0};
   for (int i = 0; i < SHAPES; i++)
-    for (int b = 0; b < BATCHES; b++) {
+    for (int b = 0; b < BATCHES; b++)
+      for (int ranks = TT_CLUSTER_MIN_RANKS; ranks <= TT_CLUSTER_MAX_RANKS; ranks *= 2) {
+        tt_cluster_plan p;
+        tt_cohort c = cohort_of(&shapes[i], batches[b]);
+        if (!tt_cluster_plan_make(&c, H200, ranks, &p)) continue;
+        holds_together(&c, &p, ranks);
+        seen[ranks]++;
+      }
+  TT_CHECK(seen[2] > 3 && seen[4] > 3 && seen[8] > 3, ==, 1);
+}
+
+/* From 128 rows on, a batch of a network whose gradient is in shared memory has enough groups for
+ * four ranks, also where its block has tiles enough for all warps. */
+TT_TEST (common_shapes_have_clusters) {
+  const int wide[] = {2, 4, 5};
+  for (int i = 0; i < 3; i++)
+    for (int64_t batch = 128; batch <= (i < 2 ? 512 : 256); batch *= 2) {
       tt_cluster_plan p;
-      tt_cohort c = cohort_of(&shapes[i], batches[b]);
-      if (tt_cluster_plan_make(&c, H200, &p)) holds_together(&c, &p);
+      tt_cohort c = cohort_of(&shapes[wide[i]], batch);
+      TT_CHECK(tt_cluster_plan_make(&c, H200, 4, &p), ==, 1);
     }
 }
 
-/* Enough ranks that each has at most as many rows as a warp has lanes. */
-TT_TEST (ranks_follow_the_batch) {
-  const int want[BATCHES] = {2, 2, 2, 2, 4, 4, 4, 8, 8, 8, 8, 8, 8};
-  for (int b = 0; b < BATCHES; b++) {
-    tt_cluster_plan p;
-    tt_cohort c = cohort_of(&shapes[2], batches[b]);
-    TT_CHECK(tt_cluster_plan_make(&c, H200, &p), ==, 1);
-    TT_CHECK(p.ranks, ==, want[b]);
-  }
-}
-
-/* If the slots do not fit in two ranks, there are more ranks. */
-TT_TEST (ranks_follow_the_memory) {
-  tt_cluster_plan p;
-  tt_cohort c = cohort_of(&shapes[5], 20);
-  int64_t least = tt_cluster_min_bytes(&c);
-  TT_CHECK(tt_cluster_plan_make(&c, 2 * least, &p), ==, 1);
-  TT_CHECK(p.ranks, ==, 2);
-  TT_CHECK(tt_cluster_plan_make(&c, least, &p), ==, 1);
-  TT_CHECK(p.ranks, ==, 8);
-}
-
-/* Exact to the byte. */
-TT_TEST (the_limit_is_the_smallest_plan) {
+/* Exact to the byte, with the block plan of the whole memory. */
+TT_TEST (a_rank_needs_the_bytes_of_its_plan) {
   for (int i = 0; i < SHAPES; i++) {
-    tt_cluster_plan p, untouched;
+    tt_block_plan alone, p, untouched;
     memset(&p, 7, sizeof p);
     memset(&untouched, 7, sizeof untouched);
     tt_cohort c = cohort_of(&shapes[i], 256);
-    int64_t least = tt_cluster_min_bytes(&c);
-    TT_CHECK(tt_cluster_plan_make(&c, least - 1, &p), ==, 0);
+    TT_CHECK(tt_block_plan_make(&c, TT_PRECISION_fp32, H200, &alone), ==, 1);
+    if (!tt_block_plan_make_rank(&c, &alone, 2, INT32_MAX, &p)) continue;
+    int64_t least = p.bytes;
+    memset(&p, 7, sizeof p);
+    TT_CHECK(tt_block_plan_make_rank(&c, &alone, 2, least - 1, &p), ==, 0);
     TT_CHECK(memcmp(&p, &untouched, sizeof p), ==, 0);
-    TT_CHECK(tt_cluster_plan_make(&c, least, &p), ==, 1);
+    TT_CHECK(tt_block_plan_make_rank(&c, &alone, 2, least, &p), ==, 1);
     TT_CHECK(p.bytes, ==, least);
   }
 }
 
+/* Members and seeds do not change a plan; the number of members may change its number of ranks. */
 TT_TEST (other_members_change_nothing) {
   for (int i = 0; i < SHAPES; i++) {
     tt_cluster_plan a, b;
     memset(&a, 0, sizeof a);
     memset(&b, 0, sizeof b);
-    tt_cohort c = cohort_of(&shapes[i], 100);
-    int fits = tt_cluster_plan_make(&c, H200, &a);
+    tt_cohort c = cohort_of(&shapes[i], 256);
+    int fits = tt_cluster_plan_make(&c, H200, 4, &a);
     c.members = 1 << 20;
     c.ensembles = 9;
     c.seed = 77;
-    TT_CHECK(tt_cluster_plan_make(&c, H200, &b), ==, fits);
+    TT_CHECK(tt_cluster_plan_make(&c, H200, 4, &b), ==, fits);
     TT_CHECK(memcmp(&a, &b, sizeof a), ==, 0);
   }
 }

@@ -282,23 +282,23 @@ TT_TEST (rare_options_use_the_layered_path) {
   TT_CHECK((int)got.path, ==, TT_GPU_PATH_warp);
 }
 
-/* The cluster path is used on request only; if it cannot train the members, the error gives the
- * reason. */
-TT_TEST (a_cluster_must_be_requested) {
+/* The cluster path on request; if it cannot train the members, the error gives the reason. */
+TT_TEST (a_requested_cluster_is_used_or_rejected) {
   for (int i = 0; i < SHAPES; i++) {
     tt_path_choice got;
     tt_cluster_plan plan;
     tt_cohort c = cohort_of(&shapes[i]);
     tt_path_context on = large_gpu();
-    if (!tt_cluster_plan_make(&c, on.shared_bytes, &plan)) {
-      refused(&c, on, TT_GPU_PATH_cluster,
-              "run.gpu_path: cluster cannot train these members: a member");
+    if (!tt_cluster_plan_choose(&c, &on, &plan)) {
+      refused(&c, on, TT_GPU_PATH_cluster, "run.gpu_path: cluster cannot train these members: a ");
       continue;
     }
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_cluster, &got));
     TT_CHECK((int)got.path, ==, TT_GPU_PATH_cluster);
+    TT_CHECK(got.ranks, ==, plan.ranks);
+    TT_CHECK_HAS(got.why, " for each member");
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
-    TT_CHECK((int)got.path, !=, TT_GPU_PATH_cluster);
+    TT_CHECK((int)got.path, !=, TT_GPU_PATH_cluster); /* the number of members is unknown */
     on.precision = TT_PRECISION_3xtf32;
     refused(&c, on, TT_GPU_PATH_cluster, "in fp32 only");
     on = large_gpu();
@@ -307,24 +307,50 @@ TT_TEST (a_cluster_must_be_requested) {
   }
 }
 
-/* Few members: the same path, with a hint if the device has clusters. */
-TT_TEST (few_members_give_a_hint) {
+static tt_path_choice choose_for(const shape *s, tt_path_context on, int64_t members)
+{
+  tt_path_choice got;
+  tt_cohort c = cohort_of(s);
+  on.members = members;
+  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+  return got;
+}
+
+/* The number of members decides between block and cluster alone, which give the same bits. All
+ * clusters run at the same time; an unknown number of members has blocks, and so has every
+ * number on a GPU or in a precision without clusters. */
+TT_TEST (members_decide_between_block_and_cluster_alone) {
+  int seen[9] = {0};
   for (int i = 0; i < SHAPES; i++) {
-    tt_path_choice plain, few, many;
-    tt_cohort c = cohort_of(&shapes[i]);
-    tt_path_context on = large_gpu();
-    if (shapes[i].path != TT_GPU_PATH_block || shapes[i].shared != H200) continue;
-    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &plain));
-    on.members = 65;
-    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &few));
-    on.members = 66;
-    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &many));
-    TT_CHECK((int)few.path, ==, (int)plain.path);
-    TT_CHECK(strcmp(many.why, plain.why), ==, 0);
-    TT_CHECK_HAS(few.why, "; few members: try run.gpu_path: cluster");
-    on.members = 65;
-    on.capability = 80;
-    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &few));
-    TT_CHECK(strcmp(few.why, plain.why), ==, 0);
+    const int want = (int)shapes[i].path;
+    tt_path_context on = large_gpu(), old = large_gpu(), tensor = large_gpu();
+    on.shared_bytes = old.shared_bytes = tensor.shared_bytes = shapes[i].shared;
+    old.capability = 80;
+    tensor.precision = TT_PRECISION_3xtf32;
+    TT_CHECK((int)choose_for(&shapes[i], on, 0).path, ==, want);
+    for (int64_t members = 1; members < 140; members += members < 10 ? 1 : 13) {
+      tt_path_choice got = choose_for(&shapes[i], on, members);
+      seen[got.ranks] = 1;
+      if (got.path == TT_GPU_PATH_cluster) {
+        TT_CHECK(want, ==, TT_GPU_PATH_block);
+        TT_CHECK(members * got.ranks, <=, on.multiprocessors);
+        TT_CHECK_HAS(got.why, "blocks for each");
+      } else
+        TT_CHECK((int)got.path, ==, want);
+      TT_CHECK((int)choose_for(&shapes[i], old, members).path, ==, want);
+      if (tt_path_precision(&(tt_cohort){.model = cohort_of(&shapes[i]).model}, tensor.precision))
+        TT_CHECK((int)choose_for(&shapes[i], tensor, members).path, !=, TT_GPU_PATH_cluster);
+    }
   }
+  TT_CHECK(seen[0] && seen[2] && seen[4] && seen[8], ==, 1);
+}
+
+/* Fewer members have as many blocks each, or more. */
+TT_TEST (fewer_members_have_larger_clusters) {
+  const shape s = {8, 1, {64, 64}, 2, ADAM, MSE, 256, H200, TT_GPU_PATH_block};
+  TT_CHECK(choose_for(&s, large_gpu(), 5).ranks, ==, 4);
+  TT_CHECK(choose_for(&s, large_gpu(), 33).ranks, ==, 4);
+  TT_CHECK(choose_for(&s, large_gpu(), 34).ranks, ==, 2);
+  TT_CHECK(choose_for(&s, large_gpu(), 66).ranks, ==, 2);
+  TT_CHECK(choose_for(&s, large_gpu(), 67).ranks, ==, 0);
 }
