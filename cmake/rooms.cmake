@@ -84,7 +84,7 @@ tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5
            io/checkpoint io/results src/host src/job src/predict src/score src/train/shard)
 
 # Floor 5: code that uses runs.
-tutti_room(src/tools USE core/base core/front core/model core/engine cuda/plan io/hdf5 io/data
+tutti_room(src/tools USE core/base core/front core/model core/engine mpi cuda/plan io/hdf5 io/data
            src/cpu/kernels src/host src/job src/train)
 tutti_room(src/campaign/state USE core/base core/stats io/hdf5)
 tutti_room(src/export USE core/base core/formulas core/config core/model core/stats io/hdf5 io/data

@@ -109,7 +109,7 @@ extern tt_comm *tt_world;
   X("plan", "JOB.yaml", 1, 1, plan, "check a job; show memory, ranks, file sizes",                 \
     "Check a job and print what it will need. Needs no MPI and writes nothing; of the "            \
     "samples, only the columns of data.split are read, and the labels, to count classes.",         \
-    TT_CLI_SET, TT_CLI_RANKS, TT_CLI_JSON)                                                         \
+    TT_CLI_SET, TT_CLI_RANKS, TT_CLI_LINKS, TT_CLI_JSON)                                           \
   X("doctor", "[JOB.yaml]", 0, 1, doctor, "show ranks, GPUs, libraries, and problems",             \
     "Show the cores and the GPU of each rank, the libraries in use, and all problems with "        \
     "their fix; the exit code is 69 if there are any. Start it with srun or mpirun, as train.",    \

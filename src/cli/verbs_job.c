@@ -142,7 +142,7 @@ tt_err tt_verb_export(const tt_cli_args *args)
 tt_err tt_verb_plan(const tt_cli_args *args)
 {
   tt_job_options job = tt_cli_job(args);
-  return tt_plan_print_local(&job, args->ranks, args->json, stdout);
+  return tt_plan_print_local(&job, args->ranks, args->links, args->json, stdout);
 }
 
 tt_err tt_verb_doctor(const tt_cli_args *args)

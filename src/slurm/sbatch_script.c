@@ -63,7 +63,7 @@ static tt_err format_plan(const char *job, int ranks, char **text)
   const tt_job_options o = {.file = job};
   FILE *out = open_memstream(text, &bytes);
   if (!out) return TT_FAIL(MEM, "out of memory for the plan of %s", job);
-  tt_err e = tt_plan_print_local(&o, ranks, 0, out);
+  tt_err e = tt_plan_print_local(&o, ranks, NULL, 0, out);
   return fclose(out) && !e ? TT_FAIL(MEM, "out of memory for the plan of %s", job) : e;
 }
 

@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 #include "io/hdf5/files.h"
 #include "io/hdf5/h5.h"
+#include "mpi/links.h"
 #include "src/cpu/kernels/kernels.h"
 #include "src/host/diagnostics.h"
 #include "src/tools/plan.h"
@@ -23,6 +24,13 @@ typedef struct problems {
   int count;
   char text[MAX_PROBLEMS][PROBLEM_SIZE];
 } problems;
+
+/* The links of rank 0 that were measured. */
+enum { MAX_LINKS = 2 };
+typedef struct links {
+  int count;
+  tt_link link[MAX_LINKS];
+} links;
 
 static void add_problem(problems *to, const char *text)
 {
@@ -148,11 +156,41 @@ static void print_sharing(const tt_inventory *s)
   }
 }
 
-static void print_all(const tt_inventory *s, const tt_resource_request *request, const char *path,
-                      const tt_diagnostics *f)
+static int on_one_node(const tt_inventory *s, const tt_link *l)
+{
+  return !strcmp(s->rank_entry[l->rank[0]].host, s->rank_entry[l->rank[1]].host);
+}
+
+/* Collective. Measure the links from rank 0 to the next rank of its node and to the first rank of
+ * another node, as far as there are such ranks. */
+static tt_err measure_links(tt_comm *c, const tt_inventory *s, links *out)
+{
+  int done[2] = {0}; /* on the node of rank 0, elsewhere */
+  out->count = 0;
+  for (int r = 1; r < s->ranks; r++) {
+    int elsewhere = strcmp(s->rank_entry[r].host, s->rank_entry[0].host) != 0;
+    if (done[elsewhere]++) continue;
+    TT_TRY(tt_link_measure(c, 0, r, &out->link[out->count++]));
+  }
+  return TT_OK;
+}
+
+static void print_links(const tt_inventory *s, const links *all)
+{
+  for (int i = 0; i < all->count; i++) {
+    const tt_link *l = &all->link[i];
+    printf("link between ranks %d and %d, %s: %.2f us, %.2f GB/s\n", l->rank[0], l->rank[1],
+           on_one_node(s, l) ? "on one node" : "on two nodes", 1e6 * l->latency,
+           1e-9 * l->bandwidth);
+  }
+}
+
+static void print_all(const tt_inventory *s, const tt_resource_request *request, const links *link,
+                      const char *path, const tt_diagnostics *f)
 {
   print_ranks(s);
   print_versions(request);
+  print_links(s, link);
   if (*path) printf("CUDA path: %s\n", path);
   print_sharing(s);
   if (s->seen > s->used)
@@ -177,7 +215,23 @@ static json_t *rank_to_json(const tt_rank_resources *p, int rank)
   return row;
 }
 
-static tt_err print_json(const tt_inventory *s, const char *path, const tt_diagnostics *f)
+static json_t *links_to_json(const tt_inventory *s, const links *all)
+{
+  json_t *list = json_array();
+  for (int i = 0; i < all->count; i++) {
+    const tt_link *l = &all->link[i];
+    json_t *row = json_object();
+    tt_json_set(&row, "between", json_pack("[i,i]", l->rank[0], l->rank[1]));
+    tt_json_set(&row, "one_node", json_boolean(on_one_node(s, l)));
+    tt_json_set(&row, "latency_seconds", tt_json_number(l->latency));
+    tt_json_set(&row, "bytes_per_second", tt_json_number(l->bandwidth));
+    json_array_append_new(list, row);
+  }
+  return list;
+}
+
+static tt_err print_json(const tt_inventory *s, const links *link, const char *path,
+                         const tt_diagnostics *f)
 {
   char text[512];
   json_t *all = json_object(), *ranks = json_array(), *versions = json_object();
@@ -199,13 +253,14 @@ static tt_err print_json(const tt_inventory *s, const char *path, const tt_diagn
   tt_json_set(&all, "versions", versions);
   tt_json_set(&all, "gpus_seen", json_integer(s->seen));
   tt_json_set(&all, "gpus_used", json_integer(s->used));
+  tt_json_set(&all, "links", links_to_json(s, link));
   tt_json_set(&all, "cuda_path", *path ? tt_json_text(path) : json_null());
   tt_json_set(&all, "problems", found);
   return tt_json_print(all, 2);
 }
 
 /* On rank 0: print the problems of all ranks. all [R] */
-static tt_err report_local(const tt_inventory *s, const tt_job *job,
+static tt_err report_local(const tt_inventory *s, const links *link, const tt_job *job,
                            const tt_resource_request *request, const char *job_error, int json,
                            const problems *all, int64_t *count)
 {
@@ -221,9 +276,9 @@ static tt_err report_local(const tt_inventory *s, const tt_job *job,
   tt_diagnostics_check_inventory(f, s, request);
   tt_err e = TT_OK;
   if (json)
-    e = print_json(s, path, f);
+    e = print_json(s, link, path, f);
   else
-    print_all(s, request, path, f);
+    print_all(s, request, link, path, f);
   *count = f->count;
   tt_diagnostics_destroy(&f);
   return e;
@@ -234,16 +289,19 @@ static tt_err examine(tt_comm *c, const tt_job *job, const tt_resource_request *
 {
   tt_inventory *s = NULL;
   problems *mine = NULL, *all = NULL;
+  links link = {0};
   tt_err e = tt_inventory_create(c, tt_engines, request, &s);
   if (e) return e;
   int root = tt_comm_is_root(c);
   e = TT_ALLOC(mine, 1);
   if (!e && root) e = TT_ALLOC(all, s->ranks);
   e = tt_agree(c, e);
+  if (!e) e = measure_links(c, s, &link);
   if (!e) {
     check_rank_local(c, job, request, mine);
     tt_gatherv(c, mine, sizeof *mine, all, NULL);
-    e = tt_agree(c, root ? report_local(s, job, request, job_error, json, all, count) : TT_OK);
+    e = tt_agree(c,
+                 root ? report_local(s, &link, job, request, job_error, json, all, count) : TT_OK);
   }
   tt_free(mine);
   tt_free(all);

@@ -14,7 +14,6 @@
 #include "src/tools/plan_data.h"
 #include "src/tools/plan_front.h"
 #include "src/tools/plan_gpu.h"
-#include "src/tools/plan_teams.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -66,7 +65,7 @@ static tt_err print_teams(const tt_job_plan *p, int ranks, int teams)
   if (most > least) fprintf(p->out, " or %d", most);
   fprintf(p->out, " ranks, %" PRId64 " member%s in the first, %" PRId64 " in the last\n", first,
           tt_plural(first), last);
-  tt_plan_print_team(p->out, &p->all, most, p->cfg->run_stages > 1);
+  tt_plan_print_team(p->out, &p->all, most, p->cfg->run_stages > 1, p->link);
   return TT_OK;
 }
 
@@ -81,7 +80,7 @@ static tt_err print_ranks(const tt_job_plan *p, int ranks)
   else
     fprintf(p->out, "ranks      %d: %" PRId64 " member%s on rank 0, %" PRId64 " on rank %d\n",
             ranks, first, tt_plural(first), last, ranks - 1);
-  if (ranks > 1 && last == 0) tt_plan_print_choice(p->out, &p->all, ranks);
+  if (ranks > 1 && last == 0) tt_plan_print_choice(p->out, &p->all, ranks, p->link);
   return TT_OK;
 }
 
@@ -256,12 +255,15 @@ tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info 
   return e;
 }
 
-tt_err tt_plan_print_local(const tt_job_options *o, int ranks, int json, FILE *out)
+tt_err tt_plan_print_local(const tt_job_options *o, int ranks, const char *links, int json,
+                           FILE *out)
 {
   tt_config *cfg = NULL;
+  tt_plan_link link;
   if (ranks < 1) return TT_FAIL(USAGE, "--ranks: %d; give at least 1", ranks);
+  if (links) TT_TRY(tt_plan_link_read_local(links, &link));
   TT_TRY(tt_config_load(o->file, o->set, o->nset, &cfg));
-  tt_job_plan p = {.cfg = cfg, .out = out};
+  tt_job_plan p = {.cfg = cfg, .link = links ? &link : NULL, .out = out};
   tt_err e = read_shapes(&p);
   if (!e) e = tt_data_split_count_local(cfg, p.part);
   if (!e) e = json ? tt_plan_print_json(&p, ranks) : print_all(&p, ranks);

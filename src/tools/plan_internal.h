@@ -4,6 +4,7 @@
 #include "core/base/json.h"
 #include "core/model/cohort.h"
 #include "io/data/data.h"
+#include "src/tools/plan_teams.h"
 #include "src/train/memory_plan.h"
 
 #include <stdio.h>
@@ -14,6 +15,7 @@ typedef struct tt_job_plan {
   int64_t part[TT_SPLITS]; /* rows for training, validation, test */
   tt_cohorts all;
   const tt_engine_ops *ops;
+  const tt_plan_link *link; /* between ranks, or NULL */
   FILE *out;
 } tt_job_plan;
 
