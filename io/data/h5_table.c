@@ -77,23 +77,6 @@ static void unpack(const h5_column *c, double *value, int64_t step, int64_t coun
   }
 }
 
-/* The number of a text, or the number that it writes. */
-static tt_err encode_text(tt_levels *l, const char *place, char *text, double *code)
-{
-  const tt_levels one = {.count = 1, .text = &text};
-  int64_t number;
-  *code = NAN;
-  if (tt_levels_text_is_missing(text)) return TT_OK;
-  if (l->are_numbers) {
-    if (tt_levels_parse_numbers(&one, '.', code)) return TT_OK;
-    return TT_FAIL(DATA, "%s: '%s' is not a number, as the levels of the training rows are", place,
-                   text);
-  }
-  TT_TRY(tt_levels_find(l, text, &number));
-  *code = (double)number;
-  return number >= 0 || l->zeros ? TT_OK : tt_levels_unknown_error(l, place, text);
-}
-
 /* All texts of a column become their numbers: HDF5 has no better way to read texts in slices. */
 static tt_err encode_texts(const tt_table *t, int64_t column)
 {
@@ -105,7 +88,7 @@ static tt_err encode_texts(const tt_table *t, int64_t column)
   for (int64_t i = 0; !e && i < n; i++) {
     snprintf(place, sizeof place, "%s: dataset '%s', row %" PRId64 " (from 0)", t->file, c->path,
              i);
-    e = encode_text(t->levels[column], place, text[i], &c->code[i]);
+    e = tt_levels_encode(t->levels[column], place, text[i], &c->code[i]);
   }
   tt_h5_texts_free(n, &text);
   if (e) tt_free(c->code);

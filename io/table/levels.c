@@ -106,6 +106,22 @@ tt_err tt_levels_unknown_error(const tt_levels *l, const char *place, const char
                  place, shown, known);
 }
 
+tt_err tt_levels_encode(tt_levels *l, const char *place, char *text, double *code)
+{
+  const tt_levels one = {.count = 1, .text = &text};
+  int64_t number;
+  *code = NAN;
+  if (tt_levels_text_is_missing(text)) return TT_OK;
+  if (l->are_numbers) {
+    if (tt_levels_parse_numbers(&one, '.', code)) return TT_OK;
+    return TT_FAIL(DATA, "%s: '%s' is not a number, as the levels of the training rows are", place,
+                   text);
+  }
+  TT_TRY(tt_levels_find(l, text, &number));
+  *code = (double)number;
+  return number >= 0 || l->zeros ? TT_OK : tt_levels_unknown_error(l, place, text);
+}
+
 void tt_levels_free(tt_levels *l)
 {
   for (int64_t k = 0; l->text && k < l->count; k++) tt_free(l->text[k]);

@@ -18,6 +18,11 @@ typedef struct tt_levels {
 
 /* Number of a text, -1: it is unknown, or there are TT_MAX_LEVELS others. Errors: MEM. */
 tt_err tt_levels_find(tt_levels *l, const char *text, int64_t *number);
+/* Number of a text in *code, or the number that it writes if levels are numbers; NaN: the text
+ * stands for a missing value; -1: unknown, with zeros.
+ *   place  for messages
+ * Errors: DATA (unknown, or no number), MEM. */
+tt_err tt_levels_encode(tt_levels *l, const char *place, char *text, double *code);
 /* Add a text to the end of the list. Errors: MEM. */
 tt_err tt_levels_add(tt_levels *l, const char *text);
 /* 1 if all texts are finite numbers; value[count] receives them.

@@ -6,6 +6,7 @@
 /* Type and shape of an array; `kind` is f i u b, or 0: not numbers. */
 typedef struct tt_npy_array {
   char kind;
+  char text; /* U or S: texts of 4 or 1 bytes a character; 0: no texts */
   int bytes; /* of one value */
   int fortran;
   int64_t rows, columns; /* columns 1 for one axis; rows -1: not one or two axes */
@@ -15,9 +16,15 @@ typedef struct tt_npy_array {
 } tt_npy_array;
 
 enum { TT_NPY_HEADER = 65536 }; /* longest header that is read */
+enum { TT_NPY_CHARACTERS = 256, TT_NPY_TEXT = 4 * TT_NPY_CHARACTERS + 1 }; /* longest text */
 
 /* Parse the header of an array in `head`, the first `count` bytes of it. Errors: DATA. */
 tt_err tt_npy_header_parse(const char *file, const char *head, size_t count, tt_npy_array *out);
+
+/* The text of `bytes` bytes at `from` as UTF-8, without the zeros at its end.
+ *   to  [TT_NPY_TEXT]
+ * Returns 0 if it is no valid text. */
+int tt_npy_decode_text(const tt_npy_array *a, const char *from, char *to);
 
 /* Convert n values at `from`, `step` bytes apart, to double. */
 void tt_npy_convert(const tt_npy_array *a, const char *from, size_t step, int64_t n, double *to,

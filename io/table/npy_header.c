@@ -1,6 +1,8 @@
 /* npy_header.c — see npy.h. The format: numpy.lib.format, versions 1.0 to 3.0. */
 #include "io/table/npy.h"
 
+#include "core/base/text.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +24,18 @@ static const char *value_of(const char *dictionary, const char *key)
   return at + strspn(at, " ");
 }
 
+/* '<U12' or '|S12'. */
+static int parse_text_type(const char *at, size_t length, tt_npy_array *out)
+{
+  if (*at != '\'' || length < 3 || length > 5) return 0;
+  int wide = at[1] == '<' && at[2] == 'U', narrow = at[1] == '|' && at[2] == 'S';
+  int characters = atoi(at + 3);
+  if ((!wide && !narrow) || characters < 1 || characters > TT_NPY_CHARACTERS) return 0;
+  out->text = at[2];
+  out->bytes = wide ? 4 * characters : characters;
+  return 1;
+}
+
 static tt_err parse_type(const char *file, const char *at, tt_npy_array *out)
 {
   if (!at) return bad_header(file, "has no type");
@@ -29,6 +43,7 @@ static tt_err parse_type(const char *file, const char *at, tt_npy_array *out)
   if (length >= sizeof out->type) length = sizeof out->type - 1;
   memcpy(out->type, at + (*at == '\''), length);
   out->type[length] = '\0';
+  if (parse_text_type(at, length, out)) return TT_OK;
   if (*at != '\'' || length < 3 || length > 4) return TT_OK; /* not numbers */
   char order = at[1], kind = at[2];
   int bytes = atoi(at + 3), known = 0;
@@ -86,6 +101,37 @@ tt_err tt_npy_header_parse(const char *file, const char *head, size_t count, tt_
   out->fortran = *order == 'T';
   TT_TRY(parse_type(file, value_of(text, "descr"), out));
   return parse_shape(file, value_of(text, "shape"), out);
+}
+
+/* A code point as UTF-8 at *to; 0: it is none. */
+static int put_character(uint32_t c, char **to)
+{
+  if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return 0;
+  int more = c < 0x80 ? 0 : c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+  static const unsigned char lead[] = {0, 0xC0, 0xE0, 0xF0};
+  *(*to)++ = (char)(lead[more] | c >> 6 * more);
+  while (more--) *(*to)++ = (char)(0x80 | (c >> 6 * more & 0x3F));
+  return 1;
+}
+
+int tt_npy_decode_text(const tt_npy_array *a, const char *from, char *to)
+{
+  char *begin = to;
+  int width = a->text == 'U' ? 4 : 1, end = a->bytes;
+  while (end > 0 && from[end - 1] == '\0') end--;
+  for (int i = 0; i < end; i += width) {
+    uint32_t c = 0;
+    memcpy(&c, from + i, (size_t)width);
+    if (c == 0) return 0;
+    if (width == 1)
+      *to++ = (char)c;
+    else if (!put_character(c, &to))
+      return 0;
+  }
+  *to = '\0';
+  for (int n; *begin; begin += n)
+    if (!(n = tt_utf8_char_bytes(begin))) return 0;
+  return 1;
 }
 
 #define CONVERT(type_)                                                                             \

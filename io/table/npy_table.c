@@ -43,6 +43,8 @@ static tt_err npy_use(tt_table *t, int64_t column, tt_cell_kind kind)
   const npy_table *p = t->own;
   const npy_member *a = p->owner[column];
   (void)kind;
+  if (a->info.text && a->info.columns == 1 && a->info.rows >= 0 && t->levels && t->levels[column])
+    return TT_OK;
   if (a->info.rows < 0)
     return TT_FAIL(DATA, "%s: array '%s' must have one or two axes", t->file, a->name);
   if (!a->info.kind)
@@ -83,10 +85,27 @@ static tt_err read_slab(npy_table *p, npy_member *a, int64_t first, int64_t coun
   return TT_OK;
 }
 
+/* Numbers of `count` texts at `from`, which are rows `first` and later. */
+static tt_err convert_texts(const tt_table *t, const npy_member *a, int64_t column,
+                            const char *from, int64_t first, int64_t count, double *to,
+                            int64_t step)
+{
+  char text[TT_NPY_TEXT], place[NAME_SIZE + TT_NPY_TEXT];
+  for (int64_t i = 0; i < count; i++) {
+    snprintf(place, sizeof place, "%.600s: array '%s', row %" PRId64 " (from 0)", t->file, a->name,
+             first + i);
+    if (!tt_npy_decode_text(&a->info, from + i * a->info.bytes, text))
+      return TT_FAIL(DATA, "%s: this is no text in Unicode", place);
+    TT_TRY(tt_levels_encode(t->levels[column], place, text, &to[i * step]));
+  }
+  return TT_OK;
+}
+
 /* The columns of one array among the n wanted ones, at most rows_at_once rows. */
-static tt_err read_array(npy_table *p, npy_member *a, int64_t first, int64_t count, int64_t n,
+static tt_err read_array(const tt_table *t, npy_member *a, int64_t first, int64_t count, int64_t n,
                          const int64_t *column, double *value)
 {
+  npy_table *p = t->own;
   size_t bytes = (size_t)a->info.bytes, row = bytes * (size_t)a->info.columns;
   int by_column = a->info.fortran && a->info.columns > 1;
   if (!by_column) TT_TRY(read_slab(p, a, first, count));
@@ -98,7 +117,10 @@ static tt_err read_array(npy_table *p, npy_member *a, int64_t first, int64_t cou
       continue;
     }
     const char *from = a->slab + (size_t)(first - a->slab_first) * row + (size_t)k * bytes;
-    tt_npy_convert(&a->info, from, row, count, value + i, n);
+    if (a->info.text)
+      TT_TRY(convert_texts(t, a, column[i], from, first, count, value + i, n));
+    else
+      tt_npy_convert(&a->info, from, row, count, value + i, n);
   }
   return TT_OK;
 }
@@ -120,7 +142,7 @@ static tt_err npy_read(tt_table *t, int64_t first, int64_t count, int64_t n, con
       npy_member *a = p->owner[column[i]];
       if (i && a == p->owner[column[i - 1]]) continue;
       TT_TRY(create_slab(t, a));
-      TT_TRY(read_array(p, a, first + done, rows, n, column, value + done * n));
+      TT_TRY(read_array(t, a, first + done, rows, n, column, value + done * n));
     }
   }
   return TT_OK;
@@ -135,7 +157,8 @@ static tt_err read_array_header(npy_table *p, npy_member *a)
   TT_TRY(tt_alloc_bytes(&head, room + 1, 1, "the header of an array"));
   tt_err e = tt_zip_read_local(&p->zip, a->member, 0, room, head);
   if (!e) e = tt_npy_header_parse(p->zip.file, head, (size_t)room, &a->info);
-  if (!e && a->info.kind && a->info.rows >= 0 && a->info.size != a->member->size - a->info.data)
+  if (!e && (a->info.kind || a->info.text) && a->info.rows >= 0 &&
+      a->info.size != a->member->size - a->info.data)
     e = TT_FAIL(DATA,
                 "%s: array '%s' has %" PRId64 " bytes of values, but its header says %" PRId64
                 ": the file is truncated or damaged",

@@ -102,19 +102,29 @@ int tt_export_undoes(const tt_export_cohort *k, tt_transform f)
   return 0;
 }
 
-static tt_err check_inputs(const tt_trained_ensembles *all, const char *file)
+const char *tt_export_kind_name(const tt_net_input *i)
 {
-  const tt_scaler *s = &all->at[0]->scaler;
-  if (tt_scaler_fills(s))
-    return TT_FAIL(USAGE,
-                   "%s: the model fills missing inputs (data.missing), which an exported model "
-                   "does not; use the library (tutti_predict)",
-                   file);
-  if (tt_net_inputs_are_amounts(&s->net)) return TT_OK;
-  return TT_FAIL(USAGE,
-                 "%s: the model has inputs with categories, which an exported model does not know; "
-                 "use the library (tutti_predict)",
-                 file);
+  static const char *const name[TT_NET_INPUT_KINDS] = {[TT_NET_INPUT_amount] = "amount",
+                                                       [TT_NET_INPUT_level] = "level",
+                                                       [TT_NET_INPUT_missing] = "missing"};
+  return name[i->kind];
+}
+
+/* The scales of the columns become those of the inputs of the networks. */
+static tt_err expand_scaler(const tt_scaler *from, tt_scaler *out)
+{
+  const tt_net_inputs *net = &from->net;
+  TT_TRY(tt_scaler_create(net->count, 1, out));
+  for (int64_t i = 0; i < net->count; i++) {
+    int64_t d = net->at[i].column;
+    if (net->at[i].kind != TT_NET_INPUT_amount) continue;
+    out->x_mean[i] = from->x_mean[d];
+    out->x_scale[i] = from->x_scale[d];
+    out->x_lambda[i] = from->x_lambda[d];
+    out->x_fill[i] = from->x_fill[d];
+    out->x_normalize[i] = from->x_normalize[d];
+  }
+  return TT_OK;
 }
 
 static tt_err check_fronts(const tt_trained_ensembles *all, const char *file)
@@ -157,12 +167,16 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *file,
   tt_export_model x = {.file = file, .all = all, .labels = &labels};
   int64_t members = 0;
   TT_TRY(check_fronts(all, file));
-  TT_TRY(check_inputs(all, file));
+  tt_scaler scaler = {0};
   TT_TRY(tt_axis_labels_create(all, &labels));
-  x.inputs = all->at[0]->model.inputs;
+  x.net = &all->at[0]->scaler.net;
+  x.columns_in = x.net->columns;
+  x.inputs = x.net->count;
   x.columns = labels.columns;
-  x.scaler = &all->at[0]->scaler;
-  tt_err e = TT_ALLOC(x.cohort, all->count);
+  x.plain = tt_net_inputs_are_amounts(x.net) && !tt_scaler_fills(&all->at[0]->scaler);
+  x.scaler = &scaler;
+  tt_err e = expand_scaler(&all->at[0]->scaler, &scaler);
+  if (!e) e = TT_ALLOC(x.cohort, all->count);
   for (; !e && x.cohorts < all->count; x.cohorts++) {
     e = cohort_create(file, all->at[x.cohorts], &x.cohort[x.cohorts]);
     members += x.cohort[x.cohorts].members;
@@ -171,10 +185,11 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *file,
   if (!e)
     tt_log_root(TT_LOG_INFO,
                 "%s of %" PRId64 " member%s, %" PRId64 " input%s, %" PRId64 " column%s: %s",
-                meaning, members, tt_plural(members), x.inputs, tt_plural(x.inputs), x.columns,
-                tt_plural(x.columns), file);
+                meaning, members, tt_plural(members), x.columns_in, tt_plural(x.columns_in),
+                x.columns, tt_plural(x.columns), file);
   for (int64_t i = 0; i < x.cohorts; i++) cohort_free(&x.cohort[i]);
   tt_free(x.cohort);
+  tt_scaler_free(&scaler);
   tt_axis_labels_free(&labels);
   return e;
 }

@@ -103,16 +103,30 @@ static void put_comment(FILE *to, const char *text)
     if ((unsigned char)*text >= ' ' && *text != '*' && *text != '\\') fputc(*text, to);
 }
 
+/* ": 0 brass, 1 steel": the values of a category. */
+static void put_levels(const tt_export_model *x, int64_t column, FILE *to)
+{
+  int64_t first = x->net->first[column], levels = tt_net_inputs_levels(x->net, column);
+  int texts = tt_net_inputs_levels_are_texts(x->net, column);
+  for (int64_t k = 0; k < levels; k++) {
+    fputs(k ? ", " : ": ", to);
+    if (texts) fprintf(to, "%" PRId64 " ", k);
+    put_comment(to, x->net->at[first + k].name);
+  }
+  if (tt_scaler_may_miss(&x->all->at[0]->scaler, column)) fputs("; NAN where it is missing", to);
+}
+
 static void put_head(const tt_export_model *x, const char *name, FILE *to)
 {
   const tt_columns *input = &x->all->at[0]->input;
   fprintf(to, "/* %s_predict: a trained ensemble, exported by tutti " TUTTI_VERSION ".\n *\n",
           name);
-  for (int64_t i = 0; i < x->inputs; i++) {
+  for (int64_t i = 0; i < x->columns_in; i++) {
     fprintf(to, " * x[%" PRId64 "]  ", i);
     put_comment(to, input->name[i]);
     fputs(input->units[i][0] ? ", " : "", to);
     put_comment(to, input->units[i]);
+    put_levels(x, i, to);
     fputc('\n', to);
   }
   for (int64_t c = 0; c < x->columns; c++) {
@@ -388,10 +402,35 @@ static void put_transforms(const tt_export_model *x, FILE *to)
   fputs("  default: return v;\n  }\n}\n\n", to);
 }
 
+/* static double net_input(i, x): input i of the networks before its transform. */
+static void put_net_inputs(const tt_export_model *x, FILE *to)
+{
+  if (x->plain) return;
+  fputs("static double net_input(int i, const double *x)\n{\n  switch (i) {\n", to);
+  for (int64_t i = 0; i < x->inputs; i++) {
+    const tt_net_input *in = &x->net->at[i];
+    fprintf(to, "  case %" PRId64 ": return ", i);
+    if (in->kind == TT_NET_INPUT_level)
+      fprintf(to, "x[%d] == %.17g", (int)in->column, in->level);
+    else if (in->kind == TT_NET_INPUT_missing)
+      fprintf(to, "isnan(x[%d]) ? 1.0 : 0.0", (int)in->column);
+    else if (isnan(x->scaler->x_fill[i]))
+      fprintf(to, "x[%d]", (int)in->column);
+    else
+      fprintf(to, "isnan(x[%d]) ? %.17g : x[%d]", (int)in->column, x->scaler->x_fill[i],
+              (int)in->column);
+    fputs(";\n", to);
+  }
+  fputs("  default: return 0.0;\n  }\n}\n\n", to);
+}
+
 static void put_predict(const tt_export_model *x, const char *name, FILE *to)
 {
-  const char *value =
-      tt_export_uses_transform(x, TT_TRANSFORM_COUNT) ? "transformed(i, x[i])" : "x[i]";
+  const char *of = x->plain ? "x[i]" : "net_input(i, x)";
+  char value[64];
+  int transforms = tt_export_uses_transform(x, TT_TRANSFORM_COUNT);
+  snprintf(value, sizeof value, "%s%s%s", transforms ? "transformed(i, " : "", of,
+           transforms ? ")" : "");
   fprintf(to,
           "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"
           "    double *epistemic)\n{\n"
@@ -432,6 +471,7 @@ tt_err tt_export_c_local(const tt_export_model *x, FILE *to)
     column += x->cohort[i].columns;
   }
   put_transforms(x, to);
+  put_net_inputs(x, to);
   put_predict(x, name, to);
   return TT_OK;
 }

@@ -27,11 +27,17 @@ typedef struct tt_export_model {
   const char *file; /* to write, for messages and names */
   const tt_trained_ensembles *all;
   const tt_axis_labels *labels;
-  int64_t inputs, columns;
-  const tt_scaler *scaler; /* of the inputs */
+  int64_t columns_in;      /* D columns of x */
+  int64_t inputs, columns; /* F inputs of the networks, C columns of the results */
+  const tt_net_inputs *net;
+  int plain; /* 1: the inputs of the networks are the columns, none of which may be missing */
+  tt_scaler *scaler; /* F inputs: levels and indicators are not normalised */
   int64_t cohorts;
   tt_export_cohort *cohort; /* [cohorts] */
 } tt_export_model;
+
+/* "amount", "level" or "missing". */
+const char *tt_export_kind_name(const tt_net_input *i);
 
 /* Parameters of the used members of all cohorts. */
 int64_t tt_export_parameters(const tt_export_model *x);

@@ -218,6 +218,31 @@ static tt_err put_cohort(zip_archive *z, int64_t i, const tt_export_cohort *k)
   return put_transforms(z, named(name, i, "transform", -1), k->columns, k->undo);
 }
 
+/* Which inputs of the networks the columns become. */
+static tt_err put_net_inputs(zip_archive *z, const tt_export_model *x)
+{
+  const char **kind = NULL, **name = NULL;
+  int64_t *column = NULL;
+  double *level = NULL;
+  tt_err e = TT_ALLOC(kind, x->inputs);
+  if (!e) e = TT_ALLOC(name, x->inputs);
+  if (!e) e = TT_ALLOC(column, x->inputs);
+  if (!e) e = TT_ALLOC(level, x->inputs);
+  for (int64_t i = 0; !e && i < x->inputs; i++) {
+    column[i] = x->net->at[i].column;
+    kind[i] = tt_export_kind_name(&x->net->at[i]);
+    level[i] = x->net->at[i].level;
+    name[i] = x->net->at[i].name ? x->net->at[i].name : "";
+  }
+  if (!e) e = put_array(z, "x_column", &(npy_array){"<i8", 8, 1, {x->inputs}, column});
+  if (!e) e = put_texts(z, "x_kind", x->inputs, kind);
+  if (!e) e = put_doubles(z, "x_level", x->inputs, level);
+  if (!e) e = put_texts(z, "x_level_name", x->inputs, name);
+  if (!e) e = put_doubles(z, "x_fill", x->inputs, x->scaler->x_fill);
+  tt_free_all(&kind, &name, &column, &level);
+  return e;
+}
+
 static tt_err put_all(zip_archive *z, const tt_export_model *x)
 {
   const tt_columns *input = &x->all->at[0]->input;
@@ -226,8 +251,9 @@ static tt_err put_all(zip_archive *z, const tt_export_model *x)
   TT_TRY(put_doubles(z, "x_scale", x->inputs, x->scaler->x_scale));
   TT_TRY(put_doubles(z, "x_lambda", x->inputs, x->scaler->x_lambda));
   TT_TRY(put_input_transforms(z, x));
-  TT_TRY(put_texts(z, "input_name", x->inputs, (const char *const *)input->name));
-  TT_TRY(put_texts(z, "input_units", x->inputs, (const char *const *)input->units));
+  if (!x->plain) TT_TRY(put_net_inputs(z, x));
+  TT_TRY(put_texts(z, "input_name", x->columns_in, (const char *const *)input->name));
+  TT_TRY(put_texts(z, "input_units", x->columns_in, (const char *const *)input->units));
   TT_TRY(put_texts(z, "column_ensemble", x->columns, x->labels->ensemble));
   TT_TRY(put_texts(z, "column_label", x->columns, (const char *const *)x->labels->label));
   TT_TRY(put_texts(z, "column_units", x->columns, x->labels->units));

@@ -267,7 +267,8 @@ static tt_err put_cohort(tt_onnx *g, const tt_export_model *x, const tt_export_c
 static tt_err put_graph(tt_onnx *g, const tt_export_model *x)
 {
   value *part = NULL, in = {"x"};
-  tt_onnx_input(g, in.name, x->inputs);
+  tt_onnx_input(g, in.name, x->columns_in);
+  if (!x->plain) TT_TRY(tt_onnx_net_inputs(g, x, &in));
   TT_TRY(tt_onnx_transform_inputs(g, x, &in));
   in = op2(g, "Sub", in, doubles(g, x->inputs, x->scaler->x_mean));
   in = op2(g, "Div", in, doubles(g, x->inputs, x->scaler->x_scale));
@@ -306,8 +307,8 @@ static tt_err write_model(tt_onnx *g, const tt_export_model *x, const char *byte
     const char *key;
     int64_t n;
     const char *const *text;
-  } row[] = {{"input_name", x->inputs, (const char *const *)input->name},
-             {"input_units", x->inputs, (const char *const *)input->units},
+  } row[] = {{"input_name", x->columns_in, (const char *const *)input->name},
+             {"input_units", x->columns_in, (const char *const *)input->units},
              {"column_ensemble", x->columns, x->labels->ensemble},
              {"column_label", x->columns, (const char *const *)x->labels->label},
              {"column_units", x->columns, x->labels->units}};

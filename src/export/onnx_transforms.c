@@ -174,3 +174,37 @@ tt_err tt_onnx_undo_targets(tt_onnx *g, const tt_export_model *x, const tt_expor
   tt_free(scratch);
   return e;
 }
+
+/* 1 where the inputs are of this kind: a condition for Where. */
+static value is_kind(tt_onnx *g, const tt_export_model *x, tt_net_input_kind kind, double *scratch)
+{
+  for (int64_t i = 0; i < x->inputs; i++) scratch[i] = x->net->at[i].kind == (int32_t)kind;
+  return op2(g, "Less", scalar(g, 0.5), doubles(g, x->inputs, scratch));
+}
+
+static value as_double(tt_onnx *g, value condition)
+{
+  return tt_onnx_node(g, "Cast", 1, &condition, 1,
+                      (tt_onnx_attribute){"to", 0, 1, {TT_ONNX_DOUBLE}});
+}
+
+tt_err tt_onnx_net_inputs(tt_onnx *g, const tt_export_model *x, value *in)
+{
+  double *scratch = NULL;
+  int64_t *column = NULL;
+  tt_err e = TT_ALLOC(scratch, x->inputs);
+  if (!e) e = TT_ALLOC(column, x->inputs);
+  for (int64_t i = 0; !e && i < x->inputs; i++) column[i] = x->net->at[i].column;
+  if (!e) {
+    const value from[] = {*in, integers(g, x->inputs, column)};
+    value v = tt_onnx_node(g, "Gather", 2, from, 1, (tt_onnx_attribute){"axis", 0, 1, {1}});
+    value missing = op1(g, "IsNaN", v), fill = doubles(g, x->inputs, x->scaler->x_fill);
+    value amount = choose(g, missing, fill, v);
+    for (int64_t i = 0; i < x->inputs; i++) scratch[i] = x->net->at[i].level;
+    value level = as_double(g, op2(g, "Equal", v, doubles(g, x->inputs, scratch)));
+    value other = choose(g, is_kind(g, x, TT_NET_INPUT_level, scratch), level, amount);
+    *in = choose(g, is_kind(g, x, TT_NET_INPUT_missing, scratch), as_double(g, missing), other);
+  }
+  tt_free_all(&scratch, &column);
+  return e;
+}

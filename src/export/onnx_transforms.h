@@ -14,4 +14,7 @@ tt_err tt_onnx_transform_inputs(tt_onnx *g, const tt_export_model *x, tt_onnx_va
  * transforms of the targets are undone. Errors: as above. */
 tt_err tt_onnx_undo_targets(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k,
                             tt_onnx_value centre, tt_onnx_value *mean, tt_onnx_value *variance);
+/* The columns x [N][D] become the inputs of the networks [N][F], before transforms: levels and
+ * indicators are 0 or 1, missing amounts have their fill. Errors: MEM. */
+tt_err tt_onnx_net_inputs(tt_onnx *g, const tt_export_model *x, tt_onnx_value *in);
 #endif

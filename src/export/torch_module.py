@@ -164,11 +164,27 @@ class Ensemble(nn.Module):
         self.transform = [TRANSFORM[text.decode()] for text in f["x_transform"]]
         for name in ("x_mean", "x_scale", "x_lambda"):
             self.register_buffer(name, tensor(f[name]))
+        self.mapped = "x_column" in f  # inputs of the networks are not the columns
+        if self.mapped:
+            self.register_buffer("x_column", torch.tensor(f["x_column"]))
+            for kind in ("level", "missing"):
+                self.register_buffer(f"is_{kind}", torch.tensor(f["x_kind"] == kind.encode()))
+            for name in ("x_level", "x_fill"):
+                self.register_buffer(name, tensor(f[name]))
         self.cohorts = nn.ModuleList(Cohort(lambda name, c=c: f.get(f"cohort{c}_{name}"))
                                      for c in range(int(f["cohorts"])))
 
+    def net_inputs(self, x):
+        """Levels and indicators of missing values as 0 or 1, missing amounts filled."""
+        v = x[:, self.x_column]
+        amount = torch.where(v.isnan(), self.x_fill, v)
+        other = torch.where(self.is_missing, v.isnan().to(v), amount)
+        return torch.where(self.is_level, (v == self.x_level).to(v), other)
+
     def forward(self, x):
         x = x.to(self.x_mean.dtype)
+        if self.mapped:
+            x = self.net_inputs(x)
         t = torch.stack([f(x[:, i], self.x_lambda[i]) for i, f in enumerate(self.transform)], 1)
         h = (t - self.x_mean) / self.x_scale
         return tuple(torch.cat(a, 1) for a in zip(*(cohort(h) for cohort in self.cohorts)))

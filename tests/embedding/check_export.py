@@ -136,10 +136,34 @@ def compare(what, got, want):
     assert worst <= 1e-6 and all(np.isfinite(got[name]).all() for name in RESULTS), what
 
 
+def with_categories(tutti):
+    """Another folder with a model of levels and missing values; its rows have another level."""
+    os.mkdir("levels")
+    os.chdir("levels")
+    random = np.random.default_rng(5)
+    x = np.stack([np.exp(random.normal(size=60)), random.choice([-1, 2.5, 7], 60),
+                  random.normal(size=60), random.normal(size=60)], 1)
+    y = x[:, 0] + (x[:, 1] == 2.5) + x[:, 2]
+    x[::5, 2] = x[::7, 3] = np.nan
+    for name, rows in (("d.h5", 60), ("rows.h5", 17)):
+        with h5py.File(name, "w") as f:
+            f["x"], f["y"] = x[:rows], y[:rows]
+            f["feature_name"] = np.array(["length */ evil", "b", "c", "d"], dtype="S20")
+            if rows == 17:
+                f["x"][2, 1] = 99
+    job = {"data": {"file": "d.h5", "categories": {"b": "zeros"}, "normalize": {"length */ evil": "log"},
+                    "missing": {"c": "indicator", "d": "median"}},
+           "model": {"hidden": [5]}, "train": {"loss": "gaussian_nll", "epochs": 4},
+           "ensembles": [{"name": "e", "members": 2, "target": "y0"}],
+           "run": {"device": "cpu", "threads": 1}}
+    pathlib.Path("job.yaml").write_text(json.dumps(job))
+    run(tutti, "train", "-q", "job.yaml")
+
+
 def by_c(tutti, cc, x, want):
     run(tutti, "export", "out/model.h5", "--c", "-o", "a-model.c", "-q")
     run(cc, "-std=c17", "-O1", *WARNINGS, "-fPIC", "-shared", "a-model.c", "-o", "./a.so", "-lm")
-    function = ctypes.CDLL("./a.so").a_model_predict
+    function = ctypes.CDLL(os.path.abspath("a.so")).a_model_predict
     got = {name: np.empty_like(want[name]) for name in RESULTS}
     pointer = lambda a: a.ctypes.data_as(ctypes.c_void_p)
     for r in range(len(x)):
@@ -160,7 +184,7 @@ def by_numpy(tutti, manual, x, want, labels):
     compare("NumPy", dict(zip(RESULTS, space["predict"]("model.npz", x))), want)
     with np.load("model.npz") as f:
         assert [label.decode() for label in f["column_label"]] == labels
-        assert len(f["x_mean"]) == 4
+        assert len(f["input_name"]) == 4
 
 
 def by_onnx(tutti, python, x, want, labels):
@@ -249,12 +273,19 @@ def main():
         x, want, labels = predict(tutti)
         if by_other:
             by_other(tutti, python, x, want, labels)
+            with_categories(tutti)
+            by_other(tutti, python, *predict(tutti))
             return
         by_c(tutti, cc, x, want)
         by_numpy(tutti, manual, x, want, labels)
         by_onnx_numpy(tutti, x, want, labels)
         by_torch_file(tutti)
         refusals(tutti)
+        with_categories(tutti)
+        x, want, labels = predict(tutti)
+        by_c(tutti, cc, x, want)
+        by_numpy(tutti, manual, x, want, labels)
+        by_onnx_numpy(tutti, x, want, labels)
 
 
 main()

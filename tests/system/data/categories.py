@@ -215,7 +215,27 @@ def check_refusals(tutti, data):
     many["site"] = np.array([f"s{i}" for i in range(5 * ROWS)], object)
     write_csv("many.csv", many, [*COLUMNS, "y", "part"])
     refused(tutti, 65, "the column has more than 1000 levels", *train, "data.file=many.csv")
-    refused(tutti, 64, "an exported model", "export", "out/model.h5", "--c")
+
+
+def check_campaign(tutti, data):
+    """Numbers are levels in the rounds of a campaign; texts are refused."""
+    for name, rows in (("first.h5", slice(0, 30)), ("pool.h5", slice(30, ROWS))):
+        with h5py.File(name, "w") as f:
+            f["x"] = np.stack([data["a"], data["code"]], 1)[rows]
+            f["y"] = data["y"][rows]
+            f["feature_name"], f["target_name"] = ["a", "code"], ["y"]
+    job = {"data": {"file": "first.h5", "categories": {"code": "error"}},
+           "model": {"hidden": [4]}, "train": {"epochs": 3, "batch_size": 8},
+           "ensembles": [{"name": "n", "members": 2, "target": "y"}],
+           "pool": {"file": "pool.h5", "labels": "y"}, "label": {"mode": "hidden"},
+           "select": {"batch": 2, "method": "kcenter"}, "stop": {"rounds": 1}, "run": JOB["run"]}
+    pathlib.Path("campaign.json").write_text(json.dumps(job))
+    run(tutti, "campaign", "run", "campaign.json")
+    level, weight = read("campaign/model.h5", "network_input_level", "net/layer0/weight")
+    assert level[1:].tolist() == [-2.5, 3, 11] and weight.shape == (2, 4, 4), (level, weight.shape)
+    job["data"] = dict(JOB["data"], inputs="a,material", categories={"material": "error"}, missing="error")
+    pathlib.Path("texts.json").write_text(json.dumps(job))
+    refused(tutti, 65, "is not a number", "campaign", "run", "texts.json", "--set", "campaign.directory=c2")
 
 
 def main():
@@ -251,9 +271,13 @@ def main():
             assert (read("two/model.h5", layer)[0] == read("out/model.h5", layer)[0]).all(), layer
         run(tutti, "predict", "two/model.h5", "t.h5", "-q", "-o", "two.h5")
         assert (read("two.h5", STD[0])[0] == pred[STD[0]]).all()
+        np.savez("t.npz", **{c: data[c].astype(str) if data[c].dtype.kind == "O" else data[c] for c in COLUMNS})
+        run(tutti, "predict", "two/model.h5", "t.npz", "-q", "-o", "npz.h5")
+        assert (read("npz.h5", STD[0])[0] == pred[STD[0]]).all()
         found = json.loads(run(tutti, "explain", "out/model.h5", "t.h5", "--json", "-q"))["columns"][0]
         gain = {i["name"]: i["permutation_importance"] for i in found["inputs"]}
         assert gain["code"] > 0.3 and gain["material"] > 0.1, gain
+        check_campaign(tutti, data)
         check_refusals(tutti, data)
 
 

@@ -259,7 +259,6 @@ def check_missing(tutti, library, x, y):
     refused(tutti, 65, "gaps.csv:", "predict", "full/model.h5", "gaps.csv", "-o", "x.h5")
     refused(tutti, 65, "gaps.csv:3: column 'c': nan; every input must be", "train", "gaps.json",
             "--set", "run.directory=x", "--set", "data.missing={b: mean}")
-    refused(tutti, 64, "fills missing inputs", "export", "gaps/model.h5", "--npz")
 
 
 def refused(tutti, code, text, *words):

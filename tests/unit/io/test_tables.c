@@ -349,6 +349,40 @@ static void put_array(const char *type, const char *order, const char *shape, co
   put("t.npy", file, (size_t)(10 + length) + count);
 }
 
+TT_TEST (texts_of_arrays_are_levels) {
+  static const uint32_t wide[] = {'a', 0, 0x6C34, 'b', 'a', 0, 0, 0};
+  static const uint32_t surrogate[] = {'a', 0, 0xD800, 0};
+  static const struct {
+    const char *type, *shape;
+    const void *data;
+    size_t count;
+    const char *values, *message;
+  } test[] = {
+      {"'<U2'", "(4,)", wide, 32, "c0 0 1 0 nan", NULL},
+      {"'|S2'", "(3,)", "a\0bba\0", 6, "c0 0 1 0", NULL},
+      {"'|S1'", "(3,)", "313", 3, "c0 0 1 0", NULL},
+      {"'<U2'", "(2,)", surrogate, 16, NULL, "array 'c', row 1 (from 0): this is no text"},
+      {"'|S1'", "(2,)", "a\xFF", 2, NULL, "array 'c', row 1 (from 0): this is no text"},
+      {"'>U2'", "(2,)", wide, 16, NULL, "has the type >U2"},
+      {"'<U2'", "(2, 2)", wide, 32, NULL, "has the type <U2"},
+      {"'<U2'", "(4,)", wide, 24, NULL, "has 24 bytes of values, but its header says 32"},
+  };
+  for (size_t i = 0; i < sizeof test / sizeof *test; i++) {
+    char text[512] = "";
+    const tt_data_spec spec = {.file = path, .inputs = "c0", .categories = "error:c0"};
+    tt_data_reader *r = NULL;
+    put_array(test[i].type, "False", test[i].shape, test[i].data, test[i].count);
+    tt_err e = tt_data_reader_open_spec_local(&spec, &r);
+    if (!e) e = describe(r, text, sizeof text);
+    TT_CHECK((int)e, ==, (int)(test[i].values ? TT_OK : TT_E_DATA));
+    if (test[i].values)
+      assert_string_equal(text, test[i].values);
+    else
+      TT_CHECK_HAS(tt_err_last(), test[i].message);
+    tt_data_reader_close_local(&r);
+  }
+}
+
 TT_TEST (arrays_are_read_or_refused) {
   static const double by_row[] = {1, 2, 3, 4, 5, 6}, by_column[] = {1, 3, 5, 2, 4, 6};
   static const int16_t whole[] = {-1, 2, 300};
