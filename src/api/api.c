@@ -13,6 +13,7 @@
 #include "src/predict/prediction_block.h"
 #include "src/train/trainer.h"
 
+#include <inttypes.h>
 #include <locale.h>
 #include <math.h>
 #include <pthread.h>
@@ -134,16 +135,15 @@ void tutti_close(tutti_model **model)
 /* The input of the networks for a level, NULL: there is none. */
 static const tt_net_input *find_level(const tutti_model *model, int64_t input, int64_t level)
 {
+  if (level < 0 || level >= tutti_input_levels(model, input)) return NULL;
   const tt_net_inputs *net = &model->all.at[0]->scaler.net;
-  if (input < 0 || input >= net->columns) return NULL;
-  if (level < 0 || level >= tt_net_inputs_levels(net, input)) return NULL;
   return &net->at[net->first[input] + level];
 }
 
 int64_t tutti_input_levels(const tutti_model *model, int64_t input)
 {
-  const tt_net_inputs *net = &model->all.at[0]->scaler.net;
-  return input < 0 || input >= net->columns ? 0 : tt_net_inputs_levels(net, input);
+  if (input < 0 || input >= tutti_inputs(model)) return 0;
+  return tt_net_inputs_levels(&model->all.at[0]->scaler.net, input);
 }
 
 const char *tutti_input_level(const tutti_model *model, int64_t input, int64_t level)
@@ -160,17 +160,21 @@ double tutti_level_value(const tutti_model *model, int64_t input, const char *le
   return NAN;
 }
 
-int64_t tutti_inputs(const tutti_model *model) { return model->all.at[0]->scaler.inputs; }
-int64_t tutti_columns(const tutti_model *model) { return model->labels.columns; }
-int64_t tutti_members(const tutti_model *model) { return model->labels.members; }
-int64_t tutti_member_columns(const tutti_model *model) { return model->width; }
-int64_t tutti_levels(const tutti_model *model) { return model->levels; }
-int tutti_has_classes(const tutti_model *model) { return model->classes; }
+int64_t tutti_inputs(const tutti_model *model)
+{
+  return model ? model->all.at[0]->scaler.inputs : 0;
+}
+
+int64_t tutti_columns(const tutti_model *model) { return model ? model->labels.columns : 0; }
+int64_t tutti_members(const tutti_model *model) { return model ? model->labels.members : 0; }
+int64_t tutti_member_columns(const tutti_model *model) { return model ? model->width : 0; }
+int64_t tutti_levels(const tutti_model *model) { return model ? model->levels : 0; }
+int tutti_has_classes(const tutti_model *model) { return model && model->classes; }
 
 /* The levels are the same in all trained ensembles that have them. */
 double tutti_level(const tutti_model *model, int64_t level)
 {
-  for (int64_t i = 0; level >= 0 && i < model->all.count; i++) {
+  for (int64_t i = 0; model && level >= 0 && i < model->all.count; i++) {
     const tt_calibration *k = &model->all.at[i]->calibration;
     if (level < k->levels) return k->level[level];
   }
@@ -179,13 +183,13 @@ double tutti_level(const tutti_model *model, int64_t level)
 
 const char *tutti_input_name(const tutti_model *model, int64_t input)
 {
-  const tt_columns *c = &model->all.at[0]->input;
-  return input >= 0 && input < c->count ? c->name[input] : NULL;
+  const tt_columns *c = model ? &model->all.at[0]->input : NULL;
+  return c && input >= 0 && input < c->count ? c->name[input] : NULL;
 }
 
 static int has_column(const tutti_model *model, int64_t column)
 {
-  return column >= 0 && column < model->labels.columns;
+  return column >= 0 && column < tutti_columns(model);
 }
 
 const char *tutti_ensemble_name(const tutti_model *model, int64_t column)
@@ -220,9 +224,20 @@ typedef struct prediction_call {
   tt_prediction_block block;
 } prediction_call;
 
+static tt_err check_rows(const tutti_model *model, int64_t rows, const double *x)
+{
+  if (!model) return TT_FAIL(USAGE, "the model is NULL: open one with tutti_open");
+  if (rows < 0) return TT_FAIL(USAGE, "the number of rows is %" PRId64, rows);
+  if (rows > 0 && !x) return TT_FAIL(USAGE, "x is NULL");
+  return TT_OK;
+}
+
 static tt_err check_wanted(const tutti_model *model, const tutti_prediction *out)
 {
   unsigned forecasts = 0;
+  if (out->quantiles < 0 || (out->quantiles > 0 && !out->probability))
+    return TT_FAIL(USAGE, "quantiles is %" PRId64 ", probability is %s", out->quantiles,
+                   out->probability ? "given" : "NULL");
   for (int64_t i = 0; i < model->all.count; i++)
     forecasts |= 1u << tt_output_forecast(model->all.at[i]->model.output);
   for (int64_t q = 0; q < out->quantiles; q++)
@@ -406,8 +421,11 @@ int tutti_predict_all(const tutti_model *model, int64_t rows, const double *x, i
                       const tutti_prediction *out)
 {
   locale_t caller = begin_call();
-  return end_call(caller, is_small(model, rows, out) ? predict_small(model, rows, x, out)
-                                                     : predict_all(model, rows, x, threads, out));
+  tt_err e = check_rows(model, rows, x);
+  if (!e)
+    e = is_small(model, rows, out) ? predict_small(model, rows, x, out)
+                                   : predict_all(model, rows, x, threads, out);
+  return end_call(caller, e);
 }
 
 int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
@@ -423,7 +441,8 @@ int tutti_gradient(const tutti_model *model, int64_t rows, const double *x, int 
 {
   locale_t caller = begin_call();
   tt_jacobian out = {mean, total, aleatoric, epistemic};
-  tt_err e = tt_check_inputs_local(model->all.at[0], "tutti_gradient", "x", 0, rows, x);
+  tt_err e = check_rows(model, rows, x);
+  if (!e) e = tt_check_inputs_local(model->all.at[0], "tutti_gradient", "x", 0, rows, x);
   if (threads < 1) threads = tt_resources_cores_local();
   if (!e) e = tt_jacobian_compute(&model->all, threads, rows, x, &out);
   return end_call(caller, e);

@@ -44,7 +44,7 @@ TUTTI_API int tutti_open_memory(const void *bytes, int64_t size, tutti_model **o
 TUTTI_API void tutti_close(tutti_model **model); /* accepts a NULL model; sets it to NULL */
 
 /* Number of input columns, of predicted columns (those of all ensembles, one ensemble after the
- * other), and of members. */
+ * other), and of members. A NULL model has no columns, members and names, and cannot predict. */
 TUTTI_API int64_t tutti_inputs(const tutti_model *model);
 TUTTI_API int64_t tutti_columns(const tutti_model *model);
 TUTTI_API int64_t tutti_members(const tutti_model *model);

@@ -9,9 +9,13 @@ program everything
   character(len=1024) :: file
   integer :: stat
 
+  x = 0
   call get_command_argument(1, file)
   call model%open('none.h5', stat=stat)
   if (stat /= 66 .or. index(tutti_message(), 'none.h5') == 0) error stop 'open of a missing file'
+  if (model%inputs() /= 0 .or. model%column_label(1) /= '') error stop 'sizes of no model'
+  call model%predict(x(:, 1), one, stat=stat)
+  if (stat /= 64) error stop 'a prediction of no model'
   call model%open(file)
   if (model%inputs() /= 2 .or. model%columns() /= 1 .or. model%members() /= 5) error stop 'sizes'
   if (model%input_name(2) /= 'velocity' .or. model%input_name(3) /= '') error stop 'input_name'

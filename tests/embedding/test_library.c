@@ -124,6 +124,40 @@ TT_TEST (damaged_memory_is_refused) {
   tt_free(f.bytes);
 }
 
+static void refuse_call(int code, const char *reason)
+{
+  TT_CHECK(code, ==, 64);
+  TT_CHECK_HAS(tutti_error(), reason);
+}
+
+/* What a program does that ignores the error of tutti_open, or miscounts its rows. */
+TT_TEST (calls_without_sense_are_refused) {
+  double row[MADE_UP_INPUTS] = {0.0}, out[COLUMNS * MADE_UP_INPUTS];
+  tutti_model *model = NULL;
+  TT_CHECK(tutti_open("none.h5", &model), ==, 66);
+  TT_CHECK(tutti_inputs(model) + tutti_columns(model) + tutti_members(model), ==, 0);
+  TT_CHECK(tutti_member_columns(model) + tutti_levels(model) + tutti_has_classes(model), ==, 0);
+  TT_CHECK(tutti_input_name(model, 0) || tutti_column_label(model, 0), ==, 0);
+  TT_CHECK(tutti_input_levels(model, 0), ==, 0);
+  TT_CHECK(tutti_input_level(model, 0, 0) == NULL && isnan(tutti_level(model, 0)), ==, 1);
+  refuse_call(tutti_predict(model, 1, row, 1, out, NULL, NULL, NULL), "the model is NULL");
+  refuse_call(tutti_gradient(model, 1, row, 1, out, NULL, NULL, NULL), "the model is NULL");
+  tutti_close(&model);
+  file f = make_model(at("calls.h5"));
+  TT_CHECK(tutti_open_memory(f.bytes, f.size, &model), ==, 0);
+  refuse_call(tutti_predict(model, -3, row, 1, out, NULL, NULL, NULL), "rows is -3");
+  refuse_call(tutti_gradient(model, -3, row, 1, out, NULL, NULL, NULL), "rows is -3");
+  refuse_call(tutti_predict(model, 1, NULL, 1, out, NULL, NULL, NULL), "x is NULL");
+  tutti_prediction all = {.quantiles = 2, .quantile = out};
+  refuse_call(tutti_predict_all(model, 1, row, 1, &all), "probability is NULL");
+  all.quantiles = -1;
+  refuse_call(tutti_predict_all(model, 1, row, 1, &all), "quantiles is -1");
+  TT_CHECK(tutti_predict(model, 0, NULL, 1, NULL, NULL, NULL, NULL), ==, 0);
+  TT_CHECK(tutti_gradient(model, 0, NULL, 1, NULL, NULL, NULL, NULL), ==, 0);
+  tutti_close(&model);
+  tt_free(f.bytes);
+}
+
 typedef struct user {
   const tutti_model *model;
   const file *f;
