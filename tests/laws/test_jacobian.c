@@ -1,6 +1,6 @@
-/* test_jacobian.c — law: for every activation, output and kind of layer, the Jacobians of mean and
- * standard deviations are the central differences of the textbook predictions in double
- * (reference.h). The points are not at a kink. */
+/* test_jacobian.c — law: for every activation, output, kind of layer and normalisation, also where
+ * networks differ, the Jacobians of mean and standard deviations are the central differences of the
+ * textbook predictions in double (reference.h). The points are not at a kink. */
 #include "src/predict/jacobian.h"
 #include "src/predict/prediction_block.h"
 #include "tests/laws/reference.h"
@@ -39,6 +39,21 @@ static tt_trained_ensemble *cast(tt_activation activation, tt_output output, int
   return c;
 }
 
+static double textbook_transform(tt_transform f, double p, double v)
+{
+  switch (f) {
+  case TT_TRANSFORM_identity: return v;
+  case TT_TRANSFORM_log: return log(v);
+  case TT_TRANSFORM_log1p: return log(1.0 + v);
+  case TT_TRANSFORM_yeo_johnson:
+    if (v < 0.0) return p == 2.0 ? -log(1.0 - v) : -(pow(1.0 - v, 2.0 - p) - 1.0) / (2.0 - p);
+    return p == 0.0 ? log(1.0 + v) : (pow(1.0 + v, p) - 1.0) / p;
+  default: break;
+  }
+  ref_missing("transform number", (const char[]){(char)('0' + f), '\0'});
+  return NAN;
+}
+
 /* Mean and variance of quantity j of target k of a member at the user's inputs x. */
 static void member_at(const tt_trained_ensemble *c, int64_t member, int64_t k, int32_t j,
                       const double *x, double *mean, double *variance)
@@ -47,7 +62,12 @@ static void member_at(const tt_trained_ensemble *c, int64_t member, int64_t k, i
   double w[REF_PARAMS], in[IN], out[REF_WIDEST];
   TT_CHECK(m->params, <=, (int64_t)REF_PARAMS);
   for (int64_t i = 0; i < m->params; i++) w[i] = (double)c->w[member * m->params + i];
-  for (int i = 0; i < IN; i++) in[i] = (x[i] - c->scaler.x_mean[i]) / c->scaler.x_scale[i];
+  for (int i = 0; i < IN; i++) {
+    tt_transform f = tt_normalize_transform((tt_normalize)c->scaler.x_normalize[i]);
+    double value = isnan(x[i]) ? c->scaler.x_fill[i] : x[i];
+    in[i] = (textbook_transform(f, c->scaler.x_lambda[i], value) - c->scaler.x_mean[i]) /
+            c->scaler.x_scale[i];
+  }
   ref_forward(m, w, in, NULL, out);
   ref_quantity(m, (double)c->variance_floor, out + k, j, mean, variance);
 }
@@ -125,27 +145,46 @@ static void normalize_targets(tt_trained_ensemble *c, const tt_normalize *by)
   }
 }
 
-static void compare(tt_activation activation, tt_output output, int kind, const tt_normalize *by)
+/* Check the derivatives of all columns for rows x[ROWS][IN]; `what` is for the message. */
+static void check_all(const tt_trained_ensembles *all, const double *x, const char *what)
 {
-  tt_trained_ensemble *c = cast(activation, output, kind);
-  normalize_targets(c, by);
-  tt_trained_ensembles all = {1, &c};
-  int64_t columns = tt_trained_ensemble_columns(c), row = columns * IN;
-  double x[ROWS * IN], *part[PARTS] = {NULL}, worst = 0.0;
-  for (int i = 0; i < ROWS * IN; i++) x[i] = 2.0 * sin(1.0 + i);
-  for (int p = 0; p < PARTS; p++) TT_CHECK_OK(TT_ALLOC(part[p], ROWS * row));
+  int64_t columns = tt_trained_ensembles_columns(all), first = 0;
+  double *part[PARTS] = {NULL}, worst = 0.0;
+  for (int p = 0; p < PARTS; p++) TT_CHECK_OK(TT_ALLOC(part[p], ROWS * columns * IN));
   tt_jacobian out = {part[0], part[1], part[2], part[3]};
-  TT_CHECK_OK(tt_jacobian_compute(&all, 2, ROWS, x, &out));
-  for (int64_t i = 0; i < ROWS * columns; i++) {
-    const double *got[PARTS];
-    for (int p = 0; p < PARTS; p++) got[p] = part[p] + i * IN;
-    worst = fmax(worst, largest_error(c, i % columns, x + i / columns * IN, got));
+  TT_CHECK_OK(tt_jacobian_compute(all, 2, ROWS, x, &out));
+  for (int64_t i = 0; i < all->count; i++) {
+    int64_t own = tt_trained_ensemble_columns(all->at[i]);
+    for (int64_t cell = 0; cell < ROWS * own; cell++) {
+      const double *got[PARTS];
+      int64_t row = cell / own, column = cell % own;
+      for (int p = 0; p < PARTS; p++) got[p] = part[p] + (row * columns + first + column) * IN;
+      worst = fmax(worst, largest_error(all->at[i], column, x + row * IN, got));
+    }
+    first += own;
   }
-  if (worst > 1e-5)
-    fprintf(stderr, "%s, output %s, kind %d:\n", tt_choice_activation[activation],
-            tt_choice_output[output], kind);
+  if (worst > 1e-5) fprintf(stderr, "%s:\n", what);
   TT_CHECK(worst, <=, 1e-5);
   for (int p = 0; p < PARTS; p++) tt_free(part[p]);
+}
+
+static void make_rows(double *x)
+{
+  for (int i = 0; i < ROWS * IN; i++) x[i] = 2.0 * sin(1.0 + i);
+}
+
+static void compare(tt_activation activation, tt_output output, int kind, const tt_normalize *by)
+{
+  char what[128];
+  double x[ROWS * IN];
+  tt_trained_ensemble *c = cast(activation, output, kind);
+  const tt_trained_ensembles all = {1, &c};
+  normalize_targets(c, by);
+  make_rows(x);
+  snprintf(what, sizeof what, "%s, output %s, kind %d, targets %s and %s",
+           tt_choice_activation[activation], tt_choice_output[output], kind,
+           tt_choice_normalize[by[0]], tt_choice_normalize[by[1]]);
+  check_all(&all, x, what);
   tt_trained_ensemble_destroy(&c);
 }
 
@@ -166,6 +205,49 @@ TT_TEST (jacobians_of_transformed_targets_are_central_differences) {
       if (tt_output_labels((tt_output)o) == TT_LABEL_TYPE_real)
         compare(TT_ACT_tanh, (tt_output)o, n % 4, by);
     }
+}
+
+/* The columns have the normalisations n, n + 1 and n + 2. */
+static void normalize_inputs(tt_trained_ensemble *c, int n, double *x)
+{
+  static const double lambda[] = {0.0, 0.7, 2.0};
+  for (int i = 0; i < IN; i++) {
+    int by = (n + i) % TT_NORMALIZE_COUNT;
+    c->scaler.x_normalize[i] = (int8_t)by;
+    c->scaler.x_lambda[i] = lambda[n % 3];
+    for (int r = 0; r < ROWS; r++) {
+      double *v = &x[r * IN + i];
+      if (!tt_transform_accepts(tt_normalize_transform((tt_normalize)by), *v)) *v = 0.2 - *v;
+    }
+  }
+}
+
+TT_TEST (jacobians_of_transformed_inputs_are_central_differences) {
+  for (int n = 0; n < 3 * TT_NORMALIZE_COUNT; n++) {
+    double x[ROWS * IN];
+    tt_trained_ensemble *c = cast(TT_ACT_silu, (tt_output)(n % TT_OUTPUT_COUNT), n % 4);
+    const tt_trained_ensembles all = {1, &c};
+    make_rows(x);
+    normalize_inputs(c, n, x);
+    check_all(&all, x, tt_choice_normalize[n % TT_NORMALIZE_COUNT]);
+    tt_trained_ensemble_destroy(&c);
+  }
+}
+
+/* One model with a network for each output, of different activations and layers, and a missing
+ * input: nothing depends on it. */
+TT_TEST (jacobians_of_several_networks_are_central_differences) {
+  double x[ROWS * IN];
+  tt_trained_ensemble *c[TT_OUTPUT_COUNT];
+  const tt_trained_ensembles all = {TT_OUTPUT_COUNT, c};
+  make_rows(x);
+  x[1] = NAN;
+  for (int i = 0; i < TT_OUTPUT_COUNT; i++) {
+    c[i] = cast((tt_activation)((i + TT_ACT_tanh) % TT_ACT_COUNT), (tt_output)i, i % 4);
+    c[i]->scaler.x_fill[1] = 0.75;
+  }
+  check_all(&all, x, "several networks");
+  for (int i = 0; i < TT_OUTPUT_COUNT; i++) tt_trained_ensemble_destroy(&c[i]);
 }
 
 /* A standard deviation that is 0 everywhere, without noise or with one member, has derivative 0; an
