@@ -15,7 +15,8 @@ case $1 in
 *) cmake --install "$from" --prefix "$work/prefix" >install.log ;;
 esac
 for file in bin/tutti include/tutti.h include/tutti.hpp share/man/man1/tutti-train.1 \
-  share/bash-completion/completions/tutti share/zsh/site-functions/_tutti; do
+  share/bash-completion/completions/tutti share/zsh/site-functions/_tutti \
+  share/doc/tutti/docs/embedding.md share/doc/tutti/examples/embed/time_loop.f90; do
   test -f "prefix/$file"
 done
 library=$(dirname "$(find -H prefix -name libtutti.so)")
