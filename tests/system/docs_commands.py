@@ -92,6 +92,7 @@ START = {
         cp -r campaign baseline repeats""",
     "docs/sweeps.md": "cp examples/energy/energy.h5 examples/energy/sweep.yaml .",
     "docs/gpu.md": "cp examples/energy/energy.h5 examples/energy/job.yaml .",
+    "docs/large-members.md": "cp examples/energy/energy.h5 examples/energy/job.yaml .",
     "slurm/README.md": """
         cp examples/energy/energy.h5 examples/energy/job.yaml .
         tutti campaign init .""",
