@@ -33,7 +33,7 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
     "script/torture": "runs for an hour",
     "script/matrix debian": "installs other systems",
     "cmake ": "builds; system.install_client installs this build",
-    "ctest --test-dir build -R": "would replace the log of the ctest that runs this test",
+    "ctest ": "would replace the log of the ctest that runs this test, even with -N",
     "tests/cuda/": "needs a build with nvcc",
     "bench/": "minutes; some need PyTorch",
     "build/bench/": "minutes, or a GPU",
