@@ -55,7 +55,7 @@ extern tt_comm *tt_world;
     "Print a table of all rounds and write the learning curve as learning.tsv and "                \
     "learning.svg, together with the curves of other campaigns, e.g. one with "                    \
     "score.acquisition: random.",                                                                  \
-    TT_CLI_TABLES)                                                                                 \
+    TT_CLI_TABLES, TT_CLI_FORCE)                                                                   \
   X("task", "CAMPAIGN.yaml GROUP", 2, 2, campaign_task, "label one group, as a Slurm array task",  \
     "Run the label command for one group of candidates, in the group's directory. The tasks "      \
     "of a Slurm array (label.mode: slurm) run this.",                                              \
@@ -89,7 +89,7 @@ extern tt_comm *tt_world;
     TT_CLI_PREDICTIONS, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,  \
     TT_CLI_MEMBERS, TT_CLI_QUANTILES, TT_CLI_JACOBIAN, TT_CLI_QUIET, TT_CLI_VERBOSE)               \
   X("evaluate", "MODEL.h5 DATA.h5", 2, 2, evaluate, "score a model on labelled rows",              \
-    "Score a model on all labelled rows of a file.", TT_CLI_SCORES, TT_CLI_INPUTS,                 \
+    "Score a model on all labelled rows of a file.", TT_CLI_SCORES, TT_CLI_FORCE, TT_CLI_INPUTS,   \
     TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA, TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_QUIET,     \
     TT_CLI_VERBOSE)                                                                                \
   X("explain", "MODEL.h5 DATA.h5", 2, 2, explain, "how much each input matters",                   \

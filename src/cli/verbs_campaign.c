@@ -38,7 +38,8 @@ tt_err tt_verb_campaign_status(const tt_cli_args *args)
 
 tt_err tt_verb_campaign_report(const tt_cli_args *args)
 {
-  return tt_campaign_report_local(args->file, args->files, args->output ? args->output : ".");
+  return tt_campaign_report_local(args->file, args->files, args->output ? args->output : ".",
+                                  args->force);
 }
 
 tt_err tt_verb_campaign_label(const tt_cli_args *args)

@@ -7,6 +7,16 @@
 #include "src/score/score.h"
 #include "src/score/score_file.h"
 
+#include <sys/stat.h>
+
+static tt_err check_output_local(const tt_evaluate_options *o)
+{
+  struct stat at;
+  if (!o->output || o->force || lstat(o->output, &at) != 0) return TT_OK;
+  return TT_FAIL(CANTCREAT, "%s exists; give another output file, or --force to replace it",
+                 o->output);
+}
+
 static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o,
                            const tt_trained_ensembles *all, const tt_scores *const *part)
 {
@@ -48,7 +58,8 @@ tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
   const tt_engine_ops *ops;
   tt_resources use;
   tt_score_file l = {0};
-  tt_err e = tt_resources_for_job(c, NULL, &ops, &use);
+  tt_err e = tt_agree(c, check_output_local(o));
+  if (!e) e = tt_resources_for_job(c, NULL, &ops, &use);
   if (!e) e = tt_model_read(c, o->model, &model);
   if (!e) ops = tt_resources_predict_engine(ops, &model);
   if (!e) e = tt_score_file_open(c, &model, &rows, &l);

@@ -10,12 +10,13 @@ typedef struct tt_evaluate_options {
   const char *inputs, *targets; /* datasets; NULL = "x", "y" */
   const char *weights;          /* dataset of sample weights; NULL = all rows weigh the same */
   const char *output;           /* file for the scores; NULL = none */
+  int force;                    /* replace it if it exists */
   const char *command;
 } tt_evaluate_options;
 
 /* Collective. Score the model on all labelled rows of a file, print the table, and write the scores
  * if `output` is set. Target columns are matched by name, or by position if the file has no names.
- * Errors: as tt_predict; DATA (no column for a target; weights that are negative or not one for
- * each row). */
+ * Errors: as tt_predict; CANTCREAT (the output exists); DATA (no column for a target; weights that
+ * are negative or not one for each row). */
 tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o);
 #endif

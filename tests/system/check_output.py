@@ -119,6 +119,13 @@ def check_predict(tutti):
     run(*command, "--force")
     with h5py.File("p.h5") as f:
         assert f["y_pred_mean"].shape == (60, 2), f["y_pred_mean"]
+    command = [tutti, "evaluate", "out/model.h5", "samples.h5", "-o", "s.h5"]
+    pathlib.Path("s.h5").write_text("mine")
+    assert "s.h5 exists; give another output file, or --force" in run(*command, code=73).stderr
+    assert pathlib.Path("s.h5").read_text() == "mine"
+    run(*command, "--force")
+    with h5py.File("s.h5") as f:
+        assert f["ensemble_rmse"].shape == (2,), f["ensemble_rmse"]
 
 
 def contents(folder):

@@ -17,9 +17,12 @@ tt_err tt_campaign_status_local(const char *directory, int json);
 
 /* Print a table of all rounds to standard output: labels, test error, accurate / candidate /
  * failed, time of each stage; write the learning curve to learning.tsv and learning.svg in
- * `output`. directory  [n] campaigns: the table is of the first one; the curves are of all, for
- * example with a random baseline Errors: NOINPUT, DATA, CANTCREAT. */
-tt_err tt_campaign_report_local(const char *const *directory, int n, const char *output);
+ * `output`.
+ *   directory  [n] campaigns: the table is of the first one; the curves are of all, for example
+ *              with a random baseline
+ *   force      1 = replace files of these names that tutti did not write
+ * Errors: NOINPUT, DATA, CANTCREAT. */
+tt_err tt_campaign_report_local(const char *const *directory, int n, const char *output, int force);
 
 /* Write `file`, a page about the first campaign of n directories with the learning curves of all,
  * and say so on standard output. A directory is a campaign or a folder of campaigns. Campaigns of

@@ -3,6 +3,8 @@
 #include "src/campaign/report/report_internal.h"
 
 #include "core/base/mem.h"
+#include "src/campaign/state/file_names.h"
+#include "src/report/own_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -124,10 +126,21 @@ static tt_err print_report(const tt_campaign_record *s, int n, const char *outpu
   return tt_learning_curves_write_local(s, n, output);
 }
 
-tt_err tt_campaign_report_local(const char *const *directory, int n, const char *output)
+/* Before anything is printed or written. */
+static tt_err check_places(const char *output)
+{
+  char path[TT_PATH_MAX];
+  tt_campaign_path(output, "learning.tsv", path);
+  TT_TRY(tt_own_file_check_local(path, "campaign\tround\t"));
+  tt_campaign_path(output, "learning.svg", path);
+  return tt_own_file_check_local(path, "<title>Learning curve</title>");
+}
+
+tt_err tt_campaign_report_local(const char *const *directory, int n, const char *output, int force)
 {
   tt_campaign_record *s = NULL;
-  tt_err e = TT_ALLOC(s, n);
+  tt_err e = force ? TT_OK : check_places(output);
+  if (!e) e = TT_ALLOC(s, n);
   for (int i = 0; !e && i < n; i++) e = tt_campaign_record_read_local(directory[i], &s[i]);
   if (!e) e = print_report(s, n, output);
   for (int i = 0; s && i < n; i++) tt_campaign_record_free(&s[i]);

@@ -3,6 +3,7 @@
 #include "tests/support/check.h"
 #include "tests/support/made_up.h"
 
+#include "core/base/directory.h"
 #include "core/base/log.h"
 #include "io/campaign/campaign_files.h"
 #include "src/campaign/report/campaign_report.h"
@@ -14,6 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 enum { ROUNDS = 5, OUTPUT_ROOM = 1 << 16 };
 
@@ -171,7 +173,7 @@ static tt_err listen_to_report(const char *const *name, int n, const char *to)
   for (int i = 0; i < n; i++) directory[i] = strcpy(path[i], at(name[i]));
   snprintf(file, sizeof file, "%s.txt", to);
   int kept = begin_listening(file);
-  tt_err e = tt_campaign_report_local(directory, n, strcpy(path[3], at(to)));
+  tt_err e = tt_campaign_report_local(directory, n, strcpy(path[3], at(to)), 0);
   strcat(path[3], "/report.html");
   if (!e) e = tt_campaign_page_write_local(directory, n, path[3], 0, 0);
   end_listening(kept, file);
@@ -293,6 +295,29 @@ TT_TEST (a_report_of_one_round) {
 }
 
 /* A folder: three repeats of one method, one campaign of another, two at random. */
+/* A learning.svg that tutti did not write stays, unless force is set; nothing else is written. */
+TT_TEST (a_foreign_picture_stays) {
+  char picture[SCRATCH_ROOM + 64], table[SCRATCH_ROOM + 64], place[SCRATCH_ROOM + 64], text[8] = "";
+  char one[SCRATCH_ROOM + 64];
+  make_campaign("alone", 1, 1, 0.5, "bald", -1);
+  const char *directory = strcpy(one, at("alone"));
+  TT_CHECK_OK(tt_directory_create(strcpy(place, at("foreign"))));
+  strcpy(picture, at("foreign/learning.svg"));
+  strcpy(table, at("foreign/learning.tsv"));
+  TT_CHECK_OK(tt_file_write_atomic_local(picture, "mine"));
+  TT_CHECK((int)tt_campaign_report_local(&directory, 1, place, 0), ==, TT_E_CANTCREAT);
+  TT_CHECK_HAS(tt_err_last(), "--force");
+  TT_CHECK(access(table, F_OK), ==, -1);
+  TT_CHECK_OK(tt_file_read_text(picture, text, sizeof text));
+  assert_string_equal(text, "mine");
+  int kept = begin_listening("foreign.txt");
+  tt_err e = tt_campaign_report_local(&directory, 1, place, 1);
+  if (!e) e = tt_campaign_report_local(&directory, 1, place, 0); /* its own files are replaced */
+  end_listening(kept, "foreign.txt");
+  TT_CHECK_OK(e);
+  TT_CHECK(access(table, F_OK), ==, 0);
+}
+
 TT_TEST (campaigns_with_other_seeds_are_repeats) {
   static const struct {
     const char *name, *by;
