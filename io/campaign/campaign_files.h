@@ -31,6 +31,7 @@ typedef struct tt_history_metadata {
   int64_t columns;
   char **column;  /* [columns] */
   char *resolved; /* the resolved configuration of its last round, as YAML */
+  char *origin[TT_ORIGIN_COUNT]; /* of its last round; NULL where the file has none */
 } tt_history_metadata;
 tt_err tt_history_read_metadata_local(const char *file, tt_history_metadata *out);
 void tt_history_metadata_free(tt_history_metadata *t);

@@ -184,6 +184,7 @@ static tt_err read_texts(tt_h5_reader *r, tt_history_metadata *t)
   TT_TRY(read_columns(r, "feature_name", "feature_units", &t->input));
   TT_TRY(read_columns(r, "target_name", "target_units", &t->target));
   TT_TRY(tt_h5_read_texts_local(r, "column_label", &t->columns, &t->column));
+  TT_TRY(tt_origin_read_local(r, t->origin));
   return tt_h5_read_text_local(r, "provenance/resolved_config", &t->resolved);
 }
 
@@ -204,5 +205,6 @@ void tt_history_metadata_free(tt_history_metadata *t)
   tt_columns_free(&t->target);
   tt_h5_texts_free(t->columns, &t->column);
   tt_free(t->resolved);
+  for (int i = 0; i < TT_ORIGIN_COUNT; i++) tt_free(t->origin[i]);
   *t = (tt_history_metadata){0};
 }

@@ -2,6 +2,8 @@
  * configuration. */
 #ifndef TT_PROVENANCE_H
 #define TT_PROVENANCE_H
+#include "io/hdf5/h5.h"
+
 #include <stdint.h>
 
 /* Texts are borrowed. Everything that differs between equal runs (wall time, host, ranks) is stored
@@ -18,4 +20,29 @@ typedef struct tt_provenance {
   int64_t epochs_planned, epochs_trained; /* whole epochs of all members; 0 = no training */
   const char *dependence; /* how members depend on each other; "" or NULL: independent */
 } tt_provenance;
+
+/* Attributes of /provenance that are texts: field. */
+#define TT_ORIGIN_TEXTS(X)                                                                         \
+  X(command)                                                                                       \
+  X(version)                                                                                       \
+  X(mpi_version)                                                                                   \
+  X(hdf5_version)                                                                                  \
+  X(date_created)                                                                                  \
+  X(host)                                                                                          \
+  X(slurm_job_id)                                                                                  \
+  X(device)                                                                                        \
+  X(arithmetic)                                                                                    \
+  X(data_hash_xxh3)                                                                                \
+  X(result_hash_xxh3)                                                                              \
+  X(member_dependence)
+enum {
+#define X(name) TT_ORIGIN_##name,
+  TT_ORIGIN_TEXTS(X)
+#undef X
+      TT_ORIGIN_COUNT
+};
+
+/* Read these texts; NULL where the file has none. Owner: the caller, each text. Local.
+ * Errors: DATA, IO, MEM. */
+tt_err tt_origin_read_local(tt_h5_reader *r, char *origin[TT_ORIGIN_COUNT]);
 #endif

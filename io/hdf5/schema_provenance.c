@@ -9,6 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
+static const char *const origin_name[TT_ORIGIN_COUNT] = {
+#define X(name) #name,
+    TT_ORIGIN_TEXTS(X)
+#undef X
+};
+
 /* Values of rank 0, because attributes must be the same on all ranks and times, hosts and
  * processors differ. Long texts are truncated, except the two configurations, which are datasets.
  */
@@ -99,4 +105,13 @@ void tt_schema_write_header(tt_schema *s, tt_comm *c, tt_h5_file *f, const char 
   if (k.title[0]) tt_h5_write_attr_text(f, "/", "title", k.title);
   tt_h5_write_attr_text(f, "/", "source", k.version);
   write_group(f, &k, from);
+}
+
+tt_err tt_origin_read_local(tt_h5_reader *r, char *origin[TT_ORIGIN_COUNT])
+{
+  if (!tt_h5_has_local(r, "provenance")) return TT_OK;
+  for (int i = 0; i < TT_ORIGIN_COUNT; i++)
+    if (tt_h5_has_attr_local(r, "provenance", origin_name[i]))
+      TT_TRY(tt_h5_read_attr_text_local(r, "provenance", origin_name[i], &origin[i]));
+  return TT_OK;
 }

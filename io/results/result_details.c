@@ -8,12 +8,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const origin_name[TT_ORIGIN_COUNT] = {
-#define X(name) #name,
-    TT_ORIGIN_TEXTS(X)
-#undef X
-};
-
 /* Read a variable [n]; NaN if the file has none. */
 static tt_err read_or_nan(tt_h5_reader *r, const char *name, int64_t n, double **out)
 {
@@ -77,9 +71,7 @@ static double read_number(tt_h5_reader *r, const char *name)
 static tt_err read_origin(tt_h5_reader *r, tt_result_details *d)
 {
   if (!tt_h5_has_local(r, "provenance")) return TT_OK;
-  for (int i = 0; i < TT_ORIGIN_COUNT; i++)
-    if (tt_h5_has_attr_local(r, "provenance", origin_name[i]))
-      TT_TRY(tt_h5_read_attr_text_local(r, "provenance", origin_name[i], &d->origin[i]));
+  TT_TRY(tt_origin_read_local(r, d->origin));
   d->seed = read_number(r, "seed");
   d->ranks = read_number(r, "ranks");
   d->threads = read_number(r, "threads");

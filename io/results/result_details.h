@@ -4,28 +4,8 @@
 #define TT_RESULT_DETAILS_H
 #include "core/config/sweep.h"
 #include "core/stats/metrics.h"
+#include "io/hdf5/provenance.h"
 #include "io/results/results.h"
-
-/* Attributes of /provenance that are texts: field. */
-#define TT_ORIGIN_TEXTS(X)                                                                         \
-  X(command)                                                                                       \
-  X(version)                                                                                       \
-  X(mpi_version)                                                                                   \
-  X(hdf5_version)                                                                                  \
-  X(date_created)                                                                                  \
-  X(host)                                                                                          \
-  X(slurm_job_id)                                                                                  \
-  X(device)                                                                                        \
-  X(arithmetic)                                                                                    \
-  X(data_hash_xxh3)                                                                                \
-  X(result_hash_xxh3)                                                                              \
-  X(member_dependence)
-enum {
-#define X(name) TT_ORIGIN_##name,
-  TT_ORIGIN_TEXTS(X)
-#undef X
-      TT_ORIGIN_COUNT
-};
 
 /* NaN, or NULL, where the file has no value. G members, C columns, K targets of a member. */
 typedef struct tt_result_details {

@@ -251,7 +251,7 @@ const char tt_chart_style[] =
     ".m4{fill:#b58900}.m5{fill:#6e7781}\n"
     ".dots{fill:none;stroke-width:6;stroke-linecap:round;opacity:0.75}\n"
     ".trace{fill:none;stroke-width:0.8;opacity:0.16}\n"
-    "@media (prefers-color-scheme:dark){text{fill:#e6edf3}.note{fill:#9198a1}"
+    "@media screen and (prefers-color-scheme:dark){text{fill:#e6edf3}.note{fill:#9198a1}"
     ".ground{fill:#0d1117}"
     ".grid{stroke:#30363d}.axis{stroke:#9198a1}.mark{stroke:#0d1117}"
     ".s0{stroke:#56b4e9}.m0{fill:#56b4e9}.s5{stroke:#9198a1}.m5{fill:#9198a1}}\n";

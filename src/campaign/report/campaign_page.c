@@ -272,8 +272,9 @@ static tt_err put_page(const tt_repeats *group, int groups, tt_page *page)
   put_rounds(f, s->h);
   put_cost_table(f, s->h);
   tt_page_put_files(f, s->directory);
-  tt_page_begin_section(f, "Origin", NULL);
+  tt_page_begin_section(f, "Origin", "Of the last round.");
   tt_page_begin_pairs(f);
+  tt_page_put_origin(f, s->texts.origin);
   tt_page_pair(f, "hash of data, pool, seed", "%016" PRIx64 ", %016" PRIx64 ", %" PRIu64,
                s->h->identity.data, s->h->identity.pool, s->h->identity.seed);
   tt_page_end_pairs(f);

@@ -90,6 +90,27 @@ void tt_page_put_folded(FILE *f, const char *summary, const char *text)
   fputs("</pre></details>\n", f);
 }
 
+void tt_page_put_origin(FILE *f, char *const origin[TT_ORIGIN_COUNT])
+{
+  static const char *const name[TT_ORIGIN_COUNT] = {"command",
+                                                    "program",
+                                                    "MPI",
+                                                    "HDF5",
+                                                    "written",
+                                                    "host",
+                                                    "Slurm job",
+                                                    "device",
+                                                    "arithmetic",
+                                                    "hash of the data",
+                                                    "hash of the options",
+                                                    "dependence"};
+  for (int i = 0; i < TT_ORIGIN_COUNT; i++) {
+    const char *text = origin[i] ? origin[i] : "";
+    int is_zero = strspn(text, "0") == strlen(text); /* no hash, no Slurm job */
+    if (!is_zero) tt_page_pair(f, name[i], "%s", text);
+  }
+}
+
 void tt_page_put_citation(FILE *f)
 {
   tt_page_begin_section(f, "How to cite", NULL);

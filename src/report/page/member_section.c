@@ -279,8 +279,7 @@ tt_err tt_run_page_put_sweep(const tt_run_page *p)
   if (n == 0) return TT_OK;
   if (n > MAX_COLUMNS) n = MAX_COLUMNS;
   tt_page_begin_section(p->f, "Hyper-parameters",
-                        "Each point is a member; a click on it marks the member in every chart. "
-                        "The tables have the members with the lowest "
+                        "Each point is a member. The tables have the members with the lowest "
                         "validation loss.");
   for (int64_t first = 0, end; !e && first < p->k->members; first = end) {
     int any = 0;

@@ -32,22 +32,9 @@ static void put_times(const tt_run_page *p)
 
 static void put_provenance(const tt_run_page *p)
 {
-  static const char *const name[TT_ORIGIN_COUNT] = {"command",
-                                                    "program",
-                                                    "MPI",
-                                                    "HDF5",
-                                                    "written",
-                                                    "host",
-                                                    "Slurm job",
-                                                    "device",
-                                                    "arithmetic",
-                                                    "hash of the data",
-                                                    "hash of the options",
-                                                    "dependence"};
   tt_page_begin_section(p->f, "Origin", NULL);
   tt_page_begin_pairs(p->f);
-  for (int i = 0; i < TT_ORIGIN_COUNT; i++)
-    if (p->d->origin[i] && *p->d->origin[i]) tt_page_pair(p->f, name[i], "%s", p->d->origin[i]);
+  tt_page_put_origin(p->f, p->d->origin);
   if (isfinite(p->d->seed)) tt_page_pair(p->f, "seed", "%.0f", p->d->seed);
   tt_page_end_pairs(p->f);
   if (p->d->resolved)

