@@ -293,8 +293,6 @@ static void check_stages(const rules *c)
   if (c->r->cfg->run_stages < 2 || c->r->job[TT_OPTION_run_stages].bad) return;
   if (c->own->train_parts > 1 && LARGEST(adversarial_epsilon) > 0.0)
     report_error(c, AT(train_adversarial_epsilon), "%s", fix);
-  if (c->own->train_parts > 1 && c->own->model_front.count > 0 && !INVALID(model_front))
-    report_error(c, AT(model_front), "%s", fix);
 }
 
 /* Early stopping needs validation rows: those of the split, or the fold of the member. */
@@ -346,9 +344,9 @@ static int check_input_shape(const rules *c)
     report_error(c, AT(model_front),
                  " needs model.image: [channels, height, width] or "
                  "model.profile: [channels, length]");
-  else if (!front && (image->count || profile->count))
+  else if (!front && !location_of(c, AT(model_front))->given && (image->count || profile->count))
     report_error(c, image->count ? AT(model_image) : AT(model_profile),
-                 " needs model.front, e.g. front: [conv 16 3, pool max 2]");
+                 " needs model.front, e.g. front: [conv 16 3, pool max 2]; [] for dense networks");
   else
     return front;
   return 0;

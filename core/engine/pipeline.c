@@ -1,65 +1,125 @@
 /* pipeline.c — see pipeline.h. */
 #include "core/engine/pipeline.h"
 
-static int64_t layer_cost(const tt_model *m, int l)
+int tt_pipeline_layers(const tt_model *m) { return m->front.layers + m->layers; }
+
+int64_t tt_pipeline_values(const tt_model *m, int layer)
 {
-  return (l == 0 ? 2 : 3) * m->layer[l].in * m->layer[l].out;
+  if (layer < m->front.layers) return tt_front_values_in(&m->front.layer[layer]);
+  if (layer < tt_pipeline_layers(m)) return m->layer[layer - m->front.layers].in;
+  return m->outputs;
 }
 
-static int64_t cost_of(const tt_model *m, int first, int end)
+static int64_t layer_cost(const tt_model *m, int layer)
 {
-  int64_t sum = 0;
-  for (int l = first; l < end; l++) sum += layer_cost(m, l);
-  return sum;
+  const tt_layer *dense = &m->layer[layer < m->front.layers ? 0 : layer - m->front.layers];
+  int64_t products = layer < m->front.layers ? (int64_t)tt_front_products(&m->front.layer[layer])
+                                             : dense->in * dense->out;
+  return (layer == 0 ? 2 : 3) * products;
 }
 
-/* The first layer after the stage that begins with layer `first`. The stage has one layer or more:
- * as many as cost at most `most` together. One layer is left for each of the `later` stages. */
-static int end_of_stage(const tt_model *m, int first, int64_t most, int later)
+/* Whether the network can be cut before a layer: no residual of the front begins before the inputs
+ * of the layer and ends behind them. */
+static int can_cut(const tt_model *m, int layer)
+{
+  for (int e = layer; e < m->front.layers; e++)
+    if (m->front.layer[e].skip != TT_FRONT_NO_SKIP && m->front.layer[e].skip < layer - 1) return 0;
+  return 1;
+}
+
+/* The first of the parameters of this layer and of those behind it. */
+static int64_t first_param(const tt_model *m, int layer)
+{
+  int64_t params = 0;
+  if (layer == tt_pipeline_layers(m)) return m->params;
+  if (layer >= m->front.layers) return m->layer[layer - m->front.layers].weight;
+  for (int l = 0; l < layer; l++) params += tt_front_layer_params(&m->front.layer[l]);
+  return params;
+}
+
+/* The network as blocks of layers that stay together. */
+typedef struct blocks {
+  int count, first[TT_MAX_STAGES + 1]; /* first layer; of the end too */
+  int64_t before[TT_MAX_STAGES + 1];   /* cost of the blocks before */
+} blocks;
+
+static void list_blocks(const tt_model *m, blocks *b)
+{
+  int layers = tt_pipeline_layers(m);
+  int64_t cost = 0;
+  b->count = 0;
+  for (int l = 0; l < layers; l++) {
+    if (can_cut(m, l)) {
+      b->first[b->count] = l;
+      b->before[b->count++] = cost;
+    }
+    cost += layer_cost(m, l);
+  }
+  b->first[b->count] = layers;
+  b->before[b->count] = cost;
+}
+
+static int64_t cost_of(const blocks *b, int first, int end)
+{
+  return b->before[end] - b->before[first];
+}
+
+/* The first block after the stage that begins with block `first`. The stage has one block or more:
+ * as many as cost at most `most` together. One block is left for each of the `later` stages. */
+static int end_of_stage(const blocks *b, int first, int64_t most, int later)
 {
   int end = first + 1;
-  while (end < m->layers - later && cost_of(m, first, end + 1) <= most) end++;
+  while (end < b->count - later && cost_of(b, first, end + 1) <= most) end++;
   return end;
 }
 
-static int fits(const tt_model *m, int stages, int64_t most)
+static int fits(const blocks *b, int stages, int64_t most)
 {
   int first = 0;
   for (int s = 0; s < stages; s++) {
-    int end = end_of_stage(m, first, most, stages - 1 - s);
-    if (cost_of(m, first, end) > most) return 0;
+    int end = end_of_stage(b, first, most, stages - 1 - s);
+    if (cost_of(b, first, end) > most) return 0;
     first = end;
   }
-  return first == m->layers;
+  return first == b->count;
 }
 
-/* The smallest largest cost of a stage: the cost of some contiguous layers. */
-static int64_t least_largest_cost(const tt_model *m, int stages)
+/* The smallest largest cost of a stage: the cost of some contiguous blocks. */
+static int64_t least_largest_cost(const blocks *b, int stages)
 {
-  int64_t best = cost_of(m, 0, m->layers);
-  for (int first = 0; first < m->layers; first++)
-    for (int end = first + 1; end <= m->layers; end++) {
-      int64_t cost = cost_of(m, first, end);
-      if (cost < best && fits(m, stages, cost)) best = cost;
+  int64_t best = cost_of(b, 0, b->count);
+  for (int first = 0; first < b->count; first++)
+    for (int end = first + 1; end <= b->count; end++) {
+      int64_t cost = cost_of(b, first, end);
+      if (cost < best && fits(b, stages, cost)) best = cost;
     }
   return best;
 }
 
+static int used_stages(const blocks *b, int stages)
+{
+  return stages < b->count ? stages : b->count;
+}
+
 int tt_pipeline_used(const tt_model *m, int stages)
 {
-  return stages < m->layers ? stages : m->layers;
+  blocks b;
+  list_blocks(m, &b);
+  return used_stages(&b, stages);
 }
 
 void tt_pipeline_cut(const tt_model *m, int stages, tt_pipeline_stage *out)
 {
-  int used = tt_pipeline_used(m, stages), first = 0;
-  int64_t most = least_largest_cost(m, used);
+  blocks b;
+  list_blocks(m, &b);
+  int used = used_stages(&b, stages), block = 0;
+  int64_t most = least_largest_cost(&b, used);
   for (int s = 0; s < stages; s++) {
-    int end = s < used ? end_of_stage(m, first, most, used - 1 - s) : m->layers;
-    int64_t begin = first < m->layers ? m->layer[first].weight : m->params;
-    int64_t next = end < m->layers ? m->layer[end].weight : m->params;
-    out[s] = (tt_pipeline_stage){first, end - first, {begin, next - begin}};
-    first = end;
+    int end = s < used ? end_of_stage(&b, block, most, used - 1 - s) : b.count;
+    int first = b.first[block], next = b.first[end];
+    int64_t begin = first_param(m, first);
+    out[s] = (tt_pipeline_stage){first, next - first, {begin, first_param(m, next) - begin}};
+    block = end;
   }
 }
 
@@ -81,7 +141,9 @@ double tt_pipeline_bubble(int stages, int64_t parts)
 
 double tt_pipeline_speedup(const tt_model *m, int stages, int64_t parts)
 {
-  int used = tt_pipeline_used(m, stages);
-  double balance = (double)cost_of(m, 0, m->layers) / (double)least_largest_cost(m, used);
+  blocks b;
+  list_blocks(m, &b);
+  int used = used_stages(&b, stages);
+  double balance = (double)cost_of(&b, 0, b.count) / (double)least_largest_cost(&b, used);
   return balance * (1.0 - tt_pipeline_bubble(used, parts));
 }

@@ -1,6 +1,9 @@
 /* pipeline.h — stages of a member: contiguous layers that one rank computes for all parts of a
  * batch (run.stages), and the order in which it computes them. No MPI, no CUDA.
  *
+ * The layers are numbered through: first those of the front, then the dense ones. Layers inside a
+ * residual of the front are in one stage, so that one array passes from stage to stage.
+ *
  * The parts of a batch (core/model/parts.h) go through the stages one behind the other. The order
  * of a stage is 1F1B (Narayanan et al. 2019, PipeDream): forward passes until the window is full,
  * then one backward pass and one forward pass in turn. The window is the largest number of parts
@@ -11,14 +14,22 @@
 #include "core/model/parts.h"
 TT_BEGIN_C
 
+enum { TT_MAX_STAGES = TT_MAX_FRONT + TT_MAX_LAYERS };
+
 typedef struct tt_pipeline_stage {
   int first, count; /* layers [first, first + count); count 0: the stage has none */
   tt_slice params;  /* of these layers */
 } tt_pipeline_stage;
 
+int tt_pipeline_layers(const tt_model *m);
+
+/* Values for each row between layer - 1 and layer; of layer 0 the inputs, of the number of layers
+ * the outputs. */
+int64_t tt_pipeline_values(const tt_model *m, int layer);
+
 /* Cut the layers of a model so that the largest cost of a stage is as small as possible; the cost
- * of a layer is that of its products, as in tt_model_flops. With more stages than layers the last
- * stages have none.
+ * of a layer is that of its products, as in tt_model_flops. If there are more stages than places
+ * to cut, the last stages have no layers.
  *   out  [stages] */
 void tt_pipeline_cut(const tt_model *m, int stages, tt_pipeline_stage *out);
 

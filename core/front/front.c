@@ -37,11 +37,12 @@ int tt_front_equal(const tt_front *a, const tt_front *b)
              !memcmp(a->size, b->size, sizeof a->size);
   for (int i = 0; same && i < a->layers; i++) {
     const tt_front_layer *k = &a->layer[i], *l = &b->layer[i];
-    same =
-        k->kind == l->kind && k->activation == l->activation && k->channels == l->channels &&
-        k->groups == l->groups && k->skip == l->skip && !memcmp(k->size, l->size, sizeof k->size) &&
-        !memcmp(k->stride, l->stride, sizeof k->stride) && !memcmp(k->pad, l->pad, sizeof k->pad) &&
-        !memcmp(k->dilation, l->dilation, sizeof k->dilation);
+    same = k->kind == l->kind && k->pool == l->pool && k->activation == l->activation &&
+           k->channels == l->channels && k->groups == l->groups && k->skip == l->skip &&
+           !memcmp(k->size, l->size, sizeof k->size) &&
+           !memcmp(k->stride, l->stride, sizeof k->stride) &&
+           !memcmp(k->pad, l->pad, sizeof k->pad) &&
+           !memcmp(k->dilation, l->dilation, sizeof k->dilation);
   }
   return same;
 }
@@ -151,9 +152,9 @@ static int set_layer(const tt_front *f, const tt_front_row *row, int64_t number,
     l->groups = row->option[TT_FRONT_OPTION_groups];
     return check_groups(l, number, fault) && set_window(f, row, number, l, fault);
   case TT_FRONT_group_norm: l->groups = row->number[0]; return check_groups(l, number, fault);
-  case TT_FRONT_max_pool:
-  case TT_FRONT_mean_pool: return set_window(f, row, number, l, fault);
+  case TT_FRONT_pool: l->pool = row->pool; return set_window(f, row, number, l, fault);
   case TT_FRONT_global_mean:
+    l->pool = TT_POOLING_mean;
     for (int i = 0; i < 2; i++) l->size[i] = l->stride[i] = l->in[i], l->out[i] = 1;
     return 1;
   default: return 1;

@@ -7,7 +7,7 @@
 #ifndef TT_FRONT_H
 #define TT_FRONT_H
 #include "core/base/err.h"
-#include "core/formulas/elementwise.h"
+#include "core/formulas/pooling.h"
 
 #include <stdint.h>
 #include <stdio.h>
@@ -28,8 +28,8 @@ typedef enum tt_front_option { TT_FRONT_OPTIONS(X) TT_FRONT_OPTION_COUNT } tt_fr
 #undef X
 #define TT_FRONT_TAKES(name) (1u << TT_FRONT_OPTION_##name)
 
-/* name, words of a row, number of numbers that follow, set of options (TT_FRONT_TAKES), form of the
- * row, meaning with source */
+/* name, words of a row (a pool has its name behind them), number of numbers that follow, set of
+ * options (TT_FRONT_TAKES), form of the row, meaning with source */
 #define TT_FRONT_KINDS(X)                                                                          \
   X(conv, "conv", 2,                                                                               \
     TT_FRONT_TAKES(stride) | TT_FRONT_TAKES(pad) | TT_FRONT_TAKES(dilation) |                      \
@@ -39,10 +39,8 @@ typedef enum tt_front_option { TT_FRONT_OPTIONS(X) TT_FRONT_OPTION_COUNT } tt_fr
   X(group_norm, "group_norm", 1, 0, "group_norm GROUPS",                                           \
     "mean 0 and variance 1 over the channels of a group, then a gain and a shift for each "        \
     "channel; directly behind a conv it comes before the activation (Wu & He 2018)")               \
-  X(max_pool, "pool max", 1, TT_FRONT_TAKES(stride), "pool max SIZE [stride N]",                   \
-    "largest value of a window; stride SIZE unless given (Ranzato et al. 2007)")                   \
-  X(mean_pool, "pool mean", 1, TT_FRONT_TAKES(stride), "pool mean SIZE [stride N]",                \
-    "mean of a window; stride SIZE unless given (LeCun et al. 1989)")                              \
+  X(pool, "pool", 1, TT_FRONT_TAKES(stride), "pool POOL SIZE [stride N]",                          \
+    "one value from those of a window, by a row of TT_POOLINGS; stride SIZE unless given")         \
   X(global_mean, "global_mean", 0, 0, "global_mean",                                               \
     "mean of each channel over all positions (Lin, Chen & Yan 2014)")                              \
   X(dropout, "dropout", 0, 0, "dropout", "train.dropout of whole channels (Tompson et al. 2015)")  \
@@ -59,9 +57,10 @@ typedef enum tt_front_kind {
 /* One layer. Pairs are height, width. */
 typedef struct tt_front_layer {
   tt_front_kind kind; /* no residual */
+  tt_pooling pool;    /* of pool and global_mean */
   tt_activation activation;
   int32_t in_channels, in[2], channels, out[2];
-  int32_t size[2], stride[2], pad[2], dilation[2]; /* of conv, pools, global_mean */
+  int32_t size[2], stride[2], pad[2], dilation[2]; /* of conv, pool, global_mean */
   int32_t groups;                                  /* of conv and group_norm */
   int64_t weight, bias; /* offsets in P: of conv; gain and shift of group_norm; -1: no parameters */
   int32_t skip; /* the result of layer `skip` is added to that of this layer; -1: the inputs; -2:
@@ -127,6 +126,10 @@ const char *tt_front_layer_text(const tt_front *f, int layer, char text[TT_FRONT
 void tt_front_write(const tt_front *f, FILE *to);
 tt_err tt_front_read(const char *text, const tt_front_shape *shape, tt_front *out, int *possible,
                      tt_front_fault *fault);
+
+/* First words of a row of each kind, and name of a pool in it: "conv", "max". */
+extern const char *const tt_front_words[TT_FRONT_KIND_COUNT];
+extern const char *const tt_pooling_name[TT_POOLING_COUNT];
 
 /* Inputs that an output of a conv, a pool or global_mean reads: position `to` reads position `from`
  * of the input channel by position `tap` of the kernel. In the order of `to`, then of `tap`; taps

@@ -6,6 +6,7 @@
 /* One row of the job file. */
 typedef struct tt_front_row {
   tt_front_kind kind;
+  tt_pooling pool; /* of pool */
   int32_t number[2];
   int32_t option[TT_FRONT_OPTION_COUNT];
   int given[TT_FRONT_OPTION_COUNT];
@@ -13,8 +14,6 @@ typedef struct tt_front_row {
 
 /* Returns 1, or 0 and the fault. */
 int tt_front_row_parse(const char *text, int64_t number, tt_front_row *out, tt_front_fault *fault);
-
-extern const char *const tt_front_words[TT_FRONT_KIND_COUNT];
 
 /* Set the fault; returns 0. */
 __attribute__((format(printf, 3, 4))) int tt_front_reject(tt_front_fault *fault, int64_t row,

@@ -62,8 +62,10 @@ static int find_kind(const char **at)
 
 static int unknown_kind(const char *text, int64_t number, tt_front_fault *fault)
 {
-  char list[TT_FRONT_REASON / 2] = "";
-  tt_suggestion near = {.word = text};
+  char list[TT_FRONT_REASON / 2] = "", word[TT_FRONT_TEXT];
+  const char *at = text;
+  next_word(&at, word);
+  tt_suggestion near = {.word = word};
   for (int k = 0; k < TT_FRONT_KIND_COUNT; k++) {
     size_t used = strlen(list);
     snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", kinds[k].words);
@@ -93,6 +95,20 @@ static int read_options(const char **at, const kind_row *kind, int64_t number, t
   return 1;
 }
 
+/* The name of a pool. */
+static int read_pool(const char **at, int64_t number, tt_front_row *out, tt_front_fault *fault)
+{
+  char word[TT_FRONT_TEXT], list[TT_FRONT_REASON / 2] = "";
+  next_word(at, word);
+  for (int k = 0; k < TT_POOLING_COUNT; k++) {
+    size_t used = strlen(list);
+    snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", tt_pooling_name[k]);
+    out->pool = (tt_pooling)k;
+    if (strcmp(word, tt_pooling_name[k]) == 0) return 1;
+  }
+  return tt_front_reject(fault, number, "'%.40s' is not a pool; pools are %s", word, list);
+}
+
 int tt_front_row_parse(const char *text, int64_t number, tt_front_row *out, tt_front_fault *fault)
 {
   char word[TT_FRONT_TEXT];
@@ -103,6 +119,7 @@ int tt_front_row_parse(const char *text, int64_t number, tt_front_row *out, tt_f
   if (k < 0) return unknown_kind(text, number, fault);
   *out = (tt_front_row){.kind = (tt_front_kind)k};
   for (int o = 0; o < TT_FRONT_OPTION_COUNT; o++) out->option[o] = options[o].by_default;
+  if (k == TT_FRONT_pool && !read_pool(&at, number, out, fault)) return 0;
   for (int i = 0; i < kinds[k].numbers; i++) {
     next_word(&at, word);
     if (!read_number(word, 1, &out->number[i]))

@@ -23,6 +23,20 @@ const char *const tt_front_words[TT_FRONT_KIND_COUNT] = {
 #undef X
 };
 
+const char *const tt_pooling_name[TT_POOLING_COUNT] = {
+#define X(name, ...) #name,
+    TT_POOLINGS(X)
+#undef X
+};
+
+/* Name of the pool behind the words of a row, with a space before it. */
+static void name_of_pool(const tt_front_layer *l, char text[TT_FRONT_LAYER_TEXT])
+{
+  int named = l->kind == TT_FRONT_pool;
+  snprintf(text, TT_FRONT_LAYER_TEXT, "%s%s", named ? " " : "",
+           named ? tt_pooling_name[l->pool] : "");
+}
+
 const char *tt_front_shape_text(const tt_front *f, int32_t channels, const int32_t size[2],
                                 char text[TT_FRONT_LAYER_TEXT])
 {
@@ -34,9 +48,10 @@ const char *tt_front_shape_text(const tt_front *f, int32_t channels, const int32
 
 const char *tt_front_layer_text(const tt_front *f, int layer, char text[TT_FRONT_LAYER_TEXT])
 {
-  char shape[TT_FRONT_LAYER_TEXT];
+  char shape[TT_FRONT_LAYER_TEXT], pool[TT_FRONT_LAYER_TEXT];
   const tt_front_layer *l = &f->layer[layer];
-  snprintf(text, TT_FRONT_LAYER_TEXT, "%s %.40s", tt_front_words[l->kind],
+  name_of_pool(l, pool);
+  snprintf(text, TT_FRONT_LAYER_TEXT, "%s%.20s %.40s", tt_front_words[l->kind], pool,
            tt_front_shape_text(f, l->channels, l->out, shape));
   return text;
 }
@@ -45,7 +60,9 @@ const char *tt_front_layer_text(const tt_front *f, int layer, char text[TT_FRONT
  * global_mean, which has no numbers. */
 static void write_row(const tt_front_layer *l, FILE *to)
 {
-  fputs(tt_front_words[l->kind], to);
+  char pool[TT_FRONT_LAYER_TEXT];
+  name_of_pool(l, pool);
+  fprintf(to, "%s%s", tt_front_words[l->kind], pool);
   switch (l->kind) {
   case TT_FRONT_conv:
     fprintf(to,
@@ -54,10 +71,7 @@ static void write_row(const tt_front_layer *l, FILE *to)
             l->channels, l->size[1], l->stride[1], l->pad[1], l->dilation[1], l->groups);
     return;
   case TT_FRONT_group_norm: fprintf(to, " %" PRId32, l->groups); return;
-  case TT_FRONT_max_pool:
-  case TT_FRONT_mean_pool:
-    fprintf(to, " %" PRId32 " stride %" PRId32, l->size[1], l->stride[1]);
-    return;
+  case TT_FRONT_pool: fprintf(to, " %" PRId32 " stride %" PRId32, l->size[1], l->stride[1]); return;
   default: return;
   }
 }

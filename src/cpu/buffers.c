@@ -15,21 +15,21 @@ typedef struct buffer_sizes {
 
 /* Name in tt_cpu_buffers, type, number of elements. 0 elements: no array. */
 #define ARRAYS(X)                                                                                  \
-  X(x, float, s->m->inputs *s->ld)                                                                 \
-  X(y, float, s->m->targets *s->ld)                                                                \
-  X(variance, float, s->m->targets *s->ld)                                                         \
+  X(x, float, s->m->inputs * s->ld)                                                                \
+  X(y, float, s->m->targets * s->ld)                                                               \
+  X(variance, float, s->m->targets * s->ld)                                                        \
   X(weight, float, s->ld)                                                                          \
   X(window, int32_t, s->window)                                                                    \
   X(term, double, s->training * s->ld)                                                             \
   X(scratch, float, s->training * s->widest * s->ld)                                               \
-  X(input_mask, int8_t, s->training *s->m->inputs)                                                 \
-  X(residual_gradient, float, s->training *s->residual *s->widest *s->ld)                          \
-  X(adversarial_gradient, float, s->adversarial *s->m->params)                                     \
-  X(gradient[0], float, s->training *s->m->params)
+  X(input_mask, int8_t, s->training * s->m->inputs)                                                \
+  X(residual_gradient, float, s->training * s->residual * s->widest * s->ld)                       \
+  X(adversarial_gradient, float, s->adversarial * s->m->params)                                    \
+  X(gradient[0], float, s->training * s->m->params)
 
 /* The same for layer l of the model. */
 #define LAYER_ARRAYS(X)                                                                            \
-  X(z[l], float, layer->out *s->ld)                                                                \
+  X(z[l], float, layer->out * s->ld)                                                               \
   X(h[l], float, is_last ? 0 : layer->out * s->ld)                                                 \
   X(delta[l], float, s->training *(is_last || layer->norm >= 0) * layer->out * s->ld)              \
   X(normalized[l], float, s->training *(layer->norm >= 0) * layer->out * s->ld)                    \
@@ -176,9 +176,8 @@ tt_err tt_cpu_reserve_sums(tt_engine *e, tt_slice parts, int threads)
 /* Gradients of thread t after tt_cpu_reserve_sums for all parts, shared by `sharing` threads. */
 static int reserved_sums(const tt_cohort *c, int sharing, int t)
 {
-  int pending = sharing > 1 && t >= sharing
-                    ? 1
-                    : pending_sums(c->parts, (tt_slice){0, c->parts}, sharing, t);
+  int pending =
+      sharing > 1 && t >= sharing ? 1 : pending_sums(c->parts, (tt_slice){0, c->parts}, sharing, t);
   return pending > 1 ? pending : 1;
 }
 
@@ -195,31 +194,72 @@ int64_t tt_cpu_sums_bytes(const tt_cohort *c, tt_slice parts, int threads, int a
 
 /* Slots of a stage */
 
-static float **input_of(tt_cpu_buffers *b, int l) { return l ? &b->h[l - 1] : &b->x; }
+/* What layers number [first, end) are. */
+typedef struct slot_layers {
+  int has_front, front_first, front_end; /* layers of the front, or its features are the input */
+  int first, end;                        /* dense ones */
+  int input; /* the input of the first one: IN_X, IN_FRONT, or h of this layer */
+} slot_layers;
+enum { IN_X = -1, IN_FRONT = -2 };
+
+static slot_layers layers_of(const tt_model *m, int first, int end)
+{
+  int front = m->front.layers;
+  slot_layers s = {.has_front = front > 0 && first <= front,
+                   .front_first = first < front ? first : front,
+                   .front_end = end < front ? end : front,
+                   .first = first > front ? first - front : 0,
+                   .end = end > front ? end - front : 0};
+  s.input = first == 0 ? IN_X : s.has_front ? IN_FRONT : s.first - 1;
+  return s;
+}
+
+static float **input_of(tt_cpu_buffers *b, const slot_layers *s)
+{
+  return s->input == IN_X ? &b->x : &b->h[s->input];
+}
+
+static int64_t input_size(const tt_model *m, const slot_layers *s)
+{
+  return s->input == IN_X ? m->inputs : m->layer[s->first].in;
+}
 
 tt_err tt_cpu_slot_allocate(const tt_model *model, int first, int end, tt_cpu_buffers *b)
 {
-  const buffer_sizes s = {.m = model, .ld = b->ld, .training = 1};
-  int64_t in = model->layer[first].in;
-  for (int l = first; l < end; l++)
+  const buffer_sizes sizes = {.m = model, .ld = b->ld, .training = 1};
+  const slot_layers s = layers_of(model, first, end);
+  const tt_cpu_front *lists = b->front;
+  for (int l = s.first; l < s.end; l++)
     b->z[l] = b->h[l] = b->delta[l] = b->normalized[l] = b->inverse_std[l] = NULL;
-  *input_of(b, first) = NULL;
-  TT_TRY(TT_ALLOC(*input_of(b, first), in * b->ld));
-  for (int l = first; l < end; l++) TT_TRY(allocate_layer(&s, l, b));
+  if (s.has_front) b->front = NULL;
+  if (s.input != IN_FRONT) {
+    *input_of(b, &s) = NULL;
+    TT_TRY(TT_ALLOC(*input_of(b, &s), input_size(model, &s) * b->ld));
+  }
+  if (s.has_front)
+    TT_TRY(tt_cpu_front_slot_create(&model->front, lists, s.front_first, s.front_end, b->ld,
+                                    &b->front));
+  for (int l = s.first; l < s.end; l++) TT_TRY(allocate_layer(&sizes, l, b));
   return TT_OK;
 }
 
-void tt_cpu_slot_free(int first, int end, tt_cpu_buffers *b)
+void tt_cpu_slot_free(const tt_model *model, int first, int end, tt_cpu_buffers *b)
 {
-  tt_free(*input_of(b, first));
-  for (int l = first; l < end; l++)
+  const slot_layers s = layers_of(model, first, end);
+  if (s.input != IN_FRONT) tt_free(*input_of(b, &s));
+  if (s.has_front) tt_cpu_front_destroy(&b->front);
+  for (int l = s.first; l < s.end; l++)
     tt_free_all(&b->z[l], &b->h[l], &b->delta[l], &b->normalized[l], &b->inverse_std[l]);
 }
 
 int64_t tt_cpu_slot_bytes(const tt_model *model, int64_t batch, int64_t parts, int first, int end)
 {
-  const buffer_sizes s = sizes_of(model, batch, parts, TT_BUFFERS_TRAIN);
-  int64_t bytes = tt_alloc_size(model->layer[first].in * s.ld, sizeof(float));
-  for (int l = first; l < end; l++) bytes += layer_bytes(&s, l);
+  const buffer_sizes sizes = sizes_of(model, batch, parts, TT_BUFFERS_TRAIN);
+  const slot_layers s = layers_of(model, first, end);
+  int64_t bytes = 0;
+  if (s.input != IN_FRONT) bytes += tt_alloc_size(input_size(model, &s) * sizes.ld, sizeof(float));
+  if (s.has_front)
+    bytes += tt_cpu_front_slot_bytes(&model->front, s.front_first, s.front_end, sizes.ld);
+  for (int l = s.first; l < s.end; l++) bytes += layer_bytes(&sizes, l);
   return bytes;
 }

@@ -32,8 +32,8 @@ struct tt_engine {
   float *anchor;           /* [M][P] initial weights; NULL: no member is anchored to them */
   float *range;            /* [D] of the inputs; NULL: no member is trained adversarially */
   tt_state *state;
-  double *term; /* terms of a validation loss, if members have parts; else NULL */
-  tt_member_progress *progress;    /* [M] of a call of train */
+  double *term;                 /* terms of a validation loss, if members have parts; else NULL */
+  tt_member_progress *progress; /* [M] of a call of train */
   struct tt_cpu_buffers **buffers; /* [threads] */
   struct tt_cpu_team *team;        /* [threads] */
   _Atomic uint64_t *taken;         /* [threads][shares] of the teams */
@@ -118,10 +118,13 @@ int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts
 /* ld of buffers for this number of rows. */
 int64_t tt_cpu_leading_dimension(int64_t rows);
 
-/* A slot of a stage: a copy of buffers with its own memory for layers [first, end) and the input of
- * the first one. allocate: b is the copy; after an error the caller frees it. */
+/* Below and in stage.c, layers are numbered as in core/engine/pipeline.h where the comment says
+ * "number": those of the front come first. */
+
+/* A slot of a stage: a copy of buffers with its own memory for layers number [first, end) and the
+ * input of the first one. allocate: b is the copy; after an error the caller frees it. */
 tt_err tt_cpu_slot_allocate(const tt_model *model, int first, int end, tt_cpu_buffers *b);
-void tt_cpu_slot_free(int first, int end, tt_cpu_buffers *b);
+void tt_cpu_slot_free(const tt_model *model, int first, int end, tt_cpu_buffers *b);
 int64_t tt_cpu_slot_bytes(const tt_model *model, int64_t batch, int64_t parts, int first, int end);
 
 /* x[D][ld] in the buffers -> output of the last layer, z[layers - 1].
@@ -129,11 +132,14 @@ int64_t tt_cpu_slot_bytes(const tt_model *model, int64_t batch, int64_t parts, i
 void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
                     int64_t rows, const tt_dropout *drop, int gradient);
 
-/* The same for layers [first, end): from the input of the first one in the buffers to h of the last
- * one, or the outputs of the network. */
+/* The same for layers number [first, end): from the input of the first one in the buffers to the
+ * input of layer `end`, or the outputs of the network. */
 void tt_cpu_forward_layers(const tt_kernels *k, const tt_model *model, const float *w,
                            tt_cpu_buffers *b, int first, int end, int64_t rows,
                            const tt_dropout *drop, int gradient);
+
+/* Input of layer number `layer`, [values][ld] in the buffers. */
+float *tt_cpu_layer_input(const tt_model *m, const tt_cpu_buffers *b, int layer);
 
 /* dL/dz of layer l, [out][ld] in the buffers. */
 float *tt_cpu_delta(const tt_model *model, const tt_cpu_buffers *b, int l);
@@ -142,9 +148,16 @@ float *tt_cpu_delta(const tt_model *model, const tt_cpu_buffers *b, int l);
 void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *model, const float *w,
                            tt_cpu_buffers *b, int l, int64_t rows);
 
-/* The same for the front of the network, if it has one: from dL/dz of layer 0. */
+/* The same for the front of the network, if it has one: from dL/dz of layer 0. features_gradient
+ * is the first part: dL/d(features) in the buffers of the front. */
 void tt_cpu_backward_front(const tt_kernels *k, const tt_model *model, const float *w,
                            tt_cpu_buffers *b, int64_t rows);
+void tt_cpu_features_gradient(const tt_kernels *k, const tt_model *model, const float *w,
+                              tt_cpu_buffers *b, int64_t rows);
+
+/* These rows for the functions of front.h. */
+tt_cpu_front_pass tt_cpu_front_pass_of(const tt_kernels *k, const tt_model *m, const float *w,
+                                       const tt_cpu_buffers *b, int64_t rows);
 
 /* Gradient of the parameters of some channels of layer l of the front, in gradient[P]. */
 void tt_cpu_channel_gradient(const tt_kernels *k, const tt_model *m, tt_cpu_buffers *b, int l,

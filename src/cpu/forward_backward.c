@@ -19,8 +19,8 @@ static void activate_layer(const tt_kernels *k, const tt_layer *layer, const flo
     k->activate(layer->activation, n, b->z[l] + o * b->ld, b->h[l] + o * b->ld, gradient);
 }
 
-static tt_cpu_front_pass front_pass(const tt_kernels *k, const tt_model *m, const float *w,
-                                    const tt_cpu_buffers *b, int64_t rows)
+tt_cpu_front_pass tt_cpu_front_pass_of(const tt_kernels *k, const tt_model *m, const float *w,
+                                       const tt_cpu_buffers *b, int64_t rows)
 {
   return (tt_cpu_front_pass){.kernels = k,
                              .front = &m->front,
@@ -32,36 +32,42 @@ static tt_cpu_front_pass front_pass(const tt_kernels *k, const tt_model *m, cons
                              .n = round_up_to_lanes(rows)};
 }
 
-/* Inputs of layer 0. */
-static const float *dense_inputs(const tt_cpu_buffers *b)
+float *tt_cpu_layer_input(const tt_model *m, const tt_cpu_buffers *b, int layer)
 {
-  return b->front ? tt_cpu_front_result(b->front, b->front_row) : b->x;
+  if (layer == 0) return b->x;
+  if (layer <= m->front.layers) return tt_cpu_front_result(b->front, layer - 1, b->front_row);
+  return b->h[layer - m->front.layers - 1];
 }
 
-static const float *input_of_layer(const tt_cpu_buffers *b, int l)
+/* Of dense layer l. */
+static const float *input_of_layer(const tt_model *m, const tt_cpu_buffers *b, int l)
 {
-  return l ? b->h[l - 1] : dense_inputs(b);
+  return tt_cpu_layer_input(m, b, m->front.layers + l);
 }
 
-/* The channels of the front that may be dropped come after the hidden units. */
+/* Layers [first, end) of the front. The channels that may be dropped come after the hidden units.
+ */
 static void forward_front(const tt_kernels *k, const tt_model *m, const float *w, tt_cpu_buffers *b,
-                          int64_t rows, const tt_dropout *drop, int gradient)
+                          int first, int end, int64_t rows, const tt_dropout *drop, int gradient)
 {
-  tt_cpu_front_pass p = front_pass(k, m, w, b, rows);
+  tt_cpu_front_pass p = tt_cpu_front_pass_of(k, m, w, b, rows);
   int64_t unit = 0;
   for (int l = 0; l < m->layers - 1; l++) unit += m->layer[l].out;
-  tt_cpu_front_forward(&p, drop, unit, gradient);
+  for (int l = 0; l < first; l++)
+    if (m->front.layer[l].kind == TT_FRONT_dropout) unit += m->front.layer[l].channels;
+  tt_cpu_front_forward(&p, first, end, drop, unit, gradient);
 }
 
-void tt_cpu_forward_layers(const tt_kernels *k, const tt_model *model, const float *w,
-                           tt_cpu_buffers *b, int first, int end, int64_t rows,
-                           const tt_dropout *drop, int gradient)
+/* Dense layers [first, end). */
+static void forward_dense(const tt_kernels *k, const tt_model *model, const float *w,
+                          tt_cpu_buffers *b, int first, int end, int64_t rows,
+                          const tt_dropout *drop, int gradient)
 {
   int64_t n = round_up_to_lanes(rows), unit = 0;
   for (int l = 0; l < first; l++) unit += model->layer[l].out;
   for (int l = first; l < end; l++) {
     const tt_layer *layer = &model->layer[l];
-    const float *x = input_of_layer(b, l);
+    const float *x = input_of_layer(model, b, l);
     k->product(layer->out, layer->in, w + layer->weight, layer->in, 1, w + layer->bias, x, NULL,
                b->z[l], b->ld, n);
     if (l == model->layers - 1) return;
@@ -73,11 +79,23 @@ void tt_cpu_forward_layers(const tt_kernels *k, const tt_model *model, const flo
   }
 }
 
+void tt_cpu_forward_layers(const tt_kernels *k, const tt_model *model, const float *w,
+                           tt_cpu_buffers *b, int first, int end, int64_t rows,
+                           const tt_dropout *drop, int gradient)
+{
+  int front = model->front.layers;
+  if (first < front)
+    forward_front(k, model, w, b, first, end < front ? end : front, rows, drop, gradient);
+  if (end > front)
+    forward_dense(k, model, w, b, first > front ? first - front : 0, end - front, rows, drop,
+                  gradient);
+}
+
 void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
                     int64_t rows, const tt_dropout *drop, int gradient)
 {
-  if (b->front) forward_front(k, model, w, b, rows, drop, gradient);
-  tt_cpu_forward_layers(k, model, w, b, 0, model->layers, rows, drop, gradient);
+  tt_cpu_forward_layers(k, model, w, b, 0, model->front.layers + model->layers, rows, drop,
+                        gradient);
 }
 
 float *tt_cpu_delta(const tt_model *m, const tt_cpu_buffers *b, int l)
@@ -165,7 +183,7 @@ void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_
     return;
   }
   k->weight_gradient(outputs.count, layer->in, tt_cpu_delta(m, b, l) + first * b->ld,
-                     input_of_layer(b, l), gradient + layer->weight + first * layer->in,
+                     input_of_layer(m, b, l), gradient + layer->weight + first * layer->in,
                      gradient + layer->bias + first, b->ld, n);
   if (layer->norm < 0) return;
   float *gain = gradient + layer->norm, *shift = gain + layer->out;
@@ -177,27 +195,34 @@ void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_
 const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
                                    tt_cpu_buffers *b, int64_t rows)
 {
-  tt_cpu_front_pass p = front_pass(k, m, w, b, rows);
+  tt_cpu_front_pass p = tt_cpu_front_pass_of(k, m, w, b, rows);
   if (b->front)
-    tt_cpu_front_input_gradient(&p, b->scratch);
+    tt_cpu_front_input_gradient(&p, 0, b->scratch);
   else
     (void)tt_cpu_dense_input_gradient(k, m, w, b, 0, rows);
   return b->scratch;
 }
 
+void tt_cpu_features_gradient(const tt_kernels *k, const tt_model *m, const float *w,
+                              tt_cpu_buffers *b, int64_t rows)
+{
+  dense_input_gradient(k, m, w, b, 0, rows,
+                       tt_cpu_front_delta(b->front, m->front.layers - 1, b->front_row));
+}
+
 void tt_cpu_backward_front(const tt_kernels *k, const tt_model *m, const float *w,
                            tt_cpu_buffers *b, int64_t rows)
 {
-  tt_cpu_front_pass p = front_pass(k, m, w, b, rows);
+  tt_cpu_front_pass p = tt_cpu_front_pass_of(k, m, w, b, rows);
   if (!b->front || !needs_delta(m, b, m->front.layers - 1)) return;
-  dense_input_gradient(k, m, w, b, 0, rows, tt_cpu_front_delta(b->front, b->front_row));
-  tt_cpu_front_backward(&p);
+  tt_cpu_features_gradient(k, m, w, b, rows);
+  tt_cpu_front_backward(&p, 0, m->front.layers);
 }
 
 void tt_cpu_channel_gradient(const tt_kernels *k, const tt_model *m, tt_cpu_buffers *b, int l,
                              tt_slice channels, int64_t rows, float *gradient)
 {
-  tt_cpu_front_pass p = front_pass(k, m, NULL, b, rows);
+  tt_cpu_front_pass p = tt_cpu_front_pass_of(k, m, NULL, b, rows);
   const tt_front_layer *layer = &m->front.layer[l];
   if (layer->weight >= 0 && tt_model_rate(m, l) == 0.0f) {
     int64_t each = tt_front_weights(layer) / layer->channels;

@@ -7,12 +7,10 @@
 
 /* Buffers */
 
-static int is_mean(const tt_front_layer *l)
+static int is_pool(const tt_front_layer *l)
 {
-  return l->kind == TT_FRONT_mean_pool || l->kind == TT_FRONT_global_mean;
+  return l->kind == TT_FRONT_pool || l->kind == TT_FRONT_global_mean;
 }
-
-static int is_pool(const tt_front_layer *l) { return l->kind == TT_FRONT_max_pool || is_mean(l); }
 
 static int64_t count_taps(const tt_front_layer *l)
 {
@@ -91,8 +89,8 @@ static void array_sizes(const tt_front_layer *l, int training, int64_t size[ARRA
   size[6] = training && l->skip != TT_FRONT_NO_SKIP ? values : 0;
 }
 
-static tt_err allocate_layer(const tt_front_layer *l, int64_t ld, int training,
-                             tt_cpu_front_layer *b)
+static tt_err allocate_arrays(const tt_front_layer *l, int64_t ld, int training,
+                              tt_cpu_front_layer *b)
 {
   int64_t size[ARRAYS];
   float **array[ARRAYS] = {&b->y,          &b->slope,       &b->mask,      &b->delta,
@@ -100,7 +98,7 @@ static tt_err allocate_layer(const tt_front_layer *l, int64_t ld, int training,
   array_sizes(l, training, size);
   for (int i = 0; i < ARRAYS; i++)
     if (size[i]) TT_TRY(TT_ALLOC(*array[i], size[i] * ld));
-  return make_lists(l, training, b);
+  return TT_OK;
 }
 
 tt_err tt_cpu_front_create(const tt_front *f, int64_t ld, int training, tt_cpu_front **out)
@@ -108,13 +106,54 @@ tt_err tt_cpu_front_create(const tt_front *f, int64_t ld, int training, tt_cpu_f
   tt_cpu_front *b = NULL;
   tt_err e = TT_ALLOC(b, 1);
   if (!e) b->layers = f->layers;
-  for (int l = 0; !e && l < f->layers; l++)
-    e = allocate_layer(&f->layer[l], ld, training, &b->layer[l]);
+  for (int l = 0; !e && l < f->layers; l++) {
+    e = allocate_arrays(&f->layer[l], ld, training, &b->layer[l]);
+    if (!e) e = make_lists(&f->layer[l], training, &b->layer[l]);
+  }
   if (e)
     tt_cpu_front_destroy(&b);
   else
     *out = b;
   return e;
+}
+
+tt_err tt_cpu_front_slot_create(const tt_front *f, const tt_cpu_front *of, int first, int end,
+                                int64_t ld, tt_cpu_front **out)
+{
+  tt_cpu_front *b = NULL;
+  tt_err e = TT_ALLOC(b, 1);
+  if (!e) b->layers = of->layers;
+  for (int l = first; !e && l < end; l++) {
+    tt_cpu_front_layer *at = &b->layer[l];
+    at->by_output = of->layer[l].by_output;
+    at->by_input = of->layer[l].by_input;
+    at->by_tap = of->layer[l].by_tap;
+    e = allocate_arrays(&f->layer[l], ld, 1, at);
+  }
+  if (!e && first > 0)
+    e = TT_ALLOC(b->layer[first - 1].y, tt_front_values(&f->layer[first - 1]) * ld);
+  if (e)
+    tt_cpu_front_destroy(&b);
+  else
+    *out = b;
+  return e;
+}
+
+static int64_t array_bytes(const tt_front_layer *l, int64_t ld, int training)
+{
+  int64_t size[ARRAYS], bytes = 0;
+  array_sizes(l, training, size);
+  for (int i = 0; i < ARRAYS; i++)
+    if (size[i]) bytes += tt_alloc_size(size[i] * ld, sizeof(float));
+  return bytes;
+}
+
+int64_t tt_cpu_front_slot_bytes(const tt_front *f, int first, int end, int64_t ld)
+{
+  int64_t bytes = tt_alloc_size(1, sizeof(tt_cpu_front));
+  if (first > 0) bytes += tt_alloc_size(tt_front_values(&f->layer[first - 1]) * ld, sizeof(float));
+  for (int l = first; l < end; l++) bytes += array_bytes(&f->layer[l], ld, 1);
+  return bytes;
 }
 
 void tt_cpu_front_destroy(tt_cpu_front **b)
@@ -132,24 +171,21 @@ int64_t tt_cpu_front_bytes(const tt_front *f, int64_t ld, int training)
 {
   int64_t bytes = f->layers ? tt_alloc_size(1, sizeof(tt_cpu_front)) : 0;
   for (int l = 0; l < f->layers; l++) {
-    int64_t size[ARRAYS];
-    array_sizes(&f->layer[l], training, size);
-    for (int i = 0; i < ARRAYS; i++)
-      if (size[i]) bytes += tt_alloc_size(size[i] * ld, sizeof(float));
+    bytes += array_bytes(&f->layer[l], ld, training);
     if (count_taps(&f->layer[l]))
       bytes += tt_alloc_size(count_indices(&f->layer[l], training), sizeof(int32_t));
   }
   return bytes;
 }
 
-const float *tt_cpu_front_result(const tt_cpu_front *b, int64_t row)
+float *tt_cpu_front_result(const tt_cpu_front *b, int layer, int64_t row)
 {
-  return b->layer[b->layers - 1].y + row;
+  return b->layer[layer].y + row;
 }
 
-float *tt_cpu_front_delta(const tt_cpu_front *b, int64_t row)
+float *tt_cpu_front_delta(const tt_cpu_front *b, int layer, int64_t row)
 {
-  return b->layer[b->layers - 1].delta + row;
+  return b->layer[layer].delta + row;
 }
 
 /* Forward */
@@ -234,13 +270,10 @@ static void forward_layer(const tt_cpu_front_pass *p, int l, const float *x, con
   switch (layer->kind) {
   case TT_FRONT_conv: convolve(p, l, x, z); break;
   case TT_FRONT_group_norm: normalize(p, l, x, z, gradient); break;
-  case TT_FRONT_max_pool:
-    p->kernels->max_pool(layer->channels, in, &b->by_output, x, y, p->ld, p->n);
-    break;
-  case TT_FRONT_mean_pool:
+  case TT_FRONT_pool:
   case TT_FRONT_global_mean:
-    p->kernels->mean_pool(layer->channels, in, &b->by_output, window_share(layer), x, y, p->ld,
-                          p->n);
+    p->kernels->pool(layer->pool, layer->channels, in, &b->by_output, window_share(layer), x, y,
+                     p->ld, p->n);
     break;
   default:
     copy(values, x, y, p->ld, p->n);
@@ -257,10 +290,10 @@ static const float *result_of(const tt_cpu_front_pass *p, int l)
   return l < 0 ? p->x : p->buffers->layer[l].y + p->row;
 }
 
-void tt_cpu_front_forward(const tt_cpu_front_pass *p, const tt_dropout *drop, int64_t unit,
-                          int gradient)
+void tt_cpu_front_forward(const tt_cpu_front_pass *p, int first, int end, const tt_dropout *drop,
+                          int64_t unit, int gradient)
 {
-  for (int l = 0; l < p->front->layers; l++) {
+  for (int l = first; l < end; l++) {
     const tt_front_layer *layer = &p->front->layer[l];
     forward_layer(p, l, result_of(p, l - 1), drop, unit, gradient);
     if (layer->skip != TT_FRONT_NO_SKIP)
@@ -325,14 +358,10 @@ static void backward_layer(const tt_cpu_front_pass *p, int l, float *to)
   switch (layer->kind) {
   case TT_FRONT_conv: convolve_back(p, l, d, to); break;
   case TT_FRONT_group_norm: normalize_back(p, l, d, to); break;
-  case TT_FRONT_max_pool:
-    p->kernels->max_pool_gradient(layer->channels, in, &b->by_output, result_of(p, l - 1), d, to,
-                                  p->ld, p->n);
-    break;
-  case TT_FRONT_mean_pool:
+  case TT_FRONT_pool:
   case TT_FRONT_global_mean:
-    p->kernels->mean_pool_gradient(layer->channels, in, &b->by_output, window_share(layer), d, to,
-                                   p->ld, p->n);
+    p->kernels->pool_gradient(layer->pool, layer->channels, in, &b->by_output, window_share(layer),
+                              result_of(p, l - 1), d, to, p->ld, p->n);
     break;
   default:
     copy(values, d, to, p->ld, p->n);
@@ -344,17 +373,17 @@ static void backward_layer(const tt_cpu_front_pass *p, int l, float *to)
       p->kernels->add(values, p->buffers->layer[e].skip_delta + p->row, to, p->ld, p->n);
 }
 
-void tt_cpu_front_backward(const tt_cpu_front_pass *p)
+void tt_cpu_front_backward(const tt_cpu_front_pass *p, int first, int end)
 {
-  for (int l = p->front->layers - 1; l >= 0; l--) {
+  for (int l = end - 1; l >= first; l--) {
     finish_delta(p, l);
-    if (l > 0) backward_layer(p, l, p->buffers->layer[l - 1].delta + p->row);
+    if (l > first) backward_layer(p, l, p->buffers->layer[l - 1].delta + p->row);
   }
 }
 
-void tt_cpu_front_input_gradient(const tt_cpu_front_pass *p, float *dx)
+void tt_cpu_front_input_gradient(const tt_cpu_front_pass *p, int layer, float *dx)
 {
-  backward_layer(p, 0, dx);
+  backward_layer(p, layer, dx);
 }
 
 /* Gradients of gain and shift of channel c. */

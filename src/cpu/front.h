@@ -40,21 +40,28 @@ tt_err tt_cpu_front_create(const tt_front *f, int64_t ld, int training, tt_cpu_f
 void tt_cpu_front_destroy(tt_cpu_front **b); /* accepts NULL */
 int64_t tt_cpu_front_bytes(const tt_front *f, int64_t ld, int training);
 
-/* Result of the last layer, and dL/d(result), which the caller sets before tt_cpu_front_backward;
- * from row `row` on. */
-const float *tt_cpu_front_result(const tt_cpu_front *b, int64_t row);
-float *tt_cpu_front_delta(const tt_cpu_front *b, int64_t row);
+/* Buffers for training with the lists of others, which live longer: of layers [first, end), and
+ * the result of the layer before. */
+tt_err tt_cpu_front_slot_create(const tt_front *f, const tt_cpu_front *of, int first, int end,
+                                int64_t ld, tt_cpu_front **out);
+int64_t tt_cpu_front_slot_bytes(const tt_front *f, int first, int end, int64_t ld);
 
-/*   drop      NULL: no dropout;  unit  number of the first channel that may be dropped
+/* Result of a layer, and dL/d(result), which the caller sets before tt_cpu_front_backward; from row
+ * `row` on. */
+float *tt_cpu_front_result(const tt_cpu_front *b, int layer, int64_t row);
+float *tt_cpu_front_delta(const tt_cpu_front *b, int layer, int64_t row);
+
+/* Layers [first, end).
+ *   drop      NULL: no dropout;  unit  number of the first channel that may be dropped
  *   gradient  1: keep the values for the backward pass */
-void tt_cpu_front_forward(const tt_cpu_front_pass *p, const tt_dropout *drop, int64_t unit,
-                          int gradient);
+void tt_cpu_front_forward(const tt_cpu_front_pass *p, int first, int end, const tt_dropout *drop,
+                          int64_t unit, int gradient);
 
-/* The deltas of all layers. */
-void tt_cpu_front_backward(const tt_cpu_front_pass *p);
+/* The deltas of layers [first, end), from dL/d(result) of the last one. */
+void tt_cpu_front_backward(const tt_cpu_front_pass *p, int first, int end);
 
-/* After the backward pass: dL/dx [D][ld]. */
-void tt_cpu_front_input_gradient(const tt_cpu_front_pass *p, float *dx);
+/* After the backward pass: dL/d(inputs of a layer) [values][ld]. */
+void tt_cpu_front_input_gradient(const tt_cpu_front_pass *p, int layer, float *dx);
 
 /* After the backward pass: gradient of the parameters of some output channels of a layer, in
  * gradient[P]. */

@@ -37,7 +37,10 @@ static const tt_model *model_of(const stage_pass *p) { return &p->e->cohort->mod
 /* First layer after the stage. */
 static int end_of(const tt_pipeline_stage *s) { return s->first + s->count; }
 
-static int is_last(const stage_pass *p) { return end_of(&p->st->layers) == model_of(p)->layers; }
+static int is_last(const stage_pass *p)
+{
+  return end_of(&p->st->layers) == tt_pipeline_layers(model_of(p));
+}
 
 /* Call share(pass, thread, threads) on all threads of the engine. */
 static void on_threads(stage_pass *p, void (*share)(const stage_pass *, int, int))
@@ -51,15 +54,18 @@ static void on_threads(stage_pass *p, void (*share)(const stage_pass *, int, int
   }
 }
 
-/* Copy rows between an array of the buffers, [values][ld] from a row on, and a packed one. */
-static void unpack(const stage_pass *p, int64_t values, tt_slice rows, int64_t ld, float *to)
+/* Copy rows between an array of the buffers, [values][ld] from a row on, and a packed one; the
+ * values are those between layer - 1 and layer. */
+static void unpack(const stage_pass *p, int layer, tt_slice rows, int64_t ld, float *to)
 {
+  int64_t values = tt_pipeline_values(model_of(p), layer);
   for (int64_t i = 0; i < values; i++)
     memcpy(to + i * ld, p->in + i * p->n + rows.first, (size_t)pad(rows.count) * sizeof *to);
 }
 
-static void pack(const stage_pass *p, int64_t values, tt_slice rows, int64_t ld, const float *from)
+static void pack(const stage_pass *p, int layer, tt_slice rows, int64_t ld, const float *from)
 {
+  int64_t values = tt_pipeline_values(model_of(p), layer);
   for (int64_t i = 0; i < values; i++)
     memcpy(p->out + i * p->n + rows.first, from + i * ld, (size_t)pad(rows.count) * sizeof *from);
 }
@@ -77,34 +83,56 @@ static void forward_share(const stage_pass *p, int thread, int threads)
   const float *weight = NULL;
   batch.dropout.first = (uint32_t)rows.first;
   if (s->first == 0 || is_last(p)) weight = tt_cpu_load_batch(p->e, &b, ctx, &batch, rows);
-  if (s->first > 0) unpack(p, m->layer[s->first].in, own, b.ld, b.h[s->first - 1]);
+  if (s->first > 0) unpack(p, s->first, own, b.ld, tt_cpu_layer_input(m, &b, s->first));
   tt_cpu_forward_layers(p->e->kernels, m, ctx->w, &b, s->first, end_of(s), own.count,
                         batch.dropout.p > 0.0f ? &batch.dropout : NULL, 1);
   if (is_last(p))
     tt_cpu_output_loss(p->e, &b, &batch, own.count, weight);
   else
-    pack(p, m->layer[end_of(s)].in, own, b.ld, b.h[end_of(s) - 1]);
+    pack(p, end_of(s), own, b.ld, tt_cpu_layer_input(m, &b, end_of(s)));
 }
 
-/* dL/dz of all layers, and dL/d(input of the stage). */
-static void delta_share(const stage_pass *p, int thread, int threads)
+/* dL/dz of the dense layers of the stage, and dL/d(input of the first one): in the front, if that
+ * layer follows layers of the front in this stage, else in `out`. */
+static void dense_deltas(const stage_pass *p, tt_cpu_buffers *b, tt_slice own)
 {
   const tt_kernels *k = p->e->kernels;
   const tt_model *m = model_of(p);
   const float *w = p->st->ctx.w;
-  const tt_pipeline_stage *s = &p->st->layers;
-  int last = end_of(s) - 1;
+  int front = m->front.layers, begin = p->st->layers.first, last = end_of(&p->st->layers) - 1;
+  int first = begin > front ? begin - front : 0;
+  if (!is_last(p)) {
+    unpack(p, last + 1, own, b->ld, b->scratch);
+    tt_cpu_output_backward(k, m, w, b, last - front, own.count);
+  }
+  for (int l = last - front - 1; l >= first; l--) tt_cpu_backward_layer(k, m, w, b, l, own.count);
+  if (begin < front)
+    tt_cpu_features_gradient(k, m, w, b, own.count);
+  else if (begin > 0)
+    pack(p, begin, own, b->ld, tt_cpu_dense_input_gradient(k, m, w, b, first, own.count));
+}
+
+/* The same for layers of the front. */
+static void front_deltas(const stage_pass *p, tt_cpu_buffers *b, tt_slice own)
+{
+  const tt_model *m = model_of(p);
+  int front = m->front.layers, first = p->st->layers.first, end = end_of(&p->st->layers);
+  tt_cpu_front_pass pass = tt_cpu_front_pass_of(p->e->kernels, m, p->st->ctx.w, b, own.count);
+  if (end <= front) unpack(p, end, own, b->ld, tt_cpu_front_delta(b->front, end - 1, b->front_row));
+  tt_cpu_front_backward(&pass, first, end < front ? end : front);
+  if (first == 0) return;
+  tt_cpu_front_input_gradient(&pass, first, b->scratch);
+  pack(p, first, own, b->ld, b->scratch);
+}
+
+static void delta_share(const stage_pass *p, int thread, int threads)
+{
+  const tt_model *m = model_of(p);
   tt_slice own = tt_cpu_share_of_rows(p->rows.count, thread, threads);
   if (own.count < 1) return;
   tt_cpu_buffers b = tt_cpu_buffers_from_row(m, p->b, own.first);
-  if (!is_last(p)) {
-    unpack(p, m->layer[last].out, own, b.ld, b.scratch);
-    tt_cpu_output_backward(k, m, w, &b, last, own.count);
-  }
-  for (int l = last - 1; l >= s->first; l--) tt_cpu_backward_layer(k, m, w, &b, l, own.count);
-  if (s->first > 0)
-    pack(p, m->layer[s->first].in, own, b.ld,
-         tt_cpu_dense_input_gradient(k, m, w, &b, s->first, own.count));
+  if (end_of(&p->st->layers) > m->front.layers) dense_deltas(p, &b, own);
+  if (p->st->layers.first < m->front.layers) front_deltas(p, &b, own);
 }
 
 /* The kernels compute four outputs at a time. */
@@ -113,11 +141,15 @@ enum { OUTPUT_TILE = 4 };
 static void gradient_share(const stage_pass *p, int thread, int threads)
 {
   const tt_model *m = model_of(p);
-  for (int l = p->st->layers.first; l < end_of(&p->st->layers); l++) {
-    int64_t out = m->layer[l].out;
+  for (int n = p->st->layers.first; n < end_of(&p->st->layers); n++) {
+    int l = n - m->front.layers;
+    int64_t out = l < 0 ? m->front.layer[n].channels : m->layer[l].out;
     tt_slice own = tt_part_slice((out + OUTPUT_TILE - 1) / OUTPUT_TILE, threads, thread);
     own = tt_slice_intersect((tt_slice){own.first * OUTPUT_TILE, own.count * OUTPUT_TILE}, 0, out);
-    tt_cpu_layer_gradient(p->e->kernels, m, p->b, l, own, p->rows.count, p->gradient);
+    if (l < 0)
+      tt_cpu_channel_gradient(p->e->kernels, m, p->b, n, own, p->rows.count, p->gradient);
+    else
+      tt_cpu_layer_gradient(p->e->kernels, m, p->b, l, own, p->rows.count, p->gradient);
   }
 }
 
@@ -126,7 +158,7 @@ void tt_cpu_stage_destroy(tt_engine *e)
   struct tt_cpu_stage *st = e->stage;
   if (!st) return;
   for (int64_t i = 1; i < st->slots; i++)
-    tt_cpu_slot_free(st->layers.first, end_of(&st->layers), &st->slot[i]);
+    tt_cpu_slot_free(&e->cohort->model, st->layers.first, end_of(&st->layers), &st->slot[i]);
   tt_free_all(&st->slot, &e->stage);
 }
 
@@ -139,7 +171,7 @@ static tt_err allocate_slots(const tt_engine *e, struct tt_cpu_stage *st)
     *b = *e->buffers[0];
     if (st->slots == 0) continue;
     tt_err err = tt_cpu_slot_allocate(&e->cohort->model, st->layers.first, end_of(&st->layers), b);
-    if (err) tt_cpu_slot_free(st->layers.first, end_of(&st->layers), b);
+    if (err) tt_cpu_slot_free(&e->cohort->model, st->layers.first, end_of(&st->layers), b);
     if (err) return err;
   }
   return TT_OK;
@@ -245,9 +277,9 @@ int64_t tt_cpu_stage_bytes(const tt_cohort *c, tt_slice slice, const tt_pipeline
                            int64_t window, const tt_resources *use)
 {
   int threads = use->threads < 1 ? 1 : use->threads;
+  if (!layers->count) return 0;
   int64_t slot =
       tt_cpu_slot_bytes(&c->model, c->batch_size, c->parts, layers->first, end_of(layers));
-  if (!layers->count) return 0;
   return tt_alloc_size(1, sizeof(struct tt_cpu_stage)) +
          tt_alloc_size(window, sizeof(tt_cpu_buffers)) + (window - 1) * slot +
          tt_cpu_sums_bytes(c, (tt_slice){0, c->parts}, 1, 1,

@@ -48,15 +48,15 @@ static team_plan plan_parts(const tt_cohort *c, int ranks)
 static team_plan plan_stages(const tt_cohort *c, int ranks)
 {
   const tt_model *m = &c->model;
-  tt_pipeline_stage stage[TT_MAX_LAYERS];
+  tt_pipeline_stage stage[TT_MAX_STAGES];
   int used = tt_pipeline_used(m, ranks);
   team_plan p = {.speedup = tt_pipeline_speedup(m, ranks, c->parts),
                  .bubble = tt_pipeline_bubble(used, c->parts)};
   tt_pipeline_cut(m, used, stage);
   for (int s = 0; s < used; s++) {
     int next = stage[s].first + stage[s].count;
-    int64_t values =
-        (s > 0 ? m->layer[stage[s].first].in : 0) + (s < used - 1 ? m->layer[next].in : 0);
+    int64_t values = (s > 0 ? tt_pipeline_values(m, stage[s].first) : 0) +
+                     (s < used - 1 ? tt_pipeline_values(m, next) : 0);
     double step = 4.0 * (double)values * (double)c->batch_size;
     double sent = (double)c->parts * ((s > 0) + (s < used - 1)) + 2.0 * (ranks - 1);
     double arrays = c->average == TT_AVERAGE_none ? 1.0 : 2.0;
@@ -70,7 +70,7 @@ static team_plan plan_stages(const tt_cohort *c, int ranks)
 
 static void print_shares(FILE *out, const tt_cohort *c, int ranks, int stages)
 {
-  tt_pipeline_stage stage[TT_MAX_LAYERS];
+  tt_pipeline_stage stage[TT_MAX_STAGES];
   int shares = stages ? tt_pipeline_used(&c->model, ranks) : ranks;
   if (stages) tt_pipeline_cut(&c->model, shares, stage);
   for (int r = 0; r < shares && r < MOST_SHOWN; r++)
@@ -131,7 +131,8 @@ static void print_stages(FILE *out, const tt_cohort *c, int ranks, const tt_plan
   const team_plan p = plan_stages(c, ranks);
   int used = tt_pipeline_used(&c->model, ranks);
   char step[32], epoch[32];
-  fprintf(out, "%d layers in %d stage%s:", c->model.layers, used, used == 1 ? "" : "s");
+  fprintf(out, "%d layers in %d stage%s:", tt_pipeline_layers(&c->model), used,
+          used == 1 ? "" : "s");
   print_shares(out, c, ranks, 1);
   fprintf(out, "; with %" PRId64 " parts a stage waits %.0f %% of the time\n", c->parts,
           100.0 * p.bubble);
@@ -144,7 +145,7 @@ static void print_stages(FILE *out, const tt_cohort *c, int ranks, const tt_plan
     fprintf(out,
             "           %d of %d ranks have no layers: a model of %d layers has at most %d "
             "stages\n",
-            ranks - used, ranks, c->model.layers, c->model.layers);
+            ranks - used, ranks, tt_pipeline_layers(&c->model), used);
 }
 
 static void print_number(FILE *out, const tt_cohorts *all, int64_t i)

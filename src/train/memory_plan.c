@@ -105,7 +105,7 @@ typedef struct end_bytes {
 static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                           const tt_team_place *at)
 {
-  tt_pipeline_stage stage[TT_MAX_LAYERS];
+  tt_pipeline_stage stage[TT_MAX_STAGES];
   int used = tt_pipeline_used(&c->model, at->ranks);
   if (at->rank >= used || !job->ops->stage_bytes) return 0.0;
   tt_pipeline_cut(&c->model, used, stage);

@@ -29,14 +29,21 @@ static inline double ref_conv(const tt_front_layer *l, const double *w, const do
 
 static inline double ref_pool(const tt_front_layer *l, const double *in, int c, int y, int x)
 {
-  double most = -INFINITY, sum = 0.0;
+  double most = -INFINITY, sum = 0.0, n = l->size[0] * l->size[1];
   for (int v = 0; v < l->size[0]; v++)
     for (int u = 0; u < l->size[1]; u++) {
       double at = ref_pixel(l, in, c, y * l->stride[0] + v, x * l->stride[1] + u);
       most = fmax(most, at);
       sum += at;
     }
-  return l->kind == TT_FRONT_max_pool ? most : sum / (l->size[0] * l->size[1]);
+  switch (l->pool) {
+  case TT_POOLING_max: return most;
+  case TT_POOLING_mean: return sum / n;
+  default: break;
+  }
+  fprintf(stderr, "no textbook formula for pool %s\n", tt_pooling_name[l->pool]);
+  fail();
+  return NAN;
 }
 
 static inline void ref_group_norm(const tt_front_layer *l, const double *w, double *z)

@@ -1,21 +1,26 @@
 /* test_stages.c — law of stages (engine.h): engines that share the layers of a member train it to
  * the bits of one engine. Here one process plays all ranks; those of MPI: tests/mpi. */
 #include "tests/support/problem.h"
+#include "tests/support/residual_front.h"
 
 #include "core/engine/pipeline.h"
 #include "tests/support/memory_hook.h"
 
 enum { ROWS = 150, INPUTS = 5, EPOCHS = 2, PARTS = 4, MOST_STAGES = 4 };
 
-/* Case i has row i of the tables of losses, optimizers and averages. */
-static problem make(int i)
+/* Case i has row i of the tables of losses, optimizers and averages.
+ *   convolutions  1: the network is a residual network of convolutions */
+static problem make_network(int i, int convolutions)
 {
-  const int64_t hidden[] = {70, 70, 20};
+  const int64_t hidden[] = {70, 70, 20}, inputs = convolutions ? RESIDUAL_INPUTS : INPUTS;
   tt_loss loss = (tt_loss)(i % TT_LOSS_COUNT);
   tt_output output = tt_loss_output_head(loss);
-  problem p = problem_make(ROWS, INPUTS, 1, 1, 1, hidden, 3, TT_ACT_silu, output);
-  tt_model_shape shape =
-      usual_shape(INPUTS, 1, hidden, 3, (tt_activation)(i % TT_ACT_COUNT), output);
+  tt_activation activation = (tt_activation)(i % TT_ACT_COUNT);
+  problem p = problem_make(ROWS, inputs, 1, 1, 1, hidden, 3, TT_ACT_silu, output);
+  tt_model_shape shape = usual_shape(inputs, 1, hidden, 3, activation, output);
+  tt_front front = {0};
+  if (convolutions) front = residual_front(activation);
+  shape.front = &front;
   shape.layer_norm = i % 2;
   shape.residual = i % 3 != 2;
   TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
@@ -31,11 +36,13 @@ static problem make(int i)
   h->clip_norm = i % 2 ? 0.05f : 0.0f;
   h->dropout = i % 3 ? 0.2f : 0.0f;
   h->anchor = i % 5 == 2 ? 0.1f : 0.0f;
-  h->feature_fraction = i % 3 == 2 ? 0.5f : 1.0f;
+  h->feature_fraction = i % 3 == 2 && !convolutions ? 0.5f : 1.0f;
   h->label_noise = i % 4 == 2 && loss != TT_LOSS_cross_entropy ? 0.1f : 0.0f;
   h->average_decay = 0.7f;
   return p;
 }
+
+static problem make(int i) { return make_network(i, 0); }
 
 /* An engine for each stage, and what a stage sends: all parts at once. */
 typedef struct stages {
@@ -163,9 +170,9 @@ static int step(stages *x, float *whole)
   return 1;
 }
 
-static void same_as_one_engine(way by, int i, int count)
+static void same_as_one_engine(way by, int i, int convolutions, int count)
 {
-  problem p = make(i);
+  problem p = make_network(i, convolutions);
   stages x;
   float *whole = NULL;
   tt_state *want = problem_run(&p, by, everyone(&p), 4), *got = NULL;
@@ -192,7 +199,16 @@ TT_TEST (stages_give_the_bits_of_one_engine) {
   if ((int)TT_ACT_COUNT > cases) cases = (int)TT_ACT_COUNT;
   for (int k = 0; k < n; k++)
     for (int i = 0; i < 2 * cases && by[k].ops->stage_begin; i++)
-      if (has_turn(by[k], i)) same_as_one_engine(by[k], i, 1 + i % MOST_STAGES);
+      if (has_turn(by[k], i)) same_as_one_engine(by[k], i, 0, 1 + i % MOST_STAGES);
+}
+
+/* Stages end inside of the front, at its end and behind it. */
+TT_TEST (stages_of_a_residual_network_give_the_bits_of_one_engine) {
+  way by[MAX_WAYS];
+  int n = ways(by);
+  for (int k = 0; k < n; k++)
+    for (int i = 0; i < 2 * MOST_STAGES && by[k].ops->stage_begin; i++)
+      if (has_turn(by[k], i)) same_as_one_engine(by[k], i, 1, 1 + i % MOST_STAGES);
 }
 
 TT_TEST (a_loss_that_is_not_finite_is_reported_by_the_last_stage) {
@@ -217,8 +233,8 @@ TT_TEST (stages_hold_the_planned_bytes) {
   way by[MAX_WAYS];
   int n = ways(by);
   for (int k = 0; k < n && by[k].ops->stage_bytes; k++)
-    for (int i = 0; i < 6; i++) {
-      problem p = make(i);
+    for (int i = 0; i < 9; i++) {
+      problem p = make_network(i, i >= 6);
       stages x;
       by[k].use.threads = 1 + i % 3;
       start(&p, by[k], 3, &x);

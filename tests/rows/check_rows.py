@@ -18,7 +18,7 @@ import sys
 # Most files of a kind: of the product with its manual, and of the references that tests compare with.
 # A head comes with the loss that trains it; a score with its line of the manual.
 MOST_FILES = {
-    "activation": (1, 1), "init": (1, 1), "loss": (1, 1), "output": (2, 1), "optimizer": (1, 1),
+    "activation": (1, 1), "front": (1, 1), "init": (1, 1), "loss": (1, 1), "output": (2, 1), "optimizer": (1, 1),
     "schedule": (1, 1), "metric": (1, 0), "acquisition": (2, 1), "select": (2, 1),
     "normalization": (1, 0), "verb": (2, 0), "path": (3, 0),
 }
@@ -39,7 +39,8 @@ NAMES = {
 }
 JOBS = {
     "rows": "data: {file: d.h5, normalize: max_abs, split: {train: 0.6, validation: 0.2, test: 0.2}}\n"
-            "model: {hidden: [8], activation: log_sigmoid, init: fan_out_uniform}\n"
+            "model: {hidden: [8], activation: log_sigmoid, init: fan_out_uniform, profile: [1, 2],\n"
+            "        front: [conv 3 2 pad 1, pool mean_square 2 stride 1]}\n"
             "train: {loss: log_cosh, optimizer: adadelta, schedule: linear, epochs: 40,\n"
             "        learning_rate: 0.5, batch_size: 16}\n",
     "head": "data: {file: d.h5, split: {train: 0.6, validation: 0.2, test: 0.2}}\n"

@@ -70,6 +70,11 @@ int tt_element_parse(tt_config_reader *r, const tt_option *o, const char *path,
   return 0;
 }
 
+static int needs_elements(const tt_option *o)
+{
+  return o->kind == TT_KIND_TEXTLIST && !(o->default_value && *o->default_value);
+}
+
 static tt_err assign_list(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
                           yaml_node_t *node)
 {
@@ -78,7 +83,7 @@ static tt_err assign_list(tt_config_reader *r, yaml_document_t *doc, const tt_op
   tt_value *value = NULL;
   char path[TT_OPTION_PATH_SIZE];
   tt_option_path(s->option, s->element, path);
-  s->where->bad = count > TT_MAX_LIST_ITEMS || (count == 0 && s->option->kind == TT_KIND_TEXTLIST);
+  s->where->bad = count > TT_MAX_LIST_ITEMS || (count == 0 && needs_elements(s->option));
   if (s->where->bad) {
     tt_config_error(r, s->where, "%s: %" PRId64 " elements; 1 to %d are allowed", path, count,
                     TT_MAX_LIST_ITEMS);

@@ -105,17 +105,12 @@ typedef struct tt_kernels {
    * channel_step keys. */
   void (*convolve_gradient)(const tt_convolution *c, const float *d, const float *x, float *g,
                             float *gb, int64_t ld, int64_t n);
-  /* Windows are keys of the taps. The gradients are added to dx; that of a largest value goes to
-   * the first of equal ones. */
-  void (*max_pool)(int64_t channels, int64_t from_positions, const tt_taps *taps, const float *x,
-                   float *y, int64_t ld, int64_t n);
-  void (*max_pool_gradient)(int64_t channels, int64_t from_positions, const tt_taps *taps,
-                            const float *x, const float *d, float *dx, int64_t ld, int64_t n);
-  /*   share  1 / values of a window */
-  void (*mean_pool)(int64_t channels, int64_t from_positions, const tt_taps *taps, float share,
-                    const float *x, float *y, int64_t ld, int64_t n);
-  void (*mean_pool_gradient)(int64_t channels, int64_t from_positions, const tt_taps *taps,
-                             float share, const float *d, float *dx, int64_t ld, int64_t n);
+  /* Windows are keys of the taps; share = 1 / values of a window. The gradients are added to dx. */
+  void (*pool)(tt_pooling by, int64_t channels, int64_t from_positions, const tt_taps *taps,
+               float share, const float *x, float *y, int64_t ld, int64_t n);
+  void (*pool_gradient)(tt_pooling by, int64_t channels, int64_t from_positions,
+                        const tt_taps *taps, float share, const float *x, const float *d, float *dx,
+                        int64_t ld, int64_t n);
 } tt_kernels;
 
 /* Sum of the losses of rows, in the order that fixes its bits: rows in order; losses of one or two

@@ -41,8 +41,6 @@ const tt_kernels KERNEL_TABLE = {
     .times = times,
     .convolve = convolve,
     .convolve_gradient = convolve_gradient,
-    .max_pool = max_pool,
-    .max_pool_gradient = max_pool_gradient,
-    .mean_pool = mean_pool,
-    .mean_pool_gradient = mean_pool_gradient,
+    .pool = pool,
+    .pool_gradient = pool_gradient,
 };

@@ -138,65 +138,77 @@ static void convolve_gradient(const tt_convolution *c, const float *d, const flo
 /* Loop over 16 rows, one per lane. */
 #define EACH_LANE for (int l = 0; l < TT_LANES; l++)
 
-/* Largest values of a window, 16 rows at r; NaN if it has one. */
-INLINE void window_max(const tt_taps *taps, int64_t window, const float *x, int64_t ld, float *most)
+/* Results of a window for 16 rows. */
+INLINE void pool_window(tt_pooling by, const tt_taps *taps, int64_t window, float share,
+                        const float *x, int64_t ld, float *y)
 {
-  int32_t begin = taps->first[window], end = taps->first[window + 1];
-  memcpy(most, x + taps->from[begin] * ld, TT_LANES * sizeof *most);
-  for (int32_t t = begin + 1; t < end; t++) {
+  float s[TT_LANES];
+  EACH_LANE s[l] = tt_pooling_start(by);
+  for (int32_t t = taps->first[window]; t < taps->first[window + 1]; t++) {
     const float *at = x + taps->from[t] * ld;
-    EACH_LANE most[l] = at[l] > most[l] || at[l] != at[l] ? at[l] : most[l];
+    EACH_LANE s[l] = tt_pooling_next(by, s[l], at[l]);
   }
+  EACH_LANE y[l] = tt_pooling_result(by, s[l], share);
 }
 
-static void max_pool(int64_t channels, int64_t from_positions, const tt_taps *taps, const float *x,
-                     float *y, int64_t ld, int64_t n)
+INLINE void pool_by(tt_pooling by, int64_t channels, int64_t from_positions, const tt_taps *taps,
+                    float share, const float *x, float *y, int64_t ld, int64_t n)
 {
   for (int64_t c = 0; c < channels; c++, x += from_positions * ld, y += taps->keys * ld)
     for (int64_t p = 0; p < taps->keys; p++)
-      for (int64_t r = 0; r < n; r += TT_LANES) window_max(taps, p, x + r, ld, y + p * ld + r);
+      for (int64_t r = 0; r < n; r += TT_LANES)
+        pool_window(by, taps, p, share, x + r, ld, y + p * ld + r);
 }
 
-static void max_pool_gradient(int64_t channels, int64_t from_positions, const tt_taps *taps,
-                              const float *x, const float *d, float *dx, int64_t ld, int64_t n)
+INLINE void pool_gradient_by(tt_pooling by, int64_t channels, int64_t from_positions,
+                             const tt_taps *taps, float share, const float *x, const float *d,
+                             float *dx, int64_t ld, int64_t n)
 {
   for (int64_t c = 0; c < channels; c++) {
     for (int64_t p = 0; p < taps->keys; p++)
       for (int64_t r = 0; r < n; r += TT_LANES) {
-        float most[TT_LANES], left[TT_LANES]; /* left: 0 after the largest value was found */
-        window_max(taps, p, x + r, ld, most);
+        float y[TT_LANES], left[TT_LANES]; /* left: 0 after the first value, where that has all */
+        pool_window(by, taps, p, share, x + r, ld, y);
         memcpy(left, d + p * ld + r, sizeof left);
         for (int32_t t = taps->first[p]; t < taps->first[p + 1]; t++) {
           const float *at = x + taps->from[t] * ld + r;
-          float *to = dx + taps->from[t] * ld + r;
-          EACH_LANE to[l] += at[l] == most[l] ? left[l] : 0.0f;
-          EACH_LANE left[l] = at[l] == most[l] ? 0.0f : left[l];
+          float *to = dx + taps->from[t] * ld + r, slope[TT_LANES];
+          EACH_LANE slope[l] = tt_pooling_slope(by, at[l], y[l], share);
+          EACH_LANE to[l] += slope[l] * left[l];
+          if (tt_pooling_takes_first(by)) EACH_LANE left[l] = slope[l] != 0.0f ? 0.0f : left[l];
         }
       }
     x += from_positions * ld, dx += from_positions * ld;
     d += taps->keys * ld;
   }
 }
-
-static void mean_pool(int64_t channels, int64_t from_positions, const tt_taps *taps, float share,
-                      const float *x, float *y, int64_t ld, int64_t n)
-{
-  for (int64_t c = 0; c < channels; c++, x += from_positions * ld, y += taps->keys * ld)
-    for (int64_t p = 0; p < taps->keys; p++)
-      for (int64_t r = 0; r < n; r += TT_LANES) {
-        float sum[TT_LANES] = {0};
-        for (int32_t t = taps->first[p]; t < taps->first[p + 1]; t++)
-          EACH_LANE sum[l] += x[taps->from[t] * ld + r + l];
-        EACH_LANE y[p * ld + r + l] = share * sum[l];
-      }
-}
-
-static void mean_pool_gradient(int64_t channels, int64_t from_positions, const tt_taps *taps,
-                               float share, const float *d, float *dx, int64_t ld, int64_t n)
-{
-  for (int64_t c = 0; c < channels; c++, dx += from_positions * ld, d += taps->keys * ld)
-    for (int64_t p = 0; p < taps->keys; p++)
-      for (int32_t t = taps->first[p]; t < taps->first[p + 1]; t++)
-        for (int64_t r = 0; r < n; r++) dx[taps->from[t] * ld + r] += share * d[p * ld + r];
-}
 #undef EACH_LANE
+
+static void pool(tt_pooling by, int64_t channels, int64_t from_positions, const tt_taps *taps,
+                 float share, const float *x, float *y, int64_t ld, int64_t n)
+{
+  switch (by) {
+#define X(name, ...)                                                                               \
+  case TT_POOLING_##name:                                                                          \
+    pool_by(TT_POOLING_##name, channels, from_positions, taps, share, x, y, ld, n);                \
+    return;
+    TT_POOLINGS(X)
+#undef X
+  default: return;
+  }
+}
+
+static void pool_gradient(tt_pooling by, int64_t channels, int64_t from_positions,
+                          const tt_taps *taps, float share, const float *x, const float *d,
+                          float *dx, int64_t ld, int64_t n)
+{
+  switch (by) {
+#define X(name, ...)                                                                               \
+  case TT_POOLING_##name:                                                                          \
+    pool_gradient_by(TT_POOLING_##name, channels, from_positions, taps, share, x, d, dx, ld, n);   \
+    return;
+    TT_POOLINGS(X)
+#undef X
+  default: return;
+  }
+}

@@ -6,8 +6,8 @@ int64_t tt_team_lane_values(const tt_cohort *c, int ranks)
 {
   int64_t rows = tt_part_max_rows(c->batch_size, c->parts), widest = 0;
   rows = (rows + TT_PART_LANES - 1) / TT_PART_LANES * TT_PART_LANES;
-  for (int l = 1; ranks > 1 && l < c->model.layers; l++)
-    if (c->model.layer[l].in > widest) widest = c->model.layer[l].in;
+  for (int l = 1; ranks > 1 && l < tt_pipeline_layers(&c->model); l++)
+    if (tt_pipeline_values(&c->model, l) > widest) widest = tt_pipeline_values(&c->model, l);
   return widest * rows;
 }
 

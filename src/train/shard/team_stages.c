@@ -99,7 +99,7 @@ static pipeline create_pipeline(tt_team_member *x, int64_t rows)
 {
   const tt_model *m = &cohort_of(x)->model;
   const tt_pipeline_stage *s = own_stage(x);
-  int64_t in = m->layer[s->first].in, out = m->layer[s->first + s->count - 1].out;
+  int64_t in = tt_pipeline_values(m, s->first), out = tt_pipeline_values(m, s->first + s->count);
   int used = tt_pipeline_used(m, x->ranks), before = x->rank - 1, next = x->rank + 1;
   int64_t parts = cohort_of(x)->parts;
   return (pipeline){.x = x,

@@ -3,6 +3,7 @@
  * calls and restarts; an error or a signal on one rank ends the call on all ranks of its team. */
 #include "tests/support/problem.h"
 #include "tests/support/ranks.h"
+#include "tests/support/residual_front.h"
 
 #include "core/model/load_balance.h"
 #include "src/host/stop_request.h"
@@ -24,15 +25,19 @@ static const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
 #endif
 static way plain(void) { return (way){.name = "one rank", .ops = &ENGINE, .use = use}; }
 
-/* Case i has row i of the tables of losses, optimizers and averages. Two blocks of the norm. */
-static problem make(int i)
+/* Case i has row i of the tables of losses, optimizers and averages. Two blocks of the norm.
+ *   convolutions  1: the networks are residual networks of convolutions */
+static problem make_network(int i, int convolutions)
 {
-  const int64_t hidden[LAYERS - 1] = {64, 64, 16};
+  const int64_t hidden[LAYERS - 1] = {64, 64, 16}, inputs = convolutions ? RESIDUAL_INPUTS : INPUTS;
   tt_loss loss = (tt_loss)(i % TT_LOSS_COUNT);
-  problem p = problem_make(ROWS, INPUTS, 1, 1, MEMBERS, hidden, LAYERS - 1, TT_ACT_silu,
+  problem p = problem_make(ROWS, inputs, 1, 1, MEMBERS, hidden, LAYERS - 1, TT_ACT_silu,
                            tt_loss_output_head(loss));
   tt_model_shape shape =
-      usual_shape(INPUTS, 1, hidden, LAYERS - 1, TT_ACT_silu, tt_loss_output_head(loss));
+      usual_shape(inputs, 1, hidden, LAYERS - 1, TT_ACT_silu, tt_loss_output_head(loss));
+  tt_front front = {0};
+  if (convolutions) front = residual_front(TT_ACT_silu);
+  shape.front = &front;
   shape.layer_norm = i % 2;
   shape.residual = i % 3 == 1;
   TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
@@ -50,12 +55,14 @@ static problem make(int i)
     h->dropout = i % 4 == 1 ? 0.2f : 0.0f;
     h->anchor = i % 5 == 2 ? 0.1f : 0.0f;
     h->adversarial_epsilon = i % 5 == 3 ? 0.02f : 0.0f;
-    h->feature_fraction = i % 3 == 2 ? 0.5f : 1.0f;
+    h->feature_fraction = i % 3 == 2 && !convolutions ? 0.5f : 1.0f;
     h->label_noise = i % 4 == 2 && loss != TT_LOSS_cross_entropy ? 0.1f : 0.0f;
     h->average_decay = 0.7f;
   }
   return p;
 }
+
+static problem make(int i) { return make_network(i, 0); }
 
 /* The members of a problem on the ranks, in teams. */
 typedef struct cast {
@@ -166,6 +173,14 @@ TT_TEST (teams_give_the_bits_of_one_rank) {
   }
 }
 
+TT_TEST (teams_train_a_residual_network_to_the_bits_of_one_rank) {
+  for (int i = 0; i < 3 && !DOUBLE; i += 2) {
+    problem p = make_network(i, 1);
+    every_team(&p, i, 1);
+    problem_free(&p);
+  }
+}
+
 /* A diverged member is restarted by all ranks of its team. */
 TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   problem p = make(0);
@@ -185,7 +200,8 @@ TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   TT_CHECK_OK(tt_shard_save_local(&alone.at[0]));
   TT_CHECK(TT_FIELD(alone.at[0].state, attempt)[1], ==, 1);
   TT_CHECK(TT_FIELD(alone.at[0].state, status)[1], ==, TT_STATUS_finished);
-  for (int stages = 0; stages < WAYS; stages++) train_in_teams(&p, 1, stages, 3, 0, alone.at[0].state);
+  for (int stages = 0; stages < WAYS; stages++)
+    train_in_teams(&p, 1, stages, 3, 0, alone.at[0].state);
   tt_shards_destroy(&alone);
   problem_free(&p);
 }

@@ -208,10 +208,6 @@ static const tt_bad bad_rules[] = {
      {"4:40: train.adversarial_epsilon cannot be combined with run.stages: use "
       "run.ranks_per_member"}},
     {1,
-     JOB "run: {stages: 2}\ntrain: {parts: 4}\nmodel: {profile: [1, 8], front: [conv 2 3]}\n",
-     NULL,
-     {"model.front cannot be combined with run.stages: use run.ranks_per_member"}},
-    {1,
      JOB "run: {stages: 2, ranks_per_member: 4}\ntrain: {parts: 4}\n",
      NULL,
      {"3:15: run.stages: 2 and run.ranks_per_member: 4 (line 3): the ranks of a member share "

@@ -1,5 +1,5 @@
 /* test_config_examples.c — every job and campaign in README.md, docs/ and examples/ is a valid job
- * file. */
+ * file; a job for images and profiles. */
 #include "core/base/mem.h"
 #include "core/config/config.h"
 #include "tests/support/check.h"
@@ -95,4 +95,30 @@ TT_TEST (every_example_is_a_job) {
     for (size_t f = 0; f < all.gl_pathc; f++) check_examples(all.gl_pathv[f]);
     globfree(&all);
   }
+}
+
+static tt_config *parsed(const char *text)
+{
+  tt_config *c = NULL;
+  TT_CHECK_OK(tt_config_parse("job.yaml", text, (int64_t)strlen(text), NULL, 0, &c));
+  return c;
+}
+
+/* A job's front is not that of an ensemble that says []; the resolved job says the same. */
+TT_TEST (an_ensemble_switches_a_front_off) {
+  static const char job[] = "data: {file: d.h5}\n"
+                            "model: {image: [1, 8, 8], front: [conv 4 3, pool max 2]}\n"
+                            "ensembles: [{name: a}, {name: b, model: {front: []}}]\n";
+  char *text = NULL;
+  tt_config *c = parsed(job);
+  TT_CHECK(c->ensemble[0].model_front.count, ==, 2);
+  TT_CHECK(c->ensemble[1].model_front.count, ==, 0);
+  TT_CHECK_OK(tt_config_to_yaml(c, &text));
+  tt_config_destroy(&c);
+  c = parsed(text);
+  TT_CHECK(c->ensemble[0].model_front.count, ==, 2);
+  TT_CHECK(c->ensemble[1].model_front.count, ==, 0);
+  TT_CHECK(c->ensemble[1].model_image.count, ==, 3);
+  tt_config_destroy(&c);
+  tt_free(text);
 }

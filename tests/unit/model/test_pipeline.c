@@ -4,6 +4,7 @@
 
 #include "core/base/rng.h"
 #include "core/engine/pipeline.h"
+#include "tests/support/residual_front.h"
 
 enum { MOST_LAYERS = 7, MOST_STAGES = 8 };
 
@@ -68,6 +69,42 @@ TT_TEST (stages_are_contiguous_layers_of_the_least_largest_cost) {
       double speedup = cost(&m, 0, m.layers) / largest * (1.0 - tt_pipeline_bubble(used, 8));
       TT_CHECK(fabs(tt_pipeline_speedup(&m, stages, 8) - speedup), <, 1e-9);
     }
+  }
+}
+
+/* Layers inside a residual are in one stage; stages follow each other, in layers and parameters. */
+TT_TEST (stages_do_not_divide_a_residual) {
+  tt_model m;
+  const tt_front front = residual_front(TT_ACT_relu);
+  const int64_t hidden[] = {8, 8};
+  const tt_model_shape shape = {.inputs = RESIDUAL_INPUTS,
+                                .targets = 3,
+                                .hidden = hidden,
+                                .layers = 2,
+                                .output = TT_OUTPUT_mean,
+                                .front = &front};
+  TT_CHECK_OK(tt_model_lay_out(&shape, &m));
+  TT_CHECK(tt_pipeline_layers(&m), ==, 33 + 3);
+  TT_CHECK(tt_pipeline_used(&m, 64), ==, 1 + 5 + 1 + 5 + 1 + 3); /* of 36 layers */
+  for (int stages = 1; stages <= 20; stages++) {
+    tt_pipeline_stage cut[20];
+    int layer = 0;
+    int64_t param = 0, values = RESIDUAL_INPUTS;
+    tt_pipeline_cut(&m, stages, cut);
+    for (int s = 0; s < stages; s++) {
+      TT_CHECK(cut[s].first, ==, layer);
+      TT_CHECK(cut[s].params.first, ==, param);
+      if (cut[s].count > 0) TT_CHECK(tt_pipeline_values(&m, layer), ==, values);
+      for (int l = layer; l < layer + cut[s].count && l < 33; l++)
+        TT_CHECK(m.front.layer[l].skip == TT_FRONT_NO_SKIP || m.front.layer[l].skip >= layer - 1,
+                 ==, 1);
+      layer += cut[s].count;
+      param += cut[s].params.count;
+      values = layer < 33 ? 64 : layer == 33 ? 32 : layer < 36 ? 8 : 3;
+    }
+    TT_CHECK(layer, ==, 36);
+    TT_CHECK(param, ==, m.params);
+    TT_CHECK(tt_pipeline_values(&m, 36), ==, 3);
   }
 }
 
