@@ -72,7 +72,7 @@ tutti_room(io/campaign USE core/base core/config core/model core/stats mpi io/hd
 tutti_room(src/host USE core/base core/config core/engine mpi io/hdf5
            LINK Threads::Threads OpenMP::OpenMP_C ${CMAKE_DL_LIBS})
 tutti_room(src/job USE core/base core/model core/engine mpi io/hdf5 io/data io/model src/host)
-tutti_room(src/predict USE core/base core/formulas core/model core/stats core/engine mpi io/hdf5
+tutti_room(src/predict USE core/base core/formulas core/front core/model core/stats core/engine mpi io/hdf5
            io/data io/model io/results src/host)
 tutti_room(src/score USE core/base core/formulas core/model core/stats core/engine mpi io/hdf5
            io/data io/model io/results io/table src/host src/predict)
@@ -87,7 +87,7 @@ tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5
 tutti_room(src/tools USE core/base core/front core/model core/engine mpi cuda/plan io/hdf5 io/data
            src/cpu/kernels src/host src/job src/train)
 tutti_room(src/campaign/state USE core/base core/stats io/hdf5)
-tutti_room(src/export USE core/base core/formulas core/config core/model core/stats io/hdf5 io/data
+tutti_room(src/export USE core/base core/formulas core/front core/config core/model core/stats io/hdf5 io/data
            io/model io/results src/predict LINK m)
 tutti_room(src/slurm USE core/base core/config core/stats src/host src/job src/tools
            src/campaign/state)

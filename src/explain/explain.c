@@ -15,16 +15,6 @@ static tt_err check_output_local(const tt_explain_options *o)
                  o->output);
 }
 
-/* The derivatives by the inputs are those of dense layers. */
-static tt_err check_fronts(const tt_trained_ensembles *all)
-{
-  for (int64_t i = 0; i < all->count; i++)
-    if (all->at[i]->model.front.layers)
-      return TT_FAIL(USAGE, "networks with a front (model.front) cannot be explained: derivatives "
-                            "by their inputs are not available");
-  return TT_OK;
-}
-
 static tt_err explain_all(tt_comm *c, const tt_explain_options *o, const tt_trained_ensembles *all,
                           tt_explained own, const tt_explain_rows *rows, tt_importance *out)
 {
@@ -75,7 +65,7 @@ tt_err tt_explain(tt_comm *c, const tt_explain_options *o)
   tt_err e = tt_agree(c, check_output_local(o));
   if (!e) e = tt_resources_for_job(c, NULL, &own.ops, &use);
   if (!e) e = tt_model_read(c, o->model, &model);
-  if (!e) e = check_fronts(&model);
+  if (!e) own.ops = tt_resources_predict_engine(own.ops, &model);
   if (!e) e = tt_score_file_open(c, &model, &o->rows, &file);
   if (!e) e = tt_explain_rows_read(c, &file, o, &rows);
   if (!e) e = explain_all(c, o, &model, own, &rows, &found);

@@ -127,17 +127,6 @@ static tt_err expand_scaler(const tt_scaler *from, tt_scaler *out)
   return TT_OK;
 }
 
-static tt_err check_fronts(const tt_trained_ensembles *all, const char *file)
-{
-  for (int64_t i = 0; i < all->count; i++)
-    if (all->at[i]->model.front.layers)
-      return TT_FAIL(USAGE,
-                     "%s: the networks have a front (model.front), which an exported model does "
-                     "not have; use the library (tutti_predict)",
-                     file);
-  return TT_OK;
-}
-
 typedef tt_err writer(const tt_export_model *x, FILE *to);
 
 static tt_err write_file(const tt_export_model *x, tt_export_format format)
@@ -166,7 +155,6 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *file,
   tt_axis_labels labels = {0};
   tt_export_model x = {.file = file, .all = all, .labels = &labels};
   int64_t members = 0;
-  TT_TRY(check_fronts(all, file));
   tt_scaler scaler = {0};
   TT_TRY(tt_axis_labels_create(all, &labels));
   x.net = &all->at[0]->scaler.net;

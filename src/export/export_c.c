@@ -4,7 +4,7 @@
 #include "core/base/mem.h"
 #include "core/formulas/elementwise_f64.h"
 #include "core/formulas/layer_norm.h"
-#include "src/export/export_internal.h"
+#include "src/export/export_c_front.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -81,7 +81,7 @@ static tt_err check(const tt_export_model *x)
         return TT_EXPORT_REFUSE(x, "C", "transform", tt_export_transform_name(f));
     }
   }
-  return TT_OK;
+  return tt_export_c_front_check(x);
 }
 
 /* The name of the file without directory and ending, as a C identifier. */
@@ -175,9 +175,13 @@ static void put_weights(FILE *to, int64_t i, const tt_export_cohort *k)
 
 static int uses_activation(const tt_export_model *x, tt_activation a)
 {
-  for (int64_t i = 0; i < x->cohorts; i++)
-    for (int l = 0; l < x->cohort[i].m->model.layers; l++)
-      if (x->cohort[i].m->model.layer[l].activation == a) return 1;
+  for (int64_t i = 0; i < x->cohorts; i++) {
+    const tt_model *m = &x->cohort[i].m->model;
+    for (int l = 0; l < m->layers; l++)
+      if (m->layer[l].activation == a) return 1;
+    for (int l = 0; l < m->front.layers; l++)
+      if (m->front.layer[l].activation == a) return 1;
+  }
   return 0;
 }
 
@@ -229,20 +233,22 @@ static void put_helpers(const tt_export_model *x, FILE *to)
             "    z[i] = (double)gain[i] * (z[i] - mean) / sqrt(squares / n + %.16e) + "
             "(double)gain[n + i];\n}\n\n",
             (double)TT_LAYER_NORM_EPSILON);
+  tt_export_c_front_functions(x, to);
 }
 
 /* Mean and variance of the quantities of one member with weights w, from normalised inputs x. */
 static void put_member(const tt_export_model *x, int64_t i, FILE *to)
 {
   const tt_model *m = &x->cohort[i].m->model;
-  char from[32] = "x";
+  char from[TT_EXPORT_C_NAME];
   fprintf(to,
           "static void member%" PRId64
           "(const float *w, const double *x, double *mean, double *variance)\n{\n",
           i);
+  tt_export_c_front(&m->front, i, from, to);
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
-    char z[32];
+    char z[TT_EXPORT_C_NAME];
     snprintf(z, sizeof z, l < m->layers - 1 ? "h%d" : "o", l);
     fprintf(to, "  double %s[%" PRId64 "];\n", z, layer->out);
     fprintf(to, "  dense(w + %" PRId64 ", w + %" PRId64 ", %" PRId64 ", %" PRId64 ", %s, %s);\n",

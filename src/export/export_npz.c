@@ -17,11 +17,12 @@ typedef struct zip_archive {
   int64_t offset; /* bytes written */
 } zip_archive;
 
+enum { MOST_AXES = 5 };
 typedef struct npy_array {
   const char *type; /* of NumPy: "<f4" */
   int64_t bytes;    /* of a value */
   int ndims;
-  int64_t dim[3];
+  int64_t dim[MOST_AXES];
   const void *values;
 } npy_array;
 
@@ -132,19 +133,21 @@ static tt_err put_integer(zip_archive *z, const char *name, int64_t value)
   return put_array(z, name, &(npy_array){"<i8", 8, 0, {0}, &value});
 }
 
-/* A tensor of all used members: `rows` x `columns` numbers from `offset` on; columns 0: a vector.
- */
+/* A tensor of all used members: the numbers from `offset` on.
+ *   dim  [axes] without that of the members */
 static tt_err put_tensor(zip_archive *z, const char *name, const tt_export_cohort *k,
-                         int64_t offset, int64_t rows, int64_t columns)
+                         int64_t offset, int axes, const int64_t *dim)
 {
-  int64_t size = rows * (columns ? columns : 1);
+  npy_array a = {.type = "<f4", .bytes = 4, .ndims = 1 + axes, .dim = {k->members}};
+  int64_t size = 1;
   float *all = NULL;
+  for (int i = 0; i < axes; i++) size *= a.dim[1 + i] = dim[i];
   TT_TRY(TT_ALLOC(all, k->members * size));
   for (int64_t g = 0; g < k->members; g++)
     memcpy(all + g * size, k->m->w + k->member[g] * k->m->model.params + offset,
            (size_t)size * sizeof *all);
-  tt_err e =
-      put_array(z, name, &(npy_array){"<f4", 4, columns ? 3 : 2, {k->members, rows, columns}, all});
+  a.values = all;
+  tt_err e = put_array(z, name, &a);
   tt_free(all);
   return e;
 }
@@ -159,16 +162,67 @@ static const char *named(char room[64], int64_t i, const char *what, int l)
   return room;
 }
 
+static const char *named_front(char room[64], int64_t i, int l, const char *what)
+{
+  snprintf(room, 64, "cohort%" PRId64 "_front%d_%s", i, l, what);
+  return room;
+}
+
 static tt_err put_layer(zip_archive *z, int64_t i, const tt_export_cohort *k, int l)
 {
   const tt_layer *layer = &k->m->model.layer[l];
   char name[64];
-  TT_TRY(put_tensor(z, named(name, i, "weight", l), k, layer->weight, layer->out, layer->in));
-  TT_TRY(put_tensor(z, named(name, i, "bias", l), k, layer->bias, layer->out, 0));
+  const int64_t dim[] = {layer->out, layer->in};
+  TT_TRY(put_tensor(z, named(name, i, "weight", l), k, layer->weight, 2, dim));
+  TT_TRY(put_tensor(z, named(name, i, "bias", l), k, layer->bias, 1, dim));
   TT_TRY(put_integer(z, named(name, i, "residual", l), layer->residual));
   if (layer->norm < 0) return TT_OK;
-  TT_TRY(put_tensor(z, named(name, i, "gain", l), k, layer->norm, layer->out, 0));
-  return put_tensor(z, named(name, i, "shift", l), k, layer->norm + layer->out, layer->out, 0);
+  TT_TRY(put_tensor(z, named(name, i, "gain", l), k, layer->norm, 1, dim));
+  return put_tensor(z, named(name, i, "shift", l), k, layer->norm + layer->out, 1, dim);
+}
+
+/* Height and width as a vector. */
+static tt_err put_pair(zip_archive *z, const char *name, const int32_t pair[2])
+{
+  const int64_t both[] = {pair[0], pair[1]};
+  return put_array(z, name, &(npy_array){"<i8", 8, 1, {2}, both});
+}
+
+/* Layer l of the front: arrays cohort0_front0_weight, ... */
+static tt_err put_front_layer(zip_archive *z, int64_t i, const tt_export_cohort *k, int l)
+{
+  const tt_front_layer *at = &k->m->model.front.layer[l];
+  const char *kind = tt_front_words[at->kind], *activation = tt_choice_activation[at->activation];
+  const char *by = tt_pooling_name[at->pool];
+  const int64_t dim[] = {at->channels, at->in_channels / at->groups, at->size[0], at->size[1]};
+  int conv = at->kind == TT_FRONT_conv;
+  char name[64];
+#define NAMED(what) named_front(name, i, l, what)
+  TT_TRY(put_texts(z, NAMED("kind"), 0, &kind));
+  TT_TRY(put_texts(z, NAMED("activation"), 0, &activation));
+  TT_TRY(put_texts(z, NAMED("pool"), 0, &by));
+  TT_TRY(put_pair(z, NAMED("size"), at->size));
+  TT_TRY(put_pair(z, NAMED("stride"), at->stride));
+  TT_TRY(put_pair(z, NAMED("pad"), at->pad));
+  TT_TRY(put_pair(z, NAMED("dilation"), at->dilation));
+  TT_TRY(put_integer(z, NAMED("groups"), at->groups));
+  TT_TRY(put_integer(z, NAMED("skip"), at->skip));
+  if (at->weight < 0) return TT_OK;
+  TT_TRY(put_tensor(z, NAMED("weight"), k, at->weight, conv ? 4 : 1, dim));
+  return put_tensor(z, NAMED("bias"), k, at->bias, 1, dim);
+#undef NAMED
+}
+
+static tt_err put_front(zip_archive *z, int64_t i, const tt_export_cohort *k)
+{
+  const tt_front *f = &k->m->model.front;
+  const int64_t shape[] = {f->channels, f->size[0], f->size[1]};
+  char name[64];
+  TT_TRY(put_integer(z, named(name, i, "front_layers", -1), f->layers));
+  if (!f->layers) return TT_OK;
+  TT_TRY(put_array(z, named(name, i, "front_shape", -1), &(npy_array){"<i8", 8, 1, {3}, shape}));
+  for (int l = 0; l < f->layers; l++) TT_TRY(put_front_layer(z, i, k, l));
+  return TT_OK;
 }
 
 /* Names of n transforms. */
@@ -196,10 +250,11 @@ static tt_err put_input_transforms(zip_archive *z, const tt_export_model *x)
 static tt_err put_cohort(zip_archive *z, int64_t i, const tt_export_cohort *k)
 {
   const tt_model *m = &k->m->model;
-  const char *activation = tt_choice_activation[m->layer[0].activation];
+  const char *activation = tt_choice_activation[tt_model_activation(m)];
   const char *output = tt_choice_output[m->output];
   double variance_floor = (double)k->m->variance_floor;
   char name[64];
+  TT_TRY(put_front(z, i, k));
   for (int l = 0; l < m->layers; l++) TT_TRY(put_layer(z, i, k, l));
   TT_TRY(put_integer(z, named(name, i, "layers", -1), m->layers));
   TT_TRY(put_integer(z, named(name, i, "targets", -1), m->targets));

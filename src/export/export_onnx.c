@@ -5,8 +5,8 @@
  *
  * U used members, E ensembles, W = K q columns of an ensemble, N rows. */
 #include "core/base/mem.h"
-#include "core/formulas/layer_norm.h"
 #include "src/export/export_internal.h"
+#include "src/export/onnx_layers.h"
 #include "src/export/onnx_ops.h"
 #include "src/export/onnx_transforms.h"
 
@@ -16,124 +16,6 @@
 
 /* Of a message of Protocol Buffers, less room for the names. */
 static const size_t most_bytes = ((size_t)1 << 31) - (1 << 24);
-
-/* Mean or maximum along the last axis, which stays with size 1. */
-static value reduce(tt_onnx *g, const char *op, value a)
-{
-  return tt_onnx_node(g, op, 1, &a, 1, (tt_onnx_attribute){"axes", 1, 1, {-1}});
-}
-
-/* Elements [from, to) of the last axis. */
-static value slice_last(tt_onnx *g, value a, int64_t from, int64_t to)
-{
-  const int64_t last = -1;
-  const value in[] = {a, integers(g, 1, &from), integers(g, 1, &to), integers(g, 1, &last)};
-  return tt_onnx_node(g, "Slice", 4, in, 1, none);
-}
-
-static value concat_last(tt_onnx *g, int n, const value *part)
-{
-  return tt_onnx_node(g, "Concat", n, part, 1, (tt_onnx_attribute){"axis", 0, 1, {-1}});
-}
-
-/* Activations */
-
-/* tt_normal_cdf of elementwise.h; operator Erf of onnxruntime has no type double. */
-static value normal_cdf(tt_onnx *g, value x)
-{
-  static const double c[] = {1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592};
-  value a = times(g, 0.70710678118654752, op1(g, "Abs", x));
-  value t = op2(g, "Div", scalar(g, 1.0), plus(g, 1.0, times(g, 0.3275911, a)));
-  value p = scalar(g, c[0]);
-  for (int i = 1; i < 5; i++) p = plus(g, c[i], op2(g, "Mul", p, t));
-  value density = op1(g, "Exp", op1(g, "Neg", op2(g, "Mul", a, a)));
-  value tail = times(g, 0.5, op2(g, "Mul", op2(g, "Mul", p, t), density));
-  const value in[] = {op2(g, "Less", x, scalar(g, 0.0)), tail, op2(g, "Sub", scalar(g, 1.0), tail)};
-  return tt_onnx_node(g, "Where", 3, in, 1, none);
-}
-
-/* ln(1 + e^x) */
-static value softplus(tt_onnx *g, value x)
-{
-  value e = op1(g, "Exp", op1(g, "Neg", op1(g, "Abs", x)));
-  return op2(g, "Add", op1(g, "Relu", x), op1(g, "Log", plus(g, 1.0, e)));
-}
-
-/* e^x - 1 below 0. */
-static value elu(tt_onnx *g, value x)
-{
-  value below = plus(g, -1.0, op1(g, "Exp", op2(g, "Min", x, scalar(g, 0.0))));
-  return op2(g, "Add", op1(g, "Relu", x), below);
-}
-
-/* Returns 0 if there is no expression for the activation. */
-static int activate(tt_onnx *g, tt_activation a, value *x)
-{
-  switch (a) {
-  case TT_ACT_identity: return 1;
-  case TT_ACT_relu: *x = op1(g, "Relu", *x); return 1;
-  case TT_ACT_leaky_relu: *x = op2(g, "Max", *x, times(g, (double)0.01f, *x)); return 1;
-  case TT_ACT_tanh: *x = op1(g, "Tanh", *x); return 1;
-  case TT_ACT_sigmoid: *x = op1(g, "Sigmoid", *x); return 1;
-  case TT_ACT_silu: *x = op2(g, "Mul", *x, op1(g, "Sigmoid", *x)); return 1;
-  case TT_ACT_gelu: *x = op2(g, "Mul", *x, normal_cdf(g, *x)); return 1;
-  case TT_ACT_softplus: *x = softplus(g, *x); return 1;
-  case TT_ACT_elu: *x = elu(g, *x); return 1;
-  default: return 0;
-  }
-}
-
-/* Networks */
-
-/* A tensor of the used members in double: [U][rows][columns] at `offset` of the parameters, where
- * it is stored [columns][rows]. */
-static value tensor(tt_onnx *g, const tt_export_cohort *k, int64_t offset, int64_t rows,
-                    int64_t columns)
-{
-  const int64_t dim[] = {k->members, rows, columns};
-  float *all = NULL;
-  value v = {""};
-  if (TT_ALLOC(all, k->members * rows * columns)) {
-    g->failed = 1;
-    return v;
-  }
-  for (int64_t u = 0; u < k->members; u++) {
-    const float *w = k->m->w + k->member[u] * k->m->model.params + offset;
-    for (int64_t i = 0; i < rows * columns; i++)
-      all[u * rows * columns + i] = w[i % columns * rows + i / columns];
-  }
-  v = tt_onnx_constant(g, TT_ONNX_FLOAT, 3, dim, all);
-  tt_free(all);
-  return tt_onnx_node(g, "Cast", 1, &v, 1, (tt_onnx_attribute){"to", 0, 1, {TT_ONNX_DOUBLE}});
-}
-
-static value normalize_layer(tt_onnx *g, const tt_export_cohort *k, const tt_layer *layer, value z)
-{
-  value d = op2(g, "Sub", z, reduce(g, "ReduceMean", z));
-  value variance = reduce(g, "ReduceMean", op2(g, "Mul", d, d));
-  value std = op1(g, "Sqrt", plus(g, (double)TT_LAYER_NORM_EPSILON, variance));
-  value gain = tensor(g, k, layer->norm, 1, layer->out);
-  value shift = tensor(g, k, layer->norm + layer->out, 1, layer->out);
-  return op2(g, "Add", op2(g, "Mul", op2(g, "Div", d, std), gain), shift);
-}
-
-/* Outputs of the last layer [U][N][O] from the normalised inputs [N][D]. */
-static tt_err network(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k, value in,
-                      value *out)
-{
-  for (int l = 0; l < k->m->model.layers; l++) {
-    const tt_layer *layer = &k->m->model.layer[l];
-    value w = tensor(g, k, layer->weight, layer->in, layer->out);
-    value z = op2(g, "MatMul", in, w);
-    z = op2(g, "Add", z, tensor(g, k, layer->bias, 1, layer->out));
-    if (layer->norm >= 0) z = normalize_layer(g, k, layer, z);
-    if (!activate(g, layer->activation, &z))
-      return TT_EXPORT_REFUSE(x, "ONNX", "activation", tt_choice_activation[layer->activation]);
-    in = layer->residual ? op2(g, "Add", z, in) : z;
-  }
-  *out = in;
-  return TT_OK;
-}
 
 /* Outputs */
 
@@ -249,7 +131,7 @@ static tt_err put_cohort(tt_onnx *g, const tt_export_model *x, const tt_export_c
 {
   value o, share = shares(g, k);
   quantities q = {0};
-  TT_TRY(network(g, x, k, in, &o));
+  TT_TRY(tt_onnx_network(g, x, k, in, &o));
   TT_TRY(predict(g, x, k, o, &q));
   value centre = of_members(g, k, average(g, k, share, q.mean));
   TT_TRY(tt_onnx_undo_targets(g, x, k, centre, &q.mean, &q.variance));

@@ -59,4 +59,30 @@ static inline value choose(tt_onnx *g, value condition, value yes, value no)
   const value in[] = {condition, yes, no};
   return tt_onnx_node(g, "Where", 3, in, 1, none);
 }
+
+/* Mean or maximum along the last axis, which stays with size 1. */
+static inline value reduce(tt_onnx *g, const char *op, value a)
+{
+  return tt_onnx_node(g, op, 1, &a, 1, (tt_onnx_attribute){"axes", 1, 1, {-1}});
+}
+
+/* Elements [from, to) of the last axis. */
+static inline value slice_last(tt_onnx *g, value a, int64_t from, int64_t to)
+{
+  const int64_t last = -1;
+  const value in[] = {a, integers(g, 1, &from), integers(g, 1, &to), integers(g, 1, &last)};
+  return tt_onnx_node(g, "Slice", 4, in, 1, none);
+}
+
+static inline value concat_last(tt_onnx *g, int n, const value *part)
+{
+  return tt_onnx_node(g, "Concat", n, part, 1, (tt_onnx_attribute){"axis", 0, 1, {-1}});
+}
+
+/* ln(1 + e^x) */
+static inline value softplus(tt_onnx *g, value x)
+{
+  value e = op1(g, "Exp", op1(g, "Neg", op1(g, "Abs", x)));
+  return op2(g, "Add", op1(g, "Relu", x), op1(g, "Log", plus(g, 1.0, e)));
+}
 #endif

@@ -75,8 +75,53 @@ OUTPUT = {"mean": lambda o, floor: (o, torch.zeros_like(o)), "mean_variance": me
           "softmax": softmax, "sigmoid": sigmoid, "rate": lambda o, floor: (o.exp(), o.exp())}
 
 
+# Layers of a front: l, h (row, member * channel, height, width) -> the same axes.
+POOL = {"max": F.max_pool2d, "mean": F.avg_pool2d}
+FRONT = {"conv": lambda l, h: F.conv2d(h, l.weight, l.bias, l.stride, l.pad, l.dilation, l.groups),
+         "group_norm": lambda l, h: F.group_norm(h, l.groups, l.weight, l.bias, LAYER_NORM_EPSILON),
+         "pool": lambda l, h: POOL[l.pool](h, l.size, l.stride), "dropout": lambda l, h: h,
+         "global_mean": lambda l, h: h.mean((2, 3), keepdim=True)}
+
+
 def tensor(array):
     return torch.tensor(array, dtype=torch.float64)
+
+
+class FrontLayer(nn.Module):
+    """One layer of all members, which are groups of its channels."""
+
+    def __init__(self, get, number, members):
+        super().__init__()
+        get = lambda name, number=number, get=get: get(f"front{number}_{name}")
+        self.kind, self.pool = str(get("kind"), "ascii"), str(get("pool"), "ascii")
+        self.activation = ACTIVATION[str(get("activation"), "ascii")]
+        self.size, self.stride, self.pad, self.dilation = (
+            tuple(get(name).tolist()) for name in ("size", "stride", "pad", "dilation"))
+        self.groups, self.skip = int(get("groups")) * members, int(get("skip"))
+        self.weight, self.bias = (None if array is None else nn.Parameter(tensor(array).flatten(0, 1))
+                                  for array in (get("weight"), get("bias")))
+
+    def forward(self, h):
+        return self.activation(FRONT[self.kind](self, h))
+
+
+class Front(nn.Module):
+    """Layers for images and profiles: inputs (row, input) -> features (member, row, feature)."""
+
+    def __init__(self, get, members):
+        super().__init__()
+        self.members, self.shape = members, get("front_shape").tolist()
+        self.layers = nn.ModuleList(FrontLayer(get, i, members)
+                                    for i in range(int(get("front_layers"))))
+
+    def forward(self, x):
+        channels, height, width = self.shape
+        h = x.reshape(-1, 1, channels, height, width).expand(-1, self.members, -1, -1, -1)
+        results = [h.flatten(1, 2)]
+        for layer in self.layers:
+            h = layer(results[-1])
+            results.append(h + results[layer.skip + 1] if layer.skip >= -1 else h)
+        return results[-1].reshape(x.shape[0], self.members, -1).transpose(0, 1)
 
 
 class Layer(nn.Module):
@@ -106,6 +151,7 @@ class Cohort(nn.Module):
         layers, ensembles, of = int(get("layers")), int(get("ensembles")), get("ensemble")
         activation = [ACTIVATION[str(get("activation"), "ascii")]] * (layers - 1)
         activation.append(ACTIVATION["identity"])
+        self.front = Front(get, len(of)) if int(get("front_layers")) else nn.Identity()
         self.layers = nn.Sequential(*(Layer(get, i, a) for i, a in enumerate(activation)))
         self.targets, self.output = int(get("targets")), OUTPUT[str(get("output"), "ascii")]
         self.variance_floor = float(get("variance_floor"))
@@ -122,7 +168,7 @@ class Cohort(nn.Module):
                 self.register_buffer(name, torch.tensor(kind == name.encode()))
 
     def forward(self, h):
-        h = self.layers(h)
+        h = self.layers(self.front(h))
         o = h.reshape(*h.shape[:2], -1, self.targets).transpose(2, 3)
         mu, v = (a.flatten(2) for a in self.output(o, self.variance_floor))
         mu, v = self.in_user_units(mu, v)

@@ -199,14 +199,6 @@ static tt_err compute(const jacobian_job *job, int threads, int64_t rows)
   return e;
 }
 
-tt_err tt_jacobian_check(const tt_trained_ensembles *all)
-{
-  for (int64_t i = 0; i < all->count; i++)
-    if (all->at[i]->model.front.layers)
-      return TT_FAIL(USAGE, "derivatives of networks with a front (model.front) are not available");
-  return TT_OK;
-}
-
 /* Derivatives of the columns of job->m. */
 static tt_err compute_trained(jacobian_job *job, int threads, int64_t rows)
 {
@@ -227,7 +219,7 @@ tt_err tt_jacobian_compute(const tt_trained_ensembles *all, int threads, int64_t
                            const double *x, const tt_jacobian *out)
 {
   jacobian_job job = {.x = x, .out = out, .columns = tt_trained_ensembles_columns(all)};
-  tt_err e = tt_jacobian_check(all);
+  tt_err e = TT_OK;
   for (int64_t i = 0; !e && rows > 0 && i < all->count; i++) {
     job.m = all->at[i];
     e = compute_trained(&job, threads < 1 ? 1 : threads, rows);

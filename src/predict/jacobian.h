@@ -17,14 +17,11 @@
 #define TT_JACOBIAN_H
 #include "io/results/results.h"
 
-/* Errors: USAGE (networks with a front: their derivatives are not computed). */
-tt_err tt_jacobian_check(const tt_trained_ensembles *all);
-
 /* Jacobians of the columns of all trained ensembles, exact up to rounding in double; at a kink of
  * an activation the derivative of one side, as in training. A column without members has NaN.
  *   x    [rows][D] in the user's units, finite
  *   out  arrays [rows][C][D], those that are NULL are not wanted
- * Errors: USAGE (as above), MEM. */
+ * Errors: MEM. */
 tt_err tt_jacobian_compute(const tt_trained_ensembles *all, int threads, int64_t rows,
                            const double *x, const tt_jacobian *out);
 #endif

@@ -9,12 +9,10 @@
 
 tt_err tt_network_slopes_create(const tt_model *m, tt_network_slopes *out)
 {
-  int64_t hidden = 0, widest = m->inputs;
+  int64_t hidden = 0, widest = tt_model_widest(m);
   *out = (tt_network_slopes){.model = m};
-  for (int l = 0; l < m->layers; l++) {
-    if (l < m->layers - 1) hidden += m->layer[l].out;
-    if (m->layer[l].out > widest) widest = m->layer[l].out;
-  }
+  for (int l = 0; l < m->layers - 1; l++) hidden += m->layer[l].out;
+  TT_TRY(tt_front_slopes_create(&m->front, &out->front));
   TT_TRY(TT_ALLOC(out->o, m->outputs));
   TT_TRY(TT_ALLOC(out->d_o, m->outputs * m->inputs));
   TT_TRY(TT_ALLOC(out->y, hidden));
@@ -26,6 +24,7 @@ tt_err tt_network_slopes_create(const tt_model *m, tt_network_slopes *out)
 
 void tt_network_slopes_free(tt_network_slopes *s)
 {
+  tt_front_slopes_free(&s->front);
   tt_free_all(&s->o, &s->d_o, &s->y, &s->slope, &s->normalized, &s->d[0], &s->d[1], &s->d[2]);
 }
 
@@ -60,6 +59,7 @@ static double normalize_layer(const tt_layer *layer, const float *w, double *z, 
 static void forward(tt_network_slopes *s, const float *w, const double *x)
 {
   const tt_model *m = s->model;
+  if (m->front.layers) x = tt_front_slopes_forward(&s->front, w, x);
   for (int64_t l = 0, at = 0; l < m->layers; at += m->layer[l++].out) {
     const tt_layer *layer = &m->layer[l];
     double *z = s->d[0];
@@ -111,8 +111,8 @@ static void backward_layer(const tt_network_slopes *s, const float *w, int l, in
   }
 }
 
-/* Derivatives of output o of the last layer by the inputs. */
-static void backward(const tt_network_slopes *s, const float *w, int64_t o, double *d_o)
+/* Derivatives of output o of the last layer by the inputs x. */
+static void backward(tt_network_slopes *s, const float *w, const double *x, int64_t o, double *d_o)
 {
   const tt_model *m = s->model;
   const tt_layer *last = &m->layer[m->layers - 1];
@@ -127,7 +127,10 @@ static void backward(const tt_network_slopes *s, const float *w, int64_t o, doub
     d = next;
     next = swap;
   }
-  memcpy(d_o, d, (size_t)m->inputs * sizeof *d);
+  if (m->front.layers)
+    tt_front_slopes_backward(&s->front, w, x, d, d_o);
+  else
+    memcpy(d_o, d, (size_t)m->inputs * sizeof *d);
 }
 
 void tt_network_slopes_at(tt_network_slopes *s, const float *w, const double *x)
@@ -135,5 +138,5 @@ void tt_network_slopes_at(tt_network_slopes *s, const float *w, const double *x)
   const tt_model *m = s->model;
   forward(s, w, x);
   for (int64_t o = 0; o < m->outputs; o++)
-    backward(s, w, o, s->d_o + (o % m->targets * m->each + o / m->targets) * m->inputs);
+    backward(s, w, x, o, s->d_o + (o % m->targets * m->each + o / m->targets) * m->inputs);
 }

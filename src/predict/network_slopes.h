@@ -3,6 +3,7 @@
 #ifndef TT_NETWORK_SLOPES_H
 #define TT_NETWORK_SLOPES_H
 #include "core/model/model.h"
+#include "src/predict/front_slopes.h"
 
 /* Result and buffers. */
 typedef struct tt_network_slopes {
@@ -13,6 +14,7 @@ typedef struct tt_network_slopes {
                                         layer_norm z with mean 0 and variance 1 */
   double inverse_std[TT_MAX_LAYERS]; /* with layer_norm */
   double *d[3];                      /* [widest] of the backward pass */
+  tt_front_slopes front;             /* with a front: its features are the inputs of layer 0 */
 } tt_network_slopes;
 
 /* Owner: the caller, tt_network_slopes_free (accepts a zeroed one, and what create left after an

@@ -65,7 +65,6 @@ static tt_err check_outputs_local(const predictor *p)
     output = p->model.at[i]->model.output;
     forecasts |= 1u << tt_output_forecast(output);
   }
-  if (p->o->jacobian) TT_TRY(tt_jacobian_check(&p->model));
   if (!p->o->quantiles || forecasts & TT_DENSITY_FORECASTS) return TT_OK;
   if (forecasts & TT_FORECAST_BIT(quantiles))
     return TT_FAIL(USAGE,

@@ -2,7 +2,7 @@
 `tutti predict` predicts.
 
 One job has an ensemble for every activation and one for every output, with and without layer
-normalisation and residual layers, several targets, classes, member weights, calibration and a diverged
+normalisation and residual layers, images and profiles, several targets, classes, member weights, calibration and a diverged
 member. Without --onnx: the C file, compiled with all warnings as errors; the NumPy archive, by the
 program of the manual; the graph, by onnx_numpy.py. With --onnx: the graph, by onnx and onnxruntime of
 the interpreter TUTTI_ONNX_PYTHON (default: this one); exit status 77 if it does not have them. With
@@ -102,6 +102,14 @@ def train(tutti):
         for targets in (["t_e", "skew", "y0"], ["n_e", "y1", "t_e"]):
             rows.append({"name": f"{loss}-{targets[0]}", "members": 3, "targets": targets,
                          "model": {"hidden": [5]}, "train": {"loss": loss}})
+    fronts = [{"profile": [2, 2], "front": ["conv 6 3", "group_norm 2", "residual 3", "conv 4 3 groups 2",
+                                            "dropout", "conv 6 1", "group_norm 3", "pool max 2"]},
+              {"image": [1, 2, 2], "front": ["residual 1", "pool mean 1", "conv 4 2 pad 2", "pool max 2 stride 1",
+                                             "residual 2", "conv 3 3", "conv 4 3", "global_mean"]},
+              {"profile": [1, 4], "front": ["conv 4 2 dilation 2 pad 2 stride 2", "pool mean 2"]}]
+    for i, front in enumerate(fronts):
+        rows.append({"name": f"f{i}", "members": 3, "targets": ["y0", "y1"], "train": {"dropout": 0.1},
+                     "model": {**front, "hidden": [5] * (i < 2), "activation": ["silu", "relu", "elu"][i]}})
     rows.append({"name": "linear", "members": 2, "targets": ["y0"], "model": {"hidden": []}})
     how = {"length */ evil": "yeo_johnson", "b": "log", "c": "minmax", "d": "log1p",
            "t_e": "log", "n_e": "log1p", "skew": "yeo_johnson"}
@@ -248,6 +256,13 @@ def refusals(tutti):
     run(tutti, "export", "out/model.h5", "--npz", "-o", "a-model.c", "--force")
     assert pathlib.Path("a-model.c").read_bytes()[:2] == b"PK"
     run(tutti, "export", "out/model.h5", "--c", "-o", "no/folder.c", code=73)
+    wide = {"data": {"file": "d.h5"}, "model": {"profile": [1, 4], "front": ["conv 11000 1"], "hidden": []},
+            "ensembles": [{"name": "wide", "members": 1, "target": "y0"}], "train": {"epochs": 1},
+            "run": {"device": "cpu", "threads": 1, "directory": "wide"}}
+    pathlib.Path("wide.yaml").write_text(json.dumps(wide))
+    run(tutti, "train", "-q", "wide.yaml")
+    error = run(tutti, "export", "wide/model.h5", "--c", "-o", "wide.c", code=64).stderr
+    assert "44000 values for each row, in a C file it may have 43690" in error, error
     with h5py.File("out/model.h5", "r+") as f:
         f["status"][:3] = 3
         f["member_weight"][:3] = 0.0

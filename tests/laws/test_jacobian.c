@@ -1,4 +1,4 @@
-/* test_jacobian.c — law: for every activation, output, kind of layer and normalisation, also where
+/* test_jacobian.c — law: for every activation, output, kind of layer, front and normalisation, also where
  * networks differ, the Jacobians of mean and standard deviations are the central differences of the
  * textbook predictions in double (reference.h). The points are not at a kink. */
 #include "src/predict/jacobian.h"
@@ -12,6 +12,31 @@ static float made_up_weight(int64_t i)
   return 1.6f * tt_uniform(tt_random(5, 6, TT_PURPOSE_INIT, 0, (uint32_t)i).v[0]) - 0.8f;
 }
 
+/* Kinds of networks: layer_norm, residual, both, none, then fronts with each pool. */
+enum { DENSE = 4, KINDS = DENSE + 2 * TT_POOLING_COUNT };
+
+/* A front of IN inputs, a profile or an image. */
+static tt_front front_of(int kind, tt_activation activation)
+{
+  static const int64_t size[2][3] = {{1, IN}, {1, IN, 1}};
+  static const char *const rows[] = {
+      "conv 4 3, dropout, residual 2, conv 3 3, conv 4 2 dilation 2 pad 1, group_norm 2, "
+      "pool %s 2, residual 1, pool %s 1, global_mean",
+      "residual 1, group_norm 1, conv 4 2 pad 1, group_norm 2, pool %s 2 stride 1, "
+      "conv 2 3 stride 2 groups 2"};
+  int image = kind % 2, possible = 0;
+  const char *pool = tt_pooling_name[kind / 2];
+  char text[256];
+  tt_front f;
+  tt_front_fault fault;
+  snprintf(text, sizeof text, rows[image], pool, pool);
+  TT_CHECK_OK(tt_front_read(
+      text, &(tt_front_shape){.dims = 1 + image, .size = size[image], .activation = activation}, &f,
+      &possible, &fault));
+  TT_CHECK(possible, ==, 1);
+  return f;
+}
+
 /* Two ensembles of three members; one member has weight 0, the weights of the others differ. */
 static tt_trained_ensemble *cast(tt_activation activation, tt_output output, int kind)
 {
@@ -19,8 +44,11 @@ static tt_trained_ensemble *cast(tt_activation activation, tt_output output, int
   tt_model m;
   tt_trained_ensemble *c = NULL;
   tt_model_shape of = usual_shape(IN, TARGETS, hidden, 3, activation, output);
+  tt_front front = {0};
+  if (kind >= DENSE) front = front_of(kind - DENSE, activation);
+  of.front = &front;
   of.layer_norm = kind % 2;
-  of.residual = kind / 2;
+  of.residual = kind / 2 % 2;
   TT_CHECK_OK(tt_model_lay_out(&of, &m));
   TT_CHECK_OK(tt_trained_ensemble_create(&m, 2, CAST, &c));
   TT_CHECK_OK(tt_scaler_create(IN, TARGETS, &c->scaler));
@@ -35,7 +63,8 @@ static tt_trained_ensemble *cast(tt_activation activation, tt_output output, int
   for (int i = 0; i < IN; i++) c->scaler.x_mean[i] = 0.25 * i, c->scaler.x_scale[i] = 2.0 + i;
   for (int i = 0; i < TARGETS; i++) c->scaler.y_mean[i] = -1.0, c->scaler.y_scale[i] = 3.0 + i;
   TT_CHECK_OK(tt_calibration_create(tt_trained_ensemble_columns(c), 0, NULL, &c->calibration));
-  for (int64_t i = 0; i < c->calibration.columns; i++) c->calibration.std_scale[i] = 1.0 + 0.1 * (double)i;
+  for (int64_t i = 0; i < c->calibration.columns; i++)
+    c->calibration.std_scale[i] = 1.0 + 0.1 * (double)i;
   return c;
 }
 
@@ -193,7 +222,9 @@ static const tt_normalize standard[TARGETS] = {TT_NORMALIZE_standard, TT_NORMALI
 TT_TEST (jacobians_are_central_differences) {
   for (int a = 0; a < TT_ACT_COUNT; a++)
     for (int o = 0; o < TT_OUTPUT_COUNT; o++)
-      for (int kind = 0; kind < 4; kind++) compare((tt_activation)a, (tt_output)o, kind, standard);
+      for (int kind = 0; kind < KINDS; kind++)
+        if (kind < DENSE || (a + o) % (KINDS - DENSE) == kind - DENSE)
+          compare((tt_activation)a, (tt_output)o, kind, standard);
 }
 
 /* Of every output that measured values have, with every pair of normalisations. */

@@ -27,7 +27,8 @@ JOB = {"data": {"file": "d.h5", "normalize": {"a": "log", "b": "minmax"}},
        "ensembles": [{"name": "n", "members": MEMBERS, "targets": ["u", "v"],
                       "train": {"loss": "gaussian_nll"}},
                      {"name": "k", "members": MEMBERS, "target": "class",
-                      "train": {"loss": "cross_entropy"}}],
+                      "model": {"profile": [1, 4], "front": ["conv 3 3"]},
+                     "train": {"loss": "cross_entropy"}}],
        "run": {"device": "cpu", "threads": 1}}
 
 
@@ -94,6 +95,11 @@ def predict(f, cohort, x):
     t[:, 0] = np.log(t[:, 0])
     h = (t - f["scaler/x_mean"][()]) / f["scaler/x_scale"][()]
     h = np.broadcast_to(h, (MEMBERS, *h.shape))
+    if cohort == 1:
+        w, b = (f[f"cohort1/net/front0/{n}"][()].astype(float)[:, None] for n in ("weight", "bias"))
+        wide = np.pad(h, [(0, 0), (0, 0), (1, 1)])[:, :, None]
+        z = sum(w[..., k:k + 1] * wide[..., k:k + 4] for k in range(3)) + b[..., None]
+        h = np.tanh(z).reshape(*h.shape[:2], -1)
     for layer in range(2):
         w, b = (f[f"cohort{cohort}/net/layer{layer}/{n}"][()].astype(float)
                 for n in ("weight", "bias"))

@@ -1,0 +1,275 @@
+/* front_slopes.c — see front_slopes.h. */
+#include "src/predict/front_slopes.h"
+
+#include "core/base/mem.h"
+#include "core/formulas/elementwise_f64.h"
+#include "core/formulas/layer_norm.h"
+
+#include <string.h>
+
+/* The formulas of the pools in double. */
+static double pool_start(tt_pooling by)
+{
+  switch (by) {
+#define X(name, start, ...)                                                                        \
+  case TT_POOLING_##name: return (double)start;
+    TT_POOLINGS(X)
+#undef X
+  default: return 0.0;
+  }
+}
+
+static double pool_next(tt_pooling by, double s, double x)
+{
+  switch (by) {
+#define X(name, start, next, ...)                                                                  \
+  case TT_POOLING_##name: return next;
+    TT_POOLINGS(X)
+#undef X
+  default: return s;
+  }
+}
+
+static double pool_result(tt_pooling by, double s, double share)
+{
+  (void)share;
+  switch (by) {
+#define X(name, start, next, result, ...)                                                          \
+  case TT_POOLING_##name: return result;
+    TT_POOLINGS(X)
+#undef X
+  default: return s;
+  }
+}
+
+static double pool_slope(tt_pooling by, double x, double y, double share)
+{
+  (void)x, (void)y, (void)share;
+  switch (by) {
+#define X(name, start, next, result, slope, ...)                                                   \
+  case TT_POOLING_##name: return slope;
+    TT_POOLINGS(X)
+#undef X
+  default: return 0.0;
+  }
+}
+
+/* Numbers of a layer in `room`. */
+static int64_t numbers_of(const tt_front_layer *l)
+{
+  int64_t norm = l->kind == TT_FRONT_group_norm;
+  return 3 * tt_front_values(l) + norm * (tt_front_values(l) + l->groups);
+}
+
+tt_err tt_front_slopes_create(const tt_front *f, tt_front_slopes *out)
+{
+  int64_t numbers = 0;
+  *out = (tt_front_slopes){.front = f};
+  for (int l = 0; l < f->layers; l++) numbers += numbers_of(&f->layer[l]);
+  if (!numbers) return TT_OK;
+  TT_TRY(TT_ALLOC(out->room, numbers));
+  double *at = out->room;
+  for (int l = 0; l < f->layers; at += numbers_of(&f->layer[l++])) {
+    int64_t values = tt_front_values(&f->layer[l]);
+    out->layer[l] =
+        (tt_front_layer_slopes){at, at + values, at + 2 * values, at + 3 * values, at + 4 * values};
+  }
+  return TT_OK;
+}
+
+void tt_front_slopes_free(tt_front_slopes *s) { tt_free(s->room); }
+
+/* Convolutions and pools */
+
+/* Outputs to, to + 1, ... of a channel read inputs from, from + step, ... by one position of the
+ * kernel. */
+typedef struct line {
+  int64_t to, from, step, count;
+} line;
+
+/* Row y of the outputs and position (v, u) of the kernel; without what is outside of the inputs. */
+static line line_of(const tt_front_layer *l, int64_t y, int64_t v, int64_t u)
+{
+  int64_t row = y * l->stride[0] - l->pad[0] + v * l->dilation[0], step = l->stride[1];
+  int64_t at = u * l->dilation[1] - l->pad[1], first = at < 0 ? (step - 1 - at) / step : 0;
+  int64_t room = l->in[1] - 1 - at, last = room < 0 ? -1 : room / step;
+  if (last > l->out[1] - 1) last = l->out[1] - 1;
+  if (row < 0 || row >= l->in[0] || last < first) return (line){0};
+  return (line){y * l->out[1] + first, row * l->in[1] + at + first * step, step, last - first + 1};
+}
+
+/* Without a bias.
+ *   back  0: add the products of the weights and the inputs `from` to the outputs `to`; 1: add the
+ *         derivatives by the inputs to `to`, given those by the outputs, `from` */
+static void add_products(const tt_front_layer *l, const float *w, int back, const double *from,
+                         double *to)
+{
+  int64_t in_group = l->in_channels / l->groups, out_group = l->channels / l->groups;
+  const float *weight = w + l->weight;
+  for (int64_t c = 0; c < l->channels; c++)
+    for (int64_t i = 0; i < in_group * l->size[0] * l->size[1]; i++, weight++) {
+      int64_t tap = i % (l->size[0] * l->size[1]), channel = i / (l->size[0] * l->size[1]);
+      int64_t output = c * tt_front_positions(l);
+      int64_t input = (c / out_group * in_group + channel) * tt_front_positions_in(l);
+      for (int64_t y = 0; y < l->out[0]; y++) {
+        const line at = line_of(l, y, tap / l->size[1], tap % l->size[1]);
+        int64_t o = output + at.to, x = input + at.from;
+        for (int64_t k = 0; !back && k < at.count; k++)
+          to[o + k] += (double)*weight * from[x + k * at.step];
+        for (int64_t k = 0; back && k < at.count; k++)
+          to[x + k * at.step] += (double)*weight * from[o + k];
+      }
+    }
+}
+
+static void convolve(const tt_front_layer *l, const float *w, const double *x, double *z)
+{
+  int64_t each = tt_front_positions(l);
+  for (int64_t i = 0; i < tt_front_values(l); i++) z[i] = (double)w[l->bias + i / each];
+  add_products(l, w, 0, x, z);
+}
+
+/* Input k of the window of output position p of a channel. */
+static int64_t window_input(const tt_front_layer *l, int64_t p, int64_t k)
+{
+  int64_t y = p / l->out[1] * l->stride[0] + k / l->size[1];
+  return y * l->in[1] + p % l->out[1] * l->stride[1] + k % l->size[1];
+}
+
+static double pool_window(const tt_front_layer *l, int64_t p, const double *x)
+{
+  int64_t n = (int64_t)l->size[0] * l->size[1];
+  double s = pool_start(l->pool);
+  for (int64_t k = 0; k < n; k++) s = pool_next(l->pool, s, x[window_input(l, p, k)]);
+  return pool_result(l->pool, s, 1.0 / (double)n);
+}
+
+static void pool(const tt_front_layer *l, const double *x, double *z)
+{
+  int64_t each = tt_front_positions(l);
+  for (int64_t i = 0; i < tt_front_values(l); i++)
+    z[i] = pool_window(l, i % each, x + i / each * tt_front_positions_in(l));
+}
+
+static void pool_back(const tt_front_layer *l, const double *x, const double *d, double *d_x)
+{
+  int64_t each = tt_front_positions(l), n = (int64_t)l->size[0] * l->size[1];
+  for (int64_t i = 0; i < tt_front_values(l); i++) {
+    int64_t channel = i / each * tt_front_positions_in(l);
+    double y = pool_window(l, i % each, x + channel), left = d[i];
+    for (int64_t k = 0; k < n; k++) {
+      int64_t at = channel + window_input(l, i % each, k);
+      double slope = pool_slope(l->pool, x[at], y, 1.0 / (double)n);
+      d_x[at] += slope * left;
+      if (tt_pooling_takes_first(l->pool) && slope != 0.0) left = 0.0;
+    }
+  }
+}
+
+/* group_norm */
+
+static void normalize(const tt_front_layer *l, const float *w, const double *x,
+                      const tt_front_layer_slopes *s)
+{
+  int64_t size = tt_front_values(l) / l->groups, each = tt_front_positions(l);
+  for (int64_t g = 0; g < l->groups; g++) {
+    const double *from = x + g * size;
+    double mean = 0.0, squares = 0.0, share = 1.0 / (double)size;
+    for (int64_t i = 0; i < size; i++) mean += share * from[i];
+    for (int64_t i = 0; i < size; i++) squares += (from[i] - mean) * (from[i] - mean);
+    s->inverse_std[g] = 1.0 / sqrt(squares * share + (double)TT_LAYER_NORM_EPSILON);
+    for (int64_t i = g * size; i < (g + 1) * size; i++) {
+      s->normalized[i] = (x[i] - mean) * s->inverse_std[g];
+      s->y[i] = (double)w[l->weight + i / each] * s->normalized[i] + (double)w[l->bias + i / each];
+    }
+  }
+}
+
+static void normalize_back(const tt_front_layer *l, const float *w, const tt_front_layer_slopes *s,
+                           double *d_x)
+{
+  int64_t size = tt_front_values(l) / l->groups, each = tt_front_positions(l);
+  for (int64_t g = 0; g < l->groups; g++) {
+    double mean = 0.0, along = 0.0, share = 1.0 / (double)size;
+    for (int64_t i = g * size; i < (g + 1) * size; i++) {
+      double d = (double)w[l->weight + i / each] * s->d[i];
+      mean += share * d;
+      along += share * d * s->normalized[i];
+    }
+    for (int64_t i = g * size; i < (g + 1) * size; i++)
+      d_x[i] += s->inverse_std[g] *
+                ((double)w[l->weight + i / each] * s->d[i] - mean - along * s->normalized[i]);
+  }
+}
+
+/* All layers */
+
+static void forward_layer(const tt_front_layer *l, const float *w, const double *x,
+                          const tt_front_layer_slopes *s)
+{
+  switch (l->kind) {
+  case TT_FRONT_conv: convolve(l, w, x, s->y); break;
+  case TT_FRONT_group_norm: normalize(l, w, x, s); break;
+  case TT_FRONT_pool:
+  case TT_FRONT_global_mean: pool(l, x, s->y); break;
+  default: memcpy(s->y, x, (size_t)tt_front_values(l) * sizeof *x); break; /* dropout */
+  }
+  for (int64_t i = 0; i < tt_front_values(l); i++) {
+    double y = tt_act_f64(l->activation, s->y[i]);
+    s->slope[i] = tt_act_grad_f64(l->activation, s->y[i], y);
+    s->y[i] = y;
+  }
+}
+
+/* Result of layer l; -1: the inputs. */
+static const double *result_of(const tt_front_slopes *s, int l, const double *x)
+{
+  return l < 0 ? x : s->layer[l].y;
+}
+
+static void add(int64_t n, const double *from, double *to)
+{
+  for (int64_t i = 0; i < n; i++) to[i] += from[i];
+}
+
+const double *tt_front_slopes_forward(tt_front_slopes *s, const float *w, const double *x)
+{
+  const tt_front *f = s->front;
+  for (int l = 0; l < f->layers; l++) {
+    const tt_front_layer *layer = &f->layer[l];
+    forward_layer(layer, w, result_of(s, l - 1, x), &s->layer[l]);
+    if (layer->skip != TT_FRONT_NO_SKIP)
+      add(tt_front_values(layer), result_of(s, layer->skip, x), s->layer[l].y);
+  }
+  return s->layer[f->layers - 1].y;
+}
+
+/* Add to d_x, the derivative by the inputs x of the layer. */
+static void backward_layer(const tt_front_layer *l, const float *w, const double *x,
+                           const tt_front_layer_slopes *s, double *d_x)
+{
+  for (int64_t i = 0; i < tt_front_values(l); i++) s->d[i] *= s->slope[i];
+  switch (l->kind) {
+  case TT_FRONT_conv: add_products(l, w, 1, s->d, d_x); break;
+  case TT_FRONT_group_norm: normalize_back(l, w, s, d_x); break;
+  case TT_FRONT_pool:
+  case TT_FRONT_global_mean: pool_back(l, x, s->d, d_x); break;
+  default: add(tt_front_values(l), s->d, d_x); break; /* dropout */
+  }
+}
+
+void tt_front_slopes_backward(tt_front_slopes *s, const float *w, const double *x,
+                              const double *d_features, double *d_x)
+{
+  const tt_front *f = s->front;
+  memset(d_x, 0, (size_t)tt_front_values_in(&f->layer[0]) * sizeof *d_x);
+  for (int l = 0; l < f->layers; l++)
+    memset(s->layer[l].d, 0, (size_t)tt_front_values(&f->layer[l]) * sizeof *d_x);
+  add(f->features, d_features, s->layer[f->layers - 1].d);
+  for (int l = f->layers - 1; l >= 0; l--) {
+    const tt_front_layer *layer = &f->layer[l];
+    if (layer->skip != TT_FRONT_NO_SKIP)
+      add(tt_front_values(layer), s->layer[l].d, layer->skip < 0 ? d_x : s->layer[layer->skip].d);
+    backward_layer(layer, w, result_of(s, l - 1, x), &s->layer[l], l > 0 ? s->layer[l - 1].d : d_x);
+  }
+}
