@@ -1,6 +1,6 @@
-/* test_jacobian.c — law: for every activation, output, kind of layer, front and normalisation, also where
- * networks differ, the Jacobians of mean and standard deviations are the central differences of the
- * textbook predictions in double (reference.h). The points are not at a kink. */
+/* test_jacobian.c — law: for every activation, output, kind of layer, front and normalisation, also
+ * where networks differ, the Jacobians of mean and standard deviations are the central differences
+ * of the textbook predictions in double (reference.h). The points are not at a kink. */
 #include "src/predict/jacobian.h"
 #include "src/predict/prediction_block.h"
 #include "tests/laws/reference.h"
