@@ -3,7 +3,6 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "io/hdf5/schema.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -19,7 +18,7 @@ typedef struct expected {
   int any_device;
   int64_t shards;
   const tt_ckpt_shard *shard;     /* [shards] */
-  uint64_t *hash;                 /* buffer for the members of the largest slice */
+  uint64_t *hash;                 /* buffer for the members of all slices */
   char unread[TT_PATH_MAX + 256]; /* why the disk did not give a generation, or "" */
 } expected;
 
@@ -98,46 +97,34 @@ static tt_err compare_identity(tt_h5_reader *r, const run_identity *i, const exp
       tt_h5_file_name(r), i->arithmetic, w->id->arithmetic);
 }
 
-static tt_err read_field(tt_h5_reader *r, int64_t number, const tt_state_field *field,
-                         const tt_ckpt_shard *shard)
+/* The values of one field: a dataset stays open while all its parts are read. */
+static tt_err read_field(tt_h5_reader *r, const tt_ckpt_layout *l, int f, int64_t first,
+                         int64_t shards, const tt_ckpt_shard *shard, uint64_t *hash)
 {
-  tt_h5_info info;
-  int64_t dims[2];
-  int ndims = 0;
-  char name[TT_CKPT_OBJECT_PATH_MAX];
-  const tt_state *s = shard->mine;
-  tt_h5_type type = tt_ckpt_field_shape_local(field, shard->members, dims, &ndims);
-  tt_ckpt_object_path_local(number, field->name, name);
-  TT_TRY(tt_h5_dataset_info_local(r, name, &info));
-  int same = info.ndims == ndims && info.bytes == tt_h5_type_bytes(type);
-  for (int i = 0; same && i < ndims; i++) same = info.dims[i] == dims[i];
-  if (!same) return TT_FAIL(DATA, "'%s' has the wrong shape or type", name);
-  return tt_h5_read_rows_local(r, name, type, s->first, s->count, field->data);
-}
-
-tt_err tt_ckpt_read_shard_local(tt_h5_reader *r, int64_t number, const tt_ckpt_shard *shard,
-                                uint64_t *hash)
-{
-  tt_state *s = shard->mine;
-  char name[TT_CKPT_OBJECT_PATH_MAX];
-  for (int i = 0; i < TT_STATE_FIELD_COUNT; i++) {
-    tt_state_field field = tt_state_get(s, i);
-    if (field.length > 0) TT_TRY(read_field(r, number, &field, shard));
+  tt_ckpt_field field = tt_ckpt_field_of_local(f);
+  for (int64_t i = 0; i < shards; i++) {
+    const tt_state *s = shard[i].mine;
+    int64_t length = tt_ckpt_length_local(l, f, first + i);
+    void *to = f < TT_STATE_FIELD_COUNT ? tt_state_get(s, f).data : hash;
+    if (s->count * length > 0)
+      TT_TRY(tt_h5_read_rows_local(r, field.name, field.type,
+                                   tt_ckpt_first_local(l, f, first + i) + s->first * length,
+                                   s->count * length, to));
+    hash += s->count;
   }
-  tt_ckpt_object_path_local(number, "member_hash", name);
-  TT_TRY(tt_schema_check_shape_local(r, name, 1, (int64_t[]){shard->members}));
-  TT_TRY(tt_h5_read_rows_local(r, name, TT_H5_U64, s->first, s->count, hash));
-  for (int64_t i = 0; i < s->count; i++)
-    if (tt_state_hash(s, i) != hash[i])
-      return TT_FAIL(DATA, "the checksum of member %" PRId64 " of cohort %" PRId64 " is wrong",
-                     s->first + i, number);
   return TT_OK;
 }
 
-static tt_err read_shards(tt_h5_reader *r, const expected *w)
+tt_err tt_ckpt_read_shards_local(tt_h5_reader *r, const tt_ckpt_layout *l, int64_t first,
+                                 int64_t shards, const tt_ckpt_shard *shard, uint64_t *hash)
 {
-  for (int64_t k = 0; k < w->shards; k++)
-    TT_TRY(tt_ckpt_read_shard_local(r, k, &w->shard[k], w->hash));
+  for (int f = 0; f < TT_CKPT_FIELDS; f++)
+    TT_TRY(read_field(r, l, f, first, shards, shard, hash));
+  for (int64_t k = 0; k < shards; k++)
+    for (int64_t i = 0; i < shard[k].mine->count; i++)
+      if (tt_state_hash(shard[k].mine, i) != *hash++)
+        return TT_FAIL(DATA, "the checksum of member %" PRId64 " of cohort %" PRId64 " is wrong",
+                       shard[k].mine->first + i, first + k);
   return TT_OK;
 }
 
@@ -154,25 +141,30 @@ static tt_err rejection(tt_err e, const char *path, expected *w)
   return TT_E_IO;
 }
 
-/* Compare the sizes in the file. Errors: IO if they cannot be read, DATA if they are of another
- * run. */
-static tt_err compare_sizes(tt_h5_reader *r, const char *path, expected *w)
+/* Compare the sizes in the file. Errors: DATA. */
+static tt_err compare_sizes(tt_h5_reader *r, const tt_ckpt_layout *l, const expected *w)
 {
-  char name[TT_CKPT_OBJECT_PATH_MAX], what[256];
+  char what[256];
   for (int64_t k = 0; k < w->shards; k++) {
-    int64_t size[TT_CKPT_SIZES], found;
+    int64_t size[TT_CKPT_SIZES];
     tt_ckpt_sizes_local(&w->shard[k], size);
-    tt_ckpt_object_path_local(k, NULL, name);
     for (int i = 0; i < TT_CKPT_SIZES; i++) {
-      tt_err e = tt_h5_read_attr_local(r, name, tt_ckpt_size_name[i], TT_H5_I64, 1, &found);
-      TT_TRY(rejection(e, path, w));
+      int64_t found = l->size[k * TT_CKPT_SIZES + i];
       if (found == size[i]) continue;
-      snprintf(what, sizeof what, "%s has %" PRId64 " %s; this run has %" PRId64, name, found,
-               tt_ckpt_size_name[i], size[i]);
+      snprintf(what, sizeof what, "cohort %" PRId64 " has %" PRId64 " %s; this run has %" PRId64, k,
+               found, tt_ckpt_size_name[i], size[i]);
       return other_run_error(r, what, "");
     }
   }
   return TT_OK;
+}
+
+static tt_err read_layout(tt_h5_reader *r, const expected *w, tt_ckpt_layout *l)
+{
+  TT_TRY(tt_ckpt_layout_read_local(r, l));
+  if (l->cohorts == w->shards) return TT_OK;
+  return TT_FAIL(DATA, "it has the sizes of %" PRId64 " cohorts, not %" PRId64, l->cohorts,
+                 w->shards);
 }
 
 /* Errors: IO (rejected), DATA (of another run), MEM. */
@@ -180,13 +172,17 @@ static tt_err read_generation_local(const char *path, expected *w)
 {
   tt_h5_reader *r = NULL;
   run_identity found = {0};
+  tt_ckpt_layout layout = {0};
   tt_err e = tt_h5_open_local(path, &r);
   if (!e) e = check_schema(r, w);
   if (!e) e = read_identity(r, &found);
   e = rejection(e, path, w);
   if (!e) e = compare_identity(r, &found, w);
-  if (!e) e = compare_sizes(r, path, w);
-  if (!e) e = rejection(read_shards(r, w), path, w);
+  if (!e) e = rejection(read_layout(r, w, &layout), path, w);
+  if (!e) e = compare_sizes(r, &layout, w);
+  if (!e)
+    e = rejection(tt_ckpt_read_shards_local(r, &layout, 0, w->shards, w->shard, w->hash), path, w);
+  tt_ckpt_layout_free_local(&layout);
   tt_free(found.arithmetic);
   tt_h5_close_local(&r);
   return e;
@@ -250,13 +246,11 @@ static tt_err read_newest_usable(tt_comm *c, const char *directory, const int64_
 tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int any_device,
                     int64_t shards, const tt_ckpt_shard *shard, int64_t *generation)
 {
-  int64_t *list = NULL, count = 0, most = 0;
+  int64_t *list = NULL, count = 0;
   expected w = {.id = id, .any_device = any_device, .shards = shards, .shard = shard};
   *generation = 0;
-  for (int64_t k = 0; k < shards; k++)
-    if (shard[k].mine->count > most) most = shard[k].mine->count;
   tt_err e = broadcast_list(c, directory, &list, &count);
-  if (!e) e = tt_agree(c, TT_ALLOC(w.hash, most));
+  if (!e) e = tt_agree(c, tt_ckpt_hash_create_local(shards, shard, &w.hash));
   if (!e && count > 0) e = read_newest_usable(c, directory, list, count, &w, generation);
   tt_free(w.hash);
   tt_free(list);

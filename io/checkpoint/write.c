@@ -14,48 +14,11 @@
 /* Upper bound of the metadata of a checkpoint. */
 enum { METADATA_BYTES = 256 << 10 };
 
-tt_h5_type tt_ckpt_field_shape_local(const tt_state_field *field, int64_t members, int64_t dims[2],
-                                     int *ndims)
+static int64_t expected_bytes(const tt_ckpt_layout *l)
 {
-  static const tt_h5_type types[] = {[TT_TYPE_float] = TT_H5_F32,
-                                     [TT_TYPE_double] = TT_H5_F64,
-                                     [TT_TYPE_int8_t] = TT_H5_I8,
-                                     [TT_TYPE_int32_t] = TT_H5_I32,
-                                     [TT_TYPE_int64_t] = TT_H5_I64};
-  dims[0] = members;
-  dims[1] = field->length;
-  *ndims = field->length == 1 ? 1 : 2;
-  return types[field->type];
-}
-
-const char *const tt_ckpt_size_name[TT_CKPT_SIZES] = {
-    "members", "params", "slots", "epochs", "averages", "snapshots", "ensemble_epochs"};
-
-void tt_ckpt_sizes_local(const tt_ckpt_shard *shard, int64_t size[TT_CKPT_SIZES])
-{
-  const tt_state *s = shard->mine;
-  const int64_t all[TT_CKPT_SIZES] = {shard->members, s->params,    s->slots,          s->epochs,
-                                      s->averages,    s->snapshots, s->ensemble_epochs};
-  memcpy(size, all, sizeof all);
-}
-
-void tt_ckpt_object_path_local(int64_t cohort, const char *what, char name[TT_CKPT_OBJECT_PATH_MAX])
-{
-  snprintf(name, TT_CKPT_OBJECT_PATH_MAX, "cohort%" PRId64 "%s%s", cohort, what ? "/" : "",
-           what ? what : "");
-}
-
-static int64_t expected_bytes(int64_t shards, const tt_ckpt_shard *shard)
-{
-  int64_t all = METADATA_BYTES;
-  for (int64_t k = 0; k < shards; k++) {
-    int64_t each = (int64_t)sizeof(uint64_t);
-    for (int i = 0; i < TT_STATE_FIELD_COUNT; i++) {
-      tt_state_field field = tt_state_get(shard[k].mine, i);
-      each += field.bytes * field.length;
-    }
-    all += shard[k].members * each;
-  }
+  int64_t all = METADATA_BYTES + l->cohorts * TT_CKPT_SIZES * (int64_t)sizeof(int64_t);
+  for (int f = 0; f < TT_CKPT_FIELDS; f++)
+    all += tt_ckpt_first_local(l, f, l->cohorts) * tt_h5_type_bytes(tt_ckpt_field_of_local(f).type);
   return all;
 }
 
@@ -87,36 +50,53 @@ static void write_identity(tt_h5_file *f, const tt_run_id *id, int64_t generatio
   tt_h5_write_attr_text(f, "/", "incarnation", id->incarnation);
 }
 
-/* A group with one dataset for each field; fields without values are not written. */
-static void write_shard(tt_h5_file *f, int64_t number, const tt_ckpt_shard *shard,
-                        const uint64_t *hash)
+/* One dataset for each size, with an element for each cohort. */
+static void write_sizes(tt_h5_file *f, const tt_ckpt_layout *l, int64_t *column)
 {
-  const tt_state *s = shard->mine;
-  int64_t dims[2], size[TT_CKPT_SIZES];
-  int ndims = 0;
-  char name[TT_CKPT_OBJECT_PATH_MAX];
-  tt_ckpt_sizes_local(shard, size);
-  tt_ckpt_object_path_local(number, NULL, name);
-  tt_h5_create_group(f, name);
-  for (int i = 0; i < TT_CKPT_SIZES; i++)
-    tt_h5_write_attr(f, name, tt_ckpt_size_name[i], TT_H5_I64, 1, &size[i]);
-  for (int i = 0; i < TT_STATE_FIELD_COUNT; i++) {
-    tt_state_field field = tt_state_get(s, i);
-    if (field.length == 0) continue;
-    tt_h5_type type = tt_ckpt_field_shape_local(&field, shard->members, dims, &ndims);
-    tt_ckpt_object_path_local(number, field.name, name);
-    tt_h5_write_rows(f, name, type, ndims, dims, s->first, s->count, field.data);
+  for (int i = 0; i < TT_CKPT_SIZES; i++) {
+    for (int64_t k = 0; k < l->cohorts; k++)
+      column[i * l->cohorts + k] = l->size[k * TT_CKPT_SIZES + i];
+    tt_h5_write_from_root(f, tt_ckpt_size_path[i], TT_H5_I64, 1, &l->cohorts,
+                          column + i * l->cohorts);
   }
-  tt_ckpt_object_path_local(number, "member_hash", name);
-  tt_h5_write_rows(f, name, TT_H5_U64, 1, &shard->members, s->first, s->count, hash);
 }
 
-static void write_shards(tt_h5_file *f, int64_t shards, const tt_ckpt_shard *shard,
-                         const uint64_t *hash)
+/* What writing a generation needs besides the states. */
+typedef struct generation_arrays {
+  tt_ckpt_layout layout;
+  int64_t *column;   /* [TT_CKPT_SIZES][cohorts] */
+  tt_h5_part *block; /* [cohorts] values of this rank */
+} generation_arrays;
+
+static tt_err make_generation_arrays(int64_t shards, const tt_ckpt_shard *shard,
+                                     generation_arrays *t)
 {
-  for (int64_t k = 0; k < shards; k++) {
-    write_shard(f, k, &shard[k], hash);
-    hash += shard[k].mine->count;
+  TT_TRY(tt_ckpt_layout_of_local(shards, shard, &t->layout));
+  TT_TRY(TT_ALLOC(t->column, TT_CKPT_SIZES * shards));
+  return TT_ALLOC(t->block, shards);
+}
+
+/* One dataset for each field, of the members of all cohorts; fields without values are not written.
+ */
+static void write_fields(tt_h5_file *file, int64_t shards, const tt_ckpt_shard *shard,
+                         const uint64_t *hash, generation_arrays *t)
+{
+  const tt_ckpt_layout *l = &t->layout;
+  for (int f = 0; f < TT_CKPT_FIELDS; f++) {
+    tt_ckpt_field field = tt_ckpt_field_of_local(f);
+    const uint64_t *own = hash;
+    for (int64_t k = 0; k < shards; k++) {
+      const tt_state *s = shard[k].mine;
+      int64_t length = tt_ckpt_length_local(l, f, k);
+      const void *values = f < TT_STATE_FIELD_COUNT ? tt_state_get(s, f).data : own;
+      t->block[k] = (tt_h5_part){tt_ckpt_first_local(l, f, k) + s->first * length,
+                                 s->count * length, values};
+      own += s->count;
+    }
+    int64_t size = tt_ckpt_first_local(l, f, l->cohorts);
+    if (size == 0) continue;
+    tt_h5_create_dataset(file, field.name, field.type, 1, &size);
+    tt_h5_write_parts(file, field.name, field.type, shards, t->block);
   }
 }
 
@@ -142,17 +122,22 @@ tt_err tt_ckpt_fill_file(tt_comm *c, const char *directory, const tt_run_id *id,
                          int deferred, tt_err before, tt_h5_file **f)
 {
   char path[TT_PATH_MAX];
-  tt_err e = before;
+  generation_arrays t = {0};
+  tt_err e = before ? before : make_generation_arrays(shards, shard, &t);
   *f = NULL;
   if (!e && generation < 1) e = TT_FAIL(INTERNAL, "generation %" PRId64, generation);
   if (!e) e = tt_ckpt_file_path_local(directory, generation, path);
   e = tt_agree(c, e);
-  if (!e) e = tt_h5_create(c, path, expected_bytes(shards, shard), f);
-  if (e) return e;
-  if (deferred) tt_h5_defer(*f);
-  write_identity(*f, id, generation, shards, shard);
-  write_shards(*f, shards, shard, hash);
-  return TT_OK; /* an error of the file is that of the commit */
+  if (!e) e = tt_h5_create(c, path, expected_bytes(&t.layout), f);
+  if (!e) { /* an error of the file from here on is that of the commit */
+    write_identity(*f, id, generation, shards, shard);
+    write_sizes(*f, &t.layout, t.column);
+    if (deferred) tt_h5_defer(*f);
+    write_fields(*f, shards, shard, hash, &t);
+  }
+  tt_ckpt_layout_free_local(&t.layout);
+  tt_free_all(&t.column, &t.block);
+  return e;
 }
 
 tt_err tt_ckpt_write(tt_comm *c, const char *directory, const tt_run_id *id, int64_t generation,

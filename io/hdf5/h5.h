@@ -68,6 +68,17 @@ tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
 tt_err tt_h5_write_rows(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
                         const int64_t *dims, int64_t first, int64_t count, const void *data);
 
+/* Values of a rank in a dataset with one axis, from index `first` on. */
+typedef struct tt_h5_part {
+  int64_t first, count;
+  const void *data;
+} tt_h5_part;
+
+/* Write parts of an existing dataset of this type: parts and part [parts], in ascending order, are
+ * own. Parts that follow each other are written together. */
+tt_err tt_h5_write_parts(tt_h5_file *f, const char *path, tt_h5_type type, int64_t parts,
+                         const tt_h5_part *part);
+
 /* Create a dataset; rank 0 writes all of it. data is ignored on the other ranks. */
 tt_err tt_h5_write_from_root(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
                              const int64_t *dims, const void *data);
@@ -108,11 +119,11 @@ tt_err tt_h5_commit(tt_h5_file **f);
 void tt_h5_discard(tt_h5_file **f);
 
 /* Data written by a thread.
- * After tt_h5_defer, write_block and write_rows only store where the data will be: blocks of whole
- * rows, whose data must stay unchanged until the commit. tt_h5_close_layout closes the file, then
- * tt_h5_write_deferred_local writes the blocks of this rank, and tt_h5_commit_deferred makes the
- * file complete. Only for ranks of one node: nodes that write to the same page of a file need the
- * locks of MPI-IO on NFS.
+ * After tt_h5_defer, write_block, write_rows and write_parts only store where the data will be:
+ * blocks of whole rows, whose data must stay unchanged until the commit. tt_h5_close_layout closes
+ * the file, then tt_h5_write_deferred_local writes the blocks of this rank, and
+ * tt_h5_commit_deferred makes the file complete. Only for ranks of one node: nodes that write to
+ * the same page of a file need the locks of MPI-IO on NFS.
  *   t  the result of tt_h5_write_deferred_local on this rank */
 void tt_h5_defer(tt_h5_file *f);
 tt_err tt_h5_close_layout(tt_h5_file *f);

@@ -7,16 +7,17 @@
 
 #include <hdf5.h>
 
-/* A block that this rank has written; it is compared with the file after closing. In a deferred
- * file (tt_h5_defer): a block that a thread writes after closing. */
+/* A block that this rank has written; it is compared with the file after closing. After
+ * tt_h5_defer: a block that a thread writes after closing. */
 typedef struct tt_h5_written_block {
   char *path;
   tt_h5_type type;
   int ndims;
   int64_t first[TT_H5_MAX_DIMS], count[TT_H5_MAX_DIMS];
-  uint64_t hash;         /* XXH3 of the bytes given to write; not in a deferred file */
-  const void *data;      /* in a deferred file: the values, borrowed until the commit */
-  int64_t offset, bytes; /* in a deferred file: the place of the block */
+  uint64_t hash;    /* XXH3 of the bytes given to write; not if it is deferred */
+  const void *data; /* if it is deferred: the values, borrowed until the commit */
+  int64_t offset;   /* if it is deferred: its place in the file; else -1 */
+  int64_t bytes;
 } tt_h5_written_block;
 
 struct tt_h5_file {

@@ -286,6 +286,7 @@ static tt_err record_block_local(tt_h5_file *f, const char *path, writing *w, co
   tt_h5_written_block *b = &w->b;
   int64_t bytes = b->count[0] * w->row_bytes;
   if (bytes == 0) return TT_OK;
+  b->offset = -1;
   if (f->deferred) TT_TRY(locate_block_local(f, path, w, b));
   if (f->blocks == f->room) {
     tt_h5_written_block *more = NULL;
@@ -339,4 +340,82 @@ tt_err tt_h5_write_from_root(tt_h5_file *f, const char *path, tt_h5_type type, i
 {
   int64_t rows = ndims ? dims[0] : 1;
   return tt_h5_write_rows(f, path, type, ndims, dims, 0, tt_h5_is_root(f) ? rows : 0, data);
+}
+
+/* Parts of one rank in a dataset. */
+
+/* Bytes that are copied together for one write. */
+enum { JOINED_BYTES = 16 << 20 };
+
+/* A position in a list of parts. */
+typedef struct part_cursor {
+  const tt_h5_part *part;
+  int64_t parts, i, done; /* part i, of which `done` values are written */
+  int64_t most;           /* values of a run, at most */
+  size_t bytes;           /* of a value */
+} part_cursor;
+
+/* The next values that follow each other in the dataset: of a large part, where they are; of small
+ * ones, copied to `buffer`. Count 0 at the end. */
+static tt_h5_part next_run(part_cursor *c, char *buffer)
+{
+  tt_h5_part run = {0, 0, buffer};
+  for (; c->i < c->parts; c->i++, c->done = 0) {
+    const tt_h5_part *p = &c->part[c->i];
+    int64_t left = p->count - c->done;
+    const char *from = (const char *)p->data + (size_t)c->done * c->bytes;
+    if (left == 0) continue;
+    if (run.count == 0) run.first = p->first + c->done;
+    if (run.count == 0 && left >= c->most) {
+      c->done += c->most;
+      return (tt_h5_part){run.first, c->most, from};
+    }
+    if (p->first + c->done != run.first + run.count || left > c->most - run.count) break;
+    memcpy(buffer + (size_t)run.count * c->bytes, from, (size_t)left * c->bytes);
+    run.count += left;
+  }
+  return run;
+}
+
+/* Every rank takes part in as many writes as the rank with most of them. */
+static tt_err join_parts(tt_h5_file *f, const char *path, part_cursor *c)
+{
+  char *buffer = NULL;
+  int64_t room = 0;
+  for (int64_t i = 0; i < c->parts && room < c->most; i++) room += c->part[i].count;
+  if (room > c->most) room = c->most;
+  tt_err e = tt_h5_vote(f, tt_alloc_bytes(&buffer, room, c->bytes, "values of a written file"));
+  for (int64_t more = 1; !e;) {
+    tt_h5_part run = next_run(c, buffer);
+    more = run.count > 0;
+    if (f->comm) tt_allreduce_max_i64(f->comm, &more, 1);
+    if (!more) break;
+    e = tt_h5_write_block(f, path, &run.first, &run.count, run.data);
+  }
+  tt_free(buffer);
+  return e;
+}
+
+static tt_err record_parts_local(tt_h5_file *f, const char *path, const part_cursor *c)
+{
+  writing w = {.dataset = -1, .space = -1, .dxpl = -1};
+  const int64_t none = 0;
+  tt_err e = open_block_local(f, path, &none, &none, &w);
+  for (int64_t i = 0; !e && i < c->parts; i++) {
+    w.b.first[0] = c->part[i].first;
+    w.b.count[0] = c->part[i].count;
+    e = record_block_local(f, path, &w, c->part[i].data);
+  }
+  close_block(&w);
+  return e;
+}
+
+tt_err tt_h5_write_parts(tt_h5_file *f, const char *path, tt_h5_type type, int64_t parts,
+                         const tt_h5_part *part)
+{
+  part_cursor c = {.part = part, .parts = parts, .bytes = (size_t)tt_h5_type_bytes(type)};
+  if (f->error) return f->error;
+  c.most = JOINED_BYTES / (int64_t)c.bytes;
+  if (f->deferred) return tt_h5_vote(f, record_parts_local(f, path, &c));
+  return join_parts(f, path, &c);
 }

@@ -6,10 +6,11 @@
 
 /* The part of the file that belongs to one cohort. */
 typedef struct tt_model_cohort_info {
-  char prefix[24];         /* path of its networks: "" or "cohort3/" */
   int64_t member, members; /* first in the file, count */
   int64_t ensemble, ensembles;
   tt_model model;
+  float variance_floor;
+  int64_t first_parameter; /* of several cohorts: in net/parameters */
 } tt_model_cohort_info;
 
 typedef struct tt_model_file_info {
@@ -25,11 +26,36 @@ tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w);
 tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,
                                   void *out);
 
-/* Path of a tensor: "net/layer0/weight". */
+/* Path of a tensor of the only cohort: "net/layer0/weight", "net/front0/weight". */
 enum { TT_MODEL_PATH_MAX = 96 };
-void tt_model_tensor_path(const tt_model_cohort_info *s, int l, const char *which,
-                          char path[TT_MODEL_PATH_MAX]);
-/* "net/front0/weight". */
-void tt_model_front_path(const tt_model_cohort_info *s, int l, const char *which,
-                         char path[TT_MODEL_PATH_MAX]);
+void tt_model_tensor_path(int l, const char *which, char path[TT_MODEL_PATH_MAX]);
+void tt_model_front_path(int l, const char *which, char path[TT_MODEL_PATH_MAX]);
+
+/* What the file says of the shape of a network; `shape` points into the arrays. */
+typedef struct tt_model_net {
+  tt_model_shape shape;
+  int32_t layers;
+  int activation; /* of the hidden layers */
+  int64_t width[TT_MAX_LAYERS];
+  double level[TT_MAX_QUANTILES];
+  tt_front front;
+} tt_model_net;
+
+/* The index of a text in a NULL-terminated list of names.
+ *   object, name  for the message. Errors: DATA. */
+tt_err tt_model_find_choice(tt_h5_reader *r, const char *object, const char *name, const char *text,
+                            const char *const *choice, int *out);
+/* The front from its texts and sizes; size: channels, height, width. Errors: DATA, MEM. */
+tt_err tt_model_parse_front(tt_h5_reader *r, const char *group, const char *text, int32_t axes,
+                            const int32_t size[3], tt_activation activation, tt_model_net *n);
+/* Check the levels of quantiles, or their number. Errors: DATA. */
+tt_err tt_model_check_levels(tt_h5_reader *r, const char *group, const float *level,
+                             tt_model_net *n);
+/* Lay out the model; inputs, layers, widths and output are set. Errors: DATA. */
+tt_err tt_model_lay_out_net(tt_h5_reader *r, const char *group, tt_model_net *n, tt_model *out);
+/* Check a least variance. Errors: DATA. */
+tt_err tt_model_check_floor(tt_h5_reader *r, const char *group, float floor);
+
+/* The networks of several cohorts (flat.h), and their members. Errors: DATA, IO, MEM. */
+tt_err tt_model_read_flat_local(tt_h5_reader *r, tt_model_file_info *w);
 #endif

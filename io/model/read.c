@@ -261,58 +261,64 @@ static tt_err read_tensor(tt_h5_reader *r, const char *path, tt_trained_ensemble
   return TT_OK;
 }
 
-static tt_err read_layer(tt_h5_reader *r, const tt_model_cohort_info *s, int l,
-                         tt_trained_ensemble *m, float *buffer)
+static tt_err read_layer(tt_h5_reader *r, int l, tt_trained_ensemble *m, float *buffer)
 {
   const tt_layer *layer = &m->model.layer[l];
   char path[96];
-  tt_model_tensor_path(s, l, "weight", path);
+  tt_model_tensor_path(l, "weight", path);
   TT_TRY(read_tensor(r, path, m, layer->weight, layer->in * layer->out, buffer));
-  tt_model_tensor_path(s, l, "bias", path);
+  tt_model_tensor_path(l, "bias", path);
   TT_TRY(read_tensor(r, path, m, layer->bias, layer->out, buffer));
   if (layer->norm < 0) return TT_OK;
-  tt_model_tensor_path(s, l, "gain", path);
+  tt_model_tensor_path(l, "gain", path);
   TT_TRY(read_tensor(r, path, m, layer->norm, layer->out, buffer));
-  tt_model_tensor_path(s, l, "shift", path);
+  tt_model_tensor_path(l, "shift", path);
   return read_tensor(r, path, m, layer->norm + layer->out, layer->out, buffer);
 }
 
-static tt_err read_front_layer(tt_h5_reader *r, const tt_model_cohort_info *s, int l,
-                               tt_trained_ensemble *m, float *buffer)
+static tt_err read_front_layer(tt_h5_reader *r, int l, tt_trained_ensemble *m, float *buffer)
 {
   const tt_front_layer *layer = &m->model.front.layer[l];
   int conv = layer->kind == TT_FRONT_conv;
   char path[TT_MODEL_PATH_MAX];
   if (layer->weight < 0) return TT_OK;
-  tt_model_front_path(s, l, conv ? "weight" : "gain", path);
+  tt_model_front_path(l, conv ? "weight" : "gain", path);
   TT_TRY(read_tensor(r, path, m, layer->weight, tt_front_weights(layer), buffer));
-  tt_model_front_path(s, l, conv ? "bias" : "shift", path);
+  tt_model_front_path(l, conv ? "bias" : "shift", path);
   return read_tensor(r, path, m, layer->bias, layer->channels, buffer);
 }
 
-static tt_err read_weights(tt_h5_reader *r, const tt_model_cohort_info *s, tt_trained_ensemble *m)
+static tt_err read_tensors(tt_h5_reader *r, tt_trained_ensemble *m)
 {
   float *buffer = NULL;
   int64_t all = m->members * m->model.params, one = m->model.params;
   tt_err e = TT_ALLOC(buffer, one > VALUES_PER_READ   ? one
                               : all < VALUES_PER_READ ? all
                                                       : VALUES_PER_READ);
-  for (int l = 0; !e && l < m->model.front.layers; l++) e = read_front_layer(r, s, l, m, buffer);
-  for (int l = 0; !e && l < m->model.layers; l++) e = read_layer(r, s, l, m, buffer);
+  for (int l = 0; !e && l < m->model.front.layers; l++) e = read_front_layer(r, l, m, buffer);
+  for (int l = 0; !e && l < m->model.layers; l++) e = read_layer(r, l, m, buffer);
   tt_free(buffer);
   return e;
+}
+
+/* The parameters of one of several cohorts. */
+static tt_err read_parameters(tt_h5_reader *r, const tt_model_cohort_info *s,
+                              tt_trained_ensemble *m)
+{
+  static const char path[] = "net/parameters";
+  int64_t each = m->model.params;
+  TT_TRY(
+      tt_h5_read_rows_local(r, path, TT_H5_F32, s->first_parameter, m->members * each, m->w));
+  for (int64_t i = 0; i < m->members; i++)
+    TT_TRY(check_finite(r, path, m, i, m->w + i * each, each));
+  return TT_OK;
 }
 
 static tt_err read_contents(tt_h5_reader *r, const tt_model_file_info *w,
                             const tt_model_cohort_info *s, tt_trained_ensemble *m)
 {
   int64_t inputs[1] = {-1}, targets[1] = {-1};
-  char group[64];
-  snprintf(group, sizeof group, "%snet", s->prefix);
-  TT_TRY(tt_h5_read_attr_local(r, group, "variance_floor", TT_H5_F32, 1, &m->variance_floor));
-  if (!isfinite(m->variance_floor) || m->variance_floor < 0.0f)
-    return TT_FAIL(DATA, "%s: attribute 'variance_floor' of '%s' is %g" TT_DAMAGED,
-                   tt_h5_file_name(r), group, (double)m->variance_floor);
+  m->variance_floor = s->variance_floor;
   TT_TRY(tt_schema_check_shape_local(r, "scaler/x_mean", 1, inputs));
   TT_TRY(tt_schema_check_shape_local(r, "scaler/y_mean", 1, targets));
   TT_TRY(read_members(r, w, s, m));
@@ -323,7 +329,7 @@ static tt_err read_contents(tt_h5_reader *r, const tt_model_file_info *w,
   TT_TRY(read_columns(r, "names/target_name", "names/target_units", targets[0], &m->target));
   TT_TRY(read_scaler(r, inputs[0], m->model.inputs, targets[0], &m->scaler));
   TT_TRY(read_ranges(r, m));
-  return read_weights(r, s, m);
+  return w->cohorts > 1 ? read_parameters(r, s, m) : read_tensors(r, m);
 }
 
 static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_trained_ensembles *all)

@@ -2,6 +2,7 @@
 #include "core/base/mem.h"
 #include "core/model/state.h"
 #include "io/model/calibration.h"
+#include "io/model/flat.h"
 #include "io/model/model_file.h"
 #include "io/model/net_inputs_file.h"
 
@@ -25,6 +26,7 @@ typedef struct model_arrays {
   int32_t *cohort;              /* [ensembles] */
   int32_t *column;              /* [ensembles][K], -1 beyond the targets of an ensemble */
   float *tensor;                /* [members of this rank][numbers] of the largest tensor */
+  tt_flat_nets *nets;           /* of several cohorts, which have no tensor; else NULL */
   tt_calibration calibration;   /* of all columns */
   tt_net_inputs_table net;
   int64_t name_length; /* bytes of the longest name or unit */
@@ -34,6 +36,7 @@ static void free_file_arrays(model_arrays *t)
 {
   tt_free_all(&t->member, &t->ensemble_of_member, &t->index, &t->snapshot, &t->weight, &t->status,
               &t->name, &t->by, &t->first, &t->count, &t->key, &t->cohort, &t->column, &t->tensor);
+  tt_flat_nets_destroy(&t->nets);
   tt_calibration_free(&t->calibration);
   tt_net_inputs_table_free(&t->net);
 }
@@ -60,8 +63,7 @@ static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *sh
   int64_t room = 1;
   for (int64_t i = 0; i < all->count; i++) {
     const tt_trained_ensemble *m = all->at[i];
-    int64_t size = shard[i].slice.count * tt_model_largest_tensor(&m->model);
-    room = size > room ? size : room;
+    if (all->count == 1) room = shard[i].slice.count * tt_model_largest_tensor(&m->model);
     t->members += m->members;
     t->ensembles += m->ensembles;
     t->targets = m->model.targets > t->targets ? m->model.targets : t->targets;
@@ -79,7 +81,8 @@ static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *sh
   TT_TRY(TT_ALLOC(t->key, t->ensembles));
   TT_TRY(TT_ALLOC(t->cohort, t->ensembles));
   TT_TRY(TT_ALLOC(t->column, t->ensembles * t->targets));
-  return TT_ALLOC(t->tensor, room);
+  TT_TRY(TT_ALLOC(t->tensor, room));
+  return all->count > 1 ? tt_flat_nets_create(all, &t->nets) : TT_OK;
 }
 
 /* Cohort `number`: its members start at `member`, its ensembles at `ensemble`. */
@@ -175,7 +178,7 @@ static void write_ensembles(tt_schema *s, int64_t cohorts, const model_arrays *t
                   "ensemble", "ensemble_target");
   if (cohorts == 1) return;
   WRITE_ENSEMBLES(t->cohort, "ensemble_cohort", I32,
-                  "cohort of its members: their networks are in /cohortN/net", "ensemble");
+                  "cohort of its members, in the tables of /net", "ensemble");
   tt_h5_write_attr(s->file, "/", "cohorts", TT_H5_I64, 1, &cohorts);
 }
 
@@ -223,18 +226,16 @@ static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
   tt_schema_write_given(s, "names/target_name", &m->target);
 }
 
-/* Location of the networks of a cohort: at the root if there is one cohort. */
+/* The networks of the only cohort. */
 typedef struct net {
   const tt_trained_ensemble *m;
   const tt_model_shard *shard;
-  char prefix[24];                 /* "" or "cohort3/" */
-  char member[TT_SCHEMA_NAME_MAX]; /* dimension of its members */
-  float *tensor_buffer;            /* buffer for a tensor of the members of this rank */
+  float *tensor_buffer; /* buffer for a tensor of the members of this rank */
 } net;
 
-static void output_dimension_name(const net *n, int l, char out[TT_SCHEMA_NAME_MAX])
+static void output_dimension_name(int l, char out[TT_SCHEMA_NAME_MAX])
 {
-  snprintf(out, TT_SCHEMA_NAME_MAX, "%slayer%d_out", n->prefix, l);
+  snprintf(out, TT_SCHEMA_NAME_MAX, "layer%d_out", l);
 }
 
 /* One tensor of a layer: `size` numbers at `offset` of each member of this rank, packed and
@@ -253,16 +254,15 @@ static void write_tensor(tt_schema *s, const net *n, int l, const char *name, co
                          const char *in, int64_t offset, int64_t size)
 {
   char path[96], out[TT_SCHEMA_NAME_MAX];
-  snprintf(path, sizeof path, "%snet/layer%d/%s", n->prefix, l, name);
-  output_dimension_name(n, l, out);
-  write_numbers(s, n, (tt_variable){path, TT_H5_F32, {n->member, out, in}, "1", meaning, NULL},
+  snprintf(path, sizeof path, "net/layer%d/%s", l, name);
+  output_dimension_name(l, out);
+  write_numbers(s, n, (tt_variable){path, TT_H5_F32, {"member", out, in}, "1", meaning, NULL},
                 offset, size);
 }
 
-static const char *front_dimension_name(const net *n, int l, const char *side,
-                                        char name[TT_SCHEMA_NAME_MAX])
+static const char *front_dimension_name(int l, const char *side, char name[TT_SCHEMA_NAME_MAX])
 {
-  snprintf(name, TT_SCHEMA_NAME_MAX, "%sfront%d_%s", n->prefix, l, side);
+  snprintf(name, TT_SCHEMA_NAME_MAX, "front%d_%s", l, side);
   return name;
 }
 
@@ -273,24 +273,24 @@ static void write_front_layer(tt_schema *s, const net *n, int l)
   int conv = layer->kind == TT_FRONT_conv;
   char path[96], out[TT_SCHEMA_NAME_MAX], in[TT_SCHEMA_NAME_MAX];
   if (layer->weight < 0) return;
-  tt_schema_create_dimension(s, front_dimension_name(n, l, "out", out), layer->channels);
+  tt_schema_create_dimension(s, front_dimension_name(l, "out", out), layer->channels);
   if (conv)
-    tt_schema_create_dimension(s, front_dimension_name(n, l, "in", in), tt_front_fan_in(layer));
-  snprintf(path, sizeof path, "%snet/front%d", n->prefix, l);
+    tt_schema_create_dimension(s, front_dimension_name(l, "in", in), tt_front_fan_in(layer));
+  snprintf(path, sizeof path, "net/front%d", l);
   tt_h5_create_group(s->file, path);
-  snprintf(path, sizeof path, "%snet/front%d/%s", n->prefix, l, conv ? "weight" : "gain");
+  snprintf(path, sizeof path, "net/front%d/%s", l, conv ? "weight" : "gain");
   const tt_variable first = {
       path,
       TT_H5_F32,
-      {n->member, out, conv ? in : NULL},
+      {"member", out, conv ? in : NULL},
       "1",
       conv ? "weights, channels x (input channels of the group, positions of the kernel)"
            : "gains of group_norm",
       NULL};
   write_numbers(s, n, first, layer->weight, tt_front_weights(layer));
-  snprintf(path, sizeof path, "%snet/front%d/%s", n->prefix, l, conv ? "bias" : "shift");
+  snprintf(path, sizeof path, "net/front%d/%s", l, conv ? "bias" : "shift");
   const tt_variable second = {
-      path, TT_H5_F32, {n->member, out}, "1", conv ? "biases" : "shifts of group_norm", NULL};
+      path, TT_H5_F32, {"member", out}, "1", conv ? "biases" : "shifts of group_norm", NULL};
   write_numbers(s, n, second, layer->bias, layer->channels);
 }
 
@@ -321,9 +321,9 @@ static void write_layer(tt_schema *s, const net *n, int l)
   const tt_layer *layer = &n->m->model.layer[l];
   char group[64], in[TT_SCHEMA_NAME_MAX];
   snprintf(in, sizeof in, "%s", tt_net_inputs_dimension(&n->m->scaler.net));
-  if (l == 0 && n->m->model.front.layers) snprintf(in, sizeof in, "%sfront_out", n->prefix);
-  snprintf(group, sizeof group, "%snet/layer%d", n->prefix, l);
-  if (l > 0) output_dimension_name(n, l - 1, in);
+  if (l == 0 && n->m->model.front.layers) snprintf(in, sizeof in, "front_out");
+  snprintf(group, sizeof group, "net/layer%d", l);
+  if (l > 0) output_dimension_name(l - 1, in);
   tt_h5_create_group(s->file, group);
   tt_h5_write_attr_text(s->file, group, "activation", tt_choice_activation[layer->activation]);
   write_tensor(s, n, l, "weight", "weights, out x in", in, layer->weight, layer->out * layer->in);
@@ -353,42 +353,19 @@ static void write_shape(tt_schema *s, const char *group, const tt_trained_ensemb
     tt_h5_write_attr(s->file, group, "level", TT_H5_F32, model->levels, model->level);
 }
 
-/* The networks of one cohort; the dimensions of their group are not visible after it. */
 static void write_net(tt_schema *s, const net *n)
 {
-  char group[40], name[TT_SCHEMA_NAME_MAX];
-  int dims = s->dims;
-  snprintf(group, sizeof group, "%snet", n->prefix);
-  if (n->prefix[0]) {
-    snprintf(name, sizeof name, "%.*s", (int)strlen(n->prefix) - 1, n->prefix);
-    tt_h5_create_group(s->file, name);
-    tt_schema_create_dimension(s, n->member, n->m->members);
+  const tt_model *m = &n->m->model;
+  char name[TT_SCHEMA_NAME_MAX];
+  for (int l = 0; l < m->layers; l++) {
+    output_dimension_name(l, name);
+    tt_schema_create_dimension(s, name, m->layer[l].out);
   }
-  for (int l = 0; l < n->m->model.layers; l++) {
-    output_dimension_name(n, l, name);
-    tt_schema_create_dimension(s, name, n->m->model.layer[l].out);
-  }
-  snprintf(name, sizeof name, "%sfront_out", n->prefix);
-  if (n->m->model.front.layers) tt_schema_create_dimension(s, name, n->m->model.front.features);
-  tt_h5_create_group(s->file, group);
-  write_shape(s, group, n->m);
-  write_front(s, n, group);
-  for (int l = 0; l < n->m->model.layers; l++) write_layer(s, n, l);
-  s->dims = dims;
-}
-
-static void write_nets(tt_schema *s, const tt_trained_ensembles *all, const tt_model_shard *shard,
-                       float *tensor_buffer)
-{
-  for (int64_t i = 0; i < all->count; i++) {
-    net n = {
-        .m = all->at[i], .shard = &shard[i], .member = "member", .tensor_buffer = tensor_buffer};
-    if (all->count > 1) {
-      snprintf(n.prefix, sizeof n.prefix, "cohort%d/", (int)i);
-      snprintf(n.member, sizeof n.member, "cohort%d/cohort_member", (int)i);
-    }
-    write_net(s, &n);
-  }
+  if (m->front.layers) tt_schema_create_dimension(s, "front_out", m->front.features);
+  tt_h5_create_group(s->file, "net");
+  write_shape(s, "net", n->m);
+  write_front(s, n, "net");
+  for (int l = 0; l < m->layers; l++) write_layer(s, n, l);
 }
 
 tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
@@ -414,7 +391,10 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     write_ranges(&s, all->at[0]);
     write_columns(&s, all->at[0]);
     tt_calibration_write(&s, &t.calibration);
-    write_nets(&s, all, shard, t.tensor);
+    if (all->count > 1)
+      tt_flat_nets_write(&s, shard, t.nets);
+    else
+      write_net(&s, &(net){all->at[0], shard, t.tensor});
     e = tt_h5_commit(&f);
   }
   free_file_arrays(&t);

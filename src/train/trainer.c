@@ -275,6 +275,8 @@ static tt_err finish_run(training_run *r)
   return e ? e : check_diverged(r);
 }
 
+enum { MOST_LISTED = 12 }; /* cohorts with a line of their own in the log */
+
 static void log_cohort(const tt_cohort *c, int64_t number)
 {
   char widths[256] = "";
@@ -287,6 +289,23 @@ static void log_cohort(const tt_cohort *c, int64_t number)
               "%s, %" PRId64 " parameters each",
               number, c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
               c->model.inputs, widths, c->model.params);
+}
+
+/* Many cohorts in one line. */
+static void log_range(const tt_cohorts *all)
+{
+  int64_t least[2] = {INT64_MAX, INT64_MAX}, most[2] = {0, 0}; /* parameters, members */
+  for (int64_t i = 0; i < all->count; i++) {
+    const int64_t value[2] = {all->at[i]->model.params, all->at[i]->members};
+    for (int k = 0; k < 2; k++) {
+      if (value[k] < least[k]) least[k] = value[k];
+      if (value[k] > most[k]) most[k] = value[k];
+    }
+  }
+  tt_log_root(TT_LOG_INFO,
+              "cohorts: %" PRId64 " to %" PRId64 " members, networks of %" PRId64 " to %" PRId64
+              " parameters; `tutti plan` lists them",
+              least[1], most[1], least[0], most[0]);
 }
 
 static void log_job(const training_run *r)
@@ -305,6 +324,10 @@ static void log_job(const training_run *r)
   }
   tt_log_root(TT_LOG_INFO, "%" PRId64 " members in %" PRId64 " cohorts, %d rank%s, %s",
               tt_cohorts_members(all), all->count, ranks, s, device(r));
+  if (all->count > MOST_LISTED) {
+    log_range(all);
+    return;
+  }
   for (int64_t i = 0; i < all->count; i++) log_cohort(all->at[i], i);
 }
 

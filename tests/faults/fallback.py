@@ -16,7 +16,7 @@ BAD_DATA = 65
 def flip_weight(path):
     """Flip one bit of a weight and keep the checksum."""
     with h5py.File(path, "r") as f:
-        place = f["cohort0/weights"].id.get_offset() + 5
+        place = f["weights"].id.get_offset() + 5
     data = bytearray(path.read_bytes())
     data[place] ^= 0x10
     path.write_bytes(data)
@@ -38,7 +38,7 @@ def garble_head(path):
 
 def drop_dataset(path):
     with h5py.File(path, "r+") as f:
-        del f["cohort0/slots"]
+        del f["slots"]
 
 
 def not_hdf5(path):

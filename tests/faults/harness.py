@@ -334,14 +334,14 @@ def error_lines(output):
 
 
 def member_hash(f, member):
-    """XXH3 (64 bits) over the fields of one member in an open checkpoint, each seeded with the hash
+    """XXH3 (64 bits) over the fields of one member in an open checkpoint of one cohort, each seeded with the hash
     of the fields before it; files have no fields without values."""
     xxh3 = ctypes.CDLL("libxxhash.so.0").XXH3_64bits_withSeed
     xxh3.argtypes = (ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64)
     xxh3.restype = ctypes.c_uint64
     value = 0
     for name in STATE_FIELDS:
-        data = f[name][member].tobytes() if name in f else b""
+        data = f[name][()].reshape(len(f["status"]), -1)[member].tobytes() if name in f else b""
         value = xxh3(data, len(data), value)
     return value
 
@@ -349,8 +349,7 @@ def member_hash(f, member):
 def change_one_float(path):
     """Change one weight of the first member still in training and update its checksum: a wrong
     checkpoint that looks valid. Returns the member, or None if all have ended."""
-    with h5py.File(path, "r+") as file:
-        f = file["cohort0"]
+    with h5py.File(path, "r+") as f:
         training = np.flatnonzero(f["status"][()] == 0)
         if not len(training):
             return None
@@ -358,7 +357,8 @@ def change_one_float(path):
         wanted = member_hash(f, m)
         if int(f["member_hash"][m]) != wanted:
             sys.exit(f"{path}: member_hash of member {m} is not XXH3 of {', '.join(STATE_FIELDS)}")
-        f["weights"][m, 0] = np.nextafter(f["weights"][m, 0], np.float32(np.inf))
+        at = m * int(f["cohort_params"][0])
+        f["weights"][at] = np.nextafter(f["weights"][at], np.float32(np.inf))
         f["member_hash"][m] = member_hash(f, m)
     return m
 

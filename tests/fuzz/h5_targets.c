@@ -291,19 +291,17 @@ static struct {
 
 static void read_run(tt_h5_reader *r)
 {
-  char *arithmetic = NULL, group[TT_CKPT_OBJECT_PATH_MAX];
+  char *arithmetic = NULL;
+  tt_ckpt_layout layout = {0};
   FUZZ_CHECK(!tt_h5_read_attr_local(r, "/", "result_hash", TT_H5_U64, 1, &run.id.result_hash));
   FUZZ_CHECK(!tt_h5_read_attr_local(r, "/", "data_hash", TT_H5_U64, 1, &run.id.data));
   FUZZ_CHECK(!tt_h5_read_attr_local(r, "/", "cohorts", TT_H5_I64, 1, &run.cohorts));
   FUZZ_CHECK(!tt_h5_read_attr_text_local(r, "/", "arithmetic", &arithmetic));
   FUZZ_CHECK(run.cohorts <= MAX_COHORTS);
   snprintf(run.id.arithmetic, sizeof run.id.arithmetic, "%s", arithmetic);
-  for (int64_t k = 0; k < run.cohorts; k++) {
-    tt_ckpt_object_path_local(k, NULL, group);
-    for (int i = 0; i < TT_CKPT_SIZES; i++)
-      FUZZ_CHECK(!tt_h5_read_attr_local(r, group, tt_ckpt_size_name[i], TT_H5_I64, 1,
-                                        &run.size[k][i]));
-  }
+  FUZZ_CHECK(!tt_ckpt_layout_read_local(r, &layout) && layout.cohorts == run.cohorts);
+  memcpy(run.size, layout.size, (size_t)run.cohorts * sizeof run.size[0]);
+  tt_ckpt_layout_free_local(&layout);
   tt_free(arithmetic);
 }
 

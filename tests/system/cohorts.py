@@ -107,15 +107,23 @@ def networks(path, ensemble):
         names = ["".join(c.decode() for c in row if c).strip() for row in f["ensemble_name"][()]]
         e = names.index(ensemble)
         first, count = int(f["ensemble_first"][e]), int(f["ensemble_members"][e])
-        root = f
-        if "cohorts" in f.attrs:
-            cohort = int(f["ensemble_cohort"][e])
-            root = f[f"cohort{cohort}"]
-            first -= int(f["ensemble_first"][()][f["ensemble_cohort"][()] == cohort].min())
         found = {}
-        root["net"].visititems(lambda n, item: found.update({n: item[first:first + count]})
-                               if isinstance(item, h5py.Dataset) else None)
-    return found
+        if "cohorts" not in f.attrs:
+            f["net"].visititems(lambda n, item: found.update({n: item[first:first + count]})
+                                if isinstance(item, h5py.Dataset) else None)
+            return found
+        k = int(f["ensemble_cohort"][e])
+        net = {name: item[k] for name, item in f["net"].items() if item.shape[:1] == f["net/members"].shape}
+        first -= int(f["ensemble_first"][()][f["ensemble_cohort"][()] == k].min())
+        each = int(net["member_parameters"])
+        begin = int(net["first_parameter"]) + first * each
+        w = f["net/parameters"][begin:begin + count * each].reshape(count, each)
+        for layer in range(int(net["n_layers"])):
+            out, into = int(net["layer_out"][layer]), int(net["layer_in"][layer])
+            at, bias = int(net["weight_offset"][layer]), int(net["bias_offset"][layer])
+            found[f"layer{layer}/weight"] = w[:, at:at + out * into].reshape(count, out, into)
+            found[f"layer{layer}/bias"] = w[:, bias:bias + out]
+        return found
 
 
 def check_alone(folder, name):
@@ -164,6 +172,25 @@ def check_slopes(folder, launch, tutti):
             check(error < 0.01, f"derivatives of {name}: {error}")
 
 
+def check_many(folder, tutti):
+    """Of many networks the log has one line, the files as many datasets as of two; the members train as alone."""
+    widths = range(1, 15)
+    text = "".join(f"  - {{name: w{k}, target: y0, members: 2, model: {{hidden: [{k}]}}}}\n" for k in widths)
+    for name, ensembles in (("many", text), ("w9", text.splitlines()[8]), ("two", "\n".join(text.splitlines()[7:9]))):
+        (folder / f"{name}.yaml").write_text(JOB % ensembles.rstrip())
+        done = subprocess.run([tutti, "train", f"{name}.yaml", "--set", "train.epochs=2", "--set", f"run.directory={name}"],
+                              cwd=folder, capture_output=True, text=True, timeout=60)
+        check(done.returncode == 0, f"{name}: exit {done.returncode}\n{done.stderr}")
+        listed = sum("cohort " in line for line in done.stderr.splitlines())
+        check(listed == (2 if name == "two" else 0), f"{name}: {listed} lines of cohorts\n{done.stderr}")
+        check(("cohorts: 2 to 2 members" in done.stderr) == (name == "many"), f"{name}: {done.stderr}")
+    for file in ("model.h5", "ckpt-g000001.h5"):
+        names = [set(tensors(max((folder / name).glob(file.replace("000001", "*"))))) for name in ("many", "two")]
+        check(names[0] == names[1], f"{file}: {names[0] ^ names[1]}")
+    joint, alone = networks(folder / "many" / "model.h5", "w9"), networks(folder / "w9" / "model.h5", "w9")
+    check(joint.keys() == alone.keys() and all(joint[n].tobytes() == alone[n].tobytes() for n in joint), "w9 differs")
+
+
 def main(tutti, launch):
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
@@ -180,6 +207,7 @@ def main(tutti, launch):
         for name in ENSEMBLES:
             train(folder, launch, tutti, 1, name, f"alone-{name}")
             check_alone(folder, name)
+        check_many(folder, tutti)
     return 1 if failures else 0
 
 
