@@ -14,6 +14,7 @@
 #include "src/tools/plan_data.h"
 #include "src/tools/plan_front.h"
 #include "src/tools/plan_gpu.h"
+#include "src/tools/plan_time.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -197,6 +198,14 @@ static void print_files_and_compute(const tt_job_plan *p)
           1e-9 * epoch, 1e-9 * all);
 }
 
+static tt_err print_time(const tt_job_plan *p, int ranks)
+{
+  tt_plan_time t;
+  TT_TRY(tt_plan_time_estimate(p, ranks, &t));
+  tt_plan_time_print(&t, p->out);
+  return TT_OK;
+}
+
 static tt_err print_all(tt_job_plan *p, int ranks)
 {
   int gpu = 0;
@@ -212,6 +221,7 @@ static tt_err print_all(tt_job_plan *p, int ranks)
   TT_TRY(print_ranks(p, ranks));
   TT_TRY(print_memory(p, ranks));
   print_files_and_compute(p);
+  TT_TRY(print_time(p, ranks));
   return p->cfg->campaign ? tt_plan_campaign_print_local(p->cfg, &p->shape, &p->all, p->out)
                           : TT_OK;
 }
