@@ -234,7 +234,7 @@ static const damage damages[] = {
     {RESHAPE, "status", NULL, 0, 5, "net/layer0/weight"},
     {RESHAPE, "status", NULL, 0, 0, "status"},
     {RESHAPE, "net/layer0/weight", NULL, 1, 7, "net/layer0/bias"},
-    {RESHAPE, "net/layer0/weight", NULL, 2, 2, "names/feature_name"},
+    {RESHAPE, "net/layer0/weight", NULL, 2, 2, "the networks have 2 inputs"},
     {RESHAPE, "net/layer1/weight", NULL, 2, 7, "net/layer1/weight"},
     {RESHAPE, "net/layer1/weight", NULL, 0, 3, "net/layer1/weight"},
     {RESHAPE, "ensemble_column", NULL, 0, 9, "ensemble_column"},
