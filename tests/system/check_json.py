@@ -67,6 +67,19 @@ def check_plan(tutti, keys, *words):
     return plan, text
 
 
+def check_cuda(tutti, keys):
+    """The CUDA paths, in a build with CUDA; it needs no GPU. A wide network takes another path."""
+    done = subprocess.run([tutti, "plan", "job.yaml", "--set", "run.device=gpu"], capture_output=True, text=True)
+    if "built without CUDA" in done.stderr:
+        print("skipped: CUDA paths: this tutti was built without CUDA")
+        return
+    for hidden, path in (("[4]", "warp"), ("[512,512]", "layered")):
+        plan, text = check_plan(tutti, keys, "job.yaml", "--set", "run.device=gpu", "--set", "model.hidden=" + hidden)
+        paths = plan["cohorts"][0]["cuda_paths"]
+        assert len(paths) == 2 and all(p["path"] == path and p["why"] for p in paths), paths
+    print("CUDA paths:", ", ".join(f"{p['path']} on {p['gpu']}" for p in paths))
+
+
 def check_campaign(tutti, keys, known):
     """plan, status and report of a campaign."""
     run(tutti, "campaign", "init", "c")
@@ -154,6 +167,7 @@ def main(tutti, source):
         for verb, answer in got.items():
             assert all_keys(answer) <= known, (verb, all_keys(answer) - known)
         check_verbs(tutti, keys)
+        check_cuda(tutti, keys)
         check_campaign(tutti, keys, known)
         with h5py.File("out/results.h5") as f:
             rmse, inside = f["ensemble_rmse"][0], f["coverage"][1, 0]
