@@ -284,6 +284,10 @@ static void check_data(tt_config_reader *r)
   if (*c->data_weights)
     tt_config_error(r, AT(data_weights),
                     "data.weights cannot be used in a campaign: new labels have no weights");
+  if (c->data_targets_pca)
+    tt_config_error(r, AT(data_targets_pca),
+                    "data.targets_pca is not available in a campaign: each round would have other "
+                    "components");
   if (*c->data_sigma)
     tt_config_error(r, AT(data_sigma),
                     "data.sigma cannot be used in a campaign: new labels have no error bars");

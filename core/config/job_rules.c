@@ -79,6 +79,40 @@ static void check_sigma(tt_config_reader *r)
     tt_config_error(r, at, "data.sigma needs run.device: cpu or auto, but it is gpu");
 }
 
+/* Components stand for all targets together, as numbers. */
+static void check_components_of(tt_config_reader *r, int64_t k)
+{
+  const tt_ensemble_config *own = &r->cfg->ensemble[k];
+  const char *why = NULL;
+  if (*own->target || own->targets.count)
+    why = "is for all targets together: remove `target` and `targets`";
+  else if (tt_output_forecast(tt_ensemble_output(own)) != TT_FORECAST_gaussian)
+    why = "needs an output mean or mean_variance, for example train.loss: gaussian_nll";
+  if (why)
+    tt_config_error(r, &r->job[TT_OPTION_data_targets_pca], "data.targets_pca %s (ensemble %s)",
+                    why, own->name);
+}
+
+static void check_components(tt_config_reader *r)
+{
+  const tt_config *c = r->cfg;
+  const tt_source_location *at = &r->job[TT_OPTION_data_targets_pca];
+  if (at->bad || !c->data_targets_pca) return;
+  for (int64_t k = 0; k < c->ensembles; k++) check_components_of(r, k);
+  if (c->data_partial_labels == TT_PARTIAL_LABELS_use)
+    tt_config_error(r, at,
+                    "data.targets_pca needs all labels of a row, but data.partial_labels is "
+                    "use; remove one");
+  if (*c->train_init_from)
+    tt_config_error(r, at,
+                    "data.targets_pca and train.init_from cannot be used together: the components "
+                    "are those of this job");
+  if (*c->data_sigma)
+    tt_config_error(r, at,
+                    "data.targets_pca does not know the error bars of data.sigma; remove "
+                    "one");
+}
+
 /* Without parts a stage waits until all others have computed the whole batch. */
 static void check_stages(tt_config_reader *r)
 {
@@ -268,6 +302,7 @@ void tt_config_check(tt_config_reader *r)
   check_team(r);
   check_split(r);
   check_sigma(r);
+  check_components(r);
   check_ensembles(r, has_validation);
   r->cfg->campaign = tt_config_is_campaign(r);
   check_initial_model(r);

@@ -72,7 +72,8 @@ typedef struct tt_cohorts {
 /* Create the cohorts of a job: ensembles share a cohort if they differ only in options that may
  * differ between its ensembles or members (hyper.h, name, rows, ...). Cohorts are in the
  * order of their first ensembles; within a cohort, ensembles are in the order of the job file.
- *   inputs, target  number of input columns and names of the target columns of the data set
+ *   inputs, target  number of input columns and names of the target columns of the data set; with
+ *                   data.targets_pca the first ones stand for the components
  *   data            the samples, for classes: auto and for checks of the rows; NULL: not read, then
  *                   auto counts as 2 classes
  *   out             owned by the caller; written only on TT_OK

@@ -351,7 +351,10 @@ static tt_err build_cohorts(cohort_builder *k, tt_cohorts *out)
 tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns *target,
                          const tt_dataset *data, tt_cohorts *out)
 {
-  cohort_builder k = {.cfg = cfg, .inputs = inputs, .target = target, .data = data};
+  int64_t components = cfg->data_targets_pca; /* the networks predict these */
+  tt_columns trained = *target;
+  if (components && components < target->count) trained.count = components;
+  cohort_builder k = {.cfg = cfg, .inputs = inputs, .target = &trained, .data = data};
   tt_cohorts made = {0};
   tt_err e = build_cohorts(&k, &made);
   tt_free(k.group);

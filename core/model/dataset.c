@@ -137,6 +137,25 @@ tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out)
   return TT_OK;
 }
 
+tt_err tt_scaler_add_components(tt_scaler *s, int64_t components)
+{
+  s->components = components;
+  TT_TRY(TT_ALLOC(s->component, components * s->targets));
+  TT_TRY(TT_ALLOC(s->component_mean, s->targets));
+  return TT_ALLOC(s->residual, s->targets);
+}
+
+static tt_err copy_components(const tt_scaler *from, tt_scaler *out)
+{
+  size_t targets = (size_t)from->targets * sizeof(double);
+  if (!from->components) return TT_OK;
+  TT_TRY(tt_scaler_add_components(out, from->components));
+  memcpy(out->component, from->component, (size_t)from->components * targets);
+  memcpy(out->component_mean, from->component_mean, targets);
+  memcpy(out->residual, from->residual, targets);
+  return TT_OK;
+}
+
 tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out)
 {
   TT_TRY(tt_scaler_create(from->inputs, from->targets, out));
@@ -152,6 +171,7 @@ tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out)
   memcpy(out->y_normalize, from->y_normalize, targets);
   tt_net_inputs_free(&out->net);
   tt_err e = tt_net_inputs_copy(&from->net, &out->net);
+  if (!e) e = copy_components(from, out);
   if (e) tt_scaler_free(out);
   return e;
 }
@@ -160,7 +180,8 @@ void tt_scaler_free(tt_scaler *s)
 {
   tt_net_inputs_free(&s->net);
   tt_free_all(&s->x_mean, &s->x_scale, &s->y_mean, &s->y_scale, &s->x_normalize, &s->y_normalize,
-              &s->x_lambda, &s->y_lambda, &s->x_fill);
+              &s->x_lambda, &s->y_lambda, &s->x_fill, &s->component, &s->component_mean,
+              &s->residual);
 }
 
 int tt_scaler_may_miss(const tt_scaler *s, int64_t column)
@@ -286,11 +307,21 @@ tt_err tt_dataset_set_columns(tt_dataset *d, const tt_columns *input, const tt_c
   return TT_OK;
 }
 
+tt_dataset tt_dataset_for_training(const tt_dataset *d)
+{
+  tt_dataset view = *d;
+  if (!d->amplitude) return view;
+  view.y = d->amplitude;
+  view.targets = view.target.count = d->scaler.components;
+  view.scaler.components = 0;
+  return view;
+}
+
 void tt_dataset_destroy(tt_dataset **d)
 {
   if (!*d) return;
-  tt_free_all(&(*d)->x, &(*d)->y, &(*d)->label_variance, &(*d)->weight, &(*d)->split,
-              &(*d)->selected);
+  tt_free_all(&(*d)->x, &(*d)->y, &(*d)->amplitude, &(*d)->label_variance, &(*d)->weight,
+              &(*d)->split, &(*d)->selected);
   tt_columns_free(&(*d)->input);
   tt_columns_free(&(*d)->target);
   tt_scaler_free(&(*d)->scaler);

@@ -37,6 +37,12 @@ typedef struct tt_scaler {
   int8_t *x_normalize, *y_normalize; /* [D], [T] tt_normalize */
   double *x_lambda, *y_lambda;       /* [D], [T] */
   double *x_fill; /* [D] what replaces a missing amount (data.missing); NaN: nothing */
+  /* Principal components of the normalised targets (data.targets_pca): a normalised target is
+   * component_mean + sum over l of amplitude_l * component[l] + a residual. */
+  int64_t components;     /* L; 0: networks predict the targets themselves */
+  double *component;      /* [L][T]; amplitudes have variance 1 over the training rows */
+  double *component_mean; /* [T] */
+  double *residual;       /* [T] variance that the L components do not hold */
 } tt_scaler;
 
 typedef enum tt_split { TT_TRAIN, TT_VALIDATION, TT_TEST, TT_SPLITS } tt_split;
@@ -46,6 +52,7 @@ typedef struct tt_dataset {
   int64_t rows, inputs, targets; /* N, F inputs of a network, T */
   float *x;                      /* [N][F] normalised */
   float *y;                      /* [N][T] normalised; NaN = unlabelled */
+  float *amplitude;   /* [N][L] of the components of the targets, NaN = unlabelled; NULL: none */
   int partial_labels; /* 1: a row with some of the labels of an ensemble trains it; 0: with all */
   float *weight;      /* [N] sample weights with mean 1 over the training rows, or NULL */
   float *label_variance; /* [N][T] known variance of the error of each label, normalised as y; NULL:
@@ -68,6 +75,10 @@ void tt_dataset_destroy(tt_dataset **d);
 tt_err tt_dataset_set_columns(tt_dataset *d, const tt_columns *input, const tt_columns *target,
                               tt_net_inputs *net);
 
+/* The data set that networks are trained on: `d` itself, or with components the same with their
+ * amplitudes as targets. Borrows everything from `d`; do not destroy it. */
+tt_dataset tt_dataset_for_training(const tt_dataset *d);
+
 tt_err tt_columns_create(int64_t count, tt_columns *out);
 tt_err tt_columns_copy(const tt_columns *from, tt_columns *out);
 void tt_columns_free(tt_columns *c);
@@ -83,6 +94,8 @@ const char *tt_columns_list(const tt_columns *c, char *text, int64_t room);
 tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out);
 tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out);
 void tt_scaler_free(tt_scaler *s);
+/* Allocate arrays for `components` components, filled with zeros. Errors: MEM. */
+tt_err tt_scaler_add_components(tt_scaler *s, int64_t components);
 /* 1 if the column may be missing: it has a value for this, or an indicator. */
 int tt_scaler_may_miss(const tt_scaler *s, int64_t column);
 /* 1 if any column may be missing. */

@@ -62,6 +62,16 @@ static void find_ranges(const tt_dataset *d, tt_trained_ensemble *c)
     }
 }
 
+/* With components of the targets every ensemble predicts all of them. */
+static tt_err take_all_targets(int64_t targets, tt_ensemble *e)
+{
+  tt_free(e->column);
+  e->targets = targets;
+  TT_TRY(TT_ALLOC(e->column, targets));
+  for (int64_t k = 0; k < targets; k++) e->column[k] = (int32_t)k;
+  return TT_OK;
+}
+
 static tt_err copy_metadata(const tt_cohort *c, const tt_dataset *d, tt_trained_ensemble *out)
 {
   out->variance_floor = c->variance_floor;
@@ -69,8 +79,10 @@ static tt_err copy_metadata(const tt_cohort *c, const tt_dataset *d, tt_trained_
     out->index[i] = c->member[i].index;
     out->snapshot[i] = c->member[i].snapshot;
   }
-  for (int64_t i = 0; i < c->ensembles; i++)
+  for (int64_t i = 0; i < c->ensembles; i++) {
     TT_TRY(tt_ensemble_copy(&c->ensemble[i], &out->ensemble[i]));
+    if (d->scaler.components) TT_TRY(take_all_targets(d->targets, &out->ensemble[i]));
+  }
   find_ranges(d, out);
   TT_TRY(tt_columns_copy(&d->input, &out->input));
   TT_TRY(tt_columns_copy(&d->target, &out->target));
@@ -99,9 +111,41 @@ double tt_trained_ensemble_beyond(const tt_trained_ensemble *c, int64_t input, f
   return high > low ? beyond / (high - low) : beyond;
 }
 
+int64_t tt_trained_ensemble_targets(const tt_trained_ensemble *c)
+{
+  return c->scaler.components ? c->scaler.targets : c->model.targets;
+}
+
+void tt_trained_ensemble_expand(const tt_trained_ensemble *c, int64_t rows, int64_t stride,
+                                const float *amplitude, const float *variance, float *mean,
+                                float *spread)
+{
+  enum { BLOCK = 64 };
+  const tt_scaler *s = &c->scaler;
+  for (int64_t first = 0; first < rows; first += BLOCK) {
+    int64_t n = rows - first < BLOCK ? rows - first : BLOCK;
+    for (int64_t t = 0; t < s->targets; t++) {
+      double sum[BLOCK], squares[BLOCK];
+      for (int64_t r = 0; r < n; r++) sum[r] = s->component_mean[t], squares[r] = s->residual[t];
+      for (int64_t l = 0; l < s->components; l++) {
+        double by = s->component[l * s->targets + t];
+        const float *a = amplitude + l * stride + first, *v = variance + l * stride + first;
+        for (int64_t r = 0; r < n; r++) {
+          sum[r] += by * (double)a[r];
+          squares[r] += by * by * (double)v[r];
+        }
+      }
+      for (int64_t r = 0; r < n; r++) {
+        mean[t * stride + first + r] = (float)sum[r];
+        spread[t * stride + first + r] = (float)squares[r];
+      }
+    }
+  }
+}
+
 int64_t tt_trained_ensemble_width(const tt_trained_ensemble *c)
 {
-  return c->model.targets * c->model.quantities;
+  return tt_trained_ensemble_targets(c) * c->model.quantities;
 }
 
 int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c)

@@ -40,6 +40,18 @@ int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c);
  * input with one value in all training rows, in units of its scale); 0: inside. */
 double tt_trained_ensemble_beyond(const tt_trained_ensemble *c, int64_t input, float x);
 
+/* Number of targets of one ensemble: those of the networks, or with components of the targets
+ * (data.targets_pca) all T. */
+int64_t tt_trained_ensemble_targets(const tt_trained_ensemble *c);
+
+/* Means and variances of the T normalised targets from those of the amplitudes of the components,
+ * which are independent; the residual is added to the variances.
+ *   amplitude, variance  [L][stride] with `rows` values each
+ *   mean, spread         [T][stride] */
+void tt_trained_ensemble_expand(const tt_trained_ensemble *c, int64_t rows, int64_t stride,
+                                const float *amplitude, const float *variance, float *mean,
+                                float *spread);
+
 /* Number of columns of one ensemble, K q: quantity j of target k is column k q + j of the ensemble.
  */
 int64_t tt_trained_ensemble_width(const tt_trained_ensemble *c);

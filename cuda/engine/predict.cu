@@ -291,6 +291,8 @@ tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, in
 {
   if (c->model.front.layers)
     return TT_FAIL(UNAVAILABLE, "a GPU does not predict with networks that have a front");
+  if (c->scaler.components)
+    return TT_FAIL(UNAVAILABLE, "a GPU does not predict with components of the targets");
   tt_prediction_job s = {};
   s.c = c;
   s.x = x;

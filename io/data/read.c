@@ -8,6 +8,7 @@
 #include "core/base/mem.h"
 #include "core/model/partition.h"
 #include "io/columns/by_column.h"
+#include "io/columns/components.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -431,6 +432,8 @@ static tt_err normalise(loader *l)
   tt_err e = compute_scaler(l, &weight_mean);
   if (!e) e = tt_agree(l->comm, normalise_all_local(l, weight_mean));
   if (!e) gather_all(l);
+  if (!e && l->cfg->data_targets_pca)
+    e = tt_fit_components(l->comm, l->file, l->cfg->data_targets_pca, l->d);
   if (!e) e = gather_hash(l);
   if (!e && l->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool) {
     size_t bytes = (size_t)l->d->scaler.inputs * sizeof(double);

@@ -80,7 +80,15 @@ static tt_err archive_scaler(archive *k, tt_scaler *s, int64_t inputs, int64_t t
   archive_bytes(k, s->x_fill, inputs * bytes);
   archive_bytes(k, s->x_normalize, inputs);
   archive_bytes(k, s->y_normalize, targets);
-  return archive_net_inputs(k, &s->net);
+  TT_TRY(archive_net_inputs(k, &s->net));
+  int64_t components = s->components;
+  archive_bytes(k, &components, sizeof components);
+  if (!components) return TT_OK;
+  if (k->mode == UNPACK) TT_TRY(tt_scaler_add_components(s, components));
+  archive_bytes(k, s->component, components * targets * bytes);
+  archive_bytes(k, s->component_mean, targets * bytes);
+  archive_bytes(k, s->residual, targets * bytes);
+  return TT_OK;
 }
 
 static tt_err archive_calibration(archive *k, tt_calibration *c)

@@ -15,6 +15,7 @@ typedef struct tt_model_cohort_info {
 
 typedef struct tt_model_file_info {
   int64_t cohorts, members, ensembles, targets; /* targets: the largest K */
+  int64_t components; /* of the targets; 0: none. Otherwise `targets` is their number T */
   tt_model_cohort_info *cohort_info;            /* [cohorts] */
 } tt_model_file_info;
 

@@ -90,7 +90,7 @@ static tt_err fill_ensembles(tt_h5_reader *r, const tt_model_file_info *w,
                              const tt_model_cohort_info *s, tt_trained_ensemble *m, char **name,
                              int64_t *number)
 {
-  int64_t n = w->ensembles, k = m->model.targets;
+  int64_t n = w->ensembles, k = w->components ? w->targets : m->model.targets;
   int64_t *first = number, *members = number + n, *key = number + 2 * n, *column = number + 3 * n;
   TT_TRY(tt_model_read_vector_local(r, "ensemble_first", TT_H5_I64, n, first));
   TT_TRY(tt_model_read_vector_local(r, "ensemble_members", TT_H5_I64, n, members));
@@ -198,6 +198,24 @@ static tt_err read_fills(tt_h5_reader *r, tt_scaler *s)
     return TT_FAIL(DATA, "%s: 'scaler/x_fill' of column %" PRId64 " is %g" TT_DAMAGED,
                    tt_h5_file_name(r), i, s->x_fill[i]);
   }
+  return TT_OK;
+}
+
+/* Finite; residuals are not negative. */
+static tt_err read_components(tt_h5_reader *r, int64_t components, tt_scaler *s)
+{
+  if (!components) return TT_OK;
+  TT_TRY(tt_scaler_add_components(s, components));
+  TT_TRY(tt_h5_read_rows_local(r, "scaler/y_component", TT_H5_F64, 0, components, s->component));
+  TT_TRY(read_scale(r, "scaler/y_component_mean", s->targets, 0, s->component_mean));
+  TT_TRY(read_scale(r, "scaler/y_residual", s->targets, 0, s->residual));
+  for (int64_t i = 0; i < components * s->targets; i++)
+    if (!isfinite(s->component[i]) || !(s->residual[i % s->targets] >= 0.0))
+      return TT_FAIL(DATA,
+                     "%s: 'scaler/y_component' of target %" PRId64 " is %g, 'scaler/y_residual' "
+                     "%g" TT_DAMAGED,
+                     tt_h5_file_name(r), i % s->targets, s->component[i],
+                     s->residual[i % s->targets]);
   return TT_OK;
 }
 
@@ -328,6 +346,7 @@ static tt_err read_contents(tt_h5_reader *r, const tt_model_file_info *w,
   TT_TRY(read_columns(r, "names/feature_name", "names/feature_units", inputs[0], &m->input));
   TT_TRY(read_columns(r, "names/target_name", "names/target_units", targets[0], &m->target));
   TT_TRY(read_scaler(r, inputs[0], m->model.inputs, targets[0], &m->scaler));
+  TT_TRY(read_components(r, w->components, &m->scaler));
   TT_TRY(read_ranges(r, m));
   return w->cohorts > 1 ? read_parameters(r, s, m) : read_tensors(r, m);
 }

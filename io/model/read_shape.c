@@ -197,6 +197,27 @@ static tt_err count_members(tt_h5_reader *r, tt_model_file_info *w)
   return TT_OK;
 }
 
+/* With components of the targets, networks predict these, and ensembles all T targets. */
+static tt_err read_component_shape(tt_h5_reader *r, tt_model_file_info *w)
+{
+  int64_t targets[1] = {-1}, shape[2] = {-1, -1};
+  if (!tt_h5_has_local(r, "scaler/y_component")) return TT_OK;
+  TT_TRY(tt_schema_check_shape_local(r, "scaler/y_mean", 1, targets));
+  shape[1] = targets[0];
+  TT_TRY(tt_schema_check_shape_local(r, "scaler/y_component", 2, shape));
+  for (int64_t k = 0; k < w->cohorts; k++) {
+    const tt_model *m = &w->cohort_info[k].model;
+    if (m->targets != shape[0] || tt_output_forecast(m->output) != TT_FORECAST_gaussian)
+      return TT_FAIL(DATA,
+                     "%s: 'scaler/y_component' has %" PRId64 " components, but the networks "
+                     "predict %" PRId64 " targets, output %s" TT_DAMAGED,
+                     tt_h5_file_name(r), shape[0], m->targets, tt_choice_output[m->output]);
+  }
+  w->components = shape[0];
+  w->targets = targets[0];
+  return TT_OK;
+}
+
 tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w)
 {
   int64_t members[1] = {-1}, ensembles[1] = {-1};
@@ -217,6 +238,7 @@ tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w)
   if (w->cohorts > 1) TT_TRY(read_ensemble_cohorts(r, w));
   TT_TRY(w->cohorts > 1 ? tt_model_read_flat_local(r, w) : read_model_shape(r, w->cohort_info));
   TT_TRY(count_members(r, w));
+  TT_TRY(read_component_shape(r, w));
   return tt_schema_check_shape_local(r, "ensemble_column", 2,
                                      (int64_t[]){w->ensembles, w->targets});
 }

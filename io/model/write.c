@@ -66,7 +66,8 @@ static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *sh
     if (all->count == 1) room = shard[i].slice.count * tt_model_largest_tensor(&m->model);
     t->members += m->members;
     t->ensembles += m->ensembles;
-    t->targets = m->model.targets > t->targets ? m->model.targets : t->targets;
+    int64_t targets = tt_trained_ensemble_targets(m);
+    t->targets = targets > t->targets ? targets : t->targets;
   }
   TT_TRY(TT_ALLOC(t->member, t->members));
   TT_TRY(TT_ALLOC(t->ensemble_of_member, t->members));
@@ -100,7 +101,8 @@ static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t 
   for (int64_t i = 0; i < m->ensembles; i++) {
     const tt_ensemble *e = &m->ensemble[i];
     int64_t at = ensemble + i;
-    if (e->targets != m->model.targets || e->first < 0 || e->first + e->members > m->members)
+    if (e->targets != tt_trained_ensemble_targets(m) || e->first < 0 ||
+        e->first + e->members > m->members)
       return TT_FAIL(INTERNAL, "ensemble %s: %" PRId64 " targets, members %" PRId64 " + %" PRId64,
                      e->name, e->targets, e->first, e->members);
     t->name[at] = e->name;
@@ -199,6 +201,20 @@ static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *by
                     "feature");
   tt_schema_write_texts(s, "scaler/x_normalize", "feature", "name_strlen", by, f);
   tt_schema_write_texts(s, "scaler/y_normalize", "target", "name_strlen", by + k->inputs, f);
+}
+
+/* Principal components of the targets. */
+static void write_components(tt_schema *s, const tt_scaler *k)
+{
+  if (!k->components) return;
+  tt_schema_create_dimension(s, "component", k->components);
+  TT_SCHEMA_WRITE(s, k->component, "scaler/y_component", F64, NULL,
+                  "normalised y = y_component_mean + sum of amplitude * y_component", NULL,
+                  "component", "target");
+  TT_SCHEMA_WRITE(s, k->component_mean, "scaler/y_component_mean", F64, NULL,
+                  "mean of the normalised y in the training rows", NULL, "target");
+  TT_SCHEMA_WRITE(s, k->residual, "scaler/y_residual", F64, NULL,
+                  "variance of the normalised y that the components do not hold", NULL, "target");
 }
 
 static void write_ranges(tt_schema *s, const tt_trained_ensemble *m)
@@ -380,14 +396,15 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
   tt_err e = tt_agree(c, make_file_arrays_local(all, shard, &t));
   if (!e) e = tt_h5_create(c, file, bytes, &f);
   if (!e) {
-    int transforms = tt_scaler_transforms(&all->at[0]->scaler) || t.net.count;
-    tt_schema_write_header(&s, c, f, transforms ? TT_SCHEMA_TRANSFORMED_MODEL : TT_SCHEMA_MODEL,
-                           from);
+    const tt_scaler *scaler = &all->at[0]->scaler;
+    int later = tt_scaler_transforms(scaler) || scaler->components > 0 || t.net.count;
+    tt_schema_write_header(&s, c, f, later ? TT_SCHEMA_TRANSFORMED_MODEL : TT_SCHEMA_MODEL, from);
     write_dimensions(&s, all->at[0], &t);
     write_members(&s, &t);
     write_ensembles(&s, all->count, &t);
     write_scaler(&s, &all->at[0]->scaler, t.by);
     tt_net_inputs_write(&s, &t.net);
+    write_components(&s, &all->at[0]->scaler);
     write_ranges(&s, all->at[0]);
     write_columns(&s, all->at[0]);
     tt_calibration_write(&s, &t.calibration);

@@ -100,7 +100,8 @@ tt_err tt_axis_labels_create(const tt_trained_ensembles *all, tt_axis_labels *ou
   tt_axis_labels o = {.members = tt_trained_ensembles_members(all),
                       .columns = tt_trained_ensembles_columns(all)};
   for (int64_t i = 0; i < all->count; i++)
-    if (all->at[i]->model.targets > o.targets) o.targets = all->at[i]->model.targets;
+    if (tt_trained_ensemble_targets(all->at[i]) > o.targets)
+      o.targets = tt_trained_ensemble_targets(all->at[i]);
   tt_err e = allocate(&o);
   if (!e) e = fill_cohorts(all, &o);
   if (e) {

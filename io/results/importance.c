@@ -12,7 +12,8 @@ tt_err tt_importance_create(const tt_trained_ensembles *all, tt_importance *out)
                          .members = tt_trained_ensembles_members(all),
                          .inputs = all->at[0]->scaler.inputs};
   for (int64_t i = 0; i < all->count; i++)
-    if (all->at[i]->model.targets > out->targets) out->targets = all->at[i]->model.targets;
+    if (tt_trained_ensemble_targets(all->at[i]) > out->targets)
+      out->targets = tt_trained_ensemble_targets(all->at[i]);
   int64_t cells = out->columns * out->inputs, own = out->members * out->targets * out->inputs;
   struct {
     double **to;

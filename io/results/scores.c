@@ -90,7 +90,8 @@ static tt_err create_concatenated(const tt_trained_ensembles *all, const tt_scor
   int64_t targets = 0, columns = tt_trained_ensembles_columns(all),
           members = tt_trained_ensembles_members(all);
   for (int64_t i = 0; i < all->count; i++)
-    if (all->at[i]->model.targets > targets) targets = all->at[i]->model.targets;
+    if (tt_trained_ensemble_targets(all->at[i]) > targets)
+      targets = tt_trained_ensemble_targets(all->at[i]);
   TT_TRY(tt_scores_create(members, targets, columns, out));
   for (int v = 0; v < TT_METRIC_COUNT; v++) {
     fill_nan((*out)->member[v], members * targets);

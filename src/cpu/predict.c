@@ -20,9 +20,10 @@ typedef struct predict_job {
 /* Buffers of one thread. */
 typedef struct thread_scratch {
   tt_cpu_buffers *buffers;
-  float *mean;     /* [K q][ld] prediction of a member */
-  float *variance; /* [K q][ld] */
-  double *weight;  /* [columns] sums of member weights of the block */
+  float *mean;               /* [width][ld] prediction of a member */
+  float *variance;           /* [width][ld] */
+  float *amplitude, *spread; /* [K q][ld] the same of the components of the targets, or NULL */
+  double *weight;            /* [columns] sums of member weights of the block */
 } thread_scratch;
 
 /* One target of a block; the compiler vectorises the loops over rows. */
@@ -43,15 +44,19 @@ static void predict_target(const predict_job *job, const float *o, int64_t step,
   }
 }
 
-/* Prediction of a member for a block, from the outputs of the last layer: mean, variance [K q][ld].
- */
+/* Prediction of a member for a block, from the outputs of the last layer: mean, variance
+ * [width][ld]. */
 static void read_outputs(const predict_job *job, thread_scratch *s, int64_t rows)
 {
   const tt_model *m = &job->c->model;
   int64_t ld = s->buffers->ld, q = m->quantities;
+  float *mean = s->amplitude ? s->amplitude : s->mean;
+  float *variance = s->amplitude ? s->spread : s->variance;
   for (int64_t k = 0; k < m->targets; k++)
     predict_target(job, s->buffers->z[m->layers - 1] + k * ld, m->targets * ld, rows,
-                   s->mean + k * q * ld, s->variance + k * q * ld, ld);
+                   mean + k * q * ld, variance + k * q * ld, ld);
+  if (s->amplitude)
+    tt_trained_ensemble_expand(job->c, rows, ld, mean, variance, s->mean, s->variance);
 }
 
 static void store_member(const predict_job *job, const thread_scratch *s, int64_t member,
@@ -96,7 +101,7 @@ static void predict_block(const predict_job *job, thread_scratch *s, int64_t fir
 static void scratch_destroy(thread_scratch *s)
 {
   tt_cpu_buffers_destroy(&s->buffers);
-  tt_free_all(&s->mean, &s->variance, &s->weight);
+  tt_free_all(&s->mean, &s->variance, &s->amplitude, &s->spread, &s->weight);
 }
 
 static tt_err scratch_create(const predict_job *job, thread_scratch *s)
@@ -104,6 +109,10 @@ static tt_err scratch_create(const predict_job *job, thread_scratch *s)
   TT_TRY(tt_cpu_buffers_create(&job->c->model, BLOCK, 1, TT_BUFFERS_PREDICT, &s->buffers));
   TT_TRY(TT_ALLOC(s->mean, tt_trained_ensemble_width(job->c) * s->buffers->ld));
   TT_TRY(TT_ALLOC(s->variance, tt_trained_ensemble_width(job->c) * s->buffers->ld));
+  if (job->c->scaler.components) {
+    TT_TRY(TT_ALLOC(s->amplitude, job->c->model.targets * s->buffers->ld));
+    TT_TRY(TT_ALLOC(s->spread, job->c->model.targets * s->buffers->ld));
+  }
   return TT_ALLOC(s->weight, job->columns);
 }
 

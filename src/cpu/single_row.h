@@ -12,7 +12,8 @@
 typedef struct tt_single_row tt_single_row;
 
 /* The ensemble is borrowed; simd as in tt_resources. *out is NULL if the weights take more than
- * 64 MiB, where memory would limit the speed, or if the networks have a front. Owner: the caller.
+ * 64 MiB, where memory would limit the speed, or if the networks have a front or predict
+ * components of the targets. Owner: the caller.
  * Errors: MEM, UNAVAILABLE (simd). */
 tt_err tt_single_row_create(const tt_trained_ensemble *m, tt_simd simd, tt_single_row **out);
 void tt_single_row_destroy(tt_single_row **s); /* accepts NULL */

@@ -84,7 +84,7 @@ static void store_members(const tt_explained *own, const increases *n, int64_t i
                           int64_t repeats, tt_importance *out)
 {
   const tt_trained_ensemble *m = own->m;
-  int64_t targets = m->model.targets, width = tt_trained_ensemble_width(m);
+  int64_t targets = tt_trained_ensemble_targets(m), width = tt_trained_ensemble_width(m);
   for (int64_t i = 0; i < m->members; i++)
     for (int64_t k = 0; k < targets && m->weight[i] > 0.0; k++)
       out->member_permutation[((own->member + i) * out->targets + k) * out->inputs + input] =

@@ -176,6 +176,7 @@ tt_err tt_explain_sensitivities(tt_comm *c, const tt_explained *own, const tt_ex
   tt_slice mine = {0, 0};
   s.each = (m->members * s.width + 2 * s.columns) * s.inputs + 1;
   tt_err e = tt_partition_even(BLOCKS, tt_comm_ranks(c), tt_comm_rank(c), &mine);
+  if (m->scaler.components) return tt_agree(c, e);
   if (!e) e = TT_ALLOC(here, mine.count * s.each);
   if (!e) e = TT_ALLOC(all, BLOCKS * s.each);
   if (!e) e = add_blocks(&s, mine, own->use->threads, here);

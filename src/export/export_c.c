@@ -157,6 +157,13 @@ static void put_doubles(FILE *to, const char *name, int64_t i, int64_t n, const 
   fputs("};\n", to);
 }
 
+static void put_components(FILE *to, int64_t i, const tt_scaler *s)
+{
+  put_doubles(to, "component", i, s->components * s->targets, s->component);
+  put_doubles(to, "component_mean", i, s->targets, s->component_mean);
+  put_doubles(to, "residual", i, s->targets, s->residual);
+}
+
 static void put_weights(FILE *to, int64_t i, const tt_export_cohort *k)
 {
   int64_t params = k->m->model.params;
@@ -240,11 +247,12 @@ static void put_helpers(const tt_export_model *x, FILE *to)
 static void put_member(const tt_export_model *x, int64_t i, FILE *to)
 {
   const tt_model *m = &x->cohort[i].m->model;
+  int64_t components = x->cohort[i].m->scaler.components;
   char from[TT_EXPORT_C_NAME];
   fprintf(to,
           "static void member%" PRId64
-          "(const float *w, const double *x, double *mean, double *variance)\n{\n",
-          i);
+          "(const float *w, const double *x, double *%s, double *%s)\n{\n",
+          i, components ? "all_means" : "mean", components ? "all_variances" : "variance");
   tt_export_c_front(&m->front, i, from, to);
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
@@ -266,7 +274,20 @@ static void put_member(const tt_export_model *x, int64_t i, FILE *to)
   fprintf(to,
           "  enum { K = %" PRId64 ", N = %d };\n  const double FLOOR = %.16e;\n  (void)FLOOR;\n",
           m->targets, (int)m->levels, (double)x->cohort[i].m->variance_floor);
-  fprintf(to, "  for (int k = 0; k < K; k++) {\n%s  }\n}\n\n", output_text[m->output]);
+  if (components) fputs("  double mean[K], variance[K];\n", to);
+  fprintf(to, "  for (int k = 0; k < K; k++) {\n%s  }\n", output_text[m->output]);
+  if (components)
+    fprintf(to,
+            "  for (int t = 0; t < %" PRId64 "; t++) {\n"
+            "    all_means[t] = component_mean%" PRId64 "[t];\n"
+            "    all_variances[t] = residual%" PRId64 "[t];\n"
+            "    for (int k = 0; k < K; k++) {\n"
+            "      double c = component%" PRId64 "[k * %" PRId64 " + t];\n"
+            "      all_means[t] += c * mean[k];\n"
+            "      all_variances[t] += c * c * variance[k];\n    }\n  }\n",
+            tt_trained_ensemble_targets(x->cohort[i].m), i, i, i,
+            tt_trained_ensemble_targets(x->cohort[i].m));
+  fputs("}\n\n", to);
 }
 
 static int any_undoes(const tt_export_model *x, tt_transform f)
@@ -466,6 +487,7 @@ tt_err tt_export_c_local(const tt_export_model *x, FILE *to)
     put_doubles(to, "scale", i, k->columns, k->scale);
     put_doubles(to, "std_scale", i, k->columns, k->std_scale);
     if (k->transformed) put_doubles(to, "lambda", i, k->columns, k->lambda);
+    if (k->m->scaler.components) put_components(to, i, &k->m->scaler);
     put_weights(to, i, k);
   }
   fputc('\n', to);

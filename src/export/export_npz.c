@@ -247,6 +247,17 @@ static tt_err put_input_transforms(zip_archive *z, const tt_export_model *x)
   return e;
 }
 
+/* Components of the targets, if there are any. */
+static tt_err put_components(zip_archive *z, int64_t i, const tt_scaler *s)
+{
+  char name[64];
+  if (!s->components) return TT_OK;
+  const npy_array component = {"<f8", 8, 2, {s->components, s->targets}, s->component};
+  TT_TRY(put_array(z, named(name, i, "component", -1), &component));
+  TT_TRY(put_doubles(z, named(name, i, "component_mean", -1), s->targets, s->component_mean));
+  return put_doubles(z, named(name, i, "residual_variance", -1), s->targets, s->residual);
+}
+
 static tt_err put_cohort(zip_archive *z, int64_t i, const tt_export_cohort *k)
 {
   const tt_model *m = &k->m->model;
@@ -269,6 +280,7 @@ static tt_err put_cohort(zip_archive *z, int64_t i, const tt_export_cohort *k)
   TT_TRY(put_doubles(z, named(name, i, "offset", -1), k->columns, k->offset));
   TT_TRY(put_doubles(z, named(name, i, "scale", -1), k->columns, k->scale));
   TT_TRY(put_doubles(z, named(name, i, "std_scale", -1), k->columns, k->std_scale));
+  TT_TRY(put_components(z, i, &k->m->scaler));
   TT_TRY(put_doubles(z, named(name, i, "lambda", -1), k->columns, k->lambda));
   return put_transforms(z, named(name, i, "transform", -1), k->columns, k->undo);
 }

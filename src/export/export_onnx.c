@@ -81,6 +81,19 @@ static tt_err predict(tt_onnx *g, const tt_export_model *x, const tt_export_coho
   }
 }
 
+/* Amplitudes of the components of the targets become the targets. */
+static void put_components(tt_onnx *g, const tt_scaler *s, quantities *q)
+{
+  const int64_t dim[] = {s->components, s->targets};
+  if (!s->components) return;
+  value by = tt_onnx_constant(g, TT_ONNX_DOUBLE, 2, dim, s->component);
+  value mean = doubles(g, s->targets, s->component_mean);
+  value residual = doubles(g, s->targets, s->residual);
+  q->mean = op2(g, "Add", op2(g, "MatMul", q->mean, by), mean);
+  q->variance = op2(g, "MatMul", q->variance, op2(g, "Mul", by, by));
+  q->variance = op2(g, "Add", q->variance, residual);
+}
+
 /* Mixture of the members */
 
 /* [E][U] weight of each member in each ensemble. */
@@ -133,6 +146,7 @@ static tt_err put_cohort(tt_onnx *g, const tt_export_model *x, const tt_export_c
   quantities q = {0};
   TT_TRY(tt_onnx_network(g, x, k, in, &o));
   TT_TRY(predict(g, x, k, o, &q));
+  put_components(g, &k->m->scaler, &q);
   value centre = of_members(g, k, average(g, k, share, q.mean));
   TT_TRY(tt_onnx_undo_targets(g, x, k, centre, &q.mean, &q.variance));
   value mean = average(g, k, share, q.mean);

@@ -157,6 +157,8 @@ class Cohort(nn.Module):
         self.variance_floor = float(get("variance_floor"))
         self.register_buffer("ensemble", torch.tensor(of))  # of each member
         self.register_buffer("share", tensor(get("share") * (of == np.arange(ensembles)[:, None])))
+        for name in ("component", "component_mean", "residual_variance"):
+            self.register_buffer(name, None if get(name) is None else tensor(get(name)))
         column = of[:, None] * (len(get("scale")) // ensembles)
         column = (column + np.arange(len(get("scale")) // ensembles))[:, None]  # (member, 1, value)
         for name in ("scale", "offset", "std_scale", "lambda"):
@@ -171,6 +173,9 @@ class Cohort(nn.Module):
         h = self.layers(self.front(h))
         o = h.reshape(*h.shape[:2], -1, self.targets).transpose(2, 3)
         mu, v = (a.flatten(2) for a in self.output(o, self.variance_floor))
+        if self.component is not None:  # amplitudes of components -> targets
+            mu = mu @ self.component + self.component_mean
+            v = v @ self.component ** 2 + self.residual_variance
         mu, v = self.in_user_units(mu, v)
         mean, within = self.average(mu), self.average(v)
         between = self.average((mu - self.of_members(mean)) ** 2)

@@ -377,6 +377,6 @@ const tt_engine_ops *tt_resources_predict_engine(const tt_engine_ops *ops,
                                                  const tt_trained_ensembles *all)
 {
   for (int64_t i = 0; i < all->count; i++)
-    if (all->at[i]->model.front.layers) return &tt_engine_cpu;
+    if (all->at[i]->model.front.layers || all->at[i]->scaler.components) return &tt_engine_cpu;
   return ops;
 }

@@ -93,10 +93,12 @@ tt_err tt_job_load(tt_comm *c, tt_job *job, const tt_data_hook *hook)
     e = hook->check(c, &shape, hook->arg);
   }
   if (!e && !d) e = tt_data_read(c, job->cfg, hook, &job->data);
+  if (!e) job->training = tt_dataset_for_training(job->data);
   if (!e)
-    e = tt_agree(c, tt_cohorts_create(job->cfg, job->data->inputs, &job->data->target, job->data,
-                                      &job->cohorts));
+    e = tt_agree(c, tt_cohorts_create(job->cfg, job->data->inputs, &job->data->target,
+                                      &job->training, &job->cohorts));
   if (!e) e = tt_initial_model_apply(c, job->cfg, job->data, &job->cohorts, &job->initial);
+  if (!e) job->training = tt_dataset_for_training(job->data); /* with the scales of the model */
   return e;
 }
 

@@ -22,7 +22,8 @@ typedef struct tt_job {
   char *original, *resolved; /* text of the job file; YAML with the value of every option */
   int64_t bytes;
   const char *command;
-  tt_dataset *data; /* NULL until tt_job_load */
+  tt_dataset *data;    /* NULL until tt_job_load */
+  tt_dataset training; /* tt_dataset_for_training of it */
   tt_cohorts cohorts;
   tt_trained_ensembles initial; /* model of train.init_from; the cohorts point to its weights */
   const tt_engine_ops *ops;

@@ -26,6 +26,8 @@ typedef struct row_sums {
   double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][F] */
   double *mean, *between, *within;           /* [K q] as in tt_moments */
   double *d_mean, *d_between, *d_within;     /* [K q][F]; d_between without the factor 2 */
+  /* [L], [L][F] amplitudes of a member, if the targets have components, and their variances */
+  double *amplitude, *spread, *d_amplitude, *d_spread;
   double *centre, *d_centre; /* [K q], [K q][F] mean and d_mean before transforms are undone */
 } row_sums;
 
@@ -33,17 +35,21 @@ static void sums_free(row_sums *s)
 {
   tt_network_slopes_free(&s->network);
   tt_free_all(&s->x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean, &s->between,
-              &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->centre, &s->d_centre);
+              &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->amplitude, &s->spread,
+              &s->d_amplitude, &s->d_spread, &s->centre, &s->d_centre);
 }
 
 static tt_err sums_create(const tt_trained_ensemble *m, row_sums *s)
 {
   int64_t q = m->model.quantities, width = tt_trained_ensemble_width(m), inputs = m->model.inputs;
+  double **of_component[] = {&s->amplitude, &s->spread, &s->d_amplitude, &s->d_spread};
   double **of_target[] = {&s->mu, &s->variance}, **slopes[] = {&s->d_mu, &s->d_variance};
   double **sum[] = {&s->mean, &s->between, &s->within, &s->centre};
   double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within, &s->d_centre};
   TT_TRY(tt_network_slopes_create(&m->model, &s->network));
   TT_TRY(TT_ALLOC(s->x, inputs));
+  for (int i = 0; m->scaler.components && i < 4; i++)
+    TT_TRY(TT_ALLOC(*of_component[i], m->scaler.components * (i < 2 ? 1 : inputs)));
   for (int i = 0; i < 2; i++) TT_TRY(TT_ALLOC(*of_target[i], q));
   for (int i = 0; i < 2; i++) TT_TRY(TT_ALLOC(*slopes[i], q * inputs));
   for (int i = 0; i < 4; i++) TT_TRY(TT_ALLOC(*sum[i], width));
@@ -100,35 +106,64 @@ static void undo_transform(const tt_column_scale *scale, row_sums *s, int64_t in
   *v = t.variance;
 }
 
-/* Add a member to the sums.
+/* Add quantity j of a target, of a member with weight w, to column c.
  *   scale  [K q] undo the transforms of columns that have one; NULL: of none */
+static void add_value(row_sums *s, double w, int64_t inputs, int64_t j, int64_t c,
+                      const tt_column_scale *scale)
+{
+  if (scale && scale[c].by != TT_TRANSFORM_identity) undo_transform(&scale[c], s, inputs, j, c);
+  add_quantity(s, w, inputs, j, c);
+}
+
+/* Add all targets of a member from the amplitudes of their components. */
+static void add_components(const tt_trained_ensemble *m, row_sums *s, double w,
+                           const tt_column_scale *scale)
+{
+  const tt_scaler *of = &m->scaler;
+  int64_t inputs = m->model.inputs;
+  for (int64_t t = 0; t < of->targets; t++) {
+    s->mu[0] = of->component_mean[t];
+    s->variance[0] = of->residual[t];
+    memset(s->d_mu, 0, (size_t)inputs * sizeof *s->d_mu);
+    memset(s->d_variance, 0, (size_t)inputs * sizeof *s->d_variance);
+    for (int64_t l = 0; l < of->components; l++) {
+      double by = of->component[l * of->targets + t];
+      s->mu[0] += by * s->amplitude[l];
+      s->variance[0] += by * by * s->spread[l];
+      for (int64_t d = 0; d < inputs; d++) {
+        s->d_mu[d] += by * s->d_amplitude[l * inputs + d];
+        s->d_variance[d] += by * by * s->d_spread[l * inputs + d];
+      }
+    }
+    add_value(s, w, inputs, 0, t, scale);
+  }
+}
+
+/* Add a member to the sums; scale as for add_value. */
 static void add_member(const tt_trained_ensemble *m, row_sums *s, int64_t member,
                        const tt_column_scale *scale)
 {
   const tt_model *model = &m->model;
-  tt_output_slopes at = {.n = model->levels,
-                         .variance_floor = (double)m->variance_floor,
-                         .inputs = model->inputs,
-                         .mean = s->mu,
-                         .variance = s->variance,
-                         .d_mean = s->d_mu,
-                         .d_variance = s->d_variance};
+  int has_components = m->scaler.components > 0;
+  tt_output_slopes at = {
+      .n = model->levels, .variance_floor = (double)m->variance_floor, .inputs = model->inputs};
   s->weight += m->weight[member];
   tt_network_slopes_at(&s->network, m->w + member * model->params, s->x);
   for (int64_t k = 0; k < model->targets; k++) {
     at.o = s->network.o + k * model->each;
     at.d_o = s->network.d_o + k * model->each * model->inputs;
+    at.mean = has_components ? s->amplitude + k : s->mu;
+    at.variance = has_components ? s->spread + k : s->variance;
+    at.d_mean = has_components ? s->d_amplitude + k * model->inputs : s->d_mu;
+    at.d_variance = has_components ? s->d_spread + k * model->inputs : s->d_variance;
     tt_output_differentiate(model->output, &at);
-    for (int64_t j = 0; j < model->quantities; j++) {
-      int64_t c = k * model->quantities + j;
-      if (scale && scale[c].by != TT_TRANSFORM_identity)
-        undo_transform(&scale[c], s, model->inputs, j, c);
-      add_quantity(s, m->weight[member], model->inputs, j, c);
-    }
+    for (int64_t j = 0; !has_components && j < model->quantities; j++)
+      add_value(s, m->weight[member], model->inputs, j, k * model->quantities + j, scale);
   }
+  if (has_components) add_components(m, s, m->weight[member], scale);
 }
 
-/* Add the members of an ensemble to empty sums; scale as for add_member. */
+/* Add the members of an ensemble to empty sums; scale as for add_value. */
 static void add_ensemble(const tt_trained_ensemble *m, row_sums *s, const tt_ensemble *own,
                          const tt_column_scale *scale)
 {

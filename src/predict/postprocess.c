@@ -84,7 +84,7 @@ static double label(const validation_reader *r, int64_t e, int64_t k, int64_t i)
   int64_t row = r->row[i];
   if (own->selection >= 0 && d->selected && !d->selected[own->selection * d->rows + row])
     return NAN;
-  return (double)d->y[row * d->targets + own->column[k]];
+  return (double)d->y[row * d->targets + r->all->ensemble[e].column[k]];
 }
 
 static double row_weight(const validation_reader *r, int64_t i)
@@ -99,7 +99,7 @@ static void store_row(const validation_reader *r, int64_t i, int64_t at, int64_t
   const tt_trained_ensemble *all = r->all;
   const tt_model *m = &all->model;
   for (int64_t e = 0; e < all->ensembles; e++)
-    for (int64_t k = 0; k < m->targets; k++) {
+    for (int64_t k = 0; k < tt_trained_ensemble_targets(all); k++) {
       double y = label(r, e, k, i);
       const tt_ensemble *own = &all->ensemble[e];
       for (int64_t g = own->first; g < own->first + own->members; g++) {
@@ -112,7 +112,7 @@ static void store_row(const validation_reader *r, int64_t i, int64_t at, int64_t
 
 static tt_err predict_members_local(validation_reader *r, float *part)
 {
-  int64_t each = r->all->model.targets * r->all->members * r->parts;
+  int64_t each = tt_trained_ensemble_targets(r->all) * r->all->members * r->parts;
   for (int64_t done = 0; done < r->mine.count; done += CHUNK_ROWS) {
     int64_t left = r->mine.count - done, count = left < CHUNK_ROWS ? left : CHUNK_ROWS;
     TT_TRY(predict(r, r->mine.first + done, count, 1));
@@ -128,7 +128,8 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
   const tt_config *cfg = r->v->cfg;
   tt_trained_ensemble *all = r->all;
   const tt_ensemble *own = &all->ensemble[e];
-  int64_t targets = all->model.targets;
+  int64_t targets = tt_trained_ensemble_targets(all);
+  tt_model model = all->model; /* of the predictions */
   double loss = NAN;
   tt_watchdog_heartbeat_local("combining members");
   for (int64_t i = 0; i < r->rows * targets; i++) {
@@ -141,7 +142,8 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
                              .k = cfg->combine_k,
                              .rounds = cfg->combine_rounds,
                              .temperature = cfg->combine_temperature};
-  tt_member_predictions s = {.model = &all->model,
+  model.targets = targets;
+  tt_member_predictions s = {.model = &model,
                              .loss = r->v->cohort->loss,
                              .args = tt_cohort_loss_args(r->v->cohort),
                              .members = own->members,
@@ -166,7 +168,7 @@ static tt_err combine_all_local(const validation_reader *r, const float *part)
   double *y = NULL;
   float *weight = NULL;
   int8_t *alive = NULL;
-  int64_t cells = r->rows * r->all->model.targets;
+  int64_t cells = r->rows * tt_trained_ensemble_targets(r->all);
   tt_err e = TT_ALLOC(y, cells);
   if (!e) e = TT_ALLOC(weight, cells);
   if (!e) e = TT_ALLOC(alive, r->all->members);
@@ -182,7 +184,8 @@ tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_traine
 {
   validation_reader r = {0};
   float *here = NULL, *part = NULL;
-  int64_t each = all->model.targets * all->members * tt_member_prediction_size(&all->model);
+  int64_t each =
+      tt_trained_ensemble_targets(all) * all->members * tt_member_prediction_size(&all->model);
   if (v->cfg->combine_method == TT_COMBINE_mean) return TT_OK;
   tt_err e = open_reader(c, v, all, each, &r);
   if (!e) e = TT_ALLOC(here, r.mine.count * each);
@@ -270,7 +273,7 @@ static tt_err calibrate_local(const validation_reader *r, const double *from)
   TT_TRY(TT_ALLOC(scratch, r->rows * (r->all->model.quantities + 3)));
   tt_err err = TT_OK;
   for (int64_t e = 0; !err && e < r->all->ensembles; e++)
-    for (int64_t k = 0; !err && k < r->all->model.targets; k++)
+    for (int64_t k = 0; !err && k < tt_trained_ensemble_targets(r->all); k++)
       err = calibrate_target(r, e, k, from, scratch);
   tt_free(scratch);
   return err;

@@ -356,7 +356,7 @@ tt_err tt_prediction_block_fill(tt_prediction_block *b, const tt_ensemble_predic
   for (int64_t column = 0; column < p->moments->columns; column++)
     fill_column(b, p, column, scratch);
   for (int64_t e = 0; e < m->ensembles; e++)
-    for (int64_t k = 0; k < m->model.targets; k++, own += m->model.quantities) {
+    for (int64_t k = 0; k < tt_trained_ensemble_targets(m); k++, own += m->model.quantities) {
       if (b->levels) fill_intervals(b, p, own);
       if (b->entropy) fill_entropies(b, p, &m->ensemble[e], k, own);
     }

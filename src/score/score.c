@@ -143,7 +143,7 @@ tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_engine_
   s.table_first = mine.first * each;
   s.table_rows = mine.count ? (end < source->rows ? end : source->rows) - s.table_first : 0;
   if (!e)
-    e = tt_scores_create(trained->members, trained->model.targets,
+    e = tt_scores_create(trained->members, tt_trained_ensemble_targets(trained),
                          tt_trained_ensemble_columns(trained), &scores);
   if (!e)
     e = tt_scores_add_conformal(scores, trained->calibration.levels, trained->calibration.level);

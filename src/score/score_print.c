@@ -69,7 +69,7 @@ static void print_all(const tt_trained_ensemble *c, const tt_scores *s, int64_t 
 {
   const tt_model *m = &c->model;
   for (int64_t e = 0; e < c->ensembles; e++)
-    for (int64_t k = 0; k < m->targets; k++) {
+    for (int64_t k = 0; k < tt_trained_ensemble_targets(c); k++) {
       int64_t column = e * tt_trained_ensemble_width(c) + k * m->quantities;
       print_title(c, &c->ensemble[e], k, s->rows[column], which);
       print_scores(m, s, levels, column);

@@ -19,7 +19,7 @@ tt_err tt_scorer_create(tt_scorer *s, int table)
 {
   const tt_trained_ensemble *c = s->model;
   int64_t columns = tt_trained_ensemble_columns(c);
-  s->targets = c->model.targets;
+  s->targets = tt_trained_ensemble_targets(c);
   s->width = tt_trained_ensemble_width(c);
   s->tally = tt_tally_size(&c->model);
   s->sums = (c->members * s->tally + c->ensembles * ensemble_sums(s)) * s->targets;

@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 #include "io/model/model_file.h"
 #include "io/results/results.h"
+#include "src/host/resources.h"
 #include "src/job/data_advice.h"
 #include "src/predict/postprocess.h"
 #include "src/score/advice.h"
@@ -28,6 +29,7 @@ typedef struct cohort_output {
 typedef struct output_writer {
   tt_comm *c;
   const tt_job *job;
+  const tt_engine_ops *ops; /* that predict */
   const tt_provenance *from;
   tt_trained_ensembles all;
   tt_result_shard *result;      /* [all.count] */
@@ -96,7 +98,7 @@ static tt_err postprocess(output_writer *k)
     tt_postprocess_context v = {.cfg = k->job->cfg,
                                 .cohort = k->result[i].cohort,
                                 .data = k->job->data,
-                                .ops = k->job->ops,
+                                .ops = k->ops,
                                 .use = &k->job->use};
     e = tt_combine_members(k->c, &v, k->all.at[i]);
     if (!e) e = tt_calibrate(k->c, &v, k->all.at[i]);
@@ -125,8 +127,8 @@ static tt_err score_all(output_writer *k, tt_split_rows *rows)
                           .read_variance_local = tt_split_rows_variance(rows)};
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++)
-    e = tt_score(k->c, k->all.at[i], k->job->ops, &k->job->use, &source,
-                 &k->cohort_output[i].scores, &k->table[i]);
+    e = tt_score(k->c, k->all.at[i], k->ops, &k->job->use, &source, &k->cohort_output[i].scores,
+                 &k->table[i]);
   return e;
 }
 
@@ -139,7 +141,7 @@ static tt_err score_out_of_bag(output_writer *k)
                   mine->count * (int64_t)sizeof *TT_FIELD(mine, attempt),
                   k->cohort_output[i].attempt, NULL);
     e = tt_out_of_bag(k->c, k->result[i].cohort, k->job->data, k->cohort_output[i].attempt,
-                      k->all.at[i], k->job->ops, &k->job->use, &k->cohort_output[i].oob);
+                      k->all.at[i], k->ops, &k->job->use, &k->cohort_output[i].oob);
   }
   return e;
 }
@@ -211,6 +213,7 @@ tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards,
   tt_err e = tt_agree(c, create_local(&k, shards));
   for (int64_t i = 0; !e && i < k.all.count; i++)
     gather_members(c, k.result[i].mine, k.cohort_output[i].w, k.all.at[i]);
+  if (!e) k.ops = tt_resources_predict_engine(job->ops, &k.all);
   if (!e) e = postprocess(&k);
   if (!e) e = write_model(&k);
   if (!e) e = write_results(&k);

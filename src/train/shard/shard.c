@@ -60,7 +60,7 @@ static tt_err create_shard(const tt_job *job, const tt_cohort *cohort, tt_slice 
   *shard = (tt_shard){.cohort = cohort,
                       .ops = job->ops,
                       .use = &job->use,
-                      .data = job->data,
+                      .data = &job->training,
                       .slice = own,
                       .steps = 1};
   TT_TRY(tt_state_create(own, tt_cohort_state_shape(cohort), &shard->state));

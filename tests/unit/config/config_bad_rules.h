@@ -341,6 +341,29 @@ static const tt_bad bad_rules[] = {
      NULL,
      {"3:19: combine.method: greedy needs validation rows; give data.split.validation above 0"}},
     {1,
+     JOB "train: {method: fusion, batch_order: shared}\ncombine: {method: top_k}\n",
+     NULL,
+     {"4:19: combine.method: top_k weighs members by their own errors, but those of ensemble a "
+      "(train.method: fusion) are right only together; use combine.method: mean"}},
+    /* components of the targets */
+    {3,
+     "data: {file: d.h5, targets_pca: 3, partial_labels: use}\n"
+     "ensembles: [{name: a, target: y}, {name: b, train: {loss: quantile}}, {name: c}]\n",
+     NULL,
+     {"1:33: data.targets_pca is for all targets together: remove `target` and `targets` (ensemble "
+      "a)",
+      "1:33: data.targets_pca needs an output mean or mean_variance, for example train.loss: "
+      "gaussian_nll (ensemble b)",
+      "1:33: data.targets_pca needs all labels of a row, but data.partial_labels is use"}},
+    {1,
+     "data: {file: d.h5, targets_pca: 3, sigma: s}\nensembles: [{name: a}]\n",
+     NULL,
+     {"1:33: data.targets_pca does not know the error bars of data.sigma; remove one"}},
+    {1,
+     "data: {file: d.h5, targets_pca: 3}\nensembles: [{name: a}]\ntrain: {init_from: m.h5}\n",
+     NULL,
+     {"1:33: data.targets_pca and train.init_from cannot be used together"}},
+    {1,
      "data: {file: d.h5, split: {validation: 0}}\nensembles: [{name: a}]\n"
      "calibration: {recalibrate: true}\n",
      NULL,

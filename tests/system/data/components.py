@@ -1,0 +1,257 @@
+#!/usr/bin/python3
+"""data.targets_pca: components, predictions, derivatives, scores and exported models against an
+independent computation in NumPy; the library has the bits of the program, and two ranks those of
+one.
+
+    components.py TUTTI LIBRARY CC DOCS/embedding.md MPIRUN...
+
+LIBRARY may be empty. Exit status 0 if all is well, 77 without python3-h5py.
+"""
+import ctypes
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+try:
+    import h5py
+    import numpy as np
+except ImportError as missing:
+    print(f"skipped: {missing}")
+    sys.exit(77)
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "embedding"))
+import onnx_numpy
+
+TARGETS, KEPT = 24, 4
+JOB = {"data": {"file": "d.h5", "targets_pca": KEPT, "normalize": {"y2?": "log"},
+                "split": {"column": "split"}},
+       "model": {"hidden": [6]},
+       "train": {"loss": "gaussian_nll", "epochs": 12, "learning_rate": 0.02, "batch_size": 32},
+       "calibration": {"recalibrate": True, "conformal": [0.8]},
+       "combine": {"method": "weights"},
+       "ensembles": [{"name": "n", "members": 3}, {"name": "m", "members": 2},
+                     {"name": "p", "members": 2, "train": {"loss": "mse"}}],
+       "run": {"device": "cpu", "threads": 1}}
+PARTS = ["y_pred_mean", "y_pred_std", "y_pred_std_aleatoric", "y_pred_std_epistemic"]
+MEMBERS = [(0, [0, 1, 2]), (0, [3, 4]), (1, [0, 1])]  # cohort and members in it of each ensemble
+
+
+def write_data():
+    """Spectra of three lines, with noise; the last four targets are positive."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(300, 3))
+    at = np.linspace(0, 1, TARGETS)
+    lines = [np.exp(-((at - c) / 0.12) ** 2) for c in (0.2, 0.45, 0.8)]
+    y = sum(np.sin(x[:, [k]] * (k + 1)) * line for k, line in enumerate(lines))
+    y = y * 5 + 0.3 * rng.normal(size=y.shape)
+    y[:, 20:] = np.exp(0.3 * y[:, 20:])
+    y[7, 3] = np.nan
+    names = [f"y{k:02}" for k in range(TARGETS)]
+    with h5py.File("d.h5", "w") as f:
+        f["x"], f["y"] = x, y
+        f["split"] = np.repeat([0, 1, 2], [160, 60, 80]).astype("i1")
+        f["feature_name"], f["target_name"] = list("abc"), names
+    with h5py.File("test.h5", "w") as f:
+        f["x"], f["y"] = x[220:], y[220:]
+        f["feature_name"], f["target_name"] = list("abc"), names
+    return x, y
+
+
+def run(*words, code=0):
+    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
+    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
+    return done.stderr
+
+
+def close(what, got, want, precision=1e-5):
+    """Relative to the largest value."""
+    error = abs(got - want).max() / abs(want).max()
+    assert error <= precision, f"{what}: {error}"
+
+
+def forward(y):
+    return np.concatenate([y[..., :20], np.log(y[..., 20:])], -1)
+
+
+def normalised(f, y):
+    return (forward(y) - f["scaler/y_mean"][()]) / f["scaler/y_scale"][()]
+
+
+def check_components(f, y):
+    """The leading eigenvectors of the covariance of the training rows that have all labels."""
+    z = normalised(f, y[:160])
+    z = z[np.isfinite(z).all(1)]
+    assert len(z) == 159
+    value, vector = np.linalg.eigh(np.cov(z.T, bias=True))
+    value, vector = value[::-1], vector[:, ::-1]
+    vector *= np.sign(vector[abs(vector).argmax(0), range(TARGETS)])
+    close("components", f["scaler/y_component"][()], (vector * np.sqrt(value)).T[:KEPT])
+    close("means", f["scaler/y_component_mean"][()] + 1, z.mean(0) + 1)
+    close("residuals", f["scaler/y_residual"][()], (vector[:, KEPT:] ** 2 * value[KEPT:]).sum(1))
+
+
+def members(f, x):
+    """Normalised targets of each ensemble: means and variances (member, row, target)."""
+    c, rest = f["scaler/y_component"][()], f["scaler/y_residual"][()]
+    for cohort, own in MEMBERS:
+        net = f[f"cohort{cohort}/net"]
+        h = np.broadcast_to((x - f["scaler/x_mean"][()]) / f["scaler/x_scale"][()], (len(own), *x.shape))
+        for layer in range(2):
+            w, b = (net[f"layer{layer}/{n}"][()].astype(float)[own] for n in ("weight", "bias"))
+            h = h @ w.swapaxes(1, 2) + b[:, None]
+            h = h / (1 + np.exp(-h)) if layer == 0 else h
+        v = np.logaddexp(0, h[..., KEPT:]) + net.attrs["variance_floor"] if cohort == 0 else 0 * h
+        yield h[..., :KEPT] @ c + f["scaler/y_component_mean"][()], v @ c ** 2 + rest
+
+
+def shares(f):
+    weight = f["member_weight"][()]
+    return [w / w.sum() for w in np.split(weight, [3, 5])]
+
+
+def predict(f, x, calibrated=True):
+    """Mean and standard deviations (part, row, column)."""
+    scale, offset = f["scaler/y_scale"][()], f["scaler/y_mean"][()]
+    results = []
+    for e, ((m, v), w) in enumerate(zip(members(f, x), shares(f))):
+        s = f["calibration/std_scale"][e * TARGETS:(e + 1) * TARGETS] if calibrated else 1
+        average = lambda a: np.tensordot(w, a, 1)
+        centre = average(m)
+        m = (centre + s * (m - centre)) * scale + offset
+        v = v * (s * scale) ** 2
+        mean, var = m.copy(), v.copy()
+        mean[..., 20:] = np.exp((m + v / 2)[..., 20:])
+        var[..., 20:] = (np.expm1(v) * np.exp(2 * m + v))[..., 20:]
+        centre = average(mean)
+        within, between = average(var), average((mean - centre) ** 2)
+        results.append([centre, *np.sqrt([within + between, within, between])])
+    return np.concatenate(results, -1)
+
+
+def check_predictions(f, pred, x):
+    want = predict(f, x)
+    for part, name in enumerate(PARTS):
+        close(name, pred[name], want[part])
+    for d in range(3):
+        step = np.eye(3)[d] * 1e-5
+        slope = (predict(f, x + step) - predict(f, x - step)) / 2e-5
+        for part, name in enumerate(PARTS):
+            close(f"{name} by input {d}", pred[name + "_jacobian"][..., d], slope[part], 1e-4)
+
+
+def check_calibration(f, x, y):
+    """On the validation rows: standard deviations that fit the errors, and intervals that hold 80 %."""
+    z = normalised(f, y[160:220])
+    for e, ((m, v), w) in enumerate(zip(members(f, x[160:220]), shares(f))):
+        centre = np.tensordot(w, m, 1)
+        sd = np.sqrt(np.tensordot(w, v + (m - centre) ** 2, 1))
+        own = np.s_[e * TARGETS:(e + 1) * TARGETS]
+        scale = np.sqrt((((centre - z) / sd) ** 2).mean(0))
+        close("recalibration", f["calibration/std_scale"][own], scale, 1e-4)
+        score = np.sort(abs(centre - z) / (sd * scale), 0)
+        close("conformal", f["calibration/conformal_width"][0][own], score[48], 1e-4)
+
+
+def check_weights(f, x, y):
+    """combine.method: weights, by the losses of the members on the validation rows."""
+    z = normalised(f, y[160:220])
+    for (m, v), w, gaussian in zip(members(f, x[160:220]), shares(f), (1, 1, 0)):
+        loss = ((m - z) ** 2 / v + np.log(v)) / 2 if gaussian else (m - z) ** 2
+        order = np.argsort(loss.mean((1, 2)))
+        assert (np.diff(w[order]) <= 0).all() and w.std() > 0, (loss.mean((1, 2)), w)
+
+
+def check_scores(f, scores, x, y):
+    mean, total = predict(f, x)[:2]
+    label = np.tile(y, 3)
+    close("rmse", scores["ensemble_rmse"], np.sqrt(((mean - label) ** 2).mean(0)))
+    plain = np.arange(label.shape[1]) % TARGETS < 20  # without a transform
+    nll = (np.log(2 * np.pi * total ** 2) + ((label - mean) / total) ** 2)[:, plain].mean(0) / 2
+    close("nll", scores["ensemble_nll"][plain], nll)
+
+
+def check_exports(tutti, cc, manual, pred, x):
+    want = [pred[name] for name in PARTS]
+    for kind in ("npz", "onnx", "c"):
+        run(tutti, "export", "out/model.h5", f"--{kind}", "-q")
+    space = {}
+    exec(re.findall(r"^```python\n(import numpy.*?)^```", manual.read_text(), re.M | re.S)[0], space)
+    run(cc, "-std=c17", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fPIC", "-shared", "model.c",
+        "-o", "./model.so", "-lm")
+    function, by_c = ctypes.CDLL("./model.so").model_predict, np.empty_like(np.array(want))
+    pointer = lambda a: a.ctypes.data_as(ctypes.c_void_p)
+    for r, row in enumerate(np.ascontiguousarray(x)):
+        function(pointer(row), *(pointer(by_c[part, r]) for part in range(4)))
+    with np.errstate(all="ignore"):
+        by_onnx = onnx_numpy.run("model.onnx", x)[0]
+    for part, name in enumerate(("mean", "total", "aleatoric", "epistemic")):
+        close(f"npz {name}", space["predict"]("model.npz", x)[part], want[part])
+        close(f"C {name}", by_c[part], want[part])
+        close(f"ONNX {name}", by_onnx[name], want[part])
+
+
+def check_library(library, pred, x):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
+    os.environ["TUTTI_LIBRARY"] = library
+    import tutti  # not installed
+    model = tutti.Model("out/model.h5")
+    for rows in (len(x), 1):
+        got, slope = model.predict(x[:rows]), model.gradient(x[:rows])
+        for key, name in zip(("mean", "std", "aleatoric", "epistemic"), PARTS):
+            assert (np.asarray(got[key]).reshape(rows, -1) == pred[name][:rows]).all(), key
+            assert (slope[key] == pred[name + "_jacobian"][:rows]).all(), key
+
+
+def contents(name):
+    found = {}
+    with h5py.File(name) as f:
+        f.visititems(lambda n, d: found.update({n: d[()].tobytes()}) if isinstance(d, h5py.Dataset)
+                     and not n.startswith("provenance") else None)
+    return found
+
+
+def check_refusals(tutti):
+    train = ["train", "job.json", "--set", "run.directory=other", "--set"]
+    error = run(tutti, *train, "data.targets_pca=25", code=65)
+    assert "data.targets_pca is 25, but there are 24 targets" in error, error
+    with h5py.File("d.h5", "r+") as f:
+        f["y"][:, 20:] = 2.0
+        f["y"][:, 3:20] = f["y"][:, 2:3]
+    error = run(tutti, *train, "data.normalize=none", "--set", "data.targets_pca=4", code=65)
+    assert "the training rows differ in 3 directions only" in error, error
+
+
+def main():
+    tutti, library, cc, manual = sys.argv[1], sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4]).resolve()
+    with tempfile.TemporaryDirectory(prefix="tutti-components-") as folder:
+        os.chdir(folder)
+        x, y = write_data()
+        pathlib.Path("job.json").write_text(json.dumps(JOB))
+        run(tutti, "train", "-q", "job.json")
+        run(*sys.argv[5:], 2, tutti, "train", "-q", "job.json", "--set", "run.directory=two")
+        for name in ("model.h5", "results.h5"):
+            one, two = contents(f"out/{name}"), contents(f"two/{name}")
+            assert one == two, [n for n in one if one[n] != two.get(n)]
+        run(tutti, "predict", "out/model.h5", "test.h5", "-q", "--jacobian")
+        run(tutti, "evaluate", "out/model.h5", "test.h5", "-q", "-o", "scores.h5")
+        run(tutti, "explain", "out/model.h5", "test.h5", "-q")
+        read = lambda name: {n: d[()] for n, d in h5py.File(name).items() if isinstance(d, h5py.Dataset)}
+        pred, scores = read("pred.h5"), read("scores.h5")
+        with h5py.File("out/model.h5") as f:
+            check_components(f, y)
+            check_weights(f, x, y)
+            check_calibration(f, x, y)
+            check_predictions(f, pred, x[220:])
+            check_scores(f, scores, x[220:], y[220:])
+        check_exports(tutti, cc, manual, pred, x[220:])
+        if library:
+            check_library(library, pred, x[220:])
+        check_refusals(tutti)
+
+
+if __name__ == "__main__":
+    main()
