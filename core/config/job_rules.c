@@ -178,17 +178,6 @@ static void check_split_columns(tt_config_reader *r)
   }
 }
 
-/* Folds do not know groups: a member would validate on rows of the groups that it trains on. */
-static void check_group_folds(tt_config_reader *r)
-{
-  for (int64_t k = 0; *r->cfg->data_split_group && k < r->cfg->ensembles; k++)
-    if (r->cfg->ensemble[k].train_resample == TT_RESAMPLE_kfold)
-      tt_config_error(r, &r->job[TT_OPTION_data_split_group],
-                      "data.split.group: train.resample: kfold of ensemble %s does not keep groups "
-                      "together; use another resample",
-                      r->cfg->ensemble[k].name);
-}
-
 /* Rows are split by fractions, by lists of rows or by a column; two ways at once are an error. */
 static void check_split_kind(tt_config_reader *r)
 {
@@ -243,7 +232,6 @@ static void check_split(tt_config_reader *r)
   if (split_is_bad(r)) return;
   check_split_kind(r);
   check_split_columns(r);
-  check_group_folds(r);
   check_fractions(r);
 }
 

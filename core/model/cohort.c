@@ -2,6 +2,7 @@
 #include "core/model/cohort.h"
 
 #include "core/base/mem.h"
+#include "core/model/row_split.h"
 
 #include <math.h>
 #include <string.h>
@@ -112,27 +113,50 @@ static int64_t next_fold(const tt_cohort *c, int64_t position, int16_t *order)
   return order[place];
 }
 
+/* Keep the rows of the set's ensemble. */
+static int64_t select_rows(const tt_ensemble *e, const tt_dataset *d, int64_t count, int32_t *row)
+{
+  int64_t kept = 0;
+  if (e->selection < 0 || !d->selected) return count;
+  for (int64_t i = 0; i < count; i++)
+    if (d->selected[e->selection * d->rows + row[i]]) row[kept++] = row[i];
+  return kept;
+}
+
+tt_err tt_cohort_folds(const tt_cohort *c, const tt_dataset *d, int64_t count, const int32_t *row,
+                       int16_t *fold)
+{
+  int16_t order[TT_MAX_FOLDS] = {0};
+  if (d->unit) return tt_split_folds(count, row, d->unit, d->unit_ordered, c->folds, c->seed, fold);
+  for (int64_t i = 0; i < count; i++) fold[i] = (int16_t)next_fold(c, i, order);
+  return TT_OK;
+}
+
+/* Keep the rows of the fold of a row set, or those of all others. */
+static tt_err keep_fold(const tt_cohort *c, const tt_dataset *d, int64_t row_set, int left_out,
+                        int32_t *row, int64_t *count)
+{
+  int16_t *fold = NULL;
+  int64_t kept = 0;
+  TT_TRY(TT_ALLOC(fold, *count));
+  tt_err e = tt_cohort_folds(c, d, *count, row, fold);
+  for (int64_t i = 0; !e && i < *count; i++)
+    if ((fold[i] == row_set % c->folds) == left_out) row[kept++] = row[i];
+  *count = kept;
+  tt_free(fold);
+  return e;
+}
+
 tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, tt_split which,
                       int32_t **row, int64_t *count)
 {
-  const tt_ensemble *e = &c->ensemble[row_set / folds_of(c)];
+  const tt_ensemble *of = &c->ensemble[row_set / folds_of(c)];
   int folded = c->resample == TT_RESAMPLE_kfold && which != TT_TEST;
-  int64_t kept = 0, position = 0;
-  int16_t order[TT_MAX_FOLDS] = {0};
-  const int8_t *selected =
-      e->selection < 0 || !d->selected ? NULL : d->selected + e->selection * d->rows;
-  TT_TRY(tt_dataset_rows(d, folded ? TT_TRAIN : which, e->column, e->targets, row, count));
-  for (int64_t i = 0; i < *count; i++) {
-    int64_t r = (*row)[i];
-    if (which != TT_TEST && selected && !selected[r]) continue;
-    if (folded) {
-      int is_left_out = next_fold(c, position++, order) == row_set % c->folds;
-      if (is_left_out != (which == TT_VALIDATION)) continue;
-    }
-    (*row)[kept++] = (int32_t)r;
-  }
-  *count = kept;
-  return TT_OK;
+  TT_TRY(tt_dataset_rows(d, folded ? TT_TRAIN : which, of->column, of->targets, row, count));
+  if (which != TT_TEST) *count = select_rows(of, d, *count, *row);
+  tt_err e = folded ? keep_fold(c, d, row_set, which == TT_VALIDATION, *row, count) : TT_OK;
+  if (e) tt_free(*row);
+  return e;
 }
 
 /* Random order of the inputs of a member; the member uses the first *visible of them. */

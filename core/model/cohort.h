@@ -195,6 +195,12 @@ TT_HD float tt_label_noise(uint64_t seed, uint64_t stream, uint32_t column, uint
 int64_t tt_cohort_row_sets(const tt_cohort *c);
 int64_t tt_member_row_set(const tt_cohort *c, const tt_member *m);
 
+/* Folds of kfold for the training rows of an ensemble: fold[count] of row[count]. Rows of one unit
+ * of the data set are in one fold; without units the sizes of two folds differ by at most one.
+ * Local. Errors: MEM. */
+tt_err tt_cohort_folds(const tt_cohort *c, const tt_dataset *d, int64_t count, const int32_t *row,
+                       int16_t *fold);
+
 /* The rows of a row set in a split, ascending: labelled in the targets of the ensemble, as
  * tt_dataset_rows says, and selected by its `rows`. With kfold the fold of a training row depends
  * on the seed and its position in the list of the training rows, and the sizes of the folds differ

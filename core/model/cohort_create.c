@@ -111,31 +111,69 @@ static tt_hyper hyper(const tt_ensemble_config *own)
   };
 }
 
-/* Add the number of selected rows of split `which` with labels of targets [from, from + count). */
+/* The selected rows of split `which` with labels of targets [from, from + count); owner of *row:
+ * the caller, tt_free. */
+static tt_err list_rows(const cohort_builder *k, const tt_ensemble *e, tt_split which, int64_t from,
+                        int64_t count, int32_t **row, int64_t *rows)
+{
+  int64_t kept = 0;
+  TT_TRY(tt_dataset_rows(k->data, which, e->column + from, count, row, rows));
+  const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
+  for (int64_t i = 0; i < *rows; i++)
+    if (!chosen || chosen[(*row)[i]]) (*row)[kept++] = (*row)[i];
+  *rows = kept;
+  return TT_OK;
+}
+
+/* Add the number of these rows. */
 static tt_err count_rows(const cohort_builder *k, const tt_ensemble *e, tt_split which,
                          int64_t from, int64_t count, int64_t *labelled)
 {
   int32_t *row = NULL;
   int64_t rows = 0;
-  TT_TRY(tt_dataset_rows(k->data, which, e->column + from, count, &row, &rows));
-  const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
-  for (int64_t i = 0; i < rows; i++) *labelled += !chosen || chosen[row[i]];
+  TT_TRY(list_rows(k, e, which, from, count, &row, &rows));
+  *labelled += rows;
   tt_free(row);
   return TT_OK;
 }
 
-/* Reject more folds than training rows: members need at least one training row. */
-static tt_err check_folds(const cohort_builder *k, const tt_ensemble_config *own,
-                          const tt_ensemble *e)
+/* Number of folds without rows. */
+static tt_err count_empty_folds(const cohort_builder *k, const tt_cohort *c, const int32_t *row,
+                                int64_t rows, int64_t *empty)
 {
-  int64_t left = 0;
+  int16_t *fold = NULL;
+  int8_t seen[TT_MAX_FOLDS] = {0};
+  TT_TRY(TT_ALLOC(fold, rows));
+  tt_err err = tt_cohort_folds(c, k->data, rows, row, fold);
+  for (int64_t i = 0; !err && i < rows; i++) seen[fold[i]] = 1;
+  *empty = c->folds;
+  for (int64_t i = 0; !err && i < c->folds; i++) *empty -= seen[i];
+  tt_free(fold);
+  return err;
+}
+
+/* Reject folds without rows: members need rows to train and to validate on. */
+static tt_err check_folds(const cohort_builder *k, const tt_ensemble_config *own,
+                          const tt_cohort *c, const tt_ensemble *e)
+{
+  int32_t *row = NULL;
+  int64_t rows = 0, empty = 0;
   if (!k->data || !k->data->split || own->train_resample != TT_RESAMPLE_kfold) return TT_OK;
-  TT_TRY(count_rows(k, e, TT_TRAIN, 0, e->targets, &left));
-  if (left >= own->train_folds) return TT_OK;
-  return TT_FAIL(CONFIG,
-                 "ensemble %s: train.folds is %" PRId64 ", but there are %" PRId64
-                 " rows to train on; use fewer folds",
-                 own->name, own->train_folds, left);
+  TT_TRY(list_rows(k, e, TT_TRAIN, 0, e->targets, &row, &rows));
+  tt_err err = count_empty_folds(k, c, row, rows, &empty);
+  tt_free(row);
+  if (err || !empty) return err;
+  if (rows < c->folds)
+    return TT_FAIL(CONFIG,
+                   "ensemble %s: train.folds is %" PRId64 ", but there are %" PRId64
+                   " rows to train on; use fewer folds",
+                   own->name, own->train_folds, rows);
+  return TT_FAIL(
+      CONFIG,
+      "ensemble %s: train.folds is %" PRId64 ", but %" PRId64
+      " of them have no rows, because rows with equal values of data.split.%s are in one "
+      "fold; use fewer folds",
+      own->name, own->train_folds, empty, k->data->unit_ordered ? "order" : "group");
 }
 
 /* Reject options that need validation rows if there are none. The configuration cannot check it,
@@ -187,7 +225,7 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
   e->selection = k->data && k->data->selections ? (int32_t)own->selection : -1;
   e->key = name_hash(own);
   TT_TRY(tt_cohort_target_columns(own, k->target, &e->targets, &e->column));
-  TT_TRY(check_folds(k, own, e));
+  TT_TRY(check_folds(k, own, c, e));
   c->partial_labels |= has_partial_labels(k->data, e);
   for (int64_t i = 0; i < e->members; i++) {
     tt_member *m = &c->member[e->first + i];

@@ -320,8 +320,8 @@ tt_dataset tt_dataset_for_training(const tt_dataset *d)
 void tt_dataset_destroy(tt_dataset **d)
 {
   if (!*d) return;
-  tt_free_all(&(*d)->x, &(*d)->y, &(*d)->amplitude, &(*d)->label_variance, &(*d)->weight,
-              &(*d)->split, &(*d)->selected);
+  tt_free_all(&(*d)->x, &(*d)->y, &(*d)->amplitude, &(*d)->unit, &(*d)->label_variance,
+              &(*d)->weight, &(*d)->split, &(*d)->selected);
   tt_columns_free(&(*d)->input);
   tt_columns_free(&(*d)->target);
   tt_scaler_free(&(*d)->scaler);

@@ -58,6 +58,9 @@ typedef struct tt_dataset {
   float *label_variance; /* [N][T] known variance of the error of each label, normalised as y; NULL:
                           * not known (data.sigma) */
   int8_t *split;         /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
+  uint64_t *unit; /* [N] rows with the same number are in one fold (data.split.group), or the place
+                   * of the row in an order (data.split.order); NULL: each row for itself */
+  int unit_ordered; /* 1: folds are blocks of ascending units */
   int64_t selections;
   int8_t *selected; /* [selections][N] 1 = the selection contains the row (ensembles[].rows) */
   tt_columns input, target; /* D and T columns of the file */

@@ -151,8 +151,7 @@ tt_err tt_split_groups(int64_t rows, const uint64_t *group, const double fractio
 
 /* Strata */
 
-/* Ascending as numbers; -0 and 0 are equal, NaN comes last. */
-static uint64_t ordered_bits(double v)
+uint64_t tt_split_order_key(double v)
 {
   union {
     double real;
@@ -189,7 +188,7 @@ tt_err tt_split_strata(int64_t rows, const double *value, const double fraction[
   TT_TRY(TT_ALLOC(sorted, rows));
   tt_shuffle order = tt_shuffle_make((uint32_t)rows, seed, 0, TT_PURPOSE_SPLIT, 2);
   for (int64_t i = 0; i < rows; i++)
-    sorted[i] = (keyed_row){ordered_bits(value[i]), tt_shuffle_at(&order, (uint32_t)i), i};
+    sorted[i] = (keyed_row){tt_split_order_key(value[i]), tt_shuffle_at(&order, (uint32_t)i), i};
   qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
   number_strata(rows, sorted);
   qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
@@ -215,7 +214,7 @@ tt_err tt_split_order(int64_t rows, const double *value, const double fraction[T
       return TT_FAIL(DATA, "data.split.order: row %" PRId64 ": %g; every row needs a finite number",
                      i, value[i]);
   TT_TRY(TT_ALLOC(sorted, rows));
-  for (int64_t i = 0; i < rows; i++) sorted[i] = (keyed_row){ordered_bits(value[i]), 0, i};
+  for (int64_t i = 0; i < rows; i++) sorted[i] = (keyed_row){tt_split_order_key(value[i]), 0, i};
   qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
   int to = 0, last = part[TT_SPLITS] > 0.0       ? TT_SPLITS
                      : part[TT_TEST] > 0.0       ? TT_TEST
@@ -230,4 +229,60 @@ tt_err tt_split_order(int64_t rows, const double *value, const double fraction[T
   }
   tt_free(sorted);
   return check_parts(rows, split, fraction, "order");
+}
+
+/* Folds */
+
+static int largest_first(const void *a, const void *b)
+{
+  const row_group *x = a, *y = b;
+  if (x->count != y->count) return x->count > y->count ? -1 : 1;
+  return compare_groups(a, b);
+}
+
+static int compare_places(const void *a, const void *b)
+{
+  const row_group *x = a, *y = b;
+  return (x->first > y->first) - (x->first < y->first);
+}
+
+static int16_t smallest_fold(int64_t folds, const int64_t *rows)
+{
+  int64_t best = 0;
+  for (int64_t k = 1; k < folds; k++) best = rows[k] < rows[best] ? k : best;
+  return (int16_t)best;
+}
+
+/* rows [folds] of each fold, 0 at first. */
+static void deal_folds(int64_t groups, const row_group *group, const keyed_row *sorted, int ordered,
+                       int64_t count, int64_t folds, int64_t *rows, int16_t *fold)
+{
+  for (int64_t g = 0; g < groups; g++) {
+    int64_t middle = 2 * group[g].first + group[g].count;
+    int16_t to =
+        ordered ? (int16_t)((middle - 1) * folds / (2 * count)) : smallest_fold(folds, rows);
+    rows[to] += group[g].count;
+    for (int64_t i = 0; i < group[g].count; i++) fold[sorted[group[g].first + i].row] = to;
+  }
+}
+
+tt_err tt_split_folds(int64_t count, const int32_t *row, const uint64_t *unit, int ordered,
+                      int64_t folds, uint64_t seed, int16_t *fold)
+{
+  keyed_row *sorted = NULL;
+  row_group *group = NULL;
+  int64_t *rows = NULL;
+  tt_err e = TT_ALLOC(sorted, count);
+  if (!e) e = TT_ALLOC(group, count);
+  if (!e) e = TT_ALLOC(rows, folds);
+  if (!e && count > 0) {
+    for (int64_t i = 0; i < count; i++) sorted[i] = (keyed_row){unit[row[i]], 0, i};
+    qsort(sorted, (size_t)count, sizeof *sorted, compare_rows);
+    int64_t groups = find_groups(count, sorted, seed, group);
+    if (!ordered) qsort(group, (size_t)groups, sizeof *group, largest_first);
+    if (ordered) qsort(group, (size_t)groups, sizeof *group, compare_places);
+    deal_folds(groups, group, sorted, ordered, count, folds, rows, fold);
+  }
+  tt_free_all(&sorted, &group, &rows);
+  return e;
 }

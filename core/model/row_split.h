@@ -25,5 +25,17 @@ tt_err tt_split_strata(int64_t rows, const double *value, const double fraction[
  * values stay in one part. Local. Errors: as tt_split_groups; DATA (a value is not finite). */
 tt_err tt_split_order(int64_t rows, const double *value, const double fraction[TT_SPLITS],
                       int8_t *split);
+/* The fold of each of `count` rows, so that equal units are in one fold.
+ *   row      [count] numbers of the rows;  unit  [N]
+ *   ordered  0: the largest groups first, equal ones in a random order, each to the fold with the
+ *            fewest rows; if each group is one row, the sizes of two folds differ by at most one
+ *            1: blocks of ascending units
+ *   fold     [count]
+ * Local. Errors: MEM. */
+tt_err tt_split_folds(int64_t count, const int32_t *row, const uint64_t *unit, int ordered,
+                      int64_t folds, uint64_t seed, int16_t *fold);
+
+/* Numbers in ascending order of the values; -0 and 0 are equal, NaN comes last. */
+uint64_t tt_split_order_key(double value);
 TT_END_C
 #endif

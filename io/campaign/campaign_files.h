@@ -39,8 +39,9 @@ void tt_history_metadata_free(tt_history_metadata *t);
 /* The initial data of a campaign, not normalised. */
 typedef struct tt_initial_data {
   int64_t rows, inputs, targets;
-  double *x, *y; /* [rows][D], [rows][T] in the user's units */
-  int8_t *split; /* [rows] */
+  double *x, *y;  /* [rows][D], [rows][T] in the user's units */
+  int8_t *split;  /* [rows] */
+  uint64_t *unit; /* [rows] as in tt_dataset, or NULL */
   tt_columns input, target;
   uint64_t hash; /* XXH3 of the values and the split */
 } tt_initial_data;

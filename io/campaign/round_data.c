@@ -18,7 +18,9 @@ static tt_err move_dataset_local(tt_dataset *d, tt_initial_data **out)
   b->targets = d->targets;
   b->hash = d->hash;
   b->split = d->split;
+  b->unit = d->unit;
   d->split = NULL;
+  d->unit = NULL;
   TT_TRY(tt_columns_copy(&d->input, &b->input));
   return tt_columns_copy(&d->target, &b->target);
 }
@@ -51,6 +53,7 @@ void tt_initial_data_destroy(tt_initial_data **d)
   tt_free(b->x);
   tt_free(b->y);
   tt_free(b->split);
+  tt_free(b->unit);
   tt_columns_free(&b->input);
   tt_columns_free(&b->target);
   tt_free(*d);
@@ -62,6 +65,7 @@ typedef struct rows {
   int64_t count;
   double *x, *y;
   int8_t *split;
+  uint64_t *unit; /* NULL: none */
 } rows;
 
 static void append_rows(rows *r, int64_t count, int64_t inputs, int64_t targets, const double *x,
@@ -84,7 +88,12 @@ static tt_err concatenate_local(const tt_initial_data *b, const tt_history *h, r
   TT_TRY(TT_ALLOC(r->x, most * d));
   TT_TRY(TT_ALLOC(r->y, most * t));
   TT_TRY(TT_ALLOC(r->split, most));
+  if (b->unit) TT_TRY(TT_ALLOC(r->unit, most));
   append_rows(r, b->rows, d, t, b->x, b->y, b->split);
+  if (b->unit) memcpy(r->unit, b->unit, (size_t)b->rows * sizeof *b->unit);
+  /* a new label is a group of its own, or the last one in the order */
+  for (int64_t i = b->rows; b->unit && i < most; i++)
+    r->unit[i] = UINT64_MAX - (uint64_t)(most - i);
   for (int64_t i = 0; i < h->queries; i++)
     if (h->query[i].label_status == TT_LABEL_STATUS_labelled)
       append_rows(r, 1, d, t, h->x + i * d, h->y + i * t, &h->query[i].split);
@@ -103,11 +112,13 @@ tt_err tt_round_data_create(tt_comm *c, const tt_config *cfg, const tt_initial_d
                               &base->target,
                               r.x,
                               r.y,
-                              r.split};
+                              r.split,
+                              r.unit};
     e = tt_data_from_memory(c, cfg, &t, out);
   }
   tt_free(r.x);
   tt_free(r.y);
   tt_free(r.split);
+  tt_free(r.unit);
   return e;
 }

@@ -162,7 +162,7 @@ static tt_err read_levels(const finder *f, tt_data_reader *r, int8_t *split)
   int64_t rows = tt_data_reader_shape(r)->rows;
   double *x = NULL;
   tt_err e = TT_ALLOC(x, CHUNK_ROWS * f->columns);
-  if (!e) e = tt_data_fill_split_local(r, f->cfg, split);
+  if (!e) e = tt_data_fill_split_local(r, f->cfg, split, NULL);
   for (int64_t first = 0; !e && first < rows; first += CHUNK_ROWS) {
     int64_t count = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS;
     e = tt_data_reader_read_local(r, first, count, x, NULL);

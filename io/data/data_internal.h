@@ -66,8 +66,11 @@ const char *tt_data_input_fault(const tt_net_inputs *net, int64_t column, int ma
 uint64_t tt_data_hash(const tt_dataset *d, const uint64_t *block, int64_t count);
 /* Log the sizes of the parts, which are not those of the fractions. */
 void tt_data_log_split(const char *file, int64_t rows, const int8_t *split);
-/* Fill split[rows] by data.split. Errors: as the functions below. */
-tt_err tt_data_fill_split_local(tt_data_reader *r, const tt_config *cfg, int8_t *split);
+/* Fill split[rows] by data.split.
+ *   unit  [rows] what kfold keeps together (tt_dataset), or NULL; only with tt_data_has_units
+ * Errors: as the functions below. */
+tt_err tt_data_fill_split_local(tt_data_reader *r, const tt_config *cfg, int8_t *split,
+                                uint64_t *unit);
 
 /* Close the reader and keep its shape; owner: the caller, tt_data_shape_free. */
 void tt_data_reader_take_shape(tt_data_reader **r, tt_data_shape *out);
@@ -81,7 +84,11 @@ tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows
 
 /* Fill split[rows] by data.split.group, stratify or order: values of a column, of a target or of an
  * input. Errors: DATA, CONFIG, MEM. */
-tt_err tt_data_split_by_values_local(tt_data_reader *r, const tt_config *cfg, int8_t *split);
+/*   unit  [rows] what kfold keeps together (tt_dataset), or NULL */
+tt_err tt_data_split_by_values_local(tt_data_reader *r, const tt_config *cfg, int8_t *split,
+                                     uint64_t *unit);
+/* Whether folds have units. */
+int tt_data_has_units(const tt_config *cfg);
 int tt_data_split_is_by_values(const tt_config *cfg);
 
 /* Read a set of rows in pieces: the dataset has row numbers, or a mask of one byte per row, 0 or 1;

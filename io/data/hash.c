@@ -19,6 +19,7 @@ uint64_t tt_data_hash(const tt_dataset *d, const uint64_t *block, int64_t count)
   h = XXH3_64bits_withSeed(block, (size_t)count * sizeof *block, h);
   h = XXH3_64bits_withSeed(d->split, (size_t)d->rows, h);
   if (d->selections) h = XXH3_64bits_withSeed(d->selected, (size_t)(d->selections * d->rows), h);
+  if (d->unit) h = XXH3_64bits_withSeed(d->unit, (size_t)d->rows * sizeof *d->unit, h);
   for (int64_t i = 0; !tt_net_inputs_are_amounts(&d->scaler.net) && i < d->inputs; i++)
     h = hash_net_input(&d->scaler.net.at[i], h);
   for (int64_t k = 0; k < d->targets; k++)

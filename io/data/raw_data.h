@@ -52,8 +52,9 @@ typedef struct tt_raw_dataset {
   const char *name; /* for messages */
   int64_t rows;
   const tt_columns *input, *target;
-  const double *x, *y; /* [rows][D], [rows][T] */
-  const int8_t *split; /* [rows] */
+  const double *x, *y;  /* [rows][D], [rows][T] */
+  const int8_t *split;  /* [rows] */
+  const uint64_t *unit; /* [rows] as in tt_dataset, if the configuration needs it, or NULL */
 } tt_raw_dataset;
 
 /* Collective. The same data set, bit-identical, as tt_data_read of a file with these samples;

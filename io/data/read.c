@@ -73,6 +73,8 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   TT_TRY(tt_dataset_set_columns(l->d, input, target, &l->net));
   TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * rows));
   l->d->selections = cfg->selections;
+  if (tt_data_has_units(cfg)) TT_TRY(TT_ALLOC(l->d->unit, rows));
+  l->d->unit_ordered = *cfg->data_split_order != '\0';
   if (tt_data_has_sigma(cfg)) TT_TRY(TT_ALLOC(l->d->label_variance, rows * target->count));
   l->d->partial_labels = cfg->data_partial_labels == TT_PARTIAL_LABELS_use;
   TT_TRY(TT_ALLOC(l->label, target->count));
@@ -134,10 +136,10 @@ static tt_err check_same_shape(loader *l)
 static tt_err read_splits_local(const loader *l)
 {
   tt_source *r = tt_data_reader_file_local(l->rows);
-  if (l->known_split)
+  if (l->known_split && !l->d->unit)
     memcpy(l->d->split, l->known_split, (size_t)l->d->rows);
   else
-    TT_TRY(tt_data_fill_split_local(l->rows, l->cfg, l->d->split));
+    TT_TRY(tt_data_fill_split_local(l->rows, l->cfg, l->d->split, l->d->unit));
   return tt_data_read_selections_local(r, l->cfg, l->d->rows, l->d->split, l->d->selected);
 }
 
@@ -146,6 +148,7 @@ static tt_err broadcast_splits(loader *l)
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? read_splits_local(l) : TT_OK);
   if (e) return e;
   tt_bcast(l->comm, l->d->split, l->d->rows);
+  if (l->d->unit) tt_bcast(l->comm, l->d->unit, l->d->rows * (int64_t)sizeof *l->d->unit);
   if (tt_data_split_is_by_values(l->cfg)) tt_data_log_split(l->file, l->d->rows, l->d->split);
   tt_bcast(l->comm, l->d->selected, l->d->selections * l->d->rows);
   return TT_OK;
@@ -269,6 +272,7 @@ static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
   TT_TRY(tt_data_net_inputs_of_memory(l->cfg, t, &l->net));
   TT_TRY(create_dataset_local(l, t->rows, t->input, t->target));
   memcpy(l->d->split, t->split, (size_t)t->rows);
+  if (l->d->unit) memcpy(l->d->unit, t->unit, (size_t)t->rows * sizeof *t->unit);
   TT_TRY(allocate_own_local(l));
   int64_t D = t->input->count, T = t->target->count;
   memcpy(l->x.own, t->x + l->first * D, (size_t)(l->count * D) * sizeof *t->x);

@@ -111,11 +111,12 @@ tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows
                  indexed ? path[TT_TRAIN] : column);
 }
 
-tt_err tt_data_fill_split_local(tt_data_reader *r, const tt_config *cfg, int8_t *split)
+tt_err tt_data_fill_split_local(tt_data_reader *r, const tt_config *cfg, int8_t *split,
+                                uint64_t *unit)
 {
   int64_t rows = tt_data_reader_shape(r)->rows;
   return tt_data_split_is_by_values(cfg)
-             ? tt_data_split_by_values_local(r, cfg, split)
+             ? tt_data_split_by_values_local(r, cfg, split, unit)
              : tt_data_read_split_local(tt_data_reader_file_local(r), cfg, rows, split);
 }
 
@@ -136,7 +137,7 @@ tt_err tt_data_split_count_local(const tt_config *cfg, int64_t count[TT_SPLITS])
   TT_TRY(tt_data_reader_open_job_local(cfg, &r));
   int64_t rows = tt_data_reader_shape(r)->rows;
   tt_err e = TT_ALLOC(split, rows);
-  if (!e) e = tt_data_fill_split_local(r, cfg, split);
+  if (!e) e = tt_data_fill_split_local(r, cfg, split, NULL);
   memset(count, 0, TT_SPLITS * sizeof *count);
   for (int64_t i = 0; !e && i < rows; i++)
     if (split[i] >= 0) count[split[i]]++;

@@ -111,7 +111,17 @@ static tt_err read_values(tt_data_reader *r, const char *option, tt_cell_kind ki
   return read_matrix(s, option, kind, path, shape->rows, value);
 }
 
-tt_err tt_data_split_by_values_local(tt_data_reader *r, const tt_config *cfg, int8_t *split)
+int tt_data_has_units(const tt_config *cfg)
+{
+  int folds = 0;
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    folds |= cfg->ensemble[k].train_resample == TT_RESAMPLE_kfold;
+  return folds && ((cfg->data_split_group && *cfg->data_split_group) ||
+                   (cfg->data_split_order && *cfg->data_split_order));
+}
+
+tt_err tt_data_split_by_values_local(tt_data_reader *r, const tt_config *cfg, int8_t *split,
+                                     uint64_t *unit)
 {
   const double fraction[TT_SPLITS] = {cfg->data_split_train, cfg->data_split_validation,
                                       cfg->data_split_test};
@@ -130,6 +140,8 @@ tt_err tt_data_split_by_values_local(tt_data_reader *r, const tt_config *cfg, in
     e = by_stratum ? tt_split_strata(rows, value, fraction, seed, split)
                    : tt_split_order(rows, value, fraction, split);
   }
+  for (int64_t i = 0; !e && unit && i < rows; i++)
+    unit[i] = by_group ? key[i] : tt_split_order_key(value[i]);
   tt_free(key);
   tt_free(value);
   return e;

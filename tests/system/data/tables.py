@@ -224,9 +224,61 @@ def check_splits(run):
         found.append(run.weights(name, "data.inputs=['f*', g]", setting)[0])
         check(run.log.count(wanted) == 1, f"{name} {setting}: {run.log}")
     check(np.array_equal(found[0], found[1]), "data.split.group: other weights from HDF5 than from CSV")
-    done = run.call("train", "job.yaml", "--set", "data.file=sites.csv", "--set", "data.split.group=site",
-                    "--set", "train.resample=kfold")
-    check(done.returncode == 78 and "kfold" in done.stderr, done.stderr)
+
+
+FOLDED = """\
+data: {file: shots.csv, inputs: ['s*', '!shot'], targets: y, split: {train: 1, validation: 0, test: 0}}
+model: {hidden: []}
+train: {resample: kfold, folds: 5, epochs: 40, learning_rate: 0.05}
+ensembles: [{name: a, target: y, members: 5}]
+run: {device: cpu, threads: 1}
+"""
+
+
+def check_folds(run):
+    """Labels that only their shot decides: a fold that does not know the shot cannot predict them."""
+    rng = np.random.default_rng(8)
+    shot = np.repeat(np.arange(20), 10)
+    y = rng.normal(size=20)[shot] + 0.01 * rng.normal(size=200)
+    order = rng.permutation(200)
+    lines = [",".join([f"s{k}" for k in range(20)] + ["shot", "time", "y"])]
+    for r in order:
+        lines.append(",".join([str(int(shot[r] == k)) for k in range(20)] + [f"n{shot[r]}", str(r), str(y[r])]))
+    for name in ("shots.csv", "candidates.csv"):
+        (run.folder / name).write_text("\n".join(lines) + "\n")
+    (run.folder / "folded.yaml").write_text(FOLDED)
+    (run.folder / "folded-campaign.yaml").write_text(FOLDED.replace("train: 1, val", "train: 0.9, val").replace(
+        "test: 0}", "test: 0.1}") + """\
+pool: {file: candidates.csv, labels: y}
+label: {mode: hidden}
+select: {batch: 4}
+stop: {rounds: 2}
+""")
+
+    def train(out, *settings, ranks=0, code=0):
+        words = [w for s in (f"run.directory={out}", *settings) for w in ("--set", s)]
+        done = run.call("train", "folded.yaml", "-q", *words, ranks=ranks)
+        check(done.returncode == code, f"{settings}: {done.stderr}")
+        return done.stderr
+
+    def error_of(out):
+        with h5py.File(run.folder / out / "results.h5") as f:
+            return f["oob_rmse"][0]
+
+    train("plain")
+    train("shots", "data.split.group=shot")
+    train("shots2", "data.split.group=shot", ranks=2)
+    train("blocks", "data.split.order=time")
+    check(error_of("plain") < 0.3 * error_of("shots"), f"{error_of('plain')}, {error_of('shots')}")
+    check(error_of("plain") < 0.3 * error_of("blocks"), f"{error_of('plain')}, {error_of('blocks')}")
+    check(error_of("shots") == error_of("shots2"), "data.split.group: other folds on two ranks")
+    error = train("few", "data.split.group=shot", "train.folds=25", code=78)
+    check("train.folds is 25, but 5 of them have no rows" in error, error)
+    for name, setting in (("plain", []), ("shots", ["--set", "data.split.group=shot"])):
+        done = run.call("campaign", "run", "folded-campaign.yaml", "-q", "--set", f"campaign.directory=f-{name}",
+                        *setting)
+        check(done.returncode == 0, f"campaign with folds of {name}: {done.stderr}")
+    check(error_of("f-plain/round-0001") < 0.5 * error_of("f-shots/round-0001"), "folds of a campaign")
 
 
 def check_campaign(run):
@@ -272,6 +324,7 @@ def main():
         check_predict(run, model, x, y)
         check_split_and_plan(run)
         check_splits(run)
+        check_folds(run)
         check_campaign(run)
         check_refused(run)
     sys.exit(1 if failures else 0)

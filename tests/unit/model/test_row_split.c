@@ -131,3 +131,100 @@ TT_TEST (sizes_of_folds_differ_by_at_most_one) {
       tt_dataset_destroy(&d);
     }
 }
+
+/* The folds of the rows 1, 3, 5, ... of a data set with these units; count [folds]. */
+static void fold_odd_rows(const uint64_t *unit, int ordered, int64_t folds, int16_t *fold,
+                          int64_t *count)
+{
+  int32_t row[N / 2];
+  memset(count, 0, (size_t)folds * sizeof *count);
+  for (int32_t i = 0; i < N / 2; i++) row[i] = 2 * i + 1;
+  TT_CHECK_OK(tt_split_folds(N / 2, row, unit, ordered, folds, 7, fold));
+  for (int i = 0; i < N / 2; i++) {
+    TT_CHECK((int64_t)fold[i], >=, 0);
+    TT_CHECK((int64_t)fold[i], <, folds);
+    count[fold[i]]++;
+  }
+}
+
+static void check_equal_sizes(int64_t folds, const int64_t *count, int64_t tolerance)
+{
+  for (int64_t k = 0; k < folds; k++)
+    for (int64_t j = 0; j < k; j++) TT_CHECK(llabs(count[k] - count[j]), <=, tolerance);
+}
+
+/* Groups stay together; folds are equal if single rows allow it, and nearly with large groups. */
+TT_TEST (no_group_is_in_two_folds) {
+  uint64_t unit[N];
+  int16_t fold[N / 2];
+  int64_t count[7];
+  for (int64_t folds = 2; folds <= 7; folds++) {
+    for (int64_t i = 0; i < N; i++) unit[i] = word(i) % 40 * (word(i) % 4);
+    fold_odd_rows(unit, 0, folds, fold, count);
+    for (int i = 0; i < N / 2; i++)
+      for (int k = 0; k < i; k++)
+        if (unit[2 * i + 1] == unit[2 * k + 1]) TT_CHECK(fold[i], ==, fold[k]);
+    if (folds < 4) check_equal_sizes(folds, count, 12); /* a quarter of the rows is one group */
+    for (int64_t i = 0; i < N; i++) unit[i] = i < 301 ? 5 : (uint64_t)word(i) << 32 | (uint64_t)i;
+    fold_odd_rows(unit, 0, folds, fold, count);
+    check_equal_sizes(folds, count, folds < 4 ? 1 : 150);
+    for (int64_t i = 0; i < N; i++) unit[i] = (uint64_t)word(i) << 32 | (uint64_t)i;
+    fold_odd_rows(unit, 0, folds, fold, count);
+    check_equal_sizes(folds, count, 1);
+  }
+}
+
+/* Folds in an order are blocks of it; equal values are in one block. */
+TT_TEST (folds_of_an_order_are_blocks) {
+  uint64_t unit[N];
+  int16_t fold[N / 2];
+  int64_t count[7];
+  for (int64_t folds = 2; folds <= 7; folds++)
+    for (uint32_t values = 100; values <= 1000000; values *= 10000) {
+      for (int64_t i = 0; i < N; i++)
+        unit[i] = tt_split_order_key((double)(word(i) % values) - 0.5 * values);
+      fold_odd_rows(unit, 1, folds, fold, count);
+      for (int i = 0; i < N / 2; i++)
+        for (int k = 0; k < N / 2; k++)
+          if (unit[2 * i + 1] <= unit[2 * k + 1]) TT_CHECK(fold[i], <=, fold[k]);
+      check_equal_sizes(folds, count, values > 100 ? 2 : 20);
+    }
+}
+
+/* A fold without rows is refused, and units that a campaign or a file gives stay together. */
+TT_TEST (folds_follow_the_units_of_the_data) {
+  enum { ROWS = 24, FOLDS = 4 };
+  tt_config *cfg = NULL;
+  tt_cohorts all = {0};
+  tt_columns target = {0};
+  tt_dataset *d = NULL;
+  const char text[] = "data: {file: a.h5}\nensembles: [{name: a, target: load,"
+                      " train: {resample: kfold, folds: 4}}]\n";
+  TT_CHECK_OK(tt_config_parse("job.yaml", text, (int64_t)strlen(text), NULL, 0, &cfg));
+  TT_CHECK_OK(tt_dataset_create(ROWS, 4, 1, 0, &d));
+  TT_CHECK_OK(tt_columns_create(1, &target));
+  TT_CHECK_OK(tt_text_set(&target.name[0], "load"));
+  TT_CHECK_OK(TT_ALLOC(d->unit, ROWS));
+  for (int64_t r = 0; r < ROWS; r++) d->unit[r] = (uint64_t)(r % 3);
+  TT_CHECK((int)tt_cohorts_create(cfg, 4, &target, d, &all), ==, TT_E_CONFIG);
+  TT_CHECK_HAS(tt_err_last(), "ensemble a: train.folds is 4, but 1 of them have no rows, because "
+                              "rows with equal values of data.split.group are in one fold");
+  for (int64_t r = 0; r < ROWS; r++) d->unit[r] = (uint64_t)(r % 8);
+  TT_CHECK_OK(tt_cohorts_create(cfg, 4, &target, d, &all));
+  for (int64_t row_set = 0; row_set < FOLDS; row_set++) {
+    int seen[2][8] = {{0}};
+    for (int which = 0; which < 2; which++) {
+      int32_t *row = NULL;
+      int64_t rows = 0;
+      TT_CHECK_OK(tt_cohort_rows(all.at[0], d, row_set, (tt_split)which, &row, &rows));
+      TT_CHECK(rows, ==, which ? ROWS / FOLDS : ROWS - ROWS / FOLDS);
+      for (int64_t i = 0; i < rows; i++) seen[which][d->unit[row[i]]] = 1;
+      tt_free(row);
+    }
+    for (int u = 0; u < 8; u++) TT_CHECK(seen[0][u] + seen[1][u], ==, 1);
+  }
+  tt_cohorts_destroy(&all);
+  tt_config_destroy(&cfg);
+  tt_columns_free(&target);
+  tt_dataset_destroy(&d);
+}
