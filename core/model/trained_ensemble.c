@@ -44,7 +44,7 @@ void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
     tt_free((*c)->ensemble[i].column);
   }
   tt_free_all(&(*c)->ensemble, &(*c)->w, &(*c)->weight, &(*c)->status, &(*c)->index,
-              &(*c)->snapshot, &(*c)->x_low, &(*c)->x_high);
+              &(*c)->snapshot, &(*c)->x_low, &(*c)->x_high, &(*c)->typical_epistemic);
   tt_columns_free(&(*c)->input);
   tt_columns_free(&(*c)->target);
   tt_scaler_free(&(*c)->scaler);

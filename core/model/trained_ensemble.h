@@ -19,8 +19,10 @@ typedef struct tt_trained_ensemble {
   int32_t *snapshot;     /* [G] 1, 2, ...: snapshot of the member; 0: the member itself */
   tt_columns input, target;
   tt_scaler scaler;
-  double *x_low, *x_high; /* [F] smallest and largest normalised input of the training rows; NaN:
+  double *x_low, *x_high;    /* [F] smallest and largest normalised input of the training rows; NaN:
                            * not known (older files) */
+  double *typical_epistemic; /* [C] root mean square of the normalised epistemic standard deviation
+                              * over training rows; NULL: not known */
   tt_calibration calibration; /* of the columns; all zero: none */
 } tt_trained_ensemble;
 

@@ -66,6 +66,11 @@ const char *tt_data_input_fault(const tt_net_inputs *net, int64_t column, int ma
 uint64_t tt_data_hash(const tt_dataset *d, const uint64_t *block, int64_t count);
 /* Log the sizes of the parts, which are not those of the fractions. */
 void tt_data_log_split(const char *file, int64_t rows, const int8_t *split);
+/* Fill split, unit and selected of a data set by data.split and `rows` of the ensembles.
+ *   known  [rows] the split, if it has been read, or NULL
+ * Errors: as the functions below. */
+tt_err tt_data_read_rows_local(tt_data_reader *r, const tt_config *cfg, const int8_t *known,
+                               tt_dataset *d);
 /* Fill split[rows] by data.split.
  *   unit  [rows] what kfold keeps together (tt_dataset), or NULL; only with tt_data_has_units
  * Errors: as the functions below. */

@@ -74,7 +74,7 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * rows));
   l->d->selections = cfg->selections;
   if (tt_data_has_units(cfg)) TT_TRY(TT_ALLOC(l->d->unit, rows));
-  l->d->unit_ordered = *cfg->data_split_order != '\0';
+  l->d->unit_ordered = cfg->data_split_order && *cfg->data_split_order;
   if (tt_data_has_sigma(cfg)) TT_TRY(TT_ALLOC(l->d->label_variance, rows * target->count));
   l->d->partial_labels = cfg->data_partial_labels == TT_PARTIAL_LABELS_use;
   TT_TRY(TT_ALLOC(l->label, target->count));
@@ -133,19 +133,11 @@ static tt_err check_same_shape(loader *l)
   return tt_agree(l->comm, e);
 }
 
-static tt_err read_splits_local(const loader *l)
-{
-  tt_source *r = tt_data_reader_file_local(l->rows);
-  if (l->known_split && !l->d->unit)
-    memcpy(l->d->split, l->known_split, (size_t)l->d->rows);
-  else
-    TT_TRY(tt_data_fill_split_local(l->rows, l->cfg, l->d->split, l->d->unit));
-  return tt_data_read_selections_local(r, l->cfg, l->d->rows, l->d->split, l->d->selected);
-}
-
 static tt_err broadcast_splits(loader *l)
 {
-  tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? read_splits_local(l) : TT_OK);
+  int root = tt_comm_is_root(l->comm);
+  tt_err e = tt_agree(l->comm, root ? tt_data_read_rows_local(l->rows, l->cfg, l->known_split, l->d)
+                                    : TT_OK);
   if (e) return e;
   tt_bcast(l->comm, l->d->split, l->d->rows);
   if (l->d->unit) tt_bcast(l->comm, l->d->unit, l->d->rows * (int64_t)sizeof *l->d->unit);

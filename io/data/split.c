@@ -120,6 +120,17 @@ tt_err tt_data_fill_split_local(tt_data_reader *r, const tt_config *cfg, int8_t 
              : tt_data_read_split_local(tt_data_reader_file_local(r), cfg, rows, split);
 }
 
+tt_err tt_data_read_rows_local(tt_data_reader *r, const tt_config *cfg, const int8_t *known,
+                               tt_dataset *d)
+{
+  if (known && !d->unit)
+    memcpy(d->split, known, (size_t)d->rows);
+  else
+    TT_TRY(tt_data_fill_split_local(r, cfg, d->split, d->unit));
+  return tt_data_read_selections_local(tt_data_reader_file_local(r), cfg, d->rows, d->split,
+                                       d->selected);
+}
+
 void tt_data_log_split(const char *file, int64_t rows, const int8_t *split)
 {
   int64_t count[TT_SPLITS] = {0};

@@ -105,6 +105,17 @@ static tt_err archive_calibration(archive *k, tt_calibration *c)
   return TT_OK;
 }
 
+/* After the scaler, which decides the number of columns. */
+static tt_err archive_epistemic(archive *k, tt_trained_ensemble *m)
+{
+  int64_t columns = m->typical_epistemic ? tt_trained_ensemble_columns(m) : 0;
+  archive_bytes(k, &columns, sizeof columns);
+  if (!columns) return TT_OK;
+  if (k->mode == UNPACK) TT_TRY(TT_ALLOC(m->typical_epistemic, columns));
+  archive_bytes(k, m->typical_epistemic, columns * (int64_t)sizeof *m->typical_epistemic);
+  return TT_OK;
+}
+
 static tt_err archive_trained_ensemble(archive *k, tt_trained_ensemble *m)
 {
   archive_bytes(k, &m->variance_floor, sizeof m->variance_floor);
@@ -118,7 +129,8 @@ static tt_err archive_trained_ensemble(archive *k, tt_trained_ensemble *m)
   TT_TRY(archive_columns(k, &m->input));
   TT_TRY(archive_columns(k, &m->target));
   TT_TRY(archive_calibration(k, &m->calibration));
-  return archive_scaler(k, &m->scaler, m->input.count, m->target.count);
+  TT_TRY(archive_scaler(k, &m->scaler, m->input.count, m->target.count));
+  return archive_epistemic(k, m);
 }
 
 /* What the other ranks need for allocation. */

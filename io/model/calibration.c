@@ -30,7 +30,6 @@ tt_err tt_calibration_concat(const tt_trained_ensembles *all, tt_calibration *ou
 void tt_calibration_write(tt_schema *s, const tt_calibration *k)
 {
   if (!k->columns) return;
-  tt_schema_create_dimension(s, "column", k->columns);
   tt_h5_create_group(s->file, "calibration");
   TT_SCHEMA_WRITE(s, k->std_scale, "calibration/std_scale", F64, "1",
                   "factor on standard deviations", NULL, "column");

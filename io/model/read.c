@@ -351,6 +351,26 @@ static tt_err read_contents(tt_h5_reader *r, const tt_model_file_info *w,
   return w->cohorts > 1 ? read_parameters(r, s, m) : read_tensors(r, m);
 }
 
+/* Older files do not have them. */
+static tt_err read_epistemic(tt_h5_reader *r, tt_trained_ensembles *all)
+{
+  int64_t columns = tt_trained_ensembles_columns(all), first = 0;
+  if (!tt_h5_has_local(r, "typical_epistemic")) return TT_OK;
+  TT_TRY(tt_schema_check_shape_local(r, "typical_epistemic", 1, &columns));
+  for (int64_t i = 0; i < all->count; i++) {
+    int64_t own = tt_trained_ensemble_columns(all->at[i]);
+    TT_TRY(TT_ALLOC(all->at[i]->typical_epistemic, own));
+    double *to = all->at[i]->typical_epistemic;
+    TT_TRY(tt_h5_read_rows_local(r, "typical_epistemic", TT_H5_F64, first, own, to));
+    for (int64_t k = 0; k < own; k++)
+      if (!(to[k] >= 0.0) && !isnan(to[k]))
+        return TT_FAIL(DATA, "%s: 'typical_epistemic' of column %" PRId64 " is %g" TT_DAMAGED,
+                       tt_h5_file_name(r), first + k, to[k]);
+    first += own;
+  }
+  return TT_OK;
+}
+
 static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_trained_ensembles *all)
 {
   if (tt_schema_check_local(r, TT_SCHEMA_TRANSFORMED_MODEL, "model"))
@@ -362,6 +382,7 @@ static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_trained_ensemb
     TT_TRY(tt_trained_ensemble_create(&s->model, s->ensembles, s->members, &all->at[k]));
     TT_TRY(read_contents(r, w, s, all->at[k]));
   }
+  TT_TRY(read_epistemic(r, all));
   return tt_calibration_read_local(r, all);
 }
 

@@ -29,13 +29,16 @@ typedef struct model_arrays {
   tt_flat_nets *nets;           /* of several cohorts, which have no tensor; else NULL */
   tt_calibration calibration;   /* of all columns */
   tt_net_inputs_table net;
+  int64_t columns;
+  double *epistemic;   /* [columns] typical_epistemic; NULL: not known */
   int64_t name_length; /* bytes of the longest name or unit */
 } model_arrays;
 
 static void free_file_arrays(model_arrays *t)
 {
   tt_free_all(&t->member, &t->ensemble_of_member, &t->index, &t->snapshot, &t->weight, &t->status,
-              &t->name, &t->by, &t->first, &t->count, &t->key, &t->cohort, &t->column, &t->tensor);
+              &t->name, &t->by, &t->first, &t->count, &t->key, &t->cohort, &t->column, &t->tensor,
+              &t->epistemic);
   tt_flat_nets_destroy(&t->nets);
   tt_calibration_free(&t->calibration);
   tt_net_inputs_table_free(&t->net);
@@ -118,6 +121,22 @@ static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t 
   return TT_OK;
 }
 
+static tt_err join_epistemic(const tt_trained_ensembles *all, model_arrays *t)
+{
+  int64_t first = 0;
+  t->columns = tt_trained_ensembles_columns(all);
+  for (int64_t i = 0; i < all->count; i++)
+    if (!all->at[i]->typical_epistemic) return TT_OK;
+  TT_TRY(TT_ALLOC(t->epistemic, t->columns));
+  for (int64_t i = 0; i < all->count; i++) {
+    int64_t columns = tt_trained_ensemble_columns(all->at[i]);
+    memcpy(t->epistemic + first, all->at[i]->typical_epistemic,
+           (size_t)columns * sizeof *t->epistemic);
+    first += columns;
+  }
+  return TT_OK;
+}
+
 static tt_err make_file_arrays_local(const tt_trained_ensembles *all, const tt_model_shard *shard,
                                      model_arrays *t)
 {
@@ -134,6 +153,7 @@ static tt_err make_file_arrays_local(const tt_trained_ensembles *all, const tt_m
     t->by[k->inputs + i] = tt_choice_normalize[k->y_normalize[i]];
   TT_TRY(tt_net_inputs_table_create(&k->net, &t->net));
   t->name_length = longest_name(all->at[0], t);
+  TT_TRY(join_epistemic(all, t));
   return tt_calibration_concat(all, &t->calibration);
 }
 
@@ -145,6 +165,7 @@ static void write_dimensions(tt_schema *s, const tt_trained_ensemble *m, const m
   tt_schema_create_dimension(s, "feature", m->input.count);
   tt_schema_create_dimension(s, "target", m->target.count);
   tt_schema_create_dimension(s, "name_strlen", t->name_length);
+  if (t->calibration.columns || t->epistemic) tt_schema_create_dimension(s, "column", t->columns);
 }
 
 /* A variable with one value, or one row of values, per member or per ensemble. */
@@ -179,8 +200,8 @@ static void write_ensembles(tt_schema *s, int64_t cohorts, const model_arrays *t
   WRITE_ENSEMBLES(t->column, "ensemble_column", I32, "target column it predicts, from 0; -1 = none",
                   "ensemble", "ensemble_target");
   if (cohorts == 1) return;
-  WRITE_ENSEMBLES(t->cohort, "ensemble_cohort", I32,
-                  "cohort of its members, in the tables of /net", "ensemble");
+  WRITE_ENSEMBLES(t->cohort, "ensemble_cohort", I32, "cohort of its members, in the tables of /net",
+                  "ensemble");
   tt_h5_write_attr(s->file, "/", "cohorts", TT_H5_I64, 1, &cohorts);
 }
 
@@ -225,6 +246,15 @@ static void write_ranges(tt_schema *s, const tt_trained_ensemble *m)
                   "smallest normalised value in the training rows", NULL, input);
   TT_SCHEMA_WRITE(s, m->x_high, "scaler/x_high", F64, NULL,
                   "largest normalised value in the training rows", NULL, input);
+}
+
+static void write_epistemic(tt_schema *s, const double *epistemic)
+{
+  if (!epistemic) return;
+  TT_SCHEMA_WRITE(s, epistemic, "typical_epistemic", F64, "1",
+                  "root mean square of the epistemic standard deviation of the normalised target "
+                  "over training rows",
+                  NULL, "column");
 }
 
 static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
@@ -408,6 +438,7 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     write_ranges(&s, all->at[0]);
     write_columns(&s, all->at[0]);
     tt_calibration_write(&s, &t.calibration);
+    write_epistemic(&s, t.epistemic);
     if (all->count > 1)
       tt_flat_nets_write(&s, shard, t.nets);
     else

@@ -12,6 +12,7 @@ struct tt_prediction_file {
   const double *level;                        /* [levels] borrowed from the model */
   int64_t levels;                             /* of conformal intervals */
   int classes, extrapolation;
+  int leverage;
 };
 
 static int64_t expected_bytes(const tt_prediction_shape *shape, const tt_axis_labels *o,
@@ -43,6 +44,14 @@ static tt_err declare_extrapolation(tt_schema *s)
                  "largest distance of an input beyond the range of the training rows, in units of "
                  "the range; 0 inside",
                  NULL, "sample");
+}
+
+static tt_err declare_leverage(tt_schema *s)
+{
+  return DECLARE("leverage", F64, "1",
+                 "epistemic standard deviation of the normalised target, divided by its root mean "
+                 "square over training rows",
+                 TT_COLUMN_COORDINATES, "sample", "column");
 }
 
 static tt_err declare_quantiles(tt_schema *s, const tt_prediction_shape *shape, const char *units)
@@ -135,6 +144,7 @@ static tt_err prepare_local(const tt_trained_ensembles *model, const tt_predicti
   (*out)->members = shape->members ? o->members : 0;
   (*out)->width = max_width(model);
   (*out)->extrapolation = shape->extrapolation;
+  (*out)->leverage = shape->leverage;
   (*out)->inputs = shape->jacobian ? model->at[0]->input.count : 0;
   find_extras(model, *out);
   return TT_OK;
@@ -155,6 +165,7 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
     tt_schema_create_dimension(&s, "sample", shape->rows);
     e = declare_columns(&s, o.common_units);
     if (!e && p->extrapolation) e = declare_extrapolation(&s);
+    if (!e && p->leverage) e = declare_leverage(&s);
     if (!e && shape->quantiles) e = declare_quantiles(&s, shape, o.common_units);
     if (!e && (p->levels || p->classes)) e = declare_extras(&s, p, o.common_units);
     if (!e && shape->members) e = declare_members(&s, &o, p->width);
@@ -201,6 +212,7 @@ tt_err tt_prediction_file_write(tt_prediction_file *f, const tt_prediction_block
   }
   if (f->extrapolation)
     e = tt_h5_write_block(f->file, "extrapolation", &at[1], size, b->extrapolation);
+  if (f->leverage) e = tt_h5_write_block(f->file, "leverage", &at[1], size, b->leverage);
   if (f->inputs) e = write_jacobians(f, b);
   if (!f->classes) return e;
   tt_h5_write_block(f->file, "y_entropy", &at[1], size, b->entropy);

@@ -142,6 +142,7 @@ typedef struct tt_prediction_shape {
   int members;            /* also write every member's mean and variance */
   int jacobian;           /* also write the derivatives of mean and standard deviations */
   int extrapolation;      /* also write the distance from the training rows */
+  int leverage;           /* also write the epistemic part compared with training rows */
 } tt_prediction_shape;
 tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,
                                  const tt_prediction_shape *shape, const tt_provenance *from,
@@ -167,6 +168,7 @@ typedef struct tt_prediction_block {
   tt_jacobian jacobian;                 /* [rows][C][D] */
   double *extrapolation; /* [rows] largest distance of an input beyond the range of the training
                           * rows, in units of the range */
+  double *leverage;      /* [rows][C] epistemic standard deviation / that of training rows */
 } tt_prediction_block;
 
 /* Collective: each rank passes its own rows, possibly none. Arrays that the shape and the model of

@@ -10,8 +10,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* More would keep a compiler busy for minutes. */
-static const int64_t most_parameters = 1 << 24;
+static const int64_t most_parameters = 1 << 24; /* more keeps a compiler busy for minutes */
 
 /* y = f(x) of the activations, and the functions that they call, as text. */
 static const char *const activation_text[] = {
@@ -157,13 +156,6 @@ static void put_doubles(FILE *to, const char *name, int64_t i, int64_t n, const 
   fputs("};\n", to);
 }
 
-static void put_components(FILE *to, int64_t i, const tt_scaler *s)
-{
-  put_doubles(to, "component", i, s->components * s->targets, s->component);
-  put_doubles(to, "component_mean", i, s->targets, s->component_mean);
-  put_doubles(to, "residual", i, s->targets, s->residual);
-}
-
 static void put_weights(FILE *to, int64_t i, const tt_export_cohort *k)
 {
   int64_t params = k->m->model.params;
@@ -248,6 +240,7 @@ static void put_member(const tt_export_model *x, int64_t i, FILE *to)
 {
   const tt_model *m = &x->cohort[i].m->model;
   int64_t components = x->cohort[i].m->scaler.components;
+  int64_t n = tt_trained_ensemble_targets(x->cohort[i].m);
   char from[TT_EXPORT_C_NAME];
   fprintf(to,
           "static void member%" PRId64
@@ -272,21 +265,18 @@ static void put_member(const tt_export_model *x, int64_t i, FILE *to)
     snprintf(from, sizeof from, "%s", z);
   }
   fprintf(to,
-          "  enum { K = %" PRId64 ", N = %d };\n  const double FLOOR = %.16e;\n  (void)FLOOR;\n",
-          m->targets, (int)m->levels, (double)x->cohort[i].m->variance_floor);
-  if (components) fputs("  double mean[K], variance[K];\n", to);
+          "  enum { K = %" PRId64 ", N = %d };\n  const double FLOOR = %.16e;\n  (void)FLOOR;\n%s",
+          m->targets, (int)m->levels, (double)x->cohort[i].m->variance_floor,
+          components ? "  double mean[K], variance[K];\n" : "");
   fprintf(to, "  for (int k = 0; k < K; k++) {\n%s  }\n", output_text[m->output]);
   if (components)
     fprintf(to,
-            "  for (int t = 0; t < %" PRId64 "; t++) {\n"
-            "    all_means[t] = component_mean%" PRId64 "[t];\n"
-            "    all_variances[t] = residual%" PRId64 "[t];\n"
-            "    for (int k = 0; k < K; k++) {\n"
-            "      double c = component%" PRId64 "[k * %" PRId64 " + t];\n"
-            "      all_means[t] += c * mean[k];\n"
+            "  for (int t = 0; t < %" PRId64 "; t++) {\n    all_means[t] = component_mean%" PRId64
+            "[t];\n    all_variances[t] = residual%" PRId64 "[t];\n"
+            "    for (int k = 0; k < K; k++) {\n      double c = component%" PRId64 "[k * %" PRId64
+            " + t];\n      all_means[t] += c * mean[k];\n"
             "      all_variances[t] += c * c * variance[k];\n    }\n  }\n",
-            tt_trained_ensemble_targets(x->cohort[i].m), i, i, i,
-            tt_trained_ensemble_targets(x->cohort[i].m));
+            n, i, i, i, n);
   fputs("}\n\n", to);
 }
 
@@ -487,7 +477,12 @@ tt_err tt_export_c_local(const tt_export_model *x, FILE *to)
     put_doubles(to, "scale", i, k->columns, k->scale);
     put_doubles(to, "std_scale", i, k->columns, k->std_scale);
     if (k->transformed) put_doubles(to, "lambda", i, k->columns, k->lambda);
-    if (k->m->scaler.components) put_components(to, i, &k->m->scaler);
+    const tt_scaler *of = &k->m->scaler;
+    if (of->components) {
+      put_doubles(to, "component", i, of->components * of->targets, of->component);
+      put_doubles(to, "component_mean", i, of->targets, of->component_mean);
+      put_doubles(to, "residual", i, of->targets, of->residual);
+    }
     put_weights(to, i, k);
   }
   fputc('\n', to);

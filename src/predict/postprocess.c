@@ -13,7 +13,7 @@
 
 enum { CHUNK_ROWS = 256, MAX_VALUES = 1 << 26 };
 
-/* Predictions of the validation rows of this rank. */
+/* Predictions of the validation rows, or of training rows, of this rank. */
 typedef struct validation_reader {
   const tt_postprocess_context *v;
   tt_trained_ensemble *all;
@@ -26,28 +26,28 @@ typedef struct validation_reader {
   tt_moments *moments;
 } validation_reader;
 
-/* List every n-th validation row, so that rows * each <= MAX_VALUES. */
-static tt_err list_rows(validation_reader *r, int64_t each)
+/* List every n-th row of the split, so that rows * each <= MAX_VALUES. */
+static tt_err list_rows(validation_reader *r, tt_split which, int64_t each)
 {
   const tt_dataset *d = r->v->data;
   int64_t count = 0, seen = 0;
-  for (int64_t i = 0; i < d->rows; i++) count += d->split[i] == TT_VALIDATION;
+  for (int64_t i = 0; i < d->rows; i++) count += d->split[i] == (int8_t)which;
   int64_t step = (count * each + MAX_VALUES - 1) / MAX_VALUES;
   TT_TRY(TT_ALLOC(r->row, count));
   for (int64_t i = 0; i < d->rows; i++)
-    if (d->split[i] == TT_VALIDATION && seen++ % (step > 1 ? step : 1) == 0) r->row[r->rows++] = i;
+    if (d->split[i] == (int8_t)which && seen++ % (step > 1 ? step : 1) == 0) r->row[r->rows++] = i;
   return TT_OK;
 }
 
 static tt_err open_reader(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all,
-                          int64_t each, validation_reader *r)
+                          tt_split which, int64_t each, validation_reader *r)
 {
   *r = (validation_reader){.v = v,
                            .all = all,
                            .width = tt_trained_ensemble_width(all),
                            .columns = tt_trained_ensemble_columns(all),
                            .parts = tt_member_prediction_size(&all->model)};
-  TT_TRY(list_rows(r, each));
+  TT_TRY(list_rows(r, which, each));
   TT_TRY(tt_partition_even(r->rows, tt_comm_ranks(c), tt_comm_rank(c), &r->mine));
   TT_TRY(TT_ALLOC(r->x, CHUNK_ROWS * all->model.inputs));
   TT_TRY(TT_ALLOC(r->members, all->members * 2 * r->width * CHUNK_ROWS));
@@ -187,7 +187,7 @@ tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_traine
   int64_t each =
       tt_trained_ensemble_targets(all) * all->members * tt_member_prediction_size(&all->model);
   if (v->cfg->combine_method == TT_COMBINE_mean) return TT_OK;
-  tt_err e = open_reader(c, v, all, each, &r);
+  tt_err e = open_reader(c, v, all, TT_VALIDATION, each, &r);
   if (!e) e = TT_ALLOC(here, r.mine.count * each);
   if (!e) e = TT_ALLOC(part, r.rows * each);
   if (!e) e = predict_members_local(&r, here);
@@ -285,7 +285,7 @@ tt_err tt_calibrate(tt_comm *c, const tt_postprocess_context *v, tt_trained_ense
   double *here = NULL, *from = NULL;
   int64_t each = 2 * tt_trained_ensemble_columns(all);
   if (!v->cfg->calibration_recalibrate && !v->cfg->calibration_conformal.count) return TT_OK;
-  tt_err e = open_reader(c, v, all, each, &r);
+  tt_err e = open_reader(c, v, all, TT_VALIDATION, each, &r);
   if (!e) e = TT_ALLOC(here, r.mine.count * each);
   if (!e) e = TT_ALLOC(from, r.rows * each);
   if (!e) e = predict_spreads_local(&r, here);
@@ -293,6 +293,46 @@ tt_err tt_calibrate(tt_comm *c, const tt_postprocess_context *v, tt_trained_ense
   if (!e) {
     tt_allgatherv(c, here, r.mine.count * each * (int64_t)sizeof *here, from, NULL);
     e = tt_agree(c, calibrate_local(&r, from));
+  }
+  tt_free(here);
+  tt_free(from);
+  close_reader(&r);
+  return e;
+}
+
+/* Squares of the normalised epistemic standard deviations.
+ *   to  [rows of this rank][C] */
+static tt_err predict_epistemic_local(validation_reader *r, double *to)
+{
+  for (int64_t done = 0; done < r->mine.count; done += CHUNK_ROWS) {
+    int64_t left = r->mine.count - done, count = left < CHUNK_ROWS ? left : CHUNK_ROWS;
+    TT_TRY(predict(r, r->mine.first + done, count, 0));
+    for (int64_t i = 0; i < count * r->columns; i++) {
+      double sd = tt_moments_at(r->moments, i / r->columns, i % r->columns).epistemic;
+      to[done * r->columns + i] = sd * sd;
+    }
+  }
+  return TT_OK;
+}
+
+tt_err tt_measure_epistemic(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all)
+{
+  enum { ROWS = 4096 };
+  validation_reader r = {0};
+  double *here = NULL, *from = NULL;
+  int64_t columns = tt_trained_ensemble_columns(all);
+  tt_err e = open_reader(c, v, all, TT_TRAIN, MAX_VALUES / ROWS, &r);
+  if (!e) e = TT_ALLOC(here, r.mine.count * columns);
+  if (!e) e = TT_ALLOC(from, r.rows * columns);
+  if (!e) e = TT_ALLOC(all->typical_epistemic, columns);
+  if (!e) e = predict_epistemic_local(&r, here);
+  e = tt_agree(c, e);
+  if (!e) {
+    tt_allgatherv(c, here, r.mine.count * columns * (int64_t)sizeof *here, from, NULL);
+    for (int64_t i = 0; i < r.rows * columns; i++)
+      all->typical_epistemic[i % columns] += from[i] / (double)r.rows;
+    for (int64_t k = 0; k < columns; k++)
+      all->typical_epistemic[k] = sqrt(all->typical_epistemic[k]);
   }
   tt_free(here);
   tt_free(from);

@@ -22,4 +22,8 @@ tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_traine
 /* Collective. Set all->calibration (recalibration, conformal widths) by cfg's section calibration;
  * uses the present member weights. Errors: of the engine, MEM. */
 tt_err tt_calibrate(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all);
+
+/* Collective. Set all->typical_epistemic from at most 4096 training rows, evenly spaced; uses the
+ * present member weights. Same result on any number of ranks. Errors: of the engine, MEM. */
+tt_err tt_measure_epistemic(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all);
 #endif

@@ -77,6 +77,13 @@ static tt_err check_outputs_local(const predictor *p)
                  p->o->model, tt_choice_output[output]);
 }
 
+static int knows_epistemic(const tt_trained_ensembles *all)
+{
+  for (int64_t i = 0; i < all->count; i++)
+    if (!all->at[i]->typical_epistemic) return 0;
+  return 1;
+}
+
 static tt_err open_rows_local(predictor *p)
 {
   const tt_data_spec spec = {.file = p->o->data,
@@ -95,6 +102,7 @@ static tt_err open_rows_local(predictor *p)
                             .quantile = p->o->quantile,
                             .members = p->o->members,
                             .jacobian = p->o->jacobian,
+                            .leverage = knows_epistemic(&p->model),
                             .extrapolation = tt_trained_ensemble_knows_ranges(p->model.at[0])};
   return tt_partition_even(shape->rows, tt_comm_ranks(p->c), tt_comm_rank(p->c), &p->mine);
 }

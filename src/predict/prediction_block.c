@@ -115,6 +115,7 @@ tt_err tt_prediction_block_create(const tt_trained_ensembles *all, int64_t rows,
   TT_TRY(TT_ALLOC(b->upper, b->levels * cells));
   if (classes) TT_TRY(TT_ALLOC(b->entropy, cells));
   if (classes) TT_TRY(TT_ALLOC(b->mutual_information, cells));
+  if (shape->leverage) TT_TRY(TT_ALLOC(b->leverage, cells));
   if (shape->extrapolation) TT_TRY(TT_ALLOC(b->extrapolation, rows));
   int64_t slopes = shape->jacobian ? cells * all->at[0]->scaler.inputs : 0;
   double **jacobian[] = {&b->jacobian.mean, &b->jacobian.total, &b->jacobian.aleatoric,
@@ -135,6 +136,7 @@ void tt_prediction_block_free(tt_prediction_block *b)
   tt_free(b->entropy);
   tt_free(b->mutual_information);
   tt_free(b->extrapolation);
+  tt_free(b->leverage);
   tt_free(b->member_mean);
   tt_free(b->member_variance);
   tt_free_all(&b->jacobian.mean, &b->jacobian.total, &b->jacobian.aleatoric,
@@ -187,6 +189,9 @@ static void fill_column(tt_prediction_block *b, const tt_ensemble_prediction *p,
     store(b->total, cell, at.total);
     store(b->aleatoric, cell, at.aleatoric);
     store(b->epistemic, cell, at.epistemic);
+    if (b->leverage)
+      b->leverage[cell] =
+          tt_moments_at(p->moments, r, column).epistemic / p->m->typical_epistemic[column];
   }
 }
 

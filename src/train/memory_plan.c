@@ -17,11 +17,12 @@ static const double verify_bytes = 16.0 * 1048576.0;
 
 static double fraction_of(double part, int64_t rows) { return floor(part * (double)rows); }
 
-/* A row in the data set: inputs, targets and weight as float, split and selections. */
+/* A row in the data set: inputs, targets, amplitudes of their components and weight as float, split
+ * and selections. */
 static double row_bytes(const tt_memory_job *job)
 {
   double values =
-      (double)(job->shape->net_inputs + job->shape->targets) +
+      (double)(job->shape->net_inputs + job->shape->targets + job->cfg->data_targets_pca) +
       (*job->cfg->data_weights ? 1.0 : 0.0) +
       (job->cfg->data_sigma && *job->cfg->data_sigma ? (double)job->shape->targets : 0.0);
   return 4.0 * values + 1.0 + (double)job->cfg->selections;
@@ -60,6 +61,7 @@ static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int rank
   const tt_model *m = &c->model;
   const tt_config *cfg = job->cfg;
   int64_t members = final_members(c, c->members), width = m->targets * m->quantities;
+  if (cfg->data_targets_pca) width = job->shape->targets;
   int64_t test = (int64_t)fraction_of(cfg->data_split_test, job->shape->rows);
   int64_t train = (int64_t)fraction_of(cfg->data_split_train, job->shape->rows);
   double predict = job->ops->predict_bytes

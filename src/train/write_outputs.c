@@ -102,6 +102,7 @@ static tt_err postprocess(output_writer *k)
                                 .use = &k->job->use};
     e = tt_combine_members(k->c, &v, k->all.at[i]);
     if (!e) e = tt_calibrate(k->c, &v, k->all.at[i]);
+    if (!e) e = tt_measure_epistemic(k->c, &v, k->all.at[i]);
   }
   return e;
 }

@@ -94,17 +94,30 @@ def check_components(f, y):
     close("residuals", f["scaler/y_residual"][()], (vector[:, KEPT:] ** 2 * value[KEPT:]).sum(1))
 
 
+def layers_of(f, k):
+    """Weights and biases of the members of cohort k in double, and its variance floor."""
+    net = {name: item[k] for name, item in f["net"].items() if item.shape[:1] == f["net/members"].shape}
+    count, each, begin = (int(net[n]) for n in ("members", "member_parameters", "first_parameter"))
+    w = f["net/parameters"][begin:begin + count * each].reshape(count, each).astype(float)
+    found = []
+    for layer in range(2):
+        out, into = int(net["layer_out"][layer]), int(net["layer_in"][layer])
+        at, bias = int(net["weight_offset"][layer]), int(net["bias_offset"][layer])
+        found.append((w[:, at:at + out * into].reshape(count, out, into), w[:, bias:bias + out]))
+    return found, float(net["variance_floor"])
+
+
 def members(f, x):
     """Normalised targets of each ensemble: means and variances (member, row, target)."""
     c, rest = f["scaler/y_component"][()], f["scaler/y_residual"][()]
     for cohort, own in MEMBERS:
-        net = f[f"cohort{cohort}/net"]
+        layers, floor = layers_of(f, cohort)
         h = np.broadcast_to((x - f["scaler/x_mean"][()]) / f["scaler/x_scale"][()], (len(own), *x.shape))
         for layer in range(2):
-            w, b = (net[f"layer{layer}/{n}"][()].astype(float)[own] for n in ("weight", "bias"))
+            w, b = (part[own] for part in layers[layer])
             h = h @ w.swapaxes(1, 2) + b[:, None]
             h = h / (1 + np.exp(-h)) if layer == 0 else h
-        v = np.logaddexp(0, h[..., KEPT:]) + net.attrs["variance_floor"] if cohort == 0 else 0 * h
+        v = np.logaddexp(0, h[..., KEPT:]) + floor if cohort == 0 else 0 * h
         yield h[..., :KEPT] @ c + f["scaler/y_component_mean"][()], v @ c ** 2 + rest
 
 
@@ -141,6 +154,19 @@ def check_predictions(f, pred, x):
         slope = (predict(f, x + step) - predict(f, x - step)) / 2e-5
         for part, name in enumerate(PARTS):
             close(f"{name} by input {d}", pred[name + "_jacobian"][..., d], slope[part], 1e-4)
+
+
+def check_leverage(f, pred, x, train):
+    """The disagreement of the members compared with that on the training rows."""
+    def epistemic(x):
+        parts = []
+        for (m, v), w in zip(members(f, x), shares(f)):
+            parts.append(np.sqrt(np.tensordot(w, (m - np.tensordot(w, m, 1)) ** 2, 1)))
+        return np.concatenate(parts, -1)
+
+    typical = np.sqrt((epistemic(train) ** 2).mean(0))
+    close("typical epistemic", f["typical_epistemic"][()], typical)
+    close("leverage", pred["leverage"], epistemic(x) / typical, 1e-4)
 
 
 def check_calibration(f, x, y):
@@ -246,6 +272,7 @@ def main():
             check_weights(f, x, y)
             check_calibration(f, x, y)
             check_predictions(f, pred, x[220:])
+            check_leverage(f, pred, x[220:], x[:160])
             check_scores(f, scores, x[220:], y[220:])
         check_exports(tutti, cc, manual, pred, x[220:])
         if library:
