@@ -84,6 +84,7 @@ tt_err tt_model_lay_out(const tt_model_shape *from, tt_model *out)
 tt_model tt_model_of_head(const tt_model *m)
 {
   tt_model one = *m;
+  if (m->heads <= 1) return one;
   tt_layer *last = &one.layer[m->layers - 1];
   one.heads = 1;
   last->out = m->outputs;

@@ -104,15 +104,19 @@ static void read_table(const char *file, const tt_table_format *format)
 {
   enum { MAX_COLUMNS = 16 };
   tt_table *t = NULL;
+  tt_levels levels[MAX_COLUMNS] = {{0}};
   tt_err e = tt_table_open_local(file, format, &t);
   FUZZ_CHECK(!e || e == TT_E_DATA);
   for (int64_t k = 0; !e && k < t->columns && k < MAX_COLUMNS; k++) {
     tt_cell_kind kind = (tt_cell_kind)(k % TT_CELL_UNUSED);
-    tt_err used = tt_table_use_local(t, k, kind);
+    levels[k].learns = 1;
+    tt_err used = kind == TT_CELL_LEVEL ? tt_table_use_levels_local(t, k, &levels[k])
+                                        : tt_table_use_local(t, k, kind);
     FUZZ_CHECK(!used || used == TT_E_DATA);
     if (!used && t->rows[k] > 0) read_twice(t, k);
   }
   tt_table_close_local(&t);
+  for (int k = 0; k < MAX_COLUMNS; k++) tt_levels_free(&levels[k]);
 }
 
 static void run_npy(const uint8_t *bytes, size_t count)

@@ -15,6 +15,7 @@ os.environ["TUTTI"], os.environ["TUTTI_MPIRUN"] = sys.argv[1], " ".join(sys.argv
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "faults"))
 import harness  # noqa: E402  (TUTTI is set before the import)
 from harness import check, h5py, np
+from nets import layers_of
 
 JOB = """\
 title: every way to train
@@ -84,10 +85,10 @@ def check_results(path):
 def check_heads(path):
     """The heads of a member share its hidden layer; each has an output layer of its own."""
     with h5py.File(path, "r") as f:
-        net = next(f[g]["net"] for g in f if g.startswith("cohort") and "net" in f[g]
-                   and f[g]["net/layer0/weight"].shape[0] == 6 and f[g]["net/layer0/bias"].shape[1] == 8
-                   and np.array_equal(f[g]["net/layer0/weight"][0], f[g]["net/layer0/weight"][1]))
-        trunk, output = net["layer0/weight"][()], net["layer1/weight"][()]
+        nets = [layers_of(f, c) for c in range(int(f.attrs["cohorts"]))]
+        (trunk, _), (output, _) = next(
+            n for n in nets if len(n) == 2 and n[0][0].shape[:2] == (6, 8)
+            and np.array_equal(n[0][0][0], n[0][0][1]))
         check(np.array_equal(trunk[0], trunk[2]) and np.array_equal(trunk[3], trunk[5]), "one trunk")
         check(not np.array_equal(trunk[2], trunk[3]), "another trunk for the other member")
         check(len(np.unique(output, axis=0)) == 6, "six output layers")

@@ -21,6 +21,8 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+from nets import layers_of  # noqa: E402
+
 ENSEMBLES = {
     "slim": "{name: slim, target: y0, members: 3}",
     "wide": "{name: wide, targets: [y1, y2], members: 2, model: {hidden: [24, 24]},"
@@ -113,16 +115,10 @@ def networks(path, ensemble):
                                 if isinstance(item, h5py.Dataset) else None)
             return found
         k = int(f["ensemble_cohort"][e])
-        net = {name: item[k] for name, item in f["net"].items() if item.shape[:1] == f["net/members"].shape}
         first -= int(f["ensemble_first"][()][f["ensemble_cohort"][()] == k].min())
-        each = int(net["member_parameters"])
-        begin = int(net["first_parameter"]) + first * each
-        w = f["net/parameters"][begin:begin + count * each].reshape(count, each)
-        for layer in range(int(net["n_layers"])):
-            out, into = int(net["layer_out"][layer]), int(net["layer_in"][layer])
-            at, bias = int(net["weight_offset"][layer]), int(net["bias_offset"][layer])
-            found[f"layer{layer}/weight"] = w[:, at:at + out * into].reshape(count, out, into)
-            found[f"layer{layer}/bias"] = w[:, bias:bias + out]
+        for layer, parts in enumerate(layers_of(f, k)):
+            for name, values in zip(("weight", "bias"), parts):
+                found[f"layer{layer}/{name}"] = values[first:first + count]
         return found
 
 

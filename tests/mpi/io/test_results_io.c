@@ -389,7 +389,8 @@ static tt_err write_prediction(const char *file, int64_t rows, int everything, i
 {
   tt_prediction_file *f = NULL;
   tt_provenance from = made_up_provenance(comm);
-  tt_prediction_shape shape = {rows, C, everything ? Q : 0, levels, everything, everything, 0};
+  tt_prediction_shape shape = {.rows = rows, .columns = C, .quantiles = everything ? Q : 0,
+                               .quantile = levels, .members = everything, .jacobian = everything};
   int64_t ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   tt_err e = tt_prediction_file_create(comm, file, &only, &shape, &from, &f);
   for (int64_t done = 0; !e && done < rows; done += 2 * ranks) {

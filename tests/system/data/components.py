@@ -24,7 +24,9 @@ except ImportError as missing:
     sys.exit(77)
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "embedding"))
-import onnx_numpy
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import onnx_numpy  # noqa: E402
+from nets import layers_of  # noqa: E402
 
 TARGETS, KEPT = 24, 4
 JOB = {"data": {"file": "d.h5", "targets_pca": KEPT, "normalize": {"y2?": "log"},
@@ -94,24 +96,11 @@ def check_components(f, y):
     close("residuals", f["scaler/y_residual"][()], (vector[:, KEPT:] ** 2 * value[KEPT:]).sum(1))
 
 
-def layers_of(f, k):
-    """Weights and biases of the members of cohort k in double, and its variance floor."""
-    net = {name: item[k] for name, item in f["net"].items() if item.shape[:1] == f["net/members"].shape}
-    count, each, begin = (int(net[n]) for n in ("members", "member_parameters", "first_parameter"))
-    w = f["net/parameters"][begin:begin + count * each].reshape(count, each).astype(float)
-    found = []
-    for layer in range(2):
-        out, into = int(net["layer_out"][layer]), int(net["layer_in"][layer])
-        at, bias = int(net["weight_offset"][layer]), int(net["bias_offset"][layer])
-        found.append((w[:, at:at + out * into].reshape(count, out, into), w[:, bias:bias + out]))
-    return found, float(net["variance_floor"])
-
-
 def members(f, x):
     """Normalised targets of each ensemble: means and variances (member, row, target)."""
     c, rest = f["scaler/y_component"][()], f["scaler/y_residual"][()]
     for cohort, own in MEMBERS:
-        layers, floor = layers_of(f, cohort)
+        layers, floor = layers_of(f, cohort), float(f["net/variance_floor"][cohort])
         h = np.broadcast_to((x - f["scaler/x_mean"][()]) / f["scaler/x_scale"][()], (len(own), *x.shape))
         for layer in range(2):
             w, b = (part[own] for part in layers[layer])

@@ -20,6 +20,9 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from nets import layers_of, parameters_of  # noqa: E402
+
 ROWS, USED, REPEATS, SEED, MEMBERS = 130, 100, 3, 7, 3
 M32 = 0xFFFFFFFF
 JOB = {"data": {"file": "d.h5", "normalize": {"a": "log", "b": "minmax"}},
@@ -96,13 +99,15 @@ def predict(f, cohort, x):
     h = (t - f["scaler/x_mean"][()]) / f["scaler/x_scale"][()]
     h = np.broadcast_to(h, (MEMBERS, *h.shape))
     if cohort == 1:
-        w, b = (f[f"cohort1/net/front0/{n}"][()].astype(float)[:, None] for n in ("weight", "bias"))
+        net, w = parameters_of(f, 1)  # the front begins: 3 weights of each channel, then the biases
+        channels = int(net["weight_offset"][0]) // 4
+        b = w[:, None, 3 * channels:4 * channels].astype(float)
+        w = w[:, :3 * channels].astype(float).reshape(-1, 1, channels, 3)
         wide = np.pad(h, [(0, 0), (0, 0), (1, 1)])[:, :, None]
         z = sum(w[..., k:k + 1] * wide[..., k:k + 4] for k in range(3)) + b[..., None]
         h = np.tanh(z).reshape(*h.shape[:2], -1)
     for layer in range(2):
-        w, b = (f[f"cohort{cohort}/net/layer{layer}/{n}"][()].astype(float)
-                for n in ("weight", "bias"))
+        w, b = (part.astype(float) for part in layers_of(f, cohort)[layer])
         h = h @ w.swapaxes(1, 2) + b[:, None]
         h = np.tanh(h) if layer == 0 else h
     if cohort == 0:

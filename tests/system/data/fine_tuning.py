@@ -21,7 +21,9 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-LAYERS = ("layer0", "layer1", "layer2")
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from nets import layers_of  # noqa: E402
+
 
 
 def run(*words, code=0):
@@ -52,12 +54,10 @@ def write_data():
             f["target_name"] = ["y", "z"]
 
 
-def weights(name, cohort=None):
+def weights(name, cohort=0):
     """[member, parameter] of each layer."""
     with h5py.File(f"{name}/model.h5") as f:
-        net = f["net"] if cohort is None else f[f"cohort{cohort}/net"]
-        parts = [[net[layer][k][()] for k in ("bias", "weight")] for layer in LAYERS]
-        return [np.concatenate([p.reshape(len(p), -1) for p in layer], 1) for layer in parts]
+        return [np.concatenate([b, w.reshape(len(w), -1)], 1) for w, b in layers_of(f, cohort)]
 
 
 def predict(model):

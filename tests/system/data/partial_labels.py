@@ -20,6 +20,9 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from nets import layers_of  # noqa: E402
+
 ROWS, EPOCHS, RATE, FLOOR, DELTA = 90, 4, 0.05, 1e-3, 0.4
 LEVELS = np.array([0.25, 0.5, 0.875])
 TARGETS = {"mean": ["u", "v", "w"], "rate": ["n", "m"], "sigmoid": ["b", "c"], "softmax": ["k", "l"]}
@@ -128,8 +131,7 @@ def follow(kind, x, y, weight, net):
 
 def read_nets(path):
     with h5py.File(path) as f:
-        return [[[(f[f"cohort{c}/net/layer{l}/weight"][m].astype(float),
-                   f[f"cohort{c}/net/layer{l}/bias"][m].astype(float)) for l in range(2)]
+        return [[[(w[m].astype(float), b[m].astype(float)) for w, b in layers_of(f, c)]
                  for m in range(2)] for c in range(len(LOSSES))]
 
 

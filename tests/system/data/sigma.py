@@ -20,6 +20,9 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from nets import layers_of  # noqa: E402
+
 ROWS, EPOCHS, RATE, FLOOR = 90, 4, 2e-3, 1e-3
 JOB = {"data": {"file": "d.h5", "split": {"column": "split"}, "partial_labels": "use",
                 "normalize": {"v": "log"}, "sigma": "sigma"},
@@ -88,8 +91,7 @@ def follow(kind, x, y, noise, net):
 
 
 def read_nets(f):
-    return [[[(f[f"cohort{c}/net/layer{l}/weight"][m].astype(float),
-               f[f"cohort{c}/net/layer{l}/bias"][m].astype(float)) for l in range(2)]
+    return [[[(w[m].astype(float), b[m].astype(float)) for w, b in layers_of(f, c)]
              for m in range(2)] for c in range(2)]
 
 
@@ -200,8 +202,7 @@ def main():
             "--set", "data.targets=[u, v]")
         with h5py.File("out/model.h5") as a, h5py.File("csv/model.h5") as b:
             for c in range(2):
-                name = f"cohort{c}/net/layer0/weight"
-                assert (a[name][()] == b[name][()]).all()
+                assert (layers_of(a, c)[0][0] == layers_of(b, c)[0][0]).all()
         check_worth(tutti)
         check_refusals(tutti)
 
