@@ -33,7 +33,7 @@ void tt_progress_from_members(int64_t members, tt_member_progress *at, int64_t e
       out->epoch_min = at[i].epoch;
     n += has_loss(&at[i]);
   }
-  qsort(at, (size_t)members, sizeof *at, compare_losses);
+  if (members > 0) qsort(at, (size_t)members, sizeof *at, compare_losses);
   for (int q = 0; q < 3; q++)
     out->loss[q] = n ? (double)at[(n - 1) * (q + 1) / 4].loss : (double)NAN;
 }

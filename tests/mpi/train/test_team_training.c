@@ -79,7 +79,11 @@ static void start(problem *p, int teams, int stages, const tt_engine_ops *ops, c
 {
   int team = tt_load_balance_place(tt_comm_ranks(comm), teams, tt_comm_rank(comm)).team;
   *to = (cast){.p = p, .cohort = {&p->c}, .stages = stages};
-  to->job = (tt_job){.cohorts = {1, to->cohort}, .data = p->d, .ops = ops, .use = use};
+  to->job = (tt_job){.cohorts = {1, to->cohort},
+                      .data = p->d,
+                      .training = tt_dataset_for_training(p->d),
+                      .ops = ops,
+                      .use = use};
   if (tt_comm_ranks(comm) < 3) to->job.use.threads = 1 + teams % 2; /* they share parts */
   TT_CHECK_OK(tt_team_create(comm, team, &to->team));
   TT_CHECK_OK(tt_shards_create_local(&to->job, teams, team, to->team, to->stages, &to->shards));
@@ -190,7 +194,8 @@ TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   p.c.member[1].hyper.learning_rate = 1e4f; /* diverges; 1e-6 of it does not */
   p.c.member[1].hyper.clip_norm = 0.0f;
   tt_cohort *cohort[] = {&p.c};
-  tt_job job = {.cohorts = {1, cohort}, .data = p.d, .ops = &ENGINE, .use = use};
+  tt_job job = {.cohorts = {1, cohort}, .data = p.d, .training = tt_dataset_for_training(p.d),
+                .ops = &ENGINE, .use = use};
   tt_shards alone;
   TT_CHECK_OK(tt_shards_create_local(&job, 1, 0, NULL, 0, &alone));
   do {
