@@ -135,27 +135,26 @@ static void same_as(const tt_state *want, const cast *c, const char *what)
 static void train_in_teams(problem *p, int teams, int stages, int64_t steps, int again,
                            const tt_state *want)
 {
-  cast c;
+  cast two[2], *c = &two[0]; /* a cast keeps its place: its shards point into it */
   int calls = 0, ranks = tt_comm_ranks(comm);
-  start(p, teams, stages, &ENGINE, &c);
+  start(p, teams, stages, &ENGINE, c);
   do {
-    TT_CHECK_OK(tt_team_train(c.shard, TT_OK, steps));
-    TT_CHECK_OK(tt_retry_diverged_local(c.shard));
+    TT_CHECK_OK(tt_team_train(c->shard, TT_OK, steps));
+    TT_CHECK_OK(tt_retry_diverged_local(c->shard));
     if (!again) continue;
-    cast other;
+    cast *other = c == two ? &two[1] : &two[0];
     teams = teams % ranks + 1;
-    start(p, teams, !c.stages, &ENGINE, &other);
-    hand_over(&c, &other);
-    other.shard->local_progress = c.shard->local_progress;
-    end(&c);
+    start(p, teams, !c->stages, &ENGINE, other);
+    hand_over(c, other);
+    other->shard->local_progress = c->shard->local_progress;
+    end(c);
     c = other;
-    c.job.cohorts.at = c.cohort;
-  } while (still_training(c.shard) > 0 && ++calls < MOST_CALLS);
+  } while (still_training(c->shard) > 0 && ++calls < MOST_CALLS);
   TT_CHECK(calls, <, MOST_CALLS);
-  TT_CHECK_OK(tt_team_collect(c.shard, TT_OK));
-  TT_CHECK_OK(tt_shard_save_local(c.shard));
-  same_as(want, &c, "in teams");
-  end(&c);
+  TT_CHECK_OK(tt_team_collect(c->shard, TT_OK));
+  TT_CHECK_OK(tt_shard_save_local(c->shard));
+  same_as(want, c, "in teams");
+  end(c);
 }
 
 /* Adversarial training is not possible in stages. */
