@@ -62,7 +62,8 @@ void tt_net_inputs_free(tt_net_inputs *n)
   n->columns = n->count = 0;
 }
 
-/* Append bytes at *at; to NULL: only count them. */
+/* Copy `bytes` bytes to to + *at, and add their number to *at. With to NULL nothing is copied: the
+ * sum is the size that will be needed. */
 static void append(char *to, int64_t *at, const void *from, size_t bytes)
 {
   if (to) memcpy(to + *at, from, bytes);

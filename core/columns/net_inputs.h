@@ -1,6 +1,7 @@
 /* net_inputs.h — which inputs of a network the columns of a table become: an amount is one input,
  * each level of a category is one (1 if the row has this level, else 0), and with data.missing:
- * indicator there is one more (1 where the value is missing, else 0).
+ * indicator there is one more (1 where the value is missing, else 0). An amount is a number that
+ * can be large or small; a category has levels, such as names of materials.
  *
  * The value of a category in memory is a number: the level itself if all levels are numbers, else
  * the place of its text in the sorted list of levels, 0, 1, ... */
@@ -23,7 +24,7 @@ typedef enum tt_net_input_kind {
 
 typedef struct tt_net_input {
   int32_t column, kind; /* column of the table; tt_net_input_kind */
-  double level;         /* value of this level */
+  double level;         /* of a level: the value that the column has in its rows */
   int32_t is_text;      /* 1: the level is a text in files, 0: a number */
   char *name;           /* of the level, owned; else NULL */
 } tt_net_input;
@@ -52,8 +53,9 @@ tt_err tt_net_inputs_create(int64_t columns, const tt_net_column *column, tt_net
 tt_err tt_net_inputs_copy(const tt_net_inputs *from, tt_net_inputs *out);
 void tt_net_inputs_free(tt_net_inputs *n); /* accepts a zeroed struct */
 
-/* Write all of it to bytes[] (NULL: only count them) and return their number; the opposite, which
- * reads *used bytes of what pack has written. Errors: MEM. */
+/* pack writes all of it to bytes[] and returns the number of bytes; with bytes NULL it only returns
+ * the number. unpack makes *out from what pack has written, of which it reads *used bytes.
+ * Errors: MEM. */
 int64_t tt_net_inputs_pack(const tt_net_inputs *n, char *bytes);
 tt_err tt_net_inputs_unpack(const char *bytes, tt_net_inputs *out, int64_t *used);
 

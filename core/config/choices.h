@@ -65,8 +65,8 @@ typedef enum tt_delimiter { TT_DELIMITERS(X) TT_DELIMITER_COUNT } tt_delimiter;
 typedef enum tt_label_format { TT_FORMATS(X) TT_FORMAT_COUNT } tt_label_format;
 #undef X
 
-/* How the cuda engine trains. run.gpu_path: auto takes the first row that is `automatic` and fits,
- * and cluster in place of block if there are few members.
+/* How the cuda engine trains. With run.gpu_path: auto it takes the first row that is `automatic`
+ * and can train the networks; for few members it takes cluster instead of block.
  * name, automatic, fused (only what tt_cohort_needs_layered allows), fp32 alone, least compute
  * capability, meaning */
 #define TT_GPU_PATHS(X)                                                                            \

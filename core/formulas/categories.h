@@ -3,12 +3,12 @@
 #define TT_CATEGORIES_H
 #include "core/base/host_device.h"
 
-/* name, meaning. A column of levels is one input of the network for each level of the training
- * rows: 1 for the level of the row, 0 for the others. */
+/* name, meaning. A column of levels gives the network one input for each level that the training
+ * rows have. In a row, the input of its level is 1, and the others are 0. */
 #define TT_CATEGORIES(X)                                                                           \
   X(none, "the column has amounts")                                                                \
-  X(error, "levels; another level than those of the training rows is an error")                    \
-  X(zeros, "levels; of another level than those of the training rows, all inputs are 0")
+  X(error, "levels; a level that no training row has is an error")                    \
+  X(zeros, "levels; for a level that no training row has, all inputs of the column are 0")
 
 typedef enum tt_categories {
 #define X(name, ...) TT_CATEGORIES_##name,

@@ -1,4 +1,4 @@
-/* pooling.h — the pools of a front (core/front/front.h): one value from those of a window. */
+/* pooling.h — pooling layers of a front (core/front/front.h): a window of values becomes one. */
 #ifndef TT_POOLING_H
 #define TT_POOLING_H
 #include "core/formulas/elementwise.h"
@@ -19,52 +19,51 @@ typedef enum tt_pooling {
       TT_POOLING_COUNT
 } tt_pooling;
 
-/* In a kernel `by` is a constant and the compiler removes the switch. */
-TT_HD float tt_pooling_start(tt_pooling by)
-{
-  switch (by) {
-#define X(name, start, ...)                                                                        \
-  case TT_POOLING_##name: return start;
-    TT_POOLINGS(X)
-#undef X
-  default: return 0.0f;
-  }
-}
-
-TT_HD float tt_pooling_next(tt_pooling by, float s, float x)
-{
-  switch (by) {
-#define X(name, start, next, ...)                                                                  \
-  case TT_POOLING_##name: return next;
-    TT_POOLINGS(X)
-#undef X
-  default: return s;
-  }
-}
-
-TT_HD float tt_pooling_result(tt_pooling by, float s, float share)
-{
-  (void)share;
-  switch (by) {
-#define X(name, start, next, result, ...)                                                          \
-  case TT_POOLING_##name: return result;
-    TT_POOLINGS(X)
-#undef X
-  default: return s;
-  }
-}
-
-TT_HD float tt_pooling_slope(tt_pooling by, float x, float y, float share)
-{
-  (void)x, (void)y, (void)share;
-  switch (by) {
-#define X(name, start, next, result, slope, ...)                                                   \
+/* The formulas for float (kernels) and double (_f64, derivatives of predictions). The kernels call
+ * them with a constant `by`, so that the compiler removes the switch. */
+#define TT_POOLING_START(name, start, ...) case TT_POOLING_##name: return start;
+#define TT_POOLING_NEXT(name, start, next, ...) case TT_POOLING_##name: return next;
+#define TT_POOLING_RESULT(name, start, next, result, ...) case TT_POOLING_##name: return result;
+#define TT_POOLING_SLOPE(name, start, next, result, slope, ...)                                    \
   case TT_POOLING_##name: return slope;
-    TT_POOLINGS(X)
-#undef X
-  default: return 0.0f;
+#define TT_POOLING_FUNCTIONS(number, end)                                                          \
+  TT_HD number tt_pooling_start##end(tt_pooling by)                                                \
+  {                                                                                                \
+    switch (by) {                                                                                  \
+      TT_POOLINGS(TT_POOLING_START)                                                                \
+    default: return 0;                                                                             \
+    }                                                                                              \
+  }                                                                                                \
+  TT_HD number tt_pooling_next##end(tt_pooling by, number s, number x)                             \
+  {                                                                                                \
+    switch (by) {                                                                                  \
+      TT_POOLINGS(TT_POOLING_NEXT)                                                                 \
+    default: return s;                                                                             \
+    }                                                                                              \
+  }                                                                                                \
+  TT_HD number tt_pooling_result##end(tt_pooling by, number s, number share)                       \
+  {                                                                                                \
+    (void)share;                                                                                   \
+    switch (by) {                                                                                  \
+      TT_POOLINGS(TT_POOLING_RESULT)                                                               \
+    default: return s;                                                                             \
+    }                                                                                              \
+  }                                                                                                \
+  TT_HD number tt_pooling_slope##end(tt_pooling by, number x, number y, number share)              \
+  {                                                                                                \
+    (void)x, (void)y, (void)share;                                                                 \
+    switch (by) {                                                                                  \
+      TT_POOLINGS(TT_POOLING_SLOPE)                                                                \
+    default: return 0;                                                                             \
+    }                                                                                              \
   }
-}
+TT_POOLING_FUNCTIONS(float, )
+TT_POOLING_FUNCTIONS(double, _f64)
+#undef TT_POOLING_FUNCTIONS
+#undef TT_POOLING_START
+#undef TT_POOLING_NEXT
+#undef TT_POOLING_RESULT
+#undef TT_POOLING_SLOPE
 
 TT_HD int tt_pooling_takes_first(tt_pooling by)
 {

@@ -64,7 +64,8 @@ const char *tt_data_input_fault(const tt_net_inputs *net, int64_t column, int ma
  * too: the configuration chooses targets by name; and the inputs of the networks, if they are not
  * the columns. */
 uint64_t tt_data_hash(const tt_dataset *d, const uint64_t *block, int64_t count);
-/* Log the sizes of the parts, which are not those of the fractions. */
+/* Log how many rows each part has: with groups, strata or blocks these are not exactly the
+ * fractions of data.split. */
 void tt_data_log_split(const char *file, int64_t rows, const int8_t *split);
 /* Fill split, unit and selected of a data set by data.split and `rows` of the ensembles.
  *   known  [rows] the split, if it has been read, or NULL
@@ -72,7 +73,8 @@ void tt_data_log_split(const char *file, int64_t rows, const int8_t *split);
 tt_err tt_data_read_rows_local(tt_data_reader *r, const tt_config *cfg, const int8_t *known,
                                tt_dataset *d);
 /* Fill split[rows] by data.split.
- *   unit  [rows] what kfold keeps together (tt_dataset), or NULL; only with tt_data_has_units
+ *   unit  [rows] receives tt_dataset.unit: rows with the same number go to the same fold; or NULL;
+ *         only with tt_data_has_units
  * Errors: as the functions below. */
 tt_err tt_data_fill_split_local(tt_data_reader *r, const tt_config *cfg, int8_t *split,
                                 uint64_t *unit);
@@ -88,11 +90,12 @@ tt_source *tt_data_reader_file_local(tt_data_reader *r);
 tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows, int8_t *split);
 
 /* Fill split[rows] by data.split.group, stratify or order: values of a column, of a target or of an
- * input. Errors: DATA, CONFIG, MEM. */
-/*   unit  [rows] what kfold keeps together (tt_dataset), or NULL */
+ * input.
+ *   unit  as above
+ * Errors: DATA, CONFIG, MEM. */
 tt_err tt_data_split_by_values_local(tt_data_reader *r, const tt_config *cfg, int8_t *split,
                                      uint64_t *unit);
-/* Whether folds have units. */
+/* 1 if kfold uses tt_dataset.unit: data.split has groups or an order. */
 int tt_data_has_units(const tt_config *cfg);
 int tt_data_split_is_by_values(const tt_config *cfg);
 

@@ -24,7 +24,7 @@ typedef struct h5_column {
   int64_t width; /* columns of the matrix, 1 for one axis */
   int is_number, is_text;
   int checked;
-  double *code;               /* [rows] numbers of the texts, once they are read; owned */
+  double *code; /* [rows] of texts: the number of each text; NULL until they are read; owned */
   double scale, offset, fill; /* fill NaN: none */
 } h5_column;
 

@@ -1,4 +1,4 @@
-/* hash.c — one number for everything that training sees of the data; see data_internal.h. */
+/* hash.c — the hash of everything in the data that training uses; see data_internal.h. */
 #include "io/data/data_internal.h"
 
 #include <string.h>

@@ -71,7 +71,7 @@ void tt_net_inputs_write(tt_schema *s, const tt_net_inputs_table *t)
   tt_schema_write_texts(s, "network_input_level_name", "network_input", "name_strlen",
                         t->level_name, "name of the level, if levels are texts");
   tt_schema_write_texts(s, "scaler/x_categories", "feature", "name_strlen", t->categories,
-                        "what another level than those of the training rows is; none: amounts");
+                        "what happens to a level that no training row has; none: amounts");
 }
 
 /* Reading */

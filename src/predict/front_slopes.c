@@ -7,54 +7,7 @@
 
 #include <string.h>
 
-/* The formulas of the pools in double. */
-static double pool_start(tt_pooling by)
-{
-  switch (by) {
-#define X(name, start, ...)                                                                        \
-  case TT_POOLING_##name: return (double)start;
-    TT_POOLINGS(X)
-#undef X
-  default: return 0.0;
-  }
-}
-
-static double pool_next(tt_pooling by, double s, double x)
-{
-  switch (by) {
-#define X(name, start, next, ...)                                                                  \
-  case TT_POOLING_##name: return next;
-    TT_POOLINGS(X)
-#undef X
-  default: return s;
-  }
-}
-
-static double pool_result(tt_pooling by, double s, double share)
-{
-  (void)share;
-  switch (by) {
-#define X(name, start, next, result, ...)                                                          \
-  case TT_POOLING_##name: return result;
-    TT_POOLINGS(X)
-#undef X
-  default: return s;
-  }
-}
-
-static double pool_slope(tt_pooling by, double x, double y, double share)
-{
-  (void)x, (void)y, (void)share;
-  switch (by) {
-#define X(name, start, next, result, slope, ...)                                                   \
-  case TT_POOLING_##name: return slope;
-    TT_POOLINGS(X)
-#undef X
-  default: return 0.0;
-  }
-}
-
-/* Numbers of a layer in `room`. */
+/* How many numbers of `room` a layer takes. */
 static int64_t numbers_of(const tt_front_layer *l)
 {
   int64_t norm = l->kind == TT_FRONT_group_norm;
@@ -139,9 +92,9 @@ static int64_t window_input(const tt_front_layer *l, int64_t p, int64_t k)
 static double pool_window(const tt_front_layer *l, int64_t p, const double *x)
 {
   int64_t n = (int64_t)l->size[0] * l->size[1];
-  double s = pool_start(l->pool);
-  for (int64_t k = 0; k < n; k++) s = pool_next(l->pool, s, x[window_input(l, p, k)]);
-  return pool_result(l->pool, s, 1.0 / (double)n);
+  double s = tt_pooling_start_f64(l->pool);
+  for (int64_t k = 0; k < n; k++) s = tt_pooling_next_f64(l->pool, s, x[window_input(l, p, k)]);
+  return tt_pooling_result_f64(l->pool, s, 1.0 / (double)n);
 }
 
 static void pool(const tt_front_layer *l, const double *x, double *z)
@@ -159,7 +112,7 @@ static void pool_back(const tt_front_layer *l, const double *x, const double *d,
     double y = pool_window(l, i % each, x + channel), left = d[i];
     for (int64_t k = 0; k < n; k++) {
       int64_t at = channel + window_input(l, i % each, k);
-      double slope = pool_slope(l->pool, x[at], y, 1.0 / (double)n);
+      double slope = tt_pooling_slope_f64(l->pool, x[at], y, 1.0 / (double)n);
       d_x[at] += slope * left;
       if (tt_pooling_takes_first(l->pool) && slope != 0.0) left = 0.0;
     }

@@ -2,7 +2,7 @@
  * optimizers, schedules and averages is in one of them. */
 #ifndef TT_RECIPES_H
 #define TT_RECIPES_H
-#include "tests/laws/reference.h"
+#include "tests/support/reference.h"
 
 /* One setting; hyper-parameters of 0 get defaults. */
 typedef struct recipe {

@@ -1,6 +1,6 @@
 /* test_divergence.c — law C5: a diverged member is data. It is detected, frozen and reported; every
  * other member keeps its bits. For every activation, loss and optimizer. */
-#include "tests/laws/reference.h"
+#include "tests/support/reference.h"
 
 enum { MEMBERS = 4, BAD = 2, ROWS = 70, TRAIN = ROWS / 5 * 3 };
 

@@ -1,6 +1,6 @@
 /* test_engines.c — law: all engines compute the same values. Initial weights are bit-identical;
  * losses, weights and predictions agree up to rounding; reports agree with the states. */
-#include "tests/laws/reference.h"
+#include "tests/support/reference.h"
 
 #include "core/model/trained_ensemble.h"
 #include "src/cpu/single_row.h"

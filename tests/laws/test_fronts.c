@@ -1,7 +1,7 @@
 /* test_fronts.c — laws for networks with a front: gradients are finite differences of the
  * definitions in double, for every kind of row and option; the bits of a member depend on its
  * arithmetic alone: not on threads, slices, calls and restarts. */
-#include "tests/laws/reference.h"
+#include "tests/support/reference.h"
 
 #include "tests/support/memory_hook.h"
 

@@ -1,7 +1,7 @@
 /* test_gradients.c — law: gradients are the derivatives of the computed loss. Every activation and
  * loss row by finite differences or against the formulas of reference.h in double; whole networks
  * on every engine. */
-#include "tests/laws/reference.h"
+#include "tests/support/reference.h"
 
 /* table rows as functions of one variable */
 

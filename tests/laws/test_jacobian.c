@@ -3,7 +3,7 @@
  * of the textbook predictions in double (reference.h). The points are not at a kink. */
 #include "src/predict/jacobian.h"
 #include "src/predict/prediction_block.h"
-#include "tests/laws/reference.h"
+#include "tests/support/reference.h"
 
 enum { IN = 3, TARGETS = 2, CAST = 6, ROWS = 4, PARTS = 4 };
 

@@ -25,7 +25,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from nets import layers_of  # noqa: E402
 
 
-
 def run(*words, code=0):
     done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
     assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"

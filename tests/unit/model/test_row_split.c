@@ -153,7 +153,8 @@ static void check_equal_sizes(int64_t folds, const int64_t *count, int64_t toler
     for (int64_t j = 0; j < k; j++) TT_CHECK(llabs(count[k] - count[j]), <=, tolerance);
 }
 
-/* Groups stay together; folds are equal if single rows allow it, and nearly with large groups. */
+/* All rows of a group are in one fold. The folds have equal sizes where there are enough groups of
+ * one row, and nearly equal sizes where groups are large. */
 TT_TEST (no_group_is_in_two_folds) {
   uint64_t unit[N];
   int16_t fold[N / 2];

@@ -3,7 +3,7 @@
  * are finite differences. */
 #ifndef TT_REFERENCE_H
 #define TT_REFERENCE_H
-#include "tests/laws/reference_front.h"
+#include "tests/support/reference_front.h"
 
 static inline void ref_missing(const char *kind, const char *name)
 {
