@@ -22,14 +22,15 @@ void tt_ckpt_sizes_local(const tt_ckpt_shard *shard, int64_t size[TT_CKPT_SIZES]
   memcpy(size, all, sizeof all);
 }
 
-/* Values of a member in field f of a cohort with these sizes; -1: too many, or fewer than 0. */
+/* Values of a member in field f of a cohort with these sizes; -1: one is below 0, or the product of
+ * one with the parameters, as many fields have it, is too large for an int64. */
 static int64_t field_length(const int64_t size[TT_CKPT_SIZES], int f)
 {
-  int64_t values = 0, most = INT64_C(1) << 40; /* of the product of two sizes */
-  for (int i = 1; i < TT_CKPT_SIZES; i++)
-    if (size[i] < 0 || __builtin_mul_overflow(size[i], size[1], &values) || values > most)
-      return -1;
-  const tt_state s = {.params = size[1],
+  int64_t product, params = size[1];
+  if (params < 0) return -1;
+  for (int i = 2; i < TT_CKPT_SIZES; i++)
+    if (size[i] < 0 || __builtin_mul_overflow(size[i], params, &product)) return -1;
+  const tt_state s = {.params = params,
                       .slots = size[2],
                       .epochs = size[3],
                       .averages = size[4],
