@@ -1,5 +1,6 @@
-/* eigen.h — eigenvalues and eigenvectors of a symmetric matrix. No linear algebra library is among
- * the dependencies; the largest matrix here has one row per target. All local. */
+/* eigen.h — eigenvalues and eigenvectors of a symmetric matrix, with one row per target. Each rank
+ * computes them and must get the same bits; LAPACK libraries choose their code by the processor, so
+ * that nodes of two kinds would differ. All local. */
 #ifndef TT_EIGEN_H
 #define TT_EIGEN_H
 #include "core/base/err.h"

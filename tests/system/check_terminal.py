@@ -151,7 +151,7 @@ class Screens:
             lines = lines[:-1]
         words = " ".join(command).replace(self.tutti, "tutti")
         typed = textwrap.fill("$ " + words, COLUMNS - 2, subsequent_indent="      ", break_on_hyphens=False)
-        text = "\n".join(lines).replace(self.tutti, "tutti").replace(os.getcwd(), "/tmp/work")
+        text = "\n".join(lines).replace(self.tutti, "tutti").replace(os.getcwd(), "/home/you")
         self.kept.append(typed.replace("\n", " \\\n") + note + "\n" + text)
         for line in lines:
             assert len(line) <= COLUMNS, f"{words}: wraps: {line}"
