@@ -1,7 +1,7 @@
-/* model_internal.h — what io/model/read.c and read_shape.c share. All functions are local. */
+/* model_internal.h — what the files io/model/read*.c share. All functions are local. */
 #ifndef TT_MODEL_INTERNAL_H
 #define TT_MODEL_INTERNAL_H
-#include "core/model/model.h"
+#include "core/model/trained_ensemble.h"
 #include "io/hdf5/h5.h"
 
 /* The part of the file that belongs to one cohort. */
@@ -16,7 +16,7 @@ typedef struct tt_model_cohort_info {
 typedef struct tt_model_file_info {
   int64_t cohorts, members, ensembles, targets; /* targets: the largest K */
   int64_t components; /* of the targets; 0: none. Otherwise `targets` is their number T */
-  tt_model_cohort_info *cohort_info;            /* [cohorts] */
+  tt_model_cohort_info *cohort_info; /* [cohorts] */
 } tt_model_file_info;
 
 /* Read the sizes of everything in a model file, and the resulting networks. The caller frees
@@ -26,6 +26,25 @@ tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w);
 /* Read all n values of a dataset with one axis. Errors: DATA, IO. */
 tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,
                                   void *out);
+
+/* Tables of all members and all ensembles of the file. */
+typedef struct tt_model_tables {
+  int64_t inputs, targets;      /* columns of the data */
+  int8_t *status;               /* [members] */
+  double *weight;               /* [members] */
+  int32_t *index, *snapshot;    /* [members]; NULL: not in the file */
+  char **name;                  /* [ensembles] */
+  int64_t *first, *count, *key; /* [ensembles] */
+  int32_t *column;              /* [ensembles][targets] */
+} tt_model_tables;
+
+/* Read all tables. The caller frees them, also after an error. Errors: DATA, IO, MEM. */
+tt_err tt_model_read_tables_local(tt_h5_reader *r, const tt_model_file_info *w, tt_model_tables *t);
+void tt_model_tables_free(const tt_model_file_info *w, tt_model_tables *t);
+/* Copy and check the part of a cohort. Errors: DATA, MEM. */
+tt_err tt_model_fill_tables_local(tt_h5_reader *r, const tt_model_file_info *w,
+                                  const tt_model_tables *t, const tt_model_cohort_info *s,
+                                  tt_trained_ensemble *m);
 
 /* Path of a tensor of the only cohort: "net/layer0/weight", "net/front0/weight". */
 enum { TT_MODEL_PATH_MAX = 96 };

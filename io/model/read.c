@@ -1,4 +1,5 @@
-/* read.c — tt_model_read_local of model_file.h; the sizes are read in read_shape.c. */
+/* read.c — tt_model_read_local of model_file.h; the sizes are read in read_shape.c, the tables of
+ * members and ensembles in read_tables.c. */
 #include "core/base/mem.h"
 #include "core/model/state.h"
 #include "io/hdf5/h5.h"
@@ -14,115 +15,6 @@
 #include <string.h>
 
 enum { VALUES_PER_READ = 1 << 22 };
-
-/* One value of each member of this cohort. */
-static tt_err read_cohort_members(tt_h5_reader *r, const char *path, tt_h5_type type,
-                                  const tt_model_file_info *w, const tt_model_cohort_info *s,
-                                  void *out)
-{
-  TT_TRY(tt_schema_check_shape_local(r, path, 1, (int64_t[]){w->members}));
-  return tt_h5_read_rows_local(r, path, type, s->member, s->members, out);
-}
-
-/* Index and snapshot of members; old files do not have them. */
-static tt_err read_member_index(tt_h5_reader *r, const tt_model_file_info *w,
-                                const tt_model_cohort_info *s, tt_trained_ensemble *m)
-{
-  for (int64_t i = 0; i < m->ensembles; i++)
-    for (int64_t j = 0; j < m->ensemble[i].members; j++)
-      m->index[m->ensemble[i].first + j] = (int32_t)j;
-  if (tt_h5_has_local(r, "member_index"))
-    TT_TRY(read_cohort_members(r, "member_index", TT_H5_I32, w, s, m->index));
-  return tt_h5_has_local(r, "snapshot")
-             ? read_cohort_members(r, "snapshot", TT_H5_I32, w, s, m->snapshot)
-             : TT_OK;
-}
-
-static tt_err read_members(tt_h5_reader *r, const tt_model_file_info *w,
-                           const tt_model_cohort_info *s, tt_trained_ensemble *m)
-{
-  const char *file = tt_h5_file_name(r);
-  TT_TRY(read_cohort_members(r, "status", TT_H5_I8, w, s, m->status));
-  TT_TRY(read_cohort_members(r, "member_weight", TT_H5_F64, w, s, m->weight));
-  for (int64_t i = 0; i < m->members; i++) {
-    if (m->status[i] < TT_STATUS_training || m->status[i] > TT_STATUS_diverged)
-      return TT_FAIL(DATA, "%s: 'status' of member %" PRId64 " is %d, expected 0 to %d", file,
-                     s->member + i, m->status[i], TT_STATUS_diverged);
-    if (!isfinite(m->weight[i]) || m->weight[i] < 0.0 ||
-        (m->status[i] == TT_STATUS_diverged && m->weight[i] != 0.0))
-      return TT_FAIL(DATA,
-                     "%s: 'member_weight' of member %" PRId64 " is %g, which is invalid with "
-                     "status %d",
-                     file, s->member + i, m->weight[i], m->status[i]);
-  }
-  return TT_OK;
-}
-
-/* Ensembles are consecutive and contain all members. */
-static tt_err check_ensembles(tt_h5_reader *r, const tt_trained_ensemble *m, int64_t targets)
-{
-  const char *file = tt_h5_file_name(r);
-  int64_t next = 0;
-  for (int64_t i = 0; i < m->ensembles; i++) {
-    const tt_ensemble *e = &m->ensemble[i];
-    if (e->first != next || e->members < 1 || e->members > m->members - next)
-      return TT_FAIL(DATA,
-                     "%s: ensemble %" PRId64 " ('%s') has members %" PRId64 " + %" PRId64
-                     ", expected to begin at %" PRId64 " of %" PRId64 TT_DAMAGED,
-                     file, i, e->name, e->first, e->members, next, m->members);
-    next += e->members;
-    for (int64_t j = 0; j < e->targets; j++)
-      if (e->column[j] < 0 || e->column[j] >= targets)
-        return TT_FAIL(DATA,
-                       "%s: 'ensemble_column' of ensemble '%s' is %" PRId32 ", expected less "
-                       "than %" PRId64,
-                       file, e->name, e->column[j], targets);
-  }
-  if (next != m->members)
-    return TT_FAIL(DATA,
-                   "%s: the ensembles have %" PRId64 " members, 'status' has %" PRId64 TT_DAMAGED,
-                   file, next, m->members);
-  return TT_OK;
-}
-
-/* name [ensembles of the file]; number: buffer [3 + targets][ensembles of the file] */
-static tt_err fill_ensembles(tt_h5_reader *r, const tt_model_file_info *w,
-                             const tt_model_cohort_info *s, tt_trained_ensemble *m, char **name,
-                             int64_t *number)
-{
-  int64_t n = w->ensembles, k = w->components ? w->targets : m->model.targets;
-  int64_t *first = number, *members = number + n, *key = number + 2 * n, *column = number + 3 * n;
-  TT_TRY(tt_model_read_vector_local(r, "ensemble_first", TT_H5_I64, n, first));
-  TT_TRY(tt_model_read_vector_local(r, "ensemble_members", TT_H5_I64, n, members));
-  TT_TRY(tt_model_read_vector_local(r, "ensemble_key", TT_H5_I64, n, key));
-  TT_TRY(tt_h5_read_rows_local(r, "ensemble_column", TT_H5_I64, 0, n, column));
-  for (int64_t i = 0; i < m->ensembles; i++) {
-    int64_t at = s->ensemble + i;
-    tt_ensemble *e = &m->ensemble[i];
-    e->first = first[at] - s->member;
-    e->members = members[at];
-    e->key = (uint32_t)key[at];
-    e->targets = k;
-    e->selection = -1;
-    TT_TRY(tt_text_set(&e->name, name[at]));
-    TT_TRY(TT_ALLOC(e->column, k));
-    for (int64_t j = 0; j < k; j++) e->column[j] = (int32_t)column[at * w->targets + j];
-  }
-  return TT_OK;
-}
-
-static tt_err read_ensembles(tt_h5_reader *r, const tt_model_file_info *w,
-                             const tt_model_cohort_info *s, tt_trained_ensemble *m)
-{
-  char **name = NULL;
-  int64_t *number = NULL;
-  tt_err e = tt_schema_read_texts_local(r, "ensemble_name", w->ensembles, &name);
-  if (!e) e = TT_ALLOC(number, (3 + w->targets) * w->ensembles);
-  if (!e) e = fill_ensembles(r, w, s, m, name, number);
-  tt_h5_texts_free(w->ensembles, &name);
-  tt_free(number);
-  return e;
-}
 
 static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units, int64_t count,
                            tt_columns *out)
@@ -325,62 +217,78 @@ static tt_err read_parameters(tt_h5_reader *r, const tt_model_cohort_info *s,
 {
   static const char path[] = "net/parameters";
   int64_t each = m->model.params;
-  TT_TRY(
-      tt_h5_read_rows_local(r, path, TT_H5_F32, s->first_parameter, m->members * each, m->w));
+  TT_TRY(tt_h5_read_rows_local(r, path, TT_H5_F32, s->first_parameter, m->members * each, m->w));
   for (int64_t i = 0; i < m->members; i++)
     TT_TRY(check_finite(r, path, m, i, m->w + i * each, each));
   return TT_OK;
 }
 
-static tt_err read_contents(tt_h5_reader *r, const tt_model_file_info *w,
-                            const tt_model_cohort_info *s, tt_trained_ensemble *m)
+/* Columns, scales and ranges, which are the same for all cohorts. */
+static tt_err read_inputs(tt_h5_reader *r, const tt_model_file_info *w, const tt_model_tables *t,
+                          tt_trained_ensemble *m)
 {
-  int64_t inputs[1] = {-1}, targets[1] = {-1};
-  m->variance_floor = s->variance_floor;
-  TT_TRY(tt_schema_check_shape_local(r, "scaler/x_mean", 1, inputs));
-  TT_TRY(tt_schema_check_shape_local(r, "scaler/y_mean", 1, targets));
-  TT_TRY(read_members(r, w, s, m));
-  TT_TRY(read_ensembles(r, w, s, m));
-  TT_TRY(check_ensembles(r, m, targets[0]));
-  TT_TRY(read_member_index(r, w, s, m));
-  TT_TRY(read_columns(r, "names/feature_name", "names/feature_units", inputs[0], &m->input));
-  TT_TRY(read_columns(r, "names/target_name", "names/target_units", targets[0], &m->target));
-  TT_TRY(read_scaler(r, inputs[0], m->model.inputs, targets[0], &m->scaler));
+  TT_TRY(read_columns(r, "names/feature_name", "names/feature_units", t->inputs, &m->input));
+  TT_TRY(read_columns(r, "names/target_name", "names/target_units", t->targets, &m->target));
+  TT_TRY(read_scaler(r, t->inputs, m->model.inputs, t->targets, &m->scaler));
   TT_TRY(read_components(r, w->components, &m->scaler));
-  TT_TRY(read_ranges(r, m));
+  return read_ranges(r, m);
+}
+
+static tt_err copy_inputs(const tt_trained_ensemble *from, tt_trained_ensemble *m)
+{
+  size_t bytes = (size_t)m->model.inputs * sizeof *m->x_low;
+  TT_TRY(tt_columns_copy(&from->input, &m->input));
+  TT_TRY(tt_columns_copy(&from->target, &m->target));
+  memcpy(m->x_low, from->x_low, bytes);
+  memcpy(m->x_high, from->x_high, bytes);
+  return tt_scaler_copy(&from->scaler, &m->scaler);
+}
+
+/*   first  the first cohort, which has been read; NULL: this is the first */
+static tt_err read_cohort(tt_h5_reader *r, const tt_model_file_info *w, const tt_model_tables *t,
+                          const tt_model_cohort_info *s, const tt_trained_ensemble *first,
+                          tt_trained_ensemble *m)
+{
+  m->variance_floor = s->variance_floor;
+  TT_TRY(tt_model_fill_tables_local(r, w, t, s, m));
+  TT_TRY(first ? copy_inputs(first, m) : read_inputs(r, w, t, m));
   return w->cohorts > 1 ? read_parameters(r, s, m) : read_tensors(r, m);
 }
 
 /* Older files do not have them. */
 static tt_err read_epistemic(tt_h5_reader *r, tt_trained_ensembles *all)
 {
+  double *joined = NULL;
   int64_t columns = tt_trained_ensembles_columns(all), first = 0;
   if (!tt_h5_has_local(r, "typical_epistemic")) return TT_OK;
-  TT_TRY(tt_schema_check_shape_local(r, "typical_epistemic", 1, &columns));
-  for (int64_t i = 0; i < all->count; i++) {
-    int64_t own = tt_trained_ensemble_columns(all->at[i]);
-    TT_TRY(TT_ALLOC(all->at[i]->typical_epistemic, own));
-    double *to = all->at[i]->typical_epistemic;
-    TT_TRY(tt_h5_read_rows_local(r, "typical_epistemic", TT_H5_F64, first, own, to));
-    for (int64_t k = 0; k < own; k++)
-      if (!(to[k] >= 0.0) && !isnan(to[k]))
-        return TT_FAIL(DATA, "%s: 'typical_epistemic' of column %" PRId64 " is %g" TT_DAMAGED,
-                       tt_h5_file_name(r), first + k, to[k]);
+  tt_err e = tt_schema_read_array_local(r, "typical_epistemic", TT_H5_F64, 1, &columns, &joined);
+  for (int64_t i = 0; !e && i < columns; i++)
+    if (!(joined[i] >= 0.0) && !isnan(joined[i]))
+      e = TT_FAIL(DATA, "%s: 'typical_epistemic' of column %" PRId64 " is %g" TT_DAMAGED,
+                  tt_h5_file_name(r), i, joined[i]);
+  for (int64_t i = 0; !e && i < all->count; i++) {
+    tt_trained_ensemble *m = all->at[i];
+    int64_t own = tt_trained_ensemble_columns(m);
+    e = TT_ALLOC(m->typical_epistemic, own);
+    if (!e) memcpy(m->typical_epistemic, joined + first, (size_t)own * sizeof *joined);
     first += own;
   }
-  return TT_OK;
+  tt_free(joined);
+  return e;
 }
 
-static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_trained_ensembles *all)
+static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_model_tables *t,
+                       tt_trained_ensembles *all)
 {
   if (tt_schema_check_local(r, TT_SCHEMA_TRANSFORMED_MODEL, "model"))
     TT_TRY(tt_schema_check_local(r, TT_SCHEMA_MODEL, "model"));
   TT_TRY(tt_model_read_info_local(r, w));
+  TT_TRY(tt_model_read_tables_local(r, w, t));
   TT_TRY(tt_trained_ensembles_create(w->cohorts, all));
   for (int64_t k = 0; k < w->cohorts; k++) {
     const tt_model_cohort_info *s = &w->cohort_info[k];
     TT_TRY(tt_trained_ensemble_create(&s->model, s->ensembles, s->members, &all->at[k]));
-    TT_TRY(read_contents(r, w, s, all->at[k]));
+    TT_TRY(read_cohort(r, w, t, s, k > 0 ? all->at[0] : NULL, all->at[k]));
   }
   TT_TRY(read_epistemic(r, all));
   return tt_calibration_read_local(r, all);
@@ -390,8 +298,10 @@ static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_trained_ensemb
 static tt_err read_and_close(tt_h5_reader *r, tt_trained_ensembles *out)
 {
   tt_model_file_info w = {0};
+  tt_model_tables tables = {0};
   tt_trained_ensembles all = {0};
-  tt_err e = read_all(r, &w, &all);
+  tt_err e = read_all(r, &w, &tables, &all);
+  tt_model_tables_free(&w, &tables);
   tt_free(w.cohort_info);
   tt_h5_close_local(&r);
   if (e)

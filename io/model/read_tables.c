@@ -1,0 +1,122 @@
+/* read_tables.c — the tables of members and ensembles of a model file, which are read once for all
+ * cohorts; see model_internal.h. */
+#include "core/base/mem.h"
+#include "core/model/state.h"
+#include "io/hdf5/schema.h"
+#include "io/model/model_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* Older files do not have the index and the snapshot of members. */
+static tt_err read_members(tt_h5_reader *r, int64_t members, tt_model_tables *t)
+{
+  TT_TRY(tt_schema_read_array_local(r, "status", TT_H5_I8, 1, &members, &t->status));
+  TT_TRY(tt_schema_read_array_local(r, "member_weight", TT_H5_F64, 1, &members, &t->weight));
+  if (tt_h5_has_local(r, "member_index"))
+    TT_TRY(tt_schema_read_array_local(r, "member_index", TT_H5_I32, 1, &members, &t->index));
+  if (!tt_h5_has_local(r, "snapshot")) return TT_OK;
+  return tt_schema_read_array_local(r, "snapshot", TT_H5_I32, 1, &members, &t->snapshot);
+}
+
+tt_err tt_model_read_tables_local(tt_h5_reader *r, const tt_model_file_info *w, tt_model_tables *t)
+{
+  int64_t n = w->ensembles, shape[2] = {n, w->targets};
+  t->inputs = t->targets = -1;
+  TT_TRY(tt_schema_check_shape_local(r, "scaler/x_mean", 1, &t->inputs));
+  TT_TRY(tt_schema_check_shape_local(r, "scaler/y_mean", 1, &t->targets));
+  TT_TRY(read_members(r, w->members, t));
+  TT_TRY(tt_schema_read_texts_local(r, "ensemble_name", n, &t->name));
+  TT_TRY(tt_schema_read_array_local(r, "ensemble_first", TT_H5_I64, 1, &n, &t->first));
+  TT_TRY(tt_schema_read_array_local(r, "ensemble_members", TT_H5_I64, 1, &n, &t->count));
+  TT_TRY(tt_schema_read_array_local(r, "ensemble_key", TT_H5_I64, 1, &n, &t->key));
+  return tt_schema_read_array_local(r, "ensemble_column", TT_H5_I32, 2, shape, &t->column);
+}
+
+void tt_model_tables_free(const tt_model_file_info *w, tt_model_tables *t)
+{
+  tt_free_all(&t->status, &t->weight, &t->index, &t->snapshot, &t->first, &t->count, &t->key,
+              &t->column);
+  tt_h5_texts_free(w->ensembles, &t->name);
+}
+
+static tt_err fill_members(tt_h5_reader *r, const tt_model_tables *t, const tt_model_cohort_info *s,
+                           tt_trained_ensemble *m)
+{
+  const char *file = tt_h5_file_name(r);
+  memcpy(m->status, t->status + s->member, (size_t)s->members * sizeof *m->status);
+  memcpy(m->weight, t->weight + s->member, (size_t)s->members * sizeof *m->weight);
+  for (int64_t i = 0; i < m->members; i++) {
+    if (m->status[i] < TT_STATUS_training || m->status[i] > TT_STATUS_diverged)
+      return TT_FAIL(DATA, "%s: 'status' of member %" PRId64 " is %d, expected 0 to %d", file,
+                     s->member + i, m->status[i], TT_STATUS_diverged);
+    if (!isfinite(m->weight[i]) || m->weight[i] < 0.0 ||
+        (m->status[i] == TT_STATUS_diverged && m->weight[i] != 0.0))
+      return TT_FAIL(DATA,
+                     "%s: 'member_weight' of member %" PRId64 " is %g, which is invalid with "
+                     "status %d",
+                     file, s->member + i, m->weight[i], m->status[i]);
+  }
+  return TT_OK;
+}
+
+/* Ensembles are consecutive and contain all members. */
+static tt_err check_ensembles(const char *file, const tt_trained_ensemble *m, int64_t targets)
+{
+  int64_t next = 0;
+  for (int64_t i = 0; i < m->ensembles; i++) {
+    const tt_ensemble *e = &m->ensemble[i];
+    if (e->first != next || e->members < 1 || e->members > m->members - next)
+      return TT_FAIL(DATA,
+                     "%s: ensemble %" PRId64 " ('%s') has members %" PRId64 " + %" PRId64
+                     ", expected to begin at %" PRId64 " of %" PRId64 TT_DAMAGED,
+                     file, i, e->name, e->first, e->members, next, m->members);
+    next += e->members;
+    for (int64_t j = 0; j < e->targets; j++)
+      if (e->column[j] < 0 || e->column[j] >= targets)
+        return TT_FAIL(DATA,
+                       "%s: 'ensemble_column' of ensemble '%s' is %" PRId32 ", expected less "
+                       "than %" PRId64,
+                       file, e->name, e->column[j], targets);
+  }
+  if (next != m->members)
+    return TT_FAIL(DATA,
+                   "%s: the ensembles have %" PRId64 " members, 'status' has %" PRId64 TT_DAMAGED,
+                   file, next, m->members);
+  return TT_OK;
+}
+
+/* Index and snapshot of the members of an ensemble. */
+static void number_members(const tt_model_tables *t, int64_t first_of_cohort, const tt_ensemble *e,
+                           tt_trained_ensemble *m)
+{
+  for (int64_t j = 0; j < e->members; j++) {
+    int64_t own = e->first + j, at = first_of_cohort + own;
+    m->index[own] = t->index ? t->index[at] : (int32_t)j;
+    if (t->snapshot) m->snapshot[own] = t->snapshot[at];
+  }
+}
+
+tt_err tt_model_fill_tables_local(tt_h5_reader *r, const tt_model_file_info *w,
+                                  const tt_model_tables *t, const tt_model_cohort_info *s,
+                                  tt_trained_ensemble *m)
+{
+  int64_t k = w->components ? w->targets : m->model.targets;
+  TT_TRY(fill_members(r, t, s, m));
+  for (int64_t i = 0; i < m->ensembles; i++) {
+    int64_t at = s->ensemble + i;
+    tt_ensemble *e = &m->ensemble[i];
+    e->first = t->first[at] - s->member;
+    e->members = t->count[at];
+    e->key = (uint32_t)t->key[at];
+    e->targets = k;
+    e->selection = -1;
+    TT_TRY(tt_text_set(&e->name, t->name[at]));
+    TT_TRY(TT_ALLOC(e->column, k));
+    memcpy(e->column, t->column + at * w->targets, (size_t)k * sizeof *e->column);
+  }
+  TT_TRY(check_ensembles(tt_h5_file_name(r), m, t->targets));
+  for (int64_t i = 0; i < m->ensembles; i++) number_members(t, s->member, &m->ensemble[i], m);
+  return TT_OK;
+}
