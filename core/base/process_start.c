@@ -1,7 +1,8 @@
 /* process_start.c — see process.h: programs in the background.
  *
  * vfork, not fork: a process that uses GPUs or has memory registered with the network must not be
- * copied. Until exec the child uses the parent's memory, so it only makes system calls. */
+ * copied. Until exec the child uses the parent's memory, so it only makes system calls. An emulator
+ * may copy the memory nevertheless, so the child reports a failed start through a pipe. */
 #include "core/base/process.h"
 
 #include "core/base/mem.h"
@@ -61,13 +62,16 @@ static tt_err environment_without_launcher(char ***out)
   return TT_OK;
 }
 
-/* Data of the child; it writes exec_errno for the parent, since both share the memory. */
+/* Descriptor of the pipe in the child, after the standard ones. */
+enum { REPORT_FILENO = STDERR_FILENO + 1 };
+
+/* Data of the child. */
 typedef struct launch {
   const tt_process_options *options;
   char **environment;
-  int input, output, max_files;
+  int input, output, report; /* report: where the child writes the errno of a failed start */
+  int max_files;
   pid_t parent;
-  volatile int exec_errno;
 } launch;
 
 static void close_from(int first, int end)
@@ -92,43 +96,71 @@ static void reset_process_state(const launch *b)
   dup2(b->input, STDIN_FILENO);
   dup2(b->output, STDOUT_FILENO);
   dup2(b->output, STDERR_FILENO);
-  close_from(STDERR_FILENO + 1, b->max_files);
+  if (b->report != REPORT_FILENO) dup3(b->report, REPORT_FILENO, O_CLOEXEC);
+  close_from(REPORT_FILENO + 1, b->max_files);
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static _Noreturn void child(launch *b)
+static _Noreturn void child(const launch *b)
 {
   reset_process_state(b);
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != b->parent) _exit(127); /* the parent had already died before prctl */
   if (!b->options->directory || !chdir(b->options->directory))
     execvpe(b->options->argv[0], b->options->argv, b->environment);
-  b->exec_errno = errno;
+  int reason = errno;
+  (void)!write(REPORT_FILENO, &reason, sizeof reason);
   _exit(127);
 }
 
 /* The parent is suspended until the child has called exec or _exit. */
-static __attribute__((noinline)) pid_t vfork_and_exec(launch *b)
+static __attribute__((noinline)) pid_t vfork_and_exec(const launch *b)
 {
   pid_t pid = vfork();
   if (!pid) child(b);
   return pid;
 }
 
-static int start(launch *b, pid_t *pid)
+/* The errno that the child has written, 0 if exec has closed its end of the pipe. */
+static int read_report(int from)
+{
+  int reason = 0;
+  ssize_t n;
+  do n = read(from, &reason, sizeof reason);
+  while (n < 0 && errno == EINTR);
+  return n == (ssize_t)sizeof reason ? reason : 0;
+}
+
+/* No signal handler runs in the child. */
+static pid_t start_child(const launch *b)
 {
   sigset_t all, before;
   sigfillset(&all);
-  sigprocmask(SIG_BLOCK, &all, &before); /* no signal handler runs in the child */
-  *pid = vfork_and_exec(b);
-  int e = *pid < 0 ? errno : b->exec_errno;
+  sigprocmask(SIG_BLOCK, &all, &before);
+  pid_t pid = vfork_and_exec(b);
+  int reason = errno;
   sigprocmask(SIG_SETMASK, &before, NULL);
-  if (e && *pid > 0) {
+  errno = reason;
+  return pid;
+}
+
+static int start(launch *b, pid_t *pid)
+{
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC)) return errno;
+  /* Never 0, 1 or 2: dup2 in the child would overwrite it. */
+  b->report = fcntl(ends[1], F_DUPFD_CLOEXEC, REPORT_FILENO);
+  int e = b->report < 0 ? errno : 0;
+  close(ends[1]);
+  if (!e && (*pid = start_child(b)) < 0) e = errno;
+  if (b->report >= 0) close(b->report);
+  if (!e) e = read_report(ends[0]);
+  close(ends[0]);
+  if (e && *pid > 0)
     while (waitpid(*pid, NULL, 0) < 0 && errno == EINTR)
       ;
-    *pid = 0;
-  }
+  if (e) *pid = 0;
   return e;
 }
 
