@@ -12,6 +12,7 @@ import numpy as np
 from . import dataset
 from .prediction import Prediction
 from .program import PathLike, error_of, find_library
+from .version import __version__
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
 
@@ -26,9 +27,27 @@ class _Wanted(ctypes.Structure):
             "member_mean", "member_variance")]
 
 
+def _refuse(library: Any, path: str, missing: str) -> None:
+    """The library lacks a function: it is of another version, or not libtutti."""
+    if not hasattr(library, "tutti_version"):
+        raise ImportError(f"{path} is not libtutti (environment variable TUTTI_LIBRARY)")
+    version = library.tutti_version
+    version.restype, version.argtypes = ctypes.c_char_p, []
+    raise ImportError(
+        f"{path} has version {version().decode(errors='replace')} and no function "
+        f"tutti_{missing}; the Python package tutti has version {__version__}: install both from "
+        "one release, or set the environment variable TUTTI_LIBRARY to the library of this one")
+
+
 @functools.lru_cache(maxsize=None)
 def load(path: str) -> Any:
-    """libtutti with the types of its functions (tutti.h)."""
+    """libtutti with the types of its functions (tutti.h).
+
+    Raises
+    ------
+    ImportError
+        The library is older than this package, or not libtutti.
+    """
     library = ctypes.CDLL(path)
     model, count = ctypes.c_void_p, ctypes.c_int64
     for name, result, arguments in (
@@ -54,7 +73,9 @@ def load(path: str) -> Any:
             ("predict_all", ctypes.c_int, [model, count, _DOUBLES, ctypes.c_int,
                                            ctypes.POINTER(_Wanted)]),
             ("gradient", ctypes.c_int, [model, count, _DOUBLES, ctypes.c_int] + 4 * [_DOUBLES])):
-        function = getattr(library, f"tutti_{name}")
+        function = getattr(library, f"tutti_{name}", None)
+        if function is None:
+            _refuse(library, path, name)
         function.restype, function.argtypes = result, arguments
     return library
 

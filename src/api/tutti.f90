@@ -22,13 +22,14 @@ module tutti
   contains
     procedure :: open => open_model
     procedure :: close => close_model
-    procedure :: inputs, columns, members, levels, level
+    procedure :: inputs, columns, members, member_columns, levels, level, has_classes
     procedure :: input_name, input_levels, input_level, level_value
     procedure :: column_label, target_units
     procedure, private :: predict_rows, predict_row, gradient_rows, gradient_row
     generic :: predict => predict_rows, predict_row
     generic :: gradient => gradient_rows, gradient_row
-    procedure :: quantiles, intervals
+    procedure :: quantiles, intervals, entropies, member_predictions
+    procedure, private :: predict_all
   end type
 
   ! struct tutti_prediction
@@ -69,6 +70,14 @@ module tutti
       type(c_ptr), value :: model
     end function
     integer(c_int64_t) function tutti_members(model) bind(c)
+      import
+      type(c_ptr), value :: model
+    end function
+    integer(c_int64_t) function tutti_member_columns(model) bind(c)
+      import
+      type(c_ptr), value :: model
+    end function
+    integer(c_int) function tutti_has_classes(model) bind(c)
       import
       type(c_ptr), value :: model
     end function
@@ -214,6 +223,18 @@ contains
   integer function members(self)
     class(tutti_model), intent(in) :: self
     members = int(tutti_members(self%handle))
+  end function
+
+  ! Columns of the largest ensemble.
+  integer function member_columns(self)
+    class(tutti_model), intent(in) :: self
+    member_columns = int(tutti_member_columns(self%handle))
+  end function
+
+  ! Whether an ensemble predicts classes.
+  logical function has_classes(self)
+    class(tutti_model), intent(in) :: self
+    has_classes = tutti_has_classes(self%handle) /= 0
   end function
 
   ! Number of conformal intervals, and the nominal coverage of number i = 1, 2, ...
@@ -369,6 +390,21 @@ contains
     call finish(code, fits, stat)
   end subroutine
 
+  ! What `out` points to, if the shapes of the arrays fit.
+  subroutine predict_all(self, x, out, fits, threads, stat)
+    class(tutti_model), intent(in) :: self
+    real(c_double), intent(in), contiguous :: x(:, :)
+    type(wanted), intent(in) :: out
+    logical, intent(in) :: fits
+    integer, intent(in), optional :: threads
+    integer, intent(out), optional :: stat
+    integer(c_int) :: code
+    code = 64
+    if (fits) code = tutti_predict_all(self%handle, size(x, 2, c_int64_t), x, &
+                                       count_threads(threads), out)
+    call finish(code, fits, stat)
+  end subroutine
+
   ! Quantiles of the mixture: x(inputs, rows), probability(q), quantile(columns, rows, q)
   subroutine quantiles(self, x, probability, quantile, threads, stat)
     class(tutti_model), intent(in) :: self
@@ -378,17 +414,11 @@ contains
     integer, intent(in), optional :: threads
     integer, intent(out), optional :: stat
     type(wanted) :: out
-    integer(c_int) :: code
-    logical :: fits
-    fits = fits_model(self, shape(x), 0) .and. &
-           all(shape(quantile) == [self%columns(), size(x, 2), size(probability)])
     out%quantiles = size(probability, kind=c_int64_t)
     out%probability = c_loc(probability)
     out%quantile = c_loc(quantile)
-    code = 64
-    if (fits) code = tutti_predict_all(self%handle, size(x, 2, c_int64_t), x, &
-                                       count_threads(threads), out)
-    call finish(code, fits, stat)
+    call self%predict_all(x, out, fits_model(self, shape(x), 0) .and. &
+      all(shape(quantile) == [self%columns(), size(x, 2), size(probability)]), threads, stat)
   end subroutine
 
   ! Conformal intervals: x(inputs, rows); lower, upper(columns, rows, levels)
@@ -399,15 +429,42 @@ contains
     integer, intent(in), optional :: threads
     integer, intent(out), optional :: stat
     type(wanted) :: out
-    integer(c_int) :: code
-    logical :: fits
-    fits = fits_model(self, shape(x), 0) .and. all(shape(upper) == shape(lower)) .and. &
-           all(shape(lower) == [self%columns(), size(x, 2), self%levels()])
     out%lower = c_loc(lower)
     out%upper = c_loc(upper)
-    code = 64
-    if (fits) code = tutti_predict_all(self%handle, size(x, 2, c_int64_t), x, &
-                                       count_threads(threads), out)
-    call finish(code, fits, stat)
+    call self%predict_all(x, out, fits_model(self, shape(x), 0) .and. &
+      all(shape(upper) == shape(lower)) .and. &
+      all(shape(lower) == [self%columns(), size(x, 2), self%levels()]), threads, stat)
+  end subroutine
+
+  ! Uncertainty of classes in nats: entropy of the mean probabilities, and the part of it that comes
+  ! from the disagreement of the members; NaN in columns that are no classes. x(inputs, rows);
+  ! entropy, mutual_information(columns, rows)
+  subroutine entropies(self, x, entropy, mutual_information, threads, stat)
+    class(tutti_model), intent(in) :: self
+    real(c_double), intent(in), contiguous :: x(:, :)
+    real(c_double), intent(out), contiguous, target :: entropy(:, :), mutual_information(:, :)
+    integer, intent(in), optional :: threads
+    integer, intent(out), optional :: stat
+    type(wanted) :: out
+    out%entropy = c_loc(entropy)
+    out%mutual_information = c_loc(mutual_information)
+    call self%predict_all(x, out, fits_model(self, shape(x), self%columns(), shape(entropy)) &
+      .and. all(shape(mutual_information) == shape(entropy)), threads, stat)
+  end subroutine
+
+  ! Mean and variance of each member, NaN beyond the columns of its ensemble: x(inputs, rows); mean,
+  ! variance(member_columns, rows, members)
+  subroutine member_predictions(self, x, mean, variance, threads, stat)
+    class(tutti_model), intent(in) :: self
+    real(c_double), intent(in), contiguous :: x(:, :)
+    real(c_float), intent(out), contiguous, target :: mean(:, :, :), variance(:, :, :)
+    integer, intent(in), optional :: threads
+    integer, intent(out), optional :: stat
+    type(wanted) :: out
+    out%member_mean = c_loc(mean)
+    out%member_variance = c_loc(variance)
+    call self%predict_all(x, out, fits_model(self, shape(x), 0) .and. &
+      all(shape(variance) == shape(mean)) .and. &
+      all(shape(mean) == [self%member_columns(), size(x, 2), self%members()]), threads, stat)
   end subroutine
 end module

@@ -12,7 +12,6 @@
 
 namespace tutti
 {
-
 using vector = std::vector<double>;
 
 /* what() is the message, code the exit code of docs/exit-codes.md. */
@@ -21,6 +20,7 @@ struct error : std::runtime_error {
   explicit error(int code_) : std::runtime_error(tutti_error()), code(code_) {}
 };
 
+/* For the functions of tutti.h that return an exit code. */
 inline void check(int code)
 {
   if (code) throw error(code);
@@ -31,12 +31,14 @@ struct moments {
   vector mean, total, aleatoric, epistemic;
 };
 
-/* A trained ensemble. Copies share it; const functions may be called from several threads. */
+/* A trained ensemble. Copies share it; const functions may be called from several threads. Of the
+ * functions that predict, x is [rows][inputs]; threads 0: all cores. */
 class model
 {
 public:
-  explicit model(const std::string &file) : model_(open(file), close) {}
-  model(const void *bytes, int64_t size) : model_(open(bytes, size), close) {}
+  explicit model(const std::string &file) : model(file.c_str(), nullptr, 0) {}
+  model(const void *bytes, int64_t size) : model(nullptr, bytes, size) {}
+  const tutti_model *get() const { return model_.get(); } /* for the functions of tutti.h */
 
   int64_t inputs() const { return tutti_inputs(get()); }
   int64_t columns() const { return tutti_columns(get()); }
@@ -45,86 +47,66 @@ public:
   double level(int64_t l) const { return tutti_level(get(), l); }
   bool has_classes() const { return tutti_has_classes(get()) != 0; }
   std::string input_name(int64_t i) const { return text(tutti_input_name(get(), i)); }
+  std::string column_label(int64_t c) const { return text(tutti_column_label(get(), c)); }
+  std::string target_units(int64_t c) const { return text(tutti_target_units(get(), c)); }
   /* Levels of an input, none for amounts; the number that stands for a level in x. */
   std::vector<std::string> input_levels(int64_t i) const
   {
-    std::vector<std::string> levels;
-    for (int64_t l = 0; l < tutti_input_levels(get(), i); l++)
-      levels.push_back(tutti_input_level(get(), i, l));
+    std::vector<std::string> levels(static_cast<size_t>(tutti_input_levels(get(), i)));
+    for (size_t l = 0; l < levels.size(); l++)
+      levels[l] = tutti_input_level(get(), i, static_cast<int64_t>(l));
     return levels;
   }
   double level_value(int64_t i, const std::string &level) const
   {
     return tutti_level_value(get(), i, level.c_str());
   }
-  std::string column_label(int64_t c) const { return text(tutti_column_label(get(), c)); }
-  std::string target_units(int64_t c) const { return text(tutti_target_units(get(), c)); }
 
-  /* x: [rows][inputs]; threads 0: all cores. */
   moments predict(const vector &x, int threads = 1) const
   {
-    moments m = allocate(rows(x) * columns());
-    check(tutti_predict(get(), rows(x), x.data(), threads, m.mean.data(), m.total.data(),
-                        m.aleatoric.data(), m.epistemic.data()));
-    return m;
+    return compute(tutti_predict, 1, x, threads);
   }
-
   /* Derivatives of what predict returns by the inputs. */
   moments gradient(const vector &x, int threads = 1) const
   {
-    moments m = allocate(rows(x) * columns() * inputs());
-    check(tutti_gradient(get(), rows(x), x.data(), threads, m.mean.data(), m.total.data(),
-                         m.aleatoric.data(), m.epistemic.data()));
-    return m;
+    return compute(tutti_gradient, inputs(), x, threads);
   }
-
-  /* [probability][rows][columns] quantiles of the mixture. */
-  vector quantiles(const vector &x, const vector &probability, int threads = 1) const
-  {
-    vector q(probability.size() * static_cast<size_t>(rows(x) * columns()));
-    tutti_prediction all = tutti_prediction();
-    all.quantiles = static_cast<int64_t>(probability.size());
-    all.probability = probability.data();
-    all.quantile = q.data();
-    predict(x, all, threads);
-    return q;
-  }
-
-  /* Conformal intervals: lower, then upper, [levels][rows][columns] each. */
-  std::pair<vector, vector> intervals(const vector &x, int threads = 1) const
-  {
-    const vector v(static_cast<size_t>(levels() * rows(x) * columns()));
-    std::pair<vector, vector> bounds(v, v);
-    tutti_prediction all = tutti_prediction();
-    all.lower = bounds.first.data();
-    all.upper = bounds.second.data();
-    predict(x, all, threads);
-    return bounds;
-  }
-
   /* Everything else of tutti_prediction; the arrays belong to the caller. */
   void predict(const vector &x, const tutti_prediction &out, int threads = 1) const
   {
     check(tutti_predict_all(get(), rows(x), x.data(), threads, &out));
   }
-
-  const tutti_model *get() const { return model_.get(); } /* for the functions of tutti.h */
+  /* [probability][rows][columns] quantiles of the mixture. */
+  vector quantiles(const vector &x, const vector &probability, int threads = 1) const
+  {
+    vector q(probability.size() * static_cast<size_t>(rows(x) * columns()));
+    tutti_prediction out{};
+    out.quantiles = static_cast<int64_t>(probability.size());
+    out.probability = probability.data();
+    out.quantile = q.data();
+    predict(x, out, threads);
+    return q;
+  }
+  /* Conformal intervals: lower, then upper, [levels][rows][columns] each. */
+  std::pair<vector, vector> intervals(const vector &x, int threads = 1) const
+  {
+    const vector v(static_cast<size_t>(levels() * rows(x) * columns()));
+    std::pair<vector, vector> bounds(v, v);
+    tutti_prediction out{};
+    out.lower = bounds.first.data();
+    out.upper = bounds.second.data();
+    predict(x, out, threads);
+    return bounds;
+  }
 
 private:
   std::shared_ptr<tutti_model> model_;
 
-  static void close(tutti_model *m) { tutti_close(&m); }
-  static tutti_model *open(const std::string &file)
+  model(const char *file, const void *bytes, int64_t size)
   {
     tutti_model *m = nullptr;
-    check(tutti_open(file.c_str(), &m));
-    return m;
-  }
-  static tutti_model *open(const void *bytes, int64_t size)
-  {
-    tutti_model *m = nullptr;
-    check(tutti_open_memory(bytes, size, &m));
-    return m;
+    check(file ? tutti_open(file, &m) : tutti_open_memory(bytes, size, &m));
+    model_.reset(m, [](tutti_model *closed) { tutti_close(&closed); });
   }
   static std::string text(const char *t) { return t ? t : ""; }
   int64_t rows(const vector &x) const
@@ -133,10 +115,14 @@ private:
     if (size % inputs()) throw std::invalid_argument("x is no whole number of rows");
     return size / inputs();
   }
-  static moments allocate(int64_t cells)
+  moments compute(decltype(tutti_predict) *function, int64_t each, const vector &x,
+                  int threads) const
   {
-    const vector v(static_cast<size_t>(cells));
-    return moments{v, v, v, v};
+    const vector v(static_cast<size_t>(rows(x) * columns() * each));
+    moments m{v, v, v, v};
+    check(function(get(), rows(x), x.data(), threads, m.mean.data(), m.total.data(),
+                   m.aleatoric.data(), m.epistemic.data()));
+    return m;
   }
 };
 

@@ -1,8 +1,8 @@
 """check_bindings.py fortran|cpp COMPILER TUTTI LIBTUTTI SOURCE — a binding of the library.
 
 Compiles the example of examples/embed and a program with everything of the binding, with all warnings
-as errors; trains the model of the example; the printed predictions must have the bits of
-`tutti predict`, and the examples their physics. Exit status 77 without a compiler.
+as errors; trains the model of the example, and one of classes; the printed predictions must have the
+bits of `tutti predict`, and the examples their physics. Exit status 77 without a compiler.
 """
 import math
 import os
@@ -21,6 +21,16 @@ source = pathlib.Path(source).resolve()
 example = source / "examples/embed"
 
 
+# Whether the pendulum accelerates, brakes, or neither.
+CLASSES = """\
+data: {file: classes.h5}
+model: {hidden: [6]}
+ensembles: [{name: change, members: 3}]
+train: {loss: cross_entropy, epochs: 3}
+run: {device: cpu, directory: classes}
+"""
+
+
 def run(*words, code=0):
     done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
     if done.returncode != code:
@@ -37,12 +47,12 @@ def build(program, *sources):
     run(compiler, *flags, *sources, "-o", program, f"-L{folder}", "-ltutti", f"-Wl,-rpath,{folder}")
 
 
-def predict(x, *options):
+def predict(x, *options, model="out/model.h5"):
     with h5py.File("rows.h5", "w") as f:
         f["x"] = np.asarray(x, dtype=float)
-    run(tutti, "predict", "out/model.h5", "rows.h5", "-q", "--force", *options)
+    run(tutti, "predict", model, "rows.h5", "-q", "--force", *options)
     with h5py.File("pred.h5") as f:
-        return {name: f[name][()] for name in f if name.startswith("y_pred")}
+        return {name: f[name][()] for name in f if name.startswith("y_")}
 
 
 def numbers(text):
@@ -78,16 +88,27 @@ def check_optimiser():
     assert "No such file" in run("./optimise", "none.h5", code=1).stderr
 
 
+def train_classes():
+    with h5py.File("pendulum.h5") as f, h5py.File("classes.h5", "w") as to:
+        to["x"], y = f["x"][()], f["y"][()]
+        to["y"] = 1.0 + (y > 3) - (y < -3)
+    pathlib.Path("classes.yaml").write_text(CLASSES)
+    run(tutti, "train", "classes.yaml", "-q")
+
+
 def check_everything():
     """Everything of the binding for three rows: one number a line, in the order of the files."""
     name = {"fortran": "everything.f90", "cpp": "everything.cpp"}[language]
     sources = [source / "src/api/tutti.f90"] if language == "fortran" else []
     build("./everything", *sources, source / "tests/embedding" / name)
-    got = numbers(run("./everything", "out/model.h5").stdout)[:, 0]
-    want = predict([[0.5, -1.0], [1.0, 2.0], [-3.0, 0.25]], "--jacobian", "--quantiles", "0.1,0.9")
+    got = numbers(run("./everything", "out/model.h5", "classes/model.h5").stdout)[:, 0]
+    x = [[0.5, -1.0], [1.0, 2.0], [-3.0, 0.25]]
+    want = predict(x, "--jacobian", "--quantiles", "0.1,0.9")
+    want.update(predict(x, "--members", model="classes/model.h5"), **want)
     parts = ["y_pred_mean", "y_pred_std", "y_pred_std_aleatoric", "y_pred_std_epistemic"]
     parts += [f"{part}_jacobian" for part in parts] + [
-        "y_pred_quantile", "y_pred_lower", "y_pred_upper"]
+        "y_pred_quantile", "y_pred_lower", "y_pred_upper", "y_entropy", "y_mutual_information",
+        "y_member_mean", "y_member_variance"]
     expected = np.concatenate([want[part].ravel() for part in parts])
     assert len(got) == len(expected) and (got == expected).all(), (got, expected)
     print(f"{len(got)} numbers with the bits of tutti predict")
@@ -102,5 +123,6 @@ with tempfile.TemporaryDirectory() as folder:
     run(tutti, "import", example / "pendulum.csv", "-o", "pendulum.h5", "--inputs", "angle,velocity",
         "--targets", "acceleration", "-q")
     run(tutti, "train", "job.yaml", "-q")
+    train_classes()
     (check_time_loop if language == "fortran" else check_optimiser)()
     check_everything()

@@ -1,4 +1,4 @@
-// everything.cpp MODEL — everything of tutti.hpp, for check_bindings.py: one number a line.
+// everything.cpp MODEL CLASSES — everything of tutti.hpp, for check_bindings.py: one number a line.
 #include <cmath>
 #include <cstdio>
 #include <fstream>
@@ -16,6 +16,23 @@ static void print(const tutti::moments &m)
   print(m.total);
   print(m.aleatoric);
   print(m.epistemic);
+}
+
+// What only the struct of tutti.h has, of a model that predicts three classes and an entropy.
+static void print_classes(const tutti::model &model, const tutti::vector &x)
+{
+  tutti::vector entropy(12), information(12);
+  std::vector<float> mean(36), variance(36);
+  tutti_prediction out{};
+  out.entropy = entropy.data();
+  out.mutual_information = information.data();
+  out.member_mean = mean.data();
+  out.member_variance = variance.data();
+  model.predict(x, out);
+  print(entropy);
+  print(information);
+  print(tutti::vector(mean.begin(), mean.end()));
+  print(tutti::vector(variance.begin(), variance.end()));
 }
 
 static void require(bool truth, const char *what)
@@ -45,6 +62,9 @@ try {
   print(model.quantiles(x, {0.1, 0.9}));
   print(model.intervals(x).first);
   print(model.intervals(x).second);
+  const tutti::model classes(argv[2]);
+  require(classes.has_classes() && classes.columns() == 4, "classes");
+  print_classes(classes, x);
   try {
     model.predict({0.0, HUGE_VAL});
     require(false, "an infinite input");

@@ -1,11 +1,13 @@
-! everything.f90 MODEL -- everything of the module tutti, for check_bindings.py: one number a line.
+! everything.f90 MODEL CLASSES -- everything of the module tutti, for check_bindings.py: one number a
+! line.
 program everything
-  use, intrinsic :: iso_c_binding, only: c_double
+  use, intrinsic :: iso_c_binding, only: c_double, c_float
   use tutti
   implicit none
-  type(tutti_model) :: model
+  type(tutti_model) :: model, classes
   real(c_double) :: x(2, 3), part(1, 3, 4), slope(2, 1, 3, 4), quantile(1, 3, 2), one(1), wide(4, 3)
-  real(c_double) :: one_slope(2, 1), lower(1, 3, 2), upper(1, 3, 2)
+  real(c_double) :: one_slope(2, 1), lower(1, 3, 2), upper(1, 3, 2), entropy(4, 3), shared(4, 3)
+  real(c_float) :: mean(4, 3, 3), variance(4, 3, 3)
   character(len=1024) :: file
   integer :: stat
 
@@ -32,6 +34,24 @@ program everything
   call model%intervals(x, lower, upper)
   write (*, '(es25.17)') lower, upper
   if (model%levels() /= 2 .or. abs(model%level(2) - 0.9_c_double) > 0) error stop 'levels'
+
+  ! Three members that predict three classes and an entropy.
+  call get_command_argument(2, file)
+  call classes%open(file)
+  if (.not. classes%has_classes() .or. model%has_classes()) error stop 'has_classes'
+  if (classes%member_columns() /= 4 .or. classes%members() /= 3) error stop 'sizes of members'
+  call classes%entropies(x, entropy, shared, threads=2)
+  write (*, '(es25.17)') entropy, shared
+  call classes%member_predictions(x, mean, variance)
+  write (*, '(es25.17)') mean, variance
+  call classes%member_predictions(x, mean(:, :, 1:2), variance, stat=stat)
+  if (stat /= 64 .or. index(tutti_message(), 'shapes') == 0) error stop 'shapes of members'
+  call classes%entropies(x, entropy(1:2, :), shared, stat=stat)
+  if (stat /= 64) error stop 'shapes of entropies'
+  call classes%close()
+  call model%entropies(x, part(:, :, 1), part(:, :, 2), stat=stat)
+  if (stat /= 64 .or. index(tutti_message(), 'no classes') == 0) error stop 'no classes'
+  call model%predict(x, part(:, :, 1))
 
   ! A section that is not contiguous, one row, arrays that do not fit.
   wide = 0

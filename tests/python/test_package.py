@@ -57,6 +57,21 @@ class Places(unittest.TestCase):
                 with self.assertRaisesRegex(FileNotFoundError, "libtutti.so is not near"):
                     tutti.find_library(folder + "/alone")
 
+    @unittest.skipUnless(shutil.which("cc"), "no C compiler")
+    def test_older_library(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name, body in (("old", 'const char *tutti_version(void) { return "0.0.7"; }'),
+                               ("other", "int something;")):
+                pathlib.Path(folder, name + ".c").write_text(body)
+                subprocess.run(["cc", "-shared", "-fPIC", "-o", f"{folder}/{name}.so",
+                                f"{folder}/{name}.c"], check=True)
+            said = (r"old\.so has version 0\.0\.7 and no function tutti_error; the Python package "
+                    rf"tutti has version {tutti.__version__}: install")
+            for name, message in (("old", said), ("other", r"other\.so is not libtutti")):
+                with mock.patch.dict(os.environ, {"TUTTI_LIBRARY": f"{folder}/{name}.so"}):
+                    with self.assertRaisesRegex(ImportError, message):
+                        tutti.Model("model.h5")
+
     def test_without_optional_packages(self):
         code = ("import sys\nfor name in ('pandas', 'xarray', 'sklearn', 'tqdm'):\n"
                 "    sys.modules[name] = None\nsys.path.insert(0, sys.argv[1])\n" + USE)
