@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""data.targets_pca: components, predictions, derivatives, scores and exported models against an
-independent computation in NumPy; the library has the bits of the program, and two ranks those of
-one.
+"""data.targets_pca, with a column of categories: components, predictions, derivatives, sensitivities,
+scores and exported models against an independent computation in NumPy; the library has the bits of
+the program, and two ranks those of one.
 
     components.py TUTTI LIBRARY CC DOCS/embedding.md MPIRUN...
 
@@ -28,9 +28,9 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import onnx_numpy  # noqa: E402
 from nets import layers_of  # noqa: E402
 
-TARGETS, KEPT = 24, 4
-JOB = {"data": {"file": "d.h5", "targets_pca": KEPT, "normalize": {"y2?": "log"},
-                "split": {"column": "split"}},
+TARGETS, KEPT, LEVELS = 24, 4, [1, 2, 5]
+JOB = {"data": {"file": "d.h5", "targets_pca": KEPT, "categories": {"k": "error"},
+                "normalize": {"y2?": "log"}, "split": {"column": "split"}},
        "model": {"hidden": [6]},
        "train": {"loss": "gaussian_nll", "epochs": 12, "learning_rate": 0.02, "batch_size": 32},
        "calibration": {"recalibrate": True, "conformal": [0.8]},
@@ -45,21 +45,21 @@ MEMBERS = [(0, [0, 1, 2]), (0, [3, 4]), (1, [0, 1])]  # cohort and members in it
 def write_data():
     """Spectra of three lines, with noise; the last four targets are positive."""
     rng = np.random.default_rng(4)
-    x = rng.normal(size=(300, 3))
+    x = np.concatenate([rng.normal(size=(300, 3)), rng.choice(LEVELS, (300, 1))], 1)
     at = np.linspace(0, 1, TARGETS)
     lines = [np.exp(-((at - c) / 0.12) ** 2) for c in (0.2, 0.45, 0.8)]
     y = sum(np.sin(x[:, [k]] * (k + 1)) * line for k, line in enumerate(lines))
-    y = y * 5 + 0.3 * rng.normal(size=y.shape)
+    y = y * (5 + x[:, 3:] % 2) + 0.3 * rng.normal(size=y.shape)
     y[:, 20:] = np.exp(0.3 * y[:, 20:])
     y[7, 3] = np.nan
     names = [f"y{k:02}" for k in range(TARGETS)]
     with h5py.File("d.h5", "w") as f:
         f["x"], f["y"] = x, y
         f["split"] = np.repeat([0, 1, 2], [160, 60, 80]).astype("i1")
-        f["feature_name"], f["target_name"] = list("abc"), names
+        f["feature_name"], f["target_name"] = list("abck"), names
     with h5py.File("test.h5", "w") as f:
         f["x"], f["y"] = x[220:], y[220:]
-        f["feature_name"], f["target_name"] = list("abc"), names
+        f["feature_name"], f["target_name"] = list("abck"), names
     return x, y
 
 
@@ -101,7 +101,9 @@ def members(f, x):
     c, rest = f["scaler/y_component"][()], f["scaler/y_residual"][()]
     for cohort, own in MEMBERS:
         layers, floor = layers_of(f, cohort), float(f["net/variance_floor"][cohort])
-        h = np.broadcast_to((x - f["scaler/x_mean"][()]) / f["scaler/x_scale"][()], (len(own), *x.shape))
+        amounts = ((x - f["scaler/x_mean"][()]) / f["scaler/x_scale"][()])[:, :3]
+        h = np.concatenate([amounts, x[:, 3:] == LEVELS], 1)
+        h = np.broadcast_to(h, (len(own), *h.shape))
         for layer in range(2):
             w, b = (part[own] for part in layers[layer])
             h = h @ w.swapaxes(1, 2) + b[:, None]
@@ -115,19 +117,25 @@ def shares(f):
     return [w / w.sum() for w in np.split(weight, [3, 5])]
 
 
-def predict(f, x, calibrated=True):
-    """Mean and standard deviations (part, row, column)."""
+def members_of(f, x, calibrated=True):
+    """Of each ensemble: means and variances (member, row, target) in the user's units."""
     scale, offset = f["scaler/y_scale"][()], f["scaler/y_mean"][()]
-    results = []
     for e, ((m, v), w) in enumerate(zip(members(f, x), shares(f))):
         s = f["calibration/std_scale"][e * TARGETS:(e + 1) * TARGETS] if calibrated else 1
-        average = lambda a: np.tensordot(w, a, 1)
-        centre = average(m)
+        centre = np.tensordot(w, m, 1)
         m = (centre + s * (m - centre)) * scale + offset
         v = v * (s * scale) ** 2
         mean, var = m.copy(), v.copy()
         mean[..., 20:] = np.exp((m + v / 2)[..., 20:])
         var[..., 20:] = (np.expm1(v) * np.exp(2 * m + v))[..., 20:]
+        yield mean, var
+
+
+def predict(f, x):
+    """Mean and standard deviations (part, row, column)."""
+    results = []
+    for (mean, var), w in zip(members_of(f, x), shares(f)):
+        average = lambda a: np.tensordot(w, a, 1)
         centre = average(mean)
         within, between = average(var), average((mean - centre) ** 2)
         results.append([centre, *np.sqrt([within + between, within, between])])
@@ -138,11 +146,29 @@ def check_predictions(f, pred, x):
     want = predict(f, x)
     for part, name in enumerate(PARTS):
         close(name, pred[name], want[part])
+        assert (pred[name + "_jacobian"][..., 3] == 0).all(), "derivative by a category"
     for d in range(3):
-        step = np.eye(3)[d] * 1e-5
+        step = np.eye(4)[d] * 1e-5
         slope = (predict(f, x + step) - predict(f, x - step)) / 2e-5
         for part, name in enumerate(PARTS):
             close(f"{name} by input {d}", pred[name + "_jacobian"][..., d], slope[part], 1e-4)
+
+
+def check_sensitivities(f, importance, x):
+    """Of the targets, from the derivatives of the members by differences."""
+    for d in range(3):
+        step, found = np.eye(4)[d] * 1e-5, []
+        slopes = [[(high[0] - low[0]) / 2e-5 for high, low in zip(members_of(f, x + step, calibrated),
+                                                                  members_of(f, x - step, calibrated))]
+                  for calibrated in (True, False)]
+        for mixed, alone, w in zip(*slopes, shares(f)):
+            own, mean = abs(alone).mean(1), np.tensordot(w, mixed, 1)
+            spread = np.sqrt(np.tensordot(w, (own - np.tensordot(w, own, 1)) ** 2, 1))
+            found.append([mean.mean(0), abs(mean).mean(0) * x[:, d].std(), spread * x[:, d].std()])
+        for name, want in zip(("slope", "sensitivity", "sensitivity_std_members"),
+                              np.concatenate(found, -1)):
+            close(f"{name} of input {d}", importance[name][:, d], want, 1e-4)
+    assert np.isnan(importance["sensitivity"][:, 3]).all(), "sensitivity of a category"
 
 
 def check_leverage(f, pred, x, train):
@@ -253,7 +279,7 @@ def main():
             assert one == two, [n for n in one if one[n] != two.get(n)]
         run(tutti, "predict", "out/model.h5", "test.h5", "-q", "--jacobian")
         run(tutti, "evaluate", "out/model.h5", "test.h5", "-q", "-o", "scores.h5")
-        run(tutti, "explain", "out/model.h5", "test.h5", "-q")
+        run(tutti, "explain", "out/model.h5", "test.h5", "-q", "--repeats", "1")
         read = lambda name: {n: d[()] for n, d in h5py.File(name).items() if isinstance(d, h5py.Dataset)}
         pred, scores = read("pred.h5"), read("scores.h5")
         with h5py.File("out/model.h5") as f:
@@ -261,6 +287,7 @@ def main():
             check_weights(f, x, y)
             check_calibration(f, x, y)
             check_predictions(f, pred, x[220:])
+            check_sensitivities(f, read("importance.h5"), x[220:])
             check_leverage(f, pred, x[220:], x[:160])
             check_scores(f, scores, x[220:], y[220:])
         check_exports(tutti, cc, manual, pred, x[220:])

@@ -164,18 +164,39 @@ def check_predictions(f, pred, x):
             same(f"{kind} quantile {q}", cdf, np.full(len(x), q), 1e-4)
 
 
+def differences(f, x, d):
+    """Steps of input d, and the mixtures at both ends, target by target."""
+    step = np.zeros(x.shape)
+    step[:, d] = 1e-5 * np.maximum(abs(x[:, d]), 1e-3) * (1e-2 if d == 1 else 1)
+    return step, zip(mixtures(f, x + step), mixtures(f, x - step))
+
+
 def check_jacobian(f, pred, x):
     """Against central differences in double."""
     for d in range(x.shape[1]):
-        step = np.zeros(x.shape)
-        step[:, d] = 1e-5 * np.maximum(abs(x[:, d]), 1e-3) * (1e-2 if d == 1 else 1)
-        ends = [mixtures(f, x + step), mixtures(f, x - step)]
-        for high, low in zip(*ends):
+        step, ends = differences(f, x, d)
+        for high, low in ends:
             ends_of = [parts_of(kind, p, *gaussians) for _, _, kind, p, _, _, _, *gaussians in (high, low)]
             for name, above, below in zip(STD, *ends_of):
                 want = (above - below) / (2 * step[:, d])
                 same(f"{high[2]} {name} by input {d}", pred[name + "_jacobian"][:, high[0], d], want,
                      1e-2 if high[2] == "yeo_johnson" else 5e-4)
+
+
+def check_sensitivities(f, importance, x):
+    """Derivatives of the ensemble and of its members in the user's units, by central differences."""
+    for d in range(x.shape[1]):
+        step, ends = differences(f, x, d)
+        for (k, _, kind, p, _, *above), (*_, m, v, centred, scaled) in ends:
+            own, slopes = [(user_moments(kind, p, *high)[0] - user_moments(kind, p, *low)[0])
+                           / (2 * step[:, d]) for high, low in ((above[:2], (m, v)),
+                                                                (above[2:], (centred, scaled)))]
+            spread = x[:, d].std()
+            own = abs(own).mean(1) * spread
+            for name, want in (("slope", slopes.mean()), ("sensitivity_std_members", own.std()),
+                               ("sensitivity", abs(slopes.mean(0)).mean() * spread)):
+                got = importance[name][k, d]
+                assert abs(got - want) < 1e-3 * (abs(want) + own.mean()), (name, kind, d, got, want)
 
 
 def check_scores(f, scores, x, y):
@@ -323,6 +344,7 @@ def main():
         run(tutti, "predict", "out/model.h5", "test.h5", "-q", "--members", "--quantiles", "0.05,0.5,0.9",
             "--jacobian")
         run(tutti, "evaluate", "out/model.h5", "test.h5", "-q", "-o", "scores.h5")
+        run(tutti, "explain", "out/model.h5", "test.h5", "-q", "--repeats", "1")
         read = lambda name: {n: d[()] for n, d in h5py.File(name).items() if isinstance(d, h5py.Dataset)}
         pred, scores = read("pred.h5"), read("scores.h5")
         with h5py.File("out/model.h5") as f:
@@ -331,6 +353,7 @@ def main():
             check_scaler(f, "y", y[:160], ["log", "yeo_johnson", "standard"])
             check_predictions(f, pred, x[220:])
             check_jacobian(f, pred, x[220:])
+            check_sensitivities(f, read("importance.h5"), x[220:])
             check_scores(f, scores, x[220:], y[220:])
             check_extrapolation(tutti, f, pred, x[220:], x[:160])
         check_intervals(pred, y[220:])

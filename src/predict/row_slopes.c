@@ -1,0 +1,200 @@
+/* row_slopes.c — see row_slopes.h. */
+#include "src/predict/row_slopes.h"
+
+#include "core/base/mem.h"
+
+#include <string.h>
+
+void tt_row_slopes_free(tt_row_slopes *s)
+{
+  tt_network_slopes_free(&s->network);
+  tt_free_all(&s->x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean, &s->between,
+              &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->amplitude, &s->spread,
+              &s->d_amplitude, &s->d_spread, &s->centre, &s->d_centre, &s->own, &s->own_variance,
+              &s->scale);
+}
+
+static tt_err find_scales(tt_row_slopes *s)
+{
+  int64_t columns = tt_trained_ensemble_columns(s->m);
+  TT_TRY(TT_ALLOC(s->scale, columns));
+  for (int64_t c = 0; c < columns; c++) {
+    s->scale[c] = tt_column_scale_of(s->m, c);
+    s->transformed |= s->scale[c].by != TT_TRANSFORM_identity;
+  }
+  return TT_OK;
+}
+
+tt_err tt_row_slopes_create(const tt_trained_ensemble *m, tt_row_slopes *s)
+{
+  int64_t q = m->model.quantities, width = tt_trained_ensemble_width(m), inputs = m->model.inputs;
+  double **of_component[] = {&s->amplitude, &s->spread, &s->d_amplitude, &s->d_spread};
+  double **of_target[] = {&s->mu, &s->variance}, **slopes[] = {&s->d_mu, &s->d_variance};
+  double **sum[] = {&s->mean, &s->between, &s->within, &s->centre};
+  double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within, &s->d_centre};
+  *s = (tt_row_slopes){.m = m};
+  TT_TRY(find_scales(s));
+  TT_TRY(tt_network_slopes_create(&m->model, &s->network));
+  TT_TRY(TT_ALLOC(s->x, inputs));
+  TT_TRY(TT_ALLOC(s->own, inputs));
+  TT_TRY(TT_ALLOC(s->own_variance, inputs));
+  for (int i = 0; m->scaler.components && i < 4; i++)
+    TT_TRY(TT_ALLOC(*of_component[i], m->scaler.components * (i < 2 ? 1 : inputs)));
+  for (int i = 0; i < 2; i++) TT_TRY(TT_ALLOC(*of_target[i], q));
+  for (int i = 0; i < 2; i++) TT_TRY(TT_ALLOC(*slopes[i], q * inputs));
+  for (int i = 0; i < 4; i++) TT_TRY(TT_ALLOC(*sum[i], width));
+  for (int i = 0; i < 4; i++) TT_TRY(TT_ALLOC(*slope_sum[i], width * inputs));
+  return TT_OK;
+}
+
+static void sums_clear(tt_row_slopes *s)
+{
+  size_t width = (size_t)tt_trained_ensemble_width(s->m) * sizeof(double);
+  double *sum[] = {s->mean, s->between, s->within};
+  double *slope_sum[] = {s->d_mean, s->d_between, s->d_within};
+  s->weight = 0.0;
+  for (int i = 0; i < 3; i++) memset(sum[i], 0, width);
+  for (int i = 0; i < 3; i++) memset(slope_sum[i], 0, width * (size_t)s->m->model.inputs);
+}
+
+/* Add quantity j of a target of a member with weight w to column c: running moments, as in
+ * tt_moments_add. */
+static void add_quantity(tt_row_slopes *s, double w, int64_t j, int64_t c)
+{
+  int64_t inputs = s->m->model.inputs;
+  double share = w / s->weight, step = s->mu[j] - s->mean[c];
+  s->mean[c] += step * share;
+  s->between[c] += w * step * (s->mu[j] - s->mean[c]);
+  s->within[c] += w * s->variance[j];
+  for (int64_t d = 0; d < inputs; d++) {
+    double slope = s->d_mu[j * inputs + d], *mean = &s->d_mean[c * inputs + d];
+    *mean += (slope - *mean) * share;
+    s->d_between[c * inputs + d] += w * step * (slope - *mean);
+    s->d_within[c * inputs + d] += w * s->d_variance[j * inputs + d];
+  }
+}
+
+/* Convert the derivatives of quantity j of a member, in column c of its ensemble, to the user's
+ * units, as tt_denormalize_mixture does.
+ *   std_scale        of the recalibration; 1: the member on its own
+ *   d_mu, d_v        [F]; may be those of quantity j */
+static tt_transform_moments undo_transform(const tt_row_slopes *s, int64_t j, int64_t c,
+                                           double std_scale, double *d_mu, double *d_v)
+{
+  const tt_column_scale *scale = &s->undo[c];
+  int64_t inputs = s->m->model.inputs;
+  double squared = std_scale * std_scale, v = s->variance[j] * squared;
+  double mu = s->centre[c] + std_scale * (s->mu[j] - s->centre[c]);
+  tt_transform_moments t = tt_denormalize_latent(scale, mu, v);
+  tt_transform_slopes by =
+      tt_transform_undo_gaussian_slopes(scale->by, scale->lambda, t.mean, t.variance);
+  for (int64_t d = 0; d < inputs; d++) {
+    double d_centre = s->d_centre[c * inputs + d], along = s->d_mu[j * inputs + d];
+    double d_mean = scale->scale * (d_centre + std_scale * (along - d_centre));
+    double d_variance = scale->scale * scale->scale * squared * s->d_variance[j * inputs + d];
+    d_mu[d] = by.mean_by_mean * d_mean + by.mean_by_variance * d_variance;
+    d_v[d] = by.variance_by_mean * d_mean + by.variance_by_variance * d_variance;
+  }
+  return tt_denormalize_member(scale, mu, v);
+}
+
+/* Add quantity j of a target of a member to column c. */
+static void add_value(tt_row_slopes *s, int64_t member, int64_t j, int64_t c)
+{
+  double *d_mu = s->d_mu + j * s->m->model.inputs, *d_v = s->d_variance + j * s->m->model.inputs;
+  int undo = s->undo && s->undo[c].by != TT_TRANSFORM_identity;
+  if (s->each && undo) undo_transform(s, j, c, 1.0, s->own, s->own_variance);
+  if (s->each) s->each->add(s->each->with, member, c, undo ? s->own : d_mu);
+  if (undo) {
+    tt_transform_moments t = undo_transform(s, j, c, s->undo[c].std_scale, d_mu, d_v);
+    s->mu[j] = t.mean;
+    s->variance[j] = t.variance;
+  }
+  add_quantity(s, s->m->weight[member], j, c);
+}
+
+/* Add all targets of a member from the amplitudes of their components. */
+static void add_components(tt_row_slopes *s, int64_t member)
+{
+  const tt_scaler *of = &s->m->scaler;
+  int64_t inputs = s->m->model.inputs;
+  for (int64_t t = 0; t < of->targets; t++) {
+    s->mu[0] = of->component_mean[t];
+    s->variance[0] = of->residual[t];
+    memset(s->d_mu, 0, (size_t)inputs * sizeof *s->d_mu);
+    memset(s->d_variance, 0, (size_t)inputs * sizeof *s->d_variance);
+    for (int64_t l = 0; l < of->components; l++) {
+      double by = of->component[l * of->targets + t];
+      s->mu[0] += by * s->amplitude[l];
+      s->variance[0] += by * by * s->spread[l];
+      for (int64_t d = 0; d < inputs; d++) {
+        s->d_mu[d] += by * s->d_amplitude[l * inputs + d];
+        s->d_variance[d] += by * by * s->d_spread[l * inputs + d];
+      }
+    }
+    add_value(s, member, 0, t);
+  }
+}
+
+static void add_member(tt_row_slopes *s, int64_t member)
+{
+  const tt_trained_ensemble *m = s->m;
+  const tt_model *model = &m->model;
+  int has_components = m->scaler.components > 0;
+  tt_output_slopes at = {
+      .n = model->levels, .variance_floor = (double)m->variance_floor, .inputs = model->inputs};
+  s->weight += m->weight[member];
+  tt_network_slopes_at(&s->network, m->w + member * model->params, s->x);
+  for (int64_t k = 0; k < model->targets; k++) {
+    at.o = s->network.o + k * model->each;
+    at.d_o = s->network.d_o + k * model->each * model->inputs;
+    at.mean = has_components ? s->amplitude + k : s->mu;
+    at.variance = has_components ? s->spread + k : s->variance;
+    at.d_mean = has_components ? s->d_amplitude + k * model->inputs : s->d_mu;
+    at.d_variance = has_components ? s->d_spread + k * model->inputs : s->d_variance;
+    tt_output_differentiate(model->output, &at);
+    for (int64_t j = 0; !has_components && j < model->quantities; j++)
+      add_value(s, member, j, k * model->quantities + j);
+  }
+  if (has_components) add_components(s, member);
+}
+
+/* Add the members of an ensemble to empty sums. */
+static void add_ensemble(tt_row_slopes *s, const tt_ensemble *own)
+{
+  sums_clear(s);
+  for (int64_t i = own->first; i < own->first + own->members; i++)
+    if (s->m->weight[i] > 0.0) add_member(s, i);
+}
+
+void tt_row_slopes_set_row(tt_row_slopes *s, const double *raw)
+{
+  tt_scaler_net_inputs(&s->m->scaler, raw, s->x);
+}
+
+void tt_row_slopes_at(tt_row_slopes *s, int64_t e, const tt_member_slopes *each)
+{
+  int64_t width = tt_trained_ensemble_width(s->m), inputs = s->m->model.inputs;
+  s->undo = NULL;
+  s->each = NULL;
+  if (s->transformed) { /* the mean of the ensemble is needed first */
+    add_ensemble(s, &s->m->ensemble[e]);
+    memcpy(s->centre, s->mean, (size_t)width * sizeof *s->mean);
+    memcpy(s->d_centre, s->d_mean, (size_t)(width * inputs) * sizeof *s->d_mean);
+    s->undo = s->scale + e * width;
+  }
+  s->each = each;
+  add_ensemble(s, &s->m->ensemble[e]);
+}
+
+double tt_row_slopes_unit(const tt_row_slopes *s, int64_t column)
+{
+  const tt_column_scale *scale = &s->scale[column];
+  return scale->by == TT_TRANSFORM_identity ? scale->scale : 1.0;
+}
+
+double tt_row_slopes_input_unit(const tt_row_slopes *s, const double *raw, int64_t d)
+{
+  const tt_scaler *scaler = &s->m->scaler;
+  return tt_scaler_input_slope(scaler, d, raw[d]) / scaler->x_scale[d];
+}

@@ -1,0 +1,53 @@
+/* row_slopes.h — moments of the ensembles of a model for one row, and their derivatives by the
+ * inputs of the networks. All local. jacobian.h has the formulas.
+ *
+ * A column with a transform is in the user's units, every other one is normalised: the derivative
+ * of the member in the user's units is that of here times tt_row_slopes_unit. */
+#ifndef TT_ROW_SLOPES_H
+#define TT_ROW_SLOPES_H
+#include "src/predict/network_slopes.h"
+#include "src/predict/prediction_block.h"
+
+/* Called for each member of weight > 0 and each column c of its ensemble.
+ *   d_mu  [F] derivatives of the mean of the member on its own, without recalibration */
+typedef struct tt_member_slopes {
+  void (*add)(void *with, int64_t member, int64_t c, const double *d_mu);
+  void *with;
+} tt_member_slopes;
+
+/* Sums over the members of one ensemble, for its K q columns, and buffers. */
+typedef struct tt_row_slopes {
+  const tt_trained_ensemble *m;          /* borrowed */
+  double weight;                         /* of all members */
+  double *mean, *between, *within;       /* [K q] as in tt_moments */
+  double *d_mean, *d_between, *d_within; /* [K q][F]; d_between without the factor 2 */
+  tt_column_scale *scale;                /* [C] of m */
+  int transformed;                       /* 1: a column has a transform */
+  const tt_column_scale *undo;           /* [K q] transforms to undo; NULL: none now */
+  const tt_member_slopes *each;          /* NULL: not wanted now */
+  tt_network_slopes network;
+  double *x;                                 /* [F] normalised */
+  double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][F] */
+  /* [L], [L][F] amplitudes of a member, if the targets have components, and their variances */
+  double *amplitude, *spread, *d_amplitude, *d_spread;
+  double *own, *own_variance; /* [F] derivatives of a member on its own, in the user's units */
+  double *centre, *d_centre;  /* [K q], [K q][F] mean and d_mean before transforms are undone */
+} tt_row_slopes;
+
+/* Owner: the caller, tt_row_slopes_free (accepts a zeroed one, and what create left after an
+ * error). Errors: MEM. */
+tt_err tt_row_slopes_create(const tt_trained_ensemble *m, tt_row_slopes *out);
+void tt_row_slopes_free(tt_row_slopes *s);
+
+/* Choose the row: raw [D] in the user's units. */
+void tt_row_slopes_set_row(tt_row_slopes *s, const double *raw);
+/* Fill in the sums of ensemble e for this row.
+ *   each  may be NULL */
+void tt_row_slopes_at(tt_row_slopes *s, int64_t e, const tt_member_slopes *each);
+
+/* Scale of a derivative of column [0, C) to f(user value), or 1 where the transform is undone. */
+double tt_row_slopes_unit(const tt_row_slopes *s, int64_t column);
+/* What the derivative by an input of the networks is multiplied by, to be that by column d of the
+ * row raw [D]. An amount is the first input of the networks of its column. */
+double tt_row_slopes_input_unit(const tt_row_slopes *s, const double *raw, int64_t d);
+#endif
