@@ -159,21 +159,26 @@ tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, 
   return e;
 }
 
-/* Random order of the inputs of a member; the member uses the first *visible of them. */
+/* Random order of the columns of a member; the member uses the first *visible of them. */
 static tt_shuffle feature_order(const tt_cohort *c, const tt_member *m, int64_t *visible)
 {
-  int64_t inputs = c->model.inputs;
-  *visible = llround((double)m->hyper.feature_fraction * (double)inputs);
+  int64_t columns = c->column_of ? c->columns : c->model.inputs;
+  *visible = llround((double)m->hyper.feature_fraction * (double)columns);
   if (*visible < 1) *visible = 1;
-  return tt_shuffle_make((uint32_t)inputs, c->seed, m->stream, TT_PURPOSE_FEATURES, 0);
+  return tt_shuffle_make((uint32_t)columns, c->seed, m->stream, TT_PURPOSE_FEATURES, 0);
+}
+
+static int is_visible(const tt_cohort *c, const tt_shuffle *order, int64_t visible, int64_t input)
+{
+  int64_t column = c->column_of ? c->column_of[input] : input;
+  return (int64_t)tt_shuffle_at(order, (uint32_t)column) < visible;
 }
 
 void tt_member_input_mask(const tt_cohort *c, const tt_member *m, int8_t *seen)
 {
   int64_t visible;
   tt_shuffle order = feature_order(c, m, &visible);
-  for (int64_t i = 0; i < c->model.inputs; i++)
-    seen[i] = (int64_t)tt_shuffle_at(&order, (uint32_t)i) < visible;
+  for (int64_t i = 0; i < c->model.inputs; i++) seen[i] = (int8_t)is_visible(c, &order, visible, i);
 }
 
 static void zero_masked_inputs(const tt_cohort *c, const tt_member *m, float *w)
@@ -182,7 +187,7 @@ static void zero_masked_inputs(const tt_cohort *c, const tt_member *m, float *w)
   int64_t visible;
   tt_shuffle order = feature_order(c, m, &visible);
   for (int64_t i = 0; i < first->in; i++) {
-    if ((int64_t)tt_shuffle_at(&order, (uint32_t)i) < visible) continue;
+    if (is_visible(c, &order, visible, i)) continue;
     for (int64_t o = 0; o < first->out; o++) w[first->weight + o * first->in + i] = 0.0f;
   }
 }
@@ -202,8 +207,7 @@ void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t atte
     const tt_layer *layer = &model->layer[l];
     for (int64_t p = layer->weight; p < layer->bias + layer->out; p++) w[p] *= scale;
   }
-  if (c->initial)
-    memcpy(w, c->initial[m - c->member], (size_t)c->initial_params * sizeof *w);
+  if (c->initial) memcpy(w, c->initial[m - c->member], (size_t)c->initial_params * sizeof *w);
   if (m->hyper.feature_fraction < 1.0f) zero_masked_inputs(c, m, w);
 }
 

@@ -56,10 +56,12 @@ typedef struct tt_cohort {
   uint64_t seed;
   int64_t max_epochs; /* E: the largest `epochs` of the members */
   int64_t ensembles;
-  tt_ensemble *ensemble; /* [ensembles] */
-  int64_t members;       /* G */
-  tt_member *member;     /* [G] */
-  const float **initial; /* [G] or NULL: weights of trained members, borrowed */
+  tt_ensemble *ensemble;  /* [ensembles] */
+  int64_t members;        /* G */
+  tt_member *member;      /* [G] */
+  int64_t columns;        /* of the data: each is one or several inputs of the networks */
+  int32_t *column_of;     /* [inputs] column of each input; NULL: each column is one input */
+  const float **initial;  /* [G] or NULL: weights of trained members, borrowed */
   int64_t initial_params; /* so many first parameters begin with them, the others randomly */
 } tt_cohort;
 
@@ -215,8 +217,8 @@ tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, 
  *   m  one of c->member, or any member without `initial` */
 void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t attempt, float *w);
 
-/* seen[D]: 1 for the inputs that a member uses: round(feature_fraction * D), at least one. For the
- * other inputs weights and gradients are 0. */
+/* seen[F]: 1 for the inputs that a member uses: those of round(feature_fraction * columns) columns,
+ * at least one. For the other inputs weights and gradients are 0. */
 void tt_member_input_mask(const tt_cohort *c, const tt_member *m, int8_t *seen);
 
 /* Rows per epoch of a member whose row set has `labelled` training rows. */

@@ -362,7 +362,8 @@ void tt_dataset_ranges(const tt_dataset *d, float *range)
       low = fminf(low, d->x[i * d->inputs + f]);
       high = fmaxf(high, d->x[i * d->inputs + f]);
     }
-    range[f] = high > low ? high - low : 0.0f;
+    int is_amount = d->scaler.net.at[f].kind == TT_NET_INPUT_amount;
+    range[f] = is_amount && high > low ? high - low : 0.0f;
   }
 }
 
