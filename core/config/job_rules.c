@@ -127,22 +127,6 @@ static void check_stages(tt_config_reader *r)
                   stages, 100.0 * (double)(stages - 1) / (double)stages, stages);
 }
 
-/* The ranks of a team share either the layers or the parts of a batch. */
-static void check_team(tt_config_reader *r)
-{
-  const tt_config *c = r->cfg;
-  const tt_source_location *stages = &r->job[TT_OPTION_run_stages],
-                           *ranks = &r->job[TT_OPTION_run_ranks_per_member];
-  char place[TT_OPTION_PATH_SIZE];
-  check_stages(r);
-  if (stages->bad || ranks->bad || c->run_stages < 2 || c->run_ranks_per_member < 0) return;
-  tt_config_error(r, stages,
-                  "run.stages: %" PRId64 " and run.ranks_per_member: %" PRId64
-                  " (%s): the ranks of a member share either its layers or the parts of its "
-                  "batches; keep one",
-                  c->run_stages, c->run_ranks_per_member, tt_location_text(ranks, place));
-}
-
 static void check_initial_model(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
@@ -287,7 +271,7 @@ void tt_config_check(tt_config_reader *r)
   int has_test = part_has_rows(r, c->data_split_test_rows, c->data_split_test);
   check_required(r);
   check_precision(r);
-  check_team(r);
+  check_stages(r);
   check_split(r);
   check_sigma(r);
   check_components(r);

@@ -71,10 +71,11 @@ typedef struct tt_pipeline_step {
   int training;   /* 0: the member does not train, and the rest is 0 */
   int ends_epoch; /* 1: it is the last step of an epoch */
   int64_t rows;   /* of the batch */
-  /* After the last backward pass, of the engine: the gradient [P] of all parts, of the parameters
-   * of the stage; the caller may write into the rest. The loss of the batch, in tree order, if the
-   * stage is the last one; not finite if that of a part is not. */
-  float *gradient;
+  /* After the last backward pass, of the engine: the sums of the parts, tt_part_sums_of(parts), of
+   * the gradients of the parameters of the stage; arrays [P], and [0] is there without parts too.
+   * The caller may change them. The loss of each sum, if the stage is the last one; not finite if
+   * that of a part is not. */
+  float *sum[TT_MAX_PART_SUMS];
   const double *loss;
 } tt_pipeline_step;
 
@@ -158,9 +159,9 @@ typedef struct tt_engine_ops {
    *   squares   sum of all blocks, in order; 0 if the member is not clipped
    *   w         [segment.count] new weights; NULL: they stay in the engine only
    *
-   * accept: the weights w[P] of all segments, then the end of the step and of the epoch. It is
-   * called after an error of the other functions too.
-   *   w            NULL: as the engine has them
+   * accept: the weights of other segments, then the end of the step and of the epoch. It is called
+   * after an error of the other functions too.
+   *   w            [of.count] weights of the parameters `of`; not used if there are none
    *   loss         of the batch, in tree order; if not finite, the member has diverged, and w is
    *                not used
    *   share        how the engines share the loss of the validation rows: at the end of an epoch
@@ -173,15 +174,16 @@ typedef struct tt_engine_ops {
   tt_err (*squares)(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
   tt_err (*advance)(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
                     float *w);
-  tt_err (*accept)(tt_engine *e, int64_t m, const float *w, double loss, const tt_shared_sum *share,
-                   int *epoch_ended);
+  tt_err (*accept)(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
+                   const tt_shared_sum *share, int *epoch_ended);
   /* The same steps with the layers of a member cut into stages (pipeline.h): each engine has one
-   * stage and computes all parts of every batch. Weights, averages and slots of the other stages
+   * stage and computes some parts of every batch. Weights, averages and slots of the other stages
    * are those of the other engines: the caller gives them to all engines (save, load) before
    * `accept` of a step that ends an epoch. A step is stage_begin; stage_forward and stage_backward
-   * of all parts, each in the order of the parts; if the loss is finite, squares and advance;
-   * accept with w = NULL. NULL if the engine does not support them. n rows of a part are padded to
-   * a multiple of TT_PART_LANES; a part without rows has no arrays.
+   * of its parts, each in the order of the parts; if the loss is finite, squares and advance;
+   * accept with the weights of its stage that other engines have updated. NULL if the engine does
+   * not support them. n rows of a part are padded to a multiple of TT_PART_LANES; a part without
+   * rows has no arrays.
    *
    * stage_begin: window is the largest number of parts between their forward and backward pass.
    * Changes no state. Errors: MEM.
@@ -194,12 +196,12 @@ typedef struct tt_engine_ops {
    *   out   [in of the first layer][n] dL/d(input of the stage); the first stage ignores it
    *
    * stage_bytes: host memory of a stage besides that of the engine of `slice`. */
-  tt_err (*stage_begin)(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, int64_t window,
-                        tt_pipeline_step *out);
+  tt_err (*stage_begin)(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
+                        int64_t window, tt_pipeline_step *out);
   tt_err (*stage_forward)(tt_engine *e, int64_t part, const float *in, float *out);
   tt_err (*stage_backward)(tt_engine *e, int64_t part, const float *in, float *out);
   int64_t (*stage_bytes)(const tt_cohort *c, tt_slice slice, const tt_pipeline_stage *stage,
-                         int64_t window, const tt_resources *use);
+                         tt_slice parts, int64_t window, const tt_resources *use);
 } tt_engine_ops;
 
 extern const tt_engine_ops tt_engine_cpu;

@@ -123,9 +123,29 @@ void tt_pipeline_cut(const tt_model *m, int stages, tt_pipeline_stage *out)
   }
 }
 
+tt_pipeline_grid tt_pipeline_grid_of(const tt_model *m, int stages, int ranks)
+{
+  int used = tt_pipeline_used(m, stages < ranks ? stages : ranks);
+  return (tt_pipeline_grid){used, ranks / used};
+}
+
+tt_pipeline_place tt_pipeline_place_of(const tt_model *m, tt_pipeline_grid grid, int64_t parts,
+                                       int rank)
+{
+  tt_pipeline_stage stage[TT_MAX_STAGES];
+  int at = rank / grid.columns, column = rank % grid.columns;
+  if (at >= grid.stages)
+    return (tt_pipeline_place){
+        -1, -1, {tt_pipeline_layers(m), 0, {m->params, 0}}, {parts, 0}, {m->params, 0}};
+  tt_pipeline_cut(m, grid.stages, stage);
+  return (tt_pipeline_place){at, column, stage[at], tt_part_slice(parts, grid.columns, column),
+                             tt_part_segment_of(stage[at].params, grid.columns, column)};
+}
+
 int64_t tt_pipeline_window(int stages, int stage, int64_t parts)
 {
   int64_t window = stages - stage;
+  if (parts < 1) return 1;
   return window < parts ? window : parts;
 }
 
@@ -139,11 +159,17 @@ double tt_pipeline_bubble(int stages, int64_t parts)
   return (double)(stages - 1) / (double)(parts + stages - 1);
 }
 
-double tt_pipeline_speedup(const tt_model *m, int stages, int64_t parts)
+int64_t tt_pipeline_column_parts(tt_pipeline_grid grid, int64_t parts)
+{
+  return (parts + grid.columns - 1) / grid.columns;
+}
+
+double tt_pipeline_speedup(const tt_model *m, tt_pipeline_grid grid, int64_t parts)
 {
   blocks b;
   list_blocks(m, &b);
-  int used = used_stages(&b, stages);
-  double balance = (double)cost_of(&b, 0, b.count) / (double)least_largest_cost(&b, used);
-  return balance * (1.0 - tt_pipeline_bubble(used, parts));
+  int64_t most = tt_pipeline_column_parts(grid, parts);
+  double balance = (double)cost_of(&b, 0, b.count) /
+                   (double)least_largest_cost(&b, used_stages(&b, grid.stages));
+  return balance * (1.0 - tt_pipeline_bubble(grid.stages, most)) * (double)parts / (double)most;
 }

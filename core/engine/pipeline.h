@@ -36,7 +36,27 @@ void tt_pipeline_cut(const tt_model *m, int stages, tt_pipeline_stage *out);
 /* Stages with layers. */
 int tt_pipeline_used(const tt_model *m, int stages);
 
-/* Window of a stage of `stages` stages with layers. */
+/* The ranks of a team in a grid: each stage with layers has `columns` ranks, which share the parts
+ * of a batch. Rank r has stage r / columns and column r % columns; the ranks from
+ * stages * columns on have no layers. */
+typedef struct tt_pipeline_grid {
+  int stages, columns;
+} tt_pipeline_grid;
+
+/* The grid of `ranks` ranks with up to `stages` stages: as many stages as possible. */
+tt_pipeline_grid tt_pipeline_grid_of(const tt_model *m, int stages, int ranks);
+
+/* What a rank has of the grid: its stage, its parts of a batch, and the parameters that it updates,
+ * a segment of those of its stage; nothing, if it has no layers. */
+typedef struct tt_pipeline_place {
+  int stage, column; /* -1: none */
+  tt_pipeline_stage layers;
+  tt_slice parts, segment;
+} tt_pipeline_place;
+tt_pipeline_place tt_pipeline_place_of(const tt_model *m, tt_pipeline_grid grid, int64_t parts,
+                                       int rank);
+
+/* Window of a stage of `stages` stages with layers, for `parts` parts. */
 int64_t tt_pipeline_window(int stages, int stage, int64_t parts);
 
 /* What a stage does after `forward` forward and `backward` backward passes: 1 the next forward
@@ -47,7 +67,10 @@ int tt_pipeline_is_forward(int64_t parts, int64_t window, int64_t forward, int64
 double tt_pipeline_bubble(int stages, int64_t parts);
 
 /* How many times as fast as one rank, without the time of the exchange: cost of all layers by that
- * of the largest stage, less the bubble. */
-double tt_pipeline_speedup(const tt_model *m, int stages, int64_t parts);
+ * of the largest stage, less the bubble, times the parts by the most parts of a column. */
+double tt_pipeline_speedup(const tt_model *m, tt_pipeline_grid grid, int64_t parts);
+
+/* Most parts of a column. */
+int64_t tt_pipeline_column_parts(tt_pipeline_grid grid, int64_t parts);
 TT_END_C
 #endif

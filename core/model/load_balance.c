@@ -46,7 +46,8 @@ int tt_load_balance_teams(const tt_cohorts *all, int64_t ranks_per_member, int64
                           int ranks)
 {
   int64_t members = tt_cohorts_members(all), parts = 1;
-  int64_t most = stages > 1 ? stages : ranks_per_member;
+  int64_t most = ranks_per_member;
+  if (stages > 1) most = most > 1 ? stages * most : stages;
   for (int64_t i = 0; i < all->count; i++)
     if (all->at[i]->parts > parts) parts = all->at[i]->parts;
   if (parts == 1) return ranks;

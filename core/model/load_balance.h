@@ -17,7 +17,8 @@ tt_err tt_load_balance(const tt_cohorts *all, int64_t rows, int ranks, int rank,
  *                     members, if there are more ranks than members, every cohort has parts for all
  *                     ranks of a team, and its steps are long (TT_TEAM_STEP_FLOPS); else each
  *                     rank alone. Without a cohort with parts each rank is alone.
- *   stages            run.stages; above 1: most ranks of a team, whatever ranks_per_member is
+ *   stages            run.stages; above 1: most ranks of a team are stages x ranks_per_member, with
+ *                     auto stages, whatever the members and their steps are
  * Local. */
 int tt_load_balance_teams(const tt_cohorts *all, int64_t ranks_per_member, int64_t stages,
                           int ranks);

@@ -23,12 +23,24 @@ tt_slice tt_norm_blocks_of(tt_slice segment)
   return (tt_slice){first, tt_norm_blocks(segment.first + segment.count) - first};
 }
 
+static int64_t clamp(int64_t value, int64_t least, int64_t most)
+{
+  return value < least ? least : value > most ? most : value;
+}
+
+tt_slice tt_part_segment_of(tt_slice params, int ranks, int rank)
+{
+  int64_t last = params.first + params.count, block = params.first / TT_NORM_BLOCK;
+  tt_slice blocks = tt_part_slice(tt_norm_blocks(last) - block, ranks, rank);
+  int64_t first = (block + blocks.first) * TT_NORM_BLOCK;
+  int64_t end = clamp(first + blocks.count * TT_NORM_BLOCK, params.first, last);
+  first = clamp(first, params.first, last);
+  return (tt_slice){first, end - first};
+}
+
 tt_slice tt_part_segment(int64_t params, int ranks, int rank)
 {
-  tt_slice blocks = tt_part_slice(tt_norm_blocks(params), ranks, rank);
-  int64_t first = blocks.first * TT_NORM_BLOCK, end = first + blocks.count * TT_NORM_BLOCK;
-  if (first > params) first = params;
-  return (tt_slice){first, (end < params ? end : params) - first};
+  return tt_part_segment_of((tt_slice){0, params}, ranks, rank);
 }
 
 void tt_part_sums_push(tt_part_sums *s, int64_t index, int level)

@@ -37,10 +37,12 @@ TT_HD tt_slice tt_part_rows(int64_t rows, int64_t parts, int64_t part)
 /* Most rows of a part, of a batch of up to `rows` rows. */
 int64_t tt_part_max_rows(int64_t rows, int64_t parts);
 
-/* The parts that rank `rank` of `ranks` computes, at most `parts` ranks; the parameters that it
- * updates; the blocks of TT_NORM_BLOCK parameters that `params` have. */
+/* The parts that rank `rank` of `ranks` computes, at most `parts` ranks; the parameters, of all or
+ * of `params`, that it updates, which end at a multiple of TT_NORM_BLOCK or with the last one; the
+ * blocks of TT_NORM_BLOCK parameters that `params` have. */
 tt_slice tt_part_slice(int64_t parts, int ranks, int rank);
 tt_slice tt_part_segment(int64_t params, int ranks, int rank);
+tt_slice tt_part_segment_of(tt_slice params, int ranks, int rank);
 int64_t tt_norm_blocks(int64_t params);
 
 /* The blocks of TT_NORM_BLOCK parameters that begin in a segment: of segments that cover the

@@ -82,8 +82,8 @@ typedef struct tt_cuda_path {
   tt_err (*squares)(tt_engine *e, int64_t i, tt_slice segment, float *gradient, double *block);
   tt_err (*advance)(tt_engine *e, int64_t i, tt_slice segment, float *gradient, double squares,
                     float *w);
-  tt_err (*accept)(tt_engine *e, int64_t i, const float *w, double loss, const tt_shared_sum *share,
-                   int *epoch_ended);
+  tt_err (*accept)(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
+                   const tt_shared_sum *share, int *epoch_ended);
 } tt_cuda_path;
 #define X(name, ...) extern const tt_cuda_path tt_cuda_##name;
 TT_GPU_PATHS(X)

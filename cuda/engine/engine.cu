@@ -413,11 +413,11 @@ static tt_err advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient
   return e->path->advance(e, m - e->slice.first, segment, gradient, squares, w);
 }
 
-static tt_err accept(tt_engine *e, int64_t m, const float *w, double loss,
+static tt_err accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
                      const tt_shared_sum *share, int *epoch_ended)
 {
   TT_TRY(check_parts(e));
-  return e->path->accept(e, m - e->slice.first, w, loss, share, epoch_ended);
+  return e->path->accept(e, m - e->slice.first, of, w, loss, share, epoch_ended);
 }
 
 /* Name of the first path with the same bits. */

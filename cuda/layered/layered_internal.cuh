@@ -187,7 +187,7 @@ tt_err tt_layered_squares(tt_engine *e, int64_t i, tt_slice segment, float *grad
                           double *block);
 tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
                           double squares, float *w);
-tt_err tt_layered_accept(tt_engine *e, int64_t i, const float *w, double loss,
+tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
                          const tt_shared_sum *share, int *epoch_ended);
 
 /* engine.h: the two parts of a step. */

@@ -124,12 +124,12 @@ tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *grad
   return end_member(e, err);
 }
 
-/* The step of member i ends with the weights w. */
-static tt_err accept_step(tt_engine *e, int64_t i, const float *w, double loss)
+/* The step of member i ends with the weights w of the parameters `of`. */
+static tt_err accept_step(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss)
 {
   begin_member(e, i);
-  tt_err err =
-      tt_dev_upload(e->view.weights + i * e->view.param_stride, w, e->view.params, e->dev.stream);
+  tt_err err = tt_dev_upload(e->view.weights + i * e->view.param_stride + of.first, w, of.count,
+                             e->dev.stream);
   if (!err) err = tt_dev_upload(tt_layered_sum_loss(e, 0), &loss, 1, e->dev.stream);
   if (!err) err = tt_layered_accept_weights(e);
   return end_member(e, err);
@@ -161,13 +161,13 @@ static tt_err end_epoch(tt_engine *e, int64_t i, const tt_shared_sum *share, tt_
   return err ? err : wait;
 }
 
-tt_err tt_layered_accept(tt_engine *e, int64_t i, const float *w, double loss,
+tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
                          const tt_shared_sum *share, int *epoch_ended)
 {
   const tt_cohort *c = e->cohort;
   int64_t done = (tt_layered_of(e)->batch[i] + (int64_t)1) * c->batch_size;
   *epoch_ended = isfinite(loss) && done >= e->host_epoch_rows[i];
   if (!isfinite(loss)) return diverge(e, i);
-  tt_err err = accept_step(e, i, w, loss);
+  tt_err err = accept_step(e, i, of, w, loss);
   return *epoch_ended ? end_epoch(e, i, share, err) : err;
 }

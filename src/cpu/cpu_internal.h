@@ -333,15 +333,15 @@ tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
 tt_err tt_cpu_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
 tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
                       float *w);
-tt_err tt_cpu_accept(tt_engine *e, int64_t m, const float *w, double loss,
+tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
                      const tt_shared_sum *share, int *epoch_ended);
 
 /* engine.h: stage_begin, stage_forward, stage_backward, stage_bytes. */
-tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers, int64_t window,
-                          tt_pipeline_step *out);
+tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers, tt_slice parts,
+                          int64_t window, tt_pipeline_step *out);
 tt_err tt_cpu_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);
 tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float *out);
 int64_t tt_cpu_stage_bytes(const tt_cohort *c, tt_slice slice, const tt_pipeline_stage *layers,
-                           int64_t window, const tt_resources *use);
+                           tt_slice parts, int64_t window, const tt_resources *use);
 void tt_cpu_stage_destroy(tt_engine *e);
 #endif

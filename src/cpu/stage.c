@@ -1,4 +1,4 @@
-/* stage.c — a stage of a member: some layers, for all parts of a batch; see engine.h. The threads
+/* stage.c — a stage of a member: some layers, for some parts of a batch; see engine.h. The threads
  * of the engine share the rows of a part, then the outputs of the layers, as in shared_step.c. */
 #include "src/cpu/cpu_internal.h"
 
@@ -177,11 +177,10 @@ static tt_err allocate_slots(const tt_engine *e, struct tt_cpu_stage *st)
   return TT_OK;
 }
 
-static tt_err reserve(tt_engine *e, const tt_pipeline_stage *layers, int64_t window)
+static tt_err reserve(tt_engine *e, const tt_pipeline_stage *layers, tt_slice parts, int64_t window)
 {
-  int64_t parts = e->cohort->parts;
   int most;
-  (void)tt_part_sums_of(parts, (tt_slice){0, parts}, &most);
+  (void)tt_part_sums_of(e->cohort->parts, parts, &most);
   for (int i = 0; i < most; i++)
     if (!e->buffers[0]->gradient[i])
       TT_TRY(TT_ALLOC(e->buffers[0]->gradient[i], e->cohort->model.params));
@@ -197,13 +196,13 @@ static tt_err reserve(tt_engine *e, const tt_pipeline_stage *layers, int64_t win
   return err;
 }
 
-tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers, int64_t window,
-                          tt_pipeline_step *out)
+tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers, tt_slice parts,
+                          int64_t window, tt_pipeline_step *out)
 {
   int64_t i = m - e->slice.first;
   *out = (tt_pipeline_step){0};
   if (TT_FIELD(e->state, status)[i] != TT_STATUS_training) return TT_OK;
-  TT_TRY(reserve(e, layers, window));
+  TT_TRY(reserve(e, layers, parts, window));
   struct tt_cpu_stage *st = e->stage;
   st->ctx = tt_cpu_member_begin(e, e->buffers[0], i);
   tt_cpu_next_batch(e, e->buffers[0], &st->ctx, 1, &st->batch);
@@ -212,8 +211,8 @@ tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *laye
   *out = (tt_pipeline_step){.training = 1,
                             .ends_epoch = TT_FIELD(e->state, batch)[i] + 1 >= st->ctx.batches,
                             .rows = st->batch.count,
-                            .gradient = e->buffers[0]->gradient[0],
                             .loss = st->loss};
+  memcpy(out->sum, e->buffers[0]->gradient, sizeof out->sum);
   return TT_OK;
 }
 
@@ -274,14 +273,12 @@ tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float 
 }
 
 int64_t tt_cpu_stage_bytes(const tt_cohort *c, tt_slice slice, const tt_pipeline_stage *layers,
-                           int64_t window, const tt_resources *use)
+                           tt_slice parts, int64_t window, const tt_resources *use)
 {
   int threads = use->threads < 1 ? 1 : use->threads;
-  if (!layers->count) return 0;
   int64_t slot =
       tt_cpu_slot_bytes(&c->model, c->batch_size, c->parts, layers->first, end_of(layers));
   return tt_alloc_size(1, sizeof(struct tt_cpu_stage)) +
          tt_alloc_size(window, sizeof(tt_cpu_buffers)) + (window - 1) * slot +
-         tt_cpu_sums_bytes(c, (tt_slice){0, c->parts}, 1, 1,
-                           tt_cpu_threads_per_member(c, slice, threads));
+         tt_cpu_sums_bytes(c, parts, 1, 1, tt_cpu_threads_per_member(c, slice, threads));
 }

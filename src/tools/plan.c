@@ -66,7 +66,7 @@ static tt_err print_teams(const tt_job_plan *p, int ranks, int teams)
   if (most > least) fprintf(p->out, " or %d", most);
   fprintf(p->out, " ranks, %" PRId64 " member%s in the first, %" PRId64 " in the last\n", first,
           tt_plural(first), last);
-  tt_plan_print_team(p->out, &p->all, most, p->cfg->run_stages > 1, p->link);
+  tt_plan_print_team(p->out, &p->all, most, (int)p->cfg->run_stages, p->link);
   return TT_OK;
 }
 

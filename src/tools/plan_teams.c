@@ -43,40 +43,52 @@ static team_plan plan_parts(const tt_cohort *c, int ranks)
 }
 
 /* A step: outputs of each part to the next stage, gradients to the one before, words to every
- * rank. At the end of an epoch: weights and averages of the layers of a stage to each other
- * rank. */
-static team_plan plan_stages(const tt_cohort *c, int ranks)
+ * rank; with several ranks for a stage, sums of the parts and new weights among them. At the end of
+ * an epoch: weights and averages of the segment of a rank to each other rank. */
+static void add_place(const tt_cohort *c, tt_pipeline_grid grid, int ranks, int rank, team_plan *p)
 {
   const tt_model *m = &c->model;
-  tt_pipeline_stage stage[TT_MAX_STAGES];
-  int used = tt_pipeline_used(m, ranks);
-  team_plan p = {.speedup = tt_pipeline_speedup(m, ranks, c->parts),
-                 .bubble = tt_pipeline_bubble(used, c->parts)};
-  tt_pipeline_cut(m, used, stage);
-  for (int s = 0; s < used; s++) {
-    int next = stage[s].first + stage[s].count;
-    int64_t values = (s > 0 ? tt_pipeline_values(m, stage[s].first) : 0) +
-                     (s < used - 1 ? tt_pipeline_values(m, next) : 0);
-    double step = 4.0 * (double)values * (double)c->batch_size;
-    double sent = (double)c->parts * ((s > 0) + (s < used - 1)) + 2.0 * (ranks - 1);
-    double arrays = c->average == TT_AVERAGE_none ? 1.0 : 2.0;
-    double epoch = 4.0 * arrays * (double)stage[s].params.count * (ranks - 1);
-    if (step > p.step) p.step = step;
-    if (sent > p.sent) p.sent = sent;
-    if (epoch > p.epoch) p.epoch = epoch;
-  }
+  const tt_pipeline_place at = tt_pipeline_place_of(m, grid, c->parts, rank);
+  int next = at.layers.first + at.layers.count, neighbours = grid.columns - 1;
+  int before = at.stage > 0, behind = at.stage < grid.stages - 1;
+  int sums = neighbours ? tt_part_sums_of(c->parts, at.parts, NULL).count : 0;
+  double values = (double)(before * tt_pipeline_values(m, at.layers.first) +
+                           behind * tt_pipeline_values(m, next));
+  double own = (double)at.segment.count, parts = (double)at.parts.count;
+  double rows = (double)c->batch_size * parts / (double)c->parts;
+  double step =
+      4.0 * (values * rows + sums * ((double)at.layers.params.count - own) + neighbours * own);
+  double sent = parts * (before + behind) + (sums + 1.0) * neighbours + 2.0 * (ranks - 1);
+  double arrays = c->average == TT_AVERAGE_none ? 1.0 : 2.0;
+  double epoch = 4.0 * arrays * own * (ranks - 1);
+  if (step > p->step) p->step = step;
+  if (sent > p->sent) p->sent = sent;
+  if (epoch > p->epoch) p->epoch = epoch;
+}
+
+static team_plan plan_stages(const tt_cohort *c, tt_pipeline_grid grid, int ranks)
+{
+  int64_t parts = tt_pipeline_column_parts(grid, c->parts);
+  team_plan p = {.speedup = tt_pipeline_speedup(&c->model, grid, c->parts),
+                 .bubble = tt_pipeline_bubble(grid.stages, parts)};
+  for (int r = 0; r < grid.stages * grid.columns; r++) add_place(c, grid, ranks, r, &p);
   return p;
 }
 
-static void print_shares(FILE *out, const tt_cohort *c, int ranks, int stages)
+static void print_parts_of(FILE *out, const tt_cohort *c, int ranks)
+{
+  for (int r = 0; r < ranks && r < MOST_SHOWN; r++)
+    fprintf(out, "%s %" PRId64, r ? " +" : "", tt_part_slice(c->parts, ranks, r).count);
+  if (ranks > MOST_SHOWN) fprintf(out, " + ...");
+}
+
+static void print_layers(FILE *out, const tt_cohort *c, int stages)
 {
   tt_pipeline_stage stage[TT_MAX_STAGES];
-  int shares = stages ? tt_pipeline_used(&c->model, ranks) : ranks;
-  if (stages) tt_pipeline_cut(&c->model, shares, stage);
-  for (int r = 0; r < shares && r < MOST_SHOWN; r++)
-    fprintf(out, "%s %" PRId64, r ? " +" : "",
-            stages ? stage[r].count : tt_part_slice(c->parts, ranks, r).count);
-  if (shares > MOST_SHOWN) fprintf(out, " + ...");
+  tt_pipeline_cut(&c->model, stages, stage);
+  for (int s = 0; s < stages && s < MOST_SHOWN; s++)
+    fprintf(out, "%s %d", s ? " +" : "", stage[s].count);
+  if (stages > MOST_SHOWN) fprintf(out, " + ...");
 }
 
 tt_err tt_plan_link_read_local(const char *path, tt_plan_link *out)
@@ -121,31 +133,37 @@ static void print_parts(FILE *out, const tt_cohort *c, int ranks, const tt_plan_
   const team_plan p = plan_parts(c, ranks);
   char step[32];
   fprintf(out, "%" PRId64 " parts of a batch are dealt", c->parts);
-  print_shares(out, c, ranks, 0);
+  print_parts_of(out, c, ranks);
   fprintf(out, "; a rank sends up to %s a step\n", tt_memory_text(p.step, step));
   print_exchange(out, &p, link);
 }
 
-static void print_stages(FILE *out, const tt_cohort *c, int ranks, const tt_plan_link *link)
+static void print_stages(FILE *out, const tt_cohort *c, int ranks, int stages,
+                         const tt_plan_link *link)
 {
-  const team_plan p = plan_stages(c, ranks);
-  int used = tt_pipeline_used(&c->model, ranks);
+  const tt_pipeline_grid grid = tt_pipeline_grid_of(&c->model, stages, ranks);
+  const team_plan p = plan_stages(c, grid, ranks);
+  int used = grid.stages * grid.columns;
   char step[32], epoch[32];
-  fprintf(out, "%d layers in %d stage%s:", tt_pipeline_layers(&c->model), used,
-          used == 1 ? "" : "s");
-  print_shares(out, c, ranks, 1);
-  fprintf(out, "; with %" PRId64 " parts a stage waits %.0f %% of the time\n", c->parts,
-          100.0 * p.bubble);
+  fprintf(out, "%d layers in %d stage%s:", tt_pipeline_layers(&c->model), grid.stages,
+          grid.stages == 1 ? "" : "s");
+  print_layers(out, c, grid.stages);
+  fprintf(out, "; with %" PRId64 " parts a stage waits %.0f %% of the time\n",
+          tt_pipeline_column_parts(grid, c->parts), 100.0 * p.bubble);
+  if (grid.columns > 1) {
+    fprintf(out, "           %d ranks for each stage, to which the parts of a batch are dealt",
+            grid.columns);
+    print_parts_of(out, c, grid.columns);
+    fprintf(out, "\n");
+  }
   fprintf(out,
           "           at most %.2f times as fast as one rank; a rank sends up to %s a step, %s at "
           "the end of an epoch\n",
           p.speedup, tt_memory_text(p.step, step), tt_memory_text(p.epoch, epoch));
   print_exchange(out, &p, link);
   if (used < ranks)
-    fprintf(out,
-            "           %d of %d ranks have no layers: a model of %d layers has at most %d "
-            "stages\n",
-            ranks - used, ranks, tt_pipeline_layers(&c->model), used);
+    fprintf(out, "           %d of %d ranks have no layers: %d stage%s of %d\n", ranks - used,
+            ranks, grid.stages, grid.stages == 1 ? "" : "s", grid.columns);
 }
 
 static void print_number(FILE *out, const tt_cohorts *all, int64_t i)
@@ -162,8 +180,8 @@ void tt_plan_print_team(FILE *out, const tt_cohorts *all, int ranks, int stages,
     print_number(out, all, i);
     if (c->parts == 1)
       fprintf(out, "no parts, one rank of a team trains\n");
-    else if (stages)
-      print_stages(out, c, ranks, link);
+    else if (stages > 1)
+      print_stages(out, c, ranks, stages, link);
     else
       print_parts(out, c, ranks, link);
   }
@@ -179,7 +197,8 @@ void tt_plan_print_choice(FILE *out, const tt_cohorts *all, int ranks, const tt_
   for (int64_t i = 0; i < all->count && team > 1; i++) {
     const tt_cohort *c = all->at[i];
     if (c->parts == 1) continue;
-    const team_plan parts = plan_parts(c, team), stages = plan_stages(c, team);
+    const tt_pipeline_grid grid = tt_pipeline_grid_of(&c->model, team, team);
+    const team_plan parts = plan_parts(c, team), stages = plan_stages(c, grid, team);
     print_number(out, all, i);
     fprintf(out, "run.ranks_per_member: %d at most %.2f times as fast, %s a rank and step\n", team,
             parts.speedup, tt_memory_text(parts.step, step));

@@ -17,7 +17,7 @@ tt_err tt_plan_link_read_local(const char *path, tt_plan_link *out);
 /* How the ranks of a team share the members of each cohort, what it can bring at most, and what a
  * rank sends.
  *   ranks   of the largest team
- *   stages  1: they share the layers, 0: the parts of a batch
+ *   stages  run.stages: they share the layers in up to so many stages; 1: only the parts of a batch
  *   link    between ranks: how long the exchange of a step takes, and from which time of a step on
  *           the team is faster than one rank; NULL: not known */
 void tt_plan_print_team(FILE *out, const tt_cohorts *all, int ranks, int stages,

@@ -107,12 +107,12 @@ typedef struct end_bytes {
 static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                           const tt_team_place *at)
 {
-  tt_pipeline_stage stage[TT_MAX_STAGES];
-  int used = tt_pipeline_used(&c->model, at->ranks);
-  if (at->rank >= used || !job->ops->stage_bytes) return 0.0;
-  tt_pipeline_cut(&c->model, used, stage);
-  int64_t window = tt_pipeline_window(used, at->rank, c->parts);
-  return (double)job->ops->stage_bytes(c, slice, &stage[at->rank], window, job->use);
+  const tt_pipeline_grid grid =
+      tt_pipeline_grid_of(&c->model, (int)job->cfg->run_stages, at->ranks);
+  const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, at->rank);
+  if (!job->ops->stage_bytes) return 0.0;
+  int64_t window = tt_pipeline_window(grid.stages, p.stage, p.parts.count);
+  return (double)job->ops->stage_bytes(c, slice, &p.layers, p.parts, window, job->use);
 }
 
 /* Bytes of the engine of some members. */
@@ -138,7 +138,7 @@ static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice 
 {
   double state = (double)tt_state_bytes(slice.count, tt_cohort_state_shape(c));
   if (at->ranks == 1 || slice.count == 0 || c->parts == 1) return 0.0;
-  int stages = job->cfg->run_stages > 1;
+  int stages = job->cfg->run_stages > 1 ? (int)job->cfg->run_stages : 0;
   double buffers = (double)tt_team_buffer_bytes_local(c, stages, at->ranks, at->rank);
   buffers += stages ? stage_bytes(job, c, slice, at) : sums_bytes(job, c, slice, at);
   return at->rank == 0 ? buffers : buffers + state + engine_bytes(job, c, slice);

@@ -95,8 +95,8 @@ static tt_err create_team(training_run *r, int *teams)
 static tt_err create_shards_local(training_run *r, int teams)
 {
   int team = tt_load_balance_place(tt_comm_ranks(r->c), teams, tt_comm_rank(r->c)).team;
-  TT_TRY(tt_shards_create_local(r->job, teams, team, r->team, r->job->cfg->run_stages > 1,
-                                &r->shards));
+  int stages = (int)r->job->cfg->run_stages;
+  TT_TRY(tt_shards_create_local(r->job, teams, team, r->team, stages > 1 ? stages : 0, &r->shards));
   r->checkpoints.comm = r->c;
   r->checkpoints.cfg = r->job->cfg;
   r->checkpoints.id = &r->id;

@@ -3,8 +3,9 @@
 
   kill_loop.py [--kills 30] [--seed 1] [--seconds 2] [--control float|lose|hang|all]
 
-A start trains on 1 to 3 ranks, with members in parts or in stages, and is ended by SIGKILL to one
-rank, to all ranks, or to the launcher (whose ranks may still run at the next start). After the last kill the job runs to its end; every
+A start trains on 1 to 4 ranks, with members in parts, in stages or both, and is ended by SIGKILL to
+one rank, to all ranks, or to the launcher (whose ranks may still run at the next start). After the
+last kill the job runs to its end; every
 tensor of model.h5 and results.h5 must be bit-identical to an undisturbed run, no committed
 generation may be lost, no start may hang and no temporary file may be left. Negative controls, on
 which the same checks must fail: one float of a checkpoint changed together with its checksum; the
@@ -41,7 +42,8 @@ class TooSoon(Exception):
 
 
 # How several ranks train one member in a start: no bit depends on it.
-TEAMS = ["run.ranks_per_member=2", "run.stages=2", "run.stages=3"]
+TEAMS = [["run.ranks_per_member=2"], ["run.stages=2"], ["run.stages=3"],
+         ["run.stages=2", "run.ranks_per_member=2"]]
 
 
 class Campaign:
@@ -57,7 +59,7 @@ class Campaign:
 
     def run_once(self, may_kill):
         """One start of the program. Returns True when the job is done."""
-        process = self.launch(random.randint(1, 3))
+        process = self.launch(random.randint(1, 4))
         how = random.choices(("one", "all", "launcher"), (6, 3, 1))[0]
         killed = may_kill and self.kill_later(process, how)
         return self.settle(process, killed, killed and how == "launcher")
@@ -65,7 +67,7 @@ class Campaign:
     def launch(self, ranks, **how):
         self.starts += 1
         self.resumed += self.newest > 0
-        settings = self.settings + ([random.choice(self.teams)] if self.teams else [])
+        settings = self.settings + (random.choice(self.teams) if self.teams else [])
         return h.start(self.folder, ranks, h.train_arguments(settings, job=self.job), **how)
 
     def settle(self, process, killed, leave_orphans=False):

@@ -94,6 +94,15 @@ TT_TEST (segments_are_whole_blocks_and_cover_the_parameters) {
         next += s.count;
       }
       TT_CHECK(next, ==, params[i]);
+      const tt_slice some = {params[i] / 3, params[i] - params[i] / 3}; /* begins inside a block */
+      next = some.first;
+      for (int r = 0; r < ranks; r++) {
+        tt_slice s = tt_part_segment_of(some, ranks, r);
+        TT_CHECK(s.first, ==, next);
+        if (s.count && s.first > some.first) TT_CHECK(s.first % TT_NORM_BLOCK, ==, 0);
+        next += s.count;
+      }
+      TT_CHECK(next, ==, params[i]);
     }
 }
 

@@ -104,7 +104,7 @@ static double norm_of(stages *x, float *whole)
   const tt_slice all = {0, x->p->c.model.params};
   double block[16] = {0.0};
   for (int s = 0; s < x->count; s++)
-    memcpy(whole + x->at[s].params.first, x->step[s].gradient + x->at[s].params.first,
+    memcpy(whole + x->at[s].params.first, x->step[s].sum[0] + x->at[s].params.first,
            (size_t)x->at[s].params.count * sizeof *whole);
   TT_CHECK(tt_norm_blocks(all.count), <, 16);
   TT_CHECK_OK(x->ops->squares(x->engine[0], 0, all, whole, block));
@@ -150,7 +150,7 @@ static int step(stages *x, float *whole)
   int last = x->count - 1, moved = 1, ended = 0;
   memset(x->passed, 0, sizeof x->passed);
   for (int s = 0; s < x->count; s++)
-    TT_CHECK_OK(x->ops->stage_begin(x->engine[s], 0, &x->at[s],
+    TT_CHECK_OK(x->ops->stage_begin(x->engine[s], 0, &x->at[s], (tt_slice){0, parts},
                                     tt_pipeline_window(x->count, s, parts), &x->step[s]));
   if (!x->step[0].training) return 0;
   while (moved) {
@@ -164,7 +164,7 @@ static int step(stages *x, float *whole)
                                 squares, NULL));
   if (x->step[0].ends_epoch) share(x);
   for (int s = 0; s < x->count; s++) {
-    TT_CHECK_OK(x->ops->accept(x->engine[s], 0, NULL, loss, NULL, &ended));
+    TT_CHECK_OK(x->ops->accept(x->engine[s], 0, (tt_slice){0, 0}, NULL, loss, NULL, &ended));
     TT_CHECK(ended, ==, x->step[s].ends_epoch);
   }
   return 1;
@@ -220,8 +220,8 @@ TT_TEST (a_loss_that_is_not_finite_is_reported_by_the_last_stage) {
     start(&p, by[k], 2, &x);
     for (int64_t r = 0; r < p.d->rows; r++) p.d->y[r] = (float)INFINITY;
     for (int s = 0; s < 2; s++)
-      TT_CHECK_OK(x.ops->stage_begin(x.engine[s], 0, &x.at[s], tt_pipeline_window(2, s, p.c.parts),
-                                     &x.step[s]));
+      TT_CHECK_OK(x.ops->stage_begin(x.engine[s], 0, &x.at[s], (tt_slice){0, p.c.parts},
+                                     tt_pipeline_window(2, s, p.c.parts), &x.step[s]));
     for (int moved = 1; moved;) moved = pass(&x, 0) | pass(&x, 1);
     TT_CHECK(isfinite(*x.step[1].loss) != 0, ==, 0);
     end(&x);
@@ -239,10 +239,11 @@ TT_TEST (stages_hold_the_planned_bytes) {
       by[k].use.threads = 1 + i % 3;
       start(&p, by[k], 3, &x);
       for (int s = 0; s < 3; s++) {
-        int64_t window = tt_pipeline_window(3, s, p.c.parts), before = tt_hook_held();
-        TT_CHECK_OK(x.ops->stage_begin(x.engine[s], 0, &x.at[s], window, &x.step[s]));
+        const tt_slice parts = {i % 2, p.c.parts - i % 2 - i % 3 / 2};
+        int64_t window = tt_pipeline_window(3, s, parts.count), before = tt_hook_held();
+        TT_CHECK_OK(x.ops->stage_begin(x.engine[s], 0, &x.at[s], parts, window, &x.step[s]));
         TT_CHECK(tt_hook_held() - before, ==,
-                 x.ops->stage_bytes(&p.c, everyone(&p), &x.at[s], window, &by[k].use));
+                 x.ops->stage_bytes(&p.c, everyone(&p), &x.at[s], parts, window, &by[k].use));
       }
       end(&x);
       problem_free(&p);

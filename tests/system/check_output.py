@@ -79,7 +79,12 @@ def check_plan(tutti):
                   "up to 16.0 KiB a step, "):
         assert words in text, (words, text)
     text = run(tutti, "plan", "job.yaml", *deep, "--ranks", "6", "--set", "run.stages=6").stdout
-    assert "1 of 6 ranks have no layers: a model of 5 layers has at most 5 stages" in text, text
+    assert "1 of 6 ranks have no layers: 5 stages of 1" in text, text
+    text = run(tutti, "plan", "job.yaml", *deep, "--ranks", "4", "--set", "run.stages=2",
+               "--set", "run.ranks_per_member=2").stdout
+    for words in ("1 team of 4 ranks", "5 layers in 2 stages: 2 + 3; with 3 parts a stage waits 25 % ",
+                  "2 ranks for each stage, to which the parts of a batch are dealt 3 + 3"):
+        assert words in text, (words, text)
     text = run(tutti, "plan", "job.yaml", *deep, "--ranks", "12").stdout
     for words in ("run.ranks_per_member: 3 at most 3.00 times as fast",
                   "run.stages: 3 at most 2.17 times as fast (waits 25 %)"):

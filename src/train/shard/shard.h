@@ -11,7 +11,7 @@
  * shard, for files and gathers; the shards of its other ranks are empty. */
 typedef struct tt_shard_team {
   tt_team *ranks;    /* borrowed */
-  int stages;        /* 1: each rank has some layers; 0: some parts of every batch */
+  int stages;        /* the ranks share the layers in up to so many stages; 0: only the parts */
   tt_slice slice;    /* the members of the team, numbered within the cohort */
   tt_engine *engine; /* that of the shard on rank 0 */
   tt_state *state;   /* that of the shard on rank 0 */
@@ -46,7 +46,8 @@ typedef struct tt_shards {
  *   rank  of this rank, or of its team
  *   team  the ranks that train members together, borrowed; NULL: each rank alone. Members of a
  *         cohort without parts then train on rank 0 of the team
- *   stages  1: the ranks of a team share the layers of a member; 0: the parts of a batch
+ *   stages  the ranks of a team share the layers of a member in up to so many stages, and the ranks
+ *           of a stage the parts of a batch; 0: all ranks share the parts
  * Local. Errors: of the engine, UNAVAILABLE (it cannot share members), MEM. */
 tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *team, int stages,
                               tt_shards *out);

@@ -2,21 +2,75 @@
 #include "src/host/stop_request.h"
 #include "src/train/shard/team_internal.h"
 
-int64_t tt_team_lane_values(const tt_cohort *c, int ranks)
+int64_t tt_team_lane_values(const tt_cohort *c)
 {
   int64_t rows = tt_part_max_rows(c->batch_size, c->parts), widest = 0;
   rows = (rows + TT_PART_LANES - 1) / TT_PART_LANES * TT_PART_LANES;
-  for (int l = 1; ranks > 1 && l < tt_pipeline_layers(&c->model); l++)
+  for (int l = 1; l < tt_pipeline_layers(&c->model); l++)
     if (tt_pipeline_values(&c->model, l) > widest) widest = tt_pipeline_values(&c->model, l);
   return widest * rows;
 }
 
-void tt_team_exchange_slices(const tt_team_member *x, const tt_slice *of, void *array, int64_t size)
+double tt_team_add_losses(const tt_team_member *x)
+{
+  const tt_team_buffers *b = x->team->buffers;
+  tt_part_sums s = {.parts = x->shard->cohort->parts};
+  double value[TT_MAX_PART_SUMS] = {0.0};
+  for (int64_t r = b->last.first; r < b->last.first + b->last.count; r++)
+    for (int k = 0; k < b->sums[r].count; k++) {
+      value[s.count] = b->word[r].loss[k];
+      tt_part_sums_push(&s, b->sums[r].node[k].index, b->sums[r].node[k].level);
+      while (tt_part_sums_merge(&s)) value[s.count - 1] += value[s.count];
+    }
+  return value[0];
+}
+
+/* Send each rank this rank's sums of its segment; receive theirs for the segment of this rank. */
+static void exchange_gradients(const tt_team_member *x)
+{
+  const tt_team_buffers *b = x->team->buffers;
+  int64_t sends = 0, receives = 0, bytes = x->segment.count * (int64_t)sizeof(float);
+  for (int64_t i = 0; i < b->group.count; i++) {
+    int r = (int)(b->group.first + i);
+    tt_slice to = b->segment[r];
+    if (r == x->rank) continue;
+    for (int k = 0; k < b->sums[x->rank].count; k++)
+      b->send[sends++] =
+          (tt_team_message){r, to.count * (int64_t)sizeof(float), x->sum[k] + to.first};
+    for (int k = 0; k < b->sums[r].count; k++, receives++)
+      b->receive[receives] = (tt_team_message){r, bytes, b->incoming + receives * x->segment.count};
+  }
+  tt_team_exchange(x->team->ranks, sends, b->send, receives, b->receive);
+}
+
+float *tt_team_reduce(const tt_team_member *x)
+{
+  const tt_team_buffers *b = x->team->buffers;
+  tt_part_sums s = {.parts = x->shard->cohort->parts};
+  float *value[TT_MAX_PART_SUMS] = {NULL}, *next = b->incoming;
+  exchange_gradients(x);
+  for (int64_t r = b->group.first; r < b->group.first + b->group.count; r++)
+    for (int k = 0; k < b->sums[r].count; k++) {
+      int own = r == x->rank;
+      value[s.count] = own ? x->sum[k] + x->segment.first : next;
+      if (!own) next += x->segment.count;
+      tt_part_sums_push(&s, b->sums[r].node[k].index, b->sums[r].node[k].level);
+      while (tt_part_sums_merge(&s)) {
+        float *to = value[s.count - 1], *from = value[s.count];
+        for (int64_t p = 0; p < x->segment.count; p++) to[p] += from[p];
+      }
+    }
+  return value[0];
+}
+
+void tt_team_exchange_slices(const tt_team_member *x, tt_slice ranks, const tt_slice *of,
+                             void *array, int64_t size)
 {
   const tt_team_buffers *b = x->team->buffers;
   tt_slice own = of[x->rank];
   int64_t n = 0;
-  for (int r = 0; r < x->ranks; r++) {
+  for (int64_t i = 0; i < ranks.count; i++) {
+    int r = (int)(ranks.first + i);
     if (r == x->rank) continue;
     b->send[n] = (tt_team_message){r, own.count * size, (char *)array + own.first * size};
     b->receive[n++] = (tt_team_message){r, of[r].count * size, (char *)array + of[r].first * size};
@@ -35,7 +89,8 @@ double tt_team_squares(tt_team_member *x, tt_slice segment, float *gradient)
   double *own = b->block + b->blocks[x->rank].first, sum = 0.0;
   if (!x->error) x->error = x->shard->ops->squares(x->team->engine, x->m, segment, gradient, own);
   if (!tt_team_is_clipped(x)) return 0.0;
-  tt_team_exchange_slices(x, b->blocks, b->block, (int64_t)sizeof *b->block);
+  tt_team_exchange_slices(x, (tt_slice){0, x->ranks}, b->blocks, b->block,
+                          (int64_t)sizeof *b->block);
   for (int64_t i = 0; i < tt_norm_blocks(x->shard->cohort->model.params); i++) sum += b->block[i];
   return sum;
 }
@@ -60,7 +115,7 @@ static void gather_terms(void *with, int64_t terms, double *term)
   const tt_team_member *x = with;
   tt_slice *share = x->team->buffers->shares;
   for (int r = 0; r < x->ranks; r++) share[r] = tt_part_slice(terms, x->ranks, r);
-  tt_team_exchange_slices(x, share, term, (int64_t)sizeof *term);
+  tt_team_exchange_slices(x, (tt_slice){0, x->ranks}, share, term, (int64_t)sizeof *term);
 }
 
 tt_shared_sum tt_team_share(tt_team_member *x)

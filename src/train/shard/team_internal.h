@@ -7,20 +7,22 @@
 /* What the ranks tell each other in each step. */
 typedef struct tt_team_word {
   int64_t failed, stop, training;
-  double loss[TT_MAX_PART_SUMS]; /* of the sums of this rank's parts; [0] of a stage */
+  double loss[TT_MAX_PART_SUMS]; /* of the sums of this rank's parts, in the last stage */
 } tt_team_word;
 
-/* One block of memory; the arrays follow the struct. */
+/* One block of memory; the arrays follow the struct. Without stages the grid has one stage. */
 typedef struct tt_team_buffers {
-  tt_part_sums *sums;              /* [ranks] of the parts of each rank */
-  tt_team_word *word;              /* [ranks] */
-  tt_slice *segment;               /* [ranks] of the parameters that each rank updates */
-  tt_slice *blocks;                /* [ranks] of the norm, whose squares each rank adds */
-  tt_slice *shares;                /* [ranks] of any array */
-  tt_pipeline_stage *stage;        /* [ranks] with stages */
+  tt_pipeline_grid grid;
+  tt_pipeline_place place; /* of this rank */
+  tt_slice group, last;    /* ranks that share the parts: with this one; of the last stage */
+  tt_part_sums *sums;      /* [ranks] of the parts of each rank */
+  tt_team_word *word;      /* [ranks] */
+  tt_slice *segment;       /* [ranks] of the parameters that each rank updates */
+  tt_slice *blocks;        /* [ranks] of the norm, whose squares each rank adds */
+  tt_slice *shares;        /* [ranks] of any array */
   tt_team_message *send, *receive; /* [ranks * TT_MAX_PART_SUMS] */
   double *block;                   /* [blocks of the parameters] sums of squares */
-  float *w;                        /* [P] new weights; without stages */
+  float *w;                        /* [P] new weights, on a rank that has no sums */
   float *incoming;                 /* sums of other ranks for the segment of this rank */
   float *lane; /* [8][values of a part between two stages, at most]; with stages */
 } tt_team_buffers;
@@ -36,18 +38,25 @@ typedef struct tt_team_member {
   tt_err error;                 /* of this rank; the next tt_team_word tells the others */
 } tt_team_member;
 
-/* Largest number of values of a part that pass from one stage to the next. */
-int64_t tt_team_lane_values(const tt_cohort *c, int ranks);
+/* Largest number of values of a part that pass from one stage to the next of several. */
+int64_t tt_team_lane_values(const tt_cohort *c);
 
 /* Tell the others mine, but for failed and stop, which this function sets. Returns 1 if the step is
  * taken, 0 if the member does not train, -1 if the call ends because of an error of a rank. *stop:
  * a rank is to stop after this step. */
 int tt_team_exchange_words(tt_team_member *x, tt_team_word *mine, int *stop);
 
-/* Every rank has its slice of an array and gets those of the others.
- *   of  [ranks] slice of each rank;  size  of an element */
-void tt_team_exchange_slices(const tt_team_member *x, const tt_slice *of, void *array,
-                             int64_t size);
+/* The loss of the batch: those of the words, added in tree order. */
+double tt_team_add_losses(const tt_team_member *x);
+
+/* Reduce-scatter among the ranks that share the parts of a batch: the sums of all of them for the
+ * segment of this rank, added in tree order. Returns the gradient [segment.count]. */
+float *tt_team_reduce(const tt_team_member *x);
+
+/* Of some ranks, each has its slice of an array and gets those of the others.
+ *   of  [ranks of the team] slice of each rank;  size  of an element */
+void tt_team_exchange_slices(const tt_team_member *x, tt_slice ranks, const tt_slice *of,
+                             void *array, int64_t size);
 
 /* How the ranks share the loss of the validation rows. */
 tt_shared_sum tt_team_share(tt_team_member *x);

@@ -1,14 +1,16 @@
 /* team_stages.c — a step of a member whose layers the ranks of a team share (run.stages). Start
  * reading at tt_team_stage_step.
  *
- * Rank r has stage r of core/engine/pipeline.h. Outputs of a stage go to the next rank and
- * gradients to the rank before, part by part, while both compute. Each rank takes the step of the
- * optimizer for its own layers; only the last step of an epoch gives all weights to all ranks,
- * which then share the validation rows. After an error a rank takes part in all messages of the
- * step. */
+ * The ranks are in the grid of core/engine/pipeline.h. In each column outputs of a stage go to the
+ * next one and gradients to the one before, part by part, while both
+ * compute. The ranks of a stage then add their gradients, and each takes the step of the optimizer
+ * for its segment of the parameters of the stage; they exchange the new weights. Only the last step
+ * of an epoch gives all weights to all ranks, which then share the validation rows. After an error
+ * a rank takes part in all messages of the step. */
 #include "src/train/shard/team_internal.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Messages in one direction between two stages: one buffer is filled while the other is in use. */
 typedef struct lane {
@@ -20,15 +22,22 @@ typedef struct lane {
 
 typedef struct pipeline {
   tt_team_member *x;
-  int64_t rows, parts, window;
+  int64_t rows;
   lane inputs, outputs;           /* forward: from the stage before, to the next stage */
   lane gradients, input_gradient; /* backward: from the next stage, to the stage before */
 } pipeline;
 
 static const tt_cohort *cohort_of(const tt_team_member *x) { return x->shard->cohort; }
-static const tt_pipeline_stage *own_stage(const tt_team_member *x)
+static const tt_pipeline_place *own_place(const tt_team_member *x)
 {
-  return &x->team->buffers->stage[x->rank];
+  return &x->team->buffers->place;
+}
+
+/* Parts between their forward and backward pass, at most. */
+static int64_t window_of(const tt_team_member *x)
+{
+  const tt_pipeline_place *at = own_place(x);
+  return tt_pipeline_window(x->team->buffers->grid.stages, at->stage, at->parts.count);
 }
 
 static int64_t params_of(const tt_team_member *x) { return cohort_of(x)->model.params; }
@@ -36,14 +45,15 @@ static int64_t params_of(const tt_team_member *x) { return cohort_of(x)->model.p
 /* Bytes of part i; 0 without another stage. */
 static int64_t part_bytes(const pipeline *p, const lane *l, int64_t i)
 {
-  int64_t rows = tt_part_rows(p->rows, p->parts, i).count;
+  int64_t rows = tt_part_rows(p->rows, cohort_of(p->x)->parts, i).count;
   rows = (rows + TT_PART_LANES - 1) / TT_PART_LANES * TT_PART_LANES;
   return l->rank < 0 ? 0 : rows * l->width * (int64_t)sizeof(float);
 }
 
 static tt_team_message message_of(const pipeline *p, const lane *l, int64_t i)
 {
-  int64_t bytes = i < p->parts ? part_bytes(p, l, i) : 0;
+  tt_slice parts = own_place(p->x)->parts;
+  int64_t bytes = i < parts.first + parts.count ? part_bytes(p, l, i) : 0;
   return (tt_team_message){l->rank, bytes, l->buffer[i % 2]};
 }
 
@@ -85,47 +95,47 @@ static void pass_part(pipeline *p, stage_function *compute, lane *from, lane *to
   begin_send(p, to, i);
 }
 
-/* The lane number `index` of the buffers, to or from a neighbour. */
-static lane lane_of(const tt_team_member *x, int index, int neighbour, int64_t width)
+/* The lane number `index` of the buffers, to or from the rank of another stage in this column. */
+static lane lane_of(const tt_team_member *x, int index, int stage, int64_t width)
 {
-  int64_t values = tt_team_lane_values(cohort_of(x), x->ranks);
+  const tt_pipeline_grid grid = x->team->buffers->grid;
+  int64_t values = grid.stages > 1 ? tt_team_lane_values(cohort_of(x)) : 0;
   float *at = x->team->buffers->lane + 2 * index * values;
-  int used = tt_pipeline_used(&cohort_of(x)->model, x->ranks);
-  int exists = neighbour >= 0 && neighbour < used;
-  return (lane){.rank = exists ? neighbour : -1, .width = width, .buffer = {at, at + values}};
+  int exists = stage >= 0 && stage < grid.stages;
+  return (lane){.rank = exists ? stage * grid.columns + own_place(x)->column : -1,
+                .width = width,
+                .buffer = {at, at + values}};
 }
 
 static pipeline create_pipeline(tt_team_member *x, int64_t rows)
 {
   const tt_model *m = &cohort_of(x)->model;
-  const tt_pipeline_stage *s = own_stage(x);
+  const tt_pipeline_stage *s = &own_place(x)->layers;
   int64_t in = tt_pipeline_values(m, s->first), out = tt_pipeline_values(m, s->first + s->count);
-  int used = tt_pipeline_used(m, x->ranks), before = x->rank - 1, next = x->rank + 1;
-  int64_t parts = cohort_of(x)->parts;
+  int before = own_place(x)->stage - 1, next = own_place(x)->stage + 1;
   return (pipeline){.x = x,
                     .rows = rows,
-                    .parts = parts,
-                    .window = tt_pipeline_window(used, x->rank, parts),
                     .inputs = lane_of(x, 0, before, in),
                     .outputs = lane_of(x, 1, next, out),
                     .gradients = lane_of(x, 2, next, out),
                     .input_gradient = lane_of(x, 3, before, in)};
 }
 
-/* All parts of the batch through the stage of this rank. */
+/* The parts of this rank through its stage. */
 static void run_pipeline(tt_team_member *x, int64_t rows)
 {
   const tt_engine_ops *ops = x->shard->ops;
-  int64_t forward = 0, backward = 0;
-  if (own_stage(x)->count == 0) return;
+  const tt_slice parts = own_place(x)->parts;
+  int64_t forward = 0, backward = 0, window = window_of(x);
+  if (own_place(x)->layers.count == 0) return;
   pipeline p = create_pipeline(x, rows);
-  begin_receive(&p, &p.inputs, 0);
-  begin_receive(&p, &p.gradients, 0);
-  while (backward < p.parts) {
-    if (tt_pipeline_is_forward(p.parts, p.window, forward, backward))
-      pass_part(&p, ops->stage_forward, &p.inputs, &p.outputs, forward++);
+  begin_receive(&p, &p.inputs, parts.first);
+  begin_receive(&p, &p.gradients, parts.first);
+  while (backward < parts.count) {
+    if (tt_pipeline_is_forward(parts.count, window, forward, backward))
+      pass_part(&p, ops->stage_forward, &p.inputs, &p.outputs, parts.first + forward++);
     else
-      pass_part(&p, ops->stage_backward, &p.gradients, &p.input_gradient, backward++);
+      pass_part(&p, ops->stage_backward, &p.gradients, &p.input_gradient, parts.first + backward++);
   }
   for (int i = 0; i < 2; i++) {
     tt_team_wait_local(&p.outputs.pending[i]);
@@ -134,7 +144,7 @@ static void run_pipeline(tt_team_member *x, int64_t rows)
 }
 
 /* A block of the norm that begins in one stage and ends in others: the rank where it begins gets
- * the rest of its gradient. */
+ * the rest of its gradient, in the array [P]. */
 static void gather_blocks(const tt_team_member *x, float *gradient)
 {
   const tt_team_buffers *b = x->team->buffers;
@@ -158,19 +168,28 @@ static void gather_blocks(const tt_team_member *x, float *gradient)
   tt_team_exchange(x->team->ranks, sends, b->send, receives, b->receive);
 }
 
-/* The step of the optimizer for the layers of this rank. */
-static void update_weights(tt_team_member *x, float *gradient)
+/* The gradient of the segment of this rank, at its place in the array [P] of the engine. */
+static float *reduce(const tt_team_member *x)
+{
+  float *sum = tt_team_reduce(x), *to = x->sum[0] + x->segment.first;
+  if (x->segment.count > 0 && sum != to) memcpy(to, sum, (size_t)x->segment.count * sizeof *to);
+  return x->sum[0];
+}
+
+/* The step of the optimizer for the segment of this rank; `w`, unless NULL, gets its weights. */
+static void update_weights(tt_team_member *x, float *w)
 {
   const tt_engine_ops *ops = x->shard->ops;
   tt_slice blocks = x->team->buffers->blocks[x->rank];
   int64_t first = blocks.first * TT_NORM_BLOCK, end = first + blocks.count * TT_NORM_BLOCK;
   if (end > params_of(x)) end = params_of(x);
   if (first > end) first = end;
+  float *gradient = reduce(x);
   if (tt_team_is_clipped(x)) gather_blocks(x, gradient);
   double squares = tt_team_squares(x, (tt_slice){first, end - first}, gradient + first);
   if (!x->error)
     x->error =
-        ops->advance(x->team->engine, x->m, x->segment, gradient + x->segment.first, squares, NULL);
+        ops->advance(x->team->engine, x->m, x->segment, gradient + x->segment.first, squares, w);
 }
 
 /* Give all ranks the weights and averages of all layers. */
@@ -181,12 +200,28 @@ static void share_weights(tt_team_member *x)
   const tt_state *s = t->state;
   const tt_slice member = {x->m, 1};
   int64_t i = x->m - t->slice.first, bytes = (int64_t)sizeof(float);
+  const tt_slice all = {0, x->ranks}, *segment = t->buffers->segment;
   tt_ckpt_wait_local(x->shard->reader);
   if (!x->error) x->error = ops->save(t->engine, member, t->state);
-  tt_team_exchange_slices(x, t->buffers->segment, TT_FIELD(s, weights) + i * s->params, bytes);
+  tt_team_exchange_slices(x, all, segment, TT_FIELD(s, weights) + i * s->params, bytes);
   if (s->averages)
-    tt_team_exchange_slices(x, t->buffers->segment, TT_FIELD(s, average) + i * s->params, bytes);
+    tt_team_exchange_slices(x, all, segment, TT_FIELD(s, average) + i * s->params, bytes);
   if (!x->error) x->error = ops->load(t->engine, member, t->state);
+}
+
+/* The step of the optimizer. Returns the parameters of which w, on return, has new weights that the
+ * engine does not have yet: those of the stage, if other ranks have updated some of them and the
+ * epoch does not end. */
+static tt_slice advance(tt_team_member *x, int ends_epoch, float **w)
+{
+  const tt_team_buffers *b = x->team->buffers;
+  tt_slice params = own_place(x)->layers.params;
+  int is_shared = b->group.count > 1 && !ends_epoch;
+  *w = is_shared ? x->sum[0] + params.first : NULL;
+  update_weights(x, is_shared ? x->sum[0] + x->segment.first : NULL);
+  if (is_shared) tt_team_exchange_slices(x, b->group, b->segment, x->sum[0], (int64_t)sizeof **w);
+  if (ends_epoch) share_weights(x);
+  return is_shared ? params : (tt_slice){0, 0};
 }
 
 /* Before the first message the ranks agree that all of them take this step, and after the last one
@@ -194,25 +229,24 @@ static void share_weights(tt_team_member *x)
 int tt_team_stage_step(tt_team_member *x, int *epoch_ended, int *stop)
 {
   const tt_engine_ops *ops = x->shard->ops;
-  const tt_team_buffers *b = x->team->buffers;
-  int used = tt_pipeline_used(&cohort_of(x)->model, x->ranks);
-  int64_t window = x->rank < used ? tt_pipeline_window(used, x->rank, cohort_of(x)->parts) : 1;
+  const tt_pipeline_place *at = own_place(x);
   tt_team_word mine = {0};
   tt_pipeline_step step = {0};
-  if (!x->error) x->error = ops->stage_begin(x->team->engine, x->m, own_stage(x), window, &step);
+  tt_slice updated = {0, 0};
+  float *w = NULL;
+  if (!x->error)
+    x->error = ops->stage_begin(x->team->engine, x->m, &at->layers, at->parts, window_of(x), &step);
   mine.training = step.training;
   int taken = tt_team_exchange_words(x, &mine, stop);
   if (taken <= 0) return taken;
+  memcpy(x->sum, step.sum, sizeof x->sum);
   run_pipeline(x, step.rows);
-  mine.loss[0] = x->error ? 0.0 : *step.loss;
+  for (int k = 0; k < x->team->buffers->sums[x->rank].count; k++) mine.loss[k] = step.loss[k];
   if (tt_team_exchange_words(x, &mine, stop) < 0) return -1;
-  double loss = b->word[used - 1].loss[0];
-  if (isfinite(loss)) {
-    update_weights(x, step.gradient);
-    if (step.ends_epoch) share_weights(x);
-  }
+  double loss = tt_team_add_losses(x);
+  if (isfinite(loss)) updated = advance(x, step.ends_epoch, &w);
   const tt_shared_sum share = tt_team_share(x);
-  tt_err e = ops->accept(x->team->engine, x->m, NULL, loss, &share, epoch_ended);
+  tt_err e = ops->accept(x->team->engine, x->m, updated, w, loss, &share, epoch_ended);
   if (!x->error) x->error = e;
   return isfinite(loss);
 }

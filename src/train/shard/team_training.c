@@ -7,38 +7,55 @@
 #include <math.h>
 #include <string.h>
 
-static tt_part_sums sums_of(const tt_cohort *c, int ranks, int rank)
+static tt_pipeline_grid grid_of(const tt_cohort *c, int stages, int ranks)
 {
-  return tt_part_sums_of(c->parts, tt_part_slice(c->parts, ranks, rank), NULL);
+  return stages ? tt_pipeline_grid_of(&c->model, stages, ranks) : (tt_pipeline_grid){1, ranks};
+}
+
+/* The ranks of a stage; a rank without layers is alone. */
+static tt_slice group_of(tt_pipeline_grid g, int rank)
+{
+  int stage = rank / g.columns;
+  return stage < g.stages ? (tt_slice){stage * g.columns, g.columns} : (tt_slice){rank, 1};
+}
+
+static tt_part_sums sums_of(const tt_cohort *c, tt_pipeline_grid g, int rank)
+{
+  tt_slice none = {c->parts, 0};
+  int has_layers = rank < g.stages * g.columns;
+  return tt_part_sums_of(
+      c->parts, has_layers ? tt_part_slice(c->parts, g.columns, rank % g.columns) : none, NULL);
 }
 
 /* Number of sums that the other ranks send to a rank. */
-static int64_t incoming_sums(const tt_cohort *c, int ranks, int rank)
+static int64_t incoming_sums(const tt_cohort *c, tt_pipeline_grid g, int rank)
 {
+  tt_slice group = group_of(g, rank);
   int64_t n = 0;
-  for (int r = 0; r < ranks; r++)
-    if (r != rank) n += sums_of(c, ranks, r).count;
+  for (int64_t r = group.first; r < group.first + group.count; r++)
+    if (r != rank) n += sums_of(c, g, (int)r).count;
   return n;
 }
 
 /* Sizes of the arrays of the buffers, in the order of the struct. */
-enum { BUFFERS = 12 };
+enum { BUFFERS = 11 };
 static void buffer_sizes(const tt_cohort *c, int stages, int ranks, int rank, int64_t size[BUFFERS])
 {
   const int64_t value = (int64_t)sizeof(float), slices = ranks * (int64_t)sizeof(tt_slice);
-  int64_t params = c->model.params, segment = tt_part_segment(params, ranks, rank).count;
+  const tt_pipeline_grid g = grid_of(c, stages, ranks);
+  const tt_pipeline_place at = tt_pipeline_place_of(&c->model, g, c->parts, rank);
+  int has_sums = stages || at.parts.count > 0;
   const int64_t bytes[BUFFERS] = {ranks * (int64_t)sizeof(tt_part_sums),
                                   ranks * (int64_t)sizeof(tt_team_word),
                                   slices,
                                   slices,
                                   slices,
-                                  ranks * (int64_t)sizeof(tt_pipeline_stage),
                                   ranks * TT_MAX_PART_SUMS * (int64_t)sizeof(tt_team_message),
                                   ranks * TT_MAX_PART_SUMS * (int64_t)sizeof(tt_team_message),
-                                  tt_norm_blocks(params) * (int64_t)sizeof(double),
-                                  stages ? 0 : params * value,
-                                  stages ? 0 : incoming_sums(c, ranks, rank) * segment * value,
-                                  stages ? 8 * tt_team_lane_values(c, ranks) * value : 0};
+                                  tt_norm_blocks(c->model.params) * (int64_t)sizeof(double),
+                                  has_sums ? 0 : c->model.params * value,
+                                  incoming_sums(c, g, rank) * at.segment.count * value,
+                                  g.stages > 1 ? 8 * tt_team_lane_values(c) * value : 0};
   for (int i = 0; i < BUFFERS; i++) size[i] = (bytes[i] + 63) / 64 * 64;
 }
 
@@ -50,16 +67,18 @@ int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int stages, int ranks, in
   return sum;
 }
 
-/* Who updates which parameters. */
-static void divide_parameters(const tt_shard *shard, int ranks)
+/* Who has which layers, parts and parameters. */
+static void divide_work(const tt_shard *shard, int ranks, int rank)
 {
   const tt_cohort *c = shard->cohort;
-  const tt_team_buffers *b = shard->team.buffers;
-  if (shard->team.stages) tt_pipeline_cut(&c->model, ranks, b->stage);
+  tt_team_buffers *b = shard->team.buffers;
+  b->grid = grid_of(c, shard->team.stages, ranks);
+  b->place = tt_pipeline_place_of(&c->model, b->grid, c->parts, rank);
+  b->group = group_of(b->grid, rank);
+  b->last = group_of(b->grid, (b->grid.stages - 1) * b->grid.columns);
   for (int r = 0; r < ranks; r++) {
-    b->sums[r] = sums_of(c, ranks, r);
-    b->segment[r] =
-        shard->team.stages ? b->stage[r].params : tt_part_segment(c->model.params, ranks, r);
+    b->sums[r] = sums_of(c, b->grid, r);
+    b->segment[r] = tt_pipeline_place_of(&c->model, b->grid, c->parts, r).segment;
     b->blocks[r] = tt_norm_blocks_of(b->segment[r]);
   }
 }
@@ -80,94 +99,52 @@ static tt_err reserve_buffers(tt_shard *shard)
     array[i] = at;
     at += size[i];
   }
-  *b = (tt_team_buffers){array[0], array[1], array[2], array[3], array[4],  array[5],
-                         array[6], array[7], array[8], array[9], array[10], array[11]};
-  divide_parameters(shard, ranks);
+  *b = (tt_team_buffers){.sums = array[0],
+                         .word = array[1],
+                         .segment = array[2],
+                         .blocks = array[3],
+                         .shares = array[4],
+                         .send = array[5],
+                         .receive = array[6],
+                         .block = array[7],
+                         .w = array[8],
+                         .incoming = array[9],
+                         .lane = array[10]};
+  divide_work(shard, ranks, rank);
   return TT_OK;
 }
 
-/* Losses of all ranks, added in tree order. */
-static double add_losses(const tt_team_member *x)
+/* From the sums of this rank's parts to new weights of all segments, which take the place of the
+ * sums. After an error the rank takes part in all exchanges of the step. Returns the weights. */
+static const float *update_weights(tt_team_member *x)
 {
   const tt_team_buffers *b = x->team->buffers;
-  tt_part_sums s = {.parts = x->shard->cohort->parts};
-  double value[TT_MAX_PART_SUMS] = {0.0};
-  for (int r = 0; r < x->ranks; r++)
-    for (int k = 0; k < b->sums[r].count; k++) {
-      value[s.count] = b->word[r].loss[k];
-      tt_part_sums_push(&s, b->sums[r].node[k].index, b->sums[r].node[k].level);
-      while (tt_part_sums_merge(&s)) value[s.count - 1] += value[s.count];
-    }
-  return value[0];
-}
-
-/* Add the sums of all ranks for this rank's segment in tree order; returns the gradient. */
-static float *add_gradients(const tt_team_member *x)
-{
-  const tt_team_buffers *b = x->team->buffers;
-  tt_part_sums s = {.parts = x->shard->cohort->parts};
-  float *value[TT_MAX_PART_SUMS], *next = b->incoming;
-  for (int r = 0; r < x->ranks; r++)
-    for (int k = 0; k < b->sums[r].count; k++) {
-      int own = r == x->rank;
-      value[s.count] = own ? x->sum[k] + x->segment.first : next;
-      if (!own) next += x->segment.count;
-      tt_part_sums_push(&s, b->sums[r].node[k].index, b->sums[r].node[k].level);
-      while (tt_part_sums_merge(&s)) {
-        float *to = value[s.count - 1], *from = value[s.count];
-        for (int64_t p = 0; p < x->segment.count; p++) to[p] += from[p];
-      }
-    }
-  return value[0];
-}
-
-/* Send each rank this rank's sums of its segment; receive theirs for the segment of this rank. */
-static void exchange_gradients(const tt_team_member *x)
-{
-  const tt_team_buffers *b = x->team->buffers;
-  int64_t sends = 0, receives = 0, bytes = x->segment.count * (int64_t)sizeof(float);
-  for (int r = 0; r < x->ranks; r++) {
-    tt_slice to = b->segment[r];
-    if (r == x->rank) continue;
-    for (int k = 0; k < b->sums[x->rank].count; k++)
-      b->send[sends++] =
-          (tt_team_message){r, to.count * (int64_t)sizeof(float), x->sum[k] + to.first};
-    for (int k = 0; k < b->sums[r].count; k++, receives++)
-      b->receive[receives] = (tt_team_message){r, bytes, b->incoming + receives * x->segment.count};
-  }
-  tt_team_exchange(x->team->ranks, sends, b->send, receives, b->receive);
-}
-
-/* From the sums of this rank's parts to new weights of all segments. After an error the rank takes
- * part in all exchanges of the step. */
-static void update_weights(tt_team_member *x)
-{
-  const tt_team_buffers *b = x->team->buffers;
-  exchange_gradients(x);
-  float *gradient = add_gradients(x);
+  float *gradient = tt_team_reduce(x), *w = x->sum[0] ? x->sum[0] : b->w;
   double squares = tt_team_squares(x, x->segment, gradient);
   if (!x->error)
     x->error = x->shard->ops->advance(x->team->engine, x->m, x->segment, gradient, squares,
-                                      b->w + x->segment.first);
-  tt_team_exchange_slices(x, b->segment, b->w, (int64_t)sizeof *b->w);
+                                      w + x->segment.first);
+  tt_team_exchange_slices(x, b->group, b->segment, w, (int64_t)sizeof *w);
+  return w;
 }
 
 /* One step in parts. Returns as tt_team_exchange_words. */
 static int train_step(tt_team_member *x, int *epoch_ended, int *stop)
 {
   const tt_engine_ops *ops = x->shard->ops;
-  tt_slice parts = tt_part_slice(x->shard->cohort->parts, x->ranks, x->rank);
+  tt_slice all = {0, x->shard->cohort->model.params}, parts = x->team->buffers->place.parts;
   tt_team_word mine = {0};
+  const float *w = NULL;
   int training = 0;
   if (!x->error)
     x->error = ops->partial(x->team->engine, x->m, parts, &training, x->sum, mine.loss);
   mine.training = training;
   int taken = tt_team_exchange_words(x, &mine, stop);
   if (taken <= 0) return taken;
-  double loss = add_losses(x);
-  if (isfinite(loss)) update_weights(x);
+  double loss = tt_team_add_losses(x);
+  if (isfinite(loss)) w = update_weights(x);
   const tt_shared_sum share = tt_team_share(x);
-  tt_err e = ops->accept(x->team->engine, x->m, x->team->buffers->w, loss, &share, epoch_ended);
+  tt_err e = ops->accept(x->team->engine, x->m, all, w, loss, &share, epoch_ended);
   if (!x->error) x->error = e;
   return isfinite(loss);
 }

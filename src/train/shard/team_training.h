@@ -1,6 +1,6 @@
 /* team_training.h — members that the ranks of a team train together, each some parts of every batch
- * (train.parts, run.ranks_per_member) or some layers (run.stages). Every function is collective
- * over the ranks of the team, and local for a shard without a team.
+ * (train.parts, run.ranks_per_member), some layers (run.stages), or both. Every function is
+ * collective over the ranks of the team, and local for a shard without a team.
  *
  * One step: each rank adds the gradients of its parts as far as the tree of core/model/parts.h
  * allows; the ranks exchange losses, then the sums: each gets those of its segment of the
@@ -25,6 +25,6 @@ tt_err tt_team_train(tt_shard *shard, tt_err before, int64_t steps);
 tt_err tt_team_collect(tt_shard *shard, tt_err before);
 
 /* Bytes on a rank for what it exchanges.
- *   stages  1: the layers are divided among the ranks, 0: the parts of a batch. Local. */
+ *   stages  as in tt_shard_team. Local. */
 int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int stages, int ranks, int rank);
 #endif

@@ -1,6 +1,7 @@
 /* test_team_training.c — laws of members that several ranks train together, each some parts of the
- * batches or some layers: the bits are those of one engine with all parts, for any teams, lengths of
- * calls and restarts; an error or a signal on one rank ends the call on all ranks of its team. */
+ * batches, some layers, or both: the bits are those of one engine with all parts, for any teams,
+ * lengths of calls and restarts; an error or a signal on one rank ends the call on all ranks of its
+ * team. On four ranks: two stages of two ranks. */
 #include "tests/support/problem.h"
 #include "tests/support/ranks.h"
 #include "tests/support/residual_front.h"
@@ -13,7 +14,7 @@
 #include <signal.h>
 
 enum { ROWS = DOUBLE ? 120 : 190, INPUTS = 5, EPOCHS = DOUBLE ? 2 : 3, MEMBERS = 2, PARTS = 8 };
-enum { LAYERS = 4, MOST_CALLS = 400, WAYS = DOUBLE ? 1 : 2 }; /* in stages: the cpu engine only */
+enum { LAYERS = 4, MOST_CALLS = 400, WAYS = DOUBLE ? 1 : 3 }; /* in stages: the cpu engine only */
 
 /* The engine; on the double that of CUDA. */
 #ifdef TT_CUDA_DOUBLE
@@ -64,12 +65,19 @@ static problem make_network(int i, int convolutions)
 
 static problem make(int i) { return make_network(i, 0); }
 
+/* Stages of way 0, 1, ... to train case i: the ranks share the parts; each has a stage; both. */
+static int stages_of(int i, int number)
+{
+  int both = tt_comm_ranks(comm) < 4 ? 1 + i % 2 : 2;
+  return number == 0 ? 0 : number == 1 ? LAYERS : both;
+}
+
 /* The members of a problem on the ranks, in teams. */
 typedef struct cast {
   problem *p;
   tt_cohort *cohort[1];
   tt_job job;
-  int stages; /* 1: the ranks of a team share the layers */
+  int stages; /* as in tt_shard_team */
   tt_team *team;
   tt_shards shards;
   tt_shard *shard;
@@ -131,12 +139,12 @@ static void same_as(const tt_state *want, const cast *c, const char *what)
 }
 
 /* Train to the end in calls of `steps` steps; `again` > 0: with other teams after each call, in
- * stages and in parts by turns. */
+ * parts, in stages and in both by turns. */
 static void train_in_teams(problem *p, int teams, int stages, int64_t steps, int again,
                            const tt_state *want)
 {
   cast two[2], *c = &two[0]; /* a cast keeps its place: its shards point into it */
-  int calls = 0, ranks = tt_comm_ranks(comm);
+  int calls = 0, ranks = tt_comm_ranks(comm), turn = 0;
   start(p, teams, stages, &ENGINE, c);
   do {
     TT_CHECK_OK(tt_team_train(c->shard, TT_OK, steps));
@@ -144,7 +152,7 @@ static void train_in_teams(problem *p, int teams, int stages, int64_t steps, int
     if (!again) continue;
     cast *other = c == two ? &two[1] : &two[0];
     teams = teams % ranks + 1;
-    start(p, teams, !c->stages, &ENGINE, other);
+    start(p, teams, stages_of(1, ++turn % WAYS), &ENGINE, other);
     hand_over(c, other);
     other->shard->local_progress = c->shard->local_progress;
     end(c);
@@ -161,9 +169,11 @@ static void train_in_teams(problem *p, int teams, int stages, int64_t steps, int
 static void every_team(problem *p, int i, int in_stages)
 {
   tt_state *want = problem_run(p, plain(), everyone(p), 7);
-  for (int teams = 1; teams <= tt_comm_ranks(comm); teams++)
-    for (int stages = 0; stages <= in_stages && stages < WAYS; stages++)
-      train_in_teams(p, teams, stages, i % 2 ? 1000 : 2, in_stages && i % 3 == 0 && !DOUBLE, want);
+  int ranks = tt_comm_ranks(comm), most = ranks < 4 ? ranks : 1;
+  for (int teams = 1; teams <= most; teams++)
+    for (int k = 0; k < (in_stages ? WAYS : 1); k++)
+      train_in_teams(p, teams, stages_of(i, k), i % 2 ? 1000 : 2,
+                     in_stages && i % 3 == 0 && !DOUBLE, want);
   tt_state_destroy(&want);
 }
 
@@ -204,8 +214,8 @@ TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   TT_CHECK_OK(tt_shard_save_local(&alone.at[0]));
   TT_CHECK(TT_FIELD(alone.at[0].state, attempt)[1], ==, 1);
   TT_CHECK(TT_FIELD(alone.at[0].state, status)[1], ==, TT_STATUS_finished);
-  for (int stages = 0; stages < WAYS; stages++)
-    train_in_teams(&p, 1, stages, 3, 0, alone.at[0].state);
+  for (int k = 0; k < WAYS; k++)
+    train_in_teams(&p, 1, stages_of(0, k), 3, 0, alone.at[0].state);
   tt_shards_destroy(&alone);
   problem_free(&p);
 }
@@ -238,11 +248,11 @@ static tt_err bad_advance(tt_engine *e, int64_t m, tt_slice segment, float *grad
   return ENGINE.advance(e, m, segment, gradient, squares, w);
 }
 
-static tt_err bad_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, int64_t window,
-                        tt_pipeline_step *out)
+static tt_err bad_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
+                        int64_t window, tt_pipeline_step *out)
 {
   TT_TRY(count_call());
-  return ENGINE.stage_begin(e, m, stage, window, out);
+  return ENGINE.stage_begin(e, m, stage, parts, window, out);
 }
 
 static tt_err bad_forward(tt_engine *e, int64_t part, const float *in, float *out)
@@ -257,11 +267,11 @@ static tt_err bad_backward(tt_engine *e, int64_t part, const float *in, float *o
   return ENGINE.stage_backward(e, part, in, out);
 }
 
-static tt_err bad_accept(tt_engine *e, int64_t m, const float *w, double loss,
+static tt_err bad_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
                          const tt_shared_sum *share, int *epoch_ended)
 {
   tt_err err = count_call();
-  TT_TRY(ENGINE.accept(e, m, w, loss, share, epoch_ended));
+  TT_TRY(ENGINE.accept(e, m, of, w, loss, share, epoch_ended));
   return err;
 }
 
@@ -287,27 +297,28 @@ static void fail_in_a_call(tt_engine_ops bad, int stages)
 }
 
 TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
+  int in_stages = stages_of(0, tt_comm_ranks(comm) < 4 ? 1 : 2);
   tt_engine_ops bad = ENGINE;
   bad.partial = bad_partial;
   fail_in_a_call(bad, 0);
-  for (int stages = 0; stages < WAYS; stages++) {
+  for (int k = 0; k < WAYS; k++) {
     bad = ENGINE;
     bad.advance = bad_advance;
-    fail_in_a_call(bad, stages);
+    fail_in_a_call(bad, stages_of(0, k));
     bad = ENGINE;
     bad.accept = bad_accept;
-    fail_in_a_call(bad, stages);
+    fail_in_a_call(bad, stages_of(0, k));
   }
   if (DOUBLE) return;
   bad = ENGINE;
   bad.stage_begin = bad_begin;
-  fail_in_a_call(bad, 1);
+  fail_in_a_call(bad, in_stages);
   bad = ENGINE;
   bad.stage_forward = bad_forward;
-  fail_in_a_call(bad, 1);
+  fail_in_a_call(bad, in_stages);
   bad = ENGINE;
   bad.stage_backward = bad_backward;
-  fail_in_a_call(bad, 1);
+  fail_in_a_call(bad, in_stages);
 }
 
 /* Bytes and messages of a step: a word to each other rank; the sums of the parts of each rank for
@@ -335,30 +346,49 @@ TT_TEST (a_step_sends_what_the_model_says) {
   problem_free(&p);
 }
 
-/* Bytes and messages of a step in stages: two words to each other rank; the outputs of a stage go to
- * the next one, and as many gradients come back. */
+/* Of a rank in the grid: outputs of a stage go to the next one, and as many gradients come back;
+ * the ranks of a stage exchange the sums of their parts and the weights of their segments. */
+static tt_team_traffic traffic_in_stages(const problem *p, tt_pipeline_grid grid, int rank)
+{
+  const tt_pipeline_place at = tt_pipeline_place_of(&p->c.model, grid, p->c.parts, rank);
+  int sums = tt_part_sums_of(p->c.parts, at.parts, NULL).count;
+  tt_team_traffic all = {0, 0};
+  for (int64_t i = at.parts.first; i < at.parts.first + at.parts.count; i++) {
+    int64_t rows = (tt_part_rows(p->c.batch_size, p->c.parts, i).count + 15) / 16 * 16;
+    int64_t before = at.stage > 0, behind = at.stage < grid.stages - 1;
+    const tt_layer *first = &p->c.model.layer[at.layers.first];
+    all.messages += (before + behind) * (rows > 0);
+    if (before) all.bytes += 4 * rows * first->in;
+    if (behind) all.bytes += 4 * rows * first[at.layers.count - 1].out;
+  }
+  for (int column = 0; at.stage >= 0 && column < grid.columns; column++) {
+    int64_t to = tt_part_segment_of(at.layers.params, grid.columns, column).count;
+    if (column == at.column) continue;
+    all.bytes += 4 * (sums * to + at.segment.count);
+    all.messages += sums * (to > 0) + (at.segment.count > 0);
+  }
+  return all;
+}
+
 TT_TEST (a_step_in_stages_sends_what_the_model_says) {
-  if (DOUBLE) return;
-  problem p = make(1); /* not clipped */
-  tt_pipeline_stage at[64];
-  cast c;
-  p.c.batch_size = 50; /* the second step does not end an epoch */
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
-  int used = tt_pipeline_used(&p.c.model, ranks);
-  tt_pipeline_cut(&p.c.model, ranks, at);
-  start(&p, 1, 1, &ENGINE, &c);
-  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
-  tt_team_traffic before = tt_team_traffic_local(c.team);
-  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* one step of each member */
-  tt_team_traffic after = tt_team_traffic_local(c.team);
-  int64_t word = 3 * 8 + TT_MAX_PART_SUMS * 8, values = 0, cuts = 0;
-  int64_t rows = 64, filled = 4; /* padded rows, and parts that have rows, of a batch of 50 */
-  if (rank < used - 1) values += p.c.model.layer[at[rank + 1].first].in, cuts++;
-  if (rank > 0 && rank < used) values += p.c.model.layer[at[rank].first].in, cuts++;
-  TT_CHECK(after.bytes - before.bytes, ==, MEMBERS * (2 * (ranks - 1) * word + 4 * rows * values));
-  TT_CHECK(after.messages - before.messages, ==, MEMBERS * (2 * (ranks - 1) + filled * cuts));
-  end(&c);
-  problem_free(&p);
+  for (int stages = 1; stages <= LAYERS && !DOUBLE; stages++) {
+    problem p = make(1); /* not clipped */
+    cast c;
+    p.c.batch_size = 50; /* the second step does not end an epoch */
+    const tt_pipeline_grid grid = tt_pipeline_grid_of(&p.c.model, stages, ranks);
+    start(&p, 1, stages, &ENGINE, &c);
+    TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
+    tt_team_traffic before = tt_team_traffic_local(c.team);
+    TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* one step of each member */
+    tt_team_traffic after = tt_team_traffic_local(c.team);
+    tt_team_traffic want = traffic_in_stages(&p, grid, rank);
+    int64_t word = 3 * 8 + TT_MAX_PART_SUMS * 8; /* two words to each other rank */
+    TT_CHECK(after.bytes - before.bytes, ==, MEMBERS * (2 * (ranks - 1) * word + want.bytes));
+    TT_CHECK(after.messages - before.messages, ==, MEMBERS * (2 * (ranks - 1) + want.messages));
+    end(&c);
+    problem_free(&p);
+  }
 }
 
 /* The last test: this process remembers the signal. */
@@ -371,9 +401,9 @@ TT_TEST (signal_to_one_rank_ends_the_call_after_a_step) {
   problem_stop(&p);
   tt_stop_install_handlers_local();
   if (tt_comm_rank(comm) == tt_comm_ranks(comm) - 1) raise(SIGUSR1);
-  for (int stages = 0; stages < WAYS; stages++) {
+  for (int k = 0; k < WAYS; k++) {
     cast c;
-    start(&p, 1, stages, &ENGINE, &c);
+    start(&p, 1, stages_of(0, k), &ENGINE, &c);
     TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1000));
     TT_CHECK_OK(tt_team_collect(c.shard, TT_OK));
     TT_CHECK_OK(tt_shard_save_local(c.shard));

@@ -208,12 +208,6 @@ static const tt_bad bad_rules[] = {
      {"4:40: train.adversarial_epsilon cannot be combined with run.stages: use "
       "run.ranks_per_member"}},
     {1,
-     JOB "run: {stages: 2, ranks_per_member: 4}\ntrain: {parts: 4}\n",
-     NULL,
-     {"3:15: run.stages: 2 and run.ranks_per_member: 4 (line 3): the ranks of a member share "
-      "either "
-      "its layers or the parts of its batches; keep one"}},
-    {1,
      JOB "train: {method: fusion, batch_order: shared, parts: 2}\n",
      NULL,
      {"3:53: train.parts: with method: fusion a step needs the outputs of the whole batch"}},

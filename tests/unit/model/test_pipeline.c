@@ -67,7 +67,37 @@ TT_TEST (stages_are_contiguous_layers_of_the_least_largest_cost) {
       TT_CHECK(param, ==, m.params);
       TT_CHECK(largest, ==, best_cut(&m, 0, used));
       double speedup = cost(&m, 0, m.layers) / largest * (1.0 - tt_pipeline_bubble(used, 8));
-      TT_CHECK(fabs(tt_pipeline_speedup(&m, stages, 8) - speedup), <, 1e-9);
+      TT_CHECK(fabs(tt_pipeline_speedup(&m, (tt_pipeline_grid){used, 1}, 8) - speedup), <, 1e-9);
+    }
+  }
+}
+
+/* Each part of each layer has one rank, each parameter too, and neighbours in a column have the same
+ * parts. */
+TT_TEST (ranks_in_a_grid_divide_layers_parts_and_parameters) {
+  enum { PARTS = 5, MOST_RANKS = 11 };
+  for (int which = 0; which < 60; which++) {
+    const tt_model m = network(which);
+    for (int ranks = 1; ranks <= MOST_RANKS; ranks++) {
+      const tt_pipeline_grid grid = tt_pipeline_grid_of(&m, 3, ranks);
+      int64_t param = 0, passes = 0;
+      TT_CHECK(grid.stages, ==, tt_pipeline_used(&m, ranks < 3 ? ranks : 3));
+      TT_CHECK(grid.stages * grid.columns, <=, ranks);
+      TT_CHECK(grid.stages * (grid.columns + 1), >, ranks);
+      for (int r = 0; r < ranks; r++) {
+        const tt_pipeline_place at = tt_pipeline_place_of(&m, grid, PARTS, r);
+        TT_CHECK(at.segment.first, ==, param);
+        param += at.segment.count;
+        passes += at.layers.count * at.parts.count;
+        if (r >= grid.stages * grid.columns) TT_CHECK(at.layers.count + at.segment.count, ==, 0);
+        if (at.stage < 1) continue;
+        const tt_pipeline_place before = tt_pipeline_place_of(&m, grid, PARTS, r - grid.columns);
+        TT_CHECK(before.stage, ==, at.stage - 1);
+        TT_CHECK(before.parts.first, ==, at.parts.first);
+        TT_CHECK(before.parts.count, ==, at.parts.count);
+      }
+      TT_CHECK(param, ==, m.params);
+      TT_CHECK(passes, ==, m.layers * PARTS);
     }
   }
 }
