@@ -229,8 +229,8 @@ int tt_value_parse(const tt_option *o, const tt_yaml_scalar *from, tt_value *out
   tt_printable(from->text, shown);
   if (memchr(from->text, '\0', from->length)) return reject(why, "'%s' has a NUL byte", shown);
   if (is_null(from)) return reject(why, "has no value; give one or remove the option");
-  if (number && !from->quoted && parse_auto(o, from->text, out)) return 1;
-  if (number && from->quoted)
+  if (number && parse_auto(o, from->text, out)) return 1;
+  if (number && from->quoted && o->kind != TT_KIND_SECONDS) /* JSON has to quote auto and 10min */
     return reject(why, "'%s' is quoted, so it is a string and not %s; remove the quotes", shown,
                   kind->element);
   return parse_scalar(o, from, shown, out, why);

@@ -88,6 +88,18 @@ TT_TEST (json_comments_and_byte_order_mark_are_accepted) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
+/* JSON has no other way to write them. */
+TT_TEST (auto_and_durations_may_be_quoted) {
+  tt_config *c = must_parse(
+      "{\"data\": {\"file\": \"d.h5\"}, \"ensembles\": [{\"name\": \"a\"}], \"checkpoint\": {\"every\": "
+      "\"20s\"}, \"run\": {\"threads\": \"auto\", \"max_time\": \"auto\"}}",
+      NULL, 0);
+  TT_CHECK(c->checkpoint_every, ==, 20.0);
+  TT_CHECK(c->run_threads, ==, -1);
+  TT_CHECK(c->run_max_time, ==, -1.0);
+  tt_config_destroy(&c);
+}
+
 TT_TEST (durations_have_units) {
   static const struct {
     const char *set;
