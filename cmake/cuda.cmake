@@ -34,9 +34,6 @@ endfunction()
 # and lose no speed. Division, square root and subnormal numbers keep nvcc's defaults (IEEE 754).
 function(tutti_cuda_compile target)
   target_link_libraries(${target} PRIVATE tutti_flags tutti_random123)
-  # Random123 without the headers of x86 vector instructions: Philox does not use them, and nvcc of
-  # CUDA 12.4 cannot read those of gcc 13.
-  target_compile_definitions(${target} PRIVATE R123_USE_SSE=0 R123_USE_X86INTRIN_H=0)
   target_compile_options(${target} PRIVATE -fmad=false -Xptxas=-v -Xcompiler=-Wall,-Wextra,-ffp-contract=off
                          $<$<BOOL:${TUTTI_WERROR}>:--Werror=all-warnings>
                          $<$<BOOL:${TUTTI_WERROR}>:-Xcompiler=-Werror>

@@ -8,6 +8,10 @@
 #define TT_RNG_H
 #include "core/base/host_device.h"
 
+/* Random123 without the headers of x86 vector instructions: Philox does not use them, they take
+ * longer to compile than most sources, and nvcc of CUDA 12.4 cannot read those of gcc 13. */
+#define R123_USE_SSE 0
+#define R123_USE_X86INTRIN_H 0
 #include <Random123/philox.h>
 #include <stdint.h>
 

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
 /* Model name from /proc/cpuinfo, "Intel(R) Xeon(R) ..."; "processor" if there is none. */
 static void processor_name(char *name, size_t room)

@@ -3,6 +3,9 @@
 
 #include <omp.h>
 #include <sched.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
 /* Looks at a value before a waiting thread gives its core to others: about 30 us. */
 enum { SPINS = 2000 };
