@@ -20,6 +20,8 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 # name: rows, inputs, members, hidden layers, options of train
 JOBS = {
     "small": (240, 4, 7, [16, 16], {}),
+    "tiny": (4000, 4, 400, [16], {}),
+    "usual": (10000, 8, 32, [64, 64], {"batch_size": 64}),
     "members": (1000, 4, 100000, [16, 16], {}),
     "weights": (1000, 16, 20, [512, 512], {}),
     "sgd": (1000, 16, 20, [1024, 1024], {"optimizer": "sgd"}),

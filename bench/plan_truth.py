@@ -50,14 +50,18 @@ def write_job(folder, name, threads):
 
 
 def run(args, folder, *words):
-    """Seconds and peak memory of one training."""
+    """Seconds and peak memory of one training. The peak of a program is at least that of the program that starts it, so
+    a small Python does."""
+    start = ("import os, subprocess, sys; child = subprocess.Popen(sys.argv[1:], stdout=subprocess.DEVNULL); "
+             "used = os.wait4(child.pid, 0); print(used[1], used[2].ru_maxrss)")
     begun = time.monotonic()
-    child = subprocess.Popen([args.tutti, "train", "job.yaml", "-q", "--resume", "never", *words], cwd=folder,
-                             stderr=subprocess.DEVNULL, env=dict(os.environ, OMP_NUM_THREADS="1"))
-    _, status, used = os.wait4(child.pid, 0)
+    done = subprocess.run([sys.executable, "-S", "-c", start, args.tutti, "train", "job.yaml", "-q", "--resume", "never",
+                           *words], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True,
+                          env=dict(os.environ, OMP_NUM_THREADS="1"))
+    status, peak = map(int, done.stdout.split())
     if status:
         sys.exit(f"training failed: {status}")
-    return time.monotonic() - begun, used.ru_maxrss * 1024
+    return time.monotonic() - begun, peak * 1024
 
 
 def measure(args, name):

@@ -63,6 +63,17 @@ int64_t tt_state_member_bytes(tt_state_shape shape)
   return bytes;
 }
 
+int64_t tt_state_largest_field_bytes(tt_state_shape shape)
+{
+  const tt_state s = empty_state((tt_slice){0, 0}, shape);
+  int64_t most = 0;
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field field = tt_state_get(&s, f);
+    if (field.bytes * field.length > most) most = field.bytes * field.length;
+  }
+  return most;
+}
+
 int64_t tt_state_bytes(int64_t members, tt_state_shape shape)
 {
   const tt_state s = empty_state((tt_slice){0, 0}, shape);

@@ -55,8 +55,9 @@ typedef struct tt_state_shape {
   int64_t params, slots, epochs, averages, snapshots, ensemble_epochs;
 } tt_state_shape;
 
-/* Bytes of the values of one member; bytes of memory of a tt_state. */
+/* Bytes of the values of one member, and of its largest field; bytes of memory of a tt_state. */
 int64_t tt_state_member_bytes(tt_state_shape shape);
+int64_t tt_state_largest_field_bytes(tt_state_shape shape);
 int64_t tt_state_bytes(int64_t members, tt_state_shape shape);
 
 /* Allocate every field for the members `which`. Initial values: best_loss and plateau_best +inf,

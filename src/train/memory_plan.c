@@ -12,7 +12,7 @@
 
 /* Measured: resident memory of `tutti train` with the smallest job (docs/training.md, Memory). */
 static const double program_bytes = 28.0 * 1048576.0;
-/* Largest buffer for the comparison of a written file. */
+/* Largest buffer for the comparison of a written file; a smaller dataset is compared at once. */
 static const double verify_bytes = 16.0 * 1048576.0;
 
 static double fraction_of(double part, int64_t rows) { return floor(part * (double)rows); }
@@ -96,8 +96,9 @@ static double result_bytes(const tt_cohort *c, tt_slice slice)
   return mine * 12.0 * (double)c->max_epochs + all * (double)sizeof(tt_hyper);
 }
 
-/* Sums over cohorts, of the end of a run. */
+/* Sums over cohorts: of a field of the states in a checkpoint, and of the end of a run. */
 typedef struct end_bytes {
+  double field;
   double snapshots, freed; /* states of snapshots; then engines and states of their members go */
   double models;
   double largest; /* of arrays that are needed one after the other */
@@ -154,6 +155,7 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
                  8.0 * (double)slice.count; /* and the checksum of a member */
   p->members += (double)c->members * (double)sizeof(tt_member) + engine;
   p->files += state;
+  end->field += (double)(slice.count * tt_state_largest_field_bytes(tt_cohort_state_shape(c)));
   end->snapshots += snapshot_bytes(c, slice);
   if (is_expanded(c)) end->freed += engine + state;
   end->models += model_bytes(c, slice);
@@ -178,7 +180,7 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_mem
   tt_free(slice);
   p.data = rows * row_bytes(job);
   p.reading = rows * read_bytes(job) / (double)ranks;
-  p.files += fmin(verify_bytes, p.files);
+  p.files += fmin(verify_bytes, end.field);
   p.outputs =
       end.snapshots + fmax(0.0, end.models + end.largest - end.freed); /* peak of the two phases */
   p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);
