@@ -92,6 +92,7 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
                            .weights = args->weights,
                            .output = args->output,
                            .force = args->force,
+                           .json = args->json,
                            .command = args->command};
   TT_TRY(parse_format(args, &o.format));
   TT_TRY(tt_cli_begin(args, 0));

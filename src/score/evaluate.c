@@ -43,8 +43,10 @@ static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_train
   tt_err e = tt_agree(c, TT_ALLOC(part, all->count));
   for (int64_t i = 0; !e && i < all->count; i++) {
     e = tt_score(c, all->at[i], ops, use, source, &part[i], NULL);
-    if (!e) tt_score_print_local(c, all->at[i], part[i]);
+    if (!e && !o->json) tt_score_print_local(c, all->at[i], part[i]);
   }
+  if (!e && o->json)
+    e = tt_agree(c, tt_score_print_json_local(c, all, (const tt_scores *const *)part));
   if (!e && o->output) e = write_scores(c, o, all, (const tt_scores *const *)part);
   for (int64_t i = 0; part && i < all->count; i++) tt_scores_destroy(&part[i]);
   tt_free(part);

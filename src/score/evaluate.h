@@ -11,6 +11,7 @@ typedef struct tt_evaluate_options {
   const char *weights;          /* dataset of sample weights; NULL = all rows weigh the same */
   const char *output;           /* file for the scores; NULL = none */
   int force;                    /* replace it if it exists */
+  int json;                     /* 1 = print one JSON object instead of tables */
   const char *command;
 } tt_evaluate_options;
 

@@ -1,4 +1,5 @@
-/* score_print.c — tt_score_print_local of score.h. */
+/* score_print.c — tables and JSON of scores, of score.h. */
+#include "core/base/json.h"
 #include "src/score/score.h"
 
 #include <inttypes.h>
@@ -52,13 +53,20 @@ static void print_scores(const tt_model *m, const tt_scores *s, int64_t levels, 
   printf("\n");
 }
 
+/* Members that predictions of the ensemble use. */
+static int64_t count_used(const tt_trained_ensemble *c, const tt_ensemble *e)
+{
+  int64_t used = 0;
+  for (int64_t i = 0; i < e->members; i++) used += c->weight[e->first + i] > 0.0;
+  return used;
+}
+
 /* Name of ensemble and target, number of members, and `rows`. */
 static void print_title(const tt_trained_ensemble *c, const tt_ensemble *e, int64_t k, int64_t rows,
                         const char *which)
 {
   const char *units = c->target.units[e->column[k]];
-  int64_t used = 0;
-  for (int64_t i = 0; i < e->members; i++) used += c->weight[e->first + i] > 0.0;
+  int64_t used = count_used(c, e);
   printf("%s: %s%s%s%s, %" PRId64 " member%s, %" PRId64 " %srow%s\n", e->name,
          c->target.name[e->column[k]], *units ? " [" : "", units, *units ? "]" : "", used,
          used == 1 ? "" : "s", rows, which, rows == 1 ? "" : "s");
@@ -86,4 +94,63 @@ void tt_score_print_oob_local(const tt_comm *c, const tt_trained_ensemble *train
                               const tt_scores *s)
 {
   if (tt_comm_is_root(c)) print_all(trained, s, 0, "out-of-bag ");
+}
+
+static void append(json_t **list, json_t *value)
+{
+  if (!*list || !json_array_append_new(*list, value)) return;
+  json_decref(*list);
+  *list = NULL;
+}
+
+static json_t *describe_interval(double level, double inside)
+{
+  json_t *o = json_object();
+  tt_json_set(&o, "level", tt_json_number(level));
+  tt_json_set(&o, "inside", tt_json_number(inside));
+  return o;
+}
+
+/* The target number k of an ensemble, whose first column is `column`. */
+static json_t *describe_target(const tt_trained_ensemble *c, const tt_scores *s,
+                               const tt_ensemble *e, int64_t k, int64_t column)
+{
+  json_t *o = json_object(), *scores = json_object(), *central = json_array(),
+         *conformal = json_array();
+  for (int v = 0; v < TT_METRIC_COUNT; v++)
+    if (tt_metric_fits((tt_metric)v, c->model.output))
+      tt_json_set(&scores, tt_metric_table[v].name,
+                  tt_json_number(score_of(&c->model, s, v, column)));
+  for (int i = 0; i < TT_COVERAGE_LEVELS; i++)
+    append(&central, describe_interval(tt_interval_level(tt_coverage_level[i]),
+                                       s->interval_coverage[i * s->columns + column]));
+  for (int64_t l = 0; l < s->levels; l++)
+    append(&conformal, describe_interval(s->level[l], s->inside[l * s->columns + column]));
+  tt_json_set(&o, "ensemble", tt_json_text(e->name));
+  tt_json_set(&o, "target", tt_json_text(c->target.name[e->column[k]]));
+  tt_json_set(&o, "units", tt_json_text(c->target.units[e->column[k]]));
+  tt_json_set(&o, "members", json_integer(count_used(c, e)));
+  tt_json_set(&o, "rows", json_integer(s->rows[column]));
+  tt_json_set(&o, "scores", scores);
+  tt_json_set(&o, "intervals", central);
+  tt_json_set(&o, "conformal", conformal);
+  tt_json_set(&o, "error_correlation", tt_json_number(s->diversity[column]));
+  return o;
+}
+
+tt_err tt_score_print_json_local(const tt_comm *c, const tt_trained_ensembles *all,
+                                 const tt_scores *const *part)
+{
+  if (!tt_comm_is_root(c)) return TT_OK;
+  json_t *o = json_object(), *targets = json_array();
+  for (int64_t i = 0; i < all->count; i++) {
+    const tt_trained_ensemble *m = all->at[i];
+    for (int64_t e = 0; e < m->ensembles; e++)
+      for (int64_t k = 0; k < tt_trained_ensemble_targets(m); k++)
+        append(&targets,
+               describe_target(m, part[i], &m->ensemble[e], k,
+                               e * tt_trained_ensemble_width(m) + k * m->model.quantities));
+  }
+  tt_json_set(&o, "targets", targets);
+  return tt_json_print(o, 1);
 }

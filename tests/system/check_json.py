@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 import h5py
+import numpy as np
 
 JOB = """\
 title: A "title"
@@ -20,6 +21,7 @@ data: {file: samples.h5, split: {train: 0.6, validation: 0.2, test: 0.2}}
 model: {hidden: [4], output: mean_variance}
 ensembles: [{name: one, target: y, members: 3}]
 train: {epochs: 5, loss: gaussian_nll}
+calibration: {conformal: [0.8]}
 run: {device: cpu, directory: out}
 """
 
@@ -47,7 +49,7 @@ def all_keys(value):
         return set().union(*map(all_keys, value))
     if not isinstance(value, dict):
         return set()
-    inner = (all_keys(v) for k, v in value.items() if k not in ("rmse", "nll", "spread"))
+    inner = (all_keys(v) for k, v in value.items() if k not in ("rmse", "nll", "spread", "scores"))
     return set(value).union(*inner)
 
 
@@ -113,6 +115,21 @@ def check_keys(keys, verb, got, lists):
         assert got[name] and all(set(row) == set(got[name][0]) for row in got[name]), (verb, name)
 
 
+def check_evaluate(got):
+    """The numbers of the file of scores."""
+    with h5py.File("s.h5") as f:
+        for name, value in got["scores"].items():
+            stored = f["ensemble_" + name][0]
+            assert abs(value - stored) <= 1e-9 * abs(stored), (name, value, stored)
+        assert {"rmse", "nll", "crps", "r2"} < set(got["scores"]) and "accuracy" not in got["scores"]
+        for kind, level, inside in (("intervals", "coverage_level", "coverage"),
+                                    ("conformal", "conformal_level", "conformal_coverage")):
+            want = list(zip(f[level][()], f[inside][:, 0]))
+            assert np.allclose([(i["level"], i["inside"]) for i in got[kind]], want), (kind, got, want)
+    assert (got["members"], got["rows"], got["units"]) == (3, 60, ""), got
+    assert len(got["conformal"]) == 1 and 0 < got["error_correlation"] <= 1, got
+
+
 def check_verbs(tutti, keys):
     """Every verb with --json is in the page, and no other one."""
     verbs = re.findall(r"^  (\w+) ", run(tutti, "help"), re.M)
@@ -155,13 +172,16 @@ def main(tutti, source):
         pathlib.Path("job.yaml").write_text(JOB)
         run(tutti, "train", "job.yaml", "-q")
         got = {verb: json.loads(run(tutti, *words, "--json", codes=(0, 69) if verb == "doctor" else (0,)))
-               for verb, words in (("info", ["info", "out/model.h5"]), ("explain", ["explain", "out/model.h5", "samples.h5"]),
+               for verb, words in (("info", ["info", "out/model.h5"]),
+                                   ("evaluate", ["evaluate", "out/model.h5", "samples.h5", "-o", "s.h5"]),
+                                   ("explain", ["explain", "out/model.h5", "samples.h5"]),
                                    ("report", ["report", "out"]), ("doctor", ["doctor"]),
                                    ("options", ["options"]), ("status", ["status", "out"]))}
         got["plan"], _ = check_plan(tutti, keys, "job.yaml", "--ranks", "2")
         assert got["plan"]["campaign"] is None
         check_time(tutti)
-        for verb, lists in (("info", []), ("explain", ["columns"]), ("report", ["targets"]), ("doctor", ["ranks"]),
+        check_evaluate(got["evaluate"]["targets"][0])
+        for verb, lists in (("info", []), ("evaluate", ["targets"]), ("explain", ["columns"]), ("report", ["targets"]), ("doctor", ["ranks"]),
                             ("options", ["options"]), ("status", [])):
             check_keys(keys, verb, got[verb], lists)
         for verb, answer in got.items():
