@@ -127,10 +127,11 @@ static void check_score(tt_config_reader *r)
     tt_output output = tt_ensemble_output(&r->cfg->ensemble[k]);
     if (tt_acquisition_supports((tt_acquisition)r->cfg->score_acquisition, output)) continue;
     tt_acquisition_list_supported(output, fitting, sizeof fitting);
-    tt_config_error(
-        r, at,
-        "score.acquisition: %s does not fit ensembles[%" PRId64 "], which has output %s; choose %s",
-        tt_choice_acquisition[r->cfg->score_acquisition], k, tt_choice_output[output], fitting);
+    tt_config_error(r, at,
+                    "score.acquisition: %s does not fit ensembles[%" PRId64
+                    "], which has output %s; choose %s",
+                    tt_choice_acquisition[r->cfg->score_acquisition], r->cfg->ensemble[k].number,
+                    tt_choice_output[output], fitting);
   }
 }
 
@@ -161,7 +162,7 @@ static void check_target_weights(tt_config_reader *r)
     tt_config_error(r, AT(score_target_weights),
                     "score.target_weights has length %" PRId64
                     ", but the number of targets of ensembles[%" PRId64 "] is %" PRId64,
-                    given, k, has);
+                    given, c->ensemble[k].number, has);
   }
 }
 
@@ -172,10 +173,10 @@ static void check_weights(tt_config_reader *r)
   if (c->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_weighted && !c->score_weights.count)
     tt_config_error(r, AT(score_ensemble_reduction),
                     "score.ensemble_reduction: weighted needs score.weights");
-  if (c->score_weights.count && c->score_weights.count != c->ensembles)
+  if (c->score_weights.count && c->score_weights.count != tt_config_ensembles(c))
     tt_config_error(r, AT(score_weights),
                     "score.weights has length %" PRId64 ", but the number of ensembles is %" PRId64,
-                    c->score_weights.count, c->ensembles);
+                    c->score_weights.count, tt_config_ensembles(c));
   if (all_zero(&c->score_weights))
     tt_config_error(r, AT(score_weights), "score.weights are all 0: no ensemble would be used");
 }
@@ -296,7 +297,7 @@ static void check_data(tt_config_reader *r)
       tt_config_error(r, &r->own[k][TT_ENSEMBLE_OPTION_rows],
                       "ensembles[%" PRId64
                       "].rows cannot be used in a campaign: new labels belong to no selection",
-                      k);
+                      c->ensemble[k].number);
 }
 
 /* Optimizer state is kept only with a constant learning rate; snapshots are not trained members. */
@@ -311,7 +312,7 @@ static void check_warm(tt_config_reader *r)
                       "campaign.warm_start: %s: ensembles[%" PRId64
                       "] has train.method: snapshot, whose members include snapshots of other "
                       "members; use none",
-                      how, k);
+                      how, c->ensemble[k].number);
   if (c->campaign_warm_start != TT_WARM_START_optimizer) return;
   for (int64_t k = 0; k < c->ensembles; k++)
     if (c->ensemble[k].train_schedule != TT_SCHEDULE_constant ||
@@ -320,7 +321,7 @@ static void check_warm(tt_config_reader *r)
                       "campaign.warm_start: optimizer needs train.schedule: "
                       "constant and train.warmup: 0, but ensembles[%" PRId64
                       "] has other values; use params",
-                      k);
+                      c->ensemble[k].number);
       return;
     }
 }

@@ -71,19 +71,19 @@ static void check_output(tt_config_reader *r, int64_t k)
     tt_config_error(r, at(r, TT_OPTION_calibration_recalibrate),
                     "calibration.recalibrate: ensembles[%" PRId64
                     "] has output %s; only %s have a variance to scale",
-                    k, tt_choice_output[output], list_outputs(recalibrated, fitting));
+                    own->number, tt_choice_output[output], list_outputs(recalibrated, fitting));
   if (levels->count && !(conformal >> forecast & 1u))
     tt_config_error(r, at(r, TT_OPTION_calibration_conformal),
                     "calibration.conformal: ensembles[%" PRId64
                     "] has output %s; prediction intervals are for %s",
-                    k, tt_choice_output[output], list_outputs(conformal, fitting));
+                    own->number, tt_choice_output[output], list_outputs(conformal, fitting));
   for (int64_t i = 0; forecast == TT_FORECAST_quantiles && i < levels->count; i++) {
     double low = 0.5 * (1.0 - levels->value[i]), high = 0.5 * (1.0 + levels->value[i]);
     if (has_level(&own->model_quantiles, low) && has_level(&own->model_quantiles, high)) continue;
     tt_config_error(r, at(r, TT_OPTION_calibration_conformal),
                     "calibration.conformal: %g needs the levels %g and %g in model.quantiles of "
                     "ensembles[%" PRId64 "]",
-                    levels->value[i], low, high, k);
+                    levels->value[i], low, high, own->number);
   }
 }
 

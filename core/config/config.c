@@ -134,6 +134,29 @@ static tt_err inherit_job_options(tt_config_reader *r)
   return TT_OK;
 }
 
+/* The members of an ensemble are numbered one network after the other. */
+static void number_members(tt_config *cfg)
+{
+  for (int64_t k = 1; k < cfg->ensembles; k++) {
+    tt_ensemble_config *own = &cfg->ensemble[k];
+    if (own->network > 0) own->first_member = own[-1].first_member + own[-1].members;
+  }
+}
+
+/* A list for all members of an ensemble becomes the part of it that belongs to the network. */
+static void resolve_lists(const tt_config_reader *r, int64_t k)
+{
+  tt_ensemble_config *own = &r->cfg->ensemble[k];
+  int64_t before = own->first_member - own[-own->network].first_member;
+  for (int64_t i = 0; i < own->sweeps; i++) {
+    tt_sweep *s = &own->sweep[i];
+    if (s->kind != TT_SWEEP_list || !r->swept[k][s->hyper].shared) continue;
+    if (before + own->members > s->count) continue; /* an error has been reported */
+    memmove(s->value, s->value + before, (size_t)own->members * sizeof *s->value);
+    s->count = own->members;
+  }
+}
+
 /* For snapshots without a given schedule: cycles that end at the snapshots. */
 static void resolve_schedule(const tt_config_reader *r, int64_t k)
 {
@@ -167,6 +190,7 @@ static void resolve(tt_config_reader *r)
     own->model_output = (int)tt_ensemble_output(own);
     resolve_schedule(r, k);
     resolve_rows(r->cfg, k);
+    resolve_lists(r, k);
   }
 }
 
@@ -184,6 +208,7 @@ static tt_err read_job(tt_config_reader *r, const char *text, int64_t bytes, int
     TT_TRY(tt_config_read_override(r));
   }
   TT_TRY(inherit_job_options(r));
+  number_members(r->cfg);
   if (r->usable) tt_config_check(r);
   resolve(r);
   TT_TRY(tt_config_reset_unused(r));
@@ -203,7 +228,7 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
     r->set = set;
     r->cfg = cfg;
     e = read_job(r, text, bytes, nset);
-    tt_free_all(&r->element, &r->own, &r->own_section, &r->swept);
+    tt_free_all(&r->element, &r->networks, &r->own, &r->own_section, &r->swept);
   }
   tt_free(r);
   if (e)

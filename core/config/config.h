@@ -40,8 +40,9 @@ typedef struct tt_text_list {
 #define TT_CTYPE_COLUMNS char *
 #define TT_CTYPE_BYCOLUMN char *
 
-/* One element of `ensembles`: members that learn the same targets. Options of model and train have
- * the ensemble's own value, or the job's: own->train_epochs. model_output is resolved: auto becomes
+/* The members of one network of an ensemble, which learn the same targets; most ensembles have one
+ * network. Options of model and train have the network's own value, the ensemble's, or the job's:
+ * own->train_epochs. model_output is resolved: auto becomes
  * the output that train.loss needs. */
 typedef struct tt_ensemble_config {
 #define TT_OPTION(section, name, kind, ...)
@@ -51,6 +52,8 @@ typedef struct tt_ensemble_config {
   int64_t sweeps;
   tt_sweep *sweep;   /* [sweeps] in the order of the file */
   int64_t selection; /* number of its selection (`rows`); equal `rows` share one; -1: all rows */
+  int64_t number;    /* of its ensemble in the job file */
+  int64_t network, networks; /* its number in the ensemble, and how many these are: 0 of 1 */
 } tt_ensemble_config;
 
 /* The whole job, every field set: cfg->data_split_seed, cfg->top_title. PATH fields are absolute;
@@ -63,7 +66,8 @@ typedef struct tt_config {
   tt_ensemble_config defaults;  /* model and train of the job, inherited by ensembles. Results
                                    depend on the values of the ensembles only. */
   int64_t ensembles;            /* at least 1 */
-  tt_ensemble_config *ensemble; /* [ensembles] */
+  tt_ensemble_config *ensemble; /* [ensembles] in the order of the file; an ensemble of several
+                                   networks has an element for each (tt_config_ensembles) */
   int64_t selections;           /* number of different `rows` of the ensembles */
   char *directory;              /* of the file, absolute; working directory of the job's commands */
   int campaign;                 /* 1 if a campaign section is given: campaign, pool, score ... */
@@ -83,6 +87,12 @@ static inline int tt_config_front(const tt_ensemble_config *own, tt_front *out,
   shape.activation = (tt_activation)own->model_activation;
   out->layers = 0;
   return !shape.rows || tt_front_lay_out(&shape, out, fault);
+}
+
+/* Number of ensembles of the job file. */
+static inline int64_t tt_config_ensembles(const tt_config *cfg)
+{
+  return cfg->ensembles ? cfg->ensemble[cfg->ensembles - 1].number + 1 : 0;
 }
 
 /* A threshold of section select: "0.05", a score; "q0.9", a quantile; "" = not given. */

@@ -131,9 +131,11 @@ tt_err tt_value_copy(const tt_option *o, const void *from, void *to);
 int tt_value_equal(const tt_option *o, const void *one, const void *other);
 /* Write the shortest decimal number that reads back to the same double. */
 void tt_double_write(double x, FILE *out);
-/* Write `sweep:` of an ensemble as YAML, indented like its options; nothing if it has no sweep. */
-void tt_sweeps_write(const tt_ensemble_config *own, FILE *out);
+/* Write `sweep:` as YAML with this indentation; nothing if there is no sweep. */
+void tt_sweeps_write(const tt_ensemble_config *own, int indent, FILE *out);
 void tt_sweeps_free(tt_ensemble_config *own);
+/* Remove the sweep of one option, if there is one. */
+void tt_sweep_remove(tt_ensemble_config *own, int hyper);
 /* Write the value as YAML in one line. */
 void tt_value_write(const tt_option *o, const void *record, FILE *out);
 /* True for a TEXT, PATH, COLUMNS or TEXTLIST that was not given. */
@@ -149,11 +151,12 @@ static inline tt_output tt_ensemble_output(const tt_ensemble_config *own)
 /* Errors: errors.c. */
 
 /* Where a value was written. set = 0: line and column of the job file; set = n: the n-th --set.
- * given: the option was written; bad: its value was refused. */
+ * given: the option was written; bad: its value was refused; shared: it was written for an ensemble
+ * with `networks`, so that a network may replace it. */
 typedef struct tt_source_location {
   int64_t line, column;
   int set;
-  int given, bad;
+  int given, bad, shared;
 } tt_source_location;
 typedef struct tt_config_reader tt_config_reader;
 
@@ -178,7 +181,8 @@ struct tt_config_reader {
   tt_source_location
       section[TT_OPTION_COUNT]; /* of each section, at the index of its first option */
   tt_source_location ensembles; /* of the list `ensembles` */
-  tt_source_location *element;  /* [ensembles] of its elements */
+  tt_source_location *element;  /* [ensembles] of its elements, as in cfg */
+  tt_source_location *networks; /* [ensembles] of their lists `networks` */
   tt_source_location (*own)[TT_ENSEMBLE_OPTION_COUNT]; /* [ensembles] of their options */
   tt_source_location (*own_section)[TT_ENSEMBLE_OPTION_COUNT];
   tt_source_location (*swept)[TT_HYPER_COUNT]; /* [ensembles] of their sweeps */
@@ -200,6 +204,11 @@ void tt_config_check(tt_config_reader *r);
  *   has_validation  there are validation rows
  *   fix             text that tells the user how to get validation rows */
 void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation, const char *fix);
+/* Members to which the sweep of an option of element k applies: those of its network, or of the
+ * whole ensemble. */
+int64_t tt_swept_members(const tt_config_reader *r, int64_t k, int hyper);
+/* Rules between the networks of one ensemble: element k and the first one. */
+void tt_config_check_networks(tt_config_reader *r, int64_t k);
 /* Rules about the layers of its network: train.layer_rates, train.freeze. */
 void tt_config_check_layers(tt_config_reader *r, int64_t k);
 /* Rules between combine, calibration and the ensembles; the same arguments. */

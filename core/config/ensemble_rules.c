@@ -36,9 +36,11 @@ static void path_of(const rules *c, int row, char path[TT_OPTION_PATH_SIZE])
 {
   int h = swept(c, row);
   if (h >= 0)
-    snprintf(path, TT_OPTION_PATH_SIZE, "ensembles[%" PRId64 "].sweep.%s", c->k, tt_hyper_name[h]);
+    snprintf(path, TT_OPTION_PATH_SIZE, "ensembles[%" PRId64 "].sweep.%s", c->own->number,
+             tt_hyper_name[h]);
   else
-    tt_option_path(&tt_ensemble_option_table[row], c->r->own[c->k][row].given ? c->k : -1, path);
+    tt_option_path(&tt_ensemble_option_table[row], c->r->own[c->k][row].given ? c->own->number : -1,
+                   path);
 }
 
 /* Report an error at the location of option `row`; its path is put before the message. */
@@ -403,23 +405,25 @@ static void check_dropout(const rules *c)
 static void check_sweeps(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
-  int64_t product = tt_sweep_combinations(own->sweeps, own->sweep), last = -1;
+  int64_t product = tt_sweep_combinations(own->sweeps, own->sweep), last = -1, members = 0;
   if (INVALID(members)) return;
   for (int64_t i = 0; i < own->sweeps; i++) {
+    members = tt_swept_members(c->r, c->k, own->sweep[i].hyper);
     if (own->sweep[i].kind == TT_SWEEP_grid) last = i;
-    if (own->sweep[i].kind != TT_SWEEP_list || own->sweep[i].count == own->members) continue;
+    if (own->sweep[i].kind != TT_SWEEP_list || own->sweep[i].count == members) continue;
     report_error(c, tt_hyper_option[own->sweep[i].hyper],
                  ": list: length %" PRId64 ", but members is %" PRId64
                  "; give one value for each member",
-                 own->sweep[i].count, own->members);
+                 own->sweep[i].count, members);
   }
+  if (last >= 0) members = tt_swept_members(c->r, c->k, own->sweep[last].hyper);
   int is_part = c->r->own[c->k][AT(first_member)].given; /* other jobs train the rest of the grid */
-  if (last >= 0 && own->members % product && !is_part)
+  if (last >= 0 && members % product && !is_part)
     report_error(c, tt_hyper_option[own->sweep[last].hyper],
                  ": grid: members (%" PRId64
                  ") must be a multiple of the number of combinations (%" PRId64
                  "); give first_member to train a part of the grid",
-                 own->members, product);
+                 members, product);
 }
 
 /* Reject sweeping a hyper-parameter that the optimizer, schedule or average ignores: the members

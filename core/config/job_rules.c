@@ -30,7 +30,7 @@ static void check_required(tt_config_reader *r)
   for (int64_t k = 0; k < r->cfg->ensembles; k++)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
       if (!tt_ensemble_option_table[i].default_value && !r->own[k][i].given && !r->element[k].bad)
-        report_missing(r, &r->element[k], &tt_ensemble_option_table[i], k);
+        report_missing(r, &r->element[k], &tt_ensemble_option_table[i], r->cfg->ensemble[k].number);
 }
 
 static void check_precision(tt_config_reader *r)
@@ -231,6 +231,7 @@ static int part_has_rows(const tt_config_reader *r, const char *rows, double fra
 static void check_name(tt_config_reader *r, int64_t k)
 {
   const char *name = r->cfg->ensemble[k].name;
+  int64_t number = r->cfg->ensemble[k].number;
   const tt_source_location *at = &r->own[k][TT_ENSEMBLE_OPTION_name];
   char shown[TT_PRINTABLE_SIZE];
   size_t good = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
@@ -238,13 +239,14 @@ static void check_name(tt_config_reader *r, int64_t k)
   tt_printable(name, shown);
   if (name[good] || good > 64)
     tt_config_error(r, at,
-                    "ensembles[%" PRId64 "].name: '%s': write 1 to 64 letters, digits and . _ -", k,
-                    shown);
+                    "ensembles[%" PRId64 "].name: '%s': write 1 to 64 letters, digits and . _ -",
+                    number, shown);
   for (int64_t j = 0; j < k; j++) {
+    if (r->cfg->ensemble[j].number == number) return;
     if (strcmp(r->cfg->ensemble[j].name, name) != 0) continue;
     tt_config_error(r, at,
                     "ensembles[%" PRId64 "].name: '%s' is also the name of ensembles[%" PRId64 "]",
-                    k, shown, j);
+                    number, shown, r->cfg->ensemble[j].number);
     return;
   }
 }
@@ -257,9 +259,11 @@ static void check_ensembles(tt_config_reader *r, int has_validation)
     const tt_ensemble_config *own = &r->cfg->ensemble[k];
     check_name(r, k);
     tt_config_check_ensemble(r, k, has_validation, fix);
+    tt_config_check_networks(r, k);
     if (*own->target && own->targets.count)
       tt_config_error(r, &r->own[k][TT_ENSEMBLE_OPTION_targets],
-                      "ensembles[%" PRId64 "]: target and targets are both given; keep one", k);
+                      "ensembles[%" PRId64 "]: target and targets are both given; keep one",
+                      own->number);
   }
   tt_config_check_combine(r, has_validation, fix);
 }

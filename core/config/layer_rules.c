@@ -49,7 +49,7 @@ static void check_heads(tt_config_reader *r, int64_t k)
   if (own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
     with = "train.early_stopping: ensemble";
   if (r->cfg->run_device == TT_DEVICE_gpu) with = "run.device: gpu";
-  tt_option_path(&tt_ensemble_option_table[row], r->own[k][row].given ? k : -1, path);
+  tt_option_path(&tt_ensemble_option_table[row], r->own[k][row].given ? own->number : -1, path);
   if (with)
     tt_config_error(r, location_of(r, k, row), "%s above 1 does not go with %s; change one of them",
                     path, with);
@@ -66,7 +66,7 @@ void tt_config_check_layers(tt_config_reader *r, int64_t k)
   char path[TT_OPTION_PATH_SIZE];
   int by_rates = !own->train_freeze || count;
   tt_option_path(&tt_ensemble_option_table[by_rates ? AT(layer_rates) : AT(freeze)],
-                 r->own[k][by_rates ? AT(layer_rates) : AT(freeze)].given ? k : -1, path);
+                 r->own[k][by_rates ? AT(layer_rates) : AT(freeze)].given ? own->number : -1, path);
   if (count && count != layers)
     tt_config_error(r, rates,
                     "%s: %" PRId64 " factors, but the network has %" PRId64

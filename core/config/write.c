@@ -47,12 +47,14 @@ static int write_heading(const char *section, int indent, FILE *out)
   return depth + 1;
 }
 
+/* Write the options of an ensemble alone. */
 static void write_ensemble_options(const tt_ensemble_config *own, FILE *out)
 {
   const char *mark = "- ";
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
     const tt_option *o = &tt_ensemble_option_table[i];
     if (tt_inherited_option[i] >= 0 || tt_value_is_empty(o, own)) continue;
+    if (own->networks > 1 && i == TT_ENSEMBLE_OPTION_members) continue;
     fprintf(out, "  %s%s: ", mark, o->name);
     tt_value_write(o, own, out);
     fputc('\n', out);
@@ -61,27 +63,28 @@ static void write_ensemble_options(const tt_ensemble_config *own, FILE *out)
 }
 
 /* Write the missing headings down to `section`; `open` is the section written last. */
-static int open_section(const char *section, char open[TT_OPTION_PATH_SIZE], FILE *out)
+static int open_section(const char *section, int indent, char open[TT_OPTION_PATH_SIZE], FILE *out)
 {
   char parent[TT_OPTION_PATH_SIZE], path[TT_OPTION_PATH_SIZE];
   size_t last = tt_section_leaf(section);
   if (strcmp(section, open) == 0) return tt_section_path(section, path) + 1;
   snprintf(parent, sizeof parent, "%.*s", last ? (int)last - 1 : 0, section);
-  if (last && strncmp(open, parent, last - 1) != 0) open_section(parent, open, out);
+  if (last && strncmp(open, parent, last - 1) != 0) open_section(parent, indent, open, out);
   snprintf(open, TT_OPTION_PATH_SIZE, "%s", section);
-  return write_heading(section, 4, out);
+  return write_heading(section, indent, out);
 }
 
 /* Write the values of the ensemble that differ from the job. */
-static void write_overrides(const tt_config *cfg, const tt_ensemble_config *own, FILE *out)
+static void write_overrides(const tt_config *cfg, const tt_ensemble_config *own, int indent,
+                            FILE *out)
 {
   char open[TT_OPTION_PATH_SIZE] = "";
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
     const tt_option *o = &tt_ensemble_option_table[i];
     if (tt_inherited_option[i] < 0) continue;
     if (tt_value_equal(o, own, &cfg->defaults)) continue;
-    int depth = open_section(o->section, open, out);
-    fprintf(out, "%*s%s: ", 4 + 2 * depth, "", o->name);
+    int depth = open_section(o->section, indent, open, out);
+    fprintf(out, "%*s%s: ", indent + 2 * depth, "", o->name);
     tt_value_write(o, own, out);
     fputc('\n', out);
   }
@@ -105,9 +108,14 @@ tt_err tt_config_to_yaml(const tt_config *cfg, char **text)
   }
   fputs("ensembles:\n", p.out);
   for (int64_t k = 0; k < cfg->ensembles; k++) {
-    write_ensemble_options(&cfg->ensemble[k], p.out);
-    write_overrides(cfg, &cfg->ensemble[k], p.out);
-    tt_sweeps_write(&cfg->ensemble[k], p.out);
+    const tt_ensemble_config *own = &cfg->ensemble[k];
+    int indent = own->networks > 1 ? 8 : 4;
+    if (own->network == 0) write_ensemble_options(own, p.out);
+    if (own->networks > 1)
+      fprintf(p.out, "%s      - members: %" PRId64 "\n", own->network == 0 ? "    networks:\n" : "",
+              own->members);
+    write_overrides(cfg, own, indent, p.out);
+    tt_sweeps_write(own, indent, p.out);
   }
   return buffer_close(&p, text);
 }
@@ -202,7 +210,7 @@ static void write_ensemble_difference(int i, const tt_config *there, const tt_co
     const tt_ensemble_config *a = &there->ensemble[k], *b = &here->ensemble[k];
     int inherited =
         row >= 0 && tt_value_equal(o, a, &there->defaults) && tt_value_equal(o, b, &here->defaults);
-    if (!inherited) write_difference(o, NULL, k, a, b, out);
+    if (!inherited) write_difference(o, NULL, b->number, a, b, out);
   }
 }
 
@@ -224,8 +232,11 @@ void tt_config_difference(const tt_config *there, const tt_config *here, char *t
   for (int i = 0; i < TT_OPTION_COUNT; i++)
     if (affects_results(i)) write_difference(&tt_option_table[i], NULL, -1, there, here, p.out);
   if (there->ensembles != here->ensembles)
-    fprintf(p.out, "; there are %lld ensembles there and %lld here", (long long)there->ensembles,
-            (long long)here->ensembles);
+    fprintf(p.out,
+            "; there are %" PRId64 " ensembles with %" PRId64 " networks there, %" PRId64
+            " with %" PRId64 " here",
+            tt_config_ensembles(there), there->ensembles, tt_config_ensembles(here),
+            here->ensembles);
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
     write_ensemble_difference(i, there, here, p.out);
   for (int64_t k = 0; k < here->ensembles && k < there->ensembles; k++)
@@ -340,6 +351,12 @@ static void write_ensemble_notes(int markdown, FILE *out)
           "train.max_diverged:\n"
           "%s%s{name: a, model: {hidden: [50]}, train: {learning_rate: 1e-2}}%s\n",
           indent, indent, tick, tick);
+  fprintf(out,
+          "\n%sAn ensemble may have members of several networks, which it lists with their own "
+          "members, model, train and sweep:\n"
+          "%s%s{name: a, networks: [{members: 4, model: {hidden: [50]}}, {members: 4, model: "
+          "{hidden: [20, 20]}}]}%s\n",
+          indent, indent, tick, tick);
   fprintf(out, "\n%s%ssweep%s gives each member its own value of one or more of the options\n%s",
           indent, tick, tick, indent);
   for (int i = 0; i < TT_HYPER_COUNT; i++)
@@ -400,7 +417,8 @@ tt_err tt_config_options_text(int markdown, char **text)
                    "Generated from the table in `core/config/options.def`. On the command line an "
                    "option is set with\n`--set section.name=value`, of an ensemble with "
                    "`--set ensembles[0].name=value`,\n`--set ensembles.NAME.option=value` or "
-                   "`--set ensembles.NAME.train.option=value`.\n"
+                   "`--set ensembles.NAME.train.option=value`, of one of its networks with\n"
+                   "`--set ensembles.NAME.networks[0].train.option=value`.\n"
                  : "Options of a job file; on the command line: --set section.name=value\n",
         p.out);
   for (int i = 0; i < TT_OPTION_COUNT; i++) {

@@ -13,7 +13,7 @@ TT_BEGIN_C
 /* One ensemble for the engines: its members and target columns. */
 typedef struct tt_ensemble {
   char *name;
-  int64_t first, members; /* its members are [first, first + members) of the cohort */
+  int64_t first, members; /* its members here are [first, first + members) of the cohort */
   int64_t targets;        /* K */
   int32_t *column;        /* [K] target columns of the data set */
   uint32_t key;           /* hash of the name: upper half of its members' streams */
@@ -29,6 +29,8 @@ typedef struct tt_member {
 } tt_member;
 
 typedef struct tt_cohort {
+  int joined; /* 1: further members of the ensemble of the cohort before, with another network; both
+               * cohorts have this ensemble alone */
   tt_model model;
   tt_init init;
   tt_loss loss;
@@ -73,7 +75,8 @@ typedef struct tt_cohorts {
 
 /* Create the cohorts of a job: ensembles share a cohort if they differ only in options that may
  * differ between its ensembles or members (hyper.h, name, rows, ...). Cohorts are in the
- * order of their first ensembles; within a cohort, ensembles are in the order of the job file.
+ * order of their first ensembles; within a cohort, ensembles are in the order of the job file. An
+ * ensemble of several networks has a cohort for each, one after the other.
  *   inputs, target  number of input columns and names of the target columns of the data set; with
  *                   data.targets_pca the first ones stand for the components
  *   data            the samples, for classes: auto and for checks of the rows; NULL: not read, then
@@ -88,6 +91,9 @@ void tt_cohorts_destroy(tt_cohorts *c); /* accepts a zeroed one */
 
 /* Members of all cohorts together. */
 int64_t tt_cohorts_members(const tt_cohorts *all);
+
+/* Number of cohorts from `first` on with the same ensembles: 1, or the networks of an ensemble. */
+int64_t tt_cohorts_joined(const tt_cohorts *all, int64_t first);
 
 /* The K = *count target columns that an ensemble learns. *column is owned by the caller,
  * tt_free. Local. Errors: CONFIG (unknown target, a target named twice), MEM. */

@@ -95,7 +95,8 @@ static tt_err check_name_hashes(const tt_config *cfg)
 {
   for (int64_t i = 0; i < cfg->ensembles; i++)
     for (int64_t j = 0; j < i; j++)
-      if (name_hash(&cfg->ensemble[i]) == name_hash(&cfg->ensemble[j]))
+      if (cfg->ensemble[i].number != cfg->ensemble[j].number &&
+          name_hash(&cfg->ensemble[i]) == name_hash(&cfg->ensemble[j]))
         return TT_FAIL(CONFIG,
                        "the names of ensembles %s and %s have the same hash; rename one of them",
                        cfg->ensemble[j].name, cfg->ensemble[i].name);
@@ -332,11 +333,12 @@ static tt_err find_classes(cohort_builder *k)
   return TT_OK;
 }
 
-/* Ensembles with the same hash share a cohort. */
+/* Ensembles with the same hash share a cohort; one of several networks shares none. */
 static uint64_t cohort_hash(const cohort_builder *k, int64_t i)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
-  const int64_t of[] = {count_targets(own, k->target), k->classes[i]};
+  const int64_t of[] = {count_targets(own, k->target), k->classes[i],
+                        own->networks > 1 ? i + 1 : 0};
   return XXH3_64bits_withSeed(of, sizeof of, tt_config_cohort_hash(own));
 }
 
@@ -373,6 +375,7 @@ static tt_err fill_cohort(const cohort_builder *k, int64_t first, tt_cohort *c)
     ensembles++;
     members += cfg->ensemble[i].members;
   }
+  c->joined = cfg->ensemble[first].network > 0;
   TT_TRY(set_options(k, first, c));
   TT_TRY(set_columns(k, c));
   TT_TRY(TT_ALLOC(c->ensemble, ensembles));
@@ -428,6 +431,13 @@ int64_t tt_cohorts_members(const tt_cohorts *all)
   int64_t members = 0;
   for (int64_t i = 0; i < all->count; i++) members += all->at[i]->members;
   return members;
+}
+
+int64_t tt_cohorts_joined(const tt_cohorts *all, int64_t first)
+{
+  int64_t end = first + 1;
+  while (end < all->count && all->at[end]->joined) end++;
+  return end - first;
 }
 
 tt_err tt_ensemble_copy(const tt_ensemble *from, tt_ensemble *to)

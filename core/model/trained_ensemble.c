@@ -7,10 +7,26 @@
 #include <stdio.h>
 #include <string.h>
 
+/* The weights of the networks stand one after the other in c->w. */
+static tt_err allocate_networks(const tt_network *network, tt_trained_ensemble *c)
+{
+  int64_t first = 0, at = 0;
+  TT_TRY(TT_ALLOC(c->network, c->networks));
+  for (int64_t i = 0; i < c->networks; i++) c->network[i] = network[i];
+  TT_TRY(TT_ALLOC(c->w, tt_trained_ensemble_parameters(c)));
+  for (int64_t i = 0; i < c->networks; i++) {
+    tt_network *n = &c->network[i];
+    n->first = first;
+    n->w = c->w + at;
+    first += n->members;
+    at += n->members * n->model.params;
+  }
+  return TT_OK;
+}
+
 static tt_err allocate(tt_trained_ensemble *c)
 {
   TT_TRY(TT_ALLOC(c->ensemble, c->ensembles));
-  TT_TRY(TT_ALLOC(c->w, c->members * c->model.params));
   TT_TRY(TT_ALLOC(c->weight, c->members));
   TT_TRY(TT_ALLOC(c->index, c->members));
   TT_TRY(TT_ALLOC(c->snapshot, c->members));
@@ -20,20 +36,84 @@ static tt_err allocate(tt_trained_ensemble *c)
   return TT_ALLOC(c->status, c->members);
 }
 
-tt_err tt_trained_ensemble_create(const tt_model *model, int64_t ensembles, int64_t members,
-                                  tt_trained_ensemble **out)
+tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *network,
+                                        int64_t ensembles, tt_trained_ensemble **out)
 {
   tt_trained_ensemble *c = NULL;
   TT_TRY(TT_ALLOC(c, 1));
-  c->model = *model;
+  c->model = network[0].model;
+  c->networks = networks > 1 ? networks : 0;
   c->ensembles = ensembles;
-  c->members = members;
-  tt_err e = allocate(c);
+  for (int64_t i = 0; i < networks; i++) c->members += network[i].members;
+  tt_err e = c->networks ? allocate_networks(network, c)
+                         : TT_ALLOC(c->w, tt_trained_ensemble_parameters(c));
+  if (!e) e = allocate(c);
   if (e)
     tt_trained_ensemble_destroy(&c);
   else
     *out = c;
   return e;
+}
+
+tt_err tt_trained_ensemble_create(const tt_model *model, int64_t ensembles, int64_t members,
+                                  tt_trained_ensemble **out)
+{
+  const tt_network only = {.model = *model, .members = members};
+  return tt_trained_ensemble_create_mixed(1, &only, ensembles, out);
+}
+
+int64_t tt_trained_ensemble_networks(const tt_trained_ensemble *c)
+{
+  return c->networks ? c->networks : 1;
+}
+
+int64_t tt_trained_ensemble_parameters(const tt_trained_ensemble *c)
+{
+  int64_t sum = c->networks ? 0 : c->members * c->model.params;
+  for (int64_t i = 0; i < c->networks; i++)
+    sum += c->network[i].members * c->network[i].model.params;
+  return sum;
+}
+
+const tt_model *tt_trained_ensemble_model(const tt_trained_ensemble *c, int64_t number)
+{
+  return c->networks ? &c->network[number].model : &c->model;
+}
+
+int64_t tt_trained_ensemble_first(const tt_trained_ensemble *c, int64_t number)
+{
+  return c->networks ? c->network[number].first : 0;
+}
+
+tt_trained_ensemble tt_trained_ensemble_part(const tt_trained_ensemble *c, int64_t number,
+                                             tt_ensemble *own)
+{
+  tt_trained_ensemble part = *c;
+  if (!c->networks) return part;
+  const tt_network *n = &c->network[number];
+  part.model = n->model;
+  part.networks = 0;
+  part.network = NULL;
+  *own = c->ensemble[0];
+  own->first = 0;
+  own->members = part.members = n->members;
+  part.ensemble = own;
+  part.w = n->w;
+  part.weight += n->first;
+  part.status += n->first;
+  part.index += n->first;
+  part.snapshot += n->first;
+  return part;
+}
+
+const float *tt_trained_ensemble_weights(const tt_trained_ensemble *c, int64_t member,
+                                         int64_t *number)
+{
+  *number = 0;
+  if (!c->networks) return c->w + member * c->model.params;
+  while (member >= c->network[*number].first + c->network[*number].members) ++*number;
+  const tt_network *n = &c->network[*number];
+  return n->w + (member - n->first) * n->model.params;
 }
 
 void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
@@ -43,7 +123,7 @@ void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
     tt_free((*c)->ensemble[i].name);
     tt_free((*c)->ensemble[i].column);
   }
-  tt_free_all(&(*c)->ensemble, &(*c)->w, &(*c)->weight, &(*c)->status, &(*c)->index,
+  tt_free_all(&(*c)->ensemble, &(*c)->network, &(*c)->w, &(*c)->weight, &(*c)->status, &(*c)->index,
               &(*c)->snapshot, &(*c)->x_low, &(*c)->x_high, &(*c)->typical_epistemic);
   tt_columns_free(&(*c)->input);
   tt_columns_free(&(*c)->target);
@@ -75,31 +155,49 @@ static tt_err take_all_targets(int64_t targets, tt_ensemble *e)
 static tt_err copy_metadata(const tt_cohort *c, const tt_dataset *d, tt_trained_ensemble *out)
 {
   out->variance_floor = c->variance_floor;
-  for (int64_t i = 0; i < c->members; i++) {
-    out->index[i] = c->member[i].index;
-    out->snapshot[i] = c->member[i].snapshot;
-  }
   for (int64_t i = 0; i < c->ensembles; i++) {
     TT_TRY(tt_ensemble_copy(&c->ensemble[i], &out->ensemble[i]));
     if (d->scaler.components) TT_TRY(take_all_targets(d->targets, &out->ensemble[i]));
   }
+  if (out->networks) out->ensemble[0].members = out->members;
   find_ranges(d, out);
   TT_TRY(tt_columns_copy(&d->input, &out->input));
   TT_TRY(tt_columns_copy(&d->target, &out->target));
   return tt_scaler_copy(&d->scaler, &out->scaler);
 }
 
-tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
-                                       tt_trained_ensemble **out)
+static void copy_numbers(int64_t cohorts, const tt_cohort *const *c, tt_trained_ensemble *out)
+{
+  for (int64_t k = 0, at = 0; k < cohorts; k++)
+    for (int64_t i = 0; i < c[k]->members; i++, at++) {
+      out->index[at] = c[k]->member[i].index;
+      out->snapshot[at] = c[k]->member[i].snapshot;
+    }
+}
+
+tt_err tt_trained_ensemble_from_cohorts(int64_t cohorts, const tt_cohort *const *c,
+                                        const tt_dataset *d, tt_trained_ensemble **out)
 {
   tt_trained_ensemble *trained = NULL;
-  TT_TRY(tt_trained_ensemble_create(&c->model, c->ensembles, c->members, &trained));
-  tt_err e = copy_metadata(c, d, trained);
+  tt_network *network = NULL;
+  TT_TRY(TT_ALLOC(network, cohorts));
+  for (int64_t i = 0; i < cohorts; i++)
+    network[i] = (tt_network){.model = c[i]->model, .members = c[i]->members};
+  tt_err e = tt_trained_ensemble_create_mixed(cohorts, network, c[0]->ensembles, &trained);
+  tt_free(network);
+  if (!e) e = copy_metadata(c[0], d, trained);
+  if (!e) copy_numbers(cohorts, c, trained);
   if (e)
     tt_trained_ensemble_destroy(&trained);
   else
     *out = trained;
   return e;
+}
+
+tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
+                                       tt_trained_ensemble **out)
+{
+  return tt_trained_ensemble_from_cohorts(1, &c, d, out);
 }
 
 int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c) { return !isnan(c->x_low[0]); }
@@ -194,9 +292,36 @@ int64_t tt_trained_ensembles_members(const tt_trained_ensembles *all)
   return members;
 }
 
+int64_t tt_trained_ensembles_networks(const tt_trained_ensembles *all)
+{
+  int64_t networks = 0;
+  for (int64_t i = 0; i < all->count; i++) networks += tt_trained_ensemble_networks(all->at[i]);
+  return networks;
+}
+
 int64_t tt_trained_ensembles_columns(const tt_trained_ensembles *all)
 {
   int64_t columns = 0;
   for (int64_t i = 0; i < all->count; i++) columns += tt_trained_ensemble_columns(all->at[i]);
   return columns;
+}
+
+tt_err tt_trained_parts_create(const tt_trained_ensembles *all, tt_trained_parts *out)
+{
+  int64_t networks = tt_trained_ensembles_networks(all);
+  *out = (tt_trained_parts){0};
+  tt_err e = TT_ALLOC(out->at, networks);
+  if (!e) e = TT_ALLOC(out->own, networks);
+  for (int64_t i = 0; !e && i < all->count; i++)
+    for (int64_t k = 0; k < tt_trained_ensemble_networks(all->at[i]); k++, out->count++)
+      out->at[out->count] = tt_trained_ensemble_part(all->at[i], k, &out->own[out->count]);
+  if (e) tt_trained_parts_free(out);
+  return e;
+}
+
+void tt_trained_parts_free(tt_trained_parts *p)
+{
+  tt_free(p->at);
+  tt_free(p->own);
+  p->count = 0;
 }

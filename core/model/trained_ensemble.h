@@ -5,14 +5,24 @@
 #include "core/model/cohort.h"
 TT_BEGIN_C
 
-/* All ensembles have the same network shape and inputs. */
-typedef struct tt_trained_ensemble {
+/* Members with the same network. */
+typedef struct tt_network {
   tt_model model;
+  int64_t first, members; /* [first, first + members) of the trained ensemble */
+  float *w;               /* [members][P], in its w */
+} tt_network;
+
+/* Ensembles whose members have the same network; or one ensemble with members of several networks,
+ * which have the same inputs, targets, output and least variance. */
+typedef struct tt_trained_ensemble {
+  tt_model model;      /* of several networks the first one */
+  int64_t networks;    /* 0: all members have `model` */
+  tt_network *network; /* [networks] in the order of their members */
   float variance_floor;
   int64_t ensembles;
   tt_ensemble *ensemble; /* [ensembles] */
   int64_t members;       /* G */
-  float *w;              /* [G][P] */
+  float *w;              /* [G][P]; of several networks, one after the other */
   double *weight;        /* [G] member weight; 0 = not used (diverged, or by `combine`) */
   int8_t *status;        /* [G] tt_status */
   int32_t *index;        /* [G] number of the member in its ensemble */
@@ -29,12 +39,33 @@ typedef struct tt_trained_ensemble {
 /* Allocate all arrays, filled with zeros. Owner: the caller. Local. Errors: MEM. */
 tt_err tt_trained_ensemble_create(const tt_model *model, int64_t ensembles, int64_t members,
                                   tt_trained_ensemble **out);
+/* The same for one ensemble of several networks, of which model and members are given; one network
+ * is not several. */
+tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *network,
+                                        int64_t ensembles, tt_trained_ensemble **out);
 void tt_trained_ensemble_destroy(tt_trained_ensemble **c);
+
+/* Number of networks, at least 1; and the numbers of all parameters. */
+int64_t tt_trained_ensemble_networks(const tt_trained_ensemble *c);
+int64_t tt_trained_ensemble_parameters(const tt_trained_ensemble *c);
+/* The members of network `number` as a trained ensemble with one network; arrays are those of c.
+ *   own  of several networks: the ensemble of the result */
+tt_trained_ensemble tt_trained_ensemble_part(const tt_trained_ensemble *c, int64_t number,
+                                             tt_ensemble *own);
+/* Network `number`, and its first member. */
+const tt_model *tt_trained_ensemble_model(const tt_trained_ensemble *c, int64_t number);
+int64_t tt_trained_ensemble_first(const tt_trained_ensemble *c, int64_t number);
+/* Weights [P] of a member, and the number of its network. */
+const float *tt_trained_ensemble_weights(const tt_trained_ensemble *c, int64_t member,
+                                         int64_t *number);
 
 /* Copy ensembles, names, member numbers and scales of a job; w, weight and status stay zero.
  * Errors: MEM. */
 tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
                                        tt_trained_ensemble **out);
+/* The same for the cohorts of one ensemble (tt_cohorts_joined). */
+tt_err tt_trained_ensemble_from_cohorts(int64_t cohorts, const tt_cohort *const *c,
+                                        const tt_dataset *d, tt_trained_ensemble **out);
 
 /* 1 if the ranges of the inputs are known. */
 int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c);
@@ -66,8 +97,9 @@ int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c);
 void tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
                                      int64_t column, char *text, size_t room);
 
-/* Result of a job: one trained ensemble for each cohort, all with the same inputs, target table and
- * scales. Members and columns are numbered one trained ensemble after the other. */
+/* Result of a job: one trained ensemble for each cohort, or for the cohorts of an ensemble of
+ * several networks, all with the same inputs, target table and scales. Members and columns are
+ * numbered one trained ensemble after the other. */
 typedef struct tt_trained_ensembles {
   int64_t count;
   tt_trained_ensemble **at; /* [count] */
@@ -77,6 +109,17 @@ typedef struct tt_trained_ensembles {
 tt_err tt_trained_ensembles_create(int64_t count, tt_trained_ensembles *out);
 void tt_trained_ensembles_destroy(tt_trained_ensembles *all); /* accepts a zeroed one */
 int64_t tt_trained_ensembles_members(const tt_trained_ensembles *all);
+int64_t tt_trained_ensembles_networks(const tt_trained_ensembles *all);
 int64_t tt_trained_ensembles_columns(const tt_trained_ensembles *all);
+
+/* Each network of each of them as a trained ensemble with one network. */
+typedef struct tt_trained_parts {
+  int64_t count;
+  tt_trained_ensemble *at; /* [count] */
+  tt_ensemble *own;        /* [count] */
+} tt_trained_parts;
+/* Arrays of `all` are borrowed; owner of the rest: the caller. Errors: MEM. */
+tt_err tt_trained_parts_create(const tt_trained_ensembles *all, tt_trained_parts *out);
+void tt_trained_parts_free(tt_trained_parts *p); /* accepts a zeroed one */
 TT_END_C
 #endif

@@ -7,6 +7,7 @@
 #include "cuda/common/engine_functions.cuh"
 
 #include "core/base/mem.h"
+#include "core/engine/mixed_predict.h"
 #include "cuda/common/forward_tile.cuh"
 
 #include <string.h>
@@ -289,6 +290,7 @@ static tt_err predict(tt_prediction_job *s, int device)
 tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                        const float *x, tt_moments *into, float *members)
 {
+  if (c->networks) return tt_mixed_predict(tt_cuda_predict, c, use, rows, x, into, members);
   if (c->model.front.layers)
     return TT_FAIL(UNAVAILABLE, "a GPU does not predict with networks that have a front");
   if (c->scaler.components)

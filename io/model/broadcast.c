@@ -133,23 +133,29 @@ static tt_err archive_trained_ensemble(archive *k, tt_trained_ensemble *m)
   return archive_epistemic(k, m);
 }
 
-/* What the other ranks need for allocation. */
+/* What the other ranks need for allocation, with the networks. */
 typedef struct header {
-  tt_model model;
-  int64_t ensembles, members, bytes;
+  int64_t networks, ensembles, bytes;
 } header;
 
-static void measure_local(tt_trained_ensemble *m, header *h)
+static tt_err measure_local(tt_trained_ensemble *m, header *h, tt_network **network)
 {
   archive k = {COUNT, NULL, 0};
-  archive_trained_ensemble(&k, m);
-  *h = (header){m->model, m->ensembles, m->members, k.at};
+  TT_TRY(archive_trained_ensemble(&k, m));
+  *h = (header){tt_trained_ensemble_networks(m), m->ensembles, k.at};
+  TT_TRY(TT_ALLOC(*network, h->networks));
+  if (m->networks)
+    memcpy(*network, m->network, (size_t)h->networks * sizeof **network);
+  else
+    **network = (tt_network){.model = m->model, .members = m->members};
+  return TT_OK;
 }
 
-static tt_err allocate_local(const header *h, int root, tt_trained_ensemble **m, char **bytes)
+static tt_err allocate_local(const header *h, int root, const tt_network *network,
+                             tt_trained_ensemble **m, char **bytes)
 {
   TT_TRY(TT_ALLOC(*bytes, h->bytes));
-  return root ? TT_OK : tt_trained_ensemble_create(&h->model, h->ensembles, h->members, m);
+  return root ? TT_OK : tt_trained_ensemble_create_mixed(h->networks, network, h->ensembles, m);
 }
 
 /* Collective. *m exists on rank 0 and is created on the others. */
@@ -157,18 +163,22 @@ static tt_err broadcast_cohort(tt_comm *c, tt_trained_ensemble **m)
 {
   header h = {0};
   char *bytes = NULL;
+  tt_network *network = NULL;
   int root = tt_comm_is_root(c);
-  if (root) measure_local(*m, &h);
-  tt_bcast(c, &h, sizeof h);
-  tt_err e = tt_agree(c, allocate_local(&h, root, m, &bytes));
+  tt_err e = tt_agree(c, root ? measure_local(*m, &h, &network) : TT_OK);
+  if (!e) tt_bcast(c, &h, sizeof h);
+  if (!e) e = tt_agree(c, root ? TT_OK : TT_ALLOC(network, h.networks));
+  if (!e) tt_bcast(c, network, h.networks * (int64_t)sizeof *network);
+  if (!e) e = tt_agree(c, allocate_local(&h, root, network, m, &bytes));
   if (!e) {
     if (root) e = archive_trained_ensemble(&(archive){PACK, bytes, 0}, *m);
     tt_bcast(c, bytes, h.bytes);
     if (!root) e = archive_trained_ensemble(&(archive){UNPACK, bytes, 0}, *m);
     e = tt_agree(c, e);
   }
-  if (!e) tt_bcast(c, (*m)->w, h.members * h.model.params * (int64_t)sizeof *(*m)->w);
+  if (!e) tt_bcast(c, (*m)->w, tt_trained_ensemble_parameters(*m) * (int64_t)sizeof *(*m)->w);
   tt_free(bytes);
+  tt_free(network);
   return e;
 }
 

@@ -44,8 +44,8 @@ struct tt_flat_nets {
   float *level;         /* [cohorts][levels_most], NaN after the last */
   int32_t *front_shape; /* [cohorts][3] */
   const char **output, **activation, **front_activation; /* [cohorts] */
-  char **front;         /* [cohorts] */
-  tt_h5_part *part;     /* [cohorts] parameters of this rank */
+  char **front;                                          /* [cohorts] */
+  tt_h5_part *part;                                      /* [cohorts] parameters of this rank */
 };
 
 /* Writing */
@@ -107,7 +107,7 @@ static tt_err allocate(tt_flat_nets *t)
 #define X(name, type, h5, meaning) TT_TRY(TT_ALLOC(t->name, t->cohorts));
   COHORT_TABLES(X)
 #undef X
-#define X(name, meaning) TT_TRY(TT_ALLOC(t->name, t->cohorts *t->layers));
+#define X(name, meaning) TT_TRY(TT_ALLOC(t->name, t->cohorts * t->layers));
   LAYER_TABLES(X)
 #undef X
   TT_TRY(TT_ALLOC(t->level, t->cohorts * t->levels_most));
@@ -141,15 +141,18 @@ static int64_t longer_of(int64_t n, const char *const *text, int64_t so_far)
 tt_err tt_flat_nets_create(const tt_trained_ensembles *all, tt_flat_nets **out)
 {
   tt_flat_nets *t = NULL;
-  TT_TRY(TT_ALLOC(t, 1));
-  *t = (tt_flat_nets){.cohorts = all->count, .layers = 1, .levels_most = 1};
-  for (int64_t k = 0; k < all->count; k++) {
-    const tt_model *m = &all->at[k]->model;
+  tt_trained_parts of;
+  TT_TRY(tt_trained_parts_create(all, &of));
+  tt_err e = TT_ALLOC(t, 1);
+  if (!e) *t = (tt_flat_nets){.cohorts = of.count, .layers = 1, .levels_most = 1};
+  for (int64_t k = 0; !e && k < of.count; k++) {
+    const tt_model *m = &of.at[k].model;
     if (m->layers > t->layers) t->layers = m->layers;
     if (tt_model_has_quantiles(m) && m->levels > t->levels_most) t->levels_most = m->levels;
   }
-  tt_err e = allocate(t);
-  for (int64_t k = 0; !e && k < all->count; k++) e = fill_cohort(all->at[k], k, t);
+  if (!e) e = allocate(t);
+  for (int64_t k = 0; !e && k < of.count; k++) e = fill_cohort(&of.at[k], k, t);
+  tt_trained_parts_free(&of);
   if (e) {
     tt_flat_nets_destroy(&t);
     return e;
@@ -164,10 +167,9 @@ tt_err tt_flat_nets_create(const tt_trained_ensembles *all, tt_flat_nets **out)
 
 static void write_parameters(tt_schema *s, const tt_model_shard *shard, const tt_flat_nets *t)
 {
-  const tt_variable v =
-      TT_VARIABLE("net/parameters", F32, "1",
-                  "parameters of all members, cohort by cohort, member by member", NULL,
-                  "net/parameter");
+  const tt_variable v = TT_VARIABLE("net/parameters", F32, "1",
+                                    "parameters of all members, cohort by cohort, member by member",
+                                    NULL, "net/parameter");
   for (int64_t k = 0; k < t->cohorts; k++) {
     int64_t each = t->member_parameters[k];
     t->part[k] = (tt_h5_part){t->first_parameter[k] + shard[k].slice.first * each,

@@ -6,7 +6,7 @@
 #include "io/hdf5/provenance.h"
 #include "mpi/comm.h"
 
-/* This rank's members of one cohort and their weights. */
+/* This rank's members of one cohort, which are those of one network, and their weights. */
 typedef struct tt_model_shard {
   tt_slice slice;
   const float *w; /* [slice.count][P] */
@@ -15,7 +15,7 @@ typedef struct tt_model_shard {
 /* Collective. Write model.h5 (unique temporary name, contiguous, read back, voted, renamed).
  *   all    shapes, ensembles, names, scales, member weights and status of all members (same on all
  *          ranks); w of all members is not used
- *   shard  [all->count]
+ *   shard  [tt_trained_ensembles_networks]
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
                       const tt_model_shard *shard, const tt_provenance *from);

@@ -6,8 +6,8 @@
 
 /* The part of the file that belongs to one cohort. */
 typedef struct tt_model_cohort_info {
-  int64_t member, members; /* first in the file, count */
-  int64_t ensemble, ensembles;
+  int64_t member, members;     /* first in the file, count */
+  int64_t ensemble, ensembles; /* 0 ensembles: those of the cohort before */
   tt_model model;
   float variance_floor;
   int64_t first_parameter; /* of several cohorts: in net/parameters */

@@ -211,15 +211,27 @@ static tt_err read_tensors(tt_h5_reader *r, tt_trained_ensemble *m)
   return e;
 }
 
-/* The parameters of one of several cohorts. */
+/* The parameters of one of several cohorts, the members of m. */
 static tt_err read_parameters(tt_h5_reader *r, const tt_model_cohort_info *s,
-                              tt_trained_ensemble *m)
+                              const tt_trained_ensemble *m)
 {
   static const char path[] = "net/parameters";
   int64_t each = m->model.params;
   TT_TRY(tt_h5_read_rows_local(r, path, TT_H5_F32, s->first_parameter, m->members * each, m->w));
   for (int64_t i = 0; i < m->members; i++)
     TT_TRY(check_finite(r, path, m, i, m->w + i * each, each));
+  return TT_OK;
+}
+
+/* Those of all networks of m; the first one is cohort s. */
+static tt_err read_networks(tt_h5_reader *r, const tt_model_cohort_info *s,
+                            const tt_trained_ensemble *m)
+{
+  tt_ensemble own;
+  for (int64_t k = 0; k < tt_trained_ensemble_networks(m); k++) {
+    tt_trained_ensemble part = tt_trained_ensemble_part(m, k, &own);
+    TT_TRY(read_parameters(r, &s[k], &part));
+  }
   return TT_OK;
 }
 
@@ -252,7 +264,7 @@ static tt_err read_cohort(tt_h5_reader *r, const tt_model_file_info *w, const tt
   m->variance_floor = s->variance_floor;
   TT_TRY(tt_model_fill_tables_local(r, w, t, s, m));
   TT_TRY(first ? copy_inputs(first, m) : read_inputs(r, w, t, m));
-  return w->cohorts > 1 ? read_parameters(r, s, m) : read_tensors(r, m);
+  return w->cohorts > 1 ? read_networks(r, s, m) : read_tensors(r, m);
 }
 
 /* Older files do not have them. */
@@ -277,19 +289,58 @@ static tt_err read_epistemic(tt_h5_reader *r, tt_trained_ensembles *all)
   return e;
 }
 
+/* The networks of an ensemble predict the same. */
+static tt_err check_networks(tt_h5_reader *r, int64_t n, const tt_model_cohort_info *s)
+{
+  const tt_model *a = &s[0].model;
+  for (int64_t k = 1; k < n; k++) {
+    const tt_model *b = &s[k].model;
+    if (a->targets != b->targets || a->output != b->output || a->levels != b->levels ||
+        memcmp(a->level, b->level, sizeof a->level) || s[0].variance_floor != s[k].variance_floor)
+      return TT_FAIL(DATA,
+                     "%s: the networks of ensemble %" PRId64
+                     " have other targets or outputs than its first network" TT_DAMAGED,
+                     tt_h5_file_name(r), s[0].ensemble);
+  }
+  return TT_OK;
+}
+
+/* The ensembles of cohort *next and of those that continue its ensemble; *next: the cohort after
+ * them. */
+static tt_err read_trained(tt_h5_reader *r, const tt_model_file_info *w, const tt_model_tables *t,
+                           const tt_trained_ensemble *first, int64_t *next,
+                           tt_trained_ensemble **out)
+{
+  tt_model_cohort_info *s = &w->cohort_info[*next];
+  tt_network *network = NULL;
+  int64_t n = 1, own = s->members;
+  while (*next + n < w->cohorts && s[n].ensembles == 0) n++;
+  TT_TRY(check_networks(r, n, s));
+  TT_TRY(TT_ALLOC(network, n));
+  for (int64_t k = 0; k < n; k++)
+    network[k] = (tt_network){.model = s[k].model, .members = s[k].members};
+  tt_err e = tt_trained_ensemble_create_mixed(n, network, s->ensembles, out);
+  tt_free(network);
+  if (e) return e;
+  *next += n;
+  s->members = (*out)->members;
+  e = read_cohort(r, w, t, s, first, *out);
+  s->members = own;
+  return e;
+}
+
 static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_model_tables *t,
                        tt_trained_ensembles *all)
 {
+  int64_t next = 0, count = 0;
   if (tt_schema_check_local(r, TT_SCHEMA_TRANSFORMED_MODEL, "model"))
     TT_TRY(tt_schema_check_local(r, TT_SCHEMA_MODEL, "model"));
   TT_TRY(tt_model_read_info_local(r, w));
   TT_TRY(tt_model_read_tables_local(r, w, t));
-  TT_TRY(tt_trained_ensembles_create(w->cohorts, all));
-  for (int64_t k = 0; k < w->cohorts; k++) {
-    const tt_model_cohort_info *s = &w->cohort_info[k];
-    TT_TRY(tt_trained_ensemble_create(&s->model, s->ensembles, s->members, &all->at[k]));
-    TT_TRY(read_cohort(r, w, t, s, k > 0 ? all->at[0] : NULL, all->at[k]));
-  }
+  for (int64_t k = 0; k < w->cohorts; k++) count += w->cohort_info[k].ensembles > 0;
+  TT_TRY(tt_trained_ensembles_create(count, all));
+  for (int64_t k = 0; k < count; k++)
+    TT_TRY(read_trained(r, w, t, k > 0 ? all->at[0] : NULL, &next, &all->at[k]));
   TT_TRY(read_epistemic(r, all));
   return tt_calibration_read_local(r, all);
 }

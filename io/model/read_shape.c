@@ -156,21 +156,24 @@ static tt_err read_model_shape(tt_h5_reader *r, tt_model_cohort_info *s)
   return tt_model_check_floor(r, "net", s->variance_floor);
 }
 
-/* Ensembles of each cohort: they are consecutive, and each cohort has at least one. */
+/* Ensembles of each cohort: they are consecutive. A cohort without one has further members of the
+ * only ensemble of the cohort before. */
 static tt_err read_ensemble_cohorts(tt_h5_reader *r, tt_model_file_info *w)
 {
   int32_t *cohort = NULL;
-  int64_t next = 0;
-  int empty = 0;
+  int64_t next = 0, before = 0;
+  int wrong = 0;
   TT_TRY(TT_ALLOC(cohort, w->ensembles));
   tt_err e = tt_model_read_vector_local(r, "ensemble_cohort", TT_H5_I32, w->ensembles, cohort);
   for (int64_t k = 0; !e && k < w->cohorts; k++) {
-    w->cohort_info[k].ensemble = next;
+    tt_model_cohort_info *s = &w->cohort_info[k];
+    s->ensemble = next;
     while (next < w->ensembles && cohort[next] == k) next++;
-    w->cohort_info[k].ensembles = next - w->cohort_info[k].ensemble;
-    empty |= w->cohort_info[k].ensembles < 1;
+    s->ensembles = next - s->ensemble;
+    wrong |= s->ensembles == 0 && before != 1;
+    before = s->ensembles ? s->ensembles : before;
   }
-  if (!e && (empty || next < w->ensembles))
+  if (!e && (wrong || next < w->ensembles))
     e = TT_FAIL(DATA, "%s: 'ensemble_cohort' does not list %" PRId64 " cohorts in order" TT_DAMAGED,
                 tt_h5_file_name(r), w->cohorts);
   tt_free(cohort);
@@ -228,10 +231,10 @@ tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w)
   w->cohorts = 1;
   if (tt_h5_has_attr_local(r, "/", "cohorts"))
     TT_TRY(tt_h5_read_attr_local(r, "/", "cohorts", TT_H5_I64, 1, &w->cohorts));
-  if (w->cohorts < 1 || w->cohorts > w->ensembles)
+  if (w->cohorts < 1 || w->cohorts > w->members)
     return TT_FAIL(DATA,
-                   "%s: attribute 'cohorts' is %" PRId64 ", with %" PRId64 " ensembles" TT_DAMAGED,
-                   tt_h5_file_name(r), w->cohorts, w->ensembles);
+                   "%s: attribute 'cohorts' is %" PRId64 ", with %" PRId64 " members" TT_DAMAGED,
+                   tt_h5_file_name(r), w->cohorts, w->members);
   TT_TRY(TT_ALLOC(w->cohort_info, w->cohorts));
   w->cohort_info[0].ensembles = w->ensembles;
   w->cohort_info[0].members = w->members;

@@ -13,6 +13,7 @@
 
 /* Arrays of the file that must be assembled from the cohorts before the write. */
 typedef struct model_arrays {
+  int64_t cohorts;                     /* networks of all trained ensembles */
   int64_t members, ensembles, targets; /* of all cohorts together; the largest K */
   int64_t *member;                     /* [G] 0, 1, 2, ... */
   int32_t *ensemble_of_member, *index,
@@ -64,9 +65,10 @@ static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *sh
                        model_arrays *t)
 {
   int64_t room = 1;
+  t->cohorts = tt_trained_ensembles_networks(all);
   for (int64_t i = 0; i < all->count; i++) {
     const tt_trained_ensemble *m = all->at[i];
-    if (all->count == 1) room = shard[i].slice.count * tt_model_largest_tensor(&m->model);
+    if (t->cohorts == 1) room = shard[i].slice.count * tt_model_largest_tensor(&m->model);
     t->members += m->members;
     t->ensembles += m->ensembles;
     int64_t targets = tt_trained_ensemble_targets(m);
@@ -86,10 +88,10 @@ static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *sh
   TT_TRY(TT_ALLOC(t->cohort, t->ensembles));
   TT_TRY(TT_ALLOC(t->column, t->ensembles * t->targets));
   TT_TRY(TT_ALLOC(t->tensor, room));
-  return all->count > 1 ? tt_flat_nets_create(all, &t->nets) : TT_OK;
+  return t->cohorts > 1 ? tt_flat_nets_create(all, &t->nets) : TT_OK;
 }
 
-/* Cohort `number`: its members start at `member`, its ensembles at `ensemble`. */
+/* Its first cohort is `number`; its members start at `member`, its ensembles at `ensemble`. */
 static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t member,
                           int64_t ensemble, model_arrays *t)
 {
@@ -140,10 +142,11 @@ static tt_err join_epistemic(const tt_trained_ensembles *all, model_arrays *t)
 static tt_err make_file_arrays_local(const tt_trained_ensembles *all, const tt_model_shard *shard,
                                      model_arrays *t)
 {
-  int64_t member = 0, ensemble = 0;
+  int64_t member = 0, ensemble = 0, cohort = 0;
   TT_TRY(allocate(all, shard, t));
   for (int64_t i = 0; i < all->count; i++) {
-    TT_TRY(fill_cohort(all->at[i], (int32_t)i, member, ensemble, t));
+    TT_TRY(fill_cohort(all->at[i], (int32_t)cohort, member, ensemble, t));
+    cohort += tt_trained_ensemble_networks(all->at[i]);
     member += all->at[i]->members;
     ensemble += all->at[i]->ensembles;
   }
@@ -188,7 +191,7 @@ static void write_members(tt_schema *s, const model_arrays *t)
                   "number of the snapshot or head of the member, from 1");
 }
 
-static void write_ensembles(tt_schema *s, int64_t cohorts, const model_arrays *t)
+static void write_ensembles(tt_schema *s, const model_arrays *t)
 {
   tt_schema_write_texts(s, "ensemble_name", "ensemble", "name_strlen", t->name,
                         "name of the ensemble");
@@ -199,10 +202,10 @@ static void write_ensembles(tt_schema *s, int64_t cohorts, const model_arrays *t
                   "ensemble");
   WRITE_ENSEMBLES(t->column, "ensemble_column", I32, "target column it predicts, from 0; -1 = none",
                   "ensemble", "ensemble_target");
-  if (cohorts == 1) return;
-  WRITE_ENSEMBLES(t->cohort, "ensemble_cohort", I32, "cohort of its members, in the tables of /net",
-                  "ensemble");
-  tt_h5_write_attr(s->file, "/", "cohorts", TT_H5_I64, 1, &cohorts);
+  if (t->cohorts == 1) return;
+  WRITE_ENSEMBLES(t->cohort, "ensemble_cohort", I32,
+                  "cohort of its first member, in the tables of /net", "ensemble");
+  tt_h5_write_attr(s->file, "/", "cohorts", TT_H5_I64, 1, &t->cohorts);
 }
 
 static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *by)
@@ -422,7 +425,8 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
   tt_h5_file *f = NULL;
   int64_t bytes = 1 << 16;
   for (int64_t i = 0; i < all->count; i++)
-    bytes += all->at[i]->members * (all->at[i]->model.params * (int64_t)sizeof(float) + 64);
+    bytes += tt_trained_ensemble_parameters(all->at[i]) * (int64_t)sizeof(float) +
+             all->at[i]->members * 64;
   tt_err e = tt_agree(c, make_file_arrays_local(all, shard, &t));
   if (!e) e = tt_h5_create(c, file, bytes, &f);
   if (!e) {
@@ -431,7 +435,7 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     tt_schema_write_header(&s, c, f, later ? TT_SCHEMA_TRANSFORMED_MODEL : TT_SCHEMA_MODEL, from);
     write_dimensions(&s, all->at[0], &t);
     write_members(&s, &t);
-    write_ensembles(&s, all->count, &t);
+    write_ensembles(&s, &t);
     write_scaler(&s, &all->at[0]->scaler, t.by);
     tt_net_inputs_write(&s, &t.net);
     write_components(&s, &all->at[0]->scaler);
@@ -439,7 +443,7 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     write_columns(&s, all->at[0]);
     tt_calibration_write(&s, &t.calibration);
     write_epistemic(&s, t.epistemic);
-    if (all->count > 1)
+    if (t.cohorts > 1)
       tt_flat_nets_write(&s, shard, t.nets);
     else
       write_net(&s, &(net){all->at[0], shard, t.tensor});

@@ -3,6 +3,8 @@
 
 #include "core/base/mem.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 void tt_axis_labels_free(tt_axis_labels *o)
@@ -12,6 +14,9 @@ void tt_axis_labels_free(tt_axis_labels *o)
   tt_free(o->index);
   tt_free(o->snapshot);
   tt_free(o->owner);
+  tt_free(o->network);
+  for (int64_t i = 0; o->network_text && i < o->networks; i++) tt_free(o->network_text[i]);
+  tt_free(o->network_text);
   tt_free(o->ensemble);
   tt_free(o->target);
   tt_free(o->units);
@@ -26,10 +31,34 @@ static tt_err allocate(tt_axis_labels *o)
   TT_TRY(TT_ALLOC(o->index, o->members));
   TT_TRY(TT_ALLOC(o->snapshot, o->members));
   TT_TRY(TT_ALLOC(o->owner, o->members));
+  if (o->networks > 1) TT_TRY(TT_ALLOC(o->network, o->members));
+  TT_TRY(TT_ALLOC(o->network_text, o->networks));
   TT_TRY(TT_ALLOC(o->ensemble, o->columns));
   TT_TRY(TT_ALLOC(o->target, o->columns));
   TT_TRY(TT_ALLOC(o->units, o->columns));
   return TT_ALLOC(o->label, o->columns);
+}
+
+/* "64-64 silu", "front-64 relu, layer_norm"; "linear" without hidden layers. */
+static tt_err describe_network(const tt_model *m, char **out)
+{
+  char text[512] = "";
+  size_t used = 0;
+  const tt_layer *first = &m->layer[0];
+  int hidden = m->layers > 1, residual = 0;
+  if (m->front.layers) used = (size_t)snprintf(text, sizeof text, "front%s", hidden ? "-" : " ");
+  for (int l = 0; l < m->layers - 1 && used < 400; l++) {
+    residual |= m->layer[l].residual;
+    used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64, l ? "-" : "",
+                             m->layer[l].out);
+  }
+  if (!hidden && !m->front.layers)
+    snprintf(text, sizeof text, "linear");
+  else
+    snprintf(text + used, sizeof text - used, "%s%s%s%s", hidden ? " " : "",
+             tt_choice_activation[tt_model_activation(m)],
+             hidden && first->norm >= 0 ? ", layer_norm" : "", residual ? ", residual" : "");
+  return tt_text_set(out, text);
 }
 
 /* Probabilities have no units, even if the labels have units. */
@@ -53,13 +82,16 @@ static tt_err fill_column(const tt_trained_ensemble *m, const tt_ensemble *e, in
   return tt_text_set(&o->label[column], label);
 }
 
-/* Cohort `number`: its members start at `first`, its columns at *column. */
-static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t first,
-                          int64_t *column, tt_axis_labels *o)
+/* The first cohort of m is `cohort`; its members start at `first`, its columns at *column. */
+static tt_err fill_ensembles(const tt_trained_ensemble *m, int64_t cohort, int64_t first,
+                             int64_t *column, tt_axis_labels *o)
 {
+  int64_t network = 0;
   for (int64_t i = 0; i < m->members; i++) {
+    tt_trained_ensemble_weights(m, i, &network);
     o->member[first + i] = first + i;
-    o->cohort[first + i] = number;
+    o->cohort[first + i] = (int32_t)(cohort + network);
+    if (o->network) o->network[first + i] = o->network_text[cohort + network];
     o->index[first + i] = m->index[i];
     o->snapshot[first + i] = m->snapshot[i];
     o->snapshots |= m->snapshot[i] > 0;
@@ -73,12 +105,16 @@ static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t 
   return TT_OK;
 }
 
-static tt_err fill_cohorts(const tt_trained_ensembles *all, tt_axis_labels *o)
+static tt_err fill_all(const tt_trained_ensembles *all, tt_axis_labels *o)
 {
-  int64_t first = 0, column = 0;
+  int64_t first = 0, column = 0, cohort = 0;
   for (int64_t i = 0; i < all->count; i++) {
-    TT_TRY(fill_cohort(all->at[i], (int32_t)i, first, &column, o));
+    for (int64_t k = 0; k < tt_trained_ensemble_networks(all->at[i]); k++)
+      TT_TRY(
+          describe_network(tt_trained_ensemble_model(all->at[i], k), &o->network_text[cohort + k]));
+    TT_TRY(fill_ensembles(all->at[i], cohort, first, &column, o));
     first += all->at[i]->members;
+    cohort += tt_trained_ensemble_networks(all->at[i]);
   }
   return TT_OK;
 }
@@ -90,6 +126,8 @@ static void find_common_units(tt_axis_labels *o)
     int64_t length = tt_h5_max_text_length(o->columns, texts[i]);
     o->text = length > o->text ? length : o->text;
   }
+  int64_t network = tt_h5_max_text_length(o->networks, (const char *const *)o->network_text);
+  if (o->network && network > o->text) o->text = network;
   o->common_units = o->columns && o->units[0][0] ? o->units[0] : NULL;
   for (int64_t i = 0; o->common_units && i < o->columns; i++)
     if (strcmp(o->units[i], o->common_units) != 0) o->common_units = NULL;
@@ -98,12 +136,13 @@ static void find_common_units(tt_axis_labels *o)
 tt_err tt_axis_labels_create(const tt_trained_ensembles *all, tt_axis_labels *out)
 {
   tt_axis_labels o = {.members = tt_trained_ensembles_members(all),
-                      .columns = tt_trained_ensembles_columns(all)};
+                      .columns = tt_trained_ensembles_columns(all),
+                      .networks = tt_trained_ensembles_networks(all)};
   for (int64_t i = 0; i < all->count; i++)
     if (tt_trained_ensemble_targets(all->at[i]) > o.targets)
       o.targets = tt_trained_ensemble_targets(all->at[i]);
   tt_err e = allocate(&o);
-  if (!e) e = fill_cohorts(all, &o);
+  if (!e) e = fill_all(all, &o);
   if (e) {
     tt_axis_labels_free(&o);
     return e;
@@ -137,6 +176,9 @@ void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o)
                   "member");
   TT_SCHEMA_WRITE(s, o->index, "member_index", I32, NULL, "number of the member in its ensemble",
                   "ensemble", "member");
+  if (o->network)
+    tt_schema_write_texts(s, "network", "member", "name_strlen", o->network,
+                          "hidden layers of the network of the member");
   if (o->snapshots)
     TT_SCHEMA_WRITE(s, o->snapshot, "snapshot", I32, NULL,
                     "number of the snapshot or head of the member, from 1", "ensemble", "member");

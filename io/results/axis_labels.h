@@ -9,11 +9,14 @@
 /* Of all cohorts of a model, one after the other. Texts are borrowed from the model, except the
  * labels. */
 typedef struct tt_axis_labels {
-  int64_t members, columns, targets;        /* G, C, the largest K */
-  int64_t *member;                          /* [G] 0, 1, 2, ... */
-  int32_t *cohort, *index, *snapshot;       /* [G] cohort, number in the ensemble, snapshot or 0 */
-  int snapshots;                            /* whether any member is a snapshot */
-  const char **owner;                       /* [G] name of the member's ensemble */
+  int64_t members, columns, targets;  /* G, C, the largest K */
+  int64_t *member;                    /* [G] 0, 1, 2, ... */
+  int32_t *cohort, *index, *snapshot; /* [G] cohort, number in the ensemble, snapshot or 0 */
+  int snapshots;                      /* whether any member is a snapshot */
+  const char **owner;                 /* [G] name of the member's ensemble */
+  const char **network;               /* [G] "64-64 silu"; NULL if all have one network */
+  int64_t networks;
+  char **network_text;                      /* [networks] owned */
   const char **ensemble, **target, **units; /* [C] of each column */
   char **label;                             /* [C] tt_trained_ensemble_column_name, owned */
   const char *common_units; /* of all columns if they are the same and known, else NULL */
@@ -26,7 +29,7 @@ void tt_axis_labels_free(tt_axis_labels *o);
 
 /* write_columns: dimensions column and name_strlen with column_ensemble, _target, _label, _units.
  * write_members: dimensions member and target with ensemble, cohort and member_index of each
- * member, and snapshot if any member is a snapshot. Collective. */
+ * member, network if there are several, and snapshot if any member is a snapshot. Collective. */
 void tt_axis_labels_write_columns(tt_schema *s, const tt_axis_labels *o);
 void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o);
 

@@ -37,9 +37,9 @@ tt_err tt_scores_create(int64_t members, int64_t targets, int64_t columns, tt_sc
 tt_err tt_scores_add_conformal(tt_scores *s, int64_t levels, const double *level);
 void tt_scores_destroy(tt_scores **s);
 
-/* Join the scores of several cohorts: members and columns one after the other, targets the largest
- * K, NaN where a member has fewer targets or a cohort has no scores (part[i] NULL; at least one is
- * not NULL). Local; owner: the caller. Errors: MEM. */
+/* Join the scores of several trained ensembles: members and columns one after the other, targets
+ * the largest K, NaN where a member has fewer targets or a trained ensemble has no scores (part[i]
+ * NULL; at least one is not NULL). Local; owner: the caller. Errors: MEM. */
 tt_err tt_scores_concat(const tt_trained_ensembles *all, const tt_scores *const *part,
                         tt_scores **out);
 
@@ -100,7 +100,7 @@ typedef struct tt_result_shard {
 /* Collective. Write results.h5: history, status and best epoch of each member from the states;
  * hyper-parameters, scores and predictions of the test rows from the other arguments (same on all
  * ranks). All histories have the length of the longest, NaN after the last epoch of a cohort.
- *   shard   [all->count]
+ *   shard   [tt_trained_ensembles_networks]
  *   scores  of all cohorts; NULL if there are no test rows
  *   oob     scores of the training rows by the members that were not trained on them, or NULL
  *   test    of all cohorts, or NULL */

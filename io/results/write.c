@@ -90,17 +90,20 @@ static tt_err check_shards(const tt_result_shard *shard, const tt_trained_ensemb
                            file_arrays *t)
 {
   int64_t first = 0;
-  t->shards = all->count;
+  t->shards = tt_trained_ensembles_networks(all);
   TT_TRY(TT_ALLOC(t->first, t->shards));
   for (int64_t i = 0; i < t->shards; i++) {
     const tt_cohort *c = shard[i].cohort;
-    if (shard[i].mine->epochs != c->max_epochs || all->at[i]->members != c->members)
-      return TT_FAIL(INTERNAL, "%" PRId64 " epochs of %" PRId64 ", %" PRId64 " members of %" PRId64,
-                     shard[i].mine->epochs, c->max_epochs, all->at[i]->members, c->members);
+    if (shard[i].mine->epochs != c->max_epochs)
+      return TT_FAIL(INTERNAL, "%" PRId64 " epochs of %" PRId64, shard[i].mine->epochs,
+                     c->max_epochs);
     t->first[i] = first;
     first += c->members;
     if (c->max_epochs > t->longest) t->longest = c->max_epochs;
   }
+  if (first != tt_trained_ensembles_members(all))
+    return TT_FAIL(INTERNAL, "%" PRId64 " members of %" PRId64, first,
+                   tt_trained_ensembles_members(all));
   return TT_OK;
 }
 
@@ -204,7 +207,7 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
   int32_t *attempt = NULL;
   int64_t rows = test ? test->rows : 0, columns = tt_trained_ensembles_columns(all);
   tt_err e = make_file_arrays_local(shard, all, &t);
-  if (!e) e = TT_ALLOC(data, all->count);
+  if (!e) e = TT_ALLOC(data, tt_trained_ensembles_networks(all));
   if (!e) e = TT_ALLOC(attempt, t.labels.members);
   e = tt_agree(c, e);
   if (!e) apply_retries(c, shard, &t, attempt);

@@ -2,6 +2,7 @@
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"
+#include "core/engine/mixed_predict.h"
 
 #include <omp.h>
 #include <string.h>
@@ -130,6 +131,7 @@ tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int
                       const float *x, tt_moments *into, float *members)
 {
   predict_job job = {.c = c, .rows = rows, .x = x, .into = into, .members = members};
+  if (c->networks) return tt_mixed_predict(tt_cpu_predict, c, use, rows, x, into, members);
   TT_TRY(tt_kernels_get(use->simd, &job.kernels));
   job.columns = tt_trained_ensemble_columns(c);
   if (into) {

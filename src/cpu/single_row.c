@@ -68,7 +68,7 @@ tt_err tt_single_row_create(const tt_trained_ensemble *m, tt_simd simd, tt_singl
   s->m = m;
   lay_out(&m->model, s);
   /* a convolution fills the lanes with rows alone */
-  int fits = !m->model.front.layers && !m->scaler.components &&
+  int fits = !m->networks && !m->model.front.layers && !m->scaler.components &&
              m->members <= most_floats / s->stride;
   tt_err e = tt_kernels_get(simd, &s->kernels);
   if (!e && fits) e = pack(s);

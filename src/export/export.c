@@ -64,10 +64,48 @@ static tt_err cohort_create(const char *file, const tt_trained_ensemble *m, tt_e
   return list_members(file, k);
 }
 
+/* Append the used members of part p of cohort k, whose used members from *next on are in it or in
+ * later parts.
+ *   first  member of the cohort that is the first of the part */
+static void add_network(tt_export_model *x, tt_export_cohort *k, const tt_trained_ensemble *p,
+                        int64_t first, int64_t *next)
+{
+  tt_export_cohort own = *k;
+  own.m = p;
+  own.member = k->member + *next;
+  own.of = k->of + *next;
+  own.share = k->share + *next;
+  own.members = 0;
+  while (*next < k->members && k->member[*next] < first + p->members) {
+    own.members++;
+    ++*next;
+  }
+  if (own.members == 0) return;
+  for (int64_t i = 0; i < own.members; i++) own.member[i] -= first;
+  x->network[x->networks++] = own;
+  k->networks++;
+}
+
+/* The networks of all cohorts; `part` has the parts of all trained ensembles, in order. */
+static tt_err list_networks(const tt_trained_parts *part, tt_export_model *x)
+{
+  int64_t number = 0;
+  TT_TRY(TT_ALLOC(x->network, part->count));
+  for (int64_t i = 0; i < x->cohorts; i++) {
+    tt_export_cohort *k = &x->cohort[i];
+    int64_t networks = tt_trained_ensemble_networks(k->m), next = 0;
+    k->network = x->networks;
+    for (int64_t n = 0; n < networks; n++)
+      add_network(x, k, &part->at[number++], tt_trained_ensemble_first(k->m, n), &next);
+  }
+  return TT_OK;
+}
+
 int64_t tt_export_parameters(const tt_export_model *x)
 {
   int64_t n = 0;
-  for (int64_t i = 0; i < x->cohorts; i++) n += x->cohort[i].members * x->cohort[i].m->model.params;
+  for (int64_t i = 0; i < x->networks; i++)
+    n += x->network[i].members * x->network[i].m->model.params;
   return n;
 }
 
@@ -156,6 +194,7 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *file,
   tt_export_model x = {.file = file, .all = all, .labels = &labels};
   int64_t members = 0;
   tt_scaler scaler = {0};
+  tt_trained_parts part = {0};
   TT_TRY(tt_axis_labels_create(all, &labels));
   x.net = &all->at[0]->scaler.net;
   x.columns_in = x.net->columns;
@@ -169,6 +208,8 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *file,
     e = cohort_create(file, all->at[x.cohorts], &x.cohort[x.cohorts]);
     members += x.cohort[x.cohorts].members;
   }
+  if (!e) e = tt_trained_parts_create(all, &part);
+  if (!e) e = list_networks(&part, &x);
   if (!e) e = write_file(&x, format);
   if (!e)
     tt_log_root(TT_LOG_INFO,
@@ -177,6 +218,8 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *file,
                 x.columns, tt_plural(x.columns), file);
   for (int64_t i = 0; i < x.cohorts; i++) cohort_free(&x.cohort[i]);
   tt_free(x.cohort);
+  tt_free(x.network);
+  tt_trained_parts_free(&part);
   tt_scaler_free(&scaler);
   tt_axis_labels_free(&labels);
   return e;

@@ -5,6 +5,7 @@
 #include "core/formulas/elementwise_f64.h"
 #include "core/formulas/layer_norm.h"
 #include "src/export/export_c_front.h"
+#include "src/export/export_c_undo.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -57,13 +58,6 @@ static const char *const output_text[TT_OUTPUT_COUNT] = {
     [TT_OUTPUT_rate] = "    mean[k] = variance[k] = exp(o[k]);\n",
 };
 
-/* Mean and variance of a Gaussian number after a transform is undone, as in transform.h; the call
- * for column c. */
-static const char *const undo_text[TT_TRANSFORM_COUNT] = {
-    [TT_TRANSFORM_log] = "log_normal(m, v, 0.0, mean, variance)",
-    [TT_TRANSFORM_log1p] = "log_normal(m, v, -1.0, mean, variance)",
-    [TT_TRANSFORM_yeo_johnson] = "undo_yeo_johnson(m, v, lambda[c], mean, variance)"};
-
 static tt_err check(const tt_export_model *x)
 {
   if (tt_export_parameters(x) > most_parameters)
@@ -74,12 +68,8 @@ static tt_err check(const tt_export_model *x)
   for (int64_t i = 0; i < x->cohorts; i++) {
     tt_output output = x->cohort[i].m->model.output;
     if (!output_text[output]) return TT_EXPORT_REFUSE(x, "C", "output", tt_choice_output[output]);
-    for (int64_t c = 0; c < x->cohort[i].columns; c++) {
-      tt_transform f = x->cohort[i].undo[c];
-      if (f != TT_TRANSFORM_identity && !undo_text[f])
-        return TT_EXPORT_REFUSE(x, "C", "transform", tt_export_transform_name(f));
-    }
   }
+  TT_TRY(tt_export_c_undo_check(x));
   return tt_export_c_front_check(x);
 }
 
@@ -167,15 +157,20 @@ static void put_weights(FILE *to, int64_t i, const tt_export_cohort *k)
               : g || p ? ",\n  "
                        : "\n  ",
               (double)k->m->w[k->member[g] * params + p]);
-  fprintf(to, "};\nstatic const int ensemble%" PRId64 "[] = {", i);
+  fputs("};\n", to);
+}
+
+static void put_ensembles(FILE *to, int64_t i, const tt_export_cohort *k)
+{
+  fprintf(to, "static const int ensemble%" PRId64 "[] = {", i);
   for (int64_t g = 0; g < k->members; g++) fprintf(to, "%s%" PRId64, g ? ", " : "", k->of[g]);
   fputs("};\n", to);
 }
 
 static int uses_activation(const tt_export_model *x, tt_activation a)
 {
-  for (int64_t i = 0; i < x->cohorts; i++) {
-    const tt_model *m = &x->cohort[i].m->model;
+  for (int64_t i = 0; i < x->networks; i++) {
+    const tt_model *m = &x->network[i].m->model;
     for (int l = 0; l < m->layers; l++)
       if (m->layer[l].activation == a) return 1;
     for (int l = 0; l < m->front.layers; l++)
@@ -211,7 +206,7 @@ static void put_activations(const tt_export_model *x, FILE *to)
 static void put_helpers(const tt_export_model *x, FILE *to)
 {
   int norm = 0;
-  for (int64_t i = 0; i < x->cohorts; i++) norm |= x->cohort[i].m->model.layer[0].norm >= 0;
+  for (int64_t i = 0; i < x->networks; i++) norm |= x->network[i].m->model.layer[0].norm >= 0;
   put_activations(x, to);
   fputs("/* z = w x + b; w has a row for each output. */\n"
         "static void dense(const float *w, const float *b, int in, int out, const double *x, "
@@ -235,12 +230,13 @@ static void put_helpers(const tt_export_model *x, FILE *to)
   tt_export_c_front_functions(x, to);
 }
 
-/* Mean and variance of the quantities of one member with weights w, from normalised inputs x. */
-static void put_member(const tt_export_model *x, int64_t i, FILE *to)
+/* Mean and variance of the quantities of one member with weights w, from normalised inputs x: of
+ * network i, whose cohort is `cohort`. */
+static void put_member(const tt_export_model *x, int64_t i, int64_t cohort, FILE *to)
 {
-  const tt_model *m = &x->cohort[i].m->model;
-  int64_t components = x->cohort[i].m->scaler.components;
-  int64_t n = tt_trained_ensemble_targets(x->cohort[i].m);
+  const tt_model *m = &x->network[i].m->model;
+  int64_t components = x->network[i].m->scaler.components;
+  int64_t n = tt_trained_ensemble_targets(x->network[i].m);
   char from[TT_EXPORT_C_NAME];
   fprintf(to,
           "static void member%" PRId64
@@ -266,7 +262,7 @@ static void put_member(const tt_export_model *x, int64_t i, FILE *to)
   }
   fprintf(to,
           "  enum { K = %" PRId64 ", N = %d };\n  const double FLOOR = %.16e;\n  (void)FLOOR;\n%s",
-          m->targets, (int)m->levels, (double)x->cohort[i].m->variance_floor,
+          m->targets, (int)m->levels, (double)x->network[i].m->variance_floor,
           components ? "  double mean[K], variance[K];\n" : "");
   fprintf(to, "  for (int k = 0; k < K; k++) {\n%s  }\n", output_text[m->output]);
   if (components)
@@ -276,62 +272,29 @@ static void put_member(const tt_export_model *x, int64_t i, FILE *to)
             "    for (int k = 0; k < K; k++) {\n      double c = component%" PRId64 "[k * %" PRId64
             " + t];\n      all_means[t] += c * mean[k];\n"
             "      all_variances[t] += c * c * variance[k];\n    }\n  }\n",
-            n, i, i, i, n);
+            n, cohort, cohort, cohort, n);
   fputs("}\n\n", to);
 }
 
-static int any_undoes(const tt_export_model *x, tt_transform f)
+/* static void predictN(g, x, mean, variance): member g of cohort i. */
+static void put_choice(const tt_export_model *x, int64_t i, FILE *to)
 {
-  for (int64_t i = 0; i < x->cohorts; i++)
-    if (tt_export_undoes(&x->cohort[i], f)) return 1;
-  return 0;
-}
-
-static void put_undo_helpers(const tt_export_model *x, FILE *to)
-{
-  if (any_undoes(x, TT_TRANSFORM_log) || any_undoes(x, TT_TRANSFORM_log1p))
-    fputs("static void log_normal(double m, double v, double shift, double *mean, double "
-          "*variance)\n{\n"
-          "  *mean = shift < 0.0 ? expm1(m + 0.5 * v) : exp(m + 0.5 * v);\n"
-          "  *variance = expm1(v) * exp(2.0 * m + v);\n}\n\n",
-          to);
-  if (any_undoes(x, TT_TRANSFORM_yeo_johnson))
-    fputs("static double yeo_johnson_inverse(double t, double lambda)\n{\n"
-          "  double power = t < 0.0 ? 2.0 - lambda : lambda, size = fabs(t);\n"
-          "  double v = expm1(power > 0.0 ? log1p(power * size) / power : size);\n"
-          "  return t < 0.0 ? -v : v;\n}\n\n"
-          "/* By the trapezoidal rule with steps of half a standard deviation. */\n"
-          "static void undo_yeo_johnson(double m, double v, double lambda, double *mean,\n"
-          "                             double *variance)\n{\n"
-          "  double all = 0.0, sum = 0.0, squares = 0.0, middle = yeo_johnson_inverse(m, lambda);\n"
-          "  for (int i = -18; i <= 18; i++) {\n"
-          "    double z = 0.5 * i, w = exp(-0.5 * z * z);\n"
-          "    double away = yeo_johnson_inverse(m + z * sqrt(v), lambda) - middle;\n"
-          "    all += w;\n    sum += w * away;\n    squares += w * away * away;\n  }\n"
-          "  sum /= all;\n  *mean = middle + sum;\n  *variance = fmax(squares / all - sum * sum, "
-          "0.0);\n}\n\n",
-          to);
-}
-
-/* static void undoN(c, centre, mean, variance): a member's values of column c of cohort i in the
- * user's units. Recalibration scales the distance from the mean of the ensemble, `centre`. */
-static void put_undo(int64_t i, const tt_export_cohort *k, FILE *to)
-{
+  const tt_export_cohort *k = &x->cohort[i];
+  int64_t first = 0, last = k->network + k->networks - 1;
   fprintf(to,
-          "static void undo%" PRId64 "(int c, double centre, double *mean, double *variance)\n{\n"
-          "  const double *scale = scale%" PRId64 ", *offset = offset%" PRId64
-          ", *std_scale = std_scale%" PRId64 ", *lambda = lambda%" PRId64 ";\n"
-          "  double m = centre * scale[c] + offset[c] + (*mean - centre) * std_scale[c];\n"
-          "  double v = *variance * std_scale[c] * std_scale[c];\n"
-          "  (void)lambda;\n  *mean = m;\n  *variance = v;\n  switch (c) {\n",
-          i, i, i, i, i);
-  for (int f = TT_TRANSFORM_identity + 1; f < TT_TRANSFORM_COUNT; f++) {
-    if (!tt_export_undoes(k, (tt_transform)f)) continue;
-    for (int64_t c = 0; c < k->columns; c++)
-      if (k->undo[c] == (tt_transform)f) fprintf(to, "  case %" PRId64 ":\n", c);
-    fprintf(to, "    %s;\n    break;\n", undo_text[f]);
+          "static void predict%" PRId64
+          "(int g, const double *x, double *mean, double *variance)\n{\n",
+          i);
+  for (int64_t n = k->network; n <= last; n++) {
+    const tt_export_cohort *own = &x->network[n];
+    if (n < last) fprintf(to, "  if (g < %" PRId64 ") {\n  ", first + own->members);
+    fprintf(to,
+            "  member%" PRId64 "(weights%" PRId64 " + (g - %" PRId64 ") * %" PRId64
+            ", x, mean, variance);\n%s",
+            n, n, first, own->m->model.params, n < last ? "    return;\n  }\n" : "");
+    first += own->members;
   }
-  fputs("  default: break;\n  }\n}\n\n", to);
+  fputs("}\n\n", to);
 }
 
 /* The means of the ensembles of cohort i, before transforms are undone. */
@@ -340,34 +303,34 @@ static void put_centre(int64_t i, FILE *to)
   fprintf(to,
           "  double centre[COLUMNS] = {0.0};\n"
           "  for (int g = 0; g < MEMBERS; g++) {\n"
-          "    member%" PRId64 "(weights%" PRId64 " + g * PARAMETERS, x, mu, v);\n"
+          "    predict%" PRId64 "(g, x, mu, v);\n"
           "    for (int j = 0; j < WIDTH; j++)\n"
           "      centre[ensemble%" PRId64 "[g] * WIDTH + j] += share%" PRId64 "[g] * mu[j];\n"
           "  }\n",
-          i, i, i, i);
+          i, i, i);
 }
 
 /* The mixture of the members of each ensemble of cohort i, with columns from `column` on. */
 static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE *to)
 {
   const tt_export_cohort *k = &x->cohort[i];
-  if (k->transformed) put_undo(i, k, to);
+  if (k->transformed) tt_export_c_undo(i, k, to);
   fprintf(to,
           "static void cohort%" PRId64
           "(const double *x, double *mean, double *total, double *aleatoric,\n"
           "                    double *epistemic)\n{\n"
           "  enum { MEMBERS = %" PRId64 ", COLUMNS = %" PRId64 ", WIDTH = %" PRId64
-          ", PARAMETERS = %" PRId64 ", FIRST = %" PRId64 " };\n"
+          ", FIRST = %" PRId64 " };\n"
           "  double mu[WIDTH], v[WIDTH], all[COLUMNS] = {0.0}, m[COLUMNS] = {0.0};\n"
           "  double between[COLUMNS] = {0.0}, within[COLUMNS] = {0.0};\n",
-          i, k->members, k->columns, tt_trained_ensemble_width(k->m), k->m->model.params, column);
+          i, k->members, k->columns, tt_trained_ensemble_width(k->m), column);
   if (k->transformed) put_centre(i, to);
   fprintf(to,
           "  for (int g = 0; g < MEMBERS; g++) {\n"
-          "    member%" PRId64 "(weights%" PRId64 " + g * PARAMETERS, x, mu, v);\n"
+          "    predict%" PRId64 "(g, x, mu, v);\n"
           "    for (int j = 0; j < WIDTH; j++) {\n"
           "      int c = ensemble%" PRId64 "[g] * WIDTH + j;\n",
-          i, i, i);
+          i, i);
   if (k->transformed) fprintf(to, "      undo%" PRId64 "(c, centre[c], &mu[j], &v[j]);\n", i);
   fprintf(to,
           "      double share = share%" PRId64 "[g], step = mu[j] - m[c];\n"
@@ -483,15 +446,18 @@ tt_err tt_export_c_local(const tt_export_model *x, FILE *to)
       put_doubles(to, "component_mean", i, of->targets, of->component_mean);
       put_doubles(to, "residual", i, of->targets, of->residual);
     }
-    put_weights(to, i, k);
+    put_ensembles(to, i, k);
   }
+  for (int64_t i = 0; i < x->networks; i++) put_weights(to, i, &x->network[i]);
   fputc('\n', to);
   put_helpers(x, to);
-  put_undo_helpers(x, to);
+  tt_export_c_undo_functions(x, to);
   for (int64_t i = 0; i < x->cohorts; i++) {
-    put_member(x, i, to);
+    const tt_export_cohort *k = &x->cohort[i];
+    for (int64_t n = k->network; n < k->network + k->networks; n++) put_member(x, n, i, to);
+    put_choice(x, i, to);
     put_cohort(x, i, column, to);
-    column += x->cohort[i].columns;
+    column += k->columns;
   }
   put_transforms(x, to);
   put_net_inputs(x, to);

@@ -28,8 +28,8 @@ static int64_t most_values(const tt_front *f)
 
 tt_err tt_export_c_front_check(const tt_export_model *x)
 {
-  for (int64_t i = 0; i < x->cohorts; i++) {
-    int64_t most = most_values(&x->cohort[i].m->model.front);
+  for (int64_t i = 0; i < x->networks; i++) {
+    int64_t most = most_values(&x->network[i].m->model.front);
     if (ARRAYS * most > MOST_VALUES)
       return TT_FAIL(USAGE,
                      "%s: a layer of the networks has %" PRId64
@@ -42,8 +42,8 @@ tt_err tt_export_c_front_check(const tt_export_model *x)
 /* Whether a network has such a layer; of a pool, with this pool. */
 static int uses(const tt_export_model *x, tt_front_kind kind, tt_pooling pool)
 {
-  for (int64_t i = 0; i < x->cohorts; i++) {
-    const tt_front *f = &x->cohort[i].m->model.front;
+  for (int64_t i = 0; i < x->networks; i++) {
+    const tt_front *f = &x->network[i].m->model.front;
     for (int l = 0; l < f->layers; l++) {
       tt_front_kind own =
           f->layer[l].kind == TT_FRONT_global_mean ? TT_FRONT_pool : f->layer[l].kind;
@@ -134,7 +134,7 @@ static void put_layer(const tt_front_layer *l, FILE *to)
 void tt_export_c_front_functions(const tt_export_model *x, FILE *to)
 {
   int any = 0;
-  for (int64_t i = 0; i < x->cohorts; i++) any |= x->cohort[i].m->model.front.layers > 0;
+  for (int64_t i = 0; i < x->networks; i++) any |= x->network[i].m->model.front.layers > 0;
   if (!any) return;
   fputs("/* A layer of a network for images; pairs are height, width. Values are "
         "[channels][height][width]. */\n"
@@ -142,8 +142,8 @@ void tt_export_c_front_functions(const tt_export_model *x, FILE *to)
         "  int in_channels, in_height, in_width, channels, height, width;\n"
         "  int size[2], stride[2], pad[2], dilation[2], groups;\n} layer;\n",
         to);
-  for (int64_t i = 0; i < x->cohorts; i++) {
-    const tt_front *f = &x->cohort[i].m->model.front;
+  for (int64_t i = 0; i < x->networks; i++) {
+    const tt_front *f = &x->network[i].m->model.front;
     if (!f->layers) continue;
     fprintf(to, "static const layer front%" PRId64 "[] = {\n", i);
     for (int l = 0; l < f->layers; l++) put_layer(&f->layer[l], to);

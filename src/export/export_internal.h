@@ -7,20 +7,21 @@
 
 #include <stdio.h>
 
-/* The members of a cohort that predictions use, those of an ensemble together. */
+/* The members of a trained ensemble that predictions use, those of an ensemble together. */
 typedef struct tt_export_cohort {
   const tt_trained_ensemble *m;
-  int64_t members;    /* U */
-  int64_t *member;    /* [U] number in m */
-  int64_t *of;        /* [U] its ensemble in m */
-  double *share;      /* [U] member weight / sum of the weights of its ensemble */
-  int64_t columns;    /* C of this cohort: ensembles * K q */
-  double *offset;     /* [C] mean = value * scale + offset */
-  double *scale;      /* [C] */
-  double *std_scale;  /* [C] standard deviation = value * std_scale, with recalibration */
-  tt_transform *undo; /* [C] transform of the target, which the members' values undo */
-  double *lambda;     /* [C] its parameter */
-  int transformed;    /* 1: one of them is not the identity */
+  int64_t network, networks; /* the networks of its members: [network, network + networks) */
+  int64_t members;           /* U */
+  int64_t *member;           /* [U] number in m */
+  int64_t *of;               /* [U] its ensemble in m */
+  double *share;             /* [U] member weight / sum of the weights of its ensemble */
+  int64_t columns;           /* C of this cohort: ensembles * K q */
+  double *offset;            /* [C] mean = value * scale + offset */
+  double *scale;             /* [C] */
+  double *std_scale;         /* [C] standard deviation = value * std_scale, with recalibration */
+  tt_transform *undo;        /* [C] transform of the target, which the members' values undo */
+  double *lambda;            /* [C] its parameter */
+  int transformed;           /* 1: one of them is not the identity */
 } tt_export_cohort;
 
 typedef struct tt_export_model {
@@ -34,12 +35,16 @@ typedef struct tt_export_model {
   tt_scaler *scaler; /* F inputs: levels and indicators are not normalised */
   int64_t cohorts;
   tt_export_cohort *cohort; /* [cohorts] */
+  /* The used members of each network, as cohorts with one network; networks without any are left
+   * out. What is not about members or weights is that of the cohort. */
+  int64_t networks;
+  tt_export_cohort *network; /* [networks] */
 } tt_export_model;
 
 /* "amount", "level" or "missing". */
 const char *tt_export_kind_name(const tt_net_input *i);
 
-/* Parameters of the used members of all cohorts. */
+/* Parameters of all used members. */
 int64_t tt_export_parameters(const tt_export_model *x);
 
 #define X(name, file, meaning) tt_err tt_export_##name##_local(const tt_export_model *x, FILE *to);

@@ -152,26 +152,42 @@ static tt_err put_tensor(zip_archive *z, const char *name, const tt_export_cohor
   return e;
 }
 
-/* Name of an array of cohort i; valid until the next call. */
-static const char *named(char room[64], int64_t i, const char *what, int l)
+/* The beginning of the names of the arrays of a cohort, or of its networks from the second one on:
+ * "cohort0", "cohort0_network1". */
+typedef struct prefix {
+  char text[64];
+} prefix;
+
+static prefix prefix_of(int64_t cohort, int64_t network)
+{
+  prefix p;
+  if (network > 0)
+    snprintf(p.text, sizeof p.text, "cohort%" PRId64 "_network%" PRId64, cohort, network);
+  else
+    snprintf(p.text, sizeof p.text, "cohort%" PRId64, cohort);
+  return p;
+}
+
+/* Name of an array; valid until the next call. */
+static const char *named(char room[128], const prefix *p, const char *what, int l)
 {
   if (l < 0)
-    snprintf(room, 64, "cohort%" PRId64 "_%s", i, what);
+    snprintf(room, 128, "%s_%s", p->text, what);
   else
-    snprintf(room, 64, "cohort%" PRId64 "_%s%d", i, what, l);
+    snprintf(room, 128, "%s_%s%d", p->text, what, l);
   return room;
 }
 
-static const char *named_front(char room[64], int64_t i, int l, const char *what)
+static const char *named_front(char room[128], const prefix *p, int l, const char *what)
 {
-  snprintf(room, 64, "cohort%" PRId64 "_front%d_%s", i, l, what);
+  snprintf(room, 128, "%s_front%d_%s", p->text, l, what);
   return room;
 }
 
-static tt_err put_layer(zip_archive *z, int64_t i, const tt_export_cohort *k, int l)
+static tt_err put_layer(zip_archive *z, const prefix *i, const tt_export_cohort *k, int l)
 {
   const tt_layer *layer = &k->m->model.layer[l];
-  char name[64];
+  char name[128];
   const int64_t dim[] = {layer->out, layer->in};
   TT_TRY(put_tensor(z, named(name, i, "weight", l), k, layer->weight, 2, dim));
   TT_TRY(put_tensor(z, named(name, i, "bias", l), k, layer->bias, 1, dim));
@@ -189,14 +205,14 @@ static tt_err put_pair(zip_archive *z, const char *name, const int32_t pair[2])
 }
 
 /* Layer l of the front: arrays cohort0_front0_weight, ... */
-static tt_err put_front_layer(zip_archive *z, int64_t i, const tt_export_cohort *k, int l)
+static tt_err put_front_layer(zip_archive *z, const prefix *i, const tt_export_cohort *k, int l)
 {
   const tt_front_layer *at = &k->m->model.front.layer[l];
   const char *kind = tt_front_words[at->kind], *activation = tt_choice_activation[at->activation];
   const char *by = tt_pooling_name[at->pool];
   const int64_t dim[] = {at->channels, at->in_channels / at->groups, at->size[0], at->size[1]};
   int conv = at->kind == TT_FRONT_conv;
-  char name[64];
+  char name[128];
 #define NAMED(what) named_front(name, i, l, what)
   TT_TRY(put_texts(z, NAMED("kind"), 0, &kind));
   TT_TRY(put_texts(z, NAMED("activation"), 0, &activation));
@@ -213,11 +229,11 @@ static tt_err put_front_layer(zip_archive *z, int64_t i, const tt_export_cohort 
 #undef NAMED
 }
 
-static tt_err put_front(zip_archive *z, int64_t i, const tt_export_cohort *k)
+static tt_err put_front(zip_archive *z, const prefix *i, const tt_export_cohort *k)
 {
   const tt_front *f = &k->m->model.front;
   const int64_t shape[] = {f->channels, f->size[0], f->size[1]};
-  char name[64];
+  char name[128];
   TT_TRY(put_integer(z, named(name, i, "front_layers", -1), f->layers));
   if (!f->layers) return TT_OK;
   TT_TRY(put_array(z, named(name, i, "front_shape", -1), &(npy_array){"<i8", 8, 1, {3}, shape}));
@@ -248,9 +264,9 @@ static tt_err put_input_transforms(zip_archive *z, const tt_export_model *x)
 }
 
 /* Components of the targets, if there are any. */
-static tt_err put_components(zip_archive *z, int64_t i, const tt_scaler *s)
+static tt_err put_components(zip_archive *z, const prefix *i, const tt_scaler *s)
 {
-  char name[64];
+  char name[128];
   if (!s->components) return TT_OK;
   const npy_array component = {"<f8", 8, 2, {s->components, s->targets}, s->component};
   TT_TRY(put_array(z, named(name, i, "component", -1), &component));
@@ -258,19 +274,33 @@ static tt_err put_components(zip_archive *z, int64_t i, const tt_scaler *s)
   return put_doubles(z, named(name, i, "residual_variance", -1), s->targets, s->residual);
 }
 
-static tt_err put_cohort(zip_archive *z, int64_t i, const tt_export_cohort *k)
+/* Layers and weights of the members with one network. */
+static tt_err put_network(zip_archive *z, const prefix *i, const tt_export_cohort *k)
 {
   const tt_model *m = &k->m->model;
   const char *activation = tt_choice_activation[tt_model_activation(m)];
-  const char *output = tt_choice_output[m->output];
-  double variance_floor = (double)k->m->variance_floor;
-  char name[64];
+  char name[128];
   TT_TRY(put_front(z, i, k));
   for (int l = 0; l < m->layers; l++) TT_TRY(put_layer(z, i, k, l));
   TT_TRY(put_integer(z, named(name, i, "layers", -1), m->layers));
+  return put_texts(z, named(name, i, "activation", -1), 0, &activation);
+}
+
+static tt_err put_cohort(zip_archive *z, const tt_export_model *x, int64_t number)
+{
+  const tt_export_cohort *k = &x->cohort[number];
+  const prefix p = prefix_of(number, 0), *i = &p;
+  const tt_model *m = &k->m->model;
+  const char *output = tt_choice_output[m->output];
+  double variance_floor = (double)k->m->variance_floor;
+  char name[128];
+  for (int64_t n = 0; n < k->networks; n++) {
+    const prefix of_network = prefix_of(number, n);
+    TT_TRY(put_network(z, &of_network, &x->network[k->network + n]));
+  }
+  TT_TRY(put_integer(z, named(name, i, "networks", -1), k->networks));
   TT_TRY(put_integer(z, named(name, i, "targets", -1), m->targets));
   TT_TRY(put_integer(z, named(name, i, "ensembles", -1), k->m->ensembles));
-  TT_TRY(put_texts(z, named(name, i, "activation", -1), 0, &activation));
   TT_TRY(put_texts(z, named(name, i, "output", -1), 0, &output));
   TT_TRY(put_array(z, named(name, i, "variance_floor", -1),
                    &(npy_array){"<f8", 8, 0, {0}, &variance_floor}));
@@ -324,7 +354,7 @@ static tt_err put_all(zip_archive *z, const tt_export_model *x)
   TT_TRY(put_texts(z, "column_ensemble", x->columns, x->labels->ensemble));
   TT_TRY(put_texts(z, "column_label", x->columns, (const char *const *)x->labels->label));
   TT_TRY(put_texts(z, "column_units", x->columns, x->labels->units));
-  for (int64_t i = 0; i < x->cohorts; i++) TT_TRY(put_cohort(z, i, &x->cohort[i]));
+  for (int64_t i = 0; i < x->cohorts; i++) TT_TRY(put_cohort(z, x, i));
   return TT_OK;
 }
 

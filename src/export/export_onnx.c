@@ -1,7 +1,7 @@
 /* export_onnx.c — a trained model as one ONNX graph: input x [rows][inputs] in the units of the
  * training data; outputs mean, total, aleatoric, epistemic [rows][columns]. All in double, with
  * weights in single precision, so that the results are those of `tutti predict` up to rounding of
- * single precision. The members of a cohort are one axis of its tensors.
+ * single precision. The members of a network are one axis of its tensors.
  *
  * U used members, E ensembles, W = K q columns of an ensemble, N rows. */
 #include "core/base/mem.h"
@@ -138,14 +138,35 @@ static value of_members(tt_onnx *g, const tt_export_cohort *k, value a)
   return tt_onnx_node(g, "Gather", 2, gather, 1, none);
 }
 
+/* What the members of all networks of a cohort predict. */
+static tt_err put_networks(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k,
+                           value in, quantities *out)
+{
+  value *part = NULL, o;
+  TT_TRY(TT_ALLOC(part, 2 * k->networks));
+  tt_err e = TT_OK;
+  for (int64_t n = 0; !e && n < k->networks; n++) {
+    const tt_export_cohort *own = &x->network[k->network + n];
+    quantities q = {0};
+    e = tt_onnx_network(g, x, own, in, &o);
+    if (!e) e = predict(g, x, own, o, &q);
+    part[n] = q.mean;
+    part[k->networks + n] = q.variance;
+  }
+  if (!e)
+    *out = (quantities){concat_first(g, (int)k->networks, part),
+                        concat_first(g, (int)k->networks, part + k->networks)};
+  tt_free(part);
+  return e;
+}
+
 /* The results of a cohort, [N][columns] in the user's units. */
 static tt_err put_cohort(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k, value in,
                          value *result)
 {
-  value o, share = shares(g, k);
+  value share = shares(g, k);
   quantities q = {0};
-  TT_TRY(tt_onnx_network(g, x, k, in, &o));
-  TT_TRY(predict(g, x, k, o, &q));
+  TT_TRY(put_networks(g, x, k, in, &q));
   put_components(g, &k->m->scaler, &q);
   value centre = of_members(g, k, average(g, k, share, q.mean));
   TT_TRY(tt_onnx_undo_targets(g, x, k, centre, &q.mean, &q.variance));

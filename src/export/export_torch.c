@@ -24,14 +24,14 @@ static tt_err check(const tt_export_model *x)
                    "%s: the members have %" PRId64
                    " parameters, a file for PyTorch may have %" PRId64 "; use --npz or --onnx",
                    x->file, tt_export_parameters(x), most_parameters);
-  for (int64_t i = 0; i < x->cohorts; i++) {
-    const tt_model *m = &x->cohort[i].m->model;
+  for (int64_t i = 0; i < x->networks; i++) {
+    const tt_model *m = &x->network[i].m->model;
     const char *activation = tt_choice_activation[tt_model_activation(m)];
     const char *output = tt_choice_output[m->output];
     if (!program_has(activation)) return TT_EXPORT_REFUSE(x, "PyTorch", "activation", activation);
     if (!program_has(output)) return TT_EXPORT_REFUSE(x, "PyTorch", "output", output);
-    for (int64_t c = 0; c < x->cohort[i].columns; c++) {
-      const char *transform = tt_export_transform_name(x->cohort[i].undo[c]);
+    for (int64_t c = 0; c < x->network[i].columns; c++) {
+      const char *transform = tt_export_transform_name(x->network[i].undo[c]);
       if (!program_has(transform)) return TT_EXPORT_REFUSE(x, "PyTorch", "transform", transform);
     }
     for (int l = 0; l < m->front.layers; l++) {

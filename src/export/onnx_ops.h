@@ -79,6 +79,13 @@ static inline value concat_last(tt_onnx *g, int n, const value *part)
   return tt_onnx_node(g, "Concat", n, part, 1, (tt_onnx_attribute){"axis", 0, 1, {-1}});
 }
 
+/* Along the axis of the members. */
+static inline value concat_first(tt_onnx *g, int n, const value *part)
+{
+  if (n == 1) return *part;
+  return tt_onnx_node(g, "Concat", n, part, 1, (tt_onnx_attribute){"axis", 0, 1, {0}});
+}
+
 /* ln(1 + e^x) */
 static inline value softplus(tt_onnx *g, value x)
 {

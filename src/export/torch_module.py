@@ -143,16 +143,31 @@ class Layer(nn.Module):
         return z + h if self.residual else z
 
 
-class Cohort(nn.Module):
-    """Ensembles whose networks have the same shape: normalised inputs (row, input) -> results."""
+class Network(nn.Module):
+    """Members with one network: normalised inputs (row, input) -> outputs (member, row, output)."""
 
     def __init__(self, get):
         super().__init__()
-        layers, ensembles, of = int(get("layers")), int(get("ensembles")), get("ensemble")
-        activation = [ACTIVATION[str(get("activation"), "ascii")]] * (layers - 1)
+        activation = [ACTIVATION[str(get("activation"), "ascii")]] * (int(get("layers")) - 1)
         activation.append(ACTIVATION["identity"])
-        self.front = Front(get, len(of)) if int(get("front_layers")) else nn.Identity()
+        members = len(get("weight0"))
+        self.front = Front(get, members) if int(get("front_layers")) else nn.Identity()
         self.layers = nn.Sequential(*(Layer(get, i, a) for i, a in enumerate(activation)))
+
+    def forward(self, h):
+        return self.layers(self.front(h))
+
+
+class Cohort(nn.Module):
+    """Ensembles whose networks have the same shape, or one ensemble of several networks:
+    normalised inputs (row, input) -> results."""
+
+    def __init__(self, get):
+        super().__init__()
+        ensembles, of = int(get("ensembles")), get("ensemble")
+        self.networks = nn.ModuleList(
+            Network(lambda name, n=n: get(f"network{n}_{name}" if n else name))
+            for n in range(int(get("networks"))))
         self.targets, self.output = int(get("targets")), OUTPUT[str(get("output"), "ascii")]
         self.variance_floor = float(get("variance_floor"))
         self.register_buffer("ensemble", torch.tensor(of))  # of each member
@@ -170,7 +185,7 @@ class Cohort(nn.Module):
                 self.register_buffer(name, torch.tensor(kind == name.encode()))
 
     def forward(self, h):
-        h = self.layers(self.front(h))
+        h = torch.cat([network(h) for network in self.networks])
         o = h.reshape(*h.shape[:2], -1, self.targets).transpose(2, 3)
         mu, v = (a.flatten(2) for a in self.output(o, self.variance_floor))
         if self.component is not None:  # amplitudes of components -> targets

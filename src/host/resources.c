@@ -376,7 +376,10 @@ tt_err tt_resources_for_job(tt_comm *c, const tt_config *cfg, const tt_engine_op
 const tt_engine_ops *tt_resources_predict_engine(const tt_engine_ops *ops,
                                                  const tt_trained_ensembles *all)
 {
-  for (int64_t i = 0; i < all->count; i++)
-    if (all->at[i]->model.front.layers || all->at[i]->scaler.components) return &tt_engine_cpu;
+  for (int64_t i = 0; i < all->count; i++) {
+    if (all->at[i]->scaler.components) return &tt_engine_cpu;
+    for (int64_t k = 0; k < tt_trained_ensemble_networks(all->at[i]); k++)
+      if (tt_trained_ensemble_model(all->at[i], k)->front.layers) return &tt_engine_cpu;
+  }
   return ops;
 }

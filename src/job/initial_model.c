@@ -40,7 +40,7 @@ static uint64_t hash_model(const fine_tuning *to, uint64_t h)
     for (int64_t i = 0; i < m->ensembles; i++)
       h = HASH(m->ensemble[i].name, strlen(m->ensemble[i].name), h);
     h = HASH(m->index, m->members, HASH(m->status, m->members, h));
-    h = HASH(m->w, m->members * m->model.params, h);
+    h = HASH(m->w, tt_trained_ensemble_parameters(m), h);
   }
   return h;
 }
@@ -124,9 +124,10 @@ static tt_err find_ensemble(const fine_tuning *to, const tt_ensemble *e,
                  file_of(to), e->name, names);
 }
 
-/* The weights for member number `index` of an ensemble. */
+/* The weights for member number `index` of an ensemble, and the number of their network. */
 static tt_err find_weights(const fine_tuning *to, const tt_trained_ensemble *m,
-                           const tt_ensemble *there, int64_t index, const float **w)
+                           const tt_ensemble *there, int64_t index, int64_t *network,
+                           const float **w)
 {
   int64_t chosen = to->cfg->train_init_member, from = m->index[there->first];
   int64_t place = (chosen < 0 ? index : chosen) - from;
@@ -138,7 +139,7 @@ static tt_err find_weights(const fine_tuning *to, const tt_trained_ensemble *m,
   place = (place % there->members + there->members) % there->members;
   for (int64_t k = 0; k < there->members; k++) {
     int64_t row = there->first + (place + k) % there->members;
-    *w = m->w + row * m->model.params;
+    *w = tt_trained_ensemble_weights(m, row, network);
     if (m->status[row] != TT_STATUS_diverged) return TT_OK;
     if (chosen >= 0)
       return TT_FAIL(DATA, "train.init_member: member %" PRId64 " of ensemble %s of %s diverged",
@@ -152,14 +153,16 @@ static tt_err match_cohort(const fine_tuning *to, tt_cohort *c)
 {
   const tt_trained_ensemble *m = NULL;
   const tt_ensemble *there = NULL;
+  int64_t network = 0;
   int last = layers_taken(to, &c->model) - 1;
   TT_TRY(TT_ALLOC(c->initial, c->members));
   for (int64_t i = 0; i < c->ensembles; i++) {
     const tt_ensemble *e = &c->ensemble[i];
     TT_TRY(find_ensemble(to, e, &m, &there));
-    TT_TRY(check_layers(to, e, &c->model, &m->model));
-    for (int64_t k = e->first; k < e->first + e->members; k++)
-      TT_TRY(find_weights(to, m, there, c->member[k].index, &c->initial[k]));
+    for (int64_t k = e->first; k < e->first + e->members; k++) {
+      TT_TRY(find_weights(to, m, there, c->member[k].index, &network, &c->initial[k]));
+      TT_TRY(check_layers(to, e, &c->model, tt_trained_ensemble_model(m, network)));
+    }
   }
   for (int l = 0; l <= last; l++) {
     tt_slice own = tt_model_layer_params(&c->model, l);
@@ -235,16 +238,10 @@ static tt_err scale_inputs(const fine_tuning *to, const tt_trained_ensemble *m)
   for (int64_t i = 0; i < d->inputs; i++) {
     int64_t k = s->net.at[i].column;
     if (s->net.at[i].kind != TT_NET_INPUT_amount) continue;
-    const column_scale c = {"input",
-                            d->input.name[k],
-                            &s->x_normalize[k],
-                            &as->x_normalize[k],
-                            &s->x_mean[k],
-                            &s->x_scale[k],
-                            &s->x_lambda[k],
-                            &as->x_mean[k],
-                            &as->x_scale[k],
-                            &as->x_lambda[k]};
+    const column_scale c = {
+        "input",         d->input.name[k], &s->x_normalize[k], &as->x_normalize[k],
+        &s->x_mean[k],   &s->x_scale[k],   &s->x_lambda[k],    &as->x_mean[k],
+        &as->x_scale[k], &as->x_lambda[k]};
     TT_TRY(renormalise(to, &c, d->rows, d->inputs, d->x + i));
     s->x_mean[k] = as->x_mean[k], s->x_scale[k] = as->x_scale[k];
     s->x_lambda[k] = as->x_lambda[k];
@@ -269,10 +266,10 @@ static tt_err scale_targets(const fine_tuning *to, const tt_trained_ensemble *m)
   for (int64_t t = 0; t < d->targets; t++) {
     int64_t k = find_target(m, d, t);
     if (k < 0) continue;
-    const column_scale c = {"target",         d->target.name[t], &s->y_normalize[t],
-                            &as->y_normalize[k], &s->y_mean[t],     &s->y_scale[t],
-                            &s->y_lambda[t],  &as->y_mean[k],    &as->y_scale[k],
-                            &as->y_lambda[k]};
+    const column_scale c = {
+        "target",        d->target.name[t], &s->y_normalize[t], &as->y_normalize[k],
+        &s->y_mean[t],   &s->y_scale[t],    &s->y_lambda[t],    &as->y_mean[k],
+        &as->y_scale[k], &as->y_lambda[k]};
     TT_TRY(renormalise(to, &c, d->rows, d->targets, d->y + t));
     s->y_mean[t] = as->y_mean[k], s->y_scale[t] = as->y_scale[k];
     s->y_lambda[t] = as->y_lambda[k];
@@ -285,8 +282,7 @@ static tt_err apply_local(const fine_tuning *to)
   const tt_trained_ensemble *m = to->model->at[0];
   TT_TRY(scale_inputs(to, m));
   TT_TRY(scale_targets(to, m));
-  for (int64_t k = 0; k < to->cohorts->count; k++)
-    TT_TRY(match_cohort(to, to->cohorts->at[k]));
+  for (int64_t k = 0; k < to->cohorts->count; k++) TT_TRY(match_cohort(to, to->cohorts->at[k]));
   to->data->hash = hash_model(to, to->data->hash);
   return TT_OK;
 }

@@ -140,3 +140,28 @@ void tt_network_slopes_at(tt_network_slopes *s, const float *w, const double *x)
   for (int64_t o = 0; o < m->outputs; o++)
     backward(s, w, x, o, s->d_o + (o % m->targets * m->each + o / m->targets) * m->inputs);
 }
+
+tt_err tt_ensemble_slopes_create(const tt_trained_ensemble *m, tt_network_slopes **out)
+{
+  int64_t networks = tt_trained_ensemble_networks(m);
+  TT_TRY(TT_ALLOC(*out, networks));
+  for (int64_t k = 0; k < networks; k++)
+    TT_TRY(tt_network_slopes_create(tt_trained_ensemble_model(m, k), &(*out)[k]));
+  return TT_OK;
+}
+
+void tt_ensemble_slopes_free(const tt_trained_ensemble *m, tt_network_slopes **s)
+{
+  for (int64_t k = 0; *s && k < tt_trained_ensemble_networks(m); k++)
+    tt_network_slopes_free(&(*s)[k]);
+  tt_free(*s);
+}
+
+const tt_network_slopes *tt_ensemble_slopes_at(const tt_trained_ensemble *m, tt_network_slopes *s,
+                                               int64_t member, const double *x)
+{
+  int64_t number = 0;
+  const float *w = tt_trained_ensemble_weights(m, member, &number);
+  tt_network_slopes_at(&s[number], w, x);
+  return &s[number];
+}

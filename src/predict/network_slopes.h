@@ -2,7 +2,7 @@
  * double, by reverse differentiation. All local. */
 #ifndef TT_NETWORK_SLOPES_H
 #define TT_NETWORK_SLOPES_H
-#include "core/model/model.h"
+#include "core/model/trained_ensemble.h"
 #include "src/predict/front_slopes.h"
 
 /* Result and buffers. */
@@ -24,4 +24,10 @@ void tt_network_slopes_free(tt_network_slopes *s);
 
 /* Set o and d_o for the network with weights w[P] at the normalised inputs x[D]. */
 void tt_network_slopes_at(tt_network_slopes *s, const float *w, const double *x);
+
+/* The same for each network of a trained ensemble; at: of a member, the result is borrowed. */
+tt_err tt_ensemble_slopes_create(const tt_trained_ensemble *m, tt_network_slopes **out);
+void tt_ensemble_slopes_free(const tt_trained_ensemble *m, tt_network_slopes **s);
+const tt_network_slopes *tt_ensemble_slopes_at(const tt_trained_ensemble *m, tt_network_slopes *s,
+                                               int64_t member, const double *x);
 #endif

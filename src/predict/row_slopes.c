@@ -7,7 +7,7 @@
 
 void tt_row_slopes_free(tt_row_slopes *s)
 {
-  tt_network_slopes_free(&s->network);
+  if (s->m) tt_ensemble_slopes_free(s->m, &s->network);
   tt_free_all(&s->x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean, &s->between,
               &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->amplitude, &s->spread,
               &s->d_amplitude, &s->d_spread, &s->centre, &s->d_centre, &s->own, &s->own_variance,
@@ -34,7 +34,7 @@ tt_err tt_row_slopes_create(const tt_trained_ensemble *m, tt_row_slopes *s)
   double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within, &s->d_centre};
   *s = (tt_row_slopes){.m = m};
   TT_TRY(find_scales(s));
-  TT_TRY(tt_network_slopes_create(&m->model, &s->network));
+  TT_TRY(tt_ensemble_slopes_create(m, &s->network));
   TT_TRY(TT_ALLOC(s->x, inputs));
   TT_TRY(TT_ALLOC(s->own, inputs));
   TT_TRY(TT_ALLOC(s->own_variance, inputs));
@@ -144,10 +144,10 @@ static void add_member(tt_row_slopes *s, int64_t member)
   tt_output_slopes at = {
       .n = model->levels, .variance_floor = (double)m->variance_floor, .inputs = model->inputs};
   s->weight += m->weight[member];
-  tt_network_slopes_at(&s->network, m->w + member * model->params, s->x);
+  const tt_network_slopes *network = tt_ensemble_slopes_at(m, s->network, member, s->x);
   for (int64_t k = 0; k < model->targets; k++) {
-    at.o = s->network.o + k * model->each;
-    at.d_o = s->network.d_o + k * model->each * model->inputs;
+    at.o = network->o + k * model->each;
+    at.d_o = network->d_o + k * model->each * model->inputs;
     at.mean = has_components ? s->amplitude + k : s->mu;
     at.variance = has_components ? s->spread + k : s->variance;
     at.d_mean = has_components ? s->d_amplitude + k * model->inputs : s->d_mu;

@@ -25,7 +25,7 @@ typedef struct tt_row_slopes {
   int transformed;                       /* 1: a column has a transform */
   const tt_column_scale *undo;           /* [K q] transforms to undo; NULL: none now */
   const tt_member_slopes *each;          /* NULL: not wanted now */
-  tt_network_slopes network;
+  tt_network_slopes *network; /* [networks] */
   double *x;                                 /* [F] normalised */
   double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][F] */
   /* [L], [L][F] amplitudes of a member, if the targets have components, and their variances */

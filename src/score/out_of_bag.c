@@ -5,8 +5,9 @@
 #include "src/score/row_source.h"
 
 typedef struct oob_mask {
-  tt_split_rows training; /* first field: tt_split_rows_read_local reads it */
-  const tt_cohort *cohort;
+  tt_split_rows training;  /* first field: tt_split_rows_read_local reads it */
+  const tt_cohort *cohort; /* whose members are marked; their rows in `left` begin at `first` */
+  int64_t first;
   int64_t *number; /* [N] number of a data row in training.row */
   int64_t stride;  /* bytes per member */
   uint8_t *left;   /* [G][stride] one bit per training row: 1 = the member did not train on it */
@@ -18,21 +19,21 @@ static int is_out_of_bag(void *from, int64_t row, int64_t member)
   return b->left[member * b->stride + row / 8] >> row % 8 & 1;
 }
 
+/*   member  of the cohort */
 static void set_out_of_bag(oob_mask *b, int64_t member, int64_t data_row, int left)
 {
   int64_t row = b->number[data_row];
-  uint8_t *byte = &b->left[member * b->stride + row / 8];
+  uint8_t *byte = &b->left[(b->first + member) * b->stride + row / 8];
   *byte = (uint8_t)(left ? *byte | 1u << row % 8 : *byte & ~(1u << row % 8));
 }
 
-static tt_err list_rows(const tt_cohort *cohort, const tt_dataset *d, oob_mask *b)
+static tt_err list_rows(const tt_dataset *d, int64_t members, oob_mask *b)
 {
-  *b = (oob_mask){.cohort = cohort};
   TT_TRY(tt_split_rows_list(d, TT_TRAIN, &b->training));
   TT_TRY(TT_ALLOC(b->number, d->rows));
   for (int64_t i = 0; i < b->training.count; i++) b->number[b->training.row[i]] = i;
   b->stride = (b->training.count + 7) / 8;
-  return TT_ALLOC(b->left, cohort->members * b->stride);
+  return TT_ALLOC(b->left, members * b->stride);
 }
 
 /* kfold: the validation fold of a row set is out of bag for its members. */
@@ -60,25 +61,30 @@ static tt_err mark_rows(oob_mask *b, int64_t member, int32_t attempt, int8_t *se
   return mark_fold(b, row_set, member);
 }
 
-static tt_err mark_members_local(const tt_cohort *cohort, const tt_dataset *d,
-                                 const int32_t *attempt, oob_mask *b)
+static tt_err mark_members_local(const tt_oob_cohorts *from, const tt_dataset *d, int64_t members,
+                                 oob_mask *b)
 {
   int8_t *seen = NULL;
-  tt_err e = list_rows(cohort, d, b);
+  tt_err e = list_rows(d, members, b);
   if (!e) e = TT_ALLOC(seen, d->rows);
-  for (int64_t i = 0; !e && i < cohort->members; i++) e = mark_rows(b, i, attempt[i], seen);
+  for (int64_t k = 0; !e && k < from->count; k++) {
+    b->cohort = from->cohort[k];
+    for (int64_t i = 0; !e && i < b->cohort->members; i++)
+      e = mark_rows(b, i, from->attempt[b->first + i], seen);
+    b->first += b->cohort->members;
+  }
   tt_free(seen);
   return e;
 }
 
-tt_err tt_out_of_bag(tt_comm *c, const tt_cohort *cohort, const tt_dataset *d,
-                     const int32_t *attempt, const tt_trained_ensemble *all,
-                     const tt_engine_ops *ops, const tt_resources *use, tt_scores **out)
+tt_err tt_out_of_bag(tt_comm *c, const tt_oob_cohorts *from, const tt_dataset *d,
+                     const tt_trained_ensemble *all, const tt_engine_ops *ops,
+                     const tt_resources *use, tt_scores **out)
 {
   oob_mask b = {0};
   *out = NULL;
-  if (cohort->resample == TT_RESAMPLE_none) return TT_OK;
-  tt_err e = tt_agree(c, mark_members_local(cohort, d, attempt, &b));
+  if (from->cohort[0]->resample == TT_RESAMPLE_none) return TT_OK;
+  tt_err e = tt_agree(c, mark_members_local(from, d, all->members, &b));
   tt_row_source source = {.rows = b.training.count,
                           .read_local = tt_split_rows_read_local,
                           .from = &b,

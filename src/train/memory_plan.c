@@ -101,6 +101,7 @@ typedef struct end_bytes {
   double field;
   double snapshots, freed; /* states of snapshots; then engines and states of their members go */
   double models;
+  double scores;  /* of the ensembles of the last cohort; the networks of an ensemble together */
   double largest; /* of arrays that are needed one after the other */
 } end_bytes;
 
@@ -160,7 +161,8 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
   if (is_expanded(c)) end->freed += engine + state;
   end->models += model_bytes(c, slice);
   end->largest = fmax(end->largest, tensor_bytes(c, slice));
-  end->largest = fmax(end->largest, fmax(score_bytes(job, c, ranks), result_bytes(c, slice)));
+  end->scores = (c->joined ? end->scores : 0.0) + score_bytes(job, c, ranks);
+  end->largest = fmax(end->largest, fmax(end->scores, result_bytes(c, slice)));
 }
 
 tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_memory_plan *out)

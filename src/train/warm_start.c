@@ -14,12 +14,12 @@
 
 #include <xxhash.h>
 
-/* Source of a member: a row of a trained ensemble of the earlier model; -1 = random weights. */
+/* Source of a member: a row of a part of the earlier model; -1 = random weights. */
 typedef struct tt_source_row {
   int64_t trained, row;
 } tt_source_row;
 
-/* Last checkpointed states of the members of a trained ensemble. */
+/* Last checkpointed states of the members of a part. */
 typedef struct tt_final_states {
   int32_t *epoch; /* [G] */
   int8_t *status;
@@ -30,9 +30,11 @@ struct tt_warm_source {
   tt_warm_start w;
   char directory[TT_PATH_MAX];
   tt_trained_ensembles model;
-  tt_final_states *final; /* [model.count], only with optimizer */
+  tt_trained_parts part;  /* of the model, one for each cohort of the earlier run */
+  tt_final_states *final; /* [part.count], only with optimizer */
   tt_ckpt_last *last;     /* only with optimizer */
   uint64_t hash;
+  const tt_cohorts *job; /* cohorts of the job, borrowed */
   int64_t cohorts;
   tt_source_row **from; /* [cohorts][members of the cohort] */
 };
@@ -49,9 +51,9 @@ static tt_err read_final_states(const tt_trained_ensemble *m, tt_ckpt_last *last
 static tt_err read_checkpoint(tt_warm_source *s)
 {
   TT_TRY(tt_ckpt_last_open_local(s->directory, &s->last));
-  TT_TRY(TT_ALLOC(s->final, s->model.count));
-  for (int64_t k = 0; k < s->model.count; k++) {
-    const tt_trained_ensemble *m = s->model.at[k];
+  TT_TRY(TT_ALLOC(s->final, s->part.count));
+  for (int64_t k = 0; k < s->part.count; k++) {
+    const tt_trained_ensemble *m = &s->part.at[k];
     TT_TRY(read_final_states(m, s->last, k, &s->final[k]));
     for (int64_t i = 0; i < m->members; i++)
       if (s->final[k].status[i] == TT_STATUS_training)
@@ -65,9 +67,9 @@ static tt_err read_checkpoint(tt_warm_source *s)
 
 static tt_err reject_snapshots(const tt_warm_source *s)
 {
-  for (int64_t k = 0; k < s->model.count; k++)
-    for (int64_t i = 0; i < s->model.at[k]->members; i++)
-      if (s->model.at[k]->snapshot[i])
+  for (int64_t k = 0; k < s->part.count; k++)
+    for (int64_t i = 0; i < s->part.at[k].members; i++)
+      if (s->part.at[k].snapshot[i])
         return TT_FAIL(
             DATA,
             "%s: the members of model.h5 are snapshots or heads, which cannot be used for a warm "
@@ -83,8 +85,8 @@ static uint64_t hash_all(const tt_warm_source *s)
   const double number[] = {(double)s->w.how, s->w.shrink, s->w.perturb, (double)s->w.round};
   int noise = s->w.how == TT_WARM_START_shrink_perturb;
   uint64_t h = HASH(number, noise ? sizeof number : sizeof *number, 0);
-  for (int64_t k = 0; k < s->model.count; k++) {
-    const tt_trained_ensemble *m = s->model.at[k];
+  for (int64_t k = 0; k < s->part.count; k++) {
+    const tt_trained_ensemble *m = &s->part.at[k];
     for (int64_t i = 0; i < m->ensembles; i++)
       h = HASH(m->ensemble[i].name, strlen(m->ensemble[i].name), h);
     h = HASH(m->index, m->members * (int64_t)sizeof *m->index, h);
@@ -112,6 +114,7 @@ tt_err tt_warm_open(tt_comm *c, const tt_warm_start *w, tt_warm_source **out)
   tt_err e = tt_agree(c, begin_local(w, &s));
   if (!e) snprintf(path, sizeof path, "%s/model.h5", s->directory);
   if (!e) e = tt_model_read(c, path, &s->model);
+  if (!e) e = tt_trained_parts_create(&s->model, &s->part);
   if (!e) e = reject_snapshots(s);
   if (!e && w->how == TT_WARM_START_optimizer) e = read_checkpoint(s);
   e = tt_agree(c, e);
@@ -127,7 +130,7 @@ void tt_warm_close(tt_warm_source **source)
 {
   tt_warm_source *s = *source;
   if (!s) return;
-  for (int64_t k = 0; s->final && k < s->model.count; k++) {
+  for (int64_t k = 0; s->final && k < s->part.count; k++) {
     tt_free(s->final[k].epoch);
     tt_free(s->final[k].status);
     tt_free(s->final[k].hash);
@@ -136,6 +139,7 @@ void tt_warm_close(tt_warm_source **source)
   for (int64_t k = 0; s->from && k < s->cohorts; k++) tt_free(s->from[k]);
   tt_free(s->from);
   tt_ckpt_last_close_local(&s->last);
+  tt_trained_parts_free(&s->part);
   tt_trained_ensembles_destroy(&s->model);
   tt_free(*source);
 }
@@ -219,27 +223,42 @@ static tt_err check_compatible(const tt_warm_source *s, const tt_cohort *c, cons
   return TT_OK;
 }
 
-/* Row of member `index` of an ensemble; -1 if it is missing or diverged. */
-static int64_t find_row(const tt_warm_source *s, int64_t trained, const tt_ensemble *was,
-                        int32_t index)
+/* Row of member `index` of an ensemble in a part of the model; -1: it has no such member. */
+static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *was, int32_t index)
 {
-  const tt_trained_ensemble *m = s->model.at[trained];
   int64_t row = was->first + index - m->index[was->first];
-  if (row < was->first || row >= was->first + was->members || m->index[row] != index) return -1;
-  if (m->status[row] == TT_STATUS_diverged) return -1;
-  return s->final && s->final[trained].status[row] == TT_STATUS_diverged ? -1 : row;
+  int has = row >= was->first && row < was->first + was->members && m->index[row] == index;
+  return has ? row : -1;
+}
+
+static int has_diverged(const tt_warm_source *s, int64_t part, int64_t row)
+{
+  return s->part.at[part].status[row] == TT_STATUS_diverged ||
+         (s->final && s->final[part].status[row] == TT_STATUS_diverged);
+}
+
+/* Find the members of ensemble e of cohort k among those of `was`, in part q. */
+static tt_err match_members(tt_warm_source *s, const tt_job *job, int64_t k, const tt_ensemble *e,
+                            int64_t q, const tt_ensemble *was)
+{
+  const tt_cohort *c = job->cohorts.at[k];
+  int compatible = 0;
+  for (int64_t m = e->first; m < e->first + e->members; m++) {
+    int64_t row = find_row(&s->part.at[q], was, c->member[m].index);
+    if (row < 0) continue;
+    if (!compatible) TT_TRY(check_compatible(s, c, e, job->data, &s->part.at[q], was));
+    compatible = 1;
+    s->from[k][m] = (tt_source_row){q, has_diverged(s, q, row) ? -1 : row};
+  }
+  return TT_OK;
 }
 
 static tt_err match_ensemble(tt_warm_source *s, const tt_job *job, int64_t k, const tt_ensemble *e)
 {
-  const tt_cohort *c = job->cohorts.at[k];
-  for (int64_t q = 0; q < s->model.count; q++)
-    for (int64_t i = 0; i < s->model.at[q]->ensembles; i++) {
-      const tt_ensemble *was = &s->model.at[q]->ensemble[i];
-      if (strcmp(was->name, e->name) != 0) continue;
-      TT_TRY(check_compatible(s, c, e, job->data, s->model.at[q], was));
-      for (int64_t m = e->first; m < e->first + e->members; m++)
-        s->from[k][m] = (tt_source_row){q, find_row(s, q, was, c->member[m].index)};
+  for (int64_t q = 0; q < s->part.count; q++)
+    for (int64_t i = 0; i < s->part.at[q].ensembles; i++) {
+      const tt_ensemble *was = &s->part.at[q].ensemble[i];
+      if (!strcmp(was->name, e->name)) TT_TRY(match_members(s, job, k, e, q, was));
     }
   return TT_OK;
 }
@@ -249,14 +268,10 @@ static int is_collective(const tt_cohort *c)
   return c->method == TT_METHOD_fusion || c->stop == TT_EARLY_STOPPING_ensemble;
 }
 
-/* Epochs already trained by member m of cohort k. Members that depend on each other all get the
- * largest count of their ensemble. */
-static int64_t epochs_done(const tt_warm_source *s, const tt_cohort *c, int64_t k, int64_t m)
+/* The largest number of epochs of members [first, first + count) of cohort k. */
+static int64_t most_epochs(const tt_warm_source *s, int64_t k, int64_t first, int64_t count)
 {
-  const tt_ensemble *e = &c->ensemble[c->member[m].ensemble];
-  int64_t first = is_collective(c) ? e->first : m, count = is_collective(c) ? e->members : 1,
-          most = 0;
-  if (!s->final) return 0;
+  int64_t most = 0;
   for (int64_t i = first; i < first + count; i++) {
     tt_source_row o = s->from[k][i];
     if (o.row >= 0 && s->final[o.trained].epoch[o.row] > most)
@@ -265,11 +280,31 @@ static int64_t epochs_done(const tt_warm_source *s, const tt_cohort *c, int64_t 
   return most;
 }
 
-static tt_err extend_epochs(const tt_warm_source *s, tt_cohort *c, int64_t k)
+/* Epochs already trained by member m of cohort k. Members that depend on each other all get the
+ * largest count of their ensemble, which may have several cohorts. */
+static int64_t epochs_done(const tt_warm_source *s, const tt_cohorts *all, int64_t k, int64_t m)
 {
+  const tt_cohort *c = all->at[k];
+  const tt_ensemble *e = &c->ensemble[c->member[m].ensemble];
+  int64_t first = k, most = 0;
+  if (!s->final) return 0;
+  if (!is_collective(c)) return most_epochs(s, k, m, 1);
+  while (all->at[first]->joined) first--;
+  int64_t joined = tt_cohorts_joined(all, first);
+  if (joined == 1) return most_epochs(s, k, e->first, e->members);
+  for (int64_t i = first; i < first + joined; i++) {
+    int64_t own = most_epochs(s, i, 0, all->at[i]->members);
+    most = own > most ? own : most;
+  }
+  return most;
+}
+
+static tt_err extend_epochs(const tt_warm_source *s, const tt_cohorts *all, int64_t k)
+{
+  tt_cohort *c = all->at[k];
   int64_t most = c->max_epochs;
   for (int64_t m = 0; m < c->members; m++) {
-    int64_t epochs = epochs_done(s, c, k, m) + c->member[m].hyper.epochs;
+    int64_t epochs = epochs_done(s, all, k, m) + c->member[m].hyper.epochs;
     if (epochs > INT32_MAX / 2)
       return TT_FAIL(
           CONFIG, "%" PRId64 " epochs in all rounds are too many; use campaign.warm_start: params",
@@ -284,6 +319,7 @@ static tt_err extend_epochs(const tt_warm_source *s, tt_cohort *c, int64_t k)
 tt_err tt_warm_match_local(tt_warm_source *s, tt_job *job)
 {
   if (!s) return TT_OK;
+  s->job = &job->cohorts;
   s->cohorts = job->cohorts.count;
   TT_TRY(TT_ALLOC(s->from, s->cohorts));
   for (int64_t k = 0; k < s->cohorts; k++) {
@@ -291,8 +327,8 @@ tt_err tt_warm_match_local(tt_warm_source *s, tt_job *job)
     TT_TRY(TT_ALLOC(s->from[k], c->members));
     for (int64_t m = 0; m < c->members; m++) s->from[k][m] = (tt_source_row){-1, -1};
     for (int64_t i = 0; i < c->ensembles; i++) TT_TRY(match_ensemble(s, job, k, &c->ensemble[i]));
-    TT_TRY(extend_epochs(s, c, k));
   }
+  for (int64_t k = 0; k < s->cohorts; k++) TT_TRY(extend_epochs(s, s->job, k));
   return TT_OK;
 }
 
@@ -320,7 +356,7 @@ static void apply_weights(const tt_warm_source *s, int64_t k, tt_shard *shard)
     tt_source_row o = s->from[k][m];
     if (o.row < 0) continue;
     shrink_and_perturb(s, shard->cohort, &shard->cohort->member[m],
-                       s->model.at[o.trained]->w + o.row * params,
+                       s->part.at[o.trained].w + o.row * params,
                        TT_FIELD(shard->state, weights) + i * params);
   }
 }
@@ -358,7 +394,7 @@ static tt_err error_other_run(const tt_warm_source *s)
 static tt_err resume_members(const tt_warm_source *s, int64_t k, tt_shard *shard, int64_t q,
                              tt_slice rows)
 {
-  const tt_trained_ensemble *m = s->model.at[q];
+  const tt_trained_ensemble *m = &s->part.at[q];
   tt_state *from = NULL;
   TT_TRY(tt_ckpt_last_read_local(s->last, q, rows, &from));
   size_t bytes = (size_t)m->model.params * sizeof *m->w;
@@ -382,7 +418,7 @@ static tt_err resume_members(const tt_warm_source *s, int64_t k, tt_shard *shard
 
 static tt_err apply_states(const tt_warm_source *s, int64_t k, tt_shard *shard)
 {
-  for (int64_t q = 0; q < s->model.count; q++) {
+  for (int64_t q = 0; q < s->part.count; q++) {
     int64_t low = INT64_MAX, high = -1;
     for (int64_t i = 0; i < shard->slice.count; i++) {
       tt_source_row o = s->from[k][shard->slice.first + i];
@@ -394,7 +430,7 @@ static tt_err apply_states(const tt_warm_source *s, int64_t k, tt_shard *shard)
   }
   int32_t *epoch = TT_FIELD(shard->state, epoch);
   for (int64_t i = 0; is_collective(shard->cohort) && i < shard->slice.count; i++)
-    epoch[i] = (int32_t)epochs_done(s, shard->cohort, k, shard->slice.first + i);
+    epoch[i] = (int32_t)epochs_done(s, s->job, k, shard->slice.first + i);
   return TT_OK;
 }
 

@@ -17,14 +17,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Outputs of one cohort. */
-typedef struct cohort_output {
-  tt_slice slice;    /* this rank's members */
-  float *w;          /* [slice.count][P] weights to predict with */
-  tt_scores *scores; /* on the test rows; NULL if there are none */
-  tt_scores *oob;    /* out of bag, on the training rows; NULL without resampling */
-  int32_t *attempt;  /* [G] retries of its members */
-} cohort_output;
+/* Outputs of one trained ensemble, which has one cohort or those of an ensemble of several
+ * networks. */
+typedef struct ensemble_output {
+  int64_t first, cohorts;   /* cohorts [first, first + cohorts) of the job */
+  const tt_cohort **cohort; /* [cohorts] */
+  int32_t *attempt;         /* [G] retries of its members */
+  tt_scores *scores;        /* on the test rows; NULL if there are none */
+  tt_scores *oob;           /* out of bag, on the training rows; NULL without resampling */
+} ensemble_output;
 
 typedef struct output_writer {
   tt_comm *c;
@@ -32,13 +33,16 @@ typedef struct output_writer {
   const tt_engine_ops *ops; /* that predict */
   const tt_provenance *from;
   tt_trained_ensembles all;
-  tt_result_shard *result;      /* [all.count] */
-  cohort_output *cohort_output; /* [all.count] */
-  tt_test_predictions *table;   /* [all.count] */
+  int64_t cohorts;
+  tt_result_shard *result;    /* [cohorts] */
+  tt_model_shard *model;      /* [cohorts] this rank's members */
+  float **w;                  /* [cohorts][members of this rank][P] weights to predict with */
+  ensemble_output *output;    /* [all.count] */
+  tt_test_predictions *table; /* [all.count] */
   int quiet;
 } output_writer;
 
-/* Status, weights and member weight (1 or 0) of all members, on all ranks. */
+/* Status, weights and member weight (1 or 0) of all members of a cohort, on all ranks. */
 static void gather_members(tt_comm *c, const tt_state *mine, const float *w,
                            tt_trained_ensemble *all)
 {
@@ -46,6 +50,17 @@ static void gather_members(tt_comm *c, const tt_state *mine, const float *w,
   tt_allgatherv(c, w, mine->count * mine->params * (int64_t)sizeof *w, all->w, NULL);
   for (int64_t i = 0; i < all->members; i++)
     all->weight[i] = all->status[i] == TT_STATUS_diverged ? 0.0 : 1.0;
+}
+
+static void gather_all(output_writer *k)
+{
+  tt_ensemble own;
+  for (int64_t i = 0; i < k->all.count; i++)
+    for (int64_t n = 0; n < k->output[i].cohorts; n++) {
+      int64_t cohort = k->output[i].first + n;
+      tt_trained_ensemble part = tt_trained_ensemble_part(k->all.at[i], n, &own);
+      gather_members(k->c, k->result[cohort].mine, k->w[cohort], &part);
+    }
 }
 
 static tt_err copy_weights_local(const tt_state *mine, float **w)
@@ -57,36 +72,53 @@ static tt_err copy_weights_local(const tt_state *mine, float **w)
   return TT_OK;
 }
 
+static tt_err create_cohorts(output_writer *k, const tt_shards *shards)
+{
+  int64_t n = k->cohorts = shards->count;
+  TT_TRY(TT_ALLOC(k->result, n));
+  TT_TRY(TT_ALLOC(k->model, n));
+  TT_TRY(TT_ALLOC(k->w, n));
+  for (int64_t i = 0; i < n; i++) {
+    const tt_state *mine = shards->at[i].state;
+    k->result[i] = (tt_result_shard){shards->at[i].cohort, mine};
+    TT_TRY(copy_weights_local(mine, &k->w[i]));
+    k->model[i] = (tt_model_shard){{mine->first, mine->count}, k->w[i]};
+  }
+  return TT_OK;
+}
+
 static tt_err create_local(output_writer *k, const tt_shards *shards)
 {
-  int64_t n = shards->count;
-  TT_TRY(tt_trained_ensembles_create(n, &k->all));
-  TT_TRY(TT_ALLOC(k->result, n));
-  TT_TRY(TT_ALLOC(k->cohort_output, n));
-  TT_TRY(TT_ALLOC(k->table, n));
-  for (int64_t i = 0; i < n; i++) {
-    const tt_shard *w = &shards->at[i];
-    k->result[i] = (tt_result_shard){w->cohort, w->state};
-    k->cohort_output[i].slice = (tt_slice){w->state->first, w->state->count};
-    TT_TRY(tt_trained_ensemble_from_cohort(w->cohort, k->job->data, &k->all.at[i]));
-    TT_TRY(copy_weights_local(w->state, &k->cohort_output[i].w));
-    TT_TRY(TT_ALLOC(k->cohort_output[i].attempt, w->cohort->members));
+  int64_t count = 0, first = 0;
+  const tt_cohorts *cohorts = &k->job->cohorts;
+  TT_TRY(create_cohorts(k, shards));
+  for (int64_t i = 0; i < k->cohorts; i += tt_cohorts_joined(cohorts, i)) count++;
+  TT_TRY(tt_trained_ensembles_create(count, &k->all));
+  TT_TRY(TT_ALLOC(k->output, count));
+  TT_TRY(TT_ALLOC(k->table, count));
+  for (int64_t i = 0; i < count; i++) {
+    ensemble_output *to = &k->output[i];
+    to->first = first;
+    to->cohorts = tt_cohorts_joined(cohorts, first);
+    TT_TRY(TT_ALLOC(to->cohort, to->cohorts));
+    for (int64_t n = 0; n < to->cohorts; n++) to->cohort[n] = k->result[first++].cohort;
+    TT_TRY(tt_trained_ensemble_from_cohorts(to->cohorts, to->cohort, k->job->data, &k->all.at[i]));
+    TT_TRY(TT_ALLOC(to->attempt, k->all.at[i]->members));
   }
   return TT_OK;
 }
 
 static void destroy_local(output_writer *k)
 {
-  for (int64_t i = 0; k->cohort_output && i < k->all.count; i++) {
-    tt_free(k->cohort_output[i].w);
-    tt_scores_destroy(&k->cohort_output[i].scores);
-    tt_scores_destroy(&k->cohort_output[i].oob);
-    tt_free(k->cohort_output[i].attempt);
+  for (int64_t i = 0; k->w && i < k->cohorts; i++) tt_free(k->w[i]);
+  for (int64_t i = 0; k->output && i < k->all.count; i++) {
+    tt_free(k->output[i].cohort);
+    tt_free(k->output[i].attempt);
+    tt_scores_destroy(&k->output[i].scores);
+    tt_scores_destroy(&k->output[i].oob);
   }
   for (int64_t i = 0; k->table && i < k->all.count; i++) tt_test_predictions_free(&k->table[i]);
-  tt_free(k->cohort_output);
-  tt_free(k->table);
-  tt_free(k->result);
+  tt_free_all(&k->output, &k->table, &k->result, &k->model, &k->w);
   tt_trained_ensembles_destroy(&k->all);
 }
 
@@ -96,7 +128,7 @@ static tt_err postprocess(output_writer *k)
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++) {
     tt_postprocess_context v = {.cfg = k->job->cfg,
-                                .cohort = k->result[i].cohort,
+                                .cohort = k->output[i].cohort[0],
                                 .data = k->job->data,
                                 .ops = k->ops,
                                 .use = &k->job->use};
@@ -110,14 +142,8 @@ static tt_err postprocess(output_writer *k)
 static tt_err write_model(output_writer *k)
 {
   char path[PATH_MAX];
-  tt_model_shard *of = NULL;
   snprintf(path, sizeof path, "%s/model.h5", k->job->cfg->run_directory);
-  tt_err e = tt_agree(k->c, TT_ALLOC(of, k->all.count));
-  for (int64_t i = 0; !e && i < k->all.count; i++)
-    of[i] = (tt_model_shard){k->cohort_output[i].slice, k->cohort_output[i].w};
-  if (!e) e = tt_model_write(k->c, path, &k->all, of, k->from);
-  tt_free(of);
-  return e;
+  return tt_model_write(k->c, path, &k->all, k->model, k->from);
 }
 
 static tt_err score_all(output_writer *k, tt_split_rows *rows)
@@ -128,21 +154,30 @@ static tt_err score_all(output_writer *k, tt_split_rows *rows)
                           .read_variance_local = tt_split_rows_variance(rows)};
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++)
-    e = tt_score(k->c, k->all.at[i], k->ops, &k->job->use, &source, &k->cohort_output[i].scores,
+    e = tt_score(k->c, k->all.at[i], k->ops, &k->job->use, &source, &k->output[i].scores,
                  &k->table[i]);
   return e;
+}
+
+static void gather_attempts(output_writer *k, ensemble_output *to)
+{
+  int32_t *attempt = to->attempt;
+  for (int64_t n = 0; n < to->cohorts; n++) {
+    const tt_state *mine = k->result[to->first + n].mine;
+    tt_allgatherv(k->c, TT_FIELD(mine, attempt), mine->count * (int64_t)sizeof *attempt, attempt,
+                  NULL);
+    attempt += to->cohort[n]->members;
+  }
 }
 
 static tt_err score_out_of_bag(output_writer *k)
 {
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++) {
-    const tt_state *mine = k->result[i].mine;
-    tt_allgatherv(k->c, TT_FIELD(mine, attempt),
-                  mine->count * (int64_t)sizeof *TT_FIELD(mine, attempt),
-                  k->cohort_output[i].attempt, NULL);
-    e = tt_out_of_bag(k->c, k->result[i].cohort, k->job->data, k->cohort_output[i].attempt,
-                      k->all.at[i], k->ops, &k->job->use, &k->cohort_output[i].oob);
+    ensemble_output *to = &k->output[i];
+    gather_attempts(k, to);
+    const tt_oob_cohorts from = {to->cohorts, to->cohort, to->attempt};
+    e = tt_out_of_bag(k->c, &from, k->job->data, k->all.at[i], k->ops, &k->job->use, &to->oob);
   }
   return e;
 }
@@ -154,7 +189,7 @@ static tt_err join_scores_local(const output_writer *k, int oob, tt_scores **out
   int any = 0;
   TT_TRY(TT_ALLOC(of, k->all.count));
   for (int64_t i = 0; i < k->all.count; i++) {
-    of[i] = oob ? k->cohort_output[i].oob : k->cohort_output[i].scores;
+    of[i] = oob ? k->output[i].oob : k->output[i].scores;
     any |= of[i] != NULL;
   }
   tt_err e = any ? tt_scores_concat(&k->all, of, out) : TT_OK;
@@ -165,10 +200,9 @@ static tt_err join_scores_local(const output_writer *k, int oob, tt_scores **out
 static void print_local(const output_writer *k, int tested)
 {
   for (int64_t i = 0; tested && i < k->all.count; i++)
-    tt_score_print_local(k->c, k->all.at[i], k->cohort_output[i].scores);
+    tt_score_print_local(k->c, k->all.at[i], k->output[i].scores);
   for (int64_t i = 0; i < k->all.count; i++)
-    if (k->cohort_output[i].oob)
-      tt_score_print_oob_local(k->c, k->all.at[i], k->cohort_output[i].oob);
+    if (k->output[i].oob) tt_score_print_oob_local(k->c, k->all.at[i], k->output[i].oob);
 }
 
 static tt_err write_results(output_writer *k)
@@ -212,8 +246,7 @@ tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards,
 {
   output_writer k = {.c = c, .job = job, .from = from, .quiet = quiet};
   tt_err e = tt_agree(c, create_local(&k, shards));
-  for (int64_t i = 0; !e && i < k.all.count; i++)
-    gather_members(c, k.result[i].mine, k.cohort_output[i].w, k.all.at[i]);
+  if (!e) gather_all(&k);
   if (!e) k.ops = tt_resources_predict_engine(job->ops, &k.all);
   if (!e) e = postprocess(&k);
   if (!e) e = write_model(&k);

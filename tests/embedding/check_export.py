@@ -110,6 +110,9 @@ def train(tutti):
     for i, front in enumerate(fronts):
         rows.append({"name": f"f{i}", "members": 3, "targets": ["y0", "y1"], "train": {"dropout": 0.1},
                      "model": {**front, "hidden": [5] * (i < 2), "activation": ["silu", "relu", "elu"][i]}})
+    rows.append({"name": "mixed", "targets": ["t_e", "skew", "y0"], "train": {"loss": "gaussian_nll"}, "networks": [
+        {"members": 3, "model": {"hidden": [5]}}, {"members": 2, "model": {**fronts[0], "hidden": [4], "activation": "elu"}},
+        {"members": 2, "model": {"hidden": [6, 6], "layer_norm": True, "residual": True}}]})
     rows.append({"name": "linear", "members": 2, "targets": ["y0"], "model": {"hidden": []}})
     how = {"length */ evil": "yeo_johnson", "b": "log", "c": "minmax", "d": "log1p",
            "t_e": "log", "n_e": "log1p", "skew": "yeo_johnson"}

@@ -8,6 +8,7 @@ Three ensembles, two cohorts. Exit status 0 if there is no error, 77 without pyt
 """
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -54,6 +55,7 @@ def prepare(folder):
     y = np.stack([np.sin(x[:, 0]), x[:, 1] * x[:, 2], x[:, 0] - x[:, 1]], axis=1)
     with h5py.File(folder / "data.h5", "w") as f:
         f["x"], f["y"] = x, y + 0.1 * rng.normal(size=y.shape)
+        f["part"] = np.arange(600) % 3  # 0 training, 1 validation, 2 test
     joint = "".join(f"  - {text}\n" for text in ENSEMBLES.values())
     (folder / "job.yaml").write_text(JOB % joint.rstrip())
     for name, text in ENSEMBLES.items():
@@ -187,6 +189,104 @@ def check_many(folder, tutti):
     check(joint.keys() == alone.keys() and all(joint[n].tobytes() == alone[n].tobytes() for n in joint), "w9 differs")
 
 
+MIXED = "{name: mix, target: y1, networks: [%s], train: {%sepochs: 20, patience: %d}}"
+NETWORKS = ("model: {hidden: [12]}", "model: {hidden: [6, 6], activation: relu, layer_norm: true}, train: {loss: beta_nll}",
+            "model: {hidden: []}, train: {learning_rate: 3e-2}, sweep: {l2: {uniform: [0, 1e-3]}}")
+COUNT = (3, 2, 4)
+
+
+def mixed_jobs(folder):
+    """An ensemble of three networks; each of them as an ensemble of its own with the same members; and
+    three networks that stop together."""
+    joint = ", ".join(f"{{members: {n}, {text}}}" for n, text in zip(COUNT, NETWORKS))
+    (folder / "mix.yaml").write_text(JOB % f"  - {MIXED % (joint, '', 5)}" + "combine: {method: weights}\n"
+                                     "calibration: {recalibrate: true, conformal: [0.8]}\n")
+    stop = JOB % f"  - {MIXED % (joint.replace('beta_nll', 'huber'), 'loss: mse, early_stopping: ensemble, ', 3)}"
+    stop = re.sub("split: {.*?}", "split: {column: part}, normalize: none", stop.replace("output: mean_variance", "output: auto"))
+    (folder / "stop.yaml").write_text(stop.replace("resample: bootstrap", "resample: none"))
+    for k, network in enumerate(NETWORKS):
+        own = network if "train" in network else network + ", train: {}"
+        own = own.replace("train: {", "train: {epochs: 20, patience: 5, ")
+        (folder / f"part{k}.yaml").write_text(
+            JOB % f"  - {{name: mix, target: y1, first_member: {sum(COUNT[:k])}, members: {COUNT[k]}, {own}}}")
+
+
+def check_mixture(path, model):
+    """The columns of `predict --members` are the statistics of its members."""
+    with h5py.File(path) as f, h5py.File(model) as m:
+        w = m["member_weight"][()] / m["member_weight"][()].sum()
+        mu, v = (f[f"y_member_{name}"][..., 0].astype(float) for name in ("mean", "variance"))
+        mean, spread = w @ mu, m["calibration/std_scale"][0]
+        within, between = w @ v, w @ (mu - mean) ** 2
+        want = {"mean": mean, "std": spread * np.sqrt(within + between), "std_aleatoric": spread * np.sqrt(within),
+                "std_epistemic": spread * np.sqrt(between)}
+        check(len(set(np.round(w, 12))) > 2, f"weights of the members {w}")
+        for name, value in want.items():
+            error = abs(f[f"y_pred_{name}"][:, 0] - value).max()
+            check(error < 1e-6 * max(1, abs(value).max()), f"{path.name}: y_pred_{name} is {error} away")
+
+
+def check_stop(folder, run):
+    """All members stop together, with the weights of the lowest loss of the mean of all members."""
+    with h5py.File(folder / "stop1/results.h5") as r, h5py.File(folder / "data.h5") as d:
+        loss, best = r["ensemble_loss_validation"][0], int(r["best_epoch"][0])
+        ends = [len(set(r[name][()])) for name in ("epochs_done", "best_epoch", "best_loss", "status")]
+        check(ends == [1] * 4 and best == np.nanargmin(loss), f"one decision for all members: {ends}, {best} of {loss}")
+        validation = d["part"][()] == 1
+        x, y = d["x"][()][validation], d["y"][:, 1][validation]
+    with h5py.File(folder / "validation.h5", "w") as f:
+        f["x"] = x
+    run("predict", "stop1/model.h5", "validation.h5", "-o", "validation-pred.h5")
+    with h5py.File(folder / "validation-pred.h5") as f:
+        error = np.mean((f["y_pred_mean"][:, 0] - y) ** 2)
+    check(abs(error - loss[best]) < 1e-5 * error, f"loss {loss[best]}, mean squared error {error}")
+
+
+def check_mixed(folder, launch, tutti):
+    """One ensemble of three networks: members as in separate jobs, statistics over all of them."""
+    def run(*words, ranks=1):
+        done = subprocess.run([*([*launch, str(ranks)] if ranks > 1 else []), tutti, *words],
+                              cwd=folder, capture_output=True, text=True, timeout=120)
+        check(done.returncode == 0, f"{words}: exit {done.returncode}\n{done.stderr}")
+
+    mixed_jobs(folder)
+    for ranks in (1, 3):
+        for name in ("mix", "stop"):
+            train(folder, launch, tutti, ranks, name, f"{name}{ranks}")
+            check_same(folder, f"{name}1", f"{name}{ranks}")
+    for name in ("mix", "stop"):  # on two ranks, one of them from a checkpoint
+        if name == "stop" and not kill_when_saved(folder, launch, tutti, 1, name, f"{name}2"):
+            print(f"{name} was over before it could be killed")
+        train(folder, launch, tutti, 2, name, f"{name}2")
+        check_same(folder, f"{name}1", f"{name}2")
+    with h5py.File(folder / "mix1/model.h5") as f, h5py.File(folder / "mix1/results.h5") as r:
+        check(f.attrs["cohorts"] == 3 and list(f["ensemble_members"]) == [9], "one ensemble of three networks")
+        check(list(f["member_index"]) == list(range(9)), "numbers of the members")
+        check(r["y_pred_mean"].shape[1] == 1 and list(r["cohort"]) == [0] * 3 + [1] * 2 + [2] * 4, "one column")
+        names = ["".join(c.decode() for c in row).strip("\0 ") for row in r["network"][()]]
+        check(names == ["12 tanh"] * 3 + ["6-6 relu, layer_norm"] * 2 + ["linear"] * 4, f"networks {names}")
+        check(r["oob_rmse"].shape == (1,) and np.isfinite(r["test_rmse"][()]).all(), "scores")
+        for k in range(3):
+            train(folder, launch, tutti, 1, f"part{k}", f"part{k}")
+            with h5py.File(folder / f"part{k}/model.h5") as alone:
+                same = [x.tobytes() == y.tobytes() for a, b in zip(layers_of(f, k), layers_of(alone)) for x, y in zip(a, b)]
+                check(all(same), f"network {k} alone: other weights")
+    for ranks in (1, 3):
+        run("predict", "mix1/model.h5", "rows.h5", "--members", "--jacobian", "-o", f"mixture{ranks}.h5", ranks=ranks)
+    check(tensors(folder / "mixture1.h5") == tensors(folder / "mixture3.h5"), "predictions on three ranks")
+    check_mixture(folder / "mixture1.h5", folder / "mix1/model.h5")
+    check_stop(folder, run)
+    run("evaluate", "mix1/model.h5", "data.h5")
+    run("explain", "mix1/model.h5", "data.h5", "-o", "importance.h5")
+    run("report", "mix1")
+    run("plan", "mix.yaml")
+    run("train", "mix.yaml", "--set", "train.init_from=mix1/model.h5", "--set", "run.directory=fine",
+        "--set", "ensembles.mix.networks[1].train.epochs=2")
+    with h5py.File(folder / "fine/results.h5") as f:
+        done = f["epochs_done"][()]
+        check(max(done[3:5]) == 2 < max(done), f"--set of one network: {done}")
+
+
 def main(tutti, launch):
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
@@ -204,6 +304,7 @@ def main(tutti, launch):
             train(folder, launch, tutti, 1, name, f"alone-{name}")
             check_alone(folder, name)
         check_many(folder, tutti)
+        check_mixed(folder, launch, tutti)
     return 1 if failures else 0
 
 

@@ -8,7 +8,9 @@
 /* Target of an assignment: a field, or a swept option of an ensemble. */
 typedef struct assignment_target {
   tt_option_ref slot; /* option NULL: a sweep */
-  int64_t element;
+  int64_t element,
+      count;  /* count elements of cfg->ensemble: the networks of the ensemble, or one */
+  int option; /* number in the table of ensembles */
   const char *swept;
 } assignment_target;
 
@@ -43,6 +45,17 @@ static const char *swept_option(const char *rest)
   return strncmp(rest, "sweep.", 6) == 0 ? rest + 6 : NULL;
 }
 
+/* "networks[1].": the number, with *rest behind it; or -1. */
+static int64_t find_network(const char **rest)
+{
+  char *end = NULL;
+  if (strncmp(*rest, "networks[", 9) != 0 || !strchr("0123456789", (*rest)[9])) return -1;
+  int64_t i = strtoll(*rest + 9, &end, 10);
+  if (end[0] != ']' || end[1] != '.') return -1;
+  *rest = end + 2;
+  return i;
+}
+
 /* ".heating.": the ensemble, or -1. A name may contain dots: take the longest name that is followed
  * by a known option. */
 static int64_t find_ensemble_by_name(const tt_config_reader *r, const char *key, const char **rest)
@@ -55,7 +68,10 @@ static int64_t find_ensemble_by_name(const tt_config_reader *r, const char *key,
     size_t n = name ? strlen(name) : 0;
     if (!n || strncmp(name, key + 1, n) != 0 || key[n + 1] != '.') continue;
     tt_suggestion near = {.word = key + n + 2};
-    int fits = swept_option(near.word) || find_option(near.word, &near) >= 0;
+    const char *option = near.word;
+    if (r->cfg->ensemble[i].network > 0) continue;
+    find_network(&option);
+    int fits = swept_option(option) || find_option(option, &near) >= 0;
     if (best >= 0 && (fits < known || (fits == known && n <= longest))) continue;
     best = i, longest = n, known = fits;
     *rest = near.word;
@@ -63,38 +79,59 @@ static int64_t find_ensemble_by_name(const tt_config_reader *r, const char *key,
   return best;
 }
 
-/* "[3]." or ".heating.": the ensemble, with *rest behind it; or -1. */
+/* "[3]." or ".heating.": the first element of the ensemble, with *rest behind it; or -1. */
 static int64_t find_ensemble(const tt_config_reader *r, const char *key, const char **rest)
 {
   char *end = NULL;
+  int64_t k = 0;
   if (*key != '[') return find_ensemble_by_name(r, key, rest);
   int64_t i = strtoll(key + 1, &end, 10);
   if (!strchr("0123456789", key[1]) || end[0] != ']' || end[1] != '.') return -1;
   *rest = end + 2;
-  return i < r->cfg->ensembles ? i : -1;
+  while (k < r->cfg->ensembles && r->cfg->ensemble[k].number < i) k++;
+  return k < r->cfg->ensembles ? k : -1;
+}
+
+/* The elements that the key names; 0 and an error if there are none. */
+static int find_elements(tt_config_reader *r, const tt_source_location *at, const char *key,
+                         const char **rest, assignment_target *out)
+{
+  int64_t first = find_ensemble(r, key, rest);
+  if (first < 0) {
+    tt_config_error(r, at,
+                    "no such ensemble; write ensembles[i].option=value with i below %" PRId64
+                    ", or ensembles.NAME.option=value",
+                    tt_config_ensembles(r->cfg));
+    return 0;
+  }
+  int64_t networks = r->cfg->ensemble[first].networks, network = find_network(rest);
+  if (network >= networks) {
+    tt_config_error(r, at, "no such network; write networks[i] with i below %" PRId64, networks);
+    return 0;
+  }
+  *out = network < 0 ? (assignment_target){.element = first, .count = networks}
+                     : (assignment_target){.element = first + network, .count = 1};
+  return 1;
 }
 
 static int find_ensemble_option(tt_config_reader *r, const tt_source_location *at, const char *key,
                                 assignment_target *out)
 {
   const char *rest = key;
-  int64_t element = find_ensemble(r, key, &rest);
+  if (!find_elements(r, at, key, &rest, out)) return 0;
   tt_suggestion near = {.word = rest};
-  if (element < 0) {
-    tt_config_error(r, at,
-                    "no such ensemble; write ensembles[i].option=value with i below %" PRId64
-                    ", or ensembles.NAME.option=value",
-                    r->cfg->ensembles);
-    return 0;
-  }
-  *out = (assignment_target){.element = element, .swept = swept_option(rest)};
+  out->swept = swept_option(rest);
   if (out->swept) return 1;
-  int i = find_option(rest, &near);
+  int i = out->option = find_option(rest, &near);
+  int one = out->count < r->cfg->ensemble[out->element].networks;
   if (i >= 0)
-    out->slot = tt_option_ref_ensemble(r, element, i);
+    out->slot = tt_option_ref_ensemble(r, out->element, i);
   else
     report_unknown(r, at, &near);
-  return i >= 0;
+  if (i < 0 || !one || tt_inherited_option[i] >= 0 || i == TT_ENSEMBLE_OPTION_members)
+    return i >= 0;
+  tt_config_error(r, at, "'%s' belongs to the ensemble, not to one of its networks", rest);
+  return 0;
 }
 
 static int find_job_option(tt_config_reader *r, const tt_source_location *at, const char *key,
@@ -112,6 +149,23 @@ static int find_job_option(tt_config_reader *r, const tt_source_location *at, co
   return 0;
 }
 
+/* Assign to one of the elements. */
+static tt_err assign_element(tt_config_reader *r, yaml_document_t *doc, const assignment_target *g,
+                             int64_t k, const tt_source_location *at, yaml_node_t *root)
+{
+  int shared = g->count > 1;
+  if (g->swept) {
+    TT_TRY(tt_sweep_read(r, doc, k, at, g->swept, root));
+    for (int h = 0; h < TT_HYPER_COUNT; h++)
+      if (!strcmp(tt_hyper_name[h], g->swept)) r->swept[k][h].shared = shared;
+    return TT_OK;
+  }
+  const tt_option_ref slot = tt_option_ref_ensemble(r, k, g->option);
+  TT_TRY(tt_option_assign(r, doc, &slot, at, root));
+  slot.where->shared = shared;
+  return TT_OK;
+}
+
 static tt_err assign_text(tt_config_reader *r, const assignment_target *g,
                           const tt_source_location *at, const char *text)
 {
@@ -125,10 +179,10 @@ static tt_err assign_text(tt_config_reader *r, const assignment_target *g,
   tt_err e = TT_OK;
   if (!root)
     tt_config_error(r, at, "%s has no value; write '' for an empty string", path);
-  else if (g->slot.option)
+  else if (g->slot.option && g->count == 0)
     e = tt_option_assign(r, &doc, &g->slot, at, root);
-  else
-    e = tt_sweep_read(r, &doc, g->element, at, g->swept, root);
+  for (int64_t k = g->element; !e && root && k < g->element + g->count; k++)
+    e = assign_element(r, &doc, g, k, at, root);
   yaml_document_delete(&doc);
   return e;
 }

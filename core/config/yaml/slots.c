@@ -15,7 +15,7 @@ tt_option_ref tt_option_ref_job(tt_config_reader *r, int i)
 tt_option_ref tt_option_ref_ensemble(tt_config_reader *r, int64_t element, int i)
 {
   return (tt_option_ref){&tt_ensemble_option_table[i], &r->cfg->ensemble[element],
-                         &r->own[element][i], element};
+                         &r->own[element][i], r->cfg->ensemble[element].number};
 }
 
 const char *tt_scalar_text(const yaml_node_t *node)
@@ -203,7 +203,7 @@ static tt_err assign_by_column(tt_config_reader *r, yaml_document_t *doc, const 
 int tt_reject_repeated(tt_config_reader *r, const tt_source_location *before,
                        const tt_source_location *now, const char *path)
 {
-  if (!before->given || r->now) return 0;
+  if (!before->given || before->shared || r->now) return 0;
   tt_config_error(r, now, "%s is given twice; first in line %" PRId64, path, before->line);
   return 1;
 }

@@ -23,6 +23,18 @@ void tt_sweeps_free(tt_ensemble_config *own)
   own->sweeps = 0;
 }
 
+void tt_sweep_remove(tt_ensemble_config *own, int hyper)
+{
+  int64_t kept = 0;
+  for (int64_t i = 0; i < own->sweeps; i++) {
+    if (own->sweep[i].hyper == hyper)
+      tt_free(own->sweep[i].value);
+    else
+      own->sweep[kept++] = own->sweep[i];
+  }
+  own->sweeps = kept;
+}
+
 static void report_unknown_hyper(tt_config_reader *r, const tt_source_location *at, int64_t element,
                                  const tt_suggestion *near)
 {
@@ -147,13 +159,14 @@ tt_err tt_sweep_read(tt_config_reader *r, yaml_document_t *doc, int64_t element,
   while (h < TT_HYPER_COUNT && strcmp(tt_hyper_name[h], name) != 0)
     tt_suggestion_consider(&near, tt_hyper_name[h++]);
   if (h == TT_HYPER_COUNT) {
-    report_unknown_hyper(r, key, element, &near);
+    report_unknown_hyper(r, key, r->cfg->ensemble[element].number, &near);
     return TT_OK;
   }
   sweep_reader s = {.r = r, .doc = doc, .option = &tt_ensemble_option_table[tt_hyper_option[h]]};
   s.where = &r->swept[element][h];
   s.out.hyper = h;
-  snprintf(s.path, sizeof s.path, "ensembles[%" PRId64 "].sweep.%s", element, name);
+  snprintf(s.path, sizeof s.path, "ensembles[%" PRId64 "].sweep.%s",
+           r->cfg->ensemble[element].number, name);
   if (tt_reject_repeated(r, s.where, key, s.path)) return TT_OK;
   *s.where = *key;
   s.where->given = 1;
@@ -174,7 +187,7 @@ tt_err tt_sweeps_read(tt_config_reader *r, yaml_document_t *doc, int64_t element
     tt_config_error(r, &at,
                     "ensembles[%" PRId64 "].sweep: expected a mapping like "
                     "{learning_rate: {log_uniform: [1e-4, 1e-2]}}, found %s",
-                    element, tt_node_kind_text(node));
+                    r->cfg->ensemble[element].number, tt_node_kind_text(node));
     return TT_OK;
   }
   yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
@@ -188,10 +201,10 @@ tt_err tt_sweeps_read(tt_config_reader *r, yaml_document_t *doc, int64_t element
   return TT_OK;
 }
 
-static void write_sweep(const tt_sweep *s, FILE *out)
+static void write_sweep(const tt_sweep *s, int indent, FILE *out)
 {
   const tt_option *o = &tt_ensemble_option_table[tt_hyper_option[s->hyper]];
-  fprintf(out, "      %s: {%s: [", tt_hyper_name[s->hyper], tt_choice_sweep[s->kind]);
+  fprintf(out, "%*s%s: {%s: [", indent + 2, "", tt_hyper_name[s->hyper], tt_choice_sweep[s->kind]);
   for (int64_t i = 0; i < s->count; i++) {
     if (i) fputs(", ", out);
     if (o->kind == TT_KIND_NAME)
@@ -202,8 +215,8 @@ static void write_sweep(const tt_sweep *s, FILE *out)
   fputs("]}\n", out);
 }
 
-void tt_sweeps_write(const tt_ensemble_config *own, FILE *out)
+void tt_sweeps_write(const tt_ensemble_config *own, int indent, FILE *out)
 {
-  if (own->sweeps) fputs("    sweep:\n", out);
-  for (int64_t i = 0; i < own->sweeps; i++) write_sweep(&own->sweep[i], out);
+  if (own->sweeps) fprintf(out, "%*ssweep:\n", indent, "");
+  for (int64_t i = 0; i < own->sweeps; i++) write_sweep(&own->sweep[i], indent, out);
 }

@@ -19,7 +19,7 @@ typedef struct tt_option_ref {
   const tt_option *option;
   void *record;
   tt_source_location *where;
-  int64_t element; /* of `ensembles`, -1 for the rest */
+  int64_t element; /* of `ensembles`, for messages; -1 for the rest */
 } tt_option_ref;
 tt_option_ref tt_option_ref_job(tt_config_reader *r, int i);
 tt_option_ref tt_option_ref_ensemble(tt_config_reader *r, int64_t element, int i);
@@ -29,7 +29,8 @@ const char *tt_scalar_text(const yaml_node_t *node);
 tt_yaml_scalar tt_yaml_scalar_of(const yaml_node_t *node);
 /* "a list", "a mapping" or "a single value", for messages. */
 const char *tt_node_kind_text(const yaml_node_t *node);
-/* 1 and an error in `r` if the file gives an option twice; --set may repeat options. */
+/* 1 and an error in `r` if the file gives an option twice; --set may repeat options, and a
+ * network those of its ensemble. */
 int tt_reject_repeated(tt_config_reader *r, const tt_source_location *before,
                        const tt_source_location *now, const char *path);
 /* 1 if the key is text without NUL; else 0 and an error in `r`. */

@@ -30,18 +30,19 @@ static void report_unknown(tt_config_reader *r, const tt_source_location *at,
   }
 }
 
-/* The current section: of the job, or of one of its ensembles. */
+/* The current section: of the job, of one of its ensembles, or of one of their networks. */
 typedef struct level {
-  int64_t element; /* of `ensembles`, -1 for the job */
+  int64_t element; /* of cfg->ensemble, -1 for the job */
+  int network;     /* 1: of an element of `networks` */
   const tt_option *table;
   int count;
   const char *section; /* "top", "data_split"; "ensembles" for an ensemble itself */
 } level;
 
-static level level_of(int64_t element, const char *section)
+static level level_of(int64_t element, int network, const char *section)
 {
-  if (element < 0) return (level){-1, tt_option_table, TT_OPTION_COUNT, section};
-  return (level){element, tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT, section};
+  if (element < 0) return (level){-1, 0, tt_option_table, TT_OPTION_COUNT, section};
+  return (level){element, network, tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT, section};
 }
 
 static int is_root(const level *at)
@@ -96,7 +97,7 @@ static tt_err walk_subsection(tt_config_reader *r, yaml_document_t *doc, const l
   *seen = at;
   seen->given = 1;
   if (tt_node_is_empty(node)) return TT_OK; /* every option of the section is commented out */
-  level inner = level_of(outer->element, o->section);
+  level inner = level_of(outer->element, outer->network, o->section);
   if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &inner, node);
   at = tt_node_location(r, node);
   tt_config_error(r, &at, "%s: expected a mapping of options like {%s: %s}, found %s",
@@ -112,13 +113,52 @@ static void report_unknown_key(tt_config_reader *r, const level *outer,
                                const tt_source_location *at, const tt_suggestion *near)
 {
   char place[2 * TT_OPTION_PATH_SIZE], section[TT_OPTION_PATH_SIZE];
-  const char *whose = outer->element < 0 ? "" : " of an ensemble";
+  const char *whose = outer->element < 0 ? ""
+                      : outer->network   ? " of a network"
+                                         : " of an ensemble";
   tt_section_path(outer->section, section);
   if (is_root(outer))
-    snprintf(place, sizeof place, outer->element < 0 ? "at the top level" : "in an ensemble");
+    snprintf(place, sizeof place, "%s",
+             outer->element < 0 ? "at the top level"
+             : outer->network   ? "in a network of an ensemble"
+                                : "in an ensemble");
   else
     snprintf(place, sizeof place, "in %s%s", section, whose);
   report_unknown(r, at, near, place);
+}
+
+/* Check `networks:` of an ensemble; walk_networks reads it. */
+static tt_err check_networks(tt_config_reader *r, int64_t element, const yaml_node_t *key,
+                             const yaml_node_t *node)
+{
+  tt_source_location at = tt_node_location(r, key);
+  if (tt_reject_repeated(r, &r->networks[element], &at, "networks")) return TT_OK;
+  r->networks[element] = at;
+  r->networks[element].given = 1;
+  if (node->type == YAML_SEQUENCE_NODE &&
+      node->data.sequence.items.top > node->data.sequence.items.start)
+    return TT_OK;
+  r->networks[element].bad = 1;
+  tt_config_error(r, &at,
+                  "ensembles[%" PRId64 "].networks: expected a list of mappings like "
+                  "[{members: 4, model: {hidden: [64]}}, {members: 4, model: {hidden: [32, 32]}}], "
+                  "found %s",
+                  r->cfg->ensemble[element].number,
+                  node->type == YAML_SEQUENCE_NODE ? "an empty one" : tt_node_kind_text(node));
+  return TT_OK;
+}
+
+/* 1 and an error for an option that is the same for all networks of an ensemble. */
+static int reject_shared(tt_config_reader *r, const level *outer, const tt_source_location *at,
+                         int i)
+{
+  if (!outer->network || tt_inherited_option[i] >= 0 || i == TT_ENSEMBLE_OPTION_members) return 0;
+  tt_config_error(r, at,
+                  "ensembles[%" PRId64
+                  "].networks: '%s' belongs to the ensemble, not to one of its networks; write it "
+                  "beside `networks`",
+                  r->cfg->ensemble[outer->element].number, outer->table[i].name);
+  return 1;
 }
 
 static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *outer,
@@ -128,6 +168,7 @@ static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *
   tt_source_location at = tt_node_location(r, key);
   int top = outer->element < 0 && is_root(outer), i = find_option(outer, &near);
   if (i >= 0) {
+    if (reject_shared(r, outer, &at, i)) return TT_OK;
     tt_option_ref s =
         outer->element < 0 ? tt_option_ref_job(r, i) : tt_option_ref_ensemble(r, outer->element, i);
     return tt_option_assign(r, doc, &s, &at, node);
@@ -136,6 +177,9 @@ static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *
   if (outer->element >= 0 && is_root(outer)) {
     if (strcmp(near.word, "sweep") == 0) return tt_sweeps_read(r, doc, outer->element, node);
     tt_suggestion_consider(&near, "sweep");
+    if (!outer->network && strcmp(near.word, "networks") == 0)
+      return check_networks(r, outer->element, key, node);
+    if (!outer->network) tt_suggestion_consider(&near, "networks");
   }
   if (top) tt_suggestion_consider(&near, "ensembles");
   i = find_section(outer, &near);
@@ -160,11 +204,82 @@ static tt_err walk_ensemble(tt_config_reader *r, yaml_document_t *doc, yaml_node
                             int64_t element)
 {
   tt_source_location at = r->element[element] = tt_node_location(r, node);
-  level own = level_of(element, "ensembles");
+  level own = level_of(element, 0, "ensembles");
   if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &own, node);
   r->element[element].bad = 1;
   tt_config_error(r, &at, "ensembles[%" PRId64 "]: expected a mapping like {name: a}, found %s",
-                  element, tt_node_kind_text(node));
+                  r->cfg->ensemble[element].number, tt_node_kind_text(node));
+  return TT_OK;
+}
+
+/* The list `networks` of an ensemble; NULL: it has none with elements. */
+static yaml_node_t *find_networks(yaml_document_t *doc, const yaml_node_t *node)
+{
+  if (node->type != YAML_MAPPING_NODE) return NULL;
+  const yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
+  for (; p < end; p++) {
+    const yaml_node_t *key = yaml_document_get_node(doc, p->key);
+    yaml_node_t *list = yaml_document_get_node(doc, p->value);
+    if (key->type != YAML_SCALAR_NODE || strcmp(tt_scalar_text(key), "networks") != 0) continue;
+    int some = list->type == YAML_SEQUENCE_NODE &&
+               list->data.sequence.items.top > list->data.sequence.items.start;
+    return some ? list : NULL;
+  }
+  return NULL;
+}
+
+static int64_t count_networks(yaml_document_t *doc, const yaml_node_t *node)
+{
+  const yaml_node_t *list = find_networks(doc, node);
+  return list ? list->data.sequence.items.top - list->data.sequence.items.start : 1;
+}
+
+/* Read an element of `networks` into an element of cfg->ensemble that has the values of its
+ * ensemble: the values of the network replace them. */
+static tt_err walk_network(tt_config_reader *r, yaml_document_t *doc, yaml_node_t *node, int64_t k)
+{
+  tt_source_location at = tt_node_location(r, node);
+  level own = level_of(k, 1, "ensembles");
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+    r->own[k][i].shared = r->own[k][i].given;
+    r->own_section[k][i].given = 0;
+  }
+  for (int h = 0; h < TT_HYPER_COUNT; h++) r->swept[k][h].shared = r->swept[k][h].given;
+  if (node->type != YAML_MAPPING_NODE) {
+    tt_config_error(r, &at,
+                    "ensembles[%" PRId64 "].networks[%" PRId64
+                    "]: expected a mapping like {members: 4, model: {hidden: [64]}}, found %s",
+                    r->cfg->ensemble[k].number, r->cfg->ensemble[k].network,
+                    tt_node_kind_text(node));
+    return TT_OK;
+  }
+  TT_TRY(walk_section(r, doc, &own, node));
+  for (int h = 0; h < TT_HYPER_COUNT; h++) {
+    const tt_source_location *value = &r->own[k][tt_hyper_option[h]];
+    if (!value->given || value->shared || !r->swept[k][h].shared) continue;
+    tt_sweep_remove(&r->cfg->ensemble[k], h);
+    r->swept[k][h] = (tt_source_location){0};
+  }
+  return TT_OK;
+}
+
+/* Read element `number` of `ensembles` into elements of cfg->ensemble from *next on. */
+static tt_err walk_networks(tt_config_reader *r, yaml_document_t *doc, yaml_node_t *node,
+                            int64_t number, int64_t *next)
+{
+  const yaml_node_t *list = find_networks(doc, node);
+  int64_t networks = count_networks(doc, node);
+  for (int64_t j = 0; j < networks; j++, ++*next) {
+    tt_ensemble_config *own = &r->cfg->ensemble[*next];
+    TT_TRY(tt_config_defaults(tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT, own));
+    own->number = number;
+    own->network = j;
+    own->networks = networks;
+    TT_TRY(walk_ensemble(r, doc, node, *next));
+    if (list)
+      TT_TRY(walk_network(r, doc, yaml_document_get_node(doc, list->data.sequence.items.start[j]),
+                          *next));
+  }
   return TT_OK;
 }
 
@@ -186,17 +301,23 @@ static tt_err walk_ensembles(tt_config_reader *r, yaml_document_t *doc, const ya
                     TT_MAX_LIST_ITEMS, found);
     return TT_OK;
   }
-  TT_TRY(TT_ALLOC(r->cfg->ensemble, count));
-  r->cfg->ensembles = count;
-  TT_TRY(TT_ALLOC(r->element, count));
-  TT_TRY(TT_ALLOC(r->own, count));
-  TT_TRY(TT_ALLOC(r->own_section, count));
-  TT_TRY(TT_ALLOC(r->swept, count));
-  for (int64_t i = 0; i < count; i++) {
-    TT_TRY(tt_config_defaults(tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT,
-                              &r->cfg->ensemble[i]));
-    TT_TRY(walk_ensemble(r, doc, yaml_document_get_node(doc, item[i]), i));
+  int64_t elements = 0, next = 0;
+  for (int64_t i = 0; i < count; i++)
+    elements += count_networks(doc, yaml_document_get_node(doc, item[i]));
+  if (elements > TT_MAX_LIST_ITEMS) {
+    tt_config_error(r, &at, "ensembles: %" PRId64 " networks; at most %d are possible", elements,
+                    TT_MAX_LIST_ITEMS);
+    return TT_OK;
   }
+  TT_TRY(TT_ALLOC(r->cfg->ensemble, elements));
+  r->cfg->ensembles = elements;
+  TT_TRY(TT_ALLOC(r->element, elements));
+  TT_TRY(TT_ALLOC(r->networks, elements));
+  TT_TRY(TT_ALLOC(r->own, elements));
+  TT_TRY(TT_ALLOC(r->own_section, elements));
+  TT_TRY(TT_ALLOC(r->swept, elements));
+  for (int64_t i = 0; i < count; i++)
+    TT_TRY(walk_networks(r, doc, yaml_document_get_node(doc, item[i]), i, &next));
   return TT_OK;
 }
 
@@ -211,7 +332,7 @@ tt_err tt_config_read_yaml(tt_config_reader *r, const char *text, size_t bytes)
   tt_err e = TT_OK;
   r->usable = root && root->type == YAML_MAPPING_NODE;
   if (r->usable) {
-    level top = level_of(-1, "top");
+    level top = level_of(-1, 0, "top");
     e = walk_section(r, &doc, &top, root);
   } else if (!root || tt_node_is_empty(root)) {
     tt_config_error(r, &at, "the file is empty; a job needs at least data and ensembles");

@@ -246,7 +246,7 @@ static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
                       .round = k->round_number,
                       .max_queries = max_batch(k),
                       .scaler = &k->model.at[0]->scaler,
-                      .ensembles = k->cfg->ensembles,
+                      .ensembles = tt_config_ensembles(k->cfg),
                       .directory = k->directory,
                       .deadline = tt_time_limit_deadline_local(&k->time_limit)};
   tt_err e = tt_agree(k->c, labelled_inputs_local(k, &labelled, &s.labelled_count));

@@ -159,9 +159,9 @@ static tt_err load_model(tt_campaign *k, double seconds)
   if (!e) e = tt_round_set_metrics(k, round);
   if (!e) round->seconds[TT_STAGE_train] = seconds;
   for (int64_t i = 0; !e && i < k->model.count; i++)
-    round->model = tt_hash_bytes(round->model, k->model.at[i]->w,
-                                 (size_t)(k->model.at[i]->members * k->model.at[i]->model.params) *
-                                     sizeof(float));
+    round->model =
+        tt_hash_bytes(round->model, k->model.at[i]->w,
+                      (size_t)tt_trained_ensemble_parameters(k->model.at[i]) * sizeof(float));
   return e;
 }
 

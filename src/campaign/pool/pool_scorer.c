@@ -60,8 +60,10 @@ void tt_partial_sum_add(tt_partial_sum *t, double x)
 static tt_err find_config_index_local(const tt_config *cfg, const tt_ensemble *e,
                                       int64_t *config_index)
 {
-  for (*config_index = 0; *config_index < cfg->ensembles; (*config_index)++)
-    if (!strcmp(cfg->ensemble[*config_index].name, e->name)) return TT_OK;
+  for (int64_t k = 0; k < cfg->ensembles; k++) {
+    *config_index = cfg->ensemble[k].number;
+    if (!strcmp(cfg->ensemble[k].name, e->name)) return TT_OK;
+  }
   return TT_FAIL(DATA, "the model has an ensemble '%s' that the campaign's file does not name",
                  e->name);
 }
@@ -128,9 +130,9 @@ static int64_t piece_rows(const tt_pool_scorer *j)
   bytes += (double)j->lists * 4.0 + (double)j->columns * 24.0;
   for (int64_t i = 0; i < all->count; i++) {
     const tt_trained_ensemble *m = all->at[i];
-    double members = (double)m->members;
-    flops += 2.0 * members * (double)m->model.params;
-    if (uses_members(j, m)) bytes += members * 8.0 * (double)tt_trained_ensemble_width(m);
+    flops += 2.0 * (double)tt_trained_ensemble_parameters(m);
+    if (uses_members(j, m))
+      bytes += (double)m->members * 8.0 * (double)tt_trained_ensemble_width(m);
   }
   double max_rows = j->s->max_piece_rows > 0 ? (double)j->s->max_piece_rows : MAX_PIECE_ROWS;
   double fit =
@@ -208,8 +210,8 @@ static tt_err init_local(tt_pool_scorer *j)
   const tt_config *cfg = j->s->cfg;
   j->rule = (tt_acquisition_settings){(tt_acquisition)cfg->score_acquisition,
                                       (tt_goal)cfg->score_goal, cfg->score_floor, cfg->score_kappa};
-  j->ensembles = cfg->ensembles;
-  j->lists = cfg->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_quota ? cfg->ensembles : 1;
+  j->ensembles = tt_config_ensembles(cfg);
+  j->lists = cfg->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_quota ? j->ensembles : 1;
   TT_TRY(map_ensembles_local(j));
   TT_TRY(set_target_units_local(j));
   j->rows = piece_rows(j);

@@ -10,37 +10,65 @@
 
 enum { CHUNK_ROWS = 256 }; /* rows predicted and gathered at a time */
 
-typedef struct ensemble_validation {
-  tt_comm *c;
+/* The members of one cohort. */
+typedef struct validation_part {
   tt_shard *shard;
-  const tt_ensemble *e;
+  int64_t first;              /* number of its first member among those of all parts */
   tt_slice slice;             /* its members on this rank, numbered within the cohort */
   tt_ensemble local_ensemble; /* the members of `slice`, for predictions */
   tt_trained_ensemble model;  /* trained ensemble of local_ensemble */
-  int8_t *included;           /* [members] 1 = in the mixture */
-  int32_t *row;               /* [rows] validation rows */
+  float *mine;                /* [slice.count][2][W][CHUNK_ROWS] predictions on this rank */
+} validation_part;
+
+typedef struct ensemble_validation {
+  tt_comm *c;
+  tt_ensemble e; /* with the members of all parts */
+  int64_t parts;
+  validation_part *part; /* [parts] */
+  int8_t *included;      /* [members] 1 = in the mixture */
+  int32_t *row;          /* [rows] validation rows */
   int64_t rows;
   float *x;                /* [CHUNK_ROWS][D] */
-  float *mine, *all;       /* [members][2][W][CHUNK_ROWS] on this rank; on all ranks */
+  float *all;              /* [members][2][W][CHUNK_ROWS] on all ranks */
   double *mean, *variance; /* [q] */
   float *outputs;          /* [each] mean outputs of one target, for fusion */
 } ensemble_validation;
 
-tt_err tt_member_summaries_gather(tt_comm *c, const tt_shard *shard, tt_member_summary **all)
+static const tt_cohort *cohort_of(const ensemble_validation *v) { return v->part->shard->cohort; }
+
+static tt_err gather_summaries(tt_comm *c, const tt_shard *shard, tt_member_summary *to)
 {
   const tt_state *s = shard->state;
   tt_member_summary *mine = NULL;
-  tt_err e = TT_ALLOC(mine, shard->slice.count);
-  if (!e) e = TT_ALLOC(*all, shard->cohort->members);
-  e = tt_agree(c, e);
+  tt_err e = tt_agree(c, TT_ALLOC(mine, shard->slice.count));
   for (int64_t i = 0; !e && i < shard->slice.count; i++)
     mine[i] = (tt_member_summary){.epoch = TT_FIELD(s, epoch)[i],
                                   .batch = TT_FIELD(s, batch)[i],
                                   .best_epoch = TT_FIELD(s, best_epoch)[i],
                                   .best_loss = TT_FIELD(s, best_loss)[i],
                                   .status = TT_FIELD(s, status)[i]};
-  if (!e) tt_allgatherv(c, mine, shard->slice.count * (int64_t)sizeof *mine, *all, NULL);
+  if (!e) tt_allgatherv(c, mine, shard->slice.count * (int64_t)sizeof *mine, to, NULL);
   tt_free(mine);
+  return e;
+}
+
+tt_err tt_member_summaries_gather(tt_comm *c, const tt_shard *shard, int64_t joined,
+                                  tt_member_summary **all)
+{
+  int64_t members = 0, first = 0;
+  for (int64_t k = 0; k < joined; k++) members += shard[k].cohort->members;
+  tt_err e = tt_agree(c, TT_ALLOC(*all, members));
+  for (int64_t k = 0; !e && k < joined; k++) {
+    e = gather_summaries(c, &shard[k], *all + first);
+    first += shard[k].cohort->members;
+  }
+  return e;
+}
+
+tt_ensemble tt_joined_ensemble(const tt_shard *shard, int64_t joined, int64_t number)
+{
+  tt_ensemble e = shard->cohort->ensemble[number];
+  for (int64_t k = 1; k < joined; k++) e.members += shard[k].cohort->members;
   return e;
 }
 
@@ -70,14 +98,14 @@ static tt_slice overlap(tt_slice s, const tt_ensemble *e)
 
 static int is_fused(const ensemble_validation *v)
 {
-  return v->shard->cohort->method == TT_METHOD_fusion;
+  return cohort_of(v)->method == TT_METHOD_fusion;
 }
 
-/* The model to predict with. Fusion needs the outputs of the last layer: they are the predictions
- * of a model of the same layers with output mean and a target for each output. */
-static tt_model prediction_model(const ensemble_validation *v)
+/* The model of a part to predict with. Fusion needs the outputs of the last layer: they are the
+ * predictions of a model of the same layers with output mean and a target for each output. */
+static tt_model prediction_model(const ensemble_validation *v, const validation_part *p)
 {
-  tt_model m = v->shard->cohort->model;
+  tt_model m = p->shard->cohort->model;
   if (!is_fused(v)) return m;
   m.output = TT_OUTPUT_mean;
   m.targets = m.outputs;
@@ -89,85 +117,82 @@ static tt_model prediction_model(const ensemble_validation *v)
 /* W: K q, or the number of outputs. */
 static int64_t output_columns(const ensemble_validation *v)
 {
-  tt_model m = prediction_model(v);
+  tt_model m = prediction_model(v, v->part);
   return m.targets * m.quantities;
 }
 
-/* Copy the weights of this rank's members, averaged where that exists, to v->model. */
-static tt_err copy_weights_local(ensemble_validation *v)
+/* Copy the weights of this rank's members, averaged where that exists, to p->model. */
+static tt_err copy_weights_local(const ensemble_validation *v, validation_part *p)
 {
-  const tt_state *s = v->shard->state;
-  const tt_model *model = &v->shard->cohort->model;
-  int64_t params = model->params, skip = v->slice.first - s->first;
-  v->local_ensemble = *v->e;
-  v->local_ensemble.first = 0;
-  v->local_ensemble.members = v->slice.count;
-  v->model = (tt_trained_ensemble){.model = prediction_model(v),
-                                   .variance_floor = v->shard->cohort->variance_floor,
+  const tt_state *s = p->shard->state;
+  int64_t params = p->shard->cohort->model.params, skip = p->slice.first - s->first;
+  p->local_ensemble = v->e;
+  p->local_ensemble.first = 0;
+  p->local_ensemble.members = p->slice.count;
+  p->model = (tt_trained_ensemble){.model = prediction_model(v, p),
+                                   .variance_floor = p->shard->cohort->variance_floor,
                                    .ensembles = 1,
-                                   .ensemble = &v->local_ensemble,
-                                   .members = v->slice.count};
-  TT_TRY(TT_ALLOC(v->model.w, v->slice.count * params));
-  TT_TRY(TT_ALLOC(v->model.weight, v->slice.count));
-  TT_TRY(TT_ALLOC(v->model.status, v->slice.count));
-  for (int64_t i = 0; i < v->slice.count; i++) {
+                                   .ensemble = &p->local_ensemble,
+                                   .members = p->slice.count};
+  TT_TRY(TT_ALLOC(p->model.w, p->slice.count * params));
+  TT_TRY(TT_ALLOC(p->model.weight, p->slice.count));
+  TT_TRY(TT_ALLOC(p->model.status, p->slice.count));
+  TT_TRY(TT_ALLOC(p->mine, p->slice.count * 2 * output_columns(v) * CHUNK_ROWS));
+  for (int64_t i = 0; i < p->slice.count; i++) {
     int averaged = s->averages && TT_FIELD(s, averaged)[skip + i] > 0;
     const float *from = averaged ? TT_FIELD(s, average) : TT_FIELD(s, weights);
-    memcpy(v->model.w + i * params, from + (skip + i) * params, (size_t)params * sizeof *from);
-    v->model.weight[i] = 1.0;
+    memcpy(p->model.w + i * params, from + (skip + i) * params, (size_t)params * sizeof *from);
+    p->model.weight[i] = 1.0;
   }
   return TT_OK;
 }
 
 static tt_err begin_local(ensemble_validation *v, const tt_member_summary *all, int64_t max_epoch)
 {
-  const tt_cohort *c = v->shard->cohort;
-  int64_t row_set = tt_member_row_set(c, &c->member[v->e->first]);
+  const tt_cohort *c = cohort_of(v);
+  int64_t row_set = tt_member_row_set(c, &c->member[v->e.first]);
   int64_t each = 2 * output_columns(v) * CHUNK_ROWS;
-  TT_TRY(tt_cohort_rows(c, v->shard->data, row_set, TT_VALIDATION, &v->row, &v->rows));
-  TT_TRY(TT_ALLOC(v->included, v->e->members));
-  for (int64_t i = 0; i < v->e->members; i++)
-    v->included[i] = (int8_t)is_in_mixture(&all[v->e->first + i], max_epoch);
+  TT_TRY(tt_cohort_rows(c, v->part->shard->data, row_set, TT_VALIDATION, &v->row, &v->rows));
+  TT_TRY(TT_ALLOC(v->included, v->e.members));
+  for (int64_t i = 0; i < v->e.members; i++)
+    v->included[i] = (int8_t)is_in_mixture(&all[v->e.first + i], max_epoch);
   TT_TRY(TT_ALLOC(v->x, CHUNK_ROWS * c->model.inputs));
-  TT_TRY(TT_ALLOC(v->mine, v->slice.count * each));
-  TT_TRY(TT_ALLOC(v->all, v->e->members * each));
+  TT_TRY(TT_ALLOC(v->all, v->e.members * each));
   TT_TRY(TT_ALLOC(v->mean, c->model.quantities));
   TT_TRY(TT_ALLOC(v->variance, c->model.quantities));
   TT_TRY(TT_ALLOC(v->outputs, c->model.each));
-  return copy_weights_local(v);
+  for (int64_t k = 0; k < v->parts; k++) TT_TRY(copy_weights_local(v, &v->part[k]));
+  return TT_OK;
 }
 
 static void end(ensemble_validation *v)
 {
-  tt_free(v->model.w);
-  tt_free(v->model.weight);
-  tt_free(v->model.status);
-  tt_free(v->included);
-  tt_free(v->row);
-  tt_free(v->x);
-  tt_free(v->mine);
-  tt_free(v->all);
-  tt_free(v->mean);
-  tt_free(v->variance);
-  tt_free(v->outputs);
+  for (int64_t k = 0; v->part && k < v->parts; k++)
+    tt_free_all(&v->part[k].model.w, &v->part[k].model.weight, &v->part[k].model.status,
+                &v->part[k].mine);
+  tt_free_all(&v->part, &v->included, &v->row, &v->x, &v->all, &v->mean, &v->variance, &v->outputs);
 }
 
 static tt_err predict_local(ensemble_validation *v, int64_t first, int64_t rows)
 {
-  const tt_dataset *d = v->shard->data;
-  if (v->slice.count == 0) return TT_OK;
+  const tt_dataset *d = v->part->shard->data;
   for (int64_t r = 0; r < rows; r++)
     memcpy(v->x + r * d->inputs, d->x + v->row[first + r] * d->inputs,
            (size_t)d->inputs * sizeof *v->x);
-  return v->shard->ops->predict(&v->model, v->shard->use, rows, v->x, NULL, v->mine);
+  for (int64_t k = 0; k < v->parts; k++) {
+    validation_part *p = &v->part[k];
+    if (p->slice.count == 0) continue;
+    TT_TRY(p->shard->ops->predict(&p->model, p->shard->use, rows, v->x, NULL, p->mine));
+  }
+  return TT_OK;
 }
 
 /* Loss of the mixture for target k with label y; r is the number of the row in the chunk. */
 static double mixture_loss(ensemble_validation *v, int64_t k, int64_t r, int64_t rows, double y)
 {
-  const tt_cohort *c = v->shard->cohort;
+  const tt_cohort *c = cohort_of(v);
   int64_t q = c->model.quantities, all = output_columns(v);
-  tt_mixture x = {v->e->members, 2 * all * rows, rows, all * rows, v->included};
+  tt_mixture x = {v->e.members, 2 * all * rows, rows, all * rows, v->included};
   tt_mixture_moments(&x, q, v->all + k * q * rows + r, v->mean, v->variance);
   return tt_ensemble_loss(&c->model, c->loss, tt_cohort_loss_args(c), v->mean, v->variance, y);
 }
@@ -175,11 +200,11 @@ static double mixture_loss(ensemble_validation *v, int64_t k, int64_t r, int64_t
 /* Loss of the mean outputs: what fusion trains (fusion.h). */
 static double fused_loss(ensemble_validation *v, int64_t k, int64_t r, int64_t rows, double y)
 {
-  const tt_cohort *c = v->shard->cohort;
+  const tt_cohort *c = cohort_of(v);
   const tt_model *m = &c->model;
   for (int32_t j = 0; j < m->each; j++) {
     double sum = 0.0, n = 0.0;
-    for (int64_t i = 0; i < v->e->members; i++) {
+    for (int64_t i = 0; i < v->e.members; i++) {
       if (!v->included[i]) continue;
       sum += (double)v->all[(i * 2 * m->outputs + j * m->targets + k) * rows + r];
       n += 1.0;
@@ -194,10 +219,10 @@ static double fused_loss(ensemble_validation *v, int64_t k, int64_t r, int64_t r
 /* Loss of the ensemble in data row `row`, summed over all targets; r is its number in the chunk. */
 static double row_loss(ensemble_validation *v, int64_t row, int64_t r, int64_t rows)
 {
-  const tt_dataset *d = v->shard->data;
+  const tt_dataset *d = v->part->shard->data;
   double sum = 0.0;
-  for (int64_t k = 0; k < v->e->targets; k++) {
-    double y = (double)d->y[row * d->targets + v->e->column[k]];
+  for (int64_t k = 0; k < v->e.targets; k++) {
+    double y = (double)d->y[row * d->targets + v->e.column[k]];
     sum += is_fused(v) ? fused_loss(v, k, r, rows, y) : mixture_loss(v, k, r, rows, y);
   }
   return d->weight ? sum * (double)d->weight[row] : sum;
@@ -208,61 +233,86 @@ static tt_err mean_loss(ensemble_validation *v, double *loss)
   double sum = 0.0;
   for (int64_t first = 0; first < v->rows; first += CHUNK_ROWS) {
     int64_t rows = v->rows - first < CHUNK_ROWS ? v->rows - first : CHUNK_ROWS;
-    int64_t each = 2 * output_columns(v) * rows * (int64_t)sizeof(float);
+    int64_t each = 2 * output_columns(v) * rows;
     tt_err e = tt_agree(v->c, predict_local(v, first, rows));
     if (e) return e;
-    tt_allgatherv(v->c, v->mine, v->slice.count * each, v->all, NULL);
+    for (int64_t k = 0; k < v->parts; k++)
+      tt_allgatherv(v->c, v->part[k].mine, v->part[k].slice.count * each * (int64_t)sizeof(float),
+                    v->all + v->part[k].first * each, NULL);
     for (int64_t r = 0; r < rows; r++) sum += row_loss(v, v->row[first + r], r, rows);
   }
   *loss = v->rows ? sum / (double)v->rows : (double)NAN;
   return TT_OK;
 }
 
-/* Record the loss of the epoch; update best weights and status of this rank's members. */
-static void update_members(ensemble_validation *v, const tt_member_summary *all, int64_t max_epoch,
-                           double loss)
+/* Record the loss of the epoch; update best weights and status of this rank's members of a part.
+ *   before  a member of the mixture, before this epoch */
+static void update_members(const validation_part *p, const tt_hyper *h,
+                           const tt_member_summary *all, const tt_member_summary *before,
+                           int64_t max_epoch, double loss)
 {
-  tt_state *s = v->shard->state;
-  const tt_hyper *h = &v->shard->cohort->member[v->e->first].hyper;
-  const tt_member_summary *one = all + v->e->first;
-  while (!is_in_mixture(one, max_epoch)) one++;
-  int better = tt_epoch_is_best(h, loss, one->best_loss);
-  int64_t epoch = max_epoch - 1, best = better ? epoch : one->best_epoch;
+  tt_state *s = p->shard->state;
+  int better = tt_epoch_is_best(h, loss, before->best_loss);
+  int64_t epoch = max_epoch - 1, best = better ? epoch : before->best_epoch;
   int stop = tt_epoch_exceeds_patience(h, epoch, best);
-  for (int64_t n = 0; n < v->slice.count; n++) {
-    int64_t i = v->slice.first - s->first + n;
-    if (!is_in_mixture(&all[v->slice.first + n], max_epoch)) continue;
+  for (int64_t n = 0; n < p->slice.count; n++) {
+    int64_t i = p->slice.first - s->first + n;
+    if (!is_in_mixture(&all[p->first + p->slice.first + n], max_epoch)) continue;
     TT_FIELD(s, loss_ensemble)[i * s->ensemble_epochs + epoch] = (float)loss;
     if (stop && TT_FIELD(s, status)[i] == TT_STATUS_training)
       TT_FIELD(s, status)[i] = TT_STATUS_early_stopped;
     if (!better) continue;
     TT_FIELD(s, best_loss)[i] = loss;
     TT_FIELD(s, best_epoch)[i] = (int32_t)epoch;
-    memcpy(TT_FIELD(s, best_weights) + i * s->params, v->model.w + n * s->params,
+    memcpy(TT_FIELD(s, best_weights) + i * s->params, p->model.w + n * s->params,
            (size_t)s->params * sizeof(float));
   }
 }
 
-static tt_err update_ensemble(tt_comm *c, tt_shard *shard, const tt_ensemble *ensemble,
+static void update_parts(ensemble_validation *v, const tt_member_summary *all, int64_t max_epoch,
+                         double loss)
+{
+  const tt_hyper *h = &cohort_of(v)->member[v->e.first].hyper;
+  const tt_member_summary *one = all + v->e.first;
+  while (!is_in_mixture(one, max_epoch)) one++;
+  for (int64_t k = 0; k < v->parts; k++) update_members(&v->part[k], h, all, one, max_epoch, loss);
+}
+
+/* The parts of ensemble `number` of the first shard. */
+static tt_err list_parts(ensemble_validation *v, tt_shard *shard, int64_t number)
+{
+  int64_t first = 0;
+  TT_TRY(TT_ALLOC(v->part, v->parts));
+  for (int64_t k = 0; k < v->parts; k++) {
+    v->part[k].shard = &shard[k];
+    v->part[k].first = first;
+    v->part[k].slice = overlap(shard[k].slice, &shard[k].cohort->ensemble[k ? 0 : number]);
+    first += shard[k].cohort->members;
+  }
+  return TT_OK;
+}
+
+static tt_err update_ensemble(tt_comm *c, tt_shard *shard, int64_t joined, int64_t number,
                               const tt_member_summary *all)
 {
-  int64_t max_epoch = tt_ensemble_max_epoch(ensemble, all);
-  ensemble_validation v = {
-      .c = c, .shard = shard, .e = ensemble, .slice = overlap(shard->slice, ensemble)};
+  ensemble_validation v = {.c = c, .e = tt_joined_ensemble(shard, joined, number), .parts = joined};
+  int64_t max_epoch = tt_ensemble_max_epoch(&v.e, all);
   double loss = (double)NAN;
   if (max_epoch < 1) return TT_OK;
-  tt_err e = tt_agree(c, begin_local(&v, all, max_epoch));
+  tt_err e = list_parts(&v, shard, number);
+  if (!e) e = begin_local(&v, all, max_epoch);
+  e = tt_agree(c, e);
   if (!e) e = mean_loss(&v, &loss);
-  if (!e && v.rows > 0) update_members(&v, all, max_epoch, loss);
+  if (!e && v.rows > 0) update_parts(&v, all, max_epoch, loss);
   end(&v);
   return e;
 }
 
-tt_err tt_ensemble_early_stopping_update(tt_comm *c, tt_shard *shard, const tt_member_summary *all,
-                                         const int8_t *due)
+tt_err tt_ensemble_early_stopping_update(tt_comm *c, tt_shard *shard, int64_t joined,
+                                         const tt_member_summary *all, const int8_t *due)
 {
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < shard->cohort->ensembles; i++)
-    if (due[i]) e = update_ensemble(c, shard, &shard->cohort->ensemble[i], all);
+    if (due[i]) e = update_ensemble(c, shard, joined, i, all);
   return e;
 }

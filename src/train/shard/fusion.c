@@ -191,8 +191,8 @@ static tt_err end_epoch(fusion *f)
 {
   tt_err e = tt_agree(f->c, tt_shard_save_local(f->shard));
   tt_free(f->summary);
-  if (!e) e = tt_member_summaries_gather(f->c, f->shard, &f->summary);
-  if (!e) e = tt_ensemble_early_stopping_update(f->c, f->shard, f->summary, f->due);
+  if (!e) e = tt_member_summaries_gather(f->c, f->shard, 1, &f->summary);
+  if (!e) e = tt_ensemble_early_stopping_update(f->c, f->shard, 1, f->summary, f->due);
   return e ? e : tt_agree(f->c, tt_shard_load_local(f->shard));
 }
 
@@ -225,7 +225,7 @@ tt_err tt_fusion_train(tt_comm *c, tt_shard *shard, int64_t steps)
   int more = 1;
   tt_bcast(c, &steps, sizeof steps);
   tt_err e = tt_agree(c, begin_local(&f));
-  if (!e) e = tt_member_summaries_gather(c, shard, &f.summary);
+  if (!e) e = tt_member_summaries_gather(c, shard, 1, &f.summary);
   if (!e) find_batch_position(&f);
   for (int64_t i = 0; !e && more && i < steps; i++) e = step(&f, &more);
   if (!e) e = tt_agree(c, tt_shard_train_local(shard, 0)); /* 0 steps: only update local_progress */

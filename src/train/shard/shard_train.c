@@ -48,16 +48,28 @@ static tt_err train_independent(tt_shards *all, double seconds)
   return e;
 }
 
-static tt_err train_joint(tt_comm *c, tt_shard *shard, double seconds)
+/* Number of shards from this one on that have members of the same ensemble. */
+static int64_t joined_shards(const tt_shards *all, int64_t first)
+{
+  int64_t end = first + 1;
+  while (end < all->count && all->at[end].cohort->joined) end++;
+  return end - first;
+}
+
+static tt_err train_joint(tt_comm *c, tt_shard *shard, int64_t joined, double seconds)
 {
   double before = tt_monotonic_seconds();
+  int64_t training = 0;
   tt_err e = TT_OK;
-  shard->local_progress.member_steps = shard->local_progress.restarted = 0;
-  if (shard->progress.training == 0) return TT_OK;
+  for (int64_t k = 0; k < joined; k++) {
+    shard[k].local_progress.member_steps = shard[k].local_progress.restarted = 0;
+    training += shard[k].progress.training;
+  }
+  if (training == 0) return TT_OK;
   if (shard->cohort->method == TT_METHOD_fusion)
     e = tt_fusion_train(c, shard, shard->steps);
   else
-    e = tt_ensemble_train_epoch(c, shard);
+    e = tt_ensemble_train_epoch(c, shard, joined);
   shard->steps = next_steps(shard->steps, tt_monotonic_seconds() - before, seconds);
   return e;
 }
@@ -68,8 +80,10 @@ tt_err tt_shards_train(tt_comm *c, tt_shards *all, double seconds)
   for (int64_t i = 0; i < all->count; i++) active += all->at[i].progress.training > 0;
   double each = seconds / (double)(active > 1 ? active : 1);
   tt_err e = tt_agree(c, train_independent(all, each));
-  for (int64_t i = 0; !e && i < all->count; i++)
-    if (is_collective(&all->at[i])) e = train_joint(c, &all->at[i], each);
+  for (int64_t i = 0, n; !e && i < all->count; i += n) {
+    n = joined_shards(all, i);
+    if (is_collective(&all->at[i])) e = train_joint(c, &all->at[i], n, each);
+  }
   return e ? e : merge_progress(c, all);
 }
 

@@ -211,7 +211,7 @@ static void finish_together(problem *p, tt_shard *w, int restart)
 {
   int calls = 0;
   do {
-    TT_CHECK_OK(tt_ensemble_train_epoch(comm, w));
+    TT_CHECK_OK(tt_ensemble_train_epoch(comm, w, 1));
     if (restart) shard_restart(p, w);
   } while (still_training(w) > 0 && ++calls < MOST_CALLS);
   TT_CHECK(calls, <, MOST_CALLS);

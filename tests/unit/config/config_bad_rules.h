@@ -4,6 +4,7 @@
 #define TT_CONFIG_BAD_RULES_H
 #include "tests/unit/config/config_bad_case.h"
 
+#define MIX DATA "ensembles: [{name: a, networks: [{}, "
 #define IMAGE "model: {image: [1, 8, 8], front: "
 
 static const tt_bad bad_rules[] = {
@@ -391,5 +392,57 @@ static const tt_bad bad_rules[] = {
      JOB "calibration: {conformal: [0.5, 0.8]}\ntrain: {loss: quantile}\n",
      NULL,
      {"3:26: calibration.conformal: 0.8 needs the levels 0.1 and 0.9 in model.quantiles"}},
+    {1,
+     DATA "ensembles:\n- {name: b}\n- name: a\n  networks:\n  - {}\n  - {train: {loss: poisson}}\n",
+     NULL,
+     {"7:20: ensembles[1].networks[1]: train.loss differs from that of the first network (the "
+      "default), but it must be the same for all networks of an ensemble: their predictions would "
+      "not be the same quantities"}},
+    {1,
+     MIX "{train: {resample: kfold}}]}]\n",
+     NULL,
+     {"2:57: ensembles[0].networks[1]: train.resample differs", "the same rows"}},
+    {1,
+     MIX "{train: {variance_floor: 1e-3}}]}]\ntrain: {loss: gaussian_nll}\n",
+     NULL,
+     {"2:63: ensembles[0].networks[1]: train.variance_floor differs"}},
+    {1,
+     MIX "{train: {patience: 9}}]}]\ntrain: {early_stopping: ensemble, patience: 5}\n",
+     NULL,
+     {"2:57: ensembles[0].networks[1]: train.patience differs", "(line 3)", "stop together"}},
+    {1,
+     MIX "{}]}]\ntrain: {method: fusion, batch_order: shared}\n",
+     NULL,
+     {"3:17: ensembles[0].networks: train.method: fusion", "needs equal networks"}},
+    {1,
+     MIX "{target: y1}]}]\n",
+     NULL,
+     {"2:39: ensembles[0].networks: 'target' belongs to the ensemble, not to one of its"}},
+    {1,
+     MIX "{modle: {}}]}]\n",
+     NULL,
+     {"2:39: unknown key 'modle' in a network of an ensemble; did "}},
+    {1,
+     MIX "{train: {epoch: 5}}]}]\n",
+     NULL,
+     {"2:47: unknown key 'epoch' in train of a network; did you mean 'epochs'?"}},
+    {1, MIX "7]}]\n", NULL, {"2:38: ensembles[0].networks[1]: expected a mapping like"}},
+    {1,
+     DATA "ensembles: [{name: a, networks: []}]\n",
+     NULL,
+     {"2:23: ensembles[0].networks: expected a list of mappings", "found an empty one"}},
+    {1,
+     DATA "ensembles: [{name: a, members: 4, networks: [{}, {}]}]\n",
+     NULL,
+     {"2:32: ensembles[0].members: the members are given in `networks`; remove it here"}},
+    {1,
+     MIX "{}], sweep: {l2: {list: [1, 2]}}}]\n",
+     NULL,
+     {"ensembles[0].sweep.l2: list: length 2, but members is 10"}},
+    {1, MIX "{}]}]\n", "ensembles.a.networks[2].members=1", {"no such network; write networks[i]"}},
+    {1,
+     MIX "{}]}]\n",
+     "ensembles.a.networks[1].target=y1",
+     {"--set:1", "'target' belongs to the ensemble, not to one of its networks"}},
 };
 #endif

@@ -26,6 +26,13 @@ static inline tt_err parse(const char *text, const char *const *set, int nset, t
   return tt_config_parse("job.yaml", text, (int64_t)strlen(text), set, nset, out);
 }
 
+static inline tt_config *must_parse(const char *text, const char *const *set, int nset)
+{
+  tt_config *cfg = NULL;
+  TT_CHECK_OK(parse(text, set, nset, &cfg));
+  return cfg;
+}
+
 static inline void same_text(const char *got, const char *wanted)
 {
   if (strcmp(got, wanted) == 0) return;

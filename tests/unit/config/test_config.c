@@ -10,13 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static tt_config *must_parse(const char *text, const char *const *set, int nset)
-{
-  tt_config *cfg = NULL;
-  TT_CHECK_OK(parse(text, set, nset, &cfg));
-  return cfg;
-}
-
 /* valid files */
 
 TT_TEST (a_list_of_columns_is_one_text) {

@@ -279,13 +279,6 @@ TT_TEST (a_threshold_is_a_score_or_a_quantile) {
   }
 }
 
-static tt_config *must_parse(const char *text, const char *const *set, int nset)
-{
-  tt_config *c = NULL;
-  TT_CHECK_OK(parse(text, set, nset, &c));
-  return c;
-}
-
 TT_TEST (thresholds_may_be_numbers_or_texts_of_yaml) {
   static const char *const lower[] = {"0.25", "'0.25'", "\"0.25\"", "25e-2"};
   for (size_t i = 0; i < sizeof lower / sizeof *lower; i++) {

@@ -1,0 +1,96 @@
+/* network_rules.c — rules between the networks of one ensemble (`networks`): they predict the same
+ * quantities from the same rows, so that their predictions have one mean and one uncertainty. */
+#include "core/config/config_internal.h"
+
+#include <inttypes.h>
+
+/* Options with one value for all networks of an ensemble, and the reason; joint: only with
+ * train.early_stopping: ensemble. */
+typedef struct common_option {
+  int row, joint;
+  const char *why;
+} common_option;
+#define AT(name_) TT_ENSEMBLE_OPTION_##name_
+static const char same_output[] = "their predictions would not be the same quantities";
+static const char same_rows[] = "they must train, validate and be scored on the same rows";
+static const char stops[] = "with train.early_stopping: ensemble all members stop together";
+static const common_option common[] = {
+    {AT(model_output), 0, same_output},
+    {AT(model_quantiles), 0, same_output},
+    {AT(model_classes), 0, same_output},
+    {AT(train_variance_floor), 0, "it is part of the distribution that the ensemble predicts"},
+    {AT(train_resample), 0, same_rows},
+    {AT(train_folds), 0, same_rows},
+    {AT(train_early_stopping), 0, "an ensemble stops as a whole or member by member"},
+    {AT(train_epochs), 1, stops},
+    {AT(train_patience), 1, stops},
+    {AT(train_min_delta), 1, stops},
+};
+
+int64_t tt_swept_members(const tt_config_reader *r, int64_t k, int hyper)
+{
+  const tt_ensemble_config *own = &r->cfg->ensemble[k], *first = own - own->network;
+  int64_t members = 0;
+  if (!r->swept[k][hyper].shared) return own->members;
+  for (int64_t j = 0; j < own->networks; j++) members += first[j].members;
+  return members;
+}
+
+static const tt_source_location *location_of(const tt_config_reader *r, int64_t k, int row)
+{
+  return r->own[k][row].given ? &r->own[k][row] : &r->job[tt_inherited_option[row]];
+}
+
+/* 1 if the networks have different values; the output follows from the loss. */
+static int differs(const tt_config_reader *r, int64_t k, int row)
+{
+  const tt_ensemble_config *own = &r->cfg->ensemble[k], *first = own - own->network;
+  if (row == AT(model_output)) return tt_ensemble_output(own) != tt_ensemble_output(first);
+  return !tt_value_equal(&tt_ensemble_option_table[row], own, first);
+}
+
+static void check_common(tt_config_reader *r, int64_t k, const common_option *o)
+{
+  const tt_ensemble_config *own = &r->cfg->ensemble[k];
+  int64_t first = k - own->network;
+  int row = o->row;
+  char path[TT_OPTION_PATH_SIZE], place[TT_OPTION_PATH_SIZE];
+  if (location_of(r, k, row)->bad || location_of(r, first, row)->bad || !differs(r, k, row)) return;
+  if (row == AT(model_output) && own->model_output < 0) row = AT(train_loss);
+  const tt_source_location *at = location_of(r, k, row);
+  tt_option_path(&tt_ensemble_option_table[row], -1, path);
+  tt_config_error(r, at,
+                  "ensembles[%" PRId64 "].networks[%" PRId64
+                  "]: %s differs from that of the first network (%s), but it must be the same for "
+                  "all networks of an ensemble: %s",
+                  own->number, own->network, path,
+                  tt_location_text(location_of(r, first, row), place), o->why);
+}
+
+static void check_method(tt_config_reader *r, int64_t k)
+{
+  const tt_ensemble_config *own = &r->cfg->ensemble[k];
+  const tt_source_location *method = location_of(r, k, AT(train_method));
+  if (own->train_method == TT_METHOD_fusion && !method->bad)
+    tt_config_error(r, method,
+                    "ensembles[%" PRId64
+                    "].networks: train.method: fusion trains all members of an ensemble in one "
+                    "step, which needs equal networks; use independent",
+                    own->number);
+}
+
+void tt_config_check_networks(tt_config_reader *r, int64_t k)
+{
+  const tt_ensemble_config *own = &r->cfg->ensemble[k];
+  const tt_source_location *members = &r->own[k][AT(members)];
+  if (r->networks[k].given && members->given && members->shared)
+    tt_config_error(r, members,
+                    "ensembles[%" PRId64
+                    "].members: the members are given in `networks`; remove it here",
+                    own->number);
+  if (own->networks < 2) return;
+  check_method(r, k);
+  int joint = own->train_early_stopping == TT_EARLY_STOPPING_ensemble;
+  for (size_t i = 0; own->network > 0 && i < sizeof common / sizeof *common; i++)
+    if (joint || !common[i].joint) check_common(r, k, &common[i]);
+}

@@ -1,0 +1,56 @@
+/* mixed_predict.c — see mixed_predict.h. */
+#include "core/engine/mixed_predict.h"
+
+#include "core/base/mem.h"
+
+enum { BLOCK_VALUES = 1 << 22 }; /* of the members' predictions, if the caller has no array */
+enum { LEAST_ROWS = 256 };
+
+/* Mix the predictions [G][2][W][rows] of rows [first, first + rows).
+ *   weight  [columns] scratch */
+static void mix(const tt_trained_ensemble *c, int64_t first, int64_t rows, const float *members,
+                double *weight, tt_moments *into)
+{
+  int64_t width = tt_trained_ensemble_width(c), cell = first * into->columns;
+  tt_moments part = {.rows = rows,
+                     .columns = into->columns,
+                     .weight = weight,
+                     .mean = into->mean + cell,
+                     .between = into->between + cell,
+                     .within = into->within + cell};
+  for (int64_t k = 0; k < into->columns; k++) weight[k] = 0.0;
+  for (int64_t i = 0; i < c->members; i++) {
+    const float *mean = members + i * 2 * width * rows;
+    tt_moments_add(&part, 0, width, c->weight[i], mean, mean + width * rows, rows);
+  }
+}
+
+tt_err tt_mixed_predict(tt_err (*predict)(const tt_trained_ensemble *, const tt_resources *,
+                                          int64_t, const float *, tt_moments *, float *),
+                        const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
+                        const float *x, tt_moments *into, float *members)
+{
+  int64_t each = 2 * tt_trained_ensemble_width(c), block = BLOCK_VALUES / (c->members * each);
+  float *own = NULL;
+  double *weight = NULL;
+  if (block < LEAST_ROWS) block = LEAST_ROWS;
+  if (members || block > rows) block = rows;
+  if (into) tt_moments_clear(into);
+  if (into) tt_moments_set_weights(into, c);
+  tt_err e = members ? TT_OK : TT_ALLOC(own, c->members * each * block);
+  if (!e) e = TT_ALLOC(weight, each);
+  for (int64_t first = 0; !e && first < rows; first += block) {
+    int64_t n = rows - first < block ? rows - first : block;
+    float *to = members ? members : own;
+    for (int64_t k = 0; !e && k < c->networks; k++) {
+      tt_ensemble ensemble;
+      tt_trained_ensemble part = tt_trained_ensemble_part(c, k, &ensemble);
+      e = predict(&part, use, n, x + first * c->model.inputs, NULL,
+                  to + tt_trained_ensemble_first(c, k) * each * n);
+    }
+    if (!e && into) mix(c, first, n, to, weight, into);
+  }
+  tt_free(own);
+  tt_free(weight);
+  return e;
+}

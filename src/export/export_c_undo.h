@@ -1,0 +1,17 @@
+/* export_c_undo.h — the transforms of the targets in an exported C file; a part of export_c.c. All
+ * functions are local. */
+#ifndef TT_EXPORT_C_UNDO_H
+#define TT_EXPORT_C_UNDO_H
+#include "src/export/export_internal.h"
+
+/* Refuse a transform without an expression. Errors: USAGE. */
+tt_err tt_export_c_undo_check(const tt_export_model *x);
+
+/* Write the functions that undo transforms. */
+void tt_export_c_undo_functions(const tt_export_model *x, FILE *to);
+
+/* Write static void undo<i>(c, centre, mean, variance): a member's values of column c of cohort i
+ * in the user's units. Recalibration scales the distance from `centre`, the mean of the ensemble.
+ */
+void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *to);
+#endif
