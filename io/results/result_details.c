@@ -92,6 +92,8 @@ static tt_err read_all(tt_h5_reader *r, tt_result_details *d)
   TT_TRY(read_coverage(r, d));
   if (tt_h5_has_local(r, "column_label"))
     TT_TRY(tt_schema_read_texts_local(r, "column_label", d->columns, &d->label));
+  if (tt_h5_has_local(r, "network"))
+    TT_TRY(tt_schema_read_texts_local(r, "network", d->members, &d->network));
   return read_origin(r, d);
 }
 
@@ -121,6 +123,7 @@ void tt_result_details_destroy(tt_result_details **of)
   tt_result_details *d = *of;
   if (!d) return;
   if (d->label) tt_h5_texts_free(d->columns, &d->label);
+  if (d->network) tt_h5_texts_free(d->members, &d->network);
   for (int i = 0; i < TT_HYPER_COUNT; i++) tt_free(d->hyper[i]);
   for (int i = 0; i < TT_METRIC_COUNT; i++)
     tt_free_all(&d->member_score[i], &d->score[i], &d->oob[i]);

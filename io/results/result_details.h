@@ -18,6 +18,7 @@ typedef struct tt_result_details {
   double *correlation, *test_rows, *oob_rows;            /* [C] */
   double *coverage_level, *coverage;                     /* [levels], [levels][C] */
   char **label;                                          /* [C] or NULL */
+  char **network; /* [G] of each member; NULL: all members have one network */
   char *origin[TT_ORIGIN_COUNT];
   char *resolved; /* the resolved configuration as YAML */
   double seed, ranks, threads, wall_seconds, epochs_planned, epochs_trained;

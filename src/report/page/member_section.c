@@ -107,8 +107,9 @@ static int differing(const tt_run_page *p, int hyper[TT_HYPER_COUNT])
 
 static void put_member_head(const tt_run_page *p, int n, const int *hyper)
 {
-  fputs("<tr><th>ensemble</th><th class=\"number\">member</th><th>state</th>"
-        "<th class=\"number\">epochs</th><th class=\"number\">best epoch</th>"
+  fprintf(p->f, "<tr><th>ensemble</th><th class=\"number\">member</th>%s<th>state</th>",
+          p->d->network ? "<th>network</th>" : "");
+  fputs("<th class=\"number\">epochs</th><th class=\"number\">best epoch</th>"
         "<th class=\"number\">validation loss</th><th class=\"number\">test score</th>",
         p->f);
   for (int i = 0; i < n; i++)
@@ -125,6 +126,11 @@ static void put_member_row(const tt_run_page *p, int64_t m, int n, const int *hy
   tt_page_put(p->f, p->k->owner[m]);
   fputs("</td>", p->f);
   tt_page_number_cell(p->f, d->index[m]);
+  if (d->network) {
+    fputs("<td>", p->f);
+    tt_page_put(p->f, d->network[m]);
+    fputs("</td>", p->f);
+  }
   fprintf(p->f, "<td>%s</td>", tt_run_page_state(p, m));
   tt_page_number_cell(p->f, d->epochs_done[m]);
   tt_page_number_cell(p->f, d->best_epoch[m] >= 0 ? d->best_epoch[m] + 1 : (double)NAN);
