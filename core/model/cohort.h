@@ -7,6 +7,7 @@
 #include "core/formulas/hyper.h"
 #include "core/model/dataset.h"
 #include "core/model/model.h"
+#include "core/model/partition.h"
 #include "core/model/state.h"
 TT_BEGIN_C
 
@@ -18,6 +19,7 @@ typedef struct tt_ensemble {
   int32_t *column;        /* [K] target columns of the data set */
   uint32_t key;           /* hash of the name: upper half of its members' streams */
   int32_t selection;      /* row selection of the data set for training and validation; -1: all */
+  int64_t number;         /* in the job file */
 } tt_ensemble;
 
 typedef struct tt_member {
@@ -110,6 +112,21 @@ int64_t tt_cohort_expansion(const tt_cohort *c);
 
 /* Sizes of the state of its members. */
 tt_state_shape tt_cohort_state_shape(const tt_cohort *c);
+
+/* Some ensembles of a cohort: [ensemble, ensemble + ensembles). */
+typedef struct tt_cohort_part {
+  const tt_cohort *cohort;
+  int32_t number; /* of the cohort in the job */
+  int64_t ensemble, ensembles;
+} tt_cohort_part;
+
+/* Its members, numbered within the cohort. */
+tt_slice tt_cohort_part_members(const tt_cohort_part *p);
+
+/* All ensembles in the order of the job file: each part has those that follow each other in the job
+ * and have one cohort; an ensemble of several networks has a part for each.
+ *   part  [*count], owner: the caller. Errors: MEM. */
+tt_err tt_cohorts_parts(const tt_cohorts *all, int64_t *count, tt_cohort_part **part);
 
 tt_loss_args tt_cohort_loss_args(const tt_cohort *c);
 

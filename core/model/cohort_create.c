@@ -225,6 +225,7 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
   e->members = own->members;
   e->selection = k->data && k->data->selections ? (int32_t)own->selection : -1;
   e->key = name_hash(own);
+  e->number = own->number;
   TT_TRY(tt_cohort_target_columns(own, k->target, &e->targets, &e->column));
   TT_TRY(check_folds(k, own, c, e));
   c->partial_labels |= has_partial_labels(k->data, e);
@@ -431,13 +432,6 @@ int64_t tt_cohorts_members(const tt_cohorts *all)
   int64_t members = 0;
   for (int64_t i = 0; i < all->count; i++) members += all->at[i]->members;
   return members;
-}
-
-int64_t tt_cohorts_joined(const tt_cohorts *all, int64_t first)
-{
-  int64_t end = first + 1;
-  while (end < all->count && all->at[end]->joined) end++;
-  return end - first;
 }
 
 tt_err tt_ensemble_copy(const tt_ensemble *from, tt_ensemble *to)

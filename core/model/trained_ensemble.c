@@ -30,6 +30,7 @@ static tt_err allocate(tt_trained_ensemble *c)
   TT_TRY(TT_ALLOC(c->weight, c->members));
   TT_TRY(TT_ALLOC(c->index, c->members));
   TT_TRY(TT_ALLOC(c->snapshot, c->members));
+  TT_TRY(TT_ALLOC(c->cohort, c->members));
   TT_TRY(TT_ALLOC(c->x_low, c->model.inputs));
   TT_TRY(TT_ALLOC(c->x_high, c->model.inputs));
   for (int64_t i = 0; i < c->model.inputs; i++) c->x_low[i] = c->x_high[i] = NAN;
@@ -103,6 +104,7 @@ tt_trained_ensemble tt_trained_ensemble_part(const tt_trained_ensemble *c, int64
   part.status += n->first;
   part.index += n->first;
   part.snapshot += n->first;
+  part.cohort += n->first;
   return part;
 }
 
@@ -124,7 +126,8 @@ void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
     tt_free((*c)->ensemble[i].column);
   }
   tt_free_all(&(*c)->ensemble, &(*c)->network, &(*c)->w, &(*c)->weight, &(*c)->status, &(*c)->index,
-              &(*c)->snapshot, &(*c)->x_low, &(*c)->x_high, &(*c)->typical_epistemic);
+              &(*c)->snapshot, &(*c)->cohort, &(*c)->x_low, &(*c)->x_high,
+              &(*c)->typical_epistemic);
   tt_columns_free(&(*c)->input);
   tt_columns_free(&(*c)->target);
   tt_scaler_free(&(*c)->scaler);
@@ -152,11 +155,13 @@ static tt_err take_all_targets(int64_t targets, tt_ensemble *e)
   return TT_OK;
 }
 
-static tt_err copy_metadata(const tt_cohort *c, const tt_dataset *d, tt_trained_ensemble *out)
+static tt_err copy_metadata(const tt_cohort_part *p, const tt_dataset *d, tt_trained_ensemble *out)
 {
-  out->variance_floor = c->variance_floor;
-  for (int64_t i = 0; i < c->ensembles; i++) {
-    TT_TRY(tt_ensemble_copy(&c->ensemble[i], &out->ensemble[i]));
+  int64_t first = tt_cohort_part_members(p).first;
+  out->variance_floor = p->cohort->variance_floor;
+  for (int64_t i = 0; i < p->ensembles; i++) {
+    TT_TRY(tt_ensemble_copy(&p->cohort->ensemble[p->ensemble + i], &out->ensemble[i]));
+    out->ensemble[i].first -= first;
     if (d->scaler.components) TT_TRY(take_all_targets(d->targets, &out->ensemble[i]));
   }
   if (out->networks) out->ensemble[0].members = out->members;
@@ -166,27 +171,33 @@ static tt_err copy_metadata(const tt_cohort *c, const tt_dataset *d, tt_trained_
   return tt_scaler_copy(&d->scaler, &out->scaler);
 }
 
-static void copy_numbers(int64_t cohorts, const tt_cohort *const *c, tt_trained_ensemble *out)
+static void copy_numbers(int64_t parts, const tt_cohort_part *part, tt_trained_ensemble *out)
 {
-  for (int64_t k = 0, at = 0; k < cohorts; k++)
-    for (int64_t i = 0; i < c[k]->members; i++, at++) {
-      out->index[at] = c[k]->member[i].index;
-      out->snapshot[at] = c[k]->member[i].snapshot;
+  int64_t at = 0;
+  for (int64_t k = 0; k < parts; k++) {
+    const tt_slice members = tt_cohort_part_members(&part[k]);
+    const tt_member *m = part[k].cohort->member + members.first;
+    for (int64_t i = 0; i < members.count; i++, at++) {
+      out->index[at] = m[i].index;
+      out->snapshot[at] = m[i].snapshot;
+      out->cohort[at] = part[k].number;
     }
+  }
 }
 
-tt_err tt_trained_ensemble_from_cohorts(int64_t cohorts, const tt_cohort *const *c,
-                                        const tt_dataset *d, tt_trained_ensemble **out)
+tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
+                                      const tt_dataset *d, tt_trained_ensemble **out)
 {
   tt_trained_ensemble *trained = NULL;
   tt_network *network = NULL;
-  TT_TRY(TT_ALLOC(network, cohorts));
-  for (int64_t i = 0; i < cohorts; i++)
-    network[i] = (tt_network){.model = c[i]->model, .members = c[i]->members};
-  tt_err e = tt_trained_ensemble_create_mixed(cohorts, network, c[0]->ensembles, &trained);
+  TT_TRY(TT_ALLOC(network, parts));
+  for (int64_t i = 0; i < parts; i++)
+    network[i] = (tt_network){.model = part[i].cohort->model,
+                              .members = tt_cohort_part_members(&part[i]).count};
+  tt_err e = tt_trained_ensemble_create_mixed(parts, network, part->ensembles, &trained);
   tt_free(network);
-  if (!e) e = copy_metadata(c[0], d, trained);
-  if (!e) copy_numbers(cohorts, c, trained);
+  if (!e) e = copy_metadata(part, d, trained);
+  if (!e) copy_numbers(parts, part, trained);
   if (e)
     tt_trained_ensemble_destroy(&trained);
   else
@@ -197,7 +208,8 @@ tt_err tt_trained_ensemble_from_cohorts(int64_t cohorts, const tt_cohort *const 
 tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
                                        tt_trained_ensemble **out)
 {
-  return tt_trained_ensemble_from_cohorts(1, &c, d, out);
+  const tt_cohort_part all = {c, 0, 0, c->ensembles};
+  return tt_trained_ensemble_from_parts(1, &all, d, out);
 }
 
 int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c) { return !isnan(c->x_low[0]); }

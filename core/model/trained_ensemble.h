@@ -27,6 +27,7 @@ typedef struct tt_trained_ensemble {
   int8_t *status;        /* [G] tt_status */
   int32_t *index;        /* [G] number of the member in its ensemble */
   int32_t *snapshot;     /* [G] 1, 2, ...: snapshot of the member; 0: the member itself */
+  int32_t *cohort;       /* [G] cohort that trained it */
   tt_columns input, target;
   tt_scaler scaler;
   double *x_low, *x_high;    /* [F] smallest and largest normalised input of the training rows; NaN:
@@ -63,9 +64,9 @@ const float *tt_trained_ensemble_weights(const tt_trained_ensemble *c, int64_t m
  * Errors: MEM. */
 tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
                                        tt_trained_ensemble **out);
-/* The same for the cohorts of one ensemble (tt_cohorts_joined). */
-tt_err tt_trained_ensemble_from_cohorts(int64_t cohorts, const tt_cohort *const *c,
-                                        const tt_dataset *d, tt_trained_ensemble **out);
+/* The same for a part of a cohort, or for the parts of an ensemble of several networks. */
+tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
+                                      const tt_dataset *d, tt_trained_ensemble **out);
 
 /* 1 if the ranges of the inputs are known. */
 int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c);
@@ -97,9 +98,10 @@ int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c);
 void tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
                                      int64_t column, char *text, size_t room);
 
-/* Result of a job: one trained ensemble for each cohort, or for the cohorts of an ensemble of
- * several networks, all with the same inputs, target table and scales. Members and columns are
- * numbered one trained ensemble after the other. */
+/* Result of a job: trained ensembles in the order of the job file, one for each part of
+ * tt_cohorts_parts, or for those of an ensemble of several networks; all with the same inputs,
+ * target table and scales. Members and columns are numbered one trained ensemble after the other.
+ */
 typedef struct tt_trained_ensembles {
   int64_t count;
   tt_trained_ensemble **at; /* [count] */

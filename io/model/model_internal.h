@@ -29,13 +29,13 @@ tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type 
 
 /* Tables of all members and all ensembles of the file. */
 typedef struct tt_model_tables {
-  int64_t inputs, targets;      /* columns of the data */
-  int8_t *status;               /* [members] */
-  double *weight;               /* [members] */
-  int32_t *index, *snapshot;    /* [members]; NULL: not in the file */
-  char **name;                  /* [ensembles] */
-  int64_t *first, *count, *key; /* [ensembles] */
-  int32_t *column;              /* [ensembles][targets] */
+  int64_t inputs, targets;            /* columns of the data */
+  int8_t *status;                     /* [members] */
+  double *weight;                     /* [members] */
+  int32_t *index, *snapshot, *cohort; /* [members]; NULL: not in the file */
+  char **name;                        /* [ensembles] */
+  int64_t *first, *count, *key;       /* [ensembles] */
+  int32_t *column;                    /* [ensembles][targets] */
 } tt_model_tables;
 
 /* Read all tables. The caller frees them, also after an error. Errors: DATA, IO, MEM. */

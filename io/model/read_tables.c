@@ -9,13 +9,15 @@
 #include <math.h>
 #include <string.h>
 
-/* Older files do not have the index and the snapshot of members. */
+/* Older files do not have the index, the cohort and the snapshot of members. */
 static tt_err read_members(tt_h5_reader *r, int64_t members, tt_model_tables *t)
 {
   TT_TRY(tt_schema_read_array_local(r, "status", TT_H5_I8, 1, &members, &t->status));
   TT_TRY(tt_schema_read_array_local(r, "member_weight", TT_H5_F64, 1, &members, &t->weight));
   if (tt_h5_has_local(r, "member_index"))
     TT_TRY(tt_schema_read_array_local(r, "member_index", TT_H5_I32, 1, &members, &t->index));
+  if (tt_h5_has_local(r, "member_cohort"))
+    TT_TRY(tt_schema_read_array_local(r, "member_cohort", TT_H5_I32, 1, &members, &t->cohort));
   if (!tt_h5_has_local(r, "snapshot")) return TT_OK;
   return tt_schema_read_array_local(r, "snapshot", TT_H5_I32, 1, &members, &t->snapshot);
 }
@@ -36,8 +38,8 @@ tt_err tt_model_read_tables_local(tt_h5_reader *r, const tt_model_file_info *w, 
 
 void tt_model_tables_free(const tt_model_file_info *w, tt_model_tables *t)
 {
-  tt_free_all(&t->status, &t->weight, &t->index, &t->snapshot, &t->first, &t->count, &t->key,
-              &t->column);
+  tt_free_all(&t->status, &t->weight, &t->index, &t->snapshot, &t->cohort, &t->first, &t->count,
+              &t->key, &t->column);
   tt_h5_texts_free(w->ensembles, &t->name);
 }
 
@@ -87,7 +89,7 @@ static tt_err check_ensembles(const char *file, const tt_trained_ensemble *m, in
   return TT_OK;
 }
 
-/* Index and snapshot of the members of an ensemble. */
+/* Index, cohort and snapshot of the members of an ensemble. */
 static void number_members(const tt_model_tables *t, int64_t first_of_cohort, const tt_ensemble *e,
                            tt_trained_ensemble *m)
 {
@@ -95,6 +97,7 @@ static void number_members(const tt_model_tables *t, int64_t first_of_cohort, co
     int64_t own = e->first + j, at = first_of_cohort + own;
     m->index[own] = t->index ? t->index[at] : (int32_t)j;
     if (t->snapshot) m->snapshot[own] = t->snapshot[at];
+    if (t->cohort) m->cohort[own] = t->cohort[at];
   }
 }
 

@@ -16,13 +16,13 @@ typedef struct model_arrays {
   int64_t cohorts;                     /* networks of all trained ensembles */
   int64_t members, ensembles, targets; /* of all cohorts together; the largest K */
   int64_t *member;                     /* [G] 0, 1, 2, ... */
-  int32_t *ensemble_of_member, *index,
-      *snapshot;                /* [G] ensemble of each member, number in the ensemble, snapshot */
-  double *weight;               /* [G] */
-  int8_t *status;               /* [G] */
-  int snapshots;                /* whether any member is a snapshot */
-  const char **name;            /* [ensembles] borrowed */
-  const char **by;              /* [D + T] names of the normalisations */
+  int32_t *ensemble_of_member, *index, *snapshot,
+      *cohort_of_member; /* [G] ensemble of each member, number in the ensemble, snapshot, cohort */
+  double *weight;        /* [G] */
+  int8_t *status;        /* [G] */
+  int snapshots;         /* whether any member is a snapshot */
+  const char **name;     /* [ensembles] borrowed */
+  const char **by;       /* [D + T] names of the normalisations */
   int64_t *first, *count, *key; /* [ensembles] */
   int32_t *cohort;              /* [ensembles] */
   int32_t *column;              /* [ensembles][K], -1 beyond the targets of an ensemble */
@@ -37,9 +37,9 @@ typedef struct model_arrays {
 
 static void free_file_arrays(model_arrays *t)
 {
-  tt_free_all(&t->member, &t->ensemble_of_member, &t->index, &t->snapshot, &t->weight, &t->status,
-              &t->name, &t->by, &t->first, &t->count, &t->key, &t->cohort, &t->column, &t->tensor,
-              &t->epistemic);
+  tt_free_all(&t->member, &t->ensemble_of_member, &t->index, &t->snapshot, &t->cohort_of_member,
+              &t->weight, &t->status, &t->name, &t->by, &t->first, &t->count, &t->key, &t->cohort,
+              &t->column, &t->tensor, &t->epistemic);
   tt_flat_nets_destroy(&t->nets);
   tt_calibration_free(&t->calibration);
   tt_net_inputs_table_free(&t->net);
@@ -78,6 +78,7 @@ static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *sh
   TT_TRY(TT_ALLOC(t->ensemble_of_member, t->members));
   TT_TRY(TT_ALLOC(t->index, t->members));
   TT_TRY(TT_ALLOC(t->snapshot, t->members));
+  TT_TRY(TT_ALLOC(t->cohort_of_member, t->members));
   TT_TRY(TT_ALLOC(t->weight, t->members));
   TT_TRY(TT_ALLOC(t->status, t->members));
   TT_TRY(TT_ALLOC(t->name, t->ensembles));
@@ -99,6 +100,7 @@ static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t 
     t->member[member + i] = member + i;
     t->index[member + i] = m->index[i];
     t->snapshot[member + i] = m->snapshot[i];
+    t->cohort_of_member[member + i] = m->cohort[i];
     t->snapshots |= m->snapshot[i] > 0;
     t->weight[member + i] = m->weight[i];
     t->status[member + i] = m->status[i];
@@ -186,6 +188,9 @@ static void write_members(tt_schema *s, const model_arrays *t)
   WRITE_MEMBERS(t->status, "status", I8, NULL, "how training ended");
   tt_schema_write_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status_meanings);
   WRITE_MEMBERS(t->index, "member_index", I32, NULL, "number of the member in its ensemble");
+  if (t->cohorts > 1)
+    WRITE_MEMBERS(t->cohort_of_member, "member_cohort", I32, NULL,
+                  "cohort that trained the member, as in checkpoints and results.h5");
   if (t->snapshots)
     WRITE_MEMBERS(t->snapshot, "snapshot", I32, NULL,
                   "number of the snapshot or head of the member, from 1");

@@ -82,16 +82,16 @@ static tt_err fill_column(const tt_trained_ensemble *m, const tt_ensemble *e, in
   return tt_text_set(&o->label[column], label);
 }
 
-/* The first cohort of m is `cohort`; its members start at `first`, its columns at *column. */
-static tt_err fill_ensembles(const tt_trained_ensemble *m, int64_t cohort, int64_t first,
+/* The texts of its networks begin at `text`, its members at `first`, its columns at *column. */
+static tt_err fill_ensembles(const tt_trained_ensemble *m, char *const *text, int64_t first,
                              int64_t *column, tt_axis_labels *o)
 {
   int64_t network = 0;
   for (int64_t i = 0; i < m->members; i++) {
     tt_trained_ensemble_weights(m, i, &network);
     o->member[first + i] = first + i;
-    o->cohort[first + i] = (int32_t)(cohort + network);
-    if (o->network) o->network[first + i] = o->network_text[cohort + network];
+    o->cohort[first + i] = m->cohort[i];
+    if (o->network) o->network[first + i] = text[network];
     o->index[first + i] = m->index[i];
     o->snapshot[first + i] = m->snapshot[i];
     o->snapshots |= m->snapshot[i] > 0;
@@ -107,14 +107,14 @@ static tt_err fill_ensembles(const tt_trained_ensemble *m, int64_t cohort, int64
 
 static tt_err fill_all(const tt_trained_ensembles *all, tt_axis_labels *o)
 {
-  int64_t first = 0, column = 0, cohort = 0;
+  int64_t first = 0, column = 0, network = 0;
   for (int64_t i = 0; i < all->count; i++) {
     for (int64_t k = 0; k < tt_trained_ensemble_networks(all->at[i]); k++)
-      TT_TRY(
-          describe_network(tt_trained_ensemble_model(all->at[i], k), &o->network_text[cohort + k]));
-    TT_TRY(fill_ensembles(all->at[i], cohort, first, &column, o));
+      TT_TRY(describe_network(tt_trained_ensemble_model(all->at[i], k),
+                              &o->network_text[network + k]));
+    TT_TRY(fill_ensembles(all->at[i], o->network_text + network, first, &column, o));
     first += all->at[i]->members;
-    cohort += tt_trained_ensemble_networks(all->at[i]);
+    network += tt_trained_ensemble_networks(all->at[i]);
   }
   return TT_OK;
 }

@@ -91,11 +91,18 @@ void tt_test_predictions_free(tt_test_predictions *t);
 tt_err tt_test_predictions_concat(const tt_trained_ensembles *all, const tt_test_predictions *part,
                                   tt_test_predictions *out);
 
-/* One cohort and this rank's states of it. */
+/* Members of a cohort that stand together in the files, and this rank's states of the cohort. */
 typedef struct tt_result_shard {
   const tt_cohort *cohort;
-  const tt_state *mine; /* this rank's slice */
+  const tt_state *mine; /* this rank's slice of the cohort */
+  tt_slice members;     /* these members, numbered within the cohort */
+  tt_slice own;         /* those of them on this rank, numbered from members.first on */
 } tt_result_shard;
+/* Number of the first own member in the state. */
+static inline int64_t tt_result_shard_first(const tt_result_shard *s)
+{
+  return s->own.count ? s->members.first + s->own.first - s->mine->first : 0;
+}
 
 /* Collective. Write results.h5: history, status and best epoch of each member from the states;
  * hyper-parameters, scores and predictions of the test rows from the other arguments (same on all

@@ -16,7 +16,7 @@ enum { OF_TRAIN, OF_VALIDATION, OF_ENSEMBLE, HISTORIES };
 /* Arrays of the file that must be assembled from the arguments before the write. */
 typedef struct file_arrays {
   tt_axis_labels labels;
-  int64_t shards, longest; /* cohorts; E, the longest history */
+  int64_t shards, longest; /* E, the longest history */
   int64_t *first;          /* [shards] index of the first member of each */
   float **history; /* [HISTORIES][shards] losses of this rank's members, each [members][E] */
   int32_t *epoch;  /* [E] 0, 1, 2, ... */
@@ -35,14 +35,16 @@ static void free_file_arrays(file_arrays *t)
 #undef X
 }
 
-/* Copy loss [members of this rank][epochs of their cohort], or NULL, to [..][epochs], padded with
+/* Copy loss [members of this rank][epochs of their cohort], or NULL, to [own][epochs], padded with
  * NaN. */
-static tt_err pad_history(const tt_state *mine, const float *loss, int64_t epochs, float **out)
+static tt_err pad_history(const tt_result_shard *s, const float *loss, int64_t epochs, float **out)
 {
-  TT_TRY(TT_ALLOC(*out, mine->count * epochs));
-  for (int64_t i = 0; i < mine->count * epochs; i++) (*out)[i] = NAN;
-  for (int64_t i = 0; loss && i < mine->count; i++)
-    memcpy(*out + i * epochs, loss + i * mine->epochs, (size_t)mine->epochs * sizeof *loss);
+  int64_t own = s->mine->epochs;
+  TT_TRY(TT_ALLOC(*out, s->own.count * epochs));
+  for (int64_t i = 0; i < s->own.count * epochs; i++) (*out)[i] = NAN;
+  for (int64_t i = 0; loss && i < s->own.count; i++)
+    memcpy(*out + i * epochs, loss + (tt_result_shard_first(s) + i) * own,
+           (size_t)own * sizeof *loss);
   return TT_OK;
 }
 
@@ -54,7 +56,7 @@ static tt_err make_histories(const tt_result_shard *shard, file_arrays *t)
     const float *loss[HISTORIES] = {TT_FIELD(m, loss_train), TT_FIELD(m, loss_validation),
                                     m->ensemble_epochs ? TT_FIELD(m, loss_ensemble) : NULL};
     for (int k = 0; k < HISTORIES; k++)
-      TT_TRY(pad_history(m, loss[k], t->longest, &t->history[k * t->shards + i]));
+      TT_TRY(pad_history(&shard[i], loss[k], t->longest, &t->history[k * t->shards + i]));
   }
   return TT_OK;
 }
@@ -64,8 +66,8 @@ static tt_err make_hypers(const tt_result_shard *shard, file_arrays *t)
 #define X(field, ...)                                                                              \
   TT_TRY(TT_ALLOC(t->field, t->labels.members));                                                   \
   for (int64_t p = 0; p < t->shards; p++)                                                          \
-    for (int64_t i = 0; i < shard[p].cohort->members; i++)                                         \
-      t->field[t->first[p] + i] = shard[p].cohort->member[i].hyper.field;
+    for (int64_t i = 0; i < shard[p].members.count; i++)                                           \
+      t->field[t->first[p] + i] = shard[p].cohort->member[shard[p].members.first + i].hyper.field;
   TT_HYPERS(X)
 #undef X
   return TT_OK;
@@ -77,12 +79,11 @@ static void apply_retries(tt_comm *c, const tt_result_shard *shard, file_arrays 
                           int32_t *attempt)
 {
   for (int64_t p = 0; p < t->shards; p++) {
-    const tt_state *mine = shard[p].mine;
-    const tt_cohort *cohort = shard[p].cohort;
-    tt_allgatherv(c, TT_FIELD(mine, attempt), mine->count * (int64_t)sizeof *attempt, attempt,
-                  NULL);
-    for (int64_t i = 0; i < cohort->members; i++)
-      t->learning_rate[t->first[p] + i] *= tt_cohort_lr_factor(cohort, attempt[i]);
+    const tt_result_shard *s = &shard[p];
+    tt_allgatherv(c, TT_FIELD(s->mine, attempt) + tt_result_shard_first(s),
+                  s->own.count * (int64_t)sizeof *attempt, attempt, NULL);
+    for (int64_t i = 0; i < s->members.count; i++)
+      t->learning_rate[t->first[p] + i] *= tt_cohort_lr_factor(s->cohort, attempt[i]);
   }
 }
 
@@ -98,7 +99,7 @@ static tt_err check_shards(const tt_result_shard *shard, const tt_trained_ensemb
       return TT_FAIL(INTERNAL, "%" PRId64 " epochs of %" PRId64, shard[i].mine->epochs,
                      c->max_epochs);
     t->first[i] = first;
-    first += c->members;
+    first += shard[i].members.count;
     if (c->max_epochs > t->longest) t->longest = c->max_epochs;
   }
   if (first != tt_trained_ensembles_members(all))
@@ -127,14 +128,15 @@ static void write_hypers(tt_schema *s, const file_arrays *t)
 #undef X
 }
 
-/* A variable of members: every rank writes its own members of each cohort; data [shards]. */
+/* A variable of members: every rank writes its own members of each shard; data [shards]. */
 static void write_member_variable(tt_schema *s, const file_arrays *t, const tt_result_shard *shard,
                                   const tt_variable *v, const void *const *data)
 {
   tt_schema_create_variable(s, v);
   for (int64_t i = 0; i < t->shards; i++) {
-    const int64_t first[] = {t->first[i] + shard[i].mine->first, 0};
-    const int64_t count[] = {shard[i].mine->count, t->longest};
+    const tt_result_shard *own = &shard[i];
+    const int64_t first[] = {t->first[i] + own->own.first, 0};
+    const int64_t count[] = {own->own.count, t->longest};
     tt_h5_write_block(s->file, v->name, first, count, data[i]);
   }
 }
@@ -144,7 +146,8 @@ static void write_final_state(tt_schema *s, const file_arrays *t, const tt_resul
                               const void **data)
 {
 #define FIELD(field_, name_, type_, units_, meaning_)                                              \
-  for (int64_t i = 0; i < t->shards; i++) data[i] = TT_FIELD(shard[i].mine, field_);               \
+  for (int64_t i = 0; i < t->shards; i++)                                                          \
+    data[i] = TT_FIELD(shard[i].mine, field_) + tt_result_shard_first(&shard[i]);                  \
   write_member_variable(                                                                           \
       s, t, shard,                                                                                 \
       &(tt_variable)TT_VARIABLE(name_, type_, units_, meaning_, MEMBER_COORDINATES, "member"),     \

@@ -79,7 +79,7 @@ static tt_err predict(validation_reader *r, int64_t first, int64_t count, int me
 /* Normalised label of target k of ensemble e; NaN if the row is unlabelled or not selected. */
 static double label(const validation_reader *r, int64_t e, int64_t k, int64_t i)
 {
-  const tt_ensemble *own = &r->v->cohort->ensemble[e];
+  const tt_ensemble *own = &r->all->ensemble[e];
   const tt_dataset *d = r->v->data;
   int64_t row = r->row[i];
   if (own->selection >= 0 && d->selected && !d->selected[own->selection * d->rows + row])

@@ -6,11 +6,11 @@
 
 typedef struct oob_mask {
   tt_split_rows training;  /* first field: tt_split_rows_read_local reads it */
-  const tt_cohort *cohort; /* whose members are marked; their rows in `left` begin at `first` */
-  int64_t first;
-  int64_t *number; /* [N] number of a data row in training.row */
-  int64_t stride;  /* bytes per member */
-  uint8_t *left;   /* [G][stride] one bit per training row: 1 = the member did not train on it */
+  const tt_cohort *cohort; /* whose members are marked */
+  int64_t first;           /* row of its member 0 in `left`; below 0 if that is of another part */
+  int64_t *number;         /* [N] number of a data row in training.row */
+  int64_t stride;          /* bytes per member */
+  uint8_t *left; /* [G][stride] one bit per training row: 1 = the member did not train on it */
 } oob_mask;
 
 static int is_out_of_bag(void *from, int64_t row, int64_t member)
@@ -61,29 +61,31 @@ static tt_err mark_rows(oob_mask *b, int64_t member, int32_t attempt, int8_t *se
   return mark_fold(b, row_set, member);
 }
 
-static tt_err mark_members_local(const tt_oob_cohorts *from, const tt_dataset *d, int64_t members,
+static tt_err mark_members_local(const tt_oob_members *from, const tt_dataset *d, int64_t members,
                                  oob_mask *b)
 {
   int8_t *seen = NULL;
   tt_err e = list_rows(d, members, b);
   if (!e) e = TT_ALLOC(seen, d->rows);
-  for (int64_t k = 0; !e && k < from->count; k++) {
-    b->cohort = from->cohort[k];
-    for (int64_t i = 0; !e && i < b->cohort->members; i++)
+  for (int64_t k = 0, at = 0; !e && k < from->count; k++) {
+    const tt_slice m = tt_cohort_part_members(&from->part[k]);
+    b->cohort = from->part[k].cohort;
+    b->first = at - m.first;
+    for (int64_t i = m.first; !e && i < m.first + m.count; i++)
       e = mark_rows(b, i, from->attempt[b->first + i], seen);
-    b->first += b->cohort->members;
+    at += m.count;
   }
   tt_free(seen);
   return e;
 }
 
-tt_err tt_out_of_bag(tt_comm *c, const tt_oob_cohorts *from, const tt_dataset *d,
+tt_err tt_out_of_bag(tt_comm *c, const tt_oob_members *from, const tt_dataset *d,
                      const tt_trained_ensemble *all, const tt_engine_ops *ops,
                      const tt_resources *use, tt_scores **out)
 {
   oob_mask b = {0};
   *out = NULL;
-  if (from->cohort[0]->resample == TT_RESAMPLE_none) return TT_OK;
+  if (from->part->cohort->resample == TT_RESAMPLE_none) return TT_OK;
   tt_err e = tt_agree(c, mark_members_local(from, d, all->members, &b));
   tt_row_source source = {.rows = b.training.count,
                           .read_local = tt_split_rows_read_local,

@@ -4,21 +4,20 @@
 #define TT_OUT_OF_BAG_H
 #include "src/score/score.h"
 
-/* The cohorts whose members are those of a trained ensemble, in order. All borrowed. */
-typedef struct tt_oob_cohorts {
+/* The parts of cohorts whose members are those of a trained ensemble, in order. All borrowed. */
+typedef struct tt_oob_members {
   int64_t count;
-  const tt_cohort *const *cohort; /* [count] with the same train.resample */
-  const int32_t *attempt; /* [G] retries of each member, because a retry may draw other rows */
-} tt_oob_cohorts;
+  const tt_cohort_part *part; /* [count] with the same train.resample */
+  const int32_t *attempt;     /* [G] retries of each member, because a retry may draw other rows */
+} tt_oob_members;
 
-/* Collective. Score the training rows of cohorts with train.resample (bootstrap, subsample,
- * kfold).
+/* Collective. Score the training rows of members with train.resample (bootstrap, subsample, kfold).
  *
  *   out      columns as in tt_trained_ensemble_columns, no scores of members; NULL without
  *            resampling; owner: the caller
  *
  * Errors: of the engine, MEM. */
-tt_err tt_out_of_bag(tt_comm *c, const tt_oob_cohorts *from, const tt_dataset *d,
+tt_err tt_out_of_bag(tt_comm *c, const tt_oob_members *from, const tt_dataset *d,
                      const tt_trained_ensemble *all, const tt_engine_ops *ops,
                      const tt_resources *use, tt_scores **out);
 #endif

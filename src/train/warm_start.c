@@ -30,7 +30,7 @@ struct tt_warm_source {
   tt_warm_start w;
   char directory[TT_PATH_MAX];
   tt_trained_ensembles model;
-  tt_trained_parts part;  /* of the model, one for each cohort of the earlier run */
+  tt_trained_parts part;  /* of the model, each of one cohort of the earlier run */
   tt_final_states *final; /* [part.count], only with optimizer */
   tt_ckpt_last *last;     /* only with optimizer */
   uint64_t hash;
@@ -39,13 +39,42 @@ struct tt_warm_source {
   tt_source_row **from; /* [cohorts][members of the cohort] */
 };
 
-static tt_err read_final_states(const tt_trained_ensemble *m, tt_ckpt_last *last, int64_t part,
-                                tt_final_states *out)
+/* Cohort of the earlier run that trained part k, its members, and those of them before part k. */
+static int64_t cohort_of(const tt_warm_source *s, int64_t k, int64_t *members, int64_t *before)
 {
-  TT_TRY(TT_ALLOC(out->epoch, m->members));
-  TT_TRY(TT_ALLOC(out->status, m->members));
-  TT_TRY(TT_ALLOC(out->hash, m->members));
-  return tt_ckpt_last_progress_local(last, part, m->members, out->epoch, out->status, out->hash);
+  *before = *members = 0;
+  for (int64_t j = 0; j < s->part.count; j++) {
+    if (s->part.at[j].cohort[0] != s->part.at[k].cohort[0]) continue;
+    if (j < k) *before += s->part.at[j].members;
+    *members += s->part.at[j].members;
+  }
+  return s->part.at[k].cohort[0];
+}
+
+static tt_err allocate_states(int64_t members, tt_final_states *out)
+{
+  TT_TRY(TT_ALLOC(out->epoch, members));
+  TT_TRY(TT_ALLOC(out->status, members));
+  return TT_ALLOC(out->hash, members);
+}
+
+static void free_states(tt_final_states *f) { tt_free_all(&f->epoch, &f->status, &f->hash); }
+
+static tt_err read_final_states(const tt_warm_source *s, int64_t k, tt_final_states *out)
+{
+  int64_t before, members, cohort = cohort_of(s, k, &members, &before);
+  tt_final_states all = {0};
+  tt_err e = allocate_states(members, &all);
+  if (!e) e = allocate_states(s->part.at[k].members, out);
+  if (!e)
+    e = tt_ckpt_last_progress_local(s->last, cohort, members, all.epoch, all.status, all.hash);
+  for (int64_t i = 0; !e && i < s->part.at[k].members; i++) {
+    out->epoch[i] = all.epoch[before + i];
+    out->status[i] = all.status[before + i];
+    out->hash[i] = all.hash[before + i];
+  }
+  free_states(&all);
+  return e;
 }
 
 static tt_err read_checkpoint(tt_warm_source *s)
@@ -53,9 +82,8 @@ static tt_err read_checkpoint(tt_warm_source *s)
   TT_TRY(tt_ckpt_last_open_local(s->directory, &s->last));
   TT_TRY(TT_ALLOC(s->final, s->part.count));
   for (int64_t k = 0; k < s->part.count; k++) {
-    const tt_trained_ensemble *m = &s->part.at[k];
-    TT_TRY(read_final_states(m, s->last, k, &s->final[k]));
-    for (int64_t i = 0; i < m->members; i++)
+    TT_TRY(read_final_states(s, k, &s->final[k]));
+    for (int64_t i = 0; i < s->part.at[k].members; i++)
       if (s->final[k].status[i] == TT_STATUS_training)
         return TT_FAIL(DATA,
                        "%s: the last checkpoint was written before the training ended; use "
@@ -130,11 +158,7 @@ void tt_warm_close(tt_warm_source **source)
 {
   tt_warm_source *s = *source;
   if (!s) return;
-  for (int64_t k = 0; s->final && k < s->part.count; k++) {
-    tt_free(s->final[k].epoch);
-    tt_free(s->final[k].status);
-    tt_free(s->final[k].hash);
-  }
+  for (int64_t k = 0; s->final && k < s->part.count; k++) free_states(&s->final[k]);
   tt_free(s->final);
   for (int64_t k = 0; s->from && k < s->cohorts; k++) tt_free(s->from[k]);
   tt_free(s->from);
@@ -396,7 +420,9 @@ static tt_err resume_members(const tt_warm_source *s, int64_t k, tt_shard *shard
 {
   const tt_trained_ensemble *m = &s->part.at[q];
   tt_state *from = NULL;
-  TT_TRY(tt_ckpt_last_read_local(s->last, q, rows, &from));
+  int64_t before, members, cohort = cohort_of(s, q, &members, &before);
+  const tt_slice which = {before + rows.first, rows.count};
+  TT_TRY(tt_ckpt_last_read_local(s->last, cohort, which, &from));
   size_t bytes = (size_t)m->model.params * sizeof *m->w;
   tt_err e = TT_OK;
   if (from->params != shard->state->params || from->slots != shard->state->slots ||

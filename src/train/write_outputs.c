@@ -17,14 +17,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Outputs of one trained ensemble, which has one cohort or those of an ensemble of several
+/* Outputs of one trained ensemble: of a part of a cohort, or of those of an ensemble of several
  * networks. */
 typedef struct ensemble_output {
-  int64_t first, cohorts;   /* cohorts [first, first + cohorts) of the job */
-  const tt_cohort **cohort; /* [cohorts] */
-  int32_t *attempt;         /* [G] retries of its members */
-  tt_scores *scores;        /* on the test rows; NULL if there are none */
-  tt_scores *oob;           /* out of bag, on the training rows; NULL without resampling */
+  int64_t first, parts; /* [first, first + parts) of the job */
+  int32_t *attempt;     /* [G] retries of its members */
+  tt_scores *scores;    /* on the test rows; NULL if there are none */
+  tt_scores *oob;       /* out of bag, on the training rows; NULL without resampling */
 } ensemble_output;
 
 typedef struct output_writer {
@@ -33,21 +32,24 @@ typedef struct output_writer {
   const tt_engine_ops *ops; /* that predict */
   const tt_provenance *from;
   tt_trained_ensembles all;
-  int64_t cohorts;
-  tt_result_shard *result;    /* [cohorts] */
-  tt_model_shard *model;      /* [cohorts] this rank's members */
-  float **w;                  /* [cohorts][members of this rank][P] weights to predict with */
+  int64_t parts;
+  tt_cohort_part *part;       /* [parts] in the order of the job file */
+  tt_result_shard *result;    /* [parts] */
+  tt_model_shard *model;      /* [parts] this rank's members */
+  float **w;                  /* [parts][members of this rank][P] weights to predict with */
   ensemble_output *output;    /* [all.count] */
   tt_test_predictions *table; /* [all.count] */
   int quiet;
 } output_writer;
 
-/* Status, weights and member weight (1 or 0) of all members of a cohort, on all ranks. */
-static void gather_members(tt_comm *c, const tt_state *mine, const float *w,
+/* Status, weights and member weight (1 or 0) of all members of a part, on all ranks. */
+static void gather_members(tt_comm *c, const tt_result_shard *from, const float *w,
                            tt_trained_ensemble *all)
 {
-  tt_allgatherv(c, TT_FIELD(mine, status), mine->count, all->status, NULL);
-  tt_allgatherv(c, w, mine->count * mine->params * (int64_t)sizeof *w, all->w, NULL);
+  const tt_state *mine = from->mine;
+  tt_allgatherv(c, TT_FIELD(mine, status) + tt_result_shard_first(from), from->own.count,
+                all->status, NULL);
+  tt_allgatherv(c, w, from->own.count * mine->params * (int64_t)sizeof *w, all->w, NULL);
   for (int64_t i = 0; i < all->members; i++)
     all->weight[i] = all->status[i] == TT_STATUS_diverged ? 0.0 : 1.0;
 }
@@ -56,53 +58,65 @@ static void gather_all(output_writer *k)
 {
   tt_ensemble own;
   for (int64_t i = 0; i < k->all.count; i++)
-    for (int64_t n = 0; n < k->output[i].cohorts; n++) {
-      int64_t cohort = k->output[i].first + n;
+    for (int64_t n = 0; n < k->output[i].parts; n++) {
+      int64_t number = k->output[i].first + n;
       tt_trained_ensemble part = tt_trained_ensemble_part(k->all.at[i], n, &own);
-      gather_members(k->c, k->result[cohort].mine, k->w[cohort], &part);
+      gather_members(k->c, &k->result[number], k->w[number], &part);
     }
 }
 
-static tt_err copy_weights_local(const tt_state *mine, float **w)
+static tt_err copy_weights_local(const tt_result_shard *from, float **w)
 {
-  TT_TRY(TT_ALLOC(*w, mine->count * mine->params));
-  for (int64_t i = 0; i < mine->count; i++)
-    memcpy(*w + i * mine->params, tt_state_prediction_weights(mine, i),
+  const tt_state *mine = from->mine;
+  TT_TRY(TT_ALLOC(*w, from->own.count * mine->params));
+  for (int64_t i = 0; i < from->own.count; i++)
+    memcpy(*w + i * mine->params,
+           tt_state_prediction_weights(mine, tt_result_shard_first(from) + i),
            (size_t)mine->params * sizeof **w);
   return TT_OK;
 }
 
-static tt_err create_cohorts(output_writer *k, const tt_shards *shards)
+static tt_err create_parts(output_writer *k, const tt_shards *shards)
 {
-  int64_t n = k->cohorts = shards->count;
-  TT_TRY(TT_ALLOC(k->result, n));
-  TT_TRY(TT_ALLOC(k->model, n));
-  TT_TRY(TT_ALLOC(k->w, n));
-  for (int64_t i = 0; i < n; i++) {
-    const tt_state *mine = shards->at[i].state;
-    k->result[i] = (tt_result_shard){shards->at[i].cohort, mine};
-    TT_TRY(copy_weights_local(mine, &k->w[i]));
-    k->model[i] = (tt_model_shard){{mine->first, mine->count}, k->w[i]};
+  TT_TRY(tt_cohorts_parts(&k->job->cohorts, &k->parts, &k->part));
+  TT_TRY(TT_ALLOC(k->result, k->parts));
+  TT_TRY(TT_ALLOC(k->model, k->parts));
+  TT_TRY(TT_ALLOC(k->w, k->parts));
+  for (int64_t i = 0; i < k->parts; i++) {
+    const tt_state *mine = shards->at[k->part[i].number].state;
+    const tt_slice members = tt_cohort_part_members(&k->part[i]);
+    const tt_slice own =
+        tt_slice_intersect((tt_slice){mine->first, mine->count}, members.first, members.count);
+    k->result[i] = (tt_result_shard){k->part[i].cohort, mine, members, own};
+    TT_TRY(copy_weights_local(&k->result[i], &k->w[i]));
+    k->model[i] = (tt_model_shard){own, k->w[i]};
   }
   return TT_OK;
+}
+
+/* Parts from `first` on that belong to one trained ensemble. */
+static int64_t joined_parts(const output_writer *k, int64_t first)
+{
+  int64_t end = first + 1;
+  while (end < k->parts && k->part[end].cohort->joined) end++;
+  return end - first;
 }
 
 static tt_err create_local(output_writer *k, const tt_shards *shards)
 {
   int64_t count = 0, first = 0;
-  const tt_cohorts *cohorts = &k->job->cohorts;
-  TT_TRY(create_cohorts(k, shards));
-  for (int64_t i = 0; i < k->cohorts; i += tt_cohorts_joined(cohorts, i)) count++;
+  TT_TRY(create_parts(k, shards));
+  for (int64_t i = 0; i < k->parts; i += joined_parts(k, i)) count++;
   TT_TRY(tt_trained_ensembles_create(count, &k->all));
   TT_TRY(TT_ALLOC(k->output, count));
   TT_TRY(TT_ALLOC(k->table, count));
   for (int64_t i = 0; i < count; i++) {
     ensemble_output *to = &k->output[i];
     to->first = first;
-    to->cohorts = tt_cohorts_joined(cohorts, first);
-    TT_TRY(TT_ALLOC(to->cohort, to->cohorts));
-    for (int64_t n = 0; n < to->cohorts; n++) to->cohort[n] = k->result[first++].cohort;
-    TT_TRY(tt_trained_ensemble_from_cohorts(to->cohorts, to->cohort, k->job->data, &k->all.at[i]));
+    to->parts = joined_parts(k, first);
+    first += to->parts;
+    TT_TRY(tt_trained_ensemble_from_parts(to->parts, k->part + to->first, k->job->data,
+                                          &k->all.at[i]));
     TT_TRY(TT_ALLOC(to->attempt, k->all.at[i]->members));
   }
   return TT_OK;
@@ -110,15 +124,14 @@ static tt_err create_local(output_writer *k, const tt_shards *shards)
 
 static void destroy_local(output_writer *k)
 {
-  for (int64_t i = 0; k->w && i < k->cohorts; i++) tt_free(k->w[i]);
+  for (int64_t i = 0; k->w && i < k->parts; i++) tt_free(k->w[i]);
   for (int64_t i = 0; k->output && i < k->all.count; i++) {
-    tt_free(k->output[i].cohort);
     tt_free(k->output[i].attempt);
     tt_scores_destroy(&k->output[i].scores);
     tt_scores_destroy(&k->output[i].oob);
   }
   for (int64_t i = 0; k->table && i < k->all.count; i++) tt_test_predictions_free(&k->table[i]);
-  tt_free_all(&k->output, &k->table, &k->result, &k->model, &k->w);
+  tt_free_all(&k->output, &k->table, &k->part, &k->result, &k->model, &k->w);
   tt_trained_ensembles_destroy(&k->all);
 }
 
@@ -128,7 +141,7 @@ static tt_err postprocess(output_writer *k)
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++) {
     tt_postprocess_context v = {.cfg = k->job->cfg,
-                                .cohort = k->output[i].cohort[0],
+                                .cohort = k->part[k->output[i].first].cohort,
                                 .data = k->job->data,
                                 .ops = k->ops,
                                 .use = &k->job->use};
@@ -162,11 +175,11 @@ static tt_err score_all(output_writer *k, tt_split_rows *rows)
 static void gather_attempts(output_writer *k, ensemble_output *to)
 {
   int32_t *attempt = to->attempt;
-  for (int64_t n = 0; n < to->cohorts; n++) {
-    const tt_state *mine = k->result[to->first + n].mine;
-    tt_allgatherv(k->c, TT_FIELD(mine, attempt), mine->count * (int64_t)sizeof *attempt, attempt,
-                  NULL);
-    attempt += to->cohort[n]->members;
+  for (int64_t n = to->first; n < to->first + to->parts; n++) {
+    const tt_result_shard *from = &k->result[n];
+    tt_allgatherv(k->c, TT_FIELD(from->mine, attempt) + tt_result_shard_first(from),
+                  from->own.count * (int64_t)sizeof *attempt, attempt, NULL);
+    attempt += from->members.count;
   }
 }
 
@@ -176,7 +189,7 @@ static tt_err score_out_of_bag(output_writer *k)
   for (int64_t i = 0; !e && i < k->all.count; i++) {
     ensemble_output *to = &k->output[i];
     gather_attempts(k, to);
-    const tt_oob_cohorts from = {to->cohorts, to->cohort, to->attempt};
+    const tt_oob_members from = {to->parts, k->part + to->first, to->attempt};
     e = tt_out_of_bag(k->c, &from, k->job->data, k->all.at[i], k->ops, &k->job->use, &to->oob);
   }
   return e;

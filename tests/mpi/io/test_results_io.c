@@ -93,7 +93,7 @@ static void write_results(const char *file, int tested)
   }
   TT_CHECK_OK(tt_partition_even(G, tt_comm_ranks(comm), tt_comm_rank(comm), &slice));
   tt_state *mine = made_up_state(slice);
-  const tt_result_shard part = {&cohort, mine};
+  const tt_result_shard part = {&cohort, mine, {0, G}, {mine->first, mine->count}};
   TT_CHECK_OK(tt_results_write(comm, file, &part, &only, tested ? scores : NULL, scores,
                                tested ? &test : NULL, &from));
   tt_state_destroy(&mine);
@@ -245,6 +245,7 @@ static void write_two(const char *file, tt_trained_ensemble *other)
   const tt_trained_ensembles two = {2, both};
   tt_member member[G] = {0};
   tt_cohort one = {.members = G, .max_epochs = E, .member = member, .model = all->model};
+  for (int64_t i = 0; i < G2; i++) other->cohort[i] = 1;
   tt_cohort second = {.members = G2, .max_epochs = E2, .member = member, .model = other->model};
   tt_provenance from = made_up_provenance(comm);
   tt_scores *part[2] = {made_up_scores(), NULL}, *scores = NULL;
@@ -263,7 +264,8 @@ static void write_two(const char *file, tt_trained_ensemble *other)
            part[1]->calibration_curve + tt_coverage_level[i] * C2, C2 * sizeof(double));
   part[1]->rows[1] = 77;
   TT_CHECK_OK(tt_scores_concat(&two, (const tt_scores *const *)part, &scores));
-  const tt_result_shard parts[] = {{&one, a}, {&second, b}};
+  const tt_result_shard parts[] = {{&one, a, {0, G}, {a->first, a->count}},
+                                   {&second, b, {0, G2}, {b->first, b->count}}};
   TT_CHECK_OK(tt_results_write(comm, file, parts, &two, scores, NULL, NULL, &from));
   tt_scores_destroy(&part[0]);
   tt_scores_destroy(&part[1]);
@@ -389,8 +391,12 @@ static tt_err write_prediction(const char *file, int64_t rows, int everything, i
 {
   tt_prediction_file *f = NULL;
   tt_provenance from = made_up_provenance(comm);
-  tt_prediction_shape shape = {.rows = rows, .columns = C, .quantiles = everything ? Q : 0,
-                               .quantile = levels, .members = everything, .jacobian = everything};
+  tt_prediction_shape shape = {.rows = rows,
+                               .columns = C,
+                               .quantiles = everything ? Q : 0,
+                               .quantile = levels,
+                               .members = everything,
+                               .jacobian = everything};
   int64_t ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   tt_err e = tt_prediction_file_create(comm, file, &only, &shape, &from, &f);
   for (int64_t done = 0; !e && done < rows; done += 2 * ranks) {
