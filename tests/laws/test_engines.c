@@ -256,7 +256,7 @@ static void add_up(const tt_trained_ensemble *c, const shape *s, const predictio
   int64_t column = 0, width = tt_trained_ensemble_width(c), each = width * s->rows;
   int64_t cells = s->rows * p->moments->columns;
   TT_CHECK_OK(tt_moments_create(s->rows, p->moments->columns, &want));
-  for (int e = 0; e < 2; e++, column += width)
+  for (int e = 0; e < c->ensembles; e++, column += width)
     for (int64_t i = c->ensemble[e].first; i < c->ensemble[e].first + c->ensemble[e].members; i++)
       tt_moments_add(want, column, width, c->weight[i], p->members + 2 * i * each,
                      p->members + (2 * i + 1) * each, s->rows);
@@ -330,6 +330,59 @@ TT_TEST (predictions_agree) {
     for (int k = 0; k < SHAPES; k++)
       if (takes(by[i], k)) predictions(by[i], &shapes[k], k, x);
   tt_free(x);
+}
+
+/* One ensemble of two and three members with different networks. */
+static tt_trained_ensemble *mixed_cast(const shape *s)
+{
+  tt_network network[2] = {{.members = 2}, {.members = CAST - 2}};
+  tt_trained_ensemble *c = NULL;
+  tt_model_shape of =
+      usual_shape(s->inputs, s->targets, s->hidden, s->layers, TT_ACT_tanh, s->output);
+  TT_CHECK_OK(tt_model_lay_out(&of, &network[0].model));
+  of = usual_shape(s->inputs, s->targets, (int64_t[]){11}, 1, TT_ACT_relu, s->output);
+  of.layer_norm = 1;
+  TT_CHECK_OK(tt_model_lay_out(&of, &network[1].model));
+  TT_CHECK_OK(tt_trained_ensemble_create_mixed(2, network, 1, &c));
+  c->variance_floor = 1e-3f;
+  c->ensemble[0] = (tt_ensemble){.members = CAST, .targets = s->targets};
+  TT_CHECK_OK(TT_ALLOC(c->ensemble[0].column, s->targets));
+  for (int64_t i = 0; i < CAST; i++) {
+    int64_t k = i >= 2;
+    const tt_network *own = &c->network[k];
+    tt_model_init_weights(&own->model, TT_INIT_glorot_uniform, 3, (uint64_t)i,
+                          own->w + (i - own->first) * own->model.params);
+    c->weight[i] = i == 1 ? 0.0 : 0.5 + (double)i;
+  }
+  return c;
+}
+
+/* The members of several networks predict as on their own, and their moments are those of all. */
+TT_TEST (members_of_several_networks_predict_as_on_their_own) {
+  static const shape s = {150, 4, 2, {17, 9}, 2, TT_OUTPUT_mean_variance, 0, 0};
+  way by[MAX_WAYS];
+  float *x = NULL, *alone = NULL;
+  tt_trained_ensemble *c = mixed_cast(&s);
+  int64_t each = 2 * tt_trained_ensemble_width(c) * s.rows;
+  TT_CHECK_OK(TT_ALLOC(x, s.rows * s.inputs));
+  TT_CHECK_OK(TT_ALLOC(alone, CAST * each));
+  for (int64_t i = 0; i < s.rows * s.inputs; i++) x[i] = sinf((float)i);
+  for (int i = 0, n = ways(by); i < n; i++) {
+    prediction got = predict(c, &s, by[i], x);
+    for (int64_t k = 0; k < 2; k++) {
+      tt_ensemble own;
+      tt_trained_ensemble part = tt_trained_ensemble_part(c, k, &own);
+      float *to = alone + tt_trained_ensemble_first(c, k) * each;
+      TT_CHECK_OK(by[i].ops->predict(&part, &by[i].use, s.rows, x, NULL, to));
+    }
+    TT_CHECK(memcmp(got.members, alone, (size_t)(CAST * each) * sizeof *alone), ==, 0);
+    add_up(c, &s, &got);
+    moments_alone(c, &s, by[i], x, &got);
+    prediction_free(&got);
+  }
+  tt_free(x);
+  tt_free(alone);
+  tt_trained_ensemble_destroy(&c);
 }
 
 /* One row at a time: the bits of the cpu engine, which computes batches. */
