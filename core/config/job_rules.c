@@ -75,8 +75,6 @@ static void check_sigma(tt_config_reader *r)
   if (with)
     tt_config_error(r, at, "data.sigma: %s does not know the errors of the labels; remove one",
                     with);
-  if (c->run_device == TT_DEVICE_gpu)
-    tt_config_error(r, at, "data.sigma needs run.device: cpu or auto, but it is gpu");
 }
 
 /* Components stand for all targets together, as numbers. */

@@ -286,11 +286,18 @@ TT_HD int tt_loss_takes_label_variance(tt_loss kind)
   return kind == TT_LOSS_mse || kind == TT_LOSS_gaussian_nll;
 }
 
-TT_HD tt_loss_grad tt_loss_with_label_variance(tt_loss kind, float o0, float o1, float y,
-                                               float variance, tt_loss_args a)
+/* The arguments of such a loss for one label. */
+TT_HD tt_loss_args tt_loss_args_of_label(tt_loss kind, float variance, tt_loss_args a)
 {
   a.variance_floor += variance;
   if (kind == TT_LOSS_mse) a.inverse_targets /= a.variance_floor;
+  return a;
+}
+
+TT_HD tt_loss_grad tt_loss_with_label_variance(tt_loss kind, float o0, float o1, float y,
+                                               float variance, tt_loss_args a)
+{
+  a = tt_loss_args_of_label(kind, variance, a);
   return kind == TT_LOSS_mse ? tt_loss_mse(o0, o1, y, a) : tt_loss_gaussian_nll(o0, o1, y, a);
 }
 

@@ -73,6 +73,7 @@ const char *tt_cohort_needs_layered(const tt_cohort *c)
   if (c->method != TT_METHOD_independent) why = "method fusion or snapshot needs the layered path";
   if (c->resample == TT_RESAMPLE_kfold) why = "kfold needs the layered path";
   if (c->partial_labels) why = "rows with some labels unknown need the layered path";
+  if (c->label_variance) why = "data.sigma needs the layered path";
   if (c->parts > 1) why = "train.parts needs the layered path";
   for (int64_t i = 0; !why && i < c->members; i++) why = member_needs_layered(&c->member[i].hyper);
   return why;

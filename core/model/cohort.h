@@ -47,6 +47,7 @@ typedef struct tt_cohort {
   int64_t parts;      /* of a batch, see parts.h; 1: the whole batch at once */
   int partial_labels; /* 1: rows of the data set have some labels of an ensemble, but not all, and
                        * train it (data.partial_labels) */
+  int label_variance; /* 1: the errors of the labels are known (data.sigma) */
   tt_resample resample;
   double subsample;
   int64_t folds; /* with resample: kfold, at most TT_MAX_FOLDS */

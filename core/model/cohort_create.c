@@ -286,6 +286,7 @@ static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
     c->schedule_options.milestone[c->schedule_options.milestones++] =
         (int32_t)own->train_schedule_milestones.value[m];
   c->batch_size = own->train_batch_size;
+  c->label_variance = k->cfg->data_sigma && *k->cfg->data_sigma;
   c->parts = own->train_parts;
   c->resample = (tt_resample)own->train_resample;
   c->subsample = own->train_subsample;

@@ -182,7 +182,8 @@ void tt_cuda_free_data(tt_engine *e)
 
 static double dataset_gib(const tt_dataset *d)
 {
-  double values = (double)(d->inputs + d->targets + (d->weight ? 1 : 0));
+  int64_t targets = d->label_variance ? 2 * d->targets : d->targets;
+  double values = (double)(d->inputs + targets + (d->weight ? 1 : 0));
   return (double)sizeof(float) * (double)d->rows * values / (1 << 30);
 }
 
@@ -235,7 +236,8 @@ static tt_err keep_on_host(tt_engine *e, const tt_dataset *d, const tt_replay *r
 static tt_err place_data(tt_engine *e, const tt_dataset *d, const tt_replay *replay,
                          tt_row_staging *p)
 {
-  int path_may_change = e->wanted == TT_GPU_PATH_auto || e->path->takes_host_rows;
+  int path_may_change =
+      !d->label_variance && (e->wanted == TT_GPU_PATH_auto || e->path->takes_host_rows);
   tt_err err = keep_on_device(e, d, replay, p);
   if (err == TT_E_MEM && path_may_change) err = keep_on_host(e, d, replay, p);
   return err == TT_E_MEM ? fail_too_large(e, d) : err;
@@ -244,8 +246,6 @@ static tt_err place_data(tt_engine *e, const tt_dataset *d, const tt_replay *rep
 tt_err tt_cuda_set_data(tt_engine *e, const tt_dataset *data, const tt_replay *replay)
 {
   tt_row_staging p = {};
-  if (data->label_variance)
-    return TT_FAIL(UNAVAILABLE, "the cuda engine does not know data.sigma; use run.device: cpu");
   tt_cuda_free_data(e);
   tt_err err = collect_rows(e->cohort, data, &p);
   if (!err) err = concatenate_rows(e->cohort, &p);

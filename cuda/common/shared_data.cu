@@ -23,7 +23,10 @@ static tt_err upload_all(const tt_dev *dev, const tt_dataset *d, tt_shared_data 
 {
   TT_TRY(upload(dev, &s->x, d->x, d->rows * d->inputs, "inputs of the data set"));
   TT_TRY(upload(dev, &s->y, d->y, d->rows * d->targets, "targets of the data set"));
-  return d->weight ? upload(dev, &s->weight, d->weight, d->rows, "weights of the data set") : TT_OK;
+  if (d->weight) TT_TRY(upload(dev, &s->weight, d->weight, d->rows, "weights of the data set"));
+  if (!d->label_variance) return TT_OK;
+  return upload(dev, &s->label_variance, d->label_variance, d->rows * d->targets,
+                "errors of the labels");
 }
 
 static void destroy(tt_shared_data *s)
@@ -31,6 +34,7 @@ static void destroy(tt_shared_data *s)
   tt_dev_free(s->x);
   tt_dev_free(s->y);
   tt_dev_free(s->weight);
+  tt_dev_free(s->label_variance);
   tt_free(s);
 }
 

@@ -8,6 +8,7 @@
 
 typedef struct tt_shared_data {
   float *x, *y, *weight; /* device, [N][D], [N][T], [N] or NULL; not to be written */
+  float *label_variance; /* [N][T] or NULL */
   const tt_dataset *of;
   int device;
   int64_t users;

@@ -32,7 +32,8 @@ typedef struct epoch_end_args {
   const float *w;      /* [M][param_stride] weights to evaluate: those, or the present ones */
   double *term;        /* [M][terms] losses of the passes; NULL: all passes add to `lane` */
   int32_t terms;
-  int engines, engine; /* that share the passes; the number of this one */
+  int engines, engine;         /* that share the passes; the number of this one */
+  const float *label_variance; /* [N][T] or NULL */
 } epoch_end_args;
 
 enum { PART_PARAMS = 4096 }; /* parameters of a block */
@@ -57,6 +58,7 @@ static epoch_end_args make_end_args(tt_engine *e)
   a.eval_weights = own->eval_weights;
   a.w = own->eval_weights;
   a.parts = (int32_t)tt_grid_size(e->view.params, PART_PARAMS);
+  a.label_variance = e->shared ? e->shared->label_variance : NULL;
   return a;
 }
 
@@ -113,8 +115,9 @@ static __global__ void gather_split(epoch_end_args a)
 }
 
 /* Add the losses of a pass: row n of the split goes to partial sum n % TT_LOSS_PARTIALS, however
- * the rows are divided into passes. One block per member, one thread per partial sum. */
-static __global__ void accumulate_losses(epoch_end_args a)
+ * the rows are divided into passes. One block per member, one thread per partial sum. ERRORS as for
+ * tt_row_loss. */
+template <int ERRORS> static __device__ void add_losses(const epoch_end_args &a)
 {
   const tt_cuda_state &v = a.v;
   int32_t m = (int32_t)blockIdx.x, i = a.member + m, lane = (int32_t)threadIdx.x;
@@ -123,11 +126,19 @@ static __global__ void accumulate_losses(epoch_end_args a)
   double sum = a.lane[(int64_t)i * TT_LOSS_PARTIALS + lane];
   for (; r < a.rows; r += TT_LOSS_PARTIALS) {
     const float *o = a.output + ((int64_t)m * a.rows + r) * v.outputs;
-    float value = tt_row_loss(v, o, a.y + (int64_t)r * v.targets, 0.0f, NULL);
+    tt_label_errors errors = {};
+    if (ERRORS)
+      errors = tt_label_errors_of(v, a.label_variance, v.lists[a.row_set].row[a.split][a.first + r],
+                                  a.ensemble);
+    float value = tt_row_loss<ERRORS>(v, o, a.y + (int64_t)r * v.targets, 0.0f, NULL, errors);
     sum += v.weighted ? (double)a.weight[r] * (double)value : (double)value;
   }
   a.lane[(int64_t)i * TT_LOSS_PARTIALS + lane] = sum;
 }
+
+static __global__ void accumulate_losses(epoch_end_args a) { add_losses<0>(a); }
+
+static __global__ void accumulate_losses_with_errors(epoch_end_args a) { add_losses<1>(a); }
 
 /* The partial sums of a pass become its term; one block per member of the pass. */
 static __global__ void end_pass(epoch_end_args a)
@@ -270,8 +281,8 @@ static tt_err add_group_losses(tt_engine *e, epoch_end_args a, int64_t begin, in
     pass.first = a.member = (int32_t)first;
     pass.members = (int32_t)(end - first < group ? end - first : group);
     TT_TRY(tt_layered_forward(e, &pass));
-    TT_TRY(tt_launch(accumulate_losses, (unsigned)pass.members, TT_LOSS_PARTIALS, 0, e->dev.stream,
-                     a));
+    TT_TRY(tt_launch(a.label_variance ? accumulate_losses_with_errors : accumulate_losses,
+                     (unsigned)pass.members, TT_LOSS_PARTIALS, 0, e->dev.stream, a));
     if (a.term)
       TT_TRY(tt_launch(end_pass, (unsigned)pass.members, TT_LOSS_PARTIALS, TT_BLOCK_SUM_BYTES,
                        e->dev.stream, a));

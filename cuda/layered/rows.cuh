@@ -70,9 +70,27 @@ __device__ __forceinline__ void tt_gather_rows(const tt_cuda_state &v, const int
     to.weight[to.begin + j] = row[j] < 0 ? 0.0f : v.weight[row[j]];
 }
 
-/* Loss of one row, without its weight; d [O] gets its gradient times `factor`, unless NULL. */
+/* Known variances of the errors of the labels of one row, [T] of the data set, and the columns of
+ * the targets of the ensemble. */
+typedef struct tt_label_errors {
+  const float *variance;
+  const int32_t *column;
+} tt_label_errors;
+
+__device__ __forceinline__ tt_label_errors tt_label_errors_of(const tt_cuda_state &v,
+                                                              const float *variance, int32_t row,
+                                                              int32_t ensemble)
+{
+  tt_label_errors s = {variance + (int64_t)row * v.columns,
+                       v.column + (int64_t)ensemble * v.targets};
+  return s;
+}
+
+/* Loss of one row, without its weight; d [O] gets its gradient times `factor`, unless NULL.
+ *   ERRORS  1: the errors of the labels are known; 0: `errors` is not used */
+template <int ERRORS>
 __device__ __forceinline__ float tt_row_loss(const tt_cuda_state &v, const float *o, const float *y,
-                                             float factor, float *d)
+                                             float factor, float *d, tt_label_errors errors)
 {
   float value = 0.0f;
   for (int32_t k = 0; k < v.targets; k++) {
@@ -84,7 +102,10 @@ __device__ __forceinline__ float tt_row_loss(const tt_cuda_state &v, const float
     w.step = v.targets;
     w.y = y[k];
     w.factor = factor;
-    value += tt_loss_target(v.loss, &w, v.loss_args);
+    value += tt_loss_target(
+        v.loss, &w,
+        ERRORS ? tt_loss_args_of_label(v.loss, errors.variance[errors.column[k]], v.loss_args)
+               : v.loss_args);
   }
   return value;
 }

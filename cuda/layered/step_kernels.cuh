@@ -37,7 +37,8 @@ typedef struct tt_step_kernel_args {
   const float *rate;      /* [P] factors on the learning rate; NULL: 1 for all */
   double *squares;        /* [M][squares_each] sums of squares of blocks of the gradient */
   int32_t squares_each;
-  int32_t batch_part; /* of the batch, that is computed */
+  int32_t batch_part;          /* of the batch, that is computed */
+  const float *label_variance; /* [N][T] or NULL */
 } tt_step_kernel_args;
 
 /* Gather the next batch of every member, or a part of it. */
@@ -106,10 +107,10 @@ __device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &
 }
 
 /* Loss and its gradient; one block per member. Once the loss is recorded, the member is one
- * batch further. */
-static __global__ void batch_loss(tt_step_kernel_args a)
+ * batch further. ERRORS as for tt_row_loss. */
+template <int ERRORS>
+__device__ __forceinline__ void tt_batch_loss(const tt_step_kernel_args &a, double *sums)
 {
-  TT_SHARED_MEMORY(double, sums);
   const tt_cuda_state &v = a.v;
   int i = (int)blockIdx.x;
   int64_t at = (int64_t)i * a.rows;
@@ -122,8 +123,11 @@ static __global__ void batch_loss(tt_step_kernel_args a)
     for (int32_t o = 0; r >= rows.count && o < v.outputs; o++) d[o] = 0.0f;
     if (r >= rows.count) continue;
     float weight = v.weighted ? a.weight[at + r] : 1.0f;
-    float value = tt_row_loss(v, a.output + (at + r) * v.outputs, a.y + (at + r) * v.targets,
-                              weight * loss_factor, d);
+    tt_label_errors errors = {};
+    if (ERRORS)
+      errors = tt_label_errors_of(v, a.label_variance, a.row[at + r], v.member[i].ensemble);
+    float value = tt_row_loss<ERRORS>(v, a.output + (at + r) * v.outputs,
+                                      a.y + (at + r) * v.targets, weight * loss_factor, d, errors);
     sum += (double)weight * (double)value;
   }
   sum = tt_block_sum(sum, sums);
@@ -138,6 +142,19 @@ static __global__ void batch_loss(tt_step_kernel_args a)
     v.status[i] = TT_STATUS_diverged;
   else if (a.of == TT_LOSS_PASS_FIRST)
     a.pending_loss[i] = sum;
+}
+
+static __global__ void batch_loss(tt_step_kernel_args a)
+{
+  TT_SHARED_MEMORY(double, sums);
+  tt_batch_loss<0>(a, sums);
+}
+
+/* The same where the errors of the labels are known. */
+static __global__ void batch_loss_with_errors(tt_step_kernel_args a)
+{
+  TT_SHARED_MEMORY(double, sums);
+  tt_batch_loss<1>(a, sums);
 }
 
 static __global__ void record_losses(tt_step_kernel_args a)

@@ -55,6 +55,7 @@ static tt_step_kernel_args make_step_args(tt_engine *e)
   a.more = own->more;
   if (own->skip_adversarial) a.skip_adversarial = own->skip_adversarial + first;
   a.row = own->row;
+  a.label_variance = e->shared ? e->shared->label_variance : NULL;
   a.pending_loss = own->sum_loss ? tt_layered_sum_loss(e, own->at_sum) : own->mean;
   return a;
 }
@@ -73,6 +74,11 @@ static tt_err launch_optimizer(tt_engine *e, const tt_step_kernel_args &a, int64
 {
   return launch_over_members(e, a.rate ? optimizer_step_by_layer : optimizer_step, a, items,
                              TT_STEP_BLOCK_ELEMENTS);
+}
+
+static tt_err launch_loss(tt_engine *e, const tt_step_kernel_args &a)
+{
+  return launch_over_members(e, a.label_variance ? batch_loss_with_errors : batch_loss, a, 1, 1);
 }
 
 /* Launch with one thread per member. */
@@ -121,7 +127,7 @@ tt_err tt_layered_batch_loss(tt_engine *e)
   a.of = a.v.batch_parts > 1 ? TT_LOSS_PASS_PART
          : a.inputs          ? TT_LOSS_PASS_FIRST
                              : TT_LOSS_PASS_ONLY;
-  return launch_over_members(e, batch_loss, a, 1, 1);
+  return launch_loss(e, a);
 }
 
 tt_err tt_layered_record_losses(tt_engine *e, int clears)
@@ -142,7 +148,7 @@ static tt_err adversarial_gradient_step(tt_engine *e, tt_step_kernel_args a)
   TT_TRY(launch_over_members(e, perturb_inputs, a, (int64_t)a.rows * e->view.inputs,
                              TT_STEP_BLOCK_ELEMENTS));
   TT_TRY(tt_layered_forward(e, &pass));
-  TT_TRY(launch_over_members(e, batch_loss, a, 1, 1));
+  TT_TRY(launch_loss(e, a));
   TT_TRY(tt_layered_backward(e, &pass));
   return launch_over_members(e, add_adversarial_gradient, a, a.v.params, TT_STEP_BLOCK_ELEMENTS);
 }

@@ -366,10 +366,6 @@ tt_err tt_resources_for_job(tt_comm *c, const tt_config *cfg, const tt_engine_op
   if (cfg && request.device != (tt_device)cfg->run_device)
     tt_log_root(TT_LOG_INFO, "computing on the CPU: a GPU does not train networks with a front "
                              "(model.front)");
-  if (cfg && cfg->data_sigma && *cfg->data_sigma && request.device == TT_DEVICE_auto) {
-    request.device = TT_DEVICE_cpu;
-    tt_log_root(TT_LOG_INFO, "computing on the CPU: only it knows data.sigma");
-  }
   return tt_resources_assign(c, tt_engines, &request, ops, use);
 }
 

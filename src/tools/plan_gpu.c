@@ -25,10 +25,12 @@ static void print_memory(const tt_config *cfg, const tt_data_shape *shape, const
                          tt_slice own, FILE *out)
 {
   int weighted = *cfg->data_weights != '\0';
+  int64_t errors = *cfg->data_sigma ? shape->targets : 0;
   tt_layered_sizes s = tt_layered_sizes_of(c, own, shape->rows, weighted, 0);
   double members = (double)tt_layered_bytes(&s, &c->model) +
                    (double)own.count * (double)tt_device_state_bytes(c);
-  double data = 4.0 * (double)shape->rows * (double)(shape->net_inputs + shape->targets + weighted);
+  double data =
+      4.0 * (double)shape->rows * (double)(shape->net_inputs + shape->targets + weighted + errors);
   char text[2][32];
   fprintf(out, "GPU memory %s for %" PRId64 " member%s of a rank, and %s for the data set\n",
           tt_memory_text(members, text[0]), own.count, tt_plural(own.count),
