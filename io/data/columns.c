@@ -37,6 +37,20 @@ static tt_err read_names(tt_h5_reader *r, const char *path, int64_t count, char 
   return e;
 }
 
+tt_err tt_h5_columns_read_units_local(tt_h5_reader *r, tt_columns *c)
+{
+  for (int64_t k = 0; k < c->count; k++) {
+    char *text = NULL;
+    tt_err e = TT_OK;
+    if (tt_h5_has_attr_local(r, c->name[k], "units"))
+      e = tt_h5_read_attr_text_local(r, c->name[k], "units", &text);
+    if (!e && text) e = tt_text_set(&c->units[k], text);
+    tt_free(text);
+    if (e == TT_E_MEM) return e; /* units that are no text are not used */
+  }
+  return TT_OK;
+}
+
 tt_err tt_h5_columns_read_local(tt_h5_reader *r, const char *letter, const char *name,
                                 const char *units, int64_t count, tt_columns *out)
 {

@@ -83,11 +83,13 @@ static tt_err encode_texts(const tt_table *t, int64_t column)
   h5_column *c = &((h5_table *)t->own)->column[column];
   char **text = NULL, place[512];
   int64_t n = 0;
-  TT_TRY(tt_h5_read_texts_local(((h5_table *)t->own)->reader, c->path, &n, &text));
+  tt_h5_reader *r = ((h5_table *)t->own)->reader;
+  TT_TRY(c->field ? tt_h5_read_field_texts_local(r, c->path, c->field, &n, &text)
+                  : tt_h5_read_texts_local(r, c->path, &n, &text));
   tt_err e = TT_ALLOC(c->code, n);
   for (int64_t i = 0; !e && i < n; i++) {
-    snprintf(place, sizeof place, "%s: dataset '%s', row %" PRId64 " (from 0)", t->file, c->path,
-             i);
+    snprintf(place, sizeof place, "%s: dataset '%s', row %" PRId64 " (from 0)", t->file,
+             t->name[column], i);
     e = tt_levels_encode(t->levels[column], place, text[i], &c->code[i]);
   }
   tt_h5_texts_free(n, &text);
@@ -188,6 +190,7 @@ static tt_err add_column(tt_table *t, const dataset *d, int64_t i, int64_t k)
   if (d->fields) {
     TT_TRY(tt_text_set(&c->field, d->field[i].name));
     c->is_number = d->field[i].kind <= TT_H5_INTEGER;
+    c->is_text = d->field[i].kind == TT_H5_TEXT;
   }
   t->rows[k] = d->info.dims[0];
   t->hidden[k] = d->hidden || !c->is_number;

@@ -30,6 +30,9 @@ tt_err tt_h5_matrix_read_local(tt_h5_reader *r, const tt_h5_matrix *m, int64_t f
 tt_err tt_h5_columns_read_local(tt_h5_reader *r, const char *letter, const char *name,
                                 const char *units, int64_t count, tt_columns *out);
 
+/* Units of columns that are datasets: their attribute `units`, as netCDF has it. Errors: MEM. */
+tt_err tt_h5_columns_read_units_local(tt_h5_reader *r, tt_columns *c);
+
 /* Find the order in which the columns `here` of dataset `path` are `wanted`, as
  * tt_data_reader_match_local, and put the names of `here` into this order.
  *   from  [wanted->count] column for each wanted one; owner: the caller, tt_free; left as it is if

@@ -33,7 +33,8 @@ static tt_err name_columns(const tt_table *t, const tt_source_matrix *m, tt_colu
 static tt_err read_names(const tt_data_reader *r, int is_target, tt_columns *out)
 {
   const tt_source_matrix *m = is_target ? &r->y : &r->x;
-  if (m->from) return name_columns(r->source.table, m, out);
+  if (m->from) TT_TRY(name_columns(r->source.table, m, out));
+  if (m->from) return r->source.h5 ? tt_h5_columns_read_units_local(r->source.h5, out) : TT_OK;
   return tt_h5_columns_read_local(r->source.h5, is_target ? "y" : "x",
                                   is_target ? "target_name" : "feature_name",
                                   is_target ? "target_units" : "feature_units", m->columns, out);

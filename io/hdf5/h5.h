@@ -177,6 +177,9 @@ tt_err tt_h5_read_block_local(tt_h5_reader *r, const char *path, tt_h5_type type
  * removed; control characters and bytes that are not UTF-8 become '?'. Owner: the caller,
  * tt_h5_texts_free. Errors: DATA, IO, MEM. */
 tt_err tt_h5_read_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text);
+/* The same for all texts of a field, of a dataset of records with one axis. */
+tt_err tt_h5_read_field_texts_local(tt_h5_reader *r, const char *path, const char *field,
+                                    int64_t *n, char ***text);
 void tt_h5_texts_free(int64_t n, char ***text);
 /* Read one text: characters [length], or a scalar string; line ends and tabs are kept. Owner: the
  * caller, tt_free. */

@@ -24,7 +24,8 @@ static tt_err copy_text(const char *from, int64_t length, const char *keep, char
   return TT_OK;
 }
 
-/* The raw bytes of a text dataset: `n` texts of `length` bytes, or pointers when `variable`. */
+/* The raw bytes of a text dataset, or of a field of records: `n` texts of `length` bytes, or
+ * pointers when `variable`. */
 typedef struct raw_texts {
   int64_t n, length;
   int variable;
@@ -47,6 +48,31 @@ static tt_err get_text_shape(const tt_h5_reader *r, const char *path, const tt_h
     t->length = info->dims[0];
     t->n = 1;
   }
+  return TT_OK;
+}
+
+/* The shape of a field of records; t->type becomes that of records in memory that have it alone. */
+static tt_err get_field_shape(const tt_h5_reader *r, const char *path, const char *field,
+                              const tt_h5_info *info, raw_texts *t)
+{
+  hid_t record = -1, type = -1;
+  int k = H5Tget_class(t->type) == H5T_COMPOUND ? H5Tget_member_index(t->type, field) : -1;
+  if (k >= 0) type = H5Tget_member_type(t->type, (unsigned)k);
+  int is_text = type >= 0 && H5Tget_class(type) == H5T_STRING && info->ndims == 1;
+  if (is_text) {
+    t->n = info->dims[0];
+    t->length = (int64_t)H5Tget_size(type);
+    t->variable = H5Tis_variable_str(type) > 0;
+    record = H5Tcreate(H5T_COMPOUND, (size_t)t->length);
+  }
+  int made = record >= 0 && H5Tinsert(record, field, 0, type) >= 0;
+  TT_H5_CLOSE(type, t->type);
+  t->type = record;
+  return made ? TT_OK : TT_FAIL(DATA, "%s: '%s' has no texts '%s'", r->file, path, field);
+}
+
+static tt_err check_text_shape(const tt_h5_reader *r, const char *path, const raw_texts *t)
+{
   if (t->n > MAX_TEXT_BYTES || t->length > MAX_TEXT_BYTES ||
       t->n * t->length > 16LL * MAX_TEXT_BYTES)
     return TT_FAIL(DATA, "%s: '%s': %" PRId64 " texts of %" PRId64 " bytes are too many", r->file,
@@ -54,7 +80,9 @@ static tt_err get_text_shape(const tt_h5_reader *r, const char *path, const tt_h
   return TT_OK;
 }
 
-static tt_err read_raw_texts(tt_h5_reader *r, const char *path, int one, raw_texts *t)
+/*   field  of records; NULL: the dataset has the texts */
+static tt_err read_raw_texts(tt_h5_reader *r, const char *path, const char *field, int one,
+                             raw_texts *t)
 {
   tt_h5_info info;
   hid_t dataset = -1;
@@ -62,8 +90,10 @@ static tt_err read_raw_texts(tt_h5_reader *r, const char *path, int one, raw_tex
   TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
   t->type = H5Dget_type(dataset);
   t->space = H5Dget_space(dataset);
-  t->variable = H5Tis_variable_str(t->type) > 0;
-  tt_err e = get_text_shape(r, path, &info, one, t);
+  t->variable = !field && H5Tis_variable_str(t->type) > 0;
+  tt_err e =
+      field ? get_field_shape(r, path, field, &info, t) : get_text_shape(r, path, &info, one, t);
+  if (!e) e = check_text_shape(r, path, t);
   if (!e) e = tt_alloc_bytes(&t->bytes, t->n * t->length, 1, "texts of a file");
   if (!e && t->n > 0 && t->length > 0 &&
       H5Dread(dataset, t->type, H5S_ALL, H5S_ALL, H5P_DEFAULT, t->bytes) < 0)
@@ -89,11 +119,12 @@ static tt_err copy_raw_text(const raw_texts *t, int64_t i, const char *keep, cha
   return copy_text(text ? text : "", text ? (int64_t)strlen(text) : 0, keep, out);
 }
 
-static tt_err read_texts(tt_h5_reader *r, const char *path, int one, int64_t *n, char ***text)
+static tt_err read_texts(tt_h5_reader *r, const char *path, const char *field, int one, int64_t *n,
+                         char ***text)
 {
   raw_texts t = {.type = -1, .space = -1};
   char **list = NULL;
-  tt_err e = read_raw_texts(r, path, one, &t);
+  tt_err e = read_raw_texts(r, path, field, one, &t);
   if (!e) e = TT_ALLOC(list, t.n);
   for (int64_t i = 0; !e && i < t.n; i++) e = copy_raw_text(&t, i, one ? "\n\r\t" : "", &list[i]);
   if (e && list) tt_h5_texts_free(t.n, &list);
@@ -107,14 +138,20 @@ static tt_err read_texts(tt_h5_reader *r, const char *path, int one, int64_t *n,
 
 tt_err tt_h5_read_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text)
 {
-  return read_texts(r, path, 0, n, text);
+  return read_texts(r, path, NULL, 0, n, text);
+}
+
+tt_err tt_h5_read_field_texts_local(tt_h5_reader *r, const char *path, const char *field,
+                                    int64_t *n, char ***text)
+{
+  return read_texts(r, path, field, 0, n, text);
 }
 
 tt_err tt_h5_read_text_local(tt_h5_reader *r, const char *path, char **text)
 {
   int64_t n = 0;
   char **list = NULL;
-  TT_TRY(read_texts(r, path, 1, &n, &list));
+  TT_TRY(read_texts(r, path, NULL, 1, &n, &list));
   tt_err e =
       n == 1 ? TT_OK : TT_FAIL(DATA, "%s: '%s' holds %" PRId64 " texts, not one", r->file, path, n);
   if (!e) {

@@ -198,9 +198,10 @@ static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, cha
       c, line, column, text, "is not a number",
       c->kind[column] == TT_CELL_LABEL
           ? "leave the cell empty where there is no value, or add its text to data.na; or, "
-            "if the values of an input are levels, name it in data.categories"
+            "if the values of an input are levels, name it in data.categories (levels of a "
+            "campaign must be numbers)"
           : "leave the column out: data.inputs: ['*', '!name']; or, if its values are "
-            "levels, name it in data.categories");
+            "levels, name it in data.categories (levels of a campaign must be numbers)");
 }
 
 static tt_err parse_level(const csv_table *c, int64_t line, int64_t column, char *text, double *out)

@@ -8,6 +8,8 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 import h5py
 import numpy as np
 
+from .texts import take_texts
+
 
 @dataclasses.dataclass
 class Table:
@@ -19,6 +21,7 @@ class Table:
     names, units : list of str, or None if there are none
     index : labels of the rows (of pandas or xarray), or None
     one : True if the source had one dimension
+    texts : columns of texts, by their numbers; their `values` are NaN
     """
 
     values: np.ndarray
@@ -26,6 +29,7 @@ class Table:
     units: Optional[list[str]] = None
     index: Any = None
     one: bool = False
+    texts: Mapping[int, list[str]] = dataclasses.field(default_factory=dict)
 
     def rows(self) -> int:
         return self.values.shape[0]
@@ -130,7 +134,7 @@ def _encode(values: Any, names: Optional[list[str]], columns: Sequence[str],
 
 
 def inputs(x: Any, finite: bool = True, columns: Sequence[str] = (),
-           number: Optional[Callable[[int, Any], Any]] = None) -> Table:
+           number: Optional[Callable[[int, Any], Any]] = None, texts: bool = False) -> Table:
     """Table of inputs: two-dimensional, finite unless the caller checks that.
 
     Parameters
@@ -139,6 +143,8 @@ def inputs(x: Any, finite: bool = True, columns: Sequence[str] = (),
         Names of the inputs of a model whose categories may be texts.
     number : callable, optional
         Number of a text, of a column of this model.
+    texts : bool
+        Columns of an array of objects may be texts.
 
     Raises
     ------
@@ -146,8 +152,11 @@ def inputs(x: Any, finite: bool = True, columns: Sequence[str] = (),
         The shape is not (rows, columns), or a value is NaN or infinite.
     """
     values, names, units, index = _split(x)
+    found: dict[int, list[str]] = {}
     if number and columns:
         values = _encode(values, names, columns, number)
+    elif texts:
+        values, found = take_texts(values)
     values = _numbers(values, "X")
     if values.ndim != 2:
         raise ValueError(
@@ -157,13 +166,15 @@ def inputs(x: Any, finite: bool = True, columns: Sequence[str] = (),
         raise ValueError("X: Found array with 0 sample(s); at least 1 is needed")
     if values.shape[1] < 1:
         raise ValueError(f"0 feature(s) (shape={values.shape}) while a minimum of 1 is required.")
-    bad = np.argwhere(~np.isfinite(values))
+    fits = np.isfinite(values)
+    fits[:, list(found)] = True
+    bad = np.argwhere(~fits)
     if finite and len(bad):
         row, column = bad[0]
         name = names[column] if names else f"{column}"
         raise ValueError(
             f"X contains NaN or infinity: row {row}, column {name} is {values[row, column]}")
-    return Table(values, names, units, index)
+    return Table(values, names, units, index, texts=found)
 
 
 def targets(y: Any, rows: int) -> Table:

@@ -7,7 +7,7 @@ from typing import Any, Mapping, Optional, Sequence, TypeVar, Union
 
 import numpy as np
 
-from . import dataset, job
+from . import dataset, job, texts
 from .launch import Launch, submit_job
 from .prediction import Prediction
 from .progress import Progress
@@ -140,15 +140,23 @@ class Ensemble:
         described = self.job()
         job.put(described, "data.file", "data.h5")
         job.put(described, "run.directory", ".")
-        names = {"sample_weight": "weights", "split": "split.column"}
-        others = {}
-        for name, values in rows.items():
-            if values is not None:
-                job.put(described, f"data.{names[name]}", name)
-                kind = np.int8 if name == "split" else np.float64
-                others[name] = dataset.per_row(values, x.rows(), name, kind)
-        path = self.run_.path("job.yaml")
-        dataset.write(self.run_.path("data.h5"), {"x": x, "y": y}, others)
+        kinds = {"sample_weight": np.float64, "split": np.int8}
+        others = {name: dataset.per_row(values, x.rows(), name, kinds[name])
+                  for name, values in rows.items() if values is not None}
+        path, data = self.run_.path("job.yaml"), self.run_.path("data.h5")
+        called = {name: name for name in others}
+        if x.texts:
+            columns = texts.write_columns(data, x, y, others)
+            called = columns.pop("others")
+            section = {**columns, **described["data"]}
+            given = section.get("categories")
+            section["categories"] = texts.categories(x, columns["inputs"], given)
+            described["data"] = section
+        else:
+            dataset.write(data, {"x": x, "y": y}, others)
+        options = {"sample_weight": "weights", "split": "split.column"}
+        for name, as_dataset in called.items():
+            job.put(described, f"data.{options[name]}", as_dataset)
         job.write(path, described)
         return path
 
@@ -168,6 +176,7 @@ class Ensemble:
         Parameters
         ----------
         X : array, DataFrame, DataArray or dict of columns, shape (rows, features)
+            A column of texts is a category (`data.categories`).
         y : the same, shape (rows,) or (rows, targets)
             NaN marks a missing label. Names and units of X and y are kept.
         sample_weight : array, shape (rows,), optional
@@ -205,7 +214,7 @@ class Ensemble:
         return self
 
     def _tables(self, X: Any, y: Any) -> tuple[dataset.Table, dataset.Table]:
-        x = dataset.inputs(X)
+        x = dataset.inputs(X, texts=True)
         return x, dataset.targets(y, x.rows())
 
     def _open(self, x: dataset.Table) -> None:
@@ -221,7 +230,8 @@ class Ensemble:
         """Mean and uncertainties of rows; see `tutti.Model.predict`."""
         if not hasattr(self, "n_features_in_"):
             raise not_fitted(self)
-        dataset.inputs(X)  # an ensemble that was fitted to arrays has no value for missing inputs
+        if not any(self.run_.model.input_levels.values()):
+            dataset.inputs(X)  # a model without categories has no value for missing inputs
         return self.run_.predict(X, **options)
 
     def predict(self, X: Any, **options: Any) -> Any:

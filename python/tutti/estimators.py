@@ -84,7 +84,7 @@ class EnsembleClassifier(Ensemble):
         return made
 
     def _tables(self, X: Any, y: Any) -> tuple[dataset.Table, dataset.Table]:
-        x = dataset.inputs(X)
+        x = dataset.inputs(X, texts=True)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None")
         _check_rows(x.rows())

@@ -12,6 +12,7 @@ import numpy as np
 from . import dataset
 from .prediction import Prediction
 from .program import PathLike, error_of, find_library
+from .texts import is_missing
 from .version import __version__
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
@@ -144,7 +145,7 @@ class Model:
 
     def _encode(self, column: int, value: Any) -> Any:
         """The number of a text in a column of levels: -1 for one that the model does not know."""
-        if value is None or isinstance(value, str) and value == "":
+        if is_missing(value) or isinstance(value, str) and value == "":
             return np.nan
         if not isinstance(value, str) or not self.input_levels[self.input_names[column]]:
             return value

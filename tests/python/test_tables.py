@@ -55,6 +55,7 @@ class Dicts(unittest.TestCase):
                 (np.empty((0, 3)), ValueError, "0 sample"),
                 (np.empty((3, 0)), ValueError, "0 feature"),
                 (np.array([["a", "b"]] * 3), ValueError, "could not convert"),
+                (np.array([["a", 1.0]] * 3, object), ValueError, "could not convert"),
                 (type("Sparse", (), {"toarray": None})(), TypeError, "sparse")):
             with self.subTest(text), self.assertRaisesRegex(kind, text):
                 dataset.inputs(wrong)
@@ -63,6 +64,64 @@ class Dicts(unittest.TestCase):
         missing = y.copy()
         missing[::7] = np.nan  # rows without a label
         self.assertTrue(np.isfinite(tutti.Ensemble(**SMALL).fit(x, missing).predict(x).mean).all())
+
+
+class Texts(unittest.TestCase):
+    """Columns of texts are categories, in training and in prediction."""
+
+    def table(self):
+        x, y = numbers()
+        kind = np.where(x[:, 2] > 0, "steel", "brass").astype(object)
+        return {"a": x[:, 0], "kind": kind, "b": x[:, 1]}, y + (kind == "steel")
+
+    def test_a_dict(self):
+        table, y = self.table()
+        fitted = tutti.Ensemble(**SMALL).fit(table, y)
+        model = fitted.run_.model
+        self.assertEqual(model.input_levels, {"a": [], "kind": ["brass", "steel"], "b": []})
+        with h5py.File(fitted.run_.path("model.h5")) as f:
+            self.assertEqual(f["network_input_kind"][()].tolist(), [0, 1, 1, 0])
+        p = fitted.predict(table)
+        number = np.array([model.level_value("kind", k) for k in table["kind"]])
+        coded = np.stack([table["a"], number, table["b"]], 1)
+        np.testing.assert_array_equal(p.mean, model.predict(coded).mean)
+        other = fitted.predict({**table, "kind": np.full(60, "brass", object)})
+        self.assertTrue((other.mean[number == 1] != p.mean[number == 1]).all())
+        np.testing.assert_array_equal(other.mean[number == 0], p.mean[number == 0])
+        with self.assertRaisesRegex(ValueError, "is no level of the training rows"):
+            fitted.predict({**table, "kind": np.full(60, "wood", object)})
+
+    def test_rules_missing_texts_and_other_columns(self):
+        table, y = self.table()
+        table = {**table, "split": table.pop("b"), "kind": table["kind"].copy()}
+        table["kind"][3:6] = [None, np.nan, ""]
+        options = {"categories": {"k*": "zeros"}, "missing": {"kind": "indicator"}}
+        split = np.repeat([0, 1], [50, 10])
+        fitted = tutti.EnsembleRegressor(**SMALL, data=options).fit(
+            table, y, sample_weight=np.ones(60), split=split)
+        self.assertEqual(fitted.run_.model.input_levels["kind"], ["brass", "steel"])
+        mean = fitted.predict({**table, "kind": np.full(60, "wood", object)})
+        self.assertTrue(np.isfinite(mean).all())
+        self.assertTrue(np.isfinite(fitted.predict(table)).all())
+        for name in "a/b", "y0":
+            with self.assertRaisesRegex(ValueError, f"cannot have a column '{name}'"):
+                tutti.Ensemble(**SMALL).fit({name: y, "kind": table["kind"]}, y)
+
+    @unittest.skipUnless(pandas, "pandas is not installed (Debian package python3-pandas)")
+    def test_a_frame(self):
+        table, y = self.table()
+        frame = pandas.DataFrame(table)
+        frame.attrs["units"] = {"a": "m"}
+        fitted = tutti.Ensemble(**SMALL).fit(frame, pandas.Series(y, name="force"))
+        wanted = tutti.Ensemble(**SMALL).fit(table, {"force": y}).predict(table).mean
+        self.assertEqual(names_of(fitted),
+                         [["a", "kind", "b"], ["m", "", ""], ["force"], [""]])
+        np.testing.assert_array_equal(fitted.predict(frame).mean, wanted)
+        swapped = frame.assign(kind=frame["kind"].astype("category"))[["b", "kind", "a"]]
+        np.testing.assert_array_equal(fitted.predict(swapped).mean, wanted)
+        labels = np.where(y > 0, "high", "low")
+        classes = tutti.EnsembleClassifier(**SMALL).fit(swapped, labels)
+        self.assertTrue(set(classes.predict(swapped)) <= {"high", "low"})
 
 
 @unittest.skipUnless(pandas, "pandas is not installed (Debian package python3-pandas)")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """data.categories and data.missing: indicator: what is stored and predicted, by an independent
-computation in NumPy; the same bits from a CSV file, an HDF5 file, two ranks and the library; other
+computation in NumPy; the same bits from a CSV file, HDF5 files, two ranks and the library; other
 levels and what cannot be done are refused.
 
     categories.py TUTTI LIBRARY|- MPIRUN...
@@ -67,6 +67,16 @@ def write_h5(name, data, columns):
             texts = data[c].dtype.kind in "OU"
             f.create_dataset(c, data=[str(v) for v in data[c]] if texts else data[c],
                              dtype=h5py.string_dtype() if texts else None)
+
+
+def write_records(name, data, columns):
+    """One dataset of records: texts of variable and of fixed length."""
+    kinds = {"material": h5py.string_dtype(), "site": "S6"}
+    rows = np.empty(len(data["a"]), [(c, kinds.get(c, data[c].dtype)) for c in columns])
+    for c in columns:
+        rows[c] = [str(v).encode() for v in data[c]] if c in kinds else data[c]
+    with h5py.File(name, "w") as f:
+        f["records"] = rows
 
 
 def run(*words, code=0):
@@ -205,10 +215,13 @@ def check_refusals(tutti, data):
     wood["material"] = np.array(["brass", "wood", "brass"], object)
     write_csv("wood.csv", wood, COLUMNS)
     write_h5("wood.h5", wood, COLUMNS)
+    write_records("wood-records.h5", wood, COLUMNS)
     predict = ["predict", "out/model.h5", "-o", "x.h5", "--decimal", "comma", "--delimiter", "semicolon"]
     refused(tutti, 65, "wood.csv:3: column 'material': 'wood' is no level of the training rows ('quoted",
             *predict, "wood.csv")
     refused(tutti, 65, "wood.h5: dataset 'material', row 1 (from 0): 'wood' is no level", *predict, "wood.h5")
+    refused(tutti, 65, "wood-records.h5: dataset 'material', row 1 (from 0): 'wood' is no level", *predict,
+            "wood-records.h5")
     many = dict(data, site=np.array([f"s{i}" for i in range(ROWS)], object))
     for c in many:
         many[c] = np.tile(many[c], 5)
@@ -271,6 +284,11 @@ def main():
             assert (read("two/model.h5", layer)[0] == read("out/model.h5", layer)[0]).all(), layer
         run(tutti, "predict", "two/model.h5", "t.h5", "-q", "-o", "two.h5")
         assert (read("two.h5", STD[0])[0] == pred[STD[0]]).all()
+        write_records("records.h5", data, [*COLUMNS, "y", "part"])
+        run(tutti, "train", "-q", "job.json", "--set", "run.directory=records", *inputs, "--set",
+            "data.file=records.h5")
+        assert (read("records/model.h5", "net/layer0/weight")[0]
+                == read("out/model.h5", "net/layer0/weight")[0]).all()
         np.savez("t.npz", **{c: data[c].astype(str) if data[c].dtype.kind == "O" else data[c] for c in COLUMNS})
         run(tutti, "predict", "two/model.h5", "t.npz", "-q", "-o", "npz.h5")
         assert (read("npz.h5", STD[0])[0] == pred[STD[0]]).all()
