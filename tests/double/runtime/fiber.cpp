@@ -22,6 +22,9 @@ namespace
 {
 enum { WARP = 32, MAX_THREADS = MAX_RANKS * 1024 };
 const size_t STACK_BYTES = 256 * 1024, GUARD_PAGE = 64 * 1024;
+/* The stacks lie a multiple of 4096 bytes apart, so equal frames of all threads would share one set
+ * of the processor's cache: stack i begins i % SHIFTS times SHIFT bytes lower. */
+const size_t SHIFTS = 61, SHIFT = 576;
 
 enum wait_kind : unsigned char {
   RUNNING,
@@ -35,25 +38,28 @@ typedef void *jump_buffer[5]; /* of __builtin_setjmp */
 
 struct fiber {
   jump_buffer at;
-  ucontext_t start;
-  char *stack;
-  bool started;
-  void *fake_stack; /* of the address sanitizer */
-  site where;       /* of the wait */
+  site where; /* of the wait */
   int vote;
   unsigned exchanges;
+  uint3 index; /* in its block */
+  bool started;
+  char *stack;
+  void *fake_stack; /* of the address sanitizer */
+  ucontext_t start;
 };
 
 struct scheduler {
   fiber *fibers[MAX_THREADS]; /* [ranks][threads] */
   wait_kind wait[MAX_THREADS];
-  int made, ranks, threads, current; /* blocks of a cluster, threads of a block, who runs */
+  int made, ranks, threads;   /* blocks of a cluster, threads of a block */
+  int current, rank;          /* who runs, in which block */
   jump_buffer at;
   void *fake_stack;
   const void *stack;
   size_t stack_bytes;
   const kernel_call *call;
   votes result[MAX_RANKS]; /* of the last barrier of a block */
+  int waiting[MAX_THREADS / WARP]; /* lanes of a warp at a warp function */
   unsigned first_block;    /* of the cluster */
   unsigned cluster_time, block_time[MAX_RANKS], warp_time[MAX_THREADS / WARP]; /* barriers so far */
   bool ended[MAX_RANKS];
@@ -82,10 +88,11 @@ void end_switch(void *fake_stack, const void **from, size_t *bytes)
 #endif
 }
 
-/* Never inlined: a function that can be jumped into must not jump. */
-[[noreturn, gnu::noinline]] void jump(jump_buffer to) { __builtin_longjmp(to, 1); }
+/* Never inlined: a function that can be jumped into must not jump. noipa, because callers must not
+ * conclude which registers another fiber leaves alone. */
+[[noreturn, gnu::noipa]] void jump(jump_buffer to) { __builtin_longjmp(to, 1); }
 
-[[gnu::noinline]] void to_scheduler()
+[[gnu::noipa]] void to_scheduler()
 {
   scheduler &s = scheduler_state;
   fiber &me = *s.fibers[s.current];
@@ -112,14 +119,12 @@ void place_block(unsigned b)
   blockIdx = {b % gridDim.x, b % plane / gridDim.x, b / plane};
 }
 
-[[gnu::noinline]] void resume(int thread)
+[[gnu::noipa]] void resume(int thread)
 {
   scheduler &s = scheduler_state;
   fiber &f = *s.fibers[thread];
-  unsigned t = (unsigned)(thread % s.threads);
   s.current = thread;
-  if (s.ranks > 1) place_block(s.first_block + (unsigned)(thread / s.threads));
-  threadIdx = {t % blockDim.x, t / blockDim.x % blockDim.y, t / (blockDim.x * blockDim.y)};
+  threadIdx = f.index;
   begin_switch(&s.fake_stack, f.stack, STACK_BYTES);
   if (!__builtin_setjmp(s.at)) {
     if (f.started) jump(f.at);
@@ -129,7 +134,7 @@ void place_block(unsigned b)
   end_switch(scheduler_state.fake_stack, nullptr, nullptr);
 }
 
-fiber *make_fiber()
+fiber *make_fiber(int number)
 {
   void *block = mmap(nullptr, STACK_BYTES + GUARD_PAGE, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -139,7 +144,7 @@ fiber *make_fiber()
   f->stack = static_cast<char *>(block) + GUARD_PAGE;
   getcontext(&f->start);
   f->start.uc_stack.ss_sp = f->stack;
-  f->start.uc_stack.ss_size = STACK_BYTES;
+  f->start.uc_stack.ss_size = STACK_BYTES - (size_t)number % SHIFTS * SHIFT;
   f->start.uc_link = nullptr;
   makecontext(&f->start, fiber_main, 0);
   return f;
@@ -150,7 +155,11 @@ void make_fibers(int ranks, int threads)
   scheduler &s = scheduler_state;
   s.ranks = ranks;
   s.threads = threads;
-  while (s.made < ranks * threads) s.fibers[s.made++] = make_fiber();
+  for (; s.made < ranks * threads; s.made++) s.fibers[s.made] = make_fiber(s.made);
+  for (int i = 0; i < ranks * threads; i++) {
+    unsigned t = (unsigned)(i % threads), row = t / blockDim.x;
+    s.fibers[i]->index = {t % blockDim.x, row % blockDim.y, row / blockDim.y};
+  }
 }
 
 /* barriers */
@@ -162,12 +171,11 @@ bool same_place(const site &a, const site &b)
   return a.line == b.line && same_text(a.what, b.what) && same_text(a.file, b.file);
 }
 
-/* Resume the warp if all its lanes have reached the same function. */
+/* Resume the warp, all lanes of which must have reached the same function. */
 void release_warp(int first)
 {
   fiber *const *warp = scheduler_state.fibers + first;
-  wait_kind *wait = scheduler_state.wait + first;
-  if (std::count(wait, wait + WARP, AT_WARP_FUNCTION) < WARP) return;
+  scheduler_state.waiting[first / WARP] = 0;
   for (int lane = 1; lane < WARP; lane++) {
     const site &a = warp[0]->where, &b = warp[lane]->where;
     if (!same_place(a, b))
@@ -176,7 +184,7 @@ void release_warp(int first)
           a.what, a.file, a.line, lane, b.what, b.file, b.line);
   }
   if (!strcmp(warp[0]->where.what, "__syncwarp")) scheduler_state.warp_time[first / WARP]++;
-  std::fill_n(wait, (int)WARP, RUNNING);
+  std::fill_n(scheduler_state.wait + first, (int)WARP, RUNNING);
 }
 
 /* No thread can continue: report which thread waits where. */
@@ -239,7 +247,7 @@ bool run_warp(int first, int end)
     while (thread < end && s.wait[thread] == RUNNING) {
       resume(thread);
       progress = true;
-      if (s.wait[thread] == AT_WARP_FUNCTION) release_warp(first);
+      if (s.waiting[first / WARP] == WARP) release_warp(first);
     }
   }
   return progress;
@@ -270,6 +278,8 @@ bool run_block(int rank)
 {
   scheduler &s = scheduler_state;
   if (s.ended[rank]) return false;
+  s.rank = rank;
+  place_block(s.first_block + (unsigned)rank);
   int first = rank * s.threads, end = first + s.threads;
   bool progress = run_warps(rank);
   int ended = count(DONE, first, end);
@@ -304,6 +314,7 @@ void run_cluster()
   scheduler &s = scheduler_state;
   int all = s.ranks * s.threads;
   std::fill_n(s.wait, all, RUNNING);
+  std::fill_n(s.waiting, all / WARP, 0);
   for (int t = 0; t < all; t++) s.fibers[t]->exchanges = 0;
   std::fill_n(s.ended, s.ranks, false);
   counts().blocks += s.ranks;
@@ -365,6 +376,7 @@ const unsigned char *exchange(unsigned mask, const void *value, size_t bytes, si
   int me = s.current;
   unsigned char(*slots)[SLOT_BYTES] = s.slots[s.fibers[me]->exchanges++ % 2];
   memcpy(slots[me], value, bytes);
+  s.waiting[me / WARP]++;
   wait_at(AT_WARP_FUNCTION, 0, at);
   return slots[me / WARP * WARP];
 }
@@ -373,12 +385,12 @@ const unsigned char *exchange(unsigned mask, const void *value, size_t bytes, si
 
 bool in_kernel() { return scheduler_state.call != nullptr; }
 
-int current_rank() { return scheduler_state.current / scheduler_state.threads; }
+int current_rank() { return scheduler_state.rank; }
 
 moment moment_of_thread()
 {
   const scheduler &s = scheduler_state;
-  int rank = current_rank(), thread = s.current % s.threads;
+  int rank = s.rank, thread = s.current - rank * s.threads;
   return {counts().kernels + 1, s.cluster_time,
           s.block_time[rank],   s.warp_time[s.current / WARP],
           (int)s.first_block,   (int)s.first_block + rank,
@@ -412,7 +424,6 @@ void run_kernel(const kernel_call &call)
   s.call = &call;
   for (unsigned c : clusters) {
     s.first_block = c * (unsigned)call.cluster;
-    place_block(s.first_block);
     for (int rank = 0; rank < s.ranks; rank++) shared_begin(rank, call.shared_bytes);
     run_cluster();
     for (int rank = 0; rank < s.ranks; rank++) shared_end(rank);

@@ -85,7 +85,11 @@ void *tt_double_shared();
 int tt_double_cluster_size();
 int tt_double_cluster_rank();
 void *tt_double_cluster_map(void *at, int rank); /* `at` is in the block's own shared memory */
-void tt_double_check_alignment(const void *at, size_t bytes); /* stops the program */
+[[noreturn]] void tt_double_misaligned(const void *at, size_t bytes);
+static inline void tt_double_check_alignment(const void *at, size_t bytes)
+{
+  if (reinterpret_cast<uintptr_t>(at) % bytes) tt_double_misaligned(at, bytes);
+}
 void tt_double_set_launch_site(const char *file, int line, const char *text);
 /* For cuda/common/copy_async.cuh. */
 void tt_double_copy_async(void *to, const void *from, size_t bytes, bool valid);
@@ -232,21 +236,22 @@ static inline void tt_double_mma(float (&c)[4], const float (&a)[4], const float
                                  TT_DOUBLE_HERE)
 {
   struct fragments {
-    float a[4], b[2];
-  } mine = {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}};
-  float *const number[] = {mine.a, mine.a + 1, mine.a + 2, mine.a + 3, mine.b, mine.b + 1};
-  for (float *x : number) *x = __uint_as_float(__float_as_uint(*x) & 0xFFFFE000u);
+    float number[6]; /* of a, then of b */
+  } mine = {{a[0], a[1], a[2], a[3], b[0], b[1]}};
+  for (float &x : mine.number) x = __uint_as_float(__float_as_uint(x) & 0xFFFFE000u);
   const unsigned char *slots = tt_double::exchange(0xFFFFFFFFu, mine, {"mma.sync", file, line});
+  auto number = [slots](int lane, int i) {
+    return tt_double::from_lane<float>(slots + (size_t)i * sizeof(float), lane);
+  };
   int row = tt_double::lane() / 4, pair = tt_double::lane() % 4;
   float sum[4] = {};
   for (int k = 0; k < 8; k++) {
-    fragments left = tt_double::from_lane<fragments>(slots, 4 * row + k % 4);
-    fragments even = tt_double::from_lane<fragments>(slots, 4 * (2 * pair) + k % 4);
-    fragments odd = tt_double::from_lane<fragments>(slots, 4 * (2 * pair + 1) + k % 4);
-    sum[0] += left.a[k / 4 * 2] * even.b[k / 4];
-    sum[1] += left.a[k / 4 * 2] * odd.b[k / 4];
-    sum[2] += left.a[k / 4 * 2 + 1] * even.b[k / 4];
-    sum[3] += left.a[k / 4 * 2 + 1] * odd.b[k / 4];
+    int left = 4 * row + k % 4, even = 8 * pair + k % 4, odd = even + 4, half = k / 4;
+    float upper = number(left, 2 * half), lower = number(left, 2 * half + 1);
+    sum[0] += upper * number(even, 4 + half);
+    sum[1] += upper * number(odd, 4 + half);
+    sum[2] += lower * number(even, 4 + half);
+    sum[3] += lower * number(odd, 4 + half);
   }
   for (int q = 0; q < 4; q++) c[q] += sum[q];
 }
