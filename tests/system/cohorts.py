@@ -293,6 +293,36 @@ def check_mixed(folder, launch, tutti):
         check(max(done[3:5]) == 2 < max(done), f"--set of one network: {done}")
 
 
+# The code of docs/files.md that slices a layer, with each engine of xarray.
+SLICE = """
+import sys
+import h5py, numpy as np, xarray as xr
+from nets import layers_of
+code, engine, path, k, m = *sys.argv[1:4], *map(int, sys.argv[4:6])
+for l in range(2):
+    found = {"xr": xr, "k": k, "m": m, "l": l}
+    exec(code.replace("out/model.h5", path).replace("h5netcdf", engine), found)
+    with h5py.File(path) as f:
+        want = layers_of(f, k)[l][0][m]
+        named = {n for n, item in f["net"].items() if "DIMENSION_LIST" in item.attrs}
+    assert found["w"].shape == want.shape and (found["w"] == want).all(), (l, found["w"], want)
+    assert named == set(found["net"]) and "phony" not in str(found["net"].dims), found["net"]
+"""
+
+
+def check_slices(path):
+    """xarray reads the networks: every table, and each layer of a member as the page says."""
+    here = pathlib.Path(__file__).resolve().parent
+    code = (here.parents[1] / "docs/files.md").read_text().split("net = xr.open_dataset", 1)[1].split("```")[0]
+    for engine in ("h5netcdf", "netcdf4"):
+        done = subprocess.run([sys.executable, "-B", "-c", SLICE, "net = xr.open_dataset" + code, engine, str(path), "8", "1"],
+                              cwd=here, capture_output=True, text=True, timeout=60)
+        if "ModuleNotFoundError" in done.stderr:
+            print(f"skipped: slices by xarray: {done.stderr.splitlines()[-1]}")
+            return
+        check(done.returncode == 0, f"{engine}: {done.stderr}")
+
+
 def main(tutti, launch):
     with tempfile.TemporaryDirectory() as place:
         folder = pathlib.Path(place)
@@ -311,6 +341,7 @@ def main(tutti, launch):
             check_alone(folder, name)
         check_many(folder, tutti)
         check_mixed(folder, launch, tutti)
+        check_slices(folder / "many" / "model.h5")
     return 1 if failures else 0
 
 
