@@ -106,7 +106,8 @@ def sums(parts, first, end):
 
 
 def model(params, parts, ranks, slots):
-    """Bytes and messages of all ranks in a step, and bytes to collect the slots at the end."""
+    """Bytes and messages of all ranks in a step, and bytes to collect the slots and best weights at the
+    end."""
     if ranks == 1:
         return 0, 0, 0
     blocks = -(-params // BLOCK)
@@ -118,7 +119,7 @@ def model(params, parts, ranks, slots):
                for n, s in zip(nodes, own))
     messages = sum(n * (busy - (s > 0)) + (ranks - 1) * (s > 0) + ranks - 1
                    for n, s in zip(nodes, own))
-    return data, messages, 4 * slots * (params - own[0])
+    return data, messages, 4 * (slots + 1) * (params - own[0])
 
 
 def cut_layers(cost, stages):
@@ -141,7 +142,7 @@ def cut_layers(cost, stages):
 
 def model_of_stages(widths, batch, parts, ranks, slots):
     """Bytes and messages of all ranks in a step and at the end of an epoch, and bytes to collect
-    the slots and weights at the end. widths: inputs of each layer, and the outputs."""
+    the slots, weights and best weights at the end. widths: inputs of each layer, and the outputs."""
     if ranks == 1:
         return (0, 0), (0, 0), 0
     size = [a * b + b for a, b in zip(widths, widths[1:])]
@@ -152,7 +153,7 @@ def model_of_stages(widths, batch, parts, ranks, slots):
     step = (WORD * words + sum(2 * 4 * batch * widths[end] for _, end in stages[:-1]),
             words + 2 * parts * (len(stages) - 1))
     epoch = 4 * (ranks - 1) * sum(own), (ranks - 1) * len(stages)
-    return step, epoch, 4 * (slots + 1) * sum(own[1:])
+    return step, epoch, 4 * (slots + 2) * sum(own[1:])
 
 
 def stages(args, folder):
@@ -189,7 +190,7 @@ def counts(args, folder):
             "ranks": ranks, "parts": parts, "parameters": params, "steps": steps,
             "bytes": sent, "messages": messages,
             "bytes_per_step_of_the_model": want, "messages_per_step_of_the_model": want_messages,
-            "slots_collected_at_the_end": slots,
+            "collected_at_the_end": slots,
             "bytes_beside_the_model": sent - steps * want - slots,
             "messages_beside_the_model": messages - steps * want_messages,
             "ring_allreduce_bytes": 8 * params * (ranks - 1)}), flush=True)

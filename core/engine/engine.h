@@ -16,13 +16,16 @@ TT_BEGIN_C
 
 typedef struct tt_engine tt_engine;
 
-/* Hardware that the engine may use. */
+/* Hardware that the engine may use, and what it is to hold. */
 typedef struct tt_resources {
   int threads;            /* >= 1 */
   tt_simd simd;           /* cpu engine only */
   int device;             /* GPU number, cuda engine only */
   tt_gpu_path path;       /* cuda engine only */
   tt_precision precision; /* of the matrix products in training; cpu engine: fp32 only */
+  /* For members that several engines train together: the parameters whose slots, best weights and
+   * snapshots this engine holds; NULL: all, as the cuda engine always does. */
+  const tt_slice *own;
   int64_t share_flops;    /* cpu engine: threads share a member only if each has at least this many
                           operations of a step; 0: the measured number. No result depends on it. */
 } tt_resources;
@@ -108,7 +111,8 @@ typedef struct tt_engine_ops {
   /* Mean loss of each member over the rows of a split that have its labels: loss[M], NaN without
    * rows; with the weights used for predictions. */
   tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);
-  /* Copy the state of members `which` (numbers of the cohort) out of or into the engine. */
+  /* Copy the state of members `which` (numbers of the cohort) out of or into the engine; of the
+   * segments (tt_state), the parameters that both have. */
   tt_err (*save)(tt_engine *e, tt_slice which, tt_state *to);
   tt_err (*load)(tt_engine *e, tt_slice which, const tt_state *from);
   tt_err (*info)(const tt_engine *e, tt_engine_info *out);

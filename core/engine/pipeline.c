@@ -125,7 +125,8 @@ void tt_pipeline_cut(const tt_model *m, int stages, tt_pipeline_stage *out)
 
 tt_pipeline_grid tt_pipeline_grid_of(const tt_model *m, int stages, int ranks)
 {
-  int used = tt_pipeline_used(m, stages < ranks ? stages : ranks);
+  int most = stages < ranks ? stages : ranks;
+  int used = tt_pipeline_used(m, most > 1 ? most : 1);
   return (tt_pipeline_grid){used, ranks / used};
 }
 

@@ -43,7 +43,7 @@ typedef struct tt_pipeline_grid {
   int stages, columns;
 } tt_pipeline_grid;
 
-/* The grid of `ranks` ranks with up to `stages` stages: as many stages as possible. */
+/* The grid of `ranks` ranks with up to `stages` stages: as many stages as possible. 0: as 1. */
 tt_pipeline_grid tt_pipeline_grid_of(const tt_model *m, int stages, int ranks);
 
 /* What a rank has of the grid: its stage, its parts of a batch, and the parameters that it updates,

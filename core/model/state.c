@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 
 #include <math.h>
+#include <string.h>
 #include <xxhash.h>
 
 tt_state_field tt_state_get(const tt_state *s, int field)
@@ -40,9 +41,11 @@ static tt_err allocate(tt_state *s)
 }
 
 /* A state without arrays. */
-static tt_state empty_state(tt_slice which, tt_state_shape shape)
+static tt_state empty_state(tt_slice which, tt_state_shape shape, tt_slice own)
 {
-  return (tt_state){.first = which.first,
+  return (tt_state){.own_first = own.first,
+                    .left_out = shape.params - own.count,
+                    .first = which.first,
                     .count = which.count,
                     .params = shape.params,
                     .slots = shape.slots,
@@ -52,9 +55,11 @@ static tt_state empty_state(tt_slice which, tt_state_shape shape)
                     .ensemble_epochs = shape.ensemble_epochs};
 }
 
+static tt_slice all_of(tt_state_shape shape) { return (tt_slice){0, shape.params}; }
+
 int64_t tt_state_member_bytes(tt_state_shape shape)
 {
-  const tt_state s = empty_state((tt_slice){0, 0}, shape);
+  const tt_state s = empty_state((tt_slice){0, 0}, shape, all_of(shape));
   int64_t bytes = 0;
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field field = tt_state_get(&s, f);
@@ -65,7 +70,7 @@ int64_t tt_state_member_bytes(tt_state_shape shape)
 
 int64_t tt_state_largest_field_bytes(tt_state_shape shape)
 {
-  const tt_state s = empty_state((tt_slice){0, 0}, shape);
+  const tt_state s = empty_state((tt_slice){0, 0}, shape, all_of(shape));
   int64_t most = 0;
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field field = tt_state_get(&s, f);
@@ -76,7 +81,12 @@ int64_t tt_state_largest_field_bytes(tt_state_shape shape)
 
 int64_t tt_state_bytes(int64_t members, tt_state_shape shape)
 {
-  const tt_state s = empty_state((tt_slice){0, 0}, shape);
+  return tt_state_segment_bytes(members, shape, all_of(shape));
+}
+
+int64_t tt_state_segment_bytes(int64_t members, tt_state_shape shape, tt_slice own)
+{
+  const tt_state s = empty_state((tt_slice){0, 0}, shape, own);
   int64_t bytes = tt_alloc_size(1, sizeof s);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field field = tt_state_get(&s, f);
@@ -87,9 +97,14 @@ int64_t tt_state_bytes(int64_t members, tt_state_shape shape)
 
 tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
 {
+  return tt_state_create_segment(which, shape, all_of(shape), out);
+}
+
+tt_err tt_state_create_segment(tt_slice which, tt_state_shape shape, tt_slice own, tt_state **out)
+{
   tt_state *s = NULL;
   TT_TRY(TT_ALLOC(s, 1));
-  *s = empty_state(which, shape);
+  *s = empty_state(which, shape, own);
   tt_err e = allocate(s);
   if (e) {
     tt_state_destroy(&s);
@@ -107,6 +122,44 @@ void tt_state_destroy(tt_state **s)
   TT_STATE_FIELDS(X)
 #undef X
   tt_free(*s);
+}
+
+tt_slice tt_state_own(const tt_state *s) { return (tt_slice){s->own_first, TT_OWN_PARAMS(s)}; }
+
+int64_t tt_state_own_vectors(const tt_state *s, int field)
+{
+  switch (field) {
+  case TT_STATE_FIELD_slots: return s->slots;
+  case TT_STATE_FIELD_best_weights: return 1;
+  case TT_STATE_FIELD_snapshots: return s->snapshots;
+  default: return 0;
+  }
+}
+
+/* Of vectors [Q], the parameters that are in both segments. */
+static void copy_vectors(const tt_state *from, const float *a, tt_state *to, float *b,
+                         int64_t vectors)
+{
+  tt_slice own = tt_state_own(from), into = tt_state_own(to);
+  tt_slice both = tt_slice_intersect(own, into.first, into.count); /* counts from into.first */
+  for (int64_t k = 0; both.count > 0 && k < vectors; k++)
+    memcpy(b + k * into.count + both.first, a + k * own.count + both.first + into.first - own.first,
+           (size_t)both.count * sizeof *b);
+}
+
+void tt_state_copy_member(const tt_state *from, int64_t i, tt_state *to, int64_t j)
+{
+  int same = from->own_first == to->own_first && from->left_out == to->left_out;
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field a = tt_state_get(from, f), b = tt_state_get(to, f);
+    const char *source = (const char *)a.data + i * a.length * a.bytes;
+    char *target = (char *)b.data + j * b.length * b.bytes;
+    int64_t vectors = tt_state_own_vectors(from, f);
+    if (vectors && !same)
+      copy_vectors(from, (const float *)(const void *)source, to, (float *)(void *)target, vectors);
+    else
+      memcpy(target, source, (size_t)(b.length * b.bytes));
+  }
 }
 
 uint64_t tt_state_hash(const tt_state *s, int64_t i)

@@ -15,12 +15,13 @@ typedef enum tt_status {
   TT_STATUS_diverged = 3       /* loss or weights are not finite: not trained further, not used */
 } tt_status;
 
-/* Arrays of a member: name, C type, values per member (P parameters, S optimiser slots, E epochs).
- * All code that allocates, copies, writes, reads or checks a state loops over this table. */
+/* Arrays of a member: name, C type, values per member (P parameters, Q of them in the segment of
+ * this state, usually all; S optimiser slots, E epochs). All code that allocates, copies, writes,
+ * reads or checks a state loops over this table. */
 #define TT_STATE_FIELDS(X)                                                                         \
   X(weights, float, s->params)                  /* [P] current */                                  \
-  X(slots, float, s->slots * s->params)         /* [S][P] optimiser */                             \
-  X(best_weights, float, s->params)             /* [P] at the best validation loss */              \
+  X(slots, float, s->slots * TT_OWN_PARAMS(s))  /* [S][Q] optimiser */                             \
+  X(best_weights, float, TT_OWN_PARAMS(s))      /* [Q] at the best validation loss */              \
   X(best_loss, double, 1)                       /* +inf before the first validation */             \
   X(best_epoch, int32_t, 1)                     /* from 0; -1 before the first */                  \
   X(step, int64_t, 1)                           /* optimiser steps taken */                        \
@@ -33,7 +34,7 @@ typedef enum tt_status {
   X(loss_ensemble, float, s->ensemble_epochs)   /* [E] validation loss of the ensemble */          \
   X(average, float, s->averages * s->params)    /* [P] average of the weights (train.average) */   \
   X(averaged, int64_t, 1)                       /* number of weights in the average */             \
-  X(snapshots, float, s->snapshots * s->params) /* [snapshots][P] at ends of cycles */             \
+  X(snapshots, float, s->snapshots * TT_OWN_PARAMS(s)) /* [snapshots][Q] at ends of cycles */      \
   X(lr_factor, float, 1)      /* factor on the learning rate: plateaus, retries */                 \
   X(plateau_best, double, 1)  /* of reduce_on_plateau; +inf at the start */                        \
   X(plateau_wait, int32_t, 1) /* epochs without a better loss */                                   \
@@ -44,26 +45,33 @@ typedef struct tt_state {
   int64_t params, slots, epochs;              /* P, S, E */
   int64_t averages, snapshots;                /* averaged weights (0 or 1), snapshots of a member */
   int64_t ensemble_epochs;                    /* E with stop: ensemble, else 0 */
+  /* The segment, of a rank that trains members together with others: Q = params - left_out
+   * parameters from own_first on. Other fields are there for all parameters. */
+  int64_t own_first, left_out;
 #define X(name, type, length) type *f_##name; /* [count][length] */
   TT_STATE_FIELDS(X)
 #undef X
 } tt_state;
 #define TT_FIELD(s_, name_) ((s_)->f_##name_)
+#define TT_OWN_PARAMS(s_) ((s_)->params - (s_)->left_out)
 
 /* The sizes that decide the lengths of the fields. */
 typedef struct tt_state_shape {
   int64_t params, slots, epochs, averages, snapshots, ensemble_epochs;
 } tt_state_shape;
 
-/* Bytes of the values of one member, and of its largest field; bytes of memory of a tt_state. */
+/* Bytes of the values of one member, and of its largest field; bytes of memory of a tt_state, or of
+ * one with a segment. */
 int64_t tt_state_member_bytes(tt_state_shape shape);
 int64_t tt_state_largest_field_bytes(tt_state_shape shape);
 int64_t tt_state_bytes(int64_t members, tt_state_shape shape);
+int64_t tt_state_segment_bytes(int64_t members, tt_state_shape shape, tt_slice own);
 
 /* Allocate every field for the members `which`. Initial values: best_loss and plateau_best +inf,
  * best_epoch -1, lr_factor 1, losses per epoch NaN, else 0. Owner: the caller. Local. Errors: MEM.
  */
 tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out);
+tt_err tt_state_create_segment(tt_slice which, tt_state_shape shape, tt_slice own, tt_state **out);
 void tt_state_destroy(tt_state **s);
 
 /* The table at run time, for loops in files and tests. */
@@ -88,6 +96,14 @@ enum {
       TT_STATE_FIELD_COUNT
 };
 tt_state_field tt_state_get(const tt_state *s, int field);
+
+/* The parameters of the segment; the number of vectors [Q] in a field of a member, or 0. */
+tt_slice tt_state_own(const tt_state *s);
+int64_t tt_state_own_vectors(const tt_state *s, int field);
+
+/* Copy member i of [0, count) to member j of a state of the same shape. Of segments that differ,
+ * the parameters that are in both; `to` keeps the others. */
+void tt_state_copy_member(const tt_state *from, int64_t i, tt_state *to, int64_t j);
 
 /* XXH3 (64 bits) over all fields of member `i` of [0, count), in table order; it does not depend on
  * the slice. Local. */

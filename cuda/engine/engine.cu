@@ -99,8 +99,8 @@ static int state_covers(const tt_engine *e, tt_slice which, const tt_state *s)
          s->ensemble_epochs == own.ensemble_epochs;
 }
 
-/* Copy field `f` of members `which`. Where the device has padded parameters, the copy is of two
- * dimensions: vectors of P floats. */
+/* Copy field `f` of members `which`. Where the device has padded parameters, or the state a segment
+ * of them, the copy is of two dimensions: vectors of P floats, or of those of the segment. */
 static tt_err copy_field(tt_engine *e, int f, tt_slice which, const tt_state *s,
                          cudaMemcpyKind kind)
 {
@@ -114,11 +114,15 @@ static tt_err copy_field(tt_engine *e, int f, tt_slice which, const tt_state *s,
   if (!each || !which.count) return TT_OK;
   if (each == device_each)
     return tt_dev_copy_bytes(to, from, which.count * each, kind, e->dev.stream);
-  size_t width = (size_t)s->params * sizeof(float);
+  tt_slice of = tt_state_own(s);
+  if (!tt_state_own_vectors(s, f)) of = {0, s->params};
+  size_t width = (size_t)of.count * sizeof(float);
   size_t padded = (size_t)tt_param_stride(s->params) * sizeof(float);
+  size_t skipped = (size_t)of.first * sizeof(float);
   return TT_CUDA(cudaMemcpy2DAsync(
-      to, to == device ? padded : width, from, to == device ? width : padded, width,
-      (size_t)(which.count * field.length / s->params), kind, e->dev.stream));
+      to == device ? to + skipped : to, to == device ? padded : width,
+      to == device ? from : from + skipped, to == device ? width : padded, width,
+      (size_t)(which.count * field.length / of.count), kind, e->dev.stream));
 }
 
 /* Copy members `which` between the device and a state that must contain them. */

@@ -27,6 +27,8 @@ struct tt_engine {
   int64_t share_flops; /* as TT_CPU_SHARE_FLOPS */
   const tt_dataset *data;
   const int32_t *replay; /* [M][epochs][rows] or NULL */
+  tt_slice own;  /* parameters of the segment of the state */
+  int is_shared; /* other engines have the other segments (tt_resources.own) */
   int64_t row_sets;
   tt_cpu_row_lists *lists; /* [row_sets] */
   float *anchor;           /* [M][P] initial weights; NULL: no member is anchored to them */
@@ -193,7 +195,7 @@ typedef struct tt_cpu_member {
   const tt_cpu_row_lists *lists;
   int64_t i;                  /* in [0, M) */
   int64_t rows, batches;      /* per epoch */
-  float *w, *slots;           /* [P], [S][P] */
+  float *w, *slots;           /* [P], [S][parameters of the segment] */
   int threads;                /* that share its parts and validation rows, if it has parts */
   const tt_shared_sum *share; /* of its validation loss with other engines; NULL: none */
   tt_cpu_team *team;          /* that trains it; NULL: this thread alone */

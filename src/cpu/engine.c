@@ -41,15 +41,20 @@ typedef struct engine_sizes {
 
 /* Name in tt_engine, type, number of elements. 0 elements: no array. */
 #define ARRAYS(X)                                                                                  \
-  X(anchor, float, s->anchored *s->members *s->m->params)                                          \
-  X(range, float, s->adversarial *s->m->inputs)                                                    \
+  X(anchor, float, s->anchored * s->members * s->m->params)                                        \
+  X(range, float, s->adversarial * s->m->inputs)                                                   \
   X(progress, tt_member_progress, s->members)                                                      \
   X(lists, tt_cpu_row_lists, s->row_sets)                                                          \
   X(team, tt_cpu_team, s->threads)                                                                 \
-  X(taken, uint64_t, s->threads *s->shares)                                                        \
+  X(taken, uint64_t, s->threads * s->shares)                                                       \
   X(buffers, tt_cpu_buffers *, s->threads)
 
 static int threads_of(const tt_resources *use) { return use->threads < 1 ? 1 : use->threads; }
+
+static tt_slice own_of(const tt_cohort *c, const tt_resources *use)
+{
+  return use->own ? *use->own : (tt_slice){0, c->model.params};
+}
 
 static engine_sizes sizes_of(const tt_cohort *c, tt_slice slice, int threads)
 {
@@ -68,6 +73,7 @@ static engine_sizes sizes_of(const tt_cohort *c, tt_slice slice, int threads)
   return s;
 }
 
+/* Engines that share the parts of a batch reserve their sums in `partial`. */
 static tt_err allocate(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
@@ -77,10 +83,10 @@ static tt_err allocate(tt_engine *e)
   ARRAYS(X)
 #undef X
   for (int t = 0; t < e->threads; t++) e->team[t].taken = e->taken + t * s->shares;
-  TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &e->state));
+  TT_TRY(tt_state_create_segment(e->slice, tt_cohort_state_shape(c), e->own, &e->state));
   for (int t = 0; t < e->threads; t++)
     TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, c->parts, s->use, &e->buffers[t]));
-  return tt_cpu_reserve_sums(e, (tt_slice){0, c->parts}, s->sharing);
+  return e->is_shared ? TT_OK : tt_cpu_reserve_sums(e, (tt_slice){0, c->parts}, s->sharing);
 }
 
 /* Passes over the validation rows, at most; with parts each has a term of the loss. */
@@ -91,17 +97,19 @@ static int64_t validation_terms(const tt_cohort *c, int64_t rows)
 }
 
 /* The sum of all that create and set_data allocate; a list of rows has room for all of them. */
-static int64_t engine_bytes(const tt_cohort *c, tt_slice slice, int threads, int64_t rows)
+static int64_t engine_bytes(const tt_cohort *c, tt_slice slice, const tt_resources *use,
+                            int64_t rows)
 {
+  int threads = threads_of(use);
   const engine_sizes sizes = sizes_of(c, slice, threads), *s = &sizes;
   int64_t bytes = tt_alloc_size(1, sizeof(tt_engine));
 #define X(name, type, count)                                                                       \
   if ((count) > 0) bytes += tt_alloc_size(count, sizeof(type));
   ARRAYS(X)
 #undef X
-  bytes += tt_state_bytes(slice.count, tt_cohort_state_shape(c));
+  bytes += tt_state_segment_bytes(slice.count, tt_cohort_state_shape(c), own_of(c, use));
   bytes += threads * tt_cpu_buffers_bytes(&c->model, c->batch_size, c->parts, s->use);
-  bytes += tt_cpu_sums_bytes(c, (tt_slice){0, c->parts}, s->sharing, threads, 0);
+  if (!use->own) bytes += tt_cpu_sums_bytes(c, (tt_slice){0, c->parts}, s->sharing, threads, 0);
   bytes += s->row_sets * TT_SPLITS * tt_alloc_size(rows, sizeof(int32_t));
   return c->parts > 1 ? bytes + tt_alloc_size(validation_terms(c, rows), sizeof(double)) : bytes;
 }
@@ -115,6 +123,8 @@ static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources
   TT_TRY(TT_ALLOC(e, 1));
   *e = (tt_engine){.cohort = cohort,
                    .slice = slice,
+                   .own = own_of(cohort, use),
+                   .is_shared = use->own != NULL,
                    .kernels = kernels,
                    .row_sets = tt_cohort_row_sets(cohort),
                    .share_flops = use->share_flops > 0 ? use->share_flops : TT_CPU_SHARE_FLOPS,
@@ -186,7 +196,7 @@ static tt_err init(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
   tt_state_destroy(&e->state); /* first, so that two states are never held */
-  TT_TRY(tt_state_create(e->slice, tt_cohort_state_shape(c), &e->state));
+  TT_TRY(tt_state_create_segment(e->slice, tt_cohort_state_shape(c), e->own, &e->state));
   for (int64_t i = 0; i < e->slice.count; i++)
     tt_member_init_weights(c, &c->member[e->slice.first + i], 0,
                            TT_FIELD(e->state, weights) + i * c->model.params);
@@ -323,13 +333,8 @@ static tt_err copy_members(tt_slice which, const tt_state *from, tt_state *to)
     return TT_FAIL(INTERNAL,
                    "members %" PRId64 " + %" PRId64 " are not in both states, or the sizes differ",
                    which.first, which.count);
-  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
-    tt_state_field a = tt_state_get(from, f), b = tt_state_get(to, f);
-    int64_t bytes = a.bytes * a.length;
-    memcpy((char *)b.data + (which.first - to->first) * bytes,
-           (const char *)a.data + (which.first - from->first) * bytes,
-           (size_t)(which.count * bytes));
-  }
+  for (int64_t m = which.first; m < last; m++)
+    tt_state_copy_member(from, m - from->first, to, m - to->first);
   return TT_OK;
 }
 
@@ -347,13 +352,14 @@ static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
 
 static int64_t host_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, const tt_resources *use)
 {
-  return engine_bytes(c, slice, threads_of(use), rows);
+  return engine_bytes(c, slice, use, rows);
 }
 
 static tt_err info(const tt_engine *e, tt_engine_info *out)
 {
-  *out = (tt_engine_info){
-      .bytes = engine_bytes(e->cohort, e->slice, e->threads, e->data ? e->data->rows : 0)};
+  const tt_resources use = {.threads = e->threads, .own = e->is_shared ? &e->own : NULL};
+  *out = (tt_engine_info){.bytes =
+                              engine_bytes(e->cohort, e->slice, &use, e->data ? e->data->rows : 0)};
   snprintf(out->device, sizeof out->device, "CPU, %d thread%s, %s", e->threads,
            e->threads > 1 ? "s" : "", e->kernels->name);
   snprintf(out->arithmetic, sizeof out->arithmetic, "%s", e->kernels->arithmetic);

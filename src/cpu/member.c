@@ -96,8 +96,8 @@ static void take_snapshot(const tt_engine *e, const tt_cpu_member *ctx)
   int64_t cycle = s->snapshots ? ctx->member->hyper.epochs / s->snapshots : 0;
   int64_t done = TT_FIELD(s, epoch)[ctx->i] + 1, which = cycle ? done / cycle - 1 : 0;
   if (!cycle || done % cycle || which >= s->snapshots) return;
-  memcpy(TT_FIELD(s, snapshots) + (ctx->i * s->snapshots + which) * s->params, ctx->w,
-         (size_t)s->params * sizeof *ctx->w);
+  memcpy(TT_FIELD(s, snapshots) + (ctx->i * s->snapshots + which) * e->own.count,
+         ctx->w + e->own.first, (size_t)e->own.count * sizeof *ctx->w);
 }
 
 /* The current weights for predictions of a member. */
@@ -149,7 +149,8 @@ static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member
   if (finite && watched && tt_epoch_is_best(h, loss, TT_FIELD(s, best_loss)[i])) {
     TT_FIELD(s, best_loss)[i] = loss;
     TT_FIELD(s, best_epoch)[i] = epoch;
-    memcpy(TT_FIELD(s, best_weights) + i * s->params, w, (size_t)s->params * sizeof *w);
+    memcpy(TT_FIELD(s, best_weights) + i * e->own.count, w + e->own.first,
+           (size_t)e->own.count * sizeof *w);
   }
   if (finite) update_plateau(e, ctx, loss);
   TT_FIELD(s, loss_sum)[i] = 0.0;

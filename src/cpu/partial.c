@@ -15,8 +15,8 @@ int64_t tt_cpu_partial_bytes(const tt_cohort *c, tt_slice slice, tt_slice parts,
                              const tt_resources *use)
 {
   int all = use->threads < 1 ? 1 : use->threads;
-  return tt_cpu_sums_bytes(c, parts, threads_for(parts, all), all,
-                           tt_cpu_threads_per_member(c, slice, all));
+  int sharing = use->own ? 0 : tt_cpu_threads_per_member(c, slice, all);
+  return tt_cpu_sums_bytes(c, parts, threads_for(parts, all), all, sharing);
 }
 
 tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,

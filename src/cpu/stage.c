@@ -280,5 +280,6 @@ int64_t tt_cpu_stage_bytes(const tt_cohort *c, tt_slice slice, const tt_pipeline
       tt_cpu_slot_bytes(&c->model, c->batch_size, c->parts, layers->first, end_of(layers));
   return tt_alloc_size(1, sizeof(struct tt_cpu_stage)) +
          tt_alloc_size(window, sizeof(tt_cpu_buffers)) + (window - 1) * slot +
-         tt_cpu_sums_bytes(c, parts, 1, 1, tt_cpu_threads_per_member(c, slice, threads));
+         tt_cpu_sums_bytes(c, parts, 1, 1,
+                           use->own ? 0 : tt_cpu_threads_per_member(c, slice, threads));
 }

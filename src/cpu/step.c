@@ -22,7 +22,7 @@ tt_cpu_member tt_cpu_member_begin(const tt_engine *e, tt_cpu_buffers *b, int64_t
                          .rows = rows,
                          .batches = (rows + c->batch_size - 1) / c->batch_size,
                          .w = TT_FIELD(s, weights) + i * s->params,
-                         .slots = TT_FIELD(s, slots) + i * s->slots * s->params,
+                         .slots = TT_FIELD(s, slots) + i * s->slots * e->own.count,
                          .threads = tt_cpu_threads_per_member(c, e->slice, e->threads)};
 }
 
@@ -119,7 +119,7 @@ static void update_weights(const tt_engine *e, const tt_cpu_member *ctx, const t
   for (int64_t p = 0; u->scale < 1.0f && p < segment.count; p++) gradient[p] *= u->scale;
   if (ctx->member->hyper.anchor > 0.0f) add_anchor_gradient(e, ctx, segment, gradient);
   e->kernels->step(e->cohort->optimizer, segment.count, ctx->w + segment.first, gradient,
-                   ctx->slots + segment.first, e->cohort->model.params,
+                   ctx->slots + (segment.first - e->own.first), e->own.count,
                    tt_layer_optimizer_args(u->args, rate));
 }
 

@@ -105,45 +105,79 @@ typedef struct end_bytes {
   double largest; /* of arrays that are needed one after the other */
 } end_bytes;
 
+/* Whether the ranks of a team train the members of a cohort together. */
+static int is_shared(const tt_cohort *c, const tt_team_place *at)
+{
+  return at->ranks > 1 && c->parts > 1;
+}
+
+static tt_pipeline_grid grid_of(const tt_memory_job *job, const tt_cohort *c,
+                                const tt_team_place *at)
+{
+  return tt_pipeline_grid_of(&c->model, (int)job->cfg->run_stages, at->ranks);
+}
+
+/* The parameters whose slots and best weights a rank has. */
+static tt_slice segment_of(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *at)
+{
+  if (!is_shared(c, at)) return (tt_slice){0, c->model.params};
+  return tt_pipeline_place_of(&c->model, grid_of(job, c, at), c->parts, at->rank).segment;
+}
+
+/* What the engine of a rank may use; `own` must outlive it. */
+static tt_resources use_of(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *at,
+                           const tt_slice *own)
+{
+  tt_resources use = *job->use;
+  use.own = is_shared(c, at) ? own : NULL;
+  return use;
+}
+
 /* Bytes of the stage of a rank. */
 static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                           const tt_team_place *at)
 {
-  const tt_pipeline_grid grid =
-      tt_pipeline_grid_of(&c->model, (int)job->cfg->run_stages, at->ranks);
+  const tt_pipeline_grid grid = grid_of(job, c, at);
   const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, at->rank);
+  const tt_resources use = use_of(job, c, at, &p.segment);
   if (!job->ops->stage_bytes) return 0.0;
   int64_t window = tt_pipeline_window(grid.stages, p.stage, p.parts.count);
-  return (double)job->ops->stage_bytes(c, slice, &p.layers, p.parts, window, job->use);
+  return (double)job->ops->stage_bytes(c, slice, &p.layers, p.parts, window, &use);
 }
 
 /* Bytes of the engine of some members. */
-static double engine_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice)
+static double engine_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                           const tt_team_place *at)
 {
+  const tt_slice own = segment_of(job, c, at);
+  const tt_resources use = use_of(job, c, at, &own);
   if (slice.count == 0 || !job->ops->host_bytes) return 0.0;
-  return (double)job->ops->host_bytes(c, slice, job->shape->rows, job->use);
+  return (double)job->ops->host_bytes(c, slice, job->shape->rows, &use);
 }
 
 /* Bytes of the gradients of a rank's parts. */
 static double sums_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                          const tt_team_place *at)
 {
+  const tt_slice own = segment_of(job, c, at);
+  const tt_resources use = use_of(job, c, at, &own);
   tt_slice parts = tt_part_slice(c->parts, at->ranks, at->rank);
   if (!job->ops->partial_bytes) return 0.0;
-  return (double)job->ops->partial_bytes(c, slice, parts, job->use);
+  return (double)job->ops->partial_bytes(c, slice, parts, &use);
 }
 
 /* Bytes of a rank for members that its team trains together, beside those of its own members. On
- * ranks that do not have them in their shards: the engine and a second copy of the state too. */
+ * ranks that do not have them in their shards: the engine and the state of one member too. */
 static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                          const tt_team_place *at)
 {
-  double state = (double)tt_state_bytes(slice.count, tt_cohort_state_shape(c));
-  if (at->ranks == 1 || slice.count == 0 || c->parts == 1) return 0.0;
+  double state =
+      (double)tt_state_segment_bytes(1, tt_cohort_state_shape(c), segment_of(job, c, at));
+  if (!is_shared(c, at) || slice.count == 0) return 0.0;
   int stages = job->cfg->run_stages > 1 ? (int)job->cfg->run_stages : 0;
   double buffers = (double)tt_team_buffer_bytes_local(c, stages, at->ranks, at->rank);
   buffers += stages ? stage_bytes(job, c, slice, at) : sums_bytes(job, c, slice, at);
-  return at->rank == 0 ? buffers : buffers + state + engine_bytes(job, c, slice);
+  return at->rank == 0 ? buffers : buffers + state + engine_bytes(job, c, slice, at);
 }
 
 static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice slice, int ranks,
@@ -151,7 +185,7 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
 {
   p->members += team_bytes(job, c, slice, at);
   if (at->rank > 0) slice.count = 0;
-  double engine = engine_bytes(job, c, slice);
+  double engine = engine_bytes(job, c, slice, at);
   double state = (double)tt_state_bytes(slice.count, tt_cohort_state_shape(c)) +
                  8.0 * (double)slice.count; /* and the checksum of a member */
   p->members += (double)c->members * (double)sizeof(tt_member) + engine;

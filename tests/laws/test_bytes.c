@@ -36,7 +36,8 @@ TT_TEST (held_bytes_are_the_planned_bytes) {
         held_bytes_are_planned(setting_of(number), by[i]);
 }
 
-/* A member whose parts several engines compute: each slice of 8 parts, with 1 to 4 threads. */
+/* A member whose parts several engines compute: each slice of 8 parts, with 1 to 4 threads. Every
+ * other engine has only a segment of the slots and the best weights, at most half of them. */
 TT_TEST (parts_of_another_engine_are_in_the_plan) {
   way by[MAX_WAYS];
   int n = ways(by);
@@ -49,11 +50,18 @@ TT_TEST (parts_of_another_engine_are_in_the_plan) {
         setting v = setting_of(3);
         problem p = usual(v);
         p.c.parts = 8;
+        const tt_slice own = {p.c.model.params / (2 + first), p.c.model.params / (2 + first)};
         by[i].use.threads = 1 + (int)(first + count) % 4;
-        tt_slice parts = {first, count};
-        int64_t want = by[i].ops->partial_bytes(&p.c, everyone(&p), parts, &by[i].use);
-        problem_start(&p, by[i], everyone(&p));
+        by[i].use.own = NULL;
         int64_t before = tt_hook_held();
+        int64_t all = by[i].ops->host_bytes(&p.c, everyone(&p), ROWS, &by[i].use);
+        if (count % 2) by[i].use.own = &own;
+        tt_slice parts = {first, count};
+        int64_t want = by[i].ops->host_bytes(&p.c, everyone(&p), ROWS, &by[i].use);
+        problem_start(&p, by[i], everyone(&p));
+        TT_CHECK(tt_hook_held() - before, ==, want);
+        if (count % 2) TT_CHECK(all - want, >=, p.c.members * 4 * p.c.model.params);
+        want += by[i].ops->partial_bytes(&p.c, everyone(&p), parts, &by[i].use);
         TT_CHECK_OK(by[i].ops->partial(p.engine, 0, parts, &training, sum, loss));
         TT_CHECK(tt_hook_held() - before, ==, want);
         problem_free(&p);

@@ -1,18 +1,6 @@
 /* retry.c — see retry.h. */
 #include "src/train/shard/retry.h"
 
-#include <string.h>
-
-/* Copy the only member of `fresh` to member i of `mine`. */
-static void copy_member(const tt_state *fresh, tt_state *mine, int64_t i)
-{
-  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
-    tt_state_field from = tt_state_get(fresh, f), to = tt_state_get(mine, f);
-    size_t bytes = (size_t)(to.bytes * to.length);
-    memcpy((char *)to.data + (size_t)i * bytes, from.data, bytes);
-  }
-}
-
 static tt_err restart_member(const tt_shard *shard, int64_t i)
 {
   const tt_cohort *c = shard->cohort;
@@ -23,7 +11,7 @@ static tt_err restart_member(const tt_shard *shard, int64_t i)
   tt_member_init_weights(c, &c->member[member], attempt, TT_FIELD(fresh, weights));
   TT_FIELD(fresh, attempt)[0] = attempt;
   TT_FIELD(fresh, lr_factor)[0] = tt_cohort_lr_factor(c, attempt);
-  copy_member(fresh, shard->state, i);
+  tt_state_copy_member(fresh, 0, shard->state, i);
   tt_state_destroy(&fresh);
   return TT_OK;
 }

@@ -10,16 +10,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static tt_err create_engine(tt_shard *shard, tt_slice slice, tt_engine **out)
+/*   own  NULL, or the segment of the state */
+static tt_err create_engine(tt_shard *shard, tt_slice slice, const tt_slice *own, tt_engine **out)
 {
-  TT_TRY(shard->ops->create(shard->cohort, slice, shard->use, out));
+  tt_resources use = *shard->use;
+  use.own = own;
+  TT_TRY(shard->ops->create(shard->cohort, slice, &use, out));
   TT_TRY(shard->ops->set_data(*out, shard->data, NULL));
   TT_TRY(shard->ops->init(*out));
   return shard->ops->info(*out, &shard->info);
 }
 
-/* The members of a team, on the rank whose shard has them, and on the others. */
-static tt_err join_team(tt_shard *shard, tt_team *team, int stages, tt_slice slice)
+/* What the ranks of a team need of their engine. */
+static tt_err check_team(const tt_shard *shard, int stages)
 {
   if (stages && !shard->ops->stage_begin)
     return TT_FAIL(UNAVAILABLE,
@@ -31,15 +34,28 @@ static tt_err join_team(tt_shard *shard, tt_team *team, int stages, tt_slice sli
                    "the %s engine cannot train a member on several ranks; use run.device: cpu, or "
                    "run.ranks_per_member: 1",
                    shard->ops->name);
-  shard->team = (tt_shard_team){.ranks = team,
-                                .stages = stages,
-                                .slice = slice,
-                                .engine = shard->engine,
-                                .state = shard->state};
-  if (shard->engine || slice.count == 0) return TT_OK;
-  shard->team.state = NULL;
-  TT_TRY(tt_state_create(slice, tt_cohort_state_shape(shard->cohort), &shard->team.state));
-  return create_engine(shard, slice, &shard->team.engine);
+  return TT_OK;
+}
+
+/* The members of a team, on the rank whose shard has them, and on the others. Their state there has
+ * one member at a time. */
+static tt_err join_team(tt_shard *shard, tt_team *team, int stages, tt_slice slice)
+{
+  const tt_cohort *c = shard->cohort;
+  const tt_pipeline_grid grid = tt_pipeline_grid_of(&c->model, stages, tt_team_ranks(team));
+  const tt_slice own = tt_pipeline_place_of(&c->model, grid, c->parts, tt_team_rank(team)).segment;
+  TT_TRY(check_team(shard, stages));
+  shard->team = (tt_shard_team){.ranks = team, .stages = stages, .slice = slice};
+  if (slice.count == 0) return TT_OK;
+  if (shard->slice.count > 0) {
+    TT_TRY(create_engine(shard, slice, &own, &shard->engine));
+    shard->team.engine = shard->engine;
+    shard->team.state = shard->state;
+    return TT_OK;
+  }
+  TT_TRY(tt_state_create_segment((tt_slice){slice.first, 1}, tt_cohort_state_shape(c), own,
+                                 &shard->team.state));
+  return create_engine(shard, slice, &own, &shard->team.engine);
 }
 
 /* After leave_team the engine and the state of the shard remain. */
@@ -64,8 +80,8 @@ static tt_err create_shard(const tt_job *job, const tt_cohort *cohort, tt_slice 
                       .slice = own,
                       .steps = 1};
   TT_TRY(tt_state_create(own, tt_cohort_state_shape(cohort), &shard->state));
-  if (own.count > 0) TT_TRY(create_engine(shard, own, &shard->engine));
-  return team && cohort->parts > 1 ? join_team(shard, team, stages, slice) : TT_OK;
+  if (team && cohort->parts > 1) return join_team(shard, team, stages, slice);
+  return own.count > 0 ? create_engine(shard, own, NULL, &shard->engine) : TT_OK;
 }
 
 static int64_t training_rows(const tt_dataset *d)

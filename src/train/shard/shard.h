@@ -8,13 +8,14 @@
 #include "src/job/job.h"
 
 /* Members that several ranks train together (team_training.h). Rank 0 of the team has them in its
- * shard, for files and gathers; the shards of its other ranks are empty. */
+ * shard, for files and gathers; the shards of its other ranks are empty. The engine of each rank
+ * has its segment of the slots, best weights and snapshots. */
 typedef struct tt_shard_team {
   tt_team *ranks;    /* borrowed */
   int stages;        /* the ranks share the layers in up to so many stages; 0: only the parts */
   tt_slice slice;    /* the members of the team, numbered within the cohort */
   tt_engine *engine; /* that of the shard on rank 0 */
-  tt_state *state;   /* that of the shard on rank 0 */
+  tt_state *state;   /* that of the shard on rank 0; else of one member, with the segment */
   int outdated;      /* rank 0: its state has changed, the other ranks do not have it yet */
   int incomplete;    /* rank 0: its state lacks what the other ranks have updated */
   struct tt_team_buffers *buffers; /* of team_training.c */

@@ -63,6 +63,14 @@ float *tt_team_reduce(const tt_team_member *x)
   return value[0];
 }
 
+tt_state *tt_team_state(const tt_shard *shard, int64_t m, int64_t *i)
+{
+  const tt_shard_team *t = &shard->team;
+  *i = shard->engine ? m - t->slice.first : 0;
+  if (!shard->engine) t->state->first = m;
+  return t->state;
+}
+
 void tt_team_exchange_slices(const tt_team_member *x, tt_slice ranks, const tt_slice *of,
                              void *array, int64_t size)
 {

@@ -53,6 +53,10 @@ double tt_team_add_losses(const tt_team_member *x);
  * segment of this rank, added in tree order. Returns the gradient [segment.count]. */
 float *tt_team_reduce(const tt_team_member *x);
 
+/* The state of a team with member m of the cohort, and its number there: on rank 0 that of all
+ * members, on the others one for each member in turn. */
+tt_state *tt_team_state(const tt_shard *shard, int64_t m, int64_t *i);
+
 /* Of some ranks, each has its slice of an array and gets those of the others.
  *   of  [ranks of the team] slice of each rank;  size  of an element */
 void tt_team_exchange_slices(const tt_team_member *x, tt_slice ranks, const tt_slice *of,

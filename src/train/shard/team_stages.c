@@ -197,16 +197,16 @@ static void share_weights(tt_team_member *x)
 {
   const tt_shard_team *t = x->team;
   const tt_engine_ops *ops = x->shard->ops;
-  const tt_state *s = t->state;
   const tt_slice member = {x->m, 1};
-  int64_t i = x->m - t->slice.first, bytes = (int64_t)sizeof(float);
+  int64_t i, bytes = (int64_t)sizeof(float);
+  tt_state *s = tt_team_state(x->shard, x->m, &i);
   const tt_slice all = {0, x->ranks}, *segment = t->buffers->segment;
   tt_ckpt_wait_local(x->shard->reader);
-  if (!x->error) x->error = ops->save(t->engine, member, t->state);
+  if (!x->error) x->error = ops->save(t->engine, member, s);
   tt_team_exchange_slices(x, all, segment, TT_FIELD(s, weights) + i * s->params, bytes);
   if (s->averages)
     tt_team_exchange_slices(x, all, segment, TT_FIELD(s, average) + i * s->params, bytes);
-  if (!x->error) x->error = ops->load(t->engine, member, t->state);
+  if (!x->error) x->error = ops->load(t->engine, member, s);
 }
 
 /* The step of the optimizer. Returns the parameters of which w, on return, has new weights that the

@@ -7,11 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-static tt_pipeline_grid grid_of(const tt_cohort *c, int stages, int ranks)
-{
-  return stages ? tt_pipeline_grid_of(&c->model, stages, ranks) : (tt_pipeline_grid){1, ranks};
-}
-
 /* The ranks of a stage; a rank without layers is alone. */
 static tt_slice group_of(tt_pipeline_grid g, int rank)
 {
@@ -42,7 +37,7 @@ enum { BUFFERS = 11 };
 static void buffer_sizes(const tt_cohort *c, int stages, int ranks, int rank, int64_t size[BUFFERS])
 {
   const int64_t value = (int64_t)sizeof(float), slices = ranks * (int64_t)sizeof(tt_slice);
-  const tt_pipeline_grid g = grid_of(c, stages, ranks);
+  const tt_pipeline_grid g = tt_pipeline_grid_of(&c->model, stages, ranks);
   const tt_pipeline_place at = tt_pipeline_place_of(&c->model, g, c->parts, rank);
   int has_sums = stages || at.parts.count > 0;
   const int64_t bytes[BUFFERS] = {ranks * (int64_t)sizeof(tt_part_sums),
@@ -72,7 +67,7 @@ static void divide_work(const tt_shard *shard, int ranks, int rank)
 {
   const tt_cohort *c = shard->cohort;
   tt_team_buffers *b = shard->team.buffers;
-  b->grid = grid_of(c, shard->team.stages, ranks);
+  b->grid = tt_pipeline_grid_of(&c->model, shard->team.stages, ranks);
   b->place = tt_pipeline_place_of(&c->model, b->grid, c->parts, rank);
   b->group = group_of(b->grid, rank);
   b->last = group_of(b->grid, (b->grid.stages - 1) * b->grid.columns);
@@ -163,19 +158,61 @@ static int train_member(tt_team_member *x, int64_t steps, int64_t *taken)
   return result >= 0 && !stop && !x->error;
 }
 
-/* Copy the state of rank 0 to the other ranks. */
+/* Move the segments of one array between rank 0 and the others.
+ *   array  rank 0: [P]; the others: their segment */
+static void move_segments(const tt_shard_team *t, float *array, int to_root)
+{
+  int ranks = tt_team_ranks(t->ranks), rank = tt_team_rank(t->ranks), sends = to_root == (rank > 0);
+  tt_team_message *list = t->buffers->send;
+  int64_t n = 0;
+  for (int r = 1; r < ranks; r++) {
+    tt_slice segment = t->buffers->segment[r];
+    int64_t bytes = segment.count * (int64_t)sizeof(float);
+    if (rank == 0) list[n++] = (tt_team_message){r, bytes, array + segment.first};
+    if (rank == r) list[n++] = (tt_team_message){0, bytes, array};
+  }
+  tt_team_exchange(t->ranks, sends ? n : 0, list, sends ? 0 : n, list);
+}
+
+/* The vectors of a field of which each rank has its segment, of member i of the state. */
+static void move_field(const tt_shard_team *t, int64_t i, int field, int to_root)
+{
+  const tt_state *s = t->state;
+  int64_t vectors = tt_state_own_vectors(s, field), own = TT_OWN_PARAMS(s);
+  float *first = tt_state_get(s, field).data;
+  for (int64_t k = i * vectors; k < (i + 1) * vectors; k++)
+    move_segments(t, first + k * own, to_root);
+}
+
+/* Copy a member of rank 0 to the other ranks. */
+static tt_err distribute_member(tt_shard *shard, int64_t m)
+{
+  const tt_shard_team *t = &shard->team;
+  int64_t i;
+  const tt_state *s = tt_team_state(shard, m, &i);
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field field = tt_state_get(s, f);
+    int64_t bytes = field.length * field.bytes;
+    if (tt_state_own_vectors(s, f))
+      move_field(t, i, f, 0);
+    else
+      tt_team_bcast(t->ranks, (char *)field.data + i * bytes, bytes);
+  }
+  return shard->engine ? TT_OK : shard->ops->load(t->engine, (tt_slice){m, 1}, s);
+}
+
+/* Copy the state of rank 0, which it has loaded into its engine, to the other ranks. */
 static tt_err distribute(tt_shard *shard)
 {
   tt_shard_team *t = &shard->team;
   tt_err e = TT_OK;
   tt_ckpt_wait_local(shard->reader);
-  if (shard->engine) e = shard->ops->save(t->engine, t->slice, t->state);
-  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
-    tt_state_field field = tt_state_get(t->state, f);
-    tt_team_bcast(t->ranks, field.data, t->slice.count * field.length * field.bytes);
+  for (int64_t m = t->slice.first; m < t->slice.first + t->slice.count; m++) {
+    tt_err one = distribute_member(shard, m);
+    if (!e) e = one;
   }
   t->outdated = 0;
-  return !e && !shard->engine ? shard->ops->load(t->engine, t->slice, t->state) : e;
+  return e;
 }
 
 /* All ranks train the members one after the other. *taken: steps of all of them. */
@@ -240,29 +277,19 @@ tt_err tt_team_train(tt_shard *shard, tt_err before, int64_t steps)
   return shard->cohort->retries > 0 ? collect_if(shard, e, all.diverged > decision[DIVERGED]) : e;
 }
 
-/* Rank 0 receives the segments of the other ranks of one array of [P]. */
-static void collect_array(const tt_shard_team *t, float *array)
+/* Give rank 0 the arrays of a member that each rank has for its segment only. */
+static tt_err collect_member(tt_shard *shard, int64_t m)
 {
-  int ranks = tt_team_ranks(t->ranks), rank = tt_team_rank(t->ranks);
-  int64_t n = 0;
-  for (int r = 1; r < ranks; r++) {
-    tt_slice segment = t->buffers->segment[r];
-    if (rank == 0 || rank == r)
-      t->buffers->send[n++] = (tt_team_message){
-          rank ? 0 : r, segment.count * (int64_t)sizeof(float), array + segment.first};
-  }
-  tt_team_exchange(t->ranks, rank ? n : 0, t->buffers->send, rank ? 0 : n, t->buffers->send);
-}
-
-/* The arrays of member i of the team that each rank has for its segment only. */
-static void collect_member(const tt_shard_team *t, int64_t i)
-{
-  const tt_state *s = t->state;
-  for (int64_t k = i * s->slots; k < (i + 1) * s->slots; k++)
-    collect_array(t, TT_FIELD(s, slots) + k * s->params);
-  if (!t->stages) return;
-  collect_array(t, TT_FIELD(s, weights) + i * s->params);
-  if (s->averages) collect_array(t, TT_FIELD(s, average) + i * s->params);
+  const tt_shard_team *t = &shard->team;
+  int64_t i;
+  tt_state *s = tt_team_state(shard, m, &i);
+  tt_err e = shard->ops->save(t->engine, (tt_slice){m, 1}, s);
+  int64_t at = i * s->params + (shard->engine ? 0 : s->own_first);
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) move_field(t, i, f, 1);
+  if (!t->stages) return e;
+  move_segments(t, TT_FIELD(s, weights) + at, 1);
+  if (s->averages) move_segments(t, TT_FIELD(s, average) + at, 1);
+  return e;
 }
 
 tt_err tt_team_collect(tt_shard *shard, tt_err before)
@@ -273,8 +300,11 @@ tt_err tt_team_collect(tt_shard *shard, tt_err before)
   decide(shard, before, 0, decision);
   if (!decision[INCOMPLETE]) return before;
   tt_ckpt_wait_local(shard->reader);
-  tt_err e = shard->ops->save(t->engine, t->slice, t->state);
-  for (int64_t i = 0; i < t->slice.count; i++) collect_member(t, i);
+  tt_err e = TT_OK;
+  for (int64_t m = t->slice.first; m < t->slice.first + t->slice.count; m++) {
+    tt_err one = collect_member(shard, m);
+    if (!e) e = one;
+  }
   if (!e && shard->engine) e = shard->ops->load(t->engine, t->slice, t->state);
   t->incomplete = 0;
   return before ? before : e;

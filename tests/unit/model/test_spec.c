@@ -276,7 +276,7 @@ TT_TEST (the_state_table_is_complete) {
   tt_state *s = NULL;
   TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){10, 2, 6, 1, 3, 6}, &s));
   TT_CHECK(sizeof(tt_state), ==,
-           sizeof(tt_slice) + sizeof(tt_state_shape) + TT_STATE_FIELD_COUNT * sizeof(void *));
+           2 * sizeof(tt_slice) + sizeof(tt_state_shape) + TT_STATE_FIELD_COUNT * sizeof(void *));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field a = tt_state_get(s, f);
     TT_CHECK(a.data != NULL, ==, 1);
@@ -292,6 +292,34 @@ TT_TEST (the_state_table_is_complete) {
   TT_CHECK(TT_FIELD(s, status)[3], ==, TT_STATUS_training);
   tt_state_destroy(&s);
   tt_state_destroy(&s);
+}
+
+/* Two segments of a member, copied to a whole state, are the member; and back. */
+TT_TEST (segments_of_a_member_make_the_member) {
+  enum { PARAMS = 7 };
+  const tt_state_shape shape = {PARAMS, 2, 5, 1, 2, 5};
+  for (int64_t cut = 0; cut <= PARAMS; cut++) {
+    tt_state *from = NULL, *part[2] = {NULL, NULL}, *to = NULL;
+    const tt_slice own[] = {{0, cut}, {cut, PARAMS - cut}};
+    TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, shape, &from));
+    TT_CHECK_OK(tt_state_create((tt_slice){5, 1}, shape, &to));
+    for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+      tt_state_field a = tt_state_get(from, f);
+      for (int64_t i = 0; i < 4 * a.bytes * a.length; i++)
+        ((char *)a.data)[i] = (char)(17 * i + 3 * f + 1);
+    }
+    for (int k = 0; k < 2; k++) {
+      TT_CHECK_OK(tt_state_create_segment((tt_slice){5, 1}, shape, own[k], &part[k]));
+      TT_CHECK(tt_state_get(part[k], TT_STATE_FIELD_slots).length, ==, 2 * own[k].count);
+      TT_CHECK(tt_state_get(part[k], TT_STATE_FIELD_weights).length, ==, PARAMS);
+      tt_state_copy_member(from, 2, part[k], 0);
+      tt_state_copy_member(part[k], 0, to, 0);
+    }
+    TT_CHECK(tt_state_hash(to, 0), ==, tt_state_hash(from, 2));
+    for (int k = 0; k < 2; k++) tt_state_destroy(&part[k]);
+    tt_state_destroy(&from);
+    tt_state_destroy(&to);
+  }
 }
 
 /* Member 5 in a state of members 3 to 6 and in a state of this member alone. */
