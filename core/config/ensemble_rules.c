@@ -367,10 +367,6 @@ static void check_front(const rules *c)
       report_error(c, AT(model_front), "[%" PRId64 "]: '%.60s': %s", fault.row,
                    c->own->model_front.value[fault.row], fault.why);
   }
-  if (c->r->cfg->run_device == TT_DEVICE_gpu)
-    report_error(c, AT(model_front),
-                 ": networks with a front are trained on the CPU, but run.device is gpu; use auto "
-                 "or cpu");
   if (c->own->train_feature_fraction < 1.0 || swept(c, AT(train_feature_fraction)) >= 0)
     report_error(c, AT(train_feature_fraction),
                  " leaves out single inputs, which a model with a front cannot; set it to 1");

@@ -58,12 +58,11 @@ int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *to, int32_t *tap, i
   int64_t n = 0;
   for (int32_t p = 0; p < l->out[0] * l->out[1]; p++)
     for (int32_t t = 0; t < l->size[0] * l->size[1]; t++) {
-      int32_t y = p / l->out[1] * l->stride[0] - l->pad[0] + t / l->size[1] * l->dilation[0];
-      int32_t x = p % l->out[1] * l->stride[1] - l->pad[1] + t % l->size[1] * l->dilation[1];
-      if (y < 0 || y >= l->in[0] || x < 0 || x >= l->in[1]) continue;
+      int32_t read = tt_front_position_read(l, p, t);
+      if (read < 0) continue;
       if (to) to[n] = p;
       if (tap) tap[n] = t;
-      if (from) from[n] = y * l->in[1] + x;
+      if (from) from[n] = read;
       n++;
     }
   return n;

@@ -138,4 +138,31 @@ extern const char *const tt_pooling_name[TT_POOLING_COUNT];
  * Returns their number. */
 int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *to, int32_t *tap, int32_t *from);
 TT_END_C
+
+/* The same for one output of a conv, a pool or global_mean: the input position that position `to`
+ * reads by position `tap` of the kernel; -1: outside of the input. */
+TT_HD int32_t tt_front_position_read(const tt_front_layer *l, int32_t to, int32_t tap)
+{
+  int32_t y = to / l->out[1] * l->stride[0] - l->pad[0] + tap / l->size[1] * l->dilation[0];
+  int32_t x = to % l->out[1] * l->stride[1] - l->pad[1] + tap % l->size[1] * l->dilation[1];
+  if (y < 0 || y >= l->in[0] || x < 0 || x >= l->in[1]) return -1;
+  return y * l->in[1] + x;
+}
+
+/* The position along axis i of the output that reads position `from` by tap `tap` of that axis;
+ * -1: none. */
+TT_HD int32_t tt_front_axis_reader(const tt_front_layer *l, int i, int32_t from, int32_t tap)
+{
+  int32_t at = from + l->pad[i] - tap * l->dilation[i], to = at / l->stride[i];
+  return at < 0 || to >= l->out[i] || to * l->stride[i] != at ? -1 : to;
+}
+
+/* The reverse of tt_front_position_read: the output position that reads `from` by `tap`; -1: none.
+ */
+TT_HD int32_t tt_front_position_reader(const tt_front_layer *l, int32_t from, int32_t tap)
+{
+  int32_t y = tt_front_axis_reader(l, 0, from / l->in[1], tap / l->size[1]);
+  int32_t x = tt_front_axis_reader(l, 1, from % l->in[1], tap % l->size[1]);
+  return y < 0 || x < 0 ? -1 : y * l->out[1] + x;
+}
 #endif

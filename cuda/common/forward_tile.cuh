@@ -1,4 +1,4 @@
-/* forward_tile.cuh — network of one member over a tile of rows, for evaluation and prediction.
+/* forward_tile.cuh — dense layers of one member over a tile of rows, for evaluation and prediction.
  * Device code. The arithmetic does not depend on the path that trained the member.
  *
  * A tile is feature-major, [feature][TT_TILE_ROWS], in two buffers as wide as the widest layer,
@@ -16,7 +16,7 @@ enum { TT_TILE_ROWS = 2 * TT_WARP_SIZE, TT_TILE_THREADS = 128, TT_TILE_OUTPUTS =
 /* Floats of the buffers of one block. */
 static inline int64_t tt_tile_floats(const tt_model *model)
 {
-  int64_t widest = model->inputs;
+  int64_t widest = model->layer[0].in;
   for (int l = 0; l < model->layers; l++)
     widest = model->layer[l].out > widest ? model->layer[l].out : widest;
   return 2 * widest * TT_TILE_ROWS;

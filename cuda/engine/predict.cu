@@ -3,12 +3,14 @@
  * kernels of the other.
  *
  * A chunk: every member over every tile of rows in parallel; then, for every row and column, the
- * moments over members in member order, with the arithmetic of tt_moments_add. */
+ * moments over members in member order, with the arithmetic of tt_moments_add. With a front, its
+ * features are computed first, for as many members at a time as there is memory for. */
 #include "cuda/common/engine_functions.cuh"
 
 #include "core/base/mem.h"
 #include "core/engine/mixed_predict.h"
 #include "cuda/common/forward_tile.cuh"
+#include "cuda/front/front.cuh"
 
 #include <string.h>
 
@@ -16,8 +18,10 @@ enum { BUFFER_SETS = 2, MOMENTS = 3, MOMENT_THREADS = 128 };
 #ifdef TT_CUDA_DOUBLE
 static const int64_t max_chunk_rows =
     TT_TILE_ROWS; /* rows of a chunk; few, so that tests have several chunks */
+static const int64_t front_floats = 1 << 12; /* and several groups of members */
 #else
 static const int64_t max_chunk_rows = 1 << 16;
+static const int64_t front_floats = 1 << 27; /* values of the layers of a front: 512 MiB */
 #endif
 static const int64_t chunk_floats = 1 << 25; /* predictions in a chunk: 128 MiB */
 
@@ -42,9 +46,11 @@ typedef struct tt_device_ensemble {
 typedef struct tt_chunk_buffers {
   cudaStream_t stream;
   tt_tile_plan plan;
-  float *x, *host_x;              /* [chunk][D], device and pinned */
-  float *each;                    /* [G][2][K q][chunk] */
-  double *moments, *host_moments; /* [MOMENTS][chunk][columns]: mean, between, within */
+  float *x, *host_x;                        /* [chunk][D], device and pinned */
+  float *each;                              /* [G][2][K q][chunk] */
+  tt_cuda_front_arrays front[TT_MAX_FRONT]; /* y of `group` members */
+  int64_t group;                            /* members at a time: all, without a front */
+  double *moments, *host_moments;           /* [MOMENTS][chunk][columns]: mean, between, within */
   int64_t first, rows;
 } tt_chunk_buffers;
 
@@ -61,11 +67,11 @@ typedef struct tt_prediction_job {
 } tt_prediction_job;
 
 typedef struct predict_args {
-  tt_device_ensemble device_ensemble;
-  const float *x; /* [rows][D] */
-  float *out;     /* [G][2][K q][chunk] */
-  float *scratch; /* [blocks][floats] or NULL */
-  int64_t floats, chunk;
+  tt_device_ensemble device_ensemble; /* some of the members */
+  const float *x;                     /* [rows][inputs of layer 0]; next member: + x_step */
+  float *out;                         /* [members][2][K q][chunk] */
+  float *scratch;                     /* [blocks][floats] or NULL */
+  int64_t floats, chunk, x_step;
   int32_t rows, all; /* all: also members with member weight 0 */
 } predict_args;
 
@@ -96,7 +102,8 @@ template <bool SCRATCH> static __global__ void predict_members(predict_args a)
     int64_t member = work / tiles;
     int32_t first = (int32_t)(work % tiles) * TT_TILE_ROWS;
     if (!a.all && !(a.device_ensemble.share[member] > 0.0)) continue;
-    tt_tile_load(a.x + first * model.inputs, (int32_t)model.inputs, NULL, a.rows - first, tile);
+    int32_t in = (int32_t)model.layer[0].in;
+    tt_tile_load(a.x + member * a.x_step + first * (int64_t)in, in, NULL, a.rows - first, tile);
     store_predictions(a, model, member, first,
                       tt_tile_forward(model,
                                       a.device_ensemble.w + member * a.device_ensemble.stride, tile,
@@ -176,13 +183,36 @@ static tt_err upload_ensemble(tt_prediction_job *s)
   return upload_columns(s); /* waits for all copies */
 }
 
+/* Values of all layers of a front for one row. */
+static int64_t front_values(const tt_front *f)
+{
+  int64_t values = 0;
+  for (int l = 0; l < f->layers; l++) values += tt_front_values(&f->layer[l]);
+  return values;
+}
+
+static tt_err create_front_buffers(const tt_prediction_job *s, tt_chunk_buffers *buffer_set)
+{
+  const tt_front *f = &s->c->model.front;
+  buffer_set->group = s->c->members;
+  if (!f->layers) return TT_OK;
+  int64_t fit = front_floats / (s->chunk * front_values(f));
+  if (fit < buffer_set->group) buffer_set->group = fit < 1 ? 1 : fit;
+  for (int l = 0; l < f->layers; l++)
+    TT_TRY(tt_dev_alloc(&buffer_set->front[l].y,
+                        buffer_set->group * s->chunk * tt_front_values(&f->layer[l]),
+                        "layers of a chunk of rows"));
+  return TT_OK;
+}
+
 static tt_err create_buffers(tt_prediction_job *s, tt_chunk_buffers *buffer_set)
 {
   const tt_model *m = &s->c->model;
   int64_t tiles = (s->chunk + TT_TILE_ROWS - 1) / TT_TILE_ROWS,
           cells = s->chunk * s->device_ensemble.columns;
   TT_TRY(TT_CUDA(cudaStreamCreateWithFlags(&buffer_set->stream, cudaStreamNonBlocking)));
-  TT_TRY(tt_tile_plan_make(&s->dev, m, s->c->members * tiles, 0, &buffer_set->plan));
+  TT_TRY(create_front_buffers(s, buffer_set));
+  TT_TRY(tt_tile_plan_make(&s->dev, m, buffer_set->group * tiles, 0, &buffer_set->plan));
   TT_TRY(tt_dev_alloc(&buffer_set->x, s->chunk * m->inputs, "inputs of a chunk of rows"));
   TT_TRY(tt_pinned_alloc(&buffer_set->host_x, s->chunk * m->inputs, "inputs of a chunk of rows"));
   TT_TRY(tt_dev_alloc(&buffer_set->each, s->c->members * 2 * s->device_ensemble.width * s->chunk,
@@ -196,6 +226,7 @@ static void destroy_buffers(tt_chunk_buffers *buffer_set)
 {
   if (buffer_set->stream) cudaStreamSynchronize(buffer_set->stream);
   tt_tile_plan_free(&buffer_set->plan);
+  for (int l = 0; l < TT_MAX_FRONT; l++) tt_dev_free(buffer_set->front[l].y);
   tt_dev_free(buffer_set->x);
   tt_pinned_free(buffer_set->host_x);
   tt_dev_free(buffer_set->each);
@@ -206,22 +237,57 @@ static void destroy_buffers(tt_chunk_buffers *buffer_set)
 
 /* chunks */
 
+/* The features of some members for the rows in progress, which become their inputs. */
+static tt_err compute_features(tt_prediction_job *s, tt_chunk_buffers *buffer_set, predict_args *a)
+{
+  tt_cuda_front_pass p = {};
+  p.front = &s->c->model.front;
+  p.layer = buffer_set->front;
+  p.members = (int32_t)a->device_ensemble.members;
+  p.rows = a->rows;
+  p.x = buffer_set->x;
+  p.w = a->device_ensemble.w;
+  p.w_step = a->device_ensemble.stride;
+  p.stream = buffer_set->stream;
+  a->x = tt_cuda_front_features(p.front, p.layer);
+  a->x_step = a->rows * p.front->features;
+  return tt_cuda_front_forward(&p);
+}
+
+/* Predictions of `members` members for the rows in progress. */
+static tt_err launch_members(tt_prediction_job *s, tt_chunk_buffers *buffer_set, int64_t first,
+                             int64_t members)
+{
+  const tt_tile_plan *plan = &buffer_set->plan;
+  int64_t work = members * ((buffer_set->rows + TT_TILE_ROWS - 1) / TT_TILE_ROWS);
+  predict_args a = {};
+  a.device_ensemble = s->device_ensemble;
+  a.device_ensemble.members = members;
+  a.device_ensemble.w += first * a.device_ensemble.stride;
+  a.device_ensemble.share += first;
+  a.x = buffer_set->x;
+  a.out = buffer_set->each + first * 2 * a.device_ensemble.width * s->chunk;
+  a.scratch = plan->scratch;
+  a.floats = plan->floats;
+  a.chunk = s->chunk;
+  a.rows = (int32_t)buffer_set->rows;
+  a.all = s->members != NULL;
+  if (s->c->model.front.layers) TT_TRY(compute_features(s, buffer_set, &a));
+  return tt_launch(plan->scratch ? predict_members<true> : predict_members<false>,
+                   (unsigned)(work < plan->blocks ? work : plan->blocks), TT_TILE_THREADS,
+                   plan->shared_bytes, buffer_set->stream, a);
+}
+
 static tt_err launch_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set, int64_t first,
                            int64_t rows)
 {
-  int64_t inputs = s->c->model.inputs, tiles = (rows + TT_TILE_ROWS - 1) / TT_TILE_ROWS;
-  int64_t work = s->c->members * tiles;
-  int64_t blocks = work < buffer_set->plan.blocks ? work : buffer_set->plan.blocks;
+  int64_t inputs = s->c->model.inputs, members = s->c->members, group = buffer_set->group;
   buffer_set->first = first;
   buffer_set->rows = rows;
   memcpy(buffer_set->host_x, s->x + first * inputs, (size_t)(rows * inputs) * sizeof(float));
   TT_TRY(tt_dev_upload(buffer_set->x, buffer_set->host_x, rows * inputs, buffer_set->stream));
-  predict_args each = {
-      s->device_ensemble,      buffer_set->x, buffer_set->each, buffer_set->plan.scratch,
-      buffer_set->plan.floats, s->chunk,      (int32_t)rows,    s->members != NULL};
-  TT_TRY(tt_launch(buffer_set->plan.scratch ? predict_members<true> : predict_members<false>,
-                   (unsigned)blocks, TT_TILE_THREADS, buffer_set->plan.shared_bytes,
-                   buffer_set->stream, each));
+  for (int64_t m = 0; m < members; m += group)
+    TT_TRY(launch_members(s, buffer_set, m, members - m < group ? members - m : group));
   if (!s->into) return TT_OK;
   int64_t cells = s->chunk * s->device_ensemble.columns;
   moment_args add = {s->device_ensemble, buffer_set->each, buffer_set->moments, s->chunk,
@@ -267,12 +333,14 @@ static tt_err predict_chunks(tt_prediction_job *s)
   return TT_OK;
 }
 
-/* Rows of a chunk: whole tiles, as many as give at most chunk_floats predictions of all members. */
+/* Rows of a chunk: whole tiles, as many as give at most chunk_floats predictions of all members,
+ * and front_floats values of the front of one member. */
 static int64_t chunk_rows(const tt_prediction_job *s)
 {
   int64_t each = s->c->members * 2 * s->device_ensemble.width, fit = chunk_floats / each;
-  int64_t rows = fit < max_chunk_rows ? fit : max_chunk_rows,
-          need = (s->rows + TT_TILE_ROWS - 1) / TT_TILE_ROWS;
+  int64_t values = front_values(&s->c->model.front), most = max_chunk_rows;
+  if (values && front_floats / values < most) most = front_floats / values;
+  int64_t rows = fit < most ? fit : most, need = (s->rows + TT_TILE_ROWS - 1) / TT_TILE_ROWS;
   int64_t tiles = rows / TT_TILE_ROWS < need ? rows / TT_TILE_ROWS : need;
   return (tiles < 1 ? 1 : tiles) * TT_TILE_ROWS;
 }
@@ -291,8 +359,6 @@ tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, in
                        const float *x, tt_moments *into, float *members)
 {
   if (c->networks) return tt_mixed_predict(tt_cuda_predict, c, use, rows, x, into, members);
-  if (c->model.front.layers)
-    return TT_FAIL(UNAVAILABLE, "a GPU does not predict with networks that have a front");
   if (c->scaler.components)
     return TT_FAIL(UNAVAILABLE, "a GPU does not predict with components of the targets");
   tt_prediction_job s = {};

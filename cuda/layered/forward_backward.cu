@@ -23,8 +23,11 @@ static tt_factor weights_of(const tt_layered_pass *pass, const tt_layer *layer)
 static tt_factor inputs_of(tt_engine *e, const tt_layered_pass *pass, int l)
 {
   const tt_layered *own = tt_layered_of(e);
+  const tt_front *front = &e->cohort->model.front;
   int64_t in = e->cohort->model.layer[l].in;
-  return make_factor(l ? own->h[l - 1] : own->x, l ? pass->rows * in : pass->x_stride, in);
+  if (l) return make_factor(own->h[l - 1], pass->rows * in, in);
+  if (!front->layers) return make_factor(own->x, pass->x_stride, in);
+  return make_factor(tt_cuda_front_features(front, own->front), pass->rows * in, in);
 }
 
 static tt_product_args product_args(const tt_layered_pass *pass, int64_t m, int64_t n, int64_t k,
@@ -112,26 +115,78 @@ static tt_err layer_forward(tt_engine *e, const tt_layered_pass *pass, int l)
                        TT_LAYERED_WARPS * TT_DROPOUT_DRAW_ROWS);
 }
 
+static tt_cuda_front_pass front_pass(tt_engine *e, const tt_layered_pass *pass)
+{
+  const tt_layered *own = tt_layered_of(e);
+  tt_cuda_front_pass p = {};
+  p.front = &e->cohort->model.front;
+  p.layer = own->front;
+  p.members = pass->members;
+  p.rows = pass->rows;
+  p.skip = pass->skip ? pass->skip + pass->first : NULL;
+  p.x = own->x;
+  p.x_step = pass->x_stride;
+  p.w = pass->w + pass->first * pass->w_stride;
+  p.w_step = pass->w_stride;
+  p.keep = pass->keep;
+  p.stream = e->dev.stream;
+  return p;
+}
+
+/* The factors of the channels that may be dropped, whose numbers follow those of the hidden units.
+ */
+static tt_err draw_masks(tt_engine *e, const tt_layered_pass *pass)
+{
+  const tt_layered *own = tt_layered_of(e);
+  const tt_model *m = &e->cohort->model;
+  int32_t unit = 0;
+  for (int l = 0; l < m->layers - 1; l++) unit += (int32_t)m->layer[l].out;
+  for (int l = 0; l < m->front.layers; l++) {
+    const tt_front_layer *layer = &m->front.layer[l];
+    if (layer->kind != TT_FRONT_dropout) continue;
+    tt_layer_extras_args a = {};
+    a.v = e->view;
+    a.skip = pass->skip ? pass->skip + pass->first : NULL;
+    a.y = own->front[l].mask;
+    a.first = pass->first;
+    a.rows = pass->rows;
+    a.out = layer->channels;
+    a.unit = unit;
+    a.uses_dropout = 1;
+    a.batch_part = own->batch_part;
+    int64_t draws = tt_grid_size(pass->rows, TT_DROPOUT_DRAW_ROWS);
+    TT_TRY(launch_extras(e, pass, draw_channel_masks, a, draws * a.out, TT_LAYERED_THREADS));
+    unit += layer->channels;
+  }
+  return TT_OK;
+}
+
+static tt_err forward_front(tt_engine *e, const tt_layered_pass *pass)
+{
+  const tt_cuda_front_pass p = front_pass(e, pass);
+  if (pass->keep && tt_layered_of(e)->size.dropout) TT_TRY(draw_masks(e, pass));
+  return tt_cuda_front_forward(&p);
+}
+
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass)
 {
+  TT_TRY(forward_front(e, pass));
   for (int l = 0; l < e->cohort->model.layers; l++) TT_TRY(layer_forward(e, pass, l));
   return TT_OK;
 }
 
-/* Whether layer l does not keep its weights. If it does, nothing is written to its gradient, which
- * is 0 from the beginning. */
+/* Whether layer l of all does not keep its weights. If it does, nothing is written to its gradient,
+ * which is 0 from the beginning. */
 static int is_trained(const tt_engine *e, int l)
 {
-  const tt_model *m = &e->cohort->model;
-  return tt_model_rate(m, m->front.layers + l) > 0.0f;
+  return tt_model_rate(&e->cohort->model, l) > 0.0f;
 }
 
-/* The last layer of the backward pass: the first one that trains, or layer 0 if dL/dx is needed. */
+/* The last layer of all of the backward pass: the first one that trains, or layer 0 if dL/dx is
+ * needed. */
 static int last_backward_layer(const tt_engine *e, const tt_layered_pass *pass)
 {
-  const tt_model *m = &e->cohort->model;
-  int frozen = tt_model_frozen(m) - m->front.layers;
-  return pass->inputs || frozen < 0 ? 0 : frozen;
+  return pass->inputs ? 0 : tt_model_frozen(&e->cohort->model);
 }
 
 /* dL/dn in delta, of a layer with layer_norm -> dL/dz, and the gradient of gains and shifts. */
@@ -139,7 +194,7 @@ static tt_err layer_norm_backwards(tt_engine *e, const tt_layered_pass *pass, in
 {
   tt_layer_extras_args a = extras_args(e, pass, l);
   a.delta = delta;
-  if (is_trained(e, l))
+  if (is_trained(e, e->cohort->model.front.layers + l))
     TT_TRY(launch_extras(e, pass, layer_norm_gradient, a, a.out, TT_WARP_SIZE));
   return launch_extras(e, pass, layer_norm_backward, a, a.rows, TT_LAYERED_WARPS);
 }
@@ -160,40 +215,71 @@ static tt_err layer_gradient(tt_engine *e, const tt_layered_pass *pass, int l, c
   return multiply(e, pass, TT_PRODUCT_GRADIENT, a);
 }
 
+/* What follows dL/dy of the layer before layer l, which may be the last one of the front. */
+static void end_at_layer_before(const tt_layered *own, const tt_model *m, int l, tt_product_args *a)
+{
+  int residual = 0;
+  if (l) {
+    a->slope = own->slope[l - 1];
+    a->h = own->h[l - 1];
+    a->activation = m->layer[l - 1].activation;
+    residual = m->layer[l - 1].residual;
+  } else if (m->front.layers) {
+    const tt_front_layer *last = &m->front.layer[m->front.layers - 1];
+    a->slope = own->front[m->front.layers - 1].slope;
+    a->h = own->front[m->front.layers - 1].y;
+    a->activation = last->activation;
+    residual = last->skip != TT_FRONT_NO_SKIP;
+  }
+  if (residual) a->before_slope = own->residual_delta;
+}
+
 /* dL/dz of layer l in delta -> dL/dz of the layer before, or dL/dx of layer 0. */
 static tt_err layer_backward(tt_engine *e, const tt_layered_pass *pass, int l, const float *delta,
                              float *before)
 {
   const tt_layered *own = tt_layered_of(e);
-  const tt_model *m = &e->cohort->model;
-  const tt_layer *layer = &m->layer[l];
+  const tt_layer *layer = &e->cohort->model.layer[l];
   tt_product_args a =
       product_args(pass, pass->rows, layer->in, layer->out, before, pass->rows * layer->in);
   a.left = make_factor(delta, pass->rows * layer->out, layer->out);
   a.right = weights_of(pass, layer);
   if (layer->residual) a.residual = own->residual_delta;
-  if (l) {
-    a.slope = own->slope[l - 1];
-    a.h = own->h[l - 1];
-    a.activation = m->layer[l - 1].activation;
-    if (m->layer[l - 1].residual) a.before_slope = own->residual_delta;
-  }
+  end_at_layer_before(own, &e->cohort->model, l, &a);
   if (!tt_layered_uses_gemm(e, pass, layer)) return multiply(e, pass, TT_PRODUCT_BACKWARD, a);
   TT_TRY(tt_layered_gemm_backward(e, pass, a));
   return tt_layered_finish_product(TT_PRODUCT_BACKWARD, a, pass->members, e->dev.stream);
 }
 
+/* Of the front, from dL/dz of its last layer in delta[at]. */
+static tt_err front_backward(tt_engine *e, const tt_layered_pass *pass, int at, int first)
+{
+  const tt_layered *own = tt_layered_of(e);
+  const tt_cuda_front_pass p = front_pass(e, pass);
+  int8_t trains[TT_MAX_FRONT];
+  tt_cuda_front_backward_args b = {};
+  for (int l = 0; l < p.front->layers; l++) trains[l] = (int8_t)is_trained(e, l);
+  b.delta[0] = own->delta[at];
+  b.delta[1] = own->delta[1 - at];
+  b.residual_delta = own->residual_delta;
+  b.inputs = pass->inputs;
+  b.gradient = pass->gradient;
+  b.first = first;
+  b.trains = trains;
+  return tt_cuda_front_backward(&p, &b);
+}
+
 tt_err tt_layered_backward(tt_engine *e, const tt_layered_pass *pass)
 {
   const tt_layered *own = tt_layered_of(e);
-  int at = 0, last = last_backward_layer(e, pass);
-  for (int l = e->cohort->model.layers - 1; l >= last; l--, at = 1 - at) {
-    float *before = l ? own->delta[1 - at] : pass->inputs;
-    if (l == last && l) before = NULL;
+  int front = e->cohort->model.front.layers, last = last_backward_layer(e, pass), at = 0;
+  for (int l = e->cohort->model.layers - 1; l >= 0 && front + l >= last; l--, at = 1 - at) {
+    float *before = front + l ? own->delta[1 - at] : pass->inputs;
+    if (front + l == last && last) before = NULL;
     if (e->cohort->model.layer[l].norm >= 0)
       TT_TRY(layer_norm_backwards(e, pass, l, own->delta[at]));
-    if (is_trained(e, l)) TT_TRY(layer_gradient(e, pass, l, own->delta[at]));
+    if (is_trained(e, front + l)) TT_TRY(layer_gradient(e, pass, l, own->delta[at]));
     if (before) TT_TRY(layer_backward(e, pass, l, own->delta[at], before));
   }
-  return TT_OK;
+  return last < front ? front_backward(e, pass, at, last) : TT_OK;
 }

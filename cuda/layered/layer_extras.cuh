@@ -127,6 +127,22 @@ static __global__ void layer_extras_forward(tt_layer_extras_args a)
   }
 }
 
+/* Factors of the channels that a front drops, in y [members][rows][out]: a thread has one of `out`
+ * channels of four rows. */
+static __global__ void draw_channel_masks(tt_layer_extras_args a)
+{
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  int32_t k = p.part * TT_LAYERED_THREADS + (int32_t)threadIdx.x, c = k % a.out;
+  int32_t begin = k / a.out * TT_DROPOUT_DRAW_ROWS;
+  if (!p.active || begin >= a.rows) return;
+  tt_dropout_draw_args args = tt_dropout_args_of(a, p.member);
+  tt_random4 draw = tt_dropout_draw(args.seed, args.stream, args.step, (uint32_t)(a.unit + c),
+                                    args.first + (uint32_t)begin, args.batch_size);
+  for (int32_t r = 0; r < TT_DROPOUT_DRAW_ROWS && begin + r < a.rows; r++)
+    a.y[(p.member * a.rows + begin + r) * a.out + c] =
+        tt_uniform(draw.v[r]) >= args.p ? args.scale : 0.0f;
+}
+
 /* The gradients of gains and shifts from dL/dn: a block has 32 units, its warps take the rows in
  * turn. */
 static __global__ void layer_norm_gradient(tt_layer_extras_args a)

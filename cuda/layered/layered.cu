@@ -52,6 +52,11 @@ static void release(tt_engine *e)
     TT_LAYERED_LAYER_ARRAYS(X)
   }
 #undef X
+#define X(name, ...) tt_dev_free(own->front[l].name);
+  for (int l = 0; l < TT_MAX_FRONT; l++) {
+    TT_LAYERED_FRONT_ARRAYS(X)
+  }
+#undef X
   for (int k = 0; k < TT_MAX_PART_SUMS; k++) tt_dev_free(own->sum[k]);
   tt_dev_free(own->parts);
   tt_pinned_free(own->host_sum);
@@ -79,6 +84,13 @@ static tt_err allocate_arrays(tt_layered *own, const tt_model *m)
     TT_LAYERED_LAYER_ARRAYS(X)
   }
 #undef X
+#define X(name, type, count, what)                                                                 \
+  if ((count) > 0) TT_TRY(tt_dev_alloc(&own->front[l].name, count, what));
+  for (int l = 0; l < m->front.layers; l++) {
+    const tt_front_layer *layer = &m->front.layer[l];
+    TT_LAYERED_FRONT_ARRAYS(X)
+  }
+#undef X
   for (int k = 0; k < s->sums; k++)
     TT_TRY(tt_dev_alloc(&own->sum[k], s->members * s->stride, "gradients of the weights"));
   return TT_OK;
@@ -96,13 +108,14 @@ static tt_err allocate_pinned(tt_layered *own)
 }
 
 /* Kernels use 31 bits for the elements of a member and the blocks of a launch; a block has at
- * least 8 rows or 16 weights. */
+ * least 8 rows or 16 weights, in a front one weight. */
 static tt_err check_size(const tt_engine *e, const tt_layered *own)
 {
   double wide = (double)own->size.widest, weights = (double)e->cohort->model.params;
   if ((double)e->cohort->model.inputs > wide) wide = (double)e->cohort->model.inputs;
   double blocks = (double)own->size.capacity * wide / 8.0;
-  blocks += (double)e->slice.count * (weights / 16.0 + 1.0);
+  double each = e->cohort->model.front.layers ? 1.0 : 16.0;
+  blocks += (double)e->slice.count * (weights / each + 1.0);
   double rows =
       (double)(own->size.rows > own->size.split_rows ? own->size.rows : own->size.split_rows);
   if (rows * wide < (double)INT32_MAX && blocks < (double)INT32_MAX) return TT_OK;

@@ -17,6 +17,7 @@
 #ifndef TT_LAYERED_INTERNAL_CUH
 #define TT_LAYERED_INTERNAL_CUH
 #include "cuda/common/engine_internal.cuh"
+#include "cuda/front/front.cuh"
 #include "cuda/layered/product.cuh"
 
 enum {
@@ -37,10 +38,11 @@ enum { TT_LAYERED_GRAPH_NODES = 4096 };
 /* Data of the path, on the device unless noted. */
 typedef struct tt_layered {
   tt_layered_sizes size;
-  float *x, *y, *weight;        /* [capacity][D], [capacity][K], [capacity] */
-  float *h[TT_MAX_LAYERS];      /* [capacity][out] f(z) of a layer; of the last one the output */
-  float *slope[TT_MAX_LAYERS];  /* [M][rows][out] f'(z) where it does not follow from h, or NULL */
-  float *delta[2];              /* [M][rows][widest] dL/dz, used alternately */
+  float *x, *y, *weight;       /* [capacity][D], [capacity][K], [capacity] */
+  float *h[TT_MAX_LAYERS];     /* [capacity][out] f(z) of a layer; of the last one the output */
+  float *slope[TT_MAX_LAYERS]; /* [M][rows][out] f'(z) where it does not follow from h, or NULL */
+  tt_cuda_front_arrays front[TT_MAX_FRONT]; /* layers of the front */
+  float *delta[2];                          /* [M][rows][widest] dL/dz, used alternately */
   float *sum[TT_MAX_PART_SUMS]; /* [M][param_stride] [0] gradient; of parts that are to be added;
                                    from [size.sums] on [param_stride], of one member, or NULL */
   double *sum_loss;             /* [TT_MAX_PART_SUMS][M] with parts: their losses; else NULL */

@@ -337,7 +337,8 @@ static tt_err capture_first_graph(tt_engine *e)
 /* Whether steps run without graphs: with many parts, one step has too many operations. */
 static int avoids_graphs(const tt_engine *e)
 {
-  int64_t operations = e->cohort->parts * (3 * e->cohort->model.layers + 2);
+  const tt_model *m = &e->cohort->model;
+  int64_t operations = e->cohort->parts * (4 * m->front.layers + 3 * m->layers + 2);
   return layered_of(e)->row_stream || operations > TT_LAYERED_GRAPH_NODES;
 }
 

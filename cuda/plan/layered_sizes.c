@@ -14,8 +14,22 @@ static void find_options(const tt_cohort *c, tt_slice slice, tt_layered_sizes *s
     s->clipping |= h->clip_norm > 0.0f;
   }
   for (int l = 0; l < c->model.layers; l++) s->residual |= c->model.layer[l].residual;
+  for (int l = 0; l < c->model.front.layers; l++)
+    s->residual |= c->model.front.layer[l].skip != TT_FRONT_NO_SKIP;
 }
 
+static int64_t find_widest(const tt_model *m)
+{
+  int64_t widest = 0;
+  for (int l = 0; l < m->layers; l++)
+    if (m->layer[l].out > widest) widest = m->layer[l].out;
+  for (int l = 0; l < m->front.layers; l++)
+    if (tt_front_values(&m->front.layer[l]) > widest) widest = tt_front_values(&m->front.layer[l]);
+  return widest;
+}
+
+/* With a front, a validation pass has the rows of a batch: its layers have so many values that more
+ * rows would take more memory than training. */
 tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
                                      int streamed)
 {
@@ -34,15 +48,14 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                         .streamed = streamed,
                         .folds = c->resample == TT_RESAMPLE_kfold,
                         .parts = c->parts > 1,
-                        .rates = m->rates > 0};
+                        .rates = m->rates > 0,
+                        .widest = find_widest(m)};
   find_options(c, slice, &s);
-  if (s.parts) s.split_rows = s.rows;
+  if (s.parts || m->front.layers) s.split_rows = s.rows;
   s.terms = (rows + s.split_rows - 1) / s.split_rows;
   s.capacity = min_i64(TT_VALIDATION_ROWS, s.members * s.split_rows);
   if (s.capacity < s.members * s.rows) s.capacity = s.members * s.rows;
   s.split_group = s.capacity / s.split_rows;
-  for (int l = 0; l < m->layers; l++)
-    if (m->layer[l].out > s.widest) s.widest = m->layer[l].out;
   return s;
 }
 
@@ -53,6 +66,12 @@ int tt_layered_stores_slope(const tt_layered_sizes *s, const tt_model *m, int l)
                                layer->residual || (s->dropout && layer->dropout));
 }
 
+int tt_layered_stores_front_slope(const tt_front_layer *layer)
+{
+  return layer->activation != TT_ACT_identity &&
+         (tt_act_grad_needs_input(layer->activation) || layer->skip != TT_FRONT_NO_SKIP);
+}
+
 int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m)
 {
   int64_t bytes = s->sums * s->members * s->stride * (int64_t)sizeof(float);
@@ -61,6 +80,10 @@ int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m)
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
     TT_LAYERED_LAYER_ARRAYS(X)
+  }
+  for (int l = 0; l < m->front.layers; l++) {
+    const tt_front_layer *layer = &m->front.layer[l];
+    TT_LAYERED_FRONT_ARRAYS(X)
   }
 #undef X
   return bytes;

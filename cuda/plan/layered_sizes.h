@@ -23,7 +23,7 @@ typedef struct tt_layered_sizes {
   int64_t split_rows;  /* rows of a validation pass, at most N */
   int64_t split_group; /* its members, at most */
   int64_t capacity;    /* rows of x, y, weight and h, all members together */
-  int64_t widest;      /* outputs of the widest layer */
+  int64_t widest;      /* outputs of the widest layer, values of a layer of the front */
   int64_t terms;       /* validation passes, with parts */
   int64_t blocks;      /* of the norm, with parts */
   int sums;            /* gradients that are there at a time */
@@ -66,6 +66,19 @@ typedef struct tt_layered_sizes {
   X(xhat, float, layer->norm >= 0 ? s->members * s->rows * layer->out : 0, "layers of a batch")    \
   X(rstd, float, layer->norm >= 0 ? s->members * s->rows : 0, "layers of a batch")
 
+/* The same for layer l of the front (cuda/front/front.cuh). */
+#define TT_LAYERED_FRONT_ARRAYS(X)                                                                 \
+  X(y, float, s->capacity *tt_front_values(layer), "activations of a batch")                       \
+  X(slope, float,                                                                                  \
+    tt_layered_stores_front_slope(layer) ? s->members * s->rows *tt_front_values(layer) : 0,       \
+    "derivatives of a batch")                                                                      \
+  X(mask, float,                                                                                   \
+    s->dropout && layer->kind == TT_FRONT_dropout ? s->members * s->rows * layer->channels : 0,    \
+    "channels of a batch")                                                                         \
+  X(moments, float,                                                                                \
+    layer->kind == TT_FRONT_group_norm ? 2 * s->members * s->rows * layer->groups : 0,             \
+    "layers of a batch")
+
 /* Sizes for the members `slice`.
  *   rows      N;  weighted  1: rows have weights
  *   streamed  1: the data set does not fit, and rows come from the host */
@@ -74,6 +87,7 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
 
 /* Whether the backward pass needs f'(z) of a layer because it does not follow from the output. */
 int tt_layered_stores_slope(const tt_layered_sizes *s, const tt_model *m, int l);
+int tt_layered_stores_front_slope(const tt_front_layer *layer);
 
 /* Bytes of all these arrays and of the gradients; without those of cuBLAS (tf32, 3xtf32), of rows
  * from the host, and of sums of parts that only a team needs. */

@@ -94,10 +94,6 @@ static void choose_automatically(const tt_cohort *c, const tt_path_context *want
 tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path wanted,
                       tt_path_choice *out)
 {
-  if (c->model.front.layers)
-    return TT_FAIL(UNAVAILABLE,
-                   "model.front: a GPU does not train networks with a front; set run.device: auto "
-                   "or cpu");
   if (c->model.heads > 1)
     return TT_FAIL(UNAVAILABLE,
                    "model.heads: a GPU does not train networks with several heads; set run.device: "

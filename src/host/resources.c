@@ -41,7 +41,7 @@ static int launcher_cores(void)
 static int needs_cpu(const tt_config *cfg)
 {
   for (int64_t k = 0; k < cfg->ensembles; k++)
-    if (cfg->ensemble[k].model_front.count || cfg->ensemble[k].model_heads > 1) return 1;
+    if (cfg->ensemble[k].model_heads > 1) return 1;
   return 0;
 }
 
@@ -364,18 +364,15 @@ tt_err tt_resources_for_job(tt_comm *c, const tt_config *cfg, const tt_engine_op
 {
   tt_resource_request request = tt_resources_request(cfg);
   if (cfg && request.device != (tt_device)cfg->run_device)
-    tt_log_root(TT_LOG_INFO, "computing on the CPU: a GPU does not train networks with a front "
-                             "(model.front)");
+    tt_log_root(TT_LOG_INFO, "computing on the CPU: a GPU does not train networks with several "
+                             "heads (model.heads)");
   return tt_resources_assign(c, tt_engines, &request, ops, use);
 }
 
 const tt_engine_ops *tt_resources_predict_engine(const tt_engine_ops *ops,
                                                  const tt_trained_ensembles *all)
 {
-  for (int64_t i = 0; i < all->count; i++) {
+  for (int64_t i = 0; i < all->count; i++)
     if (all->at[i]->scaler.components) return &tt_engine_cpu;
-    for (int64_t k = 0; k < tt_trained_ensemble_networks(all->at[i]); k++)
-      if (tt_trained_ensemble_model(all->at[i], k)->front.layers) return &tt_engine_cpu;
-  }
   return ops;
 }

@@ -18,7 +18,7 @@ typedef struct tt_resource_request {
 } tt_resource_request;
 
 /* The options of a job; for a command without a job (cfg NULL): auto, and ranks may share GPUs.
- * With device: auto, networks with a front are for the CPU. Local. */
+ * With device: auto, networks with several heads are for the CPU. Local. */
 tt_resource_request tt_resources_request(const tt_config *cfg);
 
 /* Resources of all ranks. */
@@ -50,7 +50,7 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
 tt_err tt_resources_for_job(tt_comm *c, const tt_config *cfg, const tt_engine_ops **ops,
                             tt_resources *use);
 
-/* The engine that predicts with these models: `ops`, or the CPU for networks with a front. */
+/* The engine that predicts with these models: `ops`, or the CPU for components of the targets. */
 const tt_engine_ops *tt_resources_predict_engine(const tt_engine_ops *ops,
                                                  const tt_trained_ensembles *all);
 

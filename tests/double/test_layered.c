@@ -9,7 +9,7 @@ enum { ROWS = 70, INPUTS = 5, EACH = 4, EPOCHS = 4, BATCH = 9 };
 
 /* A network and the options that differ from the usual ones. */
 typedef struct feature_case {
-  const char *name;
+  const char *name; /* "front: " and the rows of a front, or any text */
   tt_loss loss;
   tt_optimizer optimizer;
   tt_schedule schedule;
@@ -42,6 +42,12 @@ static void everything(problem *p, tt_hyper *h, int64_t i)
   h->adversarial_epsilon = i % 2 ? 0.05f : 0.0f;
   h->label_noise = i % 3 == 1 ? 0.1f : 0.0f;
   h->feature_fraction = i % 3 == 2 ? 0.5f : 1.0f;
+}
+
+static void perturb(problem *p, tt_hyper *h, int64_t i)
+{
+  drop(p, h, i);
+  h->adversarial_epsilon = i % 2 ? 0.05f : 0.0f;
 }
 
 static void pull(problem *p, tt_hyper *h, int64_t i)
@@ -100,6 +106,33 @@ static const feature_case feature_cases[] = {
     {"parts, ema", TT_LOSS_mse, TT_OPT_amsgrad, TT_SCHEDULE_one_cycle, {6, 0}, 0, 0, pull, 5},
     {"parts, folds", TT_LOSS_huber, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, folds, 3},
     {"parts, joint", TT_LOSS_mae, TT_OPT_sgd, TT_SCHEDULE_cosine_restarts, {6, 5}, 0, 0, joint, 2},
+    {"front: conv 4 2,group_norm 2,dropout,residual 2,conv 6 3,conv 4 3,pool max 2 stride 1",
+     TT_LOSS_gaussian_nll,
+     TT_OPT_adam,
+     TT_SCHEDULE_constant,
+     {6, 0},
+     1,
+     0,
+     perturb,
+     0},
+    {"front: residual 1,group_norm 1,conv 3 3 stride 2,residual 2,dropout,conv 3 1 groups 3",
+     TT_LOSS_mse,
+     TT_OPT_adam,
+     TT_SCHEDULE_cosine,
+     {6, 5},
+     0,
+     0,
+     perturb,
+     3},
+    {"front: conv 17 3 dilation 2,conv 16 9,pool mean 2,conv 3 2,global_mean",
+     TT_LOSS_huber,
+     TT_OPT_adam,
+     TT_SCHEDULE_cosine,
+     {6, 0},
+     0,
+     0,
+     folds,
+     0},
 };
 enum { FEATURE_CASES = sizeof feature_cases / sizeof *feature_cases };
 
@@ -117,6 +150,10 @@ static void label(problem *p)
 static problem make(const feature_case *a)
 {
   static const double level[] = {0.1, 0.5, 0.9};
+  static const int64_t profile[] = {1, INPUTS};
+  tt_front front = {0};
+  tt_front_fault fault = {0};
+  int possible = 1, has_front = strncmp(a->name, "front: ", 7) == 0;
   tt_output output = tt_loss_output_head(a->loss);
   tt_model_shape shape = {.inputs = INPUTS,
                           .targets = 1,
@@ -127,8 +164,12 @@ static problem make(const feature_case *a)
                           .layer_norm = a->norm,
                           .residual = a->residual,
                           .levels = 3,
-                          .level = level};
+                          .level = level,
+                          .front = &front};
   problem p = problem_make(ROWS, INPUTS, 2, 2, EACH, a->width, 1, TT_ACT_tanh, TT_OUTPUT_mean);
+  const tt_front_shape from = {.dims = 1, .size = profile, .activation = TT_ACT_tanh};
+  if (has_front) TT_CHECK_OK(tt_front_read(a->name + 7, &from, &front, &possible, &fault));
+  TT_CHECK(possible, ==, 1);
   TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
   p.c.loss = a->loss;
   p.c.huber_delta = 0.3f;
@@ -136,7 +177,7 @@ static problem make(const feature_case *a)
   p.c.optimizer = a->optimizer;
   p.c.schedule = a->schedule;
   p.c.schedule_options = (tt_schedule_options){2, {1, 3}, 2.0f, 0.3f};
-  p.c.batch_size = a->parts ? 35 : BATCH;
+  p.c.batch_size = a->parts || has_front ? 35 : BATCH;
   p.c.parts = a->parts ? a->parts : 1;
   p.c.max_epochs = EPOCHS;
   p.c.retries = 2;
@@ -259,6 +300,29 @@ TT_TEST (every_option_agrees_with_the_cpu) {
     tt_state_destroy(&want);
     problem_free(&p);
   }
+}
+
+/* More positions of a channel than a block has threads. */
+TT_TEST (a_long_profile_agrees_with_the_cpu) {
+  const int64_t profile[] = {1, 601};
+  way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0, 1};
+  way layered = {"layered", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
+  problem p = problem_make(20, 601, 1, 1, 1, NULL, 0, TT_ACT_tanh, TT_OUTPUT_mean);
+  tt_model_shape shape = usual_shape(601, 1, NULL, 0, TT_ACT_tanh, TT_OUTPUT_mean);
+  tt_front f;
+  tt_front_fault fault;
+  int possible;
+  const tt_front_shape from = {.dims = 1, .size = profile, .activation = TT_ACT_tanh};
+  TT_CHECK_OK(tt_front_read("conv 2 3,group_norm 1,conv 2 5 stride 2,pool max 3,pool mean 100",
+                            &from, &f, &possible, &fault));
+  shape.front = &f;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
+  tt_state *want = problem_run(&p, plain, everyone(&p), 100);
+  tt_state *got = problem_run(&p, layered, everyone(&p), 100);
+  check_states_close("long profile", want, got);
+  tt_state_destroy(&want);
+  tt_state_destroy(&got);
+  problem_free(&p);
 }
 
 /* Parts change most arrays of the path, and nothing else that the engine allocates. */

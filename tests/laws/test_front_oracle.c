@@ -109,7 +109,8 @@ TT_TEST (twenty_steps_of_fronts_are_those_of_pytorch) {
     hid_t run = H5Gopen2(file, name, H5P_DEFAULT);
     for (int k = 0, n = ways(by); k < n; k++) {
       problem p = read_problem(run);
-      if (can(by[k], &p.c)) follow(&p, by[k], run, name);
+      int suited = !DOUBLE || (takes(by[k], 0) && strcmp(name, "residual_net") != 0); /* slow */
+      if (suited && can(by[k], &p.c)) follow(&p, by[k], run, name);
       problem_free(&p);
     }
     H5Gclose(run);

@@ -191,6 +191,25 @@ static void enrich(problem *p, const int64_t *hidden)
   }
 }
 
+/* Networks with a front of three inputs, if the engine trains them. */
+static void put_front(problem *p)
+{
+  const int64_t profile[] = {1, 3};
+  const tt_front_shape from = {.dims = 1, .size = profile, .activation = TT_ACT_silu};
+  tt_cohort plain = p->c;
+  tt_front f;
+  tt_front_fault fault;
+  int possible;
+  tt_model_shape shape = usual_shape(3, 1, NULL, 0, TT_ACT_relu, TT_OUTPUT_mean_variance);
+  TT_CHECK_OK(tt_front_read("residual 2,conv 4 3,conv 1 3,dropout,conv 2 3,group_norm 2", &from, &f,
+                            &possible, &fault));
+  shape.front = &f;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p->c.model));
+  if (!can(p->by, &p->c)) p->c = plain;
+  for (int64_t i = 0; i < p->c.members && p->c.model.front.layers; i++)
+    p->c.member[i].hyper.dropout = 0.1f;
+}
+
 TT_TEST (engines_survive_failed_allocations) {
   way by[MAX_WAYS];
   const int64_t hidden[] = {5, 5};
@@ -199,7 +218,10 @@ TT_TEST (engines_survive_failed_allocations) {
     for (int e = 0; e < 2; e++) TT_CHECK_OK(tt_text_set(&p.c.ensemble[e].name, e ? "b" : "a"));
     p.by = by[i];
     p.by.use.threads = 2;
-    if (i % 2) enrich(&p, hidden);
+    if (i % 3 == 2)
+      put_front(&p);
+    else if (i % 2)
+      enrich(&p, hidden);
     starve("engine", engines, &p);
     starve("prediction", predictions, &p);
     starve_device("engine", engines, &p);

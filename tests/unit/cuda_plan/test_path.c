@@ -236,9 +236,15 @@ static tt_path_context large_gpu(void)
   return (tt_path_context){.shared_bytes = H200, .capability = 90, .multiprocessors = 132};
 }
 
-TT_TEST (layers_with_factors_use_the_layered_path_and_heads_no_gpu) {
+TT_TEST (fronts_and_factors_use_the_layered_path_and_heads_no_gpu) {
   tt_cohort c = cohort_of(&shapes[2]);
   tt_path_choice got;
+  c.model.front.layers = 1;
+  TT_CHECK_OK(tt_path_choose(&c, &(tt_path_context){.shared_bytes = H200}, TT_GPU_PATH_auto, &got));
+  TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
+  TT_CHECK_HAS(got.why, "a front needs the layered path");
+  refused(&c, large_gpu(), TT_GPU_PATH_block, "a front");
+  c.model.front.layers = 0;
   TT_CHECK_OK(tt_model_set_rates(1, NULL, 0, &c.model));
   TT_CHECK_OK(tt_path_choose(&c, &(tt_path_context){.shared_bytes = H200}, TT_GPU_PATH_auto, &got));
   TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);

@@ -1,0 +1,63 @@
+/* front.cuh — forward and backward pass of the front of a network (core/front/front.h), for all
+ * members at once. C++17.
+ *
+ * Layout: [members][rows][channels][positions], as the data set has its inputs and as the first
+ * dense layer reads its features, so that nothing is transposed. Neighbouring threads compute
+ * neighbouring positions of one channel, and then those of the next row: what a warp reads and
+ * writes is one piece of memory, or one for each row where a channel has fewer than 32 positions.
+ *
+ * Each result is computed by one thread, one warp or one block, and the order of its sum follows
+ * from the layer alone. So the bits of a member depend neither on the number of members, nor on
+ * its place among them, nor on the GPU. */
+#ifndef TT_CUDA_FRONT_CUH
+#define TT_CUDA_FRONT_CUH
+#include "cuda/common/device.cuh"
+
+#include "core/front/front.h"
+
+/* Arrays of one layer on the device, for `rows` rows of each member; owned by the caller. Without
+ * training only y is used. */
+typedef struct tt_cuda_front_arrays {
+  float *y;       /* [members][rows][values] results */
+  float *slope;   /* [members][rows][values] f'(z), if it does not follow from y, or NULL */
+  float *mask;    /* [members][rows][channels] factors of dropout, or NULL: 1 */
+  float *moments; /* [members][rows][groups][2] of group_norm: mean, 1 / standard deviation */
+} tt_cuda_front_arrays;
+
+/* Pointers to arrays of members are those of the first member of the pass. */
+typedef struct tt_cuda_front_pass {
+  const tt_front *front;
+  const tt_cuda_front_arrays *layer; /* [layers] */
+  int32_t members, rows;
+  const int8_t *skip; /* [members] those with a value other than 0 are skipped; NULL: none is */
+  const float *x;     /* [members][rows][inputs] */
+  int64_t x_step;     /* from one member's x to the next: 0 if all members share it */
+  const float *w;     /* parameters of the member */
+  int64_t w_step;     /* from one member's parameters, and their gradient, to the next */
+  int keep;           /* 1: a training step, with dropout; store what its backward pass needs */
+  cudaStream_t stream;
+} tt_cuda_front_pass;
+
+/* What the backward pass needs besides. Deltas are [members][rows][most values of a layer]. */
+typedef struct tt_cuda_front_backward_args {
+  float *delta[2];       /* [0]: dL/dz of the last layer; both are overwritten */
+  float *residual_delta; /* dL/dy of a last layer that ends a residual; NULL: there is none */
+  float *inputs;         /* [members][rows][inputs] output dL/dx, or NULL */
+  float *gradient;       /* output: of the parameters */
+  int first;             /* no layer before this one trains */
+  const int8_t *trains;  /* [layers] on the host; 0: the layer keeps its weights: no gradient */
+} tt_cuda_front_backward_args;
+
+/* Results of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
+tt_err tt_cuda_front_forward(const tt_cuda_front_pass *p);
+
+/* Gradients of the parameters from `first` on, and of the inputs. Asynchronous, may be captured.
+ * Errors: INTERNAL. */
+tt_err tt_cuda_front_backward(const tt_cuda_front_pass *p, const tt_cuda_front_backward_args *b);
+
+/* Result of the last layer. */
+static inline float *tt_cuda_front_features(const tt_front *f, const tt_cuda_front_arrays *layer)
+{
+  return layer[f->layers - 1].y;
+}
+#endif

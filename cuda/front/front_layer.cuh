@@ -1,0 +1,134 @@
+/* front_layer.cuh — what the kernels of a front share: their arguments, which part of the work a
+ * block has, and what follows a sum. Device code, and the launches of front.cu. */
+#ifndef TT_CUDA_FRONT_LAYER_CUH
+#define TT_CUDA_FRONT_LAYER_CUH
+#include "cuda/common/device.cuh"
+
+#include "core/front/front.h"
+
+enum { TT_FRONT_THREADS = 256, TT_FRONT_WARPS = TT_FRONT_THREADS / TT_WARP_SIZE };
+
+/* One layer. Arrays are those of the first member, [rows][values], with the distance to the next
+ * member behind them. */
+typedef struct tt_front_layer_args {
+  tt_front_layer layer;
+  const int8_t *skip;  /* [members] or NULL */
+  int32_t rows, parts; /* parts: blocks of a member, set by the launch */
+  const float *x;      /* inputs of the layer */
+  int64_t x_step;
+  const float *d; /* backward: dL/dz of the layer */
+  int64_t d_step;
+  const float *w; /* parameters of the member */
+  float *gradient;
+  int64_t w_step;    /* of both */
+  const float *mask; /* [rows][channels] or NULL */
+  float *moments;    /* [rows][groups][2]; forward: or NULL */
+  /* What follows: forward, y = f(z) + add. Backward, to dL/dz of the layer before, whose f is used:
+   * result = (sum + add) slope. All have the shape of the result, but for the step of add. */
+  float *result;
+  int64_t step;
+  float *slope;        /* forward: f'(z) is stored here; backward: it is read; or NULL */
+  const float *y;      /* backward, without slope: f(z), from which f'(z) follows; NULL: f is x */
+  const float *add;    /* a residual, or NULL */
+  float *before_slope; /* backward: sum + add is stored here, which may be `add`; or NULL */
+  int64_t add_step;
+  tt_activation activation;
+} tt_front_layer_args;
+
+typedef struct tt_front_block {
+  int64_t member;
+  int32_t part, active;
+} tt_front_block;
+
+/* A launch has `parts` blocks for each member, member by member. */
+__device__ __forceinline__ tt_front_block tt_front_block_of(const tt_front_layer_args &a)
+{
+  tt_front_block b;
+  b.member = (int64_t)(blockIdx.x / (unsigned)a.parts);
+  b.part = (int32_t)(blockIdx.x % (unsigned)a.parts);
+  b.active = !a.skip || a.skip[b.member] == 0;
+  return b;
+}
+
+__device__ __forceinline__ int32_t tt_front_places_in(const tt_front_layer &l)
+{
+  return l.in[0] * l.in[1];
+}
+
+__device__ __forceinline__ int32_t tt_front_places(const tt_front_layer &l)
+{
+  return l.out[0] * l.out[1];
+}
+
+/* z -> the result at `at` of a member. */
+__device__ __forceinline__ void tt_front_finish_forward(const tt_front_layer_args &a,
+                                                        int64_t member, int32_t at, float z)
+{
+  float y = z;
+  if (a.activation != TT_ACT_identity) {
+    y = tt_act(a.activation, z);
+    if (a.slope) a.slope[member * a.step + at] = tt_act_grad(a.activation, z, y);
+  }
+  if (a.add) y += a.add[member * a.add_step + at];
+  a.result[member * a.step + at] = y;
+}
+
+/* dL/dy of the layer before, without its residual part, -> dL/dz. */
+__device__ __forceinline__ void tt_front_finish_backward(const tt_front_layer_args &a,
+                                                         int64_t member, int32_t at, float d)
+{
+  int64_t to = member * a.step + at;
+  if (a.add) d += a.add[member * a.add_step + at];
+  if (a.before_slope) a.before_slope[to] = d;
+  if (a.slope)
+    d *= a.slope[to];
+  else if (a.y)
+    d *= tt_act_grad(a.activation, a.y[to], a.y[to]);
+  a.result[to] = d;
+}
+
+/* A thread's part of a sum over the rows and positions of a channel, that the threads of a block
+ * divide: positions [position, places) in steps of `places_step`, for each of them rows [row, rows)
+ * in steps of `rows_step`. Neighbouring threads have neighbouring positions; some threads have
+ * nothing. It follows from the number of positions alone. */
+typedef struct tt_front_share {
+  int32_t position, places_step, row, rows_step;
+} tt_front_share;
+
+__device__ __forceinline__ tt_front_share tt_front_share_of(int32_t places)
+{
+  int32_t t = (int32_t)threadIdx.x;
+  tt_front_share s;
+  s.places_step = places < TT_FRONT_THREADS ? places : (int32_t)TT_FRONT_THREADS;
+  s.rows_step = TT_FRONT_THREADS / s.places_step;
+  s.row = t / s.places_step;
+  s.position = s.row < s.rows_step ? t % s.places_step : places;
+  return s;
+}
+
+/* Launch `parts` blocks for each member. */
+static inline tt_err tt_front_launch(void (*kernel)(tt_front_layer_args), tt_front_layer_args a,
+                                     int64_t parts, int32_t members, size_t shared_bytes,
+                                     cudaStream_t stream)
+{
+  a.parts = (int32_t)parts;
+  return tt_launch(kernel, (unsigned)members * (unsigned)parts, TT_FRONT_THREADS, shared_bytes,
+                   stream, a);
+}
+
+/* Launch one layer for `members` members. Asynchronous, may be captured. Errors: INTERNAL.
+ * `backward` computes dL/dz of the layer before, `gradient` that of the parameters. */
+tt_err tt_front_conv_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
+tt_err tt_front_conv_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
+tt_err tt_front_conv_gradient(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
+tt_err tt_front_norm_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
+tt_err tt_front_norm_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
+tt_err tt_front_pool_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
+tt_err tt_front_pool_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
+tt_err tt_front_mask_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
+tt_err tt_front_mask_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
+
+/* Of conv: the biases; of group_norm: gains and shifts. */
+tt_err tt_front_channel_gradient(const tt_front_layer_args &a, int32_t members,
+                                 cudaStream_t stream);
+#endif

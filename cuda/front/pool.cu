@@ -1,0 +1,124 @@
+/* pool.cu — pools of a front and global_mean, by the formulas of core/formulas/pooling.h; one
+ * thread per value. See front.cuh.
+ *
+ * Backward, a thread adds what each window that contains its value passes on, so that no two
+ * threads add to one value. For that it reads the window again, if the derivative depends on it. */
+#include "cuda/front/front_layer.cuh"
+
+/* A value of an array [rows][channels][height][width]. */
+typedef struct value_place {
+  int32_t at, channel, y, x; /* channel: of all rows */
+} value_place;
+
+/* The value of this thread; at -1: none. */
+static __device__ value_place place_of(const tt_front_block &b, int32_t rows, int32_t channels,
+                                       const int32_t size[2])
+{
+  int64_t at = (int64_t)b.part * TT_FRONT_THREADS + threadIdx.x;
+  int32_t places = size[0] * size[1];
+  value_place v = {-1, 0, 0, 0};
+  if (at >= (int64_t)rows * channels * places) return v;
+  v.at = (int32_t)at;
+  v.channel = v.at / places;
+  v.y = v.at % places / size[1];
+  v.x = v.at % size[1];
+  return v;
+}
+
+static __device__ float window_share(const tt_front_layer &l)
+{
+  return 1.0f / (float)(l.size[0] * l.size[1]);
+}
+
+/* Value number k of the window that begins at x. */
+static __device__ float window_value(const tt_front_layer &l, const float *x, int32_t k)
+{
+  return x[k / l.size[1] * l.in[1] + k % l.size[1]];
+}
+
+template <tt_pooling BY>
+static __device__ float window_result(const tt_front_layer &l, const float *x, float share)
+{
+  float s = tt_pooling_start(BY);
+  for (int32_t k = 0; k < l.size[0] * l.size[1]; k++)
+    s = tt_pooling_next(BY, s, window_value(l, x, k));
+  return tt_pooling_result(BY, s, share);
+}
+
+/* Derivative of a window's result by value number k. */
+template <tt_pooling BY>
+static __device__ float window_slope(const tt_front_layer &l, const float *x, int32_t k,
+                                     float share)
+{
+  float y = window_result<BY>(l, x, share);
+  for (int32_t j = 0; tt_pooling_takes_first(BY) && j < k; j++)
+    if (tt_pooling_slope(BY, window_value(l, x, j), y, share) != 0.0f) return 0.0f;
+  return tt_pooling_slope(BY, window_value(l, x, k), y, share);
+}
+
+template <tt_pooling BY> static __global__ void pool_windows(tt_front_layer_args a)
+{
+  tt_front_block b = tt_front_block_of(a);
+  const tt_front_layer &l = a.layer;
+  value_place v = place_of(b, a.rows, l.channels, l.out);
+  if (!b.active || v.at < 0) return;
+  const float *x = a.x + b.member * a.x_step + (int64_t)v.channel * tt_front_places_in(l);
+  x += v.y * l.stride[0] * l.in[1] + v.x * l.stride[1];
+  tt_front_finish_forward(a, b.member, v.at, window_result<BY>(l, x, window_share(l)));
+}
+
+/* First of the windows along axis i that contain position `at`. */
+static __device__ int32_t first_window(const tt_front_layer &l, int i, int32_t at)
+{
+  return at < l.size[i] ? 0 : (at - l.size[i]) / l.stride[i] + 1;
+}
+
+template <tt_pooling BY> static __global__ void pool_windows_backward(tt_front_layer_args a)
+{
+  tt_front_block b = tt_front_block_of(a);
+  const tt_front_layer &l = a.layer;
+  value_place v = place_of(b, a.rows, l.in_channels, l.in);
+  if (!b.active || v.at < 0) return;
+  const float *x = a.x + b.member * a.x_step + (int64_t)v.channel * tt_front_places_in(l);
+  const float *d = a.d + b.member * a.d_step + (int64_t)v.channel * tt_front_places(l);
+  float sum = 0.0f, share = window_share(l);
+  int32_t left = first_window(l, 1, v.x);
+  for (int32_t y = first_window(l, 0, v.y); y < l.out[0] && y * l.stride[0] <= v.y; y++)
+    for (int32_t w = left; w < l.out[1] && w * l.stride[1] <= v.x; w++) {
+      int32_t top = y * l.stride[0], side = w * l.stride[1];
+      int32_t k = (v.y - top) * l.size[1] + v.x - side;
+      sum += window_slope<BY>(l, x + top * l.in[1] + side, k, share) * d[y * l.out[1] + w];
+    }
+  tt_front_finish_backward(a, b.member, v.at, sum);
+}
+
+static int64_t parts_of(int32_t rows, int64_t values)
+{
+  return tt_grid_size(rows * values, TT_FRONT_THREADS);
+}
+
+tt_err tt_front_pool_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
+{
+  int64_t parts = parts_of(a.rows, tt_front_values(&a.layer));
+  switch (a.layer.pool) {
+#define X(name, ...)                                                                               \
+  case TT_POOLING_##name:                                                                          \
+    return tt_front_launch(pool_windows<TT_POOLING_##name>, a, parts, members, 0, stream);
+    TT_POOLINGS(X)
+#undef X
+  default: return TT_FAIL(INTERNAL, "pool %d", (int)a.layer.pool);
+  }
+}
+
+tt_err tt_front_pool_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
+{
+  int64_t parts = parts_of(a.rows, tt_front_values_in(&a.layer));
+  switch (a.layer.pool) {
+#define X(name, ...)                                                                               \
+  case TT_POOLING_##name:                                                                          \
+    return tt_front_launch(pool_windows_backward<TT_POOLING_##name>, a, parts, members, 0, stream);
+    TT_POOLINGS(X)
+#undef X
+  default: return TT_FAIL(INTERNAL, "pool %d", (int)a.layer.pool);
+  }
+}
