@@ -2,10 +2,11 @@
 """The example data sets: an ensemble of tutti beside one of scikit-learn or PyTorch, on the same rows.
 
   sklearn_ensemble.py FILE.tsv [--peer sklearn|torch|none] [--tutti build/tutti] [--seeds 1-3] [--sets a,b]
-                      [--loss mse] [--kfold]
+                      [--examples] [--loss mse] [--kfold]
 
 5 members each; rows split 0.8, 0.1, 0.1 at random by the seed. tutti: the jobs of JOBS, which give the
-file and what the README says first: a loss and patience. scikit-learn: MLPRegressor or MLPClassifier
+file and what the README says first: a loss and patience; --examples: model and train of the job of the
+example. scikit-learn: MLPRegressor or MLPClassifier
 with two hidden layers of 64, Adam, rate 1e-3, batch 32, to convergence (500 epochs at most; 40 epochs
 without a better score on 10 % of the training rows end it), inputs and targets standardised; the
 members differ in their seed and in these 10 %, the prediction is their mean. PyTorch: the same protocol,
@@ -13,7 +14,7 @@ all members at once in stacked weights (torch.baddbmm), silu, torch.optim.Adam, 
 epoch of each member, at most 1000 epochs. --kfold: the members of tutti use rows as those of the peers
 do, each leaves out its own tenth of the training and validation rows. FILE gets one line per
 set and seed: rmse (digits: error rate in percent) and CPU seconds of both; the last lines compare:
-mean difference and its standard error over the seeds. Needs h5py, and scikit-learn or torch.
+mean difference and its standard error over the seeds. Needs h5py, yaml, and scikit-learn or torch.
 """
 import argparse
 import json
@@ -26,6 +27,8 @@ import time
 
 import h5py
 import numpy as np
+import yaml
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMBERS = 5
 TARGET = {"energy": "heating_load", "concrete": "compressive_strength", "yacht": "residuary_resistance",
@@ -44,9 +47,9 @@ def table(name):
     return inputs, values[:, [names.index(n) for n in inputs]], values[:, names.index(TARGET[name])]
 
 
-def of_tutti(tutti, name, seed, x, y, inputs, kfold):
-    """Error, and the rows for training, validation and test."""
-    train = {**JOBS[name], **({"resample": "kfold", "folds": 10} if kfold else {})}
+def of_tutti(tutti, settings, seed, x, y, inputs, kfold):
+    """Error, and the rows for training, validation and test. settings: model and train of the job."""
+    train = {**settings.get("train", {}), **({"resample": "kfold", "folds": 10} if kfold else {})}
     with tempfile.TemporaryDirectory() as folder:
         order = np.random.default_rng(seed).permutation(len(x))
         split = np.full(len(x), 2)
@@ -57,6 +60,7 @@ def of_tutti(tutti, name, seed, x, y, inputs, kfold):
             f["x"], f["y"], f["split"] = x, y, given.astype("i1")
             f["feature_name"] = inputs
         job = {"data": {"file": "d.h5", "split": {"column": "split"}}, "train": train,
+               "model": settings.get("model", {}),
                "ensembles": [{"name": "e", "members": MEMBERS}],
                "run": {"seed": seed, "device": "cpu", "threads": 1, "directory": "out"}}
         pathlib.Path(folder, "job.json").write_text(json.dumps(job))
@@ -65,7 +69,7 @@ def of_tutti(tutti, name, seed, x, y, inputs, kfold):
                        stdout=subprocess.DEVNULL)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         with h5py.File(f"{folder}/out/results.h5") as f:
-            if name == "digits":
+            if "ensemble_accuracy" in f:
                 error = 100 * (1 - f["ensemble_accuracy"][0])
             else:
                 error = f["ensemble_rmse"][0]
@@ -167,11 +171,16 @@ def main():
     ask.add_argument("--tutti", default=str(ROOT / "build/tutti"))
     ask.add_argument("--seeds", default="1-3")
     ask.add_argument("--sets", default=",".join(TARGET))
+    ask.add_argument("--examples", action="store_true")
     ask.add_argument("--loss", help="of tutti in the place of that of JOBS")
     ask.add_argument("--kfold", action="store_true")
     given = ask.parse_args()
-    for job in JOBS.values():
-        job["loss"] = given.loss or job["loss"]
+    jobs = {name: {"train": train} for name, train in JOBS.items()}
+    if given.examples:
+        jobs = {name: yaml.safe_load((ROOT / f"examples/{name}/job.yaml").read_text()) for name in jobs}
+    for job in jobs.values():
+        job["train"]["loss"] = given.loss or job["train"]["loss"]
+        job["train"] = {k: float(v) if k == "learning_rate" else v for k, v in job["train"].items()}
     low, _, high = given.seeds.partition("-")
     with open(given.file, "w") as out:
         print(f"set\tseed\ttutti\t{given.peer}\ttutti_cpu_s\t{given.peer}_cpu_s", file=out)
@@ -179,7 +188,7 @@ def main():
             inputs, x, y = table(name)
             both = []
             for seed in range(int(low), int(high or low) + 1):
-                own, split, seconds = of_tutti(os.path.abspath(given.tutti), name, seed, x, y, inputs,
+                own, split, seconds = of_tutti(os.path.abspath(given.tutti), jobs[name], seed, x, y, inputs,
                                                given.kfold)
                 peer, peer_seconds = PEERS[given.peer](name, seed, x, y, split)
                 both.append((own, peer))

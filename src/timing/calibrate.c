@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* MEMBERS: of each thread, so that no thread waits for another one at the end of a call. */
@@ -143,10 +144,12 @@ static tt_err count_case(const tt_timed_case *k, double count[TT_STEP_COST_COUNT
 static tt_err fit_terms(const tt_timing *t, tt_machine *m)
 {
   double count[CASES][TT_STEP_COST_COUNT], seconds[CASES], squares = 0.0;
+  double begun = tt_monotonic_seconds(), used = (double)clock();
   for (int k = 0; k < CASES; k++) {
     TT_TRY(count_case(&cases[k], count[k]));
     TT_TRY(tt_time_case(t, &cases[k], &seconds[k]));
   }
+  m->cores = ((double)clock() - used) / CLOCKS_PER_SEC / (tt_monotonic_seconds() - begun);
   tt_step_fit(CASES, TT_STEP_COST_COUNT, count[0], seconds, m->seconds.term);
   for (int k = 0; k < CASES; k++) {
     double sum = 0.0;

@@ -10,6 +10,7 @@ typedef struct tt_machine {
   char host[64], processor[128], simd[16], date[32];
   int threads;               /* that were busy during the measurement */
   tt_step_seconds seconds;   /* of one of these threads */
+  double cores;              /* that they got: processor seconds per second; 0 if it was read */
   double error;              /* root mean square of the relative errors of the cases */
   double write_rate;         /* bytes per second of a file that is written, synced and compared */
   char directory[512];       /* where that file was */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 static const double trial_seconds = 0.04;
+static const double least_share = 0.85; /* of the cores; on a quiet machine it is about 0.95 */
 
 static void print_rows(const char *title, int count, const char *const *name, const double *ns)
 {
@@ -38,6 +39,9 @@ static void print_machine(const tt_machine *m, const char *path)
              m->seconds.optimizer);
   printf("error of a step  %.0f %%\nfiles here       %s/s\nwritten to       %s\n", 100.0 * m->error,
          tt_memory_text(m->write_rate, rate), path);
+  if (m->cores < least_share * m->threads)
+    printf("the threads got %.1f of %d cores: these constants are too large; measure again when no "
+           "other program runs\n", m->cores, m->threads);
 }
 
 static tt_err calibrate(const char *directory)

@@ -75,6 +75,7 @@ TT_TEST (a_measurement_is_kept_in_its_file) {
   for (int i = 0; i < TT_STEP_COST_COUNT; i++) sum += m.seconds.term[i];
   TT_CHECK(sum, >, 0.0);
   TT_CHECK(m.threads, ==, 2);
+  TT_CHECK(m.cores, >, 0.0);
   TT_CHECK(m.write_rate, >, 1e5);
   TT_CHECK(isfinite(m.error) != 0, ==, 1);
   TT_CHECK_OK(tt_machine_write(place, &m));
