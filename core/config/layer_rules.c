@@ -48,7 +48,6 @@ static void check_heads(tt_config_reader *r, int64_t k)
   if (own->train_method != TT_METHOD_independent) with = "train.method: fusion or snapshot";
   if (own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
     with = "train.early_stopping: ensemble";
-  if (r->cfg->run_device == TT_DEVICE_gpu) with = "run.device: gpu";
   tt_option_path(&tt_ensemble_option_table[row], r->own[k][row].given ? own->number : -1, path);
   if (with)
     tt_config_error(r, location_of(r, k, row), "%s above 1 does not go with %s; change one of them",

@@ -40,7 +40,7 @@ float tt_cohort_lr_factor(const tt_cohort *c, int32_t attempt)
 static const char *model_needs_layered(const tt_model *m)
 {
   if (m->front.layers) return "a front needs the layered path";
-  if (m->heads > 1) return "heads need the CPU";
+  if (m->heads > 1) return "heads need the layered path";
   if (m->rates) return "learning rates by layer need the layered path";
   for (int l = 0; l < m->layers; l++) {
     if (m->layer[l].norm >= 0) return "layer_norm needs the layered path";

@@ -38,6 +38,7 @@ typedef struct tt_cuda_state {
   const int8_t *feature_mask; /* [M][D] tt_member_input_mask, or NULL: all members use all inputs */
   const float *input_range;   /* [D] tt_dataset_ranges, or NULL: no adversarial training */
   int32_t members, inputs, columns, targets, outputs; /* M, D, T, K, O */
+  int32_t heads;                                      /* each with O outputs */
   int32_t params, slot_count, epochs, layers;         /* P, S, E; `slots` is the array */
   int32_t param_stride;                               /* tt_param_stride(P) */
   int32_t batch_size, nesterov, weighted;             /* weighted: rows have weights */

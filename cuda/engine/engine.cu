@@ -191,6 +191,7 @@ static void set_state_constants(tt_engine *e)
   v->members = (int32_t)e->slice.count;
   v->targets = (int32_t)c->model.targets;
   v->outputs = (int32_t)c->model.outputs;
+  v->heads = c->model.heads > 1 ? c->model.heads : 1;
   v->params = (int32_t)c->model.params;
   v->param_stride = (int32_t)tt_param_stride(c->model.params);
   v->slot_count = (int32_t)tt_optimizer_slots(c->optimizer);

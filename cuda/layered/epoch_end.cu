@@ -23,7 +23,7 @@ typedef struct epoch_end_args {
   int32_t best;                      /* 1: use the best weights if there are any */
   int32_t parts;                     /* blocks per member, where there are several */
   float *x, *y, *weight;
-  const float *output; /* [members of the pass][rows][O] */
+  const float *output; /* [members of the pass][rows][heads * O] */
   const int8_t *skip;  /* [M] or NULL */
   int8_t *end, *other_view;
   double *lane;        /* [M][TT_LOSS_PARTIALS] */
@@ -125,13 +125,13 @@ template <int ERRORS> static __device__ void add_losses(const epoch_end_args &a)
   int32_t r = (lane - a.first % TT_LOSS_PARTIALS + TT_LOSS_PARTIALS) % TT_LOSS_PARTIALS;
   double sum = a.lane[(int64_t)i * TT_LOSS_PARTIALS + lane];
   for (; r < a.rows; r += TT_LOSS_PARTIALS) {
-    const float *o = a.output + ((int64_t)m * a.rows + r) * v.outputs;
+    const float *o = a.output + ((int64_t)m * a.rows + r) * tt_row_outputs(v);
     tt_label_errors errors = {};
     if (ERRORS)
       errors = tt_label_errors_of(v, a.label_variance, v.lists[a.row_set].row[a.split][a.first + r],
                                   a.ensemble);
-    float value = tt_row_loss<ERRORS>(v, o, a.y + (int64_t)r * v.targets, 0.0f, NULL, errors);
-    sum += v.weighted ? (double)a.weight[r] * (double)value : (double)value;
+    double value = tt_row_loss<ERRORS>(v, o, a.y + (int64_t)r * v.targets, 0.0f, NULL, errors);
+    sum += v.weighted ? (double)a.weight[r] * value : value;
   }
   a.lane[(int64_t)i * TT_LOSS_PARTIALS + lane] = sum;
 }

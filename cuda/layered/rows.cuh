@@ -86,11 +86,13 @@ __device__ __forceinline__ tt_label_errors tt_label_errors_of(const tt_cuda_stat
   return s;
 }
 
-/* Loss of one row, without its weight; d [O] gets its gradient times `factor`, unless NULL.
+/* Loss of one row and head, without its weight; d [O] gets its gradient times `factor`, unless it
+ * is NULL.
  *   ERRORS  1: the errors of the labels are known; 0: `errors` is not used */
 template <int ERRORS>
-__device__ __forceinline__ float tt_row_loss(const tt_cuda_state &v, const float *o, const float *y,
-                                             float factor, float *d, tt_label_errors errors)
+__device__ __forceinline__ float tt_head_loss(const tt_cuda_state &v, const float *o,
+                                              const float *y, float factor, float *d,
+                                              tt_label_errors errors)
 {
   float value = 0.0f;
   for (int32_t k = 0; k < v.targets; k++) {
@@ -108,5 +110,24 @@ __device__ __forceinline__ float tt_row_loss(const tt_cuda_state &v, const float
                : v.loss_args);
   }
   return value;
+}
+
+/* Outputs of a member for one row: those of head 0 first. */
+__device__ __forceinline__ int32_t tt_row_outputs(const tt_cuda_state &v)
+{
+  return v.heads * v.outputs;
+}
+
+/* The mean over the heads; each has the gradient of its own loss. */
+template <int ERRORS>
+__device__ __forceinline__ double tt_row_loss(const tt_cuda_state &v, const float *o,
+                                              const float *y, float factor, float *d,
+                                              tt_label_errors errors)
+{
+  double sum = 0.0;
+  for (int32_t h = 0; h < v.heads; h++)
+    sum += (double)tt_head_loss<ERRORS>(v, o + h * v.outputs, y, factor,
+                                        d ? d + h * v.outputs : NULL, errors);
+  return sum / (double)v.heads;
 }
 #endif

@@ -22,8 +22,8 @@ typedef struct tt_step_kernel_args {
   enum tt_loss_pass of;
   const int8_t *skip; /* [M] members with a value other than 0 are skipped in a loss */
   float *x, *y, *weight;
-  const float *output; /* [M][rows][O] */
-  float *delta;        /* [M][rows][O] */
+  const float *output; /* [M][rows][heads * O] */
+  float *delta;        /* [M][rows][heads * O] */
   float *gradient, *scale;
   float *inputs;            /* [M][rows][D] dL/dx */
   const float *more;        /* [M][P] gradient at the perturbed inputs */
@@ -114,21 +114,22 @@ __device__ __forceinline__ void tt_batch_loss(const tt_step_kernel_args &a, doub
   const tt_cuda_state &v = a.v;
   int i = (int)blockIdx.x;
   int64_t at = (int64_t)i * a.rows;
+  int32_t outputs = tt_row_outputs(v);
   if (a.skip[i]) return;
   tt_batch_rows rows = tt_next_rows(v, i, a.batch_part);
   float loss_factor = 1.0f / (float)rows.batch;
   double sum = 0.0;
   for (int32_t r = (int32_t)threadIdx.x; r < a.rows; r += (int32_t)blockDim.x) {
-    float *d = a.delta + (at + r) * v.outputs;
-    for (int32_t o = 0; r >= rows.count && o < v.outputs; o++) d[o] = 0.0f;
+    float *d = a.delta + (at + r) * outputs;
+    for (int32_t o = 0; r >= rows.count && o < outputs; o++) d[o] = 0.0f;
     if (r >= rows.count) continue;
     float weight = v.weighted ? a.weight[at + r] : 1.0f;
     tt_label_errors errors = {};
     if (ERRORS)
       errors = tt_label_errors_of(v, a.label_variance, a.row[at + r], v.member[i].ensemble);
-    float value = tt_row_loss<ERRORS>(v, a.output + (at + r) * v.outputs,
-                                      a.y + (at + r) * v.targets, weight * loss_factor, d, errors);
-    sum += (double)weight * (double)value;
+    double value = tt_row_loss<ERRORS>(v, a.output + (at + r) * outputs, a.y + (at + r) * v.targets,
+                                       weight * loss_factor, d, errors);
+    sum += (double)weight * value;
   }
   sum = tt_block_sum(sum, sums);
   if (threadIdx.x) return;

@@ -94,10 +94,6 @@ static void choose_automatically(const tt_cohort *c, const tt_path_context *want
 tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path wanted,
                       tt_path_choice *out)
 {
-  if (c->model.heads > 1)
-    return TT_FAIL(UNAVAILABLE,
-                   "model.heads: a GPU does not train networks with several heads; set run.device: "
-                   "auto or cpu");
   if (wanted == TT_GPU_PATH_auto) {
     choose_automatically(c, on, out);
     return TT_OK;

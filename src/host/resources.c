@@ -37,19 +37,10 @@ static int launcher_cores(void)
   return CPU_COUNT(&set);
 }
 
-/* Whether a job has networks that the cuda engine does not train. */
-static int needs_cpu(const tt_config *cfg)
-{
-  for (int64_t k = 0; k < cfg->ensembles; k++)
-    if (cfg->ensemble[k].model_heads > 1) return 1;
-  return 0;
-}
-
 tt_resource_request tt_resources_request(const tt_config *cfg)
 {
   if (!cfg) return (tt_resource_request){.threads = -1, .share_gpu = 1};
-  tt_device device = (tt_device)cfg->run_device;
-  return (tt_resource_request){.device = needs_cpu(cfg) ? TT_DEVICE_cpu : device,
+  return (tt_resource_request){.device = (tt_device)cfg->run_device,
                                .simd = (tt_simd)cfg->run_simd,
                                .path = (tt_gpu_path)cfg->run_gpu_path,
                                .precision = (tt_precision)cfg->run_precision,
@@ -363,9 +354,6 @@ tt_err tt_resources_for_job(tt_comm *c, const tt_config *cfg, const tt_engine_op
                             tt_resources *use)
 {
   tt_resource_request request = tt_resources_request(cfg);
-  if (cfg && request.device != (tt_device)cfg->run_device)
-    tt_log_root(TT_LOG_INFO, "computing on the CPU: a GPU does not train networks with several "
-                             "heads (model.heads)");
   return tt_resources_assign(c, tt_engines, &request, ops, use);
 }
 

@@ -18,7 +18,7 @@ typedef struct tt_resource_request {
 } tt_resource_request;
 
 /* The options of a job; for a command without a job (cfg NULL): auto, and ranks may share GPUs.
- * With device: auto, networks with several heads are for the CPU. Local. */
+ * Local. */
 tt_resource_request tt_resources_request(const tt_config *cfg);
 
 /* Resources of all ranks. */

@@ -127,14 +127,13 @@ static inline int tensor_ways(way *out)
   return n;
 }
 
-/* Returns 1 if a way trains members with these options: a GPU none with several heads, the
- * cluster path none whose groups of rows its blocks cannot share. */
+/* Returns 1 if a way trains members with these options: the fused paths only some, the cluster path
+ * none whose groups of rows its blocks cannot share. */
 static inline int can(way by, const tt_cohort *c)
 {
   tt_cluster_plan cluster;
   tt_path_context h200 = {.shared_bytes = 227 * 1024};
   if (by.ops == &tt_engine_cpu) return 1;
-  if (c->model.heads > 1) return 0;
   if (by.use.path == TT_GPU_PATH_layered) return 1;
   if (tt_cohort_needs_layered(c)) return 0;
   return by.use.path != TT_GPU_PATH_cluster || tt_cluster_plan_choose(c, &h200, &cluster);

@@ -236,7 +236,7 @@ static tt_path_context large_gpu(void)
   return (tt_path_context){.shared_bytes = H200, .capability = 90, .multiprocessors = 132};
 }
 
-TT_TEST (fronts_and_factors_use_the_layered_path_and_heads_no_gpu) {
+TT_TEST (fronts_heads_and_factors_use_the_layered_path) {
   tt_cohort c = cohort_of(&shapes[2]);
   tt_path_choice got;
   c.model.front.layers = 1;
@@ -250,8 +250,9 @@ TT_TEST (fronts_and_factors_use_the_layered_path_and_heads_no_gpu) {
   TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
   TT_CHECK_HAS(got.why, "learning rates by layer");
   c.model.heads = 2;
-  refused(&c, large_gpu(), TT_GPU_PATH_auto, "model.heads: a GPU does not train networks with");
-  refused(&c, large_gpu(), TT_GPU_PATH_layered, "model.heads");
+  refused(&c, large_gpu(), TT_GPU_PATH_warp, "heads");
+  TT_CHECK_OK(tt_path_choose(&c, &(tt_path_context){.shared_bytes = H200}, TT_GPU_PATH_auto, &got));
+  TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
 }
 
 /* Options without fused kernels use the layered path, and the message names the reason. */
