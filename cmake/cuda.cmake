@@ -91,7 +91,8 @@ function(tutti_cuda_double)
                          -Wno-unknown-pragmas>)
   # fmaf as an instruction of this processor instead of a call; the bits are the same.
   include(CheckCXXSourceRuns)
-  check_cxx_source_runs("int main() { return !__builtin_cpu_supports(\"fma\"); }" TUTTI_HOST_HAS_FMA)
+  check_cxx_source_runs("int main() { return !__builtin_cpu_supports(\"fma\"); }"
+                        TUTTI_HOST_HAS_FMA)
   if(TUTTI_HOST_HAS_FMA)
     target_compile_options(tutti_double PUBLIC $<$<COMPILE_LANGUAGE:CXX>:-mfma>)
   endif()

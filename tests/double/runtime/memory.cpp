@@ -358,7 +358,8 @@ void *tt_double_cluster_map(void *at, int rank)
 
 void tt_double_misaligned(const void *at, size_t bytes)
 {
-  fail_hard("%zu bytes are accessed at once at %p, which is not a multiple of %zu", bytes, at, bytes);
+  fail_hard("%zu bytes are accessed at once at %p, which is not a multiple of %zu", bytes, at,
+            bytes);
 }
 
 /* allocation */
