@@ -39,7 +39,7 @@ static setting setting_of(int n)
 }
 
 /* On the double each path runs EACH settings, which use every row; each path runs others. */
-enum { EACH = 24 };
+enum { EACH = 15 };
 static int is_dealt(tt_gpu_path path, int n)
 {
   return !DOUBLE || (n + EACH * (int)path) % SETTINGS < EACH;

@@ -12,7 +12,7 @@ printf '#!/bin/sh\ncase " $* " in *" cmocka "*) [ -e "%s/installed" ] || exit 1 
 chmod +x "$work/pkg-config"
 
 configure() {
-  cmake -S "$source" -B build -DCMAKE_C_COMPILER="$cc" \
+  cmake -S "$source" -B build -DCMAKE_C_COMPILER="$cc" -DTUTTI_CUDA=OFF \
     -DPKG_CONFIG_EXECUTABLE="$work/pkg-config" 2>&1 | tr '\n' ' ' | tr -s ' '
 }
 without=$(configure)
