@@ -28,5 +28,31 @@ void tt_free_blocks(int count, void *const *block);
 
 /* Number of blocks not yet freed; 0 at the end of a program without leaks. */
 int64_t tt_mem_live_blocks(void);
+
+/* Blocks in files, for values that memory has no room for. After tt_mem_store_in a block of
+ * TT_ALLOC_STORED with at least TT_STORED_BYTES bytes is a file in the directory, mapped into the
+ * address space: the kernel keeps in memory what is used and writes the rest to the disk. The file
+ * has no name and ends with the block, or with the process. Smaller blocks, and all blocks without
+ * a directory, are those of TT_ALLOC. tt_free frees either.
+ *   directory  exists; "" = none. Not while another thread allocates.
+ * Errors of tt_mem_store_in: MEM (the directory is in memory: tmpfs); CANTCREAT. Those of
+ * TT_ALLOC_STORED: MEM, CANTCREAT, IO (the disk is full). */
+tt_err tt_mem_store_in(const char *directory);
+int tt_mem_stores(int64_t count, size_t size); /* 1: such a block becomes a file */
+tt_err tt_alloc_file_bytes(void *out, int64_t count, size_t size, const char *what);
+static inline tt_err tt_alloc_stored_bytes(void *out, int64_t count, size_t size, const char *what)
+{
+  return tt_mem_stores(count, size) ? tt_alloc_file_bytes(out, count, size, what)
+                                    : tt_alloc_bytes(out, count, size, what);
+}
+#define TT_ALLOC_STORED(out_, count_)                                                              \
+  tt_alloc_stored_bytes(&(out_), (count_), sizeof *(out_), #out_)
+enum { TT_STORED_BYTES = 65536 };
+
+/* Bytes that a block of TT_ALLOC_STORED takes in memory, and in a file.
+ *   stored  1: a directory is set */
+int64_t tt_stored_memory(int64_t count, size_t size, int stored);
+int64_t tt_stored_file(int64_t count, size_t size, int stored);
+
 TT_END_C
 #endif

@@ -32,9 +32,12 @@ static void set_initial_values(tt_state *s)
   for (int64_t i = 0; i < s->count * s->ensemble_epochs; i++) TT_FIELD(s, loss_ensemble)[i] = NAN;
 }
 
-static tt_err allocate(tt_state *s)
+typedef tt_err allocator(void *out, int64_t count, size_t size, const char *what);
+
+static tt_err allocate(tt_state *s, allocator *by)
 {
-#define X(name, type, length) TT_TRY(TT_ALLOC(s->f_##name, s->count *(length)));
+#define X(name, type, length)                                                                      \
+  TT_TRY(by(&s->f_##name, s->count *(length), sizeof(type), #name " of the members"));
   TT_STATE_FIELDS(X)
 #undef X
   return TT_OK;
@@ -79,33 +82,44 @@ int64_t tt_state_largest_field_bytes(tt_state_shape shape)
   return most;
 }
 
-int64_t tt_state_bytes(int64_t members, tt_state_shape shape)
-{
-  return tt_state_segment_bytes(members, shape, all_of(shape));
-}
-
-int64_t tt_state_segment_bytes(int64_t members, tt_state_shape shape, tt_slice own)
+static int64_t memory_bytes(int64_t members, tt_state_shape shape, tt_slice own, int stored)
 {
   const tt_state s = empty_state((tt_slice){0, 0}, shape, own);
   int64_t bytes = tt_alloc_size(1, sizeof s);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field field = tt_state_get(&s, f);
-    bytes += tt_alloc_size(members * field.length, (size_t)field.bytes);
+    bytes += tt_stored_memory(members * field.length, (size_t)field.bytes, stored);
   }
   return bytes;
 }
 
-tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
+int64_t tt_state_bytes(int64_t members, tt_state_shape shape)
 {
-  return tt_state_create_segment(which, shape, all_of(shape), out);
+  return memory_bytes(members, shape, all_of(shape), 0);
 }
 
-tt_err tt_state_create_segment(tt_slice which, tt_state_shape shape, tt_slice own, tt_state **out)
+int64_t tt_state_segment_bytes(int64_t members, tt_state_shape shape, tt_slice own)
+{
+  return memory_bytes(members, shape, own, 0);
+}
+
+int64_t tt_state_stored_memory(int64_t members, tt_state_shape shape, int stored)
+{
+  return memory_bytes(members, shape, all_of(shape), stored);
+}
+
+int64_t tt_state_stored_file(int64_t members, tt_state_shape shape, int stored)
+{
+  return tt_state_bytes(members, shape) - tt_state_stored_memory(members, shape, stored);
+}
+
+static tt_err create(tt_slice which, tt_state_shape shape, tt_slice own, allocator *by,
+                     tt_state **out)
 {
   tt_state *s = NULL;
   TT_TRY(TT_ALLOC(s, 1));
   *s = empty_state(which, shape, own);
-  tt_err e = allocate(s);
+  tt_err e = allocate(s, by);
   if (e) {
     tt_state_destroy(&s);
     return e;
@@ -113,6 +127,21 @@ tt_err tt_state_create_segment(tt_slice which, tt_state_shape shape, tt_slice ow
   set_initial_values(s);
   *out = s;
   return TT_OK;
+}
+
+tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
+{
+  return create(which, shape, all_of(shape), tt_alloc_bytes, out);
+}
+
+tt_err tt_state_create_segment(tt_slice which, tt_state_shape shape, tt_slice own, tt_state **out)
+{
+  return create(which, shape, own, tt_alloc_bytes, out);
+}
+
+tt_err tt_state_create_stored(tt_slice which, tt_state_shape shape, tt_state **out)
+{
+  return create(which, shape, all_of(shape), tt_alloc_stored_bytes, out);
 }
 
 void tt_state_destroy(tt_state **s)

@@ -13,7 +13,7 @@ static tt_err allocate_networks(const tt_network *network, tt_trained_ensemble *
   int64_t first = 0, at = 0;
   TT_TRY(TT_ALLOC(c->network, c->networks));
   for (int64_t i = 0; i < c->networks; i++) c->network[i] = network[i];
-  TT_TRY(TT_ALLOC(c->w, tt_trained_ensemble_parameters(c)));
+  TT_TRY(TT_ALLOC_STORED(c->w, tt_trained_ensemble_parameters(c)));
   for (int64_t i = 0; i < c->networks; i++) {
     tt_network *n = &c->network[i];
     n->first = first;
@@ -47,7 +47,7 @@ tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *netw
   c->ensembles = ensembles;
   for (int64_t i = 0; i < networks; i++) c->members += network[i].members;
   tt_err e = c->networks ? allocate_networks(network, c)
-                         : TT_ALLOC(c->w, tt_trained_ensemble_parameters(c));
+                         : TT_ALLOC_STORED(c->w, tt_trained_ensemble_parameters(c));
   if (!e) e = allocate(c);
   if (e)
     tt_trained_ensemble_destroy(&c);

@@ -88,7 +88,7 @@ static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *sh
   TT_TRY(TT_ALLOC(t->key, t->ensembles));
   TT_TRY(TT_ALLOC(t->cohort, t->ensembles));
   TT_TRY(TT_ALLOC(t->column, t->ensembles * t->targets));
-  TT_TRY(TT_ALLOC(t->tensor, room));
+  TT_TRY(TT_ALLOC_STORED(t->tensor, room));
   return t->cohorts > 1 ? tt_flat_nets_create(all, &t->nets) : TT_OK;
 }
 

@@ -68,7 +68,7 @@ static void gather_all(output_writer *k)
 static tt_err copy_weights_local(const tt_result_shard *from, float **w)
 {
   const tt_state *mine = from->mine;
-  TT_TRY(TT_ALLOC(*w, from->own.count * mine->params));
+  TT_TRY(TT_ALLOC_STORED(*w, from->own.count * mine->params));
   for (int64_t i = 0; i < from->own.count; i++)
     memcpy(*w + i * mine->params,
            tt_state_prediction_weights(mine, tt_result_shard_first(from) + i),
