@@ -82,8 +82,8 @@ tutti_room(src/explain USE core/base core/formulas core/model core/stats core/en
            io/data io/model io/results src/host src/predict src/score LINK OpenMP::OpenMP_C)
 tutti_room(src/train/shard USE core/base core/model core/stats core/engine mpi io/data io/model
            io/checkpoint io/results src/host src/job)
-tutti_room(src/train USE core/base core/model core/stats core/engine mpi io/hdf5 io/data io/model
-           io/checkpoint io/results src/host src/job src/predict src/score src/train/shard)
+tutti_room(src/train USE core/base core/model core/stats core/engine cuda/plan mpi io/hdf5 io/data
+           io/model io/checkpoint io/results src/host src/job src/predict src/score src/train/shard)
 
 tutti_room(src/timing USE core/base core/config core/formulas core/model core/engine LINK m)
 

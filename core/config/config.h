@@ -37,6 +37,7 @@ typedef struct tt_text_list {
 #define TT_CTYPE_REALS tt_real_list
 #define TT_CTYPE_TEXTLIST tt_text_list
 #define TT_CTYPE_SECONDS double
+#define TT_CTYPE_BYTES double
 #define TT_CTYPE_COLUMNS char *
 #define TT_CTYPE_BYCOLUMN char *
 

@@ -28,6 +28,7 @@ typedef enum tt_value_type {
   X(REALS, "a list of numbers", "a number", REAL, 1)                                               \
   X(TEXTLIST, "a list of strings", "a string", STRING, 1)                                          \
   X(SECONDS, "a duration", "a duration", REAL, 0)                                                  \
+  X(BYTES, "a size", "a size", REAL, 0)                                                            \
   X(COLUMNS, "a name or a list of names", "a string", STRING, 0)                                   \
   X(BYCOLUMN, "a name, or a mapping from columns to names", "a name", STRING, 0)
 

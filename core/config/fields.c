@@ -178,6 +178,7 @@ static void write_value(const tt_option *o, tt_value x, FILE *out)
     }
     tt_double_write(x.real, out);
     if (o->kind == TT_KIND_SECONDS) fputc('s', out);
+    if (o->kind == TT_KIND_BYTES) fputc('B', out);
     return;
   case TT_VALUE_WORD:
     if (o->kind == TT_KIND_BOOL)

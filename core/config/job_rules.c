@@ -125,6 +125,26 @@ static void check_stages(tt_config_reader *r)
                   stages, 100.0 * (double)(stages - 1) / (double)stages, stages);
 }
 
+/* Members of a wave train without the others. */
+static void check_wave(tt_config_reader *r)
+{
+  const tt_config *c = r->cfg;
+  const tt_source_location *at = &r->job[TT_OPTION_run_wave];
+  const char *why = NULL;
+  for (int64_t k = 0; k < c->ensembles; k++)
+    if (c->ensemble[k].train_method == TT_METHOD_fusion)
+      why = "train.method: fusion";
+    else if (c->ensemble[k].train_early_stopping == TT_EARLY_STOPPING_ensemble)
+      why = "train.early_stopping: ensemble";
+  if (c->run_ranks_per_member > 1) why = "run.ranks_per_member";
+  if (c->run_stages > 1) why = "run.stages";
+  if (at->bad || c->run_wave < 0 || !why) return;
+  tt_config_error(r, at,
+                  "run.wave and %s cannot be used together: the members of a rank, or its ranks, "
+                  "train step by step together; remove one",
+                  why);
+}
+
 static void check_initial_model(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
@@ -274,6 +294,7 @@ void tt_config_check(tt_config_reader *r)
   check_required(r);
   check_precision(r);
   check_stages(r);
+  check_wave(r);
   check_split(r);
   check_sigma(r);
   check_components(r);

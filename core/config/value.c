@@ -107,30 +107,49 @@ static int parse_real(const char *text, const char *shown, double *out, char why
   return 1;
 }
 
-static int parse_seconds(const char *text, const char *shown, double *out, char why[TT_REASON_SIZE])
-{
-  static const struct {
+/* Units of a kind of option, and how a value is written. */
+typedef struct unit_table {
+  const char *what, *example;
+  struct {
     const char *name;
-    double seconds;
-  } unit[] = {{"ms", 1e-3}, {"s", 1.0}, {"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}};
+    double size;
+  } unit[9];
+} unit_table;
+
+static const unit_table durations = {
+    "a duration",
+    "90s, 10min, 2h or 1d",
+    {{"ms", 1e-3}, {"s", 1.0}, {"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}}};
+static const unit_table sizes = {"a size",
+                                 "500MB, 64GiB or 1TB",
+                                 {{"B", 1.0},
+                                  {"KiB", 1024.0},
+                                  {"MiB", 1048576.0},
+                                  {"GiB", 1073741824.0},
+                                  {"TiB", 1099511627776.0},
+                                  {"kB", 1e3},
+                                  {"MB", 1e6},
+                                  {"GB", 1e9},
+                                  {"TB", 1e12}}};
+
+static int parse_with_unit(const unit_table *by, const char *text, const char *shown, double *out,
+                           char why[TT_REASON_SIZE])
+{
   char number[NUMBER_SIZE];
   size_t n = strspn(text, "0123456789+-.eE");
   if (n == 0 || n >= sizeof number)
-    return reject(why, "'%s' is not a duration; write 90s, 10min, 2h or 1d", shown);
+    return reject(why, "'%s' is not %s; write %s", shown, by->what, by->example);
   memcpy(number, text, n);
   number[n] = '\0';
   if (!parse_real(number, shown, out, why)) return 0;
   const char *rest = text + n + (text[n] == ' ');
   if (!*rest && *out == 0.0) return 1; /* 0 of any unit */
-  for (size_t i = 0; i < sizeof unit / sizeof *unit; i++)
-    if (strcmp(rest, unit[i].name) == 0) {
-      *out *= unit[i].seconds;
+  for (size_t i = 0; i < sizeof by->unit / sizeof *by->unit && by->unit[i].name; i++)
+    if (strcmp(rest, by->unit[i].name) == 0) {
+      *out *= by->unit[i].size;
       return 1;
     }
-  return reject(why,
-                *rest ? "'%s' has an unknown unit; write 90s, 10min, 2h or 1d"
-                      : "'%s' has no unit; write 90s, 10min, 2h or 1d",
-                shown);
+  return reject(why, "'%s' has %s unit; write %s", shown, *rest ? "an unknown" : "no", by->example);
 }
 
 /* `auto`, stored as -1, for options with the default auto. */
@@ -206,7 +225,11 @@ static int parse_scalar(const tt_option *o, const tt_yaml_scalar *from, const ch
   case TT_KIND_REALS:
     return parse_real(from->text, shown, &out->real, why) && in_range(o, out->real, shown, why);
   case TT_KIND_SECONDS:
-    return parse_seconds(from->text, shown, &out->real, why) && in_range(o, out->real, shown, why);
+    return parse_with_unit(&durations, from->text, shown, &out->real, why) &&
+           in_range(o, out->real, shown, why);
+  case TT_KIND_BYTES:
+    return parse_with_unit(&sizes, from->text, shown, &out->real, why) &&
+           in_range(o, out->real, shown, why);
   case TT_KIND_BOOL: return parse_bool(from->text, shown, &out->word, why);
   case TT_KIND_NAME: return parse_name(o, from->text, shown, &out->word, why);
   case TT_KIND_BYCOLUMN:
@@ -230,7 +253,8 @@ int tt_value_parse(const tt_option *o, const tt_yaml_scalar *from, tt_value *out
   if (memchr(from->text, '\0', from->length)) return reject(why, "'%s' has a NUL byte", shown);
   if (is_null(from)) return reject(why, "has no value; give one or remove the option");
   if (number && parse_auto(o, from->text, out)) return 1;
-  if (number && from->quoted && o->kind != TT_KIND_SECONDS) /* JSON has to quote auto and 10min */
+  int unit = o->kind == TT_KIND_SECONDS || o->kind == TT_KIND_BYTES;
+  if (number && from->quoted && !unit) /* JSON has to quote auto and 10min */
     return reject(why, "'%s' is quoted, so it is a string and not %s; remove the quotes", shown,
                   kind->element);
   return parse_scalar(o, from, shown, out, why);

@@ -160,25 +160,34 @@ const tt_memory_limit *tt_memory_least_local(const tt_memory_limit limit[TT_MEMO
 
 /* What one rank needs and may use; gathered from all ranks. */
 typedef struct rank_memory {
-  double needed;
+  tt_memory_need need;
   tt_memory_limit limit[TT_MEMORY_LIMITS];
 } rank_memory;
 
-/* The first limit of this rank that the ranks sharing it exceed together.
+/* What the ranks that share a limit with this one need of it, and their number.
  *   all  [ranks] */
+static double needed_of(const rank_memory *all, int ranks, int rank, int kind, int64_t *sharing)
+{
+  double sum = 0.0;
+  *sharing = 0;
+  for (int r = 0; r < ranks; r++) {
+    int same = all[r].limit[kind].scope == all[rank].limit[kind].scope;
+    if (r != rank && (kind == TT_MEMORY_PROCESS || !same)) continue;
+    sum += all[r].need.memory + (kind == TT_MEMORY_PROCESS ? all[r].need.stored : 0.0);
+    ++*sharing;
+  }
+  return sum;
+}
+
+/* The first limit of this rank that the ranks sharing it exceed together. */
 static tt_err check_rank_local(const rank_memory *all, int ranks, int rank)
 {
   char need[32], left[32], host[256] = "?";
   gethostname(host, sizeof host - 1);
   for (int k = 0; k < TT_MEMORY_LIMITS; k++) {
     const tt_memory_limit *mine = &all[rank].limit[k];
-    double sum = 0.0;
-    int64_t sharing = 0;
-    for (int r = 0; r < ranks; r++) {
-      if (r != rank && (k == TT_MEMORY_PROCESS || all[r].limit[k].scope != mine->scope)) continue;
-      sum += all[r].needed;
-      sharing++;
-    }
+    int64_t sharing;
+    double sum = needed_of(all, ranks, rank, k, &sharing);
     if (sum <= mine->bytes) continue;
     return TT_FAIL(MEM,
                    "%" PRId64 " rank%s on %s need%s %s more memory, but only %s are left of %s: "
@@ -190,13 +199,41 @@ static tt_err check_rank_local(const rank_memory *all, int ranks, int rank)
   return TT_OK;
 }
 
-tt_err tt_memory_check(tt_comm *c, double bytes)
+static tt_err gather(tt_comm *c, const tt_memory_need *need, rank_memory **all)
 {
-  rank_memory mine = {.needed = bytes}, *all = NULL;
+  rank_memory mine = {.need = *need};
   tt_memory_limits_local("", mine.limit);
-  tt_err e = tt_agree(c, TT_ALLOC(all, tt_comm_ranks(c)));
+  tt_err e = tt_agree(c, TT_ALLOC(*all, tt_comm_ranks(c)));
+  if (!e) tt_allgatherv(c, &mine, sizeof mine, *all, NULL);
+  return e;
+}
+
+tt_err tt_memory_share_of_rank(tt_comm *c, const tt_memory_need *need, tt_memory_share *out)
+{
+  rank_memory *all = NULL;
+  int ranks = tt_comm_ranks(c), rank = tt_comm_rank(c);
+  tt_err e = gather(c, need, &all);
   if (e) return e;
-  tt_allgatherv(c, &mine, sizeof mine, all, NULL);
+  int64_t too_much = 0;
+  *out = (tt_memory_share){.memory = INFINITY, .address = INFINITY};
+  for (int k = 0; k < TT_MEMORY_LIMITS; k++) {
+    int64_t sharing;
+    double left = all[rank].limit[k].bytes;
+    too_much |= needed_of(all, ranks, rank, k, &sharing) > left;
+    double *to = k == TT_MEMORY_PROCESS ? &out->address : &out->memory;
+    *to = fmin(*to, left / (double)sharing);
+  }
+  tt_free(all);
+  tt_allreduce_max_i64(c, &too_much, 1);
+  out->fits = !too_much;
+  return TT_OK;
+}
+
+tt_err tt_memory_check(tt_comm *c, const tt_memory_need *need)
+{
+  rank_memory *all = NULL;
+  tt_err e = gather(c, need, &all);
+  if (e) return e;
   e = tt_agree(c, check_rank_local(all, tt_comm_ranks(c), tt_comm_rank(c)));
   tt_free(all);
   return e;

@@ -9,9 +9,21 @@
 
 /* Largest shared memory of a block, compute capability (CUDA C++ Programming Guide, "Technical
  * Specifications per Compute Capability") and number of multiprocessors. */
-const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS] = {
-    {"A100", {.shared_bytes = 163 * 1024, .capability = 80, .multiprocessors = 108}},
-    {"H100, H200", {.shared_bytes = 227 * 1024, .capability = 90, .multiprocessors = 132}}};
+#define A100                                                                                       \
+  {                                                                                                \
+    .shared_bytes = 163 * 1024, .capability = 80, .multiprocessors = 108                           \
+  }
+#define H100                                                                                       \
+  {                                                                                                \
+    .shared_bytes = 227 * 1024, .capability = 90, .multiprocessors = 132                           \
+  }
+#define GIB 1073741824.0
+const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS] = {{"A100", A100, 39.0 * GIB},
+                                                {"H100, H200", H100, 78.0 * GIB}};
+const tt_plan_gpu tt_plan_gpu_memories[TT_PLAN_MEMORIES] = {
+    {"A100 (40 GB)", A100, 39.0 * GIB},
+    {"A100 or H100 (80 GB)", H100, 78.0 * GIB},
+    {"H200 (141 GB)", H100, 139.0 * GIB}};
 
 tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context on,
                                  int ranks, tt_path_choice *out)

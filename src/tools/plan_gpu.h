@@ -11,9 +11,11 @@
 typedef struct tt_plan_gpu {
   const char *name;
   tt_path_context on;
+  double bytes; /* of its memory; in tt_plan_gpus of the smallest kind */
 } tt_plan_gpu;
-enum { TT_PLAN_GPUS = 2 };
+enum { TT_PLAN_GPUS = 2, TT_PLAN_MEMORIES = 3 };
 extern const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS];
+extern const tt_plan_gpu tt_plan_gpu_memories[TT_PLAN_MEMORIES]; /* kinds with other memories */
 
 /* tt_path_choose as the job says, for a cohort that is dealt over `ranks` ranks. */
 tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context on,

@@ -4,6 +4,7 @@
 #include "core/base/json.h"
 #include "core/model/cohort.h"
 #include "io/data/data.h"
+#include "src/tools/plan_gpu.h"
 #include "src/tools/plan_teams.h"
 #include "src/train/memory_plan.h"
 
@@ -26,8 +27,12 @@ double tt_plan_model_bytes(const tt_cohort *c);
 int64_t tt_plan_training_rows(const tt_job_plan *p);
 /* Number of members on a rank, or of a team. Errors: MEM. */
 tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *members);
-/* The memory of the rank that needs most. Errors: MEM. */
-tt_err tt_plan_memory(const tt_job_plan *p, int ranks, tt_memory_plan *most);
+/* The memory of the rank that needs most, and its waves, on a machine with the memory that is left
+ * here.
+ *   gpu  trained on this GPU, with all its memory for a rank; NULL: on the CPU, or not known
+ * Errors: MEM. */
+tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, tt_wave_plan *wave,
+                      tt_memory_plan *most);
 /* Print the plan as one JSON object (docs/json.md). Errors: as tt_plan_print_local. */
 tt_err tt_plan_print_json(tt_job_plan *p, int ranks);
 #endif

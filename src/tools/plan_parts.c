@@ -3,7 +3,10 @@
 
 #include "core/base/mem.h"
 #include "core/model/load_balance.h"
+#include "src/host/memory_limits.h"
 #include "src/host/resources.h"
+
+#include <math.h>
 
 double tt_plan_final_members(const tt_cohort *c)
 {
@@ -31,16 +34,38 @@ tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *
   return e;
 }
 
-tt_err tt_plan_memory(const tt_job_plan *p, int ranks, tt_memory_plan *most)
+/* Bytes that one rank may use. */
+static void find_limits(const tt_config *cfg, double *memory, double *address)
 {
+  tt_memory_limit limit[TT_MEMORY_LIMITS];
+  tt_memory_limits_local("", limit);
+  *memory = fmin(limit[TT_MEMORY_MACHINE].bytes, limit[TT_MEMORY_GROUP].bytes);
+  *address = limit[TT_MEMORY_PROCESS].bytes;
+  if (cfg->run_memory > 0.0) *memory = cfg->run_memory;
+}
+
+tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, tt_wave_plan *wave,
+                      tt_memory_plan *most)
+{
+  double memory, address;
   const tt_resources use = {.threads = p->cfg->run_threads > 0 ? (int)p->cfg->run_threads
                                                                : tt_resources_cores_local()};
-  const tt_memory_job job = {p->cfg, &p->all, &p->shape, p->ops, &use};
+  const tt_memory_job job = {.cfg = p->cfg,
+                             .cohorts = &p->all,
+                             .shape = &p->shape,
+                             .ops = p->ops,
+                             .use = &use,
+                             .gpu = gpu ? &gpu->on : NULL,
+                             .gpu_bytes = gpu ? TT_GPU_MEMORY_PART * gpu->bytes : 0.0};
   *most = (tt_memory_plan){0};
+  find_limits(p->cfg, &memory, &address);
   for (int r = 0; r < ranks; r++) {
     tt_memory_plan one;
-    TT_TRY(tt_memory_plan_rank(&job, ranks, r, &one));
-    if (one.peak > most->peak) *most = one;
+    tt_wave_plan of;
+    TT_TRY(tt_memory_plan_waves(&job, ranks, r, memory, address, &of, &one));
+    if (one.peak <= most->peak) continue;
+    *most = one;
+    *wave = of;
   }
   return TT_OK;
 }

@@ -3,10 +3,9 @@
 
 #include "core/base/mem.h"
 #include "core/model/load_balance.h"
-#include "src/host/memory_limits.h"
-#include "src/job/job.h"
 #include "src/score/score.h"
 #include "src/train/shard/team_training.h"
+#include "src/train/shard/wave.h"
 
 #include <math.h>
 
@@ -46,13 +45,36 @@ static int64_t final_members(const tt_cohort *c, int64_t members)
 
 static int is_expanded(const tt_cohort *c) { return c->snapshots > 0 || c->model.heads > 1; }
 
+/* Bytes of memory and in files. */
+typedef struct split_bytes {
+  double memory, file;
+} split_bytes;
+
+static split_bytes add(split_bytes a, split_bytes b)
+{
+  return (split_bytes){a.memory + b.memory, a.file + b.file};
+}
+
+static split_bytes floats(int64_t count, int stored)
+{
+  return (split_bytes){(double)tt_stored_memory(count, sizeof(float), stored),
+                       (double)tt_stored_file(count, sizeof(float), stored)};
+}
+
+static split_bytes state_bytes(int64_t members, tt_state_shape shape, int stored)
+{
+  return (split_bytes){(double)tt_state_stored_memory(members, shape, stored),
+                       (double)tt_state_stored_file(members, shape, stored)};
+}
+
 /* State and description of snapshots or heads as members. */
-static double snapshot_bytes(const tt_cohort *c, tt_slice slice)
+static split_bytes snapshot_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
   tt_state_shape shape = {.params = tt_model_of_head(&c->model).params, .epochs = c->max_epochs};
-  if (!is_expanded(c)) return 0.0;
-  return (double)(final_members(c, slice.count) * tt_state_member_bytes(shape)) +
-         (double)(final_members(c, c->members) * (int64_t)sizeof(tt_member));
+  if (!is_expanded(c)) return (split_bytes){0.0, 0.0};
+  double members = (double)(final_members(c, c->members) * (int64_t)sizeof(tt_member));
+  return add(state_bytes(final_members(c, slice.count), shape, stored),
+             (split_bytes){members, 0.0});
 }
 
 /* Scores of one cohort on the test rows, or out of bag on the training rows. */
@@ -74,32 +96,34 @@ static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int rank
 }
 
 /* The model of all members of a cohort and the copy of the weights of this rank's. */
-static double model_bytes(const tt_cohort *c, tt_slice slice)
+static split_bytes model_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
-  double params = 4.0 * (double)tt_model_of_head(&c->model).params;
-  double all = (double)final_members(c, c->members), mine = (double)final_members(c, slice.count);
-  return all * (params + 24.0) + mine * params;
+  int64_t params = tt_model_of_head(&c->model).params;
+  int64_t all = final_members(c, c->members), mine = final_members(c, slice.count);
+  return add(add(floats(all * params, stored), floats(mine * params, stored)),
+             (split_bytes){24.0 * (double)all, 0.0});
 }
 
 /* Arrays of model.h5: one layer of this rank's members, numbers and names of all members. */
-static double tensor_bytes(const tt_cohort *c, tt_slice slice)
+static split_bytes tensor_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
   int64_t most = tt_model_largest_tensor(&c->model);
-  return 4.0 * (double)(final_members(c, slice.count) * most) +
-         40.0 * (double)final_members(c, c->members);
+  return add(floats(final_members(c, slice.count) * most, stored),
+             (split_bytes){40.0 * (double)final_members(c, c->members), 0.0});
 }
 
 /* Arrays of results.h5: three losses per epoch, the hyper-parameters of all members. */
-static double result_bytes(const tt_cohort *c, tt_slice slice)
+static split_bytes result_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
-  double mine = (double)final_members(c, slice.count), all = (double)final_members(c, c->members);
-  return mine * 12.0 * (double)c->max_epochs + all * (double)sizeof(tt_hyper);
+  split_bytes loss = floats(final_members(c, slice.count) * c->max_epochs, stored);
+  double all = (double)final_members(c, c->members);
+  return (split_bytes){3.0 * loss.memory + all * (double)sizeof(tt_hyper), 3.0 * loss.file};
 }
 
 /* Sums over cohorts: of a field of the states in a checkpoint, and of the end of a run. */
 typedef struct end_bytes {
   double field;
-  double snapshots, freed; /* states of snapshots; then engines and states of their members go */
+  double snapshots, freed; /* states of snapshots; then the states of their members go */
   double models;
   double scores;  /* of the ensembles of the last cohort; the networks of an ensemble together */
   double largest; /* of arrays that are needed one after the other */
@@ -180,65 +204,136 @@ static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice 
   return at->rank == 0 ? buffers : buffers + state + engine_bytes(job, c, slice, at);
 }
 
-static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice slice, int ranks,
-                       const tt_team_place *at, tt_memory_plan *p, end_bytes *end)
+/* The larger one of two needs that follow each other; the files are added. */
+static void take_larger(split_bytes one, end_bytes *end, tt_memory_plan *p)
 {
-  p->members += team_bytes(job, c, slice, at);
-  if (at->rank > 0) slice.count = 0;
-  double engine = engine_bytes(job, c, slice, at);
-  double state = (double)tt_state_bytes(slice.count, tt_cohort_state_shape(c)) +
-                 8.0 * (double)slice.count; /* and the checksum of a member */
-  p->members += (double)c->members * (double)sizeof(tt_member) + engine;
-  p->files += state;
-  end->field += (double)(slice.count * tt_state_largest_field_bytes(tt_cohort_state_shape(c)));
-  end->snapshots += snapshot_bytes(c, slice);
-  if (is_expanded(c)) end->freed += engine + state;
-  end->models += model_bytes(c, slice);
-  end->largest = fmax(end->largest, tensor_bytes(c, slice));
-  end->scores = (c->joined ? end->scores : 0.0) + score_bytes(job, c, ranks);
-  end->largest = fmax(end->largest, fmax(end->scores, result_bytes(c, slice)));
+  end->largest = fmax(end->largest, one.memory);
+  p->stored += one.file;
 }
 
-tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_memory_plan *out)
+static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice slice, int ranks,
+                       const tt_wave_plan *wave, tt_memory_plan *p, end_bytes *end)
 {
-  tt_slice *slice = NULL;
-  tt_memory_plan p = {.program = program_bytes};
-  end_bytes end = {0};
-  double rows = (double)job->shape->rows;
+  int stored = wave->stored;
+  split_bytes state = state_bytes(slice.count, tt_cohort_state_shape(c), stored);
+  split_bytes snapshots = snapshot_bytes(c, slice, stored), model = model_bytes(c, slice, stored);
+  state.memory += 8.0 * (double)slice.count; /* and the checksum of a member */
+  p->members += (double)c->members * (double)sizeof(tt_member);
+  p->files += state.memory;
+  p->stored += state.file + snapshots.file + model.file;
+  end->snapshots += snapshots.memory;
+  end->field += (double)(slice.count * tt_state_largest_field_bytes(tt_cohort_state_shape(c)));
+  if (is_expanded(c)) end->freed += state.memory;
+  end->models += model.memory;
+  take_larger(tensor_bytes(c, slice, stored), end, p);
+  take_larger(result_bytes(c, slice, stored), end, p);
+  end->scores = (c->joined ? end->scores : 0.0) + score_bytes(job, c, ranks);
+  end->largest = fmax(end->largest, end->scores);
+}
+
+/* Bytes of the engine of some members on the GPU; 0 if it cannot train them, which is an error when
+ * it is created. */
+static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                           const tt_team_place *at)
+{
+  int64_t bytes = 0;
+  (void)at;
+  int weighted = *job->cfg->data_weights != '\0';
+  if (tt_device_bytes(c, slice, job->shape->rows, weighted, job->gpu,
+                      (tt_gpu_path)job->cfg->run_gpu_path, &bytes))
+    return 0.0;
+  return (double)bytes;
+}
+
+/* The data set on the GPU; a large one stays on the host. */
+static double device_data(const tt_memory_job *job)
+{
+  double columns = (double)(job->shape->net_inputs + job->shape->targets);
+  if (*job->cfg->data_weights) columns += 1.0;
+  if (job->cfg->data_sigma && *job->cfg->data_sigma) columns += (double)job->shape->targets;
+  double bytes = 4.0 * (double)job->shape->rows * columns;
+  return 2.0 * bytes > job->gpu_bytes ? 0.0 : bytes;
+}
+
+typedef double engine_bytes_of(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                               const tt_team_place *at);
+
+/* Bytes of the engines of the wave that needs most.
+ *   slice  members of this rank
+ *   bytes  of the engine of some members */
+static double most_of_waves(const tt_memory_job *job, const tt_slice *slice,
+                            const tt_team_place *at, const tt_wave_plan *wave,
+                            engine_bytes_of *bytes)
+{
+  int64_t count = job->cohorts->count, first = 0;
+  const tt_wave_list all = tt_wave_list_of(slice, count, wave->members);
+  double most = 0.0, sum = 0.0;
+  for (int64_t i = 0; i < count; first += slice[i++].count) {
+    int64_t begin = first / all.members, end = (first + slice[i].count) / all.members;
+    for (int64_t w = begin; slice[i].count > 0 && w <= end && w < all.count; w++) {
+      if (w > begin) sum = 0.0; /* the wave begins in this cohort */
+      if (w == begin && first == begin * all.members) sum = 0.0;
+      sum += bytes(job, job->cohorts->at[i], tt_wave_slice(&all, slice, i, w), at);
+      most = fmax(most, sum);
+    }
+  }
+  return most;
+}
+
+/* The members of each cohort that this rank trains, or of its team. */
+static tt_err slices_of_rank(const tt_memory_job *job, int ranks, int rank, tt_team_place *at,
+                             tt_slice **slice)
+{
   int64_t train = (int64_t)fraction_of(job->cfg->data_split_train, job->shape->rows);
   int teams = tt_load_balance_teams(job->cohorts, job->cfg->run_ranks_per_member,
                                     job->cfg->run_stages, ranks);
-  const tt_team_place at = tt_load_balance_place(ranks, teams, rank);
-  TT_TRY(TT_ALLOC(slice, job->cohorts->count));
-  tt_err e = tt_load_balance(job->cohorts, train, teams, at.team, slice);
-  for (int64_t i = 0; !e && i < job->cohorts->count; i++)
-    add_cohort(job, job->cohorts->at[i], slice[i], ranks, &at, &p, &end);
+  *at = tt_load_balance_place(ranks, teams, rank);
+  TT_TRY(TT_ALLOC(*slice, job->cohorts->count));
+  return tt_load_balance(job->cohorts, train, teams, at->team, *slice);
+}
+
+static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks, const tt_team_place *at,
+                    const tt_wave_plan *wave, tt_memory_plan *p)
+{
+  end_bytes end = {0};
+  for (int64_t i = 0; i < job->cohorts->count; i++) {
+    p->members += team_bytes(job, job->cohorts->at[i], slice[i], at);
+    if (at->rank > 0) slice[i].count = 0;
+    add_cohort(job, job->cohorts->at[i], slice[i], ranks, wave, p, &end);
+  }
+  double engines = most_of_waves(job, slice, at, wave, engine_bytes);
+  if (job->gpu) p->device = device_data(job) + most_of_waves(job, slice, at, wave, device_bytes);
+  p->members += engines;
+  p->files += fmin(verify_bytes, end.field);
+  double written = end.models + end.largest - end.freed; /* after the copies of snapshots */
+  p->outputs = fmax(0.0, end.snapshots + fmax(0.0, written) - engines);
+}
+
+tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const tt_wave_plan *wave,
+                           tt_memory_plan *out)
+{
+  tt_slice *slice = NULL;
+  tt_team_place at;
+  tt_memory_plan p = {.program = program_bytes};
+  double rows = (double)job->shape->rows;
+  tt_err e = slices_of_rank(job, ranks, rank, &at, &slice);
+  if (!e) add_all(job, slice, ranks, &at, wave, &p);
   tt_free(slice);
   p.data = rows * row_bytes(job);
   p.reading = rows * read_bytes(job) / (double)ranks;
-  p.files += fmin(verify_bytes, end.field);
-  p.outputs =
-      end.snapshots + fmax(0.0, end.models + end.largest - end.freed); /* peak of the two phases */
   p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);
   if (!e) *out = p;
   return e;
 }
 
-static tt_err plan_local(const tt_job *job, const tt_data_shape *shape, int ranks, int rank,
-                         tt_memory_plan *p)
+tt_err tt_memory_rank_members(const tt_memory_job *job, int ranks, int rank, int64_t *members)
 {
-  tt_cohorts cohorts = {0};
-  const tt_memory_job m = {job->cfg, &cohorts, shape, job->ops, &job->use};
-  tt_err e = tt_cohorts_create(job->cfg, shape->net_inputs, &shape->target, job->data, &cohorts);
-  if (!e) e = tt_memory_plan_rank(&m, ranks, rank, p);
-  if (!e && job->data) p->peak -= p->data;
-  tt_cohorts_destroy(&cohorts);
+  tt_slice *slice = NULL;
+  tt_team_place at;
+  tt_err e = slices_of_rank(job, ranks, rank, &at, &slice);
+  *members = 0;
+  for (int64_t i = 0; !e && i < job->cohorts->count; i++) *members += slice[i].count;
+  if (!e && at.ranks > 1) *members = 0; /* a team trains its members one after the other */
+  tt_free(slice);
   return e;
-}
-
-tt_err tt_memory_check_job(tt_comm *c, const tt_data_shape *shape, void *job)
-{
-  tt_memory_plan p = {0};
-  tt_err e = tt_agree(c, plan_local(job, shape, tt_comm_ranks(c), tt_comm_rank(c), &p));
-  return e ? e : tt_memory_check(c, p.peak - p.program);
 }

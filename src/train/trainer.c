@@ -2,11 +2,13 @@
 #include "src/train/trainer.h"
 #include "core/base/clock.h"
 
+#include "core/base/directory.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "core/model/load_balance.h"
 #include "io/checkpoint/checkpoint.h"
+#include "src/host/memory_limits.h"
 #include "src/host/progress_display.h"
 #include "src/host/status_file.h"
 #include "src/host/stop_request.h"
@@ -49,6 +51,8 @@ typedef struct training_run {
   tt_progress progress; /* of all ranks and shards */
   int64_t epochs;       /* total, of the shard that progress.epoch_min belongs to */
   int64_t members;      /* of all cohorts */
+  tt_wave_plan wave;    /* of this rank */
+  double wave_bytes;    /* in files */
 } training_run;
 
 static const char *directory(const training_run *r) { return r->job->cfg->run_directory; }
@@ -96,7 +100,12 @@ static tt_err create_shards_local(training_run *r, int teams)
 {
   int team = tt_load_balance_place(tt_comm_ranks(r->c), teams, tt_comm_rank(r->c)).team;
   int stages = (int)r->job->cfg->run_stages;
-  TT_TRY(tt_shards_create_local(r->job, teams, team, r->team, stages > 1 ? stages : 0, &r->shards));
+  if (r->wave.stored) {
+    TT_TRY(tt_directory_create(directory(r)));
+    TT_TRY(tt_mem_store_in(directory(r)));
+  }
+  TT_TRY(tt_shards_create_local(r->job, teams, team, r->team, stages > 1 ? stages : 0,
+                                r->wave.members, &r->shards));
   r->checkpoints.comm = r->c;
   r->checkpoints.cfg = r->job->cfg;
   r->checkpoints.id = &r->id;
@@ -109,7 +118,7 @@ static tt_err create_shards_local(training_run *r, int teams)
 static const char *device(const training_run *r)
 {
   for (int64_t i = 0; i < r->shards.count; i++)
-    if (r->shards.at[i].engine) return r->shards.at[i].info.device;
+    if (*r->shards.at[i].info.device) return r->shards.at[i].info.device;
   return r->job->ops->name;
 }
 
@@ -270,6 +279,7 @@ static tt_err finish_run(training_run *r)
   from.epochs_planned = cost.planned;
   from.epochs_trained = cost.trained;
   from.dependence = dependence(r);
+  tt_shards_release_engines_local(&r->shards);
   e = tt_agree(r->c, tt_shards_expand_snapshots_local(r->job, &r->shards));
   if (!e) e = tt_write_outputs(r->c, r->job, &r->shards, &from, r->o->quiet);
   return e ? e : check_diverged(r);
@@ -308,6 +318,21 @@ static void log_range(const tt_cohorts *all)
               least[1], most[1], least[0], most[0]);
 }
 
+/* The waves of rank 0; those of other ranks may be a little larger or smaller. */
+static void log_waves(const training_run *r)
+{
+  char bytes[32], where[TT_PATH_MAX + 64] = "in memory";
+  if (r->wave.stored)
+    snprintf(where, sizeof where, "in files of %s (%s)", directory(r),
+             tt_memory_text(r->wave_bytes, bytes));
+  if (r->shards.waves.count > 1 || r->wave.stored)
+    tt_log_root(TT_LOG_INFO,
+                "rank 0 trains %" PRId64 " member%s at once, in %" PRId64
+                " wave%s; the states of all its members are %s",
+                r->shards.waves.members, tt_plural(r->shards.waves.members), r->shards.waves.count,
+                tt_plural(r->shards.waves.count), where);
+}
+
 static void log_job(const training_run *r)
 {
   const tt_cohorts *all = &r->job->cohorts;
@@ -334,13 +359,16 @@ static void log_job(const training_run *r)
 static tt_err prepare(training_run *r)
 {
   const tt_config *cfg = r->job->cfg;
-  const tt_data_hook memory = {tt_memory_check_job, r->job};
+  tt_memory_check_args memory = {.job = r->job};
+  const tt_data_hook hook = {tt_memory_check_job, &memory};
   int teams = 0;
   double limit = r->o->max_time > 0.0 ? r->o->max_time : cfg->run_max_time;
   tt_err e =
       tt_agree(r->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(r->c), cfg->run_watchdog));
   tt_watchdog_heartbeat_local("reading data");
-  if (!e) e = tt_job_load(r->c, r->job, &memory);
+  if (!e) e = tt_job_load(r->c, r->job, &hook);
+  r->wave = memory.wave;
+  r->wave_bytes = memory.plan.stored;
   if (!e) e = tt_warm_open(r->c, &r->o->warm, &r->warm_source);
   if (!e) e = tt_agree(r->c, tt_warm_match_local(r->warm_source, r->job));
   if (!e) r->members = tt_cohorts_members(&r->job->cohorts);
@@ -377,12 +405,13 @@ static tt_err train(training_run *r)
     return TT_OK;
   }
   if (!r->o->quiet) log_job(r);
+  if (!r->o->quiet) log_waves(r);
   if (dependence(r) && !r->o->quiet) tt_log_root(TT_LOG_INFO, "%s", dependence(r));
   write_status(r, "training", "", -1);
   e = tt_shards_update_progress(r->c, &r->shards);
   if (e) return e;
   r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
-  tt_progress_meter_start(&r->meter, r->epochs, r->progress.epoch_min);
+  tt_progress_meter_start(&r->meter, &r->progress, r->epochs, r->shards.waves.count > 1);
   r->checkpoints.time = tt_monotonic_seconds();
   if (tt_comm_is_root(r->c) && r->checkpoints.generation == 0 &&
       tt_metrics_file_remove_local(directory(r)))
@@ -415,6 +444,7 @@ tt_err tt_train(tt_comm *c, const tt_train_options *o)
   tt_watchdog_stop_local();
   if (r.claimed) tt_ckpt_release_local(directory(&r));
   tt_shards_destroy(&r.shards);
+  (void)tt_mem_store_in("");
   tt_team_destroy(&r.team);
   tt_warm_close(&r.warm_source);
   if (!o->prepared) tt_job_close(&r.job);

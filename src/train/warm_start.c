@@ -464,7 +464,7 @@ static tt_err apply_all(const tt_warm_source *s, tt_shards *shards)
 {
   for (int64_t k = 0; k < shards->count; k++) {
     tt_shard *shard = &shards->at[k];
-    if (!shard->engine) continue;
+    if (shard->slice.count == 0) continue;
     TT_TRY(tt_shard_save_local(shard));
     if (s->final)
       TT_TRY(apply_states(s, k, shard));

@@ -7,6 +7,7 @@
 #include "src/train/shard/fusion.h"
 #include "src/train/shard/retry.h"
 #include "src/train/shard/team_training.h"
+#include "src/train/shard/wave_training.h"
 
 static tt_err merge_progress(tt_comm *c, tt_shards *all)
 {
@@ -43,9 +44,10 @@ static tt_err train_independent(tt_shards *all, double seconds)
     if (is_collective(shard)) continue;
     e = tt_team_train(shard, e, shard->steps);
     if (!e) e = tt_retry_diverged_local(shard);
-    shard->steps = next_steps(shard->steps, tt_monotonic_seconds() - before, seconds);
+    if (shard->local_progress.training > shard->local_progress.waiting)
+      shard->steps = next_steps(shard->steps, tt_monotonic_seconds() - before, seconds);
   }
-  return e;
+  return e ? e : tt_wave_advance_local(all);
 }
 
 /* Number of shards from this one on that have members of the same ensemble. */

@@ -29,7 +29,12 @@ static problem make(tt_output output)
 
 static tt_shard shard_start(problem *p, tt_slice slice)
 {
-  tt_shard w = {.cohort = &p->c, .ops = &tt_engine_cpu, .use = &use, .data = p->d, .slice = slice};
+  tt_shard w = {.cohort = &p->c,
+                .ops = &tt_engine_cpu,
+                .use = &use,
+                .data = p->d,
+                .slice = slice,
+                .wave = slice};
   TT_CHECK_OK(tt_state_create(slice, tt_cohort_state_shape(&p->c), &w.state));
   if (slice.count == 0) return w;
   TT_CHECK_OK(w.ops->create(&p->c, slice, &use, &w.engine));

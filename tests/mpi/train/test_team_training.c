@@ -94,7 +94,7 @@ static void start(problem *p, int teams, int stages, const tt_engine_ops *ops, c
                       .use = use};
   if (tt_comm_ranks(comm) < 3) to->job.use.threads = 1 + teams % 2; /* they share parts */
   TT_CHECK_OK(tt_team_create(comm, team, &to->team));
-  TT_CHECK_OK(tt_shards_create_local(&to->job, teams, team, to->team, to->stages, &to->shards));
+  TT_CHECK_OK(tt_shards_create_local(&to->job, teams, team, to->team, to->stages, 0, &to->shards));
   to->shard = &to->shards.at[0];
 }
 
@@ -204,7 +204,7 @@ TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   tt_job job = {.cohorts = {1, cohort}, .data = p.d, .training = tt_dataset_for_training(p.d),
                 .ops = &ENGINE, .use = use};
   tt_shards alone;
-  TT_CHECK_OK(tt_shards_create_local(&job, 1, 0, NULL, 0, &alone));
+  TT_CHECK_OK(tt_shards_create_local(&job, 1, 0, NULL, 0, 0, &alone));
   do {
     TT_CHECK_OK(tt_shard_train_local(&alone.at[0], 2));
     TT_CHECK_OK(tt_retry_diverged_local(&alone.at[0]));

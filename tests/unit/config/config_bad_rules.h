@@ -196,6 +196,14 @@ static const tt_bad bad_rules[] = {
      {"3:15: run.stages: 4 with 1 part: a stage would wait 75 % of the time for the others; set "
       "train.parts to 4 or more, or remove run.stages"}},
     {1,
+     JOB "run: {wave: 4}\ntrain: {early_stopping: ensemble, patience: 3}\n",
+     NULL,
+     {"3:13: run.wave and train.early_stopping: ensemble cannot be used together"}},
+    {1,
+     JOB "run: {wave: 4, ranks_per_member: 2}\ntrain: {parts: 4}\n",
+     NULL,
+     {"3:13: run.wave and run.ranks_per_member cannot be used together"}},
+    {1,
      JOB "run: {stages: 2}\ntrain: {parts: 4, adversarial_epsilon: 0.01}\n",
      NULL,
      {"4:40: train.adversarial_epsilon cannot be combined with run.stages: use "

@@ -81,33 +81,6 @@ TT_TEST (json_comments_and_byte_order_mark_are_accepted) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-/* JSON has no other way to write them. */
-TT_TEST (auto_and_durations_may_be_quoted) {
-  tt_config *c = must_parse(
-      "{\"data\": {\"file\": \"d.h5\"}, \"ensembles\": [{\"name\": \"a\"}], \"checkpoint\": {\"every\": "
-      "\"20s\"}, \"run\": {\"threads\": \"auto\", \"max_time\": \"auto\"}}",
-      NULL, 0);
-  TT_CHECK(c->checkpoint_every, ==, 20.0);
-  TT_CHECK(c->run_threads, ==, -1);
-  TT_CHECK(c->run_max_time, ==, -1.0);
-  tt_config_destroy(&c);
-}
-
-TT_TEST (durations_have_units) {
-  static const struct {
-    const char *set;
-    double seconds;
-  } good[] = {{"run.max_time=20s", 20},       {"run.max_time=0.5s", 0.5},
-              {"run.max_time=2h", 7200},      {"run.max_time=1d", 86400},
-              {"run.max_time=20ms", 0.02},    {"run.max_time=10 min", 600},
-              {"run.max_time=1.5e1min", 900}, {"run.max_time=auto", -1}};
-  for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
-    tt_config *c = must_parse(least_job, &good[i].set, 1);
-    TT_CHECK(c->run_max_time, ==, good[i].seconds);
-    tt_config_destroy(&c);
-  }
-}
-
 TT_TEST (set_changes_ensembles_by_number_and_by_name) {
   static const char *const set[] = {"ensembles[0].members=3",
                                     "ensembles.cooling.members=4",
@@ -167,8 +140,9 @@ static void other_value(const tt_option *o, char yaml[128], char written[128])
     snprintf(written, 128, "%.15g", strtod(yaml, NULL));
     break;
   case TT_KIND_SECONDS:
-    snprintf(yaml, 128, "3min");
-    snprintf(written, 128, "180s");
+  case TT_KIND_BYTES:
+    snprintf(yaml, 128, "%s", o->kind == TT_KIND_BYTES ? "3MiB" : "3min");
+    snprintf(written, 128, "%s", o->kind == TT_KIND_BYTES ? "3145728B" : "180s");
     break;
   case TT_KIND_BOOL: snprintf(yaml, 128, "%s", *o->default_value == 't' ? "false" : "true"); break;
   case TT_KIND_NAME:

@@ -22,7 +22,8 @@ TT_TEST (every_number_has_a_name) {
   assert_string_equal(text, "epoch 12/200, loss 0.11 0.12 0.15, ETA ?, 97 training, 51.2k steps/s");
   p = (tt_progress){.finished = 3, .early_stopped = 2, .epoch_min = 12, .loss = {-1, 0, 0.5}};
   tt_progress_text_local(&p, 200, 0, 0.0, 999.9, text);
-  assert_string_equal(text, "epoch 200/200, loss -1 0 0.5, 2 stopped early, 3 finished, 1k steps/s");
+  assert_string_equal(text,
+                      "epoch 200/200, loss -1 0 0.5, 2 stopped early, 3 finished, 1k steps/s");
 }
 
 TT_TEST (a_progress_line_fits_into_80_columns) {
@@ -42,6 +43,23 @@ TT_TEST (a_progress_line_fits_into_80_columns) {
       TT_CHECK_HAS(text, "epoch ");
       TT_CHECK_HAS(text, ", loss ");
     }
+}
+
+/* Two of four waves have ended, and the third is at half of its epochs. */
+TT_TEST (in_waves_the_time_left_follows_from_the_members) {
+  char text[TT_PROGRESS_COLUMNS + 1];
+  tt_progress_meter m;
+  const tt_progress begin = {.training = 80, .waiting = 60};
+  const tt_progress now = {
+      .training = 40, .waiting = 20, .finished = 39, .diverged = 1, .epoch_min = 5};
+  tt_progress_meter_start(&m, &begin, 10, 1);
+  TT_CHECK(m.fraction_at_start, ==, 0.0);
+  m.started -= 100.0;
+  TT_CHECK(fabs(tt_progress_meter_eta(&m, &now, 10) - 60.0), <, 1.0);
+  m.waves = 0; /* as if all members were at epoch 5 */
+  TT_CHECK(fabs(tt_progress_meter_eta(&m, &now, 10) - 100.0), <, 1.0);
+  tt_progress_text_local(&now, 10, 0, 60.0, 1.0, text);
+  TT_CHECK_HAS(text, "1 diverged, 20 training, 20 waiting");
 }
 
 TT_TEST (time_left_is_not_known_before_training_begins) {

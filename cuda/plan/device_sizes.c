@@ -1,0 +1,80 @@
+/* device_sizes.c — see device_sizes.h. */
+#include "cuda/plan/device_sizes.h"
+
+#include "core/engine/progress.h"
+#include "cuda/plan/block_plan.h"
+#include "cuda/plan/layered_sizes.h"
+
+enum { ROW_LISTS_BYTES = 40 }; /* of a row set: three pointers and three counts */
+
+static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* The state; an array without elements has one. */
+static int64_t state_bytes(const tt_cohort *c, int64_t members)
+{
+  tt_state_shape shape = tt_cohort_state_shape(c);
+  const tt_state s = {.params = tt_param_stride(shape.params),
+                      .slots = shape.slots,
+                      .epochs = shape.epochs,
+                      .averages = shape.averages,
+                      .snapshots = shape.snapshots,
+                      .ensemble_epochs = shape.ensemble_epochs};
+  int64_t bytes = 0;
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field field = tt_state_get(&s, f);
+    int64_t count = members * field.length;
+    bytes += (count ? count : 1) * field.bytes;
+  }
+  return bytes;
+}
+
+/* Settings and lists of the members. */
+static int64_t member_bytes(const tt_cohort *c, tt_slice slice, int64_t rows)
+{
+  int64_t sets = tt_cohort_row_sets(c);
+  int64_t each = (int64_t)(sizeof(tt_member) + sizeof(tt_member_progress) + sizeof(int64_t) +
+                           2 * sizeof(int32_t));
+  int anchored = 0, masked = 0, adversarial = 0;
+  for (int64_t i = slice.first; i < slice.first + slice.count; i++) {
+    const tt_hyper *h = &c->member[i].hyper;
+    anchored |= h->anchor > 0.0f;
+    masked |= h->feature_fraction < 1.0f;
+    adversarial |= h->adversarial_epsilon > 0.0f;
+  }
+  if (anchored) each += tt_param_stride(c->model.params) * (int64_t)sizeof(float);
+  if (masked) each += c->model.inputs;
+  int64_t bytes = slice.count * each + (int64_t)sizeof(tt_model);
+  if (adversarial) bytes += c->model.inputs * (int64_t)sizeof(float);
+  bytes += c->ensembles * c->model.targets * (int64_t)sizeof(int32_t);
+  return bytes + sets * (rows * (int64_t)sizeof(int32_t) + ROW_LISTS_BYTES);
+}
+
+/* What the path allocates. A member that needs scratch fills a multiprocessor. */
+static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
+                          const tt_path_context *on, const tt_path_choice *choice)
+{
+  int64_t scratch = 0;
+  tt_block_plan block;
+  if (choice->path == TT_GPU_PATH_layered) {
+    tt_layered_sizes s = tt_layered_sizes_of(c, slice, rows, weighted, 0);
+    return tt_layered_bytes(&s, &c->model);
+  }
+  if (choice->path == TT_GPU_PATH_block &&
+      tt_block_plan_make(c, choice->precision, on->shared_bytes, &block))
+    scratch = tt_block_scratch_floats(&block) * min_i64(slice.count, on->multiprocessors);
+  return (int64_t)sizeof(int32_t) + (scratch ? scratch : 1) * (int64_t)sizeof(float);
+}
+
+tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
+                       const tt_path_context *on, tt_gpu_path wanted, int64_t *bytes)
+{
+  tt_path_choice choice;
+  tt_path_context here = *on;
+  here.members = slice.count;
+  *bytes = 0;
+  if (slice.count < 1) return TT_OK;
+  TT_TRY(tt_path_choose(c, &here, wanted, &choice));
+  *bytes = state_bytes(c, slice.count) + member_bytes(c, slice, rows) +
+           path_bytes(c, slice, rows, weighted, &here, &choice);
+  return TT_OK;
+}
