@@ -197,8 +197,10 @@ typedef struct tt_engine_ops {
    *   in    [in of the first layer][n] outputs of the stage before; the first stage ignores it
    *   out   [out of the last layer][n]; the last stage ignores it
    * stage_backward
-   *   in    [out of the last layer][n] dL/d(output of the stage); the last stage ignores it
-   *   out   [in of the first layer][n] dL/d(input of the stage); the first stage ignores it
+   *   in    [out of the last layer][n] dL/d(output of the stage); the last stage ignores it, and
+   *         one of which no layer, and none before, trains (tt_pipeline_has_gradient)
+   *   out   [in of the first layer][n] dL/d(input of the stage); the first stage ignores it, and
+   *         one before which no layer trains
    *
    * stage_bytes: host memory of a stage besides that of the engine of `slice`. */
   tt_err (*stage_begin)(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,

@@ -10,12 +10,15 @@ int64_t tt_pipeline_values(const tt_model *m, int layer)
   return m->outputs;
 }
 
+int tt_pipeline_has_gradient(const tt_model *m, int layer) { return tt_model_frozen(m) < layer; }
+
 static int64_t layer_cost(const tt_model *m, int layer)
 {
   const tt_layer *dense = &m->layer[layer < m->front.layers ? 0 : layer - m->front.layers];
   int64_t products = layer < m->front.layers ? (int64_t)tt_front_products(&m->front.layer[layer])
                                              : dense->in * dense->out;
-  return (layer == 0 ? 2 : 3) * products;
+  int trains = tt_model_rate(m, layer) > 0.0f;
+  return (1 + trains + tt_pipeline_has_gradient(m, layer)) * products;
 }
 
 /* Whether the network can be cut before a layer: no residual of the front begins before the inputs

@@ -27,6 +27,9 @@ int tt_pipeline_layers(const tt_model *m);
  * the outputs. */
 int64_t tt_pipeline_values(const tt_model *m, int layer);
 
+/* Whether a layer before `layer` trains, so that gradients go back through it (train.freeze). */
+int tt_pipeline_has_gradient(const tt_model *m, int layer);
+
 /* Cut the layers of a model so that the largest cost of a stage is as small as possible; the cost
  * of a layer is that of its products, as in tt_model_flops. If there are more stages than places
  * to cut, the last stages have no layers.

@@ -85,6 +85,10 @@ typedef struct tt_cuda_path {
                     float *w);
   tt_err (*accept)(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
                    const tt_shared_sum *share, int *epoch_ended);
+  tt_err (*stage_begin)(tt_engine *e, int64_t i, const tt_pipeline_stage *layers, tt_slice parts,
+                        int64_t window, tt_pipeline_step *out);
+  tt_err (*stage_forward)(tt_engine *e, int64_t part, const float *in, float *out);
+  tt_err (*stage_backward)(tt_engine *e, int64_t part, const float *in, float *out);
 } tt_cuda_path;
 #define X(name, ...) extern const tt_cuda_path tt_cuda_##name;
 TT_GPU_PATHS(X)

@@ -391,40 +391,6 @@ static tt_err apply(tt_engine *e, const float *delta, const double *loss)
   return e->slice.count ? e->path->apply(e, delta, loss) : TT_OK;
 }
 
-/* train.parts needs a path with these functions. */
-static tt_err check_parts(const tt_engine *e)
-{
-  if (e->path->partial) return TT_OK;
-  return TT_FAIL(INTERNAL, "the %s path cannot train a part of a batch", e->path->name);
-}
-
-static tt_err partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
-                      float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
-{
-  TT_TRY(check_parts(e));
-  return e->path->partial(e, m - e->slice.first, parts, training, sum, loss);
-}
-
-static tt_err squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block)
-{
-  TT_TRY(check_parts(e));
-  return e->path->squares(e, m - e->slice.first, segment, gradient, block);
-}
-
-static tt_err advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
-                      float *w)
-{
-  TT_TRY(check_parts(e));
-  return e->path->advance(e, m - e->slice.first, segment, gradient, squares, w);
-}
-
-static tt_err accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
-                     const tt_shared_sum *share, int *epoch_ended)
-{
-  TT_TRY(check_parts(e));
-  return e->path->accept(e, m - e->slice.first, of, w, loss, share, epoch_ended);
-}
-
 /* Name of the first path with the same bits. */
 static const char *name_of_bits(const tt_cuda_path *path)
 {
@@ -468,14 +434,14 @@ extern const tt_engine_ops tt_engine_cuda = {
     forward,
     apply,
     NULL, /* partial_bytes: few */
-    partial,
-    squares,
-    advance,
-    accept,
-    NULL, /* stages of layers: no path has them */
-    NULL,
-    NULL,
-    NULL,
+    tt_cuda_partial,
+    tt_cuda_squares,
+    tt_cuda_advance,
+    tt_cuda_accept,
+    tt_cuda_stage_begin,
+    tt_cuda_stage_forward,
+    tt_cuda_stage_backward,
+    NULL, /* stage_bytes: few */
 };
 
 /* The functions that make a shared library of this engine a plugin. */

@@ -168,11 +168,16 @@ static tt_err forward_front(tt_engine *e, const tt_layered_pass *pass)
   return tt_cuda_front_forward(&p);
 }
 
+tt_err tt_layered_forward_layers(tt_engine *e, const tt_layered_pass *pass, int first, int end)
+{
+  for (int l = first; l < end; l++) TT_TRY(layer_forward(e, pass, l));
+  return TT_OK;
+}
+
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass)
 {
   TT_TRY(forward_front(e, pass));
-  for (int l = 0; l < e->cohort->model.layers; l++) TT_TRY(layer_forward(e, pass, l));
-  return TT_OK;
+  return tt_layered_forward_layers(e, pass, 0, e->cohort->model.layers);
 }
 
 /* Whether layer l of all does not keep its weights. If it does, nothing is written to its gradient,
@@ -234,9 +239,19 @@ static void end_at_layer_before(const tt_layered *own, const tt_model *m, int l,
   if (residual) a->before_slope = own->residual_delta;
 }
 
-/* dL/dz of layer l in delta -> dL/dz of the layer before, or dL/dx of layer 0. */
+tt_err tt_layered_output_backward(tt_engine *e, const tt_layered_pass *pass, int l)
+{
+  const tt_layered *own = tt_layered_of(e);
+  int64_t out = e->cohort->model.layer[l].out;
+  tt_product_args a = product_args(pass, pass->rows, out, 0, own->delta[0], pass->rows * out);
+  end_at_layer_before(own, &e->cohort->model, l + 1, &a);
+  return tt_layered_finish_product(TT_PRODUCT_BACKWARD, a, pass->members, e->dev.stream);
+}
+
+/* dL/dz of layer l in delta -> dL/d(its input); with `ends` dL/dz of the layer before, if there is
+ * one. */
 static tt_err layer_backward(tt_engine *e, const tt_layered_pass *pass, int l, const float *delta,
-                             float *before)
+                             float *before, int ends)
 {
   const tt_layered *own = tt_layered_of(e);
   const tt_layer *layer = &e->cohort->model.layer[l];
@@ -245,7 +260,7 @@ static tt_err layer_backward(tt_engine *e, const tt_layered_pass *pass, int l, c
   a.left = make_factor(delta, pass->rows * layer->out, layer->out);
   a.right = weights_of(pass, layer);
   if (layer->residual) a.residual = own->residual_delta;
-  end_at_layer_before(own, &e->cohort->model, l, &a);
+  if (ends) end_at_layer_before(own, &e->cohort->model, l, &a);
   if (!tt_layered_uses_gemm(e, pass, layer)) return multiply(e, pass, TT_PRODUCT_BACKWARD, a);
   TT_TRY(tt_layered_gemm_backward(e, pass, a));
   return tt_layered_finish_product(TT_PRODUCT_BACKWARD, a, pass->members, e->dev.stream);
@@ -279,7 +294,24 @@ tt_err tt_layered_backward(tt_engine *e, const tt_layered_pass *pass)
     if (e->cohort->model.layer[l].norm >= 0)
       TT_TRY(layer_norm_backwards(e, pass, l, own->delta[at]));
     if (is_trained(e, front + l)) TT_TRY(layer_gradient(e, pass, l, own->delta[at]));
-    if (before) TT_TRY(layer_backward(e, pass, l, own->delta[at], before));
+    if (before) TT_TRY(layer_backward(e, pass, l, own->delta[at], before, 1));
   }
   return last < front ? front_backward(e, pass, at, last) : TT_OK;
+}
+
+tt_err tt_layered_backward_layers(tt_engine *e, const tt_layered_pass *pass, int first, int end,
+                                  float **input)
+{
+  const tt_layered *own = tt_layered_of(e);
+  int at = 0, last = last_backward_layer(e, pass);
+  if (last < first) last = first;
+  for (int l = end - 1; l >= last; l--, at = 1 - at) {
+    float *before = l > last || input ? own->delta[1 - at] : NULL;
+    if (e->cohort->model.layer[l].norm >= 0)
+      TT_TRY(layer_norm_backwards(e, pass, l, own->delta[at]));
+    if (is_trained(e, l)) TT_TRY(layer_gradient(e, pass, l, own->delta[at]));
+    if (before) TT_TRY(layer_backward(e, pass, l, own->delta[at], before, l > first));
+    if (input && l == first) *input = before;
+  }
+  return TT_OK;
 }

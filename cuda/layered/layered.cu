@@ -43,6 +43,7 @@ static void release(tt_engine *e)
   tt_layered *own = tt_layered_of(e);
   if (!own) return;
   for (int k = 0; k < TT_LAYERED_GRAPHS; k++) tt_graph_destroy(&own->graph[k]);
+  tt_layered_stage_destroy(own);
   tt_row_stream_close(e);
 #define X(name, ...) tt_dev_free(own->name);
   TT_LAYERED_ARRAYS(X)
@@ -186,4 +187,7 @@ const tt_cuda_path tt_cuda_layered = {"layered",
                                       tt_layered_partial,
                                       tt_layered_squares,
                                       tt_layered_advance,
-                                      tt_layered_accept};
+                                      tt_layered_accept,
+                                      tt_layered_stage_begin,
+                                      tt_layered_stage_forward,
+                                      tt_layered_stage_backward};

@@ -78,6 +78,7 @@ typedef struct tt_layered {
   int warmed_up;                            /* a step has run outside of graphs */
   int8_t *status;                           /* [M] last copy from the device; pinned host memory */
   int32_t *batch, *epoch, *attempt;         /* the same */
+  struct tt_layered_stage *stage;   /* of stage.cu, or NULL */
   struct tt_row_stream *row_stream; /* if rows come from the host; x, y, weight are parts of it */
 } tt_layered;
 
@@ -92,6 +93,8 @@ enum tt_epoch_state {
 /* Status between epochs, until the call of train ends, for cohorts whose ensembles stop as a
  * whole. Used inside the layered path only. */
 enum { TT_STATUS_BETWEEN_EPOCHS = 100 };
+
+typedef struct tt_layered_stage tt_layered_stage;
 
 /* One pass through the layers. */
 typedef struct tt_layered_pass {
@@ -132,9 +135,27 @@ tt_err tt_layered_gemm_gradient(tt_engine *e, const tt_layered_pass *pass,
 /* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass);
 
+/* The same for layers [first, end): from the outputs of layer first - 1. */
+tt_err tt_layered_forward_layers(tt_engine *e, const tt_layered_pass *pass, int first, int end);
+
 /* Backward pass: reads dL/d(output) of all members in delta[0], writes pass->gradient,
  * overwrites both deltas. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_backward(tt_engine *e, const tt_layered_pass *pass);
+
+/* The same for layers [first, end) of a network without a front: reads dL/dz of the last of them in
+ * delta[0]. *input, unless `input` is NULL, is where dL/d(input of layer `first`) is.
+ * output_backward: from dL/d(output of layer l) in delta[0] to dL/dz. */
+tt_err tt_layered_backward_layers(tt_engine *e, const tt_layered_pass *pass, int first, int end,
+                                  float **input);
+tt_err tt_layered_output_backward(tt_engine *e, const tt_layered_pass *pass, int l);
+
+/* The pass over the training rows. */
+tt_layered_pass tt_layered_training_pass(tt_engine *e);
+
+/* The rows of part own->batch_part of the next batch; release: after all work with them.
+ * Asynchronous. Errors: INTERNAL. */
+tt_err tt_layered_load_part(tt_engine *e);
+tt_err tt_layered_release_part(tt_engine *e);
 
 /* The three parts of an optimizer step: outputs of the next batch of every member; its loss and
  * dL/d(output); backward pass and update. Asynchronous, may be captured. Errors: INTERNAL. */
@@ -157,6 +178,9 @@ int64_t tt_layered_steps_to_epoch_end(const tt_engine *e);
 /* With parts. The gradients of some parts of the next batch, added as far as the tree allows: sum
  * [0], [1], ... and their losses. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_add_parts(tt_engine *e, tt_slice parts);
+
+/* Add sum k + 1 and its loss to sum k. Asynchronous, may be captured. Errors: INTERNAL. */
+tt_err tt_layered_add_sums(tt_engine *e, int k);
 
 /* Sum number k of the first member of the window, and its loss. */
 float *tt_layered_sum(const tt_engine *e, int k);
@@ -182,7 +206,13 @@ void tt_layered_find_ending_views(const tt_engine *e, int64_t steps, int8_t *end
  * INTERNAL. */
 tt_err tt_layered_resume_members(tt_engine *e);
 
-/* engine.h: steps of member i that several engines train together (partial.cu). */
+/* engine.h: steps of member i that several engines train together (partial.cu). Between
+ * begin_member and end_member, which waits for its work and returns `before` or a later error,
+ * steps compute it alone. reserve_sums: memory for sums, on the device `most` at a time, on the
+ * host `left`. */
+void tt_layered_begin_member(tt_engine *e, int64_t i);
+tt_err tt_layered_end_member(tt_engine *e, tt_err before);
+tt_err tt_layered_reserve_sums(tt_engine *e, int most, int left);
 tt_err tt_layered_partial(tt_engine *e, int64_t i, tt_slice parts, int *training,
                           float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
 tt_err tt_layered_squares(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
@@ -191,6 +221,13 @@ tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *grad
                           double squares, float *w);
 tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
                          const tt_shared_sum *share, int *epoch_ended);
+
+/* engine.h: a stage of member i (stage.cu). */
+tt_err tt_layered_stage_begin(tt_engine *e, int64_t i, const tt_pipeline_stage *layers,
+                              tt_slice parts, int64_t window, tt_pipeline_step *out);
+tt_err tt_layered_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);
+tt_err tt_layered_stage_backward(tt_engine *e, int64_t part, const float *in, float *out);
+void tt_layered_stage_destroy(tt_layered *own); /* before the stream of rows is closed */
 
 /* engine.h: the two parts of a step. */
 tt_err tt_layered_step_forward(tt_engine *e, float *output, int32_t *row);

@@ -6,20 +6,16 @@
 
 #include <math.h>
 
-/* Between these calls, steps compute member i alone. */
-static void begin_member(tt_engine *e, int64_t i) { tt_layered_of(e)->window = {i, 1}; }
+void tt_layered_begin_member(tt_engine *e, int64_t i) { tt_layered_of(e)->window = {i, 1}; }
 
-/* Waits for the work of the member. */
-static tt_err end_member(tt_engine *e, tt_err before)
+tt_err tt_layered_end_member(tt_engine *e, tt_err before)
 {
   tt_err err = tt_stream_synchronize(e->dev.stream);
   tt_layered_of(e)->window = {0, e->slice.count};
   return before ? before : err;
 }
 
-/* Memory for the sums of a slice of the parts: on the device `most` at a time, on the host those
- * that are left. */
-static tt_err reserve_sums(tt_engine *e, int most, int left)
+tt_err tt_layered_reserve_sums(tt_engine *e, int most, int left)
 {
   tt_layered *own = tt_layered_of(e);
   for (int k = own->size.sums; k < most; k++)
@@ -53,12 +49,12 @@ tt_err tt_layered_partial(tt_engine *e, int64_t i, tt_slice parts, int *training
   TT_TRY(tt_layered_download_progress(e));
   *training = tt_layered_of(e)->status[i] == TT_STATUS_training;
   if (!*training) return TT_OK;
-  TT_TRY(reserve_sums(e, most, sums.count));
-  begin_member(e, i);
+  TT_TRY(tt_layered_reserve_sums(e, most, sums.count));
+  tt_layered_begin_member(e, i);
   tt_err err = tt_layered_begin_epochs(e);
   if (!err) err = tt_layered_add_parts(e, parts);
   if (!err) err = download_sums(e, sums.count, sum, loss);
-  return end_member(e, err);
+  return tt_layered_end_member(e, err);
 }
 
 /* Set the gradient of the weights of inputs that member i does not use to 0. */
@@ -102,37 +98,37 @@ tt_err tt_layered_squares(tt_engine *e, int64_t i, tt_slice segment, float *grad
 {
   TT_TRY(mask_gradient(e, i, segment, gradient));
   if (!is_clipped(e, i) || !segment.count) return TT_OK;
-  begin_member(e, i);
+  tt_layered_begin_member(e, i);
   tt_err err = upload_gradient(e, segment, gradient);
   if (!err) err = tt_layered_segment_squares(e, segment);
   if (!err)
     err = tt_dev_download(block, squares_of(e), tt_norm_blocks(segment.count), e->dev.stream);
-  return end_member(e, err);
+  return tt_layered_end_member(e, err);
 }
 
 tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
                           double squares, float *w)
 {
   if (!segment.count) return TT_OK;
-  begin_member(e, i);
+  tt_layered_begin_member(e, i);
   tt_err err = upload_gradient(e, segment, gradient);
   if (!err && is_clipped(e, i)) err = tt_dev_upload(squares_of(e), &squares, 1, e->dev.stream);
   if (!err) err = tt_layered_segment_advance(e, segment);
-  if (!err)
+  if (!err && w)
     err = tt_dev_download(w, e->view.weights + i * e->view.param_stride + segment.first,
                           segment.count, e->dev.stream);
-  return end_member(e, err);
+  return tt_layered_end_member(e, err);
 }
 
 /* The step of member i ends with the weights w of the parameters `of`. */
 static tt_err accept_step(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss)
 {
-  begin_member(e, i);
-  tt_err err = tt_dev_upload(e->view.weights + i * e->view.param_stride + of.first, w, of.count,
-                             e->dev.stream);
+  tt_layered_begin_member(e, i);
+  float *weights = e->view.weights + i * e->view.param_stride + of.first;
+  tt_err err = of.count ? tt_dev_upload(weights, w, of.count, e->dev.stream) : TT_OK;
   if (!err) err = tt_dev_upload(tt_layered_sum_loss(e, 0), &loss, 1, e->dev.stream);
   if (!err) err = tt_layered_accept_weights(e);
-  return end_member(e, err);
+  return tt_layered_end_member(e, err);
 }
 
 static tt_err diverge(tt_engine *e, int64_t i)

@@ -92,9 +92,9 @@ tt_err tt_layered_begin_epochs(tt_engine *e) { return launch_per_member(e, make_
 
 tt_err tt_layered_resume_members(tt_engine *e) { return launch_per_member(e, resume_members); }
 
-/* The pass over the training rows. */
-static tt_layered_pass make_training_pass(const tt_engine *e, const tt_layered *own)
+tt_layered_pass tt_layered_training_pass(tt_engine *e)
 {
+  const tt_layered *own = tt_layered_of(e);
   tt_layered_pass pass = {};
   pass.first = (int32_t)own->window.first;
   pass.members = (int32_t)own->window.count;
@@ -109,15 +109,21 @@ static tt_layered_pass make_training_pass(const tt_engine *e, const tt_layered *
   return pass;
 }
 
-tt_err tt_layered_forward_batch(tt_engine *e)
+/* The rows of a batch, if they do not come from the host. */
+static tt_err gather_rows(tt_engine *e)
 {
   const tt_layered *own = tt_layered_of(e);
-  tt_layered_pass pass = make_training_pass(e, own);
-  if (!own->row_stream)
-    TT_TRY(launch_over_members(e, gather_batch, make_step_args(e), own->size.rows, TT_GATHER_ROWS));
-  if (own->size.label_noise && !own->row_stream)
-    TT_TRY(launch_over_members(e, add_label_noise, make_step_args(e),
-                               own->size.rows * e->view.targets, TT_STEP_BLOCK_ELEMENTS));
+  if (own->row_stream) return TT_OK;
+  TT_TRY(launch_over_members(e, gather_batch, make_step_args(e), own->size.rows, TT_GATHER_ROWS));
+  if (!own->size.label_noise) return TT_OK;
+  return launch_over_members(e, add_label_noise, make_step_args(e),
+                             own->size.rows * e->view.targets, TT_STEP_BLOCK_ELEMENTS);
+}
+
+tt_err tt_layered_forward_batch(tt_engine *e)
+{
+  TT_TRY(gather_rows(e));
+  tt_layered_pass pass = tt_layered_training_pass(e);
   return tt_layered_forward(e, &pass);
 }
 
@@ -139,7 +145,7 @@ tt_err tt_layered_record_losses(tt_engine *e, int clears)
 /* Gradient at perturbed inputs, for members with adversarial training. */
 static tt_err adversarial_gradient_step(tt_engine *e, tt_step_kernel_args a)
 {
-  tt_layered_pass pass = make_training_pass(e, tt_layered_of(e));
+  tt_layered_pass pass = tt_layered_training_pass(e);
   a.skip = a.skip_adversarial;
   pass.skip = tt_layered_of(e)->skip_adversarial;
   pass.gradient = tt_layered_of(e)->more;
@@ -156,7 +162,7 @@ static tt_err adversarial_gradient_step(tt_engine *e, tt_step_kernel_args a)
 /* The gradient of the rows in the buffers. */
 static tt_err backward_step(tt_engine *e)
 {
-  tt_layered_pass pass = make_training_pass(e, tt_layered_of(e));
+  tt_layered_pass pass = tt_layered_training_pass(e);
   TT_TRY(tt_layered_backward(e, &pass));
   return pass.inputs ? adversarial_gradient_step(e, make_step_args(e)) : TT_OK;
 }
@@ -195,9 +201,15 @@ static tt_err load_rows(tt_engine *e, int64_t ahead)
   return own->row_stream ? tt_row_stream_load_batches(e, &at, ahead) : TT_OK;
 }
 
-static tt_err release_rows(tt_engine *e)
+tt_err tt_layered_release_part(tt_engine *e)
 {
   return tt_layered_of(e)->row_stream ? tt_row_stream_release_buffer(e) : TT_OK;
+}
+
+tt_err tt_layered_load_part(tt_engine *e)
+{
+  TT_TRY(load_rows(e, 0));
+  return gather_rows(e);
 }
 
 /* A step of a whole batch. */
@@ -207,7 +219,7 @@ static tt_err run_whole_step(tt_engine *e, int64_t ahead)
   TT_TRY(tt_layered_forward_batch(e));
   TT_TRY(tt_layered_batch_loss(e));
   TT_TRY(tt_layered_update(e));
-  return release_rows(e);
+  return tt_layered_release_part(e);
 }
 
 /* a step in parts */
@@ -219,11 +231,10 @@ static tt_err compute_part(tt_engine *e, int64_t ahead)
   TT_TRY(tt_layered_forward_batch(e));
   TT_TRY(tt_layered_batch_loss(e));
   TT_TRY(backward_step(e));
-  return release_rows(e);
+  return tt_layered_release_part(e);
 }
 
-/* Add sum k + 1 to sum k. */
-static tt_err add_sums(tt_engine *e, int k)
+tt_err tt_layered_add_sums(tt_engine *e, int k)
 {
   tt_layered_of(e)->at_sum = k;
   tt_step_kernel_args a = make_step_args(e);
@@ -242,7 +253,7 @@ static tt_err add_up(tt_engine *e, tt_slice parts, int64_t ahead)
     own->at_sum = sums.count;
     TT_TRY(compute_part(e, ahead));
     tt_part_sums_push(&sums, k, 0);
-    while (tt_part_sums_merge(&sums)) TT_TRY(add_sums(e, sums.count - 1));
+    while (tt_part_sums_merge(&sums)) TT_TRY(tt_layered_add_sums(e, sums.count - 1));
   }
   return TT_OK;
 }
@@ -285,8 +296,14 @@ tt_err tt_layered_segment_squares(tt_engine *e, tt_slice segment)
                              TT_NORM_BLOCK);
 }
 
+/* Kernels read whole float4. If the segment of a stage begins inside of one, the parameters before
+ * it take part: they are those of another engine, and this one gets their weights before it uses
+ * them. */
 tt_err tt_layered_segment_advance(tt_engine *e, tt_slice segment)
 {
+  int64_t before = segment.first % 4;
+  segment.first -= before;
+  segment.count += before;
   tt_step_kernel_args a = make_segment_args(e, segment);
   a.squares_each = 1;
   TT_TRY(launch_over_members(e, prepare_step, a, 1, TT_LAYERED_THREADS));

@@ -92,8 +92,8 @@ static void forward_share(const stage_pass *p, int thread, int threads)
     pack(p, end_of(s), own, b.ld, tt_cpu_layer_input(m, &b, end_of(s)));
 }
 
-/* dL/dz of the dense layers of the stage, and dL/d(input of the first one): in the front, if that
- * layer follows layers of the front in this stage, else in `out`. */
+/* dL/dz of the dense layers of the stage, and dL/d(input of the first one), if it is needed: in the
+ * front, if that layer follows layers of the front in this stage, else in `out`. */
 static void dense_deltas(const stage_pass *p, tt_cpu_buffers *b, tt_slice own)
 {
   const tt_kernels *k = p->e->kernels;
@@ -106,9 +106,10 @@ static void dense_deltas(const stage_pass *p, tt_cpu_buffers *b, tt_slice own)
     tt_cpu_output_backward(k, m, w, b, last - front, own.count);
   }
   for (int l = last - front - 1; l >= first; l--) tt_cpu_backward_layer(k, m, w, b, l, own.count);
+  if (!tt_pipeline_has_gradient(m, begin < front ? front : begin)) return;
   if (begin < front)
     tt_cpu_features_gradient(k, m, w, b, own.count);
-  else if (begin > 0)
+  else
     pack(p, begin, own, b->ld, tt_cpu_dense_input_gradient(k, m, w, b, first, own.count));
 }
 
@@ -120,7 +121,7 @@ static void front_deltas(const stage_pass *p, tt_cpu_buffers *b, tt_slice own)
   tt_cpu_front_pass pass = tt_cpu_front_pass_of(p->e->kernels, m, p->st->ctx.w, b, own.count);
   if (end <= front) unpack(p, end, own, b->ld, tt_cpu_front_delta(b->front, end - 1, b->front_row));
   tt_cpu_front_backward(&pass, first, end < front ? end : front);
-  if (first == 0) return;
+  if (!tt_pipeline_has_gradient(m, first)) return;
   tt_cpu_front_input_gradient(&pass, first, b->scratch);
   pack(p, first, own, b->ld, b->scratch);
 }
@@ -128,11 +129,12 @@ static void front_deltas(const stage_pass *p, tt_cpu_buffers *b, tt_slice own)
 static void delta_share(const stage_pass *p, int thread, int threads)
 {
   const tt_model *m = model_of(p);
+  int front = m->front.layers, end = end_of(&p->st->layers);
   tt_slice own = tt_cpu_share_of_rows(p->rows.count, thread, threads);
-  if (own.count < 1) return;
+  if (own.count < 1 || !tt_pipeline_has_gradient(m, end)) return;
   tt_cpu_buffers b = tt_cpu_buffers_from_row(m, p->b, own.first);
-  if (end_of(&p->st->layers) > m->front.layers) dense_deltas(p, &b, own);
-  if (p->st->layers.first < m->front.layers) front_deltas(p, &b, own);
+  if (end > front) dense_deltas(p, &b, own);
+  if (p->st->layers.first < front && tt_pipeline_has_gradient(m, front)) front_deltas(p, &b, own);
 }
 
 /* The kernels compute four outputs at a time. */

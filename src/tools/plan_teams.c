@@ -50,7 +50,8 @@ static void add_place(const tt_cohort *c, tt_pipeline_grid grid, int ranks, int 
   const tt_model *m = &c->model;
   const tt_pipeline_place at = tt_pipeline_place_of(m, grid, c->parts, rank);
   int next = at.layers.first + at.layers.count, neighbours = grid.columns - 1;
-  int before = at.stage > 0, behind = at.stage < grid.stages - 1;
+  int before = at.stage > 0 && tt_pipeline_has_gradient(m, at.layers.first);
+  int behind = at.stage < grid.stages - 1;
   int sums = neighbours ? tt_part_sums_of(c->parts, at.parts, NULL).count : 0;
   double values = (double)(before * tt_pipeline_values(m, at.layers.first) +
                            behind * tt_pipeline_values(m, next));

@@ -29,13 +29,8 @@ static tt_err create_engine(tt_shard *shard, tt_slice slice, const tt_slice *own
 }
 
 /* What the ranks of a team need of their engine. */
-static tt_err check_team(const tt_shard *shard, int stages)
+static tt_err check_team(const tt_shard *shard)
 {
-  if (stages && !shard->ops->stage_begin)
-    return TT_FAIL(UNAVAILABLE,
-                   "the %s engine cannot train a member in stages; use run.device: cpu, or "
-                   "run.stages: 1",
-                   shard->ops->name);
   if (!shard->ops->partial)
     return TT_FAIL(UNAVAILABLE,
                    "the %s engine cannot train a member on several ranks; use run.device: cpu, or "
@@ -51,7 +46,7 @@ static tt_err join_team(tt_shard *shard, tt_team *team, int stages, tt_slice sli
   const tt_cohort *c = shard->cohort;
   const tt_pipeline_grid grid = tt_pipeline_grid_of(&c->model, stages, tt_team_ranks(team));
   const tt_slice own = tt_pipeline_place_of(&c->model, grid, c->parts, tt_team_rank(team)).segment;
-  TT_TRY(check_team(shard, stages));
+  TT_TRY(check_team(shard));
   shard->team = (tt_shard_team){.ranks = team, .stages = stages, .slice = slice};
   if (slice.count == 0) return TT_OK;
   if (shard->slice.count > 0) {

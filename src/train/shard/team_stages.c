@@ -96,12 +96,12 @@ static void pass_part(pipeline *p, stage_function *compute, lane *from, lane *to
 }
 
 /* The lane number `index` of the buffers, to or from the rank of another stage in this column. */
-static lane lane_of(const tt_team_member *x, int index, int stage, int64_t width)
+static lane lane_of(const tt_team_member *x, int index, int stage, int64_t width, int is_used)
 {
   const tt_pipeline_grid grid = x->team->buffers->grid;
   int64_t values = grid.stages > 1 ? tt_team_lane_values(cohort_of(x)) : 0;
   float *at = x->team->buffers->lane + 2 * index * values;
-  int exists = stage >= 0 && stage < grid.stages;
+  int exists = is_used && stage >= 0 && stage < grid.stages;
   return (lane){.rank = exists ? stage * grid.columns + own_place(x)->column : -1,
                 .width = width,
                 .buffer = {at, at + values}};
@@ -113,12 +113,14 @@ static pipeline create_pipeline(tt_team_member *x, int64_t rows)
   const tt_pipeline_stage *s = &own_place(x)->layers;
   int64_t in = tt_pipeline_values(m, s->first), out = tt_pipeline_values(m, s->first + s->count);
   int before = own_place(x)->stage - 1, next = own_place(x)->stage + 1;
+  int back = tt_pipeline_has_gradient(m, s->first);
+  int back_here = tt_pipeline_has_gradient(m, s->first + s->count);
   return (pipeline){.x = x,
                     .rows = rows,
-                    .inputs = lane_of(x, 0, before, in),
-                    .outputs = lane_of(x, 1, next, out),
-                    .gradients = lane_of(x, 2, next, out),
-                    .input_gradient = lane_of(x, 3, before, in)};
+                    .inputs = lane_of(x, 0, before, in, 1),
+                    .outputs = lane_of(x, 1, next, out, 1),
+                    .gradients = lane_of(x, 2, next, out, back_here),
+                    .input_gradient = lane_of(x, 3, before, in, back)};
 }
 
 /* The parts of this rank through its stage. */

@@ -72,6 +72,23 @@ TT_TEST (stages_are_contiguous_layers_of_the_least_largest_cost) {
   }
 }
 
+/* Layers before the first one that trains cost a forward pass only; that one has no gradient of its
+ * input. */
+TT_TEST (stages_know_layers_that_keep_their_weights) {
+  const int64_t hidden[] = {40, 40, 40};
+  tt_pipeline_stage cut[2];
+  tt_model m;
+  tt_model_shape shape = {
+      .inputs = 40, .targets = 40, .hidden = hidden, .layers = 3, .output = TT_OUTPUT_mean};
+  TT_CHECK_OK(tt_model_lay_out(&shape, &m));
+  for (int frozen = 0; frozen < 3; frozen++) {
+    TT_CHECK_OK(tt_model_set_rates(frozen, NULL, 0, &m));
+    for (int l = 0; l <= 4; l++) TT_CHECK(tt_pipeline_has_gradient(&m, l), ==, l > frozen);
+    tt_pipeline_cut(&m, 2, cut); /* costs 2 3 3 3, 1 2 3 3, 1 1 2 3 */
+    TT_CHECK(cut[0].count, ==, frozen == 0 ? 2 : 3);
+  }
+}
+
 /* Each part of each layer has one rank, each parameter too, and neighbours in a column have the same
  * parts. */
 TT_TEST (ranks_in_a_grid_divide_layers_parts_and_parameters) {

@@ -1,0 +1,294 @@
+/* stage.cu — a stage of a member: some layers, for some parts of a batch (engine.h); see
+ * layered_internal.cuh. Outputs and gradients are exchanged through host memory, [rows][values].
+ *
+ * Between its forward and its backward pass a part keeps its activations in a slot: arrays that
+ * take the place of those of the engine while the part passes. Slot 0 has those of the engine. */
+#include "cuda/layered/row_stream.cuh"
+
+#include "core/base/mem.h"
+
+/* Arrays [rows][...] of one part of one member, as in tt_layered. */
+typedef struct stage_slot {
+  float *x;
+  float *h[TT_MAX_LAYERS], *slope[TT_MAX_LAYERS], *xhat[TT_MAX_LAYERS], *rstd[TT_MAX_LAYERS];
+} stage_slot;
+
+struct tt_layered_stage {
+  tt_pipeline_stage layers;
+  int64_t window;   /* slots */
+  stage_slot *slot; /* [window] */
+  /* of the present step */
+  tt_slice parts;
+  int64_t member, rows; /* number in the engine; rows of the batch */
+  tt_part_sums sums;
+  double loss[TT_MAX_PART_SUMS];
+};
+
+static int end_of(const tt_pipeline_stage *s) { return s->first + s->count; }
+
+static int is_last(const tt_engine *e, const tt_layered_stage *st)
+{
+  return end_of(&st->layers) == e->cohort->model.layers;
+}
+
+/* Of slot k > 0; the arrays of slot 0 belong to the engine, but for x if its rows come from the
+ * host. */
+static void free_slot(const tt_layered *own, tt_layered_stage *st, int64_t k)
+{
+  stage_slot *s = &st->slot[k];
+  if (k > 0 || own->row_stream) tt_dev_free(s->x);
+  for (int l = 0; k > 0 && l < TT_MAX_LAYERS; l++) {
+    tt_dev_free(s->h[l]);
+    tt_dev_free(s->slope[l]);
+    tt_dev_free(s->xhat[l]);
+    tt_dev_free(s->rstd[l]);
+  }
+}
+
+void tt_layered_stage_destroy(tt_layered *own)
+{
+  if (!own->stage) return;
+  for (int64_t k = 0; own->stage->slot && k < own->stage->window; k++)
+    free_slot(own, own->stage, k);
+  tt_free(own->stage->slot);
+  tt_free(own->stage);
+}
+
+/* An array like one of the engine, for one member. */
+static tt_err allocate_like(const float *engine, int64_t count, float **out)
+{
+  return engine ? tt_dev_alloc(out, count, "activations of a stage") : TT_OK;
+}
+
+static tt_err allocate_slot(const tt_engine *e, const tt_layered *own, const tt_layered_stage *st,
+                            stage_slot *s)
+{
+  const tt_model *m = &e->cohort->model;
+  int64_t rows = own->size.rows;
+  int first = st->layers.first;
+  if (first > 0)
+    TT_TRY(allocate_like(own->h[first - 1], rows * m->layer[first].in, &s->h[first - 1]));
+  for (int l = first; l < end_of(&st->layers); l++) {
+    int64_t values = rows * m->layer[l].out;
+    TT_TRY(allocate_like(own->h[l], values, &s->h[l]));
+    TT_TRY(allocate_like(own->slope[l], values, &s->slope[l]));
+    TT_TRY(allocate_like(own->xhat[l], values, &s->xhat[l]));
+    TT_TRY(allocate_like(own->rstd[l], rows, &s->rstd[l]));
+  }
+  return TT_OK;
+}
+
+static tt_err allocate_slots(const tt_engine *e, const tt_layered *own, tt_layered_stage *st)
+{
+  int64_t inputs = own->size.rows * own->size.inputs;
+  TT_TRY(TT_ALLOC(st->slot, st->window));
+  st->slot[0].x = own->row_stream ? NULL : own->x;
+  for (int l = 0; l < e->cohort->model.layers; l++) {
+    st->slot[0].h[l] = own->h[l];
+    st->slot[0].slope[l] = own->slope[l];
+    st->slot[0].xhat[l] = own->xhat[l];
+    st->slot[0].rstd[l] = own->rstd[l];
+  }
+  for (int64_t k = 0; k < st->window; k++) {
+    if (st->layers.first == 0 && !st->slot[k].x)
+      TT_TRY(tt_dev_alloc(&st->slot[k].x, inputs, "activations of a stage"));
+    if (k > 0) TT_TRY(allocate_slot(e, own, st, &st->slot[k]));
+  }
+  return TT_OK;
+}
+
+static tt_err reserve_slots(tt_engine *e, const tt_pipeline_stage *layers, int64_t window)
+{
+  tt_layered *own = tt_layered_of(e);
+  tt_layered_stage *st = own->stage;
+  if (st && st->layers.first == layers->first && st->layers.count == layers->count &&
+      st->window == window)
+    return TT_OK;
+  tt_layered_stage_destroy(own);
+  TT_TRY(TT_ALLOC(own->stage, 1));
+  own->stage->layers = *layers;
+  own->stage->window = window;
+  tt_err err = allocate_slots(e, own, own->stage);
+  if (err) tt_layered_stage_destroy(own);
+  return err;
+}
+
+/* The arrays of a slot take the place of those of the engine. */
+static void use_slot(const tt_engine *e, tt_layered *own, int64_t k)
+{
+  const stage_slot *s = &own->stage->slot[k];
+  if (s->x && !own->row_stream) own->x = s->x;
+  for (int l = 0; l < e->cohort->model.layers; l++) {
+    if (s->h[l]) own->h[l] = s->h[l];
+    if (s->slope[l]) own->slope[l] = s->slope[l];
+    if (s->xhat[l]) own->xhat[l] = s->xhat[l];
+    if (s->rstd[l]) own->rstd[l] = s->rstd[l];
+  }
+}
+
+/* Number of rows of the batch of member i, and whether it ends the epoch. */
+static int64_t batch_rows(const tt_engine *e, const tt_layered *own, int64_t i, int *ends_epoch)
+{
+  int64_t size = e->cohort->batch_size, first = own->batch[i] * size;
+  int64_t left = e->host_epoch_rows[i] - first;
+  *ends_epoch = left <= size;
+  return left < size ? left : size;
+}
+
+tt_err tt_layered_stage_begin(tt_engine *e, int64_t i, const tt_pipeline_stage *layers,
+                              tt_slice parts, int64_t window, tt_pipeline_step *out)
+{
+  tt_layered *own = tt_layered_of(e);
+  int most, ends_epoch;
+  tt_part_sums sums = tt_part_sums_of(e->cohort->parts, parts, &most);
+  *out = {};
+  if (e->cohort->model.front.layers)
+    return TT_FAIL(UNAVAILABLE, "a GPU does not train networks with a front in stages; use "
+                                "run.device: cpu, or run.ranks_per_member without run.stages");
+  TT_TRY(tt_layered_download_progress(e));
+  if (own->status[i] != TT_STATUS_training) return TT_OK;
+  TT_TRY(tt_layered_reserve_sums(e, most, sums.count > 1 ? sums.count : 1));
+  TT_TRY(reserve_slots(e, layers, window));
+  tt_layered_stage *st = own->stage;
+  st->parts = parts;
+  st->member = i;
+  st->rows = batch_rows(e, own, i, &ends_epoch);
+  st->sums = {};
+  st->sums.parts = e->cohort->parts;
+  st->loss[0] = 0.0;
+  out->training = 1;
+  out->ends_epoch = ends_epoch;
+  out->rows = st->rows;
+  out->loss = st->loss;
+  for (int k = 0; k < own->host_sums; k++)
+    out->sum[k] = own->host_sum + k * (int64_t)e->view.params;
+  tt_layered_begin_member(e, i);
+  return tt_layered_end_member(e, tt_layered_begin_epochs(e));
+}
+
+/* A pass of one part. */
+typedef struct layered_part {
+  tt_engine *e;
+  tt_layered *own;
+  tt_layered_stage *st;
+  tt_layered_pass layers;
+  int64_t rows, exchanged; /* of the part; of its arrays on the host that the device has too */
+} layered_part;
+
+static layered_part begin_pass(tt_engine *e, int64_t part)
+{
+  tt_layered *own = tt_layered_of(e);
+  tt_layered_stage *st = own->stage;
+  layered_part p = {e, own, st, {}, 0, 0};
+  p.rows = tt_part_rows(st->rows, e->cohort->parts, part).count;
+  p.exchanged = (p.rows + TT_PART_LANES - 1) / TT_PART_LANES * TT_PART_LANES;
+  if (p.exchanged > own->size.rows) p.exchanged = own->size.rows;
+  tt_layered_begin_member(e, st->member);
+  own->batch_part = (int)part;
+  own->at_sum = st->sums.count;
+  use_slot(e, own, part % st->window);
+  p.layers = tt_layered_training_pass(e);
+  return p;
+}
+
+static tt_err end_pass(layered_part *p, tt_err before)
+{
+  tt_err err = tt_layered_end_member(p->e, before);
+  use_slot(p->e, p->own, 0);
+  p->own->batch_part = p->own->at_sum = 0;
+  return err;
+}
+
+/* Rows from the host; all rows of the part that it does not have are 0. */
+static tt_err upload_rows(const layered_part *p, float *to, const float *from, int64_t values)
+{
+  TT_TRY(tt_dev_zero(to, p->own->size.rows * values, p->e->dev.stream));
+  return tt_dev_upload(to, from, p->exchanged * values, p->e->dev.stream);
+}
+
+static tt_err download_rows(const layered_part *p, float *to, const float *from, int64_t values)
+{
+  return tt_dev_download(to, from, p->exchanged * values, p->e->dev.stream);
+}
+
+/* The rows of the part. Those from the host are in a buffer that other parts use too, so that the
+ * first stage keeps a copy of the inputs. */
+static tt_err load_rows(const layered_part *p, int64_t part)
+{
+  float *x = p->st->slot[part % p->st->window].x;
+  TT_TRY(tt_layered_load_part(p->e));
+  if (!p->own->row_stream || p->st->layers.first > 0) return TT_OK;
+  TT_TRY(tt_dev_copy(x, p->own->x, p->own->size.rows * p->own->size.inputs, p->e->dev.stream));
+  return TT_OK;
+}
+
+static tt_err forward(layered_part *p, int64_t part, const float *in, float *out)
+{
+  const tt_model *m = &p->e->cohort->model;
+  int first = p->st->layers.first, end = end_of(&p->st->layers), last = is_last(p->e, p->st);
+  int loads = first == 0 || last;
+  if (loads) TT_TRY(load_rows(p, part));
+  if (first > 0) TT_TRY(upload_rows(p, p->own->h[first - 1], in, m->layer[first].in));
+  TT_TRY(tt_layered_forward_layers(p->e, &p->layers, first, end));
+  if (last)
+    TT_TRY(tt_layered_batch_loss(p->e));
+  else
+    TT_TRY(download_rows(p, out, p->own->h[end - 1], m->layer[end - 1].out));
+  return loads ? tt_layered_release_part(p->e) : TT_OK;
+}
+
+tt_err tt_layered_stage_forward(tt_engine *e, int64_t part, const float *in, float *out)
+{
+  layered_part p = begin_pass(e, part);
+  return end_pass(&p, p.rows > 0 ? forward(&p, part, in, out) : TT_OK);
+}
+
+static tt_err backward(layered_part *p, int64_t part, const float *in, float *out)
+{
+  const tt_model *m = &p->e->cohort->model;
+  int first = p->st->layers.first, end = end_of(&p->st->layers);
+  int goes_back = tt_pipeline_has_gradient(m, first);
+  float *before = NULL;
+  if (!tt_pipeline_has_gradient(m, end)) return TT_OK;
+  if (p->own->row_stream && first == 0) p->own->x = p->st->slot[part % p->st->window].x;
+  if (!is_last(p->e, p->st)) {
+    TT_TRY(upload_rows(p, p->own->delta[0], in, m->layer[end - 1].out));
+    TT_TRY(tt_layered_output_backward(p->e, &p->layers, end - 1));
+  }
+  TT_TRY(tt_layered_backward_layers(p->e, &p->layers, first, end, goes_back ? &before : NULL));
+  return goes_back ? download_rows(p, out, before, m->layer[first].in) : TT_OK;
+}
+
+/* A part without rows adds 0. */
+static tt_err clear_sum(const layered_part *p)
+{
+  int k = p->own->at_sum;
+  TT_TRY(tt_dev_zero(tt_layered_sum(p->e, k), p->e->view.params, p->e->dev.stream));
+  return tt_dev_zero(tt_layered_sum_loss(p->e, k), 1, p->e->dev.stream);
+}
+
+/* Add the last sums as far as the tree allows; after the last part copy them to the host. */
+static tt_err add_part(const layered_part *p, int64_t part)
+{
+  tt_layered_stage *st = p->st;
+  tt_slice of = st->layers.params;
+  tt_part_sums_push(&st->sums, part, 0);
+  while (tt_part_sums_merge(&st->sums)) TT_TRY(tt_layered_add_sums(p->e, st->sums.count - 1));
+  if (part + 1 < st->parts.first + st->parts.count) return TT_OK;
+  for (int k = 0; k < st->sums.count; k++) {
+    float *to = p->own->host_sum + k * (int64_t)p->e->view.params;
+    TT_TRY(tt_dev_download(to + of.first, tt_layered_sum(p->e, k) + of.first, of.count,
+                           p->e->dev.stream));
+    if (is_last(p->e, st))
+      TT_TRY(tt_dev_download(&st->loss[k], tt_layered_sum_loss(p->e, k), 1, p->e->dev.stream));
+  }
+  return TT_OK;
+}
+
+tt_err tt_layered_stage_backward(tt_engine *e, int64_t part, const float *in, float *out)
+{
+  layered_part p = begin_pass(e, part);
+  tt_err err = p.rows > 0 ? backward(&p, part, in, out) : clear_sum(&p);
+  if (!err) err = add_part(&p, part);
+  return end_pass(&p, err);
+}
