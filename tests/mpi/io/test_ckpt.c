@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 
 #include <hdf5.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -339,8 +340,7 @@ TT_TEST (a_generation_written_in_the_background_is_new_at_its_end) {
   fill(part[0].mine, 2);
   fill(part[1].mine, 2);
   TT_CHECK_OK(tt_ckpt_begin(comm, directory, &id, 2, 2, part, &w));
-  tt_ckpt_wait_local(w);
-  TT_CHECK(tt_ckpt_is_written_local(w), ==, 1);
+  while (!tt_ckpt_is_written_local(w)) poll(NULL, 0, 1); /* as training asks between two chunks */
   TT_CHECK(exists(directory, 2), ==, 0);
   TT_CHECK_OK(read_with(comm, directory, &id, 0, 9, &g));
   TT_CHECK(g, ==, 1);
