@@ -134,8 +134,10 @@ static void count_bytes(large_job j, int64_t bytes[COUNTS])
   TT_CHECK_OK(tt_columns_create(1, &shape.target));
   tt_cohorts all = cohort_of(j, &cfg, &shape.target);
   const tt_cohort *c = all.at[0];
-  const tt_memory_job job = {cfg, &all, &shape, cpu, &use};
-  TT_CHECK_OK(tt_memory_plan_rank(&job, 1, 0, &plan));
+  const tt_memory_job job = {
+      .cfg = cfg, .cohorts = &all, .shape = &shape, .ops = cpu, .use = &use};
+  const tt_wave_plan at_once = {.waves = 1};
+  TT_CHECK_OK(tt_memory_plan_rank(&job, 1, 0, &at_once, &plan));
   bytes[PARAMS] = c->model.params;
   bytes[ENGINE] = cpu->host_bytes(c, (tt_slice){0, j.members}, shape.rows, &use);
   bytes[PREDICT] = cpu->predict_bytes(&c->model, 1, &use);
