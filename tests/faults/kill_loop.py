@@ -5,8 +5,8 @@
 
 A start trains on 1 to 4 ranks, with members in parts, in stages or both, and is ended by SIGKILL to
 one rank, to all ranks, or to the launcher (whose ranks may still run at the next start). After the
-last kill the job runs to its end; every
-tensor of model.h5 and results.h5 must be bit-identical to an undisturbed run, no committed
+last kill the job runs to its end; every tensor of model.h5 and results.h5 must be bit-identical to
+an undisturbed run, no committed
 generation may be lost, no start may hang and no temporary file may be left. Negative controls, on
 which the same checks must fail: one float of a checkpoint changed together with its checksum; the
 newest checkpoint removed; a rank stopped with a watchdog that is too slow.
@@ -188,7 +188,7 @@ CONTROLS = {"float": (control_float, "bits"), "lose": (control_lose, "lost"),
 def run_control(name, args, folder, wanted, seconds):
     """The checks must fail for the reason of this control."""
     function, law = CONTROLS[name]
-    campaign = Campaign(folder, args.settings + TEAMS[:1], seconds, args.limit)
+    campaign = Campaign(folder, args.settings + TEAMS[0], seconds, args.limit)
     try:
         function(campaign, wanted)
     except Wrong as wrong:
