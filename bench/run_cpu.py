@@ -1,9 +1,10 @@
 #!/usr/bin/python3
-"""tutti and PyTorch on the CPU, all workloads in one run, programs in turn, same threads.
+"""tutti, PyTorch and JAX on the CPU, all workloads in one run, programs in turn, same threads.
 
   run_cpu.py [--build build] [--threads 2] [--seconds 5] [--rounds 3] [--workloads A,B,C,E]
-             [--ways loop,procs,bmm,vmap] [--simd auto] [--output FILE]
+             [--ways loop,procs,bmm,vmap,scan4] [--python /usr/bin/python3] [--simd auto] [--output FILE]
 
+--ways are those of peers/torch_peers.py and, with scan, of peers/jax_peers.py; --python has these packages.
 Each round measures every program once before the next round begins, so that a slow minute of the
 machine affects all of them; the table shows the median of the rounds. Raw lines of JSON go to
 bench/results/<date>-cpu-<processor>.jsonl, the first line describes the machine.
@@ -21,7 +22,6 @@ import sys
 import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-PYTHON = "/usr/bin/python3"
 GOAL = 5.0  # required ratio to the best PyTorch way
 
 
@@ -73,7 +73,7 @@ def make_cases(args, folder):
     cases = [f"{folder}/{workload}" for workload in args.workloads]
     for workload, case in zip(args.workloads, cases):
         subprocess.run([str(args.engine), "--workload", workload, "--export", case], check=True)
-    subprocess.run([PYTHON, "-B", str(HERE / "peers" / "reference.py"), *cases], check=True,
+    subprocess.run([args.python, "-B", str(HERE / "peers" / "reference.py"), *cases], check=True,
                    stdout=subprocess.DEVNULL)
 
 
@@ -84,7 +84,8 @@ def programs(args, workload, folder):
     tutti = [str(args.engine), "--workload", workload, "--precision", "fp32", "--simd", args.simd]
     yield "tutti", tutti + common, dict(os.environ, OMP_NUM_THREADS=str(args.threads))
     for way in args.ways:
-        peer = [PYTHON, "-B", str(HERE / "peers" / "torch_peers.py"), "--way", way]
+        script = "jax_peers.py" if way.startswith("scan") else "torch_peers.py"
+        peer = [args.python, "-B", str(HERE / "peers" / script), "--way", way]
         yield way, peer + common, peer_environment(args.threads)
 
 
@@ -140,6 +141,7 @@ def parse():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workloads", default="A,B,C,E", type=lambda s: s.split(","))
     parser.add_argument("--ways", default="loop,procs,bmm,vmap", type=lambda s: s.split(","))
+    parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--simd", default="auto")
     parser.add_argument("--output", type=pathlib.Path)
     args = parser.parse_args()

@@ -102,8 +102,8 @@ void tt_plan_time_print(const tt_plan_time *t, FILE *out)
     return;
   }
   fprintf(out,
-          "time       %.3g s per epoch, %.3g s for all epochs at most, +- %.0f %%, on %d thread%s "
-          "of the CPU\n",
+          "time       %.3g s per epoch, at most %.3g s in all, +- %.0f %%\n"
+          "           on %d thread%s of the CPU\n",
           t->epoch, t->training, 100.0 * t->error, t->threads, tt_plural(t->threads));
   fprintf(out, "           a checkpoint of %s takes %.2g s, while training goes on\n",
           tt_memory_text(t->checkpoint_bytes, bytes), t->checkpoint);

@@ -155,7 +155,9 @@ def check_time(tutti):
     epochs = got["cohorts"][0]["epochs"]
     assert got["seconds_per_epoch"] == 2.0 and got["seconds"] == 2.0 * epochs, got
     assert got["seconds_error"] == 0.125 and abs(got["checkpoint_seconds"] - got["checkpoint_bytes"] / 1e6) < 1e-9
-    assert "2 s per epoch" in run(tutti, *words) and "+- 12 %" in run(tutti, *words)
+    text = run(tutti, *words)
+    assert "2 s per epoch" in text and "+- 12 %" in text
+    assert max(map(len, text.splitlines())) <= 80, text
     run(tutti, "doctor", "--calibrate", "--json", codes=(64,))
 
 

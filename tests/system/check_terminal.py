@@ -44,7 +44,8 @@ class Simulated:
         ours, theirs = pty.openpty()
         subprocess.run(["stty", "columns", str(COLUMNS)], stdin=theirs, check=True)
         self.child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs,
-                                      env={**os.environ, "TERM": "xterm", "COLUMNS": str(COLUMNS)})
+                                      env={**os.environ, "TERM": "xterm", "COLUMNS": str(COLUMNS),
+                                           "TUTTI_MACHINE": os.path.abspath("no-machine.json")})
         os.close(theirs)
         self.ours, self.text = ours, ""
 
