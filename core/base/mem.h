@@ -38,7 +38,8 @@ int64_t tt_mem_live_blocks(void);
  * Errors of tt_mem_store_in: MEM (the directory is in memory: tmpfs); CANTCREAT. Those of
  * TT_ALLOC_STORED: MEM, CANTCREAT, IO (the disk is full). */
 tt_err tt_mem_store_in(const char *directory);
-int tt_mem_stores(int64_t count, size_t size); /* 1: such a block becomes a file */
+/* 1 if TT_ALLOC_STORED makes a file for `count` elements of `size` bytes. */
+int tt_mem_stores(int64_t count, size_t size);
 tt_err tt_alloc_file_bytes(void *out, int64_t count, size_t size, const char *what);
 static inline tt_err tt_alloc_stored_bytes(void *out, int64_t count, size_t size, const char *what)
 {
@@ -49,8 +50,9 @@ static inline tt_err tt_alloc_stored_bytes(void *out, int64_t count, size_t size
   tt_alloc_stored_bytes(&(out_), (count_), sizeof *(out_), #out_)
 enum { TT_STORED_BYTES = 65536 };
 
-/* Bytes that a block of TT_ALLOC_STORED takes in memory, and in a file.
- *   stored  1: a directory is set */
+/* Bytes of memory, and bytes of a file, that TT_ALLOC_STORED needs for `count` elements of `size`
+ * bytes.
+ *   stored  1: tt_mem_store_in has been given a directory; 0: it has not, so there are no files */
 int64_t tt_stored_memory(int64_t count, size_t size, int stored);
 int64_t tt_stored_file(int64_t count, size_t size, int stored);
 

@@ -65,7 +65,7 @@ static tt_err environment_without_launcher(char ***out)
 /* Descriptor of the pipe in the child, after the standard ones. */
 enum { REPORT_FILENO = STDERR_FILENO + 1 };
 
-/* Data of the child. */
+/* What the child needs between its start and exec. */
 typedef struct launch {
   const tt_process_options *options;
   char **environment;

@@ -67,8 +67,9 @@ typedef struct tt_config {
   tt_ensemble_config defaults;  /* model and train of the job, inherited by ensembles. Results
                                    depend on the values of the ensembles only. */
   int64_t ensembles;            /* at least 1 */
-  tt_ensemble_config *ensemble; /* [ensembles] in the order of the file; an ensemble of several
-                                   networks has an element for each (tt_config_ensembles) */
+  tt_ensemble_config *ensemble; /* [ensembles] in the order of the file. An ensemble of several
+                                   networks has one element for each of its networks;
+                                   tt_config_ensembles counts the ensembles of the file. */
   int64_t selections;           /* number of different `rows` of the ensembles */
   char *directory;              /* of the file, absolute; working directory of the job's commands */
   int campaign;                 /* 1 if a campaign section is given: campaign, pool, score ... */

@@ -5,11 +5,12 @@
 #include "cuda/plan/block_plan.h"
 #include "cuda/plan/layered_sizes.h"
 
-enum { ROW_LISTS_BYTES = 40 }; /* of a row set: three pointers and three counts */
+/* Device memory for the pointers and the numbers of rows of one row set. */
+enum { ROW_LISTS_BYTES = 40 };
 
 static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The state; an array without elements has one. */
+/* The training state. The engine allocates at least one element for each array. */
 static int64_t state_bytes(const tt_cohort *c, int64_t members)
 {
   tt_state_shape shape = tt_cohort_state_shape(c);
@@ -28,7 +29,7 @@ static int64_t state_bytes(const tt_cohort *c, int64_t members)
   return bytes;
 }
 
-/* Settings and lists of the members. */
+/* Hyper-parameters, progress, anchor and inputs of each member, and the lists of rows. */
 static int64_t member_bytes(const tt_cohort *c, tt_slice slice, int64_t rows)
 {
   int64_t sets = tt_cohort_row_sets(c);
@@ -49,7 +50,9 @@ static int64_t member_bytes(const tt_cohort *c, tt_slice slice, int64_t rows)
   return bytes + sets * (rows * (int64_t)sizeof(int32_t) + ROW_LISTS_BYTES);
 }
 
-/* What the path allocates. A member that needs scratch fills a multiprocessor. */
+/* What the path allocates for its kernels. Where members need scratch memory, a multiprocessor
+ * trains one member at a time, so as many members have scratch memory as there are
+ * multiprocessors. */
 static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
                           const tt_path_context *on, const tt_path_choice *choice)
 {

@@ -1,13 +1,14 @@
-/* device_sizes.h — bytes of device memory of some members, before an engine is created. Plain C, no
- * CUDA. */
+/* device_sizes.h — how much device memory an engine will need, before it is created. Plain C that
+ * does not call CUDA. */
 #ifndef TT_DEVICE_SIZES_H
 #define TT_DEVICE_SIZES_H
 #include "core/engine/engine.h"
 #include "cuda/plan/path.h"
 TT_BEGIN_C
 
-/* Bytes that the cuda engine of members `slice` allocates, besides the data set; at most, because
- * rows without labels are not known here, and without the buffers of cuBLAS (tf32, 3xtf32).
+/* Bytes that the cuda engine allocates for the members of `slice`, without the data set and without
+ * the buffers of cuBLAS (tf32, 3xtf32). The engine may need less: rows without labels are counted
+ * here, because they are not known yet.
  *   rows    of the data set;  weighted  1: rows have weights
  *   wanted  run.gpu_path
  * Errors: those of tt_path_choose. */

@@ -28,8 +28,8 @@ static int64_t find_widest(const tt_model *m)
   return widest;
 }
 
-/* With a front, a validation pass has the rows of a batch: its layers have so many values that more
- * rows would take more memory than training. */
+/* A network with a front is validated in pieces of one batch of rows: larger pieces would need more
+ * memory than training, because the layers of a front have very many values. */
 tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
                                      int streamed)
 {

@@ -17,8 +17,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Outputs of one trained ensemble: of a part of a cohort, or of those of an ensemble of several
- * networks. */
+/* Outputs of one trained ensemble: of some ensembles of one cohort, or of one ensemble of several
+ * networks, whose parts are in several cohorts. */
 typedef struct ensemble_output {
   int64_t first, parts; /* [first, first + parts) of the job */
   int32_t *attempt;     /* [G] retries of its members */

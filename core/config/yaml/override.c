@@ -149,7 +149,7 @@ static int find_job_option(tt_config_reader *r, const tt_source_location *at, co
   return 0;
 }
 
-/* Assign to one of the elements. */
+/* Give the option, or the sweep, that g names its value in element k of cfg->ensemble. */
 static tt_err assign_element(tt_config_reader *r, yaml_document_t *doc, const assignment_target *g,
                              int64_t k, const tt_source_location *at, yaml_node_t *root)
 {

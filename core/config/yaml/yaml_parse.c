@@ -30,10 +30,11 @@ static void report_unknown(tt_config_reader *r, const tt_source_location *at,
   }
 }
 
-/* The current section: of the job, of one of its ensembles, or of one of their networks. */
+/* Where the reader is in the file: in a section of the job, of an ensemble, or of a network in the
+ * list `networks` of an ensemble. */
 typedef struct level {
   int64_t element; /* of cfg->ensemble, -1 for the job */
-  int network;     /* 1: of an element of `networks` */
+  int network;     /* 1: the section is part of an element of the list `networks` */
   const tt_option *table;
   int count;
   const char *section; /* "top", "data_split"; "ensembles" for an ensemble itself */

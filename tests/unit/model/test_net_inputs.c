@@ -94,7 +94,7 @@ TT_TEST (a_scaler_writes_levels_and_indicators) {
 
 /* data set */
 
-/* Two training rows with the inputs of example(), which differ in all of them. */
+/* Two training rows with the inputs of example(). Every input has different values in the two. */
 static tt_dataset *samples(void)
 {
   tt_dataset *d = NULL;
