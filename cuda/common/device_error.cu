@@ -8,13 +8,16 @@
 #include <unistd.h>
 
 static char location[512] = "GPU";
+static int has_gpu; /* location names one */
 static cudaStream_t captured;
 
 void tt_cuda_set_location(int number, const char *name)
 {
   char host[256] = "this host";
+  if (number < 0 && has_gpu) return;
+  has_gpu = number >= 0;
   gethostname(host, sizeof host - 1);
-  if (number < 0)
+  if (!has_gpu)
     snprintf(location, sizeof location, "%s%s", tt_log_rank_text(), host);
   else
     snprintf(location, sizeof location, "%s%s, GPU %d (%.200s)", tt_log_rank_text(), host, number,

@@ -14,7 +14,7 @@
 #define TT_CUDA(...) tt_cuda_check((__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
 #define TT_CUBLAS(...) tt_cublas_check((__VA_ARGS__), __FILE__, __LINE__, #__VA_ARGS__)
 
-/* Set the GPU that messages name; number -1: none. */
+/* Set the GPU that messages name; number -1: none, unless one was set before. */
 void tt_cuda_set_location(int number, const char *name);
 /* Set the stream that captures; NULL: none. An error of cuBLAS must not break its capture. */
 void tt_cuda_set_captured_stream(cudaStream_t stream);
