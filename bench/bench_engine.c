@@ -2,7 +2,8 @@
  * It fills cohort and data set in memory and reads no job file.
  *
  *   bench_engine --workload NAME [--engine cpu|cuda] [--path NAME|all] [--precision NAME|all]
- *                [--threads N] [--simd NAME] [--members N] [--case DIR] [--repeats N] [--seconds S]
+ *                [--threads N] [--share-flops N] [--simd NAME] [--members N] [--case DIR]
+ *                [--parts N] [--repeats N] [--seconds S]
  *       one line per path and precision: its losses compared with the reference in DIR, and its
  *       speed, or the reason why it cannot run
  *   bench_engine --workload A --export DIR
@@ -25,7 +26,7 @@ enum { MOST_HELD = 32, LINE_ROOM = 1024, WORD_ROOM = 512 };
 typedef struct options {
   bench_setting set;
   const char *workload, *path, *precision, *export, *folder;
-  int64_t members;
+  int64_t members, parts;
   double seconds;
   int repeats, serve;
 } options;
@@ -67,6 +68,7 @@ static tt_err all_ways(const options *o)
   const char *const *ways = bench_ways(o->set.ops);
   tt_err worst = TT_OK;
   TT_TRY(bench_find(o->workload, o->members, &load));
+  load.parts = o->parts;
   for (int w = 0; ways[w]; w++)
     for (int p = 0; bench_precisions[p]; p++) {
       if (!asked(o->path, ways, w) || !asked(o->precision, bench_precisions, p)) continue;
@@ -176,9 +178,11 @@ static tt_err take(options *o, int key, const char *word)
   case 'x': o->export = word; break;
   case 'd': o->folder = word; break;
   case 'm': o->members = atoll(word); break;
+  case 'k': o->parts = atoll(word); break;
   case 's': o->seconds = atof(word); break;
   case 'r': o->repeats = atoi(word); break;
   case 't': o->set.use.threads = atoi(word); break;
+  case 'h': o->set.use.share_flops = atoll(word); break;
   case 'f': o->set.roof = atof(word) * 1e12; break;
   case 'v': o->serve = 1; break;
   case 'i':
@@ -200,13 +204,15 @@ static tt_err parse(int argc, char **argv, options *o)
       {"members", required_argument, NULL, 'm'},  {"case", required_argument, NULL, 'd'},
       {"export", required_argument, NULL, 'x'},   {"repeats", required_argument, NULL, 'r'},
       {"seconds", required_argument, NULL, 's'},  {"roof-tflops", required_argument, NULL, 'f'},
-      {"serve", no_argument, NULL, 'v'},          {NULL, 0, NULL, 0}};
+      {"serve", no_argument, NULL, 'v'},          {"share-flops", required_argument, NULL, 'h'},
+      {"parts", required_argument, NULL, 'k'},    {NULL, 0, NULL, 0}};
   for (int key; (key = getopt_long(argc, argv, "", table, NULL)) != -1;)
     TT_TRY(take(o, key, optarg));
   if (!o->serve && !o->workload) return TT_FAIL(USAGE, "--workload A|B|C|D|E|U1|U2|U3, or --serve");
   if (o->set.use.threads < 1 || !(o->seconds > 0) || o->repeats < 1 || o->members < 0 ||
-      o->repeats > BENCH_MOST_REPEATS)
-    return TT_FAIL(USAGE, "--threads, --seconds and --repeats are positive, --repeats at most %d",
+      o->parts < 1 || o->repeats > BENCH_MOST_REPEATS)
+    return TT_FAIL(USAGE,
+                   "--threads, --parts, --seconds and --repeats are positive, --repeats at most %d",
                    BENCH_MOST_REPEATS);
   return TT_OK;
 }
@@ -223,6 +229,7 @@ int main(int argc, char **argv)
   options o = {.set = {.ops = &tt_engine_cpu, .use = {.threads = 2}, .roof = BENCH_H200_FP32},
                .path = "all",
                .precision = "all",
+               .parts = 1,
                .seconds = 5.0,
                .repeats = 7};
   setvbuf(stdout, NULL, _IOLBF, 0);

@@ -9,6 +9,7 @@
 typedef struct bench_workload {
   const char *name;
   int64_t members, inputs, hidden[3], hidden_layers, outputs, batch;
+  int64_t parts; /* of a batch (train.parts) */
 } bench_workload;
 
 extern const bench_workload bench_workloads[]; /* name NULL after the last */

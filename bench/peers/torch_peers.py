@@ -53,7 +53,9 @@ def make_adam(params, at, device):
 
 
 def blas_core():
-    """The processor type that OpenBLAS detected; "" with another BLAS."""
+    """"MKL", or the processor type that OpenBLAS detected; "" with another BLAS."""
+    if torch.backends.mkl.is_available():
+        return "MKL"
     try:
         library = ctypes.CDLL("libopenblas.so.0")
         library.openblas_get_corename.restype = ctypes.c_char_p
@@ -406,9 +408,8 @@ def main():
     if args.device == "cuda":
         facts["device"] = torch.cuda.get_device_name()
     elif not blas_core() and not args.any_blas:
-        raise SystemExit("PyTorch multiplies with a BLAS that is not OpenBLAS; with the reference "
-                         "BLAS no comparison is fair: install libopenblas0-pthread, or say "
-                         "--any-blas")
+        raise SystemExit("PyTorch multiplies with neither MKL nor OpenBLAS; with the reference BLAS "
+                         "no comparison is fair: install libopenblas0-pthread, or say --any-blas")
     else:
         facts["blas_core"] = blas_core()
     torch.set_num_threads(args.threads)

@@ -14,10 +14,11 @@ typedef struct tt_cpu_row_lists {
 } tt_cpu_row_lists;
 
 /* Fewest operations (tt_model_flops) of a step for each thread that shares it; most such threads.
- * Two cores of an AMD EPYC 0.4 us apart (a round trip): one member 64-512-512-1 with batch 1024,
- * 1.8e9 operations, is 1.8 times as fast on two threads (median of
- * bench/results/2026-11-22-teams-of-threads.tsv); 16-192-192-1, batch 512, 1.2e8: 0.94. */
-enum { TT_CPU_SHARE_FLOPS = 200000000, TT_CPU_MOST_SHARING = 256 };
+ * On two virtual cores of an AMD EPYC a member 64-512-512-1 with batch 1024, 1.8e9 operations, is
+ * 1.9 times as fast on two threads, and 16-192-192-1 with batch 512, 1.2e8, 1.0 to 1.7 times, as
+ * the hypervisor places the cores; 8-64-64-1 with batch 256, 7e6, 0.5 to 1.25 times
+ * (bench/results/2026-11-23-teams-of-threads.txt). */
+enum { TT_CPU_SHARE_FLOPS = 50000000, TT_CPU_MOST_SHARING = 256 };
 
 struct tt_engine {
   const tt_cohort *cohort;
