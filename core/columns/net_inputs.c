@@ -188,6 +188,13 @@ int tt_net_inputs_has_level(const tt_net_inputs *n, int64_t column, double value
   return 0;
 }
 
+const char *tt_net_inputs_text(const tt_net_inputs *n, int64_t column, double value)
+{
+  for (int64_t i = n->first[column]; i < n->first[column + 1]; i++)
+    if (n->at[i].is_text && n->at[i].level == value) return n->at[i].name;
+  return NULL;
+}
+
 const char *tt_net_input_name(const tt_net_input *i, const char *name, char *text, size_t room)
 {
   if (i->kind == TT_NET_INPUT_level)

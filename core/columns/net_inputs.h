@@ -69,6 +69,8 @@ int64_t tt_net_inputs_levels(const tt_net_inputs *n, int64_t column);
 int tt_net_inputs_levels_are_texts(const tt_net_inputs *n, int64_t column);
 /* 1 if an input of the network says that the value is missing. */
 int tt_net_inputs_has_indicator(const tt_net_inputs *n, int64_t column);
+/* Text of the level with this value; NULL: there is none, or levels are numbers. */
+const char *tt_net_inputs_text(const tt_net_inputs *n, int64_t column, double value);
 /* 1 if the value is a level of the column. */
 int tt_net_inputs_has_level(const tt_net_inputs *n, int64_t column, double value);
 

@@ -12,6 +12,7 @@
 typedef struct tt_history_names {
   const tt_columns *input, *target;
   const char *const *column; /* [C] labels of the predicted columns */
+  const tt_net_inputs *net;  /* levels of the inputs, or NULL */
 } tt_history_names;
 
 /* Collective. Write campaign.h5 (schema tutti-campaign-1.0, docs/files.md; opens in xarray): this
@@ -29,8 +30,8 @@ tt_err tt_history_read(tt_comm *c, const char *file, tt_history **out);
 typedef struct tt_history_metadata {
   tt_columns input, target;
   int64_t columns;
-  char **column;  /* [columns] */
-  char *resolved; /* the resolved configuration of its last round, as YAML */
+  char **column;                 /* [columns] */
+  char *resolved;                /* the resolved configuration of its last round, as YAML */
   char *origin[TT_ORIGIN_COUNT]; /* of its last round; NULL where the file has none */
 } tt_history_metadata;
 tt_err tt_history_read_metadata_local(const char *file, tt_history_metadata *out);
@@ -39,11 +40,12 @@ void tt_history_metadata_free(tt_history_metadata *t);
 /* The initial data of a campaign, not normalised. */
 typedef struct tt_initial_data {
   int64_t rows, inputs, targets;
-  double *x, *y;  /* [rows][D], [rows][T] in the user's units */
+  double *x, *y;  /* [rows][D], [rows][T] in the user's units; texts as the numbers of levels */
   int8_t *split;  /* [rows] */
   uint64_t *unit; /* [rows] as in tt_dataset, or NULL */
   tt_columns input, target;
-  uint64_t hash; /* XXH3 of the values and the split */
+  tt_net_inputs net; /* levels of its training rows: those of the whole campaign */
+  uint64_t hash;     /* XXH3 of the values, the levels and the split */
 } tt_initial_data;
 
 /* Collective. Read the initial data of a campaign from data.file, on all ranks, split by
@@ -78,8 +80,11 @@ tt_err tt_query_labels_create(int64_t count, int64_t targets,
                               tt_query_labels **out); /* all failed, NaN */
 void tt_query_labels_destroy(tt_query_labels **a);
 
-/* Collective; the arguments are the same on all ranks. Errors: CANTCREAT, IO, MEM. */
-tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input);
+/* Collective; the arguments are the same on all ranks.
+ *   net  levels of the inputs, or NULL
+ * Errors: CANTCREAT, IO, MEM. */
+tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input,
+                        const tt_net_inputs *net);
 /* Local. Errors: NOINPUT, DATA, MEM. */
 tt_err tt_queries_read_local(const char *file, tt_queries **out);
 /* Collective: rank 0 reads and broadcasts. */

@@ -1,6 +1,7 @@
 /* history_write.c — campaign.h5; see campaign_files.h, the layout is in docs/files.md. */
 #include "io/campaign/campaign_files.h"
 #include "io/campaign/history_variables.h"
+#include "io/campaign/level_texts.h"
 
 #include "core/base/mem.h"
 
@@ -48,7 +49,8 @@ static void write_variables(tt_schema *s, const tt_history *h, void *array)
   }
 }
 
-static tt_err prepare_local(const tt_history *h, void *array, int64_t *bytes, uint64_t *hash)
+static tt_err prepare_local(const tt_history *h, const tt_history_names *names,
+                            tt_level_texts *levels, void *array, int64_t *bytes, uint64_t *hash)
 {
   int64_t most = 0;
   *bytes = 1 << 16;
@@ -59,6 +61,8 @@ static tt_err prepare_local(const tt_history *h, void *array, int64_t *bytes, ui
     most = larger(most, size);
     *bytes += size;
   }
+  TT_TRY(tt_level_texts_create(names->net, levels));
+  *bytes += tt_level_texts_bytes(levels);
   TT_TRY(tt_alloc_bytes(array, most, 1, "history"));
   return tt_history_hash(h, hash);
 }
@@ -71,7 +75,8 @@ tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
   void *array = NULL;
   int64_t bytes = 0;
   uint64_t hash = 0;
-  tt_err e = tt_agree(c, prepare_local(h, &array, &bytes, &hash));
+  tt_level_texts levels = {0};
+  tt_err e = tt_agree(c, prepare_local(h, names, &levels, &array, &bytes, &hash));
   if (!e) e = tt_h5_create(c, file, bytes, &f);
   if (!e) {
     tt_schema_write_header(&s, c, f, TT_SCHEMA_CAMPAIGN, from);
@@ -83,8 +88,10 @@ tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
     write_names(&s, h, names);
     tt_schema_create_dimension(&s, "query", h->queries);
     write_variables(&s, h, array);
+    tt_level_texts_write(&s, &levels);
     e = tt_h5_commit(&f);
   }
+  tt_level_texts_free(&levels);
   tt_free(array);
   return e;
 }

@@ -1,8 +1,11 @@
 /* oracle_files.h — input and output files of an oracle. All functions are local.
  *
  * A file whose name ends in .csv is a table with names in its first line; any other file is HDF5:
- *   input   HDF5: id int64 [n], x double [n][D], feature_name, feature_units
- *           CSV:  id,<names of the inputs>; numbers have 17 digits, which read back the same bits
+ *   input   HDF5: id int64 [n], x double [n][D], feature_name, feature_units; if inputs have texts,
+ *           x_text characters [n][D][length], "" where an input is a number; x has the number of
+ *           the text among the levels, -1 for other texts
+ *           CSV:  id,<names of the inputs>; numbers have 17 digits, which read back the same bits;
+ *           texts as they are
  *   output  HDF5: y [n][T], or [n] for one target; id [n]; target_name [T] if the targets are in
  *           another order than in data.file
  *           CSV:  the names of the targets (or y0, y1, ...), and id; other columns are ignored.
@@ -21,15 +24,20 @@ int tt_is_csv(const char *file);
 typedef struct tt_oracle_input {
   int64_t count, inputs;
   int64_t *id; /* [count] */
-  double *x;   /* [count][D] in the user's units */
+  double *x;   /* [count][D] in the user's units; texts as the numbers of levels */
 } tt_oracle_input;
 
-/* Write a new file; it is complete or does not exist. Errors: CANTCREAT, IO (disk full), MEM. */
+/* Write a new file; it is complete or does not exist.
+ *   text  [count][D] texts of the inputs, NULL where an input is a number; or NULL: there are none
+ * Errors: CANTCREAT, IO (disk full), MEM. */
 tt_err tt_oracle_input_write_local(const char *file, int64_t count, const int64_t *id,
-                                   const double *x, const tt_columns *input);
-/* Read a file of tt_oracle_input_write_local. Owner: the caller. Errors: NOINPUT, DATA, MEM.
- */
-tt_err tt_oracle_input_read_local(const char *file, tt_oracle_input **out);
+                                   const double *x, const char *const *text,
+                                   const tt_columns *input);
+/* Read a file of tt_oracle_input_write_local.
+ *   net  levels of the inputs; NULL: not known, and texts in CSV are NaN
+ * Owner: the caller. Errors: NOINPUT, DATA, MEM. */
+tt_err tt_oracle_input_read_local(const char *file, const tt_net_inputs *net,
+                                  tt_oracle_input **out);
 void tt_oracle_input_destroy(tt_oracle_input **a);
 
 /* A file with the first line that a CSV output must have, "id,<names of the targets>", for the

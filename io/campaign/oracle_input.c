@@ -22,15 +22,17 @@ static const tt_variable labels = TT_VARIABLE("y", F64, NULL, "labels, missing w
  * them. */
 enum { METADATA_BYTES = 32768 };
 
-/* Write one variable over candidates and named columns. The file keeps its first error. */
+/* Write one variable over candidates and named columns. The file keeps its first error.
+ *   more  bytes of what will be written besides */
 static tt_err create_oracle_file(tt_schema *s, const char *file, int64_t count, const int64_t *id,
-                                 const tt_variable *v, const tt_columns *c, const double *value)
+                                 const tt_variable *v, const tt_columns *c, const double *value,
+                                 int64_t more)
 {
   char name[TT_SCHEMA_NAME_MAX], units[TT_SCHEMA_NAME_MAX];
   snprintf(name, sizeof name, "%s_name", v->dim[1]);
   snprintf(units, sizeof units, "%s_units", v->dim[1]);
   int64_t length = tt_schema_max_column_text(c),
-          bytes = 8 * count * (c->count + 1) + 2 * length * c->count;
+          bytes = 8 * count * (c->count + 1) + 2 * length * c->count + more;
   TT_TRY(tt_h5_create(NULL, file, bytes + METADATA_BYTES, &s->file));
   (void)tt_h5_write_attr_text(s->file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_ORACLE_INPUT);
   (void)tt_h5_write_attr_text(s->file, "/", "tutti_schema", TT_SCHEMA_ORACLE_INPUT);
@@ -48,7 +50,7 @@ tt_err tt_accepted_labels_write_local(const char *file, int64_t count, const int
                                       const double *y, const tt_columns *target, const char *why)
 {
   tt_schema s = {0};
-  TT_TRY(create_oracle_file(&s, file, count, id, &labels, target, y));
+  TT_TRY(create_oracle_file(&s, file, count, id, &labels, target, y, 0));
   if (*why) (void)tt_h5_write_attr_text(s.file, "/", "failed", why);
   return tt_h5_commit(&s.file);
 }
@@ -76,15 +78,18 @@ static int64_t write_cell(const char *name, char *to)
 
 enum { NUMBER_ROOM = 26 }; /* bytes of "%.17g" or a 64-bit integer, and a separator */
 
-static int64_t text_bytes(int64_t count, const tt_columns *input)
+static int64_t text_bytes(int64_t count, const char *const *level, const tt_columns *input)
 {
   int64_t bytes = 16 + count * (input->count + 1) * NUMBER_ROOM;
   for (int64_t k = 0; k < input->count; k++) bytes += write_cell(input->name[k], NULL) + 1;
+  for (int64_t i = 0; level && i < count * input->count; i++)
+    if (level[i]) bytes += write_cell(level[i], NULL);
   return bytes;
 }
 
+/*   level  [count][D] texts, NULL where an input is a number; or NULL */
 static void write_table(char *text, int64_t count, const int64_t *id, const double *x,
-                        const tt_columns *input)
+                        const char *const *level, const tt_columns *input)
 {
   char *to = text + sprintf(text, "id");
   for (int64_t k = 0; k < input->count; k++) {
@@ -94,18 +99,21 @@ static void write_table(char *text, int64_t count, const int64_t *id, const doub
   *to++ = '\n';
   for (int64_t i = 0; i < count; i++) {
     to += sprintf(to, "%" PRId64, id[i]);
-    for (int64_t k = 0; k < input->count; k++) to += sprintf(to, ",%.17g", x[i * input->count + k]);
+    for (int64_t at = i * input->count; at < (i + 1) * input->count; at++) {
+      *to++ = ',';
+      to += level && level[at] ? write_cell(level[at], to) : sprintf(to, "%.17g", x[at]);
+    }
     *to++ = '\n';
   }
   *to = '\0';
 }
 
 static tt_err write_csv(const char *file, int64_t count, const int64_t *id, const double *x,
-                        const tt_columns *input)
+                        const char *const *level, const tt_columns *input)
 {
   char *text = NULL;
-  TT_TRY(tt_alloc_bytes(&text, text_bytes(count, input), 1, file));
-  write_table(text, count, id, x, input);
+  TT_TRY(tt_alloc_bytes(&text, text_bytes(count, level, input), 1, file));
+  write_table(text, count, id, x, level, input);
   tt_err e = tt_file_write_atomic_local(file, text);
   tt_free(text);
   return e;
@@ -119,14 +127,41 @@ int tt_is_csv(const char *file)
 
 tt_err tt_output_header_write_local(const char *file, const tt_columns *target)
 {
-  return write_csv(file, 0, NULL, NULL, target);
+  return write_csv(file, 0, NULL, NULL, NULL, target);
+}
+
+/* *padded [n][*length]: n texts, padded with NUL to the longest one. */
+static tt_err pad_texts(int64_t n, const char *const *text, int64_t *length, char **padded)
+{
+  *length = 1;
+  for (int64_t i = 0; i < n; i++)
+    if (text[i] && (int64_t)strlen(text[i]) > *length) *length = (int64_t)strlen(text[i]);
+  TT_TRY(tt_alloc_bytes(padded, n * *length, 1, "texts"));
+  for (int64_t i = 0; i < n; i++)
+    if (text[i]) memcpy(*padded + i * *length, text[i], strlen(text[i]));
+  return TT_OK;
+}
+
+/* The file keeps its first error. */
+static void write_texts(tt_schema *s, int64_t length, const char *padded)
+{
+  tt_schema_create_dimension(s, "text_strlen", length);
+  TT_SCHEMA_WRITE(s, padded, "x_text", CHAR, NULL, "texts of inputs, empty where they are numbers",
+                  "feature_name", "id", "feature", "text_strlen");
+  (void)tt_h5_write_attr_text(s->file, "x_text", "_Encoding", "utf-8");
 }
 
 tt_err tt_oracle_input_write_local(const char *file, int64_t count, const int64_t *id,
-                                   const double *x, const tt_columns *input)
+                                   const double *x, const char *const *text,
+                                   const tt_columns *input)
 {
   tt_schema s = {0};
-  if (tt_is_csv(file)) return write_csv(file, count, id, x, input);
-  TT_TRY(create_oracle_file(&s, file, count, id, &inputs, input, x));
-  return tt_h5_commit(&s.file);
+  char *padded = NULL;
+  int64_t length = 0, n = count * input->count;
+  if (tt_is_csv(file)) return write_csv(file, count, id, x, text, input);
+  if (text) TT_TRY(pad_texts(n, text, &length, &padded));
+  tt_err e = create_oracle_file(&s, file, count, id, &inputs, input, x, n * length);
+  if (!e && text) write_texts(&s, length, padded);
+  tt_free(padded);
+  return e ? e : tt_h5_commit(&s.file);
 }

@@ -3,9 +3,9 @@
 
 #include "core/base/csv.h"
 #include "core/base/mem.h"
-#include "io/hdf5/guarded_check.h"
 #include "io/data/raw_data.h"
 #include "io/hdf5/files.h"
+#include "io/hdf5/guarded_check.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -94,25 +94,43 @@ static tt_err allocate_input(int64_t count, int64_t width, tt_oracle_input *a)
   return TT_ALLOC(a->x, count * width);
 }
 
-static tt_err input_from_table(const char *file, const tt_csv *t, tt_oracle_input *a)
+/* An input: a text is the number of its level, -1 if it is none; without known levels NaN. */
+static tt_err cell_input(const char *file, const tt_csv *t, const tt_net_inputs *net, int64_t row,
+                         int64_t k, double *out)
+{
+  const char *cell = t->cell[row * t->columns + k + 1];
+  char *end;
+  *out = *cell ? strtod(cell, &end) : NAN;
+  if (!net && *cell && *end) *out = NAN;
+  if (!net) return TT_OK;
+  if (!tt_net_inputs_levels_are_texts(net, k)) return cell_number(file, t, row, k + 1, out);
+  *out = -1.0;
+  for (int64_t i = net->first[k]; i < net->first[k + 1]; i++)
+    if (net->at[i].is_text && !strcmp(net->at[i].name, cell)) *out = net->at[i].level;
+  return TT_OK;
+}
+
+static tt_err input_from_table(const char *file, const tt_csv *t, const tt_net_inputs *net,
+                               tt_oracle_input *a)
 {
   if (t->columns < 2 || strcmp(t->name[0], "id"))
     return TT_FAIL(DATA, "%s: the first column is not 'id'; the file was not written by tutti",
                    file);
   TT_TRY(allocate_input(t->rows, t->columns - 1, a));
+  if (net && net->columns != a->inputs) net = NULL; /* of another campaign */
   for (int64_t i = 0; i < a->count; i++) {
     TT_TRY(cell_id(file, t, i, 0, &a->id[i]));
     for (int64_t k = 0; k < a->inputs; k++)
-      TT_TRY(cell_number(file, t, i, k + 1, &a->x[i * a->inputs + k]));
+      TT_TRY(cell_input(file, t, net, i, k, &a->x[i * a->inputs + k]));
   }
   return TT_OK;
 }
 
-static tt_err input_from_csv(const char *file, tt_oracle_input *a)
+static tt_err input_from_csv(const char *file, const tt_net_inputs *net, tt_oracle_input *a)
 {
   tt_csv *t = NULL;
   TT_TRY(read_complete_csv(file, NULL, &t));
-  tt_err e = input_from_table(file, t, a);
+  tt_err e = input_from_table(file, t, net, a);
   tt_csv_destroy(&t);
   return e;
 }
@@ -139,11 +157,11 @@ static tt_err input_from_h5(const char *file, tt_oracle_input *a)
   return e;
 }
 
-tt_err tt_oracle_input_read_local(const char *file, tt_oracle_input **out)
+tt_err tt_oracle_input_read_local(const char *file, const tt_net_inputs *net, tt_oracle_input **out)
 {
   tt_oracle_input *a = NULL;
   TT_TRY(TT_ALLOC(a, 1));
-  tt_err e = tt_is_csv(file) ? input_from_csv(file, a) : input_from_h5(file, a);
+  tt_err e = tt_is_csv(file) ? input_from_csv(file, net, a) : input_from_h5(file, a);
   if (e) tt_oracle_input_destroy(&a);
   *out = a;
   return e;

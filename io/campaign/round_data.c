@@ -14,13 +14,15 @@ static tt_err move_dataset_local(tt_dataset *d, tt_initial_data **out)
   TT_TRY(TT_ALLOC(b, 1));
   *out = b;
   b->rows = d->rows;
-  b->inputs = d->inputs;
+  b->inputs = d->scaler.inputs;
   b->targets = d->targets;
   b->hash = d->hash;
   b->split = d->split;
   b->unit = d->unit;
+  b->net = d->scaler.net;
   d->split = NULL;
   d->unit = NULL;
+  d->scaler.net = (tt_net_inputs){0};
   TT_TRY(tt_columns_copy(&d->input, &b->input));
   return tt_columns_copy(&d->target, &b->target);
 }
@@ -56,6 +58,7 @@ void tt_initial_data_destroy(tt_initial_data **d)
   tt_free(b->unit);
   tt_columns_free(&b->input);
   tt_columns_free(&b->target);
+  tt_net_inputs_free(&b->net);
   tt_free(*d);
 }
 
@@ -110,6 +113,7 @@ tt_err tt_round_data_create(tt_comm *c, const tt_config *cfg, const tt_initial_d
                               r.count,
                               &base->input,
                               &base->target,
+                              &base->net,
                               r.x,
                               r.y,
                               r.split,

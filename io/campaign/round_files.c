@@ -1,7 +1,7 @@
 /* round_files.c — queries.h5 of a round, and the labels of a round in memory; see campaign_files.h.
  */
 #include "io/campaign/campaign_files.h"
-#include "io/hdf5/schema.h"
+#include "io/campaign/level_texts.h"
 
 #include "core/base/mem.h"
 
@@ -57,23 +57,37 @@ void tt_query_labels_destroy(tt_query_labels **a)
 
 /* Writing */
 
-tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input)
+/* Collective. */
+static tt_err write_queries(tt_schema *s, const tt_queries *p, const tt_columns *input,
+                            const tt_level_texts *levels)
+{
+  tt_h5_write_attr_text(s->file, "/", "Conventions", "CF-1.10");
+  tt_h5_write_attr_text(s->file, "/", "tutti_schema", TT_SCHEMA_QUERIES);
+  tt_schema_create_dimension(s, "name_strlen", tt_schema_max_column_text(input));
+  tt_schema_create_dimension(s, "query", p->count);
+  tt_schema_write_columns(s, "feature", "name_strlen", "feature_name", "feature_units", input);
+  TT_SCHEMA_WRITE(s, p->row, "row", I64, NULL, "number of the candidate", NULL, "query");
+  TT_SCHEMA_WRITE(s, p->score, "score", F64, NULL,
+                  "score at selection, missing if selected at random", NULL, "query");
+  TT_SCHEMA_WRITE(s, p->random, "random", I8, NULL, "how it was selected", NULL, "query");
+  tt_schema_write_flags(s, "random", 2, "by_score at_random");
+  TT_SCHEMA_WRITE(s, p->x, "x", F64, NULL, "inputs", "feature_name feature_units", "query",
+                  "feature");
+  tt_level_texts_write(s, levels);
+  return tt_h5_commit(&s->file);
+}
+
+tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input,
+                        const tt_net_inputs *net)
 {
   tt_schema s = {0};
-  TT_TRY(tt_h5_create(c, file, p->count * (input->count + 3) * 8 + (1 << 14), &s.file));
-  tt_h5_write_attr_text(s.file, "/", "Conventions", "CF-1.10");
-  tt_h5_write_attr_text(s.file, "/", "tutti_schema", TT_SCHEMA_QUERIES);
-  tt_schema_create_dimension(&s, "name_strlen", tt_schema_max_column_text(input));
-  tt_schema_create_dimension(&s, "query", p->count);
-  tt_schema_write_columns(&s, "feature", "name_strlen", "feature_name", "feature_units", input);
-  TT_SCHEMA_WRITE(&s, p->row, "row", I64, NULL, "number of the candidate", NULL, "query");
-  TT_SCHEMA_WRITE(&s, p->score, "score", F64, NULL,
-                  "score at selection, missing if selected at random", NULL, "query");
-  TT_SCHEMA_WRITE(&s, p->random, "random", I8, NULL, "how it was selected", NULL, "query");
-  tt_schema_write_flags(&s, "random", 2, "by_score at_random");
-  TT_SCHEMA_WRITE(&s, p->x, "x", F64, NULL, "inputs", "feature_name feature_units", "query",
-                  "feature");
-  return tt_h5_commit(&s.file);
+  tt_level_texts levels;
+  tt_err e = tt_agree(c, tt_level_texts_create(net, &levels));
+  int64_t bytes = p->count * (input->count + 3) * 8 + (1 << 14);
+  if (!e) e = tt_h5_create(c, file, bytes + tt_level_texts_bytes(&levels), &s.file);
+  if (!e) e = write_queries(&s, p, input, &levels);
+  tt_level_texts_free(&levels);
+  return e;
 }
 
 /* Reading */

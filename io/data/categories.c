@@ -204,17 +204,6 @@ tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out)
   return TT_OK;
 }
 
-tt_err tt_data_net_inputs_of_memory(const tt_config *cfg, const tt_raw_dataset *t,
-                                    tt_net_inputs *out)
-{
-  finder f = {.cfg = cfg, .file = t->name, .input = t->input};
-  tt_err e = finder_create(&f);
-  if (!e) e = add_rows(&f, t->rows, t->x, t->split);
-  if (!e) e = describe(&f, NULL, out);
-  finder_free(&f);
-  return e;
-}
-
 /* Collective */
 
 /* Rank 0. */

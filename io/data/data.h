@@ -71,8 +71,13 @@ typedef struct tt_data_spec {
   const char *named_targets;
   const tt_table_format *format; /* of CSV files */
   int missing_inputs;            /* 1: an input that is missing is read as NaN; 0: an error */
-  const char *categories; /* data.categories: find the levels while reading; NULL: no categories */
-  const tt_net_inputs *net; /* or the known levels, of the columns like_input, or of the inputs */
+  const char
+      *categories; /* data.categories: columns of texts that patterns match too, and levels to
+                           * find while reading; NULL: no categories */
+  const tt_net_inputs *net; /* the known levels, of the columns like_input, or of the inputs; NULL:
+                             * those of categories */
+  int keeps_texts; /* 1: texts that are no known level are valid (tt_data_reader_text_local) */
+  int names_only;  /* 1: for the names and the number of rows; no value is read */
 } tt_data_spec;
 /* Errors: as tt_data_read_shape_local. */
 tt_err tt_data_reader_open_spec_local(const tt_data_spec *spec, tt_data_reader **out);
@@ -86,6 +91,9 @@ tt_table_format tt_data_format(const tt_config *cfg);
 /* x [count][D], y [count][T], not normalised, in double; NULL: not read. Errors: DATA, IO. */
 tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count, double *x,
                                  double *y);
+/* Text of an input of the spec's `net` that was read as `value`, with keeps_texts; NULL: there are
+ * more than TT_MAX_LEVELS texts. */
+const char *tt_data_reader_text_local(const tt_data_reader *r, int64_t column, double value);
 /* Return the columns in the order of `input` and `target`, by their names, in all later reads; the
  * shape then has their order too. Columns are used by position if a side has no names.
  *   target  NULL = leave the targets in the order of the file

@@ -29,8 +29,6 @@ tt_input_levels *tt_data_reader_levels_local(tt_data_reader *r);
  * levels are those of net, with D columns. */
 tt_err tt_data_reader_open_levels_local(const tt_config *cfg, const tt_net_inputs *net,
                                         tt_data_reader **out);
-/* The same without data.categories: all inputs are numbers. */
-tt_err tt_data_reader_open_numbers_local(const tt_config *cfg, tt_data_reader **out);
 
 int tt_data_has_categories(const tt_config *cfg);
 /* out[input->count]: tt_categories of each input. Errors: DATA, MEM. */
@@ -54,9 +52,6 @@ tt_err tt_data_find_net_inputs_local(const tt_config *cfg, tt_data_reader *r, in
 /* Collective. The same on all ranks, from the file of the job.
  *   split  on rank 0 [rows] data.split; owner: the caller, tt_free; on other ranks unchanged */
 tt_err tt_data_find_levels(tt_comm *c, const tt_config *cfg, int8_t **split, tt_net_inputs *out);
-/* The same of samples in memory. */
-tt_err tt_data_net_inputs_of_memory(const tt_config *cfg, const tt_raw_dataset *t,
-                                    tt_net_inputs *out);
 /* Why a value of an input is not valid; NULL: it is.
  *   may_miss  1: the value may be missing (NaN) */
 const char *tt_data_input_fault(const tt_net_inputs *net, int64_t column, int may_miss, double v);
@@ -117,12 +112,12 @@ tt_err tt_data_read_selections_local(tt_source *s, const tt_config *cfg, int64_t
 /* Rank 0: check the file of a job with guarded_check.h, if it is HDF5. */
 tt_err tt_data_check_job_local(const tt_config *cfg);
 
-/* Collective. Fit each input to all rows of pool.file, whose columns are
- * those of `input` (data.normalize_inputs: pool). Bit-identical on any number of ranks. Errors: as
+/* Collective. Fit each input to all rows of pool.file, whose columns are those of `input`, with the
+ * levels of `net` (data.normalize_inputs: pool). Bit-identical on any number of ranks. Errors: as
  * tt_data_reader_match_local; DATA (an input that is not finite, or that its transform refuses; a
  * normalisation that needs all values at once), IO, MEM. */
 tt_err tt_data_fit_pool(tt_comm *c, const tt_config *cfg, const tt_columns *input,
-                        const tt_fitted *out);
+                        const tt_net_inputs *net, const tt_fitted *out);
 
 /* What the ensembles that are trained on a target column require of it. */
 typedef struct tt_label_rule {

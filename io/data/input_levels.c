@@ -59,7 +59,7 @@ tt_err tt_input_levels_create(const tt_data_spec *spec, const tt_columns *input,
   TT_TRY(TT_ALLOC(out->categories, input->count));
   TT_TRY(TT_ALLOC(out->of, input->count));
   out->columns = input->count;
-  if (spec->categories) {
+  if (!spec->net) {
     TT_TRY(tt_data_resolve_categories(spec->categories, spec->file, input, out->categories));
     for (int64_t d = 0; d < input->count; d++) out->of[d].learns = 1;
     return TT_OK;
@@ -69,6 +69,7 @@ tt_err tt_input_levels_create(const tt_data_spec *spec, const tt_columns *input,
     if (d < 0 || !tt_net_inputs_is_category(spec->net, d)) continue;
     out->categories[i] = spec->net->categories[d];
     TT_TRY(copy_levels(spec->net, d, &out->of[i]));
+    out->of[i].learns = spec->keeps_texts;
   }
   return TT_OK;
 }

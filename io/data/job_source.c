@@ -117,18 +117,12 @@ static tt_err open_job(const tt_config *cfg, const char *categories, const tt_ne
 tt_err tt_data_reader_open_levels_local(const tt_config *cfg, const tt_net_inputs *net,
                                         tt_data_reader **out)
 {
-  int finds = !net && tt_data_has_categories(cfg);
-  return open_job(cfg, finds ? cfg->data_categories : NULL, net, out);
+  return open_job(cfg, tt_data_has_categories(cfg) ? cfg->data_categories : NULL, net, out);
 }
 
 tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out)
 {
   return tt_data_reader_open_levels_local(cfg, NULL, out);
-}
-
-tt_err tt_data_reader_open_numbers_local(const tt_config *cfg, tt_data_reader **out)
-{
-  return open_job(cfg, NULL, NULL, out);
 }
 
 /* "%name" for each option that names a column of values to split by: it may be a target. */

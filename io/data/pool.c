@@ -24,13 +24,16 @@ struct tt_pool {
   int64_t *start; /* [files + 1] number of rows in the files before */
   char *inputs, *labels;
   tt_columns input, target;
+  const tt_net_inputs *net;
   const tt_table_format *format;
   int64_t first, width, targets; /* width = input.count, targets = target.count */
   uint8_t *excluded;             /* [(rows + 7) / 8] one bit per row, or NULL */
   uint64_t hash;
   int64_t open;         /* the file that `rows` reads */
   tt_data_reader *rows; /* or NULL */
-  double *block;        /* [BLOCK_VALUES] or one row if that is larger */
+  int64_t texts_open;
+  tt_data_reader *texts; /* of file texts_open, for tt_pool_read_text_local; or NULL */
+  double *block;         /* [BLOCK_VALUES] or one row if that is larger */
 };
 
 int64_t tt_pool_first(const tt_pool *p) { return p->first; }
@@ -52,17 +55,23 @@ static int64_t rows_of_block(const tt_pool *p)
 
 /* One file at a time */
 
+static tt_data_spec spec_of(const tt_pool *p, int64_t i)
+{
+  return (tt_data_spec){.file = p->file[i],
+                        .inputs = p->inputs,
+                        .targets = p->labels,
+                        .like_input = &p->input,
+                        .like_target = &p->target,
+                        .format = p->format,
+                        .net = p->net};
+}
+
 /* Open file i and close the previous one. */
 static tt_err open_file(tt_pool *p, int64_t i, int notice)
 {
   if (p->rows && p->open == i) return TT_OK;
   tt_data_reader_close_local(&p->rows);
-  const tt_data_spec spec = {.file = p->file[i],
-                             .inputs = p->inputs,
-                             .targets = p->labels,
-                             .like_input = &p->input,
-                             .like_target = &p->target,
-                             .format = p->format};
+  const tt_data_spec spec = spec_of(p, i);
   TT_TRY(tt_data_reader_open_spec_local(&spec, &p->rows));
   p->open = i;
   return tt_data_reader_match_local(p->rows, &p->input, &p->target, "data.file", notice);
@@ -97,14 +106,20 @@ static int64_t file_of_row(const tt_pool *p, int64_t row)
   return low;
 }
 
+/* Why a value is not valid; NULL: it is. */
+static const char *fault_of(const tt_pool *p, int64_t column, int is_label, double value)
+{
+  if (is_label) return isinf(value) ? "a label must be finite, or NaN where unlabelled" : NULL;
+  if (!isfinite(value)) return "every input of a candidate must be a finite number";
+  return p->net ? tt_data_input_fault(p->net, column, 0, value) : NULL;
+}
+
 static tt_err bad_value(const tt_pool *p, int64_t row, int64_t column, int is_label, double value)
 {
   char place[TT_ERR_MESSAGE_SIZE / 2];
   tt_data_reader_place_local(p->rows, is_label, row, column, place, sizeof place);
   return TT_FAIL(DATA, "%s: %g; %s (rows and columns count from 0, in the order of data.file)",
-                 place, value,
-                 is_label ? "a label must be finite, or NaN where unlabelled"
-                          : "every input of a candidate must be a finite number");
+                 place, value, fault_of(p, column, is_label, value));
 }
 
 /* value [count][columns] are the rows of the open file from `row` on. */
@@ -113,7 +128,7 @@ static tt_err check_values(const tt_pool *p, int64_t row, int64_t count, int is_
 {
   int64_t columns = is_label ? p->targets : p->width;
   for (int64_t i = 0; i < count * columns; i++)
-    if (is_label ? isinf(value[i]) : !isfinite(value[i]))
+    if (fault_of(p, i % columns, is_label, value[i]))
       return bad_value(p, row + i / columns, i % columns, is_label, value[i]);
   return TT_OK;
 }
@@ -145,6 +160,7 @@ static tt_err copy_options(const tt_pool_options *options, tt_pool *p)
   TT_TRY(TT_ALLOC(p->file, options->files));
   p->files = options->files;
   p->first = options->first;
+  p->net = options->net;
   p->format = options->format;
   TT_TRY(tt_columns_copy(options->input, &p->input));
   if (options->target) TT_TRY(tt_columns_copy(options->target, &p->target));
@@ -249,6 +265,7 @@ void tt_pool_close_local(tt_pool **pool)
   tt_pool *p = *pool;
   if (!p) return;
   tt_data_reader_close_local(&p->rows);
+  tt_data_reader_close_local(&p->texts);
   for (int64_t i = 0; i < p->files; i++) tt_free(p->file[i]);
   tt_free(p->file);
   tt_free(p->start);
@@ -350,4 +367,32 @@ tt_err tt_pool_read_rows_local(tt_pool *p, const int64_t *row, int64_t count, do
   }
   for (int64_t i = 0; y && !p->labels && i < count * p->targets; i++) y[i] = NAN;
   return TT_OK;
+}
+
+/* Texts that are no level */
+
+static tt_err open_texts(tt_pool *p, int64_t i)
+{
+  if (p->texts && p->texts_open == i) return TT_OK;
+  tt_data_reader_close_local(&p->texts);
+  tt_data_spec spec = spec_of(p, i);
+  spec.targets = NULL;
+  spec.keeps_texts = 1;
+  TT_TRY(tt_data_reader_open_spec_local(&spec, &p->texts));
+  p->texts_open = i;
+  return tt_data_reader_match_local(p->texts, &p->input, NULL, "data.file", 0);
+}
+
+tt_err tt_pool_read_text_local(tt_pool *p, int64_t row, int64_t column, const char **text)
+{
+  TT_TRY(check_range(p, row, 1));
+  int64_t i = file_of_row(p, row - p->first);
+  TT_TRY(open_texts(p, i));
+  TT_TRY(tt_data_reader_read_local(p->texts, row - p->first - p->start[i], 1, p->block, NULL));
+  *text = tt_data_reader_text_local(p->texts, column, p->block[column]);
+  if (*text) return TT_OK;
+  return TT_FAIL(DATA,
+                 "%s: the text of '%s' of candidate %" PRId64 " is not known: the column has "
+                 "numbers, or more than %d texts",
+                 p->file[i], p->input.name[column], row, TT_MAX_LEVELS);
 }

@@ -21,7 +21,9 @@ typedef struct tt_pool_options {
   const char *labels;  /* dataset rows x targets, or NULL */
   const char *exclude; /* dataset of row numbers, or one byte per row; NULL = none; one file only */
   const tt_columns *input, *target; /* columns of data.file: those of a pool are matched by name */
-  const tt_table_format *format; /* of CSV files; borrowed until the pool is closed; NULL = usual */
+  const tt_net_inputs *net;      /* levels of the inputs; NULL = all are amounts. Borrowed until the
+                                  * pool is closed, as the format */
+  const tt_table_format *format; /* of CSV files; NULL = usual */
   int checked;                   /* the files were checked before: do not check them again */
 } tt_pool_options;
 
@@ -44,12 +46,19 @@ int tt_pool_is_excluded(const tt_pool *p, int64_t row);
 uint64_t tt_pool_hash(const tt_pool *p);
 
 /* x [count][D] of candidates [row, row + count), not normalised, in the order of `input`. Local.
- * Errors: NOINPUT, DATA (a value that is not finite: the message has file, dataset, row and column;
- * candidates out of range; a file that has changed since tt_pool_open), IO, MEM. */
+ * Texts are the numbers of their levels.
+ * Errors: NOINPUT, DATA (a value that is not finite, or no level where data.categories says error:
+ * the message has file, dataset, row and column; candidates out of range; a file that has changed
+ * since tt_pool_open), IO, MEM. */
 tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x);
 
 /* The same for `count` single candidates, ascending; y [count][T] too, NaN = unlabelled, all NaN if
  * the pool has no labels. Candidates that are close to each other in the file are read in one call.
  * x or y may be NULL. */
 tt_err tt_pool_read_rows_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y);
+
+/* The text of an input that has levels, for the oracle: data.categories: zeros accepts texts that
+ * are no level, and x then has -1. *text lives until the next call. Local. Errors: as above; DATA
+ * (the column has numbers, or more than TT_MAX_LEVELS texts). */
+tt_err tt_pool_read_text_local(tt_pool *p, int64_t row, int64_t column, const char **text);
 #endif

@@ -46,8 +46,9 @@ void tt_columns_reorder(const int64_t *from, int64_t columns, int64_t count, dou
                         double *row);
 
 /* Collective. As tt_data_read, but the values are not normalised, on all ranks: x [rows][D], y
- * [rows][T] in the user's units, owned by the caller, tt_free; d has names, splits and hash, but no
- * values and no scales. Errors: as tt_data_read. */
+ * [rows][T] in the user's units, texts as the numbers of their levels, owned by the caller,
+ * tt_free; d has names, levels, splits and hash, but no values and no scales. Errors: as
+ * tt_data_read. */
 tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y);
 
 /* Samples in memory, in the user's units. Borrowed. */
@@ -55,9 +56,10 @@ typedef struct tt_raw_dataset {
   const char *name; /* for messages */
   int64_t rows;
   const tt_columns *input, *target;
-  const double *x, *y;  /* [rows][D], [rows][T] */
-  const int8_t *split;  /* [rows] */
-  const uint64_t *unit; /* [rows] as in tt_dataset, if the configuration needs it, or NULL */
+  const tt_net_inputs *net; /* levels of the inputs; other levels are as data.categories says */
+  const double *x, *y;      /* [rows][D], [rows][T] */
+  const int8_t *split;      /* [rows] */
+  const uint64_t *unit;     /* [rows] as in tt_dataset, if the configuration needs it, or NULL */
 } tt_raw_dataset;
 
 /* Collective. The same data set, bit-identical, as tt_data_read of a file with these samples;

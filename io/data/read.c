@@ -99,13 +99,6 @@ static tt_err open_local(loader *l)
   return tt_data_find_net_inputs_local(l->cfg, l->rows, NULL, &l->net);
 }
 
-/* Raw values of a campaign are numbers, also those of categories. */
-static tt_err open_raw_local(loader *l)
-{
-  TT_TRY(tt_data_reader_open_numbers_local(l->cfg, &l->rows));
-  return tt_net_inputs_create(tt_data_reader_shape(l->rows)->inputs, NULL, &l->net);
-}
-
 static tt_err create_local(loader *l)
 {
   const tt_data_shape *s = tt_data_reader_shape(l->rows);
@@ -261,7 +254,7 @@ static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
 {
   if (tt_data_has_sigma(l->cfg))
     return TT_FAIL(CONFIG, "data.sigma needs a file: arrays in memory have no error bars");
-  TT_TRY(tt_data_net_inputs_of_memory(l->cfg, t, &l->net));
+  TT_TRY(tt_net_inputs_copy(t->net, &l->net));
   TT_TRY(create_dataset_local(l, t->rows, t->input, t->target));
   memcpy(l->d->split, t->split, (size_t)t->rows);
   if (l->d->unit) memcpy(l->d->unit, t->unit, (size_t)t->rows * sizeof *t->unit);
@@ -313,7 +306,7 @@ static tt_err compute_scaler(loader *l, double *weight_mean)
   tt_err e = TT_OK;
   if (tt_data_may_miss(l->cfg)) e = tt_fit_fills(l->comm, &inputs, l->missing, s->x_fill);
   if (e) return e;
-  e = pool ? tt_data_fit_pool(l->comm, l->cfg, &l->d->input, &x)
+  e = pool ? tt_data_fit_pool(l->comm, l->cfg, &l->d->input, &s->net, &x)
            : tt_fit_scales(l->comm, &inputs, &x);
   if (!e) e = tt_fit_scales(l->comm, &targets, &y);
   if (!e && l->d->weight) e = fit_weights(l, weight_mean);
@@ -401,14 +394,13 @@ static tt_err gather_hash(loader *l)
   return e;
 }
 
-/* Collective. Read everything except the scales.
- *   raw  1: categories stay numbers */
-static tt_err load_raw(loader *l, const tt_data_hook *hook, int raw)
+/* Collective. Read everything except the scales. */
+static tt_err load_raw(loader *l, const tt_data_hook *hook)
 {
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? tt_data_check_job_local(l->cfg) : TT_OK);
-  if (!e && !raw && tt_data_has_categories(l->cfg))
+  if (!e && tt_data_has_categories(l->cfg))
     e = tt_data_find_levels(l->comm, l->cfg, &l->known_split, &l->net);
-  if (!e) e = tt_agree(l->comm, raw ? open_raw_local(l) : open_local(l));
+  if (!e) e = tt_agree(l->comm, open_local(l));
   if (!e) e = check_same_shape(l);
   if (!e && hook) {
     tt_data_shape shape = *tt_data_reader_shape(l->rows);
@@ -461,7 +453,7 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
 tt_err tt_data_read(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook, tt_dataset **out)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
-  tt_err e = load_raw(&l, hook, 0);
+  tt_err e = load_raw(&l, hook);
   if (!e) e = normalise(&l);
   return finish(&l, e, out);
 }
@@ -483,8 +475,8 @@ static void gather_raw(loader *l, const sample_array *p, double *all)
 tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **out, double **x, double **y)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
-  tt_err e = load_raw(&l, NULL, 1);
-  if (!e) e = TT_ALLOC(*x, l.d->rows * l.d->inputs);
+  tt_err e = load_raw(&l, NULL);
+  if (!e) e = TT_ALLOC(*x, l.d->rows * l.d->scaler.inputs);
   if (!e) e = TT_ALLOC(*y, l.d->rows * l.d->targets);
   e = tt_agree(c, e);
   if (!e) {

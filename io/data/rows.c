@@ -159,6 +159,7 @@ static tt_err check_shapes(const tt_data_reader *r)
 /* Columns of inputs are announced when their names are known: some of them may be levels. */
 static tt_err use_inputs(tt_data_reader *r, const tt_data_spec *spec)
 {
+  if (spec->names_only) return TT_OK;
   TT_TRY(tt_input_levels_create(spec, &r->shape.input, &r->levels));
   return tt_input_levels_use_local(&r->levels, &r->source, &r->x,
                                    spec->missing_inputs ? TT_CELL_LABEL : TT_CELL_NUMBER);
@@ -237,6 +238,12 @@ tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count
 const tt_data_shape *tt_data_reader_shape(const tt_data_reader *r) { return &r->shape; }
 tt_source *tt_data_reader_file_local(tt_data_reader *r) { return &r->source; }
 tt_input_levels *tt_data_reader_levels_local(tt_data_reader *r) { return &r->levels; }
+
+const char *tt_data_reader_text_local(const tt_data_reader *r, int64_t column, double value)
+{
+  const tt_levels *l = &r->levels.of[r->x_from ? r->x_from[column] : column];
+  return value >= 0.0 && value < (double)l->count ? l->text[(int64_t)value] : NULL;
+}
 
 const char *tt_data_reader_place_local(const tt_data_reader *r, int is_target, int64_t row,
                                        int64_t column, char *text, int64_t room)

@@ -44,7 +44,8 @@ static tt_err find_candidates(const tt_config *cfg, const tt_data_shape *shape, 
                              .targets = *cfg->pool_labels ? cfg->pool_labels : NULL,
                              .like_input = &shape->input,
                              .like_target = &shape->target,
-                             .format = &format};
+                             .format = &format,
+                             .names_only = 1};
   TT_TRY(tt_data_reader_open_spec_local(&spec, &r));
   tt_err e = tt_data_reader_match_local(r, &shape->input, &shape->target, "data.file", 0);
   *candidates = tt_data_reader_shape(r)->rows;

@@ -454,7 +454,7 @@ static tt_err read_labels(const char *path)
 static tt_err read_oracle_input(const char *path)
 {
   tt_oracle_input *a = NULL;
-  TT_TRY(tt_oracle_input_read_local(path, &a));
+  TT_TRY(tt_oracle_input_read_local(path, NULL, &a));
   used = sum_of(a->x, a->count * a->inputs);
   tt_oracle_input_destroy(&a);
   return TT_OK;

@@ -203,7 +203,7 @@ static void read_oracle_input(const char *file)
 {
   tt_oracle_input *a = NULL;
   tt_columns header = {0};
-  tt_err e = tt_oracle_input_read_local(file, &a);
+  tt_err e = tt_oracle_input_read_local(file, NULL, &a);
   FUZZ_CHECK(!e || e == TT_E_DATA);
   tt_oracle_input_destroy(&a);
   e = tt_output_header_read_local(file, &header);

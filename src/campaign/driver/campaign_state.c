@@ -74,7 +74,7 @@ tt_err tt_campaign_commit(tt_campaign *k)
 {
   char path[TT_PATH_MAX];
   tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
-                            (const char *const *)k->column};
+                            (const char *const *)k->column, &k->initial_data->net};
   tt_provenance from = tt_job_provenance(k->job, k->job->ops->name, "", tt_comm_ranks(k->c),
                                          tt_monotonic_seconds() - k->started);
   from.data_hash = k->initial_data->hash;

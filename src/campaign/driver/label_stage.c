@@ -103,6 +103,7 @@ static tt_err do_label(tt_campaign *k, const tt_stage_io *w)
                         .pool = k->pool,
                         .input = &k->initial_data->input,
                         .target = &k->initial_data->target,
+                        .net = &k->initial_data->net,
                         .deadline = tt_time_limit_deadline_local(&k->time_limit)};
   tt_err e = TT_OK;
   if (k->queries->count == 0) { /* the last round */

@@ -83,7 +83,8 @@ static tt_err open_pool(tt_campaign *k)
                           .exclude = *exclude ? exclude : NULL,
                           .format = &k->pool_format,
                           .input = &k->initial_data->input,
-                          .target = &k->initial_data->target};
+                          .target = &k->initial_data->target,
+                          .net = &k->initial_data->net};
   return *file ? tt_pool_open(k->c, &plan, &k->pool) : TT_OK;
 }
 

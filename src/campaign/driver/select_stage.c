@@ -15,7 +15,7 @@ static tt_err write_round_stats(tt_campaign *k, const char *name)
   char path[TT_PATH_MAX];
   tt_history one = *k->h;
   tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
-                            (const char *const *)k->column};
+                            (const char *const *)k->column, &k->initial_data->net};
   tt_provenance from = {.title = "",
                         .resolved = "",
                         .original = "",
@@ -94,6 +94,7 @@ static tt_err open_round_pool(tt_campaign *k)
                               .first = first_candidate(k),
                               .input = &k->initial_data->input,
                               .target = &k->initial_data->target,
+                              .net = &k->initial_data->net,
                               .deadline = tt_time_limit_deadline_local(&k->time_limit)};
   tt_err e = *k->cfg->pool_file ? TT_OK : tt_round_pool_open(k->c, &o, &k->pool);
   if (!e) e = find_used_rows(k);
@@ -253,7 +254,8 @@ static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
   s.labelled = labelled;
   if (!e) e = run_selection(k, &s);
   tt_free(labelled);
-  if (!e) e = tt_queries_write(k->c, queries, k->queries, &k->initial_data->input);
+  if (!e)
+    e = tt_queries_write(k->c, queries, k->queries, &k->initial_data->input, &k->initial_data->net);
   tt_queries_destroy(&k->queries);
   return e ? e : write_round_stats(k, w->file[1]);
 }

@@ -39,7 +39,7 @@ tt_err tt_label_group_open(const char *directory, tt_label_group *out)
   TT_TRY(tt_text_set(&g.directory, directory));
   g.csv = !has_file(&g, "input.h5");
   tt_label_group_path(&g, g.csv ? "input.csv" : "input.h5", path);
-  tt_err e = tt_oracle_input_read_local(path, &a);
+  tt_err e = tt_oracle_input_read_local(path, NULL, &a);
   if (!e) {
     g.count = a->count;
     g.id = a->id;

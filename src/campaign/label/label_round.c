@@ -89,7 +89,7 @@ static tt_err reuse_group(group_builder *m, int64_t number)
   }
   if (e) return e;
   tt_label_group_path(&g, g.csv ? "input.csv" : "input.h5", input);
-  e = tt_oracle_input_read_local(input, &existing);
+  e = tt_oracle_input_read_local(input, m->a->request->net, &existing);
   if (!e) e = match_queries(m, existing, &g.query, &matches);
   tt_oracle_input_destroy(&existing);
   if (!e && matches) e = add_group(m, &g);
@@ -132,17 +132,48 @@ static tt_err set_group_rows(const group_builder *m, tt_label_group *g, const in
   return TT_OK;
 }
 
+/* Text of input k of candidate g->id[i] with the value `number`, owned; NULL: it is a number. A
+ * text that is no level is only in the pool. */
+static tt_err find_text(const group_builder *m, const tt_label_group *g, int64_t i, int64_t k,
+                        double number, char **text)
+{
+  const tt_label_request *q = m->a->request;
+  if (!tt_net_inputs_levels_are_texts(q->net, k)) return TT_OK;
+  const char *known = tt_net_inputs_text(q->net, k, number);
+  if (!known) TT_TRY(tt_pool_read_text_local(q->pool, g->id[i], k, &known));
+  return tt_text_set(text, known);
+}
+
+/* text [count][D]; *any: whether inputs have texts. */
+static tt_err find_texts(const group_builder *m, const tt_label_group *g, const double *x,
+                         char **text, int *any)
+{
+  int64_t D = m->queries->inputs;
+  *any = 0;
+  for (int64_t i = 0; m->a->request->net && i < g->count * D; i++) {
+    TT_TRY(find_text(m, g, i / D, i % D, x[i], &text[i]));
+    *any |= text[i] != NULL;
+  }
+  return TT_OK;
+}
+
 static tt_err write_input(const group_builder *m, const tt_label_group *g)
 {
-  char input[TT_PATH_MAX];
+  char input[TT_PATH_MAX], **text = NULL;
   double *x = NULL;
   int64_t D = m->queries->inputs;
-  TT_TRY(TT_ALLOC(x, g->count * D));
-  for (int64_t i = 0; i < g->count; i++)
+  int any = 0;
+  tt_err e = TT_ALLOC(x, g->count * D);
+  if (!e) e = TT_ALLOC(text, g->count * D);
+  for (int64_t i = 0; !e && i < g->count; i++)
     memcpy(x + i * D, m->queries->x + g->query[i] * D, (size_t)D * sizeof *x);
+  if (!e) e = find_texts(m, g, x, text, &any);
   tt_label_group_path(g, g->csv ? "input.csv" : "input.h5", input);
-  tt_err e = tt_oracle_input_write_local(input, g->count, g->id, x, m->a->request->input);
-  tt_free(x);
+  if (!e)
+    e = tt_oracle_input_write_local(input, g->count, g->id, x,
+                                    any ? (const char *const *)text : NULL, m->a->request->input);
+  for (int64_t i = 0; text && i < g->count * D; i++) tt_free(text[i]);
+  tt_free_all(&x, &text);
   return e;
 }
 

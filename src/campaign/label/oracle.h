@@ -46,9 +46,10 @@ typedef struct tt_label_request {
   const char *directory;   /* DIR/round-0012/label: created if missing */
   int64_t round;
   const tt_queries *queries;
-  tt_pool *pool; /* for hidden labels */
+  tt_pool *pool; /* for hidden labels, and for texts that are no level */
   const tt_columns *input, *target;
-  double deadline; /* as in tt_stop_agreed */
+  const tt_net_inputs *net; /* levels of the inputs, or NULL */
+  double deadline;          /* as in tt_stop_agreed */
 } tt_label_request;
 
 /* Get the labels of all queries. Collective: rank 0 runs the calls; all ranks wait and send the

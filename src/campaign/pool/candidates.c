@@ -49,7 +49,8 @@ static tt_pool_options pool_plan(const tt_round_pool_settings *o, const char *co
                            .labels = *cfg->pool_labels ? cfg->pool_labels : NULL,
                            .exclude = *cfg->pool_exclude ? cfg->pool_exclude : NULL,
                            .input = o->input,
-                           .target = o->target};
+                           .target = o->target,
+                           .net = o->net};
 }
 
 /* One call, on rank 0 */

@@ -25,6 +25,7 @@ typedef struct tt_round_pool_settings {
   int64_t first; /* number of the round's first candidate: 0 with pool.file; else the sum
                              of pool_rows over all earlier rounds */
   const tt_columns *input, *target; /* columns of data.file */
+  const tt_net_inputs *net;         /* their levels, or NULL */
   double deadline;                  /* as in tt_stop_agreed */
 } tt_round_pool_settings;
 

@@ -98,7 +98,7 @@ static inline int oracle_main(int argc, char **argv)
   if (first && !strcmp(word, "later_once")) return 75;
   if (!strcmp(word, "nothing")) return 0;
   if (oracle_code(word) && strcmp(word, "exit_65_partial")) return oracle_code(word);
-  if (tt_oracle_input_read_local(argv[3], &a)) return 101;
+  if (tt_oracle_input_read_local(argv[3], NULL, &a)) return 101;
   int bad = oracle_write(word, a, argv[4]);
   tt_oracle_input_destroy(&a);
   return bad ? bad : oracle_code(word);
@@ -110,7 +110,7 @@ static inline int drop_main(int argc, char **argv)
 {
   char text[1 << 16] = "", temporary[4096];
   tt_oracle_input *a = NULL;
-  if (argc != 5 || tt_oracle_input_read_local(argv[3], &a)) return 101;
+  if (argc != 5 || tt_oracle_input_read_local(argv[3], NULL, &a)) return 101;
   int bad = oracle_csv(argv[4], a, a->count - 1, 0);
   while (!bad && !strstr(text, "not accepted yet")) {
     poll(NULL, 0, 2);

@@ -85,7 +85,7 @@ static tt_err make(tt_comm *c, double deadline, tt_pool **out)
                    .pool_command = {4, command},
                    .pool_chunks = CHUNKS,
                    .run_seed = 7};
-  const tt_round_pool_settings o = {&cfg, ROUND, FIRST, &input, NULL, deadline};
+  const tt_round_pool_settings o = {&cfg, ROUND, FIRST, &input, NULL, NULL, deadline};
   return tt_round_pool_open(c, &o, out);
 }
 

@@ -13,7 +13,7 @@ static void put_csv(const char *group, const char *name, int64_t count, int torn
   char file[64];
   tt_oracle_input *a = NULL;
   snprintf(file, sizeof file, "%s/input.csv", group);
-  TT_CHECK_OK(tt_oracle_input_read_local(in_label(file), &a));
+  TT_CHECK_OK(tt_oracle_input_read_local(in_label(file), NULL, &a));
   snprintf(file, sizeof file, "%s/%s", group, name);
   TT_CHECK(oracle_csv(in_label(file), a, count < 0 ? a->count : count, torn), ==, 0);
   tt_oracle_input_destroy(&a);

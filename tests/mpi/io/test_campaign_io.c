@@ -98,7 +98,7 @@ static tt_err write_history(tt_comm *c, const char *path, const tt_history *h)
   tt_columns input = {0}, target = {0};
   made_up_columns(&input, D, "feature");
   made_up_columns(&target, T, "\xCE\xB8");
-  const tt_history_names names = {&input, &target, label};
+  const tt_history_names names = {&input, &target, label, NULL};
   tt_provenance from = made_up_provenance(c);
   tt_err e = tt_history_write(c, path, h, &names, &from);
   tt_columns_free(&input);
@@ -246,7 +246,7 @@ TT_TEST (queries_are_read_as_written) {
     for (int64_t i = 0; i < n * T; i++)
       TT_CHECK(isnan(a->y[i]) && a->label_status[i / T] == TT_LABEL_STATUS_failed, ==, 1);
     fill_picks(p);
-    TT_CHECK_OK(tt_queries_write(comm, at(n ? "queries.h5" : "none.h5"), p, &input));
+    TT_CHECK_OK(tt_queries_write(comm, at(n ? "queries.h5" : "none.h5"), p, &input, NULL));
     TT_CHECK_OK(tt_queries_read(comm, at(n ? "queries.h5" : "none.h5"), &q));
     TT_CHECK(q->count, ==, n);
     TT_CHECK(q->inputs, ==, D);

@@ -290,7 +290,7 @@ TT_TEST (inputs_are_normalised_by_the_pool) {
   for (int i = 0; i < ROWS; i++) x[i * D + 2] = 0.3f;
   put_file(name[0], 0, ROWS, NULL, 0, NULL);
   tt_barrier(comm);
-  TT_CHECK_OK(tt_data_fit_pool(comm, &cfg, &input, &fitted));
+  TT_CHECK_OK(tt_data_fit_pool(comm, &cfg, &input, NULL, &fitted));
   for (int k = 0; k < 2; k++) {
     double mean = 0.0, squares = 0.0;
     for (int i = 0; i < ROWS; i++) mean += (double)x[i * D + k] / ROWS;

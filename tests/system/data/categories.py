@@ -7,6 +7,7 @@ levels and what cannot be done are refused.
 
 Exit status 0 if all is well, 77 without python3-h5py.
 """
+import csv
 import json
 import os
 import pathlib
@@ -109,14 +110,20 @@ def one_hot(data):
     return np.stack(columns, 1).astype(float)
 
 
-def predict(model, x):
-    """Mean and standard deviations of the ensemble, in double."""
+def outputs(model, x):
+    """Of the last layer, (member, row, output), in double."""
     with h5py.File(model) as f:
-        h = np.broadcast_to(x, (3, *x.shape))
         for layer in range(2):
             w, b = (f[f"net/layer{layer}/{n}"][()].astype(float) for n in ("weight", "bias"))
-            h = h @ w.swapaxes(1, 2) + b[:, None]
+            h = (x if layer == 0 else h) @ w.swapaxes(1, 2) + b[:, None]
             h = h / (1 + np.exp(-h)) if layer == 0 else h
+    return h
+
+
+def predict(model, x):
+    """Mean and standard deviations of the ensemble, in double."""
+    h = outputs(model, x)
+    with h5py.File(model) as f:
         offset, scale = f["scaler/y_mean"][0], f["scaler/y_scale"][0]
         m = h[..., 0] * scale + offset
         v = (np.logaddexp(0, h[..., 1]) + f["net"].attrs["variance_floor"]) * scale**2
@@ -231,7 +238,7 @@ def check_refusals(tutti, data):
 
 
 def check_campaign(tutti, data):
-    """Numbers are levels in the rounds of a campaign; texts are refused."""
+    """Numbers are levels in the rounds of a campaign."""
     for name, rows in (("first.h5", slice(0, 30)), ("pool.h5", slice(30, ROWS))):
         with h5py.File(name, "w") as f:
             f["x"] = np.stack([data["a"], data["code"]], 1)[rows]
@@ -246,9 +253,92 @@ def check_campaign(tutti, data):
     run(tutti, "campaign", "run", "campaign.json")
     level, weight = read("campaign/model.h5", "network_input_level", "net/layer0/weight")
     assert level[1:].tolist() == [-2.5, 3, 11] and weight.shape == (2, 4, 4), (level, weight.shape)
-    job["data"] = dict(JOB["data"], inputs="a,material", categories={"material": "error"}, missing="error")
-    pathlib.Path("texts.json").write_text(json.dumps(job))
-    refused(tutti, 65, "is not a number", "campaign", "run", "texts.json", "--set", "campaign.directory=c2")
+
+
+WOOD = 'wood, "dry"'
+QUERY_JOB = {"data": {"file": "first.csv", "inputs": "a,material", "targets": "y", "split": {"column": "part"},
+                      "categories": {"material": "zeros"}},
+             "model": {"hidden": [5]}, "train": {"loss": "mse", "epochs": 20, "batch_size": 8},
+             "ensembles": [{"name": "n", "members": 3, "target": "y"}],
+             "pool": {"file": "pool.csv"}, "select": {"batch": 12, "method": "top"}, "stop": {"rounds": 1},
+             "label": {"mode": "files", "format": "csv", "rows_per_call": 12, "max_wait": "10ms",
+                       "poll_interval": "10ms"},
+             "run": JOB["run"]}
+
+
+def texts_of(array):
+    """Texts of characters (..., length)."""
+    return [bytes(v).rstrip(b"\0").decode() for v in array.reshape(-1, array.shape[-1]).view(f"S{array.shape[-1]}")[:, 0]]
+
+
+def candidates(n=60):
+    """Some have a text that no training row has."""
+    rng = np.random.default_rng(3)
+    material = rng.choice(np.array([*TEXTS[:3], WOOD], object), n)
+    return rng.normal(size=n), material
+
+
+def check_round(folder, a, material, levels):
+    """Model, scores and queries of a round, against NumPy and the texts of the pool."""
+    names = texts_of(*read(f"{folder}/model.h5", "network_input_level_name"))
+    assert names == ["", *levels], names
+    mean, scale = (v[0] for v in read(f"{folder}/model.h5", "scaler/x_mean", "scaler/x_scale"))
+    x = np.stack([(a - mean) / scale, *(material == t for t in levels)], 1).astype(float)
+    want = outputs(f"{folder}/model.h5", x)[..., 0].std(0)
+    score, = read(f"{folder}/pool_scores.h5", "score")
+    same("scores", score[0], want)
+    row, x, number, name, column = read(f"{folder}/queries.h5", "row", "x", "level", "level_name",
+                                        "level_column")
+    assert sorted(row) == sorted(np.argsort(-want)[:len(row)]) and (column == 1).all(), row
+    text = dict(zip(number, texts_of(name)))
+    assert list(text.values()) == levels
+    assert [text.get(v, WOOD) for v in x[:, 1]] == material[row].tolist() and (x[:, 0] == a[row]).all()
+    assert {-1.0, 0.0} <= set(x[:, 1]), x[:, 1]
+    return row
+
+
+def check_texts(tutti, mpirun):
+    """Texts as levels in a campaign: the oracle gets the texts, also those that are no level; the
+    levels stay those of the training rows of data.file."""
+    a, material = candidates()
+    first = candidates(40)
+    keep = first[1] != WOOD
+    first = dict(a=first[0][keep], material=first[1][keep])
+    first.update(y=first["a"] + (first["material"] == "brass"), part=np.arange(keep.sum()) % 5 // 4)
+    levels = sorted(TEXTS[:3], key=lambda t: t.encode())
+    pool = dict(material=material, a=a)
+    for name, data in (("first.csv", first), ("pool.csv", pool)):
+        with open(name, "w", newline="") as f:
+            csv.writer(f).writerows([list(data), *zip(*data.values())])
+    write_h5("pool.h5", pool, pool)
+    pathlib.Path("texts.json").write_text(json.dumps(QUERY_JOB))
+    go = [tutti, "campaign", "run", "texts.json", "--set"]
+    line = list(material).index(WOOD) + 2
+    refused(tutti, 65, f"pool.csv:{line}: column 'material': '{WOOD}' is no level of the training rows", *go[1:],
+            "data.categories={material: error}", "--set", "campaign.directory=c2")
+    run(*mpirun, 2, *go, "pool.file=pool.h5", "--set", "label.format=hdf5", "--set", "campaign.directory=c3", code=75)
+    row = check_round("c3/round-0001", a, material, levels)
+    x, text = read("c3/round-0001/label/0001/input.h5", "x", "x_text")
+    assert texts_of(text)[1::2] == material[row].tolist() and set(texts_of(text)[::2]) == {""}
+    run(*go, "campaign.directory=c4", code=75)
+    assert (check_round("c4/round-0001", a, material, levels) == row).all()
+    with open("c4/round-0001/label/0001/input.csv", newline="") as f:
+        asked = list(csv.DictReader(f))
+    assert [(int(q["id"]), float(q["a"]), q["material"]) for q in asked] == list(
+        zip(row, a[row], material[row]))
+    with open("c4/round-0001/label/0001/output.csv", "w") as f:
+        f.write("id,y\n" + "".join(f"{q['id']},{float(q['a']) + len(q['material'])}\n" for q in asked))
+    run(*go, "campaign.directory=c4")
+    assert [p.name for p in pathlib.Path("c4/round-0001/label").iterdir() if p.is_dir()] == ["0001"]
+    names, = read("c4/model.h5", "network_input_level_name")
+    assert texts_of(names) == ["", *levels]
+    y, x, part, name = read("c4/campaign.h5", "query_y", "query_x", "query_split", "level_name")
+    assert np.allclose(y[:, 0], [a[r] + len(material[r]) for r in row]) and texts_of(name) == levels
+    mean, scale = read("c4/model.h5", "scaler/x_mean", "scaler/x_scale")
+    used = np.concatenate([first["a"][first["part"] == 0], x[part == 0, 0]])
+    assert np.isclose(mean[0], used.mean()) and (mean[1], scale[1]) == (0, 1) and (x[part == 0, 1] == -1).any()
+    plan = json.loads(run(tutti, "plan", "texts.json", "--json", "--set", "pool.file=pool.h5"))
+    assert plan["campaign"]["pool"]["rows"] == len(a), plan
 
 
 def main():
@@ -285,7 +375,7 @@ def main():
         run(tutti, "predict", "two/model.h5", "t.h5", "-q", "-o", "two.h5")
         assert (read("two.h5", STD[0])[0] == pred[STD[0]]).all()
         write_records("records.h5", data, [*COLUMNS, "y", "part"])
-        run(tutti, "train", "-q", "job.json", "--set", "run.directory=records", *inputs, "--set",
+        run(tutti, "train", "-q", "job.json", "--set", "run.directory=records", "--set", "data.inputs='*'", "--set",
             "data.file=records.h5")
         assert (read("records/model.h5", "net/layer0/weight")[0]
                 == read("out/model.h5", "net/layer0/weight")[0]).all()
@@ -296,6 +386,7 @@ def main():
         gain = {i["name"]: i["permutation_importance"] for i in found["inputs"]}
         assert gain["code"] > 0.3 and gain["material"] > 0.1, gain
         check_campaign(tutti, data)
+        check_texts(tutti, mpirun)
         check_refusals(tutti, data)
 
 

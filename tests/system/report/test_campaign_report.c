@@ -86,7 +86,7 @@ static void make_campaign(const char *name, int64_t rounds, int64_t columns, dou
   seed++;
   tt_provenance from = made_up_provenance(comm);
   from.resolved = resolved;
-  const tt_history_names names = {&input, &target, label};
+  const tt_history_names names = {&input, &target, label, NULL};
   tt_campaign_path(place(name), "campaign.h5", path);
   TT_CHECK_OK(tt_history_write(comm, path, h, &names, &from));
   tt_columns_free(&input);
