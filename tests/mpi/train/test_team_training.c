@@ -414,6 +414,22 @@ TT_TEST (a_step_in_stages_sends_what_the_model_says) {
   }
 }
 
+/* After a signal: members of an ensemble that stops early together end their epoch. */
+static void end_the_epoch(problem *p)
+{
+  p->c.stop = TT_EARLY_STOPPING_ensemble;
+  for (int k = 0; k < WAYS; k++) {
+    cast c;
+    start(p, 1, stages_of(0, k), &ENGINE, &c);
+    TT_CHECK_OK(tt_team_train(c.shard, TT_OK, INT64_MAX));
+    TT_CHECK_OK(tt_team_collect(c.shard, TT_OK));
+    TT_CHECK_OK(tt_shard_save_local(c.shard));
+    for (int64_t i = 0; i < c.shard->slice.count; i++)
+      TT_CHECK(TT_FIELD(c.shard->state, epoch)[i], ==, 1);
+    end(&c);
+  }
+}
+
 /* The last test: this process remembers the signal. */
 TT_TEST (signal_to_one_rank_ends_the_call_after_a_step) {
   problem p = make(0);
@@ -437,5 +453,6 @@ TT_TEST (signal_to_one_rank_ends_the_call_after_a_step) {
     end(&c);
   }
   tt_state_destroy(&want);
+  end_the_epoch(&p);
   problem_free(&p);
 }
