@@ -26,8 +26,8 @@ import time
 LIFE = 1200  # seconds, then the daemons end by themselves
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol", "squeue")
 # main: for all; prey: preempted by high; frail: its nodes are killed; sites: as large as nodes of
-# real clusters, for sbatch --test-only
-MAIN, PREY, FRAIL, SITES = ("n1", "n2", "n3", "n4"), ("p1", "p2"), ("f1", "f2"), ("s1", "s2")
+# real clusters, for sbatch --test-only, and for jobs that want whole nodes
+MAIN, PREY, FRAIL, SITES = ("n1", "n2", "n3", "n4"), ("p1", "p2"), ("f1", "f2"), ("s1", "s2", "s3")
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts/ptmx")  # as GPUs
 NODES = MAIN + PREY + FRAIL + SITES
 CONF = """\
