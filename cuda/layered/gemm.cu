@@ -11,32 +11,20 @@
 
 enum {
   SPLIT_ELEMENTS = 1024, /* per block */
-  NARROW_WIDTH = 16,     /* cuBLAS is not used if a side of a layer is at most this wide */
   TYPICAL_TILES = 128,   /* tiles of 128 x 128 values: about one per multiprocessor */
   LEAST_TYPICAL = 4,
   MOST_TYPICAL = 64
 };
-#ifdef TT_CUDA_DOUBLE
-static const int64_t most_part_floats = 1 << 13; /* few, so that tests have several calls */
-#else
-static const int64_t most_part_floats = 1 << 28; /* 1 GiB */
-#endif
-
-static int is_narrow(const tt_layer *layer)
-{
-  return layer->in <= NARROW_WIDTH || layer->out <= NARROW_WIDTH;
-}
-
 int tt_layered_uses_gemm(const tt_engine *e, const tt_layered_pass *pass, const tt_layer *layer)
 {
-  return pass->keep && e->precision != TT_PRECISION_fp32 && !is_narrow(layer);
+  return pass->keep && e->precision != TT_PRECISION_fp32 && !tt_layered_is_narrow(layer);
 }
 
 int tt_layered_opens_gemm(const tt_engine *e)
 {
   const tt_model *m = &e->cohort->model;
   int wide = 0;
-  for (int l = 0; l < m->layers; l++) wide += !is_narrow(&m->layer[l]);
+  for (int l = 0; l < m->layers; l++) wide += !tt_layered_is_narrow(&m->layer[l]);
   return e->precision != TT_PRECISION_fp32 && wide > 0;
 }
 
@@ -53,31 +41,11 @@ static int64_t typical_members(const tt_cohort *c)
   return members;
 }
 
-/* Floats of the largest matrix of a product on tensor cores; 0 if there is none. Whole float4,
- * so that all parts have the same alignment. */
-static int64_t largest_operand(const tt_model *m, int64_t rows)
-{
-  int64_t most = 0;
-  for (int l = 0; l < m->layers; l++) {
-    int64_t in = m->layer[l].in, out = m->layer[l].out, wide = in > out ? in : out;
-    if (is_narrow(&m->layer[l])) continue;
-    if (rows * wide > most) most = rows * wide;
-    if (in * out > most) most = in * out;
-  }
-  return (most + 3) / 4 * 4;
-}
-
 tt_err tt_layered_open_gemm(tt_engine *e)
 {
   tt_layered *own = tt_layered_of(e);
   if (!tt_layered_opens_gemm(e)) return TT_OK;
   own->typical = typical_members(e->cohort);
-  own->factor = largest_operand(&e->cohort->model, own->size.rows);
-  int64_t fit = most_part_floats / (TT_TF32_MATRICES * own->factor), members = e->slice.count;
-  own->split_members = fit < 1 ? 1 : fit < members ? fit : members;
-  if (e->precision == TT_PRECISION_3xtf32)
-    TT_TRY(tt_dev_alloc(&own->parts, TT_TF32_MATRICES * own->split_members * own->factor,
-                        "parts of factors"));
   return e->dev.blas ? TT_OK : tt_dev_open_blas(&e->dev);
 }
 
@@ -114,11 +82,11 @@ static tt_err split_factor(tt_engine *e, gemm_operand x, int64_t count, int whic
                            const float *part[2])
 {
   const tt_layered *own = tt_layered_of(e);
-  float *at = own->parts + 2 * which * own->split_members * own->factor;
+  float *at = own->parts + 2 * which * own->size.split_members * own->size.factor;
   split_args a = {};
   a.from = x.at;
   a.high = at;
-  a.low = at + own->split_members * own->factor;
+  a.low = at + own->size.split_members * own->size.factor;
   a.step = x.step;
   a.count = count;
   a.blocks = (int32_t)tt_grid_size(count, SPLIT_ELEMENTS);
@@ -168,12 +136,12 @@ static tt_err multiply(tt_engine *e, const tt_layered_pass *pass, int64_t m, int
                            own->typical};
   if (e->precision != TT_PRECISION_3xtf32)
     return tt_dev_multiply(&e->dev, &shape, a.at, b.at, 0.0f, c, pass->members);
-  for (int64_t first = 0; first < pass->members; first += own->split_members) {
+  for (int64_t first = 0; first < pass->members; first += own->size.split_members) {
     int64_t left = pass->members - first;
-    TT_TRY(gemm_3xtf32(e, shape, a, b, c, left < own->split_members ? left : own->split_members));
-    a.at += own->split_members * a.step;
-    b.at += own->split_members * b.step;
-    c += own->split_members * c_stride;
+    TT_TRY(gemm_3xtf32(e, shape, a, b, c, left < own->size.split_members ? left : own->size.split_members));
+    a.at += own->size.split_members * a.step;
+    b.at += own->size.split_members * b.step;
+    c += own->size.split_members * c_stride;
   }
   return TT_OK;
 }

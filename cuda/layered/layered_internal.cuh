@@ -22,8 +22,7 @@
 
 enum {
   TT_LAYERED_THREADS = 256,
-  TT_LAYERED_GRAPHS = 6, /* graphs of 1, 2, 4, ... 32 steps */
-  TT_TF32_MATRICES = 4   /* parts of the two factors of a product in 3xtf32 */
+  TT_LAYERED_GRAPHS = 6 /* graphs of 1, 2, 4, ... 32 steps */
 };
 
 static_assert((int)TT_LOSS_PARTIALS == (int)TT_LAYERED_THREADS, "one thread per partial sum");
@@ -57,8 +56,6 @@ typedef struct tt_layered {
   double *squares;       /* [M][blocks] with parts and clipping: sums of squares; or NULL */
   double *term;          /* [M][size.terms] with parts: losses of the validation passes; or NULL */
   int64_t typical;       /* members for which cuBLAS chooses its algorithms */
-  int64_t factor;        /* floats of the largest factor of a cuBLAS product */
-  int64_t split_members; /* members of a product in 3xtf32 */
   float *parts;          /* [TT_TF32_MATRICES][split_members][factor], for 3xtf32; or NULL */
   tt_sampler *order;     /* [M] of the running epochs */
   tt_optimizer_args *step;    /* [M] of the running step */

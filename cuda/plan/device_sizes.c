@@ -59,7 +59,7 @@ static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int 
   int64_t scratch = 0;
   tt_block_plan block;
   if (choice->path == TT_GPU_PATH_layered) {
-    tt_layered_sizes s = tt_layered_sizes_of(c, slice, rows, weighted, 0);
+    tt_layered_sizes s = tt_layered_sizes_of(c, slice, rows, weighted, 0, choice->precision);
     return tt_layered_bytes(&s, &c->model);
   }
   if (choice->path == TT_GPU_PATH_block &&

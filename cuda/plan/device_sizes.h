@@ -6,9 +6,8 @@
 #include "cuda/plan/path.h"
 TT_BEGIN_C
 
-/* Bytes that the cuda engine allocates for the members of `slice`, without the data set and without
- * the buffers of cuBLAS (tf32, 3xtf32). The engine may need less: rows without labels are counted
- * here, because they are not known yet.
+/* Bytes that the cuda engine allocates for the members of `slice`, without the data set. The
+ * engine may need less: rows without labels are counted here, because they are not known yet.
  *   rows    of the data set;  weighted  1: rows have weights
  *   wanted  run.gpu_path
  * Errors: those of tt_path_choose. */

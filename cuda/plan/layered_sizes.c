@@ -1,6 +1,8 @@
 /* layered_sizes.c — see layered_sizes.h. */
 #include "cuda/plan/layered_sizes.h"
 
+enum { MOST_PART_FLOATS = 1 << 28 }; /* 1 GiB of parts of factors */
+
 static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The options of which one member is enough. */
@@ -28,10 +30,35 @@ static int64_t find_widest(const tt_model *m)
   return widest;
 }
 
+int tt_layered_is_narrow(const tt_layer *layer)
+{
+  return layer->in <= TT_NARROW_WIDTH || layer->out <= TT_NARROW_WIDTH;
+}
+
+/* Floats of the largest matrix of a product on tensor cores; 0 if there is none. Whole float4,
+ * so that all parts have the same alignment. */
+static int64_t largest_factor(const tt_model *m, int64_t rows)
+{
+  int64_t most = 0;
+  for (int l = 0; l < m->layers; l++) {
+    int64_t in = m->layer[l].in, out = m->layer[l].out, wide = in > out ? in : out;
+    if (tt_layered_is_narrow(&m->layer[l])) continue;
+    if (rows * wide > most) most = rows * wide;
+    if (in * out > most) most = in * out;
+  }
+  return (most + 3) / 4 * 4;
+}
+
+int64_t tt_layered_split_members(const tt_layered_sizes *s, int64_t floats)
+{
+  int64_t fit = floats / (TT_TF32_MATRICES * s->factor);
+  return fit < 1 ? 1 : min_i64(fit, s->members);
+}
+
 /* A network with a front is validated in pieces of one batch of rows: larger pieces would need more
  * memory than training, because the layers of a front have very many values. */
 tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
-                                     int streamed)
+                                     int streamed, tt_precision precision)
 {
   const tt_model *m = &c->model;
   int most;
@@ -51,6 +78,9 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                         .rates = m->rates > 0,
                         .widest = find_widest(m)};
   find_options(c, slice, &s);
+  if (precision != TT_PRECISION_fp32) s.factor = largest_factor(m, s.rows);
+  if (precision == TT_PRECISION_3xtf32 && s.factor > 0)
+    s.split_members = tt_layered_split_members(&s, MOST_PART_FLOATS);
   if (s.parts || m->front.layers) s.split_rows = s.rows;
   s.terms = (rows + s.split_rows - 1) / s.split_rows;
   s.capacity = min_i64(TT_VALIDATION_ROWS, s.members * s.split_rows);

@@ -2,14 +2,16 @@
  * tables say, and `tutti plan` adds it up. Plain C, no CUDA. */
 #ifndef TT_LAYERED_SIZES_H
 #define TT_LAYERED_SIZES_H
-#include "core/model/cohort.h"
+#include "core/engine/engine.h"
 #include "core/model/parts.h"
 TT_BEGIN_C
 
 enum {
   TT_LOSS_PARTIALS = 256,     /* partial sums of a loss */
   TT_VALIDATION_ROWS = 16384, /* of all members of a validation pass, at least */
-  TT_SPLIT_ROWS = 4096        /* of each of them at most */
+  TT_SPLIT_ROWS = 4096,       /* of each of them at most */
+  TT_TF32_MATRICES = 4,       /* parts of the two factors of a product in 3xtf32 */
+  TT_NARROW_WIDTH = 16        /* cuBLAS is not used if a side of a layer is at most this wide */
 };
 
 /* Floats from the parameters of one member to those of the next on the device: whole float4, for
@@ -26,7 +28,9 @@ typedef struct tt_layered_sizes {
   int64_t widest;      /* outputs of the widest layer, values of a layer of the front */
   int64_t terms;       /* validation passes, with parts */
   int64_t blocks;      /* of the norm, with parts */
-  int sums;            /* gradients that are there at a time */
+  int64_t factor;      /* floats of the largest factor of a cuBLAS product; 0: there is none */
+  int64_t split_members; /* members of a product in 3xtf32; 0: there is none */
+  int sums;              /* gradients that are there at a time */
   int weighted, streamed, dropout, label_noise, adversarial, clipping, residual, folds, parts;
   int rates; /* layers have factors on the learning rate */
 } tt_layered_sizes;
@@ -55,6 +59,7 @@ typedef struct tt_layered_sizes {
   X(lane, double, s->members *TT_LOSS_PARTIALS, "validation losses")                               \
   X(end, int8_t, s->members, "ends of epochs")                                                     \
   X(mean, double, s->members, "losses of the members")                                             \
+  X(parts, float, TT_TF32_MATRICES *s->split_members *s->factor, "parts of factors")               \
   X(other_view, int8_t, s->folds ? s->members : 0, "members of other folds")                       \
   X(row, int32_t, s->members * s->rows, "row numbers of a batch")
 
@@ -81,16 +86,22 @@ typedef struct tt_layered_sizes {
 
 /* Sizes for the members `slice`.
  *   rows      N;  weighted  1: rows have weights
- *   streamed  1: the data set does not fit, and rows come from the host */
+ *   streamed  1: the data set does not fit, and rows come from the host
+ *   precision  of training steps */
 tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
-                                     int streamed);
+                                     int streamed, tt_precision precision);
+
+/* Whether a side of a layer is too narrow for cuBLAS. */
+int tt_layered_is_narrow(const tt_layer *layer);
+/* Members whose factors, in parts, have at most `floats` floats together; at least 1, at most M. */
+int64_t tt_layered_split_members(const tt_layered_sizes *s, int64_t floats);
 
 /* Whether the backward pass needs f'(z) of a layer because it does not follow from the output. */
 int tt_layered_stores_slope(const tt_layered_sizes *s, const tt_model *m, int l);
 int tt_layered_stores_front_slope(const tt_front_layer *layer);
 
-/* Bytes of all these arrays and of the gradients; without those of cuBLAS (tf32, 3xtf32), of rows
- * from the host, and of sums of parts that only a team needs. */
+/* Bytes of all these arrays and of the gradients; without rows from the host and sums of parts that
+ * only a team needs. */
 int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m);
 
 /* Bytes of the state of a member on the device. */

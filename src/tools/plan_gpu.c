@@ -34,11 +34,11 @@ tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_pa
 }
 
 static void print_memory(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
-                         tt_slice own, FILE *out)
+                         tt_slice own, tt_precision precision, FILE *out)
 {
   int weighted = *cfg->data_weights != '\0';
   int64_t errors = *cfg->data_sigma ? shape->targets : 0;
-  tt_layered_sizes s = tt_layered_sizes_of(c, own, shape->rows, weighted, 0);
+  tt_layered_sizes s = tt_layered_sizes_of(c, own, shape->rows, weighted, 0, precision);
   double members = (double)tt_layered_bytes(&s, &c->model) +
                    (double)own.count * (double)tt_device_state_bytes(c);
   double data =
@@ -68,6 +68,7 @@ void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, c
                              int ranks, tt_slice own, FILE *out)
 {
   int layered = 0;
+  tt_precision precision = TT_PRECISION_fp32;
   for (int i = 0; i < TT_PLAN_GPUS; i++) {
     tt_path_choice choice = {0};
     if (tt_plan_choose_path_local(cfg, c, tt_plan_gpus[i].on, ranks, &choice))
@@ -77,7 +78,9 @@ void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, c
               tt_plan_gpus[i].name, choice.why);
       print_use(&tt_plan_gpus[i], &choice, (c->members + ranks - 1) / ranks, out);
     }
-    layered |= choice.path == TT_GPU_PATH_layered;
+    if (choice.path != TT_GPU_PATH_layered) continue;
+    layered = 1;
+    precision = choice.precision;
   }
-  if (layered) print_memory(cfg, shape, c, own, out);
+  if (layered) print_memory(cfg, shape, c, own, precision, out);
 }

@@ -2,6 +2,7 @@
  * allocates, and a job of ten times the memory trains in waves with the same bits, within it. */
 #include "tests/laws/settings.h"
 
+#include "cuda/plan/layered_sizes.h"
 #include "src/train/memory_plan.h"
 #include "src/train/shard/wave_training.h"
 
@@ -58,6 +59,29 @@ TT_TEST (engines_allocate_the_planned_bytes) {
   for (int i = 0, n = ways(by); i < n; i++)
     for (int number = 0; number < SETTINGS; number++)
       if (has_turn(by[i], number)) planned_bytes_are_allocated(setting_of(number), by[i]);
+}
+
+/* One member, because a product in 3xtf32 has fewer members on the double than on a GPU. */
+TT_TEST (the_plan_has_the_parts_of_the_factors) {
+  const int64_t hidden[] = {20, 20};
+  way by = {"layered", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
+  int64_t planned[2];
+  for (int i = 0; i < 2; i++) {
+    problem p = problem_make(100, 4, 1, 1, 1, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean);
+    tt_engine_info info;
+    p.c.batch_size = 40;
+    by.use.precision = i ? TT_PRECISION_3xtf32 : TT_PRECISION_tf32;
+    tt_path_context gpu = gpu_of(by);
+    TT_CHECK_OK(
+        tt_device_bytes(&p.c, everyone(&p), p.d->rows, 0, &gpu, by.use.path, &planned[i]));
+    problem_start(&p, by, everyone(&p));
+    TT_CHECK_OK(by.ops->info(p.engine, &info));
+    int64_t held = info.bytes - data_bytes(p.d);
+    TT_CHECK(held, <=, planned[i]);
+    TT_CHECK(planned[i] - held, <=, 256);
+    problem_free(&p);
+  }
+  TT_CHECK(planned[1] - planned[0], ==, TT_TF32_MATRICES * 40 * 20 * (int64_t)sizeof(float));
 }
 
 /* The waves of a job on a GPU with so many bytes. */
