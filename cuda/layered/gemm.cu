@@ -136,12 +136,13 @@ static tt_err multiply(tt_engine *e, const tt_layered_pass *pass, int64_t m, int
                            own->typical};
   if (e->precision != TT_PRECISION_3xtf32)
     return tt_dev_multiply(&e->dev, &shape, a.at, b.at, 0.0f, c, pass->members);
-  for (int64_t first = 0; first < pass->members; first += own->size.split_members) {
+  const int64_t most = own->size.split_members;
+  for (int64_t first = 0; first < pass->members; first += most) {
     int64_t left = pass->members - first;
-    TT_TRY(gemm_3xtf32(e, shape, a, b, c, left < own->size.split_members ? left : own->size.split_members));
-    a.at += own->size.split_members * a.step;
-    b.at += own->size.split_members * b.step;
-    c += own->size.split_members * c_stride;
+    TT_TRY(gemm_3xtf32(e, shape, a, b, c, left < most ? left : most));
+    a.at += most * a.step;
+    b.at += most * b.step;
+    c += most * c_stride;
   }
   return TT_OK;
 }
