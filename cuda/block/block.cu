@@ -70,10 +70,13 @@ struct block_path {
     return TT_OK;
   }
 
-  static tt_err launch(tt_engine *e, const tt_fused_path<block_path>::data *d, int64_t steps)
+  static int64_t members_of_unit(const tt_block_plan *) { return 1; }
+
+  static tt_err launch(tt_engine *e, const tt_fused_path<block_path>::data *d,
+                       const tt_member_queue &queue, int64_t steps)
   {
     const tt_block_plan *p = &d->plan;
-    tt_block_args args = {e->view, *p, steps, d->next, d->scratch};
+    tt_block_args args = {e->view, *p, steps, queue, d->scratch};
     return tt_launch(select_kernel(p), d->units, (unsigned)p->threads, (size_t)p->bytes,
                      e->dev.stream, args);
   }

@@ -17,8 +17,8 @@
 typedef struct tt_block_args {
   tt_cuda_state view;
   tt_block_plan plan;
-  int64_t steps;  /* steps per member in this launch */
-  int32_t *next;  /* first member that no block has taken from the queue */
+  int64_t steps; /* steps per member in this launch */
+  tt_member_queue queue;
   float *scratch; /* [blocks][tt_block_scratch_floats] */
 } tt_block_args;
 

@@ -206,9 +206,9 @@ __device__ __forceinline__ void tt_block_train_queue(const tt_block_args &a, flo
   tt_block_zero(tt_block_gradient_array(a, shared), a.plan.params);
   for (;;) {
     __syncthreads();
-    if (threadIdx.x == 0) note->member = atomicAdd(a.next, 1);
+    if (threadIdx.x == 0) note->member = tt_cuda_take_member(a.queue);
     __syncthreads();
-    if (note->member >= a.view.members) return;
+    if (note->member < 0) return;
     if (a.view.status[note->member] == TT_STATUS_training) tt_block_train_member(team);
   }
 }

@@ -23,12 +23,12 @@ static __global__ void __launch_bounds__(TT_BLOCK_MAX_WARPS *TT_WARP_SIZE, 1)
   for (;;) {
     tt_cluster_sync();
     if (tt_cluster_rank() == 0 && threadIdx.x == 0) {
-      int member = atomicAdd(a.block.next, 1);
+      int member = tt_cuda_take_member(a.block.queue);
       for (int r = 0; r < a.ranks; r++) tt_cluster_map_shared(exchange, r)->member = member;
     }
     tt_cluster_sync();
     int member = exchange->member;
-    if (member >= a.block.view.members) return;
+    if (member < 0) return;
     if (threadIdx.x == 0) note->member = member;
     __syncthreads();
     if (a.block.view.status[member] == TT_STATUS_training) tt_block_train_member(team);
@@ -95,11 +95,14 @@ struct cluster_path {
     return TT_OK;
   }
 
-  static tt_err launch(tt_engine *e, const tt_fused_path<cluster_path>::data *d, int64_t steps)
+  static int64_t members_of_unit(const tt_cluster_plan *) { return 1; }
+
+  static tt_err launch(tt_engine *e, const tt_fused_path<cluster_path>::data *d,
+                       const tt_member_queue &queue, int64_t steps)
   {
     const tt_cluster_plan *p = &d->plan;
     tt_cluster_args args = {
-        {e->view, p->part, steps, d->next, NULL}, p->ranks, p->slice, p->slots, p->slot, p->note};
+        {e->view, p->part, steps, queue, NULL}, p->ranks, p->slice, p->slots, p->slot, p->note};
     return tt_launch_cluster(select_kernel(p), p->ranks, d->units * (unsigned)p->ranks,
                              (unsigned)p->part.threads, (size_t)p->bytes, e->dev.stream, args);
   }

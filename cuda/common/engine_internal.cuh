@@ -133,7 +133,21 @@ struct tt_engine {
 /* The view of some members of the engine: the first of them has number 0 in it. */
 tt_cuda_state tt_cuda_view_of(const tt_engine *e, tt_slice members);
 
+/* The members of a launch of a path whose units train whole members. */
+typedef struct tt_member_queue {
+  const int32_t *member; /* [count] */
+  int32_t count;
+  int32_t *next; /* the first one that no unit has taken; 0 at the start of the launch */
+} tt_member_queue;
+
 /* device code that all paths share: what a step and an epoch mean */
+
+/* Called by one thread of a unit: its next member, or -1 if there is none. */
+__device__ __forceinline__ int tt_cuda_take_member(const tt_member_queue &queue)
+{
+  int i = atomicAdd(queue.next, 1);
+  return i < queue.count ? queue.member[i] : -1;
+}
 
 /* Rows on which member i trains and validates. */
 __device__ __forceinline__ const tt_dev_row_lists &tt_cuda_member_rows(const tt_cuda_state &v,

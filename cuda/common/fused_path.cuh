@@ -1,5 +1,6 @@
-/* fused_path.cuh — host side of the paths with one kernel for all steps of a call: as many
- * units (blocks of warps, blocks, clusters) as run at the same time take members from a queue.
+/* fused_path.cuh — host side of the paths whose kernel does many steps of whole members: as many
+ * units (blocks of warps, blocks, clusters) as run at the same time take members from a queue. A
+ * call is one launch, or several where that gives the units equal work (cuda/plan/launch_plan.h).
  * C++17.
  *
  * A path is a class with
@@ -7,19 +8,31 @@
  *   make_plan(e, plan *)             1 if the members fit (cuda/plan/)
  *   scratch_floats(plan)             floats of device memory of a unit
  *   count_units(e, plan, unsigned *) units of a launch
- *   launch(e, data, steps)           up to `steps` steps of every member, on the engine's stream */
+ *   members_of_unit(plan)            members that a unit trains at the same time
+ *   launch(e, data, queue, steps)    up to `steps` steps of the members of the queue, on the
+ *                                    engine's stream */
 #ifndef TT_FUSED_PATH_CUH
 #define TT_FUSED_PATH_CUH
 #include "cuda/common/engine_internal.cuh"
 
 #include "core/base/mem.h"
+#include "cuda/plan/launch_plan.h"
+
+/* What a launch costs besides its steps, in steps: an estimate, for steps of 10 us or more. Calls
+ * of tests on the double are short. */
+#ifdef TT_CUDA_DOUBLE
+enum { TT_LAUNCH_OVERHEAD = 0 };
+#else
+enum { TT_LAUNCH_OVERHEAD = 2 };
+#endif
 
 template <class PATH> struct tt_fused_path {
   struct data {
     typename PATH::plan plan;
     unsigned units;
-    int32_t *next;  /* device: the first member that no unit has taken */
-    float *scratch; /* device, [units][scratch_floats] */
+    int32_t *next;   /* device: the first entry of the queue that no unit has taken */
+    int32_t *member; /* device: [2][M] the members that train, twice one after the other */
+    float *scratch;  /* device, [units][scratch_floats] */
   };
 
   static data *of(const tt_engine *e) { return static_cast<data *>(e->own); }
@@ -29,6 +42,7 @@ template <class PATH> struct tt_fused_path {
     data *d = of(e);
     if (!d) return;
     tt_dev_free(d->next);
+    tt_dev_free(d->member);
     tt_dev_free(d->scratch);
     tt_free(d);
     e->own = NULL;
@@ -40,6 +54,7 @@ template <class PATH> struct tt_fused_path {
       return TT_FAIL(INTERNAL, "%s path: the members do not fit", e->path->name);
     TT_TRY(PATH::count_units(e, &d->plan, &d->units));
     TT_TRY(tt_dev_alloc(&d->next, 1, "queue of members"));
+    TT_TRY(tt_dev_alloc(&d->member, 2 * e->slice.count, "queue of members"));
     int64_t floats = d->units * PATH::scratch_floats(&d->plan);
     return tt_dev_alloc(&d->scratch, floats, "optimizer state of the running members");
   }
@@ -55,12 +70,50 @@ template <class PATH> struct tt_fused_path {
     return err;
   }
 
+  /* Write into d->member the numbers of the members that train; their count. */
+  static tt_err list_members(tt_engine *e, data *d, int8_t *status, int32_t *member, int64_t *count)
+  {
+    int64_t n = 0;
+    TT_TRY(tt_dev_download_sync(status, e->view.status, e->slice.count, e->dev.stream));
+    for (int64_t i = 0; i < e->slice.count; i++)
+      if (status[i] == TT_STATUS_training) member[n++] = (int32_t)i;
+    for (int64_t i = 0; i < n; i++) member[n + i] = member[i];
+    *count = n;
+    return n ? tt_dev_upload_sync(d->member, member, 2 * n, e->dev.stream) : TT_OK;
+  }
+
+  static tt_err find_members(tt_engine *e, data *d, int64_t *count)
+  {
+    int8_t *status = NULL;
+    int32_t *member = NULL;
+    tt_err err = TT_ALLOC(status, e->slice.count);
+    if (!err) err = TT_ALLOC(member, 2 * e->slice.count);
+    if (!err) err = list_members(e, d, status, member, count);
+    tt_free(status);
+    tt_free(member);
+    return err;
+  }
+
+  static tt_err launch(tt_engine *e, data *d, tt_slice some, int64_t steps)
+  {
+    tt_member_queue queue = {d->member + some.first, (int32_t)some.count, d->next};
+    TT_TRY(tt_dev_zero(d->next, 1, e->dev.stream));
+    return PATH::launch(e, d, queue, steps);
+  }
+
   static tt_err train(tt_engine *e, int64_t steps)
   {
     data *d = of(e);
+    int64_t members = 0;
     if (!d) return TT_OK;
-    TT_TRY(tt_dev_zero(d->next, 1, e->dev.stream));
-    TT_TRY(PATH::launch(e, d, steps));
+    TT_TRY(find_members(e, d, &members));
+    int64_t units = d->units * PATH::members_of_unit(&d->plan);
+    /* One launch: a member that ends an epoch does no further step in this call. */
+    if (e->view.ensemble_stopping) units = e->slice.count;
+    tt_launch_plan p = tt_launch_plan_make(members, units, steps, TT_LAUNCH_OVERHEAD);
+    for (int64_t k = 0; k < p.launches; k++)
+      TT_TRY(launch(e, d, tt_launch_plan_members(&p, k), p.steps));
+    if (p.left) TT_TRY(launch(e, d, {0, members}, p.left));
     return tt_stream_synchronize(e->dev.stream);
   }
 

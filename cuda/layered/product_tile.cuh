@@ -145,6 +145,7 @@ template <class TILE_, tt_product_kind KIND_> struct tt_product_kernel {
     RESULT = (int)TILE::ROWS * (int)TILE::RESULT_LD,
     BYTES = (int)sizeof(float) * (PANELS > RESULT ? (int)PANELS : (int)RESULT)
   };
+  static_assert(BYTES <= 99 * 1024, "every GPU from compute capability 8.0 on can run it");
 };
 
 /* The tile of a block. */

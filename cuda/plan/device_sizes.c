@@ -65,7 +65,8 @@ static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int 
   if (choice->path == TT_GPU_PATH_block &&
       tt_block_plan_make(c, choice->precision, on->shared_bytes, &block))
     scratch = tt_block_scratch_floats(&block) * min_i64(slice.count, on->multiprocessors);
-  return (int64_t)sizeof(int32_t) + (scratch ? scratch : 1) * (int64_t)sizeof(float);
+  return (1 + 2 * slice.count) * (int64_t)sizeof(int32_t) +
+         (scratch ? scratch : 1) * (int64_t)sizeof(float);
 }
 
 tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,

@@ -66,9 +66,12 @@ struct warp_path {
     return TT_OK;
   }
 
-  static tt_err launch(tt_engine *e, const tt_fused_path<warp_path>::data *d, int64_t steps)
+  static int64_t members_of_unit(const tt_warp_plan *p) { return p->warps; }
+
+  static tt_err launch(tt_engine *e, const tt_fused_path<warp_path>::data *d,
+                       const tt_member_queue &queue, int64_t steps)
   {
-    tt_warp_args args = {e->view, d->plan, steps, d->next, TT_VALIDATION, NULL};
+    tt_warp_args args = {e->view, d->plan, steps, queue, TT_VALIDATION, NULL};
     return launch_kernel(e, train_kernel(&d->plan), d->units, args);
   }
 };
@@ -78,7 +81,7 @@ static tt_err evaluate(tt_engine *e, tt_split split, double *loss)
 {
   const warp_host::data *own = warp_host::of(e);
   if (!own) return TT_OK;
-  tt_warp_args args = {e->view, own->plan, 0, NULL, (int32_t)split, NULL};
+  tt_warp_args args = {e->view, own->plan, 0, {}, (int32_t)split, NULL};
   TT_TRY(tt_dev_alloc(&args.loss, e->slice.count, "losses of the members"));
   tt_err err = launch_kernel(e, evaluate_kernel(&own->plan), own->units, args);
   if (!err) err = tt_dev_download_sync(loss, args.loss, e->slice.count, e->dev.stream);

@@ -17,7 +17,7 @@ typedef struct tt_warp_args {
   tt_cuda_state view;
   tt_warp_plan plan;
   int64_t steps; /* steps per member in this launch */
-  int32_t *next; /* first member that no warp has taken from the queue */
+  tt_member_queue queue;
   int32_t split; /* rows to score: validation in training, any split in evaluation */
   double *loss;  /* [M] mean losses of an evaluation */
 } tt_warp_args;

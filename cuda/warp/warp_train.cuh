@@ -408,9 +408,9 @@ __device__ __forceinline__ void tt_warp_train_queue(const tt_warp_args &a, float
   float *own = tt_warp_shared_memory(a, shared);
 #pragma unroll 1
   for (;;) {
-    int i = tt_warp_lane_index() == 0 ? atomicAdd(a.next, 1) : 0;
+    int i = tt_warp_lane_index() == 0 ? tt_cuda_take_member(a.queue) : 0;
     i = __shfl_sync(TT_FULL_WARP_MASK, i, 0);
-    if (i >= a.view.members) return;
+    if (i < 0) return;
     if (a.view.status[i] == TT_STATUS_training) tt_warp_train_member<N>(a, own, i);
   }
 }

@@ -1,8 +1,10 @@
 /* test_cohorts.c — members of several shapes on one GPU, as a rank with several cohorts has them:
- * each trains as it does alone. */
+ * each trains as it does alone. More members than a GPU trains at a time, and kinds of GPUs. */
 #include "tests/support/problem.h"
 
-enum { MEMBERS = 3, SHAPES = 2 };
+#include <stdio.h>
+
+enum { MEMBERS = 3, SHAPES = 2, CROWD = 29, NETS = 4 };
 
 /* Shapes that share a kernel of every fused path; the second needs less shared memory. */
 static const int64_t hidden[SHAPES] = {16, 9};
@@ -94,6 +96,125 @@ TT_TEST (a_data_set_that_does_not_fit_leaves_no_copy) {
     tt_double_reset();
   }
   problem_free(&p);
+}
+
+/* Members on a GPU with few units: one diverges, one ends early, their number is no multiple of
+ * the units. */
+static problem make_crowd(void)
+{
+  const int64_t width = 5;
+  problem p = problem_make(60, 3, 1, 1, CROWD, &width, 1, TT_ACT_tanh, TT_OUTPUT_mean);
+  p.c.max_epochs = 2;
+  for (int64_t i = 0; i < CROWD; i++) p.c.member[i].hyper.epochs = i == 3 ? 1 : 2;
+  p.c.member[7].hyper.learning_rate = 1e30f;
+  return p;
+}
+
+/* The state of a crowd after calls of 4 steps; adds the launches of the first call. */
+static tt_state *run_crowd(problem *p, way by, int64_t *launches)
+{
+  tt_progress at = {0};
+  problem_start(p, by, everyone(p));
+  int64_t before = tt_double_count().kernels;
+  TT_CHECK_OK(by.ops->train(p->engine, 4, &at));
+  *launches += tt_double_count().kernels - before;
+  problem_finish(p, 4);
+  tt_state *s = problem_state(p, everyone(p));
+  problem_stop(p);
+  return s;
+}
+
+/* Portions of the steps of a member, in several launches, change no bit (launch_plan.h). */
+TT_TEST (more_members_than_units_train_in_portions) {
+  way all[MAX_WAYS];
+  for (int n = ways(all), w = 0; w < n; w++) {
+    int64_t together = 0, portions = 0;
+    problem p = make_crowd();
+    if (all[w].use.path == TT_GPU_PATH_layered || !suits(all[w], &p.c)) {
+      problem_free(&p);
+      continue;
+    }
+    tt_double_set_gpu(90, 132, 99 * 1024);
+    tt_state *want = run_crowd(&p, all[w], &together);
+    tt_double_set_gpu(90, 1, 99 * 1024);
+    tt_state *got = run_crowd(&p, all[w], &portions);
+    fprintf(stderr, "  %s: %d launches, %d\n", all[w].name, (int)together, (int)portions);
+    TT_CHECK(portions, >, together + 1);
+    for (int64_t i = 0; i < CROWD; i++) same_member(want, got, i, all[w].name);
+    tt_state_destroy(&want);
+    tt_state_destroy(&got);
+    problem_free(&p);
+    tt_double_reset();
+  }
+}
+
+/* Compute capability, multiprocessors and shared memory of a block: CUDA C++ Programming Guide,
+ * "Technical Specifications per Compute Capability". The path that auto takes for two members of
+ * each net. */
+typedef struct gpu {
+  const char *name;
+  int capability, multiprocessors, shared;
+  const char *path[NETS];
+} gpu;
+static const gpu gpus[] = {
+    {"A100", 80, 108, 163 * 1024, {"warp", "block", "block", "block"}},
+    {"A40", 86, 84, 99 * 1024, {"warp", "block", "block", "layered"}},
+    {"L40", 89, 142, 99 * 1024, {"warp", "block", "block", "layered"}},
+    {"B200", 100, 148, 227 * 1024, {"warp", "cluster", "cluster", "block"}},
+    {"RTX 5090", 120, 170, 99 * 1024, {"warp", "cluster", "block", "layered"}},
+};
+/* Inputs, width, hidden layers, batch. */
+static const int64_t net[NETS][4] = {
+    {4, 16, 1, 64}, {8, 32, 2, 128}, {8, 64, 2, 128}, {8, 160, 2, 32}};
+
+static problem make_net(int k)
+{
+  const int64_t width[] = {net[k][1], net[k][1]};
+  problem p = problem_make(200, net[k][0], 1, 1, 2, width, net[k][2], TT_ACT_relu, TT_OUTPUT_mean);
+  p.c.batch_size = net[k][3];
+  return p;
+}
+
+static void trains_on(const gpu *on, int k)
+{
+  const way by = {"auto", &tt_engine_cuda, {.path = TT_GPU_PATH_auto}, 0, 0, 1};
+  tt_engine_info info;
+  tt_progress at = {0};
+  char path[32];
+  problem p = make_net(k);
+  snprintf(path, sizeof path, ", %s path: ", on->path[k]);
+  tt_double_set_gpu(on->capability, on->multiprocessors, on->shared);
+  problem_start(&p, by, everyone(&p));
+  TT_CHECK_OK(by.ops->info(p.engine, &info));
+  fprintf(stderr, "  %s%s\n", on->name, info.device + strcspn(info.device, ","));
+  TT_CHECK_HAS(info.device, path);
+  TT_CHECK_OK(by.ops->train(p.engine, 2, &at));
+  TT_CHECK(at.training, ==, 2);
+  problem_free(&p);
+  tt_double_reset();
+}
+
+/* The double refuses launches with more shared memory than the GPU has. */
+TT_TEST (every_kind_of_gpu_has_a_path_that_fits) {
+  for (size_t g = 0; g < sizeof gpus / sizeof *gpus; g++)
+    for (int k = 0; k < NETS; k++) trains_on(&gpus[g], k);
+}
+
+static void refused_on(const gpu *on, int k, tt_gpu_path path, const char *why)
+{
+  const tt_resources use = {.path = path};
+  problem p = make_net(k);
+  tt_double_set_gpu(on->capability, on->multiprocessors, on->shared);
+  TT_CHECK((int)tt_engine_cuda.create(&p.c, everyone(&p), &use, &p.engine), ==, TT_E_UNAVAILABLE);
+  TT_CHECK_HAS(tt_err_last(), why);
+  problem_free(&p);
+  tt_double_reset();
+}
+
+TT_TEST (a_path_that_does_not_fit_is_refused) {
+  refused_on(&gpus[1], 3, TT_GPU_PATH_block, "KiB of shared memory, a block has 99");
+  refused_on(&gpus[4], 3, TT_GPU_PATH_cluster, "KiB of shared memory, a block has 99");
+  refused_on(&gpus[1], 1, TT_GPU_PATH_cluster, "capability 9.0 or newer, this one has 8.6");
 }
 
 TT_SUITE(NULL, NULL)

@@ -24,17 +24,15 @@ namespace tt_double
 /* Print what is wrong and where, and abort. */
 [[noreturn]] void fail_hard(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The simulated GPU: an H200. */
+/* The simulated GPU: an H200, or less (settings). */
 enum {
   MULTIPROCESSORS = 132,
   SHARED_DEFAULT = 48 * 1024, /* of a block without opt-in */
   SHARED_OPTIN = 227 * 1024,
-  SHARED_MULTIPROCESSOR = 228 * 1024,
   SHARED_RESERVED = 1024, /* of every block, for the system */
   REGISTERS = 64 * 1024,  /* of a block and of a multiprocessor */
   THREADS_BLOCK = 1024,
   THREADS_BLOCK_Z = 64,
-  THREADS_MULTIPROCESSOR = 2048,
   BLOCKS_MULTIPROCESSOR = 32,
   GRID_YZ = 65535,
   ARGUMENT_BYTES = 4096
@@ -52,8 +50,17 @@ struct settings {
   int devices = 1;
   int driver = 13000; /* newest version of CUDA that the driver supports; 0: no driver */
   size_t memory = (size_t)8 << 30;
+  int capability = 90, multiprocessors = MULTIPROCESSORS, shared = SHARED_OPTIN; /* of a block */
 };
 settings &now();
+
+/* Of a multiprocessor. CUDA C++ Programming Guide, "Technical Specifications per Compute
+ * Capability": 8.0, 9.0 and 10.0 have 2048 threads, 8.6, 8.9 and 12.0 have 1536. */
+inline int threads_of_multiprocessor()
+{
+  return now().capability % 10 || now().capability > 100 ? 1536 : 2048;
+}
+inline int shared_of_multiprocessor() { return now().shared + SHARED_RESERVED; }
 tt_double_counts &counts();
 
 /* Every runtime call starts with begin_call: it counts the call and returns the error that the

@@ -162,6 +162,14 @@ void tt_double_set_devices(int count)
   globals().device = 0;
 }
 
+void tt_double_set_gpu(int capability, int multiprocessors, int shared_bytes)
+{
+  if (shared_bytes > SHARED_OPTIN) fail_hard("tt_double_set_gpu: more shared memory than an H200");
+  now().capability = capability;
+  now().multiprocessors = multiprocessors;
+  now().shared = shared_bytes;
+}
+
 void tt_double_set_memory(int64_t bytes)
 {
   if (counts().buffers) fail_hard("tt_double_set_memory while memory is allocated");
@@ -257,20 +265,21 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device)
   for (int i = 0; i < 16; i++) out->uuid.bytes[i] = (char)(0x10 * device + i);
   out->totalGlobalMem = now().memory;
   out->sharedMemPerBlock = SHARED_DEFAULT;
-  out->sharedMemPerBlockOptin = SHARED_OPTIN;
-  out->sharedMemPerMultiprocessor = SHARED_MULTIPROCESSOR;
+  out->sharedMemPerBlockOptin = (size_t)now().shared;
+  out->sharedMemPerMultiprocessor = (size_t)shared_of_multiprocessor();
   out->reservedSharedMemPerBlock = SHARED_RESERVED;
   out->regsPerBlock = out->regsPerMultiprocessor = REGISTERS;
   out->warpSize = 32;
   out->maxThreadsPerBlock = THREADS_BLOCK;
-  out->maxThreadsPerMultiProcessor = THREADS_MULTIPROCESSOR;
+  out->maxThreadsPerMultiProcessor = threads_of_multiprocessor();
   out->maxBlocksPerMultiProcessor = BLOCKS_MULTIPROCESSOR;
   out->maxThreadsDim[0] = out->maxThreadsDim[1] = THREADS_BLOCK;
   out->maxThreadsDim[2] = THREADS_BLOCK_Z;
   out->maxGridSize[0] = INT32_MAX;
   out->maxGridSize[1] = out->maxGridSize[2] = GRID_YZ;
-  out->major = 9;
-  out->multiProcessorCount = MULTIPROCESSORS;
+  out->major = now().capability / 10;
+  out->minor = now().capability % 10;
+  out->multiProcessorCount = now().multiprocessors;
   out->ECCEnabled = 1;
   out->pciBusID = 0x10 + device;
   out->memoryBusWidth = 6144;
@@ -286,14 +295,14 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
   case cudaDevAttrMaxThreadsPerBlock: *value = THREADS_BLOCK; break;
   case cudaDevAttrMaxSharedMemoryPerBlock: *value = SHARED_DEFAULT; break;
   case cudaDevAttrWarpSize: *value = 32; break;
-  case cudaDevAttrMultiProcessorCount: *value = MULTIPROCESSORS; break;
+  case cudaDevAttrMultiProcessorCount: *value = now().multiprocessors; break;
   case cudaDevAttrL2CacheSize: *value = 60 << 20; break;
-  case cudaDevAttrMaxThreadsPerMultiProcessor: *value = THREADS_MULTIPROCESSOR; break;
-  case cudaDevAttrComputeCapabilityMajor: *value = 9; break;
-  case cudaDevAttrComputeCapabilityMinor: *value = 0; break;
-  case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = SHARED_MULTIPROCESSOR; break;
+  case cudaDevAttrMaxThreadsPerMultiProcessor: *value = threads_of_multiprocessor(); break;
+  case cudaDevAttrComputeCapabilityMajor: *value = now().capability / 10; break;
+  case cudaDevAttrComputeCapabilityMinor: *value = now().capability % 10; break;
+  case cudaDevAttrMaxSharedMemoryPerMultiprocessor: *value = shared_of_multiprocessor(); break;
   case cudaDevAttrMaxRegistersPerMultiprocessor: *value = REGISTERS; break;
-  case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = SHARED_OPTIN; break;
+  case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = now().shared; break;
   case cudaDevAttrMaxBlocksPerMultiprocessor: *value = BLOCKS_MULTIPROCESSOR; break;
   case cudaDevAttrReservedSharedMemoryPerBlock: *value = SHARED_RESERVED; break;
   }

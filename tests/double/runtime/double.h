@@ -48,6 +48,11 @@ void tt_double_set_lazy(int lazy);
 void tt_double_set_devices(int count);
 void tt_double_set_memory(int64_t bytes);
 
+/* A GPU that is no H200: compute capability 10 * major + minor, number of multiprocessors, largest
+ * shared memory of a block, at most that of an H200. What else a launch may use follows from the
+ * capability: threads of a multiprocessor, clusters. Set it while no engine is open. */
+void tt_double_set_gpu(int capability, int multiprocessors, int shared_bytes);
+
 /* The n-th allocation of device memory from now (1 = the next) finds no memory; 0 = none.
  * TT_DOUBLE_FAIL_ALLOC = N. */
 void tt_double_fail_alloc(int64_t n);
@@ -59,8 +64,8 @@ void tt_double_fail_call(int64_t n, int error);
  * (none). A launch that needs more than a block can have is refused. */
 void tt_double_set_kernel(void (*kernel)(void), int registers, int static_shared_bytes);
 
-/* Clear faults, the sticky error and what was told of kernels; restore the schedule of the start of
- * the program. */
+/* Clear faults, the sticky error and what was told of kernels; restore the schedule and the machine
+ * of the start of the program. */
 void tt_double_reset(void);
 
 /* What has happened since the start, and what is held now. */

@@ -56,6 +56,7 @@ cudaError_t check_cluster(dim3 size, dim3 grid)
 {
   bool portable = size.x >= 1 && size.x <= MAX_RANKS && size.y == 1 && size.z == 1;
   if (!portable) return cudaErrorInvalidClusterSize;
+  if (now().capability < 90 && size.x > 1) return cudaErrorNotSupported;
   return grid.x % size.x ? cudaErrorInvalidConfiguration : cudaSuccess;
 }
 
@@ -133,7 +134,7 @@ cudaError_t set_attribute(void (*kernel)(), cudaFuncAttribute attribute, int val
   TT_DOUBLE_ENTER();
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaSuccess;
   properties &p = properties_of(kernel);
-  if (value < 0 || value + p.static_bytes > SHARED_OPTIN)
+  if (value < 0 || value + p.static_bytes > now().shared)
     return set_last_error(cudaErrorInvalidValue);
   p.dynamic_limit = value;
   return cudaSuccess;
@@ -147,7 +148,7 @@ cudaError_t get_attributes(cudaFuncAttributes *out, void (*kernel)())
   out->maxThreadsPerBlock = std::min(REGISTERS / registers_of_warp(p) * 32, (int)THREADS_BLOCK);
   out->numRegs = p.registers;
   out->sharedSizeBytes = (size_t)p.static_bytes;
-  out->ptxVersion = out->binaryVersion = 90;
+  out->ptxVersion = out->binaryVersion = now().capability;
   out->maxDynamicSharedSizeBytes = dynamic_limit(p);
   return cudaSuccess;
 }
@@ -161,10 +162,10 @@ cudaError_t occupancy(int *blocks, void (*kernel)(), int threads, size_t shared_
   const properties &p = properties_of(kernel);
   dim3 block((unsigned)threads);
   if (threads > THREADS_BLOCK || check_resources(p, block, shared_bytes)) return cudaSuccess;
-  int by_threads = THREADS_MULTIPROCESSOR / (warps_of(block) * 32);
+  int by_threads = threads_of_multiprocessor() / (warps_of(block) * 32);
   int by_registers = REGISTERS / (warps_of(block) * registers_of_warp(p));
   size_t shared_of_block = shared_bytes + (size_t)p.static_bytes + SHARED_RESERVED;
-  int by_shared = (int)(SHARED_MULTIPROCESSOR / shared_of_block);
+  int by_shared = (int)((size_t)shared_of_multiprocessor() / shared_of_block);
   *blocks = std::min({by_threads, by_registers, by_shared, (int)BLOCKS_MULTIPROCESSOR});
   return cudaSuccess;
 }
@@ -177,7 +178,7 @@ cudaError_t active_clusters(int *clusters, void (*kernel)(), const cudaLaunchCon
   if (cudaError_t e = check_cluster(size, config.gridDim)) return set_last_error(e);
   cudaError_t e =
       occupancy(&blocks, kernel, (int)(block.x * block.y * block.z), config.dynamicSmemBytes);
-  *clusters = blocks * MULTIPROCESSORS / (int)size.x;
+  *clusters = blocks * now().multiprocessors / (int)size.x;
   return e;
 }
 } // namespace tt_double

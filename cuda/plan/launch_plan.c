@@ -1,0 +1,36 @@
+/* launch_plan.c — see launch_plan.h. */
+#include "cuda/plan/launch_plan.h"
+
+/* Portions must save at least one step in 50: units with fewer neighbours on a multiprocessor may
+ * be faster than this model says. */
+enum { LEAST_SAVING = 50 };
+
+static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
+
+/* Time of the slowest unit, in steps. */
+static int64_t longest(const tt_launch_plan *p, int64_t units, int64_t overhead)
+{
+  int64_t whole = ceil_div(p->members, units), launches = p->launches + (p->left > 0);
+  int64_t turns = p->portions == 1 ? whole : p->launches;
+  return turns * p->steps + whole * p->left + launches * overhead;
+}
+
+tt_launch_plan tt_launch_plan_make(int64_t members, int64_t units, int64_t steps, int64_t overhead)
+{
+  const tt_launch_plan whole = {members, 1, members > 0, steps, 0};
+  tt_launch_plan best = whole;
+  if (members <= units) return whole;
+  for (int64_t n = 2; n <= TT_LAUNCH_MAX_PORTIONS && n <= steps; n++) {
+    tt_launch_plan p = {members, n, ceil_div(members * n, units), steps / n, steps % n};
+    if (longest(&p, units, overhead) < longest(&best, units, overhead)) best = p;
+  }
+  int64_t most = longest(&whole, units, overhead);
+  return LEAST_SAVING * (most - longest(&best, units, overhead)) < most ? whole : best;
+}
+
+tt_slice tt_launch_plan_members(const tt_launch_plan *p, int64_t k)
+{
+  int64_t all = p->members * p->portions;
+  int64_t first = k * all / p->launches, end = (k + 1) * all / p->launches;
+  return (tt_slice){first % p->members, end - first};
+}
