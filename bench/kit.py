@@ -61,10 +61,10 @@ class Clock:
         return self.part_end - time.monotonic()
 
 
-def program(name, build):
-    """Path of a program: in a pack, or in a build folder."""
-    build = pathlib.Path(build)
-    for folder in (ROOT / "bin", build, build / "tests", build / "bench"):
+def program(name, build, pack=ROOT):
+    """Absolute path of a program: in a pack, or in a build folder."""
+    build, pack = pathlib.Path(build).absolute(), pathlib.Path(pack).absolute()
+    for folder in (pack / "bin", build, build / "tests", build / "bench"):
         if os.access(folder / name, os.X_OK) and (folder / name).is_file():
             return str(folder / name)
     return None
@@ -96,11 +96,11 @@ def query(fields):
     return dict(zip(fields.split(","), (word.strip() for word in first[0].split(","))))
 
 
-def run(command, seconds, env=None):
+def run(command, seconds, env=None, folder=None):
     """Exit status (None: killed after `seconds`, with all its children) and output."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                errors="replace", env={**os.environ, **(env or {})},
-                               start_new_session=True)
+                               start_new_session=True, cwd=folder)
     try:
         said, _ = process.communicate(timeout=max(1, seconds))
         return process.returncode, said

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """bench/gpu fails if a race times nothing: here because numpy, which the reference needs, is missing.
+With --beside, it times two versions of tutti in turn.
 
     kit_race.py SOURCE BUILD
 
@@ -7,6 +8,7 @@ Control: with numpy the same race passes.
 """
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,7 +24,8 @@ except ImportError as missing:
 def race(place, modules):
     done = subprocess.run(
         [sys.executable, "-B", SOURCE / "bench" / "gpu", "--device", "cpu", "--build", BUILD,
-         "--out", place / "out", "--parts", "race", "--workloads", "E", "--repeats", "1",
+         "--out", place / "out", "--parts", "race,versions", "--workloads", "E", "--repeats", "1",
+         "--beside", f"again={BUILD}",
          "--seconds", "0.02", "--minutes", "1"],
         env={**os.environ, "PYTHONPATH": str(modules)}, capture_output=True, text=True, timeout=100)
     return done.returncode, done.stdout + done.stderr
@@ -33,6 +36,7 @@ def main():
         place = pathlib.Path(name)
         code, said = race(place, place)
         assert code == 0 and "### E, fp32" in said and "Broken: nothing" in said, said
+        assert re.search(r"### Versions, us.*\n\n\| \| tutti \| again \| .*\n.*\n\| E \w+ \| \d", said), said
         (place / "numpy.py").write_text("raise ImportError('no numpy here')\n")
         code, said = race(place, place)
         assert code == 1 and "Broken: race E fp32: no reference" in said, said
