@@ -32,6 +32,16 @@ static double state_bytes(const tt_cohort *c)
   return (double)tt_state_member_bytes(tt_cohort_state_shape(c));
 }
 
+/* Members of an ensemble in the cohorts of all its networks. */
+static int64_t ensemble_members(const tt_cohorts *all, const char *name)
+{
+  int64_t members = 0;
+  for (int64_t i = 0; i < all->count; i++)
+    for (int64_t e = 0; e < all->at[i]->ensembles; e++)
+      if (!strcmp(all->at[i]->ensemble[e].name, name)) members += all->at[i]->ensemble[e].members;
+  return members;
+}
+
 static void print_network(const tt_job_plan *p, const tt_cohort *c)
 {
   const tt_model *m = &c->model;
@@ -43,8 +53,10 @@ static void print_network(const tt_job_plan *p, const tt_cohort *c)
   tt_plan_front_print(&m->front, p->out);
   for (int64_t e = 0; e < c->ensembles; e++) {
     const tt_ensemble *from = &c->ensemble[e];
-    fprintf(p->out, "ensemble   %s: %" PRId64 " member%s, target%s", from->name, from->members,
-            tt_plural(from->members), tt_plural(from->targets));
+    int64_t all = ensemble_members(&p->all, from->name);
+    fprintf(p->out, "ensemble   %s: %" PRId64, from->name, from->members);
+    if (all > from->members) fprintf(p->out, " of %" PRId64, all);
+    fprintf(p->out, " member%s, target%s", tt_plural(all), tt_plural(from->targets));
     for (int64_t k = 0; k < from->targets; k++)
       fprintf(p->out, "%s %s", k ? "," : "", p->shape.target.name[from->column[k]]);
     fprintf(p->out, "\n");

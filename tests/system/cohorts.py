@@ -251,8 +251,11 @@ def check_mixed(folder, launch, tutti):
     def run(*words):
         done = subprocess.run([tutti, *words], cwd=folder, capture_output=True, text=True, timeout=120)
         check(done.returncode == 0, f"{words}: exit {done.returncode}\n{done.stderr}")
+        return done.stdout
 
     mixed_jobs(folder)
+    parts = re.findall(r"^ensemble   mix: (\d+ of \d+) members", run("plan", "mix.yaml"), re.M)
+    check(parts == [f"{n} of {sum(COUNT)}" for n in COUNT], f"members of the networks in the plan: {parts}")
     for name, ranks in (("mix", 3), ("stop", 2)):  # the second one from a checkpoint
         train(folder, launch, tutti, 1, name, f"{name}1")
         if name == "stop" and not kill_when_saved(folder, launch, tutti, 1, name, f"{name}{ranks}"):
