@@ -6,6 +6,10 @@
 #include "core/base/mem.h"
 #include "mpi/fatal.h"
 
+#ifdef OPEN_MPI
+#include <mpi-ext.h>
+#endif
+
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -378,3 +382,12 @@ void tt_comm_versions_local(char *text, int64_t room)
   library[strcspn(library, "\n")] = 0;
   snprintf(text, (size_t)room, "MPI %d.%d: %s", major, minor, library);
 }
+
+/* The extension of Open MPI, which others have taken over. */
+#if defined(MPIX_CUDA_AWARE_SUPPORT) && MPIX_CUDA_AWARE_SUPPORT
+int tt_comm_may_take_gpu_memory_local(void) { return 1; }
+int tt_comm_takes_gpu_memory_local(void) { return MPIX_Query_cuda_support() == 1; }
+#else
+int tt_comm_may_take_gpu_memory_local(void) { return 0; }
+int tt_comm_takes_gpu_memory_local(void) { return 0; }
+#endif

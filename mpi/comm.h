@@ -79,6 +79,11 @@ void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int
 /* Library and version texts for provenance. Local, needs no MPI_Init. */
 void tt_comm_versions_local(char *text, int64_t room);
 
+/* Whether the MPI library of this build may take pointers to GPU memory in messages, and whether it
+ * says, after tt_comm_begin, that it does. Local. */
+int tt_comm_may_take_gpu_memory_local(void);
+int tt_comm_takes_gpu_memory_local(void);
+
 #ifdef TT_COMM_MPI /* defined only by files of mpi/ and io/ */
 #include <mpi.h>
 MPI_Comm tt_comm_mpi(const tt_comm *c);

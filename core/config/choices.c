@@ -14,6 +14,7 @@ const char *const tt_choice_combine[] = {TT_COMBINES(X) NULL};
 const char *const tt_choice_device[] = {TT_DEVICES(X) NULL};
 const char *const tt_choice_simd[] = {TT_SIMDS(X) NULL};
 const char *const tt_choice_precision[] = {TT_PRECISIONS(X) NULL};
+const char *const tt_choice_exchange[] = {TT_EXCHANGES(X) NULL};
 const char *const tt_choice_target_reduction[] = {TT_TARGET_REDUCTIONS(X) NULL};
 const char *const tt_choice_ensemble_reduction[] = {TT_ENSEMBLE_REDUCTIONS(X) NULL};
 const char *const tt_choice_goal[] = {TT_GOALS(X) NULL};

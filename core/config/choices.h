@@ -23,6 +23,7 @@ TT_BEGIN_C
 #define TT_DEVICES(X) X(auto) X(gpu) X(cpu)
 #define TT_SIMDS(X) X(auto) X(avx512) X(avx2) X(generic)
 #define TT_PRECISIONS(X) X(fp32) X(tf32) X(3xtf32)
+#define TT_EXCHANGES(X) X(auto) X(host) X(device)
 #define TT_WARM_STARTS(X) X(none) X(params) X(optimizer) X(shrink_perturb)
 #define TT_LABELS(X) X(hidden) X(command) X(files) X(slurm)
 #define TT_FORMATS(X) X(hdf5) X(csv)
@@ -88,6 +89,9 @@ typedef enum tt_gpu_path {
 #define X(name) TT_PRECISION_##name,
 typedef enum tt_precision { TT_PRECISIONS(X) TT_PRECISION_COUNT } tt_precision;
 #undef X
+#define X(name) TT_EXCHANGE_##name,
+typedef enum tt_exchange { TT_EXCHANGES(X) TT_EXCHANGE_COUNT } tt_exchange;
+#undef X
 #define X(name) TT_BATCH_ORDER_##name,
 typedef enum tt_batch_order { TT_BATCH_ORDERS(X) TT_BATCH_ORDER_COUNT } tt_batch_order;
 #undef X
@@ -137,6 +141,7 @@ extern const char *const tt_choice_device[];
 extern const char *const tt_choice_simd[];
 extern const char *const tt_choice_gpu_kernel[];
 extern const char *const tt_choice_precision[];
+extern const char *const tt_choice_exchange[];
 extern const char *const tt_choice_activation[];
 extern const char *const tt_choice_init[];
 extern const char *const tt_choice_loss[];

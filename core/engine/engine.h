@@ -26,7 +26,8 @@ typedef struct tt_resources {
   /* For members that several engines train together: the parameters whose slots, best weights and
    * snapshots this engine holds; NULL: all, as the cuda engine always does. */
   const tt_slice *own;
-  int64_t share_flops;    /* cpu engine: threads share a member only if each has at least this many
+  int device_exchange; /* 1: they exchange arrays of the device (device_room below) */
+  int64_t share_flops; /* cpu engine: threads share a member only if each has at least this many
                           operations of a step; 0: the measured number. No result depends on it. */
 } tt_resources;
 
@@ -181,6 +182,17 @@ typedef struct tt_engine_ops {
                     float *w);
   tt_err (*accept)(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
                    const tt_shared_sum *share, int *epoch_ended);
+  /* With tt_resources.device_exchange the sums, gradients and weights of these functions are in
+   * memory of the device, for an MPI library that takes its addresses; advance takes the gradient
+   * that squares got. NULL if the engine has no such memory.
+   *
+   * device_room: room for `count` further values there, as long as the engine has its data. It may
+   * be called once. Errors: MEM.
+   *
+   * device_add: adds from[count] to to[count], both at multiples of 16 bytes, with room for
+   * multiples of 4 values. Goes on while the caller exchanges other arrays. */
+  tt_err (*device_room)(tt_engine *e, int64_t count, float **out);
+  tt_err (*device_add)(tt_engine *e, int64_t m, float *to, const float *from, int64_t count);
   /* The same steps with the layers of a member cut into stages (pipeline.h): each engine has one
    * stage and computes some parts of every batch. Weights, averages and slots of the other stages
    * are those of the other engines: the caller gives them to all engines (save, load) before

@@ -85,6 +85,8 @@ typedef struct tt_cuda_path {
                     float *w);
   tt_err (*accept)(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
                    const tt_shared_sum *share, int *epoch_ended);
+  tt_err (*device_room)(tt_engine *e, int64_t count, float **out);
+  tt_err (*device_add)(tt_engine *e, int64_t i, float *to, const float *from, int64_t count);
   tt_err (*stage_begin)(tt_engine *e, int64_t i, const tt_pipeline_stage *layers, tt_slice parts,
                         int64_t window, tt_pipeline_step *out);
   tt_err (*stage_forward)(tt_engine *e, int64_t part, const float *in, float *out);
@@ -103,8 +105,9 @@ typedef struct tt_host_row_lists {
 struct tt_engine {
   const tt_cohort *cohort;
   tt_slice slice;
-  int threads;        /* host threads that gather rows, if the data set is on the host */
-  tt_gpu_path wanted; /* requested by the caller */
+  int threads;         /* host threads that gather rows, if the data set is on the host */
+  int device_exchange; /* as in tt_resources */
+  tt_gpu_path wanted;  /* requested by the caller */
   tt_dev dev;
   tt_precision precision;                    /* of training steps; everything else is fp32 */
   const tt_cuda_path *path, *host_rows_path; /* the second: the one for a data set on the host */

@@ -122,8 +122,8 @@ template <class PATH> struct tt_fused_path {
                                      void (*arithmetic)(const tt_engine *, char *, size_t),
                                      tt_err (*evaluate)(tt_engine *, tt_split, double *) = NULL)
   {
-    return {name, prepare, train, release, arithmetic, evaluate, NULL, NULL,
-            0,    NULL,    NULL,  NULL,    NULL,       NULL,     NULL, NULL};
+    return {name, prepare, train, release, arithmetic, evaluate, NULL, NULL, 0,
+            NULL, NULL,    NULL,  NULL,    NULL,       NULL,     NULL, NULL, NULL};
   }
 };
 

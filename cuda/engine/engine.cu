@@ -283,6 +283,7 @@ static tt_err open_engine(tt_engine *e, const tt_resources *use)
   TT_TRY(tt_dev_open(use->device, &e->dev));
   e->precision = use->precision;
   e->threads = use->threads;
+  e->device_exchange = use->device_exchange;
   e->wanted = use->path;
   TT_TRY(choose_path(e, use->path));
   set_state_constants(e);
@@ -438,6 +439,8 @@ extern const tt_engine_ops tt_engine_cuda = {
     tt_cuda_squares,
     tt_cuda_advance,
     tt_cuda_accept,
+    tt_cuda_device_room,
+    tt_cuda_device_add,
     tt_cuda_stage_begin,
     tt_cuda_stage_forward,
     tt_cuda_stage_backward,

@@ -36,6 +36,17 @@ tt_err tt_cuda_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, doub
   return e->path->accept(e, m - e->slice.first, of, w, loss, share, epoch_ended);
 }
 
+tt_err tt_cuda_device_room(tt_engine *e, int64_t count, float **out)
+{
+  TT_TRY(check_parts(e));
+  return e->path->device_room(e, count, out);
+}
+
+tt_err tt_cuda_device_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count)
+{
+  return e->path->device_add(e, m - e->slice.first, to, from, count);
+}
+
 tt_err tt_cuda_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
                            int64_t window, tt_pipeline_step *out)
 {

@@ -59,6 +59,7 @@ static void release(tt_engine *e)
   }
 #undef X
   for (int k = 0; k < TT_MAX_PART_SUMS; k++) tt_dev_free(own->sum[k]);
+  tt_dev_free(own->incoming);
   tt_pinned_free(own->host_sum);
   tt_pinned_free(own->host_term);
   tt_pinned_free(own->status);
@@ -192,6 +193,8 @@ const tt_cuda_path tt_cuda_layered = {"layered",
                                       tt_layered_squares,
                                       tt_layered_advance,
                                       tt_layered_accept,
+                                      tt_layered_device_room,
+                                      tt_layered_device_add,
                                       tt_layered_stage_begin,
                                       tt_layered_stage_forward,
                                       tt_layered_stage_backward};

@@ -48,6 +48,7 @@ typedef struct tt_layered {
   int batch_part, at_sum;       /* the part that is computed, the sum that receives it */
   float *host_sum;              /* [host_sums][P] copies for other engines; pinned host memory */
   int host_sums;
+  float *incoming;       /* values from other engines, where they exchange device memory; or NULL */
   double *host_term;     /* [size.terms] pinned host memory */
   float *eval_weights;   /* [M][param_stride] */
   tt_slice window;       /* the engine's members that steps compute: all but in partial.cu */
@@ -75,7 +76,7 @@ typedef struct tt_layered {
   int warmed_up;                            /* a step has run outside of graphs */
   int8_t *status;                           /* [M] last copy from the device; pinned host memory */
   int32_t *batch, *epoch, *attempt;         /* the same */
-  struct tt_layered_stage *stage;   /* of stage.cu, or NULL */
+  struct tt_layered_stage *stage;           /* of stage.cu, or NULL */
   struct tt_row_stream *row_stream; /* if rows come from the host; x, y, weight are parts of it */
 } tt_layered;
 
@@ -187,10 +188,14 @@ double *tt_layered_sum_loss(const tt_engine *e, int k);
  *   squares  sums of squares of the blocks of a segment, from its gradient in sum [0]
  *   advance  optimizer step of a segment, from its gradient in sum [0] and, if the member is
  *            clipped, the sum of all squares in own->squares
- *   accept   the new weights are in place: records the loss of sum [0], and averages the weights */
+ *   accept   the new weights are in place: records the loss of sum [0], and averages the weights
+ *   add      to[count] += from[count], as parts of one engine are added
+ *   mask     no gradient in sum [0] for the weights of inputs that the member does not use */
 tt_err tt_layered_segment_squares(tt_engine *e, tt_slice segment);
 tt_err tt_layered_segment_advance(tt_engine *e, tt_slice segment);
 tt_err tt_layered_accept_weights(tt_engine *e);
+tt_err tt_layered_add_values(tt_engine *e, float *to, const float *from, int64_t count);
+tt_err tt_layered_mask_gradient(tt_engine *e);
 
 /* `steps` steps of every training member. Asynchronous. Errors: INTERNAL, MEM. */
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps);
@@ -218,6 +223,8 @@ tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *grad
                           double squares, float *w);
 tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
                          const tt_shared_sum *share, int *epoch_ended);
+tt_err tt_layered_device_room(tt_engine *e, int64_t count, float **out);
+tt_err tt_layered_device_add(tt_engine *e, int64_t i, float *to, const float *from, int64_t count);
 
 /* engine.h: a stage of member i (stage.cu). */
 tt_err tt_layered_stage_begin(tt_engine *e, int64_t i, const tt_pipeline_stage *layers,

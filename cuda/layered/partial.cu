@@ -1,5 +1,6 @@
 /* partial.cu — steps of a member that several engines train together (engine.h); see
- * layered_internal.cuh. Gradients and weights are exchanged through host memory. */
+ * layered_internal.cuh. Gradients and weights are exchanged through host memory, or, with
+ * tt_engine.device_exchange, where they are on the device. */
 #include "cuda/layered/layered_internal.cuh"
 
 #include "core/base/mem.h"
@@ -21,7 +22,7 @@ tt_err tt_layered_reserve_sums(tt_engine *e, int most, int left)
   for (int k = own->size.sums; k < most; k++)
     if (!own->sum[k])
       TT_TRY(tt_dev_alloc(&own->sum[k], e->view.param_stride, "gradients of the weights"));
-  if (left <= own->host_sums) return TT_OK;
+  if (e->device_exchange || left <= own->host_sums) return TT_OK;
   tt_pinned_free(own->host_sum);
   own->host_sums = 0;
   TT_TRY(tt_pinned_alloc(&own->host_sum, left * (int64_t)e->view.params, "gradients to exchange"));
@@ -29,13 +30,20 @@ tt_err tt_layered_reserve_sums(tt_engine *e, int most, int left)
   return TT_OK;
 }
 
-static tt_err download_sums(tt_engine *e, int count, float *sum[TT_MAX_PART_SUMS],
-                            double loss[TT_MAX_PART_SUMS])
+/* Where the caller finds sum k. */
+static tt_err give_sum(tt_engine *e, int k, float **sum)
 {
-  const tt_layered *own = tt_layered_of(e);
+  *sum = tt_layered_sum(e, k);
+  if (e->device_exchange) return TT_OK;
+  *sum = tt_layered_of(e)->host_sum + k * (int64_t)e->view.params;
+  return tt_dev_download(*sum, tt_layered_sum(e, k), e->view.params, e->dev.stream);
+}
+
+static tt_err give_sums(tt_engine *e, int count, float *sum[TT_MAX_PART_SUMS],
+                        double loss[TT_MAX_PART_SUMS])
+{
   for (int k = 0; k < count; k++) {
-    sum[k] = own->host_sum + k * (int64_t)e->view.params;
-    TT_TRY(tt_dev_download(sum[k], tt_layered_sum(e, k), e->view.params, e->dev.stream));
+    TT_TRY(give_sum(e, k, &sum[k]));
     TT_TRY(tt_dev_download(&loss[k], tt_layered_sum_loss(e, k), 1, e->dev.stream));
   }
   return TT_OK;
@@ -53,11 +61,11 @@ tt_err tt_layered_partial(tt_engine *e, int64_t i, tt_slice parts, int *training
   tt_layered_begin_member(e, i);
   tt_err err = tt_layered_begin_epochs(e);
   if (!err) err = tt_layered_add_parts(e, parts);
-  if (!err) err = download_sums(e, sums.count, sum, loss);
+  if (!err) err = give_sums(e, sums.count, sum, loss);
   return tt_layered_end_member(e, err);
 }
 
-/* Set the gradient of the weights of inputs that member i does not use to 0. */
+/* Set the gradient of the weights of inputs that member i does not use to 0, on the host. */
 static tt_err mask_gradient(const tt_engine *e, int64_t i, tt_slice segment, float *gradient)
 {
   const tt_cohort *c = e->cohort;
@@ -80,11 +88,23 @@ static int is_clipped(const tt_engine *e, int64_t i)
   return e->cohort->member[e->slice.first + i].hyper.clip_norm > 0.0f;
 }
 
-/* The gradient of a segment to sum [0], of the member of the window. */
-static tt_err upload_gradient(tt_engine *e, tt_slice segment, const float *gradient)
+/* Copy values of another place for the caller: of the host, or of the device. */
+static tt_err take_values(tt_engine *e, float *to, const float *from, int64_t count)
 {
-  return tt_dev_upload(tt_layered_sum(e, 0) + segment.first, gradient, segment.count,
-                       e->dev.stream);
+  if (!e->device_exchange) return tt_dev_upload(to, from, count, e->dev.stream);
+  return to == from ? TT_OK : tt_dev_copy(to, from, count, e->dev.stream);
+}
+
+static tt_err give_values(tt_engine *e, float *to, const float *from, int64_t count)
+{
+  if (!e->device_exchange) return tt_dev_download(to, from, count, e->dev.stream);
+  return tt_dev_copy(to, from, count, e->dev.stream);
+}
+
+/* The gradient of a segment to sum [0], of the member of the window. */
+static tt_err take_gradient(tt_engine *e, tt_slice segment, const float *gradient)
+{
+  return take_values(e, tt_layered_sum(e, 0) + segment.first, gradient, segment.count);
 }
 
 /* Sums of squares of the member of the window. */
@@ -96,12 +116,13 @@ static double *squares_of(tt_engine *e)
 
 tt_err tt_layered_squares(tt_engine *e, int64_t i, tt_slice segment, float *gradient, double *block)
 {
-  TT_TRY(mask_gradient(e, i, segment, gradient));
-  if (!is_clipped(e, i) || !segment.count) return TT_OK;
+  if (!e->device_exchange) TT_TRY(mask_gradient(e, i, segment, gradient));
+  if ((!e->device_exchange && !is_clipped(e, i)) || !segment.count) return TT_OK;
   tt_layered_begin_member(e, i);
-  tt_err err = upload_gradient(e, segment, gradient);
-  if (!err) err = tt_layered_segment_squares(e, segment);
-  if (!err)
+  tt_err err = take_gradient(e, segment, gradient);
+  if (!err && e->device_exchange) err = tt_layered_mask_gradient(e);
+  if (!err && is_clipped(e, i)) err = tt_layered_segment_squares(e, segment);
+  if (!err && is_clipped(e, i))
     err = tt_dev_download(block, squares_of(e), tt_norm_blocks(segment.count), e->dev.stream);
   return tt_layered_end_member(e, err);
 }
@@ -111,12 +132,12 @@ tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *grad
 {
   if (!segment.count) return TT_OK;
   tt_layered_begin_member(e, i);
-  tt_err err = upload_gradient(e, segment, gradient);
+  tt_err err = e->device_exchange ? TT_OK : take_gradient(e, segment, gradient);
   if (!err && is_clipped(e, i)) err = tt_dev_upload(squares_of(e), &squares, 1, e->dev.stream);
   if (!err) err = tt_layered_segment_advance(e, segment);
   if (!err && w)
-    err = tt_dev_download(w, e->view.weights + i * e->view.param_stride + segment.first,
-                          segment.count, e->dev.stream);
+    err = give_values(e, w, e->view.weights + i * e->view.param_stride + segment.first,
+                      segment.count);
   return tt_layered_end_member(e, err);
 }
 
@@ -125,7 +146,7 @@ static tt_err accept_step(tt_engine *e, int64_t i, tt_slice of, const float *w, 
 {
   tt_layered_begin_member(e, i);
   float *weights = e->view.weights + i * e->view.param_stride + of.first;
-  tt_err err = of.count ? tt_dev_upload(weights, w, of.count, e->dev.stream) : TT_OK;
+  tt_err err = of.count ? take_values(e, weights, w, of.count) : TT_OK;
   if (!err) err = tt_dev_upload(tt_layered_sum_loss(e, 0), &loss, 1, e->dev.stream);
   if (!err) err = tt_layered_accept_weights(e);
   return tt_layered_end_member(e, err);
@@ -166,4 +187,21 @@ tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, d
   if (!isfinite(loss)) return diverge(e, i);
   tt_err err = accept_step(e, i, of, w, loss);
   return *epoch_ended ? end_epoch(e, i, share, err) : err;
+}
+
+/* The room begins with zeros: kernels read whole float4, also what no message fills. */
+tt_err tt_layered_device_room(tt_engine *e, int64_t count, float **out)
+{
+  tt_layered *own = tt_layered_of(e);
+  if (count) TT_TRY(tt_dev_alloc(&own->incoming, count, "gradients of other engines"));
+  *out = own->incoming;
+  return TT_OK;
+}
+
+tt_err tt_layered_device_add(tt_engine *e, int64_t i, float *to, const float *from, int64_t count)
+{
+  tt_layered_begin_member(e, i);
+  tt_err err = count ? tt_layered_add_values(e, to, from, count) : TT_OK;
+  tt_layered_of(e)->window = {0, e->slice.count}; /* the next call waits */
+  return err;
 }

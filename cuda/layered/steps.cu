@@ -174,14 +174,19 @@ static tt_err clip_step(tt_engine *e, tt_step_kernel_args a)
   return launch_per_member(e, clip_by_squares);
 }
 
+tt_err tt_layered_mask_gradient(tt_engine *e)
+{
+  const tt_layer *first = &e->cohort->model.layer[0];
+  if (!e->feature_mask) return TT_OK;
+  return launch_over_members(e, mask_feature_gradient, make_step_args(e), first->in * first->out,
+                             TT_STEP_BLOCK_ELEMENTS);
+}
+
 /* From the gradient of the whole batch to new weights. */
 static tt_err update_step(tt_engine *e)
 {
   tt_step_kernel_args a = make_step_args(e);
-  const tt_layer *first = &e->cohort->model.layer[0];
-  if (a.v.feature_mask)
-    TT_TRY(launch_over_members(e, mask_feature_gradient, a, first->in * first->out,
-                               TT_STEP_BLOCK_ELEMENTS));
+  TT_TRY(tt_layered_mask_gradient(e));
   if (a.uses_clipping) TT_TRY(clip_step(e, a));
   return launch_optimizer(e, a, a.v.params);
 }
@@ -309,6 +314,17 @@ tt_err tt_layered_segment_advance(tt_engine *e, tt_slice segment)
   TT_TRY(launch_over_members(e, prepare_step, a, 1, TT_LAYERED_THREADS));
   if (a.uses_clipping) TT_TRY(launch_over_members(e, clip_by_squares, a, 1, TT_LAYERED_THREADS));
   return launch_optimizer(e, a, segment.count);
+}
+
+/* The losses of the parts have been read: where add_parts adds them does not matter. */
+tt_err tt_layered_add_values(tt_engine *e, float *to, const float *from, int64_t count)
+{
+  tt_step_kernel_args a = make_step_args(e);
+  a.v.params = (int32_t)count;
+  a.gradient = to;
+  a.add = from;
+  a.add_loss = a.pending_loss;
+  return launch_over_members(e, add_parts, a, count, TT_STEP_BLOCK_ELEMENTS);
 }
 
 tt_err tt_layered_accept_weights(tt_engine *e)

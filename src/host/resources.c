@@ -44,6 +44,7 @@ tt_resource_request tt_resources_request(const tt_config *cfg)
                                .simd = (tt_simd)cfg->run_simd,
                                .path = (tt_gpu_path)cfg->run_gpu_path,
                                .precision = (tt_precision)cfg->run_precision,
+                               .exchange = (tt_exchange)cfg->run_exchange,
                                .threads = cfg->run_threads,
                                .gpu_map = cfg->run_gpu_map,
                                .share_gpu = cfg->run_share_gpu};
@@ -116,6 +117,14 @@ static tt_err check_precision(const tt_resource_request *request, const probe *l
                                                     : "this tutti was built without CUDA");
 }
 
+static tt_err check_exchange(const tt_resource_request *request, const probe *l)
+{
+  if (request->exchange != TT_EXCHANGE_device || l->ops->device_room) return TT_OK;
+  return TT_FAIL(UNAVAILABLE,
+                 "run.exchange: device needs a GPU, but the %s engine trains; use auto",
+                 l->ops->name);
+}
+
 /* Engine of this rank and all its visible devices. */
 static tt_err find_devices(const tt_engine_ops *const *engines, const tt_resource_request *request,
                            probe *l)
@@ -124,6 +133,7 @@ static tt_err find_devices(const tt_engine_ops *const *engines, const tt_resourc
   tt_rank_resources *p = &l->rank_entry;
   TT_TRY(find_engine(engines, request->device, l, &n));
   TT_TRY(check_precision(request, l));
+  TT_TRY(check_exchange(request, l));
   TT_TRY(TT_ALLOC(l->device, n));
   for (int i = 0; i < n; i++) TT_TRY(l->ops->describe(i, &l->device[i]));
   p->devices = is_cpu(l->ops) ? 0 : n;
@@ -275,6 +285,12 @@ static void tell_why_no_gpu(const tt_inventory *s)
                 s->rank_entry[0].no_gpu_reason);
 }
 
+static int exchanges_on_device(tt_exchange wanted, const tt_engine_ops *ops)
+{
+  int takes = wanted == TT_EXCHANGE_device || tt_comm_takes_gpu_memory_local();
+  return wanted != TT_EXCHANGE_host && ops->device_room && takes;
+}
+
 static void warn_unused(const tt_inventory *s, int auto_threads)
 {
   char text[1024];
@@ -304,7 +320,8 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                           .simd = request->simd,
                           .device = mine->device,
                           .path = request->path,
-                          .precision = request->precision};
+                          .precision = request->precision,
+                          .device_exchange = exchanges_on_device(request->exchange, s->ops)};
     tell_why_no_gpu(s);
     warn_unused(s, request->threads <= 0);
   }

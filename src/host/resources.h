@@ -12,6 +12,7 @@ typedef struct tt_resource_request {
   tt_simd simd;
   tt_gpu_path path;
   tt_precision precision;
+  tt_exchange exchange;
   int64_t threads; /* -1 = auto */
   tt_int_list gpu_map;
   int share_gpu;
@@ -40,7 +41,7 @@ void tt_inventory_destroy(tt_inventory **s);
 /* Collective. Engine and resources of this rank. Warns of GPUs that no rank uses, of more threads
  * than cores, and, with threads: auto, of cores that mpirun withholds. Errors: UNAVAILABLE (no GPU
  * with device: gpu; without share_gpu: more ranks than GPUs or two ranks on one GPU; different
- * engines; a precision that the engine does not have), MEM. */
+ * engines; a precision or memory for the exchange that the engine does not have), MEM. */
 tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                            const tt_resource_request *request, const tt_engine_ops **ops,
                            tt_resources *use);

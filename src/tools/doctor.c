@@ -110,7 +110,9 @@ static void print_versions(const tt_resource_request *request)
   int gpu = 0;
   const tt_kernels *kernels;
   tt_comm_versions_local(text, sizeof text);
-  printf("\ntutti %s\n%s\n", TUTTI_VERSION, text);
+  printf("\ntutti %s\n%s\nGPU memory in messages: %s\n", TUTTI_VERSION, text,
+         tt_comm_takes_gpu_memory_local() ? "the MPI library takes it (run.exchange: device)"
+                                          : "not taken by the MPI library (run.exchange: host)");
   tt_h5_version_local(text, sizeof text);
   printf("%s, parallel\n", text);
   for (int i = 0; tt_engines[i]; i++) {
@@ -253,6 +255,7 @@ static tt_err print_json(const tt_inventory *s, const links *link, const char *p
   tt_json_set(&all, "versions", versions);
   tt_json_set(&all, "gpus_seen", json_integer(s->seen));
   tt_json_set(&all, "gpus_used", json_integer(s->used));
+  tt_json_set(&all, "mpi_takes_gpu_memory", json_boolean(tt_comm_takes_gpu_memory_local()));
   tt_json_set(&all, "links", links_to_json(s, link));
   tt_json_set(&all, "cuda_path", *path ? tt_json_text(path) : json_null());
   tt_json_set(&all, "problems", found);

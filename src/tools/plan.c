@@ -68,6 +68,21 @@ static int team_count(const tt_job_plan *p, int ranks)
   return tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, p->cfg->run_stages, ranks);
 }
 
+/* From which memory the GPUs of a team send. */
+static void print_exchange(const tt_job_plan *p)
+{
+  tt_exchange by = (tt_exchange)p->cfg->run_exchange;
+  const char *where = "host memory";
+  if (!strcmp(p->ops->name, "cpu")) return;
+  if (by == TT_EXCHANGE_device) where = "GPU memory, as run.exchange says";
+  if (by == TT_EXCHANGE_auto && p->cfg->run_stages < 2)
+    where = tt_comm_may_take_gpu_memory_local()
+                ? "GPU memory where the MPI library says that it takes it (tutti doctor), else "
+                  "host memory"
+                : "host memory: the MPI library of this tutti takes no GPU memory";
+  fprintf(p->out, "exchange   gradients and weights from %s\n", where);
+}
+
 static tt_err print_teams(const tt_job_plan *p, int ranks, int teams)
 {
   int64_t first, last;
@@ -79,6 +94,7 @@ static tt_err print_teams(const tt_job_plan *p, int ranks, int teams)
   fprintf(p->out, " ranks, %" PRId64 " member%s in the first, %" PRId64 " in the last\n", first,
           tt_plural(first), last);
   tt_plan_print_team(p->out, &p->all, most, (int)p->cfg->run_stages, p->link);
+  print_exchange(p);
   return TT_OK;
 }
 

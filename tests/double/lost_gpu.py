@@ -28,9 +28,10 @@ CRASHED = (719, INTERNAL, ("rank 1 on ", ", GPU 0", "a computation on the GPU fa
                            "the checkpoint is whole"))
 
 
-def train(folder, path, faults=()):
+def train(folder, path, faults=(), exchange="host"):
     """Run both ranks; the faults, as NAME=VALUE, are for rank 1 only."""
-    settings = [*SETTINGS, *(TEAM if path == "team" else [f"run.gpu_path={path}"])]
+    team = [*TEAM, f"run.exchange={exchange}"]
+    settings = [*SETTINGS, *(team if path == "team" else [f"run.gpu_path={path}"])]
     program = [h.TUTTI, *h.train_arguments(settings)]
     command = [*h.MPIRUN, "1", *program, ":", h.MPIRUN[-1], "1", "env", *faults, *program]
     return h.wait(folder, h.launch(folder, command), 60)
@@ -43,17 +44,17 @@ def ends_together(done, code, words, name):
         h.check(word in done.output, f"{name}: \"{word}\" is not in the output\n{done.output}")
 
 
-def lose(folder, path, wanted, call, kind):
+def lose(folder, path, wanted, call, kind, exchange):
     """1 if there was a checkpoint to resume from, 0 if not, None if the run had ended before."""
     error, code, words = kind
     name = f"{path}, error {error} at call {call}"
     shutil.rmtree(folder / "out", ignore_errors=True)
-    done = train(folder, path, [f"TT_DOUBLE_FAIL_CALL={call}:{error}"])
+    done = train(folder, path, [f"TT_DOUBLE_FAIL_CALL={call}:{error}"], exchange)
     if done.code == h.DONE:
         return None
     ends_together(done, code, words, name)
     saved = bool(h.generations(folder / "out"))
-    done = train(folder, path)
+    done = train(folder, path, exchange=exchange)
     if h.check(done.code == h.DONE, f"{name}, again: exit {done.code}\n{done.output}"):
         h.check_same(folder / "out", wanted, f"{name}, again")
     return int(saved)
@@ -65,7 +66,8 @@ def lose_everywhere(folder, path):
     if not h.check(done.code == h.DONE, f"{path}: exit {done.code}\n{done.output}"):
         return
     wanted = (folder / "out").rename(folder / f"wanted_{path}")
-    met = [lose(folder, path, wanted, call, (LOST, CRASHED)[i % 2])
+    met = [lose(folder, path, wanted, call, (LOST, CRASHED)[i % 2],
+                "device" if i else "host")
            for i, call in enumerate(CALLS[path])]
     print(f"{path}: {met.count(0)} faults before the first checkpoint, {met.count(1)} after it, "
           f"{met.count(None)} after the end", flush=True)
@@ -85,7 +87,8 @@ def see_the_doctor(folder):
     """tutti doctor names the GPU and the CUDA path, or why a path cannot be used."""
     args = ["doctor", "job.yaml", "--set", "run.device=gpu"]
     done = h.run(folder, 1, args)
-    ends_together(done, h.DONE, ("GPU-0001", "CUDA path: warp: ", "no problems found"), "doctor")
+    words = ("GPU-0001", "CUDA path: warp: ", "GPU memory in messages: ", "no problems found")
+    ends_together(done, h.DONE, words, "doctor")
     done = h.run(folder, 1, [*args, "--set", "run.gpu_path=block", "--set", "model.hidden=[900, 900]"])
     ends_together(done, UNAVAILABLE, ("a member needs", "use run.gpu_path: auto"), "doctor, too wide")
 
@@ -108,6 +111,12 @@ def see_the_plan(folder):
                  "cluster on H100, H200: 7 members on 132 multiprocessors, 4 blocks for each member",
                  "GPU use    28 of 132 multiprocessors of H100, H200 (21 %); 33 members"):
         h.check(line in done.output, f"{line}: {done.output}")
+    for settings, words in ((["run.exchange=device"], "from GPU memory, as run.exchange says"),
+                            (["run.exchange=host"], "from host memory\n"),
+                            (["run.stages=2"], "from host memory\n")):
+        sets = [word for s in [*TEAM, *settings] for word in ("--set", s)]
+        done = h.run(folder, 0, [*args, "--ranks", "2", *sets])
+        h.check(words in done.output, f"{settings}: not \"{words}\"\n{done.output}")
 
 
 def have_an_old_driver(folder):

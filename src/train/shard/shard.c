@@ -17,6 +17,7 @@ static tt_err open_engine(tt_shard *shard, tt_slice slice, const tt_slice *own, 
 {
   tt_resources use = *shard->use;
   use.own = own;
+  use.device_exchange = shard->team.on_device;
   TT_TRY(shard->ops->create(shard->cohort, slice, &use, out));
   TT_TRY(shard->ops->set_data(*out, shard->data, NULL));
   return shard->ops->info(*out, &shard->info);
@@ -47,7 +48,11 @@ static tt_err join_team(tt_shard *shard, tt_team *team, int stages, tt_slice sli
   const tt_pipeline_grid grid = tt_pipeline_grid_of(&c->model, stages, tt_team_ranks(team));
   const tt_slice own = tt_pipeline_place_of(&c->model, grid, c->parts, tt_team_rank(team)).segment;
   TT_TRY(check_team(shard));
-  shard->team = (tt_shard_team){.ranks = team, .stages = stages, .slice = slice};
+  shard->team = (tt_shard_team){.ranks = team,
+                                .stages = stages,
+                                .slice = slice,
+                                .on_device = shard->use->device_exchange && !stages &&
+                                             shard->ops->device_room};
   if (slice.count == 0) return TT_OK;
   if (shard->slice.count > 0) {
     TT_TRY(create_engine(shard, slice, &own, &shard->engine));

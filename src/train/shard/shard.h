@@ -19,6 +19,7 @@ typedef struct tt_shard_team {
   tt_state *state;   /* that of the shard on rank 0; else of one member, with the segment */
   int outdated;      /* rank 0: its state has changed, the other ranks do not have it yet */
   int incomplete;    /* rank 0: its state lacks what the other ranks have updated */
+  int on_device;     /* the ranks exchange memory of their devices (tt_resources.device_exchange) */
   struct tt_team_buffers *buffers; /* of team_training.c */
 } tt_shard_team;
 

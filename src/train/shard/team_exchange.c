@@ -38,12 +38,25 @@ static void exchange_gradients(const tt_team_member *x)
       b->send[sends++] =
           (tt_team_message){r, to.count * (int64_t)sizeof(float), x->sum[k] + to.first};
     for (int k = 0; k < b->sums[r].count; k++, receives++)
-      b->receive[receives] = (tt_team_message){r, bytes, b->incoming + receives * x->segment.count};
+      b->receive[receives] = (tt_team_message){r, bytes, b->incoming + receives * b->stride};
   }
   tt_team_exchange(x->team->ranks, sends, b->send, receives, b->receive);
 }
 
-float *tt_team_reduce(const tt_team_member *x)
+float *tt_team_room(const tt_team_member *x)
+{
+  return x->team->on_device || !x->sum[0] ? x->team->buffers->w : x->sum[0];
+}
+
+static void add_sum(tt_team_member *x, float *to, const float *from)
+{
+  if (!x->team->on_device)
+    for (int64_t p = 0; p < x->segment.count; p++) to[p] += from[p];
+  else if (!x->error)
+    x->error = x->shard->ops->device_add(x->team->engine, x->m, to, from, x->segment.count);
+}
+
+float *tt_team_reduce(tt_team_member *x)
 {
   const tt_team_buffers *b = x->team->buffers;
   tt_part_sums s = {.parts = x->shard->cohort->parts};
@@ -53,12 +66,9 @@ float *tt_team_reduce(const tt_team_member *x)
     for (int k = 0; k < b->sums[r].count; k++) {
       int own = r == x->rank;
       value[s.count] = own ? x->sum[k] + x->segment.first : next;
-      if (!own) next += x->segment.count;
+      if (!own) next += b->stride;
       tt_part_sums_push(&s, b->sums[r].node[k].index, b->sums[r].node[k].level);
-      while (tt_part_sums_merge(&s)) {
-        float *to = value[s.count - 1], *from = value[s.count];
-        for (int64_t p = 0; p < x->segment.count; p++) to[p] += from[p];
-      }
+      while (tt_part_sums_merge(&s)) add_sum(x, value[s.count - 1], value[s.count]);
     }
   return value[0];
 }

@@ -22,9 +22,11 @@ typedef struct tt_team_buffers {
   tt_slice *shares;        /* [ranks] of any array */
   tt_team_message *send, *receive; /* [ranks * TT_MAX_PART_SUMS] */
   double *block;                   /* [blocks of the parameters] sums of squares */
-  float *w;                        /* [P] new weights, on a rank that has no sums */
-  float *incoming;                 /* sums of other ranks for the segment of this rank */
-  float *lane; /* [8][values of a part between two stages, at most]; with stages */
+  /* Of the engine's device, if the team is on_device. */
+  float *w;        /* [P] of tt_team_room, unless that is a sum */
+  float *incoming; /* sums of other ranks for the segment of this rank */
+  int64_t stride;  /* from one of them to the next: whole float4 */
+  float *lane;     /* [8][values of a part between two stages, at most]; with stages */
 } tt_team_buffers;
 
 /* One member in a call. */
@@ -51,7 +53,11 @@ double tt_team_add_losses(const tt_team_member *x);
 
 /* Reduce-scatter among the ranks that share the parts of a batch: the sums of all of them for the
  * segment of this rank, added in tree order. Returns the gradient [segment.count]. */
-float *tt_team_reduce(const tt_team_member *x);
+float *tt_team_reduce(tt_team_member *x);
+
+/* [P] room for a vector of parameters: that of the first sum of this rank, which must not be needed
+ * any more. A device expects that its sums keep zeros for frozen layers, and has other room. */
+float *tt_team_room(const tt_team_member *x);
 
 /* The state of a team with member m of the cohort, and its number there: on rank 0 that of all
  * members, on the others one for each member in turn. */

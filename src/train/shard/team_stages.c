@@ -171,7 +171,7 @@ static void gather_blocks(const tt_team_member *x, float *gradient)
 }
 
 /* The gradient of the segment of this rank, at its place in the array [P] of the engine. */
-static float *reduce(const tt_team_member *x)
+static float *reduce(tt_team_member *x)
 {
   float *sum = tt_team_reduce(x), *to = x->sum[0] + x->segment.first;
   if (x->segment.count > 0 && sum != to) memcpy(to, sum, (size_t)x->segment.count * sizeof *to);

@@ -32,14 +32,31 @@ static int64_t incoming_sums(const tt_cohort *c, tt_pipeline_grid g, int rank)
   return n;
 }
 
+/* Floats from one incoming sum to the next. */
+static int64_t stride_of(tt_slice segment) { return (segment.count + 3) / 4 * 4; }
+
+/* Values of `w` and `incoming`. */
+typedef struct exchanged {
+  int64_t w, incoming;
+} exchanged;
+
+static exchanged exchanged_values(const tt_cohort *c, int stages, int on_device, tt_pipeline_grid g,
+                                  int rank)
+{
+  const tt_pipeline_place at = tt_pipeline_place_of(&c->model, g, c->parts, rank);
+  int has_room = (stages || at.parts.count > 0) && !on_device;
+  return (exchanged){has_room ? 0 : c->model.params,
+                     incoming_sums(c, g, rank) * stride_of(at.segment)};
+}
+
 /* Sizes of the arrays of the buffers, in the order of the struct. */
 enum { BUFFERS = 11 };
-static void buffer_sizes(const tt_cohort *c, int stages, int ranks, int rank, int64_t size[BUFFERS])
+static void buffer_sizes(const tt_cohort *c, int stages, int on_device, int ranks, int rank,
+                         int64_t size[BUFFERS])
 {
   const int64_t value = (int64_t)sizeof(float), slices = ranks * (int64_t)sizeof(tt_slice);
   const tt_pipeline_grid g = tt_pipeline_grid_of(&c->model, stages, ranks);
-  const tt_pipeline_place at = tt_pipeline_place_of(&c->model, g, c->parts, rank);
-  int has_sums = stages || at.parts.count > 0;
+  const exchanged n = exchanged_values(c, stages, on_device, g, rank);
   const int64_t bytes[BUFFERS] = {ranks * (int64_t)sizeof(tt_part_sums),
                                   ranks * (int64_t)sizeof(tt_team_word),
                                   slices,
@@ -48,16 +65,17 @@ static void buffer_sizes(const tt_cohort *c, int stages, int ranks, int rank, in
                                   ranks * TT_MAX_PART_SUMS * (int64_t)sizeof(tt_team_message),
                                   ranks * TT_MAX_PART_SUMS * (int64_t)sizeof(tt_team_message),
                                   tt_norm_blocks(c->model.params) * (int64_t)sizeof(double),
-                                  has_sums ? 0 : c->model.params * value,
-                                  incoming_sums(c, g, rank) * at.segment.count * value,
+                                  on_device ? 0 : n.w * value,
+                                  on_device ? 0 : n.incoming * value,
                                   g.stages > 1 ? 8 * tt_team_lane_values(c) * value : 0};
   for (int i = 0; i < BUFFERS; i++) size[i] = (bytes[i] + 63) / 64 * 64;
 }
 
-int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int stages, int ranks, int rank)
+int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int stages, int on_device, int ranks,
+                                   int rank)
 {
   int64_t size[BUFFERS], sum = 64 + (int64_t)sizeof(tt_team_buffers);
-  buffer_sizes(c, stages, ranks, rank, size);
+  buffer_sizes(c, stages, on_device, ranks, rank, size);
   for (int i = 0; i < BUFFERS; i++) sum += size[i];
   return sum;
 }
@@ -76,6 +94,20 @@ static void divide_work(const tt_shard *shard, int ranks, int rank)
     b->segment[r] = tt_pipeline_place_of(&c->model, b->grid, c->parts, r).segment;
     b->blocks[r] = tt_norm_blocks_of(b->segment[r]);
   }
+  b->stride = stride_of(b->segment[rank]);
+}
+
+/* `w` and `incoming` on the device. */
+static tt_err reserve_device(const tt_shard *shard)
+{
+  const tt_shard_team *t = &shard->team;
+  tt_team_buffers *b = t->buffers;
+  if (!t->on_device) return TT_OK;
+  const exchanged n =
+      exchanged_values(shard->cohort, t->stages, 1, b->grid, tt_team_rank(t->ranks));
+  TT_TRY(shard->ops->device_room(t->engine, n.incoming + n.w, &b->incoming));
+  b->w = b->incoming + n.incoming;
+  return TT_OK;
 }
 
 static tt_err reserve_buffers(tt_shard *shard)
@@ -85,11 +117,12 @@ static tt_err reserve_buffers(tt_shard *shard)
   int64_t size[BUFFERS];
   char *at = NULL;
   if (t->buffers) return TT_OK;
-  TT_TRY(TT_ALLOC(at, tt_team_buffer_bytes_local(shard->cohort, t->stages, ranks, rank)));
+  TT_TRY(TT_ALLOC(at,
+                  tt_team_buffer_bytes_local(shard->cohort, t->stages, t->on_device, ranks, rank)));
   tt_team_buffers *b = t->buffers = (void *)at;
   void *array[BUFFERS];
   at += (sizeof *b + 63) / 64 * 64;
-  buffer_sizes(shard->cohort, t->stages, ranks, rank, size);
+  buffer_sizes(shard->cohort, t->stages, t->on_device, ranks, rank, size);
   for (int i = 0; i < BUFFERS; i++) {
     array[i] = at;
     at += size[i];
@@ -106,15 +139,17 @@ static tt_err reserve_buffers(tt_shard *shard)
                          .incoming = array[9],
                          .lane = array[10]};
   divide_work(shard, ranks, rank);
-  return TT_OK;
+  tt_err e = reserve_device(shard);
+  if (e) tt_free(t->buffers);
+  return e;
 }
 
-/* From the sums of this rank's parts to new weights of all segments, which take the place of the
- * sums. After an error the rank takes part in all exchanges of the step. Returns the weights. */
+/* From the sums of this rank's parts to new weights of all segments, in tt_team_room. After an
+ * error the rank takes part in all exchanges of the step. Returns the weights. */
 static const float *update_weights(tt_team_member *x)
 {
   const tt_team_buffers *b = x->team->buffers;
-  float *gradient = tt_team_reduce(x), *w = x->sum[0] ? x->sum[0] : b->w;
+  float *gradient = tt_team_reduce(x), *w = tt_team_room(x);
   double squares = tt_team_squares(x, x->segment, gradient);
   if (!x->error)
     x->error = x->shard->ops->advance(x->team->engine, x->m, x->segment, gradient, squares,

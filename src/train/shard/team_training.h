@@ -24,7 +24,8 @@ tt_err tt_team_train(tt_shard *shard, tt_err before, int64_t steps);
  * nothing if it has it. before, result: as for tt_team_train. Errors: `before`, of the engine. */
 tt_err tt_team_collect(tt_shard *shard, tt_err before);
 
-/* Bytes on a rank for what it exchanges.
- *   stages  as in tt_shard_team. Local. */
-int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int stages, int ranks, int rank);
+/* Bytes of host memory on a rank for what it exchanges.
+ *   stages, on_device  as in tt_shard_team. Local. */
+int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int stages, int on_device, int ranks,
+                                   int rank);
 #endif

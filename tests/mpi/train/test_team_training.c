@@ -24,6 +24,8 @@ static const tt_resources use = {.threads = 1, .path = TT_GPU_PATH_layered};
 #define ENGINE tt_engine_cpu
 static const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
 #endif
+/* 1: teams without stages exchange memory of the device, with the engine of CUDA. */
+static int on_device;
 static way plain(void) { return (way){.name = "one rank", .ops = &ENGINE, .use = use}; }
 
 /* Case i has row i of the tables of losses, optimizers and averages. Two blocks of the norm.
@@ -92,6 +94,7 @@ static void start(problem *p, int teams, int stages, const tt_engine_ops *ops, c
                       .training = tt_dataset_for_training(p->d),
                       .ops = ops,
                       .use = use};
+  to->job.use.device_exchange = on_device;
   if (tt_comm_ranks(comm) < 3) to->job.use.threads = 1 + teams % 2; /* they share parts */
   TT_CHECK_OK(tt_team_create(comm, team, &to->team));
   TT_CHECK_OK(tt_shards_create_local(&to->job, teams, team, to->team, to->stages, 0, &to->shards));
@@ -163,15 +166,17 @@ static void train_in_teams(problem *p, int teams, int stages, int64_t steps, int
   end(c);
 }
 
-/* Adversarial training is not possible in stages. */
+/* Adversarial training is not possible in stages. Some of the teams exchange device memory. */
 static void every_team(problem *p, int i, int in_stages)
 {
   tt_state *want = problem_run(p, plain(), everyone(p), 7);
   int ranks = tt_comm_ranks(comm), most = ranks < 4 ? ranks : 1;
-  for (int teams = 1; teams <= most; teams++)
+  for (int teams = 1; teams <= most; teams++, on_device = 0) {
+    on_device = DOUBLE && teams % 2 == i / 2 % 2;
     for (int k = 0; k < (in_stages && (!DOUBLE || (i < 3 && teams == 1)) ? WAYS : 1); k++)
       train_in_teams(p, teams, stages_of(i, k), i % 2 ? 1000 : 2,
                      in_stages && i % 3 == 0 && !DOUBLE, want);
+  }
   tt_state_destroy(&want);
 }
 
@@ -261,6 +266,12 @@ static tt_err bad_advance(tt_engine *e, int64_t m, tt_slice segment, float *grad
   return ENGINE.advance(e, m, segment, gradient, squares, w);
 }
 
+static tt_err bad_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count)
+{
+  TT_TRY(count_call());
+  return ENGINE.device_add(e, m, to, from, count);
+}
+
 static tt_err bad_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
                         int64_t window, tt_pipeline_step *out)
 {
@@ -334,8 +345,12 @@ static void fail_in_a_call(tt_engine_ops bad, int stages)
 TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
   int in_stages = stages_of(0, tt_comm_ranks(comm) < 4 ? 1 : 2);
   tt_engine_ops bad = ENGINE;
+  on_device = DOUBLE;
   bad.partial = bad_partial;
   fail_in_a_call(bad, 0);
+  bad = ENGINE;
+  bad.device_add = bad_add;
+  if (on_device && tt_comm_ranks(comm) > 1) fail_in_a_call(bad, 0);
   for (int k = 0; k < WAYS; k++) {
     bad = ENGINE;
     bad.advance = bad_advance;
@@ -344,6 +359,7 @@ TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
     bad.accept = bad_accept;
     fail_in_a_call(bad, stages_of(0, k));
   }
+  on_device = 0;
   if (DOUBLE) return;
   bad = ENGINE;
   bad.stage_begin = bad_begin;
@@ -381,6 +397,32 @@ TT_TEST (a_step_sends_what_the_model_says) {
   end(&c);
   problem_free(&p);
 }
+
+#ifdef TT_CUDA_DOUBLE
+/* Bytes that this rank uploads to its device in the second step of a team, at least of a member. */
+static int64_t uploaded_in_a_step(int exchange_on_device)
+{
+  problem p = make(1);
+  cast c;
+  on_device = exchange_on_device;
+  start(&p, 1, 0, &ENGINE, &c);
+  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* allocates */
+  int64_t before = tt_double_count().uploaded;
+  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
+  int64_t bytes = tt_double_count().uploaded - before;
+  end(&c);
+  problem_free(&p);
+  on_device = 0;
+  return bytes;
+}
+
+TT_TEST (a_device_exchange_uploads_no_parameters) {
+  problem p = make(1);
+  TT_CHECK(uploaded_in_a_step(0), >=, 4 * p.c.model.params);
+  TT_CHECK(uploaded_in_a_step(1), <, 4 * 64);
+  problem_free(&p);
+}
+#endif
 
 /* Of a rank in the grid: outputs of a stage go to the next one, and as many gradients come back if
  * a layer before them trains; the ranks of a stage exchange the sums of their parts and the weights of their segments. */
