@@ -23,8 +23,8 @@ typedef struct tt_resources {
   int device;             /* GPU number, cuda engine only */
   tt_gpu_path path;       /* cuda engine only */
   tt_precision precision; /* of the matrix products in training; cpu engine: fp32 only */
-  /* For members that several engines train together: the parameters whose slots, best weights and
-   * snapshots this engine holds; NULL: all, as the cuda engine always does. */
+  /* For members that several engines train together: the parameters whose slots, best weights,
+   * averages and snapshots this engine holds; NULL: all, as the cuda engine always does. */
   const tt_slice *own;
   int device_exchange; /* 1: they exchange arrays of the device (device_room below) */
   int64_t share_flops; /* cpu engine: threads share a member only if each has at least this many
@@ -63,13 +63,17 @@ typedef struct tt_device_info {
   int multiprocessors;  /* of a GPU, else 0 */
 } tt_device_info;
 
-/* The terms of a sum that several engines share: each computes tt_part_slice(terms, engines,
- * engine) of them, and `gather` fills in the others. */
-typedef struct tt_shared_sum {
+/* What several engines that train a member share at the end of an epoch with validation rows.
+ * First, with averages of the weights, a vector [P] in `room`: each engine writes its segment, and
+ * gather_segments fills in the others. Then the terms of a sum: each engine computes
+ * tt_part_slice(terms, engines, engine) of them, and `gather` fills in the others. */
+typedef struct tt_epoch_sharing {
   int engines, engine;
   void (*gather)(void *with, int64_t terms, double *term); /* term[terms] */
+  void (*gather_segments)(void *with, float *vector);
+  float *room; /* [P] of the caller; of the device with tt_resources.device_exchange */
   void *with;
-} tt_shared_sum;
+} tt_epoch_sharing;
 
 /* A step of a stage (tt_engine_ops.stage_begin). */
 typedef struct tt_pipeline_step {
@@ -145,10 +149,11 @@ typedef struct tt_engine_ops {
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
   /* Steps of one member that several engines train together: each computes some parts of every
    * batch (train.parts, core/model/parts.h) and the optimiser step of one segment of the
-   * parameters. All engines hold the member in the same state, except for the slots of parameters
-   * that another engine updates. NULL if the engine does not support them. m is a number of the
-   * cohort. A step is partial; if the loss of the batch is finite, squares and advance; then
-   * accept. Together they are a step of train, with the same bits for any number of engines.
+   * parameters. All engines hold the member in the same state, except for the slots, averages,
+   * best weights and snapshots of parameters that another engine updates. NULL if the engine does
+   * not support them. m is a number of the cohort. A step is partial; if the loss of the batch is
+   * finite, squares and advance; then accept. Together they are a step of train, with the same bits
+   * for any number of engines.
    *
    * partial_bytes: host memory of partial besides that of the engine of `slice`.
    *
@@ -170,8 +175,8 @@ typedef struct tt_engine_ops {
    *   w            [of.count] weights of the parameters `of`; not used if there are none
    *   loss         of the batch, in tree order; if not finite, the member has diverged, and w is
    *                not used
-   *   share        how the engines share the loss of the validation rows: at the end of an epoch
-   *                with validation rows, all of them call gather once; NULL: one engine
+   *   share        how the engines share the end of an epoch: all of them call its functions in
+   *                the same way; NULL: one engine
    *   epoch_ended  1 if the step was the last one of an epoch */
   int64_t (*partial_bytes)(const tt_cohort *c, tt_slice slice, tt_slice parts,
                            const tt_resources *use);
@@ -181,7 +186,7 @@ typedef struct tt_engine_ops {
   tt_err (*advance)(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
                     float *w);
   tt_err (*accept)(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
-                   const tt_shared_sum *share, int *epoch_ended);
+                   const tt_epoch_sharing *share, int *epoch_ended);
   /* With tt_resources.device_exchange the sums, gradients and weights of these functions are in
    * memory of the device, for an MPI library that takes its addresses; advance takes the gradient
    * that squares got. NULL if the engine has no such memory.
@@ -194,9 +199,9 @@ typedef struct tt_engine_ops {
   tt_err (*device_room)(tt_engine *e, int64_t count, float **out);
   tt_err (*device_add)(tt_engine *e, int64_t m, float *to, const float *from, int64_t count);
   /* The same steps with the layers of a member cut into stages (pipeline.h): each engine has one
-   * stage and computes some parts of every batch. Weights, averages and slots of the other stages
-   * are those of the other engines: the caller gives them to all engines (save, load) before
-   * `accept` of a step that ends an epoch. A step is stage_begin; stage_forward and stage_backward
+   * stage and computes some parts of every batch. Weights of the other stages are those of the
+   * other engines: the caller gives them to all engines (save, load) before `accept` of a step
+   * that ends an epoch. A step is stage_begin; stage_forward and stage_backward
    * of its parts, each in the order of the parts; if the loss is finite, squares and advance;
    * accept with the weights of its stage that other engines have updated. NULL if the engine does
    * not support them. n rows of a part are padded to a multiple of TT_PART_LANES; a part without

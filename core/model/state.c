@@ -160,6 +160,7 @@ int64_t tt_state_own_vectors(const tt_state *s, int field)
   switch (field) {
   case TT_STATE_FIELD_slots: return s->slots;
   case TT_STATE_FIELD_best_weights: return 1;
+  case TT_STATE_FIELD_average: return s->averages;
   case TT_STATE_FIELD_snapshots: return s->snapshots;
   default: return 0;
   }

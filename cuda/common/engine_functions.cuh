@@ -16,7 +16,7 @@ tt_err tt_cuda_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradien
 tt_err tt_cuda_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
                        float *w);
 tt_err tt_cuda_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
-                      const tt_shared_sum *share, int *epoch_ended);
+                      const tt_epoch_sharing *share, int *epoch_ended);
 tt_err tt_cuda_device_room(tt_engine *e, int64_t count, float **out);
 tt_err tt_cuda_device_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count);
 tt_err tt_cuda_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,

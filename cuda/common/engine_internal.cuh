@@ -84,7 +84,7 @@ typedef struct tt_cuda_path {
   tt_err (*advance)(tt_engine *e, int64_t i, tt_slice segment, float *gradient, double squares,
                     float *w);
   tt_err (*accept)(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
-                   const tt_shared_sum *share, int *epoch_ended);
+                   const tt_epoch_sharing *share, int *epoch_ended);
   tt_err (*device_room)(tt_engine *e, int64_t count, float **out);
   tt_err (*device_add)(tt_engine *e, int64_t i, float *to, const float *from, int64_t count);
   tt_err (*stage_begin)(tt_engine *e, int64_t i, const tt_pipeline_stage *layers, tt_slice parts,

@@ -30,7 +30,7 @@ tt_err tt_cuda_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradien
 }
 
 tt_err tt_cuda_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
-                     const tt_shared_sum *share, int *epoch_ended)
+                     const tt_epoch_sharing *share, int *epoch_ended)
 {
   TT_TRY(check_parts(e));
   return e->path->accept(e, m - e->slice.first, of, w, loss, share, epoch_ended);

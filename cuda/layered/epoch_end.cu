@@ -358,7 +358,7 @@ static tt_err evaluate_weights(tt_engine *e, const epoch_end_args &a, const int8
   return evaluate_views(e, a, ending_views);
 }
 
-tt_err tt_layered_gather_losses(tt_engine *e, const tt_layered_sharing *sharing, tt_err before)
+static tt_err gather_losses(tt_engine *e, const tt_layered_sharing *sharing, tt_err before)
 {
   const tt_layered *own = tt_layered_of(e);
   double *here = own->term + sharing->i * own->size.terms;
@@ -366,6 +366,26 @@ tt_err tt_layered_gather_losses(tt_engine *e, const tt_layered_sharing *sharing,
   if (!err) err = tt_dev_download_sync(own->host_term, here, sharing->passes, e->dev.stream);
   sharing->with->gather(sharing->with->with, sharing->passes, own->host_term);
   return err ? err : tt_dev_upload_sync(here, own->host_term, sharing->passes, e->dev.stream);
+}
+
+/* Each engine has the averages of the weights of its segment; the others may be any. */
+static tt_err gather_averages(tt_engine *e, const tt_layered_sharing *sharing, tt_err before)
+{
+  const tt_epoch_sharing *with = sharing->with;
+  float *here = e->view.average + sharing->i * e->view.param_stride;
+  tt_err err = before;
+  if (e->view.average_kind == TT_AVERAGE_none) return before;
+  if (!err) err = tt_layered_give_values(e, with->room, here, e->view.params);
+  if (!err) err = tt_stream_synchronize(e->dev.stream);
+  with->gather_segments(with->with, with->room);
+  if (!err) err = tt_layered_take_values(e, here, with->room, e->view.params);
+  return err ? err : tt_stream_synchronize(e->dev.stream);
+}
+
+tt_err tt_layered_gather(tt_engine *e, const tt_layered_sharing *sharing, tt_err before)
+{
+  tt_err err = gather_averages(e, sharing, before);
+  return gather_losses(e, sharing, err);
 }
 
 /* Before the validation. */
@@ -390,8 +410,9 @@ tt_err tt_layered_end_epochs(tt_engine *e, const int8_t *ending_views,
   }
   if (a.v.average_kind == TT_AVERAGE_none) a.w = a.v.weights;
   tt_err err = begin_epoch_ends(e, a);
+  if (sharing) err = gather_averages(e, sharing, err);
   if (!err) err = evaluate_weights(e, a, ending_views);
-  if (sharing) err = tt_layered_gather_losses(e, sharing, err);
+  if (sharing) err = gather_losses(e, sharing, err);
   TT_TRY(err);
   TT_TRY(launch_per_member(e, end_epochs, a));
   TT_TRY(launch_over_params(e, copy_best_weights, a));

@@ -208,6 +208,21 @@ void tt_layered_find_ending_views(const tt_engine *e, int64_t steps, int8_t *end
  * INTERNAL. */
 tt_err tt_layered_resume_members(tt_engine *e);
 
+/* Copy values from or to memory of the caller of such steps: of the host, or of the device.
+ * Asynchronous. Errors: INTERNAL. */
+static inline tt_err tt_layered_take_values(tt_engine *e, float *to, const float *from,
+                                            int64_t count)
+{
+  if (!e->device_exchange) return tt_dev_upload(to, from, count, e->dev.stream);
+  return to == from ? TT_OK : tt_dev_copy(to, from, count, e->dev.stream);
+}
+static inline tt_err tt_layered_give_values(tt_engine *e, float *to, const float *from,
+                                            int64_t count)
+{
+  if (!e->device_exchange) return tt_dev_download(to, from, count, e->dev.stream);
+  return tt_dev_copy(to, from, count, e->dev.stream);
+}
+
 /* engine.h: steps of member i that several engines train together (partial.cu). Between
  * begin_member and end_member, which waits for its work and returns `before` or a later error,
  * steps compute it alone. reserve_sums: memory for sums, on the device `most` at a time, on the
@@ -222,7 +237,7 @@ tt_err tt_layered_squares(tt_engine *e, int64_t i, tt_slice segment, float *grad
 tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
                           double squares, float *w);
 tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
-                         const tt_shared_sum *share, int *epoch_ended);
+                         const tt_epoch_sharing *share, int *epoch_ended);
 tt_err tt_layered_device_room(tt_engine *e, int64_t count, float **out);
 tt_err tt_layered_device_add(tt_engine *e, int64_t i, float *to, const float *from, int64_t count);
 
@@ -243,7 +258,7 @@ tt_err tt_layered_begin_epochs(tt_engine *e);
 /* How member i of the engine, which trains in parts, shares its validation passes with other
  * engines. */
 typedef struct tt_layered_sharing {
-  const tt_shared_sum *with;
+  const tt_epoch_sharing *with;
   int64_t i, passes;
 } tt_layered_sharing;
 
@@ -251,12 +266,12 @@ typedef struct tt_layered_sharing {
  * epoch.
  *   ending_views  [row sets] 1 if members of the row set may be at the end of their epoch
  *   sharing       NULL: not shared; else its member is the only one at the end of its epoch. The
- *                 losses are gathered once, also after an error. */
+ *                 averages and losses are gathered once, also after an error. */
 tt_err tt_layered_end_epochs(tt_engine *e, const int8_t *ending_views,
                              const tt_layered_sharing *sharing);
 
 /* Only gather, after the error `before`, which is returned. */
-tt_err tt_layered_gather_losses(tt_engine *e, const tt_layered_sharing *sharing, tt_err before);
+tt_err tt_layered_gather(tt_engine *e, const tt_layered_sharing *sharing, tt_err before);
 
 /* Mean loss of each member over a split, with the weights that it would predict with:
  * bit-identical to its validation loss if these are the best weights. loss [M], NaN without

@@ -88,23 +88,10 @@ static int is_clipped(const tt_engine *e, int64_t i)
   return e->cohort->member[e->slice.first + i].hyper.clip_norm > 0.0f;
 }
 
-/* Copy values of another place for the caller: of the host, or of the device. */
-static tt_err take_values(tt_engine *e, float *to, const float *from, int64_t count)
-{
-  if (!e->device_exchange) return tt_dev_upload(to, from, count, e->dev.stream);
-  return to == from ? TT_OK : tt_dev_copy(to, from, count, e->dev.stream);
-}
-
-static tt_err give_values(tt_engine *e, float *to, const float *from, int64_t count)
-{
-  if (!e->device_exchange) return tt_dev_download(to, from, count, e->dev.stream);
-  return tt_dev_copy(to, from, count, e->dev.stream);
-}
-
 /* The gradient of a segment to sum [0], of the member of the window. */
 static tt_err take_gradient(tt_engine *e, tt_slice segment, const float *gradient)
 {
-  return take_values(e, tt_layered_sum(e, 0) + segment.first, gradient, segment.count);
+  return tt_layered_take_values(e, tt_layered_sum(e, 0) + segment.first, gradient, segment.count);
 }
 
 /* Sums of squares of the member of the window. */
@@ -136,8 +123,8 @@ tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *grad
   if (!err && is_clipped(e, i)) err = tt_dev_upload(squares_of(e), &squares, 1, e->dev.stream);
   if (!err) err = tt_layered_segment_advance(e, segment);
   if (!err && w)
-    err = give_values(e, w, e->view.weights + i * e->view.param_stride + segment.first,
-                      segment.count);
+    err = tt_layered_give_values(e, w, e->view.weights + i * e->view.param_stride + segment.first,
+                                 segment.count);
   return tt_layered_end_member(e, err);
 }
 
@@ -146,7 +133,7 @@ static tt_err accept_step(tt_engine *e, int64_t i, tt_slice of, const float *w, 
 {
   tt_layered_begin_member(e, i);
   float *weights = e->view.weights + i * e->view.param_stride + of.first;
-  tt_err err = of.count ? take_values(e, weights, w, of.count) : TT_OK;
+  tt_err err = of.count ? tt_layered_take_values(e, weights, w, of.count) : TT_OK;
   if (!err) err = tt_dev_upload(tt_layered_sum_loss(e, 0), &loss, 1, e->dev.stream);
   if (!err) err = tt_layered_accept_weights(e);
   return tt_layered_end_member(e, err);
@@ -159,7 +146,7 @@ static tt_err diverge(tt_engine *e, int64_t i)
 }
 
 /* Member i is at the end of its epoch, unless `before` is an error. */
-static tt_err end_epoch(tt_engine *e, int64_t i, const tt_shared_sum *share, tt_err before)
+static tt_err end_epoch(tt_engine *e, int64_t i, const tt_epoch_sharing *share, tt_err before)
 {
   const tt_cohort *c = e->cohort;
   int64_t view = tt_member_row_set(c, &c->member[e->slice.first + i]);
@@ -169,7 +156,7 @@ static tt_err end_epoch(tt_engine *e, int64_t i, const tt_shared_sum *share, tt_
   int8_t *ending_views = NULL;
   tt_err err = before;
   if (!err) err = TT_ALLOC(ending_views, tt_cohort_row_sets(c));
-  if (err) return with ? tt_layered_gather_losses(e, with, err) : err;
+  if (err) return with ? tt_layered_gather(e, with, err) : err;
   ending_views[view] = 1;
   err = tt_layered_end_epochs(e, ending_views, with);
   if (!err && e->view.ensemble_stopping) err = tt_layered_resume_members(e);
@@ -179,7 +166,7 @@ static tt_err end_epoch(tt_engine *e, int64_t i, const tt_shared_sum *share, tt_
 }
 
 tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
-                         const tt_shared_sum *share, int *epoch_ended)
+                         const tt_epoch_sharing *share, int *epoch_ended)
 {
   const tt_cohort *c = e->cohort;
   int64_t done = (tt_layered_of(e)->batch[i] + (int64_t)1) * c->batch_size;

@@ -198,7 +198,7 @@ typedef struct tt_cpu_member {
   int64_t rows, batches;      /* per epoch */
   float *w, *slots;           /* [P], [S][parameters of the segment] */
   int threads;                /* that share its parts and validation rows, if it has parts */
-  const tt_shared_sum *share; /* of its validation loss with other engines; NULL: none */
+  const tt_epoch_sharing *share; /* of its validation loss with other engines; NULL: none */
   tt_cpu_team *team;          /* that trains it; NULL: this thread alone */
 } tt_cpu_member;
 
@@ -337,7 +337,7 @@ tt_err tt_cpu_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient
 tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
                       float *w);
 tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
-                     const tt_shared_sum *share, int *epoch_ended);
+                     const tt_epoch_sharing *share, int *epoch_ended);
 
 /* engine.h: stage_begin, stage_forward, stage_backward, stage_bytes. */
 tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers, tt_slice parts,

@@ -84,8 +84,9 @@ static void average(const tt_engine *e, const tt_cpu_member *ctx)
   if (e->cohort->average != TT_AVERAGE_swa) return;
   if (TT_FIELD(s, epoch)[ctx->i] < ctx->member->hyper.average_start) return;
   int64_t *averaged = &TT_FIELD(s, averaged)[ctx->i];
-  float *mean = TT_FIELD(s, average) + ctx->i * s->params;
-  for (int64_t p = 0; p < s->params; p++) mean[p] = tt_swa_update(mean[p], ctx->w[p], *averaged);
+  const float *w = ctx->w + e->own.first;
+  float *mean = TT_FIELD(s, average) + ctx->i * e->own.count;
+  for (int64_t p = 0; p < e->own.count; p++) mean[p] = tt_swa_update(mean[p], w[p], *averaged);
   ++*averaged;
 }
 
@@ -101,10 +102,16 @@ static void take_snapshot(const tt_engine *e, const tt_cpu_member *ctx)
 }
 
 /* The current weights for predictions of a member. */
-static const float *prediction_weights(const tt_state *s, const tt_cpu_member *ctx)
+static const float *prediction_weights(const tt_engine *e, const tt_cpu_member *ctx)
 {
-  int averaged = s->averages && TT_FIELD(s, averaged)[ctx->i] > 0;
-  return averaged ? TT_FIELD(s, average) + ctx->i * s->params : ctx->w;
+  const tt_state *s = e->state;
+  const tt_epoch_sharing *share = ctx->share;
+  if (!s->averages || !TT_FIELD(s, averaged)[ctx->i]) return ctx->w;
+  const float *mean = TT_FIELD(s, average) + ctx->i * e->own.count;
+  if (!e->is_shared || !share) return mean;
+  memcpy(share->room + e->own.first, mean, (size_t)e->own.count * sizeof *mean);
+  share->gather_segments(share->with, share->room);
+  return share->room;
 }
 
 static void update_plateau(const tt_engine *e, const tt_cpu_member *ctx, double loss)
@@ -137,8 +144,8 @@ static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member
     average(e, ctx);
     take_snapshot(e, ctx);
   }
-  const float *w = prediction_weights(s, ctx);
-  if (finite && count) {
+  const float *w = finite && count ? prediction_weights(e, ctx) : NULL;
+  if (w) {
     const int32_t *row = ctx->lists->row[TT_VALIDATION];
     int shared = ctx->threads > 1 || ctx->share;
     loss = shared ? tt_cpu_shared_mean_loss(e, ctx, w, row, count)

@@ -59,7 +59,7 @@ tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient
 }
 
 tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
-                     const tt_shared_sum *share, int *epoch_ended)
+                     const tt_epoch_sharing *share, int *epoch_ended)
 {
   int64_t i = m - e->slice.first;
   *epoch_ended = 0;
@@ -72,7 +72,7 @@ tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, doubl
   ctx.share = share;
   ctx.threads = e->threads;
   if (of.count) memcpy(ctx.w + of.first, w, (size_t)of.count * sizeof *w);
-  tt_cpu_average_weights(e, &ctx, (tt_slice){0, e->cohort->model.params});
+  tt_cpu_average_weights(e, &ctx, e->own);
   tt_cpu_end_step(e, &ctx, loss);
   *epoch_ended = tt_cpu_end_epoch_if_due(e, e->buffers[0], &ctx);
   tt_cpu_restore_denormals(mode);

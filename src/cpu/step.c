@@ -92,9 +92,10 @@ void tt_cpu_average_weights(const tt_engine *e, const tt_cpu_member *ctx, tt_sli
   if (!is_averaged(e, ctx)) return;
   int64_t averaged = TT_FIELD(s, averaged)[ctx->i];
   float decay = ctx->member->hyper.average_decay;
-  float *mean = TT_FIELD(s, average) + ctx->i * s->params;
-  for (int64_t p = segment.first; p < segment.first + segment.count; p++)
-    mean[p] = tt_ema_update(mean[p], ctx->w[p], decay, averaged);
+  const float *w = ctx->w + segment.first;
+  float *mean = TT_FIELD(s, average) + ctx->i * e->own.count + (segment.first - e->own.first);
+  for (int64_t p = 0; p < segment.count; p++)
+    mean[p] = tt_ema_update(mean[p], w[p], decay, averaged);
 }
 
 tt_cpu_update tt_cpu_update_begin(const tt_engine *e, const tt_cpu_member *ctx, double squares)

@@ -10,7 +10,7 @@
 
 /* Members that several ranks train together (team_training.h). Rank 0 of the team has them in its
  * shard, for files and gathers; the shards of its other ranks are empty. The engine of each rank
- * has its segment of the slots, best weights and snapshots. */
+ * has its segment of the slots, best weights, averages and snapshots. */
 typedef struct tt_shard_team {
   tt_team *ranks;    /* borrowed */
   int stages;        /* the ranks share the layers in up to so many stages; 0: only the parts */

@@ -127,7 +127,7 @@ int tt_team_exchange_words(tt_team_member *x, tt_team_word *mine, int *stop)
   return failed ? -1 : mine->training != 0;
 }
 
-/* tt_shared_sum.gather for a tt_team_member. */
+/* tt_epoch_sharing.gather for a tt_team_member. */
 static void gather_terms(void *with, int64_t terms, double *term)
 {
   const tt_team_member *x = with;
@@ -136,7 +136,20 @@ static void gather_terms(void *with, int64_t terms, double *term)
   tt_team_exchange_slices(x, (tt_slice){0, x->ranks}, share, term, (int64_t)sizeof *term);
 }
 
-tt_shared_sum tt_team_share(tt_team_member *x)
+/* tt_epoch_sharing.gather_segments for a tt_team_member. */
+static void gather_segments(void *with, float *vector)
 {
-  return (tt_shared_sum){x->ranks, x->rank, gather_terms, x};
+  const tt_team_member *x = with;
+  tt_team_exchange_slices(x, (tt_slice){0, x->ranks}, x->team->buffers->segment, vector,
+                          (int64_t)sizeof *vector);
+}
+
+tt_epoch_sharing tt_team_share(tt_team_member *x)
+{
+  return (tt_epoch_sharing){.engines = x->ranks,
+                            .engine = x->rank,
+                            .gather = gather_terms,
+                            .gather_segments = gather_segments,
+                            .room = tt_team_room(x),
+                            .with = x};
 }

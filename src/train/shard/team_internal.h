@@ -68,8 +68,8 @@ tt_state *tt_team_state(const tt_shard *shard, int64_t m, int64_t *i);
 void tt_team_exchange_slices(const tt_team_member *x, tt_slice ranks, const tt_slice *of,
                              void *array, int64_t size);
 
-/* How the ranks share the loss of the validation rows. */
-tt_shared_sum tt_team_share(tt_team_member *x);
+/* How the ranks share the end of an epoch. The sums of the parts must not be needed any more. */
+tt_epoch_sharing tt_team_share(tt_team_member *x);
 
 /* Sum of squares of the whole gradient, if the member is clipped, else 0. */
 double tt_team_squares(tt_team_member *x, tt_slice blocks, float *gradient);

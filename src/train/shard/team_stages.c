@@ -194,7 +194,7 @@ static void update_weights(tt_team_member *x, float *w)
         ops->advance(x->team->engine, x->m, x->segment, gradient + x->segment.first, squares, w);
 }
 
-/* Give all ranks the weights and averages of all layers. */
+/* Give all ranks the weights of all layers. */
 static void share_weights(tt_team_member *x)
 {
   const tt_shard_team *t = x->team;
@@ -206,8 +206,6 @@ static void share_weights(tt_team_member *x)
   tt_ckpt_wait_local(x->shard->reader);
   if (!x->error) x->error = ops->save(t->engine, member, s);
   tt_team_exchange_slices(x, all, segment, TT_FIELD(s, weights) + i * s->params, bytes);
-  if (s->averages)
-    tt_team_exchange_slices(x, all, segment, TT_FIELD(s, average) + i * s->params, bytes);
   if (!x->error) x->error = ops->load(t->engine, member, s);
 }
 
@@ -247,7 +245,7 @@ int tt_team_stage_step(tt_team_member *x, int *epoch_ended, int *stop)
   if (tt_team_exchange_words(x, &mine, stop) < 0) return -1;
   double loss = tt_team_add_losses(x);
   if (isfinite(loss)) updated = advance(x, step.ends_epoch, &w);
-  const tt_shared_sum share = tt_team_share(x);
+  const tt_epoch_sharing share = tt_team_share(x);
   tt_err e = ops->accept(x->team->engine, x->m, updated, w, loss, &share, epoch_ended);
   if (!x->error) x->error = e;
   return isfinite(loss);

@@ -173,7 +173,7 @@ static int train_step(tt_team_member *x, int *epoch_ended, int *stop)
   if (taken <= 0) return taken;
   double loss = tt_team_add_losses(x);
   if (isfinite(loss)) w = update_weights(x);
-  const tt_shared_sum share = tt_team_share(x);
+  const tt_epoch_sharing share = tt_team_share(x);
   tt_err e = ops->accept(x->team->engine, x->m, all, w, loss, &share, epoch_ended);
   if (!x->error) x->error = e;
   return isfinite(loss);
@@ -325,9 +325,7 @@ static tt_err collect_member(tt_shard *shard, int64_t m)
   tt_err e = shard->ops->save(t->engine, (tt_slice){m, 1}, s);
   int64_t at = i * s->params + (shard->engine ? 0 : s->own_first);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) move_field(t, i, f, 1);
-  if (!t->stages) return e;
-  move_segments(t, TT_FIELD(s, weights) + at, 1);
-  if (s->averages) move_segments(t, TT_FIELD(s, average) + at, 1);
+  if (t->stages) move_segments(t, TT_FIELD(s, weights) + at, 1);
   return e;
 }
 

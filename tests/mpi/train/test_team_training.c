@@ -292,7 +292,7 @@ static tt_err bad_backward(tt_engine *e, int64_t part, const float *in, float *o
 }
 
 static tt_err bad_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
-                         const tt_shared_sum *share, int *epoch_ended)
+                         const tt_epoch_sharing *share, int *epoch_ended)
 {
   int ended = 0;
   tt_err err = count_call(), real = ENGINE.accept(e, m, of, w, loss, share, &ended);
