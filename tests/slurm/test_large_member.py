@@ -5,7 +5,7 @@ stages of layers: it continues from the checkpoint and ends with the bits of one
 import rig
 from rig import h
 
-SCIENCE = ["train.parts=4", "train.batch_size=64", "train.epochs=40"]
+SCIENCE = ["train.parts=4", "train.batch_size=64", "train.epochs=8"]
 MARGIN = "stop_margin: 1h"  # longer than the job: it stops as soon as it can
 PARTS = f"run: {{ranks_per_member: 2, {MARGIN},"
 STAGES = "run: {stages: 3,"
