@@ -25,10 +25,13 @@ __attribute__((format(printf, 2, 3))) static int reject(char why[TT_REASON_SIZE]
 size_t tt_section_leaf(const char *section)
 {
   size_t longest = 0;
+  const char *outer = "";
+  if (!strchr(section, '_')) return 0;
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
-    size_t n = strlen(tt_option_table[i].section);
-    if (n > longest && strncmp(tt_option_table[i].section, section, n) == 0 && section[n] == '_')
-      longest = n;
+    if (outer == tt_option_table[i].section) continue; /* the next option of the same section */
+    outer = tt_option_table[i].section;
+    size_t n = strlen(outer);
+    if (n > longest && strncmp(outer, section, n) == 0 && section[n] == '_') longest = n;
   }
   return longest ? longest + 1 : 0;
 }

@@ -64,8 +64,9 @@ static int find_section(const level *at, tt_suggestion *near)
 {
   int found = -1;
   for (int i = at->count - 1; i >= 0; i--) {
-    const char *section = at->table[i].section, *last = section + tt_section_leaf(section);
+    const char *section = at->table[i].section;
     if (!is_inside(at, section)) continue;
+    const char *last = section + tt_section_leaf(section);
     if (strcmp(last, near->word) == 0)
       found = i;
     else
