@@ -5,7 +5,7 @@
 #include "core/model/trained_ensemble.h"
 #include "src/cpu/single_row.h"
 
-enum { STEPS = 50, MEMBERS = 3 };
+enum { STEPS = DOUBLE ? 20 : 50, MEMBERS = 3 };
 
 static const way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0,
                           1};
@@ -88,7 +88,7 @@ static void enrich(problem *p, int number)
   TT_CHECK_OK(tt_model_lay_out(&shape, &p->c.model));
   p->c.resample = TT_RESAMPLE_kfold;
   p->c.schedule = (tt_schedule)(1 + number % (TT_SCHEDULE_COUNT - 1));
-  p->c.schedule_options = (tt_schedule_options){2, {3, 20}, 1.5f, 0.3f};
+  p->c.schedule_options = (tt_schedule_options){2, {3, 8}, 1.5f, 0.3f};
   p->c.average = (tt_weight_average)(number % TT_AVERAGE_COUNT);
   for (int64_t i = 0; i < p->c.members; i++) {
     tt_hyper *h = &p->c.member[i].hyper;
@@ -133,7 +133,7 @@ static void compare(way by, tt_loss loss, tt_optimizer optimizer, tt_activation 
   problem_free(&p);
 }
 
-TT_TEST (fifty_steps_agree) {
+TT_TEST (steps_agree) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int k = 0; k < 15; k++)
@@ -142,7 +142,7 @@ TT_TEST (fifty_steps_agree) {
                 k % 2 ? TT_ACT_tanh : TT_ACT_silu, -1);
 }
 
-TT_TEST (fifty_steps_with_every_feature_agree) {
+TT_TEST (steps_with_every_feature_agree) {
   way by[MAX_WAYS];
   for (int i = 0, n = ways(by); i < n; i++)
     for (int k = 0; k < 6; k++)
