@@ -21,8 +21,8 @@ enum { DOUBLE = 1, SCHEDULES = TT_DOUBLE_RANDOM + 1 };
 enum { DOUBLE = 0, SCHEDULES = 1 };
 #endif
 
-/* Orders of threads that a law tries. Under the address sanitizer one is enough: all of them access
- * the same memory. */
+/* Orders of threads that a law tries. Under the address sanitizer one is enough, because all access
+ * the same memory; then the paths run the cases of a law in turn. */
 #ifdef __SANITIZE_ADDRESS__
 enum { ORDERS = 1 };
 #else
@@ -75,8 +75,8 @@ static inline int cuda_ways(const tt_engine_ops *cuda, way *out)
                        cuda,
                        {.threads = 1, .path = (tt_gpu_path)path},
                        schedule,
-                       schedule,
-                       ORDERS};
+                       ORDERS == 1 ? path % SCHEDULES : schedule,
+                       SCHEDULES};
   return n;
 }
 
