@@ -251,7 +251,7 @@ static tt_err compute_features(tt_prediction_job *s, tt_chunk_buffers *buffer_se
   p.stream = buffer_set->stream;
   a->x = tt_cuda_front_features(p.front, p.layer);
   a->x_step = a->rows * p.front->features;
-  return tt_cuda_front_forward(&p);
+  return tt_cuda_front_forward(&p, 0, p.front->layers);
 }
 
 /* Predictions of `members` members for the rows in progress. */

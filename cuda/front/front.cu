@@ -54,9 +54,9 @@ static tt_err forward_layer(const tt_cuda_front_pass *p, int l)
   return kinds[a.layer.kind].forward(a, p->members, p->stream);
 }
 
-tt_err tt_cuda_front_forward(const tt_cuda_front_pass *p)
+tt_err tt_cuda_front_forward(const tt_cuda_front_pass *p, int begin, int end)
 {
-  for (int l = 0; l < p->front->layers; l++) TT_TRY(forward_layer(p, l));
+  for (int l = begin; l < end; l++) TT_TRY(forward_layer(p, l));
   return TT_OK;
 }
 
@@ -68,21 +68,40 @@ static int begins_residual(const tt_front *f, int l)
   return 0;
 }
 
-/* dL/dz of layer l -> dL/dz of the layer before, or dL/dx. */
+/* Of what follows a sum dL/dy of layer l: dL/dz. */
+static void end_at_layer(const tt_cuda_front_pass *p, const tt_cuda_front_backward_args *b, int l,
+                         tt_front_layer_args *a)
+{
+  const tt_front_layer *to = &p->front->layer[l];
+  a->activation = to->activation;
+  a->slope = p->layer[l].slope;
+  if (to->activation != TT_ACT_identity) a->y = p->layer[l].y;
+  if (to->skip != TT_FRONT_NO_SKIP) a->before_slope = b->residual_delta;
+}
+
+/* dL/dz of layer l -> dL/dz of the layer before, or, of layer `begin`, dL/d(its input). */
 static tt_err backward_layer(const tt_cuda_front_pass *p, const tt_cuda_front_backward_args *b,
                              int l, tt_front_layer_args a, float *before)
 {
-  const tt_front_layer *to = l ? &p->front->layer[l - 1] : NULL;
   a.result = before;
   a.step = a.add_step = p->rows * tt_front_values_in(&a.layer);
   if (begins_residual(p->front, l - 1)) a.add = b->residual_delta;
-  if (to) {
-    a.activation = to->activation;
-    a.slope = p->layer[l - 1].slope;
-    if (to->activation != TT_ACT_identity) a.y = p->layer[l - 1].y;
-    if (to->skip != TT_FRONT_NO_SKIP) a.before_slope = b->residual_delta;
-  }
+  if (l > b->begin) end_at_layer(p, b, l - 1, &a);
   return kinds[a.layer.kind].backward(a, p->members, p->stream);
+}
+
+/* As behind a layer that changes nothing: dropout without a mask. */
+tt_err tt_cuda_front_output_backward(const tt_cuda_front_pass *p,
+                                     const tt_cuda_front_backward_args *b)
+{
+  tt_front_layer_args a = {};
+  a.layer = p->front->layer[b->end - 1];
+  a.skip = p->skip;
+  a.rows = p->rows;
+  a.d = a.result = b->delta[0];
+  a.d_step = a.step = p->rows * tt_front_values(&a.layer);
+  end_at_layer(p, b, b->end - 1, &a);
+  return tt_front_mask_backward(a, p->members, p->stream);
 }
 
 /* The gradient of the parameters of a layer. */
@@ -94,14 +113,14 @@ static tt_err layer_gradient(const tt_cuda_front_pass *p, const tt_front_layer_a
 
 tt_err tt_cuda_front_backward(const tt_cuda_front_pass *p, const tt_cuda_front_backward_args *b)
 {
-  int at = 0, last = b->inputs ? 0 : b->first;
-  for (int l = p->front->layers - 1; l >= last; l--, at = 1 - at) {
+  int at = 0, last = b->inputs || b->first < b->begin ? b->begin : b->first;
+  for (int l = b->end - 1; l >= last; l--, at = 1 - at) {
     tt_front_layer_args a = layer_args(p, l);
-    float *before = l ? b->delta[1 - at] : b->inputs;
+    float *before = l > b->begin ? b->delta[1 - at] : b->inputs;
     a.d = b->delta[at];
     a.d_step = p->rows * tt_front_values(&a.layer);
     a.gradient = b->gradient;
-    if (l == last && l) before = NULL;
+    if (l == last && l > b->begin) before = NULL;
     if (a.layer.weight >= 0 && b->trains[l]) TT_TRY(layer_gradient(p, a));
     if (before) TT_TRY(backward_layer(p, b, l, a, before));
   }

@@ -38,18 +38,26 @@ typedef struct tt_cuda_front_pass {
   cudaStream_t stream;
 } tt_cuda_front_pass;
 
-/* What the backward pass needs besides. Deltas are [members][rows][most values of a layer]. */
+/* What the backward pass of layers [begin, end) needs besides. A residual that ends in them begins
+ * in them. Deltas are [members][rows][most values of a layer]. */
 typedef struct tt_cuda_front_backward_args {
-  float *delta[2];       /* [0]: dL/dz of the last layer; both are overwritten */
-  float *residual_delta; /* dL/dy of a last layer that ends a residual; NULL: there is none */
-  float *inputs;         /* [members][rows][inputs] output dL/dx, or NULL */
+  int begin, end;
+  float *delta[2];       /* [0]: dL/dz of layer end - 1; both are overwritten */
+  float *residual_delta; /* dL/dy of layer end - 1 if it ends a residual; NULL: no residual */
+  float *inputs; /* output dL/d(input of layer begin), which may be delta[(end - begin) % 2]; or
+                    NULL */
   float *gradient;       /* output: of the parameters */
   int first;             /* no layer before this one trains */
   const int8_t *trains;  /* [layers] on the host; 0: the layer keeps its weights: no gradient */
 } tt_cuda_front_backward_args;
 
-/* Results of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
-tt_err tt_cuda_front_forward(const tt_cuda_front_pass *p);
+/* Results of layers [begin, end), from those of the layer before. Asynchronous, may be captured.
+ * Errors: INTERNAL. */
+tt_err tt_cuda_front_forward(const tt_cuda_front_pass *p, int begin, int end);
+
+/* In delta[0], dL/dy of layer end - 1 -> dL/dz. Asynchronous, may be captured. Errors: INTERNAL. */
+tt_err tt_cuda_front_output_backward(const tt_cuda_front_pass *p,
+                                     const tt_cuda_front_backward_args *b);
 
 /* Gradients of the parameters from `first` on, and of the inputs. Asynchronous, may be captured.
  * Errors: INTERNAL. */

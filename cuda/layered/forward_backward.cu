@@ -133,17 +133,20 @@ static tt_cuda_front_pass front_pass(tt_engine *e, const tt_layered_pass *pass)
   return p;
 }
 
-/* The factors of the channels that may be dropped, whose numbers follow those of the hidden units.
- */
-static tt_err draw_masks(tt_engine *e, const tt_layered_pass *pass)
+/* The factors of the channels that may be dropped in layers [begin, end); their numbers follow
+ * those of the hidden units. */
+static tt_err draw_masks(tt_engine *e, const tt_layered_pass *pass, int begin, int end)
 {
   const tt_layered *own = tt_layered_of(e);
   const tt_model *m = &e->cohort->model;
   int32_t unit = 0;
   for (int l = 0; l < m->layers - 1; l++) unit += (int32_t)m->layer[l].out;
-  for (int l = 0; l < m->front.layers; l++) {
+  for (int l = 0; l < end; l++) {
     const tt_front_layer *layer = &m->front.layer[l];
     if (layer->kind != TT_FRONT_dropout) continue;
+    int32_t first = unit;
+    unit += layer->channels;
+    if (l < begin) continue;
     tt_layer_extras_args a = {};
     a.v = e->view;
     a.skip = pass->skip ? pass->skip + pass->first : NULL;
@@ -151,33 +154,34 @@ static tt_err draw_masks(tt_engine *e, const tt_layered_pass *pass)
     a.first = pass->first;
     a.rows = pass->rows;
     a.out = layer->channels;
-    a.unit = unit;
+    a.unit = first;
     a.uses_dropout = 1;
     a.batch_part = own->batch_part;
     int64_t draws = tt_grid_size(pass->rows, TT_DROPOUT_DRAW_ROWS);
     TT_TRY(launch_extras(e, pass, draw_channel_masks, a, draws * a.out, TT_LAYERED_THREADS));
-    unit += layer->channels;
   }
   return TT_OK;
 }
 
-static tt_err forward_front(tt_engine *e, const tt_layered_pass *pass)
+static tt_err forward_front(tt_engine *e, const tt_layered_pass *pass, int begin, int end)
 {
   const tt_cuda_front_pass p = front_pass(e, pass);
-  if (pass->keep && tt_layered_of(e)->size.dropout) TT_TRY(draw_masks(e, pass));
-  return tt_cuda_front_forward(&p);
+  if (pass->keep && tt_layered_of(e)->size.dropout) TT_TRY(draw_masks(e, pass, begin, end));
+  return tt_cuda_front_forward(&p, begin, end);
 }
 
 tt_err tt_layered_forward_layers(tt_engine *e, const tt_layered_pass *pass, int first, int end)
 {
-  for (int l = first; l < end; l++) TT_TRY(layer_forward(e, pass, l));
+  int front = e->cohort->model.front.layers;
+  if (first < front) TT_TRY(forward_front(e, pass, first, end < front ? end : front));
+  for (int n = first < front ? front : first; n < end; n++)
+    TT_TRY(layer_forward(e, pass, n - front));
   return TT_OK;
 }
 
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass)
 {
-  TT_TRY(forward_front(e, pass));
-  return tt_layered_forward_layers(e, pass, 0, e->cohort->model.layers);
+  return tt_layered_forward_layers(e, pass, 0, tt_pipeline_layers(&e->cohort->model));
 }
 
 /* Whether layer l of all does not keep its weights. If it does, nothing is written to its gradient,
@@ -239,7 +243,7 @@ static void end_at_layer_before(const tt_layered *own, const tt_model *m, int l,
   if (residual) a->before_slope = own->residual_delta;
 }
 
-tt_err tt_layered_output_backward(tt_engine *e, const tt_layered_pass *pass, int l)
+static tt_err dense_output_backward(tt_engine *e, const tt_layered_pass *pass, int l)
 {
   const tt_layered *own = tt_layered_of(e);
   int64_t out = e->cohort->model.layer[l].out;
@@ -266,52 +270,72 @@ static tt_err layer_backward(tt_engine *e, const tt_layered_pass *pass, int l, c
   return tt_layered_finish_product(TT_PRODUCT_BACKWARD, a, pass->members, e->dev.stream);
 }
 
-/* Of the front, from dL/dz of its last layer in delta[at]. */
-static tt_err front_backward(tt_engine *e, const tt_layered_pass *pass, int at, int first)
+static tt_cuda_front_backward_args front_args(tt_engine *e, const tt_layered_pass *pass, int at,
+                                              int end)
 {
   const tt_layered *own = tt_layered_of(e);
-  const tt_cuda_front_pass p = front_pass(e, pass);
-  int8_t trains[TT_MAX_FRONT];
   tt_cuda_front_backward_args b = {};
-  for (int l = 0; l < p.front->layers; l++) trains[l] = (int8_t)is_trained(e, l);
+  b.end = end;
   b.delta[0] = own->delta[at];
   b.delta[1] = own->delta[1 - at];
   b.residual_delta = own->residual_delta;
-  b.inputs = pass->inputs;
   b.gradient = pass->gradient;
-  b.first = first;
+  return b;
+}
+
+tt_err tt_layered_output_backward(tt_engine *e, const tt_layered_pass *pass, int n)
+{
+  int front = e->cohort->model.front.layers;
+  if (n >= front) return dense_output_backward(e, pass, n - front);
+  const tt_cuda_front_pass p = front_pass(e, pass);
+  const tt_cuda_front_backward_args b = front_args(e, pass, 0, n + 1);
+  return tt_cuda_front_output_backward(&p, &b);
+}
+
+/* Of layers [first, end) of the front, from dL/dz of the last one in delta[at]; down to layer
+ * `last`. */
+static tt_err front_backward(tt_engine *e, const tt_layered_pass *pass, int at, int first, int end,
+                             int last, float **input)
+{
+  const tt_cuda_front_pass p = front_pass(e, pass);
+  int8_t trains[TT_MAX_FRONT];
+  tt_cuda_front_backward_args b = front_args(e, pass, at, end);
+  for (int l = 0; l < p.front->layers; l++) trains[l] = (int8_t)is_trained(e, l);
+  b.begin = first;
+  b.first = last;
   b.trains = trains;
+  b.inputs = input ? b.delta[(end - first) % 2] : pass->inputs;
+  if (input) *input = b.inputs;
   return tt_cuda_front_backward(&p, &b);
 }
 
-tt_err tt_layered_backward(tt_engine *e, const tt_layered_pass *pass)
+/* dL/dz of layer n in delta[at] -> the same of the layer before, if `before` is where. */
+static tt_err dense_backward(tt_engine *e, const tt_layered_pass *pass, int n, int at,
+                             float *before, int ends)
 {
-  const tt_layered *own = tt_layered_of(e);
-  int front = e->cohort->model.front.layers, last = last_backward_layer(e, pass), at = 0;
-  for (int l = e->cohort->model.layers - 1; l >= 0 && front + l >= last; l--, at = 1 - at) {
-    float *before = front + l ? own->delta[1 - at] : pass->inputs;
-    if (front + l == last && last) before = NULL;
-    if (e->cohort->model.layer[l].norm >= 0)
-      TT_TRY(layer_norm_backwards(e, pass, l, own->delta[at]));
-    if (is_trained(e, front + l)) TT_TRY(layer_gradient(e, pass, l, own->delta[at]));
-    if (before) TT_TRY(layer_backward(e, pass, l, own->delta[at], before, 1));
-  }
-  return last < front ? front_backward(e, pass, at, last) : TT_OK;
+  float *delta = tt_layered_of(e)->delta[at];
+  int l = n - e->cohort->model.front.layers;
+  if (e->cohort->model.layer[l].norm >= 0) TT_TRY(layer_norm_backwards(e, pass, l, delta));
+  if (is_trained(e, n)) TT_TRY(layer_gradient(e, pass, l, delta));
+  return before ? layer_backward(e, pass, l, delta, before, ends) : TT_OK;
 }
 
 tt_err tt_layered_backward_layers(tt_engine *e, const tt_layered_pass *pass, int first, int end,
                                   float **input)
 {
   const tt_layered *own = tt_layered_of(e);
-  int at = 0, last = last_backward_layer(e, pass);
+  int front = e->cohort->model.front.layers, last = last_backward_layer(e, pass), at = 0;
   if (last < first) last = first;
-  for (int l = end - 1; l >= last; l--, at = 1 - at) {
-    float *before = l > last || input ? own->delta[1 - at] : NULL;
-    if (e->cohort->model.layer[l].norm >= 0)
-      TT_TRY(layer_norm_backwards(e, pass, l, own->delta[at]));
-    if (is_trained(e, l)) TT_TRY(layer_gradient(e, pass, l, own->delta[at]));
-    if (before) TT_TRY(layer_backward(e, pass, l, own->delta[at], before, l > first));
-    if (input && l == first) *input = before;
+  for (int n = end - 1; n >= last && n >= front; n--, at = 1 - at) {
+    float *before = n > last || input ? own->delta[1 - at] : n ? NULL : pass->inputs;
+    TT_TRY(dense_backward(e, pass, n, at, before, n > first));
+    if (input && n == first) *input = before;
   }
-  return TT_OK;
+  if (last >= front) return TT_OK;
+  return front_backward(e, pass, at, first, end < front ? end : front, last, input);
+}
+
+tt_err tt_layered_backward(tt_engine *e, const tt_layered_pass *pass)
+{
+  return tt_layered_backward_layers(e, pass, 0, tt_pipeline_layers(&e->cohort->model), NULL);
 }

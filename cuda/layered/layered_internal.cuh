@@ -133,19 +133,20 @@ tt_err tt_layered_gemm_gradient(tt_engine *e, const tt_layered_pass *pass,
 /* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass);
 
-/* The same for layers [first, end): from the outputs of layer first - 1. */
+/* The same for layers [first, end), which are numbered as in pipeline.h: from the outputs of layer
+ * first - 1. */
 tt_err tt_layered_forward_layers(tt_engine *e, const tt_layered_pass *pass, int first, int end);
 
 /* Backward pass: reads dL/d(output) of all members in delta[0], writes pass->gradient,
  * overwrites both deltas. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_backward(tt_engine *e, const tt_layered_pass *pass);
 
-/* The same for layers [first, end) of a network without a front: reads dL/dz of the last of them in
- * delta[0]. *input, unless `input` is NULL, is where dL/d(input of layer `first`) is.
- * output_backward: from dL/d(output of layer l) in delta[0] to dL/dz. */
+/* The same for layers [first, end): reads dL/dz of the last of them in delta[0]. *input, unless
+ * `input` is NULL, is where dL/d(input of layer `first`) is.
+ * output_backward: from dL/d(output of layer n) in delta[0] to dL/dz. */
 tt_err tt_layered_backward_layers(tt_engine *e, const tt_layered_pass *pass, int first, int end,
                                   float **input);
-tt_err tt_layered_output_backward(tt_engine *e, const tt_layered_pass *pass, int l);
+tt_err tt_layered_output_backward(tt_engine *e, const tt_layered_pass *pass, int n);
 
 /* The pass over the training rows. */
 tt_layered_pass tt_layered_training_pass(tt_engine *e);

@@ -7,10 +7,13 @@
 
 #include "core/base/mem.h"
 
+#include <string.h>
+
 /* Arrays [rows][...] of one part of one member, as in tt_layered. */
 typedef struct stage_slot {
   float *x;
   float *h[TT_MAX_LAYERS], *slope[TT_MAX_LAYERS], *xhat[TT_MAX_LAYERS], *rstd[TT_MAX_LAYERS];
+  tt_cuda_front_arrays front[TT_MAX_FRONT];
 } stage_slot;
 
 struct tt_layered_stage {
@@ -28,7 +31,7 @@ static int end_of(const tt_pipeline_stage *s) { return s->first + s->count; }
 
 static int is_last(const tt_engine *e, const tt_layered_stage *st)
 {
-  return end_of(&st->layers) == e->cohort->model.layers;
+  return end_of(&st->layers) == tt_pipeline_layers(&e->cohort->model);
 }
 
 /* Of slot k > 0; the arrays of slot 0 belong to the engine, but for x if its rows come from the
@@ -42,6 +45,12 @@ static void free_slot(const tt_layered *own, tt_layered_stage *st, int64_t k)
     tt_dev_free(s->slope[l]);
     tt_dev_free(s->xhat[l]);
     tt_dev_free(s->rstd[l]);
+  }
+  for (int l = 0; k > 0 && l < TT_MAX_FRONT; l++) {
+    tt_dev_free(s->front[l].y);
+    tt_dev_free(s->front[l].slope);
+    tt_dev_free(s->front[l].mask);
+    tt_dev_free(s->front[l].moments);
   }
 }
 
@@ -60,15 +69,36 @@ static tt_err allocate_like(const float *engine, int64_t count, float **out)
   return engine ? tt_dev_alloc(out, count, "activations of a stage") : TT_OK;
 }
 
+/* Outputs of layer n, in a slot or in the engine. */
+template <class ARRAYS> static auto outputs_of(ARRAYS *s, const tt_model *m, int n)
+{
+  return n < m->front.layers ? &s->front[n].y : &s->h[n - m->front.layers];
+}
+
+static tt_err allocate_front_layer(const tt_layered *own, const tt_front_layer *layer, int l,
+                                   stage_slot *s)
+{
+  const tt_cuda_front_arrays *from = &own->front[l];
+  tt_cuda_front_arrays *to = &s->front[l];
+  int64_t rows = own->size.rows, values = rows * tt_front_values(layer);
+  TT_TRY(allocate_like(from->y, values, &to->y));
+  TT_TRY(allocate_like(from->slope, values, &to->slope));
+  TT_TRY(allocate_like(from->mask, rows * layer->channels, &to->mask));
+  return allocate_like(from->moments, 2 * rows * layer->groups, &to->moments);
+}
+
 static tt_err allocate_slot(const tt_engine *e, const tt_layered *own, const tt_layered_stage *st,
                             stage_slot *s)
 {
   const tt_model *m = &e->cohort->model;
   int64_t rows = own->size.rows;
-  int first = st->layers.first;
+  int first = st->layers.first, end = end_of(&st->layers), front = m->front.layers;
   if (first > 0)
-    TT_TRY(allocate_like(own->h[first - 1], rows * m->layer[first].in, &s->h[first - 1]));
-  for (int l = first; l < end_of(&st->layers); l++) {
+    TT_TRY(allocate_like(*outputs_of(own, m, first - 1), rows * tt_pipeline_values(m, first),
+                         outputs_of(s, m, first - 1)));
+  for (int l = first; l < end && l < front; l++)
+    TT_TRY(allocate_front_layer(own, &m->front.layer[l], l, s));
+  for (int l = first < front ? 0 : first - front; l < end - front; l++) {
     int64_t values = rows * m->layer[l].out;
     TT_TRY(allocate_like(own->h[l], values, &s->h[l]));
     TT_TRY(allocate_like(own->slope[l], values, &s->slope[l]));
@@ -89,6 +119,7 @@ static tt_err allocate_slots(const tt_engine *e, const tt_layered *own, tt_layer
     st->slot[0].xhat[l] = own->xhat[l];
     st->slot[0].rstd[l] = own->rstd[l];
   }
+  memcpy(st->slot[0].front, own->front, sizeof own->front);
   for (int64_t k = 0; k < st->window; k++) {
     if (st->layers.first == 0 && !st->slot[k].x)
       TT_TRY(tt_dev_alloc(&st->slot[k].x, inputs, "activations of a stage"));
@@ -124,6 +155,8 @@ static void use_slot(const tt_engine *e, tt_layered *own, int64_t k)
     if (s->xhat[l]) own->xhat[l] = s->xhat[l];
     if (s->rstd[l]) own->rstd[l] = s->rstd[l];
   }
+  for (int l = 0; l < e->cohort->model.front.layers; l++)
+    if (s->front[l].y) own->front[l] = s->front[l];
 }
 
 /* Number of rows of the batch of member i, and whether it ends the epoch. */
@@ -142,9 +175,6 @@ tt_err tt_layered_stage_begin(tt_engine *e, int64_t i, const tt_pipeline_stage *
   int most, ends_epoch;
   tt_part_sums sums = tt_part_sums_of(e->cohort->parts, parts, &most);
   *out = {};
-  if (e->cohort->model.front.layers)
-    return TT_FAIL(UNAVAILABLE, "a GPU does not train networks with a front in stages; use "
-                                "run.device: cpu, or run.ranks_per_member without run.stages");
   TT_TRY(tt_layered_download_progress(e));
   if (own->status[i] != TT_STATUS_training) return TT_OK;
   TT_TRY(tt_layered_reserve_sums(e, most, sums.count > 1 ? sums.count : 1));
@@ -228,12 +258,13 @@ static tt_err forward(layered_part *p, int64_t part, const float *in, float *out
   int first = p->st->layers.first, end = end_of(&p->st->layers), last = is_last(p->e, p->st);
   int loads = first == 0 || last;
   if (loads) TT_TRY(load_rows(p, part));
-  if (first > 0) TT_TRY(upload_rows(p, p->own->h[first - 1], in, m->layer[first].in));
+  if (first > 0)
+    TT_TRY(upload_rows(p, *outputs_of(p->own, m, first - 1), in, tt_pipeline_values(m, first)));
   TT_TRY(tt_layered_forward_layers(p->e, &p->layers, first, end));
   if (last)
     TT_TRY(tt_layered_batch_loss(p->e));
   else
-    TT_TRY(download_rows(p, out, p->own->h[end - 1], m->layer[end - 1].out));
+    TT_TRY(download_rows(p, out, *outputs_of(p->own, m, end - 1), tt_pipeline_values(m, end)));
   return loads ? tt_layered_release_part(p->e) : TT_OK;
 }
 
@@ -252,11 +283,11 @@ static tt_err backward(layered_part *p, int64_t part, const float *in, float *ou
   if (!tt_pipeline_has_gradient(m, end)) return TT_OK;
   if (p->own->row_stream && first == 0) p->own->x = p->st->slot[part % p->st->window].x;
   if (!is_last(p->e, p->st)) {
-    TT_TRY(upload_rows(p, p->own->delta[0], in, m->layer[end - 1].out));
+    TT_TRY(upload_rows(p, p->own->delta[0], in, tt_pipeline_values(m, end)));
     TT_TRY(tt_layered_output_backward(p->e, &p->layers, end - 1));
   }
   TT_TRY(tt_layered_backward_layers(p->e, &p->layers, first, end, goes_back ? &before : NULL));
-  return goes_back ? download_rows(p, out, before, m->layer[first].in) : TT_OK;
+  return goes_back ? download_rows(p, out, before, tt_pipeline_values(m, first)) : TT_OK;
 }
 
 /* A part without rows adds 0. */

@@ -197,21 +197,6 @@ TT_TEST (teams_train_a_residual_network_to_the_bits_of_one_rank) {
   }
 }
 
-/* Of a GPU: all ranks refuse, and a team without stages trains the network. */
-TT_TEST (a_gpu_refuses_a_front_in_stages) {
-  if (!DOUBLE) return;
-  problem p = make_network(0, 1);
-  cast c;
-  start(&p, 1, LAYERS, &ENGINE, &c);
-  TT_CHECK((int)tt_team_train(c.shard, TT_OK, 1), ==, TT_E_UNAVAILABLE);
-  TT_CHECK_HAS(tt_err_last(), "run.ranks_per_member without run.stages");
-  end(&c);
-  start(&p, 1, 0, &ENGINE, &c);
-  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
-  end(&c);
-  problem_free(&p);
-}
-
 /* A diverged member is restarted by all ranks of its team. */
 TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   problem p = make(0);
