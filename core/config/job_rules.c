@@ -134,7 +134,7 @@ static void check_exchange(tt_config_reader *r)
                     : c->run_stages > 1            ? "cannot be combined with run.stages"
                                                    : NULL;
   if (at->bad || c->run_exchange != TT_EXCHANGE_device || !why) return;
-  tt_config_error(r, at, "run.exchange: device %s; use auto", why);
+  tt_config_error(r, at, "run.exchange: device %s; use host", why);
 }
 
 /* Members of a wave train without the others. */

@@ -121,7 +121,7 @@ static tt_err check_exchange(const tt_resource_request *request, const probe *l)
 {
   if (request->exchange != TT_EXCHANGE_device || l->ops->device_room) return TT_OK;
   return TT_FAIL(UNAVAILABLE,
-                 "run.exchange: device needs a GPU, but the %s engine trains; use auto",
+                 "run.exchange: device needs a GPU, but the %s engine trains; use host",
                  l->ops->name);
 }
 

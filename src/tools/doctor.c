@@ -111,8 +111,8 @@ static void print_versions(const tt_resource_request *request)
   const tt_kernels *kernels;
   tt_comm_versions_local(text, sizeof text);
   printf("\ntutti %s\n%s\nGPU memory in messages: %s\n", TUTTI_VERSION, text,
-         tt_comm_takes_gpu_memory_local() ? "the MPI library takes it (run.exchange: device)"
-                                          : "not taken by the MPI library (run.exchange: host)");
+         tt_comm_takes_gpu_memory_local() ? "the MPI library takes it (run.exchange: auto)"
+                                          : "the MPI library does not take it");
   tt_h5_version_local(text, sizeof text);
   printf("%s, parallel\n", text);
   for (int i = 0; tt_engines[i]; i++) {
