@@ -139,7 +139,7 @@ tt_cuda_state tt_cuda_view_of(const tt_engine *e, tt_slice members);
 /* The members of a launch of a path whose units train whole members. */
 typedef struct tt_member_queue {
   const int32_t *member; /* [count] */
-  int32_t count;
+  int32_t count, unused; /* no padding: the double checks all bytes of arguments */
   int32_t *next; /* the first one that no unit has taken; 0 at the start of the launch */
 } tt_member_queue;
 

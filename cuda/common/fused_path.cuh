@@ -96,7 +96,7 @@ template <class PATH> struct tt_fused_path {
 
   static tt_err launch(tt_engine *e, data *d, tt_slice some, int64_t steps)
   {
-    tt_member_queue queue = {d->member + some.first, (int32_t)some.count, d->next};
+    tt_member_queue queue = {d->member + some.first, (int32_t)some.count, 0, d->next};
     TT_TRY(tt_dev_zero(d->next, 1, e->dev.stream));
     return PATH::launch(e, d, queue, steps);
   }
