@@ -1,4 +1,4 @@
-/* layer_norm.h — layer normalisation, as torch.nn.LayerNorm: the z of a row of a layer get mean 0
+/* layer_norm.h — layer normalization, as torch.nn.LayerNorm: the z of a row of a layer get mean 0
  * and variance 1, then a gain and a shift for each unit. For gcc and nvcc: all engines use it.
  * Source: Ba, Kiros & Hinton 2016.
  *

@@ -27,7 +27,7 @@ typedef enum tt_columns_fit {
 } tt_columns_fit;
 
 /* f(user value) = normalised value * scale + mean, per column; in double, from the training rows:
- * data.normalize (core/formulas/normalization.h). f is the transform of the normalisation, with
+ * data.normalize (core/formulas/normalization.h). f is the transform of the normalization, with
  * parameter lambda. The columns of the inputs become net.count inputs of a network. */
 typedef struct tt_scaler {
   int64_t inputs, targets; /* D, T columns */

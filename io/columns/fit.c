@@ -114,7 +114,7 @@ static tt_err fit_columns(const tt_fit_rows *r, const sums *all, const double *q
   return TT_OK;
 }
 
-/* Columns whose normalisation needs all values at once */
+/* Columns whose normalization needs all values at once */
 
 /* Collective. The values of column k in all training rows, in their order.
  *   mine  [own rows], all [room]: allocated on all ranks */
@@ -188,7 +188,7 @@ static void fit_values(tt_comm *c, const tt_fit_rows *r, int64_t k, const tt_fit
     quartile[i] = transformed(f, k, sorted_quantile(n, all, 0.25 * (i + 1)));
 }
 
-/* Collective. Parameters of transforms; quartile [columns][3] where a normalisation needs them. */
+/* Collective. Parameters of transforms; quartile [columns][3] where a normalization needs them. */
 static tt_err prepare(tt_comm *c, const tt_fit_rows *r, const tt_fitted *f, double *quartile)
 {
   double *mine = NULL, *all = NULL;

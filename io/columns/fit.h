@@ -1,4 +1,4 @@
-/* fit.h — normalisations fitted to the training rows; rows are distributed over the ranks.
+/* fit.h — normalizations fitted to the training rows; rows are distributed over the ranks.
  *
  * Sums are computed for blocks of rows of a fixed size and combined in the order of the blocks on
  * every rank: the result does not depend on the number of ranks. */

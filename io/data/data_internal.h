@@ -115,7 +115,7 @@ tt_err tt_data_check_job_local(const tt_config *cfg);
 /* Collective. Fit each input to all rows of pool.file, whose columns are those of `input`, with the
  * levels of `net` (data.normalize_inputs: pool). Bit-identical on any number of ranks. Errors: as
  * tt_data_reader_match_local; DATA (an input that is not finite, or that its transform refuses; a
- * normalisation that needs all values at once), IO, MEM. */
+ * normalization that needs all values at once), IO, MEM. */
 tt_err tt_data_fit_pool(tt_comm *c, const tt_config *cfg, const tt_columns *input,
                         const tt_net_inputs *net, const tt_fitted *out);
 

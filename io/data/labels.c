@@ -55,7 +55,7 @@ static tt_err add_ensemble(const tt_config *cfg, const tt_columns *target, int64
   return e;
 }
 
-/* A mapping that chooses a normalisation for labels would have no effect. */
+/* A mapping that chooses a normalization for labels would have no effect. */
 static tt_err check_mapping(const tt_config *cfg, const char *file, const tt_columns *target,
                             const int8_t *by, const tt_label_rule *label)
 {

@@ -37,7 +37,7 @@ static tt_err read_scale(tt_h5_reader *r, const char *path, int64_t n, int is_sc
   return TT_OK;
 }
 
-/* Normalisation of each column by its name, and its parameter. */
+/* Normalization of each column by its name, and its parameter. */
 static tt_err read_normalize(tt_h5_reader *r, const char *names, const char *parameters, int64_t n,
                              int8_t *by, double *lambda)
 {

@@ -22,7 +22,7 @@ typedef struct model_arrays {
   int8_t *status;        /* [G] */
   int snapshots;         /* whether any member is a snapshot */
   const char **name;     /* [ensembles] borrowed */
-  const char **by;       /* [D + T] names of the normalisations */
+  const char **by;       /* [D + T] names of the normalizations */
   int64_t *first, *count, *key; /* [ensembles] */
   int32_t *cohort;              /* [ensembles] */
   int32_t *column;              /* [ensembles][K], -1 beyond the targets of an ensemble */

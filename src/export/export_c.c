@@ -218,7 +218,7 @@ static void put_helpers(const tt_export_model *x, FILE *to)
         to);
   if (norm)
     fprintf(to,
-            "/* Layer normalisation: gain[n], then shift[n]. */\n"
+            "/* Layer normalization: gain[n], then shift[n]. */\n"
             "static void normalize(const float *gain, int n, double *z)\n{\n"
             "  double mean = 0.0, squares = 0.0;\n"
             "  for (int i = 0; i < n; i++) mean += z[i] / n;\n"

@@ -171,7 +171,7 @@ static tt_err match_cohort(const fine_tuning *to, tt_cohort *c)
   return TT_OK;
 }
 
-/* normalisation */
+/* normalization */
 
 /* How a column of the data set is normalised, and how the model does it. */
 typedef struct column_scale {

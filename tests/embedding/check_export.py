@@ -2,7 +2,7 @@
 `tutti predict` predicts.
 
 One job has an ensemble for every activation and one for every output, with and without layer
-normalisation and residual layers, images and profiles, several targets, classes, member weights, calibration and a diverged
+normalization and residual layers, images and profiles, several targets, classes, member weights, calibration and a diverged
 member. Without --onnx: the C file, compiled with all warnings as errors; the NumPy archive, by the
 program of the manual; the graph, by onnx_numpy.py. With --onnx: the graph, by onnx and onnxruntime of
 the interpreter TUTTI_ONNX_PYTHON (default: this one); exit status 77 if it does not have them. With

@@ -1,4 +1,4 @@
-/* test_jacobian.c — law: for every activation, output, kind of layer, front and normalisation, also
+/* test_jacobian.c — law: for every activation, output, kind of layer, front and normalization, also
  * where networks differ, the Jacobians of mean and standard deviations are the central differences
  * of the textbook predictions in double (reference.h). The points are not at a kink. */
 #include "src/predict/jacobian.h"
@@ -163,7 +163,7 @@ static double largest_error(const tt_trained_ensemble *c, int64_t column, const 
   return worst;
 }
 
-/* Targets with these normalisations; of a logarithm the members are nearly log-normal. */
+/* Targets with these normalizations; of a logarithm the members are nearly log-normal. */
 static void normalize_targets(tt_trained_ensemble *c, const tt_normalize *by)
 {
   static const double lambda[TARGETS] = {0.4, 1.7};
@@ -227,7 +227,7 @@ TT_TEST (jacobians_are_central_differences) {
           compare((tt_activation)a, (tt_output)o, kind, standard);
 }
 
-/* Of every output that measured values have, with every pair of normalisations. */
+/* Of every output that measured values have, with every pair of normalizations. */
 TT_TEST (jacobians_of_transformed_targets_are_central_differences) {
   for (int o = 0; o < TT_OUTPUT_COUNT; o++)
     for (int n = 0; n < TT_NORMALIZE_COUNT * TT_NORMALIZE_COUNT; n++) {
@@ -238,7 +238,7 @@ TT_TEST (jacobians_of_transformed_targets_are_central_differences) {
     }
 }
 
-/* The columns have the normalisations n, n + 1 and n + 2. */
+/* The columns have the normalizations n, n + 1 and n + 2. */
 static void normalize_inputs(tt_trained_ensemble *c, int n, double *x)
 {
   static const double lambda[] = {0.0, 0.7, 2.0};

@@ -138,7 +138,7 @@ TT_TEST (every_byte_is_read_once) {
   }
 }
 
-TT_TEST (without_normalisation_values_stay) {
+TT_TEST (without_normalization_values_stay) {
   tt_dataset *d = NULL;
   tt_config cfg = config();
   cfg.data_normalize = NULL;
@@ -169,9 +169,9 @@ static int64_t training_values(int k, const int8_t *split, double *v, double qua
   return n;
 }
 
-/* Also the normalisations that need all values of a column have the same bits on any number of
+/* Also the normalizations that need all values of a column have the same bits on any number of
  * ranks; tests/system/data/normalize.py compares all of them with NumPy. */
-TT_TEST (columns_have_their_own_normalisation) {
+TT_TEST (columns_have_their_own_normalization) {
   static char by[] = "robust:a,yeo_johnson:b,minmax:*";
   static double v[N];
   double quartile[3];
