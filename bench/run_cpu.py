@@ -7,7 +7,7 @@
 --ways are those of peers/torch_peers.py and, with scan, of peers/jax_peers.py; --python has these packages.
 Each round measures every program once before the next round begins, so that a slow minute of the
 machine affects all of them; the table shows the median of the rounds. Raw lines of JSON go to
-bench/results/<date>-cpu-<processor>.jsonl, the first line describes the machine.
+bench/results/cpu/<date>-cpu-<processor>.jsonl, the first line describes the machine.
 """
 import argparse
 import datetime
@@ -157,7 +157,7 @@ def main():
     plain = re.sub(r"\(R\)|\(TM\)|CPU|Processor", "", facts["processor"])
     short = re.sub(r"[^A-Za-z0-9]+", "-", plain)
     name = f"{facts['date'][:10]}-cpu-{short.strip('-')}.jsonl"
-    output = args.output or HERE / "results" / name
+    output = args.output or HERE / "results/cpu" / name
     output.parent.mkdir(parents=True, exist_ok=True)
     with open(output, "w") as log, tempfile.TemporaryDirectory() as folder:
         log.write(json.dumps(facts) + "\n")

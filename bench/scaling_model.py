@@ -6,7 +6,7 @@
 Everything that it prints is computed. The constants are measured on one machine with two cores:
 flops: per second and core in training (large_member.py speed); beta, latency: bytes per second and
 seconds of a message between two ranks (bench_exchange); write: bytes per second of a checkpoint
-(bench/results/2026-11-23-checkpoint-stall.txt); score: rows of a pool per second and core
+(bench/results/cpu/2026-11-23-checkpoint-stall.txt); score: rows of a pool per second and core
 (pool_scale.py). Give those of your machine instead.
 """
 import argparse

@@ -5,7 +5,7 @@
 
 Lines: median over the campaigns; bands: 10 % to 90 % of them. For examples/active-learning:
 
-  bench/studies/learning_picture.py bench/results/2026-11-22-active-learning.jsonl examples/active-learning/learning.svg
+  bench/studies/learning_picture.py bench/results/campaigns/2026-11-22-active-learning.jsonl examples/active-learning/learning.svg
 """
 import json
 import math

@@ -12,8 +12,8 @@ typedef struct tt_path_choice {
   char why[TT_PATH_REASON_BYTES]; /* reason, for messages */
 } tt_path_choice;
 
-/* Least inputs and outputs of a layer for which tensor cores are faster. A step on an H100 on
- * 2026-11-22 (bench/results/2026-11-22-h100-kit.md and -steps.txt) took, in us: 16 of 8-32-32-1,
+/* Least inputs and outputs of a layer for which tensor cores are faster. A step on an H100
+ * (bench/results/gpu/2026-11-22-h100-kit.md and -steps.txt) took, in us: 16 of 8-32-32-1,
  * 27.6 in fp32, 44.2 in tf32, 40.6 in 3xtf32; 4096 of 4-16-1, 23.7 in fp32, 52.7 in tf32; 10,000 of
  * 4-16-16-1, 96.2 and 180.9; but 128 of 8-64-64-1, 45.6, 37.8 and 39.0. Widths between were not
  * measured. */

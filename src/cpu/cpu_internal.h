@@ -17,7 +17,7 @@ typedef struct tt_cpu_row_lists {
  * On two virtual cores of an AMD EPYC a member 64-512-512-1 with batch 1024, 1.8e9 operations, is
  * 1.9 times as fast on two threads, and 16-192-192-1 with batch 512, 1.2e8, 1.0 to 1.7 times, as
  * the hypervisor places the cores; 8-64-64-1 with batch 256, 7e6, 0.5 to 1.25 times
- * (bench/results/2026-11-23-teams-of-threads.txt). */
+ * (bench/results/cpu/2026-11-23-teams-of-threads.txt). */
 enum { TT_CPU_SHARE_FLOPS = 50000000, TT_CPU_MOST_SHARING = 256 };
 
 struct tt_engine {
@@ -198,7 +198,7 @@ typedef struct tt_cpu_member {
   int64_t rows, batches;      /* per epoch */
   float *w, *slots;           /* [P], [S][parameters of the segment] */
   int threads;                /* that share its parts and validation rows, if it has parts */
-  const tt_epoch_sharing *share; /* of its validation loss with other engines; NULL: none */
+  const tt_epoch_sharing *share; /* of the ends of epochs with other engines; NULL: none */
   tt_cpu_team *team;          /* that trains it; NULL: this thread alone */
 } tt_cpu_member;
 
