@@ -71,7 +71,7 @@ typedef struct tt_epoch_sharing {
   int engines, engine;
   void (*gather)(void *with, int64_t terms, double *term); /* term[terms] */
   void (*gather_segments)(void *with, float *vector);
-  float *room; /* [P] of the caller; of the device with tt_resources.device_exchange */
+  float *room; /* [P] memory of the caller; with tt_resources.device_exchange on the device */
   void *with;
 } tt_epoch_sharing;
 
@@ -187,9 +187,9 @@ typedef struct tt_engine_ops {
                     float *w);
   tt_err (*accept)(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
                    const tt_epoch_sharing *share, int *epoch_ended);
-  /* With tt_resources.device_exchange the sums, gradients and weights of these functions are in
-   * memory of the device, for an MPI library that takes its addresses; advance takes the gradient
-   * that squares got. NULL if the engine has no such memory.
+  /* With tt_resources.device_exchange the caller gets and gives the sums, gradients and weights of
+   * the functions above in memory of the device, whose addresses its MPI library takes; advance
+   * uses the gradient that squares got. NULL if the engine has no such memory.
    *
    * device_room: room for `count` further values there, as long as the engine has its data. It may
    * be called once. Errors: MEM.

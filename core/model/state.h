@@ -32,7 +32,7 @@ typedef enum tt_status {
   X(loss_train, float, s->epochs)               /* [E] NaN after the end */                        \
   X(loss_validation, float, s->epochs)          /* [E] NaN without validation */                   \
   X(loss_ensemble, float, s->ensemble_epochs)   /* [E] validation loss of the ensemble */          \
-  X(average, float, s->averages * TT_OWN_PARAMS(s)) /* [Q] of the weights (train.average) */       \
+  X(average, float, s->averages * TT_OWN_PARAMS(s)) /* [Q] average of the weights */               \
   X(averaged, int64_t, 1)                       /* number of weights in the average */             \
   X(snapshots, float, s->snapshots * TT_OWN_PARAMS(s)) /* [snapshots][Q] at ends of cycles */      \
   X(lr_factor, float, 1)      /* factor on the learning rate: plateaus, retries */                 \

@@ -108,7 +108,8 @@ template <class PATH> struct tt_fused_path {
     if (!d) return TT_OK;
     TT_TRY(find_members(e, d, &members));
     int64_t units = d->units * PATH::members_of_unit(&d->plan);
-    /* One launch: a member that ends an epoch does no further step in this call. */
+    /* Members of an ensemble that stops early together end the call with their epoch, so that the
+     * steps of the call cannot be divided: one launch. */
     if (e->view.ensemble_stopping) units = e->slice.count;
     tt_launch_plan p = tt_launch_plan_make(members, units, steps, TT_LAUNCH_OVERHEAD);
     for (int64_t k = 0; k < p.launches; k++)

@@ -68,7 +68,7 @@ static int begins_residual(const tt_front *f, int l)
   return 0;
 }
 
-/* Of what follows a sum dL/dy of layer l: dL/dz. */
+/* What follows the sum dL/dy of layer l, so that the result is its dL/dz. */
 static void end_at_layer(const tt_cuda_front_pass *p, const tt_cuda_front_backward_args *b, int l,
                          tt_front_layer_args *a)
 {

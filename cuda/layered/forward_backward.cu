@@ -292,8 +292,8 @@ tt_err tt_layered_output_backward(tt_engine *e, const tt_layered_pass *pass, int
   return tt_cuda_front_output_backward(&p, &b);
 }
 
-/* Of layers [first, end) of the front, from dL/dz of the last one in delta[at]; down to layer
- * `last`. */
+/* Gradients of layers [first, end) of the front, from dL/dz of layer end - 1 in delta[at]. The
+ * pass ends at layer `last`: no layer before it trains. */
 static tt_err front_backward(tt_engine *e, const tt_layered_pass *pass, int at, int first, int end,
                              int last, float **input)
 {
@@ -309,7 +309,8 @@ static tt_err front_backward(tt_engine *e, const tt_layered_pass *pass, int at, 
   return tt_cuda_front_backward(&p, &b);
 }
 
-/* dL/dz of layer n in delta[at] -> the same of the layer before, if `before` is where. */
+/* The gradient of layer n from its dL/dz in delta[at]. `before`, unless NULL, gets dL/dz of the
+ * layer before, or with `ends` 0 dL/d(input of layer n). */
 static tt_err dense_backward(tt_engine *e, const tt_layered_pass *pass, int n, int at,
                              float *before, int ends)
 {

@@ -65,7 +65,7 @@ tt_err tt_layered_partial(tt_engine *e, int64_t i, tt_slice parts, int *training
   return tt_layered_end_member(e, err);
 }
 
-/* Set the gradient of the weights of inputs that member i does not use to 0, on the host. */
+/* On the host: set to 0 the gradient of weights whose inputs member i does not use. */
 static tt_err mask_gradient(const tt_engine *e, int64_t i, tt_slice segment, float *gradient)
 {
   const tt_cohort *c = e->cohort;

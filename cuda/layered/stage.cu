@@ -69,7 +69,8 @@ static tt_err allocate_like(const float *engine, int64_t count, float **out)
   return engine ? tt_dev_alloc(out, count, "activations of a stage") : TT_OK;
 }
 
-/* Outputs of layer n, in a slot or in the engine. */
+/* Where the array of the outputs of layer n is, of a slot or of the engine; layers are numbered as
+ * in pipeline.h. */
 template <class ARRAYS> static auto outputs_of(ARRAYS *s, const tt_model *m, int n)
 {
   return n < m->front.layers ? &s->front[n].y : &s->h[n - m->front.layers];

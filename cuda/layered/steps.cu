@@ -316,7 +316,8 @@ tt_err tt_layered_segment_advance(tt_engine *e, tt_slice segment)
   return launch_optimizer(e, a, segment.count);
 }
 
-/* The losses of the parts have been read: where add_parts adds them does not matter. */
+/* By add_parts, which adds losses of parts too. These have been read before, so that it may change
+ * them. */
 tt_err tt_layered_add_values(tt_engine *e, float *to, const float *from, int64_t count)
 {
   tt_step_kernel_args a = make_step_args(e);

@@ -1,8 +1,8 @@
 /* launch_plan.c — see launch_plan.h. */
 #include "cuda/plan/launch_plan.h"
 
-/* Portions must save at least one step in 50: units with fewer neighbours on a multiprocessor may
- * be faster than this model says. */
+/* Portions are used if they save at least 1 / 50 of the time. The model is not exact: where fewer
+ * units share a multiprocessor, each of them may be faster. */
 enum { LEAST_SAVING = 50 };
 
 static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }

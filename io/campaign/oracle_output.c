@@ -94,19 +94,24 @@ static tt_err allocate_input(int64_t count, int64_t width, tt_oracle_input *a)
   return TT_ALLOC(a->x, count * width);
 }
 
-/* An input: a text is the number of its level, -1 if it is none; without known levels NaN. */
+/* The number of a text among the levels of input k; -1: it is no level. */
+static double level_of(const tt_net_inputs *net, int64_t k, const char *text)
+{
+  for (int64_t i = net->first[k]; i < net->first[k + 1]; i++)
+    if (net->at[i].is_text && !strcmp(net->at[i].name, text)) return net->at[i].level;
+  return -1.0;
+}
+
+/* Input k of a row. Where the levels are not known, a cell without a number is NaN. */
 static tt_err cell_input(const char *file, const tt_csv *t, const tt_net_inputs *net, int64_t row,
                          int64_t k, double *out)
 {
   const char *cell = t->cell[row * t->columns + k + 1];
   char *end;
-  *out = *cell ? strtod(cell, &end) : NAN;
-  if (!net && *cell && *end) *out = NAN;
-  if (!net) return TT_OK;
-  if (!tt_net_inputs_levels_are_texts(net, k)) return cell_number(file, t, row, k + 1, out);
-  *out = -1.0;
-  for (int64_t i = net->first[k]; i < net->first[k + 1]; i++)
-    if (net->at[i].is_text && !strcmp(net->at[i].name, cell)) *out = net->at[i].level;
+  if (net && !tt_net_inputs_levels_are_texts(net, k))
+    return cell_number(file, t, row, k + 1, out);
+  *out = net ? level_of(net, k, cell) : strtod(cell, &end);
+  if (!net && (!*cell || *end)) *out = NAN;
   return TT_OK;
 }
 

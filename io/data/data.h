@@ -71,11 +71,10 @@ typedef struct tt_data_spec {
   const char *named_targets;
   const tt_table_format *format; /* of CSV files */
   int missing_inputs;            /* 1: an input that is missing is read as NaN; 0: an error */
-  const char
-      *categories; /* data.categories: columns of texts that patterns match too, and levels to
-                           * find while reading; NULL: no categories */
-  const tt_net_inputs *net; /* the known levels, of the columns like_input, or of the inputs; NULL:
-                             * those of categories */
+  /* data.categories; NULL: none. Patterns match these columns of texts too, and their levels are
+   * found while the values are read, unless `net` has them. */
+  const char *categories;
+  const tt_net_inputs *net; /* known levels, of the columns like_input, or of the inputs; or NULL */
   int keeps_texts; /* 1: texts that are no known level are valid (tt_data_reader_text_local) */
   int names_only;  /* 1: for the names and the number of rows; no value is read */
 } tt_data_spec;

@@ -55,8 +55,8 @@ double tt_team_add_losses(const tt_team_member *x);
  * segment of this rank, added in tree order. Returns the gradient [segment.count]. */
 float *tt_team_reduce(tt_team_member *x);
 
-/* [P] room for a vector of parameters: that of the first sum of this rank, which must not be needed
- * any more. A device expects that its sums keep zeros for frozen layers, and has other room. */
+/* Memory for one value of each parameter [P]. On the host it is the first sum of this rank, and
+ * overwrites it. On a device it is separate: kernels expect that sums are 0 for frozen layers. */
 float *tt_team_room(const tt_team_member *x);
 
 /* The state of a team with member m of the cohort, and its number there: on rank 0 that of all

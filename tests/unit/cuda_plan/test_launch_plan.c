@@ -51,8 +51,8 @@ TT_TEST (every_member_makes_all_its_steps) {
           check_plan(members, units[u], steps[s], overhead);
 }
 
-/* 132 multiprocessors that train one member each; the workloads C, E and U3 of bench/NOTES.md, in
- * calls of about half a second; members that fill all rounds; a call too short for portions. */
+/* The rows: a few members more than units; the workloads C, E and U3 of bench/NOTES.md, in calls of
+ * about half a second; as many members as units, once and twice; a call too short for portions. */
 TT_TEST (the_slowest_unit_is_ready_sooner) {
   static const struct {
     int64_t members, units, steps, launches, portions;
