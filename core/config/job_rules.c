@@ -125,16 +125,13 @@ static void check_stages(tt_config_reader *r)
                   stages, 100.0 * (double)(stages - 1) / (double)stages, stages);
 }
 
-/* Stages exchange what they compute through host memory. */
 static void check_exchange(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   const tt_source_location *at = &r->job[TT_OPTION_run_exchange];
-  const char *why = c->run_device == TT_DEVICE_cpu ? "needs a GPU, but run.device is cpu"
-                    : c->run_stages > 1            ? "cannot be combined with run.stages"
-                                                   : NULL;
-  if (at->bad || c->run_exchange != TT_EXCHANGE_device || !why) return;
-  tt_config_error(r, at, "run.exchange: device %s; use host", why);
+  int is_cpu = c->run_device == TT_DEVICE_cpu;
+  if (at->bad || c->run_exchange != TT_EXCHANGE_device || !is_cpu) return;
+  tt_config_error(r, at, "run.exchange: device needs a GPU, but run.device is cpu; use host");
 }
 
 /* Members of a wave train without the others. */

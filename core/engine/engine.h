@@ -194,18 +194,22 @@ typedef struct tt_engine_ops {
    * device_room: room for `count` further values there, as long as the engine has its data. It may
    * be called once. Errors: MEM.
    *
-   * device_add: adds from[count] to to[count], both at multiples of 16 bytes, with room for
-   * multiples of 4 values. Goes on while the caller exchanges other arrays. */
+   * device_add: adds from[count] to to[count]. Both begin at the same place of a unit of 16 bytes;
+   * other values in the units that they share with others change too. Goes on while the caller
+   * exchanges other arrays.
+   *
+   * device_copy: copies from[count] to `to`, unless they are the same; complete, as all additions
+   * before it, when it returns. */
   tt_err (*device_room)(tt_engine *e, int64_t count, float **out);
   tt_err (*device_add)(tt_engine *e, int64_t m, float *to, const float *from, int64_t count);
+  tt_err (*device_copy)(tt_engine *e, float *to, const float *from, int64_t count);
   /* The same steps with the layers of a member cut into stages (pipeline.h): each engine has one
-   * stage and computes some parts of every batch. Weights of the other stages are those of the
-   * other engines: the caller gives them to all engines (save, load) before `accept` of a step
-   * that ends an epoch. A step is stage_begin; stage_forward and stage_backward
-   * of its parts, each in the order of the parts; if the loss is finite, squares and advance;
-   * accept with the weights of its stage that other engines have updated. NULL if the engine does
-   * not support them. n rows of a part are padded to a multiple of TT_PART_LANES; a part without
-   * rows has no arrays.
+   * stage and computes some parts of every batch. A step is stage_begin; stage_forward and
+   * stage_backward of its parts, each in the order of the parts; if the loss is finite, squares and
+   * advance; accept with the weights of its stage that other engines have updated, or, in a step
+   * that ends an epoch, with all weights. NULL if the engine does not support them. n rows of a
+   * part are padded to a multiple of TT_PART_LANES; a part without rows has no arrays. With
+   * tt_resources.device_exchange `in`, `out` and the sums are in memory of the device.
    *
    * stage_begin: window is the largest number of parts between their forward and backward pass.
    * Changes no state. Errors: MEM.

@@ -19,6 +19,7 @@ tt_err tt_cuda_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, doub
                       const tt_epoch_sharing *share, int *epoch_ended);
 tt_err tt_cuda_device_room(tt_engine *e, int64_t count, float **out);
 tt_err tt_cuda_device_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count);
+tt_err tt_cuda_device_copy(tt_engine *e, float *to, const float *from, int64_t count);
 tt_err tt_cuda_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
                            int64_t window, tt_pipeline_step *out);
 tt_err tt_cuda_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);

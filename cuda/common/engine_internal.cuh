@@ -87,6 +87,7 @@ typedef struct tt_cuda_path {
                    const tt_epoch_sharing *share, int *epoch_ended);
   tt_err (*device_room)(tt_engine *e, int64_t count, float **out);
   tt_err (*device_add)(tt_engine *e, int64_t i, float *to, const float *from, int64_t count);
+  tt_err (*device_copy)(tt_engine *e, float *to, const float *from, int64_t count);
   tt_err (*stage_begin)(tt_engine *e, int64_t i, const tt_pipeline_stage *layers, tt_slice parts,
                         int64_t window, tt_pipeline_step *out);
   tt_err (*stage_forward)(tt_engine *e, int64_t part, const float *in, float *out);

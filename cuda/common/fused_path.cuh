@@ -124,7 +124,8 @@ template <class PATH> struct tt_fused_path {
                                      tt_err (*evaluate)(tt_engine *, tt_split, double *) = NULL)
   {
     return {name, prepare, train, release, arithmetic, evaluate, NULL, NULL, 0,
-            NULL, NULL,    NULL,  NULL,    NULL,       NULL,     NULL, NULL, NULL};
+            NULL, NULL,    NULL,  NULL,    NULL,       NULL,     NULL, NULL, NULL,
+            NULL};
   }
 };
 

@@ -47,6 +47,11 @@ tt_err tt_cuda_device_add(tt_engine *e, int64_t m, float *to, const float *from,
   return e->path->device_add(e, m - e->slice.first, to, from, count);
 }
 
+tt_err tt_cuda_device_copy(tt_engine *e, float *to, const float *from, int64_t count)
+{
+  return e->path->device_copy(e, to, from, count);
+}
+
 tt_err tt_cuda_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
                            int64_t window, tt_pipeline_step *out)
 {

@@ -195,6 +195,7 @@ const tt_cuda_path tt_cuda_layered = {"layered",
                                       tt_layered_accept,
                                       tt_layered_device_room,
                                       tt_layered_device_add,
+                                      tt_layered_device_copy,
                                       tt_layered_stage_begin,
                                       tt_layered_stage_forward,
                                       tt_layered_stage_backward};

@@ -241,6 +241,7 @@ tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, d
                          const tt_epoch_sharing *share, int *epoch_ended);
 tt_err tt_layered_device_room(tt_engine *e, int64_t count, float **out);
 tt_err tt_layered_device_add(tt_engine *e, int64_t i, float *to, const float *from, int64_t count);
+tt_err tt_layered_device_copy(tt_engine *e, float *to, const float *from, int64_t count);
 
 /* engine.h: a stage of member i (stage.cu). */
 tt_err tt_layered_stage_begin(tt_engine *e, int64_t i, const tt_pipeline_stage *layers,

@@ -187,8 +187,16 @@ tt_err tt_layered_device_room(tt_engine *e, int64_t count, float **out)
 
 tt_err tt_layered_device_add(tt_engine *e, int64_t i, float *to, const float *from, int64_t count)
 {
+  int64_t before = (int64_t)(reinterpret_cast<uintptr_t>(to) / sizeof *to % 4); /* of the float4 */
   tt_layered_begin_member(e, i);
-  tt_err err = count ? tt_layered_add_values(e, to, from, count) : TT_OK;
+  tt_err err =
+      count ? tt_layered_add_values(e, to - before, from - before, before + count) : TT_OK;
   tt_layered_of(e)->window = {0, e->slice.count}; /* the next call waits */
   return err;
+}
+
+tt_err tt_layered_device_copy(tt_engine *e, float *to, const float *from, int64_t count)
+{
+  if (count && to != from) TT_TRY(tt_dev_copy(to, from, count, e->dev.stream));
+  return tt_stream_synchronize(e->dev.stream);
 }

@@ -1,5 +1,6 @@
 /* stage.cu — a stage of a member: some layers, for some parts of a batch (engine.h); see
- * layered_internal.cuh. Outputs and gradients are exchanged through host memory, [rows][values].
+ * layered_internal.cuh. Outputs and gradients are exchanged through host memory, or, with
+ * tt_engine.device_exchange, in memory of the device: [rows][values].
  *
  * Between its forward and its backward pass a part keeps its activations in a slot: arrays that
  * take the place of those of the engine while the part passes. Slot 0 has those of the engine. */
@@ -169,6 +170,13 @@ static int64_t batch_rows(const tt_engine *e, const tt_layered *own, int64_t i, 
   return left < size ? left : size;
 }
 
+/* Where the caller finds sum k of the member of the window. */
+static float *sum_of(tt_engine *e, int k)
+{
+  return e->device_exchange ? tt_layered_sum(e, k)
+                            : tt_layered_of(e)->host_sum + k * (int64_t)e->view.params;
+}
+
 tt_err tt_layered_stage_begin(tt_engine *e, int64_t i, const tt_pipeline_stage *layers,
                               tt_slice parts, int64_t window, tt_pipeline_step *out)
 {
@@ -191,9 +199,8 @@ tt_err tt_layered_stage_begin(tt_engine *e, int64_t i, const tt_pipeline_stage *
   out->ends_epoch = ends_epoch;
   out->rows = st->rows;
   out->loss = st->loss;
-  for (int k = 0; k < own->host_sums; k++)
-    out->sum[k] = own->host_sum + k * (int64_t)e->view.params;
   tt_layered_begin_member(e, i);
+  for (int k = 0; k < (sums.count > 1 ? sums.count : 1); k++) out->sum[k] = sum_of(e, k);
   return tt_layered_end_member(e, tt_layered_begin_epochs(e));
 }
 
@@ -203,7 +210,7 @@ typedef struct layered_part {
   tt_layered *own;
   tt_layered_stage *st;
   tt_layered_pass layers;
-  int64_t rows, exchanged; /* of the part; of its arrays on the host that the device has too */
+  int64_t rows, exchanged; /* of the part; of its exchanged arrays that the engine has too */
 } layered_part;
 
 static layered_part begin_pass(tt_engine *e, int64_t part)
@@ -230,16 +237,16 @@ static tt_err end_pass(layered_part *p, tt_err before)
   return err;
 }
 
-/* Rows from the host; all rows of the part that it does not have are 0. */
-static tt_err upload_rows(const layered_part *p, float *to, const float *from, int64_t values)
+/* Rows from the caller; all rows of the part that it does not have are 0. */
+static tt_err take_rows(const layered_part *p, float *to, const float *from, int64_t values)
 {
   TT_TRY(tt_dev_zero(to, p->own->size.rows * values, p->e->dev.stream));
-  return tt_dev_upload(to, from, p->exchanged * values, p->e->dev.stream);
+  return tt_layered_take_values(p->e, to, from, p->exchanged * values);
 }
 
-static tt_err download_rows(const layered_part *p, float *to, const float *from, int64_t values)
+static tt_err give_rows(const layered_part *p, float *to, const float *from, int64_t values)
 {
-  return tt_dev_download(to, from, p->exchanged * values, p->e->dev.stream);
+  return tt_layered_give_values(p->e, to, from, p->exchanged * values);
 }
 
 /* The rows of the part. Those from the host are in a buffer that other parts use too, so that the
@@ -260,12 +267,12 @@ static tt_err forward(layered_part *p, int64_t part, const float *in, float *out
   int loads = first == 0 || last;
   if (loads) TT_TRY(load_rows(p, part));
   if (first > 0)
-    TT_TRY(upload_rows(p, *outputs_of(p->own, m, first - 1), in, tt_pipeline_values(m, first)));
+    TT_TRY(take_rows(p, *outputs_of(p->own, m, first - 1), in, tt_pipeline_values(m, first)));
   TT_TRY(tt_layered_forward_layers(p->e, &p->layers, first, end));
   if (last)
     TT_TRY(tt_layered_batch_loss(p->e));
   else
-    TT_TRY(download_rows(p, out, *outputs_of(p->own, m, end - 1), tt_pipeline_values(m, end)));
+    TT_TRY(give_rows(p, out, *outputs_of(p->own, m, end - 1), tt_pipeline_values(m, end)));
   return loads ? tt_layered_release_part(p->e) : TT_OK;
 }
 
@@ -284,11 +291,11 @@ static tt_err backward(layered_part *p, int64_t part, const float *in, float *ou
   if (!tt_pipeline_has_gradient(m, end)) return TT_OK;
   if (p->own->row_stream && first == 0) p->own->x = p->st->slot[part % p->st->window].x;
   if (!is_last(p->e, p->st)) {
-    TT_TRY(upload_rows(p, p->own->delta[0], in, tt_pipeline_values(m, end)));
+    TT_TRY(take_rows(p, p->own->delta[0], in, tt_pipeline_values(m, end)));
     TT_TRY(tt_layered_output_backward(p->e, &p->layers, end - 1));
   }
   TT_TRY(tt_layered_backward_layers(p->e, &p->layers, first, end, goes_back ? &before : NULL));
-  return goes_back ? download_rows(p, out, before, tt_pipeline_values(m, first)) : TT_OK;
+  return goes_back ? give_rows(p, out, before, tt_pipeline_values(m, first)) : TT_OK;
 }
 
 /* A part without rows adds 0. */
@@ -299,7 +306,7 @@ static tt_err clear_sum(const layered_part *p)
   return tt_dev_zero(tt_layered_sum_loss(p->e, k), 1, p->e->dev.stream);
 }
 
-/* Add the last sums as far as the tree allows; after the last part copy them to the host. */
+/* Add the last sums as far as the tree allows; after the last part give them to the caller. */
 static tt_err add_part(const layered_part *p, int64_t part)
 {
   tt_layered_stage *st = p->st;
@@ -308,9 +315,9 @@ static tt_err add_part(const layered_part *p, int64_t part)
   while (tt_part_sums_merge(&st->sums)) TT_TRY(tt_layered_add_sums(p->e, st->sums.count - 1));
   if (part + 1 < st->parts.first + st->parts.count) return TT_OK;
   for (int k = 0; k < st->sums.count; k++) {
-    float *to = p->own->host_sum + k * (int64_t)p->e->view.params;
-    TT_TRY(tt_dev_download(to + of.first, tt_layered_sum(p->e, k) + of.first, of.count,
-                           p->e->dev.stream));
+    if (!p->e->device_exchange)
+      TT_TRY(tt_dev_download(sum_of(p->e, k) + of.first, tt_layered_sum(p->e, k) + of.first,
+                             of.count, p->e->dev.stream));
     if (is_last(p->e, st))
       TT_TRY(tt_dev_download(&st->loss[k], tt_layered_sum_loss(p->e, k), 1, p->e->dev.stream));
   }

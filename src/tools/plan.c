@@ -75,12 +75,14 @@ static void print_exchange(const tt_job_plan *p)
   const char *where = "host memory";
   if (!strcmp(p->ops->name, "cpu")) return;
   if (by == TT_EXCHANGE_device) where = "GPU memory, as run.exchange says";
-  if (by == TT_EXCHANGE_auto && p->cfg->run_stages < 2)
+  if (by == TT_EXCHANGE_auto)
     where = tt_comm_may_take_gpu_memory_local()
                 ? "GPU memory where the MPI library says that it takes it (tutti doctor), else "
                   "host memory"
                 : "host memory: the MPI library of this tutti takes no GPU memory";
-  fprintf(p->out, "exchange   gradients and weights from %s\n", where);
+  fprintf(p->out, "exchange   %s from %s\n",
+          p->cfg->run_stages > 1 ? "gradients, weights and activations" : "gradients and weights",
+          where);
 }
 
 static tt_err print_teams(const tt_job_plan *p, int ranks, int teams)

@@ -200,7 +200,7 @@ static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice 
   if (!is_shared(c, at) || slice.count == 0) return 0.0;
   int stages = job->cfg->run_stages > 1 ? (int)job->cfg->run_stages : 0;
   double buffers = (double)tt_team_buffer_bytes_local(
-      c, stages, job->use->device_exchange && !stages, at->ranks, at->rank);
+      c, stages, job->use->device_exchange, at->ranks, at->rank);
   buffers += stages ? stage_bytes(job, c, slice, at) : sums_bytes(job, c, slice, at);
   return at->rank == 0 ? buffers : buffers + state + engine_bytes(job, c, slice, at);
 }

@@ -113,7 +113,8 @@ def see_the_plan(folder):
         h.check(line in done.output, f"{line}: {done.output}")
     for settings, words in ((["run.exchange=device"], "from GPU memory, as run.exchange says"),
                             (["run.exchange=host"], "from host memory\n"),
-                            (["run.stages=2"], "from host memory\n")):
+                            (["run.stages=2", "run.exchange=device"],
+                             "exchange   gradients, weights and activations from GPU memory, as ")):
         sets = [word for s in [*TEAM, *settings] for word in ("--set", s)]
         done = h.run(folder, 0, [*args, "--ranks", "2", *sets])
         h.check(words in done.output, f"{settings}: not \"{words}\"\n{done.output}")

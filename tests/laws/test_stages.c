@@ -1,5 +1,6 @@
 /* test_stages.c — law of stages (engine.h): engines that share the layers of a member train it to
- * the bits of one engine. Here one process plays all ranks; those of MPI: tests/mpi. */
+ * the bits of one engine, through memory of the host or of the device. Here one process plays all
+ * ranks; those of MPI: tests/mpi. */
 #include "tests/support/problem.h"
 #include "tests/support/residual_front.h"
 
@@ -53,19 +54,49 @@ typedef struct stages {
   tt_engine *engine[MOST_STAGES];
   tt_pipeline_step step[MOST_STAGES];
   float *forward[MOST_STAGES], *backward[MOST_STAGES]; /* [parts][values of a part] */
+  float *gradient, *weights[MOST_STAGES];              /* [P] of all stages */
   int64_t values, passed[MOST_STAGES][2];
+  int on_device; /* these arrays are memory of the device */
 } stages;
+
+static int64_t params_of(const stages *x) { return x->p->c.model.params; }
+
+/* The arrays of stage s, in one block. */
+static void reserve(stages *x, int s)
+{
+  int64_t arrays = x->p->c.parts * x->values;
+  float *at = NULL;
+  if (x->on_device)
+    TT_CHECK_OK(x->ops->device_room(x->engine[s], 2 * arrays + 2 * params_of(x), &at));
+  else
+    TT_CHECK_OK(TT_ALLOC(at, 2 * arrays + 2 * params_of(x)));
+  x->forward[s] = at;
+  x->backward[s] = at + arrays;
+  x->weights[s] = at + 2 * arrays;
+  if (s == 0) x->gradient = at + 2 * arrays + params_of(x);
+}
+
+static void copy(const stages *x, float *to, const float *from, int64_t count)
+{
+  if (x->on_device)
+    TT_CHECK_OK(x->ops->device_copy(x->engine[0], to, from, count));
+  else
+    memcpy(to, from, (size_t)count * sizeof *to);
+}
 
 static void start(problem *p, way by, int count, stages *to)
 {
-  *to = (stages){.p = p, .ops = by.ops, .count = count, .values = 70 * 80};
+  *to = (stages){.p = p,
+                 .ops = by.ops,
+                 .count = count,
+                 .values = 70 * 80,
+                 .on_device = by.use.device_exchange};
   tt_pipeline_cut(&p->c.model, count, to->at);
   for (int s = 0; s < count; s++) {
     problem_start(p, by, everyone(p));
     to->engine[s] = p->engine;
     p->engine = NULL;
-    TT_CHECK_OK(TT_ALLOC(to->forward[s], p->c.parts * to->values));
-    TT_CHECK_OK(TT_ALLOC(to->backward[s], p->c.parts * to->values));
+    reserve(to, s);
   }
 }
 
@@ -73,8 +104,7 @@ static void end(stages *x)
 {
   for (int s = 0; s < x->count; s++) {
     x->ops->destroy(&x->engine[s]);
-    tt_free(x->forward[s]);
-    tt_free(x->backward[s]);
+    if (!x->on_device) tt_free(x->forward[s]);
   }
 }
 
@@ -98,24 +128,29 @@ static int pass(stages *x, int s)
 }
 
 /* Norm of the gradient: the gradients of all stages make one. */
-static double norm_of(stages *x, float *whole)
+static double norm_of(stages *x)
 {
   double sum = 0.0;
-  const tt_slice all = {0, x->p->c.model.params};
+  const tt_slice all = {0, params_of(x)};
   double block[16] = {0.0};
   for (int s = 0; s < x->count; s++)
-    memcpy(whole + x->at[s].params.first, x->step[s].sum[0] + x->at[s].params.first,
-           (size_t)x->at[s].params.count * sizeof *whole);
+    copy(x, x->gradient + x->at[s].params.first, x->step[s].sum[0] + x->at[s].params.first,
+         x->at[s].params.count);
   TT_CHECK(tt_norm_blocks(all.count), <, 16);
-  TT_CHECK_OK(x->ops->squares(x->engine[0], 0, all, whole, block));
+  TT_CHECK_OK(x->ops->squares(x->engine[0], 0, all, x->gradient, block));
   for (int64_t b = 0; b < tt_norm_blocks(all.count); b++) sum += block[b];
   return sum;
 }
 
-/* All engines get the weights and averages of all stages. */
+/* All engines get the weights, averages and slots of all stages. */
 static void share(stages *x)
 {
   tt_state *s = NULL, *all = NULL;
+  for (int k = 0; k < x->count; k++)
+    for (int from = 0; from < x->count; from++) {
+      tt_slice of = x->at[from].params;
+      if (k != from) copy(x, x->weights[k] + of.first, x->weights[from] + of.first, of.count);
+    }
   tt_state_shape shape = tt_cohort_state_shape(&x->p->c);
   TT_CHECK_OK(tt_state_create(everyone(x->p), shape, &s));
   TT_CHECK_OK(tt_state_create(everyone(x->p), shape, &all));
@@ -123,7 +158,6 @@ static void share(stages *x)
     tt_slice own = x->at[k].params;
     size_t bytes = (size_t)own.count * sizeof(float);
     TT_CHECK_OK(x->ops->save(x->engine[k], everyone(x->p), s));
-    memcpy(TT_FIELD(all, weights) + own.first, TT_FIELD(s, weights) + own.first, bytes);
     if (s->averages)
       memcpy(TT_FIELD(all, average) + own.first, TT_FIELD(s, average) + own.first, bytes);
     for (int64_t j = 0; j < s->slots; j++)
@@ -132,7 +166,6 @@ static void share(stages *x)
   }
   for (int k = 0; k < x->count; k++) {
     TT_CHECK_OK(x->ops->save(x->engine[k], everyone(x->p), s));
-    memcpy(TT_FIELD(s, weights), TT_FIELD(all, weights), (size_t)s->params * sizeof(float));
     memcpy(TT_FIELD(s, slots), TT_FIELD(all, slots),
            (size_t)(s->slots * s->params) * sizeof(float));
     if (s->averages)
@@ -144,7 +177,7 @@ static void share(stages *x)
 }
 
 /* One step; 0 if the member does not train. */
-static int step(stages *x, float *whole)
+static int step(stages *x)
 {
   int64_t parts = x->p->c.parts;
   int last = x->count - 1, moved = 1, ended = 0;
@@ -158,13 +191,15 @@ static int step(stages *x, float *whole)
     for (int s = 0; s < x->count; s++) moved |= pass(x, s);
   }
   for (int s = 0; s < x->count; s++) TT_CHECK(x->passed[s][1], ==, parts);
-  double squares = norm_of(x, whole), loss = *x->step[last].loss;
+  double squares = norm_of(x), loss = *x->step[last].loss;
+  tt_slice given = {0, x->step[0].ends_epoch ? params_of(x) : 0};
   for (int s = 0; s < x->count; s++)
-    TT_CHECK_OK(x->ops->advance(x->engine[s], 0, x->at[s].params, whole + x->at[s].params.first,
-                                squares, NULL));
-  if (x->step[0].ends_epoch) share(x);
+    TT_CHECK_OK(x->ops->advance(x->engine[s], 0, x->at[s].params,
+                                x->gradient + x->at[s].params.first, squares,
+                                given.count ? x->weights[s] + x->at[s].params.first : NULL));
+  if (given.count) share(x);
   for (int s = 0; s < x->count; s++) {
-    TT_CHECK_OK(x->ops->accept(x->engine[s], 0, (tt_slice){0, 0}, NULL, loss, NULL, &ended));
+    TT_CHECK_OK(x->ops->accept(x->engine[s], 0, given, x->weights[s], loss, NULL, &ended));
     TT_CHECK(ended, ==, x->step[s].ends_epoch);
   }
   return 1;
@@ -174,19 +209,16 @@ static void same_as_one_engine(way by, int i, int convolutions, int count)
 {
   problem p = make_network(i, convolutions);
   stages x;
-  float *whole = NULL;
   tt_state *want = problem_run(&p, by, everyone(&p), 4), *got = NULL;
-  TT_CHECK_OK(TT_ALLOC(whole, p.c.model.params));
   TT_CHECK_OK(tt_state_create(everyone(&p), tt_cohort_state_shape(&p.c), &got));
   by.use.threads = 1 + i % 2; /* they share rows and outputs */
   start(&p, by, count, &x);
-  while (step(&x, whole)) {}
+  while (step(&x)) {}
   for (int s = 0; s < count; s++) {
     TT_CHECK_OK(by.ops->save(x.engine[s], everyone(&p), got));
     same_member(want, got, 0, "a stage");
   }
   end(&x);
-  tt_free(whole);
   tt_state_destroy(&want);
   tt_state_destroy(&got);
   problem_free(&p);
@@ -199,6 +231,14 @@ static int has_stages(way by)
   return by.ops->stage_begin && by.use.path == TT_GPU_PATH_layered;
 }
 
+/* Every row of the tables is in one case with memory of the host and in one with memory of the
+ * device. */
+static way through(way by, int is_device)
+{
+  by.use.device_exchange = is_device && by.ops->device_room;
+  return by;
+}
+
 TT_TEST (stages_give_the_bits_of_one_engine) {
   way by[MAX_WAYS];
   int n = ways(by), cases = (int)TT_LOSS_COUNT;
@@ -206,7 +246,8 @@ TT_TEST (stages_give_the_bits_of_one_engine) {
   if ((int)TT_ACT_COUNT > cases) cases = (int)TT_ACT_COUNT;
   for (int k = 0; k < n; k++)
     for (int i = 0; i < 2 * cases && has_stages(by[k]); i++)
-      if (has_turn(by[k], i)) same_as_one_engine(by[k], i, 0, 1 + i % MOST_STAGES);
+      if (has_turn(by[k], i))
+        same_as_one_engine(through(by[k], i < cases), i, 0, 1 + i % MOST_STAGES);
 }
 
 /* Stages end inside of the front, at its end and behind it. */
@@ -216,7 +257,8 @@ TT_TEST (stages_of_a_residual_network_give_the_bits_of_one_engine) {
   for (int k = 0; k < n; k++)
     for (int i = DOUBLE ? MOST_STAGES - 1 : 0; i < 2 * MOST_STAGES && has_stages(by[k]);
          i += DOUBLE ? 2 * MOST_STAGES : 1)
-      if (has_turn(by[k], i)) same_as_one_engine(by[k], i, 1, 1 + i % MOST_STAGES);
+      if (has_turn(by[k], i))
+        same_as_one_engine(through(by[k], i < MOST_STAGES), i, 1, 1 + i % MOST_STAGES);
 }
 
 TT_TEST (a_loss_that_is_not_finite_is_reported_by_the_last_stage) {

@@ -51,8 +51,8 @@ static tt_err join_team(tt_shard *shard, tt_team *team, int stages, tt_slice sli
   shard->team = (tt_shard_team){.ranks = team,
                                 .stages = stages,
                                 .slice = slice,
-                                .on_device = shard->use->device_exchange && !stages &&
-                                             shard->ops->device_room};
+                                .on_device =
+                                    shard->use->device_exchange && shard->ops->device_room};
   if (slice.count == 0) return TT_OK;
   if (shard->slice.count > 0) {
     TT_TRY(create_engine(shard, slice, &own, &shard->engine));

@@ -174,7 +174,11 @@ static void gather_blocks(const tt_team_member *x, float *gradient)
 static float *reduce(tt_team_member *x)
 {
   float *sum = tt_team_reduce(x), *to = x->sum[0] + x->segment.first;
-  if (x->segment.count > 0 && sum != to) memcpy(to, sum, (size_t)x->segment.count * sizeof *to);
+  if (x->segment.count == 0) return x->sum[0];
+  if (x->team->on_device && !x->error)
+    x->error = x->shard->ops->device_copy(x->team->engine, to, sum, x->segment.count);
+  else if (!x->team->on_device && sum != to)
+    memcpy(to, sum, (size_t)x->segment.count * sizeof *to);
   return x->sum[0];
 }
 
@@ -194,34 +198,21 @@ static void update_weights(tt_team_member *x, float *w)
         ops->advance(x->team->engine, x->m, x->segment, gradient + x->segment.first, squares, w);
 }
 
-/* Give all ranks the weights of all layers. */
-static void share_weights(tt_team_member *x)
-{
-  const tt_shard_team *t = x->team;
-  const tt_engine_ops *ops = x->shard->ops;
-  const tt_slice member = {x->m, 1};
-  int64_t i, bytes = (int64_t)sizeof(float);
-  tt_state *s = tt_team_state(x->shard, x->m, &i);
-  const tt_slice all = {0, x->ranks}, *segment = t->buffers->segment;
-  tt_ckpt_wait_local(x->shard->reader);
-  if (!x->error) x->error = ops->save(t->engine, member, s);
-  tt_team_exchange_slices(x, all, segment, TT_FIELD(s, weights) + i * s->params, bytes);
-  if (!x->error) x->error = ops->load(t->engine, member, s);
-}
-
 /* The step of the optimizer. Returns the parameters of which w, on return, has new weights that the
- * engine does not have yet: those of the stage, if other ranks have updated some of them and the
- * epoch does not end. */
-static tt_slice advance(tt_team_member *x, int ends_epoch, float **w)
+ * engine does not have yet: all, if the epoch ends, else those of the stage, if other ranks have
+ * updated some of them. */
+static tt_slice advance(tt_team_member *x, int ends_epoch, const float **w)
 {
   const tt_team_buffers *b = x->team->buffers;
-  tt_slice params = own_place(x)->layers.params;
-  int is_shared = b->group.count > 1 && !ends_epoch;
-  *w = is_shared ? x->sum[0] + params.first : NULL;
-  update_weights(x, is_shared ? x->sum[0] + x->segment.first : NULL);
-  if (is_shared) tt_team_exchange_slices(x, b->group, b->segment, x->sum[0], (int64_t)sizeof **w);
-  if (ends_epoch) share_weights(x);
-  return is_shared ? params : (tt_slice){0, 0};
+  const tt_slice ranks = ends_epoch ? (tt_slice){0, x->ranks} : b->group;
+  tt_slice of = ends_epoch ? (tt_slice){0, params_of(x)} : own_place(x)->layers.params;
+  float *room = tt_team_room(x);
+  int is_shared = ranks.count > 1;
+  update_weights(x, is_shared ? room + x->segment.first : NULL);
+  if (!is_shared) return (tt_slice){0, 0};
+  tt_team_exchange_slices(x, ranks, b->segment, room, (int64_t)sizeof *room);
+  *w = room + of.first;
+  return of;
 }
 
 /* Before the first message the ranks agree that all of them take this step, and after the last one
@@ -233,7 +224,7 @@ int tt_team_stage_step(tt_team_member *x, int *epoch_ended, int *stop)
   tt_team_word mine = {0};
   tt_pipeline_step step = {0};
   tt_slice updated = {0, 0};
-  float *w = NULL;
+  const float *w = NULL;
   if (!x->error)
     x->error = ops->stage_begin(x->team->engine, x->m, &at->layers, at->parts, window_of(x), &step);
   mine.training = step.training;

@@ -32,12 +32,16 @@ static int64_t incoming_sums(const tt_cohort *c, tt_pipeline_grid g, int rank)
   return n;
 }
 
-/* Floats from one incoming sum to the next. */
-static int64_t stride_of(tt_slice segment) { return (segment.count + 3) / 4 * 4; }
+/* Floats from one incoming sum to the next: whole float4, the first of which may begin before the
+ * segment. */
+static int64_t stride_of(tt_slice segment)
+{
+  return (segment.first % 4 + segment.count + 3) / 4 * 4;
+}
 
-/* Values of `w` and `incoming`. */
+/* Values of `w`, `incoming` and `lane`. */
 typedef struct exchanged {
-  int64_t w, incoming;
+  int64_t w, incoming, lane;
 } exchanged;
 
 static exchanged exchanged_values(const tt_cohort *c, int stages, int on_device, tt_pipeline_grid g,
@@ -46,7 +50,8 @@ static exchanged exchanged_values(const tt_cohort *c, int stages, int on_device,
   const tt_pipeline_place at = tt_pipeline_place_of(&c->model, g, c->parts, rank);
   int has_room = (stages || at.parts.count > 0) && !on_device;
   return (exchanged){has_room ? 0 : c->model.params,
-                     incoming_sums(c, g, rank) * stride_of(at.segment)};
+                     incoming_sums(c, g, rank) * stride_of(at.segment),
+                     g.stages > 1 ? 8 * tt_team_lane_values(c) : 0};
 }
 
 /* Sizes of the arrays of the buffers, in the order of the struct. */
@@ -67,7 +72,7 @@ static void buffer_sizes(const tt_cohort *c, int stages, int on_device, int rank
                                   tt_norm_blocks(c->model.params) * (int64_t)sizeof(double),
                                   on_device ? 0 : n.w * value,
                                   on_device ? 0 : n.incoming * value,
-                                  g.stages > 1 ? 8 * tt_team_lane_values(c) * value : 0};
+                                  on_device ? 0 : n.lane * value};
   for (int i = 0; i < BUFFERS; i++) size[i] = (bytes[i] + 63) / 64 * 64;
 }
 
@@ -97,7 +102,7 @@ static void divide_work(const tt_shard *shard, int ranks, int rank)
   b->stride = stride_of(b->segment[rank]);
 }
 
-/* `w` and `incoming` on the device. */
+/* `incoming`, `lane` and `w` on the device. */
 static tt_err reserve_device(const tt_shard *shard)
 {
   const tt_shard_team *t = &shard->team;
@@ -105,8 +110,10 @@ static tt_err reserve_device(const tt_shard *shard)
   if (!t->on_device) return TT_OK;
   const exchanged n =
       exchanged_values(shard->cohort, t->stages, 1, b->grid, tt_team_rank(t->ranks));
-  TT_TRY(shard->ops->device_room(t->engine, n.incoming + n.w, &b->incoming));
-  b->w = b->incoming + n.incoming;
+  TT_TRY(shard->ops->device_room(t->engine, n.incoming + n.lane + n.w, &b->incoming));
+  b->lane = b->incoming + n.incoming;
+  b->w = b->lane + n.lane;
+  b->incoming += b->segment[tt_team_rank(t->ranks)].first % 4;
   return TT_OK;
 }
 
