@@ -1,14 +1,15 @@
 #!/usr/bin/python3
 """A job of ten times the memory that run.memory allows: time and memory, beside the sum of its waves.
 
-  waves.py [--tutti build/tutti] [--members 6000] [--epochs 30] [--repeats 3] [-o FILE.jsonl]
+  waves.py [--tutti build/tutti] [--members 6000] [--epochs 30] [--repeats 3] [--together] [-o FILE.jsonl]
 
 Members 8-64-64-1 with Adam on one rank. Three runs, one after the other, several times: all members at
 once; in waves, with a tenth of that memory; and every wave as a job of its own. Prints seconds of
 processor time (user + system) and of the clock, and the largest anonymous memory of the process
 (RssAnon, looked at every 20 ms): pages of files are not in it, because the kernel may drop them. The
-weights of all three must be equal. Exit 1 if they are not, or if the waves need more memory than they
-may.
+weights of all three must be equal. With --together the ensemble stops as a whole (train.early_stopping:
+ensemble), so that its waves take turns, and no wave is a job of its own. Exit 1 if weights are not equal, or
+if the waves need more memory than they may.
 """
 import argparse
 import json
@@ -26,11 +27,12 @@ import numpy as np
 ROWS, INPUTS = 1000, 8
 
 
-def write_job(folder, name, first, members, epochs):
+def write_job(folder, name, first, members, args):
+    stop = f", early_stopping: ensemble, patience: {args.epochs}" if args.together else ""
     (folder / f"{name}.yaml").write_text(
         "data: {file: data.h5, split: {train: 0.8, validation: 0.1, test: 0.1}}\n"
         f"ensembles: [{{name: only, members: {members}, first_member: {first}}}]\n"
-        f"train: {{loss: mse, batch_size: 32, epochs: {epochs}}}\n"
+        f"train: {{loss: mse, batch_size: 32, epochs: {args.epochs}{stop}}}\n"
         "run: {device: cpu, threads: 1, directory: none}\n")
 
 
@@ -90,6 +92,7 @@ def main():
     parser.add_argument("--members", type=int, default=6000)
     parser.add_argument("--epochs", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--together", action="store_true")
     parser.add_argument("-o", "--output", type=os.path.abspath)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=".") as place:
@@ -98,7 +101,7 @@ def main():
         with h5py.File(folder / "data.h5", "w") as f:
             x = draw.normal(size=(ROWS, INPUTS)).astype("f4")
             f["x"], f["y"] = x, np.sin(x.sum(1)) + 0.1 * draw.normal(size=ROWS)
-        write_job(folder, "job", 0, args.members, args.epochs)
+        write_job(folder, "job", 0, args.members, args)
         plan = [args.tutti, "plan", "job.yaml", "--json"]
         need = json.loads(subprocess.run(plan, cwd=folder, check=True, capture_output=True).stdout)
         allowed = need["memory_of_rank"]["peak"] / 10
@@ -106,9 +109,10 @@ def main():
         found = json.loads(subprocess.run([*plan, "--set", memory], cwd=folder, check=True,
                                           capture_output=True).stdout)
         wave = found["waves"]["members"]
-        slices = [(first, min(wave, args.members - first)) for first in range(0, args.members, wave)]
+        starts = [] if args.together else range(0, args.members, wave)
+        slices = [(first, min(wave, args.members - first)) for first in starts]
         for k, (first, count) in enumerate(slices):
-            write_job(folder, f"wave-{k}", first, count, args.epochs)
+            write_job(folder, f"wave-{k}", first, count, args)
         lines, bad = [], None
         for repeat in range(args.repeats):
             once = train(args, folder, "job", "at-once")
@@ -118,7 +122,8 @@ def main():
             if waves[2] > allowed:
                 bad = f"waves took {waves[2] / 2**20:.1f} MiB"
             lines.append({
-                "members": args.members, "epochs": args.epochs, "waves": len(slices), "wave_members": wave,
+                "members": args.members, "epochs": args.epochs, "together": args.together,
+                "waves": found["waves"]["waves"], "wave_members": wave,
                 "peak_planned_at_once": need["memory_of_rank"]["peak"], "allowed": allowed,
                 "stored": found["memory_of_rank"]["stored"], "load": os.getloadavg()[0],
                 "cpu_at_once": once[0], "cpu_waves": waves[0], "cpu_sum_of_waves": sum(a[0] for a in alone),
@@ -126,9 +131,9 @@ def main():
                 "seconds_sum_of_waves": sum(a[1] for a in alone),
                 "anonymous_at_once": once[2], "anonymous_waves": waves[2]})
             print(json.dumps(lines[-1]), flush=True)
-    ratio = sorted(line["cpu_waves"] / line["cpu_sum_of_waves"] for line in lines)[len(lines) // 2]
-    once = sorted(line["cpu_waves"] / line["cpu_at_once"] for line in lines)[len(lines) // 2]
-    print(f"processor time of the waves: {ratio:.3f} of their sum, {once:.3f} of all at once (medians)")
+    for of in ("at_once",) if args.together else ("at_once", "sum_of_waves"):
+        ratio = sorted(line["cpu_waves"] / line[f"cpu_{of}"] for line in lines)[len(lines) // 2]
+        print(f"processor time of the waves: {ratio:.3f} of {of.replace('_', ' ')} (median)")
     if args.output:
         pathlib.Path(args.output).write_text("".join(json.dumps(line) + "\n" for line in lines))
     if bad:

@@ -134,17 +134,14 @@ static void check_exchange(tt_config_reader *r)
   tt_config_error(r, at, "run.exchange: device needs a GPU, but run.device is cpu; use host");
 }
 
-/* Members of a wave train without the others. */
+/* Members of a wave take their steps without the others. */
 static void check_wave(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   const tt_source_location *at = &r->job[TT_OPTION_run_wave];
   const char *why = NULL;
   for (int64_t k = 0; k < c->ensembles; k++)
-    if (c->ensemble[k].train_method == TT_METHOD_fusion)
-      why = "train.method: fusion";
-    else if (c->ensemble[k].train_early_stopping == TT_EARLY_STOPPING_ensemble)
-      why = "train.early_stopping: ensemble";
+    if (c->ensemble[k].train_method == TT_METHOD_fusion) why = "train.method: fusion";
   if (c->run_ranks_per_member > 1) why = "run.ranks_per_member";
   if (c->run_stages > 1) why = "run.stages";
   if (at->bad || c->run_wave < 0 || !why) return;

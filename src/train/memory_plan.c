@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 #include "core/model/load_balance.h"
 #include "src/score/score.h"
+#include "src/train/shard/ensemble_early_stopping.h"
 #include "src/train/shard/team_training.h"
 #include "src/train/shard/wave.h"
 
@@ -128,6 +129,12 @@ typedef struct end_bytes {
   double scores;  /* of the ensembles of the last cohort; the networks of an ensemble together */
   double largest; /* of arrays that are needed one after the other */
 } end_bytes;
+
+/* Validation of ensembles at the end of an epoch, as long as the engines of a wave are there: of
+ * the ensembles of the last cohort, the networks of an ensemble together, and the most so far. */
+typedef struct validation_bytes {
+  double host, device, most_host, most_device;
+} validation_bytes;
 
 /* Whether the ranks of a team train the members of a cohort together. */
 static int is_shared(const tt_cohort *c, const tt_team_place *at)
@@ -256,6 +263,29 @@ static double device_data(const tt_memory_job *job)
   return 2.0 * bytes > job->gpu_bytes ? 0.0 : bytes;
 }
 
+static void add_validation(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                           int64_t group, validation_bytes *v)
+{
+  if (!c->joined) v->host = v->device = 0.0;
+  if (c->stop != TT_EARLY_STOPPING_ensemble) return;
+  v->host += tt_ensemble_early_stopping_bytes(c, slice.count, group);
+  if (job->ops->predict_bytes) v->host += (double)job->ops->predict_bytes(&c->model, 0, job->use);
+  v->device += tt_ensemble_early_stopping_device_bytes(c, slice.count, group);
+  v->most_host = fmax(v->most_host, v->host);
+  v->most_device = fmax(v->most_device, v->device);
+}
+
+/* What the validation of ensembles needs besides the engines of a wave. */
+static validation_bytes validation_of(const tt_memory_job *job, const tt_slice *slice,
+                                      const tt_wave_plan *wave)
+{
+  validation_bytes v = {0};
+  const tt_wave_list all = tt_wave_list_of(slice, job->cohorts->count, wave->members);
+  for (int64_t i = 0; i < job->cohorts->count; i++)
+    add_validation(job, job->cohorts->at[i], slice[i], all.members, &v);
+  return v;
+}
+
 typedef double engine_bytes_of(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                                const tt_team_place *at);
 
@@ -302,8 +332,11 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks, const 
     if (at->rank > 0) slice[i].count = 0;
     add_cohort(job, job->cohorts->at[i], slice[i], ranks, wave, p, &end);
   }
-  double engines = most_of_waves(job, slice, at, wave, engine_bytes);
-  if (job->gpu) p->device = device_data(job) + most_of_waves(job, slice, at, wave, device_bytes);
+  const validation_bytes validation = validation_of(job, slice, wave);
+  double engines = most_of_waves(job, slice, at, wave, engine_bytes) + validation.most_host;
+  if (job->gpu)
+    p->device = device_data(job) + most_of_waves(job, slice, at, wave, device_bytes) +
+                validation.most_device;
   p->members += engines;
   p->files += fmin(verify_bytes, end.field);
   double written = end.models + end.largest - end.freed; /* after the copies of snapshots */

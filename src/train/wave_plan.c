@@ -47,13 +47,11 @@ static tt_err search(const wave_search *s, int64_t most, int stored, tt_wave_pla
   return try_waves(s, low, stored, wave, plan);
 }
 
-/* Members of these methods take their steps together. */
+/* Members of this method take their steps together. */
 static int can_wave(const tt_memory_job *job)
 {
-  for (int64_t i = 0; i < job->cohorts->count; i++) {
-    const tt_cohort *c = job->cohorts->at[i];
-    if (c->method == TT_METHOD_fusion || c->stop == TT_EARLY_STOPPING_ensemble) return 0;
-  }
+  for (int64_t i = 0; i < job->cohorts->count; i++)
+    if (job->cohorts->at[i]->method == TT_METHOD_fusion) return 0;
   return 1;
 }
 

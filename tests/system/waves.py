@@ -4,9 +4,9 @@
     waves.py TUTTI MPIRUN...
 
 Two cohorts with early stopping, bootstrap and dropout; waves of several sizes, on one and two ranks,
-with the states in memory and in files, after a kill and a start with other waves; snapshots. A job that
-cannot fit ends with both figures before anything is written. Exit status 0 if there is no error, 77
-without python3-h5py.
+with the states in memory and in files, after a kill and a start with other waves; snapshots; ensembles that
+stop as a whole. A job that cannot fit ends with both figures before anything is written. Exit status 0 if
+there is no error, 77 without python3-h5py.
 """
 import json
 import os
@@ -136,6 +136,12 @@ def main(tutti, launch):
         rig.train("snapshots", *snapshots)
         rig.train("snapshot-waves", *snapshots, "run.wave=77", "run.memory=36MiB")
         rig.same("snapshots", "snapshot-waves")
+        together = ("train.early_stopping=ensemble",)
+        rig.train("together", *together)
+        rig.kill_when_saved("together-waves", *together, "run.wave=50")
+        rig.train("together-waves", *together, "run.wave=37", ranks=2)
+        rig.train("together-files", *together, "run.memory=36MiB", says="in files of")
+        rig.same("together", "together-waves", "together-files")
         rig.train("never", "run.memory=30MiB", code=MEMORY,
                   says=r"a rank needs at least [\d.]+ MiB of memory, with one member at a time and the states in "
                   r"files \([\d.]+ MiB of it for data and program\), but run.memory is 30.0 MiB: use more ranks")

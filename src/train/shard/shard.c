@@ -200,6 +200,13 @@ tt_err tt_shard_save_local(tt_shard *shard)
   return shard->engine ? shard->ops->save(shard->engine, shard->wave, shard->state) : TT_OK;
 }
 
+/* Whether all waves train in turn, one epoch each, so that no member waits for the end of another
+ * wave. */
+static int in_turn(const tt_shard *shard)
+{
+  return shard->cohort->stop == TT_EARLY_STOPPING_ensemble;
+}
+
 /* shard->others from the state. */
 static tt_err update_others(tt_shard *shard)
 {
@@ -218,7 +225,7 @@ static tt_err update_others(tt_shard *shard)
         .loss = tt_last_epoch_loss(TT_FIELD(s, loss_train), s->epochs, i, epoch)};
   }
   tt_progress_from_members(n, at, shard->cohort->max_epochs, &shard->others);
-  shard->others.waiting = shard->others.training;
+  if (!in_turn(shard)) shard->others.waiting = shard->others.training;
   tt_free(at);
   return TT_OK;
 }
@@ -240,6 +247,7 @@ static void add_others(tt_shard *shard)
   all->early_stopped += more->early_stopped;
   all->diverged += more->diverged;
   all->waiting += more->waiting;
+  if (in_turn(shard) && more->epoch_min < all->epoch_min) all->epoch_min = more->epoch_min;
   if (!shard->engine) memcpy(all->loss, more->loss, sizeof all->loss);
 }
 

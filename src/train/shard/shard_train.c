@@ -58,8 +58,9 @@ static int64_t joined_shards(const tt_shards *all, int64_t first)
   return end - first;
 }
 
-static tt_err train_joint(tt_comm *c, tt_shard *shard, int64_t joined, double seconds)
+static tt_err train_joint(tt_comm *c, tt_shards *all, int64_t first, int64_t joined, double seconds)
 {
+  tt_shard *shard = &all->at[first];
   double before = tt_monotonic_seconds();
   int64_t training = 0;
   tt_err e = TT_OK;
@@ -71,7 +72,7 @@ static tt_err train_joint(tt_comm *c, tt_shard *shard, int64_t joined, double se
   if (shard->cohort->method == TT_METHOD_fusion)
     e = tt_fusion_train(c, shard, shard->steps);
   else
-    e = tt_ensemble_train_epoch(c, shard, joined);
+    e = tt_ensemble_train_epoch(c, all, first, joined);
   shard->steps = next_steps(shard->steps, tt_monotonic_seconds() - before, seconds);
   return e;
 }
@@ -84,7 +85,7 @@ tt_err tt_shards_train(tt_comm *c, tt_shards *all, double seconds)
   tt_err e = tt_agree(c, train_independent(all, each));
   for (int64_t i = 0, n; !e && i < all->count; i += n) {
     n = joined_shards(all, i);
-    if (is_collective(&all->at[i])) e = train_joint(c, &all->at[i], n, each);
+    if (is_collective(&all->at[i])) e = train_joint(c, all, i, n, each);
   }
   return e ? e : merge_progress(c, all);
 }

@@ -1,9 +1,10 @@
 /* wave.h — waves: where memory has no room for engines of all members of a rank, the members train
- * one wave after the other, each to its end. The members of a rank are one list, cohort by cohort;
- * a wave is so many of them in a row. Only a wave has engines; the states of the other members are
- * in the shards. A wave is loaded and saved by the functions that resume a run, so that its members
- * have the same bits as without waves, and each is copied twice in a run. Here: which members are
- * in a wave; shard.h: engines of a wave; wave_training.h: the next one. All functions are local. */
+ * one wave after the other, each to its end; with train.early_stopping: ensemble the waves take
+ * turns, one epoch each. The members of a rank are one list, cohort by cohort; a wave is so many of
+ * them in a row. Only a wave has engines; the states of the other members are in the shards. A wave
+ * is loaded and saved by the functions that resume a run, so that its members have the same bits as
+ * without waves; each is copied twice in a run, or twice in an epoch. Here: which members are in a
+ * wave; shard.h: engines of a wave; wave_training.h: the next one. All functions are local. */
 #ifndef TT_WAVE_H
 #define TT_WAVE_H
 #include "core/model/partition.h"

@@ -215,8 +215,9 @@ static void book_stop(const problem *p, const tt_ensemble *e, double *loss, int 
 static void finish_together(problem *p, tt_shard *w, int restart)
 {
   int calls = 0;
+  tt_shards all = {.count = 1, .at = w, .waves = {p->c.members, 1}};
   do {
-    TT_CHECK_OK(tt_ensemble_train_epoch(comm, w, 1));
+    TT_CHECK_OK(tt_ensemble_train_epoch(comm, &all, 0, 1));
     if (restart) shard_restart(p, w);
   } while (still_training(w) > 0 && ++calls < MOST_CALLS);
   TT_CHECK(calls, <, MOST_CALLS);
