@@ -72,8 +72,8 @@ struct block_path {
 
   static int64_t members_of_unit(const tt_block_plan *) { return 1; }
 
-  static tt_err launch(tt_engine *e, const tt_fused_path<block_path>::data *d,
-                       const tt_member_queue &queue, int64_t steps)
+  static tt_err launch(tt_engine *e, const tt_fused_data<plan> *d, const tt_member_queue &queue,
+                       int64_t steps)
   {
     const tt_block_plan *p = &d->plan;
     tt_block_args args = {e->view, *p, steps, queue, d->scratch};

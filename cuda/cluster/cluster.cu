@@ -97,8 +97,8 @@ struct cluster_path {
 
   static int64_t members_of_unit(const tt_cluster_plan *) { return 1; }
 
-  static tt_err launch(tt_engine *e, const tt_fused_path<cluster_path>::data *d,
-                       const tt_member_queue &queue, int64_t steps)
+  static tt_err launch(tt_engine *e, const tt_fused_data<plan> *d, const tt_member_queue &queue,
+                       int64_t steps)
   {
     const tt_cluster_plan *p = &d->plan;
     tt_cluster_args args = {

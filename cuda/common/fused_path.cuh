@@ -26,14 +26,16 @@ enum { TT_LAUNCH_OVERHEAD = 0 };
 enum { TT_LAUNCH_OVERHEAD = 2 };
 #endif
 
+template <class PLAN> struct tt_fused_data {
+  PLAN plan;
+  unsigned units;
+  int32_t *next;   /* device: the first entry of the queue that no unit has taken */
+  int32_t *member; /* device: [2][M] the members that train, twice one after the other */
+  float *scratch;  /* device, [units][scratch_floats] */
+};
+
 template <class PATH> struct tt_fused_path {
-  struct data {
-    typename PATH::plan plan;
-    unsigned units;
-    int32_t *next;   /* device: the first entry of the queue that no unit has taken */
-    int32_t *member; /* device: [2][M] the members that train, twice one after the other */
-    float *scratch;  /* device, [units][scratch_floats] */
-  };
+  typedef tt_fused_data<typename PATH::plan> data;
 
   static data *of(const tt_engine *e) { return static_cast<data *>(e->own); }
 

@@ -10,11 +10,11 @@
 /* Minimum of blocks per multiprocessor: it limits the registers per thread. */
 enum { THREADS_PER_BLOCK = TT_WARPS_PER_BLOCK * TT_WARP_SIZE, MIN_BLOCKS = 6 };
 
-template <int N>
+template <class F, int N>
 static __global__ void __launch_bounds__(THREADS_PER_BLOCK, MIN_BLOCKS) warp_train(tt_warp_args a)
 {
   TT_SHARED_MEMORY(float, shared);
-  tt_warp_train_queue<N>(a, shared);
+  tt_warp_train_queue<F, N>(a, shared);
 }
 
 template <int N>
@@ -22,15 +22,34 @@ static __global__ void __launch_bounds__(THREADS_PER_BLOCK, MIN_BLOCKS)
     warp_evaluate(tt_warp_args a)
 {
   TT_SHARED_MEMORY(float, shared);
-  tt_warp_evaluate_members<N>(a, shared);
+  tt_warp_evaluate_members<tt_warp_any_formulas, N>(a, shared);
 }
 
 typedef void (*warp_kernel)(tt_warp_args);
 
-static int two_rows_per_lane(const tt_warp_plan *p) { return p->rows > TT_WARP_SIZE; }
-static warp_kernel train_kernel(const tt_warp_plan *p)
+/* The most common formulas, which have kernels of their own. */
+struct relu_mse_adam : tt_warp_fixed_formulas<TT_ACT_relu, TT_LOSS_mse, TT_OPT_adam> {
+};
+
+/* Kernels that train, for one and two rows per lane. A cohort takes the first row that fits. */
+typedef struct train_kernels {
+  bool (*fit)(const tt_cuda_state &);
+  warp_kernel rows[2];
+} train_kernels;
+
+template <class F> static constexpr train_kernels kernels_with()
 {
-  return two_rows_per_lane(p) ? warp_train<2> : warp_train<1>;
+  return {F::fit, {warp_train<F, 1>, warp_train<F, 2>}};
+}
+static const train_kernels train_table[] = {kernels_with<relu_mse_adam>(),
+                                            kernels_with<tt_warp_any_formulas>()};
+
+static int two_rows_per_lane(const tt_warp_plan *p) { return p->rows > TT_WARP_SIZE; }
+static warp_kernel train_kernel(const tt_cuda_state &v, const tt_warp_plan *p)
+{
+  const train_kernels *row = train_table;
+  while (!row->fit(v)) row++;
+  return row->rows[two_rows_per_lane(p)];
 }
 static warp_kernel evaluate_kernel(const tt_warp_plan *p)
 {
@@ -60,7 +79,7 @@ struct warp_path {
   static tt_err count_units(const tt_engine *e, const tt_warp_plan *p, unsigned *out)
   {
     int64_t most;
-    TT_TRY(tt_dev_max_active_blocks(&e->dev, train_kernel(p), p->warps * TT_WARP_SIZE,
+    TT_TRY(tt_dev_max_active_blocks(&e->dev, train_kernel(e->view, p), p->warps * TT_WARP_SIZE,
                                     block_bytes(p), &most));
     *out = tt_fused_units(tt_grid_size(e->slice.count, p->warps), most);
     return TT_OK;
@@ -68,11 +87,11 @@ struct warp_path {
 
   static int64_t members_of_unit(const tt_warp_plan *p) { return p->warps; }
 
-  static tt_err launch(tt_engine *e, const tt_fused_path<warp_path>::data *d,
-                       const tt_member_queue &queue, int64_t steps)
+  static tt_err launch(tt_engine *e, const tt_fused_data<plan> *d, const tt_member_queue &queue,
+                       int64_t steps)
   {
     tt_warp_args args = {e->view, d->plan, steps, queue, TT_VALIDATION, NULL};
-    return launch_kernel(e, train_kernel(&d->plan), d->units, args);
+    return launch_kernel(e, train_kernel(e->view, &d->plan), d->units, args);
   }
 };
 typedef tt_fused_path<warp_path> warp_host;

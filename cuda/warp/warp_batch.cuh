@@ -22,6 +22,48 @@ typedef struct tt_warp_args {
   double *loss;  /* [M] mean losses of an evaluation */
 } tt_warp_args;
 
+/* F of the functions below: which activation, loss and optimizer a kernel computes. Here those of
+ * its cohort, whatever they are: the kernel reads them while it runs and has the code of all. */
+struct tt_warp_any_formulas {
+  static __device__ __forceinline__ tt_activation activation(const tt_warp_args &a)
+  {
+    return a.view.activation;
+  }
+  static __device__ __forceinline__ int stores_slope(const tt_warp_args &a)
+  {
+    return a.plan.stores_slope;
+  }
+  static __device__ __forceinline__ tt_loss loss(const tt_warp_args &a) { return a.view.loss; }
+  static __device__ __forceinline__ tt_optimizer optimizer(const tt_warp_args &a)
+  {
+    return a.view.optimizer;
+  }
+  static bool fit(const tt_cuda_state &) { return true; }
+};
+
+/* Here these three: the kernel has their code alone, and gives the same bits as the kernel for any.
+ */
+template <tt_activation ACTIVATION, tt_loss LOSS, tt_optimizer OPTIMIZER>
+struct tt_warp_fixed_formulas {
+  static __device__ __forceinline__ tt_activation activation(const tt_warp_args &)
+  {
+    return ACTIVATION;
+  }
+  static __device__ __forceinline__ int stores_slope(const tt_warp_args &)
+  {
+    return tt_act_grad_needs_input(ACTIVATION);
+  }
+  static __device__ __forceinline__ tt_loss loss(const tt_warp_args &) { return LOSS; }
+  static __device__ __forceinline__ tt_optimizer optimizer(const tt_warp_args &)
+  {
+    return OPTIMIZER;
+  }
+  static bool fit(const tt_cuda_state &v)
+  {
+    return v.activation == ACTIVATION && v.loss == LOSS && v.optimizer == OPTIMIZER;
+  }
+};
+
 __device__ __forceinline__ int tt_warp_lane_index() { return (int)threadIdx.x % TT_WARP_SIZE; }
 
 /* a lane's rows */
@@ -72,13 +114,13 @@ __device__ __forceinline__ void tt_warp_dot_products(const tt_warp_layer &layer,
     for (int r = 0; r < N; r++) z[t].v[r] = w[layer.bias + unit + t];
   int k = 0;
 #pragma unroll 1
-  for (; k + 4 <= layer.in; k += 4) {
+  for (; k + 4 <= layer.in; k += 4, x += 4 * LD, row += 4) {
     tt_warp_values<N> u[4];
 #pragma unroll
-    for (int j = 0; j < 4; j++) u[j] = tt_warp_load_values<N>(x + (k + j) * LD);
+    for (int j = 0; j < 4; j++) u[j] = tt_warp_load_values<N>(x + j * LD);
 #pragma unroll
     for (int t = 0; t < T; t++) {
-      float4 v = tt_load4(row + t * layer.stride + k);
+      float4 v = tt_load4(row + t * layer.stride);
 #pragma unroll
       for (int r = 0; r < N; r++) {
         z[t].v[r] = tt_fma(u[0].v[r], v.x, z[t].v[r]);
@@ -89,12 +131,12 @@ __device__ __forceinline__ void tt_warp_dot_products(const tt_warp_layer &layer,
     }
   }
 #pragma unroll 1
-  for (; k < layer.in; k++) {
-    tt_warp_values<N> u = tt_warp_load_values<N>(x + k * LD);
+  for (; k < layer.in; k++, x += LD, row++) {
+    tt_warp_values<N> u = tt_warp_load_values<N>(x);
 #pragma unroll
     for (int t = 0; t < T; t++)
 #pragma unroll
-      for (int r = 0; r < N; r++) z[t].v[r] = tt_fma(u.v[r], row[t * layer.stride + k], z[t].v[r]);
+      for (int r = 0; r < N; r++) z[t].v[r] = tt_fma(u.v[r], row[t * layer.stride], z[t].v[r]);
   }
 }
 
@@ -132,7 +174,7 @@ __device__ __forceinline__ void tt_warp_apply_activation(tt_activation kind,
 }
 
 /* Units [unit, unit + T) of layer l. */
-template <int N, int T>
+template <class F, int N, int T>
 __device__ __forceinline__ void tt_warp_forward_units(const tt_warp_args &a, float *own, int l,
                                                       int unit)
 {
@@ -143,23 +185,23 @@ __device__ __forceinline__ void tt_warp_forward_units(const tt_warp_args &a, flo
   tt_warp_values<N> z[T];
   tt_warp_dot_products<N, T>(layer, own + p.weights, own + layer.input + column, unit, z);
   if (l < p.layers - 1)
-    tt_warp_apply_activation<N, T>(a.view.activation, z,
-                                   p.stores_slope ? own + layer.slope + at : NULL);
+    tt_warp_apply_activation<N, T>(F::activation(a), z,
+                                   F::stores_slope(a) ? own + layer.slope + at : NULL);
 #pragma unroll
   for (int t = 0; t < T; t++) tt_warp_store_values(own + layer.output + at + t * LD, z[t]);
 }
 
 /* x -> outputs of all layers. */
-template <int N>
+template <class F, int N>
 __device__ __forceinline__ void tt_warp_network_forward(const tt_warp_args &a, float *own)
 {
 #pragma unroll 1
   for (int l = 0; l < a.plan.layers; l++) {
     int unit = 0, out = a.plan.layer[l].out;
 #pragma unroll 1
-    for (; unit + 4 <= out; unit += 4) tt_warp_forward_units<N, 4>(a, own, l, unit);
+    for (; unit + 4 <= out; unit += 4) tt_warp_forward_units<F, N, 4>(a, own, l, unit);
 #pragma unroll 1
-    for (; unit < out; unit++) tt_warp_forward_units<N, 1>(a, own, l, unit);
+    for (; unit < out; unit++) tt_warp_forward_units<F, N, 1>(a, own, l, unit);
   }
 }
 
@@ -167,7 +209,7 @@ __device__ __forceinline__ void tt_warp_network_forward(const tt_warp_args &a, f
 
 /* This lane's part of the sum of the losses of the first `rows` rows; the outputs become dL/do *
  * factor. */
-template <int N>
+template <class F, int N>
 __device__ __forceinline__ double tt_warp_loss_backward(const tt_warp_args &a, float *own, int rows,
                                                         const tt_warp_values<N> &weight,
                                                         float factor)
@@ -188,7 +230,7 @@ __device__ __forceinline__ double tt_warp_loss_backward(const tt_warp_args &a, f
 #pragma unroll
     for (int r = 0; r < N; r++) {
       int there = column + r < rows;
-      tt_loss_grad g = tt_loss_two_outputs(v.loss, o0.v[r], o1.v[r], want.v[r], v.loss_args);
+      tt_loss_grad g = tt_loss_two_outputs(F::loss(a), o0.v[r], o1.v[r], want.v[r], v.loss_args);
       value.v[r] += g.value;
       o0.v[r] = there ? g.d0 * (weight.v[r] * factor) : 0.0f;
       o1.v[r] = there ? g.d1 * (weight.v[r] * factor) : 0.0f;
@@ -216,15 +258,15 @@ __device__ __forceinline__ void tt_warp_output_to_slope_as(tt_warp_values<N> (&h
 }
 
 /* f'(z) of T units, from f(z) at `at`, or from the array that stores f'(z). */
-template <int N, int T>
+template <class F, int N, int T>
 __device__ __forceinline__ void tt_warp_load_slopes(const tt_warp_args &a, const float *at,
                                                     const float *kept, tt_warp_values<N> (&h)[T])
 {
-  const float *from = a.plan.stores_slope ? kept : at;
+  const float *from = F::stores_slope(a) ? kept : at;
 #pragma unroll
   for (int t = 0; t < T; t++) h[t] = tt_warp_load_values<N>(from + t * tt_warp_layout<N>::LD);
-  if (a.plan.stores_slope) return;
-  switch (a.view.activation) {
+  if (F::stores_slope(a)) return;
+  switch (F::activation(a)) {
 #define X(name, f, df, ...)                                                                        \
   case TT_ACT_##name: tt_warp_output_to_slope_as<TT_ACT_##name, N, T>(h); break;
     TT_ACTIVATIONS(X)
@@ -234,7 +276,7 @@ __device__ __forceinline__ void tt_warp_load_slopes(const tt_warp_args &a, const
 }
 
 /* f(z) -> dL/dz for inputs [at, at + T) of layer l, which are units of layer l - 1. */
-template <int N, int T>
+template <class F, int N, int T>
 __device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, float *own, int l,
                                                        int at)
 {
@@ -246,21 +288,21 @@ __device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, fl
   float *to = own + layer.input + at * LD + column;
   tt_warp_values<N> sum[T] = {}, h[T];
 #pragma unroll 2
-  for (int o = 0; o < layer.out; o++) {
-    tt_warp_values<N> u = tt_warp_load_values<N>(d + o * LD);
+  for (int o = 0; o < layer.out; o++, d += LD, w += layer.stride) {
+    tt_warp_values<N> u = tt_warp_load_values<N>(d);
     float v[T];
     if constexpr (T == 4) {
-      float4 f = tt_load4(w + o * layer.stride);
+      float4 f = tt_load4(w);
       v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w;
     } else {
-      v[0] = w[o * layer.stride];
+      v[0] = *w;
     }
 #pragma unroll
     for (int t = 0; t < T; t++)
 #pragma unroll
       for (int r = 0; r < N; r++) sum[t].v[r] = tt_fma(u.v[r], v[t], sum[t].v[r]);
   }
-  tt_warp_load_slopes<N, T>(a, to, own + p.layer[l - 1].slope + at * LD + column, h);
+  tt_warp_load_slopes<F, N, T>(a, to, own + p.layer[l - 1].slope + at * LD + column, h);
 #pragma unroll
   for (int t = 0; t < T; t++) {
 #pragma unroll
@@ -271,21 +313,21 @@ __device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, fl
 
 /* gradient */
 
-/* Sums over rows [first, end), first a multiple of 4: of this lane's feature times T others, and
- * of the feature itself if BIAS. */
-template <int LD, int T, bool BIAS>
-__device__ __forceinline__ void tt_warp_sum_rows(const float *mine, const float *other, int first,
-                                                 int end, float (&sum)[T], float *bias)
+/* Sums over `rows` rows, in steps of 4: of this lane's feature times T others, then of the feature
+ * itself if BIAS is 1. */
+template <int LD, int T, int BIAS>
+__device__ __forceinline__ void tt_warp_sum_rows(const float *mine, const float *other, int rows,
+                                                 float (&sum)[T + BIAS])
 {
 #pragma unroll
-  for (int t = 0; t < T; t++) sum[t] = 0.0f;
+  for (int t = 0; t < T + BIAS; t++) sum[t] = 0.0f;
 #pragma unroll 1
-  for (int r = first; r < end; r += 4) {
-    float4 u = tt_load4(mine + r);
-    if (BIAS) *bias += u.x, *bias += u.y, *bias += u.z, *bias += u.w;
+  for (int r = 0; r < rows; r += 4, mine += 4, other += 4) {
+    float4 u = tt_load4(mine);
+    if constexpr (BIAS) sum[T] += u.x, sum[T] += u.y, sum[T] += u.z, sum[T] += u.w;
 #pragma unroll
     for (int t = 0; t < T; t++) {
-      float4 v = tt_load4(other + t * LD + r);
+      float4 v = tt_load4(other + t * LD);
       sum[t] = tt_fma(u.x, v.x, sum[t]);
       sum[t] = tt_fma(u.y, v.y, sum[t]);
       sum[t] = tt_fma(u.z, v.z, sum[t]);
@@ -294,12 +336,14 @@ __device__ __forceinline__ void tt_warp_sum_rows(const float *mine, const float 
   }
 }
 
-/* The sum of all groups of `across` lanes, in every lane. */
-__device__ __forceinline__ float tt_warp_sum_groups(float sum, int across)
+/* The sums of all groups of `across` lanes, in every lane. */
+template <int COUNT>
+__device__ __forceinline__ void tt_warp_sum_groups(float (&sum)[COUNT], int across)
 {
 #pragma unroll 1
-  for (int bits = across; bits < TT_WARP_SIZE; bits *= 2) sum += tt_shuffle_xor(sum, bits);
-  return sum;
+  for (int bits = across; bits < TT_WARP_SIZE; bits *= 2)
+#pragma unroll
+    for (int t = 0; t < COUNT; t++) sum[t] += tt_shuffle_xor(sum[t], bits);
 }
 
 __device__ __forceinline__ void tt_warp_accumulate(float *at, float x, int overwrite)
@@ -309,28 +353,26 @@ __device__ __forceinline__ void tt_warp_accumulate(float *at, float x, int overw
 
 /* Work of a lane for the gradient of a layer's weights: its rows, and where its sums go. */
 typedef struct tt_warp_gradient_task {
-  const float *mine, *other; /* [rows] its feature, the first of the others */
+  const float *mine, *other; /* [rows] its feature, the first of the others; from its row on */
   float *weights, *bias;     /* of the first of the others; of its own feature */
   int across, weight_stride; /* lanes side by side; distance of the weights of two others */
-  int first, end;            /* rows */
+  int rows;                  /* may be below 1: none */
   int writes, writes_bias;   /* 1: it writes sums that several lanes have; its feature is a unit */
   int overwrite;             /* 1: overwrite the gradient; 0: add to it */
 } tt_warp_gradient_task;
 
 /* The lane's feature and T others from number `at` on. */
-template <int LD, int T, bool BIAS>
+template <int LD, int T, int BIAS>
 __device__ __forceinline__ void tt_warp_weight_gradient(const tt_warp_gradient_task &of, int at)
 {
-  float sum[T], bias = 0.0f, *to = of.weights + at * of.weight_stride;
-  tt_warp_sum_rows<LD, T, BIAS>(of.mine, of.other + at * LD, of.first, of.end, sum, &bias);
+  float sum[T + BIAS], *to = of.weights + at * of.weight_stride;
+  tt_warp_sum_rows<LD, T, BIAS>(of.mine, of.other + at * LD, of.rows, sum);
+  tt_warp_sum_groups(sum, of.across);
+  if (of.writes)
 #pragma unroll
-  for (int t = 0; t < T; t++) {
-    sum[t] = tt_warp_sum_groups(sum[t], of.across);
-    if (of.writes) tt_warp_accumulate(to + t * of.weight_stride, sum[t], of.overwrite);
-  }
-  if (!BIAS) return;
-  bias = tt_warp_sum_groups(bias, of.across);
-  if (of.writes_bias) tt_warp_accumulate(of.bias, bias, of.overwrite);
+    for (int t = 0; t < T; t++) tt_warp_accumulate(to + t * of.weight_stride, sum[t], of.overwrite);
+  if constexpr (BIAS)
+    if (of.writes_bias) tt_warp_accumulate(of.bias, sum[T], of.overwrite);
 }
 
 /* All weights of the lane's feature; its bias together with the first weights. */
@@ -340,13 +382,13 @@ __device__ __forceinline__ void tt_warp_feature_gradient(const tt_warp_gradient_
 {
   int at = 0;
   if (others >= 4)
-    tt_warp_weight_gradient<LD, 4, true>(of, at), at += 4;
+    tt_warp_weight_gradient<LD, 4, 1>(of, at), at += 4;
   else
-    tt_warp_weight_gradient<LD, 1, true>(of, at++);
+    tt_warp_weight_gradient<LD, 1, 1>(of, at++);
 #pragma unroll 1
-  for (; at + 4 <= others; at += 4) tt_warp_weight_gradient<LD, 4, false>(of, at);
+  for (; at + 4 <= others; at += 4) tt_warp_weight_gradient<LD, 4, 0>(of, at);
 #pragma unroll 1
-  for (; at < others; at++) tt_warp_weight_gradient<LD, 1, false>(of, at);
+  for (; at < others; at++) tt_warp_weight_gradient<LD, 1, 0>(of, at);
 }
 
 /* Biases of a layer with few units: every lane sums its rows, then the lanes are summed. */
@@ -372,21 +414,21 @@ __device__ __forceinline__ void tt_warp_layer_gradient(const tt_warp_args &a, fl
                                                        int overwrite)
 {
   enum { LD = tt_warp_layout<N>::LD };
-  int group = tt_warp_lane_index() / layer.across, rows_each = N * layer.across;
+  int group = tt_warp_lane_index() / layer.across, rows_each = N * layer.across,
+      first = group * rows_each;
   int by_output = layer.by_output, count = by_output ? layer.out : layer.in;
   float *g = own + a.plan.gradient;
 #pragma unroll 1
   for (int base = 0; base < count; base += layer.across) {
     int feature = base + tt_warp_lane_index() % layer.across, f = min(feature, count - 1);
     tt_warp_gradient_task of;
-    of.mine = own + (by_output ? layer.output : layer.input) + f * LD;
-    of.other = own + (by_output ? layer.input : layer.output);
+    of.mine = own + (by_output ? layer.output : layer.input) + f * LD + first;
+    of.other = own + (by_output ? layer.input : layer.output) + first;
     of.weights = g + layer.weight + f * (by_output ? layer.stride : 1);
     of.bias = g + layer.bias + f;
     of.across = layer.across;
     of.weight_stride = by_output ? 1 : layer.stride;
-    of.first = group * rows_each;
-    of.end = min(of.first + rows_each, rows);
+    of.rows = min(rows_each, rows - first);
     of.writes = feature < count && group == 0;
     of.overwrite = overwrite;
     of.writes_bias = of.writes && by_output;
@@ -396,7 +438,7 @@ __device__ __forceinline__ void tt_warp_layer_gradient(const tt_warp_args &a, fl
 }
 
 /* dL/do -> the gradient of all layers. Ends with a barrier. */
-template <int N>
+template <class F, int N>
 __device__ __forceinline__ void tt_warp_network_backward(const tt_warp_args &a, float *own,
                                                          int rows, int overwrite)
 {
@@ -409,9 +451,9 @@ __device__ __forceinline__ void tt_warp_network_backward(const tt_warp_args &a, 
     if (l == 0) return;
     int at = 0;
 #pragma unroll 1
-    for (; at + 4 <= layer.in; at += 4) tt_warp_backward_units<N, 4>(a, own, l, at);
+    for (; at + 4 <= layer.in; at += 4) tt_warp_backward_units<F, N, 4>(a, own, l, at);
 #pragma unroll 1
-    for (; at < layer.in; at++) tt_warp_backward_units<N, 1>(a, own, l, at);
+    for (; at < layer.in; at++) tt_warp_backward_units<F, N, 1>(a, own, l, at);
   }
 }
 #endif

@@ -230,7 +230,7 @@ tt_warp_load_rows(const tt_warp_args &a, float *own, int ensemble, int scoring, 
 /* Sum of the losses of `count` rows from `first` on, in every lane. For a batch, also the gradient
  * of their mean.
  *   scoring  1: rows of the list of a.split, 0: slots of the epoch */
-template <int N>
+template <class F, int N>
 __device__ __forceinline__ double tt_warp_pass(const tt_warp_args &a, float *own,
                                                tt_warp_context &ctx, int scoring, int first,
                                                int count)
@@ -242,9 +242,9 @@ __device__ __forceinline__ double tt_warp_pass(const tt_warp_args &a, float *own
     if (!scoring && at + rows > ctx.prefetched) tt_warp_prefetch_order(a, own, ctx, at);
     int ensemble = tt_warp_ensemble(a.view, ctx);
     tt_warp_values<N> weight = tt_warp_load_rows<N>(a, own, ensemble, scoring, at, rows);
-    tt_warp_network_forward<N>(a, own);
-    sum += tt_warp_loss_backward<N>(a, own, rows, weight, 1.0f / (float)count);
-    if (!scoring) tt_warp_network_backward<N>(a, own, rows, done == 0);
+    tt_warp_network_forward<F, N>(a, own);
+    sum += tt_warp_loss_backward<F, N>(a, own, rows, weight, 1.0f / (float)count);
+    if (!scoring) tt_warp_network_backward<F, N>(a, own, rows, done == 0);
   }
   return tt_warp_sum(sum);
 }
@@ -317,12 +317,13 @@ __device__ __forceinline__ void tt_warp_optimizer_step_as(const tt_warp_args &a,
 }
 
 /* One step with the gradient of a batch whose losses sum to `loss`. */
+template <class F>
 __device__ __forceinline__ void tt_warp_optimizer_step(const tt_warp_args &a, float *own,
                                                        tt_warp_context &ctx, double loss)
 {
   tt_optimizer_args args = tt_warp_step_args(a, own, ctx);
   float scale = tt_warp_clip_factor(a, own, tt_warp_opaque(ctx.member));
-  tt_cuda_with_optimizer(a.view.optimizer, [&](auto optimizer) {
+  tt_cuda_with_optimizer(F::optimizer(a), [&](auto optimizer) {
     tt_warp_optimizer_step_as<decltype(optimizer)>(a, own, args, scale);
   });
   if (tt_warp_lane_index() == 0) a.view.loss_sum[tt_warp_opaque(ctx.member)] += loss;
@@ -364,7 +365,7 @@ __device__ __forceinline__ int tt_warp_end_epoch(const tt_warp_args &a, float *o
 /* all steps of one member */
 
 /* Train a member, at most a.steps steps; v.step does not change until the end. */
-template <int N>
+template <class F, int N>
 __device__ __forceinline__ void tt_warp_train_member(const tt_warp_args &a, float *own, int member)
 {
   const tt_cuda_state &v = a.view;
@@ -375,14 +376,14 @@ __device__ __forceinline__ void tt_warp_train_member(const tt_warp_args &a, floa
     int first = validating ? 0 : ctx.batch * v.batch_size;
     int count = validating ? tt_warp_validation_rows(v, ctx)
                            : min(v.batch_size, tt_warp_epoch_rows(v, ctx) - first);
-    double loss = tt_warp_pass<N>(a, own, ctx, validating, first, count);
+    double loss = tt_warp_pass<F, N>(a, own, ctx, validating, first, count);
     int all_finite = 1;
     if (!validating) {
       if (!isfinite(loss)) {
         if (tt_warp_lane_index() == 0) v.status[tt_warp_opaque(member)] = TT_STATUS_diverged;
         break;
       }
-      tt_warp_optimizer_step(a, own, ctx, loss);
+      tt_warp_optimizer_step<F>(a, own, ctx, loss);
       if (ctx.batch * v.batch_size < tt_warp_epoch_rows(v, ctx)) continue;
       all_finite = tt_warp_weights_finite(a, own);
       validating = all_finite && tt_warp_validation_rows(v, ctx) > 0;
@@ -402,7 +403,7 @@ __device__ __forceinline__ float *tt_warp_shared_memory(const tt_warp_args &a, f
 }
 
 /* Take members from the queue until it is empty. */
-template <int N>
+template <class F, int N>
 __device__ __forceinline__ void tt_warp_train_queue(const tt_warp_args &a, float *shared)
 {
   float *own = tt_warp_shared_memory(a, shared);
@@ -411,12 +412,12 @@ __device__ __forceinline__ void tt_warp_train_queue(const tt_warp_args &a, float
     int i = tt_warp_lane_index() == 0 ? tt_cuda_take_member(a.queue) : 0;
     i = __shfl_sync(TT_FULL_WARP_MASK, i, 0);
     if (i < 0) return;
-    if (a.view.status[i] == TT_STATUS_training) tt_warp_train_member<N>(a, own, i);
+    if (a.view.status[i] == TT_STATUS_training) tt_warp_train_member<F, N>(a, own, i);
   }
 }
 
 /* Mean loss of every member over a split, with the sums of its validation. */
-template <int N>
+template <class F, int N>
 __device__ __forceinline__ void tt_warp_evaluate_members(const tt_warp_args &a, float *shared)
 {
   const tt_cuda_state &v = a.view;
@@ -433,7 +434,7 @@ __device__ __forceinline__ void tt_warp_evaluate_members(const tt_warp_args &a, 
                      no memory */
     tt_warp_load_params(a.plan, own + a.plan.weights, w);
     __syncwarp();
-    double sum = tt_warp_pass<N>(a, own, ctx, 1, 0, rows);
+    double sum = tt_warp_pass<F, N>(a, own, ctx, 1, 0, rows);
     if (tt_warp_lane_index() == 0) a.loss[i] = rows ? sum / (double)rows : (double)NAN;
   }
 }

@@ -58,10 +58,10 @@ struct problem {
   tt_member member[MEMBERS] = {};
   tt_dataset *d = nullptr;
 
-  explicit problem(int64_t batch)
+  explicit problem(int64_t batch, tt_activation activation = TT_ACT_tanh)
   {
     const int64_t hidden[] = {4, 18};
-    TT_CHECK_OK(tt_model_plain(INPUTS, 2, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean, &c.model));
+    TT_CHECK_OK(tt_model_plain(INPUTS, 2, hidden, 2, activation, TT_OUTPUT_mean, &c.model));
     TT_CHECK_OK(tt_dataset_create(ROWS, INPUTS, 2, 0, &d));
     fill_rows(d);
     c.optimizer = TT_OPT_adam;
@@ -94,8 +94,9 @@ struct problem {
 };
 } // namespace
 
-/* Hash of all states and losses after training in calls of 5 steps, by the planted path. */
-static uint64_t train_all(const problem &p, const schedule &s)
+/* Hash of all states and losses after training in calls of 5 steps by that path. */
+static uint64_t train_all(const problem &p, const schedule &s,
+                          const tt_cuda_path *path = &tt_cuda_warp)
 {
   tt_engine *e = nullptr;
   tt_state *state = nullptr;
@@ -105,7 +106,7 @@ static uint64_t train_all(const problem &p, const schedule &s)
   use.path = TT_GPU_PATH_warp;
   use_schedule(s);
   TT_CHECK_OK(tt_engine_cuda.create(&p.c, {0, MEMBERS}, &use, &e));
-  e->path = &tt_cuda_warp;
+  e->path = path;
   TT_CHECK_OK(tt_engine_cuda.set_data(e, p.d, nullptr));
   warp_host::of(e)->units = 1; /* so that a warp has several members */
   TT_CHECK_OK(tt_engine_cuda.init(e));
@@ -166,6 +167,67 @@ TT_TEST (every_barrier_is_needed) {
     missed += !seen;
   }
   TT_CHECK(missed, <=, BARRIERS_OF_RACES_ALONE);
+}
+
+/* The warp path with the kernels for any formulas. */
+namespace
+{
+struct general_path : warp_path {
+  static tt_err launch(tt_engine *e, const tt_fused_data<plan> *d, const tt_member_queue &queue,
+                       int64_t steps)
+  {
+    constexpr train_kernels general = kernels_with<tt_warp_any_formulas>();
+    tt_warp_args args = {e->view, d->plan, steps, queue, TT_VALIDATION, nullptr};
+    return launch_kernel(e, general.rows[two_rows_per_lane(&d->plan)], d->units, args);
+  }
+};
+} // namespace
+static const tt_cuda_path general = tt_fused_path<general_path>::make("warp", arithmetic, evaluate);
+
+/* Law: the kernels for some formulas alone give the bits of those for any. Some members are
+ * clipped, one stops early; setting 1 has weighted rows, a schedule and the other terms of the
+ * optimizer, and a member that diverges. */
+TT_TEST (kernels_for_some_formulas_give_the_bits_of_the_general_ones) {
+  for (int setting = 0; setting < 2; setting++)
+    for (int64_t batch : {20, 50, 135}) {
+      problem p(batch, TT_ACT_relu);
+      if (setting) {
+        TT_CHECK_OK(TT_ALLOC(p.d->weight, ROWS));
+        for (int64_t r = 0; r < ROWS; r++) p.d->weight[r] = 0.5f + (float)(r % 5) / 4.0f;
+        p.c.schedule = TT_SCHEDULE_cosine;
+        p.c.resample = TT_RESAMPLE_none;
+        for (int i = 0; i < MEMBERS; i++) {
+          p.member[i].hyper.l2 = 0.01f * (float)i;
+          p.member[i].hyper.warmup = 1.5f;
+          p.member[i].hyper.schedule_min = 0.1f;
+        }
+        p.member[3].hyper.learning_rate = 1e30f;
+      }
+      TT_CHECK(train_all(p, schedules[0]), ==, train_all(p, schedules[0], &general));
+    }
+}
+
+/* A cohort has the kernels for relu, mse and adam if and only if it has these three rows of the
+ * tables. */
+TT_TEST (each_cohort_has_kernels_of_its_formulas) {
+  tt_cuda_state v = {};
+  tt_warp_plan plan = {};
+  int special = 0;
+  for (int k = 0; k < TT_ACT_COUNT * TT_LOSS_COUNT * TT_OPT_COUNT; k++) {
+    v.activation = (tt_activation)(k % TT_ACT_COUNT);
+    v.loss = (tt_loss)(k / TT_ACT_COUNT % TT_LOSS_COUNT);
+    v.optimizer = (tt_optimizer)(k / TT_ACT_COUNT / TT_LOSS_COUNT);
+    for (int two = 0; two < 2; two++) {
+      plan.rows = two ? TT_WARP_MAX_ROWS : TT_WARP_LANES;
+      warp_kernel fixed = two ? warp_train<relu_mse_adam, 2> : warp_train<relu_mse_adam, 1>;
+      warp_kernel any =
+          two ? warp_train<tt_warp_any_formulas, 2> : warp_train<tt_warp_any_formulas, 1>;
+      int fits = v.activation == TT_ACT_relu && v.loss == TT_LOSS_mse && v.optimizer == TT_OPT_adam;
+      TT_CHECK(train_kernel(v, &plan) == (fits ? fixed : any), ==, 1);
+      special += fits;
+    }
+  }
+  TT_CHECK(special, ==, 2);
 }
 
 /* The paths that keep slots in shared memory take as many as the row of the optimizer says. */
