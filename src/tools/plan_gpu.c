@@ -9,6 +9,14 @@
 
 /* Largest shared memory of a block, compute capability (CUDA C++ Programming Guide, "Technical
  * Specifications per Compute Capability") and number of multiprocessors. */
+#define A40                                                                                        \
+  {                                                                                                \
+    .shared_bytes = 99 * 1024, .capability = 86, .multiprocessors = 84                             \
+  }
+#define L40S                                                                                       \
+  {                                                                                                \
+    .shared_bytes = 99 * 1024, .capability = 89, .multiprocessors = 142                            \
+  }
 #define A100                                                                                       \
   {                                                                                                \
     .shared_bytes = 163 * 1024, .capability = 80, .multiprocessors = 108                           \
@@ -18,10 +26,13 @@
     .shared_bytes = 227 * 1024, .capability = 90, .multiprocessors = 132                           \
   }
 #define GIB 1073741824.0
-const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS] = {{"A100", A100, 39.0 * GIB},
+const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS] = {{"A40", A40, 44.0 * GIB},
+                                                {"L40S", L40S, 44.0 * GIB},
+                                                {"A100", A100, 39.0 * GIB},
                                                 {"H100, H200", H100, 78.0 * GIB}};
 const tt_plan_gpu tt_plan_gpu_memories[TT_PLAN_MEMORIES] = {
     {"A100 (40 GB)", A100, 39.0 * GIB},
+    {"A40 or L40S (48 GB)", A40, 44.0 * GIB},
     {"A100 or H100 (80 GB)", H100, 78.0 * GIB},
     {"H200 (141 GB)", H100, 139.0 * GIB}};
 
@@ -34,7 +45,7 @@ tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_pa
 }
 
 static void print_memory(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
-                         tt_slice own, tt_precision precision, FILE *out)
+                         tt_slice own, double exchange, tt_precision precision, FILE *out)
 {
   int weighted = *cfg->data_weights != '\0';
   int64_t errors = *cfg->data_sigma ? shape->targets : 0;
@@ -43,10 +54,11 @@ static void print_memory(const tt_config *cfg, const tt_data_shape *shape, const
                    (double)own.count * (double)tt_device_state_bytes(c);
   double data =
       4.0 * (double)shape->rows * (double)(shape->net_inputs + shape->targets + weighted + errors);
-  char text[2][32];
-  fprintf(out, "GPU memory %s for %" PRId64 " member%s of a rank, and %s for the data set\n",
-          tt_memory_text(members, text[0]), own.count, tt_plural(own.count),
-          tt_memory_text(data, text[1]));
+  char text[32];
+  fprintf(out, "GPU memory %s for %" PRId64 " member%s of a rank", tt_memory_text(members, text),
+          own.count, tt_plural(own.count));
+  if (exchange > 0.0) fprintf(out, ", %s for what it exchanges", tt_memory_text(exchange, text));
+  fprintf(out, ", and %s for the data set\n", tt_memory_text(data, text));
 }
 
 /* Multiprocessors that have a block, if some have none. Up to one block on each, more members take
@@ -65,7 +77,7 @@ static void print_use(const tt_plan_gpu *gpu, const tt_path_choice *choice, int6
 }
 
 void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
-                             int ranks, tt_slice own, FILE *out)
+                             int ranks, tt_slice own, double exchange, FILE *out)
 {
   int layered = 0;
   tt_precision precision = TT_PRECISION_fp32;
@@ -82,5 +94,5 @@ void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, c
     layered = 1;
     precision = choice.precision;
   }
-  if (layered) print_memory(cfg, shape, c, own, precision, out);
+  if (layered) print_memory(cfg, shape, c, own, exchange, precision, out);
 }

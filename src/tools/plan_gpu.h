@@ -13,7 +13,7 @@ typedef struct tt_plan_gpu {
   tt_path_context on;
   double bytes; /* of its memory; in tt_plan_gpus of the smallest kind */
 } tt_plan_gpu;
-enum { TT_PLAN_GPUS = 2, TT_PLAN_MEMORIES = 3 };
+enum { TT_PLAN_GPUS = 4, TT_PLAN_MEMORIES = 4 };
 extern const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS];
 extern const tt_plan_gpu tt_plan_gpu_memories[TT_PLAN_MEMORIES]; /* kinds with other memories */
 
@@ -23,7 +23,8 @@ tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_pa
 
 /* Print the path on each GPU of the plan, and the multiprocessors in use where blocks of the
  * members leave some idle; the memory of the members `own` of a rank, if the layered path is one
- * of them. */
+ * of them.
+ *   exchange  bytes of GPU memory that a rank of a team exchanges */
 void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
-                             int ranks, tt_slice own, FILE *out);
+                             int ranks, tt_slice own, double exchange, FILE *out);
 #endif

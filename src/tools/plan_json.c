@@ -1,6 +1,7 @@
 /* plan_json.c — `tutti plan --json`; see plan_internal.h. */
 #include "src/tools/plan_internal.h"
 
+#include "core/model/load_balance.h"
 #include "src/host/resources.h"
 #include "src/tools/plan_campaign.h"
 #include "src/tools/plan_front.h"
@@ -80,6 +81,23 @@ static json_t *waves_to_json(const tt_wave_plan *wave)
   return row;
 }
 
+/* What the GPUs of a team exchange; null without teams or GPUs. */
+static json_t *exchange_to_json(const tt_job_plan *p, int ranks)
+{
+  int teams =
+      tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, p->cfg->run_stages, ranks);
+  tt_exchange by = (tt_exchange)p->cfg->run_exchange;
+  double bytes = 0.0;
+  if (teams == ranks || !strcmp(p->ops->name, "cpu")) return json_null();
+  for (int64_t i = 0; i < p->all.count; i++)
+    bytes += tt_plan_exchange_bytes(p, p->all.at[i], ranks);
+  if (by == TT_EXCHANGE_auto && bytes == 0.0) by = TT_EXCHANGE_host;
+  json_t *row = json_object();
+  tt_json_set(&row, "from", tt_json_text(tt_choice_exchange[by]));
+  tt_json_set(&row, "gpu_bytes", tt_json_number(bytes));
+  return row;
+}
+
 static json_t *data_to_json(const tt_job_plan *p)
 {
   json_t *row = json_object();
@@ -121,6 +139,7 @@ tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
   tt_json_set(&all, "cohorts", cohorts);
   tt_json_set(&all, "ranks", json_integer(ranks));
   tt_json_set(&all, "members_of_rank", of_rank);
+  tt_json_set(&all, "exchange", exchange_to_json(p, ranks));
   tt_json_set(&all, "memory_of_rank", memory_to_json(&need));
   tt_json_set(&all, "waves", waves_to_json(&wave));
   tt_json_set(&all, "directory", tt_json_text(p->cfg->run_directory));

@@ -5,8 +5,10 @@
 #include "core/model/load_balance.h"
 #include "src/host/memory_limits.h"
 #include "src/host/resources.h"
+#include "src/train/shard/team_training.h"
 
 #include <math.h>
+#include <string.h>
 
 double tt_plan_final_members(const tt_cohort *c)
 {
@@ -44,12 +46,36 @@ static void find_limits(const tt_config *cfg, double *memory, double *address)
   if (cfg->run_memory > 0.0) *memory = cfg->run_memory;
 }
 
+/* Whether GPUs exchange their own memory; with auto, whether they may. */
+static int exchanges_on_device(const tt_job_plan *p)
+{
+  tt_exchange by = (tt_exchange)p->cfg->run_exchange;
+  return by == TT_EXCHANGE_auto ? tt_comm_may_take_gpu_memory_local() : by != TT_EXCHANGE_host;
+}
+
+double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int ranks)
+{
+  int teams =
+      tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, p->cfg->run_stages, ranks);
+  int stages = p->cfg->run_stages > 1 ? (int)p->cfg->run_stages : 0;
+  int team = tt_load_balance_place(ranks, teams, 0).ranks;
+  int64_t most = 0;
+  if (!strcmp(p->ops->name, "cpu") || team < 2 || c->parts < 2 || !exchanges_on_device(p))
+    return 0.0;
+  for (int r = 0; r < team; r++) {
+    int64_t bytes = tt_team_device_bytes_local(c, stages, team, r);
+    if (bytes > most) most = bytes;
+  }
+  return (double)most;
+}
+
 tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, tt_wave_plan *wave,
                       tt_memory_plan *most)
 {
   double memory, address;
   const tt_resources use = {.threads = p->cfg->run_threads > 0 ? (int)p->cfg->run_threads
-                                                               : tt_resources_cores_local()};
+                                                               : tt_resources_cores_local(),
+                            .device_exchange = gpu && exchanges_on_device(p)};
   const tt_memory_job job = {.cfg = p->cfg,
                              .cohorts = &p->all,
                              .shape = &p->shape,

@@ -206,8 +206,8 @@ static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice 
       (double)tt_state_segment_bytes(1, tt_cohort_state_shape(c), segment_of(job, c, at));
   if (!is_shared(c, at) || slice.count == 0) return 0.0;
   int stages = job->cfg->run_stages > 1 ? (int)job->cfg->run_stages : 0;
-  double buffers = (double)tt_team_buffer_bytes_local(
-      c, stages, job->use->device_exchange, at->ranks, at->rank);
+  double buffers =
+      (double)tt_team_buffer_bytes_local(c, stages, job->use->device_exchange, at->ranks, at->rank);
   buffers += stages ? stage_bytes(job, c, slice, at) : sums_bytes(job, c, slice, at);
   return at->rank == 0 ? buffers : buffers + state + engine_bytes(job, c, slice, at);
 }
@@ -251,6 +251,18 @@ static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slic
                       (tt_gpu_path)job->cfg->run_gpu_path, &bytes))
     return 0.0;
   return (double)bytes;
+}
+
+/* Bytes on the GPU of a rank for members that its team trains together, as team_bytes. */
+static double team_device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                                const tt_team_place *at)
+{
+  int stages = job->cfg->run_stages > 1 ? (int)job->cfg->run_stages : 0;
+  if (!is_shared(c, at) || slice.count == 0) return 0.0;
+  double exchanged = job->use->device_exchange
+                         ? (double)tt_team_device_bytes_local(c, stages, at->ranks, at->rank)
+                         : 0.0;
+  return at->rank == 0 ? exchanged : exchanged + device_bytes(job, c, slice, at);
 }
 
 /* The data set on the GPU; a large one stays on the host. */
@@ -329,14 +341,15 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks, const 
   end_bytes end = {0};
   for (int64_t i = 0; i < job->cohorts->count; i++) {
     p->members += team_bytes(job, job->cohorts->at[i], slice[i], at);
+    if (job->gpu) p->device += team_device_bytes(job, job->cohorts->at[i], slice[i], at);
     if (at->rank > 0) slice[i].count = 0;
     add_cohort(job, job->cohorts->at[i], slice[i], ranks, wave, p, &end);
   }
   const validation_bytes validation = validation_of(job, slice, wave);
   double engines = most_of_waves(job, slice, at, wave, engine_bytes) + validation.most_host;
   if (job->gpu)
-    p->device = device_data(job) + most_of_waves(job, slice, at, wave, device_bytes) +
-                validation.most_device;
+    p->device += device_data(job) + most_of_waves(job, slice, at, wave, device_bytes) +
+                 validation.most_device;
   p->members += engines;
   p->files += fmin(verify_bytes, end.field);
   double written = end.models + end.largest - end.freed; /* after the copies of snapshots */

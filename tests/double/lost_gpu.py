@@ -7,6 +7,7 @@ code of the table and a message with place and remedy; the same command without 
 continue from the last checkpoint and end with the bits of an undisturbed run. Control: some faults
 must occur before the first checkpoint and some after it.
 """
+import json
 import os
 import pathlib
 import re
@@ -107,7 +108,8 @@ def see_the_plan(folder):
     h.check("CUDA path  " in done.output and "GPU memory" not in done.output, done.output)
     done = h.run(folder, 1, [*args, "--set", "model.hidden=[64, 64]", "--set",
                              "train.batch_size=256"])
-    for line in ("block on A100: ", "GPU use    7 of 108 multiprocessors of A100 (6 %); 108 members",
+    for line in ("block on A40: ", "block on A100: ",
+                 "GPU use    7 of 108 multiprocessors of A100 (6 %); 108 members",
                  "cluster on H100, H200: 7 members on 132 multiprocessors, 4 blocks for each member",
                  "GPU use    28 of 132 multiprocessors of H100, H200 (21 %); 33 members"):
         h.check(line in done.output, f"{line}: {done.output}")
@@ -118,6 +120,12 @@ def see_the_plan(folder):
         sets = [word for s in [*TEAM, *settings] for word in ("--set", s)]
         done = h.run(folder, 0, [*args, "--ranks", "2", *sets])
         h.check(words in done.output, f"{settings}: not \"{words}\"\n{done.output}")
+        device = settings[-1] == "run.exchange=device"
+        h.check(("for what it exchanges" in done.output) == device, f"{settings}: {done.output}")
+        done = h.run(folder, 0, [*args, "--ranks", "2", *sets, "--json"])
+        plan = json.loads(done.output)["exchange"]
+        h.check(plan["from"] == ("device" if device else "host"), f"{settings}: {plan}")
+        h.check((plan["gpu_bytes"] > 0) == device, f"{settings}: {plan}")
 
 
 def have_an_old_driver(folder):

@@ -78,7 +78,7 @@ def check_cuda(tutti, keys):
     for hidden, path in (("[4]", "warp"), ("[512,512]", "layered")):
         plan, text = check_plan(tutti, keys, "job.yaml", "--set", "run.device=gpu", "--set", "model.hidden=" + hidden)
         paths = plan["cohorts"][0]["cuda_paths"]
-        assert len(paths) == 2 and all(p["path"] == path and p["why"] for p in paths), paths
+        assert len(paths) == 4 and all(p["path"] == path and p["why"] for p in paths), paths
     print("CUDA paths:", ", ".join(f"{p['path']} on {p['gpu']}" for p in paths))
 
 

@@ -85,6 +85,13 @@ int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int stages, int on_device
   return sum;
 }
 
+int64_t tt_team_device_bytes_local(const tt_cohort *c, int stages, int ranks, int rank)
+{
+  const exchanged n =
+      exchanged_values(c, stages, 1, tt_pipeline_grid_of(&c->model, stages, ranks), rank);
+  return (n.incoming + n.lane + n.w) * (int64_t)sizeof(float);
+}
+
 /* Who has which layers, parts and parameters. */
 static void divide_work(const tt_shard *shard, int ranks, int rank)
 {

@@ -28,4 +28,7 @@ tt_err tt_team_collect(tt_shard *shard, tt_err before);
  *   stages, on_device  as in tt_shard_team. Local. */
 int64_t tt_team_buffer_bytes_local(const tt_cohort *c, int stages, int on_device, int ranks,
                                    int rank);
+
+/* The same in memory of its GPU, with tt_shard_team.on_device. */
+int64_t tt_team_device_bytes_local(const tt_cohort *c, int stages, int ranks, int rank);
 #endif

@@ -16,14 +16,16 @@
 enum { ROWS = DOUBLE ? 120 : 190, INPUTS = 5, EPOCHS = DOUBLE ? 2 : 3, MEMBERS = 2, PARTS = 8 };
 enum { LAYERS = 4, MOST_CALLS = 400, WAYS = 3 };
 
-/* The engine, on the double that of CUDA, and the bytes that it has copied to a device. */
+/* The engine, on the double that of CUDA, and bytes: copied to a device so far, held there now. */
 #ifdef TT_CUDA_DOUBLE
 #define ENGINE tt_engine_cuda
 #define UPLOADED tt_double_count().uploaded
+#define HELD tt_double_count().bytes
 static const tt_resources use = {.threads = 1, .path = TT_GPU_PATH_layered};
 #else
 #define ENGINE tt_engine_cpu
 #define UPLOADED (int64_t)0
+#define HELD (int64_t)0
 static const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
 #endif
 /* 1: teams exchange memory of the device, with the engine of CUDA. */
@@ -367,6 +369,36 @@ TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
   bad = ENGINE;
   bad.device_copy = bad_copy;
   if (on_device) fail_in_a_call(bad, in_stages);
+  on_device = 0;
+}
+
+/* The memory of the device for an exchange, which the engine allocates, is that of the plan. */
+static int64_t planned_room;
+static tt_err checked_room(tt_engine *e, int64_t count, float **out)
+{
+  int64_t before = HELD;
+  TT_CHECK_OK(ENGINE.device_room(e, count, out));
+  TT_CHECK(HELD - before, ==, planned_room);
+  planned_room = 0;
+  return TT_OK;
+}
+
+TT_TEST (an_exchange_takes_the_planned_memory) {
+  tt_engine_ops checked = ENGINE;
+  checked.device_room = checked_room;
+  for (int k = 0; k < WAYS && DOUBLE; k++) {
+    problem p = make(1);
+    cast c;
+    planned_room = tt_team_device_bytes_local(&p.c, stages_of(1, k), tt_comm_ranks(comm),
+                                              tt_comm_rank(comm));
+    TT_CHECK(planned_room, >=, 4 * p.c.model.params);
+    on_device = 1;
+    start(&p, 1, stages_of(1, k), &checked, &c);
+    TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
+    TT_CHECK(planned_room, ==, 0); /* it was allocated */
+    end(&c);
+    problem_free(&p);
+  }
   on_device = 0;
 }
 
