@@ -5,7 +5,6 @@
 #include "core/model/load_balance.h"
 #include "src/host/memory_limits.h"
 #include "src/host/resources.h"
-#include "src/train/shard/team_training.h"
 
 #include <math.h>
 #include <string.h>
@@ -58,15 +57,10 @@ double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int rank
   int teams =
       tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, p->cfg->run_stages, ranks);
   int stages = p->cfg->run_stages > 1 ? (int)p->cfg->run_stages : 0;
-  int team = tt_load_balance_place(ranks, teams, 0).ranks;
-  int64_t most = 0;
-  if (!strcmp(p->ops->name, "cpu") || team < 2 || c->parts < 2 || !exchanges_on_device(p))
-    return 0.0;
-  for (int r = 0; r < team; r++) {
-    int64_t bytes = tt_team_device_bytes_local(c, stages, team, r);
-    if (bytes > most) most = bytes;
-  }
-  return (double)most;
+  int is_host = !strcmp(p->ops->name, "cpu") || !exchanges_on_device(p);
+  return is_host
+             ? 0.0
+             : tt_memory_exchange_bytes(c, stages, tt_load_balance_place(ranks, teams, 0).ranks);
 }
 
 tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, tt_wave_plan *wave,

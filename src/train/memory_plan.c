@@ -384,3 +384,13 @@ tt_err tt_memory_rank_members(const tt_memory_job *job, int ranks, int rank, int
   tt_free(slice);
   return e;
 }
+
+double tt_memory_exchange_bytes(const tt_cohort *c, int stages, int ranks)
+{
+  int64_t most = 0;
+  for (int r = 0; ranks > 1 && c->parts > 1 && r < ranks; r++) {
+    int64_t bytes = tt_team_device_bytes_local(c, stages, ranks, r);
+    if (bytes > most) most = bytes;
+  }
+  return (double)most;
+}

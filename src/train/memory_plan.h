@@ -46,6 +46,11 @@ typedef struct tt_memory_job {
 tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const tt_wave_plan *wave,
                            tt_memory_plan *out);
 
+/* GPU memory of a rank of a team for what it exchanges of the members of a cohort, at most; 0 if
+ * the cohort has no parts.
+ *   stages, ranks  run.stages, or 0; ranks of the team */
+double tt_memory_exchange_bytes(const tt_cohort *c, int stages, int ranks);
+
 /* Members of a rank that may train in waves; 0 if its members are a team's. Local. Errors: MEM. */
 tt_err tt_memory_rank_members(const tt_memory_job *job, int ranks, int rank, int64_t *members);
 

@@ -1,0 +1,115 @@
+/* test_team_traffic.c — what ranks that train a member together send, and the memory that it takes, are
+ * what the plan says. */
+#include "tests/support/team_problem.h"
+
+/* The memory of the device for an exchange, which the engine allocates, is that of the plan. */
+static int64_t planned_room;
+static tt_err checked_room(tt_engine *e, int64_t count, float **out)
+{
+  int64_t before = HELD;
+  TT_CHECK_OK(ENGINE.device_room(e, count, out));
+  TT_CHECK(HELD - before, ==, planned_room);
+  planned_room = 0;
+  return TT_OK;
+}
+
+TT_TEST (an_exchange_takes_the_planned_memory) {
+  tt_engine_ops checked = ENGINE;
+  checked.device_room = checked_room;
+  for (int k = 0; k < WAYS && DOUBLE; k++) {
+    problem p = make(1);
+    cast c;
+    planned_room = tt_team_device_bytes_local(&p.c, stages_of(1, k), tt_comm_ranks(comm),
+                                              tt_comm_rank(comm));
+    TT_CHECK(planned_room, >=, 4 * p.c.model.params);
+    on_device = 1;
+    start(&p, 1, stages_of(1, k), &checked, &c);
+    TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
+    TT_CHECK(planned_room, ==, 0); /* it was allocated */
+    end(&c);
+    problem_free(&p);
+  }
+  on_device = 0;
+}
+
+/* Bytes and messages of a step: a word to each other rank; the sums of the parts of each rank for
+ * the segments of the others; the new weights of its own segment to each other rank. After the last
+ * step of a call one more word. The same from memory of a device, to which nothing is copied then. */
+static void step_sends(problem *p)
+{
+  cast c;
+  int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
+  int64_t params = p->c.model.params, own = tt_part_segment(params, ranks, rank).count;
+  start(p, 1, 0, &ENGINE, &c);
+  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* allocates */
+  tt_team_traffic before = tt_team_traffic_local(c.team);
+  int64_t uploaded = UPLOADED;
+  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* one step of each member */
+  tt_team_traffic after = tt_team_traffic_local(c.team);
+  int sums = tt_part_sums_of(p->c.parts, tt_part_slice(p->c.parts, ranks, rank), NULL).count;
+  int64_t word = 3 * 8 + TT_MAX_PART_SUMS * 8, full = own > 0, messages = 0;
+  for (int r = 0; r < ranks; r++)
+    messages += r != rank && tt_part_segment(params, ranks, r).count > 0;
+  int64_t bytes = (ranks - 1) * word + 4 * sums * (params - own) + 4 * (ranks - 1) * own;
+  TT_CHECK(after.bytes - before.bytes, ==, MEMBERS * (bytes + (ranks - 1) * word));
+  TT_CHECK(after.messages - before.messages, ==,
+           MEMBERS * (2 * (ranks - 1) + sums * messages + (ranks - 1) * full));
+  if (DOUBLE && !on_device) TT_CHECK(UPLOADED - uploaded, >=, 4 * MEMBERS * params);
+  if (on_device) TT_CHECK(UPLOADED - uploaded, <, 256);
+  end(&c);
+}
+
+TT_TEST (a_step_sends_what_the_model_says) {
+  problem p = make(1); /* not clipped */
+  p.c.batch_size = 20; /* the second step does not end an epoch */
+  for (on_device = 0; on_device <= DOUBLE; on_device++) step_sends(&p);
+  on_device = 0;
+  problem_free(&p);
+}
+
+/* Of a rank in the grid: outputs of a stage go to the next one, and as many gradients come back if
+ * a layer before them trains; the ranks of a stage exchange the sums of their parts and the weights of their segments. */
+static tt_team_traffic traffic_in_stages(const problem *p, tt_pipeline_grid grid, int rank)
+{
+  const tt_pipeline_place at = tt_pipeline_place_of(&p->c.model, grid, p->c.parts, rank);
+  int sums = tt_part_sums_of(p->c.parts, at.parts, NULL).count;
+  tt_team_traffic all = {0, 0};
+  for (int64_t i = at.parts.first; i < at.parts.first + at.parts.count; i++) {
+    int64_t rows = (tt_part_rows(p->c.batch_size, p->c.parts, i).count + 15) / 16 * 16;
+    int64_t before = at.stage > 0 && at.layers.first > tt_model_frozen(&p->c.model);
+    int64_t behind = at.stage < grid.stages - 1;
+    const tt_layer *first = &p->c.model.layer[at.layers.first];
+    all.messages += (before + behind) * (rows > 0);
+    if (before) all.bytes += 4 * rows * first->in;
+    if (behind) all.bytes += 4 * rows * first[at.layers.count - 1].out;
+  }
+  for (int column = 0; at.stage >= 0 && column < grid.columns; column++) {
+    int64_t to = tt_part_segment_of(at.layers.params, grid.columns, column).count;
+    if (column == at.column) continue;
+    all.bytes += 4 * (sums * to + at.segment.count);
+    all.messages += sums * (to > 0) + (at.segment.count > 0);
+  }
+  return all;
+}
+
+TT_TEST (a_step_in_stages_sends_what_the_model_says) {
+  int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
+  for (int stages = 1; stages <= LAYERS && !DOUBLE; stages++) {
+    problem p = make(1); /* not clipped */
+    cast c;
+    p.c.batch_size = 50; /* the second step does not end an epoch */
+    TT_CHECK_OK(tt_model_set_rates(stages / 2, NULL, 0, &p.c.model));
+    const tt_pipeline_grid grid = tt_pipeline_grid_of(&p.c.model, stages, ranks);
+    start(&p, 1, stages, &ENGINE, &c);
+    TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
+    tt_team_traffic before = tt_team_traffic_local(c.team);
+    TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1)); /* one step of each member */
+    tt_team_traffic after = tt_team_traffic_local(c.team);
+    tt_team_traffic want = traffic_in_stages(&p, grid, rank);
+    int64_t word = 3 * 8 + TT_MAX_PART_SUMS * 8; /* three words to each other rank */
+    TT_CHECK(after.bytes - before.bytes, ==, MEMBERS * (3 * (ranks - 1) * word + want.bytes));
+    TT_CHECK(after.messages - before.messages, ==, MEMBERS * (3 * (ranks - 1) + want.messages));
+    end(&c);
+    problem_free(&p);
+  }
+}
