@@ -61,11 +61,14 @@ typedef struct tt_cuda_state {
 #undef X
 } tt_cuda_state;
 
-/* One implementation of training. Functions return when the work is done; errors as in engine.h. */
+/* One implementation of training. Functions but train return when the work is done; errors as in
+ * engine.h. */
 typedef struct tt_cuda_path {
   const char *name;                /* "block" */
   tt_err (*prepare)(tt_engine *e); /* allocate memory, after set_data; may be called again */
-  tt_err (*train)(tt_engine *e, int64_t steps); /* up to `steps` steps of every training member */
+  /* Up to `steps` steps of every training member. May return before the work is done: the engine
+   * waits for it. */
+  tt_err (*train)(tt_engine *e, int64_t steps);
   void (*release)(tt_engine *e);
   /* Text for what decides the order of the path's sums: engines with the same text give the same
    * bits, also on two paths with the same function. May be called before prepare. */
@@ -132,6 +135,7 @@ struct tt_engine {
   int32_t *host_epoch_rows;     /* [M] */
   tt_member_progress *standing; /* [M] for the report after a call of train */
   int64_t *before;              /* [M] steps done before the call */
+  int8_t *status;               /* [M] on the host: status after the last load or call of train */
 };
 
 /* The view of some members of the engine: the first of them has number 0 in it. */
@@ -141,7 +145,7 @@ tt_cuda_state tt_cuda_view_of(const tt_engine *e, tt_slice members);
 typedef struct tt_member_queue {
   const int32_t *member; /* [count] */
   int32_t count, unused; /* no padding: the double checks all bytes of arguments */
-  int32_t *next; /* the first one that no unit has taken; 0 at the start of the launch */
+  int32_t *next;         /* the first one that no unit has taken; 0 at the start of the launch */
 } tt_member_queue;
 
 /* device code that all paths share: what a step and an epoch mean */

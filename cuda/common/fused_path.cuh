@@ -31,6 +31,7 @@ template <class PLAN> struct tt_fused_data {
   unsigned units;
   int32_t *next;   /* device: the first entry of the queue that no unit has taken */
   int32_t *member; /* device: [2][M] the members that train, twice one after the other */
+  int32_t *listed; /* page-locked: what is copied to `member` */
   float *scratch;  /* device, [units][scratch_floats] */
 };
 
@@ -45,6 +46,7 @@ template <class PATH> struct tt_fused_path {
     if (!d) return;
     tt_dev_free(d->next);
     tt_dev_free(d->member);
+    tt_pinned_free(d->listed);
     tt_dev_free(d->scratch);
     tt_free(d);
     e->own = NULL;
@@ -57,6 +59,7 @@ template <class PATH> struct tt_fused_path {
     TT_TRY(PATH::count_units(e, &d->plan, &d->units));
     TT_TRY(tt_dev_alloc(&d->next, 1, "queue of members"));
     TT_TRY(tt_dev_alloc(&d->member, 2 * e->slice.count, "queue of members"));
+    TT_TRY(tt_pinned_alloc(&d->listed, 2 * e->slice.count, "queue of members"));
     int64_t floats = d->units * PATH::scratch_floats(&d->plan);
     return tt_dev_alloc(&d->scratch, floats, "optimizer state of the running members");
   }
@@ -72,28 +75,16 @@ template <class PATH> struct tt_fused_path {
     return err;
   }
 
-  /* Write into d->member the numbers of the members that train; their count. */
-  static tt_err list_members(tt_engine *e, data *d, int8_t *status, int32_t *member, int64_t *count)
+  /* Write into d->member the numbers of the members that train; their count. No other copy reads
+   * d->listed now, because a call of train waits for its end. */
+  static tt_err list_members(tt_engine *e, data *d, int64_t *count)
   {
     int64_t n = 0;
-    TT_TRY(tt_dev_download_sync(status, e->view.status, e->slice.count, e->dev.stream));
     for (int64_t i = 0; i < e->slice.count; i++)
-      if (status[i] == TT_STATUS_training) member[n++] = (int32_t)i;
-    for (int64_t i = 0; i < n; i++) member[n + i] = member[i];
+      if (e->status[i] == TT_STATUS_training) d->listed[n++] = (int32_t)i;
+    for (int64_t i = 0; i < n; i++) d->listed[n + i] = d->listed[i];
     *count = n;
-    return n ? tt_dev_upload_sync(d->member, member, 2 * n, e->dev.stream) : TT_OK;
-  }
-
-  static tt_err find_members(tt_engine *e, data *d, int64_t *count)
-  {
-    int8_t *status = NULL;
-    int32_t *member = NULL;
-    tt_err err = TT_ALLOC(status, e->slice.count);
-    if (!err) err = TT_ALLOC(member, 2 * e->slice.count);
-    if (!err) err = list_members(e, d, status, member, count);
-    tt_free(status);
-    tt_free(member);
-    return err;
+    return tt_dev_upload(d->member, d->listed, 2 * n, e->dev.stream);
   }
 
   static tt_err launch(tt_engine *e, data *d, tt_slice some, int64_t steps)
@@ -108,7 +99,7 @@ template <class PATH> struct tt_fused_path {
     data *d = of(e);
     int64_t members = 0;
     if (!d) return TT_OK;
-    TT_TRY(find_members(e, d, &members));
+    TT_TRY(list_members(e, d, &members));
     int64_t units = d->units * PATH::members_of_unit(&d->plan);
     /* Members of an ensemble that stops early together end the call with their epoch, so that the
      * steps of the call cannot be divided: one launch. */
@@ -116,8 +107,7 @@ template <class PATH> struct tt_fused_path {
     tt_launch_plan p = tt_launch_plan_make(members, units, steps, TT_LAUNCH_OVERHEAD);
     for (int64_t k = 0; k < p.launches; k++)
       TT_TRY(launch(e, d, tt_launch_plan_members(&p, k), p.steps));
-    if (p.left) TT_TRY(launch(e, d, {0, members}, p.left));
-    return tt_stream_synchronize(e->dev.stream);
+    return p.left ? launch(e, d, {0, members}, p.left) : TT_OK;
   }
 
   /* The path's row in the engine; the other functions are those of tt_cuda_path. */
@@ -125,9 +115,8 @@ template <class PATH> struct tt_fused_path {
                                      void (*arithmetic)(const tt_engine *, char *, size_t),
                                      tt_err (*evaluate)(tt_engine *, tt_split, double *) = NULL)
   {
-    return {name, prepare, train, release, arithmetic, evaluate, NULL, NULL, 0,
-            NULL, NULL,    NULL,  NULL,    NULL,       NULL,     NULL, NULL, NULL,
-            NULL};
+    return {name, prepare, train, release, arithmetic, evaluate, NULL, NULL, 0,   NULL,
+            NULL, NULL,    NULL,  NULL,    NULL,       NULL,     NULL, NULL, NULL};
   }
 };
 

@@ -83,6 +83,7 @@ static tt_err allocate_state(tt_engine *e)
     TT_TRY(tt_dev_alloc_bytes(field_pointer(e, f), e->slice.count * field.length,
                               (size_t)field.bytes, what));
   }
+  TT_TRY(TT_ALLOC(e->status, e->slice.count));
   TT_TRY(tt_dev_alloc(&e->standing, e->slice.count, "report"));
   return tt_dev_alloc(&e->before, e->slice.count, "report");
 }
@@ -119,10 +120,10 @@ static tt_err copy_field(tt_engine *e, int f, tt_slice which, const tt_state *s,
   size_t width = (size_t)of.count * sizeof(float);
   size_t padded = (size_t)tt_param_stride(s->params) * sizeof(float);
   size_t skipped = (size_t)of.first * sizeof(float);
-  return TT_CUDA(cudaMemcpy2DAsync(
-      to == device ? to + skipped : to, to == device ? padded : width,
-      to == device ? from : from + skipped, to == device ? width : padded, width,
-      (size_t)(which.count * field.length / of.count), kind, e->dev.stream));
+  return TT_CUDA(
+      cudaMemcpy2DAsync(to == device ? to + skipped : to, to == device ? padded : width,
+                        to == device ? from : from + skipped, to == device ? width : padded, width,
+                        (size_t)(which.count * field.length / of.count), kind, e->dev.stream));
 }
 
 /* Copy members `which` between the device and a state that must contain them. */
@@ -162,6 +163,9 @@ static tt_err save(tt_engine *e, tt_slice which, tt_state *to)
 static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
 {
   TT_TRY(copy_members(e, which, from, cudaMemcpyHostToDevice));
+  for (int64_t i = 0; i < which.count; i++)
+    e->status[which.first - e->slice.first + i] =
+        TT_FIELD(from, status)[which.first - from->first + i];
   return e->anchor ? upload_anchors(e, which, from) : TT_OK;
 }
 
@@ -176,6 +180,7 @@ static void destroy(tt_engine **engine)
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) tt_dev_free(*field_pointer(e, f));
   tt_dev_free(e->standing);
   tt_dev_free(e->before);
+  tt_free(e->status);
   tt_dev_free(e->model);
   tt_dev_free(e->member);
   tt_dev_free(e->anchor);
@@ -364,7 +369,9 @@ static tt_err train_members(tt_engine *e, int64_t steps, tt_member_progress *at)
   report_args a = {e->view, e->before, e->standing};
   TT_TRY(tt_launch(report_progress, tt_grid_size(members, REPORT_THREADS), REPORT_THREADS, 0,
                    e->dev.stream, a));
-  return tt_dev_download_sync(at, e->standing, members, e->dev.stream);
+  TT_TRY(tt_dev_download_sync(at, e->standing, members, e->dev.stream));
+  for (int64_t i = 0; i < members; i++) e->status[i] = at[i].status;
+  return TT_OK;
 }
 
 static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)

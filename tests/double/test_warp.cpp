@@ -230,6 +230,51 @@ TT_TEST (each_cohort_has_kernels_of_its_formulas) {
   TT_CHECK(special, ==, 2);
 }
 
+/* A call of train copies the members that train without waiting, and waits once, for its report. */
+TT_TEST (a_call_of_a_fused_path_waits_once) {
+  for (tt_gpu_path path : {TT_GPU_PATH_warp, TT_GPU_PATH_block, TT_GPU_PATH_cluster}) {
+    problem p(50);
+    tt_engine *e = nullptr;
+    tt_progress at;
+    tt_resources use = {};
+    use.path = path;
+    TT_CHECK_OK(tt_engine_cuda.create(&p.c, {0, MEMBERS}, &use, &e));
+    TT_CHECK_OK(tt_engine_cuda.set_data(e, p.d, nullptr));
+    TT_CHECK_OK(tt_engine_cuda.init(e));
+    for (int call = 0; call < 2; call++) {
+      int64_t before = tt_double_count().waits;
+      TT_CHECK_OK(tt_engine_cuda.train(e, 2, &at));
+      TT_CHECK(at.training, ==, MEMBERS);
+      TT_CHECK(at.member_steps, ==, 2 * MEMBERS);
+      TT_CHECK(tt_double_count().waits - before, ==, 1);
+    }
+    tt_engine_cuda.destroy(&e);
+  }
+}
+
+/* After the end of all members, those of a state that is loaded train. */
+TT_TEST (members_of_a_loaded_state_train) {
+  problem p(50);
+  tt_engine *e = nullptr;
+  tt_state *fresh = nullptr;
+  tt_progress at;
+  tt_resources use = {};
+  use.path = TT_GPU_PATH_warp;
+  TT_CHECK_OK(tt_state_create({0, MEMBERS}, tt_cohort_state_shape(&p.c), &fresh));
+  TT_CHECK_OK(tt_engine_cuda.create(&p.c, {0, MEMBERS}, &use, &e));
+  TT_CHECK_OK(tt_engine_cuda.set_data(e, p.d, nullptr));
+  TT_CHECK_OK(tt_engine_cuda.init(e));
+  TT_CHECK_OK(tt_engine_cuda.save(e, {0, MEMBERS}, fresh));
+  TT_CHECK_OK(tt_engine_cuda.train(e, 1000, &at));
+  TT_CHECK(at.training, ==, 0);
+  TT_CHECK_OK(tt_engine_cuda.load(e, {1, 2}, fresh));
+  TT_CHECK_OK(tt_engine_cuda.train(e, 2, &at));
+  TT_CHECK(at.training, ==, 2);
+  TT_CHECK(at.member_steps, ==, 4);
+  tt_state_destroy(&fresh);
+  tt_engine_cuda.destroy(&e);
+}
+
 /* The paths that keep slots in shared memory take as many as the row of the optimizer says. */
 TT_TEST (an_optimizer_has_the_slots_of_its_row) {
   for (int kind = 0; kind < TT_OPT_COUNT; kind++) {

@@ -213,6 +213,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
   TT_DOUBLE_ENTER();
+  counts().waits++;
   if (!exists(stream)) fail_hard("cudaStreamSynchronize: not (or no longer) a stream");
   cudaError_t e = stream ? break_captures(cudaErrorStreamCaptureUnsupported,
                                           [stream](cudaStream_t s) { return s == stream; })
@@ -226,6 +227,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 cudaError_t cudaDeviceSynchronize()
 {
   TT_DOUBLE_ENTER();
+  counts().waits++;
   cudaError_t e =
       break_captures(cudaErrorStreamCaptureUnsupported, [](cudaStream_t) { return true; });
   if (e != cudaSuccess) return e;
@@ -298,6 +300,7 @@ cudaError_t look_at(const event_state &event)
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
   TT_DOUBLE_ENTER();
+  counts().waits++;
   std::shared_ptr<event_state> state = event->state;
   if (cudaError_t e = look_at(*state)) return e;
   run_until([state] { return state->reached >= state->recorded; });
