@@ -25,6 +25,7 @@ typedef struct tt_warp_args {
 /* F of the functions below: which activation, loss and optimizer a kernel computes. Here those of
  * its cohort, whatever they are: the kernel reads them while it runs and has the code of all. */
 struct tt_warp_any_formulas {
+  static constexpr int UNITS = 4; /* at a time: more would be more code for each activation */
   static __device__ __forceinline__ tt_activation activation(const tt_warp_args &a)
   {
     return a.view.activation;
@@ -45,6 +46,7 @@ struct tt_warp_any_formulas {
  */
 template <tt_activation ACTIVATION, tt_loss LOSS, tt_optimizer OPTIMIZER>
 struct tt_warp_fixed_formulas {
+  static constexpr int UNITS = 8;
   static __device__ __forceinline__ tt_activation activation(const tt_warp_args &)
   {
     return ACTIVATION;
@@ -198,6 +200,9 @@ __device__ __forceinline__ void tt_warp_network_forward(const tt_warp_args &a, f
 #pragma unroll 1
   for (int l = 0; l < a.plan.layers; l++) {
     int unit = 0, out = a.plan.layer[l].out;
+    if constexpr (F::UNITS == 8)
+#pragma unroll 1
+      for (; unit + 8 <= out; unit += 8) tt_warp_forward_units<F, N, 8>(a, own, l, unit);
 #pragma unroll 1
     for (; unit + 4 <= out; unit += 4) tt_warp_forward_units<F, N, 4>(a, own, l, unit);
 #pragma unroll 1
@@ -291,11 +296,11 @@ __device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, fl
   for (int o = 0; o < layer.out; o++, d += LD, w += layer.stride) {
     tt_warp_values<N> u = tt_warp_load_values<N>(d);
     float v[T];
-    if constexpr (T == 4) {
-      float4 f = tt_load4(w);
-      v[0] = f.x, v[1] = f.y, v[2] = f.z, v[3] = f.w;
-    } else {
-      v[0] = *w;
+    if constexpr (T == 1) v[0] = *w;
+#pragma unroll
+    for (int t = 0; t + 4 <= T; t += 4) {
+      float4 f = tt_load4(w + t);
+      v[t] = f.x, v[t + 1] = f.y, v[t + 2] = f.z, v[t + 3] = f.w;
     }
 #pragma unroll
     for (int t = 0; t < T; t++)
@@ -450,6 +455,9 @@ __device__ __forceinline__ void tt_warp_network_backward(const tt_warp_args &a, 
     __syncwarp(); /* all lanes have read them */
     if (l == 0) return;
     int at = 0;
+    if constexpr (F::UNITS == 8)
+#pragma unroll 1
+      for (; at + 8 <= layer.in; at += 8) tt_warp_backward_units<F, N, 8>(a, own, l, at);
 #pragma unroll 1
     for (; at + 4 <= layer.in; at += 4) tt_warp_backward_units<F, N, 4>(a, own, l, at);
 #pragma unroll 1
