@@ -100,6 +100,6 @@ function(tutti_cuda_double)
 
   if(cuda)
     add_library(tutti_cuda_double OBJECT ${cuda})
-    target_link_libraries(tutti_cuda_double PUBLIC tutti_double)
+    target_link_libraries(tutti_cuda_double PUBLIC tutti_double ${CMAKE_DL_LIBS})
   endif()
 endfunction()

@@ -52,7 +52,8 @@ tutti_room(src/cpu/kernels USE core/base core/formulas core/front core/model)
 tutti_room(src/cpu USE core/base core/formulas core/front core/model core/stats core/engine src/cpu/kernels
            LINK OpenMP::OpenMP_C)
 tutti_room(cuda/plan USE core/base core/formulas core/front core/model core/engine LINK OpenMP::OpenMP_C)
-tutti_room(cuda/common USE core/base core/formulas core/config core/model core/engine cuda/plan)
+tutti_room(cuda/common USE core/base core/formulas core/config core/model core/engine cuda/plan
+           LINK ${CMAKE_DL_LIBS})
 tutti_room(cuda/block USE core/base core/formulas cuda/plan cuda/common)
 tutti_room(cuda/warp USE core/base core/formulas cuda/plan cuda/common)
 tutti_room(cuda/cluster USE core/base core/formulas cuda/plan cuda/common cuda/block)

@@ -7,12 +7,14 @@
 
 /* As in comm.c: MPI counts are int. */
 enum { MAX_PIECE_BYTES = 1 << 30 };
-enum { EXCHANGE_TAG = 11 };
+enum { EXCHANGE_TAG = 11, BROKEN_TAG = 12 };
 
 struct tt_team {
   MPI_Comm mpi;
   int rank, ranks;
   tt_team_traffic traffic;
+  tt_team_mover mover;
+  int broken, told; /* a rank takes part in no further moves; this one has told the others so */
 };
 
 int tt_team_rank(const tt_team *t) { return t->rank; }
@@ -34,9 +36,41 @@ tt_err tt_team_create(tt_comm *c, int team, tt_team **out)
   return TT_OK;
 }
 
+void tt_team_use_mover_local(tt_team *t, const tt_team_mover *mover) { t->mover = *mover; }
+
+/* By messages without bytes, which the others receive when they look, or at the end. */
+void tt_team_break_local(tt_team *t)
+{
+  for (int r = 0; r < t->ranks && !t->told; r++) {
+    MPI_Request request;
+    if (r == t->rank) continue;
+    MPI_Isend(NULL, 0, MPI_BYTE, r, BROKEN_TAG, t->mpi, &request);
+    MPI_Request_free(&request);
+  }
+  t->broken = t->told = 1;
+}
+
+int tt_team_is_broken_local(tt_team *t)
+{
+  if (!t->broken) MPI_Iprobe(MPI_ANY_SOURCE, BROKEN_TAG, t->mpi, &t->broken, MPI_STATUS_IGNORE);
+  return t->broken;
+}
+
+/* The ranks wait for each other, and receive what tt_team_break_local has sent. */
+static void end_moves(tt_team *t)
+{
+  for (int r = 0; r < t->ranks; r++) {
+    int told = t->told;
+    MPI_Bcast(&told, 1, MPI_INT, r, t->mpi);
+    if (told && r != t->rank) MPI_Recv(NULL, 0, MPI_BYTE, r, BROKEN_TAG, t->mpi, MPI_STATUS_IGNORE);
+  }
+  if (t->mover.close) t->mover.close(t->mover.with);
+}
+
 void tt_team_destroy(tt_team **t)
 {
   if (!*t) return;
+  end_moves(*t);
   MPI_Comm_free(&(*t)->mpi);
   tt_free(*t);
 }
@@ -109,6 +143,23 @@ void tt_team_exchange(tt_team *t, int64_t sends, const tt_team_message *send, in
   for (int64_t k = 0; k < sends; k++) send_pieces(t, &send[k], request, &n);
   wait_for_pieces(request, n);
   tt_free(request);
+}
+
+tt_err tt_team_move(tt_team *t, int64_t sends, const tt_team_message *send, int64_t receives,
+                    const tt_team_message *receive)
+{
+  if (!t->mover.move) {
+    tt_team_exchange(t, sends, send, receives, receive);
+    return TT_OK;
+  }
+  for (int64_t k = 0; k < sends; k++) {
+    t->traffic.messages += send[k].bytes > 0;
+    t->traffic.bytes += send[k].bytes;
+  }
+  if (tt_team_is_broken_local(t)) return TT_OK;
+  tt_err e = t->mover.move(t->mover.with, t, sends, send, receives, receive);
+  if (e) tt_team_break_local(t);
+  return e;
 }
 
 void tt_team_send_local(tt_team *t, const tt_team_message *m, tt_team_pending *out)

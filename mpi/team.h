@@ -49,7 +49,30 @@ void tt_team_send_local(tt_team *t, const tt_team_message *m, tt_team_pending *o
 void tt_team_receive_local(tt_team *t, const tt_team_message *m, tt_team_pending *out);
 void tt_team_wait_local(tt_team_pending *p);
 
-/* What this rank has sent to other ranks in tt_team_allgather, exchange and send so far; an
+/* What moves messages between devices instead of MPI. */
+typedef struct tt_team_mover {
+  /* All of these messages. An error must leave no other rank waiting: it asks
+   * tt_team_is_broken_local(t) while it waits, and returns TT_OK early if that is 1. */
+  tt_err (*move)(void *with, tt_team *t, int64_t sends, const tt_team_message *send,
+                 int64_t receives, const tt_team_message *receive);
+  void (*close)(void *with); /* called by tt_team_destroy, when no rank moves anything */
+  void *with;
+} tt_team_mover;
+void tt_team_use_mover_local(tt_team *t, const tt_team_mover *mover);
+
+/* tt_team_exchange of memory of a device: by the mover, if there is one, else by MPI, which must
+ * take such memory. After an error of a rank nothing moves any more, and the other ranks, which
+ * have no error, find out by what the ranks tell each other next: so the rank with the error must
+ * tell them so, and take part in all that they do together until then. Errors: of the mover. */
+tt_err tt_team_move(tt_team *t, int64_t sends, const tt_team_message *send, int64_t receives,
+                    const tt_team_message *receive);
+
+/* Tell all ranks that this one takes part in no further moves. tt_team_move does so after an error;
+ * is_broken: 1 if a rank has. */
+void tt_team_break_local(tt_team *t);
+int tt_team_is_broken_local(tt_team *t);
+
+/* What this rank has sent to other ranks in tt_team_allgather, exchange, move and send so far; an
  * allgather counts as one message to each other rank. Local. */
 typedef struct tt_team_traffic {
   int64_t messages, bytes;

@@ -23,7 +23,7 @@ TT_BEGIN_C
 #define TT_DEVICES(X) X(auto) X(gpu) X(cpu)
 #define TT_SIMDS(X) X(auto) X(avx512) X(avx2) X(generic)
 #define TT_PRECISIONS(X) X(fp32) X(tf32) X(3xtf32)
-#define TT_EXCHANGES(X) X(auto) X(host) X(device)
+#define TT_EXCHANGES(X) X(auto) X(host) X(device) X(nccl)
 #define TT_WARM_STARTS(X) X(none) X(params) X(optimizer) X(shrink_perturb)
 #define TT_LABELS(X) X(hidden) X(command) X(files) X(slurm)
 #define TT_FORMATS(X) X(hdf5) X(csv)

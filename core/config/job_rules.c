@@ -129,9 +129,15 @@ static void check_exchange(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   const tt_source_location *at = &r->job[TT_OPTION_run_exchange];
-  int is_cpu = c->run_device == TT_DEVICE_cpu;
-  if (at->bad || c->run_exchange != TT_EXCHANGE_device || !is_cpu) return;
-  tt_config_error(r, at, "run.exchange: device needs a GPU, but run.device is cpu; use host");
+  const char *by = tt_choice_exchange[c->run_exchange];
+  int is_nccl = c->run_exchange == TT_EXCHANGE_nccl;
+  if (at->bad || (c->run_exchange != TT_EXCHANGE_device && !is_nccl)) return;
+  if (c->run_device == TT_DEVICE_cpu)
+    tt_config_error(r, at, "run.exchange: %s needs a GPU, but run.device is cpu; use host", by);
+  else if (is_nccl && c->run_stages > 1)
+    tt_config_error(r, at,
+                    "run.exchange: nccl cannot be combined with run.stages, which send and receive "
+                    "in many orders at once; use device or host");
 }
 
 /* Members of a wave take their steps without the others. */

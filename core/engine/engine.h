@@ -6,6 +6,7 @@
  * the threads, or the number of steps per call of train. */
 #ifndef TT_ENGINE_H
 #define TT_ENGINE_H
+#include "core/engine/device_link.h"
 #include "core/engine/pipeline.h"
 #include "core/model/cohort.h"
 #include "core/model/parts.h"
@@ -203,6 +204,7 @@ typedef struct tt_engine_ops {
   tt_err (*device_room)(tt_engine *e, int64_t count, float **out);
   tt_err (*device_add)(tt_engine *e, int64_t m, float *to, const float *from, int64_t count);
   tt_err (*device_copy)(tt_engine *e, float *to, const float *from, int64_t count);
+  const tt_device_link_ops *link; /* moves arrays of the device between engines; NULL: none */
   /* The same steps with the layers of a member cut into stages (pipeline.h): each engine has one
    * stage and computes some parts of every batch. A step is stage_begin; stage_forward and
    * stage_backward of its parts, each in the order of the parts; if the loss is finite, squares and

@@ -25,6 +25,9 @@ tt_err tt_cuda_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *sta
 tt_err tt_cuda_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);
 tt_err tt_cuda_stage_backward(tt_engine *e, int64_t part, const float *in, float *out);
 
+/* engine.h: link. */
+extern const tt_device_link_ops tt_cuda_link;
+
 /* Clusters of `ranks` blocks that run at the same time on the cluster path: 0 on parts of a GPU
  * that are too small. Needs e->cohort and e->dev. */
 tt_err tt_cuda_cluster_places(const tt_engine *e, int ranks, int *out);

@@ -449,6 +449,7 @@ extern const tt_engine_ops tt_engine_cuda = {
     tt_cuda_device_room,
     tt_cuda_device_add,
     tt_cuda_device_copy,
+    &tt_cuda_link,
     tt_cuda_stage_begin,
     tt_cuda_stage_forward,
     tt_cuda_stage_backward,

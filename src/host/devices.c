@@ -172,6 +172,20 @@ tt_err tt_device_check_shared(int ranks, const tt_rank_resources *rank_entry)
   return TT_OK;
 }
 
+tt_err tt_device_check_nccl(int ranks, const tt_rank_resources *rank_entry)
+{
+  for (int r = 0; r < ranks; r++) {
+    int other = tt_device_shared_with(rank_entry, r);
+    if (other >= 0)
+      return TT_FAIL(
+          UNAVAILABLE,
+          "rank %d and rank %d on %s use one GPU, %s, which NCCL refuses: give each rank "
+          "its own, or use run.exchange: host",
+          other, r, rank_entry[r].host, rank_entry[r].info.uuid);
+  }
+  return TT_OK;
+}
+
 int tt_device_not_visible(const tt_rank_resources *p, char *text, size_t size)
 {
   if (!p->no_gpu || p->err || p->slurm_gpus < 1) return 0;

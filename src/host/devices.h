@@ -58,6 +58,9 @@ int tt_device_shared_with(const tt_rank_resources *rank_entry, int rank);
 /* Check that no two ranks use one GPU. Errors: UNAVAILABLE, naming both ranks and the fixes. */
 tt_err tt_device_check_shared(int ranks, const tt_rank_resources *rank_entry);
 
+/* The same for run.exchange: nccl, where ranks cannot share a GPU. */
+tt_err tt_device_check_nccl(int ranks, const tt_rank_resources *rank_entry);
+
 /* 1 if Slurm gave the job GPUs, but the rank sees none and would train on the CPU; text[size] then
  * holds the message with the fix. Else 0. */
 int tt_device_not_visible(const tt_rank_resources *p, char *text, size_t size);

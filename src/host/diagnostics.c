@@ -50,7 +50,8 @@ static void check_gpu(tt_diagnostics *f, const tt_inventory *s, const tt_resourc
 {
   const tt_rank_resources *p = &s->rank_entry[r];
   char text[TT_DIAGNOSTIC_SIZE];
-  int other = request->share_gpu ? -1 : tt_device_shared_with(s->rank_entry, r);
+  int is_nccl = request->exchange == TT_EXCHANGE_nccl;
+  int other = request->share_gpu && !is_nccl ? -1 : tt_device_shared_with(s->rank_entry, r);
   if (p->err) tt_diagnostics_add(f, r, p->fault);
   if (tt_device_not_visible(p, text, sizeof text))
     tt_diagnostics_add(f, r, text);
@@ -66,9 +67,10 @@ static void check_gpu(tt_diagnostics *f, const tt_inventory *s, const tt_resourc
   if (other < 0) return;
   snprintf(text, sizeof text,
            "the same GPU as rank %d on %s, %s (%s): give each rank its own (srun "
-           "--gpus-per-task=1, or --gpu-map), or let ranks share GPUs (--share-gpu, "
-           "run.share_gpu: true)",
-           other, s->rank_entry[other].host, p->info.uuid, p->info.name);
+           "--gpus-per-task=1, or --gpu-map), or %s",
+           other, s->rank_entry[other].host, p->info.uuid, p->info.name,
+           is_nccl ? "use run.exchange: host, because NCCL refuses it"
+                   : "let ranks share GPUs (--share-gpu, run.share_gpu: true)");
   tt_diagnostics_add(f, r, text);
 }
 

@@ -119,10 +119,13 @@ static tt_err check_precision(const tt_resource_request *request, const probe *l
 
 static tt_err check_exchange(const tt_resource_request *request, const probe *l)
 {
-  if (request->exchange != TT_EXCHANGE_device || l->ops->device_room) return TT_OK;
-  return TT_FAIL(UNAVAILABLE,
-                 "run.exchange: device needs a GPU, but the %s engine trains; use host",
-                 l->ops->name);
+  char text[64];
+  int is_nccl = request->exchange == TT_EXCHANGE_nccl;
+  if (request->exchange != TT_EXCHANGE_device && !is_nccl) return TT_OK;
+  if (!l->ops->device_room || !l->ops->link)
+    return TT_FAIL(UNAVAILABLE, "run.exchange: %s needs a GPU, but the %s engine trains; use host",
+                   tt_choice_exchange[request->exchange], l->ops->name);
+  return is_nccl ? l->ops->link->version(text, sizeof text) : TT_OK;
 }
 
 /* Engine of this rank and all its visible devices. */
@@ -270,6 +273,8 @@ static tt_err check_inventory(const tt_inventory *s, const tt_resource_request *
     if (tt_device_not_visible(&s->rank_entry[r], text, sizeof text))
       return TT_FAIL(UNAVAILABLE, "rank %d: %s", r, text);
   TT_TRY(tt_device_check_engines(s->ranks, s->rank_entry));
+  if (request->exchange == TT_EXCHANGE_nccl)
+    TT_TRY(tt_device_check_nccl(s->ranks, s->rank_entry));
   return request->share_gpu ? TT_OK : tt_device_check_shared(s->ranks, s->rank_entry);
 }
 
@@ -287,7 +292,7 @@ static void tell_why_no_gpu(const tt_inventory *s)
 
 static int exchanges_on_device(tt_exchange wanted, const tt_engine_ops *ops)
 {
-  int takes = wanted == TT_EXCHANGE_device || tt_comm_takes_gpu_memory_local();
+  int takes = wanted != TT_EXCHANGE_auto || tt_comm_takes_gpu_memory_local();
   return wanted != TT_EXCHANGE_host && ops->device_room && takes;
 }
 

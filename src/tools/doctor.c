@@ -120,6 +120,10 @@ static void print_versions(const tt_resource_request *request)
     gpu = 1;
     tt_engines[i]->versions(text, sizeof text);
     printf("%s engine: %s\n", tt_engines[i]->name, text);
+    if (!tt_engines[i]->link) continue;
+    if (tt_engines[i]->link->version(text, sizeof text))
+      snprintf(text, sizeof text, "no NCCL 2.14 or newer is found");
+    printf("%s (run.exchange: nccl)\n", text);
   }
   if (!gpu) printf("built without CUDA\n");
   if (!tt_kernels_get(request->simd, &kernels))

@@ -75,6 +75,7 @@ static void print_exchange(const tt_job_plan *p)
   const char *where = "host memory";
   if (!strcmp(p->ops->name, "cpu")) return;
   if (by == TT_EXCHANGE_device) where = "GPU memory, as run.exchange says";
+  if (by == TT_EXCHANGE_nccl) where = "GPU memory, by NCCL";
   if (by == TT_EXCHANGE_auto)
     where = tt_comm_may_take_gpu_memory_local()
                 ? "GPU memory where the MPI library says that it takes it (tutti doctor), else "

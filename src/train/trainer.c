@@ -22,6 +22,7 @@
 #include "src/train/shard/shard_train.h"
 #include "src/train/shard/team_training.h"
 #include "src/train/shard/training_cost.h"
+#include "src/train/team_link.h"
 #include "src/train/write_outputs.h"
 
 #include <inttypes.h>
@@ -93,7 +94,13 @@ static tt_err create_team(training_run *r, int *teams)
   *teams =
       tt_load_balance_teams(&r->job->cohorts, cfg->run_ranks_per_member, cfg->run_stages, ranks);
   int team = tt_load_balance_place(ranks, *teams, tt_comm_rank(r->c)).team;
-  return *teams < ranks ? tt_team_create(r->c, team, &r->team) : TT_OK;
+  if (*teams == ranks) return TT_OK;
+  tt_err e = tt_team_create(r->c, team, &r->team);
+  int has_link = cfg->run_exchange == TT_EXCHANGE_nccl && r->job->use.device_exchange;
+  if (e || !has_link) return e;
+  return tt_agree(r->c, tt_team_ranks(r->team) > 1
+                            ? tt_team_link_open(r->team, r->job->ops->link, r->job->use.device)
+                            : TT_OK);
 }
 
 static tt_err create_shards_local(training_run *r, int teams)

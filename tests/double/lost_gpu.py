@@ -153,6 +153,40 @@ def see_no_gpu(folder):
         ends_together(done, UNAVAILABLE, (words, "ranks 0, 1:"), f"no GPU, {device}")
 
 
+def exchange_by_nccl(folder):
+    """Two GPUs of a team by the double of NCCL: the bits of host memory. A library that is missing,
+    or too old, and ranks that share a GPU end the run with the remedy."""
+    settings = [s for s in SETTINGS if not s.startswith("run.share_gpu")] + TEAM
+    two = {"TT_DOUBLE_DEVICES": "2"}
+    empty = folder / "empty"
+    empty.mkdir()
+    (empty / "libnccl.so.2").touch()
+    for how, more, env, code, words in (
+            ("host", [], {}, h.DONE, ()), ("nccl", [], {}, h.DONE, ()),
+            ("nccl", [], {"LD_LIBRARY_PATH": str(empty)}, UNAVAILABLE,
+             ("cannot be opened: ", "LD_LIBRARY_PATH (2.14 or newer)", "run.exchange: host")),
+            ("nccl", [], {"TT_NCCL_VERSION": "20903"}, UNAVAILABLE,
+             ("needs NCCL 2.14 or newer, but libnccl.so.2 is 2.9.3", "run.exchange: host")),
+            ("nccl", ["run.share_gpu=true"], {"TT_DOUBLE_DEVICES": "1"}, UNAVAILABLE,
+             ("rank 0 and rank 1 on ", "which NCCL refuses", "use run.exchange: host"))):
+        shutil.rmtree(folder / "out", ignore_errors=True)
+        arguments = h.train_arguments([*settings, *more, f"run.exchange={how}"])
+        done = h.run(folder, 2, arguments, {**two, **env})
+        ends_together(done, code, words, f"exchange by {how}, {env}")
+        if how == "host":
+            wanted = (folder / "out").rename(folder / "wanted_nccl")
+        elif code == h.DONE:
+            h.check_same(folder / "out", wanted, "exchange by NCCL")
+    args = ["job.yaml", "--set", "run.device=gpu", "--set", "run.exchange=nccl"]
+    done = h.run(folder, 2, ["doctor", *args], two)
+    ends_together(done, h.DONE, ("NCCL 2.28.9 (run.exchange: nccl)", "no problems"), "doctor, NCCL")
+    done = h.run(folder, 2, ["doctor", *args, "--share-gpu"], {"TT_DOUBLE_DEVICES": "1"})
+    ends_together(done, UNAVAILABLE, ("use run.exchange: host",), "doctor, NCCL on one GPU")
+    done = h.run(folder, 0, ["plan", *args, "--ranks", "2", *[w for s in TEAM for w in ("--set", s)]])
+    h.check("from GPU memory, by NCCL\n" in done.output and "what it exchanges" in done.output,
+            done.output)
+
+
 def have_slices(folder):
     """Two instances of MIG are two GPUs, although CUDA gives both the UUID of the whole GPU."""
     program = [h.TUTTI, "doctor", "job.yaml", "--set", "run.device=gpu"]
@@ -186,6 +220,7 @@ def main():
         see_no_gpu(folder)
         have_slices(folder)
         share_through_mps(folder)
+        exchange_by_nccl(folder)
         for path in CALLS:
             lose_everywhere(folder, path)
         run_out_of_memory(folder)

@@ -25,8 +25,19 @@ double tt_team_add_losses(const tt_team_member *x)
   return value[0];
 }
 
+void tt_team_exchange_values(tt_team_member *x, int64_t sends, int64_t receives)
+{
+  const tt_team_buffers *b = x->team->buffers;
+  tt_err e = TT_OK;
+  if (x->team->on_device)
+    e = tt_team_move(x->team->ranks, sends, b->send, receives, b->receive);
+  else
+    tt_team_exchange(x->team->ranks, sends, b->send, receives, b->receive);
+  if (!x->error) x->error = e;
+}
+
 /* Send each rank this rank's sums of its segment; receive theirs for the segment of this rank. */
-static void exchange_gradients(const tt_team_member *x)
+static void exchange_gradients(tt_team_member *x)
 {
   const tt_team_buffers *b = x->team->buffers;
   int64_t sends = 0, receives = 0, bytes = x->segment.count * (int64_t)sizeof(float);
@@ -40,7 +51,7 @@ static void exchange_gradients(const tt_team_member *x)
     for (int k = 0; k < b->sums[r].count; k++, receives++)
       b->receive[receives] = (tt_team_message){r, bytes, b->incoming + receives * b->stride};
   }
-  tt_team_exchange(x->team->ranks, sends, b->send, receives, b->receive);
+  tt_team_exchange_values(x, sends, receives);
 }
 
 float *tt_team_room(const tt_team_member *x)
@@ -81,8 +92,10 @@ tt_state *tt_team_state(const tt_shard *shard, int64_t m, int64_t *i)
   return t->state;
 }
 
-void tt_team_exchange_slices(const tt_team_member *x, tt_slice ranks, const tt_slice *of,
-                             void *array, int64_t size)
+/* Messages by which each of some ranks gets the slices of the others; `size` of an element. Returns
+ * their number, to send and to receive. */
+static int64_t list_slices(const tt_team_member *x, tt_slice ranks, const tt_slice *of, void *array,
+                           int64_t size)
 {
   const tt_team_buffers *b = x->team->buffers;
   tt_slice own = of[x->rank];
@@ -93,6 +106,20 @@ void tt_team_exchange_slices(const tt_team_member *x, tt_slice ranks, const tt_s
     b->send[n] = (tt_team_message){r, own.count * size, (char *)array + own.first * size};
     b->receive[n++] = (tt_team_message){r, of[r].count * size, (char *)array + of[r].first * size};
   }
+  return n;
+}
+
+void tt_team_exchange_slices(tt_team_member *x, tt_slice ranks, const tt_slice *of, float *array)
+{
+  int64_t n = list_slices(x, ranks, of, array, (int64_t)sizeof *array);
+  tt_team_exchange_values(x, n, n);
+}
+
+/* The same for numbers in memory of the host, of all ranks. */
+static void exchange_terms(const tt_team_member *x, const tt_slice *of, double *term)
+{
+  const tt_team_buffers *b = x->team->buffers;
+  int64_t n = list_slices(x, (tt_slice){0, x->ranks}, of, term, (int64_t)sizeof *term);
   tt_team_exchange(x->team->ranks, n, b->send, n, b->receive);
 }
 
@@ -107,8 +134,7 @@ double tt_team_squares(tt_team_member *x, tt_slice segment, float *gradient)
   double *own = b->block + b->blocks[x->rank].first, sum = 0.0;
   if (!x->error) x->error = x->shard->ops->squares(x->team->engine, x->m, segment, gradient, own);
   if (!tt_team_is_clipped(x)) return 0.0;
-  tt_team_exchange_slices(x, (tt_slice){0, x->ranks}, b->blocks, b->block,
-                          (int64_t)sizeof *b->block);
+  exchange_terms(x, b->blocks, b->block);
   for (int64_t i = 0; i < tt_norm_blocks(x->shard->cohort->model.params); i++) sum += b->block[i];
   return sum;
 }
@@ -133,15 +159,14 @@ static void gather_terms(void *with, int64_t terms, double *term)
   const tt_team_member *x = with;
   tt_slice *share = x->team->buffers->shares;
   for (int r = 0; r < x->ranks; r++) share[r] = tt_part_slice(terms, x->ranks, r);
-  tt_team_exchange_slices(x, (tt_slice){0, x->ranks}, share, term, (int64_t)sizeof *term);
+  exchange_terms(x, share, term);
 }
 
 /* tt_epoch_sharing.gather_segments for a tt_team_member. */
 static void gather_segments(void *with, float *vector)
 {
-  const tt_team_member *x = with;
-  tt_team_exchange_slices(x, (tt_slice){0, x->ranks}, x->team->buffers->segment, vector,
-                          (int64_t)sizeof *vector);
+  tt_team_member *x = with;
+  tt_team_exchange_slices(x, (tt_slice){0, x->ranks}, x->team->buffers->segment, vector);
 }
 
 tt_epoch_sharing tt_team_share(tt_team_member *x)

@@ -63,10 +63,13 @@ float *tt_team_room(const tt_team_member *x);
  * members, on the others one for each member in turn. */
 tt_state *tt_team_state(const tt_shard *shard, int64_t m, int64_t *i);
 
-/* Of some ranks, each has its slice of an array and gets those of the others.
- *   of  [ranks of the team] slice of each rank;  size  of an element */
-void tt_team_exchange_slices(const tt_team_member *x, tt_slice ranks, const tt_slice *of,
-                             void *array, int64_t size);
+/* The first messages of the buffers: values of the engine's memory. An error is in x->error. */
+void tt_team_exchange_values(tt_team_member *x, int64_t sends, int64_t receives);
+
+/* Of some ranks, each has its slice of an array of the engine's memory and gets those of the
+ * others.
+ *   of  [ranks of the team] slice of each rank */
+void tt_team_exchange_slices(tt_team_member *x, tt_slice ranks, const tt_slice *of, float *array);
 
 /* How the ranks share the end of an epoch. The sums of the parts must not be needed any more. */
 tt_epoch_sharing tt_team_share(tt_team_member *x);

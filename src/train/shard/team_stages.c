@@ -147,7 +147,7 @@ static void run_pipeline(tt_team_member *x, int64_t rows)
 
 /* A block of the norm that begins in one stage and ends in others: the rank where it begins gets
  * the rest of its gradient, in the array [P]. */
-static void gather_blocks(const tt_team_member *x, float *gradient)
+static void gather_blocks(tt_team_member *x, float *gradient)
 {
   const tt_team_buffers *b = x->team->buffers;
   tt_slice own = x->segment;
@@ -167,7 +167,7 @@ static void gather_blocks(const tt_team_member *x, float *gradient)
         b->send[sends++].rank = to;
       }
   }
-  tt_team_exchange(x->team->ranks, sends, b->send, receives, b->receive);
+  tt_team_exchange_values(x, sends, receives);
 }
 
 /* The gradient of the segment of this rank, at its place in the array [P] of the engine. */
@@ -210,7 +210,7 @@ static tt_slice advance(tt_team_member *x, int ends_epoch, const float **w)
   int is_shared = ranks.count > 1;
   update_weights(x, is_shared ? room + x->segment.first : NULL);
   if (!is_shared) return (tt_slice){0, 0};
-  tt_team_exchange_slices(x, ranks, b->segment, room, (int64_t)sizeof *room);
+  tt_team_exchange_slices(x, ranks, b->segment, room);
   *w = room + of.first;
   return of;
 }

@@ -168,7 +168,7 @@ static const float *update_weights(tt_team_member *x)
   if (!x->error)
     x->error = x->shard->ops->advance(x->team->engine, x->m, x->segment, gradient, squares,
                                       w + x->segment.first);
-  tt_team_exchange_slices(x, b->group, b->segment, w, (int64_t)sizeof *w);
+  tt_team_exchange_slices(x, b->group, b->segment, w);
   return w;
 }
 

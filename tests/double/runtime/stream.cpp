@@ -224,6 +224,18 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
   return cudaSuccess;
 }
 
+/* A stream with work is not ready the first time, and then it is. */
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+  TT_DOUBLE_ENTER();
+  if (!stream || !exists(stream)) fail_hard("cudaStreamQuery: not (or no longer) a stream");
+  cudaError_t e = break_captures(cudaErrorStreamCaptureUnsupported,
+                                 [stream](cudaStream_t s) { return s == stream; });
+  if (e != cudaSuccess || stream->queue.empty()) return e;
+  run_until([stream] { return stream->queue.empty(); });
+  return set_last_error(cudaErrorNotReady);
+}
+
 cudaError_t cudaDeviceSynchronize()
 {
   TT_DOUBLE_ENTER();
