@@ -104,6 +104,14 @@ static void print_ranks(const tt_inventory *s)
   }
 }
 
+/* The version of NCCL that an engine finds. Returns 0 if it has no use for one. */
+static int find_nccl(const tt_engine_ops *ops, char *text, int64_t room)
+{
+  if (!ops->link) return 0;
+  if (ops->link->version(text, room)) snprintf(text, (size_t)room, "no NCCL 2.14 or newer");
+  return 1;
+}
+
 static void print_versions(const tt_resource_request *request)
 {
   char text[512];
@@ -120,10 +128,7 @@ static void print_versions(const tt_resource_request *request)
     gpu = 1;
     tt_engines[i]->versions(text, sizeof text);
     printf("%s engine: %s\n", tt_engines[i]->name, text);
-    if (!tt_engines[i]->link) continue;
-    if (tt_engines[i]->link->version(text, sizeof text))
-      snprintf(text, sizeof text, "no NCCL 2.14 or newer is found");
-    printf("%s (run.exchange: nccl)\n", text);
+    if (find_nccl(tt_engines[i], text, sizeof text)) printf("%s (run.exchange: nccl)\n", text);
   }
   if (!gpu) printf("built without CUDA\n");
   if (!tt_kernels_get(request->simd, &kernels))
@@ -249,6 +254,9 @@ static tt_err print_json(const tt_inventory *s, const links *link, const char *p
   tt_json_set(&versions, "mpi", tt_json_text(text));
   tt_h5_version_local(text, sizeof text);
   tt_json_set(&versions, "hdf5", tt_json_text(text));
+  for (int i = 0; tt_engines[i]; i++)
+    if (find_nccl(tt_engines[i], text, sizeof text))
+      tt_json_set(&versions, "nccl", tt_json_text(text));
   for (int64_t i = 0; i < f->count; i++) {
     json_t *row = json_object();
     tt_json_set(&row, "ranks", tt_json_text(f->all[i].rank_list));
