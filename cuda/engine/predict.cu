@@ -11,8 +11,7 @@
 #include "core/engine/mixed_predict.h"
 #include "cuda/common/forward_tile.cuh"
 #include "cuda/front/front.cuh"
-
-#include <string.h>
+#include "cuda/plan/host_copy.h"
 
 enum { BUFFER_SETS = 2, MOMENTS = 3, MOMENT_THREADS = 128 };
 #ifdef TT_CUDA_DOUBLE
@@ -60,6 +59,7 @@ typedef struct tt_prediction_job {
   tt_device_ensemble device_ensemble;
   tt_chunk_buffers buffer_set[BUFFER_SETS];
   int64_t chunk;
+  int threads; /* of the host, for copies */
   const float *x;
   tt_moments *into;
   float *members;
@@ -284,7 +284,8 @@ static tt_err launch_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set, i
   int64_t inputs = s->c->model.inputs, members = s->c->members, group = buffer_set->group;
   buffer_set->first = first;
   buffer_set->rows = rows;
-  memcpy(buffer_set->host_x, s->x + first * inputs, (size_t)(rows * inputs) * sizeof(float));
+  tt_host_copy(buffer_set->host_x, s->x + first * inputs, rows * inputs * (int64_t)sizeof(float),
+               s->threads);
   TT_TRY(tt_dev_upload(buffer_set->x, buffer_set->host_x, rows * inputs, buffer_set->stream));
   for (int64_t m = 0; m < members; m += group)
     TT_TRY(launch_members(s, buffer_set, m, members - m < group ? members - m : group));
@@ -302,9 +303,9 @@ static tt_err launch_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set, i
 static tt_err collect_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set)
 {
   int64_t lines = s->c->members * 2 * s->device_ensemble.width,
-          moment_stride = s->chunk * s->device_ensemble.columns;
-  size_t width = (size_t)buffer_set->rows * sizeof(float),
-         cells = (size_t)(buffer_set->rows * s->device_ensemble.columns);
+          moment_stride = s->chunk * s->device_ensemble.columns,
+          cells = buffer_set->rows * s->device_ensemble.columns;
+  size_t width = (size_t)buffer_set->rows * sizeof(float);
   if (!buffer_set->rows) return TT_OK;
   if (s->members)
     TT_TRY(
@@ -315,8 +316,9 @@ static tt_err collect_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set)
   double *to[MOMENTS];
   if (s->into) to[0] = s->into->mean, to[1] = s->into->between, to[2] = s->into->within;
   for (int m = 0; s->into && m < MOMENTS; m++)
-    memcpy(to[m] + buffer_set->first * s->device_ensemble.columns,
-           buffer_set->host_moments + m * moment_stride, cells * sizeof(double));
+    tt_host_copy(to[m] + buffer_set->first * s->device_ensemble.columns,
+                 buffer_set->host_moments + m * moment_stride, cells * (int64_t)sizeof(double),
+                 s->threads);
   buffer_set->rows = 0;
   return TT_OK;
 }
@@ -365,6 +367,7 @@ tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, in
   s.c = c;
   s.x = x;
   s.rows = rows;
+  s.threads = use->threads;
   s.into = into;
   s.members = members;
   if (into) {
