@@ -100,21 +100,21 @@ __device__ __forceinline__ void tt_block_load_member(const tt_block_args &a, flo
 {
   const tt_cuda_state &v = a.view;
   const tt_block_plan &plan = a.plan;
-  tt_block_context *note = tt_block_context_of(shared);
-  int i = note->member;
+  tt_block_context *ctx = tt_block_context_of(shared);
+  int i = ctx->member;
   float *to = shared + plan.weights;
   tt_block_zero(to, plan.params);
   for (int k = 0; k < plan.slots; k++)
     tt_block_zero(tt_block_slot_array(a, shared, k), plan.params);
   if (threadIdx.x == 0) {
-    note->loss_sum = v.loss_sum[i];
-    note->step = v.step[i];
-    note->last = note->step + a.steps;
-    note->order = tt_cuda_epoch_order(v, i);
-    note->training = 1;
-    note->batch = v.batch[i];
-    note->rows = v.epoch_rows[i];
-    note->validation_rows = tt_cuda_member_rows(v, i).count[TT_VALIDATION];
+    ctx->loss_sum = v.loss_sum[i];
+    ctx->step = v.step[i];
+    ctx->last = ctx->step + a.steps;
+    ctx->order = tt_cuda_epoch_order(v, i);
+    ctx->training = 1;
+    ctx->batch = v.batch[i];
+    ctx->rows = v.epoch_rows[i];
+    ctx->validation_rows = tt_cuda_member_rows(v, i).count[TT_VALIDATION];
   }
   __syncthreads();
   const float *from = v.weights + (int64_t)i * v.param_stride;
@@ -132,8 +132,8 @@ __device__ __forceinline__ void tt_block_store_member(const tt_block_args &a, fl
 {
   const tt_cuda_state &v = a.view;
   const tt_block_plan &plan = a.plan;
-  const tt_block_context *note = tt_block_context_of(shared);
-  int i = note->member;
+  const tt_block_context *ctx = tt_block_context_of(shared);
+  int i = ctx->member;
   const float *from = shared + plan.weights;
   float *to = v.weights + (int64_t)i * v.param_stride;
   tt_block_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
@@ -143,9 +143,9 @@ __device__ __forceinline__ void tt_block_store_member(const tt_block_args &a, fl
     tt_block_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
   }
   if (threadIdx.x != 0) return;
-  v.batch[i] = note->batch;
-  v.step[i] = note->step;
-  v.loss_sum[i] = note->loss_sum;
+  v.batch[i] = ctx->batch;
+  v.step[i] = ctx->step;
+  v.loss_sum[i] = ctx->loss_sum;
 }
 
 /* rows */
@@ -157,14 +157,14 @@ __device__ __forceinline__ void tt_block_load_rows(const tt_block_args &a, float
 {
   const tt_cuda_state &v = a.view;
   const tt_block_plan &p = a.plan;
-  const tt_block_context *note = tt_block_context_of(shared);
-  const tt_member &m = v.member[note->member];
+  const tt_block_context *ctx = tt_block_context_of(shared);
+  const tt_member &m = v.member[ctx->member];
   const int32_t *list = v.lists[m.ensemble].row[TT_VALIDATION];
   int32_t *number = reinterpret_cast<int32_t *>(shared + p.row);
   float *x = shared + p.x, *y = shared + p.y, *weight = shared + p.weight;
   for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x)
     number[r] =
-        validating ? list[first + r] : tt_cuda_epoch_row(v, note->member, note->order, first + r);
+        validating ? list[first + r] : tt_cuda_epoch_row(v, ctx->member, ctx->order, first + r);
   __syncthreads();
   if (v.inputs % 4 == 0)
     tt_block_for_each(rows, v.inputs / 4, [&](int r, int c) {
@@ -328,31 +328,31 @@ __device__ __forceinline__ int tt_block_loss_part(const tt_block_plan &p, int va
   return validating ? max(1, (rows + ROWS - 1) / ROWS) : p.pieces;
 }
 
-/* Warp 0 adds the losses of `rows` rows, which follow `done` rows of the pass, to note->loss:
+/* Warp 0 adds the losses of `rows` rows, which follow `done` rows of the pass, to ctx->loss:
  * four lanes have a chunk, each every fourth row of it, then a lane has a part. No barrier at
  * the end. */
 __device__ __forceinline__ void tt_block_add_losses(const tt_block_args &a, float *shared,
                                                     int validating, int done, int rows)
 {
   enum { LANES = TT_WARP_SIZE / TT_BLOCK_CHUNKS };
-  tt_block_context *note = tt_block_context_of(shared);
+  tt_block_context *ctx = tt_block_context_of(shared);
   const float *weight = shared + a.plan.weight, *value = shared + a.plan.row;
   int lane = tt_block_lane_index(), each = tt_block_loss_chunk(a.plan, validating);
-  int together = note->part_chunks, before = done / each;
+  int together = ctx->part_chunks, before = done / each;
   int begin = lane / LANES * each, end = min(rows, begin + each);
   double sum = 0.0;
   for (int r = begin + lane % LANES; r < end; r += LANES)
     sum += (double)weight[r] * (double)value[r];
   sum += tt_shuffle_xor(sum, 1);
   sum += tt_shuffle_xor(sum, 2);
-  if (lane % LANES == 0) note->sums[lane / LANES] = sum;
+  if (lane % LANES == 0) ctx->sums[lane / LANES] = sum;
   __syncwarp();
   int first = max(lane * together - before, 0);
   int last = min((lane + 1) * together - before, (rows + each - 1) / each);
   if (lane < TT_BLOCK_CHUNKS && first < last) {
-    sum = note->loss[lane];
-    for (int u = first; u < last; u++) sum += note->sums[u];
-    note->loss[lane] = sum;
+    sum = ctx->loss[lane];
+    for (int u = first; u < last; u++) sum += ctx->sums[u];
+    ctx->loss[lane] = sum;
   }
   __syncwarp();
 }
@@ -406,19 +406,19 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
 
 /* a pass */
 
-/* The losses of `count` rows from `first` on, in note->loss by parts. For a batch, also their
+/* The losses of `count` rows from `first` on, in ctx->loss by parts. For a batch, also their
  * part of the gradient of the mean over `of` rows. */
 template <class KIND>
 __device__ __forceinline__ void tt_block_pass(const tt_block_args &a, float *shared, int validating,
                                               int first, int count, int of)
 {
-  tt_block_context *note = tt_block_context_of(shared);
+  tt_block_context *ctx = tt_block_context_of(shared);
   float factor = 1.0f / (float)of;
-  if (threadIdx.x < TT_BLOCK_CHUNKS) note->loss[threadIdx.x] = 0.0;
-  if (threadIdx.x == 0) note->part_chunks = tt_block_loss_part(a.plan, validating, of);
+  if (threadIdx.x < TT_BLOCK_CHUNKS) ctx->loss[threadIdx.x] = 0.0;
+  if (threadIdx.x == 0) ctx->part_chunks = tt_block_loss_part(a.plan, validating, of);
   /* divisions and square roots in double, while the other threads find their rows */
   if (!validating && threadIdx.x == blockDim.x - 1)
-    note->args = tt_cuda_step_args(a.view, note->member, note->step + 1);
+    ctx->args = tt_cuda_step_args(a.view, ctx->member, ctx->step + 1);
   for (int done = 0, most; done < count; done += most) {
     most = validating ? a.plan.rows : a.plan.piece;
     int rows = min(most, count - done);

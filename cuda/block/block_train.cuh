@@ -22,15 +22,15 @@ __device__ __forceinline__ double tt_block_slice_squares(const tt_block_plan &pl
   return tt_warp_sum((x + y) + (z + w));
 }
 
-/* Write the sums of squares of `count` slices from `first` on to note->sums; a barrier at the
+/* Write the sums of squares of `count` slices from `first` on to ctx->sums; a barrier at the
  * end. */
 __device__ __forceinline__ void tt_block_slices_squares(const tt_block_args &a, float *shared,
                                                         const float *gradient, int first, int count)
 {
-  tt_block_context *note = tt_block_context_of(shared);
+  tt_block_context *ctx = tt_block_context_of(shared);
   for (int s = tt_block_warp_index(); s < count; s += tt_block_warp_count()) {
     double squares = tt_block_slice_squares(a.plan, gradient, first + s);
-    if (tt_block_lane_index() == 0) note->sums[s] = squares;
+    if (tt_block_lane_index() == 0) ctx->sums[s] = squares;
   }
   __syncthreads();
 }
@@ -38,11 +38,11 @@ __device__ __forceinline__ void tt_block_slices_squares(const tt_block_args &a, 
 /* tt_clip_factor of the member's gradient, in every thread. */
 __device__ __forceinline__ float tt_block_clip_factor(const tt_block_args &a, float *shared)
 {
-  tt_block_context *note = tt_block_context_of(shared);
-  float limit = a.view.member[note->member].hyper.clip_norm;
+  tt_block_context *ctx = tt_block_context_of(shared);
+  float limit = a.view.member[ctx->member].hyper.clip_norm;
   if (!(limit > 0.0f)) return 1.0f;
   tt_block_slices_squares(a, shared, tt_block_gradient_array(a, shared), 0, TT_BLOCK_CHUNKS);
-  return tt_clip_factor(tt_block_sum_chunks(note->sums), limit);
+  return tt_clip_factor(tt_block_sum_chunks(ctx->sums), limit);
 }
 
 /* Update the slots of four parameters from q on and return their new weights. */
@@ -66,11 +66,11 @@ __device__ __forceinline__ float4 tt_block_update4(const float *weights, const f
 /* Count a step. No barrier at the end. */
 __device__ __forceinline__ void tt_block_count_step(float *shared, double loss)
 {
-  tt_block_context *note = tt_block_context_of(shared);
+  tt_block_context *ctx = tt_block_context_of(shared);
   if (threadIdx.x != 0) return;
-  note->loss_sum += loss;
-  note->batch++;
-  note->step++;
+  ctx->loss_sum += loss;
+  ctx->batch++;
+  ctx->step++;
 }
 
 /* The padding between parameters is updated too: its gradient is zero. */
@@ -117,18 +117,18 @@ __device__ __forceinline__ void tt_block_end_epoch(const tt_block_args &a, float
                                                    int all_finite, double loss)
 {
   const tt_cuda_state &v = a.view;
-  tt_block_context *note = tt_block_context_of(shared);
-  int i = note->member;
+  tt_block_context *ctx = tt_block_context_of(shared);
+  int i = ctx->member;
   if (threadIdx.x == 0) {
-    v.loss_sum[i] = note->loss_sum;
-    note->best = tt_cuda_end_epoch(v, i, all_finite, loss);
-    note->loss_sum = 0.0;
-    note->batch = 0;
-    note->training = tt_cuda_keeps_training(v, i);
-    if (note->training) note->order = tt_cuda_epoch_order(v, i);
+    v.loss_sum[i] = ctx->loss_sum;
+    ctx->best = tt_cuda_end_epoch(v, i, all_finite, loss);
+    ctx->loss_sum = 0.0;
+    ctx->batch = 0;
+    ctx->training = tt_cuda_keeps_training(v, i);
+    if (ctx->training) ctx->order = tt_cuda_epoch_order(v, i);
   }
   __syncthreads();
-  if (!note->best) return;
+  if (!ctx->best) return;
   const float *w = shared + a.plan.weights;
   float *best = v.best_weights + (int64_t)i * v.param_stride;
   tt_block_for_each_param(a.plan, [&](int q, int p) { best[p] = w[q]; });
@@ -149,22 +149,22 @@ __device__ __forceinline__ void tt_block_end_epoch(const tt_block_args &a, float
 template <class TEAM> __device__ __forceinline__ void tt_block_train_member(const TEAM &team)
 {
   const tt_cuda_state &v = team.block().view;
-  const tt_block_context *note = tt_block_context_of(team.shared);
+  const tt_block_context *ctx = tt_block_context_of(team.shared);
   int validating = 0, all_finite = 1;
   team.load();
-  while (validating || (note->training && note->step < note->last)) {
-    int first = validating ? 0 : note->batch * v.batch_size;
-    int count = validating ? note->validation_rows : min(v.batch_size, note->rows - first);
+  while (validating || (ctx->training && ctx->step < ctx->last)) {
+    int first = validating ? 0 : ctx->batch * v.batch_size;
+    int count = validating ? ctx->validation_rows : min(v.batch_size, ctx->rows - first);
     double loss = team.pass(validating, first, count);
     if (!validating) {
       if (!isfinite(loss)) {
-        if (team.leads()) v.status[note->member] = TT_STATUS_diverged;
+        if (team.leads()) v.status[ctx->member] = TT_STATUS_diverged;
         break;
       }
       team.step(loss);
-      if (note->batch * v.batch_size < note->rows) continue;
+      if (ctx->batch * v.batch_size < ctx->rows) continue;
       all_finite = tt_block_weights_finite(team.block(), team.shared);
-      validating = all_finite && note->validation_rows > 0;
+      validating = all_finite && ctx->validation_rows > 0;
       if (validating) continue;
     }
     team.end_epoch(all_finite, loss / (double)count);
@@ -201,15 +201,15 @@ template <class KIND> struct tt_block_team {
 template <class KIND>
 __device__ __forceinline__ void tt_block_train_queue(const tt_block_args &a, float *shared)
 {
-  tt_block_context *note = tt_block_context_of(shared);
+  tt_block_context *ctx = tt_block_context_of(shared);
   tt_block_team<KIND> team = {a, shared};
   tt_block_zero(tt_block_gradient_array(a, shared), a.plan.params);
   for (;;) {
     __syncthreads();
-    if (threadIdx.x == 0) note->member = tt_cuda_take_member(a.queue);
+    if (threadIdx.x == 0) ctx->member = tt_cuda_take_member(a.queue);
     __syncthreads();
-    if (note->member < 0) return;
-    if (a.view.status[note->member] == TT_STATUS_training) tt_block_train_member(team);
+    if (ctx->member < 0) return;
+    if (a.view.status[ctx->member] == TT_STATUS_training) tt_block_train_member(team);
   }
 }
 #endif

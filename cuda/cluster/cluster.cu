@@ -15,7 +15,7 @@ static __global__ void __launch_bounds__(TT_BLOCK_MAX_WARPS *TT_WARP_SIZE, 1)
 {
 #if TT_HAS_CLUSTERS
   TT_SHARED_MEMORY(float, shared);
-  tt_block_context *note = tt_block_context_of(shared);
+  tt_block_context *ctx = tt_block_context_of(shared);
   tt_cluster_exchange *exchange = tt_cluster_exchange_of(a, shared);
   tt_cluster_team<KIND> team = {a, shared};
   tt_block_zero(tt_block_gradient_array(a.block, shared),
@@ -29,7 +29,7 @@ static __global__ void __launch_bounds__(TT_BLOCK_MAX_WARPS *TT_WARP_SIZE, 1)
     tt_cluster_sync();
     int member = exchange->member;
     if (member < 0) return;
-    if (threadIdx.x == 0) note->member = member;
+    if (threadIdx.x == 0) ctx->member = member;
     __syncthreads();
     if (a.block.view.status[member] == TT_STATUS_training) tt_block_train_member(team);
   }
@@ -102,7 +102,7 @@ struct cluster_path {
   {
     const tt_cluster_plan *p = &d->plan;
     tt_cluster_args args = {
-        {e->view, p->part, steps, queue, NULL}, p->ranks, p->slice, p->slots, p->slot, p->note};
+        {e->view, p->part, steps, queue, NULL}, p->ranks, p->slice, p->slots, p->slot, p->exchange};
     return tt_launch_cluster(select_kernel(p), p->ranks, d->units * (unsigned)p->ranks,
                              (unsigned)p->part.threads, (size_t)p->bytes, e->dev.stream, args);
   }

@@ -24,7 +24,7 @@ struct tt_cluster_kernel_config : tt_block_kernel_config<LARGEST, TT_PRECISION_f
 /* Arguments of the kernel. */
 typedef struct tt_cluster_args {
   tt_block_args block;
-  int32_t ranks, slice, slots, slot, note; /* from the plan */
+  int32_t ranks, slice, slots, slot, exchange; /* from the plan */
 } tt_cluster_args;
 
 /* Values written by other ranks; valid after a barrier of the cluster. */
@@ -37,7 +37,7 @@ static_assert(sizeof(tt_cluster_exchange) <= TT_CLUSTER_EXCHANGE_FLOATS * sizeof
 __device__ __forceinline__ tt_cluster_exchange *tt_cluster_exchange_of(const tt_cluster_args &a,
                                                                        float *shared)
 {
-  return reinterpret_cast<tt_cluster_exchange *>(shared + a.note);
+  return reinterpret_cast<tt_cluster_exchange *>(shared + a.exchange);
 }
 
 /* The parameters [first, end) of this rank. */
@@ -104,8 +104,8 @@ __device__ __forceinline__ void tt_cluster_load_member(const tt_cluster_args &a,
 __device__ __forceinline__ void tt_cluster_store_member(const tt_cluster_args &a, float *shared)
 {
   const tt_cuda_state &v = a.block.view;
-  const tt_block_context *note = tt_block_context_of(shared);
-  int64_t i = note->member;
+  const tt_block_context *ctx = tt_block_context_of(shared);
+  int64_t i = ctx->member;
   const float *from = shared + a.block.plan.weights;
   float *to = v.weights + i * v.param_stride;
   tt_cluster_for_each_param(a, [&](int q, int p) { to[p] = from[q]; });
@@ -115,9 +115,9 @@ __device__ __forceinline__ void tt_cluster_store_member(const tt_cluster_args &a
     tt_cluster_for_each_param(a, [&](int q, int p) { to[p] = from[q]; });
   }
   if (tt_cluster_rank() != 0 || threadIdx.x != 0) return;
-  v.batch[i] = note->batch;
-  v.step[i] = note->step;
-  v.loss_sum[i] = note->loss_sum;
+  v.batch[i] = ctx->batch;
+  v.step[i] = ctx->step;
+  v.loss_sum[i] = ctx->loss_sum;
 }
 
 /* a pass */
@@ -136,7 +136,7 @@ __device__ __forceinline__ double tt_cluster_pass(const tt_cluster_args &a, floa
   if (!validating && own == 0)
     tt_block_zero(tt_block_gradient_array(a.block, shared), p.copies * p.params);
   tt_block_pass<KIND>(a.block, shared, validating, first + before, own, count);
-  if (own == 0) __syncthreads(); /* note->loss is set */
+  if (own == 0) __syncthreads(); /* ctx->loss is set */
   return tt_cluster_sum(a, tt_block_context_of(shared)->loss,
                         tt_cluster_exchange_of(a, shared)->loss);
 }
@@ -183,8 +183,8 @@ __device__ __forceinline__ void tt_cluster_for_each_float4(const tt_cluster_args
  * alone. Returns tt_clip_factor. */
 __device__ __forceinline__ float tt_cluster_reduce_gradient(const tt_cluster_args &a, float *shared)
 {
-  tt_block_context *note = tt_block_context_of(shared);
-  float limit = a.block.view.member[note->member].hyper.clip_norm;
+  tt_block_context *ctx = tt_block_context_of(shared);
+  float limit = a.block.view.member[ctx->member].hyper.clip_norm;
   float *gradient = tt_block_gradient_array(a.block, shared);
   tt_cluster_for_each_float4(
       a, [&](int q) { tt_store4(gradient + q, tt_cluster_sum_gradient4(a, gradient + q)); });
@@ -192,7 +192,7 @@ __device__ __forceinline__ float tt_cluster_reduce_gradient(const tt_cluster_arg
   int slices = TT_BLOCK_CHUNKS / a.ranks;
   __syncthreads();
   tt_block_slices_squares(a.block, shared, gradient, tt_cluster_rank() * slices, slices);
-  return tt_clip_factor(tt_cluster_sum(a, note->sums, tt_cluster_exchange_of(a, shared)->square),
+  return tt_clip_factor(tt_cluster_sum(a, ctx->sums, tt_cluster_exchange_of(a, shared)->square),
                         limit);
 }
 
@@ -231,11 +231,11 @@ __device__ __forceinline__ void tt_cluster_end_epoch(const tt_cluster_args &a, f
                                                      int all_finite, double loss)
 {
   const tt_cuda_state &v = a.block.view;
-  tt_block_context *note = tt_block_context_of(shared);
+  tt_block_context *ctx = tt_block_context_of(shared);
   tt_cluster_exchange *exchange = tt_cluster_exchange_of(a, shared);
-  int i = note->member;
+  int i = ctx->member;
   if (tt_cluster_rank() == 0 && threadIdx.x == 0) {
-    v.loss_sum[i] = note->loss_sum;
+    v.loss_sum[i] = ctx->loss_sum;
     int best = tt_cuda_end_epoch(v, i, all_finite, loss);
     int training = tt_cuda_keeps_training(v, i);
     for (int r = 0; r < a.ranks; r++) {
@@ -246,10 +246,10 @@ __device__ __forceinline__ void tt_cluster_end_epoch(const tt_cluster_args &a, f
   }
   tt_cluster_sync();
   if (threadIdx.x == 0) {
-    note->loss_sum = 0.0;
-    note->batch = 0;
-    note->training = exchange->training;
-    if (exchange->training) note->order = tt_cuda_epoch_order(v, i);
+    ctx->loss_sum = 0.0;
+    ctx->batch = 0;
+    ctx->training = exchange->training;
+    if (exchange->training) ctx->order = tt_cuda_epoch_order(v, i);
   }
   if (exchange->best) {
     const float *w = shared + a.block.plan.weights;

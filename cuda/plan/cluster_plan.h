@@ -23,7 +23,7 @@ typedef struct tt_cluster_plan {
   int32_t ranks;      /* C */
   int32_t slice; /* parameters of [Q] that a rank updates: rank r has [r slice, (r + 1) slice) */
   int32_t slots; /* of the optimizer */
-  int32_t slot, note; /* [slots][slice], [TT_CLUSTER_EXCHANGE_FLOATS] */
+  int32_t slot, exchange; /* [slots][slice], [TT_CLUSTER_EXCHANGE_FLOATS] */
 } tt_cluster_plan;
 
 /* Plan with `ranks` ranks, a power of two, if a block can have `shared_bytes`, in fp32. Returns

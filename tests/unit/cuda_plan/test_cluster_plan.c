@@ -64,9 +64,9 @@ static void holds_together(const tt_cohort *c, const tt_cluster_plan *p, int ran
   TT_CHECK(p->slice * ranks, >=, p->part.params);
   TT_CHECK(p->slots, ==, tt_optimizer_slots(c->optimizer));
   TT_CHECK(p->slot, ==, floats);
-  TT_CHECK(p->note, ==, floats + p->slots * p->slice);
-  TT_CHECK(p->note % 2, ==, 0); /* doubles begin there */
-  TT_CHECK(p->bytes, ==, 4 * (p->note + TT_CLUSTER_EXCHANGE_FLOATS));
+  TT_CHECK(p->exchange, ==, floats + p->slots * p->slice);
+  TT_CHECK(p->exchange % 2, ==, 0); /* doubles begin there */
+  TT_CHECK(p->bytes, ==, 4 * (p->exchange + TT_CLUSTER_EXCHANGE_FLOATS));
   TT_CHECK(p->bytes, <=, H200);
   TT_CHECK(p->part.gradient_shared, ==, 1);
   TT_CHECK(p->part.slots, ==, 0);
