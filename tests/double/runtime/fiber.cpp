@@ -53,6 +53,8 @@ struct scheduler {
   wait_kind wait[MAX_THREADS];
   int made, ranks, threads;   /* blocks of a cluster, threads of a block */
   int current, rank;          /* who runs, in which block */
+  int warp_first, warp_end;   /* threads of the warp that runs */
+  size_t turn;                /* place of the current thread in `lanes` */
   jump_buffer at;
   void *fake_stack;
   const void *stack;
@@ -104,6 +106,33 @@ void end_switch(void *fake_stack, const void **from, size_t *bytes)
   end_switch(scheduler_state.fibers[scheduler_state.current]->fake_stack, nullptr, nullptr);
 }
 
+/* The lane that run_warp would resume next, if it is in the middle of the kernel; NULL: none. */
+fiber *next_lane()
+{
+  scheduler &s = scheduler_state;
+  for (size_t turn = s.turn + 1; turn < s.lanes.size(); turn++) {
+    int thread = s.warp_first + (int)s.lanes[turn];
+    if (thread >= s.warp_end || s.wait[thread] != RUNNING) continue;
+    if (!s.fibers[thread]->started) return nullptr;
+    s.turn = turn;
+    s.current = thread;
+    return s.fibers[thread];
+  }
+  return nullptr;
+}
+
+/* The same without a return to the scheduler, which is half of the work of a switch. */
+[[SWITCHES]] void to_next_lane()
+{
+  fiber &me = *scheduler_state.fibers[scheduler_state.current];
+  fiber *next = next_lane();
+  if (!next) return to_scheduler();
+  threadIdx = next->index;
+  begin_switch(&me.fake_stack, next->stack, STACK_BYTES);
+  if (!__builtin_setjmp(me.at)) jump(next->at);
+  end_switch(scheduler_state.fibers[scheduler_state.current]->fake_stack, nullptr, nullptr);
+}
+
 /* Main loop of a fiber: the kernel, once per block. */
 void fiber_main()
 {
@@ -112,7 +141,7 @@ void fiber_main()
     const kernel_call &call = *scheduler_state.call;
     call.thunk(call.kernel, call.args.data());
     scheduler_state.wait[scheduler_state.current] = DONE;
-    to_scheduler();
+    to_next_lane();
   }
 }
 
@@ -245,13 +274,13 @@ bool run_warp(int first, int end)
 {
   scheduler &s = scheduler_state;
   bool progress = false;
-  for (unsigned turn : s.lanes) {
-    int thread = first + (int)turn;
-    while (thread < end && s.wait[thread] == RUNNING) {
-      resume(thread);
-      progress = true;
-      if (s.waiting[first / WARP] == WARP) release_warp(first);
-    }
+  s.warp_first = first;
+  s.warp_end = end;
+  for (s.turn = 0; s.turn < s.lanes.size(); s.turn++) {
+    int thread = first + (int)s.lanes[s.turn];
+    if (thread >= end || s.wait[thread] != RUNNING) continue;
+    resume(thread); /* lanes switch to one another: s.turn is that of the last one */
+    progress = true;
   }
   return progress;
 }
@@ -341,11 +370,15 @@ void run_cluster()
 void wait_at(wait_kind kind, int vote, const site &at)
 {
   if (!scheduler_state.call) fail_hard("%s (%s:%d) outside a kernel", at.what, at.file, at.line);
-  fiber &me = *scheduler_state.fibers[scheduler_state.current];
-  scheduler_state.wait[scheduler_state.current] = kind;
+  scheduler &s = scheduler_state;
+  fiber &me = *s.fibers[s.current];
+  s.wait[s.current] = kind;
   me.where = at;
   me.vote = vote;
-  to_scheduler();
+  if (kind == AT_WARP_FUNCTION && ++s.waiting[s.current / WARP] == WARP)
+    release_warp(s.current / WARP * WARP); /* the last lane continues */
+  else
+    to_next_lane();
 }
 } // namespace
 
@@ -379,7 +412,6 @@ const unsigned char *exchange(unsigned mask, const void *value, size_t bytes, si
   int me = s.current;
   unsigned char(*slots)[SLOT_BYTES] = s.slots[s.fibers[me]->exchanges++ % 2];
   memcpy(slots[me], value, bytes);
-  s.waiting[me / WARP]++;
   wait_at(AT_WARP_FUNCTION, 0, at);
   return slots[me / WARP * WARP];
 }
