@@ -165,12 +165,23 @@ typedef struct ref_batch {
   const double *moved; /* [rows][D] in place of the inputs, or NULL */
 } ref_batch;
 
+/* Units and channels that may be dropped. */
+static inline uint32_t ref_droppable(const tt_model *m)
+{
+  int64_t units = 0;
+  for (int l = 0; l < m->layers - 1; l++) units += m->layer[l].out;
+  for (int l = 0; l < m->front.layers; l++)
+    if (m->front.layer[l].kind == TT_FRONT_dropout) units += m->front.layer[l].channels;
+  TT_CHECK(units, <=, (int64_t)(4 * REF_WIDEST));
+  return (uint32_t)units;
+}
+
 static inline void ref_masks(const ref_batch *b, int64_t r, double *mask)
 {
   const tt_cohort *c = &b->p->c;
   const tt_member *m = &c->member[b->member];
   double p = (double)m->hyper.dropout;
-  for (uint32_t u = 0; u < 4 * REF_WIDEST; u++) {
+  for (uint32_t u = 0, units = ref_droppable(&c->model); u < units; u++) {
     tt_random4 draw =
         tt_dropout_draw(c->seed, m->stream, b->step, u, (uint32_t)r, (uint32_t)c->batch_size);
     mask[u] = (tt_uniform(draw.v[r % 4]) >= m->hyper.dropout) / (1.0 - p);
@@ -210,7 +221,7 @@ static inline double ref_row_loss(const ref_batch *b, int64_t r, const double *w
   for (int64_t k = 0; k < c->model.targets; k++) {
     int32_t column = c->ensemble[m->ensemble].column[k];
     double y = (double)d->y[b->row[r] * d->targets + column];
-    if (b->step >= 0)
+    if (b->step >= 0 && m->hyper.label_noise > 0.0f)
       y += (double)m->hyper.label_noise *
            (double)tt_label_noise(c->seed, m->stream, (uint32_t)column, (uint32_t)b->row[r]);
     if (d->label_variance)
