@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 /* MEMBERS: of each thread, so that no thread waits for another one at the end of a call. */
-enum { TRIALS = 5, MEMBERS = 4, LEAST_ROWS = 4096, EPOCHS = 1000 };
+enum { MEMBERS = 4, LEAST_ROWS = 4096, EPOCHS = 1000 };
 
 #define RELU_ADAM .activation = TT_ACT_relu, .optimizer = TT_OPT_adam
 
@@ -104,7 +104,7 @@ static tt_err time_engine(const tt_timing *t, tt_engine *e, double *best)
   for (; took < t->trial / 4.0; steps *= 2) TT_TRY(time_steps(ops, e, steps, &took));
   steps = (int64_t)ceil((double)(steps / 2) * t->trial / took);
   *best = INFINITY;
-  for (int i = 0; i < TRIALS; i++) {
+  for (int i = 0; i < t->trials; i++) {
     TT_TRY(ops->init(e)); /* never at the end of its epochs */
     TT_TRY(time_steps(ops, e, steps, &took));
     *best = fmin(*best, took / (double)steps);

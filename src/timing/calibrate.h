@@ -17,14 +17,15 @@ typedef struct tt_timed_case {
 typedef struct tt_timing {
   const tt_engine_ops *ops;
   const tt_resources *use;
-  double trial; /* seconds of one of several trials, of which the shortest counts */
+  int trials;   /* of each case; the shortest counts */
+  double trial; /* seconds of one of them */
 } tt_timing;
 
 /* Seconds of a step of one member on one of use->threads threads, all of which train members.
  * Errors: of the engine, MEM. */
 tt_err tt_time_case(const tt_timing *t, const tt_timed_case *k, double *seconds);
 
-/* Measure everything, about 200 trials, and the time of a file of 64 MiB in `directory`.
+/* Measure everything, about 40 cases, and the time of a file of 64 MiB in `directory`.
  * Errors: of the engine, CANTCREAT, IO, MEM. */
 tt_err tt_machine_measure(const tt_timing *t, const char *directory, tt_machine *out);
 #endif

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+static const int trials = 5;
 static const double trial_seconds = 0.04;
 static const double least_share = 0.85; /* of the cores; on a quiet machine it is about 0.95 */
 
@@ -52,7 +53,7 @@ static tt_err calibrate(const char *directory)
   tt_machine m;
   TT_TRY(tt_machine_path(path, sizeof path));
   TT_TRY(tt_resources_engine_local(TT_DEVICE_cpu, &cpu));
-  TT_TRY(tt_machine_measure(&(tt_timing){cpu, &use, trial_seconds}, directory, &m));
+  TT_TRY(tt_machine_measure(&(tt_timing){cpu, &use, trials, trial_seconds}, directory, &m));
   TT_TRY(tt_machine_write(path, &m));
   print_machine(&m, path);
   return TT_OK;

@@ -62,7 +62,7 @@ static int end(void **unused)
   return rmdir(path) | rmdir(folder);
 }
 
-/* Short trials, so that the numbers mean little; but each is there, and the file gives it back. */
+/* One short trial of each case, so that the numbers mean little; but each is there, and the file gives it back. */
 TT_TEST (a_measurement_is_kept_in_its_file) {
   const tt_resources use = {.threads = 2};
   char place[256];
@@ -70,7 +70,7 @@ TT_TEST (a_measurement_is_kept_in_its_file) {
   TT_CHECK_OK(tt_machine_path(place, sizeof place));
   TT_CHECK(strcmp(place, path), ==, 0);
   TT_CHECK((int)tt_machine_read(place, &back), ==, TT_E_NOINPUT);
-  TT_CHECK_OK(tt_machine_measure(&(tt_timing){&tt_engine_cpu, &use, 1e-4}, folder, &m));
+  TT_CHECK_OK(tt_machine_measure(&(tt_timing){&tt_engine_cpu, &use, 1, 1e-4}, folder, &m));
   double sum = 0.0;
   for (int i = 0; i < TT_STEP_COST_COUNT; i++) sum += m.seconds.term[i];
   TT_CHECK(sum, >, 0.0);
