@@ -182,7 +182,8 @@ static const recipe recipes[] = {
      TT_AVERAGE_none,
      {.learning_rate = 0.005f, .momentum = 0.5f, .adversarial_epsilon = 0.03f}},
 };
-enum { RECIPES = sizeof recipes / sizeof *recipes, STEPS = 50, BATCH = 20, EPOCHS = 25 };
+enum { RECIPES = sizeof recipes / sizeof *recipes, BATCH = 20 };
+enum { STEPS = SANITIZED ? 20 : 50, EPOCHS = STEPS / 2 };
 enum { MAX_RECIPES = RECIPES + (int)TT_OPT_COUNT + (int)TT_SCHEDULE_COUNT + (int)TT_AVERAGE_COUNT };
 
 /* Every row of the tables of optimizers, schedules and averages at least once; their number. */

@@ -5,7 +5,7 @@
 #include "tests/support/plain_model.h"
 #include "tests/support/problem.h"
 
-enum { STEPS = DOUBLE ? 20 : 50 };
+enum { STEPS = DOUBLE || SANITIZED ? 20 : 50 };
 
 typedef struct shape {
   int64_t inputs, hidden[4], layers, targets, batch;

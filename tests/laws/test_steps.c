@@ -1,6 +1,6 @@
 /* test_steps.c — law: steps follow the textbook. Every optimizer and schedule, and every feature
  * that changes a step (clipping, anchors, input masks, noise, dropout, adversarial inputs,
- * averages), over fifty steps against the formulas of reference.h in double, on every engine. */
+ * averages), over many steps against the formulas of reference.h in double, on every engine. */
 #include "tests/laws/recipes.h"
 
 static problem one_member(const recipe *r)

@@ -24,9 +24,9 @@ enum { DOUBLE = 0, SCHEDULES = 1 };
 /* Orders of threads that a law tries. Under the address sanitizer one is enough, because all access
  * the same memory; then the paths run the cases of a law in turn. */
 #ifdef __SANITIZE_ADDRESS__
-enum { ORDERS = 1 };
+enum { SANITIZED = 1, ORDERS = 1 };
 #else
-enum { ORDERS = SCHEDULES };
+enum { SANITIZED = 0, ORDERS = SCHEDULES };
 #endif
 
 enum { MAX_WAYS = TT_SIMD_COUNT + SCHEDULES * TT_GPU_PATH_COUNT };
