@@ -320,6 +320,8 @@ def main(source, tutti, *mpirun):
             (stubs / name).chmod(0o755)
         for folder in ("examples", "slurm", "docs"):
             shutil.copytree(source / folder, home / folder)
+        for job in home.glob("examples/*/*.yaml"):  # an ensemble may have epochs of its own
+            job.write_text(re.sub(r"\bepochs: \d+", "epochs: 2", job.read_text()))
         shutil.copy(source / "README.md", home)
         (home / "build").symlink_to(build)
         (home / "script").symlink_to(source / "script")
