@@ -63,7 +63,7 @@ tutti_room(cuda/engine USE core/base core/formulas core/front core/model core/en
            cuda/front)
 tutti_room(io/table USE core/base core/formulas LINK tutti_zlib tutti_xxhash m)
 tutti_room(io/hdf5 USE core/base core/model mpi io/table LINK tutti_hdf5)
-tutti_room(io/columns USE core/base core/formulas core/columns core/model mpi io/table LINK m)
+tutti_room(io/columns USE core/base core/formulas core/columns core/config core/model mpi io/table LINK m)
 tutti_room(io/data USE core/base core/config core/columns core/model mpi io/hdf5 io/table
            io/columns)
 tutti_room(io/model USE core/base core/front core/columns core/model mpi io/hdf5)

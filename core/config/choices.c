@@ -8,6 +8,7 @@ const char *const tt_choice_batch_order[] = {TT_BATCH_ORDERS(X) NULL};
 const char *const tt_choice_resample[] = {TT_RESAMPLES(X) NULL};
 const char *const tt_choice_method[] = {TT_METHODS(X) NULL};
 const char *const tt_choice_normalize_inputs[] = {TT_NORMALIZE_INPUT_ROWS(X) NULL};
+const char *const tt_choice_normalize_folds[] = {TT_NORMALIZE_FOLDS(X) NULL};
 const char *const tt_choice_partial_labels[] = {TT_PARTIAL_LABELS(X) NULL};
 const char *const tt_choice_early_stopping[] = {TT_EARLY_STOPPINGS(X) NULL};
 const char *const tt_choice_combine[] = {TT_COMBINES(X) NULL};

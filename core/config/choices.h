@@ -18,6 +18,7 @@ TT_BEGIN_C
 #define TT_METHODS(X) X(independent) X(fusion) X(snapshot)
 #define TT_EARLY_STOPPINGS(X) X(member) X(ensemble)
 #define TT_NORMALIZE_INPUT_ROWS(X) X(training) X(pool)
+#define TT_NORMALIZE_FOLDS(X) X(own) X(all)
 #define TT_PARTIAL_LABELS(X) X(drop) X(use)
 #define TT_COMBINES(X) X(mean) X(weights) X(top_k) X(greedy)
 #define TT_DEVICES(X) X(auto) X(gpu) X(cpu)
@@ -106,6 +107,11 @@ typedef enum tt_normalize_inputs {
   TT_NORMALIZE_INPUT_ROWS(X) TT_NORMALIZE_INPUTS_COUNT
 } tt_normalize_inputs;
 #undef X
+#define X(name) TT_NORMALIZE_FOLDS_##name,
+typedef enum tt_normalize_folds {
+  TT_NORMALIZE_FOLDS(X) TT_NORMALIZE_FOLDS_COUNT
+} tt_normalize_folds;
+#undef X
 #define X(name) TT_PARTIAL_LABELS_##name,
 typedef enum tt_partial_labels { TT_PARTIAL_LABELS(X) TT_PARTIAL_LABELS_COUNT } tt_partial_labels;
 #undef X
@@ -134,6 +140,7 @@ extern const char *const tt_choice_resample[];
 extern const char *const tt_choice_method[];
 extern const char *const tt_choice_average[];
 extern const char *const tt_choice_normalize_inputs[];
+extern const char *const tt_choice_normalize_folds[];
 extern const char *const tt_choice_partial_labels[];
 extern const char *const tt_choice_early_stopping[];
 extern const char *const tt_choice_combine[];

@@ -25,32 +25,47 @@ static void mix(const tt_trained_ensemble *c, int64_t first, int64_t rows, const
   }
 }
 
+typedef tt_err predict_one(const tt_trained_ensemble *, const tt_resources *, int64_t,
+                           const float *, tt_moments *, float *);
+
+/* Predictions of the members of network k for n rows x.
+ *   own_x  [n][F] scratch for members of a fold */
+static tt_err predict_network(predict_one *predict, const tt_trained_ensemble *c, int64_t k,
+                              const tt_resources *use, int64_t n, const float *x, float *own_x,
+                              float *to)
+{
+  tt_ensemble ensemble;
+  tt_trained_ensemble part = tt_trained_ensemble_part(c, k, &ensemble);
+  if (!part.scales) return predict(&part, use, n, x, NULL, to);
+  tt_fold_scales_apply(part.scales, c->model.inputs, n, x, own_x);
+  TT_TRY(predict(&part, use, n, own_x, NULL, to));
+  if (!c->scaler.components) tt_fold_scales_undo(part.scales, &part.model, part.members, n, to);
+  return TT_OK;
+}
+
 tt_err tt_mixed_predict(tt_err (*predict)(const tt_trained_ensemble *, const tt_resources *,
                                           int64_t, const float *, tt_moments *, float *),
                         const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                         const float *x, tt_moments *into, float *members)
 {
   int64_t each = 2 * tt_trained_ensemble_width(c), block = BLOCK_VALUES / (c->members * each);
-  float *own = NULL;
+  float *own = NULL, *own_x = NULL;
   double *weight = NULL;
   if (block < LEAST_ROWS) block = LEAST_ROWS;
   if (members || block > rows) block = rows;
   if (into) tt_moments_clear(into);
   if (into) tt_moments_set_weights(into, c);
   tt_err e = members ? TT_OK : TT_ALLOC(own, c->members * each * block);
+  if (!e) e = TT_ALLOC(own_x, block * c->model.inputs);
   if (!e) e = TT_ALLOC(weight, each);
   for (int64_t first = 0; !e && first < rows; first += block) {
     int64_t n = rows - first < block ? rows - first : block;
     float *to = members ? members : own;
-    for (int64_t k = 0; !e && k < c->networks; k++) {
-      tt_ensemble ensemble;
-      tt_trained_ensemble part = tt_trained_ensemble_part(c, k, &ensemble);
-      e = predict(&part, use, n, x + first * c->model.inputs, NULL,
-                  to + tt_trained_ensemble_first(c, k) * each * n);
-    }
+    for (int64_t k = 0; !e && k < c->networks; k++)
+      e = predict_network(predict, c, k, use, n, x + first * c->model.inputs, own_x,
+                          to + tt_trained_ensemble_first(c, k) * each * n);
     if (!e && into) mix(c, first, n, to, weight, into);
   }
-  tt_free(own);
-  tt_free(weight);
+  tt_free_all(&own, &own_x, &weight);
   return e;
 }

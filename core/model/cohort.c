@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <xxhash.h>
 
 int64_t tt_cohort_expansion(const tt_cohort *c)
 {
@@ -86,16 +87,16 @@ int tt_cohort_lr_varies(const tt_cohort *c)
   return lr_varies;
 }
 
-static int64_t folds_of(const tt_cohort *c)
+int64_t tt_cohort_fold_count(const tt_cohort *c)
 {
   return c->resample == TT_RESAMPLE_kfold ? c->folds : 1;
 }
 
-int64_t tt_cohort_row_sets(const tt_cohort *c) { return c->ensembles * folds_of(c); }
+int64_t tt_cohort_row_sets(const tt_cohort *c) { return c->ensembles * tt_cohort_fold_count(c); }
 
 int64_t tt_member_row_set(const tt_cohort *c, const tt_member *m)
 {
-  return m->ensemble * folds_of(c) + m->index % folds_of(c);
+  return m->ensemble * tt_cohort_fold_count(c) + m->index % tt_cohort_fold_count(c);
 }
 
 /* The fold of the training row at a position in the ascending list of the training rows. Each block
@@ -151,13 +152,42 @@ static tt_err keep_fold(const tt_cohort *c, const tt_dataset *d, int64_t row_set
 tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, tt_split which,
                       int32_t **row, int64_t *count)
 {
-  const tt_ensemble *of = &c->ensemble[row_set / folds_of(c)];
+  const tt_ensemble *of = &c->ensemble[row_set / tt_cohort_fold_count(c)];
   int folded = c->resample == TT_RESAMPLE_kfold && which != TT_TEST;
   TT_TRY(tt_dataset_rows(d, folded ? TT_TRAIN : which, of->column, of->targets, row, count));
   if (which != TT_TEST) *count = select_rows(of, d, *count, *row);
   tt_err e = folded ? keep_fold(c, d, row_set, which == TT_VALIDATION, *row, count) : TT_OK;
   if (e) tt_free(*row);
   return e;
+}
+
+uint64_t tt_fold_hash(int64_t count, const int32_t *row)
+{
+  return XXH3_64bits(row, (size_t)count * sizeof *row);
+}
+
+tt_err tt_cohort_find_fold(const tt_cohort *c, const tt_dataset *d, int64_t row_set, int64_t *fold)
+{
+  int32_t *row = NULL;
+  int64_t count = 0;
+  *fold = -1;
+  if (!d->folds || c->resample != TT_RESAMPLE_kfold) return TT_OK;
+  TT_TRY(tt_cohort_rows(c, d, row_set, TT_VALIDATION, &row, &count));
+  uint64_t left_out = tt_fold_hash(count, row);
+  tt_free(row);
+  for (int64_t k = 0; k < d->folds && *fold < 0; k++)
+    if (d->fold[k].left_out == left_out) *fold = k;
+  return TT_OK;
+}
+
+tt_err tt_cohort_stored_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set,
+                             tt_split which, int32_t **row, int64_t *count)
+{
+  int64_t fold = -1;
+  TT_TRY(tt_cohort_find_fold(c, d, row_set, &fold));
+  TT_TRY(tt_cohort_rows(c, d, row_set, which, row, count));
+  for (int64_t i = 0; i < *count; i++) (*row)[i] += (int32_t)((1 + fold) * d->rows);
+  return TT_OK;
 }
 
 /* Random order of the columns of a member; the member uses the first *visible of them. */

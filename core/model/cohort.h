@@ -114,18 +114,19 @@ int64_t tt_cohort_expansion(const tt_cohort *c);
 /* Sizes of the state of its members. */
 tt_state_shape tt_cohort_state_shape(const tt_cohort *c);
 
-/* Some ensembles of a cohort: [ensemble, ensemble + ensembles). */
+/* Some ensembles of a cohort, [ensemble, ensemble + ensembles), or with kfold the members of one
+ * ensemble that leave out the same fold. */
 typedef struct tt_cohort_part {
   const tt_cohort *cohort;
   int32_t number; /* of the cohort in the job */
   int64_t ensemble, ensembles;
+  tt_slice members; /* of the cohort */
+  int joined;       /* 1: they belong to the ensemble of the part before */
 } tt_cohort_part;
 
-/* Its members, numbered within the cohort. */
-tt_slice tt_cohort_part_members(const tt_cohort_part *p);
-
 /* All ensembles in the order of the job file: each part has those that follow each other in the job
- * and have one cohort; an ensemble of several networks has a part for each.
+ * and have one cohort; an ensemble of several networks has a part for each, one with kfold a part
+ * for each fold that members leave out.
  *   part  [*count], owner: the caller. Errors: MEM. */
 tt_err tt_cohorts_parts(const tt_cohorts *all, int64_t *count, tt_cohort_part **part);
 
@@ -220,6 +221,8 @@ TT_HD float tt_label_noise(uint64_t seed, uint64_t stream, uint32_t column, uint
  * fold. Row sets are numbered ensemble by ensemble. */
 int64_t tt_cohort_row_sets(const tt_cohort *c);
 int64_t tt_member_row_set(const tt_cohort *c, const tt_member *m);
+/* Number of folds: 1 without kfold. */
+int64_t tt_cohort_fold_count(const tt_cohort *c);
 
 /* Folds of kfold for the training rows of an ensemble: fold[count] of row[count]. Rows of one unit
  * of the data set are in one fold; without units the sizes of two folds differ by at most one.
@@ -235,6 +238,18 @@ tt_err tt_cohort_folds(const tt_cohort *c, const tt_dataset *d, int64_t count, c
  * Local. Errors: MEM. */
 tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, tt_split which,
                       int32_t **row, int64_t *count);
+
+/* Hash of the rows of a fold, tt_fold.left_out. */
+uint64_t tt_fold_hash(int64_t count, const int32_t *row);
+
+/* The fold of the data set (tt_dataset.fold) whose normalization a row set uses; -1: that of the
+ * data set. Local. Errors: MEM. */
+tt_err tt_cohort_find_fold(const tt_cohort *c, const tt_dataset *d, int64_t row_set, int64_t *fold);
+
+/* As tt_cohort_rows, for engines: rows of d->x as the members of the row set see them, normalised
+ * by their fold. */
+tt_err tt_cohort_stored_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set,
+                             tt_split which, int32_t **row, int64_t *count);
 
 /* Initial weights w[P] of a member after `attempt` retries: scaled by init_scale, and 0 for inputs
  * that it does not use; those of `initial` replace them. The same bits on every engine.

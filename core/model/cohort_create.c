@@ -215,6 +215,20 @@ static int has_partial_labels(const tt_dataset *d, const tt_ensemble *e)
   return 0;
 }
 
+/* The member at a place of an ensemble: with kfold those that leave out the same fold stand
+ * together, fold after fold, in ascending order. */
+static int64_t member_at(const tt_ensemble_config *own, int64_t place)
+{
+  int64_t folds = own->train_folds;
+  if (own->train_resample != TT_RESAMPLE_kfold) return place;
+  for (int64_t fold = 0;; fold++) {
+    int64_t first = (fold - own->first_member % folds + folds) % folds; /* member of this fold */
+    int64_t members = first < own->members ? (own->members - first + folds - 1) / folds : 0;
+    if (place < members) return first + place * folds;
+    place -= members;
+  }
+}
+
 /* Append ensemble `number` and its members to the cohort. */
 static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *own, int64_t number,
                            tt_cohort *c)
@@ -229,8 +243,9 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
   TT_TRY(tt_cohort_target_columns(own, k->target, &e->targets, &e->column));
   TT_TRY(check_folds(k, own, c, e));
   c->partial_labels |= has_partial_labels(k->data, e);
-  for (int64_t i = 0; i < e->members; i++) {
-    tt_member *m = &c->member[e->first + i];
+  for (int64_t place = 0; place < e->members; place++) {
+    tt_member *m = &c->member[e->first + place];
+    int64_t i = member_at(own, place);
     m->ensemble = (int32_t)number;
     m->index = (int32_t)(own->first_member + i);
     m->stream = (uint64_t)e->key << 32 | (uint32_t)m->index;

@@ -267,6 +267,18 @@ void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *
       x[i] = (float)tt_scaler_net_input(s, i, raw[n->at[i].column]);
 }
 
+void tt_scaler_label_variance(const tt_scaler *s, int64_t count, const double *y,
+                              const double *sigma, float *variance)
+{
+  for (int64_t i = 0; i < count * s->targets; i++) {
+    int64_t k = i % s->targets;
+    tt_transform by = tt_normalize_transform((tt_normalize)s->y_normalize[k]);
+    double unit = tt_transform_slope(by, s->y_lambda[k], y[i]) / s->y_scale[k];
+    double normalized = sigma[i] * unit;
+    variance[i] = isnan(y[i]) ? 0.0f : (float)(normalized * normalized);
+  }
+}
+
 static tt_err allocate(tt_dataset *d, int weighted)
 {
   TT_TRY(TT_ALLOC(d->x, d->rows * d->inputs));
@@ -307,6 +319,40 @@ tt_err tt_dataset_set_columns(tt_dataset *d, const tt_columns *input, const tt_c
   return TT_OK;
 }
 
+int64_t tt_dataset_stored_rows(const tt_dataset *d) { return d->rows * (1 + d->folds); }
+
+/* Make *array one of `copies` times its length, each a copy of the first. */
+static tt_err repeat(float **array, int64_t length, int64_t copies)
+{
+  float *all = NULL;
+  if (!*array) return TT_OK;
+  TT_TRY(TT_ALLOC(all, length * copies));
+  for (int64_t k = 0; k < copies; k++)
+    memcpy(all + k * length, *array, (size_t)length * sizeof *all);
+  tt_free(*array);
+  *array = all;
+  return TT_OK;
+}
+
+tt_err tt_dataset_add_folds(tt_dataset *d, int64_t folds)
+{
+  int64_t copies = 1 + folds;
+  if (d->rows > INT32_MAX / copies)
+    return TT_FAIL(DATA,
+                   "%" PRId64 " rows, normalised for each of %" PRId64 " folds: at most %" PRId32
+                   " rows in all; use data.normalize_folds: all",
+                   d->rows, folds, INT32_MAX);
+  TT_TRY(TT_ALLOC(d->fold, folds));
+  TT_TRY(repeat(&d->x, d->rows * d->inputs, copies));
+  TT_TRY(repeat(&d->y, d->rows * d->targets, copies));
+  TT_TRY(repeat(&d->amplitude, d->rows * d->scaler.components, copies));
+  TT_TRY(repeat(&d->weight, d->rows, copies));
+  TT_TRY(repeat(&d->label_variance, d->rows * d->targets, copies));
+  for (; d->folds < folds; d->folds++)
+    TT_TRY(tt_scaler_copy(&d->scaler, &d->fold[d->folds].scaler));
+  return TT_OK;
+}
+
 tt_dataset tt_dataset_for_training(const tt_dataset *d)
 {
   tt_dataset view = *d;
@@ -325,6 +371,8 @@ void tt_dataset_destroy(tt_dataset **d)
   tt_columns_free(&(*d)->input);
   tt_columns_free(&(*d)->target);
   tt_scaler_free(&(*d)->scaler);
+  for (int64_t k = 0; k < (*d)->folds; k++) tt_scaler_free(&(*d)->fold[k].scaler);
+  tt_free((*d)->fold);
   tt_free(*d);
 }
 

@@ -45,19 +45,30 @@ typedef struct tt_scaler {
   double *residual;       /* [T] variance that the L components do not hold */
 } tt_scaler;
 
+/* All rows once more, normalised by the training rows without those of a fold (train.resample:
+ * kfold). Transforms, their parameters, fill values, levels and components are those of all
+ * training rows. */
+typedef struct tt_fold {
+  uint64_t left_out; /* tt_fold_hash of the rows of the fold */
+  tt_scaler scaler;
+} tt_fold;
+
 typedef enum tt_split { TT_TRAIN, TT_VALIDATION, TT_TEST, TT_SPLITS } tt_split;
 enum { TT_UNUSED_ROW = -1 };
 
 typedef struct tt_dataset {
   int64_t rows, inputs, targets; /* N, F inputs of a network, T */
-  float *x;                      /* [N][F] normalised */
-  float *y;                      /* [N][T] normalised; NaN = unlabelled */
-  float *amplitude;   /* [N][L] of the components of the targets, NaN = unlabelled; NULL: none */
-  int partial_labels; /* 1: a row with some of the labels of an ensemble trains it; 0: with all */
-  float *weight;      /* [N] sample weights with mean 1 over the training rows, or NULL */
-  float *label_variance; /* [N][T] known variance of the error of each label, normalised as y; NULL:
+  int64_t folds;                 /* with a normalization of their own, most often 0 */
+  tt_fold *fold;                 /* [folds] */
+  /* Arrays of S = (1 + folds) N stored rows; those of fold k begin at row (1 + k) N. */
+  float *x;              /* [S][F] normalised */
+  float *y;              /* [S][T] normalised; NaN = unlabelled */
+  float *amplitude;      /* [S][L] of the components of the targets, NaN = unlabelled; NULL: none */
+  float *weight;         /* [S] sample weights with mean 1 over the training rows, or NULL */
+  float *label_variance; /* [S][T] known variance of the error of each label, normalised as y; NULL:
                           * not known (data.sigma) */
-  int8_t *split;         /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
+  int partial_labels; /* 1: a row with some of the labels of an ensemble trains it; 0: with all */
+  int8_t *split;      /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
   uint64_t *unit; /* [N] rows with the same number are in one fold (data.split.group), or the place
                    * of the row in an order (data.split.order); NULL: each row for itself */
   int unit_ordered; /* 1: folds are blocks of ascending units */
@@ -77,6 +88,12 @@ void tt_dataset_destroy(tt_dataset **d);
  * the data set was created with; *net moves into its scaler. Errors: MEM. */
 tt_err tt_dataset_set_columns(tt_dataset *d, const tt_columns *input, const tt_columns *target,
                               tt_net_inputs *net);
+
+/* Number of rows in the arrays, S. */
+int64_t tt_dataset_stored_rows(const tt_dataset *d);
+/* Add folds to a data set without any: their rows and scalers are copies of those of the data set,
+ * for the caller to change. Errors: DATA (too many rows), MEM. */
+tt_err tt_dataset_add_folds(tt_dataset *d, int64_t folds);
 
 /* The data set that networks are trained on: `d` itself, or with components the same with their
  * amplitudes as targets. Borrows everything from `d`; do not destroy it. */
@@ -119,6 +136,11 @@ void tt_scaler_net_inputs(const tt_scaler *s, const double *raw, double *x);
 double tt_scaler_normalize_input(const tt_scaler *s, int64_t input, double value);
 double tt_scaler_normalize_target(const tt_scaler *s, int64_t target, double value);
 double tt_scaler_denormalize_target(const tt_scaler *s, int64_t target, double normalized);
+/* variance[count][T] of the errors of normalised labels, to first order of their transforms; 0
+ * where there is no label.
+ *   y, sigma  [count][T] in the user's units */
+void tt_scaler_label_variance(const tt_scaler *s, int64_t count, const double *y,
+                              const double *sigma, float *variance);
 /* Derivative of the transform of an input, before the scale; 0 where the input is missing, and of a
  * category. */
 double tt_scaler_input_slope(const tt_scaler *s, int64_t input, double value);

@@ -3,16 +3,34 @@
 
 #include "core/base/mem.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+
+static tt_err allocate_scales(tt_network *n)
+{
+  tt_fold_scales *s = &n->scales;
+  *s = (tt_fold_scales){0};
+  if (!n->folded) return TT_OK;
+  TT_TRY(TT_ALLOC(s->x_factor, n->model.inputs));
+  TT_TRY(TT_ALLOC(s->x_offset, n->model.inputs));
+  TT_TRY(TT_ALLOC(s->y_factor, n->model.targets));
+  TT_TRY(TT_ALLOC(s->y_offset, n->model.targets));
+  for (int64_t i = 0; i < n->model.inputs; i++) s->x_factor[i] = 1.0;
+  for (int64_t k = 0; k < n->model.targets; k++) s->y_factor[k] = 1.0;
+  return TT_OK;
+}
 
 /* The weights of the networks stand one after the other in c->w. */
 static tt_err allocate_networks(const tt_network *network, tt_trained_ensemble *c)
 {
   int64_t first = 0, at = 0;
   TT_TRY(TT_ALLOC(c->network, c->networks));
-  for (int64_t i = 0; i < c->networks; i++) c->network[i] = network[i];
+  for (int64_t i = 0; i < c->networks; i++) {
+    c->network[i] = network[i];
+    TT_TRY(allocate_scales(&c->network[i]));
+  }
   TT_TRY(TT_ALLOC_STORED(c->w, tt_trained_ensemble_parameters(c)));
   for (int64_t i = 0; i < c->networks; i++) {
     tt_network *n = &c->network[i];
@@ -43,7 +61,7 @@ tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *netw
   tt_trained_ensemble *c = NULL;
   TT_TRY(TT_ALLOC(c, 1));
   c->model = network[0].model;
-  c->networks = networks > 1 ? networks : 0;
+  c->networks = networks > 1 || network->folded ? networks : 0;
   c->ensembles = ensembles;
   for (int64_t i = 0; i < networks; i++) c->members += network[i].members;
   tt_err e = c->networks ? allocate_networks(network, c)
@@ -95,6 +113,7 @@ tt_trained_ensemble tt_trained_ensemble_part(const tt_trained_ensemble *c, int64
   part.model = n->model;
   part.networks = 0;
   part.network = NULL;
+  part.scales = n->folded ? &n->scales : NULL;
   *own = c->ensemble[0];
   own->first = 0;
   own->members = part.members = n->members;
@@ -118,12 +137,24 @@ const float *tt_trained_ensemble_weights(const tt_trained_ensemble *c, int64_t m
   return n->w + (member - n->first) * n->model.params;
 }
 
+const tt_fold_scales *tt_trained_ensemble_scales(const tt_trained_ensemble *c, int64_t member)
+{
+  int64_t number;
+  if (!c->networks) return c->scales;
+  tt_trained_ensemble_weights(c, member, &number);
+  return c->network[number].folded ? &c->network[number].scales : NULL;
+}
+
 void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
 {
   if (!*c) return;
   for (int64_t i = 0; (*c)->ensemble && i < (*c)->ensembles; i++) {
     tt_free((*c)->ensemble[i].name);
     tt_free((*c)->ensemble[i].column);
+  }
+  for (int64_t i = 0; (*c)->network && i < (*c)->networks; i++) {
+    tt_fold_scales *s = &(*c)->network[i].scales;
+    tt_free_all(&s->x_factor, &s->x_offset, &s->y_factor, &s->y_offset);
   }
   tt_free_all(&(*c)->ensemble, &(*c)->network, &(*c)->w, &(*c)->weight, &(*c)->status, &(*c)->index,
               &(*c)->snapshot, &(*c)->cohort, &(*c)->x_low, &(*c)->x_high,
@@ -157,7 +188,7 @@ static tt_err take_all_targets(int64_t targets, tt_ensemble *e)
 
 static tt_err copy_metadata(const tt_cohort_part *p, const tt_dataset *d, tt_trained_ensemble *out)
 {
-  int64_t first = tt_cohort_part_members(p).first;
+  int64_t first = p->members.first;
   out->variance_floor = p->cohort->variance_floor;
   for (int64_t i = 0; i < p->ensembles; i++) {
     TT_TRY(tt_ensemble_copy(&p->cohort->ensemble[p->ensemble + i], &out->ensemble[i]));
@@ -175,7 +206,7 @@ static void copy_numbers(int64_t parts, const tt_cohort_part *part, tt_trained_e
 {
   int64_t at = 0;
   for (int64_t k = 0; k < parts; k++) {
-    const tt_slice members = tt_cohort_part_members(&part[k]);
+    const tt_slice members = part[k].members;
     const tt_member *m = part[k].cohort->member + members.first;
     for (int64_t i = 0; i < members.count; i++, at++) {
       out->index[at] = m[i].index;
@@ -183,6 +214,77 @@ static void copy_numbers(int64_t parts, const tt_cohort_part *part, tt_trained_e
       out->cohort[at] = part[k].number;
     }
   }
+}
+
+static int is_folded(const tt_cohort_part *p, const tt_dataset *d)
+{
+  return d->folds > 0 && p->cohort->resample == TT_RESAMPLE_kfold;
+}
+
+/* Position of a part's fold in the data set; -1: it has no scales of its own. */
+static tt_err find_fold(const tt_cohort_part *p, const tt_dataset *d, int64_t *fold)
+{
+  const tt_dataset training = tt_dataset_for_training(d);
+  const tt_member *m = &p->cohort->member[p->members.first];
+  return tt_cohort_find_fold(p->cohort, &training, tt_member_row_set(p->cohort, m), fold);
+}
+
+/* From the normalization of the data set to that of a fold. */
+static void set_scales(const tt_scaler *all, const tt_scaler *fold, const tt_ensemble *e,
+                       tt_network *n)
+{
+  tt_fold_scales *s = &n->scales;
+  for (int64_t i = 0; i < n->model.inputs; i++) {
+    int64_t d = all->net.at[i].column;
+    if (all->net.at[i].kind != TT_NET_INPUT_amount) continue;
+    s->x_factor[i] = all->x_scale[d] / fold->x_scale[d];
+    s->x_offset[i] = (all->x_mean[d] - fold->x_mean[d]) / fold->x_scale[d];
+  }
+  for (int64_t k = 0; !all->components && k < n->model.targets; k++) {
+    int32_t t = e->column[k];
+    s->y_factor[k] = fold->y_scale[t] / all->y_scale[t];
+    s->y_offset[k] = (fold->y_mean[t] - all->y_mean[t]) / all->y_scale[t];
+  }
+}
+
+void tt_fold_scales_apply(const tt_fold_scales *s, int64_t inputs, int64_t rows, const float *x,
+                          float *out)
+{
+  for (int64_t r = 0; r < rows; r++)
+    for (int64_t i = 0; i < inputs; i++)
+      out[r * inputs + i] = (float)((double)x[r * inputs + i] * s->x_factor[i] + s->x_offset[i]);
+}
+
+void tt_fold_scales_undo(const tt_fold_scales *s, const tt_model *m, int64_t members, int64_t rows,
+                         float *prediction)
+{
+  int64_t width = m->targets * m->quantities;
+  for (int64_t i = 0; i < members * width; i++) {
+    double factor = s->y_factor[i % width / m->quantities];
+    double offset = s->y_offset[i % width / m->quantities];
+    float *mean = prediction + (i / width * 2 * width + i % width) * rows;
+    float *variance = mean + width * rows;
+    for (int64_t r = 0; r < rows; r++) {
+      mean[r] = (float)((double)mean[r] * factor + offset);
+      variance[r] = (float)((double)variance[r] * factor * factor);
+    }
+  }
+}
+
+static tt_err find_scales(int64_t parts, const tt_cohort_part *part, const tt_dataset *d,
+                          tt_trained_ensemble *out)
+{
+  for (int64_t k = 0; k < parts; k++) {
+    int64_t fold = -1;
+    TT_TRY(find_fold(&part[k], d, &fold));
+    if (fold < 0 && is_folded(&part[k], d))
+      return TT_FAIL(INTERNAL, "the data set has no fold of member %" PRId64,
+                     part[k].members.first);
+    if (fold >= 0)
+      set_scales(&d->scaler, &d->fold[fold].scaler, &part[k].cohort->ensemble[part[k].ensemble],
+                 &out->network[k]);
+  }
+  return TT_OK;
 }
 
 tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
@@ -193,11 +295,13 @@ tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
   TT_TRY(TT_ALLOC(network, parts));
   for (int64_t i = 0; i < parts; i++)
     network[i] = (tt_network){.model = part[i].cohort->model,
-                              .members = tt_cohort_part_members(&part[i]).count};
+                              .members = part[i].members.count,
+                              .folded = is_folded(&part[i], d)};
   tt_err e = tt_trained_ensemble_create_mixed(parts, network, part->ensembles, &trained);
   tt_free(network);
   if (!e) e = copy_metadata(part, d, trained);
   if (!e) copy_numbers(parts, part, trained);
+  if (!e) e = find_scales(parts, part, d, trained);
   if (e)
     tt_trained_ensemble_destroy(&trained);
   else
@@ -208,7 +312,7 @@ tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
 tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
                                        tt_trained_ensemble **out)
 {
-  const tt_cohort_part all = {c, 0, 0, c->ensembles};
+  const tt_cohort_part all = {.cohort = c, .ensembles = c->ensembles, .members = {0, c->members}};
   return tt_trained_ensemble_from_parts(1, &all, d, out);
 }
 

@@ -5,18 +5,27 @@
 #include "core/model/cohort.h"
 TT_BEGIN_C
 
-/* Members with the same network. */
+/* The normalization of a fold (tt_fold), from that of the data set: such members take the inputs
+ * x * x_factor + x_offset, and their predictions y mean y * y_factor + y_offset. */
+typedef struct tt_fold_scales {
+  double *x_factor, *x_offset; /* [F] */
+  double *y_factor, *y_offset; /* [K] of the targets of the networks */
+} tt_fold_scales;
+
+/* Members with the same network, and with kfold the same fold. */
 typedef struct tt_network {
   tt_model model;
   int64_t first, members; /* [first, first + members) of the trained ensemble */
   float *w;               /* [members][P], in its w */
+  int folded;             /* 1: they have scales of their own */
+  tt_fold_scales scales;
 } tt_network;
 
 /* Ensembles whose members have the same network; or one ensemble with members of several networks,
- * which have the same inputs, targets, output and least variance. */
+ * which have the same inputs, targets, output and least variance; or of several folds. */
 typedef struct tt_trained_ensemble {
   tt_model model;      /* of several networks the first one */
-  int64_t networks;    /* 0: all members have `model` */
+  int64_t networks;    /* 0: all members have `model`, and the scales of the data set */
   tt_network *network; /* [networks] in the order of their members */
   float variance_floor;
   int64_t ensembles;
@@ -30,6 +39,7 @@ typedef struct tt_trained_ensemble {
   int32_t *cohort;       /* [G] cohort that trained it */
   tt_columns input, target;
   tt_scaler scaler;
+  const tt_fold_scales *scales; /* of tt_trained_ensemble_part, borrowed; NULL: those of scaler */
   double *x_low, *x_high;    /* [F] smallest and largest normalised input of the training rows; NaN:
                            * not known (older files) */
   double *typical_epistemic; /* [C] root mean square of the normalised epistemic standard deviation
@@ -40,8 +50,8 @@ typedef struct tt_trained_ensemble {
 /* Allocate all arrays, filled with zeros. Owner: the caller. Local. Errors: MEM. */
 tt_err tt_trained_ensemble_create(const tt_model *model, int64_t ensembles, int64_t members,
                                   tt_trained_ensemble **out);
-/* The same for one ensemble of several networks, of which model and members are given; one network
- * is not several. */
+/* The same for one ensemble of several networks, of which model, members and folded are given; one
+ * network that is not folded is not several. Scales of folds are 1 and 0. */
 tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *network,
                                         int64_t ensembles, tt_trained_ensemble **out);
 void tt_trained_ensemble_destroy(tt_trained_ensemble **c);
@@ -53,12 +63,21 @@ int64_t tt_trained_ensemble_parameters(const tt_trained_ensemble *c);
  *   own  of several networks: the ensemble of the result */
 tt_trained_ensemble tt_trained_ensemble_part(const tt_trained_ensemble *c, int64_t number,
                                              tt_ensemble *own);
+/* x [rows][F] as the members of a fold take it, and predictions [members][2][W][rows] of mean and
+ * variance in the units of the data set. */
+void tt_fold_scales_apply(const tt_fold_scales *s, int64_t inputs, int64_t rows, const float *x,
+                          float *out);
+void tt_fold_scales_undo(const tt_fold_scales *s, const tt_model *m, int64_t members, int64_t rows,
+                         float *prediction);
 /* Network `number`, and its first member. */
 const tt_model *tt_trained_ensemble_model(const tt_trained_ensemble *c, int64_t number);
 int64_t tt_trained_ensemble_first(const tt_trained_ensemble *c, int64_t number);
 /* Weights [P] of a member, and the number of its network. */
 const float *tt_trained_ensemble_weights(const tt_trained_ensemble *c, int64_t member,
                                          int64_t *number);
+
+/* Scales of the fold of a member; NULL: those of the data set. */
+const tt_fold_scales *tt_trained_ensemble_scales(const tt_trained_ensemble *c, int64_t member);
 
 /* Copy ensembles, names, member numbers and scales of a job; w, weight and status stay zero.
  * Errors: MEM. */

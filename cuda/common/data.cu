@@ -50,7 +50,7 @@ static tt_err collect_rows(const tt_cohort *c, const tt_dataset *data, tt_row_st
   for (int64_t i = 0; i < row_sets; i++) {
     for (int k = 0; k < TT_SPLITS; k++) {
       int64_t at = i * TT_SPLITS + k;
-      TT_TRY(tt_cohort_rows(c, data, i, (tt_split)k, &p->list.row[at], &p->list.count[at]));
+      TT_TRY(tt_cohort_stored_rows(c, data, i, (tt_split)k, &p->list.row[at], &p->list.count[at]));
       p->rows += p->list.count[at];
     }
     if (p->list.count[i * TT_SPLITS + TT_TRAIN] < 1) return fail_no_training_rows(c, i);
@@ -159,6 +159,7 @@ static void set_state_pointers(tt_engine *e, const tt_dataset *d)
   e->view.epoch_rows = e->epoch_rows;
   e->view.replay = e->replay;
   e->view.weighted = d->weight != NULL;
+  e->view.rows = (int32_t)d->rows;
   e->view.inputs = (int32_t)d->inputs;
   e->view.columns = (int32_t)d->targets;
 }
@@ -184,7 +185,7 @@ static double dataset_gib(const tt_dataset *d)
 {
   int64_t targets = d->label_variance ? 2 * d->targets : d->targets;
   double values = (double)(d->inputs + targets + (d->weight ? 1 : 0));
-  return (double)sizeof(float) * (double)d->rows * values / (1 << 30);
+  return (double)sizeof(float) * (double)tt_dataset_stored_rows(d) * values / (1 << 30);
 }
 
 /* Memory ran out: report the size of the whole data set, not only of the array that failed. */

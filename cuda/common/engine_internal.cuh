@@ -56,6 +56,7 @@ typedef struct tt_cuda_state {
   tt_output output;
   tt_activation activation; /* of the hidden layers */
   int32_t batch_parts;      /* parts of a batch (core/model/parts.h) */
+  int32_t rows;             /* N: a stored row is row % N of the data set */
 #define X(name, type, length) type *name;
   TT_STATE_FIELDS(X)
 #undef X

@@ -21,11 +21,12 @@ static tt_err upload(const tt_dev *dev, float **to, const float *from, int64_t c
 
 static tt_err upload_all(const tt_dev *dev, const tt_dataset *d, tt_shared_data *s)
 {
-  TT_TRY(upload(dev, &s->x, d->x, d->rows * d->inputs, "inputs of the data set"));
-  TT_TRY(upload(dev, &s->y, d->y, d->rows * d->targets, "targets of the data set"));
-  if (d->weight) TT_TRY(upload(dev, &s->weight, d->weight, d->rows, "weights of the data set"));
+  int64_t rows = tt_dataset_stored_rows(d);
+  TT_TRY(upload(dev, &s->x, d->x, rows * d->inputs, "inputs of the data set"));
+  TT_TRY(upload(dev, &s->y, d->y, rows * d->targets, "targets of the data set"));
+  if (d->weight) TT_TRY(upload(dev, &s->weight, d->weight, rows, "weights of the data set"));
   if (!d->label_variance) return TT_OK;
-  return upload(dev, &s->label_variance, d->label_variance, d->rows * d->targets,
+  return upload(dev, &s->label_variance, d->label_variance, rows * d->targets,
                 "errors of the labels");
 }
 

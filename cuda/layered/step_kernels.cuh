@@ -79,7 +79,7 @@ static __global__ void add_label_noise(tt_step_kernel_args a)
     uint32_t y = (uint32_t)column[k % (uint32_t)v.targets];
     if (row < 0) continue;
     a.y[(int64_t)i * count + k] +=
-        m.hyper.label_noise * tt_label_noise(v.seed, m.stream, y, (uint32_t)row);
+        m.hyper.label_noise * tt_label_noise(v.seed, m.stream, y, (uint32_t)(row % v.rows));
   }
 }
 

@@ -36,8 +36,9 @@ static void add_label_noise(const tt_host_batches *s, const tt_member *m, int64_
 {
   const tt_ensemble *e = &s->cohort->ensemble[m->ensemble];
   for (int64_t k = 0; k < e->targets; k++)
-    y[k] += m->hyper.label_noise *
-            tt_label_noise(s->cohort->seed, m->stream, (uint32_t)e->column[k], (uint32_t)from);
+    y[k] +=
+        m->hyper.label_noise * tt_label_noise(s->cohort->seed, m->stream, (uint32_t)e->column[k],
+                                              (uint32_t)(from % s->data->rows));
 }
 
 /* Fill the rows of member i of the slice. */

@@ -182,7 +182,8 @@ static void fit_values(tt_comm *c, const tt_fit_rows *r, int64_t k, const tt_fit
 {
   int64_t n = gather_values(c, r, k, mine, all);
   if (n == 0) return;
-  if (tt_fit_transform(f, k) == TT_TRANSFORM_yeo_johnson) f->lambda[k] = tt_fit_yeo_johnson(n, all);
+  if (tt_fit_transform(f, k) == TT_TRANSFORM_yeo_johnson && !f->keeps_lambda)
+    f->lambda[k] = tt_fit_yeo_johnson(n, all);
   qsort(all, (size_t)n, sizeof *all, tt_compare_f64);
   for (int i = 0; i < 3; i++)
     quartile[i] = transformed(f, k, sorted_quantile(n, all, 0.25 * (i + 1)));
@@ -194,7 +195,7 @@ static tt_err prepare(tt_comm *c, const tt_fit_rows *r, const tt_fitted *f, doub
   double *mine = NULL, *all = NULL;
   int needed = 0;
   for (int64_t k = 0; k < r->columns; k++) {
-    f->lambda[k] = 1.0;
+    if (!f->keeps_lambda) f->lambda[k] = 1.0;
     needed |= tt_normalize_needs_values((tt_normalize)f->by[k]);
   }
   if (!needed) return TT_OK;
@@ -269,7 +270,7 @@ tt_err tt_fit_fills(tt_comm *c, const tt_fit_rows *r, const int8_t *missing, dou
   if (!e) e = TT_ALLOC(by, r->columns); /* zeros: none */
   e = tt_agree(c, e);
   if (!e) {
-    gather_sums(c, r, &(tt_fitted){by, lambda, fill, NULL}, 0, own, blocks);
+    gather_sums(c, r, &(tt_fitted){.by = by, .lambda = lambda, .mean = fill}, 0, own, blocks);
     compute_means(r, blocks, fill);
     e = tt_agree(c, choose_fills(c, r, blocks, missing, mine, all, fill));
   }

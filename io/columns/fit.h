@@ -26,7 +26,17 @@ typedef struct tt_fit_rows {
 typedef struct tt_fitted {
   const int8_t *by;              /* [columns] tt_normalize */
   double *lambda, *mean, *scale; /* [columns] */
+  int keeps_lambda;              /* 1: lambda is given */
 } tt_fitted;
+
+static inline tt_fitted tt_fitted_inputs(const tt_scaler *s)
+{
+  return (tt_fitted){s->x_normalize, s->x_lambda, s->x_mean, s->x_scale, 0};
+}
+static inline tt_fitted tt_fitted_targets(const tt_scaler *s)
+{
+  return (tt_fitted){s->y_normalize, s->y_lambda, s->y_mean, s->y_scale, 0};
+}
 
 /* Rows [*first, *first + *count) of this rank in block `block` of its own blocks. */
 void tt_fit_block(const tt_fit_rows *r, int64_t block, int64_t *first, int64_t *count);

@@ -138,12 +138,6 @@ tt_err tt_data_open_sigma_local(const tt_config *cfg, tt_source *s, int64_t rows
  * value that is negative or not finite where there is a label), IO. */
 tt_err tt_data_read_sigma_local(const tt_source *s, const tt_source_matrix *m, int64_t first,
                                 int64_t count, int64_t targets, const double *y, double *sigma);
-/* variance[count][T] of the errors of normalised labels, to first order of their transforms; 0
- * where there is no label.
- *   y, sigma  [count][T] in the user's units */
-void tt_data_label_variance(const tt_scaler *s, int64_t count, const double *y, const double *sigma,
-                            float *variance);
-
 /* Whether labels are used unchanged, not normalised. */
 int tt_label_rule_is_raw(const tt_label_rule *l);
 

@@ -44,15 +44,3 @@ tt_err tt_data_read_sigma_local(const tt_source *s, const tt_source_matrix *m, i
       return bad_sigma(s, m, first + i / targets, i % targets, sigma[i]);
   return TT_OK;
 }
-
-void tt_data_label_variance(const tt_scaler *s, int64_t count, const double *y, const double *sigma,
-                            float *variance)
-{
-  for (int64_t i = 0; i < count * s->targets; i++) {
-    int64_t k = i % s->targets;
-    tt_transform by = tt_normalize_transform((tt_normalize)s->y_normalize[k]);
-    double unit = tt_transform_slope(by, s->y_lambda[k], y[i]) / s->y_scale[k];
-    double normalized = sigma[i] * unit;
-    variance[i] = isnan(y[i]) ? 0.0f : (float)(normalized * normalized);
-  }
-}

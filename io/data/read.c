@@ -9,6 +9,7 @@
 #include "core/model/partition.h"
 #include "io/columns/by_column.h"
 #include "io/columns/components.h"
+#include "io/columns/fold_fit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -287,7 +288,8 @@ static tt_err fit_weights(loader *l, double *mean)
   const int8_t by = TT_NORMALIZE_standard;
   double lambda, scale;
   const tt_fit_rows rows = fit_rows(l, &l->w, NULL);
-  TT_TRY(tt_fit_scales(l->comm, &rows, &(tt_fitted){&by, &lambda, mean, &scale}));
+  const tt_fitted to = {&by, &lambda, mean, &scale, 0};
+  TT_TRY(tt_fit_scales(l->comm, &rows, &to));
   if (*mean > 0) return TT_OK;
   return TT_FAIL(DATA, "%s: dataset '%s' (weights) is zero on all training rows", l->file,
                  l->w.path);
@@ -298,8 +300,7 @@ static tt_err fit_weights(loader *l, double *mean)
 static tt_err compute_scaler(loader *l, double *weight_mean)
 {
   tt_scaler *s = &l->d->scaler;
-  const tt_fitted x = {s->x_normalize, s->x_lambda, s->x_mean, s->x_scale};
-  const tt_fitted y = {s->y_normalize, s->y_lambda, s->y_mean, s->y_scale};
+  const tt_fitted x = tt_fitted_inputs(s), y = tt_fitted_targets(s);
   const tt_fit_rows inputs = fit_rows(l, &l->x, &l->d->input);
   const tt_fit_rows targets = fit_rows(l, &l->y, &l->d->target);
   int pool = l->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool;
@@ -345,12 +346,12 @@ static tt_err normalise_all_local(loader *l, double weight_mean)
   const tt_scaler *s = &l->d->scaler;
   const int8_t none = TT_NORMALIZE_none;
   double zero = 0, one = 1;
-  const tt_fitted y = {s->y_normalize, s->y_lambda, s->y_mean, s->y_scale};
+  const tt_fitted y = tt_fitted_targets(s);
   TT_TRY(normalise_inputs_local(l));
   TT_TRY(normalise_local(l, &l->y, &y, &l->d->target));
   if (l->d->label_variance)
-    tt_data_label_variance(s, l->count, l->y.own, l->sigma.own, l->sigma.normalised);
-  return normalise_local(l, &l->w, &(tt_fitted){&none, &one, &zero, &weight_mean}, NULL);
+    tt_scaler_label_variance(s, l->count, l->y.own, l->sigma.own, l->sigma.normalised);
+  return normalise_local(l, &l->w, &(tt_fitted){&none, &one, &zero, &weight_mean, 0}, NULL);
 }
 
 static void gather_normalised(loader *l, const sample_array *p, float *all)
@@ -413,6 +414,14 @@ static tt_err load_raw(loader *l, const tt_data_hook *hook)
   return e;
 }
 
+/* Collective. */
+static tt_err add_folds(loader *l)
+{
+  const tt_fit_rows x = fit_rows(l, &l->x, &l->d->input), y = fit_rows(l, &l->y, &l->d->target);
+  return tt_fit_folds(l->comm, l->cfg,
+                      &(tt_fold_source){&x, &y, l->d->label_variance ? l->sigma.own : NULL}, l->d);
+}
+
 /* Collective. Compute the normalised values, on all ranks. */
 static tt_err normalise(loader *l)
 {
@@ -422,6 +431,7 @@ static tt_err normalise(loader *l)
   if (!e) gather_all(l);
   if (!e && l->cfg->data_targets_pca)
     e = tt_fit_components(l->comm, l->file, l->cfg->data_targets_pca, l->d);
+  if (!e) e = add_folds(l);
   if (!e) e = gather_hash(l);
   if (!e && l->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool) {
     size_t bytes = (size_t)l->d->scaler.inputs * sizeof(double);

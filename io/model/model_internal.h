@@ -3,6 +3,7 @@
 #define TT_MODEL_INTERNAL_H
 #include "core/model/trained_ensemble.h"
 #include "io/hdf5/h5.h"
+#include "io/model/fold_scales.h"
 
 /* The part of the file that belongs to one cohort. */
 typedef struct tt_model_cohort_info {
@@ -16,11 +17,13 @@ typedef struct tt_model_cohort_info {
 typedef struct tt_model_file_info {
   int64_t cohorts, members, ensembles, targets; /* targets: the largest K */
   int64_t components; /* of the targets; 0: none. Otherwise `targets` is their number T */
+  int flat;           /* 1: tables of the networks (read_flat.c), 0: one network with its tensors */
+  tt_fold_tables folds;              /* owner: the caller */
   tt_model_cohort_info *cohort_info; /* [cohorts] */
 } tt_model_file_info;
 
 /* Read the sizes of everything in a model file, and the resulting networks. The caller frees
- * w->cohort_info, also after an error. Errors: DATA, IO, MEM. */
+ * w->cohort_info and w->folds, also after an error. Errors: DATA, IO, MEM. */
 tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w);
 
 /* Read all n values of a dataset with one axis. Errors: DATA, IO. */

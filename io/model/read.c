@@ -264,7 +264,7 @@ static tt_err read_cohort(tt_h5_reader *r, const tt_model_file_info *w, const tt
   m->variance_floor = s->variance_floor;
   TT_TRY(tt_model_fill_tables_local(r, w, t, s, m));
   TT_TRY(first ? copy_inputs(first, m) : read_inputs(r, w, t, m));
-  return w->cohorts > 1 ? read_networks(r, s, m) : read_tensors(r, m);
+  return w->flat ? read_networks(r, s, m) : read_tensors(r, m);
 }
 
 /* Older files do not have them. */
@@ -305,6 +305,18 @@ static tt_err check_networks(tt_h5_reader *r, int64_t n, const tt_model_cohort_i
   return TT_OK;
 }
 
+/* Members with scales of their own belong to one ensemble. */
+static tt_err check_folds(tt_h5_reader *r, const tt_model_cohort_info *s, int64_t n,
+                          const tt_network *network)
+{
+  for (int64_t k = 0; k < n; k++)
+    if (network[k].folded && s->ensembles > 1)
+      return TT_FAIL(DATA,
+                     "%s: %" PRId64 " ensembles have a cohort with 'net/input_factor'" TT_DAMAGED,
+                     tt_h5_file_name(r), s->ensembles);
+  return TT_OK;
+}
+
 /* The ensembles of cohort *next and of those that continue its ensemble; *next: the cohort after
  * them. */
 static tt_err read_trained(tt_h5_reader *r, const tt_model_file_info *w, const tt_model_tables *t,
@@ -318,10 +330,15 @@ static tt_err read_trained(tt_h5_reader *r, const tt_model_file_info *w, const t
   TT_TRY(check_networks(r, n, s));
   TT_TRY(TT_ALLOC(network, n));
   for (int64_t k = 0; k < n; k++)
-    network[k] = (tt_network){.model = s[k].model, .members = s[k].members};
-  tt_err e = tt_trained_ensemble_create_mixed(n, network, s->ensembles, out);
+    network[k] = (tt_network){.model = s[k].model,
+                              .members = s[k].members,
+                              .folded = tt_fold_tables_has(&w->folds, *next + k)};
+  tt_err e = check_folds(r, s, n, network);
+  if (!e) e = tt_trained_ensemble_create_mixed(n, network, s->ensembles, out);
   tt_free(network);
   if (e) return e;
+  for (int64_t k = 0; k < (*out)->networks; k++)
+    if ((*out)->network[k].folded) tt_fold_tables_copy(&w->folds, *next + k, &(*out)->network[k]);
   *next += n;
   s->members = (*out)->members;
   e = read_cohort(r, w, t, s, first, *out);
@@ -354,6 +371,7 @@ static tt_err read_and_close(tt_h5_reader *r, tt_trained_ensembles *out)
   tt_err e = read_all(r, &w, &tables, &all);
   tt_model_tables_free(&w, &tables);
   tt_free(w.cohort_info);
+  tt_fold_tables_free(&w.folds);
   tt_h5_close_local(&r);
   if (e)
     tt_trained_ensembles_destroy(&all);

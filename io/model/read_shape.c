@@ -229,8 +229,8 @@ tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w)
   w->members = members[0];
   w->ensembles = ensembles[0];
   w->cohorts = 1;
-  if (tt_h5_has_attr_local(r, "/", "cohorts"))
-    TT_TRY(tt_h5_read_attr_local(r, "/", "cohorts", TT_H5_I64, 1, &w->cohorts));
+  w->flat = tt_h5_has_attr_local(r, "/", "cohorts");
+  if (w->flat) TT_TRY(tt_h5_read_attr_local(r, "/", "cohorts", TT_H5_I64, 1, &w->cohorts));
   if (w->cohorts < 1 || w->cohorts > w->members)
     return TT_FAIL(DATA,
                    "%s: attribute 'cohorts' is %" PRId64 ", with %" PRId64 " members" TT_DAMAGED,
@@ -238,10 +238,12 @@ tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w)
   TT_TRY(TT_ALLOC(w->cohort_info, w->cohorts));
   w->cohort_info[0].ensembles = w->ensembles;
   w->cohort_info[0].members = w->members;
-  if (w->cohorts > 1) TT_TRY(read_ensemble_cohorts(r, w));
-  TT_TRY(w->cohorts > 1 ? tt_model_read_flat_local(r, w) : read_model_shape(r, w->cohort_info));
+  if (w->flat) TT_TRY(read_ensemble_cohorts(r, w));
+  TT_TRY(w->flat ? tt_model_read_flat_local(r, w) : read_model_shape(r, w->cohort_info));
   TT_TRY(count_members(r, w));
   TT_TRY(read_component_shape(r, w));
+  TT_TRY(tt_fold_tables_read_local(r, w->cohorts, w->cohort_info[0].model.inputs, w->targets,
+                                   &w->folds));
   return tt_schema_check_shape_local(r, "ensemble_column", 2,
                                      (int64_t[]){w->ensembles, w->targets});
 }

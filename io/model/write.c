@@ -3,6 +3,7 @@
 #include "core/model/state.h"
 #include "io/model/calibration.h"
 #include "io/model/flat.h"
+#include "io/model/fold_scales.h"
 #include "io/model/model_file.h"
 #include "io/model/net_inputs_file.h"
 
@@ -27,8 +28,10 @@ typedef struct model_arrays {
   int32_t *cohort;              /* [ensembles] */
   int32_t *column;              /* [ensembles][K], -1 beyond the targets of an ensemble */
   float *tensor;                /* [members of this rank][numbers] of the largest tensor */
-  tt_flat_nets *nets;           /* of several cohorts, which have no tensor; else NULL */
-  tt_calibration calibration;   /* of all columns */
+  tt_fold_tables folds;
+  int flat;           /* 1: several cohorts, or scales of folds: tables instead of tensors */
+  tt_flat_nets *nets; /* with flat */
+  tt_calibration calibration; /* of all columns */
   tt_net_inputs_table net;
   int64_t columns;
   double *epistemic;   /* [columns] typical_epistemic; NULL: not known */
@@ -41,6 +44,7 @@ static void free_file_arrays(model_arrays *t)
               &t->weight, &t->status, &t->name, &t->by, &t->first, &t->count, &t->key, &t->cohort,
               &t->column, &t->tensor, &t->epistemic);
   tt_flat_nets_destroy(&t->nets);
+  tt_fold_tables_free(&t->folds);
   tt_calibration_free(&t->calibration);
   tt_net_inputs_table_free(&t->net);
 }
@@ -68,12 +72,14 @@ static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *sh
   t->cohorts = tt_trained_ensembles_networks(all);
   for (int64_t i = 0; i < all->count; i++) {
     const tt_trained_ensemble *m = all->at[i];
-    if (t->cohorts == 1) room = shard[i].slice.count * tt_model_largest_tensor(&m->model);
     t->members += m->members;
     t->ensembles += m->ensembles;
     int64_t targets = tt_trained_ensemble_targets(m);
     t->targets = targets > t->targets ? targets : t->targets;
   }
+  TT_TRY(tt_fold_tables_create(all, t->targets, &t->folds));
+  t->flat = t->cohorts > 1 || t->folds.networks;
+  if (!t->flat) room = shard->slice.count * tt_model_largest_tensor(&all->at[0]->model);
   TT_TRY(TT_ALLOC(t->member, t->members));
   TT_TRY(TT_ALLOC(t->ensemble_of_member, t->members));
   TT_TRY(TT_ALLOC(t->index, t->members));
@@ -89,7 +95,7 @@ static tt_err allocate(const tt_trained_ensembles *all, const tt_model_shard *sh
   TT_TRY(TT_ALLOC(t->cohort, t->ensembles));
   TT_TRY(TT_ALLOC(t->column, t->ensembles * t->targets));
   TT_TRY(TT_ALLOC_STORED(t->tensor, room));
-  return t->cohorts > 1 ? tt_flat_nets_create(all, &t->nets) : TT_OK;
+  return t->flat ? tt_flat_nets_create(all, &t->nets) : TT_OK;
 }
 
 /* Its first cohort is `number`; its members start at `member`, its ensembles at `ensemble`. */
@@ -188,7 +194,7 @@ static void write_members(tt_schema *s, const model_arrays *t)
   WRITE_MEMBERS(t->status, "status", I8, NULL, "how training ended");
   tt_schema_write_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status_meanings);
   WRITE_MEMBERS(t->index, "member_index", I32, NULL, "number of the member in its ensemble");
-  if (t->cohorts > 1)
+  if (t->flat)
     WRITE_MEMBERS(t->cohort_of_member, "member_cohort", I32, NULL,
                   "cohort that trained the member, as in checkpoints and results.h5");
   if (t->snapshots)
@@ -207,7 +213,7 @@ static void write_ensembles(tt_schema *s, const model_arrays *t)
                   "ensemble");
   WRITE_ENSEMBLES(t->column, "ensemble_column", I32, "target column it predicts, from 0; -1 = none",
                   "ensemble", "ensemble_target");
-  if (t->cohorts == 1) return;
+  if (!t->flat) return;
   WRITE_ENSEMBLES(t->cohort, "ensemble_cohort", I32,
                   "cohort of its first member, in the tables of /net", "ensemble");
   tt_h5_write_attr(s->file, "/", "cohorts", TT_H5_I64, 1, &t->cohorts);
@@ -441,17 +447,18 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     write_dimensions(&s, all->at[0], &t);
     write_members(&s, &t);
     write_ensembles(&s, &t);
-    write_scaler(&s, &all->at[0]->scaler, t.by);
+    write_scaler(&s, scaler, t.by);
     tt_net_inputs_write(&s, &t.net);
-    write_components(&s, &all->at[0]->scaler);
+    write_components(&s, scaler);
     write_ranges(&s, all->at[0]);
     write_columns(&s, all->at[0]);
     tt_calibration_write(&s, &t.calibration);
     write_epistemic(&s, t.epistemic);
-    if (t.cohorts > 1)
+    if (t.flat)
       tt_flat_nets_write(&s, shard, t.nets);
     else
       write_net(&s, &(net){all->at[0], shard, t.tensor});
+    tt_fold_tables_write(&s, tt_net_inputs_dimension(&scaler->net), &t.folds);
     e = tt_h5_commit(&f);
   }
   free_file_arrays(&t);

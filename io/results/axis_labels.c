@@ -24,14 +24,23 @@ void tt_axis_labels_free(tt_axis_labels *o)
   tt_free(o->label);
 }
 
-static tt_err allocate(tt_axis_labels *o)
+/* Whether networks differ: those of the folds of an ensemble are the same. */
+static int has_several(const tt_trained_ensembles *all)
 {
+  int several = all->count > 1;
+  for (int64_t i = 0; i < all->count; i++)
+    for (int64_t k = 0; k < all->at[i]->networks; k++) several |= !all->at[i]->network[k].folded;
+  return several;
+}
+
+static tt_err allocate(const tt_trained_ensembles *all, tt_axis_labels *o)
+{
+  if (has_several(all)) TT_TRY(TT_ALLOC(o->network, o->members));
   TT_TRY(TT_ALLOC(o->member, o->members));
   TT_TRY(TT_ALLOC(o->cohort, o->members));
   TT_TRY(TT_ALLOC(o->index, o->members));
   TT_TRY(TT_ALLOC(o->snapshot, o->members));
   TT_TRY(TT_ALLOC(o->owner, o->members));
-  if (o->networks > 1) TT_TRY(TT_ALLOC(o->network, o->members));
   TT_TRY(TT_ALLOC(o->network_text, o->networks));
   TT_TRY(TT_ALLOC(o->ensemble, o->columns));
   TT_TRY(TT_ALLOC(o->target, o->columns));
@@ -141,7 +150,7 @@ tt_err tt_axis_labels_create(const tt_trained_ensembles *all, tt_axis_labels *ou
   for (int64_t i = 0; i < all->count; i++)
     if (tt_trained_ensemble_targets(all->at[i]) > o.targets)
       o.targets = tt_trained_ensemble_targets(all->at[i]);
-  tt_err e = allocate(&o);
+  tt_err e = allocate(all, &o);
   if (!e) e = fill_all(all, &o);
   if (e) {
     tt_axis_labels_free(&o);

@@ -170,7 +170,7 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
     tt_cpu_row_lists *to = &e->lists[v];
     for (int k = 0; k < TT_SPLITS; k++) {
       tt_free(to->row[k]);
-      TT_TRY(tt_cohort_rows(e->cohort, data, v, (tt_split)k, &to->row[k], &to->count[k]));
+      TT_TRY(tt_cohort_stored_rows(e->cohort, data, v, (tt_split)k, &to->row[k], &to->count[k]));
     }
     if (to->count[TT_TRAIN] < 1) return no_training_row(e->cohort, v);
     int64_t used = tt_cohort_epoch_rows(e->cohort, to->count[TT_TRAIN]);

@@ -68,8 +68,9 @@ static void add_noise(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member
   const tt_ensemble *ensemble = ctx->ensemble;
   for (int64_t k = 0; k < ensemble->targets; k++)
     for (int64_t r = 0; r < rows; r++) {
-      float noise = tt_label_noise(e->cohort->seed, ctx->member->stream,
-                                   (uint32_t)ensemble->column[k], (uint32_t)row[r]);
+      float noise =
+          tt_label_noise(e->cohort->seed, ctx->member->stream, (uint32_t)ensemble->column[k],
+                         (uint32_t)(row[r] % e->data->rows));
       b->y[k * b->ld + r] = tt_fma(ctx->member->hyper.label_noise, noise, b->y[k * b->ld + r]);
     }
 }

@@ -72,3 +72,20 @@ void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *to)
   }
   fputs("  default: break;\n  }\n}\n\n", to);
 }
+
+void tt_export_c_fold_inputs(FILE *to, int64_t i, int64_t inputs)
+{
+  fprintf(to,
+          "  double x[%" PRId64 "];\n  for (int i = 0; i < %" PRId64
+          "; i++) x[i] = all[i] * x_factor%" PRId64 "[i] + x_offset%" PRId64 "[i];\n",
+          inputs, inputs, i, i);
+}
+
+void tt_export_c_fold_outputs(FILE *to, int64_t i, int64_t width)
+{
+  fprintf(to,
+          "  for (int j = 0; j < %" PRId64 "; j++) {\n"
+          "    mean[j] = mean[j] * y_factor%" PRId64 "[j] + y_offset%" PRId64 "[j];\n"
+          "    variance[j] *= y_factor%" PRId64 "[j] * y_factor%" PRId64 "[j];\n  }\n",
+          width, i, i, i, i);
+}

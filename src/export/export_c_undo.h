@@ -14,4 +14,9 @@ void tt_export_c_undo_functions(const tt_export_model *x, FILE *to);
  * in the user's units. Recalibration scales the distance from `centre`, the mean of the ensemble.
  */
 void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *to);
+
+/* In the function of a member of network i with a fold, whose parameter is `all`: x[inputs] as the
+ * member takes them; the scales of the fold undone in mean[width] and variance[width]. */
+void tt_export_c_fold_inputs(FILE *to, int64_t i, int64_t inputs);
+void tt_export_c_fold_outputs(FILE *to, int64_t i, int64_t width);
 #endif

@@ -274,12 +274,45 @@ static tt_err put_components(zip_archive *z, const prefix *i, const tt_scaler *s
   return put_doubles(z, named(name, i, "residual_variance", -1), s->targets, s->residual);
 }
 
+/* What a network with a fold does to its inputs. */
+static tt_err put_fold_inputs(zip_archive *z, const prefix *i, const tt_trained_ensemble *m)
+{
+  char name[128];
+  if (!m->scales) return TT_OK;
+  TT_TRY(put_doubles(z, named(name, i, "x_factor", -1), m->model.inputs, m->scales->x_factor));
+  return put_doubles(z, named(name, i, "x_offset", -1), m->model.inputs, m->scales->x_offset);
+}
+
+/* What is done to the predictions of each member, if some have a fold. */
+static tt_err put_fold_targets(zip_archive *z, const tt_export_model *x, const prefix *i,
+                               const tt_export_cohort *k)
+{
+  int64_t width = tt_trained_ensemble_width(k->m), g = 0;
+  double *factor = NULL, *offset = NULL;
+  char name[128];
+  int some = 0;
+  for (int64_t n = 0; n < k->networks; n++) some |= x->network[k->network + n].m->scales != NULL;
+  if (!some || k->m->scaler.components) return TT_OK;
+  tt_err e = TT_ALLOC(factor, k->members * width);
+  if (!e) e = TT_ALLOC(offset, k->members * width);
+  for (int64_t n = 0; !e && n < k->networks; n++)
+    for (int64_t u = 0; u < x->network[k->network + n].members; u++, g++)
+      tt_export_fold_targets(&x->network[k->network + n], factor + g * width, offset + g * width);
+  npy_array a = {"<f8", 8, 2, {k->members, width}, factor};
+  if (!e) e = put_array(z, named(name, i, "y_factor", -1), &a);
+  a.values = offset;
+  if (!e) e = put_array(z, named(name, i, "y_offset", -1), &a);
+  tt_free_all(&factor, &offset);
+  return e;
+}
+
 /* Layers and weights of the members with one network. */
 static tt_err put_network(zip_archive *z, const prefix *i, const tt_export_cohort *k)
 {
   const tt_model *m = &k->m->model;
   const char *activation = tt_choice_activation[tt_model_activation(m)];
   char name[128];
+  TT_TRY(put_fold_inputs(z, i, k->m));
   TT_TRY(put_front(z, i, k));
   for (int l = 0; l < m->layers; l++) TT_TRY(put_layer(z, i, k, l));
   TT_TRY(put_integer(z, named(name, i, "layers", -1), m->layers));
@@ -310,6 +343,7 @@ static tt_err put_cohort(zip_archive *z, const tt_export_model *x, int64_t numbe
   TT_TRY(put_doubles(z, named(name, i, "offset", -1), k->columns, k->offset));
   TT_TRY(put_doubles(z, named(name, i, "scale", -1), k->columns, k->scale));
   TT_TRY(put_doubles(z, named(name, i, "std_scale", -1), k->columns, k->std_scale));
+  TT_TRY(put_fold_targets(z, x, i, k));
   TT_TRY(put_components(z, i, &k->m->scaler));
   TT_TRY(put_doubles(z, named(name, i, "lambda", -1), k->columns, k->lambda));
   return put_transforms(z, named(name, i, "transform", -1), k->columns, k->undo);

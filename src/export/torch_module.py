@@ -153,8 +153,12 @@ class Network(nn.Module):
         members = len(get("weight0"))
         self.front = Front(get, members) if int(get("front_layers")) else nn.Identity()
         self.layers = nn.Sequential(*(Layer(get, i, a) for i, a in enumerate(activation)))
+        for name in ("x_factor", "x_offset"):  # members that leave out a fold
+            self.register_buffer(name, None if get(name) is None else tensor(get(name)))
 
     def forward(self, h):
+        if self.x_factor is not None:
+            h = h * self.x_factor + self.x_offset
         return self.layers(self.front(h))
 
 
@@ -174,6 +178,8 @@ class Cohort(nn.Module):
         self.register_buffer("share", tensor(get("share") * (of == np.arange(ensembles)[:, None])))
         for name in ("component", "component_mean", "residual_variance"):
             self.register_buffer(name, None if get(name) is None else tensor(get(name)))
+        for name in ("y_factor", "y_offset"):  # (member, 1, value)
+            self.register_buffer(name, None if get(name) is None else tensor(get(name)[:, None]))
         column = of[:, None] * (len(get("scale")) // ensembles)
         column = (column + np.arange(len(get("scale")) // ensembles))[:, None]  # (member, 1, value)
         for name in ("scale", "offset", "std_scale", "lambda"):
@@ -188,6 +194,8 @@ class Cohort(nn.Module):
         h = torch.cat([network(h) for network in self.networks])
         o = h.reshape(*h.shape[:2], -1, self.targets).transpose(2, 3)
         mu, v = (a.flatten(2) for a in self.output(o, self.variance_floor))
+        if self.y_factor is not None:  # members that leave out a fold
+            mu, v = mu * self.y_factor + self.y_offset, v * self.y_factor ** 2
         if self.component is not None:  # amplitudes of components -> targets
             mu = mu @ self.component + self.component_mean
             v = v @ self.component ** 2 + self.residual_variance

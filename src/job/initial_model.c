@@ -18,6 +18,7 @@ typedef struct fine_tuning {
   tt_dataset *data;
   const tt_cohorts *cohorts;
   tt_trained_ensembles *model;
+  tt_scaler *as; /* the normalization of the model, or of the fold of the members that are used */
 } fine_tuning;
 
 static const char *file_of(const fine_tuning *to) { return to->cfg->train_init_from; }
@@ -30,7 +31,7 @@ static const char *file_of(const fine_tuning *to) { return to->cfg->train_init_f
 /* What decides results: not the bytes of the file, which has the time of writing too. */
 static uint64_t hash_model(const fine_tuning *to, uint64_t h)
 {
-  const tt_scaler *s = &to->model->at[0]->scaler;
+  const tt_scaler *s = to->as;
   const int64_t options[] = {to->cfg->train_init_member, to->cfg->train_init_layers};
   h = HASH(options, 2, h);
   h = HASH(s->x_mean, s->inputs, HASH(s->x_scale, s->inputs, HASH(s->x_lambda, s->inputs, h)));
@@ -124,13 +125,31 @@ static tt_err find_ensemble(const fine_tuning *to, const tt_ensemble *e,
                  file_of(to), e->name, names);
 }
 
+static int64_t smallest_index(const tt_trained_ensemble *m, const tt_ensemble *e)
+{
+  int64_t least = m->index[e->first];
+  for (int64_t i = e->first; i < e->first + e->members; i++)
+    if (m->index[i] < least) least = m->index[i];
+  return least;
+}
+
+/* The row of a member: with kfold members are not in ascending order. Snapshots have the number of
+ * their member; then rows are counted. */
+static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t index)
+{
+  int64_t row = e->first + index - smallest_index(m, e);
+  for (int64_t i = e->first; !m->snapshot[row] && i < e->first + e->members; i++)
+    if (m->index[i] == index) return i;
+  return row;
+}
+
 /* The weights for member number `index` of an ensemble, and the number of their network. */
 static tt_err find_weights(const fine_tuning *to, const tt_trained_ensemble *m,
                            const tt_ensemble *there, int64_t index, int64_t *network,
                            const float **w)
 {
-  int64_t chosen = to->cfg->train_init_member, from = m->index[there->first];
-  int64_t place = (chosen < 0 ? index : chosen) - from;
+  int64_t chosen = to->cfg->train_init_member, wanted = chosen < 0 ? index : chosen;
+  int64_t from = smallest_index(m, there), place = wanted - from;
   if (chosen >= 0 && (place < 0 || place >= there->members))
     return TT_FAIL(DATA,
                    "train.init_member: %" PRId64 ": ensemble %s of %s has members %" PRId64
@@ -138,7 +157,7 @@ static tt_err find_weights(const fine_tuning *to, const tt_trained_ensemble *m,
                    chosen, there->name, file_of(to), from, from + there->members - 1);
   place = (place % there->members + there->members) % there->members;
   for (int64_t k = 0; k < there->members; k++) {
-    int64_t row = there->first + (place + k) % there->members;
+    int64_t row = find_row(m, there, from + (place + k) % there->members);
     *w = tt_trained_ensemble_weights(m, row, network);
     if (m->status[row] != TT_STATUS_diverged) return TT_OK;
     if (chosen >= 0)
@@ -147,6 +166,57 @@ static tt_err find_weights(const fine_tuning *to, const tt_trained_ensemble *m,
   }
   return TT_FAIL(DATA, "train.init_from: all members of ensemble %s of %s diverged", there->name,
                  file_of(to));
+}
+
+/* A column gets this mean and scale; NaN: it has none so far. */
+static tt_err set_scale(const fine_tuning *to, double mean, double scale, double *to_mean,
+                        double *to_scale)
+{
+  if (!isnan(*to_mean) && (*to_mean != mean || *to_scale != scale))
+    return TT_FAIL(DATA,
+                   "train.init_from: the members of %s were trained with kfold and have different "
+                   "normalizations; use one of them for all (train.init_member), or train the "
+                   "model with data.normalize_folds: all",
+                   file_of(to));
+  *to_mean = mean;
+  *to_scale = scale;
+  return TT_OK;
+}
+
+/* The columns get the normalization of a member of ensemble e.
+ *   s  of its fold; NULL: that of the model */
+static tt_err use_scales(const fine_tuning *to, const tt_trained_ensemble *m, const tt_ensemble *e,
+                         const tt_fold_scales *s)
+{
+  const tt_scaler *all = &m->scaler;
+  for (int64_t i = 0; i < all->net.count; i++) {
+    int64_t d = all->net.at[i].column;
+    double scale = all->x_scale[d] / (s ? s->x_factor[i] : 1.0);
+    double mean = all->x_mean[d] - (s ? s->x_offset[i] * scale : 0.0);
+    if (all->net.at[i].kind == TT_NET_INPUT_amount)
+      TT_TRY(set_scale(to, mean, scale, &to->as->x_mean[d], &to->as->x_scale[d]));
+  }
+  if (all->components) s = NULL;
+  for (int64_t k = 0; k < e->targets; k++) {
+    int32_t t = e->column[k];
+    double mean = all->y_mean[t] + (s ? s->y_offset[k] * all->y_scale[t] : 0.0);
+    double scale = all->y_scale[t] * (s ? s->y_factor[k] : 1.0);
+    TT_TRY(set_scale(to, mean, scale, &to->as->y_mean[t], &to->as->y_scale[t]));
+  }
+  return TT_OK;
+}
+
+static void forget_scales(int64_t n, double *mean)
+{
+  for (int64_t i = 0; i < n; i++) mean[i] = NAN;
+}
+
+/* Columns that no member uses have those of the model. */
+static void complete_scales(int64_t n, const double *all_mean, const double *all_scale,
+                            double *mean, double *scale)
+{
+  for (int64_t i = 0; i < n; i++)
+    if (isnan(mean[i])) mean[i] = all_mean[i], scale[i] = all_scale[i];
 }
 
 static tt_err match_cohort(const fine_tuning *to, tt_cohort *c)
@@ -162,6 +232,8 @@ static tt_err match_cohort(const fine_tuning *to, tt_cohort *c)
     for (int64_t k = e->first; k < e->first + e->members; k++) {
       TT_TRY(find_weights(to, m, there, c->member[k].index, &network, &c->initial[k]));
       TT_TRY(check_layers(to, e, &c->model, tt_trained_ensemble_model(m, network)));
+      int folded = m->networks && m->network[network].folded;
+      TT_TRY(use_scales(to, m, there, folded ? &m->network[network].scales : NULL));
     }
   }
   for (int l = 0; l <= last; l++) {
@@ -229,12 +301,11 @@ static tt_err check_inputs(const fine_tuning *to, const tt_trained_ensemble *m)
                  file_of(to));
 }
 
-static tt_err scale_inputs(const fine_tuning *to, const tt_trained_ensemble *m)
+static tt_err scale_inputs(const fine_tuning *to)
 {
   tt_dataset *d = to->data;
   tt_scaler *s = &d->scaler;
-  const tt_scaler *as = &m->scaler;
-  TT_TRY(check_inputs(to, m));
+  const tt_scaler *as = to->as;
   for (int64_t i = 0; i < d->inputs; i++) {
     int64_t k = s->net.at[i].column;
     if (s->net.at[i].kind != TT_NET_INPUT_amount) continue;
@@ -262,7 +333,7 @@ static tt_err scale_targets(const fine_tuning *to, const tt_trained_ensemble *m)
 {
   tt_dataset *d = to->data;
   tt_scaler *s = &d->scaler;
-  const tt_scaler *as = &m->scaler;
+  const tt_scaler *as = to->as;
   for (int64_t t = 0; t < d->targets; t++) {
     int64_t k = find_target(m, d, t);
     if (k < 0) continue;
@@ -280,9 +351,17 @@ static tt_err scale_targets(const fine_tuning *to, const tt_trained_ensemble *m)
 static tt_err apply_local(const fine_tuning *to)
 {
   const tt_trained_ensemble *m = to->model->at[0];
-  TT_TRY(scale_inputs(to, m));
-  TT_TRY(scale_targets(to, m));
+  const tt_scaler *all = &m->scaler;
+  tt_scaler *as = to->as;
+  TT_TRY(check_inputs(to, m));
+  TT_TRY(tt_scaler_copy(all, as));
+  forget_scales(as->inputs, as->x_mean);
+  forget_scales(as->targets, as->y_mean);
   for (int64_t k = 0; k < to->cohorts->count; k++) TT_TRY(match_cohort(to, to->cohorts->at[k]));
+  complete_scales(as->inputs, all->x_mean, all->x_scale, as->x_mean, as->x_scale);
+  complete_scales(as->targets, all->y_mean, all->y_scale, as->y_mean, as->y_scale);
+  TT_TRY(scale_inputs(to));
+  TT_TRY(scale_targets(to, m));
   to->data->hash = hash_model(to, to->data->hash);
   return TT_OK;
 }
@@ -290,7 +369,8 @@ static tt_err apply_local(const fine_tuning *to)
 tt_err tt_initial_model_apply(tt_comm *c, const tt_config *cfg, tt_dataset *d,
                               const tt_cohorts *all, tt_trained_ensembles *model)
 {
-  const fine_tuning to = {cfg, d, all, model};
+  tt_scaler as = {0};
+  const fine_tuning to = {cfg, d, all, model, &as};
   if (!*file_of(&to)) return TT_OK;
   tt_err e = tt_model_read(c, file_of(&to), model);
   if (!e) e = tt_agree(c, apply_local(&to));
@@ -298,5 +378,6 @@ tt_err tt_initial_model_apply(tt_comm *c, const tt_config *cfg, tt_dataset *d,
     tt_log_root(TT_LOG_INFO,
                 "members start with weights of %s; inputs and targets are normalized as there",
                 file_of(&to));
+  tt_scaler_free(&as);
   return e;
 }

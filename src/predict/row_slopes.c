@@ -8,10 +8,10 @@
 void tt_row_slopes_free(tt_row_slopes *s)
 {
   if (s->m) tt_ensemble_slopes_free(s->m, &s->network);
-  tt_free_all(&s->x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean, &s->between,
-              &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->amplitude, &s->spread,
-              &s->d_amplitude, &s->d_spread, &s->centre, &s->d_centre, &s->own, &s->own_variance,
-              &s->scale);
+  tt_free_all(&s->x, &s->fold_x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean,
+              &s->between, &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->amplitude,
+              &s->spread, &s->d_amplitude, &s->d_spread, &s->centre, &s->d_centre, &s->own,
+              &s->own_variance, &s->scale);
 }
 
 static tt_err find_scales(tt_row_slopes *s)
@@ -36,6 +36,7 @@ tt_err tt_row_slopes_create(const tt_trained_ensemble *m, tt_row_slopes *s)
   TT_TRY(find_scales(s));
   TT_TRY(tt_ensemble_slopes_create(m, &s->network));
   TT_TRY(TT_ALLOC(s->x, inputs));
+  TT_TRY(TT_ALLOC(s->fold_x, inputs));
   TT_TRY(TT_ALLOC(s->own, inputs));
   TT_TRY(TT_ALLOC(s->own_variance, inputs));
   for (int i = 0; m->scaler.components && i < 4; i++)
@@ -136,15 +137,39 @@ static void add_components(tt_row_slopes *s, int64_t member)
   }
 }
 
+/* The inputs as a member takes them. */
+static const double *inputs_of(const tt_row_slopes *s, const tt_fold_scales *own)
+{
+  for (int64_t i = 0; own && i < s->m->model.inputs; i++)
+    s->fold_x[i] = s->x[i] * own->x_factor[i] + own->x_offset[i];
+  return own ? s->fold_x : s->x;
+}
+
+/* Undo the scales of a fold in n values of target k and in their derivatives. */
+static void undo_fold(const tt_fold_scales *own, int64_t k, int64_t n, const tt_output_slopes *at)
+{
+  double by = own->y_factor[k];
+  for (int64_t j = 0; j < n; j++) {
+    at->mean[j] = at->mean[j] * by + own->y_offset[k];
+    at->variance[j] *= by * by;
+    for (int64_t i = 0; i < at->inputs; i++) {
+      at->d_mean[j * at->inputs + i] *= by * own->x_factor[i];
+      at->d_variance[j * at->inputs + i] *= by * by * own->x_factor[i];
+    }
+  }
+}
+
 static void add_member(tt_row_slopes *s, int64_t member)
 {
   const tt_trained_ensemble *m = s->m;
   const tt_model *model = &m->model;
+  const tt_fold_scales *own = tt_trained_ensemble_scales(m, member);
   int has_components = m->scaler.components > 0;
   tt_output_slopes at = {
       .n = model->levels, .variance_floor = (double)m->variance_floor, .inputs = model->inputs};
   s->weight += m->weight[member];
-  const tt_network_slopes *network = tt_ensemble_slopes_at(m, s->network, member, s->x);
+  const tt_network_slopes *network =
+      tt_ensemble_slopes_at(m, s->network, member, inputs_of(s, own));
   for (int64_t k = 0; k < model->targets; k++) {
     at.o = network->o + k * model->each;
     at.d_o = network->d_o + k * model->each * model->inputs;
@@ -153,6 +178,7 @@ static void add_member(tt_row_slopes *s, int64_t member)
     at.d_mean = has_components ? s->d_amplitude + k * model->inputs : s->d_mu;
     at.d_variance = has_components ? s->d_spread + k * model->inputs : s->d_variance;
     tt_output_differentiate(model->output, &at);
+    if (own) undo_fold(own, k, has_components ? 1 : model->quantities, &at);
     for (int64_t j = 0; !has_components && j < model->quantities; j++)
       add_value(s, member, j, k * model->quantities + j);
   }

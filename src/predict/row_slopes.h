@@ -17,16 +17,16 @@ typedef struct tt_member_slopes {
 
 /* Sums over the members of one ensemble, for its K q columns, and buffers. */
 typedef struct tt_row_slopes {
-  const tt_trained_ensemble *m;              /* borrowed */
-  double weight;                             /* of all members */
-  double *mean, *between, *within;           /* [K q] as in tt_moments */
-  double *d_mean, *d_between, *d_within;     /* [K q][F]; d_between without the factor 2 */
-  tt_column_scale *scale;                    /* [C] of m */
-  int transformed;                           /* 1: a column has a transform */
-  const tt_column_scale *undo;               /* [K q] transforms to undo; NULL: none now */
-  const tt_member_slopes *each;              /* NULL: not wanted now */
-  tt_network_slopes *network;                /* [networks] */
-  double *x;                                 /* [F] normalised */
+  const tt_trained_ensemble *m;          /* borrowed */
+  double weight;                         /* of all members */
+  double *mean, *between, *within;       /* [K q] as in tt_moments */
+  double *d_mean, *d_between, *d_within; /* [K q][F]; d_between without the factor 2 */
+  tt_column_scale *scale;                /* [C] of m */
+  int transformed;                       /* 1: a column has a transform */
+  const tt_column_scale *undo;           /* [K q] transforms to undo; NULL: none now */
+  const tt_member_slopes *each;          /* NULL: not wanted now */
+  tt_network_slopes *network;            /* [networks] */
+  double *x, *fold_x;                    /* [F] normalised, for all and for a member with a fold */
   double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][F] */
   /* [L], [L][F] amplitudes of a member, if the targets have components, and their variances */
   double *amplitude, *spread, *d_amplitude, *d_spread;

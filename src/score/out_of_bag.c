@@ -68,7 +68,7 @@ static tt_err mark_members_local(const tt_oob_members *from, const tt_dataset *d
   tt_err e = list_rows(d, members, b);
   if (!e) e = TT_ALLOC(seen, d->rows);
   for (int64_t k = 0, at = 0; !e && k < from->count; k++) {
-    const tt_slice m = tt_cohort_part_members(&from->part[k]);
+    const tt_slice m = from->part[k].members;
     b->cohort = from->part[k].cohort;
     b->first = at - m.first;
     for (int64_t i = m.first; !e && i < m.first + m.count; i++)

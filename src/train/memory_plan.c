@@ -17,6 +17,30 @@ static const double verify_bytes = 16.0 * 1048576.0;
 
 static double fraction_of(double part, int64_t rows) { return floor(part * (double)rows); }
 
+/* Rows that the arrays of the data set hold for each row: one more for each fold that members leave
+ * out (data.normalize_folds), where all rows have labels. */
+static double stored_rows(const tt_config *cfg)
+{
+  double rows = 1.0;
+  if (cfg->data_normalize_folds == TT_NORMALIZE_FOLDS_all || !cfg->data_normalize ||
+      *cfg->train_init_from)
+    return rows;
+  for (int64_t k = 0; k < cfg->ensembles; k++) {
+    const tt_ensemble_config *own = &cfg->ensemble[k];
+    int64_t before = 0;
+    if (own->train_resample != TT_RESAMPLE_kfold) continue;
+    for (int64_t j = 0; j < k; j++) {
+      const tt_ensemble_config *other = &cfg->ensemble[j];
+      int same = other->train_resample == TT_RESAMPLE_kfold &&
+                 other->train_folds == own->train_folds && other->selection == own->selection;
+      if (same && other->members > before) before = other->members;
+    }
+    int64_t left_out = own->members < own->train_folds ? own->members : own->train_folds;
+    if (left_out > before) rows += (double)(left_out - before);
+  }
+  return rows;
+}
+
 /* A row in the data set: inputs, targets, amplitudes of their components and weight as float, split
  * and selections. */
 static double row_bytes(const tt_memory_job *job)
@@ -25,7 +49,7 @@ static double row_bytes(const tt_memory_job *job)
       (double)(job->shape->net_inputs + job->shape->targets + job->cfg->data_targets_pca) +
       (*job->cfg->data_weights ? 1.0 : 0.0) +
       (job->cfg->data_sigma && *job->cfg->data_sigma ? (double)job->shape->targets : 0.0);
-  return 4.0 * values + 1.0 + (double)job->cfg->selections;
+  return 4.0 * values * stored_rows(job->cfg) + 1.0 + (double)job->cfg->selections;
 }
 
 /* A row while it is read: as double and as normalised float. */
@@ -271,7 +295,7 @@ static double device_data(const tt_memory_job *job)
   double columns = (double)(job->shape->net_inputs + job->shape->targets);
   if (*job->cfg->data_weights) columns += 1.0;
   if (job->cfg->data_sigma && *job->cfg->data_sigma) columns += (double)job->shape->targets;
-  double bytes = 4.0 * (double)job->shape->rows * columns;
+  double bytes = 4.0 * (double)job->shape->rows * columns * stored_rows(job->cfg);
   return 2.0 * bytes > job->gpu_bytes ? 0.0 : bytes;
 }
 
@@ -368,6 +392,8 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const 
   tt_free(slice);
   p.data = rows * row_bytes(job);
   p.reading = rows * read_bytes(job) / (double)ranks;
+  if (stored_rows(job->cfg) > 1.0) /* the inputs before and after they are repeated for the folds */
+    p.reading += 4.0 * rows * (double)job->shape->net_inputs;
   p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);
   if (!e) *out = p;
   return e;

@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/hdf5/files.h"
 #include "io/model/model_file.h"
@@ -10,6 +11,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <xxhash.h>
@@ -247,12 +249,13 @@ static tt_err check_compatible(const tt_warm_source *s, const tt_cohort *c, cons
   return TT_OK;
 }
 
-/* Row of member `index` of an ensemble in a part of the model; -1: it has no such member. */
+/* Row of member `index` of an ensemble in a part of the model, which has them in ascending order;
+ * -1: it has no such member. */
 static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *was, int32_t index)
 {
-  int64_t row = was->first + index - m->index[was->first];
-  int has = row >= was->first && row < was->first + was->members && m->index[row] == index;
-  return has ? row : -1;
+  const int32_t *first = m->index + was->first;
+  const int32_t *at = bsearch(&index, first, (size_t)was->members, sizeof index, tt_compare_i32);
+  return at ? at - m->index : -1;
 }
 
 static int has_diverged(const tt_warm_source *s, int64_t part, int64_t row)

@@ -18,7 +18,7 @@
 #include <string.h>
 
 /* Outputs of one trained ensemble: of some ensembles of one cohort, or of one ensemble of several
- * networks, whose parts are in several cohorts. */
+ * parts: of several networks, or of several folds. */
 typedef struct ensemble_output {
   int64_t first, parts; /* [first, first + parts) of the job */
   int32_t *attempt;     /* [G] retries of its members */
@@ -84,7 +84,7 @@ static tt_err create_parts(output_writer *k, const tt_shards *shards)
   TT_TRY(TT_ALLOC(k->w, k->parts));
   for (int64_t i = 0; i < k->parts; i++) {
     const tt_state *mine = shards->at[k->part[i].number].state;
-    const tt_slice members = tt_cohort_part_members(&k->part[i]);
+    const tt_slice members = k->part[i].members;
     const tt_slice own =
         tt_slice_intersect((tt_slice){mine->first, mine->count}, members.first, members.count);
     k->result[i] = (tt_result_shard){k->part[i].cohort, mine, members, own};
@@ -98,7 +98,7 @@ static tt_err create_parts(output_writer *k, const tt_shards *shards)
 static int64_t joined_parts(const output_writer *k, int64_t first)
 {
   int64_t end = first + 1;
-  while (end < k->parts && k->part[end].cohort->joined) end++;
+  while (end < k->parts && k->part[end].joined) end++;
   return end - first;
 }
 

@@ -87,6 +87,7 @@ static problem noisy(void)
     h->adversarial_epsilon = i % 3 ? 0.0f : 0.05f;
     h->dropout = 0.2f;
   }
+  problem_use_folds(&p);
   return p;
 }
 

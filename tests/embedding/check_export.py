@@ -113,6 +113,11 @@ def train(tutti):
     rows.append({"name": "mixed", "targets": ["t_e", "skew", "y0"], "train": {"loss": "gaussian_nll"}, "networks": [
         {"members": 3, "model": {"hidden": [5]}}, {"members": 2, "model": {**fronts[0], "hidden": [4], "activation": "elu"}},
         {"members": 2, "model": {"hidden": [6, 6], "layer_norm": True, "residual": True}}]})
+    for i, loss in enumerate(("gaussian_nll", "quantile")):  # members with scales of their own
+        rows.append({"name": f"folds-{loss}", "members": 4 - i, "targets": ["t_e", "skew", "y0"], "model": {"hidden": [5]},
+                     "train": {"loss": loss, "resample": "kfold", "folds": 3 + i}})
+    rows.append({"name": "mixed-folds", "targets": ["y0", "y1"], "train": {"resample": "kfold", "folds": 2}, "networks": [
+        {"members": 3, "model": {"hidden": [5]}}, {"members": 1, "model": {**fronts[0], "hidden": [4]}}]})
     rows.append({"name": "linear", "members": 2, "targets": ["y0"], "model": {"hidden": []}})
     how = {"length */ evil": "yeo_johnson", "b": "log", "c": "minmax", "d": "log1p",
            "t_e": "log", "n_e": "log1p", "skew": "yeo_johnson"}

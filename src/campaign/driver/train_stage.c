@@ -91,7 +91,7 @@ static tt_err run_training(tt_campaign *k)
                         .warm = make_warm_start(k, earlier)};
   tt_round_file_path(k, "", path);
   tt_err e = tt_agree(k->c, tt_job_derive_local(k->job, path, round_seed(k), &o.prepared));
-  if (!e) e = tt_round_data_create(k->c, k->cfg, k->initial_data, k->h, &o.prepared->data);
+  if (!e) e = tt_round_data_create(k->c, o.prepared->cfg, k->initial_data, k->h, &o.prepared->data);
   o.max_time = seconds_left(k);
   if (!e) e = tt_train(k->c, &o);
   tt_job_close(&o.prepared);

@@ -284,7 +284,7 @@ TT_TEST (inputs_are_normalised_by_the_pool) {
   char path[2 * SCRATCH_ROOM], inputs[] = "x";
   tt_config cfg = {.pool_file = path, .pool_inputs = inputs};
   memset(by, TT_NORMALIZE_standard, sizeof by);
-  const tt_fitted fitted = {by, lambda, offset, scale};
+  const tt_fitted fitted = {.by = by, .lambda = lambda, .mean = offset, .scale = scale};
   snprintf(path, sizeof path, "%s", name[0]);
   make_values();
   for (int i = 0; i < ROWS; i++) x[i * D + 2] = 0.3f;
