@@ -17,6 +17,13 @@ static tt_err copy_members(const tt_cohort *c, int64_t each, tt_cohort *expanded
   return TT_OK;
 }
 
+static tt_err copy_columns(const tt_cohort *c, tt_cohort *expanded)
+{
+  TT_TRY(TT_ALLOC(expanded->column_of, c->model.inputs));
+  memcpy(expanded->column_of, c->column_of, (size_t)c->model.inputs * sizeof *c->column_of);
+  return TT_OK;
+}
+
 static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
 {
   tt_cohort *expanded = NULL;
@@ -31,7 +38,9 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
   expanded->ensemble = NULL;
   expanded->member = NULL;
   expanded->initial = NULL;
+  expanded->column_of = NULL;
   e = TT_ALLOC(expanded->ensemble, c->ensembles);
+  if (!e && c->column_of) e = copy_columns(c, expanded);
   for (int64_t i = 0; !e && i < c->ensembles; i++) {
     e = tt_ensemble_copy(&c->ensemble[i], &expanded->ensemble[i]);
     expanded->ensemble[i].first *= each;

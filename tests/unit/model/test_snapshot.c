@@ -22,6 +22,10 @@ static tt_cohort *make_cohort(void)
   c->members = MEMBERS;
   TT_CHECK_OK(TT_ALLOC(c->ensemble, 2));
   TT_CHECK_OK(TT_ALLOC(c->member, MEMBERS));
+  c->model.inputs = 3; /* a category of two levels, and an amount */
+  TT_CHECK_OK(TT_ALLOC(c->column_of, 3));
+  c->column_of[2] = 1;
+  c->columns = 2;
   for (int e = 0; e < 2; e++) {
     c->ensemble[e].first = 2 * e;
     c->ensemble[e].members = e ? MEMBERS - 2 : 2;
@@ -128,6 +132,9 @@ TT_TEST (members_keep_their_ensemble_and_number) {
   tt_state *s = make_state((tt_slice){0, MEMBERS}, 1), *wide = NULL;
   TT_CHECK_OK(tt_snapshot_expand(c, s, &many, &wide));
   TT_CHECK(many->members, ==, MEMBERS * CYCLES);
+  TT_CHECK(many->column_of != c->column_of, ==, 1); /* each frees its own */
+  for (int64_t i = 0; i < c->model.inputs; i++)
+    TT_CHECK(many->column_of[i], ==, c->column_of[i]);
   TT_CHECK(many->ensemble[1].first, ==, 2 * CYCLES);
   TT_CHECK(many->ensemble[1].members, ==, (MEMBERS - 2) * CYCLES);
   TT_CHECK(tt_cohort_state_shape(many).snapshots, ==, 0);
