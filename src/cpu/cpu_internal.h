@@ -16,9 +16,10 @@ typedef struct tt_cpu_row_lists {
 /* Fewest operations (tt_model_flops) of a step for each thread that shares it; most such threads.
  * On two virtual cores of an AMD EPYC a member 64-512-512-1 with batch 1024, 1.8e9 operations, is
  * 1.9 times as fast on two threads, and 16-192-192-1 with batch 512, 1.2e8, 1.0 to 1.7 times, as
- * the hypervisor places the cores; 8-64-64-1 with batch 256, 7e6, 0.5 to 1.25 times
- * (bench/results/cpu/2026-11-23-teams-of-threads.txt). */
-enum { TT_CPU_SHARE_FLOPS = 50000000, TT_CPU_MOST_SHARING = 256 };
+ * the hypervisor places the cores (bench/results/cpu/2026-11-23-teams-of-threads.txt). Two threads
+ * share smaller members too where each computes one half of the gradient (tt_cpu_has_halves):
+ * 8-64-64-1 with batch 256, 7e6, is 1.5 times as fast (2026-11-23-halves.txt there). */
+enum { TT_CPU_SHARE_FLOPS = 50000000, TT_CPU_HALF_FLOPS = 3000000, TT_CPU_MOST_SHARING = 256 };
 
 struct tt_engine {
   const tt_cohort *cohort;
@@ -28,8 +29,8 @@ struct tt_engine {
   int64_t share_flops; /* as TT_CPU_SHARE_FLOPS */
   const tt_dataset *data;
   const int32_t *replay; /* [M][epochs][rows] or NULL */
-  tt_slice own;  /* parameters of the segment of the state */
-  int is_shared; /* other engines have the other segments (tt_resources.own) */
+  tt_slice own;          /* parameters of the segment of the state */
+  int is_shared;         /* other engines have the other segments (tt_resources.own) */
   int64_t row_sets;
   tt_cpu_row_lists *lists; /* [row_sets] */
   float *anchor;           /* [M][P] initial weights; NULL: no member is anchored to them */
@@ -166,9 +167,23 @@ tt_cpu_front_pass tt_cpu_front_pass_of(const tt_kernels *k, const tt_model *m, c
 void tt_cpu_channel_gradient(const tt_kernels *k, const tt_model *m, tt_cpu_buffers *b, int l,
                              tt_slice channels, int64_t rows, float *gradient);
 
-/* Gradient of the parameters of some outputs of layer l, from dL/dz, in gradient[P]. */
+/* Whether the rows of a batch go through all layers a few at a time, because the weights of all
+ * layers stay in cache. */
+int tt_cpu_is_in_panels(const tt_model *m);
+
+/* Of such networks the gradient of many rows is the sum of two halves, rows [0, cut) and the
+ * others, so that two threads can compute them. Otherwise there is one sum, and cut is the padded
+ * number of rows. It depends on the network and the number of rows alone. */
+int64_t tt_cpu_cut(const tt_model *m, int64_t rows);
+
+/* Whether two threads that share a member each compute one half: not with layers that use the
+ * scratch buffer, which is for the second half and must have room for it. */
+int tt_cpu_has_halves(const tt_model *m, int64_t rows, int64_t ld);
+
+/* Gradient of the parameters of some outputs of layer l, from dL/dz, in gradient[P].
+ *   cut  that of tt_cpu_cut; the padded rows, if they are one half */
 void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *model, const tt_cpu_buffers *b,
-                           int l, tt_slice outputs, int64_t rows, float *gradient);
+                           int l, tt_slice outputs, int64_t rows, int64_t cut, float *gradient);
 
 /* After the backward pass of layer 0 and of the front: dL/dx [D][ld]. */
 const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *model, const float *w,
@@ -194,12 +209,12 @@ typedef struct tt_cpu_member {
   const tt_member *member;
   const tt_ensemble *ensemble;
   const tt_cpu_row_lists *lists;
-  int64_t i;                  /* in [0, M) */
-  int64_t rows, batches;      /* per epoch */
-  float *w, *slots;           /* [P], [S][parameters of the segment] */
-  int threads;                /* that share its parts and validation rows, if it has parts */
+  int64_t i;                     /* in [0, M) */
+  int64_t rows, batches;         /* per epoch */
+  float *w, *slots;              /* [P], [S][parameters of the segment] */
+  int threads;                   /* that share its parts and validation rows, if it has parts */
   const tt_epoch_sharing *share; /* of the ends of epochs with other engines; NULL: none */
-  tt_cpu_team *team;          /* that trains it; NULL: this thread alone */
+  tt_cpu_team *team;             /* that trains it; NULL: this thread alone */
 } tt_cpu_member;
 
 /* Prepare buffers b for member i of [0, M). */
@@ -225,6 +240,12 @@ const float *tt_cpu_load_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_c
  *   weight  [rows] or NULL: 1 for all */
 double tt_cpu_rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                         const tt_cpu_batch *batch, int64_t rows, const float *weight);
+
+/* Load some rows of the batch, which become the first ones in the buffers; fill term, dL/dz of all
+ * layers and gradient[P]. For networks in panels (tt_cpu_is_in_panels).
+ *   cut  as for tt_cpu_layer_gradient */
+void tt_cpu_panels_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                            const tt_cpu_batch *batch, tt_slice rows, int64_t cut, float *gradient);
 
 /* The second half of tt_cpu_rows_loss, after the forward pass: fills term and dL/dz. */
 void tt_cpu_output_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_batch *batch,
@@ -282,7 +303,8 @@ void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss);
 int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, int64_t steps);
 
 /* The same by all threads of the team; the batch has one part. */
-int tt_cpu_shared_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx);
+int tt_cpu_shared_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                       int64_t steps);
 
 /* The same in two parts (engine.h: forward, apply). The first returns the *count rows of the batch
  * and leaves the outputs in z[layers - 1]; the second returns the same as tt_cpu_shared_step. */

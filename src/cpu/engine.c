@@ -155,9 +155,12 @@ static int most_sharing(const tt_engine *e, int64_t rows)
   const tt_cohort *c = e->cohort;
   if (c->parts > 1) return 1;
   if (rows > c->batch_size) rows = c->batch_size;
-  double threads = tt_model_flops(&c->model, rows) / (double)e->share_flops;
+  double flops = tt_model_flops(&c->model, rows), threads = flops / (double)e->share_flops;
   int most = e->threads < TT_CPU_MOST_SHARING ? e->threads : TT_CPU_MOST_SHARING;
-  return threads < 1.0 ? 1 : threads < most ? (int)threads : most;
+  int halves = e->share_flops == TT_CPU_SHARE_FLOPS && flops >= 2.0 * TT_CPU_HALF_FLOPS &&
+               !e->range && tt_cpu_has_halves(&c->model, rows, e->buffers[0]->ld);
+  int least = halves && most > 1 ? 2 : 1;
+  return threads < least ? least : threads < most ? (int)threads : most;
 }
 
 static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *replay)

@@ -98,6 +98,31 @@ void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, 
                         gradient);
 }
 
+/* Halves take more additions, panels less time in a few networks only. */
+int tt_cpu_is_in_panels(const tt_model *m)
+{
+  enum { LEAST_PARAMS = 2048, MOST_PARAMS = 16384 };
+  return !m->front.layers && m->params >= LEAST_PARAMS && m->params <= MOST_PARAMS;
+}
+
+int64_t tt_cpu_cut(const tt_model *m, int64_t rows)
+{
+  enum { LEAST_ROWS = 256 };
+  return rows < LEAST_ROWS || !tt_cpu_is_in_panels(m) ? round_up_to_lanes(rows)
+                                                      : tt_cpu_share_of_rows(rows, 0, 2).count;
+}
+
+int tt_cpu_has_halves(const tt_model *m, int64_t rows, int64_t ld)
+{
+  int64_t widest = m->inputs;
+  if (tt_cpu_cut(m, rows) >= rows) return 0;
+  for (int l = 0; l < m->layers; l++) {
+    if (m->layer[l].norm >= 0 || m->layer[l].residual) return 0;
+    if (m->layer[l].out > widest) widest = m->layer[l].out;
+  }
+  return m->params <= widest * ld;
+}
+
 float *tt_cpu_delta(const tt_model *m, const tt_cpu_buffers *b, int l)
 {
   int has_own = l == m->layers - 1 || m->layer[l].norm >= 0;
@@ -173,7 +198,7 @@ static void clear_layer_gradient(const tt_layer *layer, tt_slice outputs, float 
 }
 
 void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_buffers *b, int l,
-                           tt_slice outputs, int64_t rows, float *gradient)
+                           tt_slice outputs, int64_t rows, int64_t cut, float *gradient)
 {
   const tt_layer *layer = &m->layer[l];
   int64_t n = round_up_to_lanes(rows), first = outputs.first;
@@ -184,12 +209,12 @@ void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_
   }
   k->weight_gradient(outputs.count, layer->in, tt_cpu_delta(m, b, l) + first * b->ld,
                      input_of_layer(m, b, l), gradient + layer->weight + first * layer->in,
-                     gradient + layer->bias + first, b->ld, n);
+                     gradient + layer->bias + first, b->ld, cut, n);
   if (layer->norm < 0) return;
   float *gain = gradient + layer->norm, *shift = gain + layer->out;
   for (int64_t o = first; o < first + outputs.count; o++)
     k->weight_gradient(1, 1, b->z[l] + o * b->ld, b->normalized[l] + o * b->ld, gain + o, shift + o,
-                       b->ld, n);
+                       b->ld, cut, n);
 }
 
 const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
@@ -237,7 +262,8 @@ void tt_cpu_backward(const tt_kernels *k, const tt_model *m, const float *w, tt_
                      int64_t rows, float *gradient)
 {
   for (int l = m->layers - 1; l >= 0; l--) {
-    tt_cpu_layer_gradient(k, m, b, l, (tt_slice){0, m->layer[l].out}, rows, gradient);
+    tt_cpu_layer_gradient(k, m, b, l, (tt_slice){0, m->layer[l].out}, rows, tt_cpu_cut(m, rows),
+                          gradient);
     if (l > 0) tt_cpu_backward_layer(k, m, w, b, l - 1, rows);
   }
   tt_cpu_backward_front(k, m, w, b, rows);

@@ -396,7 +396,8 @@ static void norm_gradient(const tt_cpu_front_pass *p, int l, int64_t c, float *g
   for (int64_t v = c * each; v < (c + 1) * each; v++) {
     float along, sum;
     p->kernels->weight_gradient(1, 1, b->delta + v * p->ld + p->row,
-                                b->normalized + v * p->ld + p->row, &along, &sum, p->ld, p->n);
+                                b->normalized + v * p->ld + p->row, &along, &sum, p->ld, p->n,
+                                p->n);
     gain += along;
     shift += sum;
   }

@@ -120,6 +120,34 @@ double tt_cpu_rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_memb
   return tt_kernels_add_losses(e->cohort->loss, rows, b->term);
 }
 
+/* Loss and dL/dz of all layers of some rows of the batch. */
+static void panel_deltas(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                         const tt_cpu_batch *batch, tt_slice rows)
+{
+  const tt_model *m = &e->cohort->model;
+  tt_cpu_batch at = *batch;
+  const float *weight = tt_cpu_load_batch(e, b, ctx, &at, rows);
+  tt_cpu_forward(e->kernels, m, ctx->w, b, rows.count, at.dropout.p > 0.0f ? &at.dropout : NULL, 1);
+  tt_cpu_output_loss(e, b, batch, rows.count, weight);
+  for (int l = m->layers - 2; l >= 0; l--)
+    tt_cpu_backward_layer(e->kernels, m, ctx->w, b, l, rows.count);
+}
+
+void tt_cpu_panels_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                            const tt_cpu_batch *batch, tt_slice rows, int64_t cut, float *gradient)
+{
+  enum { PANEL = 64 };
+  const tt_model *m = &e->cohort->model;
+  for (int64_t r = 0; r < rows.count; r += PANEL) {
+    tt_cpu_buffers v = tt_cpu_buffers_from_row(m, b, r);
+    tt_slice panel = {rows.first + r, min_int64(PANEL, rows.count - r)};
+    panel_deltas(e, &v, ctx, batch, panel);
+  }
+  for (int l = m->layers - 1; l >= 0; l--)
+    tt_cpu_layer_gradient(e->kernels, m, b, l, (tt_slice){0, m->layer[l].out}, rows.count, cut,
+                          gradient);
+}
+
 void tt_cpu_perturb_inputs(const tt_engine *e, tt_cpu_buffers *b, float step, const float *dx,
                            int64_t rows)
 {
@@ -155,15 +183,21 @@ static int add_adversarial(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_m
 static double rows_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                             tt_cpu_batch *batch, tt_slice slice, float *gradient)
 {
+  const tt_model *m = &e->cohort->model;
   int adversarial = ctx->member->hyper.adversarial_epsilon > 0.0f;
   if (slice.count == 0) {
     memset(gradient, 0, (size_t)e->cohort->model.params * sizeof *gradient);
     return 0.0;
   }
+  if (tt_cpu_is_in_panels(m) && !adversarial) {
+    tt_cpu_panels_gradient(e, b, ctx, batch, slice, tt_cpu_cut(m, slice.count), gradient);
+    double loss = tt_kernels_add_losses(e->cohort->loss, slice.count, b->term);
+    return isfinite(loss) ? loss : (double)NAN;
+  }
   const float *weight = tt_cpu_load_batch(e, b, ctx, batch, slice);
   double loss = tt_cpu_rows_loss(e, b, ctx, batch, slice.count, weight);
   if (!isfinite(loss)) return (double)NAN;
-  tt_cpu_backward(e->kernels, &e->cohort->model, ctx->w, b, slice.count, gradient);
+  tt_cpu_backward(e->kernels, m, ctx->w, b, slice.count, gradient);
   if (adversarial && !add_adversarial(e, b, ctx, batch, slice.count, weight, gradient))
     return (double)NAN;
   return loss;

@@ -185,7 +185,8 @@ int64_t tt_cpu_train_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, 
   int64_t done = 0;
   while (done < steps && *status == TT_STATUS_training) {
     int shared = tt_cpu_team_threads(team) > 1;
-    int finite = shared ? tt_cpu_shared_step(e, b, &ctx) : tt_cpu_step(e, b, &ctx, steps - done);
+    int finite = shared ? tt_cpu_shared_step(e, b, &ctx, steps - done)
+                        : tt_cpu_step(e, b, &ctx, steps - done);
     if (!finite) {
       *status = TT_STATUS_diverged;
       break;

@@ -151,7 +151,8 @@ static void gradient_share(const stage_pass *p, int thread, int threads)
     if (l < 0)
       tt_cpu_channel_gradient(p->e->kernels, m, p->b, n, own, p->rows.count, p->gradient);
     else
-      tt_cpu_layer_gradient(p->e->kernels, m, p->b, l, own, p->rows.count, p->gradient);
+      tt_cpu_layer_gradient(p->e->kernels, m, p->b, l, own, p->rows.count,
+                            tt_cpu_cut(m, p->rows.count), p->gradient);
   }
 }
 

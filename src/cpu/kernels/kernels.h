@@ -5,9 +5,9 @@
  * multiple of 16, so that features are not in the same cache sets.
  *
  * Bits: products over features add in index order; sums over rows add in 16 lanes, then add the
- * upper half of the lanes to the lower (8, 4, 2, 1), for any width of the registers. So AVX2 and
- * AVX-512 with fused multiply-add give the same bits. Results do not depend on alignment, threads
- * or other members. */
+ * upper half of the lanes to the lower (8, 4, 2, 1), for any width of the registers; a weight
+ * gradient may be the sum of two such sums (tt_cpu_cut). So AVX2 and AVX-512 with fused
+ * multiply-add give the same bits. Results do not depend on alignment, threads or other members. */
 #ifndef TT_KERNELS_H
 #define TT_KERNELS_H
 #include "core/model/cohort.h"
@@ -48,9 +48,10 @@ typedef struct tt_kernels {
   void (*product)(int64_t out, int64_t in, const float *a, int64_t row_step, int64_t column_step,
                   const float *bias, const float *x, const float *scale, float *y, int64_t ld,
                   int64_t n);
-  /* g[out][in] = sum over rows of d[out][ld] x[in][ld];  gb[out] = sum over rows of d. */
+  /* g[out][in] = sum over rows of d[out][ld] x[in][ld];  gb[out] = sum over rows of d. Both are
+   * the sum of rows [0, cut), plus that of rows [cut, n); cut is a multiple of 16, at most n. */
   void (*weight_gradient)(int64_t out, int64_t in, const float *d, const float *x, float *g,
-                          float *gb, int64_t ld, int64_t n);
+                          float *gb, int64_t ld, int64_t cut, int64_t n);
   /* y = f(z), then z = f'(z), `count` values; gradient 0: z does not change. */
   void (*activate)(tt_activation kind, int64_t count, float *z, float *y, int gradient);
   /* Losses of `rows` rows (not padded): term[rows] = weight * loss, to be added by

@@ -70,6 +70,15 @@ static void product(int64_t out, int64_t in, const float *a, int64_t row_step, i
 }
 
 /* Sum of 16 lanes in REGISTERS registers: add the upper half to the lower until one is left. */
+#if WIDTH == 8
+INLINE float sum_lanes(const VECTOR *lanes)
+{
+  __m256 v = lanes[0] + lanes[1];
+  __m128 s = _mm256_castps256_ps128(v) + _mm256_extractf128_ps(v, 1);
+  s += _mm_movehl_ps(s, s);
+  return _mm_cvtss_f32(_mm_add_ss(s, _mm_movehdup_ps(s)));
+}
+#else
 INLINE float sum_lanes(const VECTOR *lanes)
 {
   float s[TT_LANES];
@@ -81,6 +90,7 @@ INLINE float sum_lanes(const VECTOR *lanes)
     for (int l = 0; l < half; l++) s[l] += s[l + half];
   return s[0];
 }
+#endif
 
 #if WIDTH == 16
 /* clang has no __builtin_shuffle, gcc before 12 has no __builtin_shufflevector. */
@@ -91,13 +101,16 @@ typedef int tt_mask __attribute__((vector_size(64)));
 #define SHUFFLE(a, b, ...) __builtin_shuffle(a, b, (tt_mask){__VA_ARGS__})
 #endif
 
-/* Lanes of two vectors, 0 to 31: the lower half of each group of 2 s lanes, shifted by m. */
-#define GROUP8(m) m, 1 + m, 2 + m, 3 + m, 4 + m, 5 + m, 6 + m, 7 + m
-#define GROUP4(m) m, 1 + m, 2 + m, 3 + m, 8 + m, 9 + m, 10 + m, 11 + m
-#define GROUP2(m) m, 1 + m, 4 + m, 5 + m, 8 + m, 9 + m, 12 + m, 13 + m
-#define GROUP1(m) m, 2 + m, 4 + m, 6 + m, 8 + m, 10 + m, 12 + m, 14 + m
-#define HALF(a, b, group, m) SHUFFLE(a, b, group(m), group(16 + m))
-#define FOLD_PAIR(a, b, s) (HALF(a, b, GROUP##s, 0) + HALF(a, b, GROUP##s, s))
+/* Lane l of two vectors, 0 to 31, in groups of 2 s lanes: of the first vector if it is in the lower
+ * half of its group, else of the second; and the other half of the same groups. */
+#define OWN(s, l) (((l) / (s)) % 2 ? 16 + (l) : (l))
+#define OTHER(s, l) (((l) / (s)) % 2 ? 16 + (l) - (s) : (l) + (s))
+#define LANES16(of, s)                                                                             \
+  of(s, 0), of(s, 1), of(s, 2), of(s, 3), of(s, 4), of(s, 5), of(s, 6), of(s, 7), of(s, 8),        \
+      of(s, 9), of(s, 10), of(s, 11), of(s, 12), of(s, 13), of(s, 14), of(s, 15)
+/* The lower half of each group has sums of a, the upper half sums of b. OWN selects lanes without
+ * moving them, which costs less than a shuffle. */
+#define FOLD_PAIR(a, b, s) (SHUFFLE(a, b, LANES16(OWN, s)) + SHUFFLE(a, b, LANES16(OTHER, s)))
 
 /* out[t] = sum of the lanes of v[t] for 16 vectors at once: each level adds the halves of two
  * vectors into one vector, so that 15 additions replace 64. */
@@ -109,15 +122,13 @@ INLINE VECTOR sum_lanes_of_16(VECTOR v[16])
   for (int t = 0; t < 4; t++) v[t] = FOLD_PAIR(v[t], v[t + 4], 4);
 #pragma GCC unroll 2
   for (int t = 0; t < 2; t++) v[t] = FOLD_PAIR(v[t], v[t + 2], 2);
-  v[0] = FOLD_PAIR(v[0], v[1], 1);
-  /* the levels leave the sums in bit-reversed order */
-  return SHUFFLE(v[0], v[0], 0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15);
+  return FOLD_PAIR(v[0], v[1], 1);
 }
 #endif
 
-/* O outputs x I inputs: dot products over the rows. */
-INLINE void gradient_tile(const int O, const int I, const float *d, const float *x, float *g,
-                          int64_t in, int64_t ld, int64_t n)
+/* O outputs x I inputs: dot products over rows [0, n), sum[O][I]. */
+INLINE void gradient_tile_sums(const int O, const int I, const float *d, const float *x, int64_t ld,
+                               int64_t n, float *result)
 {
   VECTOR sum[16][REGISTERS]; /* at least O * I */
 #pragma GCC unroll 32
@@ -140,26 +151,36 @@ INLINE void gradient_tile(const int O, const int I, const float *d, const float 
 #if WIDTH == 16
   if (O * I == 16) {
     VECTOR all[16];
-    float s[16];
 #pragma GCC unroll 16
     for (int t = 0; t < 16; t++) all[t] = sum[t][0];
-    store(s, sum_lanes_of_16(all));
-#pragma GCC unroll 16
-    for (int o = 0; o < O; o++) memcpy(g + o * in, s + o * I, (size_t)I * sizeof *s);
+    store(result, sum_lanes_of_16(all));
     return;
   }
 #endif
 #pragma GCC unroll 16
-  for (int o = 0; o < O; o++)
+  for (int t = 0; t < O * I; t++) result[t] = sum_lanes(sum[t]);
+}
+
+/* The sums of rows [0, cut) and of rows [cut, n), added. */
+INLINE void gradient_tile(const int O, const int I, const float *d, const float *x, float *g,
+                          int64_t in, int64_t ld, int64_t cut, int64_t n)
+{
+  float s[16], more[16];
+  gradient_tile_sums(O, I, d, x, ld, cut, s);
+  if (cut < n) {
+    gradient_tile_sums(O, I, d + cut, x + cut, ld, n - cut, more);
 #pragma GCC unroll 16
-    for (int i = 0; i < I; i++) g[o * in + i] = sum_lanes(sum[o * I + i]);
+    for (int t = 0; t < O * I; t++) s[t] += more[t];
+  }
+#pragma GCC unroll 16
+  for (int o = 0; o < O; o++) memcpy(g + o * in, s + o * I, (size_t)I * sizeof *s);
 }
 
 /* All outputs with a block of inputs that stays in the L1 cache. */
 INLINE void gradient_block(int64_t out, int64_t block, const float *d, const float *x, float *g,
-                           int64_t in, int64_t ld, int64_t n)
+                           int64_t in, int64_t ld, int64_t cut, int64_t n)
 {
-#define TILE(O, I) gradient_tile(O, I, d + o * ld, x + i * ld, g + o * in + i, in, ld, n)
+#define TILE(O, I) gradient_tile(O, I, d + o * ld, x + i * ld, g + o * in + i, in, ld, cut, n)
   int64_t o = 0;
   for (; o + GRAD_OUT <= out; o += GRAD_OUT) {
     int64_t i = 0;
@@ -196,11 +217,16 @@ static void row_sums(int64_t count, const float *d, float *sum, int64_t ld, int6
 }
 
 static void weight_gradient(int64_t out, int64_t in, const float *d, const float *x, float *g,
-                            float *gb, int64_t ld, int64_t n)
+                            float *gb, int64_t ld, int64_t cut, int64_t n)
 {
   enum { BLOCK = 16 };
   for (int64_t i = 0; i < in; i += BLOCK)
-    gradient_block(out, in - i < BLOCK ? in - i : BLOCK, d, x + i * ld, g + i, in, ld, n);
-  for (int64_t o = 0; o < out; o += TT_LANES)
-    row_sums(out - o < TT_LANES ? out - o : TT_LANES, d + o * ld, gb + o, ld, n);
+    gradient_block(out, in - i < BLOCK ? in - i : BLOCK, d, x + i * ld, g + i, in, ld, cut, n);
+  for (int64_t o = 0; o < out; o += TT_LANES) {
+    float more[TT_LANES];
+    int64_t count = out - o < TT_LANES ? out - o : TT_LANES;
+    row_sums(count, d + o * ld, gb + o, ld, cut);
+    if (cut < n) row_sums(count, d + o * ld + cut, more, ld, n - cut);
+    for (int64_t k = 0; cut < n && k < count; k++) gb[o + k] += more[k];
+  }
 }
