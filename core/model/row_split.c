@@ -259,8 +259,8 @@ static void deal_folds(int64_t groups, const row_group *group, const keyed_row *
 {
   for (int64_t g = 0; g < groups; g++) {
     int64_t middle = 2 * group[g].first + group[g].count;
-    int16_t to =
-        ordered ? (int16_t)((middle - 1) * folds / (2 * count)) : smallest_fold(folds, rows);
+    int16_t to = smallest_fold(folds, rows);
+    if (ordered) to = (int16_t)((middle - 1) * folds / (2 * count));
     rows[to] += group[g].count;
     for (int64_t i = 0; i < group[g].count; i++) fold[sorted[group[g].first + i].row] = to;
   }
