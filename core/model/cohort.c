@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 #include "core/model/row_split.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
@@ -166,6 +167,13 @@ uint64_t tt_fold_hash(int64_t count, const int32_t *row)
   return XXH3_64bits(row, (size_t)count * sizeof *row);
 }
 
+static int has_members(const tt_cohort *c, int64_t row_set)
+{
+  for (int64_t m = 0; m < c->members; m++)
+    if (tt_member_row_set(c, &c->member[m]) == row_set) return 1;
+  return 0;
+}
+
 tt_err tt_cohort_find_fold(const tt_cohort *c, const tt_dataset *d, int64_t row_set, int64_t *fold)
 {
   int32_t *row = NULL;
@@ -177,7 +185,9 @@ tt_err tt_cohort_find_fold(const tt_cohort *c, const tt_dataset *d, int64_t row_
   tt_free(row);
   for (int64_t k = 0; k < d->folds && *fold < 0; k++)
     if (d->fold[k].left_out == left_out) *fold = k;
-  return TT_OK;
+  return *fold < 0 && has_members(c, row_set)
+             ? TT_FAIL(INTERNAL, "the data set lacks the fold of row set %" PRId64, row_set)
+             : TT_OK;
 }
 
 tt_err tt_cohort_stored_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set,

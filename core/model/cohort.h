@@ -242,12 +242,13 @@ tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, 
 /* Hash of the rows of a fold, tt_fold.left_out. */
 uint64_t tt_fold_hash(int64_t count, const int32_t *row);
 
-/* The fold of the data set (tt_dataset.fold) whose normalization a row set uses; -1: that of the
- * data set. Local. Errors: MEM. */
+/* The fold of the data set (tt_dataset.fold) whose normalization a row set uses; -1: the data set
+ * has no folds, or no member has this row set. Local. Errors: INTERNAL (the data set lacks the
+ * fold), MEM. */
 tt_err tt_cohort_find_fold(const tt_cohort *c, const tt_dataset *d, int64_t row_set, int64_t *fold);
 
-/* As tt_cohort_rows, for engines: rows of d->x as the members of the row set see them, normalised
- * by their fold. */
+/* The same rows for engines, numbered as in the arrays of the data set: with folds of the data set
+ * they are the copies that are normalised for this row set. */
 tt_err tt_cohort_stored_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set,
                              tt_split which, int32_t **row, int64_t *count);
 

@@ -3,7 +3,6 @@
 
 #include "core/base/mem.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -277,9 +276,6 @@ static tt_err find_scales(int64_t parts, const tt_cohort_part *part, const tt_da
   for (int64_t k = 0; k < parts; k++) {
     int64_t fold = -1;
     TT_TRY(find_fold(&part[k], d, &fold));
-    if (fold < 0 && is_folded(&part[k], d))
-      return TT_FAIL(INTERNAL, "the data set has no fold of member %" PRId64,
-                     part[k].members.first);
     if (fold >= 0)
       set_scales(&d->scaler, &d->fold[fold].scaler, &part[k].cohort->ensemble[part[k].ensemble],
                  &out->network[k]);

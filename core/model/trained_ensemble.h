@@ -5,19 +5,20 @@
 #include "core/model/cohort.h"
 TT_BEGIN_C
 
-/* The normalization of a fold (tt_fold), from that of the data set: such members take the inputs
- * x * x_factor + x_offset, and their predictions y mean y * y_factor + y_offset. */
+/* Converts between the normalization of the data set and that of a fold (tt_fold). Where x is
+ * normalised as the data set, members of the fold get x * x_factor + x_offset; where they predict
+ * y, the prediction as the data set is normalised is y * y_factor + y_offset. */
 typedef struct tt_fold_scales {
   double *x_factor, *x_offset; /* [F] */
   double *y_factor, *y_offset; /* [K] of the targets of the networks */
 } tt_fold_scales;
 
-/* Members with the same network, and with kfold the same fold. */
+/* Members with the same network; with kfold, those of them that leave out the same fold. */
 typedef struct tt_network {
   tt_model model;
   int64_t first, members; /* [first, first + members) of the trained ensemble */
   float *w;               /* [members][P], in its w */
-  int folded;             /* 1: they have scales of their own */
+  int folded;             /* 1: the members are normalised by their fold, with `scales` */
   tt_fold_scales scales;
 } tt_network;
 
@@ -39,7 +40,8 @@ typedef struct tt_trained_ensemble {
   int32_t *cohort;       /* [G] cohort that trained it */
   tt_columns input, target;
   tt_scaler scaler;
-  const tt_fold_scales *scales; /* of tt_trained_ensemble_part, borrowed; NULL: those of scaler */
+  const tt_fold_scales *scales; /* only in a part (tt_trained_ensemble_part): those of its fold,
+                                 * borrowed; NULL: the members are normalised by `scaler` */
   double *x_low, *x_high;    /* [F] smallest and largest normalised input of the training rows; NaN:
                            * not known (older files) */
   double *typical_epistemic; /* [C] root mean square of the normalised epistemic standard deviation
@@ -50,8 +52,8 @@ typedef struct tt_trained_ensemble {
 /* Allocate all arrays, filled with zeros. Owner: the caller. Local. Errors: MEM. */
 tt_err tt_trained_ensemble_create(const tt_model *model, int64_t ensembles, int64_t members,
                                   tt_trained_ensemble **out);
-/* The same for one ensemble of several networks, of which model, members and folded are given; one
- * network that is not folded is not several. Scales of folds are 1 and 0. */
+/* The same for one ensemble of several networks; network[] gives model, members and folded of each.
+ * The scales of folds become factor 1 and offset 0. */
 tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *network,
                                         int64_t ensembles, tt_trained_ensemble **out);
 void tt_trained_ensemble_destroy(tt_trained_ensemble **c);
@@ -63,8 +65,8 @@ int64_t tt_trained_ensemble_parameters(const tt_trained_ensemble *c);
  *   own  of several networks: the ensemble of the result */
 tt_trained_ensemble tt_trained_ensemble_part(const tt_trained_ensemble *c, int64_t number,
                                              tt_ensemble *own);
-/* x [rows][F] as the members of a fold take it, and predictions [members][2][W][rows] of mean and
- * variance in the units of the data set. */
+/* Convert inputs x [rows][F] for the members of a fold; and convert their predictions of mean and
+ * variance, [members][2][W][rows], back. */
 void tt_fold_scales_apply(const tt_fold_scales *s, int64_t inputs, int64_t rows, const float *x,
                           float *out);
 void tt_fold_scales_undo(const tt_fold_scales *s, const tt_model *m, int64_t members, int64_t rows,

@@ -1,5 +1,5 @@
-/* export_c_undo.h — the transforms of the targets in an exported C file; a part of export_c.c. All
- * functions are local. */
+/* export_c_undo.h — in an exported C file: the transforms of targets and the scales of folds are
+ * undone; a part of export_c.c. All functions are local. */
 #ifndef TT_EXPORT_C_UNDO_H
 #define TT_EXPORT_C_UNDO_H
 #include "src/export/export_internal.h"
@@ -15,8 +15,8 @@ void tt_export_c_undo_functions(const tt_export_model *x, FILE *to);
  */
 void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *to);
 
-/* In the function of a member of network i with a fold, whose parameter is `all`: x[inputs] as the
- * member takes them; the scales of the fold undone in mean[width] and variance[width]. */
+/* Lines of the function of a member of network i, which has a fold: convert the parameter `all` to
+ * x[inputs] for the fold; and convert mean[width] and variance[width] back. */
 void tt_export_c_fold_inputs(FILE *to, int64_t i, int64_t inputs);
 void tt_export_c_fold_outputs(FILE *to, int64_t i, int64_t width);
 #endif

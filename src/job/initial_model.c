@@ -133,13 +133,15 @@ static int64_t smallest_index(const tt_trained_ensemble *m, const tt_ensemble *e
   return least;
 }
 
-/* The row of a member: with kfold members are not in ascending order. Snapshots have the number of
- * their member; then rows are counted. */
-static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t index)
+/* The row of the member that is number `place` of an ensemble: with kfold members are not in
+ * ascending order. Snapshots have the number of their member; then rows are counted.
+ *   from  smallest number */
+static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t from,
+                        int64_t place)
 {
-  int64_t row = e->first + index - smallest_index(m, e);
+  int64_t row = e->first + place;
   for (int64_t i = e->first; !m->snapshot[row] && i < e->first + e->members; i++)
-    if (m->index[i] == index) return i;
+    if (m->index[i] == from + place) return i;
   return row;
 }
 
@@ -157,7 +159,7 @@ static tt_err find_weights(const fine_tuning *to, const tt_trained_ensemble *m,
                    chosen, there->name, file_of(to), from, from + there->members - 1);
   place = (place % there->members + there->members) % there->members;
   for (int64_t k = 0; k < there->members; k++) {
-    int64_t row = find_row(m, there, from + (place + k) % there->members);
+    int64_t row = find_row(m, there, from, (place + k) % there->members);
     *w = tt_trained_ensemble_weights(m, row, network);
     if (m->status[row] != TT_STATUS_diverged) return TT_OK;
     if (chosen >= 0)
