@@ -75,6 +75,10 @@ typedef struct tt_config {
   int campaign;                 /* 1 if a campaign section is given: campaign, pool, score ... */
 } tt_config;
 
+/* Whether members with kfold are normalised without the fold that they leave out
+ * (data.normalize_folds): not if nothing is normalised, nor by a model (train.init_from). Local. */
+int tt_config_normalizes_folds(const tt_config *cfg);
+
 /* The front of the networks of an ensemble; out->layers is 0 if it has none. Returns 1, or 0 and
  * the fault. Local. */
 static inline int tt_config_front(const tt_ensemble_config *own, tt_front *out,

@@ -147,21 +147,12 @@ static tt_err add_fold(fold_fit *f, const tt_dataset *training, int64_t k)
   return TT_OK;
 }
 
-static int has_folds(const tt_config *cfg)
-{
-  int folded = 0;
-  for (int64_t k = 0; k < cfg->ensembles; k++)
-    folded |= cfg->ensemble[k].train_resample == TT_RESAMPLE_kfold;
-  return folded && cfg->data_normalize && !*cfg->train_init_from &&
-         cfg->data_normalize_folds == TT_NORMALIZE_FOLDS_own;
-}
-
 tt_err tt_fit_folds(tt_comm *c, const tt_config *cfg, const tt_fold_source *from, tt_dataset *d)
 {
   tt_cohorts all = {0};
   fold_fit f = {.comm = c, .from = from, .d = d};
   f.fits_inputs = cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_training;
-  if (!has_folds(cfg)) return TT_OK;
+  if (!tt_config_normalizes_folds(cfg)) return TT_OK;
   tt_dataset training = tt_dataset_for_training(d);
   tt_err e = tt_cohorts_create(cfg, d->inputs, &d->target, &training, &all);
   if (!e) e = list_folds(&f, &training, &all);

@@ -22,9 +22,7 @@ static double fraction_of(double part, int64_t rows) { return floor(part * (doub
 static double stored_rows(const tt_config *cfg)
 {
   double rows = 1.0;
-  if (cfg->data_normalize_folds == TT_NORMALIZE_FOLDS_all || !cfg->data_normalize ||
-      *cfg->train_init_from)
-    return rows;
+  if (!tt_config_normalizes_folds(cfg)) return rows;
   for (int64_t k = 0; k < cfg->ensembles; k++) {
     const tt_ensemble_config *own = &cfg->ensemble[k];
     int64_t before = 0;
