@@ -7,6 +7,7 @@
 #include "src/train/shard/shard.h"
 #include "src/train/shard/wave_training.h"
 #include "tests/support/memory_hook.h"
+#include "tests/support/restart.h"
 
 #include <unistd.h>
 
@@ -73,23 +74,12 @@ static int64_t train(tt_shards *all, int64_t steps)
   return training;
 }
 
-static void save(tt_shards *all)
-{
-  for (int64_t i = 0; i < all->count; i++) TT_CHECK_OK(tt_shard_save_local(&all->at[i]));
-}
-
 /* Killed and started again from the saved states, with other waves. */
 static void restart(const two_cohorts *t, int64_t wave, tt_shards *all)
 {
   tt_shards again;
-  save(all);
   create(t, wave, &again);
-  for (int64_t i = 0; i < all->count; i++) {
-    tt_state *fresh = again.at[i].state;
-    again.at[i].state = all->at[i].state;
-    all->at[i].state = fresh;
-    TT_CHECK_OK(tt_shard_load_local(&again.at[i]));
-  }
+  move_states(all, &again);
   tt_shards_destroy(all);
   *all = again;
 }
@@ -111,7 +101,7 @@ static void check(const two_cohorts *t, int64_t wave, int64_t steps, int64_t the
     TT_CHECK(++calls, <, MOST_CALLS);
     if (then && calls % 4 == 2) restart(t, calls % 8 == 2 ? then : wave, &all);
   }
-  save(&all);
+  save_shards(&all);
   compare(t, &all);
   tt_shards_destroy(&all);
 }
@@ -122,7 +112,7 @@ static void find_wanted(two_cohorts *t)
   tt_shards all;
   create(t, 0, &all);
   while (train(&all, 1000) > 0) continue;
-  save(&all);
+  save_shards(&all);
   for (int k = 0; k < COHORTS; k++) {
     t->want[k] = all.at[k].state;
     all.at[k].state = NULL;

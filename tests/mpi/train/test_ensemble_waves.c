@@ -3,6 +3,7 @@
  * waves, ranks and restarts, beside members that stop on their own. */
 #include "tests/support/problem.h"
 #include "tests/support/ranks.h"
+#include "tests/support/restart.h"
 
 #include "src/train/shard/shard_train.h"
 
@@ -71,23 +72,12 @@ static void create(const cast *t, int64_t wave, tt_shards *all)
   TT_CHECK_OK(tt_shards_update_progress(comm, all));
 }
 
-static void save(tt_shards *all)
-{
-  for (int64_t k = 0; k < all->count; k++) TT_CHECK_OK(tt_shard_save_local(&all->at[k]));
-}
-
 /* Killed and started again from the saved states, with other waves. */
 static void restart(const cast *t, int64_t wave, tt_shards *all)
 {
   tt_shards again;
-  save(all);
   create(t, wave, &again);
-  for (int64_t k = 0; k < all->count; k++) {
-    tt_state *fresh = again.at[k].state;
-    again.at[k].state = all->at[k].state;
-    all->at[k].state = fresh;
-    TT_CHECK_OK(tt_shard_load_local(&again.at[k]));
-  }
+  move_states(all, &again);
   TT_CHECK_OK(tt_shards_update_progress(comm, &again));
   tt_shards_destroy(all);
   *all = again;
@@ -123,7 +113,7 @@ static int64_t train(const cast *t, int64_t wave, int64_t then, tt_shards *all)
     TT_CHECK(++calls, <, MOST_CALLS);
     if (then && calls % 3 == 2) restart(t, calls % 2 ? then : wave, all);
   }
-  save(all);
+  save_shards(all);
   return steps;
 }
 
