@@ -38,7 +38,7 @@ tt_err tt_team_create(tt_comm *c, int team, tt_team **out)
 
 void tt_team_use_mover_local(tt_team *t, const tt_team_mover *mover) { t->mover = *mover; }
 
-/* By messages without bytes, which the others receive when they look, or at the end. */
+/* Send an empty message to each rank, which finds it by MPI_Iprobe and receives it in end_moves. */
 void tt_team_break_local(tt_team *t)
 {
   for (int r = 0; r < t->ranks && !t->told; r++) {
@@ -59,12 +59,13 @@ int tt_team_is_broken_local(tt_team *t)
 /* The ranks wait for each other, and receive what tt_team_break_local has sent. */
 static void end_moves(tt_team *t)
 {
+  if (!t->mover.move) return;
   for (int r = 0; r < t->ranks; r++) {
     int told = t->told;
     MPI_Bcast(&told, 1, MPI_INT, r, t->mpi);
     if (told && r != t->rank) MPI_Recv(NULL, 0, MPI_BYTE, r, BROKEN_TAG, t->mpi, MPI_STATUS_IGNORE);
   }
-  if (t->mover.close) t->mover.close(t->mover.with);
+  t->mover.close(t->mover.with);
 }
 
 void tt_team_destroy(tt_team **t)

@@ -51,8 +51,8 @@ void tt_team_wait_local(tt_team_pending *p);
 
 /* What moves messages between devices instead of MPI. */
 typedef struct tt_team_mover {
-  /* All of these messages. An error must leave no other rank waiting: it asks
-   * tt_team_is_broken_local(t) while it waits, and returns TT_OK early if that is 1. */
+  /* Send and receive all of these messages. While the function waits, it calls
+   * tt_team_is_broken_local(t), and returns TT_OK early if that is 1: another rank has failed. */
   tt_err (*move)(void *with, tt_team *t, int64_t sends, const tt_team_message *send,
                  int64_t receives, const tt_team_message *receive);
   void (*close)(void *with); /* called by tt_team_destroy, when no rank moves anything */
@@ -60,10 +60,10 @@ typedef struct tt_team_mover {
 } tt_team_mover;
 void tt_team_use_mover_local(tt_team *t, const tt_team_mover *mover);
 
-/* tt_team_exchange of memory of a device: by the mover, if there is one, else by MPI, which must
- * take such memory. After an error of a rank nothing moves any more, and the other ranks, which
- * have no error, find out by what the ranks tell each other next: so the rank with the error must
- * tell them so, and take part in all that they do together until then. Errors: of the mover. */
+/* As tt_team_exchange, for memory of a device: by the mover, if there is one, else by MPI, which
+ * must accept such memory. After an error of one rank no rank moves anything any more, and the
+ * functions of the other ranks return TT_OK. So the rank with the error must go on with all
+ * collective calls up to the next vote, where the others get its error. Errors: of the mover. */
 tt_err tt_team_move(tt_team *t, int64_t sends, const tt_team_message *send, int64_t receives,
                     const tt_team_message *receive);
 

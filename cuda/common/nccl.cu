@@ -43,7 +43,7 @@ static tt_err check_version(tt_nccl *n)
                  n->version / unit, n->version % unit / 100, n->version % 100);
 }
 
-/* The library stays open. */
+/* Open the library and find its functions, once; it stays open. */
 static tt_err load(const tt_nccl **out)
 {
   static tt_nccl nccl;
@@ -83,7 +83,7 @@ static tt_err make_id(tt_device_link_id *out)
   return result == TT_NCCL_SUCCESS ? TT_OK : fail(n, NULL, result, "ncclGetUniqueId");
 }
 
-/* One more poll; 1 if another end has ended. */
+/* Count a poll, and wait a little. Returns 1 if another rank has failed. */
 static int has_ended(const tt_device_link_watch *watch, int64_t *polls)
 {
   if (++*polls > SPINS)
@@ -93,7 +93,7 @@ static int has_ended(const tt_device_link_watch *watch, int64_t *polls)
   return watch->has_ended(watch->with);
 }
 
-/* Wait until the communicator has taken a call. */
+/* Wait until NCCL has accepted a call, whose result was `result`. */
 static tt_err wait_for_call(const tt_device_link *l, int result, const char *call,
                             const tt_device_link_watch *watch, int *ended)
 {
@@ -127,7 +127,7 @@ static tt_err wait_for_messages(const tt_device_link *l, const tt_device_link_wa
   return TT_OK;
 }
 
-/* Frees the communicator without waiting for the other ends, whatever is under way. */
+/* Free the communicator without waiting for the other ranks, also during a call. */
 static void break_link(tt_device_link *l)
 {
   if (l->comm) (void)l->nccl->ncclCommAbort(l->comm);
@@ -142,16 +142,16 @@ static void close(tt_device_link **l)
   tt_free(*l);
 }
 
-static tt_err connect(tt_device_link *l, const tt_device_link_id *id, int ends, int end,
+static tt_err connect(tt_device_link *l, const tt_device_link_id *id, int ranks, int rank,
                       const tt_device_link_watch *watch, int *ended)
 {
   tt_nccl_config config = {sizeof config, TT_NCCL_MAGIC, TT_NCCL_OLDEST, 0};
   TT_TRY(TT_CUDA(cudaStreamCreateWithFlags(&l->stream, cudaStreamNonBlocking)));
-  int result = l->nccl->ncclCommInitRankConfig(&l->comm, ends, *id, end, &config);
+  int result = l->nccl->ncclCommInitRankConfig(&l->comm, ranks, *id, rank, &config);
   return wait_for_call(l, result, "ncclCommInitRankConfig", watch, ended);
 }
 
-static tt_err open(const tt_device_link_id *id, int device, int ends, int end,
+static tt_err open(const tt_device_link_id *id, int device, int ranks, int rank,
                    const tt_device_link_watch *watch, tt_device_link **out)
 {
   tt_device_link *l = NULL;
@@ -160,7 +160,7 @@ static tt_err open(const tt_device_link_id *id, int device, int ends, int end,
   TT_TRY(TT_CUDA(cudaSetDevice(device)));
   TT_TRY(TT_ALLOC(l, 1));
   tt_err e = load(&l->nccl);
-  if (!e) e = connect(l, id, ends, end, watch, &ended);
+  if (!e) e = connect(l, id, ranks, rank, watch, &ended);
   if (e || ended)
     close(&l);
   else
@@ -168,7 +168,7 @@ static tt_err open(const tt_device_link_id *id, int device, int ends, int end,
   return e;
 }
 
-/* Begin all messages, as one group. */
+/* Start all messages, as one group of NCCL. */
 static tt_err begin(const tt_device_link *l, int64_t count, const tt_device_message *message,
                     const tt_device_link_watch *watch, int *ended)
 {
@@ -178,8 +178,9 @@ static tt_err begin(const tt_device_link *l, int64_t count, const tt_device_mess
   for (int64_t k = 0; k < count; k++) {
     const tt_device_message *m = &message[k];
     int result =
-        m->sends ? n->ncclSend(m->data, (size_t)m->bytes, TT_NCCL_INT8, m->end, l->comm, l->stream)
-                 : n->ncclRecv(m->data, (size_t)m->bytes, TT_NCCL_INT8, m->end, l->comm, l->stream);
+        m->sends
+            ? n->ncclSend(m->data, (size_t)m->bytes, TT_NCCL_INT8, m->rank, l->comm, l->stream)
+            : n->ncclRecv(m->data, (size_t)m->bytes, TT_NCCL_INT8, m->rank, l->comm, l->stream);
     if (first == TT_NCCL_SUCCESS && result != TT_NCCL_IN_PROGRESS) first = result;
   }
   int result = n->ncclGroupEnd(); /* after an error too: it closes the group */

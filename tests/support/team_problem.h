@@ -12,7 +12,8 @@
 enum { ROWS = DOUBLE ? 120 : 190, INPUTS = 5, EPOCHS = DOUBLE ? 2 : 3, MEMBERS = 2, PARTS = 8 };
 enum { LAYERS = 4, WAYS = 3 };
 
-/* The engine, on the double that of CUDA, and bytes: copied to a device so far, held there now. */
+/* The engine under test: that of the CPU, or in the programs on the double that of CUDA. UPLOADED:
+ * bytes copied to the device so far; HELD: bytes allocated there now. */
 #ifdef TT_CUDA_DOUBLE
 #define ENGINE tt_engine_cuda
 #define UPLOADED tt_double_count().uploaded
@@ -28,7 +29,9 @@ static const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
 static int on_device;
 static inline way plain(void) { return (way){.name = "one rank", .ops = &ENGINE, .use = use}; }
 
-/* Case i has row i of the tables of losses, optimizers and averages. Two blocks of the norm.
+/* Problem number i: row i of each table of losses, optimizers and averages, counted again from the
+ * first row after the last. The network has so many parameters that the norm of the gradient is a
+ * sum of two blocks.
  *   convolutions  1: the networks are residual networks of convolutions */
 static inline problem make_network(int i, int convolutions)
 {
@@ -67,7 +70,8 @@ static inline problem make_network(int i, int convolutions)
 
 static inline problem make(int i) { return make_network(i, 0); }
 
-/* Stages of way 0, 1, ... to train case i: the ranks share the parts; each has a stage; both. */
+/* Number of stages for problem i. Way 0: none, the ranks share the parts of a batch; way 1: each rank
+ * has a stage; way 2: both. */
 static inline int stages_of(int i, int number)
 {
   int both = tt_comm_ranks(comm) < 4 ? 1 + i % 2 : 2;
