@@ -198,7 +198,8 @@ struct one_ldmatrix {
   }
 };
 
-/* 8 warps multiply the same tile; WIDE / 2 loads have two fragments of the columns each. */
+/* All 8 warps of a block multiply the same tile. One load brings two fragments of its columns, so
+ * WIDE / 2 loads bring all. */
 template <class LOAD> __global__ void count_fragments(micro_args a)
 {
   TT_SHARED_MEMORY(float, tile);

@@ -140,7 +140,7 @@ static void check_exchange(tt_config_reader *r)
                     "in many orders at once; use device or host");
 }
 
-/* Members of a wave take their steps without the others. */
+/* Waves are impossible where a step needs members of several waves. */
 static void check_wave(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;

@@ -165,7 +165,7 @@ typedef struct ref_batch {
   const double *moved; /* [rows][D] in place of the inputs, or NULL */
 } ref_batch;
 
-/* Units and channels that may be dropped. */
+/* Number of units and channels that dropout may set to 0. */
 static inline uint32_t ref_droppable(const tt_model *m)
 {
   int64_t units = 0;
