@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-/* Arrays [rows][...] of one part of one member, as in tt_layered. */
+/* Arrays [rows][...] of one part of one member, as in tt_layered; their sizes are those of the
+ * tables (cuda/plan/layered_sizes.h). */
 typedef struct stage_slot {
   float *x;
   float *h[TT_MAX_LAYERS], *slope[TT_MAX_LAYERS], *xhat[TT_MAX_LAYERS], *rstd[TT_MAX_LAYERS];
@@ -39,20 +40,18 @@ static int is_last(const tt_engine *e, const tt_layered_stage *st)
  * host. */
 static void free_slot(const tt_layered *own, tt_layered_stage *st, int64_t k)
 {
-  stage_slot *s = &st->slot[k];
-  if (k > 0 || own->row_stream) tt_dev_free(s->x);
+  stage_slot *slot = &st->slot[k];
+  if (k > 0 || own->row_stream) tt_dev_free(slot->x);
+#define X(name, ...) tt_dev_free(slot->name[l]);
   for (int l = 0; k > 0 && l < TT_MAX_LAYERS; l++) {
-    tt_dev_free(s->h[l]);
-    tt_dev_free(s->slope[l]);
-    tt_dev_free(s->xhat[l]);
-    tt_dev_free(s->rstd[l]);
+    TT_LAYERED_LAYER_ARRAYS(X)
   }
+#undef X
+#define X(name, ...) tt_dev_free(slot->front[l].name);
   for (int l = 0; k > 0 && l < TT_MAX_FRONT; l++) {
-    tt_dev_free(s->front[l].y);
-    tt_dev_free(s->front[l].slope);
-    tt_dev_free(s->front[l].mask);
-    tt_dev_free(s->front[l].moments);
+    TT_LAYERED_FRONT_ARRAYS(X)
   }
+#undef X
 }
 
 void tt_layered_stage_destroy(tt_layered *own)
@@ -64,12 +63,6 @@ void tt_layered_stage_destroy(tt_layered *own)
   tt_free(own->stage);
 }
 
-/* An array like one of the engine, for one member. */
-static tt_err allocate_like(const float *engine, int64_t count, float **out)
-{
-  return engine ? tt_dev_alloc(out, count, "activations of a stage") : TT_OK;
-}
-
 /* Where the array of the outputs of layer n is, of a slot or of the engine; layers are numbered as
  * in pipeline.h. */
 template <class ARRAYS> static auto outputs_of(ARRAYS *s, const tt_model *m, int n)
@@ -77,36 +70,30 @@ template <class ARRAYS> static auto outputs_of(ARRAYS *s, const tt_model *m, int
   return n < m->front.layers ? &s->front[n].y : &s->h[n - m->front.layers];
 }
 
-static tt_err allocate_front_layer(const tt_layered *own, const tt_front_layer *layer, int l,
-                                   stage_slot *s)
-{
-  const tt_cuda_front_arrays *from = &own->front[l];
-  tt_cuda_front_arrays *to = &s->front[l];
-  int64_t rows = own->size.rows, values = rows * tt_front_values(layer);
-  TT_TRY(allocate_like(from->y, values, &to->y));
-  TT_TRY(allocate_like(from->slope, values, &to->slope));
-  TT_TRY(allocate_like(from->mask, rows * layer->channels, &to->mask));
-  return allocate_like(from->moments, 2 * rows * layer->groups, &to->moments);
-}
-
+/* The arrays of slot k > 0. */
 static tt_err allocate_slot(const tt_engine *e, const tt_layered *own, const tt_layered_stage *st,
-                            stage_slot *s)
+                            stage_slot *slot)
 {
   const tt_model *m = &e->cohort->model;
-  int64_t rows = own->size.rows;
+  const tt_layered_sizes one = tt_layered_slot_sizes(&own->size), *s = &one;
   int first = st->layers.first, end = end_of(&st->layers), front = m->front.layers;
   if (first > 0)
-    TT_TRY(allocate_like(*outputs_of(own, m, first - 1), rows * tt_pipeline_values(m, first),
-                         outputs_of(s, m, first - 1)));
-  for (int l = first; l < end && l < front; l++)
-    TT_TRY(allocate_front_layer(own, &m->front.layer[l], l, s));
-  for (int l = first < front ? 0 : first - front; l < end - front; l++) {
-    int64_t values = rows * m->layer[l].out;
-    TT_TRY(allocate_like(own->h[l], values, &s->h[l]));
-    TT_TRY(allocate_like(own->slope[l], values, &s->slope[l]));
-    TT_TRY(allocate_like(own->xhat[l], values, &s->xhat[l]));
-    TT_TRY(allocate_like(own->rstd[l], rows, &s->rstd[l]));
+    TT_TRY(tt_dev_alloc(outputs_of(slot, m, first - 1), s->rows * tt_pipeline_values(m, first),
+                        "activations of a stage"));
+#define X(name, type, count, what)                                                                 \
+  if ((count) > 0) TT_TRY(tt_dev_alloc(&slot->front[l].name, count, what));
+  for (int l = first; l < end && l < front; l++) {
+    const tt_front_layer *layer = &m->front.layer[l];
+    TT_LAYERED_FRONT_ARRAYS(X)
   }
+#undef X
+#define X(name, type, count, what)                                                                 \
+  if ((count) > 0) TT_TRY(tt_dev_alloc(&slot->name[l], count, what));
+  for (int l = first < front ? 0 : first - front; l < end - front; l++) {
+    const tt_layer *layer = &m->layer[l];
+    TT_LAYERED_LAYER_ARRAYS(X)
+  }
+#undef X
   return TT_OK;
 }
 
@@ -115,12 +102,9 @@ static tt_err allocate_slots(const tt_engine *e, const tt_layered *own, tt_layer
   int64_t inputs = own->size.rows * own->size.inputs;
   TT_TRY(TT_ALLOC(st->slot, st->window));
   st->slot[0].x = own->row_stream ? NULL : own->x;
-  for (int l = 0; l < e->cohort->model.layers; l++) {
-    st->slot[0].h[l] = own->h[l];
-    st->slot[0].slope[l] = own->slope[l];
-    st->slot[0].xhat[l] = own->xhat[l];
-    st->slot[0].rstd[l] = own->rstd[l];
-  }
+#define X(name, ...) memcpy(st->slot[0].name, own->name, sizeof own->name);
+  TT_LAYERED_LAYER_ARRAYS(X)
+#undef X
   memcpy(st->slot[0].front, own->front, sizeof own->front);
   for (int64_t k = 0; k < st->window; k++) {
     if (st->layers.first == 0 && !st->slot[k].x)
@@ -149,16 +133,16 @@ static tt_err reserve_slots(tt_engine *e, const tt_pipeline_stage *layers, int64
 /* The arrays of a slot take the place of those of the engine. */
 static void use_slot(const tt_engine *e, tt_layered *own, int64_t k)
 {
-  const stage_slot *s = &own->stage->slot[k];
-  if (s->x && !own->row_stream) own->x = s->x;
+  const stage_slot *slot = &own->stage->slot[k];
+  if (slot->x && !own->row_stream) own->x = slot->x;
+#define X(name, ...)                                                                               \
+  if (slot->name[l]) own->name[l] = slot->name[l];
   for (int l = 0; l < e->cohort->model.layers; l++) {
-    if (s->h[l]) own->h[l] = s->h[l];
-    if (s->slope[l]) own->slope[l] = s->slope[l];
-    if (s->xhat[l]) own->xhat[l] = s->xhat[l];
-    if (s->rstd[l]) own->rstd[l] = s->rstd[l];
+    TT_LAYERED_LAYER_ARRAYS(X)
   }
+#undef X
   for (int l = 0; l < e->cohort->model.front.layers; l++)
-    if (s->front[l].y) own->front[l] = s->front[l];
+    if (slot->front[l].y) own->front[l] = slot->front[l];
 }
 
 /* Number of rows of the batch of member i, and whether it ends the epoch. */

@@ -3,7 +3,6 @@
 
 #include "core/engine/progress.h"
 #include "cuda/plan/block_plan.h"
-#include "cuda/plan/layered_sizes.h"
 
 /* Device memory for the pointers and the numbers of rows of one row set. */
 enum { ROW_LISTS_BYTES = 40 };
@@ -54,13 +53,14 @@ static int64_t member_bytes(const tt_cohort *c, tt_slice slice, int64_t rows)
  * trains one member at a time, so as many members have scratch memory as there are
  * multiprocessors. */
 static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
-                          const tt_path_context *on, const tt_path_choice *choice)
+                          const tt_path_context *on, const tt_path_choice *choice,
+                          const tt_layered_share *share)
 {
   int64_t scratch = 0;
   tt_block_plan block;
   if (choice->path == TT_GPU_PATH_layered) {
     tt_layered_sizes s = tt_layered_sizes_of(c, slice, rows, weighted, 0, choice->precision);
-    return tt_layered_bytes(&s, &c->model);
+    return tt_layered_bytes(&s, &c->model) + (share ? tt_layered_share_bytes(&s, c, share) : 0);
   }
   if (choice->path == TT_GPU_PATH_block &&
       tt_block_plan_make(c, choice->precision, on->shared_bytes, &block))
@@ -70,7 +70,8 @@ static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int 
 }
 
 tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
-                       const tt_path_context *on, tt_gpu_path wanted, int64_t *bytes)
+                       const tt_path_context *on, tt_gpu_path wanted, const tt_layered_share *share,
+                       int64_t *bytes)
 {
   tt_path_choice choice;
   tt_path_context here = *on;
@@ -79,6 +80,6 @@ tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int wei
   if (slice.count < 1) return TT_OK;
   TT_TRY(tt_path_choose(c, &here, wanted, &choice));
   *bytes = state_bytes(c, slice.count) + member_bytes(c, slice, rows) +
-           path_bytes(c, slice, rows, weighted, &here, &choice);
+           path_bytes(c, slice, rows, weighted, &here, &choice, share);
   return TT_OK;
 }

@@ -3,6 +3,7 @@
 #ifndef TT_DEVICE_SIZES_H
 #define TT_DEVICE_SIZES_H
 #include "core/engine/engine.h"
+#include "cuda/plan/layered_sizes.h"
 #include "cuda/plan/path.h"
 TT_BEGIN_C
 
@@ -10,8 +11,10 @@ TT_BEGIN_C
  * engine may need less: rows without labels are counted here, because they are not known yet.
  *   rows    of the data set;  weighted  1: rows have weights
  *   wanted  run.gpu_path
+ *   share   of members that several engines train together, without what they exchange; or NULL
  * Errors: those of tt_path_choose. */
 tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
-                       const tt_path_context *on, tt_gpu_path wanted, int64_t *bytes);
+                       const tt_path_context *on, tt_gpu_path wanted, const tt_layered_share *share,
+                       int64_t *bytes);
 TT_END_C
 #endif

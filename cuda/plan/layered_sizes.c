@@ -102,26 +102,66 @@ int tt_layered_stores_front_slope(const tt_front_layer *layer)
          (tt_act_grad_needs_input(layer->activation) || layer->skip != TT_FRONT_NO_SKIP);
 }
 
-int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m)
-{
-  int64_t bytes = s->sums * s->members * s->stride * (int64_t)sizeof(float);
 #define X(name, type, count, what) bytes += (int64_t)sizeof(type) * (count);
-  TT_LAYERED_ARRAYS(X)
-  for (int l = 0; l < m->layers; l++) {
-    const tt_layer *layer = &m->layer[l];
-    TT_LAYERED_LAYER_ARRAYS(X)
-  }
-  for (int l = 0; l < m->front.layers; l++) {
-    const tt_front_layer *layer = &m->front.layer[l];
-    TT_LAYERED_FRONT_ARRAYS(X)
-  }
-#undef X
+static int64_t layer_bytes(const tt_layered_sizes *s, const tt_model *m, int l)
+{
+  const tt_layer *layer = &m->layer[l];
+  int64_t bytes = 0;
+  TT_LAYERED_LAYER_ARRAYS(X)
   return bytes;
 }
 
-int64_t tt_device_state_bytes(const tt_cohort *c)
+static int64_t front_layer_bytes(const tt_layered_sizes *s, const tt_model *m, int l)
 {
-  tt_state_shape shape = tt_cohort_state_shape(c);
-  shape.params = tt_param_stride(shape.params);
-  return tt_state_member_bytes(shape);
+  const tt_front_layer *layer = &m->front.layer[l];
+  int64_t bytes = 0;
+  TT_LAYERED_FRONT_ARRAYS(X)
+  return bytes;
+}
+
+/* Layers [first, end), which are numbered as in pipeline.h. */
+static int64_t layers_bytes(const tt_layered_sizes *s, const tt_model *m, int first, int end)
+{
+  int64_t bytes = 0;
+  for (int l = first; l < end; l++)
+    bytes +=
+        l < m->front.layers ? front_layer_bytes(s, m, l) : layer_bytes(s, m, l - m->front.layers);
+  return bytes;
+}
+
+int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m)
+{
+  int64_t bytes = s->sums * s->members * s->stride * (int64_t)sizeof(float);
+  TT_LAYERED_ARRAYS(X)
+  return bytes + layers_bytes(s, m, 0, tt_pipeline_layers(m));
+}
+#undef X
+
+tt_layered_sizes tt_layered_slot_sizes(const tt_layered_sizes *s)
+{
+  tt_layered_sizes one = *s;
+  one.members = 1;
+  one.capacity = s->rows;
+  return one;
+}
+
+/* The engine has one slot; if its rows come from the host, without the inputs. */
+static int64_t stage_bytes(const tt_layered_sizes *s, const tt_model *m,
+                           const tt_layered_share *share)
+{
+  const tt_layered_sizes slot = tt_layered_slot_sizes(s);
+  int first = share->stage->first, end = first + share->stage->count;
+  int64_t values = s->rows * tt_pipeline_values(m, first) * (int64_t)sizeof(float);
+  int64_t bytes = (share->window - 1) * (values + layers_bytes(&slot, m, first, end));
+  return first == 0 && s->streamed ? bytes + values : bytes;
+}
+
+int64_t tt_layered_share_bytes(const tt_layered_sizes *s, const tt_cohort *c,
+                               const tt_layered_share *share)
+{
+  int most;
+  (void)tt_part_sums_of(c->parts, share->parts, &most);
+  int64_t further = most > s->sums ? most - s->sums : 0;
+  int64_t bytes = further * s->stride * (int64_t)sizeof(float);
+  return share->stage ? bytes + stage_bytes(s, &c->model, share) : bytes;
 }

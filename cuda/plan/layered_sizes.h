@@ -100,11 +100,23 @@ int64_t tt_layered_split_members(const tt_layered_sizes *s, int64_t floats);
 int tt_layered_stores_slope(const tt_layered_sizes *s, const tt_model *m, int l);
 int tt_layered_stores_front_slope(const tt_front_layer *layer);
 
-/* Bytes of all these arrays and of the gradients; without rows from the host and sums of parts that
- * only a team needs. */
+/* Bytes of all these arrays and of the gradients; without rows from the host. */
 int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m);
 
-/* Bytes of the state of a member on the device. */
-int64_t tt_device_state_bytes(const tt_cohort *c);
+/* What an engine computes of a member that several engines train together (engine.h). */
+typedef struct tt_layered_share {
+  tt_slice parts;                 /* of every batch */
+  const tt_pipeline_stage *stage; /* NULL: all layers */
+  int64_t window;                 /* of the stage */
+} tt_layered_share;
+
+/* Bytes that such an engine allocates besides: its further sums, each of one member, and the slots
+ * of its stage (cuda/layered/stage.cu). */
+int64_t tt_layered_share_bytes(const tt_layered_sizes *s, const tt_cohort *c,
+                               const tt_layered_share *share);
+
+/* A slot of a stage has the arrays of the tables for its layers, of one part of one member: with
+ * these sizes. */
+tt_layered_sizes tt_layered_slot_sizes(const tt_layered_sizes *s);
 TT_END_C
 #endif

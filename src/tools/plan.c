@@ -211,8 +211,7 @@ static tt_err print_cohorts(const tt_job_plan *p, int gpu, int ranks)
     print_network(p, p->all.at[i]);
     if (!gpu) continue;
     TT_TRY(first_members(p, i, ranks, &own));
-    double exchange = tt_plan_exchange_bytes(p, p->all.at[i], ranks);
-    tt_plan_print_gpu_local(p->cfg, &p->shape, p->all.at[i], ranks, own, exchange, p->out);
+    tt_plan_print_gpu_local(p, p->all.at[i], ranks, own);
   }
   return TT_OK;
 }

@@ -1,30 +1,21 @@
 /* plan_gpu.c — see plan_gpu.h. */
-#include "src/tools/plan_gpu.h"
+#include "src/tools/plan_internal.h"
 
 #include "core/base/text.h"
-#include "cuda/plan/layered_sizes.h"
 #include "src/host/memory_limits.h"
 
 #include <inttypes.h>
 
-/* Largest shared memory of a block, compute capability (CUDA C++ Programming Guide, "Technical
- * Specifications per Compute Capability") and number of multiprocessors. */
-#define A40                                                                                        \
+/* Compute capability, largest shared memory of a block in KiB (CUDA C++ Programming Guide,
+ * "Technical Specifications per Compute Capability"), number of multiprocessors. */
+#define GPU(capability_, kib_, count_)                                                             \
   {                                                                                                \
-    .shared_bytes = 99 * 1024, .capability = 86, .multiprocessors = 84                             \
+    .shared_bytes = (kib_)*1024, .capability = (capability_), .multiprocessors = (count_)          \
   }
-#define L40S                                                                                       \
-  {                                                                                                \
-    .shared_bytes = 99 * 1024, .capability = 89, .multiprocessors = 142                            \
-  }
-#define A100                                                                                       \
-  {                                                                                                \
-    .shared_bytes = 163 * 1024, .capability = 80, .multiprocessors = 108                           \
-  }
-#define H100                                                                                       \
-  {                                                                                                \
-    .shared_bytes = 227 * 1024, .capability = 90, .multiprocessors = 132                           \
-  }
+#define A40 GPU(86, 99, 84)
+#define L40S GPU(89, 99, 142)
+#define A100 GPU(80, 163, 108)
+#define H100 GPU(90, 227, 132)
 #define GIB 1073741824.0
 const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS] = {{"A40", A40, 44.0 * GIB},
                                                 {"L40S", L40S, 44.0 * GIB},
@@ -44,21 +35,20 @@ tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_pa
   return tt_path_choose(c, &on, (tt_gpu_path)cfg->run_gpu_path, out);
 }
 
-static void print_memory(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
-                         tt_slice own, double exchange, tt_precision precision, FILE *out)
+static void print_memory(const tt_job_plan *p, const tt_cohort *c, int ranks, tt_slice own,
+                         const tt_plan_gpu *gpu)
 {
-  int weighted = *cfg->data_weights != '\0';
-  int64_t errors = *cfg->data_sigma ? shape->targets : 0;
-  tt_layered_sizes s = tt_layered_sizes_of(c, own, shape->rows, weighted, 0, precision);
-  double members = (double)tt_layered_bytes(&s, &c->model) +
-                   (double)own.count * (double)tt_device_state_bytes(c);
-  double data =
-      4.0 * (double)shape->rows * (double)(shape->net_inputs + shape->targets + weighted + errors);
+  const tt_data_shape *shape = &p->shape;
+  int64_t errors = *p->cfg->data_sigma ? shape->targets : 0;
+  int64_t columns = shape->net_inputs + shape->targets + errors + (*p->cfg->data_weights != '\0');
+  double exchange = tt_plan_exchange_bytes(p, c, ranks);
   char text[32];
-  fprintf(out, "GPU memory %s for %" PRId64 " member%s of a rank", tt_memory_text(members, text),
-          own.count, tt_plural(own.count));
-  if (exchange > 0.0) fprintf(out, ", %s for what it exchanges", tt_memory_text(exchange, text));
-  fprintf(out, ", and %s for the data set\n", tt_memory_text(data, text));
+  fprintf(p->out, "GPU memory %s for %" PRId64 " member%s of a rank",
+          tt_memory_text(tt_plan_device_bytes(p, c, own, ranks, gpu), text), own.count,
+          tt_plural(own.count));
+  if (exchange > 0.0) fprintf(p->out, ", %s for what it exchanges", tt_memory_text(exchange, text));
+  fprintf(p->out, ", and %s for the data set\n",
+          tt_memory_text(4.0 * (double)shape->rows * (double)columns, text));
 }
 
 /* Multiprocessors that have a block, if some have none. Up to one block on each, more members take
@@ -76,23 +66,20 @@ static void print_use(const tt_plan_gpu *gpu, const tt_path_choice *choice, int6
           all / blocks);
 }
 
-void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
-                             int ranks, tt_slice own, double exchange, FILE *out)
+void tt_plan_print_gpu_local(const tt_job_plan *p, const tt_cohort *c, int ranks, tt_slice own)
 {
-  int layered = 0;
-  tt_precision precision = TT_PRECISION_fp32;
+  const tt_plan_gpu *layered = NULL;
   for (int i = 0; i < TT_PLAN_GPUS; i++) {
+    const tt_plan_gpu *gpu = &tt_plan_gpus[i];
     tt_path_choice choice = {0};
-    if (tt_plan_choose_path_local(cfg, c, tt_plan_gpus[i].on, ranks, &choice))
-      fprintf(out, "CUDA path  none on %s: %s\n", tt_plan_gpus[i].name, tt_err_last());
+    if (tt_plan_choose_path_local(p->cfg, c, gpu->on, ranks, &choice))
+      fprintf(p->out, "CUDA path  none on %s: %s\n", gpu->name, tt_err_last());
     else {
-      fprintf(out, "CUDA path  %s on %s: %s\n", tt_choice_gpu_kernel[choice.path],
-              tt_plan_gpus[i].name, choice.why);
-      print_use(&tt_plan_gpus[i], &choice, (c->members + ranks - 1) / ranks, out);
+      fprintf(p->out, "CUDA path  %s on %s: %s\n", tt_choice_gpu_kernel[choice.path], gpu->name,
+              choice.why);
+      print_use(gpu, &choice, (c->members + ranks - 1) / ranks, p->out);
     }
-    if (choice.path != TT_GPU_PATH_layered) continue;
-    layered = 1;
-    precision = choice.precision;
+    if (choice.path == TT_GPU_PATH_layered) layered = gpu;
   }
-  if (layered) print_memory(cfg, shape, c, own, exchange, precision, out);
+  if (layered) print_memory(p, c, ranks, own, layered);
 }

@@ -1,11 +1,8 @@
-/* plan_gpu.h — what tutti plan says about GPUs: the path of a cohort, the memory of its members.
- * Local. */
+/* plan_gpu.h — the GPUs that tutti plan knows, and the path of a cohort on them. Local. */
 #ifndef TT_PLAN_GPU_H
 #define TT_PLAN_GPU_H
+#include "core/model/cohort.h"
 #include "cuda/plan/path.h"
-#include "io/data/data.h"
-
-#include <stdio.h>
 
 /* The GPUs that a plan is made for. */
 typedef struct tt_plan_gpu {
@@ -20,11 +17,4 @@ extern const tt_plan_gpu tt_plan_gpu_memories[TT_PLAN_MEMORIES]; /* kinds with o
 /* tt_path_choose as the job says, for a cohort that is dealt over `ranks` ranks. */
 tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context on,
                                  int ranks, tt_path_choice *out);
-
-/* Print the path on each GPU of the plan, and the multiprocessors in use where blocks of the
- * members leave some idle; the memory of the members `own` of a rank, if the layered path is one
- * of them.
- *   exchange  bytes of GPU memory that a rank of a team exchanges */
-void tt_plan_print_gpu_local(const tt_config *cfg, const tt_data_shape *shape, const tt_cohort *c,
-                             int ranks, tt_slice own, double exchange, FILE *out);
 #endif

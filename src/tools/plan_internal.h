@@ -36,6 +36,13 @@ tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, t
 /* The GPU memory of a rank of the first team for what it exchanges of a cohort, at most; 0 if it
  * has no team, or none on GPUs, or exchanges host memory. */
 double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int ranks);
+/* That for the members `own` of a cohort, on the rank of the first team that needs most. */
+double tt_plan_device_bytes(const tt_job_plan *p, const tt_cohort *c, tt_slice own, int ranks,
+                            const tt_plan_gpu *gpu);
+/* Print the path on each GPU of the plan, and the multiprocessors in use where blocks of the
+ * members leave some idle; the memory of the members `own` of the first rank or team, if the
+ * layered path is one of them. */
+void tt_plan_print_gpu_local(const tt_job_plan *p, const tt_cohort *c, int ranks, tt_slice own);
 /* Print the plan as one JSON object (docs/json.md). Errors: as tt_plan_print_local. */
 tt_err tt_plan_print_json(tt_job_plan *p, int ranks);
 #endif

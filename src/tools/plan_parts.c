@@ -52,21 +52,36 @@ static int exchanges_on_device(const tt_job_plan *p)
   return by == TT_EXCHANGE_auto ? tt_comm_may_take_gpu_memory_local() : by != TT_EXCHANGE_host;
 }
 
-double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int ranks)
+/* Ranks of the first team. */
+static int team_ranks(const tt_job_plan *p, int ranks)
 {
   int teams =
       tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, p->cfg->run_stages, ranks);
+  return tt_load_balance_place(ranks, teams, 0).ranks;
+}
+
+double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int ranks)
+{
   int stages = p->cfg->run_stages > 1 ? (int)p->cfg->run_stages : 0;
   int is_host = !strcmp(p->ops->name, "cpu") || !exchanges_on_device(p);
-  return is_host
-             ? 0.0
-             : tt_memory_exchange_bytes(c, stages, tt_load_balance_place(ranks, teams, 0).ranks);
+  return is_host ? 0.0 : tt_memory_exchange_bytes(c, stages, team_ranks(p, ranks));
+}
+
+double tt_plan_device_bytes(const tt_job_plan *p, const tt_cohort *c, tt_slice own, int ranks,
+                            const tt_plan_gpu *gpu)
+{
+  tt_path_context on = gpu->on;
+  on.precision = (tt_precision)p->cfg->run_precision;
+  const tt_memory_job job = {.cfg = p->cfg, .shape = &p->shape, .gpu = &on};
+  return tt_memory_device_bytes(&job, c, own, team_ranks(p, ranks));
 }
 
 tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, tt_wave_plan *wave,
                       tt_memory_plan *most)
 {
   double memory, address;
+  tt_path_context on = gpu ? gpu->on : (tt_path_context){0};
+  on.precision = (tt_precision)p->cfg->run_precision;
   const tt_resources use = {.threads = p->cfg->run_threads > 0 ? (int)p->cfg->run_threads
                                                                : tt_resources_cores_local(),
                             .device_exchange = gpu && exchanges_on_device(p)};
@@ -75,7 +90,7 @@ tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, t
                              .shape = &p->shape,
                              .ops = p->ops,
                              .use = &use,
-                             .gpu = gpu ? &gpu->on : NULL,
+                             .gpu = gpu ? &on : NULL,
                              .gpu_bytes = gpu ? TT_GPU_MEMORY_PART * gpu->bytes : 0.0};
   *most = (tt_memory_plan){0};
   find_limits(p->cfg, &memory, &address);

@@ -267,10 +267,17 @@ static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slic
                            const tt_team_place *at)
 {
   int64_t bytes = 0;
-  (void)at;
   int weighted = *job->cfg->data_weights != '\0';
+  const tt_pipeline_grid grid = grid_of(job, c, at);
+  const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, at->rank);
+  const tt_layered_share share = {
+      .parts = p.parts,
+      .stage = job->cfg->run_stages > 1 ? &p.layers : NULL,
+      .window = tt_pipeline_window(grid.stages, p.stage, p.parts.count),
+  };
   if (tt_device_bytes(c, slice, job->shape->rows, weighted, job->gpu,
-                      (tt_gpu_path)job->cfg->run_gpu_path, &bytes))
+                      (tt_gpu_path)job->cfg->run_gpu_path, is_shared(c, at) ? &share : NULL,
+                      &bytes))
     return 0.0;
   return (double)bytes;
 }
@@ -407,6 +414,17 @@ tt_err tt_memory_rank_members(const tt_memory_job *job, int ranks, int rank, int
   if (!e && at.ranks > 1) *members = 0; /* a team trains its members one after the other */
   tt_free(slice);
   return e;
+}
+
+double tt_memory_device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                              int ranks)
+{
+  double most = 0.0;
+  for (int r = 0; r < ranks; r++) {
+    const tt_team_place at = {.ranks = ranks, .rank = r};
+    most = fmax(most, device_bytes(job, c, slice, &at));
+  }
+  return most;
 }
 
 double tt_memory_exchange_bytes(const tt_cohort *c, int stages, int ranks)

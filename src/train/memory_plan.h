@@ -46,6 +46,12 @@ typedef struct tt_memory_job {
 tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const tt_wave_plan *wave,
                            tt_memory_plan *out);
 
+/* GPU memory of the engine of a rank of a team for the members `slice` of a cohort, at most; 0 if
+ * the GPU cannot train them.
+ *   ranks  of the team; 1: no team */
+double tt_memory_device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                              int ranks);
+
 /* GPU memory of a rank of a team for what it exchanges of the members of a cohort, at most; 0 if
  * the cohort has no parts.
  *   stages, ranks  run.stages, or 0; ranks of the team */

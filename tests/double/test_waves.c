@@ -41,7 +41,7 @@ static void planned_bytes_are_allocated(setting v, way by)
   fill_in(p.d);
   if (suits(by, &p.c)) {
     TT_CHECK_OK(tt_device_bytes(&p.c, everyone(&p), p.d->rows, p.d->weight != NULL, &gpu,
-                                by.use.path, &planned));
+                                by.use.path, NULL, &planned));
     problem_start(&p, by, everyone(&p));
     TT_CHECK_OK(by.ops->info(p.engine, &info));
     int64_t held = info.bytes - data_bytes(p.d);
@@ -73,7 +73,7 @@ TT_TEST (the_plan_has_the_parts_of_the_factors) {
     by.use.precision = i ? TT_PRECISION_3xtf32 : TT_PRECISION_tf32;
     tt_path_context gpu = gpu_of(by);
     TT_CHECK_OK(
-        tt_device_bytes(&p.c, everyone(&p), p.d->rows, 0, &gpu, by.use.path, &planned[i]));
+        tt_device_bytes(&p.c, everyone(&p), p.d->rows, 0, &gpu, by.use.path, NULL, &planned[i]));
     problem_start(&p, by, everyone(&p));
     TT_CHECK_OK(by.ops->info(p.engine, &info));
     int64_t held = info.bytes - data_bytes(p.d);
@@ -145,8 +145,9 @@ TT_TEST (a_job_of_ten_times_the_memory_has_the_same_bits) {
     problem p = problem_make(ROWS, INPUTS, 1, 1, MEMBERS, hidden, 1, TT_ACT_tanh, TT_OUTPUT_mean);
     tt_path_context gpu = gpu_of(by[i]);
     int64_t whole, one, data = data_bytes(p.d);
-    TT_CHECK_OK(tt_device_bytes(&p.c, everyone(&p), p.d->rows, 0, &gpu, by[i].use.path, &whole));
-    TT_CHECK_OK(tt_device_bytes(&p.c, (tt_slice){0, 1}, p.d->rows, 0, &gpu, by[i].use.path, &one));
+    const tt_gpu_path path = by[i].use.path;
+    TT_CHECK_OK(tt_device_bytes(&p.c, everyone(&p), p.d->rows, 0, &gpu, path, NULL, &whole));
+    TT_CHECK_OK(tt_device_bytes(&p.c, (tt_slice){0, 1}, p.d->rows, 0, &gpu, path, NULL, &one));
     tt_double_set_memory(INT64_C(1) << 33);
     tt_state *want = problem_run(&p, by[i], everyone(&p), 1000);
     int64_t limit = data + one + (whole - one) / 14; /* the members need more than ten times it */

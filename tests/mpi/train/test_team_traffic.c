@@ -2,6 +2,8 @@
  * what the plan says. */
 #include "tests/support/team_problem.h"
 
+#include "src/train/memory_plan.h"
+
 /* The memory of the device for an exchange, which the engine allocates, is that of the plan. */
 static int64_t planned_room;
 static tt_err checked_room(tt_engine *e, int64_t count, float **out)
@@ -13,22 +15,66 @@ static tt_err checked_room(tt_engine *e, int64_t count, float **out)
   return TT_OK;
 }
 
-TT_TEST (an_exchange_takes_the_planned_memory) {
+/* What the plan says of the memory of the GPU of this rank, with the data set. */
+static int64_t planned_bytes(problem *p, int stages)
+{
+  const char *text = "data: {file: a.h5}\nensembles: [{name: one}]\n";
+  int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
+  tt_config *cfg = NULL;
+  tt_cohort *at = &p->c;
+  const tt_cohorts cohorts = {1, &at};
+  tt_device_info info = {.capability = 0};
+  tt_resources by = use;
+  tt_memory_plan plan;
+  const tt_wave_plan at_once = {.waves = 1};
+  const tt_data_shape shape = {
+      .rows = ROWS, .inputs = p->d->inputs, .net_inputs = p->d->inputs, .targets = p->d->targets};
+  by.device_exchange = on_device;
+  TT_CHECK_OK(ENGINE.describe(0, &info));
+  const tt_path_context gpu = {.shared_bytes = info.shared_bytes,
+                               .capability = info.capability,
+                               .multiprocessors = info.multiprocessors};
+  TT_CHECK_OK(tt_config_parse("job.yaml", text, (int64_t)strlen(text), NULL, 0, &cfg));
+  cfg->run_ranks_per_member = ranks;
+  cfg->run_stages = stages;
+  const tt_memory_job job = {.cfg = cfg,
+                             .cohorts = &cohorts,
+                             .shape = &shape,
+                             .ops = &ENGINE,
+                             .use = &by,
+                             .gpu = &gpu,
+                             .gpu_bytes = 1e9};
+  TT_CHECK_OK(tt_memory_plan_rank(&job, ranks, rank, &at_once, &plan));
+  tt_config_destroy(&cfg);
+  return (int64_t)plan.device;
+}
+
+/* The GPU of a rank of a team with problem i holds what the plan says. */
+static void gpu_holds_the_plan(int i, int stages)
+{
   tt_engine_ops checked = ENGINE;
+  problem p = make(i);
+  cast c;
+  int64_t before = HELD;
   checked.device_room = checked_room;
-  for (int k = 0; k < WAYS && DOUBLE; k++) {
-    problem p = make(1);
-    cast c;
-    planned_room = tt_team_device_bytes_local(&p.c, stages_of(1, k), tt_comm_ranks(comm),
-                                              tt_comm_rank(comm));
-    TT_CHECK(planned_room, >=, 4 * p.c.model.params);
-    on_device = 1;
-    start(&p, 1, stages_of(1, k), &checked, &c);
-    TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
-    TT_CHECK(planned_room, ==, 0); /* it was allocated */
-    end(&c);
-    problem_free(&p);
-  }
+  planned_room = tt_team_device_bytes_local(&p.c, stages, tt_comm_ranks(comm), tt_comm_rank(comm));
+  TT_CHECK(planned_room, >=, 4 * p.c.model.params);
+  start(&p, 1, stages, &checked, &c);
+  TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
+  TT_CHECK(planned_room == 0, ==, on_device); /* it was allocated */
+  int64_t spare = planned_bytes(&p, stages) - (HELD - before);
+  TT_CHECK(spare, >=, 0);
+  TT_CHECK(spare, <=, 256); /* arrays without elements */
+  end(&c);
+  problem_free(&p);
+}
+
+TT_TEST (a_gpu_of_a_team_holds_the_planned_bytes) {
+  for (int i = 1; i < 4 && DOUBLE; i += 2)
+    for (int k = 0; k < 2 * WAYS; k++) {
+      on_device = k % 2;
+      gpu_holds_the_plan(i, stages_of(1, k / 2));
+    }
   on_device = 0;
 }
 
