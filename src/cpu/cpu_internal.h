@@ -17,8 +17,8 @@ typedef struct tt_cpu_row_lists {
  * On two virtual cores of an AMD EPYC a member 64-512-512-1 with batch 1024, 1.8e9 operations, is
  * 1.9 times as fast on two threads, and 16-192-192-1 with batch 512, 1.2e8, 1.0 to 1.7 times, as
  * the hypervisor places the cores (bench/results/cpu/2026-11-23-teams-of-threads.txt). Two threads
- * share smaller members too where each computes one half of the gradient (tt_cpu_has_halves):
- * 8-64-64-1 with batch 256, 7e6, is 1.5 times as fast (2026-11-23-halves.txt there). */
+ * share smaller members too where each computes one half of the gradient (tt_cpu_pair): 8-64-64-1
+ * with batch 256, 7e6, is 1.5 times as fast (2026-11-23-pairs.txt there). */
 enum { TT_CPU_SHARE_FLOPS = 50000000, TT_CPU_HALF_FLOPS = 3000000, TT_CPU_MOST_SHARING = 256 };
 
 struct tt_engine {
@@ -42,7 +42,8 @@ struct tt_engine {
   struct tt_cpu_team *team;        /* [threads] */
   _Atomic uint64_t *taken;         /* [threads][shares] of the teams */
   int most_sharing;                /* threads that may share a member */
-  struct tt_cpu_stage *stage;      /* of stage.c */
+  float *pairs; /* [threads][tt_cpu_pair_floats] room of the pair of each leader; NULL: none */
+  struct tt_cpu_stage *stage; /* of stage.c */
 };
 
 /* Threads that share a member. One of them, the leader, does everything that is not divided; the
@@ -60,9 +61,10 @@ typedef struct tt_cpu_team {
   int leader, thread; /* of the team that this thread begins with (-1: none), its number there */
 } tt_cpu_team;
 
-/* The leader: work(with, thread, threads) on all threads of the team; returns when all are done.
- * team NULL: on this thread alone. */
+/* The leader: work(with, thread, threads) on all threads of the team, or on its first `threads`
+ * ones; returns when all are done. team NULL: on this thread alone. */
 void tt_cpu_team_run(tt_cpu_team *team, tt_cpu_work *work, void *with);
+void tt_cpu_team_run_on(tt_cpu_team *team, int threads, tt_cpu_work *work, void *with);
 int tt_cpu_team_threads(const tt_cpu_team *team); /* of the next call, at least */
 void tt_cpu_team_set_left(tt_cpu_team *team, int64_t left);
 
@@ -175,10 +177,6 @@ int tt_cpu_is_in_panels(const tt_model *m);
  * others, so that two threads can compute them. Otherwise there is one sum, and cut is the padded
  * number of rows. It depends on the network and the number of rows alone. */
 int64_t tt_cpu_cut(const tt_model *m, int64_t rows);
-
-/* Whether two threads that share a member each compute one half: not with layers that use the
- * scratch buffer, which is for the second half and must have room for it. */
-int tt_cpu_has_halves(const tt_model *m, int64_t rows, int64_t ld);
 
 /* Gradient of the parameters of some outputs of layer l, from dL/dz, in gradient[P].
  *   cut  that of tt_cpu_cut; the padded rows, if they are one half */
@@ -305,6 +303,33 @@ int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
 /* The same by all threads of the team; the batch has one part. */
 int tt_cpu_shared_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                        int64_t steps);
+
+/* The same by the first two threads of the team, each with a copy of weights and slots, for
+ * networks whose gradient is a sum of two halves (tt_cpu_cut). A step may leave its update, and the
+ * sum of its losses, for the next one: never the last step of an epoch, nor with steps 1.
+ *   pair_floats  size of the room of a pair; 0: no pairs in this cohort
+ *   pair_begin   keeps `room`
+ *   pair_end     makes the update that is left; then only other functions train the member */
+typedef struct tt_cpu_pair {
+  const tt_engine *e;
+  tt_cpu_buffers *b;
+  tt_cpu_member member[2]; /* of each thread, with its weights and slots */
+  double *term[2];         /* [which][B] losses of the rows */
+  float *half[2][2];       /* [thread][which] gradient [P] */
+  /* What the leader writes in each step: apart, because the other thread reads both. */
+  _Alignas(128) tt_cpu_batch batch;
+  int64_t rows;         /* of the batch, to compute; 0: none */
+  int64_t due;          /* of the step whose update is left; 0: none is left */
+  tt_cpu_update update; /* the one that is left */
+  int which;            /* of `term` and `half`: those of the step before */
+  int is_copied;        /* 1: the copy of thread 1 was made */
+  atomic_int infinite;  /* 1: a loss is not finite */
+} tt_cpu_pair;
+int64_t tt_cpu_pair_floats(const tt_cohort *c);
+void tt_cpu_pair_begin(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, float *room,
+                       tt_cpu_pair *out);
+int tt_cpu_pair_step(tt_cpu_pair *pair, int64_t steps);
+void tt_cpu_pair_end(tt_cpu_pair *pair);
 
 /* The same in two parts (engine.h: forward, apply). The first returns the *count rows of the batch
  * and leaves the outputs in z[layers - 1]; the second returns the same as tt_cpu_shared_step. */

@@ -22,7 +22,8 @@ static void destroy(tt_engine **engine)
   if (!e) return;
   for (int64_t i = 0; e->lists && i < e->row_sets; i++)
     for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
-  tt_free_all(&e->lists, &e->anchor, &e->range, &e->term, &e->progress, &e->team, &e->taken);
+  tt_free_all(&e->lists, &e->anchor, &e->range, &e->term, &e->progress, &e->team, &e->taken,
+              &e->pairs);
   tt_cpu_stage_destroy(e);
   for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
   tt_free(e->buffers);
@@ -33,7 +34,7 @@ static void destroy(tt_engine **engine)
 /* What the members of a slice need. */
 typedef struct engine_sizes {
   const tt_model *m;
-  int64_t members, row_sets, shares;
+  int64_t members, row_sets, shares, pair_floats;
   int anchored, adversarial; /* 0 or 1 */
   int threads, sharing;      /* sharing: the parts of a member (tt_cpu_threads_per_member) */
   tt_cpu_buffers_use use;
@@ -47,7 +48,8 @@ typedef struct engine_sizes {
   X(lists, tt_cpu_row_lists, s->row_sets)                                                          \
   X(team, tt_cpu_team, s->threads)                                                                 \
   X(taken, uint64_t, s->threads * s->shares)                                                       \
-  X(buffers, tt_cpu_buffers *, s->threads)
+  X(buffers, tt_cpu_buffers *, s->threads)                                                         \
+  X(pairs, float, s->threads > 1 ? s->threads * s->pair_floats : 0)
 
 static int threads_of(const tt_resources *use) { return use->threads < 1 ? 1 : use->threads; }
 
@@ -61,6 +63,7 @@ static engine_sizes sizes_of(const tt_cohort *c, tt_slice slice, int threads)
   engine_sizes s = {.m = &c->model,
                     .members = slice.count,
                     .row_sets = tt_cohort_row_sets(c),
+                    .pair_floats = tt_cpu_pair_floats(c),
                     .shares = threads < TT_CPU_MOST_SHARING ? threads : TT_CPU_MOST_SHARING,
                     .threads = threads,
                     .sharing = tt_cpu_threads_per_member(c, slice, threads)};
@@ -158,7 +161,7 @@ static int most_sharing(const tt_engine *e, int64_t rows)
   double flops = tt_model_flops(&c->model, rows), threads = flops / (double)e->share_flops;
   int most = e->threads < TT_CPU_MOST_SHARING ? e->threads : TT_CPU_MOST_SHARING;
   int halves = e->share_flops == TT_CPU_SHARE_FLOPS && flops >= 2.0 * TT_CPU_HALF_FLOPS &&
-               !e->range && tt_cpu_has_halves(&c->model, rows, e->buffers[0]->ld);
+               e->pairs && tt_cpu_cut(&c->model, rows) < rows;
   int least = halves && most > 1 ? 2 : 1;
   return threads < least ? least : threads < most ? (int)threads : most;
 }

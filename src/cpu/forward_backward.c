@@ -112,17 +112,6 @@ int64_t tt_cpu_cut(const tt_model *m, int64_t rows)
                                                       : tt_cpu_share_of_rows(rows, 0, 2).count;
 }
 
-int tt_cpu_has_halves(const tt_model *m, int64_t rows, int64_t ld)
-{
-  int64_t widest = m->inputs;
-  if (tt_cpu_cut(m, rows) >= rows) return 0;
-  for (int l = 0; l < m->layers; l++) {
-    if (m->layer[l].norm >= 0 || m->layer[l].residual) return 0;
-    if (m->layer[l].out > widest) widest = m->layer[l].out;
-  }
-  return m->params <= widest * ld;
-}
-
 float *tt_cpu_delta(const tt_model *m, const tt_cpu_buffers *b, int l)
 {
   int has_own = l == m->layers - 1 || m->layer[l].norm >= 0;

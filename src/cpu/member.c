@@ -175,19 +175,30 @@ int tt_cpu_end_epoch_if_due(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
   return 1;
 }
 
+/* The next step of a member, by the threads that its team now has. */
+static int take_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                     tt_cpu_pair *pair, int64_t steps)
+{
+  int threads = tt_cpu_team_threads(ctx->team);
+  if (threads == 2 && e->pairs) return tt_cpu_pair_step(pair, steps);
+  tt_cpu_pair_end(pair);
+  return threads > 1 ? tt_cpu_shared_step(e, b, ctx, steps) : tt_cpu_step(e, b, ctx, steps);
+}
+
 int64_t tt_cpu_train_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
                             int64_t steps)
 {
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
   int8_t *status = &TT_FIELD(e->state, status)[i];
   int64_t left = tt_cpu_steps_left(e, i, steps);
-  ctx.team = team;
+  tt_cpu_pair pair = {0};
   int64_t done = 0;
+  ctx.team = team;
+  if (e->pairs)
+    tt_cpu_pair_begin(e, b, &ctx, e->pairs + (team - e->team) * tt_cpu_pair_floats(e->cohort),
+                      &pair);
   while (done < steps && *status == TT_STATUS_training) {
-    int shared = tt_cpu_team_threads(team) > 1;
-    int finite = shared ? tt_cpu_shared_step(e, b, &ctx, steps - done)
-                        : tt_cpu_step(e, b, &ctx, steps - done);
-    if (!finite) {
+    if (!take_step(e, b, &ctx, &pair, steps - done)) {
       *status = TT_STATUS_diverged;
       break;
     }

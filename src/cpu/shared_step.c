@@ -3,29 +3,22 @@
  *
  * In the first phase the threads share the rows of the batch: forward pass, losses, dL/dz of all
  * layers. In the second they share the outputs of the layers: gradient and update of the parameters
- * of an output. So one thread makes each sum, in the order of a step on one thread.
- *
- * Two threads, where the gradient is a sum of two halves (tt_cpu_cut), compute that of their rows
- * in the first phase, each in its own buffers, and add the halves in the second: they exchange
- * gradients and weights, not the rows of all layers. In buffers of both, the prefetcher of a core
- * would fetch the rows that the other one writes, which takes twice the time. */
+ * of an output. So one thread makes each sum, in the order of a step on one thread. */
 #include "src/cpu/cpu_internal.h"
 
 #include <math.h>
-#include <omp.h>
 
 /* Threads share the outputs of a layer in multiples of this number, because the kernels compute so
  * many at a time. */
-enum { OUTPUT_TILE = 4, CACHE_LINE = 16 };
+enum { OUTPUT_TILE = 4 };
 
 typedef struct shared_step {
   const tt_engine *e;
   tt_cpu_buffers *b;
   const tt_cpu_member *ctx;
   const tt_cpu_batch *batch;
-  const float *delta; /* [rows][O] dL/d(output); NULL: that of the loss */
-  int perturbed;      /* 1: the inputs are the adversarial ones */
-  float *half;        /* [P] gradient of the second half of the rows; NULL: phase 1 computes none */
+  const float *delta;          /* [rows][O] dL/d(output); NULL: that of the loss */
+  int perturbed;               /* 1: the inputs are the adversarial ones */
   atomic_int infinite;         /* 1: a loss is not finite */
   const tt_cpu_update *update; /* of the weights; NULL: only the gradient is computed */
 } shared_step;
@@ -84,31 +77,6 @@ static void forward_rows(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
                  batch.dropout.p > 0.0f ? &batch.dropout : NULL, 1);
 }
 
-/* Whether each thread computes the gradient of its rows. */
-static int has_halves(const shared_step *s, int threads)
-{
-  if (threads != 2 || s->delta || s->ctx->member->hyper.adversarial_epsilon > 0.0f) return 0;
-  return tt_cpu_has_halves(&s->e->cohort->model, s->batch->count, s->b->ld);
-}
-
-/* Begin to fetch what the other thread has written. */
-static void prefetch(const float *from, int64_t count)
-{
-  for (int64_t k = 0; k < count; k += CACHE_LINE) __builtin_prefetch(from + k);
-}
-
-static void share_half(shared_step *s, int thread, tt_slice rows)
-{
-  const tt_model *m = &s->e->cohort->model;
-  tt_cpu_buffers b = *s->e->buffers[omp_get_thread_num()];
-  float *gradient = thread ? s->b->scratch : s->b->gradient[0];
-  int64_t padded = (rows.count + TT_LANES - 1) / TT_LANES * TT_LANES;
-  if (thread == 0) s->half = s->b->scratch;
-  prefetch(s->ctx->w, m->params);
-  b.term = s->b->term + rows.first;
-  tt_cpu_panels_gradient(s->e, &b, s->ctx, s->batch, rows, padded, gradient);
-}
-
 /* Phase 1. */
 static void share_rows(void *with, int thread, int threads)
 {
@@ -116,10 +84,6 @@ static void share_rows(void *with, int thread, int threads)
   const tt_model *m = &s->e->cohort->model;
   tt_slice rows = tt_cpu_share_of_rows(s->batch->count, thread, threads);
   if (rows.count < 1) return;
-  if (has_halves(s, threads)) {
-    share_half(s, thread, rows);
-    return;
-  }
   tt_cpu_buffers b = tt_cpu_buffers_from_row(m, s->b, rows.first);
   tt_cpu_batch batch = *s->batch;
   if (s->delta) {
@@ -137,37 +101,16 @@ static void share_rows(void *with, int thread, int threads)
     (void)tt_cpu_input_gradient(s->e->kernels, m, s->ctx->w, &b, rows.count);
 }
 
-/* A segment of the parameters: gradient, plus `more` unless NULL, is complete. */
-static void update_sum(const shared_step *s, tt_slice segment, float *gradient, const float *more)
+/* The gradient of a segment of the parameters is complete. */
+static void update(const shared_step *s, tt_slice segment)
 {
+  float *gradient = s->b->gradient[0] + segment.first;
+  const float *more = s->perturbed ? s->b->adversarial_gradient + segment.first : NULL;
   for (int64_t p = 0; more && p < segment.count; p++) gradient[p] += more[p];
   tt_cpu_mask_gradient(s->e, s->b, s->ctx, segment, gradient);
   if (!s->update) return;
   tt_cpu_update_weights(s->e, s->ctx, s->update, segment, gradient);
   tt_cpu_average_weights(s->e, s->ctx, segment);
-}
-
-static void update(const shared_step *s, tt_slice segment)
-{
-  const float *more = s->perturbed ? s->b->adversarial_gradient + segment.first : NULL;
-  update_sum(s, segment, s->b->gradient[0] + segment.first, more);
-}
-
-/* A thread adds to the half that it computed, which is in its cache. The norm of clipping needs the
- * sums in one array. */
-static void add_halves(const shared_step *s, int thread, int threads)
-{
-  int64_t params = s->e->cohort->model.params;
-  tt_slice own = tt_part_slice((params + TT_LANES - 1) / TT_LANES, threads, thread);
-  own = tt_slice_intersect((tt_slice){own.first * TT_LANES, own.count * TT_LANES}, 0, params);
-  float *one = s->b->gradient[0] + own.first, *other = s->half + own.first;
-  prefetch(thread ? one : other, own.count);
-  for (int64_t k = 0; k < own.count; k += CACHE_LINE)
-    __builtin_prefetch(s->ctx->w + own.first + k, 1);
-  if (thread && s->update)
-    update_sum(s, own, other, one);
-  else
-    update_sum(s, own, one, other);
 }
 
 /* The share of a thread in the front: channels of its layers. */
@@ -191,10 +134,6 @@ static void share_outputs(void *with, int thread, int threads)
   const shared_step *s = with;
   const tt_model *m = &s->e->cohort->model;
   float *gradient = s->perturbed ? s->b->adversarial_gradient : s->b->gradient[0];
-  if (s->half) {
-    add_halves(s, thread, threads);
-    return;
-  }
   for (int l = m->layers - 1; l >= 0; l--) {
     const tt_layer *layer = &m->layer[l];
     tt_slice own = share_of_outputs(m, l, thread, threads);

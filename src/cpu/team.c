@@ -53,7 +53,12 @@ void tt_cpu_team_set_left(tt_cpu_team *t, int64_t left)
 
 void tt_cpu_team_run(tt_cpu_team *t, tt_cpu_work *work, void *with)
 {
-  int threads = tt_cpu_team_threads(t), waited = 0, own = 1; /* shares that this thread does */
+  tt_cpu_team_run_on(t, tt_cpu_team_threads(t), work, with);
+}
+
+void tt_cpu_team_run_on(tt_cpu_team *t, int threads, tt_cpu_work *work, void *with)
+{
+  int waited = 0, own = 1; /* shares that this thread does */
   if (threads == 1) {
     work(with, 0, 1);
     return;

@@ -35,38 +35,60 @@ TT_TEST (threads_that_share_a_member_change_nothing) {
     }
 }
 
-/* Batches of 320 and 316 rows: the sum of two halves (tt_cpu_cut). */
-static problem large_batches(int k)
+/* Three of five rows are training rows; batches of 320. The gradient of a batch of 256 or more is
+ * the sum of two halves (tt_cpu_cut). */
+static problem large_batches(int64_t rows, int k)
 {
-  const int64_t hidden[] = {45, 40}; /* 2,066 parameters */
-  problem p = problem_make(1060, 4, 1, 1, 2, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean);
+  const int64_t hidden[] = {45, 45}; /* 2,341 parameters, with layer_norm 2,521 */
+  problem p = problem_make(rows, 4, 1, 1, 2, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean);
+  tt_model_shape shape = usual_shape(4, 1, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean);
+  shape.layer_norm = k % 4 == 3;
+  shape.residual = k % 4 == 1;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
   p.c.optimizer = (tt_optimizer)(k % TT_OPT_COUNT);
+  p.c.average = (tt_weight_average)(k % TT_AVERAGE_COUNT);
   p.c.batch_size = 320;
-  p.c.max_epochs = 2;
+  p.c.max_epochs = 3;
   for (int64_t m = 0; m < p.c.members; m++) {
     tt_hyper *h = &p.c.member[m].hyper;
-    h->epochs = 2;
+    h->epochs = m ? 1 : 3;
+    h->average_decay = 0.7f;
     h->clip_norm = k % 3 == 1 ? 0.05f : 0.0f;
     h->dropout = k % 2 ? 0.2f : 0.0f;
     h->feature_fraction = k % 3 == 2 ? 0.5f : 1.0f;
     h->label_noise = k % 4 == 2 ? 0.1f : 0.0f;
+    h->anchor = k % 4 == 0 ? 0.01f : 0.0f;
     h->adversarial_epsilon = k % 5 == 4 ? 0.02f : 0.0f;
   }
   return p;
 }
 
-static void halves_of(int k, way by)
+/* Batches of 320, 320 and 200 rows; two threads, or three that train both members: where the second
+ * member ends, its thread joins the others. The calls have 1000, 1 and 4 steps. */
+static void halves_on_threads(int k, way by)
 {
-  problem p = large_batches(k);
+  static const int64_t steps[] = {1000, 1, 4};
+  problem p = large_batches(1400, k);
   tt_state *want = problem_run(&p, by, everyone(&p), 1000);
   for (int threads = 2; threads < 4; threads++) {
     way with = by;
+    tt_slice s = {0, threads - 1};
     with.use.threads = threads;
     with.use.share_flops = 1;
-    tt_state *got = problem_run(&p, with, (tt_slice){0, 1}, k % 2 ? 1000 : 1);
-    same_member(want, got, 0, "threads that share a large batch");
+    tt_state *got = problem_run(&p, with, s, steps[(k + threads) % 3]);
+    for (int64_t m = 0; m < s.count; m++)
+      same_member(want, got, m, "threads that share a large batch");
     tt_state_destroy(&got);
   }
+  tt_state_destroy(&want);
+  problem_free(&p);
+}
+
+/* Batches of 320 and 316 rows. */
+static void halves_in_parts(int k, way by)
+{
+  problem p = large_batches(1060, k);
+  tt_state *want = problem_run(&p, by, everyone(&p), 1000);
   p.c.parts = 2;
   tt_state *parts = problem_run(&p, by, everyone(&p), 1000);
   size_t bytes = (size_t)p.c.model.params * sizeof(float);
@@ -83,6 +105,9 @@ TT_TEST (two_threads_share_the_halves_of_a_large_batch) {
   way by[MAX_WAYS];
   int n = ways(by);
   for (int k = 0; k < 10; k++)
-    for (int i = 0; i < n; i++)
-      if (by[i].ops == &tt_engine_cpu) halves_of(k, by[i]);
+    for (int i = 0; i < n; i++) {
+      if (by[i].ops != &tt_engine_cpu) continue;
+      halves_on_threads(k, by[i]);
+      halves_in_parts(k, by[i]);
+    }
 }
