@@ -5,6 +5,7 @@
 #include "mpi/fatal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <hdf5_hl.h>
 #include <inttypes.h>
 #include <math.h>
@@ -75,11 +76,27 @@ static hid_t create_fcpl(void)
   return p >= 0 && track_link_order(p) && track_attribute_order(p) ? p : -1;
 }
 
+/* The name of the temporary file for MPI-IO, which takes what is before a colon as the type of a
+ * file system and opens the rest: a file with a colon in its name is opened here first, and gets
+ * the name of the open file.
+ *   *opened  descriptor to close after MPI-IO has opened the file; -1: none */
+static const char *name_for_mpi(const tt_h5_file *f, char room[64], int *opened)
+{
+  *opened = f->comm && strchr(f->temporary, ':') ? open(f->temporary, O_RDWR | O_CLOEXEC) : -1;
+  if (*opened < 0) return f->temporary;
+  snprintf(room, 64, "/proc/self/fd/%d", *opened);
+  return room;
+}
+
 static tt_err create_file(tt_h5_file *f)
 {
+  char room[64];
+  int opened = -1;
   hid_t fapl = create_fapl(f), fcpl = create_fcpl();
-  if (fapl >= 0 && fcpl >= 0) f->id = H5Fcreate(f->temporary, H5F_ACC_TRUNC, fcpl, fapl);
+  const char *name = name_for_mpi(f, room, &opened);
+  if (fapl >= 0 && fcpl >= 0) f->id = H5Fcreate(name, H5F_ACC_TRUNC, fcpl, fapl);
   tt_err e = f->id < 0 ? TT_H5_FAIL(CANTCREAT, f->temporary, "", "cannot be created") : TT_OK;
+  if (opened >= 0) close(opened);
   TT_H5_CLOSE(fapl, fcpl);
   return e;
 }
