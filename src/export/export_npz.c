@@ -39,7 +39,7 @@ static uint32_t crc32_of(const char *bytes, size_t size)
 /* Little-endian, as the format asks for. */
 static void put_number(FILE *to, uint64_t value, int bytes)
 {
-  for (int i = 0; i < bytes; i++) fputc((int)(value >> 8 * i & 0xFF), to);
+  for (int i = 0; i < bytes; i++, value >>= 8) fputc((int)(value & 0xFF), to);
 }
 
 /* The fields that a local header and the directory have in common. */
