@@ -92,7 +92,7 @@ static tt_err fit(const fold_fit *f, tt_scaler *s)
   inputs.keeps_lambda = targets.keeps_lambda = 1;
   if (f->fits_inputs) e = tt_fit_scales(f->comm, &x, &inputs);
   if (!e && !f->d->scaler.components) e = tt_fit_scales(f->comm, &y, &targets);
-  if (!e) return TT_OK;
+  if (e != TT_E_DATA) return e;
   char why[TT_ERR_MESSAGE_SIZE];
   snprintf(why, sizeof why, "%s", tt_err_last());
   return tt_agree(f->comm, TT_FAIL(DATA,
