@@ -199,7 +199,7 @@ static const char *kind_of_file(mode_t mode)
 
 static tt_err wrong_kind(const char *path, mode_t mode)
 {
-  return TT_FAIL(NOINPUT, "%s is %s, not a regular file; remove it, or give another file", path,
+  return TT_FAIL(NOINPUT, "%s is %s, not a regular file; give another file", path,
                  kind_of_file(mode));
 }
 

@@ -3,9 +3,11 @@
 
 #include "core/base/mem.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 int tt_utf8_char_bytes(const char *text)
 {
@@ -72,7 +74,8 @@ static int edit_distance(const char *a, const char *b)
   for (int i = 1; i <= n; i++) {
     row[2][0] = i;
     for (int j = 1; j <= m; j++) {
-      int best = row[1][j - 1] + (a[i - 1] != b[j - 1]);
+      int same = tolower((unsigned char)a[i - 1]) == tolower((unsigned char)b[j - 1]);
+      int best = row[1][j - 1] + !same;
       best = min_int(best, min_int(row[1][j], row[2][j - 1]) + 1);
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
         best = min_int(best, row[0][j - 2] + 1);
@@ -84,12 +87,21 @@ static int edit_distance(const char *a, const char *b)
   return row[1][m];
 }
 
+/* "load" begins "load (kWh/m^2)" and "load_kwh", but not "loader". */
+static int begins_words(const char *word, const char *candidate)
+{
+  size_t length = strlen(word);
+  return length && !strncasecmp(word, candidate, length) &&
+         strchr(" _-.,:;([{/", candidate[length]);
+}
+
 void tt_suggestion_consider(tt_suggestion *s, const char *candidate)
 {
-  size_t length = strlen(s->word);
+  int length = (int)strlen(s->word), limit = min_int(1 + length / 4, 3);
   if (length > MAX_WORD_LENGTH || strlen(candidate) > MAX_WORD_LENGTH) return;
-  int far = edit_distance(s->word, candidate), limit = min_int(1 + (int)length / 4, 3);
-  if (far > limit || (*s->best && far >= s->edit_distance)) return;
+  int far = edit_distance(s->word, candidate);
+  if (begins_words(s->word, candidate)) far = 0;
+  if (far > min_int(limit, length - 1) || (*s->best && far >= s->edit_distance)) return;
   s->edit_distance = far;
   snprintf(s->best, sizeof s->best, "%s", candidate);
 }

@@ -25,7 +25,8 @@ void tt_text_make_printable(char *text, const char *keep);
  * spreadsheet, so it gets an apostrophe: printf("%s%s", tt_table_quote(name), name). */
 const char *tt_table_quote(const char *name);
 
-/* The valid word that is nearest to a misspelt one, if it is near enough (edit distance).
+/* The valid word that is nearest to a misspelt one, if it is near enough (edit distance, in which
+ * upper and lower case are equal); or one that begins with the word: "load (kWh)" for "load".
  * Initialize with {.word = ...}, then call tt_suggestion_consider for each valid word. */
 typedef struct tt_suggestion {
   const char *word;

@@ -103,8 +103,9 @@ tt_err tt_data_missing_local(const tt_config *cfg, const char *file, const tt_co
       return TT_FAIL(
           CONFIG,
           "data.missing: %s for the input '%s': its values are levels, which have no %s; "
-          "use indicator or error for this column",
-          tt_choice_missing[missing[d]], input->name[d], tt_choice_missing[missing[d]]);
+          "choose by column: data.missing: {%s: indicator, '*': %s}",
+          tt_choice_missing[missing[d]], input->name[d], tt_choice_missing[missing[d]],
+          input->name[d], tt_choice_missing[missing[d]]);
     missing[d] = TT_MISSING_error;
   }
   return TT_OK;

@@ -1,6 +1,7 @@
 /* read.c — see h5.h: reading an existing file. */
 #include "io/hdf5/h5_internal.h"
 
+#include "core/base/directory.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 
@@ -9,6 +10,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { MAX_NAMES_SHOWN = 40 }; /* in a message */
@@ -23,11 +25,24 @@ int64_t tt_h5_file_bytes_local(const tt_h5_reader *r)
   return H5Fget_filesize(r->id, &bytes) < 0 ? -1 : (int64_t)bytes;
 }
 
+/* The directory of a run is easily given in place of its model. */
+static tt_err check_no_directory_local(const char *file)
+{
+  struct stat is;
+  char model[TT_PATH_MAX];
+  if (stat(file, &is) || !S_ISDIR(is.st_mode)) return TT_OK;
+  int n = snprintf(model, sizeof model, "%s/model.h5", file), fits = n < (int)sizeof model;
+  return TT_FAIL(NOINPUT, "%s is a directory; an HDF5 file is needed%s%s", file,
+                 fits && !access(model, F_OK) ? ": " : "",
+                 fits && !access(model, F_OK) ? model : "");
+}
+
 /* Checks that do not need HDF5. */
 static tt_err check_readable_local(const char *file)
 {
   int fd = -1;
   char byte;
+  TT_TRY(check_no_directory_local(file));
   TT_TRY(tt_file_open_read(file, &fd));
   ssize_t n = read(fd, &byte, 1);
   tt_err e = n < 0 ? TT_FAIL_ERRNO(NOINPUT, "%s: cannot be read", file) : TT_OK;

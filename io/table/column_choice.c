@@ -27,7 +27,7 @@ static const char *group_of(const tt_column_names *in, int64_t k)
 }
 
 /* Error: "t.csv: data.inputs: there is no column 'heigth'; did you mean 'height'? columns: a, b" */
-static tt_err no_match(const choice *c, const char *item)
+static tt_err no_match(const choice *c, const char *item, int64_t skipped)
 {
   char all[2048];
   size_t used = 0;
@@ -45,8 +45,10 @@ static tt_err no_match(const choice *c, const char *item)
   if (!used) all[0] = '\0';
   tt_text_make_printable(all, "");
   return TT_FAIL(DATA, "%s: %s: %s '%s'; %s%s%scolumns: %s%s", c->in->file, c->want->option,
-                 has_pattern(item) ? "no column matches" : "there is no column", item,
-                 *near.best ? "did you mean '" : "", near.best, *near.best ? "'? " : "", all,
+                 skipped             ? "no column that holds numbers and has no other use matches"
+                 : has_pattern(item) ? "no column matches"
+                                     : "there is no column",
+                 item, *near.best ? "did you mean '" : "", near.best, *near.best ? "'? " : "", all,
                  listed < c->in->count ? ", ..." : "");
 }
 
@@ -79,22 +81,25 @@ static tt_err exclude_item(choice *c, const char *item)
   int64_t found = 0;
   for (int64_t k = 0; k < c->in->count; k++)
     if (matches(c->in, k, item, kind)) c->excluded[k] = 1, found++;
-  return found ? TT_OK : no_match(c, item);
+  return found ? TT_OK : no_match(c, item, 0);
 }
 
 static tt_err choose_item(choice *c, const char *item)
 {
   match kind = kind_of_item(c->in, item);
-  int64_t found = 0;
+  int64_t found = 0, skipped = 0;
   for (int64_t k = 0; k < c->in->count; k++) {
     if (!matches(c->in, k, item, kind)) continue;
-    if (kind == BY_PATTERN && c->want->in_use && c->want->in_use[k]) continue;
+    if (kind == BY_PATTERN && c->want->in_use && c->want->in_use[k]) {
+      skipped++;
+      continue;
+    }
     found++;
     if (c->excluded[k] || c->chosen[k]) continue;
     c->chosen[k] = 1;
     c->column[c->count++] = k;
   }
-  return found ? TT_OK : no_match(c, item);
+  return found ? TT_OK : no_match(c, item, skipped);
 }
 
 /* An exclusion; NULL if the item is not one, for example because a column has this name. */

@@ -13,7 +13,13 @@
 #include <string.h>
 #include <xxhash.h>
 
-enum { MARK_ROWS = 1024, MAX_COLUMNS = 1 << 20, BLOCK_VALUES = 1 << 16, BLOCK_ROWS = 4096 };
+enum {
+  MARK_ROWS = 1024,
+  MAX_COLUMNS = 1 << 20,
+  BLOCK_VALUES = 1 << 16,
+  BLOCK_ROWS = 4096,
+  NAME_SHOWN = 100 /* bytes of the name of a column in a hint */
+};
 
 /* Where a row begins. */
 typedef struct mark {
@@ -193,15 +199,21 @@ static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, cha
                     "every input must be given: correct the cell or remove the row");
   if (c->decimal == '.' && strchr(text, ',') && strspn(text, "+-0123456789,eE") == strlen(text))
     return bad_cell(c, line, column, text, "is not a number",
-                    "write decimals with a point, or set data.decimal: comma");
-  return bad_cell(
-      c, line, column, text, "is not a number",
-      c->kind[column] == TT_CELL_LABEL
-          ? "leave the cell empty where there is no value, or add its text to data.na; or, "
-            "if the values of an input are levels, name it in data.categories (levels of a "
-            "campaign must be numbers)"
-          : "leave the column out: data.inputs: ['*', '!name']; or, if its values are "
-            "levels, name it in data.categories (levels of a campaign must be numbers)");
+                    "write numbers with a decimal point and without commas; or, if commas are "
+                    "decimal marks, set data.decimal: comma");
+  const char *name = c->table->name[column];
+  char cure[2 * NAME_SHOWN + 192];
+  if (c->kind[column] == TT_CELL_LABEL)
+    snprintf(cure, sizeof cure,
+             "leave the cell empty where there is no value, or add its text to data.na; or, if the "
+             "values of an input are levels: data.categories: {%.*s: error}",
+             NAME_SHOWN, name);
+  else
+    snprintf(cure, sizeof cure,
+             "correct the cell; or leave the column out: data.inputs: ['*', '!%.*s']; or, if its "
+             "values are levels: data.categories: {%.*s: error}",
+             NAME_SHOWN, name, NAME_SHOWN, name);
+  return bad_cell(c, line, column, text, "is not a number", cure);
 }
 
 static tt_err parse_level(const csv_table *c, int64_t line, int64_t column, char *text, double *out)

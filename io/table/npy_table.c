@@ -38,6 +38,14 @@ static void npy_close(void *own)
   tt_free(p);
 }
 
+static tt_err wrong_type(const tt_table *t, const npy_member *a)
+{
+  return TT_FAIL(DATA,
+                 "%s: array '%s' has the type %s; float32, float64 and integers in the byte order "
+                 "of this computer can be read",
+                 t->file, a->name, a->info.type);
+}
+
 static tt_err npy_use(tt_table *t, int64_t column, tt_cell_kind kind)
 {
   const npy_table *p = t->own;
@@ -47,12 +55,7 @@ static tt_err npy_use(tt_table *t, int64_t column, tt_cell_kind kind)
     return TT_OK;
   if (a->info.rows < 0)
     return TT_FAIL(DATA, "%s: array '%s' must have one or two axes", t->file, a->name);
-  if (!a->info.kind)
-    return TT_FAIL(
-        DATA,
-        "%s: array '%s' has the type %s; float32, float64 and integers in the byte order "
-        "of this computer can be read",
-        t->file, a->name, a->info.type);
+  if (!a->info.kind) return wrong_type(t, a);
   if (a->info.fortran && a->info.columns > 1 && a->member->deflated)
     return TT_FAIL(DATA,
                    "%s: array '%s' is compressed and in Fortran order; save "
@@ -239,7 +242,8 @@ tt_err tt_npy_table_open_local(tt_table *t)
   p->arrays = 1;
   p->array[0].member = &p->zip.member[0];
   snprintf(p->array[0].name, NAME_SIZE, "c");
-  return describe_columns(t, 1);
+  TT_TRY(describe_columns(t, 1));
+  return p->array[0].info.kind || p->array[0].info.text ? TT_OK : wrong_type(t, &p->array[0]);
 }
 
 tt_err tt_npz_table_open_local(tt_table *t)

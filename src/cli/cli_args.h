@@ -66,6 +66,8 @@ struct tt_cli_args {
   X(SEED, "seed", 0, "N", COUNT(seed, 0), "seed of rows and permutations (default 1)")             \
   X(DATASET, "output", 'o', "FILE", TEXT(output), "data file to write")                            \
   X(TABLES, "output", 'o', "DIR", TEXT(output), "directory of the files to write (default .)")     \
+  X(PAGE, "output", 'o', "DIR", TEXT(output),                                                      \
+    "directory of the files to write (default DIRECTORY; of RESULTS.h5 .)")                        \
   X(EXPORTED, "output", 'o', "FILE", TEXT(output),                                                 \
     "file to write (default model.onnx, model.npz, model.c or model.py)")                          \
   X(ONNX, "onnx", 0, NULL, FLAG(onnx), "write a graph for ONNX runtimes")                          \

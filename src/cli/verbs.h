@@ -126,7 +126,7 @@ extern tt_comm *tt_world;
     "learning curves for comparison. With RESULTS.h5 instead of the directory: report.svg and "    \
     "its numbers, predictions.tsv and history.tsv. A file that tutti report did not write is "     \
     "replaced only with --force.",                                                                 \
-    TT_CLI_TABLES, TT_CLI_FORCE, TT_CLI_JSON)                                                      \
+    TT_CLI_PAGE, TT_CLI_FORCE, TT_CLI_JSON)                                                        \
   X("status", "DIRECTORY", 1, 1, status, "show the state of a run or a campaign",                  \
     "Show the state of the run (run.directory) or the campaign (campaign.directory) in a "         \
     "directory, or why it ended. Reads its files only, so it is safe during the run.",             \

@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,13 +87,19 @@ static const char *input_name(const tt_dataset *d, int64_t k, char *text)
 
 static tt_err find_inputs(const tt_dataset *d, tt_data_advice *a)
 {
-  name_list constant = {0}, twice = {0};
+  name_list constant = {0}, twice = {0}, complete = {0};
   char a_name[NAMES], b_name[NAMES];
   input_values *value = NULL;
   TT_TRY(TT_ALLOC(value, d->inputs));
   describe_inputs(d, value);
-  for (int64_t k = 0; k < d->inputs; k++)
-    if (value[k].is_constant) include(&constant, input_name(d, k, a_name), NULL);
+  for (int64_t k = 0; k < d->inputs; k++) {
+    const tt_net_input *at = &d->scaler.net.at[k];
+    if (!value[k].is_constant) continue;
+    if (at->kind == TT_NET_INPUT_missing)
+      include(&complete, d->input.name[at->column], NULL);
+    else
+      include(&constant, input_name(d, k, a_name), NULL);
+  }
   qsort(value, (size_t)d->inputs, sizeof *value, compare_values);
   for (int64_t k = 1; k < d->inputs; k++) {
     const input_values *x = &value[k - 1], *y = &value[k];
@@ -103,11 +110,39 @@ static tt_err find_inputs(const tt_dataset *d, tt_data_advice *a)
     add(a, "inputs with one value in all training rows: ", constant.text,
         "They say nothing about the targets, and another value in new rows is far from all "
         "training rows: leave them out.");
+  if (complete.count)
+    add(a, "data.missing: indicator has no effect on inputs that no training row lacks: ",
+        complete.text, "Predictions for new rows without such an input will not be reliable.");
   if (twice.count)
     add(a, "inputs with the same values in all training rows: ", twice.text,
         "Leave one of each pair out: a network cannot know which of them to follow in new rows.");
   tt_free(value);
   return TT_OK;
+}
+
+/* Targets */
+
+static int is_constant_target(const tt_dataset *d, int64_t k)
+{
+  float first = NAN;
+  int64_t labels = 0;
+  for (int64_t r = 0; r < d->rows; r++) {
+    float y = d->y[r * d->targets + k];
+    if (d->split[r] != TT_TRAIN || tt_label_is_unknown(y)) continue;
+    if (!labels++) first = y;
+    if (y != first) return 0;
+  }
+  return labels > 1;
+}
+
+static void find_targets(const tt_dataset *d, tt_data_advice *a)
+{
+  name_list constant = {0};
+  for (int64_t k = 0; k < d->targets; k++)
+    if (is_constant_target(d, k)) include(&constant, d->target.name[k], NULL);
+  if (constant.count)
+    add(a, "targets with one value in all training rows: ", constant.text,
+        "There is nothing to learn: check the column.");
 }
 
 /* Rows and weights */
@@ -122,8 +157,8 @@ static tt_err include_ensemble(const tt_dataset *d, const tt_cohort *c, int64_t 
   TT_TRY(tt_cohort_rows(c, d, ensemble * sets, TT_VALIDATION, &row, &validated));
   tt_free(row);
   char text[96];
-  snprintf(text, sizeof text, "%.32s (%" PRId64 " rows, %" PRId64 " weights)",
-           c->ensemble[ensemble].name, trained, c->model.params);
+  snprintf(text, sizeof text, "%.32s (%" PRId64 " row%s, %" PRId64 " weights)",
+           c->ensemble[ensemble].name, trained, tt_plural(trained), c->model.params);
   if (!validated && trained < c->model.params) include(few, text, NULL);
   return TT_OK;
 }
@@ -148,7 +183,7 @@ static void include_partial(const tt_dataset *d, const tt_ensemble *e, name_list
   char text[96];
   for (int64_t r = 0; r < d->rows; r++)
     left_out += d->split[r] == TT_TRAIN && tt_dataset_row_is_partial(d, r, e->column, e->targets);
-  snprintf(text, sizeof text, "%.32s (%" PRId64 " rows)", e->name, left_out);
+  snprintf(text, sizeof text, "%.32s (%" PRId64 " row%s)", e->name, left_out, tt_plural(left_out));
   if (left_out) include(partial, text, NULL);
 }
 
@@ -169,6 +204,7 @@ tt_err tt_data_advice_find(const tt_dataset *d, const tt_cohorts *all, tt_data_a
 {
   out->count = 0;
   TT_TRY(find_inputs(d, out));
+  find_targets(d, out);
   find_partial_rows(d, all, out);
   return find_few_rows(d, all, out);
 }

@@ -137,14 +137,17 @@ static int find_ensemble_option(tt_config_reader *r, const tt_source_location *a
 static int find_job_option(tt_config_reader *r, const tt_source_location *at, const char *key,
                            assignment_target *out)
 {
-  char path[TT_OPTION_PATH_SIZE];
+  char path[TT_OPTION_PATH_SIZE], without_section[TT_OPTION_PATH_SIZE] = "";
   tt_suggestion near = {.word = key};
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
     *out = (assignment_target){.slot = tt_option_ref_job(r, i)};
     tt_option_path(out->slot.option, -1, path);
     if (strcmp(path, key) == 0) return 1;
     tt_suggestion_consider(&near, path);
+    if (!*without_section && !strcmp(out->slot.option->name, key))
+      snprintf(without_section, sizeof without_section, "%s", path);
   }
+  if (*without_section) snprintf(near.best, sizeof near.best, "%s", without_section);
   report_unknown(r, at, &near);
   return 0;
 }

@@ -208,14 +208,15 @@ def check_refusals(tutti, data):
     train = ["train", "job.json", "--set", "run.directory=x", "--set"]
     for how, code, text in (
             ("data.categories={material: error}", 65, "'n' is not a number"),
-            ("data.categories={code: error}", 65, "if the values of an input are levels, name it in data.categories"),
+            ("data.categories={code: error}", 65, "if the values of an input are levels: data.categories: {material: error}"),
             ("data.categories={material: error, site: error}", 65,
              "t.csv:167: column 'site': 'west' is no level of the training rows (n, s); "
              "data.categories: zeros accepts other levels"),
             ("data.categories={material: error, sit: zeros}", 65, "data.categories: there is no column 'sit'"),
             ("data.categories={material: errors}", 78, "'errors' is not one of none, error, zeros"),
             ("data.missing={material: mean, '[bs]*': indicator}", 78,
-             "data.missing: mean for the input 'material': its values are levels"),
+             "data.missing: mean for the input 'material': its values are levels, which have no mean; "
+             "choose by column: data.missing: {material: indicator, '*': mean}"),
             ("data.missing={b: indicator}", 65, "the level is missing; data.missing: indicator accepts this")):
         refused(tutti, code, text, *train, how)
     wood = {c: v[:3].copy() for c, v in data.items()}

@@ -195,6 +195,13 @@ def check_predict(run, model, x, y):
     np.save(run.folder / "inputs.npy", x[:, 1:])
     done = run.call("predict", f"{model}/model.h5", "inputs.npy", "--force", "-o", "p.h5")
     check(done.returncode == 65 and "has 3 columns" in done.stderr, f"inputs.npy: {done.stderr}")
+    np.save(run.folder / "inputs.npy", x.astype(np.float16))
+    done = run.call("predict", f"{model}/model.h5", "inputs.npy", "--force", "-o", "p.h5")
+    check(done.returncode == 65 and "array 'c' has the type <f2; float32, float64" in done.stderr,
+          f"inputs.npy: {done.stderr}")
+    done = run.call("predict", model, "inputs.npy", "--force", "-o", "p.h5")
+    check(done.returncode == 66 and f"is a directory; an HDF5 file is needed: {model}/model.h5" in done.stderr,
+          f"directory: {done.stderr}")
     done = run.call("predict", f"{model}/model.h5", "german.csv", "--decimal", "Komma", "-o", "p.h5")
     check(done.returncode == 64 and "--decimal: there is no 'Komma'" in done.stderr, done.stderr)
 
@@ -307,7 +314,7 @@ stop: {rounds: 1}
 
 def check_refused(run):
     for settings, text in (
-            ([], "t.csv:2: column 'id': 'r0' is not a number; leave the column out"),
+            ([], "t.csv:2: column 'id': 'r0' is not a number; correct the cell; or leave the column out"),
             (["data.inputs=[f1, f22]"], "there is no column 'f22'; did you mean 'f2'?"),
             (["data.inputs=[f1, '!g1']"], "there is no column 'g1'"),
             (["ensembles[0].target=strenght"], "did you mean 'strength'?")):

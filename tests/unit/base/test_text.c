@@ -29,8 +29,25 @@ TT_TEST (no_control_character_reaches_a_terminal) {
     }
 }
 
+TT_TEST (a_suggestion_has_something_in_common_with_the_word) {
+  static const char *const row[][3] = {/* word, candidate, suggestion */
+                                       {"train", "tran", "tran"},
+                                       {"y", "a", ""},
+                                       {"y", "Y", "Y"},
+                                       {"y", "y [m]", "y [m]"},
+                                       {"y", "year", ""},
+                                       {"load", "Load_kwh", "Load_kwh"},
+                                       {"epochs", "batch_size", ""}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    tt_suggestion near = {.word = row[i][0]};
+    tt_suggestion_consider(&near, row[i][1]);
+    assert_string_equal(near.best, row[i][2]);
+  }
+}
+
 TT_TEST (a_cell_of_a_table_is_no_formula) {
-  static const char *const formula[] = {"=1+1", "+1", "-1", "@sum"}, *const name[] = {"", "a=b", "'"};
+  static const char *const formula[] = {"=1+1", "+1", "-1", "@sum"}, *const name[] = {"", "a=b",
+                                                                                      "'"};
   for (size_t i = 0; i < 4; i++) assert_string_equal(tt_table_quote(formula[i]), "'");
   for (size_t i = 0; i < 3; i++) assert_string_equal(tt_table_quote(name[i]), "");
 }

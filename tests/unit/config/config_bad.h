@@ -384,6 +384,7 @@ static const tt_bad bad[] = {
      JOB,
      "train.epoch=2",
      {"--set:1: 'train.epoch=2': unknown option 'train.epoch'; did you mean 'train.epochs'?"}},
+    {1, JOB, "epochs=2", {"--set:1: ", "unknown option 'epochs'; did you mean 'train.epochs'?"}},
     {1,
      JOB,
      "data_split.seed=2",

@@ -140,7 +140,9 @@ static const messy_table corpus[] = {
     REFUSE("m,b\nx,1\n", "m", "b", "data.categories: there is no column 'k'",
            .categories = "error:k"),
     REFUSE("m,a,b\nx,y,1\n", "m,a", "b",
-           "t.csv:2: column 'a': 'y' is not a number; leave the column out",
+           "t.csv:2: column 'a': 'y' is not a number; correct the cell; or leave the column out: "
+           "data.inputs: "
+           "['*', '!a']; or, if its values are levels: data.categories: {a: error}",
            .categories = "error:m"),
     /* choosing columns */
     READ("id,f1,f2,g,y\n9,1,2,3,4\n", "f*,g", "y", "f1 f2 g y 1 2 3 4"),
@@ -150,6 +152,8 @@ static const messy_table corpus[] = {
     READ("a,f*,y\n1,2,3\n", "f*", "y", "f* y 2 3"),
     READ("a,u,v\n1,2,3\n", "a", "*", "a u v 1 2 3"),
     REFUSE("f1,f2,y\n1,2,3\n", "f1,g1", "y", "there is no column 'g1'; did you mean 'f1'?"),
+    REFUSE("a,y (kWh),yes\n1,2,3\n", "a", "y", "there is no column 'y'; did you mean 'y (kWh)'?"),
+    REFUSE("a,b\n1,2\n", "a", "y", "there is no column 'y'; columns: a, b"),
     REFUSE("f1,f2,y\n1,2,3\n", "g*", "y", "no column matches 'g*'; columns: f1, f2, y"),
     REFUSE("f1,f2,y\n1,2,3\n", "!id", "y", "there is no column 'id'"),
     REFUSE("f1,y\n1,2\n", "f1,!f1", "y", "leaves no column"),
@@ -160,7 +164,8 @@ static const messy_table corpus[] = {
            "t.csv:5: column 'b': '2024-01-31' is not a number"),
     REFUSE("a,b\n1,2\n,4\n", "a", "b", "t.csv:3: column 'a': '' is a missing value"),
     REFUSE("a;b\n1,5;2\n", "a", "b",
-           "t.csv:2: column 'a': '1,5' is not a number; write decimals with a point, or"),
+           "t.csv:2: column 'a': '1,5' is not a number; write numbers with a decimal point and "
+           "without"),
     REFUSE("a,b\n1,inf\n", "a", "b", "t.csv:2: column 'b': 'inf' is not a number"),
     REFUSE("a,b\n1,1e999\n", "a", "b", "t.csv:2: column 'b': '1e999' is too large"),
     REFUSE("a,b\n0x10,1\n", "a", "b", "t.csv:2: column 'a': '0x10' is not a number"),

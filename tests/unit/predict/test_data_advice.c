@@ -19,6 +19,7 @@ static tt_dataset *make_of(int64_t targets)
   TT_CHECK_OK(tt_dataset_create(ROWS, INPUTS, targets, 0, &d));
   for (int64_t r = 0; r < ROWS; r++) {
     d->split[r] = r < 18 ? TT_TRAIN : TT_VALIDATION;
+    for (int64_t k = 0; k < targets; k++) d->y[r * targets + k] = (float)(r + k);
     for (int64_t k = 0; k < INPUTS; k++) d->x[r * INPUTS + k] = (float)((r * (k + 2)) % 7);
   }
   for (int64_t k = 0; k < INPUTS; k++) TT_CHECK_OK(tt_text_set(&d->input.name[k], name[k]));
@@ -60,6 +61,31 @@ TT_TEST (inputs_without_information_are_named) {
   TT_CHECK(a.count, ==, 0);
   tt_dataset_destroy(&d);
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+TT_TEST (a_target_without_variation_is_named) {
+  tt_dataset *d = make_of(2);
+  for (int64_t r = 0; r < ROWS; r++) d->y[2 * r] = 5.0f, d->y[2 * r + 1] = (float)r;
+  TT_CHECK_OK(tt_text_set(&d->target.name[0], "flux"));
+  tt_data_advice a = find(d, 10);
+  TT_CHECK(a.count, ==, 1);
+  TT_CHECK_HAS(a.text[0], "targets with one value in all training rows: flux. ");
+  d->y[2 * 19] = NAN;
+  d->y[2 * 3] = 6.0f;
+  a = find(d, 10);
+  TT_CHECK(a.count, ==, 0);
+  tt_dataset_destroy(&d);
+}
+
+TT_TEST (an_indicator_without_gaps_is_named) {
+  tt_dataset *d = make();
+  for (int64_t r = 0; r < ROWS; r++) d->x[r * INPUTS + 1] = 0.0f;
+  d->scaler.net.at[1].kind = TT_NET_INPUT_missing;
+  tt_data_advice a = find(d, 10);
+  TT_CHECK(a.count, ==, 1);
+  TT_CHECK_HAS(a.text[0], "data.missing: indicator has no effect on inputs that no training row "
+                          "lacks: b. ");
+  tt_dataset_destroy(&d);
 }
 
 TT_TEST (rows_that_lack_a_target_are_named) {
