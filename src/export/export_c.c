@@ -354,10 +354,10 @@ static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE
           i, i);
   if (k->transformed) fprintf(to, "      undo%" PRId64 "(c, centre[c], &mu[j], &v[j]);\n", i);
   fprintf(to,
-          "      double share = share%" PRId64 "[g], step = mu[j] - m[c];\n"
+          "      double share = share%" PRId64 "[g], step = mu[j] - m[c], before = all[c];\n"
           "      all[c] += share;\n"
-          "      m[c] += step * share / all[c];\n"
-          "      between[c] += share * step * (mu[j] - m[c]);\n"
+          "      m[c] += step * (share / all[c]);\n"
+          "      between[c] += share * step * step * (before / all[c]);\n"
           "      within[c] += share * v[j];\n"
           "    }\n  }\n"
           "  for (int c = 0; c < COLUMNS; c++) {\n",

@@ -61,10 +61,10 @@ tt_uncertainty tt_denormalize_mixture(const tt_column_scale *s, int64_t n, const
     double at = centre + s->std_scale * (mean[i] - centre);
     tt_transform_moments user =
         tt_denormalize_member(s, at, variance[i] * s->std_scale * s->std_scale);
-    double step = user.mean - average;
+    double step = user.mean - average, before = all;
     all += weight[i];
-    average += step * weight[i] / all;
-    between += weight[i] * step * (user.mean - average);
+    average += step * (weight[i] / all);
+    between += weight[i] * step * step * (before / all); /* never below 0 */
     within += weight[i] * user.variance;
   }
   if (!(all > 0.0)) return (tt_uncertainty){NAN, NAN, NAN, NAN};

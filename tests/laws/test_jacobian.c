@@ -325,3 +325,19 @@ TT_TEST (jacobians_at_the_ends) {
   }
   tt_trained_ensemble_destroy(&c);
 }
+
+/* A member reproduces itself in the units of the user too, whatever its weight. */
+TT_TEST (one_member_of_transformed_targets_has_no_epistemic_part) {
+  for (int by = 0; by < TT_TRANSFORM_COUNT; by++)
+    for (int k = 0; k < 200; k++) {
+      const tt_column_scale s = {0.3, 0.7, 1.0, (tt_transform)by, 0.6};
+      const double weight[] = {0.0, 1.0 + k, 0.0}, mean[] = {NAN, 0.01 * k - 1.0, NAN};
+      const double variance[] = {NAN, 0.02, NAN};
+      const tt_transform_moments own = tt_denormalize_member(&s, mean[1], variance[1]);
+      const tt_uncertainty at = tt_denormalize_mixture(&s, 3, weight, mean, variance, mean[1]);
+      TT_CHECK(at.mean, ==, own.mean);
+      TT_CHECK(at.epistemic, ==, 0.0);
+      TT_CHECK(at.total, ==, at.aleatoric);
+      TT_CHECK(fabs(at.aleatoric - sqrt(own.variance)), <=, 1e-12 * at.aleatoric);
+    }
+}

@@ -60,6 +60,20 @@ TT_TEST (equal_members_have_no_epistemic_part) {
   tt_moments_destroy(&m);
 }
 
+TT_TEST (members_of_nearly_no_weight_leave_the_spread_of_the_others) {
+  static const double w[] = {5e-24, 1e-33, 1.0};
+  static const float variance = 0.25f;
+  for (int i = 0; i < 50; i++) {
+    tt_moments *m = moments(1, 1);
+    const float mean[] = {-52.7f - (float)i, -17.8f, 14.6f};
+    for (int j = 0; j < 3; j++) tt_moments_add(m, 0, 1, w[j], &mean[j], &variance, 1);
+    tt_uncertainty s = tt_moments_at(m, 0, 0);
+    TT_CHECK(s.epistemic, <=, 1e-6);
+    near(s.total, 0.5);
+    tt_moments_destroy(&m);
+  }
+}
+
 static void same_spread(const tt_moments *a, const tt_moments *b, int64_t row, int64_t column)
 {
   tt_uncertainty x = tt_moments_at(a, row, column), y = tt_moments_at(b, row, column);
