@@ -57,9 +57,11 @@ def _units(names: Sequence[Any], given: Any) -> Optional[list[str]]:
 
 def _of_pandas(frame: Any) -> tuple:
     units = frame.attrs.get("units")
-    if frame.ndim == 1:
-        return frame.to_numpy(), _names([frame.name]), _units([frame.name], units), frame.index
-    return frame.to_numpy(), _names(frame.columns), _units(frame.columns, units), frame.index
+    values = frame.to_numpy()
+    if values.dtype == object:  # None, NaT and NA of nullable columns
+        values = np.where(frame.isna().to_numpy(), np.nan, values)
+    labels = [frame.name] if frame.ndim == 1 else frame.columns
+    return values, _names(labels), _units(labels, units), frame.index
 
 
 def _of_dataarray(array: Any) -> tuple:
@@ -111,13 +113,30 @@ def names_of(value: Any) -> Optional[list[str]]:
     return _split(value)[1]
 
 
-def _numbers(values: Any, what: str) -> np.ndarray:
+def _no_number(error: Exception, array: np.ndarray, what: str,
+               names: Optional[Sequence[str]]) -> str:
+    """The message of a failed conversion, with the place of the first value that is no number."""
+    for at, value in np.ndenumerate(array):
+        try:
+            float(value)
+        except (TypeError, ValueError):
+            column = at[1] if len(at) > 1 else 0
+            name = repr(names[column]) if names else column
+            return (f"{error}: {what}, row {at[0]}, column {name} is of the type "
+                    f"{type(value).__name__}; give numbers, or leave the column out")
+    return str(error)
+
+
+def _numbers(values: Any, what: str, names: Optional[Sequence[str]] = None) -> np.ndarray:
     if hasattr(values, "toarray"):
         raise TypeError(f"{what} is a sparse matrix; dense numbers are needed: {what}.toarray()")
     array = np.asarray(values)
     if array.dtype.kind == "c":
         raise ValueError(f"{what}: Complex data not supported")
-    return np.ascontiguousarray(array, dtype=np.float64)
+    try:
+        return np.ascontiguousarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise type(error)(_no_number(error, array, what, names)) from None
 
 
 def _encode(values: Any, names: Optional[list[str]], columns: Sequence[str],
@@ -157,7 +176,7 @@ def inputs(x: Any, finite: bool = True, columns: Sequence[str] = (),
         values = _encode(values, names, columns, number)
     elif texts:
         values, found = take_texts(values)
-    values = _numbers(values, "X")
+    values = _numbers(values, "X", names)
     if values.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got an array of {values.ndim} dimensions for X. Reshape your "
@@ -173,7 +192,8 @@ def inputs(x: Any, finite: bool = True, columns: Sequence[str] = (),
         row, column = bad[0]
         name = names[column] if names else f"{column}"
         raise ValueError(
-            f"X contains NaN or infinity: row {row}, column {name} is {values[row, column]}")
+            f"X contains NaN or infinity: row {row}, column {name} is {values[row, column]}"
+            f"{'' if np.isinf(values[row, column]) else '; data.missing says what to do'}")
     return Table(values, names, units, index, texts=found)
 
 
@@ -188,7 +208,7 @@ def targets(y: Any, rows: int) -> Table:
     if y is None:
         raise ValueError("requires y to be passed, but the target y is None")
     values, names, units, index = _split(y)
-    values = _numbers(values, "y")
+    values = _numbers(values, "y", names)
     if values.ndim not in (1, 2):
         raise ValueError(f"y has {values.ndim} dimensions; (rows,) or (rows, targets) is expected")
     if values.shape[0] != rows:
@@ -248,8 +268,14 @@ def match(table: Table, names: Sequence[str], given: bool) -> np.ndarray:
         Another number of columns, or other names.
     """
     if table.values.shape[1] != len(names):
-        raise ValueError(f"X has {table.values.shape[1]} features, but Model is expecting "
-                         f"{len(names)} features as input")
+        parts = [f"X has {table.values.shape[1]} features, but Model is expecting "
+                 f"{len(names)} features as input"]
+        for text, of, other in (("missing", names, table.names),
+                                ("not known to the model", table.names, names)):
+            some = [name for name in of or () if name not in other] if table.names else []
+            if some and given:
+                parts.append(f"{text}: {', '.join(some)}")
+        raise ValueError("; ".join(parts))
     if not table.names or not given or table.names == list(names):
         return table.values
     if sorted(table.names) != sorted(names):

@@ -213,8 +213,13 @@ class Ensemble:
         self._open(x)
         return self
 
+    def _may_miss(self) -> bool:
+        """data.missing is set: the program checks which inputs may be NaN."""
+        section = self.job().get("data")
+        return isinstance(section, Mapping) and bool(section.get("missing"))
+
     def _tables(self, X: Any, y: Any) -> tuple[dataset.Table, dataset.Table]:
-        x = dataset.inputs(X, texts=True)
+        x = dataset.inputs(X, not self._may_miss(), texts=True)
         return x, dataset.targets(y, x.rows())
 
     def _open(self, x: dataset.Table) -> None:
@@ -230,8 +235,8 @@ class Ensemble:
         """Mean and uncertainties of rows; see `tutti.Model.predict`."""
         if not hasattr(self, "n_features_in_"):
             raise not_fitted(self)
-        if not any(self.run_.model.input_levels.values()):
-            dataset.inputs(X)  # a model without categories has no value for missing inputs
+        if not any(self.run_.model.input_levels.values()) and not self._may_miss():
+            dataset.inputs(X)  # the model has no value for missing inputs
         return self.run_.predict(X, **options)
 
     def predict(self, X: Any, **options: Any) -> Any:

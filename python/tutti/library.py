@@ -122,9 +122,23 @@ class Model:
         self.levels = [float(self._library.tutti_level(self._handle, i)) for i in range(levels)]
         self._named = _has_names(self.file)
 
-    def __del__(self) -> None:
+    def close(self) -> None:
+        """Free the memory of the model; it also happens when the object is deleted."""
         if getattr(self, "_handle", None):
             self._library.tutti_close(ctypes.byref(self._handle))
+
+    def _check_open(self) -> None:
+        if not self._handle:
+            raise ValueError(f"{self.file}: this Model is closed")
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self.close()
 
     def __repr__(self) -> str:
         return f"<tutti.Model {self.file}: {self.members} members, {len(self.input_names)} inputs>"
@@ -140,6 +154,7 @@ class Model:
 
     def level_value(self, name: str, level: str) -> float:
         """The number that stands for a level of an input in an array; NaN if there is none."""
+        self._check_open()
         column = self.input_names.index(name)
         return float(self._library.tutti_level_value(self._handle, column, level.encode()))
 
@@ -154,6 +169,7 @@ class Model:
 
     def _table(self, x: Any) -> dataset.Table:
         """The rows as numbers; the library checks the values."""
+        self._check_open()
         levels = any(self.input_levels.values())
         return dataset.inputs(x, False, self.input_names if levels else (), self._encode)
 

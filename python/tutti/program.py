@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import warnings
@@ -206,12 +207,20 @@ class Process:
         os.close(self._stderr)
 
 
+def _level_of_caller() -> int:
+    """stacklevel, in the function that calls this one, of the code that uses the package."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
 def warn_of(lines: Sequence[str]) -> None:
     """Turn the warnings of the program into warnings of Python."""
     for line in lines:
         found = WARNING.match(line)
         if found:
-            warnings.warn(found[1], UserWarning, stacklevel=5)
+            warnings.warn(found[1], UserWarning, stacklevel=_level_of_caller())
 
 
 def run(command: Sequence[str], on_line: Optional[Callable[[str], None]] = None,

@@ -66,6 +66,44 @@ class Dicts(unittest.TestCase):
         self.assertTrue(np.isfinite(tutti.Ensemble(**SMALL).fit(x, missing).predict(x).mean).all())
 
 
+    def test_missing_inputs(self):
+        x, y = numbers()
+        x[3, 1] = np.nan
+        with self.assertRaisesRegex(ValueError, "row 3, column 1 is nan; data.missing says"):
+            tutti.Ensemble(**SMALL).fit(x, y)
+        fitted = tutti.Ensemble(**SMALL, data={"missing": "mean"}).fit(x, y)
+        filled = x.copy()
+        with h5py.File(fitted.run_.path("model.h5")) as f:
+            filled[3, 1] = f["scaler/x_fill"][1]
+        np.testing.assert_array_equal(fitted.predict(x).mean, fitted.predict(filled).mean)
+        with self.assertRaisesRegex(ValueError, "inf"):
+            tutti.Ensemble(**SMALL, data={"missing": "mean"}).fit(np.full_like(x, np.inf), y)
+
+    def test_messages_name_the_columns(self):
+        x, y = numbers()
+        names = ["a", "b", "c"]
+        fitted = tutti.Ensemble(**SMALL).fit(dict(zip(names, x.T)), y)
+        for table, text in (({"a": x[:, 0], "c": x[:, 2]}, "missing: b"),
+                            ({**dict(zip(names, x.T)), "z": y}, "not known to the model: z")):
+            with self.subTest(text), self.assertRaisesRegex(ValueError, text):
+                fitted.predict(table)
+
+    def test_a_model_can_be_closed(self):
+        x, y = numbers()
+        fitted = tutti.Ensemble(**SMALL).fit(x, y)
+        with tutti.Model(fitted.run_.path("model.h5")) as model:
+            model.predict(x)
+        for call in (lambda: model.predict(x), lambda: model.level_value("x0", "")):
+            with self.assertRaisesRegex(ValueError, "is closed"):
+                call()
+
+    def test_warnings_point_at_the_caller(self):
+        x, y = numbers()
+        with self.assertWarns(UserWarning) as seen:
+            tutti.Ensemble(**SMALL).fit(x, np.ones(60))
+        self.assertEqual(seen.filename, __file__)
+
+
 class Texts(unittest.TestCase):
     """Columns of texts are categories, in training and in prediction."""
 
@@ -126,6 +164,19 @@ class Texts(unittest.TestCase):
 
 @unittest.skipUnless(pandas, "pandas is not installed (Debian package python3-pandas)")
 class Pandas(unittest.TestCase):
+    def test_missing_values_and_dates(self):
+        x, y = numbers()
+        frame = pandas.DataFrame({"a": x[:, 0], "b": pandas.array(x[:, 1], dtype="Float64")})
+        frame.loc[3, "b"] = pandas.NA
+        small = {**SMALL, "data": {"missing": "mean"}}
+        nan = frame.astype(float).to_numpy()
+        wanted = tutti.Ensemble(**small).fit(nan, y).predict(nan).mean
+        fitted = tutti.Ensemble(**small).fit(frame, pandas.Series(y, dtype="Float64"))
+        np.testing.assert_array_equal(fitted.predict(frame).mean, wanted)
+        dated = frame.assign(day=pandas.date_range("2026-01-01", periods=60))
+        with self.assertRaisesRegex(TypeError, "X, row 0, column 'day' is of the type Timestamp"):
+            tutti.Ensemble(**small).fit(dated, y)
+
     def test_names_units_and_index(self):
         x, y = numbers(targets=2)
         frame = pandas.DataFrame(x, columns=["a", "b", "c"], index=np.arange(100, 160))
