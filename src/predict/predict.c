@@ -44,8 +44,25 @@ typedef struct predictor {
   double farthest;                     /* this distance */
 } predictor;
 
+/* A file of this name would be opened by a program that does not know HDF5. */
+static int is_name_of_table(const char *file)
+{
+  static const char *const end[] = {".csv", ".tsv", ".txt", ".xlsx", ".npy", ".npz", ".json"};
+  size_t length = strlen(file);
+  for (size_t i = 0; i < sizeof end / sizeof *end; i++) {
+    size_t n = strlen(end[i]);
+    if (length > n && !strcmp(file + length - n, end[i])) return 1;
+  }
+  return 0;
+}
+
 static tt_err check_options_local(const tt_predict_options *o)
 {
+  if (is_name_of_table(o->output))
+    return TT_FAIL(USAGE,
+                   "%s: predictions are written as HDF5; give a name such as pred.h5 "
+                   "(docs/files.md shows how to make a table of it)",
+                   o->output);
   for (int64_t q = 0; q < o->quantiles; q++)
     if (!(o->quantile[q] > 0.0 && o->quantile[q] < 1.0))
       return TT_FAIL(USAGE, "--quantiles: %g is not between 0 and 1", o->quantile[q]);

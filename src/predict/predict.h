@@ -21,7 +21,8 @@ typedef struct tt_predict_options {
 /* Collective. Predict all rows; each rank reads its slice in chunks, memory O(chunk). Write mean,
  * total, aleatoric and epistemic standard deviations in the user's units.
  * Errors: NOINPUT, DATA (not a model; another number of inputs; inputs that are not finite),
- * USAGE (a quantile outside (0, 1); quantiles of a model that predicts only classes or quantiles),
+ * USAGE (a quantile outside (0, 1); quantiles of a model that predicts only classes or quantiles;
+ * an output with the name of a table, such as p.csv),
  * CANTCREAT (the output exists), IO, MEM. */
 tt_err tt_predict(tt_comm *c, const tt_predict_options *o);
 #endif

@@ -120,6 +120,8 @@ def check_predict(tutti):
     command = [tutti, "predict", "out/model.h5", "samples.h5", "-o", "p.h5"]
     pathlib.Path("p.h5").write_text("mine")
     assert "p.h5 exists; give another output file, or --force" in run(*command, code=73).stderr
+    table = [word.replace("p.h5", "p.csv") for word in command]
+    assert "p.csv: predictions are written as HDF5; give a name such as" in run(*table, code=64).stderr
     assert pathlib.Path("p.h5").read_text() == "mine"
     run(*command, "--force")
     with h5py.File("p.h5") as f:
