@@ -179,9 +179,15 @@ tt_err tt_layered_forward_layers(tt_engine *e, const tt_layered_pass *pass, int 
   return TT_OK;
 }
 
+/* The end of the layers of a pass. */
+static int end_of(tt_engine *e, const tt_layered_pass *pass)
+{
+  return tt_pipeline_layers(&e->cohort->model) - pass->head;
+}
+
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass)
 {
-  return tt_layered_forward_layers(e, pass, 0, tt_pipeline_layers(&e->cohort->model));
+  return tt_layered_forward_layers(e, pass, 0, end_of(e, pass));
 }
 
 /* Whether layer l of all does not keep its weights. If it does, nothing is written to its gradient,
@@ -208,8 +214,28 @@ static tt_err layer_norm_backwards(tt_engine *e, const tt_layered_pass *pass, in
   return launch_extras(e, pass, layer_norm_backward, a, a.rows, TT_LAYERED_WARPS);
 }
 
+/* Gradients in chunks that wait for each other, to be one launch: until a delta is overwritten. */
+typedef struct waiting_gradients {
+  tt_gradients g;
+  int kept; /* of the first one nothing is overwritten */
+} waiting_gradients;
+
+static tt_err launch_gradients(tt_engine *e, const tt_layered_pass *pass, waiting_gradients *w)
+{
+  const tt_layered_sizes *s = &tt_layered_of(e)->size;
+  if (!w->g.layers) return TT_OK;
+  w->g.chunk = (int32_t)s->chunk;
+  w->g.copies = (int32_t)s->copies;
+  w->g.copy_step = s->members * s->stride;
+  int tile = tt_choose_chunk_tile(w->g, pass->members, e->dev.multiprocessors);
+  TT_TRY(tt_layered_multiply_chunks(tile, w->g, pass->members, e->dev.stream));
+  *w = {};
+  return TT_OK;
+}
+
 /* The gradient of a layer from its dL/dz. */
-static tt_err layer_gradient(tt_engine *e, const tt_layered_pass *pass, int l, const float *delta)
+static tt_err layer_gradient(tt_engine *e, const tt_layered_pass *pass, int l, const float *delta,
+                             waiting_gradients *w)
 {
   const tt_layer *layer = &e->cohort->model.layer[l];
   tt_product_args a = product_args(pass, layer->out, layer->in, pass->rows,
@@ -217,6 +243,10 @@ static tt_err layer_gradient(tt_engine *e, const tt_layered_pass *pass, int l, c
   a.left = make_factor(delta, pass->rows * layer->out, layer->out);
   a.right = inputs_of(e, pass, l);
   a.bias_gradient = pass->gradient + layer->bias;
+  if (tt_layered_of(e)->size.small) {
+    w->g.layer[w->g.layers++] = a;
+    return TT_OK;
+  }
   if (tt_layered_uses_gemm(e, pass, layer)) {
     TT_TRY(tt_layered_gemm_gradient(e, pass, a));
     a.n = 0; /* the biases only */
@@ -254,8 +284,8 @@ static tt_err dense_output_backward(tt_engine *e, const tt_layered_pass *pass, i
 
 /* dL/dz of layer l in delta -> dL/d(its input); with `ends` dL/dz of the layer before, if there is
  * one. */
-static tt_err layer_backward(tt_engine *e, const tt_layered_pass *pass, int l, const float *delta,
-                             float *before, int ends)
+static tt_product_args backward_args(tt_engine *e, const tt_layered_pass *pass, int l,
+                                     const float *delta, float *before, int ends)
 {
   const tt_layered *own = tt_layered_of(e);
   const tt_layer *layer = &e->cohort->model.layer[l];
@@ -265,9 +295,27 @@ static tt_err layer_backward(tt_engine *e, const tt_layered_pass *pass, int l, c
   a.right = weights_of(pass, layer);
   if (layer->residual) a.residual = own->residual_delta;
   if (ends) end_at_layer_before(own, &e->cohort->model, l, &a);
+  return a;
+}
+
+static tt_err layer_backward(tt_engine *e, const tt_layered_pass *pass, int l, const float *delta,
+                             float *before, int ends)
+{
+  const tt_layer *layer = &e->cohort->model.layer[l];
+  tt_product_args a = backward_args(e, pass, l, delta, before, ends);
   if (!tt_layered_uses_gemm(e, pass, layer)) return multiply(e, pass, TT_PRODUCT_BACKWARD, a);
   TT_TRY(tt_layered_gemm_backward(e, pass, a));
   return tt_layered_finish_product(TT_PRODUCT_BACKWARD, a, pass->members, e->dev.stream);
+}
+
+tt_product_args tt_layered_head_product(tt_engine *e, const tt_layered_pass *pass)
+{
+  const tt_layered *own = tt_layered_of(e);
+  int l = e->cohort->model.layers - 1;
+  tt_product_args a = backward_args(e, pass, l, own->output_delta, own->delta[0], 1);
+  a.bias = pass->w + pass->first * pass->w_stride + e->cohort->model.layer[l].bias;
+  a.bias_step = pass->w_stride;
+  return a;
 }
 
 static tt_cuda_front_backward_args front_args(tt_engine *e, const tt_layered_pass *pass, int at,
@@ -312,12 +360,13 @@ static tt_err front_backward(tt_engine *e, const tt_layered_pass *pass, int at, 
 /* The gradient of layer n from its dL/dz in delta[at]. `before`, unless NULL, gets dL/dz of the
  * layer before, or with `ends` 0 dL/d(input of layer n). */
 static tt_err dense_backward(tt_engine *e, const tt_layered_pass *pass, int n, int at,
-                             float *before, int ends)
+                             float *before, int ends, waiting_gradients *w)
 {
   float *delta = tt_layered_of(e)->delta[at];
-  int l = n - e->cohort->model.front.layers;
+  int l = n - e->cohort->model.front.layers, earlier = w->g.layers > w->kept;
   if (e->cohort->model.layer[l].norm >= 0) TT_TRY(layer_norm_backwards(e, pass, l, delta));
-  if (is_trained(e, n)) TT_TRY(layer_gradient(e, pass, l, delta));
+  if (is_trained(e, n)) TT_TRY(layer_gradient(e, pass, l, delta, w));
+  if (earlier) TT_TRY(launch_gradients(e, pass, w)); /* `before` is the delta of one of them */
   return before ? layer_backward(e, pass, l, delta, before, ends) : TT_OK;
 }
 
@@ -326,17 +375,23 @@ tt_err tt_layered_backward_layers(tt_engine *e, const tt_layered_pass *pass, int
 {
   const tt_layered *own = tt_layered_of(e);
   int front = e->cohort->model.front.layers, last = last_backward_layer(e, pass), at = 0;
+  waiting_gradients w = {};
   if (last < first) last = first;
+  if (pass->head && is_trained(e, end)) {
+    TT_TRY(layer_gradient(e, pass, end - front, own->output_delta, &w));
+    w.kept = 1;
+  }
   for (int n = end - 1; n >= last && n >= front; n--, at = 1 - at) {
     float *before = n > last || input ? own->delta[1 - at] : n ? NULL : pass->inputs;
-    TT_TRY(dense_backward(e, pass, n, at, before, n > first));
+    TT_TRY(dense_backward(e, pass, n, at, before, n > first, &w));
     if (input && n == first) *input = before;
   }
+  TT_TRY(launch_gradients(e, pass, &w));
   if (last >= front) return TT_OK;
   return front_backward(e, pass, at, first, end < front ? end : front, last, input);
 }
 
 tt_err tt_layered_backward(tt_engine *e, const tt_layered_pass *pass)
 {
-  return tt_layered_backward_layers(e, pass, 0, tt_pipeline_layers(&e->cohort->model), NULL);
+  return tt_layered_backward_layers(e, pass, 0, end_of(e, pass), NULL);
 }

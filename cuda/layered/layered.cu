@@ -93,7 +93,8 @@ static tt_err allocate_arrays(tt_layered *own, const tt_model *m)
   }
 #undef X
   for (int k = 0; k < s->sums; k++)
-    TT_TRY(tt_dev_alloc(&own->sum[k], s->members * s->stride, "gradients of the weights"));
+    TT_TRY(
+        tt_dev_alloc(&own->sum[k], s->copies * s->members * s->stride, "gradients of the weights"));
   return TT_OK;
 }
 

@@ -12,6 +12,9 @@
  * Other sums over rows use a fixed number of interleaved partial sums, each in ascending order,
  * and then add the partial sums: the bits depend neither on how rows are divided nor on padding.
  *
+ * Networks with few weights in a layer (size.small) save launches, with the same bits: the last
+ * layer and the loss are one kernel (head.cuh), and the gradients of up to three layers are one.
+ *
  * With train.parts a step computes one part of every batch after the other: the buffers have the
  * rows of a part, and the gradients are added as core/model/parts.h says. */
 #ifndef TT_LAYERED_INTERNAL_CUH
@@ -29,7 +32,7 @@ static_assert((int)TT_LOSS_PARTIALS == (int)TT_LAYERED_THREADS, "one thread per 
 
 /* Operations of a graph of several steps at most: memory and time to create it grow with them. */
 #ifdef TT_CUDA_DOUBLE
-enum { TT_LAYERED_GRAPH_NODES = 400 }; /* few, so that tests reach it */
+enum { TT_LAYERED_GRAPH_NODES = 300 }; /* few, so that tests reach it */
 #else
 enum { TT_LAYERED_GRAPH_NODES = 4096 };
 #endif
@@ -42,23 +45,28 @@ typedef struct tt_layered {
   float *slope[TT_MAX_LAYERS]; /* [M][rows][out] f'(z) where it does not follow from h, or NULL */
   tt_cuda_front_arrays front[TT_MAX_FRONT]; /* layers of the front */
   float *delta[2];                          /* [M][rows][widest] dL/dz, used alternately */
-  float *sum[TT_MAX_PART_SUMS]; /* [M][param_stride] [0] gradient; of parts that are to be added;
-                                   from [size.sums] on [param_stride], of one member, or NULL */
+  float *output_delta;          /* [M][rows][out] dL/dz of a last layer that is computed with the
+                                   loss; else NULL, and the next two too */
+  double *row_loss;             /* [M][rows] */
+  int32_t *arrived;             /* [M] blocks that have computed their rows; 0 between launches */
+  float *sum[TT_MAX_PART_SUMS]; /* [size.copies][M][param_stride] [0] gradient; of parts that are to
+                                   be added; from [size.sums] on [param_stride], of one member, or
+                                   NULL */
   double *sum_loss;             /* [TT_MAX_PART_SUMS][M] with parts: their losses; else NULL */
   int batch_part, at_sum;       /* the part that is computed, the sum that receives it */
   float *host_sum;              /* [host_sums][P] copies for other engines; pinned host memory */
   int host_sums;
-  float *incoming;       /* values from other engines, where they exchange device memory; or NULL */
-  double *host_term;     /* [size.terms] pinned host memory */
-  float *eval_weights;   /* [M][param_stride] */
-  tt_slice window;       /* the engine's members that steps compute: all but in partial.cu */
-  float *rate;           /* [param_stride] factor on the learning rate; NULL: 1 for all */
-  float *scale;          /* [M] clip factor of the gradient; NULL if no member clips */
-  double *squares;       /* [M][blocks] with parts and clipping: sums of squares; or NULL */
-  double *term;          /* [M][size.terms] with parts: losses of the validation passes; or NULL */
-  int64_t typical;       /* members for which cuBLAS chooses its algorithms */
-  float *parts;          /* [TT_TF32_MATRICES][split_members][factor], for 3xtf32; or NULL */
-  tt_sampler *order;     /* [M] of the running epochs */
+  float *incoming;     /* values from other engines, where they exchange device memory; or NULL */
+  double *host_term;   /* [size.terms] pinned host memory */
+  float *eval_weights; /* [M][param_stride] */
+  tt_slice window;     /* the engine's members that steps compute: all but in partial.cu */
+  float *rate;         /* [param_stride] factor on the learning rate; NULL: 1 for all */
+  float *scale;        /* [M] clip factor of the gradient; NULL if no member clips */
+  double *squares;     /* [M][blocks] with parts and clipping: sums of squares; or NULL */
+  double *term;        /* [M][size.terms] with parts: losses of the validation passes; or NULL */
+  int64_t typical;     /* members for which cuBLAS chooses its algorithms */
+  float *parts;        /* [TT_TF32_MATRICES][split_members][factor], for 3xtf32; or NULL */
+  tt_sampler *order;   /* [M] of the running epochs */
   tt_optimizer_args *step;    /* [M] of the running step */
   double *lane;               /* [M][TT_LOSS_PARTIALS] validation loss so far */
   int8_t *end;                /* [M] tt_epoch_state */
@@ -103,7 +111,8 @@ typedef struct tt_layered_pass {
   int64_t w_stride;       /* param_stride */
   const int8_t *skip;     /* [M] members with a value other than 0 are skipped; NULL: none is */
   int keep;               /* 1 in a training step: store f' for the backward pass */
-  float *gradient;        /* [M][param_stride] of the backward pass */
+  int head;               /* 1: the last layer is head.cuh, its dL/dz is in output_delta */
+  float *gradient;        /* [M][param_stride] of the backward pass; [copies] of them */
   float *inputs;          /* [M][rows][D] output dL/dx, or NULL */
 } tt_layered_pass;
 
@@ -133,12 +142,17 @@ tt_err tt_layered_gemm_gradient(tt_engine *e, const tt_layered_pass *pass,
 /* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass);
 
+/* The last layer of a pass with `head`: its product, from dL/dz in output_delta to that of the
+ * layer before in delta[0]; and its biases. */
+tt_product_args tt_layered_head_product(tt_engine *e, const tt_layered_pass *pass);
+
 /* The same for layers [first, end), which are numbered as in pipeline.h: from the outputs of layer
  * first - 1. */
 tt_err tt_layered_forward_layers(tt_engine *e, const tt_layered_pass *pass, int first, int end);
 
-/* Backward pass: reads dL/d(output) of all members in delta[0], writes pass->gradient,
- * overwrites both deltas. Asynchronous, may be captured. Errors: INTERNAL. */
+/* Backward pass: reads dL/d(output) of all members in delta[0], or with `head` dL/dz of the layer
+ * before the last one, writes pass->gradient, overwrites both deltas. Asynchronous, may be
+ * captured. Errors: INTERNAL. */
 tt_err tt_layered_backward(tt_engine *e, const tt_layered_pass *pass);
 
 /* The same for layers [first, end): reads dL/dz of the last of them in delta[0]. *input, unless

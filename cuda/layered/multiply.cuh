@@ -7,6 +7,9 @@
 /* The tile with the shortest expected time. */
 int tt_choose_product_tile(int64_t m, int64_t n, int64_t members, int multiprocessors);
 
+/* The same for gradients in chunks; a number of TT_CHUNK_TILES. */
+int tt_choose_chunk_tile(const tt_gradients &g, int64_t members, int multiprocessors);
+
 /* Multiply for `members` members in one launch, with tile number `tile`. Asynchronous, may be
  * captured. Errors: INTERNAL. */
 tt_err tt_layered_multiply(tt_product_kind kind, int tile, const tt_product_args &args,

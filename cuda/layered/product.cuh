@@ -5,7 +5,12 @@
  *
  * A result is one chain of fused multiply-adds in ascending order of the inner index, in the
  * registers of one thread; forward begins with the bias. So its bits depend neither on the tile of
- * a block, nor on the number of members, nor on the GPU, and the tile is chosen by speed alone. */
+ * a block, nor on the number of members, nor on the GPU, and the tile is chosen by speed alone.
+ *
+ * The gradient of a layer with few weights has few blocks, whose chains are as long as the batch.
+ * Its rows are divided into chunks (cuda/plan/layered_sizes.h): each has a chain of its own, and
+ * these sums are added in the order of the rows, ((c0 + c1) + c2) + c3. Either one block computes
+ * all chunks of a tile, or each chunk has a block, and the optimizer adds: the same bits. */
 #ifndef TT_LAYERED_PRODUCT_CUH
 #define TT_LAYERED_PRODUCT_CUH
 #include "cuda/common/device.cuh"
@@ -48,6 +53,18 @@ typedef enum tt_product_kind {
   TT_PRODUCT_KINDS
 } tt_product_kind;
 
+enum { TT_GRADIENT_LAYERS = 3 };
+
+/* The gradients of some layers in chunks, in one launch. */
+typedef struct tt_gradients {
+  tt_product_args layer[TT_GRADIENT_LAYERS];
+  int32_t first[TT_GRADIENT_LAYERS]; /* block of a layer; set by the launch */
+  int32_t layers;
+  int32_t chunk;     /* rows of a chunk: a multiple of 32, or all rows */
+  int32_t copies;    /* 1: a block computes all chunks; else the number of chunks */
+  int64_t copy_step; /* from the gradient of one chunk to that of the next */
+} tt_gradients;
+
 /* Tiles of a block: X(TM, TN, DOWN, WARPS_DOWN, WARPS_ACROSS, STAGES, alone, full). A thread has
  * TM x TN results, a warp DOWN threads below each other; STAGES panels are in shared memory. The
  * last two numbers are for the choice: the share of a multiprocessor's multiply-adds that one block
@@ -56,14 +73,18 @@ typedef enum tt_product_kind {
 #define TT_PRODUCT_TILES(X)                                                                        \
   X(8, 8, 4, 4, 2, 2, 65, 88) /* 128 x 128 */                                                      \
   X(8, 8, 4, 4, 1, 2, 45, 86) /* 128 x 64 */                                                       \
-  X(8, 4, 4, 2, 2, 2, 40, 78) /* 64 x 64 */                                                        \
-  X(4, 4, 4, 2, 1, 3, 18, 65) /* 32 x 32 */                                                        \
   X(4, 4, 8, 4, 1, 3, 30, 60) /* 128 x 16 */                                                       \
   X(4, 4, 4, 1, 4, 3, 30, 60) /* 16 x 128 */                                                       \
+  TT_CHUNK_TILES(X)
+/* Those of gradients in chunks, which need registers for two sums. */
+#define TT_CHUNK_TILES(X)                                                                          \
+  X(8, 4, 4, 2, 2, 2, 40, 78) /* 64 x 64 */                                                        \
+  X(4, 4, 4, 2, 1, 3, 18, 65) /* 32 x 32 */                                                        \
   X(2, 2, 8, 1, 2, 4, 6, 25)  /* 16 x 16 */
 enum {
 #define X(...) +1
-  TT_PRODUCT_TILE_COUNT = TT_PRODUCT_TILES(X)
+  TT_PRODUCT_TILE_COUNT = TT_PRODUCT_TILES(X),
+  TT_CHUNK_TILE_COUNT = TT_CHUNK_TILES(X)
 #undef X
 };
 
@@ -75,4 +96,8 @@ tt_err tt_layered_multiply_backward(int tile, const tt_product_args &args, int64
                                     cudaStream_t stream);
 tt_err tt_layered_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
                                     cudaStream_t stream);
+
+/* The gradients, with tile number `tile` of TT_CHUNK_TILES. Asynchronous, may be captured. Errors:
+ * INTERNAL. */
+tt_err tt_layered_multiply_chunks(int tile, tt_gradients g, int64_t members, cudaStream_t stream);
 #endif

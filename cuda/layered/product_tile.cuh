@@ -213,19 +213,27 @@ __device__ __forceinline__ void tt_product_load(const tt_product_args &a, tt_pro
   tt_copy_commit();
 }
 
-/* The whole sums of a tile. A block with the first columns of a gradient also adds up the columns
- * of its left factor; returns that of row threadIdx.x of the tile. */
+/* The panels of all inner indices. */
 template <class K>
-__device__ __forceinline__ float tt_product_sums(const tt_product_args &a, tt_product_place at,
-                                                 float *shared,
-                                                 float (&sum)[K::TILE::TM][K::TILE::TN])
+__device__ __forceinline__ tt_product_rest tt_product_begin(const tt_product_args &a,
+                                                            tt_product_place at)
+{
+  return {K::LEFT::first(a.left, at.member, at.row), K::RIGHT::first(a.right, at.member, at.column),
+          a.k};
+}
+
+/* The sums of a tile over the panels of `rest`. A block with the first columns of a gradient also
+ * adds up the columns of its left factor; returns that of row threadIdx.x of the tile. `after` is
+ * called with it after each panel. */
+template <class K, class AFTER>
+__device__ __forceinline__ float
+tt_product_sums(const tt_product_args &a, tt_product_place at, tt_product_rest rest, float *shared,
+                float (&sum)[K::TILE::TM][K::TILE::TN], AFTER after)
 {
   typedef typename K::TILE tile;
   enum { AHEAD = tile::STAGES - 1 };
   bool biases = K::KIND == TT_PRODUCT_GRADIENT && at.column == 0 && threadIdx.x < tile::ROWS;
   float bias = 0.0f, *stage = shared;
-  tt_product_rest rest = {K::LEFT::first(a.left, at.member, at.row),
-                          K::RIGHT::first(a.right, at.member, at.column), a.k};
 #pragma unroll 1
   for (int p = 0; p < AHEAD; p++) tt_product_load<K>(a, at, shared + p * K::STAGE, rest);
 #pragma unroll 1
@@ -239,6 +247,7 @@ __device__ __forceinline__ float tt_product_sums(const tt_product_args &a, tt_pr
         K::LEFT::begin(stage, tile::warp_row(), tile::down()),
         K::RIGHT::begin(stage + K::LEFT::FLOATS, tile::warp_column(), tile::across()), depth, sum);
     for (int q = 0; biases && q < depth; q++) bias += stage[q * K::LEFT::LD + threadIdx.x];
+    after(bias);
     stage = stage == shared + AHEAD * K::STAGE ? shared : stage + K::STAGE;
   }
   return bias;
@@ -302,7 +311,7 @@ static __global__ void __launch_bounds__(K::TILE::THREADS, TT_PRODUCT_THREADS / 
 #pragma unroll
     for (int i = 0; i < tile::TM; i++) sum[i][j] = begin;
   }
-  float bias = tt_product_sums<K>(a, at, shared, sum);
+  float bias = tt_product_sums<K>(a, at, tt_product_begin<K>(a, at), shared, sum, [](float) {});
   int32_t row = at.row + (int32_t)threadIdx.x;
   if (K::KIND == TT_PRODUCT_GRADIENT && at.column == 0 && threadIdx.x < tile::ROWS && row < a.m)
     a.bias_gradient[(int64_t)at.member * a.step + row] = bias;
@@ -316,12 +325,13 @@ static __global__ void __launch_bounds__(K::TILE::THREADS, TT_PRODUCT_THREADS / 
 }
 
 /* What a launch of a tile needs. */
-typedef struct tt_product_launch {
-  void (*kernel)(tt_product_args);
+template <class ARGS> struct tt_product_launch {
+  void (*kernel)(ARGS);
   int rows, columns, threads, bytes;
-} tt_product_launch;
+};
 
-template <class TILE, tt_product_kind KIND> static constexpr tt_product_launch describe_product()
+template <class TILE, tt_product_kind KIND>
+static constexpr tt_product_launch<tt_product_args> describe_product()
 {
   typedef tt_product_kernel<TILE, KIND> k;
   return {layer_product<k>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS, k::BYTES};
@@ -331,13 +341,13 @@ template <class TILE, tt_product_kind KIND> static constexpr tt_product_launch d
 template <tt_product_kind KIND>
 static tt_err launch_product(int tile, tt_product_args a, int64_t members, cudaStream_t stream)
 {
-  static const tt_product_launch tiles[] = {
+  static const tt_product_launch<tt_product_args> tiles[] = {
 #define X(tm, tn, down, warps_down, warps_across, stages, ...)                                     \
   describe_product<tt_product_tile<tm, tn, down, warps_down, warps_across, stages>, KIND>(),
       TT_PRODUCT_TILES(X)
 #undef X
   };
-  const tt_product_launch &t = tiles[tile];
+  const tt_product_launch<tt_product_args> &t = tiles[tile];
   a.across = (int32_t)tt_grid_size(a.n > 0 ? a.n : 1, t.columns);
   a.parts = a.across * (int32_t)tt_grid_size(a.m, t.rows);
   return tt_launch(t.kernel, (unsigned)members * (unsigned)a.parts, (unsigned)t.threads,

@@ -39,6 +39,8 @@ typedef struct tt_step_kernel_args {
   int32_t squares_each;
   int32_t batch_part;          /* of the batch, that is computed */
   const float *label_variance; /* [N][T] or NULL */
+  int32_t copies;              /* gradients of chunks of rows, which are added; or 1 */
+  int64_t copy_step;           /* floats from one of them to the next */
 } tt_step_kernel_args;
 
 /* Gather the next batch of every member, or a part of it. */
@@ -106,6 +108,21 @@ __device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &
   v.averaged[i] += tt_uses_ema(v, i);
 }
 
+/* The loss of member i's batch, or of a part of it, in one of the passes. One thread. */
+__device__ __forceinline__ void tt_end_batch_loss(const tt_step_kernel_args &a, int i, double sum)
+{
+  if (a.of == TT_LOSS_PASS_ONLY)
+    tt_record_batch_loss(a, i, sum);
+  else if (a.of == TT_LOSS_PASS_PART)
+    a.pending_loss[i] = sum;
+  else if (a.of == TT_LOSS_PASS_PART_AGAIN)
+    a.pending_loss[i] += isfinite(sum) ? 0.0 : (double)NAN;
+  else if (!isfinite(sum))
+    a.v.status[i] = TT_STATUS_diverged;
+  else if (a.of == TT_LOSS_PASS_FIRST)
+    a.pending_loss[i] = sum;
+}
+
 /* Loss and its gradient; one block per member. Once the loss is recorded, the member is one
  * batch further. ERRORS as for tt_row_loss. */
 template <int ERRORS>
@@ -132,17 +149,7 @@ __device__ __forceinline__ void tt_batch_loss(const tt_step_kernel_args &a, doub
     sum += (double)weight * value;
   }
   sum = tt_block_sum(sum, sums);
-  if (threadIdx.x) return;
-  if (a.of == TT_LOSS_PASS_ONLY)
-    tt_record_batch_loss(a, i, sum);
-  else if (a.of == TT_LOSS_PASS_PART)
-    a.pending_loss[i] = sum;
-  else if (a.of == TT_LOSS_PASS_PART_AGAIN)
-    a.pending_loss[i] += isfinite(sum) ? 0.0 : (double)NAN;
-  else if (!isfinite(sum))
-    v.status[i] = TT_STATUS_diverged;
-  else if (a.of == TT_LOSS_PASS_FIRST)
-    a.pending_loss[i] = sum;
+  if (threadIdx.x == 0) tt_end_batch_loss(a, i, sum);
 }
 
 static __global__ void batch_loss(tt_step_kernel_args a)
@@ -299,9 +306,43 @@ static __global__ void prepare_step(tt_step_kernel_args a)
     a.step[i] = tt_cuda_step_args(a.v, i, a.v.step[i] + 1);
 }
 
+/* Four gradients: the sum of those of the chunks, in the order of their rows. Three loads at a time
+ * are on their way; x + -0 is x, whatever x is. */
+__device__ __forceinline__ tt_floats<4> tt_add_copies(const tt_step_kernel_args &a, int64_t at)
+{
+  enum { MORE = 3 };
+  tt_floats<4> g = tt_load_floats<4>(a.gradient + at);
+#pragma unroll 1
+  for (int32_t c = 1; c < a.copies; c += MORE) {
+    tt_floats<4> more[MORE];
+#pragma unroll
+    for (int k = 0; k < MORE; k++) {
+      more[k] = {{-0.0f, -0.0f, -0.0f, -0.0f}};
+      if (c + k < a.copies) more[k] = tt_load_floats<4>(a.gradient + (c + k) * a.copy_step + at);
+    }
+#pragma unroll
+    for (int k = 0; k < MORE; k++)
+#pragma unroll
+      for (int q = 0; q < 4; q++) g.v[q] += more[k].v[q];
+  }
+  return g;
+}
+
+/* The sum takes the place of the gradient of the first chunk. */
+static __global__ void add_copies(tt_step_kernel_args a)
+{
+  int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * a.v.param_stride;
+  int32_t first = (int32_t)(blockIdx.x % (unsigned)a.parts) * TT_STEP_BLOCK_ELEMENTS;
+  int32_t last = min(a.v.params, first + TT_STEP_BLOCK_ELEMENTS);
+  if (a.v.status[i] != TT_STATUS_training) return;
+  for (int32_t p = first + 4 * (int32_t)threadIdx.x; p < last; p += 4 * (int32_t)blockDim.x)
+    tt_store_floats(a.gradient + at + p, tt_add_copies(a, at + p));
+}
+
 /* Update of member i's four parameters from p on; what lies behind the last one stays zero.
- *   RATES  1: parameters have factors on the learning rate; those with factor 0 stay as they are */
-template <class OPTIMIZER, int RATES>
+ *   RATES   1: parameters have factors on the learning rate; those with factor 0 stay as they are
+ *   COPIES  1: the gradient is a sum of those of chunks */
+template <class OPTIMIZER, int RATES, int COPIES>
 __device__ __forceinline__ void tt_layered_update4(const tt_step_kernel_args &a, int64_t i,
                                                    int32_t p, float scale, tt_optimizer_args args)
 {
@@ -309,8 +350,9 @@ __device__ __forceinline__ void tt_layered_update4(const tt_step_kernel_args &a,
   const tt_cuda_state &v = a.v;
   int64_t at = i * v.param_stride + p;
   float *slots = v.slots + i * SLOTS * v.param_stride + p, anchor = v.member[i].hyper.anchor;
-  tt_floats<4> w = tt_load_floats<4>(v.weights + at), g = tt_load_floats<4>(a.gradient + at),
-               pull = {}, rate = {}, slot[SLOTS];
+  tt_floats<4> w = tt_load_floats<4>(v.weights + at),
+               g = COPIES ? tt_add_copies(a, at) : tt_load_floats<4>(a.gradient + at), pull = {},
+               rate = {}, slot[SLOTS];
   const tt_optimizer_args whole = args;
 #pragma unroll
   for (int k = 0; k < SLOTS; k++) slot[k] = tt_load_floats<4>(slots + (int64_t)k * v.param_stride);
@@ -345,7 +387,8 @@ static __global__ void average_weights(tt_step_kernel_args a)
         tt_ema_update(v.average[at + p], v.weights[at + p], decay, v.averaged[i] - 1);
 }
 
-template <int RATES> __device__ __forceinline__ void tt_layered_step(const tt_step_kernel_args &a)
+template <int RATES, int COPIES>
+__device__ __forceinline__ void tt_layered_step(const tt_step_kernel_args &a)
 {
   const tt_cuda_state &v = a.v;
   int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.param_stride;
@@ -356,7 +399,7 @@ template <int RATES> __device__ __forceinline__ void tt_layered_step(const tt_st
   float scale = a.uses_clipping ? a.scale[i] : 1.0f;
   tt_with_optimizer(v.optimizer, [&](auto optimizer) {
     for (int32_t p = first + 4 * (int32_t)threadIdx.x; p < last; p += 4 * (int32_t)blockDim.x)
-      tt_layered_update4<decltype(optimizer), RATES>(a, i, p, scale, args);
+      tt_layered_update4<decltype(optimizer), RATES, COPIES>(a, i, p, scale, args);
   });
   if (!tt_uses_ema(v, i)) return;
   __syncthreads();
@@ -366,10 +409,13 @@ template <int RATES> __device__ __forceinline__ void tt_layered_step(const tt_st
         tt_ema_update(v.average[at + p], v.weights[at + p], decay, v.averaged[i] - 1);
 }
 
-static __global__ void optimizer_step(tt_step_kernel_args a) { tt_layered_step<0>(a); }
+static __global__ void optimizer_step(tt_step_kernel_args a) { tt_layered_step<0, 0>(a); }
+
+/* The same with gradients of chunks. */
+static __global__ void optimizer_step_of_chunks(tt_step_kernel_args a) { tt_layered_step<0, 1>(a); }
 
 /* The same with factors on the learning rate. */
-static __global__ void optimizer_step_by_layer(tt_step_kernel_args a) { tt_layered_step<1>(a); }
+static __global__ void optimizer_step_by_layer(tt_step_kernel_args a) { tt_layered_step<1, 0>(a); }
 
 /* At the end of a call of train: members that wait between epochs train again. */
 static __global__ void resume_members(tt_step_kernel_args a)

@@ -3,8 +3,8 @@
  * Steps run as graphs of 1 to 32 steps, up to the next end of an epoch of any member. All
  * counters are on the device, so that the same graphs serve every batch and the host reads the
  * counters only at ends of epochs. */
+#include "cuda/layered/head.cuh"
 #include "cuda/layered/row_stream.cuh"
-#include "cuda/layered/step_kernels.cuh"
 
 #include <string.h>
 
@@ -56,6 +56,8 @@ static tt_step_kernel_args make_step_args(tt_engine *e)
   if (own->skip_adversarial) a.skip_adversarial = own->skip_adversarial + first;
   a.row = own->row;
   a.label_variance = e->shared ? e->shared->label_variance : NULL;
+  a.copies = (int32_t)own->size.copies;
+  a.copy_step = own->size.members * own->size.stride;
   a.pending_loss = own->sum_loss ? tt_layered_sum_loss(e, own->at_sum) : own->mean;
   return a;
 }
@@ -72,8 +74,10 @@ static tt_err launch_over_members(tt_engine *e, void (*kernel)(tt_step_kernel_ar
 /* The optimizer step of `items` parameters of every member. */
 static tt_err launch_optimizer(tt_engine *e, const tt_step_kernel_args &a, int64_t items)
 {
-  return launch_over_members(e, a.rate ? optimizer_step_by_layer : optimizer_step, a, items,
-                             TT_STEP_BLOCK_ELEMENTS);
+  void (*kernel)(tt_step_kernel_args) = a.rate         ? optimizer_step_by_layer
+                                        : a.copies > 1 ? optimizer_step_of_chunks
+                                                       : optimizer_step;
+  return launch_over_members(e, kernel, a, items, TT_STEP_BLOCK_ELEMENTS);
 }
 
 static tt_err launch_loss(tt_engine *e, const tt_step_kernel_args &a)
@@ -127,13 +131,52 @@ tt_err tt_layered_forward_batch(tt_engine *e)
   return tt_layered_forward(e, &pass);
 }
 
-tt_err tt_layered_batch_loss(tt_engine *e)
+static tt_step_kernel_args make_loss_args(tt_engine *e)
 {
   tt_step_kernel_args a = make_step_args(e);
   a.of = a.v.batch_parts > 1 ? TT_LOSS_PASS_PART
          : a.inputs          ? TT_LOSS_PASS_FIRST
                              : TT_LOSS_PASS_ONLY;
-  return launch_loss(e, a);
+  return a;
+}
+
+tt_err tt_layered_batch_loss(tt_engine *e) { return launch_loss(e, make_loss_args(e)); }
+
+/* Whether the last layer and the loss are one launch. */
+static int uses_head(const tt_engine *e)
+{
+  return layered_of(e)->size.head && !(e->shared && e->shared->label_variance);
+}
+
+static tt_err launch_head(tt_engine *e, const tt_layered_pass *pass)
+{
+  const tt_layered *own = tt_layered_of(e);
+  tt_head_args a = {};
+  a.step = make_loss_args(e);
+  a.step.delta = own->output_delta;
+  a.step.parts = (int32_t)tt_grid_size(own->size.rows, TT_HEAD_ROWS);
+  a.product = tt_layered_head_product(e, pass);
+  a.x = own->h[e->cohort->model.layers - 2];
+  a.row_loss = own->row_loss;
+  a.arrived = own->arrived;
+  return tt_launch(a.product.vector && a.product.right.vector ? last_layer_and_loss<4>
+                                                              : last_layer_and_loss<1>,
+                   (unsigned)a.step.v.members * (unsigned)a.step.parts, TT_LAYERED_THREADS,
+                   tt_head_bytes(a.product.n, a.product.k), e->dev.stream, a);
+}
+
+/* From the rows of a batch to its loss and dL/dz. */
+static tt_err forward_and_loss(tt_engine *e)
+{
+  if (!uses_head(e)) {
+    TT_TRY(tt_layered_forward_batch(e));
+    return tt_layered_batch_loss(e);
+  }
+  tt_layered_pass pass = tt_layered_training_pass(e);
+  pass.head = 1;
+  TT_TRY(gather_rows(e));
+  TT_TRY(tt_layered_forward(e, &pass));
+  return launch_head(e, &pass);
 }
 
 tt_err tt_layered_record_losses(tt_engine *e, int clears)
@@ -159,10 +202,12 @@ static tt_err adversarial_gradient_step(tt_engine *e, tt_step_kernel_args a)
   return launch_over_members(e, add_adversarial_gradient, a, a.v.params, TT_STEP_BLOCK_ELEMENTS);
 }
 
-/* The gradient of the rows in the buffers. */
-static tt_err backward_step(tt_engine *e)
+/* The gradient of the rows in the buffers. head: 1 if the last layer and the loss were one
+ * launch. */
+static tt_err backward_step(tt_engine *e, int head)
 {
   tt_layered_pass pass = tt_layered_training_pass(e);
+  pass.head = head;
   TT_TRY(tt_layered_backward(e, &pass));
   return pass.inputs ? adversarial_gradient_step(e, make_step_args(e)) : TT_OK;
 }
@@ -186,6 +231,10 @@ tt_err tt_layered_mask_gradient(tt_engine *e)
 static tt_err update_step(tt_engine *e)
 {
   tt_step_kernel_args a = make_step_args(e);
+  if (a.copies > 1 && (e->feature_mask || a.uses_clipping || a.rate)) {
+    TT_TRY(launch_over_members(e, add_copies, a, a.v.params, TT_STEP_BLOCK_ELEMENTS));
+    a.copies = 1;
+  }
   TT_TRY(tt_layered_mask_gradient(e));
   if (a.uses_clipping) TT_TRY(clip_step(e, a));
   return launch_optimizer(e, a, a.v.params);
@@ -193,7 +242,7 @@ static tt_err update_step(tt_engine *e)
 
 tt_err tt_layered_update(tt_engine *e)
 {
-  TT_TRY(backward_step(e));
+  TT_TRY(backward_step(e, 0));
   if (tt_layered_of(e)->inputs) TT_TRY(tt_layered_record_losses(e, 0));
   return update_step(e);
 }
@@ -221,9 +270,10 @@ tt_err tt_layered_load_part(tt_engine *e)
 static tt_err run_whole_step(tt_engine *e, int64_t ahead)
 {
   TT_TRY(load_rows(e, ahead));
-  TT_TRY(tt_layered_forward_batch(e));
-  TT_TRY(tt_layered_batch_loss(e));
-  TT_TRY(tt_layered_update(e));
+  TT_TRY(forward_and_loss(e));
+  TT_TRY(backward_step(e, uses_head(e)));
+  if (tt_layered_of(e)->inputs) TT_TRY(tt_layered_record_losses(e, 0));
+  TT_TRY(update_step(e));
   return tt_layered_release_part(e);
 }
 
@@ -233,9 +283,8 @@ static tt_err run_whole_step(tt_engine *e, int64_t ahead)
 static tt_err compute_part(tt_engine *e, int64_t ahead)
 {
   TT_TRY(load_rows(e, ahead));
-  TT_TRY(tt_layered_forward_batch(e));
-  TT_TRY(tt_layered_batch_loss(e));
-  TT_TRY(backward_step(e));
+  TT_TRY(forward_and_loss(e));
+  TT_TRY(backward_step(e, uses_head(e)));
   return tt_layered_release_part(e);
 }
 

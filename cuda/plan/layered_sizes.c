@@ -1,7 +1,12 @@
 /* layered_sizes.c — see layered_sizes.h. */
 #include "cuda/plan/layered_sizes.h"
 
-enum { MOST_PART_FLOATS = 1 << 28 }; /* 1 GiB of parts of factors */
+enum {
+  MOST_PART_FLOATS = 1 << 28, /* 1 GiB of parts of factors */
+  TILE = 64,                  /* rows and columns of weights in a tile */
+  MOST_TILES = 12,            /* of a layer whose gradient has few blocks */
+  MOST_TILES_OF_ALL = 256     /* of a layer of all members, whose chunks have blocks of their own */
+};
 
 static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -55,6 +60,42 @@ int64_t tt_layered_split_members(const tt_layered_sizes *s, int64_t floats)
   return fit < 1 ? 1 : min_i64(fit, s->members);
 }
 
+/* Tiles of the weights of the largest layer. */
+static int64_t most_tiles(const tt_model *m)
+{
+  int64_t most = 0;
+  for (int l = 0; l < m->layers; l++) {
+    int64_t down = (m->layer[l].out + TILE - 1) / TILE, across = (m->layer[l].in + TILE - 1) / TILE;
+    if (down * across > most) most = down * across;
+  }
+  return most;
+}
+
+static int is_plain(const tt_layer *layer) { return layer->norm < 0 && !layer->residual; }
+
+/* Whether the last layer can be computed with the loss: its outputs are few, and used once. */
+static int has_head(const tt_layered_sizes *s, const tt_model *m)
+{
+  const tt_layer *last = &m->layer[m->layers - 1];
+  return s->small && m->layers > 1 && !s->adversarial && last->out <= TT_NARROW_WIDTH &&
+         last->in <= TT_HEAD_WIDTH && is_plain(last) && !last->dropout &&
+         last->activation == TT_ACT_identity;
+}
+
+/* The order of the sums follows from the shape; who computes them, from the options and the number
+ * of members too. */
+static void find_chunks(const tt_model *m, tt_precision precision, tt_layered_sizes *s)
+{
+  int64_t tiles = most_tiles(m);
+  s->small = precision == TT_PRECISION_fp32 && !m->front.layers && tiles <= MOST_TILES;
+  for (int l = 0; l < m->layers; l++) s->small &= m->layer[l].norm < 0;
+  s->chunk = s->small ? min_i64(TT_CHUNK_ROWS, s->rows) : s->rows;
+  s->head = has_head(s, m);
+  s->copies = 1;
+  if (s->small && !s->parts && !s->adversarial && s->members * tiles <= MOST_TILES_OF_ALL)
+    s->copies = (s->rows + s->chunk - 1) / s->chunk;
+}
+
 /* A network with a front is validated in pieces of one batch of rows: larger pieces would need more
  * memory than training, because the layers of a front have very many values. */
 tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
@@ -78,6 +119,7 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                         .rates = m->rates > 0,
                         .widest = find_widest(m)};
   find_options(c, slice, &s);
+  find_chunks(m, precision, &s);
   if (precision != TT_PRECISION_fp32) s.factor = largest_factor(m, s.rows);
   if (precision == TT_PRECISION_3xtf32 && s.factor > 0)
     s.split_members = tt_layered_split_members(&s, MOST_PART_FLOATS);
@@ -131,7 +173,7 @@ static int64_t layers_bytes(const tt_layered_sizes *s, const tt_model *m, int fi
 
 int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m)
 {
-  int64_t bytes = s->sums * s->members * s->stride * (int64_t)sizeof(float);
+  int64_t bytes = s->sums * s->copies * s->members * s->stride * (int64_t)sizeof(float);
   TT_LAYERED_ARRAYS(X)
   return bytes + layers_bytes(s, m, 0, tt_pipeline_layers(m));
 }

@@ -11,7 +11,9 @@ enum {
   TT_VALIDATION_ROWS = 16384, /* of all members of a validation pass, at least */
   TT_SPLIT_ROWS = 4096,       /* of each of them at most */
   TT_TF32_MATRICES = 4,       /* parts of the two factors of a product in 3xtf32 */
-  TT_NARROW_WIDTH = 16        /* cuBLAS is not used if a side of a layer is at most this wide */
+  TT_NARROW_WIDTH = 16,       /* cuBLAS is not used if a side of a layer is at most this wide */
+  TT_CHUNK_ROWS = 128,        /* of a batch, whose weight gradient is summed from zero */
+  TT_HEAD_WIDTH = 256         /* inputs of a last layer that is computed with the loss, at most */
 };
 
 /* Floats from the parameters of one member to those of the next on the device: whole float4, for
@@ -21,16 +23,22 @@ TT_HD int64_t tt_param_stride(int64_t params) { return (params + 3) / 4 * 4; }
 /* M members of a slice. Flags are 0 or 1. */
 typedef struct tt_layered_sizes {
   int64_t members, inputs, targets, stride; /* M; D; K; floats from one member to the next */
-  int64_t rows;        /* of a batch: B, or N if that is less; with parts: of a part */
-  int64_t split_rows;  /* rows of a validation pass, at most N */
-  int64_t split_group; /* its members, at most */
-  int64_t capacity;    /* rows of x, y, weight and h, all members together */
-  int64_t widest;      /* outputs of the widest layer, values of a layer of the front */
-  int64_t terms;       /* validation passes, with parts */
-  int64_t blocks;      /* of the norm, with parts */
-  int64_t factor;      /* floats of the largest factor of a cuBLAS product; 0: there is none */
+  int64_t rows;          /* of a batch: B, or N if that is less; with parts: of a part */
+  int64_t split_rows;    /* rows of a validation pass, at most N */
+  int64_t split_group;   /* its members, at most */
+  int64_t capacity;      /* rows of x, y, weight and h, all members together */
+  int64_t widest;        /* outputs of the widest layer, values of a layer of the front */
+  int64_t terms;         /* validation passes, with parts */
+  int64_t blocks;        /* of the norm, with parts */
+  int64_t factor;        /* floats of the largest factor of a cuBLAS product; 0: there is none */
   int64_t split_members; /* members of a product in 3xtf32; 0: there is none */
-  int sums;              /* gradients that are there at a time */
+  int64_t
+      chunk; /* rows of a chunk; that of all rows: a gradient is one sum. From the shape alone */
+  int64_t
+      copies; /* gradients of a sum, one per chunk of rows, if they have blocks of their own; 1 */
+  int sums;   /* gradients that are there at a time */
+  int small;  /* layers have few tiles: launches are saved where they can be */
+  int head;   /* the last layer is computed with the loss */
   int weighted, streamed, dropout, label_noise, adversarial, clipping, residual, folds, parts;
   int rates; /* layers have factors on the learning rate */
 } tt_layered_sizes;
@@ -44,6 +52,10 @@ typedef struct tt_layered_sizes {
   X(delta[1], float, s->members * s->rows * s->widest, "gradients of a batch")                     \
   X(residual_delta, float, s->residual ? s->members * s->rows * s->widest : 0,                     \
     "gradients of a batch")                                                                        \
+  X(output_delta, float, s->head ? s->members * s->rows * m->layer[m->layers - 1].out : 0,         \
+    "gradients of a batch")                                                                        \
+  X(row_loss, double, s->head ? s->members * s->rows : 0, "losses of the rows of a batch")         \
+  X(arrived, int32_t, s->head ? s->members : 0, "blocks that are done")                            \
   X(eval_weights, float, s->members * s->stride, "weights to evaluate")                            \
   X(inputs, float, s->adversarial ? s->members * s->rows * s->inputs : 0, "gradients of inputs")   \
   X(more, float, s->adversarial ? s->members * s->stride : 0, "gradients at perturbed inputs")     \
@@ -59,7 +71,7 @@ typedef struct tt_layered_sizes {
   X(lane, double, s->members *TT_LOSS_PARTIALS, "validation losses")                               \
   X(end, int8_t, s->members, "ends of epochs")                                                     \
   X(mean, double, s->members, "losses of the members")                                             \
-  X(parts, float, TT_TF32_MATRICES *s->split_members *s->factor, "parts of factors")               \
+  X(parts, float, TT_TF32_MATRICES * s->split_members * s->factor, "parts of factors")             \
   X(other_view, int8_t, s->folds ? s->members : 0, "members of other folds")                       \
   X(row, int32_t, s->members * s->rows, "row numbers of a batch")
 

@@ -1,6 +1,8 @@
 /* test_products.cpp — products of the layered path: every tile gives the bits of sums in ascending
  * order, for shapes that are no multiple of a tile, a panel or a vector, in every order of threads;
- * the rule by which a tile is chosen. */
+ * gradients in chunks of rows have the same bits in one block and in several; the rule by which a
+ * tile is chosen. */
+#include "cuda/layered/layered_internal.cuh"
 #include "cuda/layered/multiply.cuh"
 
 #include "tests/double/rig.h"
@@ -196,6 +198,101 @@ TT_TEST (every_end_follows_every_kind) {
       }
 }
 
+/* gradients in chunks */
+
+enum { CHUNK = 128 };
+
+/* The gradient [m][n] of a member and its biases [m]: each chunk from 0, then in order. */
+static void expect_chunks(const product_case &c, int member, int i, product_results &want)
+{
+  for (int j = 0; j <= c.s.n; j++) { /* n: the bias */
+    float total = 0.0f;
+    for (int first = 0; first < c.s.k; first += CHUNK) {
+      float sum = 0.0f;
+      for (int k = first; k < c.s.k && k < first + CHUNK; k++)
+        sum = j < c.s.n ? tt_fma(left_of(c, member, i, k), right_of(c, member, j, k), sum)
+                        : sum + left_of(c, member, i, k);
+      total = first ? total + sum : sum;
+    }
+    size_t at = (size_t)(member * c.s.m * c.s.n + (j < c.s.n ? i * c.s.n + j : i));
+    (j < c.s.n ? want.result : want.bias)[at] = total;
+  }
+}
+
+/* Add the copies [copies][count] as the optimizer does. */
+static std::vector<float> add_copies(const std::vector<float> &from, size_t count, int copies)
+{
+  std::vector<float> sum(from.begin(), from.begin() + (long)count);
+  for (int c = 1; c < copies; c++)
+    for (size_t i = 0; i < count; i++) sum[i] += from[(size_t)c * count + i];
+  return sum;
+}
+
+/* Two layers in one launch: [copies][2][MEMBERS][m * n] results, the same for the biases. */
+static void check_chunks(const product_case (&c)[2], int tile, int copies)
+{
+  size_t most = 0, each[2];
+  for (int l = 0; l < 2; l++) {
+    each[l] = (size_t)(MEMBERS * c[l].s.m * c[l].s.n);
+    if (each[l] > most) most = each[l];
+  }
+  std::vector<float> nothing((size_t)copies * 2 * most, NAN);
+  std::vector<int8_t> skipped(MEMBERS, 0);
+  skipped[SKIPPED] = 1;
+  float *left[2], *right[2], *result = on_device(nothing), *biases = on_device(nothing);
+  int8_t *skip = on_device(skipped);
+  tt_gradients g = {};
+  g.layers = 2, g.chunk = CHUNK, g.copies = copies, g.copy_step = (int64_t)(2 * most);
+  for (int l = 0; l < 2; l++) {
+    const shape &s = c[l].s;
+    tt_product_args &a = g.layer[l];
+    a.skip = skip;
+    a.left = factor(left[l] = on_device(c[l].left), s.k, s.m);
+    a.right = factor(right[l] = on_device(c[l].right), s.k, s.n);
+    a.m = s.m, a.n = s.n, a.k = s.k;
+    a.result = result + (size_t)l * most, a.bias_gradient = biases + (size_t)l * most;
+    a.step = (int64_t)s.m * s.n;
+    a.vector = tt_layered_has_vectors(a.result, a.step, s.n) && g.copy_step % 4 == 0;
+  }
+  TT_CHECK_OK(tt_layered_multiply_chunks(tile, g, MEMBERS, dev.stream));
+  std::vector<float> got =
+                         add_copies(from_device(result, (int64_t)nothing.size()), 2 * most, copies),
+                     bias =
+                         add_copies(from_device(biases, (int64_t)nothing.size()), 2 * most, copies);
+  for (int l = 0; l < 2; l++) {
+    product_results want;
+    want.result.assign(each[l], NAN);
+    want.bias.assign(each[l], NAN);
+    for (int member = 0; member < MEMBERS; member++)
+      for (int i = 0; member != SKIPPED && i < c[l].s.m; i++) expect_chunks(c[l], member, i, want);
+    long at = l * (long)most, end = at + (long)each[l];
+    same("result", c[l], tile, want.result, {got.begin() + at, got.begin() + end});
+    same("bias", c[l], tile, want.bias, {bias.begin() + at, bias.begin() + end});
+    tt_dev_free(left[l]);
+    tt_dev_free(right[l]);
+  }
+  tt_dev_free(result);
+  tt_dev_free(biases);
+  tt_dev_free(skip);
+}
+
+/* Whole chunks, and a short last one; tiles that are not full; fewer rows than a chunk. */
+TT_TEST (chunks_have_the_same_bits_in_one_block_and_in_several) {
+  static const shape layers[][2] = {
+      {{1, 20, 300}, {33, 17, 300}}, {{36, 8, 256}, {5, 36, 256}}, {{66, 4, 100}, {3, 7, 100}}};
+  int number = 0;
+  for (const shape(&s)[2] : layers)
+    for (int tile = 0; tile < TT_CHUNK_TILE_COUNT; tile++, number++) {
+      product_case c[2] = {make(TT_PRODUCT_GRADIENT, s[0], 0), make(TT_PRODUCT_GRADIENT, s[1], 0)};
+      int chunks = (s[0].k + CHUNK - 1) / CHUNK;
+      for (int copies = 1; copies <= chunks; copies += chunks > 1 ? chunks - 1 : 1) {
+        use_schedule(schedules[(number + copies) % 4]);
+        check_chunks(c, tile, copies);
+      }
+    }
+  tt_double_reset();
+}
+
 /* A multiprocessor for every block where there are few members, the largest tiles where there are
  * many; narrow tiles for narrow results. */
 TT_TEST (the_tile_follows_from_the_number_of_blocks) {
@@ -203,9 +300,15 @@ TT_TEST (the_tile_follows_from_the_number_of_blocks) {
   int few = tt_choose_product_tile(512, 192, 5, 132);
   TT_CHECK(many, ==, 0);
   TT_CHECK(few, >, many);
-  TT_CHECK(tt_choose_product_tile(512, 10, 1000, 132), ==, 4);
-  TT_CHECK(tt_choose_product_tile(10, 512, 1000, 132), ==, 5);
+  TT_CHECK(tt_choose_product_tile(512, 10, 1000, 132), ==, 2);
+  TT_CHECK(tt_choose_product_tile(10, 512, 1000, 132), ==, 3);
   TT_CHECK(tt_choose_product_tile(5, 7, 1, 132), ==, TT_PRODUCT_TILE_COUNT - 1);
+  tt_gradients g = {};
+  g.layers = 1, g.layer[0].m = g.layer[0].n = 192;
+  g.copies = 4;
+  TT_CHECK(tt_choose_chunk_tile(g, 5, 132), ==, 1);
+  g.copies = 1;
+  TT_CHECK(tt_choose_chunk_tile(g, 100, 132), ==, 0);
 }
 
 TT_SUITE(open_device, close_device)

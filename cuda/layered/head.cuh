@@ -1,0 +1,174 @@
+/* head.cuh — the last layer with the loss, in one kernel of the layered path: its outputs, the
+ * losses of the rows, and dL/dz of this layer and of the layer before. The bits are those of the
+ * products (product.cuh) and of batch_loss. Device code. */
+#ifndef TT_LAYERED_HEAD_CUH
+#define TT_LAYERED_HEAD_CUH
+#include "cuda/common/copy_async.cuh"
+#include "cuda/layered/product_ends.cuh"
+#include "cuda/layered/step_kernels.cuh"
+
+enum { TT_HEAD_ROWS = 32 }; /* per block */
+
+typedef struct tt_head_args {
+  tt_step_kernel_args step; /* delta: dL/dz of the last layer */
+  tt_product_args product;  /* backward; right [k][n] and bias [k] are those of the last layer */
+  const float *x;           /* [M][rows][n] its inputs */
+  double *row_loss;         /* [M][rows] */
+  int32_t *arrived;         /* [M] blocks that have computed their rows */
+} tt_head_args;
+
+/* What a block has in shared memory. Rows begin in other banks. */
+typedef struct tt_head_shared {
+  float *x, *w, *bias;   /* [TT_HEAD_ROWS][ld], [k][ld], [k] */
+  float *output, *delta; /* [TT_HEAD_ROWS][k] */
+  int32_t *is_last;
+  int32_t ld;
+} tt_head_shared;
+
+static inline __host__ __device__ int32_t tt_head_ld(int32_t n) { return (n + 3) / 4 * 4 + 4; }
+
+static inline size_t tt_head_bytes(int32_t n, int32_t k)
+{
+  int32_t floats = (TT_HEAD_ROWS + k) * tt_head_ld(n) + 2 * TT_HEAD_ROWS * k + k + 1;
+  size_t bytes = sizeof(float) * (size_t)floats;
+  return bytes > (size_t)TT_BLOCK_SUM_BYTES ? bytes : (size_t)TT_BLOCK_SUM_BYTES;
+}
+
+__device__ __forceinline__ tt_head_shared tt_head_shared_of(float *shared, int32_t n, int32_t k)
+{
+  tt_head_shared s;
+  s.ld = tt_head_ld(n);
+  s.x = shared;
+  s.w = s.x + TT_HEAD_ROWS * s.ld;
+  s.bias = s.w + k * s.ld;
+  s.output = s.bias + k;
+  s.delta = s.output + TT_HEAD_ROWS * k;
+  s.is_last = reinterpret_cast<int32_t *>(s.delta + TT_HEAD_ROWS * k);
+  return s;
+}
+
+/* Start to copy `lines` lines of n floats, V at a time. */
+template <int V>
+__device__ __forceinline__ void tt_head_copy(float *to, const float *from, int32_t lines, int32_t n,
+                                             int32_t ld)
+{
+  for (int32_t j = V * (int32_t)threadIdx.x; j < lines * n; j += V * (int32_t)blockDim.x)
+    tt_copy_async<V>(to + j / n * ld + j % n, from + j, true);
+}
+
+/* The end of a chain of n products: the zeros at the end of a panel make 0 of -0. */
+__device__ __forceinline__ float tt_end_chain(float sum, int32_t n)
+{
+  return n % 8 ? sum + 0.0f : sum;
+}
+
+/* An output: one chain, which begins with the bias. */
+template <int V>
+__device__ __forceinline__ float tt_head_output(const float *x, const float *w, int32_t n,
+                                                float sum)
+{
+#pragma unroll 8
+  for (int32_t c = 0; c < n; c += V) {
+    tt_floats<V> a = tt_load_floats<V>(x + c), b = tt_load_floats<V>(w + c);
+#pragma unroll
+    for (int q = 0; q < V; q++) sum = tt_fma(a.v[q], b.v[q], sum);
+  }
+  return tt_end_chain(sum, n);
+}
+
+/* The loss of row r of the batch and its gradient. */
+__device__ __forceinline__ double tt_head_row_loss(const tt_step_kernel_args &a, tt_batch_rows rows,
+                                                   int i, int32_t r, const float *output, float *d)
+{
+  const tt_cuda_state &v = a.v;
+  int32_t outputs = tt_row_outputs(v);
+  int64_t at = (int64_t)i * a.rows + r;
+  float loss_factor = 1.0f / (float)rows.batch, weight = v.weighted ? a.weight[at] : 1.0f;
+  for (int32_t o = 0; r >= rows.count && o < outputs; o++) d[o] = 0.0f;
+  if (r >= rows.count) return 0.0;
+  double value = tt_row_loss<0>(v, output, a.y + at * v.targets, weight * loss_factor, d, {});
+  return (double)weight * value;
+}
+
+/* dL/dz of the layer before. */
+template <int V>
+__device__ __forceinline__ void tt_head_backward(const tt_product_args &a, int i, int32_t first,
+                                                 int32_t rows, const tt_head_shared &s)
+{
+  tt_product_end end = tt_product_end_of(a, i);
+  for (int32_t j = V * (int32_t)threadIdx.x; j < rows * a.n; j += V * (int32_t)blockDim.x) {
+    int32_t r = j / a.n, c = j % a.n;
+    tt_floats<V> sum = {};
+    for (int32_t o = 0; o < a.k; o++) {
+      float d = s.delta[r * a.k + o];
+      tt_floats<V> w = tt_load_floats<V>(s.w + o * s.ld + c);
+#pragma unroll
+      for (int q = 0; q < V; q++) sum.v[q] = tt_fma(d, w.v[q], sum.v[q]);
+    }
+#pragma unroll
+    for (int q = 0; q < V; q++) sum.v[q] = tt_end_chain(sum.v[q], a.k);
+    tt_finish_backward<V>(end, first * a.n + j, sum);
+  }
+}
+
+/* Whether this block is the last one of its member; what the others have written is visible then.
+ * All threads take part. */
+__device__ __forceinline__ int tt_head_is_last(int32_t *arrived, int32_t blocks, int32_t *is_last)
+{
+  __threadfence();
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    *is_last = atomicAdd(arrived, 1) == blocks - 1;
+    if (*is_last) *arrived = 0;
+  }
+  __syncthreads();
+  if (!*is_last) return 0;
+  __threadfence();
+  return 1;
+}
+
+/* The sum of the losses of a batch, in the order of batch_loss, as the last step of its last block:
+ * then the member is one batch further. */
+__device__ __forceinline__ void tt_head_end(const tt_head_args &a, int i, int32_t count,
+                                            double *sums)
+{
+  const volatile double *loss = a.row_loss + (int64_t)i * a.step.rows;
+  double sum = 0.0;
+  for (int32_t r = (int32_t)threadIdx.x; r < count; r += (int32_t)blockDim.x) sum += loss[r];
+  sum = tt_block_sum(sum, sums);
+  if (threadIdx.x == 0) tt_end_batch_loss(a.step, i, sum);
+}
+
+/* V: floats of an access to memory; 4 where all rows begin at a multiple of 16 bytes. */
+template <int V> static __global__ void last_layer_and_loss(tt_head_args a)
+{
+  TT_SHARED_MEMORY(float, shared);
+  const tt_product_args &p = a.product;
+  int i = (int)(blockIdx.x / (unsigned)a.step.parts);
+  int32_t first = (int32_t)(blockIdx.x % (unsigned)a.step.parts) * TT_HEAD_ROWS;
+  int32_t rows = min((int32_t)TT_HEAD_ROWS, a.step.rows - first), t = (int32_t)threadIdx.x;
+  int64_t at = (int64_t)i * a.step.rows + first;
+  if (a.step.skip[i]) return;
+  tt_batch_rows batch = tt_next_rows(a.step.v, i, a.step.batch_part);
+  tt_head_shared s = tt_head_shared_of(shared, p.n, p.k);
+  tt_head_copy<V>(s.x, a.x + at * p.n, rows, p.n, s.ld);
+  tt_head_copy<V>(s.w, p.right.at + i * p.right.step, p.k, p.n, s.ld);
+  tt_head_copy<1>(s.bias, p.bias + i * p.bias_step, 1, p.k, 0);
+  tt_copy_commit();
+  tt_copy_wait<0>();
+  __syncthreads();
+  for (int32_t j = t; j < rows * p.k; j += (int32_t)blockDim.x)
+    s.output[j] =
+        tt_head_output<V>(s.x + j / p.k * s.ld, s.w + j % p.k * s.ld, p.n, s.bias[j % p.k]);
+  __syncthreads();
+  if (t < rows)
+    a.row_loss[at + t] =
+        tt_head_row_loss(a.step, batch, i, first + t, s.output + t * p.k, s.delta + t * p.k);
+  __syncthreads();
+  for (int32_t j = t; j < rows * p.k; j += (int32_t)blockDim.x)
+    a.step.delta[at * p.k + j] = s.delta[j];
+  tt_head_backward<V>(p, i, first, rows, s);
+  if (tt_head_is_last(a.arrived + i, a.step.parts, s.is_last))
+    tt_head_end(a, i, batch.count, reinterpret_cast<double *>(shared));
+}
+#endif
