@@ -227,9 +227,10 @@ static tt_err allocate_own_local(loader *l)
   const tt_dataset *d = l->d;
   l->blocks = (d->rows + TT_FIT_BLOCK_ROWS - 1) / TT_FIT_BLOCK_ROWS;
   TT_TRY(tt_partition_even(l->blocks, tt_comm_ranks(l->comm), tt_comm_rank(l->comm), &l->block));
-  int64_t end = (l->block.first + l->block.count) * TT_FIT_BLOCK_ROWS;
-  l->first = l->block.first * TT_FIT_BLOCK_ROWS;
-  l->count = l->block.count ? (end < d->rows ? end : d->rows) - l->first : 0;
+  int64_t first = l->block.first * TT_FIT_BLOCK_ROWS;
+  int64_t end = first + l->block.count * TT_FIT_BLOCK_ROWS;
+  l->first = first < d->rows ? first : d->rows; /* all rows: a rank without blocks has none */
+  l->count = (end < d->rows ? end : d->rows) - l->first;
   int64_t D = d->scaler.inputs, T = d->targets, sigmas = d->label_variance ? T : 0;
   int64_t weights = d->weight ? 1 : 0;
   TT_TRY(sample_array_create(&l->x, l->cfg->data_inputs, l->count, D, d->inputs));

@@ -109,6 +109,29 @@ TT_TEST (labels_that_an_output_cannot_have_are_named_on_all_ranks) {
               "target 'state' is trained by ensemble a with model.output: mean", "b with sigmoid");
 }
 
+/* Rows are read in blocks of 1024: all ranks but one have none of these. */
+TT_TEST (few_rows_of_a_table_are_read_on_any_number_of_ranks) {
+  static const char job_text[] = "data: {file: \"%s/few.csv\", inputs: a, weights: w, sigma: s,"
+                                 " split: {train: 1, validation: 0, test: 0}}\n"
+                                 "ensembles: [{name: a, target: b, train: {loss: gaussian_nll}}]\n";
+  char path[2 * SCRATCH_ROOM], text[1024];
+  tt_config *cfg = NULL;
+  tt_dataset *d = NULL;
+  snprintf(path, sizeof path, "%s/few.csv", scratch);
+  FILE *f = tt_comm_is_root(comm) ? fopen(path, "w") : NULL;
+  if (f) fputs("a,b,w,s\n1,2,1,0.1\n2,4,1,0.1\n3,9,4,0.5\n", f);
+  if (f) fclose(f);
+  tt_barrier(comm);
+  int64_t bytes = snprintf(text, sizeof text, job_text, scratch);
+  TT_CHECK_OK(tt_config_parse("job.yaml", text, bytes, NULL, 0, &cfg));
+  TT_CHECK_OK(tt_data_read(comm, cfg, NULL, &d));
+  TT_CHECK(d->rows, ==, 3);
+  TT_CHECK(d->weight[2], ==, 2.0f);
+  TT_CHECK(d->label_variance[2] > 20.0f * d->label_variance[0], ==, 1);
+  tt_dataset_destroy(&d);
+  tt_config_destroy(&cfg);
+}
+
 static int begin(void **unused)
 {
   snprintf(file, sizeof file, "%s/samples.h5", scratch);
