@@ -51,18 +51,18 @@ struct fiber {
 struct scheduler {
   fiber *fibers[MAX_THREADS]; /* [ranks][threads] */
   wait_kind wait[MAX_THREADS];
-  int made, ranks, threads;   /* blocks of a cluster, threads of a block */
-  int current, rank;          /* who runs, in which block */
-  int warp_first, warp_end;   /* threads of the warp that runs */
-  size_t turn;                /* place of the current thread in `lanes` */
+  int made, ranks, threads; /* blocks of a cluster, threads of a block */
+  int current, rank;        /* who runs, in which block */
+  int warp_first, warp_end; /* threads of the warp that runs */
+  size_t turn;              /* place of the current thread in `lanes` */
   jump_buffer at;
   void *fake_stack;
   const void *stack;
   size_t stack_bytes;
   const kernel_call *call;
-  votes result[MAX_RANKS]; /* of the last barrier of a block */
+  votes result[MAX_RANKS];         /* of the last barrier of a block */
   int waiting[MAX_THREADS / WARP]; /* lanes of a warp at a warp function */
-  unsigned first_block;    /* of the cluster */
+  unsigned first_block;            /* of the cluster */
   unsigned cluster_time, block_time[MAX_RANKS], warp_time[MAX_THREADS / WARP]; /* barriers so far */
   bool ended[MAX_RANKS];
   std::mt19937_64 random;
@@ -121,17 +121,23 @@ fiber *next_lane()
   return nullptr;
 }
 
-/* The same without a return to the scheduler, which is half of the work of a switch. */
-[[SWITCHES]] void to_next_lane()
-{
-  fiber &me = *scheduler_state.fibers[scheduler_state.current];
-  fiber *next = next_lane();
-  if (!next) return to_scheduler();
-  threadIdx = next->index;
-  begin_switch(&me.fake_stack, next->stack, STACK_BYTES);
-  if (!__builtin_setjmp(me.at)) jump(next->at);
-  end_switch(scheduler_state.fibers[scheduler_state.current]->fake_stack, nullptr, nullptr);
-}
+/* The same without a return to the scheduler, which is half of the work of a switch. A macro: each
+ * return to another stack surprises the processor, so a function for it would cost as much again. */
+#define TO_NEXT_LANE()                                                                             \
+  do {                                                                                             \
+    fiber &from = *scheduler_state.fibers[scheduler_state.current];                                \
+    fiber *next = next_lane();                                                                     \
+    if (!next) {                                                                                   \
+      to_scheduler();                                                                              \
+    } else {                                                                                       \
+      threadIdx = next->index;                                                                     \
+      begin_switch(&from.fake_stack, next->stack, STACK_BYTES);                                    \
+      if (!__builtin_setjmp(from.at)) jump(next->at);                                              \
+      end_switch(scheduler_state.fibers[scheduler_state.current]->fake_stack, nullptr, nullptr);   \
+    }                                                                                              \
+  } while (0)
+
+[[SWITCHES]] void to_next_lane() { TO_NEXT_LANE(); }
 
 /* Main loop of a fiber: the kernel, once per block. */
 void fiber_main()
@@ -367,7 +373,8 @@ void run_cluster()
   }
 }
 
-void wait_at(wait_kind kind, int vote, const site &at)
+/* The running thread waits. Returns 1 if others must run first. */
+inline bool begin_wait(wait_kind kind, int vote, const site &at)
 {
   if (!scheduler_state.call) fail_hard("%s (%s:%d) outside a kernel", at.what, at.file, at.line);
   scheduler &s = scheduler_state;
@@ -375,10 +382,9 @@ void wait_at(wait_kind kind, int vote, const site &at)
   s.wait[s.current] = kind;
   me.where = at;
   me.vote = vote;
-  if (kind == AT_WARP_FUNCTION && ++s.waiting[s.current / WARP] == WARP)
-    release_warp(s.current / WARP * WARP); /* the last lane continues */
-  else
-    to_next_lane();
+  bool last = kind == AT_WARP_FUNCTION && ++s.waiting[s.current / WARP] == WARP;
+  if (last) release_warp(s.current / WARP * WARP);
+  return !last;
 }
 } // namespace
 
@@ -386,9 +392,9 @@ void wait_at(wait_kind kind, int vote, const site &at)
 
 int lane() { return scheduler_state.current % WARP; }
 
-votes block_barrier(int vote, site at)
+[[SWITCHES]] votes block_barrier(int vote, site at)
 {
-  wait_at(AT_BLOCK_BARRIER, vote, at);
+  if (begin_wait(AT_BLOCK_BARRIER, vote, at)) TO_NEXT_LANE();
   return scheduler_state.result[current_rank()];
 }
 
@@ -397,10 +403,10 @@ void cluster_barrier(site at)
   if (scheduler_state.threads % WARP)
     fail_hard("%s (%s:%d) in a block of %d threads, which is no multiple of 32", at.what, at.file,
               at.line, scheduler_state.threads);
-  wait_at(AT_CLUSTER_BARRIER, 0, at);
+  if (begin_wait(AT_CLUSTER_BARRIER, 0, at)) to_next_lane();
 }
 
-const unsigned char *exchange(unsigned mask, const void *value, size_t bytes, site at)
+[[SWITCHES]] const unsigned char *exchange(unsigned mask, const void *value, size_t bytes, site at)
 {
   scheduler &s = scheduler_state;
   if (mask != 0xFFFFFFFFu)
@@ -411,8 +417,11 @@ const unsigned char *exchange(unsigned mask, const void *value, size_t bytes, si
               at.line, s.threads);
   int me = s.current;
   unsigned char(*slots)[SLOT_BYTES] = s.slots[s.fibers[me]->exchanges++ % 2];
-  memcpy(slots[me], value, bytes);
-  wait_at(AT_WARP_FUNCTION, 0, at);
+  if (bytes == sizeof(int))
+    memcpy(slots[me], value, sizeof(int));
+  else
+    memcpy(slots[me], value, bytes);
+  if (begin_wait(AT_WARP_FUNCTION, 0, at)) TO_NEXT_LANE();
   return slots[me / WARP * WARP];
 }
 
