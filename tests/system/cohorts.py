@@ -6,14 +6,11 @@ and a resumption, and as in separate jobs.
 
 Three ensembles, two cohorts. Exit status 0 if there is no error, 77 without python3-h5py.
 """
-import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 try:
     import h5py
@@ -22,6 +19,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+from checks import check, finish, kill_when_saved  # noqa: E402
 from nets import layers_of  # noqa: E402
 
 ENSEMBLES = {
@@ -40,13 +38,6 @@ train: {loss: gaussian_nll, learning_rate: 2e-3, batch_size: 16, epochs: 60, pat
 checkpoint: {every: 50ms}
 run: {seed: 11, device: cpu, threads: 1, directory: out}
 """
-failures = []
-
-
-def check(good, text):
-    if not good:
-        failures.append(text)
-        print(f"FAILED: {text}")
 
 
 def prepare(folder):
@@ -70,20 +61,6 @@ def command(launch, tutti, ranks, job, out):
 def train(folder, *how):
     done = subprocess.run(command(*how), cwd=folder, capture_output=True, text=True, timeout=120)
     check(done.returncode == 0, f"{how[-1]}: exit {done.returncode}\n{done.stderr}")
-
-
-def kill_when_saved(folder, *how):
-    """Kill all ranks after the first checkpoint; False if the run had ended before."""
-    out = folder / how[-1]
-    run = subprocess.Popen(command(*how), cwd=folder, start_new_session=True,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    while run.poll() is None and not list(out.glob("ckpt-g*.h5")):
-        time.sleep(0.002)
-    over = run.poll() is not None
-    if not over:
-        os.killpg(run.pid, signal.SIGKILL)
-        run.wait()
-    return not over and not (out / "model.h5").exists()
 
 
 def tensors(path):
@@ -258,8 +235,8 @@ def check_mixed(folder, launch, tutti):
     check(parts == [f"{n} of {sum(COUNT)}" for n in COUNT], f"members of the networks in the plan: {parts}")
     for name, ranks in (("mix", 3), ("stop", 2)):  # the second one from a checkpoint
         train(folder, launch, tutti, 1, name, f"{name}1")
-        if name == "stop" and not kill_when_saved(folder, launch, tutti, 1, name, f"{name}{ranks}"):
-            print(f"{name} was over before it could be killed")
+        if name == "stop":
+            kill_when_saved(command(launch, tutti, 1, name, "stop2"), folder / "stop2")
         train(folder, launch, tutti, ranks, name, f"{name}{ranks}")
         check_same(folder, f"{name}1", f"{name}{ranks}")
     with h5py.File(folder / "mix1/model.h5") as f, h5py.File(folder / "mix1/results.h5") as r:
@@ -329,8 +306,7 @@ def main(tutti, launch):
         check_same(folder, "one", "three")
         check_axes(folder / "one" / "results.h5")
         check_slopes(folder, launch, tutti)
-        if not kill_when_saved(folder, launch, tutti, 1, "job", "killed"):
-            print("the run was over before it could be killed")
+        kill_when_saved(command(launch, tutti, 1, "job", "killed"), folder / "killed")
         train(folder, launch, tutti, 3, "job", "killed")
         check_same(folder, "one", "killed")
         for name in ENSEMBLES:
@@ -339,8 +315,8 @@ def main(tutti, launch):
         check_many(folder, tutti)
         check_mixed(folder, launch, tutti)
         check_slices(folder / "many" / "model.h5")
-    return 1 if failures else 0
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    main(sys.argv[1], sys.argv[2:])

@@ -9,14 +9,11 @@ stop as a whole. A job that cannot fit ends with both figures before anything is
 there is no error, 77 without python3-h5py.
 """
 import json
-import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import tempfile
-import time
 
 try:
     import h5py
@@ -24,6 +21,8 @@ try:
 except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
+
+from checks import check, finish, kill_when_saved  # noqa: E402
 
 MEMORY = 71
 JOB = """\
@@ -36,14 +35,6 @@ train: {loss: mse, batch_size: 64, epochs: 4, patience: 1, dropout: 0.1, resampl
 checkpoint: {every: 20ms}
 run: {seed: 11, device: cpu, threads: 1, directory: none}
 """
-failures = []
-
-
-def check(good, text):
-    if not good:
-        failures.append(text)
-        print(f"FAILED: {text}")
-    return good
 
 
 class Rig:
@@ -67,13 +58,7 @@ class Rig:
         check(re.search(says, done.stderr), f"{out}: no \"{says}\" in\n{done.stderr}")
 
     def kill_when_saved(self, out, *settings):
-        run = subprocess.Popen(self.command(out, settings), cwd=self.folder, start_new_session=True,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        while run.poll() is None and not list((self.folder / out).glob("ckpt-g*.h5")):
-            time.sleep(0.002)
-        if run.poll() is None:
-            os.killpg(run.pid, signal.SIGKILL)
-            run.wait()
+        kill_when_saved(self.command(out, settings), self.folder / out)
 
     def same(self, one, *others):
         for other in others:
@@ -146,9 +131,8 @@ def main(tutti, launch):
                   says=r"a rank needs at least [\d.]+ MiB of memory, with one member at a time and the states in "
                   r"files \([\d.]+ MiB of it for data and program\), but run.memory is 30.0 MiB: use more ranks")
         check(not (rig.folder / "never").exists(), "a job that does not fit leaves files")
-    print(f"{len(failures)} failures" if failures else "passed")
-    return 1 if failures else 0
+    finish()
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2:]))
+    main(sys.argv[1], sys.argv[2:])

@@ -20,6 +20,9 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from checks import check, finish  # noqa: E402
+
 CAMPAIGN = """\
 data: {file: data.h5, split: {column: split}}
 model: {hidden: [12], activation: tanh}
@@ -43,13 +46,6 @@ WAYS = {
                "data.normalize_inputs=pool",
                "score.acquisition=total_std", "ensembles[0].train.loss=gaussian_nll"],
 }
-failures = []
-
-
-def check(good, text):
-    if not good:
-        failures.append(text)
-        print(f"FAILED: {text}", flush=True)
 
 
 def prepare(folder):
@@ -283,8 +279,7 @@ def main():
         check_failed(run)
         check_fence(run)
         check_refused(run)
-    print(f"{len(failures)} failures")
-    sys.exit(1 if failures else 0)
+    finish()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,9 @@ try:
 except ImportError:
     sys.exit(77)
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from checks import check, finish  # noqa: E402
+
 ROWS, INPUTS = 200, ["f1", "f2", "f3", "g"]
 JOB = """\
 data: {file: FILE}
@@ -28,13 +31,6 @@ model: {hidden: [8]}
 run: {device: cpu, threads: 1}
 """
 ALL_BUT_TEXT = "data.inputs=['*', '!id', '!note']"
-failures = []
-
-
-def check(good, what):
-    if not good:
-        failures.append(what)
-        print(f"FAILED: {what}")
 
 
 def table():
@@ -334,7 +330,7 @@ def main():
         check_folds(run)
         check_campaign(run)
         check_refused(run)
-    sys.exit(1 if failures else 0)
+    finish()
 
 
 if __name__ == "__main__":
