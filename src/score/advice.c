@@ -106,7 +106,8 @@ static void find_narrow(const tt_results *k, const tt_result_details *d, tt_advi
   }
   say_narrow(a, &without,
              "The members predict no noise, so the intervals show only how much they differ: use "
-             "train.loss: gaussian_nll, or calibration.conformal: [0.9].");
+             "calibration.recalibrate: true, calibration.conformal: [0.9] or train.loss: "
+             "gaussian_nll.");
   say_narrow(a, &with_noise,
              "calibration.recalibrate: true or calibration.conformal: [0.9] corrects this with the "
              "validation rows.");

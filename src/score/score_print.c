@@ -1,5 +1,6 @@
 /* score_print.c — tables and JSON of scores, of score.h. */
 #include "core/base/json.h"
+#include "core/base/text.h"
 #include "src/score/score.h"
 
 #include <inttypes.h>
@@ -69,15 +70,70 @@ static void print_title(const tt_trained_ensemble *c, const tt_ensemble *e, int6
   int64_t used = count_used(c, e);
   printf("%s: %s%s%s%s, %" PRId64 " member%s, %" PRId64 " %srow%s\n", e->name,
          c->target.name[e->column[k]], *units ? " [" : "", units, *units ? "]" : "", used,
-         used == 1 ? "" : "s", rows, which, rows == 1 ? "" : "s");
+         tt_plural(used), rows, which, tt_plural(rows));
+}
+
+/* Of many targets one line each, 79 characters wide: the most important scores. */
+enum { MANY_TARGETS = 7, SCORES_PER_LINE = 4, NAME_BYTES = 20 };
+static const tt_metric important[] = {TT_METRIC_rmse, TT_METRIC_accuracy, TT_METRIC_pinball,
+                                      TT_METRIC_nll,  TT_METRIC_crps,     TT_METRIC_brier,
+                                      TT_METRIC_ece,  TT_METRIC_r2};
+
+/* The metrics of a line; returns their number. */
+static int choose_metrics(tt_output output, tt_metric chosen[SCORES_PER_LINE])
+{
+  int n = 0;
+  for (size_t v = 0; v < sizeof important / sizeof *important && n < SCORES_PER_LINE; v++)
+    if (tt_metric_fits(important[v], output)) chosen[n++] = important[v];
+  return n;
+}
+
+static void print_number(double value)
+{
+  if (isnan(value))
+    printf(" %9s", "-");
+  else
+    printf(" %9.3g", value);
+}
+
+static void print_line(const tt_trained_ensemble *c, const tt_scores *s, const char *name,
+                       int64_t column)
+{
+  tt_metric chosen[SCORES_PER_LINE];
+  int n = choose_metrics(c->model.output, chosen), bytes = 0;
+  for (int next; name[bytes]; bytes += next) {
+    next = tt_utf8_char_bytes(name + bytes);
+    if (!next || bytes + next > NAME_BYTES) break;
+  }
+  printf(" %-*.*s %7" PRId64, NAME_BYTES, bytes, name, s->rows[column]);
+  for (int i = 0; i < n; i++) print_number(score_of(&c->model, s, chosen[i], column));
+  print_number(s->calibration_curve[shown[0] * s->columns + column]);
+  printf("\n");
+}
+
+static void print_table(const tt_trained_ensemble *c, const tt_scores *s, const tt_ensemble *e,
+                        int64_t first, const char *which)
+{
+  tt_metric chosen[SCORES_PER_LINE];
+  int n = choose_metrics(c->model.output, chosen);
+  int64_t used = count_used(c, e), targets = tt_trained_ensemble_targets(c);
+  printf("%s: %" PRId64 " targets, %" PRId64 " member%s\n %-*s %7s", e->name, targets, used,
+         tt_plural(used), NAME_BYTES, which, "rows");
+  for (int i = 0; i < n; i++) printf(" %9s", tt_metric_table[chosen[i]].name);
+  printf(" %9s\n", "in 90 %");
+  for (int64_t k = 0; k < targets; k++)
+    print_line(c, s, c->target.name[e->column[k]], first + k * c->model.quantities);
 }
 
 static void print_all(const tt_trained_ensemble *c, const tt_scores *s, int64_t levels,
                       const char *which)
 {
   const tt_model *m = &c->model;
-  for (int64_t e = 0; e < c->ensembles; e++)
-    for (int64_t k = 0; k < tt_trained_ensemble_targets(c); k++) {
+  int64_t targets = tt_trained_ensemble_targets(c);
+  for (int64_t e = 0; e < c->ensembles && targets >= MANY_TARGETS; e++)
+    print_table(c, s, &c->ensemble[e], e * tt_trained_ensemble_width(c), which);
+  for (int64_t e = 0; e < c->ensembles && targets < MANY_TARGETS; e++)
+    for (int64_t k = 0; k < targets; k++) {
       int64_t column = e * tt_trained_ensemble_width(c) + k * m->quantities;
       print_title(c, &c->ensemble[e], k, s->rows[column], which);
       print_scores(m, s, levels, column);

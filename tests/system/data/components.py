@@ -69,6 +69,22 @@ def run(*words, code=0):
     return done.stderr
 
 
+def check_table(tutti):
+    """Of many targets tutti evaluate prints one line each, with the scores of the file."""
+    done = subprocess.run([tutti, "evaluate", "out/model.h5", "test.h5"], capture_output=True, text=True)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 3 * (2 + TARGETS) and max(map(len, lines)) < 80, done
+    assert lines[0] == f"{JOB['ensembles'][0]['name']}: 24 targets, 3 members", lines[0]
+    assert lines[1].split() == ["rows", "rmse", "nll", "crps", "r2", "in", "90", "%"], lines[1]
+    with h5py.File("scores.h5") as f:
+        for k in range(TARGETS):
+            name, rows, rmse, nll, _, _, inside = lines[2 + k].split()
+            assert name == f"y{k:02}" and int(rows) == f["test_rows"][k], lines[2 + k]
+            assert np.allclose([float(rmse), float(nll)],
+                               [f["ensemble_rmse"][k], f["ensemble_nll"][k]], rtol=6e-3), lines[2 + k]
+            assert 0 <= float(inside) <= 1, lines[2 + k]
+
+
 def close(what, got, want, precision=1e-5):
     """Relative to the largest value."""
     error = abs(got - want).max() / abs(want).max()
@@ -279,6 +295,7 @@ def main():
             assert one == two, [n for n in one if one[n] != two.get(n)]
         run(tutti, "predict", "out/model.h5", "test.h5", "-q", "--jacobian")
         run(tutti, "evaluate", "out/model.h5", "test.h5", "-q", "-o", "scores.h5")
+        check_table(tutti)
         run(tutti, "explain", "out/model.h5", "test.h5", "-q", "--repeats", "1")
         read = lambda name: {n: d[()] for n, d in h5py.File(name).items() if isinstance(d, h5py.Dataset)}
         pred, scores = read("pred.h5"), read("scores.h5")

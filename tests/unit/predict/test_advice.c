@@ -91,6 +91,7 @@ TT_TEST (narrow_intervals_are_reported_with_their_cause) {
   r.aleatoric[0] = NAN;
   TT_CHECK(find(&r), ==, 2);
   check_begins(r.found.text[0], "one: the 90 % intervals hold only 22 %");
+  TT_CHECK_HAS(r.found.text[0], "use calibration.recalibrate: true, ");
   TT_CHECK_HAS(r.found.text[0], "gaussian_nll");
   check_begins(r.found.text[1], "two b, two c: the 90 % intervals hold only 22 to 70 %");
   TT_CHECK_HAS(r.found.text[1], "recalibrate");
