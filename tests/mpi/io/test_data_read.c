@@ -294,7 +294,7 @@ TT_TEST (bad_values_are_named_on_all_ranks) {
   make_values();
   for (int i = 0; i < N; i++) y[i * T] = i % 2 ? 1e200 : -1e200;
   put();
-  refused(&cfg, TT_E_DATA, "dataset 'y', column 0: mean", "use other units");
+  refused(&cfg, TT_E_DATA, "dataset 'y', column 0 ('load'): mean", "use other units");
   cfg.data_normalize = NULL;
   refused(&cfg, TT_E_DATA, "dataset 'y', row 0, column 0 ('load'): -1e+200", "single precision");
   cfg.data_normalize = by_log;
