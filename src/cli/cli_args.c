@@ -99,7 +99,8 @@ static error_t parse(int key, char *arg, struct argp_state *s)
   tt_cli_args *a = s->input;
   if (key == 'h') argp_state_help(s, stdout, ARGP_HELP_STD_HELP); /* ends the program */
   if (key == ARGP_KEY_END && a->files < a->verb->min_files) argp_usage(s);
-  if (key == ARGP_KEY_ARG && a->files < a->verb->max_files) {
+  if (key == ARGP_KEY_ARG) {
+    if (a->files == a->verb->max_files) argp_error(s, "unexpected argument '%s'", arg);
     a->file[a->files++] = arg;
     return 0;
   }

@@ -85,17 +85,18 @@ extern tt_comm *tt_world;
     "the same command again to continue from the last checkpoint.",                                \
     TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU, TT_CLI_RUN_OPTIONS)               \
   X("predict", "MODEL.h5 DATA.h5", 2, 2, predict, "predict rows, with uncertainties",              \
-    "Predict every row: the mean, and the total, aleatoric and epistemic standard deviation.",     \
+    "Predict every row: the mean, and the total, aleatoric and epistemic standard deviation. "     \
+    "DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",                                             \
     TT_CLI_PREDICTIONS, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,  \
     TT_CLI_MEMBERS, TT_CLI_QUANTILES, TT_CLI_JACOBIAN, TT_CLI_QUIET, TT_CLI_VERBOSE)               \
   X("evaluate", "MODEL.h5 DATA.h5", 2, 2, evaluate, "score a model on labelled rows",              \
-    "Score a model on all labelled rows of a file.", TT_CLI_SCORES, TT_CLI_FORCE, TT_CLI_INPUTS,   \
-    TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA, TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_JSON,      \
-    TT_CLI_QUIET, TT_CLI_VERBOSE)                                                                  \
+    "Score a model on all labelled rows of a file, which may be a table: .csv, .tsv, .npy, .npz.", \
+    TT_CLI_SCORES, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,       \
+    TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_JSON, TT_CLI_QUIET, TT_CLI_VERBOSE)                     \
   X("explain", "MODEL.h5 DATA.h5", 2, 2, explain, "how much each input matters",                   \
     "Show how much each input matters for the predictions on labelled rows: the increase of the "  \
     "error when its values are permuted between the rows, and the mean absolute derivative, with " \
-    "their spread over the members.",                                                              \
+    "their spread over the members. DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",              \
     TT_CLI_IMPORTANCE, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,   \
     TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_REPEATS, TT_CLI_MOST_ROWS, TT_CLI_SEED, TT_CLI_JSON,    \
     TT_CLI_QUIET, TT_CLI_VERBOSE)                                                                  \

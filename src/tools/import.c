@@ -44,8 +44,14 @@ static tt_err bad_cell(const char *file, int64_t line, const char *column, const
       [CELL_NAN] = "is not a number",
   };
   const char *cure = target ? "leave the cell empty for an unlabelled target"
-                            : "every input must be given: correct the cell or remove the row";
-  if (kind == CELL_TEXT && strchr(cell, ',')) cure = "write decimals with a point";
+                            : "every input must be given: correct the cell or remove the row; or "
+                              "train on the table itself, data: {file: TABLE, missing: mean}";
+  if (kind == CELL_TEXT && strchr(cell, ','))
+    cure = "write decimals with a point; or train on the table itself, "
+           "data: {file: TABLE, decimal: comma}";
+  else if (kind == CELL_TEXT && !target)
+    cure = "correct the cell; or, if the values are levels, train on the table itself, "
+           "data: {file: TABLE, categories: ...}";
   return TT_FAIL(DATA, "%s:%" PRId64 ": column '%s': '%.60s' %s; %s", file, line, column, cell,
                  what[kind], cure);
 }

@@ -68,6 +68,7 @@ assert "did you mean 'train'?" in call("help", "trian", code=64).stderr
 call(code=64)
 call("slurm", code=64)
 call("train", "job.yaml", "--resume", "perhaps", code=64)
+assert "unexpected argument '3'" in call("train", "job.yaml", "--set", "train.epochs", "3", code=64).stderr
 call("plan", "job.yaml", "--ranks", "0", code=64)
 call("predict", "model.h5", "data.h5", "--quantiles", "0.1;0.9", code=64)
 check_full_device()
