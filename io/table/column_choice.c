@@ -44,12 +44,16 @@ static tt_err no_match(const choice *c, const char *item, int64_t skipped)
   }
   if (!used) all[0] = '\0';
   tt_text_make_printable(all, "");
-  return TT_FAIL(DATA, "%s: %s: %s '%s'; %s%s%scolumns: %s%s", c->in->file, c->want->option,
+  const char *hint = c->in->count == 1 && strpbrk(all, " |:")
+                         ? "; columns are separated by commas, semicolons or tabs, or as "
+                           "data.delimiter says"
+                         : "";
+  return TT_FAIL(DATA, "%s: %s: %s '%s'; %s%s%scolumns: %s%s%s", c->in->file, c->want->option,
                  skipped             ? "no column that holds numbers and has no other use matches"
                  : has_pattern(item) ? "no column matches"
                                      : "there is no column",
                  item, *near.best ? "did you mean '" : "", near.best, *near.best ? "'? " : "", all,
-                 listed < c->in->count ? ", ..." : "");
+                 listed < c->in->count ? ", ..." : "", hint);
 }
 
 /* How an item matches column k: by its name, its array, or as a pattern. */

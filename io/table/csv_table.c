@@ -104,6 +104,11 @@ static tt_err read_header(csv_table *c, char delimiter)
   if (!p)
     return TT_FAIL(DATA, "%s: the file is empty; its first row must hold the column names",
                    c->table->file);
+  if (end - p == 5 && !memcmp(p, "sep=", 4)) { /* of Excel: the first line names the delimiter */
+    delimiter = delimiter ? delimiter : p[4];
+    TT_TRY(tt_csv_lines_next_local(&c->lines, &p, &end, &line));
+    if (!p) return TT_FAIL(DATA, "%s: no names of columns after the line sep=", c->table->file);
+  }
   c->lines.delimiter = delimiter ? delimiter : find_delimiter(p, end);
   if (c->lines.delimiter == c->decimal)
     return TT_FAIL(DATA,
