@@ -91,7 +91,7 @@ static tt_err launch_extras(tt_engine *e, const tt_layered_pass *pass,
                    2 * TT_LAYERED_THREADS * sizeof(float), e->dev.stream, a);
 }
 
-static tt_err layer_forward(tt_engine *e, const tt_layered_pass *pass, int l)
+static tt_product_args forward_args(tt_engine *e, const tt_layered_pass *pass, int l)
 {
   const tt_layered *own = tt_layered_of(e);
   const tt_layer *layer = &e->cohort->model.layer[l];
@@ -104,13 +104,25 @@ static tt_err layer_forward(tt_engine *e, const tt_layered_pass *pass, int l)
   a.bias_step = pass->w_stride;
   a.activation = extras ? TT_ACT_identity : layer->activation; /* z only */
   if (pass->keep && !extras) a.slope = own->slope[l];
+  return a;
+}
+
+tt_product_args tt_layered_entry_product(tt_engine *e, const tt_layered_pass *pass)
+{
+  return forward_args(e, pass, 0);
+}
+
+static tt_err layer_forward(tt_engine *e, const tt_layered_pass *pass, int l)
+{
+  const tt_layer *layer = &e->cohort->model.layer[l];
+  tt_product_args a = forward_args(e, pass, l);
   if (tt_layered_uses_gemm(e, pass, layer)) {
     TT_TRY(tt_layered_gemm_forward(e, pass, a));
     TT_TRY(tt_layered_finish_product(TT_PRODUCT_FORWARD, a, pass->members, e->dev.stream));
   } else {
     TT_TRY(multiply(e, pass, TT_PRODUCT_FORWARD, a));
   }
-  if (!extras) return TT_OK;
+  if (!has_extras(tt_layered_of(e), pass, layer)) return TT_OK;
   return launch_extras(e, pass, layer_extras_forward, extras_args(e, pass, l), pass->rows,
                        TT_LAYERED_WARPS * TT_DROPOUT_DRAW_ROWS);
 }
@@ -187,7 +199,7 @@ static int end_of(tt_engine *e, const tt_layered_pass *pass)
 
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass)
 {
-  return tt_layered_forward_layers(e, pass, 0, end_of(e, pass));
+  return tt_layered_forward_layers(e, pass, pass->entry, end_of(e, pass));
 }
 
 /* Whether layer l of all does not keep its weights. If it does, nothing is written to its gradient,

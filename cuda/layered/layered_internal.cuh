@@ -12,8 +12,9 @@
  * Other sums over rows use a fixed number of interleaved partial sums, each in ascending order,
  * and then add the partial sums: the bits depend neither on how rows are divided nor on padding.
  *
- * Networks with few weights in a layer (size.small) save launches, with the same bits: the last
- * layer and the loss are one kernel (head.cuh), and the gradients of up to three layers are one.
+ * Networks with few weights in a layer (size.small) save launches, with the same bits: the rows and
+ * the first layer are one kernel, the last layer and the loss another (fused_layers.cuh), the
+ * gradients of up to three layers one launch.
  *
  * With train.parts a step computes one part of every batch after the other: the buffers have the
  * rows of a part, and the gradients are added as core/model/parts.h says. */
@@ -32,7 +33,7 @@ static_assert((int)TT_LOSS_PARTIALS == (int)TT_LAYERED_THREADS, "one thread per 
 
 /* Operations of a graph of several steps at most: memory and time to create it grow with them. */
 #ifdef TT_CUDA_DOUBLE
-enum { TT_LAYERED_GRAPH_NODES = 300 }; /* few, so that tests reach it */
+enum { TT_LAYERED_GRAPH_NODES = 250 }; /* few, so that tests reach it */
 #else
 enum { TT_LAYERED_GRAPH_NODES = 4096 };
 #endif
@@ -111,7 +112,8 @@ typedef struct tt_layered_pass {
   int64_t w_stride;       /* param_stride */
   const int8_t *skip;     /* [M] members with a value other than 0 are skipped; NULL: none is */
   int keep;               /* 1 in a training step: store f' for the backward pass */
-  int head;               /* 1: the last layer is head.cuh, its dL/dz is in output_delta */
+  int entry;              /* 1: the first layer is in fused_layers.cuh */
+  int head;               /* 1: the last layer is there, its dL/dz is in output_delta */
   float *gradient;        /* [M][param_stride] of the backward pass; [copies] of them */
   float *inputs;          /* [M][rows][D] output dL/dx, or NULL */
 } tt_layered_pass;
@@ -141,6 +143,9 @@ tt_err tt_layered_gemm_gradient(tt_engine *e, const tt_layered_pass *pass,
 
 /* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass);
+
+/* The first layer of a pass with `entry`: its product, without the inputs. */
+tt_product_args tt_layered_entry_product(tt_engine *e, const tt_layered_pass *pass);
 
 /* The last layer of a pass with `head`: its product, from dL/dz in output_delta to that of the
  * layer before in delta[0]; and its biases. */

@@ -5,7 +5,6 @@
 #include "cuda/layered/vector.cuh"
 
 enum {
-  TT_GATHER_ROWS = 16,                                     /* rows per block */
   TT_BLOCK_SUM_BYTES = (TT_MAX_WARPS + 1) * sizeof(double) /* of tt_block_sum, and one value */
 };
 

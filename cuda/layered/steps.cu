@@ -3,7 +3,7 @@
  * Steps run as graphs of 1 to 32 steps, up to the next end of an epoch of any member. All
  * counters are on the device, so that the same graphs serve every batch and the host reads the
  * counters only at ends of epochs. */
-#include "cuda/layered/head.cuh"
+#include "cuda/layered/fused_layers.cuh"
 #include "cuda/layered/row_stream.cuh"
 
 #include <string.h>
@@ -113,12 +113,28 @@ tt_layered_pass tt_layered_training_pass(tt_engine *e)
   return pass;
 }
 
-/* The rows of a batch, if they do not come from the host. */
-static tt_err gather_rows(tt_engine *e)
+static tt_err launch_entry(tt_engine *e, const tt_layered_pass *pass)
+{
+  const tt_layered *own = tt_layered_of(e);
+  tt_entry_args a = {};
+  a.step = make_step_args(e);
+  a.step.parts = (int32_t)tt_grid_size(own->size.rows, TT_GATHER_ROWS);
+  a.product = tt_layered_entry_product(e, pass);
+  return tt_launch(a.product.vector && a.product.right.vector ? rows_and_first_layer<4>
+                                                              : rows_and_first_layer<1>,
+                   (unsigned)a.step.v.members * (unsigned)a.step.parts, TT_LAYERED_THREADS,
+                   (size_t)tt_layered_entry_floats(&e->cohort->model.layer[0]) * sizeof(float),
+                   e->dev.stream, a);
+}
+
+/* The rows of a batch, if they do not come from the host. pass: the first layer too; or NULL */
+static tt_err gather_rows(tt_engine *e, const tt_layered_pass *pass)
 {
   const tt_layered *own = tt_layered_of(e);
   if (own->row_stream) return TT_OK;
-  TT_TRY(launch_over_members(e, gather_batch, make_step_args(e), own->size.rows, TT_GATHER_ROWS));
+  TT_TRY(pass ? launch_entry(e, pass)
+              : launch_over_members(e, gather_batch, make_step_args(e), own->size.rows,
+                                    TT_GATHER_ROWS));
   if (!own->size.label_noise) return TT_OK;
   return launch_over_members(e, add_label_noise, make_step_args(e),
                              own->size.rows * e->view.targets, TT_STEP_BLOCK_ELEMENTS);
@@ -126,7 +142,7 @@ static tt_err gather_rows(tt_engine *e)
 
 tt_err tt_layered_forward_batch(tt_engine *e)
 {
-  TT_TRY(gather_rows(e));
+  TT_TRY(gather_rows(e, NULL));
   tt_layered_pass pass = tt_layered_training_pass(e);
   return tt_layered_forward(e, &pass);
 }
@@ -168,15 +184,12 @@ static tt_err launch_head(tt_engine *e, const tt_layered_pass *pass)
 /* From the rows of a batch to its loss and dL/dz. */
 static tt_err forward_and_loss(tt_engine *e)
 {
-  if (!uses_head(e)) {
-    TT_TRY(tt_layered_forward_batch(e));
-    return tt_layered_batch_loss(e);
-  }
   tt_layered_pass pass = tt_layered_training_pass(e);
-  pass.head = 1;
-  TT_TRY(gather_rows(e));
+  pass.entry = layered_of(e)->size.entry;
+  pass.head = uses_head(e);
+  TT_TRY(gather_rows(e, pass.entry ? &pass : NULL));
   TT_TRY(tt_layered_forward(e, &pass));
-  return launch_head(e, &pass);
+  return pass.head ? launch_head(e, &pass) : tt_layered_batch_loss(e);
 }
 
 tt_err tt_layered_record_losses(tt_engine *e, int clears)
@@ -263,7 +276,7 @@ tt_err tt_layered_release_part(tt_engine *e)
 tt_err tt_layered_load_part(tt_engine *e)
 {
   TT_TRY(load_rows(e, 0));
-  return gather_rows(e);
+  return gather_rows(e, NULL);
 }
 
 /* A step of a whole batch. */

@@ -82,6 +82,21 @@ static int has_head(const tt_layered_sizes *s, const tt_model *m)
          last->activation == TT_ACT_identity;
 }
 
+/* Weights and rows with free places behind them, results, row numbers. */
+int64_t tt_layered_entry_floats(const tt_layer *first)
+{
+  int64_t ld = (first->in + 3) / 4 * 4 + 4;
+  return (first->out + TT_GATHER_ROWS) * ld + TT_GATHER_ROWS * (first->out + 1);
+}
+
+/* Whether the first layer can be computed where its rows are gathered. */
+static int has_entry(const tt_layered_sizes *s, const tt_model *m)
+{
+  const tt_layer *first = &m->layer[0];
+  return s->small && m->layers > 1 && !s->streamed && is_plain(first) &&
+         !(s->dropout && first->dropout) && tt_layered_entry_floats(first) <= TT_ENTRY_FLOATS;
+}
+
 /* The order of the sums follows from the shape; who computes them, from the options and the number
  * of members too. */
 static void find_chunks(const tt_model *m, tt_precision precision, tt_layered_sizes *s)
@@ -91,6 +106,7 @@ static void find_chunks(const tt_model *m, tt_precision precision, tt_layered_si
   for (int l = 0; l < m->layers; l++) s->small &= m->layer[l].norm < 0;
   s->chunk = s->small ? min_i64(TT_CHUNK_ROWS, s->rows) : s->rows;
   s->head = has_head(s, m);
+  s->entry = has_entry(s, m);
   s->copies = 1;
   if (s->small && !s->parts && !s->adversarial && s->members * tiles <= MOST_TILES_OF_ALL)
     s->copies = (s->rows + s->chunk - 1) / s->chunk;

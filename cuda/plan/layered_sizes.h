@@ -13,7 +13,9 @@ enum {
   TT_TF32_MATRICES = 4,       /* parts of the two factors of a product in 3xtf32 */
   TT_NARROW_WIDTH = 16,       /* cuBLAS is not used if a side of a layer is at most this wide */
   TT_CHUNK_ROWS = 128,        /* of a batch, whose weight gradient is summed from zero */
-  TT_HEAD_WIDTH = 256         /* inputs of a last layer that is computed with the loss, at most */
+  TT_HEAD_WIDTH = 256,        /* inputs of a last layer that is computed with the loss, at most */
+  TT_GATHER_ROWS = 16,        /* rows of a batch that a block gathers */
+  TT_ENTRY_FLOATS = 16384     /* of shared memory, for a first layer computed with them, at most */
 };
 
 /* Floats from the parameters of one member to those of the next on the device: whole float4, for
@@ -39,6 +41,7 @@ typedef struct tt_layered_sizes {
   int sums;   /* gradients that are there at a time */
   int small;  /* layers have few tiles: launches are saved where they can be */
   int head;   /* the last layer is computed with the loss */
+  int entry;  /* the first layer is computed with the rows of the batch */
   int weighted, streamed, dropout, label_noise, adversarial, clipping, residual, folds, parts;
   int rates; /* layers have factors on the learning rate */
 } tt_layered_sizes;
@@ -102,6 +105,9 @@ typedef struct tt_layered_sizes {
  *   precision  of training steps */
 tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
                                      int streamed, tt_precision precision);
+
+/* Floats of shared memory of a block that gathers rows and computes the first layer. */
+int64_t tt_layered_entry_floats(const tt_layer *first);
 
 /* Whether a side of a layer is too narrow for cuBLAS. */
 int tt_layered_is_narrow(const tt_layer *layer);

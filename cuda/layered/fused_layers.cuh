@@ -1,8 +1,10 @@
-/* head.cuh — the last layer with the loss, in one kernel of the layered path: its outputs, the
- * losses of the rows, and dL/dz of this layer and of the layer before. The bits are those of the
- * products (product.cuh) and of batch_loss. Device code. */
-#ifndef TT_LAYERED_HEAD_CUH
-#define TT_LAYERED_HEAD_CUH
+/* fused_layers.cuh — layers of the layered path that are one kernel with what is beside them:
+ *   entry  the rows of a batch, and the first layer
+ *   head   the last layer, the losses of the rows, and dL/dz of this layer and of the layer before
+ * The bits are those of the products (product.cuh), of gather_batch and of batch_loss. Device code.
+ */
+#ifndef TT_FUSED_LAYERS_CUH
+#define TT_FUSED_LAYERS_CUH
 #include "cuda/common/copy_async.cuh"
 #include "cuda/layered/product_ends.cuh"
 #include "cuda/layered/step_kernels.cuh"
@@ -17,7 +19,7 @@ typedef struct tt_head_args {
   int32_t *arrived;         /* [M] blocks that have computed their rows */
 } tt_head_args;
 
-/* What a block has in shared memory. Rows begin in other banks. */
+/* What a block has in shared memory. */
 typedef struct tt_head_shared {
   float *x, *w, *bias;   /* [TT_HEAD_ROWS][ld], [k][ld], [k] */
   float *output, *delta; /* [TT_HEAD_ROWS][k] */
@@ -25,6 +27,7 @@ typedef struct tt_head_shared {
   int32_t ld;
 } tt_head_shared;
 
+/* Rows begin in other banks of shared memory. */
 static inline __host__ __device__ int32_t tt_head_ld(int32_t n) { return (n + 3) / 4 * 4 + 4; }
 
 static inline size_t tt_head_bytes(int32_t n, int32_t k)
@@ -61,6 +64,97 @@ __device__ __forceinline__ float tt_end_chain(float sum, int32_t n)
 {
   return n % 8 ? sum + 0.0f : sum;
 }
+
+/* the rows and the first layer */
+
+typedef struct tt_entry_args {
+  tt_step_kernel_args step;
+  tt_product_args product; /* forward */
+} tt_entry_args;
+
+typedef struct tt_entry_shared {
+  float *w, *x, *z; /* [n][ld], [TT_GATHER_ROWS][ld], [TT_GATHER_ROWS][n] */
+  int32_t *row;     /* [TT_GATHER_ROWS], -1: there is none */
+  int32_t ld;
+} tt_entry_shared;
+
+__device__ __forceinline__ tt_entry_shared tt_entry_shared_of(float *shared,
+                                                              const tt_product_args &p)
+{
+  tt_entry_shared s;
+  s.ld = tt_head_ld(p.k);
+  s.w = shared;
+  s.x = s.w + p.n * s.ld;
+  s.z = s.x + TT_GATHER_ROWS * s.ld;
+  s.row = reinterpret_cast<int32_t *>(s.z + TT_GATHER_ROWS * p.n);
+  return s;
+}
+
+/* The number of row r of the next batch of member i, or of its part; -1: there is none. */
+__device__ __forceinline__ int32_t tt_entry_row(const tt_step_kernel_args &a, int i, int32_t r)
+{
+  tt_batch_rows rows = tt_next_rows(a.v, i, a.batch_part);
+  if (r >= rows.count) return -1;
+  return tt_cuda_epoch_row(a.v, i, a.order[i], (int32_t)(rows.slot + rows.first + r));
+}
+
+/* z of all rows: a thread has a column. */
+template <int V>
+__device__ __forceinline__ void tt_entry_products(const tt_product_args &p, const float *bias,
+                                                  const tt_entry_shared &s)
+{
+  for (int32_t c = (int32_t)threadIdx.x; c < p.n; c += (int32_t)blockDim.x) {
+    float sum[TT_GATHER_ROWS], begin = bias[c];
+#pragma unroll
+    for (int r = 0; r < TT_GATHER_ROWS; r++) sum[r] = begin;
+#pragma unroll 1
+    for (int32_t k = 0; k < p.k; k += V) {
+      tt_floats<V> w = tt_load_floats<V>(s.w + c * s.ld + k);
+#pragma unroll
+      for (int r = 0; r < TT_GATHER_ROWS; r++) {
+        tt_floats<V> x = tt_load_floats<V>(s.x + r * s.ld + k);
+#pragma unroll
+        for (int q = 0; q < V; q++) sum[r] = tt_fma(x.v[q], w.v[q], sum[r]);
+      }
+    }
+#pragma unroll
+    for (int r = 0; r < TT_GATHER_ROWS; r++) s.z[r * p.n + c] = tt_end_chain(sum[r], p.k);
+  }
+}
+
+/* V: as in last_layer_and_loss. */
+template <int V> static __global__ void rows_and_first_layer(tt_entry_args a)
+{
+  TT_SHARED_MEMORY(float, shared);
+  const tt_cuda_state &v = a.step.v;
+  const tt_product_args &p = a.product;
+  int i = (int)(blockIdx.x / (unsigned)a.step.parts);
+  int32_t first = (int32_t)(blockIdx.x % (unsigned)a.step.parts) * TT_GATHER_ROWS;
+  int32_t rows = min((int32_t)TT_GATHER_ROWS, a.step.rows - first), t = (int32_t)threadIdx.x;
+  int64_t at = (int64_t)i * a.step.rows + first;
+  if (v.status[i] != TT_STATUS_training) return;
+  tt_entry_shared s = tt_entry_shared_of(shared, p);
+  tt_head_copy<V>(s.w, p.right.at + i * p.right.step, p.n, p.k, s.ld);
+  if (t < TT_GATHER_ROWS) s.row[t] = tt_entry_row(a.step, i, first + t);
+  if (t < rows) a.step.row[at + t] = s.row[t];
+  __syncthreads();
+  for (int32_t j = V * t; j < TT_GATHER_ROWS * p.k; j += V * (int32_t)blockDim.x) {
+    int32_t from = s.row[j / p.k];
+    tt_copy_async<V>(s.x + j / p.k * s.ld + j % p.k, v.x + (int64_t)from * p.k + j % p.k,
+                     from >= 0);
+  }
+  tt_copy_commit();
+  tt_gather_rows(v, s.row, {a.step.x, a.step.y, a.step.weight, at, rows, v.member[i].ensemble});
+  tt_copy_wait<0>();
+  __syncthreads();
+  tt_entry_products<V>(p, p.bias + i * p.bias_step, s);
+  __syncthreads();
+  tt_product_end end = tt_product_end_of(p, i);
+  for (int32_t j = V * t; j < rows * p.n; j += V * (int32_t)blockDim.x)
+    tt_finish_forward<V>(end, first * p.n + j, tt_load_floats<V>(s.z + j));
+}
+
+/* the last layer and the loss */
 
 /* An output: one chain, which begins with the bias. */
 template <int V>
