@@ -99,6 +99,8 @@ def check_campaign(tutti, keys, known):
     status = json.loads(run(tutti, "status", "c/campaign", "--json"))
     assert set(status) == keys["status of a campaign"] - {"training"}, set(status) ^ keys["status of a campaign"]
     assert status["rounds"] == 3 and status["labels_now"] == n["first"] + 20, status
+    wrong = subprocess.run([tutti, "campaign", "status", "c"], capture_output=True, text=True)
+    assert wrong.returncode == 66 and "did you mean 'c/campaign'?" in wrong.stderr, wrong
     assert status == {**json.loads(run(tutti, "campaign", "status", "c/campaign", "--json")),
                       "age_seconds": status["age_seconds"]}
     report = json.loads(run(tutti, "report", "c/campaign", "--json"))
