@@ -30,6 +30,17 @@ static int meets(way by, setting v)
   return suited && takes(by, v.number);
 }
 
+/* References of settings and ways, which most laws compare with. */
+static tt_state *kept[SETTINGS][MAX_WAYS];
+
+static int free_kept(void **state)
+{
+  (void)state;
+  for (int number = 0; number < SETTINGS; number++)
+    for (int i = 0; i < MAX_WAYS; i++) tt_state_destroy(&kept[number][i]);
+  return 0;
+}
+
 /* Each law uses three of six settings in turn, which also cover every row. */
 static int is_dealt(setting v, int half) { return (v.number / 3 + half) % 2 == 0; }
 
@@ -42,9 +53,8 @@ static void all_settings(void (*law)(setting v, way by, const tt_state *want), i
       setting v = setting_of(number);
       if (by[i].ops != &tt_engine_cpu && by[i].use.path != TT_GPU_PATH_layered) v.parts = 1;
       if (!is_dealt(v, half) || !meets(by[i], v)) continue;
-      tt_state *want = reference(v, by[i]);
-      law(v, by[i], want);
-      tt_state_destroy(&want);
+      if (!kept[number][i]) kept[number][i] = reference(v, by[i]);
+      law(v, by[i], kept[number][i]);
     }
 }
 
@@ -335,3 +345,5 @@ TT_TEST (long_epochs_may_be_split_anywhere) {
     for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)
       if (has_turn(by[k], resample)) long_epochs(by[k], (tt_resample)resample);
 }
+
+TT_SUITE(NULL, free_kept)
