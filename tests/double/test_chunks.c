@@ -3,7 +3,13 @@
 #include "cuda/plan/layered_sizes.h"
 #include "tests/support/problem.h"
 
-enum { CHUNK_MEMBERS = 100, CHUNK_ROWS = 400, CHUNK_BATCH = 200, CHUNKS = 2, CHUNK_STEPS = 3 };
+enum {
+  CHUNK_MEMBERS = SANITIZED ? 6 : 100,
+  CHUNK_ROWS = 400,
+  CHUNK_BATCH = 200,
+  CHUNKS = 2,
+  CHUNK_STEPS = 3
+};
 
 /* Members with two batches an epoch, a whole one and a short one. */
 static problem make_chunks(int64_t members)
