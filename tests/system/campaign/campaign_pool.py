@@ -10,7 +10,7 @@ import pathlib
 import sys
 import tempfile
 
-from campaign import Runner, check, failures, h5py, np
+from campaign import Runner, check, finish, h5py, np
 
 ROUNDS, CHUNKS, ROWS = 2, 2, 300
 CAMPAIGN = """\
@@ -92,7 +92,7 @@ def main():
         check(len(set(once)) == CHUNKS * ROUNDS, f"calls {once}")  # none in the last round
         check_numbers(run, made)
         check_lives(run, once)
-    sys.exit(1 if failures else 0)
+    finish()
 
 
 if __name__ == "__main__":
