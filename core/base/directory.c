@@ -245,3 +245,15 @@ tt_err tt_file_read_text(const char *path, char *text, int64_t room)
   close(fd);
   return n < 0 ? TT_FAIL(IO, "%s: cannot be read: %s", path, strerror(errno)) : TT_OK;
 }
+
+tt_err tt_file_check_output(const char *output, int force, const char *const input[2])
+{
+  struct stat to, from;
+  for (int i = 0; i < 2 && !stat(output, &to); i++)
+    if (input[i] && !stat(input[i], &from) && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
+      return TT_FAIL(USAGE, "%s is read by this command; give another output file", output);
+  if (!force && lstat(output, &to) == 0)
+    return TT_FAIL(CANTCREAT, "%s exists; give another output file, or --force to replace it",
+                   output);
+  return TT_OK;
+}

@@ -47,6 +47,10 @@ tt_err tt_backup(const char *path, const char *entry);
 tt_err tt_file_open_read(const char *path, int *fd);
 tt_err tt_file_open_stream(const char *path, FILE **out);
 
+/* Whether a command may write `output`: it must not be one of the command's inputs (NULL: no such
+ * input), and must not exist, unless `force`. Errors: USAGE, CANTCREAT. */
+tt_err tt_file_check_output(const char *output, int force, const char *const input[2]);
+
 /* Read at most room - 1 bytes of a file and add a NUL. Errors: NOINPUT, IO. */
 tt_err tt_file_read_text(const char *path, char *text, int64_t room);
 TT_END_C

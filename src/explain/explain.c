@@ -1,18 +1,15 @@
 /* explain.c — see explain.h. */
+#include "core/base/directory.h"
 #include "core/base/log.h"
 #include "io/model/model_file.h"
 #include "src/explain/explain_internal.h"
 #include "src/host/resources.h"
 
 #include <inttypes.h>
-#include <sys/stat.h>
 
 static tt_err check_output_local(const tt_explain_options *o)
 {
-  struct stat at;
-  if (o->force || lstat(o->output, &at) != 0) return TT_OK;
-  return TT_FAIL(CANTCREAT, "%s exists; give another output file, or --force to replace it",
-                 o->output);
+  return tt_file_check_output(o->output, o->force, (const char *const[]){o->model, o->rows.file});
 }
 
 static tt_err explain_all(tt_comm *c, const tt_explain_options *o, const tt_trained_ensembles *all,

@@ -1,6 +1,7 @@
 /* export.c — see export.h. */
 #include "src/export/export.h"
 
+#include "core/base/directory.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
@@ -11,7 +12,6 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 
 static void cohort_free(tt_export_cohort *k)
 {
@@ -249,10 +249,7 @@ tt_err tt_export_local(const tt_export_options *o)
   };
   tt_trained_ensembles all = {0};
   const char *file = o->output ? o->output : name[o->format];
-  struct stat there;
-  if (!o->force && lstat(file, &there) == 0)
-    return TT_FAIL(CANTCREAT, "%s exists; give another output file, or --force to replace it",
-                   file);
+  TT_TRY(tt_file_check_output(file, o->force, (const char *const[]){o->model, NULL}));
   TT_TRY(tt_model_read_local(o->model, &all));
   tt_err e = export_model(&all, file, o->format, meaning[o->format]);
   tt_trained_ensembles_destroy(&all);

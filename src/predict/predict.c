@@ -1,6 +1,7 @@
 /* predict.c — see predict.h. */
 #include "src/predict/predict.h"
 
+#include "core/base/directory.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/engine/engine.h"
@@ -18,7 +19,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 enum { MIN_CHUNK_ROWS = 256, MAX_CHUNK_ROWS = 8192 };
 static const double chunk_floats = 6.4e7; /* of members and Jacobians of a chunk: 256 MB */
@@ -66,11 +66,7 @@ static tt_err check_options_local(const tt_predict_options *o)
   for (int64_t q = 0; q < o->quantiles; q++)
     if (!(o->quantile[q] > 0.0 && o->quantile[q] < 1.0))
       return TT_FAIL(USAGE, "--quantiles: %g is not between 0 and 1", o->quantile[q]);
-  struct stat at;
-  if (!o->force && lstat(o->output, &at) == 0)
-    return TT_FAIL(CANTCREAT, "%s exists; give another output file, or --force to replace it",
-                   o->output);
-  return TT_OK;
+  return tt_file_check_output(o->output, o->force, (const char *const[]){o->model, o->data});
 }
 
 /* --quantiles needs an ensemble that predicts a distribution of numbers or counts. */

@@ -1,20 +1,17 @@
 /* evaluate.c — see evaluate.h. */
 #include "src/score/evaluate.h"
 
+#include "core/base/directory.h"
 #include "core/base/mem.h"
 #include "io/model/model_file.h"
 #include "src/host/resources.h"
 #include "src/score/score.h"
 #include "src/score/score_file.h"
 
-#include <sys/stat.h>
-
 static tt_err check_output_local(const tt_evaluate_options *o)
 {
-  struct stat at;
-  if (!o->output || o->force || lstat(o->output, &at) != 0) return TT_OK;
-  return TT_FAIL(CANTCREAT, "%s exists; give another output file, or --force to replace it",
-                 o->output);
+  if (!o->output) return TT_OK;
+  return tt_file_check_output(o->output, o->force, (const char *const[]){o->model, o->data});
 }
 
 static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o,

@@ -2,6 +2,7 @@
 #include "src/tools/import.h"
 
 #include "core/base/csv.h"
+#include "core/base/directory.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* Columns of the table that form one dataset, x or y. */
 typedef struct column_selection {
@@ -166,14 +166,7 @@ static tt_err check_options(const tt_import_options *o)
   if (!o->output || !*o->output) return TT_FAIL(USAGE, "no output file: give -o data.h5");
   if (!o->inputs || !*o->inputs)
     return TT_FAIL(USAGE, "no input columns: give --inputs with names of columns of %s", o->table);
-  struct stat table, output;
-  if (stat(o->output, &output)) return TT_OK;
-  if (!stat(o->table, &table) && table.st_dev == output.st_dev && table.st_ino == output.st_ino)
-    return TT_FAIL(USAGE, "%s is the table itself; give another output file", o->output);
-  if (!o->force)
-    return TT_FAIL(CANTCREAT, "%s exists; give another output file, or --force to replace it",
-                   o->output);
-  return TT_OK;
+  return tt_file_check_output(o->output, o->force, (const char *const[]){o->table, NULL});
 }
 
 static tt_err write_output(const tt_import_options *o, const tt_csv *t, const column_selection *x,

@@ -116,13 +116,16 @@ def check_info(tutti):
 
 
 def check_predict(tutti):
-    """A file that exists stays as it is, unless --force."""
+    """A file that exists stays as it is, unless --force; the model and the data always."""
     command = [tutti, "predict", "out/model.h5", "samples.h5", "-o", "p.h5"]
     pathlib.Path("p.h5").write_text("mine")
     assert "p.h5 exists; give another output file, or --force" in run(*command, code=73).stderr
     table = [word.replace("p.h5", "p.csv") for word in command]
     assert "p.csv: predictions are written as HDF5; give a name such as" in run(*table, code=64).stderr
     assert pathlib.Path("p.h5").read_text() == "mine"
+    for own in ("out/model.h5", "samples.h5"):  # the files that it reads
+        same = run(*command[:-1], f"out/../{own}", "--force", code=64)
+        assert f"{own} is read by this command; give another output file" in same.stderr
     run(*command, "--force")
     with h5py.File("p.h5") as f:
         assert f["y_pred_mean"].shape == (60, 2), f["y_pred_mean"]

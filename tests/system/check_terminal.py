@@ -200,7 +200,7 @@ def check_campaign(screens, launch):
 def check_watch(screens):
     """The state of a run while it trains, until it ends."""
     train = subprocess.Popen([screens.tutti, "train", "job.yaml", "-q", "--set", "run.directory=long", "--set",
-                              "train.epochs=1000000"], stderr=subprocess.DEVNULL)
+                              "train.epochs=1000000", "--set", "train.batch_size=1"], stderr=subprocess.DEVNULL)
     while train.poll() is None and not os.path.exists("long/status.json"):
         time.sleep(0.01)
     command = [screens.tutti, "watch", "long"]

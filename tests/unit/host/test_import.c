@@ -145,7 +145,7 @@ TT_TEST (missing_inputs_and_unwritable_outputs_are_errors) {
   o.output = table;
   o.force = 1;
   assert_int_equal(tt_import_local(&o), TT_E_USAGE);
-  TT_CHECK_HAS(tt_err_last(), "is the table itself");
+  TT_CHECK_HAS(tt_err_last(), "is read by this command");
 }
 
 static int make_directory(void **unused)
