@@ -175,7 +175,7 @@ def command_line():
     case("unknown verb", ["trian", "job.yaml"], USAGE, "trian")
     case("unknown option", ["train", "job.yaml", "--frobnicate"], USAGE, "frobnicate")
     case("train without a job", ["train"], USAGE, "train")
-    case("two jobs", ["train", "job.yaml", "job.yaml"], USAGE, "arguments")
+    case("two jobs", ["train", "job.yaml", "job.yaml"], USAGE, "unexpected argument")
     case("unknown --resume", ["train", "job.yaml", "--resume", "perhaps"], USAGE, "perhaps")
     case("bad --max-time", ["train", "job.yaml", "--max-time", "soon"], CONFIG, "soon")
     case("predict without data", ["predict", "model.h5", "-o", "p.h5"], USAGE, "predict")
