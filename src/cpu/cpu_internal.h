@@ -41,9 +41,9 @@ struct tt_engine {
   struct tt_cpu_buffers **buffers; /* [threads] */
   struct tt_cpu_team *team;        /* [threads] */
   _Atomic uint64_t *taken;         /* [threads][shares] of the teams */
+  float *pair_room;                /* [threads][tt_cpu_pair_floats] of the teams; NULL: no pairs */
   int most_sharing;                /* threads that may share a member */
-  float *pairs; /* [threads][tt_cpu_pair_floats] room of the pair of each leader; NULL: none */
-  struct tt_cpu_stage *stage; /* of stage.c */
+  struct tt_cpu_stage *stage;      /* of stage.c */
 };
 
 /* Threads that share a member. One of them, the leader, does everything that is not divided; the
@@ -59,6 +59,7 @@ typedef struct tt_cpu_team {
   _Alignas(64) atomic_int size;     /* threads of the next call */
   _Atomic int64_t left;             /* work left; -1: not known */
   int leader, thread; /* of the team that this thread begins with (-1: none), its number there */
+  float *pair_room;   /* [tt_cpu_pair_floats]; NULL: its members are not trained by pairs */
 } tt_cpu_team;
 
 /* The leader: work(with, thread, threads) on all threads of the team, or on its first `threads`
@@ -304,29 +305,33 @@ int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
 int tt_cpu_shared_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                        int64_t steps);
 
-/* The same by the first two threads of the team, each with a copy of weights and slots, for
- * networks whose gradient is a sum of two halves (tt_cpu_cut). A step may leave its update, and the
- * sum of its losses, for the next one: never the last step of an epoch, nor with steps 1.
- *   pair_floats  size of the room of a pair; 0: no pairs in this cohort
- *   pair_begin   keeps `room`
- *   pair_end     makes the update that is left; then only other functions train the member */
+/* The same by the first two threads of the team, each with its own weights and slots, for networks
+ * whose gradient is a sum of two halves (tt_cpu_cut). The update of a step, and the sum of its
+ * losses, are made at the start of the next step; in the last step of an epoch, and with steps 1,
+ * before the function returns.
+ *   pair_floats  floats of pair_room of a team; 0: no pairs in this cohort. Adversarial members
+ *                cannot be trained by a pair; the caller looks for them
+ *   pair_begin   of a team with pair_room
+ *   pair_end     makes the update of the last step, if it was not made; later steps of the member
+ *                must be made by the other functions */
 typedef struct tt_cpu_pair {
   const tt_engine *e;
   tt_cpu_buffers *b;
   tt_cpu_member member[2]; /* of each thread, with its weights and slots */
   double *term[2];         /* [which][B] losses of the rows */
   float *half[2][2];       /* [thread][which] gradient [P] */
-  /* What the leader writes in each step: apart, because the other thread reads both. */
+  /* The leader writes what follows in each step, and the other thread reads it; it does not share
+   * a cache line with what is above, which never changes. */
   _Alignas(128) tt_cpu_batch batch;
-  int64_t rows;         /* of the batch, to compute; 0: none */
-  int64_t due;          /* of the step whose update is left; 0: none is left */
-  tt_cpu_update update; /* the one that is left */
-  int which;            /* of `term` and `half`: those of the step before */
+  int64_t rows;         /* of the batch, whose gradient is to be computed; 0: none */
+  int64_t due;          /* rows of the step whose update is to be made; 0: none */
+  tt_cpu_update update; /* this update */
+  int which;            /* index in `term` and `half` of the step before */
   int is_copied;        /* 1: the copy of thread 1 was made */
   atomic_int infinite;  /* 1: a loss is not finite */
 } tt_cpu_pair;
 int64_t tt_cpu_pair_floats(const tt_cohort *c);
-void tt_cpu_pair_begin(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, float *room,
+void tt_cpu_pair_begin(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                        tt_cpu_pair *out);
 int tt_cpu_pair_step(tt_cpu_pair *pair, int64_t steps);
 void tt_cpu_pair_end(tt_cpu_pair *pair);

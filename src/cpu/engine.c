@@ -23,7 +23,7 @@ static void destroy(tt_engine **engine)
   for (int64_t i = 0; e->lists && i < e->row_sets; i++)
     for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
   tt_free_all(&e->lists, &e->anchor, &e->range, &e->term, &e->progress, &e->team, &e->taken,
-              &e->pairs);
+              &e->pair_room);
   tt_cpu_stage_destroy(e);
   for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
   tt_free(e->buffers);
@@ -49,7 +49,7 @@ typedef struct engine_sizes {
   X(team, tt_cpu_team, s->threads)                                                                 \
   X(taken, uint64_t, s->threads * s->shares)                                                       \
   X(buffers, tt_cpu_buffers *, s->threads)                                                         \
-  X(pairs, float, s->threads > 1 ? s->threads * s->pair_floats : 0)
+  X(pair_room, float, s->threads > 1 && !s->adversarial ? s->threads * s->pair_floats : 0)
 
 static int threads_of(const tt_resources *use) { return use->threads < 1 ? 1 : use->threads; }
 
@@ -85,7 +85,10 @@ static tt_err allocate(tt_engine *e)
   if ((count) > 0) TT_TRY(TT_ALLOC(e->name, count));
   ARRAYS(X)
 #undef X
-  for (int t = 0; t < e->threads; t++) e->team[t].taken = e->taken + t * s->shares;
+  for (int t = 0; t < e->threads; t++) {
+    e->team[t].taken = e->taken + t * s->shares;
+    if (e->pair_room) e->team[t].pair_room = e->pair_room + t * s->pair_floats;
+  }
   TT_TRY(tt_state_create_segment(e->slice, tt_cohort_state_shape(c), e->own, &e->state));
   for (int t = 0; t < e->threads; t++)
     TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, c->parts, s->use, &e->buffers[t]));
@@ -161,7 +164,7 @@ static int most_sharing(const tt_engine *e, int64_t rows)
   double flops = tt_model_flops(&c->model, rows), threads = flops / (double)e->share_flops;
   int most = e->threads < TT_CPU_MOST_SHARING ? e->threads : TT_CPU_MOST_SHARING;
   int halves = e->share_flops == TT_CPU_SHARE_FLOPS && flops >= 2.0 * TT_CPU_HALF_FLOPS &&
-               e->pairs && tt_cpu_cut(&c->model, rows) < rows;
+               e->pair_room && tt_cpu_cut(&c->model, rows) < rows;
   int least = halves && most > 1 ? 2 : 1;
   return threads < least ? least : threads < most ? (int)threads : most;
 }

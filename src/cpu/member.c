@@ -180,7 +180,7 @@ static int take_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member 
                      tt_cpu_pair *pair, int64_t steps)
 {
   int threads = tt_cpu_team_threads(ctx->team);
-  if (threads == 2 && e->pairs) return tt_cpu_pair_step(pair, steps);
+  if (threads == 2 && ctx->team->pair_room) return tt_cpu_pair_step(pair, steps);
   tt_cpu_pair_end(pair);
   return threads > 1 ? tt_cpu_shared_step(e, b, ctx, steps) : tt_cpu_step(e, b, ctx, steps);
 }
@@ -194,9 +194,7 @@ int64_t tt_cpu_train_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, 
   tt_cpu_pair pair = {0};
   int64_t done = 0;
   ctx.team = team;
-  if (e->pairs)
-    tt_cpu_pair_begin(e, b, &ctx, e->pairs + (team - e->team) * tt_cpu_pair_floats(e->cohort),
-                      &pair);
+  if (team && team->pair_room) tt_cpu_pair_begin(e, b, &ctx, &pair);
   while (done < steps && *status == TT_STATUS_training) {
     if (!take_step(e, b, &ctx, &pair, steps - done)) {
       *status = TT_STATUS_diverged;

@@ -17,8 +17,6 @@ static int64_t round_up_to_lanes(int64_t n) { return (n + TT_LANES - 1) / TT_LAN
 int64_t tt_cpu_pair_floats(const tt_cohort *c)
 {
   enum { TERM = sizeof(double) / sizeof(float) };
-  for (int64_t m = 0; m < c->members; m++)
-    if (c->member[m].hyper.adversarial_epsilon > 0.0f) return 0;
   if (c->parts > 1 || tt_cpu_cut(&c->model, c->batch_size) >= c->batch_size) return 0;
   return (1 + tt_cohort_state_shape(c).slots + 4) * round_up_to_lanes(c->model.params) +
          2 * TERM * round_up_to_lanes(c->batch_size);
@@ -31,10 +29,11 @@ static float *take(float **room, int64_t count)
   return taken;
 }
 
-void tt_cpu_pair_begin(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, float *room,
+void tt_cpu_pair_begin(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                        tt_cpu_pair *out)
 {
   const tt_cohort *c = e->cohort;
+  float *room = ctx->team->pair_room;
   *out = (tt_cpu_pair){.e = e, .b = b, .member = {*ctx, *ctx}};
   for (int k = 0; k < 2; k++) out->term[k] = (double *)(void *)take(&room, 2 * c->batch_size);
   for (int k = 0; k < 4; k++) out->half[k / 2][k % 2] = take(&room, c->model.params);
@@ -49,7 +48,7 @@ static void copy_member(const tt_cpu_pair *p)
   memcpy(p->member[1].slots, p->member[0].slots, slots * params * sizeof(float));
 }
 
-/* 2: the gradient of this many rows is the sum of two halves. */
+/* 2 if the gradient of so many rows is the sum of two halves, else 1. */
 static int halves_of(const tt_cpu_pair *p, int64_t rows)
 {
   return tt_cpu_cut(&p->e->cohort->model, rows) < rows ? 2 : 1;
@@ -66,8 +65,8 @@ static void add_halves(const tt_cpu_pair *p, tt_slice segment, float *sum)
     for (int64_t k = 0; k < segment.count; k++) sum[k] = one[k] + two[k];
 }
 
-/* Update the copy of a thread, a few parameters at a time, which stay in cache; the norm of
- * clipping needs the gradient of all. */
+/* Update the weights and slots of a thread; a few parameters at a time, so that they stay in cache,
+ * but all at once if the gradient is clipped, which needs the norm of all. */
 static void update_copy(const tt_cpu_pair *p, int thread)
 {
   enum { FEW = 256 };
