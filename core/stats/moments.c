@@ -77,8 +77,8 @@ tt_uncertainty tt_moments_at(const tt_moments *m, int64_t row, int64_t column)
   int64_t cell = row * m->columns + column;
   double sum = m->weight[column];
   if (sum <= 0.0) return (tt_uncertainty){NAN, NAN, NAN, NAN};
-  /* `between` is rounded below 0 where almost all of the weight is that of one member */
-  double aleatoric = m->within[cell] / sum, epistemic = fmax(0.0, m->between[cell] / sum);
+  double aleatoric = m->within[cell] / sum, epistemic = m->between[cell] / sum;
+  if (epistemic < 0.0) epistemic = 0.0; /* rounding, where one member has almost all the weight */
   return (tt_uncertainty){m->mean[cell], sqrt(aleatoric + epistemic), sqrt(aleatoric),
                           sqrt(epistemic)};
 }

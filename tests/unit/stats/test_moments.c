@@ -74,6 +74,15 @@ TT_TEST (members_of_nearly_no_weight_leave_the_spread_of_the_others) {
   }
 }
 
+TT_TEST (a_prediction_that_is_not_a_number_has_no_spread) {
+  tt_moments *m = moments(1, 1);
+  const float mean[] = {1.0f, NAN};
+  for (int j = 0; j < 2; j++) tt_moments_add(m, 0, 1, 1.0, &mean[j], NULL, 1);
+  TT_CHECK(isnan(tt_moments_at(m, 0, 0).epistemic), ==, 1);
+  TT_CHECK(isnan(tt_moments_at(m, 0, 0).total), ==, 1);
+  tt_moments_destroy(&m);
+}
+
 static void same_spread(const tt_moments *a, const tt_moments *b, int64_t row, int64_t column)
 {
   tt_uncertainty x = tt_moments_at(a, row, column), y = tt_moments_at(b, row, column);
