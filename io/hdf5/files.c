@@ -207,3 +207,19 @@ int tt_file_is_stale_local(const char *directory, const char *name)
   if (ours && kill((pid_t)pid, 0) != 0 && errno == ESRCH) return 1;
   return is_older_than_an_hour(directory, name);
 }
+
+tt_err tt_h5_check_output_local(const char *output, int force, const char *const input[2])
+{
+  static const char *const end[] = {".csv", ".tsv", ".txt", ".xlsx", ".npy", ".npz", ".json"};
+  size_t length = strlen(output);
+  TT_TRY(tt_file_check_output(output, force, input));
+  for (size_t i = 0; i < sizeof end / sizeof *end; i++) {
+    size_t n = strlen(end[i]);
+    if (length > n && !strcmp(output + length - n, end[i]))
+      return TT_FAIL(USAGE,
+                     "%s: the output is an HDF5 file; give a name that ends in .h5 (docs/files.md "
+                     "shows how to make a table of predictions)",
+                     output);
+  }
+  return TT_OK;
+}

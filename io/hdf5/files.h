@@ -37,6 +37,10 @@ tt_err tt_file_replace_local(const char *path, const char *text);
  * that has ended, or older than an hour? Files of other hosts count as used for one hour. */
 int tt_file_is_stale_local(const char *directory, const char *name);
 
+/* tt_file_check_output for an HDF5 file, which must not have the name of another kind, such as
+ * pred.csv: other programs would open it as that kind. Errors: USAGE, CANTCREAT. */
+tt_err tt_h5_check_output_local(const char *output, int force, const char *const input[2]);
+
 /* Directory part of `path` ("." if it has none). */
 void tt_file_dirname_local(const char *path, char directory[TT_PATH_MAX]);
 #endif

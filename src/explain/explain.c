@@ -1,6 +1,6 @@
 /* explain.c — see explain.h. */
-#include "core/base/directory.h"
 #include "core/base/log.h"
+#include "io/hdf5/files.h"
 #include "io/model/model_file.h"
 #include "src/explain/explain_internal.h"
 #include "src/host/resources.h"
@@ -9,7 +9,8 @@
 
 static tt_err check_output_local(const tt_explain_options *o)
 {
-  return tt_file_check_output(o->output, o->force, (const char *const[]){o->model, o->rows.file});
+  return tt_h5_check_output_local(o->output, o->force,
+                                  (const char *const[]){o->model, o->rows.file});
 }
 
 static tt_err explain_all(tt_comm *c, const tt_explain_options *o, const tt_trained_ensembles *all,

@@ -1,13 +1,13 @@
 /* predict.c — see predict.h. */
 #include "src/predict/predict.h"
 
-#include "core/base/directory.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/engine/engine.h"
 #include "core/model/partition.h"
 #include "core/stats/metrics.h"
 #include "io/data/data.h"
+#include "io/hdf5/files.h"
 #include "io/hdf5/guarded_check.h"
 #include "io/model/model_file.h"
 #include "io/results/results.h"
@@ -44,29 +44,12 @@ typedef struct predictor {
   double farthest;                     /* this distance */
 } predictor;
 
-/* A file of this name would be opened by a program that does not know HDF5. */
-static int is_name_of_table(const char *file)
-{
-  static const char *const end[] = {".csv", ".tsv", ".txt", ".xlsx", ".npy", ".npz", ".json"};
-  size_t length = strlen(file);
-  for (size_t i = 0; i < sizeof end / sizeof *end; i++) {
-    size_t n = strlen(end[i]);
-    if (length > n && !strcmp(file + length - n, end[i])) return 1;
-  }
-  return 0;
-}
-
 static tt_err check_options_local(const tt_predict_options *o)
 {
-  if (is_name_of_table(o->output))
-    return TT_FAIL(USAGE,
-                   "%s: predictions are written as HDF5; give a name such as pred.h5 "
-                   "(docs/files.md shows how to make a table of it)",
-                   o->output);
   for (int64_t q = 0; q < o->quantiles; q++)
     if (!(o->quantile[q] > 0.0 && o->quantile[q] < 1.0))
       return TT_FAIL(USAGE, "--quantiles: %g is not between 0 and 1", o->quantile[q]);
-  return tt_file_check_output(o->output, o->force, (const char *const[]){o->model, o->data});
+  return tt_h5_check_output_local(o->output, o->force, (const char *const[]){o->model, o->data});
 }
 
 /* --quantiles needs an ensemble that predicts a distribution of numbers or counts. */

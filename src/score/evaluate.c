@@ -1,8 +1,8 @@
 /* evaluate.c — see evaluate.h. */
 #include "src/score/evaluate.h"
 
-#include "core/base/directory.h"
 #include "core/base/mem.h"
+#include "io/hdf5/files.h"
 #include "io/model/model_file.h"
 #include "src/host/resources.h"
 #include "src/score/score.h"
@@ -11,7 +11,7 @@
 static tt_err check_output_local(const tt_evaluate_options *o)
 {
   if (!o->output) return TT_OK;
-  return tt_file_check_output(o->output, o->force, (const char *const[]){o->model, o->data});
+  return tt_h5_check_output_local(o->output, o->force, (const char *const[]){o->model, o->data});
 }
 
 static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o,

@@ -2,11 +2,11 @@
 #include "src/tools/import.h"
 
 #include "core/base/csv.h"
-#include "core/base/directory.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "io/data/data.h"
+#include "io/hdf5/files.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -166,7 +166,7 @@ static tt_err check_options(const tt_import_options *o)
   if (!o->output || !*o->output) return TT_FAIL(USAGE, "no output file: give -o data.h5");
   if (!o->inputs || !*o->inputs)
     return TT_FAIL(USAGE, "no input columns: give --inputs with names of columns of %s", o->table);
-  return tt_file_check_output(o->output, o->force, (const char *const[]){o->table, NULL});
+  return tt_h5_check_output_local(o->output, o->force, (const char *const[]){o->table, NULL});
 }
 
 static tt_err write_output(const tt_import_options *o, const tt_csv *t, const column_selection *x,

@@ -121,7 +121,7 @@ def check_predict(tutti):
     pathlib.Path("p.h5").write_text("mine")
     assert "p.h5 exists; give another output file, or --force" in run(*command, code=73).stderr
     table = [word.replace("p.h5", "p.csv") for word in command]
-    assert "p.csv: predictions are written as HDF5; give a name such as" in run(*table, code=64).stderr
+    assert "p.csv: the output is an HDF5 file; give a name that ends in .h5" in run(*table, code=64).stderr
     assert pathlib.Path("p.h5").read_text() == "mine"
     for own in ("out/model.h5", "samples.h5"):  # the files that it reads
         same = run(*command[:-1], f"out/../{own}", "--force", code=64)
@@ -131,6 +131,8 @@ def check_predict(tutti):
         assert f["y_pred_mean"].shape == (60, 2), f["y_pred_mean"]
     command = [tutti, "evaluate", "out/model.h5", "samples.h5", "-o", "s.h5"]
     pathlib.Path("s.h5").write_text("mine")
+    table = run(tutti, "evaluate", "out/model.h5", "samples.h5", "-o", "s.csv", code=64).stderr
+    assert "s.csv: the output is an HDF5 file; give a name that ends in .h5" in table
     assert "s.h5 exists; give another output file, or --force" in run(*command, code=73).stderr
     assert pathlib.Path("s.h5").read_text() == "mine"
     run(*command, "--force")
