@@ -191,7 +191,7 @@ tt_err tt_layered_forward_layers(tt_engine *e, const tt_layered_pass *pass, int 
   return TT_OK;
 }
 
-/* The end of the layers of a pass. */
+/* The number of layers that a forward pass computes, counted from the first one of the network. */
 static int end_of(tt_engine *e, const tt_layered_pass *pass)
 {
   return tt_pipeline_layers(&e->cohort->model) - pass->head;
@@ -226,7 +226,8 @@ static tt_err layer_norm_backwards(tt_engine *e, const tt_layered_pass *pass, in
   return launch_extras(e, pass, layer_norm_backward, a, a.rows, TT_LAYERED_WARPS);
 }
 
-/* Gradients in chunks that wait for each other, to be one launch: until a delta is overwritten. */
+/* Layers whose gradients in chunks are not launched yet: several are one launch, which must come
+ * before the dL/dz of one of them is overwritten. */
 typedef struct waiting_gradients {
   tt_gradients g;
   int kept; /* of the first one nothing is overwritten */

@@ -1,4 +1,4 @@
-/* fused_layers.cuh — layers of the layered path that are one kernel with what is beside them:
+/* fused_layers.cuh — kernels of the layered path that compute a layer and what is next to it:
  *   entry  the rows of a batch, and the first layer
  *   head   the last layer, the losses of the rows, and dL/dz of this layer and of the layer before
  * The bits are those of the products (product.cuh), of gather_batch and of batch_loss. Device code.
@@ -16,7 +16,7 @@ typedef struct tt_head_args {
   tt_product_args product;  /* backward; right [k][n] and bias [k] are those of the last layer */
   const float *x;           /* [M][rows][n] its inputs */
   double *row_loss;         /* [M][rows] */
-  int32_t *arrived;         /* [M] blocks that have computed their rows */
+  int32_t *arrived;         /* [M] number of blocks that are done */
 } tt_head_args;
 
 /* What a block has in shared memory. */
@@ -27,7 +27,7 @@ typedef struct tt_head_shared {
   int32_t ld;
 } tt_head_shared;
 
-/* Rows begin in other banks of shared memory. */
+/* Floats from one row to the next: neighbouring rows begin in different banks of shared memory. */
 static inline __host__ __device__ int32_t tt_head_ld(int32_t n) { return (n + 3) / 4 * 4 + 4; }
 
 static inline size_t tt_head_bytes(int32_t n, int32_t k)
@@ -98,7 +98,7 @@ __device__ __forceinline__ int32_t tt_entry_row(const tt_step_kernel_args &a, in
   return tt_cuda_epoch_row(a.v, i, a.order[i], (int32_t)(rows.slot + rows.first + r));
 }
 
-/* z of all rows: a thread has a column. */
+/* Compute z of all rows; each thread computes a column. */
 template <int V>
 __device__ __forceinline__ void tt_entry_products(const tt_product_args &p, const float *bias,
                                                   const tt_entry_shared &s)
@@ -156,7 +156,7 @@ template <int V> static __global__ void rows_and_first_layer(tt_entry_args a)
 
 /* the last layer and the loss */
 
-/* An output: one chain, which begins with the bias. */
+/* Compute an output: one chain of multiply-adds, which begins with the bias. */
 template <int V>
 __device__ __forceinline__ float tt_head_output(const float *x, const float *w, int32_t n,
                                                 float sum)
@@ -184,7 +184,7 @@ __device__ __forceinline__ double tt_head_row_loss(const tt_step_kernel_args &a,
   return (double)weight * value;
 }
 
-/* dL/dz of the layer before. */
+/* Compute dL/dz of the layer before the last one. */
 template <int V>
 __device__ __forceinline__ void tt_head_backward(const tt_product_args &a, int i, int32_t first,
                                                  int32_t rows, const tt_head_shared &s)
@@ -233,7 +233,7 @@ __device__ __forceinline__ void tt_head_end(const tt_head_args &a, int i, int32_
   if (threadIdx.x == 0) tt_end_batch_loss(a.step, i, sum);
 }
 
-/* V: floats of an access to memory; 4 where all rows begin at a multiple of 16 bytes. */
+/* V: floats of one load or store: 4 if each row begins at a multiple of 16 bytes, else 1. */
 template <int V> static __global__ void last_layer_and_loss(tt_head_args a)
 {
   TT_SHARED_MEMORY(float, shared);

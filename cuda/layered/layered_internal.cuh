@@ -33,7 +33,7 @@ static_assert((int)TT_LOSS_PARTIALS == (int)TT_LAYERED_THREADS, "one thread per 
 
 /* Operations of a graph of several steps at most: memory and time to create it grow with them. */
 #ifdef TT_CUDA_DOUBLE
-enum { TT_LAYERED_GRAPH_NODES = 250 }; /* few, so that tests reach it */
+enum { TT_LAYERED_GRAPH_NODES = 250 }; /* a low limit, so that tests reach it */
 #else
 enum { TT_LAYERED_GRAPH_NODES = 4096 };
 #endif
@@ -46,10 +46,10 @@ typedef struct tt_layered {
   float *slope[TT_MAX_LAYERS]; /* [M][rows][out] f'(z) where it does not follow from h, or NULL */
   tt_cuda_front_arrays front[TT_MAX_FRONT]; /* layers of the front */
   float *delta[2];                          /* [M][rows][widest] dL/dz, used alternately */
-  float *output_delta;          /* [M][rows][out] dL/dz of a last layer that is computed with the
-                                   loss; else NULL, and the next two too */
-  double *row_loss;             /* [M][rows] */
-  int32_t *arrived;             /* [M] blocks that have computed their rows; 0 between launches */
+  float *output_delta;                      /* [M][rows][out] dL/dz of the last layer, if one kernel
+                                   computes this layer and the loss; else NULL, as the next two */
+  double *row_loss;                         /* [M][rows] */
+  int32_t *arrived;             /* [M] number of blocks that are done; 0 between launches */
   float *sum[TT_MAX_PART_SUMS]; /* [size.copies][M][param_stride] [0] gradient; of parts that are to
                                    be added; from [size.sums] on [param_stride], of one member, or
                                    NULL */

@@ -34,14 +34,14 @@ typedef struct tt_layered_sizes {
   int64_t blocks;        /* of the norm, with parts */
   int64_t factor;        /* floats of the largest factor of a cuBLAS product; 0: there is none */
   int64_t split_members; /* members of a product in 3xtf32; 0: there is none */
-  int64_t
-      chunk; /* rows of a chunk; that of all rows: a gradient is one sum. From the shape alone */
-  int64_t
-      copies; /* gradients of a sum, one per chunk of rows, if they have blocks of their own; 1 */
-  int sums;   /* gradients that are there at a time */
-  int small;  /* layers have few tiles: launches are saved where they can be */
-  int head;   /* the last layer is computed with the loss */
-  int entry;  /* the first layer is computed with the rows of the batch */
+  /* Rows of a chunk of a weight gradient, from the shape alone; all rows: there is one sum. */
+  int64_t chunk;
+  /* Gradients of a member in memory: one per chunk, if each chunk has its own blocks; else 1. */
+  int64_t copies;
+  int sums;  /* sums of gradients that exist at a time */
+  int small; /* 1: each layer has few tiles, and launches are saved where possible */
+  int head;  /* 1: one kernel computes the last layer and the loss */
+  int entry; /* 1: one kernel gathers the rows of the batch and computes the first layer */
   int weighted, streamed, dropout, label_noise, adversarial, clipping, residual, folds, parts;
   int rates; /* layers have factors on the learning rate */
 } tt_layered_sizes;
@@ -128,8 +128,8 @@ typedef struct tt_layered_share {
   int64_t window;                 /* of the stage */
 } tt_layered_share;
 
-/* Bytes that such an engine allocates besides: its further sums, each of one member, and the slots
- * of its stage (cuda/layered/stage.cu). */
+/* Bytes that such an engine allocates in addition: sums of gradients, each of one member, and the
+ * slots of its stage (cuda/layered/stage.cu). */
 int64_t tt_layered_share_bytes(const tt_layered_sizes *s, const tt_cohort *c,
                                const tt_layered_share *share);
 

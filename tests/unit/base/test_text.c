@@ -30,7 +30,7 @@ TT_TEST (no_control_character_reaches_a_terminal) {
 }
 
 TT_TEST (a_suggestion_has_something_in_common_with_the_word) {
-  static const char *const row[][3] = {/* word, candidate, suggestion */
+  static const char *const row[][3] = {/* word, valid word, suggestion */
                                        {"train", "tran", "tran"},
                                        {"y", "a", ""},
                                        {"y", "Y", "Y"},
