@@ -119,6 +119,15 @@ tt_err tt_h5_create_dimension(tt_h5_file *f, const char *path, int64_t size)
   return set_scale(f, path, name);
 }
 
+int64_t tt_h5_dimension_size(const tt_h5_file *f, const char *path)
+{
+  hsize_t size = 0;
+  hid_t d = H5Dopen2(f->id, path, H5P_DEFAULT), space = d < 0 ? -1 : H5Dget_space(d);
+  int known = space >= 0 && H5Sget_simple_extent_dims(space, &size, NULL) == 1;
+  TT_H5_CLOSE(space, d);
+  return known ? (int64_t)size : -1;
+}
+
 tt_err tt_h5_set_scale(tt_h5_file *f, const char *path)
 {
   const char *slash = strrchr(path, '/');

@@ -106,6 +106,8 @@ tt_err tt_h5_write_attr_text(tt_h5_file *f, const char *object, const char *name
 tt_err tt_h5_create_dimension(tt_h5_file *f, const char *path, int64_t size);
 tt_err tt_h5_set_scale(tt_h5_file *f, const char *path);
 tt_err tt_h5_attach_scales(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims);
+/* Size of a dimension of this file; -1: it does not exist. Local. */
+int64_t tt_h5_dimension_size(const tt_h5_file *f, const char *path);
 
 /* Close; every rank reads back with the serial driver what it wrote and compares; vote; sync; vote;
  * check of the owner (owner.h); rename; sync of the directory; vote. Then `path` is the new file on

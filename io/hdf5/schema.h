@@ -23,16 +23,11 @@
 #define TT_SCHEMA_CAMPAIGN "tutti-campaign-1.0"
 #define TT_SCHEMA_QUERIES "tutti-queries-1.0"
 
-enum { TT_SCHEMA_MAX_AXES = 3, TT_SCHEMA_MAX_DIMENSIONS = 96, TT_SCHEMA_NAME_MAX = 64 };
+enum { TT_SCHEMA_MAX_AXES = 3, TT_SCHEMA_NAME_MAX = 64 };
 
-/* A file being written and the dimensions it has so far; names are at the root. */
+/* A file being written; its dimensions are datasets at the root. */
 typedef struct tt_schema {
   tt_h5_file *file;
-  int dims;
-  struct {
-    char name[TT_SCHEMA_NAME_MAX];
-    int64_t size;
-  } dim[TT_SCHEMA_MAX_DIMENSIONS];
 } tt_schema;
 
 /* One variable. Texts may be NULL = not written; units "1" = dimensionless. coordinates names the

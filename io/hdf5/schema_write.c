@@ -14,26 +14,12 @@ static int count_axes(const tt_variable *v)
   return n;
 }
 
-static int64_t dimension_size(const tt_schema *s, const char *dim)
-{
-  for (int i = 0; i < s->dims; i++)
-    if (strcmp(s->dim[i].name, dim) == 0) return s->dim[i].size;
-  return -1; /* refused by tt_h5_create_dataset */
-}
-
 static int dimension_sizes(const tt_schema *s, const tt_variable *v,
                            int64_t size[TT_SCHEMA_MAX_AXES])
 {
   int n = count_axes(v);
-  for (int i = 0; i < n; i++) size[i] = dimension_size(s, v->dim[i]);
+  for (int i = 0; i < n; i++) size[i] = tt_h5_dimension_size(s->file, v->dim[i]);
   return n;
-}
-
-static void add_dimension(tt_schema *s, const char *name, int64_t size)
-{
-  if (s->dims == TT_SCHEMA_MAX_DIMENSIONS) return;
-  snprintf(s->dim[s->dims].name, TT_SCHEMA_NAME_MAX, "%s", name);
-  s->dim[s->dims++].size = size;
 }
 
 static void write_attributes(tt_schema *s, const tt_variable *v)
@@ -55,7 +41,6 @@ static tt_err write_attributes_and_scales(tt_schema *s, const tt_variable *v)
 void tt_schema_create_dimension(tt_schema *s, const char *name, int64_t size)
 {
   tt_h5_create_dimension(s->file, name, size);
-  add_dimension(s, name, size);
 }
 
 void tt_schema_write_coordinate(tt_schema *s, const tt_variable *v, int64_t size,
@@ -63,7 +48,6 @@ void tt_schema_write_coordinate(tt_schema *s, const tt_variable *v, int64_t size
 {
   tt_h5_write_from_root(s->file, v->name, v->type, 1, &size, values);
   tt_h5_set_scale(s->file, v->name);
-  add_dimension(s, v->name, size);
   if (v->units) tt_h5_write_attr_text(s->file, v->name, "units", v->units);
   if (v->long_name) tt_h5_write_attr_text(s->file, v->name, "long_name", v->long_name);
 }
@@ -97,7 +81,8 @@ void tt_schema_write_texts(tt_schema *s, const char *name, const char *dim, cons
                            const char *const *text, const char *long_name)
 {
   tt_variable v = {name, TT_H5_CHAR, {dim, length}, NULL, long_name, NULL};
-  tt_h5_write_texts(s->file, name, dimension_size(s, dim), dimension_size(s, length), text);
+  tt_h5_file *f = s->file;
+  tt_h5_write_texts(f, name, tt_h5_dimension_size(f, dim), tt_h5_dimension_size(f, length), text);
   write_attributes_and_scales(s, &v);
 }
 

@@ -117,10 +117,28 @@ static const tt_front *made_up_front(int axes)
   return &front[axes - 1];
 }
 
-/* Cohorts of every kind of network: the shape is read from attributes and tensors alone. */
+/* The front with most layers, each with tensors of its own. */
+static const tt_front *longest_front(void)
+{
+  static tt_front front;
+  static const char *row[TT_MAX_FRONT];
+  tt_front_fault fault = {0, ""};
+  const tt_front_shape shape = {.activation = TT_ACT_tanh,
+                                .dims = 1,
+                                .size = (int64_t[]){1, MADE_UP_INPUTS},
+                                .rows = TT_MAX_FRONT,
+                                .row = row};
+  for (int i = 0; i < TT_MAX_FRONT; i++) row[i] = i % 2 ? "group_norm 1" : "conv 2 1";
+  TT_CHECK(tt_front_lay_out(&shape, &front, &fault), ==, 1);
+  return &front;
+}
+
+/* Cohorts of every kind of network, and the deepest ones: the shape is read from attributes and
+ * tensors alone. */
 static tt_trained_ensembles many_shapes(void)
 {
   static const int64_t widths[] = {4, 4, 3};
+  static int64_t deep[TT_MAX_LAYERS - 1];
   static const double levels[] = {0.1, 0.5, 0.9};
   const tt_model_shape shapes[] = {
       {.targets = 1, .hidden = widths, .layers = 1, .activation = TT_ACT_relu},
@@ -146,7 +164,14 @@ static tt_trained_ensembles many_shapes(void)
        .layers = 1,
        .activation = TT_ACT_tanh,
        .front = made_up_front(1)},
-      {.targets = 1, .activation = TT_ACT_gelu, .front = made_up_front(2)}};
+      {.targets = 1, .activation = TT_ACT_gelu, .front = made_up_front(2)},
+      {.targets = 1,
+       .hidden = deep,
+       .layers = TT_MAX_LAYERS - 1,
+       .layer_norm = 1,
+       .activation = TT_ACT_tanh,
+       .front = longest_front()}};
+  for (int i = 0; i < TT_MAX_LAYERS - 1; i++) deep[i] = 2;
   const int64_t count = sizeof shapes / sizeof *shapes;
   tt_trained_ensembles all = {0};
   TT_CHECK_OK(tt_trained_ensembles_create(count, &all));
