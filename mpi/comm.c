@@ -4,6 +4,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/process.h"
 #include "mpi/fatal.h"
 
 #ifdef OPEN_MPI
@@ -22,10 +23,10 @@ enum { MAX_MESSAGE_BYTES = 1 << 30 };
 enum { GATHER_TAG = 7 };
 
 struct tt_comm {
-  MPI_Comm mpi;
+  MPI_Comm mpi; /* MPI_COMM_NULL: one process without MPI */
   int rank, ranks, node_rank, node_ranks;
   int started;  /* tt_comm_begin called MPI_Init, so tt_comm_end calls MPI_Finalize */
-  int launched; /* by mpirun or srun, from the environment before MPI_Init */
+  int launched; /* by mpirun, from the environment before MPI_Init */
   int64_t votes;
   int64_t fault; /* number of the vote that fails on this rank, 0 = none */
 };
@@ -148,21 +149,12 @@ static void find_node(tt_comm *c)
   MPI_Comm_free(&node);
 }
 
-static tt_err begin(int singletons, tt_comm **out)
+/* Start MPI unless it runs, and fill in the ranks. */
+static tt_err begin_mpi(tt_comm *c, int running)
 {
-  tt_comm *c = NULL;
-  int running = 0, ended = 0, level = MPI_THREAD_FUNNELED;
-  MPI_Initialized(&running);
-  MPI_Finalized(&ended);
-  if (ended)
-    return TT_FAIL(UNAVAILABLE,
-                   "MPI has been finalized and cannot start again: call MPI_Init before "
-                   "the first training and MPI_Finalize after the last");
-  if (!running) TT_TRY(check_pmix_local());
-  TT_TRY(TT_ALLOC(c, 1));
-  c->launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
-  c->votes = -1; /* do not count the vote of this function */
+  int level = MPI_THREAD_FUNNELED;
   if (!running) {
+    TT_TRY(check_pmix_local());
     set_mpi_environment_local();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
     c->started = 1;
@@ -172,10 +164,29 @@ static tt_err begin(int singletons, tt_comm **out)
   MPI_Comm_rank(c->mpi, &c->rank);
   MPI_Comm_size(c->mpi, &c->ranks);
   find_node(c);
+  return level >= MPI_THREAD_FUNNELED
+             ? TT_OK
+             : TT_FAIL(UNAVAILABLE, "this MPI does not allow threads (MPI_THREAD_FUNNELED)");
+}
+
+static tt_err begin(int singletons, tt_comm **out)
+{
+  tt_comm *c = NULL;
+  int running = 0, ended = 0;
+  MPI_Initialized(&running);
+  MPI_Finalized(&ended);
+  int launched = tt_process_is_launched_local();
+  if (ended && launched)
+    return TT_FAIL(UNAVAILABLE,
+                   "MPI has been finalized and cannot start again: call MPI_Init before "
+                   "the first training and MPI_Finalize after the last");
+  TT_TRY(TT_ALLOC(c, 1));
+  *c = (tt_comm){.mpi = MPI_COMM_NULL, .ranks = 1, .node_ranks = 1};
+  c->launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
+  c->votes = -1; /* do not count the vote of this function */
+  tt_err e = !ended && (running || launched) ? begin_mpi(c, running) : TT_OK;
   tt_log_set_rank(c->rank, c->ranks);
-  tt_err e = singletons ? TT_OK : tt_comm_check_launch_local(c);
-  if (level < MPI_THREAD_FUNNELED)
-    e = TT_FAIL(UNAVAILABLE, "this MPI does not allow threads (MPI_THREAD_FUNNELED)");
+  if (!e && !singletons) e = tt_comm_check_launch_local(c);
   e = tt_agree(c, e ? e : read_fault_local(c));
   if (e)
     tt_comm_end(&c);
@@ -190,7 +201,7 @@ tt_err tt_comm_begin_singletons(tt_comm **out) { return begin(1, out); }
 void tt_comm_end(tt_comm **c)
 {
   if (!*c) return;
-  MPI_Comm_free(&(*c)->mpi);
+  if ((*c)->mpi != MPI_COMM_NULL) MPI_Comm_free(&(*c)->mpi);
   if ((*c)->started) MPI_Finalize();
   tt_free(*c);
 }
@@ -220,6 +231,7 @@ tt_err tt_agree(tt_comm *c, tt_err mine)
   if (!mine && c->fault > 0 && c->votes == c->fault)
     mine = TT_FAIL(IO, "fault injected on rank %d at vote %" PRId64 " (TUTTI_FAULT)", c->rank,
                    c->votes);
+  if (c->ranks == 1) return mine;
   in.err = (int)mine;
   in.rank = c->rank;
   MPI_Allreduce(&in, &out, 1, MPI_2INT, MPI_MAXLOC, c->mpi);
@@ -272,6 +284,7 @@ tt_err tt_agree_same(tt_comm *c, const char *what, const char *text)
 static void allreduce_chunks(tt_comm *c, char *v, int64_t count, MPI_Datatype type, MPI_Op op)
 {
   const int64_t most = MAX_MESSAGE_BYTES / 8; /* both types have 8 bytes */
+  if (c->ranks == 1) return;
   for (int64_t i = 0; i < count; i += most) {
     int64_t n = count - i < most ? count - i : most;
     MPI_Allreduce(MPI_IN_PLACE, v + 8 * i, (int)n, type, op, c->mpi);
@@ -295,13 +308,25 @@ void tt_allreduce_max_f64(tt_comm *c, double *v, int64_t count)
 
 static void bcast_from(tt_comm *c, int root, char *bytes, int64_t count)
 {
+  if (c->ranks == 1) return;
   for (int64_t i = 0; i < count; i += MAX_MESSAGE_BYTES)
     MPI_Bcast(bytes + i, (int)(count - i < MAX_MESSAGE_BYTES ? count - i : MAX_MESSAGE_BYTES),
               MPI_BYTE, root, c->mpi);
 }
 
 void tt_bcast(tt_comm *c, void *bytes, int64_t count) { bcast_from(c, 0, bytes, count); }
-void tt_barrier(tt_comm *c) { MPI_Barrier(c->mpi); }
+
+void tt_barrier(tt_comm *c)
+{
+  if (c->ranks > 1) MPI_Barrier(c->mpi);
+}
+
+/* The gather of one rank. */
+static void copy_own(const void *mine, int64_t mine_bytes, void *all, int64_t *counts)
+{
+  if (mine_bytes > 0) memcpy(all, mine, (size_t)mine_bytes);
+  if (counts) *counts = mine_bytes;
+}
 
 /* Returns the offset of the bytes of each rank, [R + 1]; the last one is the sum. The caller frees
  * it. counts  [R] bytes of each rank, may be NULL */
@@ -329,6 +354,10 @@ static int *int_counts(const tt_comm *c, const int64_t *start)
 
 void tt_allgatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts)
 {
+  if (c->ranks == 1) {
+    copy_own(mine, mine_bytes, all, counts);
+    return;
+  }
   int64_t *start = gather_offsets(c, mine_bytes, counts);
   char *to = all;
   if (start[c->ranks] <= MAX_MESSAGE_BYTES) {
@@ -358,6 +387,10 @@ static void receive_chunks(tt_comm *c, int from, char *to, int64_t bytes)
 
 void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts)
 {
+  if (c->ranks == 1) {
+    copy_own(mine, mine_bytes, all, counts);
+    return;
+  }
   int64_t *start = gather_offsets(c, mine_bytes, counts);
   char *to = all;
   if (start[c->ranks] <= MAX_MESSAGE_BYTES) {

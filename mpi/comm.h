@@ -18,10 +18,11 @@ typedef struct tt_comm_env {
 } tt_comm_env;
 extern const tt_comm_env tt_comm_env_defaults[]; /* ends with a NULL name */
 
-/* Start MPI (funneled) unless it runs already, with tt_comm_env_defaults; then
- * tt_fatal_install_handlers. Sets the rank of the log. Errors: UNAVAILABLE
- * (singletons: SLURM_NTASKS > 1 but one rank; Open MPI under srun without PMIx, detected before MPI
- * starts; the message says what to do). */
+/* Start MPI (funneled) with tt_comm_env_defaults, then tt_fatal_install_handlers; MPI that runs
+ * already is used as it is. A process that no launcher has started (tt_process_is_launched_local)
+ * is the only rank: it starts no MPI, and the functions of this header return at once. Sets the
+ * rank of the log. Errors: UNAVAILABLE (singletons: SLURM_NTASKS > 1 but one rank; Open MPI under
+ * srun without PMIx, detected before MPI starts; the message says what to do). */
 tt_err tt_comm_begin(tt_comm **out);
 
 /* The same, but singletons are no error: for programs that report them together with other
@@ -86,6 +87,6 @@ int tt_comm_takes_gpu_memory_local(void);
 
 #ifdef TT_COMM_MPI /* defined only by files of mpi/ and io/ */
 #include <mpi.h>
-MPI_Comm tt_comm_mpi(const tt_comm *c);
+MPI_Comm tt_comm_mpi(const tt_comm *c); /* MPI_COMM_NULL: one process without MPI */
 #endif
 #endif

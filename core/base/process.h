@@ -52,6 +52,10 @@ typedef struct tt_process_options {
   const char *output;    /* file for standard output and error; created or truncated */
 } tt_process_options;
 
+/* Whether a launcher of MPI programs may have started this process together with others: one of the
+ * variables by which a launcher identifies a rank is set, or the Slurm step has several tasks. */
+int tt_process_is_launched_local(void);
+
 /* 0 if `program` can be started in `directory` as tt_process_start does, otherwise an errno:
  * ENOENT, EACCES. Only its file is checked, so the start may still fail. */
 int tt_process_find(const char *program, const char *directory);

@@ -41,12 +41,25 @@ static const char *const launcher_prefix[] = {
     "MPI_LOCALRANKID",
     "MPI_LOCALNRANKS",
     "HYDI_",
+    "MV2_COMM_WORLD_",
+    "PALS_RANK",
+    "FLUX_TASK_",
+    "JSM_NAMESPACE_",
 };
 
 static int is_launcher_variable(const char *variable)
 {
   for (size_t i = 0; i < sizeof launcher_prefix / sizeof *launcher_prefix; i++)
     if (!strncmp(variable, launcher_prefix[i], strlen(launcher_prefix[i]))) return 1;
+  return 0;
+}
+
+int tt_process_is_launched_local(void)
+{
+  const char *tasks = getenv("SLURM_STEP_NUM_TASKS");
+  if (tasks && atoi(tasks) > 1) return 1;
+  for (int64_t i = 0; environ[i]; i++)
+    if (is_launcher_variable(environ[i])) return 1;
   return 0;
 }
 

@@ -146,7 +146,7 @@ void tt_h5_discard(tt_h5_file **file)
   tt_h5_file *f = *file;
   if (!f) return;
   if (f->id >= 0) tt_h5_close_file(f->id);
-  if (f->comm) tt_fatal_set_file_local(NULL, NULL);
+  if (tt_h5_is_parallel(f)) tt_fatal_set_file_local(NULL, NULL);
   if (tt_h5_is_root(f) && f->temporary[0]) unlink(f->temporary);
   if (f->comm) tt_barrier(f->comm); /* when this returns, the temporary file is removed */
   for (int64_t i = 0; i < f->blocks; i++) tt_free(f->block[i].path);

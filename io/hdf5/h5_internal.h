@@ -84,6 +84,12 @@ static inline int tt_h5_is_root(const tt_h5_file *f)
   return !f->comm || tt_comm_is_root(f->comm);
 }
 
+/* Whether MPI-IO writes a new file. One rank uses the serial driver, with or without MPI. */
+static inline int tt_h5_is_parallel(const tt_h5_file *f)
+{
+  return f->comm && tt_comm_ranks(f->comm) > 1;
+}
+
 /* Vote on a new file: sets and returns f->error. */
 tt_err tt_h5_vote(tt_h5_file *f, tt_err mine);
 

@@ -47,10 +47,10 @@ static tt_err check_visible_local(const tt_h5_file *f)
 
 static hid_t create_fapl(const tt_h5_file *f)
 {
-  hid_t p = f->comm ? H5Pcreate(H5P_FILE_ACCESS) : tt_h5_serial_fapl();
+  hid_t p = tt_h5_is_parallel(f) ? H5Pcreate(H5P_FILE_ACCESS) : tt_h5_serial_fapl();
   int ok = p >= 0 && H5Pset_libver_bounds(p, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0 &&
            H5Pset_fclose_degree(p, H5F_CLOSE_STRONG) >= 0;
-  if (f->comm)
+  if (tt_h5_is_parallel(f))
     ok = ok && H5Pset_fapl_mpio(p, tt_comm_mpi(f->comm), MPI_INFO_NULL) >= 0 &&
          H5Pset_coll_metadata_write(p, 1) >= 0;
   return ok ? p : -1;
@@ -82,7 +82,8 @@ static hid_t create_fcpl(void)
  *   *opened  descriptor to close after MPI-IO has opened the file; -1: none */
 static const char *name_for_mpi(const tt_h5_file *f, char room[64], int *opened)
 {
-  *opened = f->comm && strchr(f->temporary, ':') ? open(f->temporary, O_RDWR | O_CLOEXEC) : -1;
+  int renames = tt_h5_is_parallel(f) && strchr(f->temporary, ':');
+  *opened = renames ? open(f->temporary, O_RDWR | O_CLOEXEC) : -1;
   if (*opened < 0) return f->temporary;
   snprintf(room, 64, "/proc/self/fd/%d", *opened);
   return room;
@@ -120,7 +121,7 @@ tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **ou
     tt_bcast(c, f->temporary, sizeof f->temporary);
     e = tt_h5_vote(f, check_visible_local(f));
   }
-  if (!e && c) tt_fatal_set_file_local(f->path, f->temporary);
+  if (!e && tt_h5_is_parallel(f)) tt_fatal_set_file_local(f->path, f->temporary);
   if (!e) e = tt_h5_vote(f, create_file(f));
   if (e)
     tt_h5_discard(&f);
@@ -227,7 +228,7 @@ static tt_err open_block_local(tt_h5_file *f, const char *path, const int64_t *f
   w->b.type = dataset_type(w->dataset);
   if (w->b.ndims < 0 || w->b.type == TT_H5_TYPE_COUNT)
     return TT_H5_FAIL(INTERNAL, f->path, path, "the dataset has an unknown type");
-  if (f->comm && H5Pset_dxpl_mpio(w->dxpl, H5FD_MPIO_COLLECTIVE) < 0)
+  if (tt_h5_is_parallel(f) && H5Pset_dxpl_mpio(w->dxpl, H5FD_MPIO_COLLECTIVE) < 0)
     return TT_H5_FAIL(IO, f->path, path, "cannot select a collective write");
   if (w->b.ndims == 0) { /* a scalar is one row */
     w->b.count[0] = count[0];
@@ -337,8 +338,8 @@ tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
   if (!e && f->comm) tt_allreduce_max_i64(f->comm, &pieces, 1);
   for (int64_t i = 0; !e && i < pieces; i++) e = tt_h5_vote(f, write_piece(f, path, &w, i, data));
   herr_t closed = close_block(&w); /* the serial driver writes small blocks only now */
-  if (!e && !f->comm && closed < 0)
-    e = f->error = TT_H5_FAIL(IO, f->path, path, "cannot be written");
+  if (!tt_h5_is_parallel(f) && !e && closed < 0)
+    e = tt_h5_vote(f, TT_H5_FAIL(IO, f->path, path, "cannot be written"));
   return e;
 }
 

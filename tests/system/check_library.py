@@ -6,8 +6,9 @@
 In a program whose locale has a decimal comma, results are those of the locale "C". The German locale
 is built in a folder of its own; in both locales a process trains one job, predicts a row and provokes
 errors: weights, configuration, predictions, derivatives and messages must be equal, and the locale of the
-process must be what it was before. A program that does not start MPI trains once; the second training
-is an error with the fix.
+process must be what it was before. A process that no launcher has started starts no MPI and can train
+often. Below a launcher training starts MPI, so that the second training is an error with the fix; the
+model is the same.
 """
 import ctypes
 import locale
@@ -40,11 +41,18 @@ def load(library):
     return tutti
 
 
-def train_twice(library):
-    tutti = load(library)
-    assert tutti.tutti_train(b"job.yaml", None, 0) == 0, tutti.tutti_error()
-    code = tutti.tutti_train(b"job.yaml", None, 0)
-    assert code == 69 and b"MPI_Init before" in tutti.tutti_error(), (code, tutti.tutti_error())
+def train_twice(library, directory):
+    tutti, started = load(library), ctypes.c_int()
+    below_launcher = "PMI_SIZE" in os.environ
+    sets = (ctypes.c_char_p * 1)(f"run.directory={directory}".encode())
+    assert tutti.tutti_train(b"job.yaml", sets, 1) == 0, tutti.tutti_error()
+    code = tutti.tutti_train(b"job.yaml", sets, 1)
+    tutti.MPI_Initialized(ctypes.byref(started))
+    assert started.value == below_launcher, started
+    if below_launcher:
+        assert code == 69 and b"MPI_Init before" in tutti.tutti_error(), (code, tutti.tutti_error())
+    else:
+        assert code == 0, tutti.tutti_error()
 
 
 def use_library(library, directory):
@@ -80,22 +88,34 @@ def use_library(library, directory):
     tutti.MPI_Finalize()
 
 
-def child(*arguments):
+def child(*arguments, **env):
     done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True,
-                          timeout=120, env={**os.environ, "LOCPATH": os.getcwd()})
+                          timeout=120, env={**os.environ, "LOCPATH": os.getcwd(), **env})
     if done.returncode:
         sys.exit(f"{arguments}: {done.stdout}{done.stderr}")
     return done.stdout
 
 
-def in_locale(library, name, directory):
-    got = {"output": child(library, name, directory)}
+def contents(directory):
+    """The weights and the configuration of a model."""
+    got = {}
     with h5py.File(f"{directory}/model.h5") as f:
         f["net"].visititems(lambda at, d: got.update({at: d[()].tobytes()})
                             if hasattr(d, "shape") else None)
         config = f["provenance/resolved_config"][()].tobytes().decode()
         got["configuration"] = config.replace(directory, "")
     return got
+
+
+def in_locale(library, name, directory):
+    return {"output": child(library, name, directory), **contents(directory)}
+
+
+def check_same(one, other):
+    differ = [name for name in one if one[name] != other[name]]
+    for name in differ:
+        print(f"{name} differs:\n{one[name]}\n{other[name]}")
+    return not differ
 
 
 def make_locale():
@@ -115,21 +135,20 @@ def main(library):
         with h5py.File("samples.h5", "w") as f:
             f["x"], f["y"] = x, x[:, :1] * x[:, 1:]
         pathlib.Path("job.yaml").write_text(JOB)
-        child(library, "twice")
+        child(library, "twice", "alone")
+        child(library, "twice", "launched", PMI_SIZE="1")
+        same = check_same(contents("alone"), contents("launched"))
         make_locale()
         german, plain = in_locale(library, GERMAN, "german"), in_locale(library, "C", "plain")
         assert "0.013" in plain["configuration"] and "-1.5" in plain["output"], plain
-        differ = [name for name in plain if german[name] != plain[name]]
-        for name in differ:
-            print(f"{name} differs:\n{german[name]}\n{plain[name]}")
-        return bool(differ)
+        return not (check_same(german, plain) and same)
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
         sys.exit(main(sys.argv[1]))
     if sys.argv[2] == "twice":
-        sys.exit(train_twice(sys.argv[1]))
+        sys.exit(train_twice(sys.argv[1], sys.argv[3]))
     locale.setlocale(locale.LC_ALL, sys.argv[2])
     assert has_comma() == (sys.argv[2] == GERMAN)
     use_library(sys.argv[1], sys.argv[3])
