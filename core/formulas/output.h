@@ -157,6 +157,13 @@ TT_HD int tt_label_fits(tt_label_type type, int32_t n, double y)
   }
 }
 
+/* Index in [0, n) of the class that label y names; -1: it names none. Every label that becomes an
+ * index goes through this function. */
+TT_HD int32_t tt_class_index(float y, int32_t n)
+{
+  return y >= 0.0f && y < (float)n ? (int32_t)y : -1;
+}
+
 /* The functions of the table: the quantities of one target in one row.
  *   o               outputs of the target at o[j * step]
  *   mean, variance  quantity j at [j * to] */

@@ -25,10 +25,12 @@ static tt_err set_output(const tt_model_shape *from, tt_model *m)
   return TT_OK;
 }
 
-/* Set the offsets of a layer that starts at `at`; returns its end. */
+/* Set the offsets of a layer that starts at `at`; returns its end, or INT64_MAX if a width is so
+ * large that a product of two might overflow. */
 static int64_t set_offsets(const tt_model_shape *from, int64_t at, int first, int last,
                            tt_layer *layer)
 {
+  if (layer->in > INT32_MAX || layer->out > INT32_MAX) return INT64_MAX;
   layer->activation = last ? TT_ACT_identity : from->activation;
   layer->weight = at;
   layer->bias = at + layer->in * layer->out;

@@ -12,6 +12,11 @@ static int is_bernoulli(const tt_model *m)
   return tt_output_forecast(m->output) == TT_FORECAST_bernoulli;
 }
 
+static int is_categorical(const tt_model *m)
+{
+  return tt_output_forecast(m->output) == TT_FORECAST_categorical;
+}
+
 int32_t tt_member_prediction_size(const tt_model *m)
 {
   if (tt_output_has_variance(m->output) || is_bernoulli(m)) return 2;
@@ -22,8 +27,9 @@ void tt_member_prediction_pack(const tt_model *m, const float *mean, const float
                                int64_t step, double y, float *part)
 {
   int32_t n = tt_member_prediction_size(m);
-  if (tt_output_forecast(m->output) == TT_FORECAST_categorical) {
-    part[0] = isnan(y) ? 0.0f : mean[(int64_t)y * step];
+  if (is_categorical(m)) {
+    int32_t right = tt_class_index((float)y, m->levels);
+    part[0] = right < 0 ? 0.0f : mean[right * step];
   } else if (tt_output_has_variance(m->output)) {
     part[0] = mean[0];
     part[1] = variance[0];
@@ -58,7 +64,8 @@ static double loss_at(const tt_member_predictions *s, int64_t cell, const double
   double mean[TT_MAX_CLASSES + 1], variance[TT_MAX_CLASSES + 1];
   double y = s->y[cell];
   int32_t n = tt_member_prediction_size(s->model);
-  int64_t first = tt_output_forecast(s->model->output) == TT_FORECAST_categorical ? (int64_t)y : 0;
+  int32_t first = is_categorical(s->model) ? tt_class_index((float)y, s->model->levels) : 0;
+  if (first < 0) return NAN;
   for (int32_t j = 0; j < n; j++) mean[first + j] = sum[j] / all;
   if (tt_output_has_variance(s->model->output))
     variance[0] = (sum[1] + sum[2]) / all - mean[0] * mean[0];

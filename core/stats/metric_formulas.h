@@ -142,13 +142,21 @@ static inline double tt_forecast_mixture_nll(const tt_forecast *f, double y)
   return tt_gaussian_mixture_nll(c.n, c.w, c.mean, c.variance, y) - tt_forecast_log_slope(f);
 }
 
+/* Of the class that label y names; NaN: it names none. */
+static inline double tt_forecast_class_probability(const tt_model *m, const tt_forecast *f,
+                                                   double y)
+{
+  int32_t right = tt_class_index((float)y, m->levels);
+  return right < 0 ? (double)NAN : f->quantity[right];
+}
+
 static inline double tt_forecast_nll(const tt_model *m, const tt_forecast *f, double y)
 {
   const tt_forecast *g = tt_forecast_gaussian(f);
   double p = f->quantity[0];
   tt_components c = tt_forecast_components(f);
   switch (tt_output_forecast(m->output)) {
-  case TT_FORECAST_categorical: return -tt_log_probability(f->quantity[(int32_t)y]);
+  case TT_FORECAST_categorical: return -tt_log_probability(tt_forecast_class_probability(m, f, y));
   case TT_FORECAST_bernoulli: return tt_bernoulli_nll(p, f->variance, y);
   case TT_FORECAST_poisson: return tt_poisson_mixture_nll(c.n, c.w, c.mean, y);
   default:
@@ -254,7 +262,7 @@ static inline tt_top_class tt_forecast_top_class(const tt_model *m, const tt_for
     return (tt_top_class){p[0] >= 0.5 ? p[0] : 1.0 - p[0], (p[0] >= 0.5) == (y >= 0.5)};
   for (int32_t j = 1; j < m->levels; j++)
     if (p[j] > p[most]) most = j;
-  return (tt_top_class){p[most], most == (int32_t)y};
+  return (tt_top_class){p[most], most == tt_class_index((float)y, m->levels)};
 }
 
 static inline double tt_forecast_brier(const tt_model *m, const tt_forecast *f, double y)
@@ -262,8 +270,9 @@ static inline double tt_forecast_brier(const tt_model *m, const tt_forecast *f, 
   double sum = 0.0;
   if (tt_output_forecast(m->output) == TT_FORECAST_bernoulli)
     return (f->quantity[0] - y) * (f->quantity[0] - y);
+  int32_t right = tt_class_index((float)y, m->levels);
   for (int32_t j = 0; j < m->levels; j++) {
-    double away = f->quantity[j] - (j == (int32_t)y ? 1.0 : 0.0);
+    double away = f->quantity[j] - (j == right ? 1.0 : 0.0);
     sum += away * away;
   }
   return sum;

@@ -68,7 +68,7 @@ void tt_tally_add_error(double error, double weight, double *tally)
 double tt_forecast_error(const tt_model *m, const tt_forecast *f, double y)
 {
   if (tt_output_forecast(m->output) == TT_FORECAST_categorical)
-    return f->quantity[(int32_t)y] - 1.0;
+    return tt_forecast_class_probability(m, f, y) - 1.0;
   return f->quantity[tt_model_point_quantity(m)] - y;
 }
 

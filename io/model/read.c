@@ -256,6 +256,41 @@ static tt_err copy_inputs(const tt_trained_ensemble *from, tt_trained_ensemble *
   return tt_scaler_copy(&from->scaler, &m->scaler);
 }
 
+/* Labels that are classes, probabilities or counts are not normalized: target k of ensemble e has
+ * mean 0 and scale 1, also in the folds. */
+static tt_err check_label_scale(tt_h5_reader *r, const tt_trained_ensemble *m, const tt_ensemble *e,
+                                int64_t k)
+{
+  static const char why[] = "has no normalized labels" TT_DAMAGED;
+  const char *file = tt_h5_file_name(r), *output = tt_choice_output[m->model.output];
+  const tt_scaler *s = &m->scaler;
+  int32_t t = e->column[k];
+  if (s->y_mean[t] != 0.0 || s->y_scale[t] != 1.0 || s->y_normalize[t] != TT_NORMALIZE_none)
+    return TT_FAIL(DATA,
+                   "%s: target '%s': 'scaler/y_mean' is %g, 'scaler/y_scale' %g, "
+                   "'scaler/y_normalize' %s; expected 0, 1, none: output %s %s",
+                   file, m->target.name[t], s->y_mean[t], s->y_scale[t],
+                   tt_choice_normalize[s->y_normalize[t]], output, why);
+  for (int64_t n = 0; n < m->networks; n++) {
+    const tt_fold_scales *f = &m->network[n].scales;
+    if (m->network[n].folded && (f->y_factor[k] != 1.0 || f->y_offset[k] != 0.0))
+      return TT_FAIL(DATA,
+                     "%s: target '%s': 'net/target_factor' is %g, 'net/target_offset' %g; "
+                     "expected 1, 0: output %s %s",
+                     file, m->target.name[t], f->y_factor[k], f->y_offset[k], output, why);
+  }
+  return TT_OK;
+}
+
+static tt_err check_label_scales(tt_h5_reader *r, const tt_trained_ensemble *m)
+{
+  if (tt_output_labels(m->model.output) == TT_LABEL_TYPE_real) return TT_OK;
+  for (int64_t i = 0; i < m->ensembles; i++)
+    for (int64_t k = 0; k < m->ensemble[i].targets; k++)
+      TT_TRY(check_label_scale(r, m, &m->ensemble[i], k));
+  return TT_OK;
+}
+
 /*   first  the first cohort, which has been read; NULL: this is the first */
 static tt_err read_cohort(tt_h5_reader *r, const tt_model_file_info *w, const tt_model_tables *t,
                           const tt_model_cohort_info *s, const tt_trained_ensemble *first,
@@ -264,6 +299,7 @@ static tt_err read_cohort(tt_h5_reader *r, const tt_model_file_info *w, const tt
   m->variance_floor = s->variance_floor;
   TT_TRY(tt_model_fill_tables_local(r, w, t, s, m));
   TT_TRY(first ? copy_inputs(first, m) : read_inputs(r, w, t, m));
+  TT_TRY(check_label_scales(r, m));
   return w->flat ? read_networks(r, s, m) : read_tensors(r, m);
 }
 

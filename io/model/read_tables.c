@@ -9,17 +9,25 @@
 #include <math.h>
 #include <string.h>
 
-/* Older files do not have the index, the cohort and the snapshot of members. */
+/* Numbers of the members, which older files do not have. */
+static tt_err read_numbers(tt_h5_reader *r, const char *path, int64_t members, int32_t **out)
+{
+  if (!tt_h5_has_local(r, path)) return TT_OK;
+  TT_TRY(tt_schema_read_array_local(r, path, TT_H5_I32, 1, &members, out));
+  for (int64_t i = 0; i < members; i++)
+    if ((*out)[i] < 0)
+      return TT_FAIL(DATA, "%s: '%s' of member %" PRId64 " is %" PRId32 TT_DAMAGED,
+                     tt_h5_file_name(r), path, i, (*out)[i]);
+  return TT_OK;
+}
+
 static tt_err read_members(tt_h5_reader *r, int64_t members, tt_model_tables *t)
 {
   TT_TRY(tt_schema_read_array_local(r, "status", TT_H5_I8, 1, &members, &t->status));
   TT_TRY(tt_schema_read_array_local(r, "member_weight", TT_H5_F64, 1, &members, &t->weight));
-  if (tt_h5_has_local(r, "member_index"))
-    TT_TRY(tt_schema_read_array_local(r, "member_index", TT_H5_I32, 1, &members, &t->index));
-  if (tt_h5_has_local(r, "member_cohort"))
-    TT_TRY(tt_schema_read_array_local(r, "member_cohort", TT_H5_I32, 1, &members, &t->cohort));
-  if (!tt_h5_has_local(r, "snapshot")) return TT_OK;
-  return tt_schema_read_array_local(r, "snapshot", TT_H5_I32, 1, &members, &t->snapshot);
+  TT_TRY(read_numbers(r, "member_index", members, &t->index));
+  TT_TRY(read_numbers(r, "member_cohort", members, &t->cohort));
+  return read_numbers(r, "snapshot", members, &t->snapshot);
 }
 
 tt_err tt_model_read_tables_local(tt_h5_reader *r, const tt_model_file_info *w, tt_model_tables *t)
@@ -110,7 +118,7 @@ tt_err tt_model_fill_tables_local(tt_h5_reader *r, const tt_model_file_info *w,
   for (int64_t i = 0; i < m->ensembles; i++) {
     int64_t at = s->ensemble + i;
     tt_ensemble *e = &m->ensemble[i];
-    e->first = t->first[at] - s->member;
+    e->first = t->first[at] < 0 ? -1 : t->first[at] - s->member;
     e->members = t->count[at];
     e->key = (uint32_t)t->key[at];
     e->targets = k;

@@ -331,6 +331,20 @@ static int64_t find_target(const tt_trained_ensemble *m, const tt_dataset *d, in
   return !named && m->target.count == d->targets ? t : -1;
 }
 
+/* Whether an ensemble of the job has target t as a label that is not normalized: a class, a
+ * probability or a count. */
+static int is_plain_label(const fine_tuning *to, int64_t t)
+{
+  for (int64_t i = 0; i < to->cohorts->count; i++) {
+    const tt_cohort *c = to->cohorts->at[i];
+    if (tt_output_labels(c->model.output) == TT_LABEL_TYPE_real) continue;
+    for (int64_t k = 0; k < c->ensembles; k++)
+      for (int64_t j = 0; j < c->ensemble[k].targets; j++)
+        if (c->ensemble[k].column[j] == t) return 1;
+  }
+  return 0;
+}
+
 static tt_err scale_targets(const fine_tuning *to, const tt_trained_ensemble *m)
 {
   tt_dataset *d = to->data;
@@ -338,7 +352,7 @@ static tt_err scale_targets(const fine_tuning *to, const tt_trained_ensemble *m)
   const tt_scaler *as = to->as;
   for (int64_t t = 0; t < d->targets; t++) {
     int64_t k = find_target(m, d, t);
-    if (k < 0) continue;
+    if (k < 0 || is_plain_label(to, t)) continue;
     const column_scale c = {
         "target",        d->target.name[t], &s->y_normalize[t], &as->y_normalize[k],
         &s->y_mean[t],   &s->y_scale[t],    &s->y_lambda[t],    &as->y_mean[k],

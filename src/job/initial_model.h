@@ -14,7 +14,8 @@
  *   counts as the next one that has not. train.init_member is one number for all.
  *   train.init_layers is the number of first layers that get these weights; the others begin
  *   randomly.
- *   Targets that the model does not have keep the normalization of their training rows.
+ *   Targets that the model does not have keep the normalization of their training rows; labels that
+ *   are classes, probabilities or counts have none.
  * Errors: of tt_model_read; DATA (other inputs, layers or normalization: the message names them; no
  * such ensemble or member; all have diverged), MEM. */
 tt_err tt_initial_model_apply(tt_comm *c, const tt_config *cfg, tt_dataset *d,

@@ -69,7 +69,8 @@ static inline tt_trained_ensemble *made_up_shape(int64_t members, tt_model_shape
   made_up_columns(&m->target, MADE_UP_TARGETS, "\xCE\xB8"); /* a Greek letter */
   TT_CHECK_OK(tt_scaler_create(MADE_UP_INPUTS, MADE_UP_TARGETS, &m->scaler));
   for (int i = 0; i < MADE_UP_INPUTS; i++) m->scaler.x_mean[i] = 1.0 / (i + 3.0);
-  for (int i = 0; i < MADE_UP_TARGETS; i++) m->scaler.y_scale[i] = 7.0 / (i + 3.0);
+  int scaled = tt_output_labels(shape.output) == TT_LABEL_TYPE_real;
+  for (int i = 0; scaled && i < MADE_UP_TARGETS; i++) m->scaler.y_scale[i] = 7.0 / (i + 3.0);
   return m;
 }
 

@@ -177,6 +177,8 @@ static tt_trained_ensembles many_shapes(void)
   TT_CHECK_OK(tt_trained_ensembles_create(count, &all));
   for (int64_t i = 0; i < count; i++) all.at[i] = made_up_shape(1 + i % 4, shapes[i]);
   all.at[1]->snapshot[0] = 3;
+  for (int64_t i = 0; i < count; i++) /* labels of classes and counts have no scale */
+    for (int t = 0; t < MADE_UP_TARGETS; t++) all.at[i]->scaler.y_scale[t] = 1.0;
   return all;
 }
 
@@ -392,6 +394,7 @@ static const damage of_cohorts[] = {
     {SET, "net/n_layers", NULL, 2, 0, "n_layers"},
     {SET, "net/n_layers", NULL, 2, 65, "n_layers"},
     {SET, "net/layer_out", NULL, 0, -4, "layer_out"},
+    {SET, "net/layer_out", NULL, 0, 4e18, "sizes of 'net' are not possible"},
     {SET, "net/layer_in", NULL, 1, 3, "layer_in"},
     {SET, "net/weight_offset", NULL, 0, 1, "weight_offset"},
     {SET, "net/bias_offset", NULL, 1, 1, "bias_offset"},
@@ -411,10 +414,16 @@ static const damage of_cohorts[] = {
     {SET, "ensemble_cohort", NULL, 1, 0, "expected to begin"},
     {SET, "ensemble_cohort", NULL, 2, -1, "ensemble_cohort"},
     {SET, "ensemble_first", NULL, 1, 0, "ensemble"},
+    {SET, "ensemble_first", NULL, 1, -9e18, "ensemble"},
     {SET, "ensemble_column", NULL, 2, -1, "ensemble_column"},
     {RESHAPE, "status", NULL, 0, 30, "status"},
     {RESHAPE, "member_index", NULL, 0, 3, "member_index"},
     {SET, "net/parameters", NULL, 0, NAN, "net/parameters"},
+    {SET, "member_index", NULL, 3, -1, "'member_index' of member 3 is -1"},
+    {SET, "member_cohort", NULL, 3, -1, "'member_cohort' of member 3 is -1"},
+    {SET, "snapshot", NULL, 3, -1, "'snapshot' of member 3 is -1"},
+    {SET, "scaler/y_mean", NULL, 0, 1e6, "'scaler/y_mean' is 1e+06"},
+    {SET, "scaler/y_scale", NULL, 0, 1e-9, "'scaler/y_scale' 1e-09"},
 };
 
 TT_TEST (cohorts_that_do_not_fit_are_refused) {

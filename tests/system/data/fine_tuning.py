@@ -103,6 +103,17 @@ def one_for_all_and_some_layers(base):
         assert not np.isclose(a["scaler/y_mean"][0], b["scaler/y_mean"][0])
 
 
+def labels_are_not_normalized():
+    """Classes of a target that the model knows as a number: its scale is not theirs."""
+    with h5py.File("classes.h5", "w") as f, h5py.File("new.h5") as old:
+        f["x"], f["feature_name"] = old["x"][()], list("abc")
+        f["y"], f["target_name"] = (old["y"][:, :1] > 0).astype(float), ["y"]
+    start = {"init_from": "base/model.h5", "init_layers": 2, "loss": "bce"}
+    run(TUTTI, "train", job("classes", [{"name": "y"}], data="classes.h5", train=start))
+    with h5py.File("classes/model.h5") as f:
+        assert f["scaler/y_mean"][0] == 0 and f["scaler/y_scale"][0] == 1
+
+
 def one_member_predicts_what_it_predicted():
     run(TUTTI, "train", job("same", [{"name": "one"}], train={
         "init_from": "base/model.h5", "learning_rate": 0, "epochs": 1}))
@@ -149,6 +160,7 @@ def main():
         to["x"], to["y"], to["target_name"] = f["x"][:, :2], f["y"][()], ["y", "z"]
     base = members_begin_with_trained_weights()
     one_for_all_and_some_layers(base)
+    labels_are_not_normalized()
     one_member_predicts_what_it_predicted()
     the_same_bits_on_ranks_and_after_restarts()
     what_does_not_fit_is_refused()

@@ -86,6 +86,21 @@ TT_TEST (one_member_has_its_own_loss) {
   }
 }
 
+/* Also a label that no check has seen: it is never an index. */
+TT_TEST (a_label_that_names_no_class_has_no_loss) {
+  const float label[] = {-1.0f, (float)LEVELS, 1e6f, -1e8f, 3e9f, -INFINITY, INFINITY};
+  tt_model m = model_of(TT_LOSS_cross_entropy);
+  const double mean[MOST] = {0.25, 0.25, 0.25, 0.25};
+  for (size_t i = 0; i < sizeof label / sizeof *label; i++) {
+    float o[LEVELS], d[LEVELS];
+    draw_outputs(0, 0, o);
+    tt_loss_sample w = {.n = LEVELS, .o = o, .d = d, .step = 1, .y = label[i], .factor = 1.0f};
+    TT_CHECK(isnan(tt_loss_target(TT_LOSS_cross_entropy, &w, args())), !=, 0);
+    double loss = tt_ensemble_loss(&m, TT_LOSS_cross_entropy, args(), mean, mean, (double)label[i]);
+    TT_CHECK(isnan(loss), !=, 0);
+  }
+}
+
 /* With four targets every loss, its gradient and the loss of the ensemble are a quarter of those
  * with one: the loss is the mean over targets. */
 TT_TEST (every_loss_is_the_mean_over_targets) {
