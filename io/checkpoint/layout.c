@@ -85,8 +85,15 @@ static tt_err read_sizes(tt_h5_reader *r, tt_ckpt_layout *l)
   return e;
 }
 
-/* The datasets of the fields have the sizes that follow, so that no more memory is allocated for
- * members than the file has values. */
+/* Whether a dataset of `count` values is in the file, which compresses none: then no more memory is
+ * allocated for values than the file has bytes. */
+static int is_stored(const tt_h5_reader *r, const tt_h5_info *info, int64_t count)
+{
+  return info->ndims == 1 && info->dims[0] == count &&
+         count <= tt_h5_file_bytes_local(r) / info->bytes;
+}
+
+/* The datasets of the fields have the sizes that follow. */
 static tt_err check_fields(tt_h5_reader *r, const tt_ckpt_layout *l)
 {
   tt_h5_info info;
@@ -95,7 +102,7 @@ static tt_err check_fields(tt_h5_reader *r, const tt_ckpt_layout *l)
     int64_t values = tt_ckpt_first_local(l, f, l->cohorts);
     if (values == 0) continue;
     TT_TRY(tt_h5_dataset_info_local(r, field.name, &info));
-    if (info.ndims != 1 || info.dims[0] != values || info.bytes != tt_h5_type_bytes(field.type))
+    if (info.bytes != tt_h5_type_bytes(field.type) || !is_stored(r, &info, values))
       return TT_FAIL(DATA, "'%s' has the wrong shape or type", field.name);
   }
   return TT_OK;
@@ -105,7 +112,7 @@ tt_err tt_ckpt_layout_read_local(tt_h5_reader *r, tt_ckpt_layout *l)
 {
   tt_h5_info info;
   TT_TRY(tt_h5_dataset_info_local(r, tt_ckpt_size_path[0], &info));
-  if (info.ndims != 1 || info.dims[0] < 1)
+  if (info.dims[0] < 1 || !is_stored(r, &info, info.dims[0]))
     return TT_FAIL(DATA, "'%s' has the wrong shape", tt_ckpt_size_path[0]);
   TT_TRY(allocate(info.dims[0], l));
   TT_TRY(read_sizes(r, l));

@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "io/hdf5/schema.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -57,11 +58,13 @@ typedef struct run_identity {
   char *arithmetic;
 } run_identity;
 
+/* A file whose number of cohorts is not that of its tables is damaged, not one of another run. */
 static tt_err read_identity(tt_h5_reader *r, run_identity *i)
 {
   TT_TRY(tt_h5_read_attr_local(r, "/", "result_hash", TT_H5_U64, 1, &i->result_hash));
   TT_TRY(tt_h5_read_attr_local(r, "/", "data_hash", TT_H5_U64, 1, &i->data));
   TT_TRY(number(r, "cohorts", &i->cohorts));
+  TT_TRY(tt_schema_check_shape_local(r, tt_ckpt_size_path[0], 1, (int64_t[]){i->cohorts}));
   return tt_h5_read_attr_text_local(r, "/", "arithmetic", &i->arithmetic);
 }
 
@@ -79,8 +82,7 @@ static tt_err compare_identity(tt_h5_reader *r, const run_identity *i, const exp
     snprintf(what, sizeof what,
              "it was trained on other data, or with another train.init_from (hash %016" PRIx64
              ", now %016" PRIx64 ")",
-             i->data,
-             w->id->data);
+             i->data, w->id->data);
     return other_run_error(r, what, ", or restore the data file");
   }
   if (i->cohorts != w->shards) {
@@ -118,8 +120,7 @@ static tt_err read_field(tt_h5_reader *r, const tt_ckpt_layout *l, int f, int64_
 tt_err tt_ckpt_read_shards_local(tt_h5_reader *r, const tt_ckpt_layout *l, int64_t first,
                                  int64_t shards, const tt_ckpt_shard *shard, uint64_t *hash)
 {
-  for (int f = 0; f < TT_CKPT_FIELDS; f++)
-    TT_TRY(read_field(r, l, f, first, shards, shard, hash));
+  for (int f = 0; f < TT_CKPT_FIELDS; f++) TT_TRY(read_field(r, l, f, first, shards, shard, hash));
   for (int64_t k = 0; k < shards; k++)
     for (int64_t i = 0; i < shard[k].mine->count; i++)
       if (tt_state_hash(shard[k].mine, i) != *hash++)
@@ -159,14 +160,6 @@ static tt_err compare_sizes(tt_h5_reader *r, const tt_ckpt_layout *l, const expe
   return TT_OK;
 }
 
-static tt_err read_layout(tt_h5_reader *r, const expected *w, tt_ckpt_layout *l)
-{
-  TT_TRY(tt_ckpt_layout_read_local(r, l));
-  if (l->cohorts == w->shards) return TT_OK;
-  return TT_FAIL(DATA, "it has the sizes of %" PRId64 " cohorts, not %" PRId64, l->cohorts,
-                 w->shards);
-}
-
 /* Errors: IO (rejected), DATA (of another run), MEM. */
 static tt_err read_generation_local(const char *path, expected *w)
 {
@@ -178,7 +171,7 @@ static tt_err read_generation_local(const char *path, expected *w)
   if (!e) e = read_identity(r, &found);
   e = rejection(e, path, w);
   if (!e) e = compare_identity(r, &found, w);
-  if (!e) e = rejection(read_layout(r, w, &layout), path, w);
+  if (!e) e = rejection(tt_ckpt_layout_read_local(r, &layout), path, w);
   if (!e) e = compare_sizes(r, &layout, w);
   if (!e)
     e = rejection(tt_ckpt_read_shards_local(r, &layout, 0, w->shards, w->shard, w->hash), path, w);

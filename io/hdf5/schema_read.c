@@ -8,13 +8,14 @@
 /* Largest accepted compression ratio: a larger size is damage and must not be allocated. */
 enum { MAX_COMPRESSION = 1024 };
 
+/* An axis without values counts as one: the sizes of the others are allocated elsewhere. */
 static tt_err check_plausible_size(tt_h5_reader *r, const char *path, const tt_h5_info *info)
 {
   int64_t bytes = info->bytes, size = tt_h5_file_bytes_local(r);
   int overflow = 0;
   if (size < 0) return TT_FAIL(NOINPUT, "%s: cannot be read", tt_h5_file_name(r));
   for (int i = 0; i < info->ndims; i++)
-    overflow |= __builtin_mul_overflow(bytes, info->dims[i], &bytes);
+    overflow |= __builtin_mul_overflow(bytes, info->dims[i] ? info->dims[i] : 1, &bytes);
   if (overflow || bytes / MAX_COMPRESSION > size)
     return TT_FAIL(DATA, "%s: '%s' cannot have its size in a file of %" PRId64 " bytes" TT_DAMAGED,
                    tt_h5_file_name(r), path, size);

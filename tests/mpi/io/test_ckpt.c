@@ -390,14 +390,14 @@ TT_TEST (a_full_disk_keeps_the_old_generation) {
   TT_CHECK(g, ==, 1);
 }
 
-/* On rank 0: replace a dataset by one with a second axis. */
-static void widen(const char *path, const char *dataset, int64_t rows)
+/* On rank 0: replace a dataset by one of another shape, whose values the file does not have. */
+static void replace(const char *path, const char *dataset, hid_t type, int axes, hsize_t rows)
 {
-  const hsize_t dims[2] = {(hsize_t)rows, 4096};
-  hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate_simple(2, dims, NULL);
+  const hsize_t dims[2] = {rows, 4096};
+  hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+  hid_t space = H5Screate_simple(axes, dims, NULL);
   TT_CHECK(H5Ldelete(file, dataset, H5P_DEFAULT) >= 0, ==, 1);
-  hid_t wide = H5Dcreate2(file, dataset, H5T_NATIVE_INT32, space, H5P_DEFAULT, H5P_DEFAULT,
-                          H5P_DEFAULT);
+  hid_t wide = H5Dcreate2(file, dataset, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   TT_CHECK(wide >= 0, ==, 1);
   H5Dclose(wide);
   H5Sclose(space);
@@ -413,6 +413,15 @@ static void set_size(const char *path, const char *name, int64_t size)
   all[0] = size;
   TT_CHECK(H5Dwrite(d, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, all) >= 0, ==, 1);
   H5Dclose(d);
+  H5Fclose(file);
+}
+
+static void set_attribute(const char *path, const char *name, int64_t value)
+{
+  hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+  hid_t a = H5Aopen(file, name, H5P_DEFAULT);
+  TT_CHECK(H5Awrite(a, H5T_NATIVE_INT64, &value) >= 0, ==, 1);
+  H5Aclose(a);
   H5Fclose(file);
 }
 
@@ -443,7 +452,7 @@ TT_TEST (a_checkpoint_with_other_shapes_is_refused) {
     tt_barrier(comm);
     if (tt_comm_is_root(comm)) {
       TT_CHECK_OK(read_last(directory));
-      if (i < 3) widen(path, dataset[i], 3);
+      if (i < 3) replace(path, dataset[i], H5T_NATIVE_INT32, 2, 3);
       if (i == 3) set_size(path, "cohort_slots", INT64_MAX / 2);
       if (i == 4) set_size(path, "cohort_epochs", -1);
       if (i == 5) set_size(path, "cohort_params", PARAMS + 1);
@@ -451,6 +460,34 @@ TT_TEST (a_checkpoint_with_other_shapes_is_refused) {
     }
     tt_barrier(comm);
     TT_CHECK((int)read_with(comm, directory, &id, 0, 3, &g), ==, TT_E_DATA);
+  }
+}
+
+/* A size of the newest generation that nothing else in the file agrees with: an older generation is
+ * used, and no memory is allocated for that size. */
+TT_TEST (an_impossible_size_rejects_a_generation) {
+  static const char *const dataset[] = {"cohort_members", "cohort_epochs", "weights", NULL};
+  char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_MESSAGE_SIZE];
+  hearing h;
+  for (int i = 0; i < 4; i++) {
+    int64_t g = 0, cohorts = INT64_C(1) << 31;
+    directory_of("sizes", directory);
+    tt_run_id id = start(directory, 2, 3);
+    file_of(directory, 2, path);
+    tt_barrier(comm);
+    if (tt_comm_is_root(comm)) {
+      if (dataset[i]) replace(path, dataset[i], H5T_NATIVE_INT64, 1, (hsize_t)cohorts);
+      if (!dataset[i]) set_attribute(path, "cohorts", cohorts);
+      TT_CHECK((int)read_last(directory), ==, dataset[i] ? TT_E_DATA : TT_OK);
+    }
+    tt_barrier(comm);
+    hear_begin(comm, scratch, &h);
+    tt_err e = read_with(comm, directory, &id, 0, 3, &g);
+    hear_end(&h, said);
+    TT_CHECK_OK(e);
+    TT_CHECK(g, ==, 1);
+    if (tt_comm_is_root(comm)) TT_CHECK_HAS(said, "checkpoint rejected: ");
+    if (tt_comm_is_root(comm)) TT_CHECK_HAS(said, "ckpt-g000002.h5");
   }
 }
 
