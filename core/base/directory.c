@@ -246,12 +246,29 @@ tt_err tt_file_read_text(const char *path, char *text, int64_t room)
   return n < 0 ? TT_FAIL(IO, "%s: cannot be read: %s", path, strerror(errno)) : TT_OK;
 }
 
+/* The links in /dev and /proc that name open files: a rename would replace /dev/stdout itself. */
+static int names_open_file(const char *path)
+{
+  char to[6];
+  return readlink(path, to, sizeof to) == sizeof to && !memcmp(to, "/proc/", sizeof to);
+}
+
+tt_err tt_file_check_replaceable(const char *path)
+{
+  struct stat is;
+  int open_file = names_open_file(path);
+  if (!open_file && (stat(path, &is) || S_ISREG(is.st_mode))) return TT_OK;
+  return TT_FAIL(CANTCREAT, "%s is %s, not a regular file; give another output file", path,
+                 open_file ? "a link to an open file" : kind_of_file(is.st_mode));
+}
+
 tt_err tt_file_check_output(const char *output, int force, const char *const input[2])
 {
   struct stat to, from;
   for (int i = 0; i < 2 && !stat(output, &to); i++)
     if (input[i] && !stat(input[i], &from) && from.st_dev == to.st_dev && from.st_ino == to.st_ino)
       return TT_FAIL(USAGE, "%s is read by this command; give another output file", output);
+  TT_TRY(tt_file_check_replaceable(output));
   if (!force && lstat(output, &to) == 0)
     return TT_FAIL(CANTCREAT, "%s exists; give another output file, or --force to replace it",
                    output);

@@ -47,8 +47,13 @@ tt_err tt_backup(const char *path, const char *entry);
 tt_err tt_file_open_read(const char *path, int *fd);
 tt_err tt_file_open_stream(const char *path, FILE **out);
 
+/* Whether a new file may take the place of `path`: it is missing, a regular file, or a symbolic
+ * link to one of the two, which is replaced. A directory, FIFO, socket or device, a link to one,
+ * and links to open files such as /dev/stdout are refused. Errors: CANTCREAT. */
+tt_err tt_file_check_replaceable(const char *path);
+
 /* Whether a command may write `output`: it must not be one of the command's inputs (NULL: no such
- * input), and must not exist, unless `force`. Errors: USAGE, CANTCREAT. */
+ * input), must be replaceable, and must not exist, unless `force`. Errors: USAGE, CANTCREAT. */
 tt_err tt_file_check_output(const char *output, int force, const char *const input[2]);
 
 /* Read at most room - 1 bytes of a file and add a NUL. Errors: NOINPUT, IO. */

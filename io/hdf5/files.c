@@ -43,6 +43,7 @@ tt_err tt_file_temporary_name_local(const char *path, char temporary[TT_PATH_MAX
   uint64_t random = 0;
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
+  TT_TRY(tt_file_check_replaceable(path));
   get_host_name(host);
   if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
     return TT_FAIL(CANTCREAT, "%s: no random number for a temporary name: %s", path,
@@ -115,6 +116,7 @@ tt_err tt_file_sync_local(const char *path)
 static tt_err rename_owned(const char *temporary, const char *path)
 {
   TT_TRY(tt_owner_check_local(path));
+  TT_TRY(tt_file_check_replaceable(path));
   if (rename(temporary, path) == 0) return TT_OK;
   int why = errno;
   TT_TRY(tt_owner_check_local(path)); /* a later owner has removed `temporary` */

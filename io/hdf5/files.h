@@ -6,7 +6,7 @@
 
 /* A name in the directory of `path` that no other process uses:
  * ".tmp-<name>-<host>-<process>-<16 hex digits>"; it begins with TT_OWNER_TEMPORARY if this start
- * owns the directory (owner.h). Errors: CANTCREAT (too long). */
+ * owns the directory (owner.h). Errors: CANTCREAT (too long; `path` is not replaceable). */
 tt_err tt_file_temporary_name_local(const char *path, char temporary[TT_PATH_MAX]);
 
 /* Create `temporary` empty (it must not exist) and check that `bytes` fit on the file system: query
@@ -20,7 +20,8 @@ tt_err tt_file_sync_local(const char *path);
 
 /* Check the owner of the directory (owner.h), rename `temporary` to `path`, sync the directory. On
  * error `temporary` still exists, except when the last sync failed: then the complete file is
- * `path`. Errors: STOPPED (another start owns the directory), IO. */
+ * `path`. Errors: STOPPED (another start owns the directory), CANTCREAT (`path` is not
+ * replaceable, tt_file_check_replaceable), IO. */
 tt_err tt_file_publish_local(const char *temporary, const char *path);
 
 /* Write a small text file, complete or not at all: temporary name, sync, check of the owner,

@@ -11,7 +11,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -23,10 +22,7 @@ int64_t tt_h5_max_write_bytes = 256 << 20;
 /* Rank 0 chooses the name and checks the space. */
 static tt_err create_temporary_local(tt_h5_file *f, int64_t bytes)
 {
-  struct stat there;
   if (!tt_h5_is_root(f)) return TT_OK;
-  if (stat(f->path, &there) == 0 && S_ISDIR(there.st_mode))
-    return TT_FAIL(CANTCREAT, "%s is a directory; give the name of a file in it", f->path);
   TT_TRY(tt_file_temporary_name_local(f->path, f->temporary));
   tt_err e = tt_file_reserve_local(f->temporary, bytes);
   if (e) f->temporary[0] = 0;

@@ -21,7 +21,12 @@ static tt_err make_path(const tt_job *job, const char *name, char path[TT_PATH_M
 
 tt_err tt_earlier_run_save_config_local(const tt_job *job)
 {
+  static const char *const output[] = {"model.h5", "results.h5", "status.json"};
   char path[TT_PATH_MAX];
+  for (size_t i = 0; i < sizeof output / sizeof *output; i++) {
+    TT_TRY(make_path(job, output[i], path));
+    TT_TRY(tt_file_check_replaceable(path));
+  }
   TT_TRY(make_path(job, "config.yaml", path));
   return tt_file_replace_local(path, job->resolved);
 }

@@ -5,7 +5,8 @@
 #include "src/job/job.h"
 
 /* Write config.yaml, so that a later start can say which options differ. The job is claimed.
- * Errors: CANTCREAT, IO, STOPPED. */
+ * Errors: CANTCREAT (also if an output that is written later is a FIFO or a device), IO,
+ * STOPPED. */
 tt_err tt_earlier_run_save_config_local(const tt_job *job);
 
 /* The options that decide results and are not those of config.yaml: "train.epochs is 10 there and

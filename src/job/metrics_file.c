@@ -19,7 +19,7 @@ static tt_err make_path(const char *directory, char path[TT_PATH_MAX])
 {
   if (snprintf(path, TT_PATH_MAX, "%s/metrics.jsonl", directory) >= TT_PATH_MAX)
     return TT_FAIL(IO, "%s: the path is too long", directory);
-  return TT_OK;
+  return tt_file_check_replaceable(path);
 }
 
 tt_err tt_metrics_file_remove_local(const char *directory)

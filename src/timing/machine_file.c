@@ -136,6 +136,7 @@ static tt_err write_text(const char *path, const char *text)
   char temporary[TT_PATH_MAX];
   int n = snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
   if (n >= (int)sizeof temporary) return TT_FAIL(CANTCREAT, "%s: the path is too long", path);
+  TT_TRY(tt_file_check_replaceable(path));
   FILE *f = fopen(temporary, "w");
   if (!f) return TT_FAIL_ERRNO(CANTCREAT, "%s: cannot be created", temporary);
   int ok = fputs(text, f) >= 0;

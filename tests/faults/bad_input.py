@@ -14,6 +14,7 @@ import concurrent.futures
 import os
 import shutil
 import socket
+import stat
 import subprocess
 import sys
 
@@ -84,6 +85,24 @@ def make_socket(name):
     def spoil(folder):
         with socket.socket(socket.AF_UNIX) as s:
             s.bind(str(folder / name))
+    return [spoil]
+
+
+def link(name, to):
+    return [lambda folder: (folder / name).symlink_to(to)]
+
+
+def make_fifo(name):
+    return [lambda folder: os.mkfifo(folder / name)]
+
+
+def make_device(name):
+    """A copy of /dev/null, or a link to it for users that may not create devices."""
+    def spoil(folder):
+        if os.getuid() == 0:
+            os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+        else:
+            (folder / name).symlink_to("/dev/null")
     return [spoil]
 
 
@@ -329,6 +348,22 @@ def outputs():
     case("prediction into no directory", PREDICT[:-1] + ["nowhere/p.h5"], CANTCREAT, "nowhere")
     case("prediction onto a directory", PREDICT[:-1] + ["taken"], CANTCREAT, "taken",
          spoil=make_directory("taken"))
+    for verb in (PREDICT[:-1], ["explain", *PREDICT[1:-1]], ["evaluate", *PREDICT[1:-1]],
+                 ["export", "--c", "model.h5", "--force", "-o"]):
+        case(f"{verb[0]} onto a FIFO", verb + ["taken"], CANTCREAT, "taken is a FIFO, not a",
+             spoil=make_fifo("taken"))
+    case("prediction onto a device", PREDICT[:-1] + ["taken"], CANTCREAT, "taken is a device",
+         spoil=make_device("taken"))
+    case("table onto a FIFO", IMPORT + ["--force"], CANTCREAT, "table.h5 is a FIFO",
+         spoil=write("table.csv", "a,b,c\n1,2,3\n") + make_fifo("table.h5"))
+    for name in ("model.h5", "results.h5", "status.json", "config.yaml"):
+        case(f"training with {name} as a FIFO", train(), CANTCREAT, f"out/{name} is a FIFO",
+             spoil=make_directory("out") + make_fifo(f"out/{name}"))
+    for name, source in (("history.tsv", "results.h5"), ("report.html", ".")):
+        case(f"report with {name} as a FIFO", ["report", source, "--force"], CANTCREAT,
+             f"{name} is a FIFO", spoil=make_fifo(name))
+    case("prediction onto a link as /dev/stdout is one", PREDICT[:-1] + ["taken"], CANTCREAT,
+         "taken is a link to an open file", spoil=link("taken", "/proc/self/fd/1"))
     case("table into no directory", IMPORT[:3] + ["nowhere/t.h5"] + IMPORT[4:], CANTCREAT,
          "nowhere", spoil=write("table.csv", "a,b,c\n1,2,3\n"))
     case("run directory without permission", train("run.directory=locked/out"), CANTCREAT,

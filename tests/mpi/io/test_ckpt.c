@@ -5,6 +5,7 @@
 #include "core/base/mem.h"
 
 #include <hdf5.h>
+#include <hdf5_hl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -416,12 +417,10 @@ static void set_size(const char *path, const char *name, int64_t size)
   H5Fclose(file);
 }
 
-static void set_attribute(const char *path, const char *name, int64_t value)
+static void set_cohorts(const char *path, long long cohorts)
 {
   hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
-  hid_t a = H5Aopen(file, name, H5P_DEFAULT);
-  TT_CHECK(H5Awrite(a, H5T_NATIVE_INT64, &value) >= 0, ==, 1);
-  H5Aclose(a);
+  TT_CHECK(H5LTset_attribute_long_long(file, "/", "cohorts", &cohorts, 1) >= 0, ==, 1);
   H5Fclose(file);
 }
 
@@ -463,8 +462,7 @@ TT_TEST (a_checkpoint_with_other_shapes_is_refused) {
   }
 }
 
-/* A size of the newest generation that nothing else in the file agrees with: an older generation is
- * used, and no memory is allocated for that size. */
+/* No memory is allocated for a size that the rest of the file contradicts: an older one is used. */
 TT_TEST (an_impossible_size_rejects_a_generation) {
   static const char *const dataset[] = {"cohort_members", "cohort_epochs", "weights", NULL};
   char directory[SCRATCH_ROOM], path[2 * SCRATCH_ROOM], said[TT_ERR_MESSAGE_SIZE];
@@ -474,20 +472,17 @@ TT_TEST (an_impossible_size_rejects_a_generation) {
     directory_of("sizes", directory);
     tt_run_id id = start(directory, 2, 3);
     file_of(directory, 2, path);
-    tt_barrier(comm);
     if (tt_comm_is_root(comm)) {
       if (dataset[i]) replace(path, dataset[i], H5T_NATIVE_INT64, 1, (hsize_t)cohorts);
-      if (!dataset[i]) set_attribute(path, "cohorts", cohorts);
+      if (!dataset[i]) set_cohorts(path, cohorts);
       TT_CHECK((int)read_last(directory), ==, dataset[i] ? TT_E_DATA : TT_OK);
     }
     tt_barrier(comm);
     hear_begin(comm, scratch, &h);
     tt_err e = read_with(comm, directory, &id, 0, 3, &g);
     hear_end(&h, said);
-    TT_CHECK_OK(e);
-    TT_CHECK(g, ==, 1);
-    if (tt_comm_is_root(comm)) TT_CHECK_HAS(said, "checkpoint rejected: ");
-    if (tt_comm_is_root(comm)) TT_CHECK_HAS(said, "ckpt-g000002.h5");
+    TT_CHECK(e == TT_OK && g == 1, ==, 1);
+    if (tt_comm_is_root(comm)) TT_CHECK_HAS(said, "rejected");
   }
 }
 
