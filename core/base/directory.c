@@ -80,7 +80,7 @@ static tt_err visit_names(const char *directory, tt_err (*visit)(void *arg, cons
 }
 
 typedef struct file_filter {
-  const char *directory;
+  const char *directory, *prefix;
   int (*matches)(const char *directory, const char *name);
 } file_filter;
 
@@ -88,7 +88,9 @@ static tt_err remove_if_match(void *arg, const char *name)
 {
   const file_filter *filter = arg;
   char path[TT_PATH_MAX];
-  if (!filter->matches(filter->directory, name)) return TT_OK;
+  if (strncmp(name, filter->prefix, strlen(filter->prefix)) != 0 ||
+      !filter->matches(filter->directory, name))
+    return TT_OK;
   if (snprintf(path, sizeof path, "%s/%s", filter->directory, name) >= TT_PATH_MAX)
     return TT_FAIL(IO, "%s: the path is too long", filter->directory);
   if (unlink(path) != 0 && errno != ENOENT)
@@ -96,10 +98,10 @@ static tt_err remove_if_match(void *arg, const char *name)
   return TT_OK;
 }
 
-tt_err tt_directory_remove_files(const char *directory,
+tt_err tt_directory_remove_files(const char *directory, const char *prefix,
                                  int (*matches)(const char *directory, const char *name))
 {
-  file_filter filter = {directory, matches};
+  file_filter filter = {directory, prefix, matches};
   return visit_names(directory, remove_if_match, &filter);
 }
 

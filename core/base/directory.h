@@ -17,9 +17,9 @@ tt_err tt_directory_create(const char *path);
  * be missing. Errors: IO. */
 tt_err tt_directory_remove(const char *path);
 
-/* Remove the files of a directory for which `matches` returns 1. A missing directory counts as
- * empty. Errors: IO. */
-tt_err tt_directory_remove_files(const char *directory,
+/* Remove the files of a directory whose names begin with `prefix`, and for which `matches` returns
+ * 1. A missing directory counts as empty. Errors: IO. */
+tt_err tt_directory_remove_files(const char *directory, const char *prefix,
                                  int (*matches)(const char *directory, const char *name));
 
 /* The number in a name of the form <prefix><number><suffix>, where the number has at least `digits`

@@ -72,13 +72,13 @@ static int is_checkpoint(const char *directory, const char *name)
 
 tt_err tt_ckpt_remove_temporaries_local(const char *directory)
 {
-  TT_TRY(tt_directory_remove_files(directory, is_leftover));
+  TT_TRY(tt_directory_remove_files(directory, ".tmp-", is_leftover));
   return tt_owner_check_local(directory);
 }
 
 static tt_err remove_all_local(const char *directory)
 {
-  TT_TRY(tt_directory_remove_files(directory, is_checkpoint));
+  TT_TRY(tt_directory_remove_files(directory, "ckpt-g", is_checkpoint));
   return tt_owner_check_local(directory);
 }
 

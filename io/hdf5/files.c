@@ -83,8 +83,64 @@ static tt_err check_space(int fd, const char *temporary, int64_t bytes)
   return TT_OK;
 }
 
+/* Remove the last "-part" from `name` and return the part; NULL if there is none. */
+static char *split_last(char *name)
+{
+  char *dash = strrchr(name, '-');
+  if (!dash) return NULL;
+  *dash = 0;
+  return dash + 1;
+}
+
+/* The process that created the temporary file `name`: 0 on another host, -1 if it is no name of a
+ * temporary file. */
+static long process_of(const char *name)
+{
+  char copy[256], host[HOST_ROOM + 1];
+  if (strncmp(name, ".tmp-", 5) != 0 || strlen(name) >= sizeof copy) return -1;
+  snprintf(copy, sizeof copy, "%s", name);
+  char *random = split_last(copy);
+  char *process = random ? split_last(copy) : NULL;
+  if (!process || strlen(random) != RANDOM_DIGITS ||
+      strspn(random, "0123456789abcdef") != RANDOM_DIGITS)
+    return -1;
+  long pid = strtol(process, NULL, 10);
+  if (pid < 1) return -1;
+  get_host_name(host);
+  size_t tail = strlen(host), all = strlen(copy);
+  int ours = all > tail && copy[all - tail - 1] == '-' && !strcmp(copy + all - tail, host);
+  return ours ? pid : 0;
+}
+
+static int has_ended(long process)
+{
+  return process > 0 && kill((pid_t)process, 0) != 0 && errno == ESRCH;
+}
+
+static int is_abandoned(const char *directory, const char *name)
+{
+  (void)directory;
+  return has_ended(process_of(name));
+}
+
+/* Remove what killed processes of this host have left of the output that `temporary` will become.
+ * In an owned directory, only the claim removes files. An error is left to what comes next. */
+static void remove_abandoned(const char *temporary)
+{
+  const tt_err_record kept = *tt_err_record_of_thread();
+  char directory[TT_PATH_MAX], prefix[256];
+  const char *slash = strrchr(temporary, '/'), *name = slash ? slash + 1 : temporary;
+  if (!strncmp(name, TT_OWNER_TEMPORARY, strlen(TT_OWNER_TEMPORARY))) return;
+  snprintf(prefix, sizeof prefix, "%s", name);
+  if (!split_last(prefix) || !split_last(prefix)) return;
+  tt_file_dirname_local(temporary, directory);
+  (void)tt_directory_remove_files(directory, prefix, is_abandoned);
+  *tt_err_record_of_thread() = kept;
+}
+
 tt_err tt_file_reserve_local(const char *temporary, int64_t bytes)
 {
+  remove_abandoned(temporary);
   int fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
   if (fd < 0) {
     char directory[TT_PATH_MAX];
@@ -174,15 +230,6 @@ tt_err tt_file_replace_local(const char *path, const char *text)
   return write_file(path, text, strlen(text), 0);
 }
 
-/* Remove the last "-part" from `name` and return the part; NULL if there is none. */
-static char *split_last(char *name)
-{
-  char *dash = strrchr(name, '-');
-  if (!dash) return NULL;
-  *dash = 0;
-  return dash + 1;
-}
-
 static int is_older_than_an_hour(const char *directory, const char *name)
 {
   char path[TT_PATH_MAX];
@@ -193,21 +240,8 @@ static int is_older_than_an_hour(const char *directory, const char *name)
 
 int tt_file_is_stale_local(const char *directory, const char *name)
 {
-  char copy[256], host[HOST_ROOM + 1];
-  if (strncmp(name, ".tmp-", 5) != 0 || strlen(name) >= sizeof copy) return 0;
-  snprintf(copy, sizeof copy, "%s", name);
-  char *random = split_last(copy);
-  char *process = random ? split_last(copy) : NULL;
-  if (!process || strlen(random) != RANDOM_DIGITS ||
-      strspn(random, "0123456789abcdef") != RANDOM_DIGITS)
-    return 0;
-  long pid = strtol(process, NULL, 10);
-  if (pid < 1) return 0;
-  get_host_name(host);
-  size_t tail = strlen(host), all = strlen(copy);
-  int ours = all > tail && copy[all - tail - 1] == '-' && !strcmp(copy + all - tail, host);
-  if (ours && kill((pid_t)pid, 0) != 0 && errno == ESRCH) return 1;
-  return is_older_than_an_hour(directory, name);
+  long process = process_of(name);
+  return process >= 0 && (has_ended(process) || is_older_than_an_hour(directory, name));
 }
 
 tt_err tt_h5_check_output_local(const char *output, int force, const char *const input[2])

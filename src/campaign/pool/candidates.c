@@ -176,7 +176,7 @@ static tt_err prepare_local(generator *m)
     TT_TRY(tt_text_set(&m->file[i], path));
   }
   tt_round_path(cfg->campaign_directory, m->o->round, "", path);
-  if (tt_comm_is_root(m->c)) (void)tt_directory_remove_files(path, is_stale);
+  if (tt_comm_is_root(m->c)) (void)tt_directory_remove_files(path, ".tmp-", is_stale);
   return TT_OK;
 }
 

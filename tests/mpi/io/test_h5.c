@@ -240,6 +240,36 @@ TT_TEST (an_error_leaves_the_old_file) {
   tt_barrier(comm);
 }
 
+/* Of the same output only, and neither what a living process has nor another host, however old. */
+TT_TEST (what_a_killed_process_left_is_removed) {
+  enum { DEAD = (1 << 22) + 1 }; /* no process has a number above the kernel's limit of 2^22 */
+  char path[2 * SCRATCH_ROOM], host[256] = "", left[512], kept[3][512];
+  if (tt_comm_ranks(comm) > 1) skip();
+  gethostname(host, sizeof host - 1);
+  snprintf(left, sizeof left, ".tmp-a.h5-%.40s-%d-0123456789abcdef", host, DEAD);
+  snprintf(kept[0], sizeof *kept, ".tmp-b.h5-%.40s-%d-0123456789abcdef", host, DEAD);
+  snprintf(kept[1], sizeof *kept, ".tmp-a.h5-%.40s-%d-0123456789abcdef", host, (int)getpid());
+  snprintf(kept[2], sizeof *kept, ".tmp-a.h5-elsewhere-%d-0123456789abcdef", DEAD);
+  for (int i = 0; i < 3; i++) {
+    file_in(kept[i], path);
+    TT_CHECK(touch(scratch, kept[i]), ==, 0);
+    TT_CHECK(utimensat(AT_FDCWD, path, (struct timespec[2]){{1, 0}, {1, 0}}, 0), ==, 0);
+  }
+  file_in("a.h5", path);
+  for (int text = 0; text < 2; text++) {
+    tt_h5_file *f = NULL;
+    TT_CHECK(touch(scratch, left), ==, 0);
+    if (text) TT_CHECK_OK(tt_file_write_atomic_local(path, "text\n"));
+    if (!text) TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
+    TT_CHECK(scratch_count(scratch, left), ==, 0);
+    if (!text) TT_CHECK_OK(tt_h5_commit(&f));
+  }
+  for (int i = 0; i < 3; i++) {
+    file_in(kept[i], path);
+    TT_CHECK(unlink(path), ==, 0);
+  }
+}
+
 /* A start that has lost its directory commits nothing. */
 TT_TEST (a_fence_stops_the_commit) {
   char path[2 * SCRATCH_ROOM], owner[2 * SCRATCH_ROOM];
