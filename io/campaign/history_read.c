@@ -77,6 +77,27 @@ static tt_err allocate_rounds(tt_history *h, int64_t rounds, int64_t columns, in
   return e;
 }
 
+/* Numbers that are used as indices; a checksum that fits proves nothing in a file of a stranger. */
+static tt_err check_queries(tt_h5_reader *r, const tt_history *h)
+{
+  for (int64_t i = 0; i < h->queries; i++) {
+    const tt_query *q = &h->query[i];
+    const struct {
+      const char *name;
+      int64_t value, least, most;
+    } of[] = {{"row", q->row, 0, INT64_MAX},
+              {"round", q->round, 1, h->rounds},
+              {"random", q->random, 0, 1},
+              {"label_status", q->label_status, TT_LABEL_STATUS_failed, TT_LABEL_STATUS_labelled},
+              {"split", q->split, TT_UNUSED_ROW, TT_SPLITS - 1}};
+    for (size_t k = 0; k < sizeof of / sizeof *of; k++)
+      if (of[k].value < of[k].least || of[k].value > of[k].most)
+        return TT_FAIL(DATA, "%s: 'query_%s' of query %" PRId64 " is %" PRId64 TT_DAMAGED,
+                       tt_h5_file_name(r), of[k].name, i, of[k].value);
+  }
+  return TT_OK;
+}
+
 static tt_err read_all(tt_h5_reader *r, tt_history **out)
 {
   int64_t rounds = 0, columns = 0, queries = 0, inputs = 0, targets = 0;
@@ -95,7 +116,8 @@ static tt_err read_all(tt_h5_reader *r, tt_history **out)
   TT_TRY(read_hash(r, "identity_seed", &(*out)->identity.seed));
   TT_TRY(read_hash(r, "checksum", &wanted));
   TT_TRY(tt_history_hash(*out, &hash));
-  return hash == wanted ? TT_OK : damage_error(r, "the values do not match the checksum");
+  if (hash != wanted) return damage_error(r, "the values do not match the checksum");
+  return check_queries(r, *out);
 }
 
 tt_err tt_history_read_local(const char *file, tt_history **out)

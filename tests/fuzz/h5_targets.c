@@ -97,8 +97,8 @@ static void begin_pool(const fuzz_target *t, const char *folder)
   name_columns(&pool_target, 2, (const char *const[]){"y0", "y1"});
   fuzz_write_file(path, seed[0].bytes, seed[0].count);
   hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate_simple(1, &two, NULL);
-  hid_t used_rows = H5Dcreate2(file, "used", H5T_NATIVE_INT64, space, H5P_DEFAULT, H5P_DEFAULT,
-                               H5P_DEFAULT);
+  hid_t used_rows =
+      H5Dcreate2(file, "used", H5T_NATIVE_INT64, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   FUZZ_CHECK(H5Dwrite(used_rows, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, row) >= 0);
   H5Dclose(used_rows);
   H5Sclose(space);
@@ -193,9 +193,8 @@ static void read_as_columns(const char *path)
 
 static tt_err read_data(const char *path)
 {
-  static const char job[] =
-      "data: {file: %s, split: {train: 0.8, validation: 0.2, test: 0}}\n"
-      "ensembles: [{name: a, target: y0, members: 2}]\n";
+  static const char job[] = "data: {file: %s, split: {train: 0.8, validation: 0.2, test: 0}}\n"
+                            "ensembles: [{name: a, target: y0, members: 2}]\n";
   static const char *const dataset[] = {"x", "y"};
   char text[1024];
   tt_config *cfg = NULL;
@@ -255,8 +254,12 @@ static void use_ensemble(const tt_trained_ensemble *m)
     const tt_ensemble *e = &m->ensemble[i];
     FUZZ_CHECK(e->first >= 0 && e->members > 0 && e->first + e->members <= m->members);
     FUZZ_CHECK(e->targets == m->model.targets && strlen(e->name) < 1 << 20);
-    for (int64_t k = 0; k < e->targets; k++)
-      FUZZ_CHECK(e->column[k] >= 0 && e->column[k] < m->target.count);
+    for (int64_t k = 0; k < e->targets; k++) {
+      int32_t t = e->column[k];
+      FUZZ_CHECK(t >= 0 && t < m->target.count);
+      FUZZ_CHECK(tt_output_labels(m->model.output) == TT_LABEL_TYPE_real ||
+                 (m->scaler.y_mean[t] == 0.0 && m->scaler.y_scale[t] == 1.0));
+    }
   }
   for (int64_t i = 0; i < m->members; i++) {
     FUZZ_CHECK(m->weight[i] >= 0.0 && isfinite(m->weight[i]));
@@ -330,8 +333,7 @@ static tt_err resume(const char *folder)
 {
   tt_ckpt_shard shard[MAX_COHORTS];
   int64_t generation = 0;
-  for (int64_t k = 0; k < run.cohorts; k++)
-    shard[k] = (tt_ckpt_shard){run.size[k][0], state_of(k)};
+  for (int64_t k = 0; k < run.cohorts; k++) shard[k] = (tt_ckpt_shard){run.size[k][0], state_of(k)};
   tt_err e = tt_ckpt_read(comm, folder, &run.id, 0, run.cohorts, shard, &generation);
   FUZZ_CHECK(e || generation == 1);
   for (int64_t k = 0; k < run.cohorts; k++) tt_state_destroy(&shard[k].mine);

@@ -232,6 +232,25 @@ static void fill_picks(tt_queries *p)
   for (int64_t i = 0; i < p->count * D; i++) p->x[i] = 1.0 / (double)(i + 1);
 }
 
+/* Also if the checksum is that of the values. */
+TT_TEST (a_query_that_cannot_be_is_refused) {
+  static const char *const name[] = {"row", "round", "random", "label_status", "split"};
+  for (int i = 0; i < 5; i++) {
+    tt_history *h = made(3, PICKS);
+    tt_query *q = &h->query[1];
+    if (i == 0) q->row = -1;
+    if (i == 1) q->round = 4;
+    if (i == 2) q->random = 2;
+    if (i == 3) q->label_status = -1;
+    if (i == 4) q->split = TT_SPLITS;
+    TT_CHECK_OK(write_history(comm, at("campaign.h5"), h));
+    check_refused(at("campaign.h5"), TT_E_DATA);
+    TT_CHECK_HAS(tt_err_last(), name[i]);
+    tt_barrier(comm);
+    tt_history_destroy(&h);
+  }
+}
+
 TT_TEST (queries_are_read_as_written) {
   tt_columns input = {0};
   made_up_columns(&input, D, "feature");

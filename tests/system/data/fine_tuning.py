@@ -112,6 +112,15 @@ def labels_are_not_normalized():
     run(TUTTI, "train", job("classes", [{"name": "y"}], data="classes.h5", train=start))
     with h5py.File("classes/model.h5") as f:
         assert f["scaler/y_mean"][0] == 0 and f["scaler/y_scale"][0] == 1
+    again = job("again", [{"name": "y"}], data="classes.h5",
+                train={"init_from": "classes/model.h5", "loss": "bce"})
+    for name, value in (("y_mean", 1e6), ("y_scale", 1e-9)):  # a file of a stranger
+        with h5py.File("classes/model.h5", "r+") as f:
+            good, f["scaler"][name][0] = f["scaler"][name][0], value
+        said = run(TUTTI, "train", again, code=65)
+        assert f"'scaler/{name}'" in said and f"{value:g}" in said, said
+        with h5py.File("classes/model.h5", "r+") as f:
+            f["scaler"][name][0] = good
 
 
 def one_member_predicts_what_it_predicted():
