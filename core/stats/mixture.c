@@ -9,6 +9,26 @@
 
 static const double pi = 3.14159265358979323846;
 
+void tt_gaussian_mixture_recalibrate(double factor, int64_t n, const double *w, double *mean,
+                                     double *variance)
+{
+  double all = 0.0, centre = 0.0, between = 0.0, shrink = fmin(factor, 1.0);
+  if (factor == 1.0) return;
+  for (int64_t i = 0; i < n; i++) {
+    if (w[i] <= 0.0) continue;
+    double step = mean[i] - centre, before = all;
+    all += w[i];
+    centre += step * (w[i] / all);
+    between += w[i] * step * step * (before / all);
+  }
+  double added = (factor * factor - shrink * shrink) * between / all;
+  for (int64_t i = 0; i < n; i++) {
+    if (w[i] <= 0.0) continue;
+    if (shrink < 1.0) mean[i] = centre + shrink * (mean[i] - centre);
+    variance[i] = factor * factor * variance[i] + added;
+  }
+}
+
 /* P(X <= y) of one Gaussian. */
 static double gaussian_cdf(double mean, double variance, double y)
 {

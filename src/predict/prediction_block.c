@@ -196,19 +196,16 @@ static void fill_column(tt_prediction_block *b, const tt_ensemble_prediction *p,
 }
 
 /* Quantile `q` of a normalised mixture, [3][n] as of collect_mixture, or of a mixture of counts;
- * NaN for outputs without a distribution of numbers. Recalibration scales the distance of a
- * quantile from the mean. */
+ * NaN for outputs without a distribution of numbers. */
 static double mixture_quantile(const tt_trained_ensemble *m, int64_t n, const double *mixture,
-                               double q, double centre, double std_scale)
+                               double q)
 {
   const double *mean = mixture + n;
   switch (tt_output_forecast(m->model.output)) {
   case TT_FORECAST_poisson: return tt_poisson_mixture_quantile(n, mixture, mean, q);
-  case TT_FORECAST_gaussian: break;
+  case TT_FORECAST_gaussian: return tt_gaussian_mixture_quantile(n, mixture, mean, mean + n, q);
   default: return NAN;
   }
-  double at = tt_gaussian_mixture_quantile(n, mixture, mean, mean + n, q);
-  return std_scale != 1.0 ? centre + std_scale * (at - centre) : at;
 }
 
 /* scratch  [3][members of the ensemble] */
@@ -219,10 +216,11 @@ static void fill_quantiles_at(tt_prediction_block *b, const tt_ensemble_predicti
   int64_t width = tt_trained_ensemble_width(p->m);
   const tt_ensemble *e = tt_column_ensemble(p->m, column, &t);
   tt_column_scale s = tt_column_scale_of(p->m, column);
-  double centre = tt_moments_at(p->moments, r, column).mean;
+  int64_t n = e->members;
   collect_mixture(p, e, column % width, r, b->rows, scratch);
+  tt_gaussian_mixture_recalibrate(s.std_scale, n, scratch, scratch + n, scratch + 2 * n);
   for (int64_t k = 0; k < b->quantiles; k++) {
-    double at = mixture_quantile(p->m, e->members, scratch, b->probability[k], centre, s.std_scale);
+    double at = mixture_quantile(p->m, n, scratch, b->probability[k]);
     b->quantile[(k * b->rows + r) * b->columns + p->column + column] = tt_denormalize_point(&s, at);
   }
 }

@@ -173,27 +173,24 @@ static void collect_members(const tt_scorer *s, const tt_ensemble *e, int64_t k,
   }
 }
 
-/* Fill f with weight, mean and variance of each member in a row, if a metric of this output needs
- * the mixture. Recalibration scales distances from the ensemble's mean by scale->std_scale. Of a
- * transformed target, latent->forecast has the mixture before the transform is undone, and f the
- * means and variances after it. */
+/* Fill f with weight, mean and variance of each member in a row, recalibrated, if a metric of this
+ * output needs the mixture. Of a transformed target, latent->forecast has the mixture before the
+ * transform is undone, and f the means and variances after it. */
 static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t row,
                          int64_t r, int64_t rows, const tt_column_scale *scale, tt_latent *latent,
                          tt_forecast *f)
 {
   const tt_trained_ensemble *c = s->model;
-  double std_scale = scale->std_scale, centre = latent->forecast.quantity[0];
+  double added = label_variance(s, e, k, r); /* is not recalibrated */
   double *share = s->part, *mean = share + c->members, *variance = mean + c->members;
   double *latent_mean = s->part + 5 * c->members, *latent_variance = latent_mean + c->members;
   if (!(TT_DENSITY_FORECASTS >> tt_output_forecast(c->model.output) & 1u)) return;
-  collect_members(s, e, k, 0, row, r, rows, label_variance(s, e, k, r), share, latent_mean,
-                  latent_variance);
+  collect_members(s, e, k, 0, row, r, rows, 0.0, share, latent_mean, latent_variance);
+  tt_gaussian_mixture_recalibrate(scale->std_scale, e->members, share, latent_mean,
+                                  latent_variance);
   for (int64_t i = 0; i < e->members; i++) {
-    tt_transform_moments t = tt_denormalize_latent(scale, latent_mean[i], latent_variance[i]);
-    if (std_scale != 1.0) {
-      t.mean = centre + std_scale * (t.mean - centre);
-      t.variance *= std_scale * std_scale;
-    }
+    tt_transform_moments t =
+        tt_denormalize_latent(scale, latent_mean[i], latent_variance[i] + added);
     tt_transform_moments user =
         tt_transform_undo_gaussian(scale->by, scale->lambda, t.mean, t.variance);
     latent_mean[i] = t.mean;

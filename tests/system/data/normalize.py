@@ -130,6 +130,12 @@ def mixtures(f, x):
         yield k, target, kind, p, s, m, var, m.mean(0) + s * (m - m.mean(0)), s * s * var
 
 
+def recalibrated(s, m, v):
+    """The components of the mixture: a factor above 1 makes them wider, not their means more distant."""
+    near = min(s, 1)
+    return m.mean(0) + near * (m - m.mean(0)), s * s * v + (s * s - near * near) * m.var(0)
+
+
 def user_moments(kind, p, m, v):
     """Mean and variance of the inverse, by 1001 points of the density."""
     z = np.linspace(-9, 9, 1001)
@@ -159,8 +165,8 @@ def check_predictions(f, pred, x):
         same(f"{kind} members' variances", pred["y_member_variance"][..., k], own[1], 1e-3)
         for i, q in enumerate((0.05, 0.5, 0.9)):
             t = forward(kind, pred["y_pred_quantile"][i][:, k], p)
-            t = m.mean(0) + (t - m.mean(0)) / s  # recalibration moves quantiles of the mixture
-            cdf = (0.5 * (1 + erf((t - m) / np.sqrt(2 * v)))).mean(0)
+            at, width = recalibrated(s, m, v)
+            cdf = (0.5 * (1 + erf((t - at) / np.sqrt(2 * width)))).mean(0)
             same(f"{kind} quantile {q}", cdf, np.full(len(x), q), 1e-4)
 
 
@@ -200,11 +206,11 @@ def check_sensitivities(f, importance, x):
 
 
 def check_scores(f, scores, x, y):
-    for k, target, kind, p, _, m, v, centred, scaled in mixtures(f, x):
+    for k, target, kind, p, s, m, v, centred, scaled in mixtures(f, x):
         label = y[:, target]
         t, jacobian = forward(kind, label, p), np.log(slope(kind, label, p))
         nll = lambda m, v: 0.5 * (np.log(2 * np.pi * v) + (t - m) ** 2 / v)
-        mixture = -np.log(np.exp(-nll(centred, scaled)).mean(0)) - jacobian
+        mixture = -np.log(np.exp(-nll(*recalibrated(s, m, v))).mean(0)) - jacobian
         same(f"{kind} mixture_nll", scores["ensemble_mixture_nll"][k], mixture.mean())
         total = centred.var(0) + scaled.mean(0)
         same(f"{kind} nll", scores["ensemble_nll"][k], (nll(centred.mean(0), total) - jacobian).mean())

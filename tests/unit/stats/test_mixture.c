@@ -115,6 +115,72 @@ TT_TEST (quantiles_invert_the_distribution) {
 
 /* likelihood */
 
+/* recalibration */
+
+static void moments(int n, const room *r, double *mean, double *variance)
+{
+  double all = 0.0, squares = 0.0;
+  *mean = 0.0;
+  for (int i = 0; i < n; i++)
+    if (r->w[i] > 0.0) all += r->w[i], *mean += r->w[i] * r->mean[i];
+  *mean /= all;
+  for (int i = 0; i < n; i++)
+    if (r->w[i] > 0.0)
+      squares += r->w[i] * (r->variance[i] + (r->mean[i] - *mean) * (r->mean[i] - *mean));
+  *variance = squares / all;
+}
+
+/* Members with and without a variance of their own: the mean stays, the variance has the square of
+ * the factor, quantiles invert the distribution, the CRPS is that of all pairs and not below 0. */
+TT_TEST (recalibration_multiplies_the_standard_deviation) {
+  const double factor[] = {0.3, 1.0 - 1e-9, 1.0, 1.0 + 1e-9, 1.5, 12.0}, high[] = {0.0, 0.01, 1.0};
+  for (int f = 0; f < 6; f++)
+    for (int s = 0; s < 3; s++) {
+      double mean[2], variance[2];
+      room r, was;
+      draw(9, 0.0, high[s], &r);
+      was = r;
+      moments(9, &r, mean, variance);
+      tt_gaussian_mixture_recalibrate(factor[f], 9, r.w, r.mean, r.variance);
+      moments(9, &r, mean + 1, variance + 1);
+      near(mean[1], mean[0]);
+      near(variance[1], variance[0] * factor[f] * factor[f]);
+      for (int i = 0; i < 9; i++) {
+        if (r.w[i] == 0.0) continue;
+        TT_CHECK(r.variance[i], >=, 0.0);
+        if (fabs(factor[f] - 1.0) > 1e-8) continue; /* near 1 nothing jumps */
+        TT_CHECK(fabs(r.mean[i] - was.mean[i]), <=, 1e-8);
+        TT_CHECK(fabs(r.variance[i] - was.variance[i]), <=, 1e-8);
+      }
+      for (int i = 1; i < 20; i++) {
+        double q = i / 20.0, at = tt_gaussian_mixture_quantile(9, r.w, r.mean, r.variance, q);
+        if (factor[f] > 1.1)
+          TT_CHECK(fabs(tt_gaussian_mixture_cdf(9, r.w, r.mean, r.variance, at) - q), <=, 1e-8);
+        double score = tt_crps_mixture(9, r.w, r.mean, r.variance, at, r.scratch);
+        near(score, crps(9, r.w, r.mean, r.variance, at));
+        TT_CHECK(score, >=, 0.0);
+      }
+    }
+}
+
+/* Points whose standard deviation is much too small become almost one Gaussian: no gaps between
+ * them, as if they only moved apart. */
+TT_TEST (points_that_are_recalibrated_are_nearly_a_gaussian) {
+  room r;
+  double mean, variance;
+  draw(5, 0.0, 0.0, &r);
+  tt_gaussian_mixture_recalibrate(6.0, 5, r.w, r.mean, r.variance);
+  moments(5, &r, &mean, &variance);
+  for (double z = -3.0; z <= 3.0; z += 0.1) {
+    double error = z * sqrt(variance), want = tt_crps_gaussian(error, variance);
+    double got = tt_crps_mixture(5, r.w, r.mean, r.variance, mean - error, NULL);
+    TT_CHECK(fabs(got - want), <=, 0.01 * want);
+    TT_CHECK(fabs(tt_gaussian_mixture_cdf(5, r.w, r.mean, r.variance, mean + error) -
+                  0.5 * erfc(-z / sqrt(2.0))),
+             <=, 0.01);
+  }
+}
+
 TT_TEST (likelihood_of_a_mixture_is_the_mean_likelihood) {
   const double w[] = {1.0, 3.0, 0.0}, mean[] = {0.5, -1.0, NAN}, variance[] = {0.25, 4.0, NAN};
   const double rate[] = {2.0, 5.0, NAN}, none[] = {0.25, 0.0, NAN};
