@@ -128,14 +128,13 @@ static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int6
     double y = label(s, e, k, r);
     if (isnan(y)) continue;
     for (int32_t j = m->quantities - 1; j >= 0; j--) {
-      double mean = (double)at[j * rows + r];
-      double v = (double)variance[j * rows + r] + label_variance(s, e, k, r);
+      double mean = (double)at[j * rows + r], own = (double)variance[j * rows + r];
+      double v = own + label_variance(s, e, k, r); /* of the label, whose error has mean 0 */
       tt_transform_moments t = tt_denormalize_latent(&scale, mean, v);
-      tt_transform_moments user = tt_denormalize_member(&scale, mean, v);
       s->latent[j] = t.mean;
-      s->quantity[j] = user.mean;
+      s->quantity[j] = tt_denormalize_member(&scale, mean, own).mean;
       latent.forecast.variance = t.variance;
-      f.variance = user.variance;
+      f.variance = tt_denormalize_member(&scale, mean, v).variance;
     }
     set_latent_label(&scale, y, &latent);
     tt_tally_add(m, &f, y, s->weight[r], tally);

@@ -140,6 +140,10 @@ def check(x, y, sigma, split):
             nll = (np.log(2 * np.pi * v * sy[1] ** 2) + (part[2][1] - mean[m]) ** 2 / v) / 2
             nll[:, 1] += np.log(y[split == 2, 1])
             close(found["test_nll"][2 * c + m], np.nanmean(nll, 0), "nll of a member")
+            shown = mean[m] * sy[1] + sy[0]  # the error of the label is not in the mean of the truth
+            shown[:, 1] = np.exp(shown[:, 1] + variance[m][:, 1] * sy[1][1] ** 2 / 2)
+            rmse = np.sqrt(np.nanmean((shown - y[split == 2]) ** 2, 0))
+            close(found["test_rmse"][2 * c + m], rmse, "rmse of a member")
 
 
 def check_worth(tutti):
