@@ -19,7 +19,7 @@ static int64_t expected_bytes(const tt_prediction_shape *shape, const tt_axis_la
                               int64_t width, int64_t inputs)
 {
   int64_t per_row = o->columns * (4 * (1 + inputs) + shape->quantiles) * (int64_t)sizeof(double);
-  if (shape->members) per_row += 2 * o->members * width * (int64_t)sizeof(float);
+  if (shape->members) per_row += 2 * o->members * width * (int64_t)sizeof(double);
   return shape->rows * per_row + o->members * (8 + o->text) + (1 << 16);
 }
 
@@ -69,9 +69,9 @@ static tt_err declare_members(tt_schema *s, const tt_axis_labels *o, int64_t wid
   const char *last = width == o->targets ? "target" : "quantity";
   tt_axis_labels_write_members(s, o);
   if (width != o->targets) tt_schema_create_dimension(s, last, width);
-  DECLARE("y_member_mean", F32, o->common_units, "mean of a member", TT_MEMBER_COORDINATES,
+  DECLARE("y_member_mean", F64, o->common_units, "mean of a member", TT_MEMBER_COORDINATES,
           "member", "sample", last);
-  return DECLARE("y_member_variance", F32, NULL, "variance of a member", TT_MEMBER_COORDINATES,
+  return DECLARE("y_member_variance", F64, NULL, "variance of a member", TT_MEMBER_COORDINATES,
                  "member", "sample", last);
 }
 

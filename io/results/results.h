@@ -171,8 +171,8 @@ typedef struct tt_prediction_block {
   double *lower, *upper;                /* [levels][rows][C] conformal intervals */
   double *entropy, *mutual_information; /* [rows][C] in nats; NaN where there are no classes */
   int64_t width;
-  float *member_mean, *member_variance; /* [G][rows][W] NaN beyond a member's own width */
-  tt_jacobian jacobian;                 /* [rows][C][D] */
+  double *member_mean, *member_variance; /* [G][rows][W] NaN beyond a member's own width */
+  tt_jacobian jacobian;                  /* [rows][C][D] */
   double *extrapolation; /* [rows] largest distance of an input beyond the range of the training
                           * rows, in units of the range */
   double *leverage;      /* [rows][C] epistemic standard deviation / that of training rows */

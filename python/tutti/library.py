@@ -197,8 +197,7 @@ class Model:
         if members:
             width = int(self._library.tutti_member_columns(self._handle))
             shape = (self.members, rows, width)
-            out.update({name: np.empty(shape, np.float32)
-                        for name in ("member_mean", "member_variance")})
+            out.update({name: np.empty(shape) for name in ("member_mean", "member_variance")})
         return out
 
     def predict(self, x: Any, *, quantiles: Sequence[float] = (), members: bool = False,

@@ -304,7 +304,7 @@ static void copy_block(const prediction_call *p)
   const tt_prediction_block *b = &p->block;
   const tutti_prediction *out = p->out;
   size_t columns = (size_t)b->columns * sizeof(double);
-  size_t width = (size_t)p->model->width * sizeof(float);
+  size_t width = (size_t)p->model->width * sizeof(double);
   copy_rows(p, b->mean, out->mean, 1, columns);
   copy_rows(p, b->total, out->total, 1, columns);
   copy_rows(p, b->aleatoric, out->aleatoric, 1, columns);

@@ -457,7 +457,7 @@ contains
   subroutine member_predictions(self, x, mean, variance, threads, stat)
     class(tutti_model), intent(in) :: self
     real(c_double), intent(in), contiguous :: x(:, :)
-    real(c_float), intent(out), contiguous, target :: mean(:, :, :), variance(:, :, :)
+    real(c_double), intent(out), contiguous, target :: mean(:, :, :), variance(:, :, :)
     integer, intent(in), optional :: threads
     integer, intent(out), optional :: stat
     type(wanted) :: out

@@ -112,7 +112,7 @@ typedef struct tutti_prediction {
   double *quantile;                             /* [Q][rows][C] */
   double *lower, *upper;                        /* [levels][rows][C] conformal intervals */
   double *entropy, *mutual_information;         /* [rows][C] in nats, NaN where no classes are */
-  float *member_mean, *member_variance;         /* [members][rows][W], NaN beyond own columns */
+  double *member_mean, *member_variance;        /* [members][rows][W], NaN beyond own columns */
 } tutti_prediction;
 
 /* Predict rows as tutti_predict does. It is an error to ask for quantiles of a model that predicts

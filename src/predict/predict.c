@@ -109,8 +109,9 @@ static int64_t count_chunk_rows(const predictor *p)
   double per_row = 0.0;
   for (int64_t i = 0; i < p->model.count; i++) {
     const tt_trained_ensemble *m = p->model.at[i];
-    if (tt_prediction_needs_members(m, &p->shape))
-      per_row += (double)(m->members * 2 * tt_trained_ensemble_width(m));
+    if (tt_prediction_needs_members(m, &p->shape)) /* those to be written are double */
+      per_row +=
+          (double)(m->members * 2 * tt_trained_ensemble_width(m) * (p->shape.members ? 3 : 1));
     if (p->shape.jacobian) /* four arrays of double */
       per_row += (double)(8 * tt_trained_ensemble_columns(m) * m->scaler.inputs);
   }

@@ -243,8 +243,8 @@ static void fill_member(tt_prediction_block *b, const tt_ensemble_prediction *p,
     b->member_mean[to] = b->member_variance[to] = NAN;
     if (j >= width) continue;
     tt_transform_moments at = tt_denormalize_member(s, (double)mean[r], (double)variance[r]);
-    b->member_mean[to] = (float)at.mean;
-    b->member_variance[to] = (float)at.variance;
+    b->member_mean[to] = at.mean;
+    b->member_variance[to] = at.variance;
   }
 }
 

@@ -21,8 +21,7 @@ static void print(const tutti::moments &m)
 // What only the struct of tutti.h has, of a model that predicts three classes and an entropy.
 static void print_classes(const tutti::model &model, const tutti::vector &x)
 {
-  tutti::vector entropy(12), information(12);
-  std::vector<float> mean(36), variance(36);
+  tutti::vector entropy(12), information(12), mean(36), variance(36);
   tutti_prediction out{};
   out.entropy = entropy.data();
   out.mutual_information = information.data();
@@ -31,8 +30,8 @@ static void print_classes(const tutti::model &model, const tutti::vector &x)
   model.predict(x, out);
   print(entropy);
   print(information);
-  print(tutti::vector(mean.begin(), mean.end()));
-  print(tutti::vector(variance.begin(), variance.end()));
+  print(mean);
+  print(variance);
 }
 
 static void require(bool truth, const char *what)

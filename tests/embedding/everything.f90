@@ -1,13 +1,13 @@
 ! everything.f90 MODEL CLASSES -- everything of the module tutti, for check_bindings.py: one number a
 ! line.
 program everything
-  use, intrinsic :: iso_c_binding, only: c_double, c_float
+  use, intrinsic :: iso_c_binding, only: c_double
   use tutti
   implicit none
   type(tutti_model) :: model, classes
   real(c_double) :: x(2, 3), part(1, 3, 4), slope(2, 1, 3, 4), quantile(1, 3, 2), one(1), wide(4, 3)
   real(c_double) :: one_slope(2, 1), lower(1, 3, 2), upper(1, 3, 2), entropy(4, 3), shared(4, 3)
-  real(c_float) :: mean(4, 3, 3), variance(4, 3, 3)
+  real(c_double) :: mean(4, 3, 3), variance(4, 3, 3)
   character(len=1024) :: file
   integer :: stat
 

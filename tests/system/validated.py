@@ -128,7 +128,7 @@ def check_scores(p, s, y, w):
             "crps": mean(np.abs(part - y[:, 0]).mean(axis=0) - apart / 2)}
     for name, value in want.items():
         got = s[f"ensemble_{name}"][0]
-        if not np.isclose(got, value, rtol=1e-5):  # y_member_mean is in single precision
+        if not np.isclose(got, value, rtol=1e-5):
             sys.exit(f"{name}: {got} against {value}")
     near("no density", s["ensemble_mixture_nll"][0:1], np.nan)
     chance = p["y_pred_mean"][:, 1]

@@ -349,7 +349,7 @@ enum { SLOPES = C * MADE_UP_INPUTS }; /* numbers of a row of a Jacobian */
  */
 typedef struct piece {
   double *column[4], *slope[4], *quantile;
-  float *members[2];
+  double *members[2];
 } piece;
 
 static piece make_piece(int64_t first, int64_t count)
@@ -368,11 +368,11 @@ static piece make_piece(int64_t first, int64_t count)
     for (int64_t i = 0; i < count * C; i++)
       p.quantile[q * count * C + i] = value_at(40, first + i / C, i % C, q);
   for (int t = 0; t < 2; t++) {
-    TT_CHECK_OK(tt_alloc_bytes(&p.members[t], G * count * MADE_UP_K, sizeof(float), "piece"));
+    TT_CHECK_OK(tt_alloc_bytes(&p.members[t], G * count * MADE_UP_K, sizeof(double), "piece"));
     for (int64_t m = 0; m < G; m++)
       for (int64_t i = 0; i < count * MADE_UP_K; i++)
         p.members[t][m * count * MADE_UP_K + i] =
-            (float)value_at(50 + t, first + i / MADE_UP_K, i % MADE_UP_K, m);
+            value_at(50 + t, first + i / MADE_UP_K, i % MADE_UP_K, m);
   }
   return p;
 }
@@ -443,7 +443,7 @@ TT_TEST (predictions_are_at_their_places) {
     TT_CHECK_OK(
         tt_h5_read_rows_local(r, t ? "y_member_variance" : "y_member_mean", TT_H5_F64, 0, G, got));
     for (int64_t i = 0; i < G * 7 * k; i++)
-      TT_CHECK(got[i], ==, (double)(float)value_at(50 + t, i / k % 7, i % k, i / k / 7));
+      TT_CHECK(got[i], ==, value_at(50 + t, i / k % 7, i % k, i / k / 7));
   }
   tt_h5_close_local(&r);
   tt_barrier(comm);

@@ -170,6 +170,20 @@ def check_predictions(f, pred, x):
             same(f"{kind} quantile {q}", cdf, np.full(len(x), q), 1e-4)
 
 
+def check_offset(tutti, pred):
+    """A target far from 0 has the spread of the same target near 0."""
+    with h5py.File("out/model.h5") as f, h5py.File("far-model.h5", "w") as g:
+        for name in f:
+            f.copy(name, g)
+        g.attrs.update(f.attrs)
+        g["scaler/y_mean"][2] += 1e7
+    run(tutti, "predict", "far-model.h5", "test.h5", "-q", "--members", "-o", "far-members.h5")
+    with h5py.File("far-members.h5") as f:
+        far, mean = f["y_member_mean"][..., 0], f["y_pred_mean"][:, 0]
+    assert abs(far - 1e7 - pred["y_member_mean"][..., 0]).max() < 1e-7, "members of a target far from 0"
+    assert abs(far.mean(0) - mean).max() < 1e-7, "their mean is that of the ensemble"
+
+
 def differences(f, x, d):
     """Steps of input d, and the mixtures at both ends, target by target."""
     step = np.zeros(x.shape)
@@ -347,6 +361,8 @@ def main():
         x, y = write_data()
         pathlib.Path("job.json").write_text(json.dumps(JOB))
         run(tutti, "train", "-q", "job.json")
+        with h5py.File("out/model.h5", "r+") as f:
+            f["calibration/std_scale"][...] *= [2, 1, 1.3]  # factors on both sides of 1
         run(tutti, "predict", "out/model.h5", "test.h5", "-q", "--members", "--quantiles", "0.05,0.5,0.9",
             "--jacobian")
         run(tutti, "evaluate", "out/model.h5", "test.h5", "-q", "-o", "scores.h5")
@@ -363,6 +379,7 @@ def main():
             check_scores(f, scores, x[220:], y[220:])
             check_extrapolation(tutti, f, pred, x[220:], x[:160])
         check_intervals(pred, y[220:])
+        check_offset(tutti, pred)
         if library:
             check_library(library, pred, x[220:])
         check_refusals(tutti, x, y)
