@@ -19,6 +19,7 @@ typedef struct tt_explain_options {
  * Dominici 2019), and derivatives by the inputs: print them and write the file
  * (io/results/importance.h). The error of numbers and counts is rmse, that of classes nll. Every
  * rank has the used rows in memory; the result does not depend on the number of ranks.
- * Errors: as tt_evaluate; USAGE (the file has one row), CANTCREAT (the output exists), IO, MEM. */
+ * Errors: as tt_evaluate; USAGE (the file has fewer than two rows of
+ * a weight above 0), CANTCREAT (the output exists), IO, MEM. */
 tt_err tt_explain(tt_comm *c, const tt_explain_options *o);
 #endif

@@ -5,7 +5,7 @@
 #include "io/results/importance.h"
 #include "src/explain/explain.h"
 
-/* The used rows, the same on all ranks. T columns of the target table of the model. */
+/* The used rows, all of a weight above 0, the same on all ranks. T columns of the target table of the model. */
 typedef struct tt_explain_rows {
   const tt_net_inputs *net; /* of the model */
   int64_t rows, inputs, targets;
@@ -13,11 +13,13 @@ typedef struct tt_explain_rows {
   float *x;       /* [rows][F] normalised */
   double *y;      /* [rows][T] NaN = unlabelled */
   double *weight; /* [rows] sample weights */
-  double *spread; /* [D] standard deviation of each input, without missing values */
+  double *spread; /* [D] weighted standard deviation of each input, without missing values */
+  int64_t *place; /* [rows] rows in ascending order, each about as often as its weight says; with
+                   * equal weights 0, 1, 2, ... */
 } tt_explain_rows;
 
 /* Collective. Draw the rows and send them to all ranks. Owner: the caller, tt_explain_rows_free,
- * also after an error. Errors: of the file; USAGE (one row), MEM. */
+ * also after an error. Errors: of the file; USAGE (fewer than two rows), MEM. */
 tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *from, const tt_explain_options *o,
                             tt_explain_rows *out);
 void tt_explain_rows_free(tt_explain_rows *r);
@@ -34,8 +36,7 @@ typedef struct tt_explained {
 tt_err tt_explain_permute(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
                           const tt_explain_options *o, tt_importance *out);
 
-/* Collective. Fill in sensitivity* and slope, except for targets that are transformed and inputs
- * that are categories. */
+/* Collective. Fill in sensitivity* and slope, except for inputs that are categories. */
 tt_err tt_explain_sensitivities(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
                                 tt_importance *out);
 

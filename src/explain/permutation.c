@@ -25,7 +25,7 @@ static tt_err read_permuted(void *from, int64_t first, int64_t count, float *x, 
   memcpy(y, r->y + first * T, (size_t)(count * T) * sizeof *y);
   memcpy(weight, r->weight + first, (size_t)count * sizeof *weight);
   for (int64_t i = 0; p->input >= 0 && i < count; i++) {
-    int64_t other = tt_shuffle_at(&p->order, (uint32_t)(first + i));
+    int64_t other = r->place[tt_shuffle_at(&p->order, (uint32_t)(first + i))];
     int64_t from_input = r->net->first[p->input], end = r->net->first[p->input + 1];
     memcpy(x + i * F + from_input, r->x + other * F + from_input,
            (size_t)(end - from_input) * sizeof *x);

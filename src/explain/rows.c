@@ -17,13 +17,15 @@ typedef struct chunk {
 
 void tt_explain_rows_free(tt_explain_rows *r)
 {
-  tt_free_all(&r->raw, &r->x, &r->y, &r->weight, &r->spread);
+  tt_free_all(&r->raw, &r->x, &r->y, &r->weight, &r->spread, &r->place);
 }
 
 static tt_err allocate(int64_t rows, int64_t most_rows, tt_explain_rows *r)
 {
   if (rows < 2)
-    return TT_FAIL(USAGE, "tutti explain needs at least 2 rows to permute; there is %" PRId64,
+    return TT_FAIL(USAGE,
+                   "tutti explain needs at least 2 rows of a weight above 0 to permute; the file "
+                   "has %" PRId64,
                    rows);
   if (rows > UINT32_MAX)
     return TT_FAIL(DATA, "%" PRId64 " rows; tutti explain reads at most %" PRIu32, rows,
@@ -33,6 +35,7 @@ static tt_err allocate(int64_t rows, int64_t most_rows, tt_explain_rows *r)
   TT_TRY(TT_ALLOC(r->x, r->rows * r->net->count));
   TT_TRY(TT_ALLOC(r->y, r->rows * r->targets));
   TT_TRY(TT_ALLOC(r->weight, r->rows));
+  TT_TRY(TT_ALLOC(r->place, r->rows));
   return TT_ALLOC(r->spread, r->inputs);
 }
 
@@ -45,17 +48,32 @@ static void copy_row(const chunk *from, int64_t i, int64_t to, tt_explain_rows *
   r->weight[to] = from->weight[i];
 }
 
-/* Keep the rows whose number in the random order is below r->rows, in the order of the file. */
+/* Number of rows of a weight above 0: no other row is used. */
+static tt_err count_rows_local(tt_score_file *from, int64_t *rows)
+{
+  int64_t all = tt_data_reader_shape(from->rows)->rows, n;
+  double weight[CHUNK_ROWS];
+  for (int64_t first = 0; first < all; first += n) {
+    n = all - first < CHUNK_ROWS ? all - first : CHUNK_ROWS;
+    TT_TRY(tt_score_file_read_weights_local(from, first, n, weight));
+    for (int64_t i = 0; i < n; i++) *rows += weight[i] > 0.0;
+  }
+  return TT_OK;
+}
+
+/* Keep those of the `rows` rows of a weight above 0 whose number in the random order is below
+ * r->rows, in the order of the file. */
 static tt_err read_chosen(tt_score_file *from, int64_t rows, uint64_t seed, chunk *k,
                           tt_explain_rows *r)
 {
   tt_shuffle order = tt_shuffle_make((uint32_t)rows, seed, 0, TT_PURPOSE_EXPLAIN, 0);
-  int64_t kept = 0, n;
-  for (int64_t first = 0; first < rows; first += n) {
-    n = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS;
+  int64_t all = tt_data_reader_shape(from->rows)->rows, kept = 0, n;
+  uint32_t seen = 0;
+  for (int64_t first = 0; first < all; first += n) {
+    n = all - first < CHUNK_ROWS ? all - first : CHUNK_ROWS;
     TT_TRY(tt_score_file_read_raw_local(from, first, n, k->raw, k->x, k->y, k->weight));
     for (int64_t i = 0; i < n; i++)
-      if (tt_shuffle_at(&order, (uint32_t)(first + i)) < r->rows) copy_row(k, i, kept++, r);
+      if (k->weight[i] > 0.0 && tt_shuffle_at(&order, seen++) < r->rows) copy_row(k, i, kept++, r);
   }
   return TT_OK;
 }
@@ -77,23 +95,38 @@ static double standard_deviation(const tt_explain_rows *r, int64_t input)
   double sum = 0.0, squares = 0.0, n = 0.0;
   for (int64_t i = 0; i < r->rows; i++) {
     double v = r->raw[i * r->inputs + input];
-    if (!isnan(v)) sum += v, n += 1.0;
+    if (!isnan(v)) sum += r->weight[i] * v, n += r->weight[i];
   }
   for (int64_t i = 0; i < r->rows; i++) {
     double off = r->raw[i * r->inputs + input] - sum / n;
-    if (!isnan(off)) squares += off * off;
+    if (!isnan(off)) squares += r->weight[i] * off * off;
   }
   return n > 0.0 ? sqrt(squares / n) : 0.0;
+}
+
+/* Place p is the row where the sum of the weights reaches the fraction (p + 1/2) / rows. */
+static void find_places(tt_explain_rows *r)
+{
+  double all = 0.0, sum = r->weight[0];
+  for (int64_t i = 0; i < r->rows; i++) all += r->weight[i];
+  for (int64_t p = 0, at = 0; p < r->rows; p++) {
+    double fraction = ((double)p + 0.5) / (double)r->rows;
+    while (sum < fraction * all && at + 1 < r->rows) sum += r->weight[++at];
+    r->place[p] = at;
+  }
 }
 
 tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *from, const tt_explain_options *o,
                             tt_explain_rows *out)
 {
-  int64_t rows = tt_data_reader_shape(from->rows)->rows;
+  int64_t rows = 0;
   *out = (tt_explain_rows){.net = &from->first->scaler.net,
                            .inputs = from->first->scaler.inputs,
                            .targets = from->first->target.count};
-  tt_err e = tt_agree(c, allocate(rows, o->most_rows, out));
+  tt_err e = tt_agree(c, tt_comm_is_root(c) ? count_rows_local(from, &rows) : TT_OK);
+  if (e) return e;
+  tt_bcast(c, &rows, sizeof rows);
+  e = tt_agree(c, allocate(rows, o->most_rows, out));
   if (!e) e = tt_agree(c, tt_comm_is_root(c) ? read_local(from, rows, o->seed, out) : TT_OK);
   if (e) return e;
   tt_bcast(c, out->raw, out->rows * out->inputs * (int64_t)sizeof *out->raw);
@@ -101,5 +134,6 @@ tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *from, const tt_explain_op
   tt_bcast(c, out->y, out->rows * out->targets * (int64_t)sizeof *out->y);
   tt_bcast(c, out->weight, out->rows * (int64_t)sizeof *out->weight);
   for (int64_t d = 0; d < out->inputs; d++) out->spread[d] = standard_deviation(out, d);
+  find_places(out);
   return TT_OK;
 }

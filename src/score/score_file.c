@@ -60,7 +60,8 @@ static tt_err match_targets(tt_score_file *l)
   return TT_OK;
 }
 
-static tt_err read_weights(tt_score_file *l, int64_t first, int64_t count, double *weight)
+tt_err tt_score_file_read_weights_local(tt_score_file *l, int64_t first, int64_t count,
+                                        double *weight)
 {
   for (int64_t r = 0; r < count; r++) weight[r] = 1.0;
   if (!l->weights) return TT_OK;
@@ -89,7 +90,7 @@ tt_err tt_score_file_read_raw_local(tt_score_file *l, int64_t first, int64_t cou
   double *all = NULL;
   tt_err e = TT_ALLOC(all, count * tt_data_reader_shape(l->rows)->targets);
   if (!e) e = read_normalized(l, first, count, raw, all, x, y);
-  if (!e) e = read_weights(l, first, count, weight);
+  if (!e) e = tt_score_file_read_weights_local(l, first, count, weight);
   tt_free(all);
   return e;
 }

@@ -34,4 +34,7 @@ tt_err tt_score_file_read_local(void *from, int64_t first, int64_t count, float 
 /* The same, and the inputs as in the file in raw [count][D]. */
 tt_err tt_score_file_read_raw_local(tt_score_file *l, int64_t first, int64_t count, double *raw,
                                     float *x, double *y, double *weight);
+/* The weights alone. */
+tt_err tt_score_file_read_weights_local(tt_score_file *l, int64_t first, int64_t count,
+                                        double *weight);
 #endif

@@ -135,6 +135,8 @@ def close(got, want, name, scale=0):
 def check(model, found, x, y, weight):
     chosen = np.sort(np.nonzero(shuffle(ROWS, 0, 0) < USED)[0])
     x, y, weight = x[chosen], y[chosen], weight[chosen]
+    place = np.searchsorted(np.cumsum(weight), (np.arange(USED) + 0.5) / USED * weight.sum())
+    spread = np.sqrt(np.average((x - np.average(x, 0, weight)) ** 2, 0, weight))
     columns = {0: slice(0, 2), 1: slice(2, 6)}
     for cohort in 0, 1:
         at, mean = columns[cohort], predict(model, cohort, x)
@@ -146,7 +148,7 @@ def check(model, found, x, y, weight):
             increase, members = [], []
             for repeat in range(REPEATS):
                 moved = x.copy()
-                moved[:, d] = x[shuffle(USED, d + 1, repeat), d]
+                moved[:, d] = x[place[shuffle(USED, d + 1, repeat)], d]
                 p = predict(model, cohort, moved)
                 increase.append(errors(cohort, p.mean(0), y, weight) - base)
                 members.append([errors(cohort, q, y, weight) for q in p] - base_members)
@@ -166,9 +168,9 @@ def check(model, found, x, y, weight):
             part = slice(at.start, at.start + slope.shape[2])  # not the entropy of the classes
             average = lambda v: (weight[:, None] * v).sum(-2) / weight.sum()
             close(found["slope"][part, d], average(slope.mean(0)), "slope")
-            close(found["sensitivity"][part, d], average(abs(slope.mean(0))) * x[:, d].std(), "s")
+            close(found["sensitivity"][part, d], average(abs(slope.mean(0))) * spread[d], "s")
             close(found["sensitivity_std_members"][part, d],
-                  average(abs(slope)).std(0) * x[:, d].std(), "spread")
+                  average(abs(slope)).std(0) * spread[d], "spread")
 
 
 def read(path):
@@ -176,6 +178,20 @@ def read(path):
         assert f.attrs["tutti_schema"] == b"tutti-importance-1.0"
         assert (f.attrs["rows"], f.attrs["repeats"]) == (USED, REPEATS)
         return {n: d[()] for n, d in f.items() if isinstance(d, h5py.Dataset)}
+
+
+def check_weight_0(explain, x, y, weight, found):
+    """Rows of weight 0 change no bit."""
+    with h5py.File("zero.h5", "w") as f:
+        for name, rows, more in (("x", x, 1000), ("y", y, 1), ("w", weight, 0)):
+            f[name] = np.insert(rows, [0, 50, 50, len(rows)], more, axis=0)
+        f["feature_name"], f["target_name"] = list("abcd"), ["u", "v", "class"]
+    run(*explain[:3], "zero.h5", *explain[4:], "-o", "zero-out.h5")
+    zero = read("zero-out.h5")
+    assert all(found[n].tobytes() == zero[n].tobytes() for n in found)
+    with h5py.File("zero.h5", "r+") as f:
+        f["w"][1:] = 0
+    assert "has 0" in run(*explain[:3], "zero.h5", *explain[4:], "-o", "x.h5", code=64)
 
 
 def main():
@@ -191,6 +207,7 @@ def main():
         found = read("importance.h5")
         with h5py.File("out/model.h5") as f:
             check(f, found, x, y, weight)
+        check_weight_0(explain, x, y, weight, found)
         if launch:
             said = json.loads(run(*launch, 2, *explain, "--json", "-o", "two.h5"))
             two = read("two.h5")
