@@ -1,6 +1,7 @@
 /* metrics.c — see metrics.h. */
 #include "core/stats/metrics.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -131,6 +132,7 @@ void tt_tally_add(const tt_model *m, const tt_forecast *f, double y, double weig
   double error = tt_forecast_error(m, f, y), label = y - f->reference;
   int point = tt_forecast_is_point(m, f);
   if (!(weight > 0.0)) return;
+  if (fabs(label) < 4.0 * DBL_EPSILON * fabs(y)) label = 0.0; /* rounding, or none */
   tt_tally_add_error(error, weight, tally);
   tally[LABELS] += weight * label;
   tally[LABEL_SQUARES] += weight * (label * label);
@@ -158,11 +160,13 @@ static double calibration_error(const double *tally)
   return mean_of(tally, sum);
 }
 
-/* 1 - squared errors / squared distances of the labels from their mean; NaN for equal labels. */
+/* 1 - squared errors / squared distances of the labels from their mean; NaN for equal labels: if
+ * the distances are not above the rounding of the sums. */
 static double determination(const double *tally, double squares)
 {
   double labels = tally[LABEL_SQUARES] - tally[LABELS] * mean_of(tally, tally[LABELS]);
-  return labels > 0.0 ? 1.0 - squares / labels : (double)NAN;
+  double rounding = 4.0 * DBL_EPSILON * (tally[ROWS] + 1.0) * tally[LABEL_SQUARES];
+  return labels > rounding ? 1.0 - squares / labels : (double)NAN;
 }
 
 #define END_MEAN(tally_, sum_) mean_of(tally_, sum_)

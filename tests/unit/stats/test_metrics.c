@@ -109,13 +109,32 @@ TT_TEST (errors_are_compared_with_labels_and_spreads) {
   }
 }
 
-/* Equal labels have no variance that a forecast could explain. */
-TT_TEST (r2_of_equal_labels_is_not_a_number) {
+/* r2 of `rows` labels that alternate between y - spread and y + spread, measured from `reference`,
+ * with weights that are not round. */
+static double r2_of(int rows, double y, double spread, double reference)
+{
   tt_model m = model_of(TT_OUTPUT_mean_variance, 0);
   tally t = {{0}};
   const double mean = 1.0;
-  for (int i = 0; i < 3; i++) add(&m, &t, &mean, 1.0, 2.0);
-  TT_CHECK(isnan(score(&m, &t, TT_METRIC_r2)), !=, 0);
+  for (int i = 0; i < rows; i++) {
+    tt_forecast f = {.quantity = &mean, .variance = 1.0, .reference = reference};
+    tt_tally_add(&m, &f, i % 2 ? y + spread : y - spread, 0.1 + 0.7 * (i % 3), t.at);
+  }
+  return score(&m, &t, TT_METRIC_r2);
+}
+
+/* Equal labels, also if they are rounded, have no variance that a forecast could explain; a small
+ * variance counts. */
+TT_TEST (r2_of_equal_labels_is_not_a_number) {
+  const double y[] = {2.0, 0.1, 1.0 / 3.0, -1e9 / 7.0, 1e-30};
+  for (int i = 0; i < 5; i++)
+    for (int rows = 1; rows < 3000; rows += 499) {
+      double ulp = fabs(y[i]) * 1.2e-16;
+      TT_CHECK(isnan(r2_of(rows, y[i], 0.0, 0.0)), !=, 0);
+      TT_CHECK(isnan(r2_of(rows, y[i], ulp, 0.9 * y[i])), !=, 0);
+      TT_CHECK(isnan(r2_of(rows, y[i], ulp, y[i])), !=, 0);
+      if (rows > 1) TT_CHECK(isnan(r2_of(rows, y[i], 1e-4 * fabs(y[i]), 0.0)), ==, 0);
+    }
 }
 
 /* A single member with output mean has no density: its row counts for rmse, not for nll. NaN stays
