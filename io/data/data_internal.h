@@ -141,8 +141,11 @@ tt_err tt_data_read_sigma_local(const tt_source *s, const tt_source_matrix *m, i
 /* Whether labels are used unchanged, not normalised. */
 int tt_label_rule_is_raw(const tt_label_rule *l);
 
+/* A column that a mapping of data.normalize does not name, until the labels are known. */
+enum { TT_BY_DEFAULT = -1 };
+
 /* label[target->count].
- *   by  [target->count] tt_normalize; becomes none for labels that are used unchanged
+ *   by  [target->count] tt_normalize or TT_BY_DEFAULT; becomes none for labels that are used unchanged
  * Errors: CONFIG (unknown target; a column with both kinds that is normalised; a mapping of
  * data.normalize that names labels), MEM. */
 tt_err tt_data_label_rules_local(const tt_config *cfg, const char *file, const tt_columns *target,

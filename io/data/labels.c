@@ -60,8 +60,7 @@ static tt_err check_mapping(const tt_config *cfg, const char *file, const tt_col
                             const int8_t *by, const tt_label_rule *label)
 {
   for (int64_t i = 0; i < target->count && tt_by_column_is_mapping(cfg->data_normalize); i++)
-    if (tt_label_rule_is_raw(&label[i]) && by[i] != TT_NORMALIZE_none &&
-        by[i] != TT_NORMALIZE_standard) /* the default */
+    if (tt_label_rule_is_raw(&label[i]) && by[i] != TT_NORMALIZE_none && by[i] >= 0)
       return TT_FAIL(
           CONFIG,
           "%s: data.normalize: '%s' is %s, but ensemble %s uses it as a label, unchanged; "

@@ -84,11 +84,16 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   tt_scaler *s = &l->d->scaler;
   TT_TRY(tt_data_missing_local(cfg, l->file, input, s->net.categories, l->missing, l->indicator));
   const tt_by_column by = {"data.normalize", cfg->data_normalize, tt_choice_normalize,
-                           cfg->data_normalize ? TT_NORMALIZE_standard : TT_NORMALIZE_none};
+                           cfg->data_normalize ? TT_BY_DEFAULT : TT_NORMALIZE_none};
   TT_TRY(tt_by_column_resolve(&by, l->file, input, target, s->x_normalize, s->y_normalize));
-  for (int64_t k = 0; k < s->inputs; k++)
+  TT_TRY(tt_data_label_rules_local(cfg, l->file, &l->d->target, s->y_normalize, l->label));
+  for (int64_t k = 0; k < s->inputs; k++) {
     if (tt_net_inputs_is_category(&s->net, k)) s->x_normalize[k] = TT_NORMALIZE_none;
-  return tt_data_label_rules_local(cfg, l->file, &l->d->target, s->y_normalize, l->label);
+    if (s->x_normalize[k] == TT_BY_DEFAULT) s->x_normalize[k] = TT_NORMALIZE_standard;
+  }
+  for (int64_t k = 0; k < s->targets; k++)
+    if (s->y_normalize[k] == TT_BY_DEFAULT) s->y_normalize[k] = TT_NORMALIZE_standard;
+  return TT_OK;
 }
 
 /* Without data.categories the inputs of the networks follow from the names of the columns. */

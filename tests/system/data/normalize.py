@@ -345,9 +345,12 @@ def check_refusals(tutti, x, y):
             ("{a: lag}", 78, "data.normalize: column 'a': 'lag' is not one of none, standard, minmax"),
             ("{a: [log]}", 78, "data.normalize: column 'a': expected a name, found a list")):
         refused(tutti, code, text, *train, f"data.normalize={how}")
-    refused(tutti, 78, "'u' is log1p, but ensemble n uses it as a label, unchanged; write 'u': none",
-            *train, "data.normalize={u: log1p}", "--set", "train.loss=poisson", "--set",
-            "calibration.recalibrate=false", "--set", "calibration.conformal=[]")
+    counts = ["--set", "train.loss=poisson", "--set", "calibration.recalibrate=false", "--set",
+              "calibration.conformal=[]"]
+    refused(tutti, 78, "'u' is log1p, but ensemble n uses it as a label, unchanged; leave it out",
+            *train, "data.normalize={u: log1p}", *counts)
+    refused(tutti, 78, "'u' is standard, but ensemble n uses it as a label, unchanged; write 'u': none",
+            *train, "data.normalize={'[u-w]': standard}", *counts)
     error = run(tutti, "train", "job.json", "--set", "data.normalize=standard", "--set",
                 "train.epochs=9", code=65)
     assert "data.normalize is {\"a\": log" in error and "there and standard here" in error, error

@@ -397,6 +397,11 @@ static const tt_bad bad_rules[] = {
      NULL,
      {"3:28: calibration.recalibrate: ensembles[0] has output rate; only mean"}},
     {1,
+     "data: {file: d.h5, normalize: {u: none, k: standard, x0: log}}\nensembles: [{name: a, "
+     "targets: [u, v]}, {name: b, target: k}]\ntrain: {loss: bce}\n",
+     NULL,
+     {"1:31: data.normalize: 'k' is standard, but ensemble b uses it as a label, unchanged"}},
+    {1,
      JOB "calibration: {conformal: [0.5, 0.8]}\ntrain: {loss: quantile}\n",
      NULL,
      {"3:26: calibration.conformal: 0.8 needs the levels 0.1 and 0.9 in model.quantiles"}},
