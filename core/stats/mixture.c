@@ -9,11 +9,11 @@
 
 static const double pi = 3.14159265358979323846;
 
-void tt_gaussian_mixture_recalibrate(double factor, int64_t n, const double *w, double *mean,
-                                     double *variance)
+double tt_gaussian_mixture_recalibrate(double factor, int64_t n, const double *w, double *mean,
+                                       double *variance)
 {
   double all = 0.0, centre = 0.0, between = 0.0, shrink = fmin(factor, 1.0);
-  if (factor == 1.0) return;
+  if (factor == 1.0) return 0.0;
   for (int64_t i = 0; i < n; i++) {
     if (w[i] <= 0.0) continue;
     double step = mean[i] - centre, before = all;
@@ -27,6 +27,7 @@ void tt_gaussian_mixture_recalibrate(double factor, int64_t n, const double *w, 
     if (shrink < 1.0) mean[i] = centre + shrink * (mean[i] - centre);
     variance[i] = factor * factor * variance[i] + added;
   }
+  return added;
 }
 
 /* P(X <= y) of one Gaussian. */

@@ -17,9 +17,9 @@ TT_BEGIN_C
  *   variance <- factor^2 variance + (factor^2 - g^2) E
  * Both changes are continuous, and none for factor 1. A factor above 1 says that the components are
  * too narrow, and makes them wider: means that move apart would leave gaps between components of
- * little variance, and none at all for points. */
-void tt_gaussian_mixture_recalibrate(double factor, int64_t n, const double *w, double *mean,
-                                     double *variance);
+ * little variance, and none at all for points. Returns (factor^2 - g^2) E. */
+double tt_gaussian_mixture_recalibrate(double factor, int64_t n, const double *w, double *mean,
+                                       double *variance);
 
 /* P(X <= y); variance 0 is a point mass. */
 double tt_gaussian_mixture_cdf(int64_t n, const double *w, const double *mean,

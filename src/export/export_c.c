@@ -318,16 +318,22 @@ static void put_choice(const tt_export_model *x, int64_t i, FILE *to)
   fputs("}\n\n", to);
 }
 
-/* The means of the ensembles of cohort i, before transforms are undone. */
+/* Mean and variance of the means of the members of the ensembles of cohort i, before transforms are
+ * undone. */
 static void put_centre(int64_t i, FILE *to)
 {
   fprintf(to,
-          "  double centre[COLUMNS] = {0.0};\n"
+          "  double centre[COLUMNS] = {0.0}, apart[COLUMNS] = {0.0};\n"
           "  for (int g = 0; g < MEMBERS; g++) {\n"
           "    predict%" PRId64 "(g, x, mu, v);\n"
-          "    for (int j = 0; j < WIDTH; j++)\n"
-          "      centre[ensemble%" PRId64 "[g] * WIDTH + j] += share%" PRId64 "[g] * mu[j];\n"
-          "  }\n",
+          "    for (int j = 0; j < WIDTH; j++) {\n"
+          "      int c = ensemble%" PRId64 "[g] * WIDTH + j;\n"
+          "      double share = share%" PRId64 "[g], step = mu[j] - centre[c], before = all[c];\n"
+          "      all[c] += share;\n"
+          "      centre[c] += step * (share / all[c]);\n"
+          "      apart[c] += share * step * step * (before / all[c]);\n"
+          "    }\n  }\n"
+          "  for (int c = 0; c < COLUMNS; c++) all[c] = 0.0;\n",
           i, i, i);
 }
 
@@ -352,16 +358,18 @@ static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE
           "    for (int j = 0; j < WIDTH; j++) {\n"
           "      int c = ensemble%" PRId64 "[g] * WIDTH + j;\n",
           i, i);
-  if (k->transformed) fprintf(to, "      undo%" PRId64 "(c, centre[c], &mu[j], &v[j]);\n", i);
+  if (k->transformed)
+    fprintf(to, "      double added = undo%" PRId64 "(c, centre[c], apart[c], &mu[j], &v[j]);\n",
+            i);
   fprintf(to,
           "      double share = share%" PRId64 "[g], step = mu[j] - m[c], before = all[c];\n"
           "      all[c] += share;\n"
           "      m[c] += step * (share / all[c]);\n"
           "      between[c] += share * step * step * (before / all[c]);\n"
-          "      within[c] += share * v[j];\n"
-          "    }\n  }\n"
-          "  for (int c = 0; c < COLUMNS; c++) {\n",
+          "      within[c] += share * v[j];\n",
           i);
+  if (k->transformed) fputs("      between[c] += share * added;\n", to);
+  fputs("    }\n  }\n  for (int c = 0; c < COLUMNS; c++) {\n", to);
   if (k->transformed)
     fputs("    double spread = 1.0;\n    if (mean) mean[FIRST + c] = m[c];\n", to);
   else

@@ -57,13 +57,11 @@ void tt_export_c_undo_functions(const tt_export_model *x, FILE *to)
 void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *to)
 {
   fprintf(to,
-          "static void undo%" PRId64 "(int c, double centre, double *mean, double *variance)\n{\n"
-          "  const double *scale = scale%" PRId64 ", *offset = offset%" PRId64
-          ", *std_scale = std_scale%" PRId64 ", *lambda = lambda%" PRId64 ";\n"
-          "  double m = centre * scale[c] + offset[c] + (*mean - centre) * std_scale[c];\n"
-          "  double v = *variance * std_scale[c] * std_scale[c];\n"
+          "static void transform%" PRId64
+          "(int c, double m, double v, double *mean, double *variance)\n{\n"
+          "  const double *lambda = lambda%" PRId64 ";\n"
           "  (void)lambda;\n  *mean = m;\n  *variance = v;\n  switch (c) {\n",
-          i, i, i, i, i);
+          i, i);
   for (int f = TT_TRANSFORM_identity + 1; f < TT_TRANSFORM_COUNT; f++) {
     if (!tt_export_undoes(k, (tt_transform)f)) continue;
     for (int64_t c = 0; c < k->columns; c++)
@@ -71,6 +69,19 @@ void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *to)
     fprintf(to, "    %s;\n    break;\n", undo_text[f]);
   }
   fputs("  default: break;\n  }\n}\n\n", to);
+  fprintf(to,
+          "static double undo%" PRId64
+          "(int c, double centre, double apart, double *mean, double *variance)\n{\n"
+          "  double scale = scale%" PRId64 "[c], wide = std_scale%" PRId64
+          "[c], near = fmin(wide, scale);\n"
+          "  double m = centre * scale + offset%" PRId64 "[c] + (*mean - centre) * near;\n"
+          "  double v = *variance * wide * wide, added = (wide * wide - near * near) * apart;\n"
+          "  double all;\n"
+          "  transform%" PRId64 "(c, m, v, mean, variance);\n"
+          "  if (added <= 0.0) return 0.0;\n"
+          "  transform%" PRId64 "(c, m, v + added, mean, &all);\n"
+          "  return all - *variance;\n}\n\n",
+          i, i, i, i, i, i);
 }
 
 void tt_export_c_fold_inputs(FILE *to, int64_t i, int64_t inputs)

@@ -10,9 +10,10 @@ tt_err tt_export_c_undo_check(const tt_export_model *x);
 /* Write the functions that undo transforms. */
 void tt_export_c_undo_functions(const tt_export_model *x, FILE *to);
 
-/* Write static void undo<i>(c, centre, mean, variance): a member's values of column c of cohort i
- * in the user's units. Recalibration scales the distance from `centre`, the mean of the ensemble.
- */
+/* Write static double undo<i>(c, centre, apart, mean, variance): recalibrate the values of a member
+ * for column c of cohort i and convert them to the user's units, as tt_denormalize_mixture does;
+ * `centre` and `apart` are mean and variance of the means of its ensemble. It returns what
+ * recalibration adds to *variance. */
 void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *to);
 
 /* Lines of the function of a member of network i, which has a fold: convert the parameter `all` to

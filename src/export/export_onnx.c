@@ -193,11 +193,14 @@ static tt_err put_cohort(tt_onnx *g, const tt_export_model *x, const tt_export_c
   quantities q = {0};
   TT_TRY(put_networks(g, x, k, in, &q));
   put_components(g, &k->m->scaler, &q);
-  value centre = of_members(g, k, average(g, k, share, q.mean));
-  TT_TRY(tt_onnx_undo_targets(g, x, k, centre, &q.mean, &q.variance));
+  value centre = of_members(g, k, average(g, k, share, q.mean)), added;
+  value away = op2(g, "Sub", q.mean, centre), squares = op2(g, "Mul", away, away);
+  value apart = of_members(g, k, average(g, k, share, squares));
+  TT_TRY(tt_onnx_undo_targets(g, x, k, centre, apart, &q.mean, &q.variance, &added));
   value mean = average(g, k, share, q.mean);
-  value away = op2(g, "Sub", q.mean, of_members(g, k, mean));
-  value between = as_columns(g, k, average(g, k, share, op2(g, "Mul", away, away)));
+  away = op2(g, "Sub", q.mean, of_members(g, k, mean));
+  squares = op2(g, "Add", op2(g, "Mul", away, away), added);
+  value between = as_columns(g, k, average(g, k, share, squares));
   value within = as_columns(g, k, average(g, k, share, q.variance));
   result[0] = as_columns(g, k, mean);
   result[1] = op1(g, "Sqrt", op2(g, "Add", within, between));

@@ -149,18 +149,12 @@ static tt_err undo(tt_onnx *g, const tt_export_model *x, const tt_export_cohort 
   }
 }
 
-tt_err tt_onnx_undo_targets(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k,
-                            value centre, value *mean, value *variance)
+/* The same with the transform of each column.
+ *   scratch  [columns] */
+static tt_err undo_columns(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k,
+                           double *scratch, value *mean, value *variance)
 {
-  double *scratch = NULL;
-  value spread = per_member(g, k, k->std_scale, 0), away = op2(g, "Sub", *mean, centre);
-  centre = op2(g, "Add", op2(g, "Mul", centre, per_member(g, k, k->scale, 0)),
-               per_member(g, k, k->offset, 0));
-  const value m = op2(g, "Add", centre, op2(g, "Mul", away, spread));
-  const value v = op2(g, "Mul", *variance, op2(g, "Mul", spread, spread));
-  *mean = m;
-  *variance = v;
-  TT_TRY(TT_ALLOC(scratch, k->columns));
+  const value m = *mean, v = *variance;
   tt_err e = TT_OK;
   for (int f = TT_TRANSFORM_identity + 1; !e && f < TT_TRANSFORM_COUNT; f++) {
     value user_mean = m, user_variance = v;
@@ -171,6 +165,26 @@ tt_err tt_onnx_undo_targets(tt_onnx *g, const tt_export_model *x, const tt_expor
     *mean = choose(g, here, user_mean, *mean);
     *variance = choose(g, here, user_variance, *variance);
   }
+  return e;
+}
+
+tt_err tt_onnx_undo_targets(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k,
+                            value centre, value apart, value *mean, value *variance, value *added)
+{
+  double *scratch = NULL;
+  TT_TRY(TT_ALLOC(scratch, k->columns));
+  for (int64_t c = 0; c < k->columns; c++) scratch[c] = fmin(k->std_scale[c], k->scale[c]);
+  value near = per_member(g, k, scratch, 0), wide = per_member(g, k, k->std_scale, 0);
+  value squared = op2(g, "Mul", wide, wide), away = op2(g, "Sub", *mean, centre);
+  centre = op2(g, "Add", op2(g, "Mul", centre, per_member(g, k, k->scale, 0)),
+               per_member(g, k, k->offset, 0));
+  *mean = op2(g, "Add", centre, op2(g, "Mul", away, near));
+  *variance = op2(g, "Mul", *variance, squared);
+  value own_mean = *mean, more = op2(g, "Sub", squared, op2(g, "Mul", near, near));
+  value all = op2(g, "Add", *variance, op2(g, "Mul", apart, more));
+  tt_err e = undo_columns(g, x, k, scratch, &own_mean, variance);
+  if (!e) e = undo_columns(g, x, k, scratch, mean, &all);
+  *added = op2(g, "Sub", all, *variance);
   tt_free(scratch);
   return e;
 }

@@ -199,17 +199,24 @@ class Cohort(nn.Module):
         if self.component is not None:  # amplitudes of components -> targets
             mu = mu @ self.component + self.component_mean
             v = v @ self.component ** 2 + self.residual_variance
-        mu, v = self.in_user_units(mu, v)
+        mu, v, added = self.in_user_units(mu, v)
         mean, within = self.average(mu), self.average(v)
-        between = self.average((mu - self.of_members(mean)) ** 2)
+        between = self.average((mu - self.of_members(mean)) ** 2 + added)
         mean, within, between = (a.flatten(1) for a in (mean, within, between))
         return [mean, *(torch.sqrt(a) for a in (within + between, within, between))]
 
     def in_user_units(self, mu, v):
-        """Recalibration scales distances from the mean of the ensemble; transforms are undone."""
+        """Recalibrated, with transforms undone; and what recalibration adds to the variances."""
         centre = self.of_members(self.average(mu))
-        mu = centre * self.scale + self.offset + (mu - centre) * self.std_scale
+        apart = self.of_members(self.average((mu - centre) ** 2))
+        near = torch.minimum(self.std_scale, self.scale)
+        mu = centre * self.scale + self.offset + (mu - centre) * near
         v = v * self.std_scale ** 2
+        own = self.without_transforms(mu, v)[1]
+        mu, v = self.without_transforms(mu, v + (self.std_scale ** 2 - near ** 2) * apart)
+        return mu, own, v - own
+
+    def without_transforms(self, mu, v):
         for name, function in self.undo:
             here = getattr(self, name)
             mean, variance = function(torch.where(here, mu, torch.zeros_like(mu)),

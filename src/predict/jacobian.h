@@ -11,8 +11,8 @@
  *
  * Of a target with a transform the formulas hold for mu and v in the user's units: the moments of
  * each member after the transform is undone (tt_denormalize_mixture), differentiated by the chain
- * rule. The mean of the ensemble, from which recalibration scales the distances, is needed first:
- * the networks are computed twice. */
+ * rule. Recalibration needs mean and variance of the means of the members first: the networks are
+ * computed twice. */
 #ifndef TT_JACOBIAN_H
 #define TT_JACOBIAN_H
 #include "io/results/results.h"

@@ -53,21 +53,23 @@ tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty at)
 }
 
 tt_uncertainty tt_denormalize_mixture(const tt_column_scale *s, int64_t n, const double *weight,
-                                      const double *mean, const double *variance, double centre)
+                                      double *mean, double *variance)
 {
-  double all = 0.0, average = 0.0, between = 0.0, within = 0.0;
+  double all = 0.0, average = 0.0, between = 0.0, within = 0.0, wider = 0.0;
+  double added = tt_gaussian_mixture_recalibrate(s->std_scale, n, weight, mean, variance);
   for (int64_t i = 0; i < n; i++) {
     if (weight[i] <= 0.0) continue;
-    double at = centre + s->std_scale * (mean[i] - centre);
-    tt_transform_moments user =
-        tt_denormalize_member(s, at, variance[i] * s->std_scale * s->std_scale);
+    tt_transform_moments user = tt_denormalize_member(s, mean[i], variance[i]), own = user;
+    if (added > 0.0) own = tt_denormalize_member(s, mean[i], fmax(variance[i] - added, 0.0));
     double step = user.mean - average, before = all;
     all += weight[i];
     average += step * (weight[i] / all);
     between += weight[i] * step * step * (before / all); /* never below 0 */
-    within += weight[i] * user.variance;
+    within += weight[i] * own.variance;
+    wider += weight[i] * (user.variance - own.variance);
   }
   if (!(all > 0.0)) return (tt_uncertainty){NAN, NAN, NAN, NAN};
+  between += fmax(wider, 0.0); /* rounding */
   return (tt_uncertainty){average, sqrt((within + between) / all), sqrt(within / all),
                           sqrt(between / all)};
 }
@@ -172,8 +174,7 @@ static tt_uncertainty transformed_at(const tt_prediction_block *b, const tt_ense
   const tt_ensemble *e = tt_column_ensemble(p->m, column, &t);
   int64_t n = e->members;
   collect_mixture(p, e, column % tt_trained_ensemble_width(p->m), r, b->rows, scratch);
-  return tt_denormalize_mixture(s, n, scratch, scratch + n, scratch + 2 * n,
-                                tt_moments_at(p->moments, r, column).mean);
+  return tt_denormalize_mixture(s, n, scratch, scratch + n, scratch + 2 * n);
 }
 
 static void fill_column(tt_prediction_block *b, const tt_ensemble_prediction *p, int64_t column,

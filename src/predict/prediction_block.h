@@ -27,11 +27,13 @@ tt_transform_moments tt_denormalize_member(const tt_column_scale *s, double mean
 /* Mean and standard deviations of an ensemble, with recalibration, in the units of f(user value):
  * those of the user unless the column is transformed. */
 tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty at);
-/* The same in the user's units, from the n members of the ensemble: recalibration scales the
- * distance from the mean of the ensemble, `centre`, then each member is converted.
- *   weight, mean, variance  [n] normalised; members of weight 0 are not read */
+/* The same in the user's units, from the n members of the ensemble: the mixture is recalibrated
+ * (tt_gaussian_mixture_recalibrate), then each member is converted. What recalibration adds to the
+ * variances of the members counts as epistemic, as for the columns without a transform.
+ *   weight          [n]; members of weight 0 are not read
+ *   mean, variance  [n] normalised; recalibrated in place */
 tt_uncertainty tt_denormalize_mixture(const tt_column_scale *s, int64_t n, const double *weight,
-                                      const double *mean, const double *variance, double centre);
+                                      double *mean, double *variance);
 
 /* 1 if entropies, transformed targets or `shape` need the predictions of every member of m. */
 int tt_prediction_needs_members(const tt_trained_ensemble *m, const tt_prediction_shape *shape);

@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 
+#include <math.h>
 #include <string.h>
 
 void tt_row_slopes_free(tt_row_slopes *s)
@@ -10,8 +11,8 @@ void tt_row_slopes_free(tt_row_slopes *s)
   if (s->m) tt_ensemble_slopes_free(s->m, &s->network);
   tt_free_all(&s->x, &s->fold_x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean,
               &s->between, &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->amplitude,
-              &s->spread, &s->d_amplitude, &s->d_spread, &s->centre, &s->d_centre, &s->own,
-              &s->own_variance, &s->scale);
+              &s->spread, &s->d_amplitude, &s->d_spread, &s->centre, &s->d_centre, &s->apart,
+              &s->d_apart, &s->own, &s->own_variance, &s->scale);
 }
 
 static tt_err find_scales(tt_row_slopes *s)
@@ -30,8 +31,8 @@ tt_err tt_row_slopes_create(const tt_trained_ensemble *m, tt_row_slopes *s)
   int64_t q = m->model.quantities, width = tt_trained_ensemble_width(m), inputs = m->model.inputs;
   double **of_component[] = {&s->amplitude, &s->spread, &s->d_amplitude, &s->d_spread};
   double **of_target[] = {&s->mu, &s->variance}, **slopes[] = {&s->d_mu, &s->d_variance};
-  double **sum[] = {&s->mean, &s->between, &s->within, &s->centre};
-  double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within, &s->d_centre};
+  double **sum[] = {&s->mean, &s->between, &s->within, &s->centre, &s->apart};
+  double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within, &s->d_centre, &s->d_apart};
   *s = (tt_row_slopes){.m = m};
   TT_TRY(find_scales(s));
   TT_TRY(tt_ensemble_slopes_create(m, &s->network));
@@ -43,8 +44,8 @@ tt_err tt_row_slopes_create(const tt_trained_ensemble *m, tt_row_slopes *s)
     TT_TRY(TT_ALLOC(*of_component[i], m->scaler.components * (i < 2 ? 1 : inputs)));
   for (int i = 0; i < 2; i++) TT_TRY(TT_ALLOC(*of_target[i], q));
   for (int i = 0; i < 2; i++) TT_TRY(TT_ALLOC(*slopes[i], q * inputs));
-  for (int i = 0; i < 4; i++) TT_TRY(TT_ALLOC(*sum[i], width));
-  for (int i = 0; i < 4; i++) TT_TRY(TT_ALLOC(*slope_sum[i], width * inputs));
+  for (int i = 0; i < 5; i++) TT_TRY(TT_ALLOC(*sum[i], width));
+  for (int i = 0; i < 5; i++) TT_TRY(TT_ALLOC(*slope_sum[i], width * inputs));
   return TT_OK;
 }
 
@@ -78,39 +79,57 @@ static void add_quantity(tt_row_slopes *s, double w, int64_t j, int64_t c)
 /* Convert the derivatives of quantity j of a member, in column c of its ensemble, to the user's
  * units, as tt_denormalize_mixture does.
  *   std_scale        of the recalibration; 1: the member on its own
+ *   added            part of the variance of the means that is added to the member's variance
  *   d_mu, d_v        [F]; may be those of quantity j */
 static tt_transform_moments undo_transform(const tt_row_slopes *s, int64_t j, int64_t c,
-                                           double std_scale, double *d_mu, double *d_v)
+                                           double std_scale, double added, double *d_mu,
+                                           double *d_v)
 {
   const tt_column_scale *scale = &s->undo[c];
   int64_t inputs = s->m->model.inputs;
-  double squared = std_scale * std_scale, v = s->variance[j] * squared;
-  double mu = s->centre[c] + std_scale * (s->mu[j] - s->centre[c]);
+  double squared = std_scale * std_scale, v = s->variance[j] * squared + added * s->apart[c];
+  double near = fmin(std_scale, 1.0), mu = s->centre[c] + near * (s->mu[j] - s->centre[c]);
   tt_transform_moments t = tt_denormalize_latent(scale, mu, v);
   tt_transform_slopes by =
       tt_transform_undo_gaussian_slopes(scale->by, scale->lambda, t.mean, t.variance);
   for (int64_t d = 0; d < inputs; d++) {
     double d_centre = s->d_centre[c * inputs + d], along = s->d_mu[j * inputs + d];
-    double d_mean = scale->scale * (d_centre + std_scale * (along - d_centre));
-    double d_variance = scale->scale * scale->scale * squared * s->d_variance[j * inputs + d];
+    double d_mean = scale->scale * (d_centre + near * (along - d_centre));
+    double d_variance =
+        scale->scale * scale->scale *
+        (squared * s->d_variance[j * inputs + d] + added * s->d_apart[c * inputs + d]);
     d_mu[d] = by.mean_by_mean * d_mean + by.mean_by_variance * d_variance;
     d_v[d] = by.variance_by_mean * d_mean + by.variance_by_variance * d_variance;
   }
   return tt_denormalize_member(scale, mu, v);
 }
 
+/* Recalibrate quantity j of a member and undo the transform of column c. What recalibration adds to
+ * the variance becomes a part of the sums between the members, as in tt_denormalize_mixture. */
+static void recalibrate(tt_row_slopes *s, double w, int64_t j, int64_t c)
+{
+  int64_t inputs = s->m->model.inputs;
+  double *d_mu = s->d_mu + j * inputs, *d_v = s->d_variance + j * inputs;
+  double std_scale = s->undo[c].std_scale, added = fmax(std_scale * std_scale - 1.0, 0.0);
+  tt_transform_moments own = undo_transform(s, j, c, std_scale, 0.0, s->own, s->own_variance);
+  tt_transform_moments t = undo_transform(s, j, c, std_scale, added, d_mu, d_v);
+  s->mu[j] = t.mean;
+  s->variance[j] = own.variance;
+  s->between[c] += w * (t.variance - own.variance);
+  for (int64_t d = 0; d < inputs; d++) {
+    s->d_between[c * inputs + d] += 0.5 * w * (d_v[d] - s->own_variance[d]);
+    d_v[d] = s->own_variance[d];
+  }
+}
+
 /* Add quantity j of a target of a member to column c. */
 static void add_value(tt_row_slopes *s, int64_t member, int64_t j, int64_t c)
 {
-  double *d_mu = s->d_mu + j * s->m->model.inputs, *d_v = s->d_variance + j * s->m->model.inputs;
+  double *d_mu = s->d_mu + j * s->m->model.inputs;
   int undo = s->undo && s->undo[c].by != TT_TRANSFORM_identity;
-  if (s->each && undo) undo_transform(s, j, c, 1.0, s->own, s->own_variance);
+  if (s->each && undo) undo_transform(s, j, c, 1.0, 0.0, s->own, s->own_variance);
   if (s->each) s->each->add(s->each->with, member, c, undo ? s->own : d_mu);
-  if (undo) {
-    tt_transform_moments t = undo_transform(s, j, c, s->undo[c].std_scale, d_mu, d_v);
-    s->mu[j] = t.mean;
-    s->variance[j] = t.variance;
-  }
+  if (undo) recalibrate(s, s->m->weight[member], j, c);
   add_quantity(s, s->m->weight[member], j, c);
 }
 
@@ -203,10 +222,12 @@ void tt_row_slopes_at(tt_row_slopes *s, int64_t e, const tt_member_slopes *each)
   int64_t width = tt_trained_ensemble_width(s->m), inputs = s->m->model.inputs;
   s->undo = NULL;
   s->each = NULL;
-  if (s->transformed) { /* the mean of the ensemble is needed first */
+  if (s->transformed) { /* mean and spread of the members are needed first */
     add_ensemble(s, &s->m->ensemble[e]);
     memcpy(s->centre, s->mean, (size_t)width * sizeof *s->mean);
     memcpy(s->d_centre, s->d_mean, (size_t)(width * inputs) * sizeof *s->d_mean);
+    for (int64_t c = 0; c < width; c++) s->apart[c] = s->between[c] / s->weight;
+    for (int64_t c = 0; c < width * inputs; c++) s->d_apart[c] = 2.0 * s->d_between[c] / s->weight;
     s->undo = s->scale + e * width;
   }
   s->each = each;

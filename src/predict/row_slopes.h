@@ -32,6 +32,7 @@ typedef struct tt_row_slopes {
   double *amplitude, *spread, *d_amplitude, *d_spread;
   double *own, *own_variance; /* [F] derivatives of a member on its own, in the user's units */
   double *centre, *d_centre;  /* [K q], [K q][F] mean and d_mean before transforms are undone */
+  double *apart, *d_apart;    /* the same of the variance of the means of the members */
 } tt_row_slopes;
 
 /* Owner: the caller, tt_row_slopes_free (accepts a zeroed one, and what create left after an

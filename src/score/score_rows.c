@@ -253,17 +253,15 @@ static void count_inside(const tt_scorer *s, const tt_latent *latent, int64_t co
   }
 }
 
-/* Mean and standard deviations of quantity j in the user's units, of a transformed target; `t` are
- * those before the transform is undone.
+/* Mean and standard deviations of quantity j in the user's units, of a transformed target.
  *   added  to the normalised variance of each member */
 static tt_uncertainty undo_transform(const tt_scorer *s, const tt_ensemble *e, int64_t k, int32_t j,
                                      int64_t row, int64_t r, int64_t rows, double added,
-                                     const tt_column_scale *scale, tt_uncertainty t)
+                                     const tt_column_scale *scale)
 {
   double *share = s->part, *mean = share + e->members, *variance = mean + e->members;
   collect_members(s, e, k, j, row, r, rows, added, share, mean, variance);
-  return tt_denormalize_mixture(scale, e->members, share, mean, variance,
-                                tt_normalize_value(t.mean, scale->mean, scale->scale));
+  return tt_denormalize_mixture(scale, e->members, share, mean, variance);
 }
 
 /* Fill in the moments of target k of ensemble `number` in row first + r. Returns 0 if no member is
@@ -280,7 +278,7 @@ static int predict_row(const tt_scorer *s, int64_t number, int64_t k, int64_t fi
   for (int32_t j = 0; j < m->quantities; j++) {
     int64_t column = k * m->quantities + j;
     tt_uncertainty t = tt_denormalize(scale, tt_moments_at(from, row, base + column)), at = t;
-    if (f->latent) at = undo_transform(s, e, k, j, first + r, r, rows, 0.0, scale, t);
+    if (f->latent) at = undo_transform(s, e, k, j, first + r, r, rows, 0.0, scale);
     s->latent[j] = t.mean;
     s->quantity[j] = at.mean;
     if (j == 0) latent->forecast.variance = t.total * t.total, f->variance = at.total * at.total;
@@ -290,7 +288,7 @@ static int predict_row(const tt_scorer *s, int64_t number, int64_t k, int64_t fi
     if (j == 0 && added > 0.0) {
       latent->forecast.variance += added * scale->scale * scale->scale;
       f->variance = latent->forecast.variance;
-      if (f->latent) at = undo_transform(s, e, k, j, first + r, r, rows, added, scale, t);
+      if (f->latent) at = undo_transform(s, e, k, j, first + r, r, rows, added, scale);
       if (f->latent) f->variance = at.total * at.total;
     }
   }

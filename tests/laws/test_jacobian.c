@@ -64,7 +64,7 @@ static tt_trained_ensemble *cast(tt_activation activation, tt_output output, int
   for (int i = 0; i < TARGETS; i++) c->scaler.y_mean[i] = -1.0, c->scaler.y_scale[i] = 3.0 + i;
   TT_CHECK_OK(tt_calibration_create(tt_trained_ensemble_columns(c), 0, NULL, &c->calibration));
   for (int64_t i = 0; i < c->calibration.columns; i++)
-    c->calibration.std_scale[i] = 1.0 + 0.1 * (double)i;
+    c->calibration.std_scale[i] = 0.8 + 0.1 * (double)i;
   return c;
 }
 
@@ -115,6 +115,7 @@ static void predict_column(const tt_trained_ensemble *c, int64_t column, const d
   const tt_ensemble *e = &c->ensemble[column / width];
   int32_t target = e->column[column % width / q];
   double scale = c->scaler.y_scale[target], spread = scale * c->calibration.std_scale[column];
+  double near = fmin(spread, scale), apart = 0.0;
   tt_transform f = tt_normalize_transform((tt_normalize)c->scaler.y_normalize[target]);
   for (int64_t i = e->first; i < e->first + e->members; i++) {
     member_at(c, i, column % width / q, (int32_t)(column % q), x, &mu[i], &v[i]);
@@ -122,14 +123,18 @@ static void predict_column(const tt_trained_ensemble *c, int64_t column, const d
     centre += c->weight[i] * mu[i];
   }
   centre /= all;
+  for (int64_t i = e->first; i < e->first + e->members; i++)
+    apart += c->weight[i] * (mu[i] - centre) * (mu[i] - centre) / all;
   for (int64_t i = e->first; i < e->first + e->members; i++) {
-    tt_transform_moments user = tt_transform_undo_gaussian(
-        f, c->scaler.y_lambda[target],
-        c->scaler.y_mean[target] + scale * centre + spread * (mu[i] - centre),
-        spread * spread * v[i]);
+    double at = c->scaler.y_mean[target] + scale * centre + near * (mu[i] - centre);
+    double lambda = c->scaler.y_lambda[target], own = spread * spread * v[i];
+    tt_transform_moments user =
+        tt_transform_undo_gaussian(f, lambda, at, own + (spread * spread - near * near) * apart);
+    own = tt_transform_undo_gaussian(f, lambda, at, own).variance;
     mu[i] = user.mean;
     mean += c->weight[i] * user.mean / all;
-    within += c->weight[i] * user.variance;
+    within += c->weight[i] * own;
+    between += c->weight[i] * (user.variance - own);
   }
   for (int64_t i = e->first; i < e->first + e->members; i++)
     between += c->weight[i] * (mu[i] - mean) * (mu[i] - mean);
@@ -331,10 +336,10 @@ TT_TEST (one_member_of_transformed_targets_has_no_epistemic_part) {
   for (int by = 0; by < TT_TRANSFORM_COUNT; by++)
     for (int k = 0; k < 200; k++) {
       const tt_column_scale s = {0.3, 0.7, 1.0, (tt_transform)by, 0.6};
-      const double weight[] = {0.0, 1.0 + k, 0.0}, mean[] = {NAN, 0.01 * k - 1.0, NAN};
-      const double variance[] = {NAN, 0.02, NAN};
+      const double weight[] = {0.0, 1.0 + k, 0.0};
+      double mean[] = {NAN, 0.01 * k - 1.0, NAN}, variance[] = {NAN, 0.02, NAN};
       const tt_transform_moments own = tt_denormalize_member(&s, mean[1], variance[1]);
-      const tt_uncertainty at = tt_denormalize_mixture(&s, 3, weight, mean, variance, mean[1]);
+      const tt_uncertainty at = tt_denormalize_mixture(&s, 3, weight, mean, variance);
       TT_CHECK(at.mean, ==, own.mean);
       TT_CHECK(at.epistemic, ==, 0.0);
       TT_CHECK(at.total, ==, at.aleatoric);

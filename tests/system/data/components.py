@@ -134,26 +134,29 @@ def shares(f):
 
 
 def members_of(f, x, calibrated=True):
-    """Of each ensemble: means and variances (member, row, target) in the user's units."""
+    """Of each ensemble: means and variances (member, row, target) in the user's units, and the
+    variances without what recalibration adds."""
     scale, offset = f["scaler/y_scale"][()], f["scaler/y_mean"][()]
     for e, ((m, v), w) in enumerate(zip(members(f, x), shares(f))):
         s = f["calibration/std_scale"][e * TARGETS:(e + 1) * TARGETS] if calibrated else 1
-        centre = np.tensordot(w, m, 1)
-        m = (centre + s * (m - centre)) * scale + offset
-        v = v * (s * scale) ** 2
-        mean, var = m.copy(), v.copy()
+        centre, near = np.tensordot(w, m, 1), np.minimum(s, 1)
+        own = v * (s * scale) ** 2
+        v = own + (s * s - near * near) * np.tensordot(w, (m - centre) ** 2, 1) * scale ** 2
+        m = (centre + near * (m - centre)) * scale + offset
+        mean, var = m.copy(), [v.copy(), own.copy()]
         mean[..., 20:] = np.exp((m + v / 2)[..., 20:])
-        var[..., 20:] = (np.expm1(v) * np.exp(2 * m + v))[..., 20:]
-        yield mean, var
+        for of, latent in zip(var, (v, own)):
+            of[..., 20:] = (np.expm1(latent) * np.exp(2 * m + latent))[..., 20:]
+        yield mean, *var
 
 
 def predict(f, x):
     """Mean and standard deviations (part, row, column)."""
     results = []
-    for (mean, var), w in zip(members_of(f, x), shares(f)):
+    for (mean, var, own), w in zip(members_of(f, x), shares(f)):
         average = lambda a: np.tensordot(w, a, 1)
         centre = average(mean)
-        within, between = average(var), average((mean - centre) ** 2)
+        within, between = average(own), average((mean - centre) ** 2 + var - own)
         results.append([centre, *np.sqrt([within + between, within, between])])
     return np.concatenate(results, -1)
 

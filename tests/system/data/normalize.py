@@ -127,13 +127,9 @@ def mixtures(f, x):
         offset, scale = f["scaler/y_mean"][target], f["scaler/y_scale"][target]
         s, p = f["calibration/std_scale"][k], f["scaler/y_lambda"][target]
         m, var = mu[..., k] * scale + offset, v[..., k] * scale ** 2
-        yield k, target, kind, p, s, m, var, m.mean(0) + s * (m - m.mean(0)), s * s * var
-
-
-def recalibrated(s, m, v):
-    """The components of the mixture: a factor above 1 makes them wider, not their means more distant."""
-    near = min(s, 1)
-    return m.mean(0) + near * (m - m.mean(0)), s * s * v + (s * s - near * near) * m.var(0)
+        near = min(s, 1)  # a factor above 1 makes members wider, not their means more distant
+        yield (k, target, kind, p, s, m, var, m.mean(0) + near * (m - m.mean(0)),
+               s * s * var + (s * s - near * near) * m.var(0))
 
 
 def user_moments(kind, p, m, v):
@@ -150,23 +146,24 @@ def same(what, got, want, precision=2e-4):
     assert error < precision, f"{what}: {error}"
 
 
-def parts_of(kind, p, centred, scaled):
+def parts_of(kind, p, s, v, centred, scaled):
     """Mean and total, aleatoric and epistemic standard deviation of a target."""
     mean, var = user_moments(kind, p, centred, scaled)
-    return [mean.mean(0), *np.sqrt([var.mean(0) + mean.var(0), var.mean(0), mean.var(0)])]
+    own = user_moments(kind, p, centred, s * s * v)[1].mean(0)
+    total = var.mean(0) + mean.var(0)
+    return [mean.mean(0), *np.sqrt([total, own, total - own])]
 
 
 def check_predictions(f, pred, x):
     for k, _, kind, p, s, m, v, centred, scaled in mixtures(f, x):
-        for name, want in zip(STD, parts_of(kind, p, centred, scaled)):
+        for name, want in zip(STD, parts_of(kind, p, s, v, centred, scaled)):
             same(f"{kind} {name}", pred[name][:, k], want)
         own = user_moments(kind, p, m, v)
         same(f"{kind} members", pred["y_member_mean"][..., k], own[0])
         same(f"{kind} members' variances", pred["y_member_variance"][..., k], own[1], 1e-3)
         for i, q in enumerate((0.05, 0.5, 0.9)):
             t = forward(kind, pred["y_pred_quantile"][i][:, k], p)
-            at, width = recalibrated(s, m, v)
-            cdf = (0.5 * (1 + erf((t - at) / np.sqrt(2 * width)))).mean(0)
+            cdf = (0.5 * (1 + erf((t - centred) / np.sqrt(2 * scaled)))).mean(0)
             same(f"{kind} quantile {q}", cdf, np.full(len(x), q), 1e-4)
 
 
@@ -196,7 +193,7 @@ def check_jacobian(f, pred, x):
     for d in range(x.shape[1]):
         step, ends = differences(f, x, d)
         for high, low in ends:
-            ends_of = [parts_of(kind, p, *gaussians) for _, _, kind, p, _, _, _, *gaussians in (high, low)]
+            ends_of = [parts_of(kind, p, s, *gaussians) for _, _, kind, p, s, _, *gaussians in (high, low)]
             for name, above, below in zip(STD, *ends_of):
                 want = (above - below) / (2 * step[:, d])
                 same(f"{high[2]} {name} by input {d}", pred[name + "_jacobian"][:, high[0], d], want,
@@ -220,11 +217,11 @@ def check_sensitivities(f, importance, x):
 
 
 def check_scores(f, scores, x, y):
-    for k, target, kind, p, s, m, v, centred, scaled in mixtures(f, x):
+    for k, target, kind, p, _, m, v, centred, scaled in mixtures(f, x):
         label = y[:, target]
         t, jacobian = forward(kind, label, p), np.log(slope(kind, label, p))
         nll = lambda m, v: 0.5 * (np.log(2 * np.pi * v) + (t - m) ** 2 / v)
-        mixture = -np.log(np.exp(-nll(*recalibrated(s, m, v))).mean(0)) - jacobian
+        mixture = -np.log(np.exp(-nll(centred, scaled)).mean(0)) - jacobian
         same(f"{kind} mixture_nll", scores["ensemble_mixture_nll"][k], mixture.mean())
         total = centred.var(0) + scaled.mean(0)
         same(f"{kind} nll", scores["ensemble_nll"][k], (nll(centred.mean(0), total) - jacobian).mean())
