@@ -25,14 +25,24 @@ typedef struct tt_run_id {
 } tt_run_id;
 
 /* Collective. Make this start the owner of the directory: create it if missing, write the owner
- * file with this incarnation, remove temporary files of earlier starts. A later start becomes the
- * owner in the same way; the earlier start then publishes nothing any more (the fence,
- * io/hdf5/owner.h). Fills id->incarnation, which rank 0 creates. End it with tt_ckpt_release_local.
- * Errors: CANTCREAT, MEM, STOPPED (another start claims the directory at the same time). */
-tt_err tt_ckpt_claim(tt_comm *c, const char *directory, tt_run_id *id);
+ * file with this incarnation and run, remove temporary files of earlier starts. A later start
+ * becomes the owner in the same way; the earlier start then publishes nothing any more (the fence,
+ * io/hdf5/owner.h). So whatever can refuse a start is checked before. Fills id->incarnation, which
+ * rank 0 creates. End it with tt_ckpt_release_local.
+ *
+ * A start of the same run takes the directory from one that is running. Any other start is refused
+ * and writes nothing, if the owner may be running: it has not recorded its end, and its process
+ * exists or is on another machine (there only a start before a requeue of the same Slurm job has
+ * surely ended).
+ *   any_device  another `arithmetic` is the same run
+ *   restart     1 = this start drops earlier results: it is refused like one of another run
+ * Errors: CANTCREAT (also: a rank does not see the files of rank 0), DATA (in use), MEM, STOPPED
+ * (another start claims the directory at the same time). */
+tt_err tt_ckpt_claim(tt_comm *c, const char *directory, int any_device, int restart, tt_run_id *id);
 
-/* End of the run: this process writes nothing more to the directory. Its owner file stays. */
-void tt_ckpt_release_local(const char *directory);
+/* End of the run: this process writes nothing more to the directory. Its owner file stays; rank 0
+ * adds that it has ended. */
+void tt_ckpt_release_local(const tt_comm *c, const char *directory);
 
 /* Remove the temporary files of earlier owners from a directory inside a claimed one; it may be
  * missing. Local. Errors: IO, STOPPED. */
@@ -73,13 +83,18 @@ void tt_ckpt_wait_local(tt_ckpt_writing *w);
 double tt_ckpt_seconds_local(const tt_ckpt_writing *w);
 
 /* Collective. Load the newest generation that every rank can read and verify into the states of
- * `shard` [shards] (created by tt_state_create for this rank's slices).
- *   generation  0 if there is no checkpoint
+ * `shard` [shards] (created by tt_state_create for this rank's slices). Changes no file: a start
+ * reads before it claims the directory, and again after, in case the last owner has written a newer
+ * generation meanwhile.
  *   any_device  accept another `arithmetic`
+ *   newest      number of the newest file, at first 0; a later call reads newer files only
+ *   generation  at first 0; stays if there is no (newer) checkpoint
  * The log names each rejected generation. Errors: DATA (no checkpoint can be used, or they belong
- * to another configuration, data set or arithmetic: the message says which and what to do), MEM. */
+ * to another configuration, data set or arithmetic: the message says which and what to do), IO
+ * (the disk gives none; they were removed between two calls), MEM. */
 tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int any_device,
-                    int64_t shards, const tt_ckpt_shard *shard, int64_t *generation);
+                    int64_t shards, const tt_ckpt_shard *shard, int64_t *newest,
+                    int64_t *generation);
 
 /* The last generation of any finished run, from which members continue training
  * (src/train/warm_start.h). Local. */

@@ -21,6 +21,7 @@ typedef struct expected {
   const tt_ckpt_shard *shard;     /* [shards] */
   uint64_t *hash;                 /* buffer for the members of all slices */
   char unread[TT_PATH_MAX + 256]; /* why the disk did not give a generation, or "" */
+  char reasons[REASONS_ROOM];     /* why generations were rejected, one a line */
 } expected;
 
 static tt_err number(tt_h5_reader *r, const char *name, int64_t *value)
@@ -195,18 +196,9 @@ static tt_err broadcast_list(tt_comm *c, const char *directory, int64_t **list, 
   return e;
 }
 
-static tt_err no_usable_error(const char *directory, int64_t count, const char *reasons)
-{
-  return TT_FAIL(DATA,
-                 "%s has %" PRId64
-                 " checkpoint%s, but none can be used:%s\nrestart from the beginning with --resume "
-                 "never (removes them), or choose another run.directory",
-                 directory, count, count == 1 ? "" : "s", reasons);
-}
-
-/* Collective. The advice to remove checkpoints is only for files that were read: those that the
- * disk did not give may be whole. */
-static tt_err unread_error(tt_comm *c, const char *directory, const expected *w)
+/* All files were rejected. The advice to remove checkpoints is only for files that were read: those
+ * that the disk did not give may be whole. */
+static tt_err no_usable_error(tt_comm *c, const char *directory, int64_t count, const expected *w)
 {
   tt_err e = TT_OK;
   if (w->unread[0])
@@ -214,14 +206,21 @@ static tt_err unread_error(tt_comm *c, const char *directory, const expected *w)
                 "%s has checkpoints that cannot be read: %s\nrun the same command again when the "
                 "disk works",
                 directory, w->unread);
-  return tt_agree(c, e);
+  e = tt_agree(c, e);
+  if (e) return e;
+  return TT_FAIL(DATA,
+                 "%s has %" PRId64
+                 " checkpoint%s, but none can be used:%s\nrestart from the beginning with --resume "
+                 "never (removes them), or choose another run.directory",
+                 directory, count, count == 1 ? "" : "s", w->reasons);
 }
 
-/* Try the newest first until one is usable on all ranks. *generation stays 0 if none is. */
+/* Try the newest first until one is usable on all ranks. Errors: IO (all are rejected). */
 static tt_err read_newest_usable(tt_comm *c, const char *directory, const int64_t *list,
                                  int64_t count, expected *w, int64_t *generation)
 {
-  char path[TT_PATH_MAX], reasons[REASONS_ROOM] = "";
+  char path[TT_PATH_MAX];
+  w->reasons[0] = w->unread[0] = '\0';
   for (int64_t i = count - 1; i >= 0; i--) {
     w->generation = list[i];
     tt_err e = tt_ckpt_file_path_local(directory, list[i], path);
@@ -229,23 +228,44 @@ static tt_err read_newest_usable(tt_comm *c, const char *directory, const int64_
     if (!e) *generation = list[i];
     if (e != TT_E_IO) return e;
     tt_log_root(TT_LOG_WARN, "checkpoint rejected: %s", tt_err_last());
-    size_t used = strlen(reasons);
-    snprintf(reasons + used, sizeof reasons - used, "\n  %s", tt_err_last());
+    size_t used = strlen(w->reasons);
+    snprintf(w->reasons + used, sizeof w->reasons - used, "\n  %s", tt_err_last());
   }
-  tt_err e = unread_error(c, directory, w);
-  return e ? e : no_usable_error(directory, count, reasons);
+  return TT_E_IO;
+}
+
+/* List the files, and read if there are newer ones than *newest. If all are rejected, look again:
+ * another start may have removed them after it had written newer ones. */
+static tt_err read_newer(tt_comm *c, const char *directory, expected *w, int64_t *newest,
+                         int64_t *generation)
+{
+  int rejected = 0;
+  tt_err e = TT_OK;
+  do {
+    int64_t *list = NULL, count = 0;
+    e = broadcast_list(c, directory, &list, &count);
+    int64_t last = !e && count > 0 ? list[count - 1] : 0;
+    int is_newer = last > *newest;
+    if (!e && last < *newest)
+      e = TT_FAIL(IO, "%s: checkpoints were removed while they were read; run again", directory);
+    if (!e && is_newer)
+      e = read_newest_usable(c, directory, list, count, w, generation);
+    else if (!e && rejected)
+      e = no_usable_error(c, directory, count, w);
+    rejected = is_newer && e == TT_E_IO;
+    *newest = last;
+    tt_free(list);
+  } while (rejected);
+  return e;
 }
 
 tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int any_device,
-                    int64_t shards, const tt_ckpt_shard *shard, int64_t *generation)
+                    int64_t shards, const tt_ckpt_shard *shard, int64_t *newest,
+                    int64_t *generation)
 {
-  int64_t *list = NULL, count = 0;
   expected w = {.id = id, .any_device = any_device, .shards = shards, .shard = shard};
-  *generation = 0;
-  tt_err e = broadcast_list(c, directory, &list, &count);
-  if (!e) e = tt_agree(c, tt_ckpt_hash_create_local(shards, shard, &w.hash));
-  if (!e && count > 0) e = read_newest_usable(c, directory, list, count, &w, generation);
+  tt_err e = tt_agree(c, tt_ckpt_hash_create_local(shards, shard, &w.hash));
+  if (!e) e = read_newer(c, directory, &w, newest, generation);
   tt_free(w.hash);
-  tt_free(list);
   return e;
 }

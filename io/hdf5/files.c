@@ -17,13 +17,13 @@
 #include <unistd.h>
 
 /* A file name has at most 255 bytes in total: prefix, name, host, process and random number. */
-enum { NAME_ROOM = 160, HOST_ROOM = 40, RANDOM_DIGITS = 16, STALE_SECONDS = 3600 };
+enum { NAME_ROOM = 160, RANDOM_DIGITS = 16, STALE_SECONDS = 3600 };
 
-static void get_host_name(char host[HOST_ROOM + 1])
+void tt_file_host_name_local(char host[TT_HOST_ROOM])
 {
   char full[256] = "host";
   gethostname(full, sizeof full - 1);
-  snprintf(host, HOST_ROOM + 1, "%.*s", HOST_ROOM, full);
+  snprintf(host, TT_HOST_ROOM, "%s", full);
 }
 
 void tt_file_dirname_local(const char *path, char directory[TT_PATH_MAX])
@@ -39,12 +39,12 @@ void tt_file_dirname_local(const char *path, char directory[TT_PATH_MAX])
 
 tt_err tt_file_temporary_name_local(const char *path, char temporary[TT_PATH_MAX])
 {
-  char host[HOST_ROOM + 1];
+  char host[TT_HOST_ROOM];
   uint64_t random = 0;
   const char *slash = strrchr(path, '/');
   const char *name = slash ? slash + 1 : path;
   TT_TRY(tt_file_check_replaceable(path));
-  get_host_name(host);
+  tt_file_host_name_local(host);
   if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
     return TT_FAIL(CANTCREAT, "%s: no random number for a temporary name: %s", path,
                    strerror(errno));
@@ -96,7 +96,7 @@ static char *split_last(char *name)
  * temporary file. */
 static long process_of(const char *name)
 {
-  char copy[256], host[HOST_ROOM + 1];
+  char copy[256], host[TT_HOST_ROOM];
   if (strncmp(name, ".tmp-", 5) != 0 || strlen(name) >= sizeof copy) return -1;
   snprintf(copy, sizeof copy, "%s", name);
   char *random = split_last(copy);
@@ -106,7 +106,7 @@ static long process_of(const char *name)
     return -1;
   long pid = strtol(process, NULL, 10);
   if (pid < 1) return -1;
-  get_host_name(host);
+  tt_file_host_name_local(host);
   size_t tail = strlen(host), all = strlen(copy);
   int ours = all > tail && copy[all - tail - 1] == '-' && !strcmp(copy + all - tail, host);
   return ours ? pid : 0;
@@ -203,14 +203,28 @@ static tt_err write_all(const char *path, const char *text, size_t left)
   return e;
 }
 
-static tt_err write_file(const char *path, const char *text, size_t size, int synced)
+static tt_err write_temporary(const char *path, const char *text, size_t size, int synced,
+                              char temporary[TT_PATH_MAX])
 {
-  char temporary[TT_PATH_MAX];
   TT_TRY(tt_file_temporary_name_local(path, temporary));
   TT_TRY(tt_file_reserve_local(temporary, 0));
   tt_err e = write_all(temporary, text, size);
   if (!e && synced) e = tt_file_sync_local(temporary);
-  if (!e) e = synced ? tt_file_publish_local(temporary, path) : rename_owned(temporary, path);
+  if (e) unlink(temporary);
+  return e;
+}
+
+tt_err tt_file_write_temporary_local(const char *path, const char *text,
+                                     char temporary[TT_PATH_MAX])
+{
+  return write_temporary(path, text, strlen(text), 1, temporary);
+}
+
+static tt_err write_file(const char *path, const char *text, size_t size, int synced)
+{
+  char temporary[TT_PATH_MAX];
+  TT_TRY(write_temporary(path, text, size, synced, temporary));
+  tt_err e = synced ? tt_file_publish_local(temporary, path) : rename_owned(temporary, path);
   if (e) unlink(temporary);
   return e;
 }

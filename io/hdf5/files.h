@@ -4,6 +4,10 @@
 #define TT_FILES_H
 #include "core/base/directory.h"
 
+/* The name of this machine, cut where it is longer. */
+enum { TT_HOST_ROOM = 41 };
+void tt_file_host_name_local(char host[TT_HOST_ROOM]);
+
 /* A name in the directory of `path` that no other process uses:
  * ".tmp-<name>-<host>-<process>-<16 hex digits>"; it begins with TT_OWNER_TEMPORARY if this start
  * owns the directory (owner.h). Errors: CANTCREAT (too long; `path` is not replaceable). */
@@ -25,6 +29,11 @@ tt_err tt_file_sync_local(const char *path);
  * `path`. Errors: STOPPED (another start owns the directory), CANTCREAT (`path` is not
  * replaceable, tt_file_check_replaceable), IO. */
 tt_err tt_file_publish_local(const char *temporary, const char *path);
+
+/* Write a small text file under a new temporary name and sync it; tt_file_publish_local makes it
+ * `path`. Errors: CANTCREAT, IO; then no file is left. */
+tt_err tt_file_write_temporary_local(const char *path, const char *text,
+                                     char temporary[TT_PATH_MAX]);
 
 /* Write a small text file, complete or not at all: temporary name, sync, check of the owner,
  * rename. Errors: CANTCREAT, IO, STOPPED. */

@@ -1,7 +1,8 @@
 /* owner.h — the directories that this start of the program owns. All functions are local and may be
  * called by any thread.
  *
- * The file DIR/owner holds the incarnation of the start that owns DIR (tt_ckpt_claim). A later
+ * The first line of DIR/owner is the incarnation of the start that owns DIR (tt_ckpt_claim; the
+ * other lines are for later starts). A later
  * start takes the directory over: it writes its own incarnation, then removes the temporary files
  * of the earlier start. The earlier start must change nothing any more (the fence):
  * tt_file_publish_local checks the owner before every rename into an owned directory. If the

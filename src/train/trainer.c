@@ -142,14 +142,17 @@ static tt_err start_watchdog(const training_run *r)
                                                 r->job->cfg->run_watchdog));
 }
 
-/* The error of checkpoints of another configuration, with the options that differ. */
-static tt_err explain_other_run(training_run *r, tt_err e)
+/* The error of a directory of another run, with the options that differ.
+ *   in_use  1 = of the claim, 0 = of a checkpoint */
+static tt_err explain_other_run(training_run *r, tt_err e, int in_use)
 {
   char differ[TT_ERR_MESSAGE_SIZE / 2];
   tt_err mine = e;
   if (e == TT_E_DATA && tt_comm_is_root(r->c)) {
     tt_earlier_run_difference_local(r->job, differ, sizeof differ);
-    if (*differ)
+    if (*differ && in_use)
+      mine = TT_FAIL(DATA, "%s; %s", tt_err_last(), differ);
+    else if (*differ)
       mine =
           TT_FAIL(DATA,
                   "%s: the checkpoint belongs to another run: %s; restart from the beginning with "
@@ -170,20 +173,38 @@ static int is_complete(training_run *r)
   return (int)yes;
 }
 
-/* Load the last checkpoint, if there is one and --resume permits. */
-static tt_err resume(training_run *r)
+/* Read the last checkpoint, if there is a newer one than `newest`. */
+static tt_err read_checkpoint(training_run *r, int64_t *newest)
 {
-  int64_t *generation = &r->checkpoints.generation;
-  if (r->o->resume == TT_RESUME_never) return tt_ckpt_remove_all(r->c, directory(r));
-  tt_err e = tt_ckpt_read(r->c, directory(r), &r->id, r->o->any_device, r->shards.count,
-                          r->checkpoints.part, generation);
-  if (e) return explain_other_run(r, e);
+  return explain_other_run(r,
+                           tt_ckpt_read(r->c, directory(r), &r->id, r->o->any_device,
+                                        r->shards.count, r->checkpoints.part, newest,
+                                        &r->checkpoints.generation),
+                           0);
+}
+
+/* Read the last checkpoint, if --resume permits, and become the owner of the run directory. All
+ * that can refuse this start comes before: it would stop a start that runs there. */
+static tt_err claim_directory(training_run *r)
+{
+  const int64_t *generation = &r->checkpoints.generation;
+  int64_t newest = 0;
+  int restart = r->o->resume == TT_RESUME_never;
+  tt_err e = restart ? TT_OK : read_checkpoint(r, &newest);
+  if (!e && *generation == 0 && r->o->resume == TT_RESUME_must)
+    e = tt_agree(r->c,
+                 TT_FAIL(NOINPUT, "%s: no checkpoint to resume; use --resume auto", directory(r)));
+  if (e) return e;
+  e = explain_other_run(r, tt_ckpt_claim(r->c, directory(r), r->o->any_device, restart, &r->id), 1);
+  r->claimed = !e;
+  if (!e) e = start_watchdog(r);
+  if (e) return e;
+  if (restart) return tt_ckpt_remove_all(r->c, directory(r));
+  e = read_checkpoint(r, &newest); /* the owner before may have written one meanwhile */
+  if (e || *generation == 0) return e;
   r->resumed = *generation;
-  if (*generation == 0 && r->o->resume == TT_RESUME_must)
-    return tt_agree(
-        r->c, TT_FAIL(NOINPUT, "%s: no checkpoint to resume; use --resume auto", directory(r)));
-  if (*generation > 0) e = tt_agree(r->c, load_states_local(r));
-  if (!e && *generation > 0)
+  e = tt_agree(r->c, load_states_local(r));
+  if (!e)
     tt_log_root(TT_LOG_INFO, "resumed from checkpoint %" PRId64 " of %s", *generation,
                 directory(r));
   return e;
@@ -388,10 +409,7 @@ static tt_err prepare(training_run *r)
   r->id.data = r->job->data->hash;
   r->complete = is_complete(r);
   if (r->complete) return TT_OK;
-  e = tt_ckpt_claim(r->c, directory(r), &r->id);
-  r->claimed = !e;
-  if (!e) e = start_watchdog(r);
-  if (!e) e = resume(r);
+  e = claim_directory(r);
   if (!e && r->checkpoints.generation == 0) e = tt_warm_apply(r->c, r->warm_source, &r->shards);
   if (!e)
     e = tt_agree(r->c, tt_comm_is_root(r->c) ? tt_earlier_run_save_config_local(r->job) : TT_OK);
@@ -449,7 +467,7 @@ tt_err tt_train(tt_comm *c, const tt_train_options *o)
   if (r.claimed) e = tt_ckpt_explain(c, directory(&r), e);
   if (r.job) write_final_status(&r, e);
   tt_watchdog_stop_local();
-  if (r.claimed) tt_ckpt_release_local(directory(&r));
+  if (r.claimed) tt_ckpt_release_local(c, directory(&r));
   tt_shards_destroy(&r.shards);
   (void)tt_mem_store_in("");
   tt_team_destroy(&r.team);

@@ -332,9 +332,10 @@ static tt_state *state_of(int64_t cohort)
 static tt_err resume(const char *folder)
 {
   tt_ckpt_shard shard[MAX_COHORTS];
-  int64_t generation = 0;
-  for (int64_t k = 0; k < run.cohorts; k++) shard[k] = (tt_ckpt_shard){run.size[k][0], state_of(k)};
-  tt_err e = tt_ckpt_read(comm, folder, &run.id, 0, run.cohorts, shard, &generation);
+  int64_t newest = 0, generation = 0;
+  for (int64_t k = 0; k < run.cohorts; k++)
+    shard[k] = (tt_ckpt_shard){run.size[k][0], state_of(k)};
+  tt_err e = tt_ckpt_read(comm, folder, &run.id, 0, run.cohorts, shard, &newest, &generation);
   FUZZ_CHECK(e || generation == 1);
   for (int64_t k = 0; k < run.cohorts; k++) tt_state_destroy(&shard[k].mine);
   return e;

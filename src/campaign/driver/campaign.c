@@ -84,7 +84,7 @@ tt_err tt_campaign_run(tt_comm *c, const tt_campaign_options *o)
   if (k.claimed) e = tt_ckpt_explain(c, k.directory, e);
   if (k.h) write_final_status(&k, e);
   tt_watchdog_stop_local();
-  if (k.claimed) tt_ckpt_release_local(k.directory);
+  if (k.claimed) tt_ckpt_release_local(c, k.directory);
   cleanup(&k);
   return e;
 }

@@ -119,6 +119,7 @@ static tt_err check_names_local(const tt_campaign *k, const char *path)
 static tt_err read_history(tt_campaign *k)
 {
   char path[TT_PATH_MAX];
+  tt_history_destroy(&k->h);
   tt_campaign_path(k->directory, "campaign.h5", path);
   int64_t there = tt_comm_is_root(k->c) && !access(path, F_OK);
   tt_bcast(k->c, &there, sizeof there);
@@ -268,12 +269,12 @@ static void restore_merge_seconds(tt_campaign *k)
   tt_bcast(k->c, seconds, sizeof *seconds);
 }
 
-static tt_err open_journal_local(tt_campaign *k)
+static tt_err open_journal_local(tt_campaign *k, const char *incarnation)
 {
   char path[TT_PATH_MAX];
   if (!tt_comm_is_root(k->c)) return TT_OK;
   tt_campaign_path(k->directory, "journal.jsonl", path);
-  return tt_journal_open_local(path, k->run_id.incarnation, &k->journal);
+  return tt_journal_open_local(path, incarnation, &k->journal);
 }
 
 /* An earlier start may be in the newest round: remove its temporary files there too, so that it
@@ -310,34 +311,69 @@ static tt_err remove_stop_file_local(const tt_campaign *k)
   return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
 }
 
+/* Hash of the options that a second start of this campaign must share to take it over while it
+ * runs. */
+static uint64_t hash_options(const tt_config *cfg)
+{
+  static const char *const section[] = {"combine", "calibration", "campaign", "pool",
+                                        "score",   "select",      "label",    "stop"};
+  uint64_t h = tt_config_result_hash(cfg);
+  for (size_t i = 0; i < sizeof section / sizeof *section; i++)
+    h = tt_hash_u64(h, tt_config_section_hash(cfg, section[i]));
+  return h;
+}
+
 static tt_err claim_directory(tt_campaign *k)
+{
+  k->run_id.result_hash = hash_options(k->cfg);
+  k->run_id.data = tt_hash_u64(k->h->identity.data, k->h->identity.pool);
+  tt_err e = tt_ckpt_claim(k->c, k->directory, 0, k->o->from != NULL, &k->run_id);
+  k->claimed = !e;
+  if (!e)
+    e = tt_agree(k->c, tt_watchdog_start_local(k->directory, k->run_id.incarnation,
+                                               tt_comm_rank(k->c), k->cfg->run_watchdog));
+  if (!e) e = tt_agree(k->c, remove_temporaries_local(k));
+  if (!e) e = tt_agree(k->c, open_journal_local(k, k->run_id.incarnation));
+  if (!e) e = tt_agree(k->c, remove_stop_file_local(k));
+  return e;
+}
+
+static tt_err start_clocks(tt_campaign *k)
 {
   double time_limit = k->o->max_time > 0.0 ? k->o->max_time : k->cfg->run_max_time;
   tt_err e =
       tt_agree(k->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(k->c), k->cfg->run_watchdog));
   tt_watchdog_heartbeat_local("opening the campaign");
   tt_time_limit_begin(k->c, time_limit, k->cfg->run_stop_margin, k->started, &k->time_limit);
-  if (!e) e = tt_ckpt_claim(k->c, k->directory, &k->run_id);
-  k->claimed = !e;
-  if (!e)
-    e = tt_agree(k->c, tt_watchdog_start_local(k->directory, k->run_id.incarnation,
-                                               tt_comm_rank(k->c), k->cfg->run_watchdog));
-  if (!e) e = tt_agree(k->c, remove_temporaries_local(k));
-  if (!e) e = tt_agree(k->c, open_journal_local(k));
-  if (!e) e = tt_agree(k->c, remove_stop_file_local(k));
   return e;
+}
+
+/* The files of the campaign, before the directory is claimed: nothing is changed. */
+static tt_err check_directory(tt_campaign *k)
+{
+  int64_t round;
+  tt_stage stage;
+  tt_err e = read_history(k);
+  if (e) return e;
+  if (k->o->from) e = parse_from(k, &round, &stage);
+  if (!e && k->o->from) e = check_files_local(k, round, stage);
+  if (!e) e = open_journal_local(k, NULL);
+  tt_journal_close_local(&k->journal);
+  return tt_agree(k->c, e);
 }
 
 tt_err tt_campaign_open(tt_campaign *k)
 {
   tt_err e = open_job(k);
   if (!e) e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_job_check_commands_local(k->cfg) : TT_OK);
-  if (!e) e = claim_directory(k);
+  if (!e) e = start_clocks(k);
   if (!e) e = tt_resources_for_job(k->c, k->cfg, &k->job->ops, &k->job->use);
   if (!e) e = tt_initial_data_read(k->c, k->cfg, &k->initial_data);
   if (!e) e = tt_agree(k->c, tt_score_pool_check_local(k->cfg, k->initial_data->targets));
   if (!e) e = open_pool(k);
-  if (!e) e = read_history(k);
+  if (!e) e = check_directory(k);
+  if (!e) e = claim_directory(k);
+  if (!e) e = read_history(k); /* the owner before may have added a round meanwhile */
   if (!e && k->o->from) e = redo_from(k);
   if (!e) e = reopen_if_allowed(k);
   if (e) return e;

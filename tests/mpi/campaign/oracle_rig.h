@@ -170,7 +170,7 @@ static int rig_begin(void **unused)
   (void)unused;
   snprintf(campaign, sizeof campaign, "%s/it's a \"campaign\"", scratch);
   snprintf(label, sizeof label, "%s/round-0001/label", campaign);
-  if (tt_ckpt_claim(comm, campaign, &owner)) return -1;
+  if (tt_ckpt_claim(comm, campaign, 0, 0, &owner)) return -1;
   make_program();
   name_columns();
   return 0;
@@ -179,7 +179,7 @@ static int rig_begin(void **unused)
 static int rig_end(void **unused)
 {
   (void)unused;
-  tt_ckpt_release_local(campaign);
+  tt_ckpt_release_local(comm, campaign);
   tt_columns_free(&input);
   tt_columns_free(&target);
   return 0;

@@ -137,7 +137,7 @@ TT_TEST (another_incarnation_makes_no_call) {
   if (tt_comm_is_root(comm)) TT_CHECK_OK(tt_file_write_atomic_local(path, "later\n"));
   refused("good", "", TT_E_STOPPED, "another start of this run");
   TT_CHECK(calls(), ==, 0);
-  TT_CHECK_OK(tt_ckpt_claim(comm, campaign, &owner));
+  TT_CHECK_OK(tt_ckpt_claim(comm, campaign, 0, 0, &owner));
   TT_CHECK(labelled_by("good", ""), ==, N);
   clear();
 }

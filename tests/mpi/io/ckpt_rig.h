@@ -21,7 +21,7 @@ static char present_directory[SCRATCH_ROOM];
 static inline int release(void **unused)
 {
   (void)unused;
-  tt_ckpt_release_local(present_directory);
+  tt_ckpt_release_local(comm, present_directory);
   return 0;
 }
 
@@ -132,7 +132,8 @@ static inline tt_err read_with(tt_comm *c, const char *directory, const tt_run_i
 {
   tt_ckpt_shard part[2];
   my_parts(members, part);
-  tt_err e = tt_ckpt_read(c, directory, id, any_device, 2, part, generation);
+  int64_t newest = *generation = 0;
+  tt_err e = tt_ckpt_read(c, directory, id, any_device, 2, part, &newest, generation);
   for (int i = 0; i < 2; i++)
     if (!e && *generation > 0 && !holds(part[i].mine, *generation)) *generation = -*generation;
   free_parts(part);
@@ -143,7 +144,7 @@ static inline tt_err read_with(tt_comm *c, const char *directory, const tt_run_i
 static inline tt_run_id start(const char *directory, int64_t last, int64_t members)
 {
   tt_run_id id = run_id();
-  TT_CHECK_OK(tt_ckpt_claim(comm, directory, &id));
+  TT_CHECK_OK(tt_ckpt_claim(comm, directory, 0, 0, &id));
   for (int64_t g = 1; g <= last; g++) TT_CHECK_OK(write_with(comm, directory, &id, g, members, 2));
   return id;
 }

@@ -33,7 +33,8 @@ TT_TEST (any_partition_of_members_reads_what_another_wrote) {
       my_parts(members, part);
       tt_state_destroy(&part[0].mine);
       part[0].mine = state_of(deals[d].first, deals[d].count, SLOTS);
-      TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, 0, 2, part, &g));
+      int64_t newest = 0;
+      TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, 0, 2, part, &newest, &g));
       TT_CHECK(g, ==, generation);
       TT_CHECK(holds(part[0].mine, generation) && holds(part[1].mine, generation), ==, 1);
       free_parts(part);
@@ -43,14 +44,15 @@ TT_TEST (any_partition_of_members_reads_what_another_wrote) {
 
 TT_TEST (an_optimiser_without_slots_is_kept) {
   char directory[SCRATCH_ROOM];
-  int64_t g = 0;
+  int64_t g = 0, newest = 0;
   directory_of("noslots", directory);
   tt_run_id id = start(directory, 0, 0);
   tt_state *s = state_of(tt_comm_rank(comm), 1, 0), *back = state_of(tt_comm_rank(comm), 1, 0);
   fill(s, 3);
   const int64_t ranks = tt_comm_ranks(comm);
   TT_CHECK_OK(tt_ckpt_write(comm, directory, &id, 3, 1, 1, &(tt_ckpt_shard){ranks, s}));
-  TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, 0, 1, &(tt_ckpt_shard){ranks, back}, &g));
+  const tt_ckpt_shard read = {ranks, back};
+  TT_CHECK_OK(tt_ckpt_read(comm, directory, &id, 0, 1, &read, &newest, &g));
   TT_CHECK(holds(back, 3), ==, 1);
   tt_state_destroy(&s);
   tt_state_destroy(&back);
@@ -88,7 +90,7 @@ TT_TEST (no_directory_and_an_empty_one_are_fresh_starts) {
   directory_of("fresh/deep", directory);
   TT_CHECK_OK(read_with(comm, directory, &id, 0, 4, &g));
   TT_CHECK(g, ==, 0);
-  TT_CHECK_OK(tt_ckpt_claim(comm, directory, &id));
+  TT_CHECK_OK(tt_ckpt_claim(comm, directory, 0, 0, &id));
   g = 77;
   TT_CHECK_OK(read_with(comm, directory, &id, 0, 4, &g));
   TT_CHECK(g, ==, 0);
@@ -226,7 +228,7 @@ TT_TEST (the_fence_stops_the_earlier_start) {
   TT_CHECK(exists(directory, 1), ==, 1); /* the failed start has removed no file either */
   TT_CHECK(scratch_count(directory, ".tmp-"), ==, 0);
   tt_barrier(comm); /* the next start makes files */
-  TT_CHECK_OK(tt_ckpt_claim(comm, directory, &new));
+  TT_CHECK_OK(tt_ckpt_claim(comm, directory, 0, 0, &new));
   TT_CHECK(strcmp(old.incarnation, new.incarnation) != 0, ==, 1);
   TT_CHECK((int)tt_ckpt_explain(comm, directory, TT_FAIL(MEM, "none left")), ==, TT_E_MEM);
   TT_CHECK_HAS(tt_err_last(), "none left");
@@ -279,7 +281,7 @@ TT_TEST (files_of_ended_processes_are_removed) {
     TT_CHECK(touch(directory, ".tmp-notes"), ==, 0);
     TT_CHECK(touch(directory, ".tmp-owned-ckpt-g000002.h5-elsewhere-7-0123456789abcdef"), ==, 0);
   }
-  TT_CHECK_OK(tt_ckpt_claim(comm, directory, &id));
+  TT_CHECK_OK(tt_ckpt_claim(comm, directory, 0, 0, &id));
   TT_CHECK(scratch_count(directory, dead), ==, 0);
   TT_CHECK(scratch_count(directory, TT_OWNER_TEMPORARY), ==, 0);
   TT_CHECK(scratch_count(directory, alive), ==, 1);
@@ -491,10 +493,10 @@ TT_TEST (an_impossible_directory_is_rejected) {
   tt_run_id id = run_id();
   directory_of("file", directory);
   if (tt_comm_is_root(comm)) TT_CHECK(touch(scratch, "file"), ==, 0);
-  TT_CHECK((int)tt_ckpt_claim(comm, directory, &id), ==, TT_E_CANTCREAT);
+  TT_CHECK((int)tt_ckpt_claim(comm, directory, 0, 0, &id), ==, TT_E_CANTCREAT);
   TT_CHECK_HAS(tt_err_last(), directory);
   directory_of("file/below", directory);
-  TT_CHECK((int)tt_ckpt_claim(comm, directory, &id), ==, TT_E_CANTCREAT);
+  TT_CHECK((int)tt_ckpt_claim(comm, directory, 0, 0, &id), ==, TT_E_CANTCREAT);
 }
 
 TT_SUITE(NULL, release)
