@@ -45,7 +45,7 @@ struct tt_cli_args {
     "write a checkpoint and exit with code 75 after TIME, e.g. 20min")                             \
   X(RESUME, "resume", 0, "HOW", TEXT(resume),                                                      \
     "auto (default): continue from the last checkpoint if there is one; never: remove it and "     \
-    "start again; must: fail without one")                                                         \
+    "start again, unless another start is running there; must: fail without one")                  \
   X(ALLOW_DEVICE, "allow-different-device", 0, NULL, FLAG(allow_different_device),                 \
     "continue on another device than the checkpoint's; the results are no longer bit-identical")   \
   X(GPU_MAP, "gpu-map", 0, "LIST", SETTING("run.gpu_map=[", "]"),                                  \

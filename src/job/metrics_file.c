@@ -26,6 +26,7 @@ tt_err tt_metrics_file_remove_local(const char *directory)
 {
   char path[TT_PATH_MAX];
   TT_TRY(make_path(directory, path));
+  TT_TRY(tt_owner_check_local(path));
   if (!unlink(path) || errno == ENOENT) return TT_OK;
   return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
 }

@@ -20,7 +20,7 @@ typedef struct tt_metrics_file {
   int failed; /* a line could not be written: no more lines follow */
 } tt_metrics_file;
 
-/* Remove the file: training begins again. Errors: CANTCREAT (a FIFO or a device), IO. */
+/* Remove the file: training begins again. Errors: CANTCREAT (a FIFO or a device), IO, STOPPED. */
 tt_err tt_metrics_file_remove_local(const char *directory);
 
 /* Append a line if it is time for one (after a second, or a thousandth of the time so far), or if

@@ -121,6 +121,18 @@ def check_stop_file(folder):
     h.check("a person stopped it" in log, f"STOP:\n{log}")
 
 
+def check_refused(folder):
+    """A job with another seed in the directory of a running one: it fails and changes nothing."""
+    before = h.status_of(folder / "twice")
+    text = rig.script("train.sbatch", 1, [*WORK, "run.directory=twice", "run.seed=7"])
+    other = rig.submit(folder, "other", text, "--time=10")
+    h.check(rig.wait_end(other) == "FAILED", f"refused: the other is {rig.state(other)}")
+    log = rig.output(folder, "other", other)
+    h.check(rig.exit_code(other) == 65 and rig.restarts(other) == 0, f"refused:\n{log}")
+    h.check("run.seed is 11 there and 7 here" in log, f"refused: not explained\n{log}")
+    h.check(h.status_of(folder / "twice") == before, "refused: status.json changed")
+
+
 def check_fence(folder, wanted):
     """Two jobs of one run, the earlier one stopped (SIGSTOP) while the later one takes the
     directory over: after SIGCONT both run, and only the later one commits. The earlier one is not
@@ -129,6 +141,7 @@ def check_fence(folder, wanted):
     rig.wait_generation(folder / "twice")
     rank = processes_of(first)[-1]
     h.send(rank, signal.SIGSTOP)
+    check_refused(folder)
     text = rig.script("train.sbatch", 1, [*WORK, "run.directory=twice"])
     second = rig.submit(folder, "second", text, "--time=10")
     rig.wait_for("the second to take over", lambda: h.status_of(folder / "twice").get(
@@ -156,7 +169,7 @@ def main():
         bring_back(node)
         check_again(folder, outside, "outside", wanted, [])
         check_again(folder, asked, "asked", wanted, ["SIGUSR1", ": queued again", ": it is done"])
-        h.finish("7 ways to end a job")
+        h.finish("8 ways to end a job")
 
 
 if __name__ == "__main__":
