@@ -9,8 +9,6 @@
 
 #include <inttypes.h>
 
-enum { MAX_FAILED_WRITES = 3 };
-
 tt_err tt_checkpointing_create_local(tt_checkpointing *k)
 {
   TT_TRY(TT_ALLOC(k->part, k->shards->count));
@@ -35,28 +33,13 @@ static void set_reader(tt_checkpointing *k, tt_ckpt_writing *reader)
   for (int64_t i = 0; i < k->shards->count; i++) k->shards->at[i].reader = reader;
 }
 
-/* A complete checkpoint, or an error that a later write may not have. */
-static tt_err record_result(tt_checkpointing *k, tt_err e, int must)
-{
-  if (!e) {
-    k->generation++;
-    k->failed_writes = 0;
-  } else if (!must && (e == TT_E_IO || e == TT_E_CANTCREAT) &&
-             ++k->failed_writes < MAX_FAILED_WRITES) {
-    tt_log_root(TT_LOG_WARN, "checkpoint %" PRId64 " was not written, training continues: %s",
-                k->generation + 1, tt_err_last());
-    e = TT_OK;
-  }
-  return e;
-}
-
 static void log_written(const tt_checkpointing *k, double waited, double seconds)
 {
   tt_log_root(TT_LOG_DEBUG, "checkpoint %" PRId64 ": written in %.3f s, training waited %.3f s",
               k->generation + 1, seconds, waited);
 }
 
-static tt_err write_and_wait(tt_checkpointing *k, int must)
+static tt_err write_and_wait(tt_checkpointing *k)
 {
   k->time = tt_monotonic_seconds();
   tt_watchdog_heartbeat_local("writing a checkpoint");
@@ -66,8 +49,25 @@ static tt_err write_and_wait(tt_checkpointing *k, int must)
                       k->cfg->checkpoint_keep, k->shards->count, k->part);
   double seconds = tt_monotonic_seconds() - k->time;
   tt_time_limit_record_checkpoint_local(k->limit, seconds);
-  if (!e) log_written(k, seconds, seconds);
-  return record_result(k, e, must);
+  if (e) return e;
+  log_written(k, seconds, seconds);
+  k->generation++;
+  return TT_OK;
+}
+
+static int is_of_disk(tt_err e) { return e == TT_E_IO || e == TT_E_CANTCREAT; }
+
+/* After a failed attempt try once more, under another temporary name. A run without checkpoints
+ * would lose its work at the end, so it ends now, with its last checkpoint. */
+static tt_err retry(tt_checkpointing *k, tt_err e)
+{
+  if (!is_of_disk(e)) return e;
+  tt_log_root(TT_LOG_WARN, "checkpoint %" PRId64 " was not written, tutti tries once more: %s",
+              k->generation + 1, tt_err_last());
+  e = write_and_wait(k);
+  return is_of_disk(e) ? TT_FAIL(IO, "checkpoint %" PRId64 " cannot be written: %s",
+                                 k->generation + 1, tt_err_last())
+                       : e;
 }
 
 /* From here on a thread reads k->part. */
@@ -80,13 +80,13 @@ static tt_err begin(tt_checkpointing *k)
   if (!e)
     e = tt_ckpt_begin(k->comm, k->cfg->run_directory, k->id, k->generation + 1, k->shards->count,
                       k->part, &writing);
-  if (e) return record_result(k, e, 0);
+  if (e) return e;
   set_reader(k, writing);
   k->waited = tt_monotonic_seconds() - k->time;
   return TT_OK;
 }
 
-static tt_err end(tt_checkpointing *k, int must)
+static tt_err end(tt_checkpointing *k)
 {
   double before = tt_monotonic_seconds();
   if (!k->writing) return TT_OK;
@@ -96,8 +96,10 @@ static tt_err end(tt_checkpointing *k, int must)
   tt_time_limit_record_checkpoint_local(k->limit, seconds);
   tt_err e = tt_ckpt_end(&k->writing, k->cfg->checkpoint_keep);
   set_reader(k, NULL);
-  if (!e) log_written(k, k->waited + tt_monotonic_seconds() - before, seconds);
-  return record_result(k, e, must);
+  if (e) return e;
+  log_written(k, k->waited + tt_monotonic_seconds() - before, seconds);
+  k->generation++;
+  return TT_OK;
 }
 
 /* Whether the threads of all ranks have ended, or take so long that waiting for them, under the
@@ -121,22 +123,25 @@ static int is_due(const tt_checkpointing *k)
 
 tt_err tt_checkpointing_update(tt_checkpointing *k)
 {
-  if (k->writing) return is_ready(k) ? end(k, 0) : TT_OK;
+  if (k->writing) return is_ready(k) ? retry(k, end(k)) : TT_OK;
   if (!is_due(k)) return TT_OK;
   int one_node = tt_comm_node_ranks(k->comm) == tt_comm_ranks(k->comm);
-  return one_node ? begin(k) : write_and_wait(k, 0);
+  return retry(k, one_node ? begin(k) : write_and_wait(k));
 }
 
 tt_err tt_checkpointing_write(tt_checkpointing *k, int must)
 {
-  tt_err e = end(k, 0);
-  return e && e != TT_E_IO && e != TT_E_CANTCREAT ? e : write_and_wait(k, must);
+  tt_err e = end(k);
+  e = retry(k, e ? e : write_and_wait(k));
+  if (must || !is_of_disk(e)) return e;
+  tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
+  return TT_OK;
 }
 
 void tt_checkpointing_close(tt_checkpointing *k)
 {
   const tt_err_record kept = *tt_err_record_of_thread();
-  if (k->writing) (void)end(k, 1);
+  if (k->writing) (void)end(k);
   tt_free(k->part);
   *tt_err_record_of_thread() = kept;
 }

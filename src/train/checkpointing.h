@@ -15,7 +15,6 @@ typedef struct tt_checkpointing {
   double time;              /* when the last checkpoint was begun, or training started */
   double waited;            /* seconds that training has waited for `writing` */
   int64_t generation;       /* the last complete checkpoint */
-  int failed_writes;        /* in a row */
 } tt_checkpointing;
 
 /* Fill `part` from created shards. Owner: tt_checkpointing_close. Local. Errors: MEM. */
@@ -29,12 +28,14 @@ tt_err tt_checkpointing_save_states(tt_checkpointing *k);
  * checkpoint.every seconds and end it when it is written. Training waits for the copy of the
  * states, and until the file is written only where another state is saved before (retries, teams,
  * early stopping of ensembles), where ranks are on several nodes, and where the disk takes longer
- * than run.watchdog. A failed write is logged, because the next one may succeed, until three
- * writes in a row fail. Errors: of the engine, of tt_ckpt_write. */
+ * than run.watchdog. A failed write is repeated once, under another temporary name. Errors: of the
+ * engine, of tt_ckpt_write but CANTCREAT: IO (both writes failed; the previous generation is still
+ * the newest). */
 tt_err tt_checkpointing_update(tt_checkpointing *k);
 
 /* Collective. End the checkpoint that is being written, then write the present state and wait for
- * it.  must  1 = a failed write is an error; 0 = as for tt_checkpointing_update */
+ * it.  must  1 = errors as of tt_checkpointing_update; 0 = that the disk failed is only logged,
+ * because the outputs follow, which hold all results */
 tt_err tt_checkpointing_write(tt_checkpointing *k, int must);
 
 /* Collective. End the checkpoint that is being written, if any, and free what was created; keeps

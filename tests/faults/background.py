@@ -5,7 +5,7 @@
 
 On a disk that needs half a second to sync, training does not wait for it; killed meanwhile, the
 run has its previous generation and no half one. If the disk fails for the thread that writes, the
-run warns and tries again at the next interval; if it fails for ever, the run ends with 74 and the
+run warns and tries once more under another name; if that fails too, the run ends with 74 and the
 old generation. Every resumed run gives the bits of an undisturbed one.
 """
 import argparse
@@ -79,14 +79,26 @@ def failing_disk(args, folder, wanted, base, op, at, error, sticky):
     h.check(not h.leftovers(out), f"{name}: {h.leftovers(out)}")
     if sticky:
         h.check(done.code == h.IO_ERROR and len(h.error_lines(done.output)) == 1 and
-                "ckpt-g000003.h5" in done.output, f"{name}: exit {done.code}\n{done.output}")
+                "checkpoint 3 cannot be written" in done.output, f"{name}: exit {done.code}\n{done.output}")
+        h.check(done.output.count("tries once more") == 1, f"{name}: not two tries\n{done.output}")
         h.check(h.newest(out) == 2, f"{name}: the old generation is gone")
         resume(folder, wanted, name)
         return
     h.check(done.code == h.DONE, f"{name}: exit {done.code}\n{done.output}")
-    warned = "checkpoint 3 was not written, training continues" in done.output
+    warned = "checkpoint 3 was not written, tutti tries once more" in done.output
     h.check(warned == (error != "SHORT"), f"{name}: warned {warned}\n{done.output}")
     h.check_same(out, wanted, name)
+
+
+def failing_at_the_end(args, folder, wanted, base):
+    """All members are trained: the results are written without the last checkpoint."""
+    out = h.copy_directory(base, folder / "out")
+    done = h.train(folder, 0, [*SETTINGS, "checkpoint.every=1h"],
+                   rank_env=shim(args, folder, "fsync", 1, "EIO", True))
+    h.check(done.code == h.DONE and "checkpoint 3 cannot be written" in done.output,
+            f"at the end: exit {done.code}\n{done.output}")
+    h.check(h.newest(out) == 2, "at the end: the old generation is gone")
+    h.check_same(out, wanted, "at the end")
 
 
 def main():
@@ -101,9 +113,11 @@ def main():
         killed(args, folder, wanted, base)
         at = last_write_of_thread(args, folder, base)
         for case in (("pwrite", at, "EIO", False), ("pwrite", at, "SHORT", False),
-                     ("fsync", 1, "EIO", False), ("fsync", 1, "EIO", True)):
+                     ("fsync", 1, "EIO", False), ("fsync", 1, "EIO", True),
+                     ("fallocate", 1, "ENOSPC", True)):
             failing_disk(args, folder, wanted, base, *case)
-        h.finish("a slow disk, a kill, four failures")
+        failing_at_the_end(args, folder, wanted, base)
+        h.finish("a slow disk, a kill, six failures")
 
 
 if __name__ == "__main__":

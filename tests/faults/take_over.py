@@ -31,8 +31,9 @@ CAMPAIGN = ["campaign", "run", "campaign.yaml", "-q", "--set", "campaign.directo
 # check of the owner.
 RUN_POINTS = [("rename", "out/owner", 1), ("rename", "out/ckpt-g000001.h5", 1),
               ("open", "out/.tmp-*model.h5-*", 1), ("rename", "out/model.h5", 1),
-              ("open", "out/.tmp-*results.h5-*", 1), ("rename", "out/results.h5", 1)]
-MORE_RUN_POINTS = [("rename", "out/status.json", 1), ("rename", "out/status.json", 2),
+              ("open", "out/.tmp-*results.h5-*", 1), ("rename", "out/results.h5", 1),
+              ("rename", "out/status.json", 1)]
+MORE_RUN_POINTS = [("rename", "out/status.json", 2),
                    ("open", "out/.tmp-*ckpt-*", 1), ("open", "out/owner", 2),
                    ("open", "out/owner", 4)]
 CAMPAIGN_POINTS = [("rename", "out/round-0001/queries.h5", 1), ("rename", "out/campaign.h5", 2),
