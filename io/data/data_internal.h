@@ -144,12 +144,12 @@ int tt_label_rule_is_raw(const tt_label_rule *l);
 /* A column that a mapping of data.normalize does not name, until the labels are known. */
 enum { TT_BY_DEFAULT = -1 };
 
-/* label[target->count].
- *   by  [target->count] tt_normalize or TT_BY_DEFAULT; becomes none for labels that are used unchanged
- * Errors: CONFIG (unknown target; a column with both kinds that is normalised; a mapping of
- * data.normalize that names labels), MEM. */
+/* Fill in label[target->count], and complete the normalizations of s: TT_BY_DEFAULT becomes
+ * standard; labels that are used unchanged, and categories, have none. Errors: CONFIG (unknown target; a
+ * column with both kinds that is normalised; a mapping of data.normalize that names labels), MEM.
+ */
 tt_err tt_data_label_rules_local(const tt_config *cfg, const char *file, const tt_columns *target,
-                                 int8_t *by, tt_label_rule *label);
+                                 tt_scaler *s, tt_label_rule *label);
 
 /* Why the label y is invalid, as text for a message; NULL: it is valid. NaN (unlabelled) is valid.
  */

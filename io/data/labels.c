@@ -71,13 +71,20 @@ static tt_err check_mapping(const tt_config *cfg, const char *file, const tt_col
 }
 
 tt_err tt_data_label_rules_local(const tt_config *cfg, const char *file, const tt_columns *target,
-                                 int8_t *by, tt_label_rule *label)
+                                 tt_scaler *s, tt_label_rule *label)
 {
+  int8_t *by = s->y_normalize;
   for (int64_t i = 0; i < target->count; i++) label[i] = (tt_label_rule){.classes = TT_MAX_CLASSES};
   for (int64_t k = 0; k < cfg->ensembles; k++) TT_TRY(add_ensemble(cfg, target, k, by, label));
   TT_TRY(check_mapping(cfg, file, target, by, label));
-  for (int64_t i = 0; i < target->count; i++)
+  for (int64_t i = 0; i < target->count; i++) {
+    if (by[i] == TT_BY_DEFAULT) by[i] = TT_NORMALIZE_standard;
     if (tt_label_rule_is_raw(&label[i])) by[i] = TT_NORMALIZE_none;
+  }
+  for (int64_t i = 0; i < s->inputs; i++) {
+    if (s->x_normalize[i] == TT_BY_DEFAULT) s->x_normalize[i] = TT_NORMALIZE_standard;
+    if (tt_net_inputs_is_category(&s->net, i)) s->x_normalize[i] = TT_NORMALIZE_none;
+  }
   return TT_OK;
 }
 

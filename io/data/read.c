@@ -86,14 +86,7 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   const tt_by_column by = {"data.normalize", cfg->data_normalize, tt_choice_normalize,
                            cfg->data_normalize ? TT_BY_DEFAULT : TT_NORMALIZE_none};
   TT_TRY(tt_by_column_resolve(&by, l->file, input, target, s->x_normalize, s->y_normalize));
-  TT_TRY(tt_data_label_rules_local(cfg, l->file, &l->d->target, s->y_normalize, l->label));
-  for (int64_t k = 0; k < s->inputs; k++) {
-    if (tt_net_inputs_is_category(&s->net, k)) s->x_normalize[k] = TT_NORMALIZE_none;
-    if (s->x_normalize[k] == TT_BY_DEFAULT) s->x_normalize[k] = TT_NORMALIZE_standard;
-  }
-  for (int64_t k = 0; k < s->targets; k++)
-    if (s->y_normalize[k] == TT_BY_DEFAULT) s->y_normalize[k] = TT_NORMALIZE_standard;
-  return TT_OK;
+  return tt_data_label_rules_local(cfg, l->file, &l->d->target, s, l->label);
 }
 
 /* Without data.categories the inputs of the networks follow from the names of the columns. */
