@@ -145,9 +145,9 @@ int tt_label_rule_is_raw(const tt_label_rule *l);
 enum { TT_BY_DEFAULT = -1 };
 
 /* Fill in label[target->count], and complete the normalizations of s: TT_BY_DEFAULT becomes
- * standard; labels that are used unchanged, and categories, have none. Errors: CONFIG (unknown target; a
- * column with both kinds that is normalised; a mapping of data.normalize that names labels), MEM.
- */
+ * standard; labels that are used unchanged, and categories, have none. Errors: CONFIG (unknown
+ * target; a column with both kinds that is normalised; a mapping of data.normalize that names
+ * labels), MEM. */
 tt_err tt_data_label_rules_local(const tt_config *cfg, const char *file, const tt_columns *target,
                                  tt_scaler *s, tt_label_rule *label);
 

@@ -5,8 +5,8 @@
 #include "io/results/importance.h"
 #include "src/explain/explain.h"
 
-/* The used rows, all of a weight above 0, the same on all ranks. T columns of the target table of the
- * model. */
+/* The used rows, all of a weight above 0, the same on all ranks. T columns of the target table of
+ * the model. */
 typedef struct tt_explain_rows {
   const tt_net_inputs *net; /* of the model */
   int64_t rows, inputs, targets;
