@@ -27,11 +27,11 @@ TUTTI_API const char *tutti_error(void);
 
 /* Train the job of a YAML file, as `tutti train` does; resume from its checkpoint if there is one.
  *   set  `nset` texts "section.name=value" that override the file; NULL if nset is 0
- * A process that no MPI launcher has started trains without MPI, as often as it likes. Otherwise the
- * call is collective over MPI_COMM_WORLD; if MPI is not initialized, it initializes and finalizes
- * MPI, which cannot start twice: to train more than once under a launcher, call MPI_Init before and
- * MPI_Finalize after. Returns 75 if a signal or the time limit stopped training; call it again to
- * resume. */
+ * A process that no MPI launcher has started trains without MPI, as often as it likes. Otherwise
+ * the call is collective over MPI_COMM_WORLD; if MPI is not initialized, it initializes and
+ * finalizes MPI, which cannot start twice: to train more than once under a launcher, call MPI_Init
+ * before and MPI_Finalize after. Returns 75 if a signal or the time limit stopped training; call it
+ * again to resume. */
 TUTTI_API int tutti_train(const char *job, const char *const *set, int nset);
 
 /* The trained ensembles of a model file in memory. Needs no MPI; local to this process. */

@@ -10,6 +10,7 @@
 #include "io/hdf5/owner.h"
 
 #include <fcntl.h>
+#include <hdf5.h>
 #include <inttypes.h>
 
 enum { PARAMS = 37, SLOTS = 2, EPOCHS = 5, OTHERS = 3 };
@@ -202,4 +203,20 @@ static inline void cut(const char *path, int64_t bytes)
   if (tt_comm_is_root(comm)) TT_CHECK(truncate(path, bytes), ==, 0);
   tt_barrier(comm);
 }
+
+/* On rank 0: replace a dataset by one of another shape, whose values the file does not have. */
+static inline void replace(const char *path, const char *dataset, hid_t type, int axes,
+                           hsize_t rows)
+{
+  const hsize_t dims[2] = {rows, 4096};
+  hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
+  hid_t space = H5Screate_simple(axes, dims, NULL);
+  TT_CHECK(H5Ldelete(file, dataset, H5P_DEFAULT) >= 0, ==, 1);
+  hid_t wide = H5Dcreate2(file, dataset, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  TT_CHECK(wide >= 0, ==, 1);
+  H5Dclose(wide);
+  H5Sclose(space);
+  H5Fclose(file);
+}
+
 #endif

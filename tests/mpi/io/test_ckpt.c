@@ -393,20 +393,6 @@ TT_TEST (a_full_disk_keeps_the_old_generation) {
   TT_CHECK(g, ==, 1);
 }
 
-/* On rank 0: replace a dataset by one of another shape, whose values the file does not have. */
-static void replace(const char *path, const char *dataset, hid_t type, int axes, hsize_t rows)
-{
-  const hsize_t dims[2] = {rows, 4096};
-  hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT);
-  hid_t space = H5Screate_simple(axes, dims, NULL);
-  TT_CHECK(H5Ldelete(file, dataset, H5P_DEFAULT) >= 0, ==, 1);
-  hid_t wide = H5Dcreate2(file, dataset, type, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
-  TT_CHECK(wide >= 0, ==, 1);
-  H5Dclose(wide);
-  H5Sclose(space);
-  H5Fclose(file);
-}
-
 static void set_size(const char *path, const char *name, int64_t size)
 {
   int64_t all[2];

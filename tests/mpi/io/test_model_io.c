@@ -122,13 +122,11 @@ static const tt_front *longest_front(void)
 {
   static tt_front front;
   static const char *row[TT_MAX_FRONT];
+  static const int64_t size[] = {1, MADE_UP_INPUTS};
   tt_front_fault fault = {0, ""};
-  const tt_front_shape shape = {.activation = TT_ACT_tanh,
-                                .dims = 1,
-                                .size = (int64_t[]){1, MADE_UP_INPUTS},
-                                .rows = TT_MAX_FRONT,
-                                .row = row};
   for (int i = 0; i < TT_MAX_FRONT; i++) row[i] = i % 2 ? "group_norm 1" : "conv 2 1";
+  const tt_front_shape shape = {
+      .activation = TT_ACT_tanh, .dims = 1, .size = size, .rows = TT_MAX_FRONT, .row = row};
   TT_CHECK(tt_front_lay_out(&shape, &front, &fault), ==, 1);
   return &front;
 }
