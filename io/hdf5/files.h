@@ -15,9 +15,9 @@ tt_err tt_file_temporary_name_local(const char *path, char temporary[TT_PATH_MAX
 
 /* Create `temporary` (of tt_file_temporary_name_local) empty and check that `bytes` fit on the file
  * system: query the free space, then allocate the bytes for a moment. bytes 0 = no check. Before,
- * the temporary files of the same output are removed whose processes, on this host, have ended;
- * never those of other hosts. Errors: CANTCREAT (no such directory, no permission), IO (disk full
- * or quota); then the file is removed. */
+ * remove the temporary files of the same output whose processes, on this host, have ended; never
+ * those of other hosts. Errors: CANTCREAT (no such directory, no permission), IO (disk full or
+ * quota); then the file is removed. */
 tt_err tt_file_reserve_local(const char *temporary, int64_t bytes);
 
 /* fsync of a file or a directory. After an error the content may be lost: do not retry, write a new

@@ -97,8 +97,8 @@ static void begin_pool(const fuzz_target *t, const char *folder)
   name_columns(&pool_target, 2, (const char *const[]){"y0", "y1"});
   fuzz_write_file(path, seed[0].bytes, seed[0].count);
   hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate_simple(1, &two, NULL);
-  hid_t used_rows =
-      H5Dcreate2(file, "used", H5T_NATIVE_INT64, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
+  hid_t used_rows = H5Dcreate2(file, "used", H5T_NATIVE_INT64, space, H5P_DEFAULT, H5P_DEFAULT,
+                               H5P_DEFAULT);
   FUZZ_CHECK(H5Dwrite(used_rows, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, row) >= 0);
   H5Dclose(used_rows);
   H5Sclose(space);
@@ -193,8 +193,9 @@ static void read_as_columns(const char *path)
 
 static tt_err read_data(const char *path)
 {
-  static const char job[] = "data: {file: %s, split: {train: 0.8, validation: 0.2, test: 0}}\n"
-                            "ensembles: [{name: a, target: y0, members: 2}]\n";
+  static const char job[] =
+      "data: {file: %s, split: {train: 0.8, validation: 0.2, test: 0}}\n"
+      "ensembles: [{name: a, target: y0, members: 2}]\n";
   static const char *const dataset[] = {"x", "y"};
   char text[1024];
   tt_config *cfg = NULL;
