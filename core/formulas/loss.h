@@ -197,18 +197,17 @@ TT_HD double tt_ensemble_quantile(const tt_ensemble_outputs *v)
 /* -ln softmax(o)[y] / K, y a class number; as torch.nn.CrossEntropyLoss. NaN if y is none. */
 TT_HD float tt_loss_cross_entropy(const tt_loss_sample *w, tt_loss_args a)
 {
-  int32_t right = tt_class_index(w->y, w->n);
-  float most = w->o[0], sum = 0.0f, own = NAN;
-  float finite = 0.0f; /* 0, or NaN where any output overflowed */
+  int32_t named = tt_class_index(w->y, w->n), right = named < 0 ? 0 : named;
+  float most = w->o[0], sum = 0.0f;
+  float finite = named < 0 ? NAN : 0.0f; /* NaN too where any output overflowed */
   float factor = w->factor * a.inverse_targets;
   for (int32_t j = 0; j < w->n; j++) {
     float o = w->o[j * w->step];
     most = o > most ? o : most;
-    own = j == right ? o : own;
     finite += o - o;
   }
   for (int32_t j = 0; j < w->n; j++) sum += tt_expf(w->o[j * w->step] - most);
-  float inverse = 1.0f / sum, value = most + tt_logf(sum) - own;
+  float inverse = 1.0f / sum, value = most + tt_logf(sum) - w->o[right * w->step];
   for (int32_t j = 0; w->d && j < w->n; j++) {
     float p = tt_expf(w->o[j * w->step] - most) * inverse;
     w->d[j * w->step] = (p - (j == right ? 1.0f : 0.0f)) * factor;
