@@ -65,12 +65,12 @@ tt_err tt_directory_remove(const char *path)
 
 /* Entries of a directory. */
 
-/* Call `visit` for every name. A missing directory counts as empty. */
+/* Call `visit` for every name. A missing directory, or a file in its place, counts as empty. */
 static tt_err visit_names(const char *directory, tt_err (*visit)(void *arg, const char *name),
                           void *arg)
 {
   DIR *d = opendir(directory);
-  if (!d && errno == ENOENT) return TT_OK;
+  if (!d && (errno == ENOENT || errno == ENOTDIR)) return TT_OK;
   if (!d) return TT_FAIL(IO, "%s: cannot be listed: %s", directory, strerror(errno));
   tt_err e = TT_OK;
   for (struct dirent *entry = readdir(d); !e && entry; entry = readdir(d))

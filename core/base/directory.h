@@ -27,7 +27,8 @@ tt_err tt_directory_remove_files(const char *directory, const char *prefix,
 int64_t tt_numbered_name_parse(const char *name, const char *prefix, int digits,
                                const char *suffix);
 
-/* The numbers of all such names in a directory, ascending; a missing directory counts as empty.
+/* The numbers of all such names in a directory, ascending; a missing directory counts as empty, as
+ * does a file in its place.
  *   number  [count] owner: the caller, tt_free
  * Errors: IO, MEM. */
 tt_err tt_directory_list_numbers(const char *directory, const char *prefix, int digits,

@@ -204,7 +204,7 @@ static tt_err no_usable_error(tt_comm *c, const char *directory, int64_t count, 
   if (w->unread[0])
     e = TT_FAIL(IO,
                 "%s has checkpoints that cannot be read: %s\nrun the same command again when the "
-                "disk works",
+                "disk works and all nodes see the directory",
                 directory, w->unread);
   e = tt_agree(c, e);
   if (e) return e;

@@ -41,24 +41,19 @@ LATER_RUN_ROWS = [
     row("seed", DATA, (OTHER_RUN, "run.seed is 11 there and 7 here"), "run.seed=7"),
     row("data", DATA, (OTHER_RUN,), "data.file=other.h5"),
     row("arithmetic", DATA, ("--allow-different-device",), "run.simd=generic"),
-    row("arithmetic, accepted, and seed", DATA, (OTHER_RUN,), "run.seed=7",
-        args=["--allow-different-device"]),
     row("--resume never", DATA, (IN_USE,), args=["--resume", "never"])]
 CAMPAIGN_ROWS = [
     row("seed", DATA, (IN_USE,), "run.seed=9"),
     row("options", DATA, (IN_USE,), "train.epochs=21"),
-    row("stop rules", DATA, (IN_USE,), "stop.rounds=3"),
     row("data", DATA, (IN_USE,), "data.file=other_first.h5"),
     row("pool", DATA, (IN_USE,), "pool.file=other_pool.h5"),
     row("version", DATA, (IN_USE,), version="tutti-checkpoint-1.0"),
-    row("seed on two ranks", DATA, (IN_USE,), "run.seed=9", ranks=2),
     row("no such oracle", UNAVAILABLE, ("nobody",), "label.command=[./nobody]"),
     row("--from", DATA, (IN_USE,), args=["--from", "1:train"]),
     row("--from a later round", USAGE, ("--from 9",), args=["--from", "9"])]
 LATER_CAMPAIGN_ROWS = [
     row("seed", DATA, ("belongs to another campaign", "run.seed is 9, but was 11"), "run.seed=9"),
-    row("pool", DATA, ("belongs to another campaign", "pool.file"), "pool.file=other_pool.h5"),
-    row("--from", DATA, (IN_USE,), args=["--from", "1:train"])]
+    row("pool", DATA, ("belongs to another campaign", "pool.file"), "pool.file=other_pool.h5")]
 
 
 def refused(folder, command, case, name):
