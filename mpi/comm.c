@@ -23,7 +23,7 @@ enum { MAX_MESSAGE_BYTES = 1 << 30 };
 enum { GATHER_TAG = 7 };
 
 struct tt_comm {
-  MPI_Comm mpi; /* MPI_COMM_NULL: one process without MPI */
+  MPI_Comm mpi, node; /* all ranks; those of this node; MPI_COMM_NULL: one process without MPI */
   int rank, ranks, node_rank, node_ranks;
   int started;  /* tt_comm_begin called MPI_Init, so tt_comm_end calls MPI_Finalize */
   int launched; /* by mpirun, from the environment before MPI_Init */
@@ -142,11 +142,9 @@ static tt_err read_fault_local(tt_comm *c)
 
 static void find_node(tt_comm *c)
 {
-  MPI_Comm node;
-  MPI_Comm_split_type(c->mpi, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &node);
-  MPI_Comm_rank(node, &c->node_rank);
-  MPI_Comm_size(node, &c->node_ranks);
-  MPI_Comm_free(&node);
+  MPI_Comm_split_type(c->mpi, MPI_COMM_TYPE_SHARED, c->rank, MPI_INFO_NULL, &c->node);
+  MPI_Comm_rank(c->node, &c->node_rank);
+  MPI_Comm_size(c->node, &c->node_ranks);
 }
 
 /* Start MPI unless it runs, and fill in the ranks. */
@@ -181,7 +179,7 @@ static tt_err begin(int singletons, tt_comm **out)
                    "MPI has been finalized and cannot start again: call MPI_Init before "
                    "the first training and MPI_Finalize after the last");
   TT_TRY(TT_ALLOC(c, 1));
-  *c = (tt_comm){.mpi = MPI_COMM_NULL, .ranks = 1, .node_ranks = 1};
+  *c = (tt_comm){.mpi = MPI_COMM_NULL, .node = MPI_COMM_NULL, .ranks = 1, .node_ranks = 1};
   c->launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
   c->votes = -1; /* do not count the vote of this function */
   tt_err e = !ended && (running || launched) ? begin_mpi(c, running) : TT_OK;
@@ -201,7 +199,10 @@ tt_err tt_comm_begin_singletons(tt_comm **out) { return begin(1, out); }
 void tt_comm_end(tt_comm **c)
 {
   if (!*c) return;
-  if ((*c)->mpi != MPI_COMM_NULL) MPI_Comm_free(&(*c)->mpi);
+  if ((*c)->mpi != MPI_COMM_NULL) {
+    MPI_Comm_free(&(*c)->node);
+    MPI_Comm_free(&(*c)->mpi);
+  }
   if ((*c)->started) MPI_Finalize();
   tt_free(*c);
 }
@@ -306,15 +307,16 @@ void tt_allreduce_max_f64(tt_comm *c, double *v, int64_t count)
   allreduce_chunks(c, (char *)v, count, MPI_DOUBLE, MPI_MAX);
 }
 
-static void bcast_from(tt_comm *c, int root, char *bytes, int64_t count)
+void tt_bcast_from(tt_comm *c, int rank, void *bytes, int64_t count)
 {
   if (c->ranks == 1) return;
   for (int64_t i = 0; i < count; i += MAX_MESSAGE_BYTES)
-    MPI_Bcast(bytes + i, (int)(count - i < MAX_MESSAGE_BYTES ? count - i : MAX_MESSAGE_BYTES),
-              MPI_BYTE, root, c->mpi);
+    MPI_Bcast((char *)bytes + i,
+              (int)(count - i < MAX_MESSAGE_BYTES ? count - i : MAX_MESSAGE_BYTES), MPI_BYTE, rank,
+              c->mpi);
 }
 
-void tt_bcast(tt_comm *c, void *bytes, int64_t count) { bcast_from(c, 0, bytes, count); }
+void tt_bcast(tt_comm *c, void *bytes, int64_t count) { tt_bcast_from(c, 0, bytes, count); }
 
 void tt_barrier(tt_comm *c)
 {
@@ -329,12 +331,19 @@ static void copy_own(const void *mine, int64_t mine_bytes, void *all, int64_t *c
 }
 
 /* Returns the offset of the bytes of each rank, [R + 1]; the last one is the sum. The caller frees
- * it. counts  [R] bytes of each rank, may be NULL */
-static int64_t *gather_offsets(tt_comm *c, int64_t mine, int64_t *counts)
+ * it.
+ *   to_all  0: only rank 0 has them, the others NULL
+ *   counts  [R] bytes of each rank, may be NULL */
+static int64_t *gather_offsets(tt_comm *c, int64_t mine, int to_all, int64_t *counts)
 {
   int64_t *start = NULL;
-  if (TT_ALLOC(start, c->ranks + 1)) tt_panic("%s", tt_err_last());
-  MPI_Allgather(&mine, 1, MPI_INT64_T, start + 1, 1, MPI_INT64_T, c->mpi);
+  if ((to_all || c->rank == 0) && TT_ALLOC(start, c->ranks + 1)) tt_panic("%s", tt_err_last());
+  int64_t *to = start ? start + 1 : NULL;
+  if (to_all)
+    MPI_Allgather(&mine, 1, MPI_INT64_T, to, 1, MPI_INT64_T, c->mpi);
+  else
+    MPI_Gather(&mine, 1, MPI_INT64_T, to, 1, MPI_INT64_T, 0, c->mpi);
+  if (!start) return NULL;
   if (counts) memcpy(counts, start + 1, (size_t)c->ranks * sizeof *counts);
   for (int r = 0; r < c->ranks; r++) start[r + 1] += start[r];
   return start;
@@ -358,7 +367,7 @@ void tt_allgatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, 
     copy_own(mine, mine_bytes, all, counts);
     return;
   }
-  int64_t *start = gather_offsets(c, mine_bytes, counts);
+  int64_t *start = gather_offsets(c, mine_bytes, 1, counts);
   char *to = all;
   if (start[c->ranks] <= MAX_MESSAGE_BYTES) {
     int *n = int_counts(c, start);
@@ -366,9 +375,17 @@ void tt_allgatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, 
     tt_free(n);
   } else {
     memcpy(to + start[c->rank], mine, (size_t)mine_bytes);
-    for (int r = 0; r < c->ranks; r++) bcast_from(c, r, to + start[r], start[r + 1] - start[r]);
+    for (int r = 0; r < c->ranks; r++) tt_bcast_from(c, r, to + start[r], start[r + 1] - start[r]);
   }
   tt_free(start);
+}
+
+void tt_node_allgather(tt_comm *c, const void *mine, int64_t bytes, void *all)
+{
+  if (c->node_ranks == 1)
+    copy_own(mine, bytes, all, NULL);
+  else
+    MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, c->node);
 }
 
 static void send_chunks(tt_comm *c, const char *mine, int64_t bytes)
@@ -391,11 +408,12 @@ void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int
     copy_own(mine, mine_bytes, all, counts);
     return;
   }
-  int64_t *start = gather_offsets(c, mine_bytes, counts);
+  int64_t *start = gather_offsets(c, mine_bytes, 0, counts), sum = start ? start[c->ranks] : 0;
   char *to = all;
-  if (start[c->ranks] <= MAX_MESSAGE_BYTES) {
-    int *n = int_counts(c, start);
-    MPI_Gatherv(mine, (int)mine_bytes, MPI_BYTE, to, n, n + c->ranks, MPI_BYTE, 0, c->mpi);
+  tt_bcast(c, &sum, sizeof sum);
+  if (sum <= MAX_MESSAGE_BYTES) {
+    int *n = start ? int_counts(c, start) : NULL, *at = n ? n + c->ranks : NULL;
+    MPI_Gatherv(mine, (int)mine_bytes, MPI_BYTE, to, n, at, MPI_BYTE, 0, c->mpi);
     tt_free(n);
   } else if (c->rank == 0) {
     memcpy(to, mine, (size_t)mine_bytes);

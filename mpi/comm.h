@@ -66,6 +66,7 @@ void tt_allreduce_sum_i64(tt_comm *c, int64_t *v, int64_t count);
 void tt_allreduce_max_i64(tt_comm *c, int64_t *v, int64_t count);
 void tt_allreduce_max_f64(tt_comm *c, double *v, int64_t count);
 void tt_bcast(tt_comm *c, void *bytes, int64_t count); /* from rank 0 */
+void tt_bcast_from(tt_comm *c, int rank, void *bytes, int64_t count);
 void tt_barrier(tt_comm *c);
 
 /* Every rank passes mine[mine_bytes]; all ranks get the bytes concatenated in rank order, and the
@@ -74,8 +75,13 @@ void tt_barrier(tt_comm *c);
  * `mine_bytes` may be 0. `all` must not overlap `mine`. */
 void tt_allgatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts);
 
-/* The same to rank 0 only; `all` is NULL elsewhere. */
+/* The same to rank 0 only: elsewhere `all` is NULL and counts is not written. What another rank
+ * receives does not grow with the number of ranks. */
 void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts);
+
+/* Every rank passes mine[bytes]; the ranks of its node get them in rank order, [node ranks][bytes].
+ */
+void tt_node_allgather(tt_comm *c, const void *mine, int64_t bytes, void *all);
 
 /* Library and version texts for provenance. Local, needs no MPI_Init. */
 void tt_comm_versions_local(char *text, int64_t room);

@@ -1,12 +1,15 @@
 /* devices.c — see devices.h. */
 #include "src/host/devices.h"
 
+#include "core/base/mem.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -149,18 +152,32 @@ int tt_gpu_find_mps(const char *directory, char *text, size_t size)
   return answers;
 }
 
-int tt_device_shared_with(const tt_rank_resources *rank_entry, int rank)
+static int by_uuid(const void *a, const void *b)
 {
-  const char *uuid = rank_entry[rank].info.uuid;
-  for (int r = 0; r < rank && *uuid; r++)
-    if (!strcmp(rank_entry[r].info.uuid, uuid)) return r;
-  return -1;
+  const tt_rank_resources *x = *(tt_rank_resources *const *)a, *y = *(tt_rank_resources *const *)b;
+  int order = strcmp(x->info.uuid, y->info.uuid);
+  return order ? order : (x > y) - (x < y);
+}
+
+tt_err tt_device_find_shared(int ranks, tt_rank_resources *rank_entry)
+{
+  tt_rank_resources **sorted = NULL;
+  TT_TRY(TT_ALLOC(sorted, ranks));
+  for (int r = 0; r < ranks; r++) sorted[r] = &rank_entry[r];
+  qsort(sorted, (size_t)ranks, sizeof *sorted, by_uuid);
+  for (int i = 0, first = 0; i < ranks; i++) {
+    const char *uuid = sorted[i]->info.uuid;
+    if (strcmp(uuid, sorted[first]->info.uuid) != 0) first = i;
+    sorted[i]->shared_with = *uuid && first < i ? (int)(sorted[first] - rank_entry) : -1;
+  }
+  tt_free(sorted);
+  return TT_OK;
 }
 
 tt_err tt_device_check_shared(int ranks, const tt_rank_resources *rank_entry)
 {
   for (int r = 0; r < ranks; r++) {
-    int other = tt_device_shared_with(rank_entry, r);
+    int other = rank_entry[r].shared_with;
     if (other >= 0)
       return TT_FAIL(UNAVAILABLE,
                      "rank %d on %s and rank %d on %s use one GPU, %s (%s): give each rank its own "
@@ -175,7 +192,7 @@ tt_err tt_device_check_shared(int ranks, const tt_rank_resources *rank_entry)
 tt_err tt_device_check_nccl(int ranks, const tt_rank_resources *rank_entry)
 {
   for (int r = 0; r < ranks; r++) {
-    int other = tt_device_shared_with(rank_entry, r);
+    int other = rank_entry[r].shared_with;
     if (other >= 0)
       return TT_FAIL(
           UNAVAILABLE,

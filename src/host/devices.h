@@ -30,8 +30,9 @@ typedef struct tt_rank_resources {
   int launcher_cores; /* mpirun may use on this node; 0 = not started by mpirun */
   int ranks_on_cores; /* ranks bound to the same cores, itself included */
   int threads;
-  int devices; /* visible GPUs; 0 with run.device: cpu, which does not look for GPUs */
-  int device;  /* number of its GPU, -1 if err */
+  int devices;     /* visible GPUs; 0 with run.device: cpu, which does not look for GPUs */
+  int device;      /* number of its GPU, -1 if err */
+  int shared_with; /* the lowest rank with the same GPU, if that is below this one; -1: none */
   tt_device_info info;
   int no_gpu;              /* tutti was built with CUDA and wants a GPU, but none can be used */
   int no_gpu_error;        /* then: 1 if the engine failed, 0 if no GPU is visible */
@@ -52,10 +53,10 @@ void tt_gpu_explain_absence(const char *root, const char *visible, char *text, s
  * the same in words; text[size]. */
 int tt_gpu_find_mps(const char *directory, char *text, size_t size);
 
-/* The lowest rank below `rank` that uses the same GPU (by UUID), or -1. */
-int tt_device_shared_with(const tt_rank_resources *rank_entry, int rank);
+/* Find the ranks that use the same GPU (by UUID): sets shared_with of all. Errors: MEM. */
+tt_err tt_device_find_shared(int ranks, tt_rank_resources *rank_entry);
 
-/* Check that no two ranks use one GPU. Errors: UNAVAILABLE, naming both ranks and the fixes. */
+/* Check that no two ranks use one GPU, after tt_device_find_shared. Errors: UNAVAILABLE, naming both ranks and the fixes. */
 tt_err tt_device_check_shared(int ranks, const tt_rank_resources *rank_entry);
 
 /* The same for run.exchange: nccl, where ranks cannot share a GPU. */

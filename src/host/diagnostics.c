@@ -51,7 +51,7 @@ static void check_gpu(tt_diagnostics *f, const tt_inventory *s, const tt_resourc
   const tt_rank_resources *p = &s->rank_entry[r];
   char text[TT_DIAGNOSTIC_SIZE];
   int is_nccl = request->exchange == TT_EXCHANGE_nccl;
-  int other = request->share_gpu && !is_nccl ? -1 : tt_device_shared_with(s->rank_entry, r);
+  int other = request->share_gpu && !is_nccl ? -1 : p->shared_with;
   if (p->err) tt_diagnostics_add(f, r, p->fault);
   if (tt_device_not_visible(p, text, sizeof text))
     tt_diagnostics_add(f, r, text);

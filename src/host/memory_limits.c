@@ -158,36 +158,43 @@ const tt_memory_limit *tt_memory_least_local(const tt_memory_limit limit[TT_MEMO
   return least;
 }
 
-/* What one rank needs and may use; gathered from all ranks. */
+/* What one rank needs, and what it shares with others. */
 typedef struct rank_memory {
   tt_memory_need need;
-  tt_memory_limit limit[TT_MEMORY_LIMITS];
+  uint64_t scope[TT_MEMORY_LIMITS];
 } rank_memory;
 
-/* What the ranks that share a limit with this one need of it, and their number.
- *   all  [ranks] */
-static double needed_of(const rank_memory *all, int ranks, int rank, int kind, int64_t *sharing)
+/* The limits of this rank, and the ranks of its node: no others share one. */
+typedef struct node_memory {
+  tt_memory_limit limit[TT_MEMORY_LIMITS];
+  int ranks, rank;  /* of the node */
+  rank_memory *all; /* [ranks] */
+} node_memory;
+
+/* What the ranks that share a limit with this one need of it, and their number. */
+static double needed_of(const node_memory *node, int kind, int64_t *sharing)
 {
   double sum = 0.0;
   *sharing = 0;
-  for (int r = 0; r < ranks; r++) {
-    int same = all[r].limit[kind].scope == all[rank].limit[kind].scope;
-    if (r != rank && (kind == TT_MEMORY_PROCESS || !same)) continue;
-    sum += all[r].need.memory + (kind == TT_MEMORY_PROCESS ? all[r].need.stored : 0.0);
+  for (int r = 0; r < node->ranks; r++) {
+    int same = node->all[r].scope[kind] == node->limit[kind].scope;
+    if (r != node->rank && (kind == TT_MEMORY_PROCESS || !same)) continue;
+    sum += node->all[r].need.memory;
+    if (kind == TT_MEMORY_PROCESS) sum += node->all[r].need.stored;
     ++*sharing;
   }
   return sum;
 }
 
 /* The first limit of this rank that the ranks sharing it exceed together. */
-static tt_err check_rank_local(const rank_memory *all, int ranks, int rank)
+static tt_err check_rank_local(const node_memory *node)
 {
   char need[32], left[32], host[256] = "?";
   gethostname(host, sizeof host - 1);
   for (int k = 0; k < TT_MEMORY_LIMITS; k++) {
-    const tt_memory_limit *mine = &all[rank].limit[k];
+    const tt_memory_limit *mine = &node->limit[k];
     int64_t sharing;
-    double sum = needed_of(all, ranks, rank, k, &sharing);
+    double sum = needed_of(node, k, &sharing);
     if (sum <= mine->bytes) continue;
     return TT_FAIL(MEM,
                    "%" PRId64 " rank%s on %s need%s %s more memory, but only %s are left of %s: "
@@ -199,42 +206,41 @@ static tt_err check_rank_local(const rank_memory *all, int ranks, int rank)
   return TT_OK;
 }
 
-static tt_err gather(tt_comm *c, const tt_memory_need *need, rank_memory **all)
+static tt_err gather(tt_comm *c, const tt_memory_need *need, node_memory *node)
 {
   rank_memory mine = {.need = *need};
-  tt_memory_limits_local("", mine.limit);
-  tt_err e = tt_agree(c, TT_ALLOC(*all, tt_comm_ranks(c)));
-  if (!e) tt_allgatherv(c, &mine, sizeof mine, *all, NULL);
+  *node = (node_memory){.ranks = tt_comm_node_ranks(c), .rank = tt_comm_node_rank(c)};
+  tt_memory_limits_local("", node->limit);
+  for (int k = 0; k < TT_MEMORY_LIMITS; k++) mine.scope[k] = node->limit[k].scope;
+  tt_err e = tt_agree(c, TT_ALLOC(node->all, node->ranks));
+  if (!e) tt_node_allgather(c, &mine, sizeof mine, node->all);
   return e;
 }
 
 tt_err tt_memory_share_of_rank(tt_comm *c, const tt_memory_need *need, tt_memory_share *out)
 {
-  rank_memory *all = NULL;
-  int ranks = tt_comm_ranks(c), rank = tt_comm_rank(c);
-  tt_err e = gather(c, need, &all);
-  if (e) return e;
+  node_memory node;
+  tt_err e = gather(c, need, &node);
   int64_t too_much = 0;
   *out = (tt_memory_share){.memory = INFINITY, .address = INFINITY};
-  for (int k = 0; k < TT_MEMORY_LIMITS; k++) {
+  for (int k = 0; !e && k < TT_MEMORY_LIMITS; k++) {
     int64_t sharing;
-    double left = all[rank].limit[k].bytes;
-    too_much |= needed_of(all, ranks, rank, k, &sharing) > left;
+    double left = node.limit[k].bytes;
+    too_much |= needed_of(&node, k, &sharing) > left;
     double *to = k == TT_MEMORY_PROCESS ? &out->address : &out->memory;
     *to = fmin(*to, left / (double)sharing);
   }
-  tt_free(all);
-  tt_allreduce_max_i64(c, &too_much, 1);
+  tt_free(node.all);
+  if (!e) tt_allreduce_max_i64(c, &too_much, 1);
   out->fits = !too_much;
-  return TT_OK;
+  return e;
 }
 
 tt_err tt_memory_check(tt_comm *c, const tt_memory_need *need)
 {
-  rank_memory *all = NULL;
-  tt_err e = gather(c, need, &all);
-  if (e) return e;
-  e = tt_agree(c, check_rank_local(all, tt_comm_ranks(c), tt_comm_rank(c)));
-  tt_free(all);
+  node_memory node;
+  tt_err e = gather(c, need, &node);
+  if (!e) e = tt_agree(c, check_rank_local(&node));
+  tt_free(node.all);
   return e;
 }

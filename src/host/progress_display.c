@@ -32,12 +32,12 @@ tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
                      mine->member_steps, mine->restarted, mine->waiting};
   int64_t minus_epoch_min = -mine->epoch_min;
   int ranks = tt_comm_ranks(c);
-  double *loss = NULL; /* [ranks][3], then scratch [ranks] */
-  tt_err e = tt_agree(c, TT_ALLOC(loss, 4 * (int64_t)ranks));
+  double *loss = NULL; /* [ranks][3], then scratch [ranks]; on rank 0 only */
+  tt_err e = tt_agree(c, tt_comm_is_root(c) ? TT_ALLOC(loss, 4 * (int64_t)ranks) : TT_OK);
   if (!e) {
     tt_allreduce_sum_i64(c, sums, 7);
     tt_allreduce_max_i64(c, &minus_epoch_min, 1);
-    tt_allgatherv(c, mine->loss, sizeof mine->loss, loss, NULL);
+    tt_gatherv(c, mine->loss, sizeof mine->loss, loss, NULL);
     *all = (tt_progress){.training = sums[0],
                          .finished = sums[1],
                          .early_stopped = sums[2],
@@ -46,7 +46,8 @@ tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
                          .restarted = sums[5],
                          .waiting = sums[6],
                          .epoch_min = -minus_epoch_min};
-    for (int q = 0; q < 3; q++) all->loss[q] = median(loss, ranks, q, loss + 3 * ranks);
+    for (int q = 0; loss && q < 3; q++) all->loss[q] = median(loss, ranks, q, loss + 3 * ranks);
+    tt_bcast(c, all->loss, sizeof all->loss);
   }
   tt_free(loss);
   return e;

@@ -176,23 +176,47 @@ static void probe_node(tt_comm *c, const tt_engine_ops *const *engines,
   record_error(p, find_devices(engines, request, l));
 }
 
-/* Threads and GPU of this rank, from the entries of all ranks. */
-static void assign_resources(const tt_resource_request *request, int rank, const tt_inventory *s,
-                             probe *l)
+/* What ranks of one node compare. */
+typedef struct node_entry {
+  uint64_t cpu_set, visible_gpus;
+  int devices;
+} node_entry;
+
+/* Threads and GPU of this rank.
+ *   entry  [node ranks] of the ranks of this node */
+static void assign_resources(const tt_resource_request *request, const node_entry *entry, probe *l)
 {
   tt_rank_resources *p = &l->rank_entry;
   tt_rank_binding binding = {p->node_rank, p->node_ranks, 0, 0, p->devices};
-  for (int r = 0; r < s->ranks; r++) {
-    int peer = s->rank_entry[r].devices > 0 && s->rank_entry[r].visible_gpus == p->visible_gpus;
-    p->ranks_on_cores += s->rank_entry[r].cpu_set == p->cpu_set;
+  for (int r = 0; r < p->node_ranks; r++) {
+    int peer = entry[r].devices > 0 && entry[r].visible_gpus == p->visible_gpus;
+    p->ranks_on_cores += entry[r].cpu_set == p->cpu_set;
     binding.peers += peer;
-    binding.peer += peer && r < rank;
+    binding.peer += peer && r < p->node_rank;
   }
   int share = p->cores / p->ranks_on_cores;
   p->threads = request->threads > 0 ? (int)request->threads : share > 0 ? share : 1;
   if (p->devices > 0 && !p->err)
     record_error(p, tt_device_assign(&binding, &request->gpu_map, request->share_gpu, &p->device));
   if (!p->err) p->info = l->device[p->device];
+}
+
+/* Collective. Compare this rank with those of its node. */
+static tt_err compare_node(tt_comm *c, const tt_resource_request *request, probe *l)
+{
+  const tt_rank_resources *p = &l->rank_entry;
+  node_entry mine, *all = NULL;
+  tt_err e = tt_agree(c, TT_ALLOC(all, p->node_ranks));
+  memset(&mine, 0, sizeof mine); /* the padding too: the bytes are sent */
+  mine.cpu_set = p->cpu_set;
+  mine.visible_gpus = p->visible_gpus;
+  mine.devices = p->devices;
+  if (!e) {
+    tt_node_allgather(c, &mine, sizeof mine, all);
+    assign_resources(request, all, l);
+  }
+  tt_free(all);
+  return e;
 }
 
 static int64_t count_distinct(uint64_t *v, int64_t n)
@@ -203,29 +227,37 @@ static int64_t count_distinct(uint64_t *v, int64_t n)
   return distinct;
 }
 
-/* Gather the GPUs that each rank sees and count them: into->seen, into->used. */
-static tt_err count_gpus(tt_comm *c, const probe *l, tt_inventory *into)
+/* Count the GPUs on rank 0: s->seen, s->used. */
+static tt_err count_gpus(tt_comm *c, const probe *l, tt_inventory *s)
 {
   uint64_t *mine = NULL, *all = NULL;
-  int64_t total = 0, used = 0;
+  int64_t total = 0;
   int n = l->rank_entry.devices;
-  for (int r = 0; r < into->ranks; r++) total += into->rank_entry[r].devices;
+  for (int r = 0; s->rank_entry && r < s->ranks; r++) {
+    const tt_rank_resources *p = &s->rank_entry[r];
+    total += p->devices;
+    s->used += p->devices > 0 && !p->err && p->shared_with < 0;
+  }
   tt_err e = TT_ALLOC(mine, n);
-  if (!e) e = TT_ALLOC(all, total > into->ranks ? total : into->ranks);
+  if (!e && s->rank_entry) e = TT_ALLOC(all, total);
   e = tt_agree(c, e);
   if (!e) {
     for (int i = 0; i < n; i++) mine[i] = XXH3_64bits(l->device[i].uuid, sizeof l->device[i].uuid);
-    tt_allgatherv(c, mine, n * (int64_t)sizeof *mine, all, NULL);
-    into->seen = count_distinct(all, total);
-    for (int r = 0; r < into->ranks; r++)
-      if (into->rank_entry[r].devices > 0 && !into->rank_entry[r].err)
-        all[used++] =
-            XXH3_64bits(into->rank_entry[r].info.uuid, sizeof into->rank_entry[r].info.uuid);
-    into->used = count_distinct(all, used);
+    tt_gatherv(c, mine, n * (int64_t)sizeof *mine, all, NULL);
+    s->seen = all ? count_distinct(all, total) : 0;
   }
   tt_free(mine);
   tt_free(all);
   return e;
+}
+
+/* Rank 0 gets the entries of all ranks. */
+static tt_err gather_entries(tt_comm *c, const probe *l, tt_inventory *s)
+{
+  tt_err e = tt_agree(c, tt_comm_is_root(c) ? TT_ALLOC(s->rank_entry, s->ranks) : TT_OK);
+  if (e) return e;
+  tt_gatherv(c, &l->rank_entry, sizeof l->rank_entry, s->rank_entry, NULL);
+  return tt_agree(c, s->rank_entry ? tt_device_find_shared(s->ranks, s->rank_entry) : TT_OK);
 }
 
 tt_err tt_inventory_create(tt_comm *c, const tt_engine_ops *const *engines,
@@ -235,17 +267,15 @@ tt_err tt_inventory_create(tt_comm *c, const tt_engine_ops *const *engines,
   probe l;
   memset(&l, 0, sizeof l);
   probe_node(c, engines, request, &l);
-  tt_err e = TT_ALLOC(s, 1);
-  if (!e) e = TT_ALLOC(s->rank_entry, tt_comm_ranks(c));
-  e = tt_agree(c, e);
+  tt_err e = tt_agree(c, TT_ALLOC(s, 1));
+  if (!e) e = compare_node(c, request, &l);
   if (!e) {
     s->ranks = tt_comm_ranks(c);
-    tt_allgatherv(c, &l.rank_entry, sizeof l.rank_entry, s->rank_entry, NULL);
-    assign_resources(request, tt_comm_rank(c), s, &l);
-    tt_allgatherv(c, &l.rank_entry, sizeof l.rank_entry, s->rank_entry, NULL);
+    s->mine = l.rank_entry;
     s->ops = l.rank_entry.err ? NULL : l.ops;
-    e = count_gpus(c, &l, s);
+    e = gather_entries(c, &l, s);
   }
+  if (!e) e = count_gpus(c, &l, s);
   tt_free(l.device);
   if (e)
     tt_inventory_destroy(&s);
@@ -261,8 +291,8 @@ void tt_inventory_destroy(tt_inventory **s)
   tt_free(*s);
 }
 
-/* Same result on every rank: it depends only on the entries of all ranks. */
-static tt_err check_inventory(const tt_inventory *s, const tt_resource_request *request)
+/* On rank 0. */
+static tt_err check_inventory_local(const tt_inventory *s, const tt_resource_request *request)
 {
   for (int r = 0; r < s->ranks; r++)
     if (s->rank_entry[r].err)
@@ -273,8 +303,7 @@ static tt_err check_inventory(const tt_inventory *s, const tt_resource_request *
     if (tt_device_not_visible(&s->rank_entry[r], text, sizeof text))
       return TT_FAIL(UNAVAILABLE, "rank %d: %s", r, text);
   TT_TRY(tt_device_check_engines(s->ranks, s->rank_entry));
-  if (request->exchange == TT_EXCHANGE_nccl)
-    TT_TRY(tt_device_check_nccl(s->ranks, s->rank_entry));
+  if (request->exchange == TT_EXCHANGE_nccl) TT_TRY(tt_device_check_nccl(s->ranks, s->rank_entry));
   return request->share_gpu ? TT_OK : tt_device_check_shared(s->ranks, s->rank_entry);
 }
 
@@ -317,18 +346,17 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
 {
   tt_inventory *s = NULL;
   tt_err e = tt_inventory_create(c, engines, request, &s);
-  if (!e) e = check_inventory(s, request);
+  if (!e) e = tt_agree(c, s->rank_entry ? check_inventory_local(s, request) : TT_OK);
   if (!e) {
-    const tt_rank_resources *mine = &s->rank_entry[tt_comm_rank(c)];
     *ops = s->ops;
-    *use = (tt_resources){.threads = mine->threads,
+    *use = (tt_resources){.threads = s->mine.threads,
                           .simd = request->simd,
-                          .device = mine->device,
+                          .device = s->mine.device,
                           .path = request->path,
                           .precision = request->precision,
                           .device_exchange = exchanges_on_device(request->exchange, s->ops)};
-    tell_why_no_gpu(s);
-    warn_unused(s, request->threads <= 0);
+    if (s->rank_entry) tell_why_no_gpu(s);
+    if (s->rank_entry) warn_unused(s, request->threads <= 0);
   }
   tt_inventory_destroy(&s);
   return e;
@@ -347,15 +375,14 @@ static tt_err arithmetic_differs(const tt_comm *c, const char *mine, const char 
 tt_err tt_resources_check_arithmetic(tt_comm *c, const char *arithmetic, int warn_only,
                                      char first[TT_ARITHMETIC_SIZE])
 {
-  char mine[TT_ARITHMETIC_SIZE] = "", *all = NULL;
-  int ranks = tt_comm_ranks(c), r = 0;
-  snprintf(mine, sizeof mine, "%s", arithmetic);
-  tt_err e = tt_agree(c, TT_ALLOC(all, (int64_t)ranks * TT_ARITHMETIC_SIZE));
-  if (e) return e;
-  tt_allgatherv(c, mine, sizeof mine, all, NULL);
-  while (r < ranks - 1 && !all[r * TT_ARITHMETIC_SIZE]) r++;
-  const char *one = all + r * TT_ARITHMETIC_SIZE;
-  int64_t differs = mine[0] && strcmp(one, mine) != 0;
+  char one[TT_ARITHMETIC_SIZE] = "";
+  int64_t minus_rank = -(int64_t)(*arithmetic ? tt_comm_rank(c) : tt_comm_ranks(c) - 1);
+  tt_err e = TT_OK;
+  tt_allreduce_max_i64(c, &minus_rank, 1);
+  int r = (int)-minus_rank; /* the first rank that computes, or the last one of all */
+  if (r == tt_comm_rank(c)) snprintf(one, sizeof one, "%s", arithmetic);
+  tt_bcast_from(c, r, one, sizeof one);
+  int64_t differs = *arithmetic && strncmp(one, arithmetic, sizeof one - 1) != 0;
   if (warn_only) {
     tt_allreduce_max_i64(c, &differs, 1);
     if (differs)
@@ -365,10 +392,9 @@ tt_err tt_resources_check_arithmetic(tt_comm *c, const char *arithmetic, int war
           "trains a member",
           r, one);
   } else {
-    e = tt_agree(c, differs ? arithmetic_differs(c, mine, one, r) : TT_OK);
+    e = tt_agree(c, differs ? arithmetic_differs(c, arithmetic, one, r) : TT_OK);
   }
   if (first) memcpy(first, one, TT_ARITHMETIC_SIZE);
-  tt_free(all);
   return e;
 }
 

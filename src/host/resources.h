@@ -25,12 +25,14 @@ tt_resource_request tt_resources_request(const tt_config *cfg);
 /* Resources of all ranks. */
 typedef struct tt_inventory {
   int ranks;
-  tt_rank_resources *rank_entry; /* [ranks], the same on all ranks */
+  tt_rank_resources mine;        /* of this rank; shared_with is not set */
   const tt_engine_ops *ops;      /* of this rank; NULL after an error */
-  int64_t seen, used;            /* distinct GPUs visible to all ranks together; used by them */
+  tt_rank_resources *rank_entry; /* [ranks] of all ranks; on rank 0 only, elsewhere NULL */
+  int64_t seen, used; /* distinct GPUs visible to all ranks together; used by them; on rank 0 */
 } tt_inventory;
 
 /* Collective. Find cores, engine and GPU of every rank; an error of a rank is in its rank_entry.
+ * Ranks compare themselves with those of their node; only rank 0 gets the entries of all ranks.
  * threads: auto = cores that a rank is bound to, divided by the number of ranks bound to the same
  * cores. device: auto = the first of `engines` (NULL-terminated) that has a device.
  * Owner: the caller, tt_inventory_destroy. Errors: MEM. */
@@ -60,7 +62,7 @@ const tt_engine_ops *tt_resources_predict_engine(const tt_engine_ops *ops,
  *   arithmetic  tt_engine_info.arithmetic of this rank; "" = it computes nothing and is skipped
  *   warn_only   a difference is a warning, not an error
  *   first       arithmetic of the first rank that is not skipped, "" if all are; may be NULL
- * Errors: UNAVAILABLE, MEM. */
+ * Errors: UNAVAILABLE. */
 enum { TT_ARITHMETIC_SIZE = sizeof((tt_engine_info *)0)->arithmetic };
 tt_err tt_resources_check_arithmetic(tt_comm *c, const char *arithmetic, int warn_only,
                                      char first[TT_ARITHMETIC_SIZE]);

@@ -154,11 +154,10 @@ static void print_sharing(const tt_inventory *s)
 {
   for (int r = 0; r < s->ranks; r++) {
     const tt_rank_resources *p = &s->rank_entry[r];
-    int other = tt_device_shared_with(s->rank_entry, r), before = 0;
-    if (other < 0 || p->err) continue;
+    int before = 0;
+    if (p->shared_with < 0 || p->err) continue;
     for (int q = 0; q < r; q++)
-      before |=
-          tt_device_shared_with(s->rank_entry, q) >= 0 && !strcmp(s->rank_entry[q].host, p->host);
+      before |= s->rank_entry[q].shared_with >= 0 && !strcmp(s->rank_entry[q].host, p->host);
     if (before) continue;
     printf("note: ranks share GPUs on %s; %s%s\n", p->host, p->mps,
            strncmp(p->mps, "no ", 3) != 0
@@ -176,13 +175,15 @@ static int on_one_node(const tt_inventory *s, const tt_link *l)
  * another node, as far as there are such ranks. */
 static tt_err measure_links(tt_comm *c, const tt_inventory *s, links *out)
 {
-  int done[2] = {0}; /* on the node of rank 0, elsewhere */
-  out->count = 0;
-  for (int r = 1; r < s->ranks; r++) {
+  int to[MAX_LINKS] = {0}; /* on the node of rank 0, elsewhere; 0: there is none */
+  for (int r = 1; s->rank_entry && r < s->ranks; r++) {
     int elsewhere = strcmp(s->rank_entry[r].host, s->rank_entry[0].host) != 0;
-    if (done[elsewhere]++) continue;
-    TT_TRY(tt_link_measure(c, 0, r, &out->link[out->count++]));
+    if (!to[elsewhere]) to[elsewhere] = r;
   }
+  tt_bcast(c, to, sizeof to);
+  out->count = 0;
+  for (int i = 0; i < MAX_LINKS; i++)
+    if (to[i]) TT_TRY(tt_link_measure(c, 0, to[i], &out->link[out->count++]));
   return TT_OK;
 }
 

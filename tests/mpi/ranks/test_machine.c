@@ -2,9 +2,11 @@
  * can be given any visible GPUs. */
 #include "tests/support/check.h"
 #include "tests/support/ranks.h"
+#include "tests/support/received.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "src/host/memory_limits.h"
 #include "src/host/resources.h"
 
 #include <stdlib.h>
@@ -200,8 +202,18 @@ TT_TEST (one_different_rank_is_an_error_of_all) {
   }
 }
 
-/* The inventory counts GPUs by UUID, and holds the host, cores and GPU of every rank, on every
- * rank. */
+static void check_entry(const tt_rank_resources *p, int rank)
+{
+  char uuid[16];
+  snprintf(uuid, sizeof uuid, "GPU-%d", rank);
+  assert_string_equal(p->info.uuid, uuid);
+  TT_CHECK(p->node_rank, ==, rank);
+  TT_CHECK((int64_t)p->threads * p->ranks_on_cores, <=,
+           p->cores > p->ranks_on_cores ? p->cores : p->ranks_on_cores);
+}
+
+/* The inventory counts GPUs by UUID. Every rank has its own entry, and rank 0 those of all ranks.
+ */
 TT_TEST (an_inventory_counts_gpus_seen_and_used) {
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   tt_inventory *s = NULL;
@@ -209,23 +221,35 @@ TT_TEST (an_inventory_counts_gpus_seen_and_used) {
   see(0, 5, MOST_GPUS);
   TT_CHECK_OK(tt_inventory_create(comm, engines, &request, &s));
   TT_CHECK(s->ranks, ==, ranks);
-  TT_CHECK(s->seen, ==, 5);
-  TT_CHECK(s->used, ==, ranks);
-  for (int r = 0; r < ranks; r++) {
-    char uuid[16];
-    snprintf(uuid, sizeof uuid, "GPU-%d", r);
-    assert_string_equal(s->rank_entry[r].info.uuid, uuid);
-    TT_CHECK(s->rank_entry[r].node_rank, ==, r);
-    TT_CHECK((int64_t)s->rank_entry[r].threads * s->rank_entry[r].ranks_on_cores, <=,
-             s->rank_entry[r].cores > s->rank_entry[r].ranks_on_cores
-                 ? s->rank_entry[r].cores
-                 : s->rank_entry[r].ranks_on_cores);
-  }
+  check_entry(&s->mine, rank);
+  TT_CHECK((int)(s->rank_entry != NULL), ==, rank == 0);
+  TT_CHECK(s->seen, ==, rank ? 0 : 5);
+  TT_CHECK(s->used, ==, rank ? 0 : ranks);
+  for (int r = 0; s->rank_entry && r < ranks; r++) check_entry(&s->rank_entry[r], r);
   tt_inventory_destroy(&s);
   see(rank, 2, MOST_GPUS); /* the GPUs of neighbouring ranks overlap */
   TT_CHECK_OK(tt_inventory_create(comm, engines, &request, &s));
-  TT_CHECK(s->seen, ==, ranks + 1);
-  TT_CHECK(s->used, ==, ranks);
+  TT_CHECK(s->seen, ==, rank ? 0 : ranks + 1);
+  TT_CHECK(s->used, ==, rank ? 0 : ranks);
+  tt_inventory_destroy(&s);
+}
+
+/* At the start a rank gets a few bytes from each rank of its node, and only rank 0 an entry of each
+ * rank of the job. */
+TT_TEST (a_start_receives_no_entries_of_other_ranks) {
+  int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
+  tt_resource_request request = any();
+  tt_inventory *s = NULL;
+  tt_memory_share share;
+  const tt_memory_need need = {.memory = 1.0};
+  const received before = test_received;
+  see(rank, 1, MOST_GPUS);
+  TT_CHECK_OK(tt_inventory_create(comm, engines, &request, &s));
+  TT_CHECK_OK(tt_memory_share_of_rank(comm, &need, &share));
+  TT_CHECK_OK(tt_memory_check(comm, &need));
+  TT_CHECK_OK(tt_resources_check_arithmetic(comm, "avx2", 0, NULL));
+  int64_t each = 128 + (rank ? 0 : (int64_t)sizeof *s->rank_entry);
+  TT_CHECK(received_since(before).bytes, <=, 512 + (ranks - 1) * each);
   tt_inventory_destroy(&s);
 }
 

@@ -111,9 +111,11 @@ TT_TEST (two_ranks_on_one_gpu_are_named) {
     for (int b = a + 1; b < 6; b++) {
       char words[96];
       make_places(6, p);
+      TT_CHECK_OK(tt_device_find_shared(6, p));
       TT_CHECK_OK(tt_device_check_shared(6, p));
       memcpy(p[b].info.uuid, p[a].info.uuid, sizeof p[a].info.uuid);
-      for (int r = 0; r < 6; r++) TT_CHECK(tt_device_shared_with(p, r), ==, r == b ? a : -1);
+      TT_CHECK_OK(tt_device_find_shared(6, p));
+      for (int r = 0; r < 6; r++) TT_CHECK(p[r].shared_with, ==, r == b ? a : -1);
       TT_CHECK((int)tt_device_check_shared(6, p), ==, TT_E_UNAVAILABLE);
       snprintf(words, sizeof words, "rank %d on node%d and rank %d on node%d use one GPU, GPU-%04d",
                a, a / 2, b, b / 2, a);
@@ -129,6 +131,7 @@ TT_TEST (processors_may_be_shared) {
   tt_rank_resources p[4];
   make_places(4, p);
   for (int r = 0; r < 4; r++) p[r].info.uuid[0] = 0;
+  TT_CHECK_OK(tt_device_find_shared(4, p));
   TT_CHECK_OK(tt_device_check_shared(4, p));
 }
 
@@ -154,6 +157,7 @@ static tt_diagnostics *examine(int ranks, tt_rank_resources *p, const tt_resourc
   tt_diagnostics *f = NULL;
   tt_inventory s = {.ranks = ranks, .rank_entry = p};
   TT_CHECK_OK(tt_diagnostics_create(64, &f));
+  TT_CHECK_OK(tt_device_find_shared(ranks, p));
   tt_diagnostics_check_inventory(f, &s, request);
   return f;
 }
