@@ -13,6 +13,12 @@ tt_err tt_partition_even(int64_t members, int ranks, int rank, tt_slice *out)
   return TT_OK;
 }
 
+int tt_partition_owner(int64_t members, int ranks, int64_t member)
+{
+  int64_t share = members / ranks, extra = members % ranks, longer = extra * (share + 1);
+  return (int)(member < longer ? member / (share + 1) : extra + (member - longer) / share);
+}
+
 /* Sum of the costs, or -1 if one is not above 0; *even is 1 if all are equal. */
 static double total_cost(int64_t members, const double *cost, int *even)
 {

@@ -16,6 +16,9 @@ typedef struct tt_slice {
  * Local. Errors: INTERNAL. */
 tt_err tt_partition_even(int64_t members, int ranks, int rank, tt_slice *out);
 
+/* The rank that tt_partition_even gives `member` of [0, members). Local. */
+int tt_partition_owner(int64_t members, int ranks, int64_t member);
+
 /* Partition members of different costs in contiguous parts. On the axis of cumulative cost, each
  * rank has an equal interval; a member goes to the rank whose interval contains its midpoint. So no
  * part costs more than the mean plus one member. With equal costs, sizes differ by at most one.

@@ -167,9 +167,9 @@ static tt_err select_greedily(diverse_batch *f, int64_t max_queries, tt_top_k_it
     int64_t at = e ? -1 : next_position(f);
     if (at < 0) break;
     selected_items[*count] = f->item[at];
-    int mine = tt_k_center_choose(&f->my_candidates, at, f->centre + f->my_candidates.inputs);
-    tt_allgatherv(f->k->c, f->centre + f->my_candidates.inputs,
-                  mine ? f->my_candidates.inputs * (int64_t)sizeof *f->centre : 0, f->centre, NULL);
+    tt_k_center_choose(&f->my_candidates, at, f->centre);
+    tt_bcast_from(f->k->c, tt_partition_owner(f->count, tt_comm_ranks(f->k->c), at), f->centre,
+                  f->my_candidates.inputs * (int64_t)sizeof *f->centre);
     tt_k_center_add_centres(&f->my_candidates, f->centre, 1);
     f->has_centre = 1;
     tt_watchdog_heartbeat_local("select");

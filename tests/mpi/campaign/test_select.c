@@ -9,6 +9,7 @@
 #include "src/campaign/select/select.h"
 #include "tests/mpi/campaign/select_slow.h"
 #include "tests/support/ranks.h"
+#include "tests/support/received.h"
 
 static char pool_file[2 * SCRATCH_ROOM], score_file[2 * SCRATCH_ROOM];
 static tt_pool *pool;
@@ -197,6 +198,30 @@ TT_TEST (kcenter_and_penalty_keep_their_bounds) {
   for (int64_t i = 0; i < ROWS; i++)
     if ((double)score[i] < r.upper) TT_CHECK((double)score[i], <=, p->score[0]);
   tt_queries_destroy(&p);
+}
+
+static int64_t calls_of(int64_t queries)
+{
+  tt_queries *p = NULL;
+  tt_round r = {0};
+  tt_select_args s = question(2, queries);
+  const received before = test_received;
+  TT_CHECK_OK(tt_select_queries(comm, &s, &r, &p));
+  TT_CHECK(p->count, ==, queries);
+  tt_queries_destroy(&p);
+  return received_since(before).calls;
+}
+
+/* A query of kcenter and penalty costs two collective calls, whose bytes do not grow with the
+ * number of ranks: the maximum of the keys, and the inputs from the rank that has them. */
+TT_TEST (a_distant_query_costs_two_calls) {
+  small_pool();
+  make_scores(1, 2, 0.0);
+  for (int m = TT_SELECT_kcenter; m <= TT_SELECT_penalty; m++) {
+    configure((tt_select_method)m, "", "q0.95");
+    cfg.select_prefilter = 60;
+    TT_CHECK(calls_of(30) - calls_of(10), ==, 40);
+  }
 }
 
 /* Each ensemble selects its part by the weights; one of weight 0 selects none; no query belongs to

@@ -24,6 +24,8 @@ TT_TEST (a_plan_covers_every_member_once) {
         TT_CHECK(s.first, ==, next);
         TT_CHECK(s.count - least, >=, 0);
         TT_CHECK(s.count - least, <=, 1);
+        for (int64_t i = s.first; i < s.first + s.count; i++)
+          TT_CHECK(tt_partition_owner(members, ranks, i), ==, rank);
         next += s.count;
       }
       TT_CHECK(next, ==, members);
