@@ -11,42 +11,40 @@ enum { LEAST_ROWS = 256 };
 static void mix(const tt_trained_ensemble *c, int64_t first, int64_t rows, const float *members,
                 double *weight, tt_moments *into)
 {
-  int64_t width = tt_trained_ensemble_width(c), cell = first * into->columns;
+  int64_t cell = first * into->columns;
   tt_moments part = {.rows = rows,
                      .columns = into->columns,
                      .weight = weight,
                      .mean = into->mean + cell,
                      .between = into->between + cell,
                      .within = into->within + cell};
-  for (int64_t k = 0; k < into->columns; k++) weight[k] = 0.0;
-  for (int64_t i = 0; i < c->members; i++) {
-    const float *mean = members + i * 2 * width * rows;
-    tt_moments_add(&part, 0, width, c->weight[i], mean, mean + width * rows, rows);
-  }
+  tt_moments_mix(&part, c, members);
 }
 
-typedef tt_err predict_one(const tt_trained_ensemble *, const tt_resources *, int64_t,
-                           const float *, tt_moments *, float *);
+tt_err tt_part_predict(tt_predict_one *predict, const tt_trained_ensemble *part,
+                       const tt_resources *use, int64_t rows, const float *x, float *own_x,
+                       float *to)
+{
+  if (!part->scales) return predict(part, use, rows, x, NULL, to);
+  tt_fold_scales_apply(part->scales, part->model.inputs, rows, x, own_x);
+  TT_TRY(predict(part, use, rows, own_x, NULL, to));
+  if (!part->scaler.components)
+    tt_fold_scales_undo(part->scales, &part->model, part->members, rows, to);
+  return TT_OK;
+}
 
-/* Predictions of the members of network k for n rows x.
- *   own_x  [n][F] scratch for members of a fold */
-static tt_err predict_network(predict_one *predict, const tt_trained_ensemble *c, int64_t k,
+static tt_err predict_network(tt_predict_one *predict, const tt_trained_ensemble *c, int64_t k,
                               const tt_resources *use, int64_t n, const float *x, float *own_x,
                               float *to)
 {
   tt_ensemble ensemble;
   tt_trained_ensemble part = tt_trained_ensemble_part(c, k, &ensemble);
-  if (!part.scales) return predict(&part, use, n, x, NULL, to);
-  tt_fold_scales_apply(part.scales, c->model.inputs, n, x, own_x);
-  TT_TRY(predict(&part, use, n, own_x, NULL, to));
-  if (!c->scaler.components) tt_fold_scales_undo(part.scales, &part.model, part.members, n, to);
-  return TT_OK;
+  return tt_part_predict(predict, &part, use, n, x, own_x, to);
 }
 
-tt_err tt_mixed_predict(tt_err (*predict)(const tt_trained_ensemble *, const tt_resources *,
-                                          int64_t, const float *, tt_moments *, float *),
-                        const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
-                        const float *x, tt_moments *into, float *members)
+tt_err tt_mixed_predict(tt_predict_one *predict, const tt_trained_ensemble *c,
+                        const tt_resources *use, int64_t rows, const float *x, tt_moments *into,
+                        float *members)
 {
   int64_t each = 2 * tt_trained_ensemble_width(c), block = BLOCK_VALUES / (c->members * each);
   float *own = NULL, *own_x = NULL;

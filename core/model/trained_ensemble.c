@@ -21,22 +21,28 @@ static tt_err allocate_scales(tt_network *n)
   return TT_OK;
 }
 
-/* The weights of the networks stand one after the other in c->w. */
 static tt_err allocate_networks(const tt_network *network, tt_trained_ensemble *c)
 {
-  int64_t first = 0, at = 0;
+  int64_t first = 0;
   TT_TRY(TT_ALLOC(c->network, c->networks));
   for (int64_t i = 0; i < c->networks; i++) {
     c->network[i] = network[i];
+    c->network[i].first = first;
+    c->network[i].w = NULL;
+    first += network[i].members;
     TT_TRY(allocate_scales(&c->network[i]));
   }
+  return TT_OK;
+}
+
+/* The weights of the networks stand one after the other. */
+static tt_err allocate_weights(tt_trained_ensemble *c)
+{
   TT_TRY(TT_ALLOC_STORED(c->w, tt_trained_ensemble_parameters(c)));
+  float *at = c->w;
   for (int64_t i = 0; i < c->networks; i++) {
-    tt_network *n = &c->network[i];
-    n->first = first;
-    n->w = c->w + at;
-    first += n->members;
-    at += n->members * n->model.params;
+    c->network[i].w = at;
+    at += c->network[i].members * c->network[i].model.params;
   }
   return TT_OK;
 }
@@ -54,8 +60,8 @@ static tt_err allocate(tt_trained_ensemble *c)
   return TT_ALLOC(c->status, c->members);
 }
 
-tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *network,
-                                        int64_t ensembles, tt_trained_ensemble **out)
+static tt_err create(int64_t networks, const tt_network *network, int64_t ensembles,
+                     tt_trained_ensemble **out)
 {
   tt_trained_ensemble *c = NULL;
   TT_TRY(TT_ALLOC(c, 1));
@@ -63,9 +69,21 @@ tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *netw
   c->networks = networks > 1 || network->folded ? networks : 0;
   c->ensembles = ensembles;
   for (int64_t i = 0; i < networks; i++) c->members += network[i].members;
-  tt_err e = c->networks ? allocate_networks(network, c)
-                         : TT_ALLOC_STORED(c->w, tt_trained_ensemble_parameters(c));
+  tt_err e = c->networks ? allocate_networks(network, c) : TT_OK;
   if (!e) e = allocate(c);
+  if (e)
+    tt_trained_ensemble_destroy(&c);
+  else
+    *out = c;
+  return e;
+}
+
+tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *network,
+                                        int64_t ensembles, tt_trained_ensemble **out)
+{
+  tt_trained_ensemble *c = NULL;
+  TT_TRY(create(networks, network, ensembles, &c));
+  tt_err e = allocate_weights(c);
   if (e)
     tt_trained_ensemble_destroy(&c);
   else
@@ -293,7 +311,7 @@ tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
     network[i] = (tt_network){.model = part[i].cohort->model,
                               .members = part[i].members.count,
                               .folded = is_folded(&part[i], d)};
-  tt_err e = tt_trained_ensemble_create_mixed(parts, network, part->ensembles, &trained);
+  tt_err e = create(parts, network, part->ensembles, &trained);
   tt_free(network);
   if (!e) e = copy_metadata(part, d, trained);
   if (!e) copy_numbers(parts, part, trained);
@@ -309,7 +327,10 @@ tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
                                        tt_trained_ensemble **out)
 {
   const tt_cohort_part all = {.cohort = c, .ensembles = c->ensembles, .members = {0, c->members}};
-  return tt_trained_ensemble_from_parts(1, &all, d, out);
+  TT_TRY(tt_trained_ensemble_from_parts(1, &all, d, out));
+  tt_err e = allocate_weights(*out);
+  if (e) tt_trained_ensemble_destroy(out);
+  return e;
 }
 
 int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c) { return !isnan(c->x_low[0]); }

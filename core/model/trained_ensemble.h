@@ -32,7 +32,7 @@ typedef struct tt_trained_ensemble {
   int64_t ensembles;
   tt_ensemble *ensemble; /* [ensembles] */
   int64_t members;       /* G */
-  float *w;              /* [G][P]; of several networks, one after the other */
+  float *w;              /* [G][P]; of several networks, one after the other; NULL: not here */
   double *weight;        /* [G] member weight; 0 = not used (diverged, or by `combine`) */
   int8_t *status;        /* [G] tt_status */
   int32_t *index;        /* [G] number of the member in its ensemble */
@@ -85,7 +85,8 @@ const tt_fold_scales *tt_trained_ensemble_scales(const tt_trained_ensemble *c, i
  * Errors: MEM. */
 tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
                                        tt_trained_ensemble **out);
-/* The same for a part of a cohort, or for the parts of an ensemble of several networks. */
+/* The same for a part of a cohort, or for the parts of an ensemble of several networks, without
+ * weights: w is NULL, the ranks have those of their own members. */
 tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
                                       const tt_dataset *d, tt_trained_ensemble **out);
 

@@ -72,6 +72,19 @@ void tt_moments_add(tt_moments *m, int64_t column, int64_t k, double w, const fl
   }
 }
 
+void tt_moments_mix(tt_moments *m, const tt_trained_ensemble *c, const float *members)
+{
+  int64_t width = tt_trained_ensemble_width(c);
+  tt_moments_clear(m);
+  for (int64_t e = 0; e < c->ensembles; e++) {
+    const tt_ensemble *own = &c->ensemble[e];
+    for (int64_t i = own->first; i < own->first + own->members; i++) {
+      const float *mean = members + i * 2 * width * m->rows;
+      tt_moments_add(m, e * width, width, c->weight[i], mean, mean + width * m->rows, m->rows);
+    }
+  }
+}
+
 tt_uncertainty tt_moments_at(const tt_moments *m, int64_t row, int64_t column)
 {
   int64_t cell = row * m->columns + column;

@@ -37,6 +37,9 @@ void tt_moments_set_weights(tt_moments *m, const tt_trained_ensemble *c);
 void tt_moments_add(tt_moments *m, int64_t column, int64_t k, double w, const float *mean,
                     const float *variance, int64_t stride);
 
+/* Moments of the predictions members[G][2][K q][rows] of all members of c, in their order. */
+void tt_moments_mix(tt_moments *m, const tt_trained_ensemble *c, const float *members);
+
 /* Mean and standard deviations of one row and column, in the units of the added means. */
 typedef struct tt_uncertainty {
   double mean, total, aleatoric, epistemic;

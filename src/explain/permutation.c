@@ -41,7 +41,7 @@ static tt_metric error_of(const tt_model *m)
 static tt_err score(tt_comm *c, const tt_explained *own, permuted_rows *p, tt_scores **out)
 {
   const tt_row_source source = {.rows = p->rows->rows, .read_local = read_permuted, .from = p};
-  return tt_score(c, own->m, own->ops, own->use, &source, out, NULL);
+  return tt_score(c, own->m, NULL, own->ops, own->use, &source, out, NULL);
 }
 
 void tt_explain_spread(int64_t members, const double *weight, const double *value, int64_t step,

@@ -6,12 +6,13 @@
 #include "core/stats/conformal.h"
 #include "core/stats/member_weights.h"
 #include "src/host/watchdog.h"
+#include "src/predict/row_predictor.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-enum { CHUNK_ROWS = 256, MAX_VALUES = 1 << 26 };
+enum { MAX_VALUES = 1 << 26 };
 
 /* Predictions of the validation rows, or of training rows, of this rank. */
 typedef struct validation_reader {
@@ -21,9 +22,8 @@ typedef struct validation_reader {
   int64_t rows;
   tt_slice mine;
   int64_t width, columns, parts; /* K q; C; tt_member_prediction_size */
-  float *x;                      /* [CHUNK_ROWS][D] */
-  float *members;                /* [G][2][K q][rows of the chunk] */
-  tt_moments *moments;
+  float *part;                   /* [rows of this rank][K][G][parts] */
+  double *numbers;               /* what is computed for each row of this rank */
 } validation_reader;
 
 /* List every n-th row of the split, so that rows * each <= MAX_VALUES. */
@@ -48,32 +48,38 @@ static tt_err open_reader(tt_comm *c, const tt_postprocess_context *v, tt_traine
                            .columns = tt_trained_ensemble_columns(all),
                            .parts = tt_member_prediction_size(&all->model)};
   TT_TRY(list_rows(r, which, each));
-  TT_TRY(tt_partition_even(r->rows, tt_comm_ranks(c), tt_comm_rank(c), &r->mine));
-  TT_TRY(TT_ALLOC(r->x, CHUNK_ROWS * all->model.inputs));
-  TT_TRY(TT_ALLOC(r->members, all->members * 2 * r->width * CHUNK_ROWS));
-  return tt_moments_create(CHUNK_ROWS, r->columns, &r->moments);
+  r->mine = tt_row_predictor_slice(r->rows, TT_PREDICTOR_ROWS, tt_comm_ranks(c), tt_comm_rank(c));
+  return TT_OK;
 }
 
-static void close_reader(validation_reader *r)
-{
-  if (r->moments) r->moments->rows = CHUNK_ROWS;
-  tt_moments_destroy(&r->moments);
-  tt_free(r->row);
-  tt_free(r->x);
-  tt_free(r->members);
-}
+static void close_reader(validation_reader *r) { tt_free_all(&r->row, &r->part, &r->numbers); }
 
-/* Predictions of rows [first, first + count) of the list. */
-static tt_err predict(validation_reader *r, int64_t first, int64_t count, int members)
+static tt_err read_rows_local(void *with, int64_t first, int64_t count, float *x)
 {
+  const validation_reader *r = with;
   const tt_dataset *d = r->v->data;
-  tt_watchdog_heartbeat_local("predicting validation rows");
   for (int64_t i = 0; i < count; i++)
-    memcpy(r->x + i * d->inputs, d->x + r->row[first + i] * d->inputs,
-           (size_t)d->inputs * sizeof *r->x);
-  r->moments->rows = count;
-  return r->v->ops->predict(r->all, r->v->use, count, r->x, r->moments,
-                            members ? r->members : NULL);
+    memcpy(x + i * d->inputs, d->x + r->row[first + i] * d->inputs, (size_t)d->inputs * sizeof *x);
+  return TT_OK;
+}
+
+typedef tt_err chunk_user(void *with, int64_t first, const tt_moments *moments,
+                          const float *members);
+
+/* Collective. Predict the rows; each rank stores what use_local computes of its own. */
+static tt_err predict(tt_comm *c, validation_reader *r, chunk_user *use_local)
+{
+  const tt_row_predictor p = {.model = r->all,
+                              .shard = r->v->shard,
+                              .ops = r->v->ops,
+                              .use = r->v->use,
+                              .rows = r->rows,
+                              .block = TT_PREDICTOR_ROWS,
+                              .read_local = read_rows_local,
+                              .use_local = use_local,
+                              .with = r,
+                              .phase = "predicting validation rows"};
+  return tt_row_predictor_run(c, &p);
 }
 
 /* Normalised label of target k of ensemble e; NaN if the row is unlabelled or not selected. */
@@ -93,8 +99,10 @@ static double row_weight(const validation_reader *r, int64_t i)
 }
 
 /* Pack the predictions of all members for row i, number `at` of the chunk, into part
- * [K][G][parts]. */
-static void store_row(const validation_reader *r, int64_t i, int64_t at, int64_t count, float *part)
+ * [K][G][parts].
+ *   members  [G][2][K q][count] */
+static void store_row(const validation_reader *r, const float *members, int64_t i, int64_t at,
+                      int64_t count, float *part)
 {
   const tt_trained_ensemble *all = r->all;
   const tt_model *m = &all->model;
@@ -103,22 +111,21 @@ static void store_row(const validation_reader *r, int64_t i, int64_t at, int64_t
       double y = label(r, e, k, i);
       const tt_ensemble *own = &all->ensemble[e];
       for (int64_t g = own->first; g < own->first + own->members; g++) {
-        const float *mean = r->members + (g * 2 * r->width + k * m->quantities) * count + at;
+        const float *mean = members + (g * 2 * r->width + k * m->quantities) * count + at;
         tt_member_prediction_pack(m, mean, mean + r->width * count, count, y,
                                   part + (k * all->members + g) * r->parts);
       }
     }
 }
 
-static tt_err predict_members_local(validation_reader *r, float *part)
+static tt_err store_members_local(void *with, int64_t first, const tt_moments *moments,
+                                  const float *members)
 {
+  const validation_reader *r = with;
   int64_t each = tt_trained_ensemble_targets(r->all) * r->all->members * r->parts;
-  for (int64_t done = 0; done < r->mine.count; done += CHUNK_ROWS) {
-    int64_t left = r->mine.count - done, count = left < CHUNK_ROWS ? left : CHUNK_ROWS;
-    TT_TRY(predict(r, r->mine.first + done, count, 1));
-    for (int64_t i = 0; i < count; i++)
-      store_row(r, r->mine.first + done + i, i, count, part + (done + i) * each);
-  }
+  float *to = r->part + (first - r->mine.first) * each;
+  for (int64_t i = 0; i < moments->rows; i++)
+    store_row(r, members, first + i, i, moments->rows, to + i * each);
   return TT_OK;
 }
 
@@ -183,40 +190,38 @@ static tt_err combine_all_local(const validation_reader *r, const float *part)
 tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all)
 {
   validation_reader r = {0};
-  float *here = NULL, *part = NULL;
+  float *part = NULL; /* of all rows */
   int64_t each =
       tt_trained_ensemble_targets(all) * all->members * tt_member_prediction_size(&all->model);
   if (v->cfg->combine_method == TT_COMBINE_mean) return TT_OK;
   tt_err e = open_reader(c, v, all, TT_VALIDATION, each, &r);
-  if (!e) e = TT_ALLOC(here, r.mine.count * each);
+  if (!e) e = TT_ALLOC(r.part, r.mine.count * each);
   if (!e) e = TT_ALLOC(part, r.rows * each);
-  if (!e) e = predict_members_local(&r, here);
   e = tt_agree(c, e);
+  if (!e) e = predict(c, &r, store_members_local);
   if (!e) {
-    tt_allgatherv(c, here, r.mine.count * each * (int64_t)sizeof *here, part, NULL);
+    tt_allgatherv(c, r.part, r.mine.count * each * (int64_t)sizeof *part, part, NULL);
     e = tt_agree(c, combine_all_local(&r, part));
   }
-  tt_free(here);
   tt_free(part);
   close_reader(&r);
   return e;
 }
 
-/* Normalised mean and standard deviation of every column.
- *   to  [rows of this rank][2][C] */
-static tt_err predict_spreads_local(validation_reader *r, double *to)
+/* Normalised mean and standard deviation of every column: numbers [rows of this rank][2][C]. */
+static tt_err store_spreads_local(void *with, int64_t first, const tt_moments *moments,
+                                  const float *members)
 {
+  const validation_reader *r = with;
   int64_t columns = r->columns;
-  for (int64_t done = 0; done < r->mine.count; done += CHUNK_ROWS) {
-    int64_t left = r->mine.count - done, count = left < CHUNK_ROWS ? left : CHUNK_ROWS;
-    TT_TRY(predict(r, r->mine.first + done, count, 0));
-    for (int64_t i = 0; i < count; i++)
-      for (int64_t j = 0; j < columns; j++) {
-        tt_uncertainty at = tt_moments_at(r->moments, i, j);
-        to[(2 * (done + i)) * columns + j] = at.mean;
-        to[(2 * (done + i) + 1) * columns + j] = at.total;
-      }
-  }
+  double *to = r->numbers + 2 * (first - r->mine.first) * columns;
+  (void)members;
+  for (int64_t i = 0; i < moments->rows; i++)
+    for (int64_t j = 0; j < columns; j++) {
+      tt_uncertainty at = tt_moments_at(moments, i, j);
+      to[2 * i * columns + j] = at.mean;
+      to[(2 * i + 1) * columns + j] = at.total;
+    }
   return TT_OK;
 }
 
@@ -282,35 +287,33 @@ static tt_err calibrate_local(const validation_reader *r, const double *from)
 tt_err tt_calibrate(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all)
 {
   validation_reader r = {0};
-  double *here = NULL, *from = NULL;
+  double *from = NULL;
   int64_t each = 2 * tt_trained_ensemble_columns(all);
   if (!v->cfg->calibration_recalibrate && !v->cfg->calibration_conformal.count) return TT_OK;
   tt_err e = open_reader(c, v, all, TT_VALIDATION, each, &r);
-  if (!e) e = TT_ALLOC(here, r.mine.count * each);
+  if (!e) e = TT_ALLOC(r.numbers, r.mine.count * each);
   if (!e) e = TT_ALLOC(from, r.rows * each);
-  if (!e) e = predict_spreads_local(&r, here);
   e = tt_agree(c, e);
+  if (!e) e = predict(c, &r, store_spreads_local);
   if (!e) {
-    tt_allgatherv(c, here, r.mine.count * each * (int64_t)sizeof *here, from, NULL);
+    tt_allgatherv(c, r.numbers, r.mine.count * each * (int64_t)sizeof *from, from, NULL);
     e = tt_agree(c, calibrate_local(&r, from));
   }
-  tt_free(here);
   tt_free(from);
   close_reader(&r);
   return e;
 }
 
-/* Squares of the normalised epistemic standard deviations.
- *   to  [rows of this rank][C] */
-static tt_err predict_epistemic_local(validation_reader *r, double *to)
+/* Squares of the normalised epistemic standard deviations: numbers [rows of this rank][C]. */
+static tt_err store_epistemic_local(void *with, int64_t first, const tt_moments *moments,
+                                    const float *members)
 {
-  for (int64_t done = 0; done < r->mine.count; done += CHUNK_ROWS) {
-    int64_t left = r->mine.count - done, count = left < CHUNK_ROWS ? left : CHUNK_ROWS;
-    TT_TRY(predict(r, r->mine.first + done, count, 0));
-    for (int64_t i = 0; i < count * r->columns; i++) {
-      double sd = tt_moments_at(r->moments, i / r->columns, i % r->columns).epistemic;
-      to[done * r->columns + i] = sd * sd;
-    }
+  const validation_reader *r = with;
+  double *to = r->numbers + (first - r->mine.first) * r->columns;
+  (void)members;
+  for (int64_t i = 0; i < moments->rows * r->columns; i++) {
+    double sd = tt_moments_at(moments, i / r->columns, i % r->columns).epistemic;
+    to[i] = sd * sd;
   }
   return TT_OK;
 }
@@ -319,22 +322,21 @@ tt_err tt_measure_epistemic(tt_comm *c, const tt_postprocess_context *v, tt_trai
 {
   enum { ROWS = 4096 };
   validation_reader r = {0};
-  double *here = NULL, *from = NULL;
+  double *from = NULL;
   int64_t columns = tt_trained_ensemble_columns(all);
   tt_err e = open_reader(c, v, all, TT_TRAIN, MAX_VALUES / ROWS, &r);
-  if (!e) e = TT_ALLOC(here, r.mine.count * columns);
+  if (!e) e = TT_ALLOC(r.numbers, r.mine.count * columns);
   if (!e) e = TT_ALLOC(from, r.rows * columns);
   if (!e) e = TT_ALLOC(all->typical_epistemic, columns);
-  if (!e) e = predict_epistemic_local(&r, here);
   e = tt_agree(c, e);
+  if (!e) e = predict(c, &r, store_epistemic_local);
   if (!e) {
-    tt_allgatherv(c, here, r.mine.count * columns * (int64_t)sizeof *here, from, NULL);
+    tt_allgatherv(c, r.numbers, r.mine.count * columns * (int64_t)sizeof *from, from, NULL);
     for (int64_t i = 0; i < r.rows * columns; i++)
       all->typical_epistemic[i % columns] += from[i] / (double)r.rows;
     for (int64_t k = 0; k < columns; k++)
       all->typical_epistemic[k] = sqrt(all->typical_epistemic[k]);
   }
-  tt_free(here);
   tt_free(from);
   close_reader(&r);
   return e;

@@ -2,21 +2,23 @@
 #ifndef TT_POSTPROCESS_H
 #define TT_POSTPROCESS_H
 #include "core/engine/engine.h"
-#include "mpi/comm.h"
+#include "io/model/model_file.h"
 
 /* Inputs of both functions; all borrowed. */
 typedef struct tt_postprocess_context {
   const tt_config *cfg; /* combine, calibration */
   const tt_cohort *cohort;
   const tt_dataset *data;
+  const tt_model_shard *shard; /* [networks] members of this rank (row_predictor.h) */
   const tt_engine_ops *ops;
   const tt_resources *use;
 } tt_postprocess_context;
 
 /* Collective. Set all->weight by cfg's section combine (core/stats/member_weights.h); diverged
  * members keep 0. Uses the rows of the validation split that the ensemble selects and has labels
- * for, also with kfold. At most 2^26 numbers are stored: with more rows only every n-th row is
- * used. Same result on any number of ranks. Errors: of the engine, MEM. */
+ * for, also with kfold. Each rank stores members x rows predictions, at most 2^26 numbers: with
+ * more rows only every n-th row is used. Same result on any number of ranks. Errors: of the engine,
+ * MEM. */
 tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all);
 
 /* Collective. Set all->calibration (recalibration, conformal widths) by cfg's section calibration;

@@ -39,7 +39,7 @@ static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_train
   tt_scores **part = NULL;
   tt_err e = tt_agree(c, TT_ALLOC(part, all->count));
   for (int64_t i = 0; !e && i < all->count; i++) {
-    e = tt_score(c, all->at[i], ops, use, source, &part[i], NULL);
+    e = tt_score(c, all->at[i], NULL, ops, use, source, &part[i], NULL);
     if (!e && !o->json) tt_score_print_local(c, all->at[i], part[i]);
   }
   if (!e && o->json)

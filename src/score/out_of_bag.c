@@ -92,7 +92,7 @@ tt_err tt_out_of_bag(tt_comm *c, const tt_oob_members *from, const tt_dataset *d
                           .from = &b,
                           .uses_member_local = is_out_of_bag};
   if (!e) source.read_variance_local = tt_split_rows_variance(&b.training);
-  if (!e) e = tt_score(c, all, ops, use, &source, out, NULL);
+  if (!e) e = tt_score(c, all, from->shard, ops, use, &source, out, NULL);
   tt_free(b.training.row);
   tt_free(b.number);
   tt_free(b.left);

@@ -7,8 +7,9 @@
 /* The parts of cohorts whose members are those of a trained ensemble, in order. All borrowed. */
 typedef struct tt_oob_members {
   int64_t count;
-  const tt_cohort_part *part; /* [count] with the same train.resample */
-  const int32_t *attempt;     /* [G] retries of each member, because a retry may draw other rows */
+  const tt_cohort_part *part;  /* [count] with the same train.resample */
+  const tt_model_shard *shard; /* [count] as in tt_score */
+  const int32_t *attempt;      /* [G] retries of each member, because a retry may draw other rows */
 } tt_oob_members;
 
 /* Collective. Score the training rows of members with train.resample (bootstrap, subsample, kfold).

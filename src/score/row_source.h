@@ -3,7 +3,8 @@
 #define TT_ROW_SOURCE_H
 #include "core/model/dataset.h"
 
-/* A source of rows. The calls are local; each row is read by one rank.
+/* A source of rows. The calls are local; a rank reads its own rows, and with a shard those of all
+ * ranks.
  *   x       [count][D] normalised
  *   y       [count][T] in the user's units, NaN = unlabelled; T columns of the model's target table
  *   weight  [count] sample weights; scores depend on their ratios only

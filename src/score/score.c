@@ -12,21 +12,32 @@
 
 enum { MAX_BLOCKS = 64 }; /* fixed blocks of rows: units of work and of summation */
 
-static tt_err score_block(tt_scorer *s, int64_t first, int64_t rows, double *sum)
+/* The sums of this rank, in blocks of rows. */
+typedef struct block_sums {
+  tt_scorer *s;
+  int64_t first, each; /* first row of this rank; rows of a block */
+  double *sum;         /* [blocks][s->sums] */
+} block_sums;
+
+static tt_err read_chunk_local(void *with, int64_t first, int64_t count, float *x)
 {
-  for (int64_t r = 0; r < rows; r += TT_SCORE_CHUNK_ROWS) {
-    int64_t left = rows - r;
-    tt_watchdog_heartbeat_local("scoring");
-    TT_TRY(tt_scorer_add_chunk(s, first + r,
-                               left < TT_SCORE_CHUNK_ROWS ? left : TT_SCORE_CHUNK_ROWS, sum));
-  }
-  return TT_OK;
+  return tt_scorer_read(((block_sums *)with)->s, first, count, x);
+}
+
+static tt_err add_chunk_local(void *with, int64_t first, const tt_moments *moments,
+                              const float *members)
+{
+  block_sums *b = with;
+  b->s->moments = moments;
+  b->s->members = members;
+  return tt_scorer_add_chunk(b->s, first, moments->rows,
+                             b->sum + (first - b->first) / b->each * b->s->sums);
 }
 
 /* Rows of one block. Depends only on the number of rows, not on the number of ranks. */
 static int64_t block_rows(int64_t rows)
 {
-  int64_t most = (rows + MAX_BLOCKS - 1) / MAX_BLOCKS;
+  int64_t most = rows > 0 ? (rows + MAX_BLOCKS - 1) / MAX_BLOCKS : 1;
   return (most + TT_SCORE_CHUNK_ROWS - 1) / TT_SCORE_CHUNK_ROWS * TT_SCORE_CHUNK_ROWS;
 }
 
@@ -100,55 +111,55 @@ static tt_err gather_table(tt_comm *c, const tt_scorer *s, int64_t rows, tt_test
   return e;
 }
 
-static tt_err score_blocks_local(tt_scorer *s, tt_slice blocks, int64_t each, double *sums)
-{
-  for (int64_t b = 0; b < blocks.count; b++) {
-    int64_t first = (blocks.first + b) * each, left = s->source->rows - first;
-    TT_TRY(score_block(s, first, left < each ? left : each, sums + b * s->sums));
-  }
-  return TT_OK;
-}
-
 /* Score the blocks of this rank, then add the sums of all ranks. */
-static tt_err score_all(tt_comm *c, tt_scorer *s, tt_slice mine, int64_t blocks, int64_t each,
-                        tt_scores *out, tt_test_predictions *test)
+static tt_err score_all(tt_comm *c, tt_scorer *s, tt_row_predictor *p, tt_scores *out,
+                        tt_test_predictions *test)
 {
-  double *sums = NULL, *all = NULL;
+  int64_t blocks = (p->rows + p->block - 1) / p->block;
+  int64_t mine = (s->table_rows + p->block - 1) / p->block;
+  double *all = NULL;
+  block_sums b = {.s = s, .first = s->table_first, .each = p->block};
   tt_err e = tt_scorer_create(s, test != NULL);
-  if (!e) e = TT_ALLOC(sums, mine.count * s->sums);
+  if (!e) e = TT_ALLOC(b.sum, mine * s->sums);
   if (!e) e = TT_ALLOC(all, (blocks > 0 ? blocks : 1) * s->sums);
-  if (!e) e = score_blocks_local(s, mine, each, sums);
   e = tt_agree(c, e);
+  p->with = &b;
+  if (!e) e = tt_row_predictor_run(c, p);
   if (!e) {
-    tt_allgatherv(c, sums, mine.count * s->sums * (int64_t)sizeof *sums, all, NULL);
+    tt_allgatherv(c, b.sum, mine * s->sums * (int64_t)sizeof *all, all, NULL);
     add_blocks(s, all, blocks);
     finish_scores(s, all, out);
-    if (test) e = gather_table(c, s, s->source->rows, test);
+    if (test) e = gather_table(c, s, p->rows, test);
   }
-  tt_free(sums);
+  tt_free(b.sum);
   tt_free(all);
   return e;
 }
 
-tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_engine_ops *ops,
-                const tt_resources *use, const tt_row_source *source, tt_scores **out,
-                tt_test_predictions *test)
+tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_model_shard *shard,
+                const tt_engine_ops *ops, const tt_resources *use, const tt_row_source *source,
+                tt_scores **out, tt_test_predictions *test)
 {
-  tt_scorer s = {.model = trained, .ops = ops, .use = use, .source = source};
-  int64_t each = block_rows(source->rows), blocks = each ? (source->rows + each - 1) / each : 0;
-  tt_slice mine = {0, 0};
+  tt_scorer s = {.model = trained, .source = source};
+  tt_row_predictor p = {.model = trained,
+                        .shard = shard,
+                        .ops = ops,
+                        .use = use,
+                        .rows = source->rows,
+                        .block = block_rows(source->rows),
+                        .read_local = read_chunk_local,
+                        .use_local = add_chunk_local,
+                        .phase = "scoring"};
+  tt_slice mine = tt_row_predictor_slice(p.rows, p.block, tt_comm_ranks(c), tt_comm_rank(c));
   tt_scores *scores = NULL;
-  tt_err e = tt_partition_even(blocks, tt_comm_ranks(c), tt_comm_rank(c), &mine);
-  int64_t end = (mine.first + mine.count) * each;
-  s.table_first = mine.first * each;
-  s.table_rows = mine.count ? (end < source->rows ? end : source->rows) - s.table_first : 0;
-  if (!e)
-    e = tt_scores_create(trained->members, tt_trained_ensemble_targets(trained),
-                         tt_trained_ensemble_columns(trained), &scores);
+  s.table_first = mine.first;
+  s.table_rows = mine.count;
+  tt_err e = tt_scores_create(trained->members, tt_trained_ensemble_targets(trained),
+                              tt_trained_ensemble_columns(trained), &scores);
   if (!e)
     e = tt_scores_add_conformal(scores, trained->calibration.levels, trained->calibration.level);
   e = tt_agree(c, e);
-  if (!e) e = score_all(c, &s, mine, blocks, each, scores, test);
+  if (!e) e = score_all(c, &s, &p, scores, test);
   tt_scorer_free(&s);
   if (e)
     tt_scores_destroy(&scores);
@@ -160,11 +171,12 @@ tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_engine_
 double tt_score_bytes(const tt_model *m, int64_t members, int64_t ensembles, int64_t width,
                       int64_t rows, int ranks, int table)
 {
-  int64_t each = block_rows(rows), blocks = each ? (rows + each - 1) / each : 0;
+  int64_t each = block_rows(rows), blocks = (rows + each - 1) / each;
   int64_t mine = (blocks + ranks - 1) / ranks, columns = ensembles * width;
   double sums = (double)(members * m->targets * tt_tally_size(m));
   double bytes = 8.0 * sums * (double)(mine + (blocks > 0 ? blocks : 1));
-  bytes += (double)members * (8.0 * (double)(width * TT_SCORE_CHUNK_ROWS) + 40.0);
+  bytes += tt_row_predictor_bytes(members, width, columns, m->inputs, rows, each, ranks);
+  bytes += 56.0 * (double)members;
   bytes += 8.0 * (double)(members * m->targets * TT_METRIC_COUNT);
   if (table) bytes += 8.0 * TT_TEST_VARIABLE_COUNT * (double)((mine * each + 2 * rows) * columns);
   return rows > 0 ? bytes : 0.0;

@@ -6,19 +6,20 @@
 #ifndef TT_SCORE_H
 #define TT_SCORE_H
 #include "core/engine/engine.h"
+#include "io/model/model_file.h"
 #include "io/results/results.h"
-#include "mpi/comm.h"
 #include "src/score/row_source.h"
 
 /* Collective. Score all rows of the source.
+ *   shard [networks] members of this rank (src/predict/row_predictor.h); NULL: all ranks have all
  *   out   the same on all ranks; owner: the caller, tt_scores_destroy
  *   test  filled on rank 0 as in io/results/results.h, except row numbers; owner: the caller,
  *         tt_test_predictions_free. May be NULL
  * Errors: MEM; of the source; of the engine; DATA (a label that is invalid for the output; the
  * message names row and value). */
-tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_engine_ops *ops,
-                const tt_resources *use, const tt_row_source *source, tt_scores **out,
-                tt_test_predictions *test);
+tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_model_shard *shard,
+                const tt_engine_ops *ops, const tt_resources *use, const tt_row_source *source,
+                tt_scores **out, tt_test_predictions *test);
 
 /* Bytes that tt_score allocates on a rank, for the plan of memory, to a few percent. Local.
  *   members, ensembles, width  of the trained ensemble; columns per ensemble

@@ -23,13 +23,10 @@ tt_err tt_scorer_create(tt_scorer *s, int table)
   s->width = tt_trained_ensemble_width(c);
   s->tally = tt_tally_size(&c->model);
   s->sums = (c->members * s->tally + c->ensembles * ensemble_sums(s)) * s->targets;
-  TT_TRY(TT_ALLOC(s->x, TT_SCORE_CHUNK_ROWS * c->model.inputs));
   TT_TRY(TT_ALLOC(s->y, TT_SCORE_CHUNK_ROWS * c->target.count));
   TT_TRY(TT_ALLOC(s->weight, TT_SCORE_CHUNK_ROWS));
   if (s->source->read_variance_local)
     TT_TRY(TT_ALLOC(s->variance, TT_SCORE_CHUNK_ROWS * c->target.count));
-  TT_TRY(TT_ALLOC(s->members, c->members * 2 * s->width * TT_SCORE_CHUNK_ROWS));
-  TT_TRY(tt_moments_create(TT_SCORE_CHUNK_ROWS, columns, &s->moments));
   TT_TRY(tt_moments_create(1, s->width, &s->row));
   TT_TRY(TT_ALLOC(s->quantity, c->model.quantities));
   TT_TRY(TT_ALLOC(s->latent, c->model.quantities));
@@ -40,16 +37,12 @@ tt_err tt_scorer_create(tt_scorer *s, int table)
 
 void tt_scorer_free(tt_scorer *s)
 {
-  tt_free(s->x);
   tt_free(s->y);
   tt_free(s->weight);
   tt_free(s->variance);
-  tt_free(s->members);
   tt_free_all(&s->quantity, &s->latent, &s->part);
   tt_free(s->errors);
   tt_free(s->table);
-  if (s->moments) s->moments->rows = TT_SCORE_CHUNK_ROWS;
-  tt_moments_destroy(&s->moments);
   tt_moments_destroy(&s->row);
 }
 
@@ -361,14 +354,17 @@ static void add_ensemble(tt_scorer *s, int64_t number, int64_t k, int64_t first,
   }
 }
 
+tt_err tt_scorer_read(tt_scorer *s, int64_t first, int64_t rows, float *x)
+{
+  TT_TRY(s->source->read_local(s->source->from, first, rows, x, s->y, s->weight));
+  if (s->variance) s->source->read_variance_local(s->source->from, first, rows, s->variance);
+  return TT_OK;
+}
+
 tt_err tt_scorer_add_chunk(tt_scorer *s, int64_t first, int64_t rows, double *sums)
 {
   const tt_trained_ensemble *c = s->model;
-  TT_TRY(s->source->read_local(s->source->from, first, rows, s->x, s->y, s->weight));
-  if (s->variance) s->source->read_variance_local(s->source->from, first, rows, s->variance);
   TT_TRY(check_labels(s, first, rows));
-  s->moments->rows = rows;
-  TT_TRY(s->ops->predict(c, s->use, rows, s->x, s->moments, s->members));
   for (int64_t e = 0; e < c->ensembles; e++)
     for (int64_t k = 0; k < s->targets; k++) add_ensemble(s, e, k, first, rows, sums);
   return TT_OK;

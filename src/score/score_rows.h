@@ -1,25 +1,24 @@
-/* score_rows.h — predicts chunks of rows and adds them to tallies (core/stats/metrics.h); used by
- * score.c. All local. */
+/* score_rows.h — adds predicted chunks of rows to tallies (core/stats/metrics.h); used by score.c.
+ * All local. */
 #ifndef TT_SCORE_ROWS_H
 #define TT_SCORE_ROWS_H
 #include "core/engine/engine.h"
 #include "io/results/results.h"
+#include "src/predict/row_predictor.h"
 #include "src/score/row_source.h"
 
-enum { TT_SCORE_CHUNK_ROWS = 256 }; /* rows predicted at a time */
+enum { TT_SCORE_CHUNK_ROWS = TT_PREDICTOR_ROWS };
 
 typedef struct tt_scorer {
   const tt_trained_ensemble *model;
-  const tt_engine_ops *ops;
-  const tt_resources *use;
   const tt_row_source *source;
   int64_t targets, width;    /* K; K q, columns of one ensemble */
   int64_t tally, sums;       /* doubles in one tally; in the sums of a block */
-  float *x;                  /* [TT_SCORE_CHUNK_ROWS][D] */
   double *y, *weight;        /* [TT_SCORE_CHUNK_ROWS][T]; [TT_SCORE_CHUNK_ROWS] of the rows */
   double *variance;          /* [TT_SCORE_CHUNK_ROWS][T] of the errors of the labels, or NULL */
-  float *members;            /* [G][2][K q][rows of the chunk] */
-  tt_moments *moments, *row; /* of the chunk; of one row of one ensemble */
+  const float *members;      /* [G][2][K q][rows of the chunk] */
+  const tt_moments *moments; /* of the chunk */
+  tt_moments *row;           /* of one row of one ensemble */
   double *quantity, *latent; /* [q] of one prediction; before the transform is undone */
   double *part;              /* [7][G] weight, mean, variance of the members, one row and target;
                               * scratch of tt_forecast; mean and variance before the transform is
@@ -41,7 +40,10 @@ double *tt_scorer_error_tally(const tt_scorer *s, double *sums, int64_t e, int64
 /* [levels] weight of the rows inside each conformal interval. */
 double *tt_scorer_weight_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k);
 
-/* Add rows [first, first + rows), at most TT_SCORE_CHUNK_ROWS, to `sums`. Errors: of the source, of
- * the engine; DATA (a label that is invalid for the output). */
+/* Read inputs x [rows][F] of rows [first, first + rows), at most TT_SCORE_CHUNK_ROWS, and their
+ * labels and weights into s. Errors: of the source. */
+tt_err tt_scorer_read(tt_scorer *s, int64_t first, int64_t rows, float *x);
+/* Add the rows that were read last to `sums`, with the predictions that s->moments and s->members
+ * point to. Errors: DATA (a label that is invalid for the output). */
 tt_err tt_scorer_add_chunk(tt_scorer *s, int64_t first, int64_t rows, double *sums);
 #endif

@@ -118,13 +118,12 @@ static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int rank
   return fmax(tested, bag + (double)members * (double)train / 8.0);
 }
 
-/* The model of all members of a cohort and the copy of the weights of this rank's. */
+/* The copy of the weights of this rank's members of a cohort, and numbers of all members. */
 static split_bytes model_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
   int64_t params = tt_model_of_head(&c->model).params;
   int64_t all = final_members(c, c->members), mine = final_members(c, slice.count);
-  return add(add(floats(all * params, stored), floats(mine * params, stored)),
-             (split_bytes){24.0 * (double)all, 0.0});
+  return add(floats(mine * params, stored), (split_bytes){24.0 * (double)all, 0.0});
 }
 
 /* Arrays of model.h5: one layer of this rank's members, numbers and names of all members. */

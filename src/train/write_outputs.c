@@ -36,20 +36,17 @@ typedef struct output_writer {
   tt_cohort_part *part;       /* [parts] in the order of the job file */
   tt_result_shard *result;    /* [parts] */
   tt_model_shard *model;      /* [parts] this rank's members */
-  float **w;                  /* [parts][members of this rank][P] weights to predict with */
+  float **w;                  /* [parts][members of this rank][P] those of `model` */
   ensemble_output *output;    /* [all.count] */
   tt_test_predictions *table; /* [all.count] */
   int quiet;
 } output_writer;
 
-/* Status, weights and member weight (1 or 0) of all members of a part, on all ranks. */
-static void gather_members(tt_comm *c, const tt_result_shard *from, const float *w,
-                           tt_trained_ensemble *all)
+/* Status and member weight (1 or 0) of all members of a part, on all ranks. */
+static void gather_members(tt_comm *c, const tt_result_shard *from, tt_trained_ensemble *all)
 {
-  const tt_state *mine = from->mine;
-  tt_allgatherv(c, TT_FIELD(mine, status) + tt_result_shard_first(from), from->own.count,
+  tt_allgatherv(c, TT_FIELD(from->mine, status) + tt_result_shard_first(from), from->own.count,
                 all->status, NULL);
-  tt_allgatherv(c, w, from->own.count * mine->params * (int64_t)sizeof *w, all->w, NULL);
   for (int64_t i = 0; i < all->members; i++)
     all->weight[i] = all->status[i] == TT_STATUS_diverged ? 0.0 : 1.0;
 }
@@ -61,7 +58,7 @@ static void gather_all(output_writer *k)
     for (int64_t n = 0; n < k->output[i].parts; n++) {
       int64_t number = k->output[i].first + n;
       tt_trained_ensemble part = tt_trained_ensemble_part(k->all.at[i], n, &own);
-      gather_members(k->c, &k->result[number], k->w[number], &part);
+      gather_members(k->c, &k->result[number], &part);
     }
 }
 
@@ -143,6 +140,7 @@ static tt_err postprocess(output_writer *k)
     tt_postprocess_context v = {.cfg = k->job->cfg,
                                 .cohort = k->part[k->output[i].first].cohort,
                                 .data = k->job->data,
+                                .shard = k->model + k->output[i].first,
                                 .ops = k->ops,
                                 .use = &k->job->use};
     e = tt_combine_members(k->c, &v, k->all.at[i]);
@@ -167,8 +165,8 @@ static tt_err score_all(output_writer *k, tt_split_rows *rows)
                           .read_variance_local = tt_split_rows_variance(rows)};
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++)
-    e = tt_score(k->c, k->all.at[i], k->ops, &k->job->use, &source, &k->output[i].scores,
-                 &k->table[i]);
+    e = tt_score(k->c, k->all.at[i], k->model + k->output[i].first, k->ops, &k->job->use, &source,
+                 &k->output[i].scores, &k->table[i]);
   return e;
 }
 
@@ -189,7 +187,7 @@ static tt_err score_out_of_bag(output_writer *k)
   for (int64_t i = 0; !e && i < k->all.count; i++) {
     ensemble_output *to = &k->output[i];
     gather_attempts(k, to);
-    const tt_oob_members from = {to->parts, k->part + to->first, to->attempt};
+    const tt_oob_members from = {to->parts, k->part + to->first, k->model + to->first, to->attempt};
     e = tt_out_of_bag(k->c, &from, k->job->data, k->all.at[i], k->ops, &k->job->use, &to->oob);
   }
   return e;

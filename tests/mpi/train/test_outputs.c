@@ -1,0 +1,178 @@
+/* test_outputs.c — laws of the end of a training: each rank has the weights of its own members, and
+ * predictions of all members have the same bits on any number of ranks. */
+#include "core/base/mem.h"
+#include "core/model/partition.h"
+#include "io/data/data.h"
+#include "io/hdf5/files.h"
+#include "src/predict/row_predictor.h"
+#include "src/train/trainer.h"
+#include "tests/support/plain_model.h"
+#include "tests/support/problem.h"
+#include "tests/support/ranks.h"
+#include "tests/support/received.h"
+
+#include <string.h>
+
+enum { MEMBERS = 7, INPUTS = 3, TARGETS = 2, MOST_NETWORKS = 2 };
+
+static const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
+
+/* `networks` networks; the last one has members of a fold. */
+static tt_trained_ensemble *trained(int64_t networks)
+{
+  static const int64_t hidden[MOST_NETWORKS][1] = {{9}, {5}};
+  tt_network network[MOST_NETWORKS] = {{.members = 4}, {.members = MEMBERS - 4, .folded = 1}};
+  tt_trained_ensemble *c = NULL;
+  for (int k = 0; k < networks; k++) {
+    const tt_model_shape of =
+        usual_shape(INPUTS, TARGETS, hidden[k], 1, TT_ACT_tanh, TT_OUTPUT_mean_variance);
+    TT_CHECK_OK(tt_model_lay_out(&of, &network[k].model));
+  }
+  if (networks == 1) network[0].members = MEMBERS;
+  TT_CHECK_OK(tt_trained_ensemble_create_mixed(networks, network, 1, &c));
+  c->variance_floor = 1e-3f;
+  c->ensemble[0] = (tt_ensemble){.members = MEMBERS, .targets = TARGETS};
+  TT_CHECK_OK(TT_ALLOC(c->ensemble[0].column, TARGETS));
+  for (int64_t i = 0; i < MEMBERS; i++) {
+    int64_t k;
+    float *w = (float *)tt_trained_ensemble_weights(c, i, &k);
+    tt_model_init_weights(tt_trained_ensemble_model(c, k), TT_INIT_glorot_uniform, 3, (uint64_t)i,
+                          w);
+    c->weight[i] = i == 1 ? 0.0 : 0.5 + (double)i;
+  }
+  if (networks > 1) c->network[1].scales.y_factor[0] = 2.5;
+  return c;
+}
+
+/* What is compared of the rows of this rank. */
+typedef struct copy {
+  const tt_trained_ensemble *c;
+  tt_slice mine;
+  int64_t next;   /* rows come in order */
+  double *mean;   /* [rows][columns] */
+  float *members; /* [rows][G][2][K q] */
+} copy;
+
+static tt_err read_local(void *with, int64_t first, int64_t count, float *x)
+{
+  (void)with;
+  for (int64_t i = 0; i < count * INPUTS; i++) x[i] = sinf((float)(first * INPUTS + i));
+  return TT_OK;
+}
+
+static tt_err use_local(void *with, int64_t first, const tt_moments *m, const float *members)
+{
+  copy *to = with;
+  int64_t each = MEMBERS * 2 * TARGETS, at = first - to->mine.first;
+  TT_CHECK(at, ==, to->next);
+  to->next += m->rows;
+  memcpy(to->mean + at * m->columns, m->mean, (size_t)(m->rows * m->columns) * sizeof *to->mean);
+  for (int64_t i = 0; i < each; i++)
+    for (int64_t r = 0; r < m->rows; r++)
+      to->members[(at + r) * each + i] = members[i * m->rows + r];
+  return TT_OK;
+}
+
+static copy predict(const tt_trained_ensemble *c, const tt_model_shard *shard, int64_t rows,
+                    int64_t block)
+{
+  copy to = {.c = c,
+             .mine = tt_row_predictor_slice(rows, block, tt_comm_ranks(comm), tt_comm_rank(comm))};
+  TT_CHECK_OK(TT_ALLOC(to.mean, to.mine.count * TARGETS));
+  TT_CHECK_OK(TT_ALLOC(to.members, to.mine.count * MEMBERS * 2 * TARGETS));
+  const tt_row_predictor p = {.model = c,
+                              .shard = shard,
+                              .ops = &tt_engine_cpu,
+                              .use = &use,
+                              .rows = rows,
+                              .block = block,
+                              .read_local = read_local,
+                              .use_local = use_local,
+                              .with = &to,
+                              .phase = "test"};
+  TT_CHECK_OK(tt_row_predictor_run(comm, &p));
+  TT_CHECK(to.next, ==, to.mine.count);
+  return to;
+}
+
+static void compare(tt_trained_ensemble *c, const tt_model_shard *shard, int64_t rows,
+                    int64_t block)
+{
+  copy whole = predict(c, NULL, rows, block);
+  float *w = c->w;
+  c->w = NULL; /* nothing reads the weights of others */
+  received before = test_received;
+  copy spread = predict(c, shard, rows, block);
+  int64_t bytes = received_since(before).bytes;
+  c->w = w;
+  int64_t values = whole.mine.count * MEMBERS * 2 * TARGETS;
+  TT_CHECK(memcmp(whole.members, spread.members, (size_t)values * sizeof *whole.members), ==, 0);
+  TT_CHECK(
+      memcmp(whole.mean, spread.mean, (size_t)(whole.mine.count * TARGETS) * sizeof *whole.mean),
+      ==, 0);
+  TT_CHECK(bytes, <=, values * (int64_t)sizeof(float) + 512 + rows);
+  tt_free_all(&whole.mean, &whole.members, &spread.mean, &spread.members);
+}
+
+/* Members on all ranks predict the bits of members that every rank has, and a rank receives the
+ * predictions for its rows. */
+TT_TEST (spread_members_predict_the_same_bits) {
+  static const int64_t rows[] = {0, 1, 255, 700, 2600}, block[] = {256, 512};
+  for (int64_t networks = 1; networks <= MOST_NETWORKS; networks++) {
+    tt_trained_ensemble *c = trained(networks);
+    tt_model_shard shard[MOST_NETWORKS];
+    for (int64_t k = 0; k < networks; k++) {
+      int64_t members = networks == 1 ? MEMBERS : c->network[k].members;
+      const float *w = networks == 1 ? c->w : c->network[k].w;
+      TT_CHECK_OK(
+          tt_partition_even(members, tt_comm_ranks(comm), tt_comm_rank(comm), &shard[k].slice));
+      shard[k].w = w + shard[k].slice.first * tt_trained_ensemble_model(c, k)->params;
+    }
+    for (int i = 0; i < 10; i++) compare(c, shard, rows[i % 5], block[i / 5]);
+    tt_trained_ensemble_destroy(&c);
+  }
+}
+
+/* training */
+
+static const char job_text[] =
+    "data: {file: d.h5, split: {train: 0.6, validation: 0.2, test: 0.2}}\n"
+    "model: {hidden: [200, 200]}\n"
+    "train: {epochs: 1, batch_size: 8}\n"
+    "combine: {method: greedy}\n"
+    "calibration: {recalibrate: true}\n"
+    "run: {seed: 3, device: cpu, threads: 1, directory: out}\n"
+    "ensembles: [{name: a, members: 5}]\n";
+
+static void name_of(const char *name, char path[2 * SCRATCH_ROOM])
+{
+  snprintf(path, 2 * SCRATCH_ROOM, "%s/%s", scratch, name);
+}
+
+static void write_files(const char *job)
+{
+  enum { ROWS = 40 };
+  char path[2 * SCRATCH_ROOM], *in[] = {"p", "q"}, *out[] = {"y"}, *none[] = {"", ""};
+  tt_columns input = {2, in, none, 1}, target = {1, out, none, 1};
+  double x[ROWS * 2], y[ROWS];
+  for (int i = 0; i < ROWS * 2; i++) x[i] = (double)(i * 7 % 11);
+  for (int i = 0; i < ROWS; i++) y[i] = x[2 * i] - x[2 * i + 1];
+  name_of("d.h5", path);
+  TT_CHECK_OK(tt_data_write_local(path, ROWS, &input, &target, x, y, "made up"));
+  TT_CHECK_OK(tt_file_write_atomic_local(job, job_text));
+}
+
+/* A whole run gives no rank the weights of a member of another rank: it receives fewer bytes than
+ * one member has. */
+TT_TEST (no_rank_receives_weights) {
+  char job[2 * SCRATCH_ROOM];
+  const received before = test_received;
+  name_of("job.yaml", job);
+  if (tt_comm_is_root(comm)) write_files(job);
+  tt_barrier(comm);
+  tt_train_options o = {.job = {.file = job, .command = "test"}, .quiet = 1};
+  TT_CHECK_OK(tt_train(comm, &o));
+  TT_CHECK(received_since(before).bytes, <, 4 * (200 * 200 + 200));
+}
+
+TT_SUITE(errors_only, NULL)
