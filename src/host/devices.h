@@ -56,8 +56,8 @@ int tt_gpu_find_mps(const char *directory, char *text, size_t size);
 /* Find the ranks that use the same GPU (by UUID): sets shared_with of all. Errors: MEM. */
 tt_err tt_device_find_shared(int ranks, tt_rank_resources *rank_entry);
 
-/* Check that no two ranks use one GPU, after tt_device_find_shared. Errors: UNAVAILABLE, naming both
- * ranks and the fixes. */
+/* Check that no two ranks use one GPU, after tt_device_find_shared. Errors: UNAVAILABLE, naming
+ * both ranks and the fixes. */
 tt_err tt_device_check_shared(int ranks, const tt_rank_resources *rank_entry);
 
 /* The same for run.exchange: nccl, where ranks cannot share a GPU. */
