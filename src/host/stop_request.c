@@ -2,8 +2,11 @@
 #include "src/host/stop_request.h"
 
 #include "core/base/clock.h"
+#include "core/base/directory.h"
+#include "core/base/log.h"
+#include "io/hdf5/owner.h"
 
-#include <limits.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -31,14 +34,19 @@ void tt_stop_install_handlers_local(void)
 
 int tt_stop_signalled_local(void) { return received_signal != 0; }
 
+static void stop_path(const char *directory, char path[TT_PATH_MAX])
+{
+  snprintf(path, TT_PATH_MAX, "%s/STOP", directory);
+}
+
 static tt_stop_reason stop_reason_local(const tt_comm *c, double deadline, const char *directory)
 {
   tt_stop_reason why =
       deadline > 0.0 && tt_monotonic_seconds() >= deadline ? TT_STOP_time : TT_STOP_none;
   if (received_signal) why = received_signal == SIGINT ? TT_STOP_interrupt : TT_STOP_signal;
   if (directory && tt_comm_is_root(c)) {
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s/STOP", directory);
+    char path[TT_PATH_MAX];
+    stop_path(directory, path);
     if (!access(path, F_OK)) why = TT_STOP_file;
   }
   return why;
@@ -49,6 +57,15 @@ tt_stop_reason tt_stop_agreed(tt_comm *c, double deadline, const char *directory
   int64_t why = (int64_t)stop_reason_local(c, deadline, directory);
   tt_allreduce_max_i64(c, &why, 1);
   return (tt_stop_reason)why;
+}
+
+void tt_stop_remove_file_local(const char *directory)
+{
+  char path[TT_PATH_MAX];
+  stop_path(directory, path);
+  if (tt_owner_check_local(path) || !unlink(path) || errno == ENOENT) return;
+  tt_log_root(TT_LOG_WARN, "%s cannot be removed (%s): the next start will stop at once", path,
+              strerror(errno));
 }
 
 const char *tt_stop_name(tt_stop_reason why)

@@ -24,6 +24,12 @@ int tt_stop_signalled_local(void);
  *   directory  a file named STOP in it is a request too (checked by rank 0); NULL = none */
 tt_stop_reason tt_stop_agreed(tt_comm *c, double deadline, const char *directory);
 
+/* Remove the file STOP of a directory: the request has been obeyed, so the next start continues. A
+ * run calls it at its end, after the last status; not at its start, because a file created while a
+ * job waits in the queue, or reads its data, is a request to this start. Nothing is removed if
+ * another start owns the directory; any other error is logged. Local, on one rank. */
+void tt_stop_remove_file_local(const char *directory);
+
 /* Text for status.json: "", "time", "signal", "interrupt", "file". */
 const char *tt_stop_name(tt_stop_reason why);
 

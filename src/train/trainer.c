@@ -26,11 +26,12 @@
 #include "src/train/write_outputs.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 
 /* Seconds of training between two checks for a stop request, at most. */
 static const double stop_check_interval = 0.5;
-static const double status_interval = 10.0; /* seconds between two writes of status.json */
+static const double status_interval = 10.0; /* seconds between two writes of status.json, at most */
 
 typedef struct training_run {
   tt_comm *c;
@@ -221,6 +222,14 @@ static void write_metrics(training_run *r, int now)
   tt_metrics_file_append_local(&r->metrics, directory(r), &r->progress, &line, now);
 }
 
+/* A run that has just begun writes its status after the first steps, and then more and more seldom,
+ * so that a person sees soon how long it will take. */
+static int status_is_due(const training_run *r)
+{
+  double age = tt_monotonic_seconds() - r->status_time;
+  return age > fmin(r->status_time - r->meter.started, status_interval);
+}
+
 static tt_err training_loop(training_run *r)
 {
   double every = r->job->cfg->checkpoint_every;
@@ -241,8 +250,7 @@ static tt_err training_loop(training_run *r)
       e = tt_checkpointing_write(&r->checkpoints, r->stop_reason != TT_STOP_none);
     else
       e = tt_checkpointing_update(&r->checkpoints);
-    if (r->checkpoints.generation > before ||
-        (!e && tt_monotonic_seconds() - r->status_time > status_interval))
+    if (r->checkpoints.generation > before || (!e && status_is_due(r)))
       write_status(r, "training", "", -1);
   } while (!e && !r->stop_reason && r->progress.training > 0);
   return e;
@@ -432,10 +440,10 @@ static tt_err train(training_run *r)
   if (!r->o->quiet) log_job(r);
   if (!r->o->quiet) log_waves(r);
   if (dependence(r) && !r->o->quiet) tt_log_root(TT_LOG_INFO, "%s", dependence(r));
-  write_status(r, "training", "", -1);
   e = tt_shards_update_progress(r->c, &r->shards);
   if (e) return e;
   r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
+  write_status(r, "training", "", -1);
   tt_progress_meter_start(&r->meter, &r->progress, r->epochs, r->shards.waves.count > 1);
   r->checkpoints.time = tt_monotonic_seconds();
   if (tt_comm_is_root(r->c) && r->checkpoints.generation == 0 &&
@@ -455,6 +463,9 @@ static void write_final_status(training_run *r, tt_err e)
 {
   const char *state = !e || e == TT_E_DIVERGED ? "done" : e == TT_E_STOPPED ? "stopped" : "failed";
   write_status(r, state, e ? tt_err_last() : "", tt_err_exit_code(e));
+  int obeyed = !e || r->stop_reason == TT_STOP_file;
+  if (r->claimed && tt_comm_is_root(r->c) && obeyed && !r->o->stop_directory)
+    tt_stop_remove_file_local(directory(r));
 }
 
 tt_err tt_train(tt_comm *c, const tt_train_options *o)

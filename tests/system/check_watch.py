@@ -142,6 +142,31 @@ def check_cut_line(tutti):
     assert lines[-1] == ""
 
 
+def status():
+    path = pathlib.Path("endless/status.json")
+    return json.loads(path.read_text()) if path.exists() else {"rate": 0}
+
+
+def check_stop_file(tutti):
+    """The first status that knows the speed comes soon. The file STOP ends the run that trains, or
+    the next start if none does; that start removes it, so the one after it continues."""
+    command = [tutti, "train", "job.yaml", "-q", "--set", "run.directory=endless", "--set",
+               "train.epochs=1000000", "--set", "checkpoint.every=1h"]
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while child.poll() is None and not status()["rate"]:
+        time.sleep(0.01)
+    soon, stop = status(), pathlib.Path("endless/STOP")
+    stop.touch()
+    said = child.communicate(timeout=60)[1]
+    assert soon["seconds"] < 10 and soon["training"] == 3, soon
+    assert child.returncode == 75 and "the file STOP" in said and not stop.exists(), said
+    stop.touch()
+    said = run(*command, code=75).stderr
+    assert "stopped by the file STOP at checkpoint 2" in said and not stop.exists(), said
+    run(*command, "--max-time", "10ms", code=75)
+    assert (status()["stop"], status()["resumed"]) == ("time", 2), status()
+
+
 def check_once(tutti):
     shown, again = (re.sub(r"\d+:\d\d ago", "... ago", run(tutti, "watch", *once, "out").stdout)
                     for once in ([], ["--once"]))  # a second may pass between them
@@ -197,6 +222,7 @@ def main(tutti, source):
         run(tutti, "import", "samples.csv", "-o", "samples.h5", "--inputs", "a,b", "--targets", "y")
         pathlib.Path("job.yaml").write_text(JOB)
         check_metrics(tutti, source)
+        check_stop_file(tutti)
         check_once(tutti)
         check_begin(tutti)
         check_live(tutti)

@@ -9,6 +9,7 @@
 #include "src/host/watchdog.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Rules that depend on scores are not evaluated again if section score or select changes. */
 static void log_stop_rule(const tt_campaign *k)
@@ -62,6 +63,8 @@ static void write_final_status(tt_campaign *k, tt_err e)
   const char *stop_cause = e == TT_E_STOPPED ? stop_reason(k) : "";
   if (!e && k->h->ended < 0) state = "stopped"; /* stopped by option rounds */
   tt_campaign_write_status_local(k, state, e ? tt_err_last() : "", stop_cause, tt_err_exit_code(e));
+  int obeyed = !e || !strcmp(stop_cause, tt_stop_name(TT_STOP_file));
+  if (k->claimed && tt_comm_is_root(k->c) && obeyed) tt_stop_remove_file_local(k->directory);
 }
 
 static void cleanup(tt_campaign *k)

@@ -300,17 +300,6 @@ static tt_err remove_temporaries_local(const tt_campaign *k)
   return e;
 }
 
-/* A new start of a paused campaign continues it. */
-static tt_err remove_stop_file_local(const tt_campaign *k)
-{
-  char path[TT_PATH_MAX];
-  tt_campaign_path(k->directory, "STOP", path);
-  if (!tt_comm_is_root(k->c)) return TT_OK;
-  TT_TRY(tt_owner_check_local(path));
-  if (!unlink(path) || errno == ENOENT) return TT_OK;
-  return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
-}
-
 /* Hash of the options that a second start of this campaign must share to take it over while it
  * runs. */
 static uint64_t hash_options(const tt_config *cfg)
@@ -334,7 +323,6 @@ static tt_err claim_directory(tt_campaign *k)
                                                tt_comm_rank(k->c), k->cfg->run_watchdog));
   if (!e) e = tt_agree(k->c, remove_temporaries_local(k));
   if (!e) e = tt_agree(k->c, open_journal_local(k, k->run_id.incarnation));
-  if (!e) e = tt_agree(k->c, remove_stop_file_local(k));
   return e;
 }
 

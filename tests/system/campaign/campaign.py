@@ -130,10 +130,13 @@ def check_picks(run):
 
 def check_stepwise(run):
     """Run stage by stage, paused, stopped by a time limit, repeated from a stage, and extended."""
-    for _ in range(2):
+    stop = run.folder / "stepwise/STOP"
+    stop.parent.mkdir()
+    stop.touch()
+    run.good(1, "stepwise", verb="step", code=75)
+    check(not stop.exists(), "the start that obeyed STOP removes it")
+    for _ in range(3):
         run.good(1, "stepwise", verb="step")
-    (run.folder / "stepwise/STOP").write_text("")
-    run.good(1, "stepwise", verb="step")
     run.good(1, "stepwise", more=["--max-time", "10ms"], code=75)
     run.good(2, "stepwise", ["stop.rounds=2"])
     run.good(1, "stepwise")
