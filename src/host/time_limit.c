@@ -5,6 +5,7 @@
 #include "core/base/log.h"
 #include "src/host/slurm_query.h"
 
+#include <float.h>
 #include <math.h>
 
 double tt_time_limit_margin(double left, double least, double checkpoint)
@@ -46,5 +47,6 @@ void tt_time_limit_record_checkpoint_local(tt_time_limit *l, double seconds)
 
 double tt_time_limit_deadline_local(const tt_time_limit *l)
 {
-  return l->end > 0.0 ? l->end - l->margin : 0.0;
+  if (l->end <= 0.0) return 0.0;
+  return fmax(l->end - l->margin, DBL_MIN); /* the clock may be younger than the margin */
 }

@@ -87,6 +87,19 @@ static void write_status(training_run *r, const char *state, const char *reason,
   tt_status_file_report_local(directory(r), &s);
 }
 
+static void warn_of_idle_ranks(const training_run *r, int teams)
+{
+  int alone = teams == tt_comm_ranks(r->c);
+  if (teams <= r->members || r->o->quiet) return;
+  tt_log_root(TT_LOG_WARN,
+              "%d %s, but %" PRId64
+              " member%s to train: the others are idle; start fewer ranks, or "
+              "let %sranks share a member (run.ranks_per_member, run.stages: "
+              "docs/large-members.md)",
+              teams, alone ? "ranks" : "teams of ranks", r->members, tt_plural(r->members),
+              alone ? "" : "more ");
+}
+
 /* Divide the ranks into teams, if members are trained by several ranks. */
 static tt_err create_team(training_run *r, int *teams)
 {
@@ -409,6 +422,7 @@ static tt_err prepare(training_run *r)
   if (!e) e = tt_agree(r->c, tt_warm_match_local(r->warm_source, r->job));
   if (!e) r->members = tt_cohorts_members(&r->job->cohorts);
   if (!e) e = create_team(r, &teams);
+  if (!e) warn_of_idle_ranks(r, teams);
   if (!e) e = tt_agree(r->c, create_shards_local(r, teams));
   if (!e) e = tt_shards_check_arithmetic(r->c, &r->shards, r->o->any_device, r->id.arithmetic);
   if (e) return e;

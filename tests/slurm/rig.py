@@ -67,17 +67,14 @@ def local_run(folder, name, settings=()):
 
 
 def script(template, ranks=1, train=(), launch=None):
-    """A template with the changes that a user makes: the block of the site, and options of tutti
-    train, campaign run, plan and requeue."""
+    """A template with the changes that a user makes: the block of the site, and options of the run."""
     text = (SCRIPTS / template).read_text()
     launch = launch or "srun --mpi=pmix --kill-on-bad-exit=1"
     block = f"{SITE.format(ranks=ranks)}launch=({launch})\n"
     text = re.sub(r"(?s)# ---- site.*# ---- end of site\n", block.replace("\\", r"\\"), text)
     if train:
         words = " ".join(f"--set '{s}'" for s in train)
-        for verb in ("tutti train", "tutti campaign run", 'tutti plan --ranks "$SLURM_NTASKS"'):
-            text = text.replace(f'{verb} "$job"', f'{verb} "$job" {words}')
-        text = text.replace('requeue "$job"', f'requeue "$job" {words}')
+        text = text.replace('run=("$job"', f'run=("$job" {words}', 1)
     return text
 
 

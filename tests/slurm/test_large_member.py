@@ -19,7 +19,8 @@ def more_nodes(job):
     """What a user does with a job that waits in the queue. "3" alone would be the least number only."""
     rig.wait_for("the job to be queued again",
                  lambda: rig.restarts(job) == 1 and rig.state(job) == "PENDING")
-    rig.command("scontrol", "update", f"jobid={job}", "NumNodes=3-3", "NumTasks=3", good=True)
+    rig.command("scontrol", "update", f"jobid={job}", "NumNodes=3-3", "NumTasks=3", "NumCPUs=3",
+                good=True)
 
 
 def check_log(log):

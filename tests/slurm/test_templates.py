@@ -51,7 +51,7 @@ def check_campaign(folder, site, block):
     text = written(folder, "campaign", "--site", site, "--nodes", "2", file="campaign.yaml")
     accept(folder, f"tutti-slurm-campaign-{site}", text)
     for words in (block, "#SBATCH --nodes=2\n", "job='campaign.yaml'\n", "# Training of one round",
-                  "# memory per rank\n", "# rounds     at most 100 of 10 queries each", 'tutti campaign run "$job"\n', 'tutti slurm requeue "$job"'):
+                  "# memory per rank\n", "# rounds     at most 100 of 10 queries each", 'tutti campaign run "${run[@]}"\n', 'tutti slurm requeue "${run[@]}"'):
         h.check(words in text, f"tutti slurm campaign --site {site}: no {words!r} in\n{text}")
 
 
@@ -90,6 +90,8 @@ def main():
         for template in templates:
             text = template.read_text()
             accept(folder, template.name, text)
+            h.check(len(re.findall(r'"\$job"', text)) == ("slurm requeue" in text),
+                    f"{template.name}: only run=() has the job file, so that all commands get its options")
             h.check(SITE.search(text)[0] == (rig.SCRIPTS / "site" / "generic").read_text(),
                     f"{template.name} does not have the generic block")
         for site in sites:

@@ -175,6 +175,10 @@ def check_binding(tutti, mpirun):
     assert ("--bind-to none" in bound) == (cores > 1), (cores, bound)
     free = run(*mpirun, "1", "--bind-to", "none", tutti, "train", "job.yaml", "--resume", "never").stderr
     assert "--bind-to none" not in free, free
+    few = ["--set", "ensembles[0].members=1", "--set", "ensembles[1].members=1"]
+    idle = run(*mpirun, "3", tutti, "train", "job.yaml", "--resume", "never", *few).stderr
+    assert "3 ranks, but 2 members to train: the others are idle" in idle, idle
+    assert "are idle" not in free, free
 
 
 def main(tutti, *mpirun):

@@ -47,3 +47,11 @@ TT_TEST (a_limit_of_a_person_has_no_margin) {
   tt_time_limit_record_checkpoint_local(&l, 12);
   TT_CHECK(tt_time_limit_deadline_local(&l), ==, 100.0);
 }
+
+/* On a machine that has just started, the clock is less than the margin: that is not "no limit". */
+TT_TEST (a_deadline_in_the_past_is_one) {
+  const tt_time_limit l = {.end = 700, .left = 600, .least = 3600, .margin = 3600}, none = {0};
+  TT_CHECK(tt_time_limit_deadline_local(&l), >, 0.0);
+  TT_CHECK(tt_time_limit_deadline_local(&l), <, 1.0);
+  TT_CHECK(tt_time_limit_deadline_local(&none), ==, 0.0);
+}
