@@ -48,6 +48,11 @@ void tt_ckpt_release_local(const tt_comm *c, const char *directory);
  * missing. Local. Errors: IO, STOPPED. */
 tt_err tt_ckpt_remove_temporaries_local(const char *directory);
 
+/* The same at the end of a run, when this start writes no file any more: a start that was killed
+ * after the claim of this one may have left a temporary file since. On one rank. Errors are not
+ * reported; tt_err_last() stays. */
+void tt_ckpt_clean_up_local(const char *directory);
+
 /* Collective. The error of a start that has claimed the directory: STOPPED with the new owner if
  * another start has taken the directory over since, because any error may then be the work of that
  * start; otherwise `e` with its message. */

@@ -180,6 +180,13 @@ tt_err tt_ckpt_remove_temporaries_local(const char *directory)
   return tt_owner_check_local(directory);
 }
 
+void tt_ckpt_clean_up_local(const char *directory)
+{
+  const tt_err_record kept = *tt_err_record_of_thread();
+  (void)tt_ckpt_remove_temporaries_local(directory);
+  *tt_err_record_of_thread() = kept;
+}
+
 static tt_err remove_all_local(const char *directory)
 {
   TT_TRY(tt_directory_remove_files(directory, "ckpt-g", is_checkpoint));

@@ -244,6 +244,29 @@ tt_err tt_file_replace_local(const char *path, const char *text)
   return write_file(path, text, strlen(text), 0);
 }
 
+tt_err tt_file_create_spare_local(const char *spare)
+{
+  static const char blank[TT_FILE_SPARE_BYTES];
+  if (!access(spare, F_OK)) return TT_OK;
+  TT_TRY(tt_file_reserve_local(spare, 0));
+  tt_err e = write_all(spare, blank, sizeof blank);
+  if (e) unlink(spare);
+  return e;
+}
+
+tt_err tt_file_replace_by_spare_local(const char *path, const char *text, const char *spare)
+{
+  size_t size = strlen(text);
+  TT_TRY(tt_owner_check_local(path));
+  tt_err e = size > TT_FILE_SPARE_BYTES ? TT_FAIL(IO, "%s: the text is too long", path)
+                                        : write_all(spare, text, size);
+  if (!e && truncate(spare, (off_t)size))
+    e = TT_FAIL(IO, "%s: cannot be truncated: %s", spare, strerror(errno));
+  if (!e) e = rename_owned(spare, path);
+  if (e) unlink(spare);
+  return e;
+}
+
 static int is_older_than_an_hour(const char *directory, const char *name)
 {
   char path[TT_PATH_MAX];

@@ -45,6 +45,15 @@ tt_err tt_file_write_bytes_local(const char *path, const char *bytes, int64_t si
 /* The same without sync: after a power failure the file may be empty. */
 tt_err tt_file_replace_local(const char *path, const char *text);
 
+/* Create `spare`, unless it exists: a file of TT_FILE_SPARE_BYTES, in the blocks of which a short
+ * text fits when the disk is full. On error there is no such file. Errors: CANTCREAT, IO. */
+enum { TT_FILE_SPARE_BYTES = 20480 };
+tt_err tt_file_create_spare_local(const char *spare);
+
+/* tt_file_replace_local in the blocks of `spare`, which exists no more afterwards. On error `path`
+ * is unchanged. Errors: IO (also: longer than the spare file), STOPPED. */
+tt_err tt_file_replace_by_spare_local(const char *path, const char *text, const char *spare);
+
 /* Is `name` (no directory) a temporary file that no process uses: created by a process of this host
  * that has ended, or older than an hour? Files of other hosts count as used for one hour. */
 int tt_file_is_stale_local(const char *directory, const char *name);

@@ -6,6 +6,7 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "io/hdf5/files.h"
+#include "io/hdf5/owner.h"
 
 #include <errno.h>
 #include <math.h>
@@ -41,13 +42,34 @@ static tt_err format_status(const tt_run_status *s, char **text)
   return tt_json_format(object, 2, text);
 }
 
+static const char spare_name[] = TT_OWNER_TEMPORARY "status";
+
+static tt_err join(const char *directory, const char *name, char path[TT_PATH_MAX])
+{
+  return snprintf(path, TT_PATH_MAX, "%s/%s", directory, name) < TT_PATH_MAX
+             ? TT_OK
+             : TT_FAIL(IO, "%s: path is too long", directory);
+}
+
+/* The error is that of the first way. */
+static tt_err replace(const char *path, const char *text, const char *spare)
+{
+  tt_err e = tt_file_replace_local(path, text);
+  const tt_err_record kept = *tt_err_record_of_thread();
+  if (!e || e == TT_E_STOPPED) return e;
+  if (!access(spare, F_OK) && !tt_file_replace_by_spare_local(path, text, spare)) return TT_OK;
+  *tt_err_record_of_thread() = kept;
+  return e;
+}
+
 tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s)
 {
-  char path[TT_PATH_MAX], *text = NULL;
-  if (snprintf(path, sizeof path, "%s/status.json", directory) >= (int)sizeof path)
-    return TT_FAIL(IO, "%s: path is too long", directory);
+  char path[TT_PATH_MAX], spare[TT_PATH_MAX], *text = NULL;
+  TT_TRY(join(directory, "status.json", path));
+  TT_TRY(join(directory, spare_name, spare));
   TT_TRY(format_status(s, &text));
-  tt_err e = tt_file_replace_local(path, text);
+  tt_err e = replace(path, text, spare);
+  if (!e && s->exit_code >= 0) unlink(spare);
   tt_free(text);
   return e;
 }
@@ -55,10 +77,13 @@ tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s)
 void tt_status_file_report_local(const char *directory, const tt_run_status *s)
 {
   const tt_err_record kept = *tt_err_record_of_thread();
+  char spare[TT_PATH_MAX];
   tt_err e = TT_E_IO;
   for (int i = 0; i < ATTEMPTS && e && e != TT_E_STOPPED; i++)
     e = tt_status_file_write_local(directory, s);
   if (e && e != TT_E_STOPPED) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
+  if (!e && s->exit_code < 0 && !join(directory, spare_name, spare))
+    (void)tt_file_create_spare_local(spare);
   *tt_err_record_of_thread() = kept;
 }
 
@@ -96,8 +121,7 @@ tt_err tt_status_file_read_local(const char *directory, tt_status_file *out)
   char path[TT_PATH_MAX];
   struct stat at;
   json_t *object = NULL;
-  if (snprintf(path, sizeof path, "%s/status.json", directory) >= (int)sizeof path)
-    return TT_FAIL(IO, "%s: path is too long", directory);
+  TT_TRY(join(directory, "status.json", path));
   if (stat(path, &at))
     return TT_FAIL(NOINPUT,
                    "%s: %s: no run has started in this directory (run.directory of the job)", path,

@@ -46,12 +46,15 @@ typedef struct tt_run_status {
 #undef X
 } tt_run_status;
 
-/* Replace the file. Call it on one rank only. NULL texts become "".
+/* Replace the file. Call it on one rank only. NULL texts become "". If the disk has no space for a
+ * new file, the spare file of tt_status_file_report_local becomes the new one, so that the last
+ * status of a run on a full disk is true. A last status (exit_code >= 0) removes the spare file.
  * Errors: CANTCREAT, IO, MEM, STOPPED (another start owns the directory). */
 tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s);
 
 /* The same for a run that must not end because of its status: after an error it tries again, since
- * a passing one must not leave a wrong last state. The last error is logged, except STOPPED, which
+ * a passing one must not leave a wrong last state. While the run continues, a spare file is kept in
+ * the directory: .tmp-owned-status. The last error is logged, except STOPPED, which
  * means that status.json describes the other start. tt_err_last() stays. */
 void tt_status_file_report_local(const char *directory, const tt_run_status *s);
 

@@ -478,8 +478,9 @@ static void write_final_status(training_run *r, tt_err e)
   const char *state = !e || e == TT_E_DIVERGED ? "done" : e == TT_E_STOPPED ? "stopped" : "failed";
   write_status(r, state, e ? tt_err_last() : "", tt_err_exit_code(e));
   int obeyed = !e || r->stop_reason == TT_STOP_file;
-  if (r->claimed && tt_comm_is_root(r->c) && obeyed && !r->o->stop_directory)
-    tt_stop_remove_file_local(directory(r));
+  if (!r->claimed || !tt_comm_is_root(r->c)) return;
+  if (obeyed && !r->o->stop_directory) tt_stop_remove_file_local(directory(r));
+  tt_ckpt_clean_up_local(directory(r));
 }
 
 tt_err tt_train(tt_comm *c, const tt_train_options *o)

@@ -11,6 +11,7 @@ old generation. Every resumed run gives the bits of an undisturbed one.
 import argparse
 import os
 import re
+import shutil
 import signal
 import time
 
@@ -101,6 +102,23 @@ def failing_at_the_end(args, folder, wanted, base):
     h.check_same(out, wanted, "at the end")
 
 
+def full_disk(args, folder, wanted):
+    """No status after the first one finds space: the last one does, in the space of its spare file.
+    A file that a start left which was killed later than this run began is gone at its end."""
+    shutil.rmtree(folder / "out")
+    process = h.start(folder, 0, h.train_arguments(SETTINGS), rank_env=h.shim(
+        args.shim, folder, f"{folder}/out/.tmp-owned-status.json-*", "write", 2, "ENOSPC", True, 0))
+    left = folder / "out" / ".tmp-owned-ckpt-g000009.h5-elsewhere-7-0123456789abcdef"
+    while process.poll() is None and not h.status_of(folder / "out"):
+        time.sleep(0.005)
+    left.touch()
+    h.check(process.wait() == h.DONE, "full disk: it failed")
+    status = h.status_of(folder / "out")
+    h.check((status["state"], status["exit_code"]) == ("done", 0), f"full disk: {status}")
+    h.check(not h.leftovers(folder / "out"), f"full disk: {h.leftovers(folder / 'out')}")
+    h.check_same(folder / "out", wanted, "full disk")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -117,7 +135,8 @@ def main():
                      ("fallocate", 1, "ENOSPC", True)):
             failing_disk(args, folder, wanted, base, *case)
         failing_at_the_end(args, folder, wanted, base)
-        h.finish("a slow disk, a kill, six failures")
+        full_disk(args, folder, wanted)
+        h.finish("a slow disk, a full one, a kill, six failures")
 
 
 if __name__ == "__main__":

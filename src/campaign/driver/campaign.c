@@ -64,7 +64,9 @@ static void write_final_status(tt_campaign *k, tt_err e)
   if (!e && k->h->ended < 0) state = "stopped"; /* stopped by option rounds */
   tt_campaign_write_status_local(k, state, e ? tt_err_last() : "", stop_cause, tt_err_exit_code(e));
   int obeyed = !e || !strcmp(stop_cause, tt_stop_name(TT_STOP_file));
-  if (k->claimed && tt_comm_is_root(k->c) && obeyed) tt_stop_remove_file_local(k->directory);
+  if (!k->claimed || !tt_comm_is_root(k->c)) return;
+  if (obeyed) tt_stop_remove_file_local(k->directory);
+  tt_ckpt_clean_up_local(k->directory);
 }
 
 static void cleanup(tt_campaign *k)
