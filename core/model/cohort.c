@@ -252,6 +252,21 @@ void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t atte
   if (m->hyper.feature_fraction < 1.0f) zero_masked_inputs(c, m, w);
 }
 
+tt_err tt_set_up_check(int (*stop)(void))
+{
+  if (!stop || !stop()) return TT_OK;
+  return TT_FAIL(STOPPED, "stopped by a signal before training began: run again to continue");
+}
+
+tt_err tt_members_init_weights(const tt_cohort *c, tt_slice which, int (*stop)(void), float *w)
+{
+  for (int64_t i = 0; i < which.count; i++) {
+    TT_TRY(tt_set_up_check(stop));
+    tt_member_init_weights(c, &c->member[which.first + i], 0, w + i * c->model.params);
+  }
+  return TT_OK;
+}
+
 int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labelled)
 {
   if (c->resample != TT_RESAMPLE_subsample) return labelled;

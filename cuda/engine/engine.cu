@@ -289,6 +289,7 @@ static tt_err open_engine(tt_engine *e, const tt_resources *use)
   e->precision = use->precision;
   e->threads = use->threads;
   e->device_exchange = use->device_exchange;
+  e->stop = use->stop;
   e->wanted = use->path;
   TT_TRY(choose_path(e, use->path));
   set_state_constants(e);
@@ -325,10 +326,8 @@ static tt_err init_range(tt_engine *e, int64_t first, int64_t count)
   tt_slice some = {e->slice.first + first, count};
   tt_state *fresh = NULL;
   TT_TRY(tt_state_create(some, tt_cohort_state_shape(c), &fresh));
-  for (int64_t i = 0; i < count; i++)
-    tt_member_init_weights(c, &c->member[some.first + i], 0,
-                           TT_FIELD(fresh, weights) + i * c->model.params);
-  tt_err err = load(e, some, fresh);
+  tt_err err = tt_members_init_weights(c, some, e->stop, TT_FIELD(fresh, weights));
+  if (!err) err = load(e, some, fresh);
   tt_state_destroy(&fresh);
   return err;
 }

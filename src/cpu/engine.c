@@ -133,6 +133,7 @@ static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources
                    .is_shared = use->own != NULL,
                    .kernels = kernels,
                    .row_sets = tt_cohort_row_sets(cohort),
+                   .stop = use->stop,
                    .share_flops = use->share_flops > 0 ? use->share_flops : TT_CPU_SHARE_FLOPS,
                    .threads = threads_of(use)};
   tt_err err = allocate(e);
@@ -206,9 +207,7 @@ static tt_err init(tt_engine *e)
   const tt_cohort *c = e->cohort;
   tt_state_destroy(&e->state); /* first, so that two states are never held */
   TT_TRY(tt_state_create_segment(e->slice, tt_cohort_state_shape(c), e->own, &e->state));
-  for (int64_t i = 0; i < e->slice.count; i++)
-    tt_member_init_weights(c, &c->member[e->slice.first + i], 0,
-                           TT_FIELD(e->state, weights) + i * c->model.params);
+  TT_TRY(tt_members_init_weights(c, e->slice, e->stop, TT_FIELD(e->state, weights)));
   set_anchors(e, e->slice);
   return TT_OK;
 }

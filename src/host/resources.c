@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/sort.h"
+#include "src/host/stop_request.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -354,6 +355,7 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                           .device = s->mine.device,
                           .path = request->path,
                           .precision = request->precision,
+                          .stop = tt_stop_signalled_local,
                           .device_exchange = exchanges_on_device(request->exchange, s->ops)};
     if (s->rank_entry) tell_why_no_gpu(s);
     if (s->rank_entry) warn_unused(s, request->threads <= 0);

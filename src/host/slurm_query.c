@@ -93,6 +93,13 @@ int tt_slurm_is_this_start_local(const char *incarnation)
   return !strncmp(incarnation, prefix, strlen(prefix));
 }
 
+int tt_slurm_is_this_job_local(const char *incarnation)
+{
+  char prefix[64];
+  snprintf(prefix, sizeof prefix, "%.16s.", env_or_empty("SLURM_JOB_ID"));
+  return !strncmp(incarnation, prefix, strlen(prefix));
+}
+
 /* A requeued job is pending, so it can get a dependency. Only warn on errors: without it the job
  * starts earlier than necessary, and is requeued again. */
 static void set_dependency(const char *job, const char *after)

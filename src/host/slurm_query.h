@@ -25,6 +25,9 @@ int64_t tt_slurm_restarts_local(void);
 /* 1 if the incarnation (io/checkpoint/checkpoint.h) belongs to this start of this job. */
 int tt_slurm_is_this_start_local(const char *incarnation);
 
+/* The same for any start of this job. */
+int tt_slurm_is_this_job_local(const char *incarnation);
+
 /* scontrol requeue. Slurm then ends this job by SIGTERM, usually before the function returns.
  *   after  numbers of jobs, "4711:4712", after whose end the job starts; "" = none. Ignore SIGTERM.
  * Errors: UNAVAILABLE. */

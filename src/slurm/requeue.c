@@ -40,6 +40,8 @@ static int can_resume(const tt_slurm_start *s, char *why, size_t room)
     snprintf(why, room,
              "the last status in the directory is of another start, %.96s: see the messages above",
              s->other_incarnation);
+  } else if (!*s->state && s->launcher_code == tt_err_exit_code(TT_E_STOPPED)) {
+    return 1; /* stopped before it claimed the directory */
   } else if (!*s->state) {
     snprintf(why, room, "this start wrote no status, exit code %d: see the messages above",
              s->launcher_code);
@@ -110,7 +112,10 @@ static void read_status(const char *directory, tt_slurm_start *s, char *jobs, in
   s->exit_code = -1;
   if (tt_status_file_read_local(directory, &f)) return;
   if (!tt_slurm_is_this_start_local(f.status.incarnation)) {
-    s->other_incarnation = f.status.incarnation;
+    int stopped_early = s->launcher_code == tt_err_exit_code(TT_E_STOPPED) &&
+                        tt_slurm_is_this_job_local(f.status.incarnation);
+    if (!stopped_early) s->other_incarnation = f.status.incarnation;
+    if (stopped_early) s->generation = s->resumed = f.status.generation;
     return;
   }
   s->state = f.status.state;

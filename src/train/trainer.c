@@ -463,7 +463,10 @@ static tt_err train(training_run *r)
   if (tt_comm_is_root(r->c) && r->checkpoints.generation == 0 &&
       tt_metrics_file_remove_local(directory(r)))
     tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
-  if (r->progress.training > 0) e = training_loop(r);
+  if (r->progress.training > 0) { /* a signal during the set-up stops before the first step */
+    r->stop_reason = tt_stop_agreed(r->c, 0.0, NULL);
+    e = r->stop_reason ? TT_OK : training_loop(r);
+  }
   if (e) return e;
   r->progress.member_steps = 0; /* the meter has counted these */
   if (!r->o->quiet) tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 1);

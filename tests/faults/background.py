@@ -16,6 +16,7 @@ import signal
 import time
 
 import harness as h
+import take_over
 
 SETTINGS = ["train.epochs=400", "checkpoint.every=10ms", "run.directory=out"]
 
@@ -119,6 +120,21 @@ def full_disk(args, folder, wanted):
     h.check_same(folder / "out", wanted, "full disk")
 
 
+def signalled_early(args, folder, wanted):
+    """TERM while the job is read, and before the first step: the run ends without a step and
+    without a checkpoint, and the next start trains."""
+    for point, state in ((("open", "job.yaml", 1), None), (("rename", "out/owner", 1), "stopped")):
+        shutil.rmtree(folder / "out", ignore_errors=True)
+        process = take_over.paused_start(args, folder, 0, h.train_arguments(SETTINGS), point)
+        h.send(process.pid, signal.SIGTERM)
+        take_over.resume_all(process)
+        done = h.wait(folder, process, 60)
+        h.check(done.code == h.STOPPED and "stopped by" in done.output, f"{point}: {done.output}")
+        h.check(h.status_of(folder / "out").get("state") == state and
+                not h.generations(folder / "out"), f"{point}: {h.status_of(folder / 'out')}")
+    resume(folder, wanted, "signalled early")
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -136,6 +152,7 @@ def main():
             failing_disk(args, folder, wanted, base, *case)
         failing_at_the_end(args, folder, wanted, base)
         full_disk(args, folder, wanted)
+        signalled_early(args, folder, wanted)
         h.finish("a slow disk, a full one, a kill, six failures")
 
 

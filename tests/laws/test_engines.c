@@ -65,6 +65,24 @@ TT_TEST (first_weights_are_the_same_bits) {
     }
 }
 
+static int asked;
+static int at_the_third_member(void) { return ++asked == 3; }
+
+TT_TEST (a_request_to_stop_ends_the_set_up) {
+  way by[MAX_WAYS];
+  for (int i = 0, n = ways(by); i < n; i++) {
+    problem p = usual(TT_LOSS_mse, TT_OPT_adam, TT_ACT_tanh);
+    asked = 0;
+    p.by = by[i];
+    p.by.use.stop = at_the_third_member;
+    TT_CHECK_OK(p.by.ops->create(&p.c, everyone(&p), &p.by.use, &p.engine));
+    TT_CHECK_OK(p.by.ops->set_data(p.engine, p.d, NULL));
+    TT_CHECK((int)p.by.ops->init(p.engine), ==, (int)TT_E_STOPPED);
+    TT_CHECK(asked, ==, 3);
+    problem_free(&p);
+  }
+}
+
 /* The state after some steps; losses of the validation rows in loss[members]. */
 static tt_state *walk(problem *p, way by, double *loss)
 {

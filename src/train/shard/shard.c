@@ -25,6 +25,7 @@ static tt_err open_engine(tt_shard *shard, tt_slice slice, const tt_slice *own, 
 
 static tt_err create_engine(tt_shard *shard, tt_slice slice, const tt_slice *own, tt_engine **out)
 {
+  TT_TRY(tt_set_up_check(shard->use->stop));
   TT_TRY(open_engine(shard, slice, own, out));
   return shard->ops->init(*out);
 }
@@ -89,10 +90,8 @@ static tt_err find_info(tt_shard *shard)
 /* Initial state of all members of a shard that has no engine yet. */
 static tt_err init_members(tt_shard *shard)
 {
-  const tt_cohort *c = shard->cohort;
-  for (int64_t i = 0; i < shard->slice.count; i++)
-    tt_member_init_weights(c, &c->member[shard->slice.first + i], 0,
-                           TT_FIELD(shard->state, weights) + i * c->model.params);
+  TT_TRY(tt_members_init_weights(shard->cohort, shard->slice, shard->use->stop,
+                                 TT_FIELD(shard->state, weights)));
   return shard->slice.count > 0 ? find_info(shard) : TT_OK;
 }
 
@@ -107,6 +106,7 @@ static tt_err create_shard(const tt_job *job, const tt_cohort *cohort, tt_slice 
                       .data = &job->training,
                       .slice = own,
                       .steps = 1};
+  TT_TRY(tt_set_up_check(job->use.stop));
   TT_TRY(tt_state_create_stored(own, tt_cohort_state_shape(cohort), &shard->state));
   if (in_waves) return init_members(shard);
   shard->wave = own;

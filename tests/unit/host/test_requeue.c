@@ -41,6 +41,9 @@ static const row rows[] = {
     {LIFE("done", "", "", 9, 4, 1, 0, 50, 76, 76), 0, "it is done"},
     {LIFE("failed", "", "", 5, 4, 1, 0, 50, 74, 74), 0, "failed with exit code 74"},
     {LIFE("", "", "", 0, 0, 1, 0, 50, 0, 78), 0, "no status, exit code 78"},
+    /* stopped while it set up its members, before it claimed the directory */
+    {LIFE("", "", "", 0, 0, 1, 0, 50, -1, 75), 1, "queued again"},
+    {LIFE("", "", "", 4, 4, 3, 2, 50, -1, 75), 0, "3 starts have ended"},
     {LIFE("", "", "18.0.host.1", 0, 0, 1, 0, 50, 0, 75), 0, "another start, 18.0.host.1"},
     /* limits on restarts */
     {LIFE("stopped", "time", "", 5, 4, 1, 50, 50, 75, 75), 0, "restart 50 of at most 50"},
@@ -160,6 +163,8 @@ TT_TEST (this_job_and_this_start) {
   TT_CHECK(tt_slurm_is_this_start_local("18.0.host.ab"), ==, 0);
   TT_CHECK(tt_slurm_is_this_start_local("18.2.host.ab"), ==, 1);
   TT_CHECK(tt_slurm_is_this_start_local("18.20.host.ab"), ==, 0);
+  TT_CHECK(tt_slurm_is_this_job_local("18.20.host.ab"), ==, 1);
+  TT_CHECK(tt_slurm_is_this_job_local("181.2.host.ab"), ==, 0);
   setenv("SLURM_JOB_END_TIME", "1000", 1);
   TT_CHECK_OK(tt_slurm_seconds_left_local(&left));
   TT_CHECK(left, ==, 0.0);
