@@ -257,8 +257,9 @@ tt_err tt_cohort_stored_rows(const tt_cohort *c, const tt_dataset *d, int64_t ro
  *   m  one of c->member, or any member without `initial` */
 void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t attempt, float *w);
 
-/* Whether the set-up of the members goes on. stop: not 0 = a signal wants the run to end; NULL: never
- * asked. Errors: STOPPED. */
+/* Whether the set-up of the members goes on.
+ *   stop  not 0: a signal asks the run to end; NULL: nobody does
+ * Errors: STOPPED. */
 tt_err tt_set_up_check(int (*stop)(void));
 
 /* w[count][P] of members `which` in their first attempt; for many large members this takes long, so

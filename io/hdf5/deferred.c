@@ -58,6 +58,7 @@ static tt_err compare_block(const tt_h5_file *f, const tt_h5_written_block *b, i
 
 static tt_err write_blocks(const tt_h5_file *f, int fd, char *buffer)
 {
+  if (!buffer) return TT_FAIL(INTERNAL, "%s: no buffer", f->path); /* else gcc warns of pread */
   for (int64_t i = 0; i < f->blocks; i++) TT_TRY(write_block(f, &f->block[i], fd));
   if (fsync(fd) != 0)
     return TT_FAIL(IO, "%s: fsync failed, the data may be lost: %s", f->path, strerror(errno));

@@ -1,6 +1,6 @@
 /* test_waves.c — laws of waves on a GPU with little memory: the planned bytes are those that an engine
  * allocates, and a job of ten times the memory trains in waves with the same bits, within it. */
-#include "tests/laws/settings.h"
+#include "tests/support/settings.h"
 
 #include "cuda/plan/layered_sizes.h"
 #include "src/train/memory_plan.h"

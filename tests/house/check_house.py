@@ -6,7 +6,7 @@
 
 Rules
   rooms      a file includes from its own room and from the rooms that cmake/rooms.cmake lists for
-             it; a room lists earlier rooms only; a room has at most 24 files
+             it; a room lists earlier rooms only; a room, or a folder of tests, has at most 24 files
   circles    no two files need each other, by includes or by calls of functions; a header and the
              source of the same name count as one file, X_internal.h as its room's interface
   names      a tag, typedef, global function or include guard has one meaning in the whole tree
@@ -220,7 +220,11 @@ def check_libraries(tree):
 
 
 def check_sizes(tree):
-    findings = []
+    folders = collections.Counter(p.relative_to(tree.root).parent
+                                  for p in tree.root.glob("tests/**/*")
+                                  if p.is_file() and p.suffix != ".pyc")
+    findings = [f"{folder}: {count} files in one folder" for folder, count in folders.items()
+                if count > MOST_FILES]
     tests = {str(p.relative_to(tree.root)): p.read_text() for p in sorted(tree.root.glob("tests/**/*"))
              if p.suffix in (".c", ".h", ".cpp", ".cuh", ".py", ".sh")}
     for name, text in {**tree.text, **tests}.items():

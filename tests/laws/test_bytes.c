@@ -1,7 +1,7 @@
 /* test_bytes.c — law: the bytes that an engine says it needs, which `tutti plan` prints, are those
  * that it allocates: for every optimizer, loss, resampling and layer, several threads, parts of a
  * batch, and predictions. Fronts: test_fronts.c; stages: test_stages.c. */
-#include "tests/laws/settings.h"
+#include "tests/support/settings.h"
 
 #include "core/config/config.h"
 #include "core/model/trained_ensemble.h"

@@ -1,7 +1,7 @@
 /* test_independence.c — law C1: the state of a member depends on (seed, stream, hyper-parameters,
  * data) alone. Bit-identical in every field of the state, for every optimizer, resampling, batch
  * order and loss, with shapes and batch sizes that are no multiple of a vector. */
-#include "tests/laws/settings.h"
+#include "tests/support/settings.h"
 
 /* Member i of state a against member j of state b. */
 static void same_bits(const tt_state *a, int64_t i, const tt_state *b, int64_t j, const char *what)

@@ -1,7 +1,7 @@
 /* test_steps.c — law: steps follow the textbook. Every optimizer and schedule, and every feature
  * that changes a step (clipping, anchors, input masks, noise, dropout, adversarial inputs,
  * averages), over many steps against the formulas of reference.h in double, on every engine. */
-#include "tests/laws/recipes.h"
+#include "tests/support/recipes.h"
 
 static problem one_member(const recipe *r)
 {

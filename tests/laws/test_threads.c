@@ -1,7 +1,7 @@
 /* test_threads.c — law: if several threads of the cpu engine train one member together, its bits are
  * those of one thread: for every optimizer, resampling, batch order, loss and option of a member,
  * and for any number of threads and members. */
-#include "tests/laws/settings.h"
+#include "tests/support/settings.h"
 
 /* Threads share even the smallest members: one member, two, and more members than threads. */
 static void shared_by_threads(setting v, way by)

@@ -1,7 +1,7 @@
 /* test_waves.c — laws of waves: members that train wave after wave have the bits of members that
  * train at once, for every size of a wave, across restarts with another one, and for several
  * cohorts; and memory holds the states and the engines of one wave. */
-#include "tests/laws/settings.h"
+#include "tests/support/settings.h"
 
 #include "src/train/shard/retry.h"
 #include "src/train/shard/shard.h"
