@@ -9,8 +9,6 @@
 #include "cuda/layered/layered_internal.cuh"
 #include "cuda/plan/host_batches.h"
 
-enum { TT_STAGING_BUFFERS = 2 };
-
 typedef struct tt_staging_buffer {
   tt_batch_buffers host, device; /* [capacity] rows; pinned; host.weight NULL without weights */
   cudaEvent_t copy_done, compute_done; /* then the host, the device part may be overwritten */

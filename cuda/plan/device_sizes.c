@@ -53,13 +53,13 @@ static int64_t member_bytes(const tt_cohort *c, tt_slice slice, int64_t rows)
  * trains one member at a time, so as many members have scratch memory as there are
  * multiprocessors. */
 static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
-                          const tt_path_context *on, const tt_path_choice *choice,
+                          int streamed, const tt_path_context *on, const tt_path_choice *choice,
                           const tt_layered_share *share)
 {
   int64_t scratch = 0;
   tt_block_plan block;
   if (choice->path == TT_GPU_PATH_layered) {
-    tt_layered_sizes s = tt_layered_sizes_of(c, slice, rows, weighted, 0, choice->precision);
+    tt_layered_sizes s = tt_layered_sizes_of(c, slice, rows, weighted, streamed, choice->precision);
     return tt_layered_bytes(&s, &c->model) + (share ? tt_layered_share_bytes(&s, c, share) : 0);
   }
   if (choice->path == TT_GPU_PATH_block &&
@@ -69,7 +69,7 @@ static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int 
          (scratch ? scratch : 1) * (int64_t)sizeof(float);
 }
 
-tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
+tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted, int streamed,
                        const tt_path_context *on, tt_gpu_path wanted, const tt_layered_share *share,
                        int64_t *bytes)
 {
@@ -79,7 +79,8 @@ tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int wei
   *bytes = 0;
   if (slice.count < 1) return TT_OK;
   TT_TRY(tt_path_choose(c, &here, wanted, &choice));
+  if (streamed) choice.path = TT_GPU_PATH_layered;
   *bytes = state_bytes(c, slice.count) + member_bytes(c, slice, rows) +
-           path_bytes(c, slice, rows, weighted, &here, &choice, share);
+           path_bytes(c, slice, rows, weighted, streamed, &here, &choice, share);
   return TT_OK;
 }

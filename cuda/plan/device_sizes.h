@@ -10,10 +10,11 @@ TT_BEGIN_C
 /* Bytes that the cuda engine allocates for the members of `slice`, without the data set. The
  * engine may need less: rows without labels are counted here, because they are not known yet.
  *   rows    of the data set;  weighted  1: rows have weights
+ *   streamed  1: the data set does not fit, and the layered path reads rows from the host
  *   wanted  run.gpu_path
  *   share   of members that several engines train together, without what they exchange; or NULL
  * Errors: those of tt_path_choose. */
-tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
+tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted, int streamed,
                        const tt_path_context *on, tt_gpu_path wanted, const tt_layered_share *share,
                        int64_t *bytes);
 TT_END_C

@@ -190,6 +190,8 @@ static int64_t layers_bytes(const tt_layered_sizes *s, const tt_model *m, int fi
 int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m)
 {
   int64_t bytes = s->sums * s->copies * s->members * s->stride * (int64_t)sizeof(float);
+  int64_t row = (s->inputs + s->targets + s->weighted) * (int64_t)sizeof(float);
+  if (s->streamed) bytes += TT_STAGING_BUFFERS * s->capacity * row;
   TT_LAYERED_ARRAYS(X)
   return bytes + layers_bytes(s, m, 0, tt_pipeline_layers(m));
 }

@@ -15,7 +15,8 @@ enum {
   TT_CHUNK_ROWS = 128,        /* of a batch, whose weight gradient is summed from zero */
   TT_HEAD_WIDTH = 256,        /* inputs of a last layer that is computed with the loss, at most */
   TT_GATHER_ROWS = 16,        /* rows of a batch that a block gathers */
-  TT_ENTRY_FLOATS = 16384     /* of shared memory, for a first layer computed with them, at most */
+  TT_ENTRY_FLOATS = 16384,    /* of shared memory, for a first layer computed with them, at most */
+  TT_STAGING_BUFFERS = 2      /* for rows from the host, each of `capacity` rows */
 };
 
 /* Floats from the parameters of one member to those of the next on the device: whole float4, for
@@ -118,7 +119,7 @@ int64_t tt_layered_split_members(const tt_layered_sizes *s, int64_t floats);
 int tt_layered_stores_slope(const tt_layered_sizes *s, const tt_model *m, int l);
 int tt_layered_stores_front_slope(const tt_front_layer *layer);
 
-/* Bytes of all these arrays and of the gradients; without rows from the host. */
+/* Bytes of all these arrays, of the gradients, and of the staging buffers if rows are streamed. */
 int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m);
 
 /* What an engine computes of a member that several engines train together (engine.h). */

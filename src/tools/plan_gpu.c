@@ -38,17 +38,16 @@ tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_pa
 static void print_memory(const tt_job_plan *p, const tt_cohort *c, int ranks, tt_slice own,
                          const tt_plan_gpu *gpu)
 {
-  const tt_data_shape *shape = &p->shape;
-  int64_t errors = *p->cfg->data_sigma ? shape->targets : 0;
-  int64_t columns = shape->net_inputs + shape->targets + errors + (*p->cfg->data_weights != '\0');
-  double exchange = tt_plan_exchange_bytes(p, c, ranks);
+  double exchange = tt_plan_exchange_bytes(p, c, ranks), data;
+  double bytes = tt_plan_device_bytes(p, c, own, ranks, gpu, &data);
   char text[32];
-  fprintf(p->out, "GPU memory %s for %" PRId64 " member%s of a rank",
-          tt_memory_text(tt_plan_device_bytes(p, c, own, ranks, gpu), text), own.count,
-          tt_plural(own.count));
+  fprintf(p->out, "GPU memory %s for %" PRId64 " member%s of a rank", tt_memory_text(bytes, text),
+          own.count, tt_plural(own.count));
   if (exchange > 0.0) fprintf(p->out, ", %s for what it exchanges", tt_memory_text(exchange, text));
-  fprintf(p->out, ", and %s for the data set\n",
-          tt_memory_text(4.0 * (double)shape->rows * (double)columns, text));
+  if (data > 0.0)
+    fprintf(p->out, ", and %s for the data set\n", tt_memory_text(data, text));
+  else
+    fprintf(p->out, "; the data set does not fit: its rows come from the host\n");
 }
 
 /* Multiprocessors that have a block, if some have none. Up to one block on each, more members take

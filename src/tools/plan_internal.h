@@ -36,9 +36,10 @@ tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, t
 /* The GPU memory of a rank of the first team for what it exchanges of a cohort, at most; 0 if it
  * has no team, or none on GPUs, or exchanges host memory. */
 double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int ranks);
-/* That for the members `own` of a cohort, on the rank of the first team that needs most. */
+/* That for the members `own` of a cohort, on the rank of the first team that needs most.
+ *   data  for the data set; 0: it does not fit */
 double tt_plan_device_bytes(const tt_job_plan *p, const tt_cohort *c, tt_slice own, int ranks,
-                            const tt_plan_gpu *gpu);
+                            const tt_plan_gpu *gpu, double *data);
 /* Print the path on each GPU of the plan, and the multiprocessors in use where blocks of the
  * members leave some idle; the memory of the members `own` of the first rank or team, if the
  * layered path is one of them. */

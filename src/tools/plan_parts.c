@@ -68,11 +68,13 @@ double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int rank
 }
 
 double tt_plan_device_bytes(const tt_job_plan *p, const tt_cohort *c, tt_slice own, int ranks,
-                            const tt_plan_gpu *gpu)
+                            const tt_plan_gpu *gpu, double *data)
 {
   tt_path_context on = gpu->on;
   on.precision = (tt_precision)p->cfg->run_precision;
-  const tt_memory_job job = {.cfg = p->cfg, .shape = &p->shape, .gpu = &on};
+  const tt_memory_job job = {
+      .cfg = p->cfg, .shape = &p->shape, .gpu = &on, .gpu_bytes = TT_GPU_MEMORY_PART * gpu->bytes};
+  *data = tt_memory_device_data(&job);
   return tt_memory_device_bytes(&job, c, own, team_ranks(p, ranks));
 }
 

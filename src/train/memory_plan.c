@@ -260,6 +260,15 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
   end->largest = fmax(end->largest, end->scores);
 }
 
+double tt_memory_device_data(const tt_memory_job *job)
+{
+  double columns = (double)(job->shape->net_inputs + job->shape->targets);
+  if (*job->cfg->data_weights) columns += 1.0;
+  if (job->cfg->data_sigma && *job->cfg->data_sigma) columns += (double)job->shape->targets;
+  double bytes = 4.0 * (double)job->shape->rows * columns * stored_rows(job->cfg);
+  return 2.0 * bytes > job->gpu_bytes ? 0.0 : bytes;
+}
+
 /* Bytes of the engine of some members on the GPU; 0 if it cannot train them, which is an error when
  * it is created. */
 static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
@@ -274,7 +283,8 @@ static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slic
       .stage = job->cfg->run_stages > 1 ? &p.layers : NULL,
       .window = tt_pipeline_window(grid.stages, p.stage, p.parts.count),
   };
-  if (tt_device_bytes(c, slice, job->shape->rows, weighted, job->gpu,
+  int streamed = tt_memory_device_data(job) <= 0.0;
+  if (tt_device_bytes(c, slice, job->shape->rows, weighted, streamed, job->gpu,
                       (tt_gpu_path)job->cfg->run_gpu_path, is_shared(c, at) ? &share : NULL,
                       &bytes))
     return 0.0;
@@ -291,16 +301,6 @@ static double team_device_bytes(const tt_memory_job *job, const tt_cohort *c, tt
                          ? (double)tt_team_device_bytes_local(c, stages, at->ranks, at->rank)
                          : 0.0;
   return at->rank == 0 ? exchanged : exchanged + device_bytes(job, c, slice, at);
-}
-
-/* The data set on the GPU; a large one stays on the host. */
-static double device_data(const tt_memory_job *job)
-{
-  double columns = (double)(job->shape->net_inputs + job->shape->targets);
-  if (*job->cfg->data_weights) columns += 1.0;
-  if (job->cfg->data_sigma && *job->cfg->data_sigma) columns += (double)job->shape->targets;
-  double bytes = 4.0 * (double)job->shape->rows * columns * stored_rows(job->cfg);
-  return 2.0 * bytes > job->gpu_bytes ? 0.0 : bytes;
 }
 
 static void add_validation(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
@@ -376,7 +376,7 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks, const 
   const validation_bytes validation = validation_of(job, slice, wave);
   double engines = most_of_waves(job, slice, at, wave, engine_bytes) + validation.most_host;
   if (job->gpu)
-    p->device += device_data(job) + most_of_waves(job, slice, at, wave, device_bytes) +
+    p->device += tt_memory_device_data(job) + most_of_waves(job, slice, at, wave, device_bytes) +
                  validation.most_device;
   p->members += engines;
   p->files += fmin(verify_bytes, end.field);

@@ -46,6 +46,9 @@ typedef struct tt_memory_job {
 tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const tt_wave_plan *wave,
                            tt_memory_plan *out);
 
+/* The data set on the GPU; 0: it is too large and stays on the host. */
+double tt_memory_device_data(const tt_memory_job *job);
+
 /* GPU memory of the engine of a rank of a team for the members `slice` of a cohort, at most; 0 if
  * the GPU cannot train them.
  *   ranks  of the team; 1: no team */

@@ -31,7 +31,7 @@ static void fill_in(tt_dataset *d)
     if (isnan(d->y[i])) d->y[i] = 1.0f;
 }
 
-static void planned_bytes_are_allocated(setting v, way by)
+static void planned_bytes_are_allocated(setting v, way by, int streamed)
 {
   const int64_t id[ENSEMBLES] = {0, 1};
   problem p = cast(v, id, ENSEMBLES, 0, EACH);
@@ -39,12 +39,16 @@ static void planned_bytes_are_allocated(setting v, way by)
   tt_engine_info info;
   int64_t planned = 0;
   fill_in(p.d);
+  p.by = by;
   if (suits(by, &p.c)) {
-    TT_CHECK_OK(tt_device_bytes(&p.c, everyone(&p), p.d->rows, p.d->weight != NULL, &gpu,
+    TT_CHECK_OK(tt_device_bytes(&p.c, everyone(&p), p.d->rows, p.d->weight != NULL, streamed, &gpu,
                                 by.use.path, NULL, &planned));
-    problem_start(&p, by, everyone(&p));
+    TT_CHECK_OK(by.ops->create(&p.c, everyone(&p), &by.use, &p.engine));
+    if (streamed) tt_double_fail_alloc(1); /* the first one for the data set on the device */
+    TT_CHECK_OK(by.ops->set_data(p.engine, p.d, NULL));
     TT_CHECK_OK(by.ops->info(p.engine, &info));
-    int64_t held = info.bytes - data_bytes(p.d);
+    TT_CHECK(strstr(info.device, "rows come from the host") != NULL, ==, streamed);
+    int64_t held = info.bytes - (streamed ? 0 : data_bytes(p.d));
     fprintf(stderr, held > planned || planned - held > 256 ? "%s, setting %d\n" : "", by.name,
             v.number);
     TT_CHECK(held, <=, planned);
@@ -58,7 +62,9 @@ TT_TEST (engines_allocate_the_planned_bytes) {
   tt_double_set_memory(INT64_C(1) << 33);
   for (int i = 0, n = ways(by); i < n; i++)
     for (int number = 0; number < SETTINGS; number++)
-      if (has_turn(by[i], number)) planned_bytes_are_allocated(setting_of(number), by[i]);
+      for (int streamed = 0; streamed <= (by[i].use.path == TT_GPU_PATH_layered); streamed++)
+        if (has_turn(by[i], number))
+          planned_bytes_are_allocated(setting_of(number), by[i], streamed);
 }
 
 /* One member, because a product in 3xtf32 has fewer members on the double than on a GPU. */
@@ -73,7 +79,7 @@ TT_TEST (the_plan_has_the_parts_of_the_factors) {
     by.use.precision = i ? TT_PRECISION_3xtf32 : TT_PRECISION_tf32;
     tt_path_context gpu = gpu_of(by);
     TT_CHECK_OK(
-        tt_device_bytes(&p.c, everyone(&p), p.d->rows, 0, &gpu, by.use.path, NULL, &planned[i]));
+        tt_device_bytes(&p.c, everyone(&p), p.d->rows, 0, 0, &gpu, by.use.path, NULL, &planned[i]));
     problem_start(&p, by, everyone(&p));
     TT_CHECK_OK(by.ops->info(p.engine, &info));
     int64_t held = info.bytes - data_bytes(p.d);
@@ -146,8 +152,8 @@ TT_TEST (a_job_of_ten_times_the_memory_has_the_same_bits) {
     tt_path_context gpu = gpu_of(by[i]);
     int64_t whole, one, data = data_bytes(p.d);
     const tt_gpu_path path = by[i].use.path;
-    TT_CHECK_OK(tt_device_bytes(&p.c, everyone(&p), p.d->rows, 0, &gpu, path, NULL, &whole));
-    TT_CHECK_OK(tt_device_bytes(&p.c, (tt_slice){0, 1}, p.d->rows, 0, &gpu, path, NULL, &one));
+    TT_CHECK_OK(tt_device_bytes(&p.c, everyone(&p), p.d->rows, 0, 0, &gpu, path, NULL, &whole));
+    TT_CHECK_OK(tt_device_bytes(&p.c, (tt_slice){0, 1}, p.d->rows, 0, 0, &gpu, path, NULL, &one));
     tt_double_set_memory(INT64_C(1) << 33);
     tt_state *want = problem_run(&p, by[i], everyone(&p), 1000);
     int64_t limit = data + one + (whole - one) / 14; /* the members need more than ten times it */
