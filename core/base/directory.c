@@ -73,8 +73,10 @@ static tt_err visit_names(const char *directory, tt_err (*visit)(void *arg, cons
   if (!d && (errno == ENOENT || errno == ENOTDIR)) return TT_OK;
   if (!d) return TT_FAIL(IO, "%s: cannot be listed: %s", directory, strerror(errno));
   tt_err e = TT_OK;
-  for (struct dirent *entry = readdir(d); !e && entry; entry = readdir(d))
+  errno = 0;
+  for (struct dirent *entry = readdir(d); !e && entry; errno = 0, entry = readdir(d))
     e = visit(arg, entry->d_name);
+  if (!e && errno) e = TT_FAIL(IO, "%s: cannot be listed: %s", directory, strerror(errno));
   closedir(d);
   return e;
 }
@@ -158,16 +160,25 @@ tt_err tt_directory_list_numbers(const char *directory, const char *prefix, int 
 
 /* Back up, open and read. */
 
+tt_err tt_file_exists(const char *path, int *exists)
+{
+  struct stat is;
+  *exists = stat(path, &is) == 0;
+  if (*exists || errno == ENOENT || errno == ENOTDIR) return TT_OK;
+  return TT_FAIL(IO, "%s: cannot be read: %s", path, strerror(errno));
+}
+
 tt_err tt_backup_name(const char *path, const char *entry, char backup[TT_PATH_MAX])
 {
   char name[TT_PATH_MAX];
+  int exists = 0;
   for (int n = 1; n < 100000; n++) {
     int length = snprintf(name, sizeof name, "%s.before-%d%s%s", path, n, *entry ? "/" : "", entry);
     if (length >= (int)sizeof name) break;
-    if (access(name, F_OK)) {
-      memcpy(backup, name, (size_t)length + 1);
-      return TT_OK;
-    }
+    TT_TRY(tt_file_exists(name, &exists));
+    if (exists) continue;
+    memcpy(backup, name, (size_t)length + 1);
+    return TT_OK;
   }
   return TT_FAIL(IO, "%s: there are too many backups, or the path is too long; remove old backups",
                  path);
@@ -176,8 +187,9 @@ tt_err tt_backup_name(const char *path, const char *entry, char backup[TT_PATH_M
 tt_err tt_backup(const char *path, const char *entry)
 {
   char from[TT_PATH_MAX], backup[TT_PATH_MAX];
-  int n = snprintf(from, sizeof from, "%s%s%s", path, *entry ? "/" : "", entry);
-  if (n < (int)sizeof from && access(from, F_OK)) return TT_OK;
+  int exists = 1, n = snprintf(from, sizeof from, "%s%s%s", path, *entry ? "/" : "", entry);
+  if (n < (int)sizeof from) TT_TRY(tt_file_exists(from, &exists));
+  if (!exists) return TT_OK;
   TT_TRY(tt_backup_name(path, entry, backup));
   if (*entry) {
     char *slash = strrchr(backup, '/');

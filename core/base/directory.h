@@ -42,6 +42,10 @@ tt_err tt_backup_name(const char *path, const char *entry, char backup[TT_PATH_M
  * missing. Errors: CANTCREAT, IO. */
 tt_err tt_backup(const char *path, const char *entry);
 
+/* *exists: whether there is a file or directory of this name. If the disk or a permission does not
+ * let this be told, it is an error: it must not count as a missing file. Errors: IO. */
+tt_err tt_file_exists(const char *path, int *exists);
+
 /* Open a file to read it, as a descriptor or as a stream. A directory, FIFO, socket or device is
  * refused, and a FIFO without a writer is not waited for. Owner: the caller, close or fclose.
  * Errors: NOINPUT. */

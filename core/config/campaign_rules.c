@@ -2,6 +2,7 @@
  * checked only if the job has one of its sections. */
 #include "core/config/config_internal.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -53,16 +54,20 @@ static int pool_has_columns_of_data(const tt_config *c)
   return 0;
 }
 
-int tt_config_pool_is_data(const tt_config *c)
+tt_err tt_config_pool_is_data(const tt_config *c, int *same)
 {
   struct stat pool, data;
   const char *a = c->pool_inputs, *b = c->data_inputs;
   a += strspn(a, "/");
   b += strspn(b, "/");
-  if (!*c->pool_file || (strcmp(a, b) && !pool_has_columns_of_data(c))) return 0;
-  if (!strcmp(c->pool_file, c->data_file)) return 1;
-  return !stat(c->pool_file, &pool) && !stat(c->data_file, &data) && pool.st_dev == data.st_dev &&
-         pool.st_ino == data.st_ino;
+  *same = 0;
+  if (!*c->pool_file || (strcmp(a, b) && !pool_has_columns_of_data(c))) return TT_OK;
+  int missing = stat(c->pool_file, &pool) || stat(c->data_file, &data);
+  if (missing && errno != ENOENT)
+    return TT_FAIL(IO, "%s or %s cannot be read: %s", c->pool_file, c->data_file, strerror(errno));
+  *same = missing ? !strcmp(c->pool_file, c->data_file)
+                  : pool.st_dev == data.st_dev && pool.st_ino == data.st_ino;
+  return TT_OK;
 }
 
 /* 1 if the split uses all rows, as far as the configuration shows. */
@@ -95,7 +100,7 @@ static void check_pool(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   static const tt_source_location start = {.line = 1, .column = 1};
-  int file = *c->pool_file != '\0', command = c->pool_command.count > 0;
+  int file = *c->pool_file != '\0', command = c->pool_command.count > 0, is_data = 0;
   if (AT(pool_file)->bad || AT(pool_command)->bad) return;
   if (!file && !command)
     tt_config_error(r, &start,
@@ -108,7 +113,7 @@ static void check_pool(tt_config_reader *r)
     tt_config_error(
         r, AT(pool_exclude),
         "pool.exclude needs pool.file; with pool.command, the command must leave out these rows");
-  if (file && split_uses_all_rows(c) && tt_config_pool_is_data(c))
+  if (file && split_uses_all_rows(c) && !tt_config_pool_is_data(c, &is_data) && is_data)
     tt_config_error(
         r, AT(pool_file),
         "pool.file: '%s' is also data.file, so the candidates are the rows that data.split "

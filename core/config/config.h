@@ -109,9 +109,9 @@ typedef struct tt_threshold {
 /* Returns 1 and *out, or 0 if the text is not a threshold. */
 int tt_threshold_parse(const char *text, tt_threshold *out);
 
-/* 1 if pool.file and data.file are the same file (also by different paths) and the same dataset:
- * then rows that data.split uses are not candidates. Local. */
-int tt_config_pool_is_data(const tt_config *cfg);
+/* *same = 1 if pool.file and data.file are the same file (also by different paths) and the same
+ * dataset: then rows that data.split uses are not candidates. Local. Errors: IO. */
+tt_err tt_config_pool_is_data(const tt_config *cfg, int *same);
 
 /* Read a job: one YAML document (JSON is a subset) of at most 1 MiB, without anchors and tags.
  *   file   path for messages; relative paths start from its directory, which need not exist

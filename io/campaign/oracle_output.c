@@ -194,7 +194,7 @@ tt_err tt_output_header_read_local(const char *file, tt_columns *target)
 {
   char *text = NULL;
   struct stat is;
-  if (stat(file, &is)) return TT_FAIL(NOINPUT, "%s: %s", file, strerror(errno));
+  if (stat(file, &is)) return TT_FAIL_ERRNO(NOINPUT, "%s", file);
   TT_TRY(tt_alloc_bytes(&text, is.st_size + 1, 1, file));
   tt_err e = tt_file_read_text(file, text, is.st_size + 1);
   if (!e && is.st_size && text[is.st_size - 1] == '\n') text[is.st_size - 1] = '\0';
@@ -382,9 +382,10 @@ static tt_err read_output(tt_oracle_output *l, const char *file, const tt_column
                           int64_t requested, int foreign, char *why, int room)
 {
   static const char *const dataset[] = {"y", "?id"};
+  int exists = 0;
   TT_TRY(tt_text_set(&l->file, file));
-  if (access(file, R_OK))
-    return TT_FAIL(NOINPUT, "%s: the output file does not exist or cannot be read", file);
+  TT_TRY(tt_file_exists(file, &exists));
+  if (!exists) return TT_FAIL(NOINPUT, "%s: the output file does not exist", file);
   if (tt_is_csv(file)) {
     TT_TRY(output_from_csv(l, target, requested));
   } else {

@@ -63,6 +63,14 @@ static int shorten_system_error(char *text)
   return error_number;
 }
 
+int tt_h5_disk_error(void)
+{
+  char text[1024];
+  tt_h5_last_message(text, sizeof text);
+  int error_number = shorten_system_error(text);
+  return tt_errno_is_disk(error_number) ? error_number : 0;
+}
+
 tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, const char *object,
                      const char *what)
 {

@@ -162,7 +162,9 @@ typedef struct tt_h5_info {
  * a dataset; more than TT_H5_MAX_DIMS axes; stored in other files: external or virtual). */
 tt_err tt_h5_dataset_info_local(tt_h5_reader *r, const char *path, tt_h5_info *out);
 
-/* 1 if `path` (with all its parents) exists, else 0. */
+/* 1 if `path` (with all its parents) exists, else 0. Also 1 if the disk does not answer: reading it
+ * then returns the error, so that a part of a file is never taken as missing. The same for
+ * attributes. */
 int tt_h5_has_local(tt_h5_reader *r, const char *path);
 
 /* Read rows [first, first + count) of axis 0 (of a scalar: 0, 1), converted to `type`.

@@ -44,8 +44,15 @@ struct tt_h5_reader {
   char file[TT_PATH_MAX];
   tt_h5_cached_dataset cached[TT_H5_CACHED_DATASETS]; /* the last ones read */
   int next_slot;
-  int in_memory; /* 1 = opened by tt_h5_open_bytes_local */
+  int in_memory;  /* 1 = opened by tt_h5_open_bytes_local */
+  int disk_error; /* errno of a look-up that has failed, see tt_h5_found */
 };
+
+/* Whether something is there, by the result of a look-up of HDF5. If the disk has failed, also 1:
+ * after that HDF5 may take parts of the file as missing, so all later reads of the file return IO,
+ * which tt_h5_check_disk_local gives. */
+int tt_h5_found(tt_h5_reader *r, htri_t there);
+tt_err tt_h5_check_disk_local(const tt_h5_reader *r);
 
 /* Maximum bytes of one collective write per rank: the MPI-IO below HDF5 1.10 counts in int. */
 extern int64_t tt_h5_max_write_bytes;
@@ -66,6 +73,8 @@ tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, c
 
 /* The innermost message of HDF5's error stack, "" if it is empty. */
 void tt_h5_last_message(char *text, size_t room);
+/* The errno of the error stack if the disk has failed (tt_errno_is_disk), otherwise 0. */
+int tt_h5_disk_error(void);
 
 /* H5Fclose; records a failure for tt_h5_exit_is_unsafe_local. */
 herr_t tt_h5_close_file(hid_t file);

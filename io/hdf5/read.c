@@ -216,6 +216,19 @@ tt_err tt_h5_list_datasets_local(const tt_h5_reader *r, int64_t *n, char ***name
   return e;
 }
 
+int tt_h5_found(tt_h5_reader *r, htri_t there)
+{
+  if (there < 0 && !r->disk_error) r->disk_error = tt_h5_disk_error();
+  H5Eclear2(H5E_DEFAULT);
+  return there > 0 || r->disk_error;
+}
+
+tt_err tt_h5_check_disk_local(const tt_h5_reader *r)
+{
+  if (!r->disk_error) return TT_OK;
+  return TT_FAIL(IO, "%s: cannot be read: %s", r->file, strerror(r->disk_error));
+}
+
 /* 1, 0, or -1 with the errors of HDF5 if the file cannot be read. */
 static int link_exists(tt_h5_reader *r, const char *path)
 {
@@ -235,9 +248,9 @@ static int link_exists(tt_h5_reader *r, const char *path)
 int tt_h5_has_local(tt_h5_reader *r, const char *path)
 {
   while (*path == '/') path++;
-  int there = link_exists(r, path) > 0 && (!*path || H5Oexists_by_name(r->id, path, r->access) > 0);
-  H5Eclear2(H5E_DEFAULT);
-  return there;
+  htri_t there = link_exists(r, path);
+  if (there > 0 && *path) there = H5Oexists_by_name(r->id, path, r->access);
+  return tt_h5_found(r, there);
 }
 
 /* Data */
@@ -260,6 +273,7 @@ static tt_err missing_dataset_error(tt_h5_reader *r, const char *path)
 tt_err tt_h5_open_dataset_local(tt_h5_reader *r, const char *path, hid_t *dataset)
 {
   H5O_info_t info;
+  TT_TRY(tt_h5_check_disk_local(r));
   int there = link_exists(r, path);
   if (there < 0) return TT_H5_FAIL(DATA, r->file, path, "cannot be found: the file is damaged");
   if (!path[0] || !there) return missing_dataset_error(r, path);

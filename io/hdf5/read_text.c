@@ -166,15 +166,15 @@ tt_err tt_h5_read_text_local(tt_h5_reader *r, const char *path, char **text)
 
 int tt_h5_has_attr_local(tt_h5_reader *r, const char *object, const char *name)
 {
-  int there = tt_h5_has_local(r, object) &&
-              H5Aexists_by_name(r->id, tt_h5_object_path(object), name, r->access) > 0;
-  H5Eclear2(H5E_DEFAULT);
-  return there;
+  if (!tt_h5_has_local(r, object)) return 0;
+  return tt_h5_found(r, H5Aexists_by_name(r->id, tt_h5_object_path(object), name, r->access));
 }
 
 static tt_err open_attr(tt_h5_reader *r, const char *object, const char *name, hid_t *attr)
 {
-  if (!tt_h5_has_attr_local(r, object, name))
+  int there = tt_h5_has_attr_local(r, object, name);
+  TT_TRY(tt_h5_check_disk_local(r));
+  if (!there)
     return TT_FAIL(DATA, "%s: '%s' has no attribute %s", r->file, tt_h5_object_path(object), name);
   *attr = H5Aopen_by_name(r->id, tt_h5_object_path(object), name, H5P_DEFAULT, r->access);
   if (*attr < 0)

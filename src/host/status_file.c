@@ -121,8 +121,10 @@ tt_err tt_status_file_read_local(const char *directory, tt_status_file *out)
   char path[TT_PATH_MAX];
   struct stat at;
   json_t *object = NULL;
+  int exists = 0;
   TT_TRY(join(directory, "status.json", path));
-  if (stat(path, &at))
+  TT_TRY(tt_file_exists(path, &exists));
+  if (!exists || stat(path, &at))
     return TT_FAIL(NOINPUT,
                    "%s: %s: no run has started in this directory (run.directory of the job)", path,
                    strerror(errno));

@@ -105,18 +105,19 @@ static void read_round_status(const char *directory, tt_slurm_start *s, char *jo
 
 /* Read the status of this start, or the incarnation of another start that wrote the file.
  *   jobs  [room] receives the numbers of jobs that label the present round */
-static void read_status(const char *directory, tt_slurm_start *s, char *jobs, int64_t room)
+static tt_err read_status(const char *directory, tt_slurm_start *s, char *jobs, int64_t room)
 {
   static tt_status_file f;
   s->state = s->stopped_by = s->other_incarnation = s->reason = "";
   s->exit_code = -1;
-  if (tt_status_file_read_local(directory, &f)) return;
+  tt_err e = tt_status_file_read_local(directory, &f);
+  if (e) return e == TT_E_IO ? e : TT_OK;
   if (!tt_slurm_is_this_start_local(f.status.incarnation)) {
     int stopped_early = s->launcher_code == tt_err_exit_code(TT_E_STOPPED) &&
                         tt_slurm_is_this_job_local(f.status.incarnation);
     if (!stopped_early) s->other_incarnation = f.status.incarnation;
     if (stopped_early) s->generation = s->resumed = f.status.generation;
-    return;
+    return TT_OK;
   }
   s->state = f.status.state;
   s->stopped_by = f.status.stop;
@@ -125,6 +126,7 @@ static void read_status(const char *directory, tt_slurm_start *s, char *jobs, in
   s->resumed = f.status.resumed;
   s->exit_code = (int)f.status.exit_code;
   if (s->is_campaign) read_round_status(directory, s, jobs, room);
+  return TT_OK;
 }
 
 /* key "37", for a campaign "12.4"; text "at checkpoint 37", "in round 3, score". */
@@ -195,7 +197,7 @@ static void append_start(const char *directory, const char *job, const char *pla
 static tt_err decide(const char *directory, const char *job, tt_slurm_start *s, int *code)
 {
   char why[256], place[64], where[128], jobs[512] = "";
-  read_status(directory, s, jobs, sizeof jobs);
+  TT_TRY(read_status(directory, s, jobs, sizeof jobs));
   *code = s->exit_code >= 0 ? s->exit_code : s->launcher_code;
   describe_position(s, place, where);
   count_starts(directory, job, place, s);

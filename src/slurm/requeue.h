@@ -38,8 +38,8 @@ int tt_requeue_is_allowed(const tt_slurm_start *start, char *why, size_t room);
  * campaign that waits for jobs starts again after their end (--dependency).
  *   launcher_code  exit code of srun or mpirun; used if this start wrote no status
  *   code           exit code for the script: that of the run, if the status file has one
- * Errors: USAGE (not in a Slurm job), UNAVAILABLE (scontrol failed), those of reading the job file.
- */
+ * Errors: USAGE (not in a Slurm job), UNAVAILABLE (scontrol failed), IO (the status file cannot be
+ * read), those of reading the job file. */
 tt_err tt_requeue_decide_local(const tt_job_options *o, int64_t max_restarts, int launcher_code,
                                int *code);
 #endif

@@ -4,7 +4,7 @@
  *   FAULTIO_PATH    pattern (fnmatch, extended) of full paths; without it the shim does nothing
  *   FAULTIO_OPS     which calls, with commas: write (also writev), pwrite, read (also pread), open
  *                   (also fopen), close (also fclose), seek, stat (also access), fsync, ftruncate,
- *                   fallocate, rename, unlink, mkdir, opendir (default write)
+ *                   fallocate, rename, unlink, mkdir, opendir, readdir (default write)
  *   FAULTIO_AT      the n-th matching call fails, counted from 1; 0 = none, all are logged
  *   FAULTIO_ERROR   ENOSPC (default), EIO, SHORT (half of a write is done and reported), STOP
  *                   (the process stops, and after SIGCONT the call is made), or SLOW (the call is
@@ -219,6 +219,14 @@ DIR *opendir(const char *name)
 {
   REAL(opendir)
   if (!judge_name("opendir", name)) return real(name);
+  errno = plan.error;
+  return NULL;
+}
+
+struct dirent *readdir(DIR *directory)
+{
+  REAL(readdir)
+  if (judge_file("readdir", dirfd(directory)) == GOES_ON) return real(directory);
   errno = plan.error;
   return NULL;
 }

@@ -16,6 +16,7 @@ import re
 import os
 import sys
 
+import campaign_kill
 import harness as h
 
 # Kind of call: the errors it can give.
@@ -134,6 +135,41 @@ def check_import(args, folder):
                 h.check(op == "rename" or not h.leftovers(folder / "out"), f"{name}: leftovers")
 
 
+# The reads of a campaign that decide what it does, in the order of a start that finds round 2
+# labelled, but not merged. Read 12 of the results is one of a look-up in HDF5.
+CAMPAIGN_READS = [("stat", "campaign.h5"), ("open", "round-0001/model.h5"),
+                  ("stat", "round-0002/results.h5"), ("open", "round-0001/results.h5"),
+                  ("read", "round-0001/results.h5", 12), ("stat", "round-0002/queries.h5"),
+                  ("readdir", "round-0002/label"), ("open", "round-0002/label/0001/input.csv"),
+                  ("stat", "round-0002/label/0002/accepted.h5")]
+
+
+def check_campaign(args, folder):
+    """A read that fails ends the start with its error, and never counts as a missing file: then the
+    campaign would have other numbers, or request labels again."""
+    command = ["campaign", "run", "campaign.yaml", "-q", "--set", "campaign.directory=out",
+               "--set", "stop.rounds=2",
+               "--set", "train.epochs=20", "--set", "label.rows_per_call=4"]
+    campaign_kill.prepare(folder)
+    for out, env in ("wanted", {}), ("out", shim(args, folder, 0, "rename", 2, "EIO")):
+        env.update(FAULTIO_PATH=f"{folder}/out/campaign.h5")
+        (folder / "oracle.log").unlink(missing_ok=True)
+        h.run(folder, 0, [*command, "--set", f"campaign.directory={out}"], env)
+    asked = (folder / "oracle.log").read_text()
+    for op, name, *number in CAMPAIGN_READS:
+        path = os.path.normpath(f"{folder}/out/{name}")
+        done = h.run(folder, 0, command, h.shim(args.shim, folder, path, op, *(number or [1]), "EIO"))
+        text = f"campaign, {op} {name} EIO"
+        h.check("fired " in (folder / "shim.log").read_text(), f"{text}: did not fire")
+        lines = h.error_lines(done.output)
+        h.check(done.code == h.IO_ERROR and len(lines) == 1 and path in lines[0] and
+                REASON["EIO"] in lines[0], f"{text}: exit {done.code}\n{done.output}")
+    done = h.run(folder, 0, command)
+    h.check(done.code == h.DONE, f"the campaign after the errors: exit {done.code}\n{done.output}")
+    campaign_kill.judge_history(folder, "out", campaign_kill.history(folder, "wanted"))
+    h.check((folder / "oracle.log").read_text() == asked, "a label was requested again")
+
+
 def cases(args, folder, base):
     """Errors and stickiness in turn over the numbers."""
     for rank in range(args.ranks):
@@ -185,6 +221,7 @@ def main():
         wanted, seconds = h.undisturbed(folder, SETTINGS)
         args.limit = seconds + ENDS_WITHIN
         check_import(args, folder)
+        check_campaign(args, folder)
         base = h.stopped(folder, SETTINGS)
         for case in chosen(args, folder, base):
             failed = len(h.failures)

@@ -42,8 +42,10 @@ void tt_campaign_write_status_local(tt_campaign *k, const char *state, const cha
 tt_err tt_mark_check_local(const char *mark, uint64_t inputs, tt_mark *out)
 {
   char current[32] = "", wanted[32];
+  int exists = 0;
   *out = TT_MARK_none;
-  if (access(mark, F_OK)) return TT_OK;
+  TT_TRY(tt_file_exists(mark, &exists));
+  if (!exists) return TT_OK;
   TT_TRY(tt_file_read_text(mark, current, sizeof current));
   snprintf(wanted, sizeof wanted, "%016" PRIx64 "\n", inputs);
   *out = strcmp(current, wanted) ? TT_MARK_other : TT_MARK_same;

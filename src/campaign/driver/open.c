@@ -121,11 +121,13 @@ static tt_err read_history(tt_campaign *k)
   char path[TT_PATH_MAX];
   tt_history_destroy(&k->h);
   tt_campaign_path(k->directory, "campaign.h5", path);
-  int64_t there = tt_comm_is_root(k->c) && !access(path, F_OK);
+  int there = 0;
+  tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_file_exists(path, &there) : TT_OK);
+  if (e) return e;
   tt_bcast(k->c, &there, sizeof there);
-  tt_err e = there ? tt_history_read(k->c, path, &k->h)
-                   : tt_agree(k->c, tt_history_create(k->initial_data->inputs,
-                                                      k->initial_data->targets, &k->h));
+  e = there ? tt_history_read(k->c, path, &k->h)
+            : tt_agree(k->c,
+                       tt_history_create(k->initial_data->inputs, k->initial_data->targets, &k->h));
   if (!e && !there) k->h->identity = identity(k);
   if (!e && there && tt_comm_is_root(k->c)) e = check_names_local(k, path);
   if (!e) e = check_identity(k, path);
@@ -185,24 +187,20 @@ static tt_err backup_later_rounds_local(const tt_campaign *k, int64_t round, tt_
 static tt_err check_files_local(const tt_campaign *k, int64_t round, tt_stage stage)
 {
   char path[TT_PATH_MAX];
-  tt_round_path(k->directory, round - 1, "", path);
-  if (k->cfg->campaign_warm_start != TT_WARM_START_none && round > 1 && access(path, F_OK))
-    return TT_FAIL(USAGE,
-                   "--from %s: the members start from the weights in %s, which is gone "
-                   "(campaign.keep: %" PRId64 "); begin at 1:train, or use campaign.warm_start: "
-                   "none",
-                   k->o->from, path, k->cfg->campaign_keep);
+  int exists = 0;
   tt_round_path(k->directory, round, "", path);
-  if (stage != TT_STAGE_train && access(path, F_OK))
+  if (stage != TT_STAGE_train) TT_TRY(tt_file_exists(path, &exists));
+  if (stage != TT_STAGE_train && !exists)
     return TT_FAIL(USAGE,
                    "--from %s: %s is gone (campaign.keep: %" PRId64 "); begin at %" PRId64 ":train",
                    k->o->from, path, k->cfg->campaign_keep, round);
+  if (k->cfg->campaign_warm_start == TT_WARM_START_none || round == 1) return TT_OK;
   tt_round_path(k->directory, round - 1, "model.h5", path);
-  if (k->cfg->campaign_warm_start == TT_WARM_START_none || round == 1 || !access(path, F_OK))
-    return TT_OK;
+  TT_TRY(tt_file_exists(path, &exists));
+  if (exists) return TT_OK;
   return TT_FAIL(USAGE,
                  "--from %s: the members start from the weights in %s, which is gone "
-                 "(campaign.keep: %" PRId64 "); begin at a later round or at 1:train",
+                 "(campaign.keep: %" PRId64 "); begin at 1:train, or use campaign.warm_start: none",
                  k->o->from, path, k->cfg->campaign_keep);
 }
 

@@ -104,11 +104,13 @@ static tt_err set_change_local(tt_campaign *k, const tt_results *current, double
   char path[TT_PATH_MAX];
   tt_results *previous = NULL;
   int64_t *target = NULL;
+  int exists = 0;
   *change = NAN;
   if (k->round_number == 1) return TT_OK;
   tt_round_path(k->directory, k->round_number - 1, "results.h5", path);
-  if (tt_results_read_local(path, &previous))
-    return TT_OK; /* removed by the user: change stays NaN */
+  TT_TRY(tt_file_exists(path, &exists));
+  if (!exists) return TT_OK; /* removed by the user: change stays NaN */
+  TT_TRY(tt_results_read_local(path, &previous));
   tt_err e = TT_ALLOC(target, k->columns);
   if (!e) {
     column_targets(k, target);

@@ -79,9 +79,11 @@ static tt_err exclude_initial_data(const tt_campaign *k, tt_used_rows *t)
 
 static tt_err find_used_rows(tt_campaign *k)
 {
-  int64_t same = tt_comm_is_root(k->c) && tt_config_pool_is_data(k->cfg);
+  int same = 0;
+  tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_config_pool_is_data(k->cfg, &same) : TT_OK);
+  if (e) return e;
   tt_bcast(k->c, &same, sizeof same);
-  tt_err e = tt_history_used_rows(k->h, &k->used_rows);
+  e = tt_history_used_rows(k->h, &k->used_rows);
   if (!e && same) e = exclude_initial_data(k, &k->used_rows);
   return tt_agree(k->c, e);
 }

@@ -21,22 +21,39 @@ static tt_err hash_outputs_local(const tt_campaign *k, const tt_stage_io *w, uin
   return TT_OK;
 }
 
-static int is_done_local(const tt_campaign *k, const tt_stage_io *w, double *seconds)
+static tt_err outputs_exist_local(const tt_campaign *k, const tt_stage_io *w, int *exist)
+{
+  char path[TT_PATH_MAX];
+  *exist = 1;
+  for (int i = 0; i < 2 && w->file[i] && *exist; i++) {
+    tt_round_file_path(k, w->file[i], path);
+    TT_TRY(tt_file_exists(path, exist));
+  }
+  return TT_OK;
+}
+
+static tt_err is_done_local(const tt_campaign *k, const tt_stage_io *w, double *seconds, int *done)
 {
   const tt_journal_entry *e = tt_journal_find(k->journal, k->round_number, k->stage);
   uint64_t outputs = 0;
-  if (!e || e->inputs != w->inputs || hash_outputs_local(k, w, &outputs)) return 0;
+  *done = 0;
+  if (!e || e->inputs != w->inputs) return TT_OK;
+  TT_TRY(outputs_exist_local(k, w, done));
+  if (!*done) return TT_OK;
+  TT_TRY(hash_outputs_local(k, w, &outputs));
   *seconds = e->seconds;
-  return outputs == e->outputs;
+  *done = outputs == e->outputs;
+  return TT_OK;
 }
 
 /* Collective. Rank 0 checks the journal; *seconds: wall time of the finished stage. */
-static int is_done(const tt_campaign *k, const tt_stage_io *w, double *seconds)
+static tt_err is_done(const tt_campaign *k, const tt_stage_io *w, double *seconds, int *done)
 {
-  int64_t done = tt_comm_is_root(k->c) && is_done_local(k, w, seconds);
-  tt_bcast(k->c, &done, sizeof done);
+  tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? is_done_local(k, w, seconds, done) : TT_OK);
+  if (e) return e;
+  tt_bcast(k->c, done, sizeof *done);
   tt_bcast(k->c, seconds, sizeof *seconds);
-  return (int)done;
+  return TT_OK;
 }
 
 static tt_err write_journal_local(tt_campaign *k, const tt_stage_io *w, double seconds)
@@ -52,17 +69,20 @@ static tt_err write_journal_local(tt_campaign *k, const tt_stage_io *w, double s
 tt_err tt_run_stage(tt_campaign *k, tt_stage stage_id, const tt_stage_io *w,
                     tt_stage_function *function, double *seconds)
 {
+  int done = 0;
   k->stage = stage_id;
   *seconds = 0.0;
   tt_watchdog_heartbeat_local(tt_stage_name[stage_id]);
   tt_campaign_write_status_local(k, "running", tt_stage_name[stage_id], "", -1);
-  if (is_done(k, w, seconds)) {
+  tt_err e = is_done(k, w, seconds, &done);
+  if (e) return e;
+  if (done) {
     tt_log_root(TT_LOG_DEBUG, "round %" PRId64 ": stage %s is already done", k->round_number,
                 tt_stage_name[stage_id]);
     return TT_OK;
   }
   double start = tt_monotonic_seconds();
-  tt_err e = function(k, w);
+  e = function(k, w);
   *seconds = tt_monotonic_seconds() - start;
   tt_bcast(k->c, seconds, sizeof *seconds);
   return e ? e : tt_agree(k->c, write_journal_local(k, w, *seconds));

@@ -45,7 +45,10 @@ static uint64_t hash_train_inputs(const tt_campaign *k, uint64_t warm)
 
 static tt_err rename_if_free_local(const char *from, const char *to)
 {
-  if (access(from, F_OK) || !access(to, F_OK) || !rename(from, to)) return TT_OK;
+  int has_from = 0, has_to = 0;
+  TT_TRY(tt_file_exists(from, &has_from));
+  TT_TRY(tt_file_exists(to, &has_to));
+  if (!has_from || has_to || !rename(from, to)) return TT_OK;
   return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", from, to, strerror(errno));
 }
 

@@ -21,14 +21,17 @@ static tt_err newest_round(const char *campaign, char directory[TT_PATH_MAX])
 {
   char path[TT_PATH_MAX];
   int64_t *round = NULL, count;
+  int exists = 0;
   TT_TRY(tt_directory_list_numbers(campaign, "round-", 4, "", &round, &count));
-  for (; count > 0; count--) {
+  tt_err e = TT_OK;
+  for (; !e && count > 0; count--) {
     tt_round_path(campaign, round[count - 1], "label/header.csv", path);
-    if (!access(path, R_OK)) break;
+    e = tt_file_exists(path, &exists);
+    if (exists) break;
   }
   if (count) tt_round_path(campaign, round[count - 1], "label", directory);
   tt_free(round);
-  return count ? TT_OK : TT_FAIL(NOINPUT, "%s: no round has label groups yet", campaign);
+  return e ? e : count ? TT_OK : TT_FAIL(NOINPUT, "%s: no round has label groups yet", campaign);
 }
 
 typedef struct label_row {

@@ -100,13 +100,16 @@ static tt_err recover_output(tt_oracle_call *c, int64_t try_number)
 static tt_err read_try(tt_oracle_call *c, int64_t try_number)
 {
   char path[TT_PATH_MAX], text[64];
+  int ended = 0;
   try_path(c, try_number, "ended", path);
   if (try_number > c->last_try) c->last_try = try_number;
-  tt_err e = tt_file_read_text(path, text, sizeof text);
-  if (e == TT_E_IO) return e;
-  if (!e) c->crashes += !strncmp(text, "crashed", 7);
-  if (!e && !strncmp(text, "later", 5)) c->retry_later_try = try_number;
-  return e && c->group->state == TT_LABEL_GROUP_pending ? recover_output(c, try_number) : TT_OK;
+  TT_TRY(tt_file_exists(path, &ended));
+  if (!ended)
+    return c->group->state == TT_LABEL_GROUP_pending ? recover_output(c, try_number) : TT_OK;
+  TT_TRY(tt_file_read_text(path, text, sizeof text));
+  c->crashes += !strncmp(text, "crashed", 7);
+  if (!strncmp(text, "later", 5)) c->retry_later_try = try_number;
+  return TT_OK;
 }
 
 static tt_err scan_tries(tt_oracle_call *c)

@@ -84,7 +84,7 @@ static tt_err check_group(tt_labelling *a, tt_label_group *g, file_version rejec
 {
   char path[TT_PATH_MAX];
   struct stat info;
-  tt_label_group_update(g);
+  TT_TRY(tt_label_group_update(g));
   for (int i = 0; i < OUTPUT_NAMES && g->state == TT_LABEL_GROUP_pending; i++) {
     tt_label_group_path(g, output_name[i], path);
     if (stat(path, &info)) continue;

@@ -10,43 +10,57 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 void tt_label_group_path(const tt_label_group *g, const char *name, char path[TT_PATH_MAX])
 {
   if (snprintf(path, TT_PATH_MAX, "%s/%s", g->directory, name) >= TT_PATH_MAX) path[0] = '\0';
 }
 
-static int has_file(const tt_label_group *g, const char *name)
+static tt_err has_file(const tt_label_group *g, const char *name, int *exists)
 {
   char path[TT_PATH_MAX];
   tt_label_group_path(g, name, path);
-  return !access(path, F_OK);
+  return tt_file_exists(path, exists);
 }
 
-void tt_label_group_update(tt_label_group *g)
+tt_err tt_label_group_update(tt_label_group *g)
 {
-  g->state = has_file(g, TT_LABEL_ACCEPTED_FILE) ? TT_LABEL_GROUP_labelled
-             : has_file(g, TT_LABEL_FAILED_FILE) ? TT_LABEL_GROUP_failed
-                                                 : TT_LABEL_GROUP_pending;
+  int labelled = 0, failed = 0;
+  TT_TRY(has_file(g, TT_LABEL_ACCEPTED_FILE, &labelled));
+  TT_TRY(has_file(g, TT_LABEL_FAILED_FILE, &failed));
+  g->state = labelled ? TT_LABEL_GROUP_labelled
+             : failed ? TT_LABEL_GROUP_failed
+                      : TT_LABEL_GROUP_pending;
+  return TT_OK;
+}
+
+/* Read the candidates of a group: input.h5 or input.csv. */
+static tt_err read_candidates(tt_label_group *g)
+{
+  char path[TT_PATH_MAX];
+  tt_oracle_input *a = NULL;
+  int h5 = 0, exists = 0;
+  TT_TRY(has_file(g, "input.h5", &h5));
+  g->csv = !h5;
+  tt_label_group_path(g, g->csv ? "input.csv" : "input.h5", path);
+  TT_TRY(tt_file_exists(path, &exists));
+  if (!exists) return TT_FAIL(NOINPUT, "%s: there is no input.h5 or input.csv", g->directory);
+  tt_err e = tt_oracle_input_read_local(path, NULL, &a);
+  if (e == TT_E_NOINPUT) return TT_FAIL(IO, "%s", tt_err_last());
+  if (e) return e;
+  g->count = a->count;
+  g->id = a->id;
+  a->id = NULL;
+  tt_oracle_input_destroy(&a);
+  return TT_OK;
 }
 
 tt_err tt_label_group_open(const char *directory, tt_label_group *out)
 {
-  char path[TT_PATH_MAX];
-  tt_oracle_input *a = NULL;
   tt_label_group g = {0};
   TT_TRY(tt_text_set(&g.directory, directory));
-  g.csv = !has_file(&g, "input.h5");
-  tt_label_group_path(&g, g.csv ? "input.csv" : "input.h5", path);
-  tt_err e = tt_oracle_input_read_local(path, NULL, &a);
-  if (!e) {
-    g.count = a->count;
-    g.id = a->id;
-    a->id = NULL;
-    tt_label_group_update(&g);
-  }
-  tt_oracle_input_destroy(&a);
+  tt_err e = read_candidates(&g);
+  if (!e) e = tt_label_group_update(&g);
   if (e)
     tt_label_group_free(&g);
   else

@@ -36,12 +36,12 @@ typedef struct tt_label_group {
 void tt_label_group_path(const tt_label_group *g, const char *name, char path[TT_PATH_MAX]);
 
 /* Open a group by its directory: read input.h5 or input.csv, set `state`. Owner of *out: the
- * caller. Errors: NOINPUT, DATA, MEM. */
+ * caller. Errors: NOINPUT (neither file exists), DATA, IO, MEM. */
 tt_err tt_label_group_open(const char *directory, tt_label_group *out);
 void tt_label_group_free(tt_label_group *g);
 
-/* Set `state` from the files of the group, which another process may have written. */
-void tt_label_group_update(tt_label_group *g);
+/* Set `state` from the files of the group, which another process may have written. Errors: IO. */
+tt_err tt_label_group_update(tt_label_group *g);
 
 /* Rows of y [rows][targets] with at least one label. */
 int64_t tt_labelled_rows(const double *y, int64_t rows, int64_t targets);

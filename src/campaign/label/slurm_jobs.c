@@ -112,12 +112,13 @@ tt_err tt_label_jobs_read_local(const tt_label_request *request, tt_label_jobs *
 {
   char path[TT_PATH_MAX];
   json_t *record = NULL;
-  int valid = 0;
+  int valid = 0, exists = 0;
   tt_label_jobs j = {0};
   tt_campaign_path(request->directory, "job.json", path);
   *out = j;
+  TT_TRY(tt_file_exists(path, &exists));
+  if (!exists) return TT_OK;
   tt_err e = tt_json_read_file(path, &record);
-  if (e == TT_E_NOINPUT) return access(path, F_OK) ? TT_OK : e;
   if (!e) e = parse_jobs(record, &j, &valid);
   if (e == TT_E_DATA || (!e && !valid))
     e = TT_FAIL(DATA,

@@ -69,19 +69,21 @@ void tt_label_task_report_local(const char *group, tt_err e)
   if (tt_file_write_atomic_local(path, text)) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
 }
 
-static int has_task_mark(const tt_label_group *g, int stop, char path[TT_PATH_MAX])
+static tt_err has_task_mark(const tt_label_group *g, int stop, char path[TT_PATH_MAX], int *exists)
 {
   tt_label_group_path(g, task_mark_name[stop], path);
-  return !access(path, F_OK);
+  return tt_file_exists(path, exists);
 }
 
 static tt_err remove_task_marks(const tt_labelling *a, int stop)
 {
   char path[TT_PATH_MAX];
   TT_TRY(tt_owner_check_local(a->request->campaign));
-  for (int64_t i = 0; i < a->groups; i++)
-    if (has_task_mark(&a->group[i], stop, path) && unlink(path) && errno != ENOENT)
+  for (int64_t i = 0; i < a->groups; i++) {
+    tt_label_group_path(&a->group[i], task_mark_name[stop], path);
+    if (unlink(path) && errno != ENOENT)
       return TT_FAIL(IO, "%s: cannot be removed: %s", path, strerror(errno));
+  }
   return TT_OK;
 }
 
@@ -119,13 +121,15 @@ static tt_err update_groups(tt_labelling *a, slurm_state *s)
 {
   char path[TT_PATH_MAX];
   int64_t pending = 0;
+  int stop = 0;
   for (int64_t i = 0; i < a->groups; i++) {
     tt_label_group *g = &a->group[i];
     if (g->state != TT_LABEL_GROUP_pending) continue;
-    tt_label_group_update(g);
-    pending += g->state == TT_LABEL_GROUP_pending;
-    if (g->state == TT_LABEL_GROUP_pending && has_task_mark(g, 1, path))
-      return stop_by_task(a, s, path);
+    TT_TRY(tt_label_group_update(g));
+    if (g->state != TT_LABEL_GROUP_pending) continue;
+    pending++;
+    TT_TRY(has_task_mark(g, 1, path, &stop));
+    if (stop) return stop_by_task(a, s, path);
   }
   if (pending < a->pending) {
     a->progressed = 1;
@@ -151,17 +155,16 @@ static tt_err end_attempt(tt_labelling *a, slurm_state *s)
 {
   char path[TT_PATH_MAX], reason[160];
   int64_t later = 0, tries = s->jobs.attempt - s->jobs.uncounted;
-  int last = tries > a->request->cfg->label_retries;
+  int last = tries > a->request->cfg->label_retries, ask_later = 0;
   snprintf(reason, sizeof reason,
            "its Slurm job has left the queue without a result, attempt %" PRId64 " of %" PRId64,
            tries, a->request->cfg->label_retries + 1);
   for (int64_t i = 0; i < a->groups; i++) {
     tt_label_group *g = &a->group[i];
     if (g->state != TT_LABEL_GROUP_pending) continue;
-    if (has_task_mark(g, 0, path))
-      later++;
-    else if (last)
-      TT_TRY(tt_label_group_write_failed(g, reason));
+    TT_TRY(has_task_mark(g, 0, path, &ask_later));
+    later += ask_later;
+    if (!ask_later && last) TT_TRY(tt_label_group_write_failed(g, reason));
   }
   int64_t lost = a->pending - later;
   if (last) a->pending = later;
@@ -330,17 +333,16 @@ static tt_err handle_poll(tt_labelling *a, slurm_state *s, const char *text)
 /* Handle the output of a command. Without accounting sacct fails: the job is then not found. */
 static tt_err handle_command_end(tt_labelling *a, slurm_state *s, int code)
 {
-  char *text = NULL, nothing[] = "";
+  char *output_file = NULL, nothing[] = "";
   int64_t bytes;
   tt_err e = TT_OK;
-  if (tt_config_read_file(s->output_file, &text, &bytes)) text = NULL;
-  char *output_file = text ? text : nothing;
+  TT_TRY(tt_config_read_file(s->output_file, &output_file, &bytes));
   s->next_command_at = tt_monotonic_seconds() + a->request->cfg->label_poll_interval;
   if (s->slurm_command == SUBMIT) {
     e = handle_sbatch(a, s, code, output_file);
   } else if (s->slurm_command == FIND_IN_SACCT) {
     e = handle_find(a, s, code == 0 ? output_file : nothing);
-  } else if (code != 0 || !text) {
+  } else if (code != 0) {
     schedule_retry(a, s, ++s->failed_commands, code, output_file);
     if (s->slurm_command == SHOW_CONFIG && s->failed_commands >= MISSING_POLLS_MAX)
       s->max_array_size = default_array_size;
@@ -350,7 +352,7 @@ static tt_err handle_command_end(tt_labelling *a, slurm_state *s, int code)
     if (s->slurm_command == FIND_JOB) e = handle_find(a, s, output_file);
     if (s->slurm_command == POLL_QUEUE) e = handle_poll(a, s, output_file);
   }
-  tt_free(text);
+  tt_free(output_file);
   return e;
 }
 
@@ -360,11 +362,14 @@ static tt_err handle_command_end(tt_labelling *a, slurm_state *s, int code)
 static tt_err recover_job_ids(tt_labelling *a, slurm_state *s)
 {
   char path[TT_PATH_MAX], text[4096];
+  int exists = 0;
   for (s->current_job = 0; s->current_job < s->jobs.count; s->current_job++) {
     if (s->jobs.job[s->current_job].submit_state != TT_SUBMIT_submitting) continue;
     tt_label_jobs_path(a->request, &s->jobs, s->current_job, ".said", path);
-    int64_t id =
-        tt_file_read_text(path, text, sizeof text) ? -1 : tt_label_jobs_parse_id(text, &s->jobs);
+    TT_TRY(tt_file_exists(path, &exists));
+    if (!exists) continue;
+    TT_TRY(tt_file_read_text(path, text, sizeof text));
+    int64_t id = tt_label_jobs_parse_id(text, &s->jobs);
     if (id > 0) TT_TRY(record_submitted(a, s, id));
   }
   if (s->jobs.count > 0)

@@ -108,7 +108,9 @@ static tt_err publish_chunk_local(const generator *m, int64_t chunk)
 {
   const char *const file[] = {m->temporary};
   tt_pool_options plan = pool_plan(m->o, file, 1);
-  if (access(m->temporary, F_OK))
+  int exists = 0;
+  TT_TRY(tt_file_exists(m->temporary, &exists));
+  if (!exists)
     return TT_FAIL(DATA,
                    "pool.command (chunk %" PRId64 " of round %" PRId64 ") ended with exit code 0, "
                    "but wrote no file {output}; its printed output is in %s",
@@ -238,11 +240,12 @@ static tt_err wait_for_call(generator *m, int64_t chunk)
 
 static tt_err make_chunk(generator *m, int64_t chunk)
 {
-  int root = tt_comm_is_root(m->c);
-  int64_t there = root && access(m->file[chunk], F_OK) == 0;
-  tt_allreduce_max_i64(m->c, &there, 1);
-  if (there) return TT_OK;
-  tt_err e = tt_agree(m->c, root ? start_call_local(m, chunk) : TT_OK);
+  int root = tt_comm_is_root(m->c), exists = 0;
+  tt_err e = tt_agree(m->c, root ? tt_file_exists(m->file[chunk], &exists) : TT_OK);
+  if (e) return e;
+  tt_bcast(m->c, &exists, sizeof exists);
+  if (exists) return TT_OK;
+  e = tt_agree(m->c, root ? start_call_local(m, chunk) : TT_OK);
   if (e) return e;
   if (!m->calls_started++)
     tt_log_root(TT_LOG_INFO, "round %" PRId64 ": pool.command makes chunks %" PRId64 " to %" PRId64,

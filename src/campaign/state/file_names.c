@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A truncated path would name another file. */
 static void clear_if_truncated(int length, char path[TT_PATH_MAX])
@@ -45,11 +44,11 @@ void tt_label_group_directory(const char *label, int64_t number, char path[TT_PA
   clear_if_truncated(snprintf(path, TT_PATH_MAX, "%s/%04" PRId64, label, number), path);
 }
 
-static int has_file(const char *directory, const char *name)
+static tt_err has_file(const char *directory, const char *name, int *exists)
 {
   char path[TT_PATH_MAX];
   tt_campaign_path(directory, name, path);
-  return !access(path, F_OK);
+  return tt_file_exists(path, exists);
 }
 
 tt_err tt_label_progress_read_local(const char *directory, int64_t round, tt_label_progress *out)
@@ -59,14 +58,17 @@ tt_err tt_label_progress_read_local(const char *directory, int64_t round, tt_lab
   *out = (tt_label_progress){0};
   tt_round_path(directory, round, "label", label);
   TT_TRY(tt_label_groups_list_local(label, &number, &out->groups));
-  for (int64_t i = 0; i < out->groups; i++) {
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < out->groups; i++) {
+    int labelled = 0, failed = 0;
     tt_label_group_directory(label, number[i], group);
-    int labelled = has_file(group, TT_LABEL_ACCEPTED_FILE);
+    e = has_file(group, TT_LABEL_ACCEPTED_FILE, &labelled);
+    if (!e && !labelled) e = has_file(group, TT_LABEL_FAILED_FILE, &failed);
     out->labelled += labelled;
-    out->failed += !labelled && has_file(group, TT_LABEL_FAILED_FILE);
+    out->failed += failed;
   }
   tt_free(number);
-  return TT_OK;
+  return e;
 }
 
 const char *tt_label_job_numbers_local(const char *directory, int64_t round, char *text,
