@@ -236,6 +236,26 @@ static void check_validation(tt_config_reader *r, int has_validation)
                     "label.validation_fraction: 1: no new label would be used for training");
 }
 
+/* The path of the directory is part of a line #SBATCH --output of the jobs. There a control
+ * character would end the line, and sbatch itself interprets quotation marks and backslashes. */
+static void check_label_jobs(tt_config_reader *r)
+{
+  static const tt_source_location start = {.line = 1, .column = 1};
+  const tt_source_location *at = AT(campaign_directory);
+  char shown[TT_PRINTABLE_SIZE];
+  const char *c = r->cfg->campaign_directory;
+  while (*c && (unsigned char)*c >= 0x20 && !strchr("\"\\\x7f", *c)) c++;
+  if (r->cfg->label_mode != TT_LABEL_slurm || !*c || at->bad) return;
+  tt_printable(r->cfg->campaign_directory, shown);
+  tt_config_error(r, at->given ? at : &start,
+                  "campaign.directory: '%s': with label.mode: slurm the path must not have %s; "
+                  "choose another directory",
+                  shown,
+                  *c == '"'    ? "a quotation mark"
+                  : *c == '\\' ? "a backslash"
+                               : "a control character");
+}
+
 static void check_label(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
@@ -252,6 +272,7 @@ static void check_label(tt_config_reader *r)
     tt_config_error(r, at, "label.mode: hidden needs pool.labels, the dataset with the labels");
   if (c->label_mode == TT_LABEL_slurm && !*c->label_script)
     tt_config_error(r, at, "label.mode: slurm needs label.script, a file with #SBATCH lines");
+  check_label_jobs(r);
 }
 
 static void check_stop(tt_config_reader *r, int has_test)
@@ -305,19 +326,25 @@ static void check_data(tt_config_reader *r)
                       c->ensemble[k].number);
 }
 
-/* Optimizer state is kept only with a constant learning rate; snapshots are not trained members. */
+/* Optimizer state is kept only with a constant learning rate; snapshots and heads are not trained
+ * members. */
 static void check_warm(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   const char *how = tt_choice_warm_start[c->campaign_warm_start];
-  for (int64_t k = 0; k < c->ensembles; k++)
-    if (c->campaign_warm_start != TT_WARM_START_none &&
-        c->ensemble[k].train_method == TT_METHOD_snapshot)
+  for (int64_t k = 0; k < c->ensembles && c->campaign_warm_start != TT_WARM_START_none; k++) {
+    if (c->ensemble[k].train_method == TT_METHOD_snapshot)
       tt_config_error(r, AT(campaign_warm_start),
                       "campaign.warm_start: %s: ensembles[%" PRId64
                       "] has train.method: snapshot, whose members include snapshots of other "
                       "members; use none",
                       how, c->ensemble[k].number);
+    if (c->ensemble[k].model_heads > 1)
+      tt_config_error(r, AT(campaign_warm_start),
+                      "campaign.warm_start: %s: ensembles[%" PRId64 "] has model.heads: %" PRId64
+                      ", and heads cannot be trained further as members; use none",
+                      how, c->ensemble[k].number, c->ensemble[k].model_heads);
+  }
   if (c->campaign_warm_start != TT_WARM_START_optimizer) return;
   for (int64_t k = 0; k < c->ensembles; k++)
     if (c->ensemble[k].train_schedule != TT_SCHEDULE_constant ||

@@ -56,6 +56,15 @@ void tt_shell_print_quoted(FILE *to, const char *text)
   fputc('\'', to);
 }
 
+/* Slurm replaces %a in a pattern; a percent sign itself is written as %%. */
+void tt_sbatch_print_pattern(FILE *to, const char *text)
+{
+  for (; *text; text++) {
+    if (*text == '%') fputc('%', to);
+    fputc(*text, to);
+  }
+}
+
 /* The output of `tutti plan`; owner: the caller, free. */
 static tt_err format_plan(const char *job, int ranks, char **text)
 {

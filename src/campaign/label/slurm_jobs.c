@@ -135,14 +135,13 @@ tt_err tt_label_jobs_read_local(const tt_label_request *request, tt_label_jobs *
 
 /* Scripts */
 
-/* Slurm replaces %a in a file name; a percent sign itself is written as %%. */
 static void print_output_line(FILE *f, const tt_label_request *request, const tt_label_jobs *j,
                               int64_t part)
 {
   char path[TT_PATH_MAX];
   tt_label_jobs_path(request, j, part, "", path);
   fputs("#SBATCH --output=\"", f);
-  for (const char *c = path; *c; c++) fputs(*c == '%' ? "%%" : (char[]){*c, '\0'}, f);
+  tt_sbatch_print_pattern(f, path);
   fputs(".%a.out\"\n", f);
 }
 

@@ -98,11 +98,11 @@ static void make_programs(const rig *r)
 static char user_path[4096];
 static const char *const settings[] = {"label.command=['it''s']"};
 
-/* `groups` groups that are not labelled yet. */
+/* `groups` groups that are not labelled yet, in a folder whose name a shell must not interpret. */
 static void begin(rig *r, int groups)
 {
   char text[4200], path[256];
-  *r = (rig){.folder = "/tmp/tutti-jobs-XXXXXX"};
+  *r = (rig){.folder = "/tmp/tutti '%a$(touch no)`touch no`#\u00e9;-XXXXXX"};
   assert_non_null(mkdtemp(r->folder));
   make_folder(r, "bin");
   make_folder(r, "label");
@@ -145,10 +145,8 @@ static void begin(rig *r, int groups)
 
 static void finish(rig *r)
 {
-  char command[128];
   tt_owner_end_local(r->folder);
-  snprintf(command, sizeof command, "rm -r %s", r->folder);
-  TT_CHECK(system(command), ==, 0);
+  TT_CHECK(system("rm -r \"$FAKE\""), ==, 0);
   for (int i = 0; i < r->a.groups; i++) free(r->group[i].directory);
   free(r->cfg.label_script);
   free((void *)(uintptr_t)r->request.file);
@@ -195,7 +193,8 @@ TT_TEST (unlabelled_groups_become_an_array) {
   TT_CHECK_HAS(get(&r, "label/job.json"), "{\"tasks\": 3, \"id\": 101, \"state\": \"submitted\"},");
   TT_CHECK_HAS(get(&r, "label/job.json"),
                "{\"tasks\": 3, \"id\": 102, \"state\": \"submitted\"}]");
-  TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "#!/bin/bash\n#SBATCH --output=\"/tmp/");
+  TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"),
+               "#!/bin/bash\n#SBATCH --output=\"/tmp/tutti '%%a$(touch no)`");
   TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "/label/job-1-0.%a.out\"\n#SBATCH --time=5\n: mod");
   TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "\nset -- 0000 0001 0003\nshift ");
   TT_CHECK_HAS(get(&r, "label/job-1-1.sbatch"), "\nset -- 0004 0005 0006\nshift ");
@@ -206,8 +205,8 @@ TT_TEST (unlabelled_groups_become_an_array) {
   TT_CHECK(r.a.pending, ==, 0);
   /* a late task finds the record of a newer attempt and does not call the oracle */
   put(&r, "label/job.json", "\"tutti-of-another-r12-a1\"");
-  TT_CHECK(system("cd $FAKE && SLURM_ARRAY_TASK_ID=1 sh label/job-1-0.sbatch | grep -q 'no longer "
-                  "needed'"),
+  TT_CHECK(system("cd \"$FAKE\" && SLURM_ARRAY_TASK_ID=1 sh label/job-1-0.sbatch | grep -q 'no "
+                  "longer needed' && test ! -e no"),
            ==, 0);
   tt_label_backend_slurm.end(&r.a);
   finish(&r);

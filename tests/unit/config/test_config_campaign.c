@@ -171,6 +171,23 @@ static const tt_bad bad[] = {
      NULL,
      {"5:24: campaign.warm_start: params: ensembles[0] has train.method: snapshot, whose members "
       "include snapshots of other members; use none"}},
+    {1,
+     CAMPAIGN "campaign: {warm_start: params}\nmodel: {heads: 2}\n",
+     NULL,
+     {"5:24: campaign.warm_start: params: ensembles[0] has model.heads: 2, and heads cannot be "
+      "trained further as members; use none"}},
+    {1,
+     POOL "label: {mode: slurm, command: [f], script: s}\ncampaign: {directory: \"a\\nb\"}\n",
+     NULL,
+     {"b': with label.mode: slurm the path must not have a control character"}},
+    {1,
+     POOL "label: {mode: slurm, command: [f], script: s}\ncampaign: {directory: 'a\"b'}\n",
+     NULL,
+     {"a\"b': with label.mode: slurm the path must not have a quotation mark"}},
+    {1,
+     POOL "label: {mode: slurm, command: [f], script: s}\ncampaign: {directory: 'a\\b'}\n",
+     NULL,
+     {"a\\b': with label.mode: slurm the path must not have a backslash; choose another"}},
     {1, CAMPAIGN "label: {mode: files}\n", NULL, {"5:1: label is given twice"}},
 };
 
