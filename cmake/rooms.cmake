@@ -91,7 +91,7 @@ tutti_room(src/timing USE core/base core/config core/formulas core/model core/en
 # Floor 5: code that uses runs.
 tutti_room(src/tools USE core/base core/front core/model core/engine mpi cuda/plan io/hdf5 io/data
            src/cpu/kernels src/host src/job src/train src/timing)
-tutti_room(src/campaign/state USE core/base core/stats io/hdf5)
+tutti_room(src/campaign/state USE core/base core/columns core/stats io/hdf5)
 tutti_room(src/export USE core/base core/formulas core/front core/config core/model core/stats io/hdf5 io/data
            io/model io/results src/predict LINK m)
 tutti_room(src/slurm USE core/base core/config core/stats src/host src/job src/tools
@@ -102,7 +102,7 @@ tutti_room(src/report/page USE core/base core/config core/formulas core/model co
 tutti_room(src/campaign/pool USE core/base core/config core/model core/stats core/engine mpi io/data
            io/campaign src/host src/predict src/campaign/state)
 tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign
-           src/host)
+           src/host src/campaign/state)
 tutti_room(src/campaign/label USE core/base core/config mpi io/hdf5 io/data io/campaign
            src/host src/slurm src/campaign/state)
 tutti_room(src/campaign/report USE core/base io/campaign src/host src/report src/report/page

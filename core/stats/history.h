@@ -49,6 +49,7 @@ typedef struct tt_query {
   X(labels, "labelled rows the round trained and validated on")                                    \
   X(pool, "candidates scored")                                                                     \
   X(pool_rows, "rows of the pool of this round, queried or excluded ones too")                     \
+  X(duplicate, "rows with the inputs of a labelled or queried row, no candidates")                 \
   X(accurate, "candidates below select.lower")                                                     \
   X(candidate, "candidates from select.lower on and below select.upper")                           \
   X(failed, "candidates from select.upper on")                                                     \
@@ -138,8 +139,11 @@ typedef enum tt_stop_rule {
 #undef X
       TT_STOP_RULE_COUNT
 } tt_stop_rule;
-extern const char *const tt_stop_rule_name[];   /* "plateau"; ends with NULL */
-extern const char *const tt_stop_rule_option[]; /* "stop.plateau_rounds" */
+extern const char *const tt_stop_rule_name[]; /* "plateau"; ends with NULL */
+
+/* What ended the campaign, for messages: "stop.plateau_rounds"; of rule candidates the bounds that
+ * leave none, or that no row of the pool is left. The campaign must have ended. */
+const char *tt_history_end_cause(const tt_history *h);
 
 /* The limits of the rules, from the options of section stop. */
 typedef struct tt_stop_settings {

@@ -10,11 +10,19 @@ const char *const tt_stop_rule_name[] = {
     TT_STOP_RULES(X)
 #undef X
         NULL};
-const char *const tt_stop_rule_option[] = {
+static const char *const rule_option[] = {
 #define X(name, option, meaning) option,
     TT_STOP_RULES(X)
 #undef X
-        NULL};
+};
+
+const char *tt_history_end_cause(const tt_history *h)
+{
+  const tt_round *r = &h->round[h->rounds - 1];
+  if (h->ended != TT_STOP_RULE_candidates) return rule_option[h->ended];
+  if (r->accurate > 0) return r->failed > 0 ? rule_option[h->ended] : "select.lower";
+  return r->failed > 0 ? "select.upper" : "no row of the pool is left";
+}
 
 typedef struct stop_check {
   const tt_history *h;
@@ -73,10 +81,15 @@ static int holds_candidates(const stop_check *q)
 {
   const tt_round *r = q->last;
   if (r->candidate > 0) return 0;
-  snprintf(q->reason, q->room,
-           "none of the %" PRId64 " candidates is left to query: %" PRId64
-           " are accurate (select.lower), %" PRId64 " failed (select.upper)",
-           r->pool, r->accurate, r->failed);
+  if (r->pool == 0)
+    snprintf(q->reason, q->room,
+             "no row of the pool is left: each is queried, excluded, or has the inputs of a "
+             "labelled row");
+  else
+    snprintf(q->reason, q->room,
+             "none of the %" PRId64 " candidates is left to query: %" PRId64
+             " are accurate (select.lower), %" PRId64 " failed (select.upper)",
+             r->pool, r->accurate, r->failed);
   return 1;
 }
 

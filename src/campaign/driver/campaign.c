@@ -17,8 +17,9 @@ static void log_stop_rule(const tt_campaign *k)
   int rule = k->h->ended;
   tt_log_root(TT_LOG_INFO, "the campaign has ended after %" PRId64 " round%s: %s (%s)",
               k->h->rounds, k->h->rounds == 1 ? "" : "s", tt_stop_rule_name[rule],
-              tt_stop_rule_option[rule]);
-  if (rule == TT_STOP_RULE_candidates || rule == TT_STOP_RULE_accurate)
+              tt_history_end_cause(k->h));
+  int by_window = rule == TT_STOP_RULE_candidates && tt_current_round(k)->pool > 0;
+  if (by_window || rule == TT_STOP_RULE_accurate)
     tt_log_root(TT_LOG_INFO,
                 "to continue after a change of section score or select, run with --from %" PRId64
                 ":score",

@@ -121,6 +121,7 @@ void tt_round_free(tt_campaign *k)
   tt_free(k->column);
   k->columns = 0;
   tt_used_rows_free(&k->used_rows);
+  tt_known_inputs_destroy(&k->known);
   tt_queries_destroy(&k->queries);
   tt_query_labels_destroy(&k->query_labels);
   if (k->cfg && !*k->cfg->pool_file) tt_pool_close_local(&k->pool);

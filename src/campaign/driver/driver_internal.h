@@ -9,6 +9,7 @@
 #include "src/campaign/driver/campaign.h"
 #include "src/campaign/state/file_names.h"
 #include "src/campaign/state/journal.h"
+#include "src/campaign/state/known_inputs.h"
 #include "src/host/stop_request.h"
 #include "src/host/time_limit.h"
 
@@ -35,6 +36,7 @@ typedef struct tt_campaign {
   char **column; /* [columns] names of the predicted columns */
   int64_t columns;
   tt_used_rows used_rows;
+  tt_known_inputs *known; /* inputs of labelled and queried rows */
   tt_queries *queries;
   tt_query_labels *query_labels;
 } tt_campaign;

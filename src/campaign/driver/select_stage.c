@@ -7,6 +7,7 @@
 #include "src/campaign/select/select.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 /* Write the numbers of the current round to a file of the stage: a history of this round alone. */
@@ -77,6 +78,23 @@ static tt_err exclude_initial_data(const tt_campaign *k, tt_used_rows *t)
   return TT_OK;
 }
 
+/* The inputs of all queries, and of the initial rows with a label that training uses. */
+static tt_err find_known_inputs(tt_campaign *k)
+{
+  const tt_initial_data *b = k->initial_data;
+  TT_TRY(tt_known_inputs_create(b->inputs, b->rows + k->h->queries, &b->net, &k->known));
+  for (int64_t r = 0; r < b->rows; r++) {
+    int labelled = 0;
+    for (int64_t t = 0; t < b->targets && !labelled; t++)
+      labelled = !isnan(b->y[r * b->targets + t]);
+    if (labelled && tt_is_labelled_row(k, r))
+      tt_known_inputs_add(k->known, r, -1 - r, b->x + r * b->inputs);
+  }
+  for (int64_t i = 0; i < k->h->queries; i++)
+    tt_known_inputs_add(k->known, b->rows + i, k->h->query[i].row, k->h->x + i * b->inputs);
+  return TT_OK;
+}
+
 static tt_err find_used_rows(tt_campaign *k)
 {
   int same = 0;
@@ -85,6 +103,7 @@ static tt_err find_used_rows(tt_campaign *k)
   tt_bcast(k->c, &same, sizeof same);
   e = tt_history_used_rows(k->h, &k->used_rows);
   if (!e && same) e = exclude_initial_data(k, &k->used_rows);
+  if (!e) e = find_known_inputs(k);
   return tt_agree(k->c, e);
 }
 
@@ -113,6 +132,7 @@ static tt_score_pool_args scoring_args(tt_campaign *k, double *best, const char 
                               .use = &k->job->use,
                               .pool = k->pool,
                               .used_rows = &k->used_rows,
+                              .known = k->known,
                               .best = best,
                               .round = k->round_number,
                               .file = file,

@@ -6,6 +6,7 @@
 #include "core/engine/engine.h"
 #include "core/stats/history.h"
 #include "io/data/pool.h"
+#include "src/campaign/state/known_inputs.h"
 
 typedef struct tt_score_pool_args {
   const tt_config *cfg; /* section score, run.seed */
@@ -14,6 +15,8 @@ typedef struct tt_score_pool_args {
   const tt_resources *use;
   tt_pool *pool;
   const tt_used_rows *used_rows;
+  tt_known_inputs *known; /* inputs of labelled and queried rows: rows with the same inputs are no
+                             candidates; NULL = none */
   const double *best;    /* [T] highest (goal: minimize: lowest) label so far of each target column,
                             user's units, NaN = no label */
   int64_t round;         /* used by acquisition `random` */

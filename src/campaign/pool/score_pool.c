@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/model/partition.h"
 #include "io/campaign/pool_scores.h"
 #include "src/campaign/pool/pool_scorer.h"
@@ -39,7 +40,7 @@ typedef struct scoring {
   tt_partial_sum *partial_sums; /* [units of a piece][sums_per_block] */
   tt_partial_sum *sum;          /* [my_blocks.count][sums_per_block] */
   uint64_t *hash;               /* [my_blocks.count] of the inputs as read */
-  int64_t candidates;
+  int64_t candidates, duplicates;
   double score_largest;
 } scoring;
 
@@ -101,7 +102,8 @@ static tt_err prepare_local(scoring *w)
 
 /* Pieces */
 
-/* Set skip for the rows [first, first + rows) that were queried before or are excluded. */
+/* Set skip for the rows [first, first + rows) that were queried before, are excluded, or have the
+ * inputs of a labelled or queried row. */
 static void mark_candidates_local(scoring *w, int64_t first, int64_t rows)
 {
   const tt_used_rows *used_rows = w->s->used_rows;
@@ -110,6 +112,10 @@ static void mark_candidates_local(scoring *w, int64_t first, int64_t rows)
     int used = next < used_rows->count && used_rows->row[next] == first + r;
     next += used;
     w->skip[r] = (int8_t)(used || tt_pool_is_excluded(w->s->pool, first + r));
+    const double *x = w->raw + r * w->s->model->at[0]->scaler.inputs;
+    int known = !w->skip[r] && w->s->known && tt_known_inputs_find(w->s->known, first + r, x) >= 0;
+    w->skip[r] |= (int8_t)known;
+    w->duplicates += known;
     w->candidates += !w->skip[r];
   }
 }
@@ -230,11 +236,18 @@ static tt_err reduce_sums(scoring *w, tt_round *round)
       all[i].count += all[b * w->sums_per_block + i].count;
     }
   tt_allreduce_sum_i64(w->c, &w->candidates, 1);
+  tt_allreduce_sum_i64(w->c, &w->duplicates, 1);
   tt_allreduce_max_f64(w->c, &w->score_largest, 1);
   for (int64_t i = 0; i < columns; i++) round->spread[i] = mean_of_sum(&all[i]);
   round->pool = w->candidates;
+  round->duplicate = w->duplicates;
   round->score_mean = mean_of_sum(&all[columns]);
   round->score_max = all[columns].count ? w->score_largest : NAN;
+  if (w->duplicates)
+    tt_log_root(TT_LOG_INFO,
+                "%" PRId64 " row%s of the pool with the inputs of a labelled or queried row: not "
+                "queried",
+                w->duplicates, tt_plural(w->duplicates));
   int64_t lost = w->candidates - all[columns].count;
   if (lost)
     tt_log_root(TT_LOG_WARN,

@@ -158,7 +158,7 @@ static void put_next(FILE *f, const tt_repeats *group, int groups)
   int64_t queries = count_queries(h), failed = count_failed(h), used = 0;
   if (h->ended >= 0)
     snprintf(words[used++], TEXT, "The campaign ended by rule %s (%s).",
-             tt_stop_rule_name[h->ended], tt_stop_rule_option[h->ended]);
+             tt_stop_rule_name[h->ended], tt_history_end_cause(h));
   else
     snprintf(words[used++], TEXT, "The campaign has not ended: tutti campaign run continues it.");
   if (gain > 0.1)

@@ -117,7 +117,7 @@ static void print_state(const status_view *v)
   char text[32];
   if (h && h->ended >= 0)
     printf("state       ended by rule %s (%s)\n", tt_stop_rule_name[h->ended],
-           tt_stop_rule_option[h->ended]);
+           tt_history_end_cause(h));
   else if (!v->has_status)
     printf("state       unknown: there is no status.json\n");
   else
@@ -263,7 +263,7 @@ static tt_err print_json(const status_view *v)
   TT_RUN_STATUS_TEXTS(X)
 #undef X
   tt_json_set(&object, "ended", tt_json_text(rule < 0 ? "" : tt_stop_rule_name[rule]));
-  tt_json_set(&object, "ended_option", tt_json_text(rule < 0 ? "" : tt_stop_rule_option[rule]));
+  tt_json_set(&object, "ended_option", tt_json_text(rule < 0 ? "" : tt_history_end_cause(h)));
   tt_json_set(&object, "stage", tt_json_text(v->has_status ? tt_stage_name[v->stage] : ""));
   if (h && h->rounds) set_last_round(&object, v);
   if (v->has_training) set_training(&object, v);

@@ -122,7 +122,7 @@ static tt_err print_report(const tt_campaign_record *s, int n, const char *outpu
   print_seconds(h);
   for (int k = 0; k < KINDS; k++) print_columns(s, (column_kind)k);
   if (h->ended >= 0)
-    printf("\nended by rule %s (%s)\n", tt_stop_rule_name[h->ended], tt_stop_rule_option[h->ended]);
+    printf("\nended by rule %s (%s)\n", tt_stop_rule_name[h->ended], tt_history_end_cause(h));
   return tt_learning_curves_write_local(s, n, output);
 }
 

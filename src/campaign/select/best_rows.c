@@ -3,11 +3,11 @@
 
 #include "core/base/mem.h"
 #include "core/base/sort.h"
+#include "src/campaign/state/known_inputs.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 typedef struct top_k_search {
   const tt_selector *k;
@@ -127,49 +127,25 @@ tt_err tt_selector_read_inputs(tt_selector *k, const tt_top_k_item *item, int64_
 
 /* Different inputs */
 
-typedef struct hashed_row {
-  uint64_t hash;
-  int64_t position;
-} hashed_row;
-
-static int by_hash(const void *a, const void *b)
-{
-  const hashed_row *p = a, *q = b;
-  if (p->hash != q->hash) return p->hash < q->hash ? -1 : 1;
-  return (p->position > q->position) - (p->position < q->position);
-}
-
-/* repeated [rows]: 1 = x of this row is that of an earlier one. h [rows] is scratch. */
-static void mark_repeated(int64_t rows, int64_t width, const double *x, hashed_row *h,
-                          int8_t *repeated)
-{
-  size_t bytes = (size_t)width * sizeof *x;
-  for (int64_t i = 0; i < rows; i++) h[i] = (hashed_row){XXH3_64bits(x + i * width, bytes), i};
-  if (rows > 1) qsort(h, (size_t)rows, sizeof *h, by_hash);
-  for (int64_t i = 1, first = 0; i < rows; i++) {
-    if (h[i].hash != h[first].hash) first = i;
-    repeated[h[i].position] =
-        first < i && !memcmp(x + h[first].position * width, x + h[i].position * width, bytes);
-  }
-}
-
 /* The rows of `selected` come first in `all` [before + count]. */
-static tt_err sort_distinct(int64_t before, int64_t count, int64_t width, const double *x,
+static tt_err sort_distinct(const tt_selector *k, int64_t count, const double *x,
                             const tt_top_k_item *all, tt_top_k_item *item, int64_t *distinct)
 {
-  hashed_row *h = NULL;
-  int8_t *repeated = NULL;
-  int64_t at = 0;
-  tt_err e = TT_ALLOC(h, before + count);
-  if (!e) e = TT_ALLOC(repeated, before + count);
-  if (!e) mark_repeated(before + count, width, x, h, repeated);
-  for (int pass = 0; !e && pass < 2; pass++) {
-    for (int64_t i = before; i < before + count; i++)
-      if (repeated[i] == pass) item[at++] = all[i];
-    if (!pass) *distinct = at;
+  int64_t before = k->count, width = k->s->scaler->inputs, repeated = 0;
+  tt_known_inputs *known = NULL;
+  tt_top_k_item *last = NULL;
+  *distinct = 0;
+  tt_err e = tt_known_inputs_create(width, before + count, &k->s->scaler->net, &known);
+  if (!e) e = TT_ALLOC(last, count);
+  for (int64_t i = 0; !e && i < before + count; i++) {
+    int is_repeated = tt_known_inputs_find(known, all[i].row, x + i * width) >= 0;
+    tt_known_inputs_add(known, i, all[i].row, x + i * width);
+    if (i >= before && is_repeated) last[repeated++] = all[i];
+    if (i >= before && !is_repeated) item[(*distinct)++] = all[i];
   }
-  tt_free(h);
-  tt_free(repeated);
+  for (int64_t i = 0; !e && i < repeated; i++) item[*distinct + i] = last[i];
+  tt_known_inputs_destroy(&known);
+  tt_free(last);
   return e;
 }
 
@@ -185,7 +161,7 @@ tt_err tt_selector_distinct_first(tt_selector *k, tt_top_k_item *item, int64_t c
   if (!e && before) memcpy(all, k->selected, (size_t)before * sizeof *all);
   if (!e && count) memcpy(all + before, item, (size_t)count * sizeof *all);
   if (!e) e = tt_selector_read_inputs(k, all, before + count, x);
-  if (!e) e = tt_agree(k->c, sort_distinct(before, count, width, x, all, item, distinct));
+  if (!e) e = tt_agree(k->c, sort_distinct(k, count, x, all, item, distinct));
   tt_free(all);
   tt_free(x);
   return e;

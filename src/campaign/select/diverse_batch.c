@@ -204,6 +204,7 @@ static tt_err select_diverse(tt_selector *k, int64_t list, int64_t max_queries, 
     if (!e)
       e = select_greedily(&f, max_queries < f.count ? max_queries : f.count, selected_items,
                           &count);
+    if (!e) e = tt_selector_distinct_first(k, selected_items, count, &count);
     if (!e) tt_selector_add_local(k, selected_items, count);
   }
   tt_free(selected_items);

@@ -21,33 +21,27 @@ static uint64_t random_key(const tt_ranking *w, int64_t row, float list_score)
   return tt_random_key((uint64_t)w->s->cfg->run_seed, w->s->round, row);
 }
 
+/* The best candidates with different inputs, among the first MAX_BATCHES batches. */
 static tt_err select_top_k(tt_selector *k, const tt_ranking *ranking, int64_t max_queries)
 {
-  tt_top_k_item *best = NULL;
-  int64_t count = 0;
-  tt_err e = tt_select_top_k(k, ranking, max_queries, &best, &count);
-  if (!e) tt_selector_add_local(k, best, count);
-  tt_free(best);
-  return e;
-}
-
-/* The best candidates with different inputs; candidates with the same inputs as a better one only
- * if there are no others among the first MAX_BATCHES batches. */
-tt_err tt_select_top(tt_selector *k, int64_t list, int64_t max_queries)
-{
-  const tt_ranking ranking = {.list = list, .key = tt_score_key, .s = k->s};
   tt_top_k_item *best = NULL;
   int64_t count = 0, distinct = 0, most = max_queries;
   tt_err e = TT_OK;
   for (int64_t batches = 1; !e && batches <= MAX_BATCHES; batches *= 2, most *= 2) {
     tt_free(best);
-    e = tt_select_top_k(k, &ranking, most, &best, &count);
+    e = tt_select_top_k(k, ranking, most, &best, &count);
     if (!e) e = tt_selector_distinct_first(k, best, count, &distinct);
     if (distinct >= max_queries || count < most || most > MAX_DISTINCT_ROWS) break;
   }
-  if (!e) tt_selector_add_local(k, best, count < max_queries ? count : max_queries);
+  if (!e) tt_selector_add_local(k, best, distinct < max_queries ? distinct : max_queries);
   tt_free(best);
   return e;
+}
+
+tt_err tt_select_top(tt_selector *k, int64_t list, int64_t max_queries)
+{
+  const tt_ranking ranking = {.list = list, .key = tt_score_key, .s = k->s};
+  return select_top_k(k, &ranking, max_queries);
 }
 
 tt_err tt_select_stochastic(tt_selector *k, int64_t list, int64_t max_queries)

@@ -68,7 +68,14 @@ static void want_best(const double *value, int64_t max_queries)
   }
 }
 
-/* The best with other inputs than what is wanted already, then the best of the rest. */
+static int is_repeated(int64_t i, int64_t before)
+{
+  for (int64_t k = 0; k < before; k++)
+    if (!memcmp(x + i * D, x + want[k] * D, D * sizeof *x)) return 1;
+  return 0;
+}
+
+/* The best with other inputs than what is wanted already. */
 static void want_distinct(const double *own, int64_t max_queries)
 {
   static double value[ROWS];
@@ -76,13 +83,11 @@ static void want_distinct(const double *own, int64_t max_queries)
   memcpy(value, own, sizeof value);
   while (wanted < last) {
     for (int64_t i = 0; i < ROWS; i++)
-      for (int64_t k = 0; k < wanted; k++)
-        if (!memcmp(x + i * D, x + want[k] * D, D * sizeof *x)) value[i] = NAN;
+      if (is_repeated(i, wanted)) value[i] = NAN;
     int64_t so_far = wanted;
     want_best(value, 1);
     if (wanted == so_far) break;
   }
-  want_best(own, last - wanted);
 }
 
 static float normal(const float *from, int64_t d)
@@ -132,6 +137,8 @@ static void want_apart(const double *own, int64_t max_queries)
     }
     want_best(value, 1);
   }
+  for (count = wanted, wanted = before; before < count; before++)
+    if (!is_repeated(want[before], wanted)) want[wanted++] = want[before];
 }
 
 static double median_of(const double *own)
@@ -163,7 +170,7 @@ static void want_by_score(int64_t lists, int64_t l, int64_t round, int64_t max_q
   else if (tt_select_options[cfg.select_method] & TT_SELECT_PREFILTER)
     want_apart(own, max_queries);
   else
-    want_best(value, max_queries);
+    want_distinct(value, max_queries);
   for (int64_t k = before; k < wanted; k++) want_score[k] = own[want[k]];
 }
 
@@ -180,7 +187,7 @@ static int64_t want_all(int64_t lists, int64_t round, int64_t max_queries)
     value[i] =
         isnan(joint_of(lists, i)) ? NAN : (double)(tt_random_key(42, round, FIRST + i) >> 11);
   if (max_queries > ROWS) max_queries = ROWS;
-  want_best(value, (int64_t)floor(cfg.select_random_fraction * (double)max_queries + 0.5));
+  want_distinct(value, (int64_t)floor(cfg.select_random_fraction * (double)max_queries + 0.5));
   int64_t drawn = wanted;
   TT_CHECK_OK(
       tt_apportion(max_queries - drawn, lists, lists > 1 ? cfg.score_weights.value : NULL, part));

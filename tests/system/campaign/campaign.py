@@ -177,6 +177,28 @@ def check_own_pool(run):
         check((f["labels"][0], f["pool"][0]) == (18, 18), "initial data are candidates")
 
 
+def check_copies(run):
+    """Candidates with the inputs of others, or of training rows, are not queried again."""
+    with h5py.File(run.folder / "pool.h5") as f, h5py.File(run.folder / "data.h5") as d, \
+            h5py.File(run.folder / "copies.h5", "w") as to:
+        x, y = f["x"][:20], f["y"][:20]
+        x[3, 1], copies = 0.0, [*range(10), 3]
+        to["x"] = np.concatenate([x, x[copies], d["x"][10:18]])
+        to["x"][30, 1] = -0.0
+        to["y"] = np.concatenate([y, y[copies], d["y"][10:18]])
+    settings = ["pool.file=copies.h5", "pool.exclude=''", "stop.rounds=9", "train.epochs=1",
+                "select.batch=14", "select.lower=''", "select.upper=''"]
+    for ranks, out in (1, "stochastic"), (2, "penalty"):
+        said = run.good(ranks, f"copies-{out}", [*settings, f"select.method={out}"]).stderr
+        check("candidates (no row of the pool is left)" in said, f"{out}: {said}")
+        with h5py.File(run.folder / f"copies-{out}/campaign.h5") as f:
+            row, rounds = f["query_row"][()], f["queried"][()].tolist()
+            check(sorted(np.where(row < 20, row, np.take(copies, row - 20, mode="clip"))) ==
+                  list(range(20)) and rounds[-1] == 0, f"{out}: queries {row} in {rounds}")
+            check((f["duplicate"][0], f["duplicate"][-1]) == (8, 19), f"{out}: {f['duplicate'][()]}")
+            check(rounds == [14, 6, 0], f"{out}: {rounds}")
+
+
 def check_classes(run):
     """A label that is no class ends the run before it enters the history."""
     with h5py.File(run.folder / "pool.h5") as f, h5py.File(run.folder / "odd.h5", "w") as to:
@@ -277,6 +299,7 @@ def main():
         check_stepwise(run)
         check_keep(run)
         check_own_pool(run)
+        check_copies(run)
         check_classes(run)
         check_batch(run)
         check_failed(run)

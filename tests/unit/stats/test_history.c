@@ -187,11 +187,37 @@ TT_TEST (every_rule_holds_at_its_limit_and_not_before) {
     TT_CHECK(tt_history_should_stop(h, &l, 1, why, 10), ==, rule);
     TT_CHECK((int)strlen(why), ==, 9);
     TT_CHECK((int)strlen(tt_stop_rule_name[rule]), >, 0);
-    TT_CHECK((int)strlen(tt_stop_rule_option[rule]), >, 0);
+    h->ended = rule;
+    TT_CHECK((int)strlen(tt_history_end_cause(h)), >, 0);
     tt_history_destroy(&h);
   }
   TT_CHECK(tt_stop_rule_name[TT_STOP_RULE_COUNT] == NULL, ==, 1);
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
+}
+
+/* No bound is named that leaves no candidate out; an empty pool is told as such. */
+TT_TEST (the_cause_of_no_candidates) {
+  static const struct {
+    int64_t accurate, failed;
+    const char *cause, *why;
+  } row[] = {{3, 0, "select.lower", "3 are accurate (select.lower)"},
+             {0, 2, "select.upper", "2 failed (select.upper)"},
+             {3, 2, "select.lower and select.upper", "none of the 5 candidates"},
+             {0, 0, "no row of the pool is left", "no row of the pool is left: each is queried"}};
+  for (int i = 0; i < 4; i++) {
+    char why[256];
+    tt_history *h = made(4);
+    tt_round *r = &h->round[3];
+    tt_stop_settings l = no_limits();
+    r->pool = r->accurate = row[i].accurate;
+    r->pool += r->failed = row[i].failed;
+    r->candidate = 0;
+    h->ended = ends(h, &l, 1, why);
+    TT_CHECK(h->ended, ==, TT_STOP_RULE_candidates);
+    TT_CHECK_HAS(why, row[i].why);
+    TT_CHECK_HAS(tt_history_end_cause(h), row[i].cause);
+    tt_history_destroy(&h);
+  }
 }
 
 /* Of several rules that hold, the first of the table counts; a short history ends by no rule. */
