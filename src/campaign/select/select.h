@@ -39,11 +39,12 @@ typedef struct tt_select_args {
  *               nearest query of the round so far; if a score is negative, the lowest one is
  *               subtracted from all scores first
  * Before that, round(select.random_fraction * max_queries) rows are drawn uniformly from the whole
- * pool, inside or outside the window. *out: the rows selected by score, in the order selected, then
- * the random ones; no two of them have the same inputs. Fewer than max_queries if there are not
- * enough such candidates, none if no score is in the window. Two passes over the scores, plus two
- * for quantiles, two for stochastic, one for random. Owner of *out: the caller, on all ranks. Errors: DATA (the scores are of another pool or
- * round), NOINPUT, STOPPED (stop request during kcenter or penalty), IO, MEM. */
+ * pool, inside or outside the window. *out: the rows selected by score, in the order selected,
+ * then the random ones; no two of them have the same inputs. Fewer than max_queries if there are
+ * not enough such candidates, none if no score is in the window. Two passes over the scores, plus
+ * two for quantiles, two for stochastic, one for random. Owner of *out: the caller, on all ranks.
+ * Errors: DATA (the scores are of another pool or round), NOINPUT, STOPPED (stop request during
+ * kcenter or penalty), IO, MEM. */
 tt_err tt_select_queries(tt_comm *c, const tt_select_args *s, tt_round *round, tt_queries **out);
 
 /* Collective. Apply the trust window alone: set the same fields of `round`, select no query. */
