@@ -5,6 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/hdf5/owner.h"
+#include "src/campaign/label/oracle.h"
 #include "src/host/status_file.h"
 
 #include <errno.h>
@@ -112,6 +113,18 @@ tt_err tt_campaign_prune_local(const tt_campaign *k)
   }
   tt_free(round);
   return e;
+}
+
+tt_err tt_campaign_keep_labels_local(const tt_campaign *k, int64_t first, int64_t groups)
+{
+  char label[TT_PATH_MAX];
+  const tt_label_request q = {.cfg = k->cfg,
+                              .campaign = k->directory,
+                              .input = &k->initial_data->input,
+                              .target = &k->initial_data->target,
+                              .net = &k->initial_data->net};
+  tt_round_path(k->directory, groups, "label", label);
+  return tt_oracle_keep_labels_local(&q, first ? k->h : NULL, first, label);
 }
 
 void tt_round_free(tt_campaign *k)

@@ -57,6 +57,11 @@ void tt_campaign_write_status_local(tt_campaign *k, const char *state, const cha
 /* The limits from section stop. */
 tt_stop_settings tt_campaign_stop_settings(const tt_config *cfg);
 
+/* Keep labels before rounds or groups are moved aside, as tt_oracle_keep_labels_local: those of
+ * committed rounds from `first` on (0 = none), and those in the label/ of round `groups`. Local;
+ * rank 0 does it. */
+tt_err tt_campaign_keep_labels_local(const tt_campaign *k, int64_t first, int64_t groups);
+
 /* Free the memory of the current round, complete or not. Local. */
 void tt_round_free(tt_campaign *k);
 /* Link DIR/model.h5 to the model of round k->round_number, which is committed; remove the

@@ -22,7 +22,7 @@ static uint64_t hash_queries(const tt_campaign *k)
 }
 
 /* A mark holds the hash of the queries that the groups were made for. If the queries have changed,
- * groups whose candidates are still queried keep their labels. Slurm jobs refer to all groups of
+ * accepted labels are kept, and groups whose candidates are still queried. Slurm jobs refer to all groups of
  * the directory, so with label.mode slurm the directory is moved aside. */
 static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
 {
@@ -33,6 +33,7 @@ static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
   TT_TRY(tt_mark_check_local(mark, inputs, &found));
   if (found == TT_MARK_same) return TT_OK;
   TT_TRY(tt_owner_check_local(path));
+  if (found == TT_MARK_other) TT_TRY(tt_campaign_keep_labels_local(k, 0, k->round_number));
   if (found == TT_MARK_other && k->cfg->label_mode == TT_LABEL_slurm) TT_TRY(tt_backup(path, ""));
   TT_TRY(tt_directory_create(path));
   return tt_mark_write_local(mark, inputs);

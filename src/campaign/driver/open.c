@@ -225,6 +225,16 @@ static tt_err cut_history(tt_campaign *k, int64_t round, int keep)
   return e;
 }
 
+/* Labels of rounds that are repeated are used again, unless the stage label itself is repeated: the
+ * oracle was corrected. */
+static tt_err keep_labels_local(const tt_campaign *k, int64_t round, tt_stage stage)
+{
+  char path[TT_PATH_MAX];
+  tt_campaign_path(k->directory, TT_EARLIER_LABELS_FILE, path);
+  if (stage == TT_STAGE_label) return tt_backup(path, "");
+  return tt_campaign_keep_labels_local(k, round + (stage > TT_STAGE_label), k->h->rounds + 1);
+}
+
 /* --from: run all stages from this one on again. The process may be killed after each step; the
  * directory is a valid campaign after each. */
 static tt_err redo_from(tt_campaign *k)
@@ -234,6 +244,7 @@ static tt_err redo_from(tt_campaign *k)
   int root = tt_comm_is_root(k->c);
   tt_err e = parse_from(k, &round, &stage);
   if (!e) e = check_files_local(k, round, stage);
+  if (!e && root) e = keep_labels_local(k, round, stage);
   if (!e && root) e = tt_journal_append_redo_local(k->journal, round, stage);
   e = tt_agree(k->c, e);
   if (!e && round <= rounds) e = cut_history(k, round, 1);

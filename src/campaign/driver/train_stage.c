@@ -67,6 +67,7 @@ static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
   if (found == TT_MARK_same) return TT_OK;
   TT_TRY(tt_owner_check_local(path));
   if (found == TT_MARK_other) {
+    TT_TRY(tt_campaign_keep_labels_local(k, 0, k->round_number));
     if (k->cfg->label_mode != TT_LABEL_slurm) TT_TRY(rename_if_free_local(label, label_backup));
     TT_TRY(tt_backup(path, ""));
   }

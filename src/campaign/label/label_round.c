@@ -7,6 +7,7 @@
 #include "io/campaign/oracle_files.h"
 #include "io/hdf5/owner.h"
 #include "src/campaign/state/file_names.h"
+#include "src/campaign/state/known_inputs.h"
 #include "src/host/watchdog.h"
 
 #include <inttypes.h>
@@ -116,6 +117,41 @@ static tt_err reuse_groups(group_builder *m)
   return e;
 }
 
+/* Labels of earlier queries with the same inputs, for queries that are in no group */
+
+static void find_reused(group_builder *m, tt_known_inputs *known)
+{
+  tt_labelling *a = m->a;
+  const tt_queries *q = m->queries;
+  for (int64_t i = 0; i < a->earlier->queries; i++)
+    tt_known_inputs_add(known, i, a->earlier->query[i].row, a->earlier->x + i * q->inputs);
+  for (int64_t p = 0; p < q->count; p++) {
+    int64_t at = m->grouped[p] ? -1 : tt_known_inputs_find(known, q->row[p], q->x + p * q->inputs);
+    if (at < 0) continue;
+    m->grouped[p] = 1;
+    a->reused[p] = at + 1;
+    a->reused_labels++;
+  }
+  if (a->reused_labels)
+    tt_log_root(TT_LOG_INFO,
+                "round %" PRId64 ": %" PRId64 " of %" PRId64 " queries have a label of an earlier "
+                "query: not requested again",
+                a->request->round, a->reused_labels, q->count);
+}
+
+static tt_err reuse_labels(group_builder *m)
+{
+  tt_labelling *a = m->a;
+  tt_known_inputs *known = NULL;
+  TT_TRY(tt_earlier_labels_read_local(a->request, &a->earlier));
+  if (a->earlier->queries == 0) return TT_OK;
+  TT_TRY(TT_ALLOC(a->reused, m->queries->count));
+  TT_TRY(tt_known_inputs_create(m->queries->inputs, a->earlier->queries, a->request->net, &known));
+  find_reused(m, known);
+  tt_known_inputs_destroy(&known);
+  return TT_OK;
+}
+
 /* New groups */
 
 static tt_err set_group_rows(const group_builder *m, tt_label_group *g, const int64_t *query,
@@ -219,6 +255,7 @@ static tt_err build_groups(group_builder *m)
   tt_campaign_path(m->a->request->directory, "header.csv", header);
   TT_TRY(tt_output_header_write_local(header, m->a->target));
   TT_TRY(reuse_groups(m));
+  TT_TRY(reuse_labels(m));
   return create_groups(m);
 }
 
@@ -237,6 +274,8 @@ void tt_label_groups_free(tt_labelling *a)
 {
   for (int64_t i = 0; i < a->groups; i++) tt_label_group_free(&a->group[i]);
   tt_free(a->group);
+  tt_free(a->reused);
+  tt_history_destroy(&a->earlier);
   a->groups = 0;
 }
 
@@ -296,7 +335,8 @@ static int64_t count_rows(const tt_labelling *a, tt_label_group_state state, int
 tt_err tt_label_groups_check_failed(tt_labelling *a)
 {
   const tt_config *cfg = a->request->cfg;
-  int64_t unasked = count_rows(a, TT_LABEL_GROUP_pending, 0), queried = unasked, failed = 0;
+  int64_t unasked = count_rows(a, TT_LABEL_GROUP_pending, 0), failed = 0;
+  int64_t queried = unasked + a->reused_labels;
   int64_t unknown = count_rows(a, TT_LABEL_GROUP_labelled, 1);
   queried += count_rows(a, TT_LABEL_GROUP_labelled, 0) + count_rows(a, TT_LABEL_GROUP_failed, 0);
   double most = cfg->label_max_failed * (double)queried;
@@ -347,6 +387,12 @@ tt_err tt_label_groups_collect(const tt_labelling *a, tt_query_labels *out, char
 {
   char one[1024];
   tt_err e = TT_OK;
+  int64_t T = out->targets;
+  for (int64_t p = 0; a->reused && p < out->count; p++) {
+    if (!a->reused[p]) continue;
+    memcpy(out->y + p * T, a->earlier->y + (a->reused[p] - 1) * T, (size_t)T * sizeof *out->y);
+    out->label_status[p] = TT_LABEL_STATUS_labelled;
+  }
   reason[0] = '\0';
   for (int64_t i = 0; !e && i < a->groups; i++) {
     e = collect_group(a, &a->group[i], out, one, sizeof one);

@@ -63,6 +63,10 @@ typedef struct tt_labelling {
   const tt_columns *target;
   int64_t groups;
   tt_label_group *group; /* [groups] with inputs written */
+  tt_history *earlier;   /* labels that are not requested again; its rounds do not matter */
+  int64_t *reused;       /* [queries] 1 + index in `earlier` of the label of a query that is in no
+                            group; 0 = it is in a group. NULL = all are */
+  int64_t reused_labels; /* their number */
   int64_t pending;       /* groups in state pending */
   int progressed;        /* set by a poll that changed something: the next poll follows soon */
   int stopping;          /* 1 in the last poll: start no call; a killed call is not a crash */
@@ -84,8 +88,13 @@ typedef struct tt_label_backend {
 extern const tt_label_backend tt_label_backend_command, tt_label_backend_files,
     tt_label_backend_slurm;
 
+/* The labels in DIR/earlier_labels.h5 with their inputs, none if there is no such file. Owner: the
+ * caller, also after an error. Errors: DATA, IO, MEM. */
+tt_err tt_earlier_labels_read_local(const tt_label_request *q, tt_history **out);
+
 /* Create the groups of all queries in a->group, with inputs written: existing groups keep their
- * candidates, new groups of label.rows_per_call hold the rest. Directories with other candidates
+ * candidates, labels of earlier queries are reused, and new groups of label.rows_per_call hold the
+ * rest. Directories with other candidates
  * are renamed to backups. Errors: DATA (an input that cannot be read), CANTCREAT, IO, MEM. */
 tt_err tt_label_groups_create(tt_labelling *a);
 void tt_label_groups_free(tt_labelling *a);

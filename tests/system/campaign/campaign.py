@@ -6,6 +6,7 @@ and after manual changes; errors.
 
 Exit status 0 if all is well, 77 without python3-h5py.
 """
+import json
 import os
 import pathlib
 import subprocess
@@ -227,15 +228,39 @@ def check_batch(run):
     run.good(1, "batch", [*settings, "select.batch=9"], code=75)
     check((run.folder / "batch/round-0001.before-1").exists(), "it has not trained again")
     check((label / "0001/accepted.h5").exists(), "a label was deleted with the batch")
-    run.good(1, "batch", [*settings, "select.batch=2"], code=75)
-    for more in [], ["--from", "1:merge"]:
-        if more:
-            run.good(1, "batch", [*settings, "select.batch=2"], more, code=75)
+    for batch, *more in (1,), (2, "--from", "1:select"), (2, "--from", "1:merge"):
+        run.good(1, "batch", [*settings, f"select.batch={batch}"], more, code=75)
         with h5py.File(run.folder / "batch/campaign.h5") as f:
-            check(np.array_equal(f["query_row"], asked) and
-                  f["query_y"][()].tolist() == [[1, 2], [3, 4]],
+            check(np.array_equal(f["query_row"], asked[:batch]) and
+                  f["query_y"][()].tolist() == [[1, 2], [3, 4]][:batch],
                   f"existing labels were not used {more}")
     check((run.folder / "batch/round-0001/label.before-1/0002").exists(), "an input is missing")
+
+
+ASKED = '''cut -d, -f1 "$0" | tail -n +2 >> asked
+awk -F, 'NR == 1 { print "id,y0,y1" } NR > 1 { print $1 "," $2 "," $3 }' "$0" > "$1"'''
+
+
+def check_again(run):
+    """A repeated round requests no label twice, unless its stage label is repeated."""
+    settings = ["label.mode=command", "label.format=csv", "label.rows_per_call=3", "pool.labels=''",
+                "train.epochs=1", "stop.rounds=2", "select.batch=7",
+                f"label.command={json.dumps(['sh', '-c', ASKED, '{input}', '{output}'])}"]
+    run.good(1, "again", settings)
+    before, asked = run.history("again"), (run.folder / "asked").read_text().split()
+    run.good(1, "again", settings, ["--from", "1:select"])
+    check(run.history("again") == before, "other values after rounds with the same queries")
+    check((run.folder / "asked").read_text().split() == asked, "labels were requested again")
+    settings[-2] = "select.batch=9"
+    run.good(1, "again", settings, ["--from", "1:select"])
+    asked = (run.folder / "asked").read_text().split()
+    with h5py.File(run.folder / "again/campaign.h5") as f:
+        row, rounds = f["query_row"][()], f["query_round"][()]
+        check(np.array_equal(f["query_y"], f["query_x"][:, :2]), "labels of other candidates")
+    check(len(row) == 18 and len(set(asked)) == len(asked) > 17, f"requested {asked} for {row}")
+    run.good(1, "again", settings, ["--from", "2:label"])
+    more = (run.folder / "asked").read_text().split()[len(asked):]
+    check(sorted(map(int, more)) == sorted(row[rounds == 2]), f"requested {more} again")
 
 
 def check_failed(run):
@@ -302,6 +327,7 @@ def main():
         check_copies(run)
         check_classes(run)
         check_batch(run)
+        check_again(run)
         check_failed(run)
         check_fence(run)
         check_refused(run)
