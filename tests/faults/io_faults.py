@@ -151,8 +151,8 @@ def check_campaign(args, folder):
                "--set", "stop.rounds=2",
                "--set", "train.epochs=20", "--set", "label.rows_per_call=4"]
     campaign_kill.prepare(folder)
-    for out, env in ("wanted", {}), ("out", shim(args, folder, 0, "rename", 2, "EIO")):
-        env.update(FAULTIO_PATH=f"{folder}/out/campaign.h5")
+    stop = h.shim(args.shim, folder, f"{folder}/out/campaign.h5", "rename", 2, "EIO")
+    for out, env in ("whole", {}), ("out", stop):
         (folder / "oracle.log").unlink(missing_ok=True)
         h.run(folder, 0, [*command, "--set", f"campaign.directory={out}"], env)
     asked = (folder / "oracle.log").read_text()
@@ -166,7 +166,7 @@ def check_campaign(args, folder):
                 REASON["EIO"] in lines[0], f"{text}: exit {done.code}\n{done.output}")
     done = h.run(folder, 0, command)
     h.check(done.code == h.DONE, f"the campaign after the errors: exit {done.code}\n{done.output}")
-    campaign_kill.judge_history(folder, "out", campaign_kill.history(folder, "wanted"))
+    campaign_kill.judge_history(folder, "out", campaign_kill.history(folder, "whole"))
     h.check((folder / "oracle.log").read_text() == asked, "a label was requested again")
 
 

@@ -22,8 +22,8 @@ static uint64_t hash_queries(const tt_campaign *k)
 }
 
 /* A mark holds the hash of the queries that the groups were made for. If the queries have changed,
- * accepted labels are kept, and groups whose candidates are still queried. Slurm jobs refer to all groups of
- * the directory, so with label.mode slurm the directory is moved aside. */
+ * accepted labels are kept, and groups whose candidates are still queried. Slurm jobs refer to all
+ * groups of the directory, so with label.mode slurm the directory is moved aside. */
 static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
 {
   char path[TT_PATH_MAX], mark[TT_PATH_MAX];

@@ -63,10 +63,10 @@ typedef struct tt_label_request {
  * campaign: no call is made and no label accepted. */
 tt_err tt_oracle_label(tt_comm *c, const tt_label_request *q, tt_query_labels **out);
 
-/* Keep labels in DIR/earlier_labels.h5 before their rounds are cut from the history, or their groups
- * moved aside: those of the queries of h (NULL = none) from `round` on, and the accepted ones in the
- * directory `label`, if it exists. tt_oracle_label then takes the label of a query with the same
- * inputs from there, and does not request it. Nothing to do with hidden labels.
+/* Keep labels in DIR/earlier_labels.h5 before their rounds are cut from the history, or their
+ * groups moved aside: those of the queries of h (NULL = none) from `round` on, and the accepted
+ * ones in the directory `label`, if it exists. tt_oracle_label then takes the label of a query with
+ * the same inputs from there, and does not request it. Nothing to do with hidden labels.
  *   q  cfg, campaign, input, target, net
  * Local; rank 0 does it. Errors: DATA, CANTCREAT, IO, MEM. */
 tt_err tt_oracle_keep_labels_local(const tt_label_request *q, const tt_history *h, int64_t round,
