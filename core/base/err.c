@@ -39,6 +39,7 @@ int tt_err_exit_code(tt_err e)
 
 const char *tt_err_last(void) { return record()->last; }
 const char *tt_err_where(void) { return record()->where; }
+void tt_err_clear(void) { record()->last[0] = '\0'; }
 
 tt_err tt_fail_at(const char *file, int line, tt_err e, const char *fmt, ...)
 {

@@ -41,6 +41,7 @@ int tt_err_exit_code(tt_err e);
  * tt_err_where() is the source position of the failure ("io/hdf5/files.c:41"), for developers. */
 const char *tt_err_last(void);
 const char *tt_err_where(void);
+void tt_err_clear(void); /* tt_err_last() becomes "" */
 
 /* Where the last message of a thread is stored. A plugin has its own copy of this file: with
  * tt_err_use_record it stores its messages in the program that opened it. */

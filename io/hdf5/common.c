@@ -1,6 +1,7 @@
 /* common.c — see h5_internal.h: types, errors, votes and sizes for writing and reading. */
 #include "io/hdf5/h5_internal.h"
 
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,18 @@ int64_t tt_h5_type_bytes(tt_h5_type type)
 }
 
 void tt_h5_silence(void) { H5Eset_auto2(H5E_DEFAULT, NULL, NULL); }
+
+tt_err tt_h5_call_as_guest_local(tt_err (*function)(void *), void *argument)
+{
+  tt_err e;
+  fenv_t caller;
+  fegetenv(&caller);
+  fesetenv(FE_DFL_ENV);
+  H5E_BEGIN_TRY { e = function(argument); }
+  H5E_END_TRY;
+  fesetenv(&caller);
+  return e;
+}
 
 typedef struct reason {
   char *text;

@@ -205,6 +205,11 @@ tt_err tt_h5_list_datasets_local(const tt_h5_reader *r, int64_t *n, char ***name
  * MPI_Finalize or exit: flush the output and call _exit instead. Local. */
 int tt_h5_exit_is_unsafe_local(void);
 
+/* Call a function that uses HDF5, in a program that may use HDF5 too: afterwards errors of HDF5 are
+ * printed as before, and the floating-point environment is that of before, also of long double, in
+ * which HDF5 computes. Returns the result of the function. Local. */
+tt_err tt_h5_call_as_guest_local(tt_err (*function)(void *), void *argument);
+
 /* Version of HDF5 for provenance. Local. */
 void tt_h5_version_local(char *text, int64_t room);
 #endif

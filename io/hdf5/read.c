@@ -81,6 +81,10 @@ static tt_err open_error(const char *file, int error_number)
     H5Eclear2(H5E_DEFAULT);
     return TT_FAIL(DATA, "%s is not an HDF5 file%s", file, conversion(file));
   }
+  if (strstr(text, "already open") || strstr(text, "n't match")) /* settings of an open file */
+    return TT_H5_FAIL(NOINPUT, file, "",
+                      "is open for writing, or open in this process with other settings; close it "
+                      "first");
   if (strstr(text, "truncated"))
     return TT_H5_FAIL(DATA, file, "", "is truncated: a copy or a write was interrupted");
   if (tt_errno_is_disk(error_number)) {

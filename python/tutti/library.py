@@ -21,7 +21,8 @@ _DOUBLES = ctypes.POINTER(ctypes.c_double)
 class _Wanted(ctypes.Structure):
     """struct tutti_prediction of tutti.h."""
 
-    _fields_ = [(name, ctypes.c_void_p) for name in ("mean", "std", "aleatoric", "epistemic")] + [
+    _fields_ = [("size", ctypes.c_size_t)] + [
+        (name, ctypes.c_void_p) for name in ("mean", "std", "aleatoric", "epistemic")] + [
         ("quantile_count", ctypes.c_int64)] + [
         (name, ctypes.c_void_p) for name in (
             "probability", "quantiles", "lower", "upper", "entropy", "mutual_information",
@@ -228,7 +229,8 @@ class Model:
         values = dataset.match(table, self.input_names, self._named)
         levels = np.ascontiguousarray(quantiles, dtype=np.float64)
         out = self._arrays(len(values), len(levels), members)
-        wanted = _Wanted(quantile_count=len(levels), probability=levels.ctypes.data,
+        wanted = _Wanted(size=ctypes.sizeof(_Wanted), quantile_count=len(levels),
+                         probability=levels.ctypes.data,
                          **{name: array.ctypes.data for name, array in out.items()})
         self._check(self._library.tutti_predict_all(
             self._handle, len(values), values.ctypes.data_as(_DOUBLES), threads,

@@ -1,22 +1,23 @@
-/* api.c — see tutti.h. */
+/* api.c — see tutti.h: models in memory and their predictions. */
 #include "src/api/tutti.h"
 
 #include "core/base/mem.h"
 #include "core/engine/engine.h"
 #include "core/stats/metrics.h"
+#include "io/hdf5/h5.h"
 #include "io/model/model_file.h"
 #include "io/results/axis_labels.h"
+#include "src/api/call.h"
 #include "src/cpu/single_row.h"
 #include "src/host/resources.h"
 #include "src/predict/jacobian.h"
 #include "src/predict/normalization.h"
 #include "src/predict/prediction_block.h"
-#include "src/train/trainer.h"
 
 #include <inttypes.h>
-#include <locale.h>
 #include <math.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { MIN_CHUNK_ROWS = 256, MAX_CHUNK_ROWS = 4096 };
@@ -34,38 +35,36 @@ struct tutti_model {
 const char *tutti_version(void) { return TUTTI_VERSION; }
 const char *tutti_error(void) { return tt_err_last(); }
 
-/* Numbers in files and messages have a decimal point in every locale of the caller: between these
- * two, the calling thread uses the locale "C". Returns the locale of the caller. */
-static locale_t begin_call(void) { return uselocale(newlocale(LC_ALL_MASK, "C", (locale_t)0)); }
-
-static int end_call(locale_t caller, tt_err e)
-{
-  locale_t used = uselocale(caller);
-  if (used != caller) freelocale(used); /* equal if newlocale failed */
-  return tt_err_exit_code(e);
-}
-
-int tutti_train(const char *job, const char *const *set, int nset)
-{
-  locale_t caller = begin_call();
-  tt_comm *c = NULL;
-  tt_train_options o = {.job = {.file = job, .set = set, .nset = nset, .command = "tutti_train"}};
-  tt_err e = tt_comm_begin(&c);
-  if (!e) e = tt_train(c, &o);
-  tt_comm_end(&c);
-  return end_call(caller, e);
-}
-
-/* HDF5 is not built for several threads: one model is read at a time. */
+/* HDF5 is not built for several threads: one model is read at a time. A fork waits for the end of
+ * the reading, because the child would find HDF5 and the lock in the middle of it. */
 static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
 
-static tt_err read_model(const char *file, const void *bytes, int64_t size,
-                         tt_trained_ensembles *out)
+static void lock_reading(void) { pthread_mutex_lock(&reading); }
+static void unlock_reading(void) { pthread_mutex_unlock(&reading); }
+static void guard_forks(void) { pthread_atfork(lock_reading, unlock_reading, unlock_reading); }
+
+/* The arguments of open_model. */
+typedef struct model_source {
+  const char *file;
+  const void *bytes;
+  int64_t size;
+  tt_trained_ensembles *out;
+} model_source;
+
+static tt_err read_source(void *source)
 {
-  pthread_mutex_lock(&reading);
-  tt_err e = file ? tt_model_read_local(file, out)
-                  : tt_model_read_bytes_local("the model in memory", bytes, size, out);
-  pthread_mutex_unlock(&reading);
+  const model_source *s = source;
+  return s->file ? tt_model_read_local(s->file, s->out)
+                 : tt_model_read_bytes_local("the model in memory", s->bytes, s->size, s->out);
+}
+
+static tt_err read_model(model_source *s)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, guard_forks);
+  lock_reading();
+  tt_err e = tt_h5_call_as_guest_local(read_source, s);
+  unlock_reading();
   return e;
 }
 
@@ -92,7 +91,8 @@ static tt_err open_model(const char *file, const void *bytes, int64_t size, tutt
 {
   tutti_model *m = NULL;
   TT_TRY(TT_ALLOC(m, 1));
-  tt_err e = read_model(file, bytes, size, &m->all);
+  model_source source = {file, bytes, size, &m->all};
+  tt_err e = read_model(&source);
   if (!e) e = tt_axis_labels_create(&m->all, &m->labels);
   for (int64_t i = 0; !e && i < m->all.count; i++) {
     const tt_trained_ensemble *own = m->all.at[i];
@@ -109,23 +109,27 @@ static tt_err open_model(const char *file, const void *bytes, int64_t size, tutt
   return e;
 }
 
-int tutti_open(const char *file, tutti_model **out)
+static int call_open(const char *file, const void *bytes, int64_t size, tutti_model **out)
 {
-  locale_t caller = begin_call();
-  *out = NULL;
-  return end_call(caller, open_model(file, NULL, 0, out));
+  tt_call caller;
+  tt_call_begin(&caller);
+  if (out) *out = NULL;
+  tt_err e = out ? TT_OK : TT_FAIL(USAGE, "out is NULL: there is no place for the model");
+  if (!e && !file && !bytes && size != 0)
+    e = TT_FAIL(USAGE, "%s is NULL", size < 0 ? "file" : "bytes");
+  return tt_call_end(&caller, e ? e : open_model(file, bytes, size, out));
 }
+
+int tutti_open(const char *file, tutti_model **out) { return call_open(file, NULL, -1, out); }
 
 int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out)
 {
-  locale_t caller = begin_call();
-  *out = NULL;
-  return end_call(caller, open_model(NULL, bytes, size, out));
+  return call_open(NULL, bytes, size > 0 ? size : 0, out);
 }
 
 void tutti_close(tutti_model **model)
 {
-  if (!*model) return;
+  if (!model || !*model) return;
   free_single_rows(*model);
   tt_axis_labels_free(&(*model)->labels);
   tt_trained_ensembles_destroy(&(*model)->all);
@@ -155,7 +159,7 @@ const char *tutti_input_level(const tutti_model *model, int64_t input, int64_t l
 double tutti_level_value(const tutti_model *model, int64_t input, const char *level)
 {
   const tt_net_input *at;
-  for (int64_t k = 0; (at = find_level(model, input, k)); k++)
+  for (int64_t k = 0; level && (at = find_level(model, input, k)); k++)
     if (!strcmp(at->name, level)) return at->level;
   return NAN;
 }
@@ -229,6 +233,21 @@ static tt_err check_rows(const tutti_model *model, int64_t rows, const double *x
   if (!model) return TT_FAIL(USAGE, "the model is NULL: open one with tutti_open");
   if (rows < 0) return TT_FAIL(USAGE, "the number of rows is %" PRId64, rows);
   if (rows > 0 && !x) return TT_FAIL(USAGE, "x is NULL");
+  return TT_OK;
+}
+
+/* The fields that the caller knows: a program may be compiled with an older tutti.h. */
+static tt_err copy_wanted(const tutti_prediction *from, tutti_prediction *out)
+{
+  const size_t first = offsetof(tutti_prediction, member_variance) + sizeof(void *);
+  if (!from) return TT_FAIL(USAGE, "out is NULL");
+  if (from->size < first || from->size > sizeof *out)
+    return TT_FAIL(USAGE,
+                   "out->size is %zu; set it to sizeof(tutti_prediction), which is %zu in the "
+                   "tutti.h of libtutti " TUTTI_VERSION,
+                   from->size, sizeof *out);
+  memset(out, 0, sizeof *out);
+  memcpy(out, from, from->size);
   return TT_OK;
 }
 
@@ -403,7 +422,7 @@ static tt_err predict_all(const tutti_model *model, int64_t rows, const double *
                           const tutti_prediction *out)
 {
   prediction_call p = {.model = model, .out = out, .x = x, .rows = rows};
-  p.use.threads = threads > 0 ? threads : tt_resources_cores_local();
+  p.use.threads = tt_resources_team_local(threads);
   tt_err e = check_wanted(model, out);
   if (!e) e = allocate(&p);
   while (!e && p.block.first < rows) {
@@ -420,30 +439,36 @@ static tt_err predict_all(const tutti_model *model, int64_t rows, const double *
 int tutti_predict_all(const tutti_model *model, int64_t rows, const double *x, int threads,
                       const tutti_prediction *out)
 {
-  locale_t caller = begin_call();
+  tt_call caller;
+  tutti_prediction wanted;
+  tt_call_begin(&caller);
   tt_err e = check_rows(model, rows, x);
+  if (!e) e = copy_wanted(out, &wanted);
   if (!e)
-    e = is_small(model, rows, out) ? predict_small(model, rows, x, out)
-                                   : predict_all(model, rows, x, threads, out);
-  return end_call(caller, e);
+    e = is_small(model, rows, &wanted) ? predict_small(model, rows, x, &wanted)
+                                       : predict_all(model, rows, x, threads, &wanted);
+  return tt_call_end(&caller, e);
 }
 
 int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
                   double *mean, double *total, double *aleatoric, double *epistemic)
 {
-  tutti_prediction out = {
-      .mean = mean, .total = total, .aleatoric = aleatoric, .epistemic = epistemic};
+  tutti_prediction out = {.size = sizeof out,
+                          .mean = mean,
+                          .total = total,
+                          .aleatoric = aleatoric,
+                          .epistemic = epistemic};
   return tutti_predict_all(model, rows, x, threads, &out);
 }
 
 int tutti_gradient(const tutti_model *model, int64_t rows, const double *x, int threads,
                    double *mean, double *total, double *aleatoric, double *epistemic)
 {
-  locale_t caller = begin_call();
+  tt_call caller;
   tt_jacobian out = {mean, total, aleatoric, epistemic};
+  tt_call_begin(&caller);
   tt_err e = check_rows(model, rows, x);
   if (!e) e = tt_check_inputs_local(model->all.at[0], "tutti_gradient", "x", 0, rows, x);
-  if (threads < 1) threads = tt_resources_cores_local();
-  if (!e) e = tt_jacobian_compute(&model->all, threads, rows, x, &out);
-  return end_call(caller, e);
+  if (!e) e = tt_jacobian_compute(&model->all, tt_resources_team_local(threads), rows, x, &out);
+  return tt_call_end(&caller, e);
 }

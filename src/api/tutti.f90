@@ -19,6 +19,7 @@ module tutti
   type :: tutti_model
     private
     type(c_ptr) :: handle = c_null_ptr
+    character(len=:), allocatable :: file ! the last one that was opened
   contains
     procedure :: open => open_model
     procedure :: close => close_model
@@ -34,6 +35,7 @@ module tutti
 
   ! struct tutti_prediction
   type, bind(c) :: wanted
+    integer(c_size_t) :: size = 0 ! set by predict_all
     type(c_ptr) :: mean = c_null_ptr, total = c_null_ptr, aleatoric = c_null_ptr
     type(c_ptr) :: epistemic = c_null_ptr
     integer(c_int64_t) :: quantiles = 0
@@ -43,10 +45,9 @@ module tutti
     type(c_ptr) :: member_mean = c_null_ptr, member_variance = c_null_ptr
   end type
 
-  character(len=*), parameter :: &
-    wrong_shape = 'tutti: the shapes of the arrays do not fit the model'
-  logical, save :: shape_failed = .false.
-  !$omp threadprivate(shape_failed)
+  ! Message of an error that this module has found, '' = the error is one of the library.
+  character(len=4200), save :: own_message = ''
+  !$omp threadprivate(own_message)
 
   interface
     integer(c_int) function tutti_open(file, model) bind(c)
@@ -128,8 +129,7 @@ module tutti
       integer(c_int64_t), value :: rows
       real(c_double), intent(in) :: x(*)
       integer(c_int), value :: threads
-      real(c_double), intent(out) :: mean(*)
-      real(c_double), intent(out), optional :: total(*), aleatoric(*), epistemic(*)
+      type(c_ptr), value :: mean, total, aleatoric, epistemic
     end function
     integer(c_int) function tutti_gradient(model, rows, x, threads, mean, total, aleatoric, &
                                            epistemic) bind(c)
@@ -138,8 +138,7 @@ module tutti
       integer(c_int64_t), value :: rows
       real(c_double), intent(in) :: x(*)
       integer(c_int), value :: threads
-      real(c_double), intent(out) :: mean(*)
-      real(c_double), intent(out), optional :: total(*), aleatoric(*), epistemic(*)
+      type(c_ptr), value :: mean, total, aleatoric, epistemic
     end function
     integer(c_int) function tutti_predict_all(model, rows, x, threads, out) bind(c)
       import
@@ -175,19 +174,37 @@ contains
   ! Message of the last error of this thread.
   function tutti_message() result(text)
     character(len=:), allocatable :: text
-    if (shape_failed) then
-      text = wrong_shape
-    else
-      text = fortran_text(tutti_error())
-    end if
+    text = trim(own_message)
+    if (text == '') text = fortran_text(tutti_error())
+  end function
+
+  ! Why a call cannot reach the library; '' if it can.
+  function problem(self, fits) result(text)
+    class(tutti_model), intent(in) :: self
+    logical, intent(in) :: fits
+    character(len=:), allocatable :: text
+    text = ''
+    if (.not. fits) text = 'tutti: the shapes of the arrays do not fit the model'
+    if (c_associated(self%handle)) return
+    text = 'tutti: this model has not been opened'
+    if (allocated(self%file)) text = self%file // ': this model is closed'
+  end function
+
+  ! Address of an array, null if it is absent.
+  function address(array) result(at)
+    real(c_double), intent(in), target, optional :: array(*)
+    type(c_ptr) :: at
+    at = c_null_ptr
+    if (present(array)) at = c_loc(array)
   end function
 
   ! Hand on `code`, or stop.
-  subroutine finish(code, fits, stat)
+  !   message  '' = that of the library
+  subroutine finish(code, message, stat)
     integer(c_int), intent(in) :: code
-    logical, intent(in) :: fits
+    character(len=*), intent(in) :: message
     integer, intent(out), optional :: stat
-    shape_failed = .not. fits
+    own_message = message
     if (present(stat)) then
       stat = code
     else if (code /= 0) then
@@ -202,7 +219,8 @@ contains
     character(len=*), intent(in) :: file
     integer, intent(out), optional :: stat
     call self%close()
-    call finish(tutti_open(trim(file)//c_null_char, self%handle), .true., stat)
+    self%file = trim(file)
+    call finish(tutti_open(self%file//c_null_char, self%handle), '', stat)
   end subroutine
 
   subroutine close_model(self)
@@ -312,9 +330,9 @@ contains
   subroutine predict_rows(self, x, mean, total, aleatoric, epistemic, threads, stat)
     class(tutti_model), intent(in) :: self
     real(c_double), intent(in), contiguous :: x(:, :)
-    real(c_double), intent(out), contiguous :: mean(:, :)
-    real(c_double), intent(out), contiguous, optional :: total(:, :), aleatoric(:, :)
-    real(c_double), intent(out), contiguous, optional :: epistemic(:, :)
+    real(c_double), intent(out), contiguous, target :: mean(:, :)
+    real(c_double), intent(out), contiguous, target, optional :: total(:, :), aleatoric(:, :)
+    real(c_double), intent(out), contiguous, target, optional :: epistemic(:, :)
     integer, intent(in), optional :: threads
     integer, intent(out), optional :: stat
     integer(c_int) :: code
@@ -325,16 +343,18 @@ contains
     if (present(epistemic)) fits = fits .and. all(shape(epistemic) == shape(mean))
     code = 64
     if (fits) code = tutti_predict(self%handle, size(x, 2, c_int64_t), x, count_threads(threads), &
-                                   mean, total, aleatoric, epistemic)
-    call finish(code, fits, stat)
+                                   address(mean), address(total), address(aleatoric), &
+                                   address(epistemic))
+    call finish(code, problem(self, fits), stat)
   end subroutine
 
   ! One row: x(inputs); mean, total, aleatoric, epistemic(columns)
   subroutine predict_row(self, x, mean, total, aleatoric, epistemic, stat)
     class(tutti_model), intent(in) :: self
     real(c_double), intent(in), contiguous :: x(:)
-    real(c_double), intent(out), contiguous :: mean(:)
-    real(c_double), intent(out), contiguous, optional :: total(:), aleatoric(:), epistemic(:)
+    real(c_double), intent(out), contiguous, target :: mean(:)
+    real(c_double), intent(out), contiguous, target, optional :: total(:), aleatoric(:)
+    real(c_double), intent(out), contiguous, target, optional :: epistemic(:)
     integer, intent(out), optional :: stat
     integer(c_int) :: code
     logical :: fits
@@ -343,18 +363,18 @@ contains
     if (present(aleatoric)) fits = fits .and. size(aleatoric) == size(mean)
     if (present(epistemic)) fits = fits .and. size(epistemic) == size(mean)
     code = 64
-    if (fits) code = tutti_predict(self%handle, 1_c_int64_t, x, 1_c_int, mean, total, aleatoric, &
-                                   epistemic)
-    call finish(code, fits, stat)
+    if (fits) code = tutti_predict(self%handle, 1_c_int64_t, x, 1_c_int, address(mean), &
+                                   address(total), address(aleatoric), address(epistemic))
+    call finish(code, problem(self, fits), stat)
   end subroutine
 
   ! Derivatives: x(inputs, rows); mean, total, aleatoric, epistemic(inputs, columns, rows)
   subroutine gradient_rows(self, x, mean, total, aleatoric, epistemic, threads, stat)
     class(tutti_model), intent(in) :: self
     real(c_double), intent(in), contiguous :: x(:, :)
-    real(c_double), intent(out), contiguous :: mean(:, :, :)
-    real(c_double), intent(out), contiguous, optional :: total(:, :, :), aleatoric(:, :, :)
-    real(c_double), intent(out), contiguous, optional :: epistemic(:, :, :)
+    real(c_double), intent(out), contiguous, target :: mean(:, :, :)
+    real(c_double), intent(out), contiguous, target, optional :: total(:, :, :), aleatoric(:, :, :)
+    real(c_double), intent(out), contiguous, target, optional :: epistemic(:, :, :)
     integer, intent(in), optional :: threads
     integer, intent(out), optional :: stat
     integer(c_int) :: code
@@ -366,17 +386,18 @@ contains
     if (present(epistemic)) fits = fits .and. all(shape(epistemic) == shape(mean))
     code = 64
     if (fits) code = tutti_gradient(self%handle, size(x, 2, c_int64_t), x, count_threads(threads), &
-                                    mean, total, aleatoric, epistemic)
-    call finish(code, fits, stat)
+                                    address(mean), address(total), address(aleatoric), &
+                                    address(epistemic))
+    call finish(code, problem(self, fits), stat)
   end subroutine
 
   ! One row: x(inputs); mean, total, aleatoric, epistemic(inputs, columns)
   subroutine gradient_row(self, x, mean, total, aleatoric, epistemic, stat)
     class(tutti_model), intent(in) :: self
     real(c_double), intent(in), contiguous :: x(:)
-    real(c_double), intent(out), contiguous :: mean(:, :)
-    real(c_double), intent(out), contiguous, optional :: total(:, :), aleatoric(:, :)
-    real(c_double), intent(out), contiguous, optional :: epistemic(:, :)
+    real(c_double), intent(out), contiguous, target :: mean(:, :)
+    real(c_double), intent(out), contiguous, target, optional :: total(:, :), aleatoric(:, :)
+    real(c_double), intent(out), contiguous, target, optional :: epistemic(:, :)
     integer, intent(out), optional :: stat
     integer(c_int) :: code
     logical :: fits
@@ -385,9 +406,9 @@ contains
     if (present(aleatoric)) fits = fits .and. all(shape(aleatoric) == shape(mean))
     if (present(epistemic)) fits = fits .and. all(shape(epistemic) == shape(mean))
     code = 64
-    if (fits) code = tutti_gradient(self%handle, 1_c_int64_t, x, 1_c_int, mean, total, aleatoric, &
-                                    epistemic)
-    call finish(code, fits, stat)
+    if (fits) code = tutti_gradient(self%handle, 1_c_int64_t, x, 1_c_int, address(mean), &
+                                    address(total), address(aleatoric), address(epistemic))
+    call finish(code, problem(self, fits), stat)
   end subroutine
 
   ! What `out` points to, if the shapes of the arrays fit.
@@ -399,10 +420,13 @@ contains
     integer, intent(in), optional :: threads
     integer, intent(out), optional :: stat
     integer(c_int) :: code
+    type(wanted) :: sized
+    sized = out
+    sized%size = c_sizeof(sized)
     code = 64
     if (fits) code = tutti_predict_all(self%handle, size(x, 2, c_int64_t), x, &
-                                       count_threads(threads), out)
-    call finish(code, fits, stat)
+                                       count_threads(threads), sized)
+    call finish(code, problem(self, fits), stat)
   end subroutine
 
   ! Quantiles of the mixture: x(inputs, rows), probability(q), quantile(columns, rows, q)

@@ -2,14 +2,25 @@
  *
  * Functions of type int return 0 or an exit code of docs/exit-codes.md; tutti_error() then returns
  * the message. Arrays are row-major and owned by the caller. In every locale numbers in files and
- * messages have a decimal point.
+ * messages have a decimal point. Every call computes in the default floating-point environment and
+ * puts back that of the caller: rounding, traps and flags.
  *
  * Threads: all functions but tutti_train may be called from several threads at once. A model is not
  * changed after tutti_open, so that threads share it without locks; tutti_close needs that no other
- * call uses the model. Each thread has its own error message. */
+ * call uses the model. Each thread has its own error message.
+ *
+ * Processes: a process forked from one that uses the library may use it too, also the models that
+ * are open. If the parent has predicted or trained with several threads, the child has one thread
+ * whatever it asks for. The library stays loaded after dlclose.
+ *
+ * Versions: a program works with a library of the same major and minor version as its header. */
 #ifndef TUTTI_H
 #define TUTTI_H
+#include <stddef.h>
 #include <stdint.h>
+#define TUTTI_VERSION_MAJOR 0
+#define TUTTI_VERSION_MINOR 1
+#define TUTTI_VERSION_PATCH 0
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -19,10 +30,10 @@ extern "C" {
 #define TUTTI_API
 #endif
 
-/* Version, e.g. "0.1.0". */
+/* Version of the library, e.g. "0.1.0"; TUTTI_VERSION_MAJOR etc. are that of the header. */
 TUTTI_API const char *tutti_version(void);
 
-/* Message of the last error on this thread, "" if there was none. */
+/* Message of the last call on this thread, "" if it succeeded. */
 TUTTI_API const char *tutti_error(void);
 
 /* Train the job of a YAML file, as `tutti train` does; resume from its checkpoint if there is one.
@@ -30,8 +41,13 @@ TUTTI_API const char *tutti_error(void);
  * A process that no MPI launcher has started trains without MPI, as often as it likes. Otherwise
  * the call is collective over MPI_COMM_WORLD; if MPI is not initialized, it initializes and
  * finalizes MPI, which cannot start twice: to train more than once under a launcher, call MPI_Init
- * before and MPI_Finalize after. Returns 75 if a signal or the time limit stopped training; call it
- * again to resume. */
+ * before and MPI_Finalize after. Progress is reported on standard error; scores are in results.h5.
+ *
+ * SIGTERM, SIGUSR1, SIGINT and the time limit stop training with a checkpoint: the call returns 75,
+ * and tutti_error() says why; call it again to resume. The handlers of the program are put back
+ * before the call returns, and are called only for a signal that has not stopped training. A second
+ * SIGINT ends the process at once. If training makes no progress, a watchdog ends the process with
+ * code 75 (run.watchdog). */
 TUTTI_API int tutti_train(const char *job, const char *const *set, int nset);
 
 /* The trained ensembles of a model file in memory. Needs no MPI; local to this process. */
@@ -43,7 +59,8 @@ typedef struct tutti_model tutti_model;
  * an ensemble. */
 TUTTI_API int tutti_open(const char *file, tutti_model **out);
 TUTTI_API int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out);
-TUTTI_API void tutti_close(tutti_model **model); /* accepts a NULL model; sets it to NULL */
+TUTTI_API void
+tutti_close(tutti_model **model); /* accepts NULL and a NULL model; sets it to NULL */
 
 /* Number of input columns, of predicted columns (those of all ensembles, one ensemble after the
  * other), and of members. A NULL model has no columns, members and names, and cannot predict. */
@@ -75,7 +92,8 @@ TUTTI_API int64_t tutti_levels(const tutti_model *model);
 TUTTI_API double tutti_level(const tutti_model *model, int64_t level);
 TUTTI_API int tutti_has_classes(const tutti_model *model);
 
-/* Predict `rows` rows with `threads` threads (0 = all cores available to this process).
+/* Predict `rows` rows with `threads` threads (0 = all cores available to this process), but never
+ * more than these cores or than the rows need.
  *   x                     [rows][inputs] in the units of the training data, finite; NaN is
  *                         accepted where the model accepts a missing input (data.missing);
  *                         categories as tutti_level_value
@@ -103,9 +121,11 @@ TUTTI_API int tutti_predict(const tutti_model *model, int64_t rows, const double
 TUTTI_API int tutti_gradient(const tutti_model *model, int64_t rows, const double *x, int threads,
                              double *mean, double *total, double *aleatoric, double *epistemic);
 
-/* Everything that `tutti predict` writes (docs/files.md). Set all bytes to 0, then the arrays that
- * are wanted. C columns, W = tutti_member_columns. */
+/* Everything that `tutti predict` writes (docs/files.md). Set all bytes to 0, then the size and the
+ * arrays that are wanted. C columns, W = tutti_member_columns. Later versions add fields at the
+ * end; those that the program does not know are not wanted. */
 typedef struct tutti_prediction {
+  size_t size;                                  /* sizeof(tutti_prediction) */
   double *mean, *total, *aleatoric, *epistemic; /* [rows][C] */
   int64_t quantiles;                            /* Q */
   const double *probability;                    /* [Q] each in (0, 1) */

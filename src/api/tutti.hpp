@@ -71,10 +71,12 @@ public:
   {
     return compute(tutti_gradient, inputs(), x, threads);
   }
-  /* Everything else of tutti_prediction; the arrays belong to the caller. */
+  /* Everything else of tutti_prediction, whose size is set here; the arrays belong to the caller. */
   void predict(const vector &x, const tutti_prediction &out, int threads = 1) const
   {
-    check(tutti_predict_all(get(), rows(x), x.data(), threads, &out));
+    tutti_prediction wanted = out;
+    wanted.size = sizeof wanted;
+    check(tutti_predict_all(get(), rows(x), x.data(), threads, &wanted));
   }
   /* [probability][rows][columns] quantiles of the mixture. */
   vector quantiles(const vector &x, const vector &probability, int threads = 1) const

@@ -369,9 +369,9 @@ double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team
 double tt_cpu_shared_mean_loss(const tt_engine *e, const tt_cpu_member *ctx, const float *w,
                                const int32_t *row, int64_t count);
 
-/* Between the two calls denormal numbers count as zero: the moments of dead units decay to denormal
- * numbers, and one operation on them is about a hundred times slower. The first call returns the
- * mode to restore. */
+/* Between the two calls a thread rounds to nearest without traps, as in tt_floating_begin, and
+ * denormal numbers count as zero: the moments of dead units decay to denormal numbers, and one
+ * operation on them is about a hundred times slower. The first call returns the mode to restore. */
 unsigned tt_cpu_flush_denormals(void);
 void tt_cpu_restore_denormals(unsigned old);
 

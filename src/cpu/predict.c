@@ -1,6 +1,7 @@
 /* predict.c — predictions of a trained ensemble: blocks of rows in parallel, members in order. */
 #include "src/cpu/cpu_internal.h"
 
+#include "core/base/floating.h"
 #include "core/base/mem.h"
 #include "core/engine/mixed_predict.h"
 
@@ -72,7 +73,7 @@ static void store_member(const predict_job *job, const thread_scratch *s, int64_
 }
 
 /* Add all members, in order, to the moments of rows [first, first + rows). */
-static void predict_block(const predict_job *job, thread_scratch *s, int64_t first, int64_t rows)
+static void predict_members(const predict_job *job, thread_scratch *s, int64_t first, int64_t rows)
 {
   const tt_trained_ensemble *c = job->c;
   const tt_model *m = &c->model;
@@ -97,6 +98,14 @@ static void predict_block(const predict_job *job, thread_scratch *s, int64_t fir
         tt_moments_add(&part, e * width, width, c->weight[i], s->mean, s->variance, b->ld);
       if (job->members) store_member(job, s, i, first, rows);
     }
+}
+
+/* The block whose first row is `first`. */
+static void predict_block(const predict_job *job, thread_scratch *s, int64_t first)
+{
+  tt_floating caller = tt_floating_begin();
+  predict_members(job, s, first, job->rows - first < BLOCK ? job->rows - first : BLOCK);
+  tt_floating_end(caller);
 }
 
 static void scratch_destroy(thread_scratch *s)
@@ -138,7 +147,8 @@ tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int
     tt_moments_clear(into);
     tt_moments_set_weights(into, c);
   }
-  int threads = threads_of(use);
+  int64_t blocks = rows > 0 ? (rows + BLOCK - 1) / BLOCK : 1;
+  int threads = threads_of(use) < blocks ? threads_of(use) : (int)blocks;
   thread_scratch *scratch = NULL;
   TT_TRY(TT_ALLOC(scratch, threads));
   tt_err e = TT_OK;
@@ -146,8 +156,7 @@ tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int
   if (!e) {
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (int64_t first = 0; first < rows; first += BLOCK)
-      predict_block(&job, &scratch[omp_get_thread_num()], first,
-                    rows - first < BLOCK ? rows - first : BLOCK);
+      predict_block(&job, &scratch[omp_get_thread_num()], first);
   }
   for (int t = 0; t < threads; t++) scratch_destroy(&scratch[t]);
   tt_free(scratch);

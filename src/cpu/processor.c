@@ -1,12 +1,11 @@
 /* processor.c — name and memory of the processor, mode for denormal numbers. */
 #include "src/cpu/cpu_internal.h"
 
+#include "core/base/floating.h"
+
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#if defined(__SSE2__)
-#include <xmmintrin.h>
-#endif
 
 /* Model name from /proc/cpuinfo, "Intel(R) Xeon(R) ..."; "processor" if there is none. */
 static void processor_name(char *name, size_t room)
@@ -36,9 +35,9 @@ tt_err tt_cpu_describe(int device, tt_device_info *out)
 
 unsigned tt_cpu_flush_denormals(void)
 {
-#if defined(__SSE2__)
+#if defined(__x86_64__)
   unsigned old = _mm_getcsr();
-  _mm_setcsr(old | 0x8040u);
+  _mm_setcsr(TT_FLOATING_DEFAULT | 0x8040); /* flush to zero, denormals are zero */
   return old;
 #else
   return 0;
@@ -47,7 +46,7 @@ unsigned tt_cpu_flush_denormals(void)
 
 void tt_cpu_restore_denormals(unsigned old)
 {
-#if defined(__SSE2__)
+#if defined(__x86_64__)
   _mm_setcsr(old);
 #else
   (void)old;

@@ -7,6 +7,7 @@
 #include "src/host/stop_request.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,26 @@ int tt_resources_cores_local(void)
   if (sched_getaffinity(0, sizeof set, &set)) return 1;
   int cores = CPU_COUNT(&set);
   return cores < 1 ? 1 : cores;
+}
+
+static int is_forked; /* from a process that has had a team of threads */
+
+static void set_forked(void) { is_forked = 1; }
+static void watch_forks(void) { pthread_atfork(NULL, NULL, set_forked); }
+
+/* The threads of a team, before its first start. */
+static int start_team(int threads)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  if (threads > 1) pthread_once(&once, watch_forks);
+  return is_forked ? 1 : threads;
+}
+
+int tt_resources_team_local(int wanted)
+{
+  if (wanted == 1) return 1;
+  int cores = tt_resources_cores_local();
+  return start_team(wanted > 0 && wanted < cores ? wanted : cores);
 }
 
 /* Open MPI: the parent process, mpirun or its daemon on this node, has the cores that a rank gets
@@ -196,7 +217,7 @@ static void assign_resources(const tt_resource_request *request, const node_entr
     binding.peer += peer && r < p->node_rank;
   }
   int share = p->cores / p->ranks_on_cores;
-  p->threads = request->threads > 0 ? (int)request->threads : share > 0 ? share : 1;
+  p->threads = start_team(request->threads > 0 ? (int)request->threads : share > 0 ? share : 1);
   if (p->devices > 0 && !p->err)
     record_error(p, tt_device_assign(&binding, &request->gpu_map, request->share_gpu, &p->device));
   if (!p->err) p->info = l->device[p->device];

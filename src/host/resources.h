@@ -73,4 +73,9 @@ tt_err tt_resources_engine_local(tt_device device, const tt_engine_ops **ops);
 
 /* Cores this process is bound to. */
 int tt_resources_cores_local(void);
+
+/* Size of a team of threads for `wanted` of a caller (below 1: all cores), at most the cores. 1 in
+ * a process that is forked from one with such a team: OpenMP of gcc waits in the child for the
+ * threads of the parent. */
+int tt_resources_team_local(int wanted);
 #endif

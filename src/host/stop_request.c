@@ -12,7 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t received_signal; /* the last signal, 0 = none */
+enum { STOP_SIGNALS = 3 };
+static const int stop_signals[STOP_SIGNALS] = {SIGTERM, SIGUSR1, SIGINT};
+static struct sigaction earlier[STOP_SIGNALS]; /* before tt_stop_install_handlers_local */
+static volatile sig_atomic_t received_signal;  /* the last signal, 0 = none */
 
 static void handle_signal(int number)
 {
@@ -22,14 +25,19 @@ static void handle_signal(int number)
 
 void tt_stop_install_handlers_local(void)
 {
-  static const int stop_signals[] = {SIGTERM, SIGUSR1, SIGINT};
   struct sigaction act;
   memset(&act, 0, sizeof act);
   act.sa_handler = handle_signal;
   act.sa_flags = SA_RESTART;
   sigemptyset(&act.sa_mask);
-  for (size_t i = 0; i < sizeof stop_signals / sizeof *stop_signals; i++)
-    sigaction(stop_signals[i], &act, NULL);
+  received_signal = 0;
+  for (int i = 0; i < STOP_SIGNALS; i++) sigaction(stop_signals[i], &act, &earlier[i]);
+}
+
+int tt_stop_restore_handlers_local(void)
+{
+  for (int i = 0; i < STOP_SIGNALS; i++) sigaction(stop_signals[i], &earlier[i], NULL);
+  return received_signal;
 }
 
 int tt_stop_signalled_local(void) { return received_signal != 0; }

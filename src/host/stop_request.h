@@ -13,8 +13,13 @@ typedef enum tt_stop_reason {
 } tt_stop_reason;
 
 /* SIGTERM, SIGUSR1 and SIGINT request a stop at the next tt_stop_agreed; a second SIGINT ends the
- * process at once. Handlers only set a flag. Local. */
+ * process at once. Handlers only set a flag. An earlier request is forgotten. Local; the caller of
+ * tt_train and tt_campaign_run installs the handlers. */
 void tt_stop_install_handlers_local(void);
+
+/* Put back the handlers that the process had before tt_stop_install_handlers_local. Returns the
+ * last signal that was received in between, 0 = none. Local. */
+int tt_stop_restore_handlers_local(void);
 
 /* Whether this rank has received one of these signals. Local. */
 int tt_stop_signalled_local(void);

@@ -1,6 +1,7 @@
 /* jacobian.c — see jacobian.h. */
 #include "src/predict/jacobian.h"
 
+#include "core/base/floating.h"
 #include "core/base/mem.h"
 #include "src/predict/row_slopes.h"
 
@@ -47,11 +48,13 @@ static void store_column(const jacobian_job *job, const tt_row_slopes *s, int64_
 static void compute_row(const jacobian_job *job, tt_row_slopes *s, int64_t row)
 {
   int64_t width = tt_trained_ensemble_width(job->m);
+  tt_floating caller = tt_floating_begin();
   tt_row_slopes_set_row(s, job->x + row * job->m->scaler.inputs);
   for (int64_t e = 0; e < job->m->ensembles; e++) {
     tt_row_slopes_at(s, e, NULL);
     for (int64_t c = 0; c < width; c++) store_column(job, s, row, e * width, c);
   }
+  tt_floating_end(caller);
 }
 
 /* Derivatives of the columns of job->m. */

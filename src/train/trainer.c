@@ -330,7 +330,7 @@ static tt_err finish_run(training_run *r)
   from.dependence = dependence(r);
   tt_shards_release_engines_local(&r->shards);
   e = tt_agree(r->c, tt_shards_expand_snapshots_local(r->job, &r->shards));
-  if (!e) e = tt_write_outputs(r->c, r->job, &r->shards, &from, r->o->quiet);
+  if (!e) e = tt_write_outputs(r->c, r->job, &r->shards, &from, r->o->quiet, r->o->no_scores);
   return e ? e : check_diverged(r);
 }
 
@@ -489,7 +489,6 @@ static void write_final_status(training_run *r, tt_err e)
 tt_err tt_train(tt_comm *c, const tt_train_options *o)
 {
   training_run r = {.c = c, .o = o, .job = o->prepared, .started = tt_monotonic_seconds()};
-  tt_stop_install_handlers_local();
   tt_err e = o->prepared ? TT_OK : tt_job_open(c, &o->job, &r.job);
   if (!e) e = train(&r);
   tt_checkpointing_close(&r.checkpoints);

@@ -13,6 +13,7 @@ typedef struct tt_train_options {
   int any_device;  /* resume with another arithmetic: results are not bit-identical */
   double max_time; /* seconds, 0 = run.max_time of the job */
   int quiet;       /* no tables; progress lines only of long trainings. For campaigns and tuning */
+  int no_scores;   /* print no scores on standard output */
   const char *stop_directory; /* directory of the file STOP; NULL = run.directory */
   tt_warm_start warm;         /* weights of an earlier run; all zero = none */
 } tt_train_options;

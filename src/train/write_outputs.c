@@ -39,7 +39,7 @@ typedef struct output_writer {
   float **w;                  /* [parts][members of this rank][P] those of `model` */
   ensemble_output *output;    /* [all.count] */
   tt_test_predictions *table; /* [all.count] */
-  int quiet;
+  int no_scores;
 } output_writer;
 
 /* Status and member weight (1 or 0) of all members of a part, on all ranks. */
@@ -235,7 +235,7 @@ static tt_err write_results(output_writer *k)
   if (!e)
     e = tt_results_write(k->c, path, k->result, &k->all, scores, oob, tested ? &table : NULL,
                          k->from);
-  if (!e && !k->quiet) print_local(k, tested);
+  if (!e && !k->no_scores) print_local(k, tested);
   tt_scores_destroy(&scores);
   tt_scores_destroy(&oob);
   tt_test_predictions_free(&table);
@@ -253,9 +253,9 @@ static void log_advice_local(const tt_job *job, const char *directory)
 }
 
 tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards,
-                        const tt_provenance *from, int quiet)
+                        const tt_provenance *from, int quiet, int no_scores)
 {
-  output_writer k = {.c = c, .job = job, .from = from, .quiet = quiet};
+  output_writer k = {.c = c, .job = job, .from = from, .no_scores = quiet || no_scores};
   tt_err e = tt_agree(c, create_local(&k, shards));
   if (!e) gather_all(&k);
   if (!e) k.ops = tt_resources_predict_engine(job->ops, &k.all);

@@ -8,5 +8,5 @@
  *   from    provenance for both files
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards,
-                        const tt_provenance *from, int quiet);
+                        const tt_provenance *from, int quiet, int no_scores);
 #endif

@@ -41,7 +41,7 @@ def run(*words, code=0):
 
 def build(program, *sources):
     folder = os.path.dirname(os.path.abspath(library))
-    flags = {"fortran": ["-std=f2018", "-Wall", "-Wextra", "-Werror"],
+    flags = {"fortran": ["-std=f2008", "-Wall", "-Wextra", "-Werror"],
              "cpp": ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
                      f"-I{source}/src/api"]}[language]
     run(compiler, *flags, *sources, "-o", program, f"-L{folder}", "-ltutti", f"-Wl,-rpath,{folder}")

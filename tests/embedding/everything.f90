@@ -17,7 +17,8 @@ program everything
   if (stat /= 66 .or. index(tutti_message(), 'none.h5') == 0) error stop 'open of a missing file'
   if (model%inputs() /= 0 .or. model%column_label(1) /= '') error stop 'sizes of no model'
   call model%predict(x(:, 1), one, stat=stat)
-  if (stat /= 64) error stop 'a prediction of no model'
+  if (stat /= 64 .or. index(tutti_message(), 'none.h5: this model is closed') == 0) &
+    error stop 'a prediction of no model'
   call model%open(file)
   if (model%inputs() /= 2 .or. model%columns() /= 1 .or. model%members() /= 5) error stop 'sizes'
   if (model%input_name(2) /= 'velocity' .or. model%input_name(3) /= '') error stop 'input_name'
@@ -67,4 +68,7 @@ program everything
   call model%predict(transpose(x), part(:, :, 1), stat=stat)
   if (stat /= 64) error stop 'a transposed array'
   call model%close()
+  call model%predict(x, part(:, :, 1), stat=stat)
+  if (stat /= 64 .or. index(tutti_message(), 'model.h5: this model is closed') == 0) &
+    error stop 'a closed model'
 end program

@@ -49,7 +49,8 @@ static file make_model(const char *path)
 static int compute(const tutti_model *model, int threads, results *out)
 {
   const double level[] = {0.1, 0.8};
-  tutti_prediction all = {.mean = out->mean,
+  tutti_prediction all = {.size = sizeof all,
+                          .mean = out->mean,
                           .total = out->total,
                           .aleatoric = out->aleatoric,
                           .epistemic = out->epistemic,
@@ -148,13 +149,25 @@ TT_TEST (calls_without_sense_are_refused) {
   refuse_call(tutti_predict(model, -3, row, 1, out, NULL, NULL, NULL), "rows is -3");
   refuse_call(tutti_gradient(model, -3, row, 1, out, NULL, NULL, NULL), "rows is -3");
   refuse_call(tutti_predict(model, 1, NULL, 1, out, NULL, NULL, NULL), "x is NULL");
+  refuse_call(tutti_predict_all(model, 1, row, 1, NULL), "out is NULL");
   tutti_prediction all = {.quantiles = 2, .quantile = out};
+  refuse_call(tutti_predict_all(model, 1, row, 1, &all), "size is 0");
+  all.size = sizeof all + 8;
+  refuse_call(tutti_predict_all(model, 1, row, 1, &all), "set it to sizeof(tutti_prediction)");
+  all.size = sizeof all;
   refuse_call(tutti_predict_all(model, 1, row, 1, &all), "probability is NULL");
   all.quantiles = -1;
   refuse_call(tutti_predict_all(model, 1, row, 1, &all), "quantiles is -1");
   TT_CHECK(tutti_predict(model, 0, NULL, 1, NULL, NULL, NULL, NULL), ==, 0);
   TT_CHECK(tutti_gradient(model, 0, NULL, 1, NULL, NULL, NULL, NULL), ==, 0);
+  TT_CHECK(strlen(tutti_error()), ==, 0u);
   tutti_close(&model);
+  tutti_close(NULL);
+  refuse_call(tutti_open(NULL, &model), "file is NULL");
+  refuse_call(tutti_open("none.h5", NULL), "out is NULL");
+  refuse_call(tutti_open_memory(NULL, 5, &model), "bytes is NULL");
+  refuse_call(tutti_train(NULL, NULL, 0), "job is NULL");
+  refuse_call(tutti_train("job.yaml", NULL, 1), "set is NULL");
   tt_free(f.bytes);
 }
 

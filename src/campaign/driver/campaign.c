@@ -83,7 +83,6 @@ static void cleanup(tt_campaign *k)
 tt_err tt_campaign_run(tt_comm *c, const tt_campaign_options *o)
 {
   tt_campaign k = {.c = c, .o = o, .started = tt_monotonic_seconds(), .round_number = 1};
-  tt_stop_install_handlers_local();
   tt_err e = tt_campaign_open(&k);
   if (!e) k.resumed = TT_STAGE_COUNT * k.h->rounds;
   if (!e) e = rounds(&k);
