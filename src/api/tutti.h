@@ -59,8 +59,7 @@ typedef struct tutti_model tutti_model;
  * an ensemble. */
 TUTTI_API int tutti_open(const char *file, tutti_model **out);
 TUTTI_API int tutti_open_memory(const void *bytes, int64_t size, tutti_model **out);
-TUTTI_API void
-tutti_close(tutti_model **model); /* accepts NULL and a NULL model; sets it to NULL */
+TUTTI_API void tutti_close(tutti_model **model); /* accepts NULL, *model too; sets *model to NULL */
 
 /* Number of input columns, of predicted columns (those of all ensembles, one ensemble after the
  * other), and of members. A NULL model has no columns, members and names, and cannot predict. */

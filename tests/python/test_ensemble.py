@@ -1,4 +1,5 @@
 """fit and predict: equal to the command line, names and units, errors, resume."""
+import multiprocessing
 import os
 import pathlib
 import pickle
@@ -30,6 +31,18 @@ VARIABLES = {"mean": "y_pred_mean", "std": "y_pred_std", "aleatoric": "y_pred_st
              "lower": "y_pred_lower", "upper": "y_pred_upper", "entropy": "y_entropy",
              "mutual_information": "y_mutual_information", "member_mean": "y_member_mean",
              "member_variance": "y_member_variance"}
+
+
+# In a process of a pool: the model of the parent, and what it predicts here.
+_inherited = []
+
+
+def _use(model):
+    _inherited[:] = [model]
+
+
+def _predict(x):
+    return _inherited[0].predict(x).mean, _inherited[0].gradient(x)["mean"]
 
 
 class FitAndPredict(unittest.TestCase):
@@ -76,6 +89,16 @@ class FitAndPredict(unittest.TestCase):
             for name, slope in slopes.items():
                 np.testing.assert_allclose(slope[:, :, i], (high[name] - low[name]) / (2 * step),
                                            rtol=0.05, atol=0.01, err_msg=name)
+
+    def test_processes_of_a_pool_predict(self):
+        x, y = numbers(rows=600)  # enough for several threads
+        fitted = tutti.Ensemble(**SMALL).fit(x, y)
+        model = tutti.Model(fitted.run_.path("model.h5"))
+        expected = model.predict(x).mean, model.gradient(x)["mean"]
+        with multiprocessing.get_context("fork").Pool(2, _use, (model,)) as pool:
+            for results in pool.map_async(_predict, [x, x]).get(60):
+                for got, want in zip(results, expected):
+                    np.testing.assert_array_equal(got, want)
 
     def test_bits_of_several_networks(self):
         x, y = numbers(targets=2)
