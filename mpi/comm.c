@@ -21,6 +21,8 @@
 /* MPI counts are int: data are sent in pieces of at most this many bytes. */
 enum { MAX_MESSAGE_BYTES = 1 << 30 };
 enum { GATHER_TAG = 7 };
+/* MPI_MAX_LIBRARY_VERSION_STRING of every library: 256 of Open MPI, 8192 of MPICH. */
+enum { MAX_VERSION_BYTES = 8192 };
 
 struct tt_comm {
   MPI_Comm mpi, node; /* all ranks; those of this node; MPI_COMM_NULL: one process without MPI */
@@ -150,7 +152,8 @@ static void find_node(tt_comm *c)
 /* Start MPI unless it runs, and fill in the ranks. */
 static tt_err begin_mpi(tt_comm *c, int running)
 {
-  int level = MPI_THREAD_FUNNELED;
+  int level = MPI_THREAD_FUNNELED, now;
+  TT_TRY(tt_comm_check_library_local(&now));
   if (!running) {
     TT_TRY(check_pmix_local());
     set_mpi_environment_local();
@@ -426,12 +429,32 @@ void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int
 
 void tt_comm_versions_local(char *text, int64_t room)
 {
-  char library[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  char library[MAX_VERSION_BYTES] = "";
   int length = 0, major = 0, minor = 0;
   MPI_Get_library_version(library, &length);
   MPI_Get_version(&major, &minor);
   library[strcspn(library, "\n")] = 0;
   snprintf(text, (size_t)room, "MPI %d.%d: %s", major, minor, library);
+}
+
+tt_err tt_comm_check_library_local(int *running)
+{
+  char text[256];
+  int ended = 0;
+#ifdef OPEN_MPI
+  const char *built_with = "Open MPI";
+#else
+  const char *built_with = "MPICH";
+#endif
+  MPI_Initialized(running);
+  MPI_Finalized(&ended);
+  *running &= !ended;
+  tt_comm_versions_local(text, sizeof text);
+  if ((strstr(text, "Open MPI") != NULL) == !strcmp(built_with, "Open MPI")) return TT_OK;
+  return TT_FAIL(UNAVAILABLE,
+                 "the program uses another MPI library (%s) than tutti and its HDF5, which were "
+                 "built with %s",
+                 text, built_with);
 }
 
 /* The extension of Open MPI, which others have taken over. */

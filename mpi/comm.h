@@ -86,6 +86,12 @@ void tt_node_allgather(tt_comm *c, const void *mine, int64_t bytes, void *all);
 /* Library and version texts for provenance. Local, needs no MPI_Init. */
 void tt_comm_versions_local(char *text, int64_t room);
 
+/* Check that the functions of MPI in this process are those of the library of this build: a program
+ * that is linked with another library has that one.
+ *   *running  1 between MPI_Init and MPI_Finalize, also on error
+ * Local, needs no MPI_Init. Errors: UNAVAILABLE. */
+tt_err tt_comm_check_library_local(int *running);
+
 /* Whether the MPI library of this build may take pointers to GPU memory in messages, and whether it
  * says, after tt_comm_begin, that it does. Local. */
 int tt_comm_may_take_gpu_memory_local(void);

@@ -210,6 +210,9 @@ int tt_h5_exit_is_unsafe_local(void);
  * which HDF5 computes. Returns the result of the function. Local. */
 tt_err tt_h5_call_as_guest_local(tt_err (*function)(void *), void *argument);
 
+/* Start HDF5, which uses MPI_COMM_SELF at its start if MPI runs. Local. */
+void tt_h5_start_local(void);
+
 /* Version of HDF5 for provenance. Local. */
 void tt_h5_version_local(char *text, int64_t room);
 #endif

@@ -43,6 +43,26 @@ static void lock_reading(void) { pthread_mutex_lock(&reading); }
 static void unlock_reading(void) { pthread_mutex_unlock(&reading); }
 static void guard_forks(void) { pthread_atfork(lock_reading, unlock_reading, unlock_reading); }
 
+static int hdf5_runs;
+
+/* With another MPI library in the program, HDF5 would end the program if it started after
+ * MPI_Init. */
+__attribute__((constructor)) static void start_hdf5_early(void)
+{
+  int running;
+  if (!tt_comm_check_library_local(&running) || running) return;
+  tt_h5_start_local();
+  hdf5_runs = 1;
+}
+
+static tt_err check_hdf5(void)
+{
+  int running;
+  if (hdf5_runs || !tt_comm_check_library_local(&running) || !running) return TT_OK;
+  return TT_FAIL(UNAVAILABLE, "%s: load libtutti, or open a first model, before MPI_Init",
+                 tt_err_last());
+}
+
 /* The arguments of open_model. */
 typedef struct model_source {
   const char *file;
@@ -63,7 +83,9 @@ static tt_err read_model(model_source *s)
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, guard_forks);
   lock_reading();
-  tt_err e = tt_h5_call_as_guest_local(read_source, s);
+  tt_err e = check_hdf5();
+  if (!e) e = tt_h5_call_as_guest_local(read_source, s);
+  hdf5_runs |= !e;
   unlock_reading();
   return e;
 }

@@ -88,6 +88,12 @@ def check_optimiser():
     assert "No such file" in run("./optimise", "none.h5", code=1).stderr
 
 
+def check_other_mpi():
+    build("./other_mpi", source / "tests/embedding/other_mpi.cpp")
+    run("./other_mpi", "out/model.h5")
+    run("env", "MPI_RUNS=1", "./other_mpi", "out/model.h5")
+
+
 def train_classes():
     with h5py.File("pendulum.h5") as f, h5py.File("classes.h5", "w") as to:
         to["x"], y = f["x"][()], f["y"][()]
@@ -126,3 +132,5 @@ with tempfile.TemporaryDirectory() as folder:
     train_classes()
     (check_time_loop if language == "fortran" else check_optimiser)()
     check_everything()
+    if language == "cpp":
+        check_other_mpi()
