@@ -17,6 +17,7 @@
 #include "src/job/earlier_run.h"
 #include "src/job/metrics_file.h"
 #include "src/train/checkpointing.h"
+#include "src/train/job_log.h"
 #include "src/train/memory_plan.h"
 #include "src/train/shard/shard.h"
 #include "src/train/shard/shard_train.h"
@@ -334,39 +335,6 @@ static tt_err finish_run(training_run *r)
   return e ? e : check_diverged(r);
 }
 
-enum { MOST_LISTED = 12 }; /* cohorts with a line of their own in the log */
-
-static void log_cohort(const tt_cohort *c, int64_t number)
-{
-  char widths[256] = "";
-  size_t used = 0;
-  for (int l = 0; l < c->model.layers && used + 1 < sizeof widths; l++)
-    used +=
-        (size_t)snprintf(widths + used, sizeof widths - used, "-%" PRId64, c->model.layer[l].out);
-  tt_log_root(TT_LOG_INFO,
-              "cohort %" PRId64 ": %" PRId64 " member%s in %" PRId64 " ensemble%s, network %" PRId64
-              "%s, %" PRId64 " parameters each",
-              number, c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
-              c->model.inputs, widths, c->model.params);
-}
-
-/* Many cohorts in one line. */
-static void log_range(const tt_cohorts *all)
-{
-  int64_t least[2] = {INT64_MAX, INT64_MAX}, most[2] = {0, 0}; /* parameters, members */
-  for (int64_t i = 0; i < all->count; i++) {
-    const int64_t value[2] = {all->at[i]->model.params, all->at[i]->members};
-    for (int k = 0; k < 2; k++) {
-      if (value[k] < least[k]) least[k] = value[k];
-      if (value[k] > most[k]) most[k] = value[k];
-    }
-  }
-  tt_log_root(TT_LOG_INFO,
-              "cohorts: %" PRId64 " to %" PRId64 " members, networks of %" PRId64 " to %" PRId64
-              " parameters; `tutti plan` lists them",
-              least[1], most[1], least[0], most[0]);
-}
-
 /* The waves of rank 0; those of other ranks may be a little larger or smaller. */
 static void log_waves(const training_run *r)
 {
@@ -380,29 +348,6 @@ static void log_waves(const training_run *r)
                 " wave%s; the states of all its members are %s",
                 r->shards.waves.members, tt_plural(r->shards.waves.members), r->shards.waves.count,
                 tt_plural(r->shards.waves.count), where);
-}
-
-static void log_job(const training_run *r)
-{
-  const tt_cohorts *all = &r->job->cohorts;
-  int ranks = tt_comm_ranks(r->c);
-  const char *s = tt_plural(ranks);
-  if (all->count == 1) {
-    const tt_cohort *c = all->at[0];
-    tt_log_root(TT_LOG_INFO,
-                "%" PRId64 " member%s in %" PRId64 " ensemble%s, %" PRId64
-                " parameters each, %d rank%s, %s",
-                c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
-                c->model.params, ranks, s, device(r));
-    return;
-  }
-  tt_log_root(TT_LOG_INFO, "%" PRId64 " members in %" PRId64 " cohorts, %d rank%s, %s",
-              tt_cohorts_members(all), all->count, ranks, s, device(r));
-  if (all->count > MOST_LISTED) {
-    log_range(all);
-    return;
-  }
-  for (int64_t i = 0; i < all->count; i++) log_cohort(all->at[i], i);
 }
 
 static tt_err prepare(training_run *r)
@@ -451,7 +396,7 @@ static tt_err train(training_run *r)
         directory(r));
     return TT_OK;
   }
-  if (!r->o->quiet) log_job(r);
+  if (!r->o->quiet) tt_job_log_local(&r->job->cohorts, tt_comm_ranks(r->c), device(r));
   if (!r->o->quiet) log_waves(r);
   if (dependence(r) && !r->o->quiet) tt_log_root(TT_LOG_INFO, "%s", dependence(r));
   e = tt_shards_update_progress(r->c, &r->shards);

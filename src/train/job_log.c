@@ -1,0 +1,62 @@
+/* job_log.c — see job_log.h. */
+#include "src/train/job_log.h"
+
+#include "core/base/log.h"
+#include "core/base/text.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { MOST_LISTED = 12 }; /* cohorts with a line of their own in the log */
+
+static void log_cohort(const tt_cohort *c, int64_t number)
+{
+  char widths[256] = "";
+  size_t used = 0;
+  for (int l = 0; l < c->model.layers && used + 1 < sizeof widths; l++)
+    used +=
+        (size_t)snprintf(widths + used, sizeof widths - used, "-%" PRId64, c->model.layer[l].out);
+  tt_log_root(TT_LOG_INFO,
+              "cohort %" PRId64 ": %" PRId64 " member%s in %" PRId64 " ensemble%s, network %" PRId64
+              "%s, %" PRId64 " parameters each",
+              number, c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
+              c->model.inputs, widths, c->model.params);
+}
+
+/* Many cohorts in one line. */
+static void log_range(const tt_cohorts *all)
+{
+  int64_t least[2] = {INT64_MAX, INT64_MAX}, most[2] = {0, 0}; /* parameters, members */
+  for (int64_t i = 0; i < all->count; i++) {
+    const int64_t value[2] = {all->at[i]->model.params, all->at[i]->members};
+    for (int k = 0; k < 2; k++) {
+      if (value[k] < least[k]) least[k] = value[k];
+      if (value[k] > most[k]) most[k] = value[k];
+    }
+  }
+  tt_log_root(TT_LOG_INFO,
+              "cohorts: %" PRId64 " to %" PRId64 " members, networks of %" PRId64 " to %" PRId64
+              " parameters; `tutti plan` lists them",
+              least[1], most[1], least[0], most[0]);
+}
+
+void tt_job_log_local(const tt_cohorts *all, int ranks, const char *device)
+{
+  const char *s = tt_plural(ranks);
+  if (all->count == 1) {
+    const tt_cohort *c = all->at[0];
+    tt_log_root(TT_LOG_INFO,
+                "%" PRId64 " member%s in %" PRId64 " ensemble%s, %" PRId64
+                " parameters each, %d rank%s, %s",
+                c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
+                c->model.params, ranks, s, device);
+    return;
+  }
+  tt_log_root(TT_LOG_INFO, "%" PRId64 " members in %" PRId64 " cohorts, %d rank%s, %s",
+              tt_cohorts_members(all), all->count, ranks, s, device);
+  if (all->count > MOST_LISTED) {
+    log_range(all);
+    return;
+  }
+  for (int64_t i = 0; i < all->count; i++) log_cohort(all->at[i], i);
+}
