@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Bytes that MPI gives to the ranks of a training, counted by tests/support/received.c.
+"""Bytes that MPI gives to the ranks of a training, counted by tests/mpi/ranks/received.c.
 
   received.py [--tutti build/tutti] [--ranks 2,16,64,128] [--members 64] [--hidden 64]
 
@@ -49,7 +49,7 @@ def main():
         folder = pathlib.Path(name)
         write_job(folder, args)
         subprocess.run(["mpicc", "-shared", "-fPIC", "-O1", f"-I{HERE.parent}", "-o",
-                        folder / "received.so", HERE.parent / "tests/support/received.c"], check=True)
+                        folder / "received.so", HERE.parent / "tests/mpi/ranks/received.c"], check=True)
         print("ranks\tbytes of rank 0\tmost bytes of another rank\tcalls of rank 0")
         for ranks in map(int, args.ranks.split(",")):
             root, other = count(args, folder, ranks)

@@ -52,8 +52,8 @@ TUTTI_API int tutti_train(const char *job, const char *const *set, int nset);
 
 /* The trained ensembles of a model file in memory. Needs no MPI; local to this process. The program
  * may use another MPI library than libtutti, and another HDF5 library if that has other versions of
- * its symbols, as the serial one of Debian. With another MPI library, load libtutti before MPI_Init:
- * otherwise tutti_open returns 69, and tutti_train returns 69 wherever it needs MPI. */
+ * its symbols, as the serial one of Debian. With another MPI library, load libtutti before
+ * MPI_Init: otherwise tutti_open returns 69, and tutti_train returns 69 wherever it needs MPI. */
 typedef struct tutti_model tutti_model;
 
 /* Read model.h5 into *out; release it with tutti_close. tutti_open_memory reads the bytes of such a

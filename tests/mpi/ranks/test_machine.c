@@ -2,7 +2,7 @@
  * can be given any visible GPUs. */
 #include "tests/support/check.h"
 #include "tests/support/ranks.h"
-#include "tests/support/received.h"
+#include "tests/mpi/ranks/received.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"

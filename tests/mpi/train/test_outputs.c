@@ -9,7 +9,7 @@
 #include "tests/support/plain_model.h"
 #include "tests/support/problem.h"
 #include "tests/support/ranks.h"
-#include "tests/support/received.h"
+#include "tests/mpi/ranks/received.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* received.c — see received.h. Preloaded into another program (a shared library of this file), it
  * appends "RANK CALLS BYTES" to the file RECEIVED_LOG at the end. */
-#include "tests/support/received.h"
+#include "tests/mpi/ranks/received.h"
 
 #include <mpi.h>
 #include <stdio.h>
