@@ -1,8 +1,8 @@
 /* test_machine.c — laws of the choice of engine and GPU over ranks, with a fake engine: any rank
  * can be given any visible GPUs. */
+#include "tests/mpi/ranks/received.h"
 #include "tests/support/check.h"
 #include "tests/support/ranks.h"
-#include "tests/mpi/ranks/received.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
