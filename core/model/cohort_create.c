@@ -169,12 +169,11 @@ static tt_err check_folds(const cohort_builder *k, const tt_ensemble_config *own
                    "ensemble %s: train.folds is %" PRId64 ", but there are %" PRId64
                    " rows to train on; use fewer folds",
                    own->name, own->train_folds, rows);
-  return TT_FAIL(
-      CONFIG,
-      "ensemble %s: train.folds is %" PRId64 ", but %" PRId64
-      " of them have no rows, because rows with equal values of data.split.%s are in one "
-      "fold; use fewer folds",
-      own->name, own->train_folds, empty, k->data->unit_ordered ? "order" : "group");
+  return TT_FAIL(CONFIG,
+                 "ensemble %s: train.folds is %" PRId64 ", but %" PRId64
+                 " of them have no rows, because rows with equal values of data.split.%s, or equal "
+                 "inputs, are in one fold; use fewer folds",
+                 own->name, own->train_folds, empty, k->data->unit_ordered ? "order" : "group");
 }
 
 /* Reject options that need validation rows if there are none. The configuration cannot check it,

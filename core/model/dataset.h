@@ -69,8 +69,11 @@ typedef struct tt_dataset {
                           * not known (data.sigma) */
   int partial_labels; /* 1: a row with some of the labels of an ensemble trains it; 0: with all */
   int8_t *split;      /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
-  uint64_t *unit; /* [N] rows with the same number are in one fold (data.split.group), or the place
-                   * of the row in an order (data.split.order); NULL: each row for itself */
+  int64_t repeated_rows; /* rows with the inputs of an earlier row */
+  int64_t seen_rows;     /* validation and test rows with the inputs of a training row */
+  uint64_t *unit; /* [N] rows with the same number are in one fold (equal inputs, data.split.group),
+                   * or the place of the row in an order (data.split.order); NULL: each row for
+                   * itself */
   int unit_ordered; /* 1: folds are blocks of ascending units */
   int64_t selections;
   int8_t *selected; /* [selections][N] 1 = the selection contains the row (ensembles[].rows) */

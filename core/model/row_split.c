@@ -6,7 +6,9 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <xxhash.h>
 
 /* The parts, and what the fractions leave. */
 enum { PARTS = TT_SPLITS + 1, MAX_CLASSES = 50, QUANTILES = 10 };
@@ -25,12 +27,17 @@ static int compare_rows(const void *a, const void *b)
   return (x->row > y->row) - (x->row < y->row);
 }
 
+static tt_err check_count(int64_t rows)
+{
+  if (rows < UINT32_MAX) return TT_OK;
+  return TT_FAIL(DATA, "data.split: %" PRId64 " rows, but at most %" PRIu32 " are possible", rows,
+                 UINT32_MAX - 1);
+}
+
 static tt_err check(int64_t rows, const double fraction[TT_SPLITS], double part[PARTS])
 {
   double sum = fraction[0] + fraction[1] + fraction[2];
-  if (rows > UINT32_MAX)
-    return TT_FAIL(DATA, "data.split: %" PRId64 " rows, but at most %" PRIu32 " are possible", rows,
-                   UINT32_MAX);
+  TT_TRY(check_count(rows));
   if (sum > 1.0 + 1e-9)
     return TT_FAIL(CONFIG, "data.split: the sum of the fractions %g + %g + %g is more than 1",
                    fraction[0], fraction[1], fraction[2]);
@@ -161,7 +168,7 @@ uint64_t tt_split_order_key(double v)
   return u.bits >> 63 ? ~u.bits : u.bits | (uint64_t)1 << 63;
 }
 
-/* Replace the sorted keys by the numbers of the strata. */
+/* Replace the sorted keys by the numbers of the strata; rows of one order are in one stratum. */
 static void number_strata(int64_t rows, keyed_row *sorted)
 {
   int64_t different = 0, known = 0;
@@ -175,11 +182,12 @@ static void number_strata(int64_t rows, keyed_row *sorted)
     class += i > 0 && key != before;
     before = key;
     sorted[i].key = different <= MAX_CLASSES ? class : (uint64_t)(i * QUANTILES / known);
+    if (i > 0 && sorted[i].order == sorted[i - 1].order) sorted[i].key = sorted[i - 1].key;
   }
 }
 
-tt_err tt_split_strata(int64_t rows, const double *value, const double fraction[TT_SPLITS],
-                       uint64_t seed, int8_t *split)
+tt_err tt_split_strata(int64_t rows, const double *value, const uint64_t *unit,
+                       const double fraction[TT_SPLITS], uint64_t seed, int8_t *split)
 {
   double part[PARTS];
   keyed_row *sorted = NULL;
@@ -187,15 +195,19 @@ tt_err tt_split_strata(int64_t rows, const double *value, const double fraction[
   TT_TRY(check(rows, fraction, part));
   TT_TRY(TT_ALLOC(sorted, rows));
   tt_shuffle order = tt_shuffle_make((uint32_t)rows, seed, 0, TT_PURPOSE_SPLIT, 2);
-  for (int64_t i = 0; i < rows; i++)
-    sorted[i] = (keyed_row){tt_split_order_key(value[i]), tt_shuffle_at(&order, (uint32_t)i), i};
+  for (int64_t i = 0; i < rows; i++) {
+    uint64_t first = unit ? unit[i] : (uint64_t)i;
+    sorted[i] =
+        (keyed_row){tt_split_order_key(value[first]), tt_shuffle_at(&order, (uint32_t)first), i};
+  }
   qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
   number_strata(rows, sorted);
   qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
-  for (int64_t i = 0; i < rows; i++) {
-    int to = neediest_part(part, count, (double)(i + 1));
+  for (int64_t i = 0, to = 0; i < rows; i++) {
+    if (i == 0 || sorted[i].order != sorted[i - 1].order) /* the first row of a unit */
+      to = neediest_part(part, count, (double)(i + 1));
     count[to]++;
-    split[sorted[i].row] = split_of_part(to);
+    split[sorted[i].row] = split_of_part((int)to);
   }
   tt_free(sorted);
   return check_parts(rows, split, fraction, "stratify");
@@ -229,6 +241,76 @@ tt_err tt_split_order(int64_t rows, const double *value, const double fraction[T
   }
   tt_free(sorted);
   return check_parts(rows, split, fraction, "order");
+}
+
+/* Equal rows */
+
+/* The first row with the key of row i. slot[slots] has numbers of rows + 1, 0 = empty; slots is a
+ * power of two, and at least half of them are empty. */
+static uint64_t find_first(const tt_row_key *key, uint32_t i, uint64_t slots, uint32_t *slot)
+{
+  uint64_t at = key[i].low & (slots - 1);
+  for (; slot[at]; at = (at + 1) & (slots - 1)) {
+    const tt_row_key *k = &key[slot[at] - 1];
+    if (k->low == key[i].low && k->high == key[i].high) return slot[at] - 1;
+  }
+  slot[at] = i + 1;
+  return i;
+}
+
+tt_err tt_split_first_rows(int64_t rows, const tt_row_key *key, uint64_t *first, int64_t *repeated)
+{
+  int64_t slots = 1;
+  uint32_t *slot = NULL;
+  TT_TRY(check_count(rows));
+  while (slots < 2 * rows) slots *= 2;
+  TT_TRY(TT_ALLOC(slot, slots));
+  *repeated = 0;
+  for (int64_t i = 0; i < rows; i++) {
+    first[i] = find_first(key, (uint32_t)i, (uint64_t)slots, slot);
+    *repeated += first[i] != (uint64_t)i;
+  }
+  tt_free(slot);
+  return TT_OK;
+}
+
+/* The first row of a unit; shortens the chain to it. */
+static uint64_t root_of(uint64_t *unit, uint64_t row)
+{
+  for (; unit[row] != row; row = unit[row]) unit[row] = unit[unit[row]];
+  return row;
+}
+
+tt_err tt_split_join_groups(int64_t rows, const uint64_t *group, uint64_t *unit)
+{
+  tt_row_key *key = NULL;
+  uint64_t *first = NULL;
+  int64_t repeated;
+  tt_err e = TT_ALLOC(key, rows);
+  if (!e) e = TT_ALLOC(first, rows);
+  for (int64_t i = 0; !e && i < rows; i++)
+    key[i] = (tt_row_key){XXH3_64bits(&group[i], sizeof *group), group[i]};
+  if (!e) e = tt_split_first_rows(rows, key, first, &repeated);
+  for (int64_t i = 0; !e && i < rows; i++) {
+    uint64_t a = root_of(unit, (uint64_t)i), b = root_of(unit, first[i]);
+    unit[a > b ? a : b] = a < b ? a : b;
+  }
+  for (int64_t i = 0; !e && i < rows; i++) unit[i] = root_of(unit, (uint64_t)i);
+  tt_free_all(&key, &first);
+  return e;
+}
+
+const char *tt_repeated_rows_text(int64_t repeated, int64_t seen, const char *between, char *text)
+{
+  char cure[TT_REPEATED_TEXT / 2] =
+      "equal inputs are in one part; data.split.group joins other rows";
+  if (seen)
+    snprintf(cure, sizeof cure,
+             "%" PRId64 " validation or test row%s training inputs: optimistic scores", seen,
+             seen == 1 ? " repeats" : "s repeat");
+  snprintf(text, TT_REPEATED_TEXT, "%" PRId64 " row%s the inputs of an earlier row%s%s", repeated,
+           repeated == 1 ? " has" : "s have", between, cure);
+  return text;
 }
 
 /* Folds */

@@ -157,28 +157,28 @@ static tt_err describe(const finder *f, const tt_input_levels *levels, tt_net_in
   return e;
 }
 
-static tt_err read_levels(const finder *f, tt_data_reader *r, int8_t *split)
+static tt_err read_levels(const finder *f, tt_data_reader *r, tt_row_parts *parts)
 {
   int64_t rows = tt_data_reader_shape(r)->rows;
   double *x = NULL;
   tt_err e = TT_ALLOC(x, CHUNK_ROWS * f->columns);
-  if (!e) e = tt_data_fill_split_local(r, f->cfg, split, NULL);
+  if (!e) e = tt_data_find_parts_local(r, f->cfg, NULL, parts);
   for (int64_t first = 0; !e && first < rows; first += CHUNK_ROWS) {
     int64_t count = rows - first < CHUNK_ROWS ? rows - first : CHUNK_ROWS;
     e = tt_data_reader_read_local(r, first, count, x, NULL);
-    if (!e) e = add_rows(f, count, x, split + first);
+    if (!e) e = add_rows(f, count, x, parts->split + first);
   }
   tt_free(x);
   return e;
 }
 
-tt_err tt_data_find_net_inputs_local(const tt_config *cfg, tt_data_reader *r, int8_t *split,
+tt_err tt_data_find_net_inputs_local(const tt_config *cfg, tt_data_reader *r, tt_row_parts *parts,
                                      tt_net_inputs *out)
 {
   finder f = {.cfg = cfg, .file = cfg->data_file, .input = &tt_data_reader_shape(r)->input};
   tt_input_levels *levels = tt_data_reader_levels_local(r);
   tt_err e = finder_create(&f);
-  if (!e && tt_data_has_categories(cfg)) e = read_levels(&f, r, split);
+  if (!e && tt_data_has_categories(cfg)) e = read_levels(&f, r, parts);
   if (!e) e = describe(&f, levels->columns ? levels : NULL, out);
   finder_free(&f);
   return e;
@@ -188,11 +188,10 @@ tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out)
 {
   tt_data_reader *r = NULL;
   tt_net_inputs net = {0};
-  int8_t *split = NULL;
+  tt_row_parts parts = {0};
   TT_TRY(tt_data_reader_open_job_local(cfg, &r));
-  tt_err e = TT_ALLOC(split, tt_data_reader_shape(r)->rows);
-  if (!e) e = tt_data_find_net_inputs_local(cfg, r, split, &net);
-  tt_free(split);
+  tt_err e = tt_data_find_net_inputs_local(cfg, r, &parts, &net);
+  tt_row_parts_free(&parts);
   int64_t net_inputs = net.count;
   tt_net_inputs_free(&net);
   if (e) {
@@ -207,21 +206,21 @@ tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out)
 /* Collective */
 
 /* Rank 0. */
-static tt_err find_levels_local(const tt_config *cfg, int8_t **split, tt_net_inputs *out)
+static tt_err find_levels_local(const tt_config *cfg, tt_row_parts *parts, tt_net_inputs *out)
 {
   tt_data_reader *r = NULL;
   TT_TRY(tt_data_reader_open_levels_local(cfg, NULL, &r));
-  tt_err e = TT_ALLOC(*split, tt_data_reader_shape(r)->rows);
-  if (!e) e = tt_data_find_net_inputs_local(cfg, r, *split, out);
+  tt_err e = tt_data_find_net_inputs_local(cfg, r, parts, out);
   tt_data_reader_close_local(&r);
   return e;
 }
 
-tt_err tt_data_find_levels(tt_comm *c, const tt_config *cfg, int8_t **split, tt_net_inputs *out)
+tt_err tt_data_find_levels(tt_comm *c, const tt_config *cfg, tt_row_parts *parts,
+                           tt_net_inputs *out)
 {
   char *bytes = NULL;
   int root = tt_comm_is_root(c);
-  tt_err e = tt_agree(c, root ? find_levels_local(cfg, split, out) : TT_OK);
+  tt_err e = tt_agree(c, root ? find_levels_local(cfg, parts, out) : TT_OK);
   if (e) return e;
   int64_t size = root ? tt_net_inputs_pack(out, NULL) : 0, used;
   tt_bcast(c, &size, sizeof size);

@@ -26,9 +26,13 @@ void tt_data_shape_free(tt_data_shape *s);
 /* The same for the data file of a job. */
 tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out);
 
-/* Rows for training, validation and test, as data.split says; reads only what it names. Local.
- * Errors: as tt_data_read. */
-tt_err tt_data_split_count_local(const tt_config *cfg, int64_t count[TT_SPLITS]);
+/* Rows for training, validation and test, as data.split says, and those with equal inputs, as in
+ * tt_dataset. */
+typedef struct tt_row_counts {
+  int64_t part[TT_SPLITS], repeated, seen;
+} tt_row_counts;
+/* Reads the inputs, and what data.split names. Local. Errors: as tt_data_read. */
+tt_err tt_data_count_rows_local(const tt_config *cfg, tt_row_counts *out);
 
 /* Collective. Called when the shape is known, before memory for the samples is allocated; its error
  * ends the reading. */

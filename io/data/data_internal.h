@@ -2,9 +2,18 @@
  * For the files of io/data only. All functions are local. */
 #ifndef TT_DATA_INTERNAL_H
 #define TT_DATA_INTERNAL_H
+#include "core/model/row_split.h"
 #include "io/columns/fit.h"
 #include "io/data/raw_data.h"
 #include "io/data/source.h"
+
+/* data.split of the rows of a file. */
+typedef struct tt_row_parts {
+  int8_t *split;          /* [rows] */
+  uint64_t *unit;         /* [rows] as in tt_dataset, or NULL */
+  int64_t repeated, seen; /* rows, as in tt_dataset */
+} tt_row_parts;
+void tt_row_parts_free(tt_row_parts *p); /* accepts a zeroed struct */
 
 /* Levels of the inputs of a reader. */
 typedef struct tt_input_levels {
@@ -44,35 +53,45 @@ tt_err tt_data_missing_local(const tt_config *cfg, const char *file, const tt_co
 /* Find the inputs of the networks; with data.categories the data file of the job is read once, for
  * the levels in its training rows.
  *   r      opened with net NULL
- *   split  [rows] receives data.split, with data.categories
+ *   parts  receives data.split, with data.categories; owner: the caller, tt_row_parts_free
  *   out    owner: the caller, tt_net_inputs_free
  * Errors: DATA (no level, too many), CONFIG, IO, MEM. */
-tt_err tt_data_find_net_inputs_local(const tt_config *cfg, tt_data_reader *r, int8_t *split,
+tt_err tt_data_find_net_inputs_local(const tt_config *cfg, tt_data_reader *r, tt_row_parts *parts,
                                      tt_net_inputs *out);
 /* Collective. The same on all ranks, from the file of the job.
- *   split  on rank 0 [rows] data.split; owner: the caller, tt_free; on other ranks unchanged */
-tt_err tt_data_find_levels(tt_comm *c, const tt_config *cfg, int8_t **split, tt_net_inputs *out);
+ *   parts  on rank 0 data.split; owner: the caller, tt_row_parts_free; on other ranks unchanged */
+tt_err tt_data_find_levels(tt_comm *c, const tt_config *cfg, tt_row_parts *parts,
+                           tt_net_inputs *out);
 /* Why a value of an input is not valid; NULL: it is.
  *   may_miss  1: the value may be missing (NaN) */
 const char *tt_data_input_fault(const tt_net_inputs *net, int64_t column, int may_miss, double v);
-/* Hash of a data set from those of the blocks of its values [count]. Names of targets are hashed
- * too: the configuration chooses targets by name; and the inputs of the networks, if they are not
- * the columns. */
-uint64_t tt_data_hash(const tt_dataset *d, const uint64_t *block, int64_t count);
+/* Collective. The hash of a data set, from those of the blocks of its values. Names of targets are
+ * hashed too: the configuration chooses targets by name; and the inputs of the networks, if they
+ * are not the columns. Errors: MEM.
+ *   part  [parts] inputs, targets, weights, error bars */
+tt_err tt_data_gather_hash(tt_comm *c, const tt_fit_rows *part, int64_t parts, tt_dataset *d);
+/* key[count] of the inputs x [count][inputs] of some rows. -0 is 0; missing values are equal.
+ * Errors: MEM. */
+tt_err tt_data_row_keys_local(int64_t count, int64_t inputs, const double *x, tt_row_key *key);
+/* Collective. The keys of all rows, on all ranks. Owner of *key [rows]: the caller. Errors: MEM. */
+tt_err tt_data_gather_row_keys(tt_comm *c, const tt_fit_rows *x, int64_t rows, tt_row_key **key);
 /* Log how many rows each part has: with groups, strata or blocks these are not exactly the
- * fractions of data.split. */
-void tt_data_log_split(const char *file, int64_t rows, const int8_t *split);
+ * fractions of data.split; and which rows have equal inputs. */
+void tt_data_log_split(const char *file, const tt_dataset *d);
 /* Fill split, unit and selected of a data set by data.split and `rows` of the ensembles.
- *   known  [rows] the split, if it has been read, or NULL
+ *   key    [rows] keys of the rows
+ *   known  the parts, if they have been found, or zeroed; owner: the caller, tt_row_parts_free
  * Errors: as the functions below. */
-tt_err tt_data_read_rows_local(tt_data_reader *r, const tt_config *cfg, const int8_t *known,
-                               tt_dataset *d);
-/* Fill split[rows] by data.split.
- *   unit  [rows] receives tt_dataset.unit: rows with the same number go to the same fold; or NULL;
- *         only with tt_data_has_units
+tt_err tt_data_read_rows_local(tt_data_reader *r, const tt_config *cfg, const tt_row_key *key,
+                               tt_row_parts *known, tt_dataset *d);
+/* Find the parts of data.split. Rows with equal inputs are in one part, except with
+ * data.split.order, where the file gives the part of each row, and where some part would get no
+ * row.
+ *   key  [rows] keys of the rows; NULL: the inputs are read for them
+ *   out  owner: the caller, tt_row_parts_free, also after an error
  * Errors: as the functions below. */
-tt_err tt_data_fill_split_local(tt_data_reader *r, const tt_config *cfg, int8_t *split,
-                                uint64_t *unit);
+tt_err tt_data_find_parts_local(tt_data_reader *r, const tt_config *cfg, const tt_row_key *key,
+                                tt_row_parts *out);
 
 /* Close the reader and keep its shape; owner: the caller, tt_data_shape_free. */
 void tt_data_reader_take_shape(tt_data_reader **r, tt_data_shape *out);
@@ -84,15 +103,32 @@ tt_source *tt_data_reader_file_local(tt_data_reader *r);
  * Errors: CONFIG (two of them at once), DATA. */
 tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows, int8_t *split);
 
-/* Fill split[rows] by data.split.group, stratify or order: values of a column, of a target or of an
- * input.
- *   unit  as above
+/* How data.split chooses the parts. */
+typedef enum tt_split_by {
+  TT_SPLIT_BY_group,
+  TT_SPLIT_BY_stratify,
+  TT_SPLIT_BY_order,
+  TT_SPLIT_BY_fractions,
+  TT_SPLIT_BY_file
+} tt_split_by;
+tt_split_by tt_data_split_by(const tt_config *cfg);
+typedef struct tt_split_values {
+  tt_split_by by;
+  int64_t rows;
+  double *value;   /* [rows] of the column of data.split.group, stratify or order; NULL: none */
+  uint64_t *group; /* [rows] with groups, or NULL */
+} tt_split_values;
+/* Read the column of data.split.group, stratify or order: values of a column, of a target or of an
+ * input. Owner of *out: the caller, tt_split_values_free, also after an error. Errors: DATA, IO,
+ * MEM. */
+tt_err tt_split_values_read_local(tt_data_reader *r, const tt_config *cfg, tt_split_values *out);
+void tt_split_values_free(tt_split_values *v);
+/* Fill split[rows], not with TT_SPLIT_BY_file.
+ *   unit  [rows] of tt_split_first_rows: rows of a unit are in one part; NULL: each row for itself,
+ *         or with those of its group
  * Errors: DATA, CONFIG, MEM. */
-tt_err tt_data_split_by_values_local(tt_data_reader *r, const tt_config *cfg, int8_t *split,
-                                     uint64_t *unit);
-/* 1 if kfold uses tt_dataset.unit: data.split has groups or an order. */
-int tt_data_has_units(const tt_config *cfg);
-int tt_data_split_is_by_values(const tt_config *cfg);
+tt_err tt_split_values_apply(const tt_split_values *v, const tt_config *cfg, const uint64_t *unit,
+                             int8_t *split);
 
 /* Read a set of rows in pieces: the dataset has row numbers, or a mask of one byte per row, 0 or 1;
  * a column of a table is a mask.

@@ -59,7 +59,7 @@ typedef struct tt_raw_dataset {
   const tt_net_inputs *net; /* levels of the inputs; other levels are as data.categories says */
   const double *x, *y;      /* [rows][D], [rows][T] */
   const int8_t *split;      /* [rows] */
-  const uint64_t *unit;     /* [rows] as in tt_dataset, if the configuration needs it, or NULL */
+  const uint64_t *unit;     /* [rows] as in tt_dataset, or NULL */
 } tt_raw_dataset;
 
 /* Collective. The same data set, bit-identical, as tt_data_read of a file with these samples;

@@ -40,7 +40,7 @@ typedef struct loader {
   sample_array x, y, w, sigma;
   tt_label_rule *label;        /* [T] */
   tt_net_inputs net;           /* inputs of the networks, until the data set has them */
-  int8_t *known_split;         /* [rows] on rank 0: data.split, read with the levels; or NULL */
+  tt_row_parts parts;          /* on rank 0: data.split */
   int8_t *missing, *indicator; /* [D] tt_missing of amounts; 1 = a missing value is an input */
   tt_dataset *d;
 } loader;
@@ -74,7 +74,6 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   TT_TRY(tt_dataset_set_columns(l->d, input, target, &l->net));
   TT_TRY(TT_ALLOC(l->d->selected, cfg->selections * rows));
   l->d->selections = cfg->selections;
-  if (tt_data_has_units(cfg)) TT_TRY(TT_ALLOC(l->d->unit, rows));
   l->d->unit_ordered = cfg->data_split_order && *cfg->data_split_order;
   if (tt_data_has_sigma(cfg)) TT_TRY(TT_ALLOC(l->d->label_variance, rows * target->count));
   l->d->partial_labels = cfg->data_partial_labels == TT_PARTIAL_LABELS_use;
@@ -123,19 +122,6 @@ static tt_err check_same_shape(loader *l)
                 "all nodes",
                 l->file, mine[0], mine[1], mine[2], root[0], root[1], root[2]);
   return tt_agree(l->comm, e);
-}
-
-static tt_err broadcast_splits(loader *l)
-{
-  int root = tt_comm_is_root(l->comm);
-  tt_err e = tt_agree(l->comm, root ? tt_data_read_rows_local(l->rows, l->cfg, l->known_split, l->d)
-                                    : TT_OK);
-  if (e) return e;
-  tt_bcast(l->comm, l->d->split, l->d->rows);
-  if (l->d->unit) tt_bcast(l->comm, l->d->unit, l->d->rows * (int64_t)sizeof *l->d->unit);
-  if (tt_data_split_is_by_values(l->cfg)) tt_data_log_split(l->file, l->d->rows, l->d->split);
-  tt_bcast(l->comm, l->d->selected, l->d->selections * l->d->rows);
-  return TT_OK;
 }
 
 /*   inputs  columns of the normalised values */
@@ -257,7 +243,8 @@ static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
   TT_TRY(tt_net_inputs_copy(t->net, &l->net));
   TT_TRY(create_dataset_local(l, t->rows, t->input, t->target));
   memcpy(l->d->split, t->split, (size_t)t->rows);
-  if (l->d->unit) memcpy(l->d->unit, t->unit, (size_t)t->rows * sizeof *t->unit);
+  if (t->unit) TT_TRY(TT_ALLOC(l->d->unit, t->rows));
+  if (t->unit) memcpy(l->d->unit, t->unit, (size_t)t->rows * sizeof *t->unit);
   TT_TRY(allocate_own_local(l));
   int64_t D = t->input->count, T = t->target->count;
   memcpy(l->x.own, t->x + l->first * D, (size_t)(l->count * D) * sizeof *t->x);
@@ -366,32 +353,43 @@ static void gather_all(loader *l)
   if (l->d->label_variance) gather_normalised(l, &l->sigma, l->d->label_variance);
 }
 
-static uint64_t hash_part(const loader *l, const sample_array *p, int64_t block)
-{
-  const tt_fit_rows all = fit_rows(l, p, NULL);
-  int64_t from, rows;
-  tt_fit_block(&all, block, &from, &rows);
-  return XXH3_64bits(p->own + from * p->columns, (size_t)(rows * p->columns) * sizeof *p->own);
-}
-
 /* Collective. */
 static tt_err gather_hash(loader *l)
 {
-  uint64_t *mine = NULL, *all = NULL;
   const sample_array *const parts[HASHES] = {&l->x, &l->y, &l->w, &l->sigma};
-  int64_t hashes = l->d->label_variance ? HASHES : HASHES - 1;
-  tt_err e = TT_ALLOC(mine, l->block.count * hashes);
-  if (!e) e = TT_ALLOC(all, l->blocks * hashes);
-  e = tt_agree(l->comm, e);
-  if (!e) {
-    for (int64_t i = 0; i < l->block.count * hashes; i++)
-      mine[i] = hash_part(l, parts[i % hashes], i / hashes);
-    tt_allgatherv(l->comm, mine, l->block.count * hashes * (int64_t)sizeof *mine, all, NULL);
-    l->d->hash = tt_data_hash(l->d, all, l->blocks * hashes);
-  }
-  tt_free(mine);
-  tt_free(all);
-  return e;
+  tt_fit_rows part[HASHES];
+  for (int k = 0; k < HASHES; k++) part[k] = fit_rows(l, parts[k], NULL);
+  return tt_data_gather_hash(l->comm, part, l->d->label_variance ? HASHES : HASHES - 1, l->d);
+}
+
+/* Collective. Rank 0 finds the parts of the rows. */
+static tt_err find_parts(loader *l)
+{
+  const tt_fit_rows x = fit_rows(l, &l->x, NULL);
+  tt_row_key *key = NULL;
+  tt_err e = tt_data_gather_row_keys(l->comm, &x, l->d->rows, &key);
+  if (!e && tt_comm_is_root(l->comm))
+    e = tt_data_read_rows_local(l->rows, l->cfg, key, &l->parts, l->d);
+  tt_free(key);
+  return tt_agree(l->comm, e);
+}
+
+/* Collective. */
+static tt_err share_parts(loader *l)
+{
+  tt_dataset *d = l->d;
+  int64_t counts[] = {d->repeated_rows, d->seen_rows, d->unit != NULL};
+  tt_bcast(l->comm, counts, sizeof counts);
+  d->repeated_rows = counts[0];
+  d->seen_rows = counts[1];
+  tt_err e = tt_agree(l->comm, counts[2] && !d->unit ? TT_ALLOC(d->unit, d->rows) : TT_OK);
+  if (e) return e;
+  tt_bcast(l->comm, d->split, d->rows);
+  if (d->unit) tt_bcast(l->comm, d->unit, d->rows * (int64_t)sizeof *d->unit);
+  tt_bcast(l->comm, d->selected, d->selections * d->rows);
+  if (tt_data_split_by(l->cfg) < TT_SPLIT_BY_fractions || d->repeated_rows)
+    tt_data_log_split(l->file, d);
+  return TT_OK;
 }
 
 /* Collective. Read everything except the scales. */
@@ -399,7 +397,7 @@ static tt_err load_raw(loader *l, const tt_data_hook *hook)
 {
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? tt_data_check_job_local(l->cfg) : TT_OK);
   if (!e && tt_data_has_categories(l->cfg))
-    e = tt_data_find_levels(l->comm, l->cfg, &l->known_split, &l->net);
+    e = tt_data_find_levels(l->comm, l->cfg, &l->parts, &l->net);
   if (!e) e = tt_agree(l->comm, open_local(l));
   if (!e) e = check_same_shape(l);
   if (!e && hook) {
@@ -408,8 +406,9 @@ static tt_err load_raw(loader *l, const tt_data_hook *hook)
     e = hook->check(l->comm, &shape, hook->arg);
   }
   if (!e) e = tt_agree(l->comm, create_local(l));
-  if (!e) e = broadcast_splits(l);
   if (!e) e = tt_agree(l->comm, read_own_local(l));
+  if (!e) e = find_parts(l);
+  if (!e) e = share_parts(l);
   return e;
 }
 
@@ -448,7 +447,8 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
   else
     *out = l->d;
   tt_data_reader_close_local(&l->rows);
-  tt_free_all(&l->label, &l->missing, &l->indicator, &l->known_split);
+  tt_free_all(&l->label, &l->missing, &l->indicator);
+  tt_row_parts_free(&l->parts);
   tt_net_inputs_free(&l->net);
   sample_array_free(&l->x);
   sample_array_free(&l->y);

@@ -22,10 +22,15 @@ static const char *given_option(const tt_config *cfg, const char **column)
   return NULL;
 }
 
-int tt_data_split_is_by_values(const tt_config *cfg)
+tt_split_by tt_data_split_by(const tt_config *cfg)
 {
-  const char *column;
-  return given_option(cfg, &column) != NULL;
+  const char *const file[] = {cfg->data_split_column, cfg->data_split_train_rows};
+  const char *column = NULL;
+  if (given_option(cfg, &column))
+    return column == cfg->data_split_group      ? TT_SPLIT_BY_group
+           : column == cfg->data_split_stratify ? TT_SPLIT_BY_stratify
+                                                : TT_SPLIT_BY_order;
+  return (file[0] && *file[0]) || (file[1] && *file[1]) ? TT_SPLIT_BY_file : TT_SPLIT_BY_fractions;
 }
 
 /* The same texts have the same bits. */
@@ -111,38 +116,31 @@ static tt_err read_values(tt_data_reader *r, const char *option, tt_cell_kind ki
   return read_matrix(s, option, kind, path, shape->rows, value);
 }
 
-int tt_data_has_units(const tt_config *cfg)
+tt_err tt_split_values_read_local(tt_data_reader *r, const tt_config *cfg, tt_split_values *out)
 {
-  int folds = 0;
-  for (int64_t k = 0; k < cfg->ensembles; k++)
-    folds |= cfg->ensemble[k].train_resample == TT_RESAMPLE_kfold;
-  return folds && ((cfg->data_split_group && *cfg->data_split_group) ||
-                   (cfg->data_split_order && *cfg->data_split_order));
+  const char *path = "", *option = given_option(cfg, &path);
+  *out = (tt_split_values){.by = tt_data_split_by(cfg), .rows = tt_data_reader_shape(r)->rows};
+  if (!option) return TT_OK;
+  int by_group = out->by == TT_SPLIT_BY_group;
+  TT_TRY(TT_ALLOC(out->value, out->rows));
+  if (by_group) TT_TRY(TT_ALLOC(out->group, out->rows));
+  TT_TRY(read_values(r, option, by_group ? TT_CELL_KEY : TT_CELL_LABEL, path, out->value));
+  if (by_group) memcpy(out->group, out->value, (size_t)out->rows * sizeof *out->group);
+  return TT_OK;
 }
 
-tt_err tt_data_split_by_values_local(tt_data_reader *r, const tt_config *cfg, int8_t *split,
-                                     uint64_t *unit)
+void tt_split_values_free(tt_split_values *v) { tt_free_all(&v->value, &v->group); }
+
+tt_err tt_split_values_apply(const tt_split_values *v, const tt_config *cfg, const uint64_t *unit,
+                             int8_t *split)
 {
   const double fraction[TT_SPLITS] = {cfg->data_split_train, cfg->data_split_validation,
                                       cfg->data_split_test};
-  const char *path = "", *option = given_option(cfg, &path);
-  int64_t rows = tt_data_reader_shape(r)->rows;
-  int by_group = path == cfg->data_split_group, by_stratum = path == cfg->data_split_stratify;
-  uint64_t seed = (uint64_t)cfg->data_split_seed, *key = NULL;
-  double *value = NULL;
-  tt_err e = TT_ALLOC(value, rows);
-  if (!e) e = TT_ALLOC(key, rows);
-  if (!e) e = read_values(r, option, by_group ? TT_CELL_KEY : TT_CELL_LABEL, path, value);
-  if (!e && by_group) {
-    memcpy(key, value, (size_t)rows * sizeof *key);
-    e = tt_split_groups(rows, key, fraction, seed, split);
-  } else if (!e) {
-    e = by_stratum ? tt_split_strata(rows, value, fraction, seed, split)
-                   : tt_split_order(rows, value, fraction, split);
-  }
-  for (int64_t i = 0; !e && unit && i < rows; i++)
-    unit[i] = by_group ? key[i] : tt_split_order_key(value[i]);
-  tt_free(key);
-  tt_free(value);
-  return e;
+  uint64_t seed = (uint64_t)cfg->data_split_seed;
+  if (v->by == TT_SPLIT_BY_order) return tt_split_order(v->rows, v->value, fraction, split);
+  if (v->by == TT_SPLIT_BY_stratify)
+    return tt_split_strata(v->rows, v->value, unit, fraction, seed, split);
+  if (!unit) unit = v->group;
+  return unit ? tt_split_groups(v->rows, unit, fraction, seed, split)
+              : tt_split_fractions(v->rows, fraction, seed, split);
 }

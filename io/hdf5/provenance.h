@@ -18,6 +18,7 @@ typedef struct tt_provenance {
   int ranks, threads;
   double wall_seconds;
   int64_t epochs_planned, epochs_trained; /* whole epochs of all members; 0 = no training */
+  int64_t repeated_rows, seen_rows;       /* as in tt_dataset */
   const char *dependence; /* how members depend on each other; "" or NULL: independent */
 } tt_provenance;
 

@@ -84,6 +84,10 @@ static void write_group(tt_h5_file *f, const provenance_values *k, const tt_prov
     tt_h5_write_attr(f, "provenance", "member_epochs_planned", TT_H5_I64, 1, &g->epochs_planned);
     tt_h5_write_attr(f, "provenance", "member_epochs_trained", TT_H5_I64, 1, &g->epochs_trained);
   }
+  if (g->repeated_rows > 0) {
+    tt_h5_write_attr(f, "provenance", "repeated_rows", TT_H5_I64, 1, &g->repeated_rows);
+    tt_h5_write_attr(f, "provenance", "seen_rows", TT_H5_I64, 1, &g->seen_rows);
+  }
   write_text(f, "provenance/resolved_config", "provenance/resolved_config_strlen", k->resolved,
              from->resolved);
   write_text(f, "provenance/original_config", "provenance/original_config_strlen", k->original,

@@ -78,6 +78,8 @@ static tt_err read_origin(tt_h5_reader *r, tt_result_details *d)
   d->wall_seconds = read_number(r, "wall_seconds");
   d->epochs_planned = read_number(r, "member_epochs_planned");
   d->epochs_trained = read_number(r, "member_epochs_trained");
+  d->repeated_rows = read_number(r, "repeated_rows");
+  d->seen_rows = read_number(r, "seen_rows");
   if (!tt_h5_has_local(r, "provenance/resolved_config")) return TT_OK;
   return tt_h5_read_text_local(r, "provenance/resolved_config", &d->resolved);
 }

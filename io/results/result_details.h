@@ -22,6 +22,7 @@ typedef struct tt_result_details {
   char *origin[TT_ORIGIN_COUNT];
   char *resolved; /* the resolved configuration as YAML */
   double seed, ranks, threads, wall_seconds, epochs_planned, epochs_trained;
+  double repeated_rows, seen_rows; /* as in tt_dataset */
 } tt_result_details;
 
 /* `of` is the same file, already read. Owner: the caller. Errors: NOINPUT, DATA, IO, MEM. */

@@ -113,6 +113,8 @@ tt_provenance tt_job_provenance(const tt_job *job, const char *device, const cha
                          .command = job->command ? job->command : "",
                          .seed = (uint64_t)job->cfg->run_seed,
                          .data_hash = job->data ? job->data->hash : 0,
+                         .repeated_rows = job->data ? job->data->repeated_rows : 0,
+                         .seen_rows = job->data ? job->data->seen_rows : 0,
                          .result_hash = tt_config_result_hash(job->cfg),
                          .ranks = ranks,
                          .threads = job->use.threads,

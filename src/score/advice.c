@@ -172,9 +172,20 @@ static void find_epochs(const tt_results *k, const tt_result_details *d, tt_advi
         names_of(&at_first));
 }
 
+static void find_seen_rows(const tt_result_details *d, tt_advice *a)
+{
+  if (d->seen_rows > 0)
+    add(a,
+        "%.0f validation and test rows have the inputs of a training row: the scores may be too "
+        "good for new inputs. data.split.group: COLUMN keeps rows that belong together in one "
+        "part.",
+        d->seen_rows);
+}
+
 void tt_advice_find(const tt_results *k, const tt_result_details *d, tt_advice *out)
 {
   out->count = 0;
+  find_seen_rows(d, out);
   find_narrow(k, d, out);
   find_epochs(k, d, out);
 }

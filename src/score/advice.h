@@ -11,6 +11,7 @@ typedef struct tt_advice {
 } tt_advice;
 
 /* A sentence for each of these that holds, with the names of the ensembles or targets:
+ *   validation or test rows have the inputs of a training row
  *   the 90 % intervals hold far fewer test rows: under 80 %, and by more than three standard
  *     deviations of a binomial count
  *   most members of an ensemble had a falling validation loss when training ended: the best loss of

@@ -7,6 +7,7 @@
 #include "core/base/text.h"
 #include "core/model/load_balance.h"
 #include "core/model/parts.h"
+#include "core/model/row_split.h"
 #include "core/model/state.h"
 #include "src/host/memory_limits.h"
 #include "src/host/resources.h"
@@ -266,13 +267,17 @@ static tt_err print_time(const tt_job_plan *p, int ranks)
 static tt_err print_all(tt_job_plan *p, int ranks)
 {
   int gpu = 0;
+  char text[TT_REPEATED_TEXT];
   fprintf(p->out, "data       %s: %" PRId64 " row%s, %" PRId64 " input%s, %" PRId64 " target%s\n",
           p->cfg->data_file, p->shape.rows, tt_plural(p->shape.rows), p->shape.inputs,
           tt_plural(p->shape.inputs), p->shape.targets, tt_plural(p->shape.targets));
   fprintf(p->out,
           "split      %" PRId64 " rows for training, %" PRId64 " for validation, %" PRId64
           " for test\n",
-          p->part[TT_TRAIN], p->part[TT_VALIDATION], p->part[TT_TEST]);
+          p->rows.part[TT_TRAIN], p->rows.part[TT_VALIDATION], p->rows.part[TT_TEST]);
+  if (p->rows.repeated)
+    fprintf(p->out, "           %s\n",
+            tt_repeated_rows_text(p->rows.repeated, p->rows.seen, "\n           ", text));
   TT_TRY(print_engine(p, &gpu));
   TT_TRY(print_cohorts(p, gpu, ranks));
   TT_TRY(print_ranks(p, ranks));
@@ -332,7 +337,7 @@ tt_err tt_plan_print_local(const tt_job_options *o, int ranks, const char *links
   TT_TRY(tt_config_load(o->file, o->set, o->nset, &cfg));
   tt_job_plan p = {.cfg = cfg, .link = links ? &link : NULL, .out = out};
   tt_err e = read_shapes(&p);
-  if (!e) e = tt_data_split_count_local(cfg, p.part);
+  if (!e) e = tt_data_count_rows_local(cfg, &p.rows);
   if (!e) e = json ? tt_plan_print_json(&p, ranks) : print_all(&p, ranks);
   free_plan(&p);
   tt_config_destroy(&cfg);

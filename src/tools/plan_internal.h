@@ -13,7 +13,7 @@
 typedef struct tt_job_plan {
   const tt_config *cfg;
   tt_data_shape shape;
-  int64_t part[TT_SPLITS]; /* rows for training, validation, test */
+  tt_row_counts rows;
   tt_cohorts all;
   const tt_engine_ops *ops;
   const tt_plan_link *link; /* between ranks, or NULL */

@@ -105,9 +105,11 @@ static json_t *data_to_json(const tt_job_plan *p)
   tt_json_set(&row, "rows", json_integer(p->shape.rows));
   tt_json_set(&row, "inputs", json_integer(p->shape.inputs));
   tt_json_set(&row, "targets", json_integer(p->shape.targets));
-  tt_json_set(&row, "training_rows", json_integer(p->part[TT_TRAIN]));
-  tt_json_set(&row, "validation_rows", json_integer(p->part[TT_VALIDATION]));
-  tt_json_set(&row, "test_rows", json_integer(p->part[TT_TEST]));
+  tt_json_set(&row, "training_rows", json_integer(p->rows.part[TT_TRAIN]));
+  tt_json_set(&row, "validation_rows", json_integer(p->rows.part[TT_VALIDATION]));
+  tt_json_set(&row, "test_rows", json_integer(p->rows.part[TT_TEST]));
+  tt_json_set(&row, "repeated_rows", json_integer(p->rows.repeated));
+  tt_json_set(&row, "seen_rows", json_integer(p->rows.seen));
   return row;
 }
 

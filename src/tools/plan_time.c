@@ -18,8 +18,8 @@ typedef struct rank_work {
 /* Rows on which a member trains and validates, with labels for all of them. */
 static void rows_of(const tt_job_plan *p, const tt_cohort *c, int64_t *train, int64_t *validation)
 {
-  *train = p->part[TT_TRAIN];
-  *validation = p->part[TT_VALIDATION];
+  *train = p->rows.part[TT_TRAIN];
+  *validation = p->rows.part[TT_VALIDATION];
   if (c->resample == TT_RESAMPLE_kfold) {
     *validation = *train / c->folds;
     *train -= *validation;

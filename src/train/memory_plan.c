@@ -396,6 +396,7 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const 
   tt_free(slice);
   p.data = rows * row_bytes(job);
   p.reading = rows * read_bytes(job) / (double)ranks;
+  p.reading += 40.0 * rows;        /* keys of the rows, and where rank 0 looks for equal ones */
   if (stored_rows(job->cfg) > 1.0) /* the inputs before and after they are repeated for the folds */
     p.reading += 4.0 * rows * (double)job->shape->net_inputs;
   p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);

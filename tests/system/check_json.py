@@ -170,7 +170,7 @@ def main(tutti, source):
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
         os.environ["TUTTI_MACHINE"] = f"{work}/machine.json"
-        rows = "\n".join(f"{i % 7},{i % 5},{(i * i) % 11}" for i in range(60))
+        rows = "\n".join(f"{i % 7},{i % 11},{(i * i) % 11}" for i in range(60))
         pathlib.Path("samples.csv").write_text("a,b,y\n" + rows + "\n")
         run(tutti, "import", "samples.csv", "-o", "samples.h5", "--inputs", "a,b", "--targets", "y")
         pathlib.Path("job.yaml").write_text(JOB)

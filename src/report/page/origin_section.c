@@ -1,5 +1,6 @@
 /* origin_section.c — see run_page_internal.h: times, files, configuration, origin, citation. */
 #include "core/base/text.h"
+#include "core/model/row_split.h"
 #include "src/report/page/common_sections.h"
 #include "src/report/page/run_page_internal.h"
 
@@ -32,11 +33,16 @@ static void put_times(const tt_run_page *p)
 
 static void put_provenance(const tt_run_page *p)
 {
+  char text[TT_REPEATED_TEXT];
   tt_page_begin_section(p->f, "Origin", NULL);
   tt_page_begin_pairs(p->f);
   tt_page_put_origin(p->f, p->d->origin);
   if (isfinite(p->d->seed)) tt_page_pair(p->f, "seed", "%.0f", p->d->seed);
   tt_page_end_pairs(p->f);
+  if (p->d->repeated_rows > 0)
+    tt_page_pair(
+        p->f, "equal rows", "%s",
+        tt_repeated_rows_text((int64_t)p->d->repeated_rows, (int64_t)p->d->seen_rows, "; ", text));
   if (p->d->resolved)
     tt_page_put_folded(p->f, "Configuration with the values of all options", p->d->resolved);
   tt_page_end_section(p->f);

@@ -26,7 +26,7 @@ static inline void make_values(void)
 {
   for (int i = 0; i < N; i++) {
     for (int k = 0; k < D; k++)
-      x[i * D + k] = (float)((i * 7919 + k * 104729) % 1009) / 8.0f - 40.0f;
+      x[i * D + k] = (float)((i * 7919 + k * 104729) % 4001) / 8.0f - 40.0f; /* rows differ */
     for (int k = 0; k < T; k++) y[i * T + k] = 1e6 + (double)((i * 31 + k * 17) % 499) / 7.0;
     if (i % 5 == 2) y[i * T + 1] = NAN;
     x[i * D + CONSTANT] = 0.1f;

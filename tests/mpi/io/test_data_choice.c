@@ -6,7 +6,11 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 
+#include <inttypes.h>
 #include <string.h>
+
+#define SPLIT_HASH UINT64_C(0x18AF717F4A073642)
+enum { DIFFERENT = 600 }; /* rows, if all others repeat them */
 
 /* Local. The job with these ensembles. */
 static tt_config *job(const char *ensembles)
@@ -57,6 +61,85 @@ TT_TEST (labels_are_not_normalised) {
   TT_CHECK(d->scaler.y_scale[0], ==, 1.0);
   TT_CHECK(d->scaler.y_mean[1], >, 1e5);
   for (int i = 0; i < N; i++) TT_CHECK(d->y[i * T], ==, (float)(i % 3));
+  tt_dataset_destroy(&d);
+  tt_config_destroy(&cfg);
+}
+
+/* Local. A job with these options of data.split and this ensemble. */
+static tt_config *split_job(const char *split, const char *ensemble)
+{
+  char text[512];
+  tt_config *cfg = NULL;
+  int64_t bytes =
+      snprintf(text, sizeof text, "data: {file: \"%s\", split: {%s}}\nensembles: [%s]\n", file,
+               split, ensemble);
+  TT_CHECK_OK(tt_config_parse("job.yaml", text, bytes, NULL, 0, &cfg));
+  return cfg;
+}
+
+static int64_t count_other_parts(const tt_dataset *d)
+{
+  int64_t apart = 0;
+  for (int i = 0; i < N; i++) apart += d->split[i] != d->split[i % DIFFERENT];
+  return apart;
+}
+
+/* With any way to split but an order and the parts of a file, rows with equal inputs are in one
+ * part and in one fold; validation and test rows with inputs of training rows are counted. */
+TT_TEST (equal_inputs_are_in_one_part) {
+  static const struct {
+    const char *split, *ensemble;
+    int together, folds;
+  } way[] = {
+      {"seed: 5", "{name: a}", 1, 0},
+      {"group: w", "{name: a, train: {resample: kfold, folds: 9}}", 1, 1},
+      {"stratify: load", "{name: a}", 1, 0},
+      {"group: load", "{name: a, train: {resample: kfold, folds: 9}}", 0, 1},
+      {"seed: 3", "{name: a, train: {resample: kfold, folds: 5}}", 1, 1},
+      {"order: w", "{name: a}", 0, 0},
+      {"column: part", "{name: a}", 0, 0}};
+  make_values();
+  x[0] = 0.0f;
+  for (int i = DIFFERENT; i < N; i++) memcpy(x + i * D, x + i % DIFFERENT * D, D * sizeof *x);
+  x[DIFFERENT * D] = -0.0f;
+  for (int i = 0; i < N; i++) y[i * T] = 1 + i % 7;
+  put();
+  for (size_t k = 0; k < sizeof way / sizeof *way; k++) {
+    tt_config *cfg = split_job(way[k].split, way[k].ensemble);
+    tt_dataset *d = NULL;
+    int64_t seen = 0;
+    TT_CHECK_OK(tt_data_read(comm, cfg, NULL, &d));
+    TT_CHECK(d->repeated_rows, ==, N - DIFFERENT);
+    TT_CHECK(count_other_parts(d) == 0, ==, way[k].together);
+    for (int i = 0; i < N; i++) {
+      int trained = 0;
+      for (int j = i % DIFFERENT; j < N; j += DIFFERENT) trained |= d->split[j] == TT_TRAIN;
+      seen += d->split[i] > TT_TRAIN && trained;
+    }
+    TT_CHECK(d->seen_rows, ==, seen);
+    TT_CHECK(d->unit != NULL, ==, way[k].folds);
+    for (int i = 0; way[k].together && d->unit && i < N; i++)
+      TT_CHECK(d->unit[i], ==, d->unit[i % DIFFERENT]);
+    if (k == 0 && d->hash != SPLIT_HASH) print_error("hash 0x%016" PRIX64 "\n", d->hash);
+    if (k == 0) TT_CHECK(d->hash == SPLIT_HASH, ==, 1); /* on any number of ranks */
+    tt_dataset_destroy(&d);
+    tt_config_destroy(&cfg);
+  }
+}
+
+/* If equal inputs cannot be kept together, the rows are split one by one. */
+TT_TEST (rows_that_are_all_equal_are_split_nevertheless) {
+  int8_t split[N];
+  tt_dataset *d = NULL;
+  make_values();
+  for (int i = 1; i < N; i++) memcpy(x + i * D, x, D * sizeof *x);
+  put();
+  tt_config *cfg = split_job("seed: 3", "{name: a, train: {resample: kfold, folds: 5}}");
+  TT_CHECK_OK(tt_data_read(comm, cfg, NULL, &d));
+  TT_CHECK_OK(tt_split_fractions(N, (const double[]){0.8, 0.1, 0.1}, 3, split));
+  assert_memory_equal(d->split, split, N);
+  TT_CHECK(d->seen_rows, ==, N / 5);
+  TT_CHECK(d->unit == NULL, ==, 1);
   tt_dataset_destroy(&d);
   tt_config_destroy(&cfg);
 }

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HASH UINT64_C(0x3D5DA63E83991D70)
+#define HASH UINT64_C(0x57588B58E8957962)
 
 static tt_config config(void)
 {

@@ -229,6 +229,33 @@ def check_splits(run):
     check(np.array_equal(found[0], found[1]), "data.split.group: other weights from HDF5 than from CSV")
 
 
+def check_equal_rows(run):
+    """A row of a table that has each row four times is never in two parts; plan, log, model and page say so."""
+    rng = np.random.default_rng(4)
+    x = rng.normal(size=(50, 2))
+    rows = [f"{a:.6f},{b:.6f},{a + b:.6f}" for a, b in x]
+    (run.folder / "four.csv").write_text("\n".join(["a,b,y", *4 * rows]) + "\n")
+    text = "150 rows have the inputs of an earlier row"
+    for part, seen in (("fractions", 0), ("column", 1)):
+        (run.folder / "four.yaml").write_text(JOB.replace("FILE", "four.csv").replace("strength", "y"))
+        words = ["four.yaml", "--set", f"run.directory={part}"]
+        if seen:
+            (run.folder / "four.csv").write_text("\n".join(
+                ["a,b,y,part", *(f"{r},{k % 3}" for k, r in enumerate(4 * rows))]) + "\n")
+            words += ["--set", "data.split.column=part"]
+        plan, train = run.call("plan", *words), run.call("train", *words)
+        page = run.call("report", part)
+        warning = "validation and test rows have the inputs of a training row"
+        check(text in plan.stdout and text in train.stderr, f"{part}: {plan.stdout}{train.stderr}")
+        check((warning in train.stderr) == bool(seen), f"{part}: {train.stderr}")
+        html = (run.folder / part / "report.html").read_text()
+        check(text in html and (warning in html) == bool(seen), f"{part}: {page.stderr}")
+        with h5py.File(run.folder / part / "results.h5") as f:
+            tested = {i % 50 for i in f["sample"][:]}
+            check(seen or len(f["sample"]) == 4 * len(tested), f"{part}: rows {f['sample'][:]} for test")
+            check(f["provenance"].attrs["repeated_rows"] == 150, part)
+
+
 FOLDED = """\
 data: {file: shots.csv, inputs: ['s*', '!shot'], targets: y, split: {train: 1, validation: 0, test: 0}}
 model: {hidden: []}
@@ -244,9 +271,9 @@ def check_folds(run):
     shot = np.repeat(np.arange(20), 10)
     y = rng.normal(size=20)[shot] + 0.01 * rng.normal(size=200)
     order = rng.permutation(200)
-    lines = [",".join([f"s{k}" for k in range(20)] + ["shot", "time", "y"])]
-    for r in order:
-        lines.append(",".join([str(int(shot[r] == k)) for k in range(20)] + [f"n{shot[r]}", str(r), str(y[r])]))
+    lines = [",".join([f"s{k}" for k in range(21)] + ["shot", "time", "y"])]
+    for r in order:  # s20 makes rows of one shot differ
+        lines.append(",".join([str(int(shot[r] == k)) for k in range(20)] + [str(r), f"n{shot[r]}", str(r), str(y[r])]))
     for name in ("shots.csv", "candidates.csv"):
         (run.folder / name).write_text("\n".join(lines) + "\n")
     (run.folder / "folded.yaml").write_text(FOLDED)
@@ -272,6 +299,8 @@ stop: {rounds: 2}
     train("shots", "data.split.group=shot")
     train("shots2", "data.split.group=shot", ranks=2)
     train("blocks", "data.split.order=time")
+    train("equal", "data.inputs=['s*', '!shot', '!s20']")
+    check(error_of("plain") < 0.3 * error_of("equal"), f"equal inputs: {error_of('plain')}, {error_of('equal')}")
     check(error_of("plain") < 0.3 * error_of("shots"), f"{error_of('plain')}, {error_of('shots')}")
     check(error_of("plain") < 0.3 * error_of("blocks"), f"{error_of('plain')}, {error_of('blocks')}")
     check(error_of("shots") == error_of("shots2"), "data.split.group: other folds on two ranks")
@@ -327,6 +356,7 @@ def main():
         check_predict(run, model, x, y)
         check_split_and_plan(run)
         check_splits(run)
+        check_equal_rows(run)
         check_folds(run)
         check_campaign(run)
         check_refused(run)

@@ -53,7 +53,7 @@ TT_TEST (strata_have_the_same_shares_in_all_parts) {
   for (int classes = 2; classes <= 1000; classes = classes == 2 ? 7 : 1000) {
     for (int64_t i = 0; i < N; i++)
       value[i] = i % 50 == 3 ? (double)NAN : (double)(word(i) % (uint32_t)classes) - 3.0;
-    TT_CHECK_OK(tt_split_strata(N, value, fraction, 1, split));
+    TT_CHECK_OK(tt_split_strata(N, value, NULL, fraction, 1, split));
     /* of each class; of each quantile: the rows below any threshold */
     for (double limit = -4; limit<classes; limit += classes> 50 ? 25 : 1) {
       double all = 0, part[TT_SPLITS] = {0};
@@ -71,6 +71,53 @@ TT_TEST (strata_have_the_same_shares_in_all_parts) {
     TT_CHECK(missing[1], >=, 3.0);
     TT_CHECK(missing[2], >=, 1.0);
     if (classes == 1000) break;
+  }
+}
+
+/* Rows of one key or of one group have one unit, and no unit has rows that no chain of keys and
+ * groups joins; the number of a unit is its first row. */
+TT_TEST (units_join_equal_rows_and_groups) {
+  enum { ROWS = 200 };
+  tt_row_key key[ROWS];
+  uint64_t group[ROWS], unit[ROWS], wanted[ROWS];
+  int64_t repeated, different = 0;
+  for (int64_t i = 0; i < ROWS; i++) {
+    key[i] = (tt_row_key){word(i) % 4 << 8, word(i) % 140}; /* many keys want the same slot */
+    group[i] = word(i + ROWS) % 190;
+    wanted[i] = (uint64_t)i;
+    for (int64_t k = i - 1; k >= 0; k--)
+      if (key[k].low == key[i].low && key[k].high == key[i].high) wanted[i] = (uint64_t)k;
+    different += wanted[i] == (uint64_t)i;
+  }
+  TT_CHECK_OK(tt_split_first_rows(ROWS, key, unit, &repeated));
+  assert_memory_equal(unit, wanted, sizeof unit);
+  TT_CHECK(repeated, ==, ROWS - different);
+  for (int again = 1; again;) { /* the lowest number spreads over all neighbours */
+    again = 0;
+    for (int64_t i = 0; i < ROWS; i++)
+      for (int64_t k = 0; k < ROWS; k++)
+        if ((unit[i] == unit[k] || group[i] == group[k]) && wanted[i] > wanted[k])
+          wanted[i] = wanted[k], again = 1;
+  }
+  TT_CHECK_OK(tt_split_join_groups(ROWS, group, unit));
+  assert_memory_equal(unit, wanted, sizeof unit);
+}
+
+TT_TEST (strata_keep_units_together) {
+  double value[N];
+  uint64_t unit[N];
+  int8_t split[N], alone[N];
+  for (int classes = 3; classes <= 900; classes *= 300) {
+    for (int64_t i = 0; i < N; i++) value[i] = word(i) % (uint32_t)classes, unit[i] = (uint64_t)i;
+    TT_CHECK_OK(tt_split_strata(N, value, NULL, fraction, 1, alone));
+    TT_CHECK_OK(tt_split_strata(N, value, unit, fraction, 1, split));
+    assert_memory_equal(split, alone, N);
+    int64_t count[TT_SPLITS + 1];
+    for (int64_t i = 0; i < N; i++) unit[i] = (uint64_t)(i < N / 2 ? i : i % 250);
+    TT_CHECK_OK(tt_split_strata(N, value, unit, fraction, 1, split));
+    for (int64_t i = 0; i < N; i++) TT_CHECK(split[i], ==, split[unit[i]]);
+    count_parts(split, N, count);
+    for (int k = 0; k < TT_SPLITS; k++) TT_CHECK(fabs((double)count[k] - N * fraction[k]), <, 20.0);
   }
 }
 
@@ -103,7 +150,7 @@ TT_TEST (a_part_without_rows_is_refused) {
   TT_CHECK((int)tt_split_groups(6, two, fraction, 1, split), ==, (int)TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "data.split.group: no rows are left for data.split.");
   TT_CHECK((int)tt_split_order(6, same, fraction, split), ==, (int)TT_E_DATA);
-  TT_CHECK((int)tt_split_strata(1, same, fraction, 1, split), ==, (int)TT_E_DATA);
+  TT_CHECK((int)tt_split_strata(1, same, NULL, fraction, 1, split), ==, (int)TT_E_DATA);
   TT_CHECK((int)tt_split_groups(6, two, much, 1, split), ==, (int)TT_E_CONFIG);
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
@@ -208,8 +255,9 @@ TT_TEST (folds_follow_the_units_of_the_data) {
   TT_CHECK_OK(TT_ALLOC(d->unit, ROWS));
   for (int64_t r = 0; r < ROWS; r++) d->unit[r] = (uint64_t)(r % 3);
   TT_CHECK((int)tt_cohorts_create(cfg, 4, &target, d, &all), ==, TT_E_CONFIG);
-  TT_CHECK_HAS(tt_err_last(), "ensemble a: train.folds is 4, but 1 of them have no rows, because "
-                              "rows with equal values of data.split.group are in one fold");
+  TT_CHECK_HAS(tt_err_last(),
+               "ensemble a: train.folds is 4, but 1 of them have no rows, because "
+               "rows with equal values of data.split.group, or equal inputs, are in one fold");
   for (int64_t r = 0; r < ROWS; r++) d->unit[r] = (uint64_t)(r % 8);
   TT_CHECK_OK(tt_cohorts_create(cfg, 4, &target, d, &all));
   for (int64_t row_set = 0; row_set < FOLDS; row_set++) {

@@ -77,6 +77,16 @@ static void check_begins(const char *text, const char *words)
   TT_CHECK(strncmp(text, words, strlen(words)), ==, 0);
 }
 
+TT_TEST (test_rows_with_inputs_of_training_rows_are_counted) {
+  results r;
+  make(&r);
+  r.d.repeated_rows = 9;
+  TT_CHECK(find(&r), ==, 0);
+  r.d.seen_rows = 3;
+  TT_CHECK(find(&r), ==, 1);
+  check_begins(r.found.text[0], "3 validation and test rows have the inputs of a training row: ");
+}
+
 TT_TEST (good_results_get_no_advice) {
   results r;
   make(&r);
