@@ -90,14 +90,13 @@ TT_TEST (equal_inputs_are_in_one_part) {
   static const struct {
     const char *split, *ensemble;
     int together, folds;
-  } way[] = {
-      {"seed: 5", "{name: a}", 1, 0},
-      {"group: w", "{name: a, train: {resample: kfold, folds: 9}}", 1, 1},
-      {"stratify: load", "{name: a}", 1, 0},
-      {"group: load", "{name: a, train: {resample: kfold, folds: 9}}", 0, 1},
-      {"seed: 3", "{name: a, train: {resample: kfold, folds: 5}}", 1, 1},
-      {"order: w", "{name: a}", 0, 0},
-      {"column: part", "{name: a}", 0, 0}};
+  } way[] = {{"seed: 5", "{name: a}", 1, 0},
+             {"train: 0.4, validation: 0.3, test: 0.3, group: w", "{name: a}", 1, 0},
+             {"stratify: load", "{name: a}", 1, 0},
+             {"group: load", "{name: a, train: {resample: kfold, folds: 5}}", 0, 1},
+             {"seed: 3", "{name: a, train: {resample: kfold, folds: 5}}", 1, 1},
+             {"train: 0.6, validation: 0.2, test: 0.2, order: load", "{name: a}", 0, 0},
+             {"column: part", "{name: a}", 0, 0}};
   make_values();
   x[0] = 0.0f;
   for (int i = DIFFERENT; i < N; i++) memcpy(x + i * D, x + i % DIFFERENT * D, D * sizeof *x);
