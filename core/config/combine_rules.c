@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 static const tt_source_location *at(const tt_config_reader *r, int row) { return &r->job[row]; }
 
@@ -104,4 +105,32 @@ void tt_config_check_combine(tt_config_reader *r, int has_validation, const char
                     "calibration.conformal needs validation rows; %s", fix);
   check_levels(r);
   for (int64_t k = 0; k < c->ensembles; k++) check_output(r, k);
+}
+
+const char *tt_config_mean_advice(const tt_config *c, char *text, int64_t room)
+{
+  const char *name = NULL;
+  char options[256] = "";
+  size_t used = 0;
+  text[0] = '\0';
+  if (c->combine_method != TT_COMBINE_mean) return text;
+  for (int64_t k = 0; k < c->ensembles; k++) {
+    const tt_ensemble_config *own = &c->ensemble[k];
+    if (!own->sweeps || own->members < 2 || own->train_method == TT_METHOD_fusion) continue;
+    if (name && strcmp(name, own->name) != 0) continue;
+    for (int64_t i = 0; i < own->sweeps && used < sizeof options; i++) {
+      const char *option = tt_hyper_name[own->sweep[i].hyper];
+      if (strstr(options, option)) continue;
+      used +=
+          (size_t)snprintf(options + used, sizeof options - used, "%s%s", name ? ", " : "", option);
+      name = own->name;
+    }
+  }
+  if (name)
+    snprintf(text, (size_t)room,
+             "ensemble %s: its prediction is the plain mean of members that differ in %s (sweep), "
+             "bad ones included; this line chooses good ones by the validation rows:\n"
+             "combine: {method: greedy}",
+             name, options);
+  return text;
 }

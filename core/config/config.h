@@ -79,6 +79,10 @@ typedef struct tt_config {
  * (data.normalize_folds): not if nothing is normalised, nor by a model (train.init_from). Local. */
 int tt_config_normalizes_folds(const tt_config *cfg);
 
+/* What speaks against the plain mean of members that a sweep makes different, with the line that
+ * replaces it, as a sentence; "" if nothing does. Local. Returns text [room]. */
+const char *tt_config_mean_advice(const tt_config *cfg, char *text, int64_t room);
+
 /* The front of the networks of an ensemble; out->layers is 0 if it has none. Returns 1, or 0 and
  * the fault. Local. */
 static inline int tt_config_front(const tt_ensemble_config *own, tt_front *out,

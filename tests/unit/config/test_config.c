@@ -317,6 +317,33 @@ TT_TEST (ensembles_may_differ_from_the_job) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
+/* The mean of members that a sweep makes different is advised against. */
+TT_TEST (a_sweep_is_not_combined_by_the_mean_in_silence) {
+  static const struct {
+    const char *job, *advice;
+  } row[] = {
+      {"data: {file: a.h5}\nensembles: [{name: a, members: 4}]\n", NULL},
+      {"data: {file: a.h5}\nensembles: [{name: b, members: 2}, {name: a, members: 4, sweep:"
+       " {learning_rate: {log_uniform: [1e-4, 1]}, dropout: {uniform: [0, 0.5]}}}]\n",
+       "ensemble a: its prediction is the plain mean of members that differ in learning_rate, "
+       "dropout (sweep)"},
+      {"data: {file: a.h5}\nensembles: [{name: a, members: 4, sweep: {l2: {uniform: [0, 1]}}}]\n"
+       "combine: {method: greedy}\n",
+       NULL},
+      {"data: {file: a.h5}\nensembles: [{name: a, members: 1, sweep: {l2: {uniform: [0, 1]}}}]\n",
+       NULL}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    char text[1024];
+    tt_config *c = NULL;
+    TT_CHECK_OK(tt_config_parse("job.yaml", row[i].job, (int64_t)strlen(row[i].job), NULL, 0, &c));
+    tt_config_mean_advice(c, text, sizeof text);
+    TT_CHECK(*text != '\0', ==, row[i].advice != NULL);
+    if (row[i].advice) TT_CHECK_HAS(text, row[i].advice);
+    if (row[i].advice) TT_CHECK_HAS(text, "\ncombine: {method: greedy}");
+    tt_config_destroy(&c);
+  }
+}
+
 TT_TEST (sweeps_are_kept_in_their_order) {
   static const char job[] =
       "data: {file: d.h5}\n"
