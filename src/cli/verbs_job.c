@@ -138,6 +138,12 @@ tt_err tt_verb_export(const tt_cli_args *args)
     return TT_FAIL(USAGE,
                    "tutti export needs exactly one of --onnx, --npz, --c and --torch; %d are given",
                    formats);
+  const char *end = o.output ? strrchr(o.output, '.') : NULL;
+  if (args->torch && end && (!strcmp(end, ".pt") || !strcmp(end, ".pth")))
+    return TT_FAIL(USAGE,
+                   "%s: tutti export --torch writes Python source, and torch.load reads %s; give a "
+                   "name that ends in .py",
+                   o.output, end);
   return tt_export_local(&o);
 }
 

@@ -135,7 +135,7 @@ static void put_head(const tt_export_model *x, const char *name, FILE *to)
           "#include <math.h>\n\n"
           "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"
           "    double *epistemic);\n\n",
-          x->inputs, x->columns, name);
+          x->columns_in, x->columns, name);
 }
 
 static void put_doubles(FILE *to, const char *name, int64_t i, int64_t n, const double *value)
