@@ -14,12 +14,15 @@ typedef struct tt_column_stats {
 } tt_column_stats;
 
 /* name, transform, offset, scale, what it needs besides sums: nothing, or values (all values of the
- * column at once); s: tt_column_stats of the column. If all values are equal, the scale is 1. */
+ * column at once); s: tt_column_stats of the column. If all values are equal, the scale is 1.
+ * robust where the quartiles are equal: Holzmueller et al. 2024, RealMLP. */
 #define TT_NORMALIZES(X)                                                                           \
   X(none, identity, 0.0, 1.0, NOTHING)                                                             \
   X(standard, identity, s->mean, s->std, NOTHING)                                                  \
   X(minmax, identity, s->low, s->high - s->low, NOTHING)                                           \
-  X(robust, identity, s->median, s->three_quarters - s->quarter, VALUES)                           \
+  X(robust, identity, s->median,                                                                   \
+    s->three_quarters > s->quarter ? s->three_quarters - s->quarter : 0.5 * (s->high - s->low),    \
+    VALUES)                                                                                        \
   X(log, log, s->mean, s->std, NOTHING)                                                            \
   X(log1p, log1p, s->mean, s->std, NOTHING)                                                        \
   X(yeo_johnson, yeo_johnson, s->mean, s->std, VALUES)

@@ -83,15 +83,10 @@ static void compute_means(const tt_fit_rows *r, const sums *all, double *mean)
   }
 }
 
-static tt_err impossible_scale(const tt_fit_rows *r, int64_t k, tt_normalize by, const sums *s,
-                               double mean, double scale)
+static tt_err impossible_scale(const tt_fit_rows *r, int64_t k, const sums *s, double mean,
+                               double scale)
 {
   const char *name = r->names ? r->names->name[k] : "";
-  if (by == TT_NORMALIZE_robust && scale == 0.0 && isfinite(mean))
-    return TT_FAIL(DATA,
-                   "%s: dataset '%s', column %" PRId64 " ('%s'): scale 0: a quarter of the values "
-                   "and more are equal, with others from %g to %g; normalize it by standard",
-                   r->file, r->dataset, k, name, s->low, s->high);
   return TT_FAIL(DATA,
                  "%s: dataset '%s', column %" PRId64
                  " ('%s'): mean %g, scale %g: values from %g to "
@@ -110,7 +105,7 @@ static tt_err fit_columns(const tt_fit_rows *r, const sums *all, const double *q
         s.rows, f->mean[k], sqrt(s.squares / s.rows), s.low, s.high, q[0], q[1], q[2]};
     tt_normalize_fit((tt_normalize)f->by[k], &stats, &f->mean[k], &f->scale[k]);
     if (!isfinite(f->mean[k]) || !isfinite(f->scale[k]) || f->scale[k] == 0)
-      return impossible_scale(r, k, (tt_normalize)f->by[k], &s, f->mean[k], f->scale[k]);
+      return impossible_scale(r, k, &s, f->mean[k], f->scale[k]);
   }
   return TT_OK;
 }

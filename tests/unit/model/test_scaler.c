@@ -29,6 +29,25 @@ TT_TEST (only_transforms_count_as_transforms) {
   }
 }
 
+/* A column whose quartiles are equal is scaled by its range. */
+TT_TEST (robust_scales_any_column_that_is_not_constant) {
+  static const struct {
+    double low, high, quarter, three_quarters, scale;
+  } row[] = {{-2, 10, 1, 4, 3}, {-2, 10, 1, 1, 6}, {1, 1, 1, 1, 1}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    const tt_column_stats s = {.rows = 9,
+                               .low = row[i].low,
+                               .high = row[i].high,
+                               .quarter = row[i].quarter,
+                               .median = 1,
+                               .three_quarters = row[i].three_quarters};
+    double offset, scale;
+    tt_normalize_fit(TT_NORMALIZE_robust, &s, &offset, &scale);
+    TT_CHECK(offset, ==, 1.0);
+    TT_CHECK(scale, ==, row[i].scale);
+  }
+}
+
 TT_TEST (a_target_comes_back) {
   for (int by = 0; by < TT_NORMALIZE_COUNT; by++) {
     tt_scaler s = scaler();
@@ -50,7 +69,8 @@ TT_TEST (a_missing_input_is_its_fill) {
   TT_CHECK(tt_scaler_fills(&s), ==, 0);
   s.x_fill[1] = 4.0;
   TT_CHECK(tt_scaler_fills(&s), ==, 1);
-  TT_CHECK(tt_scaler_normalize_input(&s, 1, (double)NAN), ==, tt_scaler_normalize_input(&s, 1, 4.0));
+  TT_CHECK(tt_scaler_normalize_input(&s, 1, (double)NAN), ==,
+           tt_scaler_normalize_input(&s, 1, 4.0));
   TT_CHECK(tt_scaler_input_slope(&s, 1, (double)NAN), ==, 0.0);
   TT_CHECK(tt_scaler_input_slope(&s, 1, 4.0), ==, 0.25);
   tt_scaler_free(&s);
