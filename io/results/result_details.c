@@ -81,7 +81,9 @@ static tt_err read_origin(tt_h5_reader *r, tt_result_details *d)
   d->repeated_rows = read_number(r, "repeated_rows");
   d->seen_rows = read_number(r, "seen_rows");
   if (!tt_h5_has_local(r, "provenance/resolved_config")) return TT_OK;
-  return tt_h5_read_text_local(r, "provenance/resolved_config", &d->resolved);
+  TT_TRY(tt_h5_read_text_local(r, "provenance/resolved_config", &d->resolved));
+  d->recalibrated = strstr(d->resolved, "\n  recalibrate: true\n") != NULL;
+  return TT_OK;
 }
 
 static tt_err read_all(tt_h5_reader *r, tt_result_details *d)

@@ -20,7 +20,8 @@ typedef struct tt_result_details {
   char **label;                                          /* [C] or NULL */
   char **network; /* [G] of each member; NULL: all members have one network */
   char *origin[TT_ORIGIN_COUNT];
-  char *resolved; /* the resolved configuration as YAML */
+  char *resolved;   /* the resolved configuration as YAML */
+  int recalibrated; /* 1: with calibration.recalibrate: true */
   double seed, ranks, threads, wall_seconds, epochs_planned, epochs_trained;
   double repeated_rows, seen_rows; /* as in tt_dataset */
 } tt_result_details;

@@ -104,6 +104,15 @@ static void find_narrow(const tt_results *k, const tt_result_details *d, tt_advi
              is_only_target(k, c) ? "" : k->target[c]);
     include(predicts_noise(k, c) ? &with_noise : &without, name, inside[c]);
   }
+  if (d->recalibrated) {
+    say_narrow(a, &without,
+               "calibration.recalibrate found too little in the validation rows: use "
+               "calibration.conformal: [0.9], train.loss: gaussian_nll or more validation rows.");
+    say_narrow(a, &with_noise,
+               "calibration.recalibrate found too little in the validation rows: use more of them, "
+               "or calibration.conformal: [0.9].");
+    return;
+  }
   say_narrow(a, &without,
              "The members predict no noise, so the intervals show only how much they differ: use "
              "calibration.recalibrate: true, calibration.conformal: [0.9] or train.loss: "
@@ -182,12 +191,51 @@ static void find_seen_rows(const tt_result_details *d, tt_advice *a)
         d->seen_rows);
 }
 
+/* Mean losses of members [first, end) in their best epochs. */
+static void best_losses(const tt_results *k, const tt_result_details *d, int64_t first, int64_t end,
+                        double *train, double *validation)
+{
+  double n = 0;
+  *train = *validation = 0;
+  for (int64_t m = first; m < end; m++) {
+    int64_t best = isfinite(d->best_epoch[m]) ? (int64_t)d->best_epoch[m] : -1;
+    if (d->status[m] == TT_STATUS_diverged || best < 0 || best >= k->epochs) continue;
+    *train += k->loss_train[m * k->epochs + best];
+    *validation += k->loss_validation[m * k->epochs + best];
+    n++;
+  }
+  *train /= n;
+  *validation /= n;
+}
+
+/* A mean squared error of normalised targets that is four times as large, so that the typical error
+ * is twice as large, and not small; with predicted noise a likelihood that is e times as small. */
+static void find_overfitted(const tt_results *k, const tt_result_details *d, tt_advice *a)
+{
+  for (int64_t first = 0, end = 0, c = 0; first < k->members && d->best_epoch; first = end) {
+    double train, validation;
+    while (end < k->members && !strcmp(k->owner[end], k->owner[first])) end++;
+    for (c = 0; c + 1 < k->columns && strcmp(k->ensemble[c], k->owner[first]) != 0;) c++;
+    best_losses(k, d, first, end, &train, &validation);
+    if (predicts_noise(k, c) ? !(validation > train + 1)
+                             : !(train > 0 && validation > 0.05 && validation > 4 * train))
+      continue;
+    add(a,
+        "%.60s: the members fit the training rows far better than others: mean loss %.3g on these, "
+        "%.3g on the validation rows. More training rows, train.dropout, train.l2 or a smaller "
+        "network may lower the error.",
+        k->owner[first], train, validation);
+    return;
+  }
+}
+
 void tt_advice_find(const tt_results *k, const tt_result_details *d, tt_advice *out)
 {
   out->count = 0;
   find_seen_rows(d, out);
   find_narrow(k, d, out);
   find_epochs(k, d, out);
+  find_overfitted(k, d, out);
 }
 
 tt_err tt_advice_log_local(const char *results)

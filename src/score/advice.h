@@ -17,6 +17,8 @@ typedef struct tt_advice {
  *   most members of an ensemble had a falling validation loss when training ended: the best loss of
  *     the last tenth of the epochs is lower by over 1 % of all that was gained after the first
  *     tenth, and the gain per epoch is at least half of that of the four tenths before
+ *   the members of an ensemble had a far larger loss on the validation rows than on the training
+ *     rows in their best epochs; the first such ensemble is named
  *   most members of an ensemble were best in one of their first three epochs, of 20 or more */
 void tt_advice_find(const tt_results *k, const tt_result_details *d, tt_advice *out);
 

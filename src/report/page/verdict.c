@@ -1,8 +1,8 @@
 /* verdict.c — see run_page_internal.h: how good, how sure, what next. */
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "src/score/advice.h"
 #include "src/report/page/run_page_internal.h"
+#include "src/score/advice.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -253,7 +253,7 @@ static void advise_data(const tt_run_page *p, double worst, int wide, sentences 
     add(s, "Keep some rows for a test (data.split: {test: 0.1}): they say how good the model is.");
   else if (rows > 0 && rows < FEW_ROWS)
     add(s, "Use more test rows: with %" PRId64 " the figures here are rough.", rows);
-  if (wide)
+  if (wide && !p->d->recalibrated)
     add(s, "calibration.recalibrate: true makes intervals that are too wide narrower, with the "
            "validation rows.");
   if (part > 0.5)

@@ -107,6 +107,44 @@ TT_TEST (narrow_intervals_are_reported_with_their_cause) {
   TT_CHECK_HAS(r.found.text[1], "recalibrate");
 }
 
+/* What a run has already is not recommended to it. */
+TT_TEST (recalibration_is_not_recommended_twice) {
+  results r;
+  make(&r);
+  r.calibration[0] = r.calibration[1] = 0.22;
+  r.aleatoric[0] = NAN;
+  r.d.recalibrated = 1;
+  TT_CHECK(find(&r), ==, 2);
+  for (int i = 0; i < 2; i++)
+    TT_CHECK_HAS(r.found.text[i], "calibration.recalibrate found too little in the validation");
+}
+
+TT_TEST (overfitted_members_are_reported_with_their_losses) {
+  static const struct {
+    double train, validation;
+    int noise, found;
+  } row[] = {
+      {0.1, 0.5, 0, 1}, {0.2, 0.5, 0, 0}, {0.001, 0.02, 0, 0}, {-1, 0.1, 1, 1}, {0.1, 0.5, 1, 0}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    results r;
+    float train[MEMBERS * EPOCHS];
+    double best[MEMBERS];
+    make(&r);
+    for (int m = 0; m < MEMBERS; m++) {
+      best[m] = 50;
+      for (int e = 0; e < EPOCHS; e++) {
+        train[m * EPOCHS + e] = m < 2 ? (float)row[i].train : 1.0f;
+        if (m < 2) r.loss[m * EPOCHS + e] = (float)(row[i].validation + (e < 50 ? 1 : 0));
+      }
+    }
+    r.aleatoric[0] = row[i].noise;
+    r.k.loss_train = train;
+    r.d.best_epoch = best;
+    TT_CHECK(find(&r), ==, row[i].found);
+    if (row[i].found) check_begins(r.found.text[0], "one: the members fit the training rows far ");
+  }
+}
+
 TT_TEST (few_rows_do_not_make_narrow_intervals) {
   results r;
   make(&r);
