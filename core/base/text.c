@@ -40,7 +40,18 @@ int32_t tt_utf8_next(const char **at)
   return bytes ? code : -1;
 }
 
-int tt_utf8_is_printable(int32_t code) { return (code >= 0x20 && code < 0x7F) || code >= 0xA0; }
+int tt_text_is_utf8(const char *text)
+{
+  while (*text)
+    if (tt_utf8_next(&text) < 0) return 0;
+  return 1;
+}
+
+int tt_utf8_is_printable(int32_t code)
+{
+  int turns = (code >= 0x2028 && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
+  return ((code >= 0x20 && code < 0x7F) || code >= 0xA0) && !turns;
+}
 
 void tt_text_make_printable(char *text, const char *keep)
 {
@@ -131,5 +142,12 @@ tt_err tt_text_set(char **text, const char *value)
   memcpy(copy, value, bytes);
   tt_free(*text);
   *text = copy;
+  return TT_OK;
+}
+
+tt_err tt_text_set_name(char **text, const char *value)
+{
+  TT_TRY(tt_text_set(text, value));
+  if (tt_text_is_utf8(value)) tt_text_make_printable(*text, "");
   return TT_OK;
 }

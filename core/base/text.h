@@ -8,6 +8,10 @@ TT_BEGIN_C
 
 /* Replace *text by a copy of `value`. Errors: MEM. */
 tt_err tt_text_set(char **text, const char *value);
+/* The same for the name of a column: characters that are not printable become '?', as in the files
+ * of models, so that a table fits the model that was trained on it. A name that is not UTF-8 stays.
+ * Errors: MEM. */
+tt_err tt_text_set_name(char **text, const char *value);
 
 /* Length in bytes of the UTF-8 character at p, 0 if it is not valid (RFC 3629: shortest form, no
  * surrogates). *p must not be NUL. */
@@ -15,10 +19,13 @@ int tt_utf8_char_bytes(const char *p);
 /* The code point at *at, with *at moved behind it; -1 and one byte further if it is not valid. */
 int32_t tt_utf8_next(const char **at);
 
-/* 1 if a code point of tt_utf8_next is valid and not a control character. */
+int tt_text_is_utf8(const char *text);
+
+/* 1 if a code point of tt_utf8_next is valid, no control character, and does not change the
+ * direction or the lines of the text around it (U+2028 to U+202E, U+2066 to U+2069). */
 int tt_utf8_is_printable(int32_t code);
-/* Replace control characters and bytes that are not UTF-8 by '?', in place: an escape sequence in a
- * name must not reach a terminal.
+/* Replace characters that are not printable and bytes that are not UTF-8 by '?', in place: an
+ * escape sequence in a name must not reach a terminal, and generated code must read as it runs.
  *   keep  control characters that stay, "" or "\n\t" */
 void tt_text_make_printable(char *text, const char *keep);
 /* Text of a name in a cell of a table: a cell that begins with = + - or @ is a formula to a

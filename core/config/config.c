@@ -86,13 +86,6 @@ static int base_directory(const char *file, char base[PATH_MAX])
   return 1;
 }
 
-static int is_utf8(const char *text)
-{
-  while (*text)
-    if (tt_utf8_next(&text) < 0) return 0;
-  return 1;
-}
-
 static tt_err resolve_path(tt_config_reader *r, int i)
 {
   const tt_option *o = &tt_option_table[i];
@@ -102,7 +95,7 @@ static tt_err resolve_path(tt_config_reader *r, int i)
   if (!at.given) at = (tt_source_location){.line = 1, .column = 1};
   if (!*path || *path == '/') return TT_OK;
   tt_option_path(o, -1, name);
-  if (!base_directory(r->file, base) || !is_utf8(base)) {
+  if (!base_directory(r->file, base) || !tt_text_is_utf8(base)) {
     tt_config_error(r, &at,
                     "%s: the directory of the job file cannot be named in UTF-8; "
                     "write an absolute path",

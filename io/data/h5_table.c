@@ -197,9 +197,9 @@ static tt_err add_column(tt_table *t, const dataset *d, int64_t i, int64_t k)
   if (d->info.ndims == 2 && c->is_number) {
     snprintf(name, sizeof name, "%s%" PRId64, d->path, i);
     t->group[k] = c->path;
-    return tt_text_set(&t->name[k], name);
+    return tt_text_set_name(&t->name[k], name);
   }
-  return tt_text_set(&t->name[k], d->fields ? d->field[i].name : d->path);
+  return tt_text_set_name(&t->name[k], d->fields ? d->field[i].name : d->path);
 }
 
 static tt_err add_columns(tt_table *t, const dataset *d, int64_t datasets)

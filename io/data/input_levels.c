@@ -116,6 +116,8 @@ const char *tt_data_input_fault(const tt_net_inputs *net, int64_t column, int ma
   int is_category = tt_net_inputs_is_category(net, column);
   if (isnan(v) && may_miss) return NULL;
   if (isnan(v) && is_category) return "the level is missing; data.missing: indicator accepts this";
+  if (isnan(v))
+    return "every input must be a finite number; data.missing: mean accepts missing ones";
   if (!isfinite(v)) return "every input must be a finite number";
   if (net->categories[column] != TT_CATEGORIES_error || tt_net_inputs_has_level(net, column, v))
     return NULL;

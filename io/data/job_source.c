@@ -33,10 +33,14 @@ int tt_data_may_miss(const tt_config *cfg)
 /* Number of the name in the list, 0 if none is given. */
 static tt_err find_choice(const char *option, const char *name, const char *const *list, int *out)
 {
+  char all[128] = "";
+  size_t used = 0;
   *out = 0;
-  for (int i = 0; name && list[i]; i++)
+  for (int i = 0; name && list[i] && used < sizeof all; i++) {
     if (!strcmp(list[i], name)) return *out = i, TT_OK;
-  return name ? TT_FAIL(USAGE, "%s: there is no '%s'", option, name) : TT_OK;
+    used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", list[i]);
+  }
+  return name ? TT_FAIL(USAGE, "%s: there is no '%s'; give one of: %s", option, name, all) : TT_OK;
 }
 
 tt_err tt_data_format_parse(const char *delimiter, const char *decimal, tt_table_format *out)

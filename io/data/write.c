@@ -10,14 +10,9 @@
 
 static tt_err check_text(const char *what, int64_t column, const char *text)
 {
-  const char *p = text;
-  for (int n; *p; p += n) {
-    n = tt_utf8_char_bytes(p);
-    if (!n)
-      return TT_FAIL(DATA, "%s of column %" PRId64 ": '%s' is not UTF-8; save the table as UTF-8",
-                     what, column + 1, text);
-  }
-  return TT_OK;
+  if (tt_text_is_utf8(text)) return TT_OK;
+  return TT_FAIL(DATA, "%s of column %" PRId64 ": '%s' is not UTF-8; save the table as UTF-8", what,
+                 column + 1, text);
 }
 
 /* All texts must be UTF-8, because the file has _Encoding = utf-8. */

@@ -86,7 +86,7 @@ static tt_err read_names(csv_table *c, char *p, char *end, int64_t line)
     char *after = tt_csv_cell_end(&c->lines, p, end);
     char *text = tt_csv_cell_text(&c->lines, p, after);
     numbers += is_number(text);
-    TT_TRY(tt_text_set(&t->name[k], text));
+    TT_TRY(tt_text_set_name(&t->name[k], text));
     p = after + (k + 1 < n);
   }
   if (numbers < n) return TT_OK;
@@ -187,6 +187,17 @@ static int parse_truth(const char *text, double *out)
   return 0;
 }
 
+/* 2024-03-01, 1.3.2024, 03/01/24, each with or without a time; 12:30. */
+static int is_date(const char *text)
+{
+  size_t first = strspn(text, "0123456789");
+  if (!first || first > 4 || !text[first] || !strchr("-/.:", text[first])) return 0;
+  size_t second = strspn(text + first + 1, "0123456789");
+  const char *after = text + first + 1 + second;
+  if (!second || second > 2) return 0;
+  return text[first] == ':' ? !*after || *after == ':' : *after == text[first] && after[1];
+}
+
 static tt_err bad_cell(const csv_table *c, int64_t line, int64_t column, char *text,
                        const char *what, const char *cure)
 {
@@ -199,16 +210,25 @@ static tt_err bad_cell(const csv_table *c, int64_t line, int64_t column, char *t
 
 static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, char *text)
 {
-  if (c->kind[column] == TT_CELL_NUMBER && is_missing(c, text))
-    return bad_cell(c, line, column, text, "is a missing value",
-                    "every input must be given: correct the cell or remove the row");
+  const char *name = c->table->name[column];
+  char cure[2 * NAME_SHOWN + 256];
+  if (c->kind[column] == TT_CELL_NUMBER && is_missing(c, text)) {
+    snprintf(cure, sizeof cure,
+             "every input must be given: correct the cell or remove the row; or train with "
+             "data.missing: {'%.*s': mean}",
+             NAME_SHOWN, name);
+    return bad_cell(c, line, column, text, "is a missing value", cure);
+  }
   if (c->decimal == '.' && strchr(text, ',') && strspn(text, "+-0123456789,eE") == strlen(text))
     return bad_cell(c, line, column, text, "is not a number",
                     "write numbers with a decimal point and without commas; or, if commas are "
                     "decimal marks, set data.decimal: comma");
-  const char *name = c->table->name[column];
-  char cure[2 * NAME_SHOWN + 192];
-  if (c->kind[column] == TT_CELL_LABEL)
+  if (is_date(text))
+    snprintf(cure, sizeof cure,
+             "write a date or a time as a number: days or seconds since a first one, sine and "
+             "cosine of the day of the year; or leave the column out: data.inputs: ['*', '!%.*s']",
+             NAME_SHOWN, name);
+  else if (c->kind[column] == TT_CELL_LABEL)
     snprintf(cure, sizeof cure,
              "leave the cell empty where there is no value, or add its text to data.na; or, if the "
              "values of an input are levels: data.categories: {%.*s: error}",
@@ -228,9 +248,7 @@ static tt_err parse_level(const csv_table *c, int64_t line, int64_t column, char
   int64_t number;
   *out = NAN;
   if (is_missing(c, text)) return TT_OK;
-  for (const char *p = text; *p; p += tt_utf8_char_bytes(p))
-    if (!tt_utf8_char_bytes(p))
-      return bad_cell(c, line, column, text, "is not UTF-8", "save the table as UTF-8");
+  if (!tt_text_is_utf8(text)) return bad_cell(c, line, column, text, "is not UTF-8", TT_TO_UTF8);
   TT_TRY(tt_levels_find(l, text, &number));
   *out = (double)number;
   if (number >= 0 || l->zeros) return TT_OK;
@@ -328,12 +346,6 @@ static tt_err csv_read(tt_table *t, int64_t first, int64_t count, int64_t n, con
 static tt_err csv_use(tt_table *t, int64_t column, tt_cell_kind kind)
 {
   csv_table *c = t->own;
-  const char *name = t->name[column];
-  for (int n; *name; name += n)
-    if (!(n = tt_utf8_char_bytes(name)))
-      return TT_FAIL(DATA,
-                     "%s: the name of column %" PRId64 " is not UTF-8; save the table as UTF-8",
-                     t->file, column + 1);
   if (c->slot[column] >= 0) return TT_OK;
   c->slot[column] = c->slots++;
   c->kind[column] = kind;

@@ -50,9 +50,10 @@ static tt_err insert(tt_levels *l, const char *text, int64_t at)
   return TT_OK;
 }
 
-tt_err tt_levels_find(tt_levels *l, const char *text, int64_t *number)
+tt_err tt_levels_find(tt_levels *l, char *text, int64_t *number)
 {
   int found;
+  tt_text_make_printable(text, "");
   int64_t at = search(l, text, &found);
   *number = found ? l->sorted[at] : -1;
   if (found || !l->learns || l->count >= TT_MAX_LEVELS) return TT_OK;

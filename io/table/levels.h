@@ -16,8 +16,9 @@ typedef struct tt_levels {
   int64_t *sorted; /* [count] numbers in the order of the texts */
 } tt_levels;
 
-/* Number of a text, -1: it is unknown, or there are TT_MAX_LEVELS others. Errors: MEM. */
-tt_err tt_levels_find(tt_levels *l, const char *text, int64_t *number);
+/* Number of a text, -1: it is unknown, or there are TT_MAX_LEVELS others. Characters of the text
+ * that are not printable become '?', as in the files of models. Errors: MEM. */
+tt_err tt_levels_find(tt_levels *l, char *text, int64_t *number);
 /* Number of a text in *code, or the number that it writes if levels are numbers; NaN: the text
  * stands for a missing value; -1: unknown, with zeros.
  *   place  for messages

@@ -183,7 +183,7 @@ static tt_err name_columns(tt_table *t, npy_member *a, int is_single)
     char name[NAME_SIZE + 24];
     int64_t k = a->first_column + i;
     snprintf(name, sizeof name, "%s%" PRId64, is_single ? "c" : a->name, i);
-    TT_TRY(tt_text_set(&t->name[k], made_up ? name : a->name));
+    TT_TRY(tt_text_set_name(&t->name[k], made_up ? name : a->name));
     t->group[k] = made_up ? (is_single ? "" : a->name) : NULL;
     t->rows[k] = a->info.rows;
     p->owner[k] = a;

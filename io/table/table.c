@@ -55,14 +55,16 @@ void tt_table_close_local(tt_table **t)
 
 tt_err tt_table_use_local(tt_table *t, int64_t column, tt_cell_kind kind)
 {
-  return t->use(t, column, kind);
+  if (tt_text_is_utf8(t->name[column])) return t->use(t, column, kind);
+  return TT_FAIL(DATA, "%s: the name of column %" PRId64 " is not UTF-8; " TT_TO_UTF8, t->file,
+                 column + 1);
 }
 
 tt_err tt_table_use_levels_local(tt_table *t, int64_t column, tt_levels *levels)
 {
   if (!t->levels) TT_TRY(TT_ALLOC(t->levels, t->columns));
   t->levels[column] = levels;
-  return t->use(t, column, levels->are_numbers ? TT_CELL_LABEL : TT_CELL_LEVEL);
+  return tt_table_use_local(t, column, levels->are_numbers ? TT_CELL_LABEL : TT_CELL_LEVEL);
 }
 
 tt_err tt_table_read_local(tt_table *t, int64_t first, int64_t count, int64_t n,

@@ -31,7 +31,7 @@ struct tt_table {
   char *file;
   const char *noun; /* word for a column in messages: "column" or "array" */
   int64_t columns;
-  char **name;        /* [columns]; may be empty or occur twice */
+  char **name;        /* [columns] tt_text_set_name; may be empty or occur twice */
   const char **group; /* [columns] array that a column belongs to, NULL = none; or NULL */
   int64_t *rows;      /* [columns] */
   uint8_t *hidden;    /* [columns] 1 = no pattern matches the column; or NULL */
@@ -59,7 +59,8 @@ int tt_table_is_table(const char *file);
 tt_err tt_table_open_local(const char *file, const tt_table_format *format, tt_table **out);
 void tt_table_close_local(tt_table **t); /* accepts NULL */
 
-/* Announce that a column will be read. Errors: DATA (it does not hold numbers), MEM. */
+/* Announce that a column will be read. Errors: DATA (it does not hold numbers; its name is not
+ * UTF-8), MEM. */
 tt_err tt_table_use_local(tt_table *t, int64_t column, tt_cell_kind kind);
 
 /* The same for a column of levels, as TT_CELL_LEVEL; `levels` is used until the table is closed.

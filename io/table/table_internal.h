@@ -5,6 +5,9 @@
 
 #include <stddef.h>
 
+/* What to do with a table that is not UTF-8. */
+#define TT_TO_UTF8 "convert the table: iconv -f WINDOWS-1252 -t UTF-8 OLD.csv >NEW.csv"
+
 /* Fill a table whose `file` is set, of one kind of file; after an error tt_table_close_local frees
  * what it has. */
 tt_err tt_csv_table_open_local(const tt_table_format *format, tt_table *t);

@@ -199,7 +199,7 @@ def check_predict(run, model, x, y):
     check(done.returncode == 66 and f"is a directory; an HDF5 file is needed: {model}/model.h5" in done.stderr,
           f"directory: {done.stderr}")
     done = run.call("predict", f"{model}/model.h5", "german.csv", "--decimal", "Komma", "-o", "p.h5")
-    check(done.returncode == 64 and "--decimal: there is no 'Komma'" in done.stderr, done.stderr)
+    check(done.returncode == 64 and "--decimal: there is no 'Komma'; give one of: point, comma" in done.stderr, done.stderr)
 
 
 def check_split_and_plan(run):
@@ -254,6 +254,33 @@ def check_equal_rows(run):
             tested = {i % 50 for i in f["sample"][:]}
             check(seen or len(f["sample"]) == 4 * len(tested), f"{part}: rows {f['sample'][:]} for test")
             check(f["provenance"].attrs["repeated_rows"] == 150, part)
+
+
+def check_names(run):
+    """Names and levels with characters that are not printable: the file fits its own model, and no file has them."""
+    bad = ["\x07", "\x1b", "\x7f", "\x85", "\u202a", "\u202e", "\u2066", "\u2069"]
+    names = [f"a{c}{i}" for i, c in enumerate(bad)] + ["lev\u202eel"]
+    rng = np.random.default_rng(2)
+    rows = [",".join([*map(str, rng.normal(size=len(bad))), f"k\u202e{i % 2}", f"{rng.normal()}"]) for i in range(40)]
+    (run.folder / "names.csv").write_text("\n".join([",".join([*names, "y"]), *rows]) + "\n", encoding="utf-8")
+    (run.folder / "names.yaml").write_text(JOB.replace("FILE}", "names.csv, categories: {'lev?el': error}}").replace(
+        "strength", "y"))
+    done = run.call("train", "names.yaml", "--set", "run.directory=names")
+    check(done.returncode == 0, f"names: {done.stderr}")
+    for words in (["predict", "names/model.h5", "names.csv", "-o", "names.h5"],
+                  ["export", "names/model.h5", "--c", "-o", "names.c"], ["report", "names"]):
+        done = run.call(*words)
+        check(done.returncode == 0, f"{words}: {done.stderr}")
+    check(" * x has 9 values, the results have 1 " in (run.folder / "names.c").read_text(), "comment of names.c")
+    done = run.call("export", "names/model.h5", "--torch", "-o", "names.pt")
+    check(done.returncode == 64 and "give a name that ends in .py" in done.stderr, f"names.pt: {done.stderr}")
+    for name in ("names/model.h5", "names.h5", "names.c", "names/report.html"):
+        data = (run.folder / name).read_bytes() if (run.folder / name).exists() else b""
+        check(data and not any(f"{c}{i}".encode() in data for i, c in enumerate(bad)), f"{name} has them")
+        check("\u202eel".encode() not in data and "k\u202e".encode() not in data, f"{name} has the level")
+    (run.folder / "names.csv").write_text("a\x071,a\x081,y\n1,2,3\n4,5,6\n", encoding="utf-8")
+    done = run.call("train", "names.yaml", "--set", "data.categories=none")
+    check(done.returncode == 65 and "columns 1 and 2 are both named 'a?1'" in done.stderr, done.stderr)
 
 
 FOLDED = """\
@@ -357,6 +384,7 @@ def main():
         check_split_and_plan(run)
         check_splits(run)
         check_equal_rows(run)
+        check_names(run)
         check_folds(run)
         check_campaign(run)
         check_refused(run)

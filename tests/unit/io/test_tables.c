@@ -170,6 +170,11 @@ static const messy_table corpus[] = {
     REFUSE("a;b\n1,5;2\n", "a", "b",
            "t.csv:2: column 'a': '1,5' is not a number; write numbers with a decimal point and "
            "without"),
+    REFUSE("a,b\nNA,2\n", "a", "b", "or train with data.missing: {'a': mean}"),
+    REFUSE("a,b\n2024-03-01,2\n", "a", "b", "write a date or a time as a number: days or"),
+    REFUSE("a,b\n1.3.24 12:30,2\n", "a", "b", "write a date or a time as a number: days or"),
+    REFUSE("a,b\n1,12:30:15\n", "a", "b", "write a date or a time as a number: days or"),
+    REFUSE("a,b\n1-2,2\n", "a", "b", "'1-2' is not a number; correct the cell;"),
     REFUSE("a,b\n1,inf\n", "a", "b", "t.csv:2: column 'b': 'inf' is not a number"),
     REFUSE("a,b\n1,1e999\n", "a", "b", "t.csv:2: column 'b': '1e999' is too large"),
     REFUSE("a,b\n0x10,1\n", "a", "b", "t.csv:2: column 'a': '0x10' is not a number"),
@@ -185,7 +190,8 @@ static const messy_table corpus[] = {
     REFUSE("", "a", "b", "the file is empty"),
     REFUSE("# only\n", "a", "b", "the file is empty"),
     REFUSE("a,b\n1,2\n", "a", "b", "cannot be the decimal mark too", .decimal = ','),
-    REFUSE("\xE9,b\n1,2\n", "*", "b", "the name of column 1 is not UTF-8"),
+    REFUSE("\xE9,b\n1,2\n", "*", "b",
+           "the name of column 1 is not UTF-8; convert the table: iconv -f WINDOWS-1252 -t UTF-8 "),
     REFUSE("not an array", "*", NULL, "not an array of NumPy", .name = "t.npy"),
     REFUSE("not an archive of any kind", "*", NULL, "not an archive of NumPy", .name = "t.npz"),
 };
