@@ -155,7 +155,6 @@ static tt_err begin_mpi(tt_comm *c, int running)
   int level = MPI_THREAD_FUNNELED, now;
   TT_TRY(tt_comm_check_library_local(&now));
   if (!running) {
-    TT_TRY(check_pmix_local());
     set_mpi_environment_local();
     MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &level);
     c->started = 1;
@@ -181,6 +180,7 @@ static tt_err begin(int singletons, tt_comm **out)
     return TT_FAIL(UNAVAILABLE,
                    "MPI has been finalized and cannot start again: call MPI_Init before "
                    "the first training and MPI_Finalize after the last");
+  if (!running && launched) TT_TRY(check_pmix_local());
   TT_TRY(TT_ALLOC(c, 1));
   *c = (tt_comm){.mpi = MPI_COMM_NULL, .node = MPI_COMM_NULL, .ranks = 1, .node_ranks = 1};
   c->launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");

@@ -253,9 +253,10 @@ tt_err tt_ckpt_claim(tt_comm *c, const char *directory, int any_device, int rest
   tt_bcast(c, temporary, sizeof temporary);
   tt_bcast(c, id->incarnation, sizeof id->incarnation);
   e = find_temporary(c, directory, temporary);
-  if (!e && root) e = complete_claim(directory, id, any_device, restart, temporary);
+  if (!e)
+    e = agree_on_claim(c, root ? complete_claim(directory, id, any_device, restart, temporary)
+                               : TT_OK);
   if (e && root) unlink(temporary);
-  e = agree_on_claim(c, e);
   if (!e) e = tt_agree(c, tt_owner_begin_local(directory, id->incarnation));
   if (e) tt_ckpt_release_local(c, directory);
   return e;
