@@ -95,7 +95,7 @@ TUTTI_API double tutti_level(const tutti_model *model, int64_t level);
 TUTTI_API int tutti_has_classes(const tutti_model *model);
 
 /* Predict `rows` rows with `threads` threads (0 = all cores available to this process), but never
- * more than these cores or than the rows need.
+ * more than these cores.
  *   x                     [rows][inputs] in the units of the training data, finite; NaN is
  *                         accepted where the model accepts a missing input (data.missing);
  *                         categories as tutti_level_value

@@ -147,8 +147,7 @@ tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int
     tt_moments_clear(into);
     tt_moments_set_weights(into, c);
   }
-  int64_t blocks = rows > 0 ? (rows + BLOCK - 1) / BLOCK : 1;
-  int threads = threads_of(use) < blocks ? threads_of(use) : (int)blocks;
+  int threads = threads_of(use);
   thread_scratch *scratch = NULL;
   TT_TRY(TT_ALLOC(scratch, threads));
   tt_err e = TT_OK;
