@@ -119,17 +119,17 @@ def main(tutti, launch):
         rig.same("one", "w1", "ranks", "killed", "files")
         snapshots = ("train.method=snapshot", "train.snapshots=2", "train.patience=0")
         rig.train("snapshots", *snapshots)
-        rig.train("snapshot-waves", *snapshots, "run.wave=77", "run.memory=36MiB")
+        rig.train("snapshot-waves", *snapshots, "run.wave=77", "run.memory=26MiB")
         rig.same("snapshots", "snapshot-waves")
         together = ("train.early_stopping=ensemble",)
         rig.train("together", *together)
         rig.kill_when_saved("together-waves", *together, "run.wave=50")
         rig.train("together-waves", *together, "run.wave=37", ranks=2)
-        rig.train("together-files", *together, "run.memory=36MiB", says="in files of")
+        rig.train("together-files", *together, "run.memory=26MiB", says="in files of")
         rig.same("together", "together-waves", "together-files")
-        rig.train("never", "run.memory=30MiB", code=MEMORY,
+        rig.train("never", "run.memory=20MiB", code=MEMORY,
                   says=r"a rank needs at least [\d.]+ MiB of memory, with one member at a time and the states in "
-                  r"files \([\d.]+ MiB of it for data and program\), but run.memory is 30.0 MiB: use more ranks")
+                  r"files \([\d.]+ MiB of it for data and program\), but run.memory is 20.0 MiB: use more ranks")
         check(not (rig.folder / "never").exists(), "a job that does not fit leaves files")
     finish()
 
