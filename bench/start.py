@@ -56,11 +56,13 @@ def main():
     p.add_argument("tutti", nargs="+")
     args = p.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
-        x, y = write_job(folder)
+        folders = {program: pathlib.Path(name) / str(i) for i, program in enumerate(args.tutti)}
+        for folder in folders.values():
+            folder.mkdir()
+            x, y = write_job(folder)
 
         def run(program, words):
-            subprocess.run([os.path.abspath(program), *words], cwd=folder, check=True,
+            subprocess.run([os.path.abspath(program), *words], cwd=folders[program], check=True,
                            capture_output=True)
         print("command\tprogram\tmedian\tsmallest")
         for command in [*COMMANDS, "fit"]:
