@@ -28,7 +28,7 @@ typedef struct tt_resources {
    * averages and snapshots this engine holds; NULL: all, as the cuda engine always does. */
   const tt_slice *own;
   int device_exchange; /* 1: they exchange arrays of the device (device_room below) */
-  int (*stop)(void);   /* of tt_set_up_check, for init */
+  const char *(*stop)(void);   /* of tt_set_up_check, for init */
   int64_t share_flops; /* cpu engine: threads share a member only if each has at least this many
                           operations of a step; 0: the measured number. No result depends on it. */
 } tt_resources;

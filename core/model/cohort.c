@@ -252,13 +252,15 @@ void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t atte
   if (m->hyper.feature_fraction < 1.0f) zero_masked_inputs(c, m, w);
 }
 
-tt_err tt_set_up_check(int (*stop)(void))
+tt_err tt_set_up_check(const char *(*stop)(void))
 {
-  if (!stop || !stop()) return TT_OK;
-  return TT_FAIL(STOPPED, "stopped by a signal before training began: run again to continue");
+  const char *signal = stop ? stop() : NULL;
+  if (!signal) return TT_OK;
+  return TT_FAIL(STOPPED, "stopped by %s before training began: run again to continue", signal);
 }
 
-tt_err tt_members_init_weights(const tt_cohort *c, tt_slice which, int (*stop)(void), float *w)
+tt_err tt_members_init_weights(const tt_cohort *c, tt_slice which, const char *(*stop)(void),
+                               float *w)
 {
   for (int64_t i = 0; i < which.count; i++) {
     TT_TRY(tt_set_up_check(stop));

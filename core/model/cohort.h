@@ -258,13 +258,14 @@ tt_err tt_cohort_stored_rows(const tt_cohort *c, const tt_dataset *d, int64_t ro
 void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t attempt, float *w);
 
 /* Whether the set-up of the members goes on.
- *   stop  not 0: a signal asks the run to end; NULL: nobody does
- * Errors: STOPPED. */
-tt_err tt_set_up_check(int (*stop)(void));
+ *   stop  returns the name of the signal that asks the run to end, or NULL; stop may be NULL
+ * Errors: STOPPED (the message has the name). */
+tt_err tt_set_up_check(const char *(*stop)(void));
 
 /* w[count][P] of members `which` in their first attempt; for many large members this takes long, so
  * tt_set_up_check is called before each. Errors: STOPPED. */
-tt_err tt_members_init_weights(const tt_cohort *c, tt_slice which, int (*stop)(void), float *w);
+tt_err tt_members_init_weights(const tt_cohort *c, tt_slice which, const char *(*stop)(void),
+                               float *w);
 
 /* seen[F]: 1 for the inputs that a member uses: those of round(feature_fraction * columns) columns,
  * at least one. For the other inputs weights and gradients are 0. */

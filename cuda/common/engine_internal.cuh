@@ -112,7 +112,7 @@ struct tt_engine {
   tt_slice slice;
   int threads;         /* host threads that gather rows, if the data set is on the host */
   int device_exchange; /* as in tt_resources */
-  int (*stop)(void);   /* as in tt_resources */
+  const char *(*stop)(void);   /* as in tt_resources */
   tt_gpu_path wanted;  /* requested by the caller */
   tt_dev dev;
   tt_precision precision;                    /* of training steps; everything else is fp32 */

@@ -26,7 +26,7 @@ struct tt_engine {
   tt_slice slice;
   const tt_kernels *kernels;
   int threads;
-  int (*stop)(void);   /* as in tt_resources */
+  const char *(*stop)(void);   /* as in tt_resources */
   int64_t share_flops; /* as TT_CPU_SHARE_FLOPS */
   const tt_dataset *data;
   const int32_t *replay; /* [M][epochs][rows] or NULL */

@@ -376,7 +376,7 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                           .device = s->mine.device,
                           .path = request->path,
                           .precision = request->precision,
-                          .stop = tt_stop_signalled_local,
+                          .stop = tt_stop_signal_local,
                           .device_exchange = exchanges_on_device(request->exchange, s->ops)};
     if (s->rank_entry) tell_why_no_gpu(s);
     if (s->rank_entry) warn_unused(s, request->threads <= 0);

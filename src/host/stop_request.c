@@ -42,6 +42,11 @@ int tt_stop_restore_handlers_local(void)
 
 int tt_stop_signalled_local(void) { return received_signal != 0; }
 
+const char *tt_stop_signal_local(void)
+{
+  return received_signal ? tt_stop_text(TT_STOP_signal) : NULL;
+}
+
 static void stop_path(const char *directory, char path[TT_PATH_MAX])
 {
   snprintf(path, TT_PATH_MAX, "%s/STOP", directory);

@@ -23,6 +23,8 @@ int tt_stop_restore_handlers_local(void);
 
 /* Whether this rank has received one of these signals. Local. */
 int tt_stop_signalled_local(void);
+/* The name of that signal, NULL if none was received. Local. */
+const char *tt_stop_signal_local(void);
 
 /* Collective. The reason with the highest priority on any rank; the same result on all ranks.
  *   deadline   seconds, tt_monotonic_seconds; <= 0 = none
