@@ -34,8 +34,7 @@ static tt_err create_oracle_file(tt_schema *s, const char *file, int64_t count, 
   int64_t length = tt_schema_max_column_text(c),
           bytes = 8 * count * (c->count + 1) + 2 * length * c->count + more;
   TT_TRY(tt_h5_create(NULL, file, bytes + METADATA_BYTES, &s->file));
-  (void)tt_h5_write_attr_text(s->file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_ORACLE_INPUT);
-  (void)tt_h5_write_attr_text(s->file, "/", "tutti_schema", TT_SCHEMA_ORACLE_INPUT);
+  tt_schema_write_header(s, NULL, s->file, TT_SCHEMA_ORACLE_INPUT, NULL);
   TT_SCHEMA_COORDINATE(s, count, id, "id", I64, NULL, "number of the candidate");
   tt_schema_create_dimension(s, "name_strlen", length);
   tt_schema_create_dimension(s, v->dim[1], c->count);

@@ -2,7 +2,7 @@
 #include "io/campaign/pool_scores.h"
 
 #include "core/base/mem.h"
-#include "io/hdf5/h5.h"
+#include "io/hdf5/schema.h"
 
 #include <inttypes.h>
 
@@ -19,20 +19,25 @@ struct tt_pool_scores_reader {
 };
 
 tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
-                             int64_t rows, tt_pool_scores_writer **out)
+                             int64_t rows, const tt_provenance *from, tt_pool_scores_writer **out)
 {
-  const int64_t dims[] = {lists, rows};
+  static const tt_variable score =
+      TT_VARIABLE(dataset, F32, NULL,
+                  "score of a candidate, the higher the more useful its label; NaN = queried or "
+                  "excluded; candidates are first, first + 1, ...",
+                  NULL, "list", "candidate");
+  tt_schema s;
   tt_pool_scores_writer *f = NULL;
   *out = NULL;
   tt_err e = tt_agree(c, TT_ALLOC(f, 1));
   if (!e) e = tt_h5_create(c, file, lists * rows * (int64_t)sizeof(float) + (1 << 16), &f->file);
-  if (!e) e = tt_h5_create_dataset(f->file, dataset, TT_H5_F32, 2, dims);
-  if (!e) e = tt_h5_write_attr(f->file, dataset, attribute, TT_H5_I64, 1, &first);
-  if (!e)
-    e = tt_h5_write_attr_text(
-        f->file, dataset, "long_name",
-        "score of a candidate, the higher the more useful its label; NaN = queried or "
-        "excluded; candidates are first, first + 1, ...");
+  if (!e) {
+    tt_schema_write_header(&s, c, f->file, TT_SCHEMA_POOL_SCORES, from);
+    tt_schema_create_dimension(&s, "list", lists);
+    tt_schema_create_dimension(&s, "candidate", rows);
+    tt_schema_create_variable(&s, &score);
+    e = tt_h5_write_attr(f->file, dataset, attribute, TT_H5_I64, 1, &first);
+  }
   if (e) {
     tt_pool_scores_discard(&f);
     return e;

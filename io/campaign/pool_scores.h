@@ -6,6 +6,7 @@
  */
 #ifndef TT_POOL_SCORES_H
 #define TT_POOL_SCORES_H
+#include "io/hdf5/provenance.h"
 #include "mpi/comm.h"
 
 #include <stdint.h>
@@ -16,7 +17,7 @@ typedef struct tt_pool_scores_writer tt_pool_scores_writer;
  * write: this rank's candidates [first, first + count), count may be 0; score [L][count].
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
-                             int64_t rows, tt_pool_scores_writer **out);
+                             int64_t rows, const tt_provenance *from, tt_pool_scores_writer **out);
 tt_err tt_pool_scores_write(tt_pool_scores_writer *f, int64_t first, int64_t count,
                             const float *score);
 tt_err tt_pool_scores_commit(tt_pool_scores_writer **f);

@@ -58,11 +58,10 @@ void tt_query_labels_destroy(tt_query_labels **a)
 /* Writing */
 
 /* Collective. */
-static tt_err write_queries(tt_schema *s, const tt_queries *p, const tt_columns *input,
-                            const tt_level_texts *levels)
+static tt_err write_queries(tt_comm *c, tt_schema *s, const tt_queries *p, const tt_columns *input,
+                            const tt_level_texts *levels, const tt_provenance *from)
 {
-  tt_h5_write_attr_text(s->file, "/", "Conventions", "CF-1.10");
-  tt_h5_write_attr_text(s->file, "/", "tutti_schema", TT_SCHEMA_QUERIES);
+  tt_schema_write_header(s, c, s->file, TT_SCHEMA_QUERIES, from);
   tt_schema_create_dimension(s, "name_strlen", tt_schema_max_column_text(input));
   tt_schema_create_dimension(s, "query", p->count);
   tt_schema_write_columns(s, "feature", "name_strlen", "feature_name", "feature_units", input);
@@ -78,14 +77,14 @@ static tt_err write_queries(tt_schema *s, const tt_queries *p, const tt_columns 
 }
 
 tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input,
-                        const tt_net_inputs *net)
+                        const tt_net_inputs *net, const tt_provenance *from)
 {
   tt_schema s = {0};
   tt_level_texts levels;
   tt_err e = tt_agree(c, tt_level_texts_create(net, &levels));
   int64_t bytes = p->count * (input->count + 3) * 8 + (1 << 14);
   if (!e) e = tt_h5_create(c, file, bytes + tt_level_texts_bytes(&levels), &s.file);
-  if (!e) e = write_queries(&s, p, input, &levels);
+  if (!e) e = write_queries(c, &s, p, input, &levels, from);
   tt_level_texts_free(&levels);
   return e;
 }

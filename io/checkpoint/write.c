@@ -1,6 +1,7 @@
 /* write.c — see checkpoint.h: writing a generation. */
 #include "io/checkpoint/checkpoint_internal.h"
 #include "io/hdf5/owner.h"
+#include "io/hdf5/schema.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -40,7 +41,6 @@ static void write_identity(tt_h5_file *f, const tt_run_id *id, int64_t generatio
 {
   int64_t members = 0;
   for (int64_t k = 0; k < shards; k++) members += shard[k].members;
-  tt_h5_write_attr_text(f, "/", "tutti_schema", TT_CKPT_SCHEMA);
   tt_h5_write_attr(f, "/", "generation", TT_H5_I64, 1, &generation);
   tt_h5_write_attr(f, "/", "cohorts", TT_H5_I64, 1, &shards);
   tt_h5_write_attr(f, "/", "members", TT_H5_I64, 1, &members);
@@ -123,6 +123,11 @@ tt_err tt_ckpt_fill_file(tt_comm *c, const char *directory, const tt_run_id *id,
 {
   char path[TT_PATH_MAX];
   generation_arrays t = {0};
+  tt_schema s;
+  const tt_provenance from = {.arithmetic = id->arithmetic,
+                              .data_hash = id->data,
+                              .result_hash = id->result_hash,
+                              .ranks = tt_comm_ranks(c)};
   tt_err e = before ? before : make_generation_arrays(shards, shard, &t);
   *f = NULL;
   if (!e && generation < 1) e = TT_FAIL(INTERNAL, "generation %" PRId64, generation);
@@ -130,6 +135,7 @@ tt_err tt_ckpt_fill_file(tt_comm *c, const char *directory, const tt_run_id *id,
   e = tt_agree(c, e);
   if (!e) e = tt_h5_create(c, directory ? path : NULL, expected_bytes(&t.layout), f);
   if (!e) { /* an error of the file from here on is that of the commit */
+    tt_schema_write_header(&s, c, *f, TT_CKPT_SCHEMA, &from);
     write_identity(*f, id, generation, shards, shard);
     write_sizes(*f, &t.layout, t.column);
     if (deferred) tt_h5_defer(*f);

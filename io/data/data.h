@@ -117,6 +117,5 @@ void tt_data_reader_close_local(tt_data_reader **r);
  * (count 0) the file has no y. Local. Errors: DATA (a name or unit is not UTF-8), CANTCREAT, IO,
  * MEM. */
 tt_err tt_data_write_local(const char *file, int64_t rows, const tt_columns *input,
-                           const tt_columns *target, const double *x, const double *y,
-                           const char *history);
+                           const tt_columns *target, const double *x, const double *y);
 #endif

@@ -44,8 +44,7 @@ static void write_variables(tt_schema *s, int64_t rows, const int64_t *number,
 
 /* The file keeps its first error; the commit returns it. */
 tt_err tt_data_write_local(const char *file, int64_t rows, const tt_columns *input,
-                           const tt_columns *target, const double *x, const double *y,
-                           const char *history)
+                           const tt_columns *target, const double *x, const double *y)
 {
   int64_t *number = NULL;
   tt_schema s = {0};
@@ -55,9 +54,7 @@ tt_err tt_data_write_local(const char *file, int64_t rows, const tt_columns *inp
   for (int64_t i = 0; i < rows; i++) number[i] = i;
   tt_err e = tt_h5_create(NULL, file, 8 * rows * (input->count + target->count + 2), &s.file);
   if (!e) {
-    (void)tt_h5_write_attr_text(s.file, "/", "Conventions", "CF-1.10 " TT_SCHEMA_DATASET);
-    (void)tt_h5_write_attr_text(s.file, "/", "tutti_schema", TT_SCHEMA_DATASET);
-    (void)tt_h5_write_attr_text(s.file, "/", "history", history);
+    tt_schema_write_header(&s, NULL, s.file, TT_SCHEMA_DATASET, NULL);
     write_variables(&s, rows, number, input, target, x, y);
     e = tt_h5_commit(&s.file);
   }

@@ -25,6 +25,7 @@
 #define TT_SCHEMA_DATASET "tutti-dataset-1.0"
 #define TT_SCHEMA_CAMPAIGN "tutti-campaign-1.0"
 #define TT_SCHEMA_QUERIES "tutti-queries-1.0"
+#define TT_SCHEMA_POOL_SCORES "tutti-pool-scores-1.0"
 
 enum { TT_SCHEMA_MAX_AXES = 3, TT_SCHEMA_NAME_MAX = 64 };
 
@@ -47,9 +48,12 @@ typedef struct tt_variable {
     name_, TT_H5_##type_, {__VA_ARGS__}, units_, long_name_, coordinates_                          \
   }
 
-/* Root attributes (Conventions, tutti_schema, title, source) and the group /provenance, the only
- * part that differs between equal runs: times, hosts, ranks. `from` is used on
- * rank 0 only.
+/* Root attributes (Conventions, tutti_schema, title, source, history, run, seed) and the group
+ * /provenance; the group and `history` are the only parts that differ between equal runs: times,
+ * hosts, ranks. `from` is used on rank 0 only. If the model of `from` cannot be read again, that is
+ * the error of the file.
+ *   c       of the file; NULL: it is serial
+ *   from    NULL: nothing is known of a job
  *   schema  TT_SCHEMA_MODEL, ... */
 void tt_schema_write_header(tt_schema *s, tt_comm *c, tt_h5_file *f, const char *schema,
                             const tt_provenance *from);

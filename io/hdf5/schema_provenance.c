@@ -1,16 +1,19 @@
 /* schema_provenance.c — root attributes and /provenance of every output file. */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "io/hdf5/h5_internal.h"
 #include "io/hdf5/schema.h"
 
 #include <inttypes.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 static const char *const origin_name[TT_ORIGIN_COUNT] = {
-#define X(name) #name,
+#define X(name, ...) #name,
     TT_ORIGIN_TEXTS(X)
 #undef X
 };
@@ -19,46 +22,152 @@ static const char *const origin_name[TT_ORIGIN_COUNT] = {
  * processors differ. Long texts are truncated, except the two configurations, which are datasets.
  */
 typedef struct provenance_values {
-  char title[1024], command[4096], device[256], arithmetic[64];
-  char version[64], dependence[128], mpi[512], hdf5[64], date[32], host[256], job[64];
-  int64_t resolved, original; /* lengths */
+  char title[1024], command[4096], device[256], arithmetic[256], model[TT_PATH_MAX];
+  char commit[64], dependence[128], mpi[512], hdf5[64], date[32], host[256], user[256], job[64];
+  char directory[TT_PATH_MAX], run[TT_HASH_TEXT];
+  int64_t resolved, original; /* lengths; 0: no such dataset */
   tt_provenance given;        /* only its numbers are used */
 } provenance_values;
 
 #define COPY_TEXT(field_, text_) snprintf(field_, sizeof(field_), "%s", (text_) ? (text_) : "")
 
-static void collect_provenance_local(const tt_provenance *from, provenance_values *k)
+/* The arguments of this process, as the system has them. */
+static void find_command(char *text, size_t size)
 {
-  const char *job = getenv("SLURM_JOB_ID"), *version = "tutti " TUTTI_VERSION;
-  COPY_TEXT(k->title, from->title);
-  COPY_TEXT(k->command, from->command);
-  COPY_TEXT(k->device, from->device);
-  COPY_TEXT(k->arithmetic, from->arithmetic);
-  COPY_TEXT(k->dependence, from->dependence);
-  COPY_TEXT(k->version, version);
+  FILE *f = fopen("/proc/self/cmdline", "r");
+  size_t n = f ? fread(text, 1, size - 1, f) : 0;
+  text[n] = '\0';
+  for (size_t i = 0; i + 1 < n; i++)
+    if (text[i] == '\0' || text[i] == '\n') text[i] = ' ';
+  if (f) fclose(f);
+}
+
+static void find_user(char *text, size_t size)
+{
+  struct passwd entry, *found = NULL;
+  char room[1024];
+  if (getpwuid_r(geteuid(), &entry, room, sizeof room, &found) || !found)
+    snprintf(text, size, "%ld", (long)geteuid());
+  else
+    snprintf(text, size, "%s", entry.pw_name);
+}
+
+/* Seconds since this process has started. */
+static double process_seconds(void)
+{
+  double up = 0.0, ticks = 0.0;
+  char text[1024] = "";
+  FILE *f = fopen("/proc/uptime", "r");
+  if (f && fscanf(f, "%lf", &up) != 1) up = 0.0;
+  if (f) fclose(f);
+  f = fopen("/proc/self/stat", "r");
+  if (f && !fgets(text, sizeof text, f)) text[0] = '\0';
+  if (f) fclose(f);
+  const char *at = strrchr(text, ')'); /* the name may hold spaces */
+  for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
+  if (at) ticks = strtod(at, NULL);
+  double seconds = up - ticks / (double)sysconf(_SC_CLK_TCK);
+  return seconds > 0.001 ? seconds : 0.001;
+}
+
+/* Identifies a run: equal runs, and the parts of an interrupted one, have the same. The hash of the
+ * results is of the seed, too. */
+static void name_run(const tt_provenance *g, char run[TT_HASH_TEXT])
+{
+  const uint64_t of[] = {g->result_hash, g->data_hash};
+  if (g->result_hash) tt_hash_text(XXH3_64bits(of, sizeof of), run);
+}
+
+static uint64_t read_hash(tt_h5_reader *r, const char *name)
+{
+  char *text = NULL;
+  uint64_t hash = 0;
+  if (tt_h5_has_attr_local(r, "provenance", name) &&
+      !tt_h5_read_attr_text_local(r, "provenance", name, &text))
+    hash = strtoull(text, NULL, 16);
+  tt_free(text);
+  return hash;
+}
+
+/* What is not given, from the model that the file was made from.
+ *   config  the two configurations; owner: the caller */
+static tt_err read_model_local(tt_h5_reader *r, tt_provenance *g, char *config[2])
+{
+  char *hash = NULL, found[TT_HASH_TEXT];
+  tt_hash_text(g->model_hash, found);
+  TT_TRY(tt_h5_read_attr_text_local(r, "/", "content_hash_xxh3", &hash));
+  int same = !strcmp(hash, found);
+  tt_free(hash);
+  if (!same) return TT_FAIL(DATA, "%s has changed since it was read", tt_h5_file_name(r));
+  if (g->resolved) return TT_OK;
+  if (!g->seed && tt_h5_has_attr_local(r, "provenance", "seed"))
+    TT_TRY(tt_h5_read_attr_local(r, "provenance", "seed", TT_H5_U64, 1, &g->seed));
+  g->data_hash = read_hash(r, "data_hash_xxh3");
+  g->result_hash = read_hash(r, "result_hash_xxh3");
+  static const char *const name[] = {"provenance/resolved_config", "provenance/original_config"};
+  for (int i = 0; i < 2; i++)
+    if (tt_h5_has_local(r, name[i])) TT_TRY(tt_h5_read_text_local(r, name[i], &config[i]));
+  g->resolved = config[0];
+  g->original = config[1];
+  return TT_OK;
+}
+
+static tt_err collect_provenance_local(tt_provenance *g, char *config[2], provenance_values *k)
+{
+  const char *job = getenv("SLURM_JOB_ID");
+  if (g->model) {
+    tt_h5_reader *r = NULL;
+    TT_TRY(tt_h5_open_local(g->model, &r));
+    tt_err e = read_model_local(r, g, config);
+    tt_h5_close_local(&r);
+    if (e) return e;
+    char *path = realpath(g->model, NULL);
+    COPY_TEXT(k->model, path ? path : g->model);
+    free(path);
+  }
+  COPY_TEXT(k->title, g->title);
+  COPY_TEXT(k->device, g->device);
+  COPY_TEXT(k->arithmetic, g->arithmetic);
+  COPY_TEXT(k->dependence, g->dependence);
+  COPY_TEXT(k->commit, TUTTI_COMMIT);
   COPY_TEXT(k->job, job);
+  find_command(k->command, sizeof k->command);
+  find_user(k->user, sizeof k->user);
+  if (!getcwd(k->directory, sizeof k->directory)) k->directory[0] = '\0';
   tt_comm_versions_local(k->mpi, sizeof k->mpi);
   tt_h5_version_local(k->hdf5, sizeof k->hdf5);
   tt_utc_text(k->date);
   gethostname(k->host, sizeof k->host - 1);
-  k->given = *from;
-  k->resolved = tt_h5_max_text_length(1, &from->resolved);
-  k->original = tt_h5_max_text_length(1, &from->original);
+  if (!(g->wall_seconds > 0.0)) g->wall_seconds = process_seconds();
+  name_run(g, k->run);
+  k->given = *g;
+  k->resolved = g->resolved && *g->resolved ? (int64_t)strlen(g->resolved) : 0;
+  k->original = g->original && *g->original ? (int64_t)strlen(g->original) : 0;
+  return TT_OK;
 }
 
-static void write_text(tt_h5_file *f, const char *path, const char *dim, int64_t length,
-                       const char *text)
+static void write_config(tt_h5_file *f, const char *name, int64_t length, const char *text)
 {
+  char path[64], dim[64];
+  const char *scale = dim;
+  if (!length) return;
+  snprintf(path, sizeof path, "provenance/%s", name);
+  snprintf(dim, sizeof dim, "provenance/%s_strlen", name);
   tt_h5_create_dimension(f, dim, length);
   tt_h5_write_text(f, path, length, text);
-  tt_h5_attach_scales(f, path, &dim, 1);
+  tt_h5_attach_scales(f, path, &scale, 1);
 }
 
 static void write_hash(tt_h5_file *f, const char *name, uint64_t hash)
 {
   char text[TT_HASH_TEXT];
   tt_hash_text(hash, text);
-  tt_h5_write_attr_text(f, "provenance", name, text);
+  if (hash) tt_h5_write_attr_text(f, "provenance", name, text);
+}
+
+static void write_number(tt_h5_file *f, const char *name, int64_t number)
+{
+  if (number > 0) tt_h5_write_attr(f, "provenance", name, TT_H5_I64, 1, &number);
 }
 
 static void write_group(tt_h5_file *f, const provenance_values *k, const tt_provenance *from)
@@ -67,48 +176,69 @@ static void write_group(tt_h5_file *f, const provenance_values *k, const tt_prov
   tt_h5_create_group(f, "provenance");
   const struct {
     const char *name, *text;
-  } texts[] = {{"command", k->command},       {"version", k->version},
-               {"mpi_version", k->mpi},       {"hdf5_version", k->hdf5},
-               {"date_created", k->date},     {"host", k->host},
-               {"slurm_job_id", k->job},      {"device", k->device},
-               {"arithmetic", k->arithmetic}, {"member_dependence", k->dependence}};
+  } texts[] = {{"command", k->command},
+               {"version", "tutti " TUTTI_VERSION},
+               {"commit", k->commit},
+               {"mpi_version", k->mpi},
+               {"hdf5_version", k->hdf5},
+               {"date_created", k->date},
+               {"host", k->host},
+               {"user", k->user},
+               {"directory", k->directory},
+               {"slurm_job_id", k->job},
+               {"device", k->device},
+               {"arithmetic", k->arithmetic},
+               {"member_dependence", k->dependence},
+               {"model", k->model}};
   for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
     if (texts[i].text[0]) tt_h5_write_attr_text(f, "provenance", texts[i].name, texts[i].text);
-  tt_h5_write_attr(f, "provenance", "seed", TT_H5_U64, 1, &g->seed);
+  if (k->resolved) tt_h5_write_attr(f, "provenance", "seed", TT_H5_U64, 1, &g->seed);
   write_hash(f, "data_hash_xxh3", g->data_hash);
   write_hash(f, "result_hash_xxh3", g->result_hash);
-  tt_h5_write_attr(f, "provenance", "ranks", TT_H5_I32, 1, &g->ranks);
-  tt_h5_write_attr(f, "provenance", "threads", TT_H5_I32, 1, &g->threads);
+  write_hash(f, "model_hash_xxh3", g->model_hash);
+  write_number(f, "ranks", g->ranks);
+  write_number(f, "threads", g->threads);
   tt_h5_write_attr(f, "provenance", "wall_seconds", TT_H5_F64, 1, &g->wall_seconds);
-  if (g->epochs_planned > 0) {
-    tt_h5_write_attr(f, "provenance", "member_epochs_planned", TT_H5_I64, 1, &g->epochs_planned);
+  write_number(f, "member_epochs_planned", g->epochs_planned);
+  if (g->epochs_planned > 0)
     tt_h5_write_attr(f, "provenance", "member_epochs_trained", TT_H5_I64, 1, &g->epochs_trained);
-  }
-  if (g->repeated_rows > 0) {
-    tt_h5_write_attr(f, "provenance", "repeated_rows", TT_H5_I64, 1, &g->repeated_rows);
+  write_number(f, "repeated_rows", g->repeated_rows);
+  if (g->repeated_rows > 0)
     tt_h5_write_attr(f, "provenance", "seen_rows", TT_H5_I64, 1, &g->seen_rows);
-  }
-  write_text(f, "provenance/resolved_config", "provenance/resolved_config_strlen", k->resolved,
-             from->resolved);
-  write_text(f, "provenance/original_config", "provenance/original_config_strlen", k->original,
-             from->original);
+  write_config(f, "resolved_config", k->resolved, tt_h5_is_root(f) ? from->resolved : "");
+  write_config(f, "original_config", k->original, tt_h5_is_root(f) ? from->original : "");
+}
+
+static void write_root(tt_h5_file *f, const provenance_values *k, const char *schema)
+{
+  char text[sizeof k->date + sizeof k->command + 8];
+  snprintf(text, sizeof text, "CF-1.10 %s", schema);
+  tt_h5_write_attr_text(f, "/", "Conventions", text);
+  tt_h5_write_attr_text(f, "/", "tutti_schema", schema);
+  if (k->title[0]) tt_h5_write_attr_text(f, "/", "title", k->title);
+  tt_h5_write_attr_text(f, "/", "source", "tutti " TUTTI_VERSION);
+  snprintf(text, sizeof text, "%s: %s", k->date, k->command);
+  tt_h5_write_attr_text(f, "/", "history", text);
+  if (k->run[0]) tt_h5_write_attr_text(f, "/", "run", k->run);
+  if (k->resolved) tt_h5_write_attr(f, "/", "seed", TT_H5_U64, 1, &k->given.seed);
 }
 
 void tt_schema_write_header(tt_schema *s, tt_comm *c, tt_h5_file *f, const char *schema,
                             const tt_provenance *from)
 {
-  provenance_values k = {0};
-  char conventions[64];
-  memset(s, 0, sizeof *s);
-  s->file = f;
-  if (tt_comm_is_root(c)) collect_provenance_local(from, &k);
-  tt_bcast(c, &k, sizeof k);
-  snprintf(conventions, sizeof conventions, "CF-1.10 %s", schema);
-  tt_h5_write_attr_text(f, "/", "Conventions", conventions);
-  tt_h5_write_attr_text(f, "/", "tutti_schema", schema);
-  if (k.title[0]) tt_h5_write_attr_text(f, "/", "title", k.title);
-  tt_h5_write_attr_text(f, "/", "source", k.version);
-  write_group(f, &k, from);
+  provenance_values *k = NULL;
+  tt_provenance given = from ? *from : (tt_provenance){.title = NULL};
+  char *config[2] = {NULL, NULL};
+  *s = (tt_schema){.file = f};
+  if (f->error) return;
+  tt_err e = TT_ALLOC(k, 1);
+  if (!e && tt_h5_is_root(f)) e = collect_provenance_local(&given, config, k);
+  if (!tt_h5_vote(f, e)) {
+    if (c) tt_bcast(c, k, sizeof *k);
+    write_root(f, k, schema);
+    write_group(f, k, &given);
+  }
+  tt_free_all(&config[0], &config[1], &k);
 }
 
 tt_err tt_origin_read_local(tt_h5_reader *r, char *origin[TT_ORIGIN_COUNT])

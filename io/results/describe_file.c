@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "io/hdf5/files.h"
-#include "io/hdf5/h5.h"
+#include "io/hdf5/provenance.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -105,11 +105,9 @@ static tt_err print_all(tt_h5_reader *r)
 {
   static const char *const texts[][2] = {
       {"tutti_schema", "schema"}, {"title", "title"}, {"source", "source"}, {"history", "history"}};
-  static const char *const origin[][2] = {{"command", "command"},
-                                          {"date_created", "created"},
-                                          {"host", "host"},
-                                          {"device", "device"},
-                                          {"slurm_job_id", "job"}};
+  static const char *const origin[][2] = {{"command", "command"}, {"date_created", "created"},
+                                          {"host", "host"},       {"model", "model"},
+                                          {"device", "device"},   {"slurm_job_id", "job"}};
   static const char *const numbers[] = {"generation", "members", "params", "epochs"};
   int64_t n = 0;
   char **name = NULL;
@@ -185,11 +183,14 @@ static json_t *dataset_to_json(tt_h5_reader *r, const char *path)
 
 static tt_err print_json(tt_h5_reader *r)
 {
-  static const char *const of_file[] = {"tutti_schema", "title",   "source", "history",
-                                        "generation",   "members", "params", "epochs"};
-  static const char *const of_origin[] = {"command", "date_created", "host",
-                                          "device",  "arithmetic",   "slurm_job_id",
-                                          "seed",    "ranks",        "threads"};
+  static const char *const of_file[] = {
+      "tutti_schema",      "title",      "source",  "history", "run",
+      "content_hash_xxh3", "generation", "members", "params",  "epochs"};
+  static const char *const of_origin[] = {
+#define X(name, label) #name,
+      TT_ORIGIN_TEXTS(X)
+#undef X
+      "seed", "ranks", "threads"};
   int64_t n = 0;
   char **name = NULL;
   TT_TRY(tt_h5_list_datasets_local(r, &n, &name));

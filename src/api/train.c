@@ -44,8 +44,7 @@ int tutti_train(const char *job, const char *const *set, int nset)
 {
   tt_call caller;
   int signal_number = 0;
-  training t = {.o = {.job = {.file = job, .set = set, .nset = nset, .command = "tutti_train"},
-                      .no_scores = 1}};
+  training t = {.o = {.job = {.file = job, .set = set, .nset = nset}, .no_scores = 1}};
   tt_call_begin(&caller);
   tt_err e = check_job(job, set, nset);
   if (!e) e = train_with_signals(&t, &signal_number);

@@ -177,8 +177,5 @@ tt_err tt_cli_begin(const tt_cli_args *args, int singletons)
 
 tt_job_options tt_cli_job(const tt_cli_args *args)
 {
-  return (tt_job_options){.file = args->file[0],
-                          .set = args->override,
-                          .nset = args->overrides,
-                          .command = args->command};
+  return (tt_job_options){.file = args->file[0], .set = args->override, .nset = args->overrides};
 }

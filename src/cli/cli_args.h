@@ -15,7 +15,6 @@ enum {
 struct tt_cli_args {
   const tt_verb *verb, *verbs; /* the one that runs; all verbs, the last one has name NULL */
   const char *name;            /* of the verb, "tutti campaign run" */
-  const char *command;         /* the whole command line, for provenance */
   int files;
   const char *file[TT_CLI_MAX_FILES]; /* [files] positional arguments */
   int overrides;

@@ -67,13 +67,6 @@ static int is_help(const char *word)
          !strcmp(word, "help");
 }
 
-static void join_args(int argc, char **argv, char *text, size_t size)
-{
-  size_t used = 0;
-  for (int i = 0; i < argc && used + 1 < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", argv[i]);
-}
-
 /* Buffered output may fail as late as now. At exit, so that it covers --help too. */
 static void check_stdout(void)
 {
@@ -94,10 +87,9 @@ static _Noreturn void leave_without_cleanup(tt_err e)
   _exit(tt_err_exit_code(e));
 }
 
-static int run(const tt_verb *verb, int argc, char **argv, const char *command)
+static int run(const tt_verb *verb, int argc, char **argv)
 {
   static tt_cli_args args;
-  args.command = command;
   args.verbs = top_verbs;
   tt_cli_parse(verb, argc, argv, &args);
   tt_err e = verb->run(&args);
@@ -123,7 +115,7 @@ static void move_help(int argc, char **argv, int at)
 
 int main(int argc, char **argv)
 {
-  static char command[4096], output[1 << 16];
+  static char output[1 << 16];
   char name[64] = "tutti";
   const tt_verb *verbs = top_verbs, *verb = NULL;
   int at = 1;
@@ -150,7 +142,6 @@ int main(int argc, char **argv)
     }
     snprintf(name + strlen(name), sizeof name - strlen(name), " %s", verb->name);
   }
-  join_args(argc, argv, command, sizeof command);
   argv[at - 1] = name;
-  return run(verb, argc - at + 1, argv + at - 1, command);
+  return run(verb, argc - at + 1, argv + at - 1);
 }

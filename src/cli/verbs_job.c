@@ -75,8 +75,7 @@ tt_err tt_verb_predict(const tt_cli_args *args)
                           .force = args->force,
                           .members = args->members,
                           .jacobian = args->jacobian,
-                          .quantile = quantile,
-                          .command = args->command};
+                          .quantile = quantile};
   TT_TRY(parse_quantiles(args->quantiles, MAX_QUANTILES, quantile, &o.quantiles));
   TT_TRY(parse_format(args, &o.format));
   TT_TRY(tt_cli_begin(args, 0));
@@ -92,8 +91,7 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
                            .weights = args->weights,
                            .output = args->output,
                            .force = args->force,
-                           .json = args->json,
-                           .command = args->command};
+                           .json = args->json};
   TT_TRY(parse_format(args, &o.format));
   TT_TRY(tt_cli_begin(args, 0));
   return tt_evaluate(tt_world, &o);
@@ -111,8 +109,7 @@ tt_err tt_verb_explain(const tt_cli_args *args)
                           .json = args->json,
                           .repeats = args->repeats,
                           .most_rows = args->rows,
-                          .seed = (uint64_t)args->seed,
-                          .command = args->command};
+                          .seed = (uint64_t)args->seed};
   tt_table_format format;
   TT_TRY(parse_format(args, &format));
   o.rows.format = &format;

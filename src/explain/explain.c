@@ -33,12 +33,9 @@ static tt_err write_and_print(tt_comm *c, const tt_explain_options *o,
                               const tt_trained_ensembles *all, const tt_explained *own,
                               const tt_importance *i)
 {
-  const tt_provenance from = {.title = "",
-                              .resolved = "",
-                              .original = "",
-                              .device = own->ops->name,
-                              .arithmetic = "",
-                              .command = o->command ? o->command : "",
+  const tt_provenance from = {.device = own->ops->name,
+                              .model = o->model,
+                              .model_hash = all->hash,
                               .seed = o->seed,
                               .ranks = tt_comm_ranks(c),
                               .threads = own->use->threads};

@@ -12,7 +12,6 @@ typedef struct tt_explain_options {
   int64_t repeats;            /* permutations of each input */
   int64_t most_rows;          /* at most so many rows of the file are used */
   uint64_t seed;              /* of the rows and the permutations */
-  const char *command;
 } tt_explain_options;
 
 /* Collective. Increase of the error by permutations of each input (Breiman 2001; Fisher, Rudin &

@@ -6,6 +6,7 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "io/hdf5/files.h"
+#include "io/hdf5/schema.h"
 #include "io/model/model_file.h"
 #include "src/export/export_internal.h"
 #include "src/predict/prediction_block.h"
@@ -197,14 +198,17 @@ static tt_err write_file(const tt_export_model *x, tt_export_format format)
   return e;
 }
 
-static tt_err export_model(const tt_trained_ensembles *all, const char *file,
+static tt_err export_model(const tt_trained_ensembles *all, const char *model, const char *file,
                            tt_export_format format, const char *meaning)
 {
+  char hash[TT_HASH_TEXT];
   tt_axis_labels labels = {0};
-  tt_export_model x = {.file = file, .all = all, .labels = &labels};
+  tt_export_model x = {
+      .file = file, .model = model, .model_hash = hash, .all = all, .labels = &labels};
   int64_t members = 0;
   tt_scaler scaler = {0};
   tt_trained_parts part = {0};
+  tt_hash_text(all->hash, hash);
   TT_TRY(tt_axis_labels_create(all, &labels));
   x.net = &all->at[0]->scaler.net;
   x.columns_in = x.net->columns;
@@ -251,7 +255,9 @@ tt_err tt_export_local(const tt_export_options *o)
   const char *file = o->output ? o->output : name[o->format];
   TT_TRY(tt_file_check_output(file, o->force, (const char *const[]){o->model, NULL}));
   TT_TRY(tt_model_read_local(o->model, &all));
-  tt_err e = export_model(&all, file, o->format, meaning[o->format]);
+  char *path = realpath(o->model, NULL);
+  tt_err e = export_model(&all, path ? path : o->model, file, o->format, meaning[o->format]);
+  free(path);
   tt_trained_ensembles_destroy(&all);
   return e;
 }

@@ -108,8 +108,9 @@ static void put_levels(const tt_export_model *x, int64_t column, FILE *to)
 static void put_head(const tt_export_model *x, const char *name, FILE *to)
 {
   const tt_columns *input = &x->all->at[0]->input;
-  fprintf(to, "/* %s_predict: a trained ensemble, exported by tutti " TUTTI_VERSION ".\n *\n",
-          name);
+  fprintf(to, "/* %s_predict: a trained ensemble, exported by tutti " TUTTI_VERSION ".\n * ", name);
+  put_comment(to, x->model);
+  fprintf(to, "\n * content_hash_xxh3 %s\n *\n", x->model_hash);
   for (int64_t i = 0; i < x->columns_in; i++) {
     fprintf(to, " * x[%" PRId64 "]  ", i);
     put_comment(to, input->name[i]);

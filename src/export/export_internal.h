@@ -25,7 +25,8 @@ typedef struct tt_export_cohort {
 } tt_export_cohort;
 
 typedef struct tt_export_model {
-  const char *file; /* to write, for messages and names */
+  const char *file;               /* to write, for messages and names */
+  const char *model, *model_hash; /* what it is made from: path, and hash of the content */
   const tt_trained_ensembles *all;
   const tt_axis_labels *labels;
   int64_t columns_in;      /* D columns of x */

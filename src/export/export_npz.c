@@ -388,6 +388,8 @@ static tt_err put_all(zip_archive *z, const tt_export_model *x)
   TT_TRY(put_texts(z, "column_ensemble", x->columns, x->labels->ensemble));
   TT_TRY(put_texts(z, "column_label", x->columns, (const char *const *)x->labels->label));
   TT_TRY(put_texts(z, "column_units", x->columns, x->labels->units));
+  TT_TRY(put_texts(z, "model", 1, &x->model));
+  TT_TRY(put_texts(z, "model_hash_xxh3", 1, &x->model_hash));
   for (int64_t i = 0; i < x->cohorts; i++) TT_TRY(put_cohort(z, x, i));
   return TT_OK;
 }

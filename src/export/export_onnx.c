@@ -256,7 +256,9 @@ static tt_err write_model(tt_onnx *g, const tt_export_model *x, const char *byte
              {"input_units", x->columns_in, (const char *const *)input->units},
              {"column_ensemble", x->columns, x->labels->ensemble},
              {"column_label", x->columns, (const char *const *)x->labels->label},
-             {"column_units", x->columns, x->labels->units}};
+             {"column_units", x->columns, x->labels->units},
+             {"model", 1, &x->model},
+             {"model_hash_xxh3", 1, &x->model_hash}};
   enum { ROWS = sizeof row / sizeof *row };
   tt_onnx_property property[ROWS];
   char *text[ROWS];

@@ -42,7 +42,6 @@ static tt_err broadcast_file(tt_comm *c, const tt_job_options *o, tt_job *job)
 
 static tt_err parse_local(const tt_job_options *o, tt_job *job)
 {
-  job->command = o->command;
   TT_TRY(tt_config_parse(o->file, job->original, job->bytes, o->set, o->nset, &job->cfg));
   return tt_config_to_yaml(job->cfg, &job->resolved);
 }
@@ -68,7 +67,6 @@ tt_err tt_job_derive_local(const tt_job *base, char *directory, int64_t seed, tt
   *job = (tt_job){.base = base,
                   .original = base->original,
                   .bytes = base->bytes,
-                  .command = base->command,
                   .ops = base->ops,
                   .use = base->use};
   tt_err e = TT_ALLOC(job->cfg, 1);
@@ -110,7 +108,6 @@ tt_provenance tt_job_provenance(const tt_job *job, const char *device, const cha
                          .original = job->original,
                          .device = device,
                          .arithmetic = arithmetic,
-                         .command = job->command ? job->command : "",
                          .seed = (uint64_t)job->cfg->run_seed,
                          .data_hash = job->data ? job->data->hash : 0,
                          .repeated_rows = job->data ? job->data->repeated_rows : 0,

@@ -13,7 +13,6 @@ typedef struct tt_job_options {
   const char *file;
   const char *const *set; /* [nset] "section.name=value" */
   int nset;
-  const char *command; /* the command line, for provenance */
 } tt_job_options;
 
 typedef struct tt_job {
@@ -21,7 +20,6 @@ typedef struct tt_job {
   tt_config *cfg;
   char *original, *resolved; /* text of the job file; YAML with the value of every option */
   int64_t bytes;
-  const char *command;
   tt_dataset *data;    /* NULL until tt_job_load */
   tt_dataset training; /* tt_dataset_for_training of it */
   tt_cohorts cohorts;

@@ -221,12 +221,9 @@ static tt_err predict_chunks(predictor *p, tt_prediction_file *f)
 static tt_err write_predictions(predictor *p)
 {
   tt_prediction_file *f = NULL;
-  tt_provenance from = {.title = "",
-                        .resolved = "",
-                        .original = "",
-                        .device = p->ops->name,
-                        .arithmetic = "",
-                        .command = p->o->command ? p->o->command : "",
+  tt_provenance from = {.device = p->ops->name,
+                        .model = p->o->model,
+                        .model_hash = p->model.hash,
                         .ranks = tt_comm_ranks(p->c),
                         .threads = p->use.threads};
   tt_err e = tt_prediction_file_create(p->c, p->o->output, &p->model, &p->shape, &from, &f);

@@ -15,7 +15,6 @@ typedef struct tt_predict_options {
   int jacobian;           /* 1 = also write the derivatives by the inputs (jacobian.h) */
   int64_t quantiles;
   const double *quantile; /* [quantiles] each in (0, 1) */
-  const char *command;
 } tt_predict_options;
 
 /* Collective. Predict all rows; each rank reads its slice in chunks, memory O(chunk). Write mean,

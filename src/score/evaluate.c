@@ -15,17 +15,15 @@ static tt_err check_output_local(const tt_evaluate_options *o)
 }
 
 static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o,
-                           const tt_trained_ensembles *all, const tt_scores *const *part)
+                           const tt_trained_ensembles *all, const tt_engine_ops *ops,
+                           const tt_resources *use, const tt_scores *const *part)
 {
   tt_scores *joined = NULL;
-  tt_provenance from = {.title = "",
-                        .resolved = "",
-                        .original = "",
-                        .device = "",
-                        .arithmetic = "",
-                        .command = o->command ? o->command : "",
+  tt_provenance from = {.device = ops->name,
+                        .model = o->model,
+                        .model_hash = all->hash,
                         .ranks = tt_comm_ranks(c),
-                        .threads = 1};
+                        .threads = use->threads};
   tt_err e = tt_agree(c, tt_scores_concat(all, part, &joined));
   if (!e) e = tt_scores_write(c, o->output, all, joined, &from);
   tt_scores_destroy(&joined);
@@ -44,7 +42,7 @@ static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_train
   }
   if (!e && o->json)
     e = tt_agree(c, tt_score_print_json_local(c, all, (const tt_scores *const *)part));
-  if (!e && o->output) e = write_scores(c, o, all, (const tt_scores *const *)part);
+  if (!e && o->output) e = write_scores(c, o, all, ops, use, (const tt_scores *const *)part);
   for (int64_t i = 0; part && i < all->count; i++) tt_scores_destroy(&part[i]);
   tt_free(part);
   return e;

@@ -12,7 +12,6 @@ typedef struct tt_evaluate_options {
   const char *output;           /* file for the scores; NULL = none */
   int force;                    /* replace it if it exists */
   int json;                     /* 1 = print one JSON object instead of tables */
-  const char *command;
 } tt_evaluate_options;
 
 /* Collective. Score the model on all labelled rows of a file, print the table, and write the scores

@@ -172,12 +172,7 @@ static tt_err check_options(const tt_import_options *o)
 static tt_err write_output(const tt_import_options *o, const tt_csv *t, const column_selection *x,
                            const column_selection *y)
 {
-  char history[4096];
-  snprintf(history, sizeof history, "tutti %s import %s --inputs %s%s%s%s%s", TUTTI_VERSION,
-           o->table, o->inputs, y->count ? " --targets " : "", y->count ? o->targets : "",
-           o->units && *o->units ? " --units " : "", o->units ? o->units : "");
-  TT_TRY(
-      tt_data_write_local(o->output, t->rows, &x->names, &y->names, x->value, y->value, history));
+  TT_TRY(tt_data_write_local(o->output, t->rows, &x->names, &y->names, x->value, y->value));
   int64_t unlabelled = 0;
   for (int64_t i = 0; i < t->rows * y->count; i++) unlabelled += isnan(y->value[i]) != 0;
   tt_log_root(TT_LOG_INFO,

@@ -222,7 +222,13 @@ def by_onnx_numpy(tutti, x, want, labels):
         (got, texts), one = onnx_numpy.run("model.onnx", x), onnx_numpy.run("model.onnx", x[:1])[0]
     compare("ONNX", got, want)
     assert texts["column_label"].split("\n") == labels
-    assert texts["input_name"].split("\n")[1:] == ["b", "c", "d"] and len(texts) == 5
+    assert texts["input_name"].split("\n")[1:] == ["b", "c", "d"] and len(texts) == 7
+    with h5py.File("out/model.h5") as f:
+        content = np.bytes_(f.attrs["content_hash_xxh3"]).decode()
+    assert texts["model"] == os.path.abspath("out/model.h5") and texts["model_hash_xxh3"] == content
+    run(tutti, "export", "out/model.h5", "--c", "-q", "-o", "named.c")
+    head = pathlib.Path("named.c").read_text()[:1000]
+    assert os.path.abspath("out/model.h5") in head and content in head, head
     assert one["mean"].shape == (1, len(labels))
 
 

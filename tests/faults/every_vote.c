@@ -125,8 +125,7 @@ static void write_inputs(const site *s)
     y[i] = (double)(i % 3);
   }
   snprintf(path, sizeof path, "%.1000s/data.h5", s->folder);
-  if (tt_data_write_local(path, ROWS, &input, &target, x, y, "made up"))
-    tt_panic("%s", tt_err_last());
+  if (tt_data_write_local(path, ROWS, &input, &target, x, y)) tt_panic("%s", tt_err_last());
   FILE *f = fopen(s->job, "w");
   if (!f || fputs(job_text, f) < 0 || fclose(f) != 0) tt_panic("%s: cannot be written", s->job);
 }
@@ -138,7 +137,7 @@ static tt_err life(int rank, int64_t n, double max_time, const site *s, int64_t 
 {
   char fault[64];
   tt_comm *c = NULL;
-  tt_train_options o = {.job = {.file = s->job, .command = "every_vote"}, .max_time = max_time};
+  tt_train_options o = {.job = {.file = s->job}, .max_time = max_time};
   snprintf(fault, sizeof fault, "%d:%" PRId64, rank, n);
   if (n > 0) setenv("TUTTI_FAULT", fault, 1);
   tt_err e = tt_comm_begin(&c);

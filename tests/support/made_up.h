@@ -92,7 +92,6 @@ static inline tt_provenance made_up_provenance(const tt_comm *c)
                          .original = "# a comment\nmodel: {hidden: [5, 3]}\n",
                          .device = "CPU, 1 thread",
                          .arithmetic = "generic",
-                         .command = "test",
                          .seed = 2026,
                          .data_hash = 0xDEADBEEFull,
                          .result_hash = 0xFFFFFFFFFFFFFFFFull,

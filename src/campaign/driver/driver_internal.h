@@ -67,6 +67,9 @@ void tt_round_free(tt_campaign *k);
 /* Link DIR/model.h5 to the model of round k->round_number, which is committed; remove the
  * directories of rounds older than campaign.keep. Local; rank 0 does it. Errors: IO. */
 tt_err tt_campaign_prune_local(const tt_campaign *k);
+/* Provenance of the files of the present round, with its model, if there is one. Borrows `model`.
+ * Local. */
+tt_provenance tt_campaign_provenance(const tt_campaign *k, char model[TT_PATH_MAX]);
 /* Write campaign.h5: the commit. Collective. Errors: CANTCREAT, IO, MEM, STOPPED (another process
  * has claimed the directory). */
 tt_err tt_campaign_commit(tt_campaign *k);

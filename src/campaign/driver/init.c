@@ -48,7 +48,7 @@ static tt_err write_samples(const char *file, int64_t rows, uint32_t which)
       x[EXAMPLE_INPUTS * i + k] = 2.0 * (double)tt_uniform(r.v[k]) - 1.0;
     y[i] = ridge(x[EXAMPLE_INPUTS * i], x[EXAMPLE_INPUTS * i + 1]);
   }
-  if (!e) e = tt_data_write_local(file, rows, &input, &target, x, y, "tutti campaign init");
+  if (!e) e = tt_data_write_local(file, rows, &input, &target, x, y);
   tt_free(x);
   tt_free(y);
   return e;

@@ -13,18 +13,11 @@
 /* Write the numbers of the current round to a file of the stage: a history of this round alone. */
 static tt_err write_round_stats(tt_campaign *k, const char *name)
 {
-  char path[TT_PATH_MAX];
+  char path[TT_PATH_MAX], model[TT_PATH_MAX];
   tt_history one = *k->h;
   tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
                             (const char *const *)k->column, &k->initial_data->net};
-  tt_provenance from = {.title = "",
-                        .resolved = "",
-                        .original = "",
-                        .device = "",
-                        .arithmetic = "",
-                        .command = "",
-                        .ranks = tt_comm_ranks(k->c),
-                        .threads = k->job->use.threads};
+  const tt_provenance from = tt_campaign_provenance(k, model);
   one.round = tt_current_round(k);
   one.rounds = 1;
   one.queries = 0;
@@ -152,12 +145,14 @@ static tt_err check_pool_unchanged(const tt_campaign *k, uint64_t pool_hash)
 
 static tt_err do_score(tt_campaign *k, const tt_stage_io *w)
 {
-  char path[TT_PATH_MAX];
+  char path[TT_PATH_MAX], model[TT_PATH_MAX];
+  const tt_provenance from = tt_campaign_provenance(k, model);
   double *best = NULL;
   tt_round_file_path(k, w->file[0], path);
   tt_err e = tt_agree(k->c, TT_ALLOC(best, k->initial_data->targets));
   if (!e) {
     tt_score_pool_args s = scoring_args(k, best, path);
+    s.from = &from;
     e = tt_score_pool(k->c, &s, tt_current_round(k));
   }
   tt_free(best);
@@ -258,7 +253,8 @@ static tt_err run_selection(tt_campaign *k, tt_select_args *s)
 
 static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
 {
-  char scores[TT_PATH_MAX], queries[TT_PATH_MAX];
+  char scores[TT_PATH_MAX], queries[TT_PATH_MAX], model[TT_PATH_MAX];
+  const tt_provenance from = tt_campaign_provenance(k, model);
   double *labelled = NULL;
   tt_round_file_path(k, "pool_scores.h5", scores);
   tt_round_file_path(k, w->file[0], queries);
@@ -277,7 +273,8 @@ static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
   if (!e) e = run_selection(k, &s);
   tt_free(labelled);
   if (!e)
-    e = tt_queries_write(k->c, queries, k->queries, &k->initial_data->input, &k->initial_data->net);
+    e = tt_queries_write(k->c, queries, k->queries, &k->initial_data->input, &k->initial_data->net,
+                         &from);
   tt_queries_destroy(&k->queries);
   return e ? e : write_round_stats(k, w->file[1]);
 }

@@ -6,6 +6,7 @@
 #include "core/engine/engine.h"
 #include "core/stats/history.h"
 #include "io/data/pool.h"
+#include "io/hdf5/provenance.h"
 #include "src/campaign/state/known_inputs.h"
 
 typedef struct tt_score_pool_args {
@@ -17,12 +18,13 @@ typedef struct tt_score_pool_args {
   const tt_used_rows *used_rows;
   tt_known_inputs *known; /* inputs of labelled and queried rows: rows with the same inputs are no
                              candidates; NULL = none */
-  const double *best;    /* [T] highest (goal: minimize: lowest) label so far of each target column,
+  const double *best; /* [T] highest (goal: minimize: lowest) label so far of each target column,
                             user's units, NaN = no label */
-  int64_t round;         /* used by acquisition `random` */
-  const char *file;      /* pool_scores.h5 to write */
-  const char *directory; /* a file STOP in it requests a stop */
-  double deadline;       /* as in tt_stop_agreed */
+  int64_t round;      /* used by acquisition `random` */
+  const char *file;   /* pool_scores.h5 to write */
+  const tt_provenance *from; /* of this file, or NULL */
+  const char *directory;     /* a file STOP in it requests a stop */
+  double deadline;           /* as in tt_stop_agreed */
   int64_t max_piece_rows; /* candidates predicted at a time; 0 = limited by memory and time alone */
 } tt_score_pool_args;
 

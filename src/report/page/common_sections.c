@@ -92,22 +92,15 @@ void tt_page_put_folded(FILE *f, const char *summary, const char *text)
 
 void tt_page_put_origin(FILE *f, char *const origin[TT_ORIGIN_COUNT])
 {
-  static const char *const name[TT_ORIGIN_COUNT] = {"command",
-                                                    "program",
-                                                    "MPI",
-                                                    "HDF5",
-                                                    "written",
-                                                    "host",
-                                                    "Slurm job",
-                                                    "device",
-                                                    "arithmetic",
-                                                    "hash of the data",
-                                                    "hash of the options",
-                                                    "dependence"};
+  static const char *const label[] = {
+#define X(name, text) text,
+      TT_ORIGIN_TEXTS(X)
+#undef X
+  };
   for (int i = 0; i < TT_ORIGIN_COUNT; i++) {
     const char *text = origin[i] ? origin[i] : "";
     int is_zero = strspn(text, "0") == strlen(text); /* no hash, no Slurm job */
-    if (!is_zero) tt_page_pair(f, name[i], "%s", text);
+    if (!is_zero) tt_page_pair(f, label[i], "%s", text);
   }
 }
 

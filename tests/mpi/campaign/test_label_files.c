@@ -159,7 +159,7 @@ static void write_pool(const char *file)
     y[i * T] = i % 5 ? (double)i : (double)NAN;
     y[i * T + 1] = NAN;
   }
-  TT_CHECK_OK(tt_data_write_local(file, 50, &input, &target, x, y, "test"));
+  TT_CHECK_OK(tt_data_write_local(file, 50, &input, &target, x, y));
 }
 
 TT_TEST (hidden_labels_come_from_the_pool) {

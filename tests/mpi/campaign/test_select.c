@@ -47,7 +47,7 @@ static void put_pool(int64_t rows, int64_t width, const float *value)
 static void put_scores(int64_t lists, int64_t first, int64_t rows, const float *value)
 {
   tt_pool_scores_writer *f = NULL;
-  TT_CHECK_OK(tt_pool_scores_create(comm, score_file, lists, first, rows, &f));
+  TT_CHECK_OK(tt_pool_scores_create(comm, score_file, lists, first, rows, NULL, &f));
   TT_CHECK_OK(tt_pool_scores_write(f, first, tt_comm_is_root(comm) ? rows : 0, value));
   TT_CHECK_OK(tt_pool_scores_commit(&f));
 }

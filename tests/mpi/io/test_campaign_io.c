@@ -265,7 +265,7 @@ TT_TEST (queries_are_read_as_written) {
     for (int64_t i = 0; i < n * T; i++)
       TT_CHECK(isnan(a->y[i]) && a->label_status[i / T] == TT_LABEL_STATUS_failed, ==, 1);
     fill_picks(p);
-    TT_CHECK_OK(tt_queries_write(comm, at(n ? "queries.h5" : "none.h5"), p, &input, NULL));
+    TT_CHECK_OK(tt_queries_write(comm, at(n ? "queries.h5" : "none.h5"), p, &input, NULL, NULL));
     TT_CHECK_OK(tt_queries_read(comm, at(n ? "queries.h5" : "none.h5"), &q));
     TT_CHECK(q->count, ==, n);
     TT_CHECK(q->inputs, ==, D);
@@ -435,7 +435,7 @@ static void leave_files(void)
   put();
   TT_CHECK_OK(tt_initial_data_read(comm, &cfg, &b));
   if (tt_comm_is_root(comm))
-    TT_CHECK_OK(tt_data_write_local(at("data.h5"), b->rows, &b->input, &b->target, b->x, b->y, ""));
+    TT_CHECK_OK(tt_data_write_local(at("data.h5"), b->rows, &b->input, &b->target, b->x, b->y));
   TT_CHECK_OK(write_history(comm, at("campaign.h5"), h));
   TT_CHECK_OK(write_history(comm, at("young.h5"), young));
   tt_initial_data_destroy(&b);

@@ -80,7 +80,7 @@ TT_TEST (ranks_with_other_overrides_open_no_job) {
   if (f) fputs("data: {file: d.h5}\nensembles: [{name: a}]\n", f);
   if (f) fclose(f);
   tt_barrier(comm);
-  tt_job_options o = {.file = path, .set = set, .nset = 1, .command = ""};
+  tt_job_options o = {.file = path, .set = set, .nset = 1};
   for (int differs = 0; differs < 2; differs++) {
     snprintf(epochs, sizeof epochs, "train.epochs=%d", 5 + differs * tt_comm_rank(comm));
     tt_err e = tt_job_open(comm, &o, &job);

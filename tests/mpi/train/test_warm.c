@@ -42,8 +42,7 @@ static void write_data(void)
     y[2 * i + 1] = x[2 * i] * x[2 * i + 1];
   }
   name_of("d.h5", path);
-  if (tt_comm_is_root(comm))
-    TT_CHECK_OK(tt_data_write_local(path, ROWS, &input, &target, x, y, "made up"));
+  if (tt_comm_is_root(comm)) TT_CHECK_OK(tt_data_write_local(path, ROWS, &input, &target, x, y));
   name_of("job.yaml", path);
   if (tt_comm_is_root(comm)) TT_CHECK_OK(tt_file_write_atomic_local(path, job_text));
   tt_barrier(comm);
@@ -57,9 +56,8 @@ static tt_err train(const char *to, tt_warm_start warm, const char *const *set, 
   name_of("job.yaml", job);
   snprintf(out, sizeof out, "run.directory=%s", to);
   for (int i = 0; i < nset; i++) all[1 + i] = set[i];
-  tt_train_options o = {.job = {.file = job, .set = all, .nset = 1 + nset, .command = "test"},
-                        .quiet = 1,
-                        .warm = warm};
+  tt_train_options o = {
+      .job = {.file = job, .set = all, .nset = 1 + nset}, .quiet = 1, .warm = warm};
   return tt_train(comm, &o);
 }
 #define TRAIN(to_, warm_, ...)                                                                     \

@@ -92,7 +92,7 @@ def check_page(place):
                   "44 queries in 5 rounds, 4 without a label", "q<e>", "Shares of the pool",
                   "Time of the stages", "What was selected", "feature_0 and feature_1",
                   "feature_1 and feature_2", "acquisition: epistemic_std", "oracle, per label 0.25 s",
-                  "4 50 0.4 0.4", "all stages 0:38", "command test", "device CPU, 1 thread",
+                  "4 50 0.4 0.4", "all stages 0:38", "command /", "device CPU, 1 thread",
                   "hash of the data 00000000deadbeef"):
         assert words in page.text, (words, page.text)
     lines = [a["data-h"] for _, a in page.tags if "labels" in a.get("data-h", "")]

@@ -43,7 +43,7 @@ static void write_table(const char *file, int64_t rows, int64_t targets, char **
   char *in[] = {"p", "q"}, *none[] = {"", "", "", ""};
   tt_columns input = {2, in, none, 1}, target = {targets, names, none, 1};
   double *x = calloc((size_t)rows * 2, sizeof *x), *y = calloc((size_t)rows * 4, sizeof *y);
-  TT_CHECK_OK(tt_data_write_local(file, rows, &input, &target, x, y, "test"));
+  TT_CHECK_OK(tt_data_write_local(file, rows, &input, &target, x, y));
   free(x);
   free(y);
 }
@@ -132,7 +132,7 @@ TT_TEST (bad_data_and_pools_are_rejected) {
   tt_columns three = {3, in, none, 1}, no = {0, NULL, NULL, 0};
   double x[3] = {0};
   write_table(at("d.h5"), 20, 1, name);
-  TT_CHECK_OK(tt_data_write_local(at("wide.h5"), 1, &three, &no, x, NULL, "test"));
+  TT_CHECK_OK(tt_data_write_local(at("wide.h5"), 1, &three, &no, x, NULL));
   TT_CHECK_OK(tt_campaign_init_local(at("once"), at("d.h5"), NULL, NULL, NULL));
   refused(tt_campaign_init_local(at("once"), at("d.h5"), NULL, NULL, NULL), TT_E_CANTCREAT,
           "once/campaign.yaml exists");

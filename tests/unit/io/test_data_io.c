@@ -39,7 +39,7 @@ TT_TEST (a_written_file_reads_back_in_any_pieces) {
   for (int i = 0; i < D; i++) TT_CHECK_OK(tt_text_set(&input.name[i], i ? "b" : "a long name"));
   for (int i = 0; i < N * D; i++) x[i] = 1.0 / (i + 1);
   for (int i = 0; i < N * T; i++) y[i] = i % 3 ? i * 1e-3 : NAN;
-  TT_CHECK_OK(tt_data_write_local(path, N, &input, &target, x, y, "made by a test"));
+  TT_CHECK_OK(tt_data_write_local(path, N, &input, &target, x, y));
   tt_data_reader *r = NULL;
   TT_CHECK_OK(tt_data_reader_open_local(path, "x", "y", &r));
   assert_string_equal(tt_data_reader_shape(r)->input.name[0], "a long name");
@@ -307,8 +307,7 @@ TT_TEST (names_and_units_must_be_utf8) {
     tt_columns input = {0}, target = {0};
     TT_CHECK_OK(tt_columns_create(1, &input));
     TT_CHECK_OK(tt_text_set(i % 2 ? &input.units[0] : &input.name[0], name[i / 2].text));
-    assert_int_equal(tt_data_write_local(path, 1, &input, &target, x, NULL, ""),
-                     name[i / 2].wanted);
+    assert_int_equal(tt_data_write_local(path, 1, &input, &target, x, NULL), name[i / 2].wanted);
     tt_columns_free(&input);
   }
 }
@@ -320,7 +319,7 @@ TT_TEST (names_are_read_without_control_characters) {
   TT_CHECK_OK(tt_columns_create(1, &input));
   TT_CHECK_OK(tt_text_set(&input.name[0], "\x1B[2Jheat\tload\n"));
   TT_CHECK_OK(tt_text_set(&input.units[0], "\xC2\x9Bm"));
-  TT_CHECK_OK(tt_data_write_local(path, 1, &input, &target, x, NULL, ""));
+  TT_CHECK_OK(tt_data_write_local(path, 1, &input, &target, x, NULL));
   TT_CHECK_OK(tt_data_read_shape_local(path, "x", NULL, &shape));
   assert_string_equal(shape.input.name[0], "?[2Jheat?load?");
   assert_string_equal(shape.input.units[0], "?m");
