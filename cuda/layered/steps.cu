@@ -471,7 +471,7 @@ tt_err tt_layered_download_progress(tt_engine *e)
 static int64_t epoch_steps_left(const tt_engine *e, const tt_layered *own, int64_t i)
 {
   int64_t size = e->cohort->batch_size;
-  return (e->host_epoch_rows[i] + size - 1) / size - own->batch[i];
+  return tt_ceil_div(e->host_epoch_rows[i], size) - own->batch[i];
 }
 
 void tt_layered_find_ending_views(const tt_engine *e, int64_t steps, int8_t *ending_views)

@@ -1,13 +1,12 @@
 /* device_sizes.c — see device_sizes.h. */
 #include "cuda/plan/device_sizes.h"
 
+#include "core/base/int.h"
 #include "core/engine/progress.h"
 #include "cuda/plan/block_plan.h"
 
 /* Device memory for the pointers and the numbers of rows of one row set. */
 enum { ROW_LISTS_BYTES = 40 };
-
-static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The training state. The engine allocates at least one element for each array. */
 static int64_t state_bytes(const tt_cohort *c, int64_t members)
@@ -64,7 +63,7 @@ static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int 
   }
   if (choice->path == TT_GPU_PATH_block &&
       tt_block_plan_make(c, choice->precision, on->shared_bytes, &block))
-    scratch = tt_block_scratch_floats(&block) * min_i64(slice.count, on->multiprocessors);
+    scratch = tt_block_scratch_floats(&block) * tt_min_i64(slice.count, on->multiprocessors);
   return (1 + 2 * slice.count) * (int64_t)sizeof(int32_t) +
          (scratch ? scratch : 1) * (int64_t)sizeof(float);
 }

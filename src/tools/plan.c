@@ -46,11 +46,9 @@ static int64_t ensemble_members(const tt_cohorts *all, const char *name)
 static void print_network(const tt_job_plan *p, const tt_cohort *c)
 {
   const tt_model *m = &c->model;
-  tt_activation first = tt_model_activation(m);
-  fprintf(p->out, "network    %" PRId64, m->inputs);
-  if (m->front.layers) fprintf(p->out, "-front-%" PRId64, m->front.features);
-  for (int l = 0; l < m->layers; l++) fprintf(p->out, "-%" PRId64, m->layer[l].out);
-  fprintf(p->out, ", %s, %" PRId64 " parameters\n", tt_choice_activation[first], m->params);
+  char widths[TT_MODEL_WIDTHS_TEXT];
+  fprintf(p->out, "network    %s, %s, %" PRId64 " parameters\n", tt_model_widths(m, widths),
+          tt_choice_activation[tt_model_activation(m)], m->params);
   tt_plan_front_print(&m->front, p->out);
   for (int64_t e = 0; e < c->ensembles; e++) {
     const tt_ensemble *from = &c->ensemble[e];
