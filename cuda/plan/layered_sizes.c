@@ -15,7 +15,6 @@ static void find_options(const tt_cohort *c, tt_slice slice, tt_layered_sizes *s
     const tt_hyper *h = &c->member[i].hyper;
     s->dropout |= h->dropout > 0.0f;
     s->label_noise |= h->label_noise > 0.0f;
-    s->adversarial |= h->adversarial_epsilon > 0.0f;
     s->clipping |= h->clip_norm > 0.0f;
   }
   for (int l = 0; l < c->model.layers; l++) s->residual |= c->model.layer[l].residual;
@@ -75,12 +74,11 @@ static int is_plain(const tt_layer *layer) { return layer->norm < 0 && !layer->r
 static int has_head(const tt_layered_sizes *s, const tt_model *m)
 {
   const tt_layer *last = &m->layer[m->layers - 1];
-  return s->small && m->layers > 1 && !s->adversarial && last->out <= TT_NARROW_WIDTH &&
-         last->in <= TT_HEAD_WIDTH && is_plain(last) && !last->dropout &&
-         last->activation == TT_ACT_identity;
+  return s->small && m->layers > 1 && last->out <= TT_NARROW_WIDTH && last->in <= TT_HEAD_WIDTH &&
+         is_plain(last) && !last->dropout && last->activation == TT_ACT_identity;
 }
 
-/* Weights and rows with free places behind them, results, row numbers. */
+/* Shared floats of the fused first layer: padded weights, padded rows, results, row indices. */
 int64_t tt_layered_entry_floats(const tt_layer *first)
 {
   int64_t ld = (first->in + 3) / 4 * 4 + 4;
@@ -106,7 +104,7 @@ static void find_chunks(const tt_model *m, tt_precision precision, tt_layered_si
   s->head = has_head(s, m);
   s->entry = has_entry(s, m);
   s->copies = 1;
-  if (s->small && !s->parts && !s->adversarial && s->members * tiles <= MOST_TILES_OF_ALL)
+  if (s->small && !s->parts && s->members * tiles <= MOST_TILES_OF_ALL)
     s->copies = tt_ceil_div(s->rows, s->chunk);
 }
 
