@@ -20,8 +20,6 @@
     "strength of the penalty that keeps weights near their initial values")                        \
   X(dropout, float, F32, "1", "probability that a step leaves out a hidden unit")                  \
   X(label_noise, float, F32, "1", "standard deviation of the noise on normalised targets")         \
-  X(adversarial_epsilon, float, F32, "1",                                                          \
-    "step to adversarial inputs, as a fraction of the range of each input")                        \
   X(init_scale, float, F32, "1", "factor on the initial weights")                                  \
   X(feature_fraction, float, F32, "1", "fraction of the inputs that a member uses")                \
   X(warmup, float, F32, "epochs", "linear growth of the step size at the start")                   \

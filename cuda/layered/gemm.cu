@@ -36,7 +36,7 @@ static int64_t typical_members(const tt_cohort *c)
   int64_t rows = c->batch_size < most_rows ? c->batch_size : most_rows;
   for (int l = 0; l < c->model.layers; l++)
     if (c->model.layer[l].out > widest) widest = c->model.layer[l].out;
-  int64_t tiles = ((rows + side - 1) / side) * ((widest + side - 1) / side);
+  int64_t tiles = tt_ceil_div(rows, side) * tt_ceil_div(widest, side);
   while (members * tiles < TYPICAL_TILES && members < MOST_TYPICAL) members *= 2;
   return members;
 }

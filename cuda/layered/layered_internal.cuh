@@ -75,9 +75,6 @@ typedef struct tt_layered {
   float *xhat[TT_MAX_LAYERS]; /* [M][rows][out] normalised z of layers with layer_norm */
   float *rstd[TT_MAX_LAYERS]; /* [M][rows] 1 / its standard deviation */
   float *residual_delta;      /* [M][rows][widest] dL/dy of residual layers, or NULL */
-  float *inputs;              /* [M][rows][D] dL/dx for adversarial training, or NULL */
-  float *more; /* [M][param_stride] gradient at the perturbed inputs; used with `inputs` */
-  int8_t *skip_adversarial; /* [M] 1: the member has no adversarial training in the running step */
   int8_t *other_view;       /* [M] with kfold, 1: the member has another row set */
   int32_t *row;             /* [M][rows] row numbers of the batch on the device */
   cudaGraphExec_t graph[TT_LAYERED_GRAPHS]; /* of 2^k steps; NULL until needed */
@@ -115,7 +112,6 @@ typedef struct tt_layered_pass {
   int entry;              /* 1: the first layer is in fused_layers.cuh */
   int head;               /* 1: the last layer is there, its dL/dz is in output_delta */
   float *gradient;        /* [M][param_stride] of the backward pass; [copies] of them */
-  float *inputs;          /* [M][rows][D] output dL/dx, or NULL */
 } tt_layered_pass;
 
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }

@@ -151,7 +151,7 @@ static tt_err end_epoch(tt_engine *e, int64_t i, const tt_epoch_sharing *share, 
   const tt_cohort *c = e->cohort;
   int64_t view = tt_member_row_set(c, &c->member[e->slice.first + i]);
   int64_t each = tt_layered_of(e)->size.split_rows, rows = e->host_lists[view].count[TT_VALIDATION];
-  const tt_layered_sharing sharing = {share, i, (rows + each - 1) / each};
+  const tt_layered_sharing sharing = {share, i, tt_ceil_div(rows, each)};
   const tt_layered_sharing *with = share && rows ? &sharing : NULL;
   int8_t *ending_views = NULL;
   tt_err err = before;

@@ -203,7 +203,7 @@ static layered_part begin_pass(tt_engine *e, int64_t part)
   tt_layered_stage *st = own->stage;
   layered_part p = {e, own, st, {}, 0, 0};
   p.rows = tt_part_rows(st->rows, e->cohort->parts, part).count;
-  p.exchanged = (p.rows + TT_PART_LANES - 1) / TT_PART_LANES * TT_PART_LANES;
+  p.exchanged = tt_round_up(p.rows, TT_PART_LANES);
   if (p.exchanged > own->size.rows) p.exchanged = own->size.rows;
   tt_layered_begin_member(e, st->member);
   own->batch_part = (int)part;

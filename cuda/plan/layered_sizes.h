@@ -43,7 +43,7 @@ typedef struct tt_layered_sizes {
   int small; /* 1: each layer has few tiles, and launches are saved where possible */
   int head;  /* 1: one kernel computes the last layer and the loss */
   int entry; /* 1: one kernel gathers the rows of the batch and computes the first layer */
-  int weighted, streamed, dropout, label_noise, adversarial, clipping, residual, folds, parts;
+  int weighted, streamed, dropout, label_noise, clipping, residual, folds, parts;
   int rates; /* layers have factors on the learning rate */
 } tt_layered_sizes;
 
@@ -61,9 +61,6 @@ typedef struct tt_layered_sizes {
   X(row_loss, double, s->head ? s->members * s->rows : 0, "losses of the rows of a batch")         \
   X(arrived, int32_t, s->head ? s->members : 0, "blocks that are done")                            \
   X(eval_weights, float, s->members * s->stride, "weights to evaluate")                            \
-  X(inputs, float, s->adversarial ? s->members * s->rows * s->inputs : 0, "gradients of inputs")   \
-  X(more, float, s->adversarial ? s->members * s->stride : 0, "gradients at perturbed inputs")     \
-  X(skip_adversarial, int8_t, s->adversarial ? s->members : 0, "members")                          \
   X(rate, float, s->rates ? s->stride : 0, "factors on the learning rate")                         \
   X(scale, float, s->clipping ? s->members : 0, "norms of the gradients")                          \
   X(squares, double, s->clipping && s->parts ? s->members * s->blocks : 0,                         \

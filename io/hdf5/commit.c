@@ -129,6 +129,10 @@ tt_err tt_h5_commit(tt_h5_file **file)
 {
   tt_h5_file *f = *file;
   tt_err e = tt_h5_close_layout(f);
+  if (f->dry) {
+    tt_h5_discard(file);
+    return e;
+  }
   if (!e) e = tt_h5_vote(f, verify_local(f));
   if (!e) tt_h5_vote(f, sync_local(f));
   return publish(file);

@@ -11,16 +11,12 @@ enum { MOST_LISTED = 12 }; /* cohorts with a line of their own in the log */
 
 static void log_cohort(const tt_cohort *c, int64_t number)
 {
-  char widths[256] = "";
-  size_t used = 0;
-  for (int l = 0; l < c->model.layers && used + 1 < sizeof widths; l++)
-    used +=
-        (size_t)snprintf(widths + used, sizeof widths - used, "-%" PRId64, c->model.layer[l].out);
+  char widths[TT_MODEL_WIDTHS_TEXT];
   tt_log_root(TT_LOG_INFO,
-              "cohort %" PRId64 ": %" PRId64 " member%s in %" PRId64 " ensemble%s, network %" PRId64
-              "%s, %" PRId64 " parameters each",
+              "cohort %" PRId64 ": %" PRId64 " member%s in %" PRId64
+              " ensemble%s, network %s, %" PRId64 " parameters each",
               number, c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
-              c->model.inputs, widths, c->model.params);
+              tt_model_widths(&c->model, widths), c->model.params);
 }
 
 /* Many cohorts in one line. */

@@ -39,15 +39,8 @@ static void drop(problem *p, tt_hyper *h, int64_t i)
 static void everything(problem *p, tt_hyper *h, int64_t i)
 {
   drop(p, h, i);
-  h->adversarial_epsilon = i % 2 ? 0.05f : 0.0f;
   h->label_noise = i % 3 == 1 ? 0.1f : 0.0f;
   h->feature_fraction = i % 3 == 2 ? 0.5f : 1.0f;
-}
-
-static void perturb(problem *p, tt_hyper *h, int64_t i)
-{
-  drop(p, h, i);
-  h->adversarial_epsilon = i % 2 ? 0.05f : 0.0f;
 }
 
 static void pull(problem *p, tt_hyper *h, int64_t i)
@@ -113,7 +106,7 @@ static const feature_case feature_cases[] = {
      {6, 0},
      1,
      0,
-     perturb,
+     drop,
      0},
     {"front: residual 1,group_norm 1,conv 3 3 stride 2,residual 2,dropout,conv 3 1 groups 3",
      TT_LOSS_mse,
@@ -122,7 +115,7 @@ static const feature_case feature_cases[] = {
      {6, 5},
      0,
      0,
-     perturb,
+     drop,
      3},
     {"front: conv 17 3 dilation 2,conv 16 9,pool mean 2,conv 3 2,global_mean",
      TT_LOSS_huber,

@@ -84,7 +84,6 @@ static problem noisy(void)
   for (int64_t i = 0; i < p.c.members; i++) {
     tt_hyper *h = &p.c.member[i].hyper;
     h->label_noise = i % 2 ? 0.1f : 0.0f;
-    h->adversarial_epsilon = i % 3 ? 0.0f : 0.05f;
     h->dropout = 0.2f;
   }
   problem_use_folds(&p);

@@ -120,7 +120,7 @@ static tt_cohorts cohort_of(large_job j, tt_config **cfg, const tt_columns *targ
                    "data: {file: a.h5}\nmodel: {hidden: [%" PRId64 ", %" PRId64 ", %" PRId64
                    ", %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "], layer_norm: true}\n"
                    "ensembles: [{name: a, members: %" PRId64 "}]\n"
-                   "train: {batch_size: %" PRId64 ", parts: 4, adversarial_epsilon: 0.1}",
+                   "train: {batch_size: %" PRId64 ", parts: 4}",
                    w, w, w, w, w, w, w, j.members, j.batch);
   TT_CHECK_OK(tt_config_parse("job.yaml", text, n, NULL, 0, cfg));
   TT_CHECK_OK(tt_cohorts_create(*cfg, 4, target, NULL, &all));
@@ -139,8 +139,7 @@ static void count_bytes(large_job j, int64_t bytes[COUNTS])
   TT_CHECK_OK(tt_columns_create(1, &shape.target));
   tt_cohorts all = cohort_of(j, &cfg, &shape.target);
   const tt_cohort *c = all.at[0];
-  const tt_memory_job job = {
-      .cfg = cfg, .cohorts = &all, .shape = &shape, .ops = cpu, .use = &use};
+  const tt_memory_job job = {.cfg = cfg, .cohorts = &all, .shape = &shape, .ops = cpu, .use = &use};
   const tt_wave_plan at_once = {.waves = 1};
   TT_CHECK_OK(tt_memory_plan_rank(&job, 1, 0, &at_once, &plan));
   bytes[PARAMS] = c->model.params;

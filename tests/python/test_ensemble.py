@@ -142,6 +142,19 @@ class FitAndPredict(unittest.TestCase):
             one, two = (h5py.File(d + "/model.h5")["net/layer0/weight"][()] for d in (a, b))
             np.testing.assert_array_equal(one, two)
 
+    def test_files_are_relative_to_the_caller(self):
+        x, y = numbers()
+        self.addCleanup(os.chdir, os.getcwd())
+        with tempfile.TemporaryDirectory() as here:
+            os.chdir(here)
+            old = tutti.Ensemble(**SMALL, directory="old").fit(x, y)
+            expected = old.predict(x).mean
+            for start in ("old/model.h5", pathlib.Path("old/model.h5"), old.run_):
+                new = tutti.Ensemble(**SMALL, init_from=start, learning_rate=1e-12,
+                                     directory="new").fit(x, y, resume=False)
+                np.testing.assert_allclose(new.predict(x).mean, expected, atol=1e-5)
+            os.chdir("/")
+
     def test_one_column_has_one_dimension(self):
         x, y = numbers()
         p = tutti.Ensemble(**SMALL).fit(x, y).predict(x[:5])

@@ -287,9 +287,9 @@ for l in range(2):
 def check_slices(path):
     """xarray reads the networks: every table, and each layer of a member as the page says."""
     here = pathlib.Path(__file__).resolve().parent
-    code = (here.parents[1] / "docs/files.md").read_text().split("net = xr.open_dataset", 1)[1].split("```")[0]
+    code = (here.parents[1] / "docs/files.md").read_text().split("k, m, l = ", 1)[1].split("\n", 1)[1].split("```")[0]
     for engine in ("h5netcdf", "netcdf4"):
-        done = subprocess.run([sys.executable, "-B", "-c", SLICE, "net = xr.open_dataset" + code, engine, str(path), "8", "1"],
+        done = subprocess.run([sys.executable, "-B", "-c", SLICE, code, engine, str(path), "8", "1"],
                               cwd=here, capture_output=True, text=True, timeout=60)
         if "ModuleNotFoundError" in done.stderr:
             print(f"skipped: slices by xarray: {done.stderr.splitlines()[-1]}")

@@ -5,7 +5,7 @@
 int64_t tt_team_lane_values(const tt_cohort *c)
 {
   int64_t rows = tt_part_max_rows(c->batch_size, c->parts), widest = 0;
-  rows = (rows + TT_PART_LANES - 1) / TT_PART_LANES * TT_PART_LANES;
+  rows = tt_round_up(rows, TT_PART_LANES);
   for (int l = 1; l < tt_pipeline_layers(&c->model); l++)
     if (tt_pipeline_values(&c->model, l) > widest) widest = tt_pipeline_values(&c->model, l);
   return widest * rows;

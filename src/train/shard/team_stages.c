@@ -46,7 +46,7 @@ static int64_t params_of(const tt_team_member *x) { return cohort_of(x)->model.p
 static int64_t part_bytes(const pipeline *p, const lane *l, int64_t i)
 {
   int64_t rows = tt_part_rows(p->rows, cohort_of(p->x)->parts, i).count;
-  rows = (rows + TT_PART_LANES - 1) / TT_PART_LANES * TT_PART_LANES;
+  rows = tt_round_up(rows, TT_PART_LANES);
   return l->rank < 0 ? 0 : rows * l->width * (int64_t)sizeof(float);
 }
 

@@ -264,10 +264,9 @@ TT_TEST (rare_options_use_the_layered_path) {
   tt_hyper *last = &some[MEMBERS - 1].hyper;
   c.member = some;
   float *const field[] = {&last->dropout, &last->label_noise, &last->anchor,
-                          &last->adversarial_epsilon, &last->feature_fraction};
-  const char *const word[] = {"dropout", "label_noise", "anchor", "adversarial",
-                              "feature_fraction"};
-  for (int i = 0; i < 5; i++) {
+                          &last->feature_fraction};
+  const char *const word[] = {"dropout", "label_noise", "anchor", "feature_fraction"};
+  for (int i = 0; i < 4; i++) {
     *field[i] = 0.5f;
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
     TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
