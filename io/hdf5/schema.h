@@ -52,8 +52,9 @@ void tt_schema_write_header(tt_schema *s, tt_comm *c, tt_h5_file *f, const char 
                             const tt_provenance *from);
 
 /* Create a dimension without values, and one with values: the coordinate `v` has one axis with its
- * own name. */
+ * own name. create_coordinate leaves the values to tt_h5_write_block. */
 void tt_schema_create_dimension(tt_schema *s, const char *name, int64_t size);
+void tt_schema_create_coordinate(tt_schema *s, const tt_variable *v, int64_t size);
 void tt_schema_write_coordinate(tt_schema *s, const tt_variable *v, int64_t size,
                                 const void *values);
 
