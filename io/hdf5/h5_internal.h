@@ -26,6 +26,7 @@ struct tt_h5_file {
   tt_err error; /* the first one, the same on all ranks */
   int deferred; /* tt_h5_defer */
   int dry;      /* a file in memory without data */
+  const char *const *hashed; /* tt_schema_hash_content; NULL: no hash of the content */
   char path[TT_PATH_MAX], temporary[TT_PATH_MAX];
   int64_t blocks, room;
   tt_h5_written_block *block; /* [room], `blocks` of them used */

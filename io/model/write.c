@@ -5,6 +5,7 @@
 #include "io/model/flat.h"
 #include "io/model/fold_scales.h"
 #include "io/model/model_file.h"
+#include "io/model/model_internal.h"
 #include "io/model/net_inputs_file.h"
 
 #include <inttypes.h>
@@ -464,6 +465,7 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     const tt_scaler *scaler = &all->at[0]->scaler;
     int later = tt_scaler_transforms(scaler) || scaler->components > 0 || t.net.count;
     tt_schema_write_header(&s, c, f, later ? TT_SCHEMA_TRANSFORMED_MODEL : TT_SCHEMA_MODEL, from);
+    tt_schema_hash_content(&s, tt_model_attributes);
     write_dimensions(&s, all->at[0], &t);
     write_members(&s, &t);
     write_ensembles(&s, &t);

@@ -242,7 +242,7 @@ static tt_state *other_state(tt_slice slice)
 static void write_two(const char *file, tt_trained_ensemble *other)
 {
   tt_trained_ensemble *both[] = {all, other};
-  const tt_trained_ensembles two = {2, both};
+  const tt_trained_ensembles two = {.count = 2, .at = both};
   tt_member member[G] = {0};
   tt_cohort one = {.members = G, .max_epochs = E, .member = member, .model = all->model};
   for (int64_t i = 0; i < G2; i++) other->cohort[i] = 1;
@@ -316,7 +316,7 @@ TT_TEST (cohorts_share_the_axes) {
 TT_TEST (test_tables_are_joined) {
   tt_trained_ensemble *other = made_up_shape(G2, (tt_model_shape){.targets = 1});
   tt_trained_ensemble *both[] = {all, other};
-  const tt_trained_ensembles two = {2, both};
+  const tt_trained_ensembles two = {.count = 2, .at = both};
   double one[ROWS * C], second[ROWS * C2];
   fill(one, 1, ROWS, C);
   fill(second, 2, ROWS, C2);
@@ -485,7 +485,7 @@ static int begin(void **unused)
 {
   (void)unused;
   all = made_up_committee(G, (int64_t[]){4, 3}, 2, TT_OUTPUT_mean_variance);
-  only = (tt_trained_ensembles){1, &all};
+  only = (tt_trained_ensembles){.count = 1, .at = &all};
   return 0;
 }
 
