@@ -194,7 +194,7 @@ const double *tt_axis_labels_by_target(const tt_axis_labels *o, const double *of
 {
   int64_t member = 0;
   for (int64_t i = 0; i < o->members * o->targets; i++) o->by_target[i] = (double)NAN;
-  for (int64_t n = 0; n < o->all->count; n++) {
+  for (int64_t n = 0; of_place && n < o->all->count; n++) {
     const tt_trained_ensemble *m = o->all->at[n];
     for (int64_t e = 0; e < m->ensembles; e++)
       for (int64_t i = 0; i < m->ensemble[e].members; i++, member++)

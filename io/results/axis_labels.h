@@ -46,7 +46,8 @@ const char *tt_axis_labels_write_places(tt_schema *s, const tt_axis_labels *o, i
 
 tt_err tt_axis_labels_reserve(tt_axis_labels *o); /* Local. Errors: MEM. */
 /* Move numbers of members from the places within their ensembles, of_place [G][most_targets], to
- * the targets of the job. Returns by_target [G][T]: NaN where a member does not have the target. */
+ * the targets of the job. Returns by_target [G][T]: NaN where a member does not have the target,
+ * everywhere if of_place is NULL. */
 const double *tt_axis_labels_by_target(const tt_axis_labels *o, const double *of_place);
 
 /* Variables that label these axes, for the attribute coordinates. */
