@@ -57,7 +57,7 @@ def error_of(code: int, message: str) -> Error:
 
 def find_program(program: Optional[PathLike] = None) -> str:
     """Path of the program: the argument, the environment variable TUTTI, the program that this
-    package carries, PATH, or the build of the source tree around this package.
+    package carries, PATH, or a build of the source tree around this package (build, build-demo).
 
     Raises
     ------
@@ -72,7 +72,8 @@ def find_program(program: Optional[PathLike] = None) -> str:
         return os.path.abspath(found)
     # PREFIX/share/tutti/python is the package that CMake installs.
     for path in (PACKAGE / "bin" / "tutti", shutil.which("tutti"),
-                 PACKAGE.parents[3] / "bin" / "tutti", PACKAGE.parents[1] / "build" / "tutti"):
+                 PACKAGE.parents[3] / "bin" / "tutti", PACKAGE.parents[1] / "build" / "tutti",
+                 PACKAGE.parents[1] / "build-demo" / "tutti"):
         if path and os.access(path, os.X_OK):
             return os.path.abspath(path)
     raise FileNotFoundError(

@@ -16,6 +16,7 @@
 #include "src/tools/plan_front.h"
 #include "src/tools/plan_gpu.h"
 #include "src/tools/plan_time.h"
+#include "src/train/check_outputs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -295,7 +296,7 @@ static tt_err read_shapes(tt_job_plan *p)
   tt_err e = tt_plan_read_labels_local(cfg, &p->shape, &labels);
   if (!e) e = tt_cohorts_create(cfg, p->shape.net_inputs, &p->shape.target, labels, &p->all);
   tt_dataset_destroy(&labels);
-  return e;
+  return e ? e : tt_check_outputs_local(&p->all, cfg->data_targets_pca, &p->shape);
 }
 
 static void free_plan(tt_job_plan *p)
