@@ -144,10 +144,10 @@ static tt_err check_exchange(const tt_resource_request *request, const probe *l)
   char text[64];
   int is_nccl = request->exchange == TT_EXCHANGE_nccl;
   if (request->exchange != TT_EXCHANGE_device && !is_nccl) return TT_OK;
-  if (!l->ops->device_room || !l->ops->link)
+  if (!l->ops->team || !l->ops->team->device_room || !l->ops->team->link)
     return TT_FAIL(UNAVAILABLE, "run.exchange: %s needs a GPU, but the %s engine trains; use host",
                    tt_choice_exchange[request->exchange], l->ops->name);
-  return is_nccl ? l->ops->link->version(text, sizeof text) : TT_OK;
+  return is_nccl ? l->ops->team->link->version(text, sizeof text) : TT_OK;
 }
 
 /* Engine of this rank and all its visible devices. */
@@ -344,7 +344,7 @@ static void tell_why_no_gpu(const tt_inventory *s)
 static int exchanges_on_device(tt_exchange wanted, const tt_engine_ops *ops)
 {
   int takes = wanted != TT_EXCHANGE_auto || tt_comm_takes_gpu_memory_local();
-  return wanted != TT_EXCHANGE_host && ops->device_room && takes;
+  return wanted != TT_EXCHANGE_host && ops->team && ops->team->device_room && takes;
 }
 
 static void warn_unused(const tt_inventory *s, int auto_threads)
@@ -387,12 +387,11 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
 
 static tt_err arithmetic_differs(const tt_comm *c, const char *mine, const char *first, int rank)
 {
-  return TT_FAIL(
-      UNAVAILABLE,
-      "rank %d would compute \"%s\", rank %d \"%s\": results would depend on which rank "
-      "trains a member; use nodes of one kind, set TUTTI_SIMD or TUTTI_GPU_PATH for "
-      "all ranks, or give --allow-different-device",
-      tt_comm_rank(c), mine, rank, first);
+  return TT_FAIL(UNAVAILABLE,
+                 "rank %d would compute \"%s\", rank %d \"%s\": results would depend on which rank "
+                 "trains a member; use nodes of one kind, set TUTTI_SIMD or TUTTI_GPU_PATH for "
+                 "all ranks, or give --allow-different-device",
+                 tt_comm_rank(c), mine, rank, first);
 }
 
 tt_err tt_resources_check_arithmetic(tt_comm *c, const char *arithmetic, int warn_only,
