@@ -1,6 +1,7 @@
 /* ensemble_rules.c — rules between the options of one ensemble: its own values of model and train,
  * or the job's. Values of the job are checked only in the ensembles that inherit them. */
 #include "core/config/config_internal.h"
+#include "core/config/hints.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -344,19 +345,24 @@ static int check_input_shape(const rules *c)
   return 0;
 }
 
+static void report_row(const rules *c, const tt_front_fault *fault)
+{
+  const char *row = c->own->model_front.value[fault->row];
+  const char *hint = tt_hint_front_row(row);
+  report_error(c, AT(model_front), "[%" PRId64 "]: '%.60s': %s%s%s", fault->row, row, fault->why,
+               hint ? "; " : "", hint ? hint : "");
+}
+
 static void check_front(const rules *c)
 {
   tt_front front;
-  tt_front_fault fault;
-  int image = c->own->model_image.count > 0;
+  tt_front_fault fault = {.row = -1};
   if (!check_input_shape(c)) return;
-  if (!tt_config_front(c->own, &front, &fault)) {
-    if (fault.row < 0)
-      report_error(c, image ? AT(model_image) : AT(model_profile), ": %s", fault.why);
-    else
-      report_error(c, AT(model_front), "[%" PRId64 "]: '%.60s': %s", fault.row,
-                   c->own->model_front.value[fault.row], fault.why);
-  }
+  while (!tt_config_front_from(c->own, fault.row + 1, &front, &fault) && fault.row >= 0)
+    report_row(c, &fault);
+  if (fault.row < 0 && *fault.why)
+    report_error(c, c->own->model_image.count > 0 ? AT(model_image) : AT(model_profile), ": %s",
+                 fault.why);
   if (c->own->train_feature_fraction < 1.0 || swept(c, AT(train_feature_fraction)) >= 0)
     report_error(c, AT(train_feature_fraction),
                  " leaves out single inputs, which a model with a front cannot; set it to 1");

@@ -415,7 +415,7 @@ void tt_trained_ensembles_destroy(tt_trained_ensembles *all)
 {
   for (int64_t i = 0; all->at && i < all->count; i++) tt_trained_ensemble_destroy(&all->at[i]);
   tt_free(all->at);
-  *all = (tt_trained_ensembles){0, NULL};
+  *all = (tt_trained_ensembles){.count = 0};
 }
 
 int64_t tt_trained_ensembles_members(const tt_trained_ensembles *all)

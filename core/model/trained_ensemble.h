@@ -127,6 +127,7 @@ void tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ense
 typedef struct tt_trained_ensembles {
   int64_t count;
   tt_trained_ensemble **at; /* [count] */
+  uint64_t hash;            /* of the content of the file they were read from; 0: none */
 } tt_trained_ensembles;
 
 /* Allocate `count` pointers; they are NULL until the caller sets them. Errors: MEM. */

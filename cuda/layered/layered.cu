@@ -149,10 +149,6 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
   own->window = {0, e->slice.count};
   own->size = tt_layered_sizes_of(e->cohort, e->slice, e->rows, e->view.weighted, e->data != NULL,
                                   e->precision);
-#ifdef TT_CUDA_DOUBLE
-  if (own->size.split_members) /* few, so that tests have several calls */
-    own->size.split_members = tt_layered_split_members(&own->size, 1 << 13);
-#endif
   TT_TRY(check_size(e, own));
   if (e->data) TT_TRY(tt_row_stream_open(e));
   TT_TRY(allocate_arrays(own, &e->cohort->model));

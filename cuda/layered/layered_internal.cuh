@@ -3,7 +3,7 @@
  *
  * A batch of one member is row-major, [rows][features]; members follow one another. Products have
  * own kernels (product.cuh), whose bits depend on nothing but their factors. cuBLAS computes those
- * of training steps in tf32 and 3xtf32, of layers wider than 16 on both sides: there the algorithm,
+ * of training steps in tf32, of layers wider than 16 on both sides: there the algorithm,
  * and so the bits, depends only on the shape of the cohort and the rows of the data set
  * (device_matmul.cuh); it is chosen for `typical` members, whatever their number, and the arrays of
  * every member begin at a multiple of 16 bytes where their sizes allow it. Such a product includes
@@ -66,7 +66,6 @@ typedef struct tt_layered {
   double *squares;     /* [M][blocks] with parts and clipping: sums of squares; or NULL */
   double *term;        /* [M][size.terms] with parts: losses of the validation passes; or NULL */
   int64_t typical;     /* members for which cuBLAS chooses its algorithms */
-  float *parts;        /* [TT_TF32_MATRICES][split_members][factor], for 3xtf32; or NULL */
   tt_sampler *order;   /* [M] of the running epochs */
   tt_optimizer_args *step;    /* [M] of the running step */
   double *lane;               /* [M][TT_LOSS_PARTIALS] validation loss so far */

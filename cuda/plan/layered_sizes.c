@@ -2,10 +2,9 @@
 #include "cuda/plan/layered_sizes.h"
 
 enum {
-  MOST_PART_FLOATS = 1 << 28, /* 1 GiB of parts of factors */
-  TILE = 64,                  /* rows and columns of weights in a tile */
-  MOST_TILES = 12,            /* of a layer whose gradient has few blocks */
-  MOST_TILES_OF_ALL = 256     /* of a layer of all members, whose chunks have blocks of their own */
+  TILE = 64,              /* rows and columns of weights in a tile */
+  MOST_TILES = 12,        /* of a layer whose gradient has few blocks */
+  MOST_TILES_OF_ALL = 256 /* of a layer of all members, whose chunks have blocks of their own */
 };
 
 /* The options of which one member is enough. */
@@ -35,26 +34,6 @@ static int64_t find_widest(const tt_model *m)
 int tt_layered_is_narrow(const tt_layer *layer)
 {
   return layer->in <= TT_NARROW_WIDTH || layer->out <= TT_NARROW_WIDTH;
-}
-
-/* Floats of the largest matrix of a product on tensor cores; 0 if there is none. Whole float4,
- * so that all parts have the same alignment. */
-static int64_t largest_factor(const tt_model *m, int64_t rows)
-{
-  int64_t most = 0;
-  for (int l = 0; l < m->layers; l++) {
-    int64_t in = m->layer[l].in, out = m->layer[l].out, wide = in > out ? in : out;
-    if (tt_layered_is_narrow(&m->layer[l])) continue;
-    if (rows * wide > most) most = rows * wide;
-    if (in * out > most) most = in * out;
-  }
-  return (most + 3) / 4 * 4;
-}
-
-int64_t tt_layered_split_members(const tt_layered_sizes *s, int64_t floats)
-{
-  int64_t fit = floats / (TT_TF32_MATRICES * s->factor);
-  return fit < 1 ? 1 : tt_min_i64(fit, s->members);
 }
 
 /* Tiles of the weights of the largest layer. */
@@ -132,9 +111,6 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                         .widest = find_widest(m)};
   find_options(c, slice, &s);
   find_chunks(m, precision, &s);
-  if (precision != TT_PRECISION_fp32) s.factor = largest_factor(m, s.rows);
-  if (precision == TT_PRECISION_3xtf32 && s.factor > 0)
-    s.split_members = tt_layered_split_members(&s, MOST_PART_FLOATS);
   if (s.parts || m->front.layers) s.split_rows = s.rows;
   s.terms = tt_ceil_div(rows, s.split_rows);
   s.capacity = tt_min_i64(TT_VALIDATION_ROWS, s.members * s.split_rows);

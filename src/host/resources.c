@@ -63,8 +63,8 @@ tt_resource_request tt_resources_request(const tt_config *cfg)
 {
   if (!cfg) return (tt_resource_request){.threads = -1, .share_gpu = 1};
   return (tt_resource_request){.device = (tt_device)cfg->run_device,
-                               .simd = (tt_simd)cfg->run_simd,
-                               .path = (tt_gpu_path)cfg->run_gpu_path,
+                               .simd = (tt_simd)cfg->simd,
+                               .path = (tt_gpu_path)cfg->gpu_path,
                                .precision = (tt_precision)cfg->run_precision,
                                .exchange = (tt_exchange)cfg->run_exchange,
                                .threads = cfg->run_threads,
@@ -390,8 +390,8 @@ static tt_err arithmetic_differs(const tt_comm *c, const char *mine, const char 
   return TT_FAIL(
       UNAVAILABLE,
       "rank %d would compute \"%s\", rank %d \"%s\": results would depend on which rank "
-      "trains a member; use nodes of one kind, choose run.simd or run.gpu_path for all, or "
-      "give --allow-different-device",
+      "trains a member; use nodes of one kind, set TUTTI_SIMD or TUTTI_GPU_PATH for "
+      "all ranks, or give --allow-different-device",
       tt_comm_rank(c), mine, rank, first);
 }
 

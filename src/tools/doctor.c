@@ -132,7 +132,7 @@ static void print_versions(const tt_resource_request *request)
   }
   if (!gpu) printf("built without CUDA\n");
   if (!tt_kernels_get(request->simd, &kernels))
-    printf("vector instructions: %s (run.simd: %s)\n", kernels->name,
+    printf("vector instructions: %s (TUTTI_SIMD: %s)\n", kernels->name,
            tt_choice_simd[request->simd]);
 }
 

@@ -286,7 +286,7 @@ static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slic
   };
   int streamed = tt_memory_device_data(job) <= 0.0;
   if (tt_device_bytes(c, slice, job->shape->rows, weighted, streamed, job->gpu,
-                      (tt_gpu_path)job->cfg->run_gpu_path, is_shared(c, at) ? &share : NULL,
+                      (tt_gpu_path)job->cfg->gpu_path, is_shared(c, at) ? &share : NULL,
                       &bytes))
     return 0.0;
   return (double)bytes;

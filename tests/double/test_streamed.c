@@ -54,7 +54,7 @@ static outcome run(problem *p, tt_gpu_path path, int schedule, int64_t memory, c
 
 static void compare_in(problem p)
 {
-  outcome want = run(&p, TT_GPU_PATH_layered, 0, INT64_C(1) << 33, "as run.gpu_path says");
+  outcome want = run(&p, TT_GPU_PATH_layered, 0, INT64_C(1) << 33, "as TUTTI_GPU_PATH says");
   for (int k = 0; k < 4; k++) { /* streams at once, and late in any order */
     tt_double_set_lazy(k < SCHEDULES);
     outcome got = run(&p, k % 2 ? TT_GPU_PATH_auto : TT_GPU_PATH_layered, k % SCHEDULES, MEMORY,

@@ -29,7 +29,7 @@ static file make_model(const char *path)
   file f = {0};
   tt_provenance from = made_up_provenance(comm);
   tt_trained_ensemble *m = made_up_committee(7, hidden, 2, TT_OUTPUT_mean_variance);
-  const tt_trained_ensembles only = {1, &m};
+  const tt_trained_ensembles only = {.count = 1, .at = &m};
   tt_model_shard all = {{0, 7}, m->w};
   TT_CHECK_OK(tt_model_write(comm, path, &only, &all, &from));
   tt_trained_ensemble_destroy(&m);

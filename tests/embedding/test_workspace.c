@@ -76,7 +76,7 @@ static tutti_model *make(tt_activation activation, tt_output output, int kind, c
   tt_trained_ensemble *m = made_up_shape(MEMBERS, shape);
   for (int64_t i = 0; i < MEMBERS * m->model.params; i++) m->w[i] *= 0.3f;
   for (int i = 0; i < MEMBERS; i++) m->weight[i] *= 1.0 + i;
-  const tt_trained_ensembles only = {1, &m};
+  const tt_trained_ensembles only = {.count = 1, .at = &m};
   tt_model_shard all = {{0, MEMBERS}, m->w};
   TT_CHECK_OK(tt_model_write(comm, file, &only, &all, &from));
   tt_trained_ensemble_destroy(&m);

@@ -74,6 +74,16 @@ static inline tt_trained_ensemble *made_up_shape(int64_t members, tt_model_shape
   return m;
 }
 
+/* Place of a target of the file among those of a member; -1: the member does not have it. */
+static inline int64_t made_up_place(const tt_trained_ensemble *m, int64_t member, int64_t target)
+{
+  const tt_ensemble *e = m->ensemble;
+  while (member >= e->first + e->members) e++;
+  for (int64_t k = 0; k < e->targets; k++)
+    if (e->column[k] == target) return k;
+  return -1;
+}
+
 /* A trained ensemble with MADE_UP_K targets. */
 static inline tt_trained_ensemble *made_up_committee(int64_t members, const int64_t *hidden,
                                                      int layers, tt_output output)
