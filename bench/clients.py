@@ -1,14 +1,14 @@
 #!/usr/bin/python3
 """Programs that read the files of tutti, and programs that call libtutti: client x verdict.
 
-  clients.py [--build build] [--output FILE]
+  clients.py [--build build] [--files FOLDER] [--output FILE]
 
-Trains a small job of two ensembles with conformal intervals, predicts its rows, and lets each client read
-results.h5, pred.h5 and model.h5: the sum of one variable of numbers, the texts of one axis, the names of the
-axes of the first variable. The verdict of a file is "ok", or what is missing or wrong; the text below
-the table is what a failed client printed. A client that is not installed is listed as such. Programs
-that call the library are tests of the tree: the table names them, and a name that ctest does not
-know is an error.
+Without --files it trains a small job of two ensembles with conformal intervals and predicts its rows. Each
+client reads results.h5, pred.h5 and model.h5: the sum of one variable of numbers, the texts of one axis,
+the names of the axes of the first variable. The verdict of a file is "ok", or what is missing or wrong;
+the text below the table is what a client printed that is not ok. Not installed clients are listed
+as such. Programs that call the library are tests of the tree: the table names them, and a name that
+ctest does not know is an error.
 
 By hand, on Debian 12: apt-get install python3-xarray python3-netcdf4 python3-h5netcdf python3-h5py
 netcdf-bin hdf5-tools nco cdo octave octave-netcdf r-cran-ncdf4 r-cran-hdf5r. Recordings: bench/results/clients.
@@ -102,13 +102,14 @@ printf("axes=%s\\n", strjoin(fliplr({{i.Dimensions.Name}}), " "));
 """
 NCO = r"""
 ncwa -O -y ttl -v {number} {file} w.nc && ncks -H -C -v {number} w.nc | sed -n 's/^ *{number} = \(.*\) ;/sum=\1/p'
-ncks -H -C --jsn -v {text} {file} | sed -n 's/.*"data": \[\(.*\)\].*/\1/p' | grep -o '"[^"]*"' | tr -d '"' | paste -sd'|' | sed 's/^/text=/'
+ncks -H -C --jsn -v {text} {file} | sed -n 's/.*"data": \[\(.*\)\].*/\1/p' | grep -o '"[^"]*"' | tr -d '"' |
+  paste -sd'|' | sed 's/^/text=/'
 ncks -m -C -v {number} {file} | sed -n 's/^ *[a-z]* {number}(\(.*\)) ;/axes=\1/p' | head -1 | sed 's/, */ /g'
 """
 CDO = "cdo -s output -fldsum -selname,{number} {file} | sed 's/^ */sum=/'"
 NCDUMP = r"""
-ncdump -p 15,15 -v {number} {file} | sed -n '/^data:/,/^group:\|^}}/p' | tr -d '\n' | sed 's/.*{number} = *\([^;]*\);.*/\1/' |
-  tr ',' '\n' | awk '{{s += $1}} END {{printf "sum=%.12g\n", s}}'
+ncdump -p 15,15 -v {number} {file} | sed -n '/^data:/,/^group:\|^}}/p' | tr -d '\n' |
+  sed 's/.*{number} = *\([^;]*\);.*/\1/' | tr ',' '\n' | awk '{{s += $1}} END {{printf "sum=%.12g\n", s}}'
 ncdump -v {text} {file} | sed -n '/^data:/,/;/p' | grep -o '"[^"]*"' | tr -d '"' | paste -sd'|' | sed 's/^/text=/'
 ncdump -h {file} | sed -n 's/^.* {number}(\(.*\)) ;/axes=\1/p' | head -1 | tr -d ','
 """
@@ -116,7 +117,8 @@ NCCOPY = "nccopy {file} copied.nc" + NCDUMP.replace("{file}", "copied.nc")
 H5DUMP = r"""
 h5dump -y -w 1 -m %.15g -d {number} -A 0 {file} | sed -n '/DATA {{/,/}}/p' | grep -v '[{{}}]' | tr ',' '\n' |
   awk '{{s += $1}} END {{printf "sum=%.12g\n", s}}'
-h5dump -y -d {text} -A 0 {file} | sed -n '/DATA {{/,/}}/p' | grep -o '"[^"]*"' | tr -d '"' | paste -sd'|' | sed 's/^/text=/'
+h5dump -y -d {text} -A 0 {file} | sed -n '/DATA {{/,/}}/p' | grep -o '"[^"]*"' | tr -d '"' |
+  paste -sd'|' | sed 's/^/text=/'
 h5dump -d {number} {file} | grep -o '(DATASET [0-9]* *"*/[a-z_]*' | sed 's/.*\///' | paste -sd' ' | sed 's/^/axes=/'
 """
 
@@ -152,7 +154,7 @@ TESTS = (
     ("exported C and NPZ", "embedding.export"),
     ("exported ONNX, onnxruntime", "embedding.onnx"),
     ("exported PyTorch module", "embedding.torch"),
-    ("xarray, both engines; R, Octave where installed: no", "system.xarray"),
+    ("xarray, both engines", "system.xarray"),
 )
 
 
@@ -178,7 +180,7 @@ def verdict(got, want):
         have = re.sub(r"[\x00 ]+(?=[|]|$)", "", got.get(name, "")).strip()
         if name == "sum" and have:
             try:
-                same = abs(float(have) - float(want[name])) <= 1e-9 * abs(float(want[name]))
+                same = abs(float(have) - float(want[name])) <= 1e-5 * abs(float(want[name]))  # cdo prints 6 digits
             except ValueError:
                 same = False
         else:
@@ -236,13 +238,17 @@ def list_tests(build, out):
 def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--build", default="build", type=pathlib.Path)
+    options.add_argument("--files", type=pathlib.Path)
     options.add_argument("--output", type=pathlib.Path)
     o = options.parse_args()
     build = o.build.resolve()
     with tempfile.TemporaryDirectory() as work, open(o.output or "/dev/stdout", "w") as out:
         commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
         print(f"# {datetime.date.today()}, commit {commit.stdout.strip()}, {' '.join(sys.argv)}", file=out)
-        make_files(build / "tutti", pathlib.Path(work))
+        if not o.files:
+            make_files(build / "tutti", pathlib.Path(work))
+        for file in FILES if o.files else ():
+            shutil.copy(o.files / file, work)
         said = read_files(pathlib.Path(work), out)
         failed = list_tests(build, out)
         print("", *said, sep="\n", file=out)
