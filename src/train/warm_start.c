@@ -194,12 +194,9 @@ static int same_layers(const tt_model *a, const tt_model *b)
 
 static void describe_network(const tt_model *m, char text[256])
 {
-  size_t used =
-      (size_t)snprintf(text, 256, "%" PRId64 "%s", m->inputs, m->front.layers ? "-front" : "");
-  for (int l = 0; l < m->layers && used < 200; l++)
-    used += (size_t)snprintf(text + used, 256 - used, "-%" PRId64, m->layer[l].out);
-  snprintf(text + used, 256 - used, " (%s, %" PRId64 " parameters)", tt_choice_output[m->output],
-           m->params);
+  char widths[TT_MODEL_TEXT];
+  snprintf(text, 256, "%.190s (%s, %" PRId64 " parameters)", tt_model_text(m, widths),
+           tt_choice_output[m->output], m->params);
 }
 
 /* Weights apply to normalised values: columns must be normalised in the same way. */
