@@ -71,6 +71,7 @@ typedef struct tt_config {
                                    networks has one element for each of its networks;
                                    tt_config_ensembles counts the ensembles of the file. */
   int64_t selections;           /* number of different `rows` of the ensembles */
+  int simd, gpu_path;           /* tt_simd, tt_gpu_path; from the environment of this process */
   char *directory;              /* of the file, absolute; working directory of the job's commands */
   int campaign;                 /* 1 if a campaign section is given: campaign, pool, score ... */
 } tt_config;
@@ -84,9 +85,9 @@ int tt_config_normalizes_folds(const tt_config *cfg);
 const char *tt_config_mean_advice(const tt_config *cfg, char *text, int64_t room);
 
 /* The front of the networks of an ensemble; out->layers is 0 if it has none. Returns 1, or 0 and
- * the fault. Local. */
-static inline int tt_config_front(const tt_ensemble_config *own, tt_front *out,
-                                  tt_front_fault *fault)
+ * the first fault, of those of row `first` and later. Local. */
+static inline int tt_config_front_from(const tt_ensemble_config *own, int64_t first, tt_front *out,
+                                       tt_front_fault *fault)
 {
   const tt_int_list *size = own->model_image.count ? &own->model_image : &own->model_profile;
   tt_front_shape shape;
@@ -95,8 +96,15 @@ static inline int tt_config_front(const tt_ensemble_config *own, tt_front *out,
   shape.rows = own->model_front.count;
   shape.row = (const char *const *)own->model_front.value;
   shape.activation = (tt_activation)own->model_activation;
+  shape.first = first;
   out->layers = 0;
   return !shape.rows || tt_front_lay_out(&shape, out, fault);
+}
+
+static inline int tt_config_front(const tt_ensemble_config *own, tt_front *out,
+                                  tt_front_fault *fault)
+{
+  return tt_config_front_from(own, 0, out, fault);
 }
 
 /* Number of ensembles of the job file. */

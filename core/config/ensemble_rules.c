@@ -1,6 +1,7 @@
 /* ensemble_rules.c — rules between the options of one ensemble: its own values of model and train,
  * or the job's. Values of the job are checked only in the ensembles that inherit them. */
 #include "core/config/config_internal.h"
+#include "core/config/hints.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -277,8 +278,6 @@ static void check_fusion(const rules *c)
   if (own->train_resample != TT_RESAMPLE_none && !INVALID(train_resample))
     report_error(c, AT(train_method), ": fusion needs train.resample: none, but it is %s",
                  choice_and_origin(c, AT(train_resample), text));
-  if (LARGEST(adversarial_epsilon) > 0.0)
-    report_error(c, AT(train_adversarial_epsilon), " cannot be combined with method: fusion");
   if (LARGEST(label_noise) > 0.0)
     report_error(c, AT(train_label_noise), " cannot be combined with method: fusion");
   if (own->train_parts > 1 && !INVALID(train_parts))
@@ -287,14 +286,6 @@ static void check_fusion(const rules *c)
   if (own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
     report_error(c, AT(train_on_diverged_retries),
                  ": with method: fusion a single member cannot be restarted; set it to 0");
-}
-
-static void check_stages(const rules *c)
-{
-  static const char fix[] = " cannot be combined with run.stages: use run.ranks_per_member";
-  if (c->r->cfg->run_stages < 2 || c->r->job[TT_OPTION_run_stages].bad) return;
-  if (c->own->train_parts > 1 && LARGEST(adversarial_epsilon) > 0.0)
-    report_error(c, AT(train_adversarial_epsilon), "%s", fix);
 }
 
 /* Early stopping needs validation rows: those of the split, or the fold of the member. */
@@ -354,19 +345,24 @@ static int check_input_shape(const rules *c)
   return 0;
 }
 
+static void report_row(const rules *c, const tt_front_fault *fault)
+{
+  const char *row = c->own->model_front.value[fault->row];
+  const char *hint = tt_hint_front_row(row);
+  report_error(c, AT(model_front), "[%" PRId64 "]: '%.60s': %s%s%s", fault->row, row, fault->why,
+               hint ? "; " : "", hint ? hint : "");
+}
+
 static void check_front(const rules *c)
 {
   tt_front front;
-  tt_front_fault fault;
-  int image = c->own->model_image.count > 0;
+  tt_front_fault fault = {.row = -1};
   if (!check_input_shape(c)) return;
-  if (!tt_config_front(c->own, &front, &fault)) {
-    if (fault.row < 0)
-      report_error(c, image ? AT(model_image) : AT(model_profile), ": %s", fault.why);
-    else
-      report_error(c, AT(model_front), "[%" PRId64 "]: '%.60s': %s", fault.row,
-                   c->own->model_front.value[fault.row], fault.why);
-  }
+  while (!tt_config_front_from(c->own, fault.row + 1, &front, &fault) && fault.row >= 0)
+    report_row(c, &fault);
+  if (fault.row < 0 && *fault.why)
+    report_error(c, c->own->model_image.count > 0 ? AT(model_image) : AT(model_profile), ": %s",
+                 fault.why);
   if (c->own->train_feature_fraction < 1.0 || swept(c, AT(train_feature_fraction)) >= 0)
     report_error(c, AT(train_feature_fraction),
                  " leaves out single inputs, which a model with a front cannot; set it to 1");
@@ -479,7 +475,6 @@ void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation
   check_cycles(&c);
   check_average(&c);
   check_fusion(&c);
-  check_stages(&c);
   check_stopping(&c, has_validation, fix);
   check_noise(&c);
   check_front(&c);

@@ -149,8 +149,8 @@ static int set_layer(const tt_front *f, const tt_front_row *row, int64_t number,
   case TT_FRONT_conv:
     l->channels = row->number[0];
     l->groups = row->option[TT_FRONT_OPTION_groups];
-    return check_groups(l, number, fault) && set_window(f, row, number, l, fault);
-  case TT_FRONT_group_norm: l->groups = row->number[0]; return check_groups(l, number, fault);
+    return set_window(f, row, number, l, fault);
+  case TT_FRONT_group_norm: l->groups = row->number[0]; return 1;
   case TT_FRONT_pool: l->pool = row->pool; return set_window(f, row, number, l, fault);
   case TT_FRONT_global_mean:
     l->pool = TT_POOLING_mean;
@@ -161,7 +161,7 @@ static int set_layer(const tt_front *f, const tt_front_row *row, int64_t number,
 }
 
 /* Append the layer of a row. If it is a group_norm after a conv, the activation of the conv is
- * applied after the group_norm. */
+ * applied after the group_norm. A layer of known shape is appended in spite of other faults. */
 static int add_layer(const tt_front_shape *shape, const tt_front_row *row, int64_t number,
                      tt_front *f, tt_front_fault *fault)
 {
@@ -175,6 +175,8 @@ static int add_layer(const tt_front_shape *shape, const tt_front_row *row, int64
   l->in_channels = before ? before->channels : f->channels;
   for (int i = 0; i < 2; i++) l->in[i] = before ? before->out[i] : f->size[i];
   if (!set_layer(f, row, number, l, fault)) return 0;
+  f->layers++;
+  if (!check_groups(l, number, fault)) return 0;
   double values = (double)l->channels * (double)l->out[0] * (double)l->out[1];
   if (values > (double)TT_FRONT_MOST)
     return tt_front_reject(fault, number, "%.0f values; at most %d are possible", values,
@@ -192,7 +194,6 @@ static int add_layer(const tt_front_shape *shape, const tt_front_row *row, int64
     l->bias = l->weight + tt_front_weights(l);
     f->params = l->bias + l->channels;
   }
-  f->layers++;
   return 1;
 }
 
@@ -218,26 +219,38 @@ static int end_span(const span *s, tt_front *f, tt_front_fault *fault)
   return 1;
 }
 
+static int begin_span(int64_t rows, const tt_front_row *row, int64_t number, const tt_front *f,
+                      span *s, tt_front_fault *fault)
+{
+  if (s->left)
+    return tt_front_reject(fault, number, "begins inside the rows of the residual of row %" PRId64,
+                           s->begin);
+  if (row->number[0] > rows - number - 1)
+    return tt_front_reject(fault, number, "only %" PRId64 " rows follow", rows - number - 1);
+  *s = (span){number, row->number[0], f->layers};
+  return 1;
+}
+
 int tt_front_lay_out(const tt_front_shape *shape, tt_front *out, tt_front_fault *fault)
 {
   span s = {0};
+  int faults = 0, known = 1; /* known: the shape of the result of the row before */
   memset(out, 0, sizeof *out);
   if (!set_inputs(shape, out, fault)) return 0;
   for (int64_t i = 0; i < shape->rows; i++) {
     tt_front_row row;
-    if (!tt_front_row_parse(shape->row[i], i, &row, fault)) return 0;
-    if (row.kind == TT_FRONT_residual) {
-      if (s.left)
-        return tt_front_reject(fault, i, "begins inside the rows of the residual of row %" PRId64,
-                               s.begin);
-      if (row.number[0] > shape->rows - i - 1)
-        return tt_front_reject(fault, i, "only %" PRId64 " rows follow", shape->rows - i - 1);
-      s = (span){i, row.number[0], out->layers};
-      continue;
+    int layers = out->layers, good = tt_front_row_parse(shape->row[i], i, &row, fault);
+    if (good && row.kind == TT_FRONT_residual) {
+      good = begin_span(shape->rows, &row, i, out, &s, fault);
+    } else {
+      good = good && (!known || add_layer(shape, &row, i, out, fault));
+      known = out->layers > layers;
+      if (s.left && --s.left == 0 && known && good) good = end_span(&s, out, fault);
     }
-    if (!add_layer(shape, &row, i, out, fault)) return 0;
-    if (s.left && --s.left == 0 && !end_span(&s, out, fault)) return 0;
+    if (!good && fault->row >= shape->first) return 0;
+    faults += !good;
   }
+  if (faults) return 1;
   if (!out->layers) return tt_front_reject(fault, -1, "a front has at least one row");
   if (out->params > INT32_MAX)
     return tt_front_reject(fault, -1, "more than %d parameters", INT32_MAX);

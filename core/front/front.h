@@ -84,6 +84,7 @@ typedef struct tt_front_shape {
   int64_t rows;
   const char *const *row; /* [rows] */
   tt_activation activation;
+  int64_t first; /* 0; or faults of the rows before this one are left out, to find all of them */
 } tt_front_shape;
 
 /* Why a front is not possible. */
@@ -93,7 +94,8 @@ typedef struct tt_front_fault {
 } tt_front_fault;
 
 /* Compute the layers. Returns 1, or 0 and the fault, with the arithmetic of a size that is not
- * possible. Local. */
+ * possible. Call it again with first = fault->row + 1 for the next fault: while it returns 0, `out`
+ * is of no use. Behind a row whose result has no known shape only the words are checked. Local. */
 int tt_front_lay_out(const tt_front_shape *shape, tt_front *out, tt_front_fault *fault);
 
 /* Positions of a channel, and values, before and after a layer. */

@@ -169,6 +169,17 @@ tt_activation tt_model_activation(const tt_model *m)
   return m->layers > 1 ? m->layer[0].activation : TT_ACT_identity;
 }
 
+const char *tt_model_widths(const tt_model *m, char text[TT_MODEL_WIDTHS_TEXT])
+{
+  const int room = TT_MODEL_WIDTHS_TEXT;
+  int used = snprintf(text, (size_t)room, "%" PRId64, m->inputs);
+  if (m->front.layers)
+    used += snprintf(text + used, (size_t)(room - used), "-front-%" PRId64, m->front.features);
+  for (int l = 0; l < m->layers && used < room; l++)
+    used += snprintf(text + used, (size_t)(room - used), "-%" PRId64, m->layer[l].out);
+  return text;
+}
+
 int64_t tt_model_widest(const tt_model *m)
 {
   int64_t width = m->inputs;

@@ -18,25 +18,36 @@ struct tt_pool_scores_reader {
   int64_t lists, first, rows;
 };
 
-tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
-                             int64_t rows, const tt_provenance *from, tt_pool_scores_writer **out)
+static tt_err create_variables(tt_schema s, int64_t lists, const char *const *list, int64_t first,
+                               int64_t rows)
 {
   static const tt_variable score =
-      TT_VARIABLE(dataset, F32, NULL,
+      TT_VARIABLE("score", F32, NULL,
                   "score of a candidate, the higher the more useful its label; NaN = queried or "
                   "excluded; candidates are first, first + 1, ...",
                   NULL, "list", "candidate");
+  tt_schema_create_dimension(&s, "list", lists);
+  tt_schema_create_dimension(&s, "candidate", rows);
+  if (lists > 1) {
+    tt_schema_create_dimension(&s, "name_strlen", tt_h5_max_text_length(lists, list));
+    tt_schema_write_texts(&s, "list_name", "list", "name_strlen", list, "ensemble of the list");
+  }
+  tt_schema_create_variable(&s, &score);
+  return tt_h5_write_attr(s.file, dataset, attribute, TT_H5_I64, 1, &first);
+}
+
+tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, const char *const *list,
+                             int64_t first, int64_t rows, const tt_provenance *from,
+                             tt_pool_scores_writer **out)
+{
   tt_schema s;
   tt_pool_scores_writer *f = NULL;
   *out = NULL;
   tt_err e = tt_agree(c, TT_ALLOC(f, 1));
-  if (!e) e = tt_h5_create(c, file, lists * rows * (int64_t)sizeof(float) + (1 << 16), &f->file);
+  if (!e) e = tt_h5_create(c, file, lists * rows * 4 + rows + (1 << 16), &f->file);
   if (!e) {
     tt_schema_write_header(&s, c, f->file, TT_SCHEMA_POOL_SCORES, from);
-    tt_schema_create_dimension(&s, "list", lists);
-    tt_schema_create_dimension(&s, "candidate", rows);
-    tt_schema_create_variable(&s, &score);
-    e = tt_h5_write_attr(f->file, dataset, attribute, TT_H5_I64, 1, &first);
+    e = create_variables(s, lists, list, first, rows);
   }
   if (e) {
     tt_pool_scores_discard(&f);

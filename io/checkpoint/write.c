@@ -53,11 +53,14 @@ static void write_identity(tt_h5_file *f, const tt_run_id *id, int64_t generatio
 /* One dataset for each size, with an element for each cohort. */
 static void write_sizes(tt_h5_file *f, const tt_ckpt_layout *l, int64_t *column)
 {
+  static const char *const axis = "cohort";
+  tt_h5_create_dimension(f, axis, l->cohorts);
   for (int i = 0; i < TT_CKPT_SIZES; i++) {
     for (int64_t k = 0; k < l->cohorts; k++)
       column[i * l->cohorts + k] = l->size[k * TT_CKPT_SIZES + i];
     tt_h5_write_from_root(f, tt_ckpt_size_path[i], TT_H5_I64, 1, &l->cohorts,
                           column + i * l->cohorts);
+    tt_h5_attach_scales(f, tt_ckpt_size_path[i], &axis, 1);
   }
 }
 
@@ -95,7 +98,9 @@ static void write_fields(tt_h5_file *file, int64_t shards, const tt_ckpt_shard *
     }
     int64_t size = tt_ckpt_first_local(l, f, l->cohorts);
     if (size == 0) continue;
+    if (tt_h5_dimension_size(file, field.axis) < 0) tt_h5_create_open_dimension(file, field.axis);
     tt_h5_create_dataset(file, field.name, field.type, 1, &size);
+    tt_h5_attach_scales(file, field.name, &field.axis, 1);
     tt_h5_write_parts(file, field.name, field.type, shards, t->block);
   }
 }

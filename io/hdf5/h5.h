@@ -102,13 +102,16 @@ tt_err tt_h5_write_attr_text(tt_h5_file *f, const char *object, const char *name
 
 /* Dimensions as in netCDF-4. Either every axis of every dataset of a file has a dimension scale or
  * none has: xarray does not open a file that mixes both. tt_h5_create_dimension makes a dimension
- * without values; tt_h5_set_scale makes an existing dataset [n] a coordinate; tt_h5_attach_scales
+ * without values; tt_h5_create_open_dimension one without a size of its own, which needs no space
+ * in the file and has the size of its longest dataset (in netCDF-4 it is unlimited);
+ * tt_h5_set_scale makes an existing dataset [n] a coordinate; tt_h5_attach_scales
  * attaches dimensions to the first axes of a dataset, in order:
  * tt_h5_attach_scales(f, "y", (const char *[]){"row", "column"}, 2). */
 tt_err tt_h5_create_dimension(tt_h5_file *f, const char *path, int64_t size);
+tt_err tt_h5_create_open_dimension(tt_h5_file *f, const char *path);
 tt_err tt_h5_set_scale(tt_h5_file *f, const char *path);
 tt_err tt_h5_attach_scales(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims);
-/* Size of a dimension of this file; -1: it does not exist. Local. */
+/* Size of a dimension of this file, 0 of an open one; -1: it does not exist. Local. */
 int64_t tt_h5_dimension_size(const tt_h5_file *f, const char *path);
 
 /* Close; every rank reads back with the serial driver what it wrote and compares; vote; sync; vote;

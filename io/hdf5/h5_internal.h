@@ -23,9 +23,9 @@ typedef struct tt_h5_written_block {
 struct tt_h5_file {
   tt_comm *comm; /* NULL = serial */
   hid_t id;
-  tt_err error; /* the first one, the same on all ranks */
-  int deferred; /* tt_h5_defer */
-  int dry;      /* a file in memory without data */
+  tt_err error;              /* the first one, the same on all ranks */
+  int deferred;              /* tt_h5_defer */
+  int dry;                   /* a file in memory without data */
   const char *const *hashed; /* tt_schema_hash_content; NULL: no hash of the content */
   char path[TT_PATH_MAX], temporary[TT_PATH_MAX];
   int64_t blocks, room;
@@ -107,6 +107,9 @@ tt_err tt_h5_vote(tt_h5_file *f, tt_err mine);
 
 /* Product of dims[from..ndims), 1 if there are none. */
 int64_t tt_h5_product(int from, int ndims, const int64_t *dims);
+
+/* In a creation list: attributes in their order, inside the object header. 1 = done. */
+int tt_h5_track_attribute_order(hid_t list);
 
 /* Convert dims to hsize_t. */
 void tt_h5_to_hsize(int ndims, const int64_t *dims, hsize_t *out);

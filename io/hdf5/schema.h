@@ -77,8 +77,9 @@ tt_err tt_schema_seal_local(const char *file, const char *const *attribute);
 tt_err tt_schema_check_content_local(tt_h5_reader *r, const char *const *attribute, uint64_t *hash);
 
 /* Create a dimension without values, and one with values: the coordinate `v` has one axis with its
- * own name. */
+ * own name. create_coordinate leaves the values to tt_h5_write_block. */
 void tt_schema_create_dimension(tt_schema *s, const char *name, int64_t size);
+void tt_schema_create_coordinate(tt_schema *s, const tt_variable *v, int64_t size);
 void tt_schema_write_coordinate(tt_schema *s, const tt_variable *v, int64_t size,
                                 const void *values);
 

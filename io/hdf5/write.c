@@ -61,7 +61,7 @@ static int track_link_order(hid_t p)
          H5Pset_link_phase_change(p, MAX_COMPACT, MAX_COMPACT) >= 0;
 }
 
-static int track_attribute_order(hid_t p)
+int tt_h5_track_attribute_order(hid_t p)
 {
   return H5Pset_attr_creation_order(p, CREATION_ORDER) >= 0 &&
          H5Pset_attr_phase_change(p, MAX_COMPACT, MAX_COMPACT) >= 0;
@@ -70,7 +70,7 @@ static int track_attribute_order(hid_t p)
 static hid_t create_fcpl(void)
 {
   hid_t p = H5Pcreate(H5P_FILE_CREATE);
-  return p >= 0 && track_link_order(p) && track_attribute_order(p) ? p : -1;
+  return p >= 0 && track_link_order(p) && tt_h5_track_attribute_order(p) ? p : -1;
 }
 
 /* The name of the temporary file for MPI-IO, which takes what is before a colon as the type of a
@@ -134,7 +134,7 @@ tt_err tt_h5_create_group(tt_h5_file *f, const char *path)
 {
   if (f->error) return f->error;
   hid_t p = H5Pcreate(H5P_GROUP_CREATE), g = -1;
-  if (track_link_order(p) && track_attribute_order(p))
+  if (track_link_order(p) && tt_h5_track_attribute_order(p))
     g = H5Gcreate2(f->id, path, H5P_DEFAULT, p, H5P_DEFAULT);
   tt_err e = g < 0 ? TT_H5_FAIL(IO, f->path, path, "cannot create the group") : TT_OK;
   TT_H5_CLOSE(g, p);
@@ -150,7 +150,7 @@ static hid_t create_dcpl(const tt_h5_file *f, tt_h5_type type)
   int ok = p >= 0 && H5Pset_layout(p, H5D_CONTIGUOUS) >= 0 &&
            H5Pset_alloc_time(p, f->dry ? H5D_ALLOC_TIME_LATE : H5D_ALLOC_TIME_EARLY) >= 0 &&
            H5Pset_fill_time(p, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(p, 0) >= 0 &&
-           track_attribute_order(p);
+           tt_h5_track_attribute_order(p);
   if (ok && type == TT_H5_F32) ok = H5Pset_fill_value(p, H5T_NATIVE_FLOAT, &nan32) >= 0;
   if (ok && type == TT_H5_F64) ok = H5Pset_fill_value(p, H5T_NATIVE_DOUBLE, &nan64) >= 0;
   return ok ? p : -1;

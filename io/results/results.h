@@ -164,6 +164,7 @@ typedef struct tt_jacobian {
  * W is the largest tt_trained_ensemble_width. */
 typedef struct tt_prediction_block {
   int64_t first, rows, columns;                 /* C columns */
+  const int64_t *row;                           /* [rows] row numbers in the data file, borrowed */
   double *mean, *total, *aleatoric, *epistemic; /* [rows][C] */
   int64_t quantiles;
   const double *probability; /* [Q] borrowed */

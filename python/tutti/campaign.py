@@ -10,7 +10,8 @@ import numpy as np
 from . import dataset, job, oracle as _oracle
 from .ensemble import Ensemble
 from .launch import Launch, submit_job
-from .program import Error, PathLike, Process, find_program
+from .library import load
+from .program import Error, PathLike, Process, find_library, find_program
 from .progress import Progress
 from .run import Run, read_arrays
 
@@ -146,6 +147,7 @@ def campaign(config: Union[Ensemble, Mapping[str, Any]], oracle: _oracle.Oracle,
         raise ValueError("submit: a batch job cannot call a function of this process; give the "
                          "oracle as 'module:function'")
     start = Launch(find_program(program), ranks, launcher)
+    load(find_library(program))  # predict needs it: no campaign without it
     os.makedirs(directory, exist_ok=True)
     directory = os.path.abspath(directory)
     path = _write(_describe(config, start.program), oracle, directory, data, pool)

@@ -9,9 +9,10 @@ import numpy as np
 
 from . import dataset, job, texts
 from .launch import Launch, submit_job
+from .library import load
 from .prediction import Prediction
 from .progress import Progress
-from .program import PathLike, find_program
+from .program import PathLike, find_library, find_program
 from .run import Run, Scratch
 from .tags import tags
 
@@ -200,6 +201,7 @@ class Ensemble:
         """
         if submit and self.directory is None:
             raise ValueError("submit: a batch job needs a directory that stays: directory=...")
+        load(find_library(self.program))  # predict needs it: no training without it
         x, y_table = self._tables(X, y)
         self._open_directory(resume)
         path = self._write(x, y_table, {"sample_weight": sample_weight, "split": split})

@@ -10,6 +10,8 @@ from typing import Any, Mapping
 
 import numpy as np
 
+from .run import Run
+
 # Where a short name is looked up: the first section that has an option of this name.
 SECTIONS = ("model", "train", "run", "calibration", "checkpoint", "combine", "data",
             "train.on_diverged", "data.split")
@@ -18,8 +20,8 @@ OF_ENSEMBLE = ("name", "target", "targets", "members", "first_member", "rows", "
 
 
 @functools.lru_cache(maxsize=8)
-def _options(program: str, changed: float) -> dict[str, str]:
-    """Short name -> section, as the program lists its options."""
+def _options(program: str, changed: float) -> tuple[dict[str, str], list[str]]:
+    """Short name -> section, and the options that are paths, as the program lists them."""
     page = subprocess.run([program, "options", "--markdown"], check=True, text=True,
                           capture_output=True).stdout
     sections: dict[str, str] = {}
@@ -29,12 +31,12 @@ def _options(program: str, changed: float) -> dict[str, str]:
         if section in SECTIONS and (
                 old is None or SECTIONS.index(section) < SECTIONS.index(old)):
             sections[name] = section
-    return sections
+    return sections, re.findall(r"^\| `([\w.]+)` \| a path \|", page, re.M)
 
 
 def sections_of(program: str) -> dict[str, str]:
     """Section of each option that has a short name: {"hidden": "model", "epochs": "train", ...}."""
-    return _options(program, os.stat(program).st_mtime)
+    return _options(program, os.stat(program).st_mtime)[0]
 
 
 def put(job: dict, path: str, value: Any) -> None:
@@ -51,12 +53,24 @@ def put(job: dict, path: str, value: Any) -> None:
         job[head] = dict(value) if isinstance(value, Mapping) else value
 
 
+def _absolute(job: dict, path: str) -> None:
+    """Make the path job["a"]["b"] absolute: the job file is in another directory."""
+    section, _, name = path.rpartition(".")
+    inner = job.get(section)
+    value = inner.get(name) if isinstance(inner, dict) else None
+    if isinstance(value, Run):
+        value = value.path("model.h5")
+    if value and isinstance(value, (str, os.PathLike)):
+        put(job, path, os.path.abspath(value))
+
+
 def build(parameters: Mapping[str, Any], program: str) -> dict:
     """Job from parameters; None = not given.
 
     A parameter is an option by its short name (`epochs=30`), a section (`train={"epochs": 30}`),
     or an option by section and name (`train__epochs=30`). Other names are left at the top level,
-    where the program refuses them.
+    where the program refuses them. A relative path starts at the current directory, and a Run
+    stands for its model.h5 (`init_from=run`).
     """
     sections = sections_of(program)
     job: dict = {}
@@ -77,6 +91,8 @@ def build(parameters: Mapping[str, Any], program: str) -> dict:
     if isinstance(entries, (list, tuple)) and all(isinstance(e, Mapping) for e in entries):
         job["ensembles"] = [{"name": f"ensemble{i}", **ensemble, **e}
                             for i, e in enumerate(entries)]
+    for path in _options(program, os.stat(program).st_mtime)[1]:
+        _absolute(job, path)
     return job
 
 

@@ -10,7 +10,7 @@ typedef struct buffer_sizes {
   const tt_model *m;
   int64_t rows, ld; /* as in tt_cpu_buffers */
   int64_t window, widest;
-  int training, adversarial, residual; /* 0 or 1 */
+  int training, residual; /* 0 or 1 */
 } buffer_sizes;
 
 /* Name in tt_cpu_buffers, type, number of elements. 0 elements: no array. */
@@ -24,7 +24,6 @@ typedef struct buffer_sizes {
   X(scratch, float, s->training * s->widest * s->ld)                                               \
   X(input_mask, int8_t, s->training * s->m->inputs)                                                \
   X(residual_gradient, float, s->training * s->residual * s->widest * s->ld)                       \
-  X(adversarial_gradient, float, s->adversarial * s->m->params)                                    \
   X(gradient[0], float, s->training * s->m->params)
 
 /* The same for layer l of the model. */
@@ -35,15 +34,10 @@ typedef struct buffer_sizes {
   X(normalized[l], float, s->training *(layer->norm >= 0) * layer->out * s->ld)                    \
   X(inverse_std[l], float, s->training *(layer->norm >= 0) * s->ld)
 
-static int64_t round_up_to_lanes(int64_t rows)
-{
-  return (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
-}
-
 /* An odd number of 64-byte cache lines, so that features are not in the same cache sets. */
 int64_t tt_cpu_leading_dimension(int64_t rows)
 {
-  int64_t padded = round_up_to_lanes(rows);
+  int64_t padded = tt_lanes_up(rows);
   return padded / TT_LANES % 2 ? padded : padded + TT_LANES;
 }
 
@@ -51,12 +45,10 @@ static buffer_sizes sizes_of(const tt_model *m, int64_t batch, int64_t parts,
                              tt_cpu_buffers_use use)
 {
   buffer_sizes s = {.m = m,
-                    .rows = round_up_to_lanes(tt_part_max_rows(batch, parts)),
-                    .window =
-                        batch > TT_SAMPLER_WINDOW ? round_up_to_lanes(batch) : TT_SAMPLER_WINDOW,
+                    .rows = tt_lanes_up(tt_part_max_rows(batch, parts)),
+                    .window = batch > TT_SAMPLER_WINDOW ? tt_lanes_up(batch) : TT_SAMPLER_WINDOW,
                     .widest = tt_model_widest(m),
-                    .training = use != TT_BUFFERS_PREDICT,
-                    .adversarial = use == TT_BUFFERS_ADVERSARIAL};
+                    .training = use == TT_BUFFERS_TRAIN};
   s.ld = tt_cpu_leading_dimension(s.rows);
   for (int l = 0; l < m->layers; l++) s.residual |= m->layer[l].residual;
   return s;

@@ -47,11 +47,9 @@ static int64_t ensemble_members(const tt_cohorts *all, const char *name)
 static void print_network(const tt_job_plan *p, const tt_cohort *c)
 {
   const tt_model *m = &c->model;
-  tt_activation first = tt_model_activation(m);
-  fprintf(p->out, "network    %" PRId64, m->inputs);
-  if (m->front.layers) fprintf(p->out, "-front-%" PRId64, m->front.features);
-  for (int l = 0; l < m->layers; l++) fprintf(p->out, "-%" PRId64, m->layer[l].out);
-  fprintf(p->out, ", %s, %" PRId64 " parameters\n", tt_choice_activation[first], m->params);
+  char widths[TT_MODEL_WIDTHS_TEXT];
+  fprintf(p->out, "network    %s, %s, %" PRId64 " parameters\n", tt_model_widths(m, widths),
+          tt_choice_activation[tt_model_activation(m)], m->params);
   tt_plan_front_print(&m->front, p->out);
   for (int64_t e = 0; e < c->ensembles; e++) {
     const tt_ensemble *from = &c->ensemble[e];
@@ -96,8 +94,9 @@ static tt_err print_teams(const tt_job_plan *p, int ranks, int teams)
   TT_TRY(tt_plan_rank_members(p, teams, teams - 1, &last));
   fprintf(p->out, "ranks      %d: %d team%s of %d", ranks, teams, tt_plural(teams), least);
   if (most > least) fprintf(p->out, " or %d", most);
-  fprintf(p->out, " ranks, %" PRId64 " member%s in the first, %" PRId64 " in the last\n", first,
-          tt_plural(first), last);
+  fprintf(p->out, " ranks, %" PRId64 " member%s in %s", first, tt_plural(first),
+          teams == 1 ? "it\n" : "the first");
+  if (teams > 1) fprintf(p->out, ", %" PRId64 " in the last\n", last);
   tt_plan_print_team(p->out, &p->all, most, (int)p->cfg->run_stages, p->link);
   print_exchange(p);
   return TT_OK;

@@ -4,6 +4,7 @@ The cells of the notebook run here one after the other; with nbclient and ipyker
 install them: 50 packages) they also run in a kernel.
 """
 import contextlib
+import functools
 import io
 import json
 import os
@@ -13,7 +14,8 @@ import tempfile
 import unittest
 from unittest import mock
 
-from common import ROOT, numbers
+from common import ROOT
+import tutti
 
 try:
     import pandas
@@ -84,11 +86,14 @@ class Docs(unittest.TestCase):
         self.assertEqual(names["curves"]["train"].shape, (10, 20))
 
     def test_readme(self):
-        x, y = numbers()
-        names = {"X": x, "y": y, "X_new": x[:4]}
-        _, count = run_blocks("README.md", names, lambda code: "import tutti" in code)
-        self.assertEqual(count, 1)
-        self.assertEqual(names["p"].quantiles.shape, (2, 4))
+        quick = functools.partial(tutti.Ensemble, epochs=2)
+        for page in ("README.md", "python/README.md"):
+            os.chdir(ROOT)
+            names = {}
+            with mock.patch.object(tutti, "Ensemble", quick):
+                _, count = run_blocks(page, names, lambda code: "import tutti" in code)
+            self.assertEqual(count, 1)
+            self.assertEqual(names["p"].quantiles.shape, (2, 5))
 
     def test_notebook_cells(self):
         os.chdir(ROOT / "examples/python")

@@ -10,7 +10,7 @@ import unittest
 import zipfile
 from unittest import mock
 
-from common import ROOT, TUTTI
+from common import ROOT, TUTTI, numbers
 import tutti
 
 try:
@@ -56,6 +56,10 @@ class Places(unittest.TestCase):
             with mock.patch.dict(os.environ, without, clear=True):
                 with self.assertRaisesRegex(FileNotFoundError, "libtutti.so is not near"):
                     tutti.find_library(folder + "/alone")
+                with self.assertRaisesRegex(FileNotFoundError, "libtutti.so is not near"):
+                    tutti.Ensemble(program=folder + "/alone", directory=folder + "/run").fit(
+                        *numbers())
+            self.assertFalse(os.path.exists(folder + "/run"))  # it was refused before training
 
     @unittest.skipUnless(shutil.which("cc"), "no C compiler")
     def test_older_library(self):

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # install_client.sh BUILD — installs BUILD into a new directory, trains a small model with the
 # installed program and predicts with one client built three ways: by the CMake package, by
-# pkg-config, and statically. All must print the same numbers.
+# pkg-config, and statically. All must print the same numbers. Then the C, C++ and Fortran programs of
+# examples/embed and docs/embedding.md, by the commands of these pages as they are typed there.
 # install_client.sh --installed PREFIX — the same with what is installed in PREFIX.
 set -euo pipefail
 from=$(realpath "${@: -1}")
@@ -11,16 +12,18 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 
 case $1 in
---installed) ln -s "$from" prefix ;;
-*) cmake --install "$from" --prefix "$work/prefix" >install.log ;;
+--installed) ln -s "$from" .local ;;
+*) cmake --install "$from" --prefix "$work/.local" >install.log ;;
 esac
+ln -s .local prefix
+export HOME=$work PATH=$work/.local/bin:$PATH # the pages install in ~/.local
 for file in bin/tutti include/tutti.h include/tutti.hpp share/man/man1/tutti-train.1 \
   share/bash-completion/completions/tutti share/zsh/site-functions/_tutti \
   share/doc/tutti/docs/embedding.md share/doc/tutti/examples/embed/time_loop.f90; do
   test -f "prefix/$file"
 done
-library=$(dirname "$(find -H prefix -name libtutti.so)")
-export PKG_CONFIG_PATH="$work/$library/pkgconfig" LD_LIBRARY_PATH="$work/$library"
+library=$(dirname "$(find prefix/ -name libtutti.so)")
+export PKG_CONFIG_PATH="$work/$library/pkgconfig"
 test -f "$(pkg-config --variable=fortran_module tutti)"
 
 awk 'BEGIN { OFS = ","; print "a,b,c"; for (i = 0; i < 40; i++) print i / 40, (i * 7 % 13) / 13, i / 20 }' >line.csv
@@ -48,3 +51,20 @@ fi
 by-cmake/client out/model.h5 | tee expected
 grep -q '^c: ' expected
 for program in by-pkg-config by-static; do "./$program" out/model.h5 | diff expected -; done
+
+# Indented commands of a page, and those of its console blocks.
+commands() {
+  sed -n 's/^    \([a-z].*\)/\1/p; s/^\$ //p' "$1" |
+    if command -v gfortran >/dev/null; then cat; else grep -v 'gfortran\|time_loop'; fi
+}
+cp -r prefix/share/doc/tutti/{docs,examples} .
+{
+  commands examples/embed/README.md
+  echo 'unset PKG_CONFIG_PATH'
+  commands docs/embedding.md | sed -n '/^export/,/predict$/p'
+} >typed
+sed -n '/^```c$/,/^```$/{/^```/!p}' docs/embedding.md >examples/embed/predict.c
+unset PKG_CONFIG_PATH
+bash -ex typed | tee printed
+grep -q '^best angle ' printed
+grep -q ', slopes ' printed

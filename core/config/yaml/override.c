@@ -1,4 +1,5 @@
 /* override.c — "section.name=value" from the command line. */
+#include "core/config/hints.h"
 #include "core/config/yaml/yaml_nodes.h"
 
 #include <inttypes.h>
@@ -17,10 +18,15 @@ typedef struct assignment_target {
 static void report_unknown(tt_config_reader *r, const tt_source_location *at,
                            const tt_suggestion *near)
 {
-  char shown[TT_PRINTABLE_SIZE];
+  char shown[TT_PRINTABLE_SIZE], path[TT_OPTION_PATH_SIZE];
+  const char *dot = strrchr(near->word, '.');
+  int64_t element;
+  const tt_option *hint = tt_hint_option(dot ? dot + 1 : near->word, &element);
+  const char *best = hint ? path : near->best;
+  if (hint) tt_option_path(hint, element, path);
   tt_printable(near->word, shown);
-  if (*near->best)
-    tt_config_error(r, at, "unknown option '%s'; did you mean '%s'?", shown, near->best);
+  if (*best)
+    tt_config_error(r, at, "unknown option '%s'; did you mean '%s'?", shown, best);
   else
     tt_config_error(r, at, "unknown option '%s'", shown);
 }

@@ -1,33 +1,40 @@
 /* yaml_parse.c — reads YAML nodes into fields: sections, options, ensembles. */
 #include "core/base/mem.h"
+#include "core/config/hints.h"
 #include "core/config/yaml/yaml_nodes.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The option with this name in any section, or NULL. */
-static const tt_option *find_option_anywhere(const char *name)
+/* Path of the option with the nearest name in any section; "" if none is near. */
+static void find_option_anywhere(const char *name, char path[TT_OPTION_PATH_SIZE])
 {
-  for (int i = 0; i < TT_OPTION_COUNT; i++)
-    if (strcmp(tt_option_table[i].name, name) == 0) return &tt_option_table[i];
-  return NULL;
+  tt_suggestion near = {.word = name};
+  *path = '\0';
+  for (int i = TT_OPTION_COUNT - 1; i >= 0; i--) {
+    tt_suggestion_consider(&near, tt_option_table[i].name);
+    if (strcmp(near.best, tt_option_table[i].name) == 0)
+      tt_option_path(&tt_option_table[i], -1, path);
+  }
 }
 
 static void report_unknown(tt_config_reader *r, const tt_source_location *at,
                            const tt_suggestion *near, const char *place)
 {
   char shown[TT_PRINTABLE_SIZE], path[TT_OPTION_PATH_SIZE];
-  const tt_option *other = find_option_anywhere(near->word);
+  int64_t element;
+  const tt_option *hint = tt_hint_option(near->word, &element);
+  const char *best = hint || !*near->best ? path : near->best;
+  if (hint)
+    tt_option_path(hint, element, path);
+  else
+    find_option_anywhere(near->word, path);
   tt_printable(near->word, shown);
-  if (*near->best) {
-    tt_config_error(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, near->best);
-  } else if (other) {
-    tt_option_path(other, -1, path);
-    tt_config_error(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, path);
-  } else {
+  if (*best)
+    tt_config_error(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, best);
+  else
     tt_config_error(r, at, "unknown key '%s' %s", shown, place);
-  }
 }
 
 /* Where the reader is in the file: in a section of the job, of an ensemble, or of a network in the

@@ -10,9 +10,13 @@
  * multiply-add give the same bits. Results do not depend on alignment, threads or other members. */
 #ifndef TT_KERNELS_H
 #define TT_KERNELS_H
+#include "core/base/int.h"
 #include "core/model/cohort.h"
 
 enum { TT_LANES = 16, TT_LOSS_CHUNK = 256 /* rows */ };
+
+/* The smallest multiple of TT_LANES that is at least n. */
+static inline int64_t tt_lanes_up(int64_t n) { return tt_round_up(n, TT_LANES); }
 
 /* Dropout in one step of one member: arguments of tt_dropout_draw (cohort.h), probability. */
 typedef struct tt_dropout {
@@ -118,7 +122,7 @@ typedef struct tt_kernels {
  * outputs in chunks of TT_LOSS_CHUNK rows. */
 double tt_kernels_add_losses(tt_loss kind, int64_t rows, const double *term);
 
-/* The table for `run.simd`. Errors: UNAVAILABLE (the processor does not support it). */
+/* The table for TUTTI_SIMD. Errors: UNAVAILABLE (the processor does not support it). */
 tt_err tt_kernels_get(tt_simd simd, const tt_kernels **out);
 
 extern const tt_kernels tt_kernels_generic;
