@@ -2,10 +2,12 @@
  *
  *   bench_library MODEL.h5 [ROWS]
  *
- * One line of JSON: microseconds of a call for one row (with the three standard deviations, and of
- * tutti_gradient), as the median and the fastest of batches of calls; rows per second of one call
- * with ROWS rows (default 1000000), on one thread, also per second of processor time, and on all
- * cores. Run it on an idle machine. */
+ * One line of JSON. Microseconds of a call on one thread, as the median and the fastest of batches of
+ * calls, for: one row with mean and standard deviations, without and with a workspace; one row with
+ * the mean and its derivatives; one row with all four and their derivatives; 64 rows with the mean
+ * and its derivatives, for each row. Then rows per second of one call with ROWS rows (default
+ * 1000000), on one thread, also per second of processor time, and on all cores. Run it on an idle
+ * machine. */
 #include "src/api/tutti.h"
 
 #include <stdio.h>
@@ -45,26 +47,58 @@ static double *make_rows(int64_t rows, int64_t inputs)
   return x;
 }
 
-typedef int call(const tutti_model *model, int64_t rows, const double *x, int threads, double *mean,
-                 double *total, double *aleatoric, double *epistemic);
-
-/* Microseconds of a call for one row: *median and *least of the batches. */
-static void time_one_row(const tutti_model *model, call *function, const double *x, double *out,
-                         int64_t cells, double *median, double *least)
+/* Microseconds of a call for `rows` rows: *median and *least of the batches. */
+static void time_calls(const tutti_model *model, int64_t rows, const double *x,
+                       const tutti_prediction *out, double *median, double *least)
 {
   static double batch[BATCHES];
-  int64_t inputs = tutti_inputs(model);
+  int64_t inputs = tutti_inputs(model), calls = rows > 1 ? CALLS / 8 : CALLS;
   for (int b = 0; b < BATCHES; b++) {
     double start = seconds_of(CLOCK_MONOTONIC);
-    for (int i = 0; i < CALLS; i++)
-      if (function(model, 1, x + i % ROWS_IN_TURN * inputs, 1, out, out + cells, out + 2 * cells,
-                   out + 3 * cells))
+    for (int64_t i = 0; i < calls; i++)
+      if (tutti_predict(model, rows, x + (rows > 1 ? 0 : i % ROWS_IN_TURN * inputs), 1, out))
         fail();
-    batch[b] = (seconds_of(CLOCK_MONOTONIC) - start) / CALLS * 1e6;
+    batch[b] = (seconds_of(CLOCK_MONOTONIC) - start) / (double)calls * 1e6;
   }
   qsort(batch, BATCHES, sizeof *batch, by_value);
   *median = batch[BATCHES / 2];
   *least = batch[0];
+}
+
+/* One thread.
+ *   room  for all eight arrays of ROWS_IN_TURN rows */
+static void print_times(const tutti_model *model, const double *x, double *room)
+{
+  int64_t cells = ROWS_IN_TURN * tutti_columns(model), slopes = cells * tutti_inputs(model);
+  double *slope = room + 4 * cells, median, least;
+  tutti_workspace *work = NULL;
+  if (tutti_workspace_create(model, 1, &work)) fail();
+  const tutti_prediction value = {.size = sizeof value,
+                                  .mean = room,
+                                  .total = room + cells,
+                                  .aleatoric = room + 2 * cells,
+                                  .epistemic = room + 3 * cells};
+  tutti_prediction kept = value, force = {.size = sizeof force, .workspace = work, .mean = room};
+  kept.workspace = work;
+  force.mean_gradient = slope;
+  tutti_prediction all = kept;
+  all.mean_gradient = slope, all.total_gradient = slope + slopes;
+  all.aleatoric_gradient = slope + 2 * slopes, all.epistemic_gradient = slope + 3 * slopes;
+  const struct {
+    const char *name;
+    int64_t rows;
+    const tutti_prediction *out;
+  } of[] = {{"row", 1, &value},
+            {"row_workspace", 1, &kept},
+            {"mean_gradient", 1, &force},
+            {"all_gradients", 1, &all},
+            {"mean_gradient_of_64", ROWS_IN_TURN, &force}};
+  for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+    time_calls(model, of[i].rows, x, of[i].out, &median, &least);
+    printf("\"%s_us\": %.2f, \"%s_us_least\": %.2f, ", of[i].name, median / (double)of[i].rows,
+           of[i].name, least / (double)of[i].rows);
+  }
+  tutti_workspace_destroy(&work);
 }
 
 /* Rows per second by a clock: of the wall, or of the processor time of all threads. */
@@ -73,10 +107,14 @@ static double rows_per_second(const tutti_model *model, int64_t rows, const doub
 {
   double best = 0.0;
   int64_t cells = rows * tutti_columns(model);
+  const tutti_prediction all = {.size = sizeof all,
+                                .mean = out,
+                                .total = out + cells,
+                                .aleatoric = out + 2 * cells,
+                                .epistemic = out + 3 * cells};
   for (int i = 0; i < 3; i++) {
     double start = seconds_of(clock);
-    if (tutti_predict(model, rows, x, threads, out, out + cells, out + 2 * cells, out + 3 * cells))
-      fail();
+    if (tutti_predict(model, rows, x, threads, &all)) fail();
     double speed = (double)rows / (seconds_of(clock) - start);
     best = speed > best ? speed : best;
   }
@@ -93,16 +131,15 @@ int main(int argc, char **argv)
   }
   if (tutti_open(argv[1], &model)) fail();
   int64_t inputs = tutti_inputs(model), columns = tutti_columns(model);
-  double *x = make_rows(rows, inputs), predict[2], gradient[2];
-  double *out = malloc((size_t)((rows + inputs) * 4 * columns) * sizeof *out);
+  double *x = make_rows(rows, inputs);
+  double *out = malloc((size_t)((rows + ROWS_IN_TURN * (1 + inputs)) * 4 * columns) * sizeof *out);
   if (!x || !out) return 71;
-  time_one_row(model, tutti_predict, x, out, columns, &predict[0], &predict[1]);
-  time_one_row(model, tutti_gradient, x, out, columns * inputs, &gradient[0], &gradient[1]);
   printf("{\"version\": \"%s\", \"model\": \"%s\", \"members\": %lld, \"inputs\": %lld, "
-         "\"columns\": %lld, \"row_us\": %.2f, \"row_us_least\": %.2f, \"gradient_us\": %.2f, "
-         "\"gradient_us_least\": %.2f, \"rows\": %lld, ",
+         "\"columns\": %lld, ",
          tutti_version(), argv[1], (long long)tutti_members(model), (long long)inputs,
-         (long long)columns, predict[0], predict[1], gradient[0], gradient[1], (long long)rows);
+         (long long)columns);
+  print_times(model, x, out);
+  printf("\"rows\": %lld, ", (long long)rows);
   double one = rows_per_second(model, rows, x, 1, CLOCK_MONOTONIC, out);
   double cpu = rows_per_second(model, rows, x, 1, CLOCK_PROCESS_CPUTIME_ID, out);
   printf("\"rows_per_s_1_thread\": %.4g, \"rows_per_cpu_s\": %.4g, \"rows_per_s\": %.4g}\n", one,

@@ -18,7 +18,7 @@ typedef struct bench_setting {
   double roof;        /* peak FLOP/s of the device, for a percentage */
 } bench_setting;
 
-/* NULL-terminated: for the cuda engine the values of run.gpu_path, for another engine its name. */
+/* NULL-terminated: for the cuda engine the values of TUTTI_GPU_PATH, for another engine its name. */
 const char *const *bench_ways(const tt_engine_ops *ops);
 extern const char *const *const bench_precisions; /* the values of run.precision */
 

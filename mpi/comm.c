@@ -169,6 +169,13 @@ static tt_err begin_mpi(tt_comm *c, int running)
              : TT_FAIL(UNAVAILABLE, "this MPI does not allow threads (MPI_THREAD_FUNNELED)");
 }
 
+tt_err tt_comm_alone_local(tt_comm **out)
+{
+  TT_TRY(TT_ALLOC(*out, 1));
+  **out = (tt_comm){.mpi = MPI_COMM_NULL, .node = MPI_COMM_NULL, .ranks = 1, .node_ranks = 1};
+  return TT_OK;
+}
+
 static tt_err begin(int singletons, tt_comm **out)
 {
   tt_comm *c = NULL;
@@ -181,8 +188,7 @@ static tt_err begin(int singletons, tt_comm **out)
                    "MPI has been finalized and cannot start again: call MPI_Init before "
                    "the first training and MPI_Finalize after the last");
   if (!running && launched) TT_TRY(check_pmix_local());
-  TT_TRY(TT_ALLOC(c, 1));
-  *c = (tt_comm){.mpi = MPI_COMM_NULL, .node = MPI_COMM_NULL, .ranks = 1, .node_ranks = 1};
+  TT_TRY(tt_comm_alone_local(&c));
   c->launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
   c->votes = -1; /* do not count the vote of this function */
   tt_err e = !ended && (running || launched) ? begin_mpi(c, running) : TT_OK;

@@ -29,6 +29,10 @@ tt_err tt_comm_begin(tt_comm **out);
  * findings. */
 tt_err tt_comm_begin_singletons(tt_comm **out);
 
+/* This process alone, without MPI, for functions that need a communicator; tt_comm_end frees it.
+ * Local. Errors: MEM. */
+tt_err tt_comm_alone_local(tt_comm **out);
+
 /* Check for singletons: each task of the job is an MPI world of one rank. Errors: UNAVAILABLE. */
 tt_err tt_comm_check_launch_local(const tt_comm *c);
 

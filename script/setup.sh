@@ -25,6 +25,7 @@ test   g++                   command -v c++
 test   libcmocka-dev         pkg-config --exists cmocka
 test   locales               test -e /usr/share/i18n/locales/de_DE
 test   valgrind              command -v valgrind
+test   clang-format          command -v clang-format
 test   hdf5-tools            command -v h5dump
 test   mandoc                command -v mandoc
 test   zsh                   command -v zsh

@@ -3,6 +3,7 @@
 
 #include "core/base/directory.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -213,15 +214,9 @@ static tt_err sort_names(tt_csv *t)
 
 int64_t tt_csv_find(const tt_csv *t, const char *name)
 {
-  int64_t low = 0, high = t->columns;
-  while (low < high) {
-    int64_t middle = low + (high - low) / 2;
-    if (strcmp(t->sorted[middle].name, name) < 0)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < t->columns && !strcmp(t->sorted[low].name, name) ? t->sorted[low].column : -1;
+  const struct tt_csv_column first = {.name = name};
+  int64_t at = tt_lower_bound(&first, t->sorted, t->columns, sizeof first, compare_names);
+  return at < t->columns && !strcmp(t->sorted[at].name, name) ? t->sorted[at].column : -1;
 }
 
 static tt_err read_header(tt_csv *t, scanner *s)

@@ -1,7 +1,7 @@
 /* sort.c — see sort.h. */
 #include "core/base/sort.h"
 
-#include <stdint.h>
+#include <math.h>
 
 int tt_compare_i32(const void *a, const void *b)
 {
@@ -19,4 +19,26 @@ int tt_compare_f64(const void *a, const void *b)
 {
   double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
+}
+
+int64_t tt_lower_bound(const void *key, const void *array, int64_t count, size_t size,
+                       int (*compare)(const void *, const void *))
+{
+  int64_t low = 0, high = count;
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (compare((const char *)array + (size_t)middle * size, key) < 0)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+double tt_sorted_quantile(int64_t n, const double *value, double q)
+{
+  if (n < 1) return (double)NAN;
+  double at = q * (double)(n - 1);
+  int64_t i = (int64_t)at;
+  return i + 1 < n ? value[i] + (at - (double)i) * (value[i + 1] - value[i]) : value[n - 1];
 }

@@ -67,17 +67,15 @@ typedef enum tt_delimiter { TT_DELIMITERS(X) TT_DELIMITER_COUNT } tt_delimiter;
 typedef enum tt_label_format { TT_FORMATS(X) TT_FORMAT_COUNT } tt_label_format;
 #undef X
 
-/* How the cuda engine trains. With run.gpu_path: auto it takes the first row that is `automatic`
+/* How the cuda engine trains. Without TUTTI_GPU_PATH it takes the first row that is `automatic`
  * and can train the networks; for few members it takes cluster instead of block.
- * name, automatic, fused (only what tt_cohort_needs_layered allows), fp32 alone, least compute
- * capability, meaning */
+ * name, automatic, fused (only what tt_cohort_needs_layered allows), the last precision that it
+ * has, least compute capability */
 #define TT_GPU_PATHS(X)                                                                            \
-  X(warp, 1, 1, 1, 0, "one warp for each member")                                                  \
-  X(block, 1, 1, 0, 0, "one thread block for each member")                                         \
-  X(layered, 1, 0, 0, 0, "all members layer by layer")                                             \
-  X(cluster, 0, 1, 1, 90, "several thread blocks for each member, for few members on a large GPU")
-#define TT_GPU_PATH_MEANING(name, automatic, fused, fp32, capability, meaning)                     \
-  "; " #name " = " meaning
+  X(warp, 1, 1, fp32, 0)    /* one warp for each member */                                         \
+  X(block, 1, 1, 3xtf32, 0) /* one thread block for each member */                                 \
+  X(layered, 1, 0, tf32, 0) /* all members layer by layer */                                       \
+  X(cluster, 0, 1, fp32, 90) /* several thread blocks for each member, for few members */
 
 typedef enum tt_gpu_path {
   TT_GPU_PATH_auto,

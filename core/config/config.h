@@ -71,6 +71,7 @@ typedef struct tt_config {
                                    networks has one element for each of its networks;
                                    tt_config_ensembles counts the ensembles of the file. */
   int64_t selections;           /* number of different `rows` of the ensembles */
+  int simd, gpu_path; /* tt_simd, tt_gpu_path; from the environment of this process */
   char *directory;              /* of the file, absolute; working directory of the job's commands */
   int campaign;                 /* 1 if a campaign section is given: campaign, pool, score ... */
 } tt_config;

@@ -278,8 +278,6 @@ static void check_fusion(const rules *c)
   if (own->train_resample != TT_RESAMPLE_none && !INVALID(train_resample))
     report_error(c, AT(train_method), ": fusion needs train.resample: none, but it is %s",
                  choice_and_origin(c, AT(train_resample), text));
-  if (LARGEST(adversarial_epsilon) > 0.0)
-    report_error(c, AT(train_adversarial_epsilon), " cannot be combined with method: fusion");
   if (LARGEST(label_noise) > 0.0)
     report_error(c, AT(train_label_noise), " cannot be combined with method: fusion");
   if (own->train_parts > 1 && !INVALID(train_parts))
@@ -288,14 +286,6 @@ static void check_fusion(const rules *c)
   if (own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
     report_error(c, AT(train_on_diverged_retries),
                  ": with method: fusion a single member cannot be restarted; set it to 0");
-}
-
-static void check_stages(const rules *c)
-{
-  static const char fix[] = " cannot be combined with run.stages: use run.ranks_per_member";
-  if (c->r->cfg->run_stages < 2 || c->r->job[TT_OPTION_run_stages].bad) return;
-  if (c->own->train_parts > 1 && LARGEST(adversarial_epsilon) > 0.0)
-    report_error(c, AT(train_adversarial_epsilon), "%s", fix);
 }
 
 /* Early stopping needs validation rows: those of the split, or the fold of the member. */
@@ -485,7 +475,6 @@ void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation
   check_cycles(&c);
   check_average(&c);
   check_fusion(&c);
-  check_stages(&c);
   check_stopping(&c, has_validation, fix);
   check_noise(&c);
   check_front(&c);

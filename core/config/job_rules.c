@@ -4,6 +4,7 @@
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void report_missing(tt_config_reader *r, const tt_source_location *at, const tt_option *o,
@@ -338,11 +339,35 @@ static void check_ensembles(tt_config_reader *r, int has_validation)
   tt_config_check_combine(r, has_validation, fix);
 }
 
+/* Settings for developers, from the environment: docs/internals/environment.md. */
+static void read_environment(tt_config_reader *r)
+{
+  const struct {
+    const char *variable;
+    const char *const *choices;
+    int *to;
+  } setting[] = {{"TUTTI_SIMD", tt_choice_simd, &r->cfg->simd},
+                 {"TUTTI_GPU_PATH", tt_choice_gpu_kernel, &r->cfg->gpu_path}};
+  for (size_t i = 0; i < sizeof setting / sizeof *setting; i++) {
+    const tt_option o = {.kind = TT_KIND_NAME, .choices = setting[i].choices};
+    char *text = getenv(setting[i].variable), why[TT_REASON_SIZE];
+    tt_value v;
+    if (!text) continue;
+    const tt_yaml_scalar given = {.text = text, .length = strlen(text)};
+    if (tt_value_parse(&o, &given, &v, why))
+      *setting[i].to = v.word;
+    else
+      tt_config_error(r, &(tt_source_location){0}, "the environment variable %s: %s",
+                      setting[i].variable, why);
+  }
+}
+
 void tt_config_check(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   int has_validation = part_has_rows(r, c->data_split_validation_rows, c->data_split_validation);
   int has_test = part_has_rows(r, c->data_split_test_rows, c->data_split_test);
+  read_environment(r);
   check_required(r);
   check_precision(r);
   check_stages(r);

@@ -20,21 +20,18 @@
     "strength of the penalty that keeps weights near their initial values")                        \
   X(dropout, float, F32, "1", "probability that a step leaves out a hidden unit")                  \
   X(label_noise, float, F32, "1", "standard deviation of the noise on normalised targets")         \
-  X(adversarial_epsilon, float, F32, "1",                                                          \
-    "step to adversarial inputs, as a fraction of the range of each input")                        \
   X(init_scale, float, F32, "1", "factor on the initial weights")                                  \
   X(feature_fraction, float, F32, "1", "fraction of the inputs that a member uses")                \
-  X(warmup, float, F32, "epochs", "linear growth of the step size at the start")                   \
+  X(warmup, float, F32, "1", "linear growth of the step size at the start")                        \
   X(schedule_gamma, float, F32, "1", "factor of a step of the schedule")                           \
   X(schedule_min, float, F32, "1", "lowest learning rate, as a fraction of learning_rate")         \
-  X(schedule_step, int32_t, I32, "epochs",                                                         \
+  X(schedule_step, int32_t, I32, "1",                                                              \
     "epochs between steps; length of the first cycle; patience of a plateau")                      \
   X(average_decay, float, F32, "1", "decay of the exponential moving average of the weights")      \
-  X(average_start, int32_t, I32, "epochs", "epochs before weights are averaged")                   \
+  X(average_start, int32_t, I32, "1", "epochs before weights are averaged")                        \
   X(min_delta, float, F32, "1", "smallest decrease of the validation loss that counts")            \
-  X(patience, int32_t, I32, "epochs",                                                              \
-    "epochs without a better loss before training stops; 0 = never")                               \
-  X(epochs, int32_t, I32, "epochs", "largest number of epochs")                                    \
+  X(patience, int32_t, I32, "1", "epochs without a better loss before training stops; 0 = never")  \
+  X(epochs, int32_t, I32, "1", "largest number of epochs")                                         \
   X(batch_order, int32_t, I32, NULL, "order of rows: 0 own, 1 shared")
 
 typedef struct tt_hyper {

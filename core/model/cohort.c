@@ -56,7 +56,6 @@ static const char *member_needs_layered(const tt_hyper *h)
   if (h->dropout > 0.0f) return "dropout needs the layered path";
   if (h->label_noise > 0.0f) return "label_noise needs the layered path";
   if (h->anchor > 0.0f) return "anchor needs the layered path";
-  if (h->adversarial_epsilon > 0.0f) return "adversarial training needs the layered path";
   if (h->feature_fraction < 1.0f && h->feature_fraction > 0.0f)
     return "feature_fraction below 1 needs the layered path";
   return NULL;

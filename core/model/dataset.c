@@ -401,20 +401,6 @@ tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64
   return TT_OK;
 }
 
-void tt_dataset_ranges(const tt_dataset *d, float *range)
-{
-  for (int64_t f = 0; f < d->inputs; f++) {
-    float low = INFINITY, high = -INFINITY;
-    for (int64_t i = 0; i < d->rows; i++) {
-      if (d->split[i] != (int8_t)TT_TRAIN) continue;
-      low = fminf(low, d->x[i * d->inputs + f]);
-      high = fmaxf(high, d->x[i * d->inputs + f]);
-    }
-    int is_amount = d->scaler.net.at[f].kind == TT_NET_INPUT_amount;
-    range[f] = is_amount && high > low ? high - low : 0.0f;
-  }
-}
-
 static int64_t count_labels(const tt_dataset *d, int64_t row, const int32_t *column, int64_t k)
 {
   int64_t known = 0;

@@ -163,9 +163,5 @@ tt_err tt_dataset_rows(const tt_dataset *d, tt_split which, const int32_t *colum
 
 /* 1 if the row has some of the labels in the `k` target columns, but not all. */
 int tt_dataset_row_is_partial(const tt_dataset *d, int64_t row, const int32_t *column, int64_t k);
-
-/* range[F]: largest minus smallest normalised value of each amount over the training rows; 0 for
- * levels and indicators, which have no values in between. */
-void tt_dataset_ranges(const tt_dataset *d, float *range);
 TT_END_C
 #endif

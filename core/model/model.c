@@ -162,22 +162,22 @@ tt_slice tt_model_same_rate(const tt_model *m, int64_t p, int64_t end, float *ra
   return (tt_slice){p, end - p};
 }
 
-const char *tt_model_text(const tt_model *m, char text[TT_MODEL_TEXT])
-{
-  size_t used = (size_t)snprintf(text, TT_MODEL_TEXT, "%" PRId64, m->inputs);
-  if (m->front.layers)
-    used +=
-        (size_t)snprintf(text + used, TT_MODEL_TEXT - used, "-front-%" PRId64, m->front.features);
-  for (int l = 0; l < m->layers && used < TT_MODEL_TEXT; l++)
-    used += (size_t)snprintf(text + used, TT_MODEL_TEXT - used, "-%" PRId64, m->layer[l].out);
-  return text;
-}
-
 tt_activation tt_model_activation(const tt_model *m)
 {
   for (int l = 0; l < m->front.layers; l++)
     if (m->front.layer[l].activation != TT_ACT_identity) return m->front.layer[l].activation;
   return m->layers > 1 ? m->layer[0].activation : TT_ACT_identity;
+}
+
+const char *tt_model_widths(const tt_model *m, char text[TT_MODEL_WIDTHS_TEXT])
+{
+  const int room = TT_MODEL_WIDTHS_TEXT;
+  int used = snprintf(text, (size_t)room, "%" PRId64, m->inputs);
+  if (m->front.layers)
+    used += snprintf(text + used, (size_t)(room - used), "-front-%" PRId64, m->front.features);
+  for (int l = 0; l < m->layers && used < room; l++)
+    used += snprintf(text + used, (size_t)(room - used), "-%" PRId64, m->layer[l].out);
+  return text;
 }
 
 int64_t tt_model_widest(const tt_model *m)

@@ -85,10 +85,10 @@ tt_slice tt_model_same_rate(const tt_model *m, int64_t p, int64_t end, float *ra
 /* The activation of the hidden layers and of the front; identity if there are none. */
 tt_activation tt_model_activation(const tt_model *m);
 
-/* Inputs and widths of a network, of a front the values of its last layer: "8-64-64-1",
- * "64-front-16-32-4". Returns text. */
-enum { TT_MODEL_TEXT = 256 };
-const char *tt_model_text(const tt_model *m, char text[TT_MODEL_TEXT]);
+/* Inputs, features of a front, outputs of each layer: "8-64-64-1", "64-front-128-32-10". Returns
+ * text. */
+enum { TT_MODEL_WIDTHS_TEXT = 256 };
+const char *tt_model_widths(const tt_model *m, char text[TT_MODEL_WIDTHS_TEXT]);
 
 /* Inputs and outputs of the widest layer; inputs of the network. */
 int64_t tt_model_widest(const tt_model *m);

@@ -1,11 +1,9 @@
 /* parts.c — see parts.h. */
 #include "core/model/parts.h"
 
-static int64_t divide_up(int64_t value, int64_t by) { return (value + by - 1) / by; }
-
 int64_t tt_part_max_rows(int64_t rows, int64_t parts)
 {
-  int64_t most = divide_up(divide_up(rows, TT_PART_LANES), parts) * TT_PART_LANES;
+  int64_t most = tt_ceil_div(tt_ceil_div(rows, TT_PART_LANES), parts) * TT_PART_LANES;
   return most < rows ? most : rows;
 }
 
@@ -15,7 +13,7 @@ tt_slice tt_part_slice(int64_t parts, int ranks, int rank)
   return (tt_slice){first, end - first};
 }
 
-int64_t tt_norm_blocks(int64_t params) { return divide_up(params, TT_NORM_BLOCK); }
+int64_t tt_norm_blocks(int64_t params) { return tt_ceil_div(params, TT_NORM_BLOCK); }
 
 tt_slice tt_norm_blocks_of(tt_slice segment)
 {

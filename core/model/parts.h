@@ -7,7 +7,7 @@
  * of parts, but not on who computes which parts. */
 #ifndef TT_PARTS_H
 #define TT_PARTS_H
-#include "core/base/host_device.h"
+#include "core/base/int.h"
 #include "core/model/partition.h"
 TT_BEGIN_C
 
@@ -25,7 +25,7 @@ enum {
  *   rows  of the batch;  parts  >= 1 */
 TT_HD tt_slice tt_part_rows(int64_t rows, int64_t parts, int64_t part)
 {
-  int64_t blocks = (rows + TT_PART_LANES - 1) / TT_PART_LANES;
+  int64_t blocks = tt_ceil_div(rows, TT_PART_LANES);
   int64_t first = blocks * part / parts * TT_PART_LANES;
   int64_t end = blocks * (part + 1) / parts * TT_PART_LANES;
   tt_slice s;

@@ -91,13 +91,6 @@ tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *netw
   return e;
 }
 
-tt_err tt_trained_ensemble_create(const tt_model *model, int64_t ensembles, int64_t members,
-                                  tt_trained_ensemble **out)
-{
-  const tt_network only = {.model = *model, .members = members};
-  return tt_trained_ensemble_create_mixed(1, &only, ensembles, out);
-}
-
 int64_t tt_trained_ensemble_networks(const tt_trained_ensemble *c)
 {
   return c->networks ? c->networks : 1;
@@ -323,16 +316,6 @@ tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
   return e;
 }
 
-tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
-                                       tt_trained_ensemble **out)
-{
-  const tt_cohort_part all = {.cohort = c, .ensembles = c->ensembles, .members = {0, c->members}};
-  TT_TRY(tt_trained_ensemble_from_parts(1, &all, d, out));
-  tt_err e = allocate_weights(*out);
-  if (e) tt_trained_ensemble_destroy(out);
-  return e;
-}
-
 int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c) { return !isnan(c->x_low[0]); }
 
 double tt_trained_ensemble_beyond(const tt_trained_ensemble *c, int64_t input, float x)
@@ -415,7 +398,7 @@ void tt_trained_ensembles_destroy(tt_trained_ensembles *all)
 {
   for (int64_t i = 0; all->at && i < all->count; i++) tt_trained_ensemble_destroy(&all->at[i]);
   tt_free(all->at);
-  *all = (tt_trained_ensembles){0, NULL};
+  *all = (tt_trained_ensembles){.count = 0};
 }
 
 int64_t tt_trained_ensembles_members(const tt_trained_ensembles *all)

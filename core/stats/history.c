@@ -130,15 +130,7 @@ void tt_used_rows_free(tt_used_rows *t)
 
 int64_t tt_used_rows_below(const tt_used_rows *t, int64_t row)
 {
-  int64_t low = 0, high = t->count;
-  while (low < high) {
-    int64_t middle = low + (high - low) / 2;
-    if (t->row[middle] < row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low;
+  return tt_lower_bound(&row, t->row, t->count, sizeof *t->row, tt_compare_i64);
 }
 
 int tt_is_row_used(const tt_used_rows *t, int64_t row)

@@ -32,18 +32,12 @@ template <int LARGEST, tt_precision PRECISION> static block_kernel kernel_instan
   return block_train<tt_block_kernel_config<LARGEST, PRECISION>>;
 }
 
-template <tt_precision PRECISION> static block_kernel select_mma_kernel(int largest_tile)
-{
-  return largest_tile > TT_BLOCK_TILE_mma32 ? kernel_instance<TT_BLOCK_TILE_mma64, PRECISION>()
-                                            : kernel_instance<TT_BLOCK_TILE_mma32, PRECISION>();
-}
-
 static block_kernel select_kernel(const tt_block_plan *p)
 {
   if (p->precision == TT_PRECISION_tf32)
-    return select_mma_kernel<TT_PRECISION_tf32>(p->largest_tile);
+    return kernel_instance<TT_BLOCK_TILE_mma64, TT_PRECISION_tf32>();
   if (p->precision == TT_PRECISION_3xtf32)
-    return select_mma_kernel<TT_PRECISION_3xtf32>(p->largest_tile);
+    return kernel_instance<TT_BLOCK_TILE_mma64, TT_PRECISION_3xtf32>();
   switch (p->largest_tile) {
   case TT_BLOCK_TILE_8x8: return kernel_instance<TT_BLOCK_TILE_8x8, TT_PRECISION_fp32>();
   case TT_BLOCK_TILE_8x4: return kernel_instance<TT_BLOCK_TILE_8x4, TT_PRECISION_fp32>();

@@ -89,7 +89,7 @@ struct cluster_path {
     if (most < 1)
       return TT_FAIL(UNAVAILABLE,
                      "%s: no room for a cluster of %d blocks, perhaps because this is a part of a "
-                     "GPU; use run.gpu_path: auto",
+                     "GPU; remove TUTTI_GPU_PATH",
                      tt_cuda_location(), (int)p->ranks);
     *out = tt_fused_units(e->slice.count, most);
     return TT_OK;

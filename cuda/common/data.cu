@@ -114,21 +114,6 @@ static tt_err upload_row_lists(tt_engine *e, const tt_row_staging *p)
   return upload_member_views(e, p);
 }
 
-/* Ranges of the inputs, if a member has adversarial training. */
-static tt_err upload_input_ranges(tt_engine *e, const tt_dataset *d)
-{
-  float *input_range = NULL;
-  int wanted = 0;
-  for (int64_t i = 0; i < e->slice.count; i++)
-    wanted |= e->cohort->member[e->slice.first + i].hyper.adversarial_epsilon > 0.0f;
-  if (!wanted) return TT_OK;
-  TT_TRY(TT_ALLOC(input_range, d->inputs));
-  tt_dataset_ranges(d, input_range);
-  tt_err err = upload_array(e, &e->input_range, input_range, d->inputs, "ranges of the inputs");
-  tt_free(input_range);
-  return err;
-}
-
 /* The order of member i and epoch t begins at (i * E + t) * rows of its epoch. */
 static tt_err upload_replay(tt_engine *e, const int32_t *order)
 {
@@ -154,7 +139,6 @@ static void set_state_pointers(tt_engine *e, const tt_dataset *d)
   e->view.weight = e->shared ? e->shared->weight : NULL;
   e->view.lists = e->lists;
   e->view.view_of_member = e->view_of_member;
-  e->view.input_range = e->input_range;
   e->view.column = e->column;
   e->view.epoch_rows = e->epoch_rows;
   e->view.replay = e->replay;
@@ -169,7 +153,6 @@ void tt_cuda_free_data(tt_engine *e)
   tt_shared_data_release(&e->shared);
   tt_dev_free(e->lists);
   tt_dev_free(e->view_of_member);
-  tt_dev_free(e->input_range);
   tt_dev_free(e->all_list_rows);
   tt_dev_free(e->column);
   tt_dev_free(e->epoch_rows);
@@ -201,7 +184,6 @@ static tt_err fail_too_large(const tt_engine *e, const tt_dataset *d)
 
 static tt_err prepare(tt_engine *e, const tt_dataset *d)
 {
-  TT_TRY(upload_input_ranges(e, d));
   set_state_pointers(e, d);
   return e->slice.count ? e->path->prepare(e) : TT_OK;
 }

@@ -159,14 +159,14 @@ static tt_err find_matmul(tt_blas *b, const tt_matmul_shape *shape, matmul **out
 }
 
 tt_err tt_dev_multiply(tt_dev *d, const tt_matmul_shape *shape, const float *a, const float *b,
-                       float beta, float *c, int64_t count)
+                       float *c, int64_t count)
 {
-  const float one = 1.0f;
+  const float one = 1.0f, none = 0.0f;
   matmul *p;
   TT_TRY(find_matmul(d->blas, shape, &p));
   for (int64_t left = count; left > 0; left -= max_count) {
     TT_TRY(set_count(p, left < max_count ? left : max_count));
-    TT_TRY(TT_CUBLAS(cublasLtMatmul(d->blas->handle, p->operation, &one, a, p->a, b, p->b, &beta, c,
+    TT_TRY(TT_CUBLAS(cublasLtMatmul(d->blas->handle, p->operation, &one, a, p->a, b, p->b, &none, c,
                                     p->c, c, p->c, &p->algorithm, NULL, 0, d->stream)));
     a += max_count * shape->step_a;
     b += max_count * shape->step_b;

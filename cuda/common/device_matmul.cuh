@@ -14,7 +14,7 @@
 #define TT_DEVICE_MATMUL_CUH
 #include "cuda/common/device.cuh"
 
-/* c [m x n] = op(a) [m x k] op(b) [k x n] + beta c for matrices in column-major order. Whole
+/* c [m x n] = op(a) [m x k] op(b) [k x n] for matrices in column-major order. Whole
  * numbers only: shapes are compared byte by byte. */
 typedef struct tt_matmul_shape {
   int64_t m, n, k;
@@ -38,5 +38,5 @@ int64_t tt_matmul_alignment(const float *at, int64_t step);
 /* Multiply `count` matrices on d's stream. Asynchronous, may be captured. Errors: MEM, INTERNAL
  * (cuBLAS has no algorithm for the shape). */
 tt_err tt_dev_multiply(tt_dev *d, const tt_matmul_shape *shape, const float *a, const float *b,
-                       float beta, float *c, int64_t count);
+                       float *c, int64_t count);
 #endif

@@ -208,7 +208,7 @@ static tt_err create_front_buffers(const tt_prediction_job *s, tt_chunk_buffers 
 static tt_err create_buffers(tt_prediction_job *s, tt_chunk_buffers *buffer_set)
 {
   const tt_model *m = &s->c->model;
-  int64_t tiles = (s->chunk + TT_TILE_ROWS - 1) / TT_TILE_ROWS,
+  int64_t tiles = tt_ceil_div(s->chunk, TT_TILE_ROWS),
           cells = s->chunk * s->device_ensemble.columns;
   TT_TRY(TT_CUDA(cudaStreamCreateWithFlags(&buffer_set->stream, cudaStreamNonBlocking)));
   TT_TRY(create_front_buffers(s, buffer_set));
@@ -259,7 +259,7 @@ static tt_err launch_members(tt_prediction_job *s, tt_chunk_buffers *buffer_set,
                              int64_t members)
 {
   const tt_tile_plan *plan = &buffer_set->plan;
-  int64_t work = members * ((buffer_set->rows + TT_TILE_ROWS - 1) / TT_TILE_ROWS);
+  int64_t work = members * tt_ceil_div(buffer_set->rows, TT_TILE_ROWS);
   predict_args a = {};
   a.device_ensemble = s->device_ensemble;
   a.device_ensemble.members = members;
@@ -342,7 +342,7 @@ static int64_t chunk_rows(const tt_prediction_job *s)
   int64_t each = s->c->members * 2 * s->device_ensemble.width, fit = chunk_floats / each;
   int64_t values = front_values(&s->c->model.front), most = max_chunk_rows;
   if (values && front_floats / values < most) most = front_floats / values;
-  int64_t rows = fit < most ? fit : most, need = (s->rows + TT_TILE_ROWS - 1) / TT_TILE_ROWS;
+  int64_t rows = fit < most ? fit : most, need = tt_ceil_div(s->rows, TT_TILE_ROWS);
   int64_t tiles = rows / TT_TILE_ROWS < need ? rows / TT_TILE_ROWS : need;
   return (tiles < 1 ? 1 : tiles) * TT_TILE_ROWS;
 }

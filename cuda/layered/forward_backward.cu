@@ -209,13 +209,6 @@ static int is_trained(const tt_engine *e, int l)
   return tt_model_rate(&e->cohort->model, l) > 0.0f;
 }
 
-/* The last layer of all of the backward pass: the first one that trains, or layer 0 if dL/dx is
- * needed. */
-static int last_backward_layer(const tt_engine *e, const tt_layered_pass *pass)
-{
-  return pass->inputs ? 0 : tt_model_frozen(&e->cohort->model);
-}
-
 /* dL/dn in delta, of a layer with layer_norm -> dL/dz, and the gradient of gains and shifts. */
 static tt_err layer_norm_backwards(tt_engine *e, const tt_layered_pass *pass, int l, float *delta)
 {
@@ -365,7 +358,7 @@ static tt_err front_backward(tt_engine *e, const tt_layered_pass *pass, int at, 
   b.begin = first;
   b.first = last;
   b.trains = trains;
-  b.inputs = input ? b.delta[(end - first) % 2] : pass->inputs;
+  b.inputs = input ? b.delta[(end - first) % 2] : NULL;
   if (input) *input = b.inputs;
   return tt_cuda_front_backward(&p, &b);
 }
@@ -387,7 +380,7 @@ tt_err tt_layered_backward_layers(tt_engine *e, const tt_layered_pass *pass, int
                                   float **input)
 {
   const tt_layered *own = tt_layered_of(e);
-  int front = e->cohort->model.front.layers, last = last_backward_layer(e, pass), at = 0;
+  int front = e->cohort->model.front.layers, last = tt_model_frozen(&e->cohort->model), at = 0;
   waiting_gradients w = {};
   if (last < first) last = first;
   if (pass->head && is_trained(e, end)) {
@@ -395,7 +388,7 @@ tt_err tt_layered_backward_layers(tt_engine *e, const tt_layered_pass *pass, int
     w.kept = 1;
   }
   for (int n = end - 1; n >= last && n >= front; n--, at = 1 - at) {
-    float *before = n > last || input ? own->delta[1 - at] : n ? NULL : pass->inputs;
+    float *before = n > last || input ? own->delta[1 - at] : NULL;
     TT_TRY(dense_backward(e, pass, n, at, before, n > first, &w));
     if (input && n == first) *input = before;
   }

@@ -242,7 +242,7 @@ template <int V> static __global__ void last_layer_and_loss(tt_head_args a)
   int32_t first = (int32_t)(blockIdx.x % (unsigned)a.step.parts) * TT_HEAD_ROWS;
   int32_t rows = min((int32_t)TT_HEAD_ROWS, a.step.rows - first), t = (int32_t)threadIdx.x;
   int64_t at = (int64_t)i * a.step.rows + first;
-  if (a.step.skip[i]) return;
+  if (a.step.v.status[i] != TT_STATUS_training) return;
   tt_batch_rows batch = tt_next_rows(a.step.v, i, a.step.batch_part);
   tt_head_shared s = tt_head_shared_of(shared, p.n, p.k);
   tt_head_copy<V>(s.x, a.x + at * p.n, rows, p.n, s.ld);

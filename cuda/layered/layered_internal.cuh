@@ -3,7 +3,7 @@
  *
  * A batch of one member is row-major, [rows][features]; members follow one another. Products have
  * own kernels (product.cuh), whose bits depend on nothing but their factors. cuBLAS computes those
- * of training steps in tf32 and 3xtf32, of layers wider than 16 on both sides: there the algorithm,
+ * of training steps in tf32, of layers wider than 16 on both sides: there the algorithm,
  * and so the bits, depends only on the shape of the cohort and the rows of the data set
  * (device_matmul.cuh); it is chosen for `typical` members, whatever their number, and the arrays of
  * every member begin at a multiple of 16 bytes where their sizes allow it. Such a product includes
@@ -66,7 +66,6 @@ typedef struct tt_layered {
   double *squares;     /* [M][blocks] with parts and clipping: sums of squares; or NULL */
   double *term;        /* [M][size.terms] with parts: losses of the validation passes; or NULL */
   int64_t typical;     /* members for which cuBLAS chooses its algorithms */
-  float *parts;        /* [TT_TF32_MATRICES][split_members][factor], for 3xtf32; or NULL */
   tt_sampler *order;   /* [M] of the running epochs */
   tt_optimizer_args *step;    /* [M] of the running step */
   double *lane;               /* [M][TT_LOSS_PARTIALS] validation loss so far */
@@ -75,9 +74,6 @@ typedef struct tt_layered {
   float *xhat[TT_MAX_LAYERS]; /* [M][rows][out] normalised z of layers with layer_norm */
   float *rstd[TT_MAX_LAYERS]; /* [M][rows] 1 / its standard deviation */
   float *residual_delta;      /* [M][rows][widest] dL/dy of residual layers, or NULL */
-  float *inputs;              /* [M][rows][D] dL/dx for adversarial training, or NULL */
-  float *more; /* [M][param_stride] gradient at the perturbed inputs; used with `inputs` */
-  int8_t *skip_adversarial; /* [M] 1: the member has no adversarial training in the running step */
   int8_t *other_view;       /* [M] with kfold, 1: the member has another row set */
   int32_t *row;             /* [M][rows] row numbers of the batch on the device */
   cudaGraphExec_t graph[TT_LAYERED_GRAPHS]; /* of 2^k steps; NULL until needed */
@@ -115,7 +111,6 @@ typedef struct tt_layered_pass {
   int entry;              /* 1: the first layer is in fused_layers.cuh */
   int head;               /* 1: the last layer is there, its dL/dz is in output_delta */
   float *gradient;        /* [M][param_stride] of the backward pass; [copies] of them */
-  float *inputs;          /* [M][rows][D] output dL/dx, or NULL */
 } tt_layered_pass;
 
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }
@@ -243,27 +238,28 @@ static inline tt_err tt_layered_give_values(tt_engine *e, float *to, const float
   return tt_dev_copy(to, from, count, e->dev.stream);
 }
 
-/* engine.h: steps of member i that several engines train together (partial.cu). Between
+/* team_ops.h (partial.cu). check_path: an error if the engine is not on this path. Between
  * begin_member and end_member, which waits for its work and returns `before` or a later error,
  * steps compute it alone. reserve_sums: memory for sums, on the device `most` at a time, on the
  * host `left`. */
+tt_err tt_layered_check_path(const tt_engine *e);
 void tt_layered_begin_member(tt_engine *e, int64_t i);
 tt_err tt_layered_end_member(tt_engine *e, tt_err before);
 tt_err tt_layered_reserve_sums(tt_engine *e, int most, int left);
-tt_err tt_layered_partial(tt_engine *e, int64_t i, tt_slice parts, int *training,
+tt_err tt_layered_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
                           float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
-tt_err tt_layered_squares(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
+tt_err tt_layered_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient,
                           double *block);
-tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
+tt_err tt_layered_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient,
                           double squares, float *w);
-tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
+tt_err tt_layered_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
                          const tt_epoch_sharing *share, int *epoch_ended);
 tt_err tt_layered_device_room(tt_engine *e, int64_t count, float **out);
-tt_err tt_layered_device_add(tt_engine *e, int64_t i, float *to, const float *from, int64_t count);
+tt_err tt_layered_device_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count);
 tt_err tt_layered_device_copy(tt_engine *e, float *to, const float *from, int64_t count);
 
-/* engine.h: a stage of member i (stage.cu). */
-tt_err tt_layered_stage_begin(tt_engine *e, int64_t i, const tt_pipeline_stage *layers,
+/* team_ops.h: a stage of a member (stage.cu). */
+tt_err tt_layered_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers,
                               tt_slice parts, int64_t window, tt_pipeline_step *out);
 tt_err tt_layered_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);
 tt_err tt_layered_stage_backward(tt_engine *e, int64_t part, const float *in, float *out);

@@ -16,13 +16,12 @@ static const tile_numbers tiles[TT_PRODUCT_TILE_COUNT] = {
 #undef X
 };
 
-static int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
 /* The time of `all` blocks. A multiprocessor has `blocks` of them at the most, which share its
  * arithmetic. */
 static double time_of(const tile_numbers *t, int64_t all, int multiprocessors)
 {
-  double blocks = (double)divide_up(all, multiprocessors), rate = blocks * t->alone;
+  double blocks = (double)tt_ceil_div(all, multiprocessors), rate = blocks * t->alone;
   return blocks * (double)(t->rows * t->columns) / (rate < t->full ? rate : t->full);
 }
 
@@ -32,7 +31,7 @@ int tt_choose_product_tile(int64_t m, int64_t n, int64_t members, int multiproce
   double least = 0.0;
   for (int k = 0; k < TT_PRODUCT_TILE_COUNT; k++) {
     const tile_numbers *t = &tiles[k];
-    int64_t all = divide_up(m, t->rows) * divide_up(n > 0 ? n : 1, t->columns) * members;
+    int64_t all = tt_ceil_div(m, t->rows) * tt_ceil_div(n > 0 ? n : 1, t->columns) * members;
     double time = time_of(t, all, multiprocessors);
     if (k && time >= least) continue;
     least = time;
@@ -49,7 +48,7 @@ int tt_choose_chunk_tile(const tt_gradients &g, int64_t members, int multiproces
     const tile_numbers *t = &tiles[TT_PRODUCT_TILE_COUNT - TT_CHUNK_TILE_COUNT + k];
     int64_t all = 0;
     for (int l = 0; l < g.layers; l++)
-      all += divide_up(g.layer[l].m, t->rows) * divide_up(g.layer[l].n, t->columns) * members;
+      all += tt_ceil_div(g.layer[l].m, t->rows) * tt_ceil_div(g.layer[l].n, t->columns) * members;
     double time = time_of(t, all * g.copies, multiprocessors);
     if (k && time >= least) continue;
     least = time;

@@ -6,28 +6,14 @@
 
 enum { TT_STEP_BLOCK_ELEMENTS = 1024 }; /* elements per block */
 
-/* Which of the losses of a step. */
-enum tt_loss_pass {
-  TT_LOSS_PASS_ONLY,        /* the only one */
-  TT_LOSS_PASS_FIRST,       /* a second one follows before the step counts */
-  TT_LOSS_PASS_ADVERSARIAL, /* the second one, at perturbed inputs; not in the history */
-  TT_LOSS_PASS_PART,        /* of a part of a batch: the sum over the parts counts */
-  TT_LOSS_PASS_PART_AGAIN   /* of a part, at perturbed inputs */
-};
-
 typedef struct tt_step_kernel_args {
   tt_cuda_state v;
   int32_t rows, parts; /* rows of a batch that are computed; blocks per member */
   int uses_clipping;
-  enum tt_loss_pass of;
-  const int8_t *skip; /* [M] members with a value other than 0 are skipped in a loss */
   float *x, *y, *weight;
   const float *output; /* [M][rows][heads * O] */
   float *delta;        /* [M][rows][heads * O] */
   float *gradient, *scale;
-  float *inputs;            /* [M][rows][D] dL/dx */
-  const float *more;        /* [M][P] gradient at the perturbed inputs */
-  int8_t *skip_adversarial; /* [M] */
   int32_t *row;             /* [M][rows] row numbers of the batch */
   double *pending_loss;     /* [M] losses of a batch that is not yet recorded, or of its parts */
   tt_sampler *order;
@@ -108,19 +94,14 @@ __device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &
   v.averaged[i] += tt_uses_ema(v, i);
 }
 
-/* The loss of member i's batch, or of a part of it, in one of the passes. One thread. */
+/* The loss of member i's batch, or of a part of it: then the sum over the parts counts. One
+ * thread. */
 __device__ __forceinline__ void tt_end_batch_loss(const tt_step_kernel_args &a, int i, double sum)
 {
-  if (a.of == TT_LOSS_PASS_ONLY)
+  if (a.v.batch_parts > 1)
+    a.pending_loss[i] = sum;
+  else
     tt_record_batch_loss(a, i, sum);
-  else if (a.of == TT_LOSS_PASS_PART)
-    a.pending_loss[i] = sum;
-  else if (a.of == TT_LOSS_PASS_PART_AGAIN)
-    a.pending_loss[i] += isfinite(sum) ? 0.0 : (double)NAN;
-  else if (!isfinite(sum))
-    a.v.status[i] = TT_STATUS_diverged;
-  else if (a.of == TT_LOSS_PASS_FIRST)
-    a.pending_loss[i] = sum;
 }
 
 /* Loss and its gradient; one block per member. Once the loss is recorded, the member is one
@@ -132,7 +113,7 @@ __device__ __forceinline__ void tt_batch_loss(const tt_step_kernel_args &a, doub
   int i = (int)blockIdx.x;
   int64_t at = (int64_t)i * a.rows;
   int32_t outputs = tt_row_outputs(v);
-  if (a.skip[i]) return;
+  if (a.v.status[i] != TT_STATUS_training) return;
   tt_batch_rows rows = tt_next_rows(v, i, a.batch_part);
   float loss_factor = 1.0f / (float)rows.batch;
   double sum = 0.0;
@@ -182,40 +163,6 @@ static __global__ void clear_missing_rows(tt_step_kernel_args a)
   int64_t rows = tt_next_rows(v, i, a.batch_part).batch;
   for (int64_t k = rows * v.outputs + threadIdx.x; k < count; k += blockDim.x)
     a.delta[i * count + k] = 0.0f;
-}
-
-/* Perturb the inputs of members with adversarial training by a part of their range, in the
- * direction in which the loss grows: Goodfellow, Shlens & Szegedy 2015, for ensembles
- * Lakshminarayanan et al. 2017. */
-static __global__ void perturb_inputs(tt_step_kernel_args a)
-{
-  const tt_cuda_state &v = a.v;
-  int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts);
-  uint32_t part = blockIdx.x % (unsigned)a.parts, count = (uint32_t)a.rows * (uint32_t)v.inputs;
-  float size = v.member[i].hyper.adversarial_epsilon;
-  int skip_adversarial = v.status[i] != TT_STATUS_training || !(size > 0.0f);
-  if (part == 0 && threadIdx.x == 0) a.skip_adversarial[i] = (int8_t)skip_adversarial;
-  if (skip_adversarial) return;
-  uint32_t first = part * TT_STEP_BLOCK_ELEMENTS;
-  uint32_t last = count - first < TT_STEP_BLOCK_ELEMENTS ? count : first + TT_STEP_BLOCK_ELEMENTS;
-  float *x = a.x + i * (int64_t)count;
-  const float *d = a.inputs + i * (int64_t)count;
-  for (uint32_t k = first + threadIdx.x; k < last; k += blockDim.x) {
-    float sign = d[k] > 0.0f ? 1.0f : d[k] < 0.0f ? -1.0f : 0.0f;
-    x[k] += size * v.input_range[k % (uint32_t)v.inputs] * sign;
-  }
-}
-
-static __global__ void add_adversarial_gradient(tt_step_kernel_args a)
-{
-  const tt_cuda_state &v = a.v;
-  int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.param_stride;
-  if (a.skip_adversarial[i]) return;
-  uint32_t first = blockIdx.x % (unsigned)a.parts * TT_STEP_BLOCK_ELEMENTS,
-           count = (uint32_t)v.params;
-  uint32_t last = count - first < TT_STEP_BLOCK_ELEMENTS ? count : first + TT_STEP_BLOCK_ELEMENTS;
-  for (uint32_t p = first + threadIdx.x; p < last; p += blockDim.x)
-    a.gradient[at + p] += a.more[at + p];
 }
 
 /* No gradient for the weights of inputs that a member does not use; these weights are among the

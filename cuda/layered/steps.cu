@@ -50,10 +50,6 @@ static tt_step_kernel_args make_step_args(tt_engine *e)
   a.squares = own->squares ? own->squares + first * a.squares_each : NULL;
   a.order = own->order + first;
   a.step = own->step + first;
-  a.skip = a.v.status; /* 0 = training */
-  a.inputs = own->inputs;
-  a.more = own->more;
-  if (own->skip_adversarial) a.skip_adversarial = own->skip_adversarial + first;
   a.row = own->row;
   a.label_variance = e->shared ? e->shared->label_variance : NULL;
   a.copies = (int32_t)own->size.copies;
@@ -80,11 +76,6 @@ static tt_err launch_optimizer(tt_engine *e, const tt_step_kernel_args &a, int64
   return launch_over_members(e, kernel, a, items, TT_STEP_BLOCK_ELEMENTS);
 }
 
-static tt_err launch_loss(tt_engine *e, const tt_step_kernel_args &a)
-{
-  return launch_over_members(e, a.label_variance ? batch_loss_with_errors : batch_loss, a, 1, 1);
-}
-
 /* Launch with one thread per member. */
 static tt_err launch_per_member(tt_engine *e, void (*kernel)(tt_step_kernel_args))
 {
@@ -109,7 +100,6 @@ tt_layered_pass tt_layered_training_pass(tt_engine *e)
   pass.skip = e->view.status; /* 0 = training */
   pass.keep = 1;
   pass.gradient = tt_layered_sum(e, own->at_sum);
-  pass.inputs = own->inputs;
   return pass;
 }
 
@@ -147,16 +137,11 @@ tt_err tt_layered_forward_batch(tt_engine *e)
   return tt_layered_forward(e, &pass);
 }
 
-static tt_step_kernel_args make_loss_args(tt_engine *e)
+tt_err tt_layered_batch_loss(tt_engine *e)
 {
   tt_step_kernel_args a = make_step_args(e);
-  a.of = a.v.batch_parts > 1 ? TT_LOSS_PASS_PART
-         : a.inputs          ? TT_LOSS_PASS_FIRST
-                             : TT_LOSS_PASS_ONLY;
-  return a;
+  return launch_over_members(e, a.label_variance ? batch_loss_with_errors : batch_loss, a, 1, 1);
 }
-
-tt_err tt_layered_batch_loss(tt_engine *e) { return launch_loss(e, make_loss_args(e)); }
 
 /* Whether the last layer and the loss are one launch. */
 static int uses_head(const tt_engine *e)
@@ -168,7 +153,7 @@ static tt_err launch_head(tt_engine *e, const tt_layered_pass *pass)
 {
   const tt_layered *own = tt_layered_of(e);
   tt_head_args a = {};
-  a.step = make_loss_args(e);
+  a.step = make_step_args(e);
   a.step.delta = own->output_delta;
   a.step.parts = (int32_t)tt_grid_size(own->size.rows, TT_HEAD_ROWS);
   a.product = tt_layered_head_product(e, pass);
@@ -198,31 +183,13 @@ tt_err tt_layered_record_losses(tt_engine *e, int clears)
   return launch_per_member(e, record_losses);
 }
 
-/* Gradient at perturbed inputs, for members with adversarial training. */
-static tt_err adversarial_gradient_step(tt_engine *e, tt_step_kernel_args a)
-{
-  tt_layered_pass pass = tt_layered_training_pass(e);
-  a.skip = a.skip_adversarial;
-  pass.skip = tt_layered_of(e)->skip_adversarial;
-  pass.gradient = tt_layered_of(e)->more;
-  pass.inputs = NULL;
-  a.of = a.v.batch_parts > 1 ? TT_LOSS_PASS_PART_AGAIN : TT_LOSS_PASS_ADVERSARIAL;
-  TT_TRY(launch_over_members(e, perturb_inputs, a, (int64_t)a.rows * e->view.inputs,
-                             TT_STEP_BLOCK_ELEMENTS));
-  TT_TRY(tt_layered_forward(e, &pass));
-  TT_TRY(launch_loss(e, a));
-  TT_TRY(tt_layered_backward(e, &pass));
-  return launch_over_members(e, add_adversarial_gradient, a, a.v.params, TT_STEP_BLOCK_ELEMENTS);
-}
-
 /* The gradient of the rows in the buffers. head: 1 if the last layer and the loss were one
  * launch. */
 static tt_err backward_step(tt_engine *e, int head)
 {
   tt_layered_pass pass = tt_layered_training_pass(e);
   pass.head = head;
-  TT_TRY(tt_layered_backward(e, &pass));
-  return pass.inputs ? adversarial_gradient_step(e, make_step_args(e)) : TT_OK;
+  return tt_layered_backward(e, &pass);
 }
 
 static tt_err clip_step(tt_engine *e, tt_step_kernel_args a)
@@ -256,7 +223,6 @@ static tt_err update_step(tt_engine *e)
 tt_err tt_layered_update(tt_engine *e)
 {
   TT_TRY(backward_step(e, 0));
-  if (tt_layered_of(e)->inputs) TT_TRY(tt_layered_record_losses(e, 0));
   return update_step(e);
 }
 
@@ -285,7 +251,6 @@ static tt_err run_whole_step(tt_engine *e, int64_t ahead)
   TT_TRY(load_rows(e, ahead));
   TT_TRY(forward_and_loss(e));
   TT_TRY(backward_step(e, uses_head(e)));
-  if (tt_layered_of(e)->inputs) TT_TRY(tt_layered_record_losses(e, 0));
   TT_TRY(update_step(e));
   return tt_layered_release_part(e);
 }
@@ -471,7 +436,7 @@ tt_err tt_layered_download_progress(tt_engine *e)
 static int64_t epoch_steps_left(const tt_engine *e, const tt_layered *own, int64_t i)
 {
   int64_t size = e->cohort->batch_size;
-  return (e->host_epoch_rows[i] + size - 1) / size - own->batch[i];
+  return tt_ceil_div(e->host_epoch_rows[i], size) - own->batch[i];
 }
 
 void tt_layered_find_ending_views(const tt_engine *e, int64_t steps, int8_t *ending_views)

@@ -5,6 +5,7 @@
  * says that they were measured; a wrong constant costs speed only. */
 #include "cuda/plan/block_plan.h"
 
+#include "core/base/int.h"
 #include "core/formulas/optimizer.h"
 
 #include <inttypes.h>
@@ -36,23 +37,18 @@ static const struct tile {
 } tiles[TT_BLOCK_TILE_COUNT] = {{1, 1, 120},   {4, 4, 120},   {8, 4, 128},  {8, 8, 232},
                                 {32, 16, 128}, {32, 32, 128}, {32, 64, 200}};
 
-static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
-static int64_t max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
-static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
-static int64_t round_up(int64_t x, int64_t step) { return ceil_div(x, step) * step; }
-
 /* Row stride: an odd number of float4, so that eight rows are in different banks. Narrow rows,
  * which are read float by float, are packed. */
 static int64_t padded_stride(int64_t width)
 {
-  return width < 4 ? width : round_up(width, 4) + (round_up(width, 4) % 8 == 0 ? 4 : 0);
+  return width < 4 ? width : tt_round_up(width, 4) + (tt_round_up(width, 4) % 8 == 0 ? 4 : 0);
 }
 
 /* x is read along rows only, except in a few steps of the first layer and by tensor cores. */
 static int64_t input_stride(int64_t width, tt_precision precision)
 {
   if (precision != TT_PRECISION_fp32) return padded_stride(width);
-  return width < 4 ? width : round_up(width, 4);
+  return width < 4 ? width : tt_round_up(width, 4);
 }
 
 /* Whether tensor cores are of use for a layer. */
@@ -82,7 +78,7 @@ static footprint footprint_of(const tt_cohort *c, tt_precision precision)
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
     int keeps = l < m->layers - 1 && tt_act_grad_needs_input(layer->activation);
-    s.params += round_up(layer->out * padded_stride(layer->in), 4) + round_up(layer->out, 4);
+    s.params += tt_round_up(layer->out * padded_stride(layer->in), 4) + tt_round_up(layer->out, 4);
     s.row += padded_stride(layer->out) * (keeps ? 2 : 1);
   }
   return s;
@@ -97,11 +93,6 @@ int64_t tt_block_min_bytes(const tt_cohort *c, tt_precision precision)
 {
   return plan_bytes(footprint_of(c, effective_precision(&c->model, precision)), TT_BLOCK_TILE_ROWS,
                     1);
-}
-
-int64_t tt_block_padded_params(const tt_cohort *c)
-{
-  return footprint_of(c, TT_PRECISION_fp32).params;
 }
 
 /* model of time */
@@ -125,7 +116,7 @@ static step tile_step_of(int t, tt_precision precision)
 {
   int64_t down = tiles[t].rows, across = tiles[t].columns, numbers = (down + across) / 4;
   if (t < TT_BLOCK_TILE_mma16)
-    return (step){1, down * across + ceil_div(down + across, 4), 5 * (down + across) / 8,
+    return (step){1, down * across + tt_ceil_div(down + across, 4), 5 * (down + across) / 8,
                   SHARED_LATENCY};
   int64_t each = precision == TT_PRECISION_3xtf32 ? 3 : 1;
   int64_t products = down / 16 * (across / 8) * each;
@@ -136,8 +127,8 @@ static step tile_step_of(int t, tt_precision precision)
 static int64_t wave(int64_t warps, step s)
 {
   if (!warps) return 0;
-  int64_t deep = ceil_div(warps, SCHEDULERS);
-  return max_i64(deep * s.issue, warps * s.reads) + s.wait / deep;
+  int64_t deep = tt_ceil_div(warps, SCHEDULERS);
+  return tt_max_i64(deep * s.issue, warps * s.reads) + s.wait / deep;
 }
 
 /* `items` tiles with `inner` terms each, stored `stores` times, over `warps` warps. */
@@ -145,9 +136,9 @@ static cost cost_of(int t, tt_precision precision, int64_t items, int64_t inner,
                     int64_t warps)
 {
   step s = tile_step_of(t, precision);
-  int64_t steps = ceil_div(inner, s.inner) + ceil_div(STORE_TERMS, s.inner) * stores;
+  int64_t steps = tt_ceil_div(inner, s.inner) + tt_ceil_div(STORE_TERMS, s.inner) * stores;
   cost c = {steps * (items / warps * wave(warps, s) + wave(items % warps, s)),
-            steps * items * max_i64(s.issue, SCHEDULERS * s.reads) / SCHEDULERS};
+            steps * items * tt_max_i64(s.issue, SCHEDULERS * s.reads) / SCHEDULERS};
   return c;
 }
 
@@ -182,7 +173,7 @@ static int8_t pick_product(tt_precision precision, int64_t rows, int64_t in, int
   cost least = {INT64_MAX, 0};
   for (int t = 0; t < TT_BLOCK_TILE_COUNT; t++) {
     if (!tile_allowed(t, precision, in, out, narrow)) continue;
-    int64_t items = rows / TT_BLOCK_TILE_ROWS * ceil_div(columns, tile_columns(t));
+    int64_t items = rows / TT_BLOCK_TILE_ROWS * tt_ceil_div(columns, tile_columns(t));
     cost c = cost_of(t, precision, items, inner, 1, warps);
     if (c.time < least.time) best = t, least = c;
   }
@@ -194,8 +185,8 @@ static int8_t pick_product(tt_precision precision, int64_t rows, int64_t in, int
  * weights. */
 static int64_t gradient_tiles(int t, int64_t in, int64_t out)
 {
-  if (t == TT_BLOCK_TILE_1x1) return ceil_div(in * out, TT_BLOCK_TILE_ROWS);
-  return ceil_div(out, TT_BLOCK_TILE_ROWS) * ceil_div(in, tile_columns(t));
+  if (t == TT_BLOCK_TILE_1x1) return tt_ceil_div(in * out, TT_BLOCK_TILE_ROWS);
+  return tt_ceil_div(out, TT_BLOCK_TILE_ROWS) * tt_ceil_div(in, tile_columns(t));
 }
 
 /* The least groups of a piece. Where a block would have fewer, more of them cost it some stores and
@@ -218,10 +209,10 @@ static void pick_gradient(const tt_block_plan *p, tt_block_layer *to, cost *sum)
   cost least = {INT64_MAX, 0};
   for (int t = 0; t < TT_BLOCK_TILE_COUNT; t++) {
     if (!tile_allowed(t, precision, to->in, to->out, narrow)) continue;
-    int64_t items = gradient_tiles(t, to->in, to->out), turns = max_i64(1, warps / items);
-    int64_t groups = max_i64(turns, least_groups(p));
+    int64_t items = gradient_tiles(t, to->in, to->out), turns = tt_max_i64(1, warps / items);
+    int64_t groups = tt_max_i64(turns, least_groups(p));
     if (p->ranks) groups = given, turns = 1;
-    cost c = cost_of(t, precision, items * groups, ceil_div(p->rows, groups), turns, warps);
+    cost c = cost_of(t, precision, items * groups, tt_ceil_div(p->rows, groups), turns, warps);
     if (c.time >= least.time) continue;
     least = c;
     to->gradient = (int8_t)t;
@@ -245,7 +236,8 @@ static void pick_layer(const tt_block_plan *p, int first, tt_block_layer *to, co
 /* `count` values over all threads, `each` of them per cycle. */
 static cost sweep_cost(int64_t count, int64_t each, int64_t threads)
 {
-  cost c = {max_i64(ceil_div(count, 4 * threads) * SWEEP_LATENCY, count / each), count / each};
+  cost c = {tt_max_i64(tt_ceil_div(count, 4 * threads) * SWEEP_LATENCY, count / each),
+            count / each};
   return c;
 }
 
@@ -260,8 +252,8 @@ static cost pick_tiles(tt_block_plan *p)
     tt_block_layer *to = &p->layer[l];
     pick_layer(p, l == 0, to, &sum);
     add(&sum, sweep_cost((int64_t)p->rows * to->out, ACTIVATIONS_PER_CYCLE, p->threads));
-    p->largest_tile = (int32_t)max_i64(p->largest_tile,
-                                       max_i64(to->forward, max_i64(to->backward, to->gradient)));
+    p->largest_tile = (int32_t)tt_max_i64(
+        p->largest_tile, tt_max_i64(to->forward, tt_max_i64(to->backward, to->gradient)));
   }
   int64_t vectors = 2 * outside + (p->gradient_shared ? 0 : 2 * passes);
   int64_t traffic = vectors * p->params * (int64_t)sizeof(float) / L2_BYTES_PER_CYCLE;
@@ -277,9 +269,9 @@ static double plan_score(int64_t shared_bytes, tt_block_plan *p)
   cost step = pick_tiles(p);
   p->cycles = step.time;
   if (p->ranks) return (double)step.time;
-  int64_t blocks = min_i64((shared_bytes + RESERVED_BYTES) / (p->bytes + RESERVED_BYTES),
-                           REGISTERS / (p->threads * tiles[p->largest_tile].registers));
-  return (double)step.time * (double)max_i64(step.busy, step.time / max_i64(1, blocks));
+  int64_t blocks = tt_min_i64((shared_bytes + RESERVED_BYTES) / (p->bytes + RESERVED_BYTES),
+                              REGISTERS / (p->threads * tiles[p->largest_tile].registers));
+  return (double)step.time * (double)tt_max_i64(step.busy, step.time / tt_max_i64(1, blocks));
 }
 
 /* placement */
@@ -295,8 +287,8 @@ static void assign_param_offsets(const tt_model *m, tt_block_plan *p)
     to->source = (int32_t)from->weight;
     to->stride = (int32_t)padded_stride(from->in);
     to->weight = (int32_t)at;
-    to->bias = (int32_t)(at + round_up(from->out * to->stride, 4));
-    at = to->bias + round_up(from->out, 4);
+    to->bias = (int32_t)(at + tt_round_up(from->out * to->stride, 4));
+    at = to->bias + tt_round_up(from->out, 4);
   }
   p->params = (int32_t)at;
 }
@@ -358,18 +350,18 @@ int tt_block_plan_make(const tt_cohort *c, tt_precision precision, int64_t share
   footprint s = footprint_of(c, precision);
   int64_t previous = INT64_MAX, batch = c->batch_size;
   double least = (double)INFINITY;
-  if (plan_bytes(s, TT_BLOCK_TILE_ROWS, 1) > min_i64(shared_bytes, INT32_MAX)) return 0;
+  if (plan_bytes(s, TT_BLOCK_TILE_ROWS, 1) > tt_min_i64(shared_bytes, INT32_MAX)) return 0;
   tt_block_plan p = {.slots = tt_optimizer_slots(c->optimizer),
                      .precision = (int32_t)precision,
                      .layers = m->layers,
                      .copies = 1,
                      .stores_slope = tt_act_grad_needs_input(m->layer[0].activation)};
   assign_param_offsets(m, &p);
-  for (int64_t n = ceil_div(batch, TT_BLOCK_MAX_ROWS); previous > TT_BLOCK_TILE_ROWS; n++) {
-    p.chunk = (int32_t)ceil_div(ceil_div(batch, n), TT_BLOCK_CHUNKS);
+  for (int64_t n = tt_ceil_div(batch, TT_BLOCK_MAX_ROWS); previous > TT_BLOCK_TILE_ROWS; n++) {
+    p.chunk = (int32_t)tt_ceil_div(tt_ceil_div(batch, n), TT_BLOCK_CHUNKS);
     p.piece = TT_BLOCK_CHUNKS * p.chunk;
-    p.pieces = (int32_t)ceil_div(batch, p.piece);
-    p.rows = (int32_t)round_up(p.piece, TT_BLOCK_TILE_ROWS);
+    p.pieces = (int32_t)tt_ceil_div(batch, p.piece);
+    p.rows = (int32_t)tt_round_up(p.piece, TT_BLOCK_TILE_ROWS);
     if (p.rows == previous) continue;
     previous = p.rows;
     try_placements(c, s, shared_bytes, &p, &least, out);
@@ -390,10 +382,10 @@ int tt_block_plan_make_rank(const tt_cohort *c, const tt_block_plan *alone, int 
     int groups = p.layer[l].groups * p.pieces;
     if (groups % ranks) return 0;
     p.layer[l].groups = (int8_t)(groups / ranks);
-    p.copies = (int32_t)max_i64(p.copies, p.layer[l].groups);
+    p.copies = (int32_t)tt_max_i64(p.copies, p.layer[l].groups);
   }
   p.piece = TT_BLOCK_CHUNKS * p.pieces / ranks * p.chunk;
-  p.rows = (int32_t)round_up(p.piece, TT_BLOCK_TILE_ROWS);
+  p.rows = (int32_t)tt_round_up(p.piece, TT_BLOCK_TILE_ROWS);
   if (plan_bytes(footprint_of(c, TT_PRECISION_fp32), p.rows, 1 + p.copies) > shared_bytes) return 0;
   assign_offsets(&c->model, &p);
   try_warps(shared_bytes, &p, &least, out);
@@ -404,7 +396,7 @@ void tt_block_too_large(int64_t bytes, const tt_path_context *on, tt_path_verdic
 {
   snprintf(out->why, sizeof out->why,
            "a member needs %" PRId64 " KiB of shared memory, a block has %" PRId64,
-           ceil_div(bytes, 1024), on->shared_bytes / 1024);
+           tt_ceil_div(bytes, 1024), on->shared_bytes / 1024);
 }
 
 void tt_path_assess_block(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out)
@@ -419,7 +411,7 @@ void tt_path_assess_block(const tt_cohort *c, const tt_path_context *on, tt_path
   else if (out->supported)
     snprintf(out->why, sizeof out->why,
              "%" PRId64 " of %" PRId64 " KiB of shared memory, %d rows at a time",
-             ceil_div(plan.bytes, 1024), on->shared_bytes / 1024, (int)plan.rows);
+             tt_ceil_div(plan.bytes, 1024), on->shared_bytes / 1024, (int)plan.rows);
   else
     tt_block_too_large(tt_block_min_bytes(c, on->precision), on, out);
 }

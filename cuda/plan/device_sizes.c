@@ -1,13 +1,12 @@
 /* device_sizes.c — see device_sizes.h. */
 #include "cuda/plan/device_sizes.h"
 
+#include "core/base/int.h"
 #include "core/engine/progress.h"
 #include "cuda/plan/block_plan.h"
 
 /* Device memory for the pointers and the numbers of rows of one row set. */
 enum { ROW_LISTS_BYTES = 40 };
-
-static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The training state. The engine allocates at least one element for each array. */
 static int64_t state_bytes(const tt_cohort *c, int64_t members)
@@ -34,17 +33,15 @@ static int64_t member_bytes(const tt_cohort *c, tt_slice slice, int64_t rows)
   int64_t sets = tt_cohort_row_sets(c);
   int64_t each = (int64_t)(sizeof(tt_member) + sizeof(tt_member_progress) + sizeof(int64_t) +
                            2 * sizeof(int32_t));
-  int anchored = 0, masked = 0, adversarial = 0;
+  int anchored = 0, masked = 0;
   for (int64_t i = slice.first; i < slice.first + slice.count; i++) {
     const tt_hyper *h = &c->member[i].hyper;
     anchored |= h->anchor > 0.0f;
     masked |= h->feature_fraction < 1.0f;
-    adversarial |= h->adversarial_epsilon > 0.0f;
   }
   if (anchored) each += tt_param_stride(c->model.params) * (int64_t)sizeof(float);
   if (masked) each += c->model.inputs;
   int64_t bytes = slice.count * each + (int64_t)sizeof(tt_model);
-  if (adversarial) bytes += c->model.inputs * (int64_t)sizeof(float);
   bytes += c->ensembles * c->model.targets * (int64_t)sizeof(int32_t);
   return bytes + sets * (rows * (int64_t)sizeof(int32_t) + ROW_LISTS_BYTES);
 }
@@ -64,7 +61,7 @@ static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int 
   }
   if (choice->path == TT_GPU_PATH_block &&
       tt_block_plan_make(c, choice->precision, on->shared_bytes, &block))
-    scratch = tt_block_scratch_floats(&block) * min_i64(slice.count, on->multiprocessors);
+    scratch = tt_block_scratch_floats(&block) * tt_min_i64(slice.count, on->multiprocessors);
   return (1 + 2 * slice.count) * (int64_t)sizeof(int32_t) +
          (scratch ? scratch : 1) * (int64_t)sizeof(float);
 }

@@ -11,7 +11,7 @@ TT_BEGIN_C
  * engine may need less: rows without labels are counted here, because they are not known yet.
  *   rows    of the data set;  weighted  1: rows have weights
  *   streamed  1: the data set does not fit, and the layered path reads rows from the host
- *   wanted  run.gpu_path
+ *   wanted  TUTTI_GPU_PATH
  *   share   of members that several engines train together, without what they exchange; or NULL
  * Errors: those of tt_path_choose. */
 tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted, int streamed,

@@ -1,16 +1,16 @@
 /* launch_plan.c — see launch_plan.h. */
 #include "cuda/plan/launch_plan.h"
 
+#include "core/base/int.h"
+
 /* Portions are used if they save at least 1 / 50 of the time. The model is not exact: where fewer
  * units share a multiprocessor, each of them may be faster. */
 enum { LEAST_SAVING = 50 };
 
-static int64_t ceil_div(int64_t whole, int64_t part) { return (whole + part - 1) / part; }
-
 /* Time of the slowest unit, in steps. */
 static int64_t longest(const tt_launch_plan *p, int64_t units, int64_t overhead)
 {
-  int64_t whole = ceil_div(p->members, units), launches = p->launches + (p->left > 0);
+  int64_t whole = tt_ceil_div(p->members, units), launches = p->launches + (p->left > 0);
   int64_t turns = p->portions == 1 ? whole : p->launches;
   return turns * p->steps + whole * p->left + launches * overhead;
 }
@@ -21,7 +21,7 @@ tt_launch_plan tt_launch_plan_make(int64_t members, int64_t units, int64_t steps
   tt_launch_plan best = whole;
   if (members <= units) return whole;
   for (int64_t n = 2; n <= TT_LAUNCH_MAX_PORTIONS && n <= steps; n++) {
-    tt_launch_plan p = {members, n, ceil_div(members * n, units), steps / n, steps % n};
+    tt_launch_plan p = {members, n, tt_ceil_div(members * n, units), steps / n, steps % n};
     if (longest(&p, units, overhead) < longest(&best, units, overhead)) best = p;
   }
   int64_t most = longest(&whole, units, overhead);

@@ -2,13 +2,10 @@
 #include "cuda/plan/layered_sizes.h"
 
 enum {
-  MOST_PART_FLOATS = 1 << 28, /* 1 GiB of parts of factors */
-  TILE = 64,                  /* rows and columns of weights in a tile */
-  MOST_TILES = 12,            /* of a layer whose gradient has few blocks */
-  MOST_TILES_OF_ALL = 256     /* of a layer of all members, whose chunks have blocks of their own */
+  TILE = 64,              /* rows and columns of weights in a tile */
+  MOST_TILES = 12,        /* of a layer whose gradient has few blocks */
+  MOST_TILES_OF_ALL = 256 /* of a layer of all members, whose chunks have blocks of their own */
 };
-
-static int64_t min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* The options of which one member is enough. */
 static void find_options(const tt_cohort *c, tt_slice slice, tt_layered_sizes *s)
@@ -17,7 +14,6 @@ static void find_options(const tt_cohort *c, tt_slice slice, tt_layered_sizes *s
     const tt_hyper *h = &c->member[i].hyper;
     s->dropout |= h->dropout > 0.0f;
     s->label_noise |= h->label_noise > 0.0f;
-    s->adversarial |= h->adversarial_epsilon > 0.0f;
     s->clipping |= h->clip_norm > 0.0f;
   }
   for (int l = 0; l < c->model.layers; l++) s->residual |= c->model.layer[l].residual;
@@ -40,32 +36,12 @@ int tt_layered_is_narrow(const tt_layer *layer)
   return layer->in <= TT_NARROW_WIDTH || layer->out <= TT_NARROW_WIDTH;
 }
 
-/* Floats of the largest matrix of a product on tensor cores; 0 if there is none. Whole float4,
- * so that all parts have the same alignment. */
-static int64_t largest_factor(const tt_model *m, int64_t rows)
-{
-  int64_t most = 0;
-  for (int l = 0; l < m->layers; l++) {
-    int64_t in = m->layer[l].in, out = m->layer[l].out, wide = in > out ? in : out;
-    if (tt_layered_is_narrow(&m->layer[l])) continue;
-    if (rows * wide > most) most = rows * wide;
-    if (in * out > most) most = in * out;
-  }
-  return (most + 3) / 4 * 4;
-}
-
-int64_t tt_layered_split_members(const tt_layered_sizes *s, int64_t floats)
-{
-  int64_t fit = floats / (TT_TF32_MATRICES * s->factor);
-  return fit < 1 ? 1 : min_i64(fit, s->members);
-}
-
 /* Tiles of the weights of the largest layer. */
 static int64_t most_tiles(const tt_model *m)
 {
   int64_t most = 0;
   for (int l = 0; l < m->layers; l++) {
-    int64_t down = (m->layer[l].out + TILE - 1) / TILE, across = (m->layer[l].in + TILE - 1) / TILE;
+    int64_t down = tt_ceil_div(m->layer[l].out, TILE), across = tt_ceil_div(m->layer[l].in, TILE);
     if (down * across > most) most = down * across;
   }
   return most;
@@ -77,12 +53,11 @@ static int is_plain(const tt_layer *layer) { return layer->norm < 0 && !layer->r
 static int has_head(const tt_layered_sizes *s, const tt_model *m)
 {
   const tt_layer *last = &m->layer[m->layers - 1];
-  return s->small && m->layers > 1 && !s->adversarial && last->out <= TT_NARROW_WIDTH &&
-         last->in <= TT_HEAD_WIDTH && is_plain(last) && !last->dropout &&
-         last->activation == TT_ACT_identity;
+  return s->small && m->layers > 1 && last->out <= TT_NARROW_WIDTH && last->in <= TT_HEAD_WIDTH &&
+         is_plain(last) && !last->dropout && last->activation == TT_ACT_identity;
 }
 
-/* Weights and rows with free places behind them, results, row numbers. */
+/* Shared floats of the fused first layer: padded weights, padded rows, results, row indices. */
 int64_t tt_layered_entry_floats(const tt_layer *first)
 {
   int64_t ld = (first->in + 3) / 4 * 4 + 4;
@@ -104,12 +79,12 @@ static void find_chunks(const tt_model *m, tt_precision precision, tt_layered_si
   int64_t tiles = most_tiles(m);
   s->small = precision == TT_PRECISION_fp32 && !m->front.layers && tiles <= MOST_TILES;
   for (int l = 0; l < m->layers; l++) s->small &= m->layer[l].norm < 0;
-  s->chunk = s->small ? min_i64(TT_CHUNK_ROWS, s->rows) : s->rows;
+  s->chunk = s->small ? tt_min_i64(TT_CHUNK_ROWS, s->rows) : s->rows;
   s->head = has_head(s, m);
   s->entry = has_entry(s, m);
   s->copies = 1;
-  if (s->small && !s->parts && !s->adversarial && s->members * tiles <= MOST_TILES_OF_ALL)
-    s->copies = (s->rows + s->chunk - 1) / s->chunk;
+  if (s->small && !s->parts && s->members * tiles <= MOST_TILES_OF_ALL)
+    s->copies = tt_ceil_div(s->rows, s->chunk);
 }
 
 /* A network with a front is validated in pieces of one batch of rows: larger pieces would need more
@@ -124,8 +99,8 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                         .inputs = m->inputs,
                         .targets = m->targets,
                         .stride = tt_param_stride(m->params),
-                        .rows = tt_part_max_rows(min_i64(c->batch_size, rows), c->parts),
-                        .split_rows = min_i64(TT_SPLIT_ROWS, rows),
+                        .rows = tt_part_max_rows(tt_min_i64(c->batch_size, rows), c->parts),
+                        .split_rows = tt_min_i64(TT_SPLIT_ROWS, rows),
                         .sums = most,
                         .blocks = tt_norm_blocks(m->params),
                         .weighted = weighted,
@@ -136,12 +111,9 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                         .widest = find_widest(m)};
   find_options(c, slice, &s);
   find_chunks(m, precision, &s);
-  if (precision != TT_PRECISION_fp32) s.factor = largest_factor(m, s.rows);
-  if (precision == TT_PRECISION_3xtf32 && s.factor > 0)
-    s.split_members = tt_layered_split_members(&s, MOST_PART_FLOATS);
   if (s.parts || m->front.layers) s.split_rows = s.rows;
-  s.terms = (rows + s.split_rows - 1) / s.split_rows;
-  s.capacity = min_i64(TT_VALIDATION_ROWS, s.members * s.split_rows);
+  s.terms = tt_ceil_div(rows, s.split_rows);
+  s.capacity = tt_min_i64(TT_VALIDATION_ROWS, s.members * s.split_rows);
   if (s.capacity < s.members * s.rows) s.capacity = s.members * s.rows;
   s.split_group = s.capacity / s.split_rows;
   return s;

@@ -10,7 +10,6 @@ enum {
   TT_LOSS_PARTIALS = 256,     /* partial sums of a loss */
   TT_VALIDATION_ROWS = 16384, /* of all members of a validation pass, at least */
   TT_SPLIT_ROWS = 4096,       /* of each of them at most */
-  TT_TF32_MATRICES = 4,       /* parts of the two factors of a product in 3xtf32 */
   TT_NARROW_WIDTH = 16,       /* cuBLAS is not used if a side of a layer is at most this wide */
   TT_CHUNK_ROWS = 128,        /* of a batch, whose weight gradient is summed from zero */
   TT_HEAD_WIDTH = 256,        /* inputs of a last layer that is computed with the loss, at most */
@@ -26,15 +25,13 @@ TT_HD int64_t tt_param_stride(int64_t params) { return (params + 3) / 4 * 4; }
 /* M members of a slice. Flags are 0 or 1. */
 typedef struct tt_layered_sizes {
   int64_t members, inputs, targets, stride; /* M; D; K; floats from one member to the next */
-  int64_t rows;          /* of a batch: B, or N if that is less; with parts: of a part */
-  int64_t split_rows;    /* rows of a validation pass, at most N */
-  int64_t split_group;   /* its members, at most */
-  int64_t capacity;      /* rows of x, y, weight and h, all members together */
-  int64_t widest;        /* outputs of the widest layer, values of a layer of the front */
-  int64_t terms;         /* validation passes, with parts */
-  int64_t blocks;        /* of the norm, with parts */
-  int64_t factor;        /* floats of the largest factor of a cuBLAS product; 0: there is none */
-  int64_t split_members; /* members of a product in 3xtf32; 0: there is none */
+  int64_t rows;        /* of a batch: B, or N if that is less; with parts: of a part */
+  int64_t split_rows;  /* rows of a validation pass, at most N */
+  int64_t split_group; /* its members, at most */
+  int64_t capacity;    /* rows of x, y, weight and h, all members together */
+  int64_t widest;      /* outputs of the widest layer, values of a layer of the front */
+  int64_t terms;       /* validation passes, with parts */
+  int64_t blocks;      /* of the norm, with parts */
   /* Rows of a chunk of a weight gradient, from the shape alone; all rows: there is one sum. */
   int64_t chunk;
   /* Gradients of a member in memory: one per chunk, if each chunk has its own blocks; else 1. */
@@ -43,7 +40,7 @@ typedef struct tt_layered_sizes {
   int small; /* 1: each layer has few tiles, and launches are saved where possible */
   int head;  /* 1: one kernel computes the last layer and the loss */
   int entry; /* 1: one kernel gathers the rows of the batch and computes the first layer */
-  int weighted, streamed, dropout, label_noise, adversarial, clipping, residual, folds, parts;
+  int weighted, streamed, dropout, label_noise, clipping, residual, folds, parts;
   int rates; /* layers have factors on the learning rate */
 } tt_layered_sizes;
 
@@ -61,9 +58,6 @@ typedef struct tt_layered_sizes {
   X(row_loss, double, s->head ? s->members * s->rows : 0, "losses of the rows of a batch")         \
   X(arrived, int32_t, s->head ? s->members : 0, "blocks that are done")                            \
   X(eval_weights, float, s->members * s->stride, "weights to evaluate")                            \
-  X(inputs, float, s->adversarial ? s->members * s->rows * s->inputs : 0, "gradients of inputs")   \
-  X(more, float, s->adversarial ? s->members * s->stride : 0, "gradients at perturbed inputs")     \
-  X(skip_adversarial, int8_t, s->adversarial ? s->members : 0, "members")                          \
   X(rate, float, s->rates ? s->stride : 0, "factors on the learning rate")                         \
   X(scale, float, s->clipping ? s->members : 0, "norms of the gradients")                          \
   X(squares, double, s->clipping && s->parts ? s->members * s->blocks : 0,                         \
@@ -75,7 +69,6 @@ typedef struct tt_layered_sizes {
   X(lane, double, s->members *TT_LOSS_PARTIALS, "validation losses")                               \
   X(end, int8_t, s->members, "ends of epochs")                                                     \
   X(mean, double, s->members, "losses of the members")                                             \
-  X(parts, float, TT_TF32_MATRICES * s->split_members * s->factor, "parts of factors")             \
   X(other_view, int8_t, s->folds ? s->members : 0, "members of other folds")                       \
   X(row, int32_t, s->members * s->rows, "row numbers of a batch")
 
@@ -112,8 +105,6 @@ int64_t tt_layered_entry_floats(const tt_layer *first);
 
 /* Whether a side of a layer is too narrow for cuBLAS. */
 int tt_layered_is_narrow(const tt_layer *layer);
-/* Members whose factors, in parts, have at most `floats` floats together; at least 1, at most M. */
-int64_t tt_layered_split_members(const tt_layered_sizes *s, int64_t floats);
 
 /* Whether the backward pass needs f'(z) of a layer because it does not follow from the output. */
 int tt_layered_stores_slope(const tt_layered_sizes *s, const tt_model *m, int l);

@@ -6,12 +6,14 @@
 
 /* A row of TT_GPU_PATHS. */
 typedef struct path_row {
-  int automatic, fused, fp32, capability;
+  int automatic, fused;
+  tt_precision precision; /* it has this one and those before it */
+  int capability;
   void (*assess)(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out);
 } path_row;
 static const path_row rows[TT_GPU_PATH_COUNT] = {{0},
-#define X(name, automatic, fused, fp32, capability, meaning)                                       \
-  {automatic, fused, fp32, capability, tt_path_assess_##name},
+#define X(name, automatic, fused, precision, capability)                                           \
+  {automatic, fused, TT_PRECISION_##precision, capability, tt_path_assess_##name},
                                                  TT_GPU_PATHS(X)
 #undef X
 };
@@ -36,9 +38,9 @@ static tt_path_verdict assess(const tt_cohort *c, const tt_path_context *on, int
     snprintf(v.why, sizeof v.why,
              "it needs a GPU of compute capability %d.%d or newer, this one has %d.%d",
              row->capability / 10, row->capability % 10, on->capability / 10, on->capability % 10);
-  else if (row->fp32 && on->precision != TT_PRECISION_fp32)
-    snprintf(v.why, sizeof v.why, "it trains in fp32 only, not in %s",
-             tt_choice_precision[on->precision]);
+  else if (on->precision > row->precision)
+    snprintf(v.why, sizeof v.why, "it trains in fp32%s only, not in %s",
+             row->precision ? " and tf32" : "", tt_choice_precision[on->precision]);
   else
     row->assess(c, on, &v);
   return v;
@@ -49,9 +51,12 @@ static void choose_by_shape(const tt_cohort *c, const tt_path_context *on, tt_pa
 {
   for (int path = TT_GPU_PATH_auto + 1; path < TT_GPU_PATH_COUNT; path++) {
     if (!rows[path].automatic) continue;
-    tt_path_verdict v = assess(c, on, path);
+    tt_path_context at = *on;
+    if (at.precision > rows[path].precision) at.precision = TT_PRECISION_fp32;
+    tt_path_verdict v = assess(c, &at, path);
     if (*v.why) memcpy(out->why, v.why, sizeof v.why);
     out->path = (tt_gpu_path)path;
+    out->precision = at.precision;
     if (v.supported && v.preferred) break;
   }
 }
@@ -81,7 +86,7 @@ static void choose_automatically(const tt_cohort *c, const tt_path_context *want
                                  tt_path_choice *out)
 {
   tt_path_context on = *wanted;
-  on.precision = out->precision = tt_path_precision(c, wanted->precision);
+  on.precision = tt_path_precision(c, wanted->precision);
   out->ranks = 0;
   choose_by_shape(c, &on, out);
   choose_by_members(c, &on, out);
@@ -89,6 +94,9 @@ static void choose_automatically(const tt_cohort *c, const tt_path_context *want
   if (on.precision != wanted->precision)
     snprintf(out->why + used, sizeof out->why - used, "; in fp32, which is faster below %d x %d",
              TT_PATH_TENSOR_MIN_WIDTH, TT_PATH_TENSOR_MIN_WIDTH);
+  else if (out->precision != wanted->precision)
+    snprintf(out->why + used, sizeof out->why - used, "; in fp32, which is faster than %s there",
+             tt_choice_precision[wanted->precision]);
 }
 
 tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path wanted,
@@ -101,12 +109,12 @@ tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path
   tt_path_verdict v = assess(c, on, wanted);
   if (!v.supported)
     return TT_FAIL(UNAVAILABLE,
-                   "run.gpu_path: %s cannot train these members: %s; use run.gpu_path: auto",
+                   "TUTTI_GPU_PATH: %s cannot train these members: %s; remove the variable",
                    tt_choice_gpu_kernel[wanted], v.why);
   out->path = wanted;
   out->ranks = v.ranks;
   out->precision = on->precision;
-  int used = snprintf(out->why, sizeof out->why, "as run.gpu_path says");
+  int used = snprintf(out->why, sizeof out->why, "as TUTTI_GPU_PATH says");
   if (v.ranks)
     snprintf(out->why + used, sizeof out->why - (size_t)used, ", %d block%s for each member",
              v.ranks, v.ranks == 1 ? "" : "s");

@@ -16,7 +16,7 @@ typedef struct tt_path_context {
 enum { TT_PATH_REASON_BYTES = 160 };
 typedef struct tt_path_verdict {
   int supported;                  /* it can train the cohort */
-  int preferred;                  /* run.gpu_path: auto may choose it */
+  int preferred;                  /* without TUTTI_GPU_PATH it may be chosen */
   int ranks;                      /* blocks of a cluster; 0 on other paths */
   char why[TT_PATH_REASON_BYTES]; /* why it can, or cannot */
 } tt_path_verdict;

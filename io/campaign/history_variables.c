@@ -7,10 +7,10 @@
 #include <string.h>
 #include <xxhash.h>
 
-/* One line each: variable, type, second axis or NULL, meaning, labels of that axis, location,
- * field. */
-#define OF_ROUND(name, type, axis, meaning, labels, location, field)                               \
-  {{name, TT_H5_##type, {"round", axis}, NULL, meaning, labels},                                   \
+/* One line each: variable, type, second axis or NULL, units, meaning, labels of that axis,
+ * location, field. */
+#define OF_ROUND(name, type, axis, units, meaning, labels, location, field)                        \
+  {{name, TT_H5_##type, {"round", axis}, units, meaning, labels},                                  \
    TT_LOCATION_##location,                                                                         \
    offsetof(tt_round, field),                                                                      \
    0,                                                                                              \
@@ -23,20 +23,20 @@
    meanings},
 #define OF_MATRIX(name, axis, meaning, labels, location)                                           \
   {{name, TT_H5_F64, {"query", axis}, NULL, meaning, labels}, TT_LOCATION_##location, 0, 0, NULL},
-#define COUNT(name, meaning) OF_ROUND(#name, I64, NULL, meaning, NULL, ROUND, name)
-#define NUMBER(name, meaning) OF_ROUND(#name, F64, NULL, meaning, NULL, ROUND, name)
+#define COUNT(name, meaning) OF_ROUND(#name, I64, NULL, "1", meaning, NULL, ROUND, name)
+#define NUMBER(name, meaning) OF_ROUND(#name, F64, NULL, NULL, meaning, NULL, ROUND, name)
 #define COLUMNS(name, meaning)                                                                     \
-  OF_ROUND(#name, F64, "column", meaning, "column_label", COLUMNS, name)
+  OF_ROUND(#name, F64, "column", NULL, meaning, "column_label", COLUMNS, name)
 
 /* clang-format off */
 const tt_history_variable tt_history_variables[] = {
-  OF_ROUND("round", I32, NULL, "round of the campaign, from 1", NULL, NUMBER, model)
+  OF_ROUND("round", I32, NULL, NULL, "round of the campaign, from 1", NULL, NUMBER, model)
   TT_ROUND_COUNTS(COUNT)
   TT_ROUND_NUMBERS(NUMBER)
-  OF_ROUND("seconds", F64, "stage", "wall time of a stage", "stage_name", ROUND, seconds)
-  OF_ROUND("model_hash", U64, NULL, "XXH3 of the weights of model.h5", NULL, ROUND, model)
-  OF_ROUND("pool_hash", U64, NULL, "XXH3 of the inputs of the whole pool, 0 = not scored", NULL,
-           ROUND, pool_hash)
+  OF_ROUND("seconds", F64, "stage", "s", "wall time of a stage", "stage_name", ROUND, seconds)
+  OF_ROUND("model_hash", U64, NULL, NULL, "XXH3 of the weights of model.h5", NULL, ROUND, model)
+  OF_ROUND("pool_hash", U64, NULL, NULL, "XXH3 of the inputs of the whole pool, 0 = not scored",
+           NULL, ROUND, pool_hash)
   COLUMNS(rmse, "root mean square error on the test rows, in the user's units")
   COLUMNS(nll, "negative log likelihood of the test rows")
   COLUMNS(spread, "epistemic standard deviation, mean over the candidates, in the user's units")

@@ -3,6 +3,7 @@
 
 #include "core/base/csv.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "io/data/raw_data.h"
 #include "io/hdf5/files.h"
 #include "io/hdf5/guarded_check.h"
@@ -108,8 +109,7 @@ static tt_err cell_input(const char *file, const tt_csv *t, const tt_net_inputs 
 {
   const char *cell = t->cell[row * t->columns + k + 1];
   char *end;
-  if (net && !tt_net_inputs_levels_are_texts(net, k))
-    return cell_number(file, t, row, k + 1, out);
+  if (net && !tt_net_inputs_levels_are_texts(net, k)) return cell_number(file, t, row, k + 1, out);
   *out = net ? level_of(net, k, cell) : strtod(cell, &end);
   if (!net && (!*cell || *end)) *out = NAN;
   return TT_OK;
@@ -432,18 +432,12 @@ static tt_err copy_rows_by_id(const tt_oracle_output *l, const numbered_row *req
                               int64_t count, double *y)
 {
   for (int64_t i = 0; i < l->count; i++) {
-    int64_t low = 0, high = count;
-    while (low < high) {
-      int64_t middle = low + (high - low) / 2;
-      if (requested[middle].id < l->id[i])
-        low = middle + 1;
-      else
-        high = middle;
-    }
-    if (low == count || requested[low].id != l->id[i])
+    const numbered_row *to =
+        bsearch(&l->id[i], requested, (size_t)count, sizeof *requested, tt_compare_i64);
+    if (!to)
       return TT_FAIL(DATA, "%s: row %" PRId64 " has id %" PRId64 ", which was not queried", l->file,
                      i, l->id[i]);
-    copy_row(l, i, y + requested[low].row * l->targets);
+    copy_row(l, i, y + to->row * l->targets);
   }
   return TT_OK;
 }

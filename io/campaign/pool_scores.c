@@ -2,7 +2,7 @@
 #include "io/campaign/pool_scores.h"
 
 #include "core/base/mem.h"
-#include "io/hdf5/h5.h"
+#include "io/hdf5/schema.h"
 
 #include <inttypes.h>
 
@@ -18,21 +18,33 @@ struct tt_pool_scores_reader {
   int64_t lists, first, rows;
 };
 
-tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
-                             int64_t rows, tt_pool_scores_writer **out)
+static tt_err create_variables(tt_h5_file *f, int64_t lists, const char *const *list, int64_t first,
+                               int64_t rows)
 {
-  const int64_t dims[] = {lists, rows};
+  static const tt_variable score =
+      TT_VARIABLE("score", F32, NULL,
+                  "score of a candidate, the higher the more useful its label; NaN = queried or "
+                  "excluded; candidates are first, first + 1, ...",
+                  NULL, "list", "candidate");
+  tt_schema s = {f};
+  tt_schema_create_dimension(&s, "list", lists);
+  tt_schema_create_dimension(&s, "candidate", rows);
+  if (lists > 1) {
+    tt_schema_create_dimension(&s, "name_strlen", tt_h5_max_text_length(lists, list));
+    tt_schema_write_texts(&s, "list_name", "list", "name_strlen", list, "ensemble of the list");
+  }
+  tt_schema_create_variable(&s, &score);
+  return tt_h5_write_attr(f, dataset, attribute, TT_H5_I64, 1, &first);
+}
+
+tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, const char *const *list,
+                             int64_t first, int64_t rows, tt_pool_scores_writer **out)
+{
   tt_pool_scores_writer *f = NULL;
   *out = NULL;
   tt_err e = tt_agree(c, TT_ALLOC(f, 1));
-  if (!e) e = tt_h5_create(c, file, lists * rows * (int64_t)sizeof(float) + (1 << 16), &f->file);
-  if (!e) e = tt_h5_create_dataset(f->file, dataset, TT_H5_F32, 2, dims);
-  if (!e) e = tt_h5_write_attr(f->file, dataset, attribute, TT_H5_I64, 1, &first);
-  if (!e)
-    e = tt_h5_write_attr_text(
-        f->file, dataset, "long_name",
-        "score of a candidate, the higher the more useful its label; NaN = queried or "
-        "excluded; candidates are first, first + 1, ...");
+  if (!e) e = tt_h5_create(c, file, lists * rows * 4 + rows + (1 << 16), &f->file);
+  if (!e) e = create_variables(f->file, lists, list, first, rows);
   if (e) {
     tt_pool_scores_discard(&f);
     return e;

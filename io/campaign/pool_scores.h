@@ -1,8 +1,8 @@
 /* pool_scores.h — pool_scores.h5: the scores of all candidates in a round.
  *
- * Dataset score [L][rows] float32, NaN = queried or excluded; L = 1, or one list for each ensemble
- * (score.ensemble_reduction: quota). The rows are the candidates first, first + 1, ...; `first` is
- * an attribute.
+ * Dataset score (list, candidate) float32, NaN = queried or excluded; L = 1, or one list for each
+ * ensemble (score.ensemble_reduction: quota), with its name in list_name. The rows are the
+ * candidates first, first + 1, ...; `first` is an attribute.
  */
 #ifndef TT_POOL_SCORES_H
 #define TT_POOL_SCORES_H
@@ -13,10 +13,11 @@
 typedef struct tt_pool_scores_writer tt_pool_scores_writer;
 
 /* Collective: create, write, commit (verify, then rename); discard removes the temporary file.
+ *   list  [lists] names; with one list ignored
  * write: this rank's candidates [first, first + count), count may be 0; score [L][count].
  * Errors: CANTCREAT, IO, MEM. */
-tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, int64_t first,
-                             int64_t rows, tt_pool_scores_writer **out);
+tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, const char *const *list,
+                             int64_t first, int64_t rows, tt_pool_scores_writer **out);
 tt_err tt_pool_scores_write(tt_pool_scores_writer *f, int64_t first, int64_t count,
                             const float *score);
 tt_err tt_pool_scores_commit(tt_pool_scores_writer **f);

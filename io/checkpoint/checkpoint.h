@@ -59,6 +59,7 @@ void tt_ckpt_clean_up_local(const char *directory);
 tt_err tt_ckpt_explain(tt_comm *c, const char *directory, tt_err e);
 
 /* Collective. Write generation `generation` from every rank's slices and make it the newest.
+ *   directory   NULL: a file in memory without data (tt_h5_create)
  *   generation  from 1 on
  *   keep        generations to keep, >= 1
  *   shard       [shards] one for each cohort of the job, in the same order on all ranks

@@ -27,6 +27,7 @@ enum { TT_CKPT_FIELDS = TT_STATE_FIELD_COUNT + 1 };
 typedef struct tt_ckpt_field {
   const char *name;
   tt_h5_type type;
+  const char *axis;
 } tt_ckpt_field;
 tt_ckpt_field tt_ckpt_field_of_local(int f);
 

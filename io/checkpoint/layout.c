@@ -127,10 +127,19 @@ tt_ckpt_field tt_ckpt_field_of_local(int f)
                                      [TT_TYPE_int8_t] = TT_H5_I8,
                                      [TT_TYPE_int32_t] = TT_H5_I32,
                                      [TT_TYPE_int64_t] = TT_H5_I64};
-  if (f == TT_STATE_FIELD_COUNT) return (tt_ckpt_field){"member_hash", TT_H5_U64};
+  static const char *const axes[TT_STATE_FIELD_COUNT] = {
+      [TT_STATE_FIELD_weights] = "member_parameter",
+      [TT_STATE_FIELD_best_weights] = "member_parameter",
+      [TT_STATE_FIELD_slots] = "member_slot",
+      [TT_STATE_FIELD_average] = "member_average",
+      [TT_STATE_FIELD_snapshots] = "member_snapshot",
+      [TT_STATE_FIELD_loss_train] = "member_epoch",
+      [TT_STATE_FIELD_loss_validation] = "member_epoch",
+      [TT_STATE_FIELD_loss_ensemble] = "member_ensemble_epoch"};
+  if (f == TT_STATE_FIELD_COUNT) return (tt_ckpt_field){"member_hash", TT_H5_U64, "member"};
   const tt_state none = {0};
   tt_state_field field = tt_state_get(&none, f);
-  return (tt_ckpt_field){field.name, types[field.type]};
+  return (tt_ckpt_field){field.name, types[field.type], axes[f] ? axes[f] : "member"};
 }
 
 int64_t tt_ckpt_first_local(const tt_ckpt_layout *l, int f, int64_t cohort)

@@ -96,7 +96,7 @@ static tt_err compare_identity(tt_h5_reader *r, const run_identity *i, const exp
       DATA,
       "%s was computed with '%s', this engine computes with '%s': the results would not "
       "be bit-identical to those of an uninterrupted run; use the same kind of device (run.device, "
-      "run.simd, run.precision), or accept the difference with --allow-different-device",
+      "TUTTI_SIMD, run.precision), or accept the difference with --allow-different-device",
       tt_h5_file_name(r), i->arithmetic, w->id->arithmetic);
 }
 

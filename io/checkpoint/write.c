@@ -53,11 +53,14 @@ static void write_identity(tt_h5_file *f, const tt_run_id *id, int64_t generatio
 /* One dataset for each size, with an element for each cohort. */
 static void write_sizes(tt_h5_file *f, const tt_ckpt_layout *l, int64_t *column)
 {
+  static const char *const axis = "cohort";
+  tt_h5_create_dimension(f, axis, l->cohorts);
   for (int i = 0; i < TT_CKPT_SIZES; i++) {
     for (int64_t k = 0; k < l->cohorts; k++)
       column[i * l->cohorts + k] = l->size[k * TT_CKPT_SIZES + i];
     tt_h5_write_from_root(f, tt_ckpt_size_path[i], TT_H5_I64, 1, &l->cohorts,
                           column + i * l->cohorts);
+    tt_h5_attach_scales(f, tt_ckpt_size_path[i], &axis, 1);
   }
 }
 
@@ -89,13 +92,15 @@ static void write_fields(tt_h5_file *file, int64_t shards, const tt_ckpt_shard *
       const tt_state *s = shard[k].mine;
       int64_t length = tt_ckpt_length_local(l, f, k);
       const void *values = f < TT_STATE_FIELD_COUNT ? tt_state_get(s, f).data : own;
-      t->block[k] = (tt_h5_part){tt_ckpt_first_local(l, f, k) + s->first * length,
-                                 s->count * length, values};
+      t->block[k] =
+          (tt_h5_part){tt_ckpt_first_local(l, f, k) + s->first * length, s->count * length, values};
       own += s->count;
     }
     int64_t size = tt_ckpt_first_local(l, f, l->cohorts);
     if (size == 0) continue;
+    if (tt_h5_dimension_size(file, field.axis) < 0) tt_h5_create_open_dimension(file, field.axis);
     tt_h5_create_dataset(file, field.name, field.type, 1, &size);
+    tt_h5_attach_scales(file, field.name, &field.axis, 1);
     tt_h5_write_parts(file, field.name, field.type, shards, t->block);
   }
 }
@@ -126,9 +131,9 @@ tt_err tt_ckpt_fill_file(tt_comm *c, const char *directory, const tt_run_id *id,
   tt_err e = before ? before : make_generation_arrays(shards, shard, &t);
   *f = NULL;
   if (!e && generation < 1) e = TT_FAIL(INTERNAL, "generation %" PRId64, generation);
-  if (!e) e = tt_ckpt_file_path_local(directory, generation, path);
+  if (!e && directory) e = tt_ckpt_file_path_local(directory, generation, path);
   e = tt_agree(c, e);
-  if (!e) e = tt_h5_create(c, path, expected_bytes(&t.layout), f);
+  if (!e) e = tt_h5_create(c, directory ? path : NULL, expected_bytes(&t.layout), f);
   if (!e) { /* an error of the file from here on is that of the commit */
     write_identity(*f, id, generation, shards, shard);
     write_sizes(*f, &t.layout, t.column);
@@ -149,8 +154,8 @@ tt_err tt_ckpt_write(tt_comm *c, const char *directory, const tt_run_id *id, int
   if (!e) tt_ckpt_hash_fill_local(shards, shard, hash);
   e = tt_ckpt_fill_file(c, directory, id, generation, shards, shard, hash, 0, e, &f);
   if (!e) e = tt_h5_commit(&f);
-  e = tt_ckpt_explain(c, directory, e);
-  if (!e && tt_comm_is_root(c)) tt_ckpt_remove_old_local(directory, generation, keep);
+  if (directory) e = tt_ckpt_explain(c, directory, e);
+  if (!e && directory && tt_comm_is_root(c)) tt_ckpt_remove_old_local(directory, generation, keep);
   tt_free(hash);
   return e;
 }

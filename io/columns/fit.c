@@ -164,14 +164,6 @@ double tt_fit_yeo_johnson(int64_t n, const double *v)
   return 0.5 * (low + high);
 }
 
-/* Quantile q of n ascending values, with linear interpolation. */
-static double sorted_quantile(int64_t n, const double *v, double q)
-{
-  double at = q * (double)(n - 1);
-  int64_t i = (int64_t)at;
-  return i + 1 < n ? v[i] + (at - (double)i) * (v[i + 1] - v[i]) : v[n - 1];
-}
-
 /* Collective. Parameter and quartiles [3] of column k. */
 static void fit_values(tt_comm *c, const tt_fit_rows *r, int64_t k, const tt_fitted *f,
                        double *mine, double *all, double *quartile)
@@ -182,7 +174,7 @@ static void fit_values(tt_comm *c, const tt_fit_rows *r, int64_t k, const tt_fit
     f->lambda[k] = tt_fit_yeo_johnson(n, all);
   qsort(all, (size_t)n, sizeof *all, tt_compare_f64);
   for (int i = 0; i < 3; i++)
-    quartile[i] = transformed(f, k, sorted_quantile(n, all, 0.25 * (i + 1)));
+    quartile[i] = transformed(f, k, tt_sorted_quantile(n, all, 0.25 * (i + 1)));
 }
 
 /* Collective. Parameters of transforms; quartile [columns][3] where a normalization needs them. */
@@ -230,7 +222,7 @@ static double find_median(tt_comm *c, const tt_fit_rows *r, int64_t k, double *m
 {
   int64_t n = gather_values(c, r, k, mine, all);
   qsort(all, (size_t)n, sizeof *all, tt_compare_f64);
-  return sorted_quantile(n, all, 0.5);
+  return tt_sorted_quantile(n, all, 0.5);
 }
 
 /* Collective. fill [columns] holds the means. */

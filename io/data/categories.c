@@ -47,16 +47,8 @@ static tt_err finder_create(finder *f)
 static tt_err add_value(const finder *f, int64_t d, double v)
 {
   value_set *s = &f->of[d];
-  int64_t at = s->count;
-  for (int64_t low = 0, high = s->count; low < high;) {
-    int64_t middle = low + (high - low) / 2;
-    if (s->value[middle] == v) return TT_OK;
-    if (s->value[middle] < v)
-      low = middle + 1;
-    else
-      high = middle;
-    at = high;
-  }
+  int64_t at = tt_lower_bound(&v, s->value, s->count, sizeof v, tt_compare_f64);
+  if (at < s->count && s->value[at] == v) return TT_OK;
   if (s->count == TT_MAX_LEVELS)
     return TT_FAIL(DATA,
                    "%s: data.categories: the training rows have more than %d values of '%s'; is it "

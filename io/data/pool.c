@@ -3,6 +3,7 @@
 #include "io/data/pool.h"
 
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "io/data/data_internal.h"
 #include "io/hdf5/guarded_check.h"
 
@@ -95,15 +96,8 @@ static tt_err reopen_file(tt_pool *p, int64_t i)
 /* The file that contains the row: start[i] <= row < start[i + 1]. */
 static int64_t file_of_row(const tt_pool *p, int64_t row)
 {
-  int64_t low = 0, high = p->files;
-  while (high - low > 1) {
-    int64_t middle = low + (high - low) / 2;
-    if (p->start[middle] <= row)
-      low = middle;
-    else
-      high = middle;
-  }
-  return low;
+  int64_t next = row + 1;
+  return tt_lower_bound(&next, p->start, p->files, sizeof next, tt_compare_i64) - 1;
 }
 
 /* Why a value is not valid; NULL: it is. */

@@ -115,14 +115,31 @@ tt_err tt_h5_create_dimension(tt_h5_file *f, const char *path, int64_t size)
 {
   char name[128];
   snprintf(name, sizeof name, NETCDF_DIMENSION_NAME, size);
-  tt_h5_create_dataset(f, path, TT_H5_F32, 1, &size);
+  tt_h5_create_dataset(f, path, TT_H5_I8, 1, &size); /* never written: the smallest type */
+  return set_scale(f, path, name);
+}
+
+tt_err tt_h5_create_open_dimension(tt_h5_file *f, const char *path)
+{
+  char name[128];
+  const hsize_t none = 0, most = H5S_UNLIMITED, chunk = 1024;
+  if (f->error) return f->error;
+  hid_t p = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(1, &none, &most), d = -1;
+  if (p >= 0 && space >= 0 && H5Pset_chunk(p, 1, &chunk) >= 0 &&
+      H5Pset_obj_track_times(p, 0) >= 0 && tt_h5_track_attribute_order(p))
+    d = H5Dcreate2(f->id, path, H5T_NATIVE_INT8, space, H5P_DEFAULT, p, H5P_DEFAULT);
+  tt_err e = d < 0 ? TT_H5_FAIL(IO, f->path, path, "cannot create the dimension") : TT_OK;
+  TT_H5_CLOSE(d, space, p);
+  if (tt_h5_vote(f, e)) return f->error;
+  snprintf(name, sizeof name, NETCDF_DIMENSION_NAME, (int64_t)0);
   return set_scale(f, path, name);
 }
 
 int64_t tt_h5_dimension_size(const tt_h5_file *f, const char *path)
 {
   hsize_t size = 0;
-  hid_t d = H5Dopen2(f->id, path, H5P_DEFAULT), space = d < 0 ? -1 : H5Dget_space(d);
+  int there = !f->error && H5Lexists(f->id, path, H5P_DEFAULT) > 0;
+  hid_t d = there ? H5Dopen2(f->id, path, H5P_DEFAULT) : -1, space = d < 0 ? -1 : H5Dget_space(d);
   int known = space >= 0 && H5Sget_simple_extent_dims(space, &size, NULL) == 1;
   TT_H5_CLOSE(space, d);
   return known ? (int64_t)size : -1;

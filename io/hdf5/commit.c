@@ -1,5 +1,6 @@
 /* commit.c — see h5.h: commit or discard of a new file. */
 #include "io/hdf5/h5_internal.h"
+#include "io/hdf5/schema.h"
 
 #include "core/base/mem.h"
 #include "mpi/fatal.h"
@@ -129,7 +130,13 @@ tt_err tt_h5_commit(tt_h5_file **file)
 {
   tt_h5_file *f = *file;
   tt_err e = tt_h5_close_layout(f);
+  if (f->dry) {
+    tt_h5_discard(file);
+    return e;
+  }
   if (!e) e = tt_h5_vote(f, verify_local(f));
+  if (!e && f->hashed)
+    e = tt_h5_vote(f, tt_h5_is_root(f) ? tt_schema_seal_local(f->temporary, f->hashed) : TT_OK);
   if (!e) tt_h5_vote(f, sync_local(f));
   return publish(file);
 }

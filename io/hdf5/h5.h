@@ -43,6 +43,8 @@ typedef struct tt_h5_file tt_h5_file;
 
 /* Create the file that becomes `path` on commit, under a unique temporary name in the same
  * directory.
+ *   path   NULL: a file in memory without data, which shows whether HDF5 can write the rest of the
+ *          file; the commit frees it
  *   bytes  expected size of the data, or 0: if they do not fit on the disk, the error is here,
  *          before anything is written (a disk that fills up later ends all ranks: HDF5 1.10 cannot
  *          recover)
@@ -100,13 +102,16 @@ tt_err tt_h5_write_attr_text(tt_h5_file *f, const char *object, const char *name
 
 /* Dimensions as in netCDF-4. Either every axis of every dataset of a file has a dimension scale or
  * none has: xarray does not open a file that mixes both. tt_h5_create_dimension makes a dimension
- * without values; tt_h5_set_scale makes an existing dataset [n] a coordinate; tt_h5_attach_scales
+ * without values; tt_h5_create_open_dimension one without a size of its own, which needs no space
+ * in the file and has the size of its longest dataset (in netCDF-4 it is unlimited);
+ * tt_h5_set_scale makes an existing dataset [n] a coordinate; tt_h5_attach_scales
  * attaches dimensions to the first axes of a dataset, in order:
  * tt_h5_attach_scales(f, "y", (const char *[]){"row", "column"}, 2). */
 tt_err tt_h5_create_dimension(tt_h5_file *f, const char *path, int64_t size);
+tt_err tt_h5_create_open_dimension(tt_h5_file *f, const char *path);
 tt_err tt_h5_set_scale(tt_h5_file *f, const char *path);
 tt_err tt_h5_attach_scales(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims);
-/* Size of a dimension of this file; -1: it does not exist. Local. */
+/* Size of a dimension of this file, 0 of an open one; -1: it does not exist. Local. */
 int64_t tt_h5_dimension_size(const tt_h5_file *f, const char *path);
 
 /* Close; every rank reads back with the serial driver what it wrote and compares; vote; sync; vote;
@@ -200,6 +205,28 @@ tt_err tt_h5_read_attr_text_local(tt_h5_reader *r, const char *object, const cha
 /* Names of all datasets, "x", "names/feature_name", in alphabetical order. Owner: the caller,
  * tt_h5_texts_free. Errors: MEM. */
 tt_err tt_h5_list_datasets_local(const tt_h5_reader *r, int64_t *n, char ***names);
+
+/* Datasets of records, as h5py writes a structured array. */
+
+/* A field of a dataset of records. */
+typedef struct tt_h5_field {
+  char *name;
+  tt_h5_kind kind;
+} tt_h5_field;
+
+/* The fields of a dataset; *n = 0 if its values are no records. Owner: the caller,
+ * tt_h5_fields_free. Errors: DATA, MEM. */
+tt_err tt_h5_list_fields_local(tt_h5_reader *r, const char *path, int64_t *n, tt_h5_field **field);
+void tt_h5_fields_free(int64_t n, tt_h5_field **field);
+
+/* Read rows [first, first + count) of a field of numbers, of a dataset with one axis. Errors: DATA
+ * (out of range), IO. */
+tt_err tt_h5_read_field_local(tt_h5_reader *r, const char *path, const char *field, int64_t first,
+                              int64_t count, double *value);
+
+/* Whether a dataset is the scale of a dimension; *has_values = 0: netCDF has made it for a
+ * dimension without values. */
+int tt_h5_is_scale_local(tt_h5_reader *r, const char *path, int *has_values);
 
 /* Whether HDF5 could not close a file. HDF5 1.10 then crashes when the program ends, in
  * MPI_Finalize or exit: flush the output and call _exit instead. Local. */

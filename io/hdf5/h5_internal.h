@@ -25,6 +25,8 @@ struct tt_h5_file {
   hid_t id;
   tt_err error; /* the first one, the same on all ranks */
   int deferred; /* tt_h5_defer */
+  int dry;      /* a file in memory without data */
+  const char *const *hashed; /* tt_schema_hash_content; NULL: no hash of the content */
   char path[TT_PATH_MAX], temporary[TT_PATH_MAX];
   int64_t blocks, room;
   tt_h5_written_block *block; /* [room], `blocks` of them used */
@@ -93,10 +95,11 @@ static inline int tt_h5_is_root(const tt_h5_file *f)
   return !f->comm || tt_comm_is_root(f->comm);
 }
 
-/* Whether MPI-IO writes a new file. One rank uses the serial driver, with or without MPI. */
+/* Whether MPI-IO writes a new file. One rank uses the serial driver, with or without MPI, and so
+ * does each rank for a file in memory. */
 static inline int tt_h5_is_parallel(const tt_h5_file *f)
 {
-  return f->comm && tt_comm_ranks(f->comm) > 1;
+  return !f->dry && f->comm && tt_comm_ranks(f->comm) > 1;
 }
 
 /* Vote on a new file: sets and returns f->error. */
@@ -104,6 +107,9 @@ tt_err tt_h5_vote(tt_h5_file *f, tt_err mine);
 
 /* Product of dims[from..ndims), 1 if there are none. */
 int64_t tt_h5_product(int from, int ndims, const int64_t *dims);
+
+/* In a creation list: attributes in their order, inside the object header. 1 = done. */
+int tt_h5_track_attribute_order(hid_t list);
 
 /* Convert dims to hsize_t. */
 void tt_h5_to_hsize(int ndims, const int64_t *dims, hsize_t *out);

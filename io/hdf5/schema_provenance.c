@@ -56,8 +56,8 @@ static void write_text(tt_h5_file *f, const char *path, const char *dim, int64_t
 
 static void write_hash(tt_h5_file *f, const char *name, uint64_t hash)
 {
-  char text[20];
-  snprintf(text, sizeof text, "%016" PRIx64, hash);
+  char text[TT_HASH_TEXT];
+  tt_hash_text(hash, text);
   tt_h5_write_attr_text(f, "provenance", name, text);
 }
 

@@ -43,13 +43,24 @@ void tt_schema_create_dimension(tt_schema *s, const char *name, int64_t size)
   tt_h5_create_dimension(s->file, name, size);
 }
 
+static void make_coordinate(tt_schema *s, const tt_variable *v)
+{
+  tt_h5_set_scale(s->file, v->name);
+  if (v->units) tt_h5_write_attr_text(s->file, v->name, "units", v->units);
+  if (v->long_name) tt_h5_write_attr_text(s->file, v->name, "long_name", v->long_name);
+}
+
+void tt_schema_create_coordinate(tt_schema *s, const tt_variable *v, int64_t size)
+{
+  tt_h5_create_dataset(s->file, v->name, v->type, 1, &size);
+  make_coordinate(s, v);
+}
+
 void tt_schema_write_coordinate(tt_schema *s, const tt_variable *v, int64_t size,
                                 const void *values)
 {
   tt_h5_write_from_root(s->file, v->name, v->type, 1, &size, values);
-  tt_h5_set_scale(s->file, v->name);
-  if (v->units) tt_h5_write_attr_text(s->file, v->name, "units", v->units);
-  if (v->long_name) tt_h5_write_attr_text(s->file, v->name, "long_name", v->long_name);
+  make_coordinate(s, v);
 }
 
 tt_err tt_schema_create_variable(tt_schema *s, const tt_variable *v)

@@ -44,6 +44,7 @@ static tt_err check_visible_local(const tt_h5_file *f)
 static hid_t create_fapl(const tt_h5_file *f)
 {
   hid_t p = tt_h5_is_parallel(f) ? H5Pcreate(H5P_FILE_ACCESS) : tt_h5_serial_fapl();
+  if (f->dry && H5Pset_fapl_core(p, 1 << 20, 0) < 0) return -1;
   int ok = p >= 0 && H5Pset_libver_bounds(p, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0 &&
            H5Pset_fclose_degree(p, H5F_CLOSE_STRONG) >= 0;
   if (tt_h5_is_parallel(f))
@@ -60,7 +61,7 @@ static int track_link_order(hid_t p)
          H5Pset_link_phase_change(p, MAX_COMPACT, MAX_COMPACT) >= 0;
 }
 
-static int track_attribute_order(hid_t p)
+int tt_h5_track_attribute_order(hid_t p)
 {
   return H5Pset_attr_creation_order(p, CREATION_ORDER) >= 0 &&
          H5Pset_attr_phase_change(p, MAX_COMPACT, MAX_COMPACT) >= 0;
@@ -69,7 +70,7 @@ static int track_attribute_order(hid_t p)
 static hid_t create_fcpl(void)
 {
   hid_t p = H5Pcreate(H5P_FILE_CREATE);
-  return p >= 0 && track_link_order(p) && track_attribute_order(p) ? p : -1;
+  return p >= 0 && track_link_order(p) && tt_h5_track_attribute_order(p) ? p : -1;
 }
 
 /* The name of the temporary file for MPI-IO, which takes what is before a colon as the type of a
@@ -90,7 +91,7 @@ static tt_err create_file(tt_h5_file *f)
   char room[64];
   int opened = -1;
   hid_t fapl = create_fapl(f), fcpl = create_fcpl();
-  const char *name = name_for_mpi(f, room, &opened);
+  const char *name = f->dry ? f->path : name_for_mpi(f, room, &opened);
   if (fapl >= 0 && fcpl >= 0) f->id = H5Fcreate(name, H5F_ACC_TRUNC, fcpl, fapl);
   tt_err e = f->id < 0 ? TT_H5_FAIL(CANTCREAT, f->temporary, "", "cannot be created") : TT_OK;
   if (opened >= 0) close(opened);
@@ -111,9 +112,10 @@ tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **ou
   }
   f->comm = c;
   f->id = -1;
-  snprintf(f->path, sizeof f->path, "%s", path);
-  e = tt_h5_vote(f, create_temporary_local(f, bytes));
-  if (!e && c) {
+  f->dry = !path;
+  snprintf(f->path, sizeof f->path, "%s", path ? path : "a file in memory");
+  e = f->dry ? TT_OK : tt_h5_vote(f, create_temporary_local(f, bytes));
+  if (!e && c && !f->dry) {
     tt_bcast(c, f->temporary, sizeof f->temporary);
     e = tt_h5_vote(f, check_visible_local(f));
   }
@@ -132,23 +134,23 @@ tt_err tt_h5_create_group(tt_h5_file *f, const char *path)
 {
   if (f->error) return f->error;
   hid_t p = H5Pcreate(H5P_GROUP_CREATE), g = -1;
-  if (track_link_order(p) && track_attribute_order(p))
+  if (track_link_order(p) && tt_h5_track_attribute_order(p))
     g = H5Gcreate2(f->id, path, H5P_DEFAULT, p, H5P_DEFAULT);
   tt_err e = g < 0 ? TT_H5_FAIL(IO, f->path, path, "cannot create the group") : TT_OK;
   TT_H5_CLOSE(g, p);
   return tt_h5_vote(f, e);
 }
 
-/* Contiguous, no filters, allocated at once; no time stamps. */
-static hid_t create_dcpl(tt_h5_type type)
+/* Contiguous, no filters, allocated at once unless the file is dry; no time stamps. */
+static hid_t create_dcpl(const tt_h5_file *f, tt_h5_type type)
 {
   static const float nan32 = NAN;
   static const double nan64 = NAN;
   hid_t p = H5Pcreate(H5P_DATASET_CREATE);
   int ok = p >= 0 && H5Pset_layout(p, H5D_CONTIGUOUS) >= 0 &&
-           H5Pset_alloc_time(p, H5D_ALLOC_TIME_EARLY) >= 0 &&
+           H5Pset_alloc_time(p, f->dry ? H5D_ALLOC_TIME_LATE : H5D_ALLOC_TIME_EARLY) >= 0 &&
            H5Pset_fill_time(p, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(p, 0) >= 0 &&
-           track_attribute_order(p);
+           tt_h5_track_attribute_order(p);
   if (ok && type == TT_H5_F32) ok = H5Pset_fill_value(p, H5T_NATIVE_FLOAT, &nan32) >= 0;
   if (ok && type == TT_H5_F64) ok = H5Pset_fill_value(p, H5T_NATIVE_DOUBLE, &nan64) >= 0;
   return ok ? p : -1;
@@ -172,7 +174,7 @@ tt_err tt_h5_create_dataset(tt_h5_file *f, const char *path, tt_h5_type type, in
   if (f->error) return f->error;
   if (tt_h5_vote(f, check_dims_local(f, path, type, ndims, dims))) return f->error;
   tt_h5_to_hsize(ndims, dims, size);
-  hid_t p = create_dcpl(type), d = -1;
+  hid_t p = create_dcpl(f, type), d = -1;
   hid_t space = ndims ? H5Screate_simple(ndims, size, NULL) : H5Screate(H5S_SCALAR);
   if (p >= 0 && space >= 0)
     d = H5Dcreate2(f->id, path, tt_h5_native(type), space, H5P_DEFAULT, p, H5P_DEFAULT);
@@ -324,7 +326,7 @@ tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
                          const int64_t *count, const void *data)
 {
   writing w = {.dataset = -1, .space = -1, .dxpl = -1};
-  if (f->error) return f->error;
+  if (f->error || f->dry) return f->error;
   tt_err e = open_block_local(f, path, first, count, &w);
   if (!e) e = record_block_local(f, path, &w, data);
   e = tt_h5_vote(f, e);
@@ -430,6 +432,7 @@ tt_err tt_h5_write_parts(tt_h5_file *f, const char *path, tt_h5_type type, int64
   part_cursor c = {.part = part, .parts = parts, .bytes = (size_t)tt_h5_type_bytes(type)};
   if (f->error) return f->error;
   c.most = JOINED_BYTES / (int64_t)c.bytes;
+  if (f->dry) return TT_OK;
   if (f->deferred) return tt_h5_vote(f, record_parts_local(f, path, &c));
   return join_parts(f, path, &c);
 }

@@ -202,9 +202,12 @@ tt_err tt_model_read(tt_comm *c, const char *file, tt_trained_ensembles *out)
   tt_trained_ensembles all = {0};
   tt_err e = tt_agree(c, tt_comm_is_root(c) ? tt_model_read_local(file, &all) : TT_OK);
   int64_t count = all.count;
+  uint64_t hash = all.hash;
   if (!e) tt_bcast(c, &count, sizeof count);
+  if (!e) tt_bcast(c, &hash, sizeof hash);
   if (!e) e = tt_agree(c, tt_comm_is_root(c) ? TT_OK : tt_trained_ensembles_create(count, &all));
   for (int64_t i = 0; !e && i < count; i++) e = broadcast_cohort(c, &all.at[i]);
+  all.hash = hash;
   if (e)
     tt_trained_ensembles_destroy(&all);
   else

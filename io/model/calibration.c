@@ -33,8 +33,8 @@ void tt_calibration_write(tt_schema *s, const tt_calibration *k)
   tt_h5_create_group(s->file, "calibration");
   TT_SCHEMA_WRITE(s, k->std_scale, "calibration/std_scale", F64, "1",
                   "factor on standard deviations", NULL, "column");
-  TT_SCHEMA_WRITE(s, k->rows, "calibration/rows", I64, "rows", "number of validation rows used",
-                  NULL, "column");
+  TT_SCHEMA_WRITE(s, k->rows, "calibration/rows", I64, "1", "number of validation rows used", NULL,
+                  "column");
   if (!k->levels) return;
   TT_SCHEMA_COORDINATE(s, k->levels, k->level, "conformal_level", F64, "1",
                        "nominal coverage of the conformal interval");

@@ -13,6 +13,7 @@ typedef struct tt_model_shard {
 } tt_model_shard;
 
 /* Collective. Write model.h5 (unique temporary name, contiguous, read back, voted, renamed).
+ *   file   NULL: a file in memory without data (tt_h5_create)
  *   all    shapes, ensembles, names, scales, member weights and status of all members (same on all
  *          ranks); w of all members is not used
  *   shard  [tt_trained_ensembles_networks]

@@ -22,6 +22,9 @@ typedef struct tt_model_file_info {
   tt_model_cohort_info *cohort_info; /* [cohorts] */
 } tt_model_file_info;
 
+/* The attributes of a model file that reading depends on, for the hash of its content. */
+extern const char *const tt_model_attributes[];
+
 /* Read the sizes of everything in a model file, and the resulting networks. The caller frees
  * w->cohort_info and w->folds, also after an error. Errors: DATA, IO, MEM. */
 tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w);

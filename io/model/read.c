@@ -382,6 +382,23 @@ static tt_err read_trained(tt_h5_reader *r, const tt_model_file_info *w, const t
   return e;
 }
 
+const char *const tt_model_attributes[] = {"tutti_schema",
+                                           "cohorts",
+                                           "given",
+                                           "n_layers",
+                                           "output",
+                                           "layer_norm",
+                                           "levels",
+                                           "level",
+                                           "residual",
+                                           "variance_floor",
+                                           "activation",
+                                           "front",
+                                           "front_shape",
+                                           "front_axes",
+                                           "front_activation",
+                                           NULL};
+
 static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_model_tables *t,
                        tt_trained_ensembles *all)
 {
@@ -395,7 +412,8 @@ static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_model_tables *
   for (int64_t k = 0; k < count; k++)
     TT_TRY(read_trained(r, w, t, k > 0 ? all->at[0] : NULL, &next, &all->at[k]));
   TT_TRY(read_epistemic(r, all));
-  return tt_calibration_read_local(r, all);
+  TT_TRY(tt_calibration_read_local(r, all));
+  return tt_schema_check_content_local(r, tt_model_attributes, &all->hash);
 }
 
 /* Read from r and close it. */

@@ -5,6 +5,7 @@
 #include "io/model/flat.h"
 #include "io/model/fold_scales.h"
 #include "io/model/model_file.h"
+#include "io/model/model_internal.h"
 #include "io/model/net_inputs_file.h"
 
 #include <inttypes.h>
@@ -34,6 +35,7 @@ typedef struct model_arrays {
   tt_calibration calibration; /* of all columns */
   tt_net_inputs_table net;
   int64_t columns;
+  char **label;        /* [columns] owned, tt_trained_ensemble_column_name */
   double *epistemic;   /* [columns] typical_epistemic; NULL: not known */
   int64_t name_length; /* bytes of the longest name or unit */
 } model_arrays;
@@ -43,6 +45,7 @@ static void free_file_arrays(model_arrays *t)
   tt_free_all(&t->member, &t->ensemble_of_member, &t->index, &t->snapshot, &t->cohort_of_member,
               &t->weight, &t->status, &t->name, &t->by, &t->first, &t->count, &t->key, &t->cohort,
               &t->column, &t->tensor, &t->epistemic);
+  if (t->label) tt_h5_texts_free(t->columns, &t->label);
   tt_flat_nets_destroy(&t->nets);
   tt_fold_tables_free(&t->folds);
   tt_calibration_free(&t->calibration);
@@ -58,6 +61,7 @@ static int64_t longer_of(int64_t n, const char *const *text, int64_t so_far)
 static int64_t longest_name(const tt_trained_ensemble *m, const model_arrays *t)
 {
   int64_t most = longer_of(t->ensembles, t->name, t->net.longest);
+  most = longer_of(t->columns, (const char *const *)t->label, most);
   most = longer_of(m->input.count + m->target.count, t->by, most);
   most = longer_of(m->input.count, (const char *const *)m->input.name, most);
   most = longer_of(m->input.count, (const char *const *)m->input.units, most);
@@ -131,10 +135,24 @@ static tt_err fill_cohort(const tt_trained_ensemble *m, int32_t number, int64_t 
   return TT_OK;
 }
 
+static tt_err label_columns(const tt_trained_ensembles *all, model_arrays *t)
+{
+  char text[512];
+  int64_t next = 0;
+  t->columns = tt_trained_ensembles_columns(all);
+  TT_TRY(TT_ALLOC(t->label, t->columns));
+  for (int64_t i = 0; i < all->count; i++)
+    for (int64_t e = 0; e < all->at[i]->ensembles; e++)
+      for (int64_t j = 0; j < tt_trained_ensemble_width(all->at[i]); j++, next++) {
+        tt_trained_ensemble_column_name(all->at[i], &all->at[i]->ensemble[e], j, text, sizeof text);
+        TT_TRY(tt_text_set(&t->label[next], text));
+      }
+  return TT_OK;
+}
+
 static tt_err join_epistemic(const tt_trained_ensembles *all, model_arrays *t)
 {
   int64_t first = 0;
-  t->columns = tt_trained_ensembles_columns(all);
   for (int64_t i = 0; i < all->count; i++)
     if (!all->at[i]->typical_epistemic) return TT_OK;
   TT_TRY(TT_ALLOC(t->epistemic, t->columns));
@@ -163,6 +181,7 @@ static tt_err make_file_arrays_local(const tt_trained_ensembles *all, const tt_m
   for (int64_t i = 0; i < k->targets; i++)
     t->by[k->inputs + i] = tt_choice_normalize[k->y_normalize[i]];
   TT_TRY(tt_net_inputs_table_create(&k->net, &t->net));
+  TT_TRY(label_columns(all, t));
   t->name_length = longest_name(all->at[0], t);
   TT_TRY(join_epistemic(all, t));
   return tt_calibration_concat(all, &t->calibration);
@@ -176,7 +195,9 @@ static void write_dimensions(tt_schema *s, const tt_trained_ensemble *m, const m
   tt_schema_create_dimension(s, "feature", m->input.count);
   tt_schema_create_dimension(s, "target", m->target.count);
   tt_schema_create_dimension(s, "name_strlen", t->name_length);
-  if (t->calibration.columns || t->epistemic) tt_schema_create_dimension(s, "column", t->columns);
+  tt_schema_create_dimension(s, "column", t->columns);
+  tt_schema_write_texts(s, "column_label", "column", "name_strlen", (const char *const *)t->label,
+                        "target, with its level or class");
 }
 
 /* A variable with one value, or one row of values, per member or per ensemble. */
@@ -444,6 +465,7 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     const tt_scaler *scaler = &all->at[0]->scaler;
     int later = tt_scaler_transforms(scaler) || scaler->components > 0 || t.net.count;
     tt_schema_write_header(&s, c, f, later ? TT_SCHEMA_TRANSFORMED_MODEL : TT_SCHEMA_MODEL, from);
+    tt_schema_hash_content(&s, tt_model_attributes);
     write_dimensions(&s, all->at[0], &t);
     write_members(&s, &t);
     write_ensembles(&s, &t);

@@ -4,17 +4,14 @@
 #include "core/base/mem.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 void tt_axis_labels_free(tt_axis_labels *o)
 {
-  tt_free(o->member);
-  tt_free(o->cohort);
-  tt_free(o->index);
-  tt_free(o->snapshot);
-  tt_free(o->owner);
-  tt_free(o->network);
+  tt_free_all(&o->by_target, &o->place, &o->member, &o->cohort, &o->index, &o->snapshot, &o->owner,
+              &o->network);
   for (int64_t i = 0; o->network_text && i < o->networks; i++) tt_free(o->network_text[i]);
   tt_free(o->network_text);
   tt_free(o->ensemble);
@@ -36,6 +33,7 @@ static int has_several(const tt_trained_ensembles *all)
 static tt_err allocate(const tt_trained_ensembles *all, tt_axis_labels *o)
 {
   if (has_several(all)) TT_TRY(TT_ALLOC(o->network, o->members));
+  TT_TRY(TT_ALLOC(o->place, o->members * o->width));
   TT_TRY(TT_ALLOC(o->member, o->members));
   TT_TRY(TT_ALLOC(o->cohort, o->members));
   TT_TRY(TT_ALLOC(o->index, o->members));
@@ -70,11 +68,10 @@ static tt_err describe_network(const tt_model *m, char **out)
   return tt_text_set(out, text);
 }
 
-/* Probabilities have no units, even if the labels have units. */
-static const char *units_of(const tt_trained_ensemble *m, int32_t target, int64_t quantity)
+/* Probabilities and entropies have no units, even if the labels have units. */
+static const char *units_of(const tt_trained_ensemble *m, int32_t target)
 {
-  if (!tt_output_is_class(m->model.output)) return m->target.units[target];
-  return quantity > 0 && quantity == m->model.levels ? "nat" : "1";
+  return tt_output_is_class(m->model.output) ? "1" : m->target.units[target];
 }
 
 /* Column j of ensemble e. */
@@ -86,7 +83,7 @@ static tt_err fill_column(const tt_trained_ensemble *m, const tt_ensemble *e, in
   int32_t target = e->column[j / q];
   o->ensemble[column] = e->name;
   o->target[column] = m->target.name[target];
-  o->units[column] = units_of(m, target, j % q);
+  o->units[column] = units_of(m, target);
   tt_trained_ensemble_column_name(m, e, j, label, sizeof label);
   return tt_text_set(&o->label[column], label);
 }
@@ -135,6 +132,8 @@ static void find_common_units(tt_axis_labels *o)
     int64_t length = tt_h5_max_text_length(o->columns, texts[i]);
     o->text = length > o->text ? length : o->text;
   }
+  int64_t target = tt_schema_max_column_text(&o->all->at[0]->target);
+  if (target > o->text) o->text = target;
   int64_t network = tt_h5_max_text_length(o->networks, (const char *const *)o->network_text);
   if (o->network && network > o->text) o->text = network;
   o->common_units = o->columns && o->units[0][0] ? o->units[0] : NULL;
@@ -144,12 +143,17 @@ static void find_common_units(tt_axis_labels *o)
 
 tt_err tt_axis_labels_create(const tt_trained_ensembles *all, tt_axis_labels *out)
 {
-  tt_axis_labels o = {.members = tt_trained_ensembles_members(all),
+  tt_axis_labels o = {.all = all,
+                      .targets = all->at[0]->target.count,
+                      .members = tt_trained_ensembles_members(all),
                       .columns = tt_trained_ensembles_columns(all),
                       .networks = tt_trained_ensembles_networks(all)};
-  for (int64_t i = 0; i < all->count; i++)
-    if (tt_trained_ensemble_targets(all->at[i]) > o.targets)
-      o.targets = tt_trained_ensemble_targets(all->at[i]);
+  for (int64_t i = 0; i < all->count; i++) {
+    int64_t targets = tt_trained_ensemble_targets(all->at[i]);
+    int64_t width = tt_trained_ensemble_width(all->at[i]);
+    o.most_targets = targets > o.most_targets ? targets : o.most_targets;
+    o.width = width > o.width ? width : o.width;
+  }
   tt_err e = allocate(all, &o);
   if (!e) e = fill_all(all, &o);
   if (e) {
@@ -175,10 +179,64 @@ void tt_axis_labels_write_columns(tt_schema *s, const tt_axis_labels *o)
                         "units of the column");
 }
 
+void tt_axis_labels_write_targets(tt_schema *s, const tt_axis_labels *o)
+{
+  tt_schema_write_columns(s, "target", "name_strlen", "target_name", "target_units",
+                          &o->all->at[0]->target);
+}
+
+tt_err tt_axis_labels_reserve(tt_axis_labels *o)
+{
+  return TT_ALLOC(o->by_target, o->members * o->targets);
+}
+
+const double *tt_axis_labels_by_target(const tt_axis_labels *o, const double *of_place)
+{
+  int64_t member = 0;
+  for (int64_t i = 0; i < o->members * o->targets; i++) o->by_target[i] = (double)NAN;
+  for (int64_t n = 0; of_place && n < o->all->count; n++) {
+    const tt_trained_ensemble *m = o->all->at[n];
+    for (int64_t e = 0; e < m->ensembles; e++)
+      for (int64_t i = 0; i < m->ensemble[e].members; i++, member++)
+        for (int64_t k = 0; k < tt_trained_ensemble_targets(m); k++)
+          o->by_target[member * o->targets + m->ensemble[e].column[k]] =
+              of_place[member * o->most_targets + k];
+  }
+  return o->by_target;
+}
+
+/* place [members][size]: the first column of each target, or with each = 1 all columns; -1 beyond
+ * those of the member. */
+static void fill_places(const tt_axis_labels *o, int64_t size, int each)
+{
+  int64_t member = 0, column = 0;
+  for (int64_t i = 0; i < o->members * size; i++) o->place[i] = -1;
+  for (int64_t n = 0; n < o->all->count; n++) {
+    const tt_trained_ensemble *m = o->all->at[n];
+    int64_t width = tt_trained_ensemble_width(m), step = each ? 1 : m->model.quantities;
+    for (int64_t e = 0; e < m->ensembles; e++, column += width)
+      for (int64_t i = 0; i < m->ensemble[e].members; i++, member++)
+        for (int64_t k = 0; k < width / step; k++)
+          o->place[member * size + k] = (int32_t)(column + k * step);
+  }
+}
+
+const char *tt_axis_labels_write_places(tt_schema *s, const tt_axis_labels *o, int each)
+{
+  int several = each && o->width != o->most_targets;
+  const char *name = several ? "quantity" : "ensemble_target";
+  int64_t size = several ? o->width : o->most_targets;
+  fill_places(o, size, several);
+  tt_schema_create_dimension(s, name, size);
+  TT_SCHEMA_WRITE(s, o->place, "member_column", I32, NULL,
+                  "column of each number of the member, from 0; -1 = none", TT_MEMBER_COORDINATES,
+                  "member", name);
+  return name;
+}
+
 void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o)
 {
   TT_SCHEMA_COORDINATE(s, o->members, o->member, "member", I64, NULL, "number of the member");
-  tt_schema_create_dimension(s, "target", o->targets);
   tt_schema_write_texts(s, "ensemble", "member", "name_strlen", o->owner, "ensemble of the member");
   TT_SCHEMA_WRITE(s, o->cohort, "cohort", I32, NULL,
                   "cohort of the member: members with equal networks, trained together", "ensemble",

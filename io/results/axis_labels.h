@@ -9,8 +9,12 @@
 /* Of all cohorts of a model, one after the other. Texts are borrowed from the model, except the
  * labels. */
 typedef struct tt_axis_labels {
-  int64_t members, columns, targets;  /* G, C, the largest K */
-  int64_t *member;                    /* [G] 0, 1, 2, ... */
+  const tt_trained_ensembles *all;   /* borrowed */
+  int64_t members, columns, targets; /* G, C, targets T of the job */
+  int64_t most_targets, width;       /* the largest K; the most columns of one member */
+  double *by_target; /* [G][T] room for tt_axis_labels_by_target; NULL before _reserve */
+  int32_t *place;    /* [G][width] room for tt_axis_labels_write_places */
+  int64_t *member;   /* [G] 0, 1, 2, ... */
   int32_t *cohort, *index, *snapshot; /* [G] cohort, number in the ensemble, snapshot or 0 */
   int snapshots;                      /* whether any member is a snapshot */
   const char **owner;                 /* [G] name of the member's ensemble */
@@ -28,12 +32,26 @@ tt_err tt_axis_labels_create(const tt_trained_ensembles *all, tt_axis_labels *ou
 void tt_axis_labels_free(tt_axis_labels *o);
 
 /* write_columns: dimensions column and name_strlen with column_ensemble, _target, _label, _units.
- * write_members: dimensions member and target with ensemble, cohort and member_index of each
- * member, network if there are several, and snapshot if any member is a snapshot. Collective. */
+ * write_targets: dimension target with target_name and target_units: all targets of the job.
+ * write_members: dimension member with ensemble, cohort and member_index of each member, network if
+ * there are several, and snapshot if any member is a snapshot.
+ * write_places: a new dimension with the places of the numbers that a member predicts within its
+ * own ensemble: ensemble_target [most_targets], or with each = 1 and several numbers of a target
+ * quantity [width]; and the variable member_column, the column of each place. Returns the name of
+ * the dimension. All collective. */
 void tt_axis_labels_write_columns(tt_schema *s, const tt_axis_labels *o);
+void tt_axis_labels_write_targets(tt_schema *s, const tt_axis_labels *o);
 void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o);
+const char *tt_axis_labels_write_places(tt_schema *s, const tt_axis_labels *o, int each);
+
+tt_err tt_axis_labels_reserve(tt_axis_labels *o); /* Local. Errors: MEM. */
+/* Move numbers of members from the places within their ensembles, of_place [G][most_targets], to
+ * the targets of the job. Returns by_target [G][T]: NaN where a member does not have the target,
+ * everywhere if of_place is NULL. */
+const double *tt_axis_labels_by_target(const tt_axis_labels *o, const double *of_place);
 
 /* Variables that label these axes, for the attribute coordinates. */
 #define TT_COLUMN_COORDINATES "column_ensemble column_target column_label column_units"
 #define TT_MEMBER_COORDINATES "ensemble"
+#define TT_TARGET_COORDINATES "target_name target_units"
 #endif

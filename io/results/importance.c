@@ -53,9 +53,10 @@ static void write_variables(tt_schema *s, const tt_importance *i, const tt_axis_
         "standard deviation between the permutations");
   CELLS(i->permutation_between, "permutation_importance_std_members", NULL,
         "standard deviation between the members, of the increase of their own errors");
+  const char *place = tt_axis_labels_write_places(s, o, 0);
   TT_SCHEMA_WRITE(s, i->member_permutation, "member_permutation_importance", F64, NULL,
-                  "mean increase of the error of a member", TT_MEMBER_COORDINATES " feature_name",
-                  "member", "target", "feature");
+                  "mean increase of the error of a member",
+                  TT_MEMBER_COORDINATES " member_column feature_name", "member", place, "feature");
   CELLS(i->sensitivity, "sensitivity", o->common_units,
         "mean of the absolute derivative of the mean by the input, times the standard deviation of "
         "the input");

@@ -28,6 +28,9 @@ static int64_t expected_bytes(const tt_prediction_shape *shape, const tt_axis_la
   tt_schema_create_variable(                                                                       \
       s, &(tt_variable)TT_VARIABLE(name_, type_, units_, meaning_, coordinates_, __VA_ARGS__))
 
+static const tt_variable sample =
+    TT_VARIABLE("sample", I64, NULL, "row of the data file, from 0", NULL, "sample");
+
 static tt_err declare_columns(tt_schema *s, const char *units)
 {
   tt_err e = TT_OK;
@@ -64,15 +67,15 @@ static tt_err declare_quantiles(tt_schema *s, const tt_prediction_shape *shape, 
 
 /* The last axis has the targets of a member, or its outputs if there are several per target
  * (levels, classes). */
-static tt_err declare_members(tt_schema *s, const tt_axis_labels *o, int64_t width)
+static tt_err declare_members(tt_schema *s, const tt_axis_labels *o)
 {
-  const char *last = width == o->targets ? "target" : "quantity";
+  static const char labels[] = TT_MEMBER_COORDINATES " member_column";
   tt_axis_labels_write_members(s, o);
-  if (width != o->targets) tt_schema_create_dimension(s, last, width);
-  DECLARE("y_member_mean", F64, o->common_units, "mean of a member", TT_MEMBER_COORDINATES,
-          "member", "sample", last);
-  return DECLARE("y_member_variance", F64, NULL, "variance of a member", TT_MEMBER_COORDINATES,
-                 "member", "sample", last);
+  const char *last = tt_axis_labels_write_places(s, o, 1);
+  DECLARE("y_member_mean", F64, o->common_units, "mean of a member", labels, "member", "sample",
+          last);
+  return DECLARE("y_member_variance", F64, NULL, "variance of a member", labels, "member", "sample",
+                 last);
 }
 
 /* Names and units of the inputs have an axis of characters of their own. */
@@ -113,21 +116,11 @@ static tt_err declare_extras(tt_schema *s, const tt_prediction_file *f, const ch
                 TT_COLUMN_COORDINATES, "conformal_level", "sample", "column");
   }
   if (!f->classes) return e;
-  DECLARE("y_entropy", F64, "nat", "entropy of the mean probabilities", TT_COLUMN_COORDINATES,
-          "sample", "column");
-  return DECLARE("y_mutual_information", F64, "nat",
-                 "entropy of the mean probabilities minus mean entropy of the members",
+  DECLARE("y_entropy", F64, "1", "entropy of the mean probabilities, in nats",
+          TT_COLUMN_COORDINATES, "sample", "column");
+  return DECLARE("y_mutual_information", F64, "1",
+                 "entropy of the mean probabilities minus mean entropy of the members, in nats",
                  TT_COLUMN_COORDINATES, "sample", "column");
-}
-
-static int64_t max_width(const tt_trained_ensembles *model)
-{
-  int64_t width = 0;
-  for (int64_t i = 0; i < model->count; i++) {
-    int64_t own = tt_trained_ensemble_width(model->at[i]);
-    width = own > width ? own : width;
-  }
-  return width;
 }
 
 static tt_err prepare_local(const tt_trained_ensembles *model, const tt_prediction_shape *shape,
@@ -142,7 +135,7 @@ static tt_err prepare_local(const tt_trained_ensembles *model, const tt_predicti
   (*out)->columns = columns;
   (*out)->quantiles = shape->quantiles;
   (*out)->members = shape->members ? o->members : 0;
-  (*out)->width = max_width(model);
+  (*out)->width = o->width;
   (*out)->extrapolation = shape->extrapolation;
   (*out)->leverage = shape->leverage;
   (*out)->inputs = shape->jacobian ? model->at[0]->input.count : 0;
@@ -162,13 +155,13 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
   if (!e) {
     tt_schema_write_header(&s, c, p->file, TT_SCHEMA_PREDICTION, from);
     tt_axis_labels_write_columns(&s, &o);
-    tt_schema_create_dimension(&s, "sample", shape->rows);
+    tt_schema_create_coordinate(&s, &sample, shape->rows);
     e = declare_columns(&s, o.common_units);
     if (!e && p->extrapolation) e = declare_extrapolation(&s);
     if (!e && p->leverage) e = declare_leverage(&s);
     if (!e && shape->quantiles) e = declare_quantiles(&s, shape, o.common_units);
     if (!e && (p->levels || p->classes)) e = declare_extras(&s, p, o.common_units);
-    if (!e && shape->members) e = declare_members(&s, &o, p->width);
+    if (!e && shape->members) e = declare_members(&s, &o);
     if (!e && p->inputs) e = declare_jacobians(&s, &model->at[0]->input);
   }
   tt_axis_labels_free(&o);
@@ -202,7 +195,7 @@ tt_err tt_prediction_file_write(tt_prediction_file *f, const tt_prediction_block
               {"y_member_variance", f->members, f->width, b->member_variance},
               {"y_pred_lower", f->levels, f->columns, b->lower},
               {"y_pred_upper", f->levels, f->columns, b->upper}};
-  tt_err e = TT_OK;
+  tt_err e = tt_h5_write_block(f->file, sample.name, &at[1], size, b->row);
 #define X(field, name, ...) e = tt_h5_write_block(f->file, name, &at[1], size, b->field);
   TT_PREDICTION_COLUMNS(X)
 #undef X

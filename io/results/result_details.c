@@ -36,8 +36,10 @@ static tt_err read_members(tt_h5_reader *r, tt_result_details *d)
 static tt_err read_metrics(tt_h5_reader *r, tt_result_details *d)
 {
   char name[96];
+  if (tt_h5_has_local(r, "target_name"))
+    TT_TRY(tt_h5_read_texts_local(r, "target_name", &d->targets, &d->target));
   for (int m = 0; m < TT_METRIC_COUNT; m++) {
-    int64_t size[2] = {d->members, d->targets ? d->targets : -1};
+    int64_t size[2] = {d->members, d->targets};
     snprintf(name, sizeof name, "ensemble_%s", tt_metric_table[m].name);
     TT_TRY(read_or_nan(r, name, d->columns, &d->score[m]));
     snprintf(name, sizeof name, "oob_%s", tt_metric_table[m].name);
@@ -45,7 +47,6 @@ static tt_err read_metrics(tt_h5_reader *r, tt_result_details *d)
     snprintf(name, sizeof name, "test_%s", tt_metric_table[m].name);
     if (!tt_h5_has_local(r, name)) continue;
     TT_TRY(tt_schema_read_array_local(r, name, TT_H5_F64, 2, size, &d->member_score[m]));
-    d->targets = size[1];
   }
   return TT_OK;
 }
@@ -126,6 +127,7 @@ void tt_result_details_destroy(tt_result_details **of)
 {
   tt_result_details *d = *of;
   if (!d) return;
+  if (d->target) tt_h5_texts_free(d->targets, &d->target);
   if (d->label) tt_h5_texts_free(d->columns, &d->label);
   if (d->network) tt_h5_texts_free(d->members, &d->network);
   for (int i = 0; i < TT_HYPER_COUNT; i++) tt_free(d->hyper[i]);
@@ -138,14 +140,11 @@ void tt_result_details_destroy(tt_result_details **of)
   tt_free(*of);
 }
 
-/* A member has scores of its own targets: its ensemble's targets in the order of their columns. */
 double tt_result_member_score(const tt_results *k, const tt_result_details *d, tt_metric metric,
                               int64_t member, int64_t column)
 {
-  int64_t target = 0, first = column;
+  int64_t target = 0;
   if (!d->member_score[metric] || strcmp(k->owner[member], k->ensemble[column]) != 0) return NAN;
-  while (first > 0 && !strcmp(k->ensemble[first - 1], k->ensemble[column])) first--;
-  for (int64_t c = first + 1; c <= column; c++)
-    target += strcmp(k->target[c], k->target[c - 1]) != 0;
+  while (target < d->targets && strcmp(d->target[target], k->target[column]) != 0) target++;
   return target < d->targets ? d->member_score[metric][member * d->targets + target] : NAN;
 }

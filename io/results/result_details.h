@@ -7,16 +7,17 @@
 #include "io/hdf5/provenance.h"
 #include "io/results/results.h"
 
-/* NaN, or NULL, where the file has no value. G members, C columns, K targets of a member. */
+/* NaN, or NULL, where the file has no value. G members, C columns, T targets of the job. */
 typedef struct tt_result_details {
   int64_t members, columns, targets, coverage_levels;
   double *status;                                                             /* [G] tt_status */
   double *best_epoch, *best_loss, *epochs_done, *attempts, *index, *snapshot; /* [G] */
   double *hyper[TT_HYPER_COUNT];                                              /* [G] */
-  double *member_score[TT_METRIC_COUNT];                 /* [G][K] on the test rows */
+  double *member_score[TT_METRIC_COUNT];                 /* [G][T] on the test rows */
   double *score[TT_METRIC_COUNT], *oob[TT_METRIC_COUNT]; /* [C] of the ensembles; out of bag */
   double *correlation, *test_rows, *oob_rows;            /* [C] */
   double *coverage_level, *coverage;                     /* [levels], [levels][C] */
+  char **target;                                         /* [T] names */
   char **label;                                          /* [C] or NULL */
   char **network; /* [G] of each member; NULL: all members have one network */
   char *origin[TT_ORIGIN_COUNT];

@@ -107,6 +107,7 @@ static inline int64_t tt_result_shard_first(const tt_result_shard *s)
 /* Collective. Write results.h5: history, status and best epoch of each member from the states;
  * hyper-parameters, scores and predictions of the test rows from the other arguments (same on all
  * ranks). All histories have the length of the longest, NaN after the last epoch of a cohort.
+ *   file    NULL: a file in memory without data (tt_h5_create)
  *   shard   [tt_trained_ensembles_networks]
  *   scores  of all cohorts; NULL if there are no test rows
  *   oob     scores of the training rows by the members that were not trained on them, or NULL
@@ -163,6 +164,7 @@ typedef struct tt_jacobian {
  * W is the largest tt_trained_ensemble_width. */
 typedef struct tt_prediction_block {
   int64_t first, rows, columns;                 /* C columns */
+  const int64_t *row;                           /* [rows] row numbers in the data file, borrowed */
   double *mean, *total, *aleatoric, *epistemic; /* [rows][C] */
   int64_t quantiles;
   const double *probability; /* [Q] borrowed */

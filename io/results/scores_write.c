@@ -1,8 +1,6 @@
 /* scores_write.c — see scores_internal.h, and tt_scores_write of results.h. */
 #include "io/results/scores_internal.h"
 
-#include "io/results/axis_labels.h"
-
 #include <stdio.h>
 
 const char *tt_metric_units_text(tt_metric_units kind, const char *of_target)
@@ -27,16 +25,17 @@ static void write_metric(tt_schema *s, const char *prefix, int metric, const tt_
 
 /* Two variables per metric that applies to any of the forecasts: for members, then for ensembles.
  */
-static void write_metrics(tt_schema *s, const tt_scores *k, const char *units)
+static void write_metrics(tt_schema *s, const tt_scores *k, const tt_axis_labels *o)
 {
   char name[64];
   for (int v = 0; v < TT_METRIC_COUNT; v++) {
     const tt_metric_row *row = &tt_metric_table[v];
     if (!(row->forecasts & k->forecasts)) continue;
     snprintf(name, sizeof name, "test_%s", row->name);
-    TT_SCHEMA_WRITE(s, k->member[v], name, F64, tt_metric_units_text(row->units, units),
-                    row->meaning, TT_MEMBER_COORDINATES, "member", "target");
-    write_metric(s, "ensemble", v, k, units);
+    TT_SCHEMA_WRITE(s, tt_axis_labels_by_target(o, k->member[v]), name, F64,
+                    tt_metric_units_text(row->units, o->common_units), row->meaning,
+                    TT_MEMBER_COORDINATES " " TT_TARGET_COORDINATES, "member", "target");
+    write_metric(s, "ensemble", v, k, o->common_units);
   }
 }
 
@@ -62,12 +61,13 @@ static void write_calibration_curve(tt_schema *s, const tt_scores *k)
                 "fraction of test rows inside the interval", "calibration_level", "column");
 }
 
-void tt_scores_write_variables(tt_schema *s, const tt_scores *k, const char *units)
+void tt_scores_write_variables(tt_schema *s, const tt_scores *k, const tt_axis_labels *o)
 {
-  write_metrics(s, k, units);
+  tt_axis_labels_write_targets(s, o);
+  write_metrics(s, k, o);
   WRITE_COLUMNS(k->diversity, "ensemble_error_correlation", F64, "1",
                 "mean correlation of the errors of two members", "column");
-  WRITE_COLUMNS(k->rows, "test_rows", I64, "rows", "test rows scored", "column");
+  WRITE_COLUMNS(k->rows, "test_rows", I64, "1", "test rows scored", "column");
   write_coverage(s, "coverage", "fraction of test rows inside the interval", 1, k);
   write_calibration_curve(s, k);
   if (!k->levels) return;
@@ -81,7 +81,7 @@ void tt_scores_write_out_of_bag(tt_schema *s, const tt_scores *k, int tested, co
 {
   for (int v = 0; v < TT_METRIC_COUNT; v++)
     if (tt_metric_table[v].forecasts & k->forecasts) write_metric(s, "oob", v, k, units);
-  WRITE_COLUMNS(k->rows, "oob_rows", I64, "rows",
+  WRITE_COLUMNS(k->rows, "oob_rows", I64, "1",
                 "training rows that at least one member was not trained on", "column");
   write_coverage(s, "oob_coverage", "fraction of these training rows inside the interval", !tested,
                  k);
@@ -93,13 +93,15 @@ tt_err tt_scores_write(tt_comm *c, const char *file, const tt_trained_ensembles 
   tt_axis_labels o = {0};
   tt_schema s;
   tt_h5_file *f = NULL;
-  tt_err e = tt_agree(c, tt_axis_labels_create(all, &o));
+  tt_err e = tt_axis_labels_create(all, &o);
+  if (!e) e = tt_axis_labels_reserve(&o);
+  e = tt_agree(c, e);
   if (!e) e = tt_h5_create(c, file, o.members * 256 + o.columns * 1024 + (1 << 16), &f);
   if (!e) {
     tt_schema_write_header(&s, c, f, TT_SCHEMA_SCORE, from);
     tt_axis_labels_write_columns(&s, &o);
     tt_axis_labels_write_members(&s, &o);
-    tt_scores_write_variables(&s, scores, o.common_units);
+    tt_scores_write_variables(&s, scores, &o);
     e = tt_h5_commit(&f);
   }
   tt_axis_labels_free(&o);

@@ -1,6 +1,5 @@
 /* write.c — tt_results_write of results.h; the layout is in docs/files.md. */
 #include "core/base/mem.h"
-#include "io/results/axis_labels.h"
 #include "io/results/results.h"
 #include "io/results/scores_internal.h"
 
@@ -113,6 +112,7 @@ static tt_err make_file_arrays_local(const tt_result_shard *shard, const tt_trai
 {
   TT_TRY(check_shards(shard, all, t));
   TT_TRY(tt_axis_labels_create(all, &t->labels));
+  TT_TRY(tt_axis_labels_reserve(&t->labels));
   TT_TRY(make_histories(shard, t));
   TT_TRY(make_hypers(shard, t));
   TT_TRY(TT_ALLOC(t->epoch, t->longest));
@@ -155,8 +155,8 @@ static void write_final_state(tt_schema *s, const file_arrays *t, const tt_resul
   FIELD(status, "status", I8, NULL, "how training ended");
   FIELD(best_loss, "best_loss", F64, "1", "lowest validation loss");
   FIELD(best_epoch, "best_epoch", I32, NULL, "epoch of best_loss, from 0; -1 = none");
-  FIELD(epoch, "epochs_done", I32, "epochs", "whole epochs trained");
-  FIELD(step, "steps_done", I64, "steps", "optimiser steps taken");
+  FIELD(epoch, "epochs_done", I32, "1", "whole epochs trained");
+  FIELD(step, "steps_done", I64, "1", "optimiser steps taken");
   FIELD(attempt, "attempts", I32, NULL, "restarts after divergence");
 #undef FIELD
   tt_schema_write_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status_meanings);
@@ -225,7 +225,7 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
     TT_SCHEMA_COORDINATE(&s, t.longest, t.epoch, "epoch", I32, NULL, "epoch, from 0");
     write_hypers(&s, &t);
     write_members(&s, &t, shard, data);
-    if (scores) tt_scores_write_variables(&s, scores, units);
+    if (scores) tt_scores_write_variables(&s, scores, &t.labels);
     if (oob) tt_scores_write_out_of_bag(&s, oob, scores != NULL, units);
     if (rows > 0) write_test(&s, test, scores ? scores->forecasts : 0, units);
     e = tt_h5_commit(&f);

@@ -10,7 +10,7 @@ import h5py
 import numpy as np
 
 from . import dataset
-from .prediction import Prediction
+from .prediction import MOMENTS, Prediction
 from .program import PathLike, error_of, find_library
 from .texts import is_missing
 from .version import __version__
@@ -21,8 +21,9 @@ _DOUBLES = ctypes.POINTER(ctypes.c_double)
 class _Wanted(ctypes.Structure):
     """struct tutti_prediction of tutti.h."""
 
-    _fields_ = [("size", ctypes.c_size_t)] + [
-        (name, ctypes.c_void_p) for name in ("mean", "std", "aleatoric", "epistemic")] + [
+    _fields_ = [("size", ctypes.c_size_t), ("workspace", ctypes.c_void_p)] + [
+        (name, ctypes.c_void_p) for name in MOMENTS] + [
+        (f"{name}_gradient", ctypes.c_void_p) for name in MOMENTS] + [
         ("quantile_count", ctypes.c_int64)] + [
         (name, ctypes.c_void_p) for name in (
             "probability", "quantiles", "lower", "upper", "entropy", "mutual_information",
@@ -72,9 +73,8 @@ def load(path: str) -> Any:
             ("has_classes", ctypes.c_int, [model]),
             ("target_name", ctypes.c_char_p, [model, count]),
             ("target_units", ctypes.c_char_p, [model, count]),
-            ("predict_all", ctypes.c_int, [model, count, _DOUBLES, ctypes.c_int,
-                                           ctypes.POINTER(_Wanted)]),
-            ("gradient", ctypes.c_int, [model, count, _DOUBLES, ctypes.c_int] + 4 * [_DOUBLES])):
+            ("predict", ctypes.c_int, [model, count, _DOUBLES, ctypes.c_int,
+                                       ctypes.POINTER(_Wanted)])):
         function = getattr(library, f"tutti_{name}", None)
         if function is None:
             _refuse(library, path, name)
@@ -184,10 +184,14 @@ class Model:
             labels = [f"{e}: {label}" for e, label in zip(self.ensembles, labels)]
         return labels
 
-    def _arrays(self, rows: int, quantiles: int, members: bool) -> dict[str, np.ndarray]:
-        """Empty arrays for what tutti_predict_all fills."""
+    def _arrays(self, rows: int, quantiles: int, members: bool,
+                gradient: bool) -> dict[str, np.ndarray]:
+        """Empty arrays for what tutti_predict fills."""
         cells = (rows, self.columns)
-        out = {name: np.empty(cells) for name in ("mean", "std", "aleatoric", "epistemic")}
+        out = {name: np.empty(cells) for name in MOMENTS}
+        if gradient:
+            shape = (*cells, len(self.input_names))
+            out.update({f"{name}_gradient": np.empty(shape) for name in MOMENTS})
         levels = int(self._library.tutti_levels(self._handle))
         if quantiles:
             out["quantiles"] = np.empty((quantiles, *cells))
@@ -202,7 +206,7 @@ class Model:
         return out
 
     def predict(self, x: Any, *, quantiles: Sequence[float] = (), members: bool = False,
-                threads: int = 0) -> Prediction:
+                gradient: bool = False, threads: int = 0) -> Prediction:
         """Predict rows in this process, with the bits of `tutti predict`.
 
         Parameters
@@ -214,6 +218,9 @@ class Model:
             Also predict these quantiles, each between 0 and 1.
         members : bool
             Also return the prediction of each member.
+        gradient : bool
+            Also return the derivatives of mean and standard deviations by the inputs:
+            `mean_gradient` and others.
         threads : int
             0 = all cores of this process.
 
@@ -228,37 +235,15 @@ class Model:
         table = self._table(x)
         values = dataset.match(table, self.input_names, self._named)
         levels = np.ascontiguousarray(quantiles, dtype=np.float64)
-        out = self._arrays(len(values), len(levels), members)
+        out = self._arrays(len(values), len(levels), members, gradient)
         wanted = _Wanted(size=ctypes.sizeof(_Wanted), quantile_count=len(levels),
                          probability=levels.ctypes.data,
                          **{name: array.ctypes.data for name, array in out.items()})
-        self._check(self._library.tutti_predict_all(
+        self._check(self._library.tutti_predict(
             self._handle, len(values), values.ctypes.data_as(_DOUBLES), threads,
             ctypes.byref(wanted)))
         return Prediction(**out, columns=list(self.labels), units=list(self.units),
                           index=table.index)
-
-    def gradient(self, x: Any, *, threads: int = 0) -> dict[str, np.ndarray]:
-        """Derivatives of mean and standard deviations by the inputs, with the bits of
-        `tutti predict --jacobian`.
-
-        Parameters
-        ----------
-        x, threads
-            As in `predict`.
-
-        Returns
-        -------
-        dict with mean, std, aleatoric, epistemic, each of shape (rows, columns, inputs)
-            In units of the column per unit of the input.
-        """
-        values = dataset.match(self._table(x), self.input_names, self._named)
-        shape = (len(values), self.columns, len(self.input_names))
-        out = {name: np.empty(shape) for name in ("mean", "std", "aleatoric", "epistemic")}
-        pointers = [array.ctypes.data_as(_DOUBLES) for array in (values, *out.values())]
-        self._check(self._library.tutti_gradient(self._handle, len(values), pointers[0], threads,
-                                                 *pointers[1:]))
-        return out
 
 
 def _has_names(file: str) -> bool:

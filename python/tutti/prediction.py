@@ -7,6 +7,9 @@ from typing import Any, Iterator, Optional
 import numpy as np
 
 
+MOMENTS = ("mean", "std", "aleatoric", "epistemic")
+
+
 @dataclasses.dataclass
 class Prediction:
     """What an ensemble predicts for some rows.
@@ -24,6 +27,9 @@ class Prediction:
         Noise of the data, as the members predict it.
     epistemic : ndarray
         Disagreement of the members.
+    mean_gradient, std_gradient, aleatoric_gradient, epistemic_gradient : ndarray or None
+        Derivatives by the inputs, shape (rows, columns, inputs), or (rows, inputs) if there is one
+        column, in units of the column per unit of the input.
     quantiles : ndarray, shape (quantiles, rows, columns), or None
     lower, upper : ndarray, shape (levels, rows, columns), or None
         Conformal intervals of a model with calibration.conformal.
@@ -39,6 +45,10 @@ class Prediction:
     std: np.ndarray
     aleatoric: np.ndarray
     epistemic: np.ndarray
+    mean_gradient: Optional[np.ndarray] = None
+    std_gradient: Optional[np.ndarray] = None
+    aleatoric_gradient: Optional[np.ndarray] = None
+    epistemic_gradient: Optional[np.ndarray] = None
     quantiles: Optional[np.ndarray] = None
     lower: Optional[np.ndarray] = None
     upper: Optional[np.ndarray] = None
@@ -53,7 +63,8 @@ class Prediction:
     def __post_init__(self) -> None:
         if len(self.columns) == 1:
             for name in list(self):
-                setattr(self, name, self[name][..., 0])
+                column = (slice(None), 0) if name.endswith("_gradient") else (..., 0)
+                setattr(self, name, self[name][column])
 
     def __iter__(self) -> Iterator[str]:
         """Names of the arrays that are there."""
@@ -77,7 +88,7 @@ class Prediction:
         import pandas
 
         table = {}
-        for name in ("mean", "std", "aleatoric", "epistemic"):
+        for name in MOMENTS:
             values = self[name].reshape(len(self.mean), -1)
             for k, column in enumerate(self.columns):
                 table[name if len(self.columns) == 1 else (name, column)] = values[:, k]
@@ -95,7 +106,9 @@ class Prediction:
             axis = {"quantiles": ["quantile"], "lower": ["level"], "upper": ["level"],
                     "member_mean": ["member"], "member_variance": ["member"]}.get(name, [])
             dims = [*axis, "sample", "column"]
-            if values.ndim == 3 and values.shape[2] != len(self.columns):
+            if name.endswith("_gradient"):
+                dims = ["sample", "column", "input"] if values.ndim == 3 else ["sample", "input"]
+            elif values.ndim == 3 and values.shape[2] != len(self.columns):
                 dims[2] = "member_column"
             arrays[name] = (dims[:values.ndim], values)
         made = xarray.Dataset(arrays)
@@ -103,6 +116,6 @@ class Prediction:
             made = made.assign_coords(sample=np.asarray(self.index))
         if len(self.columns) > 1:
             return made.assign_coords(column=self.columns, units=("column", self.units))
-        for name in ("mean", "std", "aleatoric", "epistemic"):
+        for name in MOMENTS:
             made[name].attrs.update(long_name=f"{self.columns[0]}: {name}", units=self.units[0])
         return made

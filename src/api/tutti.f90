@@ -2,9 +2,9 @@
 !
 ! Compile this file with your program, because module files depend on the compiler, and link with
 ! libtutti (pkg-config --libs tutti). Arrays have the first index running fastest: the inputs of a
-! row are together, x(inputs, rows), mean(columns, rows), gradient(inputs, columns, rows). These are
-! the arrays of C in memory, so nothing is copied or transposed, except for sections that are not
-! contiguous.
+! row are together: x(inputs, rows), mean(columns, rows), mean_gradient(inputs, columns, rows). They
+! are the arrays of C in memory, so nothing is copied or transposed, except for sections that are
+! not contiguous.
 !
 ! Every subroutine has the optional argument `stat`: 0 or an exit code of docs/exit-codes.md, with
 ! the message in tutti_message(). Without it an error stops the program with the message.
@@ -14,7 +14,7 @@ module tutti
   use, intrinsic :: iso_fortran_env, only: error_unit
   implicit none
   private
-  public :: tutti_model, tutti_message
+  public :: tutti_model, tutti_workspace, tutti_message
 
   type :: tutti_model
     private
@@ -26,18 +26,30 @@ module tutti
     procedure :: inputs, columns, members, member_columns, levels, level, has_classes
     procedure :: input_name, input_levels, input_level, level_value
     procedure :: column_label, target_units
-    procedure, private :: predict_rows, predict_row, gradient_rows, gradient_row
+    procedure, private :: predict_rows, predict_row
     generic :: predict => predict_rows, predict_row
-    generic :: gradient => gradient_rows, gradient_row
     procedure :: quantiles, intervals, entropies, member_predictions
-    procedure, private :: predict_all
+    procedure, private :: predict_all, call_library
+  end type
+
+  ! Memory for calls of predict, one at a time, so that they allocate none (tutti.h). Destroy it
+  ! before the model is closed.
+  type :: tutti_workspace
+    private
+    type(c_ptr) :: handle = c_null_ptr
+  contains
+    procedure :: create => create_workspace
+    procedure :: destroy => destroy_workspace
   end type
 
   ! struct tutti_prediction
   type, bind(c) :: wanted
     integer(c_size_t) :: size = 0 ! set by predict_all
+    type(c_ptr) :: workspace = c_null_ptr
     type(c_ptr) :: mean = c_null_ptr, total = c_null_ptr, aleatoric = c_null_ptr
     type(c_ptr) :: epistemic = c_null_ptr
+    type(c_ptr) :: mean_gradient = c_null_ptr, total_gradient = c_null_ptr
+    type(c_ptr) :: aleatoric_gradient = c_null_ptr, epistemic_gradient = c_null_ptr
     integer(c_int64_t) :: quantiles = 0
     type(c_ptr) :: probability = c_null_ptr, quantile = c_null_ptr
     type(c_ptr) :: lower = c_null_ptr, upper = c_null_ptr
@@ -122,25 +134,17 @@ module tutti
       type(c_ptr), value :: model
       integer(c_int64_t), value :: i
     end function
-    integer(c_int) function tutti_predict(model, rows, x, threads, mean, total, aleatoric, &
-                                          epistemic) bind(c)
+    integer(c_int) function tutti_workspace_create(model, threads, workspace) bind(c)
       import
       type(c_ptr), value :: model
-      integer(c_int64_t), value :: rows
-      real(c_double), intent(in) :: x(*)
       integer(c_int), value :: threads
-      type(c_ptr), value :: mean, total, aleatoric, epistemic
+      type(c_ptr), intent(out) :: workspace
     end function
-    integer(c_int) function tutti_gradient(model, rows, x, threads, mean, total, aleatoric, &
-                                           epistemic) bind(c)
+    subroutine tutti_workspace_destroy(workspace) bind(c)
       import
-      type(c_ptr), value :: model
-      integer(c_int64_t), value :: rows
-      real(c_double), intent(in) :: x(*)
-      integer(c_int), value :: threads
-      type(c_ptr), value :: mean, total, aleatoric, epistemic
-    end function
-    integer(c_int) function tutti_predict_all(model, rows, x, threads, out) bind(c)
+      type(c_ptr), intent(inout) :: workspace
+    end subroutine
+    integer(c_int) function tutti_predict(model, rows, x, threads, out) bind(c)
       import
       type(c_ptr), value :: model
       integer(c_int64_t), value :: rows
@@ -326,89 +330,99 @@ contains
     if (present(threads)) count_threads = int(threads, c_int)
   end function
 
-  ! x(inputs, rows); mean, total, aleatoric, epistemic(columns, rows)
-  subroutine predict_rows(self, x, mean, total, aleatoric, epistemic, threads, stat)
+  subroutine create_workspace(self, model, threads, stat)
+    class(tutti_workspace), intent(inout) :: self
+    type(tutti_model), intent(in) :: model
+    integer, intent(in), optional :: threads
+    integer, intent(out), optional :: stat
+    call self%destroy()
+    call finish(tutti_workspace_create(model%handle, count_threads(threads), self%handle), &
+                problem(model, .true.), stat)
+  end subroutine
+
+  subroutine destroy_workspace(self)
+    class(tutti_workspace), intent(inout) :: self
+    if (c_associated(self%handle)) call tutti_workspace_destroy(self%handle)
+  end subroutine
+
+  ! x(inputs, rows); mean, total, aleatoric, epistemic(columns, rows); their derivatives by the
+  ! inputs, mean_gradient and others(inputs, columns, rows)
+  subroutine predict_rows(self, x, mean, total, aleatoric, epistemic, mean_gradient, &
+                          total_gradient, aleatoric_gradient, epistemic_gradient, workspace, &
+                          threads, stat)
     class(tutti_model), intent(in) :: self
     real(c_double), intent(in), contiguous :: x(:, :)
     real(c_double), intent(out), contiguous, target :: mean(:, :)
     real(c_double), intent(out), contiguous, target, optional :: total(:, :), aleatoric(:, :)
     real(c_double), intent(out), contiguous, target, optional :: epistemic(:, :)
+    real(c_double), intent(out), contiguous, target, optional :: mean_gradient(:, :, :)
+    real(c_double), intent(out), contiguous, target, optional :: total_gradient(:, :, :)
+    real(c_double), intent(out), contiguous, target, optional :: aleatoric_gradient(:, :, :)
+    real(c_double), intent(out), contiguous, target, optional :: epistemic_gradient(:, :, :)
+    type(tutti_workspace), intent(in), optional :: workspace
     integer, intent(in), optional :: threads
     integer, intent(out), optional :: stat
-    integer(c_int) :: code
+    type(wanted) :: out
+    integer :: slopes(3)
     logical :: fits
+    slopes = [self%inputs(), self%columns(), size(x, 2)]
     fits = fits_model(self, shape(x), self%columns(), shape(mean))
     if (present(total)) fits = fits .and. all(shape(total) == shape(mean))
     if (present(aleatoric)) fits = fits .and. all(shape(aleatoric) == shape(mean))
     if (present(epistemic)) fits = fits .and. all(shape(epistemic) == shape(mean))
-    code = 64
-    if (fits) code = tutti_predict(self%handle, size(x, 2, c_int64_t), x, count_threads(threads), &
-                                   address(mean), address(total), address(aleatoric), &
-                                   address(epistemic))
-    call finish(code, problem(self, fits), stat)
+    if (present(mean_gradient)) fits = fits .and. all(shape(mean_gradient) == slopes)
+    if (present(total_gradient)) fits = fits .and. all(shape(total_gradient) == slopes)
+    if (present(aleatoric_gradient)) fits = fits .and. all(shape(aleatoric_gradient) == slopes)
+    if (present(epistemic_gradient)) fits = fits .and. all(shape(epistemic_gradient) == slopes)
+    if (present(workspace)) out%workspace = workspace%handle
+    out%mean = address(mean)
+    out%total = address(total)
+    out%aleatoric = address(aleatoric)
+    out%epistemic = address(epistemic)
+    out%mean_gradient = address(mean_gradient)
+    out%total_gradient = address(total_gradient)
+    out%aleatoric_gradient = address(aleatoric_gradient)
+    out%epistemic_gradient = address(epistemic_gradient)
+    call self%predict_all(x, out, fits, threads, stat)
   end subroutine
 
-  ! One row: x(inputs); mean, total, aleatoric, epistemic(columns)
-  subroutine predict_row(self, x, mean, total, aleatoric, epistemic, stat)
+  ! One row: x(inputs); mean, total, aleatoric, epistemic(columns); mean_gradient and others(inputs,
+  ! columns)
+  subroutine predict_row(self, x, mean, total, aleatoric, epistemic, mean_gradient, &
+                         total_gradient, aleatoric_gradient, epistemic_gradient, workspace, stat)
     class(tutti_model), intent(in) :: self
     real(c_double), intent(in), contiguous :: x(:)
     real(c_double), intent(out), contiguous, target :: mean(:)
     real(c_double), intent(out), contiguous, target, optional :: total(:), aleatoric(:)
     real(c_double), intent(out), contiguous, target, optional :: epistemic(:)
+    real(c_double), intent(out), contiguous, target, optional :: mean_gradient(:, :)
+    real(c_double), intent(out), contiguous, target, optional :: total_gradient(:, :)
+    real(c_double), intent(out), contiguous, target, optional :: aleatoric_gradient(:, :)
+    real(c_double), intent(out), contiguous, target, optional :: epistemic_gradient(:, :)
+    type(tutti_workspace), intent(in), optional :: workspace
     integer, intent(out), optional :: stat
-    integer(c_int) :: code
+    type(wanted) :: out
+    integer :: slopes(2)
     logical :: fits
+    slopes = [self%inputs(), self%columns()]
     fits = size(x) == self%inputs() .and. size(mean) == self%columns()
     if (present(total)) fits = fits .and. size(total) == size(mean)
     if (present(aleatoric)) fits = fits .and. size(aleatoric) == size(mean)
     if (present(epistemic)) fits = fits .and. size(epistemic) == size(mean)
-    code = 64
-    if (fits) code = tutti_predict(self%handle, 1_c_int64_t, x, 1_c_int, address(mean), &
-                                   address(total), address(aleatoric), address(epistemic))
-    call finish(code, problem(self, fits), stat)
-  end subroutine
-
-  ! Derivatives: x(inputs, rows); mean, total, aleatoric, epistemic(inputs, columns, rows)
-  subroutine gradient_rows(self, x, mean, total, aleatoric, epistemic, threads, stat)
-    class(tutti_model), intent(in) :: self
-    real(c_double), intent(in), contiguous :: x(:, :)
-    real(c_double), intent(out), contiguous, target :: mean(:, :, :)
-    real(c_double), intent(out), contiguous, target, optional :: total(:, :, :), aleatoric(:, :, :)
-    real(c_double), intent(out), contiguous, target, optional :: epistemic(:, :, :)
-    integer, intent(in), optional :: threads
-    integer, intent(out), optional :: stat
-    integer(c_int) :: code
-    logical :: fits
-    fits = fits_model(self, shape(x), 0) .and. &
-           all(shape(mean) == [self%inputs(), self%columns(), size(x, 2)])
-    if (present(total)) fits = fits .and. all(shape(total) == shape(mean))
-    if (present(aleatoric)) fits = fits .and. all(shape(aleatoric) == shape(mean))
-    if (present(epistemic)) fits = fits .and. all(shape(epistemic) == shape(mean))
-    code = 64
-    if (fits) code = tutti_gradient(self%handle, size(x, 2, c_int64_t), x, count_threads(threads), &
-                                    address(mean), address(total), address(aleatoric), &
-                                    address(epistemic))
-    call finish(code, problem(self, fits), stat)
-  end subroutine
-
-  ! One row: x(inputs); mean, total, aleatoric, epistemic(inputs, columns)
-  subroutine gradient_row(self, x, mean, total, aleatoric, epistemic, stat)
-    class(tutti_model), intent(in) :: self
-    real(c_double), intent(in), contiguous :: x(:)
-    real(c_double), intent(out), contiguous, target :: mean(:, :)
-    real(c_double), intent(out), contiguous, target, optional :: total(:, :), aleatoric(:, :)
-    real(c_double), intent(out), contiguous, target, optional :: epistemic(:, :)
-    integer, intent(out), optional :: stat
-    integer(c_int) :: code
-    logical :: fits
-    fits = size(x) == self%inputs() .and. all(shape(mean) == [self%inputs(), self%columns()])
-    if (present(total)) fits = fits .and. all(shape(total) == shape(mean))
-    if (present(aleatoric)) fits = fits .and. all(shape(aleatoric) == shape(mean))
-    if (present(epistemic)) fits = fits .and. all(shape(epistemic) == shape(mean))
-    code = 64
-    if (fits) code = tutti_gradient(self%handle, 1_c_int64_t, x, 1_c_int, address(mean), &
-                                    address(total), address(aleatoric), address(epistemic))
-    call finish(code, problem(self, fits), stat)
+    if (present(mean_gradient)) fits = fits .and. all(shape(mean_gradient) == slopes)
+    if (present(total_gradient)) fits = fits .and. all(shape(total_gradient) == slopes)
+    if (present(aleatoric_gradient)) fits = fits .and. all(shape(aleatoric_gradient) == slopes)
+    if (present(epistemic_gradient)) fits = fits .and. all(shape(epistemic_gradient) == slopes)
+    if (present(workspace)) out%workspace = workspace%handle
+    out%mean = address(mean)
+    out%total = address(total)
+    out%aleatoric = address(aleatoric)
+    out%epistemic = address(epistemic)
+    out%mean_gradient = address(mean_gradient)
+    out%total_gradient = address(total_gradient)
+    out%aleatoric_gradient = address(aleatoric_gradient)
+    out%epistemic_gradient = address(epistemic_gradient)
+    call self%call_library(1_c_int64_t, x, out, fits, 1_c_int, stat)
   end subroutine
 
   ! What `out` points to, if the shapes of the arrays fit.
@@ -419,13 +433,23 @@ contains
     logical, intent(in) :: fits
     integer, intent(in), optional :: threads
     integer, intent(out), optional :: stat
+    call self%call_library(size(x, 2, c_int64_t), x, out, fits, count_threads(threads), stat)
+  end subroutine
+
+  subroutine call_library(self, rows, x, out, fits, threads, stat)
+    class(tutti_model), intent(in) :: self
+    integer(c_int64_t), intent(in) :: rows
+    real(c_double), intent(in) :: x(*)
+    type(wanted), intent(in) :: out
+    logical, intent(in) :: fits
+    integer(c_int), intent(in) :: threads
+    integer, intent(out), optional :: stat
     integer(c_int) :: code
     type(wanted) :: sized
     sized = out
     sized%size = c_sizeof(sized)
     code = 64
-    if (fits) code = tutti_predict_all(self%handle, size(x, 2, c_int64_t), x, &
-                                       count_threads(threads), sized)
+    if (fits) code = tutti_predict(self%handle, rows, x, threads, sized)
     call finish(code, problem(self, fits), stat)
   end subroutine
 

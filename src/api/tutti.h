@@ -94,54 +94,60 @@ TUTTI_API int64_t tutti_levels(const tutti_model *model);
 TUTTI_API double tutti_level(const tutti_model *model, int64_t level);
 TUTTI_API int tutti_has_classes(const tutti_model *model);
 
+/* Memory for predictions of rows one by one: a program that predicts often, e.g. in each step of a
+ * simulation, creates it once. For up to `threads` threads (0 = all cores available to this
+ * process, and never more than these). It is for one call at a time, and for one model, which must
+ * stay open. */
+typedef struct tutti_workspace tutti_workspace;
+TUTTI_API int tutti_workspace_create(const tutti_model *model, int threads, tutti_workspace **out);
+TUTTI_API void tutti_workspace_destroy(tutti_workspace **work); /* as tutti_close */
+
+/* Everything that can be asked for. Set all bytes to 0, then the size and the arrays that are
+ * wanted; those that are NULL are not computed. C columns, D inputs, W = tutti_member_columns.
+ * Later versions add fields at the end; those that the program does not know are not wanted. */
+typedef struct tutti_prediction {
+  size_t size;                /* sizeof(tutti_prediction) */
+  tutti_workspace *workspace; /* of this model; NULL: the call allocates memory, and frees it */
+  /* [rows][C] mean and standard deviations, total^2 = aleatoric^2 + epistemic^2 */
+  double *mean, *total, *aleatoric, *epistemic;
+  /* [rows][C][D] their derivatives by the inputs, in units of the column per unit of the input */
+  double *mean_gradient, *total_gradient, *aleatoric_gradient, *epistemic_gradient;
+  int64_t quantiles;                     /* Q */
+  const double *probability;             /* [Q] each in (0, 1) */
+  double *quantile;                      /* [Q][rows][C] of the mixture of the members */
+  double *lower, *upper;                 /* [levels][rows][C] conformal intervals */
+  double *entropy, *mutual_information;  /* [rows][C] in nats, NaN where no classes are */
+  double *member_mean, *member_variance; /* [members][rows][W], NaN beyond own columns */
+} tutti_prediction;
+
 /* Predict `rows` rows with `threads` threads (0 = all cores available to this process), but never
  * more than these cores.
- *   x                     [rows][inputs] in the units of the training data, finite; NaN is
- *                         accepted where the model accepts a missing input (data.missing);
- *                         categories as tutti_level_value
- *   mean                  [rows][columns]
- *   total, aleatoric, epistemic
- *                         [rows][columns] standard deviations, total^2 = aleatoric^2 + epistemic^2;
- *                         each may be NULL
- * Safe to call from several threads on one model. Up to 8 rows take a way of little latency, on the
- * calling thread, with the same bits. */
-TUTTI_API int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
-                            double *mean, double *total, double *aleatoric, double *epistemic);
-
-/* Derivatives of what tutti_predict returns by the inputs: element [row][column][input] is the
- * derivative of the column by the input at this row, in units of the column per unit of the input.
- * Exact, computed in double by reverse differentiation of every member; at a kink of an activation
+ *   x  [rows][inputs] in the units of the training data, finite; NaN is accepted where the model
+ *      accepts a missing input (data.missing); categories as tutti_level_value
+ * Safe to call from several threads on one model. Values have the bits of `tutti predict`
+ * (docs/files.md), for any number of rows and threads. It is an error to ask for quantiles of a
+ * model that predicts only classes or quantiles; for intervals, if there are no levels; or for
+ * entropies without classes.
+ *
+ * Derivatives are those of every member by reverse differentiation; at a kink of an activation
  * (relu at 0) the derivative of one side. With member weights w (sum 1), member means m and member
  * variances v, and standard deviations before recalibration, which multiplies them by a constant:
  *   mean        sum w m'
  *   aleatoric   sum w v' / (2 aleatoric)
  *   epistemic   sum w (m - mean) m' / epistemic
  *   total       (aleatoric aleatoric' + epistemic epistemic') / total
- * A standard deviation of 0 has the derivative 0.
- *   x  [rows][inputs];  mean ... epistemic  [rows][columns][inputs], each may be NULL
- * Safe to call from several threads on one model. */
-TUTTI_API int tutti_gradient(const tutti_model *model, int64_t rows, const double *x, int threads,
-                             double *mean, double *total, double *aleatoric, double *epistemic);
-
-/* Everything that `tutti predict` writes (docs/files.md). Set all bytes to 0, then the size and the
- * arrays that are wanted. C columns, W = tutti_member_columns. Later versions add fields at the
- * end; those that the program does not know are not wanted. */
-typedef struct tutti_prediction {
-  size_t size;                                  /* sizeof(tutti_prediction) */
-  double *mean, *total, *aleatoric, *epistemic; /* [rows][C] */
-  int64_t quantiles;                            /* Q */
-  const double *probability;                    /* [Q] each in (0, 1) */
-  double *quantile;                             /* [Q][rows][C] */
-  double *lower, *upper;                        /* [levels][rows][C] conformal intervals */
-  double *entropy, *mutual_information;         /* [rows][C] in nats, NaN where no classes are */
-  double *member_mean, *member_variance;        /* [members][rows][W], NaN beyond own columns */
-} tutti_prediction;
-
-/* Predict rows as tutti_predict does. It is an error to ask for quantiles of a model that predicts
- * only classes or quantiles; for intervals, if there are no levels; or for entropies without
- * classes. */
-TUTTI_API int tutti_predict_all(const tutti_model *model, int64_t rows, const double *x,
-                                int threads, const tutti_prediction *out);
+ * A standard deviation of 0 has the derivative 0. The networks are differentiated in single
+ * precision, as they are predicted: derivatives of the mean have errors of about 1e-6 of the sum of
+ * those of the members, those of the standard deviations also have the rounding of these.
+ *
+ * Rows are computed one by one, with little latency, if derivatives are wanted or if there are up
+ * to 8 rows; and if nothing is wanted but the first eight arrays, with a workspace and one thread
+ * the call then allocates nothing. This is not for models with images or profiles, several
+ * networks, folds, targets that are transformed or predicted by components, or more than 64 MiB of
+ * weights: their values are computed in blocks of rows, in memory that the call allocates, and
+ * their derivatives in double. */
+TUTTI_API int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
+                            const tutti_prediction *out);
 #ifdef __cplusplus
 }
 #endif

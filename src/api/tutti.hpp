@@ -26,9 +26,10 @@ inline void check(int code)
   if (code) throw error(code);
 }
 
-/* Of predictions [rows][columns], of gradients [rows][columns][inputs]. */
+/* [rows][columns]; their derivatives, if they are wanted, [rows][columns][inputs]. */
 struct moments {
   vector mean, total, aleatoric, epistemic;
+  vector mean_gradient, total_gradient, aleatoric_gradient, epistemic_gradient;
 };
 
 /* A trained ensemble. Copies share it; const functions may be called from several threads. Of the
@@ -62,21 +63,19 @@ public:
     return tutti_level_value(get(), i, level.c_str());
   }
 
-  moments predict(const vector &x, int threads = 1) const
+  moments predict(const vector &x, int threads = 1) const { return compute(x, 0, threads); }
+  /* With the derivatives by the inputs. */
+  moments predict_gradient(const vector &x, int threads = 1) const
   {
-    return compute(tutti_predict, 1, x, threads);
+    return compute(x, inputs(), threads);
   }
-  /* Derivatives of what predict returns by the inputs. */
-  moments gradient(const vector &x, int threads = 1) const
-  {
-    return compute(tutti_gradient, inputs(), x, threads);
-  }
-  /* Everything else of tutti_prediction, whose size is set here; the arrays belong to the caller. */
+  /* Anything of tutti_prediction, whose size is set here; the arrays belong to the caller. With a
+   * workspace nothing is allocated (tutti.h). */
   void predict(const vector &x, const tutti_prediction &out, int threads = 1) const
   {
     tutti_prediction wanted = out;
     wanted.size = sizeof wanted;
-    check(tutti_predict_all(get(), rows(x), x.data(), threads, &wanted));
+    check(tutti_predict(get(), rows(x), x.data(), threads, &wanted));
   }
   /* [probability][rows][columns] quantiles of the mixture. */
   vector quantiles(const vector &x, const vector &probability, int threads = 1) const
@@ -117,15 +116,45 @@ private:
     if (size % inputs()) throw std::invalid_argument("x is no whole number of rows");
     return size / inputs();
   }
-  moments compute(decltype(tutti_predict) *function, int64_t each, const vector &x,
-                  int threads) const
+  moments compute(const vector &x, int64_t slopes, int threads) const
   {
-    const vector v(static_cast<size_t>(rows(x) * columns() * each));
-    moments m{v, v, v, v};
-    check(function(get(), rows(x), x.data(), threads, m.mean.data(), m.total.data(),
-                   m.aleatoric.data(), m.epistemic.data()));
+    const vector v(static_cast<size_t>(rows(x) * columns()));
+    const vector g(v.size() * static_cast<size_t>(slopes));
+    moments m{v, v, v, v, g, g, g, g};
+    tutti_prediction out{};
+    out.mean = m.mean.data();
+    out.total = m.total.data();
+    out.aleatoric = m.aleatoric.data();
+    out.epistemic = m.epistemic.data();
+    if (slopes) {
+      out.mean_gradient = m.mean_gradient.data();
+      out.total_gradient = m.total_gradient.data();
+      out.aleatoric_gradient = m.aleatoric_gradient.data();
+      out.epistemic_gradient = m.epistemic_gradient.data();
+    }
+    predict(x, out, threads);
     return m;
   }
+};
+
+/* Memory for calls of model.predict, one at a time: see tutti.h. It keeps its model open. */
+class workspace
+{
+public:
+  explicit workspace(const model &of, int threads = 1) : of_(of)
+  {
+    tutti_workspace *w = nullptr;
+    check(tutti_workspace_create(of.get(), threads, &w));
+    work_.reset(w);
+  }
+  tutti_workspace *get() const { return work_.get(); } /* for tutti_prediction */
+
+private:
+  struct destroy {
+    void operator()(tutti_workspace *w) const { tutti_workspace_destroy(&w); }
+  };
+  model of_;
+  std::unique_ptr<tutti_workspace, destroy> work_;
 };
 
 } // namespace tutti

@@ -10,7 +10,7 @@ typedef struct buffer_sizes {
   const tt_model *m;
   int64_t rows, ld; /* as in tt_cpu_buffers */
   int64_t window, widest;
-  int training, adversarial, residual; /* 0 or 1 */
+  int training, residual; /* 0 or 1 */
 } buffer_sizes;
 
 /* Name in tt_cpu_buffers, type, number of elements. 0 elements: no array. */
@@ -24,7 +24,6 @@ typedef struct buffer_sizes {
   X(scratch, float, s->training * s->widest * s->ld)                                               \
   X(input_mask, int8_t, s->training * s->m->inputs)                                                \
   X(residual_gradient, float, s->training * s->residual * s->widest * s->ld)                       \
-  X(adversarial_gradient, float, s->adversarial * s->m->params)                                    \
   X(gradient[0], float, s->training * s->m->params)
 
 /* The same for layer l of the model. */
@@ -55,8 +54,7 @@ static buffer_sizes sizes_of(const tt_model *m, int64_t batch, int64_t parts,
                     .window =
                         batch > TT_SAMPLER_WINDOW ? round_up_to_lanes(batch) : TT_SAMPLER_WINDOW,
                     .widest = tt_model_widest(m),
-                    .training = use != TT_BUFFERS_PREDICT,
-                    .adversarial = use == TT_BUFFERS_ADVERSARIAL};
+                    .training = use == TT_BUFFERS_TRAIN};
   s.ld = tt_cpu_leading_dimension(s.rows);
   for (int l = 0; l < m->layers; l++) s.residual |= m->layer[l].residual;
   return s;

@@ -26,8 +26,8 @@ struct tt_engine {
   tt_slice slice;
   const tt_kernels *kernels;
   int threads;
-  const char *(*stop)(void);   /* as in tt_resources */
-  int64_t share_flops; /* as TT_CPU_SHARE_FLOPS */
+  const char *(*stop)(void); /* as in tt_resources */
+  int64_t share_flops;       /* as TT_CPU_SHARE_FLOPS */
   const tt_dataset *data;
   const int32_t *replay; /* [M][epochs][rows] or NULL */
   tt_slice own;          /* parameters of the segment of the state */
@@ -35,7 +35,6 @@ struct tt_engine {
   int64_t row_sets;
   tt_cpu_row_lists *lists; /* [row_sets] */
   float *anchor;           /* [M][P] initial weights; NULL: no member is anchored to them */
-  float *range;            /* [D] of the inputs; NULL: no member is trained adversarially */
   tt_state *state;
   double *term;                 /* terms of a validation loss, if members have parts; else NULL */
   tt_member_progress *progress; /* [M] of a call of train */
@@ -100,7 +99,6 @@ typedef struct tt_cpu_buffers {
   float *residual_gradient; /* [widest][ld] dL/dy of a residual layer, for its skip connection */
   float *gradient[TT_MAX_PART_SUMS]; /* [P] [0] of the batch; sums of its parts (parts.h) */
   double loss[TT_MAX_PART_SUMS];     /* of these sums, if threads share the parts of a batch */
-  float *adversarial_gradient;       /* [P] gradient at the adversarial inputs */
   int8_t *input_mask;                /* [D] 1 for inputs that the member uses */
   int32_t *window;                   /* [window_size] row numbers */
   int64_t window_size;
@@ -109,11 +107,7 @@ typedef struct tt_cpu_buffers {
   int64_t front_row;   /* row of its buffers that is row 0 here */
 } tt_cpu_buffers;
 
-typedef enum tt_cpu_buffers_use {
-  TT_BUFFERS_PREDICT,
-  TT_BUFFERS_TRAIN,
-  TT_BUFFERS_ADVERSARIAL
-} tt_cpu_buffers_use;
+typedef enum tt_cpu_buffers_use { TT_BUFFERS_PREDICT, TT_BUFFERS_TRAIN } tt_cpu_buffers_use;
 
 /* Buffers of a thread for batches of up to `batch` rows in `parts` parts, and their bytes; without
  * the gradients of more than one part, which tt_cpu_reserve_sums adds. Errors: MEM. */
@@ -185,10 +179,6 @@ int64_t tt_cpu_cut(const tt_model *m, int64_t rows);
 void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *model, const tt_cpu_buffers *b,
                            int l, tt_slice outputs, int64_t rows, int64_t cut, float *gradient);
 
-/* After the backward pass of layer 0 and of the front: dL/dx [D][ld]. */
-const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *model, const float *w,
-                                   tt_cpu_buffers *b, int64_t rows);
-
 /* The two halves of a backward pass between layers: dense_input_gradient computes dL/d(input of
  * layer l) in scratch [in][ld] from dL/dz of layer l, and returns it; output_backward computes
  * dL/dz of layer l from dL/d(output of layer l) in scratch. */
@@ -251,10 +241,6 @@ void tt_cpu_panels_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
 void tt_cpu_output_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_batch *batch,
                         int64_t rows, const float *weight);
 
-/* x + step * range * sign(dL/dx): Goodfellow, Shlens & Szegedy 2015. */
-void tt_cpu_perturb_inputs(const tt_engine *e, tt_cpu_buffers *b, float step, const float *dx,
-                           int64_t rows);
-
 /* Gradients of some parts of the batch, added as parts.h says: sum[0], sum[1], ... are pointers to
  * [P] in the buffers; loss[TT_MAX_PART_SUMS] of each, NaN if one is not finite. Returns the number
  * of these sums: 1 for all parts of the batch.
@@ -310,8 +296,7 @@ int tt_cpu_shared_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
  * whose gradient is a sum of two halves (tt_cpu_cut). The update of a step, and the sum of its
  * losses, are made at the start of the next step; in the last step of an epoch, and with steps 1,
  * before the function returns.
- *   pair_floats  floats of pair_room of a team; 0: no pairs in this cohort. Adversarial members
- *                cannot be trained by a pair; the caller looks for them
+ *   pair_floats  floats of pair_room of a team; 0: no pairs in this cohort
  *   pair_begin   of a team with pair_room
  *   pair_end     makes the update of the last step, if it was not made; later steps of the member
  *                must be made by the other functions */

@@ -22,8 +22,7 @@ static void destroy(tt_engine **engine)
   if (!e) return;
   for (int64_t i = 0; e->lists && i < e->row_sets; i++)
     for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
-  tt_free_all(&e->lists, &e->anchor, &e->range, &e->term, &e->progress, &e->team, &e->taken,
-              &e->pair_room);
+  tt_free_all(&e->lists, &e->anchor, &e->term, &e->progress, &e->team, &e->taken, &e->pair_room);
   tt_cpu_stage_destroy(e);
   for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
   tt_free(e->buffers);
@@ -35,21 +34,19 @@ static void destroy(tt_engine **engine)
 typedef struct engine_sizes {
   const tt_model *m;
   int64_t members, row_sets, shares, pair_floats;
-  int anchored, adversarial; /* 0 or 1 */
-  int threads, sharing;      /* sharing: the parts of a member (tt_cpu_threads_per_member) */
-  tt_cpu_buffers_use use;
+  int anchored;         /* 0 or 1 */
+  int threads, sharing; /* sharing: the parts of a member (tt_cpu_threads_per_member) */
 } engine_sizes;
 
 /* Name in tt_engine, type, number of elements. 0 elements: no array. */
 #define ARRAYS(X)                                                                                  \
   X(anchor, float, s->anchored * s->members * s->m->params)                                        \
-  X(range, float, s->adversarial * s->m->inputs)                                                   \
   X(progress, tt_member_progress, s->members)                                                      \
   X(lists, tt_cpu_row_lists, s->row_sets)                                                          \
   X(team, tt_cpu_team, s->threads)                                                                 \
   X(taken, uint64_t, s->threads * s->shares)                                                       \
   X(buffers, tt_cpu_buffers *, s->threads)                                                         \
-  X(pair_room, float, s->threads > 1 && !s->adversarial ? s->threads * s->pair_floats : 0)
+  X(pair_room, float, s->threads > 1 ? s->threads * s->pair_floats : 0)
 
 static int threads_of(const tt_resources *use) { return use->threads < 1 ? 1 : use->threads; }
 
@@ -68,11 +65,8 @@ static engine_sizes sizes_of(const tt_cohort *c, tt_slice slice, int threads)
                     .threads = threads,
                     .sharing = tt_cpu_threads_per_member(c, slice, threads)};
   for (int64_t i = 0; i < slice.count; i++) {
-    const tt_hyper *h = &c->member[slice.first + i].hyper;
-    s.adversarial |= h->adversarial_epsilon > 0.0f;
-    s.anchored |= h->anchor > 0.0f;
+    s.anchored |= c->member[slice.first + i].hyper.anchor > 0.0f;
   }
-  s.use = s.adversarial ? TT_BUFFERS_ADVERSARIAL : TT_BUFFERS_TRAIN;
   return s;
 }
 
@@ -91,7 +85,8 @@ static tt_err allocate(tt_engine *e)
   }
   TT_TRY(tt_state_create_segment(e->slice, tt_cohort_state_shape(c), e->own, &e->state));
   for (int t = 0; t < e->threads; t++)
-    TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, c->parts, s->use, &e->buffers[t]));
+    TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, c->parts, TT_BUFFERS_TRAIN,
+                                 &e->buffers[t]));
   return e->is_shared ? TT_OK : tt_cpu_reserve_sums(e, (tt_slice){0, c->parts}, s->sharing);
 }
 
@@ -114,7 +109,7 @@ static int64_t engine_bytes(const tt_cohort *c, tt_slice slice, const tt_resourc
   ARRAYS(X)
 #undef X
   bytes += tt_state_segment_bytes(slice.count, tt_cohort_state_shape(c), own_of(c, use));
-  bytes += threads * tt_cpu_buffers_bytes(&c->model, c->batch_size, c->parts, s->use);
+  bytes += threads * tt_cpu_buffers_bytes(&c->model, c->batch_size, c->parts, TT_BUFFERS_TRAIN);
   if (!use->own) bytes += tt_cpu_sums_bytes(c, (tt_slice){0, c->parts}, s->sharing, threads, 0);
   bytes += s->row_sets * TT_SPLITS * tt_alloc_size(rows, sizeof(int32_t));
   return c->parts > 1 ? bytes + tt_alloc_size(validation_terms(c, rows), sizeof(double)) : bytes;
@@ -175,7 +170,6 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
   e->data = data;
   e->replay = replay ? replay->order : NULL;
   int64_t most = 0; /* training rows of a member, at most */
-  if (e->range) tt_dataset_ranges(data, e->range);
   for (int64_t v = 0; v < e->row_sets; v++) {
     tt_cpu_row_lists *to = &e->lists[v];
     for (int k = 0; k < TT_SPLITS; k++) {
@@ -374,6 +368,18 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
   return TT_OK;
 }
 
+static const tt_team_ops team = {
+    .partial_bytes = tt_cpu_partial_bytes,
+    .partial = tt_cpu_partial,
+    .squares = tt_cpu_squares,
+    .advance = tt_cpu_advance,
+    .accept = tt_cpu_accept,
+    .stage_begin = tt_cpu_stage_begin,
+    .stage_forward = tt_cpu_stage_forward,
+    .stage_backward = tt_cpu_stage_backward,
+    .stage_bytes = tt_cpu_stage_bytes,
+};
+
 const tt_engine_ops tt_engine_cpu = {
     .name = "cpu",
     .count = count,
@@ -392,13 +398,5 @@ const tt_engine_ops tt_engine_cpu = {
     .predict = tt_cpu_predict,
     .forward = forward,
     .apply = apply,
-    .partial_bytes = tt_cpu_partial_bytes,
-    .partial = tt_cpu_partial,
-    .squares = tt_cpu_squares,
-    .advance = tt_cpu_advance,
-    .accept = tt_cpu_accept,
-    .stage_begin = tt_cpu_stage_begin,
-    .stage_forward = tt_cpu_stage_forward,
-    .stage_backward = tt_cpu_stage_backward,
-    .stage_bytes = tt_cpu_stage_bytes,
+    .team = &team,
 };

@@ -150,18 +150,11 @@ void tt_cpu_output_backward(const tt_kernels *k, const tt_model *m, const float 
                      b->delta[l], b->ld, n);
 }
 
-/* Whether dL/dz of layer l of all is needed: layers that keep their weights have no gradient, but
- * dL/dx is computed through them. */
-static int needs_delta(const tt_model *m, const tt_cpu_buffers *b, int l)
-{
-  return b->adversarial_gradient || l >= tt_model_frozen(m);
-}
-
 void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *m, const float *w,
                            tt_cpu_buffers *b, int l, int64_t rows)
 {
   const tt_layer *next = &m->layer[l + 1], *here = &m->layer[l];
-  if (!needs_delta(m, b, m->front.layers + l)) return;
+  if (m->front.layers + l < tt_model_frozen(m)) return;
   if (next->residual || here->residual || here->norm >= 0) {
     (void)tt_cpu_dense_input_gradient(k, m, w, b, l + 1, rows);
     tt_cpu_output_backward(k, m, w, b, l, rows);
@@ -206,17 +199,6 @@ void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_
                        b->ld, cut, n);
 }
 
-const float *tt_cpu_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
-                                   tt_cpu_buffers *b, int64_t rows)
-{
-  tt_cpu_front_pass p = tt_cpu_front_pass_of(k, m, w, b, rows);
-  if (b->front)
-    tt_cpu_front_input_gradient(&p, 0, b->scratch);
-  else
-    (void)tt_cpu_dense_input_gradient(k, m, w, b, 0, rows);
-  return b->scratch;
-}
-
 void tt_cpu_features_gradient(const tt_kernels *k, const tt_model *m, const float *w,
                               tt_cpu_buffers *b, int64_t rows)
 {
@@ -228,7 +210,7 @@ void tt_cpu_backward_front(const tt_kernels *k, const tt_model *m, const float *
                            tt_cpu_buffers *b, int64_t rows)
 {
   tt_cpu_front_pass p = tt_cpu_front_pass_of(k, m, w, b, rows);
-  if (!b->front || !needs_delta(m, b, m->front.layers - 1)) return;
+  if (!b->front || m->front.layers - 1 < tt_model_frozen(m)) return;
   tt_cpu_features_gradient(k, m, w, b, rows);
   tt_cpu_front_backward(&p, 0, m->front.layers);
 }

@@ -148,35 +148,9 @@ void tt_cpu_panels_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
                           gradient);
 }
 
-void tt_cpu_perturb_inputs(const tt_engine *e, tt_cpu_buffers *b, float step, const float *dx,
-                           int64_t rows)
-{
-  for (int64_t f = 0; f < e->cohort->model.inputs; f++) {
-    float distance = step * e->range[f];
-    for (int64_t r = 0; r < rows; r++) {
-      float d = dx[f * b->ld + r], sign = d > 0.0f ? 1.0f : d < 0.0f ? -1.0f : 0.0f;
-      b->x[f * b->ld + r] = tt_fma(sign, distance, b->x[f * b->ld + r]);
-    }
-  }
-}
-
 static void add(int64_t params, const float *from, float *to)
 {
   for (int64_t p = 0; p < params; p++) to[p] += from[p];
-}
-
-/* Add the gradient at the adversarial inputs. Returns 0 if the loss there is not finite. */
-static int add_adversarial(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                           const tt_cpu_batch *batch, int64_t rows, const float *weight,
-                           float *gradient)
-{
-  const tt_model *m = &e->cohort->model;
-  const float *dx = tt_cpu_input_gradient(e->kernels, m, ctx->w, b, rows);
-  tt_cpu_perturb_inputs(e, b, ctx->member->hyper.adversarial_epsilon, dx, rows);
-  if (!isfinite(tt_cpu_rows_loss(e, b, ctx, batch, rows, weight))) return 0;
-  tt_cpu_backward(e->kernels, m, ctx->w, b, rows, b->adversarial_gradient);
-  add(m->params, b->adversarial_gradient, gradient);
-  return 1;
 }
 
 /* Gradient of some rows of the batch; returns their loss, NaN if a loss is not finite. */
@@ -184,12 +158,11 @@ static double rows_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
                             tt_cpu_batch *batch, tt_slice slice, float *gradient)
 {
   const tt_model *m = &e->cohort->model;
-  int adversarial = ctx->member->hyper.adversarial_epsilon > 0.0f;
   if (slice.count == 0) {
     memset(gradient, 0, (size_t)e->cohort->model.params * sizeof *gradient);
     return 0.0;
   }
-  if (tt_cpu_is_in_panels(m) && !adversarial) {
+  if (tt_cpu_is_in_panels(m)) {
     tt_cpu_panels_gradient(e, b, ctx, batch, slice, tt_cpu_cut(m, slice.count), gradient);
     double loss = tt_kernels_add_losses(e->cohort->loss, slice.count, b->term);
     return isfinite(loss) ? loss : (double)NAN;
@@ -198,8 +171,6 @@ static double rows_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
   double loss = tt_cpu_rows_loss(e, b, ctx, batch, slice.count, weight);
   if (!isfinite(loss)) return (double)NAN;
   tt_cpu_backward(e->kernels, m, ctx->w, b, slice.count, gradient);
-  if (adversarial && !add_adversarial(e, b, ctx, batch, slice.count, weight, gradient))
-    return (double)NAN;
   return loss;
 }
 

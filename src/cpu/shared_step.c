@@ -18,7 +18,6 @@ typedef struct shared_step {
   const tt_cpu_member *ctx;
   const tt_cpu_batch *batch;
   const float *delta;          /* [rows][O] dL/d(output); NULL: that of the loss */
-  int perturbed;               /* 1: the inputs are the adversarial ones */
   atomic_int infinite;         /* 1: a loss is not finite */
   const tt_cpu_update *update; /* of the weights; NULL: only the gradient is computed */
 } shared_step;
@@ -58,17 +57,6 @@ static void load_delta(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
   }
 }
 
-/* Load rows of the batch, or move the inputs in the buffers. Returns sample weights or NULL. */
-static const float *load_rows(const shared_step *s, tt_cpu_buffers *b, tt_cpu_batch *batch,
-                              tt_slice rows)
-{
-  const tt_hyper *h = &s->ctx->member->hyper;
-  if (!s->perturbed) return tt_cpu_load_batch(s->e, b, s->ctx, batch, rows);
-  batch->dropout.first = (uint32_t)rows.first;
-  tt_cpu_perturb_inputs(s->e, b, h->adversarial_epsilon, b->scratch, rows.count);
-  return s->e->data->weight ? b->weight : NULL;
-}
-
 static void forward_rows(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
 {
   tt_cpu_batch batch = *s->batch;
@@ -90,23 +78,19 @@ static void share_rows(void *with, int thread, int threads)
     forward_rows(s, &b, rows);
     load_delta(s, &b, rows);
   } else {
-    const float *weight = load_rows(s, &b, &batch, rows);
+    const float *weight = tt_cpu_load_batch(s->e, &b, s->ctx, &batch, rows);
     if (!isfinite(tt_cpu_rows_loss(s->e, &b, s->ctx, &batch, rows.count, weight)))
       atomic_store_explicit(&s->infinite, 1, memory_order_relaxed);
   }
   for (int l = m->layers - 2; l >= 0; l--)
     tt_cpu_backward_layer(s->e->kernels, m, s->ctx->w, &b, l, rows.count);
   tt_cpu_backward_front(s->e->kernels, m, s->ctx->w, &b, rows.count);
-  if (!s->delta && !s->perturbed && s->ctx->member->hyper.adversarial_epsilon > 0.0f)
-    (void)tt_cpu_input_gradient(s->e->kernels, m, s->ctx->w, &b, rows.count);
 }
 
 /* The gradient of a segment of the parameters is complete. */
 static void update(const shared_step *s, tt_slice segment)
 {
   float *gradient = s->b->gradient[0] + segment.first;
-  const float *more = s->perturbed ? s->b->adversarial_gradient + segment.first : NULL;
-  for (int64_t p = 0; more && p < segment.count; p++) gradient[p] += more[p];
   tt_cpu_mask_gradient(s->e, s->b, s->ctx, segment, gradient);
   if (!s->update) return;
   tt_cpu_update_weights(s->e, s->ctx, s->update, segment, gradient);
@@ -133,7 +117,7 @@ static void share_outputs(void *with, int thread, int threads)
 {
   const shared_step *s = with;
   const tt_model *m = &s->e->cohort->model;
-  float *gradient = s->perturbed ? s->b->adversarial_gradient : s->b->gradient[0];
+  float *gradient = s->b->gradient[0];
   for (int l = m->layers - 1; l >= 0; l--) {
     const tt_layer *layer = &m->layer[l];
     tt_slice own = share_of_outputs(m, l, thread, threads);
@@ -187,12 +171,6 @@ int tt_cpu_shared_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
   if (atomic_load(&s.infinite)) return 0;
   double loss = tt_kernels_add_losses(e->cohort->loss, batch.count, b->term);
   if (!isfinite(loss)) return 0;
-  if (ctx->member->hyper.adversarial_epsilon > 0.0f) {
-    tt_cpu_team_run(ctx->team, share_outputs, &s);
-    s.perturbed = 1;
-    tt_cpu_team_run(ctx->team, share_rows, &s);
-    if (atomic_load(&s.infinite)) return 0;
-  }
   take_step(&s, loss);
   return 1;
 }

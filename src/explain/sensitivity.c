@@ -48,7 +48,7 @@ typedef struct worker {
 static tt_err worker_create(const sensitivity *s, worker *w)
 {
   w->s = s;
-  TT_TRY(tt_row_slopes_create(s->m, &w->slopes));
+  TT_TRY(tt_row_slopes_create(s->m, NULL, &w->slopes));
   return TT_ALLOC(w->unit, s->inputs);
 }
 

@@ -63,8 +63,8 @@ tt_resource_request tt_resources_request(const tt_config *cfg)
 {
   if (!cfg) return (tt_resource_request){.threads = -1, .share_gpu = 1};
   return (tt_resource_request){.device = (tt_device)cfg->run_device,
-                               .simd = (tt_simd)cfg->run_simd,
-                               .path = (tt_gpu_path)cfg->run_gpu_path,
+                               .simd = (tt_simd)cfg->simd,
+                               .path = (tt_gpu_path)cfg->gpu_path,
                                .precision = (tt_precision)cfg->run_precision,
                                .exchange = (tt_exchange)cfg->run_exchange,
                                .threads = cfg->run_threads,
@@ -144,10 +144,10 @@ static tt_err check_exchange(const tt_resource_request *request, const probe *l)
   char text[64];
   int is_nccl = request->exchange == TT_EXCHANGE_nccl;
   if (request->exchange != TT_EXCHANGE_device && !is_nccl) return TT_OK;
-  if (!l->ops->device_room || !l->ops->link)
+  if (!l->ops->team || !l->ops->team->device_room || !l->ops->team->link)
     return TT_FAIL(UNAVAILABLE, "run.exchange: %s needs a GPU, but the %s engine trains; use host",
                    tt_choice_exchange[request->exchange], l->ops->name);
-  return is_nccl ? l->ops->link->version(text, sizeof text) : TT_OK;
+  return is_nccl ? l->ops->team->link->version(text, sizeof text) : TT_OK;
 }
 
 /* Engine of this rank and all its visible devices. */
@@ -344,7 +344,7 @@ static void tell_why_no_gpu(const tt_inventory *s)
 static int exchanges_on_device(tt_exchange wanted, const tt_engine_ops *ops)
 {
   int takes = wanted != TT_EXCHANGE_auto || tt_comm_takes_gpu_memory_local();
-  return wanted != TT_EXCHANGE_host && ops->device_room && takes;
+  return wanted != TT_EXCHANGE_host && ops->team && ops->team->device_room && takes;
 }
 
 static void warn_unused(const tt_inventory *s, const tt_resource_request *request)
@@ -392,12 +392,11 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
 
 static tt_err arithmetic_differs(const tt_comm *c, const char *mine, const char *first, int rank)
 {
-  return TT_FAIL(
-      UNAVAILABLE,
-      "rank %d would compute \"%s\", rank %d \"%s\": results would depend on which rank "
-      "trains a member; use nodes of one kind, choose run.simd or run.gpu_path for all, or "
-      "give --allow-different-device",
-      tt_comm_rank(c), mine, rank, first);
+  return TT_FAIL(UNAVAILABLE,
+                 "rank %d would compute \"%s\", rank %d \"%s\": results would depend on which rank "
+                 "trains a member; use nodes of one kind, set TUTTI_SIMD or TUTTI_GPU_PATH for "
+                 "all ranks, or give --allow-different-device",
+                 tt_comm_rank(c), mine, rank, first);
 }
 
 tt_err tt_resources_check_arithmetic(tt_comm *c, const char *arithmetic, int warn_only,

@@ -16,6 +16,7 @@
 #ifndef TT_JACOBIAN_H
 #define TT_JACOBIAN_H
 #include "io/results/results.h"
+#include "src/predict/row_slopes.h"
 
 /* Jacobians of the columns of all trained ensembles, exact up to rounding in double; at a kink of
  * an activation the derivative of one side, as in training. A column without members has NaN.
@@ -24,4 +25,12 @@
  * Errors: MEM. */
 tt_err tt_jacobian_compute(const tt_trained_ensembles *all, int threads, int64_t rows,
                            const double *x, const tt_jacobian *out);
+
+/* The same for one row x[D] and the trained ensemble of `s`.
+ *   s    its sums are overwritten
+ *   out  arrays [C][D] of the columns of this trained ensemble */
+void tt_jacobian_row(tt_row_slopes *s, const double *x, const tt_jacobian *out);
+
+/* The arrays of `all`, those that are not NULL, from element `at` on. */
+tt_jacobian tt_jacobian_from(const tt_jacobian *all, int64_t at);
 #endif

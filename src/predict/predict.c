@@ -39,6 +39,7 @@ typedef struct predictor {
   tt_moments **moments; /* [model.count] */
   float **members;      /* [model.count][G][2][K q][chunk] normalised; NULL where not needed */
   tt_prediction_block block;
+  int64_t *row;                        /* [chunk] */
   int64_t outside, far_row, far_input; /* rows outside the ranges of the training rows; row and
                                           input of the network of the largest distance */
   double farthest;                     /* this distance */
@@ -123,6 +124,7 @@ static tt_err allocate_local(predictor *p)
 {
   const tt_scaler *scaler = &p->model.at[0]->scaler;
   p->chunk = count_chunk_rows(p);
+  TT_TRY(TT_ALLOC(p->row, p->chunk));
   TT_TRY(TT_ALLOC(p->raw, p->chunk * scaler->inputs));
   TT_TRY(TT_ALLOC(p->x, p->chunk * scaler->net.count));
   TT_TRY(TT_ALLOC(p->moments, p->model.count));
@@ -134,7 +136,9 @@ static tt_err allocate_local(predictor *p)
     if (tt_prediction_needs_members(m, &p->shape))
       TT_TRY(TT_ALLOC(p->members[i], m->members * 2 * width * p->chunk));
   }
-  return tt_prediction_block_create(&p->model, p->chunk, &p->shape, &p->block);
+  TT_TRY(tt_prediction_block_create(&p->model, p->chunk, &p->shape, &p->block));
+  p->block.row = p->row;
+  return TT_OK;
 }
 
 static void measure_extrapolation(predictor *p)
@@ -182,6 +186,7 @@ static tt_err predict_chunk_local(predictor *p)
 {
   int64_t first = p->block.first, rows = p->block.rows;
   if (rows == 0) return TT_OK;
+  for (int64_t i = 0; i < rows; i++) p->row[i] = first + i;
   TT_TRY(tt_data_reader_read_local(p->rows, first, rows, p->raw, NULL));
   TT_TRY(
       tt_normalize_checked_local(p->model.at[0], p->o->data, p->inputs, first, rows, p->raw, p->x));
@@ -253,8 +258,7 @@ static void cleanup(predictor *p)
   tt_free(p->members);
   tt_data_reader_close_local(&p->rows);
   tt_trained_ensembles_destroy(&p->model);
-  tt_free(p->raw);
-  tt_free(p->x);
+  tt_free_all(&p->row, &p->raw, &p->x);
   tt_prediction_block_free(&p->block);
 }
 

@@ -1,9 +1,11 @@
 /* row_slopes.c — see row_slopes.h. */
 #include "src/predict/row_slopes.h"
 
+#include "core/base/floating.h"
 #include "core/base/mem.h"
 
 #include <math.h>
+#include <omp.h>
 #include <string.h>
 
 void tt_row_slopes_free(tt_row_slopes *s)
@@ -26,7 +28,8 @@ static tt_err find_scales(tt_row_slopes *s)
   return TT_OK;
 }
 
-tt_err tt_row_slopes_create(const tt_trained_ensemble *m, tt_row_slopes *s)
+tt_err tt_row_slopes_create(const tt_trained_ensemble *m, const tt_slopes_source *source,
+                            tt_row_slopes *s)
 {
   int64_t q = m->model.quantities, width = tt_trained_ensemble_width(m), inputs = m->model.inputs;
   double **of_component[] = {&s->amplitude, &s->spread, &s->d_amplitude, &s->d_spread};
@@ -35,7 +38,10 @@ tt_err tt_row_slopes_create(const tt_trained_ensemble *m, tt_row_slopes *s)
   double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within, &s->d_centre, &s->d_apart};
   *s = (tt_row_slopes){.m = m};
   TT_TRY(find_scales(s));
-  TT_TRY(tt_ensemble_slopes_create(m, &s->network));
+  if (source)
+    s->source = *source;
+  else
+    TT_TRY(tt_ensemble_slopes_create(m, &s->network));
   TT_TRY(TT_ALLOC(s->x, inputs));
   TT_TRY(TT_ALLOC(s->fold_x, inputs));
   TT_TRY(TT_ALLOC(s->own, inputs));
@@ -164,6 +170,13 @@ static const double *inputs_of(const tt_row_slopes *s, const tt_fold_scales *own
   return own ? s->fold_x : s->x;
 }
 
+static tt_member_outputs outputs_of(tt_row_slopes *s, int64_t member, const tt_fold_scales *own)
+{
+  if (s->source.at) return s->source.at(s->source.with, member);
+  const tt_network_slopes *n = tt_ensemble_slopes_at(s->m, s->network, member, inputs_of(s, own));
+  return (tt_member_outputs){n->o, n->d_o};
+}
+
 /* Undo the scales of a fold in n values of target k and in their derivatives. */
 static void undo_fold(const tt_fold_scales *own, int64_t k, int64_t n, const tt_output_slopes *at)
 {
@@ -187,11 +200,10 @@ static void add_member(tt_row_slopes *s, int64_t member)
   tt_output_slopes at = {
       .n = model->levels, .variance_floor = (double)m->variance_floor, .inputs = model->inputs};
   s->weight += m->weight[member];
-  const tt_network_slopes *network =
-      tt_ensemble_slopes_at(m, s->network, member, inputs_of(s, own));
+  const tt_member_outputs network = outputs_of(s, member, own);
   for (int64_t k = 0; k < model->targets; k++) {
-    at.o = network->o + k * model->each;
-    at.d_o = network->d_o + k * model->each * model->inputs;
+    at.o = network.o + k * model->each;
+    at.d_o = network.d_o + k * model->each * model->inputs;
     at.mean = has_components ? s->amplitude + k : s->mu;
     at.variance = has_components ? s->spread + k : s->variance;
     at.d_mean = has_components ? s->d_amplitude + k * model->inputs : s->d_mu;
@@ -244,4 +256,21 @@ double tt_row_slopes_input_unit(const tt_row_slopes *s, const double *raw, int64
 {
   const tt_scaler *scaler = &s->m->scaler;
   return tt_scaler_input_slope(scaler, d, raw[d]) / scaler->x_scale[d];
+}
+
+typedef void row_work(void *with, int thread, int64_t row);
+
+static void call_row(row_work *compute, void *with, int thread, int64_t row)
+{
+  tt_floating caller = tt_floating_begin();
+  compute(with, thread, row);
+  tt_floating_end(caller);
+}
+
+void tt_each_row(int threads, int64_t rows, row_work *compute, void *with)
+{
+  for (int64_t r = 0; threads == 1 && r < rows; r++) call_row(compute, with, 0, r);
+  if (threads == 1) return;
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 16)
+  for (int64_t r = 0; r < rows; r++) call_row(compute, with, omp_get_thread_num(), r);
 }

@@ -15,6 +15,17 @@ typedef struct tt_member_slopes {
   void *with;
 } tt_member_slopes;
 
+/* Another way than network_slopes.h to the outputs of a member, for ensembles without folds.
+ *   at  called for the members of weight > 0; returns o and d_o as in tt_network_slopes for the row
+ *       of tt_row_slopes_set_row, borrowed */
+typedef struct tt_member_outputs {
+  const double *o, *d_o; /* [K][each], [K][each][F] */
+} tt_member_outputs;
+typedef struct tt_slopes_source {
+  tt_member_outputs (*at)(void *with, int64_t member);
+  void *with;
+} tt_slopes_source;
+
 /* Sums over the members of one ensemble, for its K q columns, and buffers. */
 typedef struct tt_row_slopes {
   const tt_trained_ensemble *m;          /* borrowed */
@@ -25,6 +36,7 @@ typedef struct tt_row_slopes {
   int transformed;                       /* 1: a column has a transform */
   const tt_column_scale *undo;           /* [K q] transforms to undo; NULL: none now */
   const tt_member_slopes *each;          /* NULL: not wanted now */
+  tt_slopes_source source;               /* at is NULL: `network` */
   tt_network_slopes *network;            /* [networks] */
   double *x, *fold_x;                    /* [F] normalised, for all and for a member with a fold */
   double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][F] */
@@ -35,9 +47,11 @@ typedef struct tt_row_slopes {
   double *apart, *d_apart;    /* the same of the variance of the means of the members */
 } tt_row_slopes;
 
-/* Owner: the caller, tt_row_slopes_free (accepts a zeroed one, and what create left after an
+/*   source  copied; NULL: the networks in double
+ * Owner: the caller, tt_row_slopes_free (accepts a zeroed one, and what create left after an
  * error). Errors: MEM. */
-tt_err tt_row_slopes_create(const tt_trained_ensemble *m, tt_row_slopes *out);
+tt_err tt_row_slopes_create(const tt_trained_ensemble *m, const tt_slopes_source *source,
+                            tt_row_slopes *out);
 void tt_row_slopes_free(tt_row_slopes *s);
 
 /* Choose the row: raw [D] in the user's units. */
@@ -51,4 +65,9 @@ double tt_row_slopes_unit(const tt_row_slopes *s, int64_t column);
 /* What the derivative by an input of the networks is multiplied by, to be that by column d of the
  * row raw [D]. An amount is the first input of the networks of its column. */
 double tt_row_slopes_input_unit(const tt_row_slopes *s, const double *raw, int64_t d);
+
+/* Call compute(with, thread, row) for the rows [0, rows), each in the default floating-point
+ * environment; with one thread on the calling one, without OpenMP, which would allocate. */
+void tt_each_row(int threads, int64_t rows, void (*compute)(void *with, int thread, int64_t row),
+                 void *with);
 #endif

@@ -2,6 +2,7 @@
 #include "src/report/history.h"
 
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,46 +18,31 @@ static int64_t ensemble_end(const tt_results *k, int64_t first)
   return end;
 }
 
-static int compare_floats(const void *a, const void *b)
-{
-  float x = *(const float *)a, y = *(const float *)b;
-  return (x > y) - (x < y);
-}
-
 /* Finite losses of an epoch, sorted; returns their number. */
 static int64_t sort_finite_losses(const tt_results *k, const float *loss, const tt_loss_history *h,
-                                  int64_t epoch, float *sorted)
+                                  int64_t epoch, double *sorted)
 {
   int64_t n = 0;
   for (int64_t m = h->first; m < h->end; m++)
-    if (isfinite(loss[m * k->epochs + epoch])) sorted[n++] = loss[m * k->epochs + epoch];
-  qsort(sorted, (size_t)n, sizeof *sorted, compare_floats);
+    if (isfinite(loss[m * k->epochs + epoch])) sorted[n++] = (double)loss[m * k->epochs + epoch];
+  qsort(sorted, (size_t)n, sizeof *sorted, tt_compare_f64);
   return n;
 }
 
-/* Linear interpolation between order statistics, the default of numpy.quantile. */
-static double quantile(const float *sorted, int64_t n, double q)
-{
-  if (n == 0) return NAN;
-  double place = q * (double)(n - 1);
-  int64_t below = (int64_t)place, above = below + 1 < n ? below + 1 : below;
-  return sorted[below] + (place - (double)below) * ((double)sorted[above] - sorted[below]);
-}
-
-static void fill_epoch(const tt_results *k, int64_t epoch, float *sorted, tt_loss_history *h)
+static void fill_epoch(const tt_results *k, int64_t epoch, double *sorted, tt_loss_history *h)
 {
   const float *loss[TT_LOSS_KINDS] = {k->loss_train, k->loss_validation};
   for (int i = 0; i < TT_LOSS_KINDS; i++) {
     int64_t n = sort_finite_losses(k, loss[i], h, epoch, sorted);
     if (i == 0) h->members[epoch] = (double)n;
     for (int j = 0; j < TT_LOSS_QUANTILES; j++)
-      h->quantile[i][j][epoch] = quantile(sorted, n, probability[j]);
+      h->quantile[i][j][epoch] = tt_sorted_quantile(n, sorted, probability[j]);
   }
 }
 
 tt_err tt_loss_history_create(const tt_results *k, int64_t first, tt_loss_history *h)
 {
-  float *sorted = NULL;
+  double *sorted = NULL;
   *h = (tt_loss_history){.first = first, .end = ensemble_end(k, first)};
   tt_err e = TT_ALLOC(sorted, h->end - first);
   if (!e) e = TT_ALLOC(h->members, k->epochs);

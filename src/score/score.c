@@ -1,6 +1,7 @@
 /* score.c — see score.h. */
 #include "src/score/score.h"
 
+#include "core/base/int.h"
 #include "core/base/mem.h"
 #include "core/model/partition.h"
 #include "core/stats/metrics.h"
@@ -37,8 +38,8 @@ static tt_err add_chunk_local(void *with, int64_t first, const tt_moments *momen
 /* Rows of one block. Depends only on the number of rows, not on the number of ranks. */
 static int64_t block_rows(int64_t rows)
 {
-  int64_t most = rows > 0 ? (rows + MAX_BLOCKS - 1) / MAX_BLOCKS : 1;
-  return (most + TT_SCORE_CHUNK_ROWS - 1) / TT_SCORE_CHUNK_ROWS * TT_SCORE_CHUNK_ROWS;
+  int64_t most = rows > 0 ? tt_ceil_div(rows, MAX_BLOCKS) : 1;
+  return tt_round_up(most, TT_SCORE_CHUNK_ROWS);
 }
 
 /* Add the sums all [blocks][sums] in block order into the first block. */
@@ -115,8 +116,8 @@ static tt_err gather_table(tt_comm *c, const tt_scorer *s, int64_t rows, tt_test
 static tt_err score_all(tt_comm *c, tt_scorer *s, tt_row_predictor *p, tt_scores *out,
                         tt_test_predictions *test)
 {
-  int64_t blocks = (p->rows + p->block - 1) / p->block;
-  int64_t mine = (s->table_rows + p->block - 1) / p->block;
+  int64_t blocks = tt_ceil_div(p->rows, p->block);
+  int64_t mine = tt_ceil_div(s->table_rows, p->block);
   double *all = NULL;
   block_sums b = {.s = s, .first = s->table_first, .each = p->block};
   tt_err e = tt_scorer_create(s, test != NULL);
@@ -171,8 +172,8 @@ tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_model_s
 double tt_score_bytes(const tt_model *m, int64_t members, int64_t ensembles, int64_t width,
                       int64_t rows, int ranks, int table)
 {
-  int64_t each = block_rows(rows), blocks = (rows + each - 1) / each;
-  int64_t mine = (blocks + ranks - 1) / ranks, columns = ensembles * width;
+  int64_t each = block_rows(rows), blocks = tt_ceil_div(rows, each);
+  int64_t mine = tt_ceil_div(blocks, ranks), columns = ensembles * width;
   double sums = (double)(members * m->targets * tt_tally_size(m));
   double bytes = 8.0 * sums * (double)(mine + (blocks > 0 ? blocks : 1));
   bytes += tt_row_predictor_bytes(members, width, columns, m->inputs, rows, each, ranks);

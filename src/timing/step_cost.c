@@ -47,7 +47,7 @@ double tt_step_estimate(const tt_step_seconds *s, const tt_cohort *c, const tt_h
   seconds += (double)c->model.params * s->optimizer[c->optimizer];
   if (h->dropout > 0.0f) seconds += hidden * s->dropout;
   if (norm) seconds += hidden * s->layer_norm;
-  return h->adversarial_epsilon > 0.0f ? 2.0 * seconds : seconds;
+  return seconds;
 }
 
 double tt_step_estimate_forward(const tt_step_seconds *s, const tt_cohort *c, int64_t rows)

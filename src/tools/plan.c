@@ -16,6 +16,7 @@
 #include "src/tools/plan_front.h"
 #include "src/tools/plan_gpu.h"
 #include "src/tools/plan_time.h"
+#include "src/train/check_outputs.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -46,10 +47,9 @@ static int64_t ensemble_members(const tt_cohorts *all, const char *name)
 static void print_network(const tt_job_plan *p, const tt_cohort *c)
 {
   const tt_model *m = &c->model;
-  char text[TT_MODEL_TEXT];
-  tt_activation first = tt_model_activation(m);
-  fprintf(p->out, "network    %s, %s, %" PRId64 " parameters\n", tt_model_text(m, text),
-          tt_choice_activation[first], m->params);
+  char widths[TT_MODEL_WIDTHS_TEXT];
+  fprintf(p->out, "network    %s, %s, %" PRId64 " parameters\n", tt_model_widths(m, widths),
+          tt_choice_activation[tt_model_activation(m)], m->params);
   tt_plan_front_print(&m->front, p->out);
   for (int64_t e = 0; e < c->ensembles; e++) {
     const tt_ensemble *from = &c->ensemble[e];
@@ -297,7 +297,7 @@ static tt_err read_shapes(tt_job_plan *p)
   tt_err e = tt_plan_read_labels_local(cfg, &p->shape, &labels);
   if (!e) e = tt_cohorts_create(cfg, p->shape.net_inputs, &p->shape.target, labels, &p->all);
   tt_dataset_destroy(&labels);
-  return e;
+  return e ? e : tt_check_outputs_local(&p->all, cfg->data_targets_pca, &p->shape);
 }
 
 static void free_plan(tt_job_plan *p)

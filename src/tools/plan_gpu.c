@@ -32,7 +32,7 @@ tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_pa
 {
   on.precision = (tt_precision)cfg->run_precision;
   on.members = (c->members + ranks - 1) / ranks;
-  return tt_path_choose(c, &on, (tt_gpu_path)cfg->run_gpu_path, out);
+  return tt_path_choose(c, &on, (tt_gpu_path)cfg->gpu_path, out);
 }
 
 static void print_memory(const tt_job_plan *p, const tt_cohort *c, int ranks, tt_slice own,

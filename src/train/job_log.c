@@ -11,12 +11,12 @@ enum { MOST_LISTED = 12 }; /* cohorts with a line of their own in the log */
 
 static void log_cohort(const tt_cohort *c, int64_t number)
 {
-  char text[TT_MODEL_TEXT];
+  char widths[TT_MODEL_WIDTHS_TEXT];
   tt_log_root(TT_LOG_INFO,
-              "cohort %" PRId64 ": %" PRId64 " member%s in %" PRId64 " ensemble%s, network %s, "
-              "%" PRId64 " parameters each",
+              "cohort %" PRId64 ": %" PRId64 " member%s in %" PRId64
+              " ensemble%s, network %s, %" PRId64 " parameters each",
               number, c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
-              tt_model_text(&c->model, text), c->model.params);
+              tt_model_widths(&c->model, widths), c->model.params);
 }
 
 /* Many cohorts in one line. */
@@ -40,13 +40,13 @@ void tt_job_log_local(const tt_cohorts *all, int ranks, const char *device)
 {
   const char *s = tt_plural(ranks);
   if (all->count == 1) {
-    char text[TT_MODEL_TEXT];
+    char text[TT_MODEL_WIDTHS_TEXT];
     const tt_cohort *c = all->at[0];
     tt_log_root(TT_LOG_INFO,
                 "%" PRId64 " member%s in %" PRId64 " ensemble%s, network %s, %" PRId64
                 " parameters each, %d rank%s, %s",
                 c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
-                tt_model_text(&c->model, text), c->model.params, ranks, s, device);
+                tt_model_widths(&c->model, text), c->model.params, ranks, s, device);
     return;
   }
   tt_log_root(TT_LOG_INFO, "%" PRId64 " members in %" PRId64 " cohorts, %d rank%s, %s",

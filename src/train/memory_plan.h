@@ -81,7 +81,8 @@ typedef struct tt_memory_check_args {
 
 /* The hook of tt_job_load; args is a tt_memory_check_args. Collective. Choose the waves, and check
  * that the job fits into run.memory and into the memory of each node, before anything is allocated.
- * Data that are already in memory are not counted in the second check. Errors: MEM (the message has
- * both numbers), those of tt_cohorts_create. */
+ * Data that are already in memory are not counted in the second check. Also check that the outputs
+ * can be written (check_outputs.h). Errors: MEM (the message has both numbers), those of
+ * tt_cohorts_create, CONFIG. */
 tt_err tt_memory_check_job(tt_comm *c, const tt_data_shape *shape, void *args);
 #endif

@@ -134,9 +134,10 @@ static tt_err create_team(training_run *r, int *teams)
   tt_err e = tt_team_create(r->c, team, &r->team);
   int has_link = cfg->run_exchange == TT_EXCHANGE_nccl && r->job->use.device_exchange;
   if (e || !has_link) return e;
-  return tt_agree(r->c, tt_team_ranks(r->team) > 1
-                            ? tt_team_link_open(r->team, r->job->ops->link, r->job->use.device)
-                            : TT_OK);
+  return tt_agree(r->c,
+                  tt_team_ranks(r->team) > 1
+                      ? tt_team_link_open(r->team, r->job->ops->team->link, r->job->use.device)
+                      : TT_OK);
 }
 
 static tt_err create_shards_local(training_run *r, int teams)

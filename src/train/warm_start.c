@@ -192,13 +192,6 @@ static int same_layers(const tt_model *a, const tt_model *b)
   return same;
 }
 
-static void describe_network(const tt_model *m, char text[256])
-{
-  char widths[TT_MODEL_TEXT];
-  snprintf(text, 256, "%.190s (%s, %" PRId64 " parameters)", tt_model_text(m, widths),
-           tt_choice_output[m->output], m->params);
-}
-
 /* Weights apply to normalised values: columns must be normalised in the same way. */
 static tt_err check_normalize(const tt_warm_source *s, const char *what, const char *name,
                               int8_t was, int8_t now)
@@ -216,15 +209,16 @@ static tt_err check_compatible(const tt_warm_source *s, const tt_cohort *c, cons
                                const tt_ensemble *was)
 {
   const tt_columns *target = &d->target;
-  char now[256], then[256];
-  if (!same_layers(&c->model, &m->model)) {
-    describe_network(&c->model, now);
-    describe_network(&m->model, then);
-    return TT_FAIL(DATA,
-                   "%s: ensemble %s has network %s in the earlier run, %s in this job: the weights "
-                   "do not fit; use campaign.warm_start: none",
-                   s->directory, e->name, then, now);
-  }
+  char now[TT_MODEL_WIDTHS_TEXT], then[TT_MODEL_WIDTHS_TEXT];
+  if (!same_layers(&c->model, &m->model))
+    return TT_FAIL(
+        DATA,
+        "%s: ensemble %s has network %s (%s, %" PRId64 " parameters) in the earlier run, "
+        "%s (%s, %" PRId64 " parameters) in this job: the weights do not fit; use "
+        "campaign.warm_start: none",
+        s->directory, e->name, tt_model_widths(&m->model, then), tt_choice_output[m->model.output],
+        m->model.params, tt_model_widths(&c->model, now), tt_choice_output[c->model.output],
+        c->model.params);
   for (int64_t j = 0; j < e->targets; j++) {
     const char *is = target->name[e->column[j]], *old = m->target.name[was->column[j]];
     if (strcmp(is, old) != 0)

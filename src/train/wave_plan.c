@@ -2,6 +2,7 @@
 #include "src/train/memory_plan.h"
 
 #include "src/host/memory_limits.h"
+#include "src/train/check_outputs.h"
 
 #include <math.h>
 
@@ -161,6 +162,7 @@ tt_err tt_memory_check_job(tt_comm *c, const tt_data_shape *shape, void *args)
   e = tt_agree(c,
                tt_cohorts_create(job->cfg, shape->net_inputs, &shape->target, job->data, &cohorts));
   if (!e) e = check(c, &m, a);
+  if (!e) e = tt_agree(c, tt_check_outputs_local(&cohorts, job->cfg->data_targets_pca, shape));
   tt_cohorts_destroy(&cohorts);
   return e;
 }

@@ -21,7 +21,7 @@ UNAVAILABLE, INTERNAL, MEMORY = 69, 70, 71
 SETTINGS = ["run.device=gpu", "run.share_gpu=true", "train.epochs=12", "train.batch_size=48",
             "checkpoint.every=10ms", "model.hidden=[18, 17]"]
 CALLS = {"warp": (3, 300), "block": (3, 300), "layered": (3, 300, 600), "team": (3, 600, 1500)}
-TEAM = ["run.gpu_path=layered", "train.parts=3", "run.ranks_per_member=2"]
+TEAM = ["train.parts=3", "run.ranks_per_member=2"]  # on the layered path, as all members with parts
 
 # error of CUDA, exit code, words of the message
 LOST = (214, UNAVAILABLE, ("rank 1 on ", "the GPU is lost", "the checkpoint is whole"))
@@ -32,10 +32,11 @@ CRASHED = (719, INTERNAL, ("rank 1 on ", ", GPU 0", "a computation on the GPU fa
 def train(folder, path, faults=(), exchange="host"):
     """Run both ranks; the faults, as NAME=VALUE, are for rank 1 only."""
     team = [*TEAM, f"run.exchange={exchange}"]
-    settings = [*SETTINGS, *(team if path == "team" else [f"run.gpu_path={path}"])]
+    settings = [*SETTINGS, *(team if path == "team" else [])]
     program = [h.TUTTI, *h.train_arguments(settings)]
+    way = {"TUTTI_GPU_PATH": "auto" if path == "team" else path}
     command = [*h.MPIRUN, "1", *program, ":", h.MPIRUN[-1], "1", "env", *faults, *program]
-    return h.wait(folder, h.launch(folder, command), 60)
+    return h.wait(folder, h.launch(folder, command, way), 60)
 
 
 def ends_together(done, code, words, name):
@@ -90,8 +91,8 @@ def see_the_doctor(folder):
     done = h.run(folder, 1, args)
     words = ("GPU-0001", "CUDA path: warp: ", "GPU memory in messages: ", "no problems found")
     ends_together(done, h.DONE, words, "doctor")
-    done = h.run(folder, 1, [*args, "--set", "run.gpu_path=block", "--set", "model.hidden=[900, 900]"])
-    ends_together(done, UNAVAILABLE, ("a member needs", "use run.gpu_path: auto"), "doctor, too wide")
+    done = h.run(folder, 1, [*args, "--set", "model.hidden=[900, 900]"], {"TUTTI_GPU_PATH": "block"})
+    ends_together(done, UNAVAILABLE, ("a member needs", "remove the variable"), "doctor, too wide")
 
 
 def see_the_plan(folder):

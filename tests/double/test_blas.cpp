@@ -1,12 +1,11 @@
 /* test_blas.cpp — the double's matrix products against sums in double precision: all transposes,
- * strides, leading dimensions larger than needed, alpha and beta. */
+ * strides, leading dimensions larger than needed. */
 #include "cuda/common/device_matmul.cuh"
 #include "tests/double/rig.h"
 
 /* One product of several matrices. */
 typedef struct product_case : tt_matmul_shape {
   int64_t batch;
-  float beta;
 } product_case;
 
 static product_case make_case(int code)
@@ -27,7 +26,6 @@ static product_case make_case(int code)
   s.step_b = code & 32 ? 0 : s.ld_b * (s.transposed_b ? s.k : s.n); /* 0: one for all */
   s.step_c = s.ld_c * s.n + slack;
   s.align_a = s.align_b = s.align_c = sizeof(float);
-  s.beta = code & 64 ? -0.5f : 0.0f;
   return s;
 }
 
@@ -37,20 +35,20 @@ static double at(const float *x, int64_t transposed, int64_t ld, int64_t row, in
   return transposed ? x[row * ld + column] : x[column * ld + row];
 }
 
-static double wanted(const product_case &s, const float *a, const float *b, float old, int64_t row,
+static double wanted(const product_case &s, const float *a, const float *b, int64_t row,
                      int64_t column)
 {
   double sum = 0;
   for (int64_t i = 0; i < s.k; i++)
     sum += at(a, s.transposed_a, s.ld_a, row, i) * at(b, s.transposed_b, s.ld_b, i, column);
-  return sum + (s.beta == 0.0f ? 0.0 : (double)s.beta * old);
+  return sum;
 }
 
 static std::vector<float> product(const product_case &s, const std::vector<float> &a,
                                   const std::vector<float> &b, const std::vector<float> &c)
 {
   float *dev_a = on_device(a), *dev_b = on_device(b), *dev_c = on_device(c);
-  TT_CHECK_OK(tt_dev_multiply(&dev, &s, dev_a, dev_b, s.beta, dev_c, s.batch));
+  TT_CHECK_OK(tt_dev_multiply(&dev, &s, dev_a, dev_b, dev_c, s.batch));
   std::vector<float> out = from_device(dev_c, (int64_t)c.size());
   tt_dev_free(dev_a);
   tt_dev_free(dev_b);
@@ -62,15 +60,14 @@ static void check_case(const product_case &s, double tolerance)
 {
   std::vector<float> a = numbers((int)(s.step_a * s.batch)), b = numbers((int)(3 * s.ld_b * 9)),
                      c = numbers((int)(s.step_c * s.batch));
-  if (s.beta == 0.0f)
-    for (float &x : c) x = NAN; /* must not be read */
+  for (float &x : c) x = NAN; /* must not be read */
   std::vector<float> got = product(s, a, b, c);
   for (int64_t i = 0; i < s.batch; i++)
     for (int64_t column = 0; column < s.n; column++)
       for (int64_t row = 0; row < s.m; row++) {
         size_t where = (size_t)(i * s.step_c + column * s.ld_c + row);
         double right =
-            wanted(s, a.data() + i * s.step_a, b.data() + i * s.step_b, c[where], row, column);
+            wanted(s, a.data() + i * s.step_a, b.data() + i * s.step_b, row, column);
         TT_CHECK(fabs(got[where] - right), <=, tolerance);
       }
   for (size_t k = 0; k < c.size(); k++) { /* between the columns nothing changes */
@@ -80,7 +77,7 @@ static void check_case(const product_case &s, double tolerance)
 }
 
 TT_TEST (products_equal_sums_in_double_for_every_transpose) {
-  for (int code = 0; code < 128; code++) check_case(make_case(code), 4e-6);
+  for (int code = 0; code < 64; code++) check_case(make_case(code), 4e-6);
 }
 
 TT_TEST (tf32_rounds_the_operands_alone) {
@@ -104,13 +101,13 @@ TT_TEST (operands_outside_their_memory_and_wrong_sizes_are_told) {
   TT_CHECK_DIES("cublasLtMatmul: C", product(s, a, b, short_c));
   s.ld_a = s.m - 1;
   float *x = on_device(a);
-  TT_CHECK(tt_dev_multiply(&dev, &s, x, x, 0.0f, x, s.batch), ==, TT_E_INTERNAL);
+  TT_CHECK(tt_dev_multiply(&dev, &s, x, x, x, s.batch), ==, TT_E_INTERNAL);
   TT_CHECK_HAS(tt_err_last(), "CUBLAS_STATUS_INVALID_VALUE");
   s.ld_a = s.m;
   s.align_a = 16;
-  TT_CHECK_DIES("alignment", tt_dev_multiply(&dev, &s, x + 1, x, 0.0f, x, s.batch));
+  TT_CHECK_DIES("alignment", tt_dev_multiply(&dev, &s, x + 1, x, x, s.batch));
   tt_double_fail_call(1, cudaErrorECCUncorrectable);
-  TT_CHECK(tt_dev_multiply(&dev, &s, x, x, 0.0f, x, s.batch), ==, TT_E_UNAVAILABLE);
+  TT_CHECK(tt_dev_multiply(&dev, &s, x, x, x, s.batch), ==, TT_E_UNAVAILABLE);
   TT_CHECK_HAS(tt_err_last(), "uncorrectable ECC error");
   tt_double_reset();
   tt_dev_free(x);

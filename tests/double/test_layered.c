@@ -4,6 +4,7 @@
 #include "cuda/plan/layered_sizes.h"
 #include "tests/double/runtime/double.h"
 #include "tests/support/problem.h"
+#include "tests/support/trained.h"
 
 enum { ROWS = 70, INPUTS = 5, EACH = 4, EPOCHS = 4, BATCH = 9 };
 
@@ -39,15 +40,8 @@ static void drop(problem *p, tt_hyper *h, int64_t i)
 static void everything(problem *p, tt_hyper *h, int64_t i)
 {
   drop(p, h, i);
-  h->adversarial_epsilon = i % 2 ? 0.05f : 0.0f;
   h->label_noise = i % 3 == 1 ? 0.1f : 0.0f;
   h->feature_fraction = i % 3 == 2 ? 0.5f : 1.0f;
-}
-
-static void perturb(problem *p, tt_hyper *h, int64_t i)
-{
-  drop(p, h, i);
-  h->adversarial_epsilon = i % 2 ? 0.05f : 0.0f;
 }
 
 static void pull(problem *p, tt_hyper *h, int64_t i)
@@ -113,7 +107,7 @@ static const feature_case feature_cases[] = {
      {6, 0},
      1,
      0,
-     perturb,
+     drop,
      0},
     {"front: residual 1,group_norm 1,conv 3 3 stride 2,residual 2,dropout,conv 3 1 groups 3",
      TT_LOSS_mse,
@@ -122,7 +116,7 @@ static const feature_case feature_cases[] = {
      {6, 5},
      0,
      0,
-     perturb,
+     drop,
      3},
     {"front: conv 17 3 dilation 2,conv 16 9,pool mean 2,conv 3 2,global_mean",
      TT_LOSS_huber,
@@ -424,7 +418,7 @@ TT_TEST (a_split_step_is_a_step) {
 static tt_trained_ensemble *committee_of(const problem *p)
 {
   tt_trained_ensemble *c = NULL;
-  TT_CHECK_OK(tt_trained_ensemble_create(&p->c.model, p->c.ensembles, p->c.members, &c));
+  TT_CHECK_OK(trained_create(&p->c.model, p->c.ensembles, p->c.members, &c));
   c->variance_floor = p->c.variance_floor;
   for (int64_t e = 0; e < c->ensembles; e++)
     c->ensemble[e] = (tt_ensemble){.first = e * EACH, .members = EACH, .targets = 1};

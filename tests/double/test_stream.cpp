@@ -38,7 +38,7 @@ static tt_err put_round(const buffers *x)
   const tt_matmul_shape product = {10, 10, 20, 0, 1, 10, 10, 10, 0, 0, 0, 16, 16, 16, 0, 1};
   sample_args forth = {x->b, x->a, N, 0}, back = {x->a, x->c, N, 0};
   TT_TRY(tt_launch(shift_and_double, 2, 128, 0, dev.stream, forth));
-  TT_TRY(tt_dev_multiply(&dev, &product, x->b, x->b, 1.0f, x->c, 1));
+  TT_TRY(tt_dev_multiply(&dev, &product, x->b, x->b, x->c, 1));
   TT_TRY(tt_dev_upload(x->c + 190, x->pinned, 10, dev.stream));
   TT_TRY(tt_launch(shift_and_double, 2, 128, 0, dev.stream, back));
   TT_TRY(tt_dev_zero(x->a + 50, 10, dev.stream));
@@ -201,7 +201,7 @@ TT_TEST (the_layer_reports_a_broken_capture) {
 static tt_err put_wrong_product(const buffers *x)
 {
   const tt_matmul_shape wrong = {4, 4, 4, 0, 0, 3, 4, 4, 0, 0, 0, 16, 16, 16, 0, 1};
-  return tt_dev_multiply(&dev, &wrong, x->a, x->b, 1.0f, x->c, 1);
+  return tt_dev_multiply(&dev, &wrong, x->a, x->b, x->c, 1);
 }
 
 TT_TEST (an_error_of_cublas_during_a_capture_is_reported_and_breaks_nothing) {

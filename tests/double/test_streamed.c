@@ -54,7 +54,7 @@ static outcome run(problem *p, tt_gpu_path path, int schedule, int64_t memory, c
 
 static void compare_in(problem p)
 {
-  outcome want = run(&p, TT_GPU_PATH_layered, 0, INT64_C(1) << 33, "as run.gpu_path says");
+  outcome want = run(&p, TT_GPU_PATH_layered, 0, INT64_C(1) << 33, "as TUTTI_GPU_PATH says");
   for (int k = 0; k < 4; k++) { /* streams at once, and late in any order */
     tt_double_set_lazy(k < SCHEDULES);
     outcome got = run(&p, k % 2 ? TT_GPU_PATH_auto : TT_GPU_PATH_layered, k % SCHEDULES, MEMORY,
@@ -84,7 +84,6 @@ static problem noisy(void)
   for (int64_t i = 0; i < p.c.members; i++) {
     tt_hyper *h = &p.c.member[i].hyper;
     h->label_noise = i % 2 ? 0.1f : 0.0f;
-    h->adversarial_epsilon = i % 3 ? 0.0f : 0.05f;
     h->dropout = 0.2f;
   }
   problem_use_folds(&p);

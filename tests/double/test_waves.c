@@ -67,29 +67,6 @@ TT_TEST (engines_allocate_the_planned_bytes) {
           planned_bytes_are_allocated(setting_of(number), by[i], streamed);
 }
 
-/* One member, because a product in 3xtf32 has fewer members on the double than on a GPU. */
-TT_TEST (the_plan_has_the_parts_of_the_factors) {
-  const int64_t hidden[] = {20, 20};
-  way by = {"layered", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
-  int64_t planned[2];
-  for (int i = 0; i < 2; i++) {
-    problem p = problem_make(100, 4, 1, 1, 1, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean);
-    tt_engine_info info;
-    p.c.batch_size = 40;
-    by.use.precision = i ? TT_PRECISION_3xtf32 : TT_PRECISION_tf32;
-    tt_path_context gpu = gpu_of(by);
-    TT_CHECK_OK(
-        tt_device_bytes(&p.c, everyone(&p), p.d->rows, 0, 0, &gpu, by.use.path, NULL, &planned[i]));
-    problem_start(&p, by, everyone(&p));
-    TT_CHECK_OK(by.ops->info(p.engine, &info));
-    int64_t held = info.bytes - data_bytes(p.d);
-    TT_CHECK(held, <=, planned[i]);
-    TT_CHECK(planned[i] - held, <=, 256);
-    problem_free(&p);
-  }
-  TT_CHECK(planned[1] - planned[0], ==, TT_TF32_MATRICES * 40 * 20 * (int64_t)sizeof(float));
-}
-
 /* The waves of a job on a GPU with so many bytes. */
 static int64_t plan_waves(problem *p, way by, double bytes)
 {
@@ -105,7 +82,7 @@ static int64_t plan_waves(problem *p, way by, double bytes)
   tt_wave_plan wave;
   tt_memory_plan plan;
   TT_CHECK_OK(tt_config_parse("job.yaml", text, (int64_t)strlen(text), NULL, 0, &cfg));
-  cfg->run_gpu_path = (int)by.use.path;
+  cfg->gpu_path = (int)by.use.path;
   const tt_memory_job job = {.cfg = cfg,
                              .cohorts = &cohorts,
                              .shape = &shape,

@@ -116,8 +116,12 @@ def check_everything():
         "y_pred_quantile", "y_pred_lower", "y_pred_upper", "y_entropy", "y_mutual_information",
         "y_member_mean", "y_member_variance"]
     expected = np.concatenate([want[part].ravel() for part in parts])
-    assert len(got) == len(expected) and (got == expected).all(), (got, expected)
-    print(f"{len(got)} numbers with the bits of tutti predict")
+    assert len(got) == len(expected), (got, expected)
+    slopes = np.concatenate([np.full(want[part].size, part.endswith("_jacobian")) for part in parts])
+    assert (got[~slopes] == expected[~slopes]).all(), (got, expected)
+    # those of the library are in single precision
+    np.testing.assert_allclose(got[slopes], expected[slopes], rtol=0, atol=1e-5 * abs(expected[slopes]).max())
+    print(f"{len(got)} numbers of tutti predict, of which {slopes.sum()} are derivatives")
 
 
 if not shutil.which(compiler):

@@ -23,6 +23,9 @@ import numpy as np
 
 import onnx_numpy
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from content_hash import seal
+
 TORCH_MODULE = pathlib.Path(__file__).resolve().parents[2] / "src/export/torch_module.py"
 RESULTS = {"mean": "y_pred_mean", "total": "y_pred_std", "aleatoric": "y_pred_std_aleatoric",
            "epistemic": "y_pred_std_epistemic"}
@@ -134,6 +137,7 @@ def train(tutti):
         f["member_weight"][1] = 0.0
         f["calibration/std_scale"] = np.linspace(0.5, 2, columns)
         f["calibration/rows"] = np.full(columns, 24, np.int64)
+        seal(f)
 
 
 def predict(tutti):
@@ -274,6 +278,7 @@ def refusals(tutti):
     with h5py.File("out/model.h5", "r+") as f:
         f["status"][:3] = 3
         f["member_weight"][:3] = 0.0
+        seal(f)
     error = run(tutti, "export", "out/model.h5", "--npz", "-o", "dead.npz", code=64).stderr
     assert "no member of ensemble 'e0' can predict" in error, error
     assert not pathlib.Path("dead.npz").exists()

@@ -12,9 +12,9 @@ import subprocess
 import sys
 
 FUNCTIONS = """
-close column_label columns ensemble_name error gradient has_classes input_level input_levels input_name
-inputs level level_value levels member_columns members open open_memory predict predict_all target_name
-target_units train version
+close column_label columns ensemble_name error has_classes input_level input_levels input_name inputs
+level level_value levels member_columns members open open_memory predict target_name target_units train
+version workspace_create workspace_destroy
 """.split()
 
 library, header = sys.argv[1:]

@@ -56,8 +56,24 @@ try {
   require(model.input_name(1) == "velocity" && model.input_name(2).empty(), "input_name");
   require(model.column_label(0) == "acceleration" && model.target_units(0).empty(), "label");
   const tutti::vector x = {0.5, -1.0, 1.0, 2.0, -3.0, 0.25};
-  print(model.predict(x, 2));
-  print(model.gradient(x, 2));
+  const tutti::moments value = model.predict(x, 2), slopes = model.predict_gradient(x, 2);
+  require(value.mean == slopes.mean && value.epistemic == slopes.epistemic, "values");
+  print(value);
+  print({slopes.mean_gradient,
+         slopes.total_gradient,
+         slopes.aleatoric_gradient,
+         slopes.epistemic_gradient,
+         {},
+         {},
+         {},
+         {}});
+  const tutti::workspace work(model);
+  tutti::vector slope(6);
+  tutti_prediction force{};
+  force.workspace = work.get();
+  force.mean_gradient = slope.data();
+  model.predict(x, force);
+  require(slope == slopes.mean_gradient, "workspace");
   print(model.quantiles(x, {0.1, 0.9}));
   print(model.intervals(x).first);
   print(model.intervals(x).second);

@@ -5,6 +5,7 @@ program everything
   use tutti
   implicit none
   type(tutti_model) :: model, classes
+  type(tutti_workspace) :: work
   real(c_double) :: x(2, 3), part(1, 3, 4), slope(2, 1, 3, 4), quantile(1, 3, 2), one(1), wide(4, 3)
   real(c_double) :: one_slope(2, 1), lower(1, 3, 2), upper(1, 3, 2), entropy(4, 3), shared(4, 3)
   real(c_double) :: mean(4, 3, 3), variance(4, 3, 3)
@@ -27,8 +28,10 @@ program everything
                0.25_c_double], [2, 3])
   call model%predict(x, part(:, :, 1), part(:, :, 2), part(:, :, 3), part(:, :, 4), threads=2)
   write (*, '(es25.17)') part
-  call model%gradient(x, slope(:, :, :, 1), slope(:, :, :, 2), slope(:, :, :, 3), &
-                      slope(:, :, :, 4), threads=2)
+  call work%create(model, 2)
+  call model%predict(x, part(:, :, 1), mean_gradient=slope(:, :, :, 1), &
+                     total_gradient=slope(:, :, :, 2), aleatoric_gradient=slope(:, :, :, 3), &
+                     epistemic_gradient=slope(:, :, :, 4), workspace=work, threads=2)
   write (*, '(es25.17)') slope
   call model%quantiles(x, [0.1_c_double, 0.9_c_double], quantile)
   write (*, '(es25.17)') quantile
@@ -61,13 +64,16 @@ program everything
   if (any(abs(part(:, :, 2) - part(:, :, 1)) > 0)) error stop 'a section'
   call model%predict(x(:, 3), one)
   if (abs(one(1) - part(1, 3, 1)) > 0) error stop 'one row'
-  call model%gradient(x(:, 3), one_slope)
+  call model%predict(x(:, 3), one, mean_gradient=one_slope, workspace=work)
   if (any(abs(one_slope - slope(:, :, 3, 1)) > 0)) error stop 'gradient of one row'
   call model%predict(x, part(:, 1:2, 1), stat=stat)
   if (stat /= 64 .or. index(tutti_message(), 'shapes') == 0) error stop 'shapes'
   call model%predict(transpose(x), part(:, :, 1), stat=stat)
   if (stat /= 64) error stop 'a transposed array'
+  call work%destroy()
   call model%close()
+  call work%create(model, stat=stat)
+  if (stat /= 64) error stop 'a workspace of a closed model'
   call model%predict(x, part(:, :, 1), stat=stat)
   if (stat /= 64 .or. index(tutti_message(), 'model.h5: this model is closed') == 0) &
     error stop 'a closed model'

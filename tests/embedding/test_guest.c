@@ -42,7 +42,7 @@ static tutti_model *open_model(const char *name)
   tutti_model *model = NULL;
   tt_provenance from = made_up_provenance(comm);
   tt_trained_ensemble *m = made_up_committee(7, hidden, 2, TT_OUTPUT_mean_variance);
-  const tt_trained_ensembles only = {1, &m};
+  const tt_trained_ensembles only = {.count = 1, .at = &m};
   tt_model_shard all = {{0, 7}, m->w};
   TT_CHECK_OK(tt_model_write(comm, at(name), &only, &all, &from));
   tt_trained_ensemble_destroy(&m);
@@ -55,8 +55,9 @@ static double mean[2][CELLS], slope[2][CELLS * MADE_UP_INPUTS];
 
 static int compute(const tutti_model *model, int number)
 {
-  return tutti_predict(model, ROWS, x, 2, mean[number], NULL, NULL, NULL) ||
-         tutti_gradient(model, ROWS, x, 2, slope[number], NULL, NULL, NULL);
+  const tutti_prediction values = {.size = sizeof values, .mean = mean[number]};
+  const tutti_prediction slopes = {.size = sizeof slopes, .mean_gradient = slope[number]};
+  return tutti_predict(model, ROWS, x, 2, &values) || tutti_predict(model, ROWS, x, 2, &slopes);
 }
 
 static int has_same_bits(void)
@@ -267,10 +268,15 @@ TT_TEST (structs_have_the_shape_of_this_version) {
   static const size_t offset[] = {
 #define AT(field) offsetof(tutti_prediction, field)
       AT(size),
+      AT(workspace),
       AT(mean),
       AT(total),
       AT(aleatoric),
       AT(epistemic),
+      AT(mean_gradient),
+      AT(total_gradient),
+      AT(aleatoric_gradient),
+      AT(epistemic_gradient),
       AT(quantiles),
       AT(probability),
       AT(quantile),

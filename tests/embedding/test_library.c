@@ -29,7 +29,7 @@ static file make_model(const char *path)
   file f = {0};
   tt_provenance from = made_up_provenance(comm);
   tt_trained_ensemble *m = made_up_committee(7, hidden, 2, TT_OUTPUT_mean_variance);
-  const tt_trained_ensembles only = {1, &m};
+  const tt_trained_ensembles only = {.count = 1, .at = &m};
   tt_model_shard all = {{0, 7}, m->w};
   TT_CHECK_OK(tt_model_write(comm, path, &only, &all, &from));
   tt_trained_ensemble_destroy(&m);
@@ -54,13 +54,15 @@ static int compute(const tutti_model *model, int threads, results *out)
                           .total = out->total,
                           .aleatoric = out->aleatoric,
                           .epistemic = out->epistemic,
+                          .mean_gradient = out->slope[0],
+                          .total_gradient = out->slope[1],
+                          .aleatoric_gradient = out->slope[2],
+                          .epistemic_gradient = out->slope[3],
                           .quantiles = 2,
                           .probability = level,
                           .quantile = out->quantile};
   memset(out, 0, sizeof *out);
-  return tutti_predict_all(model, ROWS, x, threads, &all) ||
-         tutti_gradient(model, ROWS, x, threads, out->slope[0], out->slope[1], out->slope[2],
-                        out->slope[3]);
+  return tutti_predict(model, ROWS, x, threads, &all);
 }
 
 static int same(const results *a, const results *b) { return !memcmp(a, b, sizeof *a); }
@@ -86,15 +88,18 @@ TT_TEST (memory_is_the_file) {
 TT_TEST (rows_alone_have_the_bits_of_all_rows) {
   static results all;
   static double part[4][CELLS];
+  const tutti_prediction some = {.size = sizeof some,
+                                 .mean = part[0],
+                                 .total = part[1],
+                                 .aleatoric = part[2],
+                                 .epistemic = part[3]};
   tutti_model *model = NULL;
   file f = make_model(at("rows.h5"));
   TT_CHECK(tutti_open_memory(f.bytes, f.size, &model), ==, 0);
   TT_CHECK(compute(model, 1, &all), ==, 0);
   for (int64_t rows = 1; rows <= ROWS; rows++)
     for (int64_t first = 0; first + rows <= ROWS; first += rows) {
-      TT_CHECK(tutti_predict(model, rows, x + first * MADE_UP_INPUTS, 1, part[0], part[1], part[2],
-                             part[3]),
-               ==, 0);
+      TT_CHECK(tutti_predict(model, rows, x + first * MADE_UP_INPUTS, 1, &some), ==, 0);
       const double *want[] = {all.mean, all.total, all.aleatoric, all.epistemic};
       for (int p = 0; p < 4; p++)
         TT_CHECK(
@@ -134,32 +139,44 @@ static void refuse_call(int code, const char *reason)
 /* What a program does that ignores the error of tutti_open, or miscounts its rows. */
 TT_TEST (calls_without_sense_are_refused) {
   double row[MADE_UP_INPUTS] = {0.0}, out[COLUMNS * MADE_UP_INPUTS];
-  tutti_model *model = NULL;
+  const tutti_prediction mean = {.size = sizeof mean, .mean = out};
+  const tutti_prediction slope = {.size = sizeof slope, .mean_gradient = out};
+  tutti_model *model = NULL, *again = NULL;
+  tutti_workspace *work = NULL;
   TT_CHECK(tutti_open("none.h5", &model), ==, 66);
   TT_CHECK(tutti_inputs(model) + tutti_columns(model) + tutti_members(model), ==, 0);
   TT_CHECK(tutti_member_columns(model) + tutti_levels(model) + tutti_has_classes(model), ==, 0);
   TT_CHECK(tutti_input_name(model, 0) || tutti_column_label(model, 0), ==, 0);
   TT_CHECK(tutti_input_levels(model, 0), ==, 0);
   TT_CHECK(tutti_input_level(model, 0, 0) == NULL && isnan(tutti_level(model, 0)), ==, 1);
-  refuse_call(tutti_predict(model, 1, row, 1, out, NULL, NULL, NULL), "the model is NULL");
-  refuse_call(tutti_gradient(model, 1, row, 1, out, NULL, NULL, NULL), "the model is NULL");
+  refuse_call(tutti_predict(model, 1, row, 1, &mean), "the model is NULL");
+  refuse_call(tutti_workspace_create(model, 1, &work), "the model is NULL");
   tutti_close(&model);
   file f = make_model(at("calls.h5"));
   TT_CHECK(tutti_open_memory(f.bytes, f.size, &model), ==, 0);
-  refuse_call(tutti_predict(model, -3, row, 1, out, NULL, NULL, NULL), "rows is -3");
-  refuse_call(tutti_gradient(model, -3, row, 1, out, NULL, NULL, NULL), "rows is -3");
-  refuse_call(tutti_predict(model, 1, NULL, 1, out, NULL, NULL, NULL), "x is NULL");
-  refuse_call(tutti_predict_all(model, 1, row, 1, NULL), "out is NULL");
+  refuse_call(tutti_predict(model, -3, row, 1, &mean), "rows is -3");
+  refuse_call(tutti_predict(model, -3, row, 1, &slope), "rows is -3");
+  refuse_call(tutti_predict(model, 1, NULL, 1, &mean), "x is NULL");
+  refuse_call(tutti_predict(model, 1, row, 1, NULL), "out is NULL");
+  refuse_call(tutti_workspace_create(model, 1, NULL), "out is NULL");
   tutti_prediction all = {.quantiles = 2, .quantile = out};
-  refuse_call(tutti_predict_all(model, 1, row, 1, &all), "size is 0");
+  refuse_call(tutti_predict(model, 1, row, 1, &all), "size is 0");
   all.size = sizeof all + 8;
-  refuse_call(tutti_predict_all(model, 1, row, 1, &all), "set it to sizeof(tutti_prediction)");
+  refuse_call(tutti_predict(model, 1, row, 1, &all), "set it to sizeof(tutti_prediction)");
   all.size = sizeof all;
-  refuse_call(tutti_predict_all(model, 1, row, 1, &all), "probability is NULL");
+  refuse_call(tutti_predict(model, 1, row, 1, &all), "probability is NULL");
   all.quantiles = -1;
-  refuse_call(tutti_predict_all(model, 1, row, 1, &all), "quantiles is -1");
-  TT_CHECK(tutti_predict(model, 0, NULL, 1, NULL, NULL, NULL, NULL), ==, 0);
-  TT_CHECK(tutti_gradient(model, 0, NULL, 1, NULL, NULL, NULL, NULL), ==, 0);
+  refuse_call(tutti_predict(model, 1, row, 1, &all), "quantiles is -1");
+  TT_CHECK(tutti_open_memory(f.bytes, f.size, &again), ==, 0);
+  TT_CHECK(tutti_workspace_create(again, 1, &work), ==, 0);
+  all = (tutti_prediction){.size = sizeof all, .workspace = work, .mean = out};
+  refuse_call(tutti_predict(model, 1, row, 1, &all), "of another model");
+  tutti_workspace_destroy(&work);
+  tutti_workspace_destroy(&work);
+  tutti_workspace_destroy(NULL);
+  tutti_close(&again);
+  TT_CHECK(tutti_predict(model, 0, NULL, 1, &mean), ==, 0);
+  TT_CHECK(tutti_predict(model, 0, NULL, 1, &slope), ==, 0);
   TT_CHECK(strlen(tutti_error()), ==, 0u);
   tutti_close(&model);
   tutti_close(NULL);
@@ -186,7 +203,8 @@ static int provoke_error(const user *u)
   row[u->number % MADE_UP_INPUTS] = u->number % 2 ? INFINITY : -INFINITY;
   snprintf(wanted, sizeof wanted, "column %d (feature_%d) is %s", u->number % MADE_UP_INPUTS,
            u->number % MADE_UP_INPUTS, u->number % 2 ? "inf" : "-inf");
-  int code = tutti_predict(u->model, 1, row, 1, mean, NULL, NULL, NULL);
+  const tutti_prediction out = {.size = sizeof out, .mean = mean};
+  int code = tutti_predict(u->model, 1, row, 1, &out);
   return code == 65 && strstr(tutti_error(), wanted) != NULL;
 }
 

@@ -21,10 +21,10 @@ IN_USE, OTHER_RUN = "is in use by a start", "belongs to another run"
 VERSION = "tutti-checkpoint-2.0"
 
 
-def row(name, code, words, *settings, ranks=0, args=(), version=""):
+def row(name, code, words, *settings, ranks=0, args=(), version="", env=None):
     more = [w for s in settings for w in ("--set", s)] + list(args)
     return {"name": name, "code": code, "words": words, "more": more, "ranks": ranks,
-            "version": version}
+            "version": version, "env": env}
 
 
 # What a start has that is not of A's run, its exit code, and words of its message.
@@ -32,7 +32,7 @@ RUN_ROWS = [
     row("seed", DATA, (IN_USE, "run.seed is 11 there and 7 here"), "run.seed=7"),
     row("options", DATA, (IN_USE, "train.epochs is 40 there and 10 here"), "train.epochs=10"),
     row("data", DATA, (IN_USE,), "data.file=other.h5"),
-    row("arithmetic", DATA, (IN_USE,), "run.simd=generic"),
+    row("arithmetic", DATA, (IN_USE,), env={"TUTTI_SIMD": "generic"}),
     row("version", DATA, (IN_USE,), version="tutti-checkpoint-1.0"),
     row("seed on two ranks", DATA, (IN_USE,), "run.seed=7", ranks=2),
     row("--resume never", DATA, (IN_USE, "remove "), args=["--resume", "never"]),
@@ -40,7 +40,7 @@ RUN_ROWS = [
 LATER_RUN_ROWS = [
     row("seed", DATA, (OTHER_RUN, "run.seed is 11 there and 7 here"), "run.seed=7"),
     row("data", DATA, (OTHER_RUN,), "data.file=other.h5"),
-    row("arithmetic", DATA, ("--allow-different-device",), "run.simd=generic"),
+    row("arithmetic", DATA, ("--allow-different-device",), env={"TUTTI_SIMD": "generic"}),
     row("--resume never", DATA, (IN_USE,), args=["--resume", "never"])]
 CAMPAIGN_ROWS = [
     row("seed", DATA, (IN_USE,), "run.seed=9"),
@@ -64,7 +64,7 @@ def refused(folder, command, case, name):
     h.check(VERSION in mine, f"{name}: owner is {mine}")
     owner.write_text(mine.replace(VERSION, case["version"] or VERSION))
     before = t.contents(folder / "out")
-    b = h.run(folder, case["ranks"], command + case["more"])
+    b = h.run(folder, case["ranks"], command + case["more"], case["env"])
     h.check(b.code == case["code"] and not b.hung, f"{name}: B ended with {b.code}\n{b.output}")
     for words in case["words"]:
         h.check(words in b.output, f"{name}: no \"{words}\" in\n{b.output}")

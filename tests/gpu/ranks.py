@@ -3,7 +3,7 @@
 
     ranks.py [--device gpu|cpu] TUTTI MPIRUN...
 
-For every path and precision that `tutti options` names. Exit status 77, with the reason, without a
+For every path, and every precision that `tutti options` names. Exit status 77, with the reason, without a
 GPU, or without both h5py and h5diff. --device cpu tests this script, and the same law of the cpu
 engine; --h5diff uses h5diff although there is h5py.
 """
@@ -29,6 +29,7 @@ run: {seed: 3, threads: 1, directory: out}
 INPUTS = ("relative_compactness,surface_area,wall_area,roof_area,overall_height,orientation,"
           "glazing_area,glazing_area_distribution")
 RANKS = (1, 3)
+PATHS = ("warp", "block", "layered", "cluster")  # TT_GPU_PATHS
 TEAM = ["--set", "train.parts=4", "--set", "run.ranks_per_member=3"]
 
 
@@ -55,16 +56,26 @@ def choices(tutti, option):
 
 
 def combinations(args, precisions=True):
-    """The settings, as lists for the command line: every path, in every precision or in fp32; a
+    """The settings, as lists for `command`: every path, in every precision or in fp32; a
     team of all ranks."""
     base = ["--set", f"run.device={args.device}"]
     if args.device == "cpu":
         return [base, base + TEAM]
-    paths = [word for word in choices(args.tutti, "run.gpu_path") if word != "auto"]
     precisions = choices(args.tutti, "run.precision") if precisions else []
-    all_paths = [base + ["--set", f"run.gpu_path={path}"] + part for path in paths
-                 for part in ([["--set", f"run.precision={word}"] for word in precisions] or [[]])]
+    parts = [["--set", f"run.precision={word}"] for word in precisions] or [[]]
+    all_paths = [[f"TUTTI_GPU_PATH={path}", *base, *part] for path in PATHS for part in parts]
     return all_paths + [base + TEAM + ["--set", "run.precision=tf32"]]
+
+
+def command(args, settings, *words):
+    """`tutti train` with the settings: variables of the environment, words of the command line."""
+    sets = [word for word in settings if not word.startswith("TUTTI_")]
+    variables = settings[:len(settings) - len(sets)]
+    return ["env", *variables, args.tutti, "train", "job.yaml", "--quiet", *words, *sets]
+
+
+def name_of(settings):
+    return " ".join(word for word in settings if "=" in word)
 
 
 def skip_without(args, need_h5py):
@@ -90,10 +101,10 @@ def import_table(args, folder):
 def train(args, folder, ranks, settings):
     """The directory of its files; None if tutti cannot use this path."""
     out = pathlib.Path(folder) / f"out{ranks}"
-    done = run([*args.mpirun, str(ranks), args.tutti, "train", "job.yaml", "--quiet", "--share-gpu",
-                "--resume", "never", "--set", f"run.directory={out}", *settings], folder)
+    done = run([*args.mpirun, str(ranks), *command(args, settings, "--share-gpu", "--resume", "never",
+                                                   "--set", f"run.directory={out}")], folder)
     if done.returncode == UNAVAILABLE and "cannot train" in done.stderr:
-        print(f"  {' '.join(settings[1::2])}: {done.stderr.strip().splitlines()[0]}")
+        print(f"  {name_of(settings)}: {done.stderr.strip().splitlines()[0]}")
         return None
     if done.returncode:
         sys.exit(f"{ranks} ranks, {settings}: exit {done.returncode}\n{done.stdout}{done.stderr}")
@@ -118,7 +129,7 @@ def compare_with_h5diff(one, other, settings):
                    ".")
         if done.returncode:
             sys.exit(f"{settings}: {name} of {RANKS} ranks differ\n{done.stdout}{done.stderr}")
-    print(f"  {' '.join(settings[1::2])}: the same values on {RANKS} ranks (h5diff)")
+    print(f"  {name_of(settings)}: the same values on {RANKS} ranks (h5diff)")
 
 
 def compare(one, other, settings):
@@ -129,7 +140,7 @@ def compare(one, other, settings):
         if wrong:
             sys.exit(f"{settings}: {name} of {RANKS} ranks differ in {', '.join(wrong)}")
         count += len(a)
-    print(f"  {' '.join(settings[1::2])}: {count} datasets, the same bits on {RANKS} ranks")
+    print(f"  {name_of(settings)}: {count} datasets, the same bits on {RANKS} ranks")
 
 
 def main():

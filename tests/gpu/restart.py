@@ -29,7 +29,7 @@ RATIO = 1.5  # of two RMSEs, at most: they differ by the rounding of 4,000 epoch
 
 
 def command(args, out, settings):
-    return [args.tutti, "train", "job.yaml", "--quiet", "--set", f"run.directory={out}", *settings]
+    return ranks.command(args, settings, "--set", f"run.directory={out}")
 
 
 def finish(args, folder, out, settings):
@@ -59,10 +59,10 @@ def rmse(out):
 
 def try_path(args, folder, settings):
     """RMSE of a killed run that equals an undisturbed one; None if tutti cannot use this path."""
-    name = settings[-1].replace("=", "_")
+    name = ranks.name_of(settings).replace("=", "_").replace(" ", "_")
     whole, killed = folder / f"{name}_whole", folder / f"{name}_killed"
     if not finish(args, folder, whole, settings):
-        print(f"  {settings[-1]}: not for these members")
+        print(f"  {name}: not for these members")
         return None
     kill_after_a_checkpoint(args, folder, killed, settings)
     finish(args, folder, killed, settings)
@@ -71,7 +71,7 @@ def try_path(args, folder, settings):
         wrong = [key for key in sorted(a.keys() | b.keys()) if a.get(key) != b.get(key)]
         if wrong:
             sys.exit(f"{settings}: {file} differs after a restart in {', '.join(wrong)}")
-    print(f"  {settings[-1]}: the same bits after SIGKILL and a restart, RMSE {rmse(whole):.3f}")
+    print(f"  {name}: the same bits after SIGKILL and a restart, RMSE {rmse(whole):.3f}")
     return rmse(whole)
 
 

@@ -4,6 +4,7 @@
 #include "tests/support/reference.h"
 
 #include "tests/support/memory_hook.h"
+#include "tests/support/trained.h"
 
 #define ROW(...)                                                                                   \
   {                                                                                                \
@@ -67,8 +68,7 @@ static problem front_problem(int number, tt_activation activation, int64_t rows)
   return p;
 }
 
-/* w' = w - rate * gradient, one step of plain sgd with dropout and adversarial inputs where given.
- */
+/* w' = w - rate * gradient, one step of plain sgd with dropout where given. */
 static double front_gradient_error(problem *p, way by, int number)
 {
   const float rate = 0x1p16f;
@@ -81,7 +81,6 @@ static double front_gradient_error(problem *p, way by, int number)
   for (int64_t i = 0; i < p->c.members; i++) {
     p->c.member[i].hyper = ref_plain(rate);
     p->c.member[i].hyper.dropout = i % 2 ? 0.25f : 0.0f;
-    p->c.member[i].hyper.adversarial_epsilon = i / 2 && number != 5 ? 0.015625f : 0.0f;
   }
   int32_t *order = ref_in_turn(p, &rows);
   problem_start(p, by, everyone(p));
@@ -93,7 +92,7 @@ static double front_gradient_error(problem *p, way by, int number)
     const float *new = TT_FIELD(after, weights) + m *params;
     int64_t batch = p->c.batch_size < rows ? p->c.batch_size : rows;
     for (int64_t i = 0; i < params; i++) w[i] = (double)old[i];
-    ref_gradient((ref_batch){p, m, order, batch, 0, NULL}, w, want);
+    ref_gradient((ref_batch){p, m, order, batch, 0}, w, want);
     for (int64_t i = 0; i < params; i++) {
       double got = ((double)old[i] - (double)new[i]) / (double)rate;
       double expected = want[i] * ref_rate(&p->c.model, i);
@@ -124,7 +123,7 @@ TT_TEST (front_gradients_are_finite_differences) {
 
 /* bits */
 
-/* Dropout, adversarial inputs and clipping, each of some members. */
+/* Dropout and clipping, each of some members. */
 static problem busy_problem(int number)
 {
   static const int64_t batch[] = {7, 16, 20, 1000, 33};
@@ -140,7 +139,6 @@ static problem busy_problem(int number)
     tt_hyper *h = &p.c.member[i].hyper;
     h->epochs = 3 - DOUBLE - (int32_t)(i % 2);
     h->dropout = i % 2 ? 0.25f : 0.0f;
-    h->adversarial_epsilon = i / 2 ? 0.01f : 0.0f;
     h->clip_norm = i == 1 ? 0.5f : 0.0f;
     h->anchor = i == 2 ? 0.02f : 0.0f;
     h->init_scale = i == 3 ? 0.5f : 1.0f;
@@ -286,7 +284,7 @@ TT_TEST (front_predictions_are_the_definitions) {
       int64_t params = p.c.model.params, inputs = p.c.model.inputs;
       if (by[i].ops == &tt_engine_cpu || (can(by[i], &p.c) && has_turn(by[i], number))) {
         for (int e = 0; e < 2; e++) TT_CHECK_OK(tt_text_set(&p.c.ensemble[e].name, e ? "b" : "a"));
-        TT_CHECK_OK(tt_trained_ensemble_from_cohort(&p.c, p.d, &c));
+        TT_CHECK_OK(trained_from_cohort(&p.c, p.d, &c));
         for (int64_t m = 0; m < 4; m++) {
           c->weight[m] = 1.0;
           tt_member_init_weights(&p.c, &p.c.member[m], 0, c->w + m * params);

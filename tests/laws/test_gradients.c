@@ -139,7 +139,7 @@ static double gradient_error(problem *p, way by, int64_t batch)
     const float *old = TT_FIELD(before, weights) + m * params;
     const float *new = TT_FIELD(after, weights) + m *params;
     for (int64_t i = 0; i < params; i++) w[i] = (double)old[i];
-    ref_gradient((ref_batch){p, m, order, batch < rows ? batch : rows, 0, NULL}, w, want);
+    ref_gradient((ref_batch){p, m, order, batch < rows ? batch : rows, 0}, w, want);
     for (int64_t i = 0; i < params; i++) {
       double got = ((double)old[i] - (double)new[i]) / (double)rate;
       worst = fmax(worst, fabs(got - want[i]) / ref_largest(want, params));
@@ -236,7 +236,7 @@ static void history(way by, tt_loss loss, int partial)
   tt_state *s = can(by, &p.c) ? problem_run(&p, by, everyone(&p), 100) : NULL;
   for (int64_t m = 0; s && m < p.c.members; m++) {
     for (int64_t k = 0; k < s->params; k++) w[k] = (double)TT_FIELD(s, weights)[m * s->params + k];
-    double want = ref_batch_loss(&(ref_batch){&p, m, order, rows, 0, NULL}, w, w);
+    double want = ref_batch_loss(&(ref_batch){&p, m, order, rows, 0}, w, w);
     double got = (double)TT_FIELD(s, loss_train)[m * s->epochs];
     TT_CHECK(fabs(got - want), <=, 1e-6 * (1.0 + fabs(want)));
   }

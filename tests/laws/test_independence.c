@@ -75,10 +75,9 @@ static void uses_every_row(int half)
                       v.dropout && network(v).layers > 1,
                       v.noise,
                       v.anchor,
-                      v.adversarial,
                       v.features,
                       v.rates && network(v).layers > 1};
-    for (int f = 0; f < 9; f++) *(on[f] ? &flags : &flagless) |= bit(f);
+    for (int f = 0; f < 8; f++) *(on[f] ? &flags : &flagless) |= bit(f);
     optimizer |= bit((int)v.optimizer), resample |= bit((int)v.resample);
     batches |= bit((int)v.batches), loss |= bit((int)v.loss), stop |= bit((int)v.stop);
     schedule |= bit((int)v.schedule), average |= bit((int)v.average);
@@ -90,7 +89,7 @@ static void uses_every_row(int half)
   TT_CHECK(schedule, ==, bit(TT_SCHEDULE_COUNT) - 1);
   TT_CHECK(average, ==, bit(TT_AVERAGE_COUNT) - 1);
   TT_CHECK(stop, ==, bit(TT_EARLY_STOPPING_COUNT) - 1);
-  TT_CHECK(flags & flagless, ==, bit(9) - 1);
+  TT_CHECK(flags & flagless, ==, bit(8) - 1);
 }
 
 TT_TEST (the_settings_use_every_row) {

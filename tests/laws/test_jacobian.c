@@ -4,6 +4,7 @@
 #include "src/predict/jacobian.h"
 #include "src/predict/prediction_block.h"
 #include "tests/support/reference.h"
+#include "tests/support/trained.h"
 
 enum { IN = 3, TARGETS = 2, CAST = 6, ROWS = 4, PARTS = 4 };
 
@@ -50,7 +51,7 @@ static tt_trained_ensemble *cast(tt_activation activation, tt_output output, int
   of.layer_norm = kind % 2;
   of.residual = kind / 2 % 2;
   TT_CHECK_OK(tt_model_lay_out(&of, &m));
-  TT_CHECK_OK(tt_trained_ensemble_create(&m, 2, CAST, &c));
+  TT_CHECK_OK(trained_create(&m, 2, CAST, &c));
   TT_CHECK_OK(tt_scaler_create(IN, TARGETS, &c->scaler));
   c->variance_floor = 1e-3f;
   for (int e = 0; e < 2; e++) {
@@ -216,7 +217,7 @@ static void compare(tt_activation activation, tt_output output, int kind, const 
   char what[128];
   double x[ROWS * IN];
   tt_trained_ensemble *c = cast(activation, output, kind);
-  const tt_trained_ensembles all = {1, &c};
+  const tt_trained_ensembles all = {.count = 1, .at = &c};
   normalize_targets(c, by);
   make_rows(x);
   snprintf(what, sizeof what, "%s, output %s, kind %d, targets %s and %s",
@@ -266,7 +267,7 @@ TT_TEST (jacobians_of_transformed_inputs_are_central_differences) {
   for (int n = 0; n < 3 * TT_NORMALIZE_COUNT; n++) {
     double x[ROWS * IN];
     tt_trained_ensemble *c = cast(TT_ACT_silu, (tt_output)(n % TT_OUTPUT_COUNT), n % 4);
-    const tt_trained_ensembles all = {1, &c};
+    const tt_trained_ensembles all = {.count = 1, .at = &c};
     make_rows(x);
     normalize_inputs(c, n, x);
     check_all(&all, x, tt_choice_normalize[n % TT_NORMALIZE_COUNT]);
@@ -283,7 +284,7 @@ TT_TEST (jacobians_of_members_of_a_fold_are_central_differences) {
   make_rows(x);
   for (int i = 0; i < TT_OUTPUT_COUNT; i++) {
     tt_trained_ensemble *c = cast(TT_ACT_tanh, (tt_output)i, i % KINDS);
-    const tt_trained_ensembles all = {1, &c};
+    const tt_trained_ensembles all = {.count = 1, .at = &c};
     c->scales = &scales;
     check_all(&all, x, "a fold");
     tt_trained_ensemble_destroy(&c);
@@ -295,7 +296,7 @@ TT_TEST (jacobians_of_members_of_a_fold_are_central_differences) {
 TT_TEST (jacobians_of_several_networks_are_central_differences) {
   double x[ROWS * IN];
   tt_trained_ensemble *c[TT_OUTPUT_COUNT];
-  const tt_trained_ensembles all = {TT_OUTPUT_COUNT, c};
+  const tt_trained_ensembles all = {.count = TT_OUTPUT_COUNT, .at = c};
   make_rows(x);
   x[1] = NAN;
   for (int i = 0; i < TT_OUTPUT_COUNT; i++) {
@@ -310,7 +311,7 @@ TT_TEST (jacobians_of_several_networks_are_central_differences) {
  * ensemble without members has none; the number of threads changes no bit. */
 TT_TEST (jacobians_at_the_ends) {
   tt_trained_ensemble *c = cast(TT_ACT_tanh, TT_OUTPUT_mean, 0);
-  tt_trained_ensembles all = {1, &c};
+  tt_trained_ensembles all = {.count = 1, .at = &c};
   enum { CELLS = ROWS * 2 * TARGETS * IN };
   double x[ROWS * IN], mean[2][CELLS], aleatoric[CELLS], epistemic[CELLS];
   for (int i = 0; i < ROWS * IN; i++) x[i] = cos(i);

@@ -174,7 +174,6 @@ TT_TEST (threads_share_the_parts_and_give_the_same_bits) {
       problem p = make(i, i, i == 4 ? 5 : PARTS);
       way several = by[k];
       several.use.threads = 2 + i % 2;
-      if (i == 3) p.c.member[0].hyper.adversarial_epsilon = 0.02f;
       tt_state *want = problem_run(&p, by[k], everyone(&p), 4);
       tt_state *got = problem_run(&p, several, everyone(&p), 3);
       same_member(want, got, 0, "threads that share parts");

@@ -42,7 +42,8 @@ def _use(model):
 
 
 def _predict(x):
-    return _inherited[0].predict(x).mean, _inherited[0].gradient(x)["mean"]
+    p = _inherited[0].predict(x, gradient=True)
+    return p.mean, p.mean_gradient
 
 
 class FitAndPredict(unittest.TestCase):
@@ -58,8 +59,12 @@ class FitAndPredict(unittest.TestCase):
         labels = file["column_label"].view(f"S{file['column_label'].shape[1]}")[:, 0]
         self.assertEqual([c.rpartition(": ")[2] for c in p.columns],
                          [label.decode() for label in labels])
-        for name, slopes in tutti.Model(model).gradient(x).items():
-            np.testing.assert_array_equal(slopes, file[VARIABLES[name] + "_jacobian"], err_msg=name)
+        slopes = tutti.Model(model).predict(x, gradient=True)
+        for name in ("mean", "std", "aleatoric", "epistemic"):  # in single precision, and in double
+            expected = file[VARIABLES[name] + "_jacobian"]
+            np.testing.assert_array_equal(slopes[name], p[name], err_msg=name)
+            np.testing.assert_allclose(slopes[name + "_gradient"].reshape(expected.shape), expected,
+                                       rtol=0, atol=1e-4 * abs(expected).max(), err_msg=name)
         return p
 
     def test_bits_of_everything(self):
@@ -83,18 +88,19 @@ class FitAndPredict(unittest.TestCase):
         x, y = numbers(rows=40, targets=2)
         fitted = tutti.Ensemble(**SMALL, loss="gaussian_nll", activation="tanh").fit(x, y)
         model = tutti.Model(fitted.run_.path("model.h5"))
-        slopes, step = model.gradient(x), 0.03  # predictions are in single precision
+        slopes, step = model.predict(x, gradient=True), 0.03  # predictions are in single precision
         for i, move in enumerate(step * np.eye(3)):
             low, high = model.predict(x - move), model.predict(x + move)
-            for name, slope in slopes.items():
-                np.testing.assert_allclose(slope[:, :, i], (high[name] - low[name]) / (2 * step),
+            for name in ("mean", "std", "aleatoric", "epistemic"):
+                np.testing.assert_allclose(slopes[name + "_gradient"][:, :, i], (high[name] - low[name]) / (2 * step),
                                            rtol=0.05, atol=0.01, err_msg=name)
 
     def test_processes_of_a_pool_predict(self):
         x, y = numbers(rows=600)  # enough for several threads
         fitted = tutti.Ensemble(**SMALL).fit(x, y)
         model = tutti.Model(fitted.run_.path("model.h5"))
-        expected = model.predict(x).mean, model.gradient(x)["mean"]
+        p = model.predict(x, gradient=True)
+        expected = p.mean, p.mean_gradient
         with multiprocessing.get_context("fork").Pool(2, _use, (model,)) as pool:
             for results in pool.map_async(_predict, [x, x]).get(60):
                 for got, want in zip(results, expected):

@@ -37,7 +37,6 @@ NAMES = {
     "model.activation": "log_sigmoid", "model.init": "fan_out_uniform", "train.loss": "log_cosh",
     "train.optimizer": "adadelta", "train.schedule": "linear", "model.output": "positive",
     "score.acquisition": "aleatoric_std", "select.method": "oldest", "data.normalize": "max_abs",
-    "run.gpu_path": "solo",
 }
 JOBS = {
     "rows": "data: {file: d.h5, normalize: max_abs, split: {train: 0.6, validation: 0.2, test: 0.2}}\n"

@@ -9,6 +9,7 @@
 #include "mpi/comm.h"
 #include "tests/support/check.h"
 #include "tests/support/ranks.h"
+#include "tests/support/trained.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ static inline tt_trained_ensemble *made_up_shape(int64_t members, tt_model_shape
   memset(&model, 0, sizeof model); /* padding too: the test compares bytes */
   shape.inputs = MADE_UP_INPUTS;
   TT_CHECK_OK(tt_model_lay_out(&shape, &model));
-  TT_CHECK_OK(tt_trained_ensemble_create(&model, ensembles, members, &m));
+  TT_CHECK_OK(trained_create(&model, ensembles, members, &m));
   m->variance_floor = 1e-6f;
   for (int64_t i = 0; i < ensembles; i++) {
     tt_ensemble *e = &m->ensemble[i];
@@ -72,6 +73,16 @@ static inline tt_trained_ensemble *made_up_shape(int64_t members, tt_model_shape
   int scaled = tt_output_labels(shape.output) == TT_LABEL_TYPE_real;
   for (int i = 0; scaled && i < MADE_UP_TARGETS; i++) m->scaler.y_scale[i] = 7.0 / (i + 3.0);
   return m;
+}
+
+/* Place of a target of the file among those of a member; -1: the member does not have it. */
+static inline int64_t made_up_place(const tt_trained_ensemble *m, int64_t member, int64_t target)
+{
+  const tt_ensemble *e = m->ensemble;
+  while (member >= e->first + e->members) e++;
+  for (int64_t k = 0; k < e->targets; k++)
+    if (e->column[k] == target) return k;
+  return -1;
 }
 
 /* A trained ensemble with MADE_UP_K targets. */

@@ -106,19 +106,19 @@ static inline int ways(way *out)
  * fp32, on the double each in a different order of threads. */
 static inline int tensor_ways(way *out)
 {
-#define X(path, automatic, fused, fp32, ...)                                                       \
-  {fp32, {NULL, "cuda tf32 " #path, "cuda 3xtf32 " #path}},
+#define X(path, automatic, fused, precision, ...)                                                  \
+  {TT_PRECISION_##precision, {NULL, "cuda tf32 " #path, "cuda 3xtf32 " #path}},
   static const struct {
-    int fp32_alone;
+    tt_precision most;
     const char *name[TT_PRECISION_COUNT];
-  } paths[TT_GPU_PATH_COUNT] = {{1, {NULL}}, TT_GPU_PATHS(X)};
+  } paths[TT_GPU_PATH_COUNT] = {{TT_PRECISION_fp32, {NULL}}, TT_GPU_PATHS(X)};
 #undef X
   way all[MAX_WAYS];
   int n = 0, from = ways(all);
   for (int i = 0; i < from; i++)
     for (int p = TT_PRECISION_tf32; p < TT_PRECISION_COUNT; p++) {
       int path = (int)all[i].use.path;
-      if (all[i].ops == &tt_engine_cpu || paths[path].fp32_alone) continue;
+      if (all[i].ops == &tt_engine_cpu || p > (int)paths[path].most) continue;
       if ((p + path - TT_GPU_PATH_block) % SCHEDULES != all[i].schedule) continue;
       out[n] = all[i];
       out[n].name = paths[path].name[p];

@@ -161,8 +161,7 @@ typedef struct ref_batch {
   int64_t member;
   const int32_t *row;
   int64_t rows;
-  int64_t step;        /* optimiser steps taken before; -1: not in training */
-  const double *moved; /* [rows][D] in place of the inputs, or NULL */
+  int64_t step; /* optimizer steps taken before; -1: not in training */
 } ref_batch;
 
 /* Number of units and channels that dropout may set to 0. */
@@ -191,8 +190,7 @@ static inline void ref_masks(const ref_batch *b, int64_t r, double *mask)
 static inline void ref_inputs(const ref_batch *b, int64_t r, double *x)
 {
   const tt_dataset *d = b->p->d;
-  for (int64_t i = 0; i < d->inputs; i++)
-    x[i] = b->moved ? b->moved[r * d->inputs + i] : (double)d->x[b->row[r] * d->inputs + i];
+  for (int64_t i = 0; i < d->inputs; i++) x[i] = (double)d->x[b->row[r] * d->inputs + i];
 }
 
 /* Loss of one target with label y, whose error has a known variance; as ref_loss. */
@@ -241,38 +239,17 @@ static inline double ref_batch_loss(const ref_batch *b, const double *w, const d
   return sum / (double)b->rows;
 }
 
-/* Derivative of the batch loss by *at, or of the loss of row r where r >= 0: central differences,
- * error about 1e-10 for smooth networks. */
-static inline double ref_slope(ref_batch *b, double *at, const double *w, const double *held,
-                               int64_t r)
+/* Derivative of the batch loss by *at: central differences, error about 1e-10 for smooth
+ * networks. */
+static inline double ref_slope(ref_batch *b, double *at, const double *w, const double *held)
 {
   const double h = 1e-5, keep = *at;
   *at = keep + h;
-  double above = r < 0 ? ref_batch_loss(b, w, held) : ref_row_loss(b, r, w, held);
+  double above = ref_batch_loss(b, w, held);
   *at = keep - h;
-  double below = r < 0 ? ref_batch_loss(b, w, held) : ref_row_loss(b, r, w, held);
+  double below = ref_batch_loss(b, w, held);
   *at = keep;
   return (above - below) / (2.0 * h);
-}
-
-/* The inputs of all rows moved by `step` ranges along the sign of dL/dx; owned by the caller. */
-static inline double *ref_move(ref_batch *b, const double *w, double step)
-{
-  int64_t inputs = b->p->d->inputs;
-  double *x = NULL, *moved = NULL;
-  float range[REF_WIDEST];
-  tt_dataset_ranges(b->p->d, range);
-  TT_CHECK_OK(TT_ALLOC(x, b->rows * inputs));
-  TT_CHECK_OK(TT_ALLOC(moved, b->rows * inputs));
-  for (int64_t r = 0; r < b->rows; r++) ref_inputs(b, r, x + r * inputs);
-  b->moved = x;
-  for (int64_t i = 0; i < b->rows * inputs; i++) {
-    double d = ref_slope(b, &x[i], w, w, i / inputs);
-    moved[i] = x[i] + step * (double)range[i % inputs] * ((d > 0.0) - (d < 0.0));
-  }
-  b->moved = NULL;
-  tt_free(x);
-  return moved;
 }
 
 static inline void ref_hide(const ref_batch *b, double *g)
@@ -290,15 +267,11 @@ static inline void ref_gradient(ref_batch b, double *w, double *g)
 {
   const tt_hyper *h = &b.p->c.member[b.member].hyper;
   int64_t params = b.p->c.model.params;
-  double held[REF_PARAMS], *moved = NULL;
+  double held[REF_PARAMS];
   TT_CHECK(params, <=, (int64_t)REF_PARAMS);
   memcpy(held, w, (size_t)params * sizeof *w);
-  for (int64_t i = 0; i < params; i++) g[i] = ref_slope(&b, &w[i], w, held, -1);
-  if (h->adversarial_epsilon > 0.0f)
-    b.moved = moved = ref_move(&b, w, (double)h->adversarial_epsilon);
-  for (int64_t i = 0; moved && i < params; i++) g[i] += ref_slope(&b, &w[i], w, held, -1);
+  for (int64_t i = 0; i < params; i++) g[i] = ref_slope(&b, &w[i], w, held);
   if (h->feature_fraction < 1.0f) ref_hide(&b, g);
-  tt_free(moved);
 }
 
 /* schedules and optimizers */

@@ -60,7 +60,6 @@ static inline problem make_network(int i, int convolutions)
     h->clip_norm = i % 2 ? 0.0f : 0.05f;
     h->dropout = i % 4 == 1 ? 0.2f : 0.0f;
     h->anchor = i % 5 == 2 ? 0.1f : 0.0f;
-    h->adversarial_epsilon = i % 5 == 3 ? 0.02f : 0.0f;
     h->feature_fraction = i % 3 == 2 && !convolutions ? 0.5f : 1.0f;
     h->label_noise = i % 4 == 2 && loss != TT_LOSS_cross_entropy ? 0.1f : 0.0f;
     h->average_decay = 0.7f;
@@ -94,10 +93,10 @@ static inline void start(problem *p, int teams, int stages, const tt_engine_ops 
   int team = tt_load_balance_place(tt_comm_ranks(comm), teams, tt_comm_rank(comm)).team;
   *to = (cast){.p = p, .cohort = {&p->c}, .stages = stages};
   to->job = (tt_job){.cohorts = {1, to->cohort},
-                      .data = p->d,
-                      .training = tt_dataset_for_training(p->d),
-                      .ops = ops,
-                      .use = use};
+                     .data = p->d,
+                     .training = tt_dataset_for_training(p->d),
+                     .ops = ops,
+                     .use = use};
   to->job.use.device_exchange = on_device;
   if (tt_comm_ranks(comm) < 3) to->job.use.threads = 1 + teams % 2; /* they share parts */
   TT_CHECK_OK(tt_team_create(comm, team, &to->team));

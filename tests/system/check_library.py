@@ -31,6 +31,14 @@ run: {device: cpu, threads: 1}
 """
 
 
+class Wanted(ctypes.Structure):
+    """struct tutti_prediction of tutti.h; `rest` are fields that are not used here."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("workspace", ctypes.c_void_p), ("mean", ctypes.c_void_p),
+                ("others", ctypes.c_void_p * 3), ("mean_gradient", ctypes.c_void_p),
+                ("rest", ctypes.c_void_p * 12)]
+
+
 def has_comma():
     return locale.localeconv()["decimal_point"] == ","
 
@@ -76,10 +84,11 @@ def use_library(library, directory):
     assert result == (0, ""), result
     for row in ([0.5, -0.25], [0.5, float("inf")]):
         x = (ctypes.c_double * 2)(*row)
-        print(call("tutti_predict", model, ctypes.c_int64(1), x, 1, ctypes.byref(mean), None, None,
-                   None), mean.value)
         slope = (ctypes.c_double * 2)()
-        print(call("tutti_gradient", model, ctypes.c_int64(1), x, 1, slope, None, None, None), *slope)
+        wanted = Wanted(size=ctypes.sizeof(Wanted), mean=ctypes.addressof(mean),
+                        mean_gradient=ctypes.addressof(slope))
+        print(call("tutti_predict", model, ctypes.c_int64(1), x, 1, ctypes.byref(wanted)), mean.value,
+              *slope)
     bytes_of_model = pathlib.Path(f"{directory}/model.h5").read_bytes()
     again = ctypes.c_void_p()
     size = ctypes.c_int64(len(bytes_of_model))

@@ -30,15 +30,9 @@ typedef struct group_builder {
 
 static int64_t find_query(const group_builder *m, int64_t row)
 {
-  int64_t low = 0, high = m->queries->count;
-  while (low < high) {
-    int64_t middle = low + (high - low) / 2;
-    if (m->sorted[middle].row < row)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low < m->queries->count && m->sorted[low].row == row ? m->sorted[low].query : -1;
+  const tt_query_index *found =
+      bsearch(&row, m->sorted, (size_t)m->queries->count, sizeof *m->sorted, tt_compare_i64);
+  return found ? found->query : -1;
 }
 
 /* *matches = 1 if all candidates of an existing group, by number and inputs, are queries that are

@@ -43,6 +43,7 @@ struct tt_pool_scorer {
   scored_ensemble *scored_ensemble;
   ensemble_prediction *ensemble_prediction; /* [model->count] */
   target_units *target_units;               /* [T] */
+  const char **name;                        /* [E] borrowed from cfg */
   double *weight;  /* [E] of the ensembles, for score.ensemble_reduction; 1 if none are given */
   int64_t room;    /* doubles of scratch per unit */
   double *scratch; /* [units][room]: scores [E], then of targets [K], then values of members */
@@ -190,6 +191,9 @@ static tt_err allocate_local(tt_pool_scorer *j)
   const tt_trained_ensembles *all = j->s->model;
   const tt_config *cfg = j->s->cfg;
   TT_TRY(TT_ALLOC(j->weight, j->ensembles));
+  TT_TRY(TT_ALLOC(j->name, j->ensembles));
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    j->name[cfg->ensemble[k].number] = cfg->ensemble[k].name;
   for (int64_t e = 0; e < j->ensembles; e++)
     j->weight[e] = cfg->score_weights.count ? cfg->score_weights.value[e] : 1.0;
   TT_TRY(TT_ALLOC(j->ensemble_prediction, all->count));
@@ -240,16 +244,13 @@ void tt_pool_scorer_destroy_local(tt_pool_scorer **scorer)
     tt_moments_destroy(&j->ensemble_prediction[i].moments);
     tt_free(j->ensemble_prediction[i].members);
   }
-  tt_free(j->ensemble_prediction);
-  tt_free(j->scored_ensemble);
-  tt_free(j->target_units);
-  tt_free(j->weight);
-  tt_free(j->scratch);
-  tt_free(*scorer);
+  tt_free_all(&j->ensemble_prediction, &j->scored_ensemble, &j->target_units, &j->name, &j->weight,
+              &j->scratch, scorer);
 }
 
 int64_t tt_pool_scorer_rows(const tt_pool_scorer *j) { return j->rows; }
 int64_t tt_pool_scorer_lists(const tt_pool_scorer *j) { return j->lists; }
+const char *const *tt_pool_scorer_names(const tt_pool_scorer *j) { return j->name; }
 int64_t tt_pool_scorer_columns(const tt_pool_scorer *j) { return j->columns; }
 
 /* Scores */

@@ -45,7 +45,8 @@ void tt_pool_scorer_destroy_local(tt_pool_scorer **j); /* accepts NULL */
 
 /* Largest number of rows of one call: a multiple of TT_POOL_SCORER_SUM_ROWS. */
 int64_t tt_pool_scorer_rows(const tt_pool_scorer *j);
-int64_t tt_pool_scorer_lists(const tt_pool_scorer *j);   /* L of pool_scores.h5 */
+int64_t tt_pool_scorer_lists(const tt_pool_scorer *j);            /* L of pool_scores.h5 */
+const char *const *tt_pool_scorer_names(const tt_pool_scorer *j); /* of the ensembles */
 int64_t tt_pool_scorer_columns(const tt_pool_scorer *j); /* C: columns of all trained ensembles */
 
 /* Candidates [first, first + rows): row r of x [rows][D], normalised, is candidate first + r.

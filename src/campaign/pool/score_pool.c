@@ -277,7 +277,8 @@ tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round)
   double start = tt_monotonic_seconds();
   tt_err e = tt_agree(c, prepare_local(&w));
   if (!e)
-    e = tt_pool_scores_create(c, s->file, tt_pool_scorer_lists(w.scorer), tt_pool_first(s->pool),
+    e = tt_pool_scores_create(c, s->file, tt_pool_scorer_lists(w.scorer),
+                              tt_pool_scorer_names(w.scorer), tt_pool_first(s->pool),
                               tt_pool_rows(s->pool), &f);
   if (!e) e = score_my_blocks(&w, f);
   if (!e) e = reduce_sums(&w, round);

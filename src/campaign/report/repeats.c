@@ -109,14 +109,6 @@ double tt_learning_curve_at(const tt_learning_curve *c, double labels)
   return c->value[i - 1] + part * (c->value[i] - c->value[i - 1]);
 }
 
-/* Linear interpolation between order statistics, the default of numpy.quantile. */
-static double quantile(const double *sorted, int n, double q)
-{
-  double place = q * (n - 1);
-  int below = (int)place, above = below + 1 < n ? below + 1 : below;
-  return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
-}
-
 /* Fill the points of `c`, whose labels are set, and leave out those that too few campaigns cover.
  *   one   [n] the curve of each campaign
  *   room  [n] */
@@ -134,9 +126,9 @@ static void fill_quantiles(const tt_learning_curve *one, int n, double *room, tt
     if (known < least) continue;
     qsort(room, (size_t)known, sizeof *room, tt_compare_f64);
     c->labels[kept] = labels;
-    c->value[kept] = quantile(room, known, 0.5);
-    c->low[kept] = quantile(room, known, 0.1);
-    c->high[kept] = quantile(room, known, 0.9);
+    c->value[kept] = tt_sorted_quantile(known, room, 0.5);
+    c->low[kept] = tt_sorted_quantile(known, room, 0.1);
+    c->high[kept] = tt_sorted_quantile(known, room, 0.9);
     c->campaigns[kept++] = known;
   }
   c->points = kept;

@@ -18,7 +18,8 @@ tt_err tt_kernels_get(tt_simd simd, const tt_kernels **out)
 {
   *out = find(simd);
   if (!*out)
-    return TT_FAIL(UNAVAILABLE, "run.simd: this processor does not support %s; use auto",
+    return TT_FAIL(UNAVAILABLE,
+                   "TUTTI_SIMD: this processor does not support %s; remove the variable",
                    tt_choice_simd[simd]);
   return TT_OK;
 }

@@ -118,7 +118,7 @@ typedef struct tt_kernels {
  * outputs in chunks of TT_LOSS_CHUNK rows. */
 double tt_kernels_add_losses(tt_loss kind, int64_t rows, const double *term);
 
-/* The table for `run.simd`. Errors: UNAVAILABLE (the processor does not support it). */
+/* The table for TUTTI_SIMD. Errors: UNAVAILABLE (the processor does not support it). */
 tt_err tt_kernels_get(tt_simd simd, const tt_kernels **out);
 
 extern const tt_kernels tt_kernels_generic;

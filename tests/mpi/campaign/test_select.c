@@ -46,8 +46,10 @@ static void put_pool(int64_t rows, int64_t width, const float *value)
 /* Rank 0 has all candidates to write, the others none. */
 static void put_scores(int64_t lists, int64_t first, int64_t rows, const float *value)
 {
+  static const char *const list[] = {"a", "b", "c", "d"};
   tt_pool_scores_writer *f = NULL;
-  TT_CHECK_OK(tt_pool_scores_create(comm, score_file, lists, first, rows, &f));
+  TT_CHECK(lists, <=, 4);
+  TT_CHECK_OK(tt_pool_scores_create(comm, score_file, lists, list, first, rows, &f));
   TT_CHECK_OK(tt_pool_scores_write(f, first, tt_comm_is_root(comm) ? rows : 0, value));
   TT_CHECK_OK(tt_pool_scores_commit(&f));
 }

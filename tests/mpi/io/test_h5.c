@@ -393,3 +393,21 @@ TT_TEST (datasets_that_do_not_fit_are_refused) {
   TT_CHECK_HAS(tt_err_last(), "'row'");
   tt_h5_close_local(&r);
 }
+
+/* What HDF5 refuses for a file it refuses for one in memory, whose data need no memory. */
+TT_TEST (a_file_in_memory_has_no_data) {
+  const int64_t size[] = {1LL << 40, 1LL << 20};
+  const double value = 1.0;
+  tt_h5_file *f = NULL;
+  TT_CHECK_OK(tt_h5_create(comm, NULL, 0, &f));
+  TT_CHECK_OK(tt_h5_create_dimension(f, "row", size[0]));
+  TT_CHECK_OK(tt_h5_create_dimension(f, "column", size[1]));
+  TT_CHECK_OK(tt_h5_write_rows(f, "table", TT_H5_F64, 2, size, 0, 1, &value));
+  TT_CHECK_OK(tt_h5_attach_scales(f, "table", (const char *[]){"row", "column"}, 2));
+  TT_CHECK_OK(tt_h5_commit(&f));
+  assert_null(f);
+  TT_CHECK_OK(tt_h5_create(comm, NULL, 0, &f));
+  TT_CHECK((int)tt_h5_create_dimension(f, "group/row", 3), ==, TT_E_IO);
+  TT_CHECK((int)tt_h5_commit(&f), ==, TT_E_IO);
+  TT_CHECK_HAS(tt_err_last(), "group/row");
+}

@@ -397,9 +397,10 @@ static float score_of(int64_t list, int64_t row)
 /* Slices of all sizes, also empty ones on some ranks. */
 static void write_scores(const char *file, int64_t lists, int64_t rows, int64_t piece)
 {
+  static const char *const list[] = {"warm", "cold", "other"};
   tt_pool_scores_writer *f = NULL;
   int rank = tt_comm_rank(comm), ranks = tt_comm_ranks(comm);
-  TT_CHECK_OK(tt_pool_scores_create(comm, file, lists, FIRST, rows, &f));
+  TT_CHECK_OK(tt_pool_scores_create(comm, file, lists, list, FIRST, rows, &f));
   int64_t begin = rank ? rows * (rank + 1) / (ranks + 1) : 0;
   int64_t end = rows * (rank + 2) / (ranks + 1);
   for (int64_t round = 0, most = rows / piece + 1; round < most; round++) {
@@ -442,12 +443,12 @@ TT_TEST (scores_are_complete_or_absent) {
   tt_pool_scores_writer *f = NULL;
   tt_pool_scores_reader *r = NULL;
   snprintf(file, sizeof file, "%s/half.h5", scratch);
-  TT_CHECK_OK(tt_pool_scores_create(comm, file, 1, 0, 10, &f));
+  TT_CHECK_OK(tt_pool_scores_create(comm, file, 1, NULL, 0, 10, &f));
   tt_pool_scores_discard(&f);
   tt_pool_scores_discard(&f);
   TT_CHECK((int)tt_pool_scores_open_local(file, &r), ==, (int)TT_E_NOINPUT);
   TT_CHECK(scratch_count(scratch, ".tmp"), ==, 0);
-  TT_CHECK((int)tt_pool_scores_create(comm, "/no/such/place.h5", 1, 0, 10, &f), ==,
+  TT_CHECK((int)tt_pool_scores_create(comm, "/no/such/place.h5", 1, NULL, 0, 10, &f), ==,
            (int)TT_E_CANTCREAT);
   put();
   TT_CHECK((int)tt_pool_scores_open_local(name[0], &r), ==, (int)TT_E_DATA);

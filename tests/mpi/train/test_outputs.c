@@ -5,11 +5,12 @@
 #include "io/data/data.h"
 #include "io/hdf5/files.h"
 #include "src/predict/row_predictor.h"
+#include "src/train/check_outputs.h"
 #include "src/train/trainer.h"
+#include "tests/mpi/ranks/received.h"
 #include "tests/support/plain_model.h"
 #include "tests/support/problem.h"
 #include "tests/support/ranks.h"
-#include "tests/mpi/ranks/received.h"
 
 #include <string.h>
 
@@ -176,3 +177,34 @@ TT_TEST (no_rank_receives_weights) {
 }
 
 TT_SUITE(errors_only, NULL)
+
+/* Jobs whose files have other variables: many layers, several networks, folds, components. */
+TT_TEST (outputs_are_checked_before_the_training) {
+#define ONE "ensembles: [{name: a, target: y0}]\n"
+  static const char columns[] = "data: {file: d.h5, inputs: x, targets: y";
+  static const char *const more[] = {
+      "}\nmodel: {profile: [1, 4], front: [conv 2 1, conv 2 1, group_norm 2]}\n" ONE,
+      "}\nensembles: [{name: a, target: y0, model: {hidden: [3]}}, {name: b, target: y1}]\n",
+      "}\ntrain: {resample: kfold}\nmodel: {heads: 2}\n" ONE,
+      ", targets_pca: 1}\nensembles: [{name: a}]\n"};
+#undef ONE
+  tt_data_shape shape = {.rows = 40, .inputs = 4, .targets = 2, .net_inputs = 4};
+  TT_CHECK_OK(tt_columns_create(4, &shape.input));
+  TT_CHECK_OK(tt_columns_create(2, &shape.target));
+  TT_CHECK_OK(tt_text_set(&shape.target.name[0], "y0"));
+  TT_CHECK_OK(tt_text_set(&shape.target.name[1], "y1"));
+  for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+    char text[512];
+    tt_config *cfg = NULL;
+    tt_cohorts all = {0};
+    int n = snprintf(text, sizeof text, "%s%s", columns, more[i]);
+    TT_CHECK_OK(tt_config_parse("job.yaml", text, n, NULL, 0, &cfg));
+    TT_CHECK_OK(tt_cohorts_create(cfg, shape.net_inputs, &shape.target, NULL, &all));
+    TT_CHECK_OK(tt_check_outputs_local(&all, cfg->data_targets_pca, &shape));
+    all.at[0]->max_epochs = INT64_MAX; /* no file can have this size */
+    TT_CHECK((int)tt_check_outputs_local(&all, cfg->data_targets_pca, &shape), !=, TT_OK);
+    tt_cohorts_destroy(&all);
+    tt_config_destroy(&cfg);
+  }
+  tt_data_shape_free(&shape);
+}

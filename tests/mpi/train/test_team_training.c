@@ -69,17 +69,15 @@ static void train_in_teams(problem *p, int teams, int stages, int64_t steps, int
   end(c);
 }
 
-/* Adversarial training is not possible in stages. On the double some of the teams without stages,
- * and all with stages, exchange device memory. */
-static void every_team(problem *p, int i, int in_stages)
+/* On the double some of the teams without stages, and all with stages, exchange device memory. */
+static void every_team(problem *p, int i)
 {
   tt_state *want = problem_run(p, plain(), everyone(p), 7);
   int ranks = tt_comm_ranks(comm), most = ranks < 4 ? ranks : 1;
   for (int teams = 1; teams <= most; teams++)
-    for (int k = 0; k < (in_stages && (!DOUBLE || (i < 3 && teams == 1)) ? WAYS : 1); k++) {
+    for (int k = 0; k < (!DOUBLE || (i < 3 && teams == 1) ? WAYS : 1); k++) {
       on_device = DOUBLE && (k > 0 || teams % 2 == i / 2 % 2);
-      train_in_teams(p, teams, stages_of(i, k), i % 2 ? 1000 : 2,
-                     in_stages && i % 3 == 0 && !DOUBLE, want);
+      train_in_teams(p, teams, stages_of(i, k), i % 2 ? 1000 : 2, i % 3 == 0 && !DOUBLE, want);
     }
   on_device = 0;
   tt_state_destroy(&want);
@@ -90,7 +88,7 @@ TT_TEST (teams_give_the_bits_of_one_rank) {
   if (DOUBLE && tt_comm_ranks(comm) > 3) cases = 3; /* the law of stages has the others */
   for (int i = 0; i < cases; i++) {
     problem p = make(i);
-    every_team(&p, i, p.c.member[0].hyper.adversarial_epsilon <= 0.0f);
+    every_team(&p, i);
     problem_free(&p);
   }
 }
@@ -98,7 +96,7 @@ TT_TEST (teams_give_the_bits_of_one_rank) {
 TT_TEST (teams_train_a_residual_network_to_the_bits_of_one_rank) {
   for (int i = 0; i < 3 && !DOUBLE; i += 2) {
     problem p = make_network(i, 1);
-    every_team(&p, i, 1);
+    every_team(&p, i);
     problem_free(&p);
   }
 }
@@ -112,8 +110,11 @@ TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   p.c.member[1].hyper.learning_rate = 1e4f; /* diverges; 1e-6 of it does not */
   p.c.member[1].hyper.clip_norm = 0.0f;
   tt_cohort *cohort[] = {&p.c};
-  tt_job job = {.cohorts = {1, cohort}, .data = p.d, .training = tt_dataset_for_training(p.d),
-                .ops = &ENGINE, .use = use};
+  tt_job job = {.cohorts = {1, cohort},
+                .data = p.d,
+                .training = tt_dataset_for_training(p.d),
+                .ops = &ENGINE,
+                .use = use};
   tt_shards alone;
   TT_CHECK_OK(tt_shards_create_local(&job, 1, 0, NULL, 0, 0, &alone));
   do {
@@ -123,8 +124,7 @@ TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
   TT_CHECK_OK(tt_shard_save_local(&alone.at[0]));
   TT_CHECK(TT_FIELD(alone.at[0].state, attempt)[1], ==, 1);
   TT_CHECK(TT_FIELD(alone.at[0].state, status)[1], ==, TT_STATUS_finished);
-  for (int k = 0; k < WAYS; k++)
-    train_in_teams(&p, 1, stages_of(0, k), 3, 0, alone.at[0].state);
+  for (int k = 0; k < WAYS; k++) train_in_teams(&p, 1, stages_of(0, k), 3, 0, alone.at[0].state);
   tt_shards_destroy(&alone);
   problem_free(&p);
 }
@@ -147,52 +147,52 @@ static tt_err bad_partial(tt_engine *e, int64_t m, tt_slice parts, int *training
                           float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
 {
   TT_TRY(count_call());
-  return ENGINE.partial(e, m, parts, training, sum, loss);
+  return ENGINE.team->partial(e, m, parts, training, sum, loss);
 }
 
 static tt_err bad_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient,
                           double squares, float *w)
 {
   TT_TRY(count_call());
-  return ENGINE.advance(e, m, segment, gradient, squares, w);
+  return ENGINE.team->advance(e, m, segment, gradient, squares, w);
 }
 
 static tt_err bad_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count)
 {
   TT_TRY(count_call());
-  return ENGINE.device_add(e, m, to, from, count);
+  return ENGINE.team->device_add(e, m, to, from, count);
 }
 
 static tt_err bad_copy(tt_engine *e, float *to, const float *from, int64_t count)
 {
   TT_TRY(count_call());
-  return ENGINE.device_copy(e, to, from, count);
+  return ENGINE.team->device_copy(e, to, from, count);
 }
 
 static tt_err bad_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
                         int64_t window, tt_pipeline_step *out)
 {
   TT_TRY(count_call());
-  return ENGINE.stage_begin(e, m, stage, parts, window, out);
+  return ENGINE.team->stage_begin(e, m, stage, parts, window, out);
 }
 
 static tt_err bad_forward(tt_engine *e, int64_t part, const float *in, float *out)
 {
   TT_TRY(count_call());
-  return ENGINE.stage_forward(e, part, in, out);
+  return ENGINE.team->stage_forward(e, part, in, out);
 }
 
 static tt_err bad_backward(tt_engine *e, int64_t part, const float *in, float *out)
 {
   TT_TRY(count_call());
-  return ENGINE.stage_backward(e, part, in, out);
+  return ENGINE.team->stage_backward(e, part, in, out);
 }
 
 static tt_err bad_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
                          const tt_epoch_sharing *share, int *epoch_ended)
 {
   int ended = 0;
-  tt_err err = count_call(), real = ENGINE.accept(e, m, of, w, loss, share, &ended);
+  tt_err err = count_call(), real = ENGINE.team->accept(e, m, of, w, loss, share, &ended);
   if (!err) *epoch_ended = ended; /* after an error the others know more than this rank */
   return err ? err : real;
 }
@@ -220,13 +220,17 @@ static int fail_once(cast *c, int64_t steps)
 
 /* An error in each of the first calls, also in the last one before the ranks go on to the next
  * member or end: of a call of 1 or 2 steps, or of an epoch. */
-static void fail_in_a_call(tt_engine_ops bad, int stages)
+static void fail_in_a_call(tt_team_ops team, int stages)
 {
+  tt_engine_ops bad = ENGINE;
+  bad.team = &team;
   static const struct {
     int64_t steps;
     tt_early_stopping stop;
-  } length[] = {{1, TT_EARLY_STOPPING_member}, {2, TT_EARLY_STOPPING_member},
-                {1000, TT_EARLY_STOPPING_member}, {1000, TT_EARLY_STOPPING_ensemble}};
+  } length[] = {{1, TT_EARLY_STOPPING_member},
+                {2, TT_EARLY_STOPPING_member},
+                {1000, TT_EARLY_STOPPING_member},
+                {1000, TT_EARLY_STOPPING_ensemble}};
   for (int k = 0; k < 4; k += DOUBLE ? 3 : 1)
     for (fails_at = 1; fails_at < (DOUBLE ? 4 : 6); fails_at++) {
       problem p = make(2);
@@ -241,31 +245,31 @@ static void fail_in_a_call(tt_engine_ops bad, int stages)
 
 TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
   int in_stages = stages_of(0, tt_comm_ranks(comm) < 4 ? 1 : 2);
-  tt_engine_ops bad = ENGINE;
+  tt_team_ops bad = *ENGINE.team;
   on_device = DOUBLE;
   bad.partial = bad_partial;
   fail_in_a_call(bad, 0);
-  bad = ENGINE;
+  bad = *ENGINE.team;
   bad.device_add = bad_add;
   if (on_device && tt_comm_ranks(comm) > 1) fail_in_a_call(bad, 0);
   for (int k = 0; k < WAYS; k++) {
-    bad = ENGINE;
+    bad = *ENGINE.team;
     bad.advance = bad_advance;
     fail_in_a_call(bad, stages_of(0, k));
-    bad = ENGINE;
+    bad = *ENGINE.team;
     bad.accept = bad_accept;
     fail_in_a_call(bad, stages_of(0, k));
   }
-  bad = ENGINE;
+  bad = *ENGINE.team;
   bad.stage_forward = bad_forward;
   fail_in_a_call(bad, in_stages);
-  bad = ENGINE;
+  bad = *ENGINE.team;
   bad.stage_backward = bad_backward;
   if (!DOUBLE) fail_in_a_call(bad, in_stages);
-  bad = ENGINE;
+  bad = *ENGINE.team;
   bad.stage_begin = bad_begin;
   if (!DOUBLE) fail_in_a_call(bad, in_stages);
-  bad = ENGINE;
+  bad = *ENGINE.team;
   bad.device_copy = bad_copy;
   if (on_device) fail_in_a_call(bad, in_stages);
   on_device = 0;

@@ -56,7 +56,7 @@ TT_TEST (inference_reloads_weights) {
   static float x[ROWS * MADE_UP_INPUTS];
   static double want[ROWS * 2 * MADE_UP_K], got[ROWS * 2 * MADE_UP_K];
   tt_trained_ensemble *m = made_up_committee(MEMBERS, hidden, 1, TT_OUTPUT_mean_variance);
-  const tt_trained_ensembles only = {1, &m};
+  const tt_trained_ensembles only = {.count = 1, .at = &m};
   tt_provenance from = made_up_provenance(comm);
   tt_trained_ensembles back = {0};
   tt_model_shard part = {.w = m->w};

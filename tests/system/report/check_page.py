@@ -293,7 +293,7 @@ def check_big(tutti):
         f["member_index"][...] = np.arange(members)
         f["ensemble"] = chars(["all"] * members)
         f["column_ensemble"] = chars(["all"] * targets)
-        f["column_target"] = f["column_label"] = chars([f"t{i}" for i in range(targets)])
+        f["column_target"] = f["column_label"] = f["target_name"] = chars([f"t{i}" for i in range(targets)])
         f["column_units"] = chars(["m"] * targets)
     p = page(tutti, "big")
     first = p.path.read_bytes()

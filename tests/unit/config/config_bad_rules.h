@@ -198,10 +198,6 @@ static const tt_bad bad_rules[] = {
      NULL,
      {"3:25: train.early_stopping: with ensemble all members need the same validation rows"}},
     {1,
-     JOB "train: {method: fusion, batch_order: shared, adversarial_epsilon: 0.01}\n",
-     NULL,
-     {"3:67: train.adversarial_epsilon cannot be combined with method: fusion"}},
-    {1,
      JOB "run: {stages: 4}\n",
      NULL,
      {"3:15: run.stages: 4 with 1 part: a stage would wait 75 % of the time for the others; set "
@@ -222,11 +218,6 @@ static const tt_bad bad_rules[] = {
      JOB "run: {wave: 4, ranks_per_member: 2}\ntrain: {parts: 4}\n",
      NULL,
      {"3:13: run.wave and run.ranks_per_member cannot be used together"}},
-    {1,
-     JOB "run: {stages: 2}\ntrain: {parts: 4, adversarial_epsilon: 0.01}\n",
-     NULL,
-     {"4:40: train.adversarial_epsilon cannot be combined with run.stages: use "
-      "run.ranks_per_member"}},
     {1,
      JOB "train: {method: fusion, batch_order: shared, parts: 2}\n",
      NULL,

@@ -415,7 +415,6 @@ TT_TEST (the_hash_depends_on_options_that_decide_results) {
                 {"title=other", 0},
                 {"data.file=/moved.h5", 0},
                 {"train.max_diverged=0.5", 0},
-                {"run.simd=generic", 0},
                 {"run.watchdog=1h", 0},
                 {"run.seed=5", 1},
                 {"data.split.seed=5", 1},

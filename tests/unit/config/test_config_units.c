@@ -1,6 +1,9 @@
-/* test_config_units.c — values with units: durations and sizes. */
+/* test_config_units.c — values with units: durations and sizes; settings of the environment. */
 #include "core/config/config_internal.h"
 #include "tests/unit/config/config_job.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 /* JSON has no other way to write them. */
 TT_TEST (auto_durations_and_sizes_may_be_quoted) {
@@ -32,4 +35,19 @@ TT_TEST (durations_and_sizes_have_units) {
     TT_CHECK(c->run_memory, ==, good[i].bytes);
     tt_config_destroy(&c);
   }
+}
+
+TT_TEST (settings_for_developers_come_from_the_environment) {
+  tt_config *c = NULL;
+  setenv("TUTTI_GPU_PATH", "block", 1);
+  c = must_parse(main_job, NULL, 0);
+  TT_CHECK(c->gpu_path, ==, (int)TT_GPU_PATH_block);
+  TT_CHECK(c->simd, ==, (int)TT_SIMD_auto);
+  tt_config_destroy(&c);
+  setenv("TUTTI_GPU_PATH", "blok", 1);
+  TT_CHECK((int)tt_config_parse("job.yaml", main_job, (int)strlen(main_job), NULL, 0, &c), ==,
+           (int)TT_E_CONFIG);
+  TT_CHECK_HAS(tt_err_last(), "the environment variable TUTTI_GPU_PATH: 'blok' is not one of auto, "
+                              "warp, block");
+  unsetenv("TUTTI_GPU_PATH");
 }

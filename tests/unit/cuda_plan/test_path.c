@@ -160,16 +160,19 @@ TT_TEST (tensor_cores_are_for_wide_layers) {
   };
   for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
     for (int precision = 0; precision < TT_PRECISION_COUNT; precision++) {
-      int kept = measured[i].wide ? precision : TT_PRECISION_fp32;
+      int layered = measured[i].of.path == TT_GPU_PATH_layered, kept = TT_PRECISION_fp32;
+      if (measured[i].wide && precision != (layered ? TT_PRECISION_3xtf32 : -1)) kept = precision;
       tt_path_choice got = choose_in(&measured[i].of, precision);
       TT_CHECK((int)got.path, ==, (int)measured[i].of.path);
       TT_CHECK((int)got.precision, ==, kept);
-      TT_CHECK(strstr(got.why, "; in fp32, which is faster below 64 x 64") != NULL, ==,
-               kept != precision);
+      TT_CHECK(strstr(got.why, measured[i].wide ? "; in fp32, which is faster than 3xtf32 there"
+                                                : "; in fp32, which is faster below 64 x 64") != NULL,
+               ==, kept != precision);
     }
 }
 
-/* A requested path keeps the requested precision; the warp path has no tensor cores. */
+/* A requested path keeps the requested precision; the warp path has no tensor cores, the layered
+ * path no 3xtf32. */
 TT_TEST (a_requested_path_keeps_the_precision) {
   tt_path_context on = {.shared_bytes = H200, .precision = TT_PRECISION_tf32};
   tt_cohort c = cohort_of(&shapes[2]);
@@ -178,6 +181,9 @@ TT_TEST (a_requested_path_keeps_the_precision) {
   TT_CHECK((int)got.precision, ==, TT_PRECISION_tf32);
   TT_CHECK((int)tt_path_choose(&c, &on, TT_GPU_PATH_warp, &got), ==, TT_E_UNAVAILABLE);
   TT_CHECK_HAS(tt_err_last(), "in fp32 only, not in tf32");
+  on.precision = TT_PRECISION_3xtf32;
+  TT_CHECK((int)tt_path_choose(&c, &on, TT_GPU_PATH_layered, &got), ==, TT_E_UNAVAILABLE);
+  TT_CHECK_HAS(tt_err_last(), "in fp32 and tf32 only, not in 3xtf32");
 }
 
 /* The path does not depend on the number of members and ensembles, nor on seeds. */
@@ -210,7 +216,7 @@ TT_TEST (a_requested_path_is_used_or_rejected) {
     tt_path_context on = {.shared_bytes = shapes[i].shared};
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_layered, &got));
     TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
-    TT_CHECK_HAS(got.why, "run.gpu_path");
+    TT_CHECK_HAS(got.why, "TUTTI_GPU_PATH");
     if (shapes[i].path == TT_GPU_PATH_layered && c.model.params > TT_PATH_BLOCK_MAX_PARAMS &&
         tt_block_min_bytes(&c, TT_PRECISION_fp32) <= on.shared_bytes) {
       TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_block, &got));
@@ -218,8 +224,8 @@ TT_TEST (a_requested_path_is_used_or_rejected) {
     }
     if (shapes[i].path == TT_GPU_PATH_layered) {
       refused(&c, on, TT_GPU_PATH_block,
-              "run.gpu_path: block cannot train these members: a member needs");
-      refused(&c, on, TT_GPU_PATH_warp, "run.gpu_path: warp cannot train these members: ");
+              "TUTTI_GPU_PATH: block cannot train these members: a member needs");
+      refused(&c, on, TT_GPU_PATH_warp, "TUTTI_GPU_PATH: warp cannot train these members: ");
       continue;
     }
     if (shapes[i].path == TT_GPU_PATH_warp) {
@@ -264,10 +270,9 @@ TT_TEST (rare_options_use_the_layered_path) {
   tt_hyper *last = &some[MEMBERS - 1].hyper;
   c.member = some;
   float *const field[] = {&last->dropout, &last->label_noise, &last->anchor,
-                          &last->adversarial_epsilon, &last->feature_fraction};
-  const char *const word[] = {"dropout", "label_noise", "anchor", "adversarial",
-                              "feature_fraction"};
-  for (int i = 0; i < 5; i++) {
+                          &last->feature_fraction};
+  const char *const word[] = {"dropout", "label_noise", "anchor", "feature_fraction"};
+  for (int i = 0; i < 4; i++) {
     *field[i] = 0.5f;
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
     TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
@@ -297,7 +302,7 @@ TT_TEST (a_requested_cluster_is_used_or_rejected) {
     tt_cohort c = cohort_of(&shapes[i]);
     tt_path_context on = large_gpu();
     if (!tt_cluster_plan_choose(&c, &on, &plan)) {
-      refused(&c, on, TT_GPU_PATH_cluster, "run.gpu_path: cluster cannot train these members: a ");
+      refused(&c, on, TT_GPU_PATH_cluster, "TUTTI_GPU_PATH: cluster cannot train these members: a ");
       continue;
     }
     TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_cluster, &got));

@@ -111,14 +111,6 @@ static tt_dataset *samples(void)
   return d;
 }
 
-TT_TEST (levels_and_indicators_have_no_range) {
-  tt_dataset *d = samples();
-  float range[INPUTS];
-  tt_dataset_ranges(d, range);
-  for (int i = 0; i < INPUTS; i++) TT_CHECK((double)range[i], ==, i == 0 || i == 4 ? 1.0 : 0.0);
-  tt_dataset_destroy(&d);
-}
-
 /* The weights of one unit say which inputs a member uses. */
 TT_TEST (a_member_uses_all_inputs_of_a_column_or_none) {
   static const char job[] = "data: {file: a.h5}\nmodel: {hidden: [1]}\n"

@@ -1,0 +1,269 @@
+/* predict.c — see tutti.h: predictions of models in memory. */
+#include "core/base/mem.h"
+#include "core/engine/engine.h"
+#include "src/api/call.h"
+#include "src/api/workspace.h"
+#include "src/host/resources.h"
+#include "src/predict/normalization.h"
+#include "src/predict/prediction_block.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <string.h>
+
+enum { MIN_CHUNK_ROWS = 256, MAX_CHUNK_ROWS = 4096 };
+enum { FEW_ROWS = 8 }; /* up to these, one row at a time is faster than a block of 16 */
+static const double chunk_floats = 6.4e7; /* members' predictions of a chunk: 256 MB */
+
+/* A prediction of many rows. */
+typedef struct prediction_call {
+  const tutti_model *model;
+  const tutti_prediction *out;
+  const double *x;
+  int64_t rows, chunk; /* chunk: rows predicted at a time */
+  tt_resources use;
+  float *normalized; /* [chunk][D] */
+  float *members;    /* [G of the largest cohort][2][K q][chunk], or NULL if not needed */
+  tt_prediction_block block;
+} prediction_call;
+
+static tt_err check_rows(const tutti_model *model, int64_t rows, const double *x)
+{
+  if (!model) return TT_FAIL(USAGE, "the model is NULL: open one with tutti_open");
+  if (rows < 0) return TT_FAIL(USAGE, "the number of rows is %" PRId64, rows);
+  if (rows > 0 && !x) return TT_FAIL(USAGE, "x is NULL");
+  return TT_OK;
+}
+
+/* The fields that the caller knows: a program may be compiled with an older tutti.h. */
+static tt_err copy_wanted(const tutti_prediction *from, tutti_prediction *out)
+{
+  const size_t first = offsetof(tutti_prediction, member_variance) + sizeof(void *);
+  if (!from) return TT_FAIL(USAGE, "out is NULL");
+  if (from->size < first || from->size > sizeof *out)
+    return TT_FAIL(USAGE,
+                   "out->size is %zu; set it to sizeof(tutti_prediction), which is %zu in the "
+                   "tutti.h of libtutti " TUTTI_VERSION,
+                   from->size, sizeof *out);
+  memset(out, 0, sizeof *out);
+  memcpy(out, from, from->size);
+  return TT_OK;
+}
+
+static tt_err check_wanted(const tutti_model *model, const tutti_prediction *out)
+{
+  unsigned forecasts = 0;
+  if (out->workspace && out->workspace->model != model)
+    return TT_FAIL(USAGE, "the workspace is one of another model");
+  if (out->quantiles < 0 || (out->quantiles > 0 && !out->probability))
+    return TT_FAIL(USAGE, "quantiles is %" PRId64 ", probability is %s", out->quantiles,
+                   out->probability ? "given" : "NULL");
+  for (int64_t i = 0; i < model->all.count; i++)
+    forecasts |= 1u << tt_output_forecast(model->all.at[i]->model.output);
+  for (int64_t q = 0; q < out->quantiles; q++)
+    if (!(out->probability[q] > 0.0 && out->probability[q] < 1.0))
+      return TT_FAIL(USAGE, "quantile %g is not between 0 and 1", out->probability[q]);
+  if (out->quantiles > 0 && !(forecasts & TT_DENSITY_FORECASTS))
+    return TT_FAIL(USAGE, "this model predicts only classes or quantiles: there is no distribution "
+                          "to take other quantiles from");
+  if ((out->lower || out->upper) && !model->levels)
+    return TT_FAIL(USAGE, "this model has no conformal intervals: train it with "
+                          "calibration.conformal");
+  if ((out->entropy || out->mutual_information) && !model->classes)
+    return TT_FAIL(USAGE, "this model predicts no classes: there is no entropy");
+  return TT_OK;
+}
+
+/* Floats of a row in `members` of the largest cohort. */
+static int64_t count_member_floats(const tutti_model *model)
+{
+  int64_t most = 0;
+  for (int64_t i = 0; i < model->all.count; i++) {
+    const tt_trained_ensemble *m = model->all.at[i];
+    int64_t own = m->members * 2 * tt_trained_ensemble_width(m);
+    most = own > most ? own : most;
+  }
+  return most;
+}
+
+static tt_err allocate(prediction_call *p)
+{
+  const tutti_prediction *out = p->out;
+  int members = out->member_mean || out->member_variance;
+  int entropy = out->entropy || out->mutual_information;
+  tt_prediction_shape shape = {
+      .quantiles = out->quantiles, .quantile = out->probability, .members = members};
+  int transformed = tt_scaler_transformed_target(&p->model->all.at[0]->scaler) >= 0;
+  int needed = members || entropy || out->quantiles || transformed;
+  int64_t floats = needed ? count_member_floats(p->model) : 0;
+  p->chunk = p->rows < MAX_CHUNK_ROWS ? p->rows : MAX_CHUNK_ROWS;
+  while (p->chunk > MIN_CHUNK_ROWS && (double)p->chunk * (double)floats > chunk_floats)
+    p->chunk /= 2;
+  TT_TRY(TT_ALLOC(p->normalized, p->chunk * p->model->all.at[0]->model.inputs));
+  if (floats) TT_TRY(TT_ALLOC(p->members, p->chunk * floats));
+  TT_TRY(tt_prediction_block_create(&p->model->all, p->chunk, &shape, &p->block));
+  if (!entropy) { /* they need the predictions of the members */
+    tt_free(p->block.entropy);
+    tt_free(p->block.mutual_information);
+  }
+  return TT_OK;
+}
+
+/* Copy `parts` arrays of `size` bytes per row from the block to all rows; NULL = not wanted. */
+static void copy_rows(const prediction_call *p, const void *from, void *to, int64_t parts,
+                      size_t size)
+{
+  const tt_prediction_block *b = &p->block;
+  for (int64_t i = 0; to && i < parts; i++)
+    memcpy((char *)to + (size_t)(i * p->rows + b->first) * size,
+           (const char *)from + (size_t)(i * b->rows) * size, (size_t)b->rows * size);
+}
+
+static void copy_block(const prediction_call *p)
+{
+  const tt_prediction_block *b = &p->block;
+  const tutti_prediction *out = p->out;
+  size_t columns = (size_t)b->columns * sizeof(double);
+  size_t width = (size_t)p->model->width * sizeof(double);
+  copy_rows(p, b->mean, out->mean, 1, columns);
+  copy_rows(p, b->total, out->total, 1, columns);
+  copy_rows(p, b->aleatoric, out->aleatoric, 1, columns);
+  copy_rows(p, b->epistemic, out->epistemic, 1, columns);
+  copy_rows(p, b->quantile, out->quantile, b->quantiles, columns);
+  copy_rows(p, b->lower, out->lower, b->levels, columns);
+  copy_rows(p, b->upper, out->upper, b->levels, columns);
+  copy_rows(p, b->entropy, out->entropy, 1, columns);
+  copy_rows(p, b->mutual_information, out->mutual_information, 1, columns);
+  copy_rows(p, b->member_mean, out->member_mean, tutti_members(p->model), width);
+  copy_rows(p, b->member_variance, out->member_variance, tutti_members(p->model), width);
+}
+
+/* Predict the rows of the block: the columns of all trained ensembles. */
+static tt_err predict_block(prediction_call *p)
+{
+  const tutti_model *model = p->model;
+  tt_prediction_block *b = &p->block;
+  tt_ensemble_prediction own = {.members = p->members};
+  tt_err e = tt_normalize_checked_local(model->all.at[0], "tutti_predict", "x", b->first, b->rows,
+                                        p->x + b->first * tutti_inputs(model), p->normalized);
+  for (int64_t i = 0; !e && i < model->all.count; i++) {
+    tt_moments *moments = NULL;
+    own.m = model->all.at[i];
+    e = tt_moments_create(b->rows, tt_trained_ensemble_columns(own.m), &moments);
+    own.moments = moments;
+    if (!e) e = tt_engine_cpu.predict(own.m, &p->use, b->rows, p->normalized, moments, p->members);
+    if (!e) e = tt_prediction_block_fill(b, &own);
+    own.member += own.m->members;
+    own.column += tt_trained_ensemble_columns(own.m);
+    tt_moments_destroy(&moments);
+  }
+  if (!e) copy_block(p);
+  return e;
+}
+
+static int wants_slopes(const tutti_prediction *out)
+{
+  return out->mean_gradient || out->total_gradient || out->aleatoric_gradient ||
+         out->epistemic_gradient;
+}
+
+static int wants_moments(const tutti_prediction *out)
+{
+  return out->mean || out->total || out->aleatoric || out->epistemic;
+}
+
+/* What rows are not computed for one by one. */
+static int wants_more(const tutti_prediction *out)
+{
+  return out->quantiles || out->lower || out->upper || out->entropy || out->mutual_information ||
+         out->member_mean || out->member_variance;
+}
+
+typedef struct row_call {
+  tt_row_room *room; /* [threads] */
+  const double *x;
+  const tutti_prediction *out;
+} row_call;
+
+/* Of tt_each_row. */
+static void compute_row(void *with, int thread, int64_t row)
+{
+  const row_call *c = with;
+  tt_row_compute(&c->room[thread], row, c->x, c->out);
+}
+
+/* With rooms of its own. */
+static tt_err compute_rows_once(const tutti_model *model, int threads, int64_t rows, row_call *c)
+{
+  tt_row_room alone = {0};
+  tt_err e = TT_OK;
+  if (threads == 1)
+    c->room = &alone;
+  else
+    e = TT_ALLOC(c->room, threads);
+  for (int t = 0; !e && t < threads; t++)
+    e = tt_row_room_create(model, wants_slopes(c->out), &c->room[t]);
+  if (!e) tt_each_row(threads, rows, compute_row, c);
+  for (int t = 0; c->room && t < threads; t++) tt_row_room_free(&c->room[t]);
+  if (threads > 1) tt_free(c->room);
+  return e;
+}
+
+/* Moments and their derivatives, one row at a time. */
+static tt_err predict_rows(const tutti_model *model, int64_t rows, const double *x, int threads,
+                           const tutti_prediction *out)
+{
+  const tutti_workspace *work = out->workspace;
+  if (rows > 1) threads = tt_resources_team_local(threads);
+  if (threads < 1 || rows <= 1) threads = 1;
+  if (threads > rows) threads = rows > 0 ? (int)rows : 1;
+  if (work && threads > work->threads) threads = work->threads;
+  TT_TRY(tt_check_inputs_local(model->all.at[0], "tutti_predict", "x", 0, rows, x));
+  row_call call = {.x = x, .out = out};
+  if (!work) return compute_rows_once(model, threads, rows, &call);
+  call.room = work->room;
+  tt_each_row(threads, rows, compute_row, &call);
+  return TT_OK;
+}
+
+/* Everything but derivatives, many rows at a time. */
+static tt_err predict_blocks(const tutti_model *model, int64_t rows, const double *x, int threads,
+                             const tutti_prediction *out)
+{
+  prediction_call p = {.model = model, .out = out, .x = x, .rows = rows};
+  p.use.threads = tt_resources_team_local(threads);
+  tt_err e = allocate(&p);
+  while (!e && p.block.first < rows) {
+    p.block.rows = rows - p.block.first < p.chunk ? rows - p.block.first : p.chunk;
+    e = predict_block(&p);
+    p.block.first += p.block.rows;
+  }
+  tt_prediction_block_free(&p.block);
+  tt_free(p.normalized);
+  tt_free(p.members);
+  return e;
+}
+
+static tt_err predict(const tutti_model *model, int64_t rows, const double *x, int threads,
+                      const tutti_prediction *out)
+{
+  int slopes = wants_slopes(out), more = wants_more(out), values = wants_moments(out) || more;
+  int alone = model->single && !more && (slopes || rows <= FEW_ROWS); /* rows one by one */
+  tt_err e = TT_OK;
+  if (slopes || alone) e = predict_rows(model, rows, x, threads, out);
+  if (!e && !alone && (values || !slopes)) e = predict_blocks(model, rows, x, threads, out);
+  return e;
+}
+
+int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
+                  const tutti_prediction *out)
+{
+  tt_call caller;
+  tutti_prediction wanted;
+  tt_call_begin(&caller);
+  tt_err e = check_rows(model, rows, x);
+  if (!e) e = copy_wanted(out, &wanted);
+  if (!e) e = check_wanted(model, &wanted);
+  if (!e) e = predict(model, rows, x, threads, &wanted);
+  return tt_call_end(&caller, e);
+}

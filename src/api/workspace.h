@@ -1,0 +1,39 @@
+/* workspace.h — means, standard deviations and their derivatives, one row at a time, in memory that
+ * is allocated beforehand. Floor 5. */
+#ifndef TT_WORKSPACE_H
+#define TT_WORKSPACE_H
+#include "src/api/model.h"
+#include "src/predict/jacobian.h"
+
+/* Memory of one thread. */
+typedef struct tt_row_room {
+  const tutti_model *model; /* borrowed */
+  double *block;            /* all arrays but slopes */
+  /* Only if the model has single rows. */
+  float *x, *scratch;    /* [F] normalised, [tt_single_row_scratch] */
+  float *o, *d_o;        /* [O] outputs of a member, [O][F] their derivatives */
+  double *out, *d_out;   /* the same in double, those of a target together */
+  double *sums;          /* [4][C] of moments */
+  tt_moments moments;    /* of the present trained ensemble */
+  int64_t current;       /* its number */
+  int64_t wanted;        /* the first outputs, whose derivatives are computed */
+  tt_row_slopes *slopes; /* [all.count], NULL: no derivatives */
+} tt_row_room;
+
+/*   derivatives  0: for tt_row_compute without derivatives
+ * Owner: the caller, tt_row_room_free (accepts a zeroed one, and what create left after an error).
+ * Errors: MEM. */
+tt_err tt_row_room_create(const tutti_model *model, int derivatives, tt_row_room *out);
+void tt_row_room_free(tt_row_room *r);
+
+/* Compute row number `row` of x [rows][D], whose values have been checked: those of mean, total,
+ * aleatoric, epistemic and their derivatives that are not NULL in `out`; without single rows only
+ * the derivatives. Allocates nothing. */
+void tt_row_compute(tt_row_room *r, int64_t row, const double *x, const tutti_prediction *out);
+
+struct tutti_workspace {
+  const tutti_model *model;
+  int threads;
+  tt_row_room *room; /* [threads] */
+};
+#endif

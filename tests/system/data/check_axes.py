@@ -1,0 +1,93 @@
+#!/usr/bin/python3
+"""Axes of every file that the program writes: each has a dimension scale, and names where its elements
+have names; units are those of UDUNITS; members have scores of their own targets alone.
+
+    check_axes.py TUTTI
+"""
+import pathlib
+import sys
+import tempfile
+
+import h5py
+import netCDF4
+import numpy as np
+import output_files
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from checks import check, finish  # noqa: E402
+
+UNITS = {"1", "s"}  # of the program; the data have none
+NAMED = ("feature", "target", "ensemble", "column", "list", "stage", "network_input")
+
+
+def datasets(f):
+    """{path: dataset} of a file."""
+    found = {}
+    f.visititems(lambda path, item: found.update({path: item}) if isinstance(item, h5py.Dataset) else None)
+    return found
+
+
+def check_scales(name, f):
+    all_of = datasets(f)
+    texts = set()  # axes of lists of texts
+    for path, d in all_of.items():
+        if d.dtype.kind == "S" and d.ndim == 2 and len(d.dims[0]):
+            texts.add(d.dims[0][0].name)
+        units = d.attrs.get("units", b"1").decode()
+        check(units in UNITS, f"{name}: {path} has units {units!r}")
+        if h5py.h5ds.is_scale(d.id):
+            continue
+        for axis in range(d.ndim):
+            sizes = [s.shape[0] for s in d.dims[axis].values()]
+            check(sizes in ([d.shape[axis]], [0]), f"{name}: axis {axis} of {path} {d.shape} has scales of sizes {sizes}")
+    for path, d in all_of.items():
+        if h5py.h5ds.is_scale(d.id) and path.rpartition("/")[2] in NAMED:
+            check(d.name in texts, f"{name}: axis {path} has no names")
+    with netCDF4.Dataset(f.filename) as nc:
+        for group in (nc, *nc.groups.values()):
+            phony = [d for d in group.dimensions if d.startswith("phony")]
+            check(not phony, f"{name}: {group.path} has dimensions without a name: {phony}")
+
+
+def texts_of(f, path):
+    return [b"".join(row).rstrip(b"\0").decode() for row in f[path][()]]
+
+
+def check_member_scores(name, f):
+    """NaN exactly where the ensemble of a member does not predict the target."""
+    targets, owner = texts_of(f, "target_name"), texts_of(f, "ensemble")
+    pairs = set(zip(texts_of(f, "column_ensemble"), texts_of(f, "column_target")))
+    own = np.array([[(o, t) in pairs for t in targets] for o in owner])
+    check(0 < own.sum() < own.size, f"{name}: every member has every target, the check checks nothing")
+    scores = [f[n] for n in f if n.startswith("test_") and f[n].ndim == 2]
+    check(all((np.isnan(s[()]) | own).all() for s in scores), f"{name}: scores of targets of other ensembles")
+    check((np.any([np.isfinite(s[()]) for s in scores], axis=0) == own).all(), f"{name}: scores are missing")
+
+
+def check_places(name, f):
+    """member_column has the columns of the ensemble of the member, then -1."""
+    owner, columns = texts_of(f, "ensemble"), texts_of(f, "column_ensemble")
+    for member, places in zip(owner, f["member_column"][()]):
+        own = [k for k, of in enumerate(columns) if of == member]
+        if f["member_column"].dims[1][0].name == "/ensemble_target":
+            own = [k for k in own if k == 0 or texts_of(f, "column_target")[k] != texts_of(f, "column_target")[k - 1]
+                   or columns[k] != columns[k - 1]]
+        check(list(places) == own + [-1] * (len(places) - len(own)), f"{name}: {member} has columns {places}, own {own}")
+
+
+def main(tutti):
+    with tempfile.TemporaryDirectory() as folder:
+        for name, path in output_files.make(folder, tutti).items():
+            with h5py.File(path) as f:
+                check_scales(name, f)
+                if "test_nll" in f:
+                    check_member_scores(name, f)
+                if "member_column" in f:
+                    check_places(name, f)
+                if "y_pred_mean" in f and "y_true" not in f:
+                    check((f["sample"][()] == np.arange(len(f["y_pred_mean"]))).all(), f"{name}: sample is not the row")
+    finish()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
