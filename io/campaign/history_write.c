@@ -3,19 +3,18 @@
 #include "io/campaign/history_variables.h"
 #include "io/campaign/level_texts.h"
 
+#include "core/base/int.h"
 #include "core/base/mem.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static void write_names(tt_schema *s, const tt_history *h, const tt_history_names *names)
 {
   int64_t length = tt_schema_max_column_text(names->input);
-  length = larger(length, tt_schema_max_column_text(names->target));
-  length = larger(length, tt_h5_max_text_length(h->columns, names->column));
-  length = larger(length, tt_h5_max_text_length(TT_STAGE_COUNT, tt_stage_name));
+  length = tt_max_i64(length, tt_schema_max_column_text(names->target));
+  length = tt_max_i64(length, tt_h5_max_text_length(h->columns, names->column));
+  length = tt_max_i64(length, tt_h5_max_text_length(TT_STAGE_COUNT, tt_stage_name));
   tt_schema_create_dimension(s, "name_strlen", length);
   tt_schema_create_dimension(s, "stage", TT_STAGE_COUNT);
   tt_schema_write_texts(s, "stage_name", "stage", "name_strlen", tt_stage_name,
@@ -58,7 +57,7 @@ static tt_err prepare_local(const tt_history *h, const tt_history_names *names,
     int64_t dims[2];
     tt_history_variable_dims(h, &tt_history_variables[i], dims);
     int64_t size = dims[0] * dims[1] * tt_h5_type_bytes(tt_history_variables[i].v.type);
-    most = larger(most, size);
+    most = tt_max_i64(most, size);
     *bytes += size;
   }
   TT_TRY(tt_level_texts_create(names->net, levels));

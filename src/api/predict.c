@@ -1,4 +1,5 @@
 /* predict.c — see tutti.h: predictions of models in memory. */
+#include "core/base/int.h"
 #include "core/base/mem.h"
 #include "core/engine/engine.h"
 #include "src/api/call.h"
@@ -81,7 +82,7 @@ static int64_t count_member_floats(const tutti_model *model)
   for (int64_t i = 0; i < model->all.count; i++) {
     const tt_trained_ensemble *m = model->all.at[i];
     int64_t own = m->members * 2 * tt_trained_ensemble_width(m);
-    most = own > most ? own : most;
+    most = tt_max_i64(most, own);
   }
   return most;
 }
@@ -96,7 +97,7 @@ static tt_err allocate(prediction_call *p)
   int transformed = tt_scaler_transformed_target(&p->model->all.at[0]->scaler) >= 0;
   int needed = members || entropy || out->quantiles || transformed;
   int64_t floats = needed ? count_member_floats(p->model) : 0;
-  p->chunk = p->rows < MAX_CHUNK_ROWS ? p->rows : MAX_CHUNK_ROWS;
+  p->chunk = tt_min_i64(p->rows, MAX_CHUNK_ROWS);
   while (p->chunk > MIN_CHUNK_ROWS && (double)p->chunk * (double)floats > chunk_floats)
     p->chunk /= 2;
   TT_TRY(TT_ALLOC(p->normalized, p->chunk * p->model->all.at[0]->model.inputs));
@@ -234,7 +235,7 @@ static tt_err predict_blocks(const tutti_model *model, int64_t rows, const doubl
   p.use.threads = tt_resources_team_local(threads);
   tt_err e = allocate(&p);
   while (!e && p.block.first < rows) {
-    p.block.rows = rows - p.block.first < p.chunk ? rows - p.block.first : p.chunk;
+    p.block.rows = tt_min_i64(rows - p.block.first, p.chunk);
     e = predict_block(&p);
     p.block.first += p.block.rows;
   }

@@ -1,6 +1,7 @@
 /* workspace.c — see workspace.h and tutti.h. */
 #include "src/api/workspace.h"
 
+#include "core/base/int.h"
 #include "core/base/mem.h"
 #include "src/api/call.h"
 #include "src/host/resources.h"
@@ -11,17 +12,15 @@ typedef struct room_sizes {
   int64_t inputs, outputs, scratch, columns;
 } room_sizes;
 
-static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
 static room_sizes measure(const tutti_model *model)
 {
   room_sizes most = {0};
   for (int64_t i = 0; i < model->all.count; i++) {
     const tt_trained_ensemble *m = model->all.at[i];
-    most.inputs = larger(most.inputs, m->model.inputs);
-    most.outputs = larger(most.outputs, m->model.outputs);
-    most.scratch = larger(most.scratch, tt_single_row_scratch(model->single[i]));
-    most.columns = larger(most.columns, tt_trained_ensemble_columns(m));
+    most.inputs = tt_max_i64(most.inputs, m->model.inputs);
+    most.outputs = tt_max_i64(most.outputs, m->model.outputs);
+    most.scratch = tt_max_i64(most.scratch, tt_single_row_scratch(model->single[i]));
+    most.columns = tt_max_i64(most.columns, tt_trained_ensemble_columns(m));
   }
   return most;
 }

@@ -34,15 +34,10 @@ typedef struct buffer_sizes {
   X(normalized[l], float, s->training *(layer->norm >= 0) * layer->out * s->ld)                    \
   X(inverse_std[l], float, s->training *(layer->norm >= 0) * s->ld)
 
-static int64_t round_up_to_lanes(int64_t rows)
-{
-  return (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
-}
-
 /* An odd number of 64-byte cache lines, so that features are not in the same cache sets. */
 int64_t tt_cpu_leading_dimension(int64_t rows)
 {
-  int64_t padded = round_up_to_lanes(rows);
+  int64_t padded = tt_lanes_up(rows);
   return padded / TT_LANES % 2 ? padded : padded + TT_LANES;
 }
 
@@ -50,9 +45,8 @@ static buffer_sizes sizes_of(const tt_model *m, int64_t batch, int64_t parts,
                              tt_cpu_buffers_use use)
 {
   buffer_sizes s = {.m = m,
-                    .rows = round_up_to_lanes(tt_part_max_rows(batch, parts)),
-                    .window =
-                        batch > TT_SAMPLER_WINDOW ? round_up_to_lanes(batch) : TT_SAMPLER_WINDOW,
+                    .rows = tt_lanes_up(tt_part_max_rows(batch, parts)),
+                    .window = batch > TT_SAMPLER_WINDOW ? tt_lanes_up(batch) : TT_SAMPLER_WINDOW,
                     .widest = tt_model_widest(m),
                     .training = use == TT_BUFFERS_TRAIN};
   s.ld = tt_cpu_leading_dimension(s.rows);

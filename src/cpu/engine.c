@@ -94,7 +94,7 @@ static tt_err allocate(tt_engine *e)
 static int64_t validation_terms(const tt_cohort *c, int64_t rows)
 {
   int64_t most = tt_part_max_rows(c->batch_size, c->parts);
-  return rows / ((most + TT_LANES - 1) / TT_LANES * TT_LANES) + 1;
+  return rows / tt_lanes_up(most) + 1;
 }
 
 /* The sum of all that create and set_data allocate; a list of rows has room for all of them. */

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-static int64_t round_up_to_lanes(int64_t rows)
-{
-  return (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
-}
-
 /* z of hidden layer l -> f(z), after layer_norm if it has one. */
 static void activate_layer(const tt_kernels *k, const tt_layer *layer, const float *w,
                            tt_cpu_buffers *b, int l, int64_t n, int gradient)
@@ -29,7 +24,7 @@ tt_cpu_front_pass tt_cpu_front_pass_of(const tt_kernels *k, const tt_model *m, c
                              .x = b->x,
                              .row = b->front_row,
                              .ld = b->ld,
-                             .n = round_up_to_lanes(rows)};
+                             .n = tt_lanes_up(rows)};
 }
 
 float *tt_cpu_layer_input(const tt_model *m, const tt_cpu_buffers *b, int layer)
@@ -63,7 +58,7 @@ static void forward_dense(const tt_kernels *k, const tt_model *model, const floa
                           tt_cpu_buffers *b, int first, int end, int64_t rows,
                           const tt_dropout *drop, int gradient)
 {
-  int64_t n = round_up_to_lanes(rows), unit = 0;
+  int64_t n = tt_lanes_up(rows), unit = 0;
   for (int l = 0; l < first; l++) unit += model->layer[l].out;
   for (int l = first; l < end; l++) {
     const tt_layer *layer = &model->layer[l];
@@ -108,7 +103,7 @@ int tt_cpu_is_in_panels(const tt_model *m)
 int64_t tt_cpu_cut(const tt_model *m, int64_t rows)
 {
   enum { LEAST_ROWS = 256 };
-  return rows < LEAST_ROWS || !tt_cpu_is_in_panels(m) ? round_up_to_lanes(rows)
+  return rows < LEAST_ROWS || !tt_cpu_is_in_panels(m) ? tt_lanes_up(rows)
                                                       : tt_cpu_share_of_rows(rows, 0, 2).count;
 }
 
@@ -124,7 +119,7 @@ static void dense_input_gradient(const tt_kernels *k, const tt_model *m, const f
 {
   const tt_layer *layer = &m->layer[l];
   k->product(layer->in, layer->out, w + layer->weight, 1, layer->in, NULL, tt_cpu_delta(m, b, l),
-             NULL, to, b->ld, round_up_to_lanes(rows));
+             NULL, to, b->ld, tt_lanes_up(rows));
 }
 
 const float *tt_cpu_dense_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
@@ -133,7 +128,7 @@ const float *tt_cpu_dense_input_gradient(const tt_kernels *k, const tt_model *m,
   const tt_layer *layer = &m->layer[l];
   dense_input_gradient(k, m, w, b, l, rows, b->scratch);
   if (layer->residual)
-    k->add(layer->in, b->residual_gradient, b->scratch, b->ld, round_up_to_lanes(rows));
+    k->add(layer->in, b->residual_gradient, b->scratch, b->ld, tt_lanes_up(rows));
   return b->scratch;
 }
 
@@ -141,7 +136,7 @@ void tt_cpu_output_backward(const tt_kernels *k, const tt_model *m, const float 
                             tt_cpu_buffers *b, int l, int64_t rows)
 {
   const tt_layer *layer = &m->layer[l];
-  int64_t n = round_up_to_lanes(rows);
+  int64_t n = tt_lanes_up(rows);
   for (int64_t o = 0; layer->residual && o < layer->out; o++)
     memcpy(b->residual_gradient + o * b->ld, b->scratch + o * b->ld, (size_t)n * sizeof(float));
   k->times(layer->out, b->scratch, b->z[l], b->ld, n);
@@ -161,7 +156,7 @@ void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *m, const float *
     return;
   }
   k->product(next->in, next->out, w + next->weight, 1, next->in, NULL, tt_cpu_delta(m, b, l + 1),
-             b->z[l], b->z[l], b->ld, round_up_to_lanes(rows));
+             b->z[l], b->z[l], b->ld, tt_lanes_up(rows));
 }
 
 static void clear(float *gradient, int64_t first, int64_t count)
@@ -183,7 +178,7 @@ void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_
                            tt_slice outputs, int64_t rows, int64_t cut, float *gradient)
 {
   const tt_layer *layer = &m->layer[l];
-  int64_t n = round_up_to_lanes(rows), first = outputs.first;
+  int64_t n = tt_lanes_up(rows), first = outputs.first;
   if (outputs.count < 1) return;
   if (tt_model_rate(m, m->front.layers + l) == 0.0f) {
     clear_layer_gradient(layer, outputs, gradient);

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t min_int64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* The row order of some slots of an epoch, in the window. */
 typedef struct ordering {
   const tt_engine *e;
@@ -37,9 +35,9 @@ static const int32_t *batch_rows(const tt_engine *e, tt_cpu_buffers *b, const tt
     ordering o = {e, b, ctx,
                   tt_member_sampler(e->cohort, ctx->member, TT_FIELD(e->state, attempt)[ctx->i],
                                     ctx->lists->count[TT_TRAIN], epoch)};
-    int64_t batches = min_int64(b->window_size / e->cohort->batch_size, steps);
+    int64_t batches = tt_min_i64(b->window_size / e->cohort->batch_size, steps);
     b->window_first = first;
-    b->window_count = min_int64(batches * e->cohort->batch_size, ctx->rows - first);
+    b->window_count = tt_min_i64(batches * e->cohort->batch_size, ctx->rows - first);
     tt_cpu_team_run(ctx->team, order_share, &o);
   }
   return b->window + (first - b->window_first);
@@ -49,7 +47,7 @@ const float *tt_cpu_load_rows(const tt_engine *e, tt_cpu_buffers *b, const tt_en
                               const int32_t *row, int64_t rows)
 {
   const tt_dataset *d = e->data;
-  int64_t n = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
+  int64_t n = tt_lanes_up(rows);
   e->kernels->gather(d->inputs, d->inputs, NULL, d->x, row, rows, n, b->x, b->ld);
   e->kernels->gather(ensemble->targets, d->targets, ensemble->column, d->y, row, rows, n, b->y,
                      b->ld);
@@ -81,7 +79,7 @@ void tt_cpu_next_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
   const tt_cohort *c = e->cohort;
   const tt_state *s = e->state;
   int64_t first = TT_FIELD(s, batch)[ctx->i] * c->batch_size;
-  out->count = min_int64(c->batch_size, ctx->rows - first);
+  out->count = tt_min_i64(c->batch_size, ctx->rows - first);
   out->row = batch_rows(e, b, ctx, first, out->count, steps);
   out->dropout =
       (tt_dropout){.seed = tt_attempt_seed(c->seed, c->retry_reseed, TT_FIELD(s, attempt)[ctx->i]),
@@ -140,7 +138,7 @@ void tt_cpu_panels_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
   const tt_model *m = &e->cohort->model;
   for (int64_t r = 0; r < rows.count; r += PANEL) {
     tt_cpu_buffers v = tt_cpu_buffers_from_row(m, b, r);
-    tt_slice panel = {rows.first + r, min_int64(PANEL, rows.count - r)};
+    tt_slice panel = {rows.first + r, tt_min_i64(PANEL, rows.count - r)};
     panel_deltas(e, &v, ctx, batch, panel);
   }
   for (int l = m->layers - 1; l >= 0; l--)

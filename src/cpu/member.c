@@ -7,8 +7,6 @@
 #include <omp.h>
 #include <string.h>
 
-static int64_t min_int64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* Rows whose losses are computed in the buffers: at most b->rows. */
 typedef struct loss_rows {
   const tt_engine *e;
@@ -47,14 +45,14 @@ double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team
   double sum = 0.0;
   for (int64_t first = 0; first < count; first += b->rows)
     sum += rows_loss(
-        team, (loss_rows){e, b, ensemble, w, row + first, min_int64(b->rows, count - first)});
+        team, (loss_rows){e, b, ensemble, w, row + first, tt_min_i64(b->rows, count - first)});
   return count ? sum / (double)count : (double)NAN;
 }
 
 double tt_cpu_shared_mean_loss(const tt_engine *e, const tt_cpu_member *ctx, const float *w,
                                const int32_t *row, int64_t count)
 {
-  int64_t each = e->buffers[0]->rows, terms = (count + each - 1) / each;
+  int64_t each = e->buffers[0]->rows, terms = tt_ceil_div(count, each);
   double sum = 0.0;
   tt_slice own = {0, terms};
   if (ctx->share) own = tt_part_slice(terms, ctx->share->engines, ctx->share->engine);
@@ -62,7 +60,7 @@ double tt_cpu_shared_mean_loss(const tt_engine *e, const tt_cpu_member *ctx, con
   for (int64_t k = own.first; k < own.first + own.count; k++) {
     unsigned mode = tt_cpu_flush_denormals();
     e->term[k] = rows_loss(NULL, (loss_rows){e, e->buffers[omp_get_thread_num()], ctx->ensemble, w,
-                                             row + k * each, min_int64(each, count - k * each)});
+                                             row + k * each, tt_min_i64(each, count - k * each)});
     tt_cpu_restore_denormals(mode);
   }
   if (ctx->share) ctx->share->gather(ctx->share->with, terms, e->term);

@@ -12,20 +12,18 @@
 #include <omp.h>
 #include <string.h>
 
-static int64_t round_up_to_lanes(int64_t n) { return (n + TT_LANES - 1) / TT_LANES * TT_LANES; }
-
 int64_t tt_cpu_pair_floats(const tt_cohort *c)
 {
   enum { TERM = sizeof(double) / sizeof(float) };
   if (c->parts > 1 || tt_cpu_cut(&c->model, c->batch_size) >= c->batch_size) return 0;
-  return (1 + tt_cohort_state_shape(c).slots + 4) * round_up_to_lanes(c->model.params) +
-         2 * TERM * round_up_to_lanes(c->batch_size);
+  return (1 + tt_cohort_state_shape(c).slots + 4) * tt_lanes_up(c->model.params) +
+         2 * TERM * tt_lanes_up(c->batch_size);
 }
 
 static float *take(float **room, int64_t count)
 {
   float *taken = *room;
-  *room += round_up_to_lanes(count);
+  *room += tt_lanes_up(count);
   return taken;
 }
 
@@ -75,7 +73,7 @@ static void update_copy(const tt_cpu_pair *p, int thread)
   int64_t params = p->e->cohort->model.params, each = limit > 0.0f ? params : FEW;
   tt_cpu_update u = p->update;
   for (int64_t first = 0; first < params; first += each) {
-    tt_slice segment = {first, params - first < each ? params - first : each};
+    tt_slice segment = {first, tt_min_i64(params - first, each)};
     float *sum = p->half[thread][!p->which] + first;
     add_halves(p, segment, sum);
     tt_cpu_mask_gradient(p->e, p->b, ctx, segment, sum);
@@ -103,8 +101,8 @@ static void compute_half(tt_cpu_pair *p, int thread, int halves)
   tt_slice rows = tt_cpu_share_of_rows(p->rows, thread, halves);
   tt_cpu_buffers b = *p->e->buffers[omp_get_thread_num()];
   b.term = p->term[!p->which] + rows.first;
-  tt_cpu_panels_gradient(p->e, &b, &p->member[thread], &p->batch, rows,
-                         round_up_to_lanes(rows.count), p->half[thread][!p->which]);
+  tt_cpu_panels_gradient(p->e, &b, &p->member[thread], &p->batch, rows, tt_lanes_up(rows.count),
+                         p->half[thread][!p->which]);
   if (!all_finite(rows.count, b.term)) atomic_store_explicit(&p->infinite, 1, memory_order_relaxed);
 }
 

@@ -85,7 +85,7 @@ static void predict_members(const predict_job *job, thread_scratch *s, int64_t f
     part.within = job->into->within + first * job->columns;
     memset(s->weight, 0, (size_t)job->columns * sizeof *s->weight);
   }
-  int64_t n = (rows + TT_LANES - 1) / TT_LANES * TT_LANES, width = tt_trained_ensemble_width(c);
+  int64_t n = tt_lanes_up(rows), width = tt_trained_ensemble_width(c);
   for (int64_t r = 0; r < rows; r++) b->window[r] = (int32_t)r;
   job->kernels->gather(m->inputs, m->inputs, NULL, job->x + first * m->inputs, b->window, rows, n,
                        b->x, b->ld);

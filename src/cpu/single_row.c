@@ -42,13 +42,11 @@ typedef struct pass {
   float *in, *out, *d_in, *d_out;
 } pass;
 
-static int64_t round_to_lanes(int64_t n) { return (n + TT_LANES - 1) / TT_LANES * TT_LANES; }
-
 /* Add a place of `floats` floats. */
 static int64_t add_place(places *p, int64_t floats)
 {
   int64_t at = p->end;
-  p->end += round_to_lanes(floats);
+  p->end += tt_lanes_up(floats);
   return at;
 }
 
@@ -77,12 +75,12 @@ static void lay_out_scratch(tt_single_row *s)
 
 static void lay_out(const tt_model *m, tt_single_row *s)
 {
-  s->widest = round_to_lanes(m->inputs);
+  s->widest = tt_lanes_up(m->inputs);
   for (int l = 0; l < m->layers; l++) {
-    s->width[l] = round_to_lanes(m->layer[l].out);
+    s->width[l] = tt_lanes_up(m->layer[l].out);
     s->offset[l] = s->stride;
     s->stride += (1 + m->layer[l].in) * s->width[l];
-    if (s->width[l] > s->widest) s->widest = s->width[l];
+    s->widest = tt_max_i64(s->widest, s->width[l]);
   }
   lay_out_scratch(s);
 }
@@ -240,8 +238,7 @@ void tt_single_row_member(const tt_single_row *s, int64_t member, const float *x
   memcpy(p.in + 1, x, (size_t)m->inputs * sizeof *x);
   memcpy(o, forward_row(s, &p, slopes > 0), (size_t)m->outputs * sizeof *o);
   for (int64_t first = 0; first < slopes; first += GROUP)
-    backward_row(s, &p, first, slopes - first < GROUP ? slopes - first : GROUP,
-                 d_o + first * m->inputs);
+    backward_row(s, &p, first, tt_min_i64(slopes - first, GROUP), d_o + first * m->inputs);
 }
 
 void tt_single_row_add(const tt_single_row *s, int64_t member, const float *o, float *scratch,

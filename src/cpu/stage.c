@@ -30,8 +30,6 @@ typedef struct stage_pass {
   float *gradient;
 } stage_pass;
 
-static int64_t pad(int64_t rows) { return (rows + TT_LANES - 1) / TT_LANES * TT_LANES; }
-
 static const tt_model *model_of(const stage_pass *p) { return &p->e->cohort->model; }
 
 /* First layer after the stage. */
@@ -60,14 +58,16 @@ static void unpack(const stage_pass *p, int layer, tt_slice rows, int64_t ld, fl
 {
   int64_t values = tt_pipeline_values(model_of(p), layer);
   for (int64_t i = 0; i < values; i++)
-    memcpy(to + i * ld, p->in + i * p->n + rows.first, (size_t)pad(rows.count) * sizeof *to);
+    memcpy(to + i * ld, p->in + i * p->n + rows.first,
+           (size_t)tt_lanes_up(rows.count) * sizeof *to);
 }
 
 static void pack(const stage_pass *p, int layer, tt_slice rows, int64_t ld, const float *from)
 {
   int64_t values = tt_pipeline_values(model_of(p), layer);
   for (int64_t i = 0; i < values; i++)
-    memcpy(p->out + i * p->n + rows.first, from + i * ld, (size_t)pad(rows.count) * sizeof *from);
+    memcpy(p->out + i * p->n + rows.first, from + i * ld,
+           (size_t)tt_lanes_up(rows.count) * sizeof *from);
 }
 
 static void forward_share(const stage_pass *p, int thread, int threads)
@@ -146,7 +146,7 @@ static void gradient_share(const stage_pass *p, int thread, int threads)
   for (int n = p->st->layers.first; n < end_of(&p->st->layers); n++) {
     int l = n - m->front.layers;
     int64_t out = l < 0 ? m->front.layer[n].channels : m->layer[l].out;
-    tt_slice own = tt_part_slice((out + OUTPUT_TILE - 1) / OUTPUT_TILE, threads, thread);
+    tt_slice own = tt_part_slice(tt_ceil_div(out, OUTPUT_TILE), threads, thread);
     own = tt_slice_intersect((tt_slice){own.first * OUTPUT_TILE, own.count * OUTPUT_TILE}, 0, out);
     if (l < 0)
       tt_cpu_channel_gradient(p->e->kernels, m, p->b, n, own, p->rows.count, p->gradient);
@@ -227,7 +227,7 @@ static stage_pass begin_pass(const tt_engine *e, int64_t part, const float *in, 
                       .st = st,
                       .b = &st->slot[part % st->window],
                       .rows = rows,
-                      .n = pad(rows.count),
+                      .n = tt_lanes_up(rows.count),
                       .in = in,
                       .out = out};
 }

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t min_int64(int64_t a, int64_t b) { return a < b ? a : b; }
-
 tt_cpu_member tt_cpu_member_begin(const tt_engine *e, tt_cpu_buffers *b, int64_t i)
 {
   const tt_cohort *c = e->cohort;
@@ -20,7 +18,7 @@ tt_cpu_member tt_cpu_member_begin(const tt_engine *e, tt_cpu_buffers *b, int64_t
                          .lists = lists,
                          .i = i,
                          .rows = rows,
-                         .batches = (rows + c->batch_size - 1) / c->batch_size,
+                         .batches = tt_ceil_div(rows, c->batch_size),
                          .w = TT_FIELD(s, weights) + i * s->params,
                          .slots = TT_FIELD(s, slots) + i * s->slots * e->own.count,
                          .threads = tt_cpu_threads_per_member(c, e->slice, e->threads)};
@@ -46,7 +44,7 @@ void tt_cpu_gradient_squares(const tt_engine *e, const tt_cpu_buffers *b, const 
   tt_cpu_mask_gradient(e, b, ctx, segment, gradient);
   for (int64_t p = 0; h->clip_norm > 0.0f && p < segment.count; p += TT_NORM_BLOCK)
     block[p / TT_NORM_BLOCK] =
-        e->kernels->square_sum(min_int64(TT_NORM_BLOCK, segment.count - p), gradient + p);
+        e->kernels->square_sum(tt_min_i64(TT_NORM_BLOCK, segment.count - p), gradient + p);
 }
 
 /* Sum of squares of the gradient of the whole batch, if it is clipped; masks it. */
@@ -62,7 +60,7 @@ static double square_sum(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_mem
   }
   for (int64_t p = 0; p < params; p += TT_NORM_BLOCK) {
     double block = 0.0;
-    tt_cpu_gradient_squares(e, b, ctx, (tt_slice){p, min_int64(TT_NORM_BLOCK, params - p)},
+    tt_cpu_gradient_squares(e, b, ctx, (tt_slice){p, tt_min_i64(TT_NORM_BLOCK, params - p)},
                             gradient + p, &block);
     sum += block;
   }

@@ -108,9 +108,9 @@ typedef struct deal {
 
 tt_slice tt_cpu_share_of_rows(int64_t rows, int thread, int threads)
 {
-  tt_slice blocks = tt_part_slice((rows + TT_LANES - 1) / TT_LANES, threads, thread);
+  tt_slice blocks = tt_part_slice(tt_ceil_div(rows, TT_LANES), threads, thread);
   int64_t first = blocks.first * TT_LANES, end = first + blocks.count * TT_LANES;
-  return (tt_slice){first, (end < rows ? end : rows) - first};
+  return (tt_slice){first, tt_min_i64(end, rows) - first};
 }
 
 int64_t tt_cpu_steps_left(const tt_engine *e, int64_t i, int64_t steps)
@@ -118,11 +118,11 @@ int64_t tt_cpu_steps_left(const tt_engine *e, int64_t i, int64_t steps)
   const tt_member *m = &e->cohort->member[e->slice.first + i];
   const tt_cpu_row_lists *lists = &e->lists[tt_member_row_set(e->cohort, m)];
   int64_t rows = tt_cohort_epoch_rows(e->cohort, lists->count[TT_TRAIN]);
-  int64_t batches = (rows + e->cohort->batch_size - 1) / e->cohort->batch_size;
+  int64_t batches = tt_ceil_div(rows, e->cohort->batch_size);
   if (TT_FIELD(e->state, status)[i] != TT_STATUS_training) return 0;
   int64_t left =
       (m->hyper.epochs - TT_FIELD(e->state, epoch)[i]) * batches - TT_FIELD(e->state, batch)[i];
-  return left < steps ? left : steps;
+  return tt_min_i64(left, steps);
 }
 
 static int64_t work_of(const deal *d, int64_t i)

@@ -10,9 +10,13 @@
  * multiply-add give the same bits. Results do not depend on alignment, threads or other members. */
 #ifndef TT_KERNELS_H
 #define TT_KERNELS_H
+#include "core/base/int.h"
 #include "core/model/cohort.h"
 
 enum { TT_LANES = 16, TT_LOSS_CHUNK = 256 /* rows */ };
+
+/* The smallest multiple of TT_LANES that is at least n. */
+static inline int64_t tt_lanes_up(int64_t n) { return tt_round_up(n, TT_LANES); }
 
 /* Dropout in one step of one member: arguments of tt_dropout_draw (cohort.h), probability. */
 typedef struct tt_dropout {
