@@ -229,7 +229,7 @@ def check_scores(f, scores, x, y):
         same(f"{kind} mixture_nll", scores["ensemble_mixture_nll"][k], mixture.mean())
         total = centred.var(0) + scaled.mean(0)
         same(f"{kind} nll", scores["ensemble_nll"][k], (nll(centred.mean(0), total) - jacobian).mean())
-        same(f"{kind} members' nll", scores["test_nll"][:, k], (nll(m, v) - jacobian).mean(1))
+        same(f"{kind} members' nll", scores["test_nll"][:, target], (nll(m, v) - jacobian).mean(1))
         mean = user_moments(kind, p, centred, scaled)[0].mean(0)
         same(f"{kind} rmse", scores["ensemble_rmse"][k], np.sqrt(((mean - label) ** 2).mean()))
 
