@@ -347,14 +347,18 @@ static int exchanges_on_device(tt_exchange wanted, const tt_engine_ops *ops)
   return wanted != TT_EXCHANGE_host && ops->team && ops->team->device_room && takes;
 }
 
-static void warn_unused(const tt_inventory *s, int auto_threads)
+static void warn_unused(const tt_inventory *s, const tt_resource_request *request)
 {
   char text[1024];
   int r = 0;
   while (r < s->ranks && !tt_cores_oversubscribed(&s->rank_entry[r], text, sizeof text)) r++;
   if (r < s->ranks) tt_log_root(TT_LOG_WARN, "rank %d: %s", r, text);
   for (r = 0; r < s->ranks && !tt_cores_unused(&s->rank_entry[r], text, sizeof text);) r++;
-  if (r < s->ranks && auto_threads) tt_log_root(TT_LOG_WARN, "rank %d: %s", r, text);
+  if (r < s->ranks && request->threads <= 0) tt_log_root(TT_LOG_WARN, "rank %d: %s", r, text);
+  if (request->gpu_map.count > 0 && s->used == 0)
+    tt_log_root(TT_LOG_WARN,
+                "run.gpu_map (--gpu-map) names GPUs, but no rank uses one: remove it, or set "
+                "run.device: gpu, which refuses to compute on the CPU");
   if (s->seen > s->used)
     tt_log_root(TT_LOG_WARN,
                 "GPUs without a rank: %" PRId64 " of %" PRId64 "; they stay idle: start one "
@@ -379,7 +383,8 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                           .stop = tt_stop_signal_local,
                           .device_exchange = exchanges_on_device(request->exchange, s->ops)};
     if (s->rank_entry) tell_why_no_gpu(s);
-    if (s->rank_entry) warn_unused(s, request->threads <= 0);
+    if (s->rank_entry) warn_unused(s, request);
+    if (s->rank_entry) tt_device_log_places(s->ranks, s->rank_entry);
   }
   tt_inventory_destroy(&s);
   return e;

@@ -12,7 +12,6 @@ import tempfile
 import h5py
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from content_hash import content_hash
 
 program, library = (os.path.abspath(p) for p in sys.argv[1:3])
