@@ -35,6 +35,7 @@ tt_err tt_columns_copy(const tt_columns *from, tt_columns *out)
     if (!e) e = tt_text_set(&c.units[i], from->units[i]);
   }
   c.given = from->given;
+  if (!e && from->id) e = tt_text_set(&c.id, from->id);
   if (e)
     tt_columns_free(&c);
   else
@@ -48,8 +49,7 @@ void tt_columns_free(tt_columns *c)
     if (c->name) tt_free(c->name[i]);
     if (c->units) tt_free(c->units[i]);
   }
-  tt_free(c->name);
-  tt_free(c->units);
+  tt_free_all(&c->name, &c->units, &c->id);
   c->count = 0;
   c->given = 0;
 }
@@ -295,7 +295,7 @@ tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weig
 {
   tt_dataset *d = NULL;
   TT_TRY(TT_ALLOC(d, 1));
-  *d = (tt_dataset){.rows = rows, .inputs = inputs, .targets = targets};
+  *d = (tt_dataset){.rows = rows, .inputs = inputs, .targets = targets, .like_ids = -1};
   tt_err e = allocate(d, weighted);
   if (e)
     tt_dataset_destroy(&d);
@@ -370,6 +370,7 @@ void tt_dataset_destroy(tt_dataset **d)
               &(*d)->weight, &(*d)->split, &(*d)->selected);
   tt_columns_free(&(*d)->input);
   tt_columns_free(&(*d)->target);
+  tt_row_ids_free(&(*d)->ids);
   tt_scaler_free(&(*d)->scaler);
   for (int64_t k = 0; k < (*d)->folds; k++) tt_scaler_free(&(*d)->fold[k].scaler);
   tt_free((*d)->fold);

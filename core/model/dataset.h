@@ -5,6 +5,7 @@
 #include "core/base/err.h"
 #include "core/base/text.h"
 #include "core/columns/net_inputs.h"
+#include "core/columns/row_ids.h"
 #include "core/config/choices.h"
 
 #include <stdint.h>
@@ -16,6 +17,7 @@ typedef struct tt_columns {
   char **name;  /* [count] */
   char **units; /* [count], "" = none */
   int given;    /* 1 = all names come from the user, 0 = the program made some of them */
+  char *id;     /* of inputs: the column with the ids of the rows (data.id), owned; NULL: none */
 } tt_columns;
 
 /* How columns of one file fit those of another. */
@@ -78,6 +80,8 @@ typedef struct tt_dataset {
   int64_t selections;
   int8_t *selected; /* [selections][N] 1 = the selection contains the row (ensembles[].rows) */
   tt_columns input, target; /* D and T columns of the file */
+  tt_row_ids ids;           /* of the N rows, on rank 0; zeroed: none */
+  int64_t like_ids; /* input that has only different whole numbers; -1: none, or not known */
   tt_scaler scaler;
   uint64_t hash; /* XXH3 of the values as read; it does not depend on the number of ranks */
 } tt_dataset;

@@ -29,10 +29,11 @@ typedef struct tt_oracle_input {
 
 /* Write a new file; it is complete or does not exist.
  *   text  [count][D] texts of the inputs, NULL where an input is a number; or NULL: there are none
+ *   ids   [count] of the user, written to HDF5; zeroed: none
  * Errors: CANTCREAT, IO (disk full), MEM. */
 tt_err tt_oracle_input_write_local(const char *file, int64_t count, const int64_t *id,
                                    const double *x, const char *const *text,
-                                   const tt_columns *input);
+                                   const tt_columns *input, const tt_row_ids *ids);
 /* Read a file of tt_oracle_input_write_local.
  *   net  levels of the inputs; NULL: not known, and texts in CSV are NaN
  * Owner: the caller. Errors: NOINPUT, DATA, MEM. */

@@ -163,7 +163,7 @@ static void write_texts(tt_schema *s, int64_t length, const char *padded)
 
 tt_err tt_oracle_input_write_local(const char *file, int64_t count, const int64_t *id,
                                    const double *x, const char *const *text,
-                                   const tt_columns *input)
+                                   const tt_columns *input, const tt_row_ids *ids)
 {
   tt_schema s = {0};
   char *padded = NULL;
@@ -172,6 +172,9 @@ tt_err tt_oracle_input_write_local(const char *file, int64_t count, const int64_
   if (text) TT_TRY(pad_texts(n, text, &length, &padded));
   tt_err e = create_oracle_file(&s, file, count, id, &inputs, input, x, n * length);
   if (!e && text) write_texts(&s, length, padded);
+  if (!e) e = tt_schema_write_ids(&s, NULL, "id", ids, NULL);
+  if (!e) e = tt_h5_commit(&s.file);
+  tt_h5_discard(&s.file);
   tt_free(padded);
-  return e ? e : tt_h5_commit(&s.file);
+  return e;
 }

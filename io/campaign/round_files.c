@@ -58,8 +58,8 @@ void tt_query_labels_destroy(tt_query_labels **a)
 /* Writing */
 
 /* Collective. */
-static tt_err write_queries(tt_comm *c, tt_schema *s, const tt_queries *p, const tt_columns *input,
-                            const tt_level_texts *levels, const tt_provenance *from)
+static void write_queries(tt_comm *c, tt_schema *s, const tt_queries *p, const tt_columns *input,
+                          const tt_level_texts *levels, const tt_provenance *from)
 {
   tt_schema_write_header(s, c, s->file, TT_SCHEMA_QUERIES, from);
   tt_schema_create_dimension(s, "name_strlen", tt_schema_max_column_text(input));
@@ -73,18 +73,21 @@ static tt_err write_queries(tt_comm *c, tt_schema *s, const tt_queries *p, const
   TT_SCHEMA_WRITE(s, p->x, "x", F64, NULL, "inputs", "feature_name feature_units", "query",
                   "feature");
   tt_level_texts_write(s, levels);
-  return tt_h5_commit(&s->file);
 }
 
 tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input,
-                        const tt_net_inputs *net, const tt_provenance *from)
+                        const tt_net_inputs *net, const tt_row_ids *ids,
+                        const tt_provenance *from)
 {
   tt_schema s = {0};
   tt_level_texts levels;
   tt_err e = tt_agree(c, tt_level_texts_create(net, &levels));
   int64_t bytes = p->count * (input->count + 3) * 8 + (1 << 14);
   if (!e) e = tt_h5_create(c, file, bytes + tt_level_texts_bytes(&levels), &s.file);
-  if (!e) e = write_queries(c, &s, p, input, &levels, from);
+  if (!e) write_queries(c, &s, p, input, &levels, from);
+  if (!e) e = tt_schema_write_ids(&s, c, "query", ids, NULL);
+  if (!e) e = tt_h5_commit(&s.file);
+  tt_h5_discard(&s.file);
   tt_level_texts_free(&levels);
   return e;
 }

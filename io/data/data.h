@@ -30,6 +30,7 @@ tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out);
  * tt_dataset. */
 typedef struct tt_row_counts {
   int64_t part[TT_SPLITS], repeated, seen;
+  int64_t like_ids; /* input that looks like ids, as in tt_dataset */
 } tt_row_counts;
 /* Reads the inputs, and what data.split names. Local. Errors: as tt_data_read. */
 tt_err tt_data_count_rows_local(const tt_config *cfg, tt_row_counts *out);
@@ -73,6 +74,7 @@ typedef struct tt_data_spec {
    * one without a column y, the targets `y` are these or those of the list. */
   const tt_columns *like_input, *like_target;
   const char *named_targets;
+  const char *id;                /* data.id: a column that is no input and no target; or NULL */
   const tt_table_format *format; /* of CSV files */
   int missing_inputs;            /* 1: an input that is missing is read as NaN; 0: an error */
   /* data.categories; NULL: none. Patterns match these columns of texts too, and their levels are
@@ -109,8 +111,21 @@ tt_err tt_data_reader_match_local(tt_data_reader *r, const tt_columns *input,
  * order of reading. Returns text. */
 const char *tt_data_reader_place_local(const tt_data_reader *r, int is_target, int64_t row,
                                        int64_t column, char *text, int64_t room);
+/* Whether the file has a column, or a dataset, of this name. Errors: DATA, MEM. */
+tt_err tt_data_reader_has_column_local(tt_data_reader *r, const char *name, int *out);
 const tt_data_shape *tt_data_reader_shape(const tt_data_reader *r);
 void tt_data_reader_close_local(tt_data_reader **r);
+
+/* Read data.id of all rows of a file. Owner: the caller, tt_row_ids_free. Errors: DATA (missing,
+ * repeated, no whole number, another number of rows, no such column: the message has file, place
+ * and value), IO, MEM. */
+tt_err tt_data_read_ids_local(const char *file, const tt_table_format *format, const char *column,
+                              int64_t rows, tt_row_ids *out);
+/* The ids of rows row[0], row[1], ... as texts, text[count] NULL before; they may be equal. Owner
+ * of the texts: the caller. Errors: the same. */
+tt_err tt_data_read_some_ids_local(const char *file, const tt_table_format *format,
+                                   const char *column, int64_t count, const int64_t *row,
+                                   char **text);
 
 /* Write a new dataset file (schema tutti-dataset-1.0: x, y, names, units, dimension scales),
  * written under a temporary name, verified, then renamed. x [rows][D], y [rows][T]; without targets

@@ -12,6 +12,7 @@ typedef struct tt_row_parts {
   int8_t *split;          /* [rows] */
   uint64_t *unit;         /* [rows] as in tt_dataset, or NULL */
   int64_t repeated, seen; /* rows, as in tt_dataset */
+  int64_t like_ids;       /* input that looks like ids, if the inputs were read for it; -1: none */
 } tt_row_parts;
 void tt_row_parts_free(tt_row_parts *p); /* accepts a zeroed struct */
 
@@ -65,6 +66,18 @@ tt_err tt_data_find_levels(tt_comm *c, const tt_config *cfg, tt_row_parts *parts
 /* Why a value of an input is not valid; NULL: it is.
  *   may_miss  1: the value may be missing (NaN) */
 const char *tt_data_input_fault(const tt_net_inputs *net, int64_t column, int may_miss, double v);
+/* Inputs whose first values are different whole numbers, as those of ids: at most TT_MAX_WHOLE. */
+enum { TT_MAX_WHOLE = 8 };
+typedef struct tt_whole_columns {
+  int64_t columns, column[TT_MAX_WHOLE];
+} tt_whole_columns;
+/*   x  [count][inputs] the first rows */
+void tt_data_pick_whole(int64_t count, int64_t inputs, const double *x, tt_whole_columns *out);
+/* data.id of a job, if it is given. */
+tt_err tt_data_job_ids_local(const tt_config *cfg, int64_t rows, tt_row_ids *out);
+/* Collective. Set ids and like_ids of a data set on rank 0, from its file and its inputs x. Errors:
+ * as tt_data_read_ids_local. */
+tt_err tt_data_add_ids(tt_comm *c, const tt_config *cfg, const tt_fit_rows *x, tt_dataset *d);
 /* Collective. The hash of a data set, from those of the blocks of its values. Names of targets are
  * hashed too: the configuration chooses targets by name; and the inputs of the networks, if they
  * are not the columns. Errors: MEM.

@@ -74,7 +74,8 @@ static tt_err list_targets(const tt_config *cfg, char **list)
 /* Texts of options that name other columns: those are no inputs. */
 static tt_err list_others(const tt_config *cfg, const char ***other, int *others)
 {
-  const char *const option[] = {cfg->data_sigma,
+  const char *const option[] = {cfg->data_id,
+                                cfg->data_sigma,
                                 cfg->data_weights,
                                 cfg->data_split_column,
                                 cfg->data_split_group,
@@ -108,6 +109,7 @@ static tt_err open_job(const tt_config *cfg, const char *categories, const tt_ne
                              .others = others,
                              .other = other,
                              .named_targets = targets,
+                             .id = cfg->data_id && *cfg->data_id ? cfg->data_id : NULL,
                              .format = &format,
                              .missing_inputs = tt_data_may_miss(cfg),
                              .categories = categories,
@@ -129,12 +131,14 @@ tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out)
   return tt_data_reader_open_levels_local(cfg, NULL, out);
 }
 
-/* "%name" for each option that names a column of values to split by: it may be a target. */
-static tt_err mark_values(const tt_config *cfg, char *marked[3])
+/* "%name" for each option that names a column of values to split by, which may be a target, or of
+ * ids. */
+enum { MARKED = 4 };
+static tt_err mark_values(const tt_config *cfg, char *marked[MARKED])
 {
-  const char *const name[] = {cfg->data_split_group, cfg->data_split_stratify,
-                              cfg->data_split_order};
-  for (int i = 0; i < 3; i++) {
+  const char *const name[MARKED] = {cfg->data_split_group, cfg->data_split_stratify,
+                                    cfg->data_split_order, cfg->data_id};
+  for (int i = 0; i < MARKED; i++) {
     if (!name[i] || !*name[i]) continue;
     int64_t size = (int64_t)strlen(name[i]) + 2;
     TT_TRY(tt_alloc_bytes(&marked[i], size, 1, "the name of a column"));
@@ -143,7 +147,7 @@ static tt_err mark_values(const tt_config *cfg, char *marked[3])
   return TT_OK;
 }
 
-static tt_err check_datasets(const tt_config *cfg, char *const value[3])
+static tt_err check_datasets(const tt_config *cfg, char *const value[MARKED])
 {
   const char *const always[] = {tt_optional_default(cfg->data_inputs),
                                 tt_optional_default(cfg->data_targets),
@@ -155,7 +159,8 @@ static tt_err check_datasets(const tt_config *cfg, char *const value[3])
                                 cfg->data_split_test_rows,
                                 value[0],
                                 value[1],
-                                value[2]};
+                                value[2],
+                                value[3]};
   enum { ALWAYS = sizeof always / sizeof *always };
   const char **dataset = NULL;
   int n = ALWAYS;
@@ -170,9 +175,9 @@ static tt_err check_datasets(const tt_config *cfg, char *const value[3])
 
 tt_err tt_data_check_job_local(const tt_config *cfg)
 {
-  char *value[3] = {NULL, NULL, NULL};
+  char *value[MARKED] = {NULL};
   tt_err e = mark_values(cfg, value);
   if (!e) e = check_datasets(cfg, value);
-  tt_free_all(&value[0], &value[1], &value[2]);
+  tt_free_all(&value[0], &value[1], &value[2], &value[3]);
   return e;
 }

@@ -2,6 +2,7 @@
  * first + row. */
 #include "io/data/pool.h"
 
+#include "core/base/directory.h"
 #include "core/base/mem.h"
 #include "core/base/sort.h"
 #include "io/data/data_internal.h"
@@ -9,6 +10,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -61,6 +63,8 @@ static tt_data_spec spec_of(const tt_pool *p, int64_t i)
   return (tt_data_spec){.file = p->file[i],
                         .inputs = p->inputs,
                         .targets = p->labels,
+                        .others = p->input.id != NULL,
+                        .other = (const char *const *)&p->input.id,
                         .like_input = &p->input,
                         .like_target = &p->target,
                         .format = p->format,
@@ -173,9 +177,13 @@ static tt_err copy_options(const tt_pool_options *options, tt_pool *p)
 static tt_err read_shapes_local(const tt_pool_options *options, int notice, tt_pool *p)
 {
   const char *labels = options->labels ? tt_optional_default(options->labels) : NULL;
-  const char *const dataset[] = {tt_optional_default(options->inputs), labels, options->exclude};
+  const char *id = options->input->id;
+  char marked[TT_PATH_MAX];
+  const char *const dataset[] = {tt_optional_default(options->inputs), labels, options->exclude,
+                                 id ? marked : NULL};
+  snprintf(marked, sizeof marked, "%%%s", id ? id : ""); /* it may be missing, or texts */
   for (int64_t i = 0; i < p->files; i++) {
-    if (!options->checked) TT_TRY(tt_guarded_check_local(p->file[i], dataset, 3));
+    if (!options->checked) TT_TRY(tt_guarded_check_local(p->file[i], dataset, 4));
     TT_TRY(open_file(p, i, notice && i == 0 && p->first == 0));
     p->start[i + 1] = p->start[i] + tt_data_reader_shape(p->rows)->rows;
   }
@@ -376,6 +384,41 @@ static tt_err open_texts(tt_pool *p, int64_t i)
   TT_TRY(tt_data_reader_open_spec_local(&spec, &p->texts));
   p->texts_open = i;
   return tt_data_reader_match_local(p->texts, &p->input, NULL, "data.file", 0);
+}
+
+/* The ids of those candidates that are in file i, to their places in text[count]. */
+static tt_err read_ids_of_file(const tt_pool *p, int64_t i, const int64_t *row, int64_t count,
+                               char **text)
+{
+  int64_t *from = NULL, *to = NULL, n = 0;
+  char **found = NULL;
+  tt_err e = TT_ALLOC(from, count);
+  if (!e) e = TT_ALLOC(to, count);
+  if (!e) e = TT_ALLOC(found, count);
+  for (int64_t k = 0; !e && k < count; k++)
+    if (file_of_row(p, row[k] - p->first) == i)
+      to[n] = k, from[n++] = row[k] - p->first - p->start[i];
+  if (!e && n) e = tt_data_read_some_ids_local(p->file[i], p->format, p->input.id, n, from, found);
+  for (int64_t k = 0; k < n; k++) text[to[k]] = found[k];
+  tt_free_all(&from, &to, &found);
+  return e;
+}
+
+tt_err tt_pool_read_ids_local(tt_pool *p, const int64_t *row, int64_t count, tt_row_ids *out)
+{
+  int there = p->input.id != NULL;
+  *out = (tt_row_ids){0};
+  for (int64_t i = 0; there && i < p->files; i++) {
+    TT_TRY(open_file(p, i, 0));
+    TT_TRY(tt_data_reader_has_column_local(p->rows, p->input.id, &there));
+  }
+  if (!there || !count) return TT_OK;
+  out->rows = count;
+  tt_err e = TT_ALLOC(out->text, count);
+  for (int64_t i = 0; !e && i < p->files; i++) e = read_ids_of_file(p, i, row, count, out->text);
+  if (!e) e = tt_row_ids_simplify(out);
+  if (e) tt_row_ids_free(out);
+  return e;
 }
 
 tt_err tt_pool_read_text_local(tt_pool *p, int64_t row, int64_t column, const char **text)

@@ -57,6 +57,11 @@ tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x);
  * x or y may be NULL. */
 tt_err tt_pool_read_rows_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y);
 
+/* The ids of candidates (data.id; its name is in `input` of the options), as many as `row`; none,
+ * and *out zeroed, if a file of the pool does not have the column. They may be equal. Local.
+ * Owner: the caller, tt_row_ids_free. Errors: NOINPUT, DATA (missing, no whole number), IO, MEM. */
+tt_err tt_pool_read_ids_local(tt_pool *p, const int64_t *row, int64_t count, tt_row_ids *out);
+
 /* The text of an input that has levels, for the oracle: data.categories: zeros accepts texts that
  * are no level, and x then has -1. *text lives until the next call. Local. Errors: as above; DATA
  * (the column has numbers, or more than TT_MAX_LEVELS texts). */

@@ -362,7 +362,7 @@ static tt_err gather_hash(loader *l)
   return tt_data_gather_hash(l->comm, part, l->d->label_variance ? HASHES : HASHES - 1, l->d);
 }
 
-/* Collective. Rank 0 finds the parts of the rows. */
+/* Collective. Rank 0 finds the parts of the rows, and their ids. */
 static tt_err find_parts(loader *l)
 {
   const tt_fit_rows x = fit_rows(l, &l->x, NULL);
@@ -371,7 +371,8 @@ static tt_err find_parts(loader *l)
   if (!e && tt_comm_is_root(l->comm))
     e = tt_data_read_rows_local(l->rows, l->cfg, key, &l->parts, l->d);
   tt_free(key);
-  return tt_agree(l->comm, e);
+  e = tt_agree(l->comm, e);
+  return e ? e : tt_data_add_ids(l->comm, l->cfg, &x, l->d);
 }
 
 /* Collective. */

@@ -42,12 +42,23 @@ static tt_err read_names(const tt_data_reader *r, int is_target, tt_columns *out
 
 /* Which columns the options mean */
 
+static tt_err find_column(tt_source *s, const char *name, int *found)
+{
+  *found = tt_source_has_local(s, name);
+  return *found || !s->h5 ? TT_OK : tt_source_is_by_column_local(s, name, found);
+}
+
+tt_err tt_data_reader_has_column_local(tt_data_reader *r, const char *name, int *out)
+{
+  return find_column(&r->source, name, out);
+}
+
 /* Those of `like` that the file has. */
 static tt_err list_existing(tt_source *s, const tt_columns *like, char **list)
 {
   for (int64_t k = 0; k < like->count; k++) {
-    int found = tt_source_has_local(s, like->name[k]);
-    if (!found && s->h5) TT_TRY(tt_source_is_by_column_local(s, like->name[k], &found));
+    int found = 0;
+    TT_TRY(find_column(s, like->name[k], &found));
     if (found) TT_TRY(tt_csv_list_add(list, like->name[k]));
   }
   return TT_OK;
@@ -145,6 +156,17 @@ static tt_err open_matrices(tt_data_reader *r, const tt_data_spec *spec)
   return inputs ? TT_OK : open_matrix(r, spec, 1, targets);
 }
 
+/* data.id is no column of a matrix. */
+static tt_err check_id(const tt_data_reader *r, const char *id, const tt_source_matrix *m,
+                       const char *role)
+{
+  for (int64_t k = 0; id && m->from && k < m->columns; k++)
+    if (!strcmp(r->source.table->name[m->from[k]], id))
+      return TT_FAIL(CONFIG, "%s: column '%s' has ids (data.id), and is also one of the %s (%s)",
+                     tt_source_file_name(&r->source), id, role, m->path);
+  return TT_OK;
+}
+
 static tt_err check_shapes(const tt_data_reader *r)
 {
   const char *file = tt_source_file_name(&r->source);
@@ -174,6 +196,9 @@ static tt_err open_all(tt_data_reader *r, const tt_data_spec *spec)
   TT_TRY(read_names(r, 0, &r->shape.input));
   TT_TRY(use_inputs(r, spec));
   TT_TRY(check_shapes(r));
+  TT_TRY(check_id(r, spec->id, &r->x, "inputs"));
+  TT_TRY(check_id(r, spec->id, &r->y, "targets"));
+  if (spec->id) TT_TRY(tt_text_set(&r->shape.input.id, spec->id));
   r->shape.rows = r->x.rows;
   r->shape.inputs = r->shape.net_inputs = r->x.columns;
   r->shape.targets = r->y.columns;

@@ -113,18 +113,26 @@ tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows
 }
 
 /* The keys of all rows of a file. */
-static tt_err read_keys(tt_data_reader *r, tt_row_key *key)
+static tt_err read_keys(tt_data_reader *r, tt_row_key *key, int64_t *like_ids)
 {
   enum { CHUNK_ROWS = 4096 };
   const tt_data_shape *s = tt_data_reader_shape(r);
-  double *x = NULL;
+  tt_whole_columns whole = {0};
+  double *x = NULL, *value = NULL;
   tt_err e = TT_ALLOC(x, CHUNK_ROWS * s->inputs);
   for (int64_t first = 0; !e && first < s->rows; first += CHUNK_ROWS) {
     int64_t count = s->rows - first < CHUNK_ROWS ? s->rows - first : CHUNK_ROWS;
     e = tt_data_reader_read_local(r, first, count, x, NULL);
     if (!e) e = tt_data_row_keys_local(count, s->inputs, x, key + first);
+    if (!e && !first) tt_data_pick_whole(count, s->inputs, x, &whole);
+    if (!e && !first) e = TT_ALLOC(value, whole.columns * s->rows);
+    for (int64_t k = 0; !e && k < whole.columns; k++)
+      for (int64_t i = 0; i < count; i++)
+        value[k * s->rows + first + i] = x[i * s->inputs + whole.column[k]];
   }
-  tt_free(x);
+  for (int64_t k = 0; !e && *like_ids < 0 && k < whole.columns; k++)
+    if (tt_are_different_whole_numbers(s->rows, value + k * s->rows)) *like_ids = whole.column[k];
+  tt_free_all(&x, &value);
   return e;
 }
 
@@ -207,14 +215,14 @@ tt_err tt_data_find_parts_local(tt_data_reader *r, const tt_config *cfg, const t
   int64_t rows = tt_data_reader_shape(r)->rows;
   tt_split_values v = {0};
   tt_row_key *own = NULL;
-  *out = (tt_row_parts){0};
+  *out = (tt_row_parts){.like_ids = -1};
   tt_err e = TT_ALLOC(out->split, rows);
   if (!e) e = tt_split_values_read_local(r, cfg, &v);
   if (!e)
     e = v.value ? tt_split_values_apply(&v, cfg, NULL, out->split)
                 : tt_data_read_split_local(tt_data_reader_file_local(r), cfg, rows, out->split);
   if (!e && !key) e = TT_ALLOC(own, rows);
-  if (!e && !key) e = read_keys(r, own);
+  if (!e && !key) e = read_keys(r, own, &out->like_ids);
   if (!e) e = join_equal_rows(&v, cfg, key ? key : own, out);
   tt_split_values_free(&v);
   tt_free(own);
@@ -260,9 +268,13 @@ tt_err tt_data_count_rows_local(const tt_config *cfg, tt_row_counts *out)
 {
   tt_data_reader *r = NULL;
   tt_row_parts parts = {0};
+  tt_row_ids ids = {0};
   TT_TRY(tt_data_reader_open_job_local(cfg, &r));
   tt_err e = tt_data_find_parts_local(r, cfg, NULL, &parts);
-  *out = (tt_row_counts){.repeated = parts.repeated, .seen = parts.seen};
+  if (!e) e = tt_data_job_ids_local(cfg, tt_data_reader_shape(r)->rows, &ids);
+  tt_row_ids_free(&ids);
+  *out =
+      (tt_row_counts){.repeated = parts.repeated, .seen = parts.seen, .like_ids = parts.like_ids};
   if (!e) count_parts(tt_data_reader_shape(r)->rows, parts.split, out->part);
   tt_row_parts_free(&parts);
   tt_data_reader_close_local(&r);

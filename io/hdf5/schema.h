@@ -100,12 +100,18 @@ void tt_schema_write_texts(tt_schema *s, const char *name, const char *dim, cons
                            const char *const *text, const char *long_name);
 
 /* Write the names and units of columns along a new dimension: datasets `name` and `units`; and
- * attribute `given` of `name`, for columns whose names were written otherwise. */
+ * attributes `given` and `id` of `name`, for columns whose names were written otherwise. */
 void tt_schema_write_columns(tt_schema *s, const char *dim, const char *length, const char *name,
                              const char *units, const tt_columns *c);
 void tt_schema_write_given(tt_schema *s, const char *name, const tt_columns *c);
 /* Bytes of the longest name or unit. Local. */
 int64_t tt_schema_max_column_text(const tt_columns *c);
+
+/* Write the ids of rows as the variable sample_id along one dimension: row[0], row[1], ... of ids,
+ * or all rows if row is NULL; c NULL: the file is local. ids (may be NULL) and row are those of
+ * rank 0; nothing is written if it has no ids. Errors: MEM. */
+tt_err tt_schema_write_ids(tt_schema *s, tt_comm *c, const char *dim, const tt_row_ids *ids,
+                           const int64_t *row);
 
 /* Write the meanings of the values 0, 1, 2, ... of an int8 variable: "training finished ...". */
 void tt_schema_write_flags(tt_schema *s, const char *variable, int64_t flags, const char *meanings);

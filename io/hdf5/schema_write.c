@@ -1,6 +1,8 @@
 /* schema_write.c — see schema.h. */
 #include "io/hdf5/schema.h"
 
+#include "core/base/mem.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -117,6 +119,48 @@ void tt_schema_write_given(tt_schema *s, const char *name, const tt_columns *c)
 {
   const int8_t given = (int8_t)c->given;
   tt_h5_write_attr(s->file, name, "given", TT_H5_I8, 1, &given);
+  if (c->id) tt_h5_write_attr_text(s->file, name, "id", c->id);
+}
+
+/* Rows `row` of the ids, in the form of the file: int64 [n], or characters [n][length]. */
+static tt_err take_ids_local(const tt_row_ids *ids, int64_t n, const int64_t *row, int64_t length,
+                             void *out)
+{
+  char *to;
+  TT_TRY(tt_alloc_bytes(out, n * length, 1, "ids of rows"));
+  memcpy(&to, out, sizeof to);
+  for (int64_t i = 0; i < n; i++, to += length)
+    if (ids->text)
+      memcpy(to, ids->text[row ? row[i] : i], strlen(ids->text[row ? row[i] : i]));
+    else
+      memcpy(to, &ids->number[row ? row[i] : i], sizeof *ids->number);
+  return TT_OK;
+}
+
+tt_err tt_schema_write_ids(tt_schema *s, tt_comm *c, const char *dim, const tt_row_ids *ids,
+                           const int64_t *row)
+{
+  static const char meaning[] = "id of the row in the data (data.id)";
+  int root = !c || tt_comm_is_root(c);
+  int64_t n = tt_h5_dimension_size(s->file, dim), shape[] = {0, 0}; /* bytes, 1 = texts */
+  void *value = NULL;
+  if (root && ids && ids->text)
+    shape[0] = tt_h5_max_text_length(ids->rows, (const char *const *)ids->text);
+  if (root && ids && ids->number) shape[0] = (int64_t)sizeof *ids->number;
+  if (root) shape[1] = ids && ids->text;
+  if (c) tt_bcast(c, shape, sizeof shape);
+  if (!shape[0]) return TT_OK;
+  tt_err e = root ? take_ids_local(ids, n, row, shape[0], &value) : TT_OK;
+  if (c) e = tt_agree(c, e);
+  if (!e && shape[1]) {
+    tt_schema_create_dimension(s, "id_strlen", shape[0]);
+    TT_SCHEMA_WRITE(s, value, "sample_id", CHAR, NULL, meaning, NULL, dim, "id_strlen");
+    tt_h5_write_attr_text(s->file, "sample_id", "_Encoding", "utf-8");
+  } else if (!e) {
+    TT_SCHEMA_WRITE(s, value, "sample_id", I64, NULL, meaning, NULL, dim);
+  }
+  tt_free(value);
+  return e;
 }
 
 void tt_schema_write_flags(tt_schema *s, const char *variable, int64_t flags, const char *meanings)

@@ -45,6 +45,9 @@ static tt_err archive_columns(archive *k, tt_columns *c)
   archive_bytes(k, &count, sizeof count);
   if (k->mode == UNPACK) TT_TRY(tt_columns_create(count, c));
   archive_bytes(k, &c->given, sizeof c->given);
+  int has_id = c->id != NULL;
+  archive_bytes(k, &has_id, sizeof has_id);
+  if (has_id) TT_TRY(archive_text(k, &c->id));
   for (int64_t i = 0; i < count; i++) {
     TT_TRY(archive_text(k, &c->name[i]));
     TT_TRY(archive_text(k, &c->units[i]));

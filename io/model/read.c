@@ -23,7 +23,8 @@ static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units
   TT_TRY(tt_schema_read_texts_local(r, names, count, &out->name));
   TT_TRY(tt_schema_read_texts_local(r, units, count, &out->units));
   out->given = tt_schema_names_given_local(r, names);
-  return TT_OK;
+  if (!tt_h5_has_attr_local(r, names, "id")) return TT_OK;
+  return tt_h5_read_attr_text_local(r, names, "id", &out->id);
 }
 
 /* Means are finite, scales are finite and not zero. */

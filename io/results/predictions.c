@@ -156,7 +156,8 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
     tt_schema_write_header(&s, c, p->file, TT_SCHEMA_PREDICTION, from);
     tt_axis_labels_write_columns(&s, &o);
     tt_schema_create_coordinate(&s, &sample, shape->rows);
-    e = declare_columns(&s, o.common_units);
+    e = tt_schema_write_ids(&s, c, "sample", shape->ids, NULL);
+    if (!e) e = declare_columns(&s, o.common_units);
     if (!e && p->extrapolation) e = declare_extrapolation(&s);
     if (!e && p->leverage) e = declare_leverage(&s);
     if (!e && shape->quantiles) e = declare_quantiles(&s, shape, o.common_units);

@@ -78,6 +78,7 @@ enum {
 typedef struct tt_test_predictions {
   int64_t rows;
   int64_t *row;
+  const tt_row_ids *ids; /* of all rows of the data, borrowed; NULL: none */
 #define X(field, ...) double *field;
   TT_TEST_VARIABLES(X)
 #undef X
@@ -151,6 +152,7 @@ typedef struct tt_prediction_shape {
   int jacobian;           /* also write the derivatives of mean and standard deviations */
   int extrapolation;      /* also write the distance from the training rows */
   int leverage;           /* also write the epistemic part compared with training rows */
+  const tt_row_ids *ids;  /* of the rows, on rank 0; zeroed: none */
 } tt_prediction_shape;
 tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,
                                  const tt_prediction_shape *shape, const tt_provenance *from,

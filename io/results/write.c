@@ -184,8 +184,8 @@ static void write_members(tt_schema *s, const file_arrays *t, const tt_result_sh
 }
 
 /* pit and z only if an output of the job has a predicted distribution. */
-static void write_test(tt_schema *s, const tt_test_predictions *t, unsigned forecasts,
-                       const char *units)
+static tt_err write_test(tt_schema *s, tt_comm *c, const tt_test_predictions *t, unsigned forecasts,
+                         const char *units)
 {
   int density = (forecasts & TT_DENSITY_FORECASTS) != 0;
   TT_SCHEMA_COORDINATE(s, t->rows, t->row, "sample", I64, NULL, "row of the data file, from 0");
@@ -195,6 +195,7 @@ static void write_test(tt_schema *s, const tt_test_predictions *t, unsigned fore
                     meaning, TT_COLUMN_COORDINATES, "sample", "column");
   TT_TEST_VARIABLES(X)
 #undef X
+  return t->ids ? tt_schema_write_ids(s, c, "sample", t->ids, t->row) : TT_OK;
 }
 
 tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *shard,
@@ -227,8 +228,9 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
     write_members(&s, &t, shard, data);
     if (scores) tt_scores_write_variables(&s, scores, &t.labels);
     if (oob) tt_scores_write_out_of_bag(&s, oob, scores != NULL, units);
-    if (rows > 0) write_test(&s, test, scores ? scores->forecasts : 0, units);
-    e = tt_h5_commit(&f);
+    if (rows > 0) e = write_test(&s, c, test, scores ? scores->forecasts : 0, units);
+    if (!e) e = tt_h5_commit(&f);
+    tt_h5_discard(&f);
   }
   tt_free(attempt);
   tt_free(data);

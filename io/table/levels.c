@@ -54,6 +54,8 @@ tt_err tt_levels_find(tt_levels *l, char *text, int64_t *number)
 {
   int found;
   tt_text_make_printable(text, "");
+  *number = l->count;
+  if (l->lists) return insert(l, text, l->count);
   int64_t at = search(l, text, &found);
   *number = found ? l->sorted[at] : -1;
   if (found || !l->learns || l->count >= TT_MAX_LEVELS) return TT_OK;

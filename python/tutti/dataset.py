@@ -234,6 +234,21 @@ def per_row(values: Any, rows: int, what: str, dtype: Any = np.float64) -> np.nd
     return array
 
 
+def ids(index: Any) -> Optional[np.ndarray]:
+    """Labels of rows that can be data.id: different texts, whole numbers or times; None for
+    others, and for the numbers 0, 1, 2, ... that a table has by default."""
+    if index is None or getattr(index, "nlevels", 1) > 1 or not index.is_unique:
+        return None
+    values = np.asarray(index)
+    if values.dtype.kind == "M":
+        values = values.astype(str).astype(object)
+    if values.dtype.kind in "iu":
+        return None if np.array_equal(values, np.arange(len(values))) else values
+    if values.dtype.kind in "OU" and all(isinstance(v, str) for v in values.tolist()):
+        return values.astype(h5py.string_dtype())
+    return None
+
+
 def write(path: str, tables: Mapping[str, Table],
           others: Optional[Mapping[str, np.ndarray]] = None) -> None:
     """Write a data file (docs/files.md).

@@ -144,6 +144,9 @@ class Ensemble:
         kinds = {"sample_weight": np.float64, "split": np.int8}
         others = {name: dataset.per_row(values, x.rows(), name, kinds[name])
                   for name, values in rows.items() if values is not None}
+        labels = dataset.ids(x.index)
+        if labels is not None:
+            others["id"] = labels
         path, data = self.run_.path("job.yaml"), self.run_.path("data.h5")
         called = {name: name for name in others}
         if x.texts:
@@ -155,7 +158,7 @@ class Ensemble:
             described["data"] = section
         else:
             dataset.write(data, {"x": x, "y": y}, others)
-        options = {"sample_weight": "weights", "split": "split.column"}
+        options = {"sample_weight": "weights", "split": "split.column", "id": "id"}
         for name, as_dataset in called.items():
             job.put(described, f"data.{options[name]}", as_dataset)
         job.write(path, described)
@@ -177,7 +180,8 @@ class Ensemble:
         Parameters
         ----------
         X : array, DataFrame, DataArray or dict of columns, shape (rows, features)
-            A column of texts is a category (`data.categories`).
+            A column of texts is a category (`data.categories`). An index of pandas or xarray that
+            is not 0, 1, 2, ... has the ids of the rows (`data.id`), if its labels are different.
         y : the same, shape (rows,) or (rows, targets)
             NaN marks a missing label. Names and units of X and y are kept.
         sample_weight : array, shape (rows,), optional

@@ -4,7 +4,7 @@
 #define TT_DATA_ADVICE_H
 #include "core/model/cohort.h"
 
-enum { TT_DATA_ADVICE_MOST = 6, TT_DATA_ADVICE_TEXT = 1024 };
+enum { TT_DATA_ADVICE_MOST = 7, TT_DATA_ADVICE_TEXT = 1024 };
 typedef struct tt_data_advice {
   int64_t count;
   char text[TT_DATA_ADVICE_MOST][TT_DATA_ADVICE_TEXT];
@@ -13,6 +13,7 @@ typedef struct tt_data_advice {
 /* A sentence for each of these that holds, with the names of the inputs or ensembles:
  *   an input has the same value in all training rows, or a target has
  *   an input has an indicator (data.missing), but is never missing
+ *   an input has only different whole numbers: it may number the rows
  *   two inputs have the same values in all training rows
  *   an ensemble leaves out rows that have some of its labels, but not all
  *   an ensemble has fewer training rows than weights of a network, and no validation rows: no epoch

@@ -32,6 +32,7 @@ typedef struct predictor {
   const tt_engine_ops *ops;
   tt_resources use;
   tt_data_reader *rows;
+  tt_row_ids ids;       /* on rank 0, of all rows; zeroed: none */
   tt_slice mine;        /* rows of this rank */
   int64_t chunk;        /* rows predicted at a time */
   double *raw;          /* [chunk][D] */
@@ -83,20 +84,28 @@ static int knows_epistemic(const tt_trained_ensembles *all)
 
 static tt_err open_rows_local(predictor *p)
 {
+  const char *id = p->model.at[0]->input.id;
   const tt_data_spec spec = {.file = p->o->data,
                              .inputs = p->inputs,
+                             .others = id != NULL,
+                             .other = &id,
                              .like_input = &p->model.at[0]->input,
                              .format = &p->o->format,
                              .missing_inputs = tt_scaler_fills(&p->model.at[0]->scaler),
                              .net = &p->model.at[0]->scaler.net};
+  int has_ids = 0;
   TT_TRY(tt_data_reader_open_spec_local(&spec, &p->rows));
+  if (id) TT_TRY(tt_data_reader_has_column_local(p->rows, id, &has_ids));
   TT_TRY(tt_data_reader_match_local(p->rows, &p->model.at[0]->input, NULL, "the model", 1));
   const tt_data_shape *shape = tt_data_reader_shape(p->rows);
+  if (tt_comm_is_root(p->c) && has_ids)
+    TT_TRY(tt_data_read_ids_local(p->o->data, &p->o->format, id, shape->rows, &p->ids));
   p->shape =
       (tt_prediction_shape){.rows = shape->rows,
                             .columns = tt_trained_ensembles_columns(&p->model),
                             .quantiles = p->o->quantiles,
                             .quantile = p->o->quantile,
+                            .ids = &p->ids,
                             .members = p->o->members,
                             .jacobian = p->o->jacobian,
                             .leverage = knows_epistemic(&p->model),
@@ -170,16 +179,17 @@ static void warn_far_rows(predictor *p)
   int64_t input = place == -p->far_row ? p->far_input : 0;
   tt_allreduce_max_i64(p->c, &input, 1);
   tt_allreduce_sum_i64(p->c, &p->outside, 1);
-  char name[256];
+  char name[256], shown[96];
   const tt_trained_ensemble *m = p->model.at[0];
   const tt_net_input *at = &m->scaler.net.at[input];
   tt_net_input_name(at, m->input.name[at->column], name, sizeof name);
   if (most > far)
     tt_log_root(TT_LOG_WARN,
                 "%" PRId64 " of %" PRId64 " rows have an input outside the range of the training "
-                "rows, farthest '%s' in row %" PRId64 ", by %.3g of its range: the model "
+                "rows, farthest '%s' in row %" PRId64 "%s, by %.3g of its range: the model "
                 "extrapolates there; see extrapolation in %s",
-                p->outside, p->shape.rows, name, -place, most, p->o->output);
+                p->outside, p->shape.rows, name, -place,
+                tt_row_ids_show(&p->ids, -place, shown, sizeof shown), most, p->o->output);
 }
 
 static tt_err predict_chunk_local(predictor *p)
@@ -254,15 +264,18 @@ static void cleanup(predictor *p)
   tt_free(p->moments);
   tt_free(p->members);
   tt_data_reader_close_local(&p->rows);
+  tt_row_ids_free(&p->ids);
   tt_trained_ensembles_destroy(&p->model);
   tt_free_all(&p->row, &p->raw, &p->x);
   tt_prediction_block_free(&p->block);
 }
 
 /* Check the file in a child process first: libhdf5 may crash on a damaged file. */
-static tt_err check_file(tt_comm *c, const char *file, const char *inputs, const char *targets)
+static tt_err check_file(tt_comm *c, const char *file, const char *inputs, const char *id)
 {
-  const char *names[] = {tt_optional_default(inputs), targets};
+  char marked[TT_PATH_MAX];
+  const char *names[] = {tt_optional_default(inputs), id ? marked : NULL};
+  snprintf(marked, sizeof marked, "%%%s", id ? id : ""); /* it may be missing, or texts */
   return tt_agree(c, tt_comm_is_root(c) ? tt_guarded_check_local(file, names, 2) : TT_OK);
 }
 
@@ -274,7 +287,7 @@ tt_err tt_predict(tt_comm *c, const tt_predict_options *o)
   if (!e) e = tt_model_read(c, o->model, &p.model);
   if (!e) p.ops = tt_resources_predict_engine(p.ops, &p.model);
   if (!e) e = tt_agree(c, check_outputs_local(&p));
-  if (!e) e = check_file(c, o->data, p.inputs, NULL);
+  if (!e) e = check_file(c, o->data, p.inputs, p.model.at[0]->input.id);
   if (!e) {
     e = open_rows_local(&p);
     if (!e) e = allocate_local(&p);

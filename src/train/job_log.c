@@ -36,9 +36,13 @@ static void log_range(const tt_cohorts *all)
               least[1], most[1], least[0], most[0]);
 }
 
-void tt_job_log_local(const tt_cohorts *all, int ranks, const char *device)
+void tt_job_log_local(const tt_cohorts *all, const tt_columns *input, int ranks, const char *device)
 {
   const char *s = tt_plural(ranks);
+  char names[240];
+  tt_log_root(TT_LOG_INFO, "%" PRId64 " input%s: %s%s%s", input->count, tt_plural(input->count),
+              tt_columns_list(input, names, sizeof names), input->id ? "; ids: " : "",
+              input->id ? input->id : "");
   if (all->count == 1) {
     char text[TT_MODEL_WIDTHS_TEXT];
     const tt_cohort *c = all->at[0];

@@ -418,7 +418,8 @@ static tt_err train(training_run *r)
         directory(r));
     return TT_OK;
   }
-  if (!r->o->quiet) tt_job_log_local(&r->job->cohorts, tt_comm_ranks(r->c), device(r));
+  if (!r->o->quiet)
+    tt_job_log_local(&r->job->cohorts, &r->job->data->input, tt_comm_ranks(r->c), device(r));
   if (!r->o->quiet) log_waves(r);
   if (dependence(r) && !r->o->quiet) tt_log_root(TT_LOG_INFO, "%s", dependence(r));
   e = tt_shards_update_progress(r->c, &r->shards);

@@ -226,6 +226,7 @@ static tt_err write_results(output_writer *k)
   tt_err e = tt_agree(k->c, tt_split_rows_list(k->job->data, TT_TEST, &rows));
   int tested = !e && rows.count > 0;
   table.row = rows.row; /* freed with the table */
+  table.ids = &k->job->data->ids;
   if (tested) e = score_all(k, &rows);
   if (!e) e = score_out_of_bag(k);
   if (!e) e = join_scores_local(k, 0, &scores);

@@ -256,6 +256,7 @@ static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
   char scores[TT_PATH_MAX], queries[TT_PATH_MAX], model[TT_PATH_MAX];
   const tt_provenance from = tt_campaign_provenance(k, model);
   double *labelled = NULL;
+  tt_row_ids ids = {0};
   tt_round_file_path(k, "pool_scores.h5", scores);
   tt_round_file_path(k, w->file[0], queries);
   tt_select_args s = {.cfg = k->cfg,
@@ -272,9 +273,13 @@ static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
   s.labelled = labelled;
   if (!e) e = run_selection(k, &s);
   tt_free(labelled);
+  if (!e && tt_comm_is_root(k->c))
+    e = tt_pool_read_ids_local(k->pool, k->queries->row, k->queries->count, &ids);
+  e = tt_agree(k->c, e);
   if (!e)
     e = tt_queries_write(k->c, queries, k->queries, &k->initial_data->input, &k->initial_data->net,
-                         &from);
+                         &ids, &from);
+  tt_row_ids_free(&ids);
   tt_queries_destroy(&k->queries);
   return e ? e : write_round_stats(k, w->file[1]);
 }

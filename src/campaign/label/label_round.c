@@ -193,15 +193,20 @@ static tt_err write_input(const group_builder *m, const tt_label_group *g)
   double *x = NULL;
   int64_t D = m->queries->inputs;
   int any = 0;
+  tt_row_ids ids = {0};
   tt_err e = TT_ALLOC(x, g->count * D);
   if (!e) e = TT_ALLOC(text, g->count * D);
   for (int64_t i = 0; !e && i < g->count; i++)
     memcpy(x + i * D, m->queries->x + g->query[i] * D, (size_t)D * sizeof *x);
   if (!e) e = find_texts(m, g, x, text, &any);
+  if (!e && m->a->request->pool)
+    e = tt_pool_read_ids_local(m->a->request->pool, g->id, g->count, &ids);
   tt_label_group_path(g, g->csv ? "input.csv" : "input.h5", input);
   if (!e)
     e = tt_oracle_input_write_local(input, g->count, g->id, x,
-                                    any ? (const char *const *)text : NULL, m->a->request->input);
+                                    any ? (const char *const *)text : NULL, m->a->request->input,
+                                    &ids);
+  tt_row_ids_free(&ids);
   for (int64_t i = 0; text && i < g->count * D; i++) tt_free(text[i]);
   tt_free_all(&x, &text);
   return e;

@@ -16,7 +16,7 @@
 
 enum { D = 2, ROWS = 6, CHUNKS = 3, ROUND = 4, FIRST = 100 };
 static char *x_name[] = {"x0", "x1"}, *unit[] = {"", ""};
-static const tt_columns input = {D, x_name, unit, 0};
+static const tt_columns input = {D, x_name, unit, 0, NULL};
 #define SEEDS "0 4-473544357\n1 4-961376347\n2 4-535093978\n"
 
 /* the command and its files */
@@ -188,7 +188,8 @@ TT_TEST (every_failed_call_has_its_error) {
   refused(TT_E_DATA, "is not an HDF5 file", "chunk 0 of round 4, seed ");
   put_script("cp made-$2.h5 \"$1\"");
   put_made(1, D + 1, 0);
-  refused(TT_E_DATA, "'x' has 3 columns: x0, x1, x2; but data.file has 2: x0, x1", "chunk 1 of round 4");
+  refused(TT_E_DATA, "'x' has 3 columns: x0, x1, x2; but data.file has 2: x0, x1",
+          "chunk 1 of round 4");
   put_made(1, D, 1);
   refused(TT_E_DATA, "dataset 'x', row 3, column 0 ('x0'): nan", "chunk 1 of round 4");
   TT_CHECK(leftovers("pool-0000.h5"), ==, 1);

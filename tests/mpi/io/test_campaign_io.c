@@ -265,7 +265,8 @@ TT_TEST (queries_are_read_as_written) {
     for (int64_t i = 0; i < n * T; i++)
       TT_CHECK(isnan(a->y[i]) && a->label_status[i / T] == TT_LABEL_STATUS_failed, ==, 1);
     fill_picks(p);
-    TT_CHECK_OK(tt_queries_write(comm, at(n ? "queries.h5" : "none.h5"), p, &input, NULL, NULL));
+    TT_CHECK_OK(tt_queries_write(comm, at(n ? "queries.h5" : "none.h5"), p, &input, NULL,
+                                 &(tt_row_ids){0}, NULL));
     TT_CHECK_OK(tt_queries_read(comm, at(n ? "queries.h5" : "none.h5"), &q));
     TT_CHECK(q->count, ==, n);
     TT_CHECK(q->inputs, ==, D);

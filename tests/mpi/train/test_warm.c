@@ -33,7 +33,7 @@ static void name_of(const char *name, char path[2 * SCRATCH_ROOM])
 static void write_data(void)
 {
   char path[2 * SCRATCH_ROOM], *in[] = {"p", "q"}, *out[] = {"u", "v"}, *none[] = {"", ""};
-  tt_columns input = {INPUTS, in, none, 1}, target = {TARGETS, out, none, 1};
+  tt_columns input = {INPUTS, in, none, 1, NULL}, target = {TARGETS, out, none, 1, NULL};
   double x[ROWS * INPUTS], y[ROWS * TARGETS];
   for (int i = 0; i < ROWS; i++) {
     x[2 * i] = (double)(i * 7 % 11);

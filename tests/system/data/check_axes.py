@@ -82,6 +82,9 @@ def main(tutti):
                 check_scales(name, f)
                 if "test_nll" in f:
                     check_member_scores(name, f)
+                if name.endswith(("queries.h5", "input.h5")):  # ids of the pool, by the number of the candidate
+                    number = f["row" if "row" in f else "id"][()]
+                    check(texts_of(f, "sample_id") == [f"pool {n}" for n in number], f"{name}: ids of the candidates")
                 if "member_column" in f:
                     check_places(name, f)
                 if "y_pred_mean" in f and "y_true" not in f:

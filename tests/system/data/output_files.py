@@ -42,7 +42,7 @@ train: {epochs: 3}
 run: {device: cpu, directory: mixed}
 """
 CAMPAIGN = """\
-data: {file: data.h5, split: {train: 0.6, validation: 0.2, test: 0.2}}
+data: {file: table.csv, id: name, inputs: [a, b], targets: [heat, cool], split: {train: 0.6, validation: 0.2, test: 0.2}}
 model: {hidden: [4]}
 ensembles: [{name: warm, target: heat, members: 2}, {name: cold, target: cool, members: 2}]
 train: {epochs: 3}
@@ -68,11 +68,11 @@ def make(folder, tutti):
     rng = np.random.default_rng(4)
     kinds = ["copper", "größe", "tin"]
     with open(folder / "table.csv", "w", encoding="utf-8") as f:
-        f.write("a,b,heat,cool,kind,state\n")
+        f.write("a,b,heat,cool,kind,state,name\n")
         for i, (a, b) in enumerate(rng.normal(size=(60, 2))):
-            f.write(f"{a:.6f},{b:.6f},{a + b:.6f},{a * b:.6f},{kinds[i % 3]},{i % 3}\n")
+            f.write(f"{a:.6f},{b:.6f},{a + b:.6f},{a * b:.6f},{kinds[i % 3]},{i % 3},row {i}\n")
     with open(folder / "pool.csv", "w", encoding="utf-8") as f:
-        f.write("a,b\n" + "".join(f"{a:.6f},{b:.6f}\n" for a, b in rng.normal(size=(30, 2))))
+        f.write("name,a,b\n" + "".join(f"pool {i},{a:.6f},{b:.6f}\n" for i, (a, b) in enumerate(rng.normal(size=(30, 2)))))
     for name, text in (("job.yaml", JOB), ("mixed.yaml", MIXED), ("oracle.py", ORACLE),
                        ("campaign.yaml", CAMPAIGN.replace("PYTHON", sys.executable))):
         (folder / name).write_text(text)
