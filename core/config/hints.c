@@ -90,17 +90,15 @@ static int has(const char *words, const char *text, const char *ends)
   return strcasestr(words, word) != NULL;
 }
 
-int tt_hint_option(const char *word, char path[TT_OPTION_PATH_SIZE])
+const tt_option *tt_hint_option(const char *word, int64_t *element)
 {
   for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
     if (!has(options[i].words, word, "")) continue;
-    if (options[i].option == MEMBERS)
-      tt_option_path(&tt_ensemble_option_table[TT_ENSEMBLE_OPTION_members], 0, path);
-    else
-      tt_option_path(&tt_option_table[options[i].option], -1, path);
-    return 1;
+    *element = options[i].option == MEMBERS ? 0 : -1;
+    return *element < 0 ? &tt_option_table[options[i].option]
+                        : &tt_ensemble_option_table[TT_ENSEMBLE_OPTION_members];
   }
-  return 0;
+  return NULL;
 }
 
 const char *tt_hint_value(const char *word)

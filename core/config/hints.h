@@ -3,9 +3,8 @@
 #define TT_HINTS_H
 #include "core/config/config_internal.h"
 
-/* Writes the path of the option ("train.learning_rate") that other programs call by this name.
- * Returns 1, or 0 if there is none. */
-int tt_hint_option(const char *word, char path[TT_OPTION_PATH_SIZE]);
+/* The option that other programs call by this name, or NULL; *element: of an ensemble, else -1. */
+const tt_option *tt_hint_option(const char *word, int64_t *element);
 /* The value of an option that other programs call by this name ("mse_loss": "mse"), or NULL: it
  * need not be a value of the option in question. What is behind a colon is ignored: "cuda:0". */
 const char *tt_hint_value(const char *word);

@@ -31,8 +31,8 @@ typedef struct tt_member {
 } tt_member;
 
 typedef struct tt_cohort {
-  int joined; /* 1: further members of the ensemble of the cohort before, with another network; both
-               * cohorts have this ensemble alone */
+  int joined; /* 1: same ensemble as the previous cohort, other network; such cohorts contain no
+               * other ensemble */
   tt_model model;
   tt_init init;
   tt_loss loss;
@@ -95,7 +95,8 @@ void tt_cohorts_destroy(tt_cohorts *c); /* accepts a zeroed one */
 /* Members of all cohorts together. */
 int64_t tt_cohorts_members(const tt_cohorts *all);
 
-/* Number of cohorts from `first` on with the same ensembles: 1, or the networks of an ensemble. */
+/* How many consecutive cohorts from `first` on hold the networks of one ensemble; 1: an ordinary
+ * cohort. */
 int64_t tt_cohorts_joined(const tt_cohorts *all, int64_t first);
 
 /* The K = *count target columns that an ensemble learns. *column is owned by the caller,

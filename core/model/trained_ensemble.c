@@ -91,13 +91,6 @@ tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *netw
   return e;
 }
 
-tt_err tt_trained_ensemble_create(const tt_model *model, int64_t ensembles, int64_t members,
-                                  tt_trained_ensemble **out)
-{
-  const tt_network only = {.model = *model, .members = members};
-  return tt_trained_ensemble_create_mixed(1, &only, ensembles, out);
-}
-
 int64_t tt_trained_ensemble_networks(const tt_trained_ensemble *c)
 {
   return c->networks ? c->networks : 1;
@@ -320,16 +313,6 @@ tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
     tt_trained_ensemble_destroy(&trained);
   else
     *out = trained;
-  return e;
-}
-
-tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
-                                       tt_trained_ensemble **out)
-{
-  const tt_cohort_part all = {.cohort = c, .ensembles = c->ensembles, .members = {0, c->members}};
-  TT_TRY(tt_trained_ensemble_from_parts(1, &all, d, out));
-  tt_err e = allocate_weights(*out);
-  if (e) tt_trained_ensemble_destroy(out);
   return e;
 }
 

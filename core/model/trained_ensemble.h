@@ -49,11 +49,9 @@ typedef struct tt_trained_ensemble {
   tt_calibration calibration; /* of the columns; all zero: none */
 } tt_trained_ensemble;
 
-/* Allocate all arrays, filled with zeros. Owner: the caller. Local. Errors: MEM. */
-tt_err tt_trained_ensemble_create(const tt_model *model, int64_t ensembles, int64_t members,
-                                  tt_trained_ensemble **out);
-/* The same for one ensemble of several networks; network[] gives model, members and folded of each.
- * The scales of folds become factor 1 and offset 0. */
+/* Allocate all arrays, filled with zeros, for ensembles of one network or several; network[] gives
+ * model, members and folded of each. The scales of folds become factor 1 and offset 0. Owner: the
+ * caller. Local. Errors: MEM. */
 tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *network,
                                         int64_t ensembles, tt_trained_ensemble **out);
 void tt_trained_ensemble_destroy(tt_trained_ensemble **c);
@@ -81,12 +79,9 @@ const float *tt_trained_ensemble_weights(const tt_trained_ensemble *c, int64_t m
 /* Scales of the fold of a member; NULL: those of the data set. */
 const tt_fold_scales *tt_trained_ensemble_scales(const tt_trained_ensemble *c, int64_t member);
 
-/* Copy ensembles, names, member numbers and scales of a job; w, weight and status stay zero.
- * Errors: MEM. */
-tt_err tt_trained_ensemble_from_cohort(const tt_cohort *c, const tt_dataset *d,
-                                       tt_trained_ensemble **out);
-/* The same for a part of a cohort, or for the parts of an ensemble of several networks, without
- * weights: w is NULL, the ranks have those of their own members. */
+/* Copy ensembles, names, member numbers and scales of a part of a cohort, or of the parts of an
+ * ensemble of several networks. weight and status stay zero; w is NULL, the ranks have those of
+ * their own members. Errors: MEM. */
 tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
                                       const tt_dataset *d, tt_trained_ensemble **out);
 

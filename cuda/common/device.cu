@@ -100,14 +100,6 @@ void tt_dev_close(tt_dev *d)
 
 tt_err tt_stream_synchronize(cudaStream_t stream) { return TT_CUDA(cudaStreamSynchronize(stream)); }
 
-tt_err tt_dev_available_bytes(int64_t *out)
-{
-  size_t free_bytes = 0, total = 0;
-  TT_TRY(TT_CUDA(cudaMemGetInfo(&free_bytes, &total)));
-  *out = (int64_t)free_bytes;
-  return TT_OK;
-}
-
 tt_err tt_graph_begin(cudaStream_t stream)
 {
   TT_TRY(TT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal)));

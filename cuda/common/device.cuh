@@ -53,9 +53,6 @@ void tt_dev_close(tt_dev *d);
 /* Wait until all work of a stream is done; returns errors of earlier kernels. */
 tt_err tt_stream_synchronize(cudaStream_t stream);
 
-/* Bytes of device memory that are free now; all processes on the GPU count. */
-tt_err tt_dev_available_bytes(int64_t *out);
-
 /* memory: device_memory.cu */
 
 /* Device memory for `count` elements, zeroed (complete when the call returns).

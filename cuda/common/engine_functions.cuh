@@ -9,23 +9,7 @@ tt_err tt_cuda_evaluate(tt_engine *e, tt_split split, double *loss);
 tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                        const float *x, tt_moments *into, float *members);
 
-/* engine.h: steps of a member that several engines train together. */
-tt_err tt_cuda_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
-                       float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
-tt_err tt_cuda_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
-tt_err tt_cuda_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
-                       float *w);
-tt_err tt_cuda_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
-                      const tt_epoch_sharing *share, int *epoch_ended);
-tt_err tt_cuda_device_room(tt_engine *e, int64_t count, float **out);
-tt_err tt_cuda_device_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count);
-tt_err tt_cuda_device_copy(tt_engine *e, float *to, const float *from, int64_t count);
-tt_err tt_cuda_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
-                           int64_t window, tt_pipeline_step *out);
-tt_err tt_cuda_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);
-tt_err tt_cuda_stage_backward(tt_engine *e, int64_t part, const float *in, float *out);
-
-/* engine.h: link. */
+/* team_ops.h: link. */
 extern const tt_device_link_ops tt_cuda_link;
 
 /* Clusters of `ranks` blocks that run at the same time on the cluster path: 0 on parts of a GPU

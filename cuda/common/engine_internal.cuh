@@ -79,26 +79,11 @@ typedef struct tt_cuda_path {
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
   int takes_host_rows; /* 1: it can train with a data set that is on the host (tt_engine.data) */
-  /* engine.h: steps of a member that several engines train together; member `i` of the engine.
-   * NULL: not supported. */
-  tt_err (*partial)(tt_engine *e, int64_t i, tt_slice parts, int *training,
-                    float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
-  tt_err (*squares)(tt_engine *e, int64_t i, tt_slice segment, float *gradient, double *block);
-  tt_err (*advance)(tt_engine *e, int64_t i, tt_slice segment, float *gradient, double squares,
-                    float *w);
-  tt_err (*accept)(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
-                   const tt_epoch_sharing *share, int *epoch_ended);
-  tt_err (*device_room)(tt_engine *e, int64_t count, float **out);
-  tt_err (*device_add)(tt_engine *e, int64_t i, float *to, const float *from, int64_t count);
-  tt_err (*device_copy)(tt_engine *e, float *to, const float *from, int64_t count);
-  tt_err (*stage_begin)(tt_engine *e, int64_t i, const tt_pipeline_stage *layers, tt_slice parts,
-                        int64_t window, tt_pipeline_step *out);
-  tt_err (*stage_forward)(tt_engine *e, int64_t part, const float *in, float *out);
-  tt_err (*stage_backward)(tt_engine *e, int64_t part, const float *in, float *out);
 } tt_cuda_path;
 #define X(name, ...) extern const tt_cuda_path tt_cuda_##name;
 TT_GPU_PATHS(X)
 #undef X
+extern const tt_team_ops tt_layered_team; /* of the layered path, which members with parts take */
 
 /* Rows of the data set, by row set and split; on the host. */
 typedef struct tt_host_row_lists {

@@ -115,8 +115,14 @@ template <class PATH> struct tt_fused_path {
                                      void (*arithmetic)(const tt_engine *, char *, size_t),
                                      tt_err (*evaluate)(tt_engine *, tt_split, double *) = NULL)
   {
-    return {name, prepare, train, release, arithmetic, evaluate, NULL, NULL, 0,   NULL,
-            NULL, NULL,    NULL,  NULL,    NULL,       NULL,     NULL, NULL, NULL};
+    tt_cuda_path path = {};
+    path.name = name;
+    path.prepare = prepare;
+    path.train = train;
+    path.release = release;
+    path.arithmetic = arithmetic;
+    path.evaluate = evaluate;
+    return path;
   }
 };
 

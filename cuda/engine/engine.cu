@@ -421,39 +421,29 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
   return TT_OK;
 }
 
-extern const tt_engine_ops tt_engine_cuda = {
-    "cuda",
-    tt_cuda_count,
-    tt_cuda_describe,
-    tt_cuda_versions,
-    create,
-    destroy,
-    tt_cuda_set_data,
-    init,
-    train,
-    tt_cuda_evaluate,
-    save,
-    load,
-    info,
-    NULL, /* host_bytes, predict_bytes: few */
-    NULL,
-    tt_cuda_predict,
-    forward,
-    apply,
-    NULL, /* partial_bytes: few */
-    tt_cuda_partial,
-    tt_cuda_squares,
-    tt_cuda_advance,
-    tt_cuda_accept,
-    tt_cuda_device_room,
-    tt_cuda_device_add,
-    tt_cuda_device_copy,
-    &tt_cuda_link,
-    tt_cuda_stage_begin,
-    tt_cuda_stage_forward,
-    tt_cuda_stage_backward,
-    NULL, /* stage_bytes: few */
-};
+static constexpr tt_engine_ops make_ops()
+{
+  tt_engine_ops ops = {}; /* NULL: predict_bytes, host_bytes: negligible */
+  ops.name = "cuda";
+  ops.count = tt_cuda_count;
+  ops.describe = tt_cuda_describe;
+  ops.versions = tt_cuda_versions;
+  ops.create = create;
+  ops.destroy = destroy;
+  ops.set_data = tt_cuda_set_data;
+  ops.init = init;
+  ops.train = train;
+  ops.evaluate = tt_cuda_evaluate;
+  ops.save = save;
+  ops.load = load;
+  ops.info = info;
+  ops.predict = tt_cuda_predict;
+  ops.forward = forward;
+  ops.apply = apply;
+  ops.team = &tt_layered_team;
+  return ops;
+}
+extern const tt_engine_ops tt_engine_cuda = make_ops();
 
 /* The functions that make a shared library of this engine a plugin. */
 extern "C" __attribute__((visibility("default"))) const char *tutti_engine_plugin_interface(void)

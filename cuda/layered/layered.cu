@@ -4,6 +4,7 @@
 
 #include "core/base/mem.h"
 #include "cuda/common/device_list.cuh"
+#include "cuda/common/engine_functions.cuh"
 
 #include <inttypes.h>
 #include <string.h>
@@ -177,22 +178,36 @@ static void arithmetic(const tt_engine *e, char *text, size_t room)
   tt_cublas_version(text + n, room - (size_t)n);
 }
 
-const tt_cuda_path tt_cuda_layered = {"layered",
-                                      prepare,
-                                      train,
-                                      release,
-                                      arithmetic,
-                                      tt_layered_evaluate,
-                                      tt_layered_step_forward,
-                                      tt_layered_step_apply,
-                                      1,
-                                      tt_layered_partial,
-                                      tt_layered_squares,
-                                      tt_layered_advance,
-                                      tt_layered_accept,
-                                      tt_layered_device_room,
-                                      tt_layered_device_add,
-                                      tt_layered_device_copy,
-                                      tt_layered_stage_begin,
-                                      tt_layered_stage_forward,
-                                      tt_layered_stage_backward};
+static constexpr tt_cuda_path make_path()
+{
+  tt_cuda_path path = {};
+  path.name = "layered";
+  path.prepare = prepare;
+  path.train = train;
+  path.release = release;
+  path.arithmetic = arithmetic;
+  path.evaluate = tt_layered_evaluate;
+  path.forward = tt_layered_step_forward;
+  path.apply = tt_layered_step_apply;
+  path.takes_host_rows = 1;
+  return path;
+}
+extern const tt_cuda_path tt_cuda_layered = make_path();
+
+static constexpr tt_team_ops make_team()
+{
+  tt_team_ops team = {}; /* NULL: partial_bytes, stage_bytes: negligible */
+  team.partial = tt_layered_partial;
+  team.squares = tt_layered_squares;
+  team.advance = tt_layered_advance;
+  team.accept = tt_layered_accept;
+  team.device_room = tt_layered_device_room;
+  team.device_add = tt_layered_device_add;
+  team.device_copy = tt_layered_device_copy;
+  team.link = &tt_cuda_link;
+  team.stage_begin = tt_layered_stage_begin;
+  team.stage_forward = tt_layered_stage_forward;
+  team.stage_backward = tt_layered_stage_backward;
+  return team;
+}
+extern const tt_team_ops tt_layered_team = make_team();

@@ -238,27 +238,28 @@ static inline tt_err tt_layered_give_values(tt_engine *e, float *to, const float
   return tt_dev_copy(to, from, count, e->dev.stream);
 }
 
-/* engine.h: steps of member i that several engines train together (partial.cu). Between
+/* team_ops.h (partial.cu). check_path: an error if the engine is not on this path. Between
  * begin_member and end_member, which waits for its work and returns `before` or a later error,
  * steps compute it alone. reserve_sums: memory for sums, on the device `most` at a time, on the
  * host `left`. */
+tt_err tt_layered_check_path(const tt_engine *e);
 void tt_layered_begin_member(tt_engine *e, int64_t i);
 tt_err tt_layered_end_member(tt_engine *e, tt_err before);
 tt_err tt_layered_reserve_sums(tt_engine *e, int most, int left);
-tt_err tt_layered_partial(tt_engine *e, int64_t i, tt_slice parts, int *training,
+tt_err tt_layered_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
                           float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
-tt_err tt_layered_squares(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
+tt_err tt_layered_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient,
                           double *block);
-tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
+tt_err tt_layered_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient,
                           double squares, float *w);
-tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
+tt_err tt_layered_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
                          const tt_epoch_sharing *share, int *epoch_ended);
 tt_err tt_layered_device_room(tt_engine *e, int64_t count, float **out);
-tt_err tt_layered_device_add(tt_engine *e, int64_t i, float *to, const float *from, int64_t count);
+tt_err tt_layered_device_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count);
 tt_err tt_layered_device_copy(tt_engine *e, float *to, const float *from, int64_t count);
 
-/* engine.h: a stage of member i (stage.cu). */
-tt_err tt_layered_stage_begin(tt_engine *e, int64_t i, const tt_pipeline_stage *layers,
+/* team_ops.h: a stage of a member (stage.cu). */
+tt_err tt_layered_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers,
                               tt_slice parts, int64_t window, tt_pipeline_step *out);
 tt_err tt_layered_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);
 tt_err tt_layered_stage_backward(tt_engine *e, int64_t part, const float *in, float *out);

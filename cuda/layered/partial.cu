@@ -30,6 +30,12 @@ tt_err tt_layered_reserve_sums(tt_engine *e, int most, int left)
   return TT_OK;
 }
 
+tt_err tt_layered_check_path(const tt_engine *e)
+{
+  if (e->path == &tt_cuda_layered) return TT_OK;
+  return TT_FAIL(INTERNAL, "the %s path cannot train a part of a batch", e->path->name);
+}
+
 /* Where the caller finds sum k. */
 static tt_err give_sum(tt_engine *e, int k, float **sum)
 {
@@ -49,11 +55,13 @@ static tt_err give_sums(tt_engine *e, int count, float *sum[TT_MAX_PART_SUMS],
   return TT_OK;
 }
 
-tt_err tt_layered_partial(tt_engine *e, int64_t i, tt_slice parts, int *training,
+tt_err tt_layered_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
                           float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
 {
+  const int64_t i = m - e->slice.first;
   int most;
   tt_part_sums sums = tt_part_sums_of(e->cohort->parts, parts, &most);
+  TT_TRY(tt_layered_check_path(e));
   TT_TRY(tt_layered_download_progress(e));
   *training = tt_layered_of(e)->status[i] == TT_STATUS_training;
   if (!*training) return TT_OK;
@@ -101,8 +109,9 @@ static double *squares_of(tt_engine *e)
   return own->squares + own->window.first * tt_norm_blocks(e->view.params);
 }
 
-tt_err tt_layered_squares(tt_engine *e, int64_t i, tt_slice segment, float *gradient, double *block)
+tt_err tt_layered_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block)
 {
+  const int64_t i = m - e->slice.first;
   if (!e->device_exchange) TT_TRY(mask_gradient(e, i, segment, gradient));
   if ((!e->device_exchange && !is_clipped(e, i)) || !segment.count) return TT_OK;
   tt_layered_begin_member(e, i);
@@ -114,9 +123,10 @@ tt_err tt_layered_squares(tt_engine *e, int64_t i, tt_slice segment, float *grad
   return tt_layered_end_member(e, err);
 }
 
-tt_err tt_layered_advance(tt_engine *e, int64_t i, tt_slice segment, float *gradient,
+tt_err tt_layered_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient,
                           double squares, float *w)
 {
+  const int64_t i = m - e->slice.first;
   if (!segment.count) return TT_OK;
   tt_layered_begin_member(e, i);
   tt_err err = e->device_exchange ? TT_OK : take_gradient(e, segment, gradient);
@@ -165,9 +175,10 @@ static tt_err end_epoch(tt_engine *e, int64_t i, const tt_epoch_sharing *share, 
   return err ? err : wait;
 }
 
-tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss,
+tt_err tt_layered_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
                          const tt_epoch_sharing *share, int *epoch_ended)
 {
+  const int64_t i = m - e->slice.first;
   const tt_cohort *c = e->cohort;
   int64_t done = (tt_layered_of(e)->batch[i] + (int64_t)1) * c->batch_size;
   *epoch_ended = isfinite(loss) && done >= e->host_epoch_rows[i];
@@ -180,13 +191,15 @@ tt_err tt_layered_accept(tt_engine *e, int64_t i, tt_slice of, const float *w, d
 tt_err tt_layered_device_room(tt_engine *e, int64_t count, float **out)
 {
   tt_layered *own = tt_layered_of(e);
+  TT_TRY(tt_layered_check_path(e));
   if (count) TT_TRY(tt_dev_alloc(&own->incoming, count, "gradients of other engines"));
   *out = own->incoming;
   return TT_OK;
 }
 
-tt_err tt_layered_device_add(tt_engine *e, int64_t i, float *to, const float *from, int64_t count)
+tt_err tt_layered_device_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count)
 {
+  const int64_t i = m - e->slice.first;
   int64_t before = (int64_t)(reinterpret_cast<uintptr_t>(to) / sizeof *to % 4); /* of the float4 */
   tt_layered_begin_member(e, i);
   tt_err err =

@@ -161,13 +161,15 @@ static float *sum_of(tt_engine *e, int k)
                             : tt_layered_of(e)->host_sum + k * (int64_t)e->view.params;
 }
 
-tt_err tt_layered_stage_begin(tt_engine *e, int64_t i, const tt_pipeline_stage *layers,
+tt_err tt_layered_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers,
                               tt_slice parts, int64_t window, tt_pipeline_step *out)
 {
+  const int64_t i = m - e->slice.first;
   tt_layered *own = tt_layered_of(e);
   int most, ends_epoch;
   tt_part_sums sums = tt_part_sums_of(e->cohort->parts, parts, &most);
   *out = {};
+  TT_TRY(tt_layered_check_path(e));
   TT_TRY(tt_layered_download_progress(e));
   if (own->status[i] != TT_STATUS_training) return TT_OK;
   TT_TRY(tt_layered_reserve_sums(e, most, sums.count > 1 ? sums.count : 1));

@@ -95,11 +95,6 @@ int64_t tt_block_min_bytes(const tt_cohort *c, tt_precision precision)
                     1);
 }
 
-int64_t tt_block_padded_params(const tt_cohort *c)
-{
-  return footprint_of(c, TT_PRECISION_fp32).params;
-}
-
 /* model of time */
 
 /* `time` of one block alone, and `busy`, the part of it in which the block uses a unit that all

@@ -113,8 +113,5 @@ TT_HD int32_t tt_block_slice_floats(int32_t params)
 {
   return 4 * ((params / 4 + TT_BLOCK_CHUNKS - 1) / TT_BLOCK_CHUNKS);
 }
-
-/* Padded parameters Q. */
-int64_t tt_block_padded_params(const tt_cohort *c);
 TT_END_C
 #endif

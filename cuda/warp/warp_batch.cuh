@@ -318,21 +318,21 @@ __device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, fl
 
 /* gradient */
 
-/* Sums over `rows` rows, in steps of 4: of this lane's feature times T others, then of the feature
+/* Sums over `rows` rows, in steps of 4: of feature a times T columns from b on, then of feature a
  * itself if BIAS is 1. */
 template <int LD, int T, int BIAS>
-__device__ __forceinline__ void tt_warp_sum_rows(const float *mine, const float *other, int rows,
+__device__ __forceinline__ void tt_warp_sum_rows(const float *a, const float *b, int rows,
                                                  float (&sum)[T + BIAS])
 {
 #pragma unroll
   for (int t = 0; t < T + BIAS; t++) sum[t] = 0.0f;
 #pragma unroll 1
-  for (int r = 0; r < rows; r += 4, mine += 4, other += 4) {
-    float4 u = tt_load4(mine);
+  for (int r = 0; r < rows; r += 4, a += 4, b += 4) {
+    float4 u = tt_load4(a);
     if constexpr (BIAS) sum[T] += u.x, sum[T] += u.y, sum[T] += u.z, sum[T] += u.w;
 #pragma unroll
     for (int t = 0; t < T; t++) {
-      float4 v = tt_load4(other + t * LD);
+      float4 v = tt_load4(b + t * LD);
       sum[t] = tt_fma(u.x, v.x, sum[t]);
       sum[t] = tt_fma(u.y, v.y, sum[t]);
       sum[t] = tt_fma(u.z, v.z, sum[t]);
@@ -358,9 +358,10 @@ __device__ __forceinline__ void tt_warp_accumulate(float *at, float x, int overw
 
 /* Work of a lane for the gradient of a layer's weights: its rows, and where its sums go. */
 typedef struct tt_warp_gradient_task {
-  const float *mine, *other; /* [rows] its feature, the first of the others; from its row on */
-  float *weights, *bias;     /* of the first of the others; of its own feature */
-  int across, weight_stride; /* lanes side by side; distance of the weights of two others */
+  const float *a, *b;        /* [rows] column of this lane's feature; first column that it is
+                              * multiplied with; from the lane's first row on */
+  float *weights, *bias;     /* of the product with column b; of feature a */
+  int across, weight_stride; /* lanes side by side; distance of the weights of two columns */
   int rows;                  /* may be below 1: none */
   int writes, writes_bias;   /* 1: it writes sums that several lanes have; its feature is a unit */
   int overwrite;             /* 1: overwrite the gradient; 0: add to it */
@@ -371,7 +372,7 @@ template <int LD, int T, int BIAS>
 __device__ __forceinline__ void tt_warp_weight_gradient(const tt_warp_gradient_task &of, int at)
 {
   float sum[T + BIAS], *to = of.weights + at * of.weight_stride;
-  tt_warp_sum_rows<LD, T, BIAS>(of.mine, of.other + at * LD, of.rows, sum);
+  tt_warp_sum_rows<LD, T, BIAS>(of.a, of.b + at * LD, of.rows, sum);
   tt_warp_sum_groups(sum, of.across);
   if (of.writes)
 #pragma unroll
@@ -427,8 +428,8 @@ __device__ __forceinline__ void tt_warp_layer_gradient(const tt_warp_args &a, fl
   for (int base = 0; base < count; base += layer.across) {
     int feature = base + tt_warp_lane_index() % layer.across, f = min(feature, count - 1);
     tt_warp_gradient_task of;
-    of.mine = own + (by_output ? layer.output : layer.input) + f * LD + first;
-    of.other = own + (by_output ? layer.input : layer.output) + first;
+    of.a = own + (by_output ? layer.output : layer.input) + f * LD + first;
+    of.b = own + (by_output ? layer.input : layer.output) + first;
     of.weights = g + layer.weight + f * (by_output ? layer.stride : 1);
     of.bias = g + layer.bias + f;
     of.across = layer.across;

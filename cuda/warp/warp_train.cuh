@@ -430,8 +430,8 @@ __device__ __forceinline__ void tt_warp_evaluate_members(const tt_warp_args &a, 
     ctx.member = i;
     int rows = v.lists[v.member[i].ensemble].count[a.split];
     const float *w = tt_cuda_prediction_weights(v, i);
-    __syncwarp(); /* lanes have read the weights of the last member: the shuffles of its sum order
-                     no memory */
+    __syncwarp(); /* all lanes must have read the previous member's weights; __shfl_sync does not
+                     order memory */
     tt_warp_load_params(a.plan, own + a.plan.weights, w);
     __syncwarp();
     double sum = tt_warp_pass<F, N>(a, own, ctx, 1, 0, rows);

@@ -5,7 +5,6 @@
 
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "io/hdf5/compound.h"
 #include "io/hdf5/foreign_check.h"
 
 #include <inttypes.h>

@@ -168,14 +168,15 @@ static tt_err copy_options(const tt_pool_options *options, tt_pool *p)
   return TT_ALLOC(p->block, row > BLOCK_VALUES ? row : BLOCK_VALUES);
 }
 
-/* Rank 0: the shapes of all files. */
-static tt_err read_shapes_local(const tt_pool_options *options, tt_pool *p)
+/* Rank 0: the shapes of all files.
+ *   notice  1: say how the columns of the first file are used, in the first round */
+static tt_err read_shapes_local(const tt_pool_options *options, int notice, tt_pool *p)
 {
   const char *labels = options->labels ? tt_optional_default(options->labels) : NULL;
   const char *const dataset[] = {tt_optional_default(options->inputs), labels, options->exclude};
   for (int64_t i = 0; i < p->files; i++) {
     if (!options->checked) TT_TRY(tt_guarded_check_local(p->file[i], dataset, 3));
-    TT_TRY(open_file(p, i, i == 0 && p->first == 0));
+    TT_TRY(open_file(p, i, notice && i == 0 && p->first == 0));
     p->start[i + 1] = p->start[i] + tt_data_reader_shape(p->rows)->rows;
   }
   return TT_OK;
@@ -226,7 +227,7 @@ static tt_err open_all(tt_comm *c, const tt_pool_options *options, tt_pool *p)
 {
   int root = tt_comm_is_root(c);
   tt_err e = tt_agree(c, copy_options(options, p));
-  if (!e) e = tt_agree(c, root ? read_shapes_local(options, p) : TT_OK);
+  if (!e) e = tt_agree(c, root ? read_shapes_local(options, 1, p) : TT_OK);
   if (e) return e;
   tt_bcast(c, p->start, (p->files + 1) * (int64_t)sizeof *p->start);
   int64_t bytes = has_excluded(options) ? (tt_pool_rows(p) + 7) / 8 : 0;
@@ -291,7 +292,7 @@ tt_err tt_pool_check_local(const tt_pool_options *options)
   full_check.exclude = NULL;
   TT_TRY(TT_ALLOC(p, 1));
   tt_err e = copy_options(&full_check, p);
-  if (!e) e = read_shapes_local(&full_check, p);
+  if (!e) e = read_shapes_local(&full_check, 0, p);
   if (!e) e = check_all_values(p);
   tt_pool_close_local(&p);
   return e;

@@ -1,6 +1,4 @@
-/* compound.c — see compound.h. */
-#include "io/hdf5/compound.h"
-
+/* compound.c — see h5.h: datasets of records. */
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "io/hdf5/h5_internal.h"

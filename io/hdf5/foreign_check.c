@@ -2,7 +2,6 @@
 #include "io/hdf5/foreign_check.h"
 
 #include "core/base/mem.h"
-#include "io/hdf5/compound.h"
 #include "io/hdf5/h5_internal.h"
 #include "io/table/column_choice.h"
 

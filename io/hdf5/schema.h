@@ -12,6 +12,9 @@
 #include "io/hdf5/h5.h"
 #include "io/hdf5/provenance.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #define TT_SCHEMA_MODEL "tutti-model-1.0"
 /* With a normalization that transforms values, which programs for 1.0 would not undo. */
 #define TT_SCHEMA_TRANSFORMED_MODEL "tutti-model-2.0"
@@ -53,15 +56,18 @@ void tt_schema_write_header(tt_schema *s, tt_comm *c, tt_h5_file *f, const char 
 
 /* A hash as 16 hex digits, as all files have it. */
 enum { TT_HASH_TEXT = 17 };
-void tt_hash_text(uint64_t hash, char text[TT_HASH_TEXT]);
+static inline void tt_hash_text(uint64_t hash, char text[TT_HASH_TEXT])
+{
+  snprintf(text, TT_HASH_TEXT, "%016" PRIx64, hash);
+}
 
 /* The hash of the content of a file is its root attribute content_hash_xxh3 (docs/files.md): of
  * names, types, shapes and values of all datasets, except /provenance and dimensions without
- * values, and of the attributes that the reader of the file depends on. It is the same after another
- * program has copied the file (h5repack, nccopy) or has added attributes.
+ * values, and of the attributes that the reader of the file depends on. It is the same after
+ * another program has copied the file (h5repack, nccopy) or has added attributes.
  *   attribute  names, NULL after the last: attributes of groups and of names/... with these names
  * tt_schema_hash_content: the commit writes it. tt_schema_seal_local writes it to a closed file
- * (errors: IO, MEM); check computes and compares it (errors: DATA, IO, MEM). */
+ * (errors: IO, MEM); tt_schema_check_content_local compares it (errors: DATA, IO, MEM). */
 void tt_schema_hash_content(tt_schema *s, const char *const *attribute);
 tt_err tt_schema_seal_local(const char *file, const char *const *attribute);
 tt_err tt_schema_check_content_local(tt_h5_reader *r, const char *const *attribute, uint64_t *hash);

@@ -117,7 +117,7 @@ static tt_err add_dataset(content *c, hid_t dataset)
   tt_h5_type type = stored < 0 ? TT_H5_TYPE_COUNT : type_of(stored);
   tt_err e = TT_OK;
   TT_H5_CLOSE(space, stored);
-  if (type == TT_H5_F32 && ndims == 1 && is_dimension_without_values(c, dataset)) return TT_OK;
+  if (type == TT_H5_I8 && ndims == 1 && is_dimension_without_values(c, dataset)) return TT_OK;
   if (text)
     e = hash_texts(c, &hash);
   else if (type == TT_H5_TYPE_COUNT || ndims < 0 || ndims > TT_H5_MAX_DIMS)

@@ -54,11 +54,6 @@ static void write_text(tt_h5_file *f, const char *path, const char *dim, int64_t
   tt_h5_attach_scales(f, path, &dim, 1);
 }
 
-void tt_hash_text(uint64_t hash, char text[TT_HASH_TEXT])
-{
-  snprintf(text, TT_HASH_TEXT, "%016" PRIx64, hash);
-}
-
 static void write_hash(tt_h5_file *f, const char *name, uint64_t hash)
 {
   char text[TT_HASH_TEXT];

@@ -49,10 +49,29 @@ class Stopped(Error):
     """The run stopped with a checkpoint (exit code 75); start it again to continue."""
 
 
+# What messages of the program name, and what a caller of the package writes instead.
+_IN_PYTHON = (
+    (r"--resume never", "resume=False"),
+    (r"--resume must", "resume=True"),
+    (r"--resume auto", "resume=None"),
+    (r"--share-gpu, run\.share_gpu: true", "share_gpu=True"),
+    (r"--gpu-map", "gpu_map"),
+    (r"unknown key ('\w+') at the top level", r"unknown parameter \1"),
+    (r"(unknown .*; did you mean ')[\w.\[\]]+\.(\w+)'", r"\1\2'"),
+)
+
+
+def in_python(message: str) -> str:
+    """A message of the program in terms of the parameters of this package."""
+    for words, python in _IN_PYTHON:
+        message = re.sub(words, python, message)
+    return message
+
+
 def error_of(code: int, message: str) -> Error:
     """Exception for an exit code."""
     kind = InputError if code in (64, 65, 66, 78) else Stopped if code == 75 else Error
-    return kind(code, message or f"tutti ended with exit code {code}")
+    return kind(code, in_python(message) or f"tutti ended with exit code {code}")
 
 
 def find_program(program: Optional[PathLike] = None) -> str:
@@ -221,7 +240,7 @@ def warn_of(lines: Sequence[str]) -> None:
     for line in lines:
         found = WARNING.match(line)
         if found:
-            warnings.warn(found[1], UserWarning, stacklevel=_level_of_caller())
+            warnings.warn(in_python(found[1]), UserWarning, stacklevel=_level_of_caller())
 
 
 def run(command: Sequence[str], on_line: Optional[Callable[[str], None]] = None,

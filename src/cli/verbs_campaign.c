@@ -1,4 +1,5 @@
 /* verbs_campaign.c — tutti campaign run|step|...: active learning. */
+#include "core/base/log.h"
 #include "core/config/config.h"
 #include "io/hdf5/files.h"
 #include "src/campaign/driver/campaign.h"
@@ -7,8 +8,10 @@
 #include "src/campaign/report/campaign_report.h"
 #include "src/campaign/state/file_names.h"
 #include "src/cli/cli_args.h"
+#include "src/host/status_file.h"
 #include "src/host/stop_request.h"
 
+#include <string.h>
 #include <unistd.h>
 
 static tt_err run_rounds(const tt_cli_args *args, int64_t rounds)
@@ -50,10 +53,16 @@ tt_err tt_verb_campaign_label(const tt_cli_args *args)
 tt_err tt_verb_campaign_pause(const tt_cli_args *args)
 {
   char path[TT_PATH_MAX];
+  tt_status_file status;
   tt_campaign_path(args->file[0], "journal.jsonl", path);
   if (access(path, F_OK))
     return TT_FAIL(NOINPUT, "%s: there is no campaign in this directory (no journal.jsonl)",
                    args->file[0]);
+  if (!tt_status_file_read_local(args->file[0], &status) && !strcmp(status.status.state, "done")) {
+    tt_log_root(TT_LOG_INFO, "%s: the campaign has ended; there is nothing to pause",
+                args->file[0]);
+    return TT_OK;
+  }
   tt_campaign_path(args->file[0], "STOP", path);
   return tt_file_write_atomic_local(path, "requested by tutti campaign pause\n");
 }

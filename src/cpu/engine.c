@@ -368,6 +368,18 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
   return TT_OK;
 }
 
+static const tt_team_ops team = {
+    .partial_bytes = tt_cpu_partial_bytes,
+    .partial = tt_cpu_partial,
+    .squares = tt_cpu_squares,
+    .advance = tt_cpu_advance,
+    .accept = tt_cpu_accept,
+    .stage_begin = tt_cpu_stage_begin,
+    .stage_forward = tt_cpu_stage_forward,
+    .stage_backward = tt_cpu_stage_backward,
+    .stage_bytes = tt_cpu_stage_bytes,
+};
+
 const tt_engine_ops tt_engine_cpu = {
     .name = "cpu",
     .count = count,
@@ -386,13 +398,5 @@ const tt_engine_ops tt_engine_cpu = {
     .predict = tt_cpu_predict,
     .forward = forward,
     .apply = apply,
-    .partial_bytes = tt_cpu_partial_bytes,
-    .partial = tt_cpu_partial,
-    .squares = tt_cpu_squares,
-    .advance = tt_cpu_advance,
-    .accept = tt_cpu_accept,
-    .stage_begin = tt_cpu_stage_begin,
-    .stage_forward = tt_cpu_stage_forward,
-    .stage_backward = tt_cpu_stage_backward,
-    .stage_bytes = tt_cpu_stage_bytes,
+    .team = &team,
 };

@@ -1,7 +1,9 @@
 /* devices.c — see devices.h. */
 #include "src/host/devices.h"
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -262,4 +264,42 @@ tt_err tt_device_check_engines(int ranks, const tt_rank_resources *rank_entry)
       return engines_differ(rank_entry, first, r);
   }
   return TT_OK;
+}
+
+static int are_alike(const tt_rank_resources *a, const tt_rank_resources *b)
+{
+  return !strcmp(a->engine, b->engine) && a->threads == b->threads &&
+         !strcmp(a->info.name, b->info.name);
+}
+
+/* "CPU, 8 threads", "GPU 3, NVIDIA H100"; for several ranks without the number of the GPU. */
+static void describe_place(const tt_rank_resources *p, int one, char text[192])
+{
+  char number[16] = "";
+  if (one) snprintf(number, sizeof number, " %d", p->device);
+  if (!strcmp(p->engine, "cpu"))
+    snprintf(text, 192, "CPU, %d thread%s%s", p->threads, tt_plural(p->threads),
+             one ? "" : " each");
+  else
+    snprintf(text, 192, "GPU%s, %s", number, p->info.name);
+}
+
+void tt_device_log_places(int ranks, const tt_rank_resources *p)
+{
+  char place[192], hosts[96];
+  for (int r = 0, next; ranks > 1 && r < ranks; r = next) {
+    int others = 0;
+    for (next = r + 1; next < ranks && are_alike(&p[r], &p[next]); next++)
+      others += strcmp(p[next].host, p[next - 1].host) != 0;
+    snprintf(hosts, sizeof hosts, "%s%s", others ? " to " : "", others ? p[next - 1].host : "");
+    describe_place(&p[r], next == r + 1, place);
+    if (next == r + 1)
+      tt_log_root(TT_LOG_INFO, "rank %d on %s: %s", r, p[r].host, place);
+    else
+      tt_log_root(TT_LOG_INFO, "ranks %d to %d on %s%s: %s", r, next - 1, p[r].host, hosts, place);
+  }
+  for (int r = 0; ranks > 1 && r < ranks; r++) {
+    describe_place(&p[r], 1, place);
+    tt_log_root(TT_LOG_DEBUG, "rank %d on %s: %s", r, p[r].host, place);
+  }
 }

@@ -53,6 +53,10 @@ void tt_gpu_explain_absence(const char *root, const char *visible, char *text, s
  * the same in words; text[size]. */
 int tt_gpu_find_mps(const char *directory, char *text, size_t size);
 
+/* Log where several ranks compute: one line for ranks in a row that are alike (engine, number of
+ * threads, kind of GPU), with the first host; with -v also one for each rank. */
+void tt_device_log_places(int ranks, const tt_rank_resources *rank_entry);
+
 /* Find the ranks that use the same GPU (by UUID): sets shared_with of all. Errors: MEM. */
 tt_err tt_device_find_shared(int ranks, tt_rank_resources *rank_entry);
 

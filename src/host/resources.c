@@ -144,10 +144,10 @@ static tt_err check_exchange(const tt_resource_request *request, const probe *l)
   char text[64];
   int is_nccl = request->exchange == TT_EXCHANGE_nccl;
   if (request->exchange != TT_EXCHANGE_device && !is_nccl) return TT_OK;
-  if (!l->ops->device_room || !l->ops->link)
+  if (!l->ops->team || !l->ops->team->device_room || !l->ops->team->link)
     return TT_FAIL(UNAVAILABLE, "run.exchange: %s needs a GPU, but the %s engine trains; use host",
                    tt_choice_exchange[request->exchange], l->ops->name);
-  return is_nccl ? l->ops->link->version(text, sizeof text) : TT_OK;
+  return is_nccl ? l->ops->team->link->version(text, sizeof text) : TT_OK;
 }
 
 /* Engine of this rank and all its visible devices. */
@@ -344,17 +344,21 @@ static void tell_why_no_gpu(const tt_inventory *s)
 static int exchanges_on_device(tt_exchange wanted, const tt_engine_ops *ops)
 {
   int takes = wanted != TT_EXCHANGE_auto || tt_comm_takes_gpu_memory_local();
-  return wanted != TT_EXCHANGE_host && ops->device_room && takes;
+  return wanted != TT_EXCHANGE_host && ops->team && ops->team->device_room && takes;
 }
 
-static void warn_unused(const tt_inventory *s, int auto_threads)
+static void warn_unused(const tt_inventory *s, const tt_resource_request *request)
 {
   char text[1024];
   int r = 0;
   while (r < s->ranks && !tt_cores_oversubscribed(&s->rank_entry[r], text, sizeof text)) r++;
   if (r < s->ranks) tt_log_root(TT_LOG_WARN, "rank %d: %s", r, text);
   for (r = 0; r < s->ranks && !tt_cores_unused(&s->rank_entry[r], text, sizeof text);) r++;
-  if (r < s->ranks && auto_threads) tt_log_root(TT_LOG_WARN, "rank %d: %s", r, text);
+  if (r < s->ranks && request->threads <= 0) tt_log_root(TT_LOG_WARN, "rank %d: %s", r, text);
+  if (request->gpu_map.count > 0 && s->used == 0)
+    tt_log_root(TT_LOG_WARN,
+                "run.gpu_map (--gpu-map) names GPUs, but no rank uses one: remove it, or set "
+                "run.device: gpu, which refuses to compute on the CPU");
   if (s->seen > s->used)
     tt_log_root(TT_LOG_WARN,
                 "GPUs without a rank: %" PRId64 " of %" PRId64 "; they stay idle: start one "
@@ -379,7 +383,8 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                           .stop = tt_stop_signal_local,
                           .device_exchange = exchanges_on_device(request->exchange, s->ops)};
     if (s->rank_entry) tell_why_no_gpu(s);
-    if (s->rank_entry) warn_unused(s, request->threads <= 0);
+    if (s->rank_entry) warn_unused(s, request);
+    if (s->rank_entry) tt_device_log_places(s->ranks, s->rank_entry);
   }
   tt_inventory_destroy(&s);
   return e;
@@ -387,12 +392,11 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
 
 static tt_err arithmetic_differs(const tt_comm *c, const char *mine, const char *first, int rank)
 {
-  return TT_FAIL(
-      UNAVAILABLE,
-      "rank %d would compute \"%s\", rank %d \"%s\": results would depend on which rank "
-      "trains a member; use nodes of one kind, set TUTTI_SIMD or TUTTI_GPU_PATH for "
-      "all ranks, or give --allow-different-device",
-      tt_comm_rank(c), mine, rank, first);
+  return TT_FAIL(UNAVAILABLE,
+                 "rank %d would compute \"%s\", rank %d \"%s\": results would depend on which rank "
+                 "trains a member; use nodes of one kind, set TUTTI_SIMD or TUTTI_GPU_PATH for "
+                 "all ranks, or give --allow-different-device",
+                 tt_comm_rank(c), mine, rank, first);
 }
 
 tt_err tt_resources_check_arithmetic(tt_comm *c, const char *arithmetic, int warn_only,

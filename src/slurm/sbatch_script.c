@@ -76,6 +76,24 @@ static tt_err format_plan(const char *job, int ranks, char **text)
   return fclose(out) && !e ? TT_FAIL(MEM, "out of memory for the plan of %s", job) : e;
 }
 
+/* Most ranks that train the members of a job: for each member those that share it. */
+static tt_err count_useful_ranks(const char *file, int64_t *ranks)
+{
+  tt_config *cfg = NULL;
+  int64_t members = 0, parts = 1;
+  TT_TRY(tt_config_load(file, NULL, 0, &cfg));
+  for (int64_t i = 0; i < cfg->ensembles; i++) {
+    members += cfg->ensemble[i].members;
+    if (cfg->ensemble[i].train_parts > parts) parts = cfg->ensemble[i].train_parts;
+  }
+  int64_t team = cfg->run_ranks_per_member, stages = cfg->run_stages;
+  if (team < 0) team = stages > 1 ? 1 : parts;
+  if (stages > 1) team *= stages;
+  *ranks = parts > 1 ? members * team : members;
+  tt_config_destroy(&cfg);
+  return TT_OK;
+}
+
 /* A campaign script needs the file of a campaign. */
 static tt_err check_campaign(const char *file)
 {
@@ -203,9 +221,15 @@ tt_err tt_sbatch_script_print_local(const tt_sbatch_script *b)
     return TT_FAIL(USAGE, "--gpus-per-node: %d, but the nodes of site %s have %d GPUs",
                    b->gpus_per_node, b->site, most);
   int nodes = b->nodes > 0 ? b->nodes : read_number_after(script, "#SBATCH --nodes=");
-  int per_node = b->gpus_per_node > 0 ? b->gpus_per_node : most;
+  tt_sbatch_script with = *b;
+  if (b->gpus_per_node < 1 && strcmp(b->script, "campaign") != 0) {
+    int64_t useful;
+    TT_TRY(count_useful_ranks(b->job, &useful));
+    if (useful < (int64_t)nodes * most) with.gpus_per_node = (int)((useful + nodes - 1) / nodes);
+  }
+  int per_node = with.gpus_per_node > 0 ? with.gpus_per_node : most;
   tt_err e = format_plan(b->job, nodes * per_node, &plan);
-  if (!e) print_script(b, script, site, plan);
+  if (!e) print_script(&with, script, site, plan);
   free(plan);
   return e;
 }

@@ -18,7 +18,8 @@ typedef struct tt_sbatch_script {
   const char *job;    /* the job file */
   const char *time;   /* time limit in the format of Slurm; NULL = that of the template */
   int nodes;          /* 0 = that of the template */
-  int gpus_per_node;  /* also ranks per node; 0 = that of the site */
+  int gpus_per_node;  /* also ranks per node; 0 = that of the site, or fewer if the members of a
+                         training use fewer */
 } tt_sbatch_script;
 
 /* Print the script, with the output of `tutti plan` (for one round of a campaign) as comment.

@@ -107,8 +107,8 @@ static void print_ranks(const tt_inventory *s)
 /* The version of NCCL that an engine finds. Returns 0 if it has no use for one. */
 static int find_nccl(const tt_engine_ops *ops, char *text, int64_t room)
 {
-  if (!ops->link) return 0;
-  if (ops->link->version(text, room)) snprintf(text, (size_t)room, "no NCCL 2.14 or newer");
+  if (!ops->team || !ops->team->link) return 0;
+  if (ops->team->link->version(text, room)) snprintf(text, (size_t)room, "no NCCL 2.14 or newer");
   return 1;
 }
 

@@ -94,8 +94,9 @@ static tt_err print_teams(const tt_job_plan *p, int ranks, int teams)
   TT_TRY(tt_plan_rank_members(p, teams, teams - 1, &last));
   fprintf(p->out, "ranks      %d: %d team%s of %d", ranks, teams, tt_plural(teams), least);
   if (most > least) fprintf(p->out, " or %d", most);
-  fprintf(p->out, " ranks, %" PRId64 " member%s in the first, %" PRId64 " in the last\n", first,
-          tt_plural(first), last);
+  fprintf(p->out, " ranks, %" PRId64 " member%s in %s", first, tt_plural(first),
+          teams == 1 ? "it\n" : "the first");
+  if (teams > 1) fprintf(p->out, ", %" PRId64 " in the last\n", last);
   tt_plan_print_team(p->out, &p->all, most, (int)p->cfg->run_stages, p->link);
   print_exchange(p);
   return TT_OK;

@@ -40,12 +40,13 @@ void tt_job_log_local(const tt_cohorts *all, int ranks, const char *device)
 {
   const char *s = tt_plural(ranks);
   if (all->count == 1) {
+    char text[TT_MODEL_WIDTHS_TEXT];
     const tt_cohort *c = all->at[0];
     tt_log_root(TT_LOG_INFO,
-                "%" PRId64 " member%s in %" PRId64 " ensemble%s, %" PRId64
+                "%" PRId64 " member%s in %" PRId64 " ensemble%s, network %s, %" PRId64
                 " parameters each, %d rank%s, %s",
                 c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
-                c->model.params, ranks, s, device);
+                tt_model_widths(&c->model, text), c->model.params, ranks, s, device);
     return;
   }
   tt_log_root(TT_LOG_INFO, "%" PRId64 " members in %" PRId64 " cohorts, %d rank%s, %s",

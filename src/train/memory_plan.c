@@ -193,9 +193,9 @@ static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice
   const tt_pipeline_grid grid = grid_of(job, c, at);
   const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, at->rank);
   const tt_resources use = use_of(job, c, at, &p.segment);
-  if (!job->ops->stage_bytes) return 0.0;
+  if (!job->ops->team || !job->ops->team->stage_bytes) return 0.0;
   int64_t window = tt_pipeline_window(grid.stages, p.stage, p.parts.count);
-  return (double)job->ops->stage_bytes(c, slice, &p.layers, p.parts, window, &use);
+  return (double)job->ops->team->stage_bytes(c, slice, &p.layers, p.parts, window, &use);
 }
 
 /* Bytes of the engine of some members. */
@@ -215,8 +215,8 @@ static double sums_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice 
   const tt_slice own = segment_of(job, c, at);
   const tt_resources use = use_of(job, c, at, &own);
   tt_slice parts = tt_part_slice(c->parts, at->ranks, at->rank);
-  if (!job->ops->partial_bytes) return 0.0;
-  return (double)job->ops->partial_bytes(c, slice, parts, &use);
+  if (!job->ops->team || !job->ops->team->partial_bytes) return 0.0;
+  return (double)job->ops->team->partial_bytes(c, slice, parts, &use);
 }
 
 /* Bytes of a rank for members that its team trains together, beside those of its own members. On
@@ -286,8 +286,7 @@ static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slic
   };
   int streamed = tt_memory_device_data(job) <= 0.0;
   if (tt_device_bytes(c, slice, job->shape->rows, weighted, streamed, job->gpu,
-                      (tt_gpu_path)job->cfg->gpu_path, is_shared(c, at) ? &share : NULL,
-                      &bytes))
+                      (tt_gpu_path)job->cfg->gpu_path, is_shared(c, at) ? &share : NULL, &bytes))
     return 0.0;
   return (double)bytes;
 }

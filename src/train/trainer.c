@@ -88,17 +88,38 @@ static void write_status(training_run *r, const char *state, const char *reason,
   tt_status_file_report_local(directory(r), &s);
 }
 
+/* Most parts of a batch of a member. */
+static int64_t most_parts(const tt_cohorts *all)
+{
+  int64_t parts = 1;
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->at[i]->parts > parts) parts = all->at[i]->parts;
+  return parts;
+}
+
 static void warn_of_idle_ranks(const training_run *r, int teams)
 {
-  int alone = teams == tt_comm_ranks(r->c);
-  if (teams <= r->members || r->o->quiet) return;
-  tt_log_root(TT_LOG_WARN,
-              "%d %s, but %" PRId64
-              " member%s to train: the others are idle; start fewer ranks, or "
-              "let %sranks share a member (run.ranks_per_member, run.stages: "
-              "docs/large-members.md)",
-              teams, alone ? "ranks" : "teams of ranks", r->members, tt_plural(r->members),
-              alone ? "" : "more ");
+  const tt_config *cfg = r->job->cfg;
+  int ranks = tt_comm_ranks(r->c), alone = teams == ranks, least = ranks / teams;
+  int64_t parts = most_parts(&r->job->cohorts);
+  int shared = cfg->run_ranks_per_member > 1 || cfg->run_stages > 1;
+  if (r->o->quiet) return;
+  if (teams > r->members)
+    tt_log_root(TT_LOG_WARN,
+                "%d %s, but %" PRId64
+                " member%s to train: the others are idle; start fewer ranks, or "
+                "let %sranks share a member (%s: docs/large-members.md)",
+                teams, alone ? "ranks" : "teams of ranks", r->members, tt_plural(r->members),
+                alone ? "" : "more ",
+                shared && parts == 1 ? "train.parts above 1, which run.ranks_per_member and "
+                                       "run.stages need"
+                                     : "run.ranks_per_member, run.stages");
+  else if (cfg->run_stages <= 1 && least > parts)
+    tt_log_root(TT_LOG_WARN,
+                "%d ranks for each member, but its batches have %" PRId64
+                " part%s: the others are idle; start fewer ranks, or set train.parts to %d or more "
+                "(docs/large-members.md)",
+                least, parts, tt_plural(parts), least);
 }
 
 /* Divide the ranks into teams, if members are trained by several ranks. */
@@ -113,9 +134,10 @@ static tt_err create_team(training_run *r, int *teams)
   tt_err e = tt_team_create(r->c, team, &r->team);
   int has_link = cfg->run_exchange == TT_EXCHANGE_nccl && r->job->use.device_exchange;
   if (e || !has_link) return e;
-  return tt_agree(r->c, tt_team_ranks(r->team) > 1
-                            ? tt_team_link_open(r->team, r->job->ops->link, r->job->use.device)
-                            : TT_OK);
+  return tt_agree(r->c,
+                  tt_team_ranks(r->team) > 1
+                      ? tt_team_link_open(r->team, r->job->ops->team->link, r->job->use.device)
+                      : TT_OK);
 }
 
 static tt_err create_shards_local(training_run *r, int teams)

@@ -4,6 +4,7 @@
 #include "cuda/plan/layered_sizes.h"
 #include "tests/double/runtime/double.h"
 #include "tests/support/problem.h"
+#include "tests/support/trained.h"
 
 enum { ROWS = 70, INPUTS = 5, EACH = 4, EPOCHS = 4, BATCH = 9 };
 
@@ -417,7 +418,7 @@ TT_TEST (a_split_step_is_a_step) {
 static tt_trained_ensemble *committee_of(const problem *p)
 {
   tt_trained_ensemble *c = NULL;
-  TT_CHECK_OK(tt_trained_ensemble_create(&p->c.model, p->c.ensembles, p->c.members, &c));
+  TT_CHECK_OK(trained_create(&p->c.model, p->c.ensembles, p->c.members, &c));
   c->variance_floor = p->c.variance_floor;
   for (int64_t e = 0; e < c->ensembles; e++)
     c->ensemble[e] = (tt_ensemble){.first = e * EACH, .members = EACH, .targets = 1};

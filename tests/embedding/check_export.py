@@ -23,7 +23,6 @@ import numpy as np
 
 import onnx_numpy
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "system"))
 from content_hash import seal
 
 TORCH_MODULE = pathlib.Path(__file__).resolve().parents[2] / "src/export/torch_module.py"

@@ -12,12 +12,12 @@ import tempfile
 import h5py
 import numpy as np
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "system"))
 from content_hash import content_hash
 
 program, library = (os.path.abspath(p) for p in sys.argv[1:3])
 flips = int(sys.argv[3]) if len(sys.argv) > 3 else 100
 ROWS, INPUTS, DAMAGED = 5, 3, 65
+PREDICTION = 19  # words of struct tutti_prediction: its size, the workspace, then the four moments
 lib = ctypes.CDLL(library)
 lib.tutti_error.restype = ctypes.c_char_p
 lib.tutti_columns.restype = ctypes.c_int64
@@ -35,8 +35,9 @@ def predict(image, x):
         return code, b""
     columns = lib.tutti_columns(model)
     out = np.zeros((4, ROWS, columns))
-    at = [ctypes.c_void_p(part.ctypes.data) for part in out]
-    code = lib.tutti_predict(model, ctypes.c_int64(ROWS), ctypes.c_void_p(x.ctypes.data), 1, *at)
+    wanted = (ctypes.c_size_t * PREDICTION)(8 * PREDICTION, 0, *(part.ctypes.data for part in out))
+    code = lib.tutti_predict(model, ctypes.c_int64(ROWS), ctypes.c_void_p(x.ctypes.data), 1,
+                             ctypes.byref(wanted))
     lib.tutti_close(ctypes.byref(model))
     return code, out.tobytes()
 

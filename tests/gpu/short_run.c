@@ -2,6 +2,7 @@
  * because tools that check each memory access are slow. Agreement is tested coarsely here, and
  * closely in laws/test_engines.c. */
 #include "tests/support/problem.h"
+#include "tests/support/trained.h"
 
 #include "core/model/trained_ensemble.h"
 
@@ -30,7 +31,7 @@ static problem make(tt_output output)
 static tt_trained_ensemble *committee_of(const problem *p, const tt_state *s)
 {
   tt_trained_ensemble *c = NULL;
-  TT_CHECK_OK(tt_trained_ensemble_create(&p->c.model, 1, p->c.members, &c));
+  TT_CHECK_OK(trained_create(&p->c.model, 1, p->c.members, &c));
   c->variance_floor = p->c.variance_floor;
   c->ensemble[0] = (tt_ensemble){.members = p->c.members, .targets = p->c.model.targets};
   TT_CHECK_OK(TT_ALLOC(c->ensemble[0].column, p->c.model.targets));

@@ -7,6 +7,7 @@
 #include "core/model/trained_ensemble.h"
 #include "src/train/memory_plan.h"
 #include "tests/support/memory_hook.h"
+#include "tests/support/trained.h"
 
 #include <inttypes.h>
 
@@ -46,7 +47,7 @@ TT_TEST (held_bytes_are_the_planned_bytes) {
 TT_TEST (parts_of_another_engine_are_in_the_plan) {
   way by[MAX_WAYS];
   int n = ways(by);
-  for (int i = 0; i < n && by[i].ops->partial_bytes; i++)
+  for (int i = 0; i < n && by[i].ops->team->partial_bytes; i++)
     for (int64_t first = 0; first < 8; first++)
       for (int64_t count = 1; count <= 8 - first; count++) {
         float *sum[TT_MAX_PART_SUMS];
@@ -70,8 +71,8 @@ TT_TEST (parts_of_another_engine_are_in_the_plan) {
         if (count % 2)
           TT_CHECK(all - want + blocks, >=,
                    p.c.members * 4 * vectors * (p.c.model.params - own.count));
-        want += by[i].ops->partial_bytes(&p.c, everyone(&p), parts, &by[i].use);
-        TT_CHECK_OK(by[i].ops->partial(p.engine, 0, parts, &training, sum, loss));
+        want += by[i].ops->team->partial_bytes(&p.c, everyone(&p), parts, &by[i].use);
+        TT_CHECK_OK(by[i].ops->team->partial(p.engine, 0, parts, &training, sum, loss));
         TT_CHECK(tt_hook_held() - before, ==, want);
         problem_free(&p);
       }
@@ -89,7 +90,7 @@ TT_TEST (predictions_need_the_planned_bytes) {
       tt_moments *m = NULL;
       by[i].use.threads = 1 + number % 4;
       for (int e = 0; e < ENSEMBLES; e++) TT_CHECK_OK(tt_text_set(&p.c.ensemble[e].name, "e"));
-      TT_CHECK_OK(tt_trained_ensemble_from_cohort(&p.c, p.d, &trained));
+      TT_CHECK_OK(trained_from_cohort(&p.c, p.d, &trained));
       int64_t columns = tt_trained_ensemble_columns(trained);
       TT_CHECK_OK(tt_moments_create(ROWS, columns, &m));
       int64_t before = tt_hook_held();

@@ -1,6 +1,7 @@
 /* test_engines.c — law: all engines compute the same values. Initial weights are bit-identical;
  * losses, weights and predictions agree up to rounding; reports agree with the states. */
 #include "tests/support/reference.h"
+#include "tests/support/trained.h"
 
 #include "core/model/trained_ensemble.h"
 #include "src/cpu/single_row.h"
@@ -234,7 +235,7 @@ static tt_trained_ensemble *cast(const shape *s, tt_activation activation)
   of.layer_norm = s->layer_norm;
   of.residual = s->residual;
   TT_CHECK_OK(tt_model_lay_out(&of, &m));
-  TT_CHECK_OK(tt_trained_ensemble_create(&m, 2, CAST, &c));
+  TT_CHECK_OK(trained_create(&m, 2, CAST, &c));
   c->variance_floor = 1e-3f;
   for (int e = 0; e < 2; e++) {
     c->ensemble[e] = (tt_ensemble){.first = 3 * e, .members = 3 - e, .targets = s->targets};

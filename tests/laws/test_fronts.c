@@ -4,6 +4,7 @@
 #include "tests/support/reference.h"
 
 #include "tests/support/memory_hook.h"
+#include "tests/support/trained.h"
 
 #define ROW(...)                                                                                   \
   {                                                                                                \
@@ -283,7 +284,7 @@ TT_TEST (front_predictions_are_the_definitions) {
       int64_t params = p.c.model.params, inputs = p.c.model.inputs;
       if (by[i].ops == &tt_engine_cpu || (can(by[i], &p.c) && has_turn(by[i], number))) {
         for (int e = 0; e < 2; e++) TT_CHECK_OK(tt_text_set(&p.c.ensemble[e].name, e ? "b" : "a"));
-        TT_CHECK_OK(tt_trained_ensemble_from_cohort(&p.c, p.d, &c));
+        TT_CHECK_OK(trained_from_cohort(&p.c, p.d, &c));
         for (int64_t m = 0; m < 4; m++) {
           c->weight[m] = 1.0;
           tt_member_init_weights(&p.c, &p.c.member[m], 0, c->w + m * params);

@@ -4,6 +4,7 @@
 #include "src/predict/jacobian.h"
 #include "src/predict/prediction_block.h"
 #include "tests/support/reference.h"
+#include "tests/support/trained.h"
 
 enum { IN = 3, TARGETS = 2, CAST = 6, ROWS = 4, PARTS = 4 };
 
@@ -50,7 +51,7 @@ static tt_trained_ensemble *cast(tt_activation activation, tt_output output, int
   of.layer_norm = kind % 2;
   of.residual = kind / 2 % 2;
   TT_CHECK_OK(tt_model_lay_out(&of, &m));
-  TT_CHECK_OK(tt_trained_ensemble_create(&m, 2, CAST, &c));
+  TT_CHECK_OK(trained_create(&m, 2, CAST, &c));
   TT_CHECK_OK(tt_scaler_create(IN, TARGETS, &c->scaler));
   c->variance_floor = 1e-3f;
   for (int e = 0; e < 2; e++) {

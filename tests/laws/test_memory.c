@@ -1,6 +1,7 @@
 /* test_memory.c — law: if any allocation fails, the call returns MEM, sets no output and leaks
  * nothing. Every allocation of each scenario fails once. */
 #include "tests/support/problem.h"
+#include "tests/support/trained.h"
 
 #include "core/model/trained_ensemble.h"
 
@@ -116,7 +117,7 @@ static tt_err some_parts(problem *p, tt_engine *engine)
   double loss[TT_MAX_PART_SUMS];
   int training;
   if (p->c.parts == 1) return TT_OK;
-  return p->by.ops->partial(engine, 0, (tt_slice){1, 3}, &training, sum, loss);
+  return p->by.ops->team->partial(engine, 0, (tt_slice){1, 3}, &training, sum, loss);
 }
 
 static tt_err engines(void *with)
@@ -139,7 +140,7 @@ static tt_err predictions(void *with)
   tt_trained_ensemble *c = NULL;
   tt_moments *m = NULL;
   float x[6] = {0};
-  tt_err e = tt_trained_ensemble_from_cohort(&p->c, p->d, &c);
+  tt_err e = trained_from_cohort(&p->c, p->d, &c);
   if (!e) e = tt_moments_create(2, tt_trained_ensemble_columns(c), &m);
   if (!e) e = p->by.ops->predict(c, &p->by.use, 2, x, m, NULL);
   tt_moments_destroy(&m);

@@ -68,7 +68,7 @@ static void reserve(stages *x, int s)
   int64_t arrays = x->p->c.parts * x->values;
   float *at = NULL;
   if (x->on_device)
-    TT_CHECK_OK(x->ops->device_room(x->engine[s], 2 * arrays + 2 * params_of(x), &at));
+    TT_CHECK_OK(x->ops->team->device_room(x->engine[s], 2 * arrays + 2 * params_of(x), &at));
   else
     TT_CHECK_OK(TT_ALLOC(at, 2 * arrays + 2 * params_of(x)));
   x->forward[s] = at;
@@ -80,7 +80,7 @@ static void reserve(stages *x, int s)
 static void copy(const stages *x, float *to, const float *from, int64_t count)
 {
   if (x->on_device)
-    TT_CHECK_OK(x->ops->device_copy(x->engine[0], to, from, count));
+    TT_CHECK_OK(x->ops->team->device_copy(x->engine[0], to, from, count));
   else
     memcpy(to, from, (size_t)count * sizeof *to);
 }
@@ -122,8 +122,8 @@ static int pass(stages *x, int s)
   float **arrays = is_forward ? x->forward : x->backward;
   const float *in = from >= 0 && from < x->count ? arrays[from] + i * x->values : NULL;
   float *out = arrays[s] + i * x->values;
-  TT_CHECK_OK(
-      (is_forward ? x->ops->stage_forward : x->ops->stage_backward)(x->engine[s], i, in, out));
+  TT_CHECK_OK((is_forward ? x->ops->team->stage_forward
+                          : x->ops->team->stage_backward)(x->engine[s], i, in, out));
   done[which]++;
   return 1;
 }
@@ -138,7 +138,7 @@ static double norm_of(stages *x)
     copy(x, x->gradient + x->at[s].params.first, x->step[s].sum[0] + x->at[s].params.first,
          x->at[s].params.count);
   TT_CHECK(tt_norm_blocks(all.count), <, 16);
-  TT_CHECK_OK(x->ops->squares(x->engine[0], 0, all, x->gradient, block));
+  TT_CHECK_OK(x->ops->team->squares(x->engine[0], 0, all, x->gradient, block));
   for (int64_t b = 0; b < tt_norm_blocks(all.count); b++) sum += block[b];
   return sum;
 }
@@ -184,8 +184,8 @@ static int step(stages *x)
   int last = x->count - 1, moved = 1, ended = 0;
   memset(x->passed, 0, sizeof x->passed);
   for (int s = 0; s < x->count; s++)
-    TT_CHECK_OK(x->ops->stage_begin(x->engine[s], 0, &x->at[s], (tt_slice){0, parts},
-                                    tt_pipeline_window(x->count, s, parts), &x->step[s]));
+    TT_CHECK_OK(x->ops->team->stage_begin(x->engine[s], 0, &x->at[s], (tt_slice){0, parts},
+                                          tt_pipeline_window(x->count, s, parts), &x->step[s]));
   if (!x->step[0].training) return 0;
   while (moved) {
     moved = 0;
@@ -195,12 +195,12 @@ static int step(stages *x)
   double squares = norm_of(x), loss = *x->step[last].loss;
   tt_slice given = {0, x->step[0].ends_epoch ? params_of(x) : 0};
   for (int s = 0; s < x->count; s++)
-    TT_CHECK_OK(x->ops->advance(x->engine[s], 0, x->at[s].params,
-                                x->gradient + x->at[s].params.first, squares,
-                                given.count ? x->weights[s] + x->at[s].params.first : NULL));
+    TT_CHECK_OK(x->ops->team->advance(x->engine[s], 0, x->at[s].params,
+                                      x->gradient + x->at[s].params.first, squares,
+                                      given.count ? x->weights[s] + x->at[s].params.first : NULL));
   if (given.count) share(x);
   for (int s = 0; s < x->count; s++) {
-    TT_CHECK_OK(x->ops->accept(x->engine[s], 0, given, x->weights[s], loss, NULL, &ended));
+    TT_CHECK_OK(x->ops->team->accept(x->engine[s], 0, given, x->weights[s], loss, NULL, &ended));
     TT_CHECK(ended, ==, x->step[s].ends_epoch);
   }
   return 1;
@@ -229,14 +229,14 @@ static void same_as_one_engine(way by, int i, int convolutions, int count)
 static int has_stages(way by)
 {
   if (by.ops == &tt_engine_cpu) return 1;
-  return by.ops->stage_begin && by.use.path == TT_GPU_PATH_layered;
+  return by.ops->team && by.use.path == TT_GPU_PATH_layered;
 }
 
 /* Every row of the tables is in one case with memory of the host and in one with memory of the
  * device. */
 static way through(way by, int is_device)
 {
-  by.use.device_exchange = is_device && by.ops->device_room;
+  by.use.device_exchange = is_device && by.ops->team->device_room;
   return by;
 }
 
@@ -272,8 +272,8 @@ TT_TEST (a_loss_that_is_not_finite_is_reported_by_the_last_stage) {
     for (int64_t r = 0; r < p.d->rows; r++) p.d->y[r] = (float)INFINITY;
     start(&p, by[k], 2, &x);
     for (int s = 0; s < 2; s++)
-      TT_CHECK_OK(x.ops->stage_begin(x.engine[s], 0, &x.at[s], (tt_slice){0, p.c.parts},
-                                     tt_pipeline_window(2, s, p.c.parts), &x.step[s]));
+      TT_CHECK_OK(x.ops->team->stage_begin(x.engine[s], 0, &x.at[s], (tt_slice){0, p.c.parts},
+                                           tt_pipeline_window(2, s, p.c.parts), &x.step[s]));
     for (int moved = 1; moved;) moved = pass(&x, 0) | pass(&x, 1);
     TT_CHECK(isfinite(*x.step[1].loss) != 0, ==, 0);
     end(&x);
@@ -285,7 +285,7 @@ TT_TEST (a_loss_that_is_not_finite_is_reported_by_the_last_stage) {
 static int64_t held_bytes(way by)
 {
 #ifdef TT_CUDA_DOUBLE
-  if (!by.ops->stage_bytes) return tt_double_count().bytes;
+  if (!by.ops->team->stage_bytes) return tt_double_count().bytes;
 #endif
   (void)by;
   return tt_hook_held();
@@ -295,7 +295,8 @@ static int64_t planned_bytes(way by, const problem *p, const tt_pipeline_stage *
                              tt_slice parts, int64_t window)
 {
   const tt_slice all = {0, p->c.members};
-  if (by.ops->stage_bytes) return by.ops->stage_bytes(&p->c, all, stage, parts, window, &by.use);
+  if (by.ops->team->stage_bytes)
+    return by.ops->team->stage_bytes(&p->c, all, stage, parts, window, &by.use);
   const tt_layered_sizes s = tt_layered_sizes_of(&p->c, all, ROWS, 0, 0, TT_PRECISION_fp32);
   const tt_layered_share share = {parts, stage, window};
   return tt_layered_share_bytes(&s, &p->c, &share);
@@ -306,8 +307,8 @@ TT_TEST (stages_hold_the_planned_bytes) {
   way by[MAX_WAYS];
   int n = ways(by);
   for (int k = 0; k < n; k++)
-    for (int i = 0; i < 9 && has_stages(by[k]) && (by[k].ops->stage_bytes || DOUBLE); i++) {
-      if (!by[k].ops->stage_bytes && !has_turn(by[k], i)) continue;
+    for (int i = 0; i < 9 && has_stages(by[k]) && (by[k].ops->team->stage_bytes || DOUBLE); i++) {
+      if (!by[k].ops->team->stage_bytes && !has_turn(by[k], i)) continue;
       problem p = make_network(i, i >= 6);
       stages x;
       by[k].use.threads = 1 + i % 3;
@@ -315,7 +316,7 @@ TT_TEST (stages_hold_the_planned_bytes) {
       for (int s = 0; s < 3; s++) {
         const tt_slice parts = {i % 2, p.c.parts - i % 2 - i % 3 / 2};
         int64_t window = tt_pipeline_window(3, s, parts.count), before = held_bytes(by[k]);
-        TT_CHECK_OK(x.ops->stage_begin(x.engine[s], 0, &x.at[s], parts, window, &x.step[s]));
+        TT_CHECK_OK(x.ops->team->stage_begin(x.engine[s], 0, &x.at[s], parts, window, &x.step[s]));
         TT_CHECK(held_bytes(by[k]) - before, ==, planned_bytes(by[k], &p, &x.at[s], parts, window));
       }
       end(&x);

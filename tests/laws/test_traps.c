@@ -5,6 +5,7 @@
 #include "core/stats/mixture.h"
 #include "tests/support/plain_model.h"
 #include "tests/support/problem.h"
+#include "tests/support/trained.h"
 
 enum { MEMBERS = 4, ROWS = 67, EPOCHS = 4, BATCH = 8 };
 
@@ -64,7 +65,7 @@ static tt_trained_ensemble *sayings(int64_t members, const double *mean, const d
   tt_trained_ensemble *c = NULL;
   tt_model m;
   TT_CHECK_OK(tt_model_plain(1, 1, NULL, 0, TT_ACT_identity, TT_OUTPUT_mean_variance, &m));
-  TT_CHECK_OK(tt_trained_ensemble_create(&m, 1, members, &c));
+  TT_CHECK_OK(trained_create(&m, 1, members, &c));
   c->ensemble[0] = (tt_ensemble){.members = members, .targets = 1};
   TT_CHECK_OK(TT_ALLOC(c->ensemble[0].column, 1));
   for (int64_t i = 0; i < members; i++) {

@@ -194,7 +194,8 @@ class Parameters(unittest.TestCase):
 
     def test_the_program_refuses_unknown_names(self):
         x, y = numbers()
-        for wrong, text in (({"epoch": 3}, "unknown key 'epoch' at the top level"),
+        for wrong, text in (({"epoch": 3}, "unknown parameter 'epoch'; did you mean 'epochs'?"),
+                            ({"n_models": 3}, "parameter 'n_models'; did you mean 'members'?"),
                             ({"train": {"epoch": 3}}, "unknown key 'epoch' in train; did you mean "
                                                       "'epochs'?"),
                             ({"dropout": 2.5}, "train.dropout: 2.5 is out of range: 0 to 0.99"),

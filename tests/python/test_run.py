@@ -97,7 +97,7 @@ class Runs(unittest.TestCase):
             tutti.Ensemble(**SMALL, directory=self.folder).fit(x, y, resume=True)
         self.assertEqual(caught.exception.code, 66)
         first = tutti.Ensemble(**SMALL, directory=self.folder).fit(x, y)
-        with self.assertRaisesRegex(tutti.InputError, "belongs to another run"):
+        with self.assertRaisesRegex(tutti.InputError, "belongs to another run.*resume=False"):
             first.fit(x, y + 1)
         first.fit(x, y + 1, resume=False)
 

@@ -9,6 +9,7 @@
 #include "mpi/comm.h"
 #include "tests/support/check.h"
 #include "tests/support/ranks.h"
+#include "tests/support/trained.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,7 +44,7 @@ static inline tt_trained_ensemble *made_up_shape(int64_t members, tt_model_shape
   memset(&model, 0, sizeof model); /* padding too: the test compares bytes */
   shape.inputs = MADE_UP_INPUTS;
   TT_CHECK_OK(tt_model_lay_out(&shape, &model));
-  TT_CHECK_OK(tt_trained_ensemble_create(&model, ensembles, members, &m));
+  TT_CHECK_OK(trained_create(&model, ensembles, members, &m));
   m->variance_floor = 1e-6f;
   for (int64_t i = 0; i < ensembles; i++) {
     tt_ensemble *e = &m->ensemble[i];

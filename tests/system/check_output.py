@@ -181,6 +181,55 @@ def check_binding(tutti, mpirun):
     assert "are idle" not in free, free
 
 
+def check_places(tutti, mpirun):
+    """Which rank computes where, ranks without work, GPUs that nobody uses."""
+    pathlib.Path("one.yaml").write_text(re.sub(r"ensembles:.*", "ensembles: [{name: one, target: y0, members: 1}]", JOB))
+    host = r"on \S+: CPU, \d+ threads?"
+    for more, places, idle in ((["-v"], 3, "train.parts above 1, which run.ranks_per_member"),
+                               (["--set", "train.parts=2"], 1, "3 ranks for each member, but its batches have 2 parts")):
+        said = run(*mpirun, "3", tutti, "train", "one.yaml", "--resume", "never", "--gpu-map", "0",
+                   "--set", "run.ranks_per_member=3", *more).stderr
+        assert len(re.findall(rf"tutti: ranks 0 to 2 {host} each\n", said)) == 1, said
+        assert len(re.findall(rf"tutti: debug: rank \d {host}\n", said)) == (3 if "-v" in more else 0), said
+        assert idle in said and "names GPUs, but no rank uses one" in said, said
+    plan = run(tutti, "plan", "one.yaml", "--ranks", "2", "--set", "train.parts=2", "--set", "run.ranks_per_member=2").stdout
+    assert "ranks      2: 1 team of 2 ranks, 1 member in it\n" in plan, plan
+
+
+def check_slurm(tutti):
+    """No more GPUs than the members can use, and as many as were asked for."""
+    for members, more, gpus in ((9, "", 4), (3, "", 3), (1, "run: {stages: 2}\ntrain: {parts: 4}", 2),
+                                (1, "run: {ranks_per_member: 4}\ntrain: {parts: 8}", 4)):
+        pathlib.Path("few.yaml").write_text(
+            f"data: {{file: samples.h5}}\nensembles: [{{name: one, target: y0, members: {members}}}]\n{more}\n")
+        said = run(tutti, "slurm", "train", "few.yaml").stdout
+        assert f"#SBATCH --gpus-per-node={gpus}\n" in said and f"--ntasks-per-node={gpus}" in said, said
+        assert "--gpus-per-node=4\n" in run(tutti, "slurm", "train", "few.yaml", "--gpus-per-node", "4").stdout
+
+
+def check_front(tutti):
+    """plan and train describe a network with a front in the same way."""
+    pathlib.Path("front.yaml").write_text(
+        JOB.replace("{hidden: [4]}", "{profile: [1, 7], front: [conv 2 3], hidden: [4]}"))
+    said = run(tutti, "train", "front.yaml", "--resume", "never").stderr
+    assert "network 7-front-14-4-2, " in said, said
+    assert "network    7-front-14-4-2, " in run(tutti, "plan", "front.yaml").stdout
+
+
+def check_campaign(tutti):
+    """The notice about columns without names comes once; an ended campaign cannot be paused."""
+    run(tutti, "campaign", "init", "active")
+    with h5py.File("active/pool.h5") as old, h5py.File("active/plain.h5", "w") as new:
+        new["x"] = old["x"][:50]
+        new["y"] = old["y"][:50]
+    few = ("stop.rounds=1", "train.epochs=2", "pool.file=''", "pool.command=[cp, plain.h5, '{output}']", "pool.chunks=3")
+    said = run(tutti, "campaign", "run", "active/campaign.yaml", *(word for one in few for word in ("--set", one))).stderr
+    assert len(re.findall("/pool-0000.h5: the columns of 'x' .* by position", said)) == 1, said
+    assert said.count("by position") == said.count("by position, as those") <= 2 and ".tmp" not in said, said
+    said = run(tutti, "campaign", "pause", "active/campaign").stderr
+    assert "has ended; there is nothing to pause" in said and not os.path.exists("active/campaign/STOP"), said
+
+
 def main(tutti, *mpirun):
     with tempfile.TemporaryDirectory() as work:
         os.chdir(work)
@@ -193,6 +242,10 @@ def main(tutti, *mpirun):
         check_again(tutti)
         check_report(tutti)
         check_binding(tutti, mpirun)
+        check_places(tutti, mpirun)
+        check_slurm(tutti)
+        check_front(tutti)
+        check_campaign(tutti)
 
 
 if __name__ == "__main__":

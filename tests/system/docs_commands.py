@@ -7,7 +7,7 @@ Commands are the indented blocks and the sh and console blocks of the Markdown p
 is a program. Each page runs in one shell: the examples first, the other pages in a copy of what these
 leave. Programs of these names are put before the others: tutti trains for two epochs and two rounds,
 srun runs the command once, sbatch prints a job number. The jobs of examples/ get two epochs and three
-members too. What the commands of examples/ write is in .gitignore.
+members too, and profiles.py makes fewer rows. What the commands of examples/ write is in .gitignore.
 Commands that cannot run here are in CANNOT, with the reason; the files, options and targets that they
 name must exist. A block that is not run although a program has the name of its first word is a fault,
 and so is a command of tutti within a sentence that has an unknown verb or option. The output counts
@@ -320,6 +320,8 @@ def main(source, tutti, *mpirun):
         for job in home.glob("examples/*/*.yaml"):  # an ensemble may have epochs of its own
             short = re.sub(r"\bepochs: \d+", "epochs: 2", job.read_text())
             job.write_text(re.sub(r"\bmembers: \d+", "members: 3", short))
+        made = home / "examples/profiles/profiles.py"
+        made.write_text(made.read_text().replace("1500", "200"))
         shutil.copy(source / "README.md", home)
         shutil.copy(source / ".gitignore", home)
         git(home, "init")

@@ -20,7 +20,10 @@ static void report_unknown(tt_config_reader *r, const tt_source_location *at,
 {
   char shown[TT_PRINTABLE_SIZE], path[TT_OPTION_PATH_SIZE];
   const char *dot = strrchr(near->word, '.');
-  const char *best = tt_hint_option(dot ? dot + 1 : near->word, path) ? path : near->best;
+  int64_t element;
+  const tt_option *hint = tt_hint_option(dot ? dot + 1 : near->word, &element);
+  const char *best = hint ? path : near->best;
+  if (hint) tt_option_path(hint, element, path);
   tt_printable(near->word, shown);
   if (*best)
     tt_config_error(r, at, "unknown option '%s'; did you mean '%s'?", shown, best);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Path of the option with the nearest name in any section; "" if none is near. Returns path. */
-static const char *find_option_anywhere(const char *name, char path[TT_OPTION_PATH_SIZE])
+/* Path of the option with the nearest name in any section; "" if none is near. */
+static void find_option_anywhere(const char *name, char path[TT_OPTION_PATH_SIZE])
 {
   tt_suggestion near = {.word = name};
   *path = '\0';
@@ -17,15 +17,19 @@ static const char *find_option_anywhere(const char *name, char path[TT_OPTION_PA
     if (strcmp(near.best, tt_option_table[i].name) == 0)
       tt_option_path(&tt_option_table[i], -1, path);
   }
-  return path;
 }
 
 static void report_unknown(tt_config_reader *r, const tt_source_location *at,
                            const tt_suggestion *near, const char *place)
 {
   char shown[TT_PRINTABLE_SIZE], path[TT_OPTION_PATH_SIZE];
-  const char *best = tt_hint_option(near->word, path) ? path : near->best;
-  if (!*best) best = find_option_anywhere(near->word, path);
+  int64_t element;
+  const tt_option *hint = tt_hint_option(near->word, &element);
+  const char *best = hint || !*near->best ? path : near->best;
+  if (hint)
+    tt_option_path(hint, element, path);
+  else
+    find_option_anywhere(near->word, path);
   tt_printable(near->word, shown);
   if (*best)
     tt_config_error(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, best);

@@ -33,7 +33,7 @@ static tt_err create_engine(tt_shard *shard, tt_slice slice, const tt_slice *own
 /* What the ranks of a team need of their engine. */
 static tt_err check_team(const tt_shard *shard)
 {
-  if (!shard->ops->partial)
+  if (!shard->ops->team)
     return TT_FAIL(UNAVAILABLE,
                    "the %s engine cannot train a member on several ranks; use run.device: cpu, or "
                    "run.ranks_per_member: 1",
@@ -49,11 +49,11 @@ static tt_err join_team(tt_shard *shard, tt_team *team, int stages, tt_slice sli
   const tt_pipeline_grid grid = tt_pipeline_grid_of(&c->model, stages, tt_team_ranks(team));
   const tt_slice own = tt_pipeline_place_of(&c->model, grid, c->parts, tt_team_rank(team)).segment;
   TT_TRY(check_team(shard));
-  shard->team = (tt_shard_team){.ranks = team,
-                                .stages = stages,
-                                .slice = slice,
-                                .on_device =
-                                    shard->use->device_exchange && shard->ops->device_room};
+  shard->team =
+      (tt_shard_team){.ranks = team,
+                      .stages = stages,
+                      .slice = slice,
+                      .on_device = shard->use->device_exchange && shard->ops->team->device_room};
   if (slice.count == 0) return TT_OK;
   if (shard->slice.count > 0) {
     TT_TRY(create_engine(shard, slice, &own, &shard->engine));

@@ -64,7 +64,7 @@ static void add_sum(tt_team_member *x, float *to, const float *from)
   if (!x->team->on_device)
     for (int64_t p = 0; p < x->segment.count; p++) to[p] += from[p];
   else if (!x->error)
-    x->error = x->shard->ops->device_add(x->team->engine, x->m, to, from, x->segment.count);
+    x->error = x->shard->ops->team->device_add(x->team->engine, x->m, to, from, x->segment.count);
 }
 
 float *tt_team_reduce(tt_team_member *x)
@@ -132,7 +132,8 @@ double tt_team_squares(tt_team_member *x, tt_slice segment, float *gradient)
 {
   const tt_team_buffers *b = x->team->buffers;
   double *own = b->block + b->blocks[x->rank].first, sum = 0.0;
-  if (!x->error) x->error = x->shard->ops->squares(x->team->engine, x->m, segment, gradient, own);
+  if (!x->error)
+    x->error = x->shard->ops->team->squares(x->team->engine, x->m, segment, gradient, own);
   if (!tt_team_is_clipped(x)) return 0.0;
   exchange_terms(x, b->blocks, b->block);
   for (int64_t i = 0; i < tt_norm_blocks(x->shard->cohort->model.params); i++) sum += b->block[i];

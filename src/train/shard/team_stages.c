@@ -135,9 +135,10 @@ static void run_pipeline(tt_team_member *x, int64_t rows)
   begin_receive(&p, &p.gradients, parts.first);
   while (backward < parts.count) {
     if (tt_pipeline_is_forward(parts.count, window, forward, backward))
-      pass_part(&p, ops->stage_forward, &p.inputs, &p.outputs, parts.first + forward++);
+      pass_part(&p, ops->team->stage_forward, &p.inputs, &p.outputs, parts.first + forward++);
     else
-      pass_part(&p, ops->stage_backward, &p.gradients, &p.input_gradient, parts.first + backward++);
+      pass_part(&p, ops->team->stage_backward, &p.gradients, &p.input_gradient,
+                parts.first + backward++);
   }
   for (int i = 0; i < 2; i++) {
     tt_team_wait_local(&p.outputs.pending[i]);
@@ -176,7 +177,7 @@ static float *reduce(tt_team_member *x)
   float *sum = tt_team_reduce(x), *to = x->sum[0] + x->segment.first;
   if (x->segment.count == 0) return x->sum[0];
   if (x->team->on_device && !x->error)
-    x->error = x->shard->ops->device_copy(x->team->engine, to, sum, x->segment.count);
+    x->error = x->shard->ops->team->device_copy(x->team->engine, to, sum, x->segment.count);
   else if (!x->team->on_device && sum != to)
     memcpy(to, sum, (size_t)x->segment.count * sizeof *to);
   return x->sum[0];
@@ -194,8 +195,8 @@ static void update_weights(tt_team_member *x, float *w)
   if (tt_team_is_clipped(x)) gather_blocks(x, gradient);
   double squares = tt_team_squares(x, (tt_slice){first, end - first}, gradient + first);
   if (!x->error)
-    x->error =
-        ops->advance(x->team->engine, x->m, x->segment, gradient + x->segment.first, squares, w);
+    x->error = ops->team->advance(x->team->engine, x->m, x->segment, gradient + x->segment.first,
+                                  squares, w);
 }
 
 /* The step of the optimizer. Returns the parameters of which w, on return, has new weights that the
@@ -226,7 +227,8 @@ int tt_team_stage_step(tt_team_member *x, int *epoch_ended, int *stop)
   tt_slice updated = {0, 0};
   const float *w = NULL;
   if (!x->error)
-    x->error = ops->stage_begin(x->team->engine, x->m, &at->layers, at->parts, window_of(x), &step);
+    x->error =
+        ops->team->stage_begin(x->team->engine, x->m, &at->layers, at->parts, window_of(x), &step);
   mine.training = step.training;
   int taken = tt_team_exchange_words(x, &mine, stop);
   if (taken <= 0) return taken;
@@ -237,7 +239,7 @@ int tt_team_stage_step(tt_team_member *x, int *epoch_ended, int *stop)
   double loss = tt_team_add_losses(x);
   if (isfinite(loss)) updated = advance(x, step.ends_epoch, &w);
   const tt_epoch_sharing share = tt_team_share(x);
-  tt_err e = ops->accept(x->team->engine, x->m, updated, w, loss, &share, epoch_ended);
+  tt_err e = ops->team->accept(x->team->engine, x->m, updated, w, loss, &share, epoch_ended);
   if (!x->error) x->error = e;
   return isfinite(loss);
 }

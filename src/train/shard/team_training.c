@@ -117,7 +117,7 @@ static tt_err reserve_device(const tt_shard *shard)
   if (!t->on_device) return TT_OK;
   const exchanged n =
       exchanged_values(shard->cohort, t->stages, 1, b->grid, tt_team_rank(t->ranks));
-  TT_TRY(shard->ops->device_room(t->engine, n.incoming + n.lane + n.w, &b->incoming));
+  TT_TRY(shard->ops->team->device_room(t->engine, n.incoming + n.lane + n.w, &b->incoming));
   b->lane = b->incoming + n.incoming;
   b->w = b->lane + n.lane;
   b->incoming += b->segment[tt_team_rank(t->ranks)].first % 4;
@@ -166,8 +166,8 @@ static const float *update_weights(tt_team_member *x)
   float *gradient = tt_team_reduce(x), *w = tt_team_room(x);
   double squares = tt_team_squares(x, x->segment, gradient);
   if (!x->error)
-    x->error = x->shard->ops->advance(x->team->engine, x->m, x->segment, gradient, squares,
-                                      w + x->segment.first);
+    x->error = x->shard->ops->team->advance(x->team->engine, x->m, x->segment, gradient, squares,
+                                            w + x->segment.first);
   tt_team_exchange_slices(x, b->group, b->segment, w);
   return w;
 }
@@ -181,14 +181,14 @@ static int train_step(tt_team_member *x, int *epoch_ended, int *stop)
   const float *w = NULL;
   int training = 0;
   if (!x->error)
-    x->error = ops->partial(x->team->engine, x->m, parts, &training, x->sum, mine.loss);
+    x->error = ops->team->partial(x->team->engine, x->m, parts, &training, x->sum, mine.loss);
   mine.training = training;
   int taken = tt_team_exchange_words(x, &mine, stop);
   if (taken <= 0) return taken;
   double loss = tt_team_add_losses(x);
   if (isfinite(loss)) w = update_weights(x);
   const tt_epoch_sharing share = tt_team_share(x);
-  tt_err e = ops->accept(x->team->engine, x->m, all, w, loss, &share, epoch_ended);
+  tt_err e = ops->team->accept(x->team->engine, x->m, all, w, loss, &share, epoch_ended);
   if (!x->error) x->error = e;
   return isfinite(loss);
 }

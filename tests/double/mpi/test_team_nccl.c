@@ -13,7 +13,7 @@ static void start_linked(problem *p, int teams, cast *c)
   on_device = 1;
   start(p, teams, 0, &ENGINE, c);
   on_device = 0;
-  if (tt_team_ranks(c->team) > 1) TT_CHECK_OK(tt_team_link_open(c->team, ENGINE.link, 0));
+  if (tt_team_ranks(c->team) > 1) TT_CHECK_OK(tt_team_link_open(c->team, ENGINE.team->link, 0));
 }
 
 TT_TEST (nccl_gives_the_bits_of_one_rank) {
@@ -65,7 +65,7 @@ TT_TEST (a_link_that_fails_on_one_rank_opens_on_none) {
     tt_team *team = NULL;
     TT_CHECK_OK(tt_team_create(comm, 0, &team));
     if (is_bad()) setenv("TT_NCCL_FAIL", function[k], 1);
-    tt_err e = tt_team_link_open(team, ENGINE.link, 0);
+    tt_err e = tt_team_link_open(team, ENGINE.team->link, 0);
     unsetenv("TT_NCCL_FAIL");
     TT_CHECK((int)e, ==, is_bad() ? (int)TT_E_UNAVAILABLE : (int)TT_OK);
     while (!tt_team_is_broken_local(team)) (void)sched_yield(); /* the message is on its way */

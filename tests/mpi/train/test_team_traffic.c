@@ -9,7 +9,7 @@ static int64_t planned_room;
 static tt_err checked_room(tt_engine *e, int64_t count, float **out)
 {
   int64_t before = HELD;
-  TT_CHECK_OK(ENGINE.device_room(e, count, out));
+  TT_CHECK_OK(ENGINE.team->device_room(e, count, out));
   TT_CHECK(HELD - before, ==, planned_room);
   planned_room = 0;
   return TT_OK;
@@ -52,11 +52,13 @@ static int64_t planned_bytes(problem *p, int stages)
 /* The GPU of a rank of a team with problem i holds what the plan says. */
 static void gpu_holds_the_plan(int i, int stages)
 {
+  tt_team_ops team = *ENGINE.team;
   tt_engine_ops checked = ENGINE;
   problem p = make(i);
   cast c;
   int64_t before = HELD;
-  checked.device_room = checked_room;
+  team.device_room = checked_room;
+  checked.team = &team;
   planned_room = tt_team_device_bytes_local(&p.c, stages, tt_comm_ranks(comm), tt_comm_rank(comm));
   TT_CHECK(planned_room, >=, 4 * p.c.model.params);
   start(&p, 1, stages, &checked, &c);

@@ -147,52 +147,52 @@ static tt_err bad_partial(tt_engine *e, int64_t m, tt_slice parts, int *training
                           float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
 {
   TT_TRY(count_call());
-  return ENGINE.partial(e, m, parts, training, sum, loss);
+  return ENGINE.team->partial(e, m, parts, training, sum, loss);
 }
 
 static tt_err bad_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient,
                           double squares, float *w)
 {
   TT_TRY(count_call());
-  return ENGINE.advance(e, m, segment, gradient, squares, w);
+  return ENGINE.team->advance(e, m, segment, gradient, squares, w);
 }
 
 static tt_err bad_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count)
 {
   TT_TRY(count_call());
-  return ENGINE.device_add(e, m, to, from, count);
+  return ENGINE.team->device_add(e, m, to, from, count);
 }
 
 static tt_err bad_copy(tt_engine *e, float *to, const float *from, int64_t count)
 {
   TT_TRY(count_call());
-  return ENGINE.device_copy(e, to, from, count);
+  return ENGINE.team->device_copy(e, to, from, count);
 }
 
 static tt_err bad_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
                         int64_t window, tt_pipeline_step *out)
 {
   TT_TRY(count_call());
-  return ENGINE.stage_begin(e, m, stage, parts, window, out);
+  return ENGINE.team->stage_begin(e, m, stage, parts, window, out);
 }
 
 static tt_err bad_forward(tt_engine *e, int64_t part, const float *in, float *out)
 {
   TT_TRY(count_call());
-  return ENGINE.stage_forward(e, part, in, out);
+  return ENGINE.team->stage_forward(e, part, in, out);
 }
 
 static tt_err bad_backward(tt_engine *e, int64_t part, const float *in, float *out)
 {
   TT_TRY(count_call());
-  return ENGINE.stage_backward(e, part, in, out);
+  return ENGINE.team->stage_backward(e, part, in, out);
 }
 
 static tt_err bad_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
                          const tt_epoch_sharing *share, int *epoch_ended)
 {
   int ended = 0;
-  tt_err err = count_call(), real = ENGINE.accept(e, m, of, w, loss, share, &ended);
+  tt_err err = count_call(), real = ENGINE.team->accept(e, m, of, w, loss, share, &ended);
   if (!err) *epoch_ended = ended; /* after an error the others know more than this rank */
   return err ? err : real;
 }
@@ -220,8 +220,10 @@ static int fail_once(cast *c, int64_t steps)
 
 /* An error in each of the first calls, also in the last one before the ranks go on to the next
  * member or end: of a call of 1 or 2 steps, or of an epoch. */
-static void fail_in_a_call(tt_engine_ops bad, int stages)
+static void fail_in_a_call(tt_team_ops team, int stages)
 {
+  tt_engine_ops bad = ENGINE;
+  bad.team = &team;
   static const struct {
     int64_t steps;
     tt_early_stopping stop;
@@ -243,31 +245,31 @@ static void fail_in_a_call(tt_engine_ops bad, int stages)
 
 TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
   int in_stages = stages_of(0, tt_comm_ranks(comm) < 4 ? 1 : 2);
-  tt_engine_ops bad = ENGINE;
+  tt_team_ops bad = *ENGINE.team;
   on_device = DOUBLE;
   bad.partial = bad_partial;
   fail_in_a_call(bad, 0);
-  bad = ENGINE;
+  bad = *ENGINE.team;
   bad.device_add = bad_add;
   if (on_device && tt_comm_ranks(comm) > 1) fail_in_a_call(bad, 0);
   for (int k = 0; k < WAYS; k++) {
-    bad = ENGINE;
+    bad = *ENGINE.team;
     bad.advance = bad_advance;
     fail_in_a_call(bad, stages_of(0, k));
-    bad = ENGINE;
+    bad = *ENGINE.team;
     bad.accept = bad_accept;
     fail_in_a_call(bad, stages_of(0, k));
   }
-  bad = ENGINE;
+  bad = *ENGINE.team;
   bad.stage_forward = bad_forward;
   fail_in_a_call(bad, in_stages);
-  bad = ENGINE;
+  bad = *ENGINE.team;
   bad.stage_backward = bad_backward;
   if (!DOUBLE) fail_in_a_call(bad, in_stages);
-  bad = ENGINE;
+  bad = *ENGINE.team;
   bad.stage_begin = bad_begin;
   if (!DOUBLE) fail_in_a_call(bad, in_stages);
-  bad = ENGINE;
+  bad = *ENGINE.team;
   bad.device_copy = bad_copy;
   if (on_device) fail_in_a_call(bad, in_stages);
   on_device = 0;

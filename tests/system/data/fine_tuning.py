@@ -21,7 +21,8 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+for _folder in ("system", "embedding"):
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / _folder))
 from content_hash import seal  # noqa: E402
 from nets import layers_of  # noqa: E402
 

@@ -21,7 +21,7 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "embedding"))
 from content_hash import seal
 
 HOW = {"a": "log", "b": "robust", "c": "yeo_johnson", "d": "minmax", "e*": "log1p", "u": "log",

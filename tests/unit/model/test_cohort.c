@@ -4,6 +4,7 @@
 #include "core/model/cohort.h"
 #include "core/model/trained_ensemble.h"
 #include "tests/support/check.h"
+#include "tests/support/trained.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -464,7 +465,7 @@ TT_TEST (a_trained_ensemble_finds_its_cohort) {
   TT_CHECK_OK(tt_dataset_create(1, 4, 3, 0, &d));
   d->scaler.y_mean[2] = 5.5;
   TT_CHECK_OK(tt_text_set(&d->target.name[2], "cost"));
-  TT_CHECK_OK(tt_trained_ensemble_from_cohort(c, d, &k));
+  TT_CHECK_OK(trained_from_cohort(c, d, &k));
   TT_CHECK(tt_trained_ensemble_columns(k), ==, 2);
   TT_CHECK(k->members, ==, 10);
   TT_CHECK(k->ensemble[1].first, ==, 5);

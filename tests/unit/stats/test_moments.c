@@ -3,6 +3,7 @@
  * the predictions of the members, on any number of threads and rows per call. */
 #include "tests/support/plain_model.h"
 #include "tests/support/problem.h"
+#include "tests/support/trained.h"
 
 #include "core/model/trained_ensemble.h"
 
@@ -177,7 +178,7 @@ static tt_trained_ensemble *committee(tt_output output)
   tt_trained_ensemble *c = NULL;
   tt_model m;
   TT_CHECK_OK(tt_model_lay_out(&shape, &m));
-  TT_CHECK_OK(tt_trained_ensemble_create(&m, 2, 2 * EACH, &c));
+  TT_CHECK_OK(trained_create(&m, 2, 2 * EACH, &c));
   c->variance_floor = 1e-3f;
   for (int e = 0; e < 2; e++) {
     c->ensemble[e] = (tt_ensemble){.first = e * EACH, .members = EACH, .targets = 2};
@@ -274,7 +275,7 @@ TT_TEST (members_predict_what_their_networks_compute) {
     tt_trained_ensemble *c = NULL;
     tt_model m;
     TT_CHECK_OK(tt_model_plain(1, 1, &hidden, 1, TT_ACT_tanh, TT_OUTPUT_mean_variance, &m));
-    TT_CHECK_OK(tt_trained_ensemble_create(&m, 1, 1, &c));
+    TT_CHECK_OK(trained_create(&m, 1, 1, &c));
     c->ensemble[0] = (tt_ensemble){.members = 1, .targets = 1};
     c->variance_floor = 0.01f;
     c->weight[0] = 1.0;
