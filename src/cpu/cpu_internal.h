@@ -69,6 +69,9 @@ void tt_cpu_team_run_on(tt_cpu_team *team, int threads, tt_cpu_work *work, void 
 int tt_cpu_team_threads(const tt_cpu_team *team); /* of the next call, at least */
 void tt_cpu_team_set_left(tt_cpu_team *team, int64_t left);
 
+/* The same on this many threads outside of tt_cpu_each_member, where none waits for work. */
+void tt_cpu_fork(int threads, tt_cpu_work *work, void *with);
+
 /* Call job(..., i, with) for every member i of [0, M) on the threads of the engine. A thread that
  * has no member joins the team with most work for each of its threads, up to most_sharing.
  *   steps  work of a member: the steps that it takes, at most; 0: the same for each member */
@@ -130,7 +133,7 @@ void tt_cpu_slot_free(const tt_model *model, int first, int end, tt_cpu_buffers 
 int64_t tt_cpu_slot_bytes(const tt_model *model, int64_t batch, int64_t parts, int first, int end);
 
 /* x[D][ld] in the buffers -> output of the last layer, z[layers - 1].
- *   drop      NULL: no dropout;   gradient  1: keep the values for tt_cpu_backward */
+ *   drop      NULL or p = 0: no dropout;   gradient  1: keep the values for tt_cpu_backward */
 void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
                     int64_t rows, const tt_dropout *drop, int gradient);
 
@@ -226,10 +229,10 @@ void tt_cpu_next_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
 const float *tt_cpu_load_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                                tt_cpu_batch *batch, tt_slice rows);
 
-/* Loss of rows with the inputs in the buffers; fills term, and dL/dz of the last layer.
- *   weight  [rows] or NULL: 1 for all */
-double tt_cpu_rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                        const tt_cpu_batch *batch, int64_t rows, const float *weight);
+/* Load some rows of the batch, and compute the outputs of the network. Returns as the function
+ * above. */
+const float *tt_cpu_forward_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                                  const tt_cpu_batch *batch, tt_slice rows);
 
 /* Load some rows of the batch, which become the first ones in the buffers; fill term, dL/dz of all
  * layers and gradient[P]. For networks in panels (tt_cpu_is_in_panels).
@@ -237,7 +240,8 @@ double tt_cpu_rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_memb
 void tt_cpu_panels_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                             const tt_cpu_batch *batch, tt_slice rows, int64_t cut, float *gradient);
 
-/* The second half of tt_cpu_rows_loss, after the forward pass: fills term and dL/dz. */
+/* After the forward pass: fill term, and dL/dz of the last layer.
+ *   weight  [rows] or NULL: 1 for all */
 void tt_cpu_output_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_batch *batch,
                         int64_t rows, const float *weight);
 
@@ -248,6 +252,21 @@ void tt_cpu_output_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_batc
 int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                     const tt_cpu_batch *batch, tt_slice parts, int threads,
                     float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
+
+/* The gradient of layers number [first, end), from the dL/dz of all rows of the batch in the buffers;
+ * threads share the outputs of dense layers, and the channels of the front. One thread makes the
+ * whole gradient of an output.
+ *   use  called for each segment of the parameters whose gradient is complete; may be NULL */
+typedef struct tt_cpu_gradient_share {
+  const tt_engine *e;
+  tt_cpu_buffers *b;
+  int first, end;
+  int64_t rows;
+  float *gradient; /* [P] */
+  void (*use)(const void *with, tt_slice segment);
+  const void *with;
+} tt_cpu_gradient_share;
+void tt_cpu_share_gradient(const tt_cpu_gradient_share *s, int thread, int threads);
 
 /* Threads that share the parts of a member in tt_cpu_step: those of the engine if it has fewer
  * members, else 1. */
@@ -261,10 +280,13 @@ int tt_cpu_threads_per_member(const tt_cohort *c, tt_slice slice, int threads);
 tt_err tt_cpu_reserve_sums(tt_engine *e, tt_slice parts, int threads);
 int64_t tt_cpu_sums_bytes(const tt_cohort *c, tt_slice parts, int threads, int all, int sharing);
 
-/* What the update of a parameter needs besides its gradient. */
+/* An update of the weights of a member. */
 typedef struct tt_cpu_update {
+  const tt_engine *e;
+  const tt_cpu_member *ctx;
   tt_optimizer_args args;
-  float scale; /* of the gradient, if the member is clipped; else 1 */
+  float scale;     /* of the gradient, if the member is clipped; else 1 */
+  float *gradient; /* [P] of tt_cpu_share_update */
 } tt_cpu_update;
 
 /* A step after its gradient, for the parameters of one segment, gradient[segment.count].
@@ -272,6 +294,7 @@ typedef struct tt_cpu_update {
  *   gradient_squares  the same; then, if the member is clipped, computes the sum of squares of each
  *                     block of TT_NORM_BLOCK parameters
  *   update_begin      squares: sum of squares of the gradient of all parameters, if it is clipped
+ *   share_update      the work of a thread: updates and averages its segment of all parameters
  *   average_weights   adds the new weights to their average (ema)
  *   end_step          ends the step in the state */
 void tt_cpu_mask_gradient(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
@@ -279,8 +302,8 @@ void tt_cpu_mask_gradient(const tt_engine *e, const tt_cpu_buffers *b, const tt_
 void tt_cpu_gradient_squares(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
                              tt_slice segment, float *gradient, double *block);
 tt_cpu_update tt_cpu_update_begin(const tt_engine *e, const tt_cpu_member *ctx, double squares);
-void tt_cpu_update_weights(const tt_engine *e, const tt_cpu_member *ctx, const tt_cpu_update *u,
-                           tt_slice segment, float *gradient);
+void tt_cpu_update_weights(const tt_cpu_update *u, tt_slice segment, float *gradient);
+void tt_cpu_share_update(void *update, int thread, int threads);
 void tt_cpu_average_weights(const tt_engine *e, const tt_cpu_member *ctx, tt_slice segment);
 void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss);
 

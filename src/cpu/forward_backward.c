@@ -79,6 +79,7 @@ void tt_cpu_forward_layers(const tt_kernels *k, const tt_model *model, const flo
                            const tt_dropout *drop, int gradient)
 {
   int front = model->front.layers;
+  if (drop && !(drop->p > 0.0f)) drop = NULL;
   if (first < front)
     forward_front(k, model, w, b, first, end < front ? end : front, rows, drop, gradient);
   if (end > front)

@@ -109,26 +109,23 @@ void tt_cpu_output_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_batc
                    b->term, tt_cpu_delta(m, b, m->layers - 1), b->ld);
 }
 
-double tt_cpu_rows_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                        const tt_cpu_batch *batch, int64_t rows, const float *weight)
+const float *tt_cpu_forward_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                                  const tt_cpu_batch *batch, tt_slice rows)
 {
-  const tt_dropout *drop = &batch->dropout;
-  tt_cpu_forward(e->kernels, &e->cohort->model, ctx->w, b, rows, drop->p > 0.0f ? drop : NULL, 1);
-  tt_cpu_output_loss(e, b, batch, rows, weight);
-  return tt_kernels_add_losses(e->cohort->loss, rows, b->term);
+  tt_cpu_batch at = *batch;
+  const float *weight = tt_cpu_load_batch(e, b, ctx, &at, rows);
+  tt_cpu_forward(e->kernels, &e->cohort->model, ctx->w, b, rows.count, &at.dropout, 1);
+  return weight;
 }
 
 /* Loss and dL/dz of all layers of some rows of the batch. */
 static void panel_deltas(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                          const tt_cpu_batch *batch, tt_slice rows)
 {
-  const tt_model *m = &e->cohort->model;
-  tt_cpu_batch at = *batch;
-  const float *weight = tt_cpu_load_batch(e, b, ctx, &at, rows);
-  tt_cpu_forward(e->kernels, m, ctx->w, b, rows.count, at.dropout.p > 0.0f ? &at.dropout : NULL, 1);
+  const float *weight = tt_cpu_forward_batch(e, b, ctx, batch, rows);
   tt_cpu_output_loss(e, b, batch, rows.count, weight);
-  for (int l = m->layers - 2; l >= 0; l--)
-    tt_cpu_backward_layer(e->kernels, m, ctx->w, b, l, rows.count);
+  for (int l = e->cohort->model.layers - 2; l >= 0; l--)
+    tt_cpu_backward_layer(e->kernels, &e->cohort->model, ctx->w, b, l, rows.count);
 }
 
 void tt_cpu_panels_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
@@ -153,35 +150,34 @@ static void add(int64_t params, const float *from, float *to)
 
 /* Gradient of some rows of the batch; returns their loss, NaN if a loss is not finite. */
 static double rows_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                            tt_cpu_batch *batch, tt_slice slice, float *gradient)
+                            const tt_cpu_batch *batch, tt_slice slice, float *gradient)
 {
   const tt_model *m = &e->cohort->model;
+  int panels = tt_cpu_is_in_panels(m);
   if (slice.count == 0) {
     memset(gradient, 0, (size_t)e->cohort->model.params * sizeof *gradient);
     return 0.0;
   }
-  if (tt_cpu_is_in_panels(m)) {
+  if (panels)
     tt_cpu_panels_gradient(e, b, ctx, batch, slice, tt_cpu_cut(m, slice.count), gradient);
-    double loss = tt_kernels_add_losses(e->cohort->loss, slice.count, b->term);
-    return isfinite(loss) ? loss : (double)NAN;
-  }
-  const float *weight = tt_cpu_load_batch(e, b, ctx, batch, slice);
-  double loss = tt_cpu_rows_loss(e, b, ctx, batch, slice.count, weight);
+  else
+    tt_cpu_output_loss(e, b, batch, slice.count, tt_cpu_forward_batch(e, b, ctx, batch, slice));
+  double loss = tt_kernels_add_losses(e->cohort->loss, slice.count, b->term);
   if (!isfinite(loss)) return (double)NAN;
-  tt_cpu_backward(e->kernels, m, ctx->w, b, slice.count, gradient);
+  if (!panels) tt_cpu_backward(e->kernels, m, ctx->w, b, slice.count, gradient);
   return loss;
 }
 
 /* The sums of a slice of the parts, computed by one thread in its own buffers. */
 static int slice_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                          tt_cpu_batch batch, tt_slice parts, double *loss)
+                          const tt_cpu_batch *batch, tt_slice parts, double *loss)
 {
   int64_t all = e->cohort->parts;
   tt_part_sums sums = {.parts = all};
   for (int64_t i = parts.first; i < parts.first + parts.count; i++) {
-    tt_slice rows = tt_part_rows(batch.count, all, i);
+    tt_slice rows = tt_part_rows(batch->count, all, i);
     int top = sums.count;
-    loss[top] = rows_gradient(e, b, ctx, &batch, rows, b->gradient[top]);
+    loss[top] = rows_gradient(e, b, ctx, batch, rows, b->gradient[top]);
     tt_part_sums_push(&sums, i, 0);
     for (; tt_part_sums_merge(&sums); top--) {
       add(e->cohort->model.params, b->gradient[top], b->gradient[top - 1]);
@@ -191,14 +187,18 @@ static int slice_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_me
   return sums.count;
 }
 
-/* The threads add a gradient to another one, each in its segment. */
-static void add_shared(int64_t params, int threads, const float *from, float *to)
+/* A gradient to be added to another one; each thread adds its segment. */
+typedef struct addition {
+  int64_t params;
+  const float *from;
+  float *to;
+} addition;
+
+static void add_share(void *with, int thread, int threads)
 {
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-  for (int t = 0; t < threads; t++) {
-    tt_slice s = tt_part_segment(params, threads, t);
-    add(s.count, from + s.first, to + s.first);
-  }
+  const addition *a = with;
+  tt_slice s = tt_part_segment(a->params, threads, thread);
+  add(s.count, a->from + s.first, a->to + s.first);
 }
 
 static tt_slice share_of(tt_slice parts, int threads, int thread)
@@ -220,7 +220,8 @@ static int add_threads(const tt_engine *e, tt_slice parts, int threads, float **
       loss[top] = e->buffers[t]->loss[k];
       tt_part_sums_push(&sums, own.node[k].index, own.node[k].level);
       for (; tt_part_sums_merge(&sums); top--) {
-        add_shared(e->cohort->model.params, threads, sum[top], sum[top - 1]);
+        tt_cpu_fork(threads, add_share,
+                    &(addition){e->cohort->model.params, sum[top], sum[top - 1]});
         loss[top - 1] += loss[top];
       }
     }
@@ -228,21 +229,95 @@ static int add_threads(const tt_engine *e, tt_slice parts, int threads, float **
   return sums.count;
 }
 
+/* Parts of a batch, which threads share. */
+typedef struct shared_parts {
+  const tt_engine *e;
+  const tt_cpu_member *ctx;
+  const tt_cpu_batch *batch;
+  tt_slice parts;
+} shared_parts;
+
+static void share_parts(void *with, int thread, int threads)
+{
+  const shared_parts *s = with;
+  tt_cpu_buffers *b = s->e->buffers[thread];
+  (void)slice_gradient(s->e, b, s->ctx, s->batch, share_of(s->parts, threads, thread), b->loss);
+}
+
 int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                     const tt_cpu_batch *batch, tt_slice parts, int threads,
                     float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
 {
   if (threads == 1) {
-    int sums = slice_gradient(e, b, ctx, *batch, parts, loss);
+    int sums = slice_gradient(e, b, ctx, batch, parts, loss);
     memcpy(sum, b->gradient, (size_t)sums * sizeof *sum);
     return sums;
   }
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-  for (int t = 0; t < threads; t++) {
-    unsigned mode = tt_cpu_flush_denormals();
-    (void)slice_gradient(e, e->buffers[t], ctx, *batch, share_of(parts, threads, t),
-                         e->buffers[t]->loss);
-    tt_cpu_restore_denormals(mode);
-  }
+  tt_cpu_fork(threads, share_parts, &(shared_parts){e, ctx, batch, parts});
   return add_threads(e, parts, threads, sum, loss);
+}
+
+/* The kernels compute four outputs at a time. */
+enum { OUTPUT_TILE = 4 };
+
+/* The first output of dense layer l that a thread has: of dense layers [first, end) each thread has
+ * an equal share of all weights. */
+static int64_t first_output(const tt_model *m, int first, int end, int l, int thread, int threads)
+{
+  const tt_layer *layer = &m->layer[l];
+  int64_t all = 0, before = 0;
+  for (int k = first; k < end; k++) {
+    int64_t cost = m->layer[k].out * (m->layer[k].in + 1);
+    all += cost;
+    before += k < l ? cost : 0;
+  }
+  int64_t output = (all * thread / threads - before) / (layer->in + 1);
+  if (output >= layer->out) return layer->out;
+  if (output <= 0) return 0;
+  return tt_min_i64((output + OUTPUT_TILE / 2) / OUTPUT_TILE * OUTPUT_TILE, layer->out);
+}
+
+static void use(const tt_cpu_gradient_share *s, int64_t first, int64_t count)
+{
+  if (s->use) s->use(s->with, (tt_slice){first, count});
+}
+
+static void dense_share(const tt_cpu_gradient_share *s, int l, tt_slice own)
+{
+  const tt_model *m = &s->e->cohort->model;
+  const tt_layer *layer = &m->layer[l];
+  tt_cpu_layer_gradient(s->e->kernels, m, s->b, l, own, s->rows, tt_cpu_cut(m, s->rows),
+                        s->gradient);
+  use(s, layer->weight + own.first * layer->in, own.count * layer->in);
+  use(s, layer->bias + own.first, own.count);
+  if (layer->norm < 0) return;
+  use(s, layer->norm + own.first, own.count);
+  use(s, layer->norm + layer->out + own.first, own.count);
+}
+
+static void front_share(const tt_cpu_gradient_share *s, int l, tt_slice own)
+{
+  const tt_model *m = &s->e->cohort->model;
+  const tt_front_layer *layer = &m->front.layer[l];
+  if (layer->weight < 0) return;
+  int64_t each = tt_front_weights(layer) / layer->channels;
+  tt_cpu_channel_gradient(s->e->kernels, m, s->b, l, own, s->rows, s->gradient);
+  use(s, layer->weight + own.first * each, own.count * each);
+  use(s, layer->bias + own.first, own.count);
+}
+
+void tt_cpu_share_gradient(const tt_cpu_gradient_share *s, int thread, int threads)
+{
+  const tt_model *m = &s->e->cohort->model;
+  int front = m->front.layers, first = s->first > front ? s->first - front : 0;
+  int end = s->end - front;
+  for (int l = end - 1; l >= first; l--) {
+    int64_t from = first_output(m, first, end, l, thread, threads);
+    int64_t to = first_output(m, first, end, l, thread + 1, threads);
+    if (to > from) dense_share(s, l, (tt_slice){from, to - from});
+  }
+  for (int l = s->first; l < front && l < s->end; l++) {
+    tt_slice own = tt_part_slice(m->front.layer[l].channels, threads, thread);
+    if (own.count > 0) front_share(s, l, own);
+  }
 }

@@ -4,7 +4,6 @@
 #include "core/model/epoch_end.h"
 
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 /* Rows whose losses are computed in the buffers: at most b->rows. */
@@ -15,6 +14,7 @@ typedef struct loss_rows {
   const float *w;
   const int32_t *row;
   int64_t rows;
+  tt_slice passes; /* of score_passes, each over as many rows as the buffers have */
 } loss_rows;
 
 /* The terms of the losses of a share of the rows. */
@@ -45,24 +45,32 @@ double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team
   double sum = 0.0;
   for (int64_t first = 0; first < count; first += b->rows)
     sum += rows_loss(
-        team, (loss_rows){e, b, ensemble, w, row + first, tt_min_i64(b->rows, count - first)});
+        team, (loss_rows){e, b, ensemble, w, row + first, tt_min_i64(b->rows, count - first), {0}});
   return count ? sum / (double)count : (double)NAN;
+}
+
+/* The terms of a share of the passes over rows. */
+static void score_passes(void *with, int thread, int threads)
+{
+  const loss_rows *all = with;
+  tt_slice own = tt_part_slice(all->passes.count, threads, thread);
+  for (int64_t k = all->passes.first + own.first, end = k + own.count; k < end; k++) {
+    loss_rows s = *all;
+    s.b = all->e->buffers[thread];
+    s.row += k * s.b->rows;
+    s.rows = tt_min_i64(s.b->rows, s.rows - k * s.b->rows);
+    s.e->term[k] = rows_loss(NULL, s);
+  }
 }
 
 double tt_cpu_shared_mean_loss(const tt_engine *e, const tt_cpu_member *ctx, const float *w,
                                const int32_t *row, int64_t count)
 {
-  int64_t each = e->buffers[0]->rows, terms = tt_ceil_div(count, each);
+  int64_t terms = tt_ceil_div(count, e->buffers[0]->rows);
   double sum = 0.0;
-  tt_slice own = {0, terms};
-  if (ctx->share) own = tt_part_slice(terms, ctx->share->engines, ctx->share->engine);
-#pragma omp parallel for num_threads(ctx->threads) schedule(static, 1)
-  for (int64_t k = own.first; k < own.first + own.count; k++) {
-    unsigned mode = tt_cpu_flush_denormals();
-    e->term[k] = rows_loss(NULL, (loss_rows){e, e->buffers[omp_get_thread_num()], ctx->ensemble, w,
-                                             row + k * each, tt_min_i64(each, count - k * each)});
-    tt_cpu_restore_denormals(mode);
-  }
+  loss_rows s = {e, NULL, ctx->ensemble, w, row, count, {0, terms}};
+  if (ctx->share) s.passes = tt_part_slice(terms, ctx->share->engines, ctx->share->engine);
+  tt_cpu_fork(ctx->threads, score_passes, &s);
   if (ctx->share) ctx->share->gather(ctx->share->with, terms, e->term);
   for (int64_t k = 0; k < terms; k++) sum += e->term[k];
   return sum / (double)count;

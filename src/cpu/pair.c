@@ -72,13 +72,14 @@ static void update_copy(const tt_cpu_pair *p, int thread)
   float limit = ctx->member->hyper.clip_norm;
   int64_t params = p->e->cohort->model.params, each = limit > 0.0f ? params : FEW;
   tt_cpu_update u = p->update;
+  u.ctx = ctx;
   for (int64_t first = 0; first < params; first += each) {
     tt_slice segment = {first, tt_min_i64(params - first, each)};
     float *sum = p->half[thread][!p->which] + first;
     add_halves(p, segment, sum);
     tt_cpu_mask_gradient(p->e, p->b, ctx, segment, sum);
     if (limit > 0.0f) u.scale = tt_clip_factor(p->e->kernels->square_sum(params, sum), limit);
-    tt_cpu_update_weights(p->e, ctx, &u, segment, sum);
+    tt_cpu_update_weights(&u, segment, sum);
     if (thread == 0) tt_cpu_average_weights(p->e, ctx, segment);
   }
 }

@@ -40,18 +40,6 @@ static int is_last(const stage_pass *p)
   return end_of(&p->st->layers) == tt_pipeline_layers(model_of(p));
 }
 
-/* Call share(pass, thread, threads) on all threads of the engine. */
-static void on_threads(stage_pass *p, void (*share)(const stage_pass *, int, int))
-{
-  int threads = p->e->threads;
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-  for (int t = 0; t < threads; t++) {
-    unsigned mode = tt_cpu_flush_denormals();
-    share(p, t, threads);
-    tt_cpu_restore_denormals(mode);
-  }
-}
-
 /* Copy rows between an array of the buffers, [values][ld] from a row on, and a packed one; the
  * values are those between layer - 1 and layer. */
 static void unpack(const stage_pass *p, int layer, tt_slice rows, int64_t ld, float *to)
@@ -70,8 +58,9 @@ static void pack(const stage_pass *p, int layer, tt_slice rows, int64_t ld, cons
            (size_t)tt_lanes_up(rows.count) * sizeof *from);
 }
 
-static void forward_share(const stage_pass *p, int thread, int threads)
+static void forward_share(void *with, int thread, int threads)
 {
+  const stage_pass *p = with;
   const tt_model *m = model_of(p);
   const tt_pipeline_stage *s = &p->st->layers;
   const tt_cpu_member *ctx = &p->st->ctx;
@@ -85,7 +74,7 @@ static void forward_share(const stage_pass *p, int thread, int threads)
   if (s->first == 0 || is_last(p)) weight = tt_cpu_load_batch(p->e, &b, ctx, &batch, rows);
   if (s->first > 0) unpack(p, s->first, own, b.ld, tt_cpu_layer_input(m, &b, s->first));
   tt_cpu_forward_layers(p->e->kernels, m, ctx->w, &b, s->first, end_of(s), own.count,
-                        batch.dropout.p > 0.0f ? &batch.dropout : NULL, 1);
+                        &batch.dropout, 1);
   if (is_last(p))
     tt_cpu_output_loss(p->e, &b, &batch, own.count, weight);
   else
@@ -126,8 +115,9 @@ static void front_deltas(const stage_pass *p, tt_cpu_buffers *b, tt_slice own)
   pack(p, first, own, b->ld, b->scratch);
 }
 
-static void delta_share(const stage_pass *p, int thread, int threads)
+static void delta_share(void *with, int thread, int threads)
 {
+  const stage_pass *p = with;
   const tt_model *m = model_of(p);
   int front = m->front.layers, end = end_of(&p->st->layers);
   tt_slice own = tt_cpu_share_of_rows(p->rows.count, thread, threads);
@@ -137,23 +127,16 @@ static void delta_share(const stage_pass *p, int thread, int threads)
   if (p->st->layers.first < front && tt_pipeline_has_gradient(m, front)) front_deltas(p, &b, own);
 }
 
-/* The kernels compute four outputs at a time. */
-enum { OUTPUT_TILE = 4 };
-
-static void gradient_share(const stage_pass *p, int thread, int threads)
+static void gradient_share(void *with, int thread, int threads)
 {
-  const tt_model *m = model_of(p);
-  for (int n = p->st->layers.first; n < end_of(&p->st->layers); n++) {
-    int l = n - m->front.layers;
-    int64_t out = l < 0 ? m->front.layer[n].channels : m->layer[l].out;
-    tt_slice own = tt_part_slice(tt_ceil_div(out, OUTPUT_TILE), threads, thread);
-    own = tt_slice_intersect((tt_slice){own.first * OUTPUT_TILE, own.count * OUTPUT_TILE}, 0, out);
-    if (l < 0)
-      tt_cpu_channel_gradient(p->e->kernels, m, p->b, n, own, p->rows.count, p->gradient);
-    else
-      tt_cpu_layer_gradient(p->e->kernels, m, p->b, l, own, p->rows.count,
-                            tt_cpu_cut(m, p->rows.count), p->gradient);
-  }
+  const stage_pass *p = with;
+  tt_cpu_share_gradient(&(tt_cpu_gradient_share){.e = p->e,
+                                                 .b = p->b,
+                                                 .first = p->st->layers.first,
+                                                 .end = end_of(&p->st->layers),
+                                                 .rows = p->rows.count,
+                                                 .gradient = p->gradient},
+                        thread, threads);
 }
 
 void tt_cpu_stage_destroy(tt_engine *e)
@@ -235,7 +218,7 @@ static stage_pass begin_pass(const tt_engine *e, int64_t part, const float *in, 
 tt_err tt_cpu_stage_forward(tt_engine *e, int64_t part, const float *in, float *out)
 {
   stage_pass p = begin_pass(e, part, in, out);
-  if (p.rows.count > 0) on_threads(&p, forward_share);
+  if (p.rows.count > 0) tt_cpu_fork(e->threads, forward_share, &p);
   return TT_OK;
 }
 
@@ -262,8 +245,8 @@ tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float 
   p.gradient = gradient[top];
   st->loss[top] = loss_of(&p);
   if (p.rows.count > 0) {
-    on_threads(&p, delta_share);
-    on_threads(&p, gradient_share);
+    tt_cpu_fork(e->threads, delta_share, &p);
+    tt_cpu_fork(e->threads, gradient_share, &p);
   } else {
     memset(p.gradient + own.first, 0, (size_t)own.count * sizeof *p.gradient);
   }

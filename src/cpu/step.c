@@ -105,16 +105,19 @@ tt_cpu_update tt_cpu_update_begin(const tt_engine *e, const tt_cpu_member *ctx, 
   float learning_rate =
       tt_member_learning_rate(h, c->schedule, &c->schedule_options, TT_FIELD(s, lr_factor)[i],
                               TT_FIELD(s, epoch)[i], step, ctx->batches);
-  tt_cpu_update u = {.args = tt_member_optimizer_args(h, c->nesterov, learning_rate),
+  tt_cpu_update u = {.e = e,
+                     .ctx = ctx,
+                     .args = tt_member_optimizer_args(h, c->nesterov, learning_rate),
                      .scale = h->clip_norm > 0.0f ? tt_clip_factor(squares, h->clip_norm) : 1.0f};
   tt_optimizer_bias_correction(&u.args, step + 1);
   return u;
 }
 
 /* Parameters of one factor on the learning rate. */
-static void update_weights(const tt_engine *e, const tt_cpu_member *ctx, const tt_cpu_update *u,
-                           tt_slice segment, float rate, float *gradient)
+static void update_weights(const tt_cpu_update *u, tt_slice segment, float rate, float *gradient)
 {
+  const tt_engine *e = u->e;
+  const tt_cpu_member *ctx = u->ctx;
   for (int64_t p = 0; u->scale < 1.0f && p < segment.count; p++) gradient[p] *= u->scale;
   if (ctx->member->hyper.anchor > 0.0f) add_anchor_gradient(e, ctx, segment, gradient);
   e->kernels->step(e->cohort->optimizer, segment.count, ctx->w + segment.first, gradient,
@@ -122,16 +125,23 @@ static void update_weights(const tt_engine *e, const tt_cpu_member *ctx, const t
                    tt_layer_optimizer_args(u->args, rate));
 }
 
-void tt_cpu_update_weights(const tt_engine *e, const tt_cpu_member *ctx, const tt_cpu_update *u,
-                           tt_slice segment, float *gradient)
+void tt_cpu_update_weights(const tt_cpu_update *u, tt_slice segment, float *gradient)
 {
   int64_t end = segment.first + segment.count;
   for (int64_t p = segment.first; p < end;) {
     float rate;
-    tt_slice same = tt_model_same_rate(&e->cohort->model, p, end, &rate);
-    if (rate > 0.0f) update_weights(e, ctx, u, same, rate, gradient + (p - segment.first));
+    tt_slice same = tt_model_same_rate(&u->e->cohort->model, p, end, &rate);
+    if (rate > 0.0f) update_weights(u, same, rate, gradient + (p - segment.first));
     p += same.count;
   }
+}
+
+void tt_cpu_share_update(void *update, int thread, int threads)
+{
+  const tt_cpu_update *u = update;
+  tt_slice own = tt_part_segment(u->e->cohort->model.params, threads, thread);
+  tt_cpu_update_weights(u, own, u->gradient + own.first);
+  tt_cpu_average_weights(u->e, u->ctx, own);
 }
 
 void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss)
@@ -143,34 +153,17 @@ void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss)
   if (is_averaged(e, ctx)) TT_FIELD(s, averaged)[ctx->i]++;
 }
 
-/* The optimiser step; each thread takes the step of a segment. */
-static void update_shared(const tt_engine *e, const tt_cpu_member *ctx, const tt_cpu_update *u,
-                          float *gradient)
-{
-  int threads = ctx->threads;
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-  for (int t = 0; t < threads; t++) {
-    unsigned mode = tt_cpu_flush_denormals();
-    tt_slice segment = tt_part_segment(e->cohort->model.params, threads, t);
-    tt_cpu_update_weights(e, ctx, u, segment, gradient + segment.first);
-    tt_cpu_average_weights(e, ctx, segment);
-    tt_cpu_restore_denormals(mode);
-  }
-}
-
 /* The end of a step of the whole batch, from its gradient. Returns 0 if the loss is not finite. */
 static int finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                        float *gradient, double loss)
 {
   if (!isfinite(loss)) return 0;
-  tt_slice all = {0, e->cohort->model.params};
   tt_cpu_update u = tt_cpu_update_begin(e, ctx, square_sum(e, b, ctx, gradient));
-  if (ctx->threads > 1) {
-    update_shared(e, ctx, &u, gradient);
-  } else {
-    tt_cpu_update_weights(e, ctx, &u, all, gradient);
-    tt_cpu_average_weights(e, ctx, all);
-  }
+  u.gradient = gradient;
+  if (ctx->threads > 1)
+    tt_cpu_fork(ctx->threads, tt_cpu_share_update, &u);
+  else
+    tt_cpu_share_update(&u, 0, 1);
   tt_cpu_end_step(e, ctx, loss);
   return 1;
 }

@@ -79,6 +79,16 @@ void tt_cpu_team_run_on(tt_cpu_team *t, int threads, tt_cpu_work *work, void *wi
   }
 }
 
+void tt_cpu_fork(int threads, tt_cpu_work *work, void *with)
+{
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
+  for (int t = 0; t < threads; t++) {
+    unsigned mode = tt_cpu_flush_denormals();
+    work(with, t, threads);
+    tt_cpu_restore_denormals(mode);
+  }
+}
+
 /* A thread does its share of every call of a team that counts it in, until the team ends. */
 static void help(tt_cpu_team *t, int thread)
 {
