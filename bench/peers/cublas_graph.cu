@@ -24,7 +24,7 @@ namespace
 {
 enum { MOST_LAYERS = 4, MOST_CHECKED = 8, WORD_ROOM = 512, LINE_ROOM = 2048 };
 enum { BLAS_WORKSPACE = 32 << 20 }; /* 32 MiB: NVIDIA's advice for sm_90 */
-const double SHORTEST_CALL = 0.1; /* seconds between two clock readings */
+const double SHORTEST_CALL = 0.1;   /* seconds between two clock readings */
 
 /* The case of a folder (bench/workload.h). */
 struct problem {
@@ -349,8 +349,8 @@ tt_err open_blas(loop *l)
   TT_TRY(TT_CUBLAS(cublasSetStream(l->blas, l->dev.stream)));
   TT_TRY(tt_dev_alloc_bytes(&l->workspace, BLAS_WORKSPACE, 1, "workspace of cuBLAS"));
   TT_TRY(TT_CUBLAS(cublasSetWorkspace(l->blas, l->workspace, BLAS_WORKSPACE)));
-  return TT_CUBLAS(cublasSetMathMode(
-      l->blas, l->precision == "tf32" ? CUBLAS_TF32_TENSOR_OP_MATH : CUBLAS_DEFAULT_MATH));
+  return TT_CUBLAS(cublasSetMathMode(l->blas, l->precision == "tf32" ? CUBLAS_TF32_TENSOR_OP_MATH
+                                                                     : CUBLAS_DEFAULT_MATH));
 }
 
 tt_err prepare(const char *folder, const std::string &precision, loop **out)

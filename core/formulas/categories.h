@@ -7,7 +7,7 @@
  * rows have. In a row, the input of its level is 1, and the others are 0. */
 #define TT_CATEGORIES(X)                                                                           \
   X(none, "the column has amounts")                                                                \
-  X(error, "levels; a level that no training row has is an error")                    \
+  X(error, "levels; a level that no training row has is an error")                                 \
   X(zeros, "levels; for a level that no training row has, all inputs of the column are 0")
 
 typedef enum tt_categories {

@@ -21,11 +21,13 @@ typedef enum tt_pooling {
 
 /* The formulas for float (kernels) and double (_f64, derivatives of predictions). The kernels call
  * them with a constant `by`, so that the compiler removes the switch. */
+/* clang-format off */
 #define TT_POOLING_START(name, start, ...) case TT_POOLING_##name: return start;
 #define TT_POOLING_NEXT(name, start, next, ...) case TT_POOLING_##name: return next;
 #define TT_POOLING_RESULT(name, start, next, result, ...) case TT_POOLING_##name: return result;
 #define TT_POOLING_SLOPE(name, start, next, result, slope, ...)                                    \
   case TT_POOLING_##name: return slope;
+/* clang-format on */
 #define TT_POOLING_FUNCTIONS(number, end)                                                          \
   TT_HD number tt_pooling_start##end(tt_pooling by)                                                \
   {                                                                                                \

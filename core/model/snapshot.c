@@ -89,12 +89,11 @@ static void copy_snapshot(const tt_state *from, int64_t i, int64_t s, int32_t ep
 static void copy_head(const tt_model *m, const tt_state *from, int64_t i, int64_t h,
                       tt_state *expanded, int64_t to)
 {
-  static const int same[] = {TT_STATE_FIELD_best_loss,  TT_STATE_FIELD_best_epoch,
-                             TT_STATE_FIELD_step,       TT_STATE_FIELD_epoch,
-                             TT_STATE_FIELD_batch,      TT_STATE_FIELD_loss_sum,
-                             TT_STATE_FIELD_status,     TT_STATE_FIELD_loss_train,
-                             TT_STATE_FIELD_lr_factor,  TT_STATE_FIELD_loss_validation,
-                             TT_STATE_FIELD_attempt};
+  static const int same[] = {
+      TT_STATE_FIELD_best_loss,       TT_STATE_FIELD_best_epoch, TT_STATE_FIELD_step,
+      TT_STATE_FIELD_epoch,           TT_STATE_FIELD_batch,      TT_STATE_FIELD_loss_sum,
+      TT_STATE_FIELD_status,          TT_STATE_FIELD_loss_train, TT_STATE_FIELD_lr_factor,
+      TT_STATE_FIELD_loss_validation, TT_STATE_FIELD_attempt};
   int64_t params = expanded->params;
   int averaged = from->averages && TT_FIELD(from, averaged)[i] > 0;
   const float *w = averaged ? TT_FIELD(from, average) : TT_FIELD(from, weights);

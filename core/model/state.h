@@ -18,6 +18,7 @@ typedef enum tt_status {
 /* Arrays of a member: name, C type, values per member (P parameters, Q of them in the segment of
  * this state, usually all; S optimiser slots, E epochs). All code that allocates, copies, writes,
  * reads or checks a state loops over this table. */
+/* clang-format off */
 #define TT_STATE_FIELDS(X)                                                                         \
   X(weights, float, s->params)                  /* [P] current */                                  \
   X(slots, float, s->slots * TT_OWN_PARAMS(s))  /* [S][Q] optimiser */                             \
@@ -39,12 +40,13 @@ typedef enum tt_status {
   X(plateau_best, double, 1)  /* of reduce_on_plateau; +inf at the start */                        \
   X(plateau_wait, int32_t, 1) /* epochs without a better loss */                                   \
   X(attempt, int32_t, 1)      /* retries after divergence so far */
+/* clang-format on */
 
 typedef struct tt_state {
-  int64_t first, count;                       /* members [first, first + count) of the cohort */
-  int64_t params, slots, epochs;              /* P, S, E */
-  int64_t averages, snapshots;                /* averaged weights (0 or 1), snapshots of a member */
-  int64_t ensemble_epochs;                    /* E with stop: ensemble, else 0 */
+  int64_t first, count;          /* members [first, first + count) of the cohort */
+  int64_t params, slots, epochs; /* P, S, E */
+  int64_t averages, snapshots;   /* averaged weights (0 or 1), snapshots of a member */
+  int64_t ensemble_epochs;       /* E with stop: ensemble, else 0 */
   /* The segment, of a rank that trains members together with others: Q = params - left_out
    * parameters from own_first on. Other fields are there for all parameters. */
   int64_t own_first, left_out;

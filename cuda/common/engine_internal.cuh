@@ -94,10 +94,10 @@ typedef struct tt_host_row_lists {
 struct tt_engine {
   const tt_cohort *cohort;
   tt_slice slice;
-  int threads;         /* host threads that gather rows, if the data set is on the host */
-  int device_exchange; /* as in tt_resources */
-  const char *(*stop)(void);   /* as in tt_resources */
-  tt_gpu_path wanted;  /* requested by the caller */
+  int threads;               /* host threads that gather rows, if the data set is on the host */
+  int device_exchange;       /* as in tt_resources */
+  const char *(*stop)(void); /* as in tt_resources */
+  tt_gpu_path wanted;        /* requested by the caller */
   tt_dev dev;
   tt_precision precision;                    /* of training steps; everything else is fp32 */
   const tt_cuda_path *path, *host_rows_path; /* the second: the one for a data set on the host */

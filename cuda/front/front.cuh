@@ -44,11 +44,11 @@ typedef struct tt_cuda_front_backward_args {
   int begin, end;
   float *delta[2];       /* [0]: dL/dz of layer end - 1; both are overwritten */
   float *residual_delta; /* dL/dy of layer end - 1 if it ends a residual; NULL: no residual */
-  float *inputs; /* output dL/d(input of layer begin), which may be delta[(end - begin) % 2]; or
+  float *inputs;   /* output dL/d(input of layer begin), which may be delta[(end - begin) % 2]; or
                     NULL */
-  float *gradient;       /* output: of the parameters */
-  int first;             /* no layer before this one trains */
-  const int8_t *trains;  /* [layers] on the host; 0: the layer keeps its weights: no gradient */
+  float *gradient; /* output: of the parameters */
+  int first;       /* no layer before this one trains */
+  const int8_t *trains; /* [layers] on the host; 0: the layer keeps its weights: no gradient */
 } tt_cuda_front_backward_args;
 
 /* Results of layers [begin, end), from those of the layer before. Asynchronous, may be captured.

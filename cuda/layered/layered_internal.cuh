@@ -74,8 +74,8 @@ typedef struct tt_layered {
   float *xhat[TT_MAX_LAYERS]; /* [M][rows][out] normalised z of layers with layer_norm */
   float *rstd[TT_MAX_LAYERS]; /* [M][rows] 1 / its standard deviation */
   float *residual_delta;      /* [M][rows][widest] dL/dy of residual layers, or NULL */
-  int8_t *other_view;       /* [M] with kfold, 1: the member has another row set */
-  int32_t *row;             /* [M][rows] row numbers of the batch on the device */
+  int8_t *other_view;         /* [M] with kfold, 1: the member has another row set */
+  int32_t *row;               /* [M][rows] row numbers of the batch on the device */
   cudaGraphExec_t graph[TT_LAYERED_GRAPHS]; /* of 2^k steps; NULL until needed */
   int graphs;                               /* how many of them are used; 0: not known */
   int warmed_up;                            /* a step has run outside of graphs */

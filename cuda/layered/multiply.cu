@@ -16,7 +16,6 @@ static const tile_numbers tiles[TT_PRODUCT_TILE_COUNT] = {
 #undef X
 };
 
-
 /* The time of `all` blocks. A multiprocessor has `blocks` of them at the most, which share its
  * arithmetic. */
 static double time_of(const tile_numbers *t, int64_t all, int multiprocessors)

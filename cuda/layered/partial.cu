@@ -202,8 +202,7 @@ tt_err tt_layered_device_add(tt_engine *e, int64_t m, float *to, const float *fr
   const int64_t i = m - e->slice.first;
   int64_t before = (int64_t)(reinterpret_cast<uintptr_t>(to) / sizeof *to % 4); /* of the float4 */
   tt_layered_begin_member(e, i);
-  tt_err err =
-      count ? tt_layered_add_values(e, to - before, from - before, before + count) : TT_OK;
+  tt_err err = count ? tt_layered_add_values(e, to - before, from - before, before + count) : TT_OK;
   tt_layered_of(e)->window = {0, e->slice.count}; /* the next call waits */
   return err;
 }

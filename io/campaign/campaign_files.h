@@ -85,8 +85,7 @@ void tt_query_labels_destroy(tt_query_labels **a);
  *   ids  of the queries in their order; zeroed: none
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input,
-                        const tt_net_inputs *net, const tt_row_ids *ids,
-                        const tt_provenance *from);
+                        const tt_net_inputs *net, const tt_row_ids *ids, const tt_provenance *from);
 /* Local. Errors: NOINPUT, DATA, MEM. */
 tt_err tt_queries_read_local(const char *file, tt_queries **out);
 /* Collective: rank 0 reads and broadcasts. */

@@ -76,8 +76,7 @@ static void write_queries(tt_comm *c, tt_schema *s, const tt_queries *p, const t
 }
 
 tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input,
-                        const tt_net_inputs *net, const tt_row_ids *ids,
-                        const tt_provenance *from)
+                        const tt_net_inputs *net, const tt_row_ids *ids, const tt_provenance *from)
 {
   tt_schema s = {0};
   tt_level_texts levels;

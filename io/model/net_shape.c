@@ -51,9 +51,9 @@ tt_err tt_model_parse_front(tt_h5_reader *r, const char *group, const char *text
   tt_front_fault fault;
   if (axes < 1 || axes > 2) return front_is_damaged(r, group, "axes are neither 1 nor 2");
   const int64_t whole[] = {size[0], axes == 1 ? size[2] : size[1], size[2]};
-  TT_TRY(tt_front_read(
-      text, &(tt_front_shape){.dims = axes, .size = whole, .activation = activation}, &n->front,
-      &possible, &fault));
+  TT_TRY(tt_front_read(text,
+                       &(tt_front_shape){.dims = axes, .size = whole, .activation = activation},
+                       &n->front, &possible, &fault));
   if (!possible) return front_is_damaged(r, group, fault.why);
   n->shape.front = &n->front;
   return TT_OK;

@@ -157,8 +157,8 @@ static tt_err read_cohort(tt_h5_reader *r, const flat_tables *t, int64_t k, int6
     n.width[l] = t->layer_out[k * t->layers + l];
     if (n.width[l] < 1) return is_damaged(r, "layer_out", k, n.width[l]);
   }
-  n.shape.inputs = f->layers ? (int64_t)f->channels * f->size[0] * f->size[1]
-                             : t->layer_in[k * t->layers];
+  n.shape.inputs =
+      f->layers ? (int64_t)f->channels * f->size[0] * f->size[1] : t->layer_in[k * t->layers];
   if (n.shape.inputs < 1) return is_damaged(r, "layer_in", k, n.shape.inputs);
   TT_TRY(tt_model_lay_out_net(r, "net", &n, &s->model));
   TT_TRY(compare_layers(r, t, k, &s->model));
@@ -178,8 +178,7 @@ static tt_err read_tables(tt_h5_reader *r, flat_tables *t, tt_model_file_info *w
   TT_TRY(read_cohort_tables(r, t));
   TT_TRY(read_layer_tables(r, t));
   TT_TRY(read_other_tables(r, t));
-  for (int64_t k = 0; k < w->cohorts; k++)
-    TT_TRY(read_cohort(r, t, k, &next, &w->cohort_info[k]));
+  for (int64_t k = 0; k < w->cohorts; k++) TT_TRY(read_cohort(r, t, k, &next, &w->cohort_info[k]));
   return tt_schema_check_shape_local(r, "net/parameters", 1, &next);
 }
 

@@ -190,7 +190,8 @@ static tt_err print_json(tt_h5_reader *r)
 #define X(name, label) #name,
       TT_ORIGIN_TEXTS(X)
 #undef X
-      "seed", "ranks", "threads"};
+          "seed",
+      "ranks", "threads"};
   int64_t n = 0;
   char **name = NULL;
   TT_TRY(tt_h5_list_datasets_local(r, &n, &name));

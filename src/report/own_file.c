@@ -23,6 +23,5 @@ tt_err tt_own_file_check_local(const char *path, const char *mark)
   struct stat at;
   if (lstat(path, &at) != 0) return TT_OK; /* an error of the path is reported when it is written */
   if (S_ISREG(at.st_mode) && has_mark(path, mark)) return TT_OK;
-  return TT_FAIL(CANTCREAT, "%s exists and was not written by tutti; --force replaces it",
-                 path);
+  return TT_FAIL(CANTCREAT, "%s exists and was not written by tutti; --force replaces it", path);
 }

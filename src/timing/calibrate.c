@@ -52,21 +52,20 @@ static tt_err cohort_of(const tt_timed_case *k, int64_t members, tt_cohorts *out
   tt_columns target = {.count = k->outputs, .name = names};
   for (int64_t l = 0; l < k->layers; l++) {
     size_t used = strlen(hidden);
-    snprintf(hidden + used, sizeof hidden - used, "%s%lld", l ? ", " : "",
-             (long long)k->hidden[l]);
+    snprintf(hidden + used, sizeof hidden - used, "%s%lld", l ? ", " : "", (long long)k->hidden[l]);
   }
   for (int64_t t = 0; t < k->outputs; t++) {
     snprintf(name[t], sizeof name[t], "y%d", (int)t);
     names[t] = name[t];
   }
-  int n = snprintf(text, sizeof text,
-                   "data: {file: none.h5}\nmodel: {hidden: [%s], activation: %s, layer_norm: %s}\n"
-                   "ensembles: [{name: timed, members: %lld}]\n"
-                   "train: {epochs: %d, patience: 0, batch_size: %lld, optimizer: %s, "
-                   "learning_rate: 1e-6, dropout: %g, loss: mse}\n",
-                   hidden, tt_choice_activation[k->activation], on[k->layer_norm],
-                   (long long)members, EPOCHS, (long long)k->batch,
-                   tt_choice_optimizer[k->optimizer], k->dropout);
+  int n =
+      snprintf(text, sizeof text,
+               "data: {file: none.h5}\nmodel: {hidden: [%s], activation: %s, layer_norm: %s}\n"
+               "ensembles: [{name: timed, members: %lld}]\n"
+               "train: {epochs: %d, patience: 0, batch_size: %lld, optimizer: %s, "
+               "learning_rate: 1e-6, dropout: %g, loss: mse}\n",
+               hidden, tt_choice_activation[k->activation], on[k->layer_norm], (long long)members,
+               EPOCHS, (long long)k->batch, tt_choice_optimizer[k->optimizer], k->dropout);
   TT_TRY(tt_config_parse("calibration", text, n, NULL, 0, &cfg));
   tt_err e = tt_cohorts_create(cfg, k->inputs, &target, NULL, out);
   tt_config_destroy(&cfg);
@@ -177,8 +176,7 @@ static tt_err time_units(const tt_timing *t, tt_step_seconds *s)
   TT_TRY(tt_time_case(t, &k, &plain));
   for (int a = 0; a < TT_ACT_COUNT; a++) {
     k.activation = (tt_activation)a;
-    if (a != TT_ACT_relu)
-      TT_TRY(time_difference(t, plain, &k, values, &s->activation[a]));
+    if (a != TT_ACT_relu) TT_TRY(time_difference(t, plain, &k, values, &s->activation[a]));
   }
   k = units;
   k.dropout = 0.1;

@@ -8,12 +8,12 @@
 
 typedef struct tt_machine {
   char host[64], processor[128], simd[16], date[32];
-  int threads;               /* that were busy during the measurement */
-  tt_step_seconds seconds;   /* of one of these threads */
-  double cores;              /* that they got: processor seconds per second; 0 if it was read */
-  double error;              /* root mean square of the relative errors of the cases */
-  double write_rate;         /* bytes per second of a file that is written, synced and compared */
-  char directory[512];       /* where that file was */
+  int threads;             /* that were busy during the measurement */
+  tt_step_seconds seconds; /* of one of these threads */
+  double cores;            /* that they got: processor seconds per second; 0 if it was read */
+  double error;            /* root mean square of the relative errors of the cases */
+  double write_rate;       /* bytes per second of a file that is written, synced and compared */
+  char directory[512];     /* where that file was */
 } tt_machine;
 
 /* Path of the file. Errors: CANTCREAT (no directory is known, too long). */

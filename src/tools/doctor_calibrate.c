@@ -42,7 +42,8 @@ static void print_machine(const tt_machine *m, const char *path)
          tt_memory_text(m->write_rate, rate), path);
   if (m->cores < least_share * m->threads)
     printf("the threads got %.1f of %d cores: these constants are too large; measure again when no "
-           "other program runs\n", m->cores, m->threads);
+           "other program runs\n",
+           m->cores, m->threads);
 }
 
 static tt_err calibrate(const char *directory)

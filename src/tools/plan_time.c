@@ -107,8 +107,8 @@ void tt_plan_time_print(const tt_plan_time *t, FILE *out)
           t->epoch, t->training, 100.0 * t->error, t->threads, tt_plural(t->threads));
   fprintf(out, "           a checkpoint of %s takes %.2g s, while training goes on\n",
           tt_memory_text(t->checkpoint_bytes, bytes), t->checkpoint);
-  fprintf(out, "           measured on %s, %.10s, with %d busy thread%s\n",
-          t->machine.host, t->machine.date, t->machine.threads, tt_plural(t->machine.threads));
+  fprintf(out, "           measured on %s, %.10s, with %d busy thread%s\n", t->machine.host,
+          t->machine.date, t->machine.threads, tt_plural(t->machine.threads));
 }
 
 void tt_plan_time_to_json(const tt_plan_time *t, json_t **plan)

@@ -7,11 +7,11 @@
 
 /* Seconds; NaN: not known. */
 typedef struct tt_plan_time {
-  double epoch, training;    /* an epoch of all members, the longest rank; all epochs, at most */
-  double error;              /* relative, of the estimate of a step */
+  double epoch, training; /* an epoch of all members, the longest rank; all epochs, at most */
+  double error;           /* relative, of the estimate of a step */
   double checkpoint_bytes, checkpoint; /* a generation of all ranks; to write and compare it */
-  int known;                 /* 0: this machine is not calibrated, and `why` says so */
-  int threads;               /* of a rank */
+  int known;                           /* 0: this machine is not calibrated, and `why` says so */
+  int threads;                         /* of a rank */
   tt_machine machine;
   char why[TT_ERR_MESSAGE_SIZE];
 } tt_plan_time;

@@ -66,8 +66,7 @@ static void check_case(const product_case &s, double tolerance)
     for (int64_t column = 0; column < s.n; column++)
       for (int64_t row = 0; row < s.m; row++) {
         size_t where = (size_t)(i * s.step_c + column * s.ld_c + row);
-        double right =
-            wanted(s, a.data() + i * s.step_a, b.data() + i * s.step_b, row, column);
+        double right = wanted(s, a.data() + i * s.step_a, b.data() + i * s.step_b, row, column);
         TT_CHECK(fabs(got[where] - right), <=, tolerance);
       }
   for (size_t k = 0; k < c.size(); k++) { /* between the columns nothing changes */

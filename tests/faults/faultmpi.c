@@ -40,7 +40,7 @@ static int fails(MPI_Comm comm)
 #define CALL(name, parameters, arguments, comm)                                                    \
   int MPI_##name parameters                                                                        \
   {                                                                                                \
-    if (!fails(comm)) return PMPI_##name arguments;                                                    \
+    if (!fails(comm)) return PMPI_##name arguments;                                                \
     PMPI_Comm_call_errhandler(comm, MPI_ERR_OTHER);                                                \
     return MPI_ERR_OTHER;                                                                          \
   }
@@ -49,7 +49,8 @@ CALL(Allreduce, (const void *in, void *out, int n, MPI_Datatype t, MPI_Op op, MP
      (in, out, n, t, op, c), c)
 CALL(Bcast, (void *data, int n, MPI_Datatype t, int root, MPI_Comm c), (data, n, t, root, c), c)
 CALL(Barrier, (MPI_Comm c), (c), c)
-CALL(Allgather, (const void *in, int n, MPI_Datatype t, void *out, int m, MPI_Datatype u, MPI_Comm c),
+CALL(Allgather,
+     (const void *in, int n, MPI_Datatype t, void *out, int m, MPI_Datatype u, MPI_Comm c),
      (in, n, t, out, m, u, c), c)
 CALL(Allgatherv,
      (const void *in, int n, MPI_Datatype t, void *out, const int m[], const int at[],

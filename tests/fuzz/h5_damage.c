@@ -26,8 +26,7 @@ static herr_t add_object(hid_t file, const char *name, const H5O_info_t *info, v
 {
   objects *all = arg;
   (void)file, (void)info;
-  if (all->count < MAX_OBJECTS && strlen(name) < PATH_ROOM)
-    strcpy(all->path[all->count++], name);
+  if (all->count < MAX_OBJECTS && strlen(name) < PATH_ROOM) strcpy(all->path[all->count++], name);
   return 0;
 }
 
@@ -41,8 +40,8 @@ static hid_t string_type(size_t bytes)
 /* Owner: the caller, H5Tclose. */
 static hid_t make_type(unsigned which)
 {
-  hid_t plain[] = {H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_IEEE_F64BE, H5T_STD_I8LE,   H5T_STD_I16BE,
-                   H5T_STD_I32LE,  H5T_STD_I64LE,  H5T_STD_U64LE,  H5T_STD_B8LE,   H5T_STD_U8LE,
+  hid_t plain[] = {H5T_IEEE_F32LE, H5T_IEEE_F64LE, H5T_IEEE_F64BE, H5T_STD_I8LE, H5T_STD_I16BE,
+                   H5T_STD_I32LE,  H5T_STD_I64LE,  H5T_STD_U64LE,  H5T_STD_B8LE, H5T_STD_U8LE,
                    H5T_C_S1,       H5T_UNIX_D32LE, H5T_STD_REF_OBJ};
   const unsigned plains = sizeof plain / sizeof *plain;
   const hsize_t two = 2;
@@ -54,16 +53,31 @@ static hid_t make_type(unsigned which)
   case 2: return H5Tcreate(H5T_OPAQUE, 3);
   case 3: return H5Tvlen_create(H5T_NATIVE_DOUBLE);
   case 4: return H5Tarray_create2(H5T_NATIVE_FLOAT, 1, &two);
-  case 5: type = H5Tcreate(H5T_COMPOUND, 8); H5Tinsert(type, "r", 0, H5T_NATIVE_FLOAT); return type;
-  default: type = H5Tenum_create(H5T_NATIVE_INT8); H5Tenum_insert(type, "A", "\1"); return type;
+  case 5:
+    type = H5Tcreate(H5T_COMPOUND, 8);
+    H5Tinsert(type, "r", 0, H5T_NATIVE_FLOAT);
+    return type;
+  default:
+    type = H5Tenum_create(H5T_NATIVE_INT8);
+    H5Tenum_insert(type, "A", "\1");
+    return type;
   }
 }
 enum { TYPES = 20 };
 
 static hsize_t change_size(changes *c, hsize_t now)
 {
-  static const hsize_t far[] = {0, 1, 2, 3, 100, 65536, 1ull << 31, (1ull << 32) + 1, 1ull << 60,
-                                1ull << 63, H5S_UNLIMITED - 1};
+  static const hsize_t far[] = {0,
+                                1,
+                                2,
+                                3,
+                                100,
+                                65536,
+                                1ull << 31,
+                                (1ull << 32) + 1,
+                                1ull << 60,
+                                1ull << 63,
+                                H5S_UNLIMITED - 1};
   switch (take_below(c, 4)) {
   case 0: return now + 1;
   case 1: return now ? now - 1 : 1;
@@ -237,8 +251,7 @@ static void change_attribute(changes *c, hid_t file, const char *path)
   int count = H5Aget_num_attrs(object);
   hsize_t at = take_below(c, count > 0 ? (unsigned)count : 1);
   if (count > 0)
-    H5Aget_name_by_idx(object, ".", H5_INDEX_NAME, H5_ITER_INC, at, name, sizeof name,
-                       H5P_DEFAULT);
+    H5Aget_name_by_idx(object, ".", H5_INDEX_NAME, H5_ITER_INC, at, name, sizeof name, H5P_DEFAULT);
   switch (H5Aexists(object, name) > 0 ? take_below(c, 4) : 2) {
   case 0: H5Adelete(object, name); break;
   case 1:

@@ -97,8 +97,8 @@ static void begin_pool(const fuzz_target *t, const char *folder)
   name_columns(&pool_target, 2, (const char *const[]){"y0", "y1"});
   fuzz_write_file(path, seed[0].bytes, seed[0].count);
   hid_t file = H5Fopen(path, H5F_ACC_RDWR, H5P_DEFAULT), space = H5Screate_simple(1, &two, NULL);
-  hid_t used_rows = H5Dcreate2(file, "used", H5T_NATIVE_INT64, space, H5P_DEFAULT, H5P_DEFAULT,
-                               H5P_DEFAULT);
+  hid_t used_rows =
+      H5Dcreate2(file, "used", H5T_NATIVE_INT64, space, H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT);
   FUZZ_CHECK(H5Dwrite(used_rows, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, row) >= 0);
   H5Dclose(used_rows);
   H5Sclose(space);
@@ -193,9 +193,8 @@ static void read_as_columns(const char *path)
 
 static tt_err read_data(const char *path)
 {
-  static const char job[] =
-      "data: {file: %s, split: {train: 0.8, validation: 0.2, test: 0}}\n"
-      "ensembles: [{name: a, target: y0, members: 2}]\n";
+  static const char job[] = "data: {file: %s, split: {train: 0.8, validation: 0.2, test: 0}}\n"
+                            "ensembles: [{name: a, target: y0, members: 2}]\n";
   static const char *const dataset[] = {"x", "y"};
   char text[1024];
   tt_config *cfg = NULL;
@@ -334,8 +333,7 @@ static tt_err resume(const char *folder)
 {
   tt_ckpt_shard shard[MAX_COHORTS];
   int64_t newest = 0, generation = 0;
-  for (int64_t k = 0; k < run.cohorts; k++)
-    shard[k] = (tt_ckpt_shard){run.size[k][0], state_of(k)};
+  for (int64_t k = 0; k < run.cohorts; k++) shard[k] = (tt_ckpt_shard){run.size[k][0], state_of(k)};
   tt_err e = tt_ckpt_read(comm, folder, &run.id, 0, run.cohorts, shard, &newest, &generation);
   FUZZ_CHECK(e || generation == 1);
   for (int64_t k = 0; k < run.cohorts; k++) tt_state_destroy(&shard[k].mine);

@@ -137,8 +137,7 @@ TT_TEST (the_trunk_gets_the_sum_of_the_gradients_of_the_heads) {
   way by[MAX_WAYS];
   for (int k = 0, n = ways(by); k < n; k++)
     for (int i = 0; i < (int)TT_LOSS_COUNT; i++)
-      if (suited(by[k]) && has_turn(by[k], i))
-        TT_CHECK(trunk_error(by[k], i), <=, 1e-5);
+      if (suited(by[k]) && has_turn(by[k], i)) TT_CHECK(trunk_error(by[k], i), <=, 1e-5);
 }
 
 static problem busy(int i)

@@ -56,12 +56,19 @@ static void set_hyper(const char *s, tt_hyper *h)
 {
   *h = usual_hyper();
   h->beta2 = 0.99f;
-#define TAKE(name) h->name = number(s, #name, h->name);
-  TAKE(learning_rate)
-  TAKE(l2) TAKE(weight_decay) TAKE(momentum) TAKE(clip_norm) TAKE(warmup) TAKE(schedule_gamma)
-      TAKE(schedule_min) TAKE(min_delta) TAKE(average_decay)
+#define TAKE(name) h->name = number(s, #name, h->name)
+  TAKE(learning_rate);
+  TAKE(l2);
+  TAKE(weight_decay);
+  TAKE(momentum);
+  TAKE(clip_norm);
+  TAKE(warmup);
+  TAKE(schedule_gamma);
+  TAKE(schedule_min);
+  TAKE(min_delta);
+  TAKE(average_decay);
 #undef TAKE
-          h->schedule_step = (int32_t)number(s, "schedule_step", 0.0f);
+  h->schedule_step = (int32_t)number(s, "schedule_step", 0.0f);
   h->epochs = 50;
 }
 

@@ -70,8 +70,8 @@ void tt_double_reset(void);
 
 /* What has happened since the start, and what is held now. */
 typedef struct tt_double_counts {
-  int64_t calls, kernels, blocks, barriers, allocations;            /* so far */
-  int64_t uploaded;                                                 /* bytes, so far */
+  int64_t calls, kernels, blocks, barriers, allocations; /* so far */
+  int64_t uploaded;                                      /* bytes, so far */
   int64_t waits; /* of the host for a stream, an event or the device, so far */
   int64_t buffers, bytes, pinned, streams, events, graphs, handles; /* held now */
   int64_t largest_graph; /* operations of the largest graph that was instantiated so far */

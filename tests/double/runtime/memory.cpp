@@ -53,7 +53,10 @@ void sanitize(void *at, size_t bytes, bool allowed)
 /* Guards are written and compared at every launch: in pieces, not byte by byte. */
 struct guard_piece {
   char bytes[1024];
-  guard_piece() { for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)GUARD_BYTES[i & 1]; }
+  guard_piece()
+  {
+    for (size_t i = 0; i < sizeof bytes; i++) bytes[i] = (char)GUARD_BYTES[i & 1];
+  }
   size_t begin(const char *at) const { return (uintptr_t)at & 1; }
   size_t length(const char *at, const char *to) const
   {

@@ -67,8 +67,8 @@ static void stop(cast *t)
 
 static void create(const cast *t, int64_t wave, tt_shards *all)
 {
-  TT_CHECK_OK(tt_shards_create_local(&t->job, tt_comm_ranks(comm), tt_comm_rank(comm), NULL, 0,
-                                     wave, all));
+  TT_CHECK_OK(
+      tt_shards_create_local(&t->job, tt_comm_ranks(comm), tt_comm_rank(comm), NULL, 0, wave, all));
   TT_CHECK_OK(tt_shards_update_progress(comm, all));
 }
 

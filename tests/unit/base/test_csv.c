@@ -140,8 +140,7 @@ TT_TEST (a_repeated_name_among_many_columns_is_found) {
   char *text = NULL;
   size_t used = 0;
   TT_CHECK_OK(TT_ALLOC(text, ROOM));
-  for (int i = 0; i < COLUMNS; i++)
-    used += (size_t)snprintf(text + used, ROOM - used, "c%d,", i);
+  for (int i = 0; i < COLUMNS; i++) used += (size_t)snprintf(text + used, ROOM - used, "c%d,", i);
   used += (size_t)snprintf(text + used, ROOM - used, "x,c7,x\n");
   put(text, used);
   char got[256];

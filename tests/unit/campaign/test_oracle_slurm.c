@@ -191,8 +191,7 @@ TT_TEST (unlabelled_groups_become_an_array) {
   TT_CHECK_HAS(get(&r, "sbatch.log"), "-r12-a1 ");
   TT_CHECK_HAS(get(&r, "world"), "none conf");
   TT_CHECK_HAS(get(&r, "label/job.json"), "{\"tasks\": 3, \"id\": 101, \"state\": \"submitted\"},");
-  TT_CHECK_HAS(get(&r, "label/job.json"),
-               "{\"tasks\": 3, \"id\": 102, \"state\": \"submitted\"}]");
+  TT_CHECK_HAS(get(&r, "label/job.json"), "{\"tasks\": 3, \"id\": 102, \"state\": \"submitted\"}]");
   TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"),
                "#!/bin/bash\n#SBATCH --output=\"/tmp/tutti '%%a$(touch no)`");
   TT_CHECK_HAS(get(&r, "label/job-1-0.sbatch"), "/label/job-1-0.%a.out\"\n#SBATCH --time=5\n: mod");

@@ -117,8 +117,7 @@ TT_TEST (a_megabyte_of_unknown_keys_is_refused_soon) {
   TT_CHECK_OK(tt_alloc_bytes(&text, 1 << 20, 1, "text"));
   for (int i = 0; used + 16 < 1 << 20; i++)
     used += (size_t)snprintf(text + used, 16, "wombat%d: 1\n", i);
-  TT_CHECK(tt_config_parse("job.yaml", text, (int64_t)used, NULL, 0, &c), ==,
-           (tt_err)TT_E_CONFIG);
+  TT_CHECK(tt_config_parse("job.yaml", text, (int64_t)used, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
   TT_CHECK_HAS(tt_err_last(), " errors or more; nothing was run");
   tt_free(text);
 }

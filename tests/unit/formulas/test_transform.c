@@ -85,14 +85,15 @@ TT_TEST (slopes_of_moments_are_central_differences) {
         tt_transform_moments up = tt_transform_undo_gaussian(by, p, m + h, v);
         tt_transform_moments down = tt_transform_undo_gaussian(by, p, m - h, v);
         TT_CHECK(near(got.mean_by_mean, (up.mean - down.mean) / (2.0 * h), 1e-7), ==, 1);
-        TT_CHECK(near(got.variance_by_mean, (up.variance - down.variance) / (2.0 * h), 1e-7), ==, 1);
+        TT_CHECK(near(got.variance_by_mean, (up.variance - down.variance) / (2.0 * h), 1e-7), ==,
+                 1);
         if (v == 0.0) continue;
         up = tt_transform_undo_gaussian(by, p, m, v + h * v);
         down = tt_transform_undo_gaussian(by, p, m, v - h * v);
         h *= v;
         TT_CHECK(near(got.mean_by_variance, (up.mean - down.mean) / (2.0 * h), 1e-6), ==, 1);
-        TT_CHECK(near(got.variance_by_variance, (up.variance - down.variance) / (2.0 * h), 1e-6), ==,
-                 1);
+        TT_CHECK(near(got.variance_by_variance, (up.variance - down.variance) / (2.0 * h), 1e-6),
+                 ==, 1);
       }
 }
 

@@ -133,8 +133,7 @@ TT_TEST (members_keep_their_ensemble_and_number) {
   TT_CHECK_OK(tt_snapshot_expand(c, s, &many, &wide));
   TT_CHECK(many->members, ==, MEMBERS * CYCLES);
   TT_CHECK(many->column_of != c->column_of, ==, 1); /* each frees its own */
-  for (int64_t i = 0; i < c->model.inputs; i++)
-    TT_CHECK(many->column_of[i], ==, c->column_of[i]);
+  for (int64_t i = 0; i < c->model.inputs; i++) TT_CHECK(many->column_of[i], ==, c->column_of[i]);
   TT_CHECK(many->ensemble[1].first, ==, 2 * CYCLES);
   TT_CHECK(many->ensemble[1].members, ==, (MEMBERS - 2) * CYCLES);
   TT_CHECK(tt_cohort_state_shape(many).snapshots, ==, 0);

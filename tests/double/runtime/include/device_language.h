@@ -224,8 +224,7 @@ static inline unsigned __float_as_uint(float x) { return tt_double_bits<unsigned
 static inline float tt_double_tf32(float x)
 {
   unsigned bits = __float_as_uint(x);
-  if ((bits & 0x7F800000u) != 0x7F800000u)
-    bits = (bits + 0xFFFu + (bits >> 13 & 1u)) & 0xFFFFE000u;
+  if ((bits & 0x7F800000u) != 0x7F800000u) bits = (bits + 0xFFFu + (bits >> 13 & 1u)) & 0xFFFFE000u;
   return __uint_as_float(bits);
 }
 
