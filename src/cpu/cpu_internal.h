@@ -253,9 +253,9 @@ int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *
                     const tt_cpu_batch *batch, tt_slice parts, int threads,
                     float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
 
-/* The gradient of layers number [first, end), from the dL/dz of all rows of the batch in the buffers;
- * threads share the outputs of dense layers, and the channels of the front. One thread makes the
- * whole gradient of an output.
+/* The gradient of layers number [first, end), from the dL/dz of all rows of the batch in the
+ * buffers; threads share the outputs of dense layers, and the channels of the front. One thread
+ * makes the whole gradient of an output.
  *   use  called for each segment of the parameters whose gradient is complete; may be NULL */
 typedef struct tt_cpu_gradient_share {
   const tt_engine *e;
