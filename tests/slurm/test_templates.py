@@ -83,7 +83,9 @@ def check_refusals(folder):
 
 def main():
     with rig.workplace() as folder:
-        (folder / "campaign.yaml").write_text(h.JOB + CAMPAIGN)
+        job = h.JOB.replace("members: 4", "members: 40")  # more than any site has GPUs on two nodes
+        (folder / "job.yaml").write_text(job)
+        (folder / "campaign.yaml").write_text(job + CAMPAIGN)
         shutil.copy(folder / "data.h5", folder / "pool.h5")
         templates = sorted(rig.SCRIPTS.glob("*.sbatch"))
         sites = sorted((rig.SCRIPTS / "site").iterdir())
