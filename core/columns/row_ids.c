@@ -2,6 +2,7 @@
 #include "core/columns/row_ids.h"
 
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -82,17 +83,11 @@ const char *tt_row_ids_show(const tt_row_ids *ids, int64_t row, char *text, int6
   return text;
 }
 
-static int compare_values(const void *a, const void *b)
-{
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
 int tt_are_different_whole_numbers(int64_t n, double *value)
 {
   for (int64_t i = 0; i < n; i++)
     if (!(fabs(value[i]) <= most_exact) || value[i] != floor(value[i])) return 0;
-  qsort(value, (size_t)n, sizeof *value, compare_values);
+  qsort(value, (size_t)n, sizeof *value, tt_compare_f64);
   for (int64_t i = 1; i < n; i++)
     if (value[i] == value[i - 1]) return 0;
   return 1;

@@ -14,7 +14,8 @@ static const char attribute_of_hash[] = "content_hash_xxh3";
 /* Bytes of a dataset that are read at a time. */
 enum { PIECE_BYTES = 1 << 20, MOST_VALUES = 1 << 16 };
 
-/* The hash is the sum of those of datasets and attributes, which does not depend on their order. */
+/* The hash of a file is the sum of the hashes of its datasets and attributes, so that their order
+ * does not matter. */
 typedef struct content {
   tt_h5_reader *r;
   const char *const *attribute; /* names, NULL after the last */
@@ -187,8 +188,8 @@ static herr_t visit_object(hid_t file, const char *name, const H5O_info_t *info,
 static tt_err find_hash(tt_h5_reader *r, const char *const *attribute, uint64_t *hash)
 {
   content c = {.r = r, .attribute = attribute, .state = XXH3_createState()};
-  TT_TRY(tt_alloc_bytes(&c.buffer, PIECE_BYTES, 1, "the hash of a file"));
-  if (!c.state) c.e = TT_FAIL(MEM, "%s: no memory for its hash", r->file);
+  c.e = tt_alloc_bytes(&c.buffer, PIECE_BYTES, 1, "the hash of a file");
+  if (!c.e && !c.state) c.e = TT_FAIL(MEM, "%s: no memory for its hash", r->file);
   if (!c.e &&
       H5Ovisit2(r->id, H5_INDEX_NAME, H5_ITER_NATIVE, visit_object, &c, H5O_INFO_BASIC) < 0 && !c.e)
     c.e = TT_H5_FAIL(DATA, r->file, "", "cannot be listed; the file is damaged");

@@ -9,14 +9,14 @@
 typedef struct tt_row_room {
   const tutti_model *model; /* borrowed */
   double *block;            /* all arrays but slopes */
-  /* Only if the model has single rows. */
+  /* From here to `moments`: NULL unless the model has the copies of its weights for single rows. */
   float *x, *scratch;    /* [F] normalised, [tt_single_row_scratch] */
   float *o, *d_o;        /* [O] outputs of a member, [O][F] their derivatives */
-  double *out, *d_out;   /* the same in double, those of a target together */
+  double *out, *d_out;   /* `o` and `d_o` in double, the outputs of each target together */
   double *sums;          /* [4][C] of moments */
   tt_moments moments;    /* of the present trained ensemble */
   int64_t current;       /* its number */
-  int64_t wanted;        /* the first outputs, whose derivatives are computed */
+  int64_t wanted;        /* derivatives are computed of this many outputs, from the first on */
   tt_row_slopes *slopes; /* [all.count], NULL: no derivatives */
 } tt_row_room;
 
@@ -26,9 +26,9 @@ typedef struct tt_row_room {
 tt_err tt_row_room_create(const tutti_model *model, int derivatives, tt_row_room *out);
 void tt_row_room_free(tt_row_room *r);
 
-/* Compute row number `row` of x [rows][D], whose values have been checked: those of mean, total,
- * aleatoric, epistemic and their derivatives that are not NULL in `out`; without single rows only
- * the derivatives. Allocates nothing. */
+/* Compute the predictions of row number `row` of x [rows][D], whose values have been checked. Fills
+ * mean, total, aleatoric, epistemic and their derivatives where they are not NULL in `out`. A model
+ * without copies of its weights for single rows: only the derivatives. Allocates nothing. */
 void tt_row_compute(tt_row_room *r, int64_t row, const double *x, const tutti_prediction *out);
 
 struct tutti_workspace {

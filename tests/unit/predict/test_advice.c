@@ -107,7 +107,7 @@ TT_TEST (narrow_intervals_are_reported_with_their_cause) {
   TT_CHECK_HAS(r.found.text[1], "recalibrate");
 }
 
-/* What a run has already is not recommended to it. */
+/* An option that the run already uses is not recommended. */
 TT_TEST (recalibration_is_not_recommended_twice) {
   results r;
   make(&r);
