@@ -17,6 +17,8 @@ Rules
   python     python/tutti: files of 300 lines, functions of 60; types and a text for all that is
              public; at import only the standard library, NumPy and h5py are needed
   findings   every test that tests/faults/findings.tsv names exists
+  words      names of C have none of the words that docs/glossary.md replaces, no parameter and no
+             variable is a preposition; one spelling, the American one, in sources and docs
 
 Environment: CC, CXX (compilers), TUTTI_INCLUDES (-I options of the external libraries).
 """
@@ -41,6 +43,17 @@ OUTSIDE = {  # header: the places it may be included from
     r"omp\.h": ("src/cpu/", "src/host/", "src/train/", "src/predict/", "src/explain/"),
     r"(cuda|cublas|curand|nccl)[^/]*": ("cuda/",),
 }
+REPLACED = {  # a word that no name contains: the word of docs/glossary.md for it
+    "room": "capacity, or scratch for memory that a function may overwrite",
+    "piece": "chunk", "portion": "chunk",
+}
+PREPOSITION = re.compile(r"\b(?:u?int\d*(?:_t)?|size_t|float|double|char|void|tt_\w+)(?: const)?[ *]+"
+                         r"(at|by|from|into|of|on|to|with)\b *[=,)\[]")
+BRITISH = re.compile(
+    r"\w*(?:(?:normal|standard|initial|synchron|vector|penal|minim|maxim|general|recogn|regular|"
+    r"parallel|serial|organ|summar|random|quant|optim)is(?:e|ing|ation)|label(?=l(?:ed|ing))|"
+    r"model(?=l(?:ed|ing))|signal(?=l(?:ed|ing))|cancel(?=l(?:ed|ing))|colour|favour|honour|"
+    r"neighbour|behaviour|centre|centring|licence|artefact|learnt)\w*", re.I)
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
 
 
@@ -321,6 +334,26 @@ def python_faults(node):
     return faults
 
 
+def check_words(tree):
+    findings = []
+    for name, code in tree.code.items():
+        for match in re.finditer(r"\b(?:\w+_)?(%s)s?(?:_\w+)?\b" % "|".join(REPLACED), code):
+            place = tree.line(name, match.start())
+            findings.append(f"{place}: '{match[0]}': say {REPLACED[match[1]]}")
+        for match in PREPOSITION.finditer(code):
+            findings.append(f"{tree.line(name, match.start())}: '{match[1]}' names a variable")
+    texts = dict(tree.text)
+    for pattern in ("*.md", "docs/**/*.md", "python/**/*.py", "tests/**/*.[ch]", "tests/**/*.py"):
+        texts |= {str(p.relative_to(tree.root)): p.read_text() for p in tree.root.glob(pattern)
+                  if p != pathlib.Path(__file__).resolve()}
+    for name, text in texts.items():
+        for match in BRITISH.finditer(text):
+            if match[0] != "CANCELLED":  # a state of Slurm
+                line = text.count("\n", 0, match.start()) + 1
+                findings.append(f"{name}:{line}: British spelling: {match[0]}")
+    return findings
+
+
 def check_findings(tree):
     """Rows of three columns; the third holds `ctest: case, case; ctest: case`."""
     table, findings = FINDINGS, []
@@ -361,7 +394,7 @@ def file_of_test(root, test):
 
 
 CHECKS = (check_rooms, check_circles, check_names, check_libraries, check_sizes, check_headers, check_python,
-          check_findings)
+          check_findings, check_words)
 
 FINDINGS = "tests/faults/findings.tsv"
 LONG = "int f(void)\n{\n" + "  f();\n" * 61 + "}\n"
@@ -393,6 +426,9 @@ PLANTED = (  # file, text to append, words of the finding, check
     ("python/tutti/planted.py", "def f(x) -> int:\n    return x\n", "f has no types", check_python),
     ("python/tutti/planted.py", "class A:\n" + "    b = 1\n" * 9, "A has no text", check_python),
     ("python/tutti/planted.py", "def f() -> None:\n" + "    f()\n" * 62, "function of 61 lines", check_python),
+    ("core/base/planted.c", "int64_t mark_room;\n", "say capacity", check_words),
+    ("mpi/planted.c", "void planted(const char *from);\n", "'from' names a variable", check_words),
+    ("python/tutti/planted.py", "# unlabelled\n", "British spelling: unlabelled", check_words),
     (FINDINGS, "a\tb\tfaults.planted: main\n", "no test faults.planted", check_findings),
     (FINDINGS, "a\tb\tunit.base.csv: planted\n", "unit.base.csv has no case 'planted'", check_findings),
     (FINDINGS, "a\tfaults.limits: main\n", "2 columns, not 3", check_findings),
