@@ -22,6 +22,9 @@ except ImportError as missing:
     print(f"skipped: {missing}")
     sys.exit(77)
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from nets import layers_of  # noqa: E402
+
 ROWS, TRAIN = 240, 160
 TEXTS = ["brass", "steel, hard", "Öl", "'quoted \"x\"'"]
 COLUMNS = ["a", "material", "b", "code", "site"]
@@ -114,7 +117,7 @@ def outputs(model, x):
     """Of the last layer, (member, row, output), in double."""
     with h5py.File(model) as f:
         for layer in range(2):
-            w, b = (f[f"net/layer{layer}/{n}"][()].astype(float) for n in ("weight", "bias"))
+            w, b = (part.astype(float) for part in layers_of(f)[layer])
             h = (x if layer == 0 else h) @ w.swapaxes(1, 2) + b[:, None]
             h = h / (1 + np.exp(-h)) if layer == 0 else h
     return h
@@ -126,7 +129,7 @@ def predict(model, x):
     with h5py.File(model) as f:
         offset, scale = f["scaler/y_mean"][0], f["scaler/y_scale"][0]
         m = h[..., 0] * scale + offset
-        v = (np.logaddexp(0, h[..., 1]) + f["net"].attrs["variance_floor"]) * scale**2
+        v = (np.logaddexp(0, h[..., 1]) + f["net/variance_floor"][0]) * scale**2
     return [m.mean(0), np.sqrt(v.mean(0) + m.var(0)), np.sqrt(v.mean(0)), m.std(0)]
 
 
@@ -253,8 +256,8 @@ def check_campaign(tutti, data):
            "select": {"batch": 2, "method": "kcenter"}, "stop": {"rounds": 1}, "run": JOB["run"]}
     pathlib.Path("campaign.json").write_text(json.dumps(job))
     run(tutti, "campaign", "run", "campaign.json")
-    level, weight = read("campaign/model.h5", "network_input_level", "net/layer0/weight")
-    assert level[1:].tolist() == [-2.5, 3, 11] and weight.shape == (2, 4, 4), (level, weight.shape)
+    level, inputs = read("campaign/model.h5", "network_input_level", "net/layer_in")
+    assert level[1:].tolist() == [-2.5, 3, 11] and inputs[0, 0] == 4, (level, inputs)
 
 
 WOOD = 'wood, "dry"'
@@ -373,15 +376,14 @@ def main():
         inputs = ["--set", "data.inputs=a,material,b,code,site"]
         run(*mpirun, 2, tutti, "train", "-q", "job.json", "--set", "run.directory=two", *inputs,
             "--set", "data.file=t.h5")
-        for layer in ("net/layer0/weight", "net/layer1/bias"):
-            assert (read("two/model.h5", layer)[0] == read("out/model.h5", layer)[0]).all(), layer
+        trained = read("out/model.h5", "net/parameters")[0]
+        assert (read("two/model.h5", "net/parameters")[0] == trained).all()
         run(tutti, "predict", "two/model.h5", "t.h5", "-q", "-o", "two.h5")
         assert (read("two.h5", STD[0])[0] == pred[STD[0]]).all()
         write_records("records.h5", data, [*COLUMNS, "y", "part"])
         run(tutti, "train", "-q", "job.json", "--set", "run.directory=records", "--set", "data.inputs='*'", "--set",
             "data.file=records.h5")
-        assert (read("records/model.h5", "net/layer0/weight")[0]
-                == read("out/model.h5", "net/layer0/weight")[0]).all()
+        assert (read("records/model.h5", "net/parameters")[0] == trained).all()
         np.savez("t.npz", **{c: data[c].astype(str) if data[c].dtype.kind == "O" else data[c] for c in COLUMNS})
         run(tutti, "predict", "two/model.h5", "t.npz", "-q", "-o", "npz.h5")
         assert (read("npz.h5", STD[0])[0] == pred[STD[0]]).all()
