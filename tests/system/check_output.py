@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
-from rig import h5py, MPIRUN, run, sets, test, TUTTI, tutti
+from rig import h5py, MPIRUN, run, sets, test, tutti, TUTTI
 
 INPUTS = ["a_first_input", "b", "input_with_a_long_name", "d", "e", "another_long_input_name", "g"]
 JOB = """\
@@ -155,12 +155,6 @@ def check_again():
     assert said.count(" there and ") == 3 and "hash" not in said, said
 
 
-def check_report():
-    said = tutti("report", "out/results.h5", "-o", "figures").out
-    files = {str(path) for path in pathlib.Path("figures").iterdir()}
-    assert files == set(re.findall(r"figures/\S+", said)) and len(files) == 3, (said, files)
-
-
 def check_binding():
     cores = len(os.sched_getaffinity(0))
     bound = run(*MPIRUN, 1, "--bind-to", "core", TUTTI, "train", "job.yaml", "--resume", "never").err
@@ -230,7 +224,6 @@ def main():
     check_info()
     check_predict()
     check_again()
-    check_report()
     check_binding()
     check_places()
     check_slurm()

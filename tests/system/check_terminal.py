@@ -193,9 +193,8 @@ def check_campaign(screens, launch):
     lines = screens.show(*launch, TUTTI, "campaign", "run", "c/campaign.yaml", *SETTINGS, "--set",
                          f"campaign.directory={directory}")
     assert any("round 3" in line for line in lines), lines
-    for words in (["watch"], ["status"], ["campaign", "report"]):
-        lines = screens.show(TUTTI, *words, f"c/{directory}")
-    table(lines, r"\s*round\s+labels", r"\s*3\s+\d+")
+    for verb in ("watch", "status"):
+        screens.show(TUTTI, verb, f"c/{directory}")
 
 
 def check_watch(screens):
