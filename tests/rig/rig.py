@@ -96,14 +96,16 @@ class Said(str):
     out = err = ""
 
 
-def run(*words, code=0, timeout=120, **how):
-    """Run a command, which must end with this exit code, or with one of several."""
+def run(*words, code=0, says="", timeout=120, **how):
+    """Run a command, which must end with this exit code, or with one of several; `says` is a part of
+    what it must print."""
     words = [str(w) for w in words]
     done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, **how)
     said = Said(done.stdout + done.stderr)
     said.out, said.err = done.stdout, done.stderr
     if done.returncode not in (code if isinstance(code, tuple) else (code,)):
         sys.exit(f"{shlex.join(words)}: exit {done.returncode}, not {code}\n{said}")
+    check(says in said, f"{shlex.join(words)}: '{says}' is missing in\n{said}")
     return said
 
 
@@ -172,12 +174,11 @@ def check_same(wanted, *others):
         check(not different, f"{other} and {wanted}: other bits in {', '.join(different[:8])}")
 
 
-def kill_when_saved(command, out):
-    """Run a training in the parent of `out`, its directory, and kill all ranks after the first
-    checkpoint."""
+def kill_when_saved(out, *words):
+    """Run the program, which trains in the directory `out`, and kill it after the first checkpoint."""
     out = pathlib.Path(out)
-    process = subprocess.Popen(command, cwd=out.parent, start_new_session=True,
-                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen([TUTTI, *words], start_new_session=True, stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL)
     while process.poll() is None and not list(out.glob("ckpt-g*.h5")):
         time.sleep(0.002)
     if process.poll() is None:
