@@ -1,6 +1,7 @@
 /* cli_args.h — table of the options of all verbs; the arguments of one command line. */
 #ifndef TT_CLI_ARGS_H
 #define TT_CLI_ARGS_H
+#include "io/data/data.h"
 #include "src/cli/verbs.h"
 #include "src/job/job.h"
 
@@ -142,4 +143,7 @@ tt_err tt_cli_begin(const tt_cli_args *args, int singletons);
 
 /* Job options: the first positional argument is the job file, with all overrides. */
 tt_job_options tt_cli_job(const tt_cli_args *args);
+
+/* How the CSV file of a verb is written. Errors: USAGE. */
+tt_err tt_cli_format(const tt_cli_args *args, tt_table_format *out);
 #endif

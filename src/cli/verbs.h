@@ -41,7 +41,7 @@ extern tt_comm *tt_world;
   X("label", "DIRECTORY LABELS", 2, 2, campaign_label, "import labels made by hand",               \
     "Import labels made by hand (label.mode: files): an HDF5 or CSV file with the numbers of "     \
     "the candidates and their targets.",                                                           \
-    TT_CLI_END)                                                                                    \
+    TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA)                                                   \
   X("pause", "DIRECTORY", 1, 1, campaign_pause, "stop at the next checkpoint",                     \
     "Stop a running campaign at its next checkpoint, with exit code 75. Continue it with "         \
     "tutti campaign run.",                                                                         \
@@ -107,7 +107,8 @@ extern tt_comm *tt_world;
     TT_CLI_SET, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU, TT_CLI_CALIBRATE, TT_CLI_JSON)                   \
   X("import", "TABLE.csv", 1, 1, import, "convert a CSV or TSV table to a data file",              \
     "Convert a CSV or TSV table to a data file.", TT_CLI_DATASET, TT_CLI_INPUT_COLUMNS,            \
-    TT_CLI_TARGET_COLUMNS, TT_CLI_UNITS, TT_CLI_FORCE, TT_CLI_QUIET, TT_CLI_VERBOSE)               \
+    TT_CLI_TARGET_COLUMNS, TT_CLI_UNITS, TT_CLI_FORCE, TT_CLI_DELIMITER, TT_CLI_DECIMAL,           \
+    TT_CLI_NA, TT_CLI_QUIET, TT_CLI_VERBOSE)                                                       \
   X("info", "FILE.h5", 1, 1, info, "show what a file holds and which job wrote it",                \
     "Show what a file holds and which job wrote it.", TT_CLI_CONFIG, TT_CLI_JSON)                  \
   X("report", "DIRECTORY...", 1, TT_CLI_MAX_FILES, report,                                         \

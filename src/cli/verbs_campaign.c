@@ -35,7 +35,9 @@ tt_err tt_verb_campaign_init(const tt_cli_args *args)
 
 tt_err tt_verb_campaign_label(const tt_cli_args *args)
 {
-  return tt_oracle_import_labels_local(args->file[0], args->file[1]);
+  tt_table_format format;
+  TT_TRY(tt_cli_format(args, &format));
+  return tt_oracle_import_labels_local(args->file[0], args->file[1], &format);
 }
 
 tt_err tt_verb_campaign_pause(const tt_cli_args *args)

@@ -82,7 +82,8 @@ static int knows_epistemic(const tt_trained_ensembles *all)
   return 1;
 }
 
-static tt_err open_rows_local(predictor *p)
+/* Collective. */
+static tt_err open_file(predictor *p)
 {
   const char *id = p->model.at[0]->input.id;
   const tt_data_spec spec = {.file = p->o->data,
@@ -93,13 +94,20 @@ static tt_err open_rows_local(predictor *p)
                              .format = &p->o->format,
                              .missing_inputs = tt_scaler_fills(&p->model.at[0]->scaler),
                              .net = &p->model.at[0]->scaler.net};
+  return tt_data_reader_open(p->c, &spec, &p->rows);
+}
+
+static tt_err begin_rows_local(predictor *p)
+{
+  const char *id = p->model.at[0]->input.id;
+  tt_table_format format = p->o->format;
   int has_ids = 0;
-  TT_TRY(tt_data_reader_open_spec_local(&spec, &p->rows));
+  format.marks = tt_data_reader_marks(p->rows);
   if (id) TT_TRY(tt_data_reader_has_column_local(p->rows, id, &has_ids));
   TT_TRY(tt_data_reader_match_local(p->rows, &p->model.at[0]->input, NULL, "the model", 1));
   const tt_data_shape *shape = tt_data_reader_shape(p->rows);
   if (tt_comm_is_root(p->c) && has_ids)
-    TT_TRY(tt_data_read_ids_local(p->o->data, &p->o->format, id, shape->rows, &p->ids));
+    TT_TRY(tt_data_read_ids_local(p->o->data, &format, id, shape->rows, &p->ids));
   p->shape =
       (tt_prediction_shape){.rows = shape->rows,
                             .columns = tt_trained_ensembles_columns(&p->model),
@@ -288,8 +296,9 @@ tt_err tt_predict(tt_comm *c, const tt_predict_options *o)
   if (!e) p.ops = tt_resources_predict_engine(p.ops, &p.model);
   if (!e) e = tt_agree(c, check_outputs_local(&p));
   if (!e) e = check_file(c, o->data, p.inputs, p.model.at[0]->input.id);
+  if (!e) e = open_file(&p);
   if (!e) {
-    e = open_rows_local(&p);
+    e = begin_rows_local(&p);
     if (!e) e = allocate_local(&p);
     e = tt_agree(c, e);
   }

@@ -372,7 +372,7 @@ PLANTED = (  # file, text to append, words of the finding, check
     ("core/config/planted.h", '#  include "core/nothing.h"\n', "is not a file of this tree", check_rooms),
     ("core/attic/planted.h", "\n", "no room of", check_rooms),
     ("cmake/rooms.cmake", "tutti_room(core/early USE core/late)\ntutti_room(core/late)\n", "not above it", check_rooms),
-    ("core/base/err.h", '#include "core/base/csv.h"\n', "circle of", check_circles),
+    ("core/base/err.h", '#include "core/base/list.h"\n', "circle of", check_circles),
     ("core/base/text.c", "\ntt_err tt_planted(void)\n{\n  return tt_planted_back();\n}\n", "circle of", check_circles),
     ("core/base/planted.h", "typedef struct tt_slice { int a; } tt_slice;\n", "tt_slice has 2 meanings", check_names),
     ("mpi/planted.c", "struct tt_config {\n  int a;\n};\n", "tt_config has 2 meanings", check_names),
@@ -394,7 +394,7 @@ PLANTED = (  # file, text to append, words of the finding, check
     ("python/tutti/planted.py", "class A:\n" + "    b = 1\n" * 9, "A has no text", check_python),
     ("python/tutti/planted.py", "def f() -> None:\n" + "    f()\n" * 62, "function of 61 lines", check_python),
     (FINDINGS, "a\tb\tfaults.planted: main\n", "no test faults.planted", check_findings),
-    (FINDINGS, "a\tb\tunit.base.csv: planted\n", "unit.base.csv has no case 'planted'", check_findings),
+    (FINDINGS, "a\tb\tunit.base.list: planted\n", "unit.base.list has no case 'planted'", check_findings),
     (FINDINGS, "a\tfaults.limits: main\n", "2 columns, not 3", check_findings),
 )
 

@@ -63,7 +63,7 @@ static tt_err read_output(const tt_oracle_call *c, int64_t try_number, double **
   tt_oracle_output *l = NULL;
   int64_t T = c->target->count;
   output_path(c, try_number, path);
-  TT_TRY(tt_oracle_output_read_local(path, c->target, c->group->count, &l));
+  TT_TRY(tt_oracle_output_read_local(path, NULL, c->target, c->group->count, &l));
   tt_err e = TT_ALLOC(*y, c->group->count * T);
   if (!e) e = tt_oracle_output_align(l, c->group->count, c->group->id, *y, rows_present);
   if (!e) *labelled = tt_labelled_rows(*y, c->group->count, T);

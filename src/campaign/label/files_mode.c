@@ -53,7 +53,7 @@ static tt_err read_complete_output(const tt_labelling *a, const tt_label_group *
 {
   tt_oracle_output *l = NULL;
   int64_t given = 0;
-  TT_TRY(tt_oracle_output_read_local(path, a->target, g->count, &l));
+  TT_TRY(tt_oracle_output_read_local(path, NULL, a->target, g->count, &l));
   tt_err e = tt_oracle_output_align(l, g->count, g->id, y, &given);
   if (!e && given < g->count)
     e = TT_FAIL(DATA,

@@ -33,7 +33,7 @@ static tt_err read_candidates(tt_label_group *g)
   tt_path_join(g->directory, g->csv ? "input.csv" : "input.h5", path);
   TT_TRY(tt_file_exists(path, &exists));
   if (!exists) return TT_FAIL(NOINPUT, "%s: there is no input.h5 or input.csv", g->directory);
-  tt_err e = tt_oracle_input_read_local(path, NULL, &a);
+  tt_err e = tt_oracle_input_read_ids_local(path, &a);
   if (e == TT_E_NOINPUT) return TT_FAIL(IO, "%s", tt_err_last());
   if (e) return e;
   g->count = a->count;
