@@ -122,7 +122,7 @@ tutti_room(src/report USE core/base io/hdf5 io/results src/host)
 tutti_room(src/report/page USE core/base core/config core/formulas core/model core/stats io/hdf5
            io/results src/host src/predict src/score src/report)
 tutti_room(src/campaign/pool USE core/base core/config core/model core/stats core/engine mpi io/hdf5
-           io/data io/campaign src/host src/predict src/campaign/state)
+           io/data io/campaign src/host src/predict src/campaign/state LINK OpenMP::OpenMP_C)
 tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign
            src/host src/campaign/state)
 tutti_room(src/campaign/label USE core/base core/config mpi io/hdf5 io/data io/campaign

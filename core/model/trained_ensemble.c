@@ -272,7 +272,7 @@ void tt_fold_scales_undo(const tt_fold_scales *s, const tt_model *m, int64_t mem
   for (int64_t i = 0; i < members * width; i++) {
     double factor = s->y_factor[i % width / m->quantities];
     double offset = s->y_offset[i % width / m->quantities];
-    float *mean = prediction + (i / width * 2 * width + i % width) * rows;
+    float *mean = prediction + tt_prediction_place(width, rows, i / width, i % width, 0);
     float *variance = mean + width * rows;
     for (int64_t r = 0; r < rows; r++) {
       mean[r] = (float)((double)mean[r] * factor + offset);

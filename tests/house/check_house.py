@@ -38,7 +38,8 @@ OUTSIDE = {  # header: the places it may be included from
     r"mpi\.h": ("mpi/", "io/"),
     r"jansson\.h": ("core/base/",),
     r"hdf5(_hl)?\.h|H5.*\.h": ("io/",),
-    r"omp\.h": ("src/cpu/", "src/host/", "src/train/", "src/predict/", "src/explain/"),
+    r"omp\.h": ("src/cpu/", "src/host/", "src/train/", "src/predict/", "src/explain/",
+               "src/campaign/pool/"),
     r"(cuda|cublas|curand|nccl)[^/]*": ("cuda/",),
 }
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"]+)"', re.M)
