@@ -5,7 +5,6 @@
 #include "src/campaign/driver/campaign.h"
 #include "src/campaign/driver/init.h"
 #include "src/campaign/label/oracle.h"
-#include "src/campaign/report/campaign_report.h"
 #include "src/campaign/state/file_names.h"
 #include "src/cli/cli_args.h"
 #include "src/host/status_file.h"
@@ -32,17 +31,6 @@ tt_err tt_verb_campaign_step(const tt_cli_args *args) { return run_rounds(args, 
 tt_err tt_verb_campaign_init(const tt_cli_args *args)
 {
   return tt_campaign_init_local(args->file[0], args->data, args->pool, args->inputs, args->targets);
-}
-
-tt_err tt_verb_campaign_status(const tt_cli_args *args)
-{
-  return tt_campaign_status_local(args->file[0], args->json);
-}
-
-tt_err tt_verb_campaign_report(const tt_cli_args *args)
-{
-  return tt_campaign_report_local(args->file, args->files, args->output ? args->output : ".",
-                                  args->force);
 }
 
 tt_err tt_verb_campaign_label(const tt_cli_args *args)

@@ -190,7 +190,7 @@ static void write_job(const tt_init_files *p, FILE *out)
   fprintf(out,
           "# An active-learning campaign: repeat: train, score the candidates, label the best.\n"
           "#   tutti campaign run campaign.yaml     starts it, or continues where it stopped\n"
-          "#   tutti campaign report campaign       prints its results\n"
+          "#   tutti report campaign                writes a page about its results\n"
           "# Every option with its range and default: tutti options; docs/active-learning.md.\n\n"
           "data: # the initial labelled samples; rows: %" PRId64 ", inputs: %" PRId64
           ", targets: %" PRId64 "\n  file: ",

@@ -1,5 +1,5 @@
 """Weights of the networks in model.h5, of jobs with one shape of networks or several."""
-import numpy as np
+from rig import np
 
 
 def parameters_of(f, cohort):

@@ -1,4 +1,4 @@
-/* test_plan.c — laws of the partition of members over ranks: each member once, costs as equal as
+/* test_load_balance.c — laws of the partition of members over ranks: each member once, costs as equal as
  * whole members allow, equal counts if all members cost the same. */
 #include "tests/support/check.h"
 

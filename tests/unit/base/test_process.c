@@ -1,4 +1,4 @@
-/* test_child.c — child processes: they start without inherited state and end in time. */
+/* test_process.c — child processes: they start without inherited state and end in time. */
 #include "core/base/mem.h"
 #include "core/base/process.h"
 #include "tests/support/check.h"

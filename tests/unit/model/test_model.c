@@ -1,4 +1,4 @@
-/* test_spec.c — laws of core/model: plan, model, initial weights, split, rows, state. */
+/* test_model.c — laws of core/model: plan, model, initial weights, split, rows, state. */
 #include "core/base/mem.h"
 #include "core/model/dataset.h"
 #include "core/model/model.h"

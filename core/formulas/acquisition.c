@@ -2,7 +2,6 @@
 #include "core/formulas/acquisition.h"
 
 #include "core/base/rng.h"
-#include "core/config/choices.h"
 
 #include <float.h>
 #include <math.h>
@@ -38,6 +37,9 @@ int tt_acquisition_uses_members(tt_acquisition by, tt_output output)
 
 void tt_acquisition_list_supported(tt_output output, char *text, int room)
 {
+#define X(name, ...) #name,
+  static const char *const name[] = {TT_ACQUISITIONS(X)};
+#undef X
   int used = 0, fit[TT_ACQUISITION_COUNT], count = 0;
   for (int by = 0; by < TT_ACQUISITION_COUNT; by++)
     if (tt_acquisition_supports((tt_acquisition)by, output)) fit[count++] = by;
@@ -46,7 +48,7 @@ void tt_acquisition_list_supported(tt_output output, char *text, int room)
                      i == 0           ? ""
                      : i + 1 == count ? " or "
                                       : ", ",
-                     tt_choice_acquisition[fit[i]]);
+                     name[fit[i]]);
 }
 
 double tt_acquisition_score(const tt_acquisition_settings *rule, const tt_prediction_stats *o)

@@ -1,8 +1,7 @@
 """The hash of the content of model.h5, as docs/files.md defines it: for tests that change a model."""
 import ctypes
 
-import h5py
-import numpy as np
+from rig import h5py, np
 
 xxhash = ctypes.CDLL("libxxhash.so.0")
 xxhash.XXH3_64bits_withSeed.restype = ctypes.c_uint64

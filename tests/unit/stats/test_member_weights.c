@@ -1,4 +1,4 @@
-/* test_combine.c — laws of combining members: with every rule, one member reproduces itself,
+/* test_member_weights.c — laws of combining members: with every rule, one member reproduces itself,
  * members that diverged have weight 0, and each rule gives the result of its source on problems
  * with a known solution. */
 #include "core/base/mem.h"

@@ -1,4 +1,4 @@
-/* Laws of tt_columns_compare (core/model/dataset.h): columns of two files are matched by name. */
+/* test_dataset.c — laws of tt_columns_compare (core/model/dataset.h): columns of two files are matched by name. */
 #include "core/base/mem.h"
 #include "core/model/dataset.h"
 #include "tests/support/check.h"
