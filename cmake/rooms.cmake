@@ -69,7 +69,7 @@ tutti_room(core/engine USE core/base core/model core/stats)
 # Floor 2: ranks.
 tutti_room(mpi USE core/base LINK MPI::MPI_C)
 
-# Floor 3: engines and files. Neither includes the other.
+# Floor 3: engines, files, Slurm. Engines and files do not include each other.
 tutti_room(src/cpu/kernels USE core/base core/formulas core/front core/model)
 tutti_room(src/cpu USE core/base core/formulas core/front core/model core/stats core/engine src/cpu/kernels
            LINK OpenMP::OpenMP_C)
@@ -92,9 +92,10 @@ tutti_room(io/model USE core/base core/front core/columns core/model mpi io/hdf5
 tutti_room(io/checkpoint USE core/base core/model mpi io/hdf5 LINK Threads::Threads)
 tutti_room(io/results USE core/base core/config core/model core/stats mpi io/hdf5 io/data)
 tutti_room(io/campaign USE core/base core/config core/columns core/model core/stats mpi io/hdf5 io/data)
+tutti_room(slurm USE core/base core/config io/hdf5 LINK tutti_xxhash)
 
 # Floor 4: one run, from a job file to its outputs.
-tutti_room(src/host USE core/base core/config core/engine src/cpu mpi io/hdf5
+tutti_room(src/host USE core/base core/config core/engine src/cpu mpi io/hdf5 slurm
            LINK Threads::Threads OpenMP::OpenMP_C ${CMAKE_DL_LIBS})
 tutti_room(src/job USE core/base core/model core/engine mpi io/hdf5 io/data io/model src/host)
 tutti_room(src/predict USE core/base core/formulas core/front core/model core/stats core/engine mpi io/hdf5
@@ -116,8 +117,6 @@ tutti_room(src/tools USE core/base core/front core/model core/engine mpi cuda/pl
 tutti_room(src/campaign/state USE core/base core/columns core/stats io/hdf5)
 tutti_room(src/export USE core/base core/formulas core/front core/config core/model core/stats io/hdf5 io/data
            io/model io/results src/predict LINK m)
-tutti_room(src/slurm USE core/base core/config core/stats src/host src/job src/tools
-           src/campaign/state)
 tutti_room(src/report USE core/base io/hdf5 io/results src/host)
 tutti_room(src/report/page USE core/base core/config core/formulas core/model core/stats io/hdf5
            io/results src/host src/predict src/score src/report)
@@ -126,7 +125,7 @@ tutti_room(src/campaign/pool USE core/base core/config core/model core/stats cor
 tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign
            src/host src/campaign/state)
 tutti_room(src/campaign/label USE core/base core/config mpi io/hdf5 io/data io/campaign
-           src/host src/slurm src/campaign/state)
+           src/host slurm src/campaign/state)
 tutti_room(src/campaign/report USE core/base io/campaign src/host src/report src/report/page
            src/campaign/state)
 tutti_room(src/campaign/driver USE core/base core/model core/stats io/hdf5 io/data io/model

@@ -42,7 +42,7 @@ tt_err tt_verb_campaign_pause(const tt_cli_args *args)
 {
   char path[TT_PATH_MAX];
   tt_status_file status;
-  tt_campaign_path(args->file[0], "journal.jsonl", path);
+  tt_path_join(args->file[0], "journal.jsonl", path);
   if (access(path, F_OK))
     return TT_FAIL(NOINPUT, "%s: there is no campaign in this directory (no journal.jsonl)",
                    args->file[0]);
@@ -51,7 +51,7 @@ tt_err tt_verb_campaign_pause(const tt_cli_args *args)
                 args->file[0]);
     return TT_OK;
   }
-  tt_campaign_path(args->file[0], "STOP", path);
+  tt_path_join(args->file[0], "STOP", path);
   return tt_file_write_atomic_local(path, "requested by tutti campaign pause\n");
 }
 

@@ -18,7 +18,7 @@ tt_err tt_verb_status(const tt_cli_args *args)
   char inside[TT_PATH_MAX];
   if (tt_campaign_is_local(directory)) return tt_campaign_status_local(directory, args->json);
   tt_err e = tt_run_status_print_local(directory, args->json);
-  tt_campaign_path(directory, "campaign", inside); /* the default of campaign.directory */
+  tt_path_join(directory, "campaign", inside); /* the default of campaign.directory */
   if (e != TT_E_NOINPUT || !tt_campaign_is_local(inside)) return e;
   return TT_FAIL(NOINPUT, "%s; did you mean '%s'?", tt_err_last(), inside);
 }
@@ -43,7 +43,7 @@ static int has_campaigns(const char *directory)
 {
   char status[TT_PATH_MAX];
   if (tt_campaign_is_local(directory)) return 1;
-  tt_campaign_path(directory, "status.json", status);
+  tt_path_join(directory, "status.json", status);
   return access(status, F_OK) && tt_campaign_count_local(directory) > 0;
 }
 
@@ -56,7 +56,7 @@ tt_err tt_verb_report(const tt_cli_args *args)
     return TT_FAIL(USAGE, "%s is not a campaign: give one directory of a run", from);
   if (args->tsv && (args->json || args->output))
     return TT_FAIL(USAGE, "--tsv prints a table: leave out --json and --output");
-  tt_campaign_path(to, args->tsv ? "results.h5" : "report.html", file);
+  tt_path_join(to, args->tsv ? "results.h5" : "report.html", file);
   if (args->tsv)
     return campaign ? tt_campaign_rounds_print_local(args->file, args->files)
                     : tt_loss_history_print_local(file);

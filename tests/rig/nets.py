@@ -1,22 +1,21 @@
-"""Weights of the networks in model.h5, of jobs with one shape of networks or several."""
+"""Weights of the networks in model.h5."""
 from rig import np
 
 
-def parameters_of(f, cohort):
-    """The row of the tables in /net of a cohort, and its parameters [member, parameter]; f: an open
-    model.h5 with several cohorts."""
-    several = f["net/members"].shape
-    net = {name: item[cohort] for name, item in f["net"].items() if item.shape[:1] == several}
-    count, each, begin = (int(net[n]) for n in ("members", "member_parameters", "first_parameter"))
-    return net, f["net/parameters"][begin:begin + count * each].reshape(count, each)
+def parameters_of(f, network):
+    """The row of the tables in /net of a network, and its parameters [member, parameter]; f: an open
+    model.h5."""
+    net = f["net"]
+    row = {name: item[network] for name, item in net.items() if item.shape[:1] == net["n_layers"].shape}
+    first, of = net["first_parameter"][()], net["network_of_member"][()]
+    begin = first[of == network][0]
+    end = min(first[of > network], default=net["parameters"].size)
+    return row, net["parameters"][begin:end].reshape((of == network).sum(), -1)
 
 
-def layers_of(f, cohort=0):
+def layers_of(f, network=0):
     """[(weights [member, output, input], biases [member, output])] of the dense layers."""
-    if "cohorts" not in f.attrs:
-        names = sorted(n for n in f["net"] if n.startswith("layer"))
-        return [(f[f"net/{n}/weight"][()], f[f"net/{n}/bias"][()]) for n in names]
-    net, w = parameters_of(f, cohort)
+    net, w = parameters_of(f, network)
     found = []
     for layer in range(int(net["n_layers"])):
         out, into = int(net["layer_out"][layer]), int(net["layer_in"][layer])

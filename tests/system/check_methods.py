@@ -85,7 +85,7 @@ def check_results(path):
 def check_heads(path):
     """The heads of a member share its hidden layer; each has an output layer of its own."""
     with h5py.File(path, "r") as f:
-        nets = [layers_of(f, c) for c in range(int(f.attrs["cohorts"]))]
+        nets = [layers_of(f, c) for c in range(len(f["net/n_layers"]))]
         (trunk, _), (output, _) = next(
             n for n in nets if len(n) == 2 and n[0][0].shape[:2] == (6, 8)
             and np.array_equal(n[0][0][0], n[0][0][1]))

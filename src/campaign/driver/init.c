@@ -57,9 +57,9 @@ static tt_err write_samples(const char *file, int64_t rows, uint32_t which)
 static tt_err write_example(const char *directory, tt_init_files *p)
 {
   char path[TT_PATH_MAX];
-  tt_campaign_path(directory, "pool.h5", path);
+  tt_path_join(directory, "pool.h5", path);
   TT_TRY(write_samples(path, POOL_ROWS, 2));
-  tt_campaign_path(directory, "data.h5", path);
+  tt_path_join(directory, "data.h5", path);
   TT_TRY(write_samples(path, INITIAL_ROWS + TEST_ROWS, 1));
   snprintf(p->data, sizeof p->data, "data.h5");
   snprintf(p->pool, sizeof p->pool, "pool.h5");
@@ -295,7 +295,7 @@ tt_err tt_campaign_init_local(const char *directory, const char *data, const cha
   char path[TT_PATH_MAX];
   tt_init_files *p = NULL;
   TT_TRY(tt_directory_create(directory));
-  tt_campaign_path(directory, "campaign.yaml", path);
+  tt_path_join(directory, "campaign.yaml", path);
   if (!access(path, F_OK))
     return TT_FAIL(CANTCREAT, "%s exists; remove it, or give another directory", path);
   TT_TRY(TT_ALLOC(p, 1));

@@ -48,7 +48,7 @@ static int process_has_ended(const tt_status_file *f)
 static tt_err read_history(status_view *v)
 {
   char path[TT_PATH_MAX];
-  tt_campaign_path(v->directory, "campaign.h5", path);
+  tt_path_join(v->directory, "campaign.h5", path);
   if (access(path, F_OK)) return TT_OK;
   TT_TRY(tt_campaign_record_read_local(v->directory, &v->record));
   v->round = v->record.h->rounds;
@@ -59,7 +59,7 @@ static tt_err read_journal(status_view *v)
 {
   char path[TT_PATH_MAX];
   tt_journal *j = NULL;
-  tt_campaign_path(v->directory, "journal.jsonl", path);
+  tt_path_join(v->directory, "journal.jsonl", path);
   TT_TRY(tt_journal_open_local(path, NULL, &j));
   v->seconds = tt_journal_seconds(j);
   tt_journal_close_local(&j);

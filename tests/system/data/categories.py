@@ -9,6 +9,7 @@ import pathlib
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from nets import layers_of
 from rig import h5py, np, package, sets, test, tutti, write_json
 
 ROWS, TRAIN = 240, 160
@@ -97,7 +98,7 @@ def outputs(model, x):
     """Of the last layer, (member, row, output), in double."""
     with h5py.File(model) as f:
         for layer in range(2):
-            w, b = (f[f"net/layer{layer}/{n}"][()].astype(float) for n in ("weight", "bias"))
+            w, b = (part.astype(float) for part in layers_of(f)[layer])
             h = (x if layer == 0 else h) @ w.swapaxes(1, 2) + b[:, None]
             h = h / (1 + np.exp(-h)) if layer == 0 else h
     return h
@@ -109,7 +110,7 @@ def predict(model, x):
     with h5py.File(model) as f:
         offset, scale = f["scaler/y_mean"][0], f["scaler/y_scale"][0]
         m = h[..., 0] * scale + offset
-        v = (np.logaddexp(0, h[..., 1]) + f["net"].attrs["variance_floor"]) * scale**2
+        v = (np.logaddexp(0, h[..., 1]) + f["net/variance_floor"][0]) * scale**2
     return [m.mean(0), np.sqrt(v.mean(0) + m.var(0)), np.sqrt(v.mean(0)), m.std(0)]
 
 
@@ -233,8 +234,8 @@ def check_campaign(data):
            "select": {"batch": 2, "method": "kcenter"}, "stop": {"rounds": 1}, "run": JOB["run"]}
     write_json("campaign.json", job)
     tutti("campaign", "run", "campaign.json")
-    level, weight = read("campaign/model.h5", "network_input_level", "net/layer0/weight")
-    assert level[1:].tolist() == [-2.5, 3, 11] and weight.shape == (2, 4, 4), (level, weight.shape)
+    level, inputs = read("campaign/model.h5", "network_input_level", "net/layer_in")
+    assert level[1:].tolist() == [-2.5, 3, 11] and inputs[0, 0] == 4, (level, inputs)
 
 
 WOOD = 'wood, "dry"'
@@ -348,14 +349,13 @@ def main():
         check_library(data, pred, slopes)
     tutti("train", "-q", "job.json", *sets("run.directory=two", "data.inputs=a,material,b,code,site", "data.file=t.h5"),
           ranks=2)
-    for layer in ("net/layer0/weight", "net/layer1/bias"):
-        assert (read("two/model.h5", layer)[0] == read("out/model.h5", layer)[0]).all(), layer
+    trained = read("out/model.h5", "net/parameters")[0]
+    assert (read("two/model.h5", "net/parameters")[0] == trained).all()
     tutti("predict", "two/model.h5", "t.h5", "-q", "-o", "two.h5")
     assert (read("two.h5", STD[0])[0] == pred[STD[0]]).all()
     write_records("records.h5", data, [*COLUMNS, "y", "part"])
     tutti("train", "-q", "job.json", *sets("run.directory=records", "data.inputs='*'", "data.file=records.h5"))
-    assert (read("records/model.h5", "net/layer0/weight")[0]
-            == read("out/model.h5", "net/layer0/weight")[0]).all()
+    assert (read("records/model.h5", "net/parameters")[0] == trained).all()
     np.savez("t.npz", **{c: data[c].astype(str) if data[c].dtype.kind == "O" else data[c] for c in COLUMNS})
     tutti("predict", "two/model.h5", "t.npz", "-q", "-o", "npz.h5")
     assert (read("npz.h5", STD[0])[0] == pred[STD[0]]).all()

@@ -87,7 +87,7 @@ static void make_campaign(const char *name, int64_t rounds, int64_t columns, dou
   tt_provenance from = made_up_provenance(comm);
   from.resolved = resolved;
   const tt_history_names names = {&input, &target, label, NULL};
-  tt_campaign_path(place(name), "campaign.h5", path);
+  tt_path_join(place(name), "campaign.h5", path);
   TT_CHECK_OK(tt_history_write(comm, path, h, &names, &from));
   tt_columns_free(&input);
   tt_columns_free(&target);
@@ -107,7 +107,7 @@ static void make_status(const char *name, const char *state, int64_t round, tt_s
                      .exit_code = -1,
                      .generation = TT_STAGE_COUNT * (round - 1) + (int64_t)stage};
   TT_CHECK_OK(tt_status_file_write_local(place(name), &s));
-  tt_campaign_path(at(name), "journal.jsonl", path);
+  tt_path_join(at(name), "journal.jsonl", path);
   TT_CHECK_OK(tt_journal_open_local(path, "1", &j));
   TT_CHECK_OK(
       tt_journal_append_done_local(j, &(tt_journal_entry){round, TT_STAGE_train, 1, 2, 3661.0}));
@@ -242,7 +242,7 @@ TT_TEST (status_of_a_first_round) {
   has_all((const char *const[]){"running: round 1, label", "2 of 5 groups", NULL});
   listen_to_status("young", 1);
   has_all((const char *const[]){"\"groups_done\": 2", "\"rounds\": 0", NULL});
-  tt_campaign_path(at("young"), "status.json", path);
+  tt_path_join(at("young"), "status.json", path);
   unlink(path);
   listen_to_status("young", 0);
   has_all((const char *const[]){"state       unknown", NULL});

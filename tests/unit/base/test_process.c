@@ -31,7 +31,7 @@ static pid_t start(const char *script, const char *argument, const char *output)
 {
   char *const argv[] = {"sh", "-c", (char *)(uintptr_t)script, "sh", (char *)(uintptr_t)argument,
                         NULL};
-  tt_process_options o = {argv, scratch, in_scratch(output)};
+  tt_process_options o = {argv, scratch, in_scratch(output), NULL};
   pid_t pid = 0;
   TT_CHECK(tt_process_start(&o, &pid), ==, 0);
   return pid;
@@ -86,7 +86,7 @@ TT_TEST (a_child_inherits_nothing) {
 
 TT_TEST (a_failed_start_gives_the_reason) {
   char *const nothing[] = {"./nothing here", NULL};
-  tt_process_options o = {nothing, scratch, in_scratch("said")};
+  tt_process_options o = {nothing, scratch, in_scratch("said"), NULL};
   pid_t pid = -1;
   TT_CHECK(tt_process_start(&o, &pid), ==, ENOENT);
   TT_CHECK(pid, ==, 0);

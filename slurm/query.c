@@ -1,5 +1,5 @@
-/* slurm_query.c — see slurm_query.h. */
-#include "src/host/slurm_query.h"
+/* query.c — see query.h. */
+#include "slurm/query.h"
 
 #include "core/base/log.h"
 #include "core/base/process.h"
@@ -19,26 +19,32 @@ static const char *env_or_empty(const char *name)
   return value ? value : "";
 }
 
-tt_err tt_slurm_parse_time(const char *text, double *seconds)
+int64_t tt_slurm_time_seconds(const char *text)
 {
-  static const char *const unlimited[] = {"UNLIMITED", "NOT_SET", "INVALID", "N/A"};
   int64_t days = 0, part[3] = {0};
   int n = 0, end = 0;
-  *seconds = -1.0;
-  for (size_t i = 0; i < sizeof unlimited / sizeof *unlimited; i++)
-    if (!strcmp(text, unlimited[i])) return TT_OK;
-  const char *at = strchr(text, '-');
-  if (at && sscanf(text, "%4" SCNd64 "-%n", &days, &end) != 1) at = text;
-  at = at ? text + end : text;
+  const char *dash = strchr(text, '-'), *at = dash ? dash + 1 : text;
+  if (dash && (sscanf(text, "%6" SCNd64 "-%n", &days, &end) != 1 || text + end != at)) return -1;
   while (n < 3 && sscanf(at, "%9" SCNd64 "%n", &part[n], &end) == 1 && part[n] >= 0) {
     n++;
     at += end;
     if (*at != ':') break;
     at++;
   }
-  if (*at || n < 2) return TT_FAIL(DATA, "'%s' is not a Slurm time", text);
-  int64_t whole = n == 3 ? 3600 * part[0] + 60 * part[1] + part[2] : 60 * part[0] + part[1];
-  *seconds = (double)(86400 * days + whole);
+  if (!n || *at || days < 0 || at[-1] == ':') return -1;
+  if (dash || n == 3) return 86400 * days + 3600 * part[0] + 60 * part[1] + part[2];
+  return 60 * part[0] + part[1];
+}
+
+tt_err tt_slurm_parse_time(const char *text, double *seconds)
+{
+  static const char *const unlimited[] = {"UNLIMITED", "NOT_SET", "INVALID", "N/A"};
+  *seconds = -1.0;
+  for (size_t i = 0; i < sizeof unlimited / sizeof *unlimited; i++)
+    if (!strcmp(text, unlimited[i])) return TT_OK;
+  int64_t whole = strchr(text, ':') ? tt_slurm_time_seconds(text) : -1;
+  if (whole < 0) return TT_FAIL(DATA, "'%s' is not a Slurm time", text);
+  *seconds = (double)whole;
   return TT_OK;
 }
 

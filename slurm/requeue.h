@@ -1,25 +1,29 @@
-/* requeue.h — `tutti slurm requeue`: decide at the end of a start of a Slurm job whether Slurm
- * starts the job again. All functions are local. */
-#ifndef TT_REQUEUE_H
-#define TT_REQUEUE_H
-#include "src/job/job.h"
+/* requeue.h — decide at the end of a start of a Slurm job whether Slurm starts the job again. All
+ * functions are local. */
+#ifndef TT_SLURM_REQUEUE_H
+#define TT_SLURM_REQUEUE_H
+#include "core/base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
 
 /* The facts for the decision. Texts are borrowed. */
 typedef struct tt_slurm_start {
   const char *state, *stopped_by; /* from the status file of this start; state "" = it wrote none */
   const char *other_incarnation;  /* if state is "": incarnation of the status file, or "" */
+  const char *reason;             /* from the status file, for messages */
   int64_t generation; /* number of the last checkpoint; campaign: finished stages of all rounds */
   int64_t resumed;    /* generation at the beginning of this start, 0 = none */
-  int64_t stuck;      /* consecutive starts of this job that ended at this generation, with it */
+  /* campaign: checkpoints or labelled groups in the present stage, now and at the beginning of this
+   * start */
+  int64_t stage_progress, stage_progress_resumed;
+  char key[64], place[128]; /* where the run is: "37", a campaign "12.4"; "at checkpoint 37" */
+  int64_t stuck;            /* consecutive starts of this job that ended at this key, with it */
   int64_t restarts, max_restarts; /* restarts of this job so far, and allowed */
   int64_t waits;                  /* earlier starts of this job that waits_for_jobs */
   int waits_for_jobs; /* 1 = all that the campaign needs is a Slurm job that labels its queries */
+  char jobs[512];     /* then: the numbers of these jobs, "4711:4712" */
   int exit_code, launcher_code; /* from the status file, -1 = none; from srun or mpirun */
-  int is_campaign;
-  int64_t stage_progress,
-      stage_progress_resumed; /* campaign: checkpoints or labelled groups in the present stage, now
-                                 and at the beginning of this start */
-  const char *reason;         /* from the status file, for messages */
 } tt_slurm_start;
 
 enum { TT_REQUEUE_MAX_STUCK = 3 };
@@ -32,14 +36,13 @@ enum { TT_REQUEUE_MAX_STUCK = 3 };
  *   why  receives the reason, for messages */
 int tt_requeue_is_allowed(const tt_slurm_start *start, char *why, size_t room);
 
-/* Call it in the batch script, after the launcher of `tutti train` or `tutti campaign run` has
- * returned. Reads the status file in run.directory (or campaign.directory), writes the decision to
- * standard output and to starts.tsv in that directory, and requeues the job if it must continue. A
- * campaign that waits for jobs starts again after their end (--dependency).
- *   launcher_code  exit code of srun or mpirun; used if this start wrote no status
- *   code           exit code for the script: that of the run, if the status file has one
- * Errors: USAGE (not in a Slurm job), UNAVAILABLE (scontrol failed), IO (the status file cannot be
- * read), those of reading the job file. */
-tt_err tt_requeue_decide_local(const tt_job_options *o, int64_t max_restarts, int launcher_code,
-                               int *code);
+/* Decide at the end of a batch script, after the launcher of `tutti train` or `tutti campaign run`
+ * has returned. Writes the decision to standard output and to starts.tsv in `directory`, and
+ * requeues the job if it must continue. A campaign that waits for jobs starts again after their end
+ * (--dependency).
+ *   directory  of the run or the campaign
+ *   start      without stuck, restarts and waits, which are set here
+ *   code       exit code for the script: that of the run, if the status file has one
+ * Errors: USAGE (not in a Slurm job), UNAVAILABLE (scontrol failed). */
+tt_err tt_requeue_decide_local(const char *directory, tt_slurm_start *start, int *code);
 #endif

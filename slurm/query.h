@@ -1,4 +1,4 @@
-/* slurm_query.h — queries of a program in a Slurm job, through Slurm's commands and environment
+/* query.h — queries of a program in a Slurm job, through Slurm's commands and environment
  * variables, without a Slurm library. All local. */
 #ifndef TT_SLURM_QUERY_H
 #define TT_SLURM_QUERY_H
@@ -6,6 +6,10 @@
 
 #include <stddef.h>
 #include <stdint.h>
+
+/* Seconds of a time of Slurm: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+ * days-hours:minutes or days-hours:minutes:seconds; -1 if it is none of them. */
+int64_t tt_slurm_time_seconds(const char *text);
 
 /* "2:03", "1-02:03:04" of squeue's %L as seconds; -1 for UNLIMITED, NOT_SET and the like.
  * Errors: DATA. */
