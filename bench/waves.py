@@ -68,10 +68,8 @@ def train(args, folder, job, out, *settings):
 
 
 def weights(path):
-    found = {}
     with h5py.File(path) as f:
-        f["net"].visititems(lambda n, item: found.update({n: item[()]}) if isinstance(item, h5py.Dataset) else None)
-    return found
+        return {"weights": f["net/parameters"][()].reshape(len(f["net/first_parameter"]), -1)}
 
 
 def check_equal(folder, slices):

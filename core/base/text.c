@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -110,8 +111,9 @@ void tt_suggestion_consider(tt_suggestion *s, const char *candidate)
 {
   int length = (int)strlen(s->word), limit = min_int(1 + length / 4, 3);
   if (length > MAX_WORD_LENGTH || strlen(candidate) > MAX_WORD_LENGTH) return;
-  int far = edit_distance(s->word, candidate);
-  if (begins_words(s->word, candidate)) far = 0;
+  int begun = begins_words(s->word, candidate);
+  if (!begun && abs((int)strlen(candidate) - length) > limit) return; /* edits are more */
+  int far = begun ? 0 : edit_distance(s->word, candidate);
   if (far > min_int(limit, length - 1) || (*s->best && far >= s->edit_distance)) return;
   s->edit_distance = far;
   snprintf(s->best, sizeof s->best, "%s", candidate);

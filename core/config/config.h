@@ -13,7 +13,7 @@
 TT_BEGIN_C
 
 /* C type of each kind of option. TEXT, PATH and COLUMNS are owned by the configuration; COLUMNS is
- * a list of tt_csv_parse_list. BYCOLUMN is one of the choices, or for a mapping such a list of
+ * a list of tt_list_parse. BYCOLUMN is one of the choices, or for a mapping such a list of
  * "choice:column" in the order of the file (io/columns/by_column.h reads both). */
 typedef struct tt_int_list {
   int64_t count;

@@ -1,5 +1,5 @@
 /* fields.c — values in the fields of a configuration: set, free, write as YAML. */
-#include "core/base/csv.h"
+#include "core/base/list.h"
 #include "core/base/mem.h"
 #include "core/config/config_internal.h"
 
@@ -144,21 +144,21 @@ int tt_value_equal(const tt_option *o, const void *one, const void *other)
 /* standard, or {"te": log, "f*": robust} from "log:te,robust:f*". */
 static void write_by_column(const char *text, FILE *out)
 {
-  tt_csv *pairs = NULL;
-  if (!strchr(text, ':') || tt_csv_parse_list("a mapping", text, &pairs)) {
+  tt_list *pairs = NULL;
+  if (!strchr(text, ':') || tt_list_parse("a mapping", text, &pairs)) {
     fputs(text, out);
     return;
   }
   fputc('{', out);
-  for (int64_t i = 0; i < pairs->columns; i++) {
-    const char *choice = pairs->name[i];
+  for (int64_t i = 0; i < pairs->count; i++) {
+    const char *choice = pairs->item[i];
     int length = (int)strcspn(choice, ":");
     if (i) fputs(", ", out);
     write_text(choice + length + 1, out);
     fprintf(out, ": %.*s", length, choice);
   }
   fputc('}', out);
-  tt_csv_destroy(&pairs);
+  tt_list_destroy(&pairs);
 }
 
 static void write_value(const tt_option *o, tt_value x, FILE *out)

@@ -1,6 +1,6 @@
 /* job_rules.c — missing options, and rules between options of the job (those of an ensemble:
  * ensemble_rules.c). A rule is skipped if the value of one of its options is already an error. */
-#include "core/base/csv.h"
+#include "core/base/list.h"
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>
@@ -305,12 +305,12 @@ static const tt_ensemble_config *find_label_user(const tt_config *c, const char 
 static void check_labels(tt_config_reader *r)
 {
   const tt_source_location *at = &r->job[TT_OPTION_data_normalize];
-  tt_csv *pairs = NULL;
+  tt_list *pairs = NULL;
   if (at->bad || !strchr(r->cfg->data_normalize, ':') ||
-      tt_csv_parse_list("data.normalize", r->cfg->data_normalize, &pairs))
+      tt_list_parse("data.normalize", r->cfg->data_normalize, &pairs))
     return;
-  for (int64_t i = 0; i < pairs->columns; i++) {
-    const char *pair = pairs->name[i], *column = strchr(pair, ':') + 1;
+  for (int64_t i = 0; i < pairs->count; i++) {
+    const char *pair = pairs->item[i], *column = strchr(pair, ':') + 1;
     const tt_ensemble_config *own = find_label_user(r->cfg, column);
     if (own && strncmp(pair, "none:", 5) != 0)
       tt_config_error(
@@ -319,7 +319,7 @@ static void check_labels(tt_config_reader *r)
           "leave it out",
           column, (int)(column - pair - 1), pair, own->name);
   }
-  tt_csv_destroy(&pairs);
+  tt_list_destroy(&pairs);
 }
 
 static void check_ensembles(tt_config_reader *r, int has_validation)

@@ -196,22 +196,11 @@ int tt_scaler_fills(const tt_scaler *s)
   return 0;
 }
 
-/* The first of n columns with another transform than the identity; -1: none. */
-static int64_t first_transformed(int64_t n, const int8_t *normalize)
-{
-  for (int64_t i = 0; i < n; i++)
-    if (tt_normalize_transform((tt_normalize)normalize[i]) != TT_TRANSFORM_identity) return i;
-  return -1;
-}
-
 int64_t tt_scaler_transformed_target(const tt_scaler *s)
 {
-  return first_transformed(s->targets, s->y_normalize);
-}
-
-int tt_scaler_transforms(const tt_scaler *s)
-{
-  return first_transformed(s->inputs, s->x_normalize) >= 0 || tt_scaler_transformed_target(s) >= 0;
+  for (int64_t i = 0; i < s->targets; i++)
+    if (tt_normalize_transform((tt_normalize)s->y_normalize[i]) != TT_TRANSFORM_identity) return i;
+  return -1;
 }
 
 double tt_scaler_normalize_input(const tt_scaler *s, int64_t i, double value)

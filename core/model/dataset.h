@@ -127,9 +127,7 @@ tt_err tt_scaler_add_components(tt_scaler *s, int64_t components);
 int tt_scaler_may_miss(const tt_scaler *s, int64_t column);
 /* 1 if any column may be missing. */
 int tt_scaler_fills(const tt_scaler *s);
-/* 1 if an input or a target has another transform than the identity. */
-int tt_scaler_transforms(const tt_scaler *s);
-/* The first such target; -1: none. */
+/* The first target that has another transform than the identity; -1: none. */
 int64_t tt_scaler_transformed_target(const tt_scaler *s);
 /* raw [rows][D] -> x [rows][F], the inputs of a network; computed in double, then rounded to float.
  * Every amount is accepted by the transform of its column, or missing (NaN) where that is allowed.

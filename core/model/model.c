@@ -190,16 +190,6 @@ int64_t tt_model_widest(const tt_model *m)
   return width;
 }
 
-int64_t tt_model_largest_tensor(const tt_model *m)
-{
-  int64_t most = 1;
-  for (int l = 0; l < m->front.layers; l++)
-    if (tt_front_weights(&m->front.layer[l]) > most) most = tt_front_weights(&m->front.layer[l]);
-  for (int l = 0; l < m->layers; l++)
-    if (m->layer[l].in * m->layer[l].out > most) most = m->layer[l].in * m->layer[l].out;
-  return most;
-}
-
 int tt_model_has_quantiles(const tt_model *m)
 {
   return tt_output_forecast(m->output) == TT_FORECAST_quantiles;

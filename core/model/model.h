@@ -93,9 +93,6 @@ const char *tt_model_widths(const tt_model *m, char text[TT_MODEL_WIDTHS_TEXT]);
 /* Inputs and outputs of the widest layer; inputs of the network. */
 int64_t tt_model_widest(const tt_model *m);
 
-/* Numbers of the largest tensor of a layer: its weights. */
-int64_t tt_model_largest_tensor(const tt_model *m);
-
 /* Whether the output is quantiles. */
 int tt_model_has_quantiles(const tt_model *m);
 

@@ -107,6 +107,14 @@ void tt_trained_ensemble_expand(const tt_trained_ensemble *c, int64_t rows, int6
  */
 int64_t tt_trained_ensemble_width(const tt_trained_ensemble *c);
 
+/* Place of a number in predictions [members][2][width][rows], the layout of all engines: the mean
+ * of quantity `quantity` of a member in a row; with quantity + width its variance. */
+TT_HD int64_t tt_prediction_place(int64_t width, int64_t rows, int64_t member, int64_t quantity,
+                                  int64_t row)
+{
+  return (member * 2 * width + quantity) * rows + row;
+}
+
 /* Number of columns of all ensembles; the columns of an ensemble are contiguous. */
 int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c);
 

@@ -79,7 +79,7 @@ void tt_moments_mix(tt_moments *m, const tt_trained_ensemble *c, const float *me
   for (int64_t e = 0; e < c->ensembles; e++) {
     const tt_ensemble *own = &c->ensemble[e];
     for (int64_t i = own->first; i < own->first + own->members; i++) {
-      const float *mean = members + i * 2 * width * m->rows;
+      const float *mean = members + tt_prediction_place(width, m->rows, i, 0, 0);
       tt_moments_add(m, e * width, width, c->weight[i], mean, mean + width * m->rows, m->rows);
     }
   }

@@ -40,6 +40,27 @@ void tt_moments_add(tt_moments *m, int64_t column, int64_t k, double w, const fl
 /* Moments of the predictions members[G][2][K q][rows] of all members of c, in their order. */
 void tt_moments_mix(tt_moments *m, const tt_trained_ensemble *c, const float *members);
 
+/* Predictions of one of several trained ensembles for some rows. */
+typedef struct tt_ensemble_prediction {
+  const tt_trained_ensemble *m;
+  int64_t width;          /* tt_trained_ensemble_width */
+  int64_t member, column; /* its first member and column among those of all trained ensembles */
+  tt_moments *moments;    /* of its own columns */
+  float *members;         /* [G][2][width][rows] normalised, or NULL if not needed */
+} tt_ensemble_prediction;
+
+/* Mean of quantity `quantity`, in [0, width), of a member in a row; and its variance. */
+TT_HD double tt_member_mean(const tt_ensemble_prediction *p, int64_t member, int64_t quantity,
+                            int64_t row)
+{
+  return (double)p->members[tt_prediction_place(p->width, p->moments->rows, member, quantity, row)];
+}
+TT_HD double tt_member_variance(const tt_ensemble_prediction *p, int64_t member, int64_t quantity,
+                                int64_t row)
+{
+  return tt_member_mean(p, member, p->width + quantity, row);
+}
+
 /* Mean and standard deviations of one row and column, in the units of the added means. */
 typedef struct tt_uncertainty {
   double mean, total, aleatoric, epistemic;

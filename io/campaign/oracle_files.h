@@ -9,13 +9,15 @@
  *   output  HDF5: y [n][T], or [n] for one target; id [n]; target_name [T] if the targets are in
  *           another order than in data.file
  *           CSV:  the names of the targets (or y0, y1, ...), and id; other columns are ignored.
- *           The file must end in a newline, or it is incomplete.
+ *           The file must end in a newline, or it is incomplete. Cells are as in io/table/table.h;
+ *           a label may be infinite.
  * id is needed if rows are missing or in another order. Without id, row i belongs to input i and
  * all rows are required. */
 #ifndef TT_ORACLE_FILES_H
 #define TT_ORACLE_FILES_H
 #include "core/model/dataset.h"
 #include "io/hdf5/h5.h"
+#include "io/table/table.h"
 
 /* Does the name end in .csv? */
 int tt_is_csv(const char *file);
@@ -35,10 +37,13 @@ tt_err tt_oracle_input_write_local(const char *file, int64_t count, const int64_
                                    const double *x, const char *const *text,
                                    const tt_columns *input, const tt_row_ids *ids);
 /* Read a file of tt_oracle_input_write_local.
- *   net  levels of the inputs; NULL: not known, and texts in CSV are NaN
+ *   net  levels of the inputs; NULL: all are numbers. x is 0 if the file has another number of
+ *        inputs
  * Owner: the caller. Errors: NOINPUT, DATA, MEM. */
 tt_err tt_oracle_input_read_local(const char *file, const tt_net_inputs *net,
                                   tt_oracle_input **out);
+/* The same without x, which is NULL. */
+tt_err tt_oracle_input_read_ids_local(const char *file, tt_oracle_input **out);
 void tt_oracle_input_destroy(tt_oracle_input **a);
 
 /* A file with the first line that a CSV output must have, "id,<names of the targets>", for the
@@ -57,12 +62,14 @@ typedef struct tt_oracle_output {
 
 /* Read an output. An HDF5 file is first checked by io/hdf5/guarded_check.h, because tutti did not
  * write it.
+ *   format     of a CSV file; NULL = the usual one
  *   requested  number of rows that were requested: a file with more rows is refused before memory
  *              is allocated for them; 0 = any number
  * Owner: the caller. Errors: NOINPUT (no file), DATA (incomplete, damaged, too many rows, wrong
  * number or names of targets, an id that occurs twice; the message has file, line or row, and
  * value), IO, MEM. */
-tt_err tt_oracle_output_read_local(const char *file, const tt_columns *target, int64_t requested,
+tt_err tt_oracle_output_read_local(const char *file, const tt_table_format *format,
+                                   const tt_columns *target, int64_t requested,
                                    tt_oracle_output **out);
 void tt_oracle_output_destroy(tt_oracle_output **l);
 

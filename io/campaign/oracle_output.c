@@ -1,15 +1,15 @@
 /* oracle_output.c — see oracle_files.h: reading and checking of inputs and outputs. */
 #include "io/campaign/oracle_files.h"
 
-#include "core/base/csv.h"
+#include "core/base/directory.h"
+#include "core/base/list.h"
 #include "core/base/mem.h"
 #include "core/base/sort.h"
+#include "core/base/text.h"
 #include "io/data/raw_data.h"
 #include "io/hdf5/files.h"
 #include "io/hdf5/guarded_check.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,99 +48,101 @@ static int to_integer(double v, int64_t *out)
   return 1;
 }
 
-static tt_err cell_id(const char *file, const tt_csv *t, int64_t row, int64_t column, int64_t *out)
+/* id[count] of the numbers in column k of a table. */
+static tt_err table_ids(tt_table *t, int64_t k, int64_t count, int64_t *id)
 {
-  const char *cell = t->cell[row * t->columns + column];
-  char *end;
-  *out = strtoll(cell, &end, 10);
-  if (*cell && !*end) return TT_OK;
-  double v = strtod(cell, &end);
-  if (*cell && !*end && to_integer(v, out)) return TT_OK;
-  return TT_FAIL(DATA, "%s:%" PRId64 ": id '%.40s' is not a whole number", file, t->line[row],
-                 cell);
+  double *value = NULL;
+  char place[TT_ERR_MESSAGE_SIZE / 2];
+  TT_TRY(TT_ALLOC(value, count));
+  tt_err e = tt_table_read_local(t, 0, count, 1, &k, value);
+  for (int64_t i = 0; !e && i < count; i++)
+    if (!to_integer(value[i], &id[i]))
+      e = TT_FAIL(DATA, "%s: id %.17g is not a whole number",
+                  tt_table_place_local(t, i, place, sizeof place), value[i]);
+  tt_free(value);
+  return e;
 }
 
-/* An empty cell is NaN. */
-static tt_err cell_number(const char *file, const tt_csv *t, int64_t row, int64_t column,
-                          double *out)
-{
-  const char *cell = t->cell[row * t->columns + column];
-  char *end;
-  *out = *cell ? strtod(cell, &end) : NAN;
-  if (!*cell || !*end) return TT_OK;
-  return TT_FAIL(DATA, "%s:%" PRId64 ": '%.40s' in column '%s' is not a number", file, t->line[row],
-                 cell, t->name[column]);
-}
-
-/* A CSV file must end in a newline, or it is incomplete. */
-static tt_err read_complete_csv(const char *file, const tt_csv_limit *limit, tt_csv **out)
+/* A CSV file must end in a newline, or it is incomplete.
+ *   rows   at most these are requested; 0 = any number
+ *   bytes  the file may have, then */
+static tt_err open_csv(const char *file, const tt_table_format *format, int64_t rows, int64_t bytes,
+                       tt_table **out)
 {
   char last = 0;
+  struct stat is = {0};
   int fd = -1;
   TT_TRY(tt_file_open_read(file, &fd));
-  if (lseek(fd, -1, SEEK_END) >= 0 && read(fd, &last, 1) < 0) last = 0;
+  if (fstat(fd, &is) || (is.st_size && pread(fd, &last, 1, is.st_size - 1) < 0)) last = 0;
   close(fd);
   if (last != '\n')
     return TT_FAIL(DATA, "%s: the last line has no newline: the file is incomplete", file);
-  return tt_csv_read(file, limit, out);
+  if (rows && is.st_size > bytes)
+    return TT_FAIL(DATA, "%s: %lld bytes; a table of at most %" PRId64 " row%s may have %" PRId64,
+                   file, (long long)is.st_size, rows, tt_plural(rows), bytes);
+  return tt_table_open_local(file, format, out);
 }
 
 /* Inputs */
 
-static tt_err allocate_input(int64_t count, int64_t width, tt_oracle_input *a)
+static tt_err allocate_input(int64_t count, int64_t width, int ids_only, tt_oracle_input *a)
 {
   a->count = count;
   a->inputs = width;
   TT_TRY(TT_ALLOC(a->id, count));
-  return TT_ALLOC(a->x, count * width);
+  return ids_only ? TT_OK : TT_ALLOC(a->x, count * width);
 }
 
-/* The number of a text among the levels of input k; -1: it is no level. */
-static double level_of(const tt_net_inputs *net, int64_t k, const char *text)
+/* Columns 1 to D of the table; level [D] zeroed, owner: the caller. */
+static tt_err read_inputs(tt_table *t, const tt_net_inputs *net, tt_levels *level,
+                          tt_oracle_input *a)
 {
-  for (int64_t i = net->first[k]; i < net->first[k + 1]; i++)
-    if (net->at[i].is_text && !strcmp(net->at[i].name, text)) return net->at[i].level;
-  return -1.0;
-}
-
-/* Input k of a row. Where the levels are not known, a cell without a number is NaN. */
-static tt_err cell_input(const char *file, const tt_csv *t, const tt_net_inputs *net, int64_t row,
-                         int64_t k, double *out)
-{
-  const char *cell = t->cell[row * t->columns + k + 1];
-  char *end;
-  if (net && !tt_net_inputs_levels_are_texts(net, k)) return cell_number(file, t, row, k + 1, out);
-  *out = net ? level_of(net, k, cell) : strtod(cell, &end);
-  if (!net && (!*cell || *end)) *out = NAN;
-  return TT_OK;
-}
-
-static tt_err input_from_table(const char *file, const tt_csv *t, const tt_net_inputs *net,
-                               tt_oracle_input *a)
-{
-  if (t->columns < 2 || strcmp(t->name[0], "id"))
-    return TT_FAIL(DATA, "%s: the first column is not 'id'; the file was not written by tutti",
-                   file);
-  TT_TRY(allocate_input(t->rows, t->columns - 1, a));
-  if (net && net->columns != a->inputs) net = NULL; /* of another campaign */
-  for (int64_t i = 0; i < a->count; i++) {
-    TT_TRY(cell_id(file, t, i, 0, &a->id[i]));
-    for (int64_t k = 0; k < a->inputs; k++)
-      TT_TRY(cell_input(file, t, net, i, k, &a->x[i * a->inputs + k]));
+  int64_t *column = NULL;
+  tt_err e = TT_ALLOC(column, a->inputs);
+  for (int64_t k = 0; !e && k < a->inputs; k++) {
+    column[k] = k + 1;
+    if (net) e = tt_net_inputs_copy_levels(net, k, &level[k]);
+    level[k].zeros = 1;
+    if (!e)
+      e = net && tt_net_inputs_levels_are_texts(net, k)
+              ? tt_table_use_levels_local(t, k + 1, &level[k])
+              : tt_table_use_local(t, k + 1, TT_CELL_RESULT);
   }
-  return TT_OK;
-}
-
-static tt_err input_from_csv(const char *file, const tt_net_inputs *net, tt_oracle_input *a)
-{
-  tt_csv *t = NULL;
-  TT_TRY(read_complete_csv(file, NULL, &t));
-  tt_err e = input_from_table(file, t, net, a);
-  tt_csv_destroy(&t);
+  if (!e) e = tt_table_read_local(t, 0, a->count, a->inputs, column, a->x);
+  tt_free(column);
   return e;
 }
 
-static tt_err input_from_reader(tt_h5_reader *r, tt_oracle_input *a)
+static tt_err input_from_table(tt_table *t, const tt_net_inputs *net, int ids_only,
+                               tt_oracle_input *a)
+{
+  tt_levels *level = NULL;
+  int64_t width = t->columns - 1;
+  if (width < 1 || strcmp(t->name[0], "id"))
+    return TT_FAIL(DATA, "%s: the first column is not 'id'; the file was not written by tutti",
+                   t->file);
+  TT_TRY(allocate_input(t->rows[0], width, ids_only, a));
+  TT_TRY(tt_table_use_local(t, 0, TT_CELL_RESULT));
+  TT_TRY(table_ids(t, 0, a->count, a->id));
+  if (ids_only || (net && net->columns != width)) return TT_OK; /* of another campaign */
+  TT_TRY(TT_ALLOC(level, width));
+  tt_err e = read_inputs(t, net, level, a);
+  for (int64_t k = 0; k < width; k++) tt_levels_free(&level[k]);
+  tt_free(level);
+  return e;
+}
+
+static tt_err input_from_csv(const char *file, const tt_net_inputs *net, int ids_only,
+                             tt_oracle_input *a)
+{
+  tt_table *t = NULL;
+  TT_TRY(open_csv(file, NULL, 0, 0, &t));
+  tt_err e = input_from_table(t, net, ids_only, a);
+  tt_table_close_local(&t);
+  return e;
+}
+
+static tt_err input_from_reader(tt_h5_reader *r, int ids_only, tt_oracle_input *a)
 {
   tt_h5_matrix id, x;
   TT_TRY(tt_h5_matrix_open_local(r, "numbers", "id", &id));
@@ -148,45 +150,57 @@ static tt_err input_from_reader(tt_h5_reader *r, tt_oracle_input *a)
   if (id.columns != 1 || id.rows != x.rows)
     return TT_FAIL(DATA, "%s: 'id' has %" PRId64 " values, but 'x' has %" PRId64 " rows",
                    tt_h5_file_name(r), id.rows * id.columns, x.rows);
-  TT_TRY(allocate_input(x.rows, x.columns, a));
+  TT_TRY(allocate_input(x.rows, x.columns, ids_only, a));
   TT_TRY(tt_h5_read_rows_local(r, "id", TT_H5_I64, 0, a->count, a->id));
-  return tt_h5_read_rows_local(r, "x", TT_H5_F64, 0, a->count, a->x);
+  return ids_only ? TT_OK : tt_h5_read_rows_local(r, "x", TT_H5_F64, 0, a->count, a->x);
 }
 
-static tt_err input_from_h5(const char *file, tt_oracle_input *a)
+static tt_err input_from_h5(const char *file, int ids_only, tt_oracle_input *a)
 {
   tt_h5_reader *r = NULL;
   TT_TRY(tt_h5_open_local(file, &r));
-  tt_err e = input_from_reader(r, a);
+  tt_err e = input_from_reader(r, ids_only, a);
   tt_h5_close_local(&r);
   return e;
 }
 
-tt_err tt_oracle_input_read_local(const char *file, const tt_net_inputs *net, tt_oracle_input **out)
+static tt_err read_input(const char *file, const tt_net_inputs *net, int ids_only,
+                         tt_oracle_input **out)
 {
   tt_oracle_input *a = NULL;
   TT_TRY(TT_ALLOC(a, 1));
-  tt_err e = tt_is_csv(file) ? input_from_csv(file, net, a) : input_from_h5(file, a);
+  tt_err e =
+      tt_is_csv(file) ? input_from_csv(file, net, ids_only, a) : input_from_h5(file, ids_only, a);
   if (e) tt_oracle_input_destroy(&a);
   *out = a;
   return e;
 }
 
+tt_err tt_oracle_input_read_local(const char *file, const tt_net_inputs *net, tt_oracle_input **out)
+{
+  return read_input(file, net, 0, out);
+}
+
+tt_err tt_oracle_input_read_ids_local(const char *file, tt_oracle_input **out)
+{
+  return read_input(file, NULL, 1, out);
+}
+
 static tt_err parse_header(const char *file, const char *line, tt_columns *target)
 {
-  tt_csv *t = NULL;
+  tt_list *l = NULL;
   char made[32]; /* a name of the program */
-  TT_TRY(tt_csv_parse_list(file, line, &t));
+  TT_TRY(tt_list_parse(file, line, &l));
   tt_err e = TT_OK;
-  if (t->columns < 2 || strcmp(t->name[0], "id") != 0)
+  if (l->count < 2 || strcmp(l->item[0], "id") != 0)
     e = TT_FAIL(DATA, "%s: the first line is not 'id' and the names of the targets", file);
-  if (!e) e = tt_columns_create(t->columns - 1, target);
+  if (!e) e = tt_columns_create(l->count - 1, target);
   for (int64_t k = 0; !e && k < target->count; k++) {
     snprintf(made, sizeof made, "y%" PRId64, k);
-    e = tt_text_set(&target->name[k], t->name[k + 1]);
-    target->given |= strcmp(made, t->name[k + 1]) != 0;
+    e = tt_text_set(&target->name[k], l->item[k + 1]);
+    target->given |= strcmp(made, l->item[k + 1]) != 0;
   }
-  tt_csv_destroy(&t);
+  tt_list_destroy(&l);
   return e;
 }
 
@@ -214,59 +228,56 @@ static tt_err allocate_output(tt_oracle_output *l, int64_t count, int64_t target
 }
 
 /* Find the columns of the targets: by their names; or y0, y1, ...; or y if there is only one. */
-static tt_err find_columns(const char *file, const tt_csv *t, const tt_columns *target,
-                           int64_t *column)
+static tt_err find_columns(const tt_table *t, const tt_columns *target, int64_t *column)
 {
   int64_t named = 0, made = 0;
   char name[32];
   for (int64_t k = 0; k < target->count; k++) {
-    column[k] = tt_csv_find(t, target->name[k]);
+    TT_TRY(tt_table_find(t, target->name[k], &column[k]));
     named += column[k] >= 0;
   }
   for (int64_t k = 0; named < target->count && k < target->count; k++) {
     snprintf(name, sizeof name, "y%" PRId64, k);
-    column[k] = tt_csv_find(t, name);
-    if (column[k] < 0 && target->count == 1) column[k] = tt_csv_find(t, "y");
+    TT_TRY(tt_table_find(t, name, &column[k]));
+    if (column[k] < 0 && target->count == 1) TT_TRY(tt_table_find(t, "y", &column[k]));
     made += column[k] >= 0;
   }
   if (named == target->count || made == target->count) return TT_OK;
   return TT_FAIL(DATA,
                  "%s: the columns do not match the targets (%" PRId64
                  "): expected '%s', ... by name, or y0 to y%" PRId64,
-                 file, target->count, target->name[0], target->count - 1);
+                 t->file, target->count, target->name[0], target->count - 1);
 }
 
-static tt_err output_from_table(tt_oracle_output *l, const tt_csv *t, const tt_columns *target,
-                                int64_t *column)
+static tt_err output_from_table(tt_oracle_output *l, tt_table *t, const tt_columns *target,
+                                int64_t requested, int64_t *column)
 {
-  int64_t id = tt_csv_find(t, "id"), T = target->count;
-  TT_TRY(find_columns(l->file, t, target, column));
-  TT_TRY(allocate_output(l, t->rows, T, id >= 0));
-  for (int64_t i = 0; i < l->count; i++) {
-    if (id >= 0) TT_TRY(cell_id(l->file, t, i, id, &l->id[i]));
-    for (int64_t k = 0; k < T; k++) TT_TRY(cell_number(l->file, t, i, column[k], &l->y[i * T + k]));
-  }
-  return TT_OK;
+  char place[TT_ERR_MESSAGE_SIZE / 2];
+  int64_t id, T = target->count, rows = t->rows[0];
+  TT_TRY(tt_table_find(t, "id", &id));
+  TT_TRY(find_columns(t, target, column));
+  if (requested && rows > requested)
+    return TT_FAIL(DATA, "%s: one row more than the %" PRId64 " expected",
+                   tt_table_place_local(t, requested, place, sizeof place), requested);
+  TT_TRY(allocate_output(l, rows, T, id >= 0));
+  for (int64_t k = 0; k < T; k++) TT_TRY(tt_table_use_local(t, column[k], TT_CELL_RESULT));
+  if (id >= 0) TT_TRY(tt_table_use_local(t, id, TT_CELL_RESULT));
+  if (id >= 0) TT_TRY(table_ids(t, id, rows, l->id));
+  return tt_table_read_local(t, 0, rows, T, column, l->y);
 }
 
 /* Many more bytes than the numbers of the requested rows need: other columns, quotes, comments. */
-static tt_csv_limit csv_limit(int64_t requested, int64_t targets)
+static tt_err output_from_csv(tt_oracle_output *l, const tt_table_format *format,
+                              const tt_columns *target, int64_t requested)
 {
-  if (!requested) return (tt_csv_limit){0};
-  int64_t row_bytes = CSV_ROW_BYTES + CSV_NUMBER_BYTES * targets;
-  return (tt_csv_limit){requested, (requested + CSV_SPARE_ROWS) * row_bytes};
-}
-
-static tt_err output_from_csv(tt_oracle_output *l, const tt_columns *target, int64_t requested)
-{
-  tt_csv *t = NULL;
+  tt_table *t = NULL;
   int64_t *column = NULL;
-  const tt_csv_limit limit = csv_limit(requested, target->count);
-  TT_TRY(read_complete_csv(l->file, &limit, &t));
+  int64_t row_bytes = CSV_ROW_BYTES + CSV_NUMBER_BYTES * target->count;
+  TT_TRY(open_csv(l->file, format, requested, (requested + CSV_SPARE_ROWS) * row_bytes, &t));
   tt_err e = TT_ALLOC(column, target->count);
-  if (!e) e = output_from_table(l, t, target, column);
+  if (!e) e = output_from_table(l, t, target, requested, column);
   tt_free(column);
-  tt_csv_destroy(&t);
+  tt_table_close_local(&t);
   return e;
 }
 
@@ -378,8 +389,9 @@ static tt_err check_ids(const tt_oracle_output *l)
   return e;
 }
 
-static tt_err read_output(tt_oracle_output *l, const char *file, const tt_columns *target,
-                          int64_t requested, int foreign, char *why, int room)
+static tt_err read_output(tt_oracle_output *l, const char *file, const tt_table_format *format,
+                          const tt_columns *target, int64_t requested, int foreign, char *why,
+                          int room)
 {
   static const char *const dataset[] = {"y", "?id"};
   int exists = 0;
@@ -387,7 +399,7 @@ static tt_err read_output(tt_oracle_output *l, const char *file, const tt_column
   TT_TRY(tt_file_exists(file, &exists));
   if (!exists) return TT_FAIL(NOINPUT, "%s: the output file does not exist", file);
   if (tt_is_csv(file)) {
-    TT_TRY(output_from_csv(l, target, requested));
+    TT_TRY(output_from_csv(l, format, target, requested));
   } else {
     if (foreign) TT_TRY(tt_guarded_check_local(file, dataset, 2));
     TT_TRY(output_from_h5(l, target, requested, why, room));
@@ -395,12 +407,13 @@ static tt_err read_output(tt_oracle_output *l, const char *file, const tt_column
   return check_ids(l);
 }
 
-tt_err tt_oracle_output_read_local(const char *file, const tt_columns *target, int64_t requested,
+tt_err tt_oracle_output_read_local(const char *file, const tt_table_format *format,
+                                   const tt_columns *target, int64_t requested,
                                    tt_oracle_output **out)
 {
   tt_oracle_output *l = NULL;
   TT_TRY(TT_ALLOC(l, 1));
-  tt_err e = read_output(l, file, target, requested, 1, NULL, 0);
+  tt_err e = read_output(l, file, format, target, requested, 1, NULL, 0);
   if (e) tt_oracle_output_destroy(&l);
   *out = l;
   return e;
@@ -412,7 +425,7 @@ tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
   tt_oracle_output *l = NULL;
   if (why) *why = '\0';
   TT_TRY(TT_ALLOC(l, 1));
-  tt_err e = read_output(l, file, target, 0, 0, why, room);
+  tt_err e = read_output(l, file, NULL, target, 0, 0, why, room);
   if (e) tt_oracle_output_destroy(&l);
   *out = l;
   return e;

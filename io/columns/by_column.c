@@ -1,7 +1,7 @@
 /* by_column.c — see by_column.h. */
 #include "io/columns/by_column.h"
 
-#include "core/base/csv.h"
+#include "core/base/list.h"
 #include "core/base/mem.h"
 #include "io/table/column_choice.h"
 
@@ -30,7 +30,7 @@ static tt_err apply_pair(const tt_by_column *o, const tt_column_names *in, const
   size_t length = strcspn(pair, ":");
   char *list = NULL;
   int64_t *column = NULL, count = 0;
-  TT_TRY(tt_csv_list_add(&list, pair + length + 1));
+  TT_TRY(tt_list_add(&list, pair + length + 1));
   const tt_column_request want = {.option = o->option, .list = list};
   tt_err e = tt_columns_choose(in, &want, &column, &count);
   for (int64_t i = 0; !e && i < count; i++) to[column[i]] = (int8_t)find_choice(o, pair, length);
@@ -40,12 +40,12 @@ static tt_err apply_pair(const tt_by_column *o, const tt_column_names *in, const
 }
 
 /* Patterns from the last to the first, then names: what has priority is set last. */
-static tt_err apply_mapping(const tt_by_column *o, const tt_column_names *in, const tt_csv *pairs,
+static tt_err apply_mapping(const tt_by_column *o, const tt_column_names *in, const tt_list *pairs,
                             int8_t *to)
 {
   for (int names = 0; names <= 1; names++)
-    for (int64_t i = pairs->columns - 1; i >= 0; i--) {
-      const char *pair = pairs->name[i];
+    for (int64_t i = pairs->count - 1; i >= 0; i--) {
+      const char *pair = pairs->item[i];
       if (is_name(in, pair + strcspn(pair, ":") + 1) == names) TT_TRY(apply_pair(o, in, pair, to));
     }
   return TT_OK;
@@ -53,14 +53,14 @@ static tt_err apply_mapping(const tt_by_column *o, const tt_column_names *in, co
 
 static tt_err resolve(const tt_by_column *o, const tt_column_names *in, int8_t *to)
 {
-  tt_csv *pairs = NULL;
+  tt_list *pairs = NULL;
   int mapping = tt_by_column_is_mapping(o->text), given = o->text && *o->text;
   int all = given && !mapping ? find_choice(o, o->text, strlen(o->text)) : o->otherwise;
   for (int64_t k = 0; k < in->count; k++) to[k] = (int8_t)all;
   if (!mapping) return TT_OK;
-  TT_TRY(tt_csv_parse_list(o->option, o->text, &pairs));
+  TT_TRY(tt_list_parse(o->option, o->text, &pairs));
   tt_err e = apply_mapping(o, in, pairs, to);
-  tt_csv_destroy(&pairs);
+  tt_list_destroy(&pairs);
   return e;
 }
 

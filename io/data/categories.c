@@ -198,21 +198,23 @@ tt_err tt_data_job_shape_local(const tt_config *cfg, tt_data_shape *out)
 /* Collective */
 
 /* Rank 0. */
-static tt_err find_levels_local(const tt_config *cfg, tt_row_parts *parts, tt_net_inputs *out)
+static tt_err find_levels_local(const tt_config *cfg, tt_row_parts *parts, tt_row_marks *marks,
+                                tt_net_inputs *out)
 {
   tt_data_reader *r = NULL;
-  TT_TRY(tt_data_reader_open_levels_local(cfg, NULL, &r));
+  TT_TRY(tt_data_reader_open_job_local(cfg, &r));
   tt_err e = tt_data_find_net_inputs_local(cfg, r, parts, out);
+  if (!e) e = tt_row_marks_copy(tt_data_reader_marks(r), marks);
   tt_data_reader_close_local(&r);
   return e;
 }
 
 tt_err tt_data_find_levels(tt_comm *c, const tt_config *cfg, tt_row_parts *parts,
-                           tt_net_inputs *out)
+                           tt_row_marks *marks, tt_net_inputs *out)
 {
   char *bytes = NULL;
   int root = tt_comm_is_root(c);
-  tt_err e = tt_agree(c, root ? find_levels_local(cfg, parts, out) : TT_OK);
+  tt_err e = tt_agree(c, root ? find_levels_local(cfg, parts, marks, out) : TT_OK);
   if (e) return e;
   int64_t size = root ? tt_net_inputs_pack(out, NULL) : 0, used;
   tt_bcast(c, &size, sizeof size);

@@ -86,6 +86,11 @@ typedef struct tt_data_spec {
 } tt_data_spec;
 /* Errors: as tt_data_read_shape_local. */
 tt_err tt_data_reader_open_spec_local(const tt_data_spec *spec, tt_data_reader **out);
+/* Collective. The same on all ranks: rank 0 opens the file first, and finds the rows of a CSV file
+ * for all. Errors: the same; DATA (the file of a rank is not that of rank 0). */
+tt_err tt_data_reader_open(tt_comm *c, const tt_data_spec *spec, tt_data_reader **out);
+/* The marks of an open CSV file, for spec->format of another reader of it. */
+const tt_row_marks *tt_data_reader_marks(const tt_data_reader *r);
 /* data.file of a job. */
 tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out);
 /* The same from names of the command line, NULL = the default. Errors: USAGE. */

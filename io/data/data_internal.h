@@ -35,10 +35,15 @@ tt_err tt_input_levels_use_local(tt_input_levels *l, const tt_source *s, const t
 /* The levels of the inputs of an open file. */
 tt_input_levels *tt_data_reader_levels_local(tt_data_reader *r);
 
-/* data.file of a job. net NULL: with data.categories the levels are found while reading; else the
- * levels are those of net, with D columns. */
-tt_err tt_data_reader_open_levels_local(const tt_config *cfg, const tt_net_inputs *net,
-                                        tt_data_reader **out);
+/* Collective. The marks of a CSV file on all ranks: those of rank 0. m->mark is NULL on the others;
+ * owner: the caller, tt_free(m->mark). Errors: MEM. */
+tt_err tt_data_share_marks(tt_comm *c, tt_row_marks *m);
+
+/* Collective. data.file of a job, as tt_data_reader_open.
+ *   net    levels of the D inputs; NULL: with data.categories they are found while reading
+ *   marks  on rank 0 those of the file, if they are known */
+tt_err tt_data_reader_open_job(tt_comm *c, const tt_config *cfg, const tt_net_inputs *net,
+                               const tt_row_marks *marks, tt_data_reader **out);
 
 int tt_data_has_categories(const tt_config *cfg);
 /* out[input->count]: tt_categories of each input. Errors: DATA, MEM. */
@@ -60,9 +65,10 @@ tt_err tt_data_missing_local(const tt_config *cfg, const char *file, const tt_co
 tt_err tt_data_find_net_inputs_local(const tt_config *cfg, tt_data_reader *r, tt_row_parts *parts,
                                      tt_net_inputs *out);
 /* Collective. The same on all ranks, from the file of the job.
- *   parts  on rank 0 data.split; owner: the caller, tt_row_parts_free; on other ranks unchanged */
+ *   parts  on rank 0 data.split; owner: the caller, tt_row_parts_free; on other ranks unchanged
+ *   marks  on rank 0 those of the file; owner: the caller; on other ranks unchanged */
 tt_err tt_data_find_levels(tt_comm *c, const tt_config *cfg, tt_row_parts *parts,
-                           tt_net_inputs *out);
+                           tt_row_marks *marks, tt_net_inputs *out);
 /* Why a value of an input is not valid; NULL: it is.
  *   may_miss  1: the value may be missing (NaN) */
 const char *tt_data_input_fault(const tt_net_inputs *net, int64_t column, int may_miss, double v);
@@ -73,11 +79,13 @@ typedef struct tt_whole_columns {
 } tt_whole_columns;
 /*   x  [count][inputs] the first rows */
 void tt_data_pick_whole(int64_t count, int64_t inputs, const double *x, tt_whole_columns *out);
-/* data.id of a job, if it is given. */
-tt_err tt_data_job_ids_local(const tt_config *cfg, int64_t rows, tt_row_ids *out);
+/* data.id of a job, if it is given. `marks` are those of its file. */
+tt_err tt_data_job_ids_local(const tt_config *cfg, const tt_row_marks *marks, int64_t rows,
+                             tt_row_ids *out);
 /* Collective. Set ids and like_ids of a data set on rank 0, from its file and its inputs x. Errors:
  * as tt_data_read_ids_local. */
-tt_err tt_data_add_ids(tt_comm *c, const tt_config *cfg, const tt_fit_rows *x, tt_dataset *d);
+tt_err tt_data_add_ids(tt_comm *c, const tt_config *cfg, const tt_row_marks *marks,
+                       const tt_fit_rows *x, tt_dataset *d);
 /* Collective. The hash of a data set, from those of the blocks of its values. Names of targets are
  * hashed too: the configuration chooses targets by name; and the inputs of the networks, if they
  * are not the columns. Errors: MEM.

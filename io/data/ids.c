@@ -151,9 +151,11 @@ tt_err tt_data_read_some_ids_local(const char *file, const tt_table_format *form
   return e;
 }
 
-tt_err tt_data_job_ids_local(const tt_config *cfg, int64_t rows, tt_row_ids *out)
+tt_err tt_data_job_ids_local(const tt_config *cfg, const tt_row_marks *marks, int64_t rows,
+                             tt_row_ids *out)
 {
-  const tt_table_format format = tt_data_format(cfg);
+  tt_table_format format = tt_data_format(cfg);
+  format.marks = marks;
   if (!cfg->data_id || !*cfg->data_id) return TT_OK;
   return tt_data_read_ids_local(cfg->data_file, &format, cfg->data_id, rows, out);
 }
@@ -181,9 +183,10 @@ static tt_err find_like_ids(tt_comm *c, const tt_fit_rows *x, tt_dataset *d)
   return e;
 }
 
-tt_err tt_data_add_ids(tt_comm *c, const tt_config *cfg, const tt_fit_rows *x, tt_dataset *d)
+tt_err tt_data_add_ids(tt_comm *c, const tt_config *cfg, const tt_row_marks *marks,
+                       const tt_fit_rows *x, tt_dataset *d)
 {
-  tt_err e = tt_comm_is_root(c) ? tt_data_job_ids_local(cfg, d->rows, &d->ids) : TT_OK;
+  tt_err e = tt_comm_is_root(c) ? tt_data_job_ids_local(cfg, marks, d->rows, &d->ids) : TT_OK;
   e = tt_agree(c, e);
   return e ? e : find_like_ids(c, x, d);
 }

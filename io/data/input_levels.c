@@ -1,7 +1,7 @@
 /* input_levels.c — columns of levels while a file is read; see data_internal.h. */
 #include "io/data/data_internal.h"
 
-#include "core/base/csv.h"
+#include "core/base/list.h"
 #include "core/base/mem.h"
 #include "io/columns/by_column.h"
 
@@ -16,13 +16,13 @@ int tt_data_has_categories(const tt_config *cfg)
 
 int tt_data_names_category(const char *categories, const char *column)
 {
-  tt_csv *pairs = NULL;
+  tt_list *pairs = NULL;
   int found = 0;
   if (!categories || !tt_by_column_is_mapping(categories)) return 0;
-  if (tt_csv_parse_list("data.categories", categories, &pairs)) return 0;
-  for (int64_t i = 0; i < pairs->columns && !found; i++)
-    found = !strcmp(pairs->name[i] + strcspn(pairs->name[i], ":") + 1, column);
-  tt_csv_destroy(&pairs);
+  if (tt_list_parse("data.categories", categories, &pairs)) return 0;
+  for (int64_t i = 0; i < pairs->count && !found; i++)
+    found = !strcmp(pairs->item[i] + strcspn(pairs->item[i], ":") + 1, column);
+  tt_list_destroy(&pairs);
   return found;
 }
 
@@ -35,7 +35,7 @@ static int64_t find_column(const tt_data_spec *spec, const char *name, int64_t i
   return -1;
 }
 
-static tt_err copy_levels(const tt_net_inputs *net, int64_t column, tt_levels *to)
+tt_err tt_net_inputs_copy_levels(const tt_net_inputs *net, int64_t column, tt_levels *to)
 {
   int64_t levels = tt_net_inputs_levels(net, column);
   to->zeros = net->categories[column] == TT_CATEGORIES_zeros;
@@ -68,7 +68,7 @@ tt_err tt_input_levels_create(const tt_data_spec *spec, const tt_columns *input,
     int64_t d = find_column(spec, input->name[i], i);
     if (d < 0 || !tt_net_inputs_is_category(spec->net, d)) continue;
     out->categories[i] = spec->net->categories[d];
-    TT_TRY(copy_levels(spec->net, d, &out->of[i]));
+    TT_TRY(tt_net_inputs_copy_levels(spec->net, d, &out->of[i]));
     out->of[i].learns = spec->keeps_texts;
   }
   return TT_OK;

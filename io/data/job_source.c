@@ -1,7 +1,7 @@
 /* job_source.c — what the section data of a job says about its file; see data.h. */
 #include "io/data/data_internal.h"
 
-#include "core/base/csv.h"
+#include "core/base/list.h"
 #include "core/base/mem.h"
 #include "io/hdf5/guarded_check.h"
 #include "io/table/column_choice.h"
@@ -62,7 +62,7 @@ static tt_err list_targets(const tt_config *cfg, char **list)
     for (int64_t i = 0; i < count; i++) {
       const char *name = one ? own->target : own->targets.value[i];
       if (*list && tt_column_list_matches(*list, name)) continue;
-      TT_TRY(tt_csv_list_add(list, name));
+      TT_TRY(tt_list_add(list, name));
     }
     if (count) continue;
     tt_free(*list);
@@ -94,10 +94,12 @@ static tt_err list_others(const tt_config *cfg, const char ***other, int *others
   return TT_OK;
 }
 
-static tt_err open_job(const tt_config *cfg, const char *categories, const tt_net_inputs *net,
-                       tt_data_reader **out)
+/*   c  NULL: local */
+static tt_err open_job(tt_comm *c, const tt_config *cfg, const tt_net_inputs *net,
+                       const tt_row_marks *marks, tt_data_reader **out)
 {
-  const tt_table_format format = tt_data_format(cfg);
+  tt_table_format format = tt_data_format(cfg);
+  format.marks = marks;
   char *targets = NULL;
   const char **other = NULL;
   int others = 0;
@@ -112,23 +114,25 @@ static tt_err open_job(const tt_config *cfg, const char *categories, const tt_ne
                              .id = cfg->data_id && *cfg->data_id ? cfg->data_id : NULL,
                              .format = &format,
                              .missing_inputs = tt_data_may_miss(cfg),
-                             .categories = categories,
+                             .categories =
+                                 tt_data_has_categories(cfg) ? cfg->data_categories : NULL,
                              .net = net};
-  if (!e) e = tt_data_reader_open_spec_local(&spec, out);
+  if (c) e = tt_agree(c, e);
+  if (!e) e = c ? tt_data_reader_open(c, &spec, out) : tt_data_reader_open_spec_local(&spec, out);
   tt_free(targets);
   tt_free(other);
   return e;
 }
 
-tt_err tt_data_reader_open_levels_local(const tt_config *cfg, const tt_net_inputs *net,
-                                        tt_data_reader **out)
+tt_err tt_data_reader_open_job(tt_comm *c, const tt_config *cfg, const tt_net_inputs *net,
+                               const tt_row_marks *marks, tt_data_reader **out)
 {
-  return open_job(cfg, tt_data_has_categories(cfg) ? cfg->data_categories : NULL, net, out);
+  return open_job(c, cfg, net, marks, out);
 }
 
 tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out)
 {
-  return tt_data_reader_open_levels_local(cfg, NULL, out);
+  return open_job(NULL, cfg, NULL, NULL, out);
 }
 
 /* "%name" for each option that names a column of values to split by, which may be a target, or of

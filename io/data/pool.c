@@ -28,7 +28,8 @@ struct tt_pool {
   char *inputs, *labels;
   tt_columns input, target;
   const tt_net_inputs *net;
-  const tt_table_format *format;
+  tt_table_format format;        /* its marks are those of the file that was opened last */
+  tt_row_marks *marks;           /* [files] */
   int64_t first, width, targets; /* width = input.count, targets = target.count */
   uint8_t *excluded;             /* [(rows + 7) / 8] one bit per row, or NULL */
   uint64_t hash;
@@ -58,8 +59,9 @@ static int64_t rows_of_block(const tt_pool *p)
 
 /* One file at a time */
 
-static tt_data_spec spec_of(const tt_pool *p, int64_t i)
+static tt_data_spec spec_of(tt_pool *p, int64_t i)
 {
+  p->format.marks = &p->marks[i];
   return (tt_data_spec){.file = p->file[i],
                         .inputs = p->inputs,
                         .targets = p->labels,
@@ -67,7 +69,7 @@ static tt_data_spec spec_of(const tt_pool *p, int64_t i)
                         .other = (const char *const *)&p->input.id,
                         .like_input = &p->input,
                         .like_target = &p->target,
-                        .format = p->format,
+                        .format = &p->format,
                         .net = p->net};
 }
 
@@ -159,7 +161,8 @@ static tt_err copy_options(const tt_pool_options *options, tt_pool *p)
   p->files = options->files;
   p->first = options->first;
   p->net = options->net;
-  p->format = options->format;
+  if (options->format) p->format = *options->format;
+  TT_TRY(TT_ALLOC(p->marks, options->files));
   TT_TRY(tt_columns_copy(options->input, &p->input));
   if (options->target) TT_TRY(tt_columns_copy(options->target, &p->target));
   p->width = p->input.count;
@@ -186,6 +189,7 @@ static tt_err read_shapes_local(const tt_pool_options *options, int notice, tt_p
     if (!options->checked) TT_TRY(tt_guarded_check_local(p->file[i], dataset, 4));
     TT_TRY(open_file(p, i, notice && i == 0 && p->first == 0));
     p->start[i + 1] = p->start[i] + tt_data_reader_shape(p->rows)->rows;
+    TT_TRY(tt_row_marks_copy(tt_data_reader_marks(p->rows), &p->marks[i]));
   }
   return TT_OK;
 }
@@ -239,7 +243,8 @@ static tt_err open_all(tt_comm *c, const tt_pool_options *options, tt_pool *p)
   if (e) return e;
   tt_bcast(c, p->start, (p->files + 1) * (int64_t)sizeof *p->start);
   int64_t bytes = has_excluded(options) ? (tt_pool_rows(p) + 7) / 8 : 0;
-  e = tt_agree(c, has_excluded(options) ? TT_ALLOC(p->excluded, bytes) : TT_OK);
+  for (int64_t i = 0; !e && i < p->files; i++) e = tt_data_share_marks(c, &p->marks[i]);
+  if (!e) e = tt_agree(c, has_excluded(options) ? TT_ALLOC(p->excluded, bytes) : TT_OK);
   if (!e) e = tt_agree(c, root ? read_excluded_and_hash_local(options, p) : TT_OK);
   if (e) return e;
   tt_bcast(c, &p->hash, sizeof p->hash);
@@ -270,15 +275,11 @@ void tt_pool_close_local(tt_pool **pool)
   tt_data_reader_close_local(&p->rows);
   tt_data_reader_close_local(&p->texts);
   for (int64_t i = 0; i < p->files; i++) tt_free(p->file[i]);
-  tt_free(p->file);
-  tt_free(p->start);
-  tt_free(p->inputs);
-  tt_free(p->labels);
+  for (int64_t i = 0; p->marks && i < p->files; i++) tt_free(p->marks[i].mark);
   tt_columns_free(&p->input);
   tt_columns_free(&p->target);
-  tt_free(p->excluded);
-  tt_free(p->block);
-  tt_free(*pool);
+  tt_free_all(&p->file, &p->start, &p->inputs, &p->labels, &p->marks, &p->excluded, &p->block,
+              pool);
 }
 
 static tt_err check_all_values(tt_pool *p)
@@ -387,7 +388,7 @@ static tt_err open_texts(tt_pool *p, int64_t i)
 }
 
 /* The ids of those candidates that are in file i, to their places in text[count]. */
-static tt_err read_ids_of_file(const tt_pool *p, int64_t i, const int64_t *row, int64_t count,
+static tt_err read_ids_of_file(tt_pool *p, int64_t i, const int64_t *row, int64_t count,
                                char **text)
 {
   int64_t *from = NULL, *to = NULL, n = 0;
@@ -398,7 +399,8 @@ static tt_err read_ids_of_file(const tt_pool *p, int64_t i, const int64_t *row, 
   for (int64_t k = 0; !e && k < count; k++)
     if (file_of_row(p, row[k] - p->first) == i)
       to[n] = k, from[n++] = row[k] - p->first - p->start[i];
-  if (!e && n) e = tt_data_read_some_ids_local(p->file[i], p->format, p->input.id, n, from, found);
+  const tt_table_format *format = spec_of(p, i).format;
+  if (!e && n) e = tt_data_read_some_ids_local(p->file[i], format, p->input.id, n, from, found);
   for (int64_t k = 0; k < n; k++) text[to[k]] = found[k];
   tt_free_all(&from, &to, &found);
   return e;

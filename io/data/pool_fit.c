@@ -84,7 +84,8 @@ static tt_err add_block(pool_fit *p, int64_t block, column_sum *sum)
   return TT_OK;
 }
 
-static tt_err open_local(tt_comm *c, pool_fit *p, const tt_columns *input, const tt_net_inputs *net)
+/* Collective. */
+static tt_err open_pool(tt_comm *c, pool_fit *p, const tt_columns *input, const tt_net_inputs *net)
 {
   const tt_table_format format = tt_data_format(p->cfg);
   const tt_data_spec spec = {.file = p->cfg->pool_file,
@@ -92,7 +93,11 @@ static tt_err open_local(tt_comm *c, pool_fit *p, const tt_columns *input, const
                              .like_input = input,
                              .format = &format,
                              .net = net};
-  TT_TRY(tt_data_reader_open_spec_local(&spec, &p->rows));
+  return tt_data_reader_open(c, &spec, &p->rows);
+}
+
+static tt_err read_own_local(const tt_comm *c, pool_fit *p, const tt_columns *input)
+{
   TT_TRY(tt_data_reader_match_local(p->rows, input, NULL, "data.file", 0));
   p->inputs = input->count;
   p->count = tt_data_reader_shape(p->rows)->rows;
@@ -147,9 +152,9 @@ tt_err tt_data_fit_pool(tt_comm *c, const tt_config *cfg, const tt_columns *inpu
                         const tt_net_inputs *net, const tt_fitted *out)
 {
   pool_fit p = {.cfg = cfg, .out = out};
-  tt_err e = check_transforms(&p, input);
-  if (!e) e = open_local(c, &p, input, net);
-  e = tt_agree(c, e);
+  tt_err e = tt_agree(c, check_transforms(&p, input));
+  if (!e) e = open_pool(c, &p, input, net);
+  if (!e) e = tt_agree(c, read_own_local(c, &p, input));
   if (!e) {
     tt_allgatherv(c, p.sum, p.mine.count * p.inputs * (int64_t)sizeof *p.sum, p.all, NULL);
     e = tt_agree(c, fit_columns(&p));

@@ -40,6 +40,7 @@ typedef struct loader {
   sample_array x, y, w, sigma;
   tt_label_rule *label;        /* [T] */
   tt_net_inputs net;           /* inputs of the networks, until the data set has them */
+  tt_row_marks marks;          /* of the file, if rank 0 has read it for `net` */
   tt_row_parts parts;          /* on rank 0: data.split */
   int8_t *missing, *indicator; /* [D] tt_missing of amounts; 1 = a missing value is an input */
   tt_dataset *d;
@@ -88,15 +89,6 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   return tt_data_label_rules_local(cfg, l->file, &l->d->target, s, l->label);
 }
 
-/* Without data.categories the inputs of the networks follow from the names of the columns. */
-static tt_err open_local(loader *l)
-{
-  if (tt_data_has_categories(l->cfg))
-    return tt_data_reader_open_levels_local(l->cfg, &l->net, &l->rows);
-  TT_TRY(tt_data_reader_open_job_local(l->cfg, &l->rows));
-  return tt_data_find_net_inputs_local(l->cfg, l->rows, NULL, &l->net);
-}
-
 static tt_err create_local(loader *l)
 {
   const tt_data_shape *s = tt_data_reader_shape(l->rows);
@@ -107,12 +99,11 @@ static tt_err create_local(loader *l)
 }
 
 /* While a file is written, nodes may read different shapes. */
-static tt_err check_same_shape(loader *l)
+static tt_err check_same_shape(tt_comm *c, const char *file, const tt_data_shape *s)
 {
-  const tt_data_shape *s = tt_data_reader_shape(l->rows);
   const int64_t mine[] = {s->rows, s->inputs, s->targets};
   int64_t root[] = {s->rows, s->inputs, s->targets};
-  tt_bcast(l->comm, root, sizeof root);
+  tt_bcast(c, root, sizeof root);
   tt_err e = TT_OK;
   if (memcmp(mine, root, sizeof mine))
     e = TT_FAIL(DATA,
@@ -120,8 +111,20 @@ static tt_err check_same_shape(loader *l)
                 " targets on this rank, but %" PRId64 " x %" PRId64 " and %" PRId64
                 " on rank 0: the file is changing, or is not the same on "
                 "all nodes",
-                l->file, mine[0], mine[1], mine[2], root[0], root[1], root[2]);
-  return tt_agree(l->comm, e);
+                file, mine[0], mine[1], mine[2], root[0], root[1], root[2]);
+  return tt_agree(c, e);
+}
+
+/* Collective. Without data.categories the inputs of the networks follow from the names of the
+ * columns. */
+static tt_err open_file(loader *l)
+{
+  tt_comm *c = l->comm;
+  int levels = tt_data_has_categories(l->cfg);
+  tt_err e = levels ? tt_data_find_levels(c, l->cfg, &l->parts, &l->marks, &l->net) : TT_OK;
+  if (!e) e = tt_data_reader_open_job(c, l->cfg, levels ? &l->net : NULL, &l->marks, &l->rows);
+  if (!e && !levels) e = tt_agree(c, tt_data_find_net_inputs_local(l->cfg, l->rows, NULL, &l->net));
+  return e ? e : check_same_shape(c, l->file, tt_data_reader_shape(l->rows));
 }
 
 /*   inputs  columns of the normalised values */
@@ -372,7 +375,7 @@ static tt_err find_parts(loader *l)
     e = tt_data_read_rows_local(l->rows, l->cfg, key, &l->parts, l->d);
   tt_free(key);
   e = tt_agree(l->comm, e);
-  return e ? e : tt_data_add_ids(l->comm, l->cfg, &x, l->d);
+  return e ? e : tt_data_add_ids(l->comm, l->cfg, tt_data_reader_marks(l->rows), &x, l->d);
 }
 
 /* Collective. */
@@ -397,10 +400,7 @@ static tt_err share_parts(loader *l)
 static tt_err load_raw(loader *l, const tt_data_hook *hook)
 {
   tt_err e = tt_agree(l->comm, tt_comm_is_root(l->comm) ? tt_data_check_job_local(l->cfg) : TT_OK);
-  if (!e && tt_data_has_categories(l->cfg))
-    e = tt_data_find_levels(l->comm, l->cfg, &l->parts, &l->net);
-  if (!e) e = tt_agree(l->comm, open_local(l));
-  if (!e) e = check_same_shape(l);
+  if (!e) e = open_file(l);
   if (!e && hook) {
     tt_data_shape shape = *tt_data_reader_shape(l->rows);
     shape.net_inputs = l->net.count;
@@ -448,7 +448,7 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
   else
     *out = l->d;
   tt_data_reader_close_local(&l->rows);
-  tt_free_all(&l->label, &l->missing, &l->indicator);
+  tt_free_all(&l->label, &l->missing, &l->indicator, &l->marks.mark);
   tt_row_parts_free(&l->parts);
   tt_net_inputs_free(&l->net);
   sample_array_free(&l->x);

@@ -1,7 +1,7 @@
 /* rows.c — shape, names and rows of a data file; see data.h. */
 #include "io/data/data_internal.h"
 
-#include "core/base/csv.h"
+#include "core/base/list.h"
 #include "core/base/mem.h"
 #include "io/table/column_choice.h"
 
@@ -59,7 +59,7 @@ static tt_err list_existing(tt_source *s, const tt_columns *like, char **list)
   for (int64_t k = 0; k < like->count; k++) {
     int found = 0;
     TT_TRY(find_column(s, like->name[k], &found));
-    if (found) TT_TRY(tt_csv_list_add(list, like->name[k]));
+    if (found) TT_TRY(tt_list_add(list, like->name[k]));
   }
   return TT_OK;
 }
@@ -95,7 +95,7 @@ static tt_err find_inputs(tt_data_reader *r, const tt_data_spec *spec)
   if (!spec->like_input || has_no_names(&r->source, spec->like_input))
     return tt_text_set(&r->inputs, "*");
   for (int64_t k = 0; k < spec->like_input->count; k++)
-    TT_TRY(tt_csv_list_add(&r->inputs, spec->like_input->name[k]));
+    TT_TRY(tt_list_add(&r->inputs, spec->like_input->name[k]));
   return TT_OK;
 }
 
@@ -213,6 +213,41 @@ tt_err tt_data_reader_open_spec_local(const tt_data_spec *spec, tt_data_reader *
   tt_err e = open_all(r, spec);
   if (e) tt_data_reader_close_local(&r);
   *out = r;
+  return e;
+}
+
+const tt_row_marks *tt_data_reader_marks(const tt_data_reader *r)
+{
+  static const tt_row_marks none;
+  return r->source.table ? &r->source.table->marks : &none;
+}
+
+tt_err tt_data_share_marks(tt_comm *c, tt_row_marks *m)
+{
+  tt_row_mark *mark = m->mark;
+  tt_bcast(c, m, sizeof *m);
+  m->mark = mark;
+  if (!m->count) return TT_OK;
+  tt_err e = tt_agree(c, tt_comm_is_root(c) ? TT_OK : TT_ALLOC(m->mark, m->count));
+  if (!e) tt_bcast(c, m->mark, m->count * (int64_t)sizeof *m->mark);
+  return e;
+}
+
+tt_err tt_data_reader_open(tt_comm *c, const tt_data_spec *spec, tt_data_reader **out)
+{
+  int root = tt_comm_is_root(c);
+  tt_table_format format = spec->format ? *spec->format : (tt_table_format){0};
+  tt_data_spec known = *spec;
+  tt_row_marks marks = {0};
+  *out = NULL;
+  tt_err e = tt_agree(c, root ? tt_data_reader_open_spec_local(spec, out) : TT_OK);
+  if (!e && root) marks = *tt_data_reader_marks(*out);
+  if (!e) e = tt_data_share_marks(c, &marks);
+  format.marks = &marks;
+  known.format = &format;
+  if (!e) e = tt_agree(c, root ? TT_OK : tt_data_reader_open_spec_local(&known, out));
+  if (!root) tt_free(marks.mark);
+  if (e) tt_data_reader_close_local(out);
   return e;
 }
 

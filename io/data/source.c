@@ -14,8 +14,9 @@
 tt_err tt_source_open_local(const char *file, const tt_table_format *format, tt_source *out)
 {
   *out = (tt_source){0};
-  return tt_table_is_table(file) ? tt_table_open_local(file, format, &out->table)
-                                 : tt_h5_open_local(file, &out->h5);
+  return tt_table_is_table(file) || (format && format->any_name)
+             ? tt_table_open_local(file, format, &out->table)
+             : tt_h5_open_local(file, &out->h5);
 }
 
 void tt_source_close_local(tt_source *s)

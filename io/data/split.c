@@ -271,7 +271,8 @@ tt_err tt_data_count_rows_local(const tt_config *cfg, tt_row_counts *out)
   tt_row_ids ids = {0};
   TT_TRY(tt_data_reader_open_job_local(cfg, &r));
   tt_err e = tt_data_find_parts_local(r, cfg, NULL, &parts);
-  if (!e) e = tt_data_job_ids_local(cfg, tt_data_reader_shape(r)->rows, &ids);
+  if (!e)
+    e = tt_data_job_ids_local(cfg, tt_data_reader_marks(r), tt_data_reader_shape(r)->rows, &ids);
   tt_row_ids_free(&ids);
   *out =
       (tt_row_counts){.repeated = parts.repeated, .seen = parts.seen, .like_ids = parts.like_ids};

@@ -16,8 +16,6 @@
 #include <stdio.h>
 
 #define TT_SCHEMA_MODEL "tutti-model-1.0"
-/* With a normalization that transforms values, which programs for 1.0 would not undo. */
-#define TT_SCHEMA_TRANSFORMED_MODEL "tutti-model-2.0"
 #define TT_SCHEMA_RESULT "tutti-result-1.0"
 #define TT_SCHEMA_PREDICTION "tutti-prediction-1.0"
 #define TT_SCHEMA_SCORE "tutti-score-1.0"

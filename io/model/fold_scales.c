@@ -53,7 +53,7 @@ void tt_fold_tables_write(tt_schema *s, const char *input, const tt_fold_tables 
   const char *const inputs = input, *const targets = "ensemble_target";
   if (!t->networks) return;
 #define X(field, path, axis, none, meaning)                                                        \
-  TT_SCHEMA_WRITE(s, t->field, path, F64, "1", meaning, NULL, "net/cohort", axis);
+  TT_SCHEMA_WRITE(s, t->field, path, F64, "1", meaning, NULL, "net/network", axis);
   TT_FOLD_TABLES(X)
 #undef X
 }
@@ -66,7 +66,7 @@ static tt_err read_table(tt_h5_reader *r, const char *path, int64_t networks, in
   TT_TRY(tt_h5_read_rows_local(r, path, TT_H5_F64, 0, networks, to));
   for (int64_t i = 0; i < networks * count; i++)
     if (!isfinite(to[i]) || (positive && to[i] <= 0.0))
-      return TT_FAIL(DATA, "%s: '%s' of cohort %" PRId64 " is %g" TT_DAMAGED, tt_h5_file_name(r),
+      return TT_FAIL(DATA, "%s: '%s' of network %" PRId64 " is %g" TT_DAMAGED, tt_h5_file_name(r),
                      path, i / count, to[i]);
   return TT_OK;
 }

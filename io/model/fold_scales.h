@@ -27,7 +27,7 @@ typedef struct tt_fold_tables {
 tt_err tt_fold_tables_create(const tt_trained_ensembles *all, int64_t targets, tt_fold_tables *out);
 void tt_fold_tables_free(tt_fold_tables *t);
 
-/* Collective. Dimensions net/cohort and ensemble_target exist.
+/* Collective. Dimensions net/network and ensemble_target exist.
  *   input  dimension of the inputs of the networks */
 void tt_fold_tables_write(tt_schema *s, const char *input, const tt_fold_tables *t);
 

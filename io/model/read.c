@@ -14,8 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { VALUES_PER_READ = 1 << 22 };
-
 static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units, int64_t count,
                            tt_columns *out)
 {
@@ -61,24 +59,6 @@ static tt_err read_normalize(tt_h5_reader *r, const char *names, const char *par
   return e;
 }
 
-static void guess_normalize(int64_t n, const double *mean, const double *scale, int8_t *by)
-{
-  for (int64_t i = 0; i < n; i++)
-    by[i] = mean[i] == 0.0 && scale[i] == 1.0 ? TT_NORMALIZE_none : TT_NORMALIZE_standard;
-}
-
-/* Old files do not have the names: their columns are none or standard. */
-static tt_err read_normalizes(tt_h5_reader *r, tt_scaler *s)
-{
-  guess_normalize(s->inputs, s->x_mean, s->x_scale, s->x_normalize);
-  guess_normalize(s->targets, s->y_mean, s->y_scale, s->y_normalize);
-  if (!tt_h5_has_local(r, "scaler/x_normalize")) return TT_OK;
-  TT_TRY(read_normalize(r, "scaler/x_normalize", "scaler/x_lambda", s->inputs, s->x_normalize,
-                        s->x_lambda));
-  return read_normalize(r, "scaler/y_normalize", "scaler/y_lambda", s->targets, s->y_normalize,
-                        s->y_lambda);
-}
-
 /* NaN where the column may not be missing. */
 static tt_err read_fills(tt_h5_reader *r, tt_scaler *s)
 {
@@ -122,11 +102,14 @@ static tt_err read_scaler(tt_h5_reader *r, int64_t inputs, int64_t net_inputs, i
   TT_TRY(read_scale(r, "scaler/x_scale", inputs, 1, out->x_scale));
   TT_TRY(read_scale(r, "scaler/y_mean", targets, 0, out->y_mean));
   TT_TRY(read_scale(r, "scaler/y_scale", targets, 1, out->y_scale));
-  TT_TRY(read_normalizes(r, out));
+  TT_TRY(read_normalize(r, "scaler/x_normalize", "scaler/x_lambda", inputs, out->x_normalize,
+                        out->x_lambda));
+  TT_TRY(read_normalize(r, "scaler/y_normalize", "scaler/y_lambda", targets, out->y_normalize,
+                        out->y_lambda));
   return read_fills(r, out);
 }
 
-/* Ranges of the inputs in the training rows; older files do not have them. */
+/* Ranges of the inputs in the training rows, if they are known. */
 static tt_err read_ranges(tt_h5_reader *r, tt_trained_ensemble *m)
 {
   if (!tt_h5_has_local(r, "scaler/x_low")) return TT_OK;
@@ -140,103 +123,34 @@ static tt_err read_ranges(tt_h5_reader *r, tt_trained_ensemble *m)
   return TT_OK;
 }
 
-/* Finite, unless the member diverged. */
-static tt_err check_finite(tt_h5_reader *r, const char *path, const tt_trained_ensemble *m,
-                           int64_t member, const float *w, int64_t size)
+/* Finite, unless the member diverged; p: members of one network. */
+static tt_err check_parameters(tt_h5_reader *r, const tt_trained_ensemble *p)
 {
-  if (m->status[member] == TT_STATUS_diverged) return TT_OK;
-  for (int64_t j = 0; j < size; j++)
-    if (!isfinite(w[j]))
-      return TT_FAIL(DATA,
-                     "%s: '%s' of member %" PRId64
-                     " holds %g, but the member did not diverge" TT_DAMAGED,
-                     tt_h5_file_name(r), path, member, (double)w[j]);
+  const float *w = p->w;
+  for (int64_t i = 0; i < p->members; i++)
+    for (int64_t j = 0; j < p->model.params; j++, w++)
+      if (!isfinite(*w) && p->status[i] != TT_STATUS_diverged)
+        return TT_FAIL(DATA,
+                       "%s: 'net/parameters' of member %" PRId64
+                       " holds %g, but the member did not diverge" TT_DAMAGED,
+                       tt_h5_file_name(r), i, (double)*w);
   return TT_OK;
 }
 
-/* One tensor: `size` numbers of each member, to `offset` of its parameters. buffer: room for one
- * member, and for VALUES_PER_READ numbers if there are as many. */
-static tt_err read_tensor(tt_h5_reader *r, const char *path, tt_trained_ensemble *m, int64_t offset,
-                          int64_t size, float *buffer)
+/* The parameters of m, the first of them at `first`. */
+static tt_err read_parameters(tt_h5_reader *r, int64_t first, const tt_trained_ensemble *m)
 {
-  int64_t step = size < VALUES_PER_READ ? VALUES_PER_READ / size : 1;
-  for (int64_t first = 0; first < m->members; first += step) {
-    int64_t count = m->members - first < step ? m->members - first : step;
-    TT_TRY(tt_h5_read_rows_local(r, path, TT_H5_F32, first, count, buffer));
-    for (int64_t i = 0; i < count; i++) {
-      TT_TRY(check_finite(r, path, m, first + i, buffer + i * size, size));
-      memcpy(m->w + (first + i) * m->model.params + offset, buffer + i * size,
-             (size_t)size * sizeof *buffer);
-    }
-  }
-  return TT_OK;
-}
-
-static tt_err read_layer(tt_h5_reader *r, int l, tt_trained_ensemble *m, float *buffer)
-{
-  const tt_layer *layer = &m->model.layer[l];
-  char path[96];
-  tt_model_tensor_path(l, "weight", path);
-  TT_TRY(read_tensor(r, path, m, layer->weight, layer->in * layer->out, buffer));
-  tt_model_tensor_path(l, "bias", path);
-  TT_TRY(read_tensor(r, path, m, layer->bias, layer->out, buffer));
-  if (layer->norm < 0) return TT_OK;
-  tt_model_tensor_path(l, "gain", path);
-  TT_TRY(read_tensor(r, path, m, layer->norm, layer->out, buffer));
-  tt_model_tensor_path(l, "shift", path);
-  return read_tensor(r, path, m, layer->norm + layer->out, layer->out, buffer);
-}
-
-static tt_err read_front_layer(tt_h5_reader *r, int l, tt_trained_ensemble *m, float *buffer)
-{
-  const tt_front_layer *layer = &m->model.front.layer[l];
-  int conv = layer->kind == TT_FRONT_conv;
-  char path[TT_MODEL_PATH_MAX];
-  if (layer->weight < 0) return TT_OK;
-  tt_model_front_path(l, conv ? "weight" : "gain", path);
-  TT_TRY(read_tensor(r, path, m, layer->weight, tt_front_weights(layer), buffer));
-  tt_model_front_path(l, conv ? "bias" : "shift", path);
-  return read_tensor(r, path, m, layer->bias, layer->channels, buffer);
-}
-
-static tt_err read_tensors(tt_h5_reader *r, tt_trained_ensemble *m)
-{
-  float *buffer = NULL;
-  int64_t all = m->members * m->model.params, one = m->model.params;
-  tt_err e = TT_ALLOC(buffer, one > VALUES_PER_READ   ? one
-                              : all < VALUES_PER_READ ? all
-                                                      : VALUES_PER_READ);
-  for (int l = 0; !e && l < m->model.front.layers; l++) e = read_front_layer(r, l, m, buffer);
-  for (int l = 0; !e && l < m->model.layers; l++) e = read_layer(r, l, m, buffer);
-  tt_free(buffer);
-  return e;
-}
-
-/* The parameters of one of several cohorts, the members of m. */
-static tt_err read_parameters(tt_h5_reader *r, const tt_model_cohort_info *s,
-                              const tt_trained_ensemble *m)
-{
-  static const char path[] = "net/parameters";
-  int64_t each = m->model.params;
-  TT_TRY(tt_h5_read_rows_local(r, path, TT_H5_F32, s->first_parameter, m->members * each, m->w));
-  for (int64_t i = 0; i < m->members; i++)
-    TT_TRY(check_finite(r, path, m, i, m->w + i * each, each));
-  return TT_OK;
-}
-
-/* Those of all networks of m; the first one is cohort s. */
-static tt_err read_networks(tt_h5_reader *r, const tt_model_cohort_info *s,
-                            const tt_trained_ensemble *m)
-{
+  int64_t count = tt_trained_ensemble_parameters(m);
   tt_ensemble own;
+  TT_TRY(tt_h5_read_rows_local(r, "net/parameters", TT_H5_F32, first, count, m->w));
   for (int64_t k = 0; k < tt_trained_ensemble_networks(m); k++) {
-    tt_trained_ensemble part = tt_trained_ensemble_part(m, k, &own);
-    TT_TRY(read_parameters(r, &s[k], &part));
+    const tt_trained_ensemble part = tt_trained_ensemble_part(m, k, &own);
+    TT_TRY(check_parameters(r, &part));
   }
   return TT_OK;
 }
 
-/* Columns, scales and ranges, which are the same for all cohorts. */
+/* Columns, scales and ranges, which are the same for all networks. */
 static tt_err read_inputs(tt_h5_reader *r, const tt_model_file_info *w, const tt_model_tables *t,
                           tt_trained_ensemble *m)
 {
@@ -292,19 +206,19 @@ static tt_err check_label_scales(tt_h5_reader *r, const tt_trained_ensemble *m)
   return TT_OK;
 }
 
-/*   first  the first cohort, which has been read; NULL: this is the first */
-static tt_err read_cohort(tt_h5_reader *r, const tt_model_file_info *w, const tt_model_tables *t,
-                          const tt_model_cohort_info *s, const tt_trained_ensemble *first,
-                          tt_trained_ensemble *m)
+/*   first  the first trained ensemble, which has been read; NULL: this is the first */
+static tt_err fill_trained(tt_h5_reader *r, const tt_model_file_info *w, const tt_model_tables *t,
+                           const tt_model_network_info *s, const tt_trained_ensemble *first,
+                           tt_trained_ensemble *m)
 {
   m->variance_floor = s->variance_floor;
   TT_TRY(tt_model_fill_tables_local(r, w, t, s, m));
   TT_TRY(first ? copy_inputs(first, m) : read_inputs(r, w, t, m));
   TT_TRY(check_label_scales(r, m));
-  return w->flat ? read_networks(r, s, m) : read_tensors(r, m);
+  return read_parameters(r, s->first_parameter, m);
 }
 
-/* Older files do not have them. */
+/* Not in every file. */
 static tt_err read_epistemic(tt_h5_reader *r, tt_trained_ensembles *all)
 {
   double *joined = NULL;
@@ -327,7 +241,7 @@ static tt_err read_epistemic(tt_h5_reader *r, tt_trained_ensembles *all)
 }
 
 /* The networks of an ensemble predict the same. */
-static tt_err check_networks(tt_h5_reader *r, int64_t n, const tt_model_cohort_info *s)
+static tt_err check_networks(tt_h5_reader *r, int64_t n, const tt_model_network_info *s)
 {
   const tt_model *a = &s[0].model;
   for (int64_t k = 1; k < n; k++) {
@@ -343,27 +257,27 @@ static tt_err check_networks(tt_h5_reader *r, int64_t n, const tt_model_cohort_i
 }
 
 /* Members with scales of their own belong to one ensemble. */
-static tt_err check_folds(tt_h5_reader *r, const tt_model_cohort_info *s, int64_t n,
+static tt_err check_folds(tt_h5_reader *r, const tt_model_network_info *s, int64_t n,
                           const tt_network *network)
 {
   for (int64_t k = 0; k < n; k++)
     if (network[k].folded && s->ensembles > 1)
       return TT_FAIL(DATA,
-                     "%s: %" PRId64 " ensembles have a cohort with 'net/input_factor'" TT_DAMAGED,
+                     "%s: %" PRId64 " ensembles have a network with 'net/input_factor'" TT_DAMAGED,
                      tt_h5_file_name(r), s->ensembles);
   return TT_OK;
 }
 
-/* The ensembles of cohort *next and of those that continue its ensemble; *next: the cohort after
+/* The ensembles of network *next and of those that continue its ensemble; *next: the network after
  * them. */
 static tt_err read_trained(tt_h5_reader *r, const tt_model_file_info *w, const tt_model_tables *t,
                            const tt_trained_ensemble *first, int64_t *next,
                            tt_trained_ensemble **out)
 {
-  tt_model_cohort_info *s = &w->cohort_info[*next];
+  tt_model_network_info *s = &w->network_info[*next];
   tt_network *network = NULL;
   int64_t n = 1, own = s->members;
-  while (*next + n < w->cohorts && s[n].ensembles == 0) n++;
+  while (*next + n < w->networks && s[n].ensembles == 0) n++;
   TT_TRY(check_networks(r, n, s));
   TT_TRY(TT_ALLOC(network, n));
   for (int64_t k = 0; k < n; k++)
@@ -378,37 +292,21 @@ static tt_err read_trained(tt_h5_reader *r, const tt_model_file_info *w, const t
     if ((*out)->network[k].folded) tt_fold_tables_copy(&w->folds, *next + k, &(*out)->network[k]);
   *next += n;
   s->members = (*out)->members;
-  e = read_cohort(r, w, t, s, first, *out);
+  e = fill_trained(r, w, t, s, first, *out);
   s->members = own;
   return e;
 }
 
-const char *const tt_model_attributes[] = {"tutti_schema",
-                                           "cohorts",
-                                           "given",
-                                           "n_layers",
-                                           "output",
-                                           "layer_norm",
-                                           "levels",
-                                           "level",
-                                           "residual",
-                                           "variance_floor",
-                                           "activation",
-                                           "front",
-                                           "front_shape",
-                                           "front_axes",
-                                           "front_activation",
-                                           NULL};
+const char *const tt_model_attributes[] = {"tutti_schema", "given", NULL};
 
 static tt_err read_all(tt_h5_reader *r, tt_model_file_info *w, tt_model_tables *t,
                        tt_trained_ensembles *all)
 {
   int64_t next = 0, count = 0;
-  if (tt_schema_check_local(r, TT_SCHEMA_TRANSFORMED_MODEL, "model"))
-    TT_TRY(tt_schema_check_local(r, TT_SCHEMA_MODEL, "model"));
+  TT_TRY(tt_schema_check_local(r, TT_SCHEMA_MODEL, "model"));
   TT_TRY(tt_model_read_info_local(r, w));
   TT_TRY(tt_model_read_tables_local(r, w, t));
-  for (int64_t k = 0; k < w->cohorts; k++) count += w->cohort_info[k].ensembles > 0;
+  for (int64_t k = 0; k < w->networks; k++) count += w->network_info[k].ensembles > 0;
   TT_TRY(tt_trained_ensembles_create(count, all));
   for (int64_t k = 0; k < count; k++)
     TT_TRY(read_trained(r, w, t, k > 0 ? all->at[0] : NULL, &next, &all->at[k]));
@@ -425,7 +323,7 @@ static tt_err read_and_close(tt_h5_reader *r, tt_trained_ensembles *out)
   tt_trained_ensembles all = {0};
   tt_err e = read_all(r, &w, &tables, &all);
   tt_model_tables_free(&w, &tables);
-  tt_free(w.cohort_info);
+  tt_free(w.network_info);
   tt_fold_tables_free(&w.folds);
   tt_h5_close_local(&r);
   if (e)

@@ -4,199 +4,198 @@
 
 #include "core/base/mem.h"
 #include "io/hdf5/schema.h"
+#include "io/model/net_tables.h"
 
 #include <inttypes.h>
-#include <stdio.h>
+#include <math.h>
 #include <string.h>
 
-void tt_model_tensor_path(int l, const char *which, char path[TT_MODEL_PATH_MAX])
+tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,
+                                  void *out)
 {
-  snprintf(path, TT_MODEL_PATH_MAX, "net/layer%d/%s", l, which);
+  TT_TRY(tt_schema_check_shape_local(r, path, 1, &n));
+  return tt_h5_read_rows_local(r, path, type, 0, n, out);
 }
 
-void tt_model_front_path(int l, const char *which, char path[TT_MODEL_PATH_MAX])
+/* What the file says of the shape of a network; `shape` points into the arrays. */
+typedef struct net {
+  tt_model_shape shape;
+  int64_t width[TT_MAX_LAYERS];
+  double level[TT_MAX_QUANTILES];
+  tt_front front;
+} net;
+
+static tt_err is_damaged(tt_h5_reader *r, const char *table, int64_t k, int64_t value)
 {
-  snprintf(path, TT_MODEL_PATH_MAX, "net/front%d/%s", l, which);
+  return TT_FAIL(DATA, "%s: 'net/%s' of network %" PRId64 " is %" PRId64 TT_DAMAGED,
+                 tt_h5_file_name(r), table, k, value);
 }
 
-/* The index of a text attribute in a list of names. */
-static tt_err read_choice_attr(tt_h5_reader *r, const char *object, const char *name,
-                               const char *const *choice, int *out)
+/* The index of a text in a NULL-terminated list of names. */
+static tt_err find_choice(tt_h5_reader *r, const char *table, const char *text,
+                          const char *const *choice, int *out)
 {
-  char *text = NULL;
-  TT_TRY(tt_h5_read_attr_text_local(r, object, name, &text));
-  tt_err e = tt_model_find_choice(r, object, name, text, choice, out);
-  tt_free(text);
-  return e;
+  int i = 0;
+  while (choice[i] && strcmp(choice[i], text) != 0) i++;
+  *out = i;
+  if (choice[i]) return TT_OK;
+  return TT_FAIL(DATA, "%s: 'net/%s' has '%s', which this version does not know",
+                 tt_h5_file_name(r), table, text);
 }
 
-/* A whole number that old files do not have. */
-static tt_err read_optional_attr(tt_h5_reader *r, const char *group, const char *name,
-                                 int32_t least, int32_t most, int32_t *out)
+static tt_err find_levels(tt_h5_reader *r, const tt_net_tables *t, int64_t k, net *n)
 {
-  *out = least;
-  if (!tt_h5_has_attr_local(r, group, name)) return TT_OK;
-  TT_TRY(tt_h5_read_attr_local(r, group, name, TT_H5_I32, 1, out));
-  if (*out < least || *out > most)
-    return TT_FAIL(DATA,
-                   "%s: attribute '%s' of '%s' is %" PRId32 ", expected %" PRId32 " to %" PRId32,
-                   tt_h5_file_name(r), name, group, *out, least, most);
-  return TT_OK;
-}
-
-static tt_err read_levels(tt_h5_reader *r, const char *group, tt_model_net *n)
-{
-  float level[TT_MAX_QUANTILES];
-  int quantiles = tt_output_forecast(n->shape.output) == TT_FORECAST_quantiles;
+  const float *level = t->level + k * t->most_levels;
   int32_t most = tt_output_max_levels(n->shape.output);
-  if (!most) return TT_OK;
-  TT_TRY(read_optional_attr(r, group, "levels", 0, most, &n->shape.levels));
-  if (n->shape.levels < 1)
-    return TT_FAIL(DATA, "%s: '%s' has no attribute 'levels'" TT_DAMAGED, tt_h5_file_name(r),
-                   group);
-  if (!quantiles) return TT_OK;
-  TT_TRY(tt_h5_read_attr_local(r, group, "level", TT_H5_F32, n->shape.levels, level));
-  return tt_model_check_levels(r, group, level, n);
-}
-
-/* The front from its attributes. */
-static tt_err read_front(tt_h5_reader *r, const char *group, tt_model_net *n)
-{
-  int32_t size[3], axes = 0;
-  int activation = 0;
-  char *text = NULL;
-  if (!tt_h5_has_attr_local(r, group, "front")) return TT_OK;
-  TT_TRY(tt_h5_read_attr_local(r, group, "front_axes", TT_H5_I32, 1, &axes));
-  TT_TRY(tt_h5_read_attr_local(r, group, "front_shape", TT_H5_I32, 3, size));
-  TT_TRY(read_choice_attr(r, group, "front_activation", tt_choice_activation, &activation));
-  TT_TRY(tt_h5_read_attr_text_local(r, group, "front", &text));
-  tt_err e = tt_model_parse_front(r, group, text, axes, size, (tt_activation)activation, n);
-  tt_free(text);
-  return e;
-}
-
-/* The tensors of the front must fit its layers. */
-static tt_err check_front(tt_h5_reader *r, const tt_model_cohort_info *s, const tt_front *f)
-{
-  char path[TT_MODEL_PATH_MAX];
-  for (int l = 0; l < f->layers; l++) {
-    const tt_front_layer *layer = &f->layer[l];
-    int conv = layer->kind == TT_FRONT_conv;
-    int64_t shape[] = {s->members, layer->channels, conv ? tt_front_fan_in(layer) : 0};
-    if (layer->weight < 0) continue;
-    tt_model_front_path(l, conv ? "weight" : "gain", path);
-    TT_TRY(tt_schema_check_shape_local(r, path, conv ? 3 : 2, shape));
-    tt_model_front_path(l, conv ? "bias" : "shift", path);
-    TT_TRY(tt_schema_check_shape_local(r, path, 2, shape));
+  int quantiles = tt_output_forecast(n->shape.output) == TT_FORECAST_quantiles;
+  if (quantiles && t->most_levels < most) most = (int32_t)t->most_levels;
+  if (t->levels[k] < (most > 0) || t->levels[k] > most)
+    return is_damaged(r, "levels", k, t->levels[k]);
+  n->shape.levels = t->levels[k];
+  for (int32_t j = 0; quantiles && j < n->shape.levels; j++) {
+    n->level[j] = (double)level[j];
+    if (!(level[j] > 0.0f && level[j] < 1.0f) || (j > 0 && !(level[j] > level[j - 1])))
+      return TT_FAIL(DATA, "%s: 'net/level' of network %" PRId64 " holds %g" TT_DAMAGED,
+                     tt_h5_file_name(r), k, (double)level[j]);
   }
+  n->shape.level = n->level;
   return TT_OK;
 }
 
-static tt_err read_net(tt_h5_reader *r, const char *group, tt_model_net *n)
+static tt_err front_is_damaged(tt_h5_reader *r, int64_t k, const char *why)
 {
-  int output = 0;
-  int32_t norm, residual;
-  TT_TRY(tt_h5_read_attr_local(r, group, "n_layers", TT_H5_I32, 1, &n->layers));
-  if (n->layers < 1 || n->layers > TT_MAX_LAYERS)
-    return TT_FAIL(DATA, "%s: attribute 'n_layers' of '%s' is %" PRId32 ", expected 1 to %d",
-                   tt_h5_file_name(r), group, n->layers, TT_MAX_LAYERS);
-  TT_TRY(read_choice_attr(r, group, "output", tt_choice_output, &output));
-  TT_TRY(read_optional_attr(r, group, "layer_norm", 0, 1, &norm));
-  TT_TRY(read_optional_attr(r, group, "residual", 0, 1, &residual));
-  n->shape.output = (tt_output)output;
-  n->shape.layer_norm = norm;
-  n->shape.residual = residual;
-  TT_TRY(read_front(r, group, n));
-  return read_levels(r, group, n);
+  return TT_FAIL(DATA, "%s: the front of network %" PRId64 " is not possible: %s" TT_DAMAGED,
+                 tt_h5_file_name(r), k, why);
 }
 
-/* Widths of the layers from their tensors; number of members from the first tensor. */
-static tt_err read_layers(tt_h5_reader *r, tt_model_cohort_info *s, tt_model_net *n,
-                          int activation[TT_MAX_LAYERS])
+static tt_err find_front(tt_h5_reader *r, const tt_net_tables *t, int64_t k, net *n)
+{
+  const int32_t *size = t->front_shape + 3 * k, axes = t->front_axes[k];
+  int possible = 0, activation = 0;
+  tt_front_fault fault;
+  if (axes == 0) return TT_OK;
+  if (!t->front) return is_damaged(r, "front_axes", k, axes);
+  if (axes < 1 || axes > 2) return front_is_damaged(r, k, "axes are neither 1 nor 2");
+  TT_TRY(find_choice(r, "front_activation", t->front_activation[k], tt_choice_activation,
+                     &activation));
+  const int64_t whole[] = {size[0], axes == 1 ? size[2] : size[1], size[2]};
+  const tt_front_shape shape = {
+      .dims = axes, .size = whole, .activation = (tt_activation)activation};
+  TT_TRY(tt_front_read(t->front[k], &shape, &n->front, &possible, &fault));
+  if (!possible) return front_is_damaged(r, k, fault.why);
+  n->shape.front = &n->front;
+  return TT_OK;
+}
+
+/* Texts and flags of network k. */
+static tt_err find_net(tt_h5_reader *r, const tt_net_tables *t, int64_t k, net *n)
+{
+  int output = 0, activation = 0;
+  if (t->n_layers[k] < 1 || t->n_layers[k] > TT_MAX_LAYERS || t->n_layers[k] > t->layers)
+    return is_damaged(r, "n_layers", k, t->n_layers[k]);
+  if (t->layer_norm[k] & ~1) return is_damaged(r, "layer_norm", k, t->layer_norm[k]);
+  if (t->residual[k] & ~1) return is_damaged(r, "residual", k, t->residual[k]);
+  TT_TRY(find_choice(r, "output", t->output[k], tt_choice_output, &output));
+  TT_TRY(find_choice(r, "activation", t->activation[k], tt_choice_activation, &activation));
+  n->shape.output = (tt_output)output;
+  n->shape.activation = (tt_activation)activation;
+  n->shape.layer_norm = t->layer_norm[k];
+  n->shape.residual = t->residual[k];
+  TT_TRY(find_levels(r, t, k, n));
+  return find_front(r, t, k, n);
+}
+
+/* Widths of the layers, inputs and targets. */
+static tt_err find_sizes(tt_h5_reader *r, const tt_net_tables *t, int64_t k, net *n)
 {
   const tt_front *f = &n->front;
-  int64_t in = f->layers ? f->features : -1;
-  char path[96];
-  for (int l = 0; l < n->layers; l++) {
-    int64_t shape[3] = {s->members, -1, in};
-    tt_model_tensor_path(l, "weight", path);
-    TT_TRY(tt_schema_check_shape_local(r, path, 3, shape));
-    s->members = shape[0];
-    tt_model_tensor_path(l, "bias", path);
-    TT_TRY(tt_schema_check_shape_local(r, path, 2, shape));
-    for (int k = 0; n->shape.layer_norm && l + 1 < n->layers && k < 2; k++) {
-      tt_model_tensor_path(l, k ? "shift" : "gain", path);
-      TT_TRY(tt_schema_check_shape_local(r, path, 2, shape));
-    }
-    snprintf(path, sizeof path, "net/layer%d", l);
-    TT_TRY(read_choice_attr(r, path, "activation", tt_choice_activation, &activation[l]));
-    if (l == 0)
-      n->shape.inputs = f->layers ? (int64_t)f->channels * f->size[0] * f->size[1] : shape[2];
-    n->width[l] = in = shape[1];
+  int64_t each = tt_outputs_per_target(n->shape.output, n->shape.levels), last = 0;
+  n->shape.layers = t->n_layers[k] - 1;
+  for (int l = 0; l <= n->shape.layers; l++) {
+    n->width[l] = last = t->layer_out[k * t->layers + l];
+    if (last < 1) return is_damaged(r, "layer_out", k, last);
+  }
+  n->shape.hidden = n->width;
+  n->shape.inputs =
+      f->layers ? (int64_t)f->channels * f->size[0] * f->size[1] : t->layer_in[k * t->layers];
+  if (n->shape.inputs < 1) return is_damaged(r, "layer_in", k, n->shape.inputs);
+  n->shape.targets = last / each;
+  if (last % each == 0 && last >= each) return TT_OK;
+  return TT_FAIL(DATA, "%s: the last layer has %" PRId64 " outputs, which does not fit output %s",
+                 tt_h5_file_name(r), last, tt_choice_output[n->shape.output]);
+}
+
+/* The tables of the layers must be those of the model. */
+static tt_err compare_layers(tt_h5_reader *r, const tt_net_tables *t, int64_t k, const tt_model *m)
+{
+  for (int l = 0; l < m->layers; l++) {
+    const tt_layer *layer = &m->layer[l];
+    int64_t at = k * t->layers + l;
+    if (t->layer_in[at] != layer->in) return is_damaged(r, "layer_in", k, t->layer_in[at]);
+    if (t->weight_offset[at] != layer->weight)
+      return is_damaged(r, "weight_offset", k, t->weight_offset[at]);
+    if (t->bias_offset[at] != layer->bias)
+      return is_damaged(r, "bias_offset", k, t->bias_offset[at]);
+    if (t->gain_offset[at] != layer->norm)
+      return is_damaged(r, "gain_offset", k, t->gain_offset[at]);
   }
   return TT_OK;
 }
 
-/* Read the shapes of all tensors and lay out the model; the layout must match the file. */
-static tt_err read_model_shape(tt_h5_reader *r, tt_model_cohort_info *s)
+static tt_err read_network(tt_h5_reader *r, const tt_net_tables *t, int64_t k,
+                           tt_model_network_info *s)
 {
-  tt_model_net n = {0};
-  int activation[TT_MAX_LAYERS];
-  TT_TRY(read_net(r, "net", &n));
-  TT_TRY(read_layers(r, s, &n, activation));
-  TT_TRY(check_front(r, s, &n.front));
-  n.activation = activation[0];
-  TT_TRY(tt_model_lay_out_net(r, "net", &n, &s->model));
-  for (int l = 0; l < n.layers; l++)
-    if (s->model.layer[l].activation != (tt_activation)activation[l])
-      return TT_FAIL(DATA, "%s: activation of 'net/layer%d' is %s, expected %s", tt_h5_file_name(r),
-                     l, tt_choice_activation[activation[l]],
-                     tt_choice_activation[s->model.layer[l].activation]);
-  TT_TRY(tt_h5_read_attr_local(r, "net", "variance_floor", TT_H5_F32, 1, &s->variance_floor));
-  return tt_model_check_floor(r, "net", s->variance_floor);
+  net n = {0};
+  TT_TRY(find_net(r, t, k, &n));
+  TT_TRY(find_sizes(r, t, k, &n));
+  if (tt_model_lay_out(&n.shape, &s->model))
+    return TT_FAIL(DATA, "%s: sizes of network %" PRId64 " are not possible" TT_DAMAGED,
+                   tt_h5_file_name(r), k);
+  s->variance_floor = t->variance_floor[k];
+  if (!(isfinite(s->variance_floor) && s->variance_floor >= 0.0f))
+    return TT_FAIL(DATA, "%s: 'net/variance_floor' of network %" PRId64 " is %g" TT_DAMAGED,
+                   tt_h5_file_name(r), k, (double)s->variance_floor);
+  return compare_layers(r, t, k, &s->model);
 }
 
-/* Ensembles of each cohort: they are consecutive. A cohort without one has further members of the
- * only ensemble of the cohort before. */
-static tt_err read_ensemble_cohorts(tt_h5_reader *r, tt_model_file_info *w)
+static tt_err member_is_damaged(tt_h5_reader *r, const char *table, int64_t i, int64_t value)
 {
-  int32_t *cohort = NULL;
-  int64_t next = 0, before = 0;
-  int wrong = 0;
-  TT_TRY(TT_ALLOC(cohort, w->ensembles));
-  tt_err e = tt_model_read_vector_local(r, "ensemble_cohort", TT_H5_I32, w->ensembles, cohort);
-  for (int64_t k = 0; !e && k < w->cohorts; k++) {
-    tt_model_cohort_info *s = &w->cohort_info[k];
-    s->ensemble = next;
-    while (next < w->ensembles && cohort[next] == k) next++;
-    s->ensembles = next - s->ensemble;
-    wrong |= s->ensembles == 0 && before != 1;
-    before = s->ensembles ? s->ensembles : before;
+  return TT_FAIL(DATA, "%s: 'net/%s' of member %" PRId64 " is %" PRId64 TT_DAMAGED,
+                 tt_h5_file_name(r), table, i, value);
+}
+
+/* Members of each network: they are consecutive, and so are the parameters of all members. */
+static tt_err read_members(tt_h5_reader *r, const tt_net_tables *t, tt_model_file_info *w)
+{
+  int64_t k = -1, next = 0;
+  for (int64_t i = 0; i < w->members; i++) {
+    int64_t of = t->network_of_member[i];
+    if (of < 0 || of < k || of > k + 1 || of >= w->networks)
+      return member_is_damaged(r, "network_of_member", i, of);
+    tt_model_network_info *s = &w->network_info[of];
+    if (of > k) *s = (tt_model_network_info){.member = i, .first_parameter = next};
+    if (of > k) TT_TRY(read_network(r, t, of, s));
+    if (t->first_parameter[i] != next || __builtin_add_overflow(next, s->model.params, &next))
+      return member_is_damaged(r, "first_parameter", i, t->first_parameter[i]);
+    s->members++;
+    k = of;
   }
-  if (!e && (wrong || next < w->ensembles))
-    e = TT_FAIL(DATA, "%s: 'ensemble_cohort' does not list %" PRId64 " cohorts in order" TT_DAMAGED,
-                tt_h5_file_name(r), w->cohorts);
-  tt_free(cohort);
-  return e;
+  if (k + 1 < w->networks)
+    return TT_FAIL(DATA, "%s: network %" PRId64 " has no members" TT_DAMAGED, tt_h5_file_name(r),
+                   k + 1);
+  return tt_schema_check_shape_local(r, "net/parameters", 1, &next);
 }
 
-/* Members and targets of all cohorts, whose networks are known. */
-static tt_err count_members(tt_h5_reader *r, tt_model_file_info *w)
+/* The largest number of targets; all networks have the same inputs. */
+static tt_err compare_networks(tt_h5_reader *r, tt_model_file_info *w)
 {
-  int64_t members = 0;
-  for (int64_t k = 0; k < w->cohorts; k++) {
-    tt_model_cohort_info *s = &w->cohort_info[k];
-    s->member = members;
-    members += s->members;
-    if (s->model.targets > w->targets) w->targets = s->model.targets;
-    if (s->model.inputs != w->cohort_info[0].model.inputs)
-      return TT_FAIL(DATA, "%s: the cohorts do not have the same number of inputs" TT_DAMAGED,
+  for (int64_t k = 0; k < w->networks; k++) {
+    const tt_model *m = &w->network_info[k].model;
+    if (m->targets > w->targets) w->targets = m->targets;
+    if (m->inputs != w->network_info[0].model.inputs)
+      return TT_FAIL(DATA, "%s: the networks do not have the same number of inputs" TT_DAMAGED,
                      tt_h5_file_name(r));
   }
-  if (members != w->members)
-    return TT_FAIL(DATA,
-                   "%s: the cohorts have %" PRId64 " members, 'status' has %" PRId64 TT_DAMAGED,
-                   tt_h5_file_name(r), members, w->members);
   return TT_OK;
 }
 
@@ -208,8 +207,8 @@ static tt_err read_component_shape(tt_h5_reader *r, tt_model_file_info *w)
   TT_TRY(tt_schema_check_shape_local(r, "scaler/y_mean", 1, targets));
   shape[1] = targets[0];
   TT_TRY(tt_schema_check_shape_local(r, "scaler/y_component", 2, shape));
-  for (int64_t k = 0; k < w->cohorts; k++) {
-    const tt_model *m = &w->cohort_info[k].model;
+  for (int64_t k = 0; k < w->networks; k++) {
+    const tt_model *m = &w->network_info[k].model;
     if (m->targets != shape[0] || tt_output_forecast(m->output) != TT_FORECAST_gaussian)
       return TT_FAIL(DATA,
                      "%s: 'scaler/y_component' has %" PRId64 " components, but the networks "
@@ -221,28 +220,26 @@ static tt_err read_component_shape(tt_h5_reader *r, tt_model_file_info *w)
   return TT_OK;
 }
 
+static tt_err read_networks(tt_h5_reader *r, tt_net_tables *t, tt_model_file_info *w)
+{
+  TT_TRY(tt_net_tables_read_local(r, w->members, t));
+  w->networks = t->networks;
+  TT_TRY(TT_ALLOC(w->network_info, w->networks));
+  return read_members(r, t, w);
+}
+
 tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w)
 {
-  int64_t members[1] = {-1}, ensembles[1] = {-1};
-  TT_TRY(tt_schema_check_shape_local(r, "status", 1, members));
-  TT_TRY(tt_schema_check_shape_local(r, "ensemble_first", 1, ensembles));
-  w->members = members[0];
-  w->ensembles = ensembles[0];
-  w->cohorts = 1;
-  w->flat = tt_h5_has_attr_local(r, "/", "cohorts");
-  if (w->flat) TT_TRY(tt_h5_read_attr_local(r, "/", "cohorts", TT_H5_I64, 1, &w->cohorts));
-  if (w->cohorts < 1 || w->cohorts > w->members)
-    return TT_FAIL(DATA,
-                   "%s: attribute 'cohorts' is %" PRId64 ", with %" PRId64 " members" TT_DAMAGED,
-                   tt_h5_file_name(r), w->cohorts, w->members);
-  TT_TRY(TT_ALLOC(w->cohort_info, w->cohorts));
-  w->cohort_info[0].ensembles = w->ensembles;
-  w->cohort_info[0].members = w->members;
-  if (w->flat) TT_TRY(read_ensemble_cohorts(r, w));
-  TT_TRY(w->flat ? tt_model_read_flat_local(r, w) : read_model_shape(r, w->cohort_info));
-  TT_TRY(count_members(r, w));
+  tt_net_tables t = {0};
+  w->members = w->ensembles = -1;
+  TT_TRY(tt_schema_check_shape_local(r, "status", 1, &w->members));
+  TT_TRY(tt_schema_check_shape_local(r, "ensemble_first", 1, &w->ensembles));
+  tt_err e = read_networks(r, &t, w);
+  tt_net_tables_free(&t);
+  if (e) return e;
+  TT_TRY(compare_networks(r, w));
   TT_TRY(read_component_shape(r, w));
-  TT_TRY(tt_fold_tables_read_local(r, w->cohorts, w->cohort_info[0].model.inputs, w->targets,
+  TT_TRY(tt_fold_tables_read_local(r, w->networks, w->network_info[0].model.inputs, w->targets,
                                    &w->folds));
   return tt_schema_check_shape_local(r, "ensemble_column", 2,
                                      (int64_t[]){w->ensembles, w->targets});

@@ -9,10 +9,8 @@
 #include <math.h>
 #include <string.h>
 
-/* Numbers of the members, which older files do not have. */
 static tt_err read_numbers(tt_h5_reader *r, const char *path, int64_t members, int32_t **out)
 {
-  if (!tt_h5_has_local(r, path)) return TT_OK;
   TT_TRY(tt_schema_read_array_local(r, path, TT_H5_I32, 1, &members, out));
   for (int64_t i = 0; i < members; i++)
     if ((*out)[i] < 0)
@@ -27,10 +25,31 @@ static tt_err read_members(tt_h5_reader *r, int64_t members, tt_model_tables *t)
   TT_TRY(tt_schema_read_array_local(r, "member_weight", TT_H5_F64, 1, &members, &t->weight));
   TT_TRY(read_numbers(r, "member_index", members, &t->index));
   TT_TRY(read_numbers(r, "member_cohort", members, &t->cohort));
-  return read_numbers(r, "snapshot", members, &t->snapshot);
+  return tt_h5_has_local(r, "snapshot") ? read_numbers(r, "snapshot", members, &t->snapshot)
+                                        : TT_OK;
 }
 
-tt_err tt_model_read_tables_local(tt_h5_reader *r, const tt_model_file_info *w, tt_model_tables *t)
+/* Ensembles of each network: those whose first member it has. A network without one has further
+ * members of the only ensemble of the network before. */
+static tt_err find_ensembles(tt_h5_reader *r, const int64_t *first, tt_model_file_info *w)
+{
+  int64_t next = 0, before = 0;
+  for (int64_t k = 0; k < w->networks; k++) {
+    tt_model_network_info *s = &w->network_info[k];
+    s->ensemble = next;
+    while (next < w->ensembles && first[next] < s->member + s->members) next++;
+    s->ensembles = next - s->ensemble;
+    if (s->ensembles == 0 && before != 1)
+      return TT_FAIL(DATA, "%s: 'ensemble_first' has no ensemble of network %" PRId64 TT_DAMAGED,
+                     tt_h5_file_name(r), k);
+    before = s->ensembles ? s->ensembles : before;
+  }
+  if (next == w->ensembles) return TT_OK;
+  return TT_FAIL(DATA, "%s: 'ensemble_first' of ensemble %" PRId64 " is %" PRId64 TT_DAMAGED,
+                 tt_h5_file_name(r), next, first[next]);
+}
+
+tt_err tt_model_read_tables_local(tt_h5_reader *r, tt_model_file_info *w, tt_model_tables *t)
 {
   int64_t n = w->ensembles, shape[2] = {n, w->targets};
   t->inputs = t->targets = -1;
@@ -41,7 +60,8 @@ tt_err tt_model_read_tables_local(tt_h5_reader *r, const tt_model_file_info *w, 
   TT_TRY(tt_schema_read_array_local(r, "ensemble_first", TT_H5_I64, 1, &n, &t->first));
   TT_TRY(tt_schema_read_array_local(r, "ensemble_members", TT_H5_I64, 1, &n, &t->count));
   TT_TRY(tt_schema_read_array_local(r, "ensemble_key", TT_H5_I64, 1, &n, &t->key));
-  return tt_schema_read_array_local(r, "ensemble_column", TT_H5_I32, 2, shape, &t->column);
+  TT_TRY(tt_schema_read_array_local(r, "ensemble_column", TT_H5_I32, 2, shape, &t->column));
+  return find_ensembles(r, t->first, w);
 }
 
 void tt_model_tables_free(const tt_model_file_info *w, tt_model_tables *t)
@@ -51,12 +71,16 @@ void tt_model_tables_free(const tt_model_file_info *w, tt_model_tables *t)
   tt_h5_texts_free(w->ensembles, &t->name);
 }
 
-static tt_err fill_members(tt_h5_reader *r, const tt_model_tables *t, const tt_model_cohort_info *s,
-                           tt_trained_ensemble *m)
+static tt_err fill_members(tt_h5_reader *r, const tt_model_tables *t,
+                           const tt_model_network_info *s, tt_trained_ensemble *m)
 {
   const char *file = tt_h5_file_name(r);
   memcpy(m->status, t->status + s->member, (size_t)s->members * sizeof *m->status);
   memcpy(m->weight, t->weight + s->member, (size_t)s->members * sizeof *m->weight);
+  memcpy(m->index, t->index + s->member, (size_t)s->members * sizeof *m->index);
+  memcpy(m->cohort, t->cohort + s->member, (size_t)s->members * sizeof *m->cohort);
+  if (t->snapshot)
+    memcpy(m->snapshot, t->snapshot + s->member, (size_t)s->members * sizeof *m->snapshot);
   for (int64_t i = 0; i < m->members; i++) {
     if (m->status[i] < TT_STATUS_training || m->status[i] > TT_STATUS_diverged)
       return TT_FAIL(DATA, "%s: 'status' of member %" PRId64 " is %d, expected 0 to %d", file,
@@ -97,20 +121,8 @@ static tt_err check_ensembles(const char *file, const tt_trained_ensemble *m, in
   return TT_OK;
 }
 
-/* Index, cohort and snapshot of the members of an ensemble. */
-static void number_members(const tt_model_tables *t, int64_t first_of_cohort, const tt_ensemble *e,
-                           tt_trained_ensemble *m)
-{
-  for (int64_t j = 0; j < e->members; j++) {
-    int64_t own = e->first + j, at = first_of_cohort + own;
-    m->index[own] = t->index ? t->index[at] : (int32_t)j;
-    if (t->snapshot) m->snapshot[own] = t->snapshot[at];
-    if (t->cohort) m->cohort[own] = t->cohort[at];
-  }
-}
-
 tt_err tt_model_fill_tables_local(tt_h5_reader *r, const tt_model_file_info *w,
-                                  const tt_model_tables *t, const tt_model_cohort_info *s,
+                                  const tt_model_tables *t, const tt_model_network_info *s,
                                   tt_trained_ensemble *m)
 {
   int64_t k = w->components ? w->targets : m->model.targets;
@@ -127,7 +139,5 @@ tt_err tt_model_fill_tables_local(tt_h5_reader *r, const tt_model_file_info *w,
     TT_TRY(TT_ALLOC(e->column, k));
     memcpy(e->column, t->column + at * w->targets, (size_t)k * sizeof *e->column);
   }
-  TT_TRY(check_ensembles(tt_h5_file_name(r), m, t->targets));
-  for (int64_t i = 0; i < m->ensembles; i++) number_members(t, s->member, &m->ensemble[i], m);
-  return TT_OK;
+  return check_ensembles(tt_h5_file_name(r), m, t->targets);
 }

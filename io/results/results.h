@@ -152,6 +152,7 @@ typedef struct tt_prediction_shape {
   int jacobian;           /* also write the derivatives of mean and standard deviations */
   int extrapolation;      /* also write the distance from the training rows */
   int leverage;           /* also write the epistemic part compared with training rows */
+  int no_entropy;         /* compute no entropy of classes */
   const tt_row_ids *ids;  /* of the rows, on rank 0; zeroed: none */
 } tt_prediction_shape;
 tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,

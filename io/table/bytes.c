@@ -6,6 +6,7 @@
 #include "core/base/text.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -74,10 +75,8 @@ static tt_err read_gzip(tt_bytes *b, int64_t offset, size_t room, char *to, size
   return TT_OK;
 }
 
-tt_err tt_bytes_read_local(tt_bytes *b, int64_t offset, size_t room, char *to, size_t *got)
+static tt_err read_plain(const tt_bytes *b, int64_t offset, size_t room, char *to, size_t *got)
 {
-  *got = 0;
-  if (b->gzip) return read_gzip(b, offset, room, to, got);
   while (*got < room) {
     ssize_t n = pread(b->fd, to + *got, room - *got, offset + (int64_t)*got);
     if (n < 0 && errno == EINTR) continue;
@@ -88,11 +87,28 @@ tt_err tt_bytes_read_local(tt_bytes *b, int64_t offset, size_t room, char *to, s
   return TT_OK;
 }
 
+static _Atomic int64_t bytes_read;
+
+int64_t tt_table_bytes_read_local(void) { return bytes_read; }
+
+tt_err tt_bytes_read_local(tt_bytes *b, int64_t offset, size_t room, char *to, size_t *got)
+{
+  *got = 0;
+  tt_err e = b->gzip ? read_gzip(b, offset, room, to, got) : read_plain(b, offset, room, to, got);
+  bytes_read += (int64_t)*got;
+  return e;
+}
+
 tt_err tt_bytes_size_local(const tt_bytes *b, int64_t *size)
 {
-  struct stat st;
   if (b->gzip)
     return TT_FAIL(DATA, "%s: the file is compressed by gzip; decompress it first", b->file);
+  return tt_bytes_stored_local(b, size);
+}
+
+tt_err tt_bytes_stored_local(const tt_bytes *b, int64_t *size)
+{
+  struct stat st;
   if (fstat(b->fd, &st)) return TT_FAIL_ERRNO(IO, "%s: cannot be read", b->file);
   *size = (int64_t)st.st_size;
   return TT_OK;

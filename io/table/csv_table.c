@@ -1,7 +1,8 @@
 /* csv_table.c — CSV and TSV files as tables; see table.h.
  *
- * Opening the file counts its rows and notes where every 1024th row begins, so that any rows can be
- * read later. Rows are parsed in blocks, all columns in use at once. */
+ * Opening the file counts its rows and marks where every 1024th row begins, so that any rows can be
+ * read later; a process with the marks of another one counts nothing. Rows are parsed in blocks,
+ * all columns in use at once. */
 #include "io/table/csv_lines.h"
 
 #include "core/base/mem.h"
@@ -11,20 +12,15 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <xxhash.h>
 
 enum {
-  MARK_ROWS = 1024,
   MAX_COLUMNS = 1 << 20,
   BLOCK_VALUES = 1 << 16,
   BLOCK_ROWS = 4096,
   NAME_SHOWN = 100 /* bytes of the name of a column in a hint */
 };
-
-/* Where a row begins. */
-typedef struct mark {
-  int64_t offset, line;
-} mark;
 
 typedef struct csv_table {
   tt_table *table;
@@ -32,8 +28,7 @@ typedef struct csv_table {
   char decimal;
   char **na; /* [nas] owned */
   int64_t nas;
-  mark *mark; /* [marks] of rows 0, MARK_ROWS, 2 MARK_ROWS, ... */
-  int64_t marks, mark_room;
+  int64_t mark_room;   /* allocated elements of table->marks.mark */
   int64_t next;        /* row that `lines` reads next */
   tt_cell_kind *kind;  /* [columns] */
   int64_t *slot;       /* [columns] place of a column in a row of the block, -1 = not in use */
@@ -120,45 +115,72 @@ static tt_err read_header(csv_table *c, char delimiter)
 
 /* Rows */
 
-static tt_err add_mark(csv_table *c, mark at)
+static tt_err add_mark(csv_table *c, tt_row_mark at)
 {
-  if (c->marks == c->mark_room) {
-    mark *larger = NULL;
+  tt_row_marks *m = &c->table->marks;
+  if (m->count == c->mark_room) {
+    tt_row_mark *larger = NULL;
     int64_t room = c->mark_room ? 2 * c->mark_room : 64;
     TT_TRY(tt_alloc_bytes(&larger, room, sizeof *larger, "the rows of a table"));
-    if (c->marks) memcpy(larger, c->mark, (size_t)c->marks * sizeof *larger);
-    tt_free(c->mark);
-    c->mark = larger;
+    if (m->count) memcpy(larger, m->mark, (size_t)m->count * sizeof *larger);
+    tt_free(m->mark);
+    m->mark = larger;
     c->mark_room = room;
   }
-  c->mark[c->marks++] = at;
+  m->mark[m->count++] = at;
   return TT_OK;
 }
 
 /* Count the rows. */
-static tt_err scan(csv_table *c, int64_t *rows)
+static tt_err scan(csv_table *c)
 {
-  for (*rows = 0;; ++*rows) {
+  tt_row_marks *m = &c->table->marks;
+  TT_TRY(tt_bytes_stored_local(c->lines.bytes, &m->file_bytes));
+  for (;; m->rows++) {
     char *p, *end;
     int64_t line;
-    mark at;
+    tt_row_mark at;
     tt_csv_lines_tell(&c->lines, &at.offset, &at.line);
     TT_TRY(tt_csv_lines_next_local(&c->lines, &p, &end, &line));
     if (!p) break;
-    if (*rows % MARK_ROWS == 0) TT_TRY(add_mark(c, at));
+    if (m->rows % TT_MARK_ROWS == 0) TT_TRY(add_mark(c, at));
   }
-  if (*rows == 0) return TT_FAIL(DATA, "%s: no rows after the header", c->table->file);
-  c->next = *rows;
+  if (m->rows == 0) return TT_FAIL(DATA, "%s: no rows after the header", c->table->file);
+  c->next = m->rows;
   return TT_OK;
+}
+
+tt_err tt_row_marks_copy(const tt_row_marks *from, tt_row_marks *to)
+{
+  *to = *from;
+  to->mark = NULL;
+  if (!from->count) return TT_OK;
+  TT_TRY(tt_alloc_bytes(&to->mark, from->count, sizeof *to->mark, "the rows of a table"));
+  memcpy(to->mark, from->mark, (size_t)from->count * sizeof *to->mark);
+  return TT_OK;
+}
+
+/* The rows that another process has counted. */
+static tt_err take_marks(csv_table *c, const tt_row_marks *known)
+{
+  int64_t bytes = 0;
+  TT_TRY(tt_bytes_stored_local(c->lines.bytes, &bytes));
+  if (bytes != known->file_bytes)
+    return TT_FAIL(DATA,
+                   "%s: %" PRId64 " bytes on this rank, but %" PRId64
+                   " when its rows were counted: the file is changing, or is not the same on all "
+                   "nodes",
+                   c->table->file, bytes, known->file_bytes);
+  return tt_row_marks_copy(known, &c->table->marks);
 }
 
 /* The next record is row `row`. */
 static tt_err go_to_row(csv_table *c, int64_t row)
 {
-  const mark *at = &c->mark[row / MARK_ROWS];
-  if (row < c->next || row / MARK_ROWS * MARK_ROWS > c->next) {
+  const tt_row_mark *at = &c->table->marks.mark[row / TT_MARK_ROWS];
+  if (row < c->next || row / TT_MARK_ROWS * TT_MARK_ROWS > c->next) {
     tt_csv_lines_seek(&c->lines, at->offset, at->line);
-    c->next = row / MARK_ROWS * MARK_ROWS;
+    c->next = row / TT_MARK_ROWS * TT_MARK_ROWS;
   }
   for (; c->next < row; c->next++) {
     char *p, *end;
@@ -185,6 +207,13 @@ static int parse_truth(const char *text, double *out)
   for (size_t i = 0; i < sizeof word / sizeof *word; i++)
     if (!strcmp(text, word[i])) return *out = (double)(i & 1), 1;
   return 0;
+}
+
+static int parse_infinity(const char *text, double *out)
+{
+  const char *word = text + (*text == '-' || *text == '+');
+  *out = *text == '-' ? -INFINITY : INFINITY;
+  return !strcasecmp(word, "inf") || !strcasecmp(word, "infinity");
 }
 
 /* 2024-03-01, 1.3.2024, 03/01/24, each with or without a time; 12:30. */
@@ -219,6 +248,9 @@ static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, cha
              NAME_SHOWN, name);
     return bad_cell(c, line, column, text, "is a missing value", cure);
   }
+  if (c->kind[column] == TT_CELL_RESULT)
+    return bad_cell(c, line, column, text, "is not a number",
+                    "write numbers with a decimal point, and nothing where there is no value");
   if (c->decimal == '.' && strchr(text, ',') && strspn(text, "+-0123456789,eE") == strlen(text))
     return bad_cell(c, line, column, text, "is not a number",
                     "write numbers with a decimal point and without commas; or, if commas are "
@@ -267,8 +299,9 @@ static tt_err parse_text(const csv_table *c, int64_t line, int64_t column, char 
   }
   if (c->kind[column] == TT_CELL_LEVEL) return parse_level(c, line, column, text, out);
   const char *after = tt_number_parse(text, c->decimal, out);
-  int is_na = is_missing(c, text);
-  if (is_na && c->kind[column] == TT_CELL_LABEL) return *out = NAN, TT_OK;
+  int is_na = is_missing(c, text), is_result = c->kind[column] == TT_CELL_RESULT;
+  if (is_na && (is_result || c->kind[column] == TT_CELL_LABEL)) return *out = NAN, TT_OK;
+  if (is_result && ((after && !*after) || parse_infinity(text, out))) return TT_OK;
   if (!is_na && after && !*after && isfinite(*out)) return TT_OK;
   if (after && !*after && !is_na)
     return bad_cell(c, line, column, text, "is too large", "use other units");
@@ -371,7 +404,7 @@ static void csv_close(void *own)
   csv_table *c = own;
   tt_csv_lines_close_local(&c->lines);
   for (int64_t i = 0; c->na && i < c->nas; i++) tt_free(c->na[i]);
-  tt_free_all(&c->na, &c->mark, &c->kind, &c->slot, &c->block);
+  tt_free_all(&c->na, &c->kind, &c->slot, &c->block);
   tt_free(c);
 }
 
@@ -387,7 +420,7 @@ static tt_err copy_format(const tt_table_format *format, csv_table *c)
 tt_err tt_csv_table_open_local(const tt_table_format *format, tt_table *t)
 {
   csv_table *c = NULL;
-  int64_t rows = 0;
+  const tt_row_marks *known = format->marks;
   TT_TRY(TT_ALLOC(c, 1));
   *t = (tt_table){.file = t->file,
                   .noun = t->noun,
@@ -405,7 +438,7 @@ tt_err tt_csv_table_open_local(const tt_table_format *format, tt_table *t)
   TT_TRY(TT_ALLOC(c->slot, t->columns));
   TT_TRY(TT_ALLOC(t->rows, t->columns));
   for (int64_t k = 0; k < t->columns; k++) c->slot[k] = -1;
-  TT_TRY(scan(c, &rows));
-  for (int64_t k = 0; k < t->columns; k++) t->rows[k] = rows;
+  TT_TRY(known && known->count ? take_marks(c, known) : scan(c));
+  for (int64_t k = 0; k < t->columns; k++) t->rows[k] = t->marks.rows;
   return TT_OK;
 }

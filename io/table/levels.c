@@ -81,8 +81,8 @@ int tt_levels_parse_numbers(const tt_levels *l, char decimal, double *value)
 
 int tt_levels_text_is_missing(const char *text)
 {
-  static const char *const usual[] = {"",    "NA",   "N/A",  "n/a",  "#N/A", "<NA>", "NaN",
-                                      "nan", "null", "NULL", "None", "none", "-",    "?"};
+  static const char *const usual[] = {"",    "NA",   "N/A",  "n/a",  "#N/A", "<NA>", "NaN", "nan",
+                                      "NAN", "-nan", "null", "NULL", "None", "none", "-",   "?"};
   for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
     if (!strcmp(text, usual[i])) return 1;
   return 0;

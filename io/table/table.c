@@ -50,7 +50,22 @@ void tt_table_close_local(tt_table **t)
   if (!*t) return;
   if ((*t)->own) (*t)->close((*t)->own);
   for (int64_t k = 0; (*t)->name && k < (*t)->columns; k++) tt_free((*t)->name[k]);
+  tt_free((*t)->marks.mark);
   tt_free_all(&(*t)->file, &(*t)->name, &(*t)->group, &(*t)->rows, &(*t)->hidden, &(*t)->levels, t);
+}
+
+tt_err tt_table_find(const tt_table *t, const char *name, int64_t *column)
+{
+  *column = -1;
+  for (int64_t k = 0; k < t->columns; k++) {
+    if (strcmp(t->name[k], name)) continue;
+    if (*column >= 0)
+      return TT_FAIL(
+          DATA, "%s: columns %" PRId64 " and %" PRId64 " are both named '%s'; rename one of them",
+          t->file, *column + 1, k + 1, name);
+    *column = k;
+  }
+  return TT_OK;
 }
 
 tt_err tt_table_use_local(tt_table *t, int64_t column, tt_cell_kind kind)

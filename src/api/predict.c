@@ -12,19 +12,15 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { MIN_CHUNK_ROWS = 256, MAX_CHUNK_ROWS = 4096 };
 enum { FEW_ROWS = 8 }; /* up to these, one row at a time is faster than a block of 16 */
-static const double chunk_floats = 6.4e7; /* members' predictions of a chunk: 256 MB */
 
 /* A prediction of many rows. */
 typedef struct prediction_call {
   const tutti_model *model;
   const tutti_prediction *out;
   const double *x;
-  int64_t rows, chunk; /* chunk: rows predicted at a time */
-  tt_resources use;
-  float *normalized; /* [chunk][D] */
-  float *members;    /* [G of the largest cohort][2][K q][chunk], or NULL if not needed */
+  int64_t rows;
+  tt_prediction_shape shape;
   tt_prediction_block block;
 } prediction_call;
 
@@ -75,41 +71,6 @@ static tt_err check_wanted(const tutti_model *model, const tutti_prediction *out
   return TT_OK;
 }
 
-/* Floats of a row in `members` of the largest cohort. */
-static int64_t count_member_floats(const tutti_model *model)
-{
-  int64_t most = 0;
-  for (int64_t i = 0; i < model->all.count; i++) {
-    const tt_trained_ensemble *m = model->all.at[i];
-    int64_t own = m->members * 2 * tt_trained_ensemble_width(m);
-    most = tt_max_i64(most, own);
-  }
-  return most;
-}
-
-static tt_err allocate(prediction_call *p)
-{
-  const tutti_prediction *out = p->out;
-  int members = out->member_mean || out->member_variance;
-  int entropy = out->entropy || out->mutual_information;
-  tt_prediction_shape shape = {
-      .quantiles = out->quantiles, .quantile = out->probability, .members = members};
-  int transformed = tt_scaler_transformed_target(&p->model->all.at[0]->scaler) >= 0;
-  int needed = members || entropy || out->quantiles || transformed;
-  int64_t floats = needed ? count_member_floats(p->model) : 0;
-  p->chunk = tt_min_i64(p->rows, MAX_CHUNK_ROWS);
-  while (p->chunk > MIN_CHUNK_ROWS && (double)p->chunk * (double)floats > chunk_floats)
-    p->chunk /= 2;
-  TT_TRY(TT_ALLOC(p->normalized, p->chunk * p->model->all.at[0]->model.inputs));
-  if (floats) TT_TRY(TT_ALLOC(p->members, p->chunk * floats));
-  TT_TRY(tt_prediction_block_create(&p->model->all, p->chunk, &shape, &p->block));
-  if (!entropy) { /* they need the predictions of the members */
-    tt_free(p->block.entropy);
-    tt_free(p->block.mutual_information);
-  }
-  return TT_OK;
-}
-
 /* Copy `parts` arrays of `size` bytes per row from the block to all rows; NULL = not wanted. */
 static void copy_rows(const prediction_call *p, const void *from, void *to, int64_t parts,
                       size_t size)
@@ -139,27 +100,16 @@ static void copy_block(const prediction_call *p)
   copy_rows(p, b->member_variance, out->member_variance, tutti_members(p->model), width);
 }
 
-/* Predict the rows of the block: the columns of all trained ensembles. */
-static tt_err predict_block(prediction_call *p)
+static int needs_members(const void *with, const tt_trained_ensemble *m)
 {
-  const tutti_model *model = p->model;
-  tt_prediction_block *b = &p->block;
-  tt_ensemble_prediction own = {.members = p->members};
-  tt_err e = tt_normalize_checked_local(model->all.at[0], "tutti_predict", "x", b->first, b->rows,
-                                        p->x + b->first * tutti_inputs(model), p->normalized);
-  for (int64_t i = 0; !e && i < model->all.count; i++) {
-    tt_moments *moments = NULL;
-    own.m = model->all.at[i];
-    e = tt_moments_create(b->rows, tt_trained_ensemble_columns(own.m), &moments);
-    own.moments = moments;
-    if (!e) e = tt_engine_cpu.predict(own.m, &p->use, b->rows, p->normalized, moments, p->members);
-    if (!e) e = tt_prediction_block_fill(b, &own);
-    own.member += own.m->members;
-    own.column += tt_trained_ensemble_columns(own.m);
-    tt_moments_destroy(&moments);
-  }
-  if (!e) copy_block(p);
-  return e;
+  return tt_prediction_needs_members(m, &((const prediction_call *)with)->shape);
+}
+
+static tt_err read_rows(void *with, int64_t first, int64_t count, float *x)
+{
+  const prediction_call *p = with;
+  return tt_normalize_checked_local(p->model->all.at[0], "tutti_predict", "x", first, count,
+                                    p->x + first * tutti_inputs(p->model), x);
 }
 
 static int wants_slopes(const tutti_prediction *out)
@@ -232,16 +182,31 @@ static tt_err predict_blocks(const tutti_model *model, int64_t rows, const doubl
                              const tutti_prediction *out)
 {
   prediction_call p = {.model = model, .out = out, .x = x, .rows = rows};
-  p.use.threads = tt_resources_team_local(threads);
-  tt_err e = allocate(&p);
-  while (!e && p.block.first < rows) {
-    p.block.rows = tt_min_i64(rows - p.block.first, p.chunk);
-    e = predict_block(&p);
-    p.block.first += p.block.rows;
+  p.shape = (tt_prediction_shape){.quantiles = out->quantiles,
+                                  .quantile = out->probability,
+                                  .members = out->member_mean || out->member_variance,
+                                  .no_entropy = !out->entropy && !out->mutual_information};
+  const tt_resources use = {.threads = tt_resources_team_local(threads)};
+  const tt_row_options options = {.all = &model->all,
+                                  .ops = &tt_engine_cpu,
+                                  .use = &use,
+                                  .rows = rows,
+                                  .block = 1,
+                                  .needs_members = needs_members,
+                                  .read_local = read_rows,
+                                  .with = &p};
+  tt_row_predictor *predictor = NULL;
+  const tt_row_chunk *chunk;
+  tt_err e = tt_row_predictor_open(&options, &predictor);
+  if (!e)
+    e = tt_prediction_block_create(&model->all, tt_row_predictor_rows(predictor), &p.shape,
+                                   &p.block);
+  while (!e && !(e = tt_row_predictor_next(predictor, e, &chunk)) && chunk) {
+    e = tt_prediction_block_fill(&p.block, model->all.count, chunk);
+    if (!e) copy_block(&p);
   }
   tt_prediction_block_free(&p.block);
-  tt_free(p.normalized);
-  tt_free(p.members);
+  tt_row_predictor_close(&predictor);
   return e;
 }
 

@@ -175,6 +175,14 @@ tt_err tt_cli_begin(const tt_cli_args *args, int singletons)
   return e;
 }
 
+tt_err tt_cli_format(const tt_cli_args *args, tt_table_format *out)
+{
+  TT_TRY(tt_data_format_parse(args->delimiter, args->decimal, out));
+  out->nas = args->nas;
+  out->na = args->na;
+  return TT_OK;
+}
+
 tt_job_options tt_cli_job(const tt_cli_args *args)
 {
   return (tt_job_options){.file = args->file[0], .set = args->override, .nset = args->overrides};

@@ -56,14 +56,6 @@ static tt_err parse_quantiles(const char *list, int64_t most, double *quantile, 
   return TT_OK;
 }
 
-static tt_err parse_format(const tt_cli_args *args, tt_table_format *out)
-{
-  TT_TRY(tt_data_format_parse(args->delimiter, args->decimal, out));
-  out->nas = args->nas;
-  out->na = args->na;
-  return TT_OK;
-}
-
 tt_err tt_verb_predict(const tt_cli_args *args)
 {
   enum { MAX_QUANTILES = 64 };
@@ -77,7 +69,7 @@ tt_err tt_verb_predict(const tt_cli_args *args)
                           .jacobian = args->jacobian,
                           .quantile = quantile};
   TT_TRY(parse_quantiles(args->quantiles, MAX_QUANTILES, quantile, &o.quantiles));
-  TT_TRY(parse_format(args, &o.format));
+  TT_TRY(tt_cli_format(args, &o.format));
   TT_TRY(tt_cli_begin(args, 0));
   return tt_predict(tt_world, &o);
 }
@@ -92,7 +84,7 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
                            .output = args->output,
                            .force = args->force,
                            .json = args->json};
-  TT_TRY(parse_format(args, &o.format));
+  TT_TRY(tt_cli_format(args, &o.format));
   TT_TRY(tt_cli_begin(args, 0));
   return tt_evaluate(tt_world, &o);
 }
@@ -111,7 +103,7 @@ tt_err tt_verb_explain(const tt_cli_args *args)
                           .most_rows = args->rows,
                           .seed = (uint64_t)args->seed};
   tt_table_format format;
-  TT_TRY(parse_format(args, &format));
+  TT_TRY(tt_cli_format(args, &format));
   o.rows.format = &format;
   TT_TRY(tt_cli_begin(args, 0));
   return tt_explain(tt_world, &o);
@@ -166,7 +158,8 @@ tt_err tt_verb_doctor(const tt_cli_args *args)
 tt_err tt_verb_import(const tt_cli_args *args)
 {
   tt_import_options o = {args->file[0], args->output, args->inputs,
-                         args->targets, args->units,  args->force};
+                         args->targets, args->units,  .force = args->force};
+  TT_TRY(tt_cli_format(args, &o.format));
   return tt_import_local(&o);
 }
 

@@ -65,7 +65,7 @@ static void store_member(const predict_job *job, const thread_scratch *s, int64_
                          int64_t first, int64_t rows)
 {
   int64_t width = tt_trained_ensemble_width(job->c), ld = s->buffers->ld;
-  float *to = job->members + member * 2 * width * job->rows + first;
+  float *to = job->members + tt_prediction_place(width, job->rows, member, 0, first);
   for (int64_t j = 0; j < width; j++) {
     memcpy(to + j * job->rows, s->mean + j * ld, (size_t)rows * sizeof *to);
     memcpy(to + (width + j) * job->rows, s->variance + j * ld, (size_t)rows * sizeof *to);

@@ -1,8 +1,10 @@
 /* postprocess.c — see postprocess.h. */
 #include "src/predict/postprocess.h"
 
+#include "core/base/int.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/stats/calibration.h"
 #include "core/stats/conformal.h"
 #include "core/stats/member_weights.h"
 #include "src/host/watchdog.h"
@@ -20,39 +22,25 @@ typedef struct validation_reader {
   tt_trained_ensemble *all;
   int64_t *row; /* [rows] of the data set */
   int64_t rows;
-  tt_slice mine;
   int64_t width, columns, parts; /* K q; C; tt_member_prediction_size */
-  float *part;                   /* [rows of this rank][K][G][parts] */
-  double *numbers;               /* what is computed for each row of this rank */
+  int64_t each;                  /* numbers that are computed for a row */
 } validation_reader;
 
-/* List every n-th row of the split, so that rows * each <= MAX_VALUES. */
-static tt_err list_rows(validation_reader *r, tt_split which, int64_t each)
+/* Compute the numbers [rows][each] of a chunk. */
+typedef void compute_rows(const validation_reader *r, const tt_row_chunk *chunk, void *numbers);
+
+/* List every n-th row of the split, so that rows * limit <= MAX_VALUES. */
+static tt_err list_rows(validation_reader *r, tt_split which, int64_t limit)
 {
   const tt_dataset *d = r->v->data;
   int64_t count = 0, seen = 0;
   for (int64_t i = 0; i < d->rows; i++) count += d->split[i] == (int8_t)which;
-  int64_t step = (count * each + MAX_VALUES - 1) / MAX_VALUES;
+  int64_t step = tt_max_i64(tt_ceil_div(count * limit, MAX_VALUES), 1);
   TT_TRY(TT_ALLOC(r->row, count));
   for (int64_t i = 0; i < d->rows; i++)
-    if (d->split[i] == (int8_t)which && seen++ % (step > 1 ? step : 1) == 0) r->row[r->rows++] = i;
+    if (d->split[i] == (int8_t)which && seen++ % step == 0) r->row[r->rows++] = i;
   return TT_OK;
 }
-
-static tt_err open_reader(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all,
-                          tt_split which, int64_t each, validation_reader *r)
-{
-  *r = (validation_reader){.v = v,
-                           .all = all,
-                           .width = tt_trained_ensemble_width(all),
-                           .columns = tt_trained_ensemble_columns(all),
-                           .parts = tt_member_prediction_size(&all->model)};
-  TT_TRY(list_rows(r, which, each));
-  r->mine = tt_row_predictor_slice(r->rows, TT_PREDICTOR_ROWS, tt_comm_ranks(c), tt_comm_rank(c));
-  return TT_OK;
-}
-
-static void close_reader(validation_reader *r) { tt_free_all(&r->row, &r->part, &r->numbers); }
 
 static tt_err read_rows_local(void *with, int64_t first, int64_t count, float *x)
 {
@@ -63,23 +51,58 @@ static tt_err read_rows_local(void *with, int64_t first, int64_t count, float *x
   return TT_OK;
 }
 
-typedef tt_err chunk_user(void *with, int64_t first, const tt_moments *moments,
-                          const float *members);
-
-/* Collective. Predict the rows; each rank stores what use_local computes of its own. */
-static tt_err predict(tt_comm *c, validation_reader *r, chunk_user *use_local)
+/* Collective. Predict the rows; compute numbers of `size` bytes into `mine` [rows of this rank].
+ */
+static tt_err predict(tt_comm *c, validation_reader *r, size_t size, compute_rows *compute,
+                      const tt_slice *own, char *mine)
 {
-  const tt_row_predictor p = {.model = r->all,
-                              .shard = r->v->shard,
-                              .ops = r->v->ops,
-                              .use = r->v->use,
-                              .rows = r->rows,
-                              .block = TT_PREDICTOR_ROWS,
-                              .read_local = read_rows_local,
-                              .use_local = use_local,
-                              .with = r,
-                              .phase = "predicting validation rows"};
-  return tt_row_predictor_run(c, &p);
+  const tt_trained_ensembles all = {.count = 1, .at = &r->all};
+  const tt_row_options rows = {.c = c,
+                               .all = &all,
+                               .shard = r->v->shard,
+                               .ops = r->v->ops,
+                               .use = r->v->use,
+                               .rows = r->rows,
+                               .block = TT_PREDICTOR_ROWS,
+                               .read_local = read_rows_local,
+                               .with = r,
+                               .phase = "predicting validation rows"};
+  tt_row_predictor *p = NULL;
+  const tt_row_chunk *chunk;
+  tt_err e = tt_row_predictor_open(&rows, &p);
+  while (!e && !(e = tt_row_predictor_next(p, e, &chunk)) && chunk)
+    compute(r, chunk, mine + (size_t)((chunk->first - own->first) * r->each) * size);
+  tt_row_predictor_close(&p);
+  return e;
+}
+
+/* Collective. Numbers of `size` bytes of all rows of a split, at most `limit` of them a row:
+ * *numbers [rows][each]. Owner of r->row and *numbers: the caller, also after an error. */
+static tt_err compute_all(tt_comm *c, validation_reader *r, tt_split which, int64_t limit,
+                          size_t size, compute_rows *compute, void **numbers)
+{
+  char *mine = NULL;
+  tt_slice own = {0, 0};
+  tt_err e = list_rows(r, which, limit);
+  if (!e) {
+    own = tt_row_predictor_slice(r->rows, TT_PREDICTOR_ROWS, tt_comm_ranks(c), tt_comm_rank(c));
+    e = tt_alloc_bytes(&mine, own.count * r->each, size, "numbers of rows");
+  }
+  if (!e) e = tt_alloc_bytes(numbers, r->rows * r->each, size, "numbers of all rows");
+  e = tt_agree(c, e);
+  if (!e) e = predict(c, r, size, compute, &own, mine);
+  if (!e) tt_allgatherv(c, mine, own.count * r->each * (int64_t)size, *numbers, NULL);
+  tt_free(mine);
+  return e;
+}
+
+static validation_reader reader_of(const tt_postprocess_context *v, tt_trained_ensemble *all)
+{
+  return (validation_reader){.v = v,
+                             .all = all,
+                             .width = tt_trained_ensemble_width(all),
+                             .columns = tt_trained_ensemble_columns(all),
+                             .parts = tt_member_prediction_size(&all->model)};
 }
 
 /* Normalised label of target k of ensemble e; NaN if the row is unlabelled or not selected. */
@@ -98,35 +121,29 @@ static double row_weight(const validation_reader *r, int64_t i)
   return r->v->data->weight ? (double)r->v->data->weight[r->row[i]] : 1.0;
 }
 
-/* Pack the predictions of all members for row i, number `at` of the chunk, into part
- * [K][G][parts].
- *   members  [G][2][K q][count] */
-static void store_row(const validation_reader *r, const float *members, int64_t i, int64_t at,
-                      int64_t count, float *part)
+/* Pack the predictions of all members for row r of a chunk into part [K][G][parts]. */
+static void pack_row(const validation_reader *r, const tt_row_chunk *chunk, int64_t row,
+                     float *part)
 {
   const tt_trained_ensemble *all = r->all;
   const tt_model *m = &all->model;
+  const float *members = chunk->of->members;
   for (int64_t e = 0; e < all->ensembles; e++)
     for (int64_t k = 0; k < tt_trained_ensemble_targets(all); k++) {
-      double y = label(r, e, k, i);
+      double y = label(r, e, k, chunk->first + row);
       const tt_ensemble *own = &all->ensemble[e];
       for (int64_t g = own->first; g < own->first + own->members; g++) {
-        const float *mean = members + (g * 2 * r->width + k * m->quantities) * count + at;
-        tt_member_prediction_pack(m, mean, mean + r->width * count, count, y,
-                                  part + (k * all->members + g) * r->parts);
+        int64_t at = tt_prediction_place(r->width, chunk->rows, g, k * m->quantities, row);
+        tt_member_prediction_pack(m, members + at, members + at + r->width * chunk->rows,
+                                  chunk->rows, y, part + (k * all->members + g) * r->parts);
       }
     }
 }
 
-static tt_err store_members_local(void *with, int64_t first, const tt_moments *moments,
-                                  const float *members)
+/* part [rows][K][G][parts] */
+static void pack_rows(const validation_reader *r, const tt_row_chunk *chunk, void *part)
 {
-  const validation_reader *r = with;
-  int64_t each = tt_trained_ensemble_targets(r->all) * r->all->members * r->parts;
-  float *to = r->part + (first - r->mine.first) * each;
-  for (int64_t i = 0; i < moments->rows; i++)
-    store_row(r, members, first + i, i, moments->rows, to + i * each);
-  return TT_OK;
+  for (int64_t i = 0; i < chunk->rows; i++) pack_row(r, chunk, i, (float *)part + i * r->each);
 }
 
 static tt_err combine_ensemble_local(const validation_reader *r, const float *part, int64_t e,
@@ -189,40 +206,26 @@ static tt_err combine_all_local(const validation_reader *r, const float *part)
 
 tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all)
 {
-  validation_reader r = {0};
-  float *part = NULL; /* of all rows */
-  int64_t each =
-      tt_trained_ensemble_targets(all) * all->members * tt_member_prediction_size(&all->model);
+  validation_reader r = reader_of(v, all);
+  void *part = NULL;
+  r.each = tt_trained_ensemble_targets(all) * all->members * r.parts;
   if (v->cfg->combine_method == TT_COMBINE_mean) return TT_OK;
-  tt_err e = open_reader(c, v, all, TT_VALIDATION, each, &r);
-  if (!e) e = TT_ALLOC(r.part, r.mine.count * each);
-  if (!e) e = TT_ALLOC(part, r.rows * each);
-  e = tt_agree(c, e);
-  if (!e) e = predict(c, &r, store_members_local);
-  if (!e) {
-    tt_allgatherv(c, r.part, r.mine.count * each * (int64_t)sizeof *part, part, NULL);
-    e = tt_agree(c, combine_all_local(&r, part));
-  }
-  tt_free(part);
-  close_reader(&r);
+  tt_err e = compute_all(c, &r, TT_VALIDATION, r.each, sizeof(float), pack_rows, &part);
+  if (!e) e = tt_agree(c, combine_all_local(&r, part));
+  tt_free_all(&part, &r.row);
   return e;
 }
 
-/* Normalised mean and standard deviation of every column: numbers [rows of this rank][2][C]. */
-static tt_err store_spreads_local(void *with, int64_t first, const tt_moments *moments,
-                                  const float *members)
+/* Normalised mean and standard deviation of every column: numbers [rows][2][C]. */
+static void compute_spreads(const validation_reader *r, const tt_row_chunk *chunk, void *numbers)
 {
-  const validation_reader *r = with;
-  int64_t columns = r->columns;
-  double *to = r->numbers + 2 * (first - r->mine.first) * columns;
-  (void)members;
-  for (int64_t i = 0; i < moments->rows; i++)
-    for (int64_t j = 0; j < columns; j++) {
-      tt_uncertainty at = tt_moments_at(moments, i, j);
-      to[2 * i * columns + j] = at.mean;
-      to[(2 * i + 1) * columns + j] = at.total;
+  double *to = numbers;
+  for (int64_t i = 0; i < chunk->rows; i++)
+    for (int64_t j = 0; j < r->columns; j++) {
+      tt_uncertainty at = tt_moments_at(chunk->of->moments, i, j);
+      to[2 * i * r->columns + j] = at.mean;
+      to[(2 * i + 1) * r->columns + j] = at.total;
     }
-  return TT_OK;
 }
 
 static void log_calibration(const validation_reader *r, int64_t e, int64_t k, int64_t column)
@@ -245,7 +248,7 @@ static void log_calibration(const validation_reader *r, int64_t e, int64_t k, in
 }
 
 /* Calibrate target k of ensemble e.
- *   from     [rows][2][C] of predict_spreads_local, of all ranks
+ *   from     [rows][2][C] of compute_spreads
  *   scratch  [rows * (q + 3)] */
 static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k, const double *from,
                                double *scratch)
@@ -286,58 +289,42 @@ static tt_err calibrate_local(const validation_reader *r, const double *from)
 
 tt_err tt_calibrate(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all)
 {
-  validation_reader r = {0};
-  double *from = NULL;
-  int64_t each = 2 * tt_trained_ensemble_columns(all);
+  validation_reader r = reader_of(v, all);
+  void *spreads = NULL;
+  r.each = 2 * r.columns;
   if (!v->cfg->calibration_recalibrate && !v->cfg->calibration_conformal.count) return TT_OK;
-  tt_err e = open_reader(c, v, all, TT_VALIDATION, each, &r);
-  if (!e) e = TT_ALLOC(r.numbers, r.mine.count * each);
-  if (!e) e = TT_ALLOC(from, r.rows * each);
-  e = tt_agree(c, e);
-  if (!e) e = predict(c, &r, store_spreads_local);
-  if (!e) {
-    tt_allgatherv(c, r.numbers, r.mine.count * each * (int64_t)sizeof *from, from, NULL);
-    e = tt_agree(c, calibrate_local(&r, from));
-  }
-  tt_free(from);
-  close_reader(&r);
+  tt_err e = compute_all(c, &r, TT_VALIDATION, r.each, sizeof(double), compute_spreads, &spreads);
+  if (!e) e = tt_agree(c, calibrate_local(&r, spreads));
+  tt_free_all(&spreads, &r.row);
   return e;
 }
 
-/* Squares of the normalised epistemic standard deviations: numbers [rows of this rank][C]. */
-static tt_err store_epistemic_local(void *with, int64_t first, const tt_moments *moments,
-                                    const float *members)
+/* Squares of the normalised epistemic standard deviations: numbers [rows][C]. */
+static void compute_epistemic(const validation_reader *r, const tt_row_chunk *chunk, void *numbers)
 {
-  const validation_reader *r = with;
-  double *to = r->numbers + (first - r->mine.first) * r->columns;
-  (void)members;
-  for (int64_t i = 0; i < moments->rows * r->columns; i++) {
-    double sd = tt_moments_at(moments, i / r->columns, i % r->columns).epistemic;
+  double *to = numbers;
+  for (int64_t i = 0; i < chunk->rows * r->columns; i++) {
+    double sd = tt_moments_at(chunk->of->moments, i / r->columns, i % r->columns).epistemic;
     to[i] = sd * sd;
   }
-  return TT_OK;
 }
 
 tt_err tt_measure_epistemic(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all)
 {
   enum { ROWS = 4096 };
-  validation_reader r = {0};
-  double *from = NULL;
-  int64_t columns = tt_trained_ensemble_columns(all);
-  tt_err e = open_reader(c, v, all, TT_TRAIN, MAX_VALUES / ROWS, &r);
-  if (!e) e = TT_ALLOC(r.numbers, r.mine.count * columns);
-  if (!e) e = TT_ALLOC(from, r.rows * columns);
-  if (!e) e = TT_ALLOC(all->typical_epistemic, columns);
-  e = tt_agree(c, e);
-  if (!e) e = predict(c, &r, store_epistemic_local);
+  validation_reader r = reader_of(v, all);
+  void *squares = NULL;
+  r.each = r.columns;
+  tt_err e = tt_agree(c, TT_ALLOC(all->typical_epistemic, r.columns));
+  if (!e)
+    e = compute_all(c, &r, TT_TRAIN, MAX_VALUES / ROWS, sizeof(double), compute_epistemic,
+                    &squares);
   if (!e) {
-    tt_allgatherv(c, r.numbers, r.mine.count * columns * (int64_t)sizeof *from, from, NULL);
-    for (int64_t i = 0; i < r.rows * columns; i++)
-      all->typical_epistemic[i % columns] += from[i] / (double)r.rows;
-    for (int64_t k = 0; k < columns; k++)
+    for (int64_t i = 0; i < r.rows * r.columns; i++)
+      all->typical_epistemic[i % r.columns] += ((double *)squares)[i] / (double)r.rows;
+    for (int64_t k = 0; k < r.columns; k++)
       all->typical_epistemic[k] = sqrt(all->typical_epistemic[k]);
   }
-  tt_free(from);
-  close_reader(&r);
+  tt_free_all(&squares, &r.row);
   return e;
 }

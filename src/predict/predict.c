@@ -3,8 +3,6 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/engine/engine.h"
-#include "core/model/partition.h"
 #include "core/stats/metrics.h"
 #include "io/data/data.h"
 #include "io/hdf5/files.h"
@@ -20,9 +18,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { MIN_CHUNK_ROWS = 256, MAX_CHUNK_ROWS = 8192 };
-static const double chunk_floats = 6.4e7; /* of members and Jacobians of a chunk: 256 MB */
-
 typedef struct predictor {
   tt_comm *c;
   const tt_predict_options *o;
@@ -32,15 +27,11 @@ typedef struct predictor {
   const tt_engine_ops *ops;
   tt_resources use;
   tt_data_reader *rows;
-  tt_row_ids ids;       /* on rank 0, of all rows; zeroed: none */
-  tt_slice mine;        /* rows of this rank */
-  int64_t chunk;        /* rows predicted at a time */
-  double *raw;          /* [chunk][D] */
-  float *x;             /* [chunk][F] */
-  tt_moments **moments; /* [model.count] */
-  float **members;      /* [model.count][G][2][K q][chunk] normalised; NULL where not needed */
+  tt_row_ids ids; /* on rank 0, of all rows; zeroed: none */
+  tt_row_predictor *predictor;
+  double *raw; /* [rows of a chunk][D] */
   tt_prediction_block block;
-  int64_t *row;                        /* [chunk] */
+  int64_t *row;                        /* [rows of a chunk] */
   int64_t outside, far_row, far_input; /* rows outside the ranges of the training rows; row and
                                           input of the network of the largest distance */
   double farthest;                     /* this distance */
@@ -82,7 +73,8 @@ static int knows_epistemic(const tt_trained_ensembles *all)
   return 1;
 }
 
-static tt_err open_rows_local(predictor *p)
+/* Collective. */
+static tt_err open_file(predictor *p)
 {
   const char *id = p->model.at[0]->input.id;
   const tt_data_spec spec = {.file = p->o->data,
@@ -93,13 +85,20 @@ static tt_err open_rows_local(predictor *p)
                              .format = &p->o->format,
                              .missing_inputs = tt_scaler_fills(&p->model.at[0]->scaler),
                              .net = &p->model.at[0]->scaler.net};
+  return tt_data_reader_open(p->c, &spec, &p->rows);
+}
+
+static tt_err begin_rows_local(predictor *p)
+{
+  const char *id = p->model.at[0]->input.id;
+  tt_table_format format = p->o->format;
   int has_ids = 0;
-  TT_TRY(tt_data_reader_open_spec_local(&spec, &p->rows));
+  format.marks = tt_data_reader_marks(p->rows);
   if (id) TT_TRY(tt_data_reader_has_column_local(p->rows, id, &has_ids));
   TT_TRY(tt_data_reader_match_local(p->rows, &p->model.at[0]->input, NULL, "the model", 1));
   const tt_data_shape *shape = tt_data_reader_shape(p->rows);
   if (tt_comm_is_root(p->c) && has_ids)
-    TT_TRY(tt_data_read_ids_local(p->o->data, &p->o->format, id, shape->rows, &p->ids));
+    TT_TRY(tt_data_read_ids_local(p->o->data, &format, id, shape->rows, &p->ids));
   p->shape =
       (tt_prediction_shape){.rows = shape->rows,
                             .columns = tt_trained_ensembles_columns(&p->model),
@@ -110,54 +109,66 @@ static tt_err open_rows_local(predictor *p)
                             .jacobian = p->o->jacobian,
                             .leverage = knows_epistemic(&p->model),
                             .extrapolation = tt_trained_ensemble_knows_ranges(p->model.at[0])};
-  return tt_partition_even(shape->rows, tt_comm_ranks(p->c), tt_comm_rank(p->c), &p->mine);
+  return TT_OK;
 }
 
-/* Rows whose member predictions and Jacobians fit into chunk_floats. */
-static int64_t count_chunk_rows(const predictor *p)
+static int needs_members(const void *with, const tt_trained_ensemble *m)
 {
-  double per_row = 0.0;
-  for (int64_t i = 0; i < p->model.count; i++) {
-    const tt_trained_ensemble *m = p->model.at[i];
-    if (tt_prediction_needs_members(m, &p->shape)) /* those to be written are double */
-      per_row +=
-          (double)(m->members * 2 * tt_trained_ensemble_width(m) * (p->shape.members ? 3 : 1));
-    if (p->shape.jacobian) /* four arrays of double */
-      per_row += (double)(8 * tt_trained_ensemble_columns(m) * m->scaler.inputs);
-  }
-  double fit = per_row > 0.0 ? chunk_floats / per_row : (double)MAX_CHUNK_ROWS;
-  return (int64_t)fmin(fmax(fit, MIN_CHUNK_ROWS), MAX_CHUNK_ROWS);
+  return tt_prediction_needs_members(m, &((const predictor *)with)->shape);
+}
+
+static tt_err read_rows_local(void *with, int64_t first, int64_t count, float *x)
+{
+  predictor *p = with;
+  TT_TRY(tt_data_reader_read_local(p->rows, first, count, p->raw, NULL));
+  return tt_normalize_checked_local(p->model.at[0], p->o->data, p->inputs, first, count, p->raw, x);
+}
+
+/* Bytes of a row in p->raw and p->block. */
+static double row_bytes(const predictor *p)
+{
+  double inputs = (double)p->model.at[0]->scaler.inputs, columns = (double)p->shape.columns;
+  double numbers = inputs + columns * (double)(4 + p->shape.quantiles);
+  if (p->shape.jacobian) numbers += 4.0 * columns * inputs;
+  for (int64_t i = 0; p->shape.members && i < p->model.count; i++)
+    numbers += (double)(2 * p->model.at[i]->members * tt_trained_ensemble_width(p->model.at[i]));
+  return 8.0 * numbers;
+}
+
+static tt_err open_predictor(predictor *p)
+{
+  const tt_row_options rows = {.c = p->c,
+                               .all = &p->model,
+                               .ops = p->ops,
+                               .use = &p->use,
+                               .rows = p->shape.rows,
+                               .block = 1,
+                               .row_bytes = row_bytes(p),
+                               .needs_members = needs_members,
+                               .read_local = read_rows_local,
+                               .with = p,
+                               .phase = "predicting"};
+  return tt_row_predictor_open(&rows, &p->predictor);
 }
 
 static tt_err allocate_local(predictor *p)
 {
-  const tt_scaler *scaler = &p->model.at[0]->scaler;
-  p->chunk = count_chunk_rows(p);
-  TT_TRY(TT_ALLOC(p->row, p->chunk));
-  TT_TRY(TT_ALLOC(p->raw, p->chunk * scaler->inputs));
-  TT_TRY(TT_ALLOC(p->x, p->chunk * scaler->net.count));
-  TT_TRY(TT_ALLOC(p->moments, p->model.count));
-  TT_TRY(TT_ALLOC(p->members, p->model.count));
-  for (int64_t i = 0; i < p->model.count; i++) {
-    const tt_trained_ensemble *m = p->model.at[i];
-    int64_t width = tt_trained_ensemble_width(m);
-    TT_TRY(tt_moments_create(p->chunk, tt_trained_ensemble_columns(m), &p->moments[i]));
-    if (tt_prediction_needs_members(m, &p->shape))
-      TT_TRY(TT_ALLOC(p->members[i], m->members * 2 * width * p->chunk));
-  }
-  TT_TRY(tt_prediction_block_create(&p->model, p->chunk, &p->shape, &p->block));
+  int64_t chunk = tt_row_predictor_rows(p->predictor);
+  TT_TRY(TT_ALLOC(p->row, chunk));
+  TT_TRY(TT_ALLOC(p->raw, chunk * p->model.at[0]->scaler.inputs));
+  TT_TRY(tt_prediction_block_create(&p->model, chunk, &p->shape, &p->block));
   p->block.row = p->row;
   return TT_OK;
 }
 
-static void measure_extrapolation(predictor *p)
+static void measure_extrapolation(predictor *p, const float *x)
 {
   const tt_trained_ensemble *m = p->model.at[0];
   int64_t inputs = m->model.inputs;
   for (int64_t r = 0; p->block.extrapolation && r < p->block.rows; r++) {
     double most = 0.0;
     for (int64_t d = 0; d < inputs; d++) {
-      double beyond = tt_trained_ensemble_beyond(m, d, p->x[r * inputs + d]);
+      double beyond = tt_trained_ensemble_beyond(m, d, x[r * inputs + d]);
       if (beyond > p->farthest)
         p->farthest = beyond, p->far_row = p->block.first + r, p->far_input = d;
       most = fmax(most, beyond);
@@ -192,42 +203,21 @@ static void warn_far_rows(predictor *p)
                 tt_row_ids_show(&p->ids, -place, shown, sizeof shown), most, p->o->output);
 }
 
-static tt_err predict_chunk_local(predictor *p)
+static tt_err fill_block_local(predictor *p, const tt_row_chunk *chunk)
 {
-  int64_t first = p->block.first, rows = p->block.rows;
-  if (rows == 0) return TT_OK;
-  for (int64_t i = 0; i < rows; i++) p->row[i] = first + i;
-  TT_TRY(tt_data_reader_read_local(p->rows, first, rows, p->raw, NULL));
-  TT_TRY(
-      tt_normalize_checked_local(p->model.at[0], p->o->data, p->inputs, first, rows, p->raw, p->x));
-  measure_extrapolation(p);
-  tt_ensemble_prediction own = {0};
-  for (int64_t i = 0; i < p->model.count; i++) {
-    own.m = p->model.at[i];
-    own.moments = p->moments[i];
-    own.members = p->members[i];
-    p->moments[i]->rows = rows;
-    TT_TRY(p->ops->predict(own.m, &p->use, rows, p->x, p->moments[i], p->members[i]));
-    TT_TRY(tt_prediction_block_fill(&p->block, &own));
-    own.member += own.m->members;
-    own.column += p->moments[i]->columns;
-  }
+  TT_TRY(tt_prediction_block_fill(&p->block, p->model.count, chunk));
+  for (int64_t i = 0; i < chunk->rows; i++) p->row[i] = chunk->first + i;
+  measure_extrapolation(p, chunk->x);
   if (!p->shape.jacobian) return TT_OK;
-  return tt_jacobian_compute(&p->model, p->use.threads, rows, p->raw, &p->block.jacobian);
+  return tt_jacobian_compute(&p->model, p->use.threads, chunk->rows, p->raw, &p->block.jacobian);
 }
 
-/* Writing is collective: every rank does as many rounds as the rank with the most rows. */
 static tt_err predict_chunks(predictor *p, tt_prediction_file *f)
 {
-  int64_t rounds = (p->mine.count + p->chunk - 1) / p->chunk;
+  const tt_row_chunk *chunk;
   tt_err e = TT_OK;
-  tt_allreduce_max_i64(p->c, &rounds, 1);
-  for (int64_t i = 0; !e && i < rounds; i++) {
-    int64_t done = i * p->chunk < p->mine.count ? i * p->chunk : p->mine.count;
-    int64_t left = p->mine.count - done;
-    p->block.first = p->mine.first + done;
-    p->block.rows = left < p->chunk ? left : p->chunk;
-    e = tt_agree(p->c, predict_chunk_local(p));
+  while (!(e = tt_row_predictor_next(p->predictor, e, &chunk)) && chunk) {
+    e = tt_agree(p->c, fill_block_local(p, chunk));
     if (!e) e = tt_prediction_file_write(f, &p->block);
   }
   return e;
@@ -256,17 +246,11 @@ static tt_err write_predictions(predictor *p)
 
 static void cleanup(predictor *p)
 {
-  for (int64_t i = 0; p->moments && i < p->model.count; i++) {
-    if (p->moments[i]) p->moments[i]->rows = p->chunk;
-    tt_moments_destroy(&p->moments[i]);
-  }
-  for (int64_t i = 0; p->members && i < p->model.count; i++) tt_free(p->members[i]);
-  tt_free(p->moments);
-  tt_free(p->members);
+  tt_row_predictor_close(&p->predictor);
   tt_data_reader_close_local(&p->rows);
   tt_row_ids_free(&p->ids);
   tt_trained_ensembles_destroy(&p->model);
-  tt_free_all(&p->row, &p->raw, &p->x);
+  tt_free_all(&p->row, &p->raw);
   tt_prediction_block_free(&p->block);
 }
 
@@ -288,11 +272,10 @@ tt_err tt_predict(tt_comm *c, const tt_predict_options *o)
   if (!e) p.ops = tt_resources_predict_engine(p.ops, &p.model);
   if (!e) e = tt_agree(c, check_outputs_local(&p));
   if (!e) e = check_file(c, o->data, p.inputs, p.model.at[0]->input.id);
-  if (!e) {
-    e = open_rows_local(&p);
-    if (!e) e = allocate_local(&p);
-    e = tt_agree(c, e);
-  }
+  if (!e) e = open_file(&p);
+  if (!e) e = tt_agree(c, begin_rows_local(&p));
+  if (!e) e = open_predictor(&p);
+  if (!e) e = tt_agree(c, allocate_local(&p));
   if (!e) e = write_predictions(&p);
   cleanup(&p);
   return e;

@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "core/formulas/acquisition.h"
+#include "core/stats/calibration.h"
 #include "core/stats/mixture.h"
 
 #include <math.h>
@@ -81,7 +82,8 @@ static int is_bernoulli(const tt_model *m)
 
 int tt_prediction_needs_members(const tt_trained_ensemble *m, const tt_prediction_shape *shape)
 {
-  return shape->members || shape->quantiles > 0 || is_bernoulli(&m->model) ||
+  return shape->members || shape->quantiles > 0 ||
+         (is_bernoulli(&m->model) && !shape->no_entropy) ||
          tt_scaler_transformed_target(&m->scaler) >= 0;
 }
 
@@ -107,7 +109,7 @@ tt_err tt_prediction_block_create(const tt_trained_ensembles *all, int64_t rows,
   for (int64_t i = 0; i < all->count; i++) {
     int64_t levels = all->at[i]->calibration.levels;
     b->levels = levels > b->levels ? levels : b->levels;
-    classes |= tt_output_is_class(all->at[i]->model.output);
+    classes |= tt_output_is_class(all->at[i]->model.output) && !shape->no_entropy;
   }
   int64_t cells = rows * b->columns;
   double **column[] = {&b->mean, &b->total, &b->aleatoric, &b->epistemic};
@@ -152,28 +154,26 @@ static void store(double *out, int64_t cell, double value)
 
 /* Weight, mean and variance, [members] each, of quantity j of the members of e in row r. */
 static void collect_mixture(const tt_ensemble_prediction *p, const tt_ensemble *e, int64_t j,
-                            int64_t r, int64_t rows, double *weight)
+                            int64_t r, double *weight)
 {
-  int64_t n = e->members, width = tt_trained_ensemble_width(p->m);
+  int64_t n = e->members;
   double *mean = weight + n, *variance = mean + n;
   for (int64_t i = 0; i < n; i++) {
-    const float *at = p->members + ((e->first + i) * 2 * width + j) * rows + r;
     weight[i] = p->m->weight[e->first + i];
-    mean[i] = weight[i] > 0.0 ? (double)at[0] : 0.0;
-    variance[i] = weight[i] > 0.0 ? (double)at[width * rows] : 0.0;
+    mean[i] = weight[i] > 0.0 ? tt_member_mean(p, e->first + i, j, r) : 0.0;
+    variance[i] = weight[i] > 0.0 ? tt_member_variance(p, e->first + i, j, r) : 0.0;
   }
 }
 
 /* Mean and standard deviations of a transformed column in the user's units.
  *   scratch  [3][members of the ensemble] */
-static tt_uncertainty transformed_at(const tt_prediction_block *b, const tt_ensemble_prediction *p,
-                                     const tt_column_scale *s, int64_t column, int64_t r,
-                                     double *scratch)
+static tt_uncertainty transformed_at(const tt_ensemble_prediction *p, const tt_column_scale *s,
+                                     int64_t column, int64_t r, double *scratch)
 {
   int32_t t;
   const tt_ensemble *e = tt_column_ensemble(p->m, column, &t);
   int64_t n = e->members;
-  collect_mixture(p, e, column % tt_trained_ensemble_width(p->m), r, b->rows, scratch);
+  collect_mixture(p, e, column % p->width, r, scratch);
   return tt_denormalize_mixture(s, n, scratch, scratch + n, scratch + 2 * n);
 }
 
@@ -184,7 +184,7 @@ static void fill_column(tt_prediction_block *b, const tt_ensemble_prediction *p,
   for (int64_t r = 0; r < b->rows; r++) {
     tt_uncertainty at = s.by == TT_TRANSFORM_identity
                             ? tt_denormalize(&s, tt_moments_at(p->moments, r, column))
-                            : transformed_at(b, p, &s, column, r, scratch);
+                            : transformed_at(p, &s, column, r, scratch);
     int64_t cell = r * b->columns + p->column + column;
     store(b->mean, cell, at.mean);
     store(b->total, cell, at.total);
@@ -214,11 +214,10 @@ static void fill_quantiles_at(tt_prediction_block *b, const tt_ensemble_predicti
                               int64_t column, int64_t r, double *scratch)
 {
   int32_t t;
-  int64_t width = tt_trained_ensemble_width(p->m);
   const tt_ensemble *e = tt_column_ensemble(p->m, column, &t);
   tt_column_scale s = tt_column_scale_of(p->m, column);
   int64_t n = e->members;
-  collect_mixture(p, e, column % width, r, b->rows, scratch);
+  collect_mixture(p, e, column % p->width, r, scratch);
   tt_gaussian_mixture_recalibrate(s.std_scale, n, scratch, scratch + n, scratch + 2 * n);
   for (int64_t k = 0; k < b->quantiles; k++) {
     double at = mixture_quantile(p->m, n, scratch, b->probability[k]);
@@ -232,18 +231,16 @@ static void fill_quantiles(tt_prediction_block *b, const tt_ensemble_prediction 
     for (int64_t r = 0; r < b->rows; r++) fill_quantiles_at(b, p, column, r, scratch);
 }
 
-/* Quantity j of member i, [2][width][rows] normalised -> [rows][b->width] in the user's units. */
+/* Quantity j of member i -> [rows][b->width] in the user's units. */
 static void fill_member(tt_prediction_block *b, const tt_ensemble_prediction *p, int64_t i,
                         int64_t j, const tt_column_scale *s)
 {
-  int64_t width = tt_trained_ensemble_width(p->m);
-  const float *mean = p->members + (i * 2 * width + j) * b->rows;
-  const float *variance = mean + width * b->rows;
   for (int64_t r = 0; r < b->rows; r++) {
     int64_t to = ((p->member + i) * b->rows + r) * b->width + j;
     b->member_mean[to] = b->member_variance[to] = NAN;
-    if (j >= width) continue;
-    tt_transform_moments at = tt_denormalize_member(s, (double)mean[r], (double)variance[r]);
+    if (j >= p->width) continue;
+    tt_transform_moments at =
+        tt_denormalize_member(s, tt_member_mean(p, i, j, r), tt_member_variance(p, i, j, r));
     b->member_mean[to] = at.mean;
     b->member_variance[to] = at.variance;
   }
@@ -251,11 +248,10 @@ static void fill_member(tt_prediction_block *b, const tt_ensemble_prediction *p,
 
 static void fill_members(tt_prediction_block *b, const tt_ensemble_prediction *p)
 {
-  int64_t width = tt_trained_ensemble_width(p->m);
   for (int64_t e = 0; e < p->m->ensembles; e++) {
     const tt_ensemble *own = &p->m->ensemble[e];
     for (int64_t j = 0; j < b->width; j++) {
-      tt_column_scale s = tt_column_scale_of(p->m, e * width + (j < width ? j : 0));
+      tt_column_scale s = tt_column_scale_of(p->m, e * p->width + (j < p->width ? j : 0));
       for (int64_t i = own->first; i < own->first + own->members; i++) fill_member(b, p, i, j, &s);
     }
   }
@@ -268,35 +264,34 @@ static double bernoulli_entropy(double p)
 }
 
 /* Weighted mean of the entropies of members that predict a probability. */
-static double mean_bernoulli_entropy(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t k,
-                                     int64_t r, int64_t rows, const float *members)
+static double mean_bernoulli_entropy(const tt_ensemble_prediction *p, const tt_ensemble *e,
+                                     int64_t k, int64_t r)
 {
   double sum = 0.0, all = 0.0;
   for (int64_t i = e->first; i < e->first + e->members; i++) {
-    if (m->weight[i] <= 0.0) continue;
-    sum +=
-        m->weight[i] *
-        bernoulli_entropy((double)members[(i * 2 * tt_trained_ensemble_width(m) + k) * rows + r]);
-    all += m->weight[i];
+    double weight = p->m->weight[i];
+    if (weight <= 0.0) continue;
+    sum += weight * bernoulli_entropy(tt_member_mean(p, i, k, r));
+    all += weight;
   }
   return sum / all;
 }
 
-double tt_mean_member_entropy(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t k,
-                              int64_t r, int64_t rows, const double *mean, const float *members)
+double tt_mean_member_entropy(const tt_ensemble_prediction *p, const tt_ensemble *e, int64_t k,
+                              int64_t r, const double *mean)
 {
-  if (is_bernoulli(&m->model)) return mean_bernoulli_entropy(m, e, k, r, rows, members);
-  return mean[m->model.levels];
+  if (is_bernoulli(&p->m->model)) return mean_bernoulli_entropy(p, e, k, r);
+  return mean[p->m->model.levels];
 }
 
 /* Entropy and mutual information of target k of e in row r (Depeweg et al. 2018).
  *   mean  [q] from the first column of the target */
 static void decompose_entropy(const tt_ensemble_prediction *p, const tt_ensemble *e, int64_t k,
-                              int64_t r, int64_t rows, const double *mean, double *entropy,
+                              int64_t r, const double *mean, double *entropy,
                               double *mutual_information)
 {
   const tt_model *model = &p->m->model;
-  double own = tt_mean_member_entropy(p->m, e, k, r, rows, mean, p->members);
+  double own = tt_mean_member_entropy(p, e, k, r, mean);
   double whole =
       is_bernoulli(model) ? bernoulli_entropy(mean[0]) : tt_entropy(model->levels, mean, 1);
   *entropy = whole;
@@ -311,7 +306,7 @@ static void fill_entropies(tt_prediction_block *b, const tt_ensemble_prediction 
     int64_t cell = r * b->columns + p->column + own;
     double entropy = NAN, mutual_information = NAN;
     if (tt_output_is_class(p->m->model.output))
-      decompose_entropy(p, e, k, r, b->rows, b->mean + cell, &entropy, &mutual_information);
+      decompose_entropy(p, e, k, r, b->mean + cell, &entropy, &mutual_information);
     for (int32_t j = 0; j < p->m->model.quantities; j++) {
       b->entropy[cell + j] = entropy;
       b->mutual_information[cell + j] = mutual_information;
@@ -351,7 +346,7 @@ static void fill_intervals(tt_prediction_block *b, const tt_ensemble_prediction 
     }
 }
 
-tt_err tt_prediction_block_fill(tt_prediction_block *b, const tt_ensemble_prediction *p)
+static tt_err fill(tt_prediction_block *b, const tt_ensemble_prediction *p)
 {
   const tt_trained_ensemble *m = p->m;
   int64_t own = 0;
@@ -367,5 +362,13 @@ tt_err tt_prediction_block_fill(tt_prediction_block *b, const tt_ensemble_predic
   if (b->member_mean) fill_members(b, p);
   if (b->quantiles) fill_quantiles(b, p, scratch);
   tt_free(scratch);
+  return TT_OK;
+}
+
+tt_err tt_prediction_block_fill(tt_prediction_block *b, int64_t models, const tt_row_chunk *chunk)
+{
+  b->first = chunk->first;
+  b->rows = chunk->rows;
+  for (int64_t i = 0; i < models; i++) TT_TRY(fill(b, &chunk->of[i]));
   return TT_OK;
 }

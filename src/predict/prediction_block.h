@@ -2,8 +2,8 @@
  * user's units. No other file de-normalises predictions. All local. */
 #ifndef TT_PREDICTION_BLOCK_H
 #define TT_PREDICTION_BLOCK_H
-#include "core/stats/moments.h"
 #include "io/results/results.h"
+#include "src/predict/row_predictor.h"
 
 /* Conversion of a predicted column to the user's units. */
 typedef struct tt_column_scale {
@@ -45,23 +45,14 @@ tt_err tt_prediction_block_create(const tt_trained_ensembles *all, int64_t rows,
                                   const tt_prediction_shape *shape, tt_prediction_block *out);
 void tt_prediction_block_free(tt_prediction_block *b);
 
-/* Predictions of one trained ensemble for the rows of a block, from an engine. */
-typedef struct tt_ensemble_prediction {
-  const tt_trained_ensemble *m;
-  int64_t member, column;    /* its first member and first column in the block */
-  const tt_moments *moments; /* of its own columns */
-  const float *members;      /* [G][2][K q][rows] normalised, or NULL if not needed */
-} tt_ensemble_prediction;
-
-/* Fill in the columns and members of one trained ensemble; skips arrays that are NULL.
+/* Fill in the rows of a chunk, for all `models` trained ensembles; skips arrays that are NULL.
  * Errors: MEM. */
-tt_err tt_prediction_block_fill(tt_prediction_block *b, const tt_ensemble_prediction *p);
+tt_err tt_prediction_block_fill(tt_prediction_block *b, int64_t models, const tt_row_chunk *chunk);
 
-/* Mean entropy of the members of an ensemble that predicts classes, for its target k in row r of
- * `rows`. With softmax it is one of the predicted quantities, with sigmoid it is computed from the
+/* Mean entropy of the members of an ensemble that predicts classes, for its target k in row r. With
+ * softmax it is one of the predicted quantities, with sigmoid it is computed from the
  * predictions of the members.
- *   mean     [q] means of the quantities of this target and row
- *   members  [G][2][K q][rows] */
-double tt_mean_member_entropy(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t k,
-                              int64_t r, int64_t rows, const double *mean, const float *members);
+ *   mean  [q] means of the quantities of this target and row */
+double tt_mean_member_entropy(const tt_ensemble_prediction *p, const tt_ensemble *e, int64_t k,
+                              int64_t r, const double *mean);
 #endif

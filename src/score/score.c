@@ -13,28 +13,6 @@
 
 enum { MAX_BLOCKS = 64 }; /* fixed blocks of rows: units of work and of summation */
 
-/* The sums of this rank, in blocks of rows. */
-typedef struct block_sums {
-  tt_scorer *s;
-  int64_t first, each; /* first row of this rank; rows of a block */
-  double *sum;         /* [blocks][s->sums] */
-} block_sums;
-
-static tt_err read_chunk_local(void *with, int64_t first, int64_t count, float *x)
-{
-  return tt_scorer_read(((block_sums *)with)->s, first, count, x);
-}
-
-static tt_err add_chunk_local(void *with, int64_t first, const tt_moments *moments,
-                              const float *members)
-{
-  block_sums *b = with;
-  b->s->moments = moments;
-  b->s->members = members;
-  return tt_scorer_add_chunk(b->s, first, moments->rows,
-                             b->sum + (first - b->first) / b->each * b->s->sums);
-}
-
 /* Rows of one block. Depends only on the number of rows, not on the number of ranks. */
 static int64_t block_rows(int64_t rows)
 {
@@ -112,27 +90,40 @@ static tt_err gather_table(tt_comm *c, const tt_scorer *s, int64_t rows, tt_test
   return e;
 }
 
+/* Collective. Add the rows of this rank to sum [blocks][s->sums].
+ *   first  row of this rank */
+static tt_err add_rows(const tt_row_options *rows, tt_scorer *s, int64_t first, double *sum)
+{
+  tt_row_predictor *p = NULL;
+  const tt_row_chunk *chunk;
+  tt_err e = tt_row_predictor_open(rows, &p);
+  if (e) return e;
+  while (!(e = tt_row_predictor_next(p, e, &chunk)) && chunk)
+    e = tt_scorer_add_chunk(s, chunk, sum + (chunk->first - first) / rows->block * s->sums);
+  tt_row_predictor_close(&p);
+  return e;
+}
+
 /* Score the blocks of this rank, then add the sums of all ranks. */
-static tt_err score_all(tt_comm *c, tt_scorer *s, tt_row_predictor *p, tt_scores *out,
+static tt_err score_all(const tt_row_options *rows, tt_scorer *s, tt_scores *out,
                         tt_test_predictions *test)
 {
-  int64_t blocks = tt_ceil_div(p->rows, p->block);
-  int64_t mine = tt_ceil_div(s->table_rows, p->block);
-  double *all = NULL;
-  block_sums b = {.s = s, .first = s->table_first, .each = p->block};
+  tt_comm *c = rows->c;
+  int64_t blocks = tt_ceil_div(rows->rows, rows->block);
+  int64_t mine = tt_ceil_div(s->table_rows, rows->block);
+  double *sum = NULL, *all = NULL;
   tt_err e = tt_scorer_create(s, test != NULL);
-  if (!e) e = TT_ALLOC(b.sum, mine * s->sums);
+  if (!e) e = TT_ALLOC(sum, mine * s->sums);
   if (!e) e = TT_ALLOC(all, (blocks > 0 ? blocks : 1) * s->sums);
   e = tt_agree(c, e);
-  p->with = &b;
-  if (!e) e = tt_row_predictor_run(c, p);
+  if (!e) e = add_rows(rows, s, s->table_first, sum);
   if (!e) {
-    tt_allgatherv(c, b.sum, mine * s->sums * (int64_t)sizeof *all, all, NULL);
+    tt_allgatherv(c, sum, mine * s->sums * (int64_t)sizeof *all, all, NULL);
     add_blocks(s, all, blocks);
     finish_scores(s, all, out);
-    if (test) e = gather_table(c, s, p->rows, test);
+    if (test) e = gather_table(c, s, rows->rows, test);
   }
-  tt_free(b.sum);
+  tt_free(sum);
   tt_free(all);
   return e;
 }
@@ -142,16 +133,20 @@ tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_model_s
                 tt_scores **out, tt_test_predictions *test)
 {
   tt_scorer s = {.model = trained, .source = source};
-  tt_row_predictor p = {.model = trained,
-                        .shard = shard,
-                        .ops = ops,
-                        .use = use,
-                        .rows = source->rows,
-                        .block = block_rows(source->rows),
-                        .read_local = read_chunk_local,
-                        .use_local = add_chunk_local,
-                        .phase = "scoring"};
-  tt_slice mine = tt_row_predictor_slice(p.rows, p.block, tt_comm_ranks(c), tt_comm_rank(c));
+  tt_trained_ensemble *only = (tt_trained_ensemble *)trained; /* it is not changed */
+  const tt_trained_ensembles all = {.count = 1, .at = &only};
+  const tt_row_options rows = {.c = c,
+                               .all = &all,
+                               .shard = shard,
+                               .ops = ops,
+                               .use = use,
+                               .rows = source->rows,
+                               .block = block_rows(source->rows),
+                               .most_rows = TT_SCORE_CHUNK_ROWS,
+                               .read_local = tt_scorer_read_local,
+                               .with = &s,
+                               .phase = "scoring"};
+  tt_slice mine = tt_row_predictor_slice(rows.rows, rows.block, tt_comm_ranks(c), tt_comm_rank(c));
   tt_scores *scores = NULL;
   s.table_first = mine.first;
   s.table_rows = mine.count;
@@ -160,7 +155,7 @@ tt_err tt_score(tt_comm *c, const tt_trained_ensemble *trained, const tt_model_s
   if (!e)
     e = tt_scores_add_conformal(scores, trained->calibration.levels, trained->calibration.level);
   e = tt_agree(c, e);
-  if (!e) e = score_all(c, &s, &p, scores, test);
+  if (!e) e = score_all(&rows, &s, scores, test);
   tt_scorer_free(&s);
   if (e)
     tt_scores_destroy(&scores);

@@ -108,7 +108,9 @@ tt_err tt_score_file_read_local(void *from, int64_t first, int64_t count, float 
 
 static tt_err open_weights(tt_score_file *l, const char *weights)
 {
-  const tt_data_spec spec = {.file = l->file, .inputs = weights, .format = l->format};
+  tt_table_format format = l->format ? *l->format : (tt_table_format){0};
+  const tt_data_spec spec = {.file = l->file, .inputs = weights, .format = &format};
+  format.marks = tt_data_reader_marks(l->rows);
   TT_TRY(tt_data_reader_open_spec_local(&spec, &l->weights));
   const tt_data_shape *s = tt_data_reader_shape(l->weights), *rows = tt_data_reader_shape(l->rows);
   if (s->inputs == 1 && s->rows == rows->rows) return TT_OK;
@@ -118,7 +120,8 @@ static tt_err open_weights(tt_score_file *l, const char *weights)
                  l->file, weights, s->rows, s->inputs, rows->rows);
 }
 
-static tt_err open_local(tt_score_file *l, const char *targets, const char *weights)
+/* Collective. */
+static tt_err open_rows(tt_comm *c, tt_score_file *l, const char *targets)
 {
   const tt_data_spec spec = {.file = l->file,
                              .inputs = l->inputs,
@@ -128,7 +131,11 @@ static tt_err open_local(tt_score_file *l, const char *targets, const char *weig
                              .format = l->format,
                              .missing_inputs = tt_scaler_fills(&l->first->scaler),
                              .net = &l->first->scaler.net};
-  TT_TRY(tt_data_reader_open_spec_local(&spec, &l->rows));
+  return tt_data_reader_open(c, &spec, &l->rows);
+}
+
+static tt_err match_local(tt_score_file *l, const char *weights)
+{
   TT_TRY(tt_data_reader_match_local(l->rows, &l->first->input, NULL, "the model", 1));
   if (weights) TT_TRY(open_weights(l, weights));
   return match_targets(l);
@@ -145,7 +152,8 @@ tt_err tt_score_file_open(tt_comm *c, const tt_trained_ensembles *model,
                          .inputs = inputs,
                          .format = o->format};
   tt_err e = tt_agree(c, tt_comm_is_root(c) ? tt_guarded_check_local(o->file, names, 3) : TT_OK);
-  return e ? e : tt_agree(c, open_local(out, targets, o->weights));
+  if (!e) e = open_rows(c, out, targets);
+  return e ? e : tt_agree(c, match_local(out, o->weights));
 }
 
 void tt_score_file_close_local(tt_score_file *l)

@@ -2,6 +2,7 @@
 #include "src/score/score_rows.h"
 
 #include "core/base/mem.h"
+#include "core/stats/calibration.h"
 #include "core/stats/metrics.h"
 #include "src/host/watchdog.h"
 #include "src/predict/prediction_block.h"
@@ -84,16 +85,16 @@ static int uses_member(const tt_scorer *s, int64_t row, int64_t member)
          s->source->uses_member_local(s->source->from, row, member);
 }
 
-/* Means of the quantities of target k by member i; the variances are width * rows floats later. */
-static const float *member_outputs(const tt_scorer *s, int64_t i, int64_t k, int64_t rows)
+/* Column of the first quantity of target k among those of its ensemble. */
+static int64_t first_quantity(const tt_scorer *s, int64_t k)
 {
-  return s->members + (i * 2 * s->width + k * s->model->model.quantities) * rows;
+  return k * s->model->model.quantities;
 }
 
 /* Scale of the columns of target k. */
 static tt_column_scale target_scale(const tt_scorer *s, const tt_ensemble *e, int64_t k)
 {
-  int64_t column = (e - s->model->ensemble) * s->width + k * s->model->model.quantities;
+  int64_t column = (e - s->model->ensemble) * s->width + first_quantity(s, k);
   return tt_column_scale_of(s->model, column);
 }
 
@@ -106,22 +107,22 @@ static void set_latent_label(const tt_column_scale *scale, double y, tt_latent *
   latent->log_slope = log(tt_transform_slope(scale->by, scale->lambda, y));
 }
 
-static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int64_t k, int64_t rows,
+static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int64_t k,
                        double *tally)
 {
   const tt_trained_ensemble *c = s->model;
   const tt_model *m = &c->model;
   tt_column_scale scale = target_scale(s, e, k);
   double share = c->weight[i];
-  const float *at = member_outputs(s, i, k, rows), *variance = at + s->width * rows;
   tt_latent latent = {.forecast = {.quantity = s->latent}};
   tt_forecast f = {.quantity = s->quantity, .reference = tt_denormalize_point(&scale, 0.0)};
   if (scale.by != TT_TRANSFORM_identity) f.latent = &latent;
-  for (int64_t r = 0; r < rows; r++) {
+  for (int64_t r = 0; r < s->of->moments->rows; r++) {
     double y = label(s, e, k, r);
     if (isnan(y)) continue;
     for (int32_t j = m->quantities - 1; j >= 0; j--) {
-      double mean = (double)at[j * rows + r], own = (double)variance[j * rows + r];
+      double mean = tt_member_mean(s->of, i, first_quantity(s, k) + j, r);
+      double own = tt_member_variance(s->of, i, first_quantity(s, k) + j, r);
       double v = own + label_variance(s, e, k, r); /* of the label, whose error has mean 0 */
       tt_transform_moments t = tt_denormalize_latent(&scale, mean, v);
       s->latent[j] = t.mean;
@@ -137,14 +138,15 @@ static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int6
 
 /* Moments of row r: those of the engine, or those of the members used for the row. */
 static const tt_moments *row_moments(const tt_scorer *s, const tt_ensemble *e, int64_t first,
-                                     int64_t r, int64_t rows)
+                                     int64_t r)
 {
   const tt_trained_ensemble *c = s->model;
-  if (!s->source->uses_member_local) return s->moments;
+  int64_t rows = s->of->moments->rows;
+  if (!s->source->uses_member_local) return s->of->moments;
   tt_moments_clear(s->row);
   for (int64_t i = e->first; i < e->first + e->members; i++) {
     if (c->weight[i] <= 0.0 || !uses_member(s, first + r, i)) continue;
-    const float *at = member_outputs(s, i, 0, rows) + r;
+    const float *at = s->of->members + tt_prediction_place(s->width, rows, i, 0, r);
     tt_moments_add(s->row, 0, s->width, c->weight[i], at, at + s->width * rows, rows);
   }
   return s->row;
@@ -154,14 +156,14 @@ static const tt_moments *row_moments(const tt_scorer *s, const tt_ensemble *e, i
  * is not used for the row has weight 0.
  *   added  to each variance */
 static void collect_members(const tt_scorer *s, const tt_ensemble *e, int64_t k, int32_t j,
-                            int64_t row, int64_t r, int64_t rows, double added, double *share,
-                            double *mean, double *variance)
+                            int64_t row, int64_t r, double added, double *share, double *mean,
+                            double *variance)
 {
   for (int64_t i = 0; i < e->members; i++) {
-    const float *at = member_outputs(s, e->first + i, k, rows) + j * rows + r;
-    share[i] = uses_member(s, row, e->first + i) ? s->model->weight[e->first + i] : 0.0;
-    mean[i] = (double)at[0];
-    variance[i] = (double)at[s->width * rows] + added;
+    int64_t member = e->first + i, quantity = first_quantity(s, k) + j;
+    share[i] = uses_member(s, row, member) ? s->model->weight[member] : 0.0;
+    mean[i] = tt_member_mean(s->of, member, quantity, r);
+    variance[i] = tt_member_variance(s->of, member, quantity, r) + added;
   }
 }
 
@@ -169,15 +171,14 @@ static void collect_members(const tt_scorer *s, const tt_ensemble *e, int64_t k,
  * output needs the mixture. Of a transformed target, latent->forecast has the mixture before the
  * transform is undone, and f the means and variances after it. */
 static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t row,
-                         int64_t r, int64_t rows, const tt_column_scale *scale, tt_latent *latent,
-                         tt_forecast *f)
+                         int64_t r, const tt_column_scale *scale, tt_latent *latent, tt_forecast *f)
 {
   const tt_trained_ensemble *c = s->model;
   double added = label_variance(s, e, k, r); /* is not recalibrated */
   double *share = s->part, *mean = share + c->members, *variance = mean + c->members;
   double *latent_mean = s->part + 5 * c->members, *latent_variance = latent_mean + c->members;
   if (!(TT_DENSITY_FORECASTS >> tt_output_forecast(c->model.output) & 1u)) return;
-  collect_members(s, e, k, 0, row, r, rows, 0.0, share, latent_mean, latent_variance);
+  collect_members(s, e, k, 0, row, r, 0.0, share, latent_mean, latent_variance);
   tt_gaussian_mixture_recalibrate(scale->std_scale, e->members, share, latent_mean,
                                   latent_variance);
   for (int64_t i = 0; i < e->members; i++) {
@@ -249,29 +250,28 @@ static void count_inside(const tt_scorer *s, const tt_latent *latent, int64_t co
 /* Mean and standard deviations of quantity j in the user's units, of a transformed target.
  *   added  to the normalised variance of each member */
 static tt_uncertainty undo_transform(const tt_scorer *s, const tt_ensemble *e, int64_t k, int32_t j,
-                                     int64_t row, int64_t r, int64_t rows, double added,
+                                     int64_t row, int64_t r, double added,
                                      const tt_column_scale *scale)
 {
   double *share = s->part, *mean = share + e->members, *variance = mean + e->members;
-  collect_members(s, e, k, j, row, r, rows, added, share, mean, variance);
+  collect_members(s, e, k, j, row, r, added, share, mean, variance);
   return tt_denormalize_mixture(scale, e->members, share, mean, variance);
 }
 
 /* Fill in the moments of target k of ensemble `number` in row first + r. Returns 0 if no member is
  * used for the row. */
 static int predict_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first, int64_t r,
-                       int64_t rows, const tt_column_scale *scale, tt_latent *latent,
-                       tt_forecast *f)
+                       const tt_column_scale *scale, tt_latent *latent, tt_forecast *f)
 {
   const tt_model *m = &s->model->model;
   const tt_ensemble *e = &s->model->ensemble[number];
-  const tt_moments *from = row_moments(s, e, first, r, rows);
+  const tt_moments *from = row_moments(s, e, first, r);
   int64_t base = from == s->row ? 0 : number * s->width, row = from == s->row ? 0 : r;
   double added = label_variance(s, e, k, r); /* to the forecast that the label is compared with */
   for (int32_t j = 0; j < m->quantities; j++) {
-    int64_t column = k * m->quantities + j;
+    int64_t column = first_quantity(s, k) + j;
     tt_uncertainty t = tt_denormalize(scale, tt_moments_at(from, row, base + column)), at = t;
-    if (f->latent) at = undo_transform(s, e, k, j, first + r, r, rows, 0.0, scale);
+    if (f->latent) at = undo_transform(s, e, k, j, first + r, r, 0.0, scale);
     s->latent[j] = t.mean;
     s->quantity[j] = at.mean;
     if (j == 0) latent->forecast.variance = t.total * t.total, f->variance = at.total * at.total;
@@ -281,7 +281,7 @@ static int predict_row(const tt_scorer *s, int64_t number, int64_t k, int64_t fi
     if (j == 0 && added > 0.0) {
       latent->forecast.variance += added * scale->scale * scale->scale;
       f->variance = latent->forecast.variance;
-      if (f->latent) at = undo_transform(s, e, k, j, first + r, r, rows, added, scale);
+      if (f->latent) at = undo_transform(s, e, k, j, first + r, r, added, scale);
       if (f->latent) f->variance = at.total * at.total;
     }
   }
@@ -290,19 +290,19 @@ static int predict_row(const tt_scorer *s, int64_t number, int64_t k, int64_t fi
 
 /* Add row first + r to the tally of target k of ensemble `number`. */
 static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first, int64_t r,
-                    int64_t rows, double *tally)
+                    double *tally)
 {
   const tt_trained_ensemble *c = s->model;
   const tt_ensemble *e = &c->ensemble[number];
   double y = label(s, e, k, r), weight = s->weight[r];
-  int64_t column = number * s->width + k * c->model.quantities;
+  int64_t column = number * s->width + first_quantity(s, k);
   tt_column_scale scale = target_scale(s, e, k);
   tt_latent latent = {.forecast = {.quantity = s->latent}};
   tt_forecast f = {.quantity = s->quantity, .reference = tt_denormalize_point(&scale, 0.0)};
   if (scale.by != TT_TRANSFORM_identity) f.latent = &latent;
-  if (!predict_row(s, number, k, first, r, rows, &scale, &latent, &f) || isnan(y)) return;
+  if (!predict_row(s, number, k, first, r, &scale, &latent, &f) || isnan(y)) return;
   set_latent_label(&scale, y, &latent);
-  find_mixture(s, e, k, first + r, r, rows, &scale, &latent, &f);
+  find_mixture(s, e, k, first + r, r, &scale, &latent, &f);
   tt_tally_add(&c->model, &f, y, weight, tally);
   count_inside(s, &latent, column, scale.scale, weight, tally + s->tally + TT_TALLY_ERRORS);
   if (s->table) store_mixture(s, first + r, column, y, &f);
@@ -338,34 +338,36 @@ static tt_err check_labels(const tt_scorer *s, int64_t first, int64_t rows)
   return TT_OK;
 }
 
-static void add_ensemble(tt_scorer *s, int64_t number, int64_t k, int64_t first, int64_t rows,
-                         double *sums)
+static void add_ensemble(tt_scorer *s, int64_t number, int64_t k, int64_t first, double *sums)
 {
+  int64_t rows = s->of->moments->rows;
   const tt_ensemble *e = &s->model->ensemble[number];
   double *errors = s->errors + k * TT_SCORE_CHUNK_ROWS;
   for (int64_t r = 0; r < rows; r++) errors[r] = 0.0;
   for (int64_t i = e->first; !s->source->uses_member_local && i < e->first + e->members; i++)
-    add_member(s, e, i, k, rows, tt_scorer_member_tally(s, sums, i, k));
+    add_member(s, e, i, k, tt_scorer_member_tally(s, sums, i, k));
   for (int64_t r = 0; r < rows; r++) {
     tt_watchdog_heartbeat_local("scoring"); /* crps takes long with many members */
-    add_row(s, number, k, first, r, rows, tt_scorer_ensemble_tally(s, sums, number, k));
+    add_row(s, number, k, first, r, tt_scorer_ensemble_tally(s, sums, number, k));
     if (!isnan(label(s, e, k, r)))
       tt_tally_add_error(errors[r], s->weight[r], tt_scorer_error_tally(s, sums, number, k));
   }
 }
 
-tt_err tt_scorer_read(tt_scorer *s, int64_t first, int64_t rows, float *x)
+tt_err tt_scorer_read_local(void *scorer, int64_t first, int64_t rows, float *x)
 {
+  tt_scorer *s = scorer;
   TT_TRY(s->source->read_local(s->source->from, first, rows, x, s->y, s->weight));
   if (s->variance) s->source->read_variance_local(s->source->from, first, rows, s->variance);
   return TT_OK;
 }
 
-tt_err tt_scorer_add_chunk(tt_scorer *s, int64_t first, int64_t rows, double *sums)
+tt_err tt_scorer_add_chunk(tt_scorer *s, const tt_row_chunk *chunk, double *sums)
 {
   const tt_trained_ensemble *c = s->model;
-  TT_TRY(check_labels(s, first, rows));
-  for (int64_t e = 0; e < c->ensembles; e++)
-    for (int64_t k = 0; k < s->targets; k++) add_ensemble(s, e, k, first, rows, sums);
+  s->of = chunk->of;
+  TT_TRY(check_labels(s, chunk->first, chunk->rows));
+  for (int64_t e = 0; chunk->rows > 0 && e < c->ensembles; e++)
+    for (int64_t k = 0; k < s->targets; k++) add_ensemble(s, e, k, chunk->first, sums);
   return TT_OK;
 }

@@ -12,19 +12,18 @@ enum { TT_SCORE_CHUNK_ROWS = TT_PREDICTOR_ROWS };
 typedef struct tt_scorer {
   const tt_trained_ensemble *model;
   const tt_row_source *source;
-  int64_t targets, width;    /* K; K q, columns of one ensemble */
-  int64_t tally, sums;       /* doubles in one tally; in the sums of a block */
-  double *y, *weight;        /* [TT_SCORE_CHUNK_ROWS][T]; [TT_SCORE_CHUNK_ROWS] of the rows */
-  double *variance;          /* [TT_SCORE_CHUNK_ROWS][T] of the errors of the labels, or NULL */
-  const float *members;      /* [G][2][K q][rows of the chunk] */
-  const tt_moments *moments; /* of the chunk */
-  tt_moments *row;           /* of one row of one ensemble */
-  double *quantity, *latent; /* [q] of one prediction; before the transform is undone */
-  double *part;              /* [7][G] weight, mean, variance of the members, one row and target;
+  int64_t targets, width; /* K; K q, columns of one ensemble */
+  int64_t tally, sums;    /* doubles in one tally; in the sums of a block */
+  double *y, *weight;     /* [TT_SCORE_CHUNK_ROWS][T]; [TT_SCORE_CHUNK_ROWS] of the rows */
+  double *variance;       /* [TT_SCORE_CHUNK_ROWS][T] of the errors of the labels, or NULL */
+  const tt_ensemble_prediction *of; /* of the chunk */
+  tt_moments *row;                  /* of one row of one ensemble */
+  double *quantity, *latent;        /* [q] of one prediction; before the transform is undone */
+  double *part;   /* [7][G] weight, mean, variance of the members, one row and target;
                               * scratch of tt_forecast; mean and variance before the transform is
                               * undone */
-  double *errors;            /* [K][TT_SCORE_CHUNK_ROWS] sum over members of weight * error */
-  double *table;             /* [TT_TEST_VARIABLE_COUNT][rows of this rank][C], or NULL */
+  double *errors; /* [K][TT_SCORE_CHUNK_ROWS] sum over members of weight * error */
+  double *table;  /* [TT_TEST_VARIABLE_COUNT][rows of this rank][C], or NULL */
   int64_t table_first, table_rows;
 } tt_scorer;
 
@@ -40,10 +39,9 @@ double *tt_scorer_error_tally(const tt_scorer *s, double *sums, int64_t e, int64
 /* [levels] weight of the rows inside each conformal interval. */
 double *tt_scorer_weight_inside(const tt_scorer *s, double *sums, int64_t e, int64_t k);
 
-/* Read inputs x [rows][F] of rows [first, first + rows), at most TT_SCORE_CHUNK_ROWS, and their
- * labels and weights into s. Errors: of the source. */
-tt_err tt_scorer_read(tt_scorer *s, int64_t first, int64_t rows, float *x);
-/* Add the rows that were read last to `sums`, with the predictions that s->moments and s->members
- * point to. Errors: DATA (a label that is invalid for the output). */
-tt_err tt_scorer_add_chunk(tt_scorer *s, int64_t first, int64_t rows, double *sums);
+/* tt_row_options.read_local with a tt_scorer: also reads labels and weights. */
+tt_err tt_scorer_read_local(void *scorer, int64_t first, int64_t rows, float *x);
+/* Add a chunk, whose rows were read last, to `sums`. Errors: DATA (a label that is invalid for the
+ * output). */
+tt_err tt_scorer_add_chunk(tt_scorer *s, const tt_row_chunk *chunk, double *sums);
 #endif

@@ -1,22 +1,24 @@
 /* import.h — `tutti import`: convert a CSV or TSV table to a dataset file. */
 #ifndef TT_IMPORT_H
 #define TT_IMPORT_H
-#include "core/base/err.h"
+#include "io/data/data.h"
 
-/* Lists are column names separated by commas; quote a name that contains a comma. */
+/* Lists of columns are as in io/table/column_choice.h: names, patterns, exclusions. */
 typedef struct tt_import_options {
-  const char *table;   /* file to read */
-  const char *output;  /* dataset file to write */
-  const char *inputs;  /* columns of x */
-  const char *targets; /* columns of y; NULL or "": none, for a table to predict */
-  const char *units;   /* "column=unit,..."; NULL or "": none */
-  int force;           /* replace an output that exists */
+  const char *table;      /* file to read */
+  const char *output;     /* dataset file to write */
+  const char *inputs;     /* columns of x */
+  const char *targets;    /* columns of y; NULL or "": none, for a table to predict */
+  const char *units;      /* "column=unit,..."; NULL or "": none */
+  tt_table_format format; /* of a CSV file */
+  int force;              /* replace an output that exists */
 } tt_import_options;
 
-/* Numbers are decimal, in the syntax of C. An empty cell or nan in a target column is an unlabelled
- * value; every input must be a finite number. Logs one line about the output. Needs no MPI. Local.
- * Errors: USAGE (no input column; unknown or repeated column: the message has the nearest name and
- * all names; a unit for a column that is not selected), NOINPUT, DATA (file, line, column and
- * reason), CANTCREAT (the output exists without force, or cannot be written), IO, MEM. */
+/* An empty cell, or another missing value, in a target column is an unlabelled value; every input
+ * must be a finite number. A table whose name does not say its kind is a CSV file. Logs one line
+ * about the output. Needs no MPI. Local. Errors: USAGE (no input column; a column that is input and
+ * target; a unit for a column that is not selected), NOINPUT, DATA (no such column: the message has
+ * the nearest name and all names; file, line, column and reason of a cell), CANTCREAT (the output
+ * exists without force, or cannot be written), IO, MEM. */
 tt_err tt_import_local(const tt_import_options *o);
 #endif

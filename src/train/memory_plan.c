@@ -127,15 +127,8 @@ static split_bytes model_bytes(const tt_cohort *c, tt_slice slice, int stored)
   return add(floats(mine * params, stored), (split_bytes){24.0 * (double)all, 0.0});
 }
 
-/* Arrays of model.h5: one layer of this rank's members, numbers and names of all members. */
-static split_bytes tensor_bytes(const tt_cohort *c, tt_slice slice, int stored)
-{
-  int64_t most = tt_model_largest_tensor(&c->model);
-  return add(floats(final_members(c, slice.count) * most, stored),
-             (split_bytes){40.0 * (double)final_members(c, c->members), 0.0});
-}
-
-/* Arrays of results.h5: three losses per epoch, the hyper-parameters of all members. */
+/* Arrays of results.h5: three losses per epoch, the hyper-parameters of all members; those of
+ * model.h5 are smaller. */
 static split_bytes result_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
   split_bytes loss = floats(final_members(c, slice.count) * c->max_epochs, stored);
@@ -255,7 +248,6 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
   end->field += (double)(slice.count * tt_state_largest_field_bytes(tt_cohort_state_shape(c)));
   if (is_expanded(c)) end->freed += state.memory;
   end->models += model.memory;
-  take_larger(tensor_bytes(c, slice, stored), end, p);
   take_larger(result_bytes(c, slice, stored), end, p);
   end->scores = (c->joined ? end->scores : 0.0) + score_bytes(job, c, ranks);
   end->largest = fmax(end->largest, end->scores);

@@ -106,7 +106,10 @@ def environment(folder, extra=None):
     env.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", OMP_NUM_THREADS="1")
     env.update(TMPDIR=str(folder / "tmp"), OMPI_MCA_btl_vader_single_copy_mechanism="none")
     env.update(ASAN_OPTIONS="detect_leaks=0:verify_asan_link_order=0")
+    preload = env.get("LD_PRELOAD", "")
     env.update(extra or {})
+    if preload not in env.get("LD_PRELOAD", ""):  # beside the library of the test
+        env["LD_PRELOAD"] += f":{preload}"
     return env
 
 

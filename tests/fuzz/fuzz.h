@@ -31,6 +31,10 @@ extern const fuzz_target fuzz_text_targets[], fuzz_h5_targets[]; /* end with a N
     }                                                                                              \
   } while (0)
 
+/* The functions that libFuzzer calls, once and for each input. */
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
+
 /* TMPDIR/name: a file of this process; script/fuzz puts TMPDIR into memory. */
 const char *fuzz_path(const char *name);
 void fuzz_write_file(const char *path, const void *bytes, size_t count);

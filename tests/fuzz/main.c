@@ -1,4 +1,4 @@
-/* main.c — the fuzz program, on libFuzzer: fuzz --target=NAME [--seeds=FOLDER] CORPUS [-runs=N]... */
+/* main.c — the fuzz program, on libFuzzer or replay.c: fuzz --target=NAME [--seeds=FOLDER] CORPUS... */
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "tests/fuzz/fuzz.h"
@@ -45,9 +45,6 @@ static const char *option(int argc, char **argv, const char *name)
     if (!strncmp(argv[i], name, strlen(name))) return argv[i] + strlen(name);
   return NULL;
 }
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count);
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {

@@ -139,7 +139,7 @@ class FitAndPredict(unittest.TestCase):
                 "ensembles: [{name: ensemble, members: 3}]\nrun: {device: cpu, directory: .}\n")
             subprocess.run([TUTTI, "train", b + "/job.yaml", "-q"], check=True,
                            stdout=subprocess.DEVNULL)
-            one, two = (h5py.File(d + "/model.h5")["net/layer0/weight"][()] for d in (a, b))
+            one, two = (h5py.File(d + "/model.h5")["net/parameters"][()] for d in (a, b))
             np.testing.assert_array_equal(one, two)
 
     def test_files_are_relative_to_the_caller(self):

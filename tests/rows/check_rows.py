@@ -22,7 +22,7 @@ MOST_FILES = {
     "schedule": (1, 1), "metric": (1, 0), "acquisition": (2, 1), "select": (2, 1),
     "normalization": (1, 0), "verb": (2, 0), "path": (3, 0),
 }
-TREES = ["core", "mpi", "io", "cuda", "src", "cmake", "tests", "bench", "slurm", "examples", "docs"]
+TREES = ["core", "mpi", "io", "cuda", "src", "cmake", "tests", "bench", "slurm", "examples", "docs", "script"]
 FILES = ["CMakeLists.txt", "README.md", "LICENSE"]
 SKIPPED = shutil.ignore_patterns("build*", "__pycache__", ".git")
 # -g1, because reports need only line numbers; -O0, because compiling takes longer than the tests;
@@ -129,7 +129,7 @@ def check_laws(tree):
     page = run(tree / "build/tutti", "options", "--markdown", more=NO_LEAKS)  # a test compares it
     (tree / "docs/options.md").write_text(page)
     run("ctest", "--test-dir", tree / "build", "--output-on-failure", "--no-tests=error", "-j",
-        os.cpu_count(), "-L", "unit|laws|mpi|double", "-LE", "long")
+        os.cpu_count(), "-L", "unit|laws|mpi|double|fuzz", "-LE", "long")
     run(tree / "build/tests/laws_on_double", "steps.steps_follow_the_textbook")
 
 

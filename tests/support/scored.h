@@ -69,6 +69,28 @@ static inline tt_score_pool_args scoring(const tt_config *cfg, const tt_trained_
                               .round = 3};
 }
 
+/* Inputs of the predictor of the next function. */
+static inline tt_err read_inputs(void *x, int64_t first, int64_t count, float *to)
+{
+  memcpy(to, (const float *)x + first * D, (size_t)(count * D) * sizeof *to);
+  return TT_OK;
+}
+
+/* Predicts normalised inputs x [rows][D] in this process alone. */
+static inline tt_row_predictor *predictor_of(const tt_score_pool_args *what, int64_t rows, float *x)
+{
+  tt_row_predictor *p = NULL;
+  const tt_row_options o = {.all = what->model,
+                            .ops = what->ops,
+                            .use = what->use,
+                            .rows = rows,
+                            .block = 1,
+                            .read_local = read_inputs,
+                            .with = x};
+  TT_CHECK_OK(tt_row_predictor_open(&o, &p));
+  return p;
+}
+
 /* Raw inputs of candidate FIRST + r. */
 static inline void inputs(int64_t rows, double *x)
 {

@@ -1,8 +1,6 @@
 #!/usr/bin/python3
 """What train, campaign and watch show on a terminal of 80 columns, alone and behind mpirun.
 
-    check_terminal.py [--record FILE] TUTTI MPIRUN...
-
 No line is longer than the terminal, so that it wraps nothing, also if mpirun passes the output on; the
 rows of a table stand below each other, with no line of another rank or of the log between them.
 The terminal is tmux, where it is installed; otherwise a simulated one: carriage return, erase to the
@@ -17,11 +15,14 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import textwrap
 import time
 
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import launcher, test, tutti, TUTTI
+
 COLUMNS = 80
+record = sys.argv[1:2] == ["--record"] and os.path.abspath(sys.argv[2])
 JOB = """\
 data: {file: samples.csv, split: {train: 0.6, validation: 0.2, test: 0.2}}
 model: {hidden: [4]}
@@ -144,15 +145,15 @@ class Tmux:
 class Screens:
     """Runs commands on terminals, checks their lines, and keeps them."""
 
-    def __init__(self, tutti):
-        self.tutti, self.kind, self.kept = tutti, Tmux if shutil.which("tmux") else Simulated, []
+    def __init__(self):
+        self.kind, self.kept = Tmux if shutil.which("tmux") else Simulated, []
 
     def keep(self, command, lines, note=""):
         while lines and not lines[-1]:
             lines = lines[:-1]
-        words = " ".join(command).replace(self.tutti, "tutti")
+        words = " ".join(command).replace(TUTTI, "tutti")
         typed = textwrap.fill("$ " + words, COLUMNS - 2, subsequent_indent="      ", break_on_hyphens=False)
-        text = "\n".join(lines).replace(self.tutti, "tutti").replace(os.getcwd(), "/home/you")
+        text = "\n".join(lines).replace(TUTTI, "tutti").replace(os.getcwd(), "/home/you")
         self.kept.append(typed.replace("\n", " \\\n") + note + "\n" + text)
         for line in lines:
             assert len(line) <= COLUMNS, f"{words}: wraps: {line}"
@@ -178,7 +179,7 @@ def table(lines, first, last):
 
 
 def check_train(screens, launch):
-    lines = screens.show(*launch, screens.tutti, "train", "job.yaml", "--resume", "never")
+    lines = screens.show(*launch, TUTTI, "train", "job.yaml", "--resume", "never")
     rows = table(lines, "a_first_ensemble_with_a_long_name: y0", r".* error corr\s")
     assert any(row.startswith("two: y1") for row in rows), rows
     progress = [line for line in lines if "epoch 40/40, loss " in line]
@@ -189,21 +190,20 @@ def check_train(screens, launch):
 
 def check_campaign(screens, launch):
     directory = f"campaign{len(launch)}"
-    lines = screens.show(*launch, screens.tutti, "campaign", "run", "c/campaign.yaml", *SETTINGS, "--set",
+    lines = screens.show(*launch, TUTTI, "campaign", "run", "c/campaign.yaml", *SETTINGS, "--set",
                          f"campaign.directory={directory}")
     assert any("round 3" in line for line in lines), lines
-    for words in (["watch"], ["status"], ["campaign", "report"]):
-        lines = screens.show(screens.tutti, *words, f"c/{directory}")
-    table(lines, r"\s*round\s+labels", r"\s*3\s+\d+")
+    for verb in ("watch", "status"):
+        screens.show(TUTTI, verb, f"c/{directory}")
 
 
 def check_watch(screens):
     """The state of a run while it trains, until it ends."""
-    train = subprocess.Popen([screens.tutti, "train", "job.yaml", "-q", "--set", "run.directory=long", "--set",
+    train = subprocess.Popen([TUTTI, "train", "job.yaml", "-q", "--set", "run.directory=long", "--set",
                               "train.epochs=1000000", "--set", "train.batch_size=1"], stderr=subprocess.DEVNULL)
     while train.poll() is None and not os.path.exists("long/status.json"):
         time.sleep(0.01)
-    command = [screens.tutti, "watch", "long"]
+    command = [TUTTI, "watch", "long"]
     watch = screens.kind(command)
     watch.wait_for("member-steps/s")
     screens.keep(command, watch.lines(), "        (after a moment)")
@@ -214,39 +214,33 @@ def check_watch(screens):
     assert any(re.match(r"state\s+stopped", line) for line in lines), lines
 
 
-def check_all(screens, mpirun):
+def check_all(screens):
     rows = "\n".join(f"{i % 7},{i % 5},{(i * i) % 11},{i % 3}" for i in range(60))
     pathlib.Path("samples.csv").write_text("a,b,y0,y1\n" + rows + "\n")
     pathlib.Path("job.yaml").write_text(JOB)
-    subprocess.run([screens.tutti, "campaign", "init", "c"], check=True, capture_output=True)
-    for launch in ([], [*mpirun, "2"]):
+    tutti("campaign", "init", "c")
+    for launch in (launcher(0), launcher(2)):
         check_train(screens, launch)
         check_campaign(screens, launch)
     check_watch(screens)
     for words in (["watch", "out"], ["status", "out"], ["plan", "job.yaml"], ["report", "out"],
                   ["info", "out/model.h5"], ["help"], ["help", "train"]):
-        screens.show(screens.tutti, *words)
+        screens.show(TUTTI, *words)
 
 
-def main(*words):
-    record, words = (words[1], words[2:]) if words[0] == "--record" else (None, words)
-    tutti, *mpirun = words
-    screens = Screens(os.path.abspath(tutti))
+def main():
+    screens = Screens()
     if record and screens.kind is not Tmux:
         sys.exit("--record: tmux is not installed")
-    record = record and os.path.abspath(record)
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        try:
-            check_all(screens, mpirun)
-        finally:
-            if screens.kind is Tmux:
-                Tmux.end()
+    try:
+        check_all(screens)
+    finally:
+        if screens.kind is Tmux:
+            Tmux.end()
     if record:
         pathlib.Path(record).write_text("\n\n".join(screens.kept) + "\n")
     name = "tmux" if screens.kind is Tmux else "a simulated terminal (tmux is not installed)"
     print(f"{len(screens.kept)} screens of {name}, {COLUMNS} columns")
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+test(main)

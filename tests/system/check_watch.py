@@ -1,8 +1,6 @@
 #!/usr/bin/python3
 """tutti watch, and the metrics that a run writes while it trains.
 
-    check_watch.py TUTTI SOURCE
-
 `watch` shows the state once if the output is no terminal, and until the run ends on a terminal; no
 line has more than 80 columns. metrics.jsonl has a JSON object in each line, and ends with the last
 state; the example passes its numbers to a writer of TensorBoard.
@@ -16,8 +14,10 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
+
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import ROOT, run, test, TUTTI, tutti
 
 JOB = """\
 data: {file: samples.h5, split: {train: 0.6, validation: 0.2, test: 0.2}}
@@ -44,17 +44,11 @@ def log_metrics(values, step): rows.extend((name, value, step) for name, value i
 """
 
 
-def run(*command, code=0, **how):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, **how)
-    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done
-
-
 def metrics():
     return [json.loads(line) for line in open("out/metrics.jsonl")]
 
 
-def check_importers(source):
+def check_importers():
     """The examples, with modules that write down what they get, and with the real ones."""
     wanted = {(name, row["epoch"]): row[name] for row in metrics() for name in ("loss_q50", "training")
               if row[name] is not None}
@@ -62,7 +56,7 @@ def check_importers(source):
     pathlib.Path("stand-in/torch/utils/tensorboard.py").write_text(WRITER)
     pathlib.Path("stand-in/mlflow.py").write_text(MLFLOW)
     for name in ("tensorboard", "mlflow"):
-        run(sys.executable, f"{source}/examples/metrics/to_{name}.py", "out",
+        run(sys.executable, f"{ROOT}/examples/metrics/to_{name}.py", "out",
             env={**os.environ, "PYTHONPATH": os.getcwd() + "/stand-in"})
         got = {(name, step): value for name, value, step in json.load(open(name + ".json"))}
         assert {key: got.get(key) for key in wanted} == wanted, (name, got)
@@ -75,7 +69,7 @@ def check_importers(source):
             continue
         env = {**os.environ, "MLFLOW_TRACKING_URI": "file:" + os.getcwd() + "/mlruns",
                "MLFLOW_ALLOW_FILE_STORE": "true"}
-        run(sys.executable, f"{source}/examples/metrics/to_{name}.py", "out", env=env)
+        run(sys.executable, f"{ROOT}/examples/metrics/to_{name}.py", "out", env=env)
         os.environ.update(env)
         got = ask()
         for key, value in wanted.items():
@@ -99,29 +93,29 @@ def ask_mlflow():
             for m in client.get_metric_history(found, name)}
 
 
-def check_metrics(tutti, source):
-    run(tutti, "train", "job.yaml", "-q")
+def check_metrics():
+    tutti("train", "job.yaml", "-q")
     last = metrics()[-1]
     assert (last["epoch"], last["epochs"], last["finished"], last["training"]) == (40, 40, 3, 0), last
     assert 0 < last["loss_q25"] <= last["loss_q50"] <= last["loss_q75"] and last["steps"] > 0, last
     starts = len({row["start"] for row in metrics()})
     with open("out/metrics.jsonl", "a") as f:
         f.write('{"time": "a line that a kill has cut')
-    first = metrics_after(tutti, "--resume", "never")
+    first = metrics_after("--resume", "never")
     assert starts == 1 and first["start"] != last["start"], "the file begins again"
-    check_importers(source)
+    check_importers()
 
 
-def metrics_after(tutti, *options):
-    run(tutti, "train", "job.yaml", "-q", *options)
+def metrics_after(*options):
+    tutti("train", "job.yaml", "-q", *options)
     return metrics()[0]
 
 
-def stop_after_a_line(tutti):
+def stop_after_a_line():
     """A run that SIGTERM ends when it has written a line of metrics."""
     path = pathlib.Path("cut/metrics.jsonl")
     size = path.stat().st_size if path.exists() else 0
-    child = subprocess.Popen([tutti, "train", "job.yaml", "-q", "--set", "run.directory=cut", "--set",
+    child = subprocess.Popen([TUTTI, "train", "job.yaml", "-q", "--set", "run.directory=cut", "--set",
                               "train.epochs=1000000"], stderr=subprocess.DEVNULL)
     while child.poll() is None and not (path.exists() and path.stat().st_size > size + 100):
         time.sleep(0.01)
@@ -129,12 +123,12 @@ def stop_after_a_line(tutti):
     assert child.wait(timeout=60) == 75, child.returncode
 
 
-def check_cut_line(tutti):
+def check_cut_line():
     """A run that continues ends the line that a kill has cut, and appends its own."""
-    stop_after_a_line(tutti)
+    stop_after_a_line()
     with open("cut/metrics.jsonl", "a") as f:
         f.write('{"cut": ')
-    stop_after_a_line(tutti)
+    stop_after_a_line()
     lines = open("cut/metrics.jsonl").read().split("\n")
     cut = lines.index('{"cut": ')
     before, after = json.loads(lines[cut - 1]), json.loads(lines[cut + 1])
@@ -147,12 +141,12 @@ def status():
     return json.loads(path.read_text()) if path.exists() else {"rate": 0}
 
 
-def check_stop_file(tutti):
+def check_stop_file():
     """The first status that knows the speed comes soon. The file STOP ends the run that trains, or
     the next start if none does; that start removes it, so the one after it continues."""
-    command = [tutti, "train", "job.yaml", "-q", "--set", "run.directory=endless", "--set",
+    command = ["train", "job.yaml", "-q", "--set", "run.directory=endless", "--set",
                "train.epochs=1000000", "--set", "checkpoint.every=1h"]
-    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    child = subprocess.Popen([TUTTI, *command], stderr=subprocess.PIPE, text=True)
     while child.poll() is None and not status()["rate"]:
         time.sleep(0.01)
     soon, stop = status(), pathlib.Path("endless/STOP")
@@ -161,18 +155,18 @@ def check_stop_file(tutti):
     assert soon["seconds"] < 10 and soon["training"] == 3, soon
     assert child.returncode == 75 and "the file STOP" in said and not stop.exists(), said
     stop.touch()
-    said = run(*command, code=75).stderr
+    said = tutti(*command, code=75).err
     assert "stopped by the file STOP at checkpoint 2" in said and not stop.exists(), said
-    run(*command, "--max-time", "10ms", code=75)
+    tutti(*command, "--max-time", "10ms", code=75)
     assert (status()["stop"], status()["resumed"]) == ("time", 2), status()
 
 
-def check_once(tutti):
-    shown, again = (re.sub(r"\d+:\d\d ago", "... ago", run(tutti, "watch", *once, "out").stdout)
+def check_once():
+    shown, again = (re.sub(r"\d+:\d\d ago", "... ago", tutti("watch", *once, "out").out)
                     for once in ([], ["--once"]))  # a second may pass between them
     assert shown == again and "state       done" in shown, (shown, again)
     assert "\33" not in shown and "loss        " in shown and "40 of at most 40" in shown, shown
-    assert "no run has started" in run(tutti, "watch", "nowhere", code=66).stderr
+    assert "no run has started" in tutti("watch", "nowhere", code=66).err
 
 
 def set_state(**what):
@@ -183,20 +177,20 @@ def set_state(**what):
     new.rename(path)
 
 
-def check_begin(tutti):
+def check_begin():
     """Before training begins, time and epochs are not known."""
     shutil.copytree("out", "begun")
     path = pathlib.Path("begun/status.json")
     status = json.loads(path.read_text())
     path.write_text(json.dumps({**status, "state": "training", "epoch": 0, "epochs": 0, "eta": -1}))
-    shown = run(tutti, "status", "begun").stdout
+    shown = tutti("status", "begun").out
     assert "epoch       not known before training begins\n" in shown and "time left   ?\n" in shown, shown
 
 
-def check_live(tutti):
+def check_live():
     set_state(state="training", members=10**9, training=10**9, reason="a long reason " * 20)
     ours, theirs = pty.openpty()
-    child = subprocess.Popen([tutti, "watch", "out"], stdout=theirs, env={**os.environ, "TERM": "xterm"})
+    child = subprocess.Popen([TUTTI, "watch", "out"], stdout=theirs, env={**os.environ, "TERM": "xterm"})
     os.close(theirs)
     shown = ""
     while "results" not in shown:
@@ -214,20 +208,17 @@ def check_live(tutti):
     assert all(len(line) <= 80 for line in shown.replace("\r", "").split("\n")), shown
 
 
-def main(tutti, source):
-    with tempfile.TemporaryDirectory() as work:
-        os.chdir(work)
-        rows = "\n".join(f"{i % 7},{i % 5},{(i * i) % 11}" for i in range(60))
-        pathlib.Path("samples.csv").write_text("a,b,y\n" + rows + "\n")
-        run(tutti, "import", "samples.csv", "-o", "samples.h5", "--inputs", "a,b", "--targets", "y")
-        pathlib.Path("job.yaml").write_text(JOB)
-        check_metrics(tutti, source)
-        check_stop_file(tutti)
-        check_once(tutti)
-        check_begin(tutti)
-        check_live(tutti)
-        check_cut_line(tutti)
+def main():
+    rows = "\n".join(f"{i % 7},{i % 5},{(i * i) % 11}" for i in range(60))
+    pathlib.Path("samples.csv").write_text("a,b,y\n" + rows + "\n")
+    tutti("import", "samples.csv", "-o", "samples.h5", "--inputs", "a,b", "--targets", "y")
+    pathlib.Path("job.yaml").write_text(JOB)
+    check_metrics()
+    check_stop_file()
+    check_once()
+    check_begin()
+    check_live()
+    check_cut_line()
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+test(main)

@@ -31,6 +31,7 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
     "script/demo": "installs packages, builds, trains for a minute",
     "script/test": "this test is a part of it",
     "script/fuzz": "runs for hours",
+    "script/mutate": "runs for hours",
     "script/torture": "runs for an hour",
     "script/tsan": "builds with another sanitizer",
     "script/matrix debian": "installs other systems",

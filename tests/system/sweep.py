@@ -7,7 +7,6 @@ One job draws 64 learning rates for the members of an ensemble, on 1 and on 2 ra
 jobs with one member gets one of the drawn values. Weights must be bit-identical.
 """
 import ctypes
-import os
 import pathlib
 import subprocess
 import sys

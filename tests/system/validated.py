@@ -2,22 +2,12 @@
 """Combining, calibration and out-of-bag scores: the same on any number of ranks, and the values in
 the files follow from the predictions in them. Sample weights count in every score, and quantiles
 are those of the predicted mixture, or refused where there is none.
-
-    validated.py TUTTI MPIRUN...
-
-Exit status 77 without h5py and numpy.
 """
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
-try:
-    import h5py
-    import numpy as np
-except ImportError:
-    sys.exit(77)
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import check_same, h5py, np, test, tutti
 
 JOB = """\
 data: {file: data.h5, split: {train: 0.5, validation: 0.25, test: 0.25, seed: 3}}
@@ -41,35 +31,15 @@ ensembles:
 LEVELS = [0.05, 0.5, 0.95]
 
 
-def run(*command, folder, code=0):
-    env = dict(os.environ, OMP_NUM_THREADS="1")
-    done = subprocess.run([str(c) for c in command], cwd=folder, env=env, text=True,
-                          capture_output=True)
-    if done.returncode != code:
-        sys.exit(f"{command}: exit {done.returncode}\n{done.stderr}")
-    return done.stderr if code else done.stdout
-
-
-def make_data(folder):
+def make_data():
     rng = np.random.default_rng(5)
     x = rng.normal(size=(400, 3))
     y = x[:, :1] + np.sin(2 * x[:, 1:2]) + 0.3 * rng.normal(size=(400, 1))
     more = [y[:, 0] > 0, rng.poisson(np.exp(1 + 0.5 * x[:, 0]))]
-    with h5py.File(folder / "data.h5", "w") as f:
+    with h5py.File("data.h5", "w") as f:
         f["x"], f["y"] = x, np.column_stack([y[:, 0], *more])
         f["w"] = rng.integers(0, 4, size=400).astype("f4")
     return y[:, 0]
-
-
-def same(a, b):
-    """Every dataset outside /provenance has the same bytes."""
-    with h5py.File(a) as f, h5py.File(b) as g:
-        names = []
-        f.visititems(lambda n, o: names.append(n) if isinstance(o, h5py.Dataset) else None)
-        for name in (n for n in names if not n.startswith("provenance")):
-            if f[name].shape and f[name][()].tobytes() != g[name][()].tobytes():
-                sys.exit(f"{name} differs between {a} and {b}")
-        return len(names)
 
 
 def near(what, got, want):
@@ -77,8 +47,8 @@ def near(what, got, want):
         sys.exit(f"{what}: {got} against {want}")
 
 
-def check_predictions(folder, y):
-    with h5py.File(folder / "pred.h5") as p, h5py.File(folder / "scores.h5") as s:
+def check_predictions(y):
+    with h5py.File("pred.h5") as p, h5py.File("scores.h5") as s:
         inside = (y[:, None] >= p["y_pred_lower"][()]) & (y[:, None] <= p["y_pred_upper"][()])
         near("conformal coverage", inside.mean(axis=1), s["conformal_coverage"][()])
         error = p["y_pred_mean"][:, 0] - y
@@ -90,7 +60,7 @@ def check_predictions(folder, y):
         left = y[:, None] - level
         near("pinball", np.maximum(tau * left, (tau - 1) * left).mean(axis=0),
              s["ensemble_pinball"][1:6])
-    with h5py.File(folder / "one" / "results.h5") as r, h5py.File(folder / "one" / "model.h5") as m:
+    with h5py.File("one/results.h5") as r, h5py.File("one/model.h5") as m:
         shares = m["member_weight"][()]
         if not (np.all(shares == np.round(shares)) and 0 < shares[:6].sum() <= 50):
             sys.exit(f"greedy shares {shares}")
@@ -138,15 +108,14 @@ def check_scores(p, s, y, w):
     near("rows", s["test_rows"][()], (w > 0).sum())
 
 
-def check_weighted(tutti, folder):
-    (folder / "weighted.yaml").write_text(WEIGHTED)
-    run(tutti, "train", "weighted.yaml", "-q", "--set", "run.directory=w", folder=folder)
-    run(tutti, "predict", "w/model.h5", "data.h5", "-q", "--members", "--quantiles",
-        ",".join(map(str, LEVELS)), "-o", "quantiles.h5", folder=folder)
-    run(tutti, "evaluate", "w/model.h5", "data.h5", "-q", "--weights", "w", "-o", "ws.h5",
-        folder=folder)
-    with h5py.File(folder / "quantiles.h5") as p, h5py.File(folder / "ws.h5") as s, \
-            h5py.File(folder / "data.h5") as d, h5py.File(folder / "w" / "results.h5") as r:
+def check_weighted():
+    pathlib.Path("weighted.yaml").write_text(WEIGHTED)
+    tutti("train", "weighted.yaml", "-q", "--set", "run.directory=w")
+    tutti("predict", "w/model.h5", "data.h5", "-q", "--members", "--quantiles",
+        ",".join(map(str, LEVELS)), "-o", "quantiles.h5")
+    tutti("evaluate", "w/model.h5", "data.h5", "-q", "--weights", "w", "-o", "ws.h5")
+    with h5py.File("quantiles.h5") as p, h5py.File("ws.h5") as s, \
+            h5py.File("data.h5") as d, h5py.File("w/results.h5") as r:
         check_quantiles(p)
         check_scores(p, s, d["y"][()], d["w"][()])
         for name in ("oob_nll", "oob_crps", "oob_coverage"):  # rows with one member, or none
@@ -157,30 +126,24 @@ def check_weighted(tutti, folder):
         near("classes have no z-scores", r["y_z_score"][:, 1], np.nan)
     only = [line for line in WEIGHTED.splitlines() if "points" not in line and "counts" not in line]
     for loss, reason in (("bce", "have no quantiles"), ("quantile", "no distribution")):
-        (folder / "none.yaml").write_text("\n".join(only).replace("bce", loss))
-        run(tutti, "train", "none.yaml", "-q", "--set", f"run.directory={loss}", folder=folder)
-        text = run(tutti, "predict", f"{loss}/model.h5", "data.h5", "--quantiles", "0.5",
-                   "--force", folder=folder, code=64)
+        pathlib.Path("none.yaml").write_text("\n".join(only).replace("bce", loss))
+        tutti("train", "none.yaml", "-q", "--set", f"run.directory={loss}")
+        text = tutti("predict", f"{loss}/model.h5", "data.h5", "--quantiles", "0.5",
+                   "--force", code=64)
         if reason not in text:
             sys.exit(f"no reason: {text}")
 
 
-def main(tutti, *mpirun):
-    with tempfile.TemporaryDirectory(prefix="tutti-validated-") as name:
-        folder = pathlib.Path(name)
-        y = make_data(folder)
-        (folder / "job.yaml").write_text(JOB)
-        run(tutti, "train", "job.yaml", "-q", "--set", "run.directory=one", folder=folder)
-        run(*mpirun, 3, tutti, "train", "job.yaml", "-q", "--set", "run.directory=three",
-            folder=folder)
-        same(folder / "one" / "model.h5", folder / "three" / "model.h5")
-        same(folder / "one" / "results.h5", folder / "three" / "results.h5")
-        run(tutti, "predict", "one/model.h5", "data.h5", "-q", folder=folder)
-        run(tutti, "evaluate", "one/model.h5", "data.h5", "-q", "-o", "scores.h5", folder=folder)
-        check_predictions(folder, y)
-        check_weighted(tutti, folder)
-    print("member weights, intervals and scores follow from the predictions on any ranks")
+def main():
+    y = make_data()
+    pathlib.Path("job.yaml").write_text(JOB)
+    tutti("train", "job.yaml", "-q", "--set", "run.directory=one")
+    tutti("train", "job.yaml", "-q", "--set", "run.directory=three", ranks=3)
+    check_same("one", "three")
+    tutti("predict", "one/model.h5", "data.h5", "-q")
+    tutti("evaluate", "one/model.h5", "data.h5", "-q", "-o", "scores.h5")
+    check_predictions(y)
+    check_weighted()
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+test(main)

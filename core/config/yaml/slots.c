@@ -1,5 +1,5 @@
 /* slots.c — stores a YAML node in the field of an option; see yaml_nodes.h. */
-#include "core/base/csv.h"
+#include "core/base/list.h"
 #include "core/base/mem.h"
 #include "core/config/yaml/yaml_nodes.h"
 
@@ -115,7 +115,7 @@ static tt_err assign_columns(tt_config_reader *r, yaml_document_t *doc, const tt
     tt_value one = {.text = ""};
     yaml_node_t *name = yaml_document_get_node(doc, item[i]);
     s->where->bad |= !tt_element_parse(r, s->option, path, name, i, &one);
-    if (!s->where->bad) e = tt_csv_list_add(&list, one.text);
+    if (!s->where->bad) e = tt_list_add(&list, one.text);
   }
   const tt_value all = {.text = list};
   if (!e && !s->where->bad) e = tt_value_store(s->option, s->record, &all, 1);
@@ -130,7 +130,7 @@ static tt_err add_pair(char **list, const char *choice, const char *column)
   int64_t size = (int64_t)(strlen(choice) + strlen(column)) + 2;
   TT_TRY(TT_ALLOC(pair, size));
   snprintf(pair, (size_t)size, "%s:%s", choice, column);
-  tt_err e = tt_csv_list_add(list, pair);
+  tt_err e = tt_list_add(list, pair);
   tt_free(pair);
   return e;
 }

@@ -67,12 +67,13 @@ static tt_err sort_rows(const tt_oracle_output *l, label_row **out)
   return TT_OK;
 }
 
-static tt_err read_labels(label_import *b, const char *directory, const char *file)
+static tt_err read_labels(label_import *b, const char *directory, const char *file,
+                          const tt_table_format *format)
 {
   char header[TT_PATH_MAX];
-  tt_campaign_path(directory, "header.csv", header);
+  tt_path_join(directory, "header.csv", header);
   TT_TRY(tt_output_header_read_local(header, &b->target));
-  TT_TRY(tt_oracle_output_read_local(file, &b->target, 0, &b->imported));
+  TT_TRY(tt_oracle_output_read_local(file, format, &b->target, 0, &b->imported));
   const tt_oracle_output *l = b->imported;
   if (!l->id)
     return TT_FAIL(DATA, "%s: there is no 'id'; add the numbers of the candidates as 'id'", file);
@@ -153,8 +154,8 @@ static tt_err write_group_output(label_import *b, const tt_label_group *g)
 {
   char path[TT_PATH_MAX];
   tt_oracle_output *old = NULL, all = {0};
-  tt_label_group_path(g, "output.h5", path);
-  tt_err e = tt_oracle_output_read_local(path, &b->target, g->count, &old);
+  tt_path_join(g->directory, "output.h5", path);
+  tt_err e = tt_oracle_output_read_local(path, NULL, &b->target, g->count, &old);
   if (e && e != TT_E_NOINPUT && e != TT_E_DATA) return e; /* replace an invalid output */
   if (!e && !old->id) tt_oracle_output_destroy(&old);
   e = allocate_rows(b, g, &all);
@@ -187,12 +188,13 @@ static tt_err write_all_outputs(label_import *b)
   return TT_OK;
 }
 
-tt_err tt_oracle_import_labels_local(const char *campaign, const char *file)
+tt_err tt_oracle_import_labels_local(const char *campaign, const char *file,
+                                     const tt_table_format *format)
 {
   char directory[TT_PATH_MAX];
   label_import b = {0};
   tt_err e = newest_round(campaign, directory);
-  if (!e) e = read_labels(&b, directory, file);
+  if (!e) e = read_labels(&b, directory, file, format);
   if (!e) e = open_groups(&b, directory);
   if (!e) e = match_rows(&b);
   if (!e) e = write_all_outputs(&b);

@@ -53,7 +53,7 @@ static tt_err read_complete_output(const tt_labelling *a, const tt_label_group *
 {
   tt_oracle_output *l = NULL;
   int64_t given = 0;
-  TT_TRY(tt_oracle_output_read_local(path, a->target, g->count, &l));
+  TT_TRY(tt_oracle_output_read_local(path, NULL, a->target, g->count, &l));
   tt_err e = tt_oracle_output_align(l, g->count, g->id, y, &given);
   if (!e && given < g->count)
     e = TT_FAIL(DATA,
@@ -86,7 +86,7 @@ static tt_err check_group(tt_labelling *a, tt_label_group *g, file_version rejec
   struct stat info;
   TT_TRY(tt_label_group_update(g));
   for (int i = 0; i < OUTPUT_NAMES && g->state == TT_LABEL_GROUP_pending; i++) {
-    tt_label_group_path(g, output_name[i], path);
+    tt_path_join(g->directory, output_name[i], path);
     if (stat(path, &info)) continue;
     file_version current = {(int64_t)info.st_ino, info.st_size, info.st_mtim.tv_sec,
                             info.st_mtim.tv_nsec};

@@ -1,17 +1,14 @@
 /* pool_scorer.c — see pool_scorer.h. */
 #include "src/campaign/pool/pool_scorer.h"
 
+#include "core/base/int.h"
 #include "core/base/mem.h"
 #include "src/predict/prediction_block.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <omp.h>
 #include <string.h>
-
-enum { MAX_PIECE_ROWS = 65536 };
-static const double max_piece_bytes = 2.56e8; /* bytes of predictions and inputs held at a time */
-/* floating-point operations between two checks for a stop */
-static const double max_piece_flops = 4e11;
 
 /* The units of the scores of a target: value = normalised * scale + offset. */
 typedef struct target_units {
@@ -23,30 +20,24 @@ typedef struct target_units {
 typedef struct scored_ensemble {
   const tt_trained_ensemble *m;
   const tt_ensemble *e;
-  int64_t ensemble_prediction; /* index of its trained ensemble in the model */
-  int64_t config_index;        /* index in the campaign's file */
-  int64_t column;              /* its first column among those of its trained ensemble */
-  int64_t first_column;        /* its first column among those of the model */
+  int64_t trained;      /* index of its trained ensemble in the model */
+  int64_t config_index; /* index in the campaign's file */
+  int64_t column;       /* its first column among those of its trained ensemble */
+  int64_t first_column; /* its first column among those of the model */
 } scored_ensemble;
-
-/* The predictions of one tt_trained_ensemble for the present piece. */
-typedef struct ensemble_prediction {
-  tt_moments *moments;
-  float *members; /* [G][2][K q][rows], or NULL */
-} ensemble_prediction;
 
 struct tt_pool_scorer {
   const tt_score_pool_args *s;
   tt_acquisition_settings rule;
-  int64_t ensembles, columns, lists, rows;
+  const tt_ensemble_prediction *of; /* of the present chunk */
+  int64_t ensembles, columns, lists;
   int64_t scored_ensembles;
   scored_ensemble *scored_ensemble;
-  ensemble_prediction *ensemble_prediction; /* [model->count] */
-  target_units *target_units;               /* [T] */
-  const char **name;                        /* [E] borrowed from cfg */
+  target_units *target_units; /* [T] */
+  const char **name;          /* [E] borrowed from cfg */
   double *weight;  /* [E] of the ensembles, for score.ensemble_reduction; 1 if none are given */
-  int64_t room;    /* doubles of scratch per unit */
-  double *scratch; /* [units][room]: scores [E], then of targets [K], then values of members */
+  int64_t room;    /* doubles of scratch per thread */
+  double *scratch; /* [threads][room]: scores [E], then of targets [K], then values of members */
 };
 
 void tt_partial_sum_add(tt_partial_sum *t, double x)
@@ -117,29 +108,9 @@ static tt_err map_ensembles_local(tt_pool_scorer *j)
 
 /* Memory */
 
-static int uses_members(const tt_pool_scorer *j, const tt_trained_ensemble *m)
+int tt_pool_scorer_needs_members(const tt_pool_scorer *j, const tt_trained_ensemble *m)
 {
   return tt_acquisition_uses_members(j->rule.by, m->model.output);
-}
-
-/* Rows of a piece: it must fit into memory, and be short enough to react to a stop request. */
-static int64_t piece_rows(const tt_pool_scorer *j)
-{
-  const tt_trained_ensembles *all = j->s->model;
-  double bytes = (double)all->at[0]->scaler.inputs * 8.0, flops = 0.0;
-  bytes += (double)all->at[0]->model.inputs * 4.0;
-  bytes += (double)j->lists * 4.0 + (double)j->columns * 24.0;
-  for (int64_t i = 0; i < all->count; i++) {
-    const tt_trained_ensemble *m = all->at[i];
-    flops += 2.0 * (double)tt_trained_ensemble_parameters(m);
-    if (uses_members(j, m))
-      bytes += (double)m->members * 8.0 * (double)tt_trained_ensemble_width(m);
-  }
-  double max_rows = j->s->max_piece_rows > 0 ? (double)j->s->max_piece_rows : MAX_PIECE_ROWS;
-  double fit =
-      fmin(fmin(max_piece_bytes / bytes, max_piece_flops / flops), fmin(max_rows, MAX_PIECE_ROWS));
-  int64_t units = (int64_t)fit / TT_POOL_SCORER_SUM_ROWS;
-  return (units < 1 ? 1 : units) * TT_POOL_SCORER_SUM_ROWS;
 }
 
 static int64_t scratch_size(const tt_pool_scorer *j)
@@ -149,9 +120,9 @@ static int64_t scratch_size(const tt_pool_scorer *j)
     const scored_ensemble *s = &j->scored_ensemble[i];
     int64_t classes = s->m->model.levels > 2 ? s->m->model.levels : 2;
     int64_t room = s->e->targets + s->e->members * (1 + classes) + classes;
-    if (room > max_room) max_room = room;
+    max_room = tt_max_i64(max_room, room);
   }
-  return j->ensembles + max_room;
+  return tt_round_up(j->ensembles + max_room, 8); /* whole cache lines: threads share none */
 }
 
 /* Predictions are Gaussian in units of the normalised target: scores are not computed in others. */
@@ -188,7 +159,6 @@ static tt_err set_target_units_local(tt_pool_scorer *j)
 
 static tt_err allocate_local(tt_pool_scorer *j)
 {
-  const tt_trained_ensembles *all = j->s->model;
   const tt_config *cfg = j->s->cfg;
   TT_TRY(TT_ALLOC(j->weight, j->ensembles));
   TT_TRY(TT_ALLOC(j->name, j->ensembles));
@@ -196,17 +166,8 @@ static tt_err allocate_local(tt_pool_scorer *j)
     j->name[cfg->ensemble[k].number] = cfg->ensemble[k].name;
   for (int64_t e = 0; e < j->ensembles; e++)
     j->weight[e] = cfg->score_weights.count ? cfg->score_weights.value[e] : 1.0;
-  TT_TRY(TT_ALLOC(j->ensemble_prediction, all->count));
-  for (int64_t i = 0; i < all->count; i++) {
-    const tt_trained_ensemble *m = all->at[i];
-    TT_TRY(tt_moments_create(j->rows, tt_trained_ensemble_columns(m),
-                             &j->ensemble_prediction[i].moments));
-    if (uses_members(j, m))
-      TT_TRY(TT_ALLOC(j->ensemble_prediction[i].members,
-                      m->members * 2 * tt_trained_ensemble_width(m) * j->rows));
-  }
   j->room = scratch_size(j);
-  return TT_ALLOC(j->scratch, j->rows / TT_POOL_SCORER_SUM_ROWS * j->room);
+  return TT_ALLOC(j->scratch, j->s->use->threads * j->room);
 }
 
 static tt_err init_local(tt_pool_scorer *j)
@@ -218,7 +179,6 @@ static tt_err init_local(tt_pool_scorer *j)
   j->lists = cfg->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_quota ? j->ensembles : 1;
   TT_TRY(map_ensembles_local(j));
   TT_TRY(set_target_units_local(j));
-  j->rows = piece_rows(j);
   return allocate_local(j);
 }
 
@@ -239,16 +199,9 @@ void tt_pool_scorer_destroy_local(tt_pool_scorer **scorer)
 {
   tt_pool_scorer *j = *scorer;
   if (!j) return;
-  for (int64_t i = 0; j->ensemble_prediction && i < j->s->model->count; i++) {
-    if (j->ensemble_prediction[i].moments) j->ensemble_prediction[i].moments->rows = j->rows;
-    tt_moments_destroy(&j->ensemble_prediction[i].moments);
-    tt_free(j->ensemble_prediction[i].members);
-  }
-  tt_free_all(&j->ensemble_prediction, &j->scored_ensemble, &j->target_units, &j->name, &j->weight,
-              &j->scratch, scorer);
+  tt_free_all(&j->scored_ensemble, &j->target_units, &j->name, &j->weight, &j->scratch, scorer);
 }
 
-int64_t tt_pool_scorer_rows(const tt_pool_scorer *j) { return j->rows; }
 int64_t tt_pool_scorer_lists(const tt_pool_scorer *j) { return j->lists; }
 const char *const *tt_pool_scorer_names(const tt_pool_scorer *j) { return j->name; }
 int64_t tt_pool_scorer_columns(const tt_pool_scorer *j) { return j->columns; }
@@ -257,24 +210,26 @@ int64_t tt_pool_scorer_columns(const tt_pool_scorer *j) { return j->columns; }
 
 /* The prediction and weight of each member for target k in row r: sets o->member and
  * o->member_weight, which point into member_scratch. */
-static void read_member_predictions(const scored_ensemble *s, const float *members, int64_t k,
-                                    int64_t r, int64_t rows, const target_units *u,
+static void read_member_predictions(const scored_ensemble *s, const tt_ensemble_prediction *of,
+                                    int64_t k, int64_t r, const target_units *u,
                                     double *member_scratch, tt_prediction_stats *o)
 {
   const tt_model *m = &s->m->model;
-  int64_t n = s->e->members, width = tt_trained_ensemble_width(s->m);
+  int64_t n = s->e->members, first = k * m->quantities;
   double *member_weight = member_scratch, *member_value = member_scratch + n;
   for (int64_t i = 0; i < n; i++) {
-    const float *at = members + ((s->e->first + i) * 2 * width + k * m->quantities) * rows + r;
-    member_weight[i] = s->m->weight[s->e->first + i];
+    int64_t member = s->e->first + i;
+    member_weight[i] = s->m->weight[member];
     if (tt_output_forecast(m->output) == TT_FORECAST_bernoulli) {
-      member_value[2 * i] = 1.0 - (double)at[0];
-      member_value[2 * i + 1] = (double)at[0];
+      double p = tt_member_mean(of, member, first, r);
+      member_value[2 * i] = 1.0 - p;
+      member_value[2 * i + 1] = p;
     } else if (o->classes) {
       for (int32_t c = 0; c < o->classes; c++)
-        member_value[i * o->classes + c] = (double)at[c * rows];
+        member_value[i * o->classes + c] = tt_member_mean(of, member, first + c, r);
     } else {
-      member_value[i] = (double)at[tt_model_point_quantity(m) * rows] * u->scale + u->offset;
+      int64_t point = first + tt_model_point_quantity(m);
+      member_value[i] = tt_member_mean(of, member, point, r) * u->scale + u->offset;
     }
   }
   o->members = n;
@@ -286,9 +241,8 @@ static void read_member_predictions(const scored_ensemble *s, const float *membe
  *   mean  ensemble means of the quantities of the target
  *   p     [2] scratch for the two probabilities of a Bernoulli output */
 static void set_class_stats(const tt_pool_scorer *j, const scored_ensemble *s, int64_t k, int64_t r,
-                            int64_t rows, const double *mean, double *p, tt_prediction_stats *o)
+                            const double *mean, double *p, tt_prediction_stats *o)
 {
-  const float *members = j->ensemble_prediction[s->ensemble_prediction].members;
   int bernoulli = tt_output_forecast(s->m->model.output) == TT_FORECAST_bernoulli;
   o->classes = bernoulli ? 2 : s->m->model.levels;
   o->p = mean;
@@ -298,14 +252,14 @@ static void set_class_stats(const tt_pool_scorer *j, const scored_ensemble *s, i
     o->p = p;
   }
   if (tt_acquisition_needs(j->rule.by) & TT_NEEDS_MEMBER_ENTROPY)
-    o->member_entropy = tt_mean_member_entropy(s->m, s->e, k, r, rows, mean, members);
+    o->member_entropy = tt_mean_member_entropy(&j->of[s->trained], s->e, k, r, mean);
 }
 
 /* Score of target k of an ensemble in row r; adds the spread of its columns to the sums. */
 static double target_score(tt_pool_scorer *j, const scored_ensemble *s, int64_t k, int64_t r,
                            tt_partial_sum *sums, double *member_scratch)
 {
-  const ensemble_prediction *q = &j->ensemble_prediction[s->ensemble_prediction];
+  const tt_ensemble_prediction *q = &j->of[s->trained];
   const tt_model *m = &s->m->model;
   const target_units *u = &j->target_units[s->e->column[k]];
   int64_t first = k * m->quantities, column = s->column + first;
@@ -323,10 +277,8 @@ static double target_score(tt_pool_scorer *j, const scored_ensemble *s, int64_t 
   }
   if (!tt_acquisition_needs(j->rule.by)) return 0.0;
   int32_t classes = m->levels > 2 ? m->levels : 2;
-  if (tt_output_is_class(m->output))
-    set_class_stats(j, s, k, r, q->moments->rows, mean, member_scratch, &o);
-  if (q->members)
-    read_member_predictions(s, q->members, k, r, q->moments->rows, u, member_scratch + classes, &o);
+  if (tt_output_is_class(m->output)) set_class_stats(j, s, k, r, mean, member_scratch, &o);
+  if (q->members) read_member_predictions(s, q, k, r, u, member_scratch + classes, &o);
   return tt_acquisition_score(&j->rule, &o);
 }
 
@@ -374,25 +326,18 @@ static double max_score(double score_max, int64_t cells, const float *score)
   return score_max;
 }
 
-tt_err tt_pool_scorer_score_local(tt_pool_scorer *j, int64_t first, int64_t rows, const float *x,
-                                  const int8_t *skip, float *score, tt_partial_sum *sums,
-                                  double *score_max)
+void tt_pool_scorer_score(tt_pool_scorer *j, int64_t first, const tt_row_chunk *chunk,
+                          const int8_t *skip, float *score, tt_partial_sum *sums, double *score_max)
 {
-  const tt_score_pool_args *s = j->s;
-  int64_t units = (rows + TT_POOL_SCORER_SUM_ROWS - 1) / TT_POOL_SCORER_SUM_ROWS,
-          each = j->columns + 1;
-  for (int64_t i = 0; i < s->model->count; i++) {
-    j->ensemble_prediction[i].moments->rows = rows;
-    TT_TRY(s->ops->predict(s->model->at[i], s->use, rows, x, j->ensemble_prediction[i].moments,
-                           j->ensemble_prediction[i].members));
-  }
+  int64_t rows = chunk->rows, units = tt_ceil_div(rows, TT_POOL_SCORER_SUM_ROWS);
+  int64_t each = j->columns + 1;
+  j->of = chunk->of;
   memset(sums, 0, (size_t)(units * each) * sizeof *sums);
-#pragma omp parallel for num_threads(s->use->threads) schedule(static)
+#pragma omp parallel for num_threads(j->s->use->threads) schedule(static)
   for (int64_t u = 0; u < units; u++) {
     int64_t from = u * TT_POOL_SCORER_SUM_ROWS, to = from + TT_POOL_SCORER_SUM_ROWS;
-    score_rows(j, first, from, to < rows ? to : rows, rows, skip, score, sums + u * each,
-               j->scratch + u * j->room);
+    score_rows(j, first, from, tt_min_i64(to, rows), rows, skip, score, sums + u * each,
+               j->scratch + omp_get_thread_num() * j->room);
   }
   *score_max = max_score(*score_max, j->lists * rows, score);
-  return TT_OK;
 }

@@ -8,6 +8,7 @@
 #include "io/data/pool.h"
 #include "io/hdf5/provenance.h"
 #include "src/campaign/state/known_inputs.h"
+#include "src/predict/row_predictor.h"
 
 typedef struct tt_score_pool_args {
   const tt_config *cfg; /* section score, run.seed */
@@ -29,7 +30,7 @@ typedef struct tt_score_pool_args {
 } tt_score_pool_args;
 
 /* Rows of one partial sum: a fixed number, so that sums are the same on any number of ranks. */
-enum { TT_POOL_SCORER_SUM_ROWS = 256 };
+enum { TT_POOL_SCORER_SUM_ROWS = TT_PREDICTOR_ROWS };
 
 /* A sum of finite numbers, in the order of their rows. */
 typedef struct tt_partial_sum {
@@ -45,21 +46,20 @@ typedef struct tt_pool_scorer tt_pool_scorer;
 tt_err tt_pool_scorer_create_local(const tt_score_pool_args *s, tt_pool_scorer **out);
 void tt_pool_scorer_destroy_local(tt_pool_scorer **j); /* accepts NULL */
 
-/* Largest number of rows of one call: a multiple of TT_POOL_SCORER_SUM_ROWS. */
-int64_t tt_pool_scorer_rows(const tt_pool_scorer *j);
+/* 1 if the scores need the predictions of the members of m. */
+int tt_pool_scorer_needs_members(const tt_pool_scorer *j, const tt_trained_ensemble *m);
 int64_t tt_pool_scorer_lists(const tt_pool_scorer *j);            /* L of pool_scores.h5 */
 const char *const *tt_pool_scorer_names(const tt_pool_scorer *j); /* of the ensembles */
 int64_t tt_pool_scorer_columns(const tt_pool_scorer *j); /* C: columns of all trained ensembles */
 
-/* Candidates [first, first + rows): row r of x [rows][D], normalised, is candidate first + r.
+/* Row r of the chunk, of all trained ensembles of the model, is candidate first + r.
  *   skip       [rows] 1 = do not score this row; its score is NaN
  *   score      [L][rows]
  *   sums       [units][C + 1], one unit per TT_POOL_SCORER_SUM_ROWS rows; set to the sums over the
  *              rows that are not skipped: of epistemic_std of every column in the user's units,
  *              then of the score (with quota: of the largest score of the row)
- *   score_max  raised to the largest finite score
- * Errors: MEM, those of the engine. */
-tt_err tt_pool_scorer_score_local(tt_pool_scorer *j, int64_t first, int64_t rows, const float *x,
-                                  const int8_t *skip, float *score, tt_partial_sum *sums,
-                                  double *score_max);
+ *   score_max  raised to the largest finite score */
+void tt_pool_scorer_score(tt_pool_scorer *j, int64_t first, const tt_row_chunk *chunk,
+                          const int8_t *skip, float *score, tt_partial_sum *sums,
+                          double *score_max);
 #endif

@@ -6,14 +6,13 @@
 #include "src/campaign/pool/score_pool.h"
 
 #include "core/base/clock.h"
+#include "core/base/int.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "core/model/partition.h"
 #include "io/campaign/pool_scores.h"
 #include "src/campaign/pool/pool_scorer.h"
 #include "src/host/stop_request.h"
-#include "src/host/watchdog.h"
 #include "src/predict/normalization.h"
 
 #include <inttypes.h>
@@ -29,17 +28,17 @@ typedef struct scoring {
   const tt_score_pool_args *s;
   int hash_only; /* 1 = read and hash the rows, score none */
   tt_pool_scorer *scorer;
+  tt_row_predictor *predictor;
   int64_t block;                /* rows of a block: a multiple of the unit */
-  tt_slice my_blocks;           /* blocks of this rank */
-  int64_t row, rows;            /* rows of this rank: [row, row + rows), first row of the pool 0 */
+  tt_slice mine;                /* rows of this rank, first row of the pool 0: whole blocks */
+  int64_t blocks;               /* of this rank */
   int64_t sums_per_block;       /* sums of a unit or block: C + 1 */
-  double *raw;                  /* [piece][D] */
-  float *x;                     /* [piece][D] */
-  int8_t *skip;                 /* [piece] */
-  float *score;                 /* [L][piece] */
-  tt_partial_sum *partial_sums; /* [units of a piece][sums_per_block] */
-  tt_partial_sum *sum;          /* [my_blocks.count][sums_per_block] */
-  uint64_t *hash;               /* [my_blocks.count] of the inputs as read */
+  double *raw;                  /* [rows of a chunk][D] */
+  int8_t *skip;                 /* [rows of a chunk] */
+  float *score;                 /* [L][rows of a chunk] */
+  tt_partial_sum *partial_sums; /* [units of a chunk][sums_per_block] */
+  tt_partial_sum *sum;          /* [blocks][sums_per_block] */
+  uint64_t *hash;               /* [blocks] of the inputs as read */
   int64_t candidates, duplicates;
   double score_largest;
 } scoring;
@@ -64,47 +63,28 @@ tt_err tt_score_pool_check_local(const tt_config *cfg, int64_t targets)
 
 static int64_t block_rows(int64_t rows)
 {
-  int64_t units = (rows + (int64_t)BLOCKS * TT_POOL_SCORER_SUM_ROWS - 1) /
-                  ((int64_t)BLOCKS * TT_POOL_SCORER_SUM_ROWS);
-  int64_t block = (units < 1 ? 1 : units) * TT_POOL_SCORER_SUM_ROWS;
-  return block < MAX_BLOCK_ROWS ? block : MAX_BLOCK_ROWS;
+  int64_t units = tt_ceil_div(rows, (int64_t)BLOCKS * TT_POOL_SCORER_SUM_ROWS);
+  return tt_min_i64(tt_max_i64(units, 1) * TT_POOL_SCORER_SUM_ROWS, MAX_BLOCK_ROWS);
 }
 
-static tt_err partition_local(scoring *w)
+static tt_err allocate_local(scoring *w)
 {
-  int64_t all = tt_pool_rows(w->s->pool);
-  w->block = block_rows(all);
-  int64_t blocks = (all + w->block - 1) / w->block;
-  TT_TRY(tt_partition_even(blocks, tt_comm_ranks(w->c), tt_comm_rank(w->c), &w->my_blocks));
-  int64_t end = (w->my_blocks.first + w->my_blocks.count) * w->block;
-  w->row = w->my_blocks.first * w->block < all ? w->my_blocks.first * w->block : all;
-  w->rows = (end < all ? end : all) - w->row;
-  return TT_OK;
-}
-
-static tt_err prepare_local(scoring *w)
-{
-  const tt_trained_ensembles *model = w->s->model;
-  const tt_scaler *scaler = &model->at[0]->scaler;
-  TT_TRY(tt_score_pool_check_local(w->s->cfg, model->at[0]->scaler.targets));
-  TT_TRY(tt_pool_scorer_create_local(w->s, &w->scorer));
-  TT_TRY(partition_local(w));
-  int64_t piece = tt_pool_scorer_rows(w->scorer);
+  int64_t rows = tt_row_predictor_rows(w->predictor);
+  int64_t units = tt_ceil_div(rows, TT_POOL_SCORER_SUM_ROWS);
   w->sums_per_block = tt_pool_scorer_columns(w->scorer) + 1;
-  TT_TRY(TT_ALLOC(w->raw, piece * scaler->inputs));
-  TT_TRY(TT_ALLOC(w->x, piece * scaler->net.count));
-  TT_TRY(TT_ALLOC(w->skip, piece));
-  TT_TRY(TT_ALLOC(w->score, piece * tt_pool_scorer_lists(w->scorer)));
-  TT_TRY(TT_ALLOC(w->partial_sums, piece / TT_POOL_SCORER_SUM_ROWS * w->sums_per_block));
-  TT_TRY(TT_ALLOC(w->hash, w->my_blocks.count));
-  return TT_ALLOC(w->sum, w->my_blocks.count * w->sums_per_block);
+  TT_TRY(TT_ALLOC(w->raw, rows * w->s->model->at[0]->scaler.inputs));
+  TT_TRY(TT_ALLOC(w->skip, rows));
+  TT_TRY(TT_ALLOC(w->score, rows * tt_pool_scorer_lists(w->scorer)));
+  TT_TRY(TT_ALLOC(w->partial_sums, units * w->sums_per_block));
+  TT_TRY(TT_ALLOC(w->hash, w->blocks));
+  return TT_ALLOC(w->sum, w->blocks * w->sums_per_block);
 }
 
-/* Pieces */
+/* Chunks */
 
 /* Set skip for the rows [first, first + rows) that were queried before, are excluded, or have the
  * inputs of a labelled or queried row. */
-static void mark_candidates_local(scoring *w, int64_t first, int64_t rows)
+static void mark_candidates(scoring *w, int64_t first, int64_t rows)
 {
   const tt_used_rows *used_rows = w->s->used_rows;
   int64_t next = tt_used_rows_below(used_rows, first);
@@ -120,47 +100,75 @@ static void mark_candidates_local(scoring *w, int64_t first, int64_t rows)
   }
 }
 
-/* Add the sums of the units of a piece to those of their blocks.
- *   row  of the piece's first candidate, counted from the first row of the pool */
-static void add_units_local(scoring *w, int64_t row, int64_t rows)
+/* Add the sums of the units of a chunk to those of their blocks. */
+static void add_units(scoring *w, const tt_row_chunk *chunk)
 {
-  int64_t units = (rows + TT_POOL_SCORER_SUM_ROWS - 1) / TT_POOL_SCORER_SUM_ROWS;
-  for (int64_t u = 0; u < units; u++) {
-    int64_t block = (row + u * TT_POOL_SCORER_SUM_ROWS) / w->block - w->my_blocks.first;
+  for (int64_t r = 0; r < chunk->rows; r += TT_POOL_SCORER_SUM_ROWS) {
+    const tt_partial_sum *unit = w->partial_sums + r / TT_POOL_SCORER_SUM_ROWS * w->sums_per_block;
+    int64_t block = (chunk->first + r - w->mine.first) / w->block;
     for (int64_t i = 0; i < w->sums_per_block; i++) {
-      w->sum[block * w->sums_per_block + i].sum += w->partial_sums[u * w->sums_per_block + i].sum;
-      w->sum[block * w->sums_per_block + i].count +=
-          w->partial_sums[u * w->sums_per_block + i].count;
+      w->sum[block * w->sums_per_block + i].sum += unit[i].sum;
+      w->sum[block * w->sums_per_block + i].count += unit[i].count;
     }
   }
 }
 
-/* Hash the rows of a piece, unit by unit, so that the hash of a block does not depend on pieces. */
-static void hash_units_local(scoring *w, int64_t row, int64_t rows)
+/* Hash the rows of a chunk, unit by unit, so that the hash of a block does not depend on chunks. */
+static void hash_units(scoring *w, int64_t row, int64_t rows)
 {
   int64_t inputs = w->s->model->at[0]->scaler.inputs;
   for (int64_t r = 0; r < rows; r += TT_POOL_SCORER_SUM_ROWS) {
-    int64_t n = rows - r < TT_POOL_SCORER_SUM_ROWS ? rows - r : TT_POOL_SCORER_SUM_ROWS;
-    uint64_t *hash = &w->hash[(row + r) / w->block - w->my_blocks.first];
+    int64_t n = tt_min_i64(rows - r, TT_POOL_SCORER_SUM_ROWS);
+    uint64_t *hash = &w->hash[(row + r - w->mine.first) / w->block];
     *hash = XXH3_64bits_withSeed(w->raw + r * inputs, (size_t)(n * inputs) * sizeof *w->raw, *hash);
   }
 }
 
-static tt_err score_piece_local(scoring *w, int64_t row, int64_t rows)
+static tt_err read_rows_local(void *with, int64_t row, int64_t rows, float *x)
 {
+  scoring *w = with;
   int64_t first = tt_pool_first(w->s->pool) + row;
-  if (rows == 0) return TT_OK;
   TT_TRY(tt_pool_read_local(w->s->pool, first, rows, w->raw));
-  hash_units_local(w, row, rows);
+  hash_units(w, row, rows);
   if (w->hash_only) return TT_OK;
-  const char *inputs = w->s->cfg->pool_inputs;
-  TT_TRY(tt_normalize_checked_local(w->s->model->at[0], "the pool", inputs, first, rows, w->raw,
-                                    w->x));
-  mark_candidates_local(w, first, rows);
-  TT_TRY(tt_pool_scorer_score_local(w->scorer, first, rows, w->x, w->skip, w->score,
-                                    w->partial_sums, &w->score_largest));
-  add_units_local(w, row, rows);
+  TT_TRY(tt_normalize_checked_local(w->s->model->at[0], "the pool", w->s->cfg->pool_inputs, first,
+                                    rows, w->raw, x));
+  mark_candidates(w, first, rows);
   return TT_OK;
+}
+
+static int needs_members(const void *with, const tt_trained_ensemble *m)
+{
+  return tt_pool_scorer_needs_members(((const scoring *)with)->scorer, m);
+}
+
+static tt_err prepare(scoring *w)
+{
+  const tt_score_pool_args *s = w->s;
+  int64_t rows = tt_pool_rows(s->pool);
+  tt_err e = tt_score_pool_check_local(s->cfg, s->model->at[0]->scaler.targets);
+  if (!e) e = tt_pool_scorer_create_local(s, &w->scorer);
+  e = tt_agree(w->c, e);
+  if (e) return e;
+  w->block = block_rows(rows);
+  w->mine = tt_row_predictor_slice(rows, w->block, tt_comm_ranks(w->c), tt_comm_rank(w->c));
+  w->blocks = tt_ceil_div(w->mine.count, w->block);
+  double inputs = (double)s->model->at[0]->scaler.inputs;
+  const tt_row_options options = {.c = w->c,
+                                  .all = s->model,
+                                  .ops = w->hash_only ? NULL : s->ops,
+                                  .use = s->use,
+                                  .rows = rows,
+                                  .block = w->block,
+                                  .most_rows = s->max_piece_rows,
+                                  .row_bytes =
+                                      8.0 * inputs + 4.0 * (double)tt_pool_scorer_lists(w->scorer),
+                                  .needs_members = needs_members,
+                                  .read_local = read_rows_local,
+                                  .with = w,
+                                  .phase = "scoring the pool"};
+  e = tt_row_predictor_open(&options, &w->predictor);
+  return e ? e : tt_agree(w->c, allocate_local(w));
 }
 
 static tt_err check_stop(const scoring *w)
@@ -171,21 +179,19 @@ static tt_err check_stop(const scoring *w)
                  tt_stop_text(why));
 }
 
-/* Collective. Every rank makes as many calls as the rank with the most rows, some with 0 rows.
+/* Collective.
  *   f  NULL with hash_only */
-static tt_err score_my_blocks(scoring *w, tt_pool_scores_writer *f)
+static tt_err score_rows(scoring *w, tt_pool_scores_writer *f)
 {
-  int64_t piece = tt_pool_scorer_rows(w->scorer), pieces = (w->rows + piece - 1) / piece;
-  int64_t first = tt_pool_first(w->s->pool);
+  const tt_row_chunk *chunk;
   tt_err e = TT_OK;
-  tt_allreduce_max_i64(w->c, &pieces, 1);
-  for (int64_t i = 0; !e && i < pieces; i++) {
-    int64_t done = i * piece < w->rows ? i * piece : w->rows;
-    int64_t rows = w->rows - done < piece ? w->rows - done : piece;
-    tt_watchdog_heartbeat_local("scoring the pool");
-    e = check_stop(w);
-    if (!e) e = tt_agree(w->c, score_piece_local(w, w->row + done, rows));
-    if (!e && f) e = tt_pool_scores_write(f, first + w->row + done, rows, w->score);
+  while (!(e = tt_row_predictor_next(w->predictor, e, &chunk)) && chunk && !(e = check_stop(w))) {
+    int64_t first = tt_pool_first(w->s->pool) + chunk->first;
+    if (!f) continue;
+    tt_pool_scorer_score(w->scorer, first, chunk, w->skip, w->score, w->partial_sums,
+                         &w->score_largest);
+    add_units(w, chunk);
+    e = tt_pool_scores_write(f, first, chunk->rows, w->score);
   }
   return e;
 }
@@ -200,22 +206,21 @@ static double mean_of_sum(const tt_partial_sum *t)
 /* Collective. *all: [blocks][sums_per_block] of all ranks, in order; owner: the caller. */
 static tt_err gather(scoring *w, tt_partial_sum **all, int64_t *blocks)
 {
-  *blocks = w->my_blocks.count;
+  *blocks = w->blocks;
   tt_allreduce_sum_i64(w->c, blocks, 1);
   tt_err e = tt_agree(w->c, TT_ALLOC(*all, *blocks * w->sums_per_block));
   if (!e)
-    tt_allgatherv(w->c, w->sum, w->my_blocks.count * w->sums_per_block * (int64_t)sizeof **all,
-                  *all, NULL);
+    tt_allgatherv(w->c, w->sum, w->blocks * w->sums_per_block * (int64_t)sizeof **all, *all, NULL);
   return e;
 }
 
 static tt_err combine_hashes(scoring *w, uint64_t *out)
 {
   uint64_t *all = NULL;
-  int64_t blocks = w->my_blocks.count;
+  int64_t blocks = w->blocks;
   tt_allreduce_sum_i64(w->c, &blocks, 1);
   tt_err e = tt_agree(w->c, TT_ALLOC(all, blocks));
-  if (!e) tt_allgatherv(w->c, w->hash, w->my_blocks.count * (int64_t)sizeof *all, all, NULL);
+  if (!e) tt_allgatherv(w->c, w->hash, w->blocks * (int64_t)sizeof *all, all, NULL);
   if (!e) *out = XXH3_64bits(all, (size_t)blocks * sizeof *all);
   tt_free(all);
   return e;
@@ -260,14 +265,9 @@ static tt_err reduce_sums(scoring *w, tt_round *round)
 
 static void cleanup(scoring *w)
 {
+  tt_row_predictor_close(&w->predictor);
   tt_pool_scorer_destroy_local(&w->scorer);
-  tt_free(w->raw);
-  tt_free(w->x);
-  tt_free(w->skip);
-  tt_free(w->score);
-  tt_free(w->partial_sums);
-  tt_free(w->sum);
-  tt_free(w->hash);
+  tt_free_all(&w->raw, &w->skip, &w->score, &w->partial_sums, &w->sum, &w->hash);
 }
 
 tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round)
@@ -275,12 +275,12 @@ tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round)
   scoring w = {.c = c, .s = s, .score_largest = -INFINITY};
   tt_pool_scores_writer *f = NULL;
   double start = tt_monotonic_seconds();
-  tt_err e = tt_agree(c, prepare_local(&w));
+  tt_err e = prepare(&w);
   if (!e)
     e = tt_pool_scores_create(c, s->file, tt_pool_scorer_lists(w.scorer),
                               tt_pool_scorer_names(w.scorer), tt_pool_first(s->pool),
                               tt_pool_rows(s->pool), s->from, &f);
-  if (!e) e = score_my_blocks(&w, f);
+  if (!e) e = score_rows(&w, f);
   if (!e) e = reduce_sums(&w, round);
   if (!e) e = combine_hashes(&w, &round->pool_hash);
   if (!e)
@@ -300,8 +300,8 @@ tt_err tt_score_pool(tt_comm *c, const tt_score_pool_args *s, tt_round *round)
 tt_err tt_score_pool_hash(tt_comm *c, const tt_score_pool_args *s, uint64_t *hash)
 {
   scoring w = {.c = c, .s = s, .hash_only = 1};
-  tt_err e = tt_agree(c, prepare_local(&w));
-  if (!e) e = score_my_blocks(&w, NULL);
+  tt_err e = prepare(&w);
+  if (!e) e = score_rows(&w, NULL);
   if (!e) e = combine_hashes(&w, hash);
   cleanup(&w);
   return e;

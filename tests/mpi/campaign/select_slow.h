@@ -68,9 +68,10 @@ static void want_best(const double *value, int64_t max_queries)
   }
 }
 
-static int is_repeated(int64_t i, int64_t before)
+/* Are the inputs those of one of want[from .. to)? */
+static int is_repeated(int64_t i, int64_t from, int64_t to)
 {
-  for (int64_t k = 0; k < before; k++)
+  for (int64_t k = from; k < to; k++)
     if (!memcmp(x + i * D, x + want[k] * D, D * sizeof *x)) return 1;
   return 0;
 }
@@ -79,14 +80,14 @@ static int is_repeated(int64_t i, int64_t before)
 static void want_distinct(const double *own, int64_t max_queries)
 {
   static double value[ROWS];
-  int64_t before = wanted, last = before + max_queries;
+  int64_t compared = 0, last = wanted + max_queries;
   memcpy(value, own, sizeof value);
   while (wanted < last) {
     for (int64_t i = 0; i < ROWS; i++)
-      if (is_repeated(i, wanted)) value[i] = NAN;
-    int64_t so_far = wanted;
+      if (is_repeated(i, compared, wanted)) value[i] = NAN;
+    compared = wanted;
     want_best(value, 1);
-    if (wanted == so_far) break;
+    if (wanted == compared) break;
   }
 }
 
@@ -118,7 +119,7 @@ static double nearest(int64_t i)
  * one or the one with the largest gain. */
 static void want_apart(const double *own, int64_t max_queries)
 {
-  static double value[ROWS];
+  static double value[ROWS], near[ROWS];
   int64_t list[ROWS], before = wanted;
   int64_t m = cfg.select_prefilter > 0 ? cfg.select_prefilter : 100 * asked;
   double lowest = 0.0, unit = D * cfg.select_length_scale * cfg.select_length_scale;
@@ -129,16 +130,21 @@ static void want_apart(const double *own, int64_t max_queries)
     lowest = fmin(lowest, own[list[k]]);
   }
   wanted = before;
+  for (int64_t k = 0; k < count; k++) near[k] = nearest(list[k]);
   for (int64_t n = 0; n < max_queries; n++) {
     for (int64_t i = 0; i < ROWS; i++) value[i] = NAN;
     for (int64_t k = 0; k < count; k++) {
-      double near = nearest(list[k]), gain = (own[list[k]] - lowest) * -expm1(-near / unit);
-      value[list[k]] = cfg.select_method == TT_SELECT_kcenter ? near : (double)(float)gain;
+      double gain = (own[list[k]] - lowest) * -expm1(-near[k] / unit);
+      value[list[k]] = cfg.select_method == TT_SELECT_kcenter ? near[k] : (double)(float)gain;
     }
+    int64_t so_far = wanted;
     want_best(value, 1);
+    if (wanted == so_far) break;
+    for (int64_t k = 0; k < count; k++)
+      near[k] = fmin(near[k], far(x + list[k] * D, x + want[so_far] * D));
   }
   for (count = wanted, wanted = before; before < count; before++)
-    if (!is_repeated(want[before], wanted)) want[wanted++] = want[before];
+    if (!is_repeated(want[before], 0, wanted)) want[wanted++] = want[before];
 }
 
 static double median_of(const double *own)

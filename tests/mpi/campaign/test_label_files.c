@@ -69,7 +69,7 @@ TT_TEST (an_incomplete_output_is_read_again) {
   snprintf(input_file, sizeof input_file, "%s", in_label("0001/input.csv"));
   snprintf(output, sizeof output, "%s", in_label("0001/output.csv"));
   char *const argv[] = {program, "drop", h.path, input_file, output, NULL};
-  const tt_process_options order = {argv, scratch, "/dev/null"};
+  const tt_process_options order = {argv, scratch, "/dev/null", NULL};
   if (tt_comm_is_root(comm)) TT_CHECK(tt_process_start(&order, &pid), ==, 0);
   int labelled = labelled_by("", FILES(5, 1h));
   hear_end(&h, text);
@@ -94,7 +94,8 @@ static void put_text(const char *name, const char *text)
 static void by_hand_refused(const char *text, tt_err wanted, const char *why)
 {
   put_text("hand.csv", text);
-  TT_CHECK((int)tt_oracle_import_labels_local(campaign, in_label("hand.csv")), ==, (int)wanted);
+  TT_CHECK((int)tt_oracle_import_labels_local(campaign, in_label("hand.csv"), NULL), ==,
+           (int)wanted);
   TT_CHECK_HAS(tt_err_last(), why);
   TT_CHECK(is_there("0001/output.h5"), ==, 0);
 }
@@ -115,7 +116,7 @@ static void give(int64_t first, int64_t count)
   put_text("hand.csv", text);
   free(text);
   tt_queries_destroy(&p);
-  TT_CHECK_OK(tt_oracle_import_labels_local(campaign, in_label("hand.csv")));
+  TT_CHECK_OK(tt_oracle_import_labels_local(campaign, in_label("hand.csv"), NULL));
 }
 
 static void give_by_hand(void)
@@ -125,10 +126,13 @@ static void give_by_hand(void)
   by_hand_refused("id,y0,y1\n40,1,inf\n", TT_E_DATA, "id 40, target 'b' is inf");
   by_hand_refused("id,y0\n40,1\n", TT_E_DATA, "the columns do not match the targets (2)");
   by_hand_refused("y0,y1\n40,1\n", TT_E_DATA, "there is no 'id'");
-  by_hand_refused("id,y0,y1\n40.5,1,2\n", TT_E_DATA, "id '40.5' is not a whole number");
-  by_hand_refused("id,y0,y1\n40,x,2\n", TT_E_DATA, "'x' in column 'y0' is not a number");
-  TT_CHECK((int)tt_oracle_import_labels_local(campaign, "/nowhere.csv"), ==, (int)TT_E_NOINPUT);
-  TT_CHECK((int)tt_oracle_import_labels_local(scratch, "/nowhere.csv"), ==, (int)TT_E_NOINPUT);
+  by_hand_refused("id,y0,y1\n40.5,1,2\n", TT_E_DATA, "hand.csv:2: id 40.5 is not a whole number");
+  by_hand_refused("id,y0,y1\n40,x,2\n", TT_E_DATA, "hand.csv:2: column 'y0': 'x' is not a number");
+  by_hand_refused("id;y0;y1\n40;1,5;2\n", TT_E_DATA, "write numbers with a decimal point");
+  TT_CHECK((int)tt_oracle_import_labels_local(campaign, "/nowhere.csv", NULL), ==,
+           (int)TT_E_NOINPUT);
+  TT_CHECK((int)tt_oracle_import_labels_local(scratch, "/nowhere.csv", NULL), ==,
+           (int)TT_E_NOINPUT);
   give(0, 3); /* group 1, and a part of group 2 */
 }
 

@@ -81,27 +81,29 @@ static void work_out(const tt_score_pool_args *what, int64_t rows, int64_t block
                      wanted *w)
 {
   enum { PIECE = 65536 };
-  static float x[PIECE * D], score[PIECE * E];
+  static float x[MANY * D], score[PIECE * E];
   static int8_t skip[PIECE];
   static tt_partial_sum unit[PIECE / TT_POOL_SCORER_SUM_ROWS * (MOST_COLUMNS + 1)],
       part[MOST_COLUMNS + 1];
   tt_partial_sum all[MOST_COLUMNS + 1] = {{0}};
   tt_pool_scorer *j = NULL;
   double most = -INFINITY;
+  const tt_row_chunk *chunk;
+  tt_scaler_normalize_inputs(&what->model->at[0]->scaler, rows, raw, x);
+  tt_row_predictor *p = predictor_of(what, rows, x);
+  TT_CHECK(tt_row_predictor_rows(p), ==, rows < PIECE ? rows : PIECE);
   TT_CHECK_OK(tt_pool_scorer_create_local(what, &j));
-  TT_CHECK(tt_pool_scorer_rows(j), ==, PIECE);
   int64_t each = tt_pool_scorer_columns(j) + 1;
   w->lists = tt_pool_scorer_lists(j);
   begin_round(&w->round, w->spread);
   TT_CHECK_OK(TT_ALLOC(w->score, w->lists * rows));
-  for (int64_t at = 0; at < rows; at += PIECE) {
-    int64_t n = rows - at < PIECE ? rows - at : PIECE;
-    tt_scaler_normalize_inputs(&what->model->at[0]->scaler, n, raw + at * D, x);
+  while (!tt_row_predictor_next(p, TT_OK, &chunk) && chunk) {
+    int64_t at = chunk->first, n = chunk->rows;
     for (int64_t r = 0; r < n; r++) {
       skip[r] = (at + r) % 10 == 0 || tt_is_row_used(what->used_rows, FIRST + at + r);
       w->round.pool += !skip[r];
     }
-    TT_CHECK_OK(tt_pool_scorer_score_local(j, FIRST + at, n, x, skip, score, unit, &most));
+    tt_pool_scorer_score(j, FIRST + at, chunk, skip, score, unit, &most);
     for (int64_t l = 0; l < w->lists; l++)
       memcpy(w->score + l * rows + at, score + l * n, (size_t)n * sizeof *score);
     for (int64_t u = 0; u * TT_POOL_SCORER_SUM_ROWS < n; u++) {
@@ -119,6 +121,7 @@ static void work_out(const tt_score_pool_args *what, int64_t rows, int64_t block
   w->round.score_max = most;
   w->round.pool_hash = hash_of(rows, block, raw);
   tt_pool_scorer_destroy_local(&j);
+  tt_row_predictor_close(&p);
 }
 
 static void check_file(const char *file, int64_t rows, const wanted *w)

@@ -243,27 +243,19 @@ typedef struct damage {
 
 static const damage damages[] = {
     {TEXT_ATTR, "/", "tutti_schema", 0, 0, "tutti-result-1.0"},
-    {TEXT_ATTR, "net", "output", 0, 0, "does not know"},
-    {TEXT_ATTR, "net/layer0", "activation", 0, 0, "does not know"},
-    {INT_ATTR, "net", "n_layers", 0, 0, "n_layers"},
-    {INT_ATTR, "net", "n_layers", 0, 65, "n_layers"},
-    {INT_ATTR, "net", "n_layers", 0, 3, "net/layer2/weight"},
-    {INT_ATTR, "net", "n_layers", 0, 1, "activation"},
+    {SET, "net/n_layers", NULL, 0, 3, "n_layers"},
+    {SET, "net/n_layers", NULL, 0, 1, "first_parameter"},
     {DROP, "status", NULL, 0, 0, "status"},
     {DROP, "member_weight", NULL, 0, 0, "member_weight"},
+    {DROP, "member_cohort", NULL, 0, 0, "member_cohort"},
     {DROP, "ensemble_name", NULL, 0, 0, "ensemble_name"},
     {DROP, "ensemble_first", NULL, 0, 0, "ensemble_first"},
     {DROP, "ensemble_column", NULL, 0, 0, "ensemble_column"},
     {DROP, "names/target_units", NULL, 0, 0, "names/target_units"},
     {DROP, "scaler/x_scale", NULL, 0, 0, "scaler/x_scale"},
-    {DROP, "net/layer1/bias", NULL, 0, 0, "net/layer1/bias"},
-    {DROP, "net", NULL, 0, 0, "net"},
-    {RESHAPE, "status", NULL, 0, 5, "net/layer0/weight"},
+    {DROP, "scaler/y_normalize", NULL, 0, 0, "scaler/y_normalize"},
+    {RESHAPE, "status", NULL, 0, 5, "net/network_of_member"},
     {RESHAPE, "status", NULL, 0, 0, "status"},
-    {RESHAPE, "net/layer0/weight", NULL, 1, 7, "net/layer0/bias"},
-    {RESHAPE, "net/layer0/weight", NULL, 2, 2, "the networks have 2 inputs"},
-    {RESHAPE, "net/layer1/weight", NULL, 2, 7, "net/layer1/weight"},
-    {RESHAPE, "net/layer1/weight", NULL, 0, 3, "net/layer1/weight"},
     {RESHAPE, "ensemble_column", NULL, 0, 9, "ensemble_column"},
     {RESHAPE, "ensemble_first", NULL, 0, 9, "ensemble_"},
     {RESHAPE, "scaler/y_mean", NULL, 0, 1, "ensemble_column"},
@@ -275,12 +267,13 @@ static const damage damages[] = {
     {SET, "ensemble_members", NULL, 0, 9, "ensemble"},
     {SET, "ensemble_members", NULL, 1, 1, "ensemble"},
     {SET, "ensemble_first", NULL, 1, -1, "ensemble"},
+    {SET, "ensemble_first", NULL, 1, 4, "'ensemble_first' of ensemble 1 is 4"},
     {SET, "ensemble_column", NULL, 3, 4, "ensemble_column"},
     {SET, "ensemble_column", NULL, 3, -1, "ensemble_column"},
     {SET, "scaler/x_scale", NULL, 0, 0, "scaler/x_scale"},
     {SET, "scaler/y_mean", NULL, 0, INFINITY, "scaler/y_mean"},
-    {SET, "net/layer0/weight", NULL, 0, NAN, "net/layer0/weight"},
-    {SET, "net/layer1/bias", NULL, 0, INFINITY, "net/layer1/bias"},
+    {SET, "net/network_of_member", NULL, 0, 1, "'net/network_of_member' of member 0 is 1"},
+    {SET, "net/parameters", NULL, 0, INFINITY, "net/parameters"},
 };
 
 static void set_value(hid_t f, const damage *d)
@@ -380,11 +373,7 @@ static void write_good(void)
   tt_trained_ensemble_destroy(&m);
 }
 
-static const damage of_cohorts[] = {
-    {INT_ATTR, "/", "cohorts", 0, 0, "cohorts"},
-    {INT_ATTR, "/", "cohorts", 0, 99, "cohorts"},
-    {INT_ATTR, "/", "cohorts", 0, 6, "ensemble_cohort"},
-    {INT_ATTR, "/", "cohorts", 0, 8, "ensemble_cohort"},
+static const damage of_networks[] = {
     {SET, "net/levels", NULL, 3, 0, "levels"},
     {SET, "net/levels", NULL, 0, 2, "levels"},
     {SET, "net/levels", NULL, 4, 4, "last layer"},
@@ -394,29 +383,30 @@ static const damage of_cohorts[] = {
     {SET, "net/n_layers", NULL, 2, 0, "n_layers"},
     {SET, "net/n_layers", NULL, 2, 65, "n_layers"},
     {SET, "net/layer_out", NULL, 0, -4, "layer_out"},
-    {SET, "net/layer_out", NULL, 0, 4e18, "sizes of 'net' are not possible"},
+    {SET, "net/layer_out", NULL, 0, 4e18, "sizes of network 0 are not possible"},
     {SET, "net/layer_in", NULL, 1, 3, "layer_in"},
     {SET, "net/weight_offset", NULL, 0, 1, "weight_offset"},
     {SET, "net/bias_offset", NULL, 1, 1, "bias_offset"},
-    {SET, "net/member_parameters", NULL, 1, 1, "member_parameters"},
-    {SET, "net/first_parameter", NULL, 1, 0, "first_parameter"},
-    {SET, "net/members", NULL, 0, -1, "members"},
-    {SET, "net/members", NULL, 0, 9, "first_parameter"},
+    {SET, "net/first_parameter", NULL, 1, 0, "'net/first_parameter' of member 1 is 0"},
+    {SET, "net/network_of_member", NULL, 0, -1, "'net/network_of_member' of member 0 is -1"},
+    {SET, "net/network_of_member", NULL, 1, 0, "first_parameter"},
+    {SET, "net/network_of_member", NULL, 1, 2, "'net/network_of_member' of member 1 is 2"},
+    {SET, "net/network_of_member", NULL, 5, 1, "'net/network_of_member' of member 5 is 1"},
+    {SET, "net/network_of_member", NULL, 22, 8, "'net/network_of_member' of member 22 is 8"},
     {SET, "net/variance_floor", NULL, 0, NAN, "variance_floor"},
     {SET, "net/front_axes", NULL, 0, 1, "front"},
     {SET, "net/front_axes", NULL, 0, 7, "axes"},
-    {DROP, "net", NULL, 0, 0, "net/members"},
+    {DROP, "net", NULL, 0, 0, "net/network_of_member"},
     {DROP, "net/parameters", NULL, 0, 0, "net/parameters"},
     {DROP, "net/output", NULL, 0, 0, "net/output"},
+    {RESHAPE, "net/n_layers", NULL, 0, 11, "net/layer_norm"},
     {RESHAPE, "net/layer_out", NULL, 1, 1, "net/layer_"},
     {RESHAPE, "net/parameters", NULL, 0, 30, "net/parameters"},
-    {DROP, "ensemble_cohort", NULL, 0, 0, "ensemble_cohort"},
-    {SET, "ensemble_cohort", NULL, 1, 0, "expected to begin"},
-    {SET, "ensemble_cohort", NULL, 2, -1, "ensemble_cohort"},
+    {SET, "ensemble_first", NULL, 0, 1, "no ensemble of network 0"},
     {SET, "ensemble_first", NULL, 1, 0, "ensemble"},
     {SET, "ensemble_first", NULL, 1, -9e18, "ensemble"},
     {SET, "ensemble_column", NULL, 2, -1, "ensemble_column"},
-    {RESHAPE, "status", NULL, 0, 30, "status"},
+    {RESHAPE, "status", NULL, 0, 30, "net/network_of_member"},
     {RESHAPE, "member_index", NULL, 0, 3, "member_index"},
     {SET, "net/parameters", NULL, 0, NAN, "net/parameters"},
     {SET, "member_index", NULL, 3, -1, "'member_index' of member 3 is -1"},
@@ -426,16 +416,16 @@ static const damage of_cohorts[] = {
     {SET, "scaler/y_scale", NULL, 0, 1e-9, "'scaler/y_scale' 1e-09"},
 };
 
-TT_TEST (cohorts_that_do_not_fit_are_refused) {
+TT_TEST (networks_that_do_not_fit_are_refused) {
   if (tt_comm_ranks(comm) > 1) skip();
   tt_trained_ensembles all = many_shapes();
   write_cohorts(at("good.h5"), &all);
   load(at("good.h5"));
   tt_trained_ensembles_destroy(&all);
-  for (size_t i = 0; i < sizeof of_cohorts / sizeof *of_cohorts; i++) {
+  for (size_t i = 0; i < sizeof of_networks / sizeof *of_networks; i++) {
     store(at("bad.h5"), length);
-    apply(at("bad.h5"), &of_cohorts[i]);
-    refused(at("bad.h5"), of_cohorts[i].object, of_cohorts[i].message);
+    apply(at("bad.h5"), &of_networks[i]);
+    refused(at("bad.h5"), of_networks[i].object, of_networks[i].message);
   }
 }
 
@@ -451,7 +441,7 @@ TT_TEST (a_changed_model_is_rejected) {
   tt_trained_ensembles all = {0};
   write_good();
   store(at("other.h5"), length);
-  apply(at("other.h5"), &(damage){DROP, "member_index", NULL, 0, 0, ""});
+  apply(at("other.h5"), &(damage){SET, "member_index", NULL, 3, 7, ""});
   refused(at("other.h5"), "content_hash_xxh3", "its content has the hash");
   TT_CHECK_OK(tt_schema_seal_local(at("other.h5"), tt_model_attributes));
   TT_CHECK_OK(tt_model_read_local(at("other.h5"), &all));

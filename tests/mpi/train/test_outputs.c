@@ -61,37 +61,42 @@ static tt_err read_local(void *with, int64_t first, int64_t count, float *x)
   return TT_OK;
 }
 
-static tt_err use_local(void *with, int64_t first, const tt_moments *m, const float *members)
+static void keep(copy *to, const tt_row_chunk *chunk)
 {
-  copy *to = with;
-  int64_t each = MEMBERS * 2 * TARGETS, at = first - to->mine.first;
+  const tt_ensemble_prediction *of = chunk->of;
+  int64_t each = MEMBERS * 2 * TARGETS, at = chunk->first - to->mine.first;
   TT_CHECK(at, ==, to->next);
-  to->next += m->rows;
-  memcpy(to->mean + at * m->columns, m->mean, (size_t)(m->rows * m->columns) * sizeof *to->mean);
+  to->next += chunk->rows;
+  memcpy(to->mean + at * TARGETS, of->moments->mean,
+         (size_t)(chunk->rows * TARGETS) * sizeof *to->mean);
   for (int64_t i = 0; i < each; i++)
-    for (int64_t r = 0; r < m->rows; r++)
-      to->members[(at + r) * each + i] = members[i * m->rows + r];
-  return TT_OK;
+    for (int64_t r = 0; r < chunk->rows; r++)
+      to->members[(at + r) * each + i] = of->members[i * chunk->rows + r];
 }
 
-static copy predict(const tt_trained_ensemble *c, const tt_model_shard *shard, int64_t rows,
+static copy predict(tt_trained_ensemble *c, const tt_model_shard *shard, int64_t rows,
                     int64_t block)
 {
   copy to = {.c = c,
              .mine = tt_row_predictor_slice(rows, block, tt_comm_ranks(comm), tt_comm_rank(comm))};
   TT_CHECK_OK(TT_ALLOC(to.mean, to.mine.count * TARGETS));
   TT_CHECK_OK(TT_ALLOC(to.members, to.mine.count * MEMBERS * 2 * TARGETS));
-  const tt_row_predictor p = {.model = c,
-                              .shard = shard,
-                              .ops = &tt_engine_cpu,
-                              .use = &use,
-                              .rows = rows,
-                              .block = block,
-                              .read_local = read_local,
-                              .use_local = use_local,
-                              .with = &to,
-                              .phase = "test"};
-  TT_CHECK_OK(tt_row_predictor_run(comm, &p));
+  const tt_trained_ensembles all = {.count = 1, .at = &c};
+  const tt_row_options o = {.c = comm,
+                            .all = &all,
+                            .shard = shard,
+                            .ops = &tt_engine_cpu,
+                            .use = &use,
+                            .rows = rows,
+                            .block = block,
+                            .read_local = read_local,
+                            .with = &to,
+                            .phase = "test"};
+  tt_row_predictor *p = NULL;
+  const tt_row_chunk *chunk;
+  TT_CHECK_OK(tt_row_predictor_open(&o, &p));
+  while (!tt_row_predictor_next(p, TT_OK, &chunk) && chunk) keep(&to, chunk);
+  tt_row_predictor_close(&p);
   TT_CHECK(to.next, ==, to.mine.count);
   return to;
 }

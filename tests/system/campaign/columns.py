@@ -1,16 +1,12 @@
 #!/usr/bin/python3
-"""Two files meet: columns are matched by their names, or by position if a side has no names.
-
-    columns.py TUTTI MPIRUN...
-
-Exit status 0 if all is well, 77 without python3-h5py.
-"""
+"""Two files meet: columns are matched by their names, or by position if a side has no names."""
 import pathlib
-import subprocess
 import sys
-import tempfile
 
-from campaign import Runner, check, finish, h5py, np
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import check, h5py, np, test, tutti, write_h5
+
+from campaign import go, same
 
 TURNED = [2, 0, 1]
 CAMPAIGN = """\
@@ -52,139 +48,120 @@ def write(path, n, names=("a", "b", "c"), targets=("u", "v"), order=(0, 1, 2), o
             f["target_name"] = list(targets)
 
 
-def predict(run, name, **how):
-    write(run.folder / name, 50, **how)
-    call = [run.tutti, "predict", "whole/model.h5", name, "--force", "-o", "p.h5"]
-    return run.call(call), run.call([run.tutti, "evaluate", "whole/model.h5", name])
+def predict(name, code=0, says="", **how):
+    """Scores of a file, and what predict has said; the means are in p.h5."""
+    write(name, 50, **how)
+    said = tutti("predict", "whole/model.h5", name, "--force", "-o", "p.h5", code=code, says=says)
+    return said, tutti("evaluate", "whole/model.h5", name, code=code).out
 
 
-class Columns(Runner):
-    def call(self, command):
-        return subprocess.run(command, text=True, cwd=self.folder, env=self.env,
-                              capture_output=True, timeout=60)
-
-    def predicted(self):
-        with h5py.File(self.folder / "p.h5") as f:
-            return f["y_pred_mean"][:]
+def predicted():
+    with h5py.File("p.h5") as f:
+        return f["y_pred_mean"][:]
 
 
-def check_predict(run):
-    done, scores = predict(run, "in.h5")
-    check(done.returncode == 0 and "columns" not in done.stderr, done.stderr)
-    wanted, scored = run.predicted(), scores.stdout
+def check_predict():
+    said, scored = predict("in.h5")
+    check("columns" not in said, said)
+    wanted = predicted()
     for how, notice in ((dict(order=TURNED, targets=("v", "u")), "in the order of the model: a, b, c"),
                         (dict(names=None, targets=None), "by position, as those of the model")):
-        done, scores = predict(run, "in.h5", **how)
-        check(done.returncode == 0 and notice in done.stderr, f"{how}: {done.stderr}")
-        check(np.array_equal(run.predicted(), wanted), f"{how}: other predictions")
-        check(scores.returncode == 0 and scores.stdout == scored, f"{how}: {scores.stderr}")
-    done, scores = predict(run, "in.h5", names=("a", "b", "d"))
-    for text in ("3 columns: a, b, d", "the model has 3: a, b, c"):
-        check(done.returncode == 65 and text in done.stderr, f"other names: {done.stderr}")
+        scores = predict("in.h5", says=notice, **how)[1]
+        check(np.array_equal(predicted(), wanted), f"{how}: other predictions")
+        check(scores == scored, f"{how}: {scores}")
+    said = predict("in.h5", names=("a", "b", "d"), code=65, says="3 columns: a, b, d")[0]
+    check("the model has 3: a, b, c" in said, f"other names: {said}")
 
 
-def check_pool(run):
-    write(run.folder / "pool.h5", 300, order=TURNED, targets=("v", "u"))
-    done = run.good(2, "turned")
-    check(done.stderr.count("in the order of data.file: a, b, c") == 1, done.stderr)
-    run.same("turned", "whole", "a pool with its columns in another order")
-    write(run.folder / "pool.h5", 300, names=None, targets=None)
-    run.good(1, "unnamed")
-    run.same("unnamed", "whole", "a pool without names")
-    write(run.folder / "pool.h5", 300, names=("a", "c", "d"))
-    done = run.go(1, "other")
-    check(done.returncode == 65 and "3 columns: a, c, d" in done.stderr, done.stderr)
-    write(run.folder / "pool.h5", 300)
+def check_pool():
+    write("pool.h5", 300, order=TURNED, targets=("v", "u"))
+    done = go(2, "turned")
+    check(done.err.count("in the order of data.file: a, b, c") == 1, done.err)
+    same("turned", "whole", "a pool with its columns in another order")
+    write("pool.h5", 300, names=None, targets=None)
+    go(1, "unnamed")
+    same("unnamed", "whole", "a pool without names")
+    write("pool.h5", 300, names=("a", "c", "d"))
+    go(1, "other", code=65, says="3 columns: a, c, d")
+    write("pool.h5", 300)
 
 
-def check_changed(run):
+def check_changed():
     """A pool that changes between two rounds, or while a round waits for labels. It is so large that
     the quick look at each start does not read the row that changes."""
     large, row = 40000, 20300
-    write(run.folder / "large.h5", large)
+    write("large.h5", large)
     settings = ["pool.file=large.h5", "train.epochs=1"]
-    run.good(1, "changed", settings, verb="step")
+    go(1, "changed", settings, verb="step")
     for how, code, text in (
             (dict(odd=row), 65, "large.h5 has other inputs than in round 1"),
             (dict(more=1), 65, "large.h5 has 40001 rows, but had 40000"),
             (dict(names=None, order=TURNED), 65, "large.h5 has other values or columns"),
             (dict(order=TURNED), 0, "in the order of data.file: a, b, c")):
-        write(run.folder / "large.h5", large, **how)
-        done = run.go(2, "changed", settings, verb="step")
-        check(done.returncode == code and text in done.stderr, f"{how}: {done.stderr}")
+        write("large.h5", large, **how)
+        go(2, "changed", settings, verb="step", code=code, says=text)
     settings += ["label.mode=files", "label.max_wait=10ms", "label.poll_interval=10ms",
                  "pool.labels=''"]
-    run.good(1, "waits", settings, code=75)
-    write(run.folder / "large.h5", large, odd=row)
-    done = run.good(2, "waits", settings, code=65)
-    check("large.h5 has other inputs than in round 1" in done.stderr, done.stderr)
-    write(run.folder / "large.h5", large)
-    run.good(1, "waits", settings, code=75)
+    go(1, "waits", settings, code=75)
+    write("large.h5", large, odd=row)
+    go(2, "waits", settings, code=65, says="large.h5 has other inputs than in round 1")
+    write("large.h5", large)
+    go(1, "waits", settings, code=75)
 
 
-def check_oracle(run):
-    oracle = run.folder / "oracle"
+def check_oracle():
+    oracle = pathlib.Path("oracle")
     settings = ["label.mode=command", "label.command=[./oracle, '{input}', '{output}']",
                 "label.rows_per_call=4", "label.retries=0", "stop.rounds=1", "pool.labels=''"]
     for targets, code in (["v", "u"], 0), (["v", "w"], 76):
         oracle.write_text(ORACLE.replace("TARGETS", str(targets)))
         oracle.chmod(0o755)
-        done = run.good(1, f"oracle-{targets[1]}", settings, code=code)
-    check("2 columns: v, w; but data.file has 2: u, v" in done.stderr, done.stderr)
-    with h5py.File(run.folder / "oracle-u/campaign.h5") as f:
+        done = go(1, f"oracle-{targets[1]}", settings, code=code)
+    check("2 columns: v, w; but data.file has 2: u, v" in done.err, done.err)
+    with h5py.File("oracle-u/campaign.h5") as f:
         check(np.array_equal(f["query_y"][:], 100 * f["query_x"][:, :2]), "an oracle's targets")
 
 
-def check_history(run):
+def check_history():
     """Other names in data.file, and the same values: the labels so far are of other columns."""
-    write(run.folder / "data.h5", 60, names=("b", "a", "c"))
-    done = run.go(1, "whole", ["stop.rounds=3"])
-    check(done.returncode == 65 and "now names them b, a, c" in done.stderr, done.stderr)
-    write(run.folder / "data.h5", 60, names=None, targets=None)
-    run.good(1, "made")
-    done, scores = predict(run, "in.h5")
-    call = [run.tutti, "predict", "made/model.h5", "in.h5", "--force", "-o", "p.h5"]
-    done = run.call(call)
-    check(done.returncode == 0 and "by position" in done.stderr, f"made-up names: {done.stderr}")
+    write("data.h5", 60, names=("b", "a", "c"))
+    go(1, "whole", ["stop.rounds=3"], code=65, says="now names them b, a, c")
+    write("data.h5", 60, names=None, targets=None)
+    go(1, "made")
+    predict("in.h5")
+    tutti("predict", "made/model.h5", "in.h5", "--force", "-o", "p.h5", says="by position")
 
 
-def check_imported(run):
+def check_imported():
     """A model of an imported table has names; a plain NumPy x is used by position."""
     x = np.random.default_rng(1).uniform(-1, 1, (60, 3))
     lines = [",".join(f"{v:.17g}" for v in [*row, row[0]]) for row in x]
-    (run.folder / "table.csv").write_text("\n".join(["a,b,c,u", *lines]) + "\n")
-    (run.folder / "imported.yaml").write_text(
+    pathlib.Path("table.csv").write_text("\n".join(["a,b,c,u", *lines]) + "\n")
+    pathlib.Path("imported.yaml").write_text(
         CAMPAIGN[:CAMPAIGN.index("pool:")].replace("data.h5", "table.h5"))
-    with h5py.File(run.folder / "plain.h5", "w") as f:
-        f["x"] = x
+    write_h5("plain.h5", x=x)
     found = []
     for command in (["import", "table.csv", "-o", "table.h5", "--inputs", "a,b,c", "--targets", "u"],
                     ["train", "imported.yaml", "--set", "run.directory=imported"],
                     ["predict", "imported/model.h5", "table.h5", "--force", "-o", "p.h5"],
                     ["predict", "imported/model.h5", "plain.h5", "--force", "-o", "p.h5"]):
-        done = run.call([run.tutti, *command])
-        check(done.returncode == 0, f"{command}: {done.stderr}")
-        found.append((done.stderr, run.predicted()))
+        found.append((tutti(*command), predicted()))
     notice = "plain.h5: the columns of 'x' (x0, x1, x2) are used by position, as those of the model (a, b, c)"
     check(notice in found[3][0] and "by position" not in found[2][0], f"plain x: {found[3][0]}")
     check(np.array_equal(found[2][1], found[3][1]), "a plain x has other predictions")
 
 
 def main():
-    with tempfile.TemporaryDirectory(prefix="tutti-columns-") as folder:
-        run = Columns(sys.argv[1], sys.argv[2:], pathlib.Path(folder))
-        (run.folder / "campaign.yaml").write_text(CAMPAIGN)
-        write(run.folder / "data.h5", 60)
-        write(run.folder / "pool.h5", 300)
-        run.good(1, "whole")
-        check_predict(run)
-        check_pool(run)
-        check_changed(run)
-        check_oracle(run)
-        check_history(run)
-        check_imported(run)
-    finish()
+    pathlib.Path("campaign.yaml").write_text(CAMPAIGN)
+    write("data.h5", 60)
+    write("pool.h5", 300)
+    go(1, "whole")
+    check_predict()
+    check_pool()
+    check_changed()
+    check_oracle()
+    check_history()
+    check_imported()
 
 
-if __name__ == "__main__":
-    main()
+test(main)

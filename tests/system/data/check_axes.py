@@ -1,20 +1,13 @@
 #!/usr/bin/python3
 """Axes of every file that the program writes: each has a dimension scale, and names where its elements
 have names; units are those of UDUNITS; members have scores of their own targets alone.
-
-    check_axes.py TUTTI
 """
-import pathlib
 import sys
-import tempfile
 
-import h5py
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
 import netCDF4
-import numpy as np
 import output_files
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from checks import check, finish  # noqa: E402
+from rig import check, h5py, np, test
 
 UNITS = {"1", "s"}  # of the program; the data have none
 NAMED = ("feature", "target", "ensemble", "column", "list", "stage", "network_input")
@@ -75,22 +68,19 @@ def check_places(name, f):
         check(list(places) == own + [-1] * (len(places) - len(own)), f"{name}: {member} has columns {places}, own {own}")
 
 
-def main(tutti):
-    with tempfile.TemporaryDirectory() as folder:
-        for name, path in output_files.make(folder, tutti).items():
-            with h5py.File(path) as f:
-                check_scales(name, f)
-                if "test_nll" in f:
-                    check_member_scores(name, f)
-                if name.endswith(("queries.h5", "input.h5")):  # ids of the pool, by the number of the candidate
-                    number = f["row" if "row" in f else "id"][()]
-                    check(texts_of(f, "sample_id") == [f"pool {n}" for n in number], f"{name}: ids of the candidates")
-                if "member_column" in f:
-                    check_places(name, f)
-                if "y_pred_mean" in f and "y_true" not in f:
-                    check((f["sample"][()] == np.arange(len(f["y_pred_mean"]))).all(), f"{name}: sample is not the row")
-    finish()
+def main():
+    for name, path in output_files.make().items():
+        with h5py.File(path) as f:
+            check_scales(name, f)
+            if "test_nll" in f:
+                check_member_scores(name, f)
+            if name.endswith(("queries.h5", "input.h5")):  # ids of the pool, by the number of the candidate
+                number = f["row" if "row" in f else "id"][()]
+                check(texts_of(f, "sample_id") == [f"pool {n}" for n in number], f"{name}: ids of the candidates")
+            if "member_column" in f:
+                check_places(name, f)
+            if "y_pred_mean" in f and "y_true" not in f:
+                check((f["sample"][()] == np.arange(len(f["y_pred_mean"]))).all(), f"{name}: sample is not the row")
 
 
-if __name__ == "__main__":
-    main(sys.argv[1])
+test(main)

@@ -5,10 +5,9 @@ files have in common.
     make    run the verbs; returns {file: its path}
 """
 import pathlib
-import subprocess
 import sys
 
-import numpy as np
+from rig import np, tutti
 
 VERBS = {
     "import": ["data.h5"],
@@ -62,34 +61,29 @@ with h5py.File(sys.argv[1]) as f, h5py.File(sys.argv[2], "w") as g:
 """
 
 
-def make(folder, tutti):
-    """Run the verbs in a folder. Returns {name in VERBS: path}."""
-    folder = pathlib.Path(folder)
+def make():
+    """Run the verbs in the current folder. Returns {name in VERBS: path}."""
+    folder = pathlib.Path()
     rng = np.random.default_rng(4)
     kinds = ["copper", "größe", "tin"]
-    with open(folder / "table.csv", "w", encoding="utf-8") as f:
+    with open("table.csv", "w", encoding="utf-8") as f:
         f.write("a,b,heat,cool,kind,state,name\n")
         for i, (a, b) in enumerate(rng.normal(size=(60, 2))):
             f.write(f"{a:.6f},{b:.6f},{a + b:.6f},{a * b:.6f},{kinds[i % 3]},{i % 3},row {i}\n")
-    with open(folder / "pool.csv", "w", encoding="utf-8") as f:
+    with open("pool.csv", "w", encoding="utf-8") as f:
         f.write("name,a,b\n" + "".join(f"pool {i},{a:.6f},{b:.6f}\n" for i, (a, b) in enumerate(rng.normal(size=(30, 2)))))
     for name, text in (("job.yaml", JOB), ("mixed.yaml", MIXED), ("oracle.py", ORACLE),
                        ("campaign.yaml", CAMPAIGN.replace("PYTHON", sys.executable))):
         (folder / name).write_text(text)
-
-    def run(*words):
-        done = subprocess.run([tutti, *words], cwd=folder, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout}{done.stderr}"
-
-    run("import", "table.csv", "--inputs", "a,b", "--targets", "heat,cool", "--output", "data.h5")
-    run("train", "job.yaml", "-q")
-    run("train", "mixed.yaml", "-q")
-    run("predict", "out/model.h5", "data.h5", "--members", "--jacobian", "--quantiles", "0.1,0.9",
-        "--output", "pred.h5", "-q")
-    run("predict", "mixed/model.h5", "table.csv", "--members", "--output", "classes.h5", "-q")
-    run("evaluate", "out/model.h5", "data.h5", "--output", "score.h5")
-    run("explain", "out/model.h5", "data.h5", "--output", "importance.h5", "--repeats", "2")
-    run("campaign", "run", "campaign.yaml", "-q")
+    tutti("import", "table.csv", "--inputs", "a,b", "--targets", "heat,cool", "--output", "data.h5")
+    tutti("train", "job.yaml", "-q")
+    tutti("train", "mixed.yaml", "-q")
+    tutti("predict", "out/model.h5", "data.h5", "--members", "--jacobian", "--quantiles", "0.1,0.9",
+          "--output", "pred.h5", "-q")
+    tutti("predict", "mixed/model.h5", "table.csv", "--members", "--output", "classes.h5", "-q")
+    tutti("evaluate", "out/model.h5", "data.h5", "--output", "score.h5")
+    tutti("explain", "out/model.h5", "data.h5", "--output", "importance.h5", "--repeats", "2")
+    tutti("campaign", "run", "campaign.yaml", "-q")
     found = {name: sorted(folder.glob(name)) for names in VERBS.values() for name in names}
     missing = [name for name, paths in found.items() if not paths]
     assert not missing, f"not written: {missing}; there are {sorted(map(str, folder.rglob('*.h5')))}"

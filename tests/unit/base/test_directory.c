@@ -1,9 +1,9 @@
 /* test_directory.c — files are opened without waiting; what is not a regular file is refused. */
-#include "core/base/csv.h"
 #include "core/base/directory.h"
 #include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/config/config.h"
+#include "io/table/table.h"
 #include "tests/support/check.h"
 
 #include <stdlib.h>
@@ -23,10 +23,10 @@ static tt_err read_text(void)
   return tt_file_read_text(path, text, sizeof text);
 }
 
-static tt_err read_csv(void)
+static tt_err read_table(void)
 {
-  tt_csv *t = NULL;
-  return tt_csv_read(path, NULL, &t);
+  tt_table *t = NULL;
+  return tt_table_open_local(path, NULL, &t);
 }
 
 static tt_err read_json(void)
@@ -42,7 +42,7 @@ static tt_err read_job(void)
   return tt_config_read_file(path, &text, &bytes);
 }
 
-static tt_err (*const readers[])(void) = {read_text, read_csv, read_json, read_job};
+static tt_err (*const readers[])(void) = {read_text, read_table, read_json, read_job};
 
 static void all_refuse(const char *kind)
 {

@@ -73,7 +73,7 @@ static void check_close(const tt_config *cfg, tt_output output, double got, doub
   TT_CHECK(fabs(got - wanted), <=, room);
 }
 
-static void check_scores(const tt_config *cfg, const tt_trained_ensembles *m, const float *x,
+static void check_scores(const tt_config *cfg, const tt_trained_ensembles *m, float *x,
                          const said *s)
 {
   enum { N = 40 };
@@ -84,8 +84,12 @@ static void check_scores(const tt_config *cfg, const tt_trained_ensembles *m, co
   tt_partial_sum sums[MOST_COLUMNS + 1];
   float score[E * N];
   double most = -INFINITY, member_entropy[E];
+  const tt_row_chunk *chunk = NULL;
+  tt_row_predictor *p = predictor_of(&what, N, x);
   TT_CHECK_OK(tt_pool_scorer_create_local(&what, &j));
-  TT_CHECK_OK(tt_pool_scorer_score_local(j, FIRST, N, x, skip, score, sums, &most));
+  TT_CHECK_OK(tt_row_predictor_next(p, TT_OK, &chunk));
+  TT_CHECK(chunk->rows, ==, N);
+  tt_pool_scorer_score(j, FIRST, chunk, skip, score, sums, &most);
   for (int64_t r = 0; r < N && cfg->score_acquisition != TT_ACQUISITION_random; r++) {
     double all = plain_row(cfg, m, s, r, member_entropy);
     if (tt_pool_scorer_lists(j) == 1) check_close(cfg, output, (double)score[r], all);
@@ -95,6 +99,7 @@ static void check_scores(const tt_config *cfg, const tt_trained_ensembles *m, co
   for (int64_t r = 0; r < N * tt_pool_scorer_lists(j); r++) TT_CHECK(score[r] > -FLT_MAX, ==, 1);
   TT_CHECK(sums[tt_pool_scorer_columns(j)].count, ==, N);
   tt_pool_scorer_destroy_local(&j);
+  tt_row_predictor_close(&p);
 }
 
 TT_TEST (every_score_of_every_output_is_its_plain_formula) {

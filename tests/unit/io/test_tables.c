@@ -43,7 +43,8 @@ typedef struct messy_table {
 
 static tt_err open_case(const messy_table *m, tt_data_reader **r)
 {
-  const tt_table_format format = {m->delimiter, m->decimal, m->na != NULL, &m->na};
+  const tt_table_format format = {
+      .delimiter = m->delimiter, .decimal = m->decimal, .nas = m->na != NULL, .na = &m->na};
   const tt_data_spec spec = {.file = path,
                              .inputs = m->inputs ? m->inputs : "x",
                              .targets = m->targets,
@@ -114,8 +115,8 @@ static const messy_table corpus[] = {
     READ("a,b\n+1,.5\n-0.,5E+2\n", "a", "b", "a b 1 0.5 -0 500"),
     READ("a,b\n0.1000000000000000055511151231257827,123456789012345678901234567890\n", "a", "b",
          "a b 0.10000000000000001 1.2345678901234568e+29"),
-    READ("a,b\n1,\n2,NA\n3,N/A\n4,nan\n5,NULL\n6,None\n7,-\n8,?\n9,\"\"\n", "a", "b",
-         "a b 1 nan 2 nan 3 nan 4 nan 5 nan 6 nan 7 nan 8 nan 9 nan"),
+    READ("a,b\n1,\n2,NA\n3,N/A\n4,nan\n5,NULL\n6,None\n7,-\n8,?\n9,\"\"\n10,-nan\n", "a", "b",
+         "a b 1 nan 2 nan 3 nan 4 nan 5 nan 6 nan 7 nan 8 nan 9 nan 10 nan"),
     READ("a,b\n1,-999\n2,-99\n", "a", "b", "a b 1 nan 2 -99", .na = "-999"),
     /* levels: their numbers in the order in which they appear */
     READ("m,b\nred,1\n\"blue, dark\",2\nred,3\n", "m", "b", "m b 0 1 1 2 0 3",
@@ -185,6 +186,7 @@ static const messy_table corpus[] = {
     REFUSE("a,b,c\n1,2,3\n1,2\n", "a", "b", "t.csv:3: number of cells: 2"),
     REFUSE("a,b\n1,\"2\n3,4\n", "a", "b",
            "t.csv:2: a quote in the row that begins here is not closed"),
+    REFUSE("a,b\n1,\"2\"3\n", "a", "b", "t.csv:2: column 'b': '\"2\"3' is not a number"),
     REFUSE("1,2\n3,4\n", "a", "b", "t.csv:1: the first row has only numbers"),
     REFUSE("a,b\n", "a", "b", "no rows after the header"),
     REFUSE("", "a", "b", "the file is empty"),
@@ -316,6 +318,42 @@ TT_TEST (five_hundred_columns_need_one_pattern) {
   for (int i = 0; i < 2 * COLUMNS; i++) TT_CHECK(x[i], ==, i);
   TT_CHECK(y[1], ==, 1);
   tt_data_reader_close_local(&r);
+}
+
+/* The time is not quadratic in the number of columns: these are 5e9 pairs. */
+TT_TEST (a_repeated_name_among_many_columns_is_found) {
+  enum { COLUMNS = 100000, ROOM = 16 * COLUMNS };
+  char *text = malloc(ROOM);
+  size_t used = 0;
+  tt_data_reader *r = NULL;
+  assert_non_null(text);
+  for (int i = 0; i < COLUMNS; i++) used += (size_t)snprintf(text + used, ROOM - used, "c%d,", i);
+  used += (size_t)snprintf(text + used, ROOM - used, "y,c7\n0");
+  for (int i = 0; i < COLUMNS + 1; i++) used += (size_t)snprintf(text + used, ROOM - used, ",0");
+  put("t.csv", text, used);
+  char *names = strndup(text, strcspn(text, "\n") - 5); /* without y and the second c7 */
+  TT_CHECK((int)tt_data_reader_open_local(path, names, "y", &r), ==, (int)TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "columns 8 and 100002 are both named 'c7'");
+  free(names);
+  free(text);
+}
+
+TT_TEST (every_prefix_is_read_or_refused) {
+  static const char all[] =
+      "\xEF\xBB\xBF# c\r\n\"a \"\"b\"\"\",\"c\nd\" , e\r\n1,\"2\" ,3\n\n4,,\"\"";
+  tt_data_reader *r = NULL;
+  for (size_t n = 0; n < sizeof all; n++) {
+    char text[256];
+    put("t.csv", all, n);
+    tt_err e = tt_data_reader_open_local(path, "e", "*", &r);
+    if (!e) e = describe(r, text, sizeof text);
+    assert_true(!e || e == TT_E_DATA);
+    tt_data_reader_close_local(&r);
+  }
+  put("t.csv", "a,b\n1,\0\n", 8);
+  TT_CHECK((int)tt_data_reader_open_local(path, "a", "b", &r), ==, (int)TT_E_DATA);
+  TT_CHECK_HAS(tt_err_last(), "byte 6 is zero: this is not a CSV file");
+  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
 /* 10 MB; the reader keeps a mark for each 1024 rows. */

@@ -1,0 +1,79 @@
+/* list.c — see list.h. */
+#include "core/base/list.h"
+
+#include "core/base/mem.h"
+#include "core/base/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* The item at *at, in place; *at moves behind its comma, NULL: it was the last one. Returns NULL if
+ * a quote is not closed, or text follows it. */
+static char *next_item(char **at)
+{
+  char *from = *at + strspn(*at, " "), *item = from, *to = from;
+  if (*from == '"') {
+    for (from++; *from && (*from != '"' || from[1] == '"'); *to++ = *from++) from += *from == '"';
+    if (*from++ != '"') return NULL;
+    from += strspn(from, " ");
+    if (*from && *from != ',') return NULL;
+  } else {
+    to = from += strcspn(from, ",");
+    while (to > item && to[-1] == ' ') to--;
+  }
+  *at = *from ? from + 1 : NULL;
+  *to = '\0';
+  return item;
+}
+
+static tt_err parse(const char *what, const char *text, tt_list *l)
+{
+  int64_t most = 1;
+  for (const char *p = text; *p; p++) most += *p == ',';
+  TT_TRY(tt_text_set(&l->text, text));
+  TT_TRY(TT_ALLOC(l->item, most));
+  for (char *at = l->text; at;) {
+    char *item = l->item[l->count++] = next_item(&at);
+    if (!item)
+      return TT_FAIL(USAGE, "%s: a quote is not closed, or text follows a closing quote: %s", what,
+                     text);
+    if (!*item)
+      return TT_FAIL(USAGE, "%s: item %" PRId64 " of '%s' is empty", what, l->count, text);
+  }
+  return TT_OK;
+}
+
+tt_err tt_list_parse(const char *what, const char *text, tt_list **out)
+{
+  tt_list *l = NULL;
+  TT_TRY(TT_ALLOC(l, 1));
+  tt_err e = parse(what, text, l);
+  if (e) tt_list_destroy(&l);
+  *out = l;
+  return e;
+}
+
+void tt_list_destroy(tt_list **l)
+{
+  if (*l) tt_free_all(&(*l)->item, &(*l)->text, l);
+}
+
+tt_err tt_list_add(char **text, const char *item)
+{
+  size_t old = *text ? strlen(*text) : 0, length = strlen(item);
+  int quote = !length || strpbrk(item, ",\"\r\n\t;") || *item == ' ' || item[length - 1] == ' ';
+  char *longer = NULL, *to;
+  TT_TRY(tt_alloc_bytes(&longer, (int64_t)(old + 2 * length + 4), 1, "a list"));
+  if (old) memcpy(longer, *text, old);
+  to = longer + old;
+  if (old) *to++ = ',';
+  if (quote) *to++ = '"';
+  for (const char *p = item; *p; p++) {
+    if (*p == '"') *to++ = '"';
+    *to++ = *p;
+  }
+  if (quote) *to++ = '"';
+  tt_free(*text);
+  *text = longer;
+  return TT_OK;
+}
