@@ -1,10 +1,10 @@
-"""check_export.py TUTTI CC DOCS/embedding.md [--onnx | --torch] — exported models predict what
+"""check_export.py TUTTI CC [--onnx | --torch] — exported models predict what
 `tutti predict` predicts.
 
 One job has an ensemble for every activation and one for every output, with and without layer
 normalization and residual layers, images and profiles, several targets, classes, member weights, calibration and a diverged
-member. Without --onnx: the C file, compiled with all warnings as errors; the NumPy archive, by the
-program of the manual; the graph, by onnx_numpy.py. With --onnx: the graph, by onnx and onnxruntime of
+member. Without --onnx: the C file, compiled with all warnings as errors; what the module of PyTorch
+reads from model.h5, by model_numpy.py; the graph, by onnx_numpy.py. With --onnx: the graph, by onnx and onnxruntime of
 the interpreter TUTTI_ONNX_PYTHON (default: this one); exit status 77 if it does not have them. With
 --torch: the module, by PyTorch of the interpreter TUTTI_TORCH_PYTHON, in the same way.
 """
@@ -21,11 +21,11 @@ import tempfile
 import h5py
 import numpy as np
 
+import model_numpy
 import onnx_numpy
 
 from content_hash import seal
 
-TORCH_MODULE = pathlib.Path(__file__).resolve().parents[2] / "src/export/torch_module.py"
 RESULTS = {"mean": "y_pred_mean", "total": "y_pred_std", "aleatoric": "y_pred_std_aleatoric",
            "epistemic": "y_pred_std_epistemic"}
 LOSS = {"mean": "mse", "mean_variance": "gaussian_nll", "quantiles": "quantile",
@@ -194,16 +194,11 @@ def by_c(tutti, cc, x, want):
     assert (again == got["total"]).all()
 
 
-def by_numpy(tutti, manual, x, want, labels):
-    run(tutti, "export", "out/model.h5", "--npz", "-q")
-    text = re.findall(r"^```python\n(import numpy.*?)^```", manual.read_text(), re.M | re.S)
-    assert len(text) == 1
-    space = {}
-    exec(text[0], space)
-    compare("NumPy", dict(zip(RESULTS, space["predict"]("model.npz", x))), want)
-    with np.load("model.npz") as f:
-        assert [label.decode() for label in f["column_label"]] == labels
-        assert len(f["input_name"]) == 4
+def by_numpy(x, want, labels):
+    read = model_numpy.read_model("out/model.h5")
+    compare("NumPy", dict(zip(RESULTS, model_numpy.predict(read, x))), want)
+    assert read["column_label"] == labels and len(read["input_name"]) == 4
+    assert len(read["column_units"]) == len(read["column_ensemble"]) == len(labels)
 
 
 def by_onnx(tutti, python, x, want, labels):
@@ -232,13 +227,12 @@ def by_onnx_numpy(tutti, x, want, labels):
 
 
 def by_torch_file(tutti):
-    """Without PyTorch: the file is the program of the tree, and its archive that of --npz."""
+    """Without PyTorch: the file is the program of the tree, with model.h5."""
     run(tutti, "export", "out/model.h5", "--torch", "-q")
-    run(tutti, "export", "out/model.h5", "--npz", "--force", "-q")
-    program, found, archive = pathlib.Path("model.py").read_text().partition('ARCHIVE = """\n')
-    assert found and archive.endswith('\n"""\n') and program == TORCH_MODULE.read_text()
-    assert max(map(len, archive.split("\n"))) == 76
-    assert base64.b64decode(archive[:-4]) == pathlib.Path("model.npz").read_bytes()
+    program, found, model = pathlib.Path("model.py").read_text().partition('MODEL = """\n')
+    assert found and model.endswith('\n"""\n') and program == model_numpy.TORCH_MODULE.read_text()
+    assert max(map(len, model.split("\n"))) == 76
+    assert base64.b64decode(model[:-4]) == pathlib.Path("out/model.h5").read_bytes()
 
 
 def by_torch(tutti, python, x, want, labels):
@@ -265,13 +259,13 @@ def python_with(packages, variable, advice):
 
 def refusals(tutti):
     error = run(tutti, "export", "out/model.h5", code=64).stderr
-    assert "exactly one of --onnx, --npz, --c and --torch" in error, error
-    run(tutti, "export", "out/model.h5", "--c", "--npz", code=64)
+    assert "exactly one of --onnx, --c and --torch" in error, error
+    run(tutti, "export", "out/model.h5", "--c", "--onnx", code=64)
     run(tutti, "export", "none.h5", "--c", code=66)
     error = run(tutti, "export", "out/model.h5", "--c", "-o", "a-model.c", code=73).stderr
     assert "--force" in error, error
-    run(tutti, "export", "out/model.h5", "--npz", "-o", "a-model.c", "--force")
-    assert pathlib.Path("a-model.c").read_bytes()[:2] == b"PK"
+    run(tutti, "export", "out/model.h5", "--torch", "-o", "a-model.c", "--force")
+    assert pathlib.Path("a-model.c").read_text().startswith(model_numpy.TORCH_MODULE.read_text())
     run(tutti, "export", "out/model.h5", "--c", "-o", "no/folder.c", code=73)
     wide = {"data": {"file": "d.h5"}, "model": {"profile": [1, 4], "front": ["conv 11000 1"], "hidden": []},
             "ensembles": [{"name": "wide", "members": 1, "target": "y0"}], "train": {"epochs": 1},
@@ -284,13 +278,13 @@ def refusals(tutti):
         f["status"][:3] = 3
         f["member_weight"][:3] = 0.0
         seal(f)
-    error = run(tutti, "export", "out/model.h5", "--npz", "-o", "dead.npz", code=64).stderr
+    error = run(tutti, "export", "out/model.h5", "--torch", "-o", "dead.py", code=64).stderr
     assert "no member of ensemble 'e0' can predict" in error, error
-    assert not pathlib.Path("dead.npz").exists()
+    assert not pathlib.Path("dead.py").exists()
 
 
 def main():
-    tutti, cc, manual = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]).resolve()
+    tutti, cc = sys.argv[1:3]
     by_other = None
     if "--onnx" in sys.argv:
         by_other, python = by_onnx, python_with(
@@ -298,7 +292,7 @@ def main():
             "python3 -m venv v; v/bin/pip install onnx==1.23.2 onnxruntime==1.32.0")
     if "--torch" in sys.argv:
         by_other, python = by_torch, python_with(
-            "torch, numpy", "TUTTI_TORCH_PYTHON", "python3 -m venv v; v/bin/pip install torch numpy")
+            "torch, numpy, h5py", "TUTTI_TORCH_PYTHON", "python3 -m venv v; v/bin/pip install torch numpy h5py")
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         write_data()
@@ -310,14 +304,14 @@ def main():
             by_other(tutti, python, *predict(tutti))
             return
         by_c(tutti, cc, x, want)
-        by_numpy(tutti, manual, x, want, labels)
+        by_numpy(x, want, labels)
         by_onnx_numpy(tutti, x, want, labels)
         by_torch_file(tutti)
         refusals(tutti)
         with_categories(tutti)
         x, want, labels = predict(tutti)
         by_c(tutti, cc, x, want)
-        by_numpy(tutti, manual, x, want, labels)
+        by_numpy(x, want, labels)
         by_onnx_numpy(tutti, x, want, labels)
 
 

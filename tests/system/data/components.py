@@ -3,7 +3,7 @@
 scores and exported models against an independent computation in NumPy; the library has the bits of
 the program, and two ranks those of one.
 
-    components.py TUTTI LIBRARY CC DOCS/embedding.md MPIRUN...
+    components.py TUTTI LIBRARY CC MPIRUN...
 
 LIBRARY may be empty. Exit status 0 if all is well, 77 without python3-h5py.
 """
@@ -11,7 +11,6 @@ import ctypes
 import json
 import os
 import pathlib
-import re
 import subprocess
 import sys
 import tempfile
@@ -25,6 +24,7 @@ except ImportError as missing:
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "embedding"))
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import model_numpy  # noqa: E402
 import onnx_numpy  # noqa: E402
 from nets import layers_of  # noqa: E402
 
@@ -234,12 +234,11 @@ def check_scores(f, scores, x, y):
     close("nll", scores["ensemble_nll"][plain], nll)
 
 
-def check_exports(tutti, cc, manual, pred, x):
+def check_exports(tutti, cc, pred, x):
     want = [pred[name] for name in PARTS]
-    for kind in ("npz", "onnx", "c"):
+    for kind in ("onnx", "c"):
         run(tutti, "export", "out/model.h5", f"--{kind}", "-q")
-    space = {}
-    exec(re.findall(r"^```python\n(import numpy.*?)^```", manual.read_text(), re.M | re.S)[0], space)
+    by_numpy = model_numpy.predict(model_numpy.read_model("out/model.h5"), x)
     run(cc, "-std=c17", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fPIC", "-shared", "model.c",
         "-o", "./model.so", "-lm")
     function, by_c = ctypes.CDLL("./model.so").model_predict, np.empty_like(np.array(want))
@@ -249,7 +248,7 @@ def check_exports(tutti, cc, manual, pred, x):
     with np.errstate(all="ignore"):
         by_onnx = onnx_numpy.run("model.onnx", x)[0]
     for part, name in enumerate(("mean", "total", "aleatoric", "epistemic")):
-        close(f"npz {name}", space["predict"]("model.npz", x)[part], want[part])
+        close(f"NumPy {name}", by_numpy[part], want[part])
         close(f"C {name}", by_c[part], want[part])
         close(f"ONNX {name}", by_onnx[name], want[part])
 
@@ -286,13 +285,13 @@ def check_refusals(tutti):
 
 
 def main():
-    tutti, library, cc, manual = sys.argv[1], sys.argv[2], sys.argv[3], pathlib.Path(sys.argv[4]).resolve()
+    tutti, library, cc = sys.argv[1:4]
     with tempfile.TemporaryDirectory(prefix="tutti-components-") as folder:
         os.chdir(folder)
         x, y = write_data()
         pathlib.Path("job.json").write_text(json.dumps(JOB))
         run(tutti, "train", "-q", "job.json")
-        run(*sys.argv[5:], 2, tutti, "train", "-q", "job.json", "--set", "run.directory=two")
+        run(*sys.argv[4:], 2, tutti, "train", "-q", "job.json", "--set", "run.directory=two")
         for name in ("model.h5", "results.h5"):
             one, two = contents(f"out/{name}"), contents(f"two/{name}")
             assert one == two, [n for n in one if one[n] != two.get(n)]
@@ -310,7 +309,7 @@ def main():
             check_sensitivities(f, read("importance.h5"), x[220:])
             check_leverage(f, pred, x[220:], x[:160])
             check_scores(f, scores, x[220:], y[220:])
-        check_exports(tutti, cc, manual, pred, x[220:])
+        check_exports(tutti, cc, pred, x[220:])
         if library:
             check_library(library, pred, x[220:])
         check_refusals(tutti)
