@@ -18,9 +18,9 @@ function(tutti_embed_text target name file)
 endfunction()
 
 # tutti_embed(TARGET ROOT FILE...): the texts of files under ROOT, with names relative to ROOT, as
-# tt_embedded_files of src/slurm/sbatch_script.h.
+# tt_embedded_files of slurm/script.h.
 function(tutti_embed target root)
-  set(code "/* made by cmake/embed.cmake */\n#include \"src/slurm/sbatch_script.h\"\n#include <stddef.h>\n")
+  set(code "/* made by cmake/embed.cmake */\n#include \"slurm/script.h\"\n#include <stddef.h>\n")
   set(rows "")
   set(number 0)
   foreach(file ${ARGN})

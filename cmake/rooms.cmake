@@ -2,7 +2,11 @@
 # from; tests/house/check_house.py reads this table and rejects every other include. USE names only
 # rooms of earlier lines, so there are no cycles.
 #
-#   tutti_room(FOLDER [USE FOLDER...] [LINK LIBRARY...])
+#   tutti_room(FOLDER [USE FOLDER...] [LINK LIBRARY...] [CALLS FOLDER...])
+#
+# CALLS names a room of a later line whose functions this one calls by a header of its own: no
+# program has the one without the other. tutti_with_needs adds to a list of libraries those that
+# they need: what a program links that uses only some rooms.
 #
 # The library of core/base is called tutti_core_base. If nvcc is found, it compiles
 # rooms with .cu files: these are in TUTTI_CUDA_ROOMS, all others in TUTTI_ROOMS. A room without
@@ -10,10 +14,13 @@
 set(TUTTI_ROOMS)
 set(TUTTI_CUDA_ROOMS)
 function(tutti_room folder)
-  cmake_parse_arguments(ROOM "" "" "USE;LINK" ${ARGN})
+  cmake_parse_arguments(ROOM "" "" "USE;LINK;CALLS" ${ARGN})
   string(REPLACE / _ name tutti_${folder})
-  list(TRANSFORM ROOM_USE REPLACE / _)
-  list(TRANSFORM ROOM_USE PREPEND tutti_)
+  foreach(list ROOM_USE ROOM_CALLS)
+    list(TRANSFORM ${list} REPLACE / _)
+    list(TRANSFORM ${list} PREPEND tutti_)
+  endforeach()
+  set_property(GLOBAL PROPERTY ${name}_needs ${ROOM_USE} ${ROOM_CALLS})
   file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.c)
   file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/${folder}/*.cu)
   if(kernels AND CMAKE_CUDA_COMPILER)
@@ -32,11 +39,26 @@ function(tutti_room folder)
   endif()
 endfunction()
 
+function(tutti_with_needs out)
+  set(found)
+  set(left ${ARGN})
+  while(left)
+    list(POP_FRONT left room)
+    if(NOT room IN_LIST found)
+      list(APPEND found ${room})
+      get_property(more GLOBAL PROPERTY ${room}_needs)
+      list(APPEND left ${more})
+    endif()
+  endwhile()
+  set(${out} ${found} PARENT_SCOPE)
+endfunction()
+
 # Floors 0 and 1: code that gcc and nvcc share, options, members, statistics.
 tutti_room(core/base LINK tutti_random123 tutti_jansson m)
 tutti_room(core/formulas USE core/base)
 tutti_room(core/front USE core/base core/formulas)
-tutti_room(core/config USE core/base core/formulas core/front LINK tutti_xxhash m)
+tutti_room(core/config USE core/base core/formulas core/front LINK tutti_xxhash m
+           CALLS core/config/yaml)
 tutti_room(core/config/yaml USE core/base core/formulas core/config LINK tutti_yaml)
 tutti_room(core/columns USE core/base core/formulas)
 tutti_room(core/model USE core/base core/formulas core/front core/config core/columns
@@ -47,7 +69,7 @@ tutti_room(core/engine USE core/base core/model core/stats)
 # Floor 2: ranks.
 tutti_room(mpi USE core/base LINK MPI::MPI_C)
 
-# Floor 3: engines and files. Neither includes the other.
+# Floor 3: engines, files, Slurm. Engines and files do not include each other.
 tutti_room(src/cpu/kernels USE core/base core/formulas core/front core/model)
 tutti_room(src/cpu USE core/base core/formulas core/front core/model core/stats core/engine src/cpu/kernels
            LINK OpenMP::OpenMP_C)
@@ -70,9 +92,10 @@ tutti_room(io/model USE core/base core/front core/columns core/model mpi io/hdf5
 tutti_room(io/checkpoint USE core/base core/model mpi io/hdf5 LINK Threads::Threads)
 tutti_room(io/results USE core/base core/config core/model core/stats mpi io/hdf5 io/data)
 tutti_room(io/campaign USE core/base core/config core/columns core/model core/stats mpi io/hdf5 io/data)
+tutti_room(slurm USE core/base core/config io/hdf5 LINK tutti_xxhash)
 
 # Floor 4: one run, from a job file to its outputs.
-tutti_room(src/host USE core/base core/config core/engine mpi io/hdf5
+tutti_room(src/host USE core/base core/config core/engine src/cpu mpi io/hdf5 slurm
            LINK Threads::Threads OpenMP::OpenMP_C ${CMAKE_DL_LIBS})
 tutti_room(src/job USE core/base core/model core/engine mpi io/hdf5 io/data io/model src/host)
 tutti_room(src/predict USE core/base core/formulas core/front core/model core/stats core/engine mpi io/hdf5
@@ -94,8 +117,6 @@ tutti_room(src/tools USE core/base core/front core/model core/engine mpi cuda/pl
 tutti_room(src/campaign/state USE core/base core/columns core/stats io/hdf5)
 tutti_room(src/export USE core/base core/formulas core/front core/config core/model core/stats io/hdf5 io/data
            io/model io/results src/predict LINK m)
-tutti_room(src/slurm USE core/base core/config core/stats src/host src/job src/tools
-           src/campaign/state)
 tutti_room(src/report USE core/base io/hdf5 io/results src/host)
 tutti_room(src/report/page USE core/base core/config core/formulas core/model core/stats io/hdf5
            io/results src/host src/predict src/score src/report)
@@ -104,7 +125,7 @@ tutti_room(src/campaign/pool USE core/base core/config core/model core/stats cor
 tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign
            src/host src/campaign/state)
 tutti_room(src/campaign/label USE core/base core/config mpi io/hdf5 io/data io/campaign
-           src/host src/slurm src/campaign/state)
+           src/host slurm src/campaign/state)
 tutti_room(src/campaign/report USE core/base io/campaign src/host src/report src/report/page
            src/campaign/state)
 tutti_room(src/campaign/driver USE core/base core/model core/stats io/hdf5 io/data io/model

@@ -16,6 +16,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+void tt_path_join(const char *directory, const char *name, char path[TT_PATH_MAX])
+{
+  if (snprintf(path, TT_PATH_MAX, "%s/%s", directory, name) >= TT_PATH_MAX) *path = '\0';
+}
+
 /* Create and remove. */
 
 static tt_err create_one(const char *path)

@@ -10,6 +10,9 @@ TT_BEGIN_C
 
 enum { TT_PATH_MAX = 4096 };
 
+/* path = directory/name; a path that is too long becomes "", which no file can have. */
+void tt_path_join(const char *directory, const char *name, char path[TT_PATH_MAX]);
+
 /* Create a directory and its missing parents; it may exist already. Errors: CANTCREAT. */
 tt_err tt_directory_create(const char *path);
 

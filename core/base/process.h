@@ -50,6 +50,7 @@ typedef struct tt_process_options {
   char *const *argv;     /* NULL-terminated; argv[0] is searched in PATH if it has no slash */
   const char *directory; /* working directory, and base of a relative argv[0]; NULL = current one */
   const char *output;    /* file for standard output and error; created or truncated */
+  int (*drops)(const char *variable); /* 1 = not to inherit this NAME=value either; NULL = none */
 } tt_process_options;
 
 /* Whether a launcher of MPI programs may have started this process together with others: one of the

@@ -63,15 +63,16 @@ int tt_process_is_launched_local(void)
   return 0;
 }
 
-/* The environment without the variables of launchers; the strings are borrowed from environ.
- * Errors: MEM. */
-static tt_err environment_without_launcher(char ***out)
+/* The environment without the variables of launchers and those that `drops` names; the strings are
+ * borrowed from environ. Errors: MEM. */
+static tt_err reduced_environment(int (*drops)(const char *variable), char ***out)
 {
   int64_t n = 0, kept = 0;
   while (environ[n]) n++;
   TT_TRY(TT_ALLOC(*out, n + 1));
   for (int64_t i = 0; i < n; i++)
-    if (!is_launcher_variable(environ[i])) (*out)[kept++] = environ[i];
+    if (!is_launcher_variable(environ[i]) && !(drops && drops(environ[i])))
+      (*out)[kept++] = environ[i];
   return TT_OK;
 }
 
@@ -191,7 +192,7 @@ int tt_process_start(const tt_process_options *o, pid_t *pid)
 {
   launch b = {.options = o, .parent = getpid(), .max_files = (int)sysconf(_SC_OPEN_MAX)};
   *pid = 0;
-  if (environment_without_launcher(&b.environment)) return ENOMEM;
+  if (reduced_environment(o->drops, &b.environment)) return ENOMEM;
   b.input = open_above_stderr("/dev/null", O_RDONLY);
   b.output =
       b.input < 0 ? -1 : open_above_stderr(o->output, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND);

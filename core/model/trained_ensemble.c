@@ -441,3 +441,36 @@ void tt_trained_parts_free(tt_trained_parts *p)
   tt_free(p->own);
   p->count = 0;
 }
+
+static tt_err allocate_calibration(tt_calibration *k)
+{
+  TT_TRY(TT_ALLOC(k->std_scale, k->columns));
+  TT_TRY(TT_ALLOC(k->rows, k->columns));
+  TT_TRY(TT_ALLOC(k->level, k->levels));
+  return TT_ALLOC(k->width, k->levels * k->columns);
+}
+
+tt_err tt_calibration_create(int64_t columns, int64_t levels, const double *level,
+                             tt_calibration *out)
+{
+  tt_calibration k = {.columns = columns, .levels = levels};
+  tt_err e = allocate_calibration(&k);
+  if (e) {
+    tt_calibration_free(&k);
+    return e;
+  }
+  for (int64_t i = 0; i < columns; i++) k.std_scale[i] = 1.0;
+  for (int64_t i = 0; i < levels * columns; i++) k.width[i] = INFINITY;
+  if (levels) memcpy(k.level, level, (size_t)levels * sizeof *level);
+  *out = k;
+  return TT_OK;
+}
+
+void tt_calibration_free(tt_calibration *k)
+{
+  tt_free(k->std_scale);
+  tt_free(k->rows);
+  tt_free(k->level);
+  tt_free(k->width);
+  *k = (tt_calibration){0};
+}

@@ -26,7 +26,7 @@ struct tt_cli_args {
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
       *links, *pool, *site, *time;
   int force, once, members, jacobian, onnx, c_source, torch, config, markdown, json;
-  int calibrate;
+  int calibrate, tsv;
   int allow_different_device;
   int repeats, rows, seed;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
@@ -64,9 +64,7 @@ struct tt_cli_args {
     "use at most N rows of the file, drawn at random (default 10000)")                             \
   X(SEED, "seed", 0, "N", COUNT(seed, 0), "seed of rows and permutations (default 1)")             \
   X(DATASET, "output", 'o', "FILE", TEXT(output), "data file to write")                            \
-  X(TABLES, "output", 'o', "DIR", TEXT(output), "directory of the files to write (default .)")     \
-  X(PAGE, "output", 'o', "DIR", TEXT(output),                                                      \
-    "directory of the files to write (default DIRECTORY; of RESULTS.h5 .)")                        \
+  X(PAGE, "output", 'o', "DIR", TEXT(output), "directory of report.html (default DIRECTORY)")      \
   X(EXPORTED, "output", 'o', "FILE", TEXT(output),                                                 \
     "file to write (default model.onnx, model.c or model.py)")                                     \
   X(ONNX, "onnx", 0, NULL, FLAG(onnx), "write a graph for ONNX runtimes")                          \
@@ -96,6 +94,9 @@ struct tt_cli_args {
     "print the resolved configuration of the job that wrote the file")                             \
   X(MARKDOWN, "markdown", 0, NULL, FLAG(markdown), "print a Markdown page")                        \
   X(JSON, "json", 0, NULL, FLAG(json), "print one JSON object")                                    \
+  X(TSV, "tsv", 0, NULL, FLAG(tsv),                                                                \
+    "write no page; print the learning curves as a table with tabs: a line for each epoch of a "   \
+    "run, or round of a campaign")                                                                 \
   X(ONCE, "once", 0, NULL, FLAG(once), "show the state once")                                      \
   X(FROM, "from", 0, "ROUND:STAGE", TEXT(from),                                                    \
     "repeat everything from this stage on, e.g. 12:select (stages: train, score, select, label, "  \

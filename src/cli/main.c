@@ -61,6 +61,15 @@ static const tt_verb *find(const char *name, const tt_verb *verbs, tt_suggestion
   return NULL;
 }
 
+static void print_unknown(const char *family, const tt_suggestion *near)
+{
+  tt_suggestion none = {.word = near->word};
+  const char *best = near->best, *of = "";
+  if (find(near->word, top_verbs, &none)) best = near->word, of = "tutti ";
+  fprintf(stderr, "%s: error: unknown verb '%s'%s%s%s%s\n\n", family, near->word,
+          *best ? "; did you mean '" : "", of, best, *best ? "'?" : "");
+}
+
 static int is_help(const char *word)
 {
   return !strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "-?") ||
@@ -134,9 +143,7 @@ int main(int argc, char **argv)
     int help = is_help(near.word);
     verb = help ? NULL : find(near.word, verbs, &near);
     if (!verb) {
-      if (*near.word && !help)
-        fprintf(stderr, "%s: error: unknown verb '%s'%s%s%s\n\n", name, near.word,
-                *near.best ? "; did you mean '" : "", near.best, *near.best ? "'?" : "");
+      if (*near.word && !help) print_unknown(name, &near);
       print_help(help ? stdout : stderr, name, verbs);
       return help ? 0 : tt_err_exit_code(TT_E_USAGE);
     }

@@ -7,7 +7,7 @@
 enum { TT_VERB_MAX_OPTIONS = 14 };
 typedef struct tt_cli_args tt_cli_args; /* cli_args.h */
 
-/* One verb, or a family of verbs ("campaign run", "campaign status"). */
+/* One verb, or a family of verbs ("campaign run", "campaign step"). */
 typedef struct tt_verb {
   const char *name, *files; /* files: positional arguments, as shown in the help */
   int min_files, max_files;
@@ -38,10 +38,6 @@ extern tt_comm *tt_world;
   X("step", "CAMPAIGN.yaml", 1, 1, campaign_step, "run one more round",                            \
     "Run one more round of a campaign; see tutti campaign run.", TT_CLI_SET, TT_CLI_FROM,          \
     TT_CLI_RUN_OPTIONS)                                                                            \
-  X("status", "DIRECTORY", 1, 1, campaign_status, "show its state, or why it ended",               \
-    "Show the state of the campaign in a directory (campaign.directory), or why it ended. "        \
-    "Reads its files only, so it is safe while the campaign runs.",                                \
-    TT_CLI_JSON)                                                                                   \
   X("label", "DIRECTORY LABELS", 2, 2, campaign_label, "import labels made by hand",               \
     "Import labels made by hand (label.mode: files): an HDF5 or CSV file with the numbers of "     \
     "the candidates and their targets.",                                                           \
@@ -50,12 +46,6 @@ extern tt_comm *tt_world;
     "Stop a running campaign at its next checkpoint, with exit code 75. Continue it with "         \
     "tutti campaign run.",                                                                         \
     TT_CLI_END)                                                                                    \
-  X("report", "DIRECTORY [BASELINE...]", 1, TT_CLI_MAX_FILES, campaign_report,                     \
-    "write rounds and learning curve",                                                             \
-    "Print a table of all rounds and write the learning curve as learning.tsv and "                \
-    "learning.svg, together with the curves of other campaigns, e.g. one with "                    \
-    "score.acquisition: random.",                                                                  \
-    TT_CLI_TABLES, TT_CLI_FORCE)                                                                   \
   X("task", "CAMPAIGN.yaml GROUP", 2, 2, campaign_task, "label one group, as a Slurm array task",  \
     "Run the label command for one group of candidates, in the group's directory. The tasks "      \
     "of a Slurm array (label.mode: slurm) run this.",                                              \
@@ -124,10 +114,9 @@ extern tt_comm *tt_world;
     "write a page about a run or a campaign",                                                      \
     "Write report.html about the run or the campaign in a directory: one page with a verdict, "    \
     "charts, configuration and origin, also before its end. Further campaigns are drawn as "       \
-    "learning curves for comparison. With RESULTS.h5 instead of the directory: report.svg and "    \
-    "its numbers, predictions.tsv and history.tsv. A file that tutti report did not write is "     \
-    "replaced only with --force.",                                                                 \
-    TT_CLI_PAGE, TT_CLI_FORCE, TT_CLI_JSON)                                                        \
+    "learning curves for comparison. A file that tutti report did not write is replaced only "     \
+    "with --force.",                                                                               \
+    TT_CLI_PAGE, TT_CLI_FORCE, TT_CLI_JSON, TT_CLI_TSV)                                            \
   X("status", "DIRECTORY", 1, 1, status, "show the state of a run or a campaign",                  \
     "Show the state of the run (run.directory) or the campaign (campaign.directory) in a "         \
     "directory, or why it ended. Reads its files only, so it is safe during the run.",             \

@@ -5,7 +5,6 @@
 #include "src/campaign/driver/campaign.h"
 #include "src/campaign/driver/init.h"
 #include "src/campaign/label/oracle.h"
-#include "src/campaign/report/campaign_report.h"
 #include "src/campaign/state/file_names.h"
 #include "src/cli/cli_args.h"
 #include "src/host/status_file.h"
@@ -34,17 +33,6 @@ tt_err tt_verb_campaign_init(const tt_cli_args *args)
   return tt_campaign_init_local(args->file[0], args->data, args->pool, args->inputs, args->targets);
 }
 
-tt_err tt_verb_campaign_status(const tt_cli_args *args)
-{
-  return tt_campaign_status_local(args->file[0], args->json);
-}
-
-tt_err tt_verb_campaign_report(const tt_cli_args *args)
-{
-  return tt_campaign_report_local(args->file, args->files, args->output ? args->output : ".",
-                                  args->force);
-}
-
 tt_err tt_verb_campaign_label(const tt_cli_args *args)
 {
   return tt_oracle_import_labels_local(args->file[0], args->file[1]);
@@ -54,7 +42,7 @@ tt_err tt_verb_campaign_pause(const tt_cli_args *args)
 {
   char path[TT_PATH_MAX];
   tt_status_file status;
-  tt_campaign_path(args->file[0], "journal.jsonl", path);
+  tt_path_join(args->file[0], "journal.jsonl", path);
   if (access(path, F_OK))
     return TT_FAIL(NOINPUT, "%s: there is no campaign in this directory (no journal.jsonl)",
                    args->file[0]);
@@ -63,7 +51,7 @@ tt_err tt_verb_campaign_pause(const tt_cli_args *args)
                 args->file[0]);
     return TT_OK;
   }
-  tt_campaign_path(args->file[0], "STOP", path);
+  tt_path_join(args->file[0], "STOP", path);
   return tt_file_write_atomic_local(path, "requested by tutti campaign pause\n");
 }
 

@@ -2,21 +2,25 @@
 #include "src/campaign/report/campaign_report.h"
 #include "src/campaign/state/file_names.h"
 #include "src/cli/cli_args.h"
+#include "src/report/history.h"
 #include "src/report/page/run_page.h"
-#include "src/report/report.h"
 #include "src/report/run_status.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+/* The folder of the file of a campaign is easily given in place of its directory. */
 tt_err tt_verb_status(const tt_cli_args *args)
 {
-  if (tt_campaign_is_local(args->file[0]))
-    return tt_campaign_status_local(args->file[0], args->json);
-  return tt_run_status_print_local(args->file[0], args->json);
+  const char *directory = args->file[0];
+  char inside[TT_PATH_MAX];
+  if (tt_campaign_is_local(directory)) return tt_campaign_status_local(directory, args->json);
+  tt_err e = tt_run_status_print_local(directory, args->json);
+  tt_path_join(directory, "campaign", inside); /* the default of campaign.directory */
+  if (e != TT_E_NOINPUT || !tt_campaign_is_local(inside)) return e;
+  return TT_FAIL(NOINPUT, "%s; did you mean '%s'?", tt_err_last(), inside);
 }
 
 /* Each picture is one write: clear the screen, then the status. */
@@ -39,25 +43,24 @@ static int has_campaigns(const char *directory)
 {
   char status[TT_PATH_MAX];
   if (tt_campaign_is_local(directory)) return 1;
-  tt_campaign_path(directory, "status.json", status);
+  tt_path_join(directory, "status.json", status);
   return access(status, F_OK) && tt_campaign_count_local(directory) > 0;
 }
 
-/* Of a file RESULTS.h5: tables and a picture; of a directory: a page. */
 tt_err tt_verb_report(const tt_cli_args *args)
 {
-  struct stat at;
   char file[TT_PATH_MAX];
   const char *from = args->file[0], *to = args->output ? args->output : from;
   int campaign = has_campaigns(from);
   if (args->files > 1 && !campaign)
     return TT_FAIL(USAGE, "%s is not a campaign: give one directory of a run", from);
-  int is_file = stat(from, &at) || !S_ISDIR(at.st_mode);
-  if (is_file && args->json)
-    return TT_FAIL(USAGE, "--json needs the directory of a run or a campaign, not %s", from);
-  if (is_file) return tt_report_local(from, args->output ? args->output : ".", args->force);
-  tt_campaign_path(to, "report.html", file);
-  TT_TRY(tt_directory_create(to));
+  if (args->tsv && (args->json || args->output))
+    return TT_FAIL(USAGE, "--tsv prints a table: leave out --json and --output");
+  tt_path_join(to, args->tsv ? "results.h5" : "report.html", file);
+  if (args->tsv)
+    return campaign ? tt_campaign_rounds_print_local(args->file, args->files)
+                    : tt_loss_history_print_local(file);
+  if (args->output) TT_TRY(tt_directory_create(to));
   if (campaign)
     return tt_campaign_page_write_local(args->file, args->files, file, args->force, args->json);
   return tt_run_page_write_local(from, file, args->force, args->json);

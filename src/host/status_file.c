@@ -126,8 +126,9 @@ tt_err tt_status_file_read_local(const char *directory, tt_status_file *out)
   TT_TRY(tt_file_exists(path, &exists));
   if (!exists || stat(path, &at))
     return TT_FAIL(NOINPUT,
-                   "%s: %s: no run has started in this directory (run.directory of the job)", path,
-                   strerror(errno));
+                   "%s: %s: no run has started in this directory (run.directory or "
+                   "campaign.directory of the file)",
+                   path, strerror(errno));
   TT_TRY(tt_json_read_file(path, &object));
   out->age = (int64_t)(time(NULL) - at.st_mtime);
   read_fields(object, out);

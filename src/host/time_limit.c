@@ -3,7 +3,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
-#include "src/host/slurm_query.h"
+#include "slurm/query.h"
 
 #include <float.h>
 #include <math.h>

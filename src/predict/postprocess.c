@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/stats/calibration.h"
 #include "core/stats/conformal.h"
 #include "core/stats/member_weights.h"
 #include "src/host/watchdog.h"

@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "core/formulas/acquisition.h"
+#include "core/stats/calibration.h"
 #include "core/stats/mixture.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-/* chart.h — a picture of one chart, or of several in rows, as one SVG 1.1 file. Light background,
- * or dark if the browser prefers it. Local. */
+/* chart.h — a chart as an SVG element of an HTML page. Light background, or dark if the browser
+ * prefers it. Local. */
 #ifndef TT_CHART_H
 #define TT_CHART_H
 #include "core/base/err.h"
@@ -13,7 +13,7 @@ typedef enum tt_chart_mark {
   TT_CHART_POINTS,  /* points, with error bars from low to high if they are not NULL */
   TT_CHART_DENSITY, /* the number of points in the cells of a grid */
   TT_CHART_COUNT,   /* filled area from 0 to y, in a strip below the plot */
-  TT_CHART_TRACE,   /* thin line of one member, in a page; cut at the range of the others */
+  TT_CHART_TRACE,   /* thin line of one member; cut at the range of the others */
   TT_CHART_MARKS
 } tt_chart_mark;
 
@@ -30,7 +30,7 @@ typedef struct tt_chart_series {
   const double *low, *high; /* [points] of a band or error bars, else NULL; a band has no y */
   tt_chart_mark mark;
   int style; /* colour and dashes: 0 = boldest, 1, 2, ..., TT_CHART_REFERENCE */
-  /* Only in a page. A trace needs hover and one member; {x} and {y} in its text are the place. */
+  /* A trace needs hover and one member; {x} and {y} in its text are the place. */
   tt_chart_hover *hover; /* NULL = nothing */
   const void *of;        /* its first argument */
   const int64_t *member; /* [points] member that a click on a point selects, or NULL */
@@ -47,16 +47,10 @@ typedef struct tt_chart {
   int is_linear;                 /* no axis is logarithmic */
 } tt_chart;
 
-/* Write charts in rows of `columns`. The y axis of a chart that is not square is logarithmic if all
- * values are positive and span more than a factor of 5. A chart without a finite point shows "no
- * data yet".
- *   title  title of the picture; a single chart has its own instead
- * Errors: CANTCREAT, IO, MEM. */
-tt_err tt_charts_write_local(const char *file, const char *title, int columns, int64_t charts,
-                             const tt_chart *chart);
-
-/* Write one chart without title and note as an SVG element of an HTML page. Its colours are in
- * tt_chart_style, a style sheet that the page has once. A line has at most 240 points there. */
+/* Write a chart without its title and note. The y axis of a chart that is not square is logarithmic
+ * if all values are positive and span more than a factor of 5. A chart without a finite point shows
+ * "no data yet". A line has at most 240 points. The colours are in tt_chart_style, a style sheet
+ * that the page has once. */
 void tt_chart_put_inline(FILE *f, const tt_chart *c);
 extern const char tt_chart_style[];
 #endif

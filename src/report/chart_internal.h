@@ -1,4 +1,4 @@
-/* chart_internal.h — one chart of a picture and its series, for chart.c and chart_series.c. */
+/* chart_internal.h — one chart and its series, for chart.c and chart_series.c. */
 #ifndef TT_CHART_INTERNAL_H
 #define TT_CHART_INTERNAL_H
 #include "src/report/chart.h"
@@ -7,27 +7,21 @@
 #include <stdio.h>
 
 enum {
-  TT_CHART_STYLES = 6, /* colours; further series repeat them with other dashes */
-  TT_CHART_STRIP = 34  /* height of the strip of counts */
+  TT_CHART_WIDTH = 360, /* in pixels */
+  TT_CHART_LEFT = 62,   /* ends of the plot */
+  TT_CHART_RIGHT = 346,
+  TT_CHART_STRIP = 34, /* height of the strip of counts */
+  TT_CHART_STYLES = 6  /* colours; further series repeat them with other dashes */
 };
 
-/* Sizes in pixels: of a single chart, of several charts in rows, of a chart in a page. */
-typedef struct tt_chart_frame {
-  double width, left, right, plot_height, radius;
-  int ticks;
-  int64_t most_points; /* of a line or an area: more are thinned evenly; 0 = no limit */
-  int compact;         /* points and cells are few long paths, which a script can read */
-} tt_chart_frame;
-
-/* One chart of the picture; all positions in pixels. */
+/* One chart; all positions in pixels. */
 typedef struct tt_panel {
   FILE *f;
-  const tt_chart_frame *frame;
   const tt_chart *c;
   tt_axis x, y;
-  double left, right, top, bottom; /* of the plot */
-  double base;                     /* position of the x axis: below the strip of counts */
-  double count;                    /* largest count in the strip; 0 = no strip */
+  double top, bottom; /* of the plot */
+  double base;        /* position of the x axis: below the strip of counts */
+  double count;       /* largest count in the strip; 0 = no strip */
   int64_t points;
 } tt_panel;
 

@@ -9,8 +9,9 @@
 
 enum {
   MAX_MARKED_POINTS = 80, /* a line with more points has no marks */
+  MOST_POINTS = 240,      /* of a line or an area: more are thinned evenly */
   CELLS = 52,             /* cells of a density along each axis */
-  SHADES = 8,             /* of cells in a compact chart */
+  SHADES = 8,             /* of cells */
   HOVER = 200             /* bytes of the text of a point */
 };
 
@@ -25,7 +26,7 @@ int tt_chart_is_drawn(const tt_chart_series *s, int64_t i)
 
 double tt_panel_x(const tt_panel *p, double v)
 {
-  return p->left + (p->right - p->left) * tt_axis_fraction(&p->x, v);
+  return TT_CHART_LEFT + (TT_CHART_RIGHT - TT_CHART_LEFT) * tt_axis_fraction(&p->x, v);
 }
 
 double tt_panel_y(const tt_panel *p, double v)
@@ -50,37 +51,33 @@ static void put_line_style(FILE *f, int style)
 }
 
 /* Distance of the points that are drawn of a line or area. */
-static int64_t stride(const tt_panel *p, const tt_chart_series *s)
+static int64_t stride(const tt_chart_series *s)
 {
-  int64_t most = p->frame->most_points;
-  return most && s->points > most ? (s->points + most - 1) / most : 1;
+  return s->points > MOST_POINTS ? (s->points + MOST_POINTS - 1) / MOST_POINTS : 1;
 }
 
 /* The next, and the previous, point of an area: its first and its last point are always drawn. */
-static int64_t next_within(const tt_panel *p, const tt_chart_series *s, int64_t i, int64_t to)
+static int64_t next_within(const tt_chart_series *s, int64_t i, int64_t to)
 {
-  int64_t by = stride(p, s);
+  int64_t by = stride(s);
   return i + by < to || i == to - 1 ? i + by : to - 1;
 }
 
-static int64_t back_within(const tt_panel *p, const tt_chart_series *s, int64_t i, int64_t from)
+static int64_t back_within(const tt_chart_series *s, int64_t i, int64_t from)
 {
-  int64_t by = stride(p, s);
+  int64_t by = stride(s);
   return i - by > from || i == from ? i - by : from;
 }
 
-static int64_t next(const tt_panel *p, const tt_chart_series *s, int64_t i)
-{
-  return next_within(p, s, i, s->points);
-}
+static int64_t next(const tt_chart_series *s, int64_t i) { return next_within(s, i, s->points); }
 
 /* What a script of the page shows for each point, and the member that a click on it selects. */
 static void put_hover(const tt_panel *p, const tt_chart_series *s)
 {
   char text[HOVER];
   int64_t n = 0;
-  if (!p->frame->compact || !s->hover) return;
-  for (int64_t i = 0; i < s->points; i = next(p, s, i)) {
+  if (!s->hover) return;
+  for (int64_t i = 0; i < s->points; i = next(s, i)) {
     if (!tt_chart_is_drawn(s, i)) continue;
     s->hover(s->of, i, text, sizeof text);
     for (char *bar = text; (bar = strchr(bar, '|'));) *bar = '/';
@@ -89,35 +86,22 @@ static void put_hover(const tt_panel *p, const tt_chart_series *s)
   }
   if (n) fputc('"', p->f);
   n = 0;
-  for (int64_t i = 0; s->member && i < s->points; i = next(p, s, i))
+  for (int64_t i = 0; s->member && i < s->points; i = next(s, i))
     if (tt_chart_is_drawn(s, i))
       fprintf(p->f, "%s%" PRId64, n++ ? "," : " data-m=\"", s->member[i]);
   if (n) fputc('"', p->f);
-}
-
-static void put_mark(const tt_panel *p, const tt_chart_series *s, double x, double y, double radius)
-{
-  fprintf(p->f, "<circle class=\"mark m%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"%.1f\"/>\n",
-          s->style % TT_CHART_STYLES, x, y, radius);
 }
 
 /* A round dot is a line of length 0: one path for all points. */
 static void put_dots(const tt_panel *p, const tt_chart_series *s)
 {
   fprintf(p->f, "<path class=\"dots s%d\" d=\"", s->style % TT_CHART_STYLES);
-  for (int64_t i = 0; i < s->points; i = next(p, s, i))
+  for (int64_t i = 0; i < s->points; i = next(s, i))
     if (tt_chart_is_drawn(s, i))
       fprintf(p->f, "M%.1f %.1fh0", tt_panel_x(p, s->x[i]), tt_panel_y(p, s->y[i]));
   fputc('"', p->f);
   put_hover(p, s);
   fputs("/>\n", p->f);
-}
-
-static void put_circles(const tt_panel *p, const tt_chart_series *s, double radius)
-{
-  for (int64_t i = 0; i < s->points; i++)
-    if (tt_chart_is_drawn(s, i))
-      put_mark(p, s, tt_panel_x(p, s->x[i]), tt_panel_y(p, s->y[i]), radius);
 }
 
 /* A trace may leave the plot. */
@@ -130,7 +114,7 @@ static int is_inside(const tt_panel *p, const tt_chart_series *s, int64_t i)
 static void put_path(const tt_panel *p, const tt_chart_series *s)
 {
   int pen = 0;
-  for (int64_t i = 0; i < s->points; i = next(p, s, i)) {
+  for (int64_t i = 0; i < s->points; i = next(s, i)) {
     int drawn = tt_chart_is_drawn(s, i) && is_inside(p, s, i);
     if (drawn)
       fprintf(p->f, "%c%.1f %.1f", pen ? 'L' : 'M', tt_panel_x(p, s->x[i]), tt_panel_y(p, s->y[i]));
@@ -147,11 +131,7 @@ static void put_line(const tt_panel *p, const tt_chart_series *s)
   put_path(p, s);
   put_hover(p, s);
   fputs("/>\n", p->f);
-  if (s->points > MAX_MARKED_POINTS || s->style == TT_CHART_REFERENCE) return;
-  if (p->frame->compact)
-    put_dots(p, s);
-  else
-    put_circles(p, s, p->frame->radius * (s->style ? 1 : 1.25));
+  if (s->points <= MAX_MARKED_POINTS && s->style != TT_CHART_REFERENCE) put_dots(p, s);
 }
 
 /* A script may select the member; without one, the browser shows the title. */
@@ -173,10 +153,10 @@ static void put_area(const tt_panel *p, const tt_chart_series *s, int64_t from, 
   int is_count = s->mark == TT_CHART_COUNT;
   double scale = is_count ? TT_CHART_STRIP / fmax(p->count, 1) : 0;
   fprintf(p->f, "<path class=\"area m%d\" d=\"", s->style % TT_CHART_STYLES);
-  for (int64_t i = from; i < to; i = next_within(p, s, i, to))
+  for (int64_t i = from; i < to; i = next_within(s, i, to))
     fprintf(p->f, "%c%.1f %.1f", i > from ? 'L' : 'M', tt_panel_x(p, s->x[i]),
             is_count ? p->base - scale * fmax(s->y[i], 0) : tt_panel_y(p, tt_chart_high(s, i)));
-  for (int64_t i = to - 1; i >= from; i = back_within(p, s, i, from))
+  for (int64_t i = to - 1; i >= from; i = back_within(s, i, from))
     fprintf(p->f, "L%.1f %.1f", tt_panel_x(p, s->x[i]),
             is_count ? p->base : tt_panel_y(p, tt_chart_low(s, i)));
   fputs("Z\"/>\n", p->f);
@@ -194,34 +174,25 @@ static void put_counts(const tt_panel *p, const tt_chart_series *s)
 {
   put_areas(p, s);
   if (s->name)
-    tt_chart_put_label(p->f, p->left + 8, p->base - TT_CHART_STRIP / 2.0 + 4.5, "class=\"note\"",
-                       s->name);
+    tt_chart_put_label(p->f, TT_CHART_LEFT + 8, p->base - TT_CHART_STRIP / 2.0 + 4.5,
+                       "class=\"note\"", s->name);
 }
 
-/* One path for all bars of a compact chart. */
+/* One path for all error bars. */
 static void put_bars(const tt_panel *p, const tt_chart_series *s)
 {
-  char style[32];
-  snprintf(style, sizeof style, "bar s%d", s->style % TT_CHART_STYLES);
-  if (p->frame->compact) fprintf(p->f, "<path class=\"%s\" d=\"M0 0", style);
-  for (int64_t i = 0; i < s->points; i = next(p, s, i)) {
-    if (!tt_chart_is_drawn(s, i)) continue;
-    double x = tt_panel_x(p, s->x[i]), low = tt_panel_y(p, s->low[i]);
-    if (p->frame->compact)
-      fprintf(p->f, "M%.1f %.1fV%.1f", x, low, tt_panel_y(p, s->high[i]));
-    else
-      tt_panel_put_segment(p->f, style, x, low, x, tt_panel_y(p, s->high[i]));
-  }
-  if (p->frame->compact) fputs("\"/>\n", p->f);
+  fprintf(p->f, "<path class=\"bar s%d\" d=\"M0 0", s->style % TT_CHART_STYLES);
+  for (int64_t i = 0; i < s->points; i = next(s, i))
+    if (tt_chart_is_drawn(s, i))
+      fprintf(p->f, "M%.1f %.1fV%.1f", tt_panel_x(p, s->x[i]), tt_panel_y(p, s->low[i]),
+              tt_panel_y(p, s->high[i]));
+  fputs("\"/>\n", p->f);
 }
 
 static void put_points(const tt_panel *p, const tt_chart_series *s)
 {
   if (s->low) put_bars(p, s);
-  if (p->frame->compact)
-    put_dots(p, s);
-  else
-    put_circles(p, s, p->frame->radius);
+  put_dots(p, s);
 }
 
 static int cell_of(double fraction)
@@ -253,14 +224,15 @@ static double opacity(int64_t count, int64_t most)
 static void put_shade(const tt_panel *p, int style, int64_t count[CELLS][CELLS], int64_t most,
                       int shade)
 {
-  double width = (p->right - p->left) / CELLS, height = (p->bottom - p->top) / CELLS;
+  double width = (TT_CHART_RIGHT - TT_CHART_LEFT) / (double)CELLS,
+         height = (p->bottom - p->top) / CELLS;
   fprintf(p->f, "<path class=\"m%d\" opacity=\"%.2f\" d=\"M0 0", style % TT_CHART_STYLES,
           0.15 + 0.85 * (shade + 0.5) / SHADES);
   for (int row = 0; row < CELLS; row++)
     for (int column = 0; column < CELLS; column++) {
       int64_t n = count[row][column];
       if (!n || (int)fmin((opacity(n, most) - 0.15) / 0.85 * SHADES, SHADES - 1) != shade) continue;
-      fprintf(p->f, "M%.1f %.1fh%.1fv%.1fh-%.1fz", p->left + column * width,
+      fprintf(p->f, "M%.1f %.1fh%.1fv%.1fh-%.1fz", TT_CHART_LEFT + column * width,
               p->bottom - (row + 1) * height, width, height, width);
     }
   fputs("\"/>\n", p->f);
@@ -269,18 +241,8 @@ static void put_shade(const tt_panel *p, int style, int64_t count[CELLS][CELLS],
 static void put_density(const tt_panel *p, const tt_chart_series *s)
 {
   static int64_t count[CELLS][CELLS];
-  double width = (p->right - p->left) / CELLS, height = (p->bottom - p->top) / CELLS;
   int64_t most = count_cells(p, s, count);
-  for (int shade = 0; p->frame->compact && shade < SHADES; shade++)
-    put_shade(p, s->style, count, most, shade);
-  for (int row = 0; !p->frame->compact && row < CELLS; row++)
-    for (int column = 0; column < CELLS; column++)
-      if (count[row][column])
-        fprintf(p->f,
-                "<rect class=\"m%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.2f\" height=\"%.2f\" "
-                "opacity=\"%.2f\"/>\n",
-                s->style % TT_CHART_STYLES, p->left + column * width,
-                p->bottom - (row + 1) * height, width, height, opacity(count[row][column], most));
+  for (int shade = 0; shade < SHADES; shade++) put_shade(p, s->style, count, most, shade);
 }
 
 void tt_panel_put_series(const tt_panel *p, const tt_chart_series *s)
@@ -303,7 +265,8 @@ void tt_panel_put_key(const tt_panel *p, const tt_chart_series *s, double x, dou
     fprintf(p->f, " d=\"M%.1f %.1fh%.0f\"/>\n", x, y, width);
   } else if (s->mark == TT_CHART_POINTS) {
     if (s->low) tt_panel_put_segment(p->f, style, middle, y - 8, middle, y + 8);
-    put_mark(p, s, middle, y, p->frame->radius);
+    fprintf(p->f, "<circle class=\"mark m%d\" cx=\"%.1f\" cy=\"%.1f\" r=\"3.0\"/>\n",
+            s->style % TT_CHART_STYLES, middle, y);
   } else
     fprintf(p->f, "<rect class=\"area m%d\" x=\"%.1f\" y=\"%.1f\" width=\"%.0f\" height=\"12\"/>\n",
             s->style % TT_CHART_STYLES, x, y - 6, width);

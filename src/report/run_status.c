@@ -30,10 +30,10 @@ typedef struct run_summary {
 /* Seconds since a file was written; -1 if there is no file. */
 static int64_t file_age(const char *directory, const char *name)
 {
-  char path[PATH_MAX];
+  char path[TT_PATH_MAX];
   struct stat s;
-  int n = snprintf(path, sizeof path, "%s/%s", directory, name);
-  if (n >= (int)sizeof path || stat(path, &s) != 0) return -1;
+  tt_path_join(directory, name, path);
+  if (stat(path, &s) != 0) return -1;
   int64_t age = (int64_t)(time(NULL) - s.st_mtime);
   return age > 0 ? age : 0;
 }
@@ -90,10 +90,10 @@ static void print_state(const run_summary *o)
 static json_t *last_metrics(const char *directory)
 {
   enum { TAIL = 4096 };
-  char path[PATH_MAX], text[TAIL + 1];
+  char path[TT_PATH_MAX], text[TAIL + 1];
   FILE *f = NULL;
-  int n = snprintf(path, sizeof path, "%s/metrics.jsonl", directory);
-  if (n >= (int)sizeof path || access(path, F_OK) || tt_file_open_stream(path, &f)) return NULL;
+  tt_path_join(directory, "metrics.jsonl", path);
+  if (access(path, F_OK) || tt_file_open_stream(path, &f)) return NULL;
   if (fseek(f, -TAIL, SEEK_END)) rewind(f); /* a shorter file */
   text[fread(text, 1, TAIL, f)] = '\0';
   fclose(f);

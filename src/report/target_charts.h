@@ -1,4 +1,4 @@
-/* target_charts.h — the charts of one target of one ensemble, for pictures and pages. Local. */
+/* target_charts.h — the charts of one target of one ensemble. Local. */
 #ifndef TT_TARGET_CHARTS_H
 #define TT_TARGET_CHARTS_H
 #include "io/results/results.h"

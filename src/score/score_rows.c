@@ -2,6 +2,7 @@
 #include "src/score/score_rows.h"
 
 #include "core/base/mem.h"
+#include "core/stats/calibration.h"
 #include "core/stats/metrics.h"
 #include "src/host/watchdog.h"
 #include "src/predict/prediction_block.h"

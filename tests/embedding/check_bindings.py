@@ -9,17 +9,13 @@ import os
 import pathlib
 import re
 import shutil
-import subprocess
 import sys
-import tempfile
 
-import h5py
-import numpy as np
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import folder, h5py, LIBRARY, np, ROOT, run, skip, tutti
 
-language, compiler, tutti, library, source = sys.argv[1:]
-source = pathlib.Path(source).resolve()
-example = source / "examples/embed"
-
+language, compiler = sys.argv[1:]
+example = ROOT / "examples/embed"
 
 # Whether the pendulum accelerates, brakes, or neither.
 CLASSES = """\
@@ -31,26 +27,18 @@ run: {device: cpu, directory: classes}
 """
 
 
-def run(*words, code=0):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-    if done.returncode != code:
-        sys.exit(f"{' '.join(map(str, words))}: exit {done.returncode}, not {code}\n{done.stdout}"
-                 f"{done.stderr}")
-    return done
-
-
 def build(program, *sources):
-    folder = os.path.dirname(os.path.abspath(library))
+    folder = os.path.dirname(LIBRARY)
     flags = {"fortran": ["-std=f2008", "-Wall", "-Wextra", "-Werror"],
              "cpp": ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
-                     f"-I{source}/src/api"]}[language]
+                     f"-I{ROOT}/src/api"]}[language]
     run(compiler, *flags, *sources, "-o", program, f"-L{folder}", "-ltutti", f"-Wl,-rpath,{folder}")
 
 
 def predict(x, *options, model="out/model.h5"):
     with h5py.File("rows.h5", "w") as f:
         f["x"] = np.asarray(x, dtype=float)
-    run(tutti, "predict", model, "rows.h5", "-q", "--force", *options)
+    tutti("predict", model, "rows.h5", "-q", "--force", *options)
     with h5py.File("pred.h5") as f:
         return {name: f[name][()] for name in f if name.startswith("y_")}
 
@@ -60,8 +48,8 @@ def numbers(text):
 
 
 def check_time_loop():
-    build("./time_loop", source / "src/api/tutti.f90", example / "time_loop.f90")
-    lines = run("./time_loop", "out/model.h5").stdout.splitlines()
+    build("./time_loop", ROOT / "src/api/tutti.f90", example / "time_loop.f90")
+    lines = run("./time_loop", "out/model.h5").out.splitlines()
     rows = numbers("\n".join(lines[:-1]))
     assert rows.shape == (8, 5), lines
     want = predict(rows[:, 1:3])
@@ -78,18 +66,18 @@ def check_time_loop():
 
 def check_optimiser():
     build("./optimise", example / "optimise.cpp")
-    lines = run("./optimise", "out/model.h5").stdout.splitlines()
+    lines = run("./optimise", "out/model.h5").out.splitlines()
     rows = numbers("\n".join(lines[:-1]))
     want = predict(np.stack([rows[:, 1], 0 * rows[:, 1]], axis=1))
     assert (rows[:, 2] == want["y_pred_mean"][:, 0]).all() and (rows[:, 3] == want["y_pred_std"][:, 0]).all()
     print(lines[-1])
     best = float(re.match(r"best angle (\S+): acceleration ", lines[-1])[1])
     assert abs(best + math.pi / 2) < 0.1, best
-    assert "No such file" in run("./optimise", "none.h5", code=1).stderr
+    assert "No such file" in run("./optimise", "none.h5", code=1).err
 
 
 def check_other_mpi():
-    build("./other_mpi", source / "tests/embedding/other_mpi.cpp")
+    build("./other_mpi", ROOT / "tests/embedding/other_mpi.cpp")
     run("./other_mpi", "out/model.h5")
     run("env", "MPI_RUNS=1", "./other_mpi", "out/model.h5")
 
@@ -99,15 +87,15 @@ def train_classes():
         to["x"], y = f["x"][()], f["y"][()]
         to["y"] = 1.0 + (y > 3) - (y < -3)
     pathlib.Path("classes.yaml").write_text(CLASSES)
-    run(tutti, "train", "classes.yaml", "-q")
+    tutti("train", "classes.yaml", "-q")
 
 
 def check_everything():
     """Everything of the binding for three rows: one number a line, in the order of the files."""
     name = {"fortran": "everything.f90", "cpp": "everything.cpp"}[language]
-    sources = [source / "src/api/tutti.f90"] if language == "fortran" else []
-    build("./everything", *sources, source / "tests/embedding" / name)
-    got = numbers(run("./everything", "out/model.h5", "classes/model.h5").stdout)[:, 0]
+    sources = [ROOT / "src/api/tutti.f90"] if language == "fortran" else []
+    build("./everything", *sources, ROOT / "tests/embedding" / name)
+    got = numbers(run("./everything", "out/model.h5", "classes/model.h5").out)[:, 0]
     x = [[0.5, -1.0], [1.0, 2.0], [-3.0, 0.25]]
     want = predict(x, "--jacobian", "--quantiles", "0.1,0.9")
     want.update(predict(x, "--members", model="classes/model.h5"), **want)
@@ -125,14 +113,12 @@ def check_everything():
 
 
 if not shutil.which(compiler):
-    print(f"skipped: no compiler {compiler}")
-    sys.exit(77)
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
-    shutil.copy(example / "job.yaml", folder)
-    run(tutti, "import", example / "pendulum.csv", "-o", "pendulum.h5", "--inputs", "angle,velocity",
+    skip(f"no compiler {compiler}")
+with folder():
+    shutil.copy(example / "job.yaml", ".")
+    tutti("import", example / "pendulum.csv", "-o", "pendulum.h5", "--inputs", "angle,velocity",
         "--targets", "acceleration", "-q")
-    run(tutti, "train", "job.yaml", "-q")
+    tutti("train", "job.yaml", "-q")
     train_classes()
     (check_time_loop if language == "fortran" else check_optimiser)()
     check_everything()

@@ -1,4 +1,4 @@
-"""check_export.py TUTTI CC [--onnx | --torch] — exported models predict what
+"""check_export.py CC [--onnx | --torch] — exported models predict what
 `tutti predict` predicts.
 
 One job has an ensemble for every activation and one for every output, with and without layer
@@ -10,21 +10,17 @@ the interpreter TUTTI_ONNX_PYTHON (default: this one); exit status 77 if it does
 """
 import base64
 import ctypes
-import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 
-import h5py
-import numpy as np
-
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
 import model_numpy
 import onnx_numpy
-
 from content_hash import seal
+from rig import h5py, np, run, skip, test, tutti, write_json
 
 RESULTS = {"mean": "y_pred_mean", "total": "y_pred_std", "aleatoric": "y_pred_std_aleatoric",
            "epistemic": "y_pred_std_epistemic"}
@@ -56,16 +52,8 @@ numpy.savez(out, single=single(x)[0].detach(), slope=slope, column_label=model.c
 """
 
 
-def run(*words, code=0):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-    if done.returncode != code:
-        sys.exit(f"{' '.join(map(str, words))}: exit {done.returncode}, not {code}\n{done.stdout}"
-                 f"{done.stderr}")
-    return done
-
-
-def choices(tutti, option):
-    text = run(tutti, "options").stdout
+def choices(option):
+    text = tutti("options").out
     return re.search(rf"^  {re.escape(option)}\n.*\n\s+one of (.*?)(?:, or auto)? \(", text,
                      re.M)[1].split(", ")
 
@@ -88,9 +76,9 @@ def write_data():
         f["x"] = x[::-1][:17] * 1.3
 
 
-def train(tutti):
+def train():
     """One ensemble for each activation, one for each output; small networks in few epochs."""
-    activations, outputs = choices(tutti, "model.activation"), choices(tutti, "model.output")
+    activations, outputs = choices("model.activation"), choices("model.output")
     ensembles = [(a, "mean_variance") for a in activations] + [("tanh", o) for o in outputs]
     rows = []
     for i, (activation, output) in enumerate(ensembles):
@@ -128,9 +116,8 @@ def train(tutti):
            "model": {"quantiles": [0.1, 0.5, 0.9]}, "train": {"epochs": 4, "learning_rate": 0.03},
            "combine": {"method": "weights"}, "ensembles": rows,
            "run": {"device": "cpu", "threads": 1}}
-    pathlib.Path("job.yaml").write_text(json.dumps(job))
-    run(tutti, "train", "-q", "job.yaml")
-    columns = len(predict(tutti)[2])
+    tutti("train", "-q", write_json("job.yaml", job))
+    columns = len(predict()[2])
     with h5py.File("out/model.h5", "r+") as f:
         f["status"][1] = 3  # a member that predictions leave out
         f["member_weight"][1] = 0.0
@@ -139,8 +126,8 @@ def train(tutti):
         seal(f)
 
 
-def predict(tutti):
-    run(tutti, "predict", "out/model.h5", "rows.h5", "-q", "--force")
+def predict():
+    tutti("predict", "out/model.h5", "rows.h5", "-q", "--force")
     with h5py.File("pred.h5") as f, h5py.File("rows.h5") as rows:
         labels = f["column_label"][()]
         return (rows["x"][()], {name: f[variable][()] for name, variable in RESULTS.items()},
@@ -155,7 +142,7 @@ def compare(what, got, want):
     assert worst <= 1e-6 and all(np.isfinite(got[name]).all() for name in RESULTS), what
 
 
-def with_categories(tutti):
+def with_categories():
     """Another folder with a model of levels and missing values; its rows have another level."""
     os.mkdir("levels")
     os.chdir("levels")
@@ -175,12 +162,11 @@ def with_categories(tutti):
            "model": {"hidden": [5]}, "train": {"loss": "gaussian_nll", "epochs": 4},
            "ensembles": [{"name": "e", "members": 2, "target": "y0"}],
            "run": {"device": "cpu", "threads": 1}}
-    pathlib.Path("job.yaml").write_text(json.dumps(job))
-    run(tutti, "train", "-q", "job.yaml")
+    tutti("train", "-q", write_json("job.yaml", job))
 
 
-def by_c(tutti, cc, x, want):
-    run(tutti, "export", "out/model.h5", "--c", "-o", "a-model.c", "-q")
+def by_c(cc, x, want):
+    tutti("export", "out/model.h5", "--c", "-o", "a-model.c", "-q")
     run(cc, "-std=c17", "-O1", *WARNINGS, "-fPIC", "-shared", "a-model.c", "-o", "./a.so", "-lm")
     function = ctypes.CDLL(os.path.abspath("a.so")).a_model_predict
     got = {name: np.empty_like(want[name]) for name in RESULTS}
@@ -201,8 +187,8 @@ def by_numpy(x, want, labels):
     assert len(read["column_units"]) == len(read["column_ensemble"]) == len(labels)
 
 
-def by_onnx(tutti, python, x, want, labels):
-    run(tutti, "export", "out/model.h5", "--onnx", "-q")
+def by_onnx(python, x, want, labels):
+    tutti("export", "out/model.h5", "--onnx", "-q")
     np.save("rows.npy", x)
     run(python, "-c", ONNX, "model.onnx", "rows.npy", "onnx.npz")
     got = np.load("onnx.npz")
@@ -210,8 +196,8 @@ def by_onnx(tutti, python, x, want, labels):
     assert list(got["column_label"]) == labels and list(got["input_name"])[1:] == ["b", "c", "d"]
 
 
-def by_onnx_numpy(tutti, x, want, labels):
-    run(tutti, "export", "out/model.h5", "--onnx", "-q")
+def by_onnx_numpy(x, want, labels):
+    tutti("export", "out/model.h5", "--onnx", "-q")
     with np.errstate(all="ignore"):  # of values that Where does not take
         (got, texts), one = onnx_numpy.run("model.onnx", x), onnx_numpy.run("model.onnx", x[:1])[0]
     compare("ONNX", got, want)
@@ -220,24 +206,24 @@ def by_onnx_numpy(tutti, x, want, labels):
     with h5py.File("out/model.h5") as f:
         content = np.bytes_(f.attrs["content_hash_xxh3"]).decode()
     assert texts["model"] == os.path.abspath("out/model.h5") and texts["model_hash_xxh3"] == content
-    run(tutti, "export", "out/model.h5", "--c", "-q", "-o", "named.c")
+    tutti("export", "out/model.h5", "--c", "-q", "-o", "named.c")
     head = pathlib.Path("named.c").read_text()[:1000]
     assert os.path.abspath("out/model.h5") in head and content in head, head
     assert one["mean"].shape == (1, len(labels))
 
 
-def by_torch_file(tutti):
+def by_torch_file():
     """Without PyTorch: the file is the program of the tree, with model.h5."""
-    run(tutti, "export", "out/model.h5", "--torch", "-q")
+    tutti("export", "out/model.h5", "--torch", "-q")
     program, found, model = pathlib.Path("model.py").read_text().partition('MODEL = """\n')
     assert found and model.endswith('\n"""\n') and program == model_numpy.TORCH_MODULE.read_text()
     assert max(map(len, model.split("\n"))) == 76
     assert base64.b64decode(model[:-4]) == pathlib.Path("out/model.h5").read_bytes()
 
 
-def by_torch(tutti, python, x, want, labels):
-    run(tutti, "export", "out/model.h5", "--torch", "-q")
-    run(tutti, "predict", "out/model.h5", "rows.h5", "-q", "--force", "--jacobian")
+def by_torch(python, x, want, labels):
+    tutti("export", "out/model.h5", "--torch", "-q")
+    tutti("predict", "out/model.h5", "rows.h5", "-q", "--force", "--jacobian")
     np.save("rows.npy", x)
     run(python, "-c", TORCH, "rows.npy", "torch.npz")
     got = np.load("torch.npz")
@@ -252,39 +238,37 @@ def by_torch(tutti, python, x, want, labels):
 def python_with(packages, variable, advice):
     python = os.environ.get(variable, sys.executable)
     if subprocess.run([python, "-c", f"import {packages}"], capture_output=True).returncode:
-        print(f"skipped: {python} has no {packages}: {advice}; {variable}=$PWD/v/bin/python")
-        sys.exit(77)
+        skip(f"{python} has no {packages}: {advice}; {variable}=$PWD/v/bin/python")
     return python
 
 
-def refusals(tutti):
-    error = run(tutti, "export", "out/model.h5", code=64).stderr
+def refusals():
+    error = tutti("export", "out/model.h5", code=64).err
     assert "exactly one of --onnx, --c and --torch" in error, error
-    run(tutti, "export", "out/model.h5", "--c", "--onnx", code=64)
-    run(tutti, "export", "none.h5", "--c", code=66)
-    error = run(tutti, "export", "out/model.h5", "--c", "-o", "a-model.c", code=73).stderr
+    tutti("export", "out/model.h5", "--c", "--onnx", code=64)
+    tutti("export", "none.h5", "--c", code=66)
+    error = tutti("export", "out/model.h5", "--c", "-o", "a-model.c", code=73).err
     assert "--force" in error, error
-    run(tutti, "export", "out/model.h5", "--torch", "-o", "a-model.c", "--force")
+    tutti("export", "out/model.h5", "--torch", "-o", "a-model.c", "--force")
     assert pathlib.Path("a-model.c").read_text().startswith(model_numpy.TORCH_MODULE.read_text())
-    run(tutti, "export", "out/model.h5", "--c", "-o", "no/folder.c", code=73)
+    tutti("export", "out/model.h5", "--c", "-o", "no/folder.c", code=73)
     wide = {"data": {"file": "d.h5"}, "model": {"profile": [1, 4], "front": ["conv 11000 1"], "hidden": []},
             "ensembles": [{"name": "wide", "members": 1, "target": "y0"}], "train": {"epochs": 1},
             "run": {"device": "cpu", "threads": 1, "directory": "wide"}}
-    pathlib.Path("wide.yaml").write_text(json.dumps(wide))
-    run(tutti, "train", "-q", "wide.yaml")
-    error = run(tutti, "export", "wide/model.h5", "--c", "-o", "wide.c", code=64).stderr
+    tutti("train", "-q", write_json("wide.yaml", wide))
+    error = tutti("export", "wide/model.h5", "--c", "-o", "wide.c", code=64).err
     assert "44000 values for each row, in a C file it may have 43690" in error, error
     with h5py.File("out/model.h5", "r+") as f:
         f["status"][:3] = 3
         f["member_weight"][:3] = 0.0
         seal(f)
-    error = run(tutti, "export", "out/model.h5", "--torch", "-o", "dead.py", code=64).stderr
+    error = tutti("export", "out/model.h5", "--torch", "-o", "dead.py", code=64).err
     assert "no member of ensemble 'e0' can predict" in error, error
     assert not pathlib.Path("dead.py").exists()
 
 
 def main():
-    tutti, cc = sys.argv[1:3]
+    cc = sys.argv[1]
     by_other = None
     if "--onnx" in sys.argv:
         by_other, python = by_onnx, python_with(
@@ -293,26 +277,24 @@ def main():
     if "--torch" in sys.argv:
         by_other, python = by_torch, python_with(
             "torch, numpy, h5py", "TUTTI_TORCH_PYTHON", "python3 -m venv v; v/bin/pip install torch numpy h5py")
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        write_data()
-        train(tutti)
-        x, want, labels = predict(tutti)
-        if by_other:
-            by_other(tutti, python, x, want, labels)
-            with_categories(tutti)
-            by_other(tutti, python, *predict(tutti))
-            return
-        by_c(tutti, cc, x, want)
-        by_numpy(x, want, labels)
-        by_onnx_numpy(tutti, x, want, labels)
-        by_torch_file(tutti)
-        refusals(tutti)
-        with_categories(tutti)
-        x, want, labels = predict(tutti)
-        by_c(tutti, cc, x, want)
-        by_numpy(x, want, labels)
-        by_onnx_numpy(tutti, x, want, labels)
+    write_data()
+    train()
+    x, want, labels = predict()
+    if by_other:
+        by_other(python, x, want, labels)
+        with_categories()
+        by_other(python, *predict())
+        return
+    by_c(cc, x, want)
+    by_numpy(x, want, labels)
+    by_onnx_numpy(x, want, labels)
+    by_torch_file()
+    refusals()
+    with_categories()
+    x, want, labels = predict()
+    by_c(cc, x, want)
+    by_numpy(x, want, labels)
+    by_onnx_numpy(x, want, labels)
 
 
-main()
+test(main)

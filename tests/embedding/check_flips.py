@@ -1,25 +1,20 @@
 #!/usr/bin/env python3
 """Flip single bits of model.h5: every damaged file is refused with the code of damaged files, or
-predicts the same bits. Usage: check_flips.py TUTTI LIBTUTTI [FLIPS]; FLIPS of each model is 100."""
+predicts the same bits. Usage: check_flips.py [FLIPS of each model, 100]"""
 import ctypes
-import os
 import pathlib
 import random
 import shutil
-import subprocess
 import sys
-import tempfile
 
-import h5py
-import numpy as np
-
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
 from content_hash import content_hash
+from rig import check, finish, folder, h5py, LIBRARY, np, run, tutti, write_h5
 
-program, library = (os.path.abspath(p) for p in sys.argv[1:3])
-flips = int(sys.argv[3]) if len(sys.argv) > 3 else 100
+flips = int(sys.argv[1]) if len(sys.argv) > 1 else 100
 ROWS, INPUTS, DAMAGED = 5, 3, 65
 PREDICTION = 19  # words of struct tutti_prediction: its size, the workspace, then the four moments
-lib = ctypes.CDLL(library)
+lib = ctypes.CDLL(LIBRARY)
 lib.tutti_error.restype = ctypes.c_char_p
 lib.tutti_columns.restype = ctypes.c_int64
 
@@ -45,22 +40,17 @@ def predict(image, x):
 
 def changed_by_copies(name, x, right):
     """Copies by other programs, and one with an attribute of its own, are the same model."""
-    bad = 0
     for command in (["nccopy"], ["h5repack", "-f", "GZIP=4"], ["cp"]):
         if not shutil.which(command[0]):
             continue
-        subprocess.run([*command, f"{name}/model.h5", "copy.h5"], check=True)
+        run(*command, f"{name}/model.h5", "copy.h5")
         with h5py.File("copy.h5", "r+") as f:
             f.attrs["comment"] = f["net"].attrs["comment"] = "mine"
         code, found = predict(pathlib.Path("copy.h5").read_bytes(), x)
-        if code or found != right:
-            bad += 1
-            print(f"FAILED: {name}: {command[0]}: code {code}, '{lib.tutti_error().decode()}'")
-    return bad
+        check(not code and found == right, f"{name}: {command[0]}: code {code}, '{lib.tutti_error().decode()}'")
 
 
 def main():
-    bad = 0
     draw = random.Random(6)
     x = np.random.default_rng(1).normal(size=(ROWS, INPUTS))
     for name, ensembles in JOBS.items():
@@ -68,13 +58,13 @@ def main():
             "data: {file: data.h5, inputs: x, targets: y}\nmodel: {hidden: [64, 64]}\n"
             "train: {epochs: 2, loss: gaussian_nll}\ncalibration: {conformal: [0.8]}\n"
             f"run: {{directory: '{name}'}}\n" + ensembles)
-        subprocess.run([program, "train", "job.yaml"], check=True, capture_output=True)
+        tutti("train", "job.yaml")
         whole = pathlib.Path(name, "model.h5").read_bytes()
         with h5py.File(f"{name}/model.h5") as f:
             assert content_hash(f) == f.attrs["content_hash_xxh3"].decode()
         code, right = predict(whole, x)
         assert code == 0 and right
-        bad += changed_by_copies(name, x, right)
+        changed_by_copies(name, x, right)
         codes = {}
         for _ in range(flips):
             image, bit = bytearray(whole), draw.randrange(8 * len(whole))
@@ -82,19 +72,13 @@ def main():
             code, found = predict(bytes(image), x)
             codes[code] = codes.get(code, 0) + 1
             text = lib.tutti_error().decode()
-            refused = code == DAMAGED and text
-            if not refused and (code or found != right):
-                bad += 1
-                print(f"FAILED: {name}: bit {bit}: code {code}, '{text}'")
+            check(code == DAMAGED and text or not code and found == right, f"{name}: bit {bit}: code {code}, '{text}'")
         print(f"{name}: {len(whole)} bytes, {flips} flips: "
               + ", ".join(f"{n} with code {c}" for c, n in sorted(codes.items())))
-    return bad
 
 
-with tempfile.TemporaryDirectory() as folder:
-    os.chdir(folder)
+with folder():
     r = np.random.default_rng(2)
-    with h5py.File("data.h5", "w") as f:
-        f["x"] = r.normal(size=(120, INPUTS))
-        f["y"] = r.normal(size=(120, 2))
-    sys.exit(1 if main() else 0)
+    write_h5("data.h5", x=r.normal(size=(120, INPUTS)), y=r.normal(size=(120, 2)))
+    main()
+finish()

@@ -1,4 +1,4 @@
-"""check_interface.py LIBTUTTI TUTTI_H — the library exports the functions of tutti.h and nothing else,
+"""check_interface.py — the library exports the functions of tutti.h and nothing else,
 and stays loaded after dlclose.
 
 A later version may add functions. One that is removed or changed breaks the programs that are linked
@@ -8,8 +8,10 @@ import _ctypes
 import ctypes
 import pathlib
 import re
-import subprocess
 import sys
+
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import LIBRARY, ROOT, run
 
 FUNCTIONS = """
 close column_label columns ensemble_name error has_classes input_level input_levels input_name inputs
@@ -17,14 +19,13 @@ level level_value levels member_columns members open open_memory predict target_
 version workspace_create workspace_destroy
 """.split()
 
-library, header = sys.argv[1:]
 expected = {f"tutti_{name}" for name in FUNCTIONS}
-table = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True)
-exported = {line.split()[-1] for line in table.stdout.splitlines()}
-declared = set(re.findall(r"^TUTTI_API .*?(tutti_\w+)\(", pathlib.Path(header).read_text(), re.M))
+table = run("nm", "-D", "--defined-only", LIBRARY)
+exported = {line.split()[-1] for line in table.out.splitlines()}
+declared = set(re.findall(r"^TUTTI_API .*?(tutti_\w+)\(", (ROOT / "src/api/tutti.h").read_text(), re.M))
 assert exported == expected, exported ^ expected
 assert declared == expected, declared ^ expected
 
 # Threads of OpenMP wait for work in libraries that an unloaded libtutti would take with it.
-_ctypes.dlclose(ctypes.CDLL(library)._handle)
+_ctypes.dlclose(ctypes.CDLL(LIBRARY)._handle)
 assert "libtutti" in pathlib.Path("/proc/self/maps").read_text()

@@ -31,7 +31,7 @@ import subprocess
 import sys
 import tempfile
 
-ROOTS = ("core", "mpi", "io", "cuda", "src")
+ROOTS = ("core", "mpi", "io", "cuda", "slurm", "src")
 TOP = ("src/cli", "src/api")  # they may include from every room
 MOST_FILES = 24
 OUTSIDE = {  # header: the places it may be included from

@@ -61,7 +61,8 @@ def check_colour():
 verbs()
 check_colour()
 assert "did you mean 'train'?" in call("trian", code=64).stderr
-assert "did you mean 'status'?" in call("campaign", "statsu", code=64).stderr
+assert "did you mean 'pause'?" in call("campaign", "puase", code=64).stderr
+assert "did you mean 'tutti status'?" in call("campaign", "status", "out", code=64).stderr
 assert "did you mean" not in call("xyzzy", code=64).stderr
 assert call("help", "slurm").stdout == call("slurm", "-h").stdout == call("slurm", "--help").stdout
 assert "did you mean 'train'?" in call("help", "trian", code=64).stderr

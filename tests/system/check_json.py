@@ -99,10 +99,8 @@ def check_campaign(tutti, keys, known):
     status = json.loads(run(tutti, "status", "c/campaign", "--json"))
     assert set(status) == keys["status of a campaign"] - {"training"}, set(status) ^ keys["status of a campaign"]
     assert status["rounds"] == 3 and status["labels_now"] == n["first"] + 20, status
-    wrong = subprocess.run([tutti, "campaign", "status", "c"], capture_output=True, text=True)
+    wrong = subprocess.run([tutti, "status", "c"], capture_output=True, text=True)
     assert wrong.returncode == 66 and "did you mean 'c/campaign'?" in wrong.stderr, wrong
-    assert status == {**json.loads(run(tutti, "campaign", "status", "c/campaign", "--json")),
-                      "age_seconds": status["age_seconds"]}
     report = json.loads(run(tutti, "report", "c/campaign", "--json"))
     assert set(report) == keys["report of a campaign"], set(report) ^ keys["report of a campaign"]
     assert report["curves"][0]["error"] == report["error"] and report["rounds"] == 3, report
@@ -210,7 +208,7 @@ def main(tutti, source):
         epochs = next(o for o in got["options"]["options"] if o["name"] == "train.epochs")
         assert epochs["kind"] == "i64" and epochs["low"] == 1, epochs
         assert got["status"]["state"] == "done" and got["status"]["finished"] == 3
-        run(tutti, "report", "out/results.h5", "--json", codes=(64,))
+        run(tutti, "report", "out/results.h5", "--json", codes=(66,))
 
 
 if __name__ == "__main__":

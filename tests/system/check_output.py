@@ -163,12 +163,6 @@ def check_again(tutti):
     assert said.count(" there and ") == 3 and "hash" not in said, said
 
 
-def check_report(tutti):
-    said = run(tutti, "report", "out/results.h5", "-o", "figures").stdout
-    files = {str(path) for path in pathlib.Path("figures").iterdir()}
-    assert files == set(re.findall(r"figures/\S+", said)) and len(files) == 3, (said, files)
-
-
 def check_binding(tutti, mpirun):
     cores = len(os.sched_getaffinity(0))
     bound = run(*mpirun, "1", "--bind-to", "core", tutti, "train", "job.yaml", "--resume", "never").stderr
@@ -240,7 +234,6 @@ def main(tutti, *mpirun):
         check_info(tutti)
         check_predict(tutti)
         check_again(tutti)
-        check_report(tutti)
         check_binding(tutti, mpirun)
         check_places(tutti, mpirun)
         check_slurm(tutti)

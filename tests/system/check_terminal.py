@@ -192,9 +192,8 @@ def check_campaign(screens, launch):
     lines = screens.show(*launch, screens.tutti, "campaign", "run", "c/campaign.yaml", *SETTINGS, "--set",
                          f"campaign.directory={directory}")
     assert any("round 3" in line for line in lines), lines
-    for words in (["watch"], ["status"], ["campaign", "report"]):
-        lines = screens.show(screens.tutti, *words, f"c/{directory}")
-    table(lines, r"\s*round\s+labels", r"\s*3\s+\d+")
+    for verb in ("watch", "status"):
+        screens.show(screens.tutti, verb, f"c/{directory}")
 
 
 def check_watch(screens):

@@ -90,7 +90,7 @@ tt_err tt_campaign_commit(tt_campaign *k)
   tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
                             (const char *const *)k->column, &k->initial_data->net};
   const tt_provenance from = tt_campaign_provenance(k, model);
-  tt_campaign_path(k->directory, "campaign.h5", path);
+  tt_path_join(k->directory, "campaign.h5", path);
   return tt_history_write(k->c, path, k->h, &names, &from);
 }
 
@@ -99,7 +99,7 @@ static tt_err link_model_local(const tt_campaign *k)
 {
   char path[TT_PATH_MAX], to[64], temporary[TT_PATH_MAX];
   snprintf(to, sizeof to, "round-%04" PRId64 "/model.h5", k->round_number);
-  tt_campaign_path(k->directory, "model.h5", path);
+  tt_path_join(k->directory, "model.h5", path);
   TT_TRY(tt_file_temporary_name_local(path, temporary));
   tt_err e = symlink(to, temporary)
                  ? TT_FAIL(IO, "%s: cannot create a link to %s: %s", path, to, strerror(errno))

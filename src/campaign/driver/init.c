@@ -57,9 +57,9 @@ static tt_err write_samples(const char *file, int64_t rows, uint32_t which)
 static tt_err write_example(const char *directory, tt_init_files *p)
 {
   char path[TT_PATH_MAX];
-  tt_campaign_path(directory, "pool.h5", path);
+  tt_path_join(directory, "pool.h5", path);
   TT_TRY(write_samples(path, POOL_ROWS, 2));
-  tt_campaign_path(directory, "data.h5", path);
+  tt_path_join(directory, "data.h5", path);
   TT_TRY(write_samples(path, INITIAL_ROWS + TEST_ROWS, 1));
   snprintf(p->data, sizeof p->data, "data.h5");
   snprintf(p->pool, sizeof p->pool, "pool.h5");
@@ -190,7 +190,7 @@ static void write_job(const tt_init_files *p, FILE *out)
   fprintf(out,
           "# An active-learning campaign: repeat: train, score the candidates, label the best.\n"
           "#   tutti campaign run campaign.yaml     starts it, or continues where it stopped\n"
-          "#   tutti campaign report campaign       prints its results\n"
+          "#   tutti report campaign                writes a page about its results\n"
           "# Every option with its range and default: tutti options; docs/active-learning.md.\n\n"
           "data: # the initial labelled samples; rows: %" PRId64 ", inputs: %" PRId64
           ", targets: %" PRId64 "\n  file: ",
@@ -295,7 +295,7 @@ tt_err tt_campaign_init_local(const char *directory, const char *data, const cha
   char path[TT_PATH_MAX];
   tt_init_files *p = NULL;
   TT_TRY(tt_directory_create(directory));
-  tt_campaign_path(directory, "campaign.yaml", path);
+  tt_path_join(directory, "campaign.yaml", path);
   if (!access(path, F_OK))
     return TT_FAIL(CANTCREAT, "%s exists; remove it, or give another directory", path);
   TT_TRY(TT_ALLOC(p, 1));

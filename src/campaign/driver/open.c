@@ -120,7 +120,7 @@ static tt_err read_history(tt_campaign *k)
 {
   char path[TT_PATH_MAX];
   tt_history_destroy(&k->h);
-  tt_campaign_path(k->directory, "campaign.h5", path);
+  tt_path_join(k->directory, "campaign.h5", path);
   int there = 0;
   tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_file_exists(path, &there) : TT_OK);
   if (e) return e;
@@ -158,7 +158,7 @@ static tt_err parse_from(const tt_campaign *k, int64_t *round, tt_stage *stage)
 static tt_err backup_history_local(const tt_campaign *k)
 {
   char path[TT_PATH_MAX], backup[TT_PATH_MAX];
-  tt_campaign_path(k->directory, "campaign.h5", path);
+  tt_path_join(k->directory, "campaign.h5", path);
   TT_TRY(tt_backup_name(path, "", backup));
   TT_TRY(tt_owner_check_local(path));
   if (link(path, backup))
@@ -209,7 +209,7 @@ static tt_err cut_history(tt_campaign *k, int64_t round, int keep)
 {
   char path[TT_PATH_MAX];
   tt_history_metadata texts = {0};
-  tt_campaign_path(k->directory, "campaign.h5", path);
+  tt_path_join(k->directory, "campaign.h5", path);
   tt_err e = keep && tt_comm_is_root(k->c) ? backup_history_local(k) : TT_OK;
   if (!e) e = tt_history_read_metadata_local(path, &texts);
   k->columns = texts.columns; /* for the commit below */
@@ -230,7 +230,7 @@ static tt_err cut_history(tt_campaign *k, int64_t round, int keep)
 static tt_err keep_labels_local(const tt_campaign *k, int64_t round, tt_stage stage)
 {
   char path[TT_PATH_MAX];
-  tt_campaign_path(k->directory, TT_EARLIER_LABELS_FILE, path);
+  tt_path_join(k->directory, TT_EARLIER_LABELS_FILE, path);
   if (stage == TT_STAGE_label) return tt_backup(path, "");
   return tt_campaign_keep_labels_local(k, round + (stage > TT_STAGE_label), k->h->rounds + 1);
 }
@@ -282,7 +282,7 @@ static tt_err open_journal_local(tt_campaign *k, const char *incarnation)
 {
   char path[TT_PATH_MAX];
   if (!tt_comm_is_root(k->c)) return TT_OK;
-  tt_campaign_path(k->directory, "journal.jsonl", path);
+  tt_path_join(k->directory, "journal.jsonl", path);
   return tt_journal_open_local(path, incarnation, &k->journal);
 }
 

@@ -135,7 +135,7 @@ static tt_err check_columns_local(const tt_campaign *k)
   char path[TT_PATH_MAX];
   tt_history_metadata previous;
   if (k->h->rounds == 0) return TT_OK;
-  tt_campaign_path(k->directory, "campaign.h5", path);
+  tt_path_join(k->directory, "campaign.h5", path);
   TT_TRY(tt_history_read_metadata_local(path, &previous));
   int same = previous.columns == k->columns;
   for (int64_t i = 0; same && i < k->columns; i++) same = !strcmp(previous.column[i], k->column[i]);

@@ -70,7 +70,7 @@ static tt_err sort_rows(const tt_oracle_output *l, label_row **out)
 static tt_err read_labels(label_import *b, const char *directory, const char *file)
 {
   char header[TT_PATH_MAX];
-  tt_campaign_path(directory, "header.csv", header);
+  tt_path_join(directory, "header.csv", header);
   TT_TRY(tt_output_header_read_local(header, &b->target));
   TT_TRY(tt_oracle_output_read_local(file, &b->target, 0, &b->imported));
   const tt_oracle_output *l = b->imported;
@@ -153,7 +153,7 @@ static tt_err write_group_output(label_import *b, const tt_label_group *g)
 {
   char path[TT_PATH_MAX];
   tt_oracle_output *old = NULL, all = {0};
-  tt_label_group_path(g, "output.h5", path);
+  tt_path_join(g->directory, "output.h5", path);
   tt_err e = tt_oracle_output_read_local(path, &b->target, g->count, &old);
   if (e && e != TT_E_NOINPUT && e != TT_E_DATA) return e; /* replace an invalid output */
   if (!e && !old->id) tt_oracle_output_destroy(&old);

@@ -37,7 +37,7 @@ static void try_path(const tt_oracle_call *c, int64_t try_number, const char *na
 {
   char within[64];
   snprintf(within, sizeof within, "try-%" PRId64 "%s%s", try_number, *name ? "/" : "", name);
-  tt_label_group_path(c->group, within, path);
+  tt_path_join(c->group->directory, within, path);
 }
 
 static void output_path(const tt_oracle_call *c, int64_t try_number, char path[TT_PATH_MAX])
@@ -140,7 +140,7 @@ static tt_err start_process(tt_oracle_call *c, const char *input, const char *ou
   const tt_text_list *command = &c->cfg->label_command;
   char **argv = NULL;
   TT_TRY(tt_argv_expand(command->value, command->count, word, 2, &argv));
-  const tt_process_options order = {argv, c->cfg->directory, messages};
+  const tt_process_options order = {argv, c->cfg->directory, messages, NULL};
   int reason = tt_process_start(&order, &c->pid);
   tt_free(argv);
   if (reason == ENOSPC || reason == EDQUOT)
@@ -166,7 +166,7 @@ static tt_err start_try(tt_oracle_call *c)
     TT_TRY(tt_directory_remove(path));
     c->retry_later_try = 0;
   }
-  tt_label_group_path(c->group, c->group->csv ? "input.csv" : "input.h5", input);
+  tt_path_join(c->group->directory, c->group->csv ? "input.csv" : "input.h5", input);
   output_path(c, c->last_try, output);
   try_path(c, c->last_try, "messages.txt", messages);
   return start_process(c, input, output, messages);

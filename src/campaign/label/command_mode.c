@@ -111,7 +111,7 @@ static tt_err label_group(const tt_config *cfg, const char *directory)
   tt_columns target = {0};
   tt_label_group group = {0};
   tt_file_dirname_local(directory, beside);
-  tt_campaign_path(beside, "header.csv", header);
+  tt_path_join(beside, "header.csv", header);
   tt_err e = tt_output_header_read_local(header, &target);
   if (!e) e = tt_label_group_open(directory, &group);
   if (!e) {

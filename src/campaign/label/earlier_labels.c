@@ -42,7 +42,7 @@ tt_err tt_earlier_labels_read_local(const tt_label_request *q, tt_history **out)
 {
   char path[TT_PATH_MAX];
   int exists = 0;
-  tt_campaign_path(q->campaign, TT_EARLIER_LABELS_FILE, path);
+  tt_path_join(q->campaign, TT_EARLIER_LABELS_FILE, path);
   TT_TRY(tt_file_exists(path, &exists));
   TT_TRY(tt_history_create(q->input->count, q->target->count, out));
   return exists ? append_files(*out, NULL, q, path, path) : TT_OK;
@@ -60,8 +60,8 @@ static tt_err append_groups(tt_history *h, const tt_used_rows *used, const tt_la
     tt_label_group g = {0};
     tt_label_group_directory(label, number[i], path);
     e = tt_label_group_open(path, &g);
-    tt_label_group_path(&g, g.csv ? "input.csv" : "input.h5", input);
-    tt_label_group_path(&g, TT_LABEL_ACCEPTED_FILE, accepted);
+    tt_path_join(g.directory, g.csv ? "input.csv" : "input.h5", input);
+    tt_path_join(g.directory, TT_LABEL_ACCEPTED_FILE, accepted);
     if (!e && g.state == TT_LABEL_GROUP_labelled) e = append_files(h, used, q, input, accepted);
     if (e == TT_E_NOINPUT) e = TT_OK; /* its creation was interrupted */
     tt_label_group_free(&g);
@@ -76,7 +76,7 @@ static tt_err write_file(const tt_label_request *q, const tt_history *h)
   int64_t *id = NULL;
   TT_TRY(TT_ALLOC(id, h->queries));
   for (int64_t i = 0; i < h->queries; i++) id[i] = h->query[i].row;
-  tt_campaign_path(q->campaign, TT_EARLIER_LABELS_FILE, path);
+  tt_path_join(q->campaign, TT_EARLIER_LABELS_FILE, path);
   tt_err e = tt_labelled_inputs_write_local(path, h->queries, id, h->x, q->input, h->y, q->target);
   tt_free(id);
   return e;

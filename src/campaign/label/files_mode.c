@@ -86,7 +86,7 @@ static tt_err check_group(tt_labelling *a, tt_label_group *g, file_version rejec
   struct stat info;
   TT_TRY(tt_label_group_update(g));
   for (int i = 0; i < OUTPUT_NAMES && g->state == TT_LABEL_GROUP_pending; i++) {
-    tt_label_group_path(g, output_name[i], path);
+    tt_path_join(g->directory, output_name[i], path);
     if (stat(path, &info)) continue;
     file_version current = {(int64_t)info.st_ino, info.st_size, info.st_mtim.tv_sec,
                             info.st_mtim.tv_nsec};

@@ -11,23 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-void tt_label_group_path(const tt_label_group *g, const char *name, char path[TT_PATH_MAX])
-{
-  if (snprintf(path, TT_PATH_MAX, "%s/%s", g->directory, name) >= TT_PATH_MAX) path[0] = '\0';
-}
-
-static tt_err has_file(const tt_label_group *g, const char *name, int *exists)
-{
-  char path[TT_PATH_MAX];
-  tt_label_group_path(g, name, path);
-  return tt_file_exists(path, exists);
-}
-
 tt_err tt_label_group_update(tt_label_group *g)
 {
   int labelled = 0, failed = 0;
-  TT_TRY(has_file(g, TT_LABEL_ACCEPTED_FILE, &labelled));
-  TT_TRY(has_file(g, TT_LABEL_FAILED_FILE, &failed));
+  TT_TRY(tt_label_group_ended_local(g->directory, &labelled, &failed));
   g->state = labelled ? TT_LABEL_GROUP_labelled
              : failed ? TT_LABEL_GROUP_failed
                       : TT_LABEL_GROUP_pending;
@@ -40,9 +27,10 @@ static tt_err read_candidates(tt_label_group *g)
   char path[TT_PATH_MAX];
   tt_oracle_input *a = NULL;
   int h5 = 0, exists = 0;
-  TT_TRY(has_file(g, "input.h5", &h5));
+  tt_path_join(g->directory, "input.h5", path);
+  TT_TRY(tt_file_exists(path, &h5));
   g->csv = !h5;
-  tt_label_group_path(g, g->csv ? "input.csv" : "input.h5", path);
+  tt_path_join(g->directory, g->csv ? "input.csv" : "input.h5", path);
   TT_TRY(tt_file_exists(path, &exists));
   if (!exists) return TT_FAIL(NOINPUT, "%s: there is no input.h5 or input.csv", g->directory);
   tt_err e = tt_oracle_input_read_local(path, NULL, &a);
@@ -91,7 +79,7 @@ tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, 
                                    const char *reason)
 {
   char path[TT_PATH_MAX];
-  tt_label_group_path(g, TT_LABEL_ACCEPTED_FILE, path);
+  tt_path_join(g->directory, TT_LABEL_ACCEPTED_FILE, path);
   TT_TRY(tt_accepted_labels_write_local(path, g->count, g->id, y, target, reason));
   g->state = TT_LABEL_GROUP_labelled;
   g->failed = g->count - tt_labelled_rows(y, g->count, target->count);
@@ -102,7 +90,7 @@ tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, 
 tt_err tt_label_group_write_failed(tt_label_group *g, const char *reason)
 {
   char path[TT_PATH_MAX], text[2048];
-  tt_label_group_path(g, TT_LABEL_FAILED_FILE, path);
+  tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
   snprintf(text, sizeof text, "%.*s\n", (int)strcspn(reason, "\n"), reason);
   TT_TRY(tt_file_write_atomic_local(path, text));
   g->state = TT_LABEL_GROUP_failed;

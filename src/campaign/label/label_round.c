@@ -83,7 +83,7 @@ static tt_err reuse_group(group_builder *m, int64_t number)
     return tt_directory_remove(path);
   }
   if (e) return e;
-  tt_label_group_path(&g, g.csv ? "input.csv" : "input.h5", input);
+  tt_path_join(g.directory, g.csv ? "input.csv" : "input.h5", input);
   e = tt_oracle_input_read_local(input, m->a->request->net, &existing);
   if (!e) e = match_queries(m, existing, &g.query, &matches);
   tt_oracle_input_destroy(&existing);
@@ -201,7 +201,7 @@ static tt_err write_input(const group_builder *m, const tt_label_group *g)
   if (!e) e = find_texts(m, g, x, text, &any);
   if (!e && m->a->request->pool)
     e = tt_pool_read_ids_local(m->a->request->pool, g->id, g->count, &ids);
-  tt_label_group_path(g, g->csv ? "input.csv" : "input.h5", input);
+  tt_path_join(g->directory, g->csv ? "input.csv" : "input.h5", input);
   if (!e)
     e = tt_oracle_input_write_local(input, g->count, g->id, x,
                                     any ? (const char *const *)text : NULL, m->a->request->input,
@@ -251,7 +251,7 @@ static tt_err build_groups(group_builder *m)
   if (m->queries->count)
     qsort(m->sorted, (size_t)m->queries->count, sizeof *m->sorted, tt_compare_i64);
   TT_TRY(tt_directory_create(m->a->request->directory));
-  tt_campaign_path(m->a->request->directory, "header.csv", header);
+  tt_path_join(m->a->request->directory, "header.csv", header);
   TT_TRY(tt_output_header_write_local(header, m->a->target));
   TT_TRY(reuse_groups(m));
   TT_TRY(reuse_labels(m));
@@ -298,7 +298,7 @@ static tt_err read_accepted(const tt_labelling *a, const tt_label_group *g, tt_q
   tt_oracle_output *l = NULL;
   double *y = NULL;
   int64_t given;
-  tt_label_group_path(g, TT_LABEL_ACCEPTED_FILE, path);
+  tt_path_join(g->directory, TT_LABEL_ACCEPTED_FILE, path);
   TT_TRY(tt_accepted_labels_read_local(path, a->target, &l, reason, capacity));
   tt_err e = TT_ALLOC(y, g->count * out->targets);
   if (!e) e = tt_oracle_output_align(l, g->count, g->id, y, &given);
@@ -313,7 +313,7 @@ static tt_err count_failed(const tt_labelling *a, tt_label_group *g)
 {
   char path[TT_PATH_MAX];
   tt_oracle_output *l = NULL;
-  tt_label_group_path(g, TT_LABEL_ACCEPTED_FILE, path);
+  tt_path_join(g->directory, TT_LABEL_ACCEPTED_FILE, path);
   TT_TRY(tt_accepted_labels_read_local(path, a->target, &l, NULL, 0));
   g->failed = g->count - tt_labelled_rows(l->y, l->count, l->targets);
   g->counted = 1;
@@ -375,7 +375,7 @@ static tt_err collect_group(const tt_labelling *a, const tt_label_group *g, tt_q
 {
   char path[TT_PATH_MAX];
   if (g->state == TT_LABEL_GROUP_labelled) return read_accepted(a, g, out, reason, capacity);
-  tt_label_group_path(g, TT_LABEL_FAILED_FILE, path);
+  tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
   TT_TRY(tt_file_read_text(path, reason, capacity));
   reason[strcspn(reason, "\n")] = '\0';
   return TT_OK;

@@ -32,9 +32,6 @@ typedef struct tt_label_group {
   int64_t failed; /* rows without labels of a labelled group */
 } tt_label_group;
 
-/* path = directory of the group/name; "" if it is too long. */
-void tt_label_group_path(const tt_label_group *g, const char *name, char path[TT_PATH_MAX]);
-
 /* Open a group by its directory: read input.h5 or input.csv, set `state`. Owner of *out: the
  * caller. Errors: NOINPUT (neither file exists), DATA, IO, MEM. */
 tt_err tt_label_group_open(const char *directory, tt_label_group *out);

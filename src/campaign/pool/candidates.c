@@ -80,7 +80,7 @@ static tt_err start_call_local(generator *m, int64_t chunk)
   strcat(m->temporary, ".h5"); /* some writers choose the format by the suffix */
   snprintf(m->log, sizeof m->log, "%.*slog", (int)strlen(m->file[chunk]) - 2, m->file[chunk]);
   TT_TRY(tt_argv_expand(command->value, command->count, word, 5, &argv));
-  const tt_process_options order = {argv, m->o->cfg->directory, m->log};
+  const tt_process_options order = {argv, m->o->cfg->directory, m->log, NULL};
   int why = tt_process_start(&order, &m->pid);
   tt_free(argv);
   if (!why) return TT_OK;

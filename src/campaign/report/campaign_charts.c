@@ -83,8 +83,12 @@ static tt_err put_curve(FILE *f, const tt_repeats *group, int groups, tt_curve_k
 
 tt_err tt_campaign_page_put_curves(FILE *f, const tt_repeats *group, int groups)
 {
+  static const char *const label[] = {[TT_CURVE_RMSE] = "test rmse",
+                                      [TT_CURVE_NLL] = "test nll",
+                                      [TT_CURVE_SPREAD] = "mean epistemic std"};
   const tt_campaign_record *s = group->all;
-  char title[TEXT];
+  const char *units = s->texts.target.count == 1 ? s->texts.target.units[0] : "";
+  char title[TEXT], y_label[TEXT];
   int64_t columns = s->h->columns < MAX_COLUMNS ? s->h->columns : MAX_COLUMNS;
   tt_err e = TT_OK;
   tt_page_begin_section(f, "Learning curve", NULL);
@@ -92,15 +96,16 @@ tt_err tt_campaign_page_put_curves(FILE *f, const tt_repeats *group, int groups)
   if (s->h->columns > 1)
     e = put_curve(f, group, groups, TT_CURVE_MEAN, 0, "Mean over the columns",
                   "test error (round 1 = 1)");
-  for (int64_t c = 0; !e && c < columns; c++) {
-    int is_rmse = isfinite(s->h->round[0].rmse[c]);
-    snprintf(title, sizeof title, "%s", s->texts.column[c]);
-    e = put_curve(f, group, groups, TT_CURVE_ERROR, c, title, is_rmse ? "test rmse" : "test nll");
-  }
-  for (int64_t c = 0; !e && c < columns; c++) {
-    snprintf(title, sizeof title, "Spread of %s over the candidates", s->texts.column[c]);
-    e = put_curve(f, group, groups, TT_CURVE_SPREAD, c, title, "mean epistemic std");
-  }
+  for (int kind = TT_CURVE_RMSE; kind <= TT_CURVE_SPREAD; kind++)
+    for (int64_t c = 0; !e && c < columns; c++) {
+      int has_units = *units && kind != TT_CURVE_NLL;
+      snprintf(title, sizeof title,
+               kind == TT_CURVE_SPREAD ? "Spread of %s over the candidates" : "%s",
+               s->texts.column[c]);
+      snprintf(y_label, sizeof y_label, "%s%s%s%s", label[kind], has_units ? " (" : "",
+               has_units ? units : "", has_units ? ")" : "");
+      e = put_curve(f, group, groups, (tt_curve_kind)kind, c, title, y_label);
+    }
   tt_page_end_charts(f);
   tt_page_end_section(f);
   return e;

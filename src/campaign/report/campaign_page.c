@@ -189,12 +189,13 @@ static void put_next(FILE *f, const tt_repeats *group, int groups)
 
 static void put_rounds(FILE *f, const tt_history *h)
 {
-  static const char *const head[] = {"round",    "labels",     "error",
-                                     "spread",   "accurate %", "candidate %",
-                                     "failed %", "queried",    "without label"};
-  tt_page_begin_section(f, "Rounds",
-                        "Error and spread: mean over the columns, in units of round 1. Accurate, "
-                        "candidate, failed: shares of the pool. Stages: seconds.");
+  static const char *const head[] = {"round",         "labels",      "error",    "spread",
+                                     "accurate %",    "candidate %", "failed %", "queried",
+                                     "without label", "diverged"};
+  tt_page_begin_section(
+      f, "Rounds",
+      "Error and spread: mean over the columns, in units of round 1. Accurate, "
+      "candidate, failed: shares of the pool. Diverged: members. Stages: seconds.");
   fputs("<div class=\"wide\"><table>\n<tr>", f);
   for (size_t i = 0; i < sizeof head / sizeof *head; i++)
     fprintf(f, "<th class=\"number\">%s</th>", head[i]);
@@ -211,7 +212,8 @@ static void put_rounds(FILE *f, const tt_history *h)
                             tt_percent(r->candidate, r->pool),
                             tt_percent(r->failed, r->pool),
                             (double)r->queried,
-                            (double)r->label_failed};
+                            (double)r->label_failed,
+                            (double)r->diverged};
     fputs("<tr>", f);
     for (size_t j = 0; j < sizeof value / sizeof *value; j++) tt_page_number_cell(f, value[j]);
     for (int k = 0; k < TT_STAGE_COUNT; k++) tt_page_number_cell(f, r->seconds[k]);
@@ -291,7 +293,7 @@ static tt_err write_page(const tt_repeats *group, int groups, const char *file, 
   const tt_campaign_record *s = group->all;
   char title[TEXT], about[TEXT];
   if (s->h->rounds == 0)
-    return TT_FAIL(DATA, "%s: no round is finished yet; tutti campaign status shows its state",
+    return TT_FAIL(DATA, "%s: no round is finished yet; tutti status shows its state",
                    s->directory);
   find_title(s, title, sizeof title);
   snprintf(about, sizeof about, "Active learning by %s: %" PRId64 " round%s, %" PRId64 " labels",

@@ -1,5 +1,5 @@
-/* campaign_report.h — `tutti campaign status` and `tutti campaign report`. Local; they only read
- * the files of the campaign and are safe while it runs. */
+/* campaign_report.h — `tutti status` and `tutti report` of campaigns. Local; they only read the
+ * files of the campaign and are safe while it runs. */
 #ifndef TT_CAMPAIGN_REPORT_H
 #define TT_CAMPAIGN_REPORT_H
 #include "core/base/err.h"
@@ -15,14 +15,11 @@ int tt_campaign_count_local(const char *directory);
  * why the campaign ended. json: 1 = as one JSON object. Errors: NOINPUT, DATA. */
 tt_err tt_campaign_status_local(const char *directory, int json);
 
-/* Print a table of all rounds to standard output: labels, test error, accurate / candidate /
- * failed, time of each stage; write the learning curve to learning.tsv and learning.svg in
- * `output`.
- *   directory  [n] campaigns: the table is of the first one; the curves are of all, for example
- *              with a random baseline
- *   force      1 = replace files of these names that tutti did not write
- * Errors: NOINPUT, DATA, CANTCREAT. */
-tt_err tt_campaign_report_local(const char *const *directory, int n, const char *output, int force);
+/* Print the rounds of the campaigns of n directories, each a campaign or a folder of campaigns, as
+ * a table: columns are separated by tabs, the first line has their names, NaN means no value. The
+ * error is in units of round 1 of the first campaign.
+ * Errors: NOINPUT, DATA (other columns), IO, MEM. */
+tt_err tt_campaign_rounds_print_local(const char *const *directory, int n);
 
 /* Write `file`, a page about the first campaign of n directories with the learning curves of all,
  * and say so on standard output. A directory is a campaign or a folder of campaigns. Campaigns of

@@ -1,4 +1,4 @@
-/* campaign_status.c — `tutti campaign status`; see campaign_report.h. */
+/* campaign_status.c — `tutti status` of a campaign; see campaign_report.h. */
 #include "src/campaign/report/campaign_report.h"
 #include "src/campaign/report/report_internal.h"
 #include "src/campaign/state/file_names.h"
@@ -48,35 +48,18 @@ static int process_has_ended(const tt_status_file *f)
 static tt_err read_history(status_view *v)
 {
   char path[TT_PATH_MAX];
-  tt_campaign_path(v->directory, "campaign.h5", path);
+  tt_path_join(v->directory, "campaign.h5", path);
   if (access(path, F_OK)) return TT_OK;
   TT_TRY(tt_campaign_record_read_local(v->directory, &v->record));
   v->round = v->record.h->rounds;
   return TT_OK;
 }
 
-/* The folder of the file of a campaign is easily given in place of its directory. */
-static tt_err no_campaign(const char *directory)
-{
-  static const char usual[] = "/campaign"; /* the default of campaign.directory */
-  char inside[TT_PATH_MAX], journal[TT_PATH_MAX];
-  int n = snprintf(inside, sizeof inside, "%s%s", directory, usual);
-  int found = n < (int)sizeof inside &&
-              snprintf(journal, sizeof journal, "%s/journal.jsonl", inside) < TT_PATH_MAX &&
-              !access(journal, F_OK);
-  return TT_FAIL(NOINPUT,
-                 "%s: no campaign has started in this directory (campaign.directory of the "
-                 "file)%s%s%s",
-                 directory, found ? "; did you mean '" : "", found ? inside : "",
-                 found ? "'?" : "");
-}
-
 static tt_err read_journal(status_view *v)
 {
   char path[TT_PATH_MAX];
   tt_journal *j = NULL;
-  tt_campaign_path(v->directory, "journal.jsonl", path);
-  if (!v->has_status && !v->record.h && access(path, F_OK)) return no_campaign(v->directory);
+  tt_path_join(v->directory, "journal.jsonl", path);
   TT_TRY(tt_journal_open_local(path, NULL, &j));
   v->seconds = tt_journal_seconds(j);
   tt_journal_close_local(&j);
@@ -89,7 +72,7 @@ static tt_err read_view(const char *directory, status_view *v)
   v->directory = directory;
   TT_TRY(read_history(v));
   tt_err e = tt_status_file_read_local(directory, &v->campaign_file);
-  if (e && e != TT_E_NOINPUT) return e;
+  if (e && (e != TT_E_NOINPUT || !tt_campaign_is_local(directory))) return e;
   v->has_status = !e;
   TT_TRY(read_journal(v));
   const tt_run_status *s = &v->campaign_file.status;

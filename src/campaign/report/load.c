@@ -30,7 +30,7 @@ tt_err tt_campaign_record_read_local(const char *directory, tt_campaign_record *
 {
   char path[TT_PATH_MAX];
   *out = (tt_campaign_record){.directory = directory};
-  tt_campaign_path(directory, "campaign.h5", path);
+  tt_path_join(directory, "campaign.h5", path);
   TT_TRY(tt_history_read_local(path, &out->h));
   tt_err e = tt_history_read_metadata_local(path, &out->texts);
   if (!e && out->h->rounds && out->texts.columns != out->h->columns)
@@ -68,8 +68,8 @@ static int is_visible(const struct dirent *entry) { return entry->d_name[0] != '
 int tt_campaign_is_local(const char *directory)
 {
   char journal[TT_PATH_MAX], history[TT_PATH_MAX];
-  tt_campaign_path(directory, "journal.jsonl", journal);
-  tt_campaign_path(directory, "campaign.h5", history);
+  tt_path_join(directory, "journal.jsonl", journal);
+  tt_path_join(directory, "campaign.h5", history);
   return access(journal, F_OK) == 0 || access(history, F_OK) == 0;
 }
 
@@ -82,7 +82,7 @@ static tt_err list_folder(const char *folder, tt_err (*found)(void *to, const ch
   tt_err e = TT_OK;
   int n = scandir(folder, &entry, is_visible, alphasort);
   for (int i = 0; i < n; i++) {
-    tt_campaign_path(folder, entry[i]->d_name, path);
+    tt_path_join(folder, entry[i]->d_name, path);
     if (!e && *path && tt_campaign_is_local(path)) e = found(to, path);
     free(entry[i]);
   }

@@ -72,7 +72,7 @@ static double round_value(const tt_campaign_record *s, const tt_campaign_record 
   const tt_round *r = &s->h->round[round];
   if (kind == TT_CURVE_MEAN) return tt_history_error(s->h, round + 1, unit->h);
   if (kind == TT_CURVE_SPREAD) return r->spread[column];
-  return isfinite(unit->h->round[0].rmse[column]) ? r->rmse[column] : r->nll[column];
+  return kind == TT_CURVE_RMSE ? r->rmse[column] : r->nll[column];
 }
 
 static tt_err allocate(int64_t points, tt_learning_curve *c)

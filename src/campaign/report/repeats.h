@@ -18,8 +18,13 @@ typedef struct tt_repeats {
 tt_err tt_repeats_create(const tt_campaign_record *s, int n, tt_repeats **out, int *groups);
 void tt_repeats_free(tt_repeats **g, int groups);
 
-/* What a learning curve shows: a column, or the mean of all columns. */
-typedef enum tt_curve_kind { TT_CURVE_MEAN, TT_CURVE_ERROR, TT_CURVE_SPREAD } tt_curve_kind;
+/* What a learning curve shows: of a column, or the mean error of all columns. */
+typedef enum tt_curve_kind {
+  TT_CURVE_MEAN,
+  TT_CURVE_RMSE,
+  TT_CURVE_NLL,
+  TT_CURVE_SPREAD
+} tt_curve_kind;
 
 /* A learning curve over the number of labels. Of one campaign: its rounds. Of several: at every
  * number of labels that at least half of them cover (and two), median and quantiles 0.1 and 0.9 of

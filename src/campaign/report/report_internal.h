@@ -37,9 +37,4 @@ int64_t tt_round_labels_after(const tt_round *r);
 
 /* Error if campaigns predict other columns than the first one. Errors: DATA. */
 tt_err tt_campaigns_check_columns(const tt_campaign_record *s, int n);
-
-/* Write the learning curves of n campaigns to `output`/learning.tsv and learning.svg, in units of
- * the first campaign; `output` is created. Print one line that compares the first campaign with
- * each other one. Errors: DATA (the campaigns predict different columns), CANTCREAT, IO, MEM. */
-tt_err tt_learning_curves_write_local(const tt_campaign_record *s, int n, const char *output);
 #endif

@@ -12,9 +12,8 @@
 #define TT_CAMPAIGN_FILE_NAMES_H
 #include "io/hdf5/files.h"
 
-/* DIR/name; DIR/round-0001 (name "") or DIR/round-0001/name. A path that is too long becomes "",
- * which no file can have. */
-void tt_campaign_path(const char *directory, const char *name, char path[TT_PATH_MAX]);
+/* DIR/round-0001 (name "") or DIR/round-0001/name. A path that is too long becomes "", which no
+ * file can have. */
 void tt_round_path(const char *directory, int64_t round, const char *name, char path[TT_PATH_MAX]);
 /* Remove the directory of a round with all its files, if it exists. Errors: IO. */
 tt_err tt_round_remove_local(const char *directory, int64_t round);
@@ -31,14 +30,12 @@ tt_err tt_label_groups_list_local(const char *label, int64_t **number, int64_t *
 /* label/0003; "" if it is too long. */
 void tt_label_group_directory(const char *label, int64_t number, char path[TT_PATH_MAX]);
 
+/* Whether a group, by its directory, has labels; whether it has failed. Errors: IO. */
+tt_err tt_label_group_ended_local(const char *group, int *labelled, int *failed);
+
 /* Count the groups of a round: all, labelled, failed. Errors: IO, MEM. */
 typedef struct tt_label_progress {
   int64_t groups, labelled, failed;
 } tt_label_progress;
 tt_err tt_label_progress_read_local(const char *directory, int64_t round, tt_label_progress *out);
-
-/* The numbers of the submitted Slurm jobs that label a round (label.mode: slurm), from job.json:
- * "4711" or "4711:4712"; "" if there are none. Returns text. */
-const char *tt_label_job_numbers_local(const char *directory, int64_t round, char *text,
-                                       int64_t room);
 #endif

@@ -20,11 +20,6 @@ static const struct {
                   {"importance.h5", "", "how much each input matters, by tutti explain"},
                   {"metrics.jsonl", "", "losses and counts while training, one line each"},
                   {"status.json", "", "state of the run"},
-                  {"history.tsv", "", "losses by epoch"},
-                  {"predictions.tsv", "", "predictions of the test rows"},
-                  {"learning.tsv", "", "learning curve"},
-                  {"report.svg", "", "charts as a picture"},
-                  {"learning.svg", "", "learning curve as a picture"},
                   {"ckpt-g", ".h5", "checkpoint"},
                   {"round-", "", "training, queries and labels of a round"}};
 

@@ -1,9 +1,9 @@
 /* page.c — see page.h. */
 #include "src/report/page/page.h"
 
+#include "core/base/directory.h"
 #include "io/hdf5/files.h"
 #include "src/report/chart_text.h"
-#include "src/report/own_file.h"
 #include "src/report/page/page_style.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define MARK "<meta name=\"generator\" content=\"tutti report"
 
@@ -67,9 +68,24 @@ tt_err tt_page_begin(const char *title, const char *about, tt_page *page)
   return TT_OK;
 }
 
+/* Whether the file begins as a page. */
+static int is_page(const char *path)
+{
+  char text[513];
+  FILE *f = NULL;
+  if (tt_file_open_stream(path, &f)) return 0;
+  size_t n = fread(text, 1, sizeof text - 1, f);
+  fclose(f);
+  text[n] = '\0';
+  return strstr(text, MARK) != NULL;
+}
+
 tt_err tt_page_check_place(const char *path, int force)
 {
-  return force ? TT_OK : tt_own_file_check_local(path, MARK);
+  struct stat at;
+  if (force || lstat(path, &at)) return TT_OK; /* publish reports an error of the path */
+  if (S_ISREG(at.st_mode) && is_page(path)) return TT_OK;
+  return TT_FAIL(CANTCREAT, "%s exists and was not written by tutti; --force replaces it", path);
 }
 
 void tt_page_discard(tt_page *page)

@@ -22,7 +22,8 @@ tt_err tt_page_begin(const char *title, const char *about, tt_page *out);
 tt_err tt_page_publish(tt_page *page, const char *path, int force);
 void tt_page_discard(tt_page *page);
 
-/* Error if a file is in the place of `path` that tutti report did not write. Errors: CANTCREAT. */
+/* Error if a file or a link is at `path` that tutti report did not write; force: 1 = it may be
+ * replaced. Errors: CANTCREAT. */
 tt_err tt_page_check_place(const char *path, int force);
 
 /* Write text: escaped; ^2 and ^3 become superscripts, unless verbatim. */

@@ -211,7 +211,7 @@ TT_TEST (a_stop_ends_the_call) {
   TT_CHECK((int)make(comm, 0.0, &pool), ==, (int)TT_E_STOPPED);
   TT_CHECK_HAS(tt_err_last(), "stopped by the file STOP while pool.command made chunk 0");
   TT_CHECK(leftovers(""), ==, 0);
-  tt_campaign_path(scratch, "STOP", path);
+  tt_path_join(scratch, "STOP", path);
   if (tt_comm_is_root(comm)) unlink(path);
   put_script("sleep 1000");
   TT_CHECK((int)make(comm, tt_monotonic_seconds() - 1.0, &pool), ==, (int)TT_E_STOPPED);

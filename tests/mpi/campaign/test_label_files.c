@@ -69,7 +69,7 @@ TT_TEST (an_incomplete_output_is_read_again) {
   snprintf(input_file, sizeof input_file, "%s", in_label("0001/input.csv"));
   snprintf(output, sizeof output, "%s", in_label("0001/output.csv"));
   char *const argv[] = {program, "drop", h.path, input_file, output, NULL};
-  const tt_process_options order = {argv, scratch, "/dev/null"};
+  const tt_process_options order = {argv, scratch, "/dev/null", NULL};
   if (tt_comm_is_root(comm)) TT_CHECK(tt_process_start(&order, &pid), ==, 0);
   int labelled = labelled_by("", FILES(5, 1h));
   hear_end(&h, text);

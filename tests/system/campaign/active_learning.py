@@ -60,8 +60,8 @@ def example(folder, tutti):
         used = set(np.flatnonzero(np.isnan(f["score"][0])))
     check("75 queries; 20 and 62 rows are not candidates", len(used) == 75 + 82)
     check("no query is a row of the initial data", set(picked["query_row"]) <= used)
-    run(folder, tutti, "campaign", "report", "campaign", "random")
-    check("a picture", (folder / "learning.svg").stat().st_size > 1000)
+    run(folder, tutti, "report", "campaign", "random")
+    check("a page", (folder / "campaign/report.html").stat().st_size > 1000)
 
 
 def main():

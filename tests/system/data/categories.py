@@ -2,28 +2,15 @@
 """data.categories and data.missing: indicator: what is stored and predicted, by an independent
 computation in NumPy; the same bits from a CSV file, HDF5 files, two ranks and the library; other
 levels and what cannot be done are refused.
-
-    categories.py TUTTI LIBRARY|- MPIRUN...
-
-Exit status 0 if all is well, 77 without python3-h5py.
 """
 import csv
 import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from nets import layers_of  # noqa: E402
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from nets import layers_of
+from rig import h5py, np, package, sets, test, tutti, write_json
 
 ROWS, TRAIN = 240, 160
 TEXTS = ["brass", "steel, hard", "Öl", "'quoted \"x\"'"]
@@ -83,14 +70,8 @@ def write_records(name, data, columns):
         f["records"] = rows
 
 
-def run(*words, code=0):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout if code == 0 else done.stderr
-
-
-def refused(tutti, code, text, *words):
-    said = run(tutti, *words, code=code)
+def refused(code, text, *words):
+    said = tutti(*words, code=code)
     assert text in said, f"{words}: {said}"
 
 
@@ -158,11 +139,8 @@ def codes(model, data, rows):
     return np.stack([data["a"][rows], material, data["b"][rows], data["code"][rows], site], 1)
 
 
-def check_library(library, data, pred, slopes):
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
-    os.environ["TUTTI_LIBRARY"] = library
-    import tutti  # not installed
-    model = tutti.Model("out/model.h5")
+def check_library(data, pred, slopes):
+    model = package().Model("out/model.h5")
     assert model.input_levels["material"] == sorted(TEXTS, key=lambda t: t.encode())
     assert model.input_levels["code"] == ["-2.5", "3", "11"] and model.input_levels["a"] == []
     assert np.isnan(model.level_value("material", "wood"))
@@ -179,7 +157,7 @@ def check_library(library, data, pred, slopes):
     x[0, 1] = 17
     try:
         model.predict(x)
-    except tutti.InputError as e:
+    except package().InputError as e:
         assert "column 1 (material) is 17, which is no level of the training rows ('quoted" in str(e), e
     else:
         raise AssertionError("17 is no level")
@@ -208,7 +186,7 @@ def one_hot_at(data, column, step):
     return base
 
 
-def check_refusals(tutti, data):
+def check_refusals(data):
     train = ["train", "job.json", "--set", "run.directory=x", "--set"]
     for how, code, text in (
             ("data.categories={material: error}", 65, "'n' is not a number"),
@@ -222,27 +200,27 @@ def check_refusals(tutti, data):
              "data.missing: mean for the input 'material': its values are levels, which have no mean; "
              "choose by column: data.missing: {material: indicator, '*': mean}"),
             ("data.missing={b: indicator}", 65, "the level is missing; data.missing: indicator accepts this")):
-        refused(tutti, code, text, *train, how)
+        refused(code, text, *train, how)
     wood = {c: v[:3].copy() for c, v in data.items()}
     wood["material"] = np.array(["brass", "wood", "brass"], object)
     write_csv("wood.csv", wood, COLUMNS)
     write_h5("wood.h5", wood, COLUMNS)
     write_records("wood-records.h5", wood, COLUMNS)
     predict = ["predict", "out/model.h5", "-o", "x.h5", "--decimal", "comma", "--delimiter", "semicolon"]
-    refused(tutti, 65, "wood.csv:3: column 'material': 'wood' is no level of the training rows ('quoted",
+    refused(65, "wood.csv:3: column 'material': 'wood' is no level of the training rows ('quoted",
             *predict, "wood.csv")
-    refused(tutti, 65, "wood.h5: dataset 'material', row 1 (from 0): 'wood' is no level", *predict, "wood.h5")
-    refused(tutti, 65, "wood-records.h5: dataset 'material', row 1 (from 0): 'wood' is no level", *predict,
+    refused(65, "wood.h5: dataset 'material', row 1 (from 0): 'wood' is no level", *predict, "wood.h5")
+    refused(65, "wood-records.h5: dataset 'material', row 1 (from 0): 'wood' is no level", *predict,
             "wood-records.h5")
     many = dict(data, site=np.array([f"s{i}" for i in range(ROWS)], object))
     for c in many:
         many[c] = np.tile(many[c], 5)
     many["site"] = np.array([f"s{i}" for i in range(5 * ROWS)], object)
     write_csv("many.csv", many, [*COLUMNS, "y", "part"])
-    refused(tutti, 65, "the column has more than 1000 levels", *train, "data.file=many.csv")
+    refused(65, "the column has more than 1000 levels", *train, "data.file=many.csv")
 
 
-def check_campaign(tutti, data):
+def check_campaign(data):
     """Numbers are levels in the rounds of a campaign."""
     for name, rows in (("first.h5", slice(0, 30)), ("pool.h5", slice(30, ROWS))):
         with h5py.File(name, "w") as f:
@@ -254,8 +232,8 @@ def check_campaign(tutti, data):
            "ensembles": [{"name": "n", "members": 2, "target": "y"}],
            "pool": {"file": "pool.h5", "labels": "y"}, "label": {"mode": "hidden"},
            "select": {"batch": 2, "method": "kcenter"}, "stop": {"rounds": 1}, "run": JOB["run"]}
-    pathlib.Path("campaign.json").write_text(json.dumps(job))
-    run(tutti, "campaign", "run", "campaign.json")
+    write_json("campaign.json", job)
+    tutti("campaign", "run", "campaign.json")
     level, inputs = read("campaign/model.h5", "network_input_level", "net/layer_in")
     assert level[1:].tolist() == [-2.5, 3, 11] and inputs[0, 0] == 4, (level, inputs)
 
@@ -302,7 +280,7 @@ def check_round(folder, a, material, levels):
     return row
 
 
-def check_texts(tutti, mpirun):
+def check_texts():
     """Texts as levels in a campaign: the oracle gets the texts, also those that are no level; the
     levels stay those of the training rows of data.file."""
     a, material = candidates()
@@ -316,16 +294,16 @@ def check_texts(tutti, mpirun):
         with open(name, "w", newline="") as f:
             csv.writer(f).writerows([list(data), *zip(*data.values())])
     write_h5("pool.h5", pool, pool)
-    pathlib.Path("texts.json").write_text(json.dumps(QUERY_JOB))
-    go = [tutti, "campaign", "run", "texts.json", "--set"]
+    write_json("texts.json", QUERY_JOB)
+    go = ["campaign", "run", "texts.json", "--set"]
     line = list(material).index(WOOD) + 2
-    refused(tutti, 65, f"pool.csv:{line}: column 'material': '{WOOD}' is no level of the training rows", *go[1:],
+    refused(65, f"pool.csv:{line}: column 'material': '{WOOD}' is no level of the training rows", *go,
             "data.categories={material: error}", "--set", "campaign.directory=c2")
-    run(*mpirun, 2, *go, "pool.file=pool.h5", "--set", "label.format=hdf5", "--set", "campaign.directory=c3", code=75)
+    tutti(*go, "pool.file=pool.h5", *sets("label.format=hdf5", "campaign.directory=c3"), ranks=2, code=75)
     row = check_round("c3/round-0001", a, material, levels)
     x, text = read("c3/round-0001/label/0001/input.h5", "x", "x_text")
     assert texts_of(text)[1::2] == material[row].tolist() and set(texts_of(text)[::2]) == {""}
-    run(*go, "campaign.directory=c4", code=75)
+    tutti(*go, "campaign.directory=c4", code=75)
     assert (check_round("c4/round-0001", a, material, levels) == row).all()
     with open("c4/round-0001/label/0001/input.csv", newline="") as f:
         asked = list(csv.DictReader(f))
@@ -333,8 +311,8 @@ def check_texts(tutti, mpirun):
         zip(row, a[row], material[row]))
     with open("labels.csv", "w") as f:
         f.write("id,y\n" + "".join(f"{q['id']},{float(q['a']) + len(q['material'])}\n" for q in asked))
-    run(tutti, "campaign", "label", "c4", "labels.csv")
-    run(*go, "campaign.directory=c4")
+    tutti("campaign", "label", "c4", "labels.csv")
+    tutti(*go, "campaign.directory=c4")
     assert [p.name for p in pathlib.Path("c4/round-0001/label").iterdir() if p.is_dir()] == ["0001"]
     names, = read("c4/model.h5", "network_input_level_name")
     assert texts_of(names) == ["", *levels]
@@ -343,57 +321,50 @@ def check_texts(tutti, mpirun):
     mean, scale = read("c4/model.h5", "scaler/x_mean", "scaler/x_scale")
     used = np.concatenate([first["a"][first["part"] == 0], x[part == 0, 0]])
     assert np.isclose(mean[0], used.mean()) and (mean[1], scale[1]) == (0, 1) and (x[part == 0, 1] == -1).any()
-    plan = json.loads(run(tutti, "plan", "texts.json", "--json", "--set", "pool.file=pool.h5"))
+    plan = json.loads(tutti("plan", "texts.json", "--json", "--set", "pool.file=pool.h5").out)
     assert plan["campaign"]["pool"]["rows"] == len(a), plan
 
 
 def main():
-    tutti, library, mpirun = pathlib.Path(sys.argv[1]).resolve(), sys.argv[2], sys.argv[3:]
-    library = str(pathlib.Path(library).resolve()) if library != "-" else None
-    with tempfile.TemporaryDirectory(prefix="tutti-categories-") as folder:
-        os.chdir(folder)
-        data = make_data()
-        write_csv("t.csv", data, [*COLUMNS, "y", "part"])
-        write_h5("t.h5", data, [*COLUMNS, "y", "part"])
-        pathlib.Path("job.json").write_text(json.dumps(JOB))
-        run(tutti, "train", "-q", "job.json")
-        plan = json.loads(run(tutti, "plan", "job.json", "--json"))
-        assert plan["cohorts"][0]["inputs"] == 13 and plan["data"]["inputs"] == 5, plan
-        x = one_hot(data)
-        check_model("out/model.h5", x)
-        run(tutti, "predict", "out/model.h5", "t.csv", "-q", "--jacobian", "--decimal", "comma",
-            "--delimiter", "semicolon")
-        pred = dict(zip([*STD, "extrapolation"], read("pred.h5", *STD, "extrapolation")))
-        for name, want in zip(STD, predict("out/model.h5", x)):
-            same(name, pred[name][:, 0], want)
-        beyond = np.maximum(0, np.maximum(x[:TRAIN].min(0) - x, x - x[:TRAIN].max(0)))
-        want = (beyond / np.ptp(x[:TRAIN], axis=0)).max(1)
-        assert np.allclose(pred["extrapolation"], want, atol=1e-5) and (want > 0).any()
-        slopes, = read("pred.h5", "y_pred_mean_jacobian")
-        check_slopes("out/model.h5", data, x, slopes)
-        if library:
-            check_library(library, data, pred, slopes)
-        inputs = ["--set", "data.inputs=a,material,b,code,site"]
-        run(*mpirun, 2, tutti, "train", "-q", "job.json", "--set", "run.directory=two", *inputs,
-            "--set", "data.file=t.h5")
-        trained = read("out/model.h5", "net/parameters")[0]
-        assert (read("two/model.h5", "net/parameters")[0] == trained).all()
-        run(tutti, "predict", "two/model.h5", "t.h5", "-q", "-o", "two.h5")
-        assert (read("two.h5", STD[0])[0] == pred[STD[0]]).all()
-        write_records("records.h5", data, [*COLUMNS, "y", "part"])
-        run(tutti, "train", "-q", "job.json", "--set", "run.directory=records", "--set", "data.inputs='*'", "--set",
-            "data.file=records.h5")
-        assert (read("records/model.h5", "net/parameters")[0] == trained).all()
-        np.savez("t.npz", **{c: data[c].astype(str) if data[c].dtype.kind == "O" else data[c] for c in COLUMNS})
-        run(tutti, "predict", "two/model.h5", "t.npz", "-q", "-o", "npz.h5")
-        assert (read("npz.h5", STD[0])[0] == pred[STD[0]]).all()
-        found = json.loads(run(tutti, "explain", "out/model.h5", "t.h5", "--json", "-q"))["columns"][0]
-        gain = {i["name"]: i["permutation_importance"] for i in found["inputs"]}
-        assert gain["code"] > 0.3 and gain["material"] > 0.1, gain
-        check_campaign(tutti, data)
-        check_texts(tutti, mpirun)
-        check_refusals(tutti, data)
+    data = make_data()
+    write_csv("t.csv", data, [*COLUMNS, "y", "part"])
+    write_h5("t.h5", data, [*COLUMNS, "y", "part"])
+    write_json("job.json", JOB)
+    tutti("train", "-q", "job.json")
+    plan = json.loads(tutti("plan", "job.json", "--json").out)
+    assert plan["cohorts"][0]["inputs"] == 13 and plan["data"]["inputs"] == 5, plan
+    x = one_hot(data)
+    check_model("out/model.h5", x)
+    tutti("predict", "out/model.h5", "t.csv", "-q", "--jacobian", "--decimal", "comma",
+        "--delimiter", "semicolon")
+    pred = dict(zip([*STD, "extrapolation"], read("pred.h5", *STD, "extrapolation")))
+    for name, want in zip(STD, predict("out/model.h5", x)):
+        same(name, pred[name][:, 0], want)
+    beyond = np.maximum(0, np.maximum(x[:TRAIN].min(0) - x, x - x[:TRAIN].max(0)))
+    want = (beyond / np.ptp(x[:TRAIN], axis=0)).max(1)
+    assert np.allclose(pred["extrapolation"], want, atol=1e-5) and (want > 0).any()
+    slopes, = read("pred.h5", "y_pred_mean_jacobian")
+    check_slopes("out/model.h5", data, x, slopes)
+    if package():
+        check_library(data, pred, slopes)
+    tutti("train", "-q", "job.json", *sets("run.directory=two", "data.inputs=a,material,b,code,site", "data.file=t.h5"),
+          ranks=2)
+    trained = read("out/model.h5", "net/parameters")[0]
+    assert (read("two/model.h5", "net/parameters")[0] == trained).all()
+    tutti("predict", "two/model.h5", "t.h5", "-q", "-o", "two.h5")
+    assert (read("two.h5", STD[0])[0] == pred[STD[0]]).all()
+    write_records("records.h5", data, [*COLUMNS, "y", "part"])
+    tutti("train", "-q", "job.json", *sets("run.directory=records", "data.inputs='*'", "data.file=records.h5"))
+    assert (read("records/model.h5", "net/parameters")[0] == trained).all()
+    np.savez("t.npz", **{c: data[c].astype(str) if data[c].dtype.kind == "O" else data[c] for c in COLUMNS})
+    tutti("predict", "two/model.h5", "t.npz", "-q", "-o", "npz.h5")
+    assert (read("npz.h5", STD[0])[0] == pred[STD[0]]).all()
+    found = json.loads(tutti("explain", "out/model.h5", "t.h5", "--json", "-q").out)["columns"][0]
+    gain = {i["name"]: i["permutation_importance"] for i in found["inputs"]}
+    assert gain["code"] > 0.3 and gain["material"] > 0.1, gain
+    check_campaign(data)
+    check_texts()
+    check_refusals(data)
 
 
-if __name__ == "__main__":
-    main()
+test(main)

@@ -2,31 +2,15 @@
 """data.targets_pca, with a column of categories: components, predictions, derivatives, sensitivities,
 scores and exported models against an independent computation in NumPy; the library has the bits of
 the program, and two ranks those of one.
-
-    components.py TUTTI LIBRARY CC MPIRUN...
-
-LIBRARY may be empty. Exit status 0 if all is well, 77 without python3-h5py.
 """
 import ctypes
-import json
-import os
-import pathlib
-import subprocess
 import sys
-import tempfile
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "embedding"))
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-import model_numpy  # noqa: E402
-import onnx_numpy  # noqa: E402
-from nets import layers_of  # noqa: E402
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+import model_numpy
+import onnx_numpy
+from nets import layers_of
+from rig import check_same, h5py, np, package, run, test, tutti, write_json
 
 TARGETS, KEPT, LEVELS = 24, 4, [1, 2, 5]
 JOB = {"data": {"file": "d.h5", "targets_pca": KEPT, "categories": {"k": "error"},
@@ -63,16 +47,10 @@ def write_data():
     return x, y
 
 
-def run(*words, code=0):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stderr
-
-
-def check_table(tutti):
+def check_table():
     """Of many targets tutti evaluate prints one line each, with the scores of the file."""
-    done = subprocess.run([tutti, "evaluate", "out/model.h5", "test.h5"], capture_output=True, text=True)
-    lines = done.stdout.splitlines()
+    done = tutti("evaluate", "out/model.h5", "test.h5").out
+    lines = done.splitlines()
     assert len(lines) == 3 * (2 + TARGETS) and max(map(len, lines)) < 80, done
     assert lines[0] == f"{JOB['ensembles'][0]['name']}: 24 targets, 3 members", lines[0]
     assert lines[1].split() == ["rows", "rmse", "nll", "crps", "r2", "in", "90", "%"], lines[1]
@@ -234,10 +212,10 @@ def check_scores(f, scores, x, y):
     close("nll", scores["ensemble_nll"][plain], nll)
 
 
-def check_exports(tutti, cc, pred, x):
+def check_exports(cc, pred, x):
     want = [pred[name] for name in PARTS]
     for kind in ("onnx", "c"):
-        run(tutti, "export", "out/model.h5", f"--{kind}", "-q")
+        tutti("export", "out/model.h5", f"--{kind}", "-q")
     by_numpy = model_numpy.predict(model_numpy.read_model("out/model.h5"), x)
     run(cc, "-std=c17", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fPIC", "-shared", "model.c",
         "-o", "./model.so", "-lm")
@@ -253,11 +231,8 @@ def check_exports(tutti, cc, pred, x):
         close(f"ONNX {name}", by_onnx[name], want[part])
 
 
-def check_library(library, pred, x):
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
-    os.environ["TUTTI_LIBRARY"] = library
-    import tutti  # not installed
-    model = tutti.Model("out/model.h5")
+def check_library(pred, x):
+    model = package().Model("out/model.h5")
     for rows in (len(x), 1):
         got = model.predict(x[:rows], gradient=True)
         for key, name in zip(("mean", "std", "aleatoric", "epistemic"), PARTS):
@@ -265,55 +240,41 @@ def check_library(library, pred, x):
             assert (got[key + "_gradient"] == pred[name + "_jacobian"][:rows]).all(), key
 
 
-def contents(name):
-    found = {}
-    with h5py.File(name) as f:
-        f.visititems(lambda n, d: found.update({n: d[()].tobytes()}) if isinstance(d, h5py.Dataset)
-                     and not n.startswith("provenance") else None)
-    return found
-
-
-def check_refusals(tutti):
+def check_refusals():
     train = ["train", "job.json", "--set", "run.directory=other", "--set"]
-    error = run(tutti, *train, "data.targets_pca=25", code=65)
+    error = tutti(*train, "data.targets_pca=25", code=65)
     assert "data.targets_pca is 25, but there are 24 targets" in error, error
     with h5py.File("d.h5", "r+") as f:
         f["y"][:, 20:] = 2.0
         f["y"][:, 3:20] = f["y"][:, 2:3]
-    error = run(tutti, *train, "data.normalize=none", "--set", "data.targets_pca=4", code=65)
+    error = tutti(*train, "data.normalize=none", "--set", "data.targets_pca=4", code=65)
     assert "the training rows differ in 3 directions only" in error, error
 
 
 def main():
-    tutti, library, cc = sys.argv[1:4]
-    with tempfile.TemporaryDirectory(prefix="tutti-components-") as folder:
-        os.chdir(folder)
-        x, y = write_data()
-        pathlib.Path("job.json").write_text(json.dumps(JOB))
-        run(tutti, "train", "-q", "job.json")
-        run(*sys.argv[4:], 2, tutti, "train", "-q", "job.json", "--set", "run.directory=two")
-        for name in ("model.h5", "results.h5"):
-            one, two = contents(f"out/{name}"), contents(f"two/{name}")
-            assert one == two, [n for n in one if one[n] != two.get(n)]
-        run(tutti, "predict", "out/model.h5", "test.h5", "-q", "--jacobian")
-        run(tutti, "evaluate", "out/model.h5", "test.h5", "-q", "-o", "scores.h5")
-        check_table(tutti)
-        run(tutti, "explain", "out/model.h5", "test.h5", "-q", "--repeats", "1")
-        read = lambda name: {n: d[()] for n, d in h5py.File(name).items() if isinstance(d, h5py.Dataset)}
-        pred, scores = read("pred.h5"), read("scores.h5")
-        with h5py.File("out/model.h5") as f:
-            check_components(f, y)
-            check_weights(f, x, y)
-            check_calibration(f, x, y)
-            check_predictions(f, pred, x[220:])
-            check_sensitivities(f, read("importance.h5"), x[220:])
-            check_leverage(f, pred, x[220:], x[:160])
-            check_scores(f, scores, x[220:], y[220:])
-        check_exports(tutti, cc, pred, x[220:])
-        if library:
-            check_library(library, pred, x[220:])
-        check_refusals(tutti)
+    x, y = write_data()
+    write_json("job.json", JOB)
+    tutti("train", "-q", "job.json")
+    tutti("train", "-q", "job.json", "--set", "run.directory=two", ranks=2)
+    check_same("out", "two")
+    tutti("predict", "out/model.h5", "test.h5", "-q", "--jacobian")
+    tutti("evaluate", "out/model.h5", "test.h5", "-q", "-o", "scores.h5")
+    check_table()
+    tutti("explain", "out/model.h5", "test.h5", "-q", "--repeats", "1")
+    read = lambda name: {n: d[()] for n, d in h5py.File(name).items() if isinstance(d, h5py.Dataset)}
+    pred, scores = read("pred.h5"), read("scores.h5")
+    with h5py.File("out/model.h5") as f:
+        check_components(f, y)
+        check_weights(f, x, y)
+        check_calibration(f, x, y)
+        check_predictions(f, pred, x[220:])
+        check_sensitivities(f, read("importance.h5"), x[220:])
+        check_leverage(f, pred, x[220:], x[:160])
+        check_scores(f, scores, x[220:], y[220:])
+    check_exports(sys.argv[1], pred, x[220:])
+    if package():
+        check_library(pred, x[220:])
+    check_refusals()
 
 
-if __name__ == "__main__":
-    main()
+test(main)

@@ -1,27 +1,14 @@
 #!/usr/bin/python3
 """tutti explain: permutation importance and sensitivities by an independent computation in NumPy, with
 the same permutations; the same bits on two ranks.
-
-    explain.py TUTTI MPIRUN...
-
-Exit status 0 if all is well, 77 without python3-h5py.
 """
 import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from nets import layers_of, parameters_of  # noqa: E402
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from nets import layers_of, parameters_of
+from rig import h5py, np, test, tutti, write_json
 
 ROWS, USED, REPEATS, SEED, MEMBERS = 130, 100, 3, 7, 3
 M32 = 0xFFFFFFFF
@@ -71,12 +58,6 @@ def shuffle(n, stream, step):
             i = turn(i)
         return i
     return np.array([at(i) for i in range(n)])
-
-
-def run(*words, code=0):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout if code == 0 else done.stderr
 
 
 def write_data():
@@ -186,44 +167,39 @@ def check_weight_0(explain, x, y, weight, found):
         for name, rows, more in (("x", x, 1000), ("y", y, 1), ("w", weight, 0)):
             f[name] = np.insert(rows, [0, 50, 50, len(rows)], more, axis=0)
         f["feature_name"], f["target_name"] = list("abcd"), ["u", "v", "class"]
-    run(*explain[:3], "zero.h5", *explain[4:], "-o", "zero-out.h5")
+    tutti(*explain[:2], "zero.h5", *explain[3:], "-o", "zero-out.h5")
     zero = read("zero-out.h5")
     assert all(found[n].tobytes() == zero[n].tobytes() for n in found)
     with h5py.File("zero.h5", "r+") as f:
         f["w"][1:] = 0
-    assert "has 0" in run(*explain[:3], "zero.h5", *explain[4:], "-o", "x.h5", code=64)
+    assert "has 0" in tutti(*explain[:2], "zero.h5", *explain[3:], "-o", "x.h5", code=64)
 
 
 def main():
-    tutti, launch = pathlib.Path(sys.argv[1]).resolve(), " ".join(sys.argv[2:]).split()
     options = ["--weights", "w", "--rows", USED, "--repeats", REPEATS, "--seed", SEED, "-q"]
-    with tempfile.TemporaryDirectory(prefix="tutti-explain-") as folder:
-        os.chdir(folder)
-        x, y, weight = write_data()
-        pathlib.Path("job.json").write_text(json.dumps(JOB))
-        run(tutti, "train", "-q", "job.json")
-        explain = [tutti, "explain", "out/model.h5", "d.h5", *options]
-        printed = run(*explain)
-        found = read("importance.h5")
-        with h5py.File("out/model.h5") as f:
-            check(f, found, x, y, weight)
-        check_weight_0(explain, x, y, weight, found)
-        if launch:
-            said = json.loads(run(*launch, 2, *explain, "--json", "-o", "two.h5"))
-            two = read("two.h5")
-            assert all((found[n].tobytes() == two[n].tobytes()) for n in found)
-            order = np.argsort(-found["permutation_importance"][1])
-            first = said["columns"][1]
-            assert (first["ensemble"], first["target"], first["error_metric"]) == ("n", "v", "rmse")
-            assert [i["name"] for i in first["inputs"]] == ["abcd"[d] for d in order], first
-            assert abs(first["inputs"][0]["sensitivity"] / found["sensitivity"][1, order[0]] - 1) < 1e-9
-        line = next(l for l in printed.splitlines()[2:] if l.startswith(" a "))
-        assert float(line.split()[1]) == float(f"{found['permutation_importance'][0, 0]:.4g}"), line
-        assert "importance.h5 exists; give another" in run(*explain, code=73)
-        assert "at least 2 rows" in run(*explain[:4], "--inputs", "one", "--targets", "ones", "-o",
-                                        "x.h5", code=64)
-        assert not pathlib.Path("x.h5").exists()
+    x, y, weight = write_data()
+    write_json("job.json", JOB)
+    tutti("train", "-q", "job.json")
+    explain = ["explain", "out/model.h5", "d.h5", *options]
+    printed = tutti(*explain).out
+    found = read("importance.h5")
+    with h5py.File("out/model.h5") as f:
+        check(f, found, x, y, weight)
+    check_weight_0(explain, x, y, weight, found)
+    said = json.loads(tutti(*explain, "--json", "-o", "two.h5", ranks=2).out)
+    two = read("two.h5")
+    assert all((found[n].tobytes() == two[n].tobytes()) for n in found)
+    order = np.argsort(-found["permutation_importance"][1])
+    first = said["columns"][1]
+    assert (first["ensemble"], first["target"], first["error_metric"]) == ("n", "v", "rmse")
+    assert [i["name"] for i in first["inputs"]] == ["abcd"[d] for d in order], first
+    assert abs(first["inputs"][0]["sensitivity"] / found["sensitivity"][1, order[0]] - 1) < 1e-9
+    line = next(l for l in printed.splitlines()[2:] if l.startswith(" a "))
+    assert float(line.split()[1]) == float(f"{found['permutation_importance'][0, 0]:.4g}"), line
+    assert "importance.h5 exists; give another" in tutti(*explain, code=73)
+    assert "at least 2 rows" in tutti(*explain[:3], "--inputs", "one", "--targets", "ones", "-o", "x.h5",
+                                      code=64)
+    assert not pathlib.Path("x.h5").exists()
 
 
-if __name__ == "__main__":
-    main()
+test(main)

@@ -2,36 +2,14 @@
 """train.init_from, freeze, layer_rates: members begin with trained weights and predict what these
 predict, layers keep their weights; the same bits on two ranks and after restarts; what does not fit
 is refused.
-
-    fine_tuning.py TUTTI MPIEXEC...
-
-Exit status 0 if all is well, 77 without python3-h5py.
 """
-import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
-
-for _folder in ("system", "embedding"):
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / _folder))
-from content_hash import seal  # noqa: E402
-from nets import layers_of  # noqa: E402
-
-
-def run(*words, code=0):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout + done.stderr
-
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from content_hash import seal
+from nets import layers_of
+from rig import h5py, np, test, tutti, write_json
 
 def job(name, ensembles, *, data="new.h5", model=None, train=None, run=None, target="y"):
     content = {"data": {"file": data, "split": {"train": 0.7, "validation": 0.3, "test": 0}},
@@ -39,9 +17,7 @@ def job(name, ensembles, *, data="new.h5", model=None, train=None, run=None, tar
                "train": {"epochs": 4, "batch_size": 8, **(train or {})},
                "ensembles": [{"members": 3, "target": target, **e} for e in ensembles],
                "run": {"directory": name, "device": "auto", "threads": 1, **(run or {})}}
-    path = pathlib.Path(name + ".json")
-    path.write_text(json.dumps(content))
-    return path
+    return write_json(f"{name}.json", content)
 
 
 def write_data():
@@ -62,18 +38,18 @@ def weights(name, cohort=0):
 
 
 def predict(model):
-    run(TUTTI, "predict", f"{model}/model.h5", "new.h5", "-o", "pred.h5", "--force")
+    tutti("predict", f"{model}/model.h5", "new.h5", "-o", "pred.h5", "--force")
     with h5py.File("pred.h5") as f:
         return f["y_pred_mean"][()]
 
 
 def members_begin_with_trained_weights():
-    run(TUTTI, "train", job("base", [{"name": "one"}], data="old.h5", train={"epochs": 9}))
+    tutti("train", job("base", [{"name": "one"}], data="old.h5", train={"epochs": 9}))
     tuned = job("tuned", [{"name": "still", "members": 4, "train": {"learning_rate": 0}},
                           {"name": "frozen", "train": {"freeze": 2}},
                           {"name": "slow", "train": {"layer_rates": [1, 0, 0.1]}}],
                 train={"init_from": "base/model.h5"})
-    said = run(TUTTI, "train", tuned)
+    said = tutti("train", tuned)
     assert "members start with weights of" in said, said
     base = weights("base")
     still, frozen, slow = (weights("tuned", k) for k in range(3))
@@ -94,7 +70,7 @@ def one_for_all_and_some_layers(base):
     with h5py.File("other.h5", "w") as f, h5py.File("new.h5") as old:
         f["x"], f["feature_name"] = old["x"][()], list("abc")
         f["y"], f["target_name"] = rows[:, :1] * 7 + 2, ["w"]
-    run(TUTTI, "train", job("moved", [{"name": "w"}], data="other.h5", target="w",
+    tutti("train", job("moved", [{"name": "w"}], data="other.h5", target="w",
                             train={"init_from": "base/model.h5", "init_member": 1, "init_layers": 2,
                                    "learning_rate": 0}))
     now = weights("moved")
@@ -111,7 +87,7 @@ def labels_are_not_normalized():
         f["x"], f["feature_name"] = old["x"][()], list("abc")
         f["y"], f["target_name"] = (old["y"][:, :1] > 0).astype(float), ["y"]
     start = {"init_from": "base/model.h5", "init_layers": 2, "loss": "bce"}
-    run(TUTTI, "train", job("classes", [{"name": "y"}], data="classes.h5", train=start))
+    tutti("train", job("classes", [{"name": "y"}], data="classes.h5", train=start))
     with h5py.File("classes/model.h5") as f:
         assert f["scaler/y_mean"][0] == 0 and f["scaler/y_scale"][0] == 1
     again = job("again", [{"name": "y"}], data="classes.h5",
@@ -119,32 +95,32 @@ def labels_are_not_normalized():
     for name, value in (("y_mean", 1e6), ("y_scale", 1e-9)):  # a file of a stranger
         with h5py.File("classes/model.h5", "r+") as f:
             good, f["scaler"][name][0] = f["scaler"][name][0], value
-        said = run(TUTTI, "train", again, code=65)
+        said = tutti("train", again, code=65)
         assert f"'scaler/{name}'" in said and f"{value:g}" in said, said
         with h5py.File("classes/model.h5", "r+") as f:
             f["scaler"][name][0] = good
 
 
 def one_member_predicts_what_it_predicted():
-    run(TUTTI, "train", job("same", [{"name": "one"}], train={
+    tutti("train", job("same", [{"name": "one"}], train={
         "init_from": "base/model.h5", "learning_rate": 0, "epochs": 1}))
     assert np.array_equal(predict("same"), predict("base"))
 
 
 def the_same_bits_on_ranks_and_after_restarts():
     train = {"init_from": "base/model.h5", "epochs": 600, "freeze": 1, "clip_norm": 0.1}
-    run(TUTTI, "train", job("whole", [{"name": "one"}], train=train))
-    run(*MPIEXEC, 2, TUTTI, "train", job("two", [{"name": "one"}], train=train))
+    tutti("train", job("whole", [{"name": "one"}], train=train))
+    tutti("train", job("two", [{"name": "one"}], train=train), ranks=2)
     cut = job("cut", [{"name": "one"}], train=train)
-    run(TUTTI, "train", cut, "--set", "run.max_time=0.01s", code=75)
+    tutti("train", cut, "--set", "run.max_time=0.01s", code=75)
     model = pathlib.Path("base/model.h5").read_bytes()
     with h5py.File("base/model.h5", "r+") as f:
         f["scaler/x_mean"][0] += 1
         seal(f)
-    said = run(TUTTI, "train", cut, code=65)
+    said = tutti("train", cut, code=65)
     assert "train.init_from" in said, said
     pathlib.Path("base/model.h5").write_bytes(model)
-    run(TUTTI, "train", cut)
+    tutti("train", cut)
     for name in ("two", "cut"):
         for a, b in zip(weights("whole"), weights(name)):
             assert np.array_equal(a, b), name
@@ -162,7 +138,7 @@ def what_does_not_fit_is_refused():
         code, normalize = change.pop("code", 65), change.pop("normalize", None)
         path = job("bad", [{"name": "one"}], **{"train": start, **change})
         words = ("--set", f"data.normalize={normalize}") if normalize else ()
-        said = run(TUTTI, "train", path, *words, code=code)
+        said = tutti("train", path, *words, code=code)
         assert text in said.replace("\n", " "), (text, said)
 
 
@@ -178,8 +154,4 @@ def main():
     what_does_not_fit_is_refused()
 
 
-TUTTI, MPIEXEC = str(pathlib.Path(sys.argv[1]).resolve()), sys.argv[2:]
-with tempfile.TemporaryDirectory() as scratch:
-    os.chdir(scratch)
-    main()
-print("fine_tuning: ok")
+test(main)

@@ -1,4 +1,4 @@
-"""folds.py TUTTI [MPIRUN...] — with train.resample: kfold a member knows nothing of the rows that it
+"""folds.py — with train.resample: kfold a member knows nothing of the rows that it
 leaves out: their values may change, and no bit of its training losses does, with any normalization.
 (They choose its best epoch, as validation rows do.) Members that train on these rows change, and with
 data.normalize_folds: all every member does.
@@ -9,23 +9,12 @@ fold; what `tutti predict` writes are the networks of model.h5 computed with Num
 with one of the members (train.init_from), not with members of several folds.
 """
 import json
-import pathlib
-import subprocess
 import sys
-import tempfile
 
-import h5py
-import numpy as np
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import h5py, np, test, tutti, write_json
 
 ROWS, FOLDS, MEMBERS = 96, 4, 6
-TUTTI, MPIRUN = sys.argv[1], sys.argv[2:]
-
-
-def run(*words, code=0):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-    if done.returncode != code:
-        sys.exit(f"{' '.join(map(str, words))}: exit {done.returncode}, not {code}\n{done.stdout}{done.stderr}")
-    return done.stdout + done.stderr
 
 
 def table():
@@ -52,13 +41,11 @@ def job(file, directory, **more):
                                                 {"name": "plain", "target": "y0", "members": 2,
                                                  "train": {"resample": "none"}}]),
             "run": {"directory": directory, "device": "cpu", "threads": 1}}
-    name = f"{directory}.yaml"
-    pathlib.Path(name).write_text(json.dumps(spec))
-    return name
+    return write_json(f"{directory}.yaml", spec)
 
 
-def train(file, directory, launch=(), **more):
-    run(*launch, TUTTI, "train", "-q", job(file, directory, **more))
+def train(file, directory, ranks=0, **more):
+    tutti("train", "-q", job(file, directory, **more), ranks=ranks)
     return h5py.File(f"{directory}/model.h5")
 
 
@@ -102,9 +89,8 @@ def check_bits(x, y):
     alone = members(train("d.h5", "alone", ensembles=[{"name": "b", "target": "y1", "members": 2}]))
     one = members(h5py.File("one/model.h5"))
     assert all((alone[key] == one[key]).all() for key in alone), "other ensembles change bits"
-    if MPIRUN:
-        many = members(train("d.h5", "ranks", launch=[*MPIRUN, "3"]))
-        assert all((many[key] == one[key]).all() for key in one), "ranks change bits"
+    many = members(train("d.h5", "ranks", ranks=3))
+    assert all((many[key] == one[key]).all() for key in one), "ranks change bits"
 
 
 def check_scales(x, y):
@@ -144,7 +130,7 @@ def by_numpy(model, x):
 
 
 def check_predictions(x):
-    run(TUTTI, "predict", "one/model.h5", "d.h5", "-q", "-o", "p.h5")
+    tutti("predict", "one/model.h5", "d.h5", "-q", "-o", "p.h5")
     with h5py.File("p.h5") as p:
         np.testing.assert_allclose(p["y_pred_mean"][:, 0], by_numpy(h5py.File("one/model.h5"), x), rtol=2e-6)
 
@@ -154,15 +140,15 @@ def check_fine_tuning():
     few = {"ensembles": [{"name": "a", "members": 1}], "data": {"sigma": ""}, "train": {"init_from": "one/model.h5", "init_member": 5,
            "resample": "none", "epochs": 1, "learning_rate": 1e-12}}
     tuned = train("d.h5", "tuned", **json.loads(json.dumps(few)))
-    run(TUTTI, "predict", "one/model.h5", "d.h5", "-q", "--members", "-o", "m.h5")
-    run(TUTTI, "predict", "tuned/model.h5", "d.h5", "-q", "-o", "t.h5")
+    tutti("predict", "one/model.h5", "d.h5", "-q", "--members", "-o", "m.h5")
+    tutti("predict", "tuned/model.h5", "d.h5", "-q", "-o", "t.h5")
     with h5py.File("m.h5") as p, h5py.File("t.h5") as t:
         row = list(h5py.File("one/model.h5")["member_index"][:MEMBERS]).index(5)
         assert tuned["scaler/x_scale"][0] != h5py.File("one/model.h5")["scaler/x_scale"][0]
         np.testing.assert_allclose(t["y_pred_mean"][:, 0], p["y_member_mean"][row][:, 0], rtol=1e-5)
     few["train"].pop("init_member")
     few["ensembles"][0]["members"] = 2
-    error = run(TUTTI, "train", "-q", job("d.h5", "no", **few), code=65)
+    error = tutti("train", "-q", job("d.h5", "no", **few), code=65)
     assert "different normalizations" in error and "init_member" in error, error
 
 
@@ -172,7 +158,7 @@ def check_missing(x, y):
     holes[::7, 0] = np.nan
     write("holes.h5", holes, y)
     train("holes.h5", "holes", data={"missing": {"x0": "mean"}})
-    run(TUTTI, "predict", "holes/model.h5", "holes.h5", "-q", "-o", "h.h5")
+    tutti("predict", "holes/model.h5", "holes.h5", "-q", "-o", "h.h5")
     model = h5py.File("holes/model.h5")
     filled = np.where(np.isnan(holes), model["scaler/x_fill"][()], holes)
     with h5py.File("h.h5") as p:
@@ -180,17 +166,14 @@ def check_missing(x, y):
 
 
 def main():
-    with tempfile.TemporaryDirectory() as directory:
-        import os
-        os.chdir(directory)
-        x, y = table()
-        write("d.h5", x, y)
-        check_bits(x, y)
-        check_scales(x, y)
-        check_predictions(x)
-        check_fine_tuning()
-        check_missing(x, y)
+    x, y = table()
+    write("d.h5", x, y)
+    check_bits(x, y)
+    check_scales(x, y)
+    check_predictions(x)
+    check_fine_tuning()
+    check_missing(x, y)
     print("folds: members know nothing of the rows that they leave out")
 
 
-main()
+test(main)

@@ -1,21 +1,12 @@
 #!/usr/bin/python3
 """data.id: ids of rows from every kind of file are no input and come back in results and predictions;
 bad ones are refused by plan, train and predict with the same words.
-
-    ids.py TUTTI PYTHON_PACKAGE MPIRUN...
 """
-import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
-import h5py
-import numpy as np
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from checks import check, finish  # noqa: E402
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import check, h5py, np, ROOT, sets, test, TUTTI, tutti, write_json
 
 ROWS = 40
 JOB = {"ensembles": [{"name": "e", "target": "y", "members": 2}], "model": {"hidden": [3]}, "train": {"epochs": 2},
@@ -43,12 +34,6 @@ def write(name, ids, x=X):
                 f["shot"] = ids
 
 
-def run(*words, code=0):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True, timeout=60)
-    check(done.returncode == code, f"{words}: {done.returncode}, not {code}: {done.stdout[-400:]}{done.stderr}")
-    return done.stdout + done.stderr
-
-
 def found(path):
     """[(row, id)] of a file; None: it has no ids."""
     with h5py.File(path) as f:
@@ -60,34 +45,33 @@ def found(path):
         return list(zip(f["sample"][()].tolist(), list(ids)))
 
 
-def train(tutti, file, out, id_="shot", launch=()):
-    pathlib.Path("job.json").write_text(json.dumps({**JOB, "data": {"file": file, "id": id_}}), encoding="utf-8")
-    return run(*launch, tutti, "train", "job.json", "--set", f"run.directory={out}")
+def train(file, out, id_="shot", ranks=0):
+    write_json("job.json", {**JOB, "data": {"file": file, "id": id_}})
+    return tutti("train", "job.json", "--set", f"run.directory={out}", ranks=ranks)
 
 
-def check_sources(tutti, mpirun):
+def check_sources():
     for kind in ("csv", "h5", "npz"):
         for what, ids in (("number", NUMBERS), ("text", TEXTS)):
             name, out = f"{what}.{kind}", f"{what}-{kind}"
             write(name, ids)
-            said = train(tutti, name, out, launch=[*mpirun, "2"] if out == "text-csv" else [])
+            said = train(name, out, ranks=2 * (out == "text-csv"))
             check("2 inputs: a, b; ids: shot" in said, f"{name}: the inputs in {said[:300]}")
             expected = [(r, ids[r]) for r in range(ROWS)]
             tested = found(f"{out}/results.h5")
             check(tested and len(tested) == 4 and set(tested) <= set(expected), f"{name}: results {tested}")
-            run(tutti, "predict", f"{out}/model.h5", name, "-o", "pred.h5", "--force", "-q")
+            tutti("predict", f"{out}/model.h5", name, "-o", "pred.h5", "--force", "-q")
             check(found("pred.h5") == expected, f"{name}: predictions {str(found('pred.h5'))[:200]}")
     for name, ids in (("other.csv", None), ("new.csv", TEXTS), ("far.csv", NUMBERS)):
         write(name, ids, X * (5 if name == "far.csv" else 1))
-        ranks = [*mpirun, "2"] if name == "new.csv" else []
-        said = run(*ranks, tutti, "predict", "number-csv/model.h5", name, "-o", "pred.h5", "--force")
+        said = tutti("predict", "number-csv/model.h5", name, "-o", "pred.h5", "--force", ranks=2 * (name == "new.csv"))
         expected = ids is not None and [(r, ids[r]) for r in range(ROWS)]
         check((found("pred.h5") or False) == expected, f"{name}: {str(found('pred.h5'))[:200]}")
         far = int(np.argmax(abs(X).max(1)))
         check(("(id 1" in said) == (name == "far.csv"), f"{name}: farthest row about {far}: {said}")
 
 
-def check_refused(tutti):
+def check_refused():
     holes, twice = [*NUMBERS], [*NUMBERS]
     holes[30], twice[20] = "", NUMBERS[7]
     write("holes.csv", holes)
@@ -102,36 +86,36 @@ def check_refused(tutti):
             ("number.csv", ["data.id=nix"], 65, "there is no column 'nix'"),
             ("number.csv", ["data.inputs=[a,shot]"], 78, "column 'shot' has ids (data.id), and is also one of the inputs"),
             ("number.csv", ["data.id=y"], 78, "column 'y' has ids (data.id), and is also one of the targets")):
-        pathlib.Path("job.json").write_text(json.dumps({**JOB, "data": {"file": file, "id": "shot"}}), encoding="utf-8")
-        words = ["job.json", *(w for s in set_ for w in ("--set", s)), "--set", "run.directory=never"]
+        write_json("job.json", {**JOB, "data": {"file": file, "id": "shot"}})
+        words = ["job.json", *sets(*set_, "run.directory=never")]
         for verb in ("plan", "train"):
-            said = run(tutti, verb, *words, code=code)
+            said = tutti(verb, *words, code=code)
             check(text in said, f"{verb} of {file} {set_}: {said[-500:]}")
         if file.startswith("twice"):
-            check(text in run(tutti, "predict", "number-csv/model.h5", file, "-o", "p.h5", code=65), f"predict {file}")
+            check(text in tutti("predict", "number-csv/model.h5", file, "-o", "p.h5", code=65), f"predict {file}")
     check(not pathlib.Path("never/model.h5").exists() and not pathlib.Path("p.h5").exists(), "something was written")
 
 
-def check_advice(tutti):
+def check_advice():
     """A column of whole numbers that are all different is named; one with equal values is not."""
     write("plain.csv", NUMBERS)
     write("kinds.csv", NUMBERS // 2)
     for file, named in (("plain.csv", True), ("kinds.csv", False)):
-        pathlib.Path("job.json").write_text(json.dumps({**JOB, "data": {"file": file}}), encoding="utf-8")
-        said = run(tutti, "plan", "job.json")
+        write_json("job.json", {**JOB, "data": {"file": file}})
+        said = tutti("plan", "job.json")
         check("inputs     shot, a, b\n" in said, f"plan lists no inputs: {said[:300]}")
         check(("set data.id: shot" in said) == named, f"plan of {file}: {said[:400]}")
-        said = run(tutti, "train", "job.json", "--set", f"run.directory=advice-{file}")
+        said = tutti("train", "job.json", "--set", f"run.directory=advice-{file}")
         check(("only different whole numbers: shot" in said) == named, f"train {file}: {said}")
 
 
-def check_python(package, tutti):
+def check_python():
     """The index of a DataFrame, if it is not 0, 1, 2, ... and its labels are different."""
     import pandas
-    sys.path.insert(0, package)
+    sys.path.insert(0, str(ROOT / "python"))
     from tutti import dataset, ensemble
     frame = pandas.DataFrame(X, columns=["a", "b"], index=TEXTS)
-    fitted = ensemble.Ensemble(members=2, epochs=2, hidden=[3], quiet=True, program=tutti)
+    fitted = ensemble.Ensemble(members=2, epochs=2, hidden=[3], quiet=True, program=TUTTI)
     write_only = dataset.inputs(frame)
     check(dataset.ids(write_only.index).tolist() == TEXTS, "ids of a DataFrame")
     for index in (range(ROWS), [1] * ROWS, np.linspace(0, 1, ROWS)):
@@ -139,21 +123,16 @@ def check_python(package, tutti):
     check(dataset.ids(pandas.date_range("2024-01-01", periods=3)).tolist()[0].startswith("2024-01-01"), "times")
     fitted._open_directory(False)
     path = fitted._write(write_only, dataset.targets(Y, ROWS), {})
-    run(tutti, "train", path, "-q")
+    tutti("train", path, "-q")
     tested = found(fitted.run_.path("results.h5"))
     check(set(tested) <= set(enumerate(TEXTS)) and tested, f"results of a DataFrame: {tested}")
 
 
-def main(tutti, package, *mpirun):
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        check_sources(tutti, mpirun)
-        check_refused(tutti)
-        check_advice(tutti)
-        check_python(package, tutti)
-        os.chdir("/")
-    finish()
+def main():
+    check_sources()
+    check_refused()
+    check_advice()
+    check_python()
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+test(main)

@@ -1,30 +1,15 @@
 #!/usr/bin/python3
 """data.normalize by column: what is stored, predicted and scored, by an independent computation in
 NumPy; the library has the bits of the program; what cannot be done is refused.
-
-    normalize.py TUTTI [LIBRARY]
-
-Exit status 0 if all is well, 77 without python3-h5py.
 """
-import json
 import math
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
-
-for _folder in ("system", "embedding"):
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / _folder))
-from content_hash import seal  # noqa: E402
-from nets import layers_of  # noqa: E402
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from content_hash import seal
+from nets import layers_of
+from rig import h5py, np, package, test, tutti, write_json
 
 HOW = {"a": "log", "b": "robust", "c": "yeo_johnson", "d": "minmax", "e*": "log1p", "u": "log",
        "v": "yeo_johnson", "w": "standard"}
@@ -53,12 +38,6 @@ def write_data():
         f["x"], f["y"] = x[220:], y[220:]
         f["feature_name"], f["target_name"] = list("abcd") + ["e1"], list("uvw")
     return x, y
-
-
-def run(*words, code=0):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stderr
 
 
 def yeo_johnson(v, p):
@@ -172,7 +151,7 @@ def check_predictions(f, pred, x):
             same(f"{kind} quantile {q}", cdf, np.full(len(x), q), 1e-4)
 
 
-def check_offset(tutti, pred):
+def check_offset(pred):
     """A target far from 0 has the spread of the same target near 0."""
     with h5py.File("out/model.h5") as f, h5py.File("far-model.h5", "w") as g:
         for name in f:
@@ -180,7 +159,7 @@ def check_offset(tutti, pred):
         g.attrs.update(f.attrs)
         g["scaler/y_mean"][2] += 1e7
         seal(g)
-    run(tutti, "predict", "far-model.h5", "test.h5", "-q", "--members", "-o", "far-members.h5")
+    tutti("predict", "far-model.h5", "test.h5", "-q", "--members", "-o", "far-members.h5")
     with h5py.File("far-members.h5") as f:
         far, mean = f["y_member_mean"][..., 0], f["y_pred_mean"][:, 0]
     assert abs(far - 1e7 - pred["y_member_mean"][..., 0]).max() < 1e-7, "members of a target far from 0"
@@ -242,15 +221,8 @@ def check_intervals(pred, y):
     assert (inside.mean(0) > 0.6).all() and (pred["y_pred_lower"][0][:, 1] > 0).all(), inside.mean(0)
 
 
-def open_in_library(library, path):
-    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "python"))
-    os.environ["TUTTI_LIBRARY"] = library
-    import tutti  # not installed
-    return tutti, tutti.Model(path)
-
-
-def check_library(library, pred, x):
-    tutti, model = open_in_library(library, "out/model.h5")
+def check_library(pred, x):
+    model = package().Model("out/model.h5")
     for rows in (len(x), 1):
         got = model.predict(x[:rows], gradient=True)
         for name, wanted in zip(("mean", "std", "aleatoric", "epistemic"), STD):
@@ -258,7 +230,7 @@ def check_library(library, pred, x):
             assert (got[name + "_gradient"] == pred[wanted + "_jacobian"][:rows]).all(), name
 
 
-def check_missing(tutti, library, x, y):
+def check_missing(x, y):
     """data.missing: learnt from the training rows, the same as filled data; in CSV files, HDF5
     files and the library."""
     rng = np.random.default_rng(2)
@@ -277,37 +249,37 @@ def check_missing(tutti, library, x, y):
     job = dict(JOB, ensembles=[{"name": "n", "members": 2, "target": "w"}], calibration={})
     job["data"] = {"file": "gaps.csv", "normalize": "minmax", "split": {"column": "split"},
                    "missing": {"a": "median", "[bce]*": "mean"}}
-    pathlib.Path("gaps.json").write_text(json.dumps(job))
-    run(tutti, "train", "-q", "gaps.json", "--set", "run.directory=gaps")
+    write_json("gaps.json", job)
+    tutti("train", "-q", "gaps.json", "--set", "run.directory=gaps")
     with h5py.File("gaps/model.h5") as f:
         fill = f["scaler/x_fill"][()]
         assert np.allclose(fill[[0, 1, 2]], fills, rtol=1e-12) and np.isnan(fill[3]), (fill, fills)
-    run(tutti, "train", "-q", "gaps.json", "--set", "run.directory=full", "--set",
+    tutti("train", "-q", "gaps.json", "--set", "run.directory=full", "--set",
         "data.file=filled.csv", "--set", "data.missing=error")
     with h5py.File("gaps.h5", "w") as f:
         f["x"], f["feature_name"] = with_gaps, list("abcd") + ["e1"]
     found = []
     for model, data in (("gaps", "gaps.csv"), ("gaps", "filled.csv"), ("full", "filled.csv"),
                         ("gaps", "gaps.h5")):
-        run(tutti, "predict", f"{model}/model.h5", data, "-q", "--force", "-o", "m.h5")
+        tutti("predict", f"{model}/model.h5", data, "-q", "--force", "-o", "m.h5")
         with h5py.File("m.h5") as f:
             found.append(f["y_pred_mean"][()])
     assert np.allclose(found[0], found[1], rtol=1e-5) and np.allclose(found[0], found[2], rtol=1e-3)
     assert (found[0] == found[3]).all()
-    if library:
-        got = open_in_library(library, "gaps/model.h5")[1].predict(with_gaps)["mean"]
+    if package():
+        got = package().Model("gaps/model.h5").predict(with_gaps)["mean"]
         assert (np.asarray(got).reshape(found[0].shape) == found[0]).all()
-    refused(tutti, 65, "gaps.csv:", "predict", "full/model.h5", "gaps.csv", "-o", "x.h5")
-    refused(tutti, 65, "gaps.csv:3: column 'c': nan; every input must be", "train", "gaps.json",
+    refused(65, "gaps.csv:", "predict", "full/model.h5", "gaps.csv", "-o", "x.h5")
+    refused(65, "gaps.csv:3: column 'c': nan; every input must be", "train", "gaps.json",
             "--set", "run.directory=x", "--set", "data.missing={b: mean}")
 
 
-def refused(tutti, code, text, *words):
-    error = run(tutti, *words, code=code)
+def refused(code, text, *words):
+    error = tutti(*words, code=code)
     assert text in error, f"{words}: {error}"
 
 
-def check_extrapolation(tutti, f, pred, x, train):
+def check_extrapolation(f, pred, x, train):
     """Distances beyond the range of the training rows, and the warning."""
     def normalized(v):
         kinds, lam = texts(f["scaler/x_normalize"]), f["scaler/x_lambda"]
@@ -321,22 +293,22 @@ def check_extrapolation(tutti, f, pred, x, train):
     far[1, 3] = train[:, 3].max() + 2 * np.ptp(train[:, 3])
     with h5py.File("far.h5", "w") as g:
         g["x"], g["feature_name"] = far, list("abcd") + ["e1"]
-    said = run(tutti, "predict", "out/model.h5", "far.h5", "-o", "far-pred.h5")
+    said = tutti("predict", "out/model.h5", "far.h5", "-o", "far-pred.h5")
     outside = (beyond(far).max(1) > 0).sum()
     assert f"{outside} of 3 rows have an input outside the range" in said, said
     assert "farthest 'd' in row 1, by 2 of its range" in said, said
 
 
-def check_refusals(tutti, x, y):
+def check_refusals(x, y):
     with h5py.File("bad.h5", "w") as f:
         bad, labels = x[220:].copy(), y[220:].copy()
         bad[3, 0] = -2
         labels[4, 0] = 0
         f["bad"], f["x"], f["y"] = bad, x[220:], labels
         f["feature_name"], f["target_name"] = list("abcd") + ["e1"], list("uvw")
-    refused(tutti, 65, "row 3, column 0 (a) is -2; the model normalizes it by log, which needs a value "
+    refused(65, "row 3, column 0 (a) is -2; the model normalizes it by log, which needs a value "
             "above 0", "predict", "out/model.h5", "bad.h5", "--inputs", "bad", "-o", "b.h5")
-    refused(tutti, 65, "target 'u' is 0 in row 4; the model normalizes it by log", "evaluate",
+    refused(65, "target 'u' is 0 in row 4; the model normalizes it by log", "evaluate",
             "out/model.h5", "bad.h5")
     train = ["train", "job.json", "--set", "run.directory=other", "--set"]
     for how, code, text in (
@@ -344,50 +316,45 @@ def check_refusals(tutti, x, y):
             ("{aa: log}", 65, "data.normalize: there is no column 'aa'; did you mean 'a'?"),
             ("{a: lag}", 78, "data.normalize: column 'a': 'lag' is not one of none, standard, minmax"),
             ("{a: [log]}", 78, "data.normalize: column 'a': expected a name, found a list")):
-        refused(tutti, code, text, *train, f"data.normalize={how}")
+        refused(code, text, *train, f"data.normalize={how}")
     counts = ["--set", "train.loss=poisson", "--set", "calibration.recalibrate=false", "--set",
               "calibration.conformal=[]"]
-    refused(tutti, 78, "'u' is log1p, but ensemble n uses it as a label, unchanged; leave it out",
+    refused(78, "'u' is log1p, but ensemble n uses it as a label, unchanged; leave it out",
             *train, "data.normalize={u: log1p}", *counts)
-    refused(tutti, 78, "'u' is standard, but ensemble n uses it as a label, unchanged; write 'u': none",
+    refused(78, "'u' is standard, but ensemble n uses it as a label, unchanged; write 'u': none",
             *train, "data.normalize={'[u-w]': standard}", *counts)
-    error = run(tutti, "train", "job.json", "--set", "data.normalize=standard", "--set",
+    error = tutti("train", "job.json", "--set", "data.normalize=standard", "--set",
                 "train.epochs=9", code=65)
     assert "data.normalize is {\"a\": log" in error and "there and standard here" in error, error
 
 
 def main():
-    tutti = pathlib.Path(sys.argv[1]).resolve()
-    library = str(pathlib.Path(sys.argv[2]).resolve()) if len(sys.argv) > 2 else None
-    with tempfile.TemporaryDirectory(prefix="tutti-normalize-") as folder:
-        os.chdir(folder)
-        x, y = write_data()
-        pathlib.Path("job.json").write_text(json.dumps(JOB))
-        run(tutti, "train", "-q", "job.json")
-        with h5py.File("out/model.h5", "r+") as f:
-            f["calibration/std_scale"][...] *= [2, 1, 1.3]  # factors on both sides of 1
-            seal(f)
-        run(tutti, "predict", "out/model.h5", "test.h5", "-q", "--members", "--quantiles", "0.05,0.5,0.9",
-            "--jacobian")
-        run(tutti, "evaluate", "out/model.h5", "test.h5", "-q", "-o", "scores.h5")
-        run(tutti, "explain", "out/model.h5", "test.h5", "-q", "--repeats", "1")
-        read = lambda name: {n: d[()] for n, d in h5py.File(name).items() if isinstance(d, h5py.Dataset)}
-        pred, scores = read("pred.h5"), read("scores.h5")
-        with h5py.File("out/model.h5") as f:
-            check_scaler(f, "x", x[:160], ["log", "robust", "yeo_johnson", "minmax", "log1p"])
-            check_scaler(f, "y", y[:160], ["log", "yeo_johnson", "standard"])
-            check_predictions(f, pred, x[220:])
-            check_jacobian(f, pred, x[220:])
-            check_sensitivities(f, read("importance.h5"), x[220:])
-            check_scores(f, scores, x[220:], y[220:])
-            check_extrapolation(tutti, f, pred, x[220:], x[:160])
-        check_intervals(pred, y[220:])
-        check_offset(tutti, pred)
-        if library:
-            check_library(library, pred, x[220:])
-        check_refusals(tutti, x, y)
-        check_missing(tutti, library, x, y)
+    x, y = write_data()
+    write_json("job.json", JOB)
+    tutti("train", "-q", "job.json")
+    with h5py.File("out/model.h5", "r+") as f:
+        f["calibration/std_scale"][...] *= [2, 1, 1.3]  # factors on both sides of 1
+        seal(f)
+    tutti("predict", "out/model.h5", "test.h5", "-q", "--members", "--quantiles", "0.05,0.5,0.9",
+        "--jacobian")
+    tutti("evaluate", "out/model.h5", "test.h5", "-q", "-o", "scores.h5")
+    tutti("explain", "out/model.h5", "test.h5", "-q", "--repeats", "1")
+    read = lambda name: {n: d[()] for n, d in h5py.File(name).items() if isinstance(d, h5py.Dataset)}
+    pred, scores = read("pred.h5"), read("scores.h5")
+    with h5py.File("out/model.h5") as f:
+        check_scaler(f, "x", x[:160], ["log", "robust", "yeo_johnson", "minmax", "log1p"])
+        check_scaler(f, "y", y[:160], ["log", "yeo_johnson", "standard"])
+        check_predictions(f, pred, x[220:])
+        check_jacobian(f, pred, x[220:])
+        check_sensitivities(f, read("importance.h5"), x[220:])
+        check_scores(f, scores, x[220:], y[220:])
+        check_extrapolation(f, pred, x[220:], x[:160])
+    check_intervals(pred, y[220:])
+    check_offset(pred)
+    if package():
+        check_library(pred, x[220:])
+    check_refusals(x, y)
+    check_missing(x, y)
 
 
-if __name__ == "__main__":
-    main()
+test(main)

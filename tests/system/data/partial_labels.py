@@ -1,27 +1,12 @@
 #!/usr/bin/python3
 """data.partial_labels: use. Weights, losses and scores of every loss where labels are missing, by an
 independent computation in NumPy; complete data keep their bits; a small study of what it is good for.
-
-    partial_labels.py TUTTI
-
-Exit status 0 if all is well, 77 without python3-h5py.
 """
-import json
-import os
-import pathlib
-import subprocess
 import sys
-import tempfile
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from nets import layers_of  # noqa: E402
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from nets import layers_of
+from rig import h5py, np, sets, test, tutti, write_json
 
 ROWS, EPOCHS, RATE, FLOOR, DELTA = 90, 4, 0.05, 1e-3, 0.4
 LEVELS = np.array([0.25, 0.5, 0.875])
@@ -36,12 +21,6 @@ JOB = {"data": {"file": "d.h5", "split": {"column": "split"}, "partial_labels": 
        "ensembles": [{"name": loss, "targets": TARGETS[kind], "members": 2, "train": {"loss": loss}}
                      for loss, kind in LOSSES.items()],
        "run": {"device": "cpu", "threads": 1}}
-
-
-def run(*words, code=0):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout + done.stderr
 
 
 def write_data():
@@ -135,12 +114,10 @@ def read_nets(path):
                  for m in range(2)] for c in range(len(LOSSES))]
 
 
-def check_training(tutti, x, y, split):
-    pathlib.Path("job.json").write_text(json.dumps(JOB))
-    weighted = ["--set", "data.weights=weight", "--set", "train.learning_rate="]
-    run(tutti, "train", "-q", "job.json", "--set", "run.directory=start", *weighted[:-1],
-        weighted[-1] + "0")
-    said = run(tutti, "train", "job.json", *weighted[:-1], weighted[-1] + str(RATE))
+def check_training(x, y, split):
+    train = ["train", write_json("job.json", JOB), "--set", "data.weights=weight"]
+    tutti(*train, *sets("run.directory=start", "train.learning_rate=0"))
+    said = tutti(*train)
     labels = ", ".join(f"{t} {np.isfinite(y[split == 0, k]).sum()}" for k, t in enumerate("uvw"))
     rows = np.isfinite(y[split == 0, :3]).any(1).sum()
     assert f"ensemble mse: {rows} training rows with labels: {labels}" in said, said
@@ -178,21 +155,20 @@ def weights(path):
         return f["net/parameters"][()]
 
 
-def check_bits(tutti, x, y):
+def check_bits(x, y):
     """Complete data: the same bits with and without the option."""
     with h5py.File("whole.h5", "w") as f:
         f["x"], f["y"] = x, np.nan_to_num(y[:, :3])
     job = {"data": {"file": "whole.h5"}, "model": {"hidden": [8]}, "run": JOB["run"],
            "train": {"loss": "gaussian_nll", "epochs": 5}, "ensembles": [{"name": "e", "members": 2}]}
-    pathlib.Path("whole.json").write_text(json.dumps(job))
+    write_json("whole.json", job)
     for how in "drop", "use":
-        run(tutti, "train", "-q", "whole.json", "--set", f"data.partial_labels={how}", "--set",
-            f"run.directory={how}")
+        tutti("train", "whole.json", *sets(f"data.partial_labels={how}", f"run.directory={how}"))
     for a, b in zip(weights("drop/model.h5"), weights("use/model.h5")):
         assert (a == b).all()
 
 
-def check_worth(tutti):
+def check_worth():
     """Three targets, half of the labels missing at random: RMSE against dropping the rows."""
     rng = np.random.default_rng(8)
     x = rng.normal(size=(640, 4))
@@ -206,14 +182,13 @@ def check_worth(tutti):
     job = {"data": {"file": "half.h5", "split": {"column": "split"}}, "model": {"hidden": [24]},
            "train": {"epochs": 150, "patience": 30, "learning_rate": 0.01},
            "ensembles": [{"name": "e", "members": 3}], "run": JOB["run"]}
-    pathlib.Path("half.json").write_text(json.dumps(job))
+    write_json("half.json", job)
     rmse = {}
     for how, *options in (["drop"], ["use"], ["use", "combine.method=greedy"],
                           ["use", "train.early_stopping=ensemble", "calibration.conformal=[0.8]"],
                           ["use", "train.method=fusion", "train.batch_order=shared"]):
-        sets = [w for o in [f"data.partial_labels={how}", *options] for w in ("--set", o)]
         out = f"half{len(rmse)}"
-        said = run(tutti, "train", "half.json", "--set", f"run.directory={out}", *sets)
+        said = tutti("train", "half.json", *sets(f"run.directory={out}", f"data.partial_labels={how}", *options))
         assert ("are left out: e (" in said) == (how == "drop"), said
         with h5py.File(f"{out}/results.h5") as f:
             error = f["y_pred_mean"][()] - truth
@@ -226,14 +201,10 @@ def check_worth(tutti):
 
 
 def main():
-    tutti = pathlib.Path(sys.argv[1]).resolve()
-    with tempfile.TemporaryDirectory(prefix="tutti-partial-") as folder:
-        os.chdir(folder)
-        x, y, split = write_data()
-        check_training(tutti, x, y, split)
-        check_bits(tutti, x, y)
-        check_worth(tutti)
+    x, y, split = write_data()
+    check_training(x, y, split)
+    check_bits(x, y)
+    check_worth()
 
 
-if __name__ == "__main__":
-    main()
+test(main)

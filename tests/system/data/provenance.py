@@ -1,26 +1,11 @@
 #!/usr/bin/python3
-"""Every file that the program writes says what it was made from: nothing is missing, empty or zero.
-
-    provenance.py TUTTI
-
-Exit status 0 if all is well, 77 without python3-h5py.
-"""
+"""Every file that the program writes says what it was made from: nothing is missing, empty or zero."""
 import glob
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from checks import check, finish  # noqa: E402
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from rig import check, h5py, np, test, tutti
 
 ALL = {"command", "version", "commit", "mpi_version", "hdf5_version", "date_created", "host", "user", "directory",
        "wall_seconds"}
@@ -85,38 +70,30 @@ def check_file(name, wanted, made_from):
 
 
 def main():
-    tutti = pathlib.Path(sys.argv[1]).resolve()
 
-    def run(*words, code=0):
-        done = subprocess.run([tutti, *words], capture_output=True, text=True)
-        check(done.returncode == code, f"{words}: exit {done.returncode}\n{done.stderr}")
-
-    with tempfile.TemporaryDirectory(prefix="tutti-provenance-") as folder:
-        os.chdir(folder)
-        x = np.random.default_rng(1).normal(size=(60, 3))
-        rows = "".join(f"{a!r},{b!r},{c!r},{a + b!r}\n" for a, b, c in x.tolist())
-        pathlib.Path("t.csv").write_text("a,b,c,y\n" + rows)
-        pathlib.Path("job.yaml").write_text(JOB_FILE)
-        pathlib.Path("campaign.yaml").write_text(JOB_FILE + CAMPAIGN.replace("PYTHON", sys.executable))
-        pathlib.Path("oracle.py").write_text(ORACLE)
-        with h5py.File("pool.h5", "w") as f:
-            f["x"] = x[:40] + 1
-        run("import", "t.csv", "-o", "data.h5", "--inputs", "a,b,c", "--targets", "y")
-        run("train", "job.yaml")
-        run("train", "job.yaml", "--set", "run.seed=4", "--set", "run.directory=other")
-        run("predict", "out/model.h5", "data.h5", "-o", "pred.h5")
-        run("evaluate", "out/model.h5", "data.h5", "-o", "scores.h5")
-        run("explain", "out/model.h5", "data.h5", "-o", "importance.h5")
-        run("campaign", "run", "campaign.yaml")
-        runs = {}
-        for pattern, wanted, made_from in FILES:
-            found = glob.glob(pattern)
-            check(found, f"there is no {pattern}")
-            for name in found:
-                runs[name] = check_file(name, wanted, made_from)
-        other = check_file("other/model.h5", JOB, "")
-        check(runs["out/model.h5"] == runs["out/results.h5"] == runs["pred.h5"] != other, f"runs: {runs}, {other}")
-    finish()
+    x = np.random.default_rng(1).normal(size=(60, 3))
+    rows = "".join(f"{a!r},{b!r},{c!r},{a + b!r}\n" for a, b, c in x.tolist())
+    pathlib.Path("t.csv").write_text("a,b,c,y\n" + rows)
+    pathlib.Path("job.yaml").write_text(JOB_FILE)
+    pathlib.Path("campaign.yaml").write_text(JOB_FILE + CAMPAIGN.replace("PYTHON", sys.executable))
+    pathlib.Path("oracle.py").write_text(ORACLE)
+    with h5py.File("pool.h5", "w") as f:
+        f["x"] = x[:40] + 1
+    tutti("import", "t.csv", "-o", "data.h5", "--inputs", "a,b,c", "--targets", "y")
+    tutti("train", "job.yaml")
+    tutti("train", "job.yaml", "--set", "run.seed=4", "--set", "run.directory=other")
+    tutti("predict", "out/model.h5", "data.h5", "-o", "pred.h5")
+    tutti("evaluate", "out/model.h5", "data.h5", "-o", "scores.h5")
+    tutti("explain", "out/model.h5", "data.h5", "-o", "importance.h5")
+    tutti("campaign", "run", "campaign.yaml")
+    runs = {}
+    for pattern, wanted, made_from in FILES:
+        found = glob.glob(pattern)
+        check(found, f"there is no {pattern}")
+        for name in found:
+            runs[name] = check_file(name, wanted, made_from)
+    other = check_file("other/model.h5", JOB, "")
+    check(runs["out/model.h5"] == runs["out/results.h5"] == runs["pred.h5"] != other, f"runs: {runs}, {other}")
 
 
-main()
+test(main)

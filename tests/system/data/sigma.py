@@ -2,26 +2,14 @@
 """data.sigma: known error bars of the labels. Weights, losses and scores by an independent computation
 in NumPy; a study of what it is good for; what cannot be done is refused.
 
-    sigma.py TUTTI [gpu]
-
-With gpu: weights, losses and scores of the cuda engine alone. Exit status 0 if all is well, 77 without python3-h5py.
+With gpu: weights, losses and scores of the cuda engine alone.
 """
-import json
-import os
 import pathlib
-import subprocess
 import sys
-import tempfile
 
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    print(f"skipped: {missing}")
-    sys.exit(77)
-
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from nets import layers_of  # noqa: E402
+sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+from nets import layers_of
+from rig import h5py, np, sets, test, tutti, write_json
 
 ROWS, EPOCHS, RATE, FLOOR = 90, 4, 2e-3, 1e-3
 JOB = {"data": {"file": "d.h5", "split": {"column": "split"}, "partial_labels": "use",
@@ -32,12 +20,6 @@ JOB = {"data": {"file": "d.h5", "split": {"column": "split"}, "partial_labels": 
        "ensembles": [{"name": n, "targets": ["u", "v"], "members": 2, "train": {"loss": n}}
                      for n in ("mse", "gaussian_nll")],
        "run": {"device": "auto", "threads": 1}}
-
-
-def run(*words, code=0):
-    done = subprocess.run([str(w) for w in words], capture_output=True, text=True)
-    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}{done.stderr}"
-    return done.stdout + done.stderr
 
 
 def write_data():
@@ -146,7 +128,7 @@ def check(x, y, sigma, split):
             close(found["test_rmse"][2 * c + m], rmse, "rmse of a member")
 
 
-def check_worth(tutti):
+def check_worth():
     """Labels with known errors of very different size: the noise is not taken for scatter of the
     truth, and precise labels count more."""
     rng = np.random.default_rng(1)
@@ -160,11 +142,10 @@ def check_worth(tutti):
            "train": {"epochs": 120, "learning_rate": 0.03, "batch_size": 50}, "run": JOB["run"],
            "ensembles": [{"name": n, "members": 3, "train": {"loss": n}}
                          for n in ("mse", "gaussian_nll")]}
-    pathlib.Path("bars.json").write_text(json.dumps(job))
+    write_json("bars.json", job)
     error = {}
     for name in "", "s":
-        run(tutti, "train", "-q", "bars.json", "--set", f"data.sigma='{name}'", "--set",
-            f"run.directory=bars{name}")
+        tutti("train", "-q", "bars.json", *sets(f"data.sigma='{name}'", f"run.directory=bars{name}"))
         with h5py.File(f"bars{name}/results.h5") as f:
             error[name] = np.sqrt(((f["y_pred_mean"][()] - truth[380:, None]) ** 2).mean(0))
             noise = np.median(f["y_pred_std_aleatoric"][:, 1])
@@ -175,44 +156,35 @@ def check_worth(tutti):
     assert (error["s"] < 0.7 * error[""]).all() and 0.8 < inside < 0.98, (error, inside)
 
 
-def check_refusals(tutti):
-    train = [tutti, "train", "-q", "job.json", "--set", "run.directory=x", "--set"]
+def check_refusals():
     for how, code, text in (
             ("data.sigma=short", 65, "'short' (data.sigma) is 89 x 2"),
             ("data.sigma=negative", 65, "data.sigma must be a finite number and not negative"),
             ("data.sigma=unknown", 65, "dataset 'unknown', row 0, column 0: nan; data.sigma must be"),
             ("calibration.conformal=[0.8]", 78, "calibration.conformal does not know the errors"),
             ("train.early_stopping=ensemble", 78, "data.sigma needs train.early_stopping: member")):
-        said = run(*train, how, code=code)
+        said = tutti("train", "-q", "job.json", *sets("run.directory=x", how), code=code)
         assert text in said, said
-    job = dict(JOB, ensembles=[{"name": "n", "members": 1}])
-    pathlib.Path("mae.json").write_text(json.dumps(job))
-    said = run(tutti, "train", "-q", "mae.json", "--set", "train.loss=mae", code=78)
+    write_json("mae.json", dict(JOB, ensembles=[{"name": "n", "members": 1}]))
+    said = tutti("train", "-q", "mae.json", "--set", "train.loss=mae", code=78)
     assert "data.sigma needs train.loss: gaussian_nll or mse (ensemble n)" in said, said
 
 
 def main():
-    tutti = pathlib.Path(sys.argv[1]).resolve()
-    with tempfile.TemporaryDirectory(prefix="tutti-sigma-") as folder:
-        os.chdir(folder)
-        data = write_data()
-        on_gpu = sys.argv[2:] == ["gpu"]
-        job = dict(JOB, run=dict(JOB["run"], device="gpu")) if on_gpu else JOB
-        pathlib.Path("job.json").write_text(json.dumps(job))
-        train = [tutti, "train", "-q", "job.json", "--set"]
-        run(*train, "run.directory=start", "--set", "train.learning_rate=0")
-        run(*train, "run.directory=out")
-        check(*data)
-        if on_gpu:
-            return
-        run(*train, "run.directory=csv", "--set", "data.file=d.csv", "--set", "data.sigma=[su, sv]",
-            "--set", "data.targets=[u, v]")
-        with h5py.File("out/model.h5") as a, h5py.File("csv/model.h5") as b:
-            for c in range(2):
-                assert (layers_of(a, c)[0][0] == layers_of(b, c)[0][0]).all()
-        check_worth(tutti)
-        check_refusals(tutti)
+    data = write_data()
+    on_gpu = sys.argv[2:] == ["gpu"]
+    train = ["train", "-q", write_json("job.json", dict(JOB, run={"threads": 1, "device": "gpu" if on_gpu else "auto"}))]
+    tutti(*train, *sets("run.directory=start", "train.learning_rate=0"))
+    tutti(*train)
+    check(*data)
+    if on_gpu:
+        return
+    tutti(*train, *sets("run.directory=csv", "data.file=d.csv", "data.sigma=[su, sv]", "data.targets=[u, v]"))
+    with h5py.File("out/model.h5") as a, h5py.File("csv/model.h5") as b:
+        for c in range(2):
+            assert (layers_of(a, c)[0][0] == layers_of(b, c)[0][0]).all()
+    check_worth()
+    check_refusals()
 
 
-if __name__ == "__main__":
-    main()
+test(main)

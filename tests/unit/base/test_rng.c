@@ -1,12 +1,11 @@
 /* test_rng.c — the random numbers: known answers of the generator; the shuffle is a bijection for
- * every length and its orders are uniform; every key gives its own order; the vector loops of the
- * cpu engine draw the same rows as the plain functions.
+ * every length and its orders are uniform; every key gives its own order.
  *
  * Chi-square statistics with k degrees of freedom must be below k + 4 sqrt(2 k) + 10. A correct
  * generator exceeds this bound with probability 5e-5 at most (k = 1: 4.5e-5, large k: 3e-5). All
  * draws are deterministic: the bound is met or not, for ever. */
 #include "core/base/mem.h"
-#include "src/cpu/kernels/kernels.h"
+#include "core/base/rng.h"
 #include "tests/support/check.h"
 
 #include <math.h>
@@ -241,32 +240,4 @@ TT_TEST (units_lie_in_0_1_and_are_uniform) {
   below_chance("unit in 64 parts", chi_square(count, 64, 4e5 / 64.0), 63.0);
   TT_CHECK(tt_uniform(0), ==, 0.0f);
   TT_CHECK(tt_uniform(UINT32_MAX), <, 1.0f);
-}
-
-/* All slots of one epoch in two pieces through the kernel, against tt_sampler_at. */
-static void same_rows(const tt_kernels *k, const tt_cohort *c, int batches, int64_t labelled,
-                      int64_t epoch)
-{
-  enum { MOST = 3000 };
-  static int32_t list[MOST], row[MOST];
-  tt_member m = {.stream = 77ull << 32 | 3, .hyper.batch_order = batches};
-  tt_sampler o = tt_member_sampler(c, &m, 0, labelled, epoch);
-  int64_t rows = tt_cohort_epoch_rows(c, labelled), cut = rows / 3;
-  for (int32_t i = 0; i < labelled; i++) list[i] = 5 * i + 2;
-  k->order(&o, list, 0, cut, row);
-  k->order(&o, list, cut, rows - cut, row + cut);
-  for (int64_t s = 0; s < rows; s++) TT_CHECK(row[s], ==, list[tt_sampler_at(&o, (uint32_t)s)]);
-}
-
-TT_TEST (vector_loops_draw_the_same_rows) {
-  const int64_t lengths[] = {1, 2, 3, 5, 16, 17, 100, 1024, 1025, 3000};
-  for (int simd = TT_SIMD_avx512; simd < TT_SIMD_COUNT; simd++)
-    for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)
-      for (int batches = 0; batches < TT_BATCH_ORDER_COUNT; batches++)
-        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
-          const tt_kernels *k;
-          if (tt_kernels_get((tt_simd)simd, &k)) continue;
-          tt_cohort c = {.resample = (tt_resample)resample, .subsample = 0.63, .seed = 4};
-          for (int64_t epoch = 0; epoch < 3; epoch++) same_rows(k, &c, batches, lengths[l], epoch);
-        }
 }

@@ -266,7 +266,7 @@ TT_TEST (the_hash_is_that_of_the_bytes) {
 static void make_file(const char *where, const char *name)
 {
   char path[TT_PATH_MAX];
-  tt_campaign_path(where, name, path);
+  tt_path_join(where, name, path);
   FILE *f = fopen(path, "w");
   TT_CHECK(f != NULL, ==, 1);
   fclose(f);
@@ -278,25 +278,25 @@ TT_TEST (directories_of_rounds_are_made_and_removed) {
   TT_CHECK_HAS(deep, "/round-0012/label/0003");
   TT_CHECK_OK(tt_directory_create(deep));
   TT_CHECK_OK(tt_directory_create(deep));
-  tt_campaign_path(directory, "kept", kept);
+  tt_path_join(directory, "kept", kept);
   TT_CHECK_OK(tt_directory_create(kept));
   make_file(kept, "file");
   make_file(deep, "input.h5");
-  tt_campaign_path(deep, "link", path);
+  tt_path_join(deep, "link", path);
   TT_CHECK(symlink(kept, path), ==, 0);
   TT_CHECK_OK(tt_round_remove_local(directory, 12));
   TT_CHECK_OK(tt_round_remove_local(directory, 12));
   tt_round_path(directory, 12, "", path);
   TT_CHECK(access(path, F_OK), !=, 0);
   TT_CHECK(scratch_count(kept, "file"), ==, 1); /* links are removed, not followed */
-  tt_campaign_path(kept, "file", path);
+  tt_path_join(kept, "file", path);
   TT_CHECK((int)tt_directory_create(path), ==, TT_E_CANTCREAT);
-  tt_campaign_path(kept, "file/more", path);
+  tt_path_join(kept, "file/more", path);
   TT_CHECK((int)tt_directory_create(path), ==, TT_E_CANTCREAT);
   char *name = malloc(TT_PATH_MAX);
   memset(name, 'a', TT_PATH_MAX - 1);
   name[TT_PATH_MAX - 1] = 0;
-  tt_campaign_path(directory, name, path);
+  tt_path_join(directory, name, path);
   TT_CHECK(path[0], ==, 0);
   TT_CHECK((int)tt_directory_create(path), ==, TT_E_CANTCREAT);
   free(name);
@@ -308,7 +308,7 @@ TT_TEST (numbered_names_are_listed_and_backups_are_numbered) {
       "g-",     "g-0004x", "h-0004",  "g--001", "g-99999999999999999999"};
   char path[TT_PATH_MAX], sub[TT_PATH_MAX];
   int64_t *number = NULL, count = 0;
-  tt_campaign_path(directory, "list", path);
+  tt_path_join(directory, "list", path);
   TT_CHECK_OK(tt_directory_list_numbers(path, "g-", 4, "", &number, &count));
   TT_CHECK(count, ==, 0); /* no such directory */
   tt_free(number);

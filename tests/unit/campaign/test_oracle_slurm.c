@@ -2,7 +2,7 @@
  * commands: nothing is submitted twice, and a failing Slurm command does not end a job. */
 #include "core/base/mem.h"
 #include "io/hdf5/owner.h"
-#include "src/campaign/label/slurm_jobs.h"
+#include "src/campaign/label/oracle_internal.h"
 #include "tests/support/check.h"
 
 #include <poll.h>

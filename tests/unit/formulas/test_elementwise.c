@@ -1,8 +1,8 @@
 /* test_elementwise.c — the elementary functions against libm in double: the bounds that
  * elementwise.h states, over floats of the whole range; NaN in gives NaN out; limits at the far
- * ends. The loops of every instruction set must keep the same bounds, tested through the
- * activations that use them. */
-#include "src/cpu/kernels/kernels.h"
+ * ends. */
+#include "core/config/choices.h"
+#include "core/formulas/elementwise.h"
 #include "tests/support/check.h"
 
 #include <math.h>
@@ -106,34 +106,4 @@ TT_TEST (far_ends_are_limits) {
   TT_CHECK(tt_log1pf(0.0f), ==, 0.0f);
   TT_CHECK(tt_tanhf(0.0f), ==, 0.0f);
   TT_CHECK(tt_sigmoid(0.0f), ==, 0.5f);
-}
-
-/* The vector loops of one instruction set equal the scalar table rows up to rounding. */
-static void same_activation(const tt_kernels *k, tt_activation a)
-{
-  enum { N = 4001 };
-  static float z[N], y[N], kept[N];
-  for (int i = 0; i < N; i++) z[i] = kept[i] = ((float)i - 2000.0f) / 100.0f;
-  k->activate(a, N, z, y, 0);
-  for (int i = 0; i < N; i++) TT_CHECK(z[i], ==, kept[i]);
-  k->activate(a, N, z, y, 1);
-  for (int i = 0; i < N; i++) {
-    float x = kept[i], value = tt_act(a, x), slope = tt_act_grad(a, x, value);
-    TT_CHECK(fabsf(y[i] - value), <=, 1e-6f * (1.0f + fabsf(value)));
-    TT_CHECK(fabsf(z[i] - slope), <=, 2e-6f);
-  }
-  z[0] = NAN;
-  k->activate(a, 1, z, y, 0);
-  TT_CHECK(isnan(y[0]), !=, 0);
-  for (int i = 0; i < 64; i++) z[i] = NAN;
-  k->activate(a, 64, z, y, 0);
-  for (int i = 0; i < 64; i++) TT_CHECK(isnan(y[i]), !=, 0);
-}
-
-TT_TEST (vector_loops_agree_with_the_table) {
-  for (int simd = TT_SIMD_avx512; simd < TT_SIMD_COUNT; simd++) {
-    const tt_kernels *k;
-    if (tt_kernels_get((tt_simd)simd, &k)) continue;
-    for (int a = 0; a < TT_ACT_COUNT; a++) same_activation(k, (tt_activation)a);
-  }
 }

@@ -68,3 +68,11 @@ TT_TEST (time_left_is_not_known_before_training_begins) {
   TT_CHECK(tt_progress_meter_eta(&m, &none, 0), ==, -1.0);
   TT_CHECK(tt_progress_meter_eta(&m, &ended, 9), ==, 0.0);
 }
+
+TT_TEST (a_long_run_prints_few_lines) {
+  int lines = 0;
+  for (double t = 0.0; t < 100.0 * 3600.0; t += tt_progress_interval(t, 0)) lines++;
+  TT_CHECK(lines, <, 700);
+  TT_CHECK(tt_progress_interval(60.0, 0), ==, 30.0);
+  TT_CHECK(tt_progress_interval(36000.0, 1), ==, 0.2);
+}

@@ -1,4 +1,4 @@
-/* Laws of tt_scaler (core/model/dataset.h), for every row of TT_NORMALIZES. */
+/* test_scaler.c — laws of tt_scaler (core/model/dataset.h), for every row of TT_NORMALIZES. */
 #include "core/model/dataset.h"
 #include "tests/support/check.h"
 

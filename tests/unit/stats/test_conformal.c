@@ -1,6 +1,6 @@
 /* test_conformal.c — coverage in finite samples, recalibration, and ranks computed by hand. */
 #include "core/base/rng.h"
-#include "core/model/calibration.h"
+#include "core/stats/calibration.h"
 #include "core/stats/conformal.h"
 #include "tests/support/check.h"
 
