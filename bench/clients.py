@@ -151,7 +151,7 @@ TESTS = (
     ("ctypes: symbols, dlopen and dlclose", "embedding.interface"),
     ("ctypes: locale with decimal comma, MPI of the host", "system.library"),
     ("Python package, fork of a pool", "python.ensemble"),
-    ("exported C and NPZ", "embedding.export"),
+    ("exported C", "embedding.export"),
     ("exported ONNX, onnxruntime", "embedding.onnx"),
     ("exported PyTorch module", "embedding.torch"),
     ("xarray, both engines", "system.xarray"),

@@ -127,14 +127,13 @@ def run_tutti(folder, what, epochs, optimizer="adam", rate=None):
 
 def weights_of(folder):
     """Weights (outputs, inputs) and biases of out/model.h5, layer after layer."""
-    target = folder / "net.npz"
-    subprocess.run([large_member.TUTTI, "export", "out/model.h5", "--npz", "-o", target, "--force"],
-                   cwd=folder, check=True, capture_output=True)
-    with np.load(target) as f:
-        names = {name: f[name] for name in f.files}
-    layers = sum(name.startswith("cohort0_weight") for name in names)
-    return [np.ascontiguousarray(names[f"cohort0_{kind}{i}"][0])
-            for i in range(layers) for kind in ("weight", "bias")]
+    with h5py.File(folder / "out/model.h5") as f:
+        net = {name: f[f"net/{name}"][()] for name in
+               ("parameters", "layer_out", "layer_in", "weight_offset", "bias_offset")}
+    each = zip(*(net[name][0] for name in ("layer_out", "layer_in", "weight_offset", "bias_offset")))
+    return [part for out, inputs, at, bias in each
+            for part in (net["parameters"][at:at + out * inputs].reshape(out, inputs),
+                         net["parameters"][bias:bias + out])]
 
 
 def compare(folder, what):

@@ -26,7 +26,7 @@ struct tt_cli_args {
   const char *na[TT_CLI_MAX_NA]; /* [nas] texts of missing values in a CSV file */
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
       *links, *pool, *site, *time;
-  int force, once, members, jacobian, onnx, npz, c_source, torch, config, markdown, json;
+  int force, once, members, jacobian, onnx, c_source, torch, config, markdown, json;
   int calibrate, tsv;
   int allow_different_device;
   int repeats, rows, seed;
@@ -67,9 +67,8 @@ struct tt_cli_args {
   X(DATASET, "output", 'o', "FILE", TEXT(output), "data file to write")                            \
   X(PAGE, "output", 'o', "DIR", TEXT(output), "directory of report.html (default DIRECTORY)")      \
   X(EXPORTED, "output", 'o', "FILE", TEXT(output),                                                 \
-    "file to write (default model.onnx, model.npz, model.c or model.py)")                          \
+    "file to write (default model.onnx, model.c or model.py)")                                     \
   X(ONNX, "onnx", 0, NULL, FLAG(onnx), "write a graph for ONNX runtimes")                          \
-  X(NPZ, "npz", 0, NULL, FLAG(npz), "write the weights as a NumPy archive")                        \
   X(C_SOURCE, "c", 0, NULL, FLAG(c_source), "write one C file without dependencies")               \
   X(TORCH, "torch", 0, NULL, FLAG(torch), "write one Python file with a module of PyTorch")        \
   X(INPUTS, "inputs", 0, "NAME", TEXT(inputs),                                                     \

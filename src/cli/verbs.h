@@ -94,8 +94,8 @@ extern tt_comm *tt_world;
     "Write a trained model as a file that other programs run without tutti: inputs in the units "  \
     "of the training data; mean, total, aleatoric and epistemic standard deviation. Choose one "   \
     "format.",                                                                                     \
-    TT_CLI_ONNX, TT_CLI_NPZ, TT_CLI_C_SOURCE, TT_CLI_TORCH, TT_CLI_EXPORTED, TT_CLI_FORCE,         \
-    TT_CLI_QUIET, TT_CLI_VERBOSE)                                                                  \
+    TT_CLI_ONNX, TT_CLI_C_SOURCE, TT_CLI_TORCH, TT_CLI_EXPORTED, TT_CLI_FORCE, TT_CLI_QUIET,       \
+    TT_CLI_VERBOSE)                                                                                \
   F("campaign", campaign, "active learning: train, select, label, repeat")                         \
   X("plan", "JOB.yaml", 1, 1, plan, "check a job; show memory, ranks, file sizes",                 \
     "Check a job and print what it will need. Needs no MPI and writes nothing; of the "            \

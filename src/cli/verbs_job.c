@@ -113,7 +113,6 @@ tt_err tt_verb_export(const tt_cli_args *args)
 {
   const int wanted[TT_EXPORT_FORMAT_COUNT] = {
       [TT_EXPORT_onnx] = args->onnx,
-      [TT_EXPORT_npz] = args->npz,
       [TT_EXPORT_c] = args->c_source,
       [TT_EXPORT_torch] = args->torch,
   };
@@ -124,8 +123,7 @@ tt_err tt_verb_export(const tt_cli_args *args)
     if (wanted[i]) o.format = (tt_export_format)i;
   }
   if (formats != 1)
-    return TT_FAIL(USAGE,
-                   "tutti export needs exactly one of --onnx, --npz, --c and --torch; %d are given",
+    return TT_FAIL(USAGE, "tutti export needs exactly one of --onnx, --c and --torch; %d are given",
                    formats);
   const char *end = o.output ? strrchr(o.output, '.') : NULL;
   if (args->torch && end && (!strcmp(end, ".pt") || !strcmp(end, ".pth")))

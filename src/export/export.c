@@ -151,14 +151,6 @@ int tt_export_undoes(const tt_export_cohort *k, tt_transform f)
   return 0;
 }
 
-const char *tt_export_kind_name(const tt_net_input *i)
-{
-  static const char *const name[TT_NET_INPUT_KINDS] = {[TT_NET_INPUT_amount] = "amount",
-                                                       [TT_NET_INPUT_level] = "level",
-                                                       [TT_NET_INPUT_missing] = "missing"};
-  return name[i->kind];
-}
-
 /* The scales of the columns become those of the inputs of the networks. */
 static tt_err expand_scaler(const tt_scaler *from, tt_scaler *out)
 {

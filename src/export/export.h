@@ -7,7 +7,6 @@
  * (export_internal.h) */
 #define TT_EXPORT_FORMATS(X)                                                                       \
   X(onnx, "model.onnx", "ONNX graph")                                                              \
-  X(npz, "model.npz", "NumPy archive of the weights")                                              \
   X(c, "model.c", "C function")                                                                    \
   X(torch, "model.py", "PyTorch module")
 

@@ -63,7 +63,7 @@ static tt_err check(const tt_export_model *x)
   if (tt_export_parameters(x) > most_parameters)
     return TT_FAIL(USAGE,
                    "%s: the members have %" PRId64 " parameters, a C file may have %" PRId64
-                   "; use --npz or --onnx",
+                   "; use --onnx",
                    x->file, tt_export_parameters(x), most_parameters);
   for (int64_t i = 0; i < x->cohorts; i++) {
     tt_output output = x->cohort[i].m->model.output;

@@ -42,9 +42,6 @@ typedef struct tt_export_model {
   tt_export_cohort *network; /* [networks] */
 } tt_export_model;
 
-/* "amount", "level" or "missing". */
-const char *tt_export_kind_name(const tt_net_input *i);
-
 /* Parameters of all used members. */
 int64_t tt_export_parameters(const tt_export_model *x);
 

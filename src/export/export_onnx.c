@@ -284,7 +284,7 @@ tt_err tt_export_onnx_local(const tt_export_model *x, FILE *to)
   g.failed |= fclose(g.graph) != 0;
   if (!e && g.failed) e = TT_FAIL(MEM, "%s: out of memory", x->file);
   if (!e && size > most_bytes)
-    e = TT_FAIL(USAGE, "%s: an ONNX file may have 2 GiB, and this model has %zu bytes; use --npz",
+    e = TT_FAIL(USAGE, "%s: an ONNX file may have 2 GiB, and this model has %zu bytes; use tutti.h",
                 x->file, size);
   if (!e) e = write_model(&g, x, bytes, size, to);
   free(bytes);

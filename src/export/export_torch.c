@@ -1,12 +1,12 @@
 /* export_torch.c — a trained model as one Python file with a module of PyTorch: the program
- * torch_module.py, and the NumPy archive of export_npz.c in base64 (RFC 4648). */
+ * torch_module.py, and model.h5 in base64 (RFC 4648). */
 #include "src/export/export_internal.h"
 
+#include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
-/* Python reads the archive as one string. */
+/* Python reads the model as one string. */
 static const int64_t most_parameters = 1 << 26;
 
 /* Whether the tables of torch_module.py have a row of this name. */
@@ -22,7 +22,7 @@ static tt_err check(const tt_export_model *x)
   if (tt_export_parameters(x) > most_parameters)
     return TT_FAIL(USAGE,
                    "%s: the members have %" PRId64
-                   " parameters, a file for PyTorch may have %" PRId64 "; use --npz or --onnx",
+                   " parameters, a file for PyTorch may have %" PRId64 "; use --onnx",
                    x->file, tt_export_parameters(x), most_parameters);
   for (int64_t i = 0; i < x->networks; i++) {
     const tt_model *m = &x->network[i].m->model;
@@ -48,36 +48,29 @@ static tt_err check(const tt_export_model *x)
   return TT_OK;
 }
 
-/* Lines of 76 characters. */
-static void put_base64(FILE *to, const char *bytes, size_t size)
+static void put_base64(FILE *to, const unsigned char *bytes, size_t size)
 {
   static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   for (size_t i = 0; i < size; i += 3) {
     uint32_t group = 0;
-    for (size_t k = 0; k < 3; k++)
-      group = group << 8 | (i + k < size ? (unsigned char)bytes[i + k] : 0);
+    for (size_t k = 0; k < 3; k++) group = group << 8 | (i + k < size ? bytes[i + k] : 0);
     for (size_t k = 0; k < 4; k++)
       fputc(i + k <= size ? digit[group >> (18 - 6 * k) & 63] : '=', to);
-    if (i % 57 == 54 || i + 3 >= size) fputc('\n', to);
   }
+  fputc('\n', to);
 }
 
 tt_err tt_export_torch_local(const tt_export_model *x, FILE *to)
 {
-  char *bytes = NULL;
-  size_t size = 0;
+  unsigned char line[57]; /* 76 characters */
+  size_t size;
   TT_TRY(check(x));
-  FILE *archive = open_memstream(&bytes, &size);
-  if (!archive) return TT_FAIL(MEM, "%s: out of memory", x->file);
-  tt_err e = tt_export_npz_local(x, archive);
-  int bad = ferror(archive);
-  bad |= fclose(archive) != 0;
-  if (!e && bad) e = TT_FAIL(MEM, "%s: out of memory", x->file);
-  if (!e) {
-    fprintf(to, "%sARCHIVE = \"\"\"\n", tt_torch_module);
-    put_base64(to, bytes, size);
-    fputs("\"\"\"\n", to);
-  }
-  free(bytes);
-  return e;
+  FILE *from = fopen(x->model, "rb");
+  if (!from) return TT_FAIL(NOINPUT, "%s: %s", x->model, strerror(errno));
+  fprintf(to, "%sMODEL = \"\"\"\n", tt_torch_module);
+  while ((size = fread(line, 1, sizeof line, from)) > 0) put_base64(to, line, size);
+  fputs("\"\"\"\n", to);
+  int bad = ferror(from);
+  fclose(from);
+  return bad ? TT_FAIL(IO, "%s: %s", x->model, strerror(errno)) : TT_OK;
 }

@@ -4,13 +4,15 @@
     mean, total, aleatoric, epistemic = Ensemble()(x)
 
 x (row, input) and the results (row, column) are in the units of the training data; input_name,
-input_units, column_ensemble, column_label and column_units of an ensemble say what they are. It
-computes in double; Ensemble().float() is faster and has the accuracy of single precision. Weights
-and biases are parameters, everything else is a buffer. Needs PyTorch 1.11 or newer, and NumPy.
+input_units, level_name, column_ensemble, column_label and column_units of an ensemble say what they
+are. It computes in double; Ensemble().float() is faster and has the accuracy of single precision.
+Weights and biases are parameters, everything else is a buffer. Ensemble("model.h5") is another model
+of tutti. Needs PyTorch 1.11 or newer, NumPy and h5py.
 """
 import base64
 import io
 
+import h5py
 import numpy as np
 import torch
 from torch import nn
@@ -83,6 +85,135 @@ FRONT = {"conv": lambda l, h: F.conv2d(h, l.weight, l.bias, l.stride, l.pad, l.d
          "global_mean": lambda l, h: h.mean((2, 3), keepdim=True)}
 
 
+def texts(data):
+    """Letters (text, letter) -> array of texts."""
+    return np.array([row.tobytes().decode().rstrip("\0") for row in data[()]])
+
+
+def read_front(net, w):
+    """Layers of a front from its rows, and their parameters, the first ones of w (member, parameter)."""
+    layers, at, skip, left = [], 0, -1, 0
+    pair = lambda n, other: (other, n) if net["front_axes"] == 1 else (n, n)
+    channels, activation = net["front_shape"][0], net["front_activation"]
+    for kind, *words in (row.split() for row in net["front"].split(", ")):
+        if kind == "residual":  # the result of layer `skip` is added to that of the last of these rows
+            skip, left = len(layers) - 1, int(words[0])
+            continue
+        of = {"kind": kind, "activation": "identity", "skip": -2, "pool": kind == "pool" and words[0]}
+        option = {name: int(n) for name, n in zip(words[2::2], words[3::2])}
+        shape = None
+        if kind in ("conv", "pool"):
+            size = int(words[1])
+            of.update(size=pair(size, 1), **{name: pair(n, int(name != "pad")) for name, n in option.items()
+                                             if name != "groups"})
+        if kind == "conv":
+            of["groups"], of["activation"] = option["groups"], activation
+            shape = (int(words[0]), channels // of["groups"], *of["size"])
+            channels = int(words[0])
+        if kind == "group_norm":
+            of["groups"], shape = int(words[0]), (channels,)
+            if layers and layers[-1]["kind"] == "conv":  # it comes before the activation
+                of["activation"], layers[-1]["activation"] = layers[-1]["activation"], "identity"
+        for name, dims in (("weight", shape), ("bias", (channels,))) if shape else ():
+            of[name] = w[:, at:at + np.prod(dims)].reshape(-1, *dims)
+            at += np.prod(dims)
+        layers.append(of)
+        left -= 1
+        if left == 0:
+            of["skip"] = skip
+    return layers
+
+
+def read_network(f, network, members):
+    """The network of some members; its layers have their weights."""
+    net = {}
+    for name, item in f["net"].items():
+        if item.shape[:1] == f["net/n_layers"].shape and item.dtype.kind != "S":
+            net[name] = item[network]
+    net.update({name: texts(f["net"][name])[network] for name in
+                ("output", "activation", "front", "front_activation") if name in f["net"]})
+    first = f["net/first_parameter"][()]
+    end = np.append(first[1:], f["net/parameters"].size)
+    w = np.stack([f["net/parameters"][first[m]:end[m]] for m in members])
+    layers, last = [], int(net["n_layers"]) - 1
+    for l in range(last + 1):
+        out, inputs, gain = (int(net[name][l]) for name in ("layer_out", "layer_in", "gain_offset"))
+        part = lambda at, *shape: w[:, at:at + np.prod(shape)].reshape(-1, *shape)
+        of = {"weight": part(net["weight_offset"][l], out, inputs), "bias": part(net["bias_offset"][l], out),
+              "residual": bool(net["residual"] and 0 < l < last and out == inputs),
+              "activation": net["activation"] if l < last else "identity"}
+        if gain >= 0:
+            of.update(gain=part(gain, out), shift=part(gain + out, out))
+        layers.append(of)
+    net.update(layers=layers, members=len(members), front=read_front(net, w) if net["front_axes"] else [],
+               x_factor=net.get("input_factor"), x_offset=net.get("input_offset"))
+    return net
+
+
+def transforms(by):
+    """Names of the transforms of normalizations; those without a transform shift and scale alone."""
+    return np.array([name if name in TRANSFORM else "identity" for name in by])
+
+
+def read_cohort(f, ensembles, column):
+    """Ensembles of one network, or an ensemble of several; its columns begin at `column`."""
+    first, count = f["ensemble_first"][()], f["ensemble_members"][()]
+    members = np.arange(first[ensembles[0]], first[ensembles[-1]] + count[ensembles[-1]])
+    members = members[f["member_weight"][()][members] > 0]
+    weight, network_of = f["member_weight"][()][members], f["net/network_of_member"][()][members]
+    of = f["ensemble_of_member"][()][members].astype(np.int64) - ensembles[0]
+    networks = [read_network(f, k, members[network_of == k]) for k in np.unique(network_of)]
+    net, s = networks[0], f["scaler"]
+    outputs, quantities = {"mean_variance": (2, 1), "quantiles": (net["levels"], net["levels"]), "softmax": (
+        net["levels"], net["levels"] + 1)}.get(net["output"], (1, 1))
+    target = f["ensemble_column"][()][ensembles]
+    target = target[:, target[0] >= 0].repeat(quantities, 1).ravel()
+    std = np.ones(len(target))
+    if "calibration" in f:
+        std = f["calibration/std_scale"][column:column + len(target)]
+    scale, by = s["y_scale"][()][target], transforms(texts(s["y_normalize"]))[target]
+    cohort = {"networks": networks, "targets": int(net["layer_out"][net["n_layers"] - 1] // outputs),
+              "output": net["output"], "variance_floor": float(net["variance_floor"]),
+              "ensembles": len(ensembles), "ensemble": of, "share": weight / np.bincount(of, weight)[of],
+              "scale": scale, "offset": s["y_mean"][()][target], "std_scale": scale * std,
+              "lambda": s["y_lambda"][()][target], "transform": by,
+              "units": np.where(net["output"] in ("softmax", "sigmoid"), "1", texts(f["names/target_units"])[target]),
+              "of_column": np.repeat(ensembles, len(target) // len(ensembles))}
+    if "y_component" in s:
+        cohort.update(component=s["y_component"][()], component_mean=s["y_component_mean"][()],
+                      residual_variance=s["y_residual"][()])
+    elif "target_factor" in f["net"]:
+        for name in ("factor", "offset"):
+            each = f[f"net/target_{name}"][()][network_of, :cohort["targets"]]
+            cohort[f"y_{name}"] = each.repeat(quantities, 1)
+    return cohort
+
+
+def read_model(f):
+    """What predictions need of an open model.h5: the members with a weight, and all scales."""
+    s, first, of = f["scaler"], f["ensemble_first"][()], f["net/network_of_member"][()]
+    column = f.get("network_input_column", np.arange(len(s["x_mean"])))[()].astype(np.int64)
+    kind = f.get("network_input_kind", np.zeros(len(column)))[()]
+    amounts = lambda name, other: np.where(kind == 0, s[name][()][column] if name in s else other, other)
+    groups = np.split(np.arange(len(first)), 1 + np.nonzero(np.diff(of[first]))[0])
+    cohorts, columns = [], 0
+    for ensembles in groups:
+        cohorts.append(read_cohort(f, ensembles, columns))
+        columns += len(cohorts[-1]["scale"])
+    join = lambda name: np.concatenate([cohort[name] for cohort in cohorts])
+    return {"cohorts": cohorts, "x_mean": amounts("x_mean", 0.0), "x_scale": amounts("x_scale", 1.0),
+            "x_lambda": amounts("x_lambda", 0.0), "x_fill": amounts("x_fill", np.nan),
+            "x_transform": np.where(kind == 0, transforms(texts(s["x_normalize"]))[column], "identity"),
+            "mapped": "network_input_column" in f or "x_fill" in s, "x_column": column,
+            "is_level": kind == 1, "is_missing": kind == 2,
+            "x_level": f.get("network_input_level", np.full(len(column), np.nan))[()],
+            "level_name": list(texts(f["network_input_level_name"])) if "network_input_level_name" in f else [],
+            "input_name": list(texts(f["names/feature_name"])),
+            "input_units": list(texts(f["names/feature_units"])),
+            "column_ensemble": list(texts(f["ensemble_name"])[join("of_column")]),
+            "column_label": list(texts(f["column_label"])), "column_units": list(join("units"))}
+
+
 def tensor(array):
     return torch.tensor(array, dtype=torch.float64)
 
@@ -90,14 +221,12 @@ def tensor(array):
 class FrontLayer(nn.Module):
     """One layer of all members, which are groups of its channels."""
 
-    def __init__(self, get, number, members):
+    def __init__(self, get, members):
         super().__init__()
-        get = lambda name, number=number, get=get: get(f"front{number}_{name}")
-        self.kind, self.pool = str(get("kind"), "ascii"), str(get("pool"), "ascii")
-        self.activation = ACTIVATION[str(get("activation"), "ascii")]
+        self.kind, self.pool, self.skip = get("kind"), get("pool"), get("skip")
+        self.activation, self.groups = ACTIVATION[get("activation")], get("groups", 1) * members
         self.size, self.stride, self.pad, self.dilation = (
-            tuple(get(name).tolist()) for name in ("size", "stride", "pad", "dilation"))
-        self.groups, self.skip = int(get("groups")) * members, int(get("skip"))
+            get(name) for name in ("size", "stride", "pad", "dilation"))
         self.weight, self.bias = (None if array is None else nn.Parameter(tensor(array).flatten(0, 1))
                                   for array in (get("weight"), get("bias")))
 
@@ -111,8 +240,7 @@ class Front(nn.Module):
     def __init__(self, get, members):
         super().__init__()
         self.members, self.shape = members, get("front_shape").tolist()
-        self.layers = nn.ModuleList(FrontLayer(get, i, members)
-                                    for i in range(int(get("front_layers"))))
+        self.layers = nn.ModuleList(FrontLayer(layer.get, members) for layer in get("front"))
 
     def forward(self, x):
         channels, height, width = self.shape
@@ -127,13 +255,13 @@ class Front(nn.Module):
 class Layer(nn.Module):
     """One layer of all members: (row, in) or (member, row, in) -> (member, row, out)."""
 
-    def __init__(self, get, number, activation):
+    def __init__(self, get):
         super().__init__()
-        self.weight = nn.Parameter(tensor(get(f"weight{number}")))  # (member, out, in)
-        self.bias = nn.Parameter(tensor(get(f"bias{number}")).unsqueeze(1))
-        self.residual, self.activation = bool(get(f"residual{number}")), activation
+        self.weight = nn.Parameter(tensor(get("weight")))  # (member, out, in)
+        self.bias = nn.Parameter(tensor(get("bias")).unsqueeze(1))
+        self.residual, self.activation = get("residual"), ACTIVATION[get("activation")]
         self.gain, self.shift = (None if array is None else nn.Parameter(tensor(array).unsqueeze(1))
-                                 for array in (get(f"gain{number}"), get(f"shift{number}")))
+                                 for array in (get("gain"), get("shift")))
 
     def forward(self, h):
         z = h @ self.weight.transpose(1, 2) + self.bias
@@ -148,11 +276,8 @@ class Network(nn.Module):
 
     def __init__(self, get):
         super().__init__()
-        activation = [ACTIVATION[str(get("activation"), "ascii")]] * (int(get("layers")) - 1)
-        activation.append(ACTIVATION["identity"])
-        members = len(get("weight0"))
-        self.front = Front(get, members) if int(get("front_layers")) else nn.Identity()
-        self.layers = nn.Sequential(*(Layer(get, i, a) for i, a in enumerate(activation)))
+        self.front = Front(get, get("members")) if get("front") else nn.Identity()
+        self.layers = nn.Sequential(*(Layer(layer.get) for layer in get("layers")))
         for name in ("x_factor", "x_offset"):  # members that leave out a fold
             self.register_buffer(name, None if get(name) is None else tensor(get(name)))
 
@@ -168,12 +293,10 @@ class Cohort(nn.Module):
 
     def __init__(self, get):
         super().__init__()
-        ensembles, of = int(get("ensembles")), get("ensemble")
-        self.networks = nn.ModuleList(
-            Network(lambda name, n=n: get(f"network{n}_{name}" if n else name))
-            for n in range(int(get("networks"))))
-        self.targets, self.output = int(get("targets")), OUTPUT[str(get("output"), "ascii")]
-        self.variance_floor = float(get("variance_floor"))
+        ensembles, of = get("ensembles"), get("ensemble")
+        self.networks = nn.ModuleList(Network(network.get) for network in get("networks"))
+        self.targets, self.output = get("targets"), OUTPUT[get("output")]
+        self.variance_floor = get("variance_floor")
         self.register_buffer("ensemble", torch.tensor(of))  # of each member
         self.register_buffer("share", tensor(get("share") * (of == np.arange(ensembles)[:, None])))
         for name in ("component", "component_mean", "residual_variance"):
@@ -186,9 +309,9 @@ class Cohort(nn.Module):
             self.register_buffer(name, tensor(get(name)[column]))
         kind, self.undo = get("transform")[column], []
         for name, function in UNDO.items():
-            if (kind == name.encode()).any():
+            if (kind == name).any():
                 self.undo.append((name, function))
-                self.register_buffer(name, torch.tensor(kind == name.encode()))
+                self.register_buffer(name, torch.tensor(kind == name))
 
     def forward(self, h):
         h = torch.cat([network(h) for network in self.networks])
@@ -237,23 +360,23 @@ class Cohort(nn.Module):
 class Ensemble(nn.Module):
     """x (row, input) -> mean, total, aleatoric and epistemic standard deviation (row, column)."""
 
-    def __init__(self):
+    def __init__(self, file=None):
         super().__init__()
-        f = np.load(io.BytesIO(base64.b64decode(ARCHIVE)))
-        for name in ("input_name", "input_units", "column_ensemble", "column_label", "column_units"):
-            setattr(self, name, [text.decode() for text in f[name]])
-        self.transform = [TRANSFORM[text.decode()] for text in f["x_transform"]]
+        with h5py.File(file or io.BytesIO(base64.b64decode(MODEL))) as model:
+            f = read_model(model)
+        for name in ("input_name", "input_units", "level_name", "column_ensemble", "column_label",
+                     "column_units"):
+            setattr(self, name, f[name])
+        self.transform = [TRANSFORM[name] for name in f["x_transform"]]
         for name in ("x_mean", "x_scale", "x_lambda"):
             self.register_buffer(name, tensor(f[name]))
-        self.mapped = "x_column" in f  # inputs of the networks are not the columns
+        self.mapped = f["mapped"]
         if self.mapped:
-            self.register_buffer("x_column", torch.tensor(f["x_column"]))
-            for kind in ("level", "missing"):
-                self.register_buffer(f"is_{kind}", torch.tensor(f["x_kind"] == kind.encode()))
+            for name in ("x_column", "is_level", "is_missing"):
+                self.register_buffer(name, torch.tensor(f[name]))
             for name in ("x_level", "x_fill"):
                 self.register_buffer(name, tensor(f[name]))
-        self.cohorts = nn.ModuleList(Cohort(lambda name, c=c: f.get(f"cohort{c}_{name}"))
-                                     for c in range(int(f["cohorts"])))
+        self.cohorts = nn.ModuleList(Cohort(cohort.get) for cohort in f["cohorts"])
 
     def net_inputs(self, x):
         """Levels and indicators of missing values as 0 or 1, missing amounts filled."""
@@ -271,4 +394,4 @@ class Ensemble(nn.Module):
         return tuple(torch.cat(a, 1) for a in zip(*(cohort(h) for cohort in self.cohorts)))
 
 
-# The weights and all scales: a NumPy archive (tutti export --npz) in base64.
+# model.h5 in base64.

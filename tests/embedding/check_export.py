@@ -1,10 +1,10 @@
-"""check_export.py TUTTI CC DOCS/embedding.md [--onnx | --torch] — exported models predict what
+"""check_export.py CC [--onnx | --torch] — exported models predict what
 `tutti predict` predicts.
 
 One job has an ensemble for every activation and one for every output, with and without layer
 normalization and residual layers, images and profiles, several targets, classes, member weights, calibration and a diverged
-member. Without --onnx: the C file, compiled with all warnings as errors; the NumPy archive, by the
-program of the manual; the graph, by onnx_numpy.py. With --onnx: the graph, by onnx and onnxruntime of
+member. Without --onnx: the C file, compiled with all warnings as errors; what the module of PyTorch
+reads from model.h5, by model_numpy.py; the graph, by onnx_numpy.py. With --onnx: the graph, by onnx and onnxruntime of
 the interpreter TUTTI_ONNX_PYTHON (default: this one); exit status 77 if it does not have them. With
 --torch: the module, by PyTorch of the interpreter TUTTI_TORCH_PYTHON, in the same way.
 """
@@ -17,11 +17,11 @@ import subprocess
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+import model_numpy
 import onnx_numpy
 from content_hash import seal
-from rig import h5py, np, ROOT, run, skip, test, tutti, write_json
+from rig import h5py, np, run, skip, test, tutti, write_json
 
-TORCH_MODULE = ROOT / "src/export/torch_module.py"
 RESULTS = {"mean": "y_pred_mean", "total": "y_pred_std", "aleatoric": "y_pred_std_aleatoric",
            "epistemic": "y_pred_std_epistemic"}
 LOSS = {"mean": "mse", "mean_variance": "gaussian_nll", "quantiles": "quantile",
@@ -180,16 +180,11 @@ def by_c(cc, x, want):
     assert (again == got["total"]).all()
 
 
-def by_numpy(manual, x, want, labels):
-    tutti("export", "out/model.h5", "--npz", "-q")
-    text = re.findall(r"^```python\n(import numpy.*?)^```", manual.read_text(), re.M | re.S)
-    assert len(text) == 1
-    space = {}
-    exec(text[0], space)
-    compare("NumPy", dict(zip(RESULTS, space["predict"]("model.npz", x))), want)
-    with np.load("model.npz") as f:
-        assert [label.decode() for label in f["column_label"]] == labels
-        assert len(f["input_name"]) == 4
+def by_numpy(x, want, labels):
+    read = model_numpy.read_model("out/model.h5")
+    compare("NumPy", dict(zip(RESULTS, model_numpy.predict(read, x))), want)
+    assert read["column_label"] == labels and len(read["input_name"]) == 4
+    assert len(read["column_units"]) == len(read["column_ensemble"]) == len(labels)
 
 
 def by_onnx(python, x, want, labels):
@@ -218,13 +213,12 @@ def by_onnx_numpy(x, want, labels):
 
 
 def by_torch_file():
-    """Without PyTorch: the file is the program of the tree, and its archive that of --npz."""
+    """Without PyTorch: the file is the program of the tree, with model.h5."""
     tutti("export", "out/model.h5", "--torch", "-q")
-    tutti("export", "out/model.h5", "--npz", "--force", "-q")
-    program, found, archive = pathlib.Path("model.py").read_text().partition('ARCHIVE = """\n')
-    assert found and archive.endswith('\n"""\n') and program == TORCH_MODULE.read_text()
-    assert max(map(len, archive.split("\n"))) == 76
-    assert base64.b64decode(archive[:-4]) == pathlib.Path("model.npz").read_bytes()
+    program, found, model = pathlib.Path("model.py").read_text().partition('MODEL = """\n')
+    assert found and model.endswith('\n"""\n') and program == model_numpy.TORCH_MODULE.read_text()
+    assert max(map(len, model.split("\n"))) == 76
+    assert base64.b64decode(model[:-4]) == pathlib.Path("out/model.h5").read_bytes()
 
 
 def by_torch(python, x, want, labels):
@@ -250,13 +244,13 @@ def python_with(packages, variable, advice):
 
 def refusals():
     error = tutti("export", "out/model.h5", code=64).err
-    assert "exactly one of --onnx, --npz, --c and --torch" in error, error
-    tutti("export", "out/model.h5", "--c", "--npz", code=64)
+    assert "exactly one of --onnx, --c and --torch" in error, error
+    tutti("export", "out/model.h5", "--c", "--onnx", code=64)
     tutti("export", "none.h5", "--c", code=66)
     error = tutti("export", "out/model.h5", "--c", "-o", "a-model.c", code=73).err
     assert "--force" in error, error
-    tutti("export", "out/model.h5", "--npz", "-o", "a-model.c", "--force")
-    assert pathlib.Path("a-model.c").read_bytes()[:2] == b"PK"
+    tutti("export", "out/model.h5", "--torch", "-o", "a-model.c", "--force")
+    assert pathlib.Path("a-model.c").read_text().startswith(model_numpy.TORCH_MODULE.read_text())
     tutti("export", "out/model.h5", "--c", "-o", "no/folder.c", code=73)
     wide = {"data": {"file": "d.h5"}, "model": {"profile": [1, 4], "front": ["conv 11000 1"], "hidden": []},
             "ensembles": [{"name": "wide", "members": 1, "target": "y0"}], "train": {"epochs": 1},
@@ -268,13 +262,13 @@ def refusals():
         f["status"][:3] = 3
         f["member_weight"][:3] = 0.0
         seal(f)
-    error = tutti("export", "out/model.h5", "--npz", "-o", "dead.npz", code=64).err
+    error = tutti("export", "out/model.h5", "--torch", "-o", "dead.py", code=64).err
     assert "no member of ensemble 'e0' can predict" in error, error
-    assert not pathlib.Path("dead.npz").exists()
+    assert not pathlib.Path("dead.py").exists()
 
 
 def main():
-    cc, manual = sys.argv[1], ROOT / "docs/embedding.md"
+    cc = sys.argv[1]
     by_other = None
     if "--onnx" in sys.argv:
         by_other, python = by_onnx, python_with(
@@ -282,7 +276,7 @@ def main():
             "python3 -m venv v; v/bin/pip install onnx==1.23.2 onnxruntime==1.32.0")
     if "--torch" in sys.argv:
         by_other, python = by_torch, python_with(
-            "torch, numpy", "TUTTI_TORCH_PYTHON", "python3 -m venv v; v/bin/pip install torch numpy")
+            "torch, numpy, h5py", "TUTTI_TORCH_PYTHON", "python3 -m venv v; v/bin/pip install torch numpy h5py")
     write_data()
     train()
     x, want, labels = predict()
@@ -292,14 +286,14 @@ def main():
         by_other(python, *predict())
         return
     by_c(cc, x, want)
-    by_numpy(manual, x, want, labels)
+    by_numpy(x, want, labels)
     by_onnx_numpy(x, want, labels)
     by_torch_file()
     refusals()
     with_categories()
     x, want, labels = predict()
     by_c(cc, x, want)
-    by_numpy(manual, x, want, labels)
+    by_numpy(x, want, labels)
     by_onnx_numpy(x, want, labels)
 
 

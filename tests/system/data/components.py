@@ -4,13 +4,13 @@ scores and exported models against an independent computation in NumPy; the libr
 the program, and two ranks those of one.
 """
 import ctypes
-import re
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
+import model_numpy
 import onnx_numpy
 from nets import layers_of
-from rig import check_same, h5py, np, package, ROOT, run, test, tutti, write_json
+from rig import check_same, h5py, np, package, run, test, tutti, write_json
 
 TARGETS, KEPT, LEVELS = 24, 4, [1, 2, 5]
 JOB = {"data": {"file": "d.h5", "targets_pca": KEPT, "categories": {"k": "error"},
@@ -214,10 +214,9 @@ def check_scores(f, scores, x, y):
 
 def check_exports(cc, pred, x):
     want = [pred[name] for name in PARTS]
-    for kind in ("npz", "onnx", "c"):
+    for kind in ("onnx", "c"):
         tutti("export", "out/model.h5", f"--{kind}", "-q")
-    space = {}
-    exec(re.findall(r"^```python\n(import numpy.*?)^```", (ROOT / "docs/embedding.md").read_text(), re.M | re.S)[0], space)
+    by_numpy = model_numpy.predict(model_numpy.read_model("out/model.h5"), x)
     run(cc, "-std=c17", "-O1", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-fPIC", "-shared", "model.c",
         "-o", "./model.so", "-lm")
     function, by_c = ctypes.CDLL("./model.so").model_predict, np.empty_like(np.array(want))
@@ -227,7 +226,7 @@ def check_exports(cc, pred, x):
     with np.errstate(all="ignore"):
         by_onnx = onnx_numpy.run("model.onnx", x)[0]
     for part, name in enumerate(("mean", "total", "aleatoric", "epistemic")):
-        close(f"npz {name}", space["predict"]("model.npz", x)[part], want[part])
+        close(f"NumPy {name}", by_numpy[part], want[part])
         close(f"C {name}", by_c[part], want[part])
         close(f"ONNX {name}", by_onnx[name], want[part])
 
