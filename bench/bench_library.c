@@ -67,18 +67,19 @@ static void time_calls(const tutti_model *model, int64_t rows, const double *x,
 
 /* One thread.
  *   room  for all eight arrays of ROWS_IN_TURN rows */
-static void print_times(const tutti_model *model, const double *x, double *room)
+static void print_times(const tutti_model *model, const double *x, double *capacity)
 {
   int64_t cells = ROWS_IN_TURN * tutti_columns(model), slopes = cells * tutti_inputs(model);
-  double *slope = room + 4 * cells, median, least;
+  double *slope = capacity + 4 * cells, median, least;
   tutti_workspace *work = NULL;
   if (tutti_workspace_create(model, 1, &work)) fail();
   const tutti_prediction value = {.size = sizeof value,
-                                  .mean = room,
-                                  .total = room + cells,
-                                  .aleatoric = room + 2 * cells,
-                                  .epistemic = room + 3 * cells};
-  tutti_prediction kept = value, force = {.size = sizeof force, .workspace = work, .mean = room};
+                                  .mean = capacity,
+                                  .total = capacity + cells,
+                                  .aleatoric = capacity + 2 * cells,
+                                  .epistemic = capacity + 3 * cells};
+  tutti_prediction kept = value,
+                   force = {.size = sizeof force, .workspace = work, .mean = capacity};
   kept.workspace = work;
   force.mean_gradient = slope;
   tutti_prediction all = kept;

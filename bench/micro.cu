@@ -84,14 +84,14 @@ __global__ void count_loads(shared_args a)
   TT_SHARED_MEMORY(float4, words);
   for (int i = threadIdx.x; i < WORDS / 4; i += blockDim.x) words[i] = make_float4(0, 0, 0, 0);
   __syncthreads();
-  int lane = threadIdx.x % TT_WARP_SIZE, step = 0, at = 0;
-  for (int k = 0; k < BITS; k++) at += (lane >> k & 1) * a.lanes.weight[k];
+  int lane = threadIdx.x % TT_WARP_SIZE, step = 0, index = 0;
+  for (int k = 0; k < BITS; k++) index += (lane >> k & 1) * a.lanes.weight[k];
   float sum = 0.0f;
   long long begin = clock64();
   for (int k = 0; k < ROUNDS; k++) {
     float4 v[CHAINS];
 #pragma unroll
-    for (int i = 0; i < CHAINS; i++) v[i] = words[at + step + 64 * i];
+    for (int i = 0; i < CHAINS; i++) v[i] = words[index + step + 64 * i];
 #pragma unroll
     for (int i = 0; i < CHAINS; i++) sum += v[i].x + v[i].y + v[i].z + v[i].w;
     step = sum > 1.0f ? 1 : 0; /* never, but the loads cannot leave the loop */
@@ -137,20 +137,21 @@ struct remote_arrivals {
   static __device__ __forceinline__ void sync(unsigned long long *barrier, int round, int ranks)
   {
 #if HAS_WAYS
-    unsigned at = (unsigned)__cvta_generic_to_shared(barrier + round % 2), done = 0;
+    unsigned index = (unsigned)__cvta_generic_to_shared(barrier + round % 2), done = 0;
     __syncthreads();
     if ((int)threadIdx.x < ranks)
-      asm volatile("{\n\t.reg .b32 there;\n\t"
-                   "mapa.shared::cluster.u32 there, %0, %1;\n\t"
-                   "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}" ::"r"(at),
-                   "r"(threadIdx.x)
-                   : "memory");
+      asm volatile(
+          "{\n\t.reg .b32 there;\n\t"
+          "mapa.shared::cluster.u32 there, %0, %1;\n\t"
+          "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [there];\n\t}" ::"r"(index),
+          "r"(threadIdx.x)
+          : "memory");
     while (!done)
       asm volatile("{\n\t.reg .pred p;\n\t"
                    "mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 p, [%1], %2;\n\t"
                    "selp.u32 %0, 1, 0, p;\n\t}"
                    : "=r"(done)
-                   : "r"(at), "r"(round / 2 % 2)
+                   : "r"(index), "r"(round / 2 % 2)
                    : "memory");
 #else
     (void)barrier, (void)round, (void)ranks;
@@ -175,11 +176,11 @@ template <class BARRIER> __global__ void count_barriers(micro_args a)
  * the inner index along rows, STRIDE floats apart: an odd number of float4. */
 enum { TALL = 2, WIDE = 8, STRIDE = 36, TILE_ROWS = 32 + 64 };
 
-/* 16 rows x 8 numbers from `at` on, in the order of mma.cuh; of `lane`: its row and its pair. */
+/* 16 rows x 8 numbers from `index` on, in the order of mma.cuh; of `lane`: its row and its pair. */
 struct four_loads {
-  static __device__ __forceinline__ void get(const float *at, int lane, float (&to)[4])
+  static __device__ __forceinline__ void get(const float *index, int lane, float (&to)[4])
   {
-    const float *own = at + lane / 4 * STRIDE + lane % 4;
+    const float *own = index + lane / 4 * STRIDE + lane % 4;
     for (int q = 0; q < 4; q++) to[q] = own[q % 2 * 8 * STRIDE + q / 2 * 4];
   }
 };
@@ -187,9 +188,9 @@ struct four_loads {
 /* A matrix of 8 rows x 4 numbers of 32 bits is one of 8 x 8 numbers of 16 bits: each lane gets two of
  * those, one number, and the address that it gives is that of a row. */
 struct one_ldmatrix {
-  static __device__ __forceinline__ void get(const float *at, int lane, float (&to)[4])
+  static __device__ __forceinline__ void get(const float *index, int lane, float (&to)[4])
   {
-    const float *row = at + lane % 16 * STRIDE + lane / 16 * 4;
+    const float *row = index + lane % 16 * STRIDE + lane / 16 * 4;
     unsigned x[4];
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(x[0]), "=r"(x[1]), "=r"(x[2]), "=r"(x[3])

@@ -108,7 +108,7 @@ tt_err bench_cohort(const bench_workload *load, int64_t steps, tt_cohort **out)
   return make_members(c);
 }
 
-/* x uniform in [-1.7, 1.7): variance 1, as after standardisation; y smooth functions of it. */
+/* x uniform in [-1.7, 1.7): variance 1, as after standardization; y smooth functions of it. */
 tt_err bench_data(const bench_workload *load, tt_dataset **out)
 {
   TT_TRY(tt_dataset_create(BENCH_ROWS, load->inputs, load->outputs, 0, out));

@@ -1,6 +1,6 @@
 # Texts of files as C code.
 
-# The bytes of a file as an initialiser, and a new run of cmake when the file changes.
+# The bytes of a file as an initializer, and a new run of cmake when the file changes.
 function(tutti_text_bytes file out)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   file(READ ${file} hex HEX)

@@ -103,11 +103,11 @@ tt_err tt_comm_check_launch_local(const tt_comm *c)
 static int parent_has_variable(const char *name)
 {
   char path[64], *entry = NULL;
-  size_t room = 0, length = strlen(name);
+  size_t capacity = 0, length = strlen(name);
   int found = 0;
   snprintf(path, sizeof path, "/proc/%ld/environ", (long)getppid());
   FILE *f = fopen(path, "r");
-  while (f && !found && getdelim(&entry, &room, '\0', f) > 0)
+  while (f && !found && getdelim(&entry, &capacity, '\0', f) > 0)
     found = !strncmp(entry, name, length) && entry[length] == '=';
   if (f) fclose(f);
   free(entry);
@@ -347,11 +347,11 @@ static int64_t *gather_offsets(tt_comm *c, int64_t mine, int to_all, int64_t *co
 {
   int64_t *start = NULL;
   if ((to_all || c->rank == 0) && TT_ALLOC(start, c->ranks + 1)) tt_panic("%s", tt_err_last());
-  int64_t *to = start ? start + 1 : NULL;
+  int64_t *dst = start ? start + 1 : NULL;
   if (to_all)
-    MPI_Allgather(&mine, 1, MPI_INT64_T, to, 1, MPI_INT64_T, c->mpi);
+    MPI_Allgather(&mine, 1, MPI_INT64_T, dst, 1, MPI_INT64_T, c->mpi);
   else
-    MPI_Gather(&mine, 1, MPI_INT64_T, to, 1, MPI_INT64_T, 0, c->mpi);
+    MPI_Gather(&mine, 1, MPI_INT64_T, dst, 1, MPI_INT64_T, 0, c->mpi);
   if (!start) return NULL;
   if (counts) memcpy(counts, start + 1, (size_t)c->ranks * sizeof *counts);
   for (int r = 0; r < c->ranks; r++) start[r + 1] += start[r];
@@ -377,14 +377,14 @@ void tt_allgatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, 
     return;
   }
   int64_t *start = gather_offsets(c, mine_bytes, 1, counts);
-  char *to = all;
+  char *dst = all;
   if (start[c->ranks] <= MAX_MESSAGE_BYTES) {
     int *n = int_counts(c, start);
-    MPI_Allgatherv(mine, (int)mine_bytes, MPI_BYTE, to, n, n + c->ranks, MPI_BYTE, c->mpi);
+    MPI_Allgatherv(mine, (int)mine_bytes, MPI_BYTE, dst, n, n + c->ranks, MPI_BYTE, c->mpi);
     tt_free(n);
   } else {
-    memcpy(to + start[c->rank], mine, (size_t)mine_bytes);
-    for (int r = 0; r < c->ranks; r++) tt_bcast_from(c, r, to + start[r], start[r + 1] - start[r]);
+    memcpy(dst + start[c->rank], mine, (size_t)mine_bytes);
+    for (int r = 0; r < c->ranks; r++) tt_bcast_from(c, r, dst + start[r], start[r + 1] - start[r]);
   }
   tt_free(start);
 }
@@ -404,11 +404,11 @@ static void send_chunks(tt_comm *c, const char *mine, int64_t bytes)
              MPI_BYTE, 0, GATHER_TAG, c->mpi);
 }
 
-static void receive_chunks(tt_comm *c, int from, char *to, int64_t bytes)
+static void receive_chunks(tt_comm *c, int begin, char *dst, int64_t bytes)
 {
   for (int64_t i = 0; i < bytes; i += MAX_MESSAGE_BYTES)
-    MPI_Recv(to + i, (int)(bytes - i < MAX_MESSAGE_BYTES ? bytes - i : MAX_MESSAGE_BYTES), MPI_BYTE,
-             from, GATHER_TAG, c->mpi, MPI_STATUS_IGNORE);
+    MPI_Recv(dst + i, (int)(bytes - i < MAX_MESSAGE_BYTES ? bytes - i : MAX_MESSAGE_BYTES),
+             MPI_BYTE, begin, GATHER_TAG, c->mpi, MPI_STATUS_IGNORE);
 }
 
 void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts)
@@ -418,29 +418,30 @@ void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int
     return;
   }
   int64_t *start = gather_offsets(c, mine_bytes, 0, counts), sum = start ? start[c->ranks] : 0;
-  char *to = all;
+  char *dst = all;
   tt_bcast(c, &sum, sizeof sum);
   if (sum <= MAX_MESSAGE_BYTES) {
     int *n = start ? int_counts(c, start) : NULL, *at = n ? n + c->ranks : NULL;
-    MPI_Gatherv(mine, (int)mine_bytes, MPI_BYTE, to, n, at, MPI_BYTE, 0, c->mpi);
+    MPI_Gatherv(mine, (int)mine_bytes, MPI_BYTE, dst, n, at, MPI_BYTE, 0, c->mpi);
     tt_free(n);
   } else if (c->rank == 0) {
-    memcpy(to, mine, (size_t)mine_bytes);
-    for (int r = 1; r < c->ranks; r++) receive_chunks(c, r, to + start[r], start[r + 1] - start[r]);
+    memcpy(dst, mine, (size_t)mine_bytes);
+    for (int r = 1; r < c->ranks; r++)
+      receive_chunks(c, r, dst + start[r], start[r + 1] - start[r]);
   } else {
     send_chunks(c, mine, mine_bytes);
   }
   tt_free(start);
 }
 
-void tt_comm_versions_local(char *text, int64_t room)
+void tt_comm_versions_local(char *text, int64_t capacity)
 {
   char library[MAX_VERSION_BYTES] = "";
   int length = 0, major = 0, minor = 0;
   MPI_Get_library_version(library, &length);
   MPI_Get_version(&major, &minor);
   library[strcspn(library, "\n")] = 0;
-  snprintf(text, (size_t)room, "MPI %d.%d: %s", major, minor, library);
+  snprintf(text, (size_t)capacity, "MPI %d.%d: %s", major, minor, library);
 }
 
 tt_err tt_comm_check_library_local(int *running)

@@ -88,7 +88,7 @@ void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int
 void tt_node_allgather(tt_comm *c, const void *mine, int64_t bytes, void *all);
 
 /* Library and version texts for provenance. Local, needs no MPI_Init. */
-void tt_comm_versions_local(char *text, int64_t room);
+void tt_comm_versions_local(char *text, int64_t capacity);
 
 /* Check that the functions of MPI in this process are those of the library of this build: a program
  * that is linked with another library has that one.

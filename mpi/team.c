@@ -88,41 +88,41 @@ void tt_team_max(tt_team *t, int64_t *v, int count)
   MPI_Allreduce(MPI_IN_PLACE, v, count, MPI_INT64_T, MPI_MAX, t->mpi);
 }
 
-static int piece(int64_t left) { return (int)(left < MAX_PIECE_BYTES ? left : MAX_PIECE_BYTES); }
+static int chunk(int64_t left) { return (int)(left < MAX_PIECE_BYTES ? left : MAX_PIECE_BYTES); }
 
 void tt_team_bcast(tt_team *t, void *bytes, int64_t count)
 {
   for (int64_t i = 0; i < count; i += MAX_PIECE_BYTES)
-    MPI_Bcast((char *)bytes + i, piece(count - i), MPI_BYTE, 0, t->mpi);
+    MPI_Bcast((char *)bytes + i, chunk(count - i), MPI_BYTE, 0, t->mpi);
 }
 
-static int64_t count_pieces(int64_t count, const tt_team_message *list)
+static int64_t count_chunks(int64_t count, const tt_team_message *list)
 {
-  int64_t pieces = 0;
+  int64_t chunks = 0;
   for (int64_t i = 0; i < count; i++)
-    pieces += (list[i].bytes + MAX_PIECE_BYTES - 1) / MAX_PIECE_BYTES;
-  return pieces;
+    chunks += (list[i].bytes + MAX_PIECE_BYTES - 1) / MAX_PIECE_BYTES;
+  return chunks;
 }
 
 /* Begin to receive or send a message; appends the requests of its pieces. */
-static void receive_pieces(tt_team *t, const tt_team_message *m, MPI_Request *request, int64_t *n)
+static void receive_chunks(tt_team *t, const tt_team_message *m, MPI_Request *request, int64_t *n)
 {
   for (int64_t i = 0; i < m->bytes; i += MAX_PIECE_BYTES)
-    MPI_Irecv((char *)m->data + i, piece(m->bytes - i), MPI_BYTE, m->rank, EXCHANGE_TAG, t->mpi,
+    MPI_Irecv((char *)m->data + i, chunk(m->bytes - i), MPI_BYTE, m->rank, EXCHANGE_TAG, t->mpi,
               &request[(*n)++]);
 }
 
-static void send_pieces(tt_team *t, const tt_team_message *m, MPI_Request *request, int64_t *n)
+static void send_chunks(tt_team *t, const tt_team_message *m, MPI_Request *request, int64_t *n)
 {
   t->traffic.messages += m->bytes > 0;
   t->traffic.bytes += m->bytes;
   for (int64_t i = 0; i < m->bytes; i += MAX_PIECE_BYTES)
-    MPI_Isend((const char *)m->data + i, piece(m->bytes - i), MPI_BYTE, m->rank, EXCHANGE_TAG,
+    MPI_Isend((const char *)m->data + i, chunk(m->bytes - i), MPI_BYTE, m->rank, EXCHANGE_TAG,
               t->mpi, &request[(*n)++]);
 }
 
 /* One by one: gcc takes MPI_STATUSES_IGNORE of MPICH 4.0 for an array of size 0. */
-static void wait_for_pieces(MPI_Request *request, int64_t n)
+static void wait_for_chunks(MPI_Request *request, int64_t n)
 {
   for (int64_t i = 0; i < n; i++) MPI_Wait(&request[i], MPI_STATUS_IGNORE);
 }
@@ -138,11 +138,11 @@ void tt_team_exchange(tt_team *t, int64_t sends, const tt_team_message *send, in
                       const tt_team_message *receive)
 {
   MPI_Request *request =
-      reserve_requests(count_pieces(sends, send) + count_pieces(receives, receive));
+      reserve_requests(count_chunks(sends, send) + count_chunks(receives, receive));
   int64_t n = 0;
-  for (int64_t k = 0; k < receives; k++) receive_pieces(t, &receive[k], request, &n);
-  for (int64_t k = 0; k < sends; k++) send_pieces(t, &send[k], request, &n);
-  wait_for_pieces(request, n);
+  for (int64_t k = 0; k < receives; k++) receive_chunks(t, &receive[k], request, &n);
+  for (int64_t k = 0; k < sends; k++) send_chunks(t, &send[k], request, &n);
+  wait_for_chunks(request, n);
   tt_free(request);
 }
 
@@ -165,21 +165,21 @@ tt_err tt_team_move(tt_team *t, int64_t sends, const tt_team_message *send, int6
 
 void tt_team_send_local(tt_team *t, const tt_team_message *m, tt_team_pending *out)
 {
-  MPI_Request *request = reserve_requests(count_pieces(1, m));
+  MPI_Request *request = reserve_requests(count_chunks(1, m));
   *out = (tt_team_pending){request, 0};
-  send_pieces(t, m, request, &out->count);
+  send_chunks(t, m, request, &out->count);
 }
 
 void tt_team_receive_local(tt_team *t, const tt_team_message *m, tt_team_pending *out)
 {
-  MPI_Request *request = reserve_requests(count_pieces(1, m));
+  MPI_Request *request = reserve_requests(count_chunks(1, m));
   *out = (tt_team_pending){request, 0};
-  receive_pieces(t, m, request, &out->count);
+  receive_chunks(t, m, request, &out->count);
 }
 
 void tt_team_wait_local(tt_team_pending *p)
 {
-  wait_for_pieces(p->request, p->count);
+  wait_for_chunks(p->request, p->count);
   tt_free(p->request);
   p->count = 0;
 }

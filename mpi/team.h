@@ -53,9 +53,9 @@ void tt_team_wait_local(tt_team_pending *p);
 typedef struct tt_team_mover {
   /* Send and receive all of these messages. While the function waits, it calls
    * tt_team_is_broken_local(t), and returns TT_OK early if that is 1: another rank has failed. */
-  tt_err (*move)(void *with, tt_team *t, int64_t sends, const tt_team_message *send,
+  tt_err (*move)(void *context, tt_team *t, int64_t sends, const tt_team_message *send,
                  int64_t receives, const tt_team_message *receive);
-  void (*close)(void *with); /* called by tt_team_destroy, when no rank moves anything */
+  void (*close)(void *context); /* called by tt_team_destroy, when no rank moves anything */
   void *with;
 } tt_team_mover;
 void tt_team_use_mover_local(tt_team *t, const tt_team_mover *mover);

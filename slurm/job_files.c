@@ -102,7 +102,7 @@ tt_err tt_job_file_read_local(tt_slurm_jobs *s)
   if (!e) e = parse_jobs(record, s, &valid);
   if (e == TT_E_DATA || (!e && !valid))
     e = TT_FAIL(DATA,
-                "%s is damaged: cancel the labelling jobs of this campaign that are still in the "
+                "%s is damaged: cancel the labeling jobs of this campaign that are still in the "
                 "queue (squeue --me), remove the file, and run the campaign again",
                 path);
   json_decref(record);
@@ -188,15 +188,15 @@ tt_err tt_job_scripts_write_local(tt_slurm_jobs *s, const char *const *task, int
   return e;
 }
 
-void tt_slurm_job_numbers_local(const char *directory, char *text, size_t room)
+void tt_slurm_job_numbers_local(const char *directory, char *text, size_t capacity)
 {
   tt_slurm_jobs s = {.order.directory = directory};
   size_t used = 0;
   *text = '\0';
   if (tt_job_file_read_local(&s)) return;
   for (int64_t i = 0; i < s.count; i++)
-    if (s.job[i].submit_state == TT_SUBMIT_submitted && used + 24 <= room)
-      used +=
-          (size_t)snprintf(text + used, room - used, "%s%" PRId64, used ? ":" : "", s.job[i].id);
+    if (s.job[i].submit_state == TT_SUBMIT_submitted && used + 24 <= capacity)
+      used += (size_t)snprintf(text + used, capacity - used, "%s%" PRId64, used ? ":" : "",
+                               s.job[i].id);
   tt_slurm_jobs_free(&s);
 }

@@ -56,7 +56,7 @@ static int64_t parse_id(const char *text, const tt_slurm_jobs *known)
   return -1;
 }
 
-/* Environment variables of the campaign's own Slurm job, and output options of squeue: a labelling
+/* Environment variables of the campaign's own Slurm job, and output options of squeue: a labeling
  * job must not inherit them. Variables that select the cluster are kept. */
 static int is_own_job_variable(const char *variable)
 {
@@ -133,7 +133,7 @@ static tt_err record_submitted(tt_slurm_jobs *s, int64_t id)
   s->last_progress = tt_monotonic_seconds();
   TT_TRY(tt_job_file_write_local(s));
   tt_log_root(TT_LOG_INFO,
-              "round %" PRId64 ": groups are labelled by Slurm job %" PRId64
+              "round %" PRId64 ": groups are labeled by Slurm job %" PRId64
               " (%s), tasks: %" PRId64,
               s->order.round, id, s->name, s->job[s->current_job].tasks);
   return TT_OK;
@@ -172,8 +172,8 @@ static tt_err handle_sbatch(tt_slurm_jobs *s, int code, char *text)
 
 static void handle_scontrol(tt_slurm_jobs *s, const char *text)
 {
-  const char *at = strstr(text, "MaxArraySize");
-  long long n = at && (at = strchr(at, '=')) ? strtoll(at + 1, NULL, 10) : 0;
+  const char *cursor = strstr(text, "MaxArraySize");
+  long long n = cursor && (cursor = strchr(cursor, '=')) ? strtoll(cursor + 1, NULL, 10) : 0;
   s->max_array_size = n > 1 ? n - 1 : default_array_size;
 }
 
@@ -240,7 +240,7 @@ static tt_err recover_job_ids(tt_slurm_jobs *s)
     if (id > 0) TT_TRY(record_submitted(s, id));
   }
   if (s->count > 0)
-    tt_log_root(TT_LOG_INFO, "round %" PRId64 ": labelled by Slurm jobs %s of an earlier start",
+    tt_log_root(TT_LOG_INFO, "round %" PRId64 ": labeled by Slurm jobs %s of an earlier start",
                 s->order.round, s->name);
   return TT_OK;
 }

@@ -97,5 +97,5 @@ tt_err tt_slurm_jobs_end_attempt_local(tt_slurm_jobs *s);
 void tt_slurm_jobs_cancel_local(tt_slurm_jobs *s);
 
 /* The numbers of the submitted jobs in job.json, "4711" or "4711:4712"; "" if there are none. */
-void tt_slurm_job_numbers_local(const char *directory, char *text, size_t room);
+void tt_slurm_job_numbers_local(const char *directory, char *text, size_t capacity);
 #endif

@@ -75,14 +75,14 @@ tt_err tt_slurm_seconds_left_local(double *seconds)
                                : text);
 }
 
-int tt_slurm_job_id_local(char *text, size_t room)
+int tt_slurm_job_id_local(char *text, size_t capacity)
 {
   const char *job = env_or_empty("SLURM_JOB_ID"), *array = env_or_empty("SLURM_ARRAY_JOB_ID");
   if (!*job) return 0;
   if (*array) /* SLURM_JOB_ID may be the id of the array: scontrol would requeue all tasks */
-    snprintf(text, room, "%s_%s", array, env_or_empty("SLURM_ARRAY_TASK_ID"));
+    snprintf(text, capacity, "%s_%s", array, env_or_empty("SLURM_ARRAY_TASK_ID"));
   else
-    snprintf(text, room, "%s", job);
+    snprintf(text, capacity, "%s", job);
   return 1;
 }
 

@@ -21,7 +21,7 @@ tt_err tt_slurm_parse_time(const char *text, double *seconds);
 tt_err tt_slurm_seconds_left_local(double *seconds);
 
 /* Job id for scontrol: "17", or "17_3" for a task of a job array. Returns 0 outside a job. */
-int tt_slurm_job_id_local(char *text, size_t room);
+int tt_slurm_job_id_local(char *text, size_t capacity);
 
 /* Requeues of this job so far, SLURM_RESTART_COUNT; 0 in the first start. */
 int64_t tt_slurm_restarts_local(void);

@@ -23,54 +23,55 @@ static const char starts_name[] = "starts.tsv";
 static int is(const char *text, const char *word) { return !strcmp(text, word); }
 
 /* Whether another start can continue the run: not if it is done, failed, or made no progress. */
-static int can_resume(const tt_slurm_start *s, char *why, size_t room)
+static int can_resume(const tt_slurm_start *s, char *why, size_t capacity)
 {
   if (is(s->state, "hung") || s->waits_for_jobs) return 1;
   if (is(s->state, "stopped")) {
     if (is(s->stopped_by, "time") || is(s->stopped_by, "signal") || is(s->stopped_by, "oracle"))
       return 1;
-    snprintf(why, room, "a person stopped it: sbatch the job to resume");
+    snprintf(why, capacity, "a person stopped it: sbatch the job to resume");
     return 0;
   }
   if (is(s->state, "done")) {
-    snprintf(why, room, "it is done");
+    snprintf(why, capacity, "it is done");
   } else if (is(s->state, "failed")) {
-    snprintf(why, room, "it failed with exit code %d: another start would fail too", s->exit_code);
+    snprintf(why, capacity, "it failed with exit code %d: another start would fail too",
+             s->exit_code);
   } else if (!*s->state && *s->other_incarnation) {
-    snprintf(why, room,
+    snprintf(why, capacity,
              "the last status in the directory is of another start, %.96s: see the messages above",
              s->other_incarnation);
   } else if (!*s->state && s->launcher_code == tt_err_exit_code(TT_E_STOPPED)) {
     return 1; /* stopped before it claimed the directory */
   } else if (!*s->state) {
-    snprintf(why, room, "this start wrote no status, exit code %d: see the messages above",
+    snprintf(why, capacity, "this start wrote no status, exit code %d: see the messages above",
              s->launcher_code);
   } else { /* "training", but the launcher has returned: the run was killed */
     if (s->generation > s->resumed || s->stage_progress > s->stage_progress_resumed) return 1;
-    snprintf(why, room, "it died, exit code %d, before it could write a checkpoint",
+    snprintf(why, capacity, "it died, exit code %d, before it could write a checkpoint",
              s->launcher_code);
   }
   return 0;
 }
 
-int tt_requeue_is_allowed(const tt_slurm_start *s, char *why, size_t room)
+int tt_requeue_is_allowed(const tt_slurm_start *s, char *why, size_t capacity)
 {
-  if (!can_resume(s, why, room)) return 0;
+  if (!can_resume(s, why, capacity)) return 0;
   if (!s->waits_for_jobs && s->stuck >= TT_REQUEUE_MAX_STUCK) {
-    snprintf(why, room,
+    snprintf(why, capacity,
              "%d starts have ended at this checkpoint: raise the time limit of the job or lower "
              "checkpoint.every (waiting for labels: raise label.max_wait), then sbatch the job",
              TT_REQUEUE_MAX_STUCK);
     return 0;
   }
   if (!s->waits_for_jobs && s->restarts - s->waits >= s->max_restarts) {
-    snprintf(why, room,
+    snprintf(why, capacity,
              "this was restart %" PRId64 " of at most %" PRId64 ": sbatch the job to resume, or "
              "raise --max-restarts",
              s->restarts - s->waits, s->max_restarts);
     return 0;
   }
-  snprintf(why, room, "queued again");
+  snprintf(why, capacity, "queued again");
   return 1;
 }
 

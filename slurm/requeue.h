@@ -14,7 +14,7 @@ typedef struct tt_slurm_start {
   const char *reason;             /* from the status file, for messages */
   int64_t generation; /* number of the last checkpoint; campaign: finished stages of all rounds */
   int64_t resumed;    /* generation at the beginning of this start, 0 = none */
-  /* campaign: checkpoints or labelled groups in the present stage, now and at the beginning of this
+  /* campaign: checkpoints or labeled groups in the present stage, now and at the beginning of this
    * start */
   int64_t stage_progress, stage_progress_resumed;
   char key[64], place[128]; /* where the run is: "37", a campaign "12.4"; "at checkpoint 37" */
@@ -34,7 +34,7 @@ enum { TT_REQUEUE_MAX_STUCK = 3 };
  * the same checkpoint. Starts that wait for jobs count for neither limit: these jobs end, and
  * label.retries limits their number.
  *   why  receives the reason, for messages */
-int tt_requeue_is_allowed(const tt_slurm_start *start, char *why, size_t room);
+int tt_requeue_is_allowed(const tt_slurm_start *start, char *why, size_t capacity);
 
 /* Decide at the end of a batch script, after the launcher of `tutti train` or `tutti campaign run`
  * has returned. Writes the decision to standard output and to starts.tsv in `directory`, and

@@ -32,35 +32,35 @@ static tt_err find_site_block(const char *site, const char **out)
   return TT_FAIL(USAGE, "--site: unknown site '%s'; the sites are %s", site, known);
 }
 
-static int starts_with(const char *line, const char *with)
+static int starts_with(const char *line, const char *context)
 {
-  return !strncmp(line, with, strlen(with));
+  return !strncmp(line, context, strlen(context));
 }
 
 /* The number after `key` in a text, 0 if there is no key. */
 static int read_number_after(const char *text, const char *key)
 {
-  const char *at = strstr(text, key);
-  return at ? atoi(at + strlen(key)) : 0;
+  const char *cursor = strstr(text, key);
+  return cursor ? atoi(cursor + strlen(key)) : 0;
 }
 
-void tt_shell_print_quoted(FILE *to, const char *text)
+void tt_shell_print_quoted(FILE *file, const char *text)
 {
-  fputc('\'', to);
+  fputc('\'', file);
   for (; *text; text++)
     if (*text == '\'')
-      fputs("'\\''", to);
+      fputs("'\\''", file);
     else
-      fputc(*text, to);
-  fputc('\'', to);
+      fputc(*text, file);
+  fputc('\'', file);
 }
 
 /* Slurm replaces %a in a pattern; a percent sign itself is written as %%. */
-void tt_sbatch_print_pattern(FILE *to, const char *text)
+void tt_sbatch_print_pattern(FILE *file, const char *text)
 {
   for (; *text; text++) {
-    if (*text == '%') fputc('%', to);
-    fputc(*text, to);
+    if (*text == '%') fputc('%', file);
+    fputc(*text, file);
   }
 }
 

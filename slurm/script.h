@@ -35,6 +35,6 @@ tt_err tt_sbatch_script_print(const tt_sbatch_script *b, const char *comment);
 /* Quote a text for a script: in single quotes for a shell; without its double quotes, for the value
  * of an option in a line #SBATCH that is a pattern of file names. Such a text has no control
  * character, double quote or backslash: core/config refuses them. */
-void tt_shell_print_quoted(FILE *to, const char *text);
-void tt_sbatch_print_pattern(FILE *to, const char *text);
+void tt_shell_print_quoted(FILE *file, const char *text);
+void tt_sbatch_print_pattern(FILE *file, const char *text);
 #endif

@@ -59,7 +59,7 @@ class Case:
 class Contender:
     """One prepared way. A unit is the smallest part that runs at once."""
 
-    member_steps_per_unit = 0  # optimiser steps of single members
+    member_steps_per_unit = 0  # optimizer steps of single members
 
     def losses(self):
         """Take the first steps of the case: losses (checked, steps)."""

@@ -130,10 +130,10 @@ tt_err arrange(loop *l, const char *folder)
   for (int64_t m = 0; m < p.members; m++)
     for (int i = 0; i < p.layers; i++) {
       int64_t weights = p.width[i] * p.width[i + 1], biases = p.width[i + 1];
-      const float *from = &flat[(size_t)(m * p.params)];
-      memcpy(&l->start[(size_t)(l->w_at[i] + m * weights)], from + p.weight_at[i],
+      const float *src = &flat[(size_t)(m * p.params)];
+      memcpy(&l->start[(size_t)(l->w_at[i] + m * weights)], src + p.weight_at[i],
              (size_t)weights * sizeof(float));
-      memcpy(&l->start[(size_t)(l->b_at[i] + m * biases)], from + p.bias_at[i],
+      memcpy(&l->start[(size_t)(l->b_at[i] + m * biases)], src + p.bias_at[i],
              (size_t)biases * sizeof(float));
     }
   return TT_OK;
@@ -395,14 +395,14 @@ json_t *describe(const loop *l)
                    "device", l->dev.name);
 }
 
-tt_err time_held(loop *l, double seconds, json_t *into)
+tt_err time_held(loop *l, double seconds, json_t *dst)
 {
   int64_t steps = 0;
   double taken = 0.0;
   if (!l) return TT_FAIL(USAGE, "this run is not prepared");
   TT_TRY(time_steps(l, seconds, &steps, &taken));
-  json_object_set_new(into, "steps", json_integer(steps));
-  json_object_set_new(into, "seconds", json_real(taken));
+  json_object_set_new(dst, "steps", json_integer(steps));
+  json_object_set_new(dst, "seconds", json_real(taken));
   return TT_OK;
 }
 

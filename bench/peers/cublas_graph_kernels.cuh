@@ -55,17 +55,17 @@ __global__ void peer_activate(peer_activate_args a)
 }
 
 /* Sum of all threads of a block of PEER_THREADS. */
-__device__ __forceinline__ float peer_block_sum(float *room, float mine)
+__device__ __forceinline__ float peer_block_sum(float *capacity, float mine)
 {
   int t = (int)threadIdx.x;
   __syncthreads();
-  room[t] = mine;
+  capacity[t] = mine;
   for (int n = PEER_THREADS / 2; n > 0; n /= 2) {
     __syncthreads();
-    if (t < n) room[t] += room[t + n];
+    if (t < n) capacity[t] += capacity[t + n];
   }
   __syncthreads();
-  return room[0];
+  return capacity[0];
 }
 
 /* Residuals of the last layer, its loss, the gradients of its outputs and biases. A block is a
@@ -78,7 +78,7 @@ struct peer_output_args {
 
 __global__ void peer_output(peer_output_args a)
 {
-  TT_SHARED_MEMORY(float, room);
+  TT_SHARED_MEMORY(float, capacity);
   int64_t m = blockIdx.x, first = m * a.batch * a.width;
   float scale = 2.0f / (float)(a.batch * a.width), squares = 0.0f;
   for (int64_t j = 0; j < a.width; j++) {
@@ -90,10 +90,10 @@ __global__ void peer_output(peer_output_args a)
       a.delta[i] = scale * residual;
       sum += scale * residual;
     }
-    sum = peer_block_sum(room, sum);
+    sum = peer_block_sum(capacity, sum);
     if (threadIdx.x == 0) a.bias_gradient[m * a.width + j] = sum;
   }
-  squares = peer_block_sum(room, squares);
+  squares = peer_block_sum(capacity, squares);
   if (threadIdx.x == 0) a.loss[m] = squares / (float)(a.batch * a.width);
 }
 
@@ -108,7 +108,7 @@ struct peer_mask_args {
 
 __global__ void peer_mask(peer_mask_args a)
 {
-  TT_SHARED_MEMORY(float, room); /* [PEER_LINES][PEER_TILE] */
+  TT_SHARED_MEMORY(float, capacity); /* [PEER_LINES][PEER_TILE] */
   int64_t m = blockIdx.y, column = (int64_t)blockIdx.x * PEER_TILE + threadIdx.x;
   float sum = 0.0f;
   for (int64_t b = threadIdx.y; b < a.batch && column < a.width; b += PEER_LINES) {
@@ -117,10 +117,10 @@ __global__ void peer_mask(peer_mask_args a)
     a.delta[i] = d;
     sum += d;
   }
-  room[threadIdx.y * PEER_TILE + threadIdx.x] = sum;
+  capacity[threadIdx.y * PEER_TILE + threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y > 0 || column >= a.width) return;
-  for (int line = 1; line < PEER_LINES; line++) sum += room[line * PEER_TILE + threadIdx.x];
+  for (int line = 1; line < PEER_LINES; line++) sum += capacity[line * PEER_TILE + threadIdx.x];
   a.bias_gradient[m * a.width + column] = sum;
 }
 

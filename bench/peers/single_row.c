@@ -184,20 +184,21 @@ int main(int argc, char **argv)
   }
   if (tutti_open(argv[1], &model)) fail(tutti_error());
   int64_t inputs = tutti_inputs(model), columns = tutti_columns(model);
-  double *room = calloc((size_t)(columns * (PARTS + inputs) + inputs * (ROWS + 1)), sizeof *room);
+  double *capacity =
+      calloc((size_t)(columns * (PARTS + inputs) + inputs * (ROWS + 1)), sizeof *capacity);
   tutti_workspace *work = NULL;
-  if (!room) return 71;
+  if (!capacity) return 71;
   if (tutti_workspace_create(model, 1, &work)) fail(tutti_error());
   values = (tutti_prediction){.size = sizeof values,
                               .workspace = work,
-                              .mean = room,
-                              .total = room + columns,
-                              .aleatoric = room + 2 * columns,
-                              .epistemic = room + 3 * columns};
+                              .mean = capacity,
+                              .total = capacity + columns,
+                              .aleatoric = capacity + 2 * columns,
+                              .epistemic = capacity + 3 * columns};
   force = (tutti_prediction){.size = sizeof force,
                              .workspace = work,
-                             .mean = room,
-                             .mean_gradient = room + PARTS * columns};
+                             .mean = capacity,
+                             .mean_gradient = capacity + PARTS * columns};
   ort_x = force.mean_gradient + columns * inputs;
   double *x = ort_x + inputs;
   for (int64_t i = 0; i < ROWS * inputs; i++) x[i] = 2.0 * sin((double)i);

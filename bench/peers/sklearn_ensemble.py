@@ -8,7 +8,7 @@
 file and what the README says first: a loss and patience; --examples: model and train of the job of the
 example. scikit-learn: MLPRegressor or MLPClassifier
 with two hidden layers of 64, Adam, rate 1e-3, batch 32, to convergence (500 epochs at most; 40 epochs
-without a better score on 10 % of the training rows end it), inputs and targets standardised; the
+without a better score on 10 % of the training rows end it), inputs and targets standardized; the
 members differ in their seed and in these 10 %, the prediction is their mean. PyTorch: the same protocol,
 all members at once in stacked weights (torch.baddbmm), silu, torch.optim.Adam, the weights of the best
 epoch of each member, at most 1000 epochs. --kfold: the members of tutti use rows as those of the peers

@@ -186,7 +186,7 @@ class Stacked(Contender):
         return [p.requires_grad_() for p in params]
 
     def trained(self):
-        """What the optimiser sees."""
+        """What the optimizer sees."""
         return self.w
 
     def gradient(self, x, y):
@@ -259,7 +259,7 @@ class Bmm(Stacked):
 
 
 class Vmap(Stacked):
-    """Gradient of one member, vectorised over members."""
+    """Gradient of one member, vectorized over members."""
 
     def __init__(self, at, settings):
         try:
@@ -267,7 +267,7 @@ class Vmap(Stacked):
         except ImportError:  # before 2.0
             from functorch import grad_and_value, vmap
         super().__init__(at, settings)
-        self.vectorised = vmap(grad_and_value(self.loss_of_one))
+        self.vectorized = vmap(grad_and_value(self.loss_of_one))
 
     @staticmethod
     def loss_of_one(params, x, y):
@@ -278,7 +278,7 @@ class Vmap(Stacked):
         return F.mse_loss(x, y)
 
     def gradient(self, x, y):
-        grads, loss = self.vectorised(tuple(p.detach() for p in self.w), x, y)
+        grads, loss = self.vectorized(tuple(p.detach() for p in self.w), x, y)
         return loss, grads
 
 

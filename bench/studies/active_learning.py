@@ -4,7 +4,7 @@
   active_learning.py [--tutti build/tutti] [--data yacht.h5] [--splits 20] [--jobs 2]
                      [--record FILE.jsonl]
 
-Protocol: yacht (308 rows, 6 inputs), 20 splits of 90 % / 10 %. Of the training rows 20 are labelled
+Protocol: yacht (308 rows, 6 inputs), 20 splits of 90 % / 10 %. Of the training rows 20 are labeled
 at first, the others are the pool with hidden labels; each round labels 10 more, to 120: queries by
 the standard deviation of the ensemble, or at random. 5 members with one hidden layer of 50 relu,
 trained from initial weights in each round. The measure is the RMSE on the test rows, averaged over

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Which defaults should a campaign have? Select methods and the rows that normalise the inputs,
+"""Which defaults should a campaign have? Select methods and the rows that normalize the inputs,
 compared on ten data sets by `tutti campaign run`.
 
   campaign_defaults.py run FILE.tsv [--tutti build/tutti] [--seeds 1-10] [--sets a,b]

@@ -43,7 +43,7 @@ def run_split(args, seed, folder):
                 "conformal_coverage": float(f["conformal_coverage"][0, 0]),
                 "gaussian_coverage": float(f["coverage"][1, 0]),
                 "width_sd": float(m["calibration/conformal_width"][0, 0]),
-                "learnt_rows": int(m["calibration/rows"][0]),
+                "learned_rows": int(m["calibration/rows"][0]),
                 "test_rows": int(f["test_rows"][0]),
                 "rmse": float(f["ensemble_rmse"][0])}
 

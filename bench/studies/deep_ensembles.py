@@ -9,7 +9,7 @@ PyTorch (peers/torch_ensemble.py) on the same splits, without the adversarial in
 paper.
 
 Protocol: one hidden layer of 50 relu, Gaussian negative log likelihood, 5 members, 40 epochs, batch
-100, Adam with learning rate 0.01, inputs and target standardised, the ensemble scored as one
+100, Adam with learning rate 0.01, inputs and target standardized, the ensemble scored as one
 Gaussian. The data file holds x (N, d), y (N, 1) and, for the published splits, splits/train_I and
 splits/test_I (row numbers); without them split I is a random one of 90 % / 10 % with seed I + 1.
 

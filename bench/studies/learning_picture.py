@@ -53,7 +53,7 @@ def axes():
     middle = (TOP + BOTTOM) / 2
     return lines + [
         f'<path class="axis line" d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}"/>',
-        text((LEFT + RIGHT) / 2, BOTTOM + 44, "labelled rows", 'text-anchor="middle"'),
+        text((LEFT + RIGHT) / 2, BOTTOM + 44, "labeled rows", 'text-anchor="middle"'),
         text(18, middle, "test rmse of residuary_resistance",
              f'text-anchor="middle" transform="rotate(-90 18 {middle:.1f})"')]
 

@@ -191,9 +191,9 @@ tt_err tt_backup_name(const char *path, const char *entry, char backup[TT_PATH_M
 
 tt_err tt_backup(const char *path, const char *entry)
 {
-  char from[TT_PATH_MAX], backup[TT_PATH_MAX];
-  int exists = 1, n = snprintf(from, sizeof from, "%s%s%s", path, *entry ? "/" : "", entry);
-  if (n < (int)sizeof from) TT_TRY(tt_file_exists(from, &exists));
+  char low[TT_PATH_MAX], backup[TT_PATH_MAX];
+  int exists = 1, n = snprintf(low, sizeof low, "%s%s%s", path, *entry ? "/" : "", entry);
+  if (n < (int)sizeof low) TT_TRY(tt_file_exists(low, &exists));
   if (!exists) return TT_OK;
   TT_TRY(tt_backup_name(path, entry, backup));
   if (*entry) {
@@ -202,9 +202,9 @@ tt_err tt_backup(const char *path, const char *entry)
     TT_TRY(tt_directory_create(backup));
     *slash = '/';
   }
-  if (rename(from, backup))
-    return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", from, backup, strerror(errno));
-  tt_log_root(TT_LOG_INFO, "%s is renamed to %s", from, backup);
+  if (rename(low, backup))
+    return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", low, backup, strerror(errno));
+  tt_log_root(TT_LOG_INFO, "%s is renamed to %s", low, backup);
   return TT_OK;
 }
 
@@ -249,14 +249,14 @@ tt_err tt_file_open_stream(const char *path, FILE **out)
   return TT_FAIL(NOINPUT, "%s: %s", path, strerror(errno));
 }
 
-tt_err tt_file_read_text(const char *path, char *text, int64_t room)
+tt_err tt_file_read_text(const char *path, char *text, int64_t space)
 {
   int64_t have = 0;
   int fd = -1;
   TT_TRY(tt_file_open_read(path, &fd));
   ssize_t n = 1;
-  while (n > 0 && have < room - 1) {
-    n = read(fd, text + have, (size_t)(room - 1 - have));
+  while (n > 0 && have < space - 1) {
+    n = read(fd, text + have, (size_t)(space - 1 - have));
     if (n > 0) have += n;
     if (n < 0 && errno == EINTR) n = 1;
   }
@@ -268,8 +268,8 @@ tt_err tt_file_read_text(const char *path, char *text, int64_t room)
 /* The links in /dev and /proc that name open files: a rename would replace /dev/stdout itself. */
 static int names_open_file(const char *path)
 {
-  char to[6];
-  return readlink(path, to, sizeof to) == sizeof to && !memcmp(to, "/proc/", sizeof to);
+  char high[6];
+  return readlink(path, high, sizeof high) == sizeof high && !memcmp(high, "/proc/", sizeof high);
 }
 
 tt_err tt_file_check_replaceable(const char *path)

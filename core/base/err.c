@@ -48,9 +48,9 @@ tt_err tt_fail_at(const char *file, int line, tt_err e, const char *fmt, ...)
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
-  tt_err_record *to = record();
-  memcpy(to->last, text, strlen(text) + 1);
-  snprintf(to->where, sizeof to->where, "%s:%d", file, line);
+  tt_err_record *dst = record();
+  memcpy(dst->last, text, strlen(text) + 1);
+  snprintf(dst->where, sizeof dst->where, "%s:%d", file, line);
   return e;
 }
 

@@ -9,19 +9,19 @@
 
 /* The item at *at, in place; *at moves behind its comma, NULL: it was the last one. Returns NULL if
  * a quote is not closed, or text follows it. */
-static char *next_item(char **at)
+static char *next_item(char **cursor)
 {
-  char *from = *at + strspn(*at, " "), *item = from, *to = from;
-  if (*from == '"') {
-    for (from++; *from && (*from != '"' || from[1] == '"'); *to++ = *from++) from += *from == '"';
-    if (*from++ != '"') return NULL;
-    from += strspn(from, " ");
-    if (*from && *from != ',') return NULL;
+  char *src = *cursor + strspn(*cursor, " "), *item = src, *to = src;
+  if (*src == '"') {
+    for (src++; *src && (*src != '"' || src[1] == '"'); *to++ = *src++) src += *src == '"';
+    if (*src++ != '"') return NULL;
+    src += strspn(src, " ");
+    if (*src && *src != ',') return NULL;
   } else {
-    to = from += strcspn(from, ",");
+    to = src += strcspn(src, ",");
     while (to > item && to[-1] == ' ') to--;
   }
-  *at = *from ? from + 1 : NULL;
+  *cursor = *src ? src + 1 : NULL;
   *to = '\0';
   return item;
 }
@@ -32,8 +32,8 @@ static tt_err parse(const char *what, const char *text, tt_list *l)
   for (const char *p = text; *p; p++) most += *p == ',';
   TT_TRY(tt_text_set(&l->text, text));
   TT_TRY(TT_ALLOC(l->item, most));
-  for (char *at = l->text; at;) {
-    char *item = l->item[l->count++] = next_item(&at);
+  for (char *cursor = l->text; cursor;) {
+    char *item = l->item[l->count++] = next_item(&cursor);
     if (!item)
       return TT_FAIL(USAGE, "%s: a quote is not closed, or text follows a closing quote: %s", what,
                      text);

@@ -30,9 +30,9 @@ const char *tt_log_rank_text(void)
   return text;
 }
 
-/* Whether messages have colours: on a terminal, unless NO_COLOR is set and not empty
+/* Whether messages have colors: on a terminal, unless NO_COLOR is set and not empty
  * (https://no-color.org). */
-static int has_colour(void)
+static int has_color(void)
 {
   const char *no = getenv("NO_COLOR");
   return (!no || !*no) && tt_log_is_terminal();
@@ -79,11 +79,11 @@ static int count_columns(void)
 
 /* Copy `text` and break its lines at blanks, so that they fit into `columns`.
  *   column  where its first character will stand */
-static void wrap_lines(const char *text, int column, int columns, char *out, size_t room)
+static void wrap_lines(const char *text, int column, int columns, char *out, size_t capacity)
 {
   enum { INDENT = 7 };     /* of a continued line, as after "tutti: " */
   size_t n = 0, blank = 0; /* the last blank of this line, 0 = none */
-  for (; *text && n + INDENT + 2 < room; text++, column++) {
+  for (; *text && n + INDENT + 2 < capacity; text++, column++) {
     if (*text == ' ') blank = n;
     out[n++] = *text;
     if (*text == '\n') {
@@ -102,10 +102,10 @@ static void wrap_lines(const char *text, int column, int columns, char *out, siz
   out[n] = '\0';
 }
 
-static void write_line(tt_log_level at, int with_rank, const char *fmt, va_list ap)
+static void write_line(tt_log_level level, int with_rank, const char *fmt, va_list ap)
 {
   static const char *const level_text[] = {"error: ", "warning: ", "", "debug: "};
-  static const char *const colours[] = {"\033[1;31m", "\033[1;33m", "", ""}; /* red, yellow */
+  static const char *const colors[] = {"\033[1;31m", "\033[1;33m", "", ""}; /* red, yellow */
   char text[TT_ERR_MESSAGE_SIZE + 64], wrapped[2 * sizeof text], prefix[48];
   const char *shown = text;
   if (with_rank && settings.ranks > 1)
@@ -114,31 +114,31 @@ static void write_line(tt_log_level at, int with_rank, const char *fmt, va_list 
     snprintf(prefix, sizeof prefix, "tutti: ");
   vsnprintf(text, sizeof text, fmt, ap);
   tt_text_make_printable(text, "\n\t");
-  int colour = *colours[at] && has_colour(), columns = count_columns();
+  int color = *colors[level] && has_color(), columns = count_columns();
   if (columns) {
-    int column = (int)(strlen(prefix) + strlen(level_text[at]));
+    int column = (int)(strlen(prefix) + strlen(level_text[level]));
     wrap_lines(text, column, columns, wrapped, sizeof wrapped);
     shown = wrapped;
   }
-  fprintf(stderr, "%s%s%s%s%s\n", prefix, colour ? colours[at] : "", level_text[at],
-          colour ? "\033[0m" : "", shown); /* one call: a line stays whole if several ranks print */
+  fprintf(stderr, "%s%s%s%s%s\n", prefix, color ? colors[level] : "", level_text[level],
+          color ? "\033[0m" : "", shown); /* one call: a line stays whole if several ranks print */
 }
 
-void tt_log_root(tt_log_level at, const char *fmt, ...)
+void tt_log_root(tt_log_level level, const char *fmt, ...)
 {
-  if (at > settings.level || settings.rank != 0) return;
+  if (level > settings.level || settings.rank != 0) return;
   va_list ap;
   va_start(ap, fmt);
-  write_line(at, 0, fmt, ap);
+  write_line(level, 0, fmt, ap);
   va_end(ap);
 }
 
-void tt_log_this_rank(tt_log_level at, const char *fmt, ...)
+void tt_log_this_rank(tt_log_level level, const char *fmt, ...)
 {
-  if (at > settings.level) return;
+  if (level > settings.level) return;
   va_list ap;
   va_start(ap, fmt);
-  write_line(at, 1, fmt, ap);
+  write_line(level, 1, fmt, ap);
   va_end(ap);
 }
 

@@ -15,10 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Start the child with stdout in the pipe, and stdin from `from` if that is not -1. The signals
+/* Start the child with stdout in the pipe, and stdin from `begin` if that is not -1. The signals
  * that ask tutti to stop are blocked in the child: Slurm sends them to every process of a step, but
  * tutti still needs the output of the child, which ends soon anyway. */
-static int spawn(const char *program, char *const argv[], int from, int to, pid_t *child)
+static int spawn(const char *program, char *const argv[], int begin, int end, pid_t *child)
 {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -32,8 +32,8 @@ static int spawn(const char *program, char *const argv[], int from, int to, pid_
   if (e) return e;
   e = posix_spawnattr_init(&attributes);
   if (!e) {
-    e = posix_spawn_file_actions_adddup2(&actions, to, STDOUT_FILENO);
-    if (!e && from >= 0) e = posix_spawn_file_actions_adddup2(&actions, from, STDIN_FILENO);
+    e = posix_spawn_file_actions_adddup2(&actions, end, STDOUT_FILENO);
+    if (!e && begin >= 0) e = posix_spawn_file_actions_adddup2(&actions, begin, STDIN_FILENO);
     if (!e) e = posix_spawnattr_setsigmask(&attributes, &stops);
     if (!e) e = posix_spawnattr_setsigdefault(&attributes, &all);
     if (!e)
@@ -47,27 +47,27 @@ static int spawn(const char *program, char *const argv[], int from, int to, pid_
 
 /* Read until the child closes the pipe, `text` is full, or it ends in the character `end` (0 =
  * none); 0 after a timeout. */
-static int read_output(int from, double seconds, char end, char *text, size_t room)
+static int read_output(int begin, double seconds, char end, char *text, size_t capacity)
 {
   size_t used = 0;
   double until = tt_monotonic_seconds() + seconds;
   for (;;) {
-    struct pollfd p = {from, POLLIN, 0};
+    struct pollfd p = {begin, POLLIN, 0};
     double left = until - tt_monotonic_seconds();
     int ready = left > 0.0 ? poll(&p, 1, (int)(left * 1000.0)) : 0;
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return 0;
-    ssize_t n = read(from, text + used, room - 1 - used);
+    ssize_t n = read(begin, text + used, capacity - 1 - used);
     if (n < 0 && errno == EINTR) continue;
     if (n > 0) used += (size_t)n;
-    if (n <= 0 || used == room - 1 || (end && text[used - 1] == end)) break;
+    if (n <= 0 || used == capacity - 1 || (end && text[used - 1] == end)) break;
   }
   text[used] = '\0';
   return 1;
 }
 
 tt_process_result tt_process_run(const char *program, char *const argv[], double seconds,
-                                 char *text, size_t room)
+                                 char *text, size_t capacity)
 {
   tt_process_result c = {0};
   pid_t child = 0, got;
@@ -77,7 +77,7 @@ tt_process_result tt_process_run(const char *program, char *const argv[], double
   c.failed = spawn(program, argv, -1, ends[1], &child);
   close(ends[1]);
   if (!c.failed) {
-    c.timed_out = !read_output(ends[0], seconds, 0, text, room);
+    c.timed_out = !read_output(ends[0], seconds, 0, text, capacity);
     if (c.timed_out) kill(child, SIGKILL);
     do got = waitpid(child, &c.status, 0);
     while (got < 0 && errno == EINTR);
@@ -107,7 +107,7 @@ int tt_process_server_start(const char *program, char *const argv[], tt_process_
 }
 
 int tt_process_server_ask(const tt_process_server *s, const char *request, size_t bytes,
-                          double seconds, char *text, size_t room)
+                          double seconds, char *text, size_t capacity)
 {
   text[0] = '\0';
   for (size_t sent = 0; sent < bytes;) {
@@ -116,7 +116,7 @@ int tt_process_server_ask(const tt_process_server *s, const char *request, size_
     if (n <= 0) return 0;
     sent += (size_t)n;
   }
-  if (!read_output(s->socket, seconds, '\n', text, room)) return 0;
+  if (!read_output(s->socket, seconds, '\n', text, capacity)) return 0;
   char *end = strchr(text, '\n');
   if (end) *end = '\0';
   return end != NULL;

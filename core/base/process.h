@@ -19,7 +19,7 @@ typedef struct tt_process_result {
  * have their default actions, but SIGUSR1, SIGTERM and SIGINT are blocked: they are for tutti only.
  *   seconds  timeout, after which the program is killed */
 tt_process_result tt_process_run(const char *program, char *const argv[], double seconds,
-                                 char *text, size_t room);
+                                 char *text, size_t capacity);
 
 /* Exit code of the program; -1 if it did not start, timed out or was ended by a signal. */
 int tt_process_exit_code(const tt_process_result *c);
@@ -36,7 +36,7 @@ int tt_process_server_start(const char *program, char *const argv[], tt_process_
 /* Send a request and wait for one line. 1 = the line, without its newline, is in `text`; 0 = the
  * program has ended or has not answered within `seconds`: call tt_process_server_end. */
 int tt_process_server_ask(const tt_process_server *s, const char *request, size_t bytes,
-                          double seconds, char *text, size_t room);
+                          double seconds, char *text, size_t capacity);
 /* Close its standard input and wait for its end; killed after one second. Returns the status of
  * waitpid; *timed_out (or NULL): whether it was killed. */
 int tt_process_server_end(tt_process_server *s, int *timed_out);

@@ -137,11 +137,11 @@ static __attribute__((noinline)) pid_t vfork_and_exec(const launch *b)
 }
 
 /* The errno that the child has written, 0 if exec has closed its end of the pipe. */
-static int read_report(int from)
+static int read_report(int begin)
 {
   int reason = 0;
   ssize_t n;
-  do n = read(from, &reason, sizeof reason);
+  do n = read(begin, &reason, sizeof reason);
   while (n < 0 && errno == EINTR);
   return n == (ssize_t)sizeof reason ? reason : 0;
 }
@@ -237,19 +237,19 @@ static const tt_placeholder *placeholder_at(const char *text, const tt_placehold
   return NULL;
 }
 
-/* Length of `text` with its placeholders replaced; written to `to` unless `to` is NULL. */
+/* Length of `text` with its placeholders replaced; written to `dst` unless `dst` is NULL. */
 static size_t expand(const char *text, const tt_placeholder *placeholder, int placeholders,
-                     char *to)
+                     char *dst)
 {
   size_t length = 0;
   while (*text) {
     const tt_placeholder *w = placeholder_at(text, placeholder, placeholders);
     size_t n = w ? strlen(w->value) : 1;
-    if (to) memcpy(to + length, w ? w->value : text, n);
+    if (dst) memcpy(dst + length, w ? w->value : text, n);
     length += n;
     text += w ? strlen(w->name) + 2 : 1;
   }
-  if (to) to[length] = '\0';
+  if (dst) dst[length] = '\0';
   return length;
 }
 
@@ -262,10 +262,10 @@ tt_err tt_argv_expand(char *const *command, int64_t count, const tt_placeholder 
     bytes += expand(command[i], placeholder, placeholders, NULL) + 1;
   TT_TRY(tt_alloc_bytes(&block, (int64_t)bytes, 1, "the arguments of a command"));
   *argv = (char **)(void *)block;
-  char *to = block + head;
+  char *dst = block + head;
   for (int64_t i = 0; i < count; i++) {
-    (*argv)[i] = to;
-    to += expand(command[i], placeholder, placeholders, to) + 1;
+    (*argv)[i] = dst;
+    dst += expand(command[i], placeholder, placeholders, dst) + 1;
   }
   return TT_OK;
 }
@@ -289,10 +289,10 @@ int tt_process_find(const char *program, const char *directory)
   int best = ENOENT;
   if (*program == '/') return check_executable(0, "", program);
   if (strchr(program, '/')) return check_executable((int)strlen(directory), directory, program);
-  for (const char *at = path ? path : "/usr/bin:/bin"; best && at;) {
-    int n = (int)strcspn(at, ":"), e = check_executable(n, at, program);
+  for (const char *cursor = path ? path : "/usr/bin:/bin"; best && cursor;) {
+    int n = (int)strcspn(cursor, ":"), e = check_executable(n, cursor, program);
     if (!e || e == EACCES) best = e;
-    at = at[n] ? at + n + 1 : NULL;
+    cursor = cursor[n] ? cursor + n + 1 : NULL;
   }
   return best;
 }

@@ -22,7 +22,7 @@ typedef enum tt_random_purpose {
   TT_PURPOSE_SHUFFLE = 2,  /* order of rows: step = epoch */
   TT_PURPOSE_RESAMPLE = 3, /* bootstrap or subsample of a member: index = slot */
   TT_PURPOSE_SPLIT = 4,    /* train / validation / test */
-  TT_PURPOSE_DROPOUT = 5, /* masks: step = optimiser step (its low 32 bits), index = unit and row */
+  TT_PURPOSE_DROPOUT = 5, /* masks: step = optimizer step (its low 32 bits), index = unit and row */
   TT_PURPOSE_LABEL_NOISE = 6, /* on labels: step = target column, index = row of the data set */
   TT_PURPOSE_SWEEP = 7,       /* hyper-parameters of a member: step = hash of its name */
   TT_PURPOSE_FEATURES = 8,    /* inputs that a member uses */

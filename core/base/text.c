@@ -31,13 +31,13 @@ int tt_utf8_char_bytes(const char *text)
   return 0;
 }
 
-int32_t tt_utf8_next(const char **at)
+int32_t tt_utf8_next(const char **cursor)
 {
-  const unsigned char *p = (const unsigned char *)*at;
-  int bytes = tt_utf8_char_bytes(*at);
+  const unsigned char *p = (const unsigned char *)*cursor;
+  int bytes = tt_utf8_char_bytes(*cursor);
   int32_t code = bytes < 2 ? p[0] : p[0] & (0xFF >> (bytes + 1));
   for (int i = 1; i < bytes; i++) code = code << 6 | (p[i] & 0x3F);
-  *at += bytes ? bytes : 1;
+  *cursor += bytes ? bytes : 1;
   return bytes ? code : -1;
 }
 
@@ -56,18 +56,18 @@ int tt_utf8_is_printable(int32_t code)
 
 void tt_text_make_printable(char *text, const char *keep)
 {
-  char *to = text;
-  for (const char *at = text; *at;) {
-    const char *from = at;
-    int32_t code = tt_utf8_next(&at);
-    size_t bytes = (size_t)(at - from);
+  char *dst = text;
+  for (const char *cursor = text; *cursor;) {
+    const char *src = cursor;
+    int32_t code = tt_utf8_next(&cursor);
+    size_t bytes = (size_t)(cursor - src);
     if (tt_utf8_is_printable(code) || (code > 0 && code < 0x20 && strchr(keep, code)))
-      memmove(to, from, bytes);
+      memmove(dst, src, bytes);
     else
-      *to = '?', bytes = 1;
-    to += bytes;
+      *dst = '?', bytes = 1;
+    dst += bytes;
   }
-  *to = '\0';
+  *dst = '\0';
 }
 
 const char *tt_table_quote(const char *name) { return *name && strchr("=+-@", *name) ? "'" : ""; }
@@ -76,7 +76,7 @@ enum { MAX_WORD_LENGTH = 40 }; /* longer words have no suggestion */
 
 static int min_int(int a, int b) { return a < b ? a : b; }
 
-/* Edits (insert, delete, replace, swap neighbours) from a to b: Damerau 1964 in the restricted form
+/* Edits (insert, delete, replace, swap neighbors) from a to b: Damerau 1964 in the restricted form
  * of optimal string alignment. */
 static int edit_distance(const char *a, const char *b)
 {

@@ -17,7 +17,7 @@ tt_err tt_text_set_name(char **text, const char *value);
  * surrogates). *p must not be NUL. */
 int tt_utf8_char_bytes(const char *p);
 /* The code point at *at, with *at moved behind it; -1 and one byte further if it is not valid. */
-int32_t tt_utf8_next(const char **at);
+int32_t tt_utf8_next(const char **cursor);
 
 int tt_text_is_utf8(const char *text);
 

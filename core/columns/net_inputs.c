@@ -26,15 +26,16 @@ static tt_err set_name(tt_net_input *i, const char *text)
 
 static tt_err add_column(const tt_net_column *c, int64_t column, tt_net_inputs *n)
 {
-  int64_t at = n->first[column], levels = c->categories ? c->levels : 0;
+  int64_t offset = n->first[column], levels = c->categories ? c->levels : 0;
   n->categories[column] = (int8_t)c->categories;
   if (!c->categories)
-    n->at[at++] = (tt_net_input){(int32_t)column, TT_NET_INPUT_amount, 0, 0, NULL};
+    n->at[offset++] = (tt_net_input){(int32_t)column, TT_NET_INPUT_amount, 0, 0, NULL};
   for (int64_t k = 0; k < levels; k++) {
-    n->at[at] = (tt_net_input){(int32_t)column, TT_NET_INPUT_level, c->level[k], 0, NULL};
-    TT_TRY(set_name(&n->at[at++], c->text ? c->text[k] : NULL));
+    n->at[offset] = (tt_net_input){(int32_t)column, TT_NET_INPUT_level, c->level[k], 0, NULL};
+    TT_TRY(set_name(&n->at[offset++], c->text ? c->text[k] : NULL));
   }
-  if (c->indicator) n->at[at] = (tt_net_input){(int32_t)column, TT_NET_INPUT_missing, 0, 0, NULL};
+  if (c->indicator)
+    n->at[offset] = (tt_net_input){(int32_t)column, TT_NET_INPUT_missing, 0, 0, NULL};
   return TT_OK;
 }
 
@@ -64,46 +65,46 @@ void tt_net_inputs_free(tt_net_inputs *n)
 
 /* Copy `bytes` bytes to to + *at, and add their number to *at. With to NULL nothing is copied: the
  * sum is the size that will be needed. */
-static void append(char *to, int64_t *at, const void *from, size_t bytes)
+static void append(char *dst, int64_t *place, const void *src, size_t bytes)
 {
-  if (to) memcpy(to + *at, from, bytes);
-  *at += (int64_t)bytes;
+  if (dst) memcpy(dst + *place, src, bytes);
+  *place += (int64_t)bytes;
 }
 
 int64_t tt_net_inputs_pack(const tt_net_inputs *n, char *bytes)
 {
   const int64_t size[2] = {n->columns, n->count};
-  int64_t at = 0;
-  append(bytes, &at, size, sizeof size);
-  append(bytes, &at, n->first, (size_t)(n->columns + 1) * sizeof *n->first);
-  append(bytes, &at, n->categories, (size_t)n->columns);
+  int64_t offset = 0;
+  append(bytes, &offset, size, sizeof size);
+  append(bytes, &offset, n->first, (size_t)(n->columns + 1) * sizeof *n->first);
+  append(bytes, &offset, n->categories, (size_t)n->columns);
   for (int64_t i = 0; i < n->count; i++) {
     const tt_net_input *in = &n->at[i];
     const int32_t part[3] = {in->column, in->kind, in->is_text};
-    append(bytes, &at, part, sizeof part);
-    append(bytes, &at, &in->level, sizeof in->level);
-    if (in->name) append(bytes, &at, in->name, strlen(in->name) + 1);
+    append(bytes, &offset, part, sizeof part);
+    append(bytes, &offset, &in->level, sizeof in->level);
+    if (in->name) append(bytes, &offset, in->name, strlen(in->name) + 1);
   }
-  return at;
+  return offset;
 }
 
-static void take(const char *from, int64_t *at, void *to, size_t bytes)
+static void take(const char *src, int64_t *place, void *dst, size_t bytes)
 {
-  memcpy(to, from + *at, bytes);
-  *at += (int64_t)bytes;
+  memcpy(dst, src + *place, bytes);
+  *place += (int64_t)bytes;
 }
 
-static tt_err take_input(const char *from, int64_t *at, tt_net_input *in)
+static tt_err take_input(const char *src, int64_t *place, tt_net_input *in)
 {
   int32_t part[3];
-  take(from, at, part, sizeof part);
-  take(from, at, &in->level, sizeof in->level);
+  take(src, place, part, sizeof part);
+  take(src, place, &in->level, sizeof in->level);
   in->column = part[0];
   in->kind = part[1];
   in->is_text = part[2];
   if (in->kind != TT_NET_INPUT_level) return TT_OK;
-  TT_TRY(tt_text_set(&in->name, from + *at));
-  *at += (int64_t)strlen(in->name) + 1;
+  TT_TRY(tt_text_set(&in->name, src + *place));
+  *place += (int64_t)strlen(in->name) + 1;
   return TT_OK;
 }
 
@@ -129,12 +130,12 @@ tt_err tt_net_inputs_unpack(const char *bytes, tt_net_inputs *out, int64_t *used
   return e;
 }
 
-tt_err tt_net_inputs_copy(const tt_net_inputs *from, tt_net_inputs *out)
+tt_err tt_net_inputs_copy(const tt_net_inputs *src, tt_net_inputs *out)
 {
   char *bytes = NULL;
   int64_t used;
-  TT_TRY(tt_alloc_bytes(&bytes, tt_net_inputs_pack(from, NULL), 1, "the inputs of a network"));
-  tt_net_inputs_pack(from, bytes);
+  TT_TRY(tt_alloc_bytes(&bytes, tt_net_inputs_pack(src, NULL), 1, "the inputs of a network"));
+  tt_net_inputs_pack(src, bytes);
   tt_err e = tt_net_inputs_unpack(bytes, out, &used);
   tt_free(bytes);
   return e;
@@ -195,28 +196,28 @@ const char *tt_net_inputs_text(const tt_net_inputs *n, int64_t column, double va
   return NULL;
 }
 
-const char *tt_net_input_name(const tt_net_input *i, const char *name, char *text, size_t room)
+const char *tt_net_input_name(const tt_net_input *i, const char *name, char *text, size_t capacity)
 {
   if (i->kind == TT_NET_INPUT_level)
-    snprintf(text, room, "%s=%s", name, i->name);
+    snprintf(text, capacity, "%s=%s", name, i->name);
   else
-    snprintf(text, room, "%s%s", name, i->kind == TT_NET_INPUT_missing ? " is missing" : "");
+    snprintf(text, capacity, "%s%s", name, i->kind == TT_NET_INPUT_missing ? " is missing" : "");
   return text;
 }
 
 const char *tt_net_inputs_list_levels(const tt_net_inputs *n, int64_t column, char *text,
-                                      size_t room)
+                                      size_t capacity)
 {
   int64_t first = n->first[column], levels = tt_net_inputs_levels(n, column);
   size_t used = 0;
   text[0] = '\0';
   for (int64_t k = 0; k < levels; k++) {
     const char *name = n->at[first + k].name;
-    if (used + strlen(name) + 8 > room) {
-      snprintf(text + used, room - used, ", ...");
+    if (used + strlen(name) + 8 > capacity) {
+      snprintf(text + used, capacity - used, ", ...");
       break;
     }
-    used += (size_t)snprintf(text + used, room - used, "%s%s", k ? ", " : "", name);
+    used += (size_t)snprintf(text + used, capacity - used, "%s%s", k ? ", " : "", name);
   }
   return text;
 }

@@ -50,7 +50,7 @@ typedef struct tt_net_column {
 /*   column  [columns]; NULL: all are amounts
  * Owner: the caller. Errors: MEM. */
 tt_err tt_net_inputs_create(int64_t columns, const tt_net_column *column, tt_net_inputs *out);
-tt_err tt_net_inputs_copy(const tt_net_inputs *from, tt_net_inputs *out);
+tt_err tt_net_inputs_copy(const tt_net_inputs *src, tt_net_inputs *out);
 void tt_net_inputs_free(tt_net_inputs *n); /* accepts a zeroed struct */
 
 /* pack writes all of it to bytes[] and returns the number of bytes; with bytes NULL it only returns
@@ -75,9 +75,9 @@ const char *tt_net_inputs_text(const tt_net_inputs *n, int64_t column, double va
 int tt_net_inputs_has_level(const tt_net_inputs *n, int64_t column, double value);
 
 /* "te", "material=steel" or "te is missing"; name is that of the column. Returns text. */
-const char *tt_net_input_name(const tt_net_input *i, const char *name, char *text, size_t room);
+const char *tt_net_input_name(const tt_net_input *i, const char *name, char *text, size_t capacity);
 /* "brass, steel, ..." Returns text. */
 const char *tt_net_inputs_list_levels(const tt_net_inputs *n, int64_t column, char *text,
-                                      size_t room);
+                                      size_t capacity);
 TT_END_C
 #endif

@@ -73,13 +73,13 @@ tt_err tt_row_ids_find_equal(const tt_row_ids *ids, int64_t *a, int64_t *b)
   return TT_OK;
 }
 
-const char *tt_row_ids_show(const tt_row_ids *ids, int64_t row, char *text, int64_t room)
+const char *tt_row_ids_show(const tt_row_ids *ids, int64_t row, char *text, int64_t capacity)
 {
   text[0] = '\0';
   if (row < ids->rows && ids->text)
-    snprintf(text, (size_t)room, " (id '%s')", ids->text[row]);
+    snprintf(text, (size_t)capacity, " (id '%s')", ids->text[row]);
   else if (row < ids->rows)
-    snprintf(text, (size_t)room, " (id %" PRId64 ")", ids->number[row]);
+    snprintf(text, (size_t)capacity, " (id %" PRId64 ")", ids->number[row]);
   return text;
 }
 

@@ -79,7 +79,7 @@ static int split_uses_all_rows(const tt_config *c)
 
 /* Every {word} of a command must be a placeholder that tutti replaces. ${word} is for a shell.
  *   known  the placeholders, each as {word} */
-static void check_placeholders(tt_config_reader *r, const tt_source_location *at,
+static void check_placeholders(tt_config_reader *r, const tt_source_location *location,
                                const char *option, const tt_text_list *command, const char *known)
 {
   for (int64_t i = 0; i < command->count; i++)
@@ -89,7 +89,7 @@ static void check_placeholders(tt_config_reader *r, const tt_source_location *at
       if (!n || n > 60 || p[n + 1] != '}' || (p > command->value[i] && p[-1] == '$')) continue;
       snprintf(word, sizeof word, "%.*s", n + 2, p);
       if (!strstr(known, word))
-        tt_config_error(r, at,
+        tt_config_error(r, location,
                         "%s: '%s' is not one of its placeholders: %s; put other text in braces "
                         "into a script",
                         option, word, known);
@@ -125,14 +125,15 @@ static void check_pool(tt_config_reader *r)
 static void check_score(tt_config_reader *r)
 {
   static const tt_source_location start = {.line = 1, .column = 1};
-  const tt_source_location *at = AT(score_acquisition)->given ? AT(score_acquisition) : &start;
+  const tt_source_location *location =
+      AT(score_acquisition)->given ? AT(score_acquisition) : &start;
   char fitting[TT_REASON_SIZE];
   if (AT(score_acquisition)->bad) return;
   for (int64_t k = 0; k < r->cfg->ensembles; k++) {
     tt_output output = tt_ensemble_output(&r->cfg->ensemble[k]);
     if (tt_acquisition_supports((tt_acquisition)r->cfg->score_acquisition, output)) continue;
     tt_acquisition_list_supported(output, fitting, sizeof fitting);
-    tt_config_error(r, at,
+    tt_config_error(r, location,
                     "score.acquisition: %s does not fit ensembles[%" PRId64
                     "], which has output %s; choose %s",
                     tt_choice_acquisition[r->cfg->score_acquisition], r->cfg->ensemble[k].number,
@@ -241,13 +242,13 @@ static void check_validation(tt_config_reader *r, int has_validation)
 static void check_label_jobs(tt_config_reader *r)
 {
   static const tt_source_location start = {.line = 1, .column = 1};
-  const tt_source_location *at = AT(campaign_directory);
+  const tt_source_location *location = AT(campaign_directory);
   char shown[TT_PRINTABLE_SIZE];
   const char *c = r->cfg->campaign_directory;
   while (*c && (unsigned char)*c >= 0x20 && !strchr("\"\\\x7f", *c)) c++;
-  if (r->cfg->label_mode != TT_LABEL_slurm || !*c || at->bad) return;
+  if (r->cfg->label_mode != TT_LABEL_slurm || !*c || location->bad) return;
   tt_printable(r->cfg->campaign_directory, shown);
-  tt_config_error(r, at->given ? at : &start,
+  tt_config_error(r, location->given ? location : &start,
                   "campaign.directory: '%s': with label.mode: slurm the path must not have %s; "
                   "choose another directory",
                   shown,
@@ -260,18 +261,19 @@ static void check_label(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   static const tt_source_location start = {.line = 1, .column = 1};
-  const tt_source_location *at = AT(label_mode)->given ? AT(label_mode) : &start;
+  const tt_source_location *location = AT(label_mode)->given ? AT(label_mode) : &start;
   int runs_command = c->label_mode == TT_LABEL_command || c->label_mode == TT_LABEL_slurm;
   if (AT(label_mode)->bad) return;
   check_placeholders(r, AT(label_command), "label.command", &c->label_command, "{input}, {output}");
   if (runs_command && !c->label_command.count && !AT(label_command)->bad)
-    tt_config_error(r, at,
+    tt_config_error(r, location,
                     "label.mode: %s needs label.command, e.g. [./label, '{input}', '{output}']",
                     tt_choice_label[c->label_mode]);
   if (c->label_mode == TT_LABEL_hidden && !*c->pool_labels)
-    tt_config_error(r, at, "label.mode: hidden needs pool.labels, the dataset with the labels");
+    tt_config_error(r, location,
+                    "label.mode: hidden needs pool.labels, the dataset with the labels");
   if (c->label_mode == TT_LABEL_slurm && !*c->label_script)
-    tt_config_error(r, at, "label.mode: slurm needs label.script, a file with #SBATCH lines");
+    tt_config_error(r, location, "label.mode: slurm needs label.script, a file with #SBATCH lines");
   check_label_jobs(r);
 }
 

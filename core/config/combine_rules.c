@@ -107,7 +107,7 @@ void tt_config_check_combine(tt_config_reader *r, int has_validation, const char
   for (int64_t k = 0; k < c->ensembles; k++) check_output(r, k);
 }
 
-const char *tt_config_mean_advice(const tt_config *c, char *text, int64_t room)
+const char *tt_config_mean_advice(const tt_config *c, char *text, int64_t capacity)
 {
   const char *name = NULL;
   char options[256] = "";
@@ -127,7 +127,7 @@ const char *tt_config_mean_advice(const tt_config *c, char *text, int64_t room)
     }
   }
   if (name)
-    snprintf(text, (size_t)room,
+    snprintf(text, (size_t)capacity,
              "ensemble %s: its prediction is the plain mean of members that differ in %s (sweep), "
              "bad ones included; this line chooses good ones by the validation rows:\n"
              "combine: {method: greedy}",

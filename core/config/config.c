@@ -91,12 +91,12 @@ static tt_err resolve_path(tt_config_reader *r, int i)
   const tt_option *o = &tt_option_table[i];
   const char *path = *(char **)((char *)r->cfg + o->offset);
   char base[PATH_MAX], absolute[PATH_MAX + TT_MAX_OPTION_TEXT + 1], name[TT_OPTION_PATH_SIZE];
-  tt_source_location at = r->job[i];
-  if (!at.given) at = (tt_source_location){.line = 1, .column = 1};
+  tt_source_location location = r->job[i];
+  if (!location.given) location = (tt_source_location){.line = 1, .column = 1};
   if (!*path || *path == '/') return TT_OK;
   tt_option_path(o, -1, name);
   if (!base_directory(r->file, base) || !tt_text_is_utf8(base)) {
-    tt_config_error(r, &at,
+    tt_config_error(r, &location,
                     "%s: the directory of the job file cannot be named in UTF-8; "
                     "write an absolute path",
                     name);

@@ -76,13 +76,13 @@ typedef struct tt_config {
   int campaign;                 /* 1 if a campaign section is given: campaign, pool, score ... */
 } tt_config;
 
-/* Whether members with kfold are normalised without the fold that they leave out
- * (data.normalize_folds): not if nothing is normalised, nor by a model (train.init_from). Local. */
+/* Whether members with kfold are normalized without the fold that they leave out
+ * (data.normalize_folds): not if nothing is normalized, nor by a model (train.init_from). Local. */
 int tt_config_normalizes_folds(const tt_config *cfg);
 
 /* What speaks against the plain mean of members that a sweep makes different, with the line that
  * replaces it, as a sentence; "" if nothing does. Local. Returns text [room]. */
-const char *tt_config_mean_advice(const tt_config *cfg, char *text, int64_t room);
+const char *tt_config_mean_advice(const tt_config *cfg, char *text, int64_t capacity);
 
 /* The front of the networks of an ensemble; out->layers is 0 if it has none. Returns 1, or 0 and
  * the first fault, of those of row `first` and later. Local. */

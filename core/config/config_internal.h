@@ -113,9 +113,9 @@ int tt_section_path(const char *section, char path[TT_OPTION_PATH_SIZE]);
 void tt_option_path(const tt_option *o, int64_t element, char path[TT_OPTION_PATH_SIZE]);
 /* "1 to 1048576 rows", "at least 0"; "" for kinds without a range. */
 void tt_option_range(const tt_option *o, char range[TT_OPTION_PATH_SIZE]);
-/* Parse one scalar, or one element of a list. Returns 1 and *out (text borrowed from `from`), or 0
+/* Parse one scalar, or one element of a list. Returns 1 and *out (text borrowed from `src`), or 0
  * and the reason in `why`. */
-int tt_value_parse(const tt_option *o, const tt_yaml_scalar *from, tt_value *out,
+int tt_value_parse(const tt_option *o, const tt_yaml_scalar *src, tt_value *out,
                    char why[TT_REASON_SIZE]);
 /* Replace the field of `record` by `count` values (1 unless a list), texts copied. Errors: MEM. */
 tt_err tt_value_store(const tt_option *o, void *record, const tt_value *value, int64_t count);
@@ -128,7 +128,7 @@ typedef struct tt_stored_values {
 } tt_stored_values;
 tt_stored_values tt_values_of(const tt_option *o, const void *record);
 /* Copy the option from one record to another. Errors: MEM. */
-tt_err tt_value_copy(const tt_option *o, const void *from, void *to);
+tt_err tt_value_copy(const tt_option *o, const void *src, void *dst);
 int tt_value_equal(const tt_option *o, const void *one, const void *other);
 /* Write the shortest decimal number that reads back to the same double. */
 void tt_double_write(double x, FILE *out);
@@ -162,12 +162,12 @@ typedef struct tt_source_location {
 typedef struct tt_config_reader tt_config_reader;
 
 /* Add one error to the list; reading continues. The same message at the same place counts once. */
-void tt_config_error(tt_config_reader *r, const tt_source_location *at, const char *fmt, ...)
+void tt_config_error(tt_config_reader *r, const tt_source_location *location, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 /* OK if the list is empty, else CONFIG with the whole list as message. */
 tt_err tt_config_error_result(const tt_config_reader *r);
 /* "line 5", "--set:1" or "the default": where the value of the other option of a rule was set. */
-const char *tt_location_text(const tt_source_location *at, char text[TT_OPTION_PATH_SIZE]);
+const char *tt_location_text(const tt_source_location *location, char text[TT_OPTION_PATH_SIZE]);
 /* A value made safe for one line of a message: shortened, control characters replaced. */
 void tt_printable(const char *text, char out[TT_PRINTABLE_SIZE]);
 

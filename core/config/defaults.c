@@ -6,10 +6,10 @@
 
 static tt_err store_default(const tt_option *o, void *record)
 {
-  tt_yaml_scalar from = {o->default_value, strlen(o->default_value), 0};
+  tt_yaml_scalar scalar = {o->default_value, strlen(o->default_value), 0};
   tt_value value;
   char why[TT_REASON_SIZE];
-  if (!tt_value_parse(o, &from, &value, why))
+  if (!tt_value_parse(o, &scalar, &value, why))
     return TT_FAIL(INTERNAL, "the default of %s.%s: %s", o->section, o->name, why);
   return tt_value_store(o, record, &value, 1);
 }
@@ -20,15 +20,15 @@ static tt_err store_default_list(const tt_option *o, void *record)
   enum { MAX_ITEMS = 16 };
   tt_value value[MAX_ITEMS];
   int64_t count = 0;
-  for (const char *at = o->default_value; *at && count < MAX_ITEMS;) {
+  for (const char *cursor = o->default_value; *cursor && count < MAX_ITEMS;) {
     char *end = NULL;
-    at += strspn(at, "[], ");
+    cursor += strspn(cursor, "[], ");
     if (o->kind == TT_KIND_REALS)
-      value[count].real = strtod(at, &end);
+      value[count].real = strtod(cursor, &end);
     else
-      value[count].whole = strtoll(at, &end, 10);
-    if (end == at) break;
-    at = end;
+      value[count].whole = strtoll(cursor, &end, 10);
+    if (end == cursor) break;
+    cursor = end;
     count++;
   }
   return tt_value_store(o, record, value, count);

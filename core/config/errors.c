@@ -10,32 +10,33 @@ void tt_printable(const char *text, char out[TT_PRINTABLE_SIZE])
 {
   enum { CAPACITY = TT_PRINTABLE_SIZE - 8 };
   size_t used = 0;
-  const char *at = text;
-  while (*at && used < CAPACITY) {
-    const char *from = at;
-    int printable = tt_utf8_is_printable(tt_utf8_next(&at));
-    size_t n = printable ? (size_t)(at - from) : 1;
+  const char *cursor = text;
+  while (*cursor && used < CAPACITY) {
+    const char *src = cursor;
+    int printable = tt_utf8_is_printable(tt_utf8_next(&cursor));
+    size_t n = printable ? (size_t)(cursor - src) : 1;
     if (printable)
-      memcpy(out + used, from, n);
+      memcpy(out + used, src, n);
     else
       out[used] = '?'; /* an escape sequence must not reach a terminal */
     used += n;
   }
-  snprintf(out + used, TT_PRINTABLE_SIZE - used, "%s", *at ? "..." : "");
+  snprintf(out + used, TT_PRINTABLE_SIZE - used, "%s", *cursor ? "..." : "");
 }
 
-void tt_config_error(tt_config_reader *r, const tt_source_location *at, const char *fmt, ...)
+void tt_config_error(tt_config_reader *r, const tt_source_location *location, const char *fmt, ...)
 {
   char text[1024], place[256], line[1300], shown[TT_PRINTABLE_SIZE];
   va_list ap;
   va_start(ap, fmt);
   vsnprintf(text, sizeof text, fmt, ap);
   va_end(ap);
-  if (at->set) {
-    tt_printable(r->set[at->set - 1], shown);
-    snprintf(place, sizeof place, "--set:%d: '%s'", at->set, shown);
-  } else if (at->line > 0) {
-    snprintf(place, sizeof place, "%.200s:%" PRId64 ":%" PRId64, r->file, at->line, at->column);
+  if (location->set) {
+    tt_printable(r->set[location->set - 1], shown);
+    snprintf(place, sizeof place, "--set:%d: '%s'", location->set, shown);
+  } else if (location->line > 0) {
+    snprintf(place, sizeof place, "%.200s:%" PRId64 ":%" PRId64, r->file, location->line,
+             location->column);
   } else { /* the value of a default */
     snprintf(place, sizeof place, "%.200s", r->file);
   }
@@ -61,12 +62,12 @@ tt_err tt_config_error_result(const tt_config_reader *r)
                  r->error_count < TT_MAX_CONFIG_ERRORS ? "" : " or more");
 }
 
-const char *tt_location_text(const tt_source_location *at, char text[TT_OPTION_PATH_SIZE])
+const char *tt_location_text(const tt_source_location *location, char text[TT_OPTION_PATH_SIZE])
 {
-  if (at->set)
-    snprintf(text, TT_OPTION_PATH_SIZE, "--set:%d", at->set);
-  else if (at->given)
-    snprintf(text, TT_OPTION_PATH_SIZE, "line %" PRId64, at->line);
+  if (location->set)
+    snprintf(text, TT_OPTION_PATH_SIZE, "--set:%d", location->set);
+  else if (location->given)
+    snprintf(text, TT_OPTION_PATH_SIZE, "line %" PRId64, location->line);
   else
     snprintf(text, TT_OPTION_PATH_SIZE, "the default");
   return text;

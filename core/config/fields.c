@@ -85,15 +85,15 @@ int tt_value_is_empty(const tt_option *o, const void *record)
 static void write_text(const char *text, FILE *out)
 {
   fputc('"', out);
-  for (const char *at = text; *at;) {
-    const char *from = at;
-    int32_t c = tt_utf8_next(&at);
+  for (const char *cursor = text; *cursor;) {
+    const char *src = cursor;
+    int32_t c = tt_utf8_next(&cursor);
     int line_break = c == 0x85 || c == 0x2028 || c == 0x2029;
     int printable = (c >= 0x20 && c < 0x7F) || (c >= 0xA0 && c != 0xFEFF && c < 0xFFFE) ||
                     (c >= 0x10000 && c <= 0x10FFFF);
     if (c == '"' || c == '\\') fputc('\\', out);
     if (printable && !line_break)
-      fwrite(from, 1, (size_t)(at - from), out);
+      fwrite(src, 1, (size_t)(cursor - src), out);
     else
       fprintf(out, "\\u%04" PRIX32, c < 0 ? (int32_t)0xFFFD : c);
   }
@@ -111,13 +111,13 @@ void tt_double_write(double x, FILE *out)
   fputs(text, out);
 }
 
-tt_err tt_value_copy(const tt_option *o, const void *from, void *to)
+tt_err tt_value_copy(const tt_option *o, const void *src, void *dst)
 {
-  tt_stored_values v = tt_values_of(o, from);
+  tt_stored_values v = tt_values_of(o, src);
   tt_value *value = NULL;
   TT_TRY(TT_ALLOC(value, v.count));
   for (int64_t i = 0; i < v.count; i++) value[i] = value_at(o, &v, i);
-  tt_err e = tt_value_store(o, to, value, v.count);
+  tt_err e = tt_value_store(o, dst, value, v.count);
   tt_free(value);
   return e;
 }

@@ -40,7 +40,7 @@ static const struct {
      TT_OPTION_model_hidden},
     {" label labels output_columns y y_columns ", TT_OPTION_data_targets},
     {" lr_scheduler scheduler ", TT_OPTION_train_schedule},
-    {" normalise normalization scaler scaling standardize ", TT_OPTION_data_normalize},
+    {" normalize normalization scaler scaling standardize ", TT_OPTION_data_normalize},
     {" n_jobs n_threads num_threads num_workers workers ", TT_OPTION_run_threads},
     {" log_dir out out_dir outdir output_dir save_dir save_path workdir ", TT_OPTION_run_directory},
     {" random_seed random_state rng_seed ", TT_OPTION_run_seed},

@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void report_missing(tt_config_reader *r, const tt_source_location *at, const tt_option *o,
-                           int64_t element)
+static void report_missing(tt_config_reader *r, const tt_source_location *location,
+                           const tt_option *o, int64_t element)
 {
   char path[TT_OPTION_PATH_SIZE];
   tt_option_path(o, element, path);
-  tt_config_error(r, at, "%s is missing: %s", path, o->help);
+  tt_config_error(r, location, "%s is missing: %s", path, o->help);
 }
 
 static void check_required(tt_config_reader *r)
@@ -67,16 +67,16 @@ static void check_sigma_of(tt_config_reader *r, int64_t k)
 static void check_sigma(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
-  const tt_source_location *at = &r->job[TT_OPTION_data_sigma];
-  const char *with = c->combine_method != TT_COMBINE_mean ? "combine.method"
-                     : c->calibration_recalibrate         ? "calibration.recalibrate"
-                     : c->calibration_conformal.count > 0 ? "calibration.conformal"
-                                                          : NULL;
-  if (at->bad || !*c->data_sigma) return;
+  const tt_source_location *location = &r->job[TT_OPTION_data_sigma];
+  const char *context = c->combine_method != TT_COMBINE_mean ? "combine.method"
+                        : c->calibration_recalibrate         ? "calibration.recalibrate"
+                        : c->calibration_conformal.count > 0 ? "calibration.conformal"
+                                                             : NULL;
+  if (location->bad || !*c->data_sigma) return;
   for (int64_t k = 0; k < c->ensembles; k++) check_sigma_of(r, k);
-  if (with)
-    tt_config_error(r, at, "data.sigma: %s does not know the errors of the labels; remove one",
-                    with);
+  if (context)
+    tt_config_error(r, location,
+                    "data.sigma: %s does not know the errors of the labels; remove one", context);
 }
 
 /* Components stand for all targets together, as numbers. */
@@ -96,19 +96,19 @@ static void check_components_of(tt_config_reader *r, int64_t k)
 static void check_components(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
-  const tt_source_location *at = &r->job[TT_OPTION_data_targets_pca];
-  if (at->bad || !c->data_targets_pca) return;
+  const tt_source_location *location = &r->job[TT_OPTION_data_targets_pca];
+  if (location->bad || !c->data_targets_pca) return;
   for (int64_t k = 0; k < c->ensembles; k++) check_components_of(r, k);
   if (c->data_partial_labels == TT_PARTIAL_LABELS_use)
-    tt_config_error(r, at,
+    tt_config_error(r, location,
                     "data.targets_pca needs all labels of a row, but data.partial_labels is "
                     "use; remove one");
   if (*c->train_init_from)
-    tt_config_error(r, at,
+    tt_config_error(r, location,
                     "data.targets_pca and train.init_from cannot be used together: the components "
                     "are those of this job");
   if (*c->data_sigma)
-    tt_config_error(r, at,
+    tt_config_error(r, location,
                     "data.targets_pca does not know the error bars of data.sigma; remove "
                     "one");
 }
@@ -130,14 +130,15 @@ static void check_stages(tt_config_reader *r)
 static void check_exchange(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
-  const tt_source_location *at = &r->job[TT_OPTION_run_exchange];
-  const char *by = tt_choice_exchange[c->run_exchange];
+  const tt_source_location *location = &r->job[TT_OPTION_run_exchange];
+  const char *name = tt_choice_exchange[c->run_exchange];
   int is_nccl = c->run_exchange == TT_EXCHANGE_nccl;
-  if (at->bad || (c->run_exchange != TT_EXCHANGE_device && !is_nccl)) return;
+  if (location->bad || (c->run_exchange != TT_EXCHANGE_device && !is_nccl)) return;
   if (c->run_device == TT_DEVICE_cpu)
-    tt_config_error(r, at, "run.exchange: %s needs a GPU, but run.device is cpu; use host", by);
+    tt_config_error(r, location, "run.exchange: %s needs a GPU, but run.device is cpu; use host",
+                    name);
   else if (is_nccl && c->run_stages > 1)
-    tt_config_error(r, at,
+    tt_config_error(r, location,
                     "run.exchange: nccl cannot be combined with run.stages, which send and receive "
                     "in many orders at once; use device or host");
 }
@@ -146,14 +147,14 @@ static void check_exchange(tt_config_reader *r)
 static void check_wave(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
-  const tt_source_location *at = &r->job[TT_OPTION_run_wave];
+  const tt_source_location *location = &r->job[TT_OPTION_run_wave];
   const char *why = NULL;
   for (int64_t k = 0; k < c->ensembles; k++)
     if (c->ensemble[k].train_method == TT_METHOD_fusion) why = "train.method: fusion";
   if (c->run_ranks_per_member > 1) why = "run.ranks_per_member";
   if (c->run_stages > 1) why = "run.stages";
-  if (at->bad || c->run_wave < 0 || !why) return;
-  tt_config_error(r, at,
+  if (location->bad || c->run_wave < 0 || !why) return;
+  tt_config_error(r, location,
                   "run.wave and %s cannot be used together: the members of a rank, or its ranks, "
                   "train step by step together; remove one",
                   why);
@@ -203,13 +204,13 @@ static void check_split_kind(tt_config_reader *r)
   char path[TT_OPTION_PATH_SIZE];
   for (int i = 0; i < 3; i++) {
     const tt_option *o = &tt_option_table[lists[i]];
-    const tt_source_location *at = &r->job[lists[i]];
+    const tt_source_location *location = &r->job[lists[i]];
     if (tt_value_is_empty(o, c)) continue;
     tt_option_path(o, -1, path);
     if (*c->data_split_column)
-      tt_config_error(r, at, "%s and data.split.column are both given; keep one", path);
+      tt_config_error(r, location, "%s and data.split.column are both given; keep one", path);
     else if (!*c->data_split_train_rows && !r->job[TT_OPTION_data_split_train_rows].bad)
-      tt_config_error(r, at, "%s needs data.split.train_rows too", path);
+      tt_config_error(r, location, "%s needs data.split.train_rows too", path);
   }
 }
 
@@ -223,10 +224,10 @@ static int split_is_bad(const tt_config_reader *r)
 /* Location of the last given fraction, or of data.split.train if none is given. */
 static const tt_source_location *fraction_location(const tt_config_reader *r)
 {
-  const tt_source_location *at = &r->job[TT_OPTION_data_split_train];
+  const tt_source_location *location = &r->job[TT_OPTION_data_split_train];
   for (int i = TT_OPTION_data_split_train; i <= TT_OPTION_data_split_test; i++)
-    if (r->job[i].given) at = &r->job[i];
-  return at;
+    if (r->job[i].given) location = &r->job[i];
+  return location;
 }
 
 static void check_fractions(tt_config_reader *r)
@@ -264,19 +265,19 @@ static void check_name(tt_config_reader *r, int64_t k)
 {
   const char *name = r->cfg->ensemble[k].name;
   int64_t number = r->cfg->ensemble[k].number;
-  const tt_source_location *at = &r->own[k][TT_ENSEMBLE_OPTION_name];
+  const tt_source_location *location = &r->own[k][TT_ENSEMBLE_OPTION_name];
   char shown[TT_PRINTABLE_SIZE];
   size_t good = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
-  if (!at->given || at->bad) return;
+  if (!location->given || location->bad) return;
   tt_printable(name, shown);
   if (name[good] || good > 64)
-    tt_config_error(r, at,
+    tt_config_error(r, location,
                     "ensembles[%" PRId64 "].name: '%s': write 1 to 64 letters, digits and . _ -",
                     number, shown);
   for (int64_t j = 0; j < k; j++) {
     if (r->cfg->ensemble[j].number == number) return;
     if (strcmp(r->cfg->ensemble[j].name, name) != 0) continue;
-    tt_config_error(r, at,
+    tt_config_error(r, location,
                     "ensembles[%" PRId64 "].name: '%s' is also the name of ensembles[%" PRId64 "]",
                     number, shown, r->cfg->ensemble[j].number);
     return;
@@ -300,13 +301,13 @@ static const tt_ensemble_config *find_label_user(const tt_config *c, const char 
   return NULL;
 }
 
-/* Classes, probabilities and counts are not normalised. io/data/labels.c refuses the same where
+/* Classes, probabilities and counts are not normalized. io/data/labels.c refuses the same where
  * the names follow from the file. */
 static void check_labels(tt_config_reader *r)
 {
-  const tt_source_location *at = &r->job[TT_OPTION_data_normalize];
+  const tt_source_location *location = &r->job[TT_OPTION_data_normalize];
   tt_list *pairs = NULL;
-  if (at->bad || !strchr(r->cfg->data_normalize, ':') ||
+  if (location->bad || !strchr(r->cfg->data_normalize, ':') ||
       tt_list_parse("data.normalize", r->cfg->data_normalize, &pairs))
     return;
   for (int64_t i = 0; i < pairs->count; i++) {
@@ -314,7 +315,7 @@ static void check_labels(tt_config_reader *r)
     const tt_ensemble_config *own = find_label_user(r->cfg, column);
     if (own && strncmp(pair, "none:", 5) != 0)
       tt_config_error(
-          r, at,
+          r, location,
           "data.normalize: '%s' is %.*s, but ensemble %s uses it as a label, unchanged; "
           "leave it out",
           column, (int)(column - pair - 1), pair, own->name);

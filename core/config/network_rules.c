@@ -57,9 +57,9 @@ static void check_common(tt_config_reader *r, int64_t k, const common_option *o)
   char path[TT_OPTION_PATH_SIZE], place[TT_OPTION_PATH_SIZE];
   if (location_of(r, k, row)->bad || location_of(r, first, row)->bad || !differs(r, k, row)) return;
   if (row == AT(model_output) && own->model_output < 0) row = AT(train_loss);
-  const tt_source_location *at = location_of(r, k, row);
+  const tt_source_location *location = location_of(r, k, row);
   tt_option_path(&tt_ensemble_option_table[row], -1, path);
-  tt_config_error(r, at,
+  tt_config_error(r, location,
                   "ensembles[%" PRId64 "].networks[%" PRId64
                   "]: %s differs from that of the first network (%s), but it must be the same for "
                   "all networks of an ensemble: %s",

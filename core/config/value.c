@@ -43,9 +43,9 @@ int tt_section_path(const char *section, char path[TT_OPTION_PATH_SIZE])
   int depth = 0;
   snprintf(path, TT_OPTION_PATH_SIZE, "%s", section);
   snprintf(parent, TT_OPTION_PATH_SIZE, "%s", section);
-  for (size_t at; (at = tt_section_leaf(parent)) > 0; depth++) {
-    path[at - 1] = '.';
-    parent[at - 1] = '\0';
+  for (size_t offset; (offset = tt_section_leaf(parent)) > 0; depth++) {
+    path[offset - 1] = '.';
+    parent[offset - 1] = '\0';
   }
   return depth;
 }
@@ -136,24 +136,25 @@ static const unit_table sizes = {"a size",
                                   {"GB", 1e9},
                                   {"TB", 1e12}}};
 
-static int parse_with_unit(const unit_table *by, const char *text, const char *shown, double *out,
-                           char why[TT_REASON_SIZE])
+static int parse_with_unit(const unit_table *table, const char *text, const char *shown,
+                           double *out, char why[TT_REASON_SIZE])
 {
   char number[NUMBER_SIZE];
   size_t n = strspn(text, "0123456789+-.eE");
   if (n == 0 || n >= sizeof number)
-    return reject(why, "'%s' is not %s; write %s", shown, by->what, by->example);
+    return reject(why, "'%s' is not %s; write %s", shown, table->what, table->example);
   memcpy(number, text, n);
   number[n] = '\0';
   if (!parse_real(number, shown, out, why)) return 0;
   const char *rest = text + n + (text[n] == ' ');
   if (!*rest && *out == 0.0) return 1; /* 0 of any unit */
-  for (size_t i = 0; i < sizeof by->unit / sizeof *by->unit && by->unit[i].name; i++)
-    if (strcmp(rest, by->unit[i].name) == 0) {
-      *out *= by->unit[i].size;
+  for (size_t i = 0; i < sizeof table->unit / sizeof *table->unit && table->unit[i].name; i++)
+    if (strcmp(rest, table->unit[i].name) == 0) {
+      *out *= table->unit[i].size;
       return 1;
     }
-  return reject(why, "'%s' has %s unit; write %s", shown, *rest ? "an unknown" : "no", by->example);
+  return reject(why, "'%s' has %s unit; write %s", shown, *rest ? "an unknown" : "no",
+                table->example);
 }
 
 /* `auto`, stored as -1, for options with the default auto. */
@@ -202,66 +203,66 @@ static int parse_bool(const char *text, const char *shown, int *out, char why[TT
   return reject(why, "'%s' is not true or false", shown);
 }
 
-static int parse_text(const tt_option *o, const tt_yaml_scalar *from, tt_value *out,
+static int parse_text(const tt_option *o, const tt_yaml_scalar *src, tt_value *out,
                       char why[TT_REASON_SIZE])
 {
   int optional = o->default_value && !*o->default_value && o->kind != TT_KIND_TEXTLIST;
-  if (!from->length && !optional) return reject(why, "is an empty string");
+  if (!src->length && !optional) return reject(why, "is an empty string");
   int most = o->kind == TT_KIND_COLUMNS ? TT_MAX_JOB_FILE_BYTES : TT_MAX_OPTION_TEXT;
-  if (from->length > (size_t)most)
-    return reject(why, "is %zu bytes long; at most %d are allowed", from->length, most);
-  out->text = from->text;
+  if (src->length > (size_t)most)
+    return reject(why, "is %zu bytes long; at most %d are allowed", src->length, most);
+  out->text = src->text;
   return 1;
 }
 
-static int is_null(const tt_yaml_scalar *from)
+static int is_null(const tt_yaml_scalar *src)
 {
-  const char *t = from->text;
-  return !from->quoted &&
+  const char *t = src->text;
+  return !src->quoted &&
          (!*t || !strcmp(t, "~") || !strcmp(t, "null") || !strcmp(t, "Null") || !strcmp(t, "NULL"));
 }
 
-static int parse_scalar(const tt_option *o, const tt_yaml_scalar *from, const char *shown,
+static int parse_scalar(const tt_option *o, const tt_yaml_scalar *src, const char *shown,
                         tt_value *out, char why[TT_REASON_SIZE])
 {
   switch (o->kind) {
   case TT_KIND_I64:
-  case TT_KIND_LIST: return parse_integer(o, from->text, shown, &out->whole, why);
+  case TT_KIND_LIST: return parse_integer(o, src->text, shown, &out->whole, why);
   case TT_KIND_F64:
   case TT_KIND_REALS:
-    return parse_real(from->text, shown, &out->real, why) && in_range(o, out->real, shown, why);
+    return parse_real(src->text, shown, &out->real, why) && in_range(o, out->real, shown, why);
   case TT_KIND_SECONDS:
-    return parse_with_unit(&durations, from->text, shown, &out->real, why) &&
+    return parse_with_unit(&durations, src->text, shown, &out->real, why) &&
            in_range(o, out->real, shown, why);
   case TT_KIND_BYTES:
-    return parse_with_unit(&sizes, from->text, shown, &out->real, why) &&
+    return parse_with_unit(&sizes, src->text, shown, &out->real, why) &&
            in_range(o, out->real, shown, why);
-  case TT_KIND_BOOL: return parse_bool(from->text, shown, &out->word, why);
-  case TT_KIND_NAME: return parse_name(o, from->text, shown, &out->word, why);
+  case TT_KIND_BOOL: return parse_bool(src->text, shown, &out->word, why);
+  case TT_KIND_NAME: return parse_name(o, src->text, shown, &out->word, why);
   case TT_KIND_BYCOLUMN:
-    out->text = from->text;
-    return parse_name(o, from->text, shown, &(int){0}, why);
+    out->text = src->text;
+    return parse_name(o, src->text, shown, &(int){0}, why);
   case TT_KIND_TEXT:
   case TT_KIND_COLUMNS:
   case TT_KIND_PATH:
-  case TT_KIND_TEXTLIST: return parse_text(o, from, out, why);
+  case TT_KIND_TEXTLIST: return parse_text(o, src, out, why);
   }
   return reject(why, "has no kind");
 }
 
-int tt_value_parse(const tt_option *o, const tt_yaml_scalar *from, tt_value *out,
+int tt_value_parse(const tt_option *o, const tt_yaml_scalar *src, tt_value *out,
                    char why[TT_REASON_SIZE])
 {
   char shown[TT_PRINTABLE_SIZE];
   const tt_option_kind_row *kind = &tt_option_kind_table[o->kind];
   int number = kind->type != TT_VALUE_STRING && o->kind != TT_KIND_NAME;
-  tt_printable(from->text, shown);
-  if (memchr(from->text, '\0', from->length)) return reject(why, "'%s' has a NUL byte", shown);
-  if (is_null(from)) return reject(why, "has no value; give one or remove the option");
-  if (number && parse_auto(o, from->text, out)) return 1;
+  tt_printable(src->text, shown);
+  if (memchr(src->text, '\0', src->length)) return reject(why, "'%s' has a NUL byte", shown);
+  if (is_null(src)) return reject(why, "has no value; give one or remove the option");
+  if (number && parse_auto(o, src->text, out)) return 1;
   int unit = o->kind == TT_KIND_SECONDS || o->kind == TT_KIND_BYTES;
-  if (number && from->quoted && !unit) /* JSON has to quote auto and 10min */
+  if (number && src->quoted && !unit) /* JSON has to quote auto and 10min */
     return reject(why, "'%s' is quoted, so it is a string and not %s; remove the quotes", shown,
                   kind->element);
-  return parse_scalar(o, from, shown, out, why);
+  return parse_scalar(o, src, shown, out, why);
 }

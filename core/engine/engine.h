@@ -1,6 +1,6 @@
 /* engine.h — interface of a compute engine. An engine knows no ranks and no files.
  *
- * Shapes: M members of this engine, P parameters, S optimiser slots, N rows, D inputs, K targets.
+ * Shapes: M members of this engine, P parameters, S optimizer slots, N rows, D inputs, K targets.
  * All functions are local and synchronous. The result of a member depends only
  * on (seed, its stream, its hyper-parameters, the data): never on M, the slice, the other members,
  * the threads, or the number of steps per call of train. */
@@ -33,7 +33,7 @@ struct tt_resources {
 typedef struct tt_progress {
   int64_t training, finished, early_stopped, diverged; /* members in each state; sum = M */
   int64_t waiting; /* of those in training: they train in a later wave (src/train/shard/wave.h) */
-  int64_t member_steps; /* optimiser steps taken in this call */
+  int64_t member_steps; /* optimizer steps taken in this call */
   int64_t restarted;    /* diverged members restarted in this call; set by the caller of train */
   int64_t epoch_min;    /* fewest finished epochs of a member still training */
   double loss[3]; /* quartiles 0.25, 0.5, 0.75 of the members' last training losses; NaN if none */
@@ -69,7 +69,7 @@ typedef struct tt_engine_ops {
   /* Properties of device number `device` in [0, devices). Errors: UNAVAILABLE. */
   tt_err (*describe)(int device, tt_device_info *out);
   /* Versions of driver and libraries as text, also if no device is found. May be NULL: none. */
-  void (*versions)(char *text, int64_t room);
+  void (*versions)(char *text, int64_t scratch);
   /* Engine for the members `slice` of the cohort. The cohort is borrowed and must outlive the
    * engine. Errors: MEM, UNAVAILABLE. */
   tt_err (*create)(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
@@ -77,11 +77,11 @@ typedef struct tt_engine_ops {
   void (*destroy)(tt_engine **e); /* accepts NULL */
   /* Training, validation and test rows; borrowed: the data set must not change until the next
    * set_data or destroy, because engines on one device share a copy. replay may be NULL. Errors:
-   * MEM, DATA (an ensemble without labelled training rows). */
+   * MEM, DATA (an ensemble without labeled training rows). */
   tt_err (*set_data)(tt_engine *e, const tt_dataset *data, const tt_replay *replay);
   /* Initial weights from (seed, stream); optimizer state before the first step. */
   tt_err (*init)(tt_engine *e);
-  /* Up to `steps` further optimiser steps of every member that is still training. At the end of a
+  /* Up to `steps` further optimizer steps of every member that is still training. At the end of a
    * member's epoch: losses into the history, validation, best weights, early stopping. A
    * member whose loss is not finite becomes diverged; that is not an error.
    * With train.early_stopping: ensemble a call ends no later than the current epoch of a member,
@@ -92,8 +92,8 @@ typedef struct tt_engine_ops {
   tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);
   /* Copy the state of members `which` (numbers of the cohort) out of or into the engine; of the
    * segments (tt_state), the parameters that both have. */
-  tt_err (*save)(tt_engine *e, tt_slice which, tt_state *to);
-  tt_err (*load)(tt_engine *e, tt_slice which, const tt_state *from);
+  tt_err (*save)(tt_engine *e, tt_slice which, tt_state *dst);
+  tt_err (*load)(tt_engine *e, tt_slice which, const tt_state *src);
   tt_err (*info)(const tt_engine *e, tt_engine_info *out);
   /* host_bytes: host memory that an engine of the members `slice` holds after set_data, with a data
    * set of `rows` rows. predict_bytes: further host memory during predict, for the `columns`
@@ -101,12 +101,12 @@ typedef struct tt_engine_ops {
   int64_t (*host_bytes)(const tt_cohort *cohort, tt_slice slice, int64_t rows,
                         const tt_resources *use);
   int64_t (*predict_bytes)(const tt_model *model, int64_t columns, const tt_resources *use);
-  /* Predictions of a trained ensemble on normalised inputs x [rows][D] (needs no tt_engine).
-   *   into     [rows] x columns moments in normalised units, overwritten; or NULL
+  /* Predictions of a trained ensemble on normalized inputs x [rows][D] (needs no tt_engine).
+   *   into     [rows] x columns moments in normalized units, overwritten; or NULL
    *   members  [G][2][K q][rows] means and variances of the quantities of output.h (K q of them, q
    *            a target, quantity j of target k is k q + j; q = 1 for means); or NULL */
   tt_err (*predict)(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
-                    const float *x, tt_moments *into, float *members);
+                    const float *x, tt_moments *dst, float *members);
   /* One step in two parts, for losses that depend on several members (train.method: fusion).
    * NULL if the engine does not support them. B batch size, O outputs.
    *
@@ -115,7 +115,7 @@ typedef struct tt_engine_ops {
    *   row     [M][B] rows of the data set, -1 where there is none (short batch, or the member does
    *           not train)
    *
-   * apply: the rest of the step: backward pass, optimiser, end of the epoch.
+   * apply: the rest of the step: backward pass, optimizer, end of the epoch.
    *   delta   [M][B][O] dL/d(output)
    *   loss    [M] of the batch, summed over rows; if not finite, the member has diverged */
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);

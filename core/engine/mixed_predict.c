@@ -9,41 +9,41 @@ enum { LEAST_ROWS = 256 };
 /* Mix the predictions [G][2][W][rows] of rows [first, first + rows).
  *   weight  [columns] scratch */
 static void mix(const tt_trained_ensemble *c, int64_t first, int64_t rows, const float *members,
-                double *weight, tt_moments *into)
+                double *weight, tt_moments *dst)
 {
-  int64_t cell = first * into->columns;
+  int64_t cell = first * dst->columns;
   tt_moments part = {.rows = rows,
-                     .columns = into->columns,
+                     .columns = dst->columns,
                      .weight = weight,
-                     .mean = into->mean + cell,
-                     .between = into->between + cell,
-                     .within = into->within + cell};
+                     .mean = dst->mean + cell,
+                     .between = dst->between + cell,
+                     .within = dst->within + cell};
   tt_moments_mix(&part, c, members);
 }
 
 tt_err tt_part_predict(tt_predict_one *predict, const tt_trained_ensemble *part,
                        const tt_resources *use, int64_t rows, const float *x, float *own_x,
-                       float *to)
+                       float *dst)
 {
-  if (!part->scales) return predict(part, use, rows, x, NULL, to);
+  if (!part->scales) return predict(part, use, rows, x, NULL, dst);
   tt_fold_scales_apply(part->scales, part->model.inputs, rows, x, own_x);
-  TT_TRY(predict(part, use, rows, own_x, NULL, to));
+  TT_TRY(predict(part, use, rows, own_x, NULL, dst));
   if (!part->scaler.components)
-    tt_fold_scales_undo(part->scales, &part->model, part->members, rows, to);
+    tt_fold_scales_undo(part->scales, &part->model, part->members, rows, dst);
   return TT_OK;
 }
 
 static tt_err predict_network(tt_predict_one *predict, const tt_trained_ensemble *c, int64_t k,
                               const tt_resources *use, int64_t n, const float *x, float *own_x,
-                              float *to)
+                              float *dst)
 {
   tt_ensemble ensemble;
   tt_trained_ensemble part = tt_trained_ensemble_part(c, k, &ensemble);
-  return tt_part_predict(predict, &part, use, n, x, own_x, to);
+  return tt_part_predict(predict, &part, use, n, x, own_x, dst);
 }
 
 tt_err tt_mixed_predict(tt_predict_one *predict, const tt_trained_ensemble *c,
-                        const tt_resources *use, int64_t rows, const float *x, tt_moments *into,
+                        const tt_resources *use, int64_t rows, const float *x, tt_moments *dst,
                         float *members)
 {
   int64_t each = 2 * tt_trained_ensemble_width(c), block = BLOCK_VALUES / (c->members * each);
@@ -51,18 +51,18 @@ tt_err tt_mixed_predict(tt_predict_one *predict, const tt_trained_ensemble *c,
   double *weight = NULL;
   if (block < LEAST_ROWS) block = LEAST_ROWS;
   if (members || block > rows) block = rows;
-  if (into) tt_moments_clear(into);
-  if (into) tt_moments_set_weights(into, c);
+  if (dst) tt_moments_clear(dst);
+  if (dst) tt_moments_set_weights(dst, c);
   tt_err e = members ? TT_OK : TT_ALLOC(own, c->members * each * block);
   if (!e) e = TT_ALLOC(own_x, block * c->model.inputs);
   if (!e) e = TT_ALLOC(weight, each);
   for (int64_t first = 0; !e && first < rows; first += block) {
     int64_t n = rows - first < block ? rows - first : block;
-    float *to = members ? members : own;
+    float *dest = members ? members : own;
     for (int64_t k = 0; !e && k < c->networks; k++)
       e = predict_network(predict, c, k, use, n, x + first * c->model.inputs, own_x,
-                          to + tt_trained_ensemble_first(c, k) * each * n);
-    if (!e && into) mix(c, first, n, to, weight, into);
+                          dest + tt_trained_ensemble_first(c, k) * each * n);
+    if (!e && dst) mix(c, first, n, dest, weight, dst);
   }
   tt_free_all(&own, &own_x, &weight);
   return e;

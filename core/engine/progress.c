@@ -18,22 +18,22 @@ static int compare_losses(const void *a, const void *b)
   return one ? (x->loss > y->loss) - (x->loss < y->loss) : 0;
 }
 
-void tt_progress_from_members(int64_t members, tt_member_progress *at, int64_t epochs,
+void tt_progress_from_members(int64_t members, tt_member_progress *progress, int64_t epochs,
                               tt_progress *out)
 {
   int64_t n = 0;
   *out = (tt_progress){.epoch_min = epochs};
   for (int64_t i = 0; i < members; i++) {
-    out->member_steps += at[i].taken;
-    out->training += at[i].status == TT_STATUS_training;
-    out->finished += at[i].status == TT_STATUS_finished;
-    out->early_stopped += at[i].status == TT_STATUS_early_stopped;
-    out->diverged += at[i].status == TT_STATUS_diverged;
-    if (at[i].status == TT_STATUS_training && at[i].epoch < out->epoch_min)
-      out->epoch_min = at[i].epoch;
-    n += has_loss(&at[i]);
+    out->member_steps += progress[i].taken;
+    out->training += progress[i].status == TT_STATUS_training;
+    out->finished += progress[i].status == TT_STATUS_finished;
+    out->early_stopped += progress[i].status == TT_STATUS_early_stopped;
+    out->diverged += progress[i].status == TT_STATUS_diverged;
+    if (progress[i].status == TT_STATUS_training && progress[i].epoch < out->epoch_min)
+      out->epoch_min = progress[i].epoch;
+    n += has_loss(&progress[i]);
   }
-  if (members > 0) qsort(at, (size_t)members, sizeof *at, compare_losses);
+  if (members > 0) qsort(progress, (size_t)members, sizeof *progress, compare_losses);
   for (int q = 0; q < 3; q++)
-    out->loss[q] = n ? (double)at[(n - 1) * (q + 1) / 4].loss : (double)NAN;
+    out->loss[q] = n ? (double)progress[(n - 1) * (q + 1) / 4].loss : (double)NAN;
 }

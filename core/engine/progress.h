@@ -6,7 +6,7 @@ TT_BEGIN_C
 
 /* Progress of one member. */
 typedef struct tt_member_progress {
-  int64_t taken; /* optimiser steps in this call of train */
+  int64_t taken; /* optimizer steps in this call of train */
   int32_t epoch; /* whole epochs done */
   float loss;    /* training loss of the last whole epoch; not used if epoch is 0 */
   int8_t status; /* tt_status */
@@ -14,9 +14,9 @@ typedef struct tt_member_progress {
 
 /* Count the members by status, sum their steps, and compute the quartiles of the losses of members
  * that finished an epoch and did not diverge.
- *   at      [members], reordered
+ *   progress  [members], reordered
  *   epochs  value of epoch_min if no member is training */
-void tt_progress_from_members(int64_t members, tt_member_progress *at, int64_t epochs,
+void tt_progress_from_members(int64_t members, tt_member_progress *progress, int64_t epochs,
                               tt_progress *out);
 TT_END_C
 #endif

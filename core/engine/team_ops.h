@@ -18,9 +18,9 @@ typedef struct tt_resources tt_resources;
  * tt_part_slice(terms, engines, engine) of them, and `gather` fills in the others. */
 typedef struct tt_epoch_sharing {
   int engines, engine;
-  void (*gather)(void *with, int64_t terms, double *term); /* term[terms] */
-  void (*gather_segments)(void *with, float *vector);
-  float *room; /* [P] memory of the caller; with tt_resources.device_exchange on the device */
+  void (*gather)(void *context, int64_t terms, double *term); /* term[terms] */
+  void (*gather_segments)(void *context, float *vector);
+  float *scratch; /* [P] memory of the caller; with tt_resources.device_exchange on the device */
   void *with;
 } tt_epoch_sharing;
 
@@ -56,7 +56,7 @@ typedef struct tt_team_ops {
    * squares: the gradient [segment.count] of a segment, of all parts; unused inputs get 0.
    *   block     [blocks of the segment] sums of squares; not written without clipping
    *
-   * advance: the optimiser step of a segment; changes the gradient.
+   * advance: the optimizer step of a segment; changes the gradient.
    *   squares   sum of all blocks, in order; 0 if the member is not clipped
    *   w         [segment.count] new weights; NULL: they stay in the engine only
    *
@@ -75,7 +75,7 @@ typedef struct tt_team_ops {
   tt_err (*squares)(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
   tt_err (*advance)(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
                     float *w);
-  tt_err (*accept)(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
+  tt_err (*accept)(tt_engine *e, int64_t m, tt_slice slice, const float *w, double loss,
                    const tt_epoch_sharing *share, int *epoch_ended);
   /* With tt_resources.device_exchange the caller gets and gives the sums, gradients and weights of
    * the functions above in memory of the device, whose addresses its MPI library takes; advance
@@ -90,9 +90,9 @@ typedef struct tt_team_ops {
    *
    * device_copy: copies from[count] to `to`, unless they are the same; complete, as all additions
    * before it, when it returns. */
-  tt_err (*device_room)(tt_engine *e, int64_t count, float **out);
-  tt_err (*device_add)(tt_engine *e, int64_t m, float *to, const float *from, int64_t count);
-  tt_err (*device_copy)(tt_engine *e, float *to, const float *from, int64_t count);
+  tt_err (*device_scratch)(tt_engine *e, int64_t count, float **out);
+  tt_err (*device_add)(tt_engine *e, int64_t m, float *dst, const float *src, int64_t count);
+  tt_err (*device_copy)(tt_engine *e, float *dst, const float *src, int64_t count);
   const tt_device_link_ops *link; /* moves arrays of the device between engines; NULL: none */
   /* The same steps with the layers of a member cut into stages (pipeline.h): each engine has one
    * stage and computes some parts of every batch. A step is stage_begin; stage_forward and

@@ -7,9 +7,9 @@
 #include <math.h>
 #include <stdio.h>
 
-unsigned tt_acquisition_needs(tt_acquisition by)
+unsigned tt_acquisition_needs(tt_acquisition acquisition)
 {
-  switch (by) {
+  switch (acquisition) {
 #define X(name, needs, ...)                                                                        \
   case TT_ACQUISITION_##name: return (needs);
     TT_ACQUISITIONS(X)
@@ -18,33 +18,33 @@ unsigned tt_acquisition_needs(tt_acquisition by)
   }
 }
 
-int tt_acquisition_supports(tt_acquisition by, tt_output output)
+int tt_acquisition_supports(tt_acquisition acquisition, tt_output output)
 {
-  unsigned needs = tt_acquisition_needs(by);
+  unsigned needs = tt_acquisition_needs(acquisition);
   if (needs & TT_NEEDS_MEAN_STD && tt_output_forecast(output) == TT_FORECAST_categorical) return 0;
   if (needs & TT_NEEDS_BEST_LABEL && tt_output_is_class(output)) return 0;
   return !(needs & TT_NEEDS_CLASSES) || tt_output_is_class(output);
 }
 
 /* The quantities of softmax contain the mean entropy of the members, those of sigmoid do not. */
-int tt_acquisition_uses_members(tt_acquisition by, tt_output output)
+int tt_acquisition_uses_members(tt_acquisition acquisition, tt_output output)
 {
-  unsigned needs = tt_acquisition_needs(by);
+  unsigned needs = tt_acquisition_needs(acquisition);
   if (needs & TT_NEEDS_MEMBER_ENTROPY && tt_output_forecast(output) == TT_FORECAST_bernoulli)
     return 1;
   return (needs & TT_NEEDS_MEMBERS) != 0;
 }
 
-void tt_acquisition_list_supported(tt_output output, char *text, int room)
+void tt_acquisition_list_supported(tt_output output, char *text, int capacity)
 {
 #define X(name, ...) #name,
   static const char *const name[] = {TT_ACQUISITIONS(X)};
 #undef X
   int used = 0, fit[TT_ACQUISITION_COUNT], count = 0;
-  for (int by = 0; by < TT_ACQUISITION_COUNT; by++)
-    if (tt_acquisition_supports((tt_acquisition)by, output)) fit[count++] = by;
-  for (int i = 0; i < count && used < room; i++)
-    used += snprintf(text + used, (size_t)(room - used), "%s%s",
+  for (int step = 0; step < TT_ACQUISITION_COUNT; step++)
+    if (tt_acquisition_supports((tt_acquisition)step, output)) fit[count++] = step;
+  for (int i = 0; i < count && used < capacity; i++)
+    used += snprintf(text + used, (size_t)(capacity - used), "%s%s",
                      i == 0           ? ""
                      : i + 1 == count ? " or "
                                       : ", ",
@@ -95,12 +95,12 @@ double tt_reduce_target_scores(tt_target_reduction over, int64_t n, const double
   return reduce(kind, n, score, weight);
 }
 
-double tt_reduce_ensemble_scores(tt_ensemble_reduction by, int64_t n, const double *score,
+double tt_reduce_ensemble_scores(tt_ensemble_reduction reduction, int64_t n, const double *score,
                                  const double *weight)
 {
-  reduction_kind kind = by == TT_ENSEMBLE_REDUCTION_mean       ? REDUCE_MEAN
-                        : by == TT_ENSEMBLE_REDUCTION_weighted ? REDUCE_WEIGHTED
-                                                               : REDUCE_MAX;
+  reduction_kind kind = reduction == TT_ENSEMBLE_REDUCTION_mean       ? REDUCE_MEAN
+                        : reduction == TT_ENSEMBLE_REDUCTION_weighted ? REDUCE_WEIGHTED
+                                                                      : REDUCE_MAX;
   return reduce(kind, n, score, weight);
 }
 

@@ -1,10 +1,10 @@
-/* acquisition.h — the table of acquisition functions: scores that rank candidates for labelling.
+/* acquisition.h — the table of acquisition functions: scores that rank candidates for labeling.
  *
  * A score is a number for one row of the pool, one ensemble and one of its targets; candidates with
  * higher scores are queried first. The options score.target_reduction and score.ensemble_reduction
  * reduce the scores over the targets of an ensemble, and over ensembles.
  *
- * Units. score.scaled: true: predictions are normalised, as the networks compute them: minus the
+ * Units. score.scaled: true: predictions are normalized, as the networks compute them: minus the
  * mean of the target's training labels, divided by their standard deviation (data.normalize: none:
  * 0 and 1); false: the user's units. Only relative_std depends on the size of a prediction: in both
  * units it measures it from the target's own 0, and score.floor is in the same units. Entropies are
@@ -89,14 +89,14 @@ typedef enum tt_goal { TT_GOALS(X) TT_GOAL_COUNT } tt_goal;
 #undef X
 
 /* The set of needs of a score. */
-unsigned tt_acquisition_needs(tt_acquisition by);
+unsigned tt_acquisition_needs(tt_acquisition acquisition);
 /* Whether the score can be computed for this output. */
-int tt_acquisition_supports(tt_acquisition by, tt_output output);
+int tt_acquisition_supports(tt_acquisition acquisition, tt_output output);
 /* Whether the engine must return the prediction of each member. */
-int tt_acquisition_uses_members(tt_acquisition by, tt_output output);
+int tt_acquisition_uses_members(tt_acquisition acquisition, tt_output output);
 /* Write the scores for this output, in the order of the table: "entropy, bald or random". At most
  * room - 1 characters. */
-void tt_acquisition_list_supported(tt_output output, char *text, int room);
+void tt_acquisition_list_supported(tt_output output, char *text, int capacity);
 
 /* Prediction of an ensemble for one target of one candidate, all in the same units. Fields that a
  * score does not need are not read. */

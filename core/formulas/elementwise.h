@@ -1,7 +1,7 @@
 /* elementwise.h — elementary functions, activations and initial weights; each formula is written
  * once, for gcc and nvcc.
  *
- * The functions have no branches, so that compilers vectorise loops over them, and use only fused
+ * The functions have no branches, so that compilers vectorize loops over them, and use only fused
  * multiply-adds, so that host and device give the same bits where both fuse. */
 #ifndef TT_ELEMENTWISE_H
 #define TT_ELEMENTWISE_H

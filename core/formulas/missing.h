@@ -19,9 +19,9 @@ typedef enum tt_missing {
       TT_MISSING_COUNT
 } tt_missing;
 
-static inline int tt_missing_needs_values(tt_missing by)
+static inline int tt_missing_needs_values(tt_missing missing)
 {
-  switch (by) {
+  switch (missing) {
 #define X(name, value, needs)                                                                      \
   case TT_MISSING_##name: return TT_NORMALIZE_##needs == TT_NORMALIZE_VALUES;
     TT_MISSINGS(X)
@@ -30,9 +30,9 @@ static inline int tt_missing_needs_values(tt_missing by)
   }
 }
 
-static inline double tt_missing_value(tt_missing by, const tt_column_stats *s)
+static inline double tt_missing_value(tt_missing missing, const tt_column_stats *s)
 {
-  switch (by) {
+  switch (missing) {
 #define X(name, value, needs)                                                                      \
   case TT_MISSING_##name: return value;
     TT_MISSINGS(X)

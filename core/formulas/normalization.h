@@ -1,6 +1,6 @@
-/* normalization.h — data.normalize: how a column of the data is normalised.
+/* normalization.h — data.normalize: how a column of the data is normalized.
  *
- * t = f(user value), the transform; t = normalised value * scale + offset. All of them are fitted
+ * t = f(user value), the transform; t = normalized value * scale + offset. All of them are fitted
  * to the training rows. */
 #ifndef TT_NORMALIZATION_FORMULAS_H
 #define TT_NORMALIZATION_FORMULAS_H
@@ -36,9 +36,9 @@ typedef enum tt_normalize {
 
 typedef enum tt_normalize_needs { TT_NORMALIZE_NOTHING, TT_NORMALIZE_VALUES } tt_normalize_needs;
 
-static inline tt_transform tt_normalize_transform(tt_normalize by)
+static inline tt_transform tt_normalize_transform(tt_normalize normalize)
 {
-  switch (by) {
+  switch (normalize) {
 #define X(name, transform, offset, scale, needs)                                                   \
   case TT_NORMALIZE_##name: return TT_TRANSFORM_##transform;
     TT_NORMALIZES(X)
@@ -47,9 +47,9 @@ static inline tt_transform tt_normalize_transform(tt_normalize by)
   }
 }
 
-static inline int tt_normalize_needs_values(tt_normalize by)
+static inline int tt_normalize_needs_values(tt_normalize normalize)
 {
-  switch (by) {
+  switch (normalize) {
 #define X(name, transform, offset, scale, needs)                                                   \
   case TT_NORMALIZE_##name: return TT_NORMALIZE_##needs == TT_NORMALIZE_VALUES;
     TT_NORMALIZES(X)
@@ -59,13 +59,13 @@ static inline int tt_normalize_needs_values(tt_normalize by)
 }
 
 /* A column without values has offset 0 and scale 1. */
-static inline void tt_normalize_fit(tt_normalize by, const tt_column_stats *s, double *offset,
-                                    double *scale)
+static inline void tt_normalize_fit(tt_normalize normalize, const tt_column_stats *s,
+                                    double *offset, double *scale)
 {
   *offset = 0.0;
   *scale = 1.0;
   if (s->rows <= 0.0) return;
-  switch (by) {
+  switch (normalize) {
 #define X(name, transform, offset_, scale_, needs)                                                 \
   case TT_NORMALIZE_##name:                                                                        \
     *offset = offset_;                                                                             \

@@ -27,7 +27,7 @@ typedef enum tt_forecast_kind {
       TT_FORECAST_KIND_COUNT
 } tt_forecast_kind;
 
-/* Valid labels y. Real labels are normalised, all others are used unchanged.
+/* Valid labels y. Real labels are normalized, all others are used unchanged.
  * name, condition on y with n classes, the condition in words */
 #define TT_LABEL_TYPES(X)                                                                          \
   X(real, 1, "a number")                                                                           \
@@ -168,19 +168,19 @@ TT_HD int32_t tt_class_index(float y, int32_t n)
  *   o               outputs of the target at o[j * step]
  *   mean, variance  quantity j at [j * to] */
 TT_HD void tt_predict_mean(int32_t n, float variance_floor, const float *o, int64_t step,
-                           float *mean, float *variance, int64_t to)
+                           float *mean, float *variance, int64_t end)
 {
   mean[0] = o[0];
   variance[0] = 0.0f;
-  (void)n, (void)variance_floor, (void)step, (void)to;
+  (void)n, (void)variance_floor, (void)step, (void)end;
 }
 
 TT_HD void tt_predict_mean_variance(int32_t n, float variance_floor, const float *o, int64_t step,
-                                    float *mean, float *variance, int64_t to)
+                                    float *mean, float *variance, int64_t end)
 {
   mean[0] = o[0];
   variance[0] = tt_softplus(o[step]) + variance_floor;
-  (void)n, (void)to;
+  (void)n, (void)end;
 }
 
 /* Sort in place, ascending, so that quantiles do not cross. Chernozhukov, Fernandez-Val & Galichon
@@ -196,19 +196,19 @@ TT_HD void tt_sort_quantiles(int32_t n, float *q, int64_t step)
 }
 
 TT_HD void tt_predict_quantiles(int32_t n, float variance_floor, const float *o, int64_t step,
-                                float *mean, float *variance, int64_t to)
+                                float *mean, float *variance, int64_t end)
 {
   for (int32_t j = 0; j < n; j++) {
-    mean[j * to] = o[j * step];
-    variance[j * to] = 0.0f;
+    mean[j * end] = o[j * step];
+    variance[j * end] = 0.0f;
   }
-  tt_sort_quantiles(n, mean, to);
+  tt_sort_quantiles(n, mean, end);
   (void)variance_floor;
 }
 
 /* Probabilities of n classes and their entropy, into mean[0..n]. */
 TT_HD void tt_predict_softmax(int32_t n, float variance_floor, const float *o, int64_t step,
-                              float *mean, float *variance, int64_t to)
+                              float *mean, float *variance, int64_t end)
 {
   float most = o[0], sum = 0.0f, entropy = 0.0f;
   for (int32_t j = 1; j < n; j++) most = o[j * step] > most ? o[j * step] : most;
@@ -217,21 +217,21 @@ TT_HD void tt_predict_softmax(int32_t n, float variance_floor, const float *o, i
   for (int32_t j = 0; j < n; j++) {
     float log_p = o[j * step] - most - log_sum, p = tt_expf(log_p);
     entropy -= p * log_p;
-    mean[j * to] = p;
-    variance[j * to] = p * (1.0f - p);
+    mean[j * end] = p;
+    variance[j * end] = p * (1.0f - p);
   }
-  mean[n * to] = entropy;
-  variance[n * to] = 0.0f;
+  mean[n * end] = entropy;
+  variance[n * end] = 0.0f;
   (void)variance_floor;
 }
 
 TT_HD void tt_predict_sigmoid(int32_t n, float variance_floor, const float *o, int64_t step,
-                              float *mean, float *variance, int64_t to)
+                              float *mean, float *variance, int64_t end)
 {
   float p = tt_sigmoid(o[0]);
   mean[0] = p;
   variance[0] = p * tt_sigmoid(-o[0]); /* 1 - p would be 0 from o[0] = 17 on */
-  (void)n, (void)variance_floor, (void)step, (void)to;
+  (void)n, (void)variance_floor, (void)step, (void)end;
 }
 
 /* 1 - p from the mean p and variance p (1 - p) of a class, also of a mixture: precise where single
@@ -246,19 +246,19 @@ TT_HD double tt_bernoulli_complement(double p, double variance)
 TT_HD double tt_log_probability(double p) { return log(p < 0x1p-126 ? 0x1p-126 : p); }
 
 TT_HD void tt_predict_rate(int32_t n, float variance_floor, const float *o, int64_t step,
-                           float *mean, float *variance, int64_t to)
+                           float *mean, float *variance, int64_t end)
 {
   mean[0] = variance[0] = tt_expf(o[0]);
-  (void)n, (void)variance_floor, (void)step, (void)to;
+  (void)n, (void)variance_floor, (void)step, (void)end;
 }
 
 /* The quantities of one target, for any output. */
 TT_HD void tt_output_predict(tt_output kind, int32_t n, float variance_floor, const float *o,
-                             int64_t step, float *mean, float *variance, int64_t to)
+                             int64_t step, float *mean, float *variance, int64_t end)
 {
   switch (kind) {
 #define X(name, ...)                                                                               \
-  case TT_OUTPUT_##name: tt_predict_##name(n, variance_floor, o, step, mean, variance, to); return;
+  case TT_OUTPUT_##name: tt_predict_##name(n, variance_floor, o, step, mean, variance, end); return;
     TT_OUTPUTS(X)
 #undef X
   default: return;

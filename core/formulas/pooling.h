@@ -29,32 +29,32 @@ typedef enum tt_pooling {
   case TT_POOLING_##name: return slope;
 /* clang-format on */
 #define TT_POOLING_FUNCTIONS(number, end)                                                          \
-  TT_HD number tt_pooling_start##end(tt_pooling by)                                                \
+  TT_HD number tt_pooling_start##end(tt_pooling pooling)                                           \
   {                                                                                                \
-    switch (by) {                                                                                  \
+    switch (pooling) {                                                                             \
       TT_POOLINGS(TT_POOLING_START)                                                                \
     default: return 0;                                                                             \
     }                                                                                              \
   }                                                                                                \
-  TT_HD number tt_pooling_next##end(tt_pooling by, number s, number x)                             \
+  TT_HD number tt_pooling_next##end(tt_pooling pooling, number s, number x)                        \
   {                                                                                                \
-    switch (by) {                                                                                  \
+    switch (pooling) {                                                                             \
       TT_POOLINGS(TT_POOLING_NEXT)                                                                 \
     default: return s;                                                                             \
     }                                                                                              \
   }                                                                                                \
-  TT_HD number tt_pooling_result##end(tt_pooling by, number s, number share)                       \
+  TT_HD number tt_pooling_result##end(tt_pooling pooling, number s, number share)                  \
   {                                                                                                \
     (void)share;                                                                                   \
-    switch (by) {                                                                                  \
+    switch (pooling) {                                                                             \
       TT_POOLINGS(TT_POOLING_RESULT)                                                               \
     default: return s;                                                                             \
     }                                                                                              \
   }                                                                                                \
-  TT_HD number tt_pooling_slope##end(tt_pooling by, number x, number y, number share)              \
+  TT_HD number tt_pooling_slope##end(tt_pooling pooling, number x, number y, number share)         \
   {                                                                                                \
     (void)x, (void)y, (void)share;                                                                 \
-    switch (by) {                                                                                  \
+    switch (pooling) {                                                                             \
       TT_POOLINGS(TT_POOLING_SLOPE)                                                                \
     default: return 0;                                                                             \
     }                                                                                              \
@@ -67,9 +67,9 @@ TT_POOLING_FUNCTIONS(double, _f64)
 #undef TT_POOLING_RESULT
 #undef TT_POOLING_SLOPE
 
-TT_HD int tt_pooling_takes_first(tt_pooling by)
+TT_HD int tt_pooling_takes_first(tt_pooling pooling)
 {
-  switch (by) {
+  switch (pooling) {
 #define X(name, start, next, result, slope, first, meaning)                                        \
   case TT_POOLING_##name: return first;
     TT_POOLINGS(X)

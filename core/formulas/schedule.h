@@ -22,7 +22,7 @@ typedef struct tt_schedule_args {
   double gamma, min;     /* schedule_gamma, schedule_min */
   int32_t every;         /* schedule_step, epochs */
   int32_t epoch, epochs; /* epochs completed, and in total */
-  int64_t step, steps;   /* optimiser steps taken, and steps per epoch */
+  int64_t step, steps;   /* optimizer steps taken, and steps per epoch */
 } tt_schedule_args;
 
 /* From `a` at t = 0 to `b` at t = 1 along half a cosine. */
@@ -31,63 +31,64 @@ TT_HD double tt_cosine_anneal(double a, double b, double t)
   return b + (a - b) * 0.5 * (1.0 + tt_cospi(t < 0.0 ? 0.0 : t > 1.0 ? 1.0 : t));
 }
 
-TT_HD double tt_schedule_constant(const tt_schedule_args *at, const tt_schedule_options *s)
+TT_HD double tt_schedule_constant(const tt_schedule_args *args, const tt_schedule_options *s)
 {
-  (void)at, (void)s;
+  (void)args, (void)s;
   return 1.0;
 }
 
-TT_HD double tt_schedule_step(const tt_schedule_args *at, const tt_schedule_options *s)
+TT_HD double tt_schedule_step(const tt_schedule_args *args, const tt_schedule_options *s)
 {
   (void)s;
-  return tt_power(at->gamma, at->every > 0 ? at->epoch / at->every : 0);
+  return tt_power(args->gamma, args->every > 0 ? args->epoch / args->every : 0);
 }
 
-TT_HD double tt_schedule_multistep(const tt_schedule_args *at, const tt_schedule_options *s)
+TT_HD double tt_schedule_multistep(const tt_schedule_args *args, const tt_schedule_options *s)
 {
   int64_t passed = 0;
-  for (int32_t i = 0; i < s->milestones; i++) passed += s->milestone[i] <= at->epoch;
-  return tt_power(at->gamma, passed);
+  for (int32_t i = 0; i < s->milestones; i++) passed += s->milestone[i] <= args->epoch;
+  return tt_power(args->gamma, passed);
 }
 
-TT_HD double tt_schedule_exponential(const tt_schedule_args *at, const tt_schedule_options *s)
+TT_HD double tt_schedule_exponential(const tt_schedule_args *args, const tt_schedule_options *s)
 {
   (void)s;
-  return tt_power(at->gamma, at->epoch);
+  return tt_power(args->gamma, args->epoch);
 }
 
-TT_HD double tt_schedule_cosine(const tt_schedule_args *at, const tt_schedule_options *s)
+TT_HD double tt_schedule_cosine(const tt_schedule_args *args, const tt_schedule_options *s)
 {
   (void)s;
-  return tt_cosine_anneal(1.0, at->min, (double)at->epoch / (double)at->epochs);
+  return tt_cosine_anneal(1.0, args->min, (double)args->epoch / (double)args->epochs);
 }
 
 /* Cycles of `every` epochs, each `growth` times as long as the one before. */
-TT_HD double tt_schedule_cosine_restarts(const tt_schedule_args *at, const tt_schedule_options *s)
+TT_HD double tt_schedule_cosine_restarts(const tt_schedule_args *args, const tt_schedule_options *s)
 {
-  double length = at->every > 0 ? (double)at->every : (double)at->epochs;
-  double into = (double)at->epoch, growth = s->growth > 1.0f ? (double)s->growth : 1.0;
-  while (into >= length) {
-    into -= length;
+  double length = args->every > 0 ? (double)args->every : (double)args->epochs;
+  double dst = (double)args->epoch, growth = s->growth > 1.0f ? (double)s->growth : 1.0;
+  while (dst >= length) {
+    dst -= length;
     length *= growth;
   }
-  return tt_cosine_anneal(1.0, at->min, into / length);
+  return tt_cosine_anneal(1.0, args->min, dst / length);
 }
 
 /* From 1/25 up to 1 in the first fraction `peak` of the steps, then down to 1/250000. */
-TT_HD double tt_schedule_one_cycle(const tt_schedule_args *at, const tt_schedule_options *s)
+TT_HD double tt_schedule_one_cycle(const tt_schedule_args *args, const tt_schedule_options *s)
 {
   const double start = 1.0 / 25.0, end = start / 1e4;
-  double last = (double)(at->epochs * at->steps) - 1.0, step = (double)at->step;
+  double last = (double)(args->epochs * args->steps) - 1.0, step = (double)args->step;
   double top = (double)s->peak * (last + 1.0) - 1.0;
   if (step <= top) return tt_cosine_anneal(start, 1.0, top > 0.0 ? step / top : 1.0);
   return tt_cosine_anneal(1.0, end, last > top ? (step - top) / (last - top) : 1.0);
 }
 
 /* The factor is in the state of the member, see tt_plateau_end_epoch. */
-TT_HD double tt_schedule_reduce_on_plateau(const tt_schedule_args *at, const tt_schedule_options *s)
+TT_HD double tt_schedule_reduce_on_plateau(const tt_schedule_args *args,
+                                           const tt_schedule_options *s)
 {
-  return tt_schedule_constant(at, s);
+  return tt_schedule_constant(args, s);
 }
 
 /* name, options it uses, source */
@@ -113,18 +114,18 @@ typedef enum tt_schedule {
 
 /* Factor on the learning rate of the next step.
  *   warmup  epochs of linear growth at the start, on top of the schedule; 0 = none */
-TT_HD double tt_schedule_factor(tt_schedule kind, const tt_schedule_args *at,
+TT_HD double tt_schedule_factor(tt_schedule kind, const tt_schedule_args *args,
                                 const tt_schedule_options *shape, double warmup)
 {
-  double ramp = warmup * (double)at->steps, factor = 1.0;
+  double ramp = warmup * (double)args->steps, factor = 1.0;
   switch (kind) {
 #define X(name, ...)                                                                               \
-  case TT_SCHEDULE_##name: factor = tt_schedule_##name(at, shape); break;
+  case TT_SCHEDULE_##name: factor = tt_schedule_##name(args, shape); break;
     TT_SCHEDULES(X)
 #undef X
   default: break;
   }
-  double grown = (double)(at->step + 1) / (ramp > 0.0 ? ramp : 1.0);
+  double grown = (double)(args->step + 1) / (ramp > 0.0 ? ramp : 1.0);
   return ramp > 0.0 && grown < 1.0 ? factor * grown : factor;
 }
 

@@ -123,9 +123,9 @@ typedef enum tt_transform {
 /* Evaluate one expression of the row `by`. */
 #define X(name, valid, text, forward, inverse, slope, moments, slopes)                             \
   case TT_TRANSFORM_##name: return valid;
-static inline int tt_transform_accepts(tt_transform by, double v)
+static inline int tt_transform_accepts(tt_transform transform, double v)
 {
-  switch (by) {
+  switch (transform) {
     TT_TRANSFORMS(X)
   default: return 0;
   }
@@ -133,9 +133,9 @@ static inline int tt_transform_accepts(tt_transform by, double v)
 #undef X
 #define X(name, valid, text, forward, inverse, slope, moments, slopes)                             \
   case TT_TRANSFORM_##name: return text;
-static inline const char *tt_transform_wants(tt_transform by)
+static inline const char *tt_transform_wants(tt_transform transform)
 {
-  switch (by) {
+  switch (transform) {
     TT_TRANSFORMS(X)
   default: return "";
   }
@@ -143,10 +143,10 @@ static inline const char *tt_transform_wants(tt_transform by)
 #undef X
 #define X(name, valid, text, forward, inverse, slope, moments, slopes)                             \
   case TT_TRANSFORM_##name: return forward;
-static inline double tt_transform_apply(tt_transform by, double p, double v)
+static inline double tt_transform_apply(tt_transform transform, double p, double v)
 {
   (void)p;
-  switch (by) {
+  switch (transform) {
     TT_TRANSFORMS(X)
   default: return v;
   }
@@ -154,10 +154,10 @@ static inline double tt_transform_apply(tt_transform by, double p, double v)
 #undef X
 #define X(name, valid, text, forward, inverse, slope, moments, slopes)                             \
   case TT_TRANSFORM_##name: return inverse;
-static inline double tt_transform_undo(tt_transform by, double p, double t)
+static inline double tt_transform_undo(tt_transform transform, double p, double t)
 {
   (void)p;
-  switch (by) {
+  switch (transform) {
     TT_TRANSFORMS(X)
   default: return t;
   }
@@ -165,10 +165,10 @@ static inline double tt_transform_undo(tt_transform by, double p, double t)
 #undef X
 #define X(name, valid, text, forward, inverse, slope, moments, slopes)                             \
   case TT_TRANSFORM_##name: return slope;
-static inline double tt_transform_slope(tt_transform by, double p, double v)
+static inline double tt_transform_slope(tt_transform transform, double p, double v)
 {
   (void)p;
-  switch (by) {
+  switch (transform) {
     TT_TRANSFORMS(X)
   default: return 1.0;
   }
@@ -176,12 +176,12 @@ static inline double tt_transform_slope(tt_transform by, double p, double v)
 #undef X
 #define X(name, valid, text, forward, inverse, slope, moments, slopes)                             \
   case TT_TRANSFORM_##name: return moments;
-static inline tt_transform_moments tt_transform_undo_gaussian(tt_transform by, double p,
+static inline tt_transform_moments tt_transform_undo_gaussian(tt_transform transform, double p,
                                                               double mean, double variance)
 {
   const tt_transform_moments gaussian = {mean, variance};
   (void)p;
-  switch (by) {
+  switch (transform) {
     TT_TRANSFORMS(X)
   default: return gaussian;
   }
@@ -189,12 +189,12 @@ static inline tt_transform_moments tt_transform_undo_gaussian(tt_transform by, d
 #undef X
 #define X(name, valid, text, forward, inverse, slope, moments, slopes)                             \
   case TT_TRANSFORM_##name: return slopes;
-static inline tt_transform_slopes tt_transform_undo_gaussian_slopes(tt_transform by, double p,
-                                                                    double mean, double variance)
+static inline tt_transform_slopes
+tt_transform_undo_gaussian_slopes(tt_transform transform, double p, double mean, double variance)
 {
   const tt_transform_slopes same = {1.0, 0.0, 0.0, 1.0};
   (void)p;
-  switch (by) {
+  switch (transform) {
     TT_TRANSFORMS(X)
   default: return same;
   }

@@ -53,36 +53,36 @@ double tt_front_products(const tt_front_layer *l)
   return (double)tt_front_values(l) * (double)tt_front_fan_in(l);
 }
 
-int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *to, int32_t *tap, int32_t *from)
+int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *dst, int32_t *tap, int32_t *src)
 {
   int64_t n = 0;
   for (int32_t p = 0; p < l->out[0] * l->out[1]; p++)
     for (int32_t t = 0; t < l->size[0] * l->size[1]; t++) {
       int32_t read = tt_front_position_read(l, p, t);
       if (read < 0) continue;
-      if (to) to[n] = p;
+      if (dst) dst[n] = p;
       if (tap) tap[n] = t;
-      if (from) from[n] = read;
+      if (src) src[n] = read;
       n++;
     }
   return n;
 }
 
 /* Shape of the inputs. */
-static int set_inputs(const tt_front_shape *from, tt_front *f, tt_front_fault *fault)
+static int set_inputs(const tt_front_shape *src, tt_front *f, tt_front_fault *fault)
 {
   double values = 1.0;
-  for (int i = 0; i <= from->dims; i++) {
-    if (from->size[i] < 1) return tt_front_reject(fault, -1, "a size is below 1");
-    values *= (double)from->size[i];
+  for (int i = 0; i <= src->dims; i++) {
+    if (src->size[i] < 1) return tt_front_reject(fault, -1, "a size is below 1");
+    values *= (double)src->size[i];
   }
   if (values > (double)TT_FRONT_MOST)
     return tt_front_reject(fault, -1, "%.0f values for each row; at most %d are possible", values,
                            TT_FRONT_MOST);
-  f->dims = from->dims;
-  f->channels = (int32_t)from->size[0];
-  f->size[0] = from->dims == 1 ? 1 : (int32_t)from->size[1];
-  f->size[1] = (int32_t)from->size[from->dims];
+  f->dims = src->dims;
+  f->channels = (int32_t)src->size[0];
+  f->size[0] = src->dims == 1 ? 1 : (int32_t)src->size[1];
+  f->size[1] = (int32_t)src->size[src->dims];
   return 1;
 }
 
@@ -102,14 +102,14 @@ static int set_axis(const tt_front_row *row, int i, const char *axis, int64_t nu
     return tt_front_reject(fault, number, "a window of %" PRId64 "; at most %d is possible", window,
                            TT_FRONT_MOST);
   l->pad[i] = (int32_t)pad;
-  int64_t room = l->in[i] + 2 * pad;
-  if (window > room)
+  int64_t capacity = l->in[i] + 2 * pad;
+  if (window > capacity)
     return tt_front_reject(fault, number,
                            "%s %" PRId32 " + 2 * pad %" PRId64 " = %" PRId64
                            " is smaller than the window: dilation %" PRId32 " * (size %" PRId32
                            " - 1) + 1 = %" PRId64,
-                           axis, l->in[i], pad, room, l->dilation[i], l->size[i], window);
-  l->out[i] = (int32_t)((room - window) / l->stride[i] + 1);
+                           axis, l->in[i], pad, capacity, l->dilation[i], l->size[i], window);
+  l->out[i] = (int32_t)((capacity - window) / l->stride[i] + 1);
   return 1;
 }
 
@@ -267,10 +267,10 @@ tt_err tt_front_read(const char *text, const tt_front_shape *shape, tt_front *ou
   TT_TRY(tt_text_set(&copy, text));
   whole.row = row;
   whole.rows = 0;
-  for (char *at = copy; at && whole.rows < 2 * TT_MAX_FRONT;) {
-    row[whole.rows++] = at;
-    at = strchr(at, ',');
-    if (at) *at++ = '\0';
+  for (char *cursor = copy; cursor && whole.rows < 2 * TT_MAX_FRONT;) {
+    row[whole.rows++] = cursor;
+    cursor = strchr(cursor, ',');
+    if (cursor) *cursor++ = '\0';
   }
   *possible = tt_front_lay_out(&whole, out, fault);
   tt_free(copy);

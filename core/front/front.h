@@ -125,7 +125,7 @@ const char *tt_front_layer_text(const tt_front *f, int layer, char text[TT_FRONT
 /* Write the rows with all options, with commas between them; and lay out what it wrote.
  *   shape  without rows
  * The second function returns as tt_front_lay_out; its errors: MEM. */
-void tt_front_write(const tt_front *f, FILE *to);
+void tt_front_write(const tt_front *f, FILE *file);
 tt_err tt_front_read(const char *text, const tt_front_shape *shape, tt_front *out, int *possible,
                      tt_front_fault *fault);
 
@@ -133,38 +133,38 @@ tt_err tt_front_read(const char *text, const tt_front_shape *shape, tt_front *ou
 extern const char *const tt_front_words[TT_FRONT_KIND_COUNT];
 extern const char *const tt_pooling_name[TT_POOLING_COUNT];
 
-/* Inputs that an output of a conv, a pool or global_mean reads: position `to` reads position `from`
- * of the input channel by position `tap` of the kernel. In the order of `to`, then of `tap`; taps
+/* Inputs that an output of a conv, a pool or global_mean reads: position `dst` reads position `src`
+ * of the input channel by position `tap` of the kernel. In the order of `dst`, then of `tap`; taps
  * outside of the input are left out.
  *   to, tap, from  as many as the function returns, or NULL
  * Returns their number. */
-int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *to, int32_t *tap, int32_t *from);
+int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *dst, int32_t *tap, int32_t *src);
 TT_END_C
 
-/* The same for one output of a conv, a pool or global_mean: the input position that position `to`
+/* The same for one output of a conv, a pool or global_mean: the input position that position `end`
  * reads by position `tap` of the kernel; -1: outside of the input. */
-TT_HD int32_t tt_front_position_read(const tt_front_layer *l, int32_t to, int32_t tap)
+TT_HD int32_t tt_front_position_read(const tt_front_layer *l, int32_t end, int32_t tap)
 {
-  int32_t y = to / l->out[1] * l->stride[0] - l->pad[0] + tap / l->size[1] * l->dilation[0];
-  int32_t x = to % l->out[1] * l->stride[1] - l->pad[1] + tap % l->size[1] * l->dilation[1];
+  int32_t y = end / l->out[1] * l->stride[0] - l->pad[0] + tap / l->size[1] * l->dilation[0];
+  int32_t x = end % l->out[1] * l->stride[1] - l->pad[1] + tap % l->size[1] * l->dilation[1];
   if (y < 0 || y >= l->in[0] || x < 0 || x >= l->in[1]) return -1;
   return y * l->in[1] + x;
 }
 
-/* The position along axis i of the output that reads position `from` by tap `tap` of that axis;
+/* The position along axis i of the output that reads position `begin` by tap `tap` of that axis;
  * -1: none. */
-TT_HD int32_t tt_front_axis_reader(const tt_front_layer *l, int i, int32_t from, int32_t tap)
+TT_HD int32_t tt_front_axis_reader(const tt_front_layer *l, int i, int32_t begin, int32_t tap)
 {
-  int32_t at = from + l->pad[i] - tap * l->dilation[i], to = at / l->stride[i];
-  return at < 0 || to >= l->out[i] || to * l->stride[i] != at ? -1 : to;
+  int32_t index = begin + l->pad[i] - tap * l->dilation[i], to = index / l->stride[i];
+  return index < 0 || to >= l->out[i] || to * l->stride[i] != index ? -1 : to;
 }
 
-/* The reverse of tt_front_position_read: the output position that reads `from` by `tap`; -1: none.
+/* The reverse of tt_front_position_read: the output position that reads `begin` by `tap`; -1: none.
  */
-TT_HD int32_t tt_front_position_reader(const tt_front_layer *l, int32_t from, int32_t tap)
+TT_HD int32_t tt_front_position_reader(const tt_front_layer *l, int32_t begin, int32_t tap)
 {
-  int32_t y = tt_front_axis_reader(l, 0, from / l->in[1], tap / l->size[1]);
-  int32_t x = tt_front_axis_reader(l, 1, from % l->in[1], tap % l->size[1]);
+  int32_t y = tt_front_axis_reader(l, 0, begin / l->in[1], tap / l->size[1]);
+  int32_t x = tt_front_axis_reader(l, 1, begin % l->in[1], tap % l->size[1]);
   return y < 0 || x < 0 ? -1 : y * l->out[1] + x;
 }
 #endif

@@ -29,13 +29,13 @@ static const struct {
 };
 
 /* The next word of a row; "" at its end. */
-static void next_word(const char **at, char word[TT_FRONT_TEXT])
+static void next_word(const char **cursor, char word[TT_FRONT_TEXT])
 {
-  *at += strspn(*at, " ");
-  size_t n = strcspn(*at, " ");
-  memcpy(word, *at, n);
+  *cursor += strspn(*cursor, " ");
+  size_t n = strcspn(*cursor, " ");
+  memcpy(word, *cursor, n);
   word[n] = '\0';
-  *at += n;
+  *cursor += n;
 }
 
 /* A whole number without sign, up to TT_FRONT_MOST. */
@@ -49,12 +49,12 @@ static int read_number(const char *word, int32_t least, int32_t *out)
 }
 
 /* The row of the table whose words begin the text; *at moves behind them. -1: none. */
-static int find_kind(const char **at)
+static int find_kind(const char **cursor)
 {
   for (int k = 0; k < TT_FRONT_KIND_COUNT; k++) {
     size_t n = strlen(kinds[k].words);
-    if (strncmp(*at, kinds[k].words, n) != 0 || ((*at)[n] && (*at)[n] != ' ')) continue;
-    *at += n;
+    if (strncmp(*cursor, kinds[k].words, n) != 0 || ((*cursor)[n] && (*cursor)[n] != ' ')) continue;
+    *cursor += n;
     return k;
   }
   return -1;
@@ -63,8 +63,8 @@ static int find_kind(const char **at)
 static int unknown_kind(const char *text, int64_t number, tt_front_fault *fault)
 {
   char list[TT_FRONT_REASON / 2] = "", word[TT_FRONT_TEXT];
-  const char *at = text;
-  next_word(&at, word);
+  const char *cursor = text;
+  next_word(&cursor, word);
   tt_suggestion near = {.word = word};
   for (int k = 0; k < TT_FRONT_KIND_COUNT; k++) {
     size_t used = strlen(list);
@@ -75,18 +75,18 @@ static int unknown_kind(const char *text, int64_t number, tt_front_fault *fault)
                          *near.best ? "; did you mean '" : "", near.best, *near.best ? "'?" : "");
 }
 
-static int read_options(const char **at, const kind_row *kind, int64_t number, tt_front_row *out,
-                        tt_front_fault *fault)
+static int read_options(const char **cursor, const kind_row *kind, int64_t number,
+                        tt_front_row *out, tt_front_fault *fault)
 {
   char word[TT_FRONT_TEXT], value[TT_FRONT_TEXT];
-  for (next_word(at, word); *word; next_word(at, word)) {
+  for (next_word(cursor, word); *word; next_word(cursor, word)) {
     int o = 0;
     while (o < TT_FRONT_OPTION_COUNT && strcmp(word, options[o].name) != 0) o++;
     if (o == TT_FRONT_OPTION_COUNT || !(kind->options & 1u << o))
       return tt_front_reject(fault, number, "'%.40s' does not belong here; write %s", word,
                              kind->form);
     if (out->given[o]) return tt_front_reject(fault, number, "%s is given twice", word);
-    next_word(at, value);
+    next_word(cursor, value);
     if (!read_number(value, o == TT_FRONT_OPTION_pad ? 0 : 1, &out->option[o]))
       return tt_front_reject(fault, number, "'%.40s' is not a possible %s; write %s", value,
                              options[o].name, kind->form);
@@ -96,10 +96,10 @@ static int read_options(const char **at, const kind_row *kind, int64_t number, t
 }
 
 /* The name of a pool. */
-static int read_pool(const char **at, int64_t number, tt_front_row *out, tt_front_fault *fault)
+static int read_pool(const char **cursor, int64_t number, tt_front_row *out, tt_front_fault *fault)
 {
   char word[TT_FRONT_TEXT], list[TT_FRONT_REASON / 2] = "";
-  next_word(at, word);
+  next_word(cursor, word);
   for (int k = 0; k < TT_POOLING_COUNT; k++) {
     size_t used = strlen(list);
     snprintf(list + used, sizeof list - used, "%s%s", k ? ", " : "", tt_pooling_name[k]);
@@ -114,17 +114,17 @@ int tt_front_row_parse(const char *text, int64_t number, tt_front_row *out, tt_f
   char word[TT_FRONT_TEXT];
   if (strlen(text) >= TT_FRONT_TEXT)
     return tt_front_reject(fault, number, "is longer than %d characters", TT_FRONT_TEXT - 1);
-  const char *at = text + strspn(text, " ");
-  int k = find_kind(&at);
+  const char *cursor = text + strspn(text, " ");
+  int k = find_kind(&cursor);
   if (k < 0) return unknown_kind(text, number, fault);
   *out = (tt_front_row){.kind = (tt_front_kind)k};
   for (int o = 0; o < TT_FRONT_OPTION_COUNT; o++) out->option[o] = options[o].by_default;
-  if (k == TT_FRONT_pool && !read_pool(&at, number, out, fault)) return 0;
+  if (k == TT_FRONT_pool && !read_pool(&cursor, number, out, fault)) return 0;
   for (int i = 0; i < kinds[k].numbers; i++) {
-    next_word(&at, word);
+    next_word(&cursor, word);
     if (!read_number(word, 1, &out->number[i]))
       return tt_front_reject(fault, number, "'%.40s' is not a number of at least 1; write %s", word,
                              kinds[k].form);
   }
-  return read_options(&at, &kinds[k], number, out, fault);
+  return read_options(&cursor, &kinds[k], number, out, fault);
 }

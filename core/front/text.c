@@ -58,31 +58,33 @@ const char *tt_front_layer_text(const tt_front *f, int layer, char text[TT_FRONT
 
 /* The row of a layer. The width of a window is its size: that of an image is square, but for
  * global_mean, which has no numbers. */
-static void write_row(const tt_front_layer *l, FILE *to)
+static void write_row(const tt_front_layer *l, FILE *file)
 {
   char pool[TT_FRONT_LAYER_TEXT];
   name_of_pool(l, pool);
-  fprintf(to, "%s%s", tt_front_words[l->kind], pool);
+  fprintf(file, "%s%s", tt_front_words[l->kind], pool);
   switch (l->kind) {
   case TT_FRONT_conv:
-    fprintf(to,
+    fprintf(file,
             " %" PRId32 " %" PRId32 " stride %" PRId32 " pad %" PRId32 " dilation %" PRId32
             " groups %" PRId32,
             l->channels, l->size[1], l->stride[1], l->pad[1], l->dilation[1], l->groups);
     return;
-  case TT_FRONT_group_norm: fprintf(to, " %" PRId32, l->groups); return;
-  case TT_FRONT_pool: fprintf(to, " %" PRId32 " stride %" PRId32, l->size[1], l->stride[1]); return;
+  case TT_FRONT_group_norm: fprintf(file, " %" PRId32, l->groups); return;
+  case TT_FRONT_pool:
+    fprintf(file, " %" PRId32 " stride %" PRId32, l->size[1], l->stride[1]);
+    return;
   default: return;
   }
 }
 
-void tt_front_write(const tt_front *f, FILE *to)
+void tt_front_write(const tt_front *f, FILE *file)
 {
   for (int l = 0; l < f->layers; l++) {
-    if (l) fputs(", ", to);
+    if (l) fputs(", ", file);
     for (int e = l; e < f->layers; e++)
       if (f->layer[e].skip == l - 1)
-        fprintf(to, "%s %d, ", tt_front_words[TT_FRONT_residual], e - l + 1);
-    write_row(&f->layer[l], to);
+        fprintf(file, "%s %d, ", tt_front_words[TT_FRONT_residual], e - l + 1);
+    write_row(&f->layer[l], file);
   }
 }

@@ -15,7 +15,7 @@ typedef struct tt_calibration {
   int64_t levels;
   double *level; /* [levels] of conformal intervals, ascending */
   double *width; /* [levels][C] half widths in standard deviations; for quantiles the distance
-                  * by which the interval exceeds its two levels, in units of the normalised
+                  * by which the interval exceeds its two levels, in units of the normalized
                   * target; INFINITY with too few rows */
 } tt_calibration;
 

@@ -152,10 +152,11 @@ static tt_err keep_fold(const tt_cohort *c, const tt_dataset *d, int64_t row_set
 tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, tt_split which,
                       int32_t **row, int64_t *count)
 {
-  const tt_ensemble *of = &c->ensemble[row_set / tt_cohort_fold_count(c)];
+  const tt_ensemble *ensemble = &c->ensemble[row_set / tt_cohort_fold_count(c)];
   int folded = c->resample == TT_RESAMPLE_kfold && which != TT_TEST;
-  TT_TRY(tt_dataset_rows(d, folded ? TT_TRAIN : which, of->column, of->targets, row, count));
-  if (which != TT_TEST) *count = select_rows(of, d, *count, *row);
+  TT_TRY(tt_dataset_rows(d, folded ? TT_TRAIN : which, ensemble->column, ensemble->targets, row,
+                         count));
+  if (which != TT_TEST) *count = select_rows(ensemble, d, *count, *row);
   tt_err e = folded ? keep_fold(c, d, row_set, which == TT_VALIDATION, *row, count) : TT_OK;
   if (e) tt_free(*row);
   return e;
@@ -268,27 +269,27 @@ tt_err tt_members_init_weights(const tt_cohort *c, tt_slice which, const char *(
   return TT_OK;
 }
 
-int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labelled)
+int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labeled)
 {
-  if (c->resample != TT_RESAMPLE_subsample) return labelled;
-  int64_t rows = (int64_t)ceil(c->subsample * (double)labelled);
-  return rows < 1 && labelled > 0 ? 1 : rows;
+  if (c->resample != TT_RESAMPLE_subsample) return labeled;
+  int64_t rows = (int64_t)ceil(c->subsample * (double)labeled);
+  return rows < 1 && labeled > 0 ? 1 : rows;
 }
 
 tt_sampler tt_member_sampler(const tt_cohort *c, const tt_member *m, int32_t attempt,
-                             int64_t labelled, int64_t epoch)
+                             int64_t labeled, int64_t epoch)
 {
   return tt_sampler_init(tt_attempt_seed(c->seed, c->retry_reseed, attempt), m->stream,
-                         (tt_batch_order)m->hyper.batch_order, c->resample, (uint32_t)labelled,
-                         (uint32_t)tt_cohort_epoch_rows(c, labelled), (uint32_t)epoch);
+                         (tt_batch_order)m->hyper.batch_order, c->resample, (uint32_t)labeled,
+                         (uint32_t)tt_cohort_epoch_rows(c, labeled), (uint32_t)epoch);
 }
 
-void tt_member_row_mask(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labelled,
+void tt_member_row_mask(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labeled,
                         int8_t *seen)
 {
-  memset(seen, 0, (size_t)labelled);
-  if (labelled == 0) return;
-  tt_sampler o = tt_member_sampler(c, m, attempt, labelled, 0);
-  int64_t rows = tt_cohort_epoch_rows(c, labelled);
+  memset(seen, 0, (size_t)labeled);
+  if (labeled == 0) return;
+  tt_sampler o = tt_member_sampler(c, m, attempt, labeled, 0);
+  int64_t rows = tt_cohort_epoch_rows(c, labeled);
   for (int64_t s = 0; s < rows; s++) seen[tt_sampler_resample(&o, (uint32_t)s)] = 1;
 }

@@ -106,8 +106,8 @@ tt_err tt_cohort_target_columns(const tt_ensemble_config *own, const tt_columns 
 
 void tt_cohort_destroy(tt_cohort **c);
 
-/* Copy with the name and the columns, which the caller of `to` owns. Errors: MEM. */
-tt_err tt_ensemble_copy(const tt_ensemble *from, tt_ensemble *to);
+/* Copy with the name and the columns, which the caller of `dst` owns. Errors: MEM. */
+tt_err tt_ensemble_copy(const tt_ensemble *src, tt_ensemble *dst);
 
 /* Members of model.h5 for each trained member: its snapshots, its heads, or 1. */
 int64_t tt_cohort_expansion(const tt_cohort *c);
@@ -153,21 +153,21 @@ TT_HD uint64_t tt_attempt_seed(uint64_t seed, int reseed, int32_t attempt)
 
 /* Learning rate of the next step of a member: learning_rate * rate * factor of the schedule.
  *   rate         lr_factor of the state
- *   epoch, step  epochs completed, optimiser steps taken;  steps  per epoch */
+ *   epoch, step  epochs completed, optimizer steps taken;  steps  per epoch */
 TT_HD float tt_member_learning_rate(const tt_hyper *h, tt_schedule kind,
                                     const tt_schedule_options *shape, float rate, int32_t epoch,
                                     int64_t step, int64_t steps)
 {
-  tt_schedule_args at;
-  at.gamma = (double)h->schedule_gamma;
-  at.min = (double)h->schedule_min;
-  at.every = h->schedule_step;
-  at.epoch = epoch;
-  at.epochs = h->epochs;
-  at.step = step;
-  at.steps = steps;
+  tt_schedule_args args;
+  args.gamma = (double)h->schedule_gamma;
+  args.min = (double)h->schedule_min;
+  args.every = h->schedule_step;
+  args.epoch = epoch;
+  args.epochs = h->epochs;
+  args.step = step;
+  args.steps = steps;
   return (float)((double)h->learning_rate * (double)rate *
-                 tt_schedule_factor(kind, &at, shape, (double)h->warmup));
+                 tt_schedule_factor(kind, &args, shape, (double)h->warmup));
 }
 
 /* Arguments of the optimizer for a member; tt_optimizer_bias_correction sets the rest for each
@@ -201,7 +201,7 @@ TT_HD tt_optimizer_args tt_layer_optimizer_args(tt_optimizer_args a, float rate)
 int tt_cohort_lr_varies(const tt_cohort *c);
 
 /* Dropout keeps a unit if tt_uniform of word r % 4 of the draw is >= p. Unit u of all hidden units,
- * row r of the batch, optimiser step t; four rows share one draw. */
+ * row r of the batch, optimizer step t; four rows share one draw. */
 TT_HD tt_random4 tt_dropout_draw(uint64_t seed, uint64_t stream, int64_t t, uint32_t u, uint32_t r,
                                  uint32_t batch_size)
 {
@@ -209,7 +209,7 @@ TT_HD tt_random4 tt_dropout_draw(uint64_t seed, uint64_t stream, int64_t t, uint
                    u * ((batch_size + 3u) / 4u) + r / 4u);
 }
 
-/* Noise for the normalised label of (target column, row): standard deviation 1, the same in every
+/* Noise for the normalized label of (target column, row): standard deviation 1, the same in every
  * epoch. Source: Osband, Aslanides & Cassirer 2018. */
 TT_HD float tt_label_noise(uint64_t seed, uint64_t stream, uint32_t column, uint32_t row)
 {
@@ -231,7 +231,7 @@ int64_t tt_cohort_fold_count(const tt_cohort *c);
 tt_err tt_cohort_folds(const tt_cohort *c, const tt_dataset *d, int64_t count, const int32_t *row,
                        int16_t *fold);
 
-/* The rows of a row set in a split, ascending: labelled in the targets of the ensemble, as
+/* The rows of a row set in a split, ascending: labeled in the targets of the ensemble, as
  * tt_dataset_rows says, and selected by its `rows`. With kfold the fold of a training row depends
  * on the seed and its position in the list of the training rows, and the sizes of the folds differ
  * by at most one; a row set trains on all folds except its own and validates on its own fold.
@@ -249,7 +249,7 @@ uint64_t tt_fold_hash(int64_t count, const int32_t *row);
 tt_err tt_cohort_find_fold(const tt_cohort *c, const tt_dataset *d, int64_t row_set, int64_t *fold);
 
 /* The same rows for engines, numbered as in the arrays of the data set: with folds of the data set
- * they are the copies that are normalised for this row set. */
+ * they are the copies that are normalized for this row set. */
 tt_err tt_cohort_stored_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set,
                              tt_split which, int32_t **row, int64_t *count);
 
@@ -272,49 +272,49 @@ tt_err tt_members_init_weights(const tt_cohort *c, tt_slice which, const char *(
  * at least one. For the other inputs weights and gradients are 0. */
 void tt_member_input_mask(const tt_cohort *c, const tt_member *m, int8_t *seen);
 
-/* Rows per epoch of a member whose row set has `labelled` training rows. */
-int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labelled);
+/* Rows per epoch of a member whose row set has `labeled` training rows. */
+int64_t tt_cohort_epoch_rows(const tt_cohort *c, int64_t labeled);
 
 /* The row order of one member and epoch: maps slot s of [0, rows) to a position in the list of
- * labelled rows. On host and device. */
+ * labeled rows. On host and device. */
 typedef struct tt_sampler {
   tt_shuffle epoch, subset;
   uint64_t seed, stream;
-  uint32_t labelled;
+  uint32_t labeled;
   int resample;
 } tt_sampler;
 
-/*   labelled  training rows of the row set;  rows  per epoch (tt_cohort_epoch_rows) */
+/*   labeled  training rows of the row set;  rows  per epoch (tt_cohort_epoch_rows) */
 TT_HD tt_sampler tt_sampler_init(uint64_t seed, uint64_t stream, tt_batch_order batches,
-                                 tt_resample resample, uint32_t labelled, uint32_t rows,
+                                 tt_resample resample, uint32_t labeled, uint32_t rows,
                                  uint32_t epoch)
 {
   tt_sampler o;
   /* shared order: a stream that no member has (index 2^32 - 1, key 0) */
   uint64_t shuffler = batches == TT_BATCH_ORDER_shared ? (uint64_t)UINT32_MAX : stream;
   o.epoch = tt_shuffle_make(rows, seed, shuffler, TT_PURPOSE_SHUFFLE, epoch);
-  o.subset = tt_shuffle_make(labelled, seed, stream, TT_PURPOSE_RESAMPLE, 0);
+  o.subset = tt_shuffle_make(labeled, seed, stream, TT_PURPOSE_RESAMPLE, 0);
   o.seed = seed;
   o.stream = stream;
-  o.labelled = labelled;
+  o.labeled = labeled;
   o.resample = (int)resample;
   return o;
 }
 /* The sampler of a member after `attempt` retries. On the host. */
 tt_sampler tt_member_sampler(const tt_cohort *c, const tt_member *m, int32_t attempt,
-                             int64_t labelled, int64_t epoch);
+                             int64_t labeled, int64_t epoch);
 
-/* seen[labelled]: 1 for each row in the list of its row set that a member trains on after `attempt`
+/* seen[labeled]: 1 for each row in the list of its row set that a member trains on after `attempt`
  * retries, else 0. */
-void tt_member_row_mask(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labelled,
+void tt_member_row_mask(const tt_cohort *c, const tt_member *m, int32_t attempt, int64_t labeled,
                         int8_t *seen);
 
-/* Position in the list of labelled rows of element s: s itself without resampling. */
+/* Position in the list of labeled rows of element s: s itself without resampling. */
 TT_HD uint32_t tt_sampler_resample(const tt_sampler *o, uint32_t s)
 {
   if (o->resample == TT_RESAMPLE_bootstrap) {
     tt_random4 r = tt_random(o->seed, o->stream, TT_PURPOSE_RESAMPLE, 0, s);
-    return tt_uniform_below(r.v[0], r.v[1], o->labelled);
+    return tt_uniform_below(r.v[0], r.v[1], o->labeled);
   }
   if (o->resample == TT_RESAMPLE_subsample) return tt_shuffle_at(&o->subset, s);
   return s;

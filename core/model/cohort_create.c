@@ -25,15 +25,15 @@ static int64_t find_column(const tt_columns *target, const char *name)
   return -1;
 }
 
-static void list_names(const tt_columns *target, char *text, size_t room)
+static void list_names(const tt_columns *target, char *text, size_t capacity)
 {
   size_t used = 0;
   text[0] = '\0';
-  for (int64_t i = 0; i < target->count && used + 1 < room; i++)
-    used += (size_t)snprintf(text + used, room - used, "%s%s", i ? ", " : "", target->name[i]);
+  for (int64_t i = 0; i < target->count && used + 1 < capacity; i++)
+    used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", target->name[i]);
 }
 
-static tt_err find_column_or_fail(const tt_ensemble_config *from, const char *name,
+static tt_err find_column_or_fail(const tt_ensemble_config *src, const char *name,
                                   const tt_columns *target, int32_t *column)
 {
   int64_t i = find_column(target, name);
@@ -41,7 +41,7 @@ static tt_err find_column_or_fail(const tt_ensemble_config *from, const char *na
     char names[512];
     list_names(target, names, sizeof names);
     return TT_FAIL(CONFIG, "ensemble %s: target '%s' is not in the data; targets are: %s",
-                   from->name, name, names);
+                   src->name, name, names);
   }
   *column = (int32_t)i;
   return TT_OK;
@@ -114,11 +114,11 @@ static tt_hyper hyper(const tt_ensemble_config *own)
 
 /* The selected rows of split `which` with labels of targets [from, from + count); owner of *row:
  * the caller, tt_free. */
-static tt_err list_rows(const cohort_builder *k, const tt_ensemble *e, tt_split which, int64_t from,
-                        int64_t count, int32_t **row, int64_t *rows)
+static tt_err list_rows(const cohort_builder *k, const tt_ensemble *e, tt_split which,
+                        int64_t begin, int64_t count, int32_t **row, int64_t *rows)
 {
   int64_t kept = 0;
-  TT_TRY(tt_dataset_rows(k->data, which, e->column + from, count, row, rows));
+  TT_TRY(tt_dataset_rows(k->data, which, e->column + begin, count, row, rows));
   const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
   for (int64_t i = 0; i < *rows; i++)
     if (!chosen || chosen[(*row)[i]]) (*row)[kept++] = (*row)[i];
@@ -128,12 +128,12 @@ static tt_err list_rows(const cohort_builder *k, const tt_ensemble *e, tt_split 
 
 /* Add the number of these rows. */
 static tt_err count_rows(const cohort_builder *k, const tt_ensemble *e, tt_split which,
-                         int64_t from, int64_t count, int64_t *labelled)
+                         int64_t begin, int64_t count, int64_t *labeled)
 {
   int32_t *row = NULL;
   int64_t rows = 0;
-  TT_TRY(list_rows(k, e, which, from, count, &row, &rows));
-  *labelled += rows;
+  TT_TRY(list_rows(k, e, which, begin, count, &row, &rows));
+  *labeled += rows;
   tt_free(row);
   return TT_OK;
 }
@@ -353,9 +353,9 @@ static tt_err find_classes(cohort_builder *k)
 static uint64_t cohort_hash(const cohort_builder *k, int64_t i)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
-  const int64_t of[] = {count_targets(own, k->target), k->classes[i],
-                        own->networks > 1 ? i + 1 : 0};
-  return XXH3_64bits_withSeed(of, sizeof of, tt_config_cohort_hash(own));
+  const int64_t index[] = {count_targets(own, k->target), k->classes[i],
+                           own->networks > 1 ? i + 1 : 0};
+  return XXH3_64bits_withSeed(index, sizeof index, tt_config_cohort_hash(own));
 }
 
 static tt_err group_ensembles(cohort_builder *k)
@@ -449,14 +449,14 @@ int64_t tt_cohorts_members(const tt_cohorts *all)
   return members;
 }
 
-tt_err tt_ensemble_copy(const tt_ensemble *from, tt_ensemble *to)
+tt_err tt_ensemble_copy(const tt_ensemble *src, tt_ensemble *dst)
 {
-  *to = *from;
-  to->name = NULL;
-  to->column = NULL;
-  TT_TRY(tt_text_set(&to->name, from->name ? from->name : ""));
-  TT_TRY(TT_ALLOC(to->column, from->targets));
-  memcpy(to->column, from->column, (size_t)from->targets * sizeof *from->column);
+  *dst = *src;
+  dst->name = NULL;
+  dst->column = NULL;
+  TT_TRY(tt_text_set(&dst->name, src->name ? src->name : ""));
+  TT_TRY(TT_ALLOC(dst->column, src->targets));
+  memcpy(dst->column, src->column, (size_t)src->targets * sizeof *src->column);
   return TT_OK;
 }
 

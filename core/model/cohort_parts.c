@@ -32,8 +32,9 @@ static int64_t add_parts(tt_cohort_part p, int64_t n, tt_cohort_part *part)
   const tt_ensemble *e = &p.cohort->ensemble[p.ensemble];
   int folded = p.cohort->resample == TT_RESAMPLE_kfold;
   p.ensembles = 1;
-  for (int64_t at = e->first, end = e->first + e->members; at < end; at += p.members.count) {
-    p.members = (tt_slice){at, folded ? same_fold(p.cohort, at, end) : end - at};
+  for (int64_t offset = e->first, end = e->first + e->members; offset < end;
+       offset += p.members.count) {
+    p.members = (tt_slice){offset, folded ? same_fold(p.cohort, offset, end) : end - offset};
     part[n++] = p;
     p.joined = 1;
   }

@@ -26,16 +26,16 @@ tt_err tt_columns_create(int64_t count, tt_columns *out)
   return e;
 }
 
-tt_err tt_columns_copy(const tt_columns *from, tt_columns *out)
+tt_err tt_columns_copy(const tt_columns *src, tt_columns *out)
 {
   tt_columns c = {0};
-  tt_err e = tt_columns_create(from->count, &c);
-  for (int64_t i = 0; !e && i < from->count; i++) {
-    e = tt_text_set(&c.name[i], from->name[i]);
-    if (!e) e = tt_text_set(&c.units[i], from->units[i]);
+  tt_err e = tt_columns_create(src->count, &c);
+  for (int64_t i = 0; !e && i < src->count; i++) {
+    e = tt_text_set(&c.name[i], src->name[i]);
+    if (!e) e = tt_text_set(&c.units[i], src->units[i]);
   }
-  c.given = from->given;
-  if (!e && from->id) e = tt_text_set(&c.id, from->id);
+  c.given = src->given;
+  if (!e && src->id) e = tt_text_set(&c.id, src->id);
   if (e)
     tt_columns_free(&c);
   else
@@ -74,15 +74,15 @@ static tt_err sort_names(const tt_columns *c, named_column **out)
 
 /* Whether both have the same names, each once; fills from[]. */
 static int match_names(const tt_columns *wanted, const named_column *a, const named_column *b,
-                       int64_t *from)
+                       int64_t *src)
 {
   for (int64_t i = 0; i < wanted->count; i++)
     if (strcmp(a[i].name, b[i].name) != 0 || (i && !strcmp(a[i].name, a[i - 1].name))) return 0;
-  for (int64_t i = 0; i < wanted->count; i++) from[a[i].column] = b[i].column;
+  for (int64_t i = 0; i < wanted->count; i++) src[a[i].column] = b[i].column;
   return 1;
 }
 
-tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int64_t *from,
+tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int64_t *src,
                           tt_columns_fit *fit)
 {
   named_column *a = NULL, *b = NULL;
@@ -94,18 +94,18 @@ tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int6
   tt_err e = same < here->count ? sort_names(wanted, &a) : TT_OK;
   if (!e && a) e = sort_names(here, &b);
   if (!e && b)
-    *fit = match_names(wanted, a, b, from) ? TT_COLUMNS_FIT_reordered
-           : wanted->given && here->given  ? TT_COLUMNS_FIT_different
-                                           : TT_COLUMNS_FIT_unnamed;
-  for (int64_t i = 0; i < here->count && *fit != TT_COLUMNS_FIT_reordered; i++) from[i] = i;
+    *fit = match_names(wanted, a, b, src) ? TT_COLUMNS_FIT_reordered
+           : wanted->given && here->given ? TT_COLUMNS_FIT_different
+                                          : TT_COLUMNS_FIT_unnamed;
+  for (int64_t i = 0; i < here->count && *fit != TT_COLUMNS_FIT_reordered; i++) src[i] = i;
   tt_free(a);
   tt_free(b);
   return e;
 }
 
-const char *tt_columns_list(const tt_columns *c, char *text, int64_t room)
+const char *tt_columns_list(const tt_columns *c, char *text, int64_t capacity)
 {
-  size_t used = 0, size = (size_t)room;
+  size_t used = 0, size = (size_t)capacity;
   text[0] = '\0';
   for (int64_t i = 0; i < c->count; i++) {
     if (used + strlen(c->name[i]) + 8 > size) {
@@ -145,33 +145,33 @@ tt_err tt_scaler_add_components(tt_scaler *s, int64_t components)
   return TT_ALLOC(s->residual, s->targets);
 }
 
-static tt_err copy_components(const tt_scaler *from, tt_scaler *out)
+static tt_err copy_components(const tt_scaler *src, tt_scaler *out)
 {
-  size_t targets = (size_t)from->targets * sizeof(double);
-  if (!from->components) return TT_OK;
-  TT_TRY(tt_scaler_add_components(out, from->components));
-  memcpy(out->component, from->component, (size_t)from->components * targets);
-  memcpy(out->component_mean, from->component_mean, targets);
-  memcpy(out->residual, from->residual, targets);
+  size_t targets = (size_t)src->targets * sizeof(double);
+  if (!src->components) return TT_OK;
+  TT_TRY(tt_scaler_add_components(out, src->components));
+  memcpy(out->component, src->component, (size_t)src->components * targets);
+  memcpy(out->component_mean, src->component_mean, targets);
+  memcpy(out->residual, src->residual, targets);
   return TT_OK;
 }
 
-tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out)
+tt_err tt_scaler_copy(const tt_scaler *src, tt_scaler *out)
 {
-  TT_TRY(tt_scaler_create(from->inputs, from->targets, out));
-  size_t inputs = (size_t)from->inputs, targets = (size_t)from->targets;
-  memcpy(out->x_mean, from->x_mean, inputs * sizeof(double));
-  memcpy(out->x_scale, from->x_scale, inputs * sizeof(double));
-  memcpy(out->x_lambda, from->x_lambda, inputs * sizeof(double));
-  memcpy(out->x_fill, from->x_fill, inputs * sizeof(double));
-  memcpy(out->x_normalize, from->x_normalize, inputs);
-  memcpy(out->y_mean, from->y_mean, targets * sizeof(double));
-  memcpy(out->y_scale, from->y_scale, targets * sizeof(double));
-  memcpy(out->y_lambda, from->y_lambda, targets * sizeof(double));
-  memcpy(out->y_normalize, from->y_normalize, targets);
+  TT_TRY(tt_scaler_create(src->inputs, src->targets, out));
+  size_t inputs = (size_t)src->inputs, targets = (size_t)src->targets;
+  memcpy(out->x_mean, src->x_mean, inputs * sizeof(double));
+  memcpy(out->x_scale, src->x_scale, inputs * sizeof(double));
+  memcpy(out->x_lambda, src->x_lambda, inputs * sizeof(double));
+  memcpy(out->x_fill, src->x_fill, inputs * sizeof(double));
+  memcpy(out->x_normalize, src->x_normalize, inputs);
+  memcpy(out->y_mean, src->y_mean, targets * sizeof(double));
+  memcpy(out->y_scale, src->y_scale, targets * sizeof(double));
+  memcpy(out->y_lambda, src->y_lambda, targets * sizeof(double));
+  memcpy(out->y_normalize, src->y_normalize, targets);
   tt_net_inputs_free(&out->net);
-  tt_err e = tt_net_inputs_copy(&from->net, &out->net);
-  if (!e) e = copy_components(from, out);
+  tt_err e = tt_net_inputs_copy(&src->net, &out->net);
+  if (!e) e = copy_components(src, out);
   if (e) tt_scaler_free(out);
   return e;
 }
@@ -237,15 +237,15 @@ double tt_scaler_input_slope(const tt_scaler *s, int64_t i, double value)
 double tt_scaler_normalize_target(const tt_scaler *s, int64_t t, double value)
 {
   tt_transform f = tt_normalize_transform((tt_normalize)s->y_normalize[t]);
-  double at = tt_transform_apply(f, s->y_lambda[t], value);
-  return tt_normalize_value(at, s->y_mean[t], s->y_scale[t]);
+  double point = tt_transform_apply(f, s->y_lambda[t], value);
+  return tt_normalize_value(point, s->y_mean[t], s->y_scale[t]);
 }
 
 double tt_scaler_denormalize_target(const tt_scaler *s, int64_t t, double normalized)
 {
-  double at = tt_denormalize_value(normalized, s->y_mean[t], s->y_scale[t]);
+  double point = tt_denormalize_value(normalized, s->y_mean[t], s->y_scale[t]);
   tt_transform f = tt_normalize_transform((tt_normalize)s->y_normalize[t]);
-  return tt_transform_undo(f, s->y_lambda[t], at);
+  return tt_transform_undo(f, s->y_lambda[t], point);
 }
 
 void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x)
@@ -261,8 +261,8 @@ void tt_scaler_label_variance(const tt_scaler *s, int64_t count, const double *y
 {
   for (int64_t i = 0; i < count * s->targets; i++) {
     int64_t k = i % s->targets;
-    tt_transform by = tt_normalize_transform((tt_normalize)s->y_normalize[k]);
-    double unit = tt_transform_slope(by, s->y_lambda[k], y[i]) / s->y_scale[k];
+    tt_transform transform = tt_normalize_transform((tt_normalize)s->y_normalize[k]);
+    double unit = tt_transform_slope(transform, s->y_lambda[k], y[i]) / s->y_scale[k];
     double normalized = sigma[i] * unit;
     variance[i] = isnan(y[i]) ? 0.0f : (float)(normalized * normalized);
   }
@@ -328,7 +328,7 @@ tt_err tt_dataset_add_folds(tt_dataset *d, int64_t folds)
   int64_t copies = 1 + folds;
   if (d->rows > INT32_MAX / copies)
     return TT_FAIL(DATA,
-                   "%" PRId64 " rows, normalised for each of %" PRId64 " folds: at most %" PRId32
+                   "%" PRId64 " rows, normalized for each of %" PRId64 " folds: at most %" PRId32
                    " rows in all; use data.normalize_folds: all",
                    d->rows, folds, INT32_MAX);
   TT_TRY(TT_ALLOC(d->fold, folds));

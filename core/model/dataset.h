@@ -1,4 +1,4 @@
-/* dataset.h — samples in memory: normalised inputs and targets with their names, units, scales and
+/* dataset.h — samples in memory: normalized inputs and targets with their names, units, scales and
  * split. No files, no MPI (io/data/data.h reads them). */
 #ifndef TT_DATASET_H
 #define TT_DATASET_H
@@ -28,7 +28,7 @@ typedef enum tt_columns_fit {
   TT_COLUMNS_FIT_different  /* another number of columns, or other names */
 } tt_columns_fit;
 
-/* f(user value) = normalised value * scale + mean, per column; in double, from the training rows:
+/* f(user value) = normalized value * scale + mean, per column; in double, from the training rows:
  * data.normalize (core/formulas/normalization.h). f is the transform of the normalization, with
  * parameter lambda. The columns of the inputs become net.count inputs of a network. */
 typedef struct tt_scaler {
@@ -39,7 +39,7 @@ typedef struct tt_scaler {
   int8_t *x_normalize, *y_normalize; /* [D], [T] tt_normalize */
   double *x_lambda, *y_lambda;       /* [D], [T] */
   double *x_fill; /* [D] what replaces a missing amount (data.missing); NaN: nothing */
-  /* Principal components of the normalised targets (data.targets_pca): a normalised target is
+  /* Principal components of the normalized targets (data.targets_pca): a normalized target is
    * component_mean + sum over l of amplitude_l * component[l] + a residual. */
   int64_t components;     /* L; 0: networks predict the targets themselves */
   double *component;      /* [L][T]; amplitudes have variance 1 over the training rows */
@@ -47,7 +47,7 @@ typedef struct tt_scaler {
   double *residual;       /* [T] variance that the L components do not hold */
 } tt_scaler;
 
-/* All rows once more, normalised by the training rows without those of a fold (train.resample:
+/* All rows once more, normalized by the training rows without those of a fold (train.resample:
  * kfold). Transforms, their parameters, fill values, levels and components are those of all
  * training rows. */
 typedef struct tt_fold {
@@ -63,11 +63,11 @@ typedef struct tt_dataset {
   int64_t folds;                 /* with a normalization of their own, most often 0 */
   tt_fold *fold;                 /* [folds] */
   /* Arrays of S = (1 + folds) N stored rows; those of fold k begin at row (1 + k) N. */
-  float *x;              /* [S][F] normalised */
-  float *y;              /* [S][T] normalised; NaN = unlabelled */
-  float *amplitude;      /* [S][L] of the components of the targets, NaN = unlabelled; NULL: none */
+  float *x;              /* [S][F] normalized */
+  float *y;              /* [S][T] normalized; NaN = unlabeled */
+  float *amplitude;      /* [S][L] of the components of the targets, NaN = unlabeled; NULL: none */
   float *weight;         /* [S] sample weights with mean 1 over the training rows, or NULL */
-  float *label_variance; /* [S][T] known variance of the error of each label, normalised as y; NULL:
+  float *label_variance; /* [S][T] known variance of the error of each label, normalized as y; NULL:
                           * not known (data.sigma) */
   int partial_labels; /* 1: a row with some of the labels of an ensemble trains it; 0: with all */
   int8_t *split;      /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
@@ -107,19 +107,19 @@ tt_err tt_dataset_add_folds(tt_dataset *d, int64_t folds);
 tt_dataset tt_dataset_for_training(const tt_dataset *d);
 
 tt_err tt_columns_create(int64_t count, tt_columns *out);
-tt_err tt_columns_copy(const tt_columns *from, tt_columns *out);
+tt_err tt_columns_copy(const tt_columns *src, tt_columns *out);
 void tt_columns_free(tt_columns *c);
 /* Compare the columns `here` with the `wanted` ones.
- *   from  [wanted->count] receives the column of `here` for each wanted one: by its name, or by its
+ *   src   [wanted->count] receives the column of `here` for each wanted one: by its name, or by its
  *         position if `unnamed`; not set if `different`
  * Local. Errors: MEM. */
-tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int64_t *from,
+tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int64_t *src,
                           tt_columns_fit *fit);
 /* "a, b, c"; a long list ends in ", ...". Returns text. */
-const char *tt_columns_list(const tt_columns *c, char *text, int64_t room);
+const char *tt_columns_list(const tt_columns *c, char *text, int64_t capacity);
 /* All columns: amounts, none, mean 0, scale 1, not missing. */
 tt_err tt_scaler_create(int64_t inputs, int64_t targets, tt_scaler *out);
-tt_err tt_scaler_copy(const tt_scaler *from, tt_scaler *out);
+tt_err tt_scaler_copy(const tt_scaler *src, tt_scaler *out);
 void tt_scaler_free(tt_scaler *s);
 /* Allocate arrays for `components` components, filled with zeros. Errors: MEM. */
 tt_err tt_scaler_add_components(tt_scaler *s, int64_t components);
@@ -141,7 +141,7 @@ void tt_scaler_net_inputs(const tt_scaler *s, const double *raw, double *x);
 double tt_scaler_normalize_input(const tt_scaler *s, int64_t input, double value);
 double tt_scaler_normalize_target(const tt_scaler *s, int64_t target, double value);
 double tt_scaler_denormalize_target(const tt_scaler *s, int64_t target, double normalized);
-/* variance[count][T] of the errors of normalised labels, to first order of their transforms; 0
+/* variance[count][T] of the errors of normalized labels, to first order of their transforms; 0
  * where there is no label.
  *   y, sigma  [count][T] in the user's units */
 void tt_scaler_label_variance(const tt_scaler *s, int64_t count, const double *y,
@@ -156,7 +156,7 @@ double tt_scaler_input_slope(const tt_scaler *s, int64_t input, double value);
 tt_err tt_split_fractions(int64_t rows, const double fraction[TT_SPLITS], uint64_t seed,
                           int8_t *split);
 
-/* The rows of one split that are labelled in all of the `k` target columns, with partial_labels in
+/* The rows of one split that are labeled in all of the `k` target columns, with partial_labels in
  * at least one of them, in ascending order.
  *   row    owned by the caller, tt_free; [*count]
  * Local. Errors: MEM. */

@@ -106,7 +106,7 @@ int32_t tt_model_point_quantity(const tt_model *m);
 void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream,
                            float *w);
 
-/* Floating point operations of one optimiser step on `rows` rows (products: forward, weight
+/* Floating point operations of one optimizer step on `rows` rows (products: forward, weight
  * gradient, input gradient; the first layer that trains has no input gradient). */
 double tt_model_flops(const tt_model *model, int64_t rows);
 TT_END_C

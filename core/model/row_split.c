@@ -129,10 +129,10 @@ static void deal_groups(int64_t rows, int64_t groups, const row_group *group,
 {
   int64_t count[PARTS] = {0};
   for (int64_t g = 0; g < groups; g++) {
-    int to = part_for_group(part, count, (double)rows, group[g].count);
-    count[to] += group[g].count;
+    int end = part_for_group(part, count, (double)rows, group[g].count);
+    count[end] += group[g].count;
     for (int64_t i = 0; i < group[g].count; i++)
-      split[sorted[group[g].first + i].row] = split_of_part(to);
+      split[sorted[group[g].first + i].row] = split_of_part(end);
   }
 }
 
@@ -203,11 +203,11 @@ tt_err tt_split_strata(int64_t rows, const double *value, const uint64_t *unit,
   qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
   number_strata(rows, sorted);
   qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
-  for (int64_t i = 0, to = 0; i < rows; i++) {
+  for (int64_t i = 0, chosen = 0; i < rows; i++) {
     if (i == 0 || sorted[i].order != sorted[i - 1].order) /* the first row of a unit */
-      to = neediest_part(part, count, (double)(i + 1));
-    count[to]++;
-    split[sorted[i].row] = split_of_part((int)to);
+      chosen = neediest_part(part, count, (double)(i + 1));
+    count[chosen]++;
+    split[sorted[i].row] = split_of_part((int)chosen);
   }
   tt_free(sorted);
   return check_parts(rows, split, fraction, "stratify");
@@ -228,16 +228,16 @@ tt_err tt_split_order(int64_t rows, const double *value, const double fraction[T
   TT_TRY(TT_ALLOC(sorted, rows));
   for (int64_t i = 0; i < rows; i++) sorted[i] = (keyed_row){tt_split_order_key(value[i]), 0, i};
   qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
-  int to = 0, last = part[TT_SPLITS] > 0.0       ? TT_SPLITS
-                     : part[TT_TEST] > 0.0       ? TT_TEST
-                     : part[TT_VALIDATION] > 0.0 ? TT_VALIDATION
-                                                 : TT_TRAIN;
+  int stop = 0, last = part[TT_SPLITS] > 0.0       ? TT_SPLITS
+                       : part[TT_TEST] > 0.0       ? TT_TEST
+                       : part[TT_VALIDATION] > 0.0 ? TT_VALIDATION
+                                                   : TT_TRAIN;
   double end = (double)llround(part[0] * (double)rows);
   for (int64_t i = 0; i < rows; i++) {
     int is_new = i == 0 || sorted[i].key != sorted[i - 1].key;
-    while (is_new && to < last && (double)i >= end - 0.5)
-      end += (double)llround(part[++to] * (double)rows);
-    split[sorted[i].row] = split_of_part(to);
+    while (is_new && stop < last && (double)i >= end - 0.5)
+      end += (double)llround(part[++stop] * (double)rows);
+    split[sorted[i].row] = split_of_part(stop);
   }
   tt_free(sorted);
   return check_parts(rows, split, fraction, "order");
@@ -249,12 +249,12 @@ tt_err tt_split_order(int64_t rows, const double *value, const double fraction[T
  * power of two, and at least half of them are empty. */
 static uint64_t find_first(const tt_row_key *key, uint32_t i, uint64_t slots, uint32_t *slot)
 {
-  uint64_t at = key[i].low & (slots - 1);
-  for (; slot[at]; at = (at + 1) & (slots - 1)) {
-    const tt_row_key *k = &key[slot[at] - 1];
-    if (k->low == key[i].low && k->high == key[i].high) return slot[at] - 1;
+  uint64_t offset = key[i].low & (slots - 1);
+  for (; slot[offset]; offset = (offset + 1) & (slots - 1)) {
+    const tt_row_key *k = &key[slot[offset] - 1];
+    if (k->low == key[i].low && k->high == key[i].high) return slot[offset] - 1;
   }
-  slot[at] = i + 1;
+  slot[offset] = i + 1;
   return i;
 }
 
@@ -341,10 +341,10 @@ static void deal_folds(int64_t groups, const row_group *group, const keyed_row *
 {
   for (int64_t g = 0; g < groups; g++) {
     int64_t middle = 2 * group[g].first + group[g].count;
-    int16_t to = smallest_fold(folds, rows);
-    if (ordered) to = (int16_t)((middle - 1) * folds / (2 * count));
-    rows[to] += group[g].count;
-    for (int64_t i = 0; i < group[g].count; i++) fold[sorted[group[g].first + i].row] = to;
+    int16_t chosen = smallest_fold(folds, rows);
+    if (ordered) chosen = (int16_t)((middle - 1) * folds / (2 * count));
+    rows[chosen] += group[g].count;
+    for (int64_t i = 0; i < group[g].count; i++) fold[sorted[group[g].first + i].row] = chosen;
   }
 }
 

@@ -54,40 +54,39 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
   return e;
 }
 
-/* Fill member `to` of the expanded state with snapshot s of member i, of the end of epoch `epochs`.
- */
-static void copy_snapshot(const tt_state *from, int64_t i, int64_t s, int32_t epochs,
-                          tt_state *expanded, int64_t to)
+/* Fill member `end` of the expanded state with snapshot s of member i, of the end of an epoch. */
+static void copy_snapshot(const tt_state *src, int64_t i, int64_t s, int32_t epochs,
+                          tt_state *expanded, int64_t end)
 {
-  int64_t params = from->params, e = from->epochs;
-  int32_t done = TT_FIELD(from, epoch)[i];
+  int64_t params = src->params, e = src->epochs;
+  int32_t done = TT_FIELD(src, epoch)[i];
   int diverged =
-      TT_FIELD(from, status)[i] == TT_STATUS_diverged; /* at the end of its last epoch, or later */
+      TT_FIELD(src, status)[i] == TT_STATUS_diverged; /* at the end of its last epoch, or later */
   int taken = diverged ? done > epochs : done >= epochs;
   int32_t until = taken ? epochs : done;
-  const float *w = taken ? TT_FIELD(from, snapshots) + (i * from->snapshots + s) * params
-                         : TT_FIELD(from, weights) + i * params;
-  int64_t batches = done ? (TT_FIELD(from, step)[i] - TT_FIELD(from, batch)[i]) / done : 0;
-  memcpy(TT_FIELD(expanded, weights) + to * params, w, (size_t)params * sizeof *w);
-  memcpy(TT_FIELD(expanded, loss_train) + to * e, TT_FIELD(from, loss_train) + i * e,
+  const float *w = taken ? TT_FIELD(src, snapshots) + (i * src->snapshots + s) * params
+                         : TT_FIELD(src, weights) + i * params;
+  int64_t batches = done ? (TT_FIELD(src, step)[i] - TT_FIELD(src, batch)[i]) / done : 0;
+  memcpy(TT_FIELD(expanded, weights) + end * params, w, (size_t)params * sizeof *w);
+  memcpy(TT_FIELD(expanded, loss_train) + end * e, TT_FIELD(src, loss_train) + i * e,
          (size_t)until * sizeof(float));
-  memcpy(TT_FIELD(expanded, loss_validation) + to * e, TT_FIELD(from, loss_validation) + i * e,
+  memcpy(TT_FIELD(expanded, loss_validation) + end * e, TT_FIELD(src, loss_validation) + i * e,
          (size_t)until * sizeof(float));
-  TT_FIELD(expanded, epoch)[to] = until;
-  TT_FIELD(expanded, step)[to] = taken ? batches * until : TT_FIELD(from, step)[i];
-  TT_FIELD(expanded, lr_factor)[to] = TT_FIELD(from, lr_factor)[i];
-  TT_FIELD(expanded, attempt)[to] = TT_FIELD(from, attempt)[i];
-  TT_FIELD(expanded, status)[to] = taken ? TT_STATUS_finished : TT_STATUS_diverged;
-  float loss = taken ? TT_FIELD(from, loss_validation)[i * e + epochs - 1] : NAN;
+  TT_FIELD(expanded, epoch)[end] = until;
+  TT_FIELD(expanded, step)[end] = taken ? batches * until : TT_FIELD(src, step)[i];
+  TT_FIELD(expanded, lr_factor)[end] = TT_FIELD(src, lr_factor)[i];
+  TT_FIELD(expanded, attempt)[end] = TT_FIELD(src, attempt)[i];
+  TT_FIELD(expanded, status)[end] = taken ? TT_STATUS_finished : TT_STATUS_diverged;
+  float loss = taken ? TT_FIELD(src, loss_validation)[i * e + epochs - 1] : NAN;
   if (isnan(loss)) return;
-  memcpy(TT_FIELD(expanded, best_weights) + to * params, w, (size_t)params * sizeof *w);
-  TT_FIELD(expanded, best_loss)[to] = (double)loss;
-  TT_FIELD(expanded, best_epoch)[to] = epochs - 1;
+  memcpy(TT_FIELD(expanded, best_weights) + end * params, w, (size_t)params * sizeof *w);
+  TT_FIELD(expanded, best_loss)[end] = (double)loss;
+  TT_FIELD(expanded, best_epoch)[end] = epochs - 1;
 }
 
-/* Fill member `to` of the expanded state with head h of member i. */
-static void copy_head(const tt_model *m, const tt_state *from, int64_t i, int64_t h,
-                      tt_state *expanded, int64_t to)
+/* Fill member `end` of the expanded state with snapshot s of member i, of the end of an epoch. */
+static void copy_head(const tt_model *m, const tt_state *src, int64_t i, int64_t h,
+                      tt_state *expanded, int64_t end)
 {
   static const int same[] = {
       TT_STATE_FIELD_best_loss,       TT_STATE_FIELD_best_epoch, TT_STATE_FIELD_step,
@@ -95,15 +94,15 @@ static void copy_head(const tt_model *m, const tt_state *from, int64_t i, int64_
       TT_STATE_FIELD_status,          TT_STATE_FIELD_loss_train, TT_STATE_FIELD_lr_factor,
       TT_STATE_FIELD_loss_validation, TT_STATE_FIELD_attempt};
   int64_t params = expanded->params;
-  int averaged = from->averages && TT_FIELD(from, averaged)[i] > 0;
-  const float *w = averaged ? TT_FIELD(from, average) : TT_FIELD(from, weights);
-  tt_model_copy_head(m, h, w + i * from->params, TT_FIELD(expanded, weights) + to * params);
-  tt_model_copy_head(m, h, TT_FIELD(from, best_weights) + i * from->params,
-                     TT_FIELD(expanded, best_weights) + to * params);
+  int averaged = src->averages && TT_FIELD(src, averaged)[i] > 0;
+  const float *w = averaged ? TT_FIELD(src, average) : TT_FIELD(src, weights);
+  tt_model_copy_head(m, h, w + i * src->params, TT_FIELD(expanded, weights) + end * params);
+  tt_model_copy_head(m, h, TT_FIELD(src, best_weights) + i * src->params,
+                     TT_FIELD(expanded, best_weights) + end * params);
   for (size_t f = 0; f < sizeof same / sizeof *same; f++) {
-    tt_state_field a = tt_state_get(from, same[f]), b = tt_state_get(expanded, same[f]);
+    tt_state_field a = tt_state_get(src, same[f]), b = tt_state_get(expanded, same[f]);
     size_t bytes = (size_t)(a.length * a.bytes);
-    memcpy((char *)b.data + (size_t)to * bytes, (const char *)a.data + (size_t)i * bytes, bytes);
+    memcpy((char *)b.data + (size_t)end * bytes, (const char *)a.data + (size_t)i * bytes, bytes);
   }
 }
 

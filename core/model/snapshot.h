@@ -11,7 +11,7 @@ TT_BEGIN_C
  * members, so that metrics and files treat them as members: number s of member m becomes member
  * m * S + s, with the index, stream and hyper-parameters of m, and tt_member.snapshot = s + 1.
  *   cohort  all members of c, expanded; method independent, one head
- *   state   the members of `mine`, expanded: no optimiser slots. Of a snapshot: its weights, the
+ *   state   the members of `mine`, expanded: no optimizer slots. Of a snapshot: its weights, the
  *           losses up to its epoch, best_loss is its validation loss; finished, or diverged if the
  *           snapshot does not exist. Of a head: its weights, and the losses and the status of m
  * Owner of both: the caller. Local. Errors: MEM. */

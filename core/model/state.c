@@ -167,26 +167,26 @@ int64_t tt_state_own_vectors(const tt_state *s, int field)
 }
 
 /* Of vectors [Q], the parameters that are in both segments. */
-static void copy_vectors(const tt_state *from, const float *a, tt_state *to, float *b,
+static void copy_vectors(const tt_state *src, const float *a, tt_state *dst, float *b,
                          int64_t vectors)
 {
-  tt_slice own = tt_state_own(from), into = tt_state_own(to);
+  tt_slice own = tt_state_own(src), into = tt_state_own(dst);
   tt_slice both = tt_slice_intersect(own, into.first, into.count); /* counts from into.first */
   for (int64_t k = 0; both.count > 0 && k < vectors; k++)
     memcpy(b + k * into.count + both.first, a + k * own.count + both.first + into.first - own.first,
            (size_t)both.count * sizeof *b);
 }
 
-void tt_state_copy_member(const tt_state *from, int64_t i, tt_state *to, int64_t j)
+void tt_state_copy_member(const tt_state *src, int64_t i, tt_state *dst, int64_t j)
 {
-  int same = from->own_first == to->own_first && from->left_out == to->left_out;
+  int same = src->own_first == dst->own_first && src->left_out == dst->left_out;
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
-    tt_state_field a = tt_state_get(from, f), b = tt_state_get(to, f);
+    tt_state_field a = tt_state_get(src, f), b = tt_state_get(dst, f);
     const char *source = (const char *)a.data + i * a.length * a.bytes;
     char *target = (char *)b.data + j * b.length * b.bytes;
-    int64_t vectors = tt_state_own_vectors(from, f);
+    int64_t vectors = tt_state_own_vectors(src, f);
     if (vectors && !same)
-      copy_vectors(from, (const float *)(const void *)source, to, (float *)(void *)target, vectors);
+      copy_vectors(src, (const float *)(const void *)source, dst, (float *)(void *)target, vectors);
     else
       memcpy(target, source, (size_t)(b.length * b.bytes));
   }

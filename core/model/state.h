@@ -16,16 +16,16 @@ typedef enum tt_status {
 } tt_status;
 
 /* Arrays of a member: name, C type, values per member (P parameters, Q of them in the segment of
- * this state, usually all; S optimiser slots, E epochs). All code that allocates, copies, writes,
+ * this state, usually all; S optimizer slots, E epochs). All code that allocates, copies, writes,
  * reads or checks a state loops over this table. */
 /* clang-format off */
 #define TT_STATE_FIELDS(X)                                                                         \
   X(weights, float, s->params)                  /* [P] current */                                  \
-  X(slots, float, s->slots * TT_OWN_PARAMS(s))  /* [S][Q] optimiser */                             \
+  X(slots, float, s->slots * TT_OWN_PARAMS(s))  /* [S][Q] optimizer */                             \
   X(best_weights, float, TT_OWN_PARAMS(s))      /* [Q] at the best validation loss */              \
   X(best_loss, double, 1)                       /* +inf before the first validation */             \
   X(best_epoch, int32_t, 1)                     /* from 0; -1 before the first */                  \
-  X(step, int64_t, 1)                           /* optimiser steps taken */                        \
+  X(step, int64_t, 1)                           /* optimizer steps taken */                        \
   X(epoch, int32_t, 1)                          /* epochs completed */                             \
   X(batch, int32_t, 1)                          /* batches completed in this epoch */              \
   X(loss_sum, double, 1)                        /* sum over rows of this epoch */                  \
@@ -109,8 +109,8 @@ tt_slice tt_state_own(const tt_state *s);
 int64_t tt_state_own_vectors(const tt_state *s, int field);
 
 /* Copy member i of [0, count) to member j of a state of the same shape. Of segments that differ,
- * the parameters that are in both; `to` keeps the others. */
-void tt_state_copy_member(const tt_state *from, int64_t i, tt_state *to, int64_t j);
+ * the parameters that are in both; `dst` keeps the others. */
+void tt_state_copy_member(const tt_state *src, int64_t i, tt_state *dst, int64_t j);
 
 /* XXH3 (64 bits) over all fields of member `i` of [0, count), in table order; it does not depend on
  * the slice. Local. */

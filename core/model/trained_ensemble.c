@@ -39,10 +39,10 @@ static tt_err allocate_networks(const tt_network *network, tt_trained_ensemble *
 static tt_err allocate_weights(tt_trained_ensemble *c)
 {
   TT_TRY(TT_ALLOC_STORED(c->w, tt_trained_ensemble_parameters(c)));
-  float *at = c->w;
+  float *place = c->w;
   for (int64_t i = 0; i < c->networks; i++) {
-    c->network[i].w = at;
-    at += c->network[i].members * c->network[i].model.params;
+    c->network[i].w = place;
+    place += c->network[i].members * c->network[i].model.params;
   }
   return TT_OK;
 }
@@ -214,14 +214,14 @@ static tt_err copy_metadata(const tt_cohort_part *p, const tt_dataset *d, tt_tra
 
 static void copy_numbers(int64_t parts, const tt_cohort_part *part, tt_trained_ensemble *out)
 {
-  int64_t at = 0;
+  int64_t offset = 0;
   for (int64_t k = 0; k < parts; k++) {
     const tt_slice members = part[k].members;
     const tt_member *m = part[k].cohort->member + members.first;
-    for (int64_t i = 0; i < members.count; i++, at++) {
-      out->index[at] = m[i].index;
-      out->snapshot[at] = m[i].snapshot;
-      out->cohort[at] = part[k].number;
+    for (int64_t i = 0; i < members.count; i++, offset++) {
+      out->index[offset] = m[i].index;
+      out->snapshot[offset] = m[i].snapshot;
+      out->cohort[offset] = part[k].number;
     }
   }
 }
@@ -342,11 +342,11 @@ void tt_trained_ensemble_expand(const tt_trained_ensemble *c, int64_t rows, int6
       double sum[BLOCK], squares[BLOCK];
       for (int64_t r = 0; r < n; r++) sum[r] = s->component_mean[t], squares[r] = s->residual[t];
       for (int64_t l = 0; l < s->components; l++) {
-        double by = s->component[l * s->targets + t];
+        double factor = s->component[l * s->targets + t];
         const float *a = amplitude + l * stride + first, *v = variance + l * stride + first;
         for (int64_t r = 0; r < n; r++) {
-          sum[r] += by * (double)a[r];
-          squares[r] += by * by * (double)v[r];
+          sum[r] += factor * (double)a[r];
+          squares[r] += factor * factor * (double)v[r];
         }
       }
       for (int64_t r = 0; r < n; r++) {
@@ -368,21 +368,21 @@ int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c)
 }
 
 void tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
-                                     int64_t column, char *text, size_t room)
+                                     int64_t column, char *text, size_t capacity)
 {
   int32_t j = (int32_t)(column % c->model.quantities);
   const char *name = c->target.name[e->column[column / c->model.quantities]];
   switch (tt_output_forecast(c->model.output)) {
   case TT_FORECAST_quantiles:
-    snprintf(text, room, "%s q%g", name, (double)c->model.level[j]);
+    snprintf(text, capacity, "%s q%g", name, (double)c->model.level[j]);
     return;
   case TT_FORECAST_categorical:
     if (j < c->model.levels)
-      snprintf(text, room, "%s=%d", name, (int)j);
+      snprintf(text, capacity, "%s=%d", name, (int)j);
     else
-      snprintf(text, room, "%s entropy", name);
+      snprintf(text, capacity, "%s entropy", name);
     return;
-  default: snprintf(text, room, "%s", name);
+  default: snprintf(text, capacity, "%s", name);
   }
 }
 

@@ -6,8 +6,8 @@
 TT_BEGIN_C
 
 /* Converts between the normalization of the data set and that of a fold (tt_fold). Where x is
- * normalised as the data set, members of the fold get x * x_factor + x_offset; where they predict
- * y, the prediction as the data set is normalised is y * y_factor + y_offset. */
+ * normalized as the data set, members of the fold get x * x_factor + x_offset; where they predict
+ * y, the prediction as the data set is normalized is y * y_factor + y_offset. */
 typedef struct tt_fold_scales {
   double *x_factor, *x_offset; /* [F] */
   double *y_factor, *y_offset; /* [K] of the targets of the networks */
@@ -18,7 +18,7 @@ typedef struct tt_network {
   tt_model model;
   int64_t first, members; /* [first, first + members) of the trained ensemble */
   float *w;               /* [members][P], in its w */
-  int folded;             /* 1: the members are normalised by their fold, with `scales` */
+  int folded;             /* 1: the members are normalized by their fold, with `scales` */
   tt_fold_scales scales;
 } tt_network;
 
@@ -41,10 +41,10 @@ typedef struct tt_trained_ensemble {
   tt_columns input, target;
   tt_scaler scaler;
   const tt_fold_scales *scales; /* only in a part (tt_trained_ensemble_part): those of its fold,
-                                 * borrowed; NULL: the members are normalised by `scaler` */
-  double *x_low, *x_high;    /* [F] smallest and largest normalised input of the training rows; NaN:
+                                 * borrowed; NULL: the members are normalized by `scaler` */
+  double *x_low, *x_high;    /* [F] smallest and largest normalized input of the training rows; NaN:
                            * not known (older files) */
-  double *typical_epistemic; /* [C] root mean square of the normalised epistemic standard deviation
+  double *typical_epistemic; /* [C] root mean square of the normalized epistemic standard deviation
                               * over training rows; NULL: not known */
   tt_calibration calibration; /* of the columns; all zero: none */
 } tt_trained_ensemble;
@@ -87,7 +87,7 @@ tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
 
 /* 1 if the ranges of the inputs are known. */
 int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c);
-/* How far a normalised input is beyond the range of the training rows, in units of the range (of an
+/* How far a normalized input is beyond the range of the training rows, in units of the range (of an
  * input with one value in all training rows, in units of its scale); 0: inside. */
 double tt_trained_ensemble_beyond(const tt_trained_ensemble *c, int64_t input, float x);
 
@@ -95,7 +95,7 @@ double tt_trained_ensemble_beyond(const tt_trained_ensemble *c, int64_t input, f
  * (data.targets_pca) all T. */
 int64_t tt_trained_ensemble_targets(const tt_trained_ensemble *c);
 
-/* Means and variances of the T normalised targets from those of the amplitudes of the components,
+/* Means and variances of the T normalized targets from those of the amplitudes of the components,
  * which are independent; the residual is added to the variances.
  *   amplitude, variance  [L][stride] with `rows` values each
  *   mean, spread         [T][stride] */
@@ -121,7 +121,7 @@ int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c);
 /* Name of column `column` of [0, K q) of an ensemble, at most room - 1 characters: the target
  * ("y"), or the target with its level or class ("y q0.05", "digit=3", "digit entropy"). */
 void tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
-                                     int64_t column, char *text, size_t room);
+                                     int64_t column, char *text, size_t capacity);
 
 /* Result of a job: trained ensembles in the order of the job file, one for each part of
  * tt_cohorts_parts, or for those of an ensemble of several networks; all with the same inputs,

@@ -17,9 +17,9 @@ static void find_interval_levels(const tt_model *m, double level, int32_t *low, 
 {
   *low = *high = 0;
   for (int32_t j = 1; j < m->levels; j++) {
-    double at = (double)m->level[j], below = 0.5 * (1.0 - level), above = 0.5 * (1.0 + level);
-    if (fabs(at - below) < fabs((double)m->level[*low] - below)) *low = j;
-    if (fabs(at - above) < fabs((double)m->level[*high] - above)) *high = j;
+    double point = (double)m->level[j], below = 0.5 * (1.0 - level), above = 0.5 * (1.0 + level);
+    if (fabs(point - below) < fabs((double)m->level[*low] - below)) *low = j;
+    if (fabs(point - above) < fabs((double)m->level[*high] - above)) *high = j;
   }
 }
 
@@ -31,12 +31,12 @@ static void conformal_scores(const tt_model *m, double level, double std_scale,
   int32_t low, high, q = m->quantities;
   find_interval_levels(m, level, &low, &high);
   for (int64_t r = 0; r < v->rows; r++) {
-    const double *at = v->quantity + r * q;
+    const double *place = v->quantity + r * q;
     score[r].weight = v->weight ? v->weight[r] : 1.0;
     score[r].value =
         tt_model_has_quantiles(m)
-            ? tt_conformal_outside(v->y[r], at[low], at[high])
-            : tt_conformal_residual(v->y[r], at[0], std_or_unit(v->sd[r] * std_scale, 1.0));
+            ? tt_conformal_outside(v->y[r], place[low], place[high])
+            : tt_conformal_residual(v->y[r], place[0], std_or_unit(v->sd[r] * std_scale, 1.0));
   }
 }
 

@@ -9,7 +9,7 @@ TT_BEGIN_C
 /* Factor on the standard deviation of a column. */
 double tt_calibration_std_scale(const tt_calibration *k, int64_t column);
 
-/* Validation rows of one target, normalised: label and predicted quantities of row r, and the
+/* Validation rows of one target, normalized: label and predicted quantities of row r, and the
  * standard deviation of quantity 0 (before recalibration). */
 typedef struct tt_calibration_data {
   int64_t rows;
@@ -20,13 +20,13 @@ typedef struct tt_calibration_data {
 } tt_calibration_data;
 
 /* Fit the columns [first, first + q) of one target: std_scale if `recalibrate`, then the widths.
- * A standard deviation of 0 is replaced by 1, the unit of the normalised target. Errors: MEM. */
+ * A standard deviation of 0 is replaced by 1, the unit of the normalized target. Errors: MEM. */
 tt_err tt_calibration_fit(tt_calibration *k, const tt_model *m, int64_t first, int recalibrate,
                           const tt_calibration_data *v);
 
 /* Interval number `level` of a target whose first column is `column`, in any units.
  *   quantity  [q] predicted;  sd  recalibrated standard deviation of quantity 0
- *   unit      size of one unit of the normalised target, in the units of the caller */
+ *   unit      size of one unit of the normalized target, in the units of the caller */
 void tt_calibration_interval(const tt_calibration *k, const tt_model *m, int64_t level,
                              int64_t column, const double *quantity, double sd, double unit,
                              double *low, double *high);

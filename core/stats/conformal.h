@@ -34,7 +34,7 @@ typedef struct tt_conformal_score {
 void tt_conformal_widths(int64_t n, tt_conformal_score *score, int64_t levels, const double *level,
                          double *width);
 
-/* Scores: |y - mean| / sd for a number (normalised residual); for quantiles the distance of y from
+/* Scores: |y - mean| / sd for a number (normalized residual); for quantiles the distance of y from
  * [low, high], negative inside: conformalised quantile regression, Romano, Patterson & Candes 2019.
  */
 double tt_conformal_residual(double y, double mean, double sd);

@@ -19,16 +19,16 @@ void tt_mixture_moments(const tt_mixture *x, int64_t count, const float *mu, dou
 {
   for (int64_t j = 0; j < count; j++) {
     double sum = 0.0, within = 0.0, between = 0.0, n = 0.0;
-    const float *at = mu + j * x->step;
+    const float *place = mu + j * x->step;
     for (int64_t i = 0; i < x->members; i++) {
       if (!x->included[i]) continue;
-      sum += (double)at[i * x->each];
-      within += (double)at[i * x->each + x->variance_offset];
+      sum += (double)place[i * x->each];
+      within += (double)place[i * x->each + x->variance_offset];
       n += 1.0;
     }
     mean[j] = sum / n;
     for (int64_t i = 0; i < x->members; i++) {
-      double off = (double)at[i * x->each] - mean[j];
+      double off = (double)place[i * x->each] - mean[j];
       if (x->included[i]) between += off * off;
     }
     variance[j] = (within + between) / n;

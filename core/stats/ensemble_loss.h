@@ -9,7 +9,7 @@ TT_BEGIN_C
  * (Lakshminarayanan et al. 2017), -ln of the mean probability of the class, the pinball loss of the
  * mean quantiles, ...
  *   mean, variance  [q] of the mixture of the members' quantities (output.h, moments.h)
- *   y               normalised label */
+ *   y               normalized label */
 double tt_ensemble_loss(const tt_model *model, tt_loss kind, tt_loss_args a, const double *mean,
                         const double *variance, double y);
 

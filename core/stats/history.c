@@ -25,9 +25,9 @@ tt_err tt_history_create(int64_t inputs, int64_t targets, tt_history **out)
 }
 
 /* rmse, nll and spread share one allocation, which begins with rmse. */
-static void free_rounds(tt_history *h, int64_t from)
+static void free_rounds(tt_history *h, int64_t begin)
 {
-  for (int64_t i = from; i < h->rounds; i++) tt_free(h->round[i].rmse);
+  for (int64_t i = begin; i < h->rounds; i++) tt_free(h->round[i].rmse);
 }
 
 void tt_history_destroy(tt_history **h)
@@ -44,9 +44,9 @@ void tt_history_destroy(tt_history **h)
 /* Capacity for at least `n` elements: a power of two, so that appending is amortised O(1). */
 static int64_t capacity_for(int64_t n)
 {
-  int64_t room = 16;
-  while (room < n) room *= 2;
-  return room;
+  int64_t capacity = 16;
+  while (capacity < n) capacity *= 2;
+  return capacity;
 }
 
 /* Grow the block with `used` elements to hold `wanted`; array: address of the pointer to the block.

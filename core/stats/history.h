@@ -1,7 +1,7 @@
 /* history.h — the history of a campaign: its rounds and its queries. No files, no MPI: all
  * functions are local.
  *
- * A round trains on the present labels, scores the pool, selects the queries, has them labelled and
+ * A round trains on the present labels, scores the pool, selects the queries, has them labeled and
  * adds the labels. A round is committed when campaign.h5, which holds this struct, is renamed. The
  * last round of a campaign has no queries. */
 #ifndef TT_HISTORY_H
@@ -29,8 +29,8 @@ extern const char *const tt_stage_name[]; /* ends with NULL */
 
 /* The result of a query. */
 typedef enum tt_label_status {
-  TT_LABEL_STATUS_failed,  /* never queried again */
-  TT_LABEL_STATUS_labelled /* y has at least one number */
+  TT_LABEL_STATUS_failed, /* never queried again */
+  TT_LABEL_STATUS_labeled /* y has at least one number */
 } tt_label_status;
 
 /* A candidate that was selected. Candidates are numbered over the whole campaign: rows of
@@ -46,10 +46,10 @@ typedef struct tt_query {
 
 /* Numbers of a round: name, meaning. Counts are int64_t, the others double. */
 #define TT_ROUND_COUNTS(X)                                                                         \
-  X(labels, "labelled rows the round trained and validated on")                                    \
+  X(labels, "labeled rows the round trained and validated on")                                     \
   X(pool, "candidates scored")                                                                     \
   X(pool_rows, "rows of the pool of this round, queried or excluded ones too")                     \
-  X(duplicate, "rows with the inputs of a labelled or queried row, no candidates")                 \
+  X(duplicate, "rows with the inputs of a labeled or queried row, no candidates")                  \
   X(accurate, "candidates below select.lower")                                                     \
   X(candidate, "candidates from select.lower on and below select.upper")                           \
   X(failed, "candidates from select.upper on")                                                     \
@@ -95,7 +95,7 @@ typedef struct tt_history {
   int64_t queries; /* of all rounds, in the order selected */
   tt_query *query; /* [queries] */
   double *x;       /* [queries][D] inputs in the user's units */
-  double *y;       /* [queries][T] labels in the user's units; NaN = unlabelled */
+  double *y;       /* [queries][T] labels in the user's units; NaN = unlabeled */
   int ended;       /* tt_stop_rule that ended the campaign, -1 = not ended */
 } tt_history;
 
@@ -112,7 +112,7 @@ tt_err tt_history_add_queries(tt_history *h, int64_t count, const tt_query *quer
 /* Remove the rounds from `round` (1, 2, ...) on and their queries; set ended = -1. */
 void tt_history_truncate(tt_history *h, int64_t round);
 
-/* The rows queried in any round, labelled or failed. */
+/* The rows queried in any round, labeled or failed. */
 typedef struct tt_used_rows {
   int64_t count;
   int64_t *row; /* [count] ascending; owned */

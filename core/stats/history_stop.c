@@ -30,14 +30,14 @@ typedef struct stop_check {
   const tt_stop_settings *l;
   int has_lower;
   char *reason;
-  size_t room;
+  size_t capacity;
 } stop_check;
 
 static int holds_rounds(const stop_check *q)
 {
   int64_t done = q->h->rounds - 1; /* the last round has no labels yet */
   if (done < q->l->rounds) return 0;
-  snprintf(q->reason, q->room, "%" PRId64 " round%s of labels %s done, stop.rounds is %" PRId64,
+  snprintf(q->reason, q->capacity, "%" PRId64 " round%s of labels %s done, stop.rounds is %" PRId64,
            done, done == 1 ? "" : "s", done == 1 ? "is" : "are", q->l->rounds);
   return 1;
 }
@@ -45,7 +45,7 @@ static int holds_rounds(const stop_check *q)
 static int holds_labels(const stop_check *q)
 {
   if (q->l->labels < 0 || q->last->labels < q->l->labels) return 0;
-  snprintf(q->reason, q->room, "there are %" PRId64 " labelled rows, stop.labels is %" PRId64,
+  snprintf(q->reason, q->capacity, "there are %" PRId64 " labeled rows, stop.labels is %" PRId64,
            q->last->labels, q->l->labels);
   return 1;
 }
@@ -57,7 +57,7 @@ static int holds_wall_time(const stop_check *q)
   for (int64_t i = 0; i < q->h->rounds; i++)
     for (int k = 0; k < TT_STAGE_COUNT; k++) seconds += q->h->round[i].seconds[k];
   if (!(seconds >= q->l->wall_time)) return 0;
-  snprintf(q->reason, q->room, "the stages took %.0f s, stop.wall_time is %.0f s", seconds,
+  snprintf(q->reason, q->capacity, "the stages took %.0f s, stop.wall_time is %.0f s", seconds,
            q->l->wall_time);
   return 1;
 }
@@ -69,7 +69,7 @@ static int holds_accurate(const stop_check *q)
   if (!q->has_lower || n < 1 || q->h->rounds < n) return 0;
   for (const tt_round *r = q->last; r > q->last - n; r--)
     if (r->pool == 0 || (double)r->accurate < q->l->accurate * (double)r->pool) return 0;
-  snprintf(q->reason, q->room,
+  snprintf(q->reason, q->capacity,
            "%.2f %% of the pool is accurate, and was at least stop.accurate_fraction, %g %%, for "
            "%" PRId64 " round%s",
            100.0 * (double)q->last->accurate / (double)q->last->pool, 100.0 * q->l->accurate, n,
@@ -82,11 +82,11 @@ static int holds_candidates(const stop_check *q)
   const tt_round *r = q->last;
   if (r->candidate > 0) return 0;
   if (r->pool == 0)
-    snprintf(q->reason, q->room,
+    snprintf(q->reason, q->capacity,
              "no row of the pool is left: each is queried, excluded, or has the inputs of a "
-             "labelled row");
+             "labeled row");
   else
-    snprintf(q->reason, q->room,
+    snprintf(q->reason, q->capacity,
              "none of the %" PRId64 " candidates is left to query: %" PRId64
              " are accurate (select.lower), %" PRId64 " failed (select.upper)",
              r->pool, r->accurate, r->failed);
@@ -115,20 +115,20 @@ double tt_history_error(const tt_history *h, int64_t round, const tt_history *un
 static int holds_plateau(const stop_check *q)
 {
   double best = NAN;
-  int64_t at = 0;
+  int64_t offset = 0;
   if (q->l->plateau_rounds < 1) return 0;
   for (int64_t i = 0; i < q->h->rounds; i++) {
     double now = tt_history_error(q->h, i + 1, q->h);
     if (isnan(now) || (!isnan(best) && !(now < best * (1.0 - q->l->plateau_delta)))) continue;
     best = now;
-    at = i;
+    offset = i;
   }
-  if (isnan(best) || q->h->rounds - 1 - at < q->l->plateau_rounds) return 0;
-  snprintf(q->reason, q->room,
+  if (isnan(best) || q->h->rounds - 1 - offset < q->l->plateau_rounds) return 0;
+  snprintf(q->reason, q->capacity,
            "the test error has not improved by %g %% since round %" PRId64
            " (then %.4g of the first round's, now %.4g); stop.plateau_rounds is %" PRId64,
-           100.0 * q->l->plateau_delta, at + 1, best, tt_history_error(q->h, q->h->rounds, q->h),
-           q->l->plateau_rounds);
+           100.0 * q->l->plateau_delta, offset + 1, best,
+           tt_history_error(q->h, q->h->rounds, q->h), q->l->plateau_rounds);
   return 1;
 }
 
@@ -138,7 +138,7 @@ static int holds_change(const stop_check *q)
   if (!(q->l->change > 0.0) || n < 1 || q->h->rounds < n) return 0;
   for (const tt_round *r = q->last; r > q->last - n; r--)
     if (!(r->change < q->l->change)) return 0;
-  snprintf(q->reason, q->room,
+  snprintf(q->reason, q->capacity,
            "the test predictions changed by %.3g, and by less than stop.change, %g, for %" PRId64
            " round%s",
            q->last->change, q->l->change, n, n == 1 ? "" : "s");
@@ -156,20 +156,20 @@ static int first_rule(const stop_check *q, int scored)
     int needs_scores = i == TT_STOP_RULE_accurate || i == TT_STOP_RULE_candidates;
     if ((scored || !needs_scores) && holds[i](q)) return i;
   }
-  if (q->room > 0) *q->reason = '\0';
+  if (q->capacity > 0) *q->reason = '\0';
   return -1;
 }
 
 int tt_history_should_stop(const tt_history *h, const tt_stop_settings *l, int has_lower,
-                           char *reason, int room)
+                           char *reason, int capacity)
 {
   const tt_round *last = h->rounds ? &h->round[h->rounds - 1] : NULL;
-  return first_rule(&(stop_check){h, last, l, has_lower, reason, (size_t)room}, 1);
+  return first_rule(&(stop_check){h, last, l, has_lower, reason, (size_t)capacity}, 1);
 }
 
 int tt_history_should_stop_unscored(const tt_history *h, const tt_stop_settings *l, char *reason,
-                                    int room)
+                                    int capacity)
 {
   const tt_round *last = h->rounds ? &h->round[h->rounds - 1] : NULL;
-  return first_rule(&(stop_check){h, last, l, 0, reason, (size_t)room}, 0);
+  return first_rule(&(stop_check){h, last, l, 0, reason, (size_t)capacity}, 0);
 }

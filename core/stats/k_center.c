@@ -32,10 +32,10 @@ tt_err tt_k_center_create(int64_t first, int64_t count, int64_t inputs, const do
   return e;
 }
 
-void tt_k_center_load(tt_k_center *a, int64_t from, int64_t n, const float *x)
+void tt_k_center_load(tt_k_center *a, int64_t begin, int64_t n, const float *x)
 {
   for (int64_t i = 0; i < n; i++)
-    for (int64_t d = 0; d < a->inputs; d++) a->x[d * a->count + from + i] = x[i * a->inputs + d];
+    for (int64_t d = 0; d < a->inputs; d++) a->x[d * a->count + begin + i] = x[i * a->inputs + d];
 }
 
 void tt_k_center_free(tt_k_center *a)
@@ -48,38 +48,38 @@ void tt_k_center_free(tt_k_center *a)
   *a = (tt_k_center){0};
 }
 
-enum { BLOCK_ROWS = 512 }; /* candidates whose inputs stay in cache in the loop over centres */
+enum { BLOCK_ROWS = 512 }; /* candidates whose inputs stay in cache in the loop over centers */
 
-static void update_block(tt_k_center *a, int64_t from, int64_t n, const float *centre)
+static void update_block(tt_k_center *a, int64_t begin, int64_t n, const float *center)
 {
   float sum[BLOCK_ROWS] = {0};
   for (int64_t d = 0; d < a->inputs; d++) {
-    const float *x = a->x + d * a->count + from;
-    const float at = centre[d];
+    const float *x = a->x + d * a->count + begin;
+    const float point = center[d];
     for (int64_t i = 0; i < n; i++) {
-      float difference = x[i] - at;
+      float difference = x[i] - point;
       sum[i] += difference * difference;
     }
   }
-  float *min_distance = a->min_distance + from;
+  float *min_distance = a->min_distance + begin;
   for (int64_t i = 0; i < n; i++)
     min_distance[i] = sum[i] < min_distance[i] ? sum[i] : min_distance[i];
 }
 
-void tt_k_center_add_centres(tt_k_center *a, const float *centre, int64_t n)
+void tt_k_center_add_centers(tt_k_center *a, const float *center, int64_t n)
 {
-  for (int64_t from = 0; from < a->count; from += BLOCK_ROWS)
+  for (int64_t begin = 0; begin < a->count; begin += BLOCK_ROWS)
     for (int64_t k = 0; k < n; k++)
-      update_block(a, from, a->count - from < BLOCK_ROWS ? a->count - from : BLOCK_ROWS,
-                   centre + k * a->inputs);
+      update_block(a, begin, a->count - begin < BLOCK_ROWS ? a->count - begin : BLOCK_ROWS,
+                   center + k * a->inputs);
 }
 
 int tt_k_center_choose(tt_k_center *a, int64_t position, float *x)
 {
-  int64_t at = position - a->first;
-  if (at < 0 || at >= a->count) return 0;
-  a->min_distance[at] = -1.0f;
-  for (int64_t d = 0; d < a->inputs; d++) x[d] = a->x[d * a->count + at];
+  int64_t offset = position - a->first;
+  if (offset < 0 || offset >= a->count) return 0;
+  a->min_distance[offset] = -1.0f;
+  for (int64_t d = 0; d < a->inputs; d++) x[d] = a->x[d * a->count + offset];
   return 1;
 }
 
@@ -101,7 +101,7 @@ static int64_t best_key(const tt_k_center *a, const float *value)
 
 int64_t tt_k_center_farthest(const tt_k_center *a) { return best_key(a, a->min_distance); }
 
-int64_t tt_k_center_penalised(tt_k_center *a, double length)
+int64_t tt_k_center_penalized(tt_k_center *a, double length)
 {
   double unit = (double)a->inputs * length * length;
   for (int64_t i = 0; i < a->count; i++) {

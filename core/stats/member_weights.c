@@ -139,7 +139,7 @@ static void choose_top_k(int64_t members, int64_t k, double *loss, double *share
   }
 }
 
-/* Sum of the sample weights of all labelled cells. */
+/* Sum of the sample weights of all labeled cells. */
 static double all_weight(const tt_member_predictions *s)
 {
   double sum = 0.0;

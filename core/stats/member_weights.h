@@ -31,7 +31,7 @@ typedef struct tt_member_predictions {
   int64_t members, cells;
   int64_t stride;      /* members per cell in `part`: at least `members` */
   const float *part;   /* [cells][stride][tt_member_prediction_size] */
-  const double *y;     /* [cells] normalised labels; NaN: the cell is ignored */
+  const double *y;     /* [cells] normalized labels; NaN: the cell is ignored */
   const float *weight; /* [cells] sample weight of the row, or NULL: all 1 */
   const int8_t *alive; /* [members] 0 = diverged */
 } tt_member_predictions;

@@ -12,19 +12,19 @@ static const double pi = 3.14159265358979323846;
 double tt_gaussian_mixture_recalibrate(double factor, int64_t n, const double *w, double *mean,
                                        double *variance)
 {
-  double all = 0.0, centre = 0.0, between = 0.0, shrink = fmin(factor, 1.0);
+  double all = 0.0, center = 0.0, between = 0.0, shrink = fmin(factor, 1.0);
   if (factor == 1.0) return 0.0;
   for (int64_t i = 0; i < n; i++) {
     if (w[i] <= 0.0) continue;
-    double step = mean[i] - centre, before = all;
+    double step = mean[i] - center, before = all;
     all += w[i];
-    centre += step * (w[i] / all);
+    center += step * (w[i] / all);
     between += w[i] * step * step * (before / all);
   }
   double added = (factor * factor - shrink * shrink) * between / all;
   for (int64_t i = 0; i < n; i++) {
     if (w[i] <= 0.0) continue;
-    if (shrink < 1.0) mean[i] = centre + shrink * (mean[i] - centre);
+    if (shrink < 1.0) mean[i] = center + shrink * (mean[i] - center);
     variance[i] = factor * factor * variance[i] + added;
   }
   return added;
@@ -138,10 +138,10 @@ static double pair_distance(int64_t n, const double *w, const double *mean, cons
   double between = 0.0;
   for (int64_t i = 0; i < n; i++) {
     if (w[i] <= 0.0) continue;
-    double with = 0.5 * w[i] * mean_distance(0.0, 2.0 * variance[i]);
+    double other = 0.5 * w[i] * mean_distance(0.0, 2.0 * variance[i]);
     for (int64_t j = 0; j < i; j++)
-      if (w[j] > 0.0) with += w[j] * mean_distance(mean[i] - mean[j], variance[i] + variance[j]);
-    between += w[i] * with;
+      if (w[j] > 0.0) other += w[j] * mean_distance(mean[i] - mean[j], variance[i] + variance[j]);
+    between += w[i] * other;
   }
   return between;
 }
@@ -225,19 +225,19 @@ typedef struct transformed_mixture {
 } transformed_mixture;
 
 /* Integral of F^2, or with `above` of (1 - F)^2, over x from f^-1(from) to f^-1(to). */
-static double integrate_squares(const transformed_mixture *m, double from, double to, int above)
+static double integrate_squares(const transformed_mixture *m, double low, double high, int above)
 {
   static const double node[4] = {0.1834346424956498, 0.5255324099163290, 0.7966664774136267,
                                  0.9602898564975363},
                       share[4] = {0.3626837833783620, 0.3137066458778873, 0.2223810344533745,
                                   0.1012285362903763};
   double sum = 0.0;
-  if (!(to > from)) return 0.0;
-  double pieces = fmin(ceil((to - from) / m->step), (double)TT_CRPS_PIECES);
-  double half = 0.5 * (to - from) / pieces;
-  for (int64_t i = 0; i < (int64_t)pieces; i++)
+  if (!(high > low)) return 0.0;
+  double chunks = fmin(ceil((high - low) / m->step), (double)TT_CRPS_PIECES);
+  double half = 0.5 * (high - low) / chunks;
+  for (int64_t i = 0; i < (int64_t)chunks; i++)
     for (int k = 0; k < 8; k++) {
-      double t = from + half * (double)(2 * i + 1) + (k < 4 ? -1.0 : 1.0) * node[k % 4] * half;
+      double t = low + half * (double)(2 * i + 1) + (k < 4 ? -1.0 : 1.0) * node[k % 4] * half;
       double f = tt_gaussian_mixture_cdf(m->n, m->w, m->mean, m->variance, t);
       double x = tt_transform_undo(m->by, m->lambda, t), p = above ? 1.0 - f : f;
       sum += share[k % 4] * half * p * p / tt_transform_slope(m->by, m->lambda, x);
@@ -246,11 +246,12 @@ static double integrate_squares(const transformed_mixture *m, double from, doubl
 }
 
 double tt_crps_transformed_mixture(int64_t n, const double *w, const double *mean,
-                                   const double *variance, tt_transform by, double lambda, double y)
+                                   const double *variance, tt_transform transform, double lambda,
+                                   double y)
 {
   static const double tail = 9.0; /* standard deviations */
   double low = INFINITY, high = -INFINITY, least = INFINITY;
-  double at = tt_transform_apply(by, lambda, y), away = 0.0;
+  double point = tt_transform_apply(transform, lambda, y), away = 0.0;
   for (int64_t i = 0; i < n; i++) {
     if (w[i] <= 0.0) continue;
     double sd = sqrt(variance[i]);
@@ -258,11 +259,11 @@ double tt_crps_transformed_mixture(int64_t n, const double *w, const double *mea
     high = fmax(high, mean[i] + tail * sd);
     if (sd > 0.0) least = fmin(least, sd);
   }
-  const transformed_mixture m = {n, w, mean, variance, by, lambda, 2.0 * least};
-  if (at > high) away = y - tt_transform_undo(by, lambda, high);
-  if (at < low) away = tt_transform_undo(by, lambda, low) - y;
-  return away + integrate_squares(&m, low, fmin(at, high), 0) +
-         integrate_squares(&m, fmax(at, low), high, 1);
+  const transformed_mixture m = {n, w, mean, variance, transform, lambda, 2.0 * least};
+  if (point > high) away = y - tt_transform_undo(transform, lambda, high);
+  if (point < low) away = tt_transform_undo(transform, lambda, low) - y;
+  return away + integrate_squares(&m, low, fmin(point, high), 0) +
+         integrate_squares(&m, fmax(point, low), high, 1);
 }
 
 /* ---- counts ---- */

@@ -52,7 +52,7 @@ double tt_crps_mixture(int64_t n, const double *w, const double *mean, const dou
  * each side of y). At least one component has a variance above 0. */
 enum { TT_CRPS_PIECES = 256 };
 double tt_crps_transformed_mixture(int64_t n, const double *w, const double *mean,
-                                   const double *variance, tt_transform by, double lambda,
+                                   const double *variance, tt_transform transform, double lambda,
                                    double y);
 
 /* P(X <= k) of a Poisson distribution with this rate: the regularized incomplete gamma function

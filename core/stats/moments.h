@@ -46,7 +46,7 @@ typedef struct tt_ensemble_prediction {
   int64_t width;          /* tt_trained_ensemble_width */
   int64_t member, column; /* its first member and column among those of all trained ensembles */
   tt_moments *moments;    /* of its own columns */
-  float *members;         /* [G][2][width][rows] normalised, or NULL if not needed */
+  float *members;         /* [G][2][width][rows] normalized, or NULL if not needed */
 } tt_ensemble_prediction;
 
 /* Mean of quantity `quantity`, in [0, width), of a member in a row; and its variance. */

@@ -107,11 +107,12 @@ void tt_global_top_k_count(const tt_top_k *t, const tt_global_top_k *merge,
 int tt_global_top_k_narrow(const tt_top_k *t, tt_global_top_k *merge,
                            const int64_t bin[TT_GLOBAL_TOP_K_BINS])
 {
-  int at = 0;
-  while (at < TT_GLOBAL_TOP_K_BINS - 1 && merge->keep > bin[at]) merge->keep -= bin[at++];
-  while (merge->lo < merge->hi && digit_of(&t->item[merge->lo], merge->digit) < at) merge->lo++;
-  while (merge->lo < merge->hi && digit_of(&t->item[merge->hi - 1], merge->digit) > at) merge->hi--;
-  int whole = merge->keep >= bin[at];
+  int index = 0;
+  while (index < TT_GLOBAL_TOP_K_BINS - 1 && merge->keep > bin[index]) merge->keep -= bin[index++];
+  while (merge->lo < merge->hi && digit_of(&t->item[merge->lo], merge->digit) < index) merge->lo++;
+  while (merge->lo < merge->hi && digit_of(&t->item[merge->hi - 1], merge->digit) > index)
+    merge->hi--;
+  int whole = merge->keep >= bin[index];
   if (whole) merge->lo = merge->hi;
   return !whole && ++merge->digit < MERGE_DIGITS;
 }

@@ -78,7 +78,7 @@ struct block_path {
 typedef tt_fused_path<block_path> block_host;
 
 /* What decides the order of sums (block_plan.h), and which products use tensor cores. */
-void tt_cuda_block_arithmetic(const tt_engine *e, char *text, size_t room)
+void tt_cuda_block_arithmetic(const tt_engine *e, char *text, size_t work)
 {
   tt_block_plan p;
   uint32_t groups = 0;
@@ -89,7 +89,7 @@ void tt_cuda_block_arithmetic(const tt_engine *e, char *text, size_t room)
     groups = groups * 31 + (uint32_t)n->groups * 8 + (uint32_t)(n->forward >= mma) +
              2 * (uint32_t)(n->backward >= mma) + 4 * (uint32_t)(n->gradient >= mma);
   }
-  snprintf(text, room, "c%d g%" PRIx32, (int)p.chunk, groups);
+  snprintf(text, work, "c%d g%" PRIx32, (int)p.chunk, groups);
 }
 
 extern const tt_cuda_path tt_cuda_block = block_host::make("block", tt_cuda_block_arithmetic);

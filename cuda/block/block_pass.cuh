@@ -89,9 +89,9 @@ __device__ __forceinline__ void tt_block_for_each_param(const tt_block_plan &pla
   }
 }
 
-__device__ __forceinline__ void tt_block_zero(float *at, int count)
+__device__ __forceinline__ void tt_block_zero(float *place, int count)
 {
-  for (int k = (int)threadIdx.x; k < count; k += (int)blockDim.x) at[k] = 0.0f;
+  for (int k = (int)threadIdx.x; k < count; k += (int)blockDim.x) place[k] = 0.0f;
 }
 
 /* load and store a member */
@@ -102,8 +102,8 @@ __device__ __forceinline__ void tt_block_load_member(const tt_block_args &a, flo
   const tt_block_plan &plan = a.plan;
   tt_block_context *ctx = tt_block_context_of(shared);
   int i = ctx->member;
-  float *to = shared + plan.weights;
-  tt_block_zero(to, plan.params);
+  float *dst = shared + plan.weights;
+  tt_block_zero(dst, plan.params);
   for (int k = 0; k < plan.slots; k++)
     tt_block_zero(tt_block_slot_array(a, shared, k), plan.params);
   if (threadIdx.x == 0) {
@@ -117,12 +117,12 @@ __device__ __forceinline__ void tt_block_load_member(const tt_block_args &a, flo
     ctx->validation_rows = tt_cuda_member_rows(v, i).count[TT_VALIDATION];
   }
   __syncthreads();
-  const float *from = v.weights + (int64_t)i * v.param_stride;
-  tt_block_for_each_param(plan, [&](int q, int p) { to[q] = from[p]; });
+  const float *src = v.weights + (int64_t)i * v.param_stride;
+  tt_block_for_each_param(plan, [&](int q, int p) { dst[q] = src[p]; });
   for (int k = 0; k < plan.slots; k++) {
-    to = tt_block_slot_array(a, shared, k);
-    from = v.slots + ((int64_t)i * plan.slots + k) * v.param_stride;
-    tt_block_for_each_param(plan, [&](int q, int p) { to[q] = from[p]; });
+    dst = tt_block_slot_array(a, shared, k);
+    src = v.slots + ((int64_t)i * plan.slots + k) * v.param_stride;
+    tt_block_for_each_param(plan, [&](int q, int p) { dst[q] = src[p]; });
   }
   __syncthreads();
 }
@@ -134,13 +134,13 @@ __device__ __forceinline__ void tt_block_store_member(const tt_block_args &a, fl
   const tt_block_plan &plan = a.plan;
   const tt_block_context *ctx = tt_block_context_of(shared);
   int i = ctx->member;
-  const float *from = shared + plan.weights;
-  float *to = v.weights + (int64_t)i * v.param_stride;
-  tt_block_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
+  const float *src = shared + plan.weights;
+  float *dst = v.weights + (int64_t)i * v.param_stride;
+  tt_block_for_each_param(plan, [&](int q, int p) { dst[p] = src[q]; });
   for (int k = 0; k < plan.slots; k++) {
-    from = tt_block_slot_array(a, shared, k);
-    to = v.slots + ((int64_t)i * plan.slots + k) * v.param_stride;
-    tt_block_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
+    src = tt_block_slot_array(a, shared, k);
+    dst = v.slots + ((int64_t)i * plan.slots + k) * v.param_stride;
+    tt_block_for_each_param(plan, [&](int q, int p) { dst[p] = src[q]; });
   }
   if (threadIdx.x != 0) return;
   v.batch[i] = ctx->batch;
@@ -240,8 +240,8 @@ __device__ __forceinline__ tt_block_matrix tt_block_layer_input(const tt_block_a
                                                                 float *shared, int l)
 {
   const tt_block_plan &p = a.plan;
-  int at = l ? p.layer[l - 1].output : p.x, ld = l ? p.layer[l - 1].ld : p.x_ld;
-  tt_block_matrix m = {shared + at, ld};
+  int index = l ? p.layer[l - 1].output : p.x, ld = l ? p.layer[l - 1].ld : p.x_ld;
+  tt_block_matrix m = {shared + index, ld};
   return m;
 }
 
@@ -301,13 +301,13 @@ __device__ __forceinline__ void tt_block_loss_backward(const tt_block_args &a, f
   tt_block_matrix o = tt_block_layer_input(a, shared, a.plan.layers);
   int two = tt_output_has_variance(v.output);
   for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x) {
-    float *at = o.at + r * o.ld, value = 0.0f, weight = shared[a.plan.weight + r];
+    float *place = o.at + r * o.ld, value = 0.0f, weight = shared[a.plan.weight + r];
     for (int k = 0; k < v.targets; k++) {
-      float y = shared[a.plan.y + r * v.targets + k], raw = two ? at[v.targets + k] : 0.0f;
-      tt_loss_grad g = tt_block_loss_at(v.loss, at[k], raw, y, v.loss_args);
+      float y = shared[a.plan.y + r * v.targets + k], raw = two ? place[v.targets + k] : 0.0f;
+      tt_loss_grad g = tt_block_loss_at(v.loss, place[k], raw, y, v.loss_args);
       value += g.value;
-      at[k] = g.d0 * (weight * factor);
-      if (two) at[v.targets + k] = g.d1 * (weight * factor);
+      place[k] = g.d0 * (weight * factor);
+      if (two) place[v.targets + k] = g.d1 * (weight * factor);
     }
     shared[a.plan.row + r] = value;
   }
@@ -407,15 +407,15 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
 /* a pass */
 
 /* The losses of `count` rows from `first` on, in ctx->loss by parts. For a batch, also their
- * part of the gradient of the mean over `of` rows. */
+ * part of the gradient of the mean over `index` rows. */
 template <class KIND>
 __device__ __forceinline__ void tt_block_pass(const tt_block_args &a, float *shared, int validating,
-                                              int first, int count, int of)
+                                              int first, int count, int index)
 {
   tt_block_context *ctx = tt_block_context_of(shared);
-  float factor = 1.0f / (float)of;
+  float factor = 1.0f / (float)index;
   if (threadIdx.x < TT_BLOCK_CHUNKS) ctx->loss[threadIdx.x] = 0.0;
-  if (threadIdx.x == 0) ctx->part_chunks = tt_block_loss_part(a.plan, validating, of);
+  if (threadIdx.x == 0) ctx->part_chunks = tt_block_loss_part(a.plan, validating, index);
   /* divisions and square roots in double, while the other threads find their rows */
   if (!validating && threadIdx.x == blockDim.x - 1)
     ctx->args = tt_cuda_step_args(a.view, ctx->member, ctx->step + 1);

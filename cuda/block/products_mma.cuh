@@ -38,15 +38,16 @@ __device__ __forceinline__ void tt_block_mma_inner_step(float (&sum)[M][N][4], i
   for (int i = 0; i < M; i++)
 #pragma unroll
     for (int q = 0; q < 4; q++) {
-      int at = k + q / 2 * NEXT;
-      tt_mma_round_fragment<PRECISION>(q, LAST && at >= count ? 0.0f : a(2 * i + q % 2, at), u[i]);
+      int index = k + q / 2 * NEXT;
+      tt_mma_round_fragment<PRECISION>(q, LAST && index >= count ? 0.0f : a(2 * i + q % 2, index),
+                                       u[i]);
     }
 #pragma unroll
   for (int j = 0; j < N; j++)
 #pragma unroll
     for (int q = 0; q < 2; q++) {
-      int at = k + q * NEXT;
-      tt_mma_round_fragment<PRECISION>(q, LAST && at >= count ? 0.0f : b(j, at), v[j]);
+      int index = k + q * NEXT;
+      tt_mma_round_fragment<PRECISION>(q, LAST && index >= count ? 0.0f : b(j, index), v[j]);
     }
   tt_mma_multiply_add<PRECISION>(sum, u, v);
 }
@@ -74,7 +75,7 @@ __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer
   for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
     int row = item % down * TT_BLOCK_TILE_ROWS + tt_block_mma_row();
     int first = item / down * tile::WIDTH, left = first + 2 * tt_block_mma_pair();
-    const float *from = x.at + row * x.ld, *weight[N];
+    const float *src = x.at + row * x.ld, *weight[N];
     float sum[tile::M][N][4];
 #pragma unroll
     for (int j = 0; j < N; j++) {
@@ -87,7 +88,7 @@ __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer
           sum[i][j][q] = w[layer.bias + min(left + j * TT_MMA_COLUMNS + q % 2, layer.out - 1)];
     }
     tt_block_mma_sum<PRECISION, TT_INNER_CONTIGUOUS>(
-        sum, layer.in, [&](int r, int k) { return from[8 * r * x.ld + k]; },
+        sum, layer.in, [&](int r, int k) { return src[8 * r * x.ld + k]; },
         [&](int j, int k) { return weight[j][k]; });
 #pragma unroll
     for (int j = 0; j < N; j++) {
@@ -115,14 +116,14 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
   for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
     int row = item % down * TT_BLOCK_TILE_ROWS + tt_block_mma_row();
     int first = item / down * tile::WIDTH, left = first + 2 * tt_block_mma_pair();
-    const float *from = d.at + row * d.ld, *weight = w + layer.weight;
+    const float *src = d.at + row * d.ld, *weight = w + layer.weight;
     int column[N];
     float sum[tile::M][N][4] = {};
 #pragma unroll
     for (int j = 0; j < N; j++)
       column[j] = min(first + j * TT_MMA_COLUMNS + tt_block_mma_row(), layer.in - 1);
     tt_block_mma_sum<PRECISION, TT_INNER_STRIDED>(
-        sum, layer.out, [&](int r, int o) { return from[8 * r * d.ld + o]; },
+        sum, layer.out, [&](int r, int o) { return src[8 * r * d.ld + o]; },
         [&](int j, int o) { return weight[o * layer.stride + column[j]]; });
 #pragma unroll
     for (int j = 0; j < N; j++) {
@@ -131,10 +132,10 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
 #pragma unroll
       for (int r = 0; r < 2 * tile::M; r++) {
         const float *c = sum[r / 2][j] + r % 2 * 2;
-        int at = (row + 8 * r) * h.ld + i;
-        float2 s = tt_load2(slope + at);
+        int index = (row + 8 * r) * h.ld + i;
+        float2 s = tt_load2(slope + index);
         if (relu) s = make_float2(tt_relu_slope(s.x), tt_relu_slope(s.y));
-        tt_store2(h.at + at, make_float2(s.x * c[0], s.y * c[1]));
+        tt_store2(h.at + index, make_float2(s.x * c[0], s.y * c[1]));
       }
     }
   }
@@ -187,12 +188,12 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_til
       float *row = g + layer.weight + (o + 8 * r) * layer.stride;
 #pragma unroll
       for (int j = 0; j < N; j++) {
-        int at = i + j * TT_MMA_COLUMNS;
-        if (at >= layer.in) continue;
-        float2 old = first ? make_float2(0.0f, 0.0f) : tt_load2(row + at);
+        int index = i + j * TT_MMA_COLUMNS;
+        if (index >= layer.in) continue;
+        float2 old = first ? make_float2(0.0f, 0.0f) : tt_load2(row + index);
         old.x += sum[r / 2][j][r % 2 * 2];
-        if (at + 1 < layer.in) old.y += sum[r / 2][j][r % 2 * 2 + 1];
-        tt_store2(row + at, old);
+        if (index + 1 < layer.in) old.y += sum[r / 2][j][r % 2 * 2 + 1];
+        tt_store2(row + index, old);
       }
     }
   }

@@ -4,7 +4,7 @@
  * All arrays are row-major in shared memory. A lane sums TM rows x TN columns, the 32 lanes of a
  * warp cover 32 rows x TM TN columns, and the tiles are distributed over the warps. float4 values
  * are read along the inner index where it is contiguous, else along the columns. Row strides are
- * odd numbers of float4 (block_plan.h), so that lanes on neighbouring rows have no bank conflict.
+ * odd numbers of float4 (block_plan.h), so that lanes on neighboring rows have no bank conflict.
  *
  * Columns past the end of a layer are summed from valid memory and dropped. Values behind the
  * last column of a row, or in rows past the batch, enter no result. */
@@ -118,25 +118,28 @@ __device__ __forceinline__ void tt_block_forward(const tt_block_layer &layer, co
 
 /* backward: H = (D W) * slope */
 
-/* V neighbouring floats: one float4, or one float. */
+/* V neighboring floats: one float4, or one float. */
 template <int V> struct tt_block_vector {
   float v[V];
 };
-__device__ __forceinline__ tt_block_vector<1> tt_load_vector(const float *at, tt_block_vector<1>)
+__device__ __forceinline__ tt_block_vector<1> tt_load_vector(const float *place, tt_block_vector<1>)
 {
-  tt_block_vector<1> x = {{*at}};
+  tt_block_vector<1> x = {{*place}};
   return x;
 }
-__device__ __forceinline__ tt_block_vector<4> tt_load_vector(const float *at, tt_block_vector<4>)
+__device__ __forceinline__ tt_block_vector<4> tt_load_vector(const float *place, tt_block_vector<4>)
 {
-  float4 f = tt_load4(at);
+  float4 f = tt_load4(place);
   tt_block_vector<4> x = {{f.x, f.y, f.z, f.w}};
   return x;
 }
-__device__ __forceinline__ void tt_store_vector(float *at, tt_block_vector<1> x) { *at = x.v[0]; }
-__device__ __forceinline__ void tt_store_vector(float *at, tt_block_vector<4> x)
+__device__ __forceinline__ void tt_store_vector(float *place, tt_block_vector<1> x)
 {
-  tt_store4(at, make_float4(x.v[0], x.v[1], x.v[2], x.v[3]));
+  *place = x.v[0];
+}
+__device__ __forceinline__ void tt_store_vector(float *place, tt_block_vector<4> x)
+{
+  tt_store4(place, make_float4(x.v[0], x.v[1], x.v[2], x.v[3]));
 }
 
 /* sum[i][j] += a[i] * row[column of j], for one row of W. */
@@ -211,12 +214,12 @@ __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, c
       if (first + c * lanes::ACROSS * V > last) break;
 #pragma unroll
       for (int i = 0; i < TM; i++) {
-        int at = (row + i * lanes::DOWN) * h.ld + column[c];
-        tt_block_vector<V> x = tt_load_vector(slope + at, tt_block_vector<V>());
+        int index = (row + i * lanes::DOWN) * h.ld + column[c];
+        tt_block_vector<V> x = tt_load_vector(slope + index, tt_block_vector<V>());
 #pragma unroll
         for (int q = 0; q < V; q++)
           x.v[q] = (relu ? tt_relu_slope(x.v[q]) : x.v[q]) * sum[i][c * V + q];
-        tt_store_vector(h.at + at, x);
+        tt_store_vector(h.at + index, x);
       }
     }
   }
@@ -254,11 +257,11 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
   {
     int down = (layer.out + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
     const float *dr = d.at + rows.first * d.ld, *xr = x.at + rows.first * x.ld;
-    int from[TM / 4], to[TN / 4]; /* where reads begin: never past the padded row */
+    int begin[TM / 4], to[TN / 4]; /* where reads begin: never past the padded row */
 #pragma unroll
     for (int c = 0; c < TM / 4; c++) {
       o[c] = tile % down * TT_BLOCK_TILE_ROWS + (c * lanes::DOWN + lanes::down()) * 4;
-      from[c] = min(o[c], (layer.out - 1) / 4 * 4);
+      begin[c] = min(o[c], (layer.out - 1) / 4 * 4);
     }
 #pragma unroll
     for (int c = 0; c < TN / 4; c++) {
@@ -274,7 +277,7 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
       float u[TM];
 #pragma unroll
       for (int c = 0; c < TM / 4; c++) {
-        float4 f = tt_load4(dr + from[c]);
+        float4 f = tt_load4(dr + begin[c]);
         u[4 * c] = f.x, u[4 * c + 1] = f.y, u[4 * c + 2] = f.z, u[4 * c + 3] = f.w;
       }
       tt_block_outer_product<TM, TN, 4>(u, xr, to, sum);
@@ -290,14 +293,14 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
       if (out >= layer.out) continue;
 #pragma unroll
       for (int c = 0; c < TN / 4; c++) {
-        float *at = g + layer.weight + out * layer.stride + i[c];
+        float *place = g + layer.weight + out * layer.stride + i[c];
         if (i[c] >= layer.in) continue;
-        float4 old = first ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : tt_load4(at);
+        float4 old = first ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : tt_load4(place);
         old.x += sum[a][4 * c];
         if (i[c] + 1 < layer.in) old.y += sum[a][4 * c + 1];
         if (i[c] + 2 < layer.in) old.z += sum[a][4 * c + 2];
         if (i[c] + 3 < layer.in) old.w += sum[a][4 * c + 3];
-        tt_store4(at, old);
+        tt_store4(place, old);
       }
     }
   }
@@ -305,7 +308,7 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
 
 /* For narrow layers: 32 consecutive weights, one per lane. */
 template <> struct tt_block_weight_gradient_tile<1, 1> {
-  int at;
+  int index;
   float sum;
 
   static __device__ __forceinline__ int count(const tt_block_layer &layer)
@@ -316,8 +319,8 @@ template <> struct tt_block_weight_gradient_tile<1, 1> {
   __device__ __forceinline__ void add_rows(const tt_block_layer &layer, int tile, tt_block_matrix d,
                                            tt_block_matrix x, tt_block_row_range rows)
   {
-    at = tile * TT_WARP_SIZE + tt_block_lane_index();
-    int own = min(at, layer.out * layer.in - 1);
+    index = tile * TT_WARP_SIZE + tt_block_lane_index();
+    int own = min(index, layer.out * layer.in - 1);
     const float *dr = d.at + rows.first * d.ld + own / layer.in;
     const float *xr = x.at + rows.first * x.ld + own % layer.in;
     sum = 0.0f;
@@ -327,9 +330,9 @@ template <> struct tt_block_weight_gradient_tile<1, 1> {
 
   __device__ __forceinline__ void store(const tt_block_layer &layer, float *g, int first) const
   {
-    if (at >= layer.out * layer.in) return;
-    float *to = g + layer.weight + at / layer.in * layer.stride + at % layer.in;
-    *to = (first ? 0.0f : *to) + sum;
+    if (index >= layer.out * layer.in) return;
+    float *dst = g + layer.weight + index / layer.in * layer.stride + index % layer.in;
+    *dst = (first ? 0.0f : *dst) + sum;
   }
 };
 

@@ -72,16 +72,16 @@ __device__ __forceinline__ float *tt_cluster_slot_array(const tt_cluster_args &a
 /* Sum of the numbers of all ranks in the order of the ranks; every thread of every rank gets the
  * same bits.
  *   own  [TT_BLOCK_CHUNKS / ranks] in shared memory, the same for all threads of a rank
- *   at   [TT_BLOCK_CHUNKS] in tt_cluster_exchange; free for reuse after the next barrier */
+ *   place  [TT_BLOCK_CHUNKS] in tt_cluster_exchange; free for reuse after the next barrier */
 __device__ __forceinline__ double tt_cluster_sum(const tt_cluster_args &a, const double *own,
-                                                 double *at)
+                                                 double *place)
 {
   int thread = (int)threadIdx.x, each = TT_BLOCK_CHUNKS / a.ranks;
   if (thread < TT_BLOCK_CHUNKS) /* one number to one rank */
-    *tt_cluster_map_shared(at + tt_cluster_rank() * each + thread % each, thread / each) =
+    *tt_cluster_map_shared(place + tt_cluster_rank() * each + thread % each, thread / each) =
         own[thread % each];
   tt_cluster_sync();
-  return tt_block_sum_chunks(at);
+  return tt_block_sum_chunks(place);
 }
 
 /* load and store a member */
@@ -93,9 +93,9 @@ __device__ __forceinline__ void tt_cluster_load_member(const tt_cluster_args &a,
   tt_block_zero(shared + a.slot, a.slots * a.slice);
   tt_block_load_member(a.block, shared);
   for (int k = 0; k < a.slots; k++) {
-    const float *from = v.slots + (i * a.slots + k) * v.param_stride;
-    float *to = tt_cluster_slot_array(a, shared, k);
-    tt_cluster_for_each_param(a, [&](int q, int p) { to[q] = from[p]; });
+    const float *src = v.slots + (i * a.slots + k) * v.param_stride;
+    float *dst = tt_cluster_slot_array(a, shared, k);
+    tt_cluster_for_each_param(a, [&](int q, int p) { dst[q] = src[p]; });
   }
   __syncthreads();
 }
@@ -106,13 +106,13 @@ __device__ __forceinline__ void tt_cluster_store_member(const tt_cluster_args &a
   const tt_cuda_state &v = a.block.view;
   const tt_block_context *ctx = tt_block_context_of(shared);
   int64_t i = ctx->member;
-  const float *from = shared + a.block.plan.weights;
-  float *to = v.weights + i * v.param_stride;
-  tt_cluster_for_each_param(a, [&](int q, int p) { to[p] = from[q]; });
+  const float *src = shared + a.block.plan.weights;
+  float *dst = v.weights + i * v.param_stride;
+  tt_cluster_for_each_param(a, [&](int q, int p) { dst[p] = src[q]; });
   for (int k = 0; k < a.slots; k++) {
-    from = tt_cluster_slot_array(a, shared, k);
-    to = v.slots + (i * a.slots + k) * v.param_stride;
-    tt_cluster_for_each_param(a, [&](int q, int p) { to[p] = from[q]; });
+    src = tt_cluster_slot_array(a, shared, k);
+    dst = v.slots + (i * a.slots + k) * v.param_stride;
+    tt_cluster_for_each_param(a, [&](int q, int p) { dst[p] = src[q]; });
   }
   if (tt_cluster_rank() != 0 || threadIdx.x != 0) return;
   v.batch[i] = ctx->batch;
@@ -239,9 +239,9 @@ __device__ __forceinline__ void tt_cluster_end_epoch(const tt_cluster_args &a, f
     int best = tt_cuda_end_epoch(v, i, all_finite, loss);
     int training = tt_cuda_keeps_training(v, i);
     for (int r = 0; r < a.ranks; r++) {
-      tt_cluster_exchange *to = tt_cluster_map_shared(exchange, r);
-      to->best = best;
-      to->training = training;
+      tt_cluster_exchange *dst = tt_cluster_map_shared(exchange, r);
+      dst->best = best;
+      dst->training = training;
     }
   }
   tt_cluster_sync();

@@ -45,19 +45,19 @@ __device__ __forceinline__ void tt_cluster_sync()
 }
 #endif
 
-/* Map `at`, an address in this block's shared memory, to the same place in the shared memory of
+/* Map `place`, an address in this block's shared memory, to the same place in the shared memory of
  * rank `rank`. */
-template <class T> __device__ __forceinline__ T *tt_cluster_map_shared(T *at, int rank)
+template <class T> __device__ __forceinline__ T *tt_cluster_map_shared(T *place, int rank)
 {
 #if defined(TT_CUDA_DOUBLE)
-  return static_cast<T *>(tt_double_cluster_map(at, rank));
+  return static_cast<T *>(tt_double_cluster_map(place, rank));
 #elif TT_HAS_CLUSTERS
   T *there;
-  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(at), "r"(rank));
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(place), "r"(rank));
   return there;
 #else
   (void)rank;
-  return at;
+  return place;
 #endif
 }
 #endif

@@ -8,22 +8,21 @@
 #include "cuda/common/device.cuh"
 
 /* Start to copy V floats; V is 1 or 4, and both addresses are multiples of 4 V bytes. If `valid` is
- * false, `from` is not read and `to` becomes zero. */
+ * false, `src` is not read and `dst` becomes zero. */
 template <int V>
-__device__ __forceinline__ void tt_copy_async(float *to, const float *from, bool valid)
+__device__ __forceinline__ void tt_copy_async(float *dst, const float *src, bool valid)
 {
   static_assert(V == 1 || V == 4, "4 or 16 bytes");
 #ifdef TT_CUDA_DOUBLE
-  tt_double_copy_async(to, from, V * sizeof(float), valid);
+  tt_double_copy_async(dst, src, V * sizeof(float), valid);
 #else
-  unsigned shared = (unsigned)__cvta_generic_to_shared(to);
+  unsigned shared = (unsigned)__cvta_generic_to_shared(dst);
   int bytes = valid ? V * (int)sizeof(float) : 0;
   if constexpr (V == 4)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(from),
-                 "r"(bytes)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(src), "r"(bytes)
                  : "memory");
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(from), "r"(bytes)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(shared), "l"(src), "r"(bytes)
                  : "memory");
 #endif
 }

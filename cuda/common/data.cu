@@ -49,9 +49,10 @@ static tt_err collect_rows(const tt_cohort *c, const tt_dataset *data, tt_row_st
   TT_TRY(TT_ALLOC(p->list.count, row_sets * TT_SPLITS));
   for (int64_t i = 0; i < row_sets; i++) {
     for (int k = 0; k < TT_SPLITS; k++) {
-      int64_t at = i * TT_SPLITS + k;
-      TT_TRY(tt_cohort_stored_rows(c, data, i, (tt_split)k, &p->list.row[at], &p->list.count[at]));
-      p->rows += p->list.count[at];
+      int64_t offset = i * TT_SPLITS + k;
+      TT_TRY(tt_cohort_stored_rows(c, data, i, (tt_split)k, &p->list.row[offset],
+                                   &p->list.count[offset]));
+      p->rows += p->list.count[offset];
     }
     if (p->list.count[i * TT_SPLITS + TT_TRAIN] < 1) return fail_no_training_rows(c, i);
   }
@@ -71,10 +72,10 @@ static tt_err concatenate_rows(const tt_cohort *c, tt_row_staging *p)
 }
 
 template <class T>
-static tt_err upload_array(tt_engine *e, T **to, const T *from, int64_t count, const char *what)
+static tt_err upload_array(tt_engine *e, T **dst, const T *src, int64_t count, const char *what)
 {
-  TT_TRY(tt_dev_alloc(to, count, what));
-  return tt_dev_upload_sync(*to, from, count, e->dev.stream);
+  TT_TRY(tt_dev_alloc(dst, count, what));
+  return tt_dev_upload_sync(*dst, src, count, e->dev.stream);
 }
 
 /* Row set of every member, and the rows of its epochs. */
@@ -84,10 +85,10 @@ static tt_err upload_member_views(tt_engine *e, const tt_row_staging *p)
   int32_t *view = NULL;
   TT_TRY(TT_ALLOC(view, e->slice.count));
   for (int64_t i = 0; i < e->slice.count; i++) {
-    int64_t at = tt_member_row_set(c, &c->member[e->slice.first + i]);
-    view[i] = (int32_t)at;
+    int64_t offset = tt_member_row_set(c, &c->member[e->slice.first + i]);
+    view[i] = (int32_t)offset;
     e->host_epoch_rows[i] =
-        (int32_t)tt_cohort_epoch_rows(c, p->list.count[at * TT_SPLITS + TT_TRAIN]);
+        (int32_t)tt_cohort_epoch_rows(c, p->list.count[offset * TT_SPLITS + TT_TRAIN]);
   }
   tt_err err = upload_array(e, &e->view_of_member, view, e->slice.count, "row sets of the members");
   tt_free(view);

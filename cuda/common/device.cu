@@ -30,21 +30,22 @@ tt_err tt_dev_count(int *out)
 }
 
 /* Entry `number` of CUDA_VISIBLE_DEVICES; "" if there is none. */
-static void visible_entry(int number, char *text, size_t room)
+static void visible_entry(int number, char *text, size_t scratch)
 {
-  const char *at = getenv("CUDA_VISIBLE_DEVICES");
-  while (at && number-- > 0) at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL;
-  at = at ? at + strspn(at, " ") : "";
-  snprintf(text, room, "%.*s", (int)strcspn(at, ", "), at);
+  const char *cursor = getenv("CUDA_VISIBLE_DEVICES");
+  while (cursor && number-- > 0) cursor = strchr(cursor, ',') ? strchr(cursor, ',') + 1 : NULL;
+  cursor = cursor ? cursor + strspn(cursor, " ") : "";
+  snprintf(text, scratch, "%.*s", (int)strcspn(cursor, ", "), cursor);
 }
 
 /* "GPU-00112233-4455-6677-8899-aabbccddeeff" */
-static void format_uuid(const cudaUUID_t *uuid, char *text, size_t room)
+static void format_uuid(const cudaUUID_t *uuid, char *text, size_t scratch)
 {
-  size_t at = (size_t)snprintf(text, room, "GPU");
+  size_t offset = (size_t)snprintf(text, scratch, "GPU");
   for (int i = 0; i < 16; i++) {
     const char *dash = i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
-    at += (size_t)snprintf(text + at, room - at, "%s%02x", dash, (unsigned char)uuid->bytes[i]);
+    offset += (size_t)snprintf(text + offset, scratch - offset, "%s%02x", dash,
+                               (unsigned char)uuid->bytes[i]);
   }
 }
 

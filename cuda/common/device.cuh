@@ -100,41 +100,41 @@ template <class T> void tt_pinned_free(T *&block)
 }
 
 /* Copy `bytes` in stream order; the addresses must match `kind`. */
-tt_err tt_dev_copy_bytes(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
+tt_err tt_dev_copy_bytes(void *dst, const void *src, int64_t bytes, cudaMemcpyKind kind,
                          cudaStream_t stream);
-tt_err tt_dev_zero_bytes(void *to, int64_t bytes, cudaStream_t stream);
+tt_err tt_dev_zero_bytes(void *dst, int64_t bytes, cudaStream_t stream);
 
 /* Host to device, device to host, device to device, `count` elements. Asynchronous: do not
- * change or read the host side before the stream is synchronised. May be captured; then every
+ * change or read the host side before the stream is synchronized. May be captured; then every
  * launch of the graph reads or writes the host memory. */
-template <class T> tt_err tt_dev_upload(T *to, const T *from, int64_t count, cudaStream_t stream)
+template <class T> tt_err tt_dev_upload(T *dst, const T *src, int64_t count, cudaStream_t stream)
 {
-  return tt_dev_copy_bytes(to, from, count * (int64_t)sizeof(T), cudaMemcpyHostToDevice, stream);
+  return tt_dev_copy_bytes(dst, src, count * (int64_t)sizeof(T), cudaMemcpyHostToDevice, stream);
 }
-template <class T> tt_err tt_dev_download(T *to, const T *from, int64_t count, cudaStream_t stream)
+template <class T> tt_err tt_dev_download(T *dst, const T *src, int64_t count, cudaStream_t stream)
 {
-  return tt_dev_copy_bytes(to, from, count * (int64_t)sizeof(T), cudaMemcpyDeviceToHost, stream);
+  return tt_dev_copy_bytes(dst, src, count * (int64_t)sizeof(T), cudaMemcpyDeviceToHost, stream);
 }
-template <class T> tt_err tt_dev_copy(T *to, const T *from, int64_t count, cudaStream_t stream)
+template <class T> tt_err tt_dev_copy(T *dst, const T *src, int64_t count, cudaStream_t stream)
 {
-  return tt_dev_copy_bytes(to, from, count * (int64_t)sizeof(T), cudaMemcpyDeviceToDevice, stream);
+  return tt_dev_copy_bytes(dst, src, count * (int64_t)sizeof(T), cudaMemcpyDeviceToDevice, stream);
 }
-template <class T> tt_err tt_dev_zero(T *to, int64_t count, cudaStream_t stream)
+template <class T> tt_err tt_dev_zero(T *dst, int64_t count, cudaStream_t stream)
 {
-  return tt_dev_zero_bytes(to, count * (int64_t)sizeof(T), stream);
+  return tt_dev_zero_bytes(dst, count * (int64_t)sizeof(T), stream);
 }
 
 /* The same, but complete when the call returns; also waits for all earlier work of the stream. */
 template <class T>
-tt_err tt_dev_upload_sync(T *to, const T *from, int64_t count, cudaStream_t stream)
+tt_err tt_dev_upload_sync(T *dst, const T *src, int64_t count, cudaStream_t stream)
 {
-  TT_TRY(tt_dev_upload(to, from, count, stream));
+  TT_TRY(tt_dev_upload(dst, src, count, stream));
   return tt_stream_synchronize(stream);
 }
 template <class T>
-tt_err tt_dev_download_sync(T *to, const T *from, int64_t count, cudaStream_t stream)
+tt_err tt_dev_download_sync(T *dst, const T *src, int64_t count, cudaStream_t stream)
 {
-  TT_TRY(tt_dev_download(to, from, count, stream));
+  TT_TRY(tt_dev_download(dst, src, count, stream));
   return tt_stream_synchronize(stream);
 }
 
@@ -271,7 +271,7 @@ static inline unsigned tt_grid_size(int64_t items, int threads)
  *       if (!e) e = end;
  *     }
  * Every successful begin needs its end, also after an error. Between them, do not allocate, free or
- * synchronise. */
+ * synchronize. */
 tt_err tt_graph_begin(cudaStream_t stream);
 /*   out    owned by the caller, tt_graph_destroy; NULL on error
  *   nodes  number of operations of the graph; may be NULL */
@@ -285,7 +285,7 @@ void tt_graph_destroy(cudaGraphExec_t *graph); /* accepts NULL in *graph, sets i
 enum { TT_WARP_SIZE = 32, TT_MAX_WARPS = 32 };
 #define TT_FULL_WARP_MASK 0xFFFFFFFFu
 
-/* Before an access to several neighbouring numbers at once: the address is a multiple of their
+/* Before an access to several neighboring numbers at once: the address is a multiple of their
  * bytes, or the GPU stops with an error. */
 #ifdef TT_CUDA_DOUBLE
 #define TT_CHECK_ALIGNMENT(at_, bytes_) tt_double_check_alignment(at_, bytes_)
@@ -293,26 +293,26 @@ enum { TT_WARP_SIZE = 32, TT_MAX_WARPS = 32 };
 #define TT_CHECK_ALIGNMENT(at_, bytes_) (void)0
 #endif
 
-/* Load or store four or two neighbouring floats. */
-__device__ __forceinline__ float4 tt_load4(const float *at)
+/* Load or store four or two neighboring floats. */
+__device__ __forceinline__ float4 tt_load4(const float *place)
 {
-  TT_CHECK_ALIGNMENT(at, sizeof(float4));
-  return *reinterpret_cast<const float4 *>(at);
+  TT_CHECK_ALIGNMENT(place, sizeof(float4));
+  return *reinterpret_cast<const float4 *>(place);
 }
-__device__ __forceinline__ void tt_store4(float *at, float4 x)
+__device__ __forceinline__ void tt_store4(float *place, float4 x)
 {
-  TT_CHECK_ALIGNMENT(at, sizeof(float4));
-  *reinterpret_cast<float4 *>(at) = x;
+  TT_CHECK_ALIGNMENT(place, sizeof(float4));
+  *reinterpret_cast<float4 *>(place) = x;
 }
-__device__ __forceinline__ float2 tt_load2(const float *at)
+__device__ __forceinline__ float2 tt_load2(const float *place)
 {
-  TT_CHECK_ALIGNMENT(at, sizeof(float2));
-  return *reinterpret_cast<const float2 *>(at);
+  TT_CHECK_ALIGNMENT(place, sizeof(float2));
+  return *reinterpret_cast<const float2 *>(place);
 }
-__device__ __forceinline__ void tt_store2(float *at, float2 x)
+__device__ __forceinline__ void tt_store2(float *place, float2 x)
 {
-  TT_CHECK_ALIGNMENT(at, sizeof(float2));
-  *reinterpret_cast<float2 *>(at) = x;
+  TT_CHECK_ALIGNMENT(place, sizeof(float2));
+  *reinterpret_cast<float2 *>(place) = x;
 }
 
 /* Value of the lane whose number is this lane's number xor `bits`. All 32 lanes take part. */
@@ -329,7 +329,7 @@ template <class T> __device__ __forceinline__ T tt_shuffle_from(T value, int lan
 
 /* Position of a lane in the tile of a warp, with ACROSS lanes side by side: bit 0 of its number
  * goes down, the next bits go across, the others down. A 16-byte load in which each four
- * neighbouring lanes read at most two places takes two passes over shared memory, any other takes
+ * neighboring lanes read at most two places takes two passes over shared memory, any other takes
  * four (bench/micro.cu). */
 template <int ACROSS> __device__ __forceinline__ int tt_lane_down()
 {

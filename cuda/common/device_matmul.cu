@@ -52,9 +52,9 @@ tt_err tt_dev_open_blas(tt_dev *d)
   return e;
 }
 
-int64_t tt_matmul_alignment(const float *at, int64_t step)
+int64_t tt_matmul_alignment(const float *place, int64_t step)
 {
-  uint64_t bits = reinterpret_cast<uintptr_t>(at) | (uint64_t)step * sizeof(float) | 16;
+  uint64_t bits = reinterpret_cast<uintptr_t>(place) | (uint64_t)step * sizeof(float) | 16;
   return (int64_t)(bits & -bits);
 }
 

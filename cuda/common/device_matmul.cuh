@@ -32,8 +32,8 @@ typedef struct tt_blas tt_blas;
 /* Create d->blas. Errors: MEM, INTERNAL. */
 tt_err tt_dev_open_blas(tt_dev *d);
 
-/* Alignment in bytes, at most 16, of all matrices from `at` on that are `step` floats apart. */
-int64_t tt_matmul_alignment(const float *at, int64_t step);
+/* Alignment in bytes, at most 16, of all matrices from `place` on that are `step` floats apart. */
+int64_t tt_matmul_alignment(const float *place, int64_t step);
 
 /* Multiply `count` matrices on d's stream. Asynchronous, may be captured. Errors: MEM, INTERNAL
  * (cuBLAS has no algorithm for the shape). */

@@ -11,32 +11,33 @@ typedef struct allocation {
 } allocation;
 typedef struct allocation_list {
   allocation *block;
-  int64_t count, room, bytes;
+  int64_t count, scratch, bytes;
 } allocation_list;
 static allocation_list device_allocations, pinned_allocations;
 
 /* Make room for one more entry; called before the allocation. */
 static tt_err reserve_entry(allocation_list *list)
 {
-  if (list->count < list->room) return TT_OK;
-  int64_t room = list->room ? 2 * list->room : 64;
-  void *grown = realloc(list->block, (size_t)room * sizeof *list->block);
-  if (!grown) return TT_FAIL(MEM, "out of host memory for a list of %lld blocks", (long long)room);
+  if (list->count < list->scratch) return TT_OK;
+  int64_t scratch = list->scratch ? 2 * list->scratch : 64;
+  void *grown = realloc(list->block, (size_t)scratch * sizeof *list->block);
+  if (!grown)
+    return TT_FAIL(MEM, "out of host memory for a list of %lld blocks", (long long)scratch);
   list->block = static_cast<allocation *>(grown);
-  list->room = room;
+  list->scratch = scratch;
   return TT_OK;
 }
 
-static void add_entry(allocation_list *list, void *at, int64_t bytes)
+static void add_entry(allocation_list *list, void *place, int64_t bytes)
 {
-  list->block[list->count++] = {at, bytes};
+  list->block[list->count++] = {place, bytes};
   list->bytes += bytes;
 }
 
-static void remove_entry(allocation_list *list, const void *at)
+static void remove_entry(allocation_list *list, const void *place)
 {
   for (int64_t i = list->count - 1; i >= 0; i--) {
-    if (list->block[i].at != at) continue;
+    if (list->block[i].at != place) continue;
     list->bytes -= list->block[i].bytes;
     list->block[i] = list->block[--list->count];
     break;
@@ -133,13 +134,13 @@ tt_dev_memory_stats tt_dev_memory_allocated(void)
           pinned_allocations.count};
 }
 
-tt_err tt_dev_copy_bytes(void *to, const void *from, int64_t bytes, cudaMemcpyKind kind,
+tt_err tt_dev_copy_bytes(void *dst, const void *src, int64_t bytes, cudaMemcpyKind kind,
                          cudaStream_t stream)
 {
-  return bytes ? TT_CUDA(cudaMemcpyAsync(to, from, (size_t)bytes, kind, stream)) : TT_OK;
+  return bytes ? TT_CUDA(cudaMemcpyAsync(dst, src, (size_t)bytes, kind, stream)) : TT_OK;
 }
 
-tt_err tt_dev_zero_bytes(void *to, int64_t bytes, cudaStream_t stream)
+tt_err tt_dev_zero_bytes(void *dst, int64_t bytes, cudaStream_t stream)
 {
-  return bytes ? TT_CUDA(cudaMemsetAsync(to, 0, (size_t)bytes, stream)) : TT_OK;
+  return bytes ? TT_CUDA(cudaMemsetAsync(dst, 0, (size_t)bytes, stream)) : TT_OK;
 }

@@ -7,7 +7,7 @@
 tt_err tt_cuda_set_data(tt_engine *e, const tt_dataset *data, const tt_replay *replay);
 tt_err tt_cuda_evaluate(tt_engine *e, tt_split split, double *loss);
 tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
-                       const float *x, tt_moments *into, float *members);
+                       const float *x, tt_moments *dst, float *members);
 
 /* team_ops.h: link. */
 extern const tt_device_link_ops tt_cuda_link;
@@ -17,7 +17,7 @@ extern const tt_device_link_ops tt_cuda_link;
 tt_err tt_cuda_cluster_places(const tt_engine *e, int ranks, int *out);
 
 /* tt_cuda_path.arithmetic of the block path, and of the cluster path, which gives the same bits. */
-void tt_cuda_block_arithmetic(const tt_engine *e, char *text, size_t room);
+void tt_cuda_block_arithmetic(const tt_engine *e, char *text, size_t scratch);
 
 /* Free what set_data allocated. */
 void tt_cuda_free_data(tt_engine *e);

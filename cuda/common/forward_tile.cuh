@@ -25,12 +25,12 @@ static inline int64_t tt_tile_floats(const tt_model *model)
 /* Load rows x[row[0..count)][inputs], or x[0..count)[inputs] without a list, into a tile; the
  * rows behind them are zero. */
 __device__ __forceinline__ void tt_tile_load(const float *x, int32_t inputs, const int32_t *row,
-                                             int32_t count, float *to)
+                                             int32_t count, float *dst)
 {
   for (int32_t k = (int32_t)threadIdx.x; k < inputs * TT_TILE_ROWS; k += (int32_t)blockDim.x) {
     int32_t r = k % TT_TILE_ROWS, i = k / TT_TILE_ROWS;
-    int64_t from = r < count ? (row ? row[r] : r) : 0;
-    to[k] = r < count ? x[from * inputs + i] : 0.0f;
+    int64_t begin = r < count ? (row ? row[r] : r) : 0;
+    dst[k] = r < count ? x[begin * inputs + i] : 0.0f;
   }
 }
 
@@ -64,7 +64,7 @@ __device__ __forceinline__ void tt_tile_dot_products(const float *const (&a)[TT_
   }
 }
 
-/* One layer. A thread computes two neighbouring rows and TT_TILE_OUTPUTS outputs at a time, so that
+/* One layer. A thread computes two neighboring rows and TT_TILE_OUTPUTS outputs at a time, so that
  * each value read is used several times; outputs past the last one repeat it and are dropped.
  *   w  parameters of the member, at a multiple of 16 bytes */
 __device__ __forceinline__ void tt_tile_layer(const tt_layer &layer, tt_activation activation,
@@ -78,9 +78,9 @@ __device__ __forceinline__ void tt_tile_layer(const tt_layer &layer, tt_activati
     float2 z[TT_TILE_OUTPUTS];
 #pragma unroll
     for (int32_t j = 0; j < TT_TILE_OUTPUTS; j++) {
-      int32_t at = o + j < out ? o + j : out - 1;
-      a[j] = w + layer.weight + (int64_t)at * in;
-      z[j].x = z[j].y = w[layer.bias + at];
+      int32_t index = o + j < out ? o + j : out - 1;
+      a[j] = w + layer.weight + (int64_t)index * in;
+      z[j].x = z[j].y = w[layer.bias + index];
     }
     if (vectors)
       tt_tile_dot_products<4>(a, x + row, in, z);

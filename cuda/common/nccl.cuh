@@ -36,8 +36,8 @@ typedef struct tt_nccl_config {
   X(ncclGroupStart, int, (void))                                                                   \
   X(ncclGroupEnd, int, (void))                                                                     \
   X(ncclSend, int,                                                                                 \
-    (const void *from, size_t count, int type, int peer, void *comm, cudaStream_t stream))         \
-  X(ncclRecv, int, (void *to, size_t count, int type, int peer, void *comm, cudaStream_t stream))
+    (const void *src, size_t count, int type, int peer, void *comm, cudaStream_t stream))          \
+  X(ncclRecv, int, (void *dst, size_t count, int type, int peer, void *comm, cudaStream_t stream))
 
 typedef struct tt_nccl {
 #define X(name, result, parameters) result(*name) parameters;

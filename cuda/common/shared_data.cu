@@ -12,11 +12,11 @@ static tt_shared_data *find(const tt_dev *dev, const tt_dataset *d)
   return s;
 }
 
-static tt_err upload(const tt_dev *dev, float **to, const float *from, int64_t count,
+static tt_err upload(const tt_dev *dev, float **dst, const float *src, int64_t count,
                      const char *what)
 {
-  TT_TRY(tt_dev_alloc(to, count, what));
-  return tt_dev_upload_sync(*to, from, count, dev->stream);
+  TT_TRY(tt_dev_alloc(dst, count, what));
+  return tt_dev_upload_sync(*dst, src, count, dev->stream);
 }
 
 static tt_err upload_all(const tt_dev *dev, const tt_dataset *d, tt_shared_data *s)

@@ -110,20 +110,20 @@ static tt_err copy_field(tt_engine *e, int f, tt_slice which, const tt_state *s,
   char *device =
       static_cast<char *>(*field_pointer(e, f)) + (which.first - e->slice.first) * device_each;
   char *host = static_cast<char *>(field.data) + (which.first - s->first) * each;
-  char *to = kind == cudaMemcpyHostToDevice ? device : host;
-  const char *from = kind == cudaMemcpyHostToDevice ? host : device;
+  char *dst = kind == cudaMemcpyHostToDevice ? device : host;
+  const char *src = kind == cudaMemcpyHostToDevice ? host : device;
   if (!each || !which.count) return TT_OK;
   if (each == device_each)
-    return tt_dev_copy_bytes(to, from, which.count * each, kind, e->dev.stream);
-  tt_slice of = tt_state_own(s);
-  if (!tt_state_own_vectors(s, f)) of = {0, s->params};
-  size_t width = (size_t)of.count * sizeof(float);
+    return tt_dev_copy_bytes(dst, src, which.count * each, kind, e->dev.stream);
+  tt_slice slice = tt_state_own(s);
+  if (!tt_state_own_vectors(s, f)) slice = {0, s->params};
+  size_t width = (size_t)slice.count * sizeof(float);
   size_t padded = (size_t)tt_param_stride(s->params) * sizeof(float);
-  size_t skipped = (size_t)of.first * sizeof(float);
+  size_t skipped = (size_t)slice.first * sizeof(float);
   return TT_CUDA(
-      cudaMemcpy2DAsync(to == device ? to + skipped : to, to == device ? padded : width,
-                        to == device ? from : from + skipped, to == device ? width : padded, width,
-                        (size_t)(which.count * field.length / of.count), kind, e->dev.stream));
+      cudaMemcpy2DAsync(dst == device ? dst + skipped : dst, dst == device ? padded : width,
+                        dst == device ? src : src + skipped, dst == device ? width : padded, width,
+                        (size_t)(which.count * field.length / slice.count), kind, e->dev.stream));
 }
 
 /* Copy members `which` between the device and a state that must contain them. */
@@ -138,7 +138,7 @@ static tt_err copy_members(tt_engine *e, tt_slice which, const tt_state *s, cuda
 
 /* Anchors of members `which`: the initial weights of their attempt, towards which their weights
  * are pulled. */
-static tt_err upload_anchors(tt_engine *e, tt_slice which, const tt_state *from)
+static tt_err upload_anchors(tt_engine *e, tt_slice which, const tt_state *src)
 {
   const tt_cohort *c = e->cohort;
   int64_t stride = tt_param_stride(c->model.params);
@@ -146,7 +146,7 @@ static tt_err upload_anchors(tt_engine *e, tt_slice which, const tt_state *from)
   TT_TRY(TT_ALLOC(w, which.count * stride));
   for (int64_t i = 0; i < which.count; i++) {
     const tt_member *m = &c->member[which.first + i];
-    int32_t attempt = TT_FIELD(from, attempt)[which.first + i - from->first];
+    int32_t attempt = TT_FIELD(src, attempt)[which.first + i - src->first];
     if (m->hyper.anchor > 0.0f) tt_member_init_weights(c, m, attempt, w + i * stride);
   }
   tt_err err = tt_dev_upload_sync(e->anchor + (which.first - e->slice.first) * stride, w,
@@ -155,18 +155,18 @@ static tt_err upload_anchors(tt_engine *e, tt_slice which, const tt_state *from)
   return err;
 }
 
-static tt_err save(tt_engine *e, tt_slice which, tt_state *to)
+static tt_err save(tt_engine *e, tt_slice which, tt_state *dst)
 {
-  return copy_members(e, which, to, cudaMemcpyDeviceToHost);
+  return copy_members(e, which, dst, cudaMemcpyDeviceToHost);
 }
 
-static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
+static tt_err load(tt_engine *e, tt_slice which, const tt_state *src)
 {
-  TT_TRY(copy_members(e, which, from, cudaMemcpyHostToDevice));
+  TT_TRY(copy_members(e, which, src, cudaMemcpyHostToDevice));
   for (int64_t i = 0; i < which.count; i++)
     e->status[which.first - e->slice.first + i] =
-        TT_FIELD(from, status)[which.first - from->first + i];
-  return e->anchor ? upload_anchors(e, which, from) : TT_OK;
+        TT_FIELD(src, status)[which.first - src->first + i];
+  return e->anchor ? upload_anchors(e, which, src) : TT_OK;
 }
 
 /* create and destroy */
@@ -228,14 +228,14 @@ static tt_err choose_path(tt_engine *e, tt_gpu_path wanted)
 {
   tt_path_choice chosen;
   int places = 0;
-  tt_path_context on = {e->dev.shared_bytes, e->precision, e->dev.capability,
-                        e->dev.multiprocessors, e->slice.count};
+  tt_path_context context = {e->dev.shared_bytes, e->precision, e->dev.capability,
+                             e->dev.multiprocessors, e->slice.count};
   for (;;) {
-    TT_TRY(tt_path_choose(e->cohort, &on, wanted, &chosen));
+    TT_TRY(tt_path_choose(e->cohort, &context, wanted, &chosen));
     if (wanted != TT_GPU_PATH_auto || chosen.path != TT_GPU_PATH_cluster) break;
     TT_TRY(tt_cuda_cluster_places(e, chosen.ranks, &places));
     if (places >= e->slice.count) break;
-    on.multiprocessors = places * chosen.ranks;
+    context.multiprocessors = places * chosen.ranks;
   }
   e->path = paths[chosen.path];
   e->precision = chosen.precision;
@@ -318,7 +318,7 @@ static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources
   return err;
 }
 
-/* Initialise members [first, first + count) of the slice on the host, so that all engines give
+/* Initialize members [first, first + count) of the slice on the host, so that all engines give
  * the same bits. */
 static tt_err init_range(tt_engine *e, int64_t first, int64_t count)
 {
@@ -360,7 +360,7 @@ static __global__ void report_progress(report_args a)
   a.out[i].status = a.v.status[i];
 }
 
-static tt_err train_members(tt_engine *e, int64_t steps, tt_member_progress *at)
+static tt_err train_members(tt_engine *e, int64_t steps, tt_member_progress *progress)
 {
   int64_t members = e->slice.count;
   TT_TRY(tt_dev_copy(e->before, e->view.step, members, e->dev.stream));
@@ -368,18 +368,18 @@ static tt_err train_members(tt_engine *e, int64_t steps, tt_member_progress *at)
   report_args a = {e->view, e->before, e->standing};
   TT_TRY(tt_launch(report_progress, tt_grid_size(members, REPORT_THREADS), REPORT_THREADS, 0,
                    e->dev.stream, a));
-  TT_TRY(tt_dev_download_sync(at, e->standing, members, e->dev.stream));
-  for (int64_t i = 0; i < members; i++) e->status[i] = at[i].status;
+  TT_TRY(tt_dev_download_sync(progress, e->standing, members, e->dev.stream));
+  for (int64_t i = 0; i < members; i++) e->status[i] = progress[i].status;
   return TT_OK;
 }
 
 static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
 {
-  tt_member_progress *at = NULL;
-  TT_TRY(TT_ALLOC(at, e->slice.count));
-  tt_err err = e->slice.count ? train_members(e, steps, at) : TT_OK;
-  if (!err) tt_progress_from_members(e->slice.count, at, e->cohort->max_epochs, out);
-  tt_free(at);
+  tt_member_progress *progress = NULL;
+  TT_TRY(TT_ALLOC(progress, e->slice.count));
+  tt_err err = e->slice.count ? train_members(e, steps, progress) : TT_OK;
+  if (!err) tt_progress_from_members(e->slice.count, progress, e->cohort->max_epochs, out);
+  tt_free(progress);
   return err;
 }
 

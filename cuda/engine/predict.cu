@@ -130,12 +130,12 @@ static __global__ void combine_moments(moment_args a)
   for (int64_t m = column.first; m < column.first + column.members; m++) {
     double w = a.device_ensemble.share[m];
     if (w <= 0.0) continue;
-    const float *at = a.each + (m * 2 * a.device_ensemble.width + column.k) * a.chunk + row;
-    double mu = (double)at[0], step = mu - mean;
+    const float *place = a.each + (m * 2 * a.device_ensemble.width + column.k) * a.chunk + row;
+    double mu = (double)place[0], step = mu - mean;
     sum += w;
     mean += step * (w / sum);
     between += w * step * (mu - mean);
-    within += w * (double)at[a.device_ensemble.width * a.chunk];
+    within += w * (double)place[a.device_ensemble.width * a.chunk];
   }
   double *out = a.out + row * a.device_ensemble.columns + c;
   int64_t moment_stride = a.chunk * a.device_ensemble.columns;
@@ -313,10 +313,10 @@ static tt_err collect_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set)
                                   buffer_set->each, (size_t)s->chunk * sizeof(float), width,
                                   (size_t)lines, cudaMemcpyDeviceToHost, buffer_set->stream)));
   TT_TRY(tt_stream_synchronize(buffer_set->stream));
-  double *to[MOMENTS];
-  if (s->into) to[0] = s->into->mean, to[1] = s->into->between, to[2] = s->into->within;
+  double *dst[MOMENTS];
+  if (s->into) dst[0] = s->into->mean, dst[1] = s->into->between, dst[2] = s->into->within;
   for (int m = 0; s->into && m < MOMENTS; m++)
-    tt_host_copy(to[m] + buffer_set->first * s->device_ensemble.columns,
+    tt_host_copy(dst[m] + buffer_set->first * s->device_ensemble.columns,
                  buffer_set->host_moments + m * moment_stride, cells * (int64_t)sizeof(double),
                  s->threads);
   buffer_set->rows = 0;
@@ -326,12 +326,12 @@ static tt_err collect_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set)
 static tt_err predict_chunks(tt_prediction_job *s)
 {
   int64_t first = 0;
-  for (int at = 0; first < s->rows; at = (at + 1) % BUFFER_SETS, first += s->chunk) {
-    TT_TRY(collect_chunk(s, &s->buffer_set[at]));
+  for (int index = 0; first < s->rows; index = (index + 1) % BUFFER_SETS, first += s->chunk) {
+    TT_TRY(collect_chunk(s, &s->buffer_set[index]));
     int64_t left = s->rows - first;
-    TT_TRY(launch_chunk(s, &s->buffer_set[at], first, left < s->chunk ? left : s->chunk));
+    TT_TRY(launch_chunk(s, &s->buffer_set[index], first, left < s->chunk ? left : s->chunk));
   }
-  for (int at = 0; at < BUFFER_SETS; at++) TT_TRY(collect_chunk(s, &s->buffer_set[at]));
+  for (int index = 0; index < BUFFER_SETS; index++) TT_TRY(collect_chunk(s, &s->buffer_set[index]));
   return TT_OK;
 }
 
@@ -358,9 +358,9 @@ static tt_err predict(tt_prediction_job *s, int device)
 }
 
 tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
-                       const float *x, tt_moments *into, float *members)
+                       const float *x, tt_moments *dst, float *members)
 {
-  if (c->networks) return tt_mixed_predict(tt_cuda_predict, c, use, rows, x, into, members);
+  if (c->networks) return tt_mixed_predict(tt_cuda_predict, c, use, rows, x, dst, members);
   if (c->scaler.components)
     return TT_FAIL(UNAVAILABLE, "a GPU does not predict with components of the targets");
   tt_prediction_job s = {};
@@ -368,11 +368,11 @@ tt_err tt_cuda_predict(const tt_trained_ensemble *c, const tt_resources *use, in
   s.x = x;
   s.rows = rows;
   s.threads = use->threads;
-  s.into = into;
+  s.into = dst;
   s.members = members;
-  if (into) {
-    tt_moments_clear(into);
-    tt_moments_set_weights(into, c);
+  if (dst) {
+    tt_moments_clear(dst);
+    tt_moments_set_weights(dst, c);
   }
   if (!rows || !c->members) return TT_OK;
   tt_err err = predict(&s, use->device);

@@ -76,11 +76,11 @@ __device__ __forceinline__ void convolve(const tt_front_layer &l, const group_sh
     __syncthreads();
     while (k < end) {
       int32_t left = s.inner - channel, count = end - k < left ? end - k : left;
-      int32_t from = position < 0   ? -1
-                     : D == FORWARD ? tt_front_position_read(&l, position, tap)
-                                    : tt_front_position_reader(&l, position, tap);
-      if (from >= 0)
-        add_products<T>(x + channel * s.from_places + from, s.from_places, count, weights, sum);
+      int32_t begin = position < 0   ? -1
+                      : D == FORWARD ? tt_front_position_read(&l, position, tap)
+                                     : tt_front_position_reader(&l, position, tap);
+      if (begin >= 0)
+        add_products<T>(x + channel * s.from_places + begin, s.from_places, count, weights, sum);
       weights += count * T;
       k += count;
       channel += count;
@@ -114,17 +114,17 @@ template <direction D, int T> static __global__ void convolve_group(tt_front_lay
   for (int o = 0; o < T; o++) sum[o] = D == FORWARD && o < left ? bias[o] : 0.0f;
   convolve<D, T>(l, s, w + (int64_t)first * s.result_step, left, x, position, panel, sum);
   if (position < 0) return;
-  int32_t at = ((row * l.groups + group) * s.results + first) * s.places + position;
-  float *result = a.result + b.member * a.step + at;
+  int32_t index = ((row * l.groups + group) * s.results + first) * s.places + position;
+  float *result = a.result + b.member * a.step + index;
 #pragma unroll
   for (int o = 0; o < T; o++)
     if (o < left) result[o * s.places] = sum[o];
 #pragma unroll 1
   for (int o = 0; o < T && o < left; o++) {
     if (D == FORWARD)
-      tt_front_finish_forward(a, b.member, at + o * s.places, result[o * s.places]);
+      tt_front_finish_forward(a, b.member, index + o * s.places, result[o * s.places]);
     else
-      tt_front_finish_backward(a, b.member, at + o * s.places, result[o * s.places]);
+      tt_front_finish_backward(a, b.member, index + o * s.places, result[o * s.places]);
   }
 }
 
@@ -175,14 +175,14 @@ __device__ __forceinline__ void add_rows(const tt_front_layer &l, int32_t rows, 
   tt_front_share s = tt_front_share_of(places);
   for (int32_t p = s.position; p < places; p += s.places_step) {
     const float *at_d[GRADIENT_OUTPUTS], *at_x[I];
-    int32_t from = tt_front_position_read(&l, p, tap);
-    if (from < 0) continue;
+    int32_t begin = tt_front_position_read(&l, p, tap);
+    if (begin < 0) continue;
 #pragma unroll
     for (int o = 0; o < GRADIENT_OUTPUTS; o++)
       at_d[o] = d + s.row * step_d + channel_at(o, outputs, places) + p;
 #pragma unroll
     for (int i = 0; i < I; i++)
-      at_x[i] = x + s.row * step_x + channel_at(i, inputs, from_places) + from;
+      at_x[i] = x + s.row * step_x + channel_at(i, inputs, from_places) + begin;
     for (int32_t r = s.row; r < rows; r += s.rows_step) {
       float v[I];
 #pragma unroll

@@ -2,8 +2,8 @@
  * members at once. C++17.
  *
  * Layout: [members][rows][channels][positions], as the data set has its inputs and as the first
- * dense layer reads its features, so that nothing is transposed. Neighbouring threads compute
- * neighbouring positions of one channel, and then those of the next row: what a warp reads and
+ * dense layer reads its features, so that nothing is transposed. Neighboring threads compute
+ * neighboring positions of one channel, and then those of the next row: what a warp reads and
  * writes is one piece of memory, or one for each row where a channel has fewer than 32 positions.
  *
  * Each result is computed by one thread, one warp or one block, and the order of its sum follows

@@ -60,36 +60,36 @@ __device__ __forceinline__ int32_t tt_front_places(const tt_front_layer &l)
   return l.out[0] * l.out[1];
 }
 
-/* z -> the result at `at` of a member. */
+/* z -> the result at `index` of a member. */
 __device__ __forceinline__ void tt_front_finish_forward(const tt_front_layer_args &a,
-                                                        int64_t member, int32_t at, float z)
+                                                        int64_t member, int32_t index, float z)
 {
   float y = z;
   if (a.activation != TT_ACT_identity) {
     y = tt_act(a.activation, z);
-    if (a.slope) a.slope[member * a.step + at] = tt_act_grad(a.activation, z, y);
+    if (a.slope) a.slope[member * a.step + index] = tt_act_grad(a.activation, z, y);
   }
-  if (a.add) y += a.add[member * a.add_step + at];
-  a.result[member * a.step + at] = y;
+  if (a.add) y += a.add[member * a.add_step + index];
+  a.result[member * a.step + index] = y;
 }
 
 /* dL/dy of the layer before, without its residual part, -> dL/dz. */
 __device__ __forceinline__ void tt_front_finish_backward(const tt_front_layer_args &a,
-                                                         int64_t member, int32_t at, float d)
+                                                         int64_t member, int32_t index, float d)
 {
-  int64_t to = member * a.step + at;
-  if (a.add) d += a.add[member * a.add_step + at];
-  if (a.before_slope) a.before_slope[to] = d;
+  int64_t end = member * a.step + index;
+  if (a.add) d += a.add[member * a.add_step + index];
+  if (a.before_slope) a.before_slope[end] = d;
   if (a.slope)
-    d *= a.slope[to];
+    d *= a.slope[end];
   else if (a.y)
-    d *= tt_act_grad(a.activation, a.y[to], a.y[to]);
-  a.result[to] = d;
+    d *= tt_act_grad(a.activation, a.y[end], a.y[end]);
+  a.result[end] = d;
 }
 
 /* A thread's part of a sum over the rows and positions of a channel, that the threads of a block
  * divide: positions [position, places) in steps of `places_step`, for each of them rows [row, rows)
- * in steps of `rows_step`. Neighbouring threads have neighbouring positions; some threads have
+ * in steps of `rows_step`. Neighboring threads have neighboring positions; some threads have
  * nothing. It follows from the number of positions alone. */
 typedef struct tt_front_share {
   int32_t position, places_step, row, rows_step;

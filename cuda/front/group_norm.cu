@@ -1,7 +1,7 @@
 /* group_norm.cu — group_norm of a front, by the formulas of core/formulas/layer_norm.h, and the
  * gradients of a parameter per channel: gains and shifts, and the biases of a conv. See front.cuh.
  *
- * A warp has one group of one row, whose values are neighbours in memory. */
+ * A warp has one group of one row, whose values are neighbors in memory. */
 #include "cuda/front/front_layer.cuh"
 
 #include "core/formulas/layer_norm.h"
@@ -92,12 +92,12 @@ static __global__ void channel_gradient(tt_front_layer_args a)
   float sum = 0.0f, along = 0.0f;
   for (int32_t p = s.position; p < places; p += s.places_step)
     for (int32_t r = s.row; r < a.rows; r += s.rows_step) {
-      int32_t at = (r * l.channels + c) * places + p;
-      float d = a.d[b.member * a.d_step + at];
+      int32_t index = (r * l.channels + c) * places + p;
+      float d = a.d[b.member * a.d_step + index];
       sum += d;
       if (!norm) continue;
       const float *moments = a.moments + 2 * ((b.member * a.rows + r) * l.groups + group);
-      float x = a.x[b.member * a.x_step + at];
+      float x = a.x[b.member * a.x_step + index];
       along = tt_fma(d, tt_layer_norm_normalized(x, moments[0], moments[1]), along);
     }
   sum = tt_block_sum(sum, sums);

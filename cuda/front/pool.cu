@@ -14,11 +14,11 @@ typedef struct value_place {
 static __device__ value_place place_of(const tt_front_block &b, int32_t rows, int32_t channels,
                                        const int32_t size[2])
 {
-  int64_t at = (int64_t)b.part * TT_FRONT_THREADS + threadIdx.x;
+  int64_t offset = (int64_t)b.part * TT_FRONT_THREADS + threadIdx.x;
   int32_t places = size[0] * size[1];
   value_place v = {-1, 0, 0, 0};
-  if (at >= (int64_t)rows * channels * places) return v;
-  v.at = (int32_t)at;
+  if (offset >= (int64_t)rows * channels * places) return v;
+  v.at = (int32_t)offset;
   v.channel = v.at / places;
   v.y = v.at % places / size[1];
   v.x = v.at % size[1];
@@ -67,10 +67,10 @@ template <tt_pooling BY> static __global__ void pool_windows(tt_front_layer_args
   tt_front_finish_forward(a, b.member, v.at, window_result<BY>(l, x, window_share(l)));
 }
 
-/* First of the windows along axis i that contain position `at`. */
-static __device__ int32_t first_window(const tt_front_layer &l, int i, int32_t at)
+/* First of the windows along axis i that contain position `index`. */
+static __device__ int32_t first_window(const tt_front_layer &l, int i, int32_t index)
 {
-  return at < l.size[i] ? 0 : (at - l.size[i]) / l.stride[i] + 1;
+  return index < l.size[i] ? 0 : (index - l.size[i]) / l.stride[i] + 1;
 }
 
 template <tt_pooling BY> static __global__ void pool_windows_backward(tt_front_layer_args a)

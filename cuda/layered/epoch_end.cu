@@ -19,7 +19,7 @@ typedef struct epoch_end_args {
   tt_split split;
   int32_t row_set, ensemble, member; /* of a pass, and its first member */
   int32_t first, rows;               /* rows of the split in the buffers */
-  int32_t room;                      /* rows of a pass at most */
+  int32_t scratch;                   /* rows of a pass at most */
   int32_t best;                      /* 1: use the best weights if there are any */
   int32_t parts;                     /* blocks per member, where there are several */
   float *x, *y, *weight;
@@ -54,7 +54,7 @@ static epoch_end_args make_end_args(tt_engine *e)
   a.term = own->term;
   a.terms = (int32_t)own->size.terms;
   a.engines = 1;
-  a.room = (int32_t)own->size.split_rows;
+  a.scratch = (int32_t)own->size.split_rows;
   a.eval_weights = own->eval_weights;
   a.w = own->eval_weights;
   a.parts = (int32_t)tt_grid_size(e->view.params, PART_PARAMS);
@@ -76,7 +76,7 @@ static __global__ void find_epoch_ends(epoch_end_args a)
 /* Parameters of a block of a launch with `parts` blocks per member. */
 typedef struct param_range {
   int64_t member;
-  int32_t first, last; /* a thread has four neighbours; what lies behind P stays zero */
+  int32_t first, last; /* a thread has four neighbors; what lies behind P stays zero */
 } param_range;
 
 static __device__ param_range param_range_of(const epoch_end_args &a)
@@ -110,8 +110,8 @@ static __global__ void gather_split(epoch_end_args a)
   int32_t tile = a.rows - begin < TT_GATHER_ROWS ? a.rows - begin : TT_GATHER_ROWS;
   if (t < tile) row[t] = a.v.lists[a.row_set].row[a.split][a.first + begin + t];
   __syncthreads();
-  tt_gather_target to = {a.x, a.y, a.weight, begin, tile, a.ensemble};
-  tt_gather_rows(a.v, row, to);
+  tt_gather_target target = {a.x, a.y, a.weight, begin, tile, a.ensemble};
+  tt_gather_rows(a.v, row, target);
 }
 
 /* Add the losses of a pass: row n of the split goes to partial sum n % TT_LOSS_PARTIALS, however
@@ -148,7 +148,7 @@ static __global__ void end_pass(epoch_end_args a)
   if (a.skip && a.skip[i]) return;
   double sum = tt_block_sum(a.lane[at], sums);
   a.lane[at] = 0.0;
-  if (threadIdx.x == 0) a.term[i * a.terms + a.first / a.room] = sum;
+  if (threadIdx.x == 0) a.term[i * a.terms + a.first / a.scratch] = sum;
 }
 
 /* Mean over the rows of the split, the same bits in every thread; NaN without rows. */
@@ -156,7 +156,7 @@ static __device__ double split_mean(const epoch_end_args &a, int i, double *sums
 {
   int32_t count = tt_cuda_member_rows(a.v, i).count[a.split];
   double sum = tt_block_sum(a.lane[(int64_t)i * TT_LOSS_PARTIALS + threadIdx.x], sums);
-  for (int64_t k = 0; a.term && k * a.room < count; k++) sum += a.term[i * (int64_t)a.terms + k];
+  for (int64_t k = 0; a.term && k * a.scratch < count; k++) sum += a.term[i * (int64_t)a.terms + k];
   return count ? sum / (double)count : (double)NAN;
 }
 
@@ -166,9 +166,9 @@ static __device__ const float *current_weights(const tt_cuda_state &v, int64_t i
   return (v.average && v.averaged[i] > 0 ? v.average : v.weights) + i * v.param_stride;
 }
 
-static __device__ void copy_params(const tt_cuda_state &v, float *to, const float *from)
+static __device__ void copy_params(const tt_cuda_state &v, float *dst, const float *src)
 {
-  for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x) to[p] = from[p];
+  for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x) dst[p] = src[p];
 }
 
 /* Add the weights at the end of an epoch to their mean; one block per member. */
@@ -211,12 +211,12 @@ static __global__ void end_epochs(epoch_end_args a)
 }
 
 /* Parameters r of a member. */
-static __device__ void copy_range(const epoch_end_args &a, param_range r, float *to,
-                                  const float *from)
+static __device__ void copy_range(const epoch_end_args &a, param_range r, float *dst,
+                                  const float *src)
 {
-  int64_t at = r.member * a.v.param_stride;
+  int64_t offset = r.member * a.v.param_stride;
   for (int32_t p = r.first; p < r.last; p += 4 * (int32_t)blockDim.x)
-    tt_store4(to + at + p, tt_load4(from + p));
+    tt_store4(dst + offset + p, tt_load4(src + p));
 }
 
 static __global__ void copy_best_weights(epoch_end_args a)
@@ -232,10 +232,10 @@ static __global__ void copy_eval_weights(epoch_end_args a)
   const tt_cuda_state &v = a.v;
   param_range r = param_range_of(a);
   if (a.skip && a.skip[r.member]) return;
-  const float *from = a.best && v.best_epoch[r.member] >= 0
-                          ? v.best_weights + r.member * v.param_stride
-                          : current_weights(v, r.member);
-  copy_range(a, r, a.eval_weights, from);
+  const float *src = a.best && v.best_epoch[r.member] >= 0
+                         ? v.best_weights + r.member * v.param_stride
+                         : current_weights(v, r.member);
+  copy_range(a, r, a.eval_weights, src);
 }
 
 /* Mark the members that do not have the next row set, or are skipped anyway. */
@@ -306,7 +306,7 @@ static tt_err load_rows(tt_engine *e, epoch_end_args *a)
 /* The passes of this engine over a split of `count` rows. */
 static tt_slice own_passes(const epoch_end_args &a, int32_t count)
 {
-  int64_t passes = (count + (int64_t)a.room - 1) / a.room;
+  int64_t passes = (count + (int64_t)a.scratch - 1) / a.scratch;
   return tt_part_slice(passes, a.engines, a.engine);
 }
 
@@ -322,8 +322,8 @@ static tt_err evaluate_view(tt_engine *e, epoch_end_args a, int64_t begin, int64
     a.skip = a.other_view;
   }
   for (int64_t k = passes.first; k < passes.first + passes.count; k++) {
-    a.first = (int32_t)k * a.room;
-    a.rows = count - a.first < a.room ? count - a.first : a.room;
+    a.first = (int32_t)k * a.scratch;
+    a.rows = count - a.first < a.scratch ? count - a.first : a.scratch;
     TT_TRY(load_rows(e, &a));
     TT_TRY(add_group_losses(e, a, begin, end));
     if (tt_layered_of(e)->row_stream) TT_TRY(tt_row_stream_release_buffer(e));
@@ -371,14 +371,14 @@ static tt_err gather_losses(tt_engine *e, const tt_layered_sharing *sharing, tt_
 /* Each engine has the averages of the weights of its segment; the others may be any. */
 static tt_err gather_averages(tt_engine *e, const tt_layered_sharing *sharing, tt_err before)
 {
-  const tt_epoch_sharing *with = sharing->with;
+  const tt_epoch_sharing *other = sharing->with;
   float *here = e->view.average + sharing->i * e->view.param_stride;
   tt_err err = before;
   if (e->view.average_kind == TT_AVERAGE_none) return before;
-  if (!err) err = tt_layered_give_values(e, with->room, here, e->view.params);
+  if (!err) err = tt_layered_give_values(e, other->scratch, here, e->view.params);
   if (!err) err = tt_stream_synchronize(e->dev.stream);
-  with->gather_segments(with->with, with->room);
-  if (!err) err = tt_layered_take_values(e, here, with->room, e->view.params);
+  other->gather_segments(other->with, other->scratch);
+  if (!err) err = tt_layered_take_values(e, here, other->scratch, e->view.params);
   return err ? err : tt_stream_synchronize(e->dev.stream);
 }
 

@@ -27,7 +27,7 @@ typedef struct tt_head_shared {
   int32_t ld;
 } tt_head_shared;
 
-/* Floats from one row to the next: neighbouring rows begin in different banks of shared memory. */
+/* Floats from one row to the next: neighboring rows begin in different banks of shared memory. */
 static inline __host__ __device__ int32_t tt_head_ld(int32_t n) { return (n + 3) / 4 * 4 + 4; }
 
 static inline size_t tt_head_bytes(int32_t n, int32_t k)
@@ -52,11 +52,11 @@ __device__ __forceinline__ tt_head_shared tt_head_shared_of(float *shared, int32
 
 /* Start to copy `lines` lines of n floats, V at a time. */
 template <int V>
-__device__ __forceinline__ void tt_head_copy(float *to, const float *from, int32_t lines, int32_t n,
+__device__ __forceinline__ void tt_head_copy(float *dst, const float *src, int32_t lines, int32_t n,
                                              int32_t ld)
 {
   for (int32_t j = V * (int32_t)threadIdx.x; j < lines * n; j += V * (int32_t)blockDim.x)
-    tt_copy_async<V>(to + j / n * ld + j % n, from + j, true);
+    tt_copy_async<V>(dst + j / n * ld + j % n, src + j, true);
 }
 
 /* The end of a chain of n products: the zeros at the end of a panel make 0 of -0. */
@@ -131,20 +131,20 @@ template <int V> static __global__ void rows_and_first_layer(tt_entry_args a)
   int i = (int)(blockIdx.x / (unsigned)a.step.parts);
   int32_t first = (int32_t)(blockIdx.x % (unsigned)a.step.parts) * TT_GATHER_ROWS;
   int32_t rows = min((int32_t)TT_GATHER_ROWS, a.step.rows - first), t = (int32_t)threadIdx.x;
-  int64_t at = (int64_t)i * a.step.rows + first;
+  int64_t offset = (int64_t)i * a.step.rows + first;
   if (v.status[i] != TT_STATUS_training) return;
   tt_entry_shared s = tt_entry_shared_of(shared, p);
   tt_head_copy<V>(s.w, p.right.at + i * p.right.step, p.n, p.k, s.ld);
   if (t < TT_GATHER_ROWS) s.row[t] = tt_entry_row(a.step, i, first + t);
-  if (t < rows) a.step.row[at + t] = s.row[t];
+  if (t < rows) a.step.row[offset + t] = s.row[t];
   __syncthreads();
   for (int32_t j = V * t; j < TT_GATHER_ROWS * p.k; j += V * (int32_t)blockDim.x) {
-    int32_t from = s.row[j / p.k];
-    tt_copy_async<V>(s.x + j / p.k * s.ld + j % p.k, v.x + (int64_t)from * p.k + j % p.k,
-                     from >= 0);
+    int32_t begin = s.row[j / p.k];
+    tt_copy_async<V>(s.x + j / p.k * s.ld + j % p.k, v.x + (int64_t)begin * p.k + j % p.k,
+                     begin >= 0);
   }
   tt_copy_commit();
-  tt_gather_rows(v, s.row, {a.step.x, a.step.y, a.step.weight, at, rows, v.member[i].ensemble});
+  tt_gather_rows(v, s.row, {a.step.x, a.step.y, a.step.weight, offset, rows, v.member[i].ensemble});
   tt_copy_wait<0>();
   __syncthreads();
   tt_entry_products<V>(p, p.bias + i * p.bias_step, s);
@@ -176,11 +176,11 @@ __device__ __forceinline__ double tt_head_row_loss(const tt_step_kernel_args &a,
 {
   const tt_cuda_state &v = a.v;
   int32_t outputs = tt_row_outputs(v);
-  int64_t at = (int64_t)i * a.rows + r;
-  float loss_factor = 1.0f / (float)rows.batch, weight = v.weighted ? a.weight[at] : 1.0f;
+  int64_t offset = (int64_t)i * a.rows + r;
+  float loss_factor = 1.0f / (float)rows.batch, weight = v.weighted ? a.weight[offset] : 1.0f;
   for (int32_t o = 0; r >= rows.count && o < outputs; o++) d[o] = 0.0f;
   if (r >= rows.count) return 0.0;
-  double value = tt_row_loss<0>(v, output, a.y + at * v.targets, weight * loss_factor, d, {});
+  double value = tt_row_loss<0>(v, output, a.y + offset * v.targets, weight * loss_factor, d, {});
   return (double)weight * value;
 }
 
@@ -241,11 +241,11 @@ template <int V> static __global__ void last_layer_and_loss(tt_head_args a)
   int i = (int)(blockIdx.x / (unsigned)a.step.parts);
   int32_t first = (int32_t)(blockIdx.x % (unsigned)a.step.parts) * TT_HEAD_ROWS;
   int32_t rows = min((int32_t)TT_HEAD_ROWS, a.step.rows - first), t = (int32_t)threadIdx.x;
-  int64_t at = (int64_t)i * a.step.rows + first;
+  int64_t offset = (int64_t)i * a.step.rows + first;
   if (a.step.v.status[i] != TT_STATUS_training) return;
   tt_batch_rows batch = tt_next_rows(a.step.v, i, a.step.batch_part);
   tt_head_shared s = tt_head_shared_of(shared, p.n, p.k);
-  tt_head_copy<V>(s.x, a.x + at * p.n, rows, p.n, s.ld);
+  tt_head_copy<V>(s.x, a.x + offset * p.n, rows, p.n, s.ld);
   tt_head_copy<V>(s.w, p.right.at + i * p.right.step, p.k, p.n, s.ld);
   tt_head_copy<1>(s.bias, p.bias + i * p.bias_step, 1, p.k, 0);
   tt_copy_commit();
@@ -256,11 +256,11 @@ template <int V> static __global__ void last_layer_and_loss(tt_head_args a)
         tt_head_output<V>(s.x + j / p.k * s.ld, s.w + j % p.k * s.ld, p.n, s.bias[j % p.k]);
   __syncthreads();
   if (t < rows)
-    a.row_loss[at + t] =
+    a.row_loss[offset + t] =
         tt_head_row_loss(a.step, batch, i, first + t, s.output + t * p.k, s.delta + t * p.k);
   __syncthreads();
   for (int32_t j = t; j < rows * p.k; j += (int32_t)blockDim.x)
-    a.step.delta[at * p.k + j] = s.delta[j];
+    a.step.delta[offset * p.k + j] = s.delta[j];
   tt_head_backward<V>(p, i, first, rows, s);
   if (tt_head_is_last(a.arrived + i, a.step.parts, s.is_last))
     tt_head_end(a, i, batch.count, reinterpret_cast<double *>(shared));

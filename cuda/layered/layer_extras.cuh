@@ -114,15 +114,15 @@ static __global__ void layer_extras_forward(tt_layer_extras_args a)
 #pragma unroll
     for (int32_t r = 0; r < TT_DROPOUT_DRAW_ROWS; r++) {
       if (r >= rows) break;
-      int64_t at = (row + r) * a.out + o;
-      float z = a.y[at], y = tt_act(a.activation, z), slope = tt_act_grad(a.activation, z, y);
+      int64_t offset = (row + r) * a.out + o;
+      float z = a.y[offset], y = tt_act(a.activation, z), slope = tt_act_grad(a.activation, z, y);
       if (dropout_args.p > 0.0f) {
         float mask = tt_uniform(draw.v[r]) >= dropout_args.p ? dropout_args.scale : 0.0f;
         y *= mask;
         slope *= mask;
       }
-      if (a.slope) a.slope[at] = slope;
-      a.y[at] = a.x ? y + a.x[p.member * a.x_stride + (int64_t)(begin + r) * a.out + o] : y;
+      if (a.slope) a.slope[offset] = slope;
+      a.y[offset] = a.x ? y + a.x[p.member * a.x_stride + (int64_t)(begin + r) * a.out + o] : y;
     }
   }
 }
@@ -154,9 +154,9 @@ static __global__ void layer_norm_gradient(tt_layer_extras_args a)
   int32_t o = p.part * TT_WARP_SIZE + column;
   float gain = 0.0f, shift = 0.0f;
   for (int32_t r = lane; o < a.out && r < a.rows; r += TT_ROW_PARTIALS) {
-    int64_t at = (p.member * a.rows + r) * a.out + o;
-    float d = a.delta[at];
-    gain = tt_fma(d, a.xhat[at], gain);
+    int64_t offset = (p.member * a.rows + r) * a.out + o;
+    float d = a.delta[offset];
+    gain = tt_fma(d, a.xhat[offset], gain);
     shift += d;
   }
   sums[threadIdx.x] = gain;
@@ -167,9 +167,9 @@ static __global__ void layer_norm_gradient(tt_layer_extras_args a)
     gain += sums[k * TT_WARP_SIZE + column];
     shift += sums[TT_LAYERED_THREADS + k * TT_WARP_SIZE + column];
   }
-  float *to = a.gradient + p.member * a.params;
-  to[o] = gain;
-  to[a.out + o] = shift;
+  float *dst = a.gradient + p.member * a.params;
+  dst[o] = gain;
+  dst[a.out + o] = shift;
 }
 
 /* dL/dn -> dL/dz of a layer_norm; one warp per row. */

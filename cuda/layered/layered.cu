@@ -171,11 +171,11 @@ static tt_err prepare(tt_engine *e)
 }
 
 /* Where cuBLAS is used, the bits depend on its version and the kind of GPU too. */
-static void arithmetic(const tt_engine *e, char *text, size_t room)
+static void arithmetic(const tt_engine *e, char *text, size_t scratch)
 {
   if (!tt_layered_opens_gemm(e)) return;
-  int n = snprintf(text, room, "sm%d x%d ", e->dev.capability, e->dev.multiprocessors);
-  tt_cublas_version(text + n, room - (size_t)n);
+  int n = snprintf(text, scratch, "sm%d x%d ", e->dev.capability, e->dev.multiprocessors);
+  tt_cublas_version(text + n, scratch - (size_t)n);
 }
 
 static constexpr tt_cuda_path make_path()
@@ -201,7 +201,7 @@ static constexpr tt_team_ops make_team()
   team.squares = tt_layered_squares;
   team.advance = tt_layered_advance;
   team.accept = tt_layered_accept;
-  team.device_room = tt_layered_device_room;
+  team.device_scratch = tt_layered_device_scratch;
   team.device_add = tt_layered_device_add;
   team.device_copy = tt_layered_device_copy;
   team.link = &tt_cuda_link;

@@ -71,7 +71,7 @@ typedef struct tt_layered {
   double *lane;               /* [M][TT_LOSS_PARTIALS] validation loss so far */
   int8_t *end;                /* [M] tt_epoch_state */
   double *mean;               /* [M] */
-  float *xhat[TT_MAX_LAYERS]; /* [M][rows][out] normalised z of layers with layer_norm */
+  float *xhat[TT_MAX_LAYERS]; /* [M][rows][out] normalized z of layers with layer_norm */
   float *rstd[TT_MAX_LAYERS]; /* [M][rows] 1 / its standard deviation */
   float *residual_delta;      /* [M][rows][widest] dL/dy of residual layers, or NULL */
   int8_t *other_view;         /* [M] with kfold, 1: the member has another row set */
@@ -116,9 +116,10 @@ typedef struct tt_layered_pass {
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }
 
 /* 1 if every row of every member begins at a multiple of 16 bytes. */
-static inline int tt_layered_has_vectors(const float *at, int64_t step, int64_t ld)
+static inline int tt_layered_has_vectors(const float *place, int64_t step, int64_t ld)
 {
-  return (reinterpret_cast<uintptr_t>(at) / sizeof(float) | (uint64_t)step | (uint64_t)ld) % 4 == 0;
+  return (reinterpret_cast<uintptr_t>(place) / sizeof(float) | (uint64_t)step | (uint64_t)ld) % 4 ==
+         0;
 }
 
 /* Whether products of a layer in this pass are those of cuBLAS; whether the engine has such. */
@@ -209,7 +210,7 @@ double *tt_layered_sum_loss(const tt_engine *e, int k);
 tt_err tt_layered_segment_squares(tt_engine *e, tt_slice segment);
 tt_err tt_layered_segment_advance(tt_engine *e, tt_slice segment);
 tt_err tt_layered_accept_weights(tt_engine *e);
-tt_err tt_layered_add_values(tt_engine *e, float *to, const float *from, int64_t count);
+tt_err tt_layered_add_values(tt_engine *e, float *dst, const float *src, int64_t count);
 tt_err tt_layered_mask_gradient(tt_engine *e);
 
 /* `steps` steps of every training member. Asynchronous. Errors: INTERNAL, MEM. */
@@ -225,17 +226,17 @@ tt_err tt_layered_resume_members(tt_engine *e);
 
 /* Copy values from or to memory of the caller of such steps: of the host, or of the device.
  * Asynchronous. Errors: INTERNAL. */
-static inline tt_err tt_layered_take_values(tt_engine *e, float *to, const float *from,
+static inline tt_err tt_layered_take_values(tt_engine *e, float *dst, const float *src,
                                             int64_t count)
 {
-  if (!e->device_exchange) return tt_dev_upload(to, from, count, e->dev.stream);
-  return to == from ? TT_OK : tt_dev_copy(to, from, count, e->dev.stream);
+  if (!e->device_exchange) return tt_dev_upload(dst, src, count, e->dev.stream);
+  return dst == src ? TT_OK : tt_dev_copy(dst, src, count, e->dev.stream);
 }
-static inline tt_err tt_layered_give_values(tt_engine *e, float *to, const float *from,
+static inline tt_err tt_layered_give_values(tt_engine *e, float *dst, const float *src,
                                             int64_t count)
 {
-  if (!e->device_exchange) return tt_dev_download(to, from, count, e->dev.stream);
-  return tt_dev_copy(to, from, count, e->dev.stream);
+  if (!e->device_exchange) return tt_dev_download(dst, src, count, e->dev.stream);
+  return tt_dev_copy(dst, src, count, e->dev.stream);
 }
 
 /* team_ops.h (partial.cu). check_path: an error if the engine is not on this path. Between
@@ -252,11 +253,11 @@ tt_err tt_layered_squares(tt_engine *e, int64_t m, tt_slice segment, float *grad
                           double *block);
 tt_err tt_layered_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient,
                           double squares, float *w);
-tt_err tt_layered_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
+tt_err tt_layered_accept(tt_engine *e, int64_t m, tt_slice slice, const float *w, double loss,
                          const tt_epoch_sharing *share, int *epoch_ended);
-tt_err tt_layered_device_room(tt_engine *e, int64_t count, float **out);
-tt_err tt_layered_device_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count);
-tt_err tt_layered_device_copy(tt_engine *e, float *to, const float *from, int64_t count);
+tt_err tt_layered_device_scratch(tt_engine *e, int64_t count, float **out);
+tt_err tt_layered_device_add(tt_engine *e, int64_t m, float *dst, const float *src, int64_t count);
+tt_err tt_layered_device_copy(tt_engine *e, float *dst, const float *src, int64_t count);
 
 /* team_ops.h: a stage of a member (stage.cu). */
 tt_err tt_layered_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers,

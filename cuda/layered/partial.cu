@@ -84,9 +84,9 @@ static tt_err mask_gradient(const tt_engine *e, int64_t i, tt_slice segment, flo
   if (m->hyper.feature_fraction >= 1.0f) return TT_OK;
   TT_TRY(TT_ALLOC(mask, c->model.inputs));
   tt_member_input_mask(c, m, mask);
-  float *at = gradient + first->weight - segment.first;
+  float *place = gradient + first->weight - segment.first;
   for (int64_t p = weights.first; p < weights.first + weights.count; p++)
-    if (!mask[p % first->in]) at[p] = 0.0f;
+    if (!mask[p % first->in]) place[p] = 0.0f;
   tt_free(mask);
   return TT_OK;
 }
@@ -138,12 +138,12 @@ tt_err tt_layered_advance(tt_engine *e, int64_t m, tt_slice segment, float *grad
   return tt_layered_end_member(e, err);
 }
 
-/* The step of member i ends with the weights w of the parameters `of`. */
-static tt_err accept_step(tt_engine *e, int64_t i, tt_slice of, const float *w, double loss)
+/* The step of member i ends with the weights w of the parameters `slice`. */
+static tt_err accept_step(tt_engine *e, int64_t i, tt_slice slice, const float *w, double loss)
 {
   tt_layered_begin_member(e, i);
-  float *weights = e->view.weights + i * e->view.param_stride + of.first;
-  tt_err err = of.count ? tt_layered_take_values(e, weights, w, of.count) : TT_OK;
+  float *weights = e->view.weights + i * e->view.param_stride + slice.first;
+  tt_err err = slice.count ? tt_layered_take_values(e, weights, w, slice.count) : TT_OK;
   if (!err) err = tt_dev_upload(tt_layered_sum_loss(e, 0), &loss, 1, e->dev.stream);
   if (!err) err = tt_layered_accept_weights(e);
   return tt_layered_end_member(e, err);
@@ -162,20 +162,20 @@ static tt_err end_epoch(tt_engine *e, int64_t i, const tt_epoch_sharing *share, 
   int64_t view = tt_member_row_set(c, &c->member[e->slice.first + i]);
   int64_t each = tt_layered_of(e)->size.split_rows, rows = e->host_lists[view].count[TT_VALIDATION];
   const tt_layered_sharing sharing = {share, i, tt_ceil_div(rows, each)};
-  const tt_layered_sharing *with = share && rows ? &sharing : NULL;
+  const tt_layered_sharing *other = share && rows ? &sharing : NULL;
   int8_t *ending_views = NULL;
   tt_err err = before;
   if (!err) err = TT_ALLOC(ending_views, tt_cohort_row_sets(c));
-  if (err) return with ? tt_layered_gather(e, with, err) : err;
+  if (err) return other ? tt_layered_gather(e, other, err) : err;
   ending_views[view] = 1;
-  err = tt_layered_end_epochs(e, ending_views, with);
+  err = tt_layered_end_epochs(e, ending_views, other);
   if (!err && e->view.ensemble_stopping) err = tt_layered_resume_members(e);
   tt_err wait = tt_stream_synchronize(e->dev.stream);
   tt_free(ending_views);
   return err ? err : wait;
 }
 
-tt_err tt_layered_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
+tt_err tt_layered_accept(tt_engine *e, int64_t m, tt_slice slice, const float *w, double loss,
                          const tt_epoch_sharing *share, int *epoch_ended)
 {
   const int64_t i = m - e->slice.first;
@@ -183,12 +183,12 @@ tt_err tt_layered_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, d
   int64_t done = (tt_layered_of(e)->batch[i] + (int64_t)1) * c->batch_size;
   *epoch_ended = isfinite(loss) && done >= e->host_epoch_rows[i];
   if (!isfinite(loss)) return diverge(e, i);
-  tt_err err = accept_step(e, i, of, w, loss);
+  tt_err err = accept_step(e, i, slice, w, loss);
   return *epoch_ended ? end_epoch(e, i, share, err) : err;
 }
 
 /* The room begins with zeros: kernels read whole float4, also what no message fills. */
-tt_err tt_layered_device_room(tt_engine *e, int64_t count, float **out)
+tt_err tt_layered_device_scratch(tt_engine *e, int64_t count, float **out)
 {
   tt_layered *own = tt_layered_of(e);
   TT_TRY(tt_layered_check_path(e));
@@ -197,18 +197,19 @@ tt_err tt_layered_device_room(tt_engine *e, int64_t count, float **out)
   return TT_OK;
 }
 
-tt_err tt_layered_device_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count)
+tt_err tt_layered_device_add(tt_engine *e, int64_t m, float *dst, const float *src, int64_t count)
 {
   const int64_t i = m - e->slice.first;
-  int64_t before = (int64_t)(reinterpret_cast<uintptr_t>(to) / sizeof *to % 4); /* of the float4 */
+  int64_t before =
+      (int64_t)(reinterpret_cast<uintptr_t>(dst) / sizeof *dst % 4); /* of the float4 */
   tt_layered_begin_member(e, i);
-  tt_err err = count ? tt_layered_add_values(e, to - before, from - before, before + count) : TT_OK;
+  tt_err err = count ? tt_layered_add_values(e, dst - before, src - before, before + count) : TT_OK;
   tt_layered_of(e)->window = {0, e->slice.count}; /* the next call waits */
   return err;
 }
 
-tt_err tt_layered_device_copy(tt_engine *e, float *to, const float *from, int64_t count)
+tt_err tt_layered_device_copy(tt_engine *e, float *dst, const float *src, int64_t count)
 {
-  if (count && to != from) TT_TRY(tt_dev_copy(to, from, count, e->dev.stream));
+  if (count && dst != src) TT_TRY(tt_dev_copy(dst, src, count, e->dev.stream));
   return tt_stream_synchronize(e->dev.stream);
 }

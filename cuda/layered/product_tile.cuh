@@ -3,11 +3,11 @@
  *
  * Panels of TT_PANEL inner indices of both factors come to shared memory by asynchronous copies, a
  * few stages ahead, with zeros past the ends of the matrices. The results go through shared memory
- * once more, so that neighbouring threads have neighbouring results in what follows.
+ * once more, so that neighboring threads have neighboring results in what follows.
  *
  * A factor whose rows run along the inner index lies in its panel row by row, and a thread reads
  * four inner indices at once; the other kind lies there index by index, and a thread reads up to
- * four neighbours at once. All strides are constants: the inner loop computes no addresses. */
+ * four neighbors at once. All strides are constants: the inner loop computes no addresses. */
 #ifndef TT_PRODUCT_TILE_CUH
 #define TT_PRODUCT_TILE_CUH
 #include "cuda/common/copy_async.cuh"
@@ -61,7 +61,7 @@ template <int SIDE, int T, int LANES, bool ALONG_> struct tt_product_panel {
     LENGTH = ALONG ? TT_PANEL : SIDE,
     LD = ALONG ? TT_PANEL + 4 : SIDE, /* an odd number of 16 bytes: rows begin in other banks */
     FLOATS = LINES * LD,
-    V = T < 4 ? T : 4 /* neighbours that a thread has, if not ALONG */
+    V = T < 4 ? T : 4 /* neighbors that a thread has, if not ALONG */
   };
 
   /* Number of the thread's row or column i among those of its warp; `lane` of LANES. */
@@ -200,14 +200,14 @@ typedef struct tt_product_rest {
 
 /* Start to copy the next panels; nothing if there are none. */
 template <class K>
-__device__ __forceinline__ void tt_product_load(const tt_product_args &a, tt_product_place at,
+__device__ __forceinline__ void tt_product_load(const tt_product_args &a, tt_product_place place,
                                                 float *stage, tt_product_rest &rest)
 {
   enum { THREADS = K::TILE::THREADS };
   if (rest.inner > 0) {
-    K::LEFT::template load<THREADS>(stage, a.left, rest.left, a.m - at.row, rest.inner);
-    K::RIGHT::template load<THREADS>(stage + K::LEFT::FLOATS, a.right, rest.right, a.n - at.column,
-                                     rest.inner);
+    K::LEFT::template load<THREADS>(stage, a.left, rest.left, a.m - place.row, rest.inner);
+    K::RIGHT::template load<THREADS>(stage + K::LEFT::FLOATS, a.right, rest.right,
+                                     a.n - place.column, rest.inner);
   }
   rest.inner -= TT_PANEL;
   tt_copy_commit();
@@ -216,10 +216,10 @@ __device__ __forceinline__ void tt_product_load(const tt_product_args &a, tt_pro
 /* The panels of all inner indices. */
 template <class K>
 __device__ __forceinline__ tt_product_rest tt_product_begin(const tt_product_args &a,
-                                                            tt_product_place at)
+                                                            tt_product_place place)
 {
-  return {K::LEFT::first(a.left, at.member, at.row), K::RIGHT::first(a.right, at.member, at.column),
-          a.k};
+  return {K::LEFT::first(a.left, place.member, place.row),
+          K::RIGHT::first(a.right, place.member, place.column), a.k};
 }
 
 /* The sums of a tile over the panels of `rest`. A block with the first columns of a gradient also
@@ -227,22 +227,23 @@ __device__ __forceinline__ tt_product_rest tt_product_begin(const tt_product_arg
  * called with it after each panel. */
 template <class K, class AFTER>
 __device__ __forceinline__ float
-tt_product_sums(const tt_product_args &a, tt_product_place at, tt_product_rest rest, float *shared,
-                float (&sum)[K::TILE::TM][K::TILE::TN], AFTER after)
+tt_product_sums(const tt_product_args &a, tt_product_place place, tt_product_rest rest,
+                float *shared, float (&sum)[K::TILE::TM][K::TILE::TN], AFTER after)
 {
   typedef typename K::TILE tile;
   enum { AHEAD = tile::STAGES - 1 };
-  bool biases = K::KIND == TT_PRODUCT_GRADIENT && at.column == 0 && threadIdx.x < tile::ROWS;
+  bool biases = K::KIND == TT_PRODUCT_GRADIENT && place.column == 0 && threadIdx.x < tile::ROWS;
   float bias = 0.0f, *stage = shared;
 #pragma unroll 1
-  for (int p = 0; p < AHEAD; p++) tt_product_load<K>(a, at, shared + p * K::STAGE, rest);
+  for (int p = 0; p < AHEAD; p++) tt_product_load<K>(a, place, shared + p * K::STAGE, rest);
 #pragma unroll 1
   while (rest.inner > -AHEAD * TT_PANEL) {
     int inner = rest.inner + AHEAD * TT_PANEL;
     int depth = inner < TT_PANEL ? (inner + 7) / 8 * 8 : TT_PANEL;
     tt_copy_wait<AHEAD - 1>();
     __syncthreads(); /* and the stage before this one is not read any more */
-    tt_product_load<K>(a, at, stage == shared ? shared + AHEAD * K::STAGE : stage - K::STAGE, rest);
+    tt_product_load<K>(a, place, stage == shared ? shared + AHEAD * K::STAGE : stage - K::STAGE,
+                       rest);
     tt_product_multiply<K>(
         K::LEFT::begin(stage, tile::warp_row(), tile::down()),
         K::RIGHT::begin(stage + K::LEFT::FLOATS, tile::warp_column(), tile::across()), depth, sum);
@@ -256,13 +257,13 @@ tt_product_sums(const tt_product_args &a, tt_product_place at, tt_product_rest r
 /* Put the results of a thread where they belong in the tile. */
 template <class K>
 __device__ __forceinline__ void tt_product_spread(const float (&sum)[K::TILE::TM][K::TILE::TN],
-                                                  float *to)
+                                                  float *dst)
 {
   typedef typename K::TILE tile;
   enum { V = K::RIGHT::ALONG ? 1 : (int)K::RIGHT::V };
 #pragma unroll
   for (int i = 0; i < tile::TM; i++) {
-    float *row = to + (tile::warp_row() + K::LEFT::place(tile::down(), i)) * tile::RESULT_LD +
+    float *row = dst + (tile::warp_row() + K::LEFT::place(tile::down(), i)) * tile::RESULT_LD +
                  tile::warp_column();
 #pragma unroll
     for (int j = 0; j < tile::TN; j += V) {
@@ -276,18 +277,18 @@ __device__ __forceinline__ void tt_product_spread(const float (&sum)[K::TILE::TM
 
 /* What follows, for all results of the tile, V at a time. */
 template <class K, int V>
-__device__ __forceinline__ void tt_product_finish(const tt_product_args &a, tt_product_place at,
+__device__ __forceinline__ void tt_product_finish(const tt_product_args &a, tt_product_place place,
                                                   const float *tile)
 {
   enum { EACH = K::TILE::COLUMNS / V, ROWS = K::TILE::THREADS / EACH };
   static_assert(K::TILE::THREADS % EACH == 0, "a thread has one group of columns");
   int column = (int)threadIdx.x % EACH * V, row = (int)threadIdx.x / EACH;
-  tt_product_end end = tt_product_end_of(a, at.member);
-  int32_t last = a.m - at.row < K::TILE::ROWS ? a.m - at.row : (int32_t)K::TILE::ROWS;
-  if (at.column + column >= a.n) return;
+  tt_product_end end = tt_product_end_of(a, place.member);
+  int32_t last = a.m - place.row < K::TILE::ROWS ? a.m - place.row : (int32_t)K::TILE::ROWS;
+  if (place.column + column >= a.n) return;
 #pragma unroll 1
   for (; row < last; row += ROWS)
-    tt_finish_product<K::KIND, V>(end, (at.row + row) * a.n + at.column + column,
+    tt_finish_product<K::KIND, V>(end, (place.row + row) * a.n + place.column + column,
                                   tt_load_floats<V>(tile + row * K::TILE::RESULT_LD + column));
 }
 
@@ -298,30 +299,32 @@ static __global__ void __launch_bounds__(K::TILE::THREADS, TT_PRODUCT_THREADS / 
   TT_SHARED_MEMORY(float, shared);
   typedef typename K::TILE tile;
   int32_t part = (int32_t)(blockIdx.x % (unsigned)a.parts);
-  tt_product_place at = {(int32_t)(blockIdx.x / (unsigned)a.parts), part / a.across * tile::ROWS,
-                         part % a.across * tile::COLUMNS};
-  if (a.skip && a.skip[at.member]) return;
+  tt_product_place position = {(int32_t)(blockIdx.x / (unsigned)a.parts),
+                               part / a.across * tile::ROWS, part % a.across * tile::COLUMNS};
+  if (a.skip && a.skip[position.member]) return;
   float sum[tile::TM][tile::TN];
 #pragma unroll
   for (int j = 0; j < tile::TN; j++) {
-    int32_t column = at.column + tile::warp_column() + K::RIGHT::place(tile::across(), j);
+    int32_t column = position.column + tile::warp_column() + K::RIGHT::place(tile::across(), j);
     float begin = 0.0f;
     if (K::KIND == TT_PRODUCT_FORWARD && column < a.n)
-      begin = a.bias[(int64_t)at.member * a.bias_step + column];
+      begin = a.bias[(int64_t)position.member * a.bias_step + column];
 #pragma unroll
     for (int i = 0; i < tile::TM; i++) sum[i][j] = begin;
   }
-  float bias = tt_product_sums<K>(a, at, tt_product_begin<K>(a, at), shared, sum, [](float) {});
-  int32_t row = at.row + (int32_t)threadIdx.x;
-  if (K::KIND == TT_PRODUCT_GRADIENT && at.column == 0 && threadIdx.x < tile::ROWS && row < a.m)
-    a.bias_gradient[(int64_t)at.member * a.step + row] = bias;
+  float bias =
+      tt_product_sums<K>(a, position, tt_product_begin<K>(a, position), shared, sum, [](float) {});
+  int32_t row = position.row + (int32_t)threadIdx.x;
+  if (K::KIND == TT_PRODUCT_GRADIENT && position.column == 0 && threadIdx.x < tile::ROWS &&
+      row < a.m)
+    a.bias_gradient[(int64_t)position.member * a.step + row] = bias;
   __syncthreads(); /* the results take the place of the panels */
   tt_product_spread<K>(sum, shared);
   __syncthreads();
   if (a.vector)
-    tt_product_finish<K, 4>(a, at, shared);
+    tt_product_finish<K, 4>(a, position, shared);
   else
-    tt_product_finish<K, 1>(a, at, shared);
+    tt_product_finish<K, 1>(a, position, shared);
 }
 
 /* What a launch of a tile needs. */

@@ -87,13 +87,13 @@ static tt_err copy_to_device(tt_engine *e, tt_staging_buffer *buffer, int64_t ro
   return TT_CUDA(cudaStreamWaitEvent(e->dev.stream, buffer->copy_done, 0));
 }
 
-tt_err tt_row_stream_load_batches(tt_engine *e, const tt_member_positions *at, int64_t ahead)
+tt_err tt_row_stream_load_batches(tt_engine *e, const tt_member_positions *positions, int64_t ahead)
 {
   tt_layered *own = tt_layered_of(e);
   tt_staging_buffer *buffer;
   TT_TRY(next_free_buffer(own->row_stream, &buffer));
   const tt_batch_choice which = {own->window, ahead, own->batch_part};
-  tt_host_batches_fill(&own->row_stream->from, at, &which, own->size.rows, &buffer->host);
+  tt_host_batches_fill(&own->row_stream->from, positions, &which, own->size.rows, &buffer->host);
   return copy_to_device(e, buffer, own->window.count * own->size.rows);
 }
 

@@ -27,9 +27,10 @@ tt_err tt_row_stream_open(tt_engine *e);
 void tt_row_stream_close(tt_engine *e);
 
 /* Load the rows of part own->batch_part of the batch of every member of own->window, `ahead` steps
- * after the positions `at`, into own->x, y, weight. Work submitted to the engine's stream
+ * after the positions `positions`, into own->x, y, weight. Work submitted to the engine's stream
  * afterwards can use it. Errors: INTERNAL. */
-tt_err tt_row_stream_load_batches(tt_engine *e, const tt_member_positions *at, int64_t ahead);
+tt_err tt_row_stream_load_batches(tt_engine *e, const tt_member_positions *positions,
+                                  int64_t ahead);
 /* The same for rows [first, first + rows) of a split of a row set. */
 tt_err tt_row_stream_load_split(tt_engine *e, int64_t row_set, tt_split split, int64_t first,
                                 int64_t rows);

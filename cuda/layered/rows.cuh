@@ -39,34 +39,34 @@ typedef struct tt_gather_target {
 /* Gather the inputs, V at a time; V divides D. */
 template <int V>
 __device__ __forceinline__ void tt_gather_inputs(const tt_cuda_state &v, const int32_t *row,
-                                                 const tt_gather_target &to)
+                                                 const tt_gather_target &dst)
 {
   int32_t d = v.inputs / V;
-  for (int32_t j = (int32_t)threadIdx.x; j < to.tile * d; j += (int32_t)blockDim.x) {
-    int32_t from = row[j / d];
+  for (int32_t j = (int32_t)threadIdx.x; j < dst.tile * d; j += (int32_t)blockDim.x) {
+    int32_t begin = row[j / d];
     tt_floats<V> x = {};
-    if (from >= 0) x = tt_load_floats<V>(v.x + ((int64_t)from * d + j % d) * V);
-    tt_store_floats(to.x + (to.begin * d + j) * V, x);
+    if (begin >= 0) x = tt_load_floats<V>(v.x + ((int64_t)begin * d + j % d) * V);
+    tt_store_floats(dst.x + (dst.begin * d + j) * V, x);
   }
 }
 
 /* Gather rows row[0..tile) of the data set, zeros where the row is -1. All threads take part;
  * call it after a barrier. */
 __device__ __forceinline__ void tt_gather_rows(const tt_cuda_state &v, const int32_t *row,
-                                               const tt_gather_target &to)
+                                               const tt_gather_target &dst)
 {
-  const int32_t *column = v.column + (int64_t)to.ensemble * v.targets;
+  const int32_t *column = v.column + (int64_t)dst.ensemble * v.targets;
   int32_t t = (int32_t)threadIdx.x, threads = (int32_t)blockDim.x, k = v.targets;
   if (v.inputs % TT_VECTOR == 0)
-    tt_gather_inputs<TT_VECTOR>(v, row, to);
+    tt_gather_inputs<TT_VECTOR>(v, row, dst);
   else
-    tt_gather_inputs<1>(v, row, to);
-  for (int32_t j = t; j < to.tile * k; j += threads) {
-    int32_t from = row[j / k];
-    to.y[to.begin * k + j] = from < 0 ? 0.0f : v.y[(int64_t)from * v.columns + column[j % k]];
+    tt_gather_inputs<1>(v, row, dst);
+  for (int32_t j = t; j < dst.tile * k; j += threads) {
+    int32_t begin = row[j / k];
+    dst.y[dst.begin * k + j] = begin < 0 ? 0.0f : v.y[(int64_t)begin * v.columns + column[j % k]];
   }
-  for (int32_t j = t; v.weight && j < to.tile; j += threads)
-    to.weight[to.begin + j] = row[j] < 0 ? 0.0f : v.weight[row[j]];
+  for (int32_t j = t; v.weight && j < dst.tile; j += threads)
+    dst.weight[dst.begin + j] = row[j] < 0 ? 0.0f : v.weight[row[j]];
 }
 
 /* Known variances of the errors of the labels of one row, [T] of the data set, and the columns of

@@ -16,12 +16,12 @@ static tt_err check_data_on_device(const tt_engine *e)
 
 /* Copy the batch of each member, `width` bytes per row; the caller's array has B rows per
  * member. */
-static tt_err copy_batches(tt_engine *e, void *to, const void *from, size_t width, int down)
+static tt_err copy_batches(tt_engine *e, void *dst, const void *src, size_t width, int down)
 {
   size_t device = (size_t)tt_layered_of(e)->size.rows * width;
   size_t host = (size_t)e->cohort->batch_size * width;
   return TT_CUDA(cudaMemcpy2DAsync(
-      to, down ? host : device, from, down ? device : host, device, (size_t)e->slice.count,
+      dst, down ? host : device, src, down ? device : host, device, (size_t)e->slice.count,
       down ? cudaMemcpyDeviceToHost : cudaMemcpyHostToDevice, e->dev.stream));
 }
 

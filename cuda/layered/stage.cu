@@ -224,15 +224,15 @@ static tt_err end_pass(layered_part *p, tt_err before)
 }
 
 /* Rows from the caller; all rows of the part that it does not have are 0. */
-static tt_err take_rows(const layered_part *p, float *to, const float *from, int64_t values)
+static tt_err take_rows(const layered_part *p, float *dst, const float *src, int64_t values)
 {
-  TT_TRY(tt_dev_zero(to, p->own->size.rows * values, p->e->dev.stream));
-  return tt_layered_take_values(p->e, to, from, p->exchanged * values);
+  TT_TRY(tt_dev_zero(dst, p->own->size.rows * values, p->e->dev.stream));
+  return tt_layered_take_values(p->e, dst, src, p->exchanged * values);
 }
 
-static tt_err give_rows(const layered_part *p, float *to, const float *from, int64_t values)
+static tt_err give_rows(const layered_part *p, float *dst, const float *src, int64_t values)
 {
-  return tt_layered_give_values(p->e, to, from, p->exchanged * values);
+  return tt_layered_give_values(p->e, dst, src, p->exchanged * values);
 }
 
 /* The rows of the part. Those from the host are in a buffer that other parts use too, so that the
@@ -296,14 +296,14 @@ static tt_err clear_sum(const layered_part *p)
 static tt_err add_part(const layered_part *p, int64_t part)
 {
   tt_layered_stage *st = p->st;
-  tt_slice of = st->layers.params;
+  tt_slice slice = st->layers.params;
   tt_part_sums_push(&st->sums, part, 0);
   while (tt_part_sums_merge(&st->sums)) TT_TRY(tt_layered_add_sums(p->e, st->sums.count - 1));
   if (part + 1 < st->parts.first + st->parts.count) return TT_OK;
   for (int k = 0; k < st->sums.count; k++) {
     if (!p->e->device_exchange)
-      TT_TRY(tt_dev_download(sum_of(p->e, k) + of.first, tt_layered_sum(p->e, k) + of.first,
-                             of.count, p->e->dev.stream));
+      TT_TRY(tt_dev_download(sum_of(p->e, k) + slice.first, tt_layered_sum(p->e, k) + slice.first,
+                             slice.count, p->e->dev.stream));
     if (is_last(p->e, st))
       TT_TRY(tt_dev_download(&st->loss[k], tt_layered_sum_loss(p->e, k), 1, p->e->dev.stream));
   }

@@ -40,14 +40,14 @@ static __global__ void gather_batch(tt_step_kernel_args a)
   if (v.status[i] != TT_STATUS_training) return;
   tt_batch_rows rows = tt_next_rows(v, i, a.batch_part);
   int32_t t = (int32_t)threadIdx.x;
-  int64_t at = (int64_t)i * a.rows + begin, slot = rows.slot + rows.first + begin + t;
+  int64_t offset = (int64_t)i * a.rows + begin, slot = rows.slot + rows.first + begin + t;
   if (t < tile) {
     row[t] = begin + t < rows.count ? tt_cuda_epoch_row(v, i, a.order[i], (int32_t)slot) : -1;
-    a.row[at + t] = row[t];
+    a.row[offset + t] = row[t];
   }
   __syncthreads();
-  tt_gather_target to = {a.x, a.y, a.weight, at, tile, v.member[i].ensemble};
-  tt_gather_rows(v, row, to);
+  tt_gather_target target = {a.x, a.y, a.weight, offset, tile, v.member[i].ensemble};
+  tt_gather_rows(v, row, target);
 }
 
 /* Add label noise to the batch that gather_batch has loaded; the same formula as in
@@ -111,22 +111,23 @@ __device__ __forceinline__ void tt_batch_loss(const tt_step_kernel_args &a, doub
 {
   const tt_cuda_state &v = a.v;
   int i = (int)blockIdx.x;
-  int64_t at = (int64_t)i * a.rows;
+  int64_t offset = (int64_t)i * a.rows;
   int32_t outputs = tt_row_outputs(v);
   if (a.v.status[i] != TT_STATUS_training) return;
   tt_batch_rows rows = tt_next_rows(v, i, a.batch_part);
   float loss_factor = 1.0f / (float)rows.batch;
   double sum = 0.0;
   for (int32_t r = (int32_t)threadIdx.x; r < a.rows; r += (int32_t)blockDim.x) {
-    float *d = a.delta + (at + r) * outputs;
+    float *d = a.delta + (offset + r) * outputs;
     for (int32_t o = 0; r >= rows.count && o < outputs; o++) d[o] = 0.0f;
     if (r >= rows.count) continue;
-    float weight = v.weighted ? a.weight[at + r] : 1.0f;
+    float weight = v.weighted ? a.weight[offset + r] : 1.0f;
     tt_label_errors errors = {};
     if (ERRORS)
-      errors = tt_label_errors_of(v, a.label_variance, a.row[at + r], v.member[i].ensemble);
-    double value = tt_row_loss<ERRORS>(v, a.output + (at + r) * outputs, a.y + (at + r) * v.targets,
-                                       weight * loss_factor, d, errors);
+      errors = tt_label_errors_of(v, a.label_variance, a.row[offset + r], v.member[i].ensemble);
+    double value =
+        tt_row_loss<ERRORS>(v, a.output + (offset + r) * outputs, a.y + (offset + r) * v.targets,
+                            weight * loss_factor, d, errors);
     sum += (double)weight * value;
   }
   sum = tt_block_sum(sum, sums);
@@ -255,17 +256,18 @@ static __global__ void prepare_step(tt_step_kernel_args a)
 
 /* Four gradients: the sum of those of the chunks, in the order of their rows. Three loads at a time
  * are on their way; x + -0 is x, whatever x is. */
-__device__ __forceinline__ tt_floats<4> tt_add_copies(const tt_step_kernel_args &a, int64_t at)
+__device__ __forceinline__ tt_floats<4> tt_add_copies(const tt_step_kernel_args &a, int64_t offset)
 {
   enum { MORE = 3 };
-  tt_floats<4> g = tt_load_floats<4>(a.gradient + at);
+  tt_floats<4> g = tt_load_floats<4>(a.gradient + offset);
 #pragma unroll 1
   for (int32_t c = 1; c < a.copies; c += MORE) {
     tt_floats<4> more[MORE];
 #pragma unroll
     for (int k = 0; k < MORE; k++) {
       more[k] = {{-0.0f, -0.0f, -0.0f, -0.0f}};
-      if (c + k < a.copies) more[k] = tt_load_floats<4>(a.gradient + (c + k) * a.copy_step + at);
+      if (c + k < a.copies)
+        more[k] = tt_load_floats<4>(a.gradient + (c + k) * a.copy_step + offset);
     }
 #pragma unroll
     for (int k = 0; k < MORE; k++)
@@ -295,15 +297,15 @@ __device__ __forceinline__ void tt_layered_update4(const tt_step_kernel_args &a,
 {
   enum { SLOTS = OPTIMIZER::SLOTS, SECOND = SLOTS > 1 ? 1 : 0, THIRD = SLOTS > 2 ? 2 : 0 };
   const tt_cuda_state &v = a.v;
-  int64_t at = i * v.param_stride + p;
+  int64_t offset = i * v.param_stride + p;
   float *slots = v.slots + i * SLOTS * v.param_stride + p, anchor = v.member[i].hyper.anchor;
-  tt_floats<4> w = tt_load_floats<4>(v.weights + at),
-               g = COPIES ? tt_add_copies(a, at) : tt_load_floats<4>(a.gradient + at), pull = {},
-               rate = {}, slot[SLOTS];
+  tt_floats<4> w = tt_load_floats<4>(v.weights + offset),
+               g = COPIES ? tt_add_copies(a, offset) : tt_load_floats<4>(a.gradient + offset),
+               pull = {}, rate = {}, slot[SLOTS];
   const tt_optimizer_args whole = args;
 #pragma unroll
   for (int k = 0; k < SLOTS; k++) slot[k] = tt_load_floats<4>(slots + (int64_t)k * v.param_stride);
-  if (anchor > 0.0f) pull = tt_load_floats<4>(v.anchor + at);
+  if (anchor > 0.0f) pull = tt_load_floats<4>(v.anchor + offset);
   if (RATES) rate = tt_load_floats<4>(a.rate + p);
 #pragma unroll
   for (int q = 0; q < 4; q++) {
@@ -315,7 +317,7 @@ __device__ __forceinline__ void tt_layered_update4(const tt_step_kernel_args &a,
     tt_optimizer_step(OPTIMIZER::KIND, &w.v[q], gradient, &slot[0].v[q], &slot[SECOND].v[q],
                       &slot[THIRD].v[q], args);
   }
-  tt_store_floats(v.weights + at, w);
+  tt_store_floats(v.weights + offset, w);
 #pragma unroll
   for (int k = 0; k < SLOTS; k++) tt_store_floats(slots + (int64_t)k * v.param_stride, slot[k]);
 }

@@ -230,8 +230,8 @@ tt_err tt_layered_update(tt_engine *e)
 static tt_err load_rows(tt_engine *e, int64_t ahead)
 {
   const tt_layered *own = tt_layered_of(e);
-  tt_member_positions at = {own->status, own->epoch, own->batch, own->attempt};
-  return own->row_stream ? tt_row_stream_load_batches(e, &at, ahead) : TT_OK;
+  tt_member_positions positions = {own->status, own->epoch, own->batch, own->attempt};
+  return own->row_stream ? tt_row_stream_load_batches(e, &positions, ahead) : TT_OK;
 }
 
 tt_err tt_layered_release_part(tt_engine *e)
@@ -345,12 +345,12 @@ tt_err tt_layered_segment_advance(tt_engine *e, tt_slice segment)
 
 /* By add_parts, which adds losses of parts too. These have been read before, so that it may change
  * them. */
-tt_err tt_layered_add_values(tt_engine *e, float *to, const float *from, int64_t count)
+tt_err tt_layered_add_values(tt_engine *e, float *dst, const float *src, int64_t count)
 {
   tt_step_kernel_args a = make_step_args(e);
   a.v.params = (int32_t)count;
-  a.gradient = to;
-  a.add = from;
+  a.gradient = dst;
+  a.add = src;
   a.add_loss = a.pending_loss;
   return launch_over_members(e, add_parts, a, count, TT_STEP_BLOCK_ELEMENTS);
 }

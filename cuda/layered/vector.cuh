@@ -1,4 +1,4 @@
-/* vector.cuh — kernels of the layered path over elements of arrays: several neighbouring floats per
+/* vector.cuh — kernels of the layered path over elements of arrays: several neighboring floats per
  * access to memory, and activation and optimizer as types, so that the switch on them is outside
  * of the loops. Device code. */
 #ifndef TT_LAYERED_VECTOR_CUH
@@ -7,19 +7,20 @@
 
 enum { TT_VECTOR = 4 }; /* floats of the widest access, 16 bytes */
 
-/* V neighbouring floats; in memory at a multiple of 4 V bytes. */
+/* V neighboring floats; in memory at a multiple of 4 V bytes. */
 template <int V> struct alignas(4 * V) tt_floats {
   float v[V];
 };
-template <int V> __device__ __forceinline__ tt_floats<V> tt_load_floats(const float *at)
+template <int V> __device__ __forceinline__ tt_floats<V> tt_load_floats(const float *place)
 {
-  TT_CHECK_ALIGNMENT(at, sizeof(tt_floats<V>));
-  return *reinterpret_cast<const tt_floats<V> *>(at);
+  TT_CHECK_ALIGNMENT(place, sizeof(tt_floats<V>));
+  return *reinterpret_cast<const tt_floats<V> *>(place);
 }
-template <int V> __device__ __forceinline__ void tt_store_floats(float *at, const tt_floats<V> &x)
+template <int V>
+__device__ __forceinline__ void tt_store_floats(float *place, const tt_floats<V> &x)
 {
-  TT_CHECK_ALIGNMENT(at, sizeof(tt_floats<V>));
-  *reinterpret_cast<tt_floats<V> *>(at) = x;
+  TT_CHECK_ALIGNMENT(place, sizeof(tt_floats<V>));
+  *reinterpret_cast<tt_floats<V> *>(place) = x;
 }
 
 /* A row of TT_ACTIVATIONS. NEEDS_INPUT 0: the derivative follows from y = f(z). */

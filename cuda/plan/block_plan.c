@@ -201,36 +201,36 @@ static int64_t least_groups(const tt_block_plan *p)
 
 /* The best tile of the gradient of the weights, and the groups of rows: as many as the warps can
  * sum at the same time, or more; a rank of a cluster has its number. Adds the cost. */
-static void pick_gradient(const tt_block_plan *p, tt_block_layer *to, cost *sum)
+static void pick_gradient(const tt_block_plan *p, tt_block_layer *dst, cost *sum)
 {
   tt_precision precision = (tt_precision)p->precision;
-  int narrow = to->in < 4 || to->out < 4;
-  int64_t warps = p->threads / TT_BLOCK_TILE_ROWS, given = to->groups;
+  int narrow = dst->in < 4 || dst->out < 4;
+  int64_t warps = p->threads / TT_BLOCK_TILE_ROWS, given = dst->groups;
   cost least = {INT64_MAX, 0};
   for (int t = 0; t < TT_BLOCK_TILE_COUNT; t++) {
-    if (!tile_allowed(t, precision, to->in, to->out, narrow)) continue;
-    int64_t items = gradient_tiles(t, to->in, to->out), turns = tt_max_i64(1, warps / items);
+    if (!tile_allowed(t, precision, dst->in, dst->out, narrow)) continue;
+    int64_t items = gradient_tiles(t, dst->in, dst->out), turns = tt_max_i64(1, warps / items);
     int64_t groups = tt_max_i64(turns, least_groups(p));
     if (p->ranks) groups = given, turns = 1;
     cost c = cost_of(t, precision, items * groups, tt_ceil_div(p->rows, groups), turns, warps);
     if (c.time >= least.time) continue;
     least = c;
-    to->gradient = (int8_t)t;
-    to->groups = (int8_t)groups;
+    dst->gradient = (int8_t)t;
+    dst->groups = (int8_t)groups;
   }
   add(sum, least);
-  if (!p->ranks) to->share = (int16_t)(p->piece / to->groups);
+  if (!p->ranks) dst->share = (int16_t)(p->piece / dst->groups);
 }
 
 /* Tiles and groups of one layer for R rows at a time; adds their cost. */
-static void pick_layer(const tt_block_plan *p, int first, tt_block_layer *to, cost *sum)
+static void pick_layer(const tt_block_plan *p, int first, tt_block_layer *dst, cost *sum)
 {
   tt_precision precision = (tt_precision)p->precision;
   int64_t rows = p->rows, warps = p->threads / TT_BLOCK_TILE_ROWS;
-  to->forward = pick_product(precision, rows, to->in, to->out, 0, warps, sum);
-  pick_gradient(p, to, sum);
-  to->backward = to->forward;
-  if (!first) to->backward = pick_product(precision, rows, to->in, to->out, 1, warps, sum);
+  dst->forward = pick_product(precision, rows, dst->in, dst->out, 0, warps, sum);
+  pick_gradient(p, dst, sum);
+  dst->backward = dst->forward;
+  if (!first) dst->backward = pick_product(precision, rows, dst->in, dst->out, 1, warps, sum);
 }
 
 /* `count` values over all threads, `each` of them per cycle. */
@@ -249,11 +249,11 @@ static cost pick_tiles(tt_block_plan *p)
   int64_t passes = p->ranks ? 1 : p->pieces, outside = p->slots - p->slots_shared;
   p->largest_tile = TT_BLOCK_TILE_4x4;
   for (int l = 0; l < p->layers; l++) {
-    tt_block_layer *to = &p->layer[l];
-    pick_layer(p, l == 0, to, &sum);
-    add(&sum, sweep_cost((int64_t)p->rows * to->out, ACTIVATIONS_PER_CYCLE, p->threads));
+    tt_block_layer *dst = &p->layer[l];
+    pick_layer(p, l == 0, dst, &sum);
+    add(&sum, sweep_cost((int64_t)p->rows * dst->out, ACTIVATIONS_PER_CYCLE, p->threads));
     p->largest_tile = (int32_t)tt_max_i64(
-        p->largest_tile, tt_max_i64(to->forward, tt_max_i64(to->backward, to->gradient)));
+        p->largest_tile, tt_max_i64(dst->forward, tt_max_i64(dst->backward, dst->gradient)));
   }
   int64_t vectors = 2 * outside + (p->gradient_shared ? 0 : 2 * passes);
   int64_t traffic = vectors * p->params * (int64_t)sizeof(float) / L2_BYTES_PER_CYCLE;
@@ -278,26 +278,26 @@ static double plan_score(int64_t shared_bytes, tt_block_plan *p)
 
 static void assign_param_offsets(const tt_model *m, tt_block_plan *p)
 {
-  int64_t at = 0;
+  int64_t offset = 0;
   for (int l = 0; l < m->layers; l++) {
-    const tt_layer *from = &m->layer[l];
-    tt_block_layer *to = &p->layer[l];
-    to->in = (int32_t)from->in;
-    to->out = (int32_t)from->out;
-    to->source = (int32_t)from->weight;
-    to->stride = (int32_t)padded_stride(from->in);
-    to->weight = (int32_t)at;
-    to->bias = (int32_t)(at + tt_round_up(from->out * to->stride, 4));
-    at = to->bias + tt_round_up(from->out, 4);
+    const tt_layer *src = &m->layer[l];
+    tt_block_layer *dst = &p->layer[l];
+    dst->in = (int32_t)src->in;
+    dst->out = (int32_t)src->out;
+    dst->source = (int32_t)src->weight;
+    dst->stride = (int32_t)padded_stride(src->in);
+    dst->weight = (int32_t)offset;
+    dst->bias = (int32_t)(offset + tt_round_up(src->out * dst->stride, 4));
+    offset = dst->bias + tt_round_up(src->out, 4);
   }
-  p->params = (int32_t)at;
+  p->params = (int32_t)offset;
 }
 
 /* Offsets in shared memory, for R rows and the chosen placement of slots and gradient. */
 static void assign_offsets(const tt_model *m, tt_block_plan *p)
 {
-  int32_t at = TT_BLOCK_HEADER_FLOATS, rows = p->rows;
-#define ASSIGN(field, floats) (p->field = at, at += (int32_t)(floats))
+  int32_t index = TT_BLOCK_HEADER_FLOATS, rows = p->rows;
+#define ASSIGN(field, floats) (p->field = index, index += (int32_t)(floats))
   ASSIGN(weights, p->params);
   ASSIGN(gradient, p->gradient_shared ? p->copies * p->params : 0);
   ASSIGN(slot, p->slots_shared * p->params);
@@ -313,7 +313,7 @@ static void assign_offsets(const tt_model *m, tt_block_plan *p)
   ASSIGN(weight, rows);
   ASSIGN(row, rows);
 #undef ASSIGN
-  p->bytes = (int64_t)sizeof(float) * at;
+  p->bytes = (int64_t)sizeof(float) * index;
 }
 
 /* Try all numbers of warps for the chosen placement; keep the best plan so far. */
@@ -392,17 +392,17 @@ int tt_block_plan_make_rank(const tt_cohort *c, const tt_block_plan *alone, int 
   return 1;
 }
 
-void tt_block_too_large(int64_t bytes, const tt_path_context *on, tt_path_verdict *out)
+void tt_block_too_large(int64_t bytes, const tt_path_context *context, tt_path_verdict *out)
 {
   snprintf(out->why, sizeof out->why,
            "a member needs %" PRId64 " KiB of shared memory, a block has %" PRId64,
-           tt_ceil_div(bytes, 1024), on->shared_bytes / 1024);
+           tt_ceil_div(bytes, 1024), context->shared_bytes / 1024);
 }
 
-void tt_path_assess_block(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out)
+void tt_path_assess_block(const tt_cohort *c, const tt_path_context *context, tt_path_verdict *out)
 {
   tt_block_plan plan;
-  out->supported = tt_block_plan_make(c, on->precision, on->shared_bytes, &plan);
+  out->supported = tt_block_plan_make(c, context->precision, context->shared_bytes, &plan);
   out->preferred = out->supported && c->model.params <= TT_PATH_BLOCK_MAX_PARAMS;
   if (out->supported && !out->preferred)
     snprintf(out->why, sizeof out->why,
@@ -411,7 +411,7 @@ void tt_path_assess_block(const tt_cohort *c, const tt_path_context *on, tt_path
   else if (out->supported)
     snprintf(out->why, sizeof out->why,
              "%" PRId64 " of %" PRId64 " KiB of shared memory, %d rows at a time",
-             tt_ceil_div(plan.bytes, 1024), on->shared_bytes / 1024, (int)plan.rows);
+             tt_ceil_div(plan.bytes, 1024), context->shared_bytes / 1024, (int)plan.rows);
   else
-    tt_block_too_large(tt_block_min_bytes(c, on->precision), on, out);
+    tt_block_too_large(tt_block_min_bytes(c, context->precision), context, out);
 }

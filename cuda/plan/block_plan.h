@@ -51,7 +51,7 @@ typedef struct tt_block_layer {
   int16_t share; /* rows of a group: one or more chunks */
 } tt_block_layer;
 
-/* Parameters are padded inside a block, so that four neighbours can be read at once and eight rows
+/* Parameters are padded inside a block, so that four neighbors can be read at once and eight rows
  * of W are in different banks: Q floats, the padding is zero.
  *
  * The order of sums over the rows of a batch, which a block and the ranks of a cluster share: a
@@ -93,7 +93,7 @@ TT_HD int64_t tt_block_scratch_floats(const tt_block_plan *p)
 int64_t tt_block_min_bytes(const tt_cohort *c, tt_precision precision);
 
 /* Write into out->why that a member needs `bytes` of shared memory. */
-void tt_block_too_large(int64_t bytes, const tt_path_context *on, tt_path_verdict *out);
+void tt_block_too_large(int64_t bytes, const tt_path_context *context, tt_path_verdict *out);
 
 /* Plan for the cohort if a block can have `shared_bytes`. Returns 1; 0 if the cohort does not
  * fit: *out is unchanged, and tt_block_min_bytes gives the bytes needed. Local. */

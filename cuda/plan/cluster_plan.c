@@ -24,18 +24,18 @@ int tt_cluster_plan_make(const tt_cohort *c, int64_t shared_bytes, int ranks, tt
 }
 
 /* Whether clusters for all members run at the same time. */
-static int all_at_once(const tt_path_context *on, int ranks)
+static int all_at_once(const tt_path_context *context, int ranks)
 {
-  return on->members * ranks <= on->multiprocessors;
+  return context->members * ranks <= context->multiprocessors;
 }
 
-int tt_cluster_plan_choose(const tt_cohort *c, const tt_path_context *on, tt_cluster_plan *out)
+int tt_cluster_plan_choose(const tt_cohort *c, const tt_path_context *context, tt_cluster_plan *out)
 {
   int found = 0;
   for (int ranks = TT_CLUSTER_MIN_RANKS; ranks <= TT_CLUSTER_MAX_RANKS; ranks *= 2) {
     tt_cluster_plan p;
-    if (!tt_cluster_plan_make(c, on->shared_bytes, ranks, &p)) continue;
-    if (found && (!all_at_once(on, ranks) || p.part.cycles >= out->part.cycles)) continue;
+    if (!tt_cluster_plan_make(c, context->shared_bytes, ranks, &p)) continue;
+    if (found && (!all_at_once(context, ranks) || p.part.cycles >= out->part.cycles)) continue;
     *out = p;
     found = 1;
   }
@@ -43,24 +43,25 @@ int tt_cluster_plan_choose(const tt_cohort *c, const tt_path_context *on, tt_clu
 }
 
 /* Whether a member finishes a step clearly earlier in a cluster than in one block. */
-static int is_faster(const tt_cohort *c, const tt_path_context *on, const tt_cluster_plan *p)
+static int is_faster(const tt_cohort *c, const tt_path_context *context, const tt_cluster_plan *p)
 {
   tt_block_plan alone;
-  if (on->members < 1 || p->ranks < 2 || !all_at_once(on, p->ranks)) return 0;
-  if (!tt_block_plan_make(c, TT_PRECISION_fp32, on->shared_bytes, &alone)) return 0;
+  if (context->members < 1 || p->ranks < 2 || !all_at_once(context, p->ranks)) return 0;
+  if (!tt_block_plan_make(c, TT_PRECISION_fp32, context->shared_bytes, &alone)) return 0;
   return 10 * (p->part.cycles + EXCHANGE_CYCLES) < 9 * alone.cycles;
 }
 
-static void explain_refusal(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out)
+static void explain_refusal(const tt_cohort *c, const tt_path_context *context,
+                            tt_path_verdict *out)
 {
   tt_block_plan alone, part;
-  if (!tt_block_plan_make(c, TT_PRECISION_fp32, on->shared_bytes, &alone)) {
-    tt_block_too_large(tt_block_min_bytes(c, TT_PRECISION_fp32), on, out);
+  if (!tt_block_plan_make(c, TT_PRECISION_fp32, context->shared_bytes, &alone)) {
+    tt_block_too_large(tt_block_min_bytes(c, TT_PRECISION_fp32), context, out);
     return;
   }
   for (int ranks = TT_CLUSTER_MAX_RANKS; ranks >= TT_CLUSTER_MIN_RANKS; ranks /= 2) {
     if (!tt_block_plan_make_rank(c, &alone, ranks, INT32_MAX, &part)) continue;
-    tt_block_too_large(part.bytes, on, out);
+    tt_block_too_large(part.bytes, context, out);
     return;
   }
   snprintf(out->why, sizeof out->why,
@@ -69,18 +70,19 @@ static void explain_refusal(const tt_cohort *c, const tt_path_context *on, tt_pa
            c->batch_size);
 }
 
-void tt_path_assess_cluster(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out)
+void tt_path_assess_cluster(const tt_cohort *c, const tt_path_context *context,
+                            tt_path_verdict *out)
 {
   tt_cluster_plan plan;
-  out->supported = tt_cluster_plan_choose(c, on, &plan);
+  out->supported = tt_cluster_plan_choose(c, context, &plan);
   if (!out->supported) {
-    explain_refusal(c, on, out);
+    explain_refusal(c, context, out);
     return;
   }
   out->ranks = plan.ranks;
-  out->preferred = is_faster(c, on, &plan);
+  out->preferred = is_faster(c, context, &plan);
   snprintf(out->why, sizeof out->why,
            "%" PRId64 " member%s on %" PRId64 " multiprocessors, %d block%s for each member",
-           on->members, on->members == 1 ? "" : "s", on->multiprocessors, (int)plan.ranks,
-           plan.ranks == 1 ? "" : "s");
+           context->members, context->members == 1 ? "" : "s", context->multiprocessors,
+           (int)plan.ranks, plan.ranks == 1 ? "" : "s");
 }

@@ -34,6 +34,7 @@ int tt_cluster_plan_make(const tt_cohort *c, int64_t shared_bytes, int ranks, tt
 /* The plan with the least time of a step in the model of block_plan.c, among those whose
  * clusters all run at the same time; if there is none, the plan with the fewest ranks. Returns 0
  * if no number of ranks is possible: *out is unchanged. Local. */
-int tt_cluster_plan_choose(const tt_cohort *c, const tt_path_context *on, tt_cluster_plan *out);
+int tt_cluster_plan_choose(const tt_cohort *c, const tt_path_context *context,
+                           tt_cluster_plan *out);
 TT_END_C
 #endif

@@ -50,8 +50,8 @@ static int64_t member_bytes(const tt_cohort *c, tt_slice slice, int64_t rows)
  * trains one member at a time, so as many members have scratch memory as there are
  * multiprocessors. */
 static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
-                          int streamed, const tt_path_context *on, const tt_path_choice *choice,
-                          const tt_layered_share *share)
+                          int streamed, const tt_path_context *context,
+                          const tt_path_choice *choice, const tt_layered_share *share)
 {
   int64_t scratch = 0;
   tt_block_plan block;
@@ -60,18 +60,18 @@ static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int 
     return tt_layered_bytes(&s, &c->model) + (share ? tt_layered_share_bytes(&s, c, share) : 0);
   }
   if (choice->path == TT_GPU_PATH_block &&
-      tt_block_plan_make(c, choice->precision, on->shared_bytes, &block))
-    scratch = tt_block_scratch_floats(&block) * tt_min_i64(slice.count, on->multiprocessors);
+      tt_block_plan_make(c, choice->precision, context->shared_bytes, &block))
+    scratch = tt_block_scratch_floats(&block) * tt_min_i64(slice.count, context->multiprocessors);
   return (1 + 2 * slice.count) * (int64_t)sizeof(int32_t) +
          (scratch ? scratch : 1) * (int64_t)sizeof(float);
 }
 
 tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted, int streamed,
-                       const tt_path_context *on, tt_gpu_path wanted, const tt_layered_share *share,
-                       int64_t *bytes)
+                       const tt_path_context *context, tt_gpu_path wanted,
+                       const tt_layered_share *share, int64_t *bytes)
 {
   tt_path_choice choice;
-  tt_path_context here = *on;
+  tt_path_context here = *context;
   here.members = slice.count;
   *bytes = 0;
   if (slice.count < 1) return TT_OK;

@@ -15,75 +15,76 @@ static tt_batch_buffers buffers_at(const tt_host_batches *s, const tt_batch_buff
                             buffers->weight ? buffers->weight + row : NULL};
 }
 
-/* Copy row `from` of the data set to the first row of `to`; -1: zeros. */
-static void copy_row(const tt_host_batches *s, const tt_ensemble *e, int64_t from,
-                     tt_batch_buffers to)
+/* Copy row `begin` of the data set to the first row of `buffers`; -1: zeros. */
+static void copy_row(const tt_host_batches *s, const tt_ensemble *e, int64_t begin,
+                     tt_batch_buffers buffers)
 {
   const tt_dataset *d = s->data;
-  if (from < 0) {
-    memset(to.x, 0, (size_t)d->inputs * sizeof *to.x);
-    memset(to.y, 0, (size_t)e->targets * sizeof *to.y);
-    if (to.weight) *to.weight = 0.0f;
+  if (begin < 0) {
+    memset(buffers.x, 0, (size_t)d->inputs * sizeof *buffers.x);
+    memset(buffers.y, 0, (size_t)e->targets * sizeof *buffers.y);
+    if (buffers.weight) *buffers.weight = 0.0f;
     return;
   }
-  memcpy(to.x, d->x + from * d->inputs, (size_t)d->inputs * sizeof *to.x);
-  for (int64_t k = 0; k < e->targets; k++) to.y[k] = d->y[from * d->targets + e->column[k]];
-  if (to.weight) *to.weight = d->weight[from];
+  memcpy(buffers.x, d->x + begin * d->inputs, (size_t)d->inputs * sizeof *buffers.x);
+  for (int64_t k = 0; k < e->targets; k++) buffers.y[k] = d->y[begin * d->targets + e->column[k]];
+  if (buffers.weight) *buffers.weight = d->weight[begin];
 }
 
 /* Add label noise to the labels of a row. */
-static void add_label_noise(const tt_host_batches *s, const tt_member *m, int64_t from, float *y)
+static void add_label_noise(const tt_host_batches *s, const tt_member *m, int64_t begin, float *y)
 {
   const tt_ensemble *e = &s->cohort->ensemble[m->ensemble];
   for (int64_t k = 0; k < e->targets; k++)
     y[k] +=
         m->hyper.label_noise * tt_label_noise(s->cohort->seed, m->stream, (uint32_t)e->column[k],
-                                              (uint32_t)(from % s->data->rows));
+                                              (uint32_t)(begin % s->data->rows));
 }
 
 /* Fill the rows of member i of the slice. */
-static void fill_batch(const tt_host_batches *s, int64_t i, const tt_member_positions *at,
-                       const tt_batch_choice *which, int64_t rows, const tt_batch_buffers *to)
+static void fill_batch(const tt_host_batches *s, int64_t i, const tt_member_positions *positions,
+                       const tt_batch_choice *which, int64_t rows, const tt_batch_buffers *dst)
 {
   const tt_member *m = &s->cohort->member[s->slice.first + i];
   const tt_ensemble *e = &s->cohort->ensemble[m->ensemble];
   int64_t list = tt_member_row_set(s->cohort, m) * TT_SPLITS + TT_TRAIN;
-  int64_t epoch = at->epoch[i], epoch_rows = s->epoch_rows[i];
-  int64_t size = s->cohort->batch_size, first = (at->batch[i] + which->ahead) * size;
+  int64_t epoch = positions->epoch[i], epoch_rows = s->epoch_rows[i];
+  int64_t size = s->cohort->batch_size, first = (positions->batch[i] + which->ahead) * size;
   int64_t left = epoch_rows - first;
   tt_slice part = tt_part_rows(left < size ? left : size, s->cohort->parts, which->part);
-  tt_sampler order = tt_member_sampler(s->cohort, m, at->attempt[i], s->count[list], epoch);
+  tt_sampler order = tt_member_sampler(s->cohort, m, positions->attempt[i], s->count[list], epoch);
   const int32_t *replay =
       s->replay ? s->replay + (i * s->cohort->max_epochs + epoch) * epoch_rows : NULL;
   for (int64_t r = 0; r < rows; r++) {
-    tt_batch_buffers buffers = buffers_at(s, to, r);
-    int64_t from = -1, slot = first + part.first + r;
+    tt_batch_buffers buffers = buffers_at(s, dst, r);
+    int64_t begin = -1, slot = first + part.first + r;
     if (r < part.count && replay)
-      from = replay[slot];
+      begin = replay[slot];
     else if (r < part.count)
-      from = s->row[list][tt_sampler_at(&order, (uint32_t)slot)];
-    copy_row(s, e, from, buffers);
-    if (from >= 0 && m->hyper.label_noise > 0.0f) add_label_noise(s, m, from, buffers.y);
+      begin = s->row[list][tt_sampler_at(&order, (uint32_t)slot)];
+    copy_row(s, e, begin, buffers);
+    if (begin >= 0 && m->hyper.label_noise > 0.0f) add_label_noise(s, m, begin, buffers.y);
   }
 }
 
-void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *at,
-                          const tt_batch_choice *which, int64_t rows, const tt_batch_buffers *to)
+void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *positions,
+                          const tt_batch_choice *which, int64_t rows, const tt_batch_buffers *dst)
 {
 #pragma omp parallel for schedule(static) num_threads(s->threads)
   for (int64_t k = 0; k < which->members.count; k++) {
     int64_t i = which->members.first + k;
-    tt_batch_buffers buffers = buffers_at(s, to, k * rows);
-    if (at->status[i] == TT_STATUS_training) fill_batch(s, i, at, which, rows, &buffers);
+    tt_batch_buffers buffers = buffers_at(s, dst, k * rows);
+    if (positions->status[i] == TT_STATUS_training)
+      fill_batch(s, i, positions, which, rows, &buffers);
   }
 }
 
 void tt_host_batches_fill_split(const tt_host_batches *s, int64_t row_set, tt_split split,
-                                int64_t first, int64_t rows, const tt_batch_buffers *to)
+                                int64_t first, int64_t rows, const tt_batch_buffers *dst)
 {
   const int32_t *row = s->row[row_set * TT_SPLITS + split] + first;
   int64_t ensemble = row_set / (tt_cohort_row_sets(s->cohort) / s->cohort->ensembles);
 #pragma omp parallel for schedule(static) num_threads(s->threads)
   for (int64_t r = 0; r < rows; r++)
-    copy_row(s, &s->cohort->ensemble[ensemble], row[r], buffers_at(s, to, r));
+    copy_row(s, &s->cohort->ensemble[ensemble], row[r], buffers_at(s, dst, r));
 }

@@ -38,11 +38,11 @@ typedef struct tt_batch_choice {
 /* Fill the batch that members use `ahead` steps from now, or a part of it: `rows` rows per member,
  * zeros where it has fewer, labels with the member's own noise. No epoch may end in between.
  * Members that are not training are skipped. */
-void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *at,
-                          const tt_batch_choice *which, int64_t rows, const tt_batch_buffers *to);
+void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *positions,
+                          const tt_batch_choice *which, int64_t rows, const tt_batch_buffers *dst);
 
 /* Fill rows [first, first + rows) of a split of a row set. */
 void tt_host_batches_fill_split(const tt_host_batches *s, int64_t row_set, tt_split split,
-                                int64_t first, int64_t rows, const tt_batch_buffers *to);
+                                int64_t first, int64_t rows, const tt_batch_buffers *dst);
 TT_END_C
 #endif

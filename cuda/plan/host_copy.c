@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-void tt_host_copy(void *to, const void *from, int64_t bytes, int threads)
+void tt_host_copy(void *dst, const void *src, int64_t bytes, int threads)
 {
-  char *begin = (char *)to;
-  const char *source = (const char *)from;
+  char *begin = (char *)dst;
+  const char *source = (const char *)src;
   int64_t fit = bytes / TT_HOST_COPY_PART, parts = fit < threads ? fit : threads;
   if (parts < 1) parts = 1;
 #pragma omp parallel for schedule(static) num_threads((int)parts)

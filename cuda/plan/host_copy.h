@@ -10,6 +10,6 @@ TT_BEGIN_C
 enum { TT_HOST_COPY_PART = 1 << 18 }; /* bytes: a thread more for each */
 
 /* memcpy by at most `threads` threads, each with a contiguous part. */
-void tt_host_copy(void *to, const void *from, int64_t bytes, int threads);
+void tt_host_copy(void *dst, const void *src, int64_t bytes, int threads);
 TT_END_C
 #endif

@@ -11,7 +11,7 @@ enum { LEAST_SAVING = 50 };
 static int64_t longest(const tt_launch_plan *p, int64_t units, int64_t overhead)
 {
   int64_t whole = tt_ceil_div(p->members, units), launches = p->launches + (p->left > 0);
-  int64_t turns = p->portions == 1 ? whole : p->launches;
+  int64_t turns = p->chunks == 1 ? whole : p->launches;
   return turns * p->steps + whole * p->left + launches * overhead;
 }
 
@@ -30,7 +30,7 @@ tt_launch_plan tt_launch_plan_make(int64_t members, int64_t units, int64_t steps
 
 tt_slice tt_launch_plan_members(const tt_launch_plan *p, int64_t k)
 {
-  int64_t all = p->members * p->portions;
+  int64_t all = p->members * p->chunks;
   int64_t first = k * all / p->launches, end = (k + 1) * all / p->launches;
   return (tt_slice){first % p->members, end - first};
 }

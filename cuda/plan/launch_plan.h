@@ -20,7 +20,7 @@ enum { TT_LAUNCH_MAX_PORTIONS = 16 };
 
 typedef struct tt_launch_plan {
   int64_t members;
-  int64_t portions; /* of the steps of a member; 1: one launch, whose units take whole members */
+  int64_t chunks;   /* of the steps of a member; 1: one launch, whose units take whole members */
   int64_t launches; /* of portions; 0 without members */
   int64_t steps;    /* of a portion */
   int64_t left;     /* steps of all members in one more launch; 0: there is none */

@@ -20,52 +20,55 @@ static const path_row rows[TT_GPU_PATH_COUNT] = {{0},
 
 int tt_path_min_capability(tt_gpu_path path) { return rows[path].capability; }
 
-void tt_path_assess_layered(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out)
+void tt_path_assess_layered(const tt_cohort *c, const tt_path_context *context,
+                            tt_path_verdict *out)
 {
   (void)c;
-  (void)on;
+  (void)context;
   out->supported = out->preferred = 1;
 }
 
-static tt_path_verdict assess(const tt_cohort *c, const tt_path_context *on, int path)
+static tt_path_verdict assess(const tt_cohort *c, const tt_path_context *context, int path)
 {
   const path_row *row = &rows[path];
   const char *not_fused = row->fused ? tt_cohort_needs_layered(c) : NULL;
   tt_path_verdict v = {0};
   if (not_fused)
     snprintf(v.why, sizeof v.why, "%s", not_fused);
-  else if (on->capability < row->capability)
+  else if (context->capability < row->capability)
     snprintf(v.why, sizeof v.why,
              "it needs a GPU of compute capability %d.%d or newer, this one has %d.%d",
-             row->capability / 10, row->capability % 10, on->capability / 10, on->capability % 10);
-  else if (on->precision > row->precision)
+             row->capability / 10, row->capability % 10, context->capability / 10,
+             context->capability % 10);
+  else if (context->precision > row->precision)
     snprintf(v.why, sizeof v.why, "it trains in fp32%s only, not in %s",
-             row->precision ? " and tf32" : "", tt_choice_precision[on->precision]);
+             row->precision ? " and tf32" : "", tt_choice_precision[context->precision]);
   else
-    row->assess(c, on, &v);
+    row->assess(c, context, &v);
   return v;
 }
 
 /* The layered path accepts every cohort; `why` is the reason of the path before it. */
-static void choose_by_shape(const tt_cohort *c, const tt_path_context *on, tt_path_choice *out)
+static void choose_by_shape(const tt_cohort *c, const tt_path_context *context, tt_path_choice *out)
 {
   for (int path = TT_GPU_PATH_auto + 1; path < TT_GPU_PATH_COUNT; path++) {
     if (!rows[path].automatic) continue;
-    tt_path_context at = *on;
-    if (at.precision > rows[path].precision) at.precision = TT_PRECISION_fp32;
-    tt_path_verdict v = assess(c, &at, path);
+    tt_path_context user = *context;
+    if (user.precision > rows[path].precision) user.precision = TT_PRECISION_fp32;
+    tt_path_verdict v = assess(c, &user, path);
     if (*v.why) memcpy(out->why, v.why, sizeof v.why);
     out->path = (tt_gpu_path)path;
-    out->precision = at.precision;
+    out->precision = user.precision;
     if (v.supported && v.preferred) break;
   }
 }
 
 /* The cluster path gives the bits of the block path, so the number of members may decide. */
-static void choose_by_members(const tt_cohort *c, const tt_path_context *on, tt_path_choice *out)
+static void choose_by_members(const tt_cohort *c, const tt_path_context *context,
+                              tt_path_choice *out)
 {
   if (out->path != TT_GPU_PATH_block) return;
-  tt_path_verdict v = assess(c, on, TT_GPU_PATH_cluster);
+  tt_path_verdict v = assess(c, context, TT_GPU_PATH_cluster);
   if (!v.supported || !v.preferred) return;
   out->path = TT_GPU_PATH_cluster;
   out->ranks = v.ranks;
@@ -85,13 +88,13 @@ tt_precision tt_path_precision(const tt_cohort *c, tt_precision wanted)
 static void choose_automatically(const tt_cohort *c, const tt_path_context *wanted,
                                  tt_path_choice *out)
 {
-  tt_path_context on = *wanted;
-  on.precision = tt_path_precision(c, wanted->precision);
+  tt_path_context context = *wanted;
+  context.precision = tt_path_precision(c, wanted->precision);
   out->ranks = 0;
-  choose_by_shape(c, &on, out);
-  choose_by_members(c, &on, out);
+  choose_by_shape(c, &context, out);
+  choose_by_members(c, &context, out);
   size_t used = strlen(out->why);
-  if (on.precision != wanted->precision)
+  if (context.precision != wanted->precision)
     snprintf(out->why + used, sizeof out->why - used, "; in fp32, which is faster below %d x %d",
              TT_PATH_TENSOR_MIN_WIDTH, TT_PATH_TENSOR_MIN_WIDTH);
   else if (out->precision != wanted->precision)
@@ -99,21 +102,21 @@ static void choose_automatically(const tt_cohort *c, const tt_path_context *want
              tt_choice_precision[wanted->precision]);
 }
 
-tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path wanted,
+tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *context, tt_gpu_path wanted,
                       tt_path_choice *out)
 {
   if (wanted == TT_GPU_PATH_auto) {
-    choose_automatically(c, on, out);
+    choose_automatically(c, context, out);
     return TT_OK;
   }
-  tt_path_verdict v = assess(c, on, wanted);
+  tt_path_verdict v = assess(c, context, wanted);
   if (!v.supported)
     return TT_FAIL(UNAVAILABLE,
                    "TUTTI_GPU_PATH: %s cannot train these members: %s; remove the variable",
                    tt_choice_gpu_kernel[wanted], v.why);
   out->path = wanted;
   out->ranks = v.ranks;
-  out->precision = on->precision;
+  out->precision = context->precision;
   int used = snprintf(out->why, sizeof out->why, "as TUTTI_GPU_PATH says");
   if (v.ranks)
     snprintf(out->why + used, sizeof out->why - (size_t)used, ", %d block%s for each member",

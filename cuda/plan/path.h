@@ -32,7 +32,7 @@ tt_precision tt_path_precision(const tt_cohort *c, tt_precision wanted);
  *           the context
  *   out     written only on TT_OK
  * Local. Errors: UNAVAILABLE (the wanted path cannot train the cohort; the message says why). */
-tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *on, tt_gpu_path wanted,
+tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *context, tt_gpu_path wanted,
                       tt_path_choice *out);
 
 /* Minimum compute capability of a path, as 10 * major + minor; 0: every GPU that tutti supports. */

@@ -24,7 +24,8 @@ typedef struct tt_path_verdict {
 /* Set supported, preferred and why of an empty verdict. Called only if the columns of the row
  * allow the cohort. The function is in the file of the path's plan. */
 #define X(name, ...)                                                                               \
-  void tt_path_assess_##name(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out);
+  void tt_path_assess_##name(const tt_cohort *c, const tt_path_context *context,                   \
+                             tt_path_verdict *out);
 TT_GPU_PATHS(X)
 #undef X
 TT_END_C

@@ -11,16 +11,18 @@ enum { MIN_LANES = 4 }; /* then every group of lanes has whole float4 of rows */
 static int32_t round_up4(int64_t x) { return (int32_t)((x + 3) / 4 * 4); }
 
 /* 1 if the shape fits; else 0 and the reason in `why`. */
-static int check_shape(const tt_model *m, char *why, size_t room)
+static int check_shape(const tt_model *m, char *why, size_t scratch)
 {
   int64_t widest = m->inputs;
   for (int l = 0; l < m->layers; l++) widest = m->layer[l].out > widest ? m->layer[l].out : widest;
   if (m->layers > TT_WARP_MAX_LAYERS)
-    snprintf(why, room, "%d layers, a warp takes %d", m->layers, TT_WARP_MAX_LAYERS);
+    snprintf(why, scratch, "%d layers, a warp takes %d", m->layers, TT_WARP_MAX_LAYERS);
   else if (widest > TT_WARP_MAX_WIDTH)
-    snprintf(why, room, "a layer is %" PRId64 " wide, a warp takes %d", widest, TT_WARP_MAX_WIDTH);
+    snprintf(why, scratch, "a layer is %" PRId64 " wide, a warp takes %d", widest,
+             TT_WARP_MAX_WIDTH);
   else if (m->params > TT_WARP_MAX_PARAMS)
-    snprintf(why, room, "%" PRId64 " parameters, a warp takes %d", m->params, TT_WARP_MAX_PARAMS);
+    snprintf(why, scratch, "%" PRId64 " parameters, a warp takes %d", m->params,
+             TT_WARP_MAX_PARAMS);
   else
     return 1;
   return 0;
@@ -28,32 +30,32 @@ static int check_shape(const tt_model *m, char *why, size_t room)
 
 static void assign_param_offsets(const tt_model *m, tt_warp_plan *p)
 {
-  int32_t at = 0;
+  int32_t index = 0;
   for (int l = 0; l < m->layers; l++) {
-    const tt_layer *from = &m->layer[l];
-    tt_warp_layer *to = &p->layer[l];
-    int64_t larger = from->in > from->out ? from->in : from->out;
-    to->in = (int32_t)from->in;
-    to->out = (int32_t)from->out;
-    to->source = (int32_t)from->weight;
-    to->stride = to->in < 4 ? to->in : round_up4(to->in);
-    to->weight = at;
-    to->bias = round_up4(at + to->out * to->stride);
-    to->by_output = to->out >= to->in;
-    to->across = MIN_LANES;
-    while (to->across < larger && to->across < TT_WARP_LANES) to->across *= 2;
-    at = to->bias + round_up4(to->out);
+    const tt_layer *src = &m->layer[l];
+    tt_warp_layer *dst = &p->layer[l];
+    int64_t larger = src->in > src->out ? src->in : src->out;
+    dst->in = (int32_t)src->in;
+    dst->out = (int32_t)src->out;
+    dst->source = (int32_t)src->weight;
+    dst->stride = dst->in < 4 ? dst->in : round_up4(dst->in);
+    dst->weight = index;
+    dst->bias = round_up4(index + dst->out * dst->stride);
+    dst->by_output = dst->out >= dst->in;
+    dst->across = MIN_LANES;
+    while (dst->across < larger && dst->across < TT_WARP_LANES) dst->across *= 2;
+    index = dst->bias + round_up4(dst->out);
   }
-  p->params = at;
+  p->params = index;
 }
 
 /* Offsets for R rows at a time. */
 static void assign_offsets(const tt_model *m, int32_t rows, tt_warp_plan *p)
 {
-  int32_t at = TT_WARP_HEADER_FLOATS;
+  int32_t index = TT_WARP_HEADER_FLOATS;
   p->rows = rows;
   p->ld = rows + TT_WARP_PADDING;
-#define ASSIGN(field, floats) (p->field = at, at += round_up4(floats))
+#define ASSIGN(field, floats) (p->field = index, index += round_up4(floats))
   ASSIGN(weights, p->params);
   ASSIGN(gradient, p->params);
   ASSIGN(slot, p->slots * p->params);
@@ -68,14 +70,14 @@ static void assign_offsets(const tt_model *m, int32_t rows, tt_warp_plan *p)
     if (p->stores_slope && l < p->layers - 1) ASSIGN(layer[l].slope, p->layer[l].out * p->ld);
   }
 #undef ASSIGN
-  p->bytes = (int64_t)sizeof(float) * at;
+  p->bytes = (int64_t)sizeof(float) * index;
 }
 
 int tt_warp_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_warp_plan *out, char *why,
-                      size_t room)
+                      size_t scratch)
 {
   const tt_model *m = &c->model;
-  if (!check_shape(m, why, room)) return 0;
+  if (!check_shape(m, why, scratch)) return 0;
   tt_warp_plan p = {.warps = TT_WARPS_PER_BLOCK,
                     .slots = tt_optimizer_slots(c->optimizer),
                     .layers = m->layers,
@@ -87,7 +89,7 @@ int tt_warp_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_warp_plan *ou
     assign_offsets(m, TT_WARP_LANES, &p);
   while (p.warps > 1 && p.warps * p.bytes > shared_bytes) p.warps /= 2;
   if (p.bytes > shared_bytes) {
-    snprintf(why, room, "a warp needs %" PRId64 " bytes of shared memory, a block has %" PRId64,
+    snprintf(why, scratch, "a warp needs %" PRId64 " bytes of shared memory, a block has %" PRId64,
              p.bytes, shared_bytes);
     return 0;
   }
@@ -95,16 +97,16 @@ int tt_warp_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_warp_plan *ou
   return 1;
 }
 
-void tt_path_assess_warp(const tt_cohort *c, const tt_path_context *on, tt_path_verdict *out)
+void tt_path_assess_warp(const tt_cohort *c, const tt_path_context *context, tt_path_verdict *out)
 {
   tt_warp_plan plan;
   int64_t work = c->model.params * c->batch_size;
-  out->supported = tt_warp_plan_make(c, on->shared_bytes, &plan, out->why, sizeof out->why);
+  out->supported = tt_warp_plan_make(c, context->shared_bytes, &plan, out->why, sizeof out->why);
   if (!out->supported) return;
-  out->preferred =
-      work <= TT_PATH_WARP_MAX_MACS && plan.bytes * TT_WARPS_PER_MULTIPROCESSOR <= on->shared_bytes;
+  out->preferred = work <= TT_PATH_WARP_MAX_MACS &&
+                   plan.bytes * TT_WARPS_PER_MULTIPROCESSOR <= context->shared_bytes;
   snprintf(out->why, sizeof out->why,
            "%" PRId64 " multiply-adds a batch, %" PRId64 " of %" PRId64
            " KiB of shared memory, %d rows at a time",
-           work, (plan.bytes + 1023) / 1024, on->shared_bytes / 1024, (int)plan.rows);
+           work, (plan.bytes + 1023) / 1024, context->shared_bytes / 1024, (int)plan.rows);
 }

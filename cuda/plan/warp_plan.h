@@ -36,7 +36,7 @@ typedef struct tt_warp_layer {
   int32_t input, output; /* [in][ld], [out][ld]: z, then f(z), then dL/dz */
   int32_t slope;         /* [out][ld]: f'(z), if it is stored */
   int32_t by_output; /* 1: a lane sums the gradient for the weights of an output, 0: of an input */
-  int32_t across;    /* neighbouring lanes, a power of two; the other lanes take other rows */
+  int32_t across;    /* neighboring lanes, a power of two; the other lanes take other rows */
 } tt_warp_layer;
 
 /* Arrays of a batch are feature-major, so that a lane needs only its own rows in the forward and
@@ -64,6 +64,6 @@ typedef struct tt_warp_plan {
  *   why  [room] the reason if the cohort does not fit
  * Returns 1, or 0 if the cohort does not fit. Local. */
 int tt_warp_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_warp_plan *out, char *why,
-                      size_t room);
+                      size_t scratch);
 TT_END_C
 #endif

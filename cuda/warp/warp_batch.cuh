@@ -1,7 +1,7 @@
 /* warp_batch.cuh — a piece of a batch inside one warp: forward, loss, backward, gradient of the
  * weights. Device code.
  *
- * R = 32 N rows, N neighbouring rows per lane. A lane loads its rows, runs them through the layers
+ * R = 32 N rows, N neighboring rows per lane. A lane loads its rows, runs them through the layers
  * and computes dL/dz without data of other lanes: all 32 lanes read the same weights at the same
  * time, one float4 of a row of W. For the gradient, each lane has a unit (or an input) and sums
  * over rows. So the gradient of a layer needs one barrier before it and one after it.
@@ -77,26 +77,27 @@ template <int N> struct tt_warp_values {
 template <int N> struct tt_warp_layout {
   enum { ROWS = TT_WARP_SIZE * N, LD = ROWS + TT_WARP_PADDING };
 };
-template <int N> __device__ __forceinline__ tt_warp_values<N> tt_warp_load_values(const float *at)
+template <int N>
+__device__ __forceinline__ tt_warp_values<N> tt_warp_load_values(const float *place)
 {
   tt_warp_values<N> x;
   if constexpr (N == 2) {
-    TT_CHECK_ALIGNMENT(at, sizeof(float2));
-    float2 f = *reinterpret_cast<const float2 *>(at);
+    TT_CHECK_ALIGNMENT(place, sizeof(float2));
+    float2 f = *reinterpret_cast<const float2 *>(place);
     x.v[0] = f.x, x.v[1] = f.y;
   } else {
-    x.v[0] = *at;
+    x.v[0] = *place;
   }
   return x;
 }
 template <int N>
-__device__ __forceinline__ void tt_warp_store_values(float *at, const tt_warp_values<N> &x)
+__device__ __forceinline__ void tt_warp_store_values(float *place, const tt_warp_values<N> &x)
 {
   if constexpr (N == 2) {
-    TT_CHECK_ALIGNMENT(at, sizeof(float2));
-    *reinterpret_cast<float2 *>(at) = make_float2(x.v[0], x.v[1]);
+    TT_CHECK_ALIGNMENT(place, sizeof(float2));
+    *reinterpret_cast<float2 *>(place) = make_float2(x.v[0], x.v[1]);
   } else {
-    *at = x.v[0];
+    *place = x.v[0];
   }
 }
 
@@ -262,14 +263,14 @@ __device__ __forceinline__ void tt_warp_output_to_slope_as(tt_warp_values<N> (&h
     for (int r = 0; r < N; r++) h[t].v[r] = tt_act_grad(A, h[t].v[r], h[t].v[r]);
 }
 
-/* f'(z) of T units, from f(z) at `at`, or from the array that stores f'(z). */
+/* f'(z) of T units, from f(z) at `place`, or from the array that stores f'(z). */
 template <class F, int N, int T>
-__device__ __forceinline__ void tt_warp_load_slopes(const tt_warp_args &a, const float *at,
+__device__ __forceinline__ void tt_warp_load_slopes(const tt_warp_args &a, const float *place,
                                                     const float *kept, tt_warp_values<N> (&h)[T])
 {
-  const float *from = F::stores_slope(a) ? kept : at;
+  const float *src = F::stores_slope(a) ? kept : place;
 #pragma unroll
-  for (int t = 0; t < T; t++) h[t] = tt_warp_load_values<N>(from + t * tt_warp_layout<N>::LD);
+  for (int t = 0; t < T; t++) h[t] = tt_warp_load_values<N>(src + t * tt_warp_layout<N>::LD);
   if (F::stores_slope(a)) return;
   switch (F::activation(a)) {
 #define X(name, f, df, ...)                                                                        \
@@ -283,14 +284,14 @@ __device__ __forceinline__ void tt_warp_load_slopes(const tt_warp_args &a, const
 /* f(z) -> dL/dz for inputs [at, at + T) of layer l, which are units of layer l - 1. */
 template <class F, int N, int T>
 __device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, float *own, int l,
-                                                       int at)
+                                                       int index)
 {
   const tt_warp_plan &p = a.plan;
   const tt_warp_layer &layer = p.layer[l];
   enum { LD = tt_warp_layout<N>::LD };
   int column = tt_warp_lane_index() * N;
-  const float *d = own + layer.output + column, *w = own + p.weights + layer.weight + at;
-  float *to = own + layer.input + at * LD + column;
+  const float *d = own + layer.output + column, *w = own + p.weights + layer.weight + index;
+  float *dst = own + layer.input + index * LD + column;
   tt_warp_values<N> sum[T] = {}, h[T];
 #pragma unroll 2
   for (int o = 0; o < layer.out; o++, d += LD, w += layer.stride) {
@@ -307,12 +308,12 @@ __device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, fl
 #pragma unroll
       for (int r = 0; r < N; r++) sum[t].v[r] = tt_fma(u.v[r], v[t], sum[t].v[r]);
   }
-  tt_warp_load_slopes<F, N, T>(a, to, own + p.layer[l - 1].slope + at * LD + column, h);
+  tt_warp_load_slopes<F, N, T>(a, dst, own + p.layer[l - 1].slope + index * LD + column, h);
 #pragma unroll
   for (int t = 0; t < T; t++) {
 #pragma unroll
     for (int r = 0; r < N; r++) h[t].v[r] *= sum[t].v[r];
-    tt_warp_store_values(to + t * LD, h[t]);
+    tt_warp_store_values(dst + t * LD, h[t]);
   }
 }
 
@@ -351,9 +352,9 @@ __device__ __forceinline__ void tt_warp_sum_groups(float (&sum)[COUNT], int acro
     for (int t = 0; t < COUNT; t++) sum[t] += tt_shuffle_xor(sum[t], bits);
 }
 
-__device__ __forceinline__ void tt_warp_accumulate(float *at, float x, int overwrite)
+__device__ __forceinline__ void tt_warp_accumulate(float *place, float x, int overwrite)
 {
-  *at = (overwrite ? 0.0f : *at) + x;
+  *place = (overwrite ? 0.0f : *place) + x;
 }
 
 /* Work of a lane for the gradient of a layer's weights: its rows, and where its sums go. */
@@ -367,34 +368,36 @@ typedef struct tt_warp_gradient_task {
   int overwrite;             /* 1: overwrite the gradient; 0: add to it */
 } tt_warp_gradient_task;
 
-/* The lane's feature and T others from number `at` on. */
+/* The lane's feature and T others from number `index` on. */
 template <int LD, int T, int BIAS>
-__device__ __forceinline__ void tt_warp_weight_gradient(const tt_warp_gradient_task &of, int at)
+__device__ __forceinline__ void tt_warp_weight_gradient(const tt_warp_gradient_task &task,
+                                                        int index)
 {
-  float sum[T + BIAS], *to = of.weights + at * of.weight_stride;
-  tt_warp_sum_rows<LD, T, BIAS>(of.a, of.b + at * LD, of.rows, sum);
-  tt_warp_sum_groups(sum, of.across);
-  if (of.writes)
+  float sum[T + BIAS], *to = task.weights + index * task.weight_stride;
+  tt_warp_sum_rows<LD, T, BIAS>(task.a, task.b + index * LD, task.rows, sum);
+  tt_warp_sum_groups(sum, task.across);
+  if (task.writes)
 #pragma unroll
-    for (int t = 0; t < T; t++) tt_warp_accumulate(to + t * of.weight_stride, sum[t], of.overwrite);
+    for (int t = 0; t < T; t++)
+      tt_warp_accumulate(to + t * task.weight_stride, sum[t], task.overwrite);
   if constexpr (BIAS)
-    if (of.writes_bias) tt_warp_accumulate(of.bias, sum[T], of.overwrite);
+    if (task.writes_bias) tt_warp_accumulate(task.bias, sum[T], task.overwrite);
 }
 
 /* All weights of the lane's feature; its bias together with the first weights. */
 template <int LD>
-__device__ __forceinline__ void tt_warp_feature_gradient(const tt_warp_gradient_task &of,
+__device__ __forceinline__ void tt_warp_feature_gradient(const tt_warp_gradient_task &task,
                                                          int others)
 {
-  int at = 0;
+  int index = 0;
   if (others >= 4)
-    tt_warp_weight_gradient<LD, 4, 1>(of, at), at += 4;
+    tt_warp_weight_gradient<LD, 4, 1>(task, index), index += 4;
   else
-    tt_warp_weight_gradient<LD, 1, 1>(of, at++);
+    tt_warp_weight_gradient<LD, 1, 1>(task, index++);
 #pragma unroll 1
-  for (; at + 4 <= others; at += 4) tt_warp_weight_gradient<LD, 4, 0>(of, at);
+  for (; index + 4 <= others; index += 4) tt_warp_weight_gradient<LD, 4, 0>(task, index);
 #pragma unroll 1
-  for (; at < others; at++) tt_warp_weight_gradient<LD, 1, 0>(of, at);
+  for (; index < others; index++) tt_warp_weight_gradient<LD, 1, 0>(task, index);
 }
 
 /* Biases of a layer with few units: every lane sums its rows, then the lanes are summed. */
@@ -427,18 +430,18 @@ __device__ __forceinline__ void tt_warp_layer_gradient(const tt_warp_args &a, fl
 #pragma unroll 1
   for (int base = 0; base < count; base += layer.across) {
     int feature = base + tt_warp_lane_index() % layer.across, f = min(feature, count - 1);
-    tt_warp_gradient_task of;
-    of.a = own + (by_output ? layer.output : layer.input) + f * LD + first;
-    of.b = own + (by_output ? layer.input : layer.output) + first;
-    of.weights = g + layer.weight + f * (by_output ? layer.stride : 1);
-    of.bias = g + layer.bias + f;
-    of.across = layer.across;
-    of.weight_stride = by_output ? 1 : layer.stride;
-    of.rows = min(rows_each, rows - first);
-    of.writes = feature < count && group == 0;
-    of.overwrite = overwrite;
-    of.writes_bias = of.writes && by_output;
-    tt_warp_feature_gradient<LD>(of, by_output ? layer.in : layer.out);
+    tt_warp_gradient_task task;
+    task.a = own + (by_output ? layer.output : layer.input) + f * LD + first;
+    task.b = own + (by_output ? layer.input : layer.output) + first;
+    task.weights = g + layer.weight + f * (by_output ? layer.stride : 1);
+    task.bias = g + layer.bias + f;
+    task.across = layer.across;
+    task.weight_stride = by_output ? 1 : layer.stride;
+    task.rows = min(rows_each, rows - first);
+    task.writes = feature < count && group == 0;
+    task.overwrite = overwrite;
+    task.writes_bias = task.writes && by_output;
+    tt_warp_feature_gradient<LD>(task, by_output ? layer.in : layer.out);
   }
   if (!by_output) tt_warp_bias_gradient<N>(layer, own, g, overwrite);
 }
@@ -455,14 +458,14 @@ __device__ __forceinline__ void tt_warp_network_backward(const tt_warp_args &a, 
     tt_warp_layer_gradient<N>(a, own, layer, rows, overwrite);
     __syncwarp(); /* all lanes have read them */
     if (l == 0) return;
-    int at = 0;
+    int index = 0;
     if constexpr (F::UNITS == 8)
 #pragma unroll 1
-      for (; at + 8 <= layer.in; at += 8) tt_warp_backward_units<F, N, 8>(a, own, l, at);
+      for (; index + 8 <= layer.in; index += 8) tt_warp_backward_units<F, N, 8>(a, own, l, index);
 #pragma unroll 1
-    for (; at + 4 <= layer.in; at += 4) tt_warp_backward_units<F, N, 4>(a, own, l, at);
+    for (; index + 4 <= layer.in; index += 4) tt_warp_backward_units<F, N, 4>(a, own, l, index);
 #pragma unroll 1
-    for (; at < layer.in; at++) tt_warp_backward_units<F, N, 1>(a, own, l, at);
+    for (; index < layer.in; index++) tt_warp_backward_units<F, N, 1>(a, own, l, index);
   }
 }
 #endif

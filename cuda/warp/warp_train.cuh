@@ -67,15 +67,15 @@ __device__ __forceinline__ void tt_warp_for_each_param(const tt_warp_plan &plan,
 }
 
 /* Copy [P] -> [Q]; the padding does not change. */
-__device__ __forceinline__ void tt_warp_load_params(const tt_warp_plan &plan, float *to,
-                                                    const float *from)
+__device__ __forceinline__ void tt_warp_load_params(const tt_warp_plan &plan, float *dst,
+                                                    const float *src)
 {
-  tt_warp_for_each_param(plan, [&](int q, int p) { to[q] = from[p]; });
+  tt_warp_for_each_param(plan, [&](int q, int p) { dst[q] = src[p]; });
 }
-__device__ __forceinline__ void tt_warp_store_params(const tt_warp_plan &plan, float *to,
-                                                     const float *from)
+__device__ __forceinline__ void tt_warp_store_params(const tt_warp_plan &plan, float *dst,
+                                                     const float *src)
 {
-  tt_warp_for_each_param(plan, [&](int q, int p) { to[p] = from[q]; });
+  tt_warp_for_each_param(plan, [&](int q, int p) { dst[p] = src[q]; });
 }
 
 /* load and store a member */
@@ -152,14 +152,14 @@ __device__ __forceinline__ void tt_warp_prefetch_order(const tt_warp_args &a, fl
       ring[s % TT_WARP_PREFETCH_ROWS] = tt_cuda_epoch_row(v, tt_warp_opaque(ctx.member), *order, s);
   } else {
     tt_shuffle shuffle = order->epoch;
-    uint32_t at = (uint32_t)begin;
+    uint32_t index = (uint32_t)begin;
 #pragma unroll 1
     for (int s = begin; s < ctx.prefetched;) {
-      at = tt_shuffle_pass(&shuffle, at);
-      if (at >= shuffle.n) continue;
-      ring[s % TT_WARP_PREFETCH_ROWS] = (int32_t)at;
+      index = tt_shuffle_pass(&shuffle, index);
+      if (index >= shuffle.n) continue;
+      ring[s % TT_WARP_PREFETCH_ROWS] = (int32_t)index;
       s += TT_WARP_SIZE;
-      at = (uint32_t)s;
+      index = (uint32_t)s;
     }
 #pragma unroll 1
     for (int s = begin; s < ctx.prefetched; s += TT_WARP_SIZE) {
@@ -180,16 +180,16 @@ __device__ __forceinline__ void tt_warp_copy_rows(const tt_warp_args &a, float *
   enum { LD = tt_warp_layout<N>::LD };
   float *x = own + a.plan.x + tt_warp_lane_index() * N,
         *y = own + a.plan.y + tt_warp_lane_index() * N;
-  const float *from[N];
+  const float *src[N];
 #pragma unroll
-  for (int r = 0; r < N; r++) from[r] = v.x + (int64_t)number[r] * v.inputs;
+  for (int r = 0; r < N; r++) src[r] = v.x + (int64_t)number[r] * v.inputs;
   int i = 0;
 #pragma unroll 1
   for (; v.inputs % 4 == 0 && i < v.inputs; i += 4) {
     tt_warp_values<N> f[4];
 #pragma unroll
     for (int r = 0; r < N; r++) {
-      float4 u = tt_load4(from[r] + i);
+      float4 u = tt_load4(src[r] + i);
       f[0].v[r] = u.x, f[1].v[r] = u.y, f[2].v[r] = u.z, f[3].v[r] = u.w;
     }
 #pragma unroll
@@ -198,7 +198,7 @@ __device__ __forceinline__ void tt_warp_copy_rows(const tt_warp_args &a, float *
 #pragma unroll 1
   for (; i < v.inputs; i++)
 #pragma unroll
-    for (int r = 0; r < N; r++) x[i * LD + r] = from[r][i];
+    for (int r = 0; r < N; r++) x[i * LD + r] = src[r][i];
 #pragma unroll 1
   for (int k = 0; k < v.targets; k++)
 #pragma unroll

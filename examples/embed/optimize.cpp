@@ -1,5 +1,5 @@
-// optimise.cpp MODEL — an optimiser that calls an ensemble and its derivatives in every step: the
-// angle at which a resting pendulum accelerates most, by gradient ascent. It maximises
+// optimize.cpp MODEL — an optimizer that calls an ensemble and its derivatives in every step: the
+// angle at which a resting pendulum accelerates most, by gradient ascent. It maximizes
 // mean - 2 std, so that it does not run to where the ensemble only guesses.
 #include <cstdio>
 #include <exception>

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Exit codes: 65 = these points cannot be labelled, others from 64 on stop the campaign, others: try
+/* Exit codes: 65 = these points cannot be labeled, others from 64 on stop the campaign, others: try
  * again. */
 enum { DONE = 0, TRY_AGAIN = 2, WRONG_CALL = 64, NO_INPUT = 66 };
 
@@ -67,14 +67,14 @@ static double draw(uint64_t *state, double low, double high)
   return low + (high - low) * (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
 }
 
-static int print_points(int64_t n, uint64_t seed, int labelled)
+static int print_points(int64_t n, uint64_t seed, int labeled)
 {
-  printf("length,damping,angle%s\n", labelled ? ",period,swing" : "");
+  printf("length,damping,angle%s\n", labeled ? ",period,swing" : "");
   while (n-- > 0) {
     point p = {draw(&seed, 0.1, 2.0), draw(&seed, 0.0, 1.0), draw(&seed, 5.0, 175.0)};
     printf("%.9g,%.9g,%.9g", p.length, p.damping, p.angle);
     double period, swing;
-    if (labelled) {
+    if (labeled) {
       simulate(&p, &period, &swing);
       printf(",%.9g,%.9g", period, swing);
     }
@@ -117,9 +117,9 @@ static int label_file(const char *input, const char *output)
 
 int main(int argc, char **argv)
 {
-  int labelled = argc == 4 && !strcmp(argv[1], "--design");
-  if (labelled || (argc == 4 && !strcmp(argv[1], "--candidates")))
-    return print_points(atoll(argv[2]), (uint64_t)atoll(argv[3]), labelled);
+  int labeled = argc == 4 && !strcmp(argv[1], "--design");
+  if (labeled || (argc == 4 && !strcmp(argv[1], "--candidates")))
+    return print_points(atoll(argv[2]), (uint64_t)atoll(argv[3]), labeled);
   if (argc == 3) return label_file(argv[1], argv[2]);
   fprintf(stderr, "usage: pendulum INPUT.csv OUTPUT.csv | --design N SEED | --candidates N SEED\n");
   return WRONG_CALL;

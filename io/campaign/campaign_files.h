@@ -18,7 +18,7 @@ typedef struct tt_history_names {
 /* Collective. Write campaign.h5 (schema tutti-campaign-1.0, docs/files.md; opens in xarray): this
  * commits a round. Errors: CANTCREAT, IO, MEM, STOPPED (tt_h5_commit). */
 tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
-                        const tt_history_names *names, const tt_provenance *from);
+                        const tt_history_names *names, const tt_provenance *provenance);
 /* Local. The values are bit-identical to those written; the checksum of all values is verified.
  * Owner: the caller. Errors: NOINPUT (no file), DATA (not a history, damaged), IO, MEM. */
 tt_err tt_history_read_local(const char *file, tt_history **out);
@@ -37,7 +37,7 @@ typedef struct tt_history_metadata {
 tt_err tt_history_read_metadata_local(const char *file, tt_history_metadata *out);
 void tt_history_metadata_free(tt_history_metadata *t);
 
-/* The initial data of a campaign, not normalised. */
+/* The initial data of a campaign, not normalized. */
 typedef struct tt_initial_data {
   int64_t rows, inputs, targets;
   double *x, *y;  /* [rows][D], [rows][T] in the user's units; texts as the numbers of levels */
@@ -53,8 +53,8 @@ typedef struct tt_initial_data {
 tt_err tt_initial_data_read(tt_comm *c, const tt_config *cfg, tt_initial_data **out);
 void tt_initial_data_destroy(tt_initial_data **d);
 
-/* Collective. The data of a round: the rows of data.file, then the labelled queries of the history
- * in their order, normalised. `base` and `h` are the same on all ranks. Owner: the caller.
+/* Collective. The data of a round: the rows of data.file, then the labeled queries of the history
+ * in their order, normalized. `base` and `h` are the same on all ranks. Owner: the caller.
  * Errors: DATA, as tt_data_read; MEM. */
 tt_err tt_round_data_create(tt_comm *c, const tt_config *cfg, const tt_initial_data *base,
                             const tt_history *h, tt_dataset **out);
@@ -74,7 +74,7 @@ void tt_queries_destroy(tt_queries **p);
 typedef struct tt_query_labels {
   int64_t count, targets;
   int8_t *label_status; /* [count] tt_label_status of each query */
-  double *y;            /* [count][T]; NaN = unlabelled */
+  double *y;            /* [count][T]; NaN = unlabeled */
 } tt_query_labels;
 tt_err tt_query_labels_create(int64_t count, int64_t targets,
                               tt_query_labels **out); /* all failed, NaN */
@@ -85,7 +85,8 @@ void tt_query_labels_destroy(tt_query_labels **a);
  *   ids  of the queries in their order; zeroed: none
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input,
-                        const tt_net_inputs *net, const tt_row_ids *ids, const tt_provenance *from);
+                        const tt_net_inputs *net, const tt_row_ids *ids,
+                        const tt_provenance *provenance);
 /* Local. Errors: NOINPUT, DATA, MEM. */
 tt_err tt_queries_read_local(const char *file, tt_queries **out);
 /* Collective: rank 0 reads and broadcasts. */

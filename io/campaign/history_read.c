@@ -88,7 +88,7 @@ static tt_err check_queries(tt_h5_reader *r, const tt_history *h)
     } of[] = {{"row", q->row, 0, INT64_MAX},
               {"round", q->round, 1, h->rounds},
               {"random", q->random, 0, 1},
-              {"label_status", q->label_status, TT_LABEL_STATUS_failed, TT_LABEL_STATUS_labelled},
+              {"label_status", q->label_status, TT_LABEL_STATUS_failed, TT_LABEL_STATUS_labeled},
               {"split", q->split, TT_UNUSED_ROW, TT_SPLITS - 1}};
     for (size_t k = 0; k < sizeof of / sizeof *of; k++)
       if (of[k].value < of[k].least || of[k].value > of[k].most)

@@ -44,11 +44,11 @@ const tt_history_variable tt_history_variables[] = {
   OF_QUERY("query_round", I32, round, "round that selected it", 0, NULL)
   OF_QUERY("query_score", F64, score, "score at selection, missing if selected at random", 0, NULL)
   OF_QUERY("query_random", I8, random, "how it was selected", 2, "by_score at_random")
-  OF_QUERY("query_label_status", I8, label_status, "result of labelling", 2, "failed labelled")
+  OF_QUERY("query_label_status", I8, label_status, "result of labeling", 2, "failed labeled")
   OF_QUERY("query_split", I8, split, "split of its label, -1 = not used", TT_SPLITS,
           "train validation test")
   OF_MATRIX("query_x", "feature", "inputs", "feature_name feature_units", X)
-  OF_MATRIX("query_y", "target", "labels, missing where unlabelled", "target_name target_units", Y)
+  OF_MATRIX("query_y", "target", "labels, missing where unlabeled", "target_name target_units", Y)
 };
 /* clang-format on */
 const int tt_history_variable_count =
@@ -77,12 +77,14 @@ int tt_history_variable_dims(const tt_history *h, const tt_history_variable *ite
 /* Address of the values of round or query i. */
 static void *value_address(const tt_history *h, const tt_history_variable *item, int64_t i)
 {
-  char *at;
+  char *cursor;
   switch (item->location) {
   case TT_LOCATION_X: return h->x + i * h->inputs;
   case TT_LOCATION_Y: return h->y + i * h->targets;
   case TT_LOCATION_QUERY: return (char *)&h->query[i] + item->offset;
-  case TT_LOCATION_COLUMNS: memcpy(&at, (char *)&h->round[i] + item->offset, sizeof at); return at;
+  case TT_LOCATION_COLUMNS:
+    memcpy(&cursor, (char *)&h->round[i] + item->offset, sizeof cursor);
+    return cursor;
   default: return (char *)&h->round[i] + item->offset;
   }
 }
@@ -94,8 +96,8 @@ void tt_history_variable_get(const tt_history *h, const tt_history_variable *ite
   size_t bytes = (size_t)(dims[1] * tt_h5_type_bytes(item->v.type));
   for (int64_t i = 0; i < dims[0]; i++) {
     const int32_t number = (int32_t)(i + 1);
-    const void *from = item->location == TT_LOCATION_NUMBER ? &number : value_address(h, item, i);
-    memcpy((char *)array + (size_t)i * bytes, from, bytes);
+    const void *src = item->location == TT_LOCATION_NUMBER ? &number : value_address(h, item, i);
+    memcpy((char *)array + (size_t)i * bytes, src, bytes);
   }
 }
 

@@ -67,7 +67,7 @@ static tt_err prepare_local(const tt_history *h, const tt_history_names *names,
 }
 
 tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
-                        const tt_history_names *names, const tt_provenance *from)
+                        const tt_history_names *names, const tt_provenance *provenance)
 {
   tt_schema s;
   tt_h5_file *f = NULL;
@@ -78,7 +78,7 @@ tt_err tt_history_write(tt_comm *c, const char *file, const tt_history *h,
   tt_err e = tt_agree(c, prepare_local(h, names, &levels, &array, &bytes, &hash));
   if (!e) e = tt_h5_create(c, file, bytes, &f);
   if (!e) {
-    tt_schema_write_header(&s, c, f, TT_SCHEMA_CAMPAIGN, from);
+    tt_schema_write_header(&s, c, f, TT_SCHEMA_CAMPAIGN, provenance);
     write_hash(f, "identity_data", h->identity.data);
     write_hash(f, "identity_pool", h->identity.pool);
     write_hash(f, "identity_seed", h->identity.seed);

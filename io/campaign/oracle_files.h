@@ -57,7 +57,7 @@ typedef struct tt_oracle_output {
   char *file; /* for messages */
   int64_t count, targets;
   int64_t *id; /* [count] or NULL: the file has no id */
-  double *y;   /* [count][T] in the order of the targets; NaN = unlabelled */
+  double *y;   /* [count][T] in the order of the targets; NaN = unlabeled */
 } tt_oracle_output;
 
 /* Read an output. An HDF5 file is first checked by io/hdf5/guarded_check.h, because tutti did not
@@ -85,11 +85,11 @@ tt_err tt_oracle_output_align(const tt_oracle_output *l, int64_t count, const in
 tt_err tt_accepted_labels_write_local(const char *file, int64_t count, const int64_t *id,
                                       const double *y, const tt_columns *target, const char *why);
 /* The same with inputs x [count][D]; also a file of tt_oracle_input_read_local. */
-tt_err tt_labelled_inputs_write_local(const char *file, int64_t count, const int64_t *id,
-                                      const double *x, const tt_columns *input, const double *y,
-                                      const tt_columns *target);
+tt_err tt_labeled_inputs_write_local(const char *file, int64_t count, const int64_t *id,
+                                     const double *x, const tt_columns *input, const double *y,
+                                     const tt_columns *target);
 /* Read a file of tt_accepted_labels_write_local, without io/hdf5/guarded_check.h.
  *   why  [room] or NULL */
 tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
-                                     tt_oracle_output **out, char *why, int room);
+                                     tt_oracle_output **out, char *why, int capacity);
 #endif

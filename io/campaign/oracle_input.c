@@ -15,7 +15,7 @@
 
 static const tt_variable inputs =
     TT_VARIABLE("x", F64, NULL, "inputs", "feature_name feature_units", "id", "feature");
-static const tt_variable labels = TT_VARIABLE("y", F64, NULL, "labels, missing where unlabelled",
+static const tt_variable labels = TT_VARIABLE("y", F64, NULL, "labels, missing where unlabeled",
                                               "target_name target_units", "id", "target");
 
 /* Reserve space for the metadata too: HDF5 cannot recover when the disk is full while it writes
@@ -54,9 +54,9 @@ tt_err tt_accepted_labels_write_local(const char *file, int64_t count, const int
   return tt_h5_commit(&s.file);
 }
 
-tt_err tt_labelled_inputs_write_local(const char *file, int64_t count, const int64_t *id,
-                                      const double *x, const tt_columns *input, const double *y,
-                                      const tt_columns *target)
+tt_err tt_labeled_inputs_write_local(const char *file, int64_t count, const int64_t *id,
+                                     const double *x, const tt_columns *input, const double *y,
+                                     const tt_columns *target)
 {
   tt_schema s = {0};
   TT_TRY(create_oracle_file(&s, file, count, id, &inputs, input, x, 8 * count * target->count));
@@ -67,22 +67,22 @@ tt_err tt_labelled_inputs_write_local(const char *file, int64_t count, const int
 
 /* CSV */
 
-/* Write a name as a cell, quoted if necessary; returns its bytes. `to` NULL: only count. */
-static int64_t write_cell(const char *name, char *to)
+/* Write a name as a cell, quoted if necessary; returns its bytes. `dst` NULL: only count. */
+static int64_t write_cell(const char *name, char *dst)
 {
   int quoted = name[strcspn(name, ",\";\t\r\n# ")] != '\0';
   int64_t n = 0;
-  if (quoted && to) to[n] = '"';
+  if (quoted && dst) dst[n] = '"';
   n += quoted;
   for (; *name; name++) {
     if (*name == '"') {
-      if (to) to[n] = '"';
+      if (dst) dst[n] = '"';
       n++;
     }
-    if (to) to[n] = *name;
+    if (dst) dst[n] = *name;
     n++;
   }
-  if (quoted && to) to[n] = '"';
+  if (quoted && dst) dst[n] = '"';
   return n + quoted;
 }
 
@@ -101,21 +101,22 @@ static int64_t text_bytes(int64_t count, const char *const *level, const tt_colu
 static void write_table(char *text, int64_t count, const int64_t *id, const double *x,
                         const char *const *level, const tt_columns *input)
 {
-  char *to = text + sprintf(text, "id");
+  char *dst = text + sprintf(text, "id");
   for (int64_t k = 0; k < input->count; k++) {
-    *to++ = ',';
-    to += write_cell(input->name[k], to);
+    *dst++ = ',';
+    dst += write_cell(input->name[k], dst);
   }
-  *to++ = '\n';
+  *dst++ = '\n';
   for (int64_t i = 0; i < count; i++) {
-    to += sprintf(to, "%" PRId64, id[i]);
-    for (int64_t at = i * input->count; at < (i + 1) * input->count; at++) {
-      *to++ = ',';
-      to += level && level[at] ? write_cell(level[at], to) : sprintf(to, "%.17g", x[at]);
+    dst += sprintf(dst, "%" PRId64, id[i]);
+    for (int64_t offset = i * input->count; offset < (i + 1) * input->count; offset++) {
+      *dst++ = ',';
+      dst += level && level[offset] ? write_cell(level[offset], dst)
+                                    : sprintf(dst, "%.17g", x[offset]);
     }
-    *to++ = '\n';
+    *dst++ = '\n';
   }
-  *to = '\0';
+  *dst = '\0';
 }
 
 static tt_err write_csv(const char *file, int64_t count, const int64_t *id, const double *x,

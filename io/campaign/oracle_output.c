@@ -302,15 +302,15 @@ static tt_err read_ids(tt_h5_reader *r, tt_oracle_output *l)
 static tt_err reorder_targets(tt_h5_reader *r, tt_oracle_output *l, const tt_columns *target)
 {
   tt_columns here = {0};
-  int64_t *from = NULL;
+  int64_t *src = NULL;
   double *row = NULL;
   tt_err e = tt_h5_columns_read_local(r, "y", "target_name", "target_units", target->count, &here);
   if (!e)
-    e = tt_h5_columns_match_local(tt_h5_file_name(r), "y", target, "data.file", 0, &here, &from);
-  if (!e && from) e = TT_ALLOC(row, target->count);
-  if (!e) tt_columns_reorder(from, target->count, l->count, l->y, row);
+    e = tt_h5_columns_match_local(tt_h5_file_name(r), "y", target, "data.file", 0, &here, &src);
+  if (!e && src) e = TT_ALLOC(row, target->count);
+  if (!e) tt_columns_reorder(src, target->count, l->count, l->y, row);
   tt_free(row);
-  tt_free(from);
+  tt_free(src);
   tt_columns_free(&here);
   return e;
 }
@@ -342,7 +342,7 @@ static tt_err output_from_reader(tt_h5_reader *r, tt_oracle_output *l, const tt_
 }
 
 static tt_err output_from_h5(tt_oracle_output *l, const tt_columns *target, int64_t requested,
-                             char *why, int room)
+                             char *why, int capacity)
 {
   tt_h5_reader *r = NULL;
   char *text = NULL;
@@ -350,7 +350,7 @@ static tt_err output_from_h5(tt_oracle_output *l, const tt_columns *target, int6
   tt_err e = output_from_reader(r, l, target, requested);
   if (!e && why && tt_h5_has_attr_local(r, "/", "failed"))
     e = tt_h5_read_attr_text_local(r, "/", "failed", &text);
-  if (!e && text) snprintf(why, (size_t)room, "%s", text);
+  if (!e && text) snprintf(why, (size_t)capacity, "%s", text);
   tt_free(text);
   tt_h5_close_local(&r);
   return e;
@@ -391,7 +391,7 @@ static tt_err check_ids(const tt_oracle_output *l)
 
 static tt_err read_output(tt_oracle_output *l, const char *file, const tt_table_format *format,
                           const tt_columns *target, int64_t requested, int foreign, char *why,
-                          int room)
+                          int capacity)
 {
   static const char *const dataset[] = {"y", "?id"};
   int exists = 0;
@@ -402,7 +402,7 @@ static tt_err read_output(tt_oracle_output *l, const char *file, const tt_table_
     TT_TRY(output_from_csv(l, format, target, requested));
   } else {
     if (foreign) TT_TRY(tt_guarded_check_local(file, dataset, 2));
-    TT_TRY(output_from_h5(l, target, requested, why, room));
+    TT_TRY(output_from_h5(l, target, requested, why, capacity));
   }
   return check_ids(l);
 }
@@ -420,12 +420,12 @@ tt_err tt_oracle_output_read_local(const char *file, const tt_table_format *form
 }
 
 tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
-                                     tt_oracle_output **out, char *why, int room)
+                                     tt_oracle_output **out, char *why, int capacity)
 {
   tt_oracle_output *l = NULL;
   if (why) *why = '\0';
   TT_TRY(TT_ALLOC(l, 1));
-  tt_err e = read_output(l, file, NULL, target, 0, 0, why, room);
+  tt_err e = read_output(l, file, NULL, target, 0, 0, why, capacity);
   if (e) tt_oracle_output_destroy(&l);
   *out = l;
   return e;
@@ -433,11 +433,11 @@ tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
 
 /* Outputs aligned with the request */
 
-static void copy_row(const tt_oracle_output *l, int64_t from, double *y)
+static void copy_row(const tt_oracle_output *l, int64_t begin, double *y)
 {
   int good = 1;
-  for (int64_t k = 0; k < l->targets; k++) good = good && !isinf(l->y[from * l->targets + k]);
-  for (int64_t k = 0; k < l->targets; k++) y[k] = good ? l->y[from * l->targets + k] : NAN;
+  for (int64_t k = 0; k < l->targets; k++) good = good && !isinf(l->y[begin * l->targets + k]);
+  for (int64_t k = 0; k < l->targets; k++) y[k] = good ? l->y[begin * l->targets + k] : NAN;
 }
 
 /* requested [count] in ascending order of the ids. */
@@ -445,12 +445,12 @@ static tt_err copy_rows_by_id(const tt_oracle_output *l, const numbered_row *req
                               int64_t count, double *y)
 {
   for (int64_t i = 0; i < l->count; i++) {
-    const numbered_row *to =
+    const numbered_row *dst =
         bsearch(&l->id[i], requested, (size_t)count, sizeof *requested, tt_compare_i64);
-    if (!to)
+    if (!dst)
       return TT_FAIL(DATA, "%s: row %" PRId64 " has id %" PRId64 ", which was not queried", l->file,
                      i, l->id[i]);
-    copy_row(l, i, y + to->row * l->targets);
+    copy_row(l, i, y + dst->row * l->targets);
   }
   return TT_OK;
 }

@@ -37,7 +37,7 @@ static tt_err create_variables(tt_schema s, int64_t lists, const char *const *li
 }
 
 tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, const char *const *list,
-                             int64_t first, int64_t rows, const tt_provenance *from,
+                             int64_t first, int64_t rows, const tt_provenance *provenance,
                              tt_pool_scores_writer **out)
 {
   tt_schema s;
@@ -46,7 +46,7 @@ tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, const 
   tt_err e = tt_agree(c, TT_ALLOC(f, 1));
   if (!e) e = tt_h5_create(c, file, lists * rows * 4 + rows + (1 << 16), &f->file);
   if (!e) {
-    tt_schema_write_header(&s, c, f->file, TT_SCHEMA_POOL_SCORES, from);
+    tt_schema_write_header(&s, c, f->file, TT_SCHEMA_POOL_SCORES, provenance);
     e = create_variables(s, lists, list, first, rows);
   }
   if (e) {
@@ -62,9 +62,9 @@ tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, const 
 tt_err tt_pool_scores_write(tt_pool_scores_writer *f, int64_t first, int64_t count,
                             const float *score)
 {
-  const int64_t from[] = {0, count ? first - f->first : 0};
+  const int64_t begin[] = {0, count ? first - f->first : 0};
   const int64_t size[] = {count ? f->lists : 0, count};
-  return tt_h5_write_block(f->file, dataset, from, size, score);
+  return tt_h5_write_block(f->file, dataset, begin, size, score);
 }
 
 tt_err tt_pool_scores_commit(tt_pool_scores_writer **f)
@@ -111,8 +111,8 @@ int64_t tt_pool_scores_rows(const tt_pool_scores_reader *r) { return r->rows; }
 tt_err tt_pool_scores_read_local(tt_pool_scores_reader *r, int64_t list, int64_t first,
                                  int64_t count, float *score)
 {
-  const int64_t from[] = {list, first - r->first}, size[] = {1, count};
-  return tt_h5_read_block_local(r->file, dataset, TT_H5_F32, from, size, score);
+  const int64_t begin[] = {list, first - r->first}, size[] = {1, count};
+  return tt_h5_read_block_local(r->file, dataset, TT_H5_F32, begin, size, score);
 }
 
 void tt_pool_scores_close_local(tt_pool_scores_reader **r)

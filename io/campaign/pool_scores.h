@@ -18,7 +18,7 @@ typedef struct tt_pool_scores_writer tt_pool_scores_writer;
  * write: this rank's candidates [first, first + count), count may be 0; score [L][count].
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_pool_scores_create(tt_comm *c, const char *file, int64_t lists, const char *const *list,
-                             int64_t first, int64_t rows, const tt_provenance *from,
+                             int64_t first, int64_t rows, const tt_provenance *provenance,
                              tt_pool_scores_writer **out);
 tt_err tt_pool_scores_write(tt_pool_scores_writer *f, int64_t first, int64_t count,
                             const float *score);

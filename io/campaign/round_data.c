@@ -98,7 +98,7 @@ static tt_err concatenate_local(const tt_initial_data *b, const tt_history *h, r
   for (int64_t i = b->rows; b->unit && i < most; i++)
     r->unit[i] = UINT64_MAX - (uint64_t)(most - i);
   for (int64_t i = 0; i < h->queries; i++)
-    if (h->query[i].label_status == TT_LABEL_STATUS_labelled)
+    if (h->query[i].label_status == TT_LABEL_STATUS_labeled)
       append_rows(r, 1, d, t, h->x + i * d, h->y + i * t, &h->query[i].split);
   return TT_OK;
 }

@@ -59,9 +59,9 @@ void tt_query_labels_destroy(tt_query_labels **a)
 
 /* Collective. */
 static void write_queries(tt_comm *c, tt_schema *s, const tt_queries *p, const tt_columns *input,
-                          const tt_level_texts *levels, const tt_provenance *from)
+                          const tt_level_texts *levels, const tt_provenance *provenance)
 {
-  tt_schema_write_header(s, c, s->file, TT_SCHEMA_QUERIES, from);
+  tt_schema_write_header(s, c, s->file, TT_SCHEMA_QUERIES, provenance);
   tt_schema_create_dimension(s, "name_strlen", tt_schema_max_column_text(input));
   tt_schema_create_dimension(s, "query", p->count);
   tt_schema_write_columns(s, "feature", "name_strlen", "feature_name", "feature_units", input);
@@ -76,14 +76,15 @@ static void write_queries(tt_comm *c, tt_schema *s, const tt_queries *p, const t
 }
 
 tt_err tt_queries_write(tt_comm *c, const char *file, const tt_queries *p, const tt_columns *input,
-                        const tt_net_inputs *net, const tt_row_ids *ids, const tt_provenance *from)
+                        const tt_net_inputs *net, const tt_row_ids *ids,
+                        const tt_provenance *provenance)
 {
   tt_schema s = {0};
   tt_level_texts levels;
   tt_err e = tt_agree(c, tt_level_texts_create(net, &levels));
   int64_t bytes = p->count * (input->count + 3) * 8 + (1 << 14);
   if (!e) e = tt_h5_create(c, file, bytes + tt_level_texts_bytes(&levels), &s.file);
-  if (!e) write_queries(c, &s, p, input, &levels, from);
+  if (!e) write_queries(c, &s, p, input, &levels, provenance);
   if (!e) e = tt_schema_write_ids(&s, c, "query", ids, NULL);
   if (!e) e = tt_h5_commit(&s.file);
   tt_h5_discard(&s.file);
@@ -106,10 +107,10 @@ static tt_err read_sizes(tt_h5_reader *r, int64_t *count, int64_t *inputs)
 }
 
 static tt_err read_vector(tt_h5_reader *r, const char *name, tt_h5_type type, int64_t count,
-                          void *to)
+                          void *dst)
 {
   TT_TRY(tt_schema_check_shape_local(r, name, 1, (int64_t[]){count}));
-  return tt_h5_read_rows_local(r, name, type, 0, count, to);
+  return tt_h5_read_rows_local(r, name, type, 0, count, dst);
 }
 
 static tt_err invalid_entry_error(tt_h5_reader *r, const char *name, int64_t i)

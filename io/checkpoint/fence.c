@@ -39,14 +39,14 @@ static const char *getenv_or(const char *name, const char *otherwise)
 }
 
 /* job.restart.host.random of this start of the program. */
-static tt_err make_incarnation(char *text, size_t room)
+static tt_err make_incarnation(char *text, size_t capacity)
 {
   char host[TT_HOST_ROOM];
   uint64_t random = 0;
   if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
     return TT_FAIL(CANTCREAT, "no random number for the owner file: %s", strerror(errno));
   tt_file_host_name_local(host);
-  snprintf(text, room, "%.16s.%.8s.%s.%016" PRIx64, getenv_or("SLURM_JOB_ID", "0"),
+  snprintf(text, capacity, "%.16s.%.8s.%s.%016" PRIx64, getenv_or("SLURM_JOB_ID", "0"),
            getenv_or("SLURM_RESTART_COUNT", "0"), host, random);
   return TT_OK;
 }

@@ -108,11 +108,11 @@ static tt_err read_field(tt_h5_reader *r, const tt_ckpt_layout *l, int f, int64_
   for (int64_t i = 0; i < shards; i++) {
     const tt_state *s = shard[i].mine;
     int64_t length = tt_ckpt_length_local(l, f, first + i);
-    void *to = f < TT_STATE_FIELD_COUNT ? tt_state_get(s, f).data : hash;
+    void *dst = f < TT_STATE_FIELD_COUNT ? tt_state_get(s, f).data : hash;
     if (s->count * length > 0)
       TT_TRY(tt_h5_read_rows_local(r, field.name, field.type,
                                    tt_ckpt_first_local(l, f, first + i) + s->first * length,
-                                   s->count * length, to));
+                                   s->count * length, dst));
     hash += s->count;
   }
   return TT_OK;

@@ -129,10 +129,10 @@ tt_err tt_ckpt_fill_file(tt_comm *c, const char *directory, const tt_run_id *id,
   char path[TT_PATH_MAX];
   generation_arrays t = {0};
   tt_schema s;
-  const tt_provenance from = {.arithmetic = id->arithmetic,
-                              .data_hash = id->data,
-                              .result_hash = id->result_hash,
-                              .ranks = tt_comm_ranks(c)};
+  const tt_provenance provenance = {.arithmetic = id->arithmetic,
+                                    .data_hash = id->data,
+                                    .result_hash = id->result_hash,
+                                    .ranks = tt_comm_ranks(c)};
   tt_err e = before ? before : make_generation_arrays(shards, shard, &t);
   *f = NULL;
   if (!e && generation < 1) e = TT_FAIL(INTERNAL, "generation %" PRId64, generation);
@@ -140,7 +140,7 @@ tt_err tt_ckpt_fill_file(tt_comm *c, const char *directory, const tt_run_id *id,
   e = tt_agree(c, e);
   if (!e) e = tt_h5_create(c, directory ? path : NULL, expected_bytes(&t.layout), f);
   if (!e) { /* an error of the file from here on is that of the commit */
-    tt_schema_write_header(&s, c, *f, TT_CKPT_SCHEMA, &from);
+    tt_schema_write_header(&s, c, *f, TT_CKPT_SCHEMA, &provenance);
     write_identity(*f, id, generation, shards, shard);
     write_sizes(*f, &t.layout, t.column);
     if (deferred) tt_h5_defer(*f);

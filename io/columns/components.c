@@ -81,16 +81,16 @@ static void store_components(const double *vector, const double *variance, tt_sc
     all += fmax(variance[l], 0.0);
     held += kept ? variance[l] : 0.0;
     for (int64_t t = 0; t < n; t++) {
-      double at = vector[l * n + t];
+      double point = vector[l * n + t];
       if (kept)
-        s->component[l * n + t] = sqrt(variance[l]) * at;
+        s->component[l * n + t] = sqrt(variance[l]) * point;
       else
-        s->residual[t] += fmax(variance[l], 0.0) * at * at;
+        s->residual[t] += fmax(variance[l], 0.0) * point * point;
     }
   }
   tt_log_root(TT_LOG_INFO,
               "%" PRId64 " principal components hold %.4g %% of the variance of %" PRId64
-              " normalised targets",
+              " normalized targets",
               s->components, 100.0 * held / all, n);
 }
 

@@ -4,7 +4,7 @@
 #include "core/model/dataset.h"
 #include "mpi/comm.h"
 
-/* Collective. Fit the components of the normalised targets d->y, which all ranks have, to the
+/* Collective. Fit the components of the normalized targets d->y, which all ranks have, to the
  * training rows with all labels, each with weight 1; fill in d->scaler.component* and residual, and
  * d->amplitude. A row that lacks a label becomes one without labels. The result does not depend on
  * the number of ranks.

@@ -166,16 +166,16 @@ static void sort_vectors(const eigen_problem *p)
   for (int64_t i = 0; i < n; i++) {
     int64_t best = i, at = 0;
     for (int64_t j = i + 1; j < n; j++) best = p->d[j] > p->d[best] ? j : best;
-    double *to = p->a + i * n, *from = p->a + best * n, value = p->d[best];
+    double *dst = p->a + i * n, *from = p->a + best * n, value = p->d[best];
     p->d[best] = p->d[i];
     p->d[i] = value;
     for (int64_t k = 0; k < n; k++) {
       double moved = from[k];
-      from[k] = to[k];
-      to[k] = moved;
-      at = fabs(moved) > fabs(to[at]) ? k : at;
+      from[k] = dst[k];
+      dst[k] = moved;
+      at = fabs(moved) > fabs(dst[at]) ? k : at;
     }
-    for (int64_t k = 0, negative = to[at] < 0.0; negative && k < n; k++) to[k] = -to[k];
+    for (int64_t k = 0, negative = dst[at] < 0.0; negative && k < n; k++) dst[k] = -dst[k];
   }
 }
 

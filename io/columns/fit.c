@@ -8,7 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* Over the labelled training rows of one block, one column; of transformed values. */
+/* Over the labeled training rows of one block, one column; of transformed values. */
 typedef struct sums {
   double rows, sum, squares; /* squares of the deviations from the mean */
   double low, high;
@@ -90,7 +90,7 @@ static tt_err impossible_scale(const tt_fit_rows *r, int64_t k, const sums *s, d
   return TT_FAIL(DATA,
                  "%s: dataset '%s', column %" PRId64
                  " ('%s'): mean %g, scale %g: values from %g to "
-                 "%g cannot be normalised; use other units",
+                 "%g cannot be normalized; use other units",
                  r->file, r->dataset, k, name, mean, scale, s->low, s->high);
 }
 
@@ -231,12 +231,12 @@ static tt_err choose_fills(tt_comm *c, const tt_fit_rows *r, const sums *blocks,
 {
   tt_err e = TT_OK;
   for (int64_t k = 0; k < r->columns; k++) {
-    tt_missing by = (tt_missing)missing[k];
+    tt_missing rule = (tt_missing)missing[k];
     tt_column_stats s = {.rows = sum_blocks(r, blocks, k).rows, .mean = fill[k]};
     fill[k] = NAN;
-    if (by == TT_MISSING_error) continue;
-    if (s.rows > 0.0 && tt_missing_needs_values(by)) s.median = find_median(c, r, k, mine, all);
-    fill[k] = tt_missing_value(by, &s);
+    if (rule == TT_MISSING_error) continue;
+    if (s.rows > 0.0 && tt_missing_needs_values(rule)) s.median = find_median(c, r, k, mine, all);
+    fill[k] = tt_missing_value(rule, &s);
     if (s.rows == 0.0 && !e)
       e = TT_FAIL(DATA,
                   "%s: dataset '%s': no training row has a value of '%s'; leave the column out",
@@ -249,19 +249,19 @@ tt_err tt_fit_fills(tt_comm *c, const tt_fit_rows *r, const int8_t *missing, dou
 {
   sums *own = NULL, *blocks = NULL;
   double *mine = NULL, *all = NULL, *lambda = NULL;
-  int8_t *by = NULL;
+  int8_t *keys = NULL;
   tt_err e = TT_ALLOC(own, r->block.count * r->columns);
   if (!e) e = TT_ALLOC(blocks, r->blocks * r->columns);
   if (!e) e = TT_ALLOC(mine, r->count);
   if (!e) e = TT_ALLOC(all, r->blocks * TT_FIT_BLOCK_ROWS);
   if (!e) e = TT_ALLOC(lambda, r->columns);
-  if (!e) e = TT_ALLOC(by, r->columns); /* zeros: none */
+  if (!e) e = TT_ALLOC(keys, r->columns); /* zeros: none */
   e = tt_agree(c, e);
   if (!e) {
-    gather_sums(c, r, &(tt_fitted){.by = by, .lambda = lambda, .mean = fill}, 0, own, blocks);
+    gather_sums(c, r, &(tt_fitted){.by = keys, .lambda = lambda, .mean = fill}, 0, own, blocks);
     compute_means(r, blocks, fill);
     e = tt_agree(c, choose_fills(c, r, blocks, missing, mine, all, fill));
   }
-  tt_free_all(&own, &blocks, &mine, &all, &lambda, &by);
+  tt_free_all(&own, &blocks, &mine, &all, &lambda, &keys);
   return e;
 }

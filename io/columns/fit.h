@@ -22,7 +22,7 @@ typedef struct tt_fit_rows {
   const int8_t *split; /* [all rows] tt_split */
 } tt_fit_rows;
 
-/* What is known of each column, as in tt_scaler: how it is normalised, and what a fit finds. */
+/* What is known of each column, as in tt_scaler: how it is normalized, and what a fit finds. */
 typedef struct tt_fitted {
   const int8_t *by;              /* [columns] tt_normalize */
   double *lambda, *mean, *scale; /* [columns] */
@@ -48,7 +48,7 @@ static inline tt_transform tt_fit_transform(const tt_fitted *f, int64_t k)
 }
 
 /* Collective. Fit all columns. Each value that is not NaN is accepted by the transform of its
- * column. Errors: DATA (values that cannot be normalised), MEM. */
+ * column. Errors: DATA (values that cannot be normalized), MEM. */
 tt_err tt_fit_scales(tt_comm *c, const tt_fit_rows *r, const tt_fitted *f);
 
 /* Collective. The value that takes the place of a missing one in each column, by the tt_missing

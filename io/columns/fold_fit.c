@@ -23,7 +23,7 @@ typedef struct fold_fit {
   int64_t folds;
   fold_owner *owner; /* [folds] */
   int8_t *split;     /* [N] d->split without the rows of the fold */
-  float *x, *y;      /* [count][F], [count][T] normalised rows of this rank */
+  float *x, *y;      /* [count][F], [count][T] normalized rows of this rank */
 } fold_fit;
 
 static tt_err list_fold(fold_fit *f, const tt_dataset *training, const tt_cohort *c,
@@ -131,7 +131,7 @@ static tt_err check_finite(const fold_fit *f, int64_t values, const float *value
   return TT_OK;
 }
 
-/* Collective. Fit fold k and normalise all rows by it. */
+/* Collective. Fit fold k and normalize all rows by it. */
 static tt_err add_fold(fold_fit *f, const tt_dataset *training, int64_t k)
 {
   tt_scaler *s = &f->d->fold[k].scaler;
@@ -147,10 +147,10 @@ static tt_err add_fold(fold_fit *f, const tt_dataset *training, int64_t k)
   return TT_OK;
 }
 
-tt_err tt_fit_folds(tt_comm *c, const tt_config *cfg, const tt_fold_source *from, tt_dataset *d)
+tt_err tt_fit_folds(tt_comm *c, const tt_config *cfg, const tt_fold_source *src, tt_dataset *d)
 {
   tt_cohorts all = {0};
-  fold_fit f = {.comm = c, .from = from, .d = d};
+  fold_fit f = {.comm = c, .from = src, .d = d};
   f.fits_inputs = cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_training;
   if (!tt_config_normalizes_folds(cfg)) return TT_OK;
   tt_dataset training = tt_dataset_for_training(d);

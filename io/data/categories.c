@@ -47,15 +47,15 @@ static tt_err finder_create(finder *f)
 static tt_err add_value(const finder *f, int64_t d, double v)
 {
   value_set *s = &f->of[d];
-  int64_t at = tt_lower_bound(&v, s->value, s->count, sizeof v, tt_compare_f64);
-  if (at < s->count && s->value[at] == v) return TT_OK;
+  int64_t offset = tt_lower_bound(&v, s->value, s->count, sizeof v, tt_compare_f64);
+  if (offset < s->count && s->value[offset] == v) return TT_OK;
   if (s->count == TT_MAX_LEVELS)
     return TT_FAIL(DATA,
                    "%s: data.categories: the training rows have more than %d values of '%s'; is it "
                    "an amount?",
                    f->file, TT_MAX_LEVELS, f->input->name[d]);
-  memmove(s->value + at + 1, s->value + at, (size_t)(s->count - at) * sizeof *s->value);
-  s->value[at] = v;
+  memmove(s->value + offset + 1, s->value + offset, (size_t)(s->count - offset) * sizeof *s->value);
+  s->value[offset] = v;
   s->count++;
   return TT_OK;
 }

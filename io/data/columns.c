@@ -12,7 +12,8 @@
 /* Replace the default names by those of the file, if it has as many. A file that tutti has not
  * written may use the same dataset name for something else: then warn and keep the default names.
  *   complete  1 = no default name is left */
-static tt_err read_names(tt_h5_reader *r, const char *path, int64_t count, char **to, int *complete)
+static tt_err read_names(tt_h5_reader *r, const char *path, int64_t count, char **dst,
+                         int *complete)
 {
   int64_t n = 0;
   *complete = 0;
@@ -30,7 +31,7 @@ static tt_err read_names(tt_h5_reader *r, const char *path, int64_t count, char 
                 tt_h5_file_name(r), path, n, count);
   *complete = n == count;
   for (int64_t i = 0; !e && n == count && i < n; i++) {
-    if (*text[i]) e = tt_text_set(&to[i], text[i]);
+    if (*text[i]) e = tt_text_set(&dst[i], text[i]);
     *complete &= *text[i] != '\0';
   }
   tt_h5_texts_free(n, &text);
@@ -68,7 +69,7 @@ tt_err tt_h5_columns_read_local(tt_h5_reader *r, const char *letter, const char 
 }
 
 static tt_err different_columns_error(const char *file, const char *path, const tt_columns *here,
-                                      const char *of, const tt_columns *wanted)
+                                      const char *object, const tt_columns *wanted)
 {
   char have[2048], want[2048];
   return TT_FAIL(DATA,
@@ -76,11 +77,11 @@ static tt_err different_columns_error(const char *file, const char *path, const 
                  ": %s; columns are matched by their names: both must have the same ones, in any "
                  "order, or one of them none",
                  file, path, here->count, tt_plural(here->count),
-                 tt_columns_list(here, have, sizeof have), of, wanted->count,
+                 tt_columns_list(here, have, sizeof have), object, wanted->count,
                  tt_columns_list(wanted, want, sizeof want));
 }
 
-static void log_fit(const char *file, const char *path, const tt_columns *here, const char *of,
+static void log_fit(const char *file, const char *path, const tt_columns *here, const char *object,
                     const tt_columns *wanted, tt_columns_fit fit)
 {
   char have[512], want[512];
@@ -88,50 +89,50 @@ static void log_fit(const char *file, const char *path, const tt_columns *here, 
   tt_columns_list(wanted, want, sizeof want);
   if (fit == TT_COLUMNS_FIT_reordered)
     tt_log_root(TT_LOG_INFO, "%s: the columns of '%s' (%s) are used in the order of %s: %s", file,
-                path, have, of, want);
+                path, have, object, want);
   if (fit == TT_COLUMNS_FIT_unnamed)
     tt_log_root(TT_LOG_INFO,
                 "%s: the columns of '%s' (%s) are used by position, as those of %s (%s): one of "
                 "them has no names",
-                file, path, have, of, want);
+                file, path, have, object, want);
 }
 
-static tt_err reorder_names(const int64_t *from, tt_columns *c)
+static tt_err reorder_names(const int64_t *src, tt_columns *c)
 {
   tt_columns old = {0};
   tt_err e = tt_columns_copy(c, &old);
   for (int64_t i = 0; !e && i < c->count; i++) {
-    e = tt_text_set(&c->name[i], old.name[from[i]]);
-    if (!e) e = tt_text_set(&c->units[i], old.units[from[i]]);
+    e = tt_text_set(&c->name[i], old.name[src[i]]);
+    if (!e) e = tt_text_set(&c->units[i], old.units[src[i]]);
   }
   tt_columns_free(&old);
   return e;
 }
 
 tt_err tt_h5_columns_match_local(const char *file, const char *path, const tt_columns *wanted,
-                                 const char *of, int notice, tt_columns *here, int64_t **from)
+                                 const char *object, int notice, tt_columns *here, int64_t **src)
 {
   int64_t *order = NULL;
   tt_columns_fit fit;
   TT_TRY(TT_ALLOC(order, wanted->count));
   tt_err e = tt_columns_compare(wanted, here, order, &fit);
   if (!e && fit == TT_COLUMNS_FIT_different)
-    e = different_columns_error(file, path, here, of, wanted);
-  if (!e && notice) log_fit(file, path, here, of, wanted, fit);
+    e = different_columns_error(file, path, here, object, wanted);
+  if (!e && notice) log_fit(file, path, here, object, wanted, fit);
   if (!e && fit == TT_COLUMNS_FIT_reordered) {
     e = reorder_names(order, here);
-    *from = order;
+    *src = order;
     return e;
   }
   tt_free(order);
   return e;
 }
 
-void tt_columns_reorder(const int64_t *from, int64_t columns, int64_t count, double *value,
+void tt_columns_reorder(const int64_t *src, int64_t columns, int64_t count, double *value,
                         double *row)
 {
-  for (int64_t i = 0; from && i < count; i++, value += columns) {
+  for (int64_t i = 0; src && i < count; i++, value += columns) {
     memcpy(row, value, (size_t)columns * sizeof *value);
-    for (int64_t k = 0; k < columns; k++) value[k] = row[from[k]];
+    for (int64_t k = 0; k < columns; k++) value[k] = row[src[k]];
   }
 }

@@ -44,7 +44,7 @@ typedef struct tt_data_hook {
 
 /* Collective. Read the whole data set of a job: every rank reads its own blocks of rows once, with
  * the serial driver; means and scales are summed in fixed blocks of rows in double (bit-identical
- * for every rank count); all ranks get all rows, normalised. Rank 0 first checks the file with
+ * for every rank count); all ranks get all rows, normalized. Rank 0 first checks the file with
  * io/hdf5/guarded_check.h. Columns trained as labels (output softmax, sigmoid, rate) keep mean 0
  * and scale 1. Errors: NOINPUT, CONFIG (unknown target; a column trained as label and as measured
  * value), DATA (NaN or infinity in inputs: dataset, row, column, value; infinite targets; a label
@@ -98,7 +98,7 @@ tt_err tt_data_format_parse(const char *delimiter, const char *decimal, tt_table
 /* How the CSV files of a job are written; borrows from cfg. */
 tt_table_format tt_data_format(const tt_config *cfg);
 
-/* x [count][D], y [count][T], not normalised, in double; NULL: not read. Errors: DATA, IO. */
+/* x [count][D], y [count][T], not normalized, in double; NULL: not read. Errors: DATA, IO. */
 tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count, double *x,
                                  double *y);
 /* Text of an input of the spec's `net` that was read as `value`, with keeps_texts; NULL: there are
@@ -107,15 +107,15 @@ const char *tt_data_reader_text_local(const tt_data_reader *r, int64_t column, d
 /* Return the columns in the order of `input` and `target`, by their names, in all later reads; the
  * shape then has their order too. Columns are used by position if a side has no names.
  *   target  NULL = leave the targets in the order of the file
- *   of      what has these columns, for messages: "the model"
+ *   object  what has these columns, for messages: "the model"
  *   notice  1 = log if the order differs, or if a side has no names
  * Errors: DATA (another number of columns, other names: the message has both lists), MEM. */
 tt_err tt_data_reader_match_local(tt_data_reader *r, const tt_columns *input,
-                                  const tt_columns *target, const char *of, int notice);
+                                  const tt_columns *target, const char *object, int notice);
 /* Place of an input or a target, for messages: "t.csv:17: column 'a'"; row from 0, column in the
  * order of reading. Returns text. */
 const char *tt_data_reader_place_local(const tt_data_reader *r, int is_target, int64_t row,
-                                       int64_t column, char *text, int64_t room);
+                                       int64_t column, char *text, int64_t capacity);
 /* Whether the file has a column, or a dataset, of this name. Errors: DATA, MEM. */
 tt_err tt_data_reader_has_column_local(tt_data_reader *r, const char *name, int *out);
 const tt_data_shape *tt_data_reader_shape(const tt_data_reader *r);

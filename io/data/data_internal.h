@@ -195,7 +195,7 @@ tt_err tt_data_open_sigma_local(const tt_config *cfg, tt_source *s, int64_t rows
  * value that is negative or not finite where there is a label), IO. */
 tt_err tt_data_read_sigma_local(const tt_source *s, const tt_source_matrix *m, int64_t first,
                                 int64_t count, int64_t targets, const double *y, double *sigma);
-/* Whether labels are used unchanged, not normalised. */
+/* Whether labels are used unchanged, not normalized. */
 int tt_label_rule_is_raw(const tt_label_rule *l);
 
 /* A column that a mapping of data.normalize does not name, until the labels are known. */
@@ -203,12 +203,12 @@ enum { TT_BY_DEFAULT = -1 };
 
 /* Fill in label[target->count], and complete the normalizations of s: TT_BY_DEFAULT becomes
  * standard; labels that are used unchanged, and categories, have none. Errors: CONFIG (unknown
- * target; a column with both kinds that is normalised; a mapping of data.normalize that names
+ * target; a column with both kinds that is normalized; a mapping of data.normalize that names
  * labels), MEM. */
 tt_err tt_data_label_rules_local(const tt_config *cfg, const char *file, const tt_columns *target,
                                  tt_scaler *s, tt_label_rule *label);
 
-/* Why the label y is invalid, as text for a message; NULL: it is valid. NaN (unlabelled) is valid.
+/* Why the label y is invalid, as text for a message; NULL: it is valid. NaN (unlabeled) is valid.
  */
 const char *tt_label_invalid_reason(const tt_label_rule *l, double y);
 #endif

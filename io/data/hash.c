@@ -32,9 +32,9 @@ static uint64_t hash_dataset(const tt_dataset *d, const uint64_t *block, int64_t
 
 static uint64_t hash_part(const tt_fit_rows *p, int64_t block)
 {
-  int64_t from, rows;
-  tt_fit_block(p, block, &from, &rows);
-  return XXH3_64bits(p->own + from * p->columns, (size_t)(rows * p->columns) * sizeof *p->own);
+  int64_t begin, rows;
+  tt_fit_block(p, block, &begin, &rows);
+  return XXH3_64bits(p->own + begin * p->columns, (size_t)(rows * p->columns) * sizeof *p->own);
 }
 
 tt_err tt_data_gather_hash(tt_comm *c, const tt_fit_rows *part, int64_t parts, tt_dataset *d)

@@ -49,9 +49,9 @@ static tt_err bad_id(const id_column *c, int64_t row, const char *what, const ch
 }
 
 /* Values of rows [first, first + count): places in the list of texts, or whole numbers; into the
- * entries of `ids` from `at` on. */
+ * entries of `ids` from `offset` on. */
 static tt_err take_values(id_column *c, int64_t first, int64_t count, const double *value,
-                          int64_t at, tt_row_ids *ids)
+                          int64_t offset, tt_row_ids *ids)
 {
   char what[96];
   for (int64_t i = 0; i < count; i++) {
@@ -59,14 +59,14 @@ static tt_err take_values(id_column *c, int64_t first, int64_t count, const doub
       return bad_id(c, first + i, "the id is missing (data.id)",
                     "give each row an id, or leave the column out");
     if (c->texts.count) {
-      char **from = &c->texts.text[(int64_t)value[i]];
-      ids->text[at + i] = *from;
-      *from = NULL;
+      char **src = &c->texts.text[(int64_t)value[i]];
+      ids->text[offset + i] = *src;
+      *src = NULL;
     } else if (fabs(value[i]) > 9007199254740992.0 || value[i] != floor(value[i])) {
       snprintf(what, sizeof what, "%.17g is no id (data.id)", value[i]);
       return bad_id(c, first + i, what, "ids are texts, or whole numbers up to 2^53");
     } else {
-      ids->number[at + i] = (int64_t)value[i];
+      ids->number[offset + i] = (int64_t)value[i];
     }
   }
   return TT_OK;

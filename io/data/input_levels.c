@@ -35,13 +35,13 @@ static int64_t find_column(const tt_data_spec *spec, const char *name, int64_t i
   return -1;
 }
 
-tt_err tt_net_inputs_copy_levels(const tt_net_inputs *net, int64_t column, tt_levels *to)
+tt_err tt_net_inputs_copy_levels(const tt_net_inputs *net, int64_t column, tt_levels *dst)
 {
   int64_t levels = tt_net_inputs_levels(net, column);
-  to->zeros = net->categories[column] == TT_CATEGORIES_zeros;
-  to->are_numbers = !tt_net_inputs_levels_are_texts(net, column);
-  for (int64_t k = 0; k < levels && !to->are_numbers; k++)
-    TT_TRY(tt_levels_add(to, net->at[net->first[column] + k].name));
+  dst->zeros = net->categories[column] == TT_CATEGORIES_zeros;
+  dst->are_numbers = !tt_net_inputs_levels_are_texts(net, column);
+  for (int64_t k = 0; k < levels && !dst->are_numbers; k++)
+    TT_TRY(tt_levels_add(dst, net->at[net->first[column] + k].name));
   return TT_OK;
 }
 
@@ -94,8 +94,9 @@ tt_err tt_input_levels_use_local(tt_input_levels *l, const tt_source *s, const t
 tt_err tt_data_missing_local(const tt_config *cfg, const char *file, const tt_columns *input,
                              const int8_t *categories, int8_t *missing, int8_t *indicator)
 {
-  const tt_by_column by = {"data.missing", cfg->data_missing, tt_choice_missing, TT_MISSING_error};
-  TT_TRY(tt_by_column_resolve(&by, file, input, NULL, missing, NULL));
+  const tt_by_column column = {"data.missing", cfg->data_missing, tt_choice_missing,
+                               TT_MISSING_error};
+  TT_TRY(tt_by_column_resolve(&column, file, input, NULL, missing, NULL));
   for (int64_t d = 0; d < input->count; d++) {
     indicator[d] = missing[d] == TT_MISSING_indicator;
     if (!categories || !categories[d]) continue;

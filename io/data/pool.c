@@ -46,8 +46,8 @@ uint64_t tt_pool_hash(const tt_pool *p) { return p->hash; }
 
 int tt_pool_is_excluded(const tt_pool *p, int64_t row)
 {
-  int64_t at = row - p->first;
-  return p->excluded && p->excluded[at >> 3] >> (at & 7) & 1;
+  int64_t offset = row - p->first;
+  return p->excluded && p->excluded[offset >> 3] >> (offset & 7) & 1;
 }
 
 /* Rows of inputs or labels that the block holds, at least 1. */
@@ -109,7 +109,7 @@ static int64_t file_of_row(const tt_pool *p, int64_t row)
 /* Why a value is not valid; NULL: it is. */
 static const char *fault_of(const tt_pool *p, int64_t column, int is_label, double value)
 {
-  if (is_label) return isinf(value) ? "a label must be finite, or NaN where unlabelled" : NULL;
+  if (is_label) return isinf(value) ? "a label must be finite, or NaN where unlabeled" : NULL;
   if (!isfinite(value)) return "every input of a candidate must be a finite number";
   return p->net ? tt_data_input_fault(p->net, column, 0, value) : NULL;
 }
@@ -134,17 +134,17 @@ static tt_err check_values(const tt_pool *p, int64_t row, int64_t count, int is_
 }
 
 /* Inputs or labels of rows [at, at + count), out [count][columns]. */
-static tt_err read_rows(tt_pool *p, int64_t at, int64_t count, int is_label, double *out)
+static tt_err read_rows(tt_pool *p, int64_t offset, int64_t count, int is_label, double *out)
 {
   while (count > 0) {
-    int64_t i = file_of_row(p, at), from = at - p->start[i];
-    int64_t n = p->start[i + 1] - at < count ? p->start[i + 1] - at : count;
+    int64_t i = file_of_row(p, offset), from = offset - p->start[i];
+    int64_t n = p->start[i + 1] - offset < count ? p->start[i + 1] - offset : count;
     TT_TRY(reopen_file(p, i));
     TT_TRY(
         tt_data_reader_read_local(p->rows, from, n, is_label ? NULL : out, is_label ? out : NULL));
     TT_TRY(check_values(p, from, n, is_label, out));
     out += n * (is_label ? p->targets : p->width);
-    at += n;
+    offset += n;
     count -= n;
   }
   return TT_OK;
@@ -200,12 +200,12 @@ static tt_err hash_blocks(tt_pool *p, XXH3_state_t *state)
   int64_t rows = tt_pool_rows(p), most = rows_of_block(p);
   if (most > HASH_ROWS) most = HASH_ROWS;
   for (int64_t b = 0; b < HASH_BLOCKS; b++) {
-    int64_t at = (int64_t)((double)rows / HASH_BLOCKS * (double)b);
-    int64_t n = rows - at < most ? rows - at : most;
-    TT_TRY(read_rows(p, at, n, 0, p->block));
+    int64_t offset = (int64_t)((double)rows / HASH_BLOCKS * (double)b);
+    int64_t n = rows - offset < most ? rows - offset : most;
+    TT_TRY(read_rows(p, offset, n, 0, p->block));
     XXH3_64bits_update(state, p->block, (size_t)(n * p->width) * sizeof(double));
     if (!p->labels) continue;
-    TT_TRY(read_rows(p, at, n, 1, p->block));
+    TT_TRY(read_rows(p, offset, n, 1, p->block));
     XXH3_64bits_update(state, p->block, (size_t)(n * p->targets) * sizeof(double));
   }
   return TT_OK;
@@ -285,10 +285,10 @@ void tt_pool_close_local(tt_pool **pool)
 static tt_err check_all_values(tt_pool *p)
 {
   int64_t rows = tt_pool_rows(p), most = rows_of_block(p);
-  for (int64_t at = 0; at < rows; at += most) {
-    int64_t n = rows - at < most ? rows - at : most;
-    TT_TRY(read_rows(p, at, n, 0, p->block));
-    if (p->labels) TT_TRY(read_rows(p, at, n, 1, p->block));
+  for (int64_t offset = 0; offset < rows; offset += most) {
+    int64_t n = rows - offset < most ? rows - offset : most;
+    TT_TRY(read_rows(p, offset, n, 0, p->block));
+    if (p->labels) TT_TRY(read_rows(p, offset, n, 1, p->block));
   }
   return TT_OK;
 }
@@ -324,7 +324,7 @@ tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x)
 }
 
 /* Number of candidates from row[0] on, all in the open file, to read in one call: at most
- * MAX_GAP_VALUES between neighbours, at most one block in total. */
+ * MAX_GAP_VALUES between neighbors, at most one block in total. */
 static int64_t count_near_rows(const int64_t *row, int64_t count, int64_t columns)
 {
   int64_t most = columns < BLOCK_VALUES ? BLOCK_VALUES / columns : 1,
@@ -342,8 +342,8 @@ static tt_err read_rows_of_open_file(tt_pool *p, const int64_t *row, int64_t cou
   int64_t before = p->first + p->start[p->open];
   for (int64_t i = 0, n; i < count; i += n) {
     n = count_near_rows(row + i, count - i, columns);
-    int64_t from = row[i] - before, size = row[i + n - 1] - row[i] + 1;
-    TT_TRY(tt_data_reader_read_local(p->rows, from, size, is_label ? NULL : p->block,
+    int64_t begin = row[i] - before, size = row[i + n - 1] - row[i] + 1;
+    TT_TRY(tt_data_reader_read_local(p->rows, begin, size, is_label ? NULL : p->block,
                                      is_label ? p->block : NULL));
     for (int64_t j = i; j < i + n; j++) {
       const double *one = p->block + (row[j] - row[i]) * columns;
@@ -391,18 +391,18 @@ static tt_err open_texts(tt_pool *p, int64_t i)
 static tt_err read_ids_of_file(tt_pool *p, int64_t i, const int64_t *row, int64_t count,
                                char **text)
 {
-  int64_t *from = NULL, *to = NULL, n = 0;
+  int64_t *src = NULL, *to = NULL, n = 0;
   char **found = NULL;
-  tt_err e = TT_ALLOC(from, count);
+  tt_err e = TT_ALLOC(src, count);
   if (!e) e = TT_ALLOC(to, count);
   if (!e) e = TT_ALLOC(found, count);
   for (int64_t k = 0; !e && k < count; k++)
     if (file_of_row(p, row[k] - p->first) == i)
-      to[n] = k, from[n++] = row[k] - p->first - p->start[i];
+      to[n] = k, src[n++] = row[k] - p->first - p->start[i];
   const tt_table_format *format = spec_of(p, i).format;
-  if (!e && n) e = tt_data_read_some_ids_local(p->file[i], format, p->input.id, n, from, found);
+  if (!e && n) e = tt_data_read_some_ids_local(p->file[i], format, p->input.id, n, src, found);
   for (int64_t k = 0; k < n; k++) text[to[k]] = found[k];
-  tt_free_all(&from, &to, &found);
+  tt_free_all(&src, &to, &found);
   return e;
 }
 

@@ -45,14 +45,14 @@ int tt_pool_is_excluded(const tt_pool *p, int64_t row);
  * evenly: the same on all ranks; it does not depend on the file names. */
 uint64_t tt_pool_hash(const tt_pool *p);
 
-/* x [count][D] of candidates [row, row + count), not normalised, in the order of `input`. Local.
+/* x [count][D] of candidates [row, row + count), not normalized, in the order of `input`. Local.
  * Texts are the numbers of their levels.
  * Errors: NOINPUT, DATA (a value that is not finite, or no level where data.categories says error:
  * the message has file, dataset, row and column; candidates out of range; a file that has changed
  * since tt_pool_open), IO, MEM. */
 tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x);
 
-/* The same for `count` single candidates, ascending; y [count][T] too, NaN = unlabelled, all NaN if
+/* The same for `count` single candidates, ascending; y [count][T] too, NaN = unlabeled, all NaN if
  * the pool has no labels. Candidates that are close to each other in the file are read in one call.
  * x or y may be NULL. */
 tt_err tt_pool_read_rows_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y);

@@ -1,4 +1,4 @@
-/* pool_fit.c — inputs normalised by the candidates of a campaign; see data_internal.h.
+/* pool_fit.c — inputs normalized by the candidates of a campaign; see data_internal.h.
  *
  * The pool is divided into blocks that depend on its size alone. Each rank reads whole blocks once,
  * and the statistics of the blocks are combined in their order on every rank (Chan et al. 1979). */
@@ -24,7 +24,7 @@ typedef struct pool_fit {
   tt_data_reader *rows;
   int64_t inputs, count; /* D, rows of the pool */
   int64_t block, blocks; /* rows of a block; their number */
-  int64_t piece;         /* rows read in one call: the same in all blocks */
+  int64_t chunk;         /* rows read in one call: the same in all blocks */
   tt_slice mine;         /* blocks of this rank */
   column_sum *sum, *all; /* [mine.count][D], [blocks][D] */
   double *x;             /* [piece][D] */
@@ -40,15 +40,15 @@ static void add_value(column_sum *s, double x)
   s->high = fmax(s->high, x);
 }
 
-static void add_sum(column_sum *to, const column_sum *s)
+static void add_sum(column_sum *dst, const column_sum *s)
 {
-  double rows = to->rows + s->rows, between = s->mean - to->mean;
+  double rows = dst->rows + s->rows, between = s->mean - dst->mean;
   if (s->rows <= 0.0) return;
-  to->mean += between * s->rows / rows;
-  to->squares += s->squares + between * between * to->rows * s->rows / rows;
-  to->rows = rows;
-  to->low = fmin(to->low, s->low);
-  to->high = fmax(to->high, s->high);
+  dst->mean += between * s->rows / rows;
+  dst->squares += s->squares + between * between * dst->rows * s->rows / rows;
+  dst->rows = rows;
+  dst->low = fmin(dst->low, s->low);
+  dst->high = fmax(dst->high, s->high);
 }
 
 static tt_err add_rows(pool_fit *p, int64_t first, int64_t count, column_sum *sum)
@@ -79,8 +79,8 @@ static tt_err add_block(pool_fit *p, int64_t block, column_sum *sum)
 {
   int64_t end = (block + 1) * p->block < p->count ? (block + 1) * p->block : p->count;
   for (int64_t k = 0; k < p->inputs; k++) sum[k] = (column_sum){0, 0, 0, INFINITY, -INFINITY};
-  for (int64_t at = block * p->block; at < end; at += p->piece)
-    TT_TRY(add_rows(p, at, end - at < p->piece ? end - at : p->piece, sum));
+  for (int64_t offset = block * p->block; offset < end; offset += p->chunk)
+    TT_TRY(add_rows(p, offset, end - offset < p->chunk ? end - offset : p->chunk, sum));
   return TT_OK;
 }
 
@@ -105,9 +105,9 @@ static tt_err read_own_local(const tt_comm *c, pool_fit *p, const tt_columns *in
   if (most < 1) most = 1;
   p->block = (p->count + most - 1) / most;
   p->blocks = (p->count + p->block - 1) / p->block;
-  p->piece = p->inputs < PIECE_VALUES ? PIECE_VALUES / p->inputs : 1;
+  p->chunk = p->inputs < PIECE_VALUES ? PIECE_VALUES / p->inputs : 1;
   TT_TRY(tt_partition_even(p->blocks, tt_comm_ranks(c), tt_comm_rank(c), &p->mine));
-  TT_TRY(TT_ALLOC(p->x, p->piece * p->inputs));
+  TT_TRY(TT_ALLOC(p->x, p->chunk * p->inputs));
   TT_TRY(TT_ALLOC(p->sum, p->mine.count * p->inputs));
   TT_TRY(TT_ALLOC(p->all, p->blocks * p->inputs));
   for (int64_t b = 0; b < p->mine.count; b++)
@@ -126,7 +126,7 @@ static tt_err fit_columns(const pool_fit *p)
     tt_normalize_fit((tt_normalize)p->out->by[k], &stats, &offset[k], &scale[k]);
     if (!isfinite(offset[k]) || !isfinite(scale[k]) || scale[k] == 0.0)
       return TT_FAIL(DATA,
-                     "%s: dataset '%s', column '%s': values from %g to %g cannot be normalised; "
+                     "%s: dataset '%s', column '%s': values from %g to %g cannot be normalized; "
                      "use other units",
                      p->cfg->pool_file, p->cfg->pool_inputs,
                      tt_data_reader_shape(p->rows)->input.name[k], s.low, s.high);

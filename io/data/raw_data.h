@@ -1,4 +1,4 @@
-/* raw_data.h — data that are not normalised: matrices in HDF5 files, and whole data sets. */
+/* raw_data.h — data that are not normalized: matrices in HDF5 files, and whole data sets. */
 #ifndef TT_RAW_DATA_H
 #define TT_RAW_DATA_H
 #include "io/data/data.h"
@@ -35,21 +35,21 @@ tt_err tt_h5_columns_read_units_local(tt_h5_reader *r, tt_columns *c);
 
 /* Find the order in which the columns `here` of dataset `path` are `wanted`, as
  * tt_data_reader_match_local, and put the names of `here` into this order.
- *   from  [wanted->count] column for each wanted one; owner: the caller, tt_free; left as it is if
+ *   src   [wanted->count] column for each wanted one; owner: the caller, tt_free; left as it is if
  *         the order is the same
  * Errors: DATA, MEM. */
 tt_err tt_h5_columns_match_local(const char *file, const char *path, const tt_columns *wanted,
-                                 const char *of, int notice, tt_columns *here, int64_t **from);
+                                 const char *object, int notice, tt_columns *here, int64_t **src);
 /* Put the columns of value [count][columns] into the order of from[]; NULL: leave them. row
  * [columns] is scratch. */
-void tt_columns_reorder(const int64_t *from, int64_t columns, int64_t count, double *value,
+void tt_columns_reorder(const int64_t *src, int64_t columns, int64_t count, double *value,
                         double *row);
 
 /* The levels of an input of networks, if it has any, for a table; *to is zeroed before. Owner: the
  * caller, tt_levels_free, also after an error. Errors: MEM. */
-tt_err tt_net_inputs_copy_levels(const tt_net_inputs *net, int64_t column, tt_levels *to);
+tt_err tt_net_inputs_copy_levels(const tt_net_inputs *net, int64_t column, tt_levels *dst);
 
-/* Collective. As tt_data_read, but the values are not normalised, on all ranks: x [rows][D], y
+/* Collective. As tt_data_read, but the values are not normalized, on all ranks: x [rows][D], y
  * [rows][T] in the user's units, texts as the numbers of their levels, owned by the caller,
  * tt_free; d has names, levels, splits and hash, but no values and no scales. Errors: as
  * tt_data_read. */

@@ -24,8 +24,8 @@ typedef struct sample_array {
   const char *path;
   int64_t columns;
   double *own;       /* [count][columns] as in the file */
-  int64_t inputs;    /* columns of normalised: of x those of the networks */
-  float *normalised; /* [count][inputs] normalised */
+  int64_t inputs;    /* columns of normalized: of x those of the networks */
+  float *normalized; /* [count][inputs] normalized */
 } sample_array;
 
 typedef struct loader {
@@ -83,9 +83,9 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   TT_TRY(TT_ALLOC(l->indicator, input->count));
   tt_scaler *s = &l->d->scaler;
   TT_TRY(tt_data_missing_local(cfg, l->file, input, s->net.categories, l->missing, l->indicator));
-  const tt_by_column by = {"data.normalize", cfg->data_normalize, tt_choice_normalize,
-                           cfg->data_normalize ? TT_BY_DEFAULT : TT_NORMALIZE_none};
-  TT_TRY(tt_by_column_resolve(&by, l->file, input, target, s->x_normalize, s->y_normalize));
+  const tt_by_column column = {"data.normalize", cfg->data_normalize, tt_choice_normalize,
+                               cfg->data_normalize ? TT_BY_DEFAULT : TT_NORMALIZE_none};
+  TT_TRY(tt_by_column_resolve(&column, l->file, input, target, s->x_normalize, s->y_normalize));
   return tt_data_label_rules_local(cfg, l->file, &l->d->target, s, l->label);
 }
 
@@ -127,7 +127,7 @@ static tt_err open_file(loader *l)
   return e ? e : check_same_shape(c, l->file, tt_data_reader_shape(l->rows));
 }
 
-/*   inputs  columns of the normalised values */
+/*   inputs  columns of the normalized values */
 static tt_err sample_array_create(sample_array *p, const char *path, int64_t rows, int64_t columns,
                                   int64_t inputs)
 {
@@ -135,13 +135,13 @@ static tt_err sample_array_create(sample_array *p, const char *path, int64_t row
   p->columns = columns;
   p->inputs = inputs;
   TT_TRY(tt_alloc_bytes(&p->own, rows * columns, sizeof *p->own, path));
-  return tt_alloc_bytes(&p->normalised, rows * inputs, sizeof *p->normalised, path);
+  return tt_alloc_bytes(&p->normalized, rows * inputs, sizeof *p->normalized, path);
 }
 
 static void sample_array_free(sample_array *p)
 {
   tt_free(p->own);
-  tt_free(p->normalised);
+  tt_free(p->normalized);
 }
 
 static tt_err bad_value(const loader *l, const sample_array *p, const tt_columns *names, int64_t i,
@@ -164,21 +164,21 @@ static tt_err bad_value(const loader *l, const sample_array *p, const tt_columns
 
 /* Error: a value that the transform of its column has no result for. */
 static tt_err untransformable(const loader *l, const sample_array *p, const tt_columns *names,
-                              int64_t i, tt_normalize by)
+                              int64_t i, tt_normalize normalize)
 {
   char cure[128];
   snprintf(cure, sizeof cure,
            "data.normalize: %s needs a value %s; use yeo_johnson or standard for this column",
-           tt_choice_normalize[by], tt_transform_wants(tt_normalize_transform(by)));
+           tt_choice_normalize[normalize], tt_transform_wants(tt_normalize_transform(normalize)));
   return bad_value(l, p, names, i, cure);
 }
 
 /* Missing values (NaN) pass. */
 static tt_err check_transforms_local(const loader *l, const sample_array *p,
-                                     const tt_columns *names, const int8_t *by)
+                                     const tt_columns *names, const int8_t *keys)
 {
   for (int64_t i = 0; i < l->count * p->columns; i++) {
-    tt_normalize how = (tt_normalize)by[i % p->columns];
+    tt_normalize how = (tt_normalize)keys[i % p->columns];
     if (!isnan(p->own[i]) && !tt_transform_accepts(tt_normalize_transform(how), p->own[i]))
       return untransformable(l, p, names, i, how);
   }
@@ -196,7 +196,7 @@ static tt_err check_values_local(const loader *l)
   }
   for (int64_t i = 0; i < l->count * y->columns; i++)
     if (isinf(y->own[i]))
-      return bad_value(l, y, &l->d->target, i, "a target must be finite, or NaN where unlabelled");
+      return bad_value(l, y, &l->d->target, i, "a target must be finite, or NaN where unlabeled");
   for (int64_t i = 0; i < l->count * y->columns; i++) {
     const char *fault = tt_label_invalid_reason(&l->label[i % y->columns], y->own[i]);
     if (fault) return bad_value(l, y, &l->d->target, i, fault);
@@ -274,11 +274,11 @@ static tt_fit_rows fit_rows(const loader *l, const sample_array *p, const tt_col
 /* Collective. The mean weight of the training rows. */
 static tt_err fit_weights(loader *l, double *mean)
 {
-  const int8_t by = TT_NORMALIZE_standard;
+  const int8_t step = TT_NORMALIZE_standard;
   double lambda, scale;
   const tt_fit_rows rows = fit_rows(l, &l->w, NULL);
-  const tt_fitted to = {&by, &lambda, mean, &scale, 0};
-  TT_TRY(tt_fit_scales(l->comm, &rows, &to));
+  const tt_fitted fitted = {&step, &lambda, mean, &scale, 0};
+  TT_TRY(tt_fit_scales(l->comm, &rows, &fitted));
   if (*mean > 0) return TT_OK;
   return TT_FAIL(DATA, "%s: dataset '%s' (weights) is zero on all training rows", l->file,
                  l->w.path);
@@ -303,57 +303,57 @@ static tt_err compute_scaler(loader *l, double *weight_mean)
   return tt_agree(l->comm, e);
 }
 
-/* Normalise and share */
+/* Normalize and share */
 
-static tt_err normalise_local(const loader *l, sample_array *p, const tt_fitted *f,
+static tt_err normalize_local(const loader *l, sample_array *p, const tt_fitted *f,
                               const tt_columns *names)
 {
   for (int64_t i = 0; i < l->count * p->columns; i++) {
     int64_t k = i % p->columns;
     double t = tt_transform_apply(tt_fit_transform(f, k), f->lambda[k], p->own[i]);
-    p->normalised[i] = (float)tt_normalize_value(t, f->mean[k], f->scale[k]);
-    if (isinf(p->normalised[i]))
+    p->normalized[i] = (float)tt_normalize_value(t, f->mean[k], f->scale[k]);
+    if (isinf(p->normalized[i]))
       return bad_value(l, p, names, i, "too large for single precision; use other units");
   }
   return TT_OK;
 }
 
-static tt_err normalise_inputs_local(const loader *l)
+static tt_err normalize_inputs_local(const loader *l)
 {
   const tt_net_inputs *net = &l->d->scaler.net;
-  tt_scaler_normalize_inputs(&l->d->scaler, l->count, l->x.own, l->x.normalised);
+  tt_scaler_normalize_inputs(&l->d->scaler, l->count, l->x.own, l->x.normalized);
   for (int64_t i = 0; i < l->count * net->count; i++)
-    if (isinf(l->x.normalised[i]))
+    if (isinf(l->x.normalized[i]))
       return bad_value(l, &l->x, &l->d->input,
                        i / net->count * net->columns + net->at[i % net->count].column,
                        "too large for single precision; use other units");
   return TT_OK;
 }
 
-static tt_err normalise_all_local(loader *l, double weight_mean)
+static tt_err normalize_all_local(loader *l, double weight_mean)
 {
   const tt_scaler *s = &l->d->scaler;
   const int8_t none = TT_NORMALIZE_none;
   double zero = 0, one = 1;
   const tt_fitted y = tt_fitted_targets(s);
-  TT_TRY(normalise_inputs_local(l));
-  TT_TRY(normalise_local(l, &l->y, &y, &l->d->target));
+  TT_TRY(normalize_inputs_local(l));
+  TT_TRY(normalize_local(l, &l->y, &y, &l->d->target));
   if (l->d->label_variance)
-    tt_scaler_label_variance(s, l->count, l->y.own, l->sigma.own, l->sigma.normalised);
-  return normalise_local(l, &l->w, &(tt_fitted){&none, &one, &zero, &weight_mean, 0}, NULL);
+    tt_scaler_label_variance(s, l->count, l->y.own, l->sigma.own, l->sigma.normalized);
+  return normalize_local(l, &l->w, &(tt_fitted){&none, &one, &zero, &weight_mean, 0}, NULL);
 }
 
-static void gather_normalised(loader *l, const sample_array *p, float *all)
+static void gather_normalized(loader *l, const sample_array *p, float *all)
 {
-  tt_allgatherv(l->comm, p->normalised, l->count * p->inputs * (int64_t)sizeof *all, all, NULL);
+  tt_allgatherv(l->comm, p->normalized, l->count * p->inputs * (int64_t)sizeof *all, all, NULL);
 }
 
 static void gather_all(loader *l)
 {
-  gather_normalised(l, &l->x, l->d->x);
-  gather_normalised(l, &l->y, l->d->y);
-  if (l->d->weight) gather_normalised(l, &l->w, l->d->weight);
-  if (l->d->label_variance) gather_normalised(l, &l->sigma, l->d->label_variance);
+  gather_normalized(l, &l->x, l->d->x);
+  gather_normalized(l, &l->y, l->d->y);
+  if (l->d->weight) gather_normalized(l, &l->w, l->d->weight);
+  if (l->d->label_variance) gather_normalized(l, &l->sigma, l->d->label_variance);
 }
 
 /* Collective. */
@@ -421,12 +421,12 @@ static tt_err add_folds(loader *l)
                       &(tt_fold_source){&x, &y, l->d->label_variance ? l->sigma.own : NULL}, l->d);
 }
 
-/* Collective. Compute the normalised values, on all ranks. */
-static tt_err normalise(loader *l)
+/* Collective. Compute the normalized values, on all ranks. */
+static tt_err normalize(loader *l)
 {
   double weight_mean = 1;
   tt_err e = compute_scaler(l, &weight_mean);
-  if (!e) e = tt_agree(l->comm, normalise_all_local(l, weight_mean));
+  if (!e) e = tt_agree(l->comm, normalize_all_local(l, weight_mean));
   if (!e) gather_all(l);
   if (!e && l->cfg->data_targets_pca)
     e = tt_fit_components(l->comm, l->file, l->cfg->data_targets_pca, l->d);
@@ -464,7 +464,7 @@ tt_err tt_data_read(tt_comm *c, const tt_config *cfg, const tt_data_hook *hook, 
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
   tt_err e = load_raw(&l, hook);
-  if (!e) e = normalise(&l);
+  if (!e) e = normalize(&l);
   return finish(&l, e, out);
 }
 
@@ -473,7 +473,7 @@ tt_err tt_data_from_memory(tt_comm *c, const tt_config *cfg, const tt_raw_datase
 {
   loader l = {.comm = c, .cfg = cfg, .file = t->name};
   tt_err e = tt_agree(c, copy_rows_local(&l, t));
-  if (!e) e = normalise(&l);
+  if (!e) e = normalize(&l);
   return finish(&l, e, out);
 }
 

@@ -43,28 +43,28 @@ static tt_err add_numbered_rows(const row_source *c, int64_t first, int64_t coun
                                 const double *value)
 {
   for (int64_t i = 0; i < count; i++) {
-    double at = value[i];
-    if (!(at >= 0 && at < (double)c->rows && at == floor(at)))
+    double point = value[i];
+    if (!(point >= 0 && point < (double)c->rows && point == floor(point)))
       return TT_FAIL(DATA,
                      "%s: dataset '%s' (%s), entry %" PRId64
                      ": %.17g is not a row; rows go from 0 to %" PRId64,
-                     c->file, c->path, c->role, first + i, at, c->rows - 1);
-    if (has_bit(c->bit, (int64_t)at))
+                     c->file, c->path, c->role, first + i, point, c->rows - 1);
+    if (has_bit(c->bit, (int64_t)point))
       return TT_FAIL(DATA, "%s: dataset '%s' (%s), entry %" PRId64 ": row %.0f occurs twice",
-                     c->file, c->path, c->role, first + i, at);
-    set_bit(c->bit, (int64_t)at);
+                     c->file, c->path, c->role, first + i, point);
+    set_bit(c->bit, (int64_t)point);
   }
   return TT_OK;
 }
 
-static tt_err read_pieces(const row_source *c, int is_mask)
+static tt_err read_chunks(const row_source *c, int is_mask)
 {
   double *value = NULL;
-  int64_t all = c->values.rows, room = all < VALUES_PER_READ ? all : VALUES_PER_READ;
-  TT_TRY(TT_ALLOC(value, room));
+  int64_t all = c->values.rows, capacity = all < VALUES_PER_READ ? all : VALUES_PER_READ;
+  TT_TRY(TT_ALLOC(value, capacity));
   tt_err e = TT_OK;
-  for (int64_t first = 0; !e && first < all; first += room) {
-    int64_t count = all - first < room ? all - first : room;
+  for (int64_t first = 0; !e && first < all; first += capacity) {
+    int64_t count = all - first < capacity ? all - first : capacity;
     e = tt_source_matrix_read_local(c->source, &c->values, first, count, value);
     if (!e) e = (is_mask ? add_mask_rows : add_numbered_rows)(c, first, count, value);
   }
@@ -104,7 +104,7 @@ tt_err tt_data_read_row_mask_local(tt_source *s, const char *role, const char *p
                   .bit = bit};
   TT_TRY(tt_source_matrix_open_local(s, &of_values, path, &c.values));
   tt_err e = check_kind(&c, &is_mask);
-  if (!e) e = read_pieces(&c, is_mask);
+  if (!e) e = read_chunks(&c, is_mask);
   tt_source_matrix_free(&c.values);
   return e;
 }

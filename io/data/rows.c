@@ -259,14 +259,14 @@ tt_err tt_data_reader_open_local(const char *file, const char *inputs, const cha
 }
 
 tt_err tt_data_reader_match_local(tt_data_reader *r, const tt_columns *input,
-                                  const tt_columns *target, const char *of, int notice)
+                                  const tt_columns *target, const char *object, int notice)
 {
   const char *file = tt_source_file_name(&r->source);
   int64_t width = r->x.columns;
-  TT_TRY(
-      tt_h5_columns_match_local(file, r->inputs, input, of, notice, &r->shape.input, &r->x_from));
+  TT_TRY(tt_h5_columns_match_local(file, r->inputs, input, object, notice, &r->shape.input,
+                                   &r->x_from));
   if (target && r->targets) {
-    TT_TRY(tt_h5_columns_match_local(file, r->targets, target, of, notice, &r->shape.target,
+    TT_TRY(tt_h5_columns_match_local(file, r->targets, target, object, notice, &r->shape.target,
                                      &r->y_from));
     width = r->y.columns > width ? r->y.columns : width;
   }
@@ -286,9 +286,9 @@ tt_err tt_data_reader_read_local(tt_data_reader *r, int64_t first, int64_t count
                                  double *y)
 {
   if (!r->targets) y = NULL;
-  int64_t piece = r->x.from && r->y.from && x && y ? r->source.table->rows_at_once : count;
+  int64_t chunk = r->x.from && r->y.from && x && y ? r->source.table->rows_at_once : count;
   for (int64_t done = 0, n; done < count; done += n) {
-    n = count - done < piece ? count - done : piece;
+    n = count - done < chunk ? count - done : chunk;
     TT_TRY(read_rows(r, first + done, n, x ? x + done * r->x.columns : NULL,
                      y ? y + done * r->y.columns : NULL));
   }
@@ -306,13 +306,13 @@ const char *tt_data_reader_text_local(const tt_data_reader *r, int64_t column, d
 }
 
 const char *tt_data_reader_place_local(const tt_data_reader *r, int is_target, int64_t row,
-                                       int64_t column, char *text, int64_t room)
+                                       int64_t column, char *text, int64_t capacity)
 {
   const tt_source_matrix *m = is_target ? &r->y : &r->x;
-  const int64_t *from = is_target ? r->y_from : r->x_from;
+  const int64_t *src = is_target ? r->y_from : r->x_from;
   const tt_columns *names = is_target ? &r->shape.target : &r->shape.input;
-  return tt_source_place_local(&r->source, m, row, m->from && from ? from[column] : column,
-                               names->name[column], text, room);
+  return tt_source_place_local(&r->source, m, row, m->from && src ? src[column] : column,
+                               names->name[column], text, capacity);
 }
 
 void tt_data_reader_close_local(tt_data_reader **r)

@@ -124,23 +124,23 @@ tt_err tt_source_matrix_read_local(const tt_source *s, const tt_source_matrix *m
 }
 
 void tt_row_place(const char *file, const char *path, int64_t row, int64_t column, const char *name,
-                  char *text, int64_t room)
+                  char *text, int64_t capacity)
 {
-  snprintf(text, (size_t)room, "%s: dataset '%s', row %" PRId64 ", column %" PRId64 "%s%s%s", file,
-           path, row, column, name ? " ('" : "", name ? name : "", name ? "')" : "");
+  snprintf(text, (size_t)capacity, "%s: dataset '%s', row %" PRId64 ", column %" PRId64 "%s%s%s",
+           file, path, row, column, name ? " ('" : "", name ? name : "", name ? "')" : "");
 }
 
 const char *tt_source_place_local(const tt_source *s, const tt_source_matrix *m, int64_t row,
-                                  int64_t column, const char *name, char *text, int64_t room)
+                                  int64_t column, const char *name, char *text, int64_t capacity)
 {
-  size_t size = (size_t)room;
+  size_t size = (size_t)capacity;
   if (m->from) {
-    tt_table_place_local(s->table, row, text, room);
+    tt_table_place_local(s->table, row, text, capacity);
     size_t used = strlen(text);
     snprintf(text + used, size - used, ": %s '%s'", s->table->noun,
              s->table->name[m->from[column]]);
   } else {
-    tt_row_place(tt_h5_file_name(s->h5), m->path, row, column, name, text, room);
+    tt_row_place(tt_h5_file_name(s->h5), m->path, row, column, name, text, capacity);
   }
   return text;
 }

@@ -57,12 +57,12 @@ tt_err tt_source_matrix_read_local(const tt_source *s, const tt_source_matrix *m
 
 /* "FILE: dataset 'PATH', row 3, column 0 ('NAME')"; name may be NULL. */
 void tt_row_place(const char *file, const char *path, int64_t row, int64_t column, const char *name,
-                  char *text, int64_t room);
+                  char *text, int64_t capacity);
 
 /* Begin of a message about a value: "t.csv:17: column 'a'", or "f.h5: dataset 'x', row 3, column 0
  * ('a')" and "f.h5: dataset 'w', row 3, column 0"; rows and columns count from 0.
  *   name  of the column, or NULL
  * Returns text. */
 const char *tt_source_place_local(const tt_source *s, const tt_source_matrix *m, int64_t row,
-                                  int64_t column, const char *name, char *text, int64_t room);
+                                  int64_t column, const char *name, char *text, int64_t capacity);
 #endif

@@ -38,7 +38,7 @@ static void write_variables(tt_schema *s, int64_t rows, const int64_t *number,
                   "feature");
   if (!target->count) return;
   tt_schema_write_columns(s, "target", "name_strlen", "target_name", "target_units", target);
-  TT_SCHEMA_WRITE(s, y, "y", F64, NULL, "targets, missing where unlabelled",
+  TT_SCHEMA_WRITE(s, y, "y", F64, NULL, "targets, missing where unlabeled",
                   "target_name target_units", "sample", "target");
 }
 

@@ -54,28 +54,28 @@ static tt_err verify_block_local(tt_h5_reader *r, const tt_h5_written_block *b, 
 
 /* The data of a deferred block are compared by the thread that writes them: a reader must find them
  * at the same place.
- *   at  where the dataset of the block before, of the same path, begins; -1: look */
-static tt_err verify_place_local(tt_h5_reader *r, const tt_h5_written_block *b, int64_t *at)
+ *   place  where the dataset of the block before, of the same path, begins; -1: look */
+static tt_err verify_place_local(tt_h5_reader *r, const tt_h5_written_block *b, int64_t *place)
 {
   hid_t dataset = -1;
   int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_type_bytes(b->type);
-  if (*at < 0) {
+  if (*place < 0) {
     TT_TRY(tt_h5_open_dataset_local(r, b->path, &dataset));
-    *at = (int64_t)H5Dget_offset(dataset); /* HADDR_UNDEF is -1 */
+    *place = (int64_t)H5Dget_offset(dataset); /* HADDR_UNDEF is -1 */
     TT_H5_CLOSE(dataset);
   }
-  if (*at < 0 || *at + b->first[0] * row != b->offset)
+  if (*place < 0 || *place + b->first[0] * row != b->offset)
     return TT_FAIL(IO, "%s: '%s' is not where it was created", tt_h5_file_name(r), b->path);
   return TT_OK;
 }
 
 static tt_err verify_blocks_local(tt_h5_reader *r, const tt_h5_file *f, XXH3_state_t *state)
 {
-  int64_t at = -1;
+  int64_t offset = -1;
   for (int64_t i = 0; i < f->blocks; i++) {
     const tt_h5_written_block *b = &f->block[i];
-    if (i > 0 && strcmp(b->path, f->block[i - 1].path) != 0) at = -1;
-    TT_TRY(b->offset < 0 ? verify_block_local(r, b, state) : verify_place_local(r, b, &at));
+    if (i > 0 && strcmp(b->path, f->block[i - 1].path) != 0) offset = -1;
+    TT_TRY(b->offset < 0 ? verify_block_local(r, b, state) : verify_place_local(r, b, &offset));
   }
   return TT_OK;
 }

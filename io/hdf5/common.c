@@ -45,19 +45,19 @@ tt_err tt_h5_call_as_guest_local(tt_err (*function)(void *), void *argument)
 
 typedef struct reason {
   char *text;
-  size_t room;
+  size_t capacity;
 } reason;
 
 static herr_t copy_first_message(unsigned n, const H5E_error2_t *entry, void *arg)
 {
   const reason *r = arg;
-  if (n == 0) snprintf(r->text, r->room, "%s", entry->desc ? entry->desc : "");
+  if (n == 0) snprintf(r->text, r->capacity, "%s", entry->desc ? entry->desc : "");
   return 0;
 }
 
-void tt_h5_last_message(char *text, size_t room)
+void tt_h5_last_message(char *text, size_t capacity)
 {
-  reason r = {text, room};
+  reason r = {text, capacity};
   text[0] = 0;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, copy_first_message, &r);
 }
@@ -127,10 +127,10 @@ tt_err tt_h5_vote(tt_h5_file *f, tt_err mine)
   return f->error;
 }
 
-int64_t tt_h5_product(int from, int ndims, const int64_t *dims)
+int64_t tt_h5_product(int begin, int ndims, const int64_t *dims)
 {
   int64_t n = 1;
-  for (int i = from; i < ndims; i++) n *= dims[i];
+  for (int i = begin; i < ndims; i++) n *= dims[i];
   return n;
 }
 

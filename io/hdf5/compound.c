@@ -73,11 +73,11 @@ tt_err tt_h5_read_field_local(tt_h5_reader *r, const char *path, const char *fie
                    first + count - 1);
   if (count == 0) return TT_OK;
   TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
-  const hsize_t from = (hsize_t)first, size = (hsize_t)count;
+  const hsize_t begin = (hsize_t)first, size = (hsize_t)count;
   hid_t space = H5Dget_space(dataset), memory = H5Screate_simple(1, &size, NULL);
   hid_t record = create_record(field);
   int ok = space >= 0 && memory >= 0 && record >= 0 &&
-           H5Sselect_hyperslab(space, H5S_SELECT_SET, &from, NULL, &size, NULL) >= 0 &&
+           H5Sselect_hyperslab(space, H5S_SELECT_SET, &begin, NULL, &size, NULL) >= 0 &&
            H5Dread(dataset, record, memory, space, H5P_DEFAULT, value) >= 0;
   tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, r->file, path, "cannot be read");
   TT_H5_CLOSE(record, memory, space, dataset);

@@ -50,10 +50,10 @@ static void limit_resources(void)
 }
 
 /* Read one request: *n texts; 0 at the end of the input. Texts live until the next request. */
-static int read_request(char *text[MAX_ARGUMENTS], size_t room[MAX_ARGUMENTS], int *n)
+static int read_request(char *text[MAX_ARGUMENTS], size_t capacity[MAX_ARGUMENTS], int *n)
 {
   for (*n = 0; *n < MAX_ARGUMENTS; ++*n) {
-    if (getdelim(&text[*n], &room[*n], '\0', stdin) < 1) return 0;
+    if (getdelim(&text[*n], &capacity[*n], '\0', stdin) < 1) return 0;
     if (!*text[*n]) return *n > 0;
   }
   return 0;
@@ -62,8 +62,8 @@ static int read_request(char *text[MAX_ARGUMENTS], size_t room[MAX_ARGUMENTS], i
 static int serve(void)
 {
   static char *text[MAX_ARGUMENTS];
-  static size_t room[MAX_ARGUMENTS];
-  for (int n; read_request(text, room, &n);) {
+  static size_t capacity[MAX_ARGUMENTS];
+  for (int n; read_request(text, capacity, &n);) {
     limit_cpu_time();
     tt_err e = tt_foreign_check_local(text[0], (const char *const *)text + 1, n - 1);
     printf("%d %.*s\n", tt_err_exit_code(e), e ? (int)strcspn(tt_err_last(), "\n") : 0,
@@ -169,12 +169,12 @@ void tt_guarded_check_keep_local(int keep)
 }
 
 /* The request for argv[2], argv[3], ...; its bytes, 0 if it does not fit. */
-static size_t format_request(char *const argv[], char *request, size_t room)
+static size_t format_request(char *const argv[], char *request, size_t capacity)
 {
   size_t used = 0;
   for (char *const *word = argv + 2; *word; word++) {
     size_t n = strlen(*word) + 1;
-    if (used + n + 1 > room) return 0;
+    if (used + n + 1 > capacity) return 0;
     memcpy(request + used, *word, n);
     used += n;
   }

@@ -241,5 +241,5 @@ tt_err tt_h5_call_as_guest_local(tt_err (*function)(void *), void *argument);
 void tt_h5_start_local(void);
 
 /* Version of HDF5 for provenance. Local. */
-void tt_h5_version_local(char *text, int64_t room);
+void tt_h5_version_local(char *text, int64_t capacity);
 #endif

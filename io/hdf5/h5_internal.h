@@ -28,7 +28,7 @@ struct tt_h5_file {
   int dry;                   /* a file in memory without data */
   const char *const *hashed; /* tt_schema_hash_content; NULL: no hash of the content */
   char path[TT_PATH_MAX], temporary[TT_PATH_MAX];
-  int64_t blocks, room;
+  int64_t blocks, capacity;
   tt_h5_written_block *block; /* [room], `blocks` of them used */
 };
 
@@ -74,7 +74,7 @@ tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, c
   tt_h5_fail_at(__FILE__, __LINE__, TT_E_##e_, file_, object_, what_)
 
 /* The innermost message of HDF5's error stack, "" if it is empty. */
-void tt_h5_last_message(char *text, size_t room);
+void tt_h5_last_message(char *text, size_t capacity);
 /* The errno of the error stack if the disk has failed (tt_errno_is_disk), otherwise 0. */
 int tt_h5_disk_error(void);
 
@@ -106,7 +106,7 @@ static inline int tt_h5_is_parallel(const tt_h5_file *f)
 tt_err tt_h5_vote(tt_h5_file *f, tt_err mine);
 
 /* Product of dims[from..ndims), 1 if there are none. */
-int64_t tt_h5_product(int from, int ndims, const int64_t *dims);
+int64_t tt_h5_product(int begin, int ndims, const int64_t *dims);
 
 /* In a creation list: attributes in their order, inside the object header. 1 = done. */
 int tt_h5_track_attribute_order(hid_t list);

@@ -176,7 +176,7 @@ void tt_h5_close_local(tt_h5_reader **r)
 /* Names */
 
 typedef struct dataset_names {
-  int64_t n, room;
+  int64_t n, capacity;
   char **name;
   tt_err e;
 } dataset_names;
@@ -186,7 +186,7 @@ static herr_t add_name(hid_t file, const char *name, const H5O_info_t *info, voi
   dataset_names *l = arg;
   (void)file;
   if (info->type != H5O_TYPE_DATASET) return 0;
-  if (l->n < l->room) l->e = tt_text_set(&l->name[l->n], name);
+  if (l->n < l->capacity) l->e = tt_text_set(&l->name[l->n], name);
   l->n++;
   return l->e ? -1 : 0;
 }
@@ -210,13 +210,13 @@ tt_err tt_h5_list_datasets_local(const tt_h5_reader *r, int64_t *n, char ***name
 {
   dataset_names l = {0};
   TT_TRY(visit_datasets(r, &l)); /* counts them */
-  l.room = l.n;
-  TT_TRY(TT_ALLOC(l.name, l.room));
+  l.capacity = l.n;
+  TT_TRY(TT_ALLOC(l.name, l.capacity));
   tt_err e = visit_datasets(r, &l);
   if (e)
-    tt_h5_texts_free(l.room, &l.name);
+    tt_h5_texts_free(l.capacity, &l.name);
   else
-    *n = l.room, *names = l.name;
+    *n = l.capacity, *names = l.name;
   return e;
 }
 
@@ -399,15 +399,15 @@ static tt_err read_checked(const tt_h5_reader *r, const char *path, hid_t datase
                            const tt_h5_info *info, tt_h5_type type, const int64_t *first,
                            const int64_t *count, void *data)
 {
-  hsize_t from[TT_H5_MAX_DIMS], size[TT_H5_MAX_DIMS];
+  hsize_t begin[TT_H5_MAX_DIMS], size[TT_H5_MAX_DIMS];
   if (tt_h5_product(0, info->ndims, count) == 0) return TT_OK;
-  tt_h5_to_hsize(info->ndims, first, from);
+  tt_h5_to_hsize(info->ndims, first, begin);
   tt_h5_to_hsize(info->ndims, count, size);
   hid_t space = H5Dget_space(dataset), file_type = H5Dget_type(dataset);
   hid_t memory = info->ndims ? H5Screate_simple(info->ndims, size, NULL) : H5Screate(H5S_SCALAR);
   int ok = space >= 0 && file_type >= 0 && memory >= 0;
   if (ok && info->ndims)
-    ok = H5Sselect_hyperslab(space, H5S_SELECT_SET, from, NULL, size, NULL) >= 0;
+    ok = H5Sselect_hyperslab(space, H5S_SELECT_SET, begin, NULL, size, NULL) >= 0;
   /* read characters in the type of the file: a conversion of the padding could remove the only byte
    */
   hid_t as = type == TT_H5_CHAR ? file_type : tt_h5_native(type);
@@ -429,16 +429,16 @@ tt_err tt_h5_read_block_local(tt_h5_reader *r, const char *path, tt_h5_type type
 tt_err tt_h5_read_rows_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t first,
                              int64_t count, void *data)
 {
-  int64_t from[TT_H5_MAX_DIMS] = {first};
+  int64_t begin[TT_H5_MAX_DIMS] = {first};
   tt_h5_info info;
   TT_TRY(tt_h5_dataset_info_local(r, path, &info));
   info.dims[0] = count;
-  return tt_h5_read_block_local(r, path, type, from, info.dims, data);
+  return tt_h5_read_block_local(r, path, type, begin, info.dims, data);
 }
 
-void tt_h5_version_local(char *text, int64_t room)
+void tt_h5_version_local(char *text, int64_t capacity)
 {
   unsigned major = 0, minor = 0, release = 0;
   H5get_libversion(&major, &minor, &release);
-  snprintf(text, (size_t)room, "HDF5 %u.%u.%u", major, minor, release);
+  snprintf(text, (size_t)capacity, "HDF5 %u.%u.%u", major, minor, release);
 }

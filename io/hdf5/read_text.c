@@ -14,12 +14,12 @@ enum { MAX_TEXT_BYTES = 64 << 20 };
 
 /* Copy at most `length` bytes, up to the first NUL, without trailing blanks and without control
  * characters except those of `keep`. */
-static tt_err copy_text(const char *from, int64_t length, const char *keep, char **out)
+static tt_err copy_text(const char *src, int64_t length, const char *keep, char **out)
 {
-  int64_t n = (int64_t)strnlen(from, (size_t)length);
-  while (n > 0 && from[n - 1] == ' ') n--;
+  int64_t n = (int64_t)strnlen(src, (size_t)length);
+  while (n > 0 && src[n - 1] == ' ') n--;
   TT_TRY(tt_alloc_bytes(out, n + 1, 1, "a text"));
-  memcpy(*out, from, (size_t)n);
+  memcpy(*out, src, (size_t)n);
   tt_text_make_printable(*out, keep);
   return TT_OK;
 }
@@ -112,10 +112,10 @@ static void free_raw_texts(raw_texts *t)
 
 static tt_err copy_raw_text(const raw_texts *t, int64_t i, const char *keep, char **out)
 {
-  const char *at = t->bytes + i * t->length;
-  if (!t->variable) return copy_text(at, t->length, keep, out);
+  const char *cursor = t->bytes + i * t->length;
+  if (!t->variable) return copy_text(cursor, t->length, keep, out);
   const char *text;
-  memcpy(&text, at, sizeof text);
+  memcpy(&text, cursor, sizeof text);
   return copy_text(text ? text : "", text ? (int64_t)strlen(text) : 0, keep, out);
 }
 

@@ -48,13 +48,13 @@ typedef struct tt_variable {
 
 /* Root attributes (Conventions, tutti_schema, title, source, history, run, seed) and the group
  * /provenance; the group and `history` are the only parts that differ between equal runs: times,
- * hosts, ranks. `from` is used on rank 0 only. If the model of `from` cannot be read again, that is
- * the error of the file.
+ * hosts, ranks. `provenance` is used on rank 0 only. If the model of `provenance` cannot be read
+ * again, that is the error of the file.
  *   c       of the file; NULL: it is serial
- *   from    NULL: nothing is known of a job
+ *   provenance  NULL: nothing is known of a job
  *   schema  TT_SCHEMA_MODEL, ... */
 void tt_schema_write_header(tt_schema *s, tt_comm *c, tt_h5_file *f, const char *schema,
-                            const tt_provenance *from);
+                            const tt_provenance *provenance);
 
 /* A hash as 16 hex digits, as all files have it. */
 enum { TT_HASH_TEXT = 17 };

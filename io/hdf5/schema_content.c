@@ -65,10 +65,10 @@ static tt_err hash_pieces(const content *c, tt_h5_type type, int ndims, int64_t 
   if (row > PIECE_BYTES) TT_TRY(tt_alloc_bytes(&buffer, row, 1, "the hash of a file"));
   tt_err e = TT_OK;
   for (int64_t done = 0; !e && done < dims[0]; done += count) {
-    char *to = buffer ? buffer : c->buffer;
+    char *dst = buffer ? buffer : c->buffer;
     count = dims[0] - done < per ? dims[0] - done : per;
-    e = tt_h5_read_rows_local(c->r, c->path, type, done, count, to);
-    if (!e) XXH3_64bits_update(c->state, to, (size_t)(count * row));
+    e = tt_h5_read_rows_local(c->r, c->path, type, done, count, dst);
+    if (!e) XXH3_64bits_update(c->state, dst, (size_t)(count * row));
   }
   tt_free(buffer);
   return e;

@@ -45,8 +45,8 @@ static void find_command(char *text, size_t size)
 static void find_user(char *text, size_t size)
 {
   struct passwd entry, *found = NULL;
-  char room[1024];
-  if (getpwuid_r(geteuid(), &entry, room, sizeof room, &found) || !found)
+  char capacity[1024];
+  if (getpwuid_r(geteuid(), &entry, capacity, sizeof capacity, &found) || !found)
     snprintf(text, size, "%ld", (long)geteuid());
   else
     snprintf(text, size, "%s", entry.pw_name);
@@ -63,9 +63,9 @@ static double process_seconds(void)
   f = fopen("/proc/self/stat", "r");
   if (f && !fgets(text, sizeof text, f)) text[0] = '\0';
   if (f) fclose(f);
-  const char *at = strrchr(text, ')'); /* the name may hold spaces */
-  for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
-  if (at) ticks = strtod(at, NULL);
+  const char *cursor = strrchr(text, ')'); /* the name may hold spaces */
+  for (int field = 2; cursor && field < 22; field++) cursor = strchr(cursor + 1, ' ');
+  if (cursor) ticks = strtod(cursor, NULL);
   double seconds = up - ticks / (double)sysconf(_SC_CLK_TCK);
   return seconds > 0.001 ? seconds : 0.001;
 }
@@ -74,8 +74,8 @@ static double process_seconds(void)
  * results is of the seed, too. */
 static void name_run(const tt_provenance *g, char run[TT_HASH_TEXT])
 {
-  const uint64_t of[] = {g->result_hash, g->data_hash};
-  if (g->result_hash) tt_hash_text(XXH3_64bits(of, sizeof of), run);
+  const uint64_t index[] = {g->result_hash, g->data_hash};
+  if (g->result_hash) tt_hash_text(XXH3_64bits(index, sizeof index), run);
 }
 
 static uint64_t read_hash(tt_h5_reader *r, const char *name)
@@ -170,7 +170,7 @@ static void write_number(tt_h5_file *f, const char *name, int64_t number)
   if (number > 0) tt_h5_write_attr(f, "provenance", name, TT_H5_I64, 1, &number);
 }
 
-static void write_group(tt_h5_file *f, const provenance_values *k, const tt_provenance *from)
+static void write_group(tt_h5_file *f, const provenance_values *k, const tt_provenance *provenance)
 {
   const tt_provenance *g = &k->given;
   tt_h5_create_group(f, "provenance");
@@ -205,8 +205,8 @@ static void write_group(tt_h5_file *f, const provenance_values *k, const tt_prov
   write_number(f, "repeated_rows", g->repeated_rows);
   if (g->repeated_rows > 0)
     tt_h5_write_attr(f, "provenance", "seen_rows", TT_H5_I64, 1, &g->seen_rows);
-  write_config(f, "resolved_config", k->resolved, tt_h5_is_root(f) ? from->resolved : "");
-  write_config(f, "original_config", k->original, tt_h5_is_root(f) ? from->original : "");
+  write_config(f, "resolved_config", k->resolved, tt_h5_is_root(f) ? provenance->resolved : "");
+  write_config(f, "original_config", k->original, tt_h5_is_root(f) ? provenance->original : "");
 }
 
 static void write_root(tt_h5_file *f, const provenance_values *k, const char *schema)
@@ -224,10 +224,10 @@ static void write_root(tt_h5_file *f, const provenance_values *k, const char *sc
 }
 
 void tt_schema_write_header(tt_schema *s, tt_comm *c, tt_h5_file *f, const char *schema,
-                            const tt_provenance *from)
+                            const tt_provenance *provenance)
 {
   provenance_values *k = NULL;
-  tt_provenance given = from ? *from : (tt_provenance){.title = NULL};
+  tt_provenance given = provenance ? *provenance : (tt_provenance){.title = NULL};
   char *config[2] = {NULL, NULL};
   *s = (tt_schema){.file = f};
   if (f->error) return;

@@ -126,14 +126,14 @@ void tt_schema_write_given(tt_schema *s, const char *name, const tt_columns *c)
 static tt_err take_ids_local(const tt_row_ids *ids, int64_t n, const int64_t *row, int64_t length,
                              void *out)
 {
-  char *to;
+  char *dst;
   TT_TRY(tt_alloc_bytes(out, n * length, 1, "ids of rows"));
-  memcpy(&to, out, sizeof to);
-  for (int64_t i = 0; i < n; i++, to += length)
+  memcpy(&dst, out, sizeof dst);
+  for (int64_t i = 0; i < n; i++, dst += length)
     if (ids->text)
-      memcpy(to, ids->text[row ? row[i] : i], strlen(ids->text[row ? row[i] : i]));
+      memcpy(dst, ids->text[row ? row[i] : i], strlen(ids->text[row ? row[i] : i]));
     else
-      memcpy(to, &ids->number[row ? row[i] : i], sizeof *ids->number);
+      memcpy(dst, &ids->number[row ? row[i] : i], sizeof *ids->number);
   return TT_OK;
 }
 

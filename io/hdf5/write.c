@@ -77,21 +77,21 @@ static hid_t create_fcpl(void)
  * file system and opens the rest: a file with a colon in its name is opened here first, and gets
  * the name of the open file.
  *   *opened  descriptor to close after MPI-IO has opened the file; -1: none */
-static const char *name_for_mpi(const tt_h5_file *f, char room[64], int *opened)
+static const char *name_for_mpi(const tt_h5_file *f, char capacity[64], int *opened)
 {
   int renames = tt_h5_is_parallel(f) && strchr(f->temporary, ':');
   *opened = renames ? open(f->temporary, O_RDWR | O_CLOEXEC) : -1;
   if (*opened < 0) return f->temporary;
-  snprintf(room, 64, "/proc/self/fd/%d", *opened);
-  return room;
+  snprintf(capacity, 64, "/proc/self/fd/%d", *opened);
+  return capacity;
 }
 
 static tt_err create_file(tt_h5_file *f)
 {
-  char room[64];
+  char capacity[64];
   int opened = -1;
   hid_t fapl = create_fapl(f), fcpl = create_fcpl();
-  const char *name = f->dry ? f->path : name_for_mpi(f, room, &opened);
+  const char *name = f->dry ? f->path : name_for_mpi(f, capacity, &opened);
   if (fapl >= 0 && fcpl >= 0) f->id = H5Fcreate(name, H5F_ACC_TRUNC, fcpl, fapl);
   tt_err e = f->id < 0 ? TT_H5_FAIL(CANTCREAT, f->temporary, "", "cannot be created") : TT_OK;
   if (opened >= 0) close(opened);
@@ -285,13 +285,13 @@ static tt_err locate_block_local(const tt_h5_file *f, const char *path, const wr
                                  tt_h5_written_block *b)
 {
   hsize_t dims[TT_H5_MAX_DIMS] = {0};
-  haddr_t at = H5Dget_offset(w->dataset);
+  haddr_t haddr = H5Dget_offset(w->dataset);
   H5Sget_simple_extent_dims(w->space, dims, NULL);
   for (int i = 1; i < b->ndims; i++)
     if (b->first[i] != 0 || (hsize_t)b->count[i] != dims[i])
       return TT_FAIL(INTERNAL, "%s: '%s': a deferred block is not of whole rows", f->path, path);
-  if (at == HADDR_UNDEF) return TT_H5_FAIL(IO, f->path, path, "has no place in the file");
-  b->offset = (int64_t)at + b->first[0] * w->row_bytes;
+  if (haddr == HADDR_UNDEF) return TT_H5_FAIL(IO, f->path, path, "has no place in the file");
+  b->offset = (int64_t)haddr + b->first[0] * w->row_bytes;
   return TT_OK;
 }
 
@@ -304,14 +304,14 @@ static tt_err record_block_local(tt_h5_file *f, const char *path, writing *w, co
   if (bytes == 0) return TT_OK;
   b->offset = -1;
   if (f->deferred) TT_TRY(locate_block_local(f, path, w, b));
-  if (f->blocks == f->room) {
+  if (f->blocks == f->capacity) {
     tt_h5_written_block *more = NULL;
-    int64_t room = 2 * f->room + 16;
-    TT_TRY(TT_ALLOC(more, room));
+    int64_t capacity = 2 * f->capacity + 16;
+    TT_TRY(TT_ALLOC(more, capacity));
     if (f->blocks) memcpy(more, f->block, (size_t)f->blocks * sizeof *more);
     tt_free(f->block);
     f->block = more;
-    f->room = room;
+    f->capacity = capacity;
   }
   TT_TRY(TT_ALLOC(b->path, (int64_t)length));
   memcpy(b->path, path, length);
@@ -344,11 +344,11 @@ tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
 tt_err tt_h5_write_rows(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
                         const int64_t *dims, int64_t first, int64_t count, const void *data)
 {
-  int64_t from[TT_H5_MAX_DIMS] = {first}, size[TT_H5_MAX_DIMS] = {0};
+  int64_t begin[TT_H5_MAX_DIMS] = {first}, size[TT_H5_MAX_DIMS] = {0};
   if (tt_h5_create_dataset(f, path, type, ndims, dims)) return f->error;
   for (int i = 1; i < ndims; i++) size[i] = dims[i];
   size[0] = count;
-  return tt_h5_write_block(f, path, from, size, data);
+  return tt_h5_write_block(f, path, begin, size, data);
 }
 
 tt_err tt_h5_write_from_root(tt_h5_file *f, const char *path, tt_h5_type type, int ndims,
@@ -379,15 +379,15 @@ static tt_h5_part next_run(part_cursor *c, char *buffer)
   for (; c->i < c->parts; c->i++, c->done = 0) {
     const tt_h5_part *p = &c->part[c->i];
     int64_t left = p->count - c->done;
-    const char *from = (const char *)p->data + (size_t)c->done * c->bytes;
+    const char *src = (const char *)p->data + (size_t)c->done * c->bytes;
     if (left == 0) continue;
     if (run.count == 0) run.first = p->first + c->done;
     if (run.count == 0 && left >= c->most) {
       c->done += c->most;
-      return (tt_h5_part){run.first, c->most, from};
+      return (tt_h5_part){run.first, c->most, src};
     }
     if (p->first + c->done != run.first + run.count || left > c->most - run.count) break;
-    memcpy(buffer + (size_t)run.count * c->bytes, from, (size_t)left * c->bytes);
+    memcpy(buffer + (size_t)run.count * c->bytes, src, (size_t)left * c->bytes);
     run.count += left;
   }
   return run;
@@ -397,10 +397,10 @@ static tt_h5_part next_run(part_cursor *c, char *buffer)
 static tt_err join_parts(tt_h5_file *f, const char *path, part_cursor *c)
 {
   char *buffer = NULL;
-  int64_t room = 0;
-  for (int64_t i = 0; i < c->parts && room < c->most; i++) room += c->part[i].count;
-  if (room > c->most) room = c->most;
-  tt_err e = tt_h5_vote(f, tt_alloc_bytes(&buffer, room, c->bytes, "values of a written file"));
+  int64_t capacity = 0;
+  for (int64_t i = 0; i < c->parts && capacity < c->most; i++) capacity += c->part[i].count;
+  if (capacity > c->most) capacity = c->most;
+  tt_err e = tt_h5_vote(f, tt_alloc_bytes(&buffer, capacity, c->bytes, "values of a written file"));
   for (int64_t more = 1; !e;) {
     tt_h5_part run = next_run(c, buffer);
     more = run.count > 0;

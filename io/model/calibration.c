@@ -39,7 +39,7 @@ void tt_calibration_write(tt_schema *s, const tt_calibration *k)
   TT_SCHEMA_COORDINATE(s, k->levels, k->level, "conformal_level", F64, "1",
                        "nominal coverage of the conformal interval");
   TT_SCHEMA_WRITE(s, k->width, "calibration/conformal_width", F64, NULL,
-                  "half width in standard deviations; for quantiles in normalised units", NULL,
+                  "half width in standard deviations; for quantiles in normalized units", NULL,
                   "conformal_level", "column");
 }
 

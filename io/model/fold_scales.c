@@ -59,15 +59,15 @@ void tt_fold_tables_write(tt_schema *s, const char *input, const tt_fold_tables 
 }
 
 static tt_err read_table(tt_h5_reader *r, const char *path, int64_t networks, int64_t count,
-                         int positive, double *to)
+                         int positive, double *dst)
 {
   int64_t shape[2] = {networks, count};
   TT_TRY(tt_schema_check_shape_local(r, path, 2, shape));
-  TT_TRY(tt_h5_read_rows_local(r, path, TT_H5_F64, 0, networks, to));
+  TT_TRY(tt_h5_read_rows_local(r, path, TT_H5_F64, 0, networks, dst));
   for (int64_t i = 0; i < networks * count; i++)
-    if (!isfinite(to[i]) || (positive && to[i] <= 0.0))
+    if (!isfinite(dst[i]) || (positive && dst[i] <= 0.0))
       return TT_FAIL(DATA, "%s: '%s' of network %" PRId64 " is %g" TT_DAMAGED, tt_h5_file_name(r),
-                     path, i / count, to[i]);
+                     path, i / count, dst[i]);
   return TT_OK;
 }
 
@@ -95,11 +95,11 @@ int tt_fold_tables_has(const tt_fold_tables *t, int64_t k)
   return has;
 }
 
-void tt_fold_tables_copy(const tt_fold_tables *t, int64_t k, tt_network *to)
+void tt_fold_tables_copy(const tt_fold_tables *t, int64_t k, tt_network *dst)
 {
-  const int64_t inputs = to->model.inputs, targets = to->model.targets;
+  const int64_t inputs = dst->model.inputs, targets = dst->model.targets;
 #define X(field, path, axis, ...)                                                                  \
-  memcpy(to->scales.field, t->field + k * t->axis, (size_t)axis * sizeof *t->field);
+  memcpy(dst->scales.field, t->field + k * t->axis, (size_t)axis * sizeof *t->field);
   TT_FOLD_TABLES(X)
 #undef X
 }

@@ -8,10 +8,10 @@
 /* Field of tt_fold_scales, name in the file, second axis, value without a fold, meaning. */
 #define TT_FOLD_TABLES(X)                                                                          \
   X(x_factor, "net/input_factor", inputs, 1.0,                                                     \
-    "a network takes normalised x * input_factor + input_offset")                                  \
+    "a network takes normalized x * input_factor + input_offset")                                  \
   X(x_offset, "net/input_offset", inputs, 0.0, "see input_factor")                                 \
   X(y_factor, "net/target_factor", targets, 1.0,                                                   \
-    "its predictions y mean normalised y * target_factor + target_offset")                         \
+    "its predictions y mean normalized y * target_factor + target_offset")                         \
   X(y_offset, "net/target_offset", targets, 0.0, "see target_factor")
 
 typedef struct tt_fold_tables {
@@ -37,5 +37,5 @@ tt_err tt_fold_tables_read_local(tt_h5_reader *r, int64_t networks, int64_t inpu
                                  tt_fold_tables *out);
 /* 1 if network k has scales of its own; copy them to those of a folded network. */
 int tt_fold_tables_has(const tt_fold_tables *t, int64_t k);
-void tt_fold_tables_copy(const tt_fold_tables *t, int64_t k, tt_network *to);
+void tt_fold_tables_copy(const tt_fold_tables *t, int64_t k, tt_network *dst);
 #endif

@@ -19,7 +19,7 @@ typedef struct tt_model_shard {
  *   shard  [tt_trained_ensembles_networks]
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
-                      const tt_model_shard *shard, const tt_provenance *from);
+                      const tt_model_shard *shard, const tt_provenance *provenance);
 
 /* Collective. Rank 0 reads and broadcasts: all ranks get all members. Owner: the caller.
  * Errors: NOINPUT, DATA (not a model file, damaged), MEM. */

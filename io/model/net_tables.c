@@ -47,12 +47,12 @@ static void fill_layers(const tt_model *m, int64_t k, tt_net_tables *t)
 {
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
-    int64_t at = k * t->layers + l;
-    t->layer_in[at] = layer->in;
-    t->layer_out[at] = layer->out;
-    t->weight_offset[at] = layer->weight;
-    t->bias_offset[at] = layer->bias;
-    t->gain_offset[at] = layer->norm;
+    int64_t offset = k * t->layers + l;
+    t->layer_in[offset] = layer->in;
+    t->layer_out[offset] = layer->out;
+    t->weight_offset[offset] = layer->weight;
+    t->bias_offset[offset] = layer->bias;
+    t->gain_offset[offset] = layer->norm;
     t->layer_norm[k] |= layer->norm >= 0;
     t->residual[k] |= layer->residual;
   }
@@ -63,10 +63,10 @@ static tt_err fill_front(const tt_model *m, int64_t k, tt_net_tables *t)
   const tt_front *f = &m->front;
   char *text = NULL;
   size_t size = 0;
-  FILE *to = open_memstream(&text, &size);
-  if (!to) return TT_FAIL(MEM, "no memory for the front of network %" PRId64, k);
-  tt_front_write(f, to);
-  fclose(to);
+  FILE *file = open_memstream(&text, &size);
+  if (!file) return TT_FAIL(MEM, "no memory for the front of network %" PRId64, k);
+  tt_front_write(f, file);
+  fclose(file);
   tt_err e = tt_text_set(&t->front[k], text);
   free(text);
   t->front_axes[k] = f->layers ? f->dims : 0;
@@ -102,22 +102,22 @@ tt_err tt_net_tables_create(const tt_trained_ensembles *all, tt_net_tables *out)
 {
   int64_t member = 0;
   int fronts = 0;
-  tt_trained_parts of;
-  TT_TRY(tt_trained_parts_create(all, &of));
+  tt_trained_parts parts;
+  TT_TRY(tt_trained_parts_create(all, &parts));
   *out = (tt_net_tables){.members = tt_trained_ensembles_members(all),
-                         .networks = of.count,
+                         .networks = parts.count,
                          .one = 1,
                          .layers = 1,
                          .most_levels = 1};
-  for (int64_t k = 0; k < of.count; k++) {
-    const tt_model *m = &of.at[k].model;
+  for (int64_t k = 0; k < parts.count; k++) {
+    const tt_model *m = &parts.at[k].model;
     fronts |= m->front.layers > 0;
     if (m->layers > out->layers) out->layers = m->layers;
     if (tt_model_has_quantiles(m) && m->levels > out->most_levels) out->most_levels = m->levels;
   }
   tt_err e = allocate(fronts, out);
-  for (int64_t k = 0; !e && k < of.count; k++) e = fill_network(&of.at[k], k, &member, out);
-  tt_trained_parts_free(&of);
+  for (int64_t k = 0; !e && k < parts.count; k++) e = fill_network(&parts.at[k], k, &member, out);
+  tt_trained_parts_free(&parts);
   return e;
 }
 

@@ -38,7 +38,7 @@ static tt_err read_scale(tt_h5_reader *r, const char *path, int64_t n, int is_sc
 
 /* Normalization of each column by its name, and its parameter. */
 static tt_err read_normalize(tt_h5_reader *r, const char *names, const char *parameters, int64_t n,
-                             int8_t *by, double *lambda)
+                             int8_t *keys, double *lambda)
 {
   char **name = NULL;
   TT_TRY(read_scale(r, parameters, n, 0, lambda));
@@ -47,7 +47,7 @@ static tt_err read_normalize(tt_h5_reader *r, const char *names, const char *par
   for (int64_t i = 0; !e && i < n; i++) {
     int k = 0;
     while (k < TT_NORMALIZE_COUNT && strcmp(name[i], tt_choice_normalize[k])) k++;
-    by[i] = (int8_t)k;
+    keys[i] = (int8_t)k;
     if (k == TT_NORMALIZE_COUNT)
       e = TT_FAIL(DATA, "%s: '%s' of column %" PRId64 " is '%s', which this program does not know",
                   tt_h5_file_name(r), names, i, name[i]);
@@ -161,14 +161,14 @@ static tt_err read_inputs(tt_h5_reader *r, const tt_model_file_info *w, const tt
   return read_ranges(r, m);
 }
 
-static tt_err copy_inputs(const tt_trained_ensemble *from, tt_trained_ensemble *m)
+static tt_err copy_inputs(const tt_trained_ensemble *src, tt_trained_ensemble *m)
 {
   size_t bytes = (size_t)m->model.inputs * sizeof *m->x_low;
-  TT_TRY(tt_columns_copy(&from->input, &m->input));
-  TT_TRY(tt_columns_copy(&from->target, &m->target));
-  memcpy(m->x_low, from->x_low, bytes);
-  memcpy(m->x_high, from->x_high, bytes);
-  return tt_scaler_copy(&from->scaler, &m->scaler);
+  TT_TRY(tt_columns_copy(&src->input, &m->input));
+  TT_TRY(tt_columns_copy(&src->target, &m->target));
+  memcpy(m->x_low, src->x_low, bytes);
+  memcpy(m->x_high, src->x_high, bytes);
+  return tt_scaler_copy(&src->scaler, &m->scaler);
 }
 
 /* Labels that are classes, probabilities or counts are not normalized: target k of ensemble e has

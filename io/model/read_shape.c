@@ -130,14 +130,14 @@ static tt_err compare_layers(tt_h5_reader *r, const tt_net_tables *t, int64_t k,
 {
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
-    int64_t at = k * t->layers + l;
-    if (t->layer_in[at] != layer->in) return is_damaged(r, "layer_in", k, t->layer_in[at]);
-    if (t->weight_offset[at] != layer->weight)
-      return is_damaged(r, "weight_offset", k, t->weight_offset[at]);
-    if (t->bias_offset[at] != layer->bias)
-      return is_damaged(r, "bias_offset", k, t->bias_offset[at]);
-    if (t->gain_offset[at] != layer->norm)
-      return is_damaged(r, "gain_offset", k, t->gain_offset[at]);
+    int64_t offset = k * t->layers + l;
+    if (t->layer_in[offset] != layer->in) return is_damaged(r, "layer_in", k, t->layer_in[offset]);
+    if (t->weight_offset[offset] != layer->weight)
+      return is_damaged(r, "weight_offset", k, t->weight_offset[offset]);
+    if (t->bias_offset[offset] != layer->bias)
+      return is_damaged(r, "bias_offset", k, t->bias_offset[offset]);
+    if (t->gain_offset[offset] != layer->norm)
+      return is_damaged(r, "gain_offset", k, t->gain_offset[offset]);
   }
   return TT_OK;
 }
@@ -169,16 +169,16 @@ static tt_err read_members(tt_h5_reader *r, const tt_net_tables *t, tt_model_fil
 {
   int64_t k = -1, next = 0;
   for (int64_t i = 0; i < w->members; i++) {
-    int64_t of = t->network_of_member[i];
-    if (of < 0 || of < k || of > k + 1 || of >= w->networks)
-      return member_is_damaged(r, "network_of_member", i, of);
-    tt_model_network_info *s = &w->network_info[of];
-    if (of > k) *s = (tt_model_network_info){.member = i, .first_parameter = next};
-    if (of > k) TT_TRY(read_network(r, t, of, s));
+    int64_t index = t->network_of_member[i];
+    if (index < 0 || index < k || index > k + 1 || index >= w->networks)
+      return member_is_damaged(r, "network_of_member", i, index);
+    tt_model_network_info *s = &w->network_info[index];
+    if (index > k) *s = (tt_model_network_info){.member = i, .first_parameter = next};
+    if (index > k) TT_TRY(read_network(r, t, index, s));
     if (t->first_parameter[i] != next || __builtin_add_overflow(next, s->model.params, &next))
       return member_is_damaged(r, "first_parameter", i, t->first_parameter[i]);
     s->members++;
-    k = of;
+    k = index;
   }
   if (k + 1 < w->networks)
     return TT_FAIL(DATA, "%s: network %" PRId64 " has no members" TT_DAMAGED, tt_h5_file_name(r),

@@ -128,16 +128,16 @@ tt_err tt_model_fill_tables_local(tt_h5_reader *r, const tt_model_file_info *w,
   int64_t k = w->components ? w->targets : m->model.targets;
   TT_TRY(fill_members(r, t, s, m));
   for (int64_t i = 0; i < m->ensembles; i++) {
-    int64_t at = s->ensemble + i;
+    int64_t offset = s->ensemble + i;
     tt_ensemble *e = &m->ensemble[i];
-    e->first = t->first[at] < 0 ? -1 : t->first[at] - s->member;
-    e->members = t->count[at];
-    e->key = (uint32_t)t->key[at];
+    e->first = t->first[offset] < 0 ? -1 : t->first[offset] - s->member;
+    e->members = t->count[offset];
+    e->key = (uint32_t)t->key[offset];
     e->targets = k;
     e->selection = -1;
-    TT_TRY(tt_text_set(&e->name, t->name[at]));
+    TT_TRY(tt_text_set(&e->name, t->name[offset]));
     TT_TRY(TT_ALLOC(e->column, k));
-    memcpy(e->column, t->column + at * w->targets, (size_t)k * sizeof *e->column);
+    memcpy(e->column, t->column + offset * w->targets, (size_t)k * sizeof *e->column);
   }
   return check_ensembles(tt_h5_file_name(r), m, t->targets);
 }

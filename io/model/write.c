@@ -104,19 +104,19 @@ static tt_err fill_ensembles(const tt_trained_ensemble *m, int64_t member, int64
   }
   for (int64_t i = 0; i < m->ensembles; i++) {
     const tt_ensemble *e = &m->ensemble[i];
-    int64_t at = ensemble + i;
+    int64_t offset = ensemble + i;
     if (e->targets != tt_trained_ensemble_targets(m) || e->first < 0 ||
         e->first + e->members > m->members)
       return TT_FAIL(INTERNAL, "ensemble %s: %" PRId64 " targets, members %" PRId64 " + %" PRId64,
                      e->name, e->targets, e->first, e->members);
-    t->name[at] = e->name;
-    t->first[at] = member + e->first;
-    t->count[at] = e->members;
-    t->key[at] = e->key;
+    t->name[offset] = e->name;
+    t->first[offset] = member + e->first;
+    t->count[offset] = e->members;
+    t->key[offset] = e->key;
     for (int64_t j = 0; j < t->targets; j++)
-      t->column[at * t->targets + j] = j < e->targets ? e->column[j] : -1;
+      t->column[offset * t->targets + j] = j < e->targets ? e->column[j] : -1;
     for (int64_t j = 0; j < e->members; j++)
-      t->ensemble_of_member[member + e->first + j] = (int32_t)at;
+      t->ensemble_of_member[member + e->first + j] = (int32_t)offset;
   }
   return TT_OK;
 }
@@ -219,11 +219,11 @@ static void write_ensembles(tt_schema *s, const model_arrays *t)
                   "ensemble", "ensemble_target");
 }
 
-static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *by)
+static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *keys)
 {
-  static const char x[] = "f(x) = normalised * x_scale + x_mean; f by x_normalize",
-                    y[] = "f(y) = normalised * y_scale + y_mean; f by y_normalize";
-  static const char f[] = "how the column is normalised", lambda[] = "parameter of yeo_johnson";
+  static const char x[] = "f(x) = normalized * x_scale + x_mean; f by x_normalize",
+                    y[] = "f(y) = normalized * y_scale + y_mean; f by y_normalize";
+  static const char f[] = "how the column is normalized", lambda[] = "parameter of yeo_johnson";
   tt_h5_create_group(s->file, "scaler");
   TT_SCHEMA_WRITE(s, k->x_mean, "scaler/x_mean", F64, NULL, x, NULL, "feature");
   TT_SCHEMA_WRITE(s, k->x_scale, "scaler/x_scale", F64, NULL, x, NULL, "feature");
@@ -234,8 +234,8 @@ static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *by
   if (tt_scaler_fills(k))
     TT_SCHEMA_WRITE(s, k->x_fill, "scaler/x_fill", F64, NULL, "value where x is missing", NULL,
                     "feature");
-  tt_schema_write_texts(s, "scaler/x_normalize", "feature", "name_strlen", by, f);
-  tt_schema_write_texts(s, "scaler/y_normalize", "target", "name_strlen", by + k->inputs, f);
+  tt_schema_write_texts(s, "scaler/x_normalize", "feature", "name_strlen", keys, f);
+  tt_schema_write_texts(s, "scaler/y_normalize", "target", "name_strlen", keys + k->inputs, f);
 }
 
 /* Principal components of the targets. */
@@ -244,12 +244,12 @@ static void write_components(tt_schema *s, const tt_scaler *k)
   if (!k->components) return;
   tt_schema_create_dimension(s, "component", k->components);
   TT_SCHEMA_WRITE(s, k->component, "scaler/y_component", F64, NULL,
-                  "normalised y = y_component_mean + sum of amplitude * y_component", NULL,
+                  "normalized y = y_component_mean + sum of amplitude * y_component", NULL,
                   "component", "target");
   TT_SCHEMA_WRITE(s, k->component_mean, "scaler/y_component_mean", F64, NULL,
-                  "mean of the normalised y in the training rows", NULL, "target");
+                  "mean of the normalized y in the training rows", NULL, "target");
   TT_SCHEMA_WRITE(s, k->residual, "scaler/y_residual", F64, NULL,
-                  "variance of the normalised y that the components do not hold", NULL, "target");
+                  "variance of the normalized y that the components do not hold", NULL, "target");
 }
 
 static void write_ranges(tt_schema *s, const tt_trained_ensemble *m)
@@ -257,16 +257,16 @@ static void write_ranges(tt_schema *s, const tt_trained_ensemble *m)
   const char *input = tt_net_inputs_dimension(&m->scaler.net);
   if (!tt_trained_ensemble_knows_ranges(m)) return;
   TT_SCHEMA_WRITE(s, m->x_low, "scaler/x_low", F64, NULL,
-                  "smallest normalised value in the training rows", NULL, input);
+                  "smallest normalized value in the training rows", NULL, input);
   TT_SCHEMA_WRITE(s, m->x_high, "scaler/x_high", F64, NULL,
-                  "largest normalised value in the training rows", NULL, input);
+                  "largest normalized value in the training rows", NULL, input);
 }
 
 static void write_epistemic(tt_schema *s, const double *epistemic)
 {
   if (!epistemic) return;
   TT_SCHEMA_WRITE(s, epistemic, "typical_epistemic", F64, "1",
-                  "root mean square of the epistemic standard deviation of the normalised target "
+                  "root mean square of the epistemic standard deviation of the normalized target "
                   "over training rows",
                   NULL, "column");
 }
@@ -287,7 +287,7 @@ static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
 }
 
 tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
-                      const tt_model_shard *shard, const tt_provenance *from)
+                      const tt_model_shard *shard, const tt_provenance *provenance)
 {
   model_arrays t = {0};
   tt_schema s;
@@ -300,7 +300,7 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
   if (!e) e = tt_h5_create(c, file, bytes, &f);
   if (!e) {
     const tt_scaler *scaler = &all->at[0]->scaler;
-    tt_schema_write_header(&s, c, f, TT_SCHEMA_MODEL, from);
+    tt_schema_write_header(&s, c, f, TT_SCHEMA_MODEL, provenance);
     tt_schema_hash_content(&s, tt_model_attributes);
     write_dimensions(&s, all->at[0], &t);
     write_members(&s, &t);

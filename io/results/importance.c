@@ -66,7 +66,7 @@ static void write_variables(tt_schema *s, const tt_importance *i, const tt_axis_
 }
 
 tt_err tt_importance_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
-                           const tt_importance *i, const tt_provenance *from)
+                           const tt_importance *i, const tt_provenance *provenance)
 {
   const tt_columns *input = &all->at[0]->input;
   tt_axis_labels o = {0};
@@ -76,7 +76,7 @@ tt_err tt_importance_write(tt_comm *c, const char *file, const tt_trained_ensemb
   tt_err e = tt_agree(c, tt_axis_labels_create(all, &o));
   if (!e) e = tt_h5_create(c, file, 8 * cells + o.columns * 1024 + (1 << 16), &f);
   if (!e) {
-    tt_schema_write_header(&s, c, f, TT_SCHEMA_IMPORTANCE, from);
+    tt_schema_write_header(&s, c, f, TT_SCHEMA_IMPORTANCE, provenance);
     tt_h5_write_attr(f, "/", "rows", TT_H5_I64, 1, &i->rows);
     tt_h5_write_attr(f, "/", "repeats", TT_H5_I64, 1, &i->repeats);
     tt_axis_labels_write_columns(&s, &o);

@@ -30,5 +30,5 @@ void tt_importance_free(tt_importance *i); /* accepts a zeroed one */
 
 /* Collective; `i` is read on rank 0. Errors: CANTCREAT, IO, MEM. */
 tt_err tt_importance_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
-                           const tt_importance *i, const tt_provenance *from);
+                           const tt_importance *i, const tt_provenance *provenance);
 #endif

@@ -52,7 +52,7 @@ static tt_err declare_extrapolation(tt_schema *s)
 static tt_err declare_leverage(tt_schema *s)
 {
   return DECLARE("leverage", F64, "1",
-                 "epistemic standard deviation of the normalised target, divided by its root mean "
+                 "epistemic standard deviation of the normalized target, divided by its root mean "
                  "square over training rows",
                  TT_COLUMN_COORDINATES, "sample", "column");
 }
@@ -144,7 +144,7 @@ static tt_err prepare_local(const tt_trained_ensembles *model, const tt_predicti
 }
 
 tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,
-                                 const tt_prediction_shape *shape, const tt_provenance *from,
+                                 const tt_prediction_shape *shape, const tt_provenance *provenance,
                                  tt_prediction_file **out)
 {
   tt_axis_labels o = {0};
@@ -153,7 +153,7 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
   tt_err e = tt_agree(c, prepare_local(model, shape, &o, &p));
   if (!e) e = tt_h5_create(c, file, expected_bytes(shape, &o, p->width, p->inputs), &p->file);
   if (!e) {
-    tt_schema_write_header(&s, c, p->file, TT_SCHEMA_PREDICTION, from);
+    tt_schema_write_header(&s, c, p->file, TT_SCHEMA_PREDICTION, provenance);
     tt_axis_labels_write_columns(&s, &o);
     tt_schema_create_coordinate(&s, &sample, shape->rows);
     e = tt_schema_write_ids(&s, c, "sample", shape->ids, NULL);
@@ -175,10 +175,10 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
 
 static tt_err write_jacobians(tt_prediction_file *f, const tt_prediction_block *b)
 {
-  const int64_t at[] = {b->first, 0, 0}, size[] = {b->rows, f->columns, f->inputs};
+  const int64_t offset[] = {b->first, 0, 0}, size[] = {b->rows, f->columns, f->inputs};
   tt_err e = TT_OK;
 #define X(field, name, ...)                                                                        \
-  e = tt_h5_write_block(f->file, name "_jacobian", at, size, b->jacobian.field);
+  e = tt_h5_write_block(f->file, name "_jacobian", offset, size, b->jacobian.field);
   TT_PREDICTION_COLUMNS(X)
 #undef X
   return e;
@@ -186,7 +186,7 @@ static tt_err write_jacobians(tt_prediction_file *f, const tt_prediction_block *
 
 tt_err tt_prediction_file_write(tt_prediction_file *f, const tt_prediction_block *b)
 {
-  const int64_t at[] = {0, b->first, 0}, size[] = {b->rows, f->columns};
+  const int64_t offset[] = {0, b->first, 0}, size[] = {b->rows, f->columns};
   const struct {
     const char *variable;
     int64_t layers, width;
@@ -196,21 +196,23 @@ tt_err tt_prediction_file_write(tt_prediction_file *f, const tt_prediction_block
               {"y_member_variance", f->members, f->width, b->member_variance},
               {"y_pred_lower", f->levels, f->columns, b->lower},
               {"y_pred_upper", f->levels, f->columns, b->upper}};
-  tt_err e = tt_h5_write_block(f->file, sample.name, &at[1], size, b->row);
-#define X(field, name, ...) e = tt_h5_write_block(f->file, name, &at[1], size, b->field);
+  tt_err e = tt_h5_write_block(f->file, sample.name, &offset[1], size, b->row);
+#define X(field, name, ...) e = tt_h5_write_block(f->file, name, &offset[1], size, b->field);
   TT_PREDICTION_COLUMNS(X)
 #undef X
   for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
     const int64_t block[] = {b->rows ? part[i].layers : 0, b->rows, part[i].width};
-    if (part[i].layers) e = tt_h5_write_block(f->file, part[i].variable, at, block, part[i].from);
+    if (part[i].layers)
+      e = tt_h5_write_block(f->file, part[i].variable, offset, block, part[i].from);
   }
   if (f->extrapolation)
-    e = tt_h5_write_block(f->file, "extrapolation", &at[1], size, b->extrapolation);
-  if (f->leverage) e = tt_h5_write_block(f->file, "leverage", &at[1], size, b->leverage);
+    e = tt_h5_write_block(f->file, "extrapolation", &offset[1], size, b->extrapolation);
+  if (f->leverage) e = tt_h5_write_block(f->file, "leverage", &offset[1], size, b->leverage);
   if (f->inputs) e = write_jacobians(f, b);
   if (!f->classes) return e;
-  tt_h5_write_block(f->file, "y_entropy", &at[1], size, b->entropy);
-  return tt_h5_write_block(f->file, "y_mutual_information", &at[1], size, b->mutual_information);
+  tt_h5_write_block(f->file, "y_entropy", &offset[1], size, b->entropy);
+  return tt_h5_write_block(f->file, "y_mutual_information", &offset[1], size,
+                           b->mutual_information);
 }
 
 tt_err tt_prediction_file_close(tt_prediction_file **f)

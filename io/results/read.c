@@ -23,17 +23,17 @@ static tt_err read_test(tt_h5_reader *r, tt_results *k)
 #undef X
   };
   tt_test_predictions *t = &k->test;
-  double **to[TT_TEST_VARIABLE_COUNT];
+  double **dst[TT_TEST_VARIABLE_COUNT];
   int64_t size[2] = {-1, k->columns};
-  tt_test_predictions_arrays(t, to);
+  tt_test_predictions_arrays(t, dst);
   TT_TRY(tt_schema_read_array_local(r, "sample", TT_H5_I64, 1, size, &t->row));
   t->rows = k->rows = size[0];
   for (int i = 0; i < TT_TEST_VARIABLE_COUNT; i++)
     if (i < TT_TEST_pit || tt_h5_has_local(r, path[i])) {
-      TT_TRY(tt_schema_read_array_local(r, path[i], TT_H5_F64, 2, size, to[i]));
+      TT_TRY(tt_schema_read_array_local(r, path[i], TT_H5_F64, 2, size, dst[i]));
     } else {
-      TT_TRY(TT_ALLOC(*to[i], k->rows * k->columns));
-      for (int64_t j = 0; j < k->rows * k->columns; j++) (*to[i])[j] = NAN;
+      TT_TRY(TT_ALLOC(*dst[i], k->rows * k->columns));
+      for (int64_t j = 0; j < k->rows * k->columns; j++) (*dst[i])[j] = NAN;
     }
   return TT_OK;
 }

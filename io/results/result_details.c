@@ -102,15 +102,16 @@ static tt_err read_all(tt_h5_reader *r, tt_result_details *d)
   return read_origin(r, d);
 }
 
-tt_err tt_result_details_read_local(const char *file, const tt_results *of, tt_result_details **out)
+tt_err tt_result_details_read_local(const char *file, const tt_results *results,
+                                    tt_result_details **out)
 {
   tt_h5_reader *r = NULL;
   tt_result_details *d = NULL;
   TT_TRY(tt_h5_open_local(file, &r));
   tt_err e = TT_ALLOC(d, 1);
   if (!e) {
-    d->members = of->members;
-    d->columns = of->columns;
+    d->members = results->members;
+    d->columns = results->columns;
     d->seed = d->ranks = d->threads = d->wall_seconds = NAN;
     d->epochs_planned = d->epochs_trained = NAN;
     e = read_all(r, d);
@@ -123,9 +124,9 @@ tt_err tt_result_details_read_local(const char *file, const tt_results *of, tt_r
   return e;
 }
 
-void tt_result_details_destroy(tt_result_details **of)
+void tt_result_details_destroy(tt_result_details **details)
 {
-  tt_result_details *d = *of;
+  tt_result_details *d = *details;
   if (!d) return;
   if (d->target) tt_h5_texts_free(d->targets, &d->target);
   if (d->label) tt_h5_texts_free(d->columns, &d->label);
@@ -137,7 +138,7 @@ void tt_result_details_destroy(tt_result_details **of)
   tt_free_all(&d->status, &d->best_epoch, &d->best_loss, &d->epochs_done, &d->attempts, &d->index,
               &d->snapshot, &d->correlation, &d->test_rows, &d->oob_rows, &d->coverage_level,
               &d->coverage, &d->resolved);
-  tt_free(*of);
+  tt_free(*details);
 }
 
 double tt_result_member_score(const tt_results *k, const tt_result_details *d, tt_metric metric,

@@ -27,8 +27,8 @@ typedef struct tt_result_details {
   double repeated_rows, seen_rows; /* as in tt_dataset */
 } tt_result_details;
 
-/* `of` is the same file, already read. Owner: the caller. Errors: NOINPUT, DATA, IO, MEM. */
-tt_err tt_result_details_read_local(const char *file, const tt_results *of,
+/* `results` is the same file, already read. Owner: the caller. Errors: NOINPUT, DATA, IO, MEM. */
+tt_err tt_result_details_read_local(const char *file, const tt_results *results,
                                     tt_result_details **out);
 void tt_result_details_destroy(tt_result_details **d);
 

@@ -116,12 +116,12 @@ static inline int64_t tt_result_shard_first(const tt_result_shard *s)
 tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *shard,
                         const tt_trained_ensembles *all, const tt_scores *scores,
                         const tt_scores *oob, const tt_test_predictions *test,
-                        const tt_provenance *from);
+                        const tt_provenance *provenance);
 
 /* Collective. Write only the scores, of all cohorts: the file of `tutti evaluate --output`
  * (schema tutti-score-1.0). */
 tt_err tt_scores_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
-                       const tt_scores *scores, const tt_provenance *from);
+                       const tt_scores *scores, const tt_provenance *provenance);
 
 /* Contents of a results.h5 for tables and figures. C columns, G members, E epochs. */
 typedef struct tt_results {
@@ -156,7 +156,7 @@ typedef struct tt_prediction_shape {
   const tt_row_ids *ids;  /* of the rows, on rank 0; zeroed: none */
 } tt_prediction_shape;
 tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_ensembles *model,
-                                 const tt_prediction_shape *shape, const tt_provenance *from,
+                                 const tt_prediction_shape *shape, const tt_provenance *provenance,
                                  tt_prediction_file **out);
 /* Derivatives by the D inputs, in units of the column per unit of the input: arrays [rows][C][D]
  * with the names of TT_PREDICTION_COLUMNS. */

@@ -58,11 +58,11 @@ void tt_scores_destroy(tt_scores **s)
 }
 
 /* Copy from[rows][width] into the table to[..][whole], starting at cell (row, column). */
-static void copy_block(const double *from, int64_t rows, int64_t width, double *to, int64_t whole,
+static void copy_block(const double *src, int64_t rows, int64_t width, double *dst, int64_t whole,
                        int64_t row, int64_t column)
 {
   for (int64_t r = 0; r < rows; r++)
-    memcpy(to + (row + r) * whole + column, from + r * width, (size_t)width * sizeof *to);
+    memcpy(dst + (row + r) * whole + column, src + r * width, (size_t)width * sizeof *dst);
 }
 
 static void copy_part(const tt_scores *p, int64_t member, int64_t column, tt_scores *out)
@@ -79,9 +79,9 @@ static void copy_part(const tt_scores *p, int64_t member, int64_t column, tt_sco
   out->forecasts |= p->forecasts;
 }
 
-static void fill_nan(double *to, int64_t n)
+static void fill_nan(double *dst, int64_t n)
 {
-  for (int64_t i = 0; i < n; i++) to[i] = (double)NAN;
+  for (int64_t i = 0; i < n; i++) dst[i] = (double)NAN;
 }
 
 static tt_err create_concatenated(const tt_trained_ensembles *all, const tt_scores *sample,

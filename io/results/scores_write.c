@@ -88,7 +88,7 @@ void tt_scores_write_out_of_bag(tt_schema *s, const tt_scores *k, int tested, co
 }
 
 tt_err tt_scores_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
-                       const tt_scores *scores, const tt_provenance *from)
+                       const tt_scores *scores, const tt_provenance *provenance)
 {
   tt_axis_labels o = {0};
   tt_schema s;
@@ -98,7 +98,7 @@ tt_err tt_scores_write(tt_comm *c, const char *file, const tt_trained_ensembles 
   e = tt_agree(c, e);
   if (!e) e = tt_h5_create(c, file, o.members * 256 + o.columns * 1024 + (1 << 16), &f);
   if (!e) {
-    tt_schema_write_header(&s, c, f, TT_SCHEMA_SCORE, from);
+    tt_schema_write_header(&s, c, f, TT_SCHEMA_SCORE, provenance);
     tt_axis_labels_write_columns(&s, &o);
     tt_axis_labels_write_members(&s, &o);
     tt_scores_write_variables(&s, scores, &o);

@@ -156,7 +156,7 @@ static void write_final_state(tt_schema *s, const file_arrays *t, const tt_resul
   FIELD(best_loss, "best_loss", F64, "1", "lowest validation loss");
   FIELD(best_epoch, "best_epoch", I32, NULL, "epoch of best_loss, from 0; -1 = none");
   FIELD(epoch, "epochs_done", I32, "1", "whole epochs trained");
-  FIELD(step, "steps_done", I64, "1", "optimiser steps taken");
+  FIELD(step, "steps_done", I64, "1", "optimizer steps taken");
   FIELD(attempt, "attempts", I32, NULL, "restarts after divergence");
 #undef FIELD
   tt_schema_write_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status_meanings);
@@ -201,7 +201,7 @@ static tt_err write_test(tt_schema *s, tt_comm *c, const tt_test_predictions *t,
 tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *shard,
                         const tt_trained_ensembles *all, const tt_scores *scores,
                         const tt_scores *oob, const tt_test_predictions *test,
-                        const tt_provenance *from)
+                        const tt_provenance *provenance)
 {
   file_arrays t = {0};
   tt_schema s;
@@ -220,7 +220,7 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
         c, file, t.labels.members * (t.longest * 8 + 256) + rows * columns * 64 + (1 << 16), &f);
   if (!e) {
     units = t.labels.common_units;
-    tt_schema_write_header(&s, c, f, TT_SCHEMA_RESULT, from);
+    tt_schema_write_header(&s, c, f, TT_SCHEMA_RESULT, provenance);
     tt_axis_labels_write_columns(&s, &t.labels);
     tt_axis_labels_write_members(&s, &t.labels);
     TT_SCHEMA_COORDINATE(&s, t.longest, t.epoch, "epoch", I32, NULL, "epoch, from 0");

@@ -59,13 +59,13 @@ static tt_err gzip_error(const tt_bytes *b)
                  b->file, code == Z_BUF_ERROR ? "unexpected end" : text);
 }
 
-static tt_err read_gzip(tt_bytes *b, int64_t offset, size_t room, char *to, size_t *got)
+static tt_err read_gzip(tt_bytes *b, int64_t offset, size_t capacity, char *dst, size_t *got)
 {
   if (gztell(b->gzip) != offset && gzseek(b->gzip, offset, SEEK_SET) != offset)
     return gzip_error(b);
-  while (*got < room) {
-    size_t left = room - *got;
-    int n = gzread(b->gzip, to + *got, (unsigned)(left < 1u << 30 ? left : 1u << 30)), code = Z_OK;
+  while (*got < capacity) {
+    size_t left = capacity - *got;
+    int n = gzread(b->gzip, dst + *got, (unsigned)(left < 1u << 30 ? left : 1u << 30)), code = Z_OK;
     if (n < 0) return gzip_error(b);
     (void)gzerror(b->gzip, &code);
     if (code != Z_OK && code != Z_STREAM_END) return gzip_error(b);
@@ -75,10 +75,10 @@ static tt_err read_gzip(tt_bytes *b, int64_t offset, size_t room, char *to, size
   return TT_OK;
 }
 
-static tt_err read_plain(const tt_bytes *b, int64_t offset, size_t room, char *to, size_t *got)
+static tt_err read_plain(const tt_bytes *b, int64_t offset, size_t capacity, char *dst, size_t *got)
 {
-  while (*got < room) {
-    ssize_t n = pread(b->fd, to + *got, room - *got, offset + (int64_t)*got);
+  while (*got < capacity) {
+    ssize_t n = pread(b->fd, dst + *got, capacity - *got, offset + (int64_t)*got);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) return TT_FAIL_ERRNO(IO, "%s: cannot be read", b->file);
     if (n == 0) return TT_OK;
@@ -91,10 +91,11 @@ static _Atomic int64_t bytes_read;
 
 int64_t tt_table_bytes_read_local(void) { return bytes_read; }
 
-tt_err tt_bytes_read_local(tt_bytes *b, int64_t offset, size_t room, char *to, size_t *got)
+tt_err tt_bytes_read_local(tt_bytes *b, int64_t offset, size_t capacity, char *dst, size_t *got)
 {
   *got = 0;
-  tt_err e = b->gzip ? read_gzip(b, offset, room, to, got) : read_plain(b, offset, room, to, got);
+  tt_err e = b->gzip ? read_gzip(b, offset, capacity, dst, got)
+                     : read_plain(b, offset, capacity, dst, got);
   bytes_read += (int64_t)*got;
   return e;
 }

@@ -87,9 +87,9 @@ static int64_t find_by_name(const choice *c, const char *item)
 {
   const sorted_name first = {.name = item, .column = -1};
   int64_t n = 0, count = c->in->count;
-  int64_t at = tt_lower_bound(&first, c->sorted, count, sizeof first, compare_names);
-  for (; at < count && !strcmp(c->sorted[at].name, item); at++)
-    c->found[n++] = c->sorted[at].column;
+  int64_t offset = tt_lower_bound(&first, c->sorted, count, sizeof first, compare_names);
+  for (; offset < count && !strcmp(c->sorted[offset].name, item); offset++)
+    c->found[n++] = c->sorted[offset].column;
   return n;
 }
 

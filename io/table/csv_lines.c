@@ -12,28 +12,28 @@ enum { FIRST_ROOM = 1 << 18, MAX_RECORD = 1 << 26 };
 static tt_err read_more(tt_csv_lines *l)
 {
   size_t kept = l->filled - l->at, got = 0;
-  if (kept == l->room) {
+  if (kept == l->capacity) {
     char *larger = NULL;
-    if (l->room >= MAX_RECORD)
+    if (l->capacity >= MAX_RECORD)
       return TT_FAIL(DATA,
                      "%s:%" PRId64 ": the row that begins here has more than %d MiB; is a quote "
                      "not closed?",
                      l->file, l->line, MAX_RECORD >> 20);
-    TT_TRY(tt_alloc_bytes(&larger, (int64_t)(2 * l->room + 1), 1, "a row of a table"));
+    TT_TRY(tt_alloc_bytes(&larger, (int64_t)(2 * l->capacity + 1), 1, "a row of a table"));
     memcpy(larger, l->window + l->at, kept);
     tt_free(l->window);
     l->window = larger;
-    l->room *= 2;
+    l->capacity *= 2;
   } else {
     memmove(l->window, l->window + l->at, kept);
   }
   l->offset += (int64_t)l->at;
   l->at = 0;
   l->filled = kept;
-  TT_TRY(tt_bytes_read_local(l->bytes, l->offset + (int64_t)kept, l->room - kept, l->window + kept,
-                             &got));
+  TT_TRY(tt_bytes_read_local(l->bytes, l->offset + (int64_t)kept, l->capacity - kept,
+                             l->window + kept, &got));
   l->filled += got;
-  l->at_end = l->filled < l->room;
+  l->at_end = l->filled < l->capacity;
   l->window[l->filled] = l->newline;
   l->has_quotes = memchr(l->window, '"', l->filled) != NULL;
   return TT_OK;
@@ -63,7 +63,7 @@ static char find_newline(const tt_csv_lines *l)
 
 tt_err tt_csv_lines_open_local(const char *file, tt_csv_lines *l)
 {
-  *l = (tt_csv_lines){.file = file, .newline = '\n', .line = 1, .room = FIRST_ROOM};
+  *l = (tt_csv_lines){.file = file, .newline = '\n', .line = 1, .capacity = FIRST_ROOM};
   TT_TRY(tt_bytes_open_local(file, &l->bytes));
   TT_TRY(tt_alloc_bytes(&l->window, FIRST_ROOM + 1, 1, "a row of a table"));
   TT_TRY(read_more(l));
@@ -210,13 +210,13 @@ char *tt_csv_cell_text(const tt_csv_lines *l, char *p, char *end)
 {
   trim(l, &p, &end);
   if (end - p >= 2 && *p == '"' && end[-1] == '"') {
-    char *to = ++p;
+    char *dst = ++p;
     end--;
-    for (char *from = p; from < end; from++) {
-      *to++ = *from;
-      if (*from == '"' && from + 1 < end && from[1] == '"') from++;
+    for (char *src = p; src < end; src++) {
+      *dst++ = *src;
+      if (*src == '"' && src + 1 < end && src[1] == '"') src++;
     }
-    end = to;
+    end = dst;
     trim(l, &p, &end);
   }
   *end = '\0';

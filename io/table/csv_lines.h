@@ -9,7 +9,7 @@ typedef struct tt_csv_lines {
   tt_bytes *bytes;
   char delimiter, newline;
   char *window; /* [room + 1] bytes from `offset` on; window[filled] is a line end */
-  size_t room, filled, at;
+  size_t capacity, filled, at;
   int64_t offset, line; /* of window[0]; line of window[at], from 1 */
   int at_end;           /* the window reaches the end of the file */
   int has_quotes;       /* the window has a quote */

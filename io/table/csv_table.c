@@ -28,12 +28,12 @@ typedef struct csv_table {
   char decimal;
   char **na; /* [nas] owned */
   int64_t nas;
-  int64_t mark_room;   /* allocated elements of table->marks.mark */
-  int64_t next;        /* row that `lines` reads next */
-  tt_cell_kind *kind;  /* [columns] */
-  int64_t *slot;       /* [columns] place of a column in a row of the block, -1 = not in use */
-  int64_t slots, last; /* columns in use; last of them in the file */
-  double *block;       /* [block_rows][slots] */
+  int64_t mark_capacity; /* allocated elements of table->marks.mark */
+  int64_t next;          /* row that `lines` reads next */
+  tt_cell_kind *kind;    /* [columns] */
+  int64_t *slot;         /* [columns] place of a column in a row of the block, -1 = not in use */
+  int64_t slots, last;   /* columns in use; last of them in the file */
+  double *block;         /* [block_rows][slots] */
   int64_t block_first, block_rows;
 } csv_table;
 
@@ -115,19 +115,19 @@ static tt_err read_header(csv_table *c, char delimiter)
 
 /* Rows */
 
-static tt_err add_mark(csv_table *c, tt_row_mark at)
+static tt_err add_mark(csv_table *c, tt_row_mark mark)
 {
   tt_row_marks *m = &c->table->marks;
-  if (m->count == c->mark_room) {
+  if (m->count == c->mark_capacity) {
     tt_row_mark *larger = NULL;
-    int64_t room = c->mark_room ? 2 * c->mark_room : 64;
-    TT_TRY(tt_alloc_bytes(&larger, room, sizeof *larger, "the rows of a table"));
+    int64_t capacity = c->mark_capacity ? 2 * c->mark_capacity : 64;
+    TT_TRY(tt_alloc_bytes(&larger, capacity, sizeof *larger, "the rows of a table"));
     if (m->count) memcpy(larger, m->mark, (size_t)m->count * sizeof *larger);
     tt_free(m->mark);
     m->mark = larger;
-    c->mark_room = room;
+    c->mark_capacity = capacity;
   }
-  m->mark[m->count++] = at;
+  m->mark[m->count++] = mark;
   return TT_OK;
 }
 
@@ -139,24 +139,24 @@ static tt_err scan(csv_table *c)
   for (;; m->rows++) {
     char *p, *end;
     int64_t line;
-    tt_row_mark at;
-    tt_csv_lines_tell(&c->lines, &at.offset, &at.line);
+    tt_row_mark mark;
+    tt_csv_lines_tell(&c->lines, &mark.offset, &mark.line);
     TT_TRY(tt_csv_lines_next_local(&c->lines, &p, &end, &line));
     if (!p) break;
-    if (m->rows % TT_MARK_ROWS == 0) TT_TRY(add_mark(c, at));
+    if (m->rows % TT_MARK_ROWS == 0) TT_TRY(add_mark(c, mark));
   }
   if (m->rows == 0) return TT_FAIL(DATA, "%s: no rows after the header", c->table->file);
   c->next = m->rows;
   return TT_OK;
 }
 
-tt_err tt_row_marks_copy(const tt_row_marks *from, tt_row_marks *to)
+tt_err tt_row_marks_copy(const tt_row_marks *src, tt_row_marks *dst)
 {
-  *to = *from;
-  to->mark = NULL;
-  if (!from->count) return TT_OK;
-  TT_TRY(tt_alloc_bytes(&to->mark, from->count, sizeof *to->mark, "the rows of a table"));
-  memcpy(to->mark, from->mark, (size_t)from->count * sizeof *to->mark);
+  *dst = *src;
+  dst->mark = NULL;
+  if (!src->count) return TT_OK;
+  TT_TRY(tt_alloc_bytes(&dst->mark, src->count, sizeof *dst->mark, "the rows of a table"));
+  memcpy(dst->mark, src->mark, (size_t)src->count * sizeof *dst->mark);
   return TT_OK;
 }
 
@@ -177,9 +177,9 @@ static tt_err take_marks(csv_table *c, const tt_row_marks *known)
 /* The next record is row `row`. */
 static tt_err go_to_row(csv_table *c, int64_t row)
 {
-  const tt_row_mark *at = &c->table->marks.mark[row / TT_MARK_ROWS];
+  const tt_row_mark *mark = &c->table->marks.mark[row / TT_MARK_ROWS];
   if (row < c->next || row / TT_MARK_ROWS * TT_MARK_ROWS > c->next) {
-    tt_csv_lines_seek(&c->lines, at->offset, at->line);
+    tt_csv_lines_seek(&c->lines, mark->offset, mark->line);
     c->next = row / TT_MARK_ROWS * TT_MARK_ROWS;
   }
   for (; c->next < row; c->next++) {
@@ -345,9 +345,9 @@ static tt_err parse_row(const csv_table *c, int64_t line, char *p, char *end, do
 /* Parse the block of rows from `first` on. */
 static tt_err parse_block(csv_table *c, int64_t first)
 {
-  int64_t rows = c->table->rows[0], room = c->table->rows_at_once;
-  int64_t n = rows - first < room ? rows - first : room;
-  if (!c->block) TT_TRY(TT_ALLOC(c->block, room * c->slots));
+  int64_t rows = c->table->rows[0], capacity = c->table->rows_at_once;
+  int64_t n = rows - first < capacity ? rows - first : capacity;
+  if (!c->block) TT_TRY(TT_ALLOC(c->block, capacity * c->slots));
   c->block_rows = 0;
   TT_TRY(go_to_row(c, first));
   for (int64_t i = 0; i < n; i++) {
@@ -370,8 +370,8 @@ static tt_err csv_read(tt_table *t, int64_t first, int64_t count, int64_t n, con
   for (int64_t i = 0; i < count; i++) {
     int64_t row = first + i;
     if (row < c->block_first || row >= c->block_first + c->block_rows) TT_TRY(parse_block(c, row));
-    const double *from = c->block + (row - c->block_first) * c->slots;
-    for (int64_t k = 0; k < n; k++) value[i * n + k] = from[c->slot[column[k]]];
+    const double *src = c->block + (row - c->block_first) * c->slots;
+    for (int64_t k = 0; k < n; k++) value[i * n + k] = src[c->slot[column[k]]];
   }
   return TT_OK;
 }
@@ -389,14 +389,14 @@ static tt_err csv_use(tt_table *t, int64_t column, tt_cell_kind kind)
   return TT_OK;
 }
 
-static void csv_place(tt_table *t, int64_t row, char *text, int64_t room)
+static void csv_place(tt_table *t, int64_t row, char *text, int64_t capacity)
 {
   csv_table *c = t->own;
   char *p, *end;
   int64_t line;
   if (go_to_row(c, row) || tt_csv_lines_next_local(&c->lines, &p, &end, &line) || !p) return;
   c->next++;
-  snprintf(text, (size_t)room, "%s:%" PRId64, t->file, line);
+  snprintf(text, (size_t)capacity, "%s:%" PRId64, t->file, line);
 }
 
 static void csv_close(void *own)

@@ -27,13 +27,13 @@ static int64_t search(const tt_levels *l, const char *text, int *found)
   return low;
 }
 
-static tt_err insert(tt_levels *l, const char *text, int64_t at)
+static tt_err insert(tt_levels *l, const char *text, int64_t offset)
 {
-  if (l->count == l->room) {
+  if (l->count == l->capacity) {
     char **more = NULL;
-    int64_t *order = NULL, room = l->room ? 2 * l->room : 16;
-    TT_TRY(TT_ALLOC(more, room));
-    tt_err e = TT_ALLOC(order, room);
+    int64_t *order = NULL, capacity = l->capacity ? 2 * l->capacity : 16;
+    TT_TRY(TT_ALLOC(more, capacity));
+    tt_err e = TT_ALLOC(order, capacity);
     if (e) return tt_free(more), e;
     if (l->count) {
       memcpy(more, l->text, (size_t)l->count * sizeof *more);
@@ -42,11 +42,12 @@ static tt_err insert(tt_levels *l, const char *text, int64_t at)
     tt_free_all(&l->text, &l->sorted);
     l->text = more;
     l->sorted = order;
-    l->room = room;
+    l->capacity = capacity;
   }
   TT_TRY(tt_text_set(&l->text[l->count], text));
-  memmove(l->sorted + at + 1, l->sorted + at, (size_t)(l->count - at) * sizeof *l->sorted);
-  l->sorted[at] = l->count++;
+  memmove(l->sorted + offset + 1, l->sorted + offset,
+          (size_t)(l->count - offset) * sizeof *l->sorted);
+  l->sorted[offset] = l->count++;
   return TT_OK;
 }
 
@@ -56,18 +57,18 @@ tt_err tt_levels_find(tt_levels *l, char *text, int64_t *number)
   tt_text_make_printable(text, "");
   *number = l->count;
   if (l->lists) return insert(l, text, l->count);
-  int64_t at = search(l, text, &found);
-  *number = found ? l->sorted[at] : -1;
+  int64_t offset = search(l, text, &found);
+  *number = found ? l->sorted[offset] : -1;
   if (found || !l->learns || l->count >= TT_MAX_LEVELS) return TT_OK;
   *number = l->count;
-  return insert(l, text, at);
+  return insert(l, text, offset);
 }
 
 tt_err tt_levels_add(tt_levels *l, const char *text)
 {
   int found;
-  int64_t at = search(l, text, &found);
-  return insert(l, text, at);
+  int64_t offset = search(l, text, &found);
+  return insert(l, text, offset);
 }
 
 int tt_levels_parse_numbers(const tt_levels *l, char decimal, double *value)
@@ -129,5 +130,5 @@ void tt_levels_free(tt_levels *l)
 {
   for (int64_t k = 0; l->text && k < l->count; k++) tt_free(l->text[k]);
   tt_free_all(&l->text, &l->sorted);
-  l->count = l->room = 0;
+  l->count = l->capacity = 0;
 }

@@ -12,7 +12,7 @@ typedef struct tt_levels {
   int learns;      /* 1: another text is added to the list; 0: it is unknown */
   int zeros;       /* 1: an unknown text is the number -1; 0: an error */
   int are_numbers; /* 1: cells are read as numbers, and there are no texts */
-  int64_t count, room;
+  int64_t count, capacity;
   char **text;     /* [count] owned, by their numbers */
   int64_t *sorted; /* [count] numbers in the order of the texts */
 } tt_levels;

@@ -21,12 +21,12 @@ enum { TT_NPY_CHARACTERS = 256, TT_NPY_TEXT = 4 * TT_NPY_CHARACTERS + 1 }; /* lo
 /* Parse the header of an array in `head`, the first `count` bytes of it. Errors: DATA. */
 tt_err tt_npy_header_parse(const char *file, const char *head, size_t count, tt_npy_array *out);
 
-/* The text of `bytes` bytes at `from` as UTF-8, without the zeros at its end.
- *   to  [TT_NPY_TEXT]
+/* The text of `bytes` bytes at `src` as UTF-8, without the zeros at its end.
+ *   dst  [TT_NPY_TEXT]
  * Returns 0 if it is no valid text. */
-int tt_npy_decode_text(const tt_npy_array *a, const char *from, char *to);
+int tt_npy_decode_text(const tt_npy_array *a, const char *src, char *dst);
 
-/* Convert n values at `from`, `step` bytes apart, to double. */
-void tt_npy_convert(const tt_npy_array *a, const char *from, size_t step, int64_t n, double *to,
+/* Convert n values at `src`, `step` bytes apart, to double. */
+void tt_npy_convert(const tt_npy_array *a, const char *src, size_t step, int64_t n, double *dst,
                     int64_t to_step);
 #endif

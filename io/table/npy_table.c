@@ -66,11 +66,11 @@ static tt_err npy_use(tt_table *t, int64_t column, tt_cell_kind kind)
 
 /* Rows [first, first + count) of one column in Fortran order. */
 static tt_err read_column(npy_table *p, npy_member *a, int64_t k, int64_t first, int64_t count,
-                          double *to, int64_t step)
+                          double *dst, int64_t step)
 {
   int64_t bytes = a->info.bytes, at = a->info.data + (k * a->info.rows + first) * bytes;
   TT_TRY(tt_zip_read_local(&p->zip, a->member, at, count * bytes, a->slab));
-  tt_npy_convert(&a->info, a->slab, (size_t)bytes, count, to, step);
+  tt_npy_convert(&a->info, a->slab, (size_t)bytes, count, dst, step);
   a->slab_rows = 0;
   return TT_OK;
 }
@@ -88,18 +88,17 @@ static tt_err read_slab(npy_table *p, npy_member *a, int64_t first, int64_t coun
   return TT_OK;
 }
 
-/* Numbers of `count` texts at `from`, which are rows `first` and later. */
-static tt_err convert_texts(const tt_table *t, const npy_member *a, int64_t column,
-                            const char *from, int64_t first, int64_t count, double *to,
-                            int64_t step)
+/* Numbers of `count` texts at `src`, which are rows `first` and later. */
+static tt_err convert_texts(const tt_table *t, const npy_member *a, int64_t column, const char *src,
+                            int64_t first, int64_t count, double *dst, int64_t step)
 {
   char text[TT_NPY_TEXT], place[NAME_SIZE + TT_NPY_TEXT];
   for (int64_t i = 0; i < count; i++) {
     snprintf(place, sizeof place, "%.600s: array '%s', row %" PRId64 " (from 0)", t->file, a->name,
              first + i);
-    if (!tt_npy_decode_text(&a->info, from + i * a->info.bytes, text))
+    if (!tt_npy_decode_text(&a->info, src + i * a->info.bytes, text))
       return TT_FAIL(DATA, "%s: this is no text in Unicode", place);
-    TT_TRY(tt_levels_encode(t->levels[column], place, text, &to[i * step]));
+    TT_TRY(tt_levels_encode(t->levels[column], place, text, &dst[i * step]));
   }
   return TT_OK;
 }
@@ -119,11 +118,11 @@ static tt_err read_array(const tt_table *t, npy_member *a, int64_t first, int64_
       TT_TRY(read_column(p, a, k, first, count, value + i, n));
       continue;
     }
-    const char *from = a->slab + (size_t)(first - a->slab_first) * row + (size_t)k * bytes;
+    const char *src = a->slab + (size_t)(first - a->slab_first) * row + (size_t)k * bytes;
     if (a->info.text)
-      TT_TRY(convert_texts(t, a, column[i], from, first, count, value + i, n));
+      TT_TRY(convert_texts(t, a, column[i], src, first, count, value + i, n));
     else
-      tt_npy_convert(&a->info, from, row, count, value + i, n);
+      tt_npy_convert(&a->info, src, row, count, value + i, n);
   }
   return TT_OK;
 }
@@ -156,10 +155,10 @@ static tt_err read_array_header(npy_table *p, npy_member *a)
 {
   static const size_t most = TT_NPY_HEADER + 12;
   char *head = NULL;
-  int64_t room = a->member->size < (int64_t)most ? a->member->size : (int64_t)most;
-  TT_TRY(tt_alloc_bytes(&head, room + 1, 1, "the header of an array"));
-  tt_err e = tt_zip_read_local(&p->zip, a->member, 0, room, head);
-  if (!e) e = tt_npy_header_parse(p->zip.file, head, (size_t)room, &a->info);
+  int64_t capacity = a->member->size < (int64_t)most ? a->member->size : (int64_t)most;
+  TT_TRY(tt_alloc_bytes(&head, capacity + 1, 1, "the header of an array"));
+  tt_err e = tt_zip_read_local(&p->zip, a->member, 0, capacity, head);
+  if (!e) e = tt_npy_header_parse(p->zip.file, head, (size_t)capacity, &a->info);
   if (!e && (a->info.kind || a->info.text) && a->info.rows >= 0 &&
       a->info.size != a->member->size - a->info.data)
     e = TT_FAIL(DATA,

@@ -39,14 +39,14 @@ static const char *read_digits(const char *p, decimal_number *n, int is_fraction
 static const char *read_exponent(const char *p, decimal_number *n)
 {
   if (*p != 'e' && *p != 'E') return p;
-  const char *at = p + 1;
-  int negative = *at == '-', power = 0;
-  if (*at == '+' || *at == '-') at++;
-  if (!is_digit(*at)) return NULL;
-  for (; is_digit(*at); at++)
-    if (power < MAX_EXPONENT) power = power * 10 + (*at - '0');
+  const char *cursor = p + 1;
+  int negative = *cursor == '-', power = 0;
+  if (*cursor == '+' || *cursor == '-') cursor++;
+  if (!is_digit(*cursor)) return NULL;
+  for (; is_digit(*cursor); cursor++)
+    if (power < MAX_EXPONENT) power = power * 10 + (*cursor - '0');
   n->exponent += negative ? -power : power;
-  return at;
+  return cursor;
 }
 
 /* 1 and *out, if two exact factors decide the nearest double. */

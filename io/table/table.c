@@ -93,9 +93,9 @@ tt_err tt_table_read_local(tt_table *t, int64_t first, int64_t count, int64_t n,
   return count ? t->read(t, first, count, n, column, value) : TT_OK;
 }
 
-const char *tt_table_place_local(tt_table *t, int64_t row, char *text, int64_t room)
+const char *tt_table_place_local(tt_table *t, int64_t row, char *text, int64_t capacity)
 {
-  snprintf(text, (size_t)room, "%s: row %" PRId64 " (from 0)", t->file, row);
-  if (t->place) t->place(t, row, text, room);
+  snprintf(text, (size_t)capacity, "%s: row %" PRId64 " (from 0)", t->file, row);
+  if (t->place) t->place(t, row, text, capacity);
   return text;
 }

@@ -20,7 +20,7 @@ typedef struct tt_row_marks {
   tt_row_mark *mark;   /* [count] owned */
 } tt_row_marks;
 /* *to is zeroed before; owner: the caller, tt_free(to->mark). Errors: MEM. */
-tt_err tt_row_marks_copy(const tt_row_marks *from, tt_row_marks *to);
+tt_err tt_row_marks_copy(const tt_row_marks *src, tt_row_marks *dst);
 
 /* How cells of a CSV file are written. Zeros are the defaults. Texts are borrowed. */
 typedef struct tt_table_format {
@@ -60,7 +60,7 @@ struct tt_table {
   tt_err (*use)(tt_table *t, int64_t column, tt_cell_kind kind);
   tt_err (*read)(tt_table *t, int64_t first, int64_t count, int64_t n, const int64_t *column,
                  double *value);
-  void (*place)(tt_table *t, int64_t row, char *text, int64_t room);
+  void (*place)(tt_table *t, int64_t row, char *text, int64_t capacity);
   void (*close)(void *own); /* frees `own` */
   void *own;
 };
@@ -99,5 +99,5 @@ tt_err tt_table_read_local(tt_table *t, int64_t first, int64_t count, int64_t n,
 int64_t tt_table_bytes_read_local(void);
 
 /* Where a row is, for messages: "t.csv:17", or "t.npz: row 15 (from 0)". Returns text. */
-const char *tt_table_place_local(tt_table *t, int64_t row, char *text, int64_t room);
+const char *tt_table_place_local(tt_table *t, int64_t row, char *text, int64_t capacity);
 #endif

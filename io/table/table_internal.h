@@ -25,7 +25,7 @@ typedef struct tt_bytes tt_bytes;
 tt_err tt_bytes_open_local(const char *file, tt_bytes **out);
 /* Read at most `room` bytes from `offset` on; fewer only at the end. Errors: IO, DATA (compressed
  * data that are damaged or truncated). */
-tt_err tt_bytes_read_local(tt_bytes *b, int64_t offset, size_t room, char *to, size_t *got);
+tt_err tt_bytes_read_local(tt_bytes *b, int64_t offset, size_t capacity, char *dst, size_t *got);
 /* Size of a file as it is stored, compressed or not. Errors: IO. */
 tt_err tt_bytes_stored_local(const tt_bytes *b, int64_t *size);
 /* Size of a file that is not compressed. Errors: IO, DATA (it is compressed). */

@@ -36,25 +36,25 @@ static tt_err damaged(const tt_zip *z, const char *what)
 }
 
 /* Place, size and number of entries of the directory, from the end of the file. */
-static tt_err find_directory(tt_zip *z, int64_t *at, int64_t *bytes, int64_t *count)
+static tt_err find_directory(tt_zip *z, int64_t *place, int64_t *bytes, int64_t *count)
 {
   char *tail = NULL;
   size_t got = 0;
   int64_t size = 0;
   TT_TRY(tt_bytes_size_local(z->bytes, &size));
-  int64_t room = size < END_SIZE + MAX_COMMENT ? size : END_SIZE + MAX_COMMENT;
-  TT_TRY(tt_alloc_bytes(&tail, room + 1, 1, "the directory of an archive"));
-  tt_err e = tt_bytes_read_local(z->bytes, size - room, (size_t)room, tail, &got);
+  int64_t capacity = size < END_SIZE + MAX_COMMENT ? size : END_SIZE + MAX_COMMENT;
+  TT_TRY(tt_alloc_bytes(&tail, capacity + 1, 1, "the directory of an archive"));
+  tt_err e = tt_bytes_read_local(z->bytes, size - capacity, (size_t)capacity, tail, &got);
   int64_t i = (int64_t)got - END_SIZE;
   while (!e && i >= 0 && memcmp(tail + i, "PK\5\6", 4)) i--;
   if (!e && i < 0) e = damaged(z, "this is not an archive of NumPy (.npz), or it is truncated");
   if (!e) {
     *count = number16(tail + i + 10);
     *bytes = number32(tail + i + 12);
-    *at = number32(tail + i + 16);
-    if (*at == UINT32_MAX || *count == UINT16_MAX)
+    *place = number32(tail + i + 16);
+    if (*place == UINT32_MAX || *count == UINT16_MAX)
       e = TT_FAIL(DATA, "%s: archives above 4 GiB are not read; use HDF5", z->file);
-    else if (*bytes > MAX_DIRECTORY || *at > size - *bytes)
+    else if (*bytes > MAX_DIRECTORY || *place > size - *bytes)
       e = damaged(z, "the directory of the archive is damaged");
   }
   tt_free(tail);
@@ -102,22 +102,22 @@ static tt_err find_begin(tt_zip *z, tt_zip_member *m)
 static tt_err read_directory(tt_zip *z, const char *entry, int64_t bytes, int64_t count)
 {
   TT_TRY(TT_ALLOC(z->member, count));
-  for (int64_t at = 0, used = 0; z->members < count; at += used)
-    TT_TRY(add_member(z, entry + at, bytes - at, &used));
+  for (int64_t offset = 0, used = 0; z->members < count; offset += used)
+    TT_TRY(add_member(z, entry + offset, bytes - offset, &used));
   for (int64_t i = 0; i < count; i++) TT_TRY(find_begin(z, &z->member[i]));
   return TT_OK;
 }
 
 tt_err tt_zip_open_local(const char *file, tt_zip *z)
 {
-  int64_t at = 0, bytes = 0, count = 0;
+  int64_t offset = 0, bytes = 0, count = 0;
   char *entry = NULL;
   size_t got = 0;
   *z = (tt_zip){.file = file};
   TT_TRY(tt_bytes_open_local(file, &z->bytes));
-  TT_TRY(find_directory(z, &at, &bytes, &count));
+  TT_TRY(find_directory(z, &offset, &bytes, &count));
   TT_TRY(tt_alloc_bytes(&entry, bytes + 1, 1, "the directory of an archive"));
-  tt_err e = tt_bytes_read_local(z->bytes, at, (size_t)bytes, entry, &got);
+  tt_err e = tt_bytes_read_local(z->bytes, offset, (size_t)bytes, entry, &got);
   if (!e) e = read_directory(z, entry, (int64_t)got, count);
   tt_free(entry);
   return e;
@@ -152,10 +152,10 @@ static tt_err begin_stream(const tt_zip *z, tt_zip_member *m)
 }
 
 /* The next `count` bytes of the stream. */
-static tt_err decompress(tt_zip *z, tt_zip_member *m, int64_t count, char *to)
+static tt_err decompress(tt_zip *z, tt_zip_member *m, int64_t count, char *dst)
 {
   tt_zip_stream *s = m->stream;
-  s->z.next_out = (Bytef *)to;
+  s->z.next_out = (Bytef *)dst;
   s->z.avail_out = (uInt)count;
   while (s->z.avail_out) {
     if (!s->z.avail_in) {
@@ -176,13 +176,13 @@ static tt_err decompress(tt_zip *z, tt_zip_member *m, int64_t count, char *to)
   return TT_OK;
 }
 
-tt_err tt_zip_read_local(tt_zip *z, tt_zip_member *m, int64_t offset, int64_t count, char *to)
+tt_err tt_zip_read_local(tt_zip *z, tt_zip_member *m, int64_t offset, int64_t count, char *dst)
 {
   size_t got = 0;
   if (offset < 0 || count < 0 || offset > m->size - count)
     return damaged(z, "the archive is damaged: an array is shorter than its header says");
   if (!m->deflated) {
-    TT_TRY(tt_bytes_read_local(z->bytes, m->begin + offset, (size_t)count, to, &got));
+    TT_TRY(tt_bytes_read_local(z->bytes, m->begin + offset, (size_t)count, dst, &got));
     return (int64_t)got < count ? damaged(z, "the archive is truncated") : TT_OK;
   }
   if (!m->stream || offset < m->stream->at) TT_TRY(begin_stream(z, m));
@@ -192,8 +192,8 @@ tt_err tt_zip_read_local(tt_zip *z, tt_zip_member *m, int64_t offset, int64_t co
   }
   while (count > 0) {
     int64_t n = count < 1 << 30 ? count : 1 << 30;
-    TT_TRY(decompress(z, m, n, to));
-    to += n;
+    TT_TRY(decompress(z, m, n, dst));
+    dst += n;
     count -= n;
   }
   return TT_OK;

@@ -26,5 +26,5 @@ void tt_zip_close_local(tt_zip *z);
 
 /* Exactly `count` bytes of a member from `offset` on; going back in a compressed member starts
  * again at its beginning. Errors: IO, MEM, DATA (damaged or truncated). */
-tt_err tt_zip_read_local(tt_zip *z, tt_zip_member *m, int64_t offset, int64_t count, char *to);
+tt_err tt_zip_read_local(tt_zip *z, tt_zip_member *m, int64_t offset, int64_t count, char *dst);
 #endif

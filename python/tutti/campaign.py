@@ -125,12 +125,12 @@ def campaign(config: Union[Ensemble, Mapping[str, Any]], oracle: _oracle.Oracle,
         network and the training, by name (docs/options.md).
     oracle : callable or str
         Gets {input name: array (rows,)}, returns the targets of these rows; NaN marks a point that
-        cannot be labelled. An exception ends the campaign and is raised here. The function runs in
+        cannot be labeled. An exception ends the campaign and is raised here. The function runs in
         this process, in this thread. "module:function" is imported by a process of each call.
     directory : path
         Directory of the campaign and its files.
     data : tuple (X, y), optional
-        Labelled rows; otherwise data.file of the configuration.
+        Labeled rows; otherwise data.file of the configuration.
     pool : array, DataFrame or DataArray, optional
         Candidates; otherwise pool.file or pool.command.
     ranks, launcher, program, quiet

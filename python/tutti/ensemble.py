@@ -260,8 +260,8 @@ class Ensemble:
         true = dataset.targets(y, len(mean)).values
         error = true - mean.reshape(true.shape)
         weight = np.ones(len(true)) if sample_weight is None else np.asarray(sample_weight, float)
-        centre = np.average(true, axis=0, weights=weight)
-        residual, total = weight @ error ** 2, weight @ (true - centre) ** 2
+        center = np.average(true, axis=0, weights=weight)
+        residual, total = weight @ error ** 2, weight @ (true - center) ** 2
         return float(np.mean(1.0 - residual / total))
 
 

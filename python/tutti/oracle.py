@@ -2,7 +2,7 @@
 
 A function gets a dict of the inputs, {name: array (rows,)}, and returns the targets: an array of
 shape (rows,) or (rows, targets), a dict {name: array}, a DataFrame or a DataArray. NaN marks a
-point that cannot be labelled.
+point that cannot be labeled.
 """
 from __future__ import annotations
 

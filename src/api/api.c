@@ -152,15 +152,15 @@ int64_t tutti_input_levels(const tutti_model *model, int64_t input)
 
 const char *tutti_input_level(const tutti_model *model, int64_t input, int64_t level)
 {
-  const tt_net_input *at = find_level(model, input, level);
-  return at ? at->name : NULL;
+  const tt_net_input *entry = find_level(model, input, level);
+  return entry ? entry->name : NULL;
 }
 
 double tutti_level_value(const tutti_model *model, int64_t input, const char *level)
 {
-  const tt_net_input *at;
-  for (int64_t k = 0; level && (at = find_level(model, input, k)); k++)
-    if (!strcmp(at->name, level)) return at->level;
+  const tt_net_input *entry;
+  for (int64_t k = 0; level && (entry = find_level(model, input, k)); k++)
+    if (!strcmp(entry->name, level)) return entry->level;
   return NAN;
 }
 

@@ -33,17 +33,17 @@ static tt_err check_rows(const tutti_model *model, int64_t rows, const double *x
 }
 
 /* The fields that the caller knows: a program may be compiled with an older tutti.h. */
-static tt_err copy_wanted(const tutti_prediction *from, tutti_prediction *out)
+static tt_err copy_wanted(const tutti_prediction *src, tutti_prediction *out)
 {
   const size_t first = offsetof(tutti_prediction, member_variance) + sizeof(void *);
-  if (!from) return TT_FAIL(USAGE, "out is NULL");
-  if (from->size < first || from->size > sizeof *out)
+  if (!src) return TT_FAIL(USAGE, "out is NULL");
+  if (src->size < first || src->size > sizeof *out)
     return TT_FAIL(USAGE,
                    "out->size is %zu; set it to sizeof(tutti_prediction), which is %zu in the "
                    "tutti.h of libtutti " TUTTI_VERSION,
-                   from->size, sizeof *out);
+                   src->size, sizeof *out);
   memset(out, 0, sizeof *out);
-  memcpy(out, from, from->size);
+  memcpy(out, src, src->size);
   return TT_OK;
 }
 
@@ -72,13 +72,13 @@ static tt_err check_wanted(const tutti_model *model, const tutti_prediction *out
 }
 
 /* Copy `parts` arrays of `size` bytes per row from the block to all rows; NULL = not wanted. */
-static void copy_rows(const prediction_call *p, const void *from, void *to, int64_t parts,
+static void copy_rows(const prediction_call *p, const void *src, void *dst, int64_t parts,
                       size_t size)
 {
   const tt_prediction_block *b = &p->block;
-  for (int64_t i = 0; to && i < parts; i++)
-    memcpy((char *)to + (size_t)(i * p->rows + b->first) * size,
-           (const char *)from + (size_t)(i * b->rows) * size, (size_t)b->rows * size);
+  for (int64_t i = 0; dst && i < parts; i++)
+    memcpy((char *)dst + (size_t)(i * p->rows + b->first) * size,
+           (const char *)src + (size_t)(i * b->rows) * size, (size_t)b->rows * size);
 }
 
 static void copy_block(const prediction_call *p)
@@ -100,14 +100,14 @@ static void copy_block(const prediction_call *p)
   copy_rows(p, b->member_variance, out->member_variance, tutti_members(p->model), width);
 }
 
-static int needs_members(const void *with, const tt_trained_ensemble *m)
+static int needs_members(const void *context, const tt_trained_ensemble *m)
 {
-  return tt_prediction_needs_members(m, &((const prediction_call *)with)->shape);
+  return tt_prediction_needs_members(m, &((const prediction_call *)context)->shape);
 }
 
-static tt_err read_rows(void *with, int64_t first, int64_t count, float *x)
+static tt_err read_rows(void *context, int64_t first, int64_t count, float *x)
 {
-  const prediction_call *p = with;
+  const prediction_call *p = context;
   return tt_normalize_checked_local(p->model->all.at[0], "tutti_predict", "x", first, count,
                                     p->x + first * tutti_inputs(p->model), x);
 }
@@ -131,32 +131,32 @@ static int wants_more(const tutti_prediction *out)
 }
 
 typedef struct row_call {
-  tt_row_room *room; /* [threads] */
+  tt_row_scratch *per_thread; /* [threads] */
   const double *x;
   const tutti_prediction *out;
 } row_call;
 
 /* Of tt_each_row. */
-static void compute_row(void *with, int thread, int64_t row)
+static void compute_row(void *context, int thread, int64_t row)
 {
-  const row_call *c = with;
-  tt_row_compute(&c->room[thread], row, c->x, c->out);
+  const row_call *c = context;
+  tt_row_compute(&c->per_thread[thread], row, c->x, c->out);
 }
 
 /* With rooms of its own. */
 static tt_err compute_rows_once(const tutti_model *model, int threads, int64_t rows, row_call *c)
 {
-  tt_row_room alone = {0};
+  tt_row_scratch alone = {0};
   tt_err e = TT_OK;
   if (threads == 1)
-    c->room = &alone;
+    c->per_thread = &alone;
   else
-    e = TT_ALLOC(c->room, threads);
+    e = TT_ALLOC(c->per_thread, threads);
   for (int t = 0; !e && t < threads; t++)
-    e = tt_row_room_create(model, wants_slopes(c->out), &c->room[t]);
+    e = tt_row_scratch_create(model, wants_slopes(c->out), &c->per_thread[t]);
   if (!e) tt_each_row(threads, rows, compute_row, c);
-  for (int t = 0; c->room && t < threads; t++) tt_row_room_free(&c->room[t]);
-  if (threads > 1) tt_free(c->room);
+  for (int t = 0; c->per_thread && t < threads; t++) tt_row_scratch_free(&c->per_thread[t]);
+  if (threads > 1) tt_free(c->per_thread);
   return e;
 }
 
@@ -172,7 +172,7 @@ static tt_err predict_rows(const tutti_model *model, int64_t rows, const double 
   TT_TRY(tt_check_inputs_local(model->all.at[0], "tutti_predict", "x", 0, rows, x));
   row_call call = {.x = x, .out = out};
   if (!work) return compute_rows_once(model, threads, rows, &call);
-  call.room = work->room;
+  call.per_thread = work->per_thread;
   tt_each_row(threads, rows, compute_row, &call);
   return TT_OK;
 }

@@ -8,13 +8,13 @@
 #include "src/predict/prediction_block.h"
 
 /* Sizes of the arrays of a room, the largest of all trained ensembles. */
-typedef struct room_sizes {
+typedef struct scratch_sizes {
   int64_t inputs, outputs, scratch, columns;
-} room_sizes;
+} scratch_sizes;
 
-static room_sizes measure(const tutti_model *model)
+static scratch_sizes measure(const tutti_model *model)
 {
-  room_sizes most = {0};
+  scratch_sizes most = {0};
   for (int64_t i = 0; i < model->all.count; i++) {
     const tt_trained_ensemble *m = model->all.at[i];
     most.inputs = tt_max_i64(most.inputs, m->model.inputs);
@@ -26,9 +26,9 @@ static room_sizes measure(const tutti_model *model)
 }
 
 /* Floats come first, so that the scratch is aligned; two of them take the place of a double. */
-static tt_err allocate_arrays(const tutti_model *model, int derivatives, tt_row_room *r)
+static tt_err allocate_arrays(const tutti_model *model, int derivatives, tt_row_scratch *r)
 {
-  room_sizes n = measure(model);
+  scratch_sizes n = measure(model);
   int64_t slopes = derivatives ? n.outputs * n.inputs : 0;
   int64_t floats = (n.scratch + n.inputs + n.outputs + slopes + 1) / 2;
   TT_TRY(TT_ALLOC(r->block, floats + n.outputs + slopes + 4 * n.columns));
@@ -44,26 +44,26 @@ static tt_err allocate_arrays(const tutti_model *model, int derivatives, tt_row_
 
 /* tt_slopes_source.at: adds the member to the moments too. Derivatives that are not wanted keep
  * older values, which nothing that is wanted depends on. */
-static tt_member_outputs member_outputs(void *with, int64_t member)
+static tt_member_outputs member_outputs(void *context, int64_t member)
 {
-  tt_row_room *r = with;
+  tt_row_scratch *r = context;
   const tt_single_row *single = r->model->single[r->current];
   const tt_model *m = &r->model->all.at[r->current]->model;
   tt_single_row_member(single, member, r->x, r->wanted, r->scratch, r->o, r->d_o);
   tt_single_row_add(single, member, r->o, r->scratch, &r->moments);
   for (int64_t i = 0; i < m->outputs; i++) {
-    int64_t to = i % m->targets * m->each + i / m->targets;
-    r->out[to] = (double)r->o[i];
+    int64_t end = i % m->targets * m->each + i / m->targets;
+    r->out[end] = (double)r->o[i];
     for (int64_t d = 0; i < r->wanted && d < m->inputs; d++)
-      r->d_out[to * m->inputs + d] = (double)r->d_o[i * m->inputs + d];
+      r->d_out[end * m->inputs + d] = (double)r->d_o[i * m->inputs + d];
   }
   return (tt_member_outputs){r->out, r->d_out};
 }
 
-tt_err tt_row_room_create(const tutti_model *model, int derivatives, tt_row_room *r)
+tt_err tt_row_scratch_create(const tutti_model *model, int derivatives, tt_row_scratch *r)
 {
   const tt_slopes_source source = {member_outputs, r};
-  *r = (tt_row_room){.model = model};
+  *r = (tt_row_scratch){.model = model};
   if (model->single) TT_TRY(allocate_arrays(model, derivatives, r));
   if (!derivatives) return TT_OK;
   TT_TRY(TT_ALLOC(r->slopes, model->all.count));
@@ -72,29 +72,30 @@ tt_err tt_row_room_create(const tutti_model *model, int derivatives, tt_row_room
   return TT_OK;
 }
 
-void tt_row_room_free(tt_row_room *r)
+void tt_row_scratch_free(tt_row_scratch *r)
 {
   for (int64_t i = 0; r->slopes && i < r->model->all.count; i++) tt_row_slopes_free(&r->slopes[i]);
   tt_free_all(&r->slopes, &r->block);
 }
 
-static void store_cell(const tutti_prediction *out, int64_t cell, tt_uncertainty at)
+static void store_cell(const tutti_prediction *out, int64_t cell, tt_uncertainty uncertainty)
 {
-  if (out->mean) out->mean[cell] = at.mean;
-  if (out->total) out->total[cell] = at.total;
-  if (out->aleatoric) out->aleatoric[cell] = at.aleatoric;
-  if (out->epistemic) out->epistemic[cell] = at.epistemic;
+  if (out->mean) out->mean[cell] = uncertainty.mean;
+  if (out->total) out->total[cell] = uncertainty.total;
+  if (out->aleatoric) out->aleatoric[cell] = uncertainty.aleatoric;
+  if (out->epistemic) out->epistemic[cell] = uncertainty.epistemic;
 }
 
-static void clear_moments(tt_row_room *r, int64_t columns)
+static void clear_moments(tt_row_scratch *r, int64_t columns)
 {
-  double *at = r->sums;
-  r->moments = (tt_moments){1, columns, at, at + columns, at + 2 * columns, at + 3 * columns};
+  double *place = r->sums;
+  r->moments =
+      (tt_moments){1, columns, place, place + columns, place + 2 * columns, place + 3 * columns};
   tt_moments_clear(&r->moments);
 }
 
 /* Columns of the present trained ensemble, which begin at cell `first`. */
-static void store_moments(const tt_row_room *r, int64_t first, const tutti_prediction *out)
+static void store_moments(const tt_row_scratch *r, int64_t first, const tutti_prediction *out)
 {
   for (int64_t c = 0; c < r->moments.columns; c++) {
     tt_column_scale s = tt_column_scale_of(r->model->all.at[r->current], c);
@@ -110,7 +111,7 @@ static int64_t count_wanted(const tt_model *m, const tt_jacobian *slopes)
   return all || !tt_output_has_variance(m->output) ? m->outputs : m->targets;
 }
 
-void tt_row_compute(tt_row_room *r, int64_t row, const double *x, const tutti_prediction *out)
+void tt_row_compute(tt_row_scratch *r, int64_t row, const double *x, const tutti_prediction *out)
 {
   const tutti_model *model = r->model;
   const tt_jacobian slopes = {out->mean_gradient, out->total_gradient, out->aleatoric_gradient,
@@ -140,8 +141,8 @@ static tt_err create(const tutti_model *model, int threads, tutti_workspace **ou
   if (!model) return TT_FAIL(USAGE, "the model is NULL: open one with tutti_open");
   TT_TRY(TT_ALLOC(w, 1));
   *w = (tutti_workspace){.model = model, .threads = tt_resources_team_local(threads)};
-  tt_err e = TT_ALLOC(w->room, w->threads);
-  for (int t = 0; !e && t < w->threads; t++) e = tt_row_room_create(model, 1, &w->room[t]);
+  tt_err e = TT_ALLOC(w->per_thread, w->threads);
+  for (int t = 0; !e && t < w->threads; t++) e = tt_row_scratch_create(model, 1, &w->per_thread[t]);
   if (e)
     tutti_workspace_destroy(&w);
   else
@@ -162,7 +163,8 @@ int tutti_workspace_create(const tutti_model *model, int threads, tutti_workspac
 void tutti_workspace_destroy(tutti_workspace **work)
 {
   if (!work || !*work) return;
-  for (int t = 0; (*work)->room && t < (*work)->threads; t++) tt_row_room_free(&(*work)->room[t]);
-  tt_free((*work)->room);
+  for (int t = 0; (*work)->per_thread && t < (*work)->threads; t++)
+    tt_row_scratch_free(&(*work)->per_thread[t]);
+  tt_free((*work)->per_thread);
   tt_free(*work);
 }

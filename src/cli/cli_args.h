@@ -83,7 +83,7 @@ struct tt_cli_args {
     "text of a missing value in a CSV file, besides the usual ones; may be given several times")   \
   X(INPUT_COLUMNS, "inputs", 0, "A,B", TEXT(inputs), "columns that are inputs")                    \
   X(TARGET_COLUMNS, "targets", 0, "C,D", TEXT(targets),                                            \
-    "columns that are targets; an empty cell is unlabelled")                                       \
+    "columns that are targets; an empty cell is unlabeled")                                        \
   X(UNITS, "units", 0, "A=kg,C=m", TEXT(units), "units of columns")                                \
   X(FORCE, "force", 0, NULL, FLAG(force), "replace an output file that exists")                    \
   X(MEMBERS, "members", 0, NULL, FLAG(members), "also write each member's mean and variance")      \
@@ -102,10 +102,10 @@ struct tt_cli_args {
   X(FROM, "from", 0, "ROUND:STAGE", TEXT(from),                                                    \
     "repeat everything from this stage on, e.g. 12:select (stages: train, score, select, label, "  \
     "merge)")                                                                                      \
-  X(DATA, "data", 0, "FILE.h5", TEXT(data), "labelled samples to start with")                      \
+  X(DATA, "data", 0, "FILE.h5", TEXT(data), "labeled samples to start with")                       \
   X(POOL, "pool", 0, "FILE.h5", TEXT(pool), "the candidates")                                      \
   X(SITE, "site", 0, "NAME", TEXT(site),                                                           \
-    "computing centre: a file of slurm/site (default generic)")                                    \
+    "computing center: a file of slurm/site (default generic)")                                    \
   X(NODES, "nodes", 0, "N", COUNT(nodes, 1), "number of nodes")                                    \
   X(GPUS, "gpus-per-node", 0, "G", COUNT(gpus_per_node, 1),                                        \
     "number of GPUs per node; one rank for each")                                                  \

@@ -27,20 +27,21 @@ static const tt_verb top_verbs[] = {TT_VERBS(VERB, FAMILY){0}};
 
 /* List the verbs of `family`: "tutti", "tutti campaign" or "tutti slurm".
  *   verbs  the last one has name NULL */
-static void print_help(FILE *to, const char *family, const tt_verb *verbs)
+static void print_help(FILE *file, const char *family, const tt_verb *verbs)
 {
   char label[64];
-  fprintf(to, "Usage: %s VERB [OPTION...]\n", family);
-  if (verbs == top_verbs) fprintf(to, "Train ensembles of many small neural networks together.\n");
-  fprintf(to, "\n");
+  fprintf(file, "Usage: %s VERB [OPTION...]\n", family);
+  if (verbs == top_verbs)
+    fprintf(file, "Train ensembles of many small neural networks together.\n");
+  fprintf(file, "\n");
   for (const tt_verb *v = verbs; v->name; v++) {
     snprintf(label, sizeof label, "%s %s", v->name, v->files);
-    fprintf(to, "  %-30s %s\n", label, v->summary);
+    fprintf(file, "  %-30s %s\n", label, v->summary);
   }
-  fprintf(to, "\n`%s help VERB` explains a verb.\n", family);
+  fprintf(file, "\n`%s help VERB` explains a verb.\n", family);
   if (verbs == top_verbs)
-    fprintf(to, "`tutti --version` prints the versions of tutti, MPI and HDF5.\n"
-                "Several ranks: srun tutti train job.yaml, mpirun -n 4 tutti train job.yaml\n");
+    fprintf(file, "`tutti --version` prints the versions of tutti, MPI and HDF5.\n"
+                  "Several ranks: srun tutti train job.yaml, mpirun -n 4 tutti train job.yaml\n");
 }
 
 static int print_version(void)
@@ -114,11 +115,11 @@ static int run(const tt_verb *verb, int argc, char **argv)
 }
 
 /* `tutti help campaign run` is `tutti campaign run --help`. */
-static void move_help(int argc, char **argv, int at)
+static void move_help(int argc, char **argv, int index)
 {
   static char option[] = "--help";
-  if (at + 1 >= argc || strcmp(argv[at], "help") != 0) return;
-  memmove(argv + at, argv + at + 1, (size_t)(argc - at - 1) * sizeof *argv);
+  if (index + 1 >= argc || strcmp(argv[index], "help") != 0) return;
+  memmove(argv + index, argv + index + 1, (size_t)(argc - index - 1) * sizeof *argv);
   argv[argc - 1] = option;
 }
 
@@ -127,7 +128,7 @@ int main(int argc, char **argv)
   static char output[1 << 16];
   char name[64] = "tutti";
   const tt_verb *verbs = top_verbs, *verb = NULL;
-  int at = 1;
+  int index = 1;
   /* A table is one write: mpirun and srun print no line of another rank between its rows. */
   setvbuf(stdout, output, _IOFBF, sizeof output);
 #ifdef M_MMAP_THRESHOLD
@@ -137,9 +138,9 @@ int main(int argc, char **argv)
   if (argc > 1 && !strcmp(argv[1], "check-data")) _exit(tt_guarded_check_child_local(argc, argv));
   atexit(check_stdout);
   if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) return print_version();
-  for (; verbs; verbs = verb->verbs, at++) {
-    move_help(argc, argv, at);
-    tt_suggestion near = {.word = at < argc ? argv[at] : ""};
+  for (; verbs; verbs = verb->verbs, index++) {
+    move_help(argc, argv, index);
+    tt_suggestion near = {.word = index < argc ? argv[index] : ""};
     int help = is_help(near.word);
     verb = help ? NULL : find(near.word, verbs, &near);
     if (!verb) {
@@ -149,6 +150,6 @@ int main(int argc, char **argv)
     }
     snprintf(name + strlen(name), sizeof name - strlen(name), " %s", verb->name);
   }
-  argv[at - 1] = name;
-  return run(verb, argc - at + 1, argv + at - 1);
+  argv[index - 1] = name;
+  return run(verb, argc - index + 1, argv + index - 1);
 }

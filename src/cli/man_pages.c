@@ -10,15 +10,15 @@
 #include <time.h>
 
 /* A character that stands for itself. Returns its length in the page. */
-static int put_character(FILE *to, char c)
+static int put_character(FILE *file, char c)
 {
   switch (c) {
-  case '\\': return fputs("\\e", to), 2;
-  case '`': return fputs("\\(ga", to), 4;
-  case '\'': return fputs("\\(aq", to), 4;
-  case '^': return fputs("\\(ha", to), 4;
-  case '~': return fputs("\\(ti", to), 4;
-  default: return fputc(c, to), 1;
+  case '\\': return fputs("\\e", file), 2;
+  case '`': return fputs("\\(ga", file), 4;
+  case '\'': return fputs("\\(aq", file), 4;
+  case '^': return fputs("\\(ha", file), 4;
+  case '~': return fputs("\\(ti", file), 4;
+  default: return fputc(c, file), 1;
   }
 }
 
@@ -30,25 +30,25 @@ static int ends_sentence(const char *text, const char *c)
 
 /* Text of a paragraph: sentences begin on new lines, as mdoc asks for, lines are short, and nothing
  * in them is a request. */
-static void put_text(FILE *to, const char *text)
+static void put_text(FILE *file, const char *text)
 {
   enum { LONGEST_LINE = 76 };
   int column = 0;
   for (const char *c = text; *c; c++) {
     size_t word = strcspn(c + (*c == ' '), " ");
     if (*c == ' ' && (ends_sentence(text, c) || column + (int)word >= LONGEST_LINE)) {
-      fputc('\n', to);
+      fputc('\n', file);
       column = 0;
       continue;
     }
-    if (column == 0 && (*c == '.' || *c == '\'')) fputs("\\&", to);
-    column += put_character(to, *c);
+    if (column == 0 && (*c == '.' || *c == '\'')) fputs("\\&", file);
+    column += put_character(file, *c);
   }
-  fputc('\n', to);
+  fputc('\n', file);
 }
 
 /* November 22, 2026 */
-static void put_date(FILE *to)
+static void put_date(FILE *file)
 {
   static const char *const months[] = {"January",   "February", "March",    "April",
                                        "May",       "June",     "July",     "August",
@@ -57,87 +57,87 @@ static void put_date(FILE *to)
   time_t now = epoch && *epoch ? (time_t)strtoll(epoch, NULL, 10) : time(NULL);
   struct tm day;
   if (gmtime_r(&now, &day))
-    fprintf(to, ".Dd %s %d, %d\n", months[day.tm_mon], day.tm_mday, 1900 + day.tm_year);
+    fprintf(file, ".Dd %s %d, %d\n", months[day.tm_mon], day.tm_mday, 1900 + day.tm_year);
 }
 
 /* "tutti campaign run" as the name of a page: tutti-campaign-run. */
-static void put_page_name(FILE *to, const char *name, int (*letter)(int))
+static void put_page_name(FILE *file, const char *name, int (*letter)(int))
 {
-  for (; *name; name++) fputc(*name == ' ' ? '-' : letter((unsigned char)*name), to);
+  for (; *name; name++) fputc(*name == ' ' ? '-' : letter((unsigned char)*name), file);
 }
 
 static int same_letter(int c) { return c; }
 
-static void put_head(FILE *to, const char *name, const char *summary)
+static void put_head(FILE *file, const char *name, const char *summary)
 {
-  put_date(to);
-  fputs(".Dt ", to);
-  put_page_name(to, name, toupper);
-  fputs(" 1\n.Os\n.Sh NAME\n.Nm ", to);
-  put_page_name(to, name, same_letter);
-  fprintf(to, "\n.Nd %s\n.Sh SYNOPSIS\n.Nm %s\n", summary, name);
+  put_date(file);
+  fputs(".Dt ", file);
+  put_page_name(file, name, toupper);
+  fputs(" 1\n.Os\n.Sh NAME\n.Nm ", file);
+  put_page_name(file, name, same_letter);
+  fprintf(file, "\n.Nd %s\n.Sh SYNOPSIS\n.Nm %s\n", summary, name);
 }
 
 /* Positional arguments; those in brackets are optional. */
-static void put_files(FILE *to, const char *files)
+static void put_files(FILE *file, const char *files)
 {
   while (*files) {
     size_t length = strcspn(files, " ");
     if (*files == '[')
-      fprintf(to, ".Op Ar %.*s\n", (int)(length - 2), files + 1);
+      fprintf(file, ".Op Ar %.*s\n", (int)(length - 2), files + 1);
     else
-      fprintf(to, ".Ar %.*s\n", (int)length, files);
+      fprintf(file, ".Ar %.*s\n", (int)length, files);
     files += length + (files[length] == ' ');
   }
 }
 
-static void put_option(FILE *to, const tt_cli_option_text *o)
+static void put_option(FILE *file, const tt_cli_option_text *o)
 {
-  fputs(".It ", to);
-  if (o->letter) fprintf(to, "Fl %c , ", o->letter);
-  fprintf(to, "Fl Fl %s", o->name);
-  if (o->argument) fprintf(to, " Ns = Ns Ar %s", o->argument);
-  fputc('\n', to);
-  put_text(to, o->help);
+  fputs(".It ", file);
+  if (o->letter) fprintf(file, "Fl %c , ", o->letter);
+  fprintf(file, "Fl Fl %s", o->name);
+  if (o->argument) fprintf(file, " Ns = Ns Ar %s", o->argument);
+  fputc('\n', file);
+  put_text(file, o->help);
 }
 
-static void put_options(FILE *to, const tt_verb *verb)
+static void put_options(FILE *file, const tt_verb *verb)
 {
   static const tt_cli_option_text help = {"help", NULL, "print a short help text", '?'};
-  fputs("The options are:\n.Bl -tag -width Ds\n", to);
+  fputs("The options are:\n.Bl -tag -width Ds\n", file);
   for (const int8_t *id = verb->options; *id; id++) {
     tt_cli_option_text o = tt_cli_describe_option(*id);
-    put_option(to, &o);
+    put_option(file, &o);
   }
-  put_option(to, &help);
-  fputs(".El\n", to);
+  put_option(file, &help);
+  fputs(".El\n", file);
 }
 
-static void put_exit_status(FILE *to)
+static void put_exit_status(FILE *file)
 {
   int last = -1;
-  fputs(".Sh EXIT STATUS\n.Bl -tag -width 3n -compact\n", to);
+  fputs(".Sh EXIT STATUS\n.Bl -tag -width 3n -compact\n", file);
   for (int e = 0; e < TT_E_COUNT; e++) {
     int code = tt_err_exit_code((tt_err)e);
     if (code == last) continue;
-    fprintf(to, ".It %d\n", code);
-    put_text(to, tt_err_text((tt_err)e));
+    fprintf(file, ".It %d\n", code);
+    put_text(file, tt_err_text((tt_err)e));
     last = code;
   }
-  fputs(".El\n", to);
+  fputs(".El\n", file);
 }
 
 /* The verbs of a family, with their pages. */
-static void put_verbs(FILE *to, const char *family, const tt_verb *verbs)
+static void put_verbs(FILE *file, const char *family, const tt_verb *verbs)
 {
-  fputs(".Bl -tag -width Ds\n", to);
+  fputs(".Bl -tag -width Ds\n", file);
   for (const tt_verb *v = verbs; v->name; v++) {
-    fprintf(to, ".It Nm %s %s\n", family, v->name);
-    put_text(to, v->summary);
+    fprintf(file, ".It Nm %s %s\n", family, v->name);
+    put_text(file, v->summary);
   }
-  fputs(".El\n.Pp\nEach has a page of its own, for example\n.Xr ", to);
-  put_page_name(to, family, same_letter);
-  fprintf(to, "-%s 1 .\n", verbs->name);
+  fputs(".El\n.Pp\nEach has a page of its own, for example\n.Xr ", file);
+  put_page_name(file, family, same_letter);
+  fprintf(file, "-%s 1 .\n", verbs->name);
 }
 
 /* Write the page of "tutti campaign run" to tutti-campaign-run.1.
@@ -151,28 +151,28 @@ static tt_err write_page(const char *directory, const char *name, const char *su
   if (n >= (int)sizeof path) return TT_FAIL(USAGE, "%s: the name is too long", directory);
   for (char *c = path + n - (int)strlen(name) - 2; *c; c++)
     if (*c == ' ') *c = '-';
-  FILE *to = open_memstream(&text, &bytes);
-  if (!to) return TT_FAIL(MEM, "%s: out of memory", path);
-  put_head(to, name, summary);
+  FILE *file = open_memstream(&text, &bytes);
+  if (!file) return TT_FAIL(MEM, "%s: out of memory", path);
+  put_head(file, name, summary);
   if (verb) {
-    fputs(".Op Ar OPTION ...\n", to);
-    put_files(to, verb->files);
+    fputs(".Op Ar OPTION ...\n", file);
+    put_files(file, verb->files);
   } else {
-    fputs(".Ar VERB\n.Op Ar OPTION ...\n", to);
+    fputs(".Ar VERB\n.Op Ar OPTION ...\n", file);
   }
-  fputs(".Sh DESCRIPTION\n", to);
+  fputs(".Sh DESCRIPTION\n", file);
   if (verb) {
-    put_text(to, verb->help);
-    fputs(".Pp\n", to);
-    put_options(to, verb);
+    put_text(file, verb->help);
+    fputs(".Pp\n", file);
+    put_options(file, verb);
   } else {
-    fputs("The verbs are:\n", to);
-    put_verbs(to, name, verbs);
+    fputs("The verbs are:\n", file);
+    put_verbs(file, name, verbs);
   }
-  put_exit_status(to);
-  if (strcmp(name, "tutti") != 0) fputs(".Sh SEE ALSO\n.Xr tutti 1\n", to);
-  int bad = ferror(to);
-  bad |= fclose(to) != 0;
+  put_exit_status(file);
+  if (strcmp(name, "tutti") != 0) fputs(".Sh SEE ALSO\n.Xr tutti 1\n", file);
+  int bad = ferror(file);
+  bad |= fclose(file) != 0;
   tt_err e = bad ? TT_FAIL(MEM, "%s: out of memory", path) : tt_file_write_atomic_local(path, text);
   free(text);
   return e;

@@ -15,7 +15,7 @@
 static int is(const char *text, const char *word) { return !strcmp(text, word); }
 
 /* Progress within the present stage of a campaign: the last checkpoint of training, or the number
- * of labelled groups. A training that hangs writes its state only into the directory of its round.
+ * of labeled groups. A training that hangs writes its state only into the directory of its round.
  */
 static void read_round_status(const char *directory, tt_slurm_start *s)
 {
@@ -25,7 +25,7 @@ static void read_round_status(const char *directory, tt_slurm_start *s)
   int64_t round = s->generation / TT_STAGE_COUNT + 1, stage = s->generation % TT_STAGE_COUNT;
   if (stage == TT_STAGE_label) {
     if (!tt_label_progress_read_local(directory, round, &labels))
-      s->stage_progress = labels.labelled;
+      s->stage_progress = labels.labeled;
     tt_round_path(directory, round, "label", path);
     tt_slurm_job_numbers_local(path, s->jobs, sizeof s->jobs);
     s->waits_for_jobs = *s->jobs && is(s->stopped_by, "oracle");

@@ -79,12 +79,12 @@ extern tt_comm *tt_world;
     "DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",                                             \
     TT_CLI_PREDICTIONS, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,  \
     TT_CLI_MEMBERS, TT_CLI_QUANTILES, TT_CLI_JACOBIAN, TT_CLI_QUIET, TT_CLI_VERBOSE)               \
-  X("evaluate", "MODEL.h5 DATA.h5", 2, 2, evaluate, "score a model on labelled rows",              \
-    "Score a model on all labelled rows of a file, which may be a table: .csv, .tsv, .npy, .npz.", \
+  X("evaluate", "MODEL.h5 DATA.h5", 2, 2, evaluate, "score a model on labeled rows",               \
+    "Score a model on all labeled rows of a file, which may be a table: .csv, .tsv, .npy, .npz.",  \
     TT_CLI_SCORES, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,       \
     TT_CLI_TARGETS, TT_CLI_WEIGHTS, TT_CLI_JSON, TT_CLI_QUIET, TT_CLI_VERBOSE)                     \
   X("explain", "MODEL.h5 DATA.h5", 2, 2, explain, "how much each input matters",                   \
-    "Show how much each input matters for the predictions on labelled rows: the increase of the "  \
+    "Show how much each input matters for the predictions on labeled rows: the increase of the "   \
     "error when its values are permuted between the rows, and the mean absolute derivative, with " \
     "their spread over the members. DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",              \
     TT_CLI_IMPORTANCE, TT_CLI_FORCE, TT_CLI_INPUTS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA,   \

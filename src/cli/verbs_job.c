@@ -43,15 +43,15 @@ tt_err tt_verb_train(const tt_cli_args *args)
 /* Parse "0.05,0.5,0.95"; at most `most` numbers. */
 static tt_err parse_quantiles(const char *list, int64_t most, double *quantile, int64_t *count)
 {
-  for (const char *at = list; at && *at;) {
+  for (const char *cursor = list; cursor && *cursor;) {
     char *end;
-    double q = strtod(at, &end);
-    if (end == at || (*end && *end != ',') || *count == most)
+    double q = strtod(cursor, &end);
+    if (end == cursor || (*end && *end != ',') || *count == most)
       return TT_FAIL(USAGE,
                      "--quantiles: '%s' is not a list of at most %d numbers such as 0.05,0.95",
                      list, (int)most);
     quantile[(*count)++] = q;
-    at = *end ? end + 1 : end;
+    cursor = *end ? end + 1 : end;
   }
   return TT_OK;
 }

@@ -41,7 +41,7 @@ struct tt_engine {
   struct tt_cpu_buffers **buffers; /* [threads] */
   struct tt_cpu_team *team;        /* [threads] */
   _Atomic uint64_t *taken;         /* [threads][shares] of the teams */
-  float *pair_room;                /* [threads][tt_cpu_pair_floats] of the teams; NULL: no pairs */
+  float *pair_scratch;             /* [threads][tt_cpu_pair_floats] of the teams; NULL: no pairs */
   int most_sharing;                /* threads that may share a member */
   struct tt_cpu_stage *stage;      /* of stage.c */
 };
@@ -49,7 +49,7 @@ struct tt_engine {
 /* Threads that share a member. One of them, the leader, does everything that is not divided; the
  * others do their shares of each tt_cpu_team_run. Who does a share, and where it begins and ends,
  * never changes a bit, so that threads may come at any time. */
-typedef void tt_cpu_work(void *with, int thread, int threads);
+typedef void tt_cpu_work(void *context, int thread, int threads);
 typedef struct tt_cpu_team {
   _Alignas(64) _Atomic uint64_t call; /* see team.c */
   tt_cpu_work *work;
@@ -58,27 +58,27 @@ typedef struct tt_cpu_team {
   _Alignas(64) atomic_int finished; /* shares of the call that are done, without the leader's */
   _Alignas(64) atomic_int size;     /* threads of the next call */
   _Atomic int64_t left;             /* work left; -1: not known */
-  int leader, thread; /* of the team that this thread begins with (-1: none), its number there */
-  float *pair_room;   /* [tt_cpu_pair_floats]; NULL: its members are not trained by pairs */
+  int leader, thread;  /* of the team that this thread begins with (-1: none), its number there */
+  float *pair_scratch; /* [tt_cpu_pair_floats]; NULL: its members are not trained by pairs */
 } tt_cpu_team;
 
 /* The leader: work(with, thread, threads) on all threads of the team, or on its first `threads`
  * ones; returns when all are done. team NULL: on this thread alone. */
-void tt_cpu_team_run(tt_cpu_team *team, tt_cpu_work *work, void *with);
-void tt_cpu_team_run_on(tt_cpu_team *team, int threads, tt_cpu_work *work, void *with);
+void tt_cpu_team_run(tt_cpu_team *team, tt_cpu_work *work, void *context);
+void tt_cpu_team_run_on(tt_cpu_team *team, int threads, tt_cpu_work *work, void *context);
 int tt_cpu_team_threads(const tt_cpu_team *team); /* of the next call, at least */
 void tt_cpu_team_set_left(tt_cpu_team *team, int64_t left);
 
 /* The same on this many threads outside of tt_cpu_each_member, where none waits for work. */
-void tt_cpu_fork(int threads, tt_cpu_work *work, void *with);
+void tt_cpu_fork(int threads, tt_cpu_work *work, void *context);
 
 /* Call job(..., i, with) for every member i of [0, M) on the threads of the engine. A thread that
  * has no member joins the team with most work for each of its threads, up to most_sharing.
  *   steps  work of a member: the steps that it takes, at most; 0: the same for each member */
 struct tt_cpu_buffers;
 typedef void tt_cpu_job(tt_engine *e, struct tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
-                        void *with);
-void tt_cpu_each_member(tt_engine *e, int64_t steps, tt_cpu_job *job, void *with);
+                        void *context);
+void tt_cpu_each_member(tt_engine *e, int64_t steps, tt_cpu_job *job, void *context);
 
 /* Row numbers of an epoch computed at a time; one batch if that is larger. */
 enum { TT_SAMPLER_WINDOW = 4096 };
@@ -263,7 +263,7 @@ typedef struct tt_cpu_gradient_share {
   int first, end;
   int64_t rows;
   float *gradient; /* [P] */
-  void (*use)(const void *with, tt_slice segment);
+  void (*use)(const void *context, tt_slice segment);
   const void *with;
 } tt_cpu_gradient_share;
 void tt_cpu_share_gradient(const tt_cpu_gradient_share *s, int thread, int threads);
@@ -307,7 +307,7 @@ void tt_cpu_share_update(void *update, int thread, int threads);
 void tt_cpu_average_weights(const tt_engine *e, const tt_cpu_member *ctx, tt_slice segment);
 void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss);
 
-/* One optimiser step. Returns 0 if the loss is not finite; then the weights do not change.
+/* One optimizer step. Returns 0 if the loss is not finite; then the weights do not change.
  *   steps  steps until the caller stops: the row order is computed for no more batches */
 int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, int64_t steps);
 
@@ -387,7 +387,7 @@ void tt_cpu_restore_denormals(unsigned old);
 int64_t tt_cpu_predict_bytes(const tt_model *model, int64_t columns, const tt_resources *use);
 tt_err tt_cpu_describe(int device, tt_device_info *out);
 tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
-                      const float *x, tt_moments *into, float *members);
+                      const float *x, tt_moments *dst, float *members);
 
 /* engine.h: partial_bytes, partial, squares, advance, accept. */
 int64_t tt_cpu_partial_bytes(const tt_cohort *c, tt_slice slice, tt_slice parts,
@@ -397,7 +397,7 @@ tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
 tt_err tt_cpu_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
 tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double squares,
                       float *w);
-tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
+tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice slice, const float *w, double loss,
                      const tt_epoch_sharing *share, int *epoch_ended);
 
 /* engine.h: stage_begin, stage_forward, stage_backward, stage_bytes. */

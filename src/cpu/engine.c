@@ -22,7 +22,7 @@ static void destroy(tt_engine **engine)
   if (!e) return;
   for (int64_t i = 0; e->lists && i < e->row_sets; i++)
     for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
-  tt_free_all(&e->lists, &e->anchor, &e->term, &e->progress, &e->team, &e->taken, &e->pair_room);
+  tt_free_all(&e->lists, &e->anchor, &e->term, &e->progress, &e->team, &e->taken, &e->pair_scratch);
   tt_cpu_stage_destroy(e);
   for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
   tt_free(e->buffers);
@@ -46,7 +46,7 @@ typedef struct engine_sizes {
   X(team, tt_cpu_team, s->threads)                                                                 \
   X(taken, uint64_t, s->threads * s->shares)                                                       \
   X(buffers, tt_cpu_buffers *, s->threads)                                                         \
-  X(pair_room, float, s->threads > 1 ? s->threads * s->pair_floats : 0)
+  X(pair_scratch, float, s->threads > 1 ? s->threads * s->pair_floats : 0)
 
 static int threads_of(const tt_resources *use) { return use->threads < 1 ? 1 : use->threads; }
 
@@ -81,7 +81,7 @@ static tt_err allocate(tt_engine *e)
 #undef X
   for (int t = 0; t < e->threads; t++) {
     e->team[t].taken = e->taken + t * s->shares;
-    if (e->pair_room) e->team[t].pair_room = e->pair_room + t * s->pair_floats;
+    if (e->pair_scratch) e->team[t].pair_scratch = e->pair_scratch + t * s->pair_floats;
   }
   TT_TRY(tt_state_create_segment(e->slice, tt_cohort_state_shape(c), e->own, &e->state));
   for (int t = 0; t < e->threads; t++)
@@ -160,7 +160,7 @@ static int most_sharing(const tt_engine *e, int64_t rows)
   double flops = tt_model_flops(&c->model, rows), threads = flops / (double)e->share_flops;
   int most = e->threads < TT_CPU_MOST_SHARING ? e->threads : TT_CPU_MOST_SHARING;
   int halves = e->share_flops == TT_CPU_SHARE_FLOPS && flops >= 2.0 * TT_CPU_HALF_FLOPS &&
-               e->pair_room && tt_cpu_cut(&c->model, rows) < rows;
+               e->pair_scratch && tt_cpu_cut(&c->model, rows) < rows;
   int least = halves && most > 1 ? 2 : 1;
   return threads < least ? least : threads < most ? (int)threads : most;
 }
@@ -171,13 +171,13 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
   e->replay = replay ? replay->order : NULL;
   int64_t most = 0; /* training rows of a member, at most */
   for (int64_t v = 0; v < e->row_sets; v++) {
-    tt_cpu_row_lists *to = &e->lists[v];
+    tt_cpu_row_lists *dst = &e->lists[v];
     for (int k = 0; k < TT_SPLITS; k++) {
-      tt_free(to->row[k]);
-      TT_TRY(tt_cohort_stored_rows(e->cohort, data, v, (tt_split)k, &to->row[k], &to->count[k]));
+      tt_free(dst->row[k]);
+      TT_TRY(tt_cohort_stored_rows(e->cohort, data, v, (tt_split)k, &dst->row[k], &dst->count[k]));
     }
-    if (to->count[TT_TRAIN] < 1) return no_training_row(e->cohort, v);
-    int64_t used = tt_cohort_epoch_rows(e->cohort, to->count[TT_TRAIN]);
+    if (dst->count[TT_TRAIN] < 1) return no_training_row(e->cohort, v);
+    int64_t used = tt_cohort_epoch_rows(e->cohort, dst->count[TT_TRAIN]);
     if (used > most) most = used;
   }
   e->most_sharing = most_sharing(e, most);
@@ -219,9 +219,10 @@ typedef struct train_args {
   tt_member_progress *at; /* [M] */
 } train_args;
 
-static void train_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i, void *with)
+static void train_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
+                         void *context)
 {
-  const train_args *a = with;
+  const train_args *a = context;
   a->at[i].taken = tt_cpu_train_member(e, b, team, i, a->steps);
   get_standing(e->state, i, &a->at[i]);
 }
@@ -252,9 +253,9 @@ typedef struct evaluate_args {
 } evaluate_args;
 
 static void evaluate_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
-                            void *with)
+                            void *context)
 {
-  const evaluate_args *a = with;
+  const evaluate_args *a = context;
   const tt_member *m = &e->cohort->member[e->slice.first + i];
   const tt_cpu_row_lists *lists = &e->lists[tt_member_row_set(e->cohort, m)];
   a->loss[i] = tt_cpu_mean_loss(e, b, team, &e->cohort->ensemble[m->ensemble],
@@ -278,35 +279,36 @@ typedef struct halves_args {
 
 /* Outputs of one member on its next batch: output[B][O], row[B]. */
 static void forward_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
-                           void *with)
+                           void *context)
 {
-  const halves_args *to = with;
+  const halves_args *dst = context;
   const tt_model *m = &e->cohort->model;
   int64_t rows = 0, batch = e->cohort->batch_size;
-  float *output = to->output + i * batch * m->outputs;
-  const int32_t *from = NULL;
+  float *output = dst->output + i * batch * m->outputs;
+  const int32_t *src = NULL;
   if (TT_FIELD(e->state, status)[i] == TT_STATUS_training) {
     tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
     ctx.team = team;
-    from = tt_cpu_shared_forward(e, b, &ctx, &rows);
+    src = tt_cpu_shared_forward(e, b, &ctx, &rows);
   }
   const float *z = b->z[m->layers - 1];
   for (int64_t r = 0; r < batch; r++) {
-    to->row[i * batch + r] = r < rows ? from[r] : -1;
+    dst->row[i * batch + r] = r < rows ? src[r] : -1;
     for (int64_t o = 0; o < m->outputs; o++)
       output[r * m->outputs + o] = r < rows ? z[o * b->ld + r] : 0.0f;
   }
 }
 
-static void apply_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i, void *with)
+static void apply_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
+                         void *context)
 {
-  const halves_args *from = with;
+  const halves_args *src = context;
   int64_t each = e->cohort->batch_size * e->cohort->model.outputs;
   int8_t *status = &TT_FIELD(e->state, status)[i];
   if (*status != TT_STATUS_training) return;
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
   ctx.team = team;
-  if (tt_cpu_shared_apply(e, b, &ctx, from->delta + i * each, from->loss[i]))
+  if (tt_cpu_shared_apply(e, b, &ctx, src->delta + i * each, src->loss[i]))
     tt_cpu_end_epoch_if_due(e, b, &ctx);
   else
     *status = TT_STATUS_diverged;
@@ -325,29 +327,29 @@ static tt_err apply(tt_engine *e, const float *delta, const double *loss)
 }
 
 /* Copy members `which` of the cohort from one state to another; both must hold them. */
-static tt_err copy_members(tt_slice which, const tt_state *from, tt_state *to)
+static tt_err copy_members(tt_slice which, const tt_state *src, tt_state *dst)
 {
   int64_t last = which.first + which.count;
-  if (which.first < from->first || last > from->first + from->count || which.first < to->first ||
-      last > to->first + to->count || from->params != to->params || from->slots != to->slots ||
-      from->epochs != to->epochs || from->averages != to->averages ||
-      from->snapshots != to->snapshots || from->ensemble_epochs != to->ensemble_epochs)
+  if (which.first < src->first || last > src->first + src->count || which.first < dst->first ||
+      last > dst->first + dst->count || src->params != dst->params || src->slots != dst->slots ||
+      src->epochs != dst->epochs || src->averages != dst->averages ||
+      src->snapshots != dst->snapshots || src->ensemble_epochs != dst->ensemble_epochs)
     return TT_FAIL(INTERNAL,
                    "members %" PRId64 " + %" PRId64 " are not in both states, or the sizes differ",
                    which.first, which.count);
   for (int64_t m = which.first; m < last; m++)
-    tt_state_copy_member(from, m - from->first, to, m - to->first);
+    tt_state_copy_member(src, m - src->first, dst, m - dst->first);
   return TT_OK;
 }
 
-static tt_err save(tt_engine *e, tt_slice which, tt_state *to)
+static tt_err save(tt_engine *e, tt_slice which, tt_state *dst)
 {
-  return copy_members(which, e->state, to);
+  return copy_members(which, e->state, dst);
 }
 
-static tt_err load(tt_engine *e, tt_slice which, const tt_state *from)
+static tt_err load(tt_engine *e, tt_slice which, const tt_state *src)
 {
-  TT_TRY(copy_members(which, from, e->state));
+  TT_TRY(copy_members(which, src, e->state));
   set_anchors(e, which);
   return TT_OK;
 }

@@ -116,11 +116,11 @@ float *tt_cpu_delta(const tt_model *m, const tt_cpu_buffers *b, int l)
 
 /* dL/d(inputs of layer l), but for its skip connection. */
 static void dense_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
-                                 const tt_cpu_buffers *b, int l, int64_t rows, float *to)
+                                 const tt_cpu_buffers *b, int l, int64_t rows, float *dst)
 {
   const tt_layer *layer = &m->layer[l];
   k->product(layer->in, layer->out, w + layer->weight, 1, layer->in, NULL, tt_cpu_delta(m, b, l),
-             NULL, to, b->ld, tt_lanes_up(rows));
+             NULL, dst, b->ld, tt_lanes_up(rows));
 }
 
 const float *tt_cpu_dense_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,

@@ -40,19 +40,19 @@ static int64_t count_indices(const tt_front_layer *l, int training)
 
 /* A list of pairs (one, other), sorted by their keys, which are stored from *room on. */
 static tt_taps sort_taps(int64_t taps, int64_t keys, const int32_t *key, const int32_t *one,
-                         const int32_t *other, int32_t **room)
+                         const int32_t *other, int32_t **scratch)
 {
-  int32_t *first = *room, *at = first + keys + 1, *from = at + taps;
+  int32_t *first = *scratch, *at = first + keys + 1, *from = at + taps;
   memset(first, 0, (size_t)(keys + 1) * sizeof *first);
   for (int64_t t = 0; t < taps; t++) first[key[t] + 1]++;
   for (int64_t k = 0; k < keys; k++) first[k + 1] += first[k];
   for (int64_t t = 0; t < taps; t++) {
-    int32_t to = first[key[t]]++;
-    at[to] = one[t], from[to] = other[t];
+    int32_t end = first[key[t]]++;
+    at[end] = one[t], from[end] = other[t];
   }
   for (int64_t k = keys; k > 0; k--) first[k] = first[k - 1]; /* each has moved to the next key */
   first[0] = 0;
-  *room = from + taps;
+  *scratch = from + taps;
   return (tt_taps){keys, first, at, from};
 }
 
@@ -63,12 +63,12 @@ static tt_err make_lists(const tt_front_layer *l, int training, tt_cpu_front_lay
   if (!taps) return TT_OK;
   TT_TRY(TT_ALLOC(b->indices, count_indices(l, training)));
   TT_TRY(TT_ALLOC(triple, 3 * taps));
-  int32_t *to = triple, *tap = to + taps, *from = tap + taps, *room = b->indices;
-  (void)tt_front_list_taps(l, to, tap, from);
-  b->by_output = sort_taps(taps, tt_front_positions(l), to, tap, from, &room);
+  int32_t *dst = triple, *tap = dst + taps, *from = tap + taps, *scratch = b->indices;
+  (void)tt_front_list_taps(l, dst, tap, from);
+  b->by_output = sort_taps(taps, tt_front_positions(l), dst, tap, from, &scratch);
   if (lists_of(l, training) == 3) {
-    b->by_input = sort_taps(taps, tt_front_positions_in(l), from, tap, to, &room);
-    b->by_tap = sort_taps(taps, kernel_positions(l), tap, to, from, &room);
+    b->by_input = sort_taps(taps, tt_front_positions_in(l), from, tap, dst, &scratch);
+    b->by_tap = sort_taps(taps, kernel_positions(l), tap, dst, from, &scratch);
   }
   tt_free(triple);
   return TT_OK;
@@ -117,18 +117,18 @@ tt_err tt_cpu_front_create(const tt_front *f, int64_t ld, int training, tt_cpu_f
   return e;
 }
 
-tt_err tt_cpu_front_slot_create(const tt_front *f, const tt_cpu_front *of, int first, int end,
+tt_err tt_cpu_front_slot_create(const tt_front *f, const tt_cpu_front *front, int first, int end,
                                 int64_t ld, tt_cpu_front **out)
 {
   tt_cpu_front *b = NULL;
   tt_err e = TT_ALLOC(b, 1);
-  if (!e) b->layers = of->layers;
+  if (!e) b->layers = front->layers;
   for (int l = first; !e && l < end; l++) {
-    tt_cpu_front_layer *at = &b->layer[l];
-    at->by_output = of->layer[l].by_output;
-    at->by_input = of->layer[l].by_input;
-    at->by_tap = of->layer[l].by_tap;
-    e = allocate_arrays(&f->layer[l], ld, 1, at);
+    tt_cpu_front_layer *layer = &b->layer[l];
+    layer->by_output = front->layer[l].by_output;
+    layer->by_input = front->layer[l].by_input;
+    layer->by_tap = front->layer[l].by_tap;
+    e = allocate_arrays(&f->layer[l], ld, 1, layer);
   }
   if (!e && first > 0)
     e = TT_ALLOC(b->layer[first - 1].y, tt_front_values(&f->layer[first - 1]) * ld);
@@ -160,9 +160,9 @@ void tt_cpu_front_destroy(tt_cpu_front **b)
 {
   if (!*b) return;
   for (int l = 0; l < (*b)->layers; l++) {
-    tt_cpu_front_layer *at = &(*b)->layer[l];
-    tt_free_all(&at->y, &at->slope, &at->mask, &at->delta, &at->normalized, &at->inverse_std,
-                &at->skip_delta, &at->indices);
+    tt_cpu_front_layer *layer = &(*b)->layer[l];
+    tt_free_all(&layer->y, &layer->slope, &layer->mask, &layer->delta, &layer->normalized,
+                &layer->inverse_std, &layer->skip_delta, &layer->indices);
   }
   tt_free(*b);
 }
@@ -190,9 +190,9 @@ float *tt_cpu_front_delta(const tt_cpu_front *b, int layer, int64_t row)
 
 /* Forward */
 
-static void copy(int64_t values, const float *from, float *to, int64_t ld, int64_t n)
+static void copy(int64_t values, const float *src, float *dst, int64_t ld, int64_t n)
 {
-  for (int64_t v = 0; v < values; v++) memcpy(to + v * ld, from + v * ld, (size_t)n * sizeof *to);
+  for (int64_t v = 0; v < values; v++) memcpy(dst + v * ld, src + v * ld, (size_t)n * sizeof *dst);
 }
 
 /* What group g of a conv has in its weights and channels. */
@@ -225,9 +225,9 @@ static void normalize(const tt_cpu_front_pass *p, int l, const float *x, float *
   int64_t each = tt_front_positions(layer), out = layer->channels / layer->groups;
   copy(tt_front_values(layer), x, z, p->ld, p->n);
   for (int64_t g = 0; g < layer->groups; g++) {
-    int64_t at = g * out * each * p->ld;
+    int64_t offset = g * out * each * p->ld;
     p->kernels->norm(out, each, p->w + layer->weight + g * out, p->w + layer->bias + g * out,
-                     z + at, gradient ? b->normalized + at + p->row : NULL,
+                     z + offset, gradient ? b->normalized + offset + p->row : NULL,
                      gradient ? b->inverse_std + g * p->ld + p->row : NULL, p->ld, p->n);
   }
 }
@@ -316,7 +316,7 @@ static void finish_delta(const tt_cpu_front_pass *p, int l)
   if (is_activated(layer)) p->kernels->times(values, b->slope + p->row, d, p->ld, p->n);
 }
 
-static void convolve_back(const tt_cpu_front_pass *p, int l, const float *d, float *to)
+static void convolve_back(const tt_cpu_front_pass *p, int l, const float *d, float *dst)
 {
   const tt_front_layer *layer = &p->front->layer[l];
   tt_convolution f = forward_of(layer, &p->buffers->layer[l]);
@@ -330,47 +330,47 @@ static void convolve_back(const tt_cpu_front_pass *p, int l, const float *d, flo
   for (int64_t g = 0; g < layer->groups; g++)
     p->kernels->convolve(&c, p->w + layer->weight + g * f.outputs * f.output_step, NULL,
                          d + g * f.outputs * f.positions * p->ld,
-                         to + g * f.channels * f.from_positions * p->ld, p->ld, p->n);
+                         dst + g * f.channels * f.from_positions * p->ld, p->ld, p->n);
 }
 
-static void normalize_back(const tt_cpu_front_pass *p, int l, const float *d, float *to)
+static void normalize_back(const tt_cpu_front_pass *p, int l, const float *d, float *dst)
 {
   const tt_front_layer *layer = &p->front->layer[l];
   const tt_cpu_front_layer *b = &p->buffers->layer[l];
   int64_t each = tt_front_positions(layer), out = layer->channels / layer->groups;
   for (int64_t g = 0; g < layer->groups; g++) {
-    int64_t at = g * out * each * p->ld;
+    int64_t offset = g * out * each * p->ld;
     p->kernels->norm_gradient(out, each, p->w + layer->weight + g * out,
-                              b->normalized + at + p->row, b->inverse_std + g * p->ld + p->row,
-                              d + at, to + at, p->ld, p->n);
+                              b->normalized + offset + p->row, b->inverse_std + g * p->ld + p->row,
+                              d + offset, dst + offset, p->ld, p->n);
   }
 }
 
 /* dL/dz of layer l -> dL/d(its input). */
-static void backward_layer(const tt_cpu_front_pass *p, int l, float *to)
+static void backward_layer(const tt_cpu_front_pass *p, int l, float *dst)
 {
   const tt_front_layer *layer = &p->front->layer[l];
   const tt_cpu_front_layer *b = &p->buffers->layer[l];
   const float *d = b->delta + p->row;
   int64_t in = tt_front_positions_in(layer), values = tt_front_values_in(layer);
   for (int64_t v = 0; is_pool(layer) && v < values; v++)
-    memset(to + v * p->ld, 0, (size_t)p->n * sizeof *to);
+    memset(dst + v * p->ld, 0, (size_t)p->n * sizeof *dst);
   switch (layer->kind) {
-  case TT_FRONT_conv: convolve_back(p, l, d, to); break;
-  case TT_FRONT_group_norm: normalize_back(p, l, d, to); break;
+  case TT_FRONT_conv: convolve_back(p, l, d, dst); break;
+  case TT_FRONT_group_norm: normalize_back(p, l, d, dst); break;
   case TT_FRONT_pool:
   case TT_FRONT_global_mean:
     p->kernels->pool_gradient(layer->pool, layer->channels, in, &b->by_output, window_share(layer),
-                              result_of(p, l - 1), d, to, p->ld, p->n);
+                              result_of(p, l - 1), d, dst, p->ld, p->n);
     break;
   default:
-    copy(values, d, to, p->ld, p->n);
-    mask_channels(p, l, to);
+    copy(values, d, dst, p->ld, p->n);
+    mask_channels(p, l, dst);
     break;
   }
   for (int e = l; e < p->front->layers; e++)
     if (p->front->layer[e].skip == l - 1)
-      p->kernels->add(values, p->buffers->layer[e].skip_delta + p->row, to, p->ld, p->n);
+      p->kernels->add(values, p->buffers->layer[e].skip_delta + p->row, dst, p->ld, p->n);
 }
 
 void tt_cpu_front_backward(const tt_cpu_front_pass *p, int first, int end)

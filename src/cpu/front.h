@@ -42,7 +42,7 @@ int64_t tt_cpu_front_bytes(const tt_front *f, int64_t ld, int training);
 
 /* Buffers for training with the lists of others, which live longer: of layers [first, end), and
  * the result of the layer before. */
-tt_err tt_cpu_front_slot_create(const tt_front *f, const tt_cpu_front *of, int first, int end,
+tt_err tt_cpu_front_slot_create(const tt_front *f, const tt_cpu_front *front, int first, int end,
                                 int64_t ld, tt_cpu_front **out);
 int64_t tt_cpu_front_slot_bytes(const tt_front *f, int first, int end, int64_t ld);
 

@@ -12,9 +12,9 @@ typedef struct ordering {
   tt_sampler order;
 } ordering;
 
-static void order_share(void *with, int thread, int threads)
+static void order_share(void *context, int thread, int threads)
 {
-  const ordering *o = with;
+  const ordering *o = context;
   const tt_cpu_buffers *b = o->b;
   tt_slice own = tt_cpu_share_of_rows(b->window_count, thread, threads);
   o->e->kernels->order(&o->order, o->ctx->lists->row[TT_TRAIN], b->window_first + own.first,
@@ -112,9 +112,9 @@ void tt_cpu_output_loss(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_batc
 const float *tt_cpu_forward_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                                   const tt_cpu_batch *batch, tt_slice rows)
 {
-  tt_cpu_batch at = *batch;
-  const float *weight = tt_cpu_load_batch(e, b, ctx, &at, rows);
-  tt_cpu_forward(e->kernels, &e->cohort->model, ctx->w, b, rows.count, &at.dropout, 1);
+  tt_cpu_batch current = *batch;
+  const float *weight = tt_cpu_load_batch(e, b, ctx, &current, rows);
+  tt_cpu_forward(e->kernels, &e->cohort->model, ctx->w, b, rows.count, &current.dropout, 1);
   return weight;
 }
 
@@ -143,9 +143,9 @@ void tt_cpu_panels_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
                           gradient);
 }
 
-static void add(int64_t params, const float *from, float *to)
+static void add(int64_t params, const float *src, float *dst)
 {
-  for (int64_t p = 0; p < params; p++) to[p] += from[p];
+  for (int64_t p = 0; p < params; p++) dst[p] += src[p];
 }
 
 /* Gradient of some rows of the batch; returns their loss, NaN if a loss is not finite. */
@@ -194,9 +194,9 @@ typedef struct addition {
   float *to;
 } addition;
 
-static void add_share(void *with, int thread, int threads)
+static void add_share(void *context, int thread, int threads)
 {
-  const addition *a = with;
+  const addition *a = context;
   tt_slice s = tt_part_segment(a->params, threads, thread);
   add(s.count, a->from + s.first, a->to + s.first);
 }
@@ -237,9 +237,9 @@ typedef struct shared_parts {
   tt_slice parts;
 } shared_parts;
 
-static void share_parts(void *with, int thread, int threads)
+static void share_parts(void *context, int thread, int threads)
 {
-  const shared_parts *s = with;
+  const shared_parts *s = context;
   tt_cpu_buffers *b = s->e->buffers[thread];
   (void)slice_gradient(s->e, b, s->ctx, s->batch, share_of(s->parts, threads, thread), b->loss);
 }
@@ -312,9 +312,9 @@ void tt_cpu_share_gradient(const tt_cpu_gradient_share *s, int thread, int threa
   int front = m->front.layers, first = s->first > front ? s->first - front : 0;
   int end = s->end - front;
   for (int l = end - 1; l >= first; l--) {
-    int64_t from = first_output(m, first, end, l, thread, threads);
-    int64_t to = first_output(m, first, end, l, thread + 1, threads);
-    if (to > from) dense_share(s, l, (tt_slice){from, to - from});
+    int64_t begin = first_output(m, first, end, l, thread, threads);
+    int64_t stop = first_output(m, first, end, l, thread + 1, threads);
+    if (stop > begin) dense_share(s, l, (tt_slice){begin, stop - begin});
   }
   for (int l = s->first; l < front && l < s->end; l++) {
     tt_slice own = tt_part_slice(m->front.layer[l].channels, threads, thread);

@@ -18,9 +18,9 @@ typedef struct loss_rows {
 } loss_rows;
 
 /* The terms of the losses of a share of the rows. */
-static void score_share(void *with, int thread, int threads)
+static void score_share(void *context, int thread, int threads)
 {
-  const loss_rows *s = with;
+  const loss_rows *s = context;
   const tt_cohort *c = s->e->cohort;
   const tt_kernels *k = s->e->kernels;
   tt_slice own = tt_cpu_share_of_rows(s->rows, thread, threads);
@@ -50,9 +50,9 @@ double tt_cpu_mean_loss(const tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team
 }
 
 /* The terms of a share of the passes over rows. */
-static void score_passes(void *with, int thread, int threads)
+static void score_passes(void *context, int thread, int threads)
 {
-  const loss_rows *all = with;
+  const loss_rows *all = context;
   tt_slice own = tt_part_slice(all->passes.count, threads, thread);
   for (int64_t k = all->passes.first + own.first, end = k + own.count; k < end; k++) {
     loss_rows s = *all;
@@ -115,9 +115,9 @@ static const float *prediction_weights(const tt_engine *e, const tt_cpu_member *
   if (!s->averages || !TT_FIELD(s, averaged)[ctx->i]) return ctx->w;
   const float *mean = TT_FIELD(s, average) + ctx->i * e->own.count;
   if (!e->is_shared || !share) return mean;
-  memcpy(share->room + e->own.first, mean, (size_t)e->own.count * sizeof *mean);
-  share->gather_segments(share->with, share->room);
-  return share->room;
+  memcpy(share->scratch + e->own.first, mean, (size_t)e->own.count * sizeof *mean);
+  share->gather_segments(share->with, share->scratch);
+  return share->scratch;
 }
 
 static void update_plateau(const tt_engine *e, const tt_cpu_member *ctx, double loss)
@@ -186,7 +186,7 @@ static int take_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member 
                      tt_cpu_pair *pair, int64_t steps)
 {
   int threads = tt_cpu_team_threads(ctx->team);
-  if (threads == 2 && ctx->team->pair_room) return tt_cpu_pair_step(pair, steps);
+  if (threads == 2 && ctx->team->pair_scratch) return tt_cpu_pair_step(pair, steps);
   tt_cpu_pair_end(pair);
   return threads > 1 ? tt_cpu_shared_step(e, b, ctx, steps) : tt_cpu_step(e, b, ctx, steps);
 }
@@ -200,7 +200,7 @@ int64_t tt_cpu_train_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, 
   tt_cpu_pair pair = {0};
   int64_t done = 0;
   ctx.team = team;
-  if (team && team->pair_room) tt_cpu_pair_begin(e, b, &ctx, &pair);
+  if (team && team->pair_scratch) tt_cpu_pair_begin(e, b, &ctx, &pair);
   while (done < steps && *status == TT_STATUS_training) {
     if (!take_step(e, b, &ctx, &pair, steps - done)) {
       *status = TT_STATUS_diverged;

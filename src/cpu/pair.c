@@ -20,10 +20,10 @@ int64_t tt_cpu_pair_floats(const tt_cohort *c)
          2 * TERM * tt_lanes_up(c->batch_size);
 }
 
-static float *take(float **room, int64_t count)
+static float *take(float **scratch, int64_t count)
 {
-  float *taken = *room;
-  *room += tt_lanes_up(count);
+  float *taken = *scratch;
+  *scratch += tt_lanes_up(count);
   return taken;
 }
 
@@ -31,12 +31,12 @@ void tt_cpu_pair_begin(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
                        tt_cpu_pair *out)
 {
   const tt_cohort *c = e->cohort;
-  float *room = ctx->team->pair_room;
+  float *scratch = ctx->team->pair_scratch;
   *out = (tt_cpu_pair){.e = e, .b = b, .member = {*ctx, *ctx}};
-  for (int k = 0; k < 2; k++) out->term[k] = (double *)(void *)take(&room, 2 * c->batch_size);
-  for (int k = 0; k < 4; k++) out->half[k / 2][k % 2] = take(&room, c->model.params);
-  out->member[1].w = take(&room, c->model.params);
-  out->member[1].slots = room;
+  for (int k = 0; k < 2; k++) out->term[k] = (double *)(void *)take(&scratch, 2 * c->batch_size);
+  for (int k = 0; k < 4; k++) out->half[k / 2][k % 2] = take(&scratch, c->model.params);
+  out->member[1].w = take(&scratch, c->model.params);
+  out->member[1].slots = scratch;
 }
 
 static void copy_member(const tt_cpu_pair *p)
@@ -107,9 +107,9 @@ static void compute_half(tt_cpu_pair *p, int thread, int halves)
   if (!all_finite(rows.count, b.term)) atomic_store_explicit(&p->infinite, 1, memory_order_relaxed);
 }
 
-static void share(void *with, int thread, int threads)
+static void share(void *context, int thread, int threads)
 {
-  tt_cpu_pair *p = with;
+  tt_cpu_pair *p = context;
   int halves = p->rows ? halves_of(p, p->rows) : 0;
   (void)threads;
   if (thread == 1 && !p->is_copied) copy_member(p);

@@ -58,7 +58,7 @@ tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient
   return TT_OK;
 }
 
-tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
+tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice slice, const float *w, double loss,
                      const tt_epoch_sharing *share, int *epoch_ended)
 {
   int64_t i = m - e->slice.first;
@@ -71,7 +71,7 @@ tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, doubl
   unsigned mode = tt_cpu_flush_denormals();
   ctx.share = share;
   ctx.threads = e->threads;
-  if (of.count) memcpy(ctx.w + of.first, w, (size_t)of.count * sizeof *w);
+  if (slice.count) memcpy(ctx.w + slice.first, w, (size_t)slice.count * sizeof *w);
   tt_cpu_average_weights(e, &ctx, e->own);
   tt_cpu_end_step(e, &ctx, loss);
   *epoch_ended = tt_cpu_end_epoch_if_due(e, e->buffers[0], &ctx);

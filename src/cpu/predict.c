@@ -28,9 +28,9 @@ typedef struct thread_scratch {
   double *weight;            /* [columns] sums of member weights of the block */
 } thread_scratch;
 
-/* One target of a block; the compiler vectorises the loops over rows. */
+/* One target of a block; the compiler vectorizes the loops over rows. */
 static void predict_target(const predict_job *job, const float *o, int64_t step, int64_t rows,
-                           float *mean, float *variance, int64_t to)
+                           float *mean, float *variance, int64_t end)
 {
   const tt_model *m = &job->c->model;
   switch (m->output) {
@@ -38,7 +38,7 @@ static void predict_target(const predict_job *job, const float *o, int64_t step,
   case TT_OUTPUT_##name:                                                                           \
     for (int64_t r = 0; r < rows; r++)                                                             \
       tt_predict_##name(m->levels, job->c->variance_floor, o + r, step, mean + r, variance + r,    \
-                        to);                                                                       \
+                        end);                                                                      \
     return;
     TT_OUTPUTS(X)
 #undef X
@@ -65,10 +65,10 @@ static void store_member(const predict_job *job, const thread_scratch *s, int64_
                          int64_t first, int64_t rows)
 {
   int64_t width = tt_trained_ensemble_width(job->c), ld = s->buffers->ld;
-  float *to = job->members + tt_prediction_place(width, job->rows, member, 0, first);
+  float *dst = job->members + tt_prediction_place(width, job->rows, member, 0, first);
   for (int64_t j = 0; j < width; j++) {
-    memcpy(to + j * job->rows, s->mean + j * ld, (size_t)rows * sizeof *to);
-    memcpy(to + (width + j) * job->rows, s->variance + j * ld, (size_t)rows * sizeof *to);
+    memcpy(dst + j * job->rows, s->mean + j * ld, (size_t)rows * sizeof *dst);
+    memcpy(dst + (width + j) * job->rows, s->variance + j * ld, (size_t)rows * sizeof *dst);
   }
 }
 
@@ -137,15 +137,15 @@ int64_t tt_cpu_predict_bytes(const tt_model *model, int64_t columns, const tt_re
 }
 
 tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
-                      const float *x, tt_moments *into, float *members)
+                      const float *x, tt_moments *dst, float *members)
 {
-  predict_job job = {.c = c, .rows = rows, .x = x, .into = into, .members = members};
-  if (c->networks) return tt_mixed_predict(tt_cpu_predict, c, use, rows, x, into, members);
+  predict_job job = {.c = c, .rows = rows, .x = x, .into = dst, .members = members};
+  if (c->networks) return tt_mixed_predict(tt_cpu_predict, c, use, rows, x, dst, members);
   TT_TRY(tt_kernels_get(use->simd, &job.kernels));
   job.columns = tt_trained_ensemble_columns(c);
-  if (into) {
-    tt_moments_clear(into);
-    tt_moments_set_weights(into, c);
+  if (dst) {
+    tt_moments_clear(dst);
+    tt_moments_set_weights(dst, c);
   }
   int threads = threads_of(use);
   thread_scratch *scratch = NULL;

@@ -22,18 +22,18 @@ typedef struct shared_step {
 static void load_delta(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
 {
   const tt_model *m = &s->e->cohort->model;
-  float *to = tt_cpu_delta(m, b, m->layers - 1);
+  float *dst = tt_cpu_delta(m, b, m->layers - 1);
   for (int64_t o = 0; o < m->outputs; o++) {
     for (int64_t r = 0; r < rows.count; r++)
-      to[o * b->ld + r] = s->delta[(rows.first + r) * m->outputs + o];
-    for (int64_t r = rows.count; r % TT_LANES; r++) to[o * b->ld + r] = 0.0f;
+      dst[o * b->ld + r] = s->delta[(rows.first + r) * m->outputs + o];
+    for (int64_t r = rows.count; r % TT_LANES; r++) dst[o * b->ld + r] = 0.0f;
   }
 }
 
 /* Phase 1. */
-static void share_rows(void *with, int thread, int threads)
+static void share_rows(void *context, int thread, int threads)
 {
-  const shared_step *s = with;
+  const shared_step *s = context;
   const tt_model *m = &s->e->cohort->model;
   tt_slice rows = tt_cpu_share_of_rows(s->batch->count, thread, threads);
   if (rows.count < 1) return;
@@ -50,9 +50,9 @@ static void share_rows(void *with, int thread, int threads)
 }
 
 /* The gradient of a segment of the parameters is complete. */
-static void update(const void *with, tt_slice segment)
+static void update(const void *context, tt_slice segment)
 {
-  const shared_step *s = with;
+  const shared_step *s = context;
   float *gradient = s->b->gradient[0] + segment.first;
   tt_cpu_mask_gradient(s->e, s->b, s->ctx, segment, gradient);
   if (!s->update) return;
@@ -61,9 +61,9 @@ static void update(const void *with, tt_slice segment)
 }
 
 /* Phase 2. */
-static void share_outputs(void *with, int thread, int threads)
+static void share_outputs(void *context, int thread, int threads)
 {
-  const shared_step *s = with;
+  const shared_step *s = context;
   tt_cpu_share_gradient(&(tt_cpu_gradient_share){.e = s->e,
                                                  .b = s->b,
                                                  .end = tt_pipeline_layers(&s->e->cohort->model),

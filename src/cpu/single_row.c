@@ -45,19 +45,19 @@ typedef struct pass {
 /* Add a place of `floats` floats. */
 static int64_t add_place(places *p, int64_t floats)
 {
-  int64_t at = p->end;
+  int64_t offset = p->end;
   p->end += tt_lanes_up(floats);
-  return at;
+  return offset;
 }
 
 static void lay_out_scratch(tt_single_row *s)
 {
   const tt_model *m = &s->m->model;
   places *p = &s->at;
-  int64_t width = tt_trained_ensemble_width(s->m), room = TT_LANES + s->widest;
+  int64_t width = tt_trained_ensemble_width(s->m), work = TT_LANES + s->widest;
   int64_t lanes = m->layer[0].norm >= 0 ? TT_LANES * s->widest : 0, group = GROUP * s->widest;
-  p->first = add_place(p, room) + TT_LANES - 1;
-  p->second = add_place(p, room) + TT_LANES - 1;
+  p->first = add_place(p, work) + TT_LANES - 1;
+  p->second = add_place(p, work) + TT_LANES - 1;
   for (int l = 0; l < m->layers; l++) {
     p->slope[l] = add_place(p, s->width[l]);
     p->normed[l] = add_place(p, lanes);
@@ -85,15 +85,15 @@ static void lay_out(const tt_model *m, tt_single_row *s)
   lay_out_scratch(s);
 }
 
-static void pack_member(const tt_single_row *s, const float *w, float *to)
+static void pack_member(const tt_single_row *s, const float *w, float *dst)
 {
   for (int l = 0; l < s->m->model.layers; l++) {
     const tt_layer *layer = &s->m->model.layer[l];
-    float *at = to + s->offset[l];
+    float *place = dst + s->offset[l];
     for (int64_t o = 0; o < layer->out; o++) {
-      at[o] = w[layer->bias + o];
+      place[o] = w[layer->bias + o];
       for (int64_t i = 0; i < layer->in; i++)
-        at[(1 + i) * s->width[l] + o] = w[layer->weight + o * layer->in + i];
+        place[(1 + i) * s->width[l] + o] = w[layer->weight + o * layer->in + i];
     }
   }
 }
@@ -184,14 +184,14 @@ static const float *forward_row(const tt_single_row *s, pass *p, int gradient)
   }
 }
 
-/* d[width], the derivative by z of layer l, from `by`[out], that by its result. */
-static void differentiate_units(const tt_single_row *s, const pass *p, int l, const float *by,
+/* d[width], the derivative by z of layer l, from `keys`[out], that by its result. */
+static void differentiate_units(const tt_single_row *s, const pass *p, int l, const float *keys,
                                 float *d)
 {
   const tt_layer *layer = &s->m->model.layer[l];
   const float *slope = p->scratch + s->at.slope[l];
   float *rows = p->scratch + s->at.rows, *d_rows = p->scratch + s->at.d_rows;
-  for (int64_t o = 0; o < layer->out; o++) d[o] = by[o] * slope[o];
+  for (int64_t o = 0; o < layer->out; o++) d[o] = keys[o] * slope[o];
   for (int64_t o = layer->out; o < s->width[l]; o++) d[o] = 0.0f;
   if (layer->norm < 0) return;
   to_lanes(layer->out, d, rows);
@@ -242,7 +242,7 @@ void tt_single_row_member(const tt_single_row *s, int64_t member, const float *x
 }
 
 void tt_single_row_add(const tt_single_row *s, int64_t member, const float *o, float *scratch,
-                       tt_moments *into)
+                       tt_moments *dst)
 {
   const tt_trained_ensemble *c = s->m;
   const tt_model *m = &c->model;
@@ -252,16 +252,16 @@ void tt_single_row_add(const tt_single_row *s, int64_t member, const float *o, f
   for (int64_t k = 0; k < m->targets; k++)
     tt_output_predict(m->output, m->levels, c->variance_floor, o + k, m->targets,
                       mean + k * m->quantities, variance + k * m->quantities, 1);
-  tt_moments_add(into, e * width, width, c->weight[member], mean, variance, 1);
+  tt_moments_add(dst, e * width, width, c->weight[member], mean, variance, 1);
 }
 
-void tt_single_row_predict(const tt_single_row *s, const float *x, float *scratch, tt_moments *into)
+void tt_single_row_predict(const tt_single_row *s, const float *x, float *scratch, tt_moments *dst)
 {
   float *o = scratch + s->at.d;
-  tt_moments_clear(into);
+  tt_moments_clear(dst);
   for (int64_t i = 0; i < s->m->members; i++) {
     if (!(s->m->weight[i] > 0.0)) continue;
     tt_single_row_member(s, i, x, 0, scratch, o, NULL);
-    tt_single_row_add(s, i, o, scratch, into);
+    tt_single_row_add(s, i, o, scratch, dst);
   }
 }

@@ -23,18 +23,17 @@ int64_t tt_single_row_scratch(const tt_single_row *s);
 
 /* Outputs o[outputs] of the last layer of a member, by reverse differentiation also the derivatives
  * of the first `slopes` outputs by its inputs, in single precision.
- *   x    [D] normalised inputs
+ *   x    [D] normalized inputs
  *   d_o  [slopes][D], not used if slopes is 0 */
 void tt_single_row_member(const tt_single_row *s, int64_t member, const float *x, int64_t slopes,
                           float *scratch, float *o, float *d_o);
 
 /* Add the prediction of a member of weight > 0, in member order.
  *   o     [outputs] of this member
- *   into  one row, all columns of the ensemble */
+ *   dst   one row, all columns of the ensemble */
 void tt_single_row_add(const tt_single_row *s, int64_t member, const float *o, float *scratch,
-                       tt_moments *into);
+                       tt_moments *dst);
 
-/* Moments of one row, overwritten, from its normalised inputs x[D]. */
-void tt_single_row_predict(const tt_single_row *s, const float *x, float *scratch,
-                           tt_moments *into);
+/* Moments of one row, overwritten, from its normalized inputs x[D]. */
+void tt_single_row_predict(const tt_single_row *s, const float *x, float *scratch, tt_moments *dst);
 #endif

@@ -42,25 +42,25 @@ static int is_last(const stage_pass *p)
 
 /* Copy rows between an array of the buffers, [values][ld] from a row on, and a packed one; the
  * values are those between layer - 1 and layer. */
-static void unpack(const stage_pass *p, int layer, tt_slice rows, int64_t ld, float *to)
+static void unpack(const stage_pass *p, int layer, tt_slice rows, int64_t ld, float *dst)
 {
   int64_t values = tt_pipeline_values(model_of(p), layer);
   for (int64_t i = 0; i < values; i++)
-    memcpy(to + i * ld, p->in + i * p->n + rows.first,
-           (size_t)tt_lanes_up(rows.count) * sizeof *to);
+    memcpy(dst + i * ld, p->in + i * p->n + rows.first,
+           (size_t)tt_lanes_up(rows.count) * sizeof *dst);
 }
 
-static void pack(const stage_pass *p, int layer, tt_slice rows, int64_t ld, const float *from)
+static void pack(const stage_pass *p, int layer, tt_slice rows, int64_t ld, const float *src)
 {
   int64_t values = tt_pipeline_values(model_of(p), layer);
   for (int64_t i = 0; i < values; i++)
-    memcpy(p->out + i * p->n + rows.first, from + i * ld,
-           (size_t)tt_lanes_up(rows.count) * sizeof *from);
+    memcpy(p->out + i * p->n + rows.first, src + i * ld,
+           (size_t)tt_lanes_up(rows.count) * sizeof *src);
 }
 
-static void forward_share(void *with, int thread, int threads)
+static void forward_share(void *context, int thread, int threads)
 {
-  const stage_pass *p = with;
+  const stage_pass *p = context;
   const tt_model *m = model_of(p);
   const tt_pipeline_stage *s = &p->st->layers;
   const tt_cpu_member *ctx = &p->st->ctx;
@@ -115,9 +115,9 @@ static void front_deltas(const stage_pass *p, tt_cpu_buffers *b, tt_slice own)
   pack(p, first, own, b->ld, b->scratch);
 }
 
-static void delta_share(void *with, int thread, int threads)
+static void delta_share(void *context, int thread, int threads)
 {
-  const stage_pass *p = with;
+  const stage_pass *p = context;
   const tt_model *m = model_of(p);
   int front = m->front.layers, end = end_of(&p->st->layers);
   tt_slice own = tt_cpu_share_of_rows(p->rows.count, thread, threads);
@@ -127,9 +127,9 @@ static void delta_share(void *with, int thread, int threads)
   if (p->st->layers.first < front && tt_pipeline_has_gradient(m, front)) front_deltas(p, &b, own);
 }
 
-static void gradient_share(void *with, int thread, int threads)
+static void gradient_share(void *context, int thread, int threads)
 {
-  const stage_pass *p = with;
+  const stage_pass *p = context;
   tt_cpu_share_gradient(&(tt_cpu_gradient_share){.e = p->e,
                                                  .b = p->b,
                                                  .first = p->st->layers.first,
@@ -222,9 +222,9 @@ tt_err tt_cpu_stage_forward(tt_engine *e, int64_t part, const float *in, float *
   return TT_OK;
 }
 
-static void add(int64_t count, const float *from, float *to)
+static void add(int64_t count, const float *src, float *dst)
 {
-  for (int64_t i = 0; i < count; i++) to[i] += from[i];
+  for (int64_t i = 0; i < count; i++) dst[i] += src[i];
 }
 
 /* Loss of the part, whose terms are in the buffers since its forward pass. */

@@ -1,4 +1,4 @@
-/* step.c — one optimiser step of one member; see cpu_internal.h. */
+/* step.c — one optimizer step of one member; see cpu_internal.h. */
 #include "src/cpu/cpu_internal.h"
 
 #include <math.h>

@@ -51,40 +51,40 @@ void tt_cpu_team_set_left(tt_cpu_team *t, int64_t left)
   if (t) atomic_store_explicit(&t->left, left, memory_order_relaxed);
 }
 
-void tt_cpu_team_run(tt_cpu_team *t, tt_cpu_work *work, void *with)
+void tt_cpu_team_run(tt_cpu_team *t, tt_cpu_work *work, void *context)
 {
-  tt_cpu_team_run_on(t, tt_cpu_team_threads(t), work, with);
+  tt_cpu_team_run_on(t, tt_cpu_team_threads(t), work, context);
 }
 
-void tt_cpu_team_run_on(tt_cpu_team *t, int threads, tt_cpu_work *work, void *with)
+void tt_cpu_team_run_on(tt_cpu_team *t, int threads, tt_cpu_work *work, void *context)
 {
   int waited = 0, own = 1; /* shares that this thread does */
   if (threads == 1) {
-    work(with, 0, 1);
+    work(context, 0, 1);
     return;
   }
   uint64_t call = next_call(atomic_load_explicit(&t->call, memory_order_relaxed), threads);
   t->work = work;
-  t->with = with;
+  t->with = context;
   atomic_store_explicit(&t->finished, 0, memory_order_relaxed);
   atomic_store_explicit(&t->call, call, memory_order_release);
-  work(with, 0, threads);
+  work(context, 0, threads);
   while (atomic_load_explicit(&t->finished, memory_order_acquire) < threads - own) {
     pause_briefly(&waited);
     for (int k = 1; waited == PATIENCE && k < threads; k++)
       if (take_share(t, k, call)) {
-        work(with, k, threads);
+        work(context, k, threads);
         own++;
       }
   }
 }
 
-void tt_cpu_fork(int threads, tt_cpu_work *work, void *with)
+void tt_cpu_fork(int threads, tt_cpu_work *work, void *context)
 {
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (int t = 0; t < threads; t++) {
     unsigned mode = tt_cpu_flush_denormals();
-    work(with, t, threads);
+    work(context, t, threads);
     tt_cpu_restore_denormals(mode);
   }
 }
@@ -174,10 +174,10 @@ static void begin(deal *d, int threads)
     e->team[t].thread = 0;
   }
   for (int t = d->leaders; t < threads; t++) {
-    int to = busiest(d, &unknown);
-    if (to < 0) return;
-    e->team[t].leader = to;
-    e->team[t].thread = atomic_fetch_add(&e->team[to].size, 1);
+    int end = busiest(d, &unknown);
+    if (end < 0) return;
+    e->team[t].leader = end;
+    e->team[t].thread = atomic_fetch_add(&e->team[end].size, 1);
   }
 }
 
@@ -213,9 +213,9 @@ static void help_others(deal *d)
   }
 }
 
-void tt_cpu_each_member(tt_engine *e, int64_t steps, tt_cpu_job *job, void *with)
+void tt_cpu_each_member(tt_engine *e, int64_t steps, tt_cpu_job *job, void *context)
 {
-  deal d = {.e = e, .steps = steps, .job = job, .with = with};
+  deal d = {.e = e, .steps = steps, .job = job, .with = context};
 #pragma omp parallel num_threads(e->threads)
   {
     unsigned mode = tt_cpu_flush_denormals();

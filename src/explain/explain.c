@@ -33,13 +33,13 @@ static tt_err write_and_print(tt_comm *c, const tt_explain_options *o,
                               const tt_trained_ensembles *all, const tt_explained *own,
                               const tt_importance *i)
 {
-  const tt_provenance from = {.device = own->ops->name,
-                              .model = o->model,
-                              .model_hash = all->hash,
-                              .seed = o->seed,
-                              .ranks = tt_comm_ranks(c),
-                              .threads = own->use->threads};
-  tt_err e = tt_importance_write(c, o->output, all, i, &from);
+  const tt_provenance provenance = {.device = own->ops->name,
+                                    .model = o->model,
+                                    .model_hash = all->hash,
+                                    .seed = o->seed,
+                                    .ranks = tt_comm_ranks(c),
+                                    .threads = own->use->threads};
+  tt_err e = tt_importance_write(c, o->output, all, i, &provenance);
   if (!e) e = tt_agree(c, tt_comm_is_root(c) ? tt_explain_print_local(all, i, o->json) : TT_OK);
   if (!e)
     tt_log_root(TT_LOG_INFO,

@@ -5,7 +5,7 @@
 
 typedef struct tt_explain_options {
   const char *model;          /* model.h5 */
-  tt_score_file_options rows; /* labelled rows */
+  tt_score_file_options rows; /* labeled rows */
   const char *output;         /* file to write */
   int force;                  /* 1 = replace it if it exists */
   int json;                   /* 1 = print one JSON object instead of tables */

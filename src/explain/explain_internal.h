@@ -11,8 +11,8 @@ typedef struct tt_explain_rows {
   const tt_net_inputs *net; /* of the model */
   int64_t rows, inputs, targets;
   double *raw;    /* [rows][D] as in the file */
-  float *x;       /* [rows][F] normalised */
-  double *y;      /* [rows][T] NaN = unlabelled */
+  float *x;       /* [rows][F] normalized */
+  double *y;      /* [rows][T] NaN = unlabeled */
   double *weight; /* [rows] sample weights */
   double *spread; /* [D] weighted standard deviation of each input, without missing values */
   int64_t *place; /* [rows] rows in ascending order, each about as often as its weight says; with
@@ -21,7 +21,7 @@ typedef struct tt_explain_rows {
 
 /* Collective. Draw the rows and send them to all ranks. Owner: the caller, tt_explain_rows_free,
  * also after an error. Errors: of the file; USAGE (fewer than two rows), MEM. */
-tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *from, const tt_explain_options *o,
+tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *src, const tt_explain_options *o,
                             tt_explain_rows *out);
 void tt_explain_rows_free(tt_explain_rows *r);
 

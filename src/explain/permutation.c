@@ -15,10 +15,10 @@ typedef struct permuted_rows {
 } permuted_rows;
 
 /* tt_row_source.read_local */
-static tt_err read_permuted(void *from, int64_t first, int64_t count, float *x, double *y,
+static tt_err read_permuted(void *src, int64_t first, int64_t count, float *x, double *y,
                             double *weight)
 {
-  const permuted_rows *p = from;
+  const permuted_rows *p = src;
   const tt_explain_rows *r = p->rows;
   int64_t F = r->net->count, T = r->targets;
   memcpy(x, r->x + first * F, (size_t)(count * F) * sizeof *x);
@@ -72,12 +72,13 @@ static tt_err increases_create(const tt_scores *s, int64_t repeats, increases *n
   return TT_ALLOC(n->member, n->cells);
 }
 
-static void add_increases(const tt_scores *base, const tt_scores *s, tt_metric by, int64_t repeat,
-                          increases *n)
+static void add_increases(const tt_scores *base, const tt_scores *s, tt_metric metric,
+                          int64_t repeat, increases *n)
 {
   for (int64_t k = 0; k < n->columns; k++)
-    n->ensemble[repeat * n->columns + k] = s->ensemble[by][k] - base->ensemble[by][k];
-  for (int64_t k = 0; k < n->cells; k++) n->member[k] += s->member[by][k] - base->member[by][k];
+    n->ensemble[repeat * n->columns + k] = s->ensemble[metric][k] - base->ensemble[metric][k];
+  for (int64_t k = 0; k < n->cells; k++)
+    n->member[k] += s->member[metric][k] - base->member[metric][k];
 }
 
 static void store_members(const tt_explained *own, const increases *n, int64_t input,
@@ -91,11 +92,11 @@ static void store_members(const tt_explained *own, const increases *n, int64_t i
           n->member[i * targets + k] / (double)repeats;
   for (int64_t e = 0; e < m->ensembles; e++)
     for (int64_t k = 0; k < width; k++) {
-      const tt_ensemble *from = &m->ensemble[e];
+      const tt_ensemble *src = &m->ensemble[e];
       double mean,
           *to = &out->permutation_between[(own->column + e * width + k) * out->inputs + input];
-      tt_explain_spread(from->members, m->weight + from->first,
-                        n->member + from->first * targets + k / m->model.quantities, targets, &mean,
+      tt_explain_spread(src->members, m->weight + src->first,
+                        n->member + src->first * targets + k / m->model.quantities, targets, &mean,
                         to);
       *to /= (double)repeats;
     }
@@ -105,15 +106,15 @@ static void store(const tt_explained *own, const increases *n, int64_t input, in
                   tt_importance *out)
 {
   for (int64_t k = 0; k < n->columns; k++) {
-    int64_t at = (own->column + k) * out->inputs + input;
+    int64_t offset = (own->column + k) * out->inputs + input;
     double mean = 0.0, squares = 0.0;
     for (int64_t r = 0; r < repeats; r++) mean += n->ensemble[r * n->columns + k] / (double)repeats;
     for (int64_t r = 0; r < repeats; r++) {
       double off = n->ensemble[r * n->columns + k] - mean;
       squares += off * off;
     }
-    out->permutation[at] = mean;
-    out->permutation_std[at] = sqrt(squares / (double)repeats);
+    out->permutation[offset] = mean;
+    out->permutation_std[offset] = sqrt(squares / (double)repeats);
   }
   store_members(own, n, input, repeats, out);
 }
@@ -138,14 +139,14 @@ tt_err tt_explain_permute(tt_comm *c, const tt_explained *own, const tt_explain_
                           const tt_explain_options *o, tt_importance *out)
 {
   permuted_rows p = {.rows = rows, .input = -1};
-  tt_metric by = error_of(&own->m->model);
+  tt_metric metric = error_of(&own->m->model);
   tt_scores *base = NULL;
   increases n = {0};
   tt_err e = score(c, own, &p, &base);
   if (!e) e = tt_agree(c, increases_create(base, o->repeats, &n));
   for (int64_t k = 0; !e && k < n.columns; k++) {
-    out->metric[own->column + k] = tt_metric_table[by].name;
-    out->error[own->column + k] = base->ensemble[by][k];
+    out->metric[own->column + k] = tt_metric_table[metric].name;
+    out->error[own->column + k] = base->ensemble[metric][k];
   }
   for (p.input = 0; !e && p.input < rows->inputs; p.input++) {
     e = permute_input(c, own, &p, o, base, &n);

@@ -46,12 +46,12 @@ static void print_table(const tt_columns *input, const tt_importance *i, int64_t
   printf(" %-28s %12s %10s %12s %10s\n", "input", "permutation", "+- members", "sensitivity",
          "+- members");
   for (int64_t n = 0; n < i->inputs && n < MOST_LINES; n++) {
-    int64_t at = column * i->inputs + ranked[n].input;
+    int64_t offset = column * i->inputs + ranked[n].input;
     printf(" %-28.28s", input->name[ranked[n].input]);
-    print_number(i->permutation[at], 13);
-    print_number(i->permutation_between[at], 11);
-    print_number(i->sensitivity[at], 13);
-    print_number(i->sensitivity_between[at], 11);
+    print_number(i->permutation[offset], 13);
+    print_number(i->permutation_between[offset], 11);
+    print_number(i->sensitivity[offset], 13);
+    print_number(i->sensitivity_between[offset], 11);
     printf("\n");
   }
   if (i->inputs > MOST_LINES) printf(" and %" PRId64 " more\n", i->inputs - MOST_LINES);
@@ -60,15 +60,16 @@ static void print_table(const tt_columns *input, const tt_importance *i, int64_t
 static json_t *describe_input(const tt_columns *input, const tt_importance *i, int64_t column,
                               int64_t d)
 {
-  int64_t at = column * i->inputs + d;
+  int64_t offset = column * i->inputs + d;
   json_t *o = json_object();
   tt_json_set(&o, "name", tt_json_text(input->name[d]));
-  tt_json_set(&o, "permutation_importance", tt_json_number(i->permutation[at]));
-  tt_json_set(&o, "permutation_importance_std", tt_json_number(i->permutation_std[at]));
-  tt_json_set(&o, "permutation_importance_std_members", tt_json_number(i->permutation_between[at]));
-  tt_json_set(&o, "sensitivity", tt_json_number(i->sensitivity[at]));
-  tt_json_set(&o, "sensitivity_std_members", tt_json_number(i->sensitivity_between[at]));
-  tt_json_set(&o, "slope", tt_json_number(i->slope[at]));
+  tt_json_set(&o, "permutation_importance", tt_json_number(i->permutation[offset]));
+  tt_json_set(&o, "permutation_importance_std", tt_json_number(i->permutation_std[offset]));
+  tt_json_set(&o, "permutation_importance_std_members",
+              tt_json_number(i->permutation_between[offset]));
+  tt_json_set(&o, "sensitivity", tt_json_number(i->sensitivity[offset]));
+  tt_json_set(&o, "sensitivity_std_members", tt_json_number(i->sensitivity_between[offset]));
+  tt_json_set(&o, "slope", tt_json_number(i->slope[offset]));
   return o;
 }
 

@@ -67,11 +67,11 @@ static double slope_of(const worker *w, int64_t c, int64_t d, const double *by_i
 }
 
 /* tt_member_slopes.add */
-static void add_member(void *with, int64_t member, int64_t c, const double *d_mu)
+static void add_member(void *context, int64_t member, int64_t c, const double *d_mu)
 {
-  worker *w = with;
-  double *to = w->to.member + (member * w->s->width + c) * w->s->inputs;
-  for (int64_t d = 0; d < w->s->inputs; d++) to[d] += w->weight * fabs(slope_of(w, c, d, d_mu));
+  worker *w = context;
+  double *dst = w->to.member + (member * w->s->width + c) * w->s->inputs;
+  for (int64_t d = 0; d < w->s->inputs; d++) dst[d] += w->weight * fabs(slope_of(w, c, d, d_mu));
 }
 
 /* Add the mean of the members of the present ensemble. */
@@ -80,10 +80,10 @@ static void add_mean(worker *w)
   const sensitivity *s = w->s;
   for (int64_t c = 0; c < s->width; c++)
     for (int64_t d = 0; d < s->inputs; d++) {
-      int64_t to = (w->first + c) * s->inputs + d;
+      int64_t end = (w->first + c) * s->inputs + d;
       double slope = w->weight * slope_of(w, c, d, w->slopes.d_mean + c * s->m->scaler.net.count);
-      w->to.slope[to] += slope;
-      w->to.absolute[to] += fabs(slope);
+      w->to.slope[end] += slope;
+      w->to.absolute[end] += fabs(slope);
     }
 }
 
@@ -111,10 +111,10 @@ static tt_err add_blocks(const sensitivity *s, tt_slice mine, int threads, doubl
   if (!e) {
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
     for (int64_t i = 0; i < mine.count; i++) {
-      int64_t at = mine.first + i, rows = s->rows->rows;
+      int64_t offset = mine.first + i, rows = s->rows->rows;
       worker *own = &w[omp_get_thread_num()];
       own->to = sums_at(s, block + i * s->each);
-      for (int64_t r = at * rows / s->blocks; r < (at + 1) * rows / s->blocks; r++) {
+      for (int64_t r = offset * rows / s->blocks; r < (offset + 1) * rows / s->blocks; r++) {
         tt_watchdog_heartbeat_local("derivatives");
         add_row(own, r);
       }
@@ -125,20 +125,20 @@ static tt_err add_blocks(const sensitivity *s, tt_slice mine, int threads, doubl
   return e;
 }
 
-static void store_column(const sensitivity *s, const slope_sums *from, const tt_explained *own,
+static void store_column(const sensitivity *s, const slope_sums *src, const tt_explained *own,
                          int64_t column, tt_importance *out)
 {
   const tt_ensemble *e = &s->m->ensemble[column / s->width];
   int64_t cells = s->width * s->inputs;
   for (int64_t d = 0; d < s->inputs; d++) {
     if (tt_net_inputs_is_category(&s->m->scaler.net, d)) continue;
-    int64_t at = column * s->inputs + d, to = (own->column + column) * out->inputs + d;
-    double mean, spread, unit = s->rows->spread[d] / *from->weight;
+    int64_t offset = column * s->inputs + d, to = (own->column + column) * out->inputs + d;
+    double mean, spread, unit = s->rows->spread[d] / *src->weight;
     tt_explain_spread(e->members, s->m->weight + e->first,
-                      from->member + e->first * cells + at % cells, cells, &mean, &spread);
-    out->sensitivity[to] = from->absolute[at] * unit;
+                      src->member + e->first * cells + offset % cells, cells, &mean, &spread);
+    out->sensitivity[to] = src->absolute[offset] * unit;
     out->sensitivity_between[to] = spread * unit;
-    out->slope[to] = from->slope[at] / *from->weight;
+    out->slope[to] = src->slope[offset] / *src->weight;
   }
 }
 

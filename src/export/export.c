@@ -152,23 +152,23 @@ int tt_export_undoes(const tt_export_cohort *k, tt_transform f)
 }
 
 /* The scales of the columns become those of the inputs of the networks. */
-static tt_err expand_scaler(const tt_scaler *from, tt_scaler *out)
+static tt_err expand_scaler(const tt_scaler *src, tt_scaler *out)
 {
-  const tt_net_inputs *net = &from->net;
+  const tt_net_inputs *net = &src->net;
   TT_TRY(tt_scaler_create(net->count, 1, out));
   for (int64_t i = 0; i < net->count; i++) {
     int64_t d = net->at[i].column;
     if (net->at[i].kind != TT_NET_INPUT_amount) continue;
-    out->x_mean[i] = from->x_mean[d];
-    out->x_scale[i] = from->x_scale[d];
-    out->x_lambda[i] = from->x_lambda[d];
-    out->x_fill[i] = from->x_fill[d];
-    out->x_normalize[i] = from->x_normalize[d];
+    out->x_mean[i] = src->x_mean[d];
+    out->x_scale[i] = src->x_scale[d];
+    out->x_lambda[i] = src->x_lambda[d];
+    out->x_fill[i] = src->x_fill[d];
+    out->x_normalize[i] = src->x_normalize[d];
   }
   return TT_OK;
 }
 
-typedef tt_err writer(const tt_export_model *x, FILE *to);
+typedef tt_err writer(const tt_export_model *x, FILE *file);
 
 static tt_err write_file(const tt_export_model *x, tt_export_format format)
 {

@@ -74,61 +74,62 @@ static tt_err check(const tt_export_model *x)
 }
 
 /* The name of the file without directory and ending, as a C identifier. */
-static void identifier(const char *file, char *name, size_t room)
+static void identifier(const char *file, char *name, size_t scratch)
 {
   const char *base = strrchr(file, '/');
   base = base ? base + 1 : file;
-  snprintf(name, room, "%s%.*s", isdigit((unsigned char)*base) ? "m" : "", (int)strcspn(base, "."),
-           base);
+  snprintf(name, scratch, "%s%.*s", isdigit((unsigned char)*base) ? "m" : "",
+           (int)strcspn(base, "."), base);
   for (char *c = name; *c; c++)
     if (!isalnum((unsigned char)*c)) *c = '_';
-  if (!*name) snprintf(name, room, "model");
+  if (!*name) snprintf(name, scratch, "model");
 }
 
 /* A text inside a comment. */
-static void put_comment(FILE *to, const char *text)
+static void put_comment(FILE *file, const char *text)
 {
   for (; *text; text++)
-    if ((unsigned char)*text >= ' ' && *text != '*' && *text != '\\') fputc(*text, to);
+    if ((unsigned char)*text >= ' ' && *text != '*' && *text != '\\') fputc(*text, file);
 }
 
 /* ": 0 brass, 1 steel": the values of a category. */
-static void put_levels(const tt_export_model *x, int64_t column, FILE *to)
+static void put_levels(const tt_export_model *x, int64_t column, FILE *file)
 {
   int64_t first = x->net->first[column], levels = tt_net_inputs_levels(x->net, column);
   int texts = tt_net_inputs_levels_are_texts(x->net, column);
   for (int64_t k = 0; k < levels; k++) {
-    fputs(k ? ", " : ": ", to);
-    if (texts) fprintf(to, "%" PRId64 " ", k);
-    put_comment(to, x->net->at[first + k].name);
+    fputs(k ? ", " : ": ", file);
+    if (texts) fprintf(file, "%" PRId64 " ", k);
+    put_comment(file, x->net->at[first + k].name);
   }
-  if (tt_scaler_may_miss(&x->all->at[0]->scaler, column)) fputs("; NAN where it is missing", to);
+  if (tt_scaler_may_miss(&x->all->at[0]->scaler, column)) fputs("; NAN where it is missing", file);
 }
 
-static void put_head(const tt_export_model *x, const char *name, FILE *to)
+static void put_head(const tt_export_model *x, const char *name, FILE *file)
 {
   const tt_columns *input = &x->all->at[0]->input;
-  fprintf(to, "/* %s_predict: a trained ensemble, exported by tutti " TUTTI_VERSION ".\n * ", name);
-  put_comment(to, x->model);
-  fprintf(to, "\n * content_hash_xxh3 %s\n *\n", x->model_hash);
+  fprintf(file, "/* %s_predict: a trained ensemble, exported by tutti " TUTTI_VERSION ".\n * ",
+          name);
+  put_comment(file, x->model);
+  fprintf(file, "\n * content_hash_xxh3 %s\n *\n", x->model_hash);
   for (int64_t i = 0; i < x->columns_in; i++) {
-    fprintf(to, " * x[%" PRId64 "]  ", i);
-    put_comment(to, input->name[i]);
-    fputs(input->units[i][0] ? ", " : "", to);
-    put_comment(to, input->units[i]);
-    put_levels(x, i, to);
-    fputc('\n', to);
+    fprintf(file, " * x[%" PRId64 "]  ", i);
+    put_comment(file, input->name[i]);
+    fputs(input->units[i][0] ? ", " : "", file);
+    put_comment(file, input->units[i]);
+    put_levels(x, i, file);
+    fputc('\n', file);
   }
   for (int64_t c = 0; c < x->columns; c++) {
-    fprintf(to, " * column %" PRId64 "  ", c);
-    put_comment(to, x->labels->ensemble[c]);
-    fputs(": ", to);
-    put_comment(to, x->labels->label[c]);
-    fputs(x->labels->units[c][0] ? ", " : "", to);
-    put_comment(to, x->labels->units[c]);
-    fputc('\n', to);
+    fprintf(file, " * column %" PRId64 "  ", c);
+    put_comment(file, x->labels->ensemble[c]);
+    fputs(": ", file);
+    put_comment(file, x->labels->label[c]);
+    fputs(x->labels->units[c][0] ? ", " : "", file);
+    put_comment(file, x->labels->units[c]);
+    fputc('\n', file);
   }
-  fprintf(to,
+  fprintf(file,
           " *\n * x has %" PRId64 " values, the results have %" PRId64
           " each, in the units of the training "
           "data. Results\n * that are a null pointer are not written. Safe to call from several "
@@ -139,33 +140,33 @@ static void put_head(const tt_export_model *x, const char *name, FILE *to)
           x->columns_in, x->columns, name);
 }
 
-static void put_doubles(FILE *to, const char *name, int64_t i, int64_t n, const double *value)
+static void put_doubles(FILE *file, const char *name, int64_t i, int64_t n, const double *value)
 {
-  fprintf(to, "static const double %s%" PRId64 "[] = {", name, i);
+  fprintf(file, "static const double %s%" PRId64 "[] = {", name, i);
   for (int64_t k = 0; k < n; k++)
-    fprintf(to, "%s%.16e", k % 4 ? ", " : k ? ",\n  " : "\n  ", value[k]);
-  fputs("};\n", to);
+    fprintf(file, "%s%.16e", k % 4 ? ", " : k ? ",\n  " : "\n  ", value[k]);
+  fputs("};\n", file);
 }
 
-static void put_weights(FILE *to, int64_t i, const tt_export_cohort *k)
+static void put_weights(FILE *file, int64_t i, const tt_export_cohort *k)
 {
   int64_t params = k->m->model.params;
-  fprintf(to, "static const float weights%" PRId64 "[] = {", i);
+  fprintf(file, "static const float weights%" PRId64 "[] = {", i);
   for (int64_t g = 0; g < k->members; g++)
     for (int64_t p = 0; p < params; p++)
-      fprintf(to, "%s%.8ef",
+      fprintf(file, "%s%.8ef",
               p % 6    ? ", "
               : g || p ? ",\n  "
                        : "\n  ",
               (double)k->m->w[k->member[g] * params + p]);
-  fputs("};\n", to);
+  fputs("};\n", file);
 }
 
-static void put_ensembles(FILE *to, int64_t i, const tt_export_cohort *k)
+static void put_ensembles(FILE *file, int64_t i, const tt_export_cohort *k)
 {
-  fprintf(to, "static const int ensemble%" PRId64 "[] = {", i);
-  for (int64_t g = 0; g < k->members; g++) fprintf(to, "%s%" PRId64, g ? ", " : "", k->of[g]);
-  fputs("};\n", to);
+  fprintf(file, "static const int ensemble%" PRId64 "[] = {", i);
+  for (int64_t g = 0; g < k->members; g++) fprintf(file, "%s%" PRId64, g ? ", " : "", k->of[g]);
+  fputs("};\n", file);
 }
 
 static int uses_activation(const tt_export_model *x, tt_activation a)
@@ -191,24 +192,24 @@ static int uses_elementary(const tt_export_model *x, int f)
 }
 
 /* The activations have a prefix: one of them is called tanh. */
-static void put_activations(const tt_export_model *x, FILE *to)
+static void put_activations(const tt_export_model *x, FILE *file)
 {
   for (int f = 0; f < ELEMENTARY; f++)
     if (uses_elementary(x, f))
-      fprintf(to, "static double %s(double x) { return %s; }\n", elementary[f].name,
+      fprintf(file, "static double %s(double x) { return %s; }\n", elementary[f].name,
               elementary[f].value);
   for (int a = 0; a < TT_ACT_COUNT; a++)
     if (a != TT_ACT_identity && uses_activation(x, (tt_activation)a))
-      fprintf(to, "static double act_%s(double x) { return %s; }\n", tt_choice_activation[a],
+      fprintf(file, "static double act_%s(double x) { return %s; }\n", tt_choice_activation[a],
               activation_text[a]);
-  fputc('\n', to);
+  fputc('\n', file);
 }
 
-static void put_helpers(const tt_export_model *x, FILE *to)
+static void put_helpers(const tt_export_model *x, FILE *file)
 {
   int norm = 0;
   for (int64_t i = 0; i < x->networks; i++) norm |= x->network[i].m->model.layer[0].norm >= 0;
-  put_activations(x, to);
+  put_activations(x, file);
   fputs("/* z = w x + b; w has a row for each output. */\n"
         "static void dense(const float *w, const float *b, int in, int out, const double *x, "
         "double *z)\n{\n"
@@ -216,9 +217,9 @@ static void put_helpers(const tt_export_model *x, FILE *to)
         "    z[o] = (double)b[o];\n"
         "    for (int i = 0; i < in; i++) z[o] += (double)w[o * in + i] * x[i];\n"
         "  }\n}\n\n",
-        to);
+        file);
   if (norm)
-    fprintf(to,
+    fprintf(file,
             "/* Layer normalization: gain[n], then shift[n]. */\n"
             "static void normalize(const float *gain, int n, double *z)\n{\n"
             "  double mean = 0.0, squares = 0.0;\n"
@@ -228,110 +229,110 @@ static void put_helpers(const tt_export_model *x, FILE *to)
             "    z[i] = (double)gain[i] * (z[i] - mean) / sqrt(squares / n + %.16e) + "
             "(double)gain[n + i];\n}\n\n",
             (double)TT_LAYER_NORM_EPSILON);
-  tt_export_c_front_functions(x, to);
+  tt_export_c_front_functions(x, file);
 }
 
 /* The scales of the fold of network i. */
-static tt_err put_fold(FILE *to, int64_t i, const tt_export_cohort *k)
+static tt_err put_fold(FILE *file, int64_t i, const tt_export_cohort *k)
 {
   int64_t width = tt_trained_ensemble_width(k->m);
   double *factor = NULL;
   if (!k->m->scales) return TT_OK;
   TT_TRY(TT_ALLOC(factor, 2 * width));
   tt_export_fold_targets(k, factor, factor + width);
-  put_doubles(to, "x_factor", i, k->m->model.inputs, k->m->scales->x_factor);
-  put_doubles(to, "x_offset", i, k->m->model.inputs, k->m->scales->x_offset);
-  put_doubles(to, "y_factor", i, width, factor);
-  put_doubles(to, "y_offset", i, width, factor + width);
+  put_doubles(file, "x_factor", i, k->m->model.inputs, k->m->scales->x_factor);
+  put_doubles(file, "x_offset", i, k->m->model.inputs, k->m->scales->x_offset);
+  put_doubles(file, "y_factor", i, width, factor);
+  put_doubles(file, "y_offset", i, width, factor + width);
   tt_free(factor);
   return TT_OK;
 }
 
-/* Mean and variance of the quantities of one member with weights w, from normalised inputs x: of
+/* Mean and variance of the quantities of one member with weights w, from normalized inputs x: of
  * network i, whose cohort is `cohort`. */
-static void put_member(const tt_export_model *x, int64_t i, int64_t cohort, FILE *to)
+static void put_member(const tt_export_model *x, int64_t i, int64_t cohort, FILE *file)
 {
   const tt_model *m = &x->network[i].m->model;
   int64_t components = x->network[i].m->scaler.components;
   int64_t n = tt_trained_ensemble_targets(x->network[i].m);
   int folded = x->network[i].m->scales != NULL;
-  char from[TT_EXPORT_C_NAME];
-  fprintf(to,
+  char low[TT_EXPORT_C_NAME];
+  fprintf(file,
           "static void member%" PRId64
           "(const float *w, const double *%s, double *%s, double *%s)\n{\n",
           i, folded ? "all" : "x", components ? "all_means" : "mean",
           components ? "all_variances" : "variance");
-  if (folded) tt_export_c_fold_inputs(to, i, x->inputs);
-  tt_export_c_front(&m->front, i, from, to);
+  if (folded) tt_export_c_fold_inputs(file, i, x->inputs);
+  tt_export_c_front(&m->front, i, low, file);
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
     char z[TT_EXPORT_C_NAME];
     snprintf(z, sizeof z, l < m->layers - 1 ? "h%d" : "o", l);
-    fprintf(to, "  double %s[%" PRId64 "];\n", z, layer->out);
-    fprintf(to, "  dense(w + %" PRId64 ", w + %" PRId64 ", %" PRId64 ", %" PRId64 ", %s, %s);\n",
-            layer->weight, layer->bias, layer->in, layer->out, from, z);
+    fprintf(file, "  double %s[%" PRId64 "];\n", z, layer->out);
+    fprintf(file, "  dense(w + %" PRId64 ", w + %" PRId64 ", %" PRId64 ", %" PRId64 ", %s, %s);\n",
+            layer->weight, layer->bias, layer->in, layer->out, low, z);
     if (layer->norm >= 0)
-      fprintf(to, "  normalize(w + %" PRId64 ", %" PRId64 ", %s);\n", layer->norm, layer->out, z);
+      fprintf(file, "  normalize(w + %" PRId64 ", %" PRId64 ", %s);\n", layer->norm, layer->out, z);
     if (layer->activation != TT_ACT_identity || layer->residual)
-      fprintf(to, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] = %s%s(%s[i])%s%s%s;\n",
+      fprintf(file, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] = %s%s(%s[i])%s%s%s;\n",
               layer->out, z, layer->activation == TT_ACT_identity ? "" : "act_",
               layer->activation == TT_ACT_identity ? "" : tt_choice_activation[layer->activation],
-              z, layer->residual ? " + " : "", layer->residual ? from : "",
+              z, layer->residual ? " + " : "", layer->residual ? low : "",
               layer->residual ? "[i]" : "");
-    snprintf(from, sizeof from, "%s", z);
+    snprintf(low, sizeof low, "%s", z);
   }
-  fprintf(to,
+  fprintf(file,
           "  enum { K = %" PRId64 ", N = %d };\n  const double FLOOR = %.16e;\n  (void)FLOOR;\n%s",
           m->targets, (int)m->levels, (double)x->network[i].m->variance_floor,
           components ? "  double mean[K], variance[K];\n" : "");
-  fprintf(to, "  for (int k = 0; k < K; k++) {\n%s  }\n", output_text[m->output]);
+  fprintf(file, "  for (int k = 0; k < K; k++) {\n%s  }\n", output_text[m->output]);
   if (folded && !components)
-    tt_export_c_fold_outputs(to, i, tt_trained_ensemble_width(x->network[i].m));
+    tt_export_c_fold_outputs(file, i, tt_trained_ensemble_width(x->network[i].m));
   if (components)
-    fprintf(to,
+    fprintf(file,
             "  for (int t = 0; t < %" PRId64 "; t++) {\n    all_means[t] = component_mean%" PRId64
             "[t];\n    all_variances[t] = residual%" PRId64 "[t];\n"
             "    for (int k = 0; k < K; k++) {\n      double c = component%" PRId64 "[k * %" PRId64
             " + t];\n      all_means[t] += c * mean[k];\n"
             "      all_variances[t] += c * c * variance[k];\n    }\n  }\n",
             n, cohort, cohort, cohort, n);
-  fputs("}\n\n", to);
+  fputs("}\n\n", file);
 }
 
 /* static void predictN(g, x, mean, variance): member g of cohort i. */
-static void put_choice(const tt_export_model *x, int64_t i, FILE *to)
+static void put_choice(const tt_export_model *x, int64_t i, FILE *file)
 {
   const tt_export_cohort *k = &x->cohort[i];
   int64_t first = 0, last = k->network + k->networks - 1;
-  fprintf(to,
+  fprintf(file,
           "static void predict%" PRId64
           "(int g, const double *x, double *mean, double *variance)\n{\n",
           i);
   for (int64_t n = k->network; n <= last; n++) {
     const tt_export_cohort *own = &x->network[n];
-    if (n < last) fprintf(to, "  if (g < %" PRId64 ") {\n  ", first + own->members);
-    fprintf(to,
+    if (n < last) fprintf(file, "  if (g < %" PRId64 ") {\n  ", first + own->members);
+    fprintf(file,
             "  member%" PRId64 "(weights%" PRId64 " + (g - %" PRId64 ") * %" PRId64
             ", x, mean, variance);\n%s",
             n, n, first, own->m->model.params, n < last ? "    return;\n  }\n" : "");
     first += own->members;
   }
-  fputs("}\n\n", to);
+  fputs("}\n\n", file);
 }
 
 /* Mean and variance of the means of the members of the ensembles of cohort i, before transforms are
  * undone. */
-static void put_centre(int64_t i, FILE *to)
+static void put_center(int64_t i, FILE *file)
 {
-  fprintf(to,
-          "  double centre[COLUMNS] = {0.0}, apart[COLUMNS] = {0.0};\n"
+  fprintf(file,
+          "  double center[COLUMNS] = {0.0}, apart[COLUMNS] = {0.0};\n"
           "  for (int g = 0; g < MEMBERS; g++) {\n"
           "    predict%" PRId64 "(g, x, mu, v);\n"
           "    for (int j = 0; j < WIDTH; j++) {\n"
           "      int c = ensemble%" PRId64 "[g] * WIDTH + j;\n"
-          "      double share = share%" PRId64 "[g], step = mu[j] - centre[c], before = all[c];\n"
+          "      double share = share%" PRId64 "[g], step = mu[j] - center[c], before = all[c];\n"
           "      all[c] += share;\n"
-          "      centre[c] += step * (share / all[c]);\n"
+          "      center[c] += step * (share / all[c]);\n"
           "      apart[c] += share * step * step * (before / all[c]);\n"
           "    }\n  }\n"
           "  for (int c = 0; c < COLUMNS; c++) all[c] = 0.0;\n",
@@ -339,11 +340,11 @@ static void put_centre(int64_t i, FILE *to)
 }
 
 /* The mixture of the members of each ensemble of cohort i, with columns from `column` on. */
-static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE *to)
+static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE *file)
 {
   const tt_export_cohort *k = &x->cohort[i];
-  if (k->transformed) tt_export_c_undo(i, k, to);
-  fprintf(to,
+  if (k->transformed) tt_export_c_undo(i, k, file);
+  fprintf(file,
           "static void cohort%" PRId64
           "(const double *x, double *mean, double *total, double *aleatoric,\n"
           "                    double *epistemic)\n{\n"
@@ -352,29 +353,29 @@ static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE
           "  double mu[WIDTH], v[WIDTH], all[COLUMNS] = {0.0}, m[COLUMNS] = {0.0};\n"
           "  double between[COLUMNS] = {0.0}, within[COLUMNS] = {0.0};\n",
           i, k->members, k->columns, tt_trained_ensemble_width(k->m), column);
-  if (k->transformed) put_centre(i, to);
-  fprintf(to,
+  if (k->transformed) put_center(i, file);
+  fprintf(file,
           "  for (int g = 0; g < MEMBERS; g++) {\n"
           "    predict%" PRId64 "(g, x, mu, v);\n"
           "    for (int j = 0; j < WIDTH; j++) {\n"
           "      int c = ensemble%" PRId64 "[g] * WIDTH + j;\n",
           i, i);
   if (k->transformed)
-    fprintf(to, "      double added = undo%" PRId64 "(c, centre[c], apart[c], &mu[j], &v[j]);\n",
+    fprintf(file, "      double added = undo%" PRId64 "(c, center[c], apart[c], &mu[j], &v[j]);\n",
             i);
-  fprintf(to,
+  fprintf(file,
           "      double share = share%" PRId64 "[g], step = mu[j] - m[c], before = all[c];\n"
           "      all[c] += share;\n"
           "      m[c] += step * (share / all[c]);\n"
           "      between[c] += share * step * step * (before / all[c]);\n"
           "      within[c] += share * v[j];\n",
           i);
-  if (k->transformed) fputs("      between[c] += share * added;\n", to);
-  fputs("    }\n  }\n  for (int c = 0; c < COLUMNS; c++) {\n", to);
+  if (k->transformed) fputs("      between[c] += share * added;\n", file);
+  fputs("    }\n  }\n  for (int c = 0; c < COLUMNS; c++) {\n", file);
   if (k->transformed)
-    fputs("    double spread = 1.0;\n    if (mean) mean[FIRST + c] = m[c];\n", to);
+    fputs("    double spread = 1.0;\n    if (mean) mean[FIRST + c] = m[c];\n", file);
   else
-    fprintf(to,
+    fprintf(file,
             "    double spread = std_scale%" PRId64 "[c];\n"
             "    if (mean) mean[FIRST + c] = m[c] * scale%" PRId64 "[c] + offset%" PRId64 "[c];\n",
             i, i, i);
@@ -382,7 +383,7 @@ static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE
         "    if (aleatoric) aleatoric[FIRST + c] = spread * sqrt(within[c]);\n"
         "    if (epistemic) epistemic[FIRST + c] = spread * sqrt(between[c]);\n"
         "  }\n}\n\n",
-        to);
+        file);
 }
 
 /* Value of each transform as text; v, p as in transform.h. */
@@ -393,7 +394,7 @@ static const char *const transform_text[TT_TRANSFORM_COUNT] = {[TT_TRANSFORM_ide
                                                                    "yeo_johnson(v, x_lambda0[i])"};
 
 /* static double transformed(i, v): input i before its shift and scale. */
-static void put_transforms(const tt_export_model *x, FILE *to)
+static void put_transforms(const tt_export_model *x, FILE *file)
 {
   if (!tt_export_uses_transform(x, TT_TRANSFORM_COUNT)) return;
   if (tt_export_uses_transform(x, TT_TRANSFORM_yeo_johnson))
@@ -401,99 +402,99 @@ static void put_transforms(const tt_export_model *x, FILE *to)
           "  double power = v < 0.0 ? 2.0 - lambda : lambda, size = log1p(fabs(v));\n"
           "  double t = power > 0.0 ? expm1(power * size) / power : size;\n"
           "  return v < 0.0 ? -t : t;\n}\n\n",
-          to);
-  fputs("static double transformed(int i, double v)\n{\n  switch (i) {\n", to);
+          file);
+  fputs("static double transformed(int i, double v)\n{\n  switch (i) {\n", file);
   for (int f = TT_TRANSFORM_identity + 1; f < TT_TRANSFORM_COUNT; f++) {
     if (!tt_export_uses_transform(x, (tt_transform)f)) continue;
     for (int64_t i = 0; i < x->inputs; i++)
-      if (tt_export_transform(x, i) == (tt_transform)f) fprintf(to, "  case %" PRId64 ":\n", i);
-    fprintf(to, "    return %s;\n", transform_text[f]);
+      if (tt_export_transform(x, i) == (tt_transform)f) fprintf(file, "  case %" PRId64 ":\n", i);
+    fprintf(file, "    return %s;\n", transform_text[f]);
   }
-  fputs("  default: return v;\n  }\n}\n\n", to);
+  fputs("  default: return v;\n  }\n}\n\n", file);
 }
 
 /* static double net_input(i, x): input i of the networks before its transform. */
-static void put_net_inputs(const tt_export_model *x, FILE *to)
+static void put_net_inputs(const tt_export_model *x, FILE *file)
 {
   if (x->plain) return;
-  fputs("static double net_input(int i, const double *x)\n{\n  switch (i) {\n", to);
+  fputs("static double net_input(int i, const double *x)\n{\n  switch (i) {\n", file);
   for (int64_t i = 0; i < x->inputs; i++) {
     const tt_net_input *in = &x->net->at[i];
-    fprintf(to, "  case %" PRId64 ": return ", i);
+    fprintf(file, "  case %" PRId64 ": return ", i);
     if (in->kind == TT_NET_INPUT_level)
-      fprintf(to, "x[%d] == %.17g", (int)in->column, in->level);
+      fprintf(file, "x[%d] == %.17g", (int)in->column, in->level);
     else if (in->kind == TT_NET_INPUT_missing)
-      fprintf(to, "isnan(x[%d]) ? 1.0 : 0.0", (int)in->column);
+      fprintf(file, "isnan(x[%d]) ? 1.0 : 0.0", (int)in->column);
     else if (isnan(x->scaler->x_fill[i]))
-      fprintf(to, "x[%d]", (int)in->column);
+      fprintf(file, "x[%d]", (int)in->column);
     else
-      fprintf(to, "isnan(x[%d]) ? %.17g : x[%d]", (int)in->column, x->scaler->x_fill[i],
+      fprintf(file, "isnan(x[%d]) ? %.17g : x[%d]", (int)in->column, x->scaler->x_fill[i],
               (int)in->column);
-    fputs(";\n", to);
+    fputs(";\n", file);
   }
-  fputs("  default: return 0.0;\n  }\n}\n\n", to);
+  fputs("  default: return 0.0;\n  }\n}\n\n", file);
 }
 
-static void put_predict(const tt_export_model *x, const char *name, FILE *to)
+static void put_predict(const tt_export_model *x, const char *name, FILE *file)
 {
-  const char *of = x->plain ? "x[i]" : "net_input(i, x)";
+  const char *object = x->plain ? "x[i]" : "net_input(i, x)";
   char value[64];
   int transforms = tt_export_uses_transform(x, TT_TRANSFORM_COUNT);
-  snprintf(value, sizeof value, "%s%s%s", transforms ? "transformed(i, " : "", of,
+  snprintf(value, sizeof value, "%s%s%s", transforms ? "transformed(i, " : "", object,
            transforms ? ")" : "");
-  fprintf(to,
+  fprintf(file,
           "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"
           "    double *epistemic)\n{\n"
           "  double u[%" PRId64 "];\n"
           "  for (int i = 0; i < %" PRId64 "; i++) u[i] = (%s - x_mean0[i]) / x_scale0[i];\n",
           name, x->inputs, x->inputs, value);
   for (int64_t i = 0; i < x->cohorts; i++)
-    fprintf(to, "  cohort%" PRId64 "(u, mean, total, aleatoric, epistemic);\n", i);
-  fputs("}\n", to);
+    fprintf(file, "  cohort%" PRId64 "(u, mean, total, aleatoric, epistemic);\n", i);
+  fputs("}\n", file);
 }
 
-tt_err tt_export_c_local(const tt_export_model *x, FILE *to)
+tt_err tt_export_c_local(const tt_export_model *x, FILE *file)
 {
   char name[256];
   int64_t column = 0;
   TT_TRY(check(x));
   identifier(x->file, name, sizeof name);
-  put_head(x, name, to);
-  put_doubles(to, "x_mean", 0, x->inputs, x->scaler->x_mean);
-  put_doubles(to, "x_scale", 0, x->inputs, x->scaler->x_scale);
+  put_head(x, name, file);
+  put_doubles(file, "x_mean", 0, x->inputs, x->scaler->x_mean);
+  put_doubles(file, "x_scale", 0, x->inputs, x->scaler->x_scale);
   if (tt_export_uses_transform(x, TT_TRANSFORM_yeo_johnson))
-    put_doubles(to, "x_lambda", 0, x->inputs, x->scaler->x_lambda);
+    put_doubles(file, "x_lambda", 0, x->inputs, x->scaler->x_lambda);
   for (int64_t i = 0; i < x->cohorts; i++) {
     const tt_export_cohort *k = &x->cohort[i];
-    put_doubles(to, "share", i, k->members, k->share);
-    put_doubles(to, "offset", i, k->columns, k->offset);
-    put_doubles(to, "scale", i, k->columns, k->scale);
-    put_doubles(to, "std_scale", i, k->columns, k->std_scale);
-    if (k->transformed) put_doubles(to, "lambda", i, k->columns, k->lambda);
-    const tt_scaler *of = &k->m->scaler;
-    if (of->components) {
-      put_doubles(to, "component", i, of->components * of->targets, of->component);
-      put_doubles(to, "component_mean", i, of->targets, of->component_mean);
-      put_doubles(to, "residual", i, of->targets, of->residual);
+    put_doubles(file, "share", i, k->members, k->share);
+    put_doubles(file, "offset", i, k->columns, k->offset);
+    put_doubles(file, "scale", i, k->columns, k->scale);
+    put_doubles(file, "std_scale", i, k->columns, k->std_scale);
+    if (k->transformed) put_doubles(file, "lambda", i, k->columns, k->lambda);
+    const tt_scaler *scaler = &k->m->scaler;
+    if (scaler->components) {
+      put_doubles(file, "component", i, scaler->components * scaler->targets, scaler->component);
+      put_doubles(file, "component_mean", i, scaler->targets, scaler->component_mean);
+      put_doubles(file, "residual", i, scaler->targets, scaler->residual);
     }
-    put_ensembles(to, i, k);
+    put_ensembles(file, i, k);
   }
   for (int64_t i = 0; i < x->networks; i++) {
-    TT_TRY(put_fold(to, i, &x->network[i]));
-    put_weights(to, i, &x->network[i]);
+    TT_TRY(put_fold(file, i, &x->network[i]));
+    put_weights(file, i, &x->network[i]);
   }
-  fputc('\n', to);
-  put_helpers(x, to);
-  tt_export_c_undo_functions(x, to);
+  fputc('\n', file);
+  put_helpers(x, file);
+  tt_export_c_undo_functions(x, file);
   for (int64_t i = 0; i < x->cohorts; i++) {
     const tt_export_cohort *k = &x->cohort[i];
-    for (int64_t n = k->network; n < k->network + k->networks; n++) put_member(x, n, i, to);
-    put_choice(x, i, to);
-    put_cohort(x, i, column, to);
+    for (int64_t n = k->network; n < k->network + k->networks; n++) put_member(x, n, i, file);
+    put_choice(x, i, file);
+    put_cohort(x, i, column, file);
     column += k->columns;
   }
-  put_transforms(x, to);
-  put_net_inputs(x, to);
-  put_predict(x, name, to);
+  put_transforms(x, file);
+  put_net_inputs(x, file);
+  put_predict(x, name, file);
   return TT_OK;
 }

@@ -53,7 +53,7 @@ static int uses(const tt_export_model *x, tt_front_kind kind, tt_pooling pool)
   return 0;
 }
 
-static void put_convolve(FILE *to)
+static void put_convolve(FILE *file)
 {
   fputs("/* Convolution: w has [channels][inputs of a group][height][width]. */\n"
         "static void convolve(const layer *l, const float *w, const float *b, const double *x,\n"
@@ -71,12 +71,12 @@ static void put_convolve(FILE *to)
         "      z[i] += (double)w[c * in * taps + k] *\n"
         "              x[((c / out * in + k / taps) * l->in_height + row) * l->in_width + at];\n"
         "    }\n  }\n}\n\n",
-        to);
+        file);
 }
 
-static void put_group_norm(FILE *to)
+static void put_group_norm(FILE *file)
 {
-  fprintf(to,
+  fprintf(file,
           "static void group_norm(const layer *l, const float *gain, const float *shift,\n"
           "                       const double *x, double *z)\n{\n"
           "  int each = l->height * l->width, n = l->channels / l->groups * each;\n"
@@ -92,9 +92,9 @@ static void put_group_norm(FILE *to)
           (double)TT_LAYER_NORM_EPSILON);
 }
 
-static void put_pool(tt_pooling by, FILE *to)
+static void put_pool(tt_pooling pooling, FILE *file)
 {
-  fprintf(to,
+  fprintf(file,
           "static void pool_%s(const layer *l, const double *in, double *z)\n{\n"
           "  int taps = l->size[0] * l->size[1];\n"
           "  double share = 1.0 / taps;\n"
@@ -110,28 +110,29 @@ static void put_pool(tt_pooling by, FILE *to)
           "    }\n"
           "    z[i] = %s;\n"
           "  }\n}\n\n",
-          tt_pooling_name[by], pool_text[by].start, pool_text[by].next, pool_text[by].result);
+          tt_pooling_name[pooling], pool_text[pooling].start, pool_text[pooling].next,
+          pool_text[pooling].result);
 }
 
-static void put_pair(const char *name, const int32_t pair[2], FILE *to)
+static void put_pair(const char *name, const int32_t pair[2], FILE *file)
 {
-  fprintf(to, " .%s = {%" PRId32 ", %" PRId32 "},", name, pair[0], pair[1]);
+  fprintf(file, " .%s = {%" PRId32 ", %" PRId32 "},", name, pair[0], pair[1]);
 }
 
-static void put_layer(const tt_front_layer *l, FILE *to)
+static void put_layer(const tt_front_layer *l, FILE *file)
 {
-  fprintf(to,
+  fprintf(file,
           "  {.in_channels = %" PRId32 ", .in_height = %" PRId32 ", .in_width = %" PRId32
           ", .channels = %" PRId32 ", .height = %" PRId32 ", .width = %" PRId32 ",\n  ",
           l->in_channels, l->in[0], l->in[1], l->channels, l->out[0], l->out[1]);
-  put_pair("size", l->size, to);
-  put_pair("stride", l->stride, to);
-  put_pair("pad", l->pad, to);
-  put_pair("dilation", l->dilation, to);
-  fprintf(to, " .groups = %" PRId32 "},\n", l->groups);
+  put_pair("size", l->size, file);
+  put_pair("stride", l->stride, file);
+  put_pair("pad", l->pad, file);
+  put_pair("dilation", l->dilation, file);
+  fprintf(file, " .groups = %" PRId32 "},\n", l->groups);
 }
 
-void tt_export_c_front_functions(const tt_export_model *x, FILE *to)
+void tt_export_c_front_functions(const tt_export_model *x, FILE *file)
 {
   int any = 0;
   for (int64_t i = 0; i < x->networks; i++) any |= x->network[i].m->model.front.layers > 0;
@@ -141,19 +142,19 @@ void tt_export_c_front_functions(const tt_export_model *x, FILE *to)
         "typedef struct layer {\n"
         "  int in_channels, in_height, in_width, channels, height, width;\n"
         "  int size[2], stride[2], pad[2], dilation[2], groups;\n} layer;\n",
-        to);
+        file);
   for (int64_t i = 0; i < x->networks; i++) {
     const tt_front *f = &x->network[i].m->model.front;
     if (!f->layers) continue;
-    fprintf(to, "static const layer front%" PRId64 "[] = {\n", i);
-    for (int l = 0; l < f->layers; l++) put_layer(&f->layer[l], to);
-    fputs("};\n", to);
+    fprintf(file, "static const layer front%" PRId64 "[] = {\n", i);
+    for (int l = 0; l < f->layers; l++) put_layer(&f->layer[l], file);
+    fputs("};\n", file);
   }
-  fputc('\n', to);
-  if (uses(x, TT_FRONT_conv, TT_POOLING_COUNT)) put_convolve(to);
-  if (uses(x, TT_FRONT_group_norm, TT_POOLING_COUNT)) put_group_norm(to);
-  for (int by = 0; by < TT_POOLING_COUNT; by++)
-    if (uses(x, TT_FRONT_pool, (tt_pooling)by)) put_pool((tt_pooling)by, to);
+  fputc('\n', file);
+  if (uses(x, TT_FRONT_conv, TT_POOLING_COUNT)) put_convolve(file);
+  if (uses(x, TT_FRONT_group_norm, TT_POOLING_COUNT)) put_group_norm(file);
+  for (int step = 0; step < TT_POOLING_COUNT; step++)
+    if (uses(x, TT_FRONT_pool, (tt_pooling)step)) put_pool((tt_pooling)step, file);
 }
 
 /* An array for a result: neither that of the inputs of the layer nor the one that is kept for the
@@ -174,22 +175,22 @@ static void name_array(int array, char name[TT_EXPORT_C_NAME])
 }
 
 static void put_call(const tt_front_layer *l, int64_t cohort, int number, const char *in,
-                     const char *z, FILE *to)
+                     const char *z, FILE *file)
 {
   char shape[64];
   snprintf(shape, sizeof shape, "&front%" PRId64 "[%d]", cohort, number);
   switch (l->kind) {
   case TT_FRONT_conv:
   case TT_FRONT_group_norm:
-    fprintf(to, "  %s(%s, w + %" PRId64 ", w + %" PRId64 ", %s, %s);\n",
+    fprintf(file, "  %s(%s, w + %" PRId64 ", w + %" PRId64 ", %s, %s);\n",
             l->kind == TT_FRONT_conv ? "convolve" : "group_norm", shape, l->weight, l->bias, in, z);
     return;
   case TT_FRONT_pool:
   case TT_FRONT_global_mean:
-    fprintf(to, "  pool_%s(%s, %s, %s);\n", tt_pooling_name[l->pool], shape, in, z);
+    fprintf(file, "  pool_%s(%s, %s, %s);\n", tt_pooling_name[l->pool], shape, in, z);
     return;
   default: /* dropout */
-    fprintf(to, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] = %s[i];\n", tt_front_values(l), z,
+    fprintf(file, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] = %s[i];\n", tt_front_values(l), z,
             in);
   }
 }
@@ -203,13 +204,14 @@ static int residual_around(const tt_front *f, int l)
   return TT_FRONT_NO_SKIP;
 }
 
-void tt_export_c_front(const tt_front *f, int64_t cohort, char features[TT_EXPORT_C_NAME], FILE *to)
+void tt_export_c_front(const tt_front *f, int64_t cohort, char features[TT_EXPORT_C_NAME],
+                       FILE *file)
 {
   int array[1 + TT_MAX_FRONT] = {-1}; /* of the inputs, then of each result */
   char in[TT_EXPORT_C_NAME], skip[TT_EXPORT_C_NAME];
   name_array(-1, features);
   if (!f->layers) return;
-  fprintf(to, "  double f0[%" PRId64 "], f1[%" PRId64 "], f2[%" PRId64 "];\n", most_values(f),
+  fprintf(file, "  double f0[%" PRId64 "], f1[%" PRId64 "], f2[%" PRId64 "];\n", most_values(f),
           most_values(f), most_values(f));
   for (int l = 0; l < f->layers; l++) {
     const tt_front_layer *layer = &f->layer[l];
@@ -218,14 +220,14 @@ void tt_export_c_front(const tt_front *f, int64_t cohort, char features[TT_EXPOR
     array[l + 1] = free_array(array[l], around == TT_FRONT_NO_SKIP ? -1 : array[around + 1]);
     name_array(array[l], in);
     name_array(array[l + 1], features);
-    put_call(layer, cohort, l, in, features, to);
+    put_call(layer, cohort, l, in, features, file);
     if (layer->activation != TT_ACT_identity)
-      fprintf(to, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] = act_%s(%s[i]);\n", values,
+      fprintf(file, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] = act_%s(%s[i]);\n", values,
               features, tt_choice_activation[layer->activation], features);
     if (layer->skip == TT_FRONT_NO_SKIP) continue;
     name_array(array[layer->skip + 1], skip);
-    fprintf(to, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] += %s[i];\n", values, features,
+    fprintf(file, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] += %s[i];\n", values, features,
             skip);
   }
-  fputs("  (void)f1, (void)f2;\n", to);
+  fputs("  (void)f1, (void)f2;\n", file);
 }

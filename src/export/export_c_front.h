@@ -8,11 +8,11 @@
 tt_err tt_export_c_front_check(const tt_export_model *x);
 
 /* Write the functions that the fronts of all cohorts call, and the shapes of their layers. */
-void tt_export_c_front_functions(const tt_export_model *x, FILE *to);
+void tt_export_c_front_functions(const tt_export_model *x, FILE *file);
 
 /* Write the lines of member<cohort>() that compute the features from the inputs x.
  *   features  name of their array; "x" without a front */
 enum { TT_EXPORT_C_NAME = 32 };
 void tt_export_c_front(const tt_front *f, int64_t cohort, char features[TT_EXPORT_C_NAME],
-                       FILE *to);
+                       FILE *file);
 #endif

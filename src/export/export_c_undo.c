@@ -28,14 +28,14 @@ static int any_undoes(const tt_export_model *x, tt_transform f)
   return 0;
 }
 
-void tt_export_c_undo_functions(const tt_export_model *x, FILE *to)
+void tt_export_c_undo_functions(const tt_export_model *x, FILE *file)
 {
   if (any_undoes(x, TT_TRANSFORM_log) || any_undoes(x, TT_TRANSFORM_log1p))
     fputs("static void log_normal(double m, double v, double shift, double *mean, double "
           "*variance)\n{\n"
           "  *mean = shift < 0.0 ? expm1(m + 0.5 * v) : exp(m + 0.5 * v);\n"
           "  *variance = expm1(v) * exp(2.0 * m + v);\n}\n\n",
-          to);
+          file);
   if (any_undoes(x, TT_TRANSFORM_yeo_johnson))
     fputs("static double yeo_johnson_inverse(double t, double lambda)\n{\n"
           "  double power = t < 0.0 ? 2.0 - lambda : lambda, size = fabs(t);\n"
@@ -51,12 +51,12 @@ void tt_export_c_undo_functions(const tt_export_model *x, FILE *to)
           "    all += w;\n    sum += w * away;\n    squares += w * away * away;\n  }\n"
           "  sum /= all;\n  *mean = middle + sum;\n  *variance = fmax(squares / all - sum * sum, "
           "0.0);\n}\n\n",
-          to);
+          file);
 }
 
-void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *to)
+void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *file)
 {
-  fprintf(to,
+  fprintf(file,
           "static void transform%" PRId64
           "(int c, double m, double v, double *mean, double *variance)\n{\n"
           "  const double *lambda = lambda%" PRId64 ";\n"
@@ -65,16 +65,16 @@ void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *to)
   for (int f = TT_TRANSFORM_identity + 1; f < TT_TRANSFORM_COUNT; f++) {
     if (!tt_export_undoes(k, (tt_transform)f)) continue;
     for (int64_t c = 0; c < k->columns; c++)
-      if (k->undo[c] == (tt_transform)f) fprintf(to, "  case %" PRId64 ":\n", c);
-    fprintf(to, "    %s;\n    break;\n", undo_text[f]);
+      if (k->undo[c] == (tt_transform)f) fprintf(file, "  case %" PRId64 ":\n", c);
+    fprintf(file, "    %s;\n    break;\n", undo_text[f]);
   }
-  fputs("  default: break;\n  }\n}\n\n", to);
-  fprintf(to,
+  fputs("  default: break;\n  }\n}\n\n", file);
+  fprintf(file,
           "static double undo%" PRId64
-          "(int c, double centre, double apart, double *mean, double *variance)\n{\n"
+          "(int c, double center, double apart, double *mean, double *variance)\n{\n"
           "  double scale = scale%" PRId64 "[c], wide = std_scale%" PRId64
           "[c], near = fmin(wide, scale);\n"
-          "  double m = centre * scale + offset%" PRId64 "[c] + (*mean - centre) * near;\n"
+          "  double m = center * scale + offset%" PRId64 "[c] + (*mean - center) * near;\n"
           "  double v = *variance * wide * wide, added = (wide * wide - near * near) * apart;\n"
           "  double all;\n"
           "  transform%" PRId64 "(c, m, v, mean, variance);\n"
@@ -84,17 +84,17 @@ void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *to)
           i, i, i, i, i, i);
 }
 
-void tt_export_c_fold_inputs(FILE *to, int64_t i, int64_t inputs)
+void tt_export_c_fold_inputs(FILE *file, int64_t i, int64_t inputs)
 {
-  fprintf(to,
+  fprintf(file,
           "  double x[%" PRId64 "];\n  for (int i = 0; i < %" PRId64
           "; i++) x[i] = all[i] * x_factor%" PRId64 "[i] + x_offset%" PRId64 "[i];\n",
           inputs, inputs, i, i);
 }
 
-void tt_export_c_fold_outputs(FILE *to, int64_t i, int64_t width)
+void tt_export_c_fold_outputs(FILE *file, int64_t i, int64_t width)
 {
-  fprintf(to,
+  fprintf(file,
           "  for (int j = 0; j < %" PRId64 "; j++) {\n"
           "    mean[j] = mean[j] * y_factor%" PRId64 "[j] + y_offset%" PRId64 "[j];\n"
           "    variance[j] *= y_factor%" PRId64 "[j] * y_factor%" PRId64 "[j];\n  }\n",

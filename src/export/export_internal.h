@@ -33,7 +33,7 @@ typedef struct tt_export_model {
   int64_t inputs, columns; /* F inputs of the networks, C columns of the results */
   const tt_net_inputs *net;
   int plain; /* 1: the inputs of the networks are the columns, none of which may be missing */
-  tt_scaler *scaler; /* F inputs: levels and indicators are not normalised */
+  tt_scaler *scaler; /* F inputs: levels and indicators are not normalized */
   int64_t cohorts;
   tt_export_cohort *cohort; /* [cohorts] */
   /* The used members of each network, as cohorts with one network; networks without any are left

@@ -193,10 +193,10 @@ static tt_err put_cohort(tt_onnx *g, const tt_export_model *x, const tt_export_c
   quantities q = {0};
   TT_TRY(put_networks(g, x, k, in, &q));
   put_components(g, &k->m->scaler, &q);
-  value centre = of_members(g, k, average(g, k, share, q.mean)), added;
-  value away = op2(g, "Sub", q.mean, centre), squares = op2(g, "Mul", away, away);
+  value center = of_members(g, k, average(g, k, share, q.mean)), added;
+  value away = op2(g, "Sub", q.mean, center), squares = op2(g, "Mul", away, away);
   value apart = of_members(g, k, average(g, k, share, squares));
-  TT_TRY(tt_onnx_undo_targets(g, x, k, centre, apart, &q.mean, &q.variance, &added));
+  TT_TRY(tt_onnx_undo_targets(g, x, k, center, apart, &q.mean, &q.variance, &added));
   value mean = average(g, k, share, q.mean);
   away = op2(g, "Sub", q.mean, of_members(g, k, mean));
   squares = op2(g, "Add", op2(g, "Mul", away, away), added);
@@ -237,15 +237,15 @@ static char *lines(int64_t n, const char *const *text)
 {
   char *all = NULL;
   size_t size = 0;
-  FILE *to = open_memstream(&all, &size);
-  for (int64_t i = 0; to && i < n; i++) fprintf(to, "%s%s", i ? "\n" : "", text[i]);
-  if (to && fclose(to) == 0) return all;
+  FILE *file = open_memstream(&all, &size);
+  for (int64_t i = 0; file && i < n; i++) fprintf(file, "%s%s", i ? "\n" : "", text[i]);
+  if (file && fclose(file) == 0) return all;
   free(all);
   return NULL;
 }
 
 static tt_err write_model(tt_onnx *g, const tt_export_model *x, const char *bytes, size_t size,
-                          FILE *to)
+                          FILE *file)
 {
   const tt_columns *input = &x->all->at[0]->input;
   const struct {
@@ -268,12 +268,12 @@ static tt_err write_model(tt_onnx *g, const tt_export_model *x, const char *byte
     failed |= !text[i];
     property[i] = (tt_onnx_property){row[i].key, text[i]};
   }
-  if (!failed) tt_onnx_write_model(g, to, bytes, size, ROWS, property);
+  if (!failed) tt_onnx_write_model(g, file, bytes, size, ROWS, property);
   for (int i = 0; i < ROWS; i++) free(text[i]);
   return failed || g->failed ? TT_FAIL(MEM, "%s: out of memory", x->file) : TT_OK;
 }
 
-tt_err tt_export_onnx_local(const tt_export_model *x, FILE *to)
+tt_err tt_export_onnx_local(const tt_export_model *x, FILE *file)
 {
   char *bytes = NULL;
   size_t size = 0;
@@ -286,7 +286,7 @@ tt_err tt_export_onnx_local(const tt_export_model *x, FILE *to)
   if (!e && size > most_bytes)
     e = TT_FAIL(USAGE, "%s: an ONNX file may have 2 GiB, and this model has %zu bytes; use tutti.h",
                 x->file, size);
-  if (!e) e = write_model(&g, x, bytes, size, to);
+  if (!e) e = write_model(&g, x, bytes, size, file);
   free(bytes);
   return e;
 }

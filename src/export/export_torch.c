@@ -48,29 +48,29 @@ static tt_err check(const tt_export_model *x)
   return TT_OK;
 }
 
-static void put_base64(FILE *to, const unsigned char *bytes, size_t size)
+static void put_base64(FILE *file, const unsigned char *bytes, size_t size)
 {
   static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   for (size_t i = 0; i < size; i += 3) {
     uint32_t group = 0;
     for (size_t k = 0; k < 3; k++) group = group << 8 | (i + k < size ? bytes[i + k] : 0);
     for (size_t k = 0; k < 4; k++)
-      fputc(i + k <= size ? digit[group >> (18 - 6 * k) & 63] : '=', to);
+      fputc(i + k <= size ? digit[group >> (18 - 6 * k) & 63] : '=', file);
   }
-  fputc('\n', to);
+  fputc('\n', file);
 }
 
-tt_err tt_export_torch_local(const tt_export_model *x, FILE *to)
+tt_err tt_export_torch_local(const tt_export_model *x, FILE *file)
 {
   unsigned char line[57]; /* 76 characters */
   size_t size;
   TT_TRY(check(x));
-  FILE *from = fopen(x->model, "rb");
-  if (!from) return TT_FAIL(NOINPUT, "%s: %s", x->model, strerror(errno));
-  fprintf(to, "%sMODEL = \"\"\"\n", tt_torch_module);
-  while ((size = fread(line, 1, sizeof line, from)) > 0) put_base64(to, line, size);
-  fputs("\"\"\"\n", to);
-  int bad = ferror(from);
-  fclose(from);
+  FILE *src = fopen(x->model, "rb");
+  if (!src) return TT_FAIL(NOINPUT, "%s: %s", x->model, strerror(errno));
+  fprintf(file, "%sMODEL = \"\"\"\n", tt_torch_module);
+  while ((size = fread(line, 1, sizeof line, src)) > 0) put_base64(file, line, size);
+  fputs("\"\"\"\n", file);
+  int bad = ferror(src);
+  fclose(src);
   return bad ? TT_FAIL(IO, "%s: %s", x->model, strerror(errno)) : TT_OK;
 }

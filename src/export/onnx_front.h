@@ -7,7 +7,7 @@
 #include "src/export/export_internal.h"
 #include "src/export/onnx_graph.h"
 
-/* The features of the front [U or 1][N][F] from the normalised inputs [N][D]. Errors: USAGE (a row
+/* The features of the front [U or 1][N][F] from the normalized inputs [N][D]. Errors: USAGE (a row
  * of a table without an expression), MEM. */
 tt_err tt_onnx_front(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k,
                      tt_onnx_value in, tt_onnx_value *out);

@@ -22,12 +22,12 @@ static int begin(tt_onnx *g, message *m)
   return g->failed;
 }
 
-/* Make the message a field of `to`. */
-static void end(tt_onnx *g, message *m, FILE *to, int field)
+/* Make the message a field of `file`. */
+static void end(tt_onnx *g, message *m, FILE *file, int field)
 {
   g->failed |= ferror(m->to) != 0;
   g->failed |= fclose(m->to) != 0;
-  if (!g->failed) tt_pb_bytes(to, field, m->bytes, m->size);
+  if (!g->failed) tt_pb_bytes(file, field, m->bytes, m->size);
   free(m->bytes);
 }
 
@@ -130,20 +130,20 @@ void tt_onnx_output(tt_onnx *g, tt_onnx_value v, const char *name, int64_t colum
   put_value_info(g, 12, name, columns);
 }
 
-void tt_onnx_write_model(tt_onnx *g, FILE *to, const char *bytes, size_t size, int n,
+void tt_onnx_write_model(tt_onnx *g, FILE *file, const char *bytes, size_t size, int n,
                          const tt_onnx_property *property)
 {
-  tt_pb_int(to, 1, IR_VERSION);
-  tt_pb_text(to, 2, "tutti");
-  tt_pb_text(to, 3, TUTTI_VERSION);
-  tt_pb_bytes(to, 7, bytes, size);
+  tt_pb_int(file, 1, IR_VERSION);
+  tt_pb_text(file, 2, "tutti");
+  tt_pb_text(file, 3, TUTTI_VERSION);
+  tt_pb_bytes(file, 7, bytes, size);
   static const char opset[] = {2 << 3, OPSET}; /* version of the default domain */
-  tt_pb_bytes(to, 8, opset, sizeof opset);
+  tt_pb_bytes(file, 8, opset, sizeof opset);
   for (int i = 0; i < n; i++) {
     message m;
     if (begin(g, &m)) return;
     tt_pb_text(m.to, 1, property[i].key);
     tt_pb_text(m.to, 2, property[i].value);
-    end(g, &m, to, 14);
+    end(g, &m, file, 14);
   }
 }

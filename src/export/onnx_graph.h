@@ -53,6 +53,6 @@ typedef struct tt_onnx_property {
 } tt_onnx_property;
 
 /* Write the file: the finished graph `bytes`[size] of g, with `n` properties. */
-void tt_onnx_write_model(tt_onnx *g, FILE *to, const char *bytes, size_t size, int n,
+void tt_onnx_write_model(tt_onnx *g, FILE *file, const char *bytes, size_t size, int n,
                          const tt_onnx_property *property);
 #endif

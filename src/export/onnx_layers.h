@@ -4,7 +4,7 @@
 #include "src/export/export_internal.h"
 #include "src/export/onnx_graph.h"
 
-/* Outputs of the last layer [U][N][O] from the normalised inputs [N][D]. Errors: USAGE (a row of a
+/* Outputs of the last layer [U][N][O] from the normalized inputs [N][D]. Errors: USAGE (a row of a
  * table without an expression), MEM. */
 tt_err tt_onnx_network(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k,
                        tt_onnx_value in, tt_onnx_value *out);

@@ -67,10 +67,10 @@ static inline value reduce(tt_onnx *g, const char *op, value a)
 }
 
 /* Elements [from, to) of the last axis. */
-static inline value slice_last(tt_onnx *g, value a, int64_t from, int64_t to)
+static inline value slice_last(tt_onnx *g, value a, int64_t begin, int64_t end)
 {
   const int64_t last = -1;
-  const value in[] = {a, integers(g, 1, &from), integers(g, 1, &to), integers(g, 1, &last)};
+  const value in[] = {a, integers(g, 1, &begin), integers(g, 1, &end), integers(g, 1, &last)};
   return tt_onnx_node(g, "Slice", 4, in, 1, none);
 }
 

@@ -169,16 +169,16 @@ static tt_err undo_columns(tt_onnx *g, const tt_export_model *x, const tt_export
 }
 
 tt_err tt_onnx_undo_targets(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k,
-                            value centre, value apart, value *mean, value *variance, value *added)
+                            value center, value apart, value *mean, value *variance, value *added)
 {
   double *scratch = NULL;
   TT_TRY(TT_ALLOC(scratch, k->columns));
   for (int64_t c = 0; c < k->columns; c++) scratch[c] = fmin(k->std_scale[c], k->scale[c]);
   value near = per_member(g, k, scratch, 0), wide = per_member(g, k, k->std_scale, 0);
-  value squared = op2(g, "Mul", wide, wide), away = op2(g, "Sub", *mean, centre);
-  centre = op2(g, "Add", op2(g, "Mul", centre, per_member(g, k, k->scale, 0)),
+  value squared = op2(g, "Mul", wide, wide), away = op2(g, "Sub", *mean, center);
+  center = op2(g, "Add", op2(g, "Mul", center, per_member(g, k, k->scale, 0)),
                per_member(g, k, k->offset, 0));
-  *mean = op2(g, "Add", centre, op2(g, "Mul", away, near));
+  *mean = op2(g, "Add", center, op2(g, "Mul", away, near));
   *variance = op2(g, "Mul", *variance, squared);
   value own_mean = *mean, more = op2(g, "Sub", squared, op2(g, "Mul", near, near));
   value all = op2(g, "Add", *variance, op2(g, "Mul", apart, more));

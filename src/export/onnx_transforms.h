@@ -9,13 +9,13 @@
  * expression), MEM. */
 tt_err tt_onnx_transform_inputs(tt_onnx *g, const tt_export_model *x, tt_onnx_value *in);
 
-/* Means and variances of the members, [U][N][W], normalised, are recalibrated and converted to the
+/* Means and variances of the members, [U][N][W], normalized, are recalibrated and converted to the
  * user's units, as by tt_denormalize_mixture.
- *   centre, apart  mean and variance of the means of the ensemble of the member
+ *   center, apart  mean and variance of the means of the ensemble of the member
  *   added          what recalibration adds to the variance
  * Errors: as above. */
 tt_err tt_onnx_undo_targets(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k,
-                            tt_onnx_value centre, tt_onnx_value apart, tt_onnx_value *mean,
+                            tt_onnx_value center, tt_onnx_value apart, tt_onnx_value *mean,
                             tt_onnx_value *variance, tt_onnx_value *added);
 /* The columns x [N][D] become the inputs of the networks [N][F], before transforms: levels and
  * indicators are 0 or 1, missing amounts have their fill. Errors: MEM. */

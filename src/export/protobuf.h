@@ -10,29 +10,29 @@
 #include <stdio.h>
 #include <string.h>
 
-static inline void tt_pb_varint(FILE *to, uint64_t value)
+static inline void tt_pb_varint(FILE *file, uint64_t value)
 {
-  for (; value > 127; value >>= 7) fputc((int)(value & 127) | 128, to);
-  fputc((int)value, to);
+  for (; value > 127; value >>= 7) fputc((int)(value & 127) | 128, file);
+  fputc((int)value, file);
 }
 
 /* A whole number: int32, int64, enum. */
-static inline void tt_pb_int(FILE *to, int field, int64_t value)
+static inline void tt_pb_int(FILE *file, int field, int64_t value)
 {
-  tt_pb_varint(to, (uint64_t)field << 3);
-  tt_pb_varint(to, (uint64_t)value);
+  tt_pb_varint(file, (uint64_t)field << 3);
+  tt_pb_varint(file, (uint64_t)value);
 }
 
 /* A string, bytes, or a message that is complete. */
-static inline void tt_pb_bytes(FILE *to, int field, const void *bytes, size_t size)
+static inline void tt_pb_bytes(FILE *file, int field, const void *bytes, size_t size)
 {
-  tt_pb_varint(to, (uint64_t)field << 3 | 2);
-  tt_pb_varint(to, size);
-  fwrite(bytes, 1, size, to);
+  tt_pb_varint(file, (uint64_t)field << 3 | 2);
+  tt_pb_varint(file, size);
+  fwrite(bytes, 1, size, file);
 }
 
-static inline void tt_pb_text(FILE *to, int field, const char *text)
+static inline void tt_pb_text(FILE *file, int field, const char *text)
 {
-  tt_pb_bytes(to, field, text, strlen(text));
+  tt_pb_bytes(file, field, text, strlen(text));
 }
 #endif

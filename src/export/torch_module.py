@@ -272,7 +272,7 @@ class Layer(nn.Module):
 
 
 class Network(nn.Module):
-    """Members with one network: normalised inputs (row, input) -> outputs (member, row, output)."""
+    """Members with one network: normalized inputs (row, input) -> outputs (member, row, output)."""
 
     def __init__(self, get):
         super().__init__()
@@ -289,7 +289,7 @@ class Network(nn.Module):
 
 class Cohort(nn.Module):
     """Ensembles whose networks have the same shape, or one ensemble of several networks:
-    normalised inputs (row, input) -> results."""
+    normalized inputs (row, input) -> results."""
 
     def __init__(self, get):
         super().__init__()
@@ -330,10 +330,10 @@ class Cohort(nn.Module):
 
     def in_user_units(self, mu, v):
         """Recalibrated, with transforms undone; and what recalibration adds to the variances."""
-        centre = self.of_members(self.average(mu))
-        apart = self.of_members(self.average((mu - centre) ** 2))
+        center = self.of_members(self.average(mu))
+        apart = self.of_members(self.average((mu - center) ** 2))
         near = torch.minimum(self.std_scale, self.scale)
-        mu = centre * self.scale + self.offset + (mu - centre) * near
+        mu = center * self.scale + self.offset + (mu - center) * near
         v = v * self.std_scale ** 2
         own = self.without_transforms(mu, v)[1]
         mu, v = self.without_transforms(mu, v + (self.std_scale ** 2 - near ** 2) * apart)

@@ -11,7 +11,7 @@
 #define LIBRARY "libtutti_cuda.so" /* found by the RUNPATH of this program or library */
 
 static tt_err count(int *devices);
-static void versions(char *text, int64_t room);
+static void versions(char *text, int64_t capacity);
 
 tt_engine_ops tt_engine_cuda_plugin = {.name = "cuda", .count = count, .versions = versions};
 
@@ -53,11 +53,11 @@ static tt_err count(int *devices)
   return tt_engine_cuda_plugin.count(devices);
 }
 
-static void versions(char *text, int64_t room)
+static void versions(char *text, int64_t capacity)
 {
   pthread_once(&once, open_library);
   if (*fault)
-    snprintf(text, (size_t)room, "cannot be used: %s", fault);
+    snprintf(text, (size_t)capacity, "cannot be used: %s", fault);
   else
-    tt_engine_cuda_plugin.versions(text, room);
+    tt_engine_cuda_plugin.versions(text, capacity);
 }

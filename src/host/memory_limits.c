@@ -122,10 +122,10 @@ static void limit_of_group(const char *root, tt_memory_limit *out)
   char text[TEXT_ROOM], group[TT_PATH_MAX];
   read_file(root, "/proc/self/cgroup", "", text);
   for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
-    const char *at = strstr(text, versions[i].controller);
-    if (!at) continue;
-    at += strlen(versions[i].controller);
-    snprintf(group, sizeof group, "%.*s", (int)strcspn(at, "\n"), at);
+    const char *cursor = strstr(text, versions[i].controller);
+    if (!cursor) continue;
+    cursor += strlen(versions[i].controller);
+    snprintf(group, sizeof group, "%.*s", (int)strcspn(cursor, "\n"), cursor);
     for (int m = 0; m < 2; m++)
       if (versions[i].mounts[m])
         look_at_groups(root, &versions[i], versions[i].mounts[m], group, out);
@@ -227,8 +227,8 @@ tt_err tt_memory_share_of_rank(tt_comm *c, const tt_memory_need *need, tt_memory
     int64_t sharing;
     double left = node.limit[k].bytes;
     too_much |= needed_of(&node, k, &sharing) > left;
-    double *to = k == TT_MEMORY_PROCESS ? &out->address : &out->memory;
-    *to = fmin(*to, left / (double)sharing);
+    double *dst = k == TT_MEMORY_PROCESS ? &out->address : &out->memory;
+    *dst = fmin(*dst, left / (double)sharing);
   }
   tt_free(node.all);
   if (!e) tt_allreduce_max_i64(c, &too_much, 1);

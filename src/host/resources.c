@@ -144,7 +144,7 @@ static tt_err check_exchange(const tt_resource_request *request, const probe *l)
   char text[64];
   int is_nccl = request->exchange == TT_EXCHANGE_nccl;
   if (request->exchange != TT_EXCHANGE_device && !is_nccl) return TT_OK;
-  if (!l->ops->team || !l->ops->team->device_room || !l->ops->team->link)
+  if (!l->ops->team || !l->ops->team->device_scratch || !l->ops->team->link)
     return TT_FAIL(UNAVAILABLE, "run.exchange: %s needs a GPU, but the %s engine trains; use host",
                    tt_choice_exchange[request->exchange], l->ops->name);
   return is_nccl ? l->ops->team->link->version(text, sizeof text) : TT_OK;
@@ -344,7 +344,7 @@ static void tell_why_no_gpu(const tt_inventory *s)
 static int exchanges_on_device(tt_exchange wanted, const tt_engine_ops *ops)
 {
   int takes = wanted != TT_EXCHANGE_auto || tt_comm_takes_gpu_memory_local();
-  return wanted != TT_EXCHANGE_host && ops->team && ops->team->device_room && takes;
+  return wanted != TT_EXCHANGE_host && ops->team && ops->team->device_scratch && takes;
 }
 
 static void warn_unused(const tt_inventory *s, const tt_resource_request *request)

@@ -90,13 +90,13 @@ void tt_status_file_report_local(const char *directory, const tt_run_status *s)
 /* Append a text to f->text, of which *used bytes are used; "" if the value is not a string. */
 static const char *keep_text(tt_status_file *f, size_t *used, const json_t *value)
 {
-  char *to = f->text + *used;
-  size_t room = sizeof f->text - *used;
+  char *dst = f->text + *used;
+  size_t capacity = sizeof f->text - *used;
   const char *text = json_string_value(value);
-  size_t bytes = (size_t)snprintf(to, room, "%s", text ? text : "") + 1;
-  tt_text_make_printable(to, "\n");
-  *used += bytes < room ? bytes : room - 1;
-  return to;
+  size_t bytes = (size_t)snprintf(dst, capacity, "%s", text ? text : "") + 1;
+  tt_text_make_printable(dst, "\n");
+  *used += bytes < capacity ? bytes : capacity - 1;
+  return dst;
 }
 
 /* Missing fields become "" or 0. */
@@ -119,18 +119,18 @@ static void read_fields(const json_t *object, tt_status_file *f)
 tt_err tt_status_file_read_local(const char *directory, tt_status_file *out)
 {
   char path[TT_PATH_MAX];
-  struct stat at;
+  struct stat info;
   json_t *object = NULL;
   int exists = 0;
   TT_TRY(join(directory, "status.json", path));
   TT_TRY(tt_file_exists(path, &exists));
-  if (!exists || stat(path, &at))
+  if (!exists || stat(path, &info))
     return TT_FAIL(NOINPUT,
                    "%s: %s: no run has started in this directory (run.directory or "
                    "campaign.directory of the file)",
                    path, strerror(errno));
   TT_TRY(tt_json_read_file(path, &object));
-  out->age = (int64_t)(time(NULL) - at.st_mtime);
+  out->age = (int64_t)(time(NULL) - info.st_mtime);
   read_fields(object, out);
   json_decref(object);
   if (!*out->status.state) return TT_FAIL(DATA, "%s: not the status file of a run", path);

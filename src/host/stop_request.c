@@ -40,7 +40,7 @@ int tt_stop_restore_handlers_local(void)
   return received_signal;
 }
 
-int tt_stop_signalled_local(void) { return received_signal != 0; }
+int tt_stop_signaled_local(void) { return received_signal != 0; }
 
 const char *tt_stop_signal_local(void)
 {

@@ -22,7 +22,7 @@ void tt_stop_install_handlers_local(void);
 int tt_stop_restore_handlers_local(void);
 
 /* Whether this rank has received one of these signals. Local. */
-int tt_stop_signalled_local(void);
+int tt_stop_signaled_local(void);
 /* The name of that signal, NULL if none was received. Local. */
 const char *tt_stop_signal_local(void);
 

@@ -93,10 +93,10 @@ static tt_err find_inputs(const tt_dataset *d, tt_data_advice *a)
   TT_TRY(TT_ALLOC(value, d->inputs));
   describe_inputs(d, value);
   for (int64_t k = 0; k < d->inputs; k++) {
-    const tt_net_input *at = &d->scaler.net.at[k];
+    const tt_net_input *input = &d->scaler.net.at[k];
     if (!value[k].is_constant) continue;
-    if (at->kind == TT_NET_INPUT_missing)
-      include(&complete, d->input.name[at->column], NULL);
+    if (input->kind == TT_NET_INPUT_missing)
+      include(&complete, d->input.name[input->column], NULL);
     else
       include(&constant, input_name(d, k, a_name), NULL);
   }

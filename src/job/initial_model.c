@@ -21,7 +21,7 @@ typedef struct fine_tuning {
   tt_scaler *as; /* the normalization of the model, or of the fold of the members that are used */
 } fine_tuning;
 
-static const char *file_of(const fine_tuning *to) { return to->cfg->train_init_from; }
+static const char *file_of(const fine_tuning *dst) { return dst->cfg->train_init_from; }
 
 /* content */
 
@@ -29,15 +29,15 @@ static const char *file_of(const fine_tuning *to) { return to->cfg->train_init_f
   XXH3_64bits_withSeed(array_, (size_t)(count_) * sizeof *(array_), h_)
 
 /* What decides results: not the bytes of the file, which has the time of writing too. */
-static uint64_t hash_model(const fine_tuning *to, uint64_t h)
+static uint64_t hash_model(const fine_tuning *dst, uint64_t h)
 {
-  const tt_scaler *s = to->as;
-  const int64_t options[] = {to->cfg->train_init_member, to->cfg->train_init_layers};
+  const tt_scaler *s = dst->as;
+  const int64_t options[] = {dst->cfg->train_init_member, dst->cfg->train_init_layers};
   h = HASH(options, 2, h);
   h = HASH(s->x_mean, s->inputs, HASH(s->x_scale, s->inputs, HASH(s->x_lambda, s->inputs, h)));
   h = HASH(s->y_mean, s->targets, HASH(s->y_scale, s->targets, HASH(s->y_lambda, s->targets, h)));
-  for (int64_t k = 0; k < to->model->count; k++) {
-    const tt_trained_ensemble *m = to->model->at[k];
+  for (int64_t k = 0; k < dst->model->count; k++) {
+    const tt_trained_ensemble *m = dst->model->at[k];
     for (int64_t i = 0; i < m->ensembles; i++)
       h = HASH(m->ensemble[i].name, strlen(m->ensemble[i].name), h);
     h = HASH(m->index, m->members, HASH(m->status, m->members, h));
@@ -69,18 +69,18 @@ static void describe_layer(const tt_model *m, int l, char text[128])
 }
 
 /* Number of layers of a network that get weights from the model. */
-static int layers_taken(const fine_tuning *to, const tt_model *m)
+static int layers_taken(const fine_tuning *dst, const tt_model *m)
 {
-  int64_t chosen = to->cfg->train_init_layers;
+  int64_t chosen = dst->cfg->train_init_layers;
   return chosen < 0 ? tt_model_all_layers(m) : (int)chosen;
 }
 
 /* The first `layers` layers are the same in both networks; then so are their offsets. */
-static tt_err check_layers(const fine_tuning *to, const tt_ensemble *e, const tt_model *here,
+static tt_err check_layers(const fine_tuning *dst, const tt_ensemble *e, const tt_model *here,
                            const tt_model *there)
 {
   char a[128], b[128];
-  int layers = layers_taken(to, here), all = tt_model_all_layers(here);
+  int layers = layers_taken(dst, here), all = tt_model_all_layers(here);
   if (layers > all)
     return TT_FAIL(DATA, "train.init_layers is %d, but the network of ensemble %s has %d layers",
                    layers, e->name, all);
@@ -91,29 +91,29 @@ static tt_err check_layers(const fine_tuning *to, const tt_ensemble *e, const tt
     return TT_FAIL(DATA,
                    "train.init_from: %s: layer %d of %d of ensemble %s is %s there and %s here; "
                    "change model, or take only the %d layers before it (train.init_layers)",
-                   file_of(to), l + 1, all, e->name, b, a, l);
+                   file_of(dst), l + 1, all, e->name, b, a, l);
   }
   if (here->front.layers && !tt_front_equal(&here->front, &there->front))
     return TT_FAIL(DATA,
                    "train.init_from: %s: the front of ensemble %s has other options there; use the "
                    "same model.front",
-                   file_of(to), e->name);
+                   file_of(dst), e->name);
   return TT_OK;
 }
 
 /* members */
 
 /* The ensemble of the model with this name, or its only one. */
-static tt_err find_ensemble(const fine_tuning *to, const tt_ensemble *e,
+static tt_err find_ensemble(const fine_tuning *dst, const tt_ensemble *e,
                             const tt_trained_ensemble **model, const tt_ensemble **found)
 {
   char names[256] = "";
   size_t used = 0;
   int64_t count = 0;
-  for (int64_t k = 0; k < to->model->count; k++)
-    for (int64_t i = 0; i < to->model->at[k]->ensembles; i++) {
-      const tt_ensemble *there = &to->model->at[k]->ensemble[i];
-      *model = to->model->at[k];
+  for (int64_t k = 0; k < dst->model->count; k++)
+    for (int64_t i = 0; i < dst->model->at[k]->ensembles; i++) {
+      const tt_ensemble *there = &dst->model->at[k]->ensemble[i];
+      *model = dst->model->at[k];
       *found = there;
       if (!strcmp(there->name, e->name)) return TT_OK;
       if (used + 1 < sizeof names)
@@ -122,7 +122,7 @@ static tt_err find_ensemble(const fine_tuning *to, const tt_ensemble *e,
     }
   if (count == 1) return TT_OK;
   return TT_FAIL(DATA, "train.init_from: %s has no ensemble %s, but %s; use one of these names",
-                 file_of(to), e->name, names);
+                 file_of(dst), e->name, names);
 }
 
 static int64_t smallest_index(const tt_trained_ensemble *m, const tt_ensemble *e)
@@ -135,43 +135,43 @@ static int64_t smallest_index(const tt_trained_ensemble *m, const tt_ensemble *e
 
 /* The row of the member that is number `place` of an ensemble: with kfold members are not in
  * ascending order. Snapshots have the number of their member; then rows are counted.
- *   from  smallest number */
-static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t from,
+ *   begin  smallest number */
+static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t begin,
                         int64_t place)
 {
   int64_t row = e->first + place;
   for (int64_t i = e->first; !m->snapshot[row] && i < e->first + e->members; i++)
-    if (m->index[i] == from + place) return i;
+    if (m->index[i] == begin + place) return i;
   return row;
 }
 
 /* The weights for member number `index` of an ensemble, and the number of their network. */
-static tt_err find_weights(const fine_tuning *to, const tt_trained_ensemble *m,
+static tt_err find_weights(const fine_tuning *dst, const tt_trained_ensemble *m,
                            const tt_ensemble *there, int64_t index, int64_t *network,
                            const float **w)
 {
-  int64_t chosen = to->cfg->train_init_member, wanted = chosen < 0 ? index : chosen;
-  int64_t from = smallest_index(m, there), place = wanted - from;
+  int64_t chosen = dst->cfg->train_init_member, wanted = chosen < 0 ? index : chosen;
+  int64_t begin = smallest_index(m, there), place = wanted - begin;
   if (chosen >= 0 && (place < 0 || place >= there->members))
     return TT_FAIL(DATA,
                    "train.init_member: %" PRId64 ": ensemble %s of %s has members %" PRId64
                    " to %" PRId64,
-                   chosen, there->name, file_of(to), from, from + there->members - 1);
+                   chosen, there->name, file_of(dst), begin, begin + there->members - 1);
   place = (place % there->members + there->members) % there->members;
   for (int64_t k = 0; k < there->members; k++) {
-    int64_t row = find_row(m, there, from, (place + k) % there->members);
+    int64_t row = find_row(m, there, begin, (place + k) % there->members);
     *w = tt_trained_ensemble_weights(m, row, network);
     if (m->status[row] != TT_STATUS_diverged) return TT_OK;
     if (chosen >= 0)
       return TT_FAIL(DATA, "train.init_member: member %" PRId64 " of ensemble %s of %s diverged",
-                     chosen, there->name, file_of(to));
+                     chosen, there->name, file_of(dst));
   }
   return TT_FAIL(DATA, "train.init_from: all members of ensemble %s of %s diverged", there->name,
-                 file_of(to));
+                 file_of(dst));
 }
 
 /* A column gets this mean and scale; NaN: it has none so far. */
-static tt_err set_scale(const fine_tuning *to, double mean, double scale, double *to_mean,
+static tt_err set_scale(const fine_tuning *dst, double mean, double scale, double *to_mean,
                         double *to_scale)
 {
   if (!isnan(*to_mean) && (*to_mean != mean || *to_scale != scale))
@@ -179,7 +179,7 @@ static tt_err set_scale(const fine_tuning *to, double mean, double scale, double
                    "train.init_from: the members of %s were trained with kfold and have different "
                    "normalizations; use one of them for all (train.init_member), or train the "
                    "model with data.normalize_folds: all",
-                   file_of(to));
+                   file_of(dst));
   *to_mean = mean;
   *to_scale = scale;
   return TT_OK;
@@ -187,7 +187,7 @@ static tt_err set_scale(const fine_tuning *to, double mean, double scale, double
 
 /* The columns get the normalization of a member of ensemble e.
  *   s  of its fold; NULL: that of the model */
-static tt_err use_scales(const fine_tuning *to, const tt_trained_ensemble *m, const tt_ensemble *e,
+static tt_err use_scales(const fine_tuning *dst, const tt_trained_ensemble *m, const tt_ensemble *e,
                          const tt_fold_scales *s)
 {
   const tt_scaler *all = &m->scaler;
@@ -196,14 +196,14 @@ static tt_err use_scales(const fine_tuning *to, const tt_trained_ensemble *m, co
     double scale = all->x_scale[d] / (s ? s->x_factor[i] : 1.0);
     double mean = all->x_mean[d] - (s ? s->x_offset[i] * scale : 0.0);
     if (all->net.at[i].kind == TT_NET_INPUT_amount)
-      TT_TRY(set_scale(to, mean, scale, &to->as->x_mean[d], &to->as->x_scale[d]));
+      TT_TRY(set_scale(dst, mean, scale, &dst->as->x_mean[d], &dst->as->x_scale[d]));
   }
   if (all->components) s = NULL;
   for (int64_t k = 0; k < e->targets; k++) {
     int32_t t = e->column[k];
     double mean = all->y_mean[t] + (s ? s->y_offset[k] * all->y_scale[t] : 0.0);
     double scale = all->y_scale[t] * (s ? s->y_factor[k] : 1.0);
-    TT_TRY(set_scale(to, mean, scale, &to->as->y_mean[t], &to->as->y_scale[t]));
+    TT_TRY(set_scale(dst, mean, scale, &dst->as->y_mean[t], &dst->as->y_scale[t]));
   }
   return TT_OK;
 }
@@ -221,21 +221,21 @@ static void complete_scales(int64_t n, const double *all_mean, const double *all
     if (isnan(mean[i])) mean[i] = all_mean[i], scale[i] = all_scale[i];
 }
 
-static tt_err match_cohort(const fine_tuning *to, tt_cohort *c)
+static tt_err match_cohort(const fine_tuning *dst, tt_cohort *c)
 {
   const tt_trained_ensemble *m = NULL;
   const tt_ensemble *there = NULL;
   int64_t network = 0;
-  int last = layers_taken(to, &c->model) - 1;
+  int last = layers_taken(dst, &c->model) - 1;
   TT_TRY(TT_ALLOC(c->initial, c->members));
   for (int64_t i = 0; i < c->ensembles; i++) {
     const tt_ensemble *e = &c->ensemble[i];
-    TT_TRY(find_ensemble(to, e, &m, &there));
+    TT_TRY(find_ensemble(dst, e, &m, &there));
     for (int64_t k = e->first; k < e->first + e->members; k++) {
-      TT_TRY(find_weights(to, m, there, c->member[k].index, &network, &c->initial[k]));
-      TT_TRY(check_layers(to, e, &c->model, tt_trained_ensemble_model(m, network)));
+      TT_TRY(find_weights(dst, m, there, c->member[k].index, &network, &c->initial[k]));
+      TT_TRY(check_layers(dst, e, &c->model, tt_trained_ensemble_model(m, network)));
       int folded = m->networks && m->network[network].folded;
-      TT_TRY(use_scales(to, m, there, folded ? &m->network[network].scales : NULL));
+      TT_TRY(use_scales(dst, m, there, folded ? &m->network[network].scales : NULL));
     }
   }
   for (int l = 0; l <= last; l++) {
@@ -247,7 +247,7 @@ static tt_err match_cohort(const fine_tuning *to, tt_cohort *c)
 
 /* normalization */
 
-/* How a column of the data set is normalised, and how the model does it. */
+/* How a column of the data set is normalized, and how the model does it. */
 typedef struct column_scale {
   const char *role, *name;
   const int8_t *was_by, *by;
@@ -255,8 +255,8 @@ typedef struct column_scale {
   const double *mean, *scale, *lambda;
 } column_scale;
 
-/* Normalise values again, one in every `step`. */
-static tt_err renormalise(const fine_tuning *to, const column_scale *c, int64_t rows, int64_t step,
+/* Normalize values again, one in every `step`. */
+static tt_err renormalize(const fine_tuning *dst, const column_scale *c, int64_t rows, int64_t step,
                           float *value)
 {
   tt_transform f = tt_normalize_transform((tt_normalize)*c->by);
@@ -264,7 +264,7 @@ static tt_err renormalise(const fine_tuning *to, const column_scale *c, int64_t 
     return TT_FAIL(DATA,
                    "train.init_from: %s '%s' is normalized by %s in %s, by %s in this job; write "
                    "the same in data.normalize",
-                   c->role, c->name, tt_choice_normalize[*c->by], file_of(to),
+                   c->role, c->name, tt_choice_normalize[*c->by], file_of(dst),
                    tt_choice_normalize[*c->was_by]);
   for (int64_t r = 0; r < rows; r++) {
     double t = tt_denormalize_value((double)value[r * step], *c->was_mean, *c->was_scale);
@@ -274,40 +274,40 @@ static tt_err renormalise(const fine_tuning *to, const column_scale *c, int64_t 
       return TT_FAIL(DATA,
                      "train.init_from: %s '%s' of row %" PRId64
                      " is too large for the mean and scale of %s",
-                     c->role, c->name, r, file_of(to));
+                     c->role, c->name, r, file_of(dst));
   }
   return TT_OK;
 }
 
 /* The columns of the data set are those of the model, in the same order, with the same levels. */
-static tt_err check_inputs(const fine_tuning *to, const tt_trained_ensemble *m)
+static tt_err check_inputs(const fine_tuning *dst, const tt_trained_ensemble *m)
 {
-  const tt_dataset *d = to->data;
+  const tt_dataset *d = dst->data;
   tt_columns_fit fit;
-  int64_t *from = NULL;
+  int64_t *src = NULL;
   char there[256], here[256];
-  TT_TRY(TT_ALLOC(from, m->input.count > d->input.count ? m->input.count : d->input.count));
-  tt_err e = tt_columns_compare(&m->input, &d->input, from, &fit);
-  tt_free(from);
+  TT_TRY(TT_ALLOC(src, m->input.count > d->input.count ? m->input.count : d->input.count));
+  tt_err e = tt_columns_compare(&m->input, &d->input, src, &fit);
+  tt_free(src);
   if (e) return e;
   if (fit != TT_COLUMNS_FIT_same && fit != TT_COLUMNS_FIT_unnamed)
     return TT_FAIL(DATA,
                    "train.init_from: %s has the inputs %s; data.inputs are %s; give the same "
                    "columns in the same order",
-                   file_of(to), tt_columns_list(&m->input, there, sizeof there),
+                   file_of(dst), tt_columns_list(&m->input, there, sizeof there),
                    tt_columns_list(&d->input, here, sizeof here));
   if (tt_net_inputs_are_same(&m->scaler.net, &d->scaler.net)) return TT_OK;
   return TT_FAIL(DATA,
                  "train.init_from: the inputs of %s have other levels or indicators of missing "
                  "values than those of this job; use the same data.categories and data.missing",
-                 file_of(to));
+                 file_of(dst));
 }
 
-static tt_err scale_inputs(const fine_tuning *to)
+static tt_err scale_inputs(const fine_tuning *dst)
 {
-  tt_dataset *d = to->data;
+  tt_dataset *d = dst->data;
   tt_scaler *s = &d->scaler;
-  const tt_scaler *as = to->as;
+  const tt_scaler *as = dst->as;
   for (int64_t i = 0; i < d->inputs; i++) {
     int64_t k = s->net.at[i].column;
     if (s->net.at[i].kind != TT_NET_INPUT_amount) continue;
@@ -315,7 +315,7 @@ static tt_err scale_inputs(const fine_tuning *to)
         "input",         d->input.name[k], &s->x_normalize[k], &as->x_normalize[k],
         &s->x_mean[k],   &s->x_scale[k],   &s->x_lambda[k],    &as->x_mean[k],
         &as->x_scale[k], &as->x_lambda[k]};
-    TT_TRY(renormalise(to, &c, d->rows, d->inputs, d->x + i));
+    TT_TRY(renormalize(dst, &c, d->rows, d->inputs, d->x + i));
     s->x_mean[k] = as->x_mean[k], s->x_scale[k] = as->x_scale[k];
     s->x_lambda[k] = as->x_lambda[k];
   }
@@ -333,10 +333,10 @@ static int64_t find_target(const tt_trained_ensemble *m, const tt_dataset *d, in
 
 /* Whether an ensemble of the job has target t as a label that is not normalized: a class, a
  * probability or a count. */
-static int is_plain_label(const fine_tuning *to, int64_t t)
+static int is_plain_label(const fine_tuning *dst, int64_t t)
 {
-  for (int64_t i = 0; i < to->cohorts->count; i++) {
-    const tt_cohort *c = to->cohorts->at[i];
+  for (int64_t i = 0; i < dst->cohorts->count; i++) {
+    const tt_cohort *c = dst->cohorts->at[i];
     if (tt_output_labels(c->model.output) == TT_LABEL_TYPE_real) continue;
     for (int64_t k = 0; k < c->ensembles; k++)
       for (int64_t j = 0; j < c->ensemble[k].targets; j++)
@@ -345,40 +345,40 @@ static int is_plain_label(const fine_tuning *to, int64_t t)
   return 0;
 }
 
-static tt_err scale_targets(const fine_tuning *to, const tt_trained_ensemble *m)
+static tt_err scale_targets(const fine_tuning *dst, const tt_trained_ensemble *m)
 {
-  tt_dataset *d = to->data;
+  tt_dataset *d = dst->data;
   tt_scaler *s = &d->scaler;
-  const tt_scaler *as = to->as;
+  const tt_scaler *as = dst->as;
   for (int64_t t = 0; t < d->targets; t++) {
     int64_t k = find_target(m, d, t);
-    if (k < 0 || is_plain_label(to, t)) continue;
+    if (k < 0 || is_plain_label(dst, t)) continue;
     const column_scale c = {
         "target",        d->target.name[t], &s->y_normalize[t], &as->y_normalize[k],
         &s->y_mean[t],   &s->y_scale[t],    &s->y_lambda[t],    &as->y_mean[k],
         &as->y_scale[k], &as->y_lambda[k]};
-    TT_TRY(renormalise(to, &c, d->rows, d->targets, d->y + t));
+    TT_TRY(renormalize(dst, &c, d->rows, d->targets, d->y + t));
     s->y_mean[t] = as->y_mean[k], s->y_scale[t] = as->y_scale[k];
     s->y_lambda[t] = as->y_lambda[k];
   }
   return TT_OK;
 }
 
-static tt_err apply_local(const fine_tuning *to)
+static tt_err apply_local(const fine_tuning *dst)
 {
-  const tt_trained_ensemble *m = to->model->at[0];
+  const tt_trained_ensemble *m = dst->model->at[0];
   const tt_scaler *all = &m->scaler;
-  tt_scaler *as = to->as;
-  TT_TRY(check_inputs(to, m));
+  tt_scaler *as = dst->as;
+  TT_TRY(check_inputs(dst, m));
   TT_TRY(tt_scaler_copy(all, as));
   forget_scales(as->inputs, as->x_mean);
   forget_scales(as->targets, as->y_mean);
-  for (int64_t k = 0; k < to->cohorts->count; k++) TT_TRY(match_cohort(to, to->cohorts->at[k]));
+  for (int64_t k = 0; k < dst->cohorts->count; k++) TT_TRY(match_cohort(dst, dst->cohorts->at[k]));
   complete_scales(as->inputs, all->x_mean, all->x_scale, as->x_mean, as->x_scale);
   complete_scales(as->targets, all->y_mean, all->y_scale, as->y_mean, as->y_scale);
-  TT_TRY(scale_inputs(to));
-  TT_TRY(scale_targets(to, m));
-  to->data->hash = hash_model(to, to->data->hash);
+  TT_TRY(scale_inputs(dst));
+  TT_TRY(scale_targets(dst, m));
+  dst->data->hash = hash_model(dst, dst->data->hash);
   return TT_OK;
 }
 
@@ -386,14 +386,14 @@ tt_err tt_initial_model_apply(tt_comm *c, const tt_config *cfg, tt_dataset *d,
                               const tt_cohorts *all, tt_trained_ensembles *model)
 {
   tt_scaler as = {0};
-  const fine_tuning to = {cfg, d, all, model, &as};
-  if (!*file_of(&to)) return TT_OK;
-  tt_err e = tt_model_read(c, file_of(&to), model);
-  if (!e) e = tt_agree(c, apply_local(&to));
+  const fine_tuning tuning = {cfg, d, all, model, &as};
+  if (!*file_of(&tuning)) return TT_OK;
+  tt_err e = tt_model_read(c, file_of(&tuning), model);
+  if (!e) e = tt_agree(c, apply_local(&tuning));
   if (!e)
     tt_log_root(TT_LOG_INFO,
                 "members start with weights of %s; inputs and targets are normalized as there",
-                file_of(&to));
+                file_of(&tuning));
   tt_scaler_free(&as);
   return e;
 }

@@ -1,11 +1,11 @@
 /* initial_model.h — train.init_from: members begin with the weights of trained members, and inputs
- * and targets are normalised as in their model, so that they predict what those predict. */
+ * and targets are normalized as in their model, so that they predict what those predict. */
 #ifndef TT_INITIAL_MODEL_H
 #define TT_INITIAL_MODEL_H
 #include "core/model/trained_ensemble.h"
 #include "mpi/comm.h"
 
-/* Collective. Read the model, give every member its initial weights, normalise the data set as the
+/* Collective. Read the model, give every member its initial weights, normalize the data set as the
  * model does, and add the content of the model to the hash of the data set; nothing without
  * train.init_from.
  *   model  owner: the caller; the cohorts `all` point to its weights

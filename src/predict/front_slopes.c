@@ -20,17 +20,17 @@ tt_err tt_front_slopes_create(const tt_front *f, tt_front_slopes *out)
   *out = (tt_front_slopes){.front = f};
   for (int l = 0; l < f->layers; l++) numbers += numbers_of(&f->layer[l]);
   if (!numbers) return TT_OK;
-  TT_TRY(TT_ALLOC(out->room, numbers));
-  double *at = out->room;
-  for (int l = 0; l < f->layers; at += numbers_of(&f->layer[l++])) {
+  TT_TRY(TT_ALLOC(out->capacity, numbers));
+  double *place = out->capacity;
+  for (int l = 0; l < f->layers; place += numbers_of(&f->layer[l++])) {
     int64_t values = tt_front_values(&f->layer[l]);
-    out->layer[l] =
-        (tt_front_layer_slopes){at, at + values, at + 2 * values, at + 3 * values, at + 4 * values};
+    out->layer[l] = (tt_front_layer_slopes){place, place + values, place + 2 * values,
+                                            place + 3 * values, place + 4 * values};
   }
   return TT_OK;
 }
 
-void tt_front_slopes_free(tt_front_slopes *s) { tt_free(s->room); }
+void tt_front_slopes_free(tt_front_slopes *s) { tt_free(s->capacity); }
 
 /* Convolutions and pools */
 
@@ -44,18 +44,20 @@ typedef struct line {
 static line line_of(const tt_front_layer *l, int64_t y, int64_t v, int64_t u)
 {
   int64_t row = y * l->stride[0] - l->pad[0] + v * l->dilation[0], step = l->stride[1];
-  int64_t at = u * l->dilation[1] - l->pad[1], first = at < 0 ? (step - 1 - at) / step : 0;
-  int64_t room = l->in[1] - 1 - at, last = room < 0 ? -1 : room / step;
+  int64_t offset = u * l->dilation[1] - l->pad[1],
+          first = offset < 0 ? (step - 1 - offset) / step : 0;
+  int64_t capacity = l->in[1] - 1 - offset, last = capacity < 0 ? -1 : capacity / step;
   if (last > l->out[1] - 1) last = l->out[1] - 1;
   if (row < 0 || row >= l->in[0] || last < first) return (line){0};
-  return (line){y * l->out[1] + first, row * l->in[1] + at + first * step, step, last - first + 1};
+  return (line){y * l->out[1] + first, row * l->in[1] + offset + first * step, step,
+                last - first + 1};
 }
 
 /* Without a bias.
- *   back  0: add the products of the weights and the inputs `from` to the outputs `to`; 1: add the
- *         derivatives by the inputs to `to`, given those by the outputs, `from` */
-static void add_products(const tt_front_layer *l, const float *w, int back, const double *from,
-                         double *to)
+ *   back  0: add the products of the weights and the inputs `src` to the outputs `dst`; 1: add the
+ *         derivatives by the inputs to `dst`, given those by the outputs, `src` */
+static void add_products(const tt_front_layer *l, const float *w, int back, const double *src,
+                         double *dst)
 {
   int64_t in_group = l->in_channels / l->groups, out_group = l->channels / l->groups;
   const float *weight = w + l->weight;
@@ -68,9 +70,9 @@ static void add_products(const tt_front_layer *l, const float *w, int back, cons
         const line at = line_of(l, y, tap / l->size[1], tap % l->size[1]);
         int64_t o = output + at.to, x = input + at.from;
         for (int64_t k = 0; !back && k < at.count; k++)
-          to[o + k] += (double)*weight * from[x + k * at.step];
+          dst[o + k] += (double)*weight * src[x + k * at.step];
         for (int64_t k = 0; back && k < at.count; k++)
-          to[x + k * at.step] += (double)*weight * from[o + k];
+          dst[x + k * at.step] += (double)*weight * src[o + k];
       }
     }
 }
@@ -111,9 +113,9 @@ static void pool_back(const tt_front_layer *l, const double *x, const double *d,
     int64_t channel = i / each * tt_front_positions_in(l);
     double y = pool_window(l, i % each, x + channel), left = d[i];
     for (int64_t k = 0; k < n; k++) {
-      int64_t at = channel + window_input(l, i % each, k);
-      double slope = tt_pooling_slope_f64(l->pool, x[at], y, 1.0 / (double)n);
-      d_x[at] += slope * left;
+      int64_t offset = channel + window_input(l, i % each, k);
+      double slope = tt_pooling_slope_f64(l->pool, x[offset], y, 1.0 / (double)n);
+      d_x[offset] += slope * left;
       if (tt_pooling_takes_first(l->pool) && slope != 0.0) left = 0.0;
     }
   }
@@ -126,10 +128,10 @@ static void normalize(const tt_front_layer *l, const float *w, const double *x,
 {
   int64_t size = tt_front_values(l) / l->groups, each = tt_front_positions(l);
   for (int64_t g = 0; g < l->groups; g++) {
-    const double *from = x + g * size;
+    const double *src = x + g * size;
     double mean = 0.0, squares = 0.0, share = 1.0 / (double)size;
-    for (int64_t i = 0; i < size; i++) mean += share * from[i];
-    for (int64_t i = 0; i < size; i++) squares += (from[i] - mean) * (from[i] - mean);
+    for (int64_t i = 0; i < size; i++) mean += share * src[i];
+    for (int64_t i = 0; i < size; i++) squares += (src[i] - mean) * (src[i] - mean);
     s->inverse_std[g] = 1.0 / sqrt(squares * share + (double)TT_LAYER_NORM_EPSILON);
     for (int64_t i = g * size; i < (g + 1) * size; i++) {
       s->normalized[i] = (x[i] - mean) * s->inverse_std[g];
@@ -180,9 +182,9 @@ static const double *result_of(const tt_front_slopes *s, int l, const double *x)
   return l < 0 ? x : s->layer[l].y;
 }
 
-static void add(int64_t n, const double *from, double *to)
+static void add(int64_t n, const double *src, double *dst)
 {
-  for (int64_t i = 0; i < n; i++) to[i] += from[i];
+  for (int64_t i = 0; i < n; i++) dst[i] += src[i];
 }
 
 const double *tt_front_slopes_forward(tt_front_slopes *s, const float *w, const double *x)

@@ -13,7 +13,7 @@ typedef struct tt_front_layer_slopes {
 
 typedef struct tt_front_slopes {
   const tt_front *front; /* borrowed; without layers nothing is allocated */
-  double *room;          /* of all layers */
+  double *capacity;      /* of all layers */
   tt_front_layer_slopes layer[TT_MAX_FRONT];
 } tt_front_slopes;
 
@@ -21,7 +21,7 @@ typedef struct tt_front_slopes {
 tt_err tt_front_slopes_create(const tt_front *f, tt_front_slopes *out);
 void tt_front_slopes_free(tt_front_slopes *s);
 
-/* The features of the network with weights w[P] at the normalised inputs x: the result of the last
+/* The features of the network with weights w[P] at the normalized inputs x: the result of the last
  * layer; kept for the second function. */
 const double *tt_front_slopes_forward(tt_front_slopes *s, const float *w, const double *x);
 

@@ -13,11 +13,12 @@ typedef struct jacobian_job {
   tt_row_slopes *sums;     /* [threads] */
 } jacobian_job;
 
-tt_jacobian tt_jacobian_from(const tt_jacobian *all, int64_t at)
+tt_jacobian tt_jacobian_from(const tt_jacobian *all, int64_t offset)
 {
-  return (tt_jacobian){all->mean ? all->mean + at : NULL, all->total ? all->total + at : NULL,
-                       all->aleatoric ? all->aleatoric + at : NULL,
-                       all->epistemic ? all->epistemic + at : NULL};
+  return (tt_jacobian){all->mean ? all->mean + offset : NULL,
+                       all->total ? all->total + offset : NULL,
+                       all->aleatoric ? all->aleatoric + offset : NULL,
+                       all->epistemic ? all->epistemic + offset : NULL};
 }
 
 /* Derivative of sqrt(v), given dv. */
@@ -33,10 +34,11 @@ static void store_column(const tt_row_slopes *s, const double *x, const tt_jacob
   const tt_column_scale *scale = &s->scale[own + c];
   double std_scale = scale->by == TT_TRANSFORM_identity ? scale->std_scale : 1.0;
   for (int64_t d = 0; d < inputs; d++) {
-    int64_t at = c * net->count + net->first[d], to = (own + c) * inputs + d;
+    int64_t offset = c * net->count + net->first[d], to = (own + c) * inputs + d;
     double within = s->within[c] / s->weight, between = s->between[c] / s->weight;
-    double d_within = s->d_within[at] / s->weight, d_between = 2.0 * s->d_between[at] / s->weight;
-    double mean = s->weight > 0.0 ? s->d_mean[at] : NAN;
+    double d_within = s->d_within[offset] / s->weight,
+           d_between = 2.0 * s->d_between[offset] / s->weight;
+    double mean = s->weight > 0.0 ? s->d_mean[offset] : NAN;
     double unit = tt_row_slopes_unit(s, own + c) * tt_row_slopes_input_unit(s, x, d);
     double spread = unit * std_scale;
     if (!(s->weight > 0.0)) spread = NAN;
@@ -58,9 +60,9 @@ void tt_jacobian_row(tt_row_slopes *s, const double *x, const tt_jacobian *out)
 }
 
 /* Of tt_each_row. */
-static void compute_row(void *with, int thread, int64_t row)
+static void compute_row(void *context, int thread, int64_t row)
 {
-  const jacobian_job *job = with;
+  const jacobian_job *job = context;
   int64_t inputs = job->m->scaler.inputs;
   tt_jacobian out = tt_jacobian_from(job->out, (row * job->columns + job->column) * inputs);
   tt_jacobian_row(&job->sums[thread], job->x + row * inputs, &out);

@@ -31,6 +31,6 @@ tt_err tt_jacobian_compute(const tt_trained_ensembles *all, int threads, int64_t
  *   out  arrays [C][D] of the columns of this trained ensemble */
 void tt_jacobian_row(tt_row_slopes *s, const double *x, const tt_jacobian *out);
 
-/* The arrays of `all`, those that are not NULL, from element `at` on. */
-tt_jacobian tt_jacobian_from(const tt_jacobian *all, int64_t at);
+/* The arrays of `all`, those that are not NULL, from element `offset` on. */
+tt_jacobian tt_jacobian_from(const tt_jacobian *all, int64_t offset);
 #endif

@@ -94,16 +94,16 @@ static void backward_norm(const tt_layer *layer, const float *w, const double *n
     d[o] = inverse_std * (d[o] - mean - along * normalized[o]);
 }
 
-/* From d, the derivative by the output of hidden layer l, whose units begin at `at`, to that by its
- * inputs, in `next`.
+/* From d, the derivative by the output of hidden layer l, whose units begin at `offset`, to that by
+ * its inputs, in `next`.
  *   skip  buffer for the skip connection */
-static void backward_layer(const tt_network_slopes *s, const float *w, int l, int64_t at, double *d,
-                           double *skip, double *next)
+static void backward_layer(const tt_network_slopes *s, const float *w, int l, int64_t offset,
+                           double *d, double *skip, double *next)
 {
   const tt_layer *layer = &s->model->layer[l];
   if (layer->residual) memcpy(skip, d, (size_t)layer->out * sizeof *d);
-  for (int64_t o = 0; o < layer->out; o++) d[o] *= s->slope[at + o];
-  if (layer->norm >= 0) backward_norm(layer, w, s->normalized + at, s->inverse_std[l], d);
+  for (int64_t o = 0; o < layer->out; o++) d[o] *= s->slope[offset + o];
+  if (layer->norm >= 0) backward_norm(layer, w, s->normalized + offset, s->inverse_std[l], d);
   for (int64_t i = 0; i < layer->in; i++) next[i] = layer->residual ? skip[i] : 0.0;
   for (int64_t o = 0; o < layer->out; o++) {
     const float *row = w + layer->weight + o * layer->in;
@@ -117,12 +117,12 @@ static void backward(tt_network_slopes *s, const float *w, const double *x, int6
   const tt_model *m = s->model;
   const tt_layer *last = &m->layer[m->layers - 1];
   double *d = s->d[0], *next = s->d[1];
-  int64_t at = 0;
+  int64_t offset = 0;
   for (int64_t i = 0; i < last->in; i++) d[i] = (double)w[last->weight + o * last->in + i];
-  for (int l = 0; l < m->layers - 1; l++) at += m->layer[l].out;
+  for (int l = 0; l < m->layers - 1; l++) offset += m->layer[l].out;
   for (int l = m->layers - 2; l >= 0; l--) {
-    at -= m->layer[l].out;
-    backward_layer(s, w, l, at, d, s->d[2], next);
+    offset -= m->layer[l].out;
+    backward_layer(s, w, l, offset, d, s->d[2], next);
     double *swap = d;
     d = next;
     next = swap;

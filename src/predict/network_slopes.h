@@ -9,7 +9,7 @@
 typedef struct tt_network_slopes {
   const tt_model *model;             /* borrowed */
   double *o;                         /* [K][each] outputs, those of a target together */
-  double *d_o;                       /* [K][each][D] their derivatives by the normalised inputs */
+  double *d_o;                       /* [K][each][D] their derivatives by the normalized inputs */
   double *y, *slope, *normalized;    /* [sum of out] of all hidden layers: outputs, f'(z), and with
                                         layer_norm z with mean 0 and variance 1 */
   double inverse_std[TT_MAX_LAYERS]; /* with layer_norm */
@@ -22,7 +22,7 @@ typedef struct tt_network_slopes {
 tt_err tt_network_slopes_create(const tt_model *m, tt_network_slopes *out);
 void tt_network_slopes_free(tt_network_slopes *s);
 
-/* Set o and d_o for the network with weights w[P] at the normalised inputs x[D]. */
+/* Set o and d_o for the network with weights w[P] at the normalized inputs x[D]. */
 void tt_network_slopes_at(tt_network_slopes *s, const float *w, const double *x);
 
 /* The same for each network of a trained ensemble; at: of a member, the result is borrowed. */

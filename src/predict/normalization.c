@@ -37,13 +37,14 @@ tt_err tt_check_inputs_local(const tt_trained_ensemble *c, const char *file, con
         TT_TRY(check_level(c, file, dataset, first + r, i, v));
         continue;
       }
-      tt_normalize by = (tt_normalize)c->scaler.x_normalize[i];
-      if (!tt_transform_accepts(tt_normalize_transform(by), v))
+      tt_normalize normalize = (tt_normalize)c->scaler.x_normalize[i];
+      if (!tt_transform_accepts(tt_normalize_transform(normalize), v))
         return TT_FAIL(DATA,
                        "%s: dataset %s, row %" PRId64 ", column %" PRId64
                        " (%s) is %g; the model normalizes it by %s, which needs a value %s",
-                       file, dataset, first + r, i, c->input.name[i], v, tt_choice_normalize[by],
-                       tt_transform_wants(tt_normalize_transform(by)));
+                       file, dataset, first + r, i, c->input.name[i], v,
+                       tt_choice_normalize[normalize],
+                       tt_transform_wants(tt_normalize_transform(normalize)));
     }
   return TT_OK;
 }

@@ -1,4 +1,4 @@
-/* normalization.h — normalised inputs of a model from the rows of a file. All local. */
+/* normalization.h — normalized inputs of a model from the rows of a file. All local. */
 #ifndef TT_NORMALIZATION_H
 #define TT_NORMALIZATION_H
 #include "core/model/trained_ensemble.h"

@@ -42,9 +42,9 @@ static tt_err list_rows(validation_reader *r, tt_split which, int64_t limit)
   return TT_OK;
 }
 
-static tt_err read_rows_local(void *with, int64_t first, int64_t count, float *x)
+static tt_err read_rows_local(void *context, int64_t first, int64_t count, float *x)
 {
-  const validation_reader *r = with;
+  const validation_reader *r = context;
   const tt_dataset *d = r->v->data;
   for (int64_t i = 0; i < count; i++)
     memcpy(x + i * d->inputs, d->x + r->row[first + i] * d->inputs, (size_t)d->inputs * sizeof *x);
@@ -105,7 +105,7 @@ static validation_reader reader_of(const tt_postprocess_context *v, tt_trained_e
                              .parts = tt_member_prediction_size(&all->model)};
 }
 
-/* Normalised label of target k of ensemble e; NaN if the row is unlabelled or not selected. */
+/* Normalized label of target k of ensemble e; NaN if the row is unlabeled or not selected. */
 static double label(const validation_reader *r, int64_t e, int64_t k, int64_t i)
 {
   const tt_ensemble *own = &r->all->ensemble[e];
@@ -133,8 +133,8 @@ static void pack_row(const validation_reader *r, const tt_row_chunk *chunk, int6
       double y = label(r, e, k, chunk->first + row);
       const tt_ensemble *own = &all->ensemble[e];
       for (int64_t g = own->first; g < own->first + own->members; g++) {
-        int64_t at = tt_prediction_place(r->width, chunk->rows, g, k * m->quantities, row);
-        tt_member_prediction_pack(m, members + at, members + at + r->width * chunk->rows,
+        int64_t offset = tt_prediction_place(r->width, chunk->rows, g, k * m->quantities, row);
+        tt_member_prediction_pack(m, members + offset, members + offset + r->width * chunk->rows,
                                   chunk->rows, y, part + (k * all->members + g) * r->parts);
       }
     }
@@ -216,15 +216,15 @@ tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_traine
   return e;
 }
 
-/* Normalised mean and standard deviation of every column: numbers [rows][2][C]. */
+/* Normalized mean and standard deviation of every column: numbers [rows][2][C]. */
 static void compute_spreads(const validation_reader *r, const tt_row_chunk *chunk, void *numbers)
 {
-  double *to = numbers;
+  double *dst = numbers;
   for (int64_t i = 0; i < chunk->rows; i++)
     for (int64_t j = 0; j < r->columns; j++) {
-      tt_uncertainty at = tt_moments_at(chunk->of->moments, i, j);
-      to[2 * i * r->columns + j] = at.mean;
-      to[(2 * i + 1) * r->columns + j] = at.total;
+      tt_uncertainty uncertainty = tt_moments_at(chunk->of->moments, i, j);
+      dst[2 * i * r->columns + j] = uncertainty.mean;
+      dst[(2 * i + 1) * r->columns + j] = uncertainty.total;
     }
 }
 
@@ -248,20 +248,20 @@ static void log_calibration(const validation_reader *r, int64_t e, int64_t k, in
 }
 
 /* Calibrate target k of ensemble e.
- *   from     [rows][2][C] of compute_spreads
+ *   src      [rows][2][C] of compute_spreads
  *   scratch  [rows * (q + 3)] */
-static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k, const double *from,
+static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k, const double *src,
                                double *scratch)
 {
   const tt_model *m = &r->all->model;
   int64_t first = e * r->width + k * m->quantities, n = 0;
   double *y = scratch, *sd = y + r->rows, *weight = sd + r->rows, *quantity = weight + r->rows;
   for (int64_t i = 0; i < r->rows; i++) {
-    const double *mean = from + 2 * i * r->columns + first;
-    double at = label(r, e, k, i);
+    const double *mean = src + 2 * i * r->columns + first;
+    double point = label(r, e, k, i);
     weight[n] = row_weight(r, i);
-    if (isnan(at) || isnan(mean[0]) || !(weight[n] > 0.0)) continue;
-    y[n] = at;
+    if (isnan(point) || isnan(mean[0]) || !(weight[n] > 0.0)) continue;
+    y[n] = point;
     sd[n] = mean[r->columns];
     for (int32_t j = 0; j < m->quantities; j++) quantity[n * m->quantities + j] = mean[j];
     n++;
@@ -273,7 +273,7 @@ static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k,
   return TT_OK;
 }
 
-static tt_err calibrate_local(const validation_reader *r, const double *from)
+static tt_err calibrate_local(const validation_reader *r, const double *src)
 {
   const tt_real_list *levels = &r->v->cfg->calibration_conformal;
   double *scratch = NULL;
@@ -282,7 +282,7 @@ static tt_err calibrate_local(const validation_reader *r, const double *from)
   tt_err err = TT_OK;
   for (int64_t e = 0; !err && e < r->all->ensembles; e++)
     for (int64_t k = 0; !err && k < tt_trained_ensemble_targets(r->all); k++)
-      err = calibrate_target(r, e, k, from, scratch);
+      err = calibrate_target(r, e, k, src, scratch);
   tt_free(scratch);
   return err;
 }
@@ -299,13 +299,13 @@ tt_err tt_calibrate(tt_comm *c, const tt_postprocess_context *v, tt_trained_ense
   return e;
 }
 
-/* Squares of the normalised epistemic standard deviations: numbers [rows][C]. */
+/* Squares of the normalized epistemic standard deviations: numbers [rows][C]. */
 static void compute_epistemic(const validation_reader *r, const tt_row_chunk *chunk, void *numbers)
 {
-  double *to = numbers;
+  double *dst = numbers;
   for (int64_t i = 0; i < chunk->rows * r->columns; i++) {
     double sd = tt_moments_at(chunk->of->moments, i / r->columns, i % r->columns).epistemic;
-    to[i] = sd * sd;
+    dst[i] = sd * sd;
   }
 }
 

@@ -112,14 +112,14 @@ static tt_err begin_rows_local(predictor *p)
   return TT_OK;
 }
 
-static int needs_members(const void *with, const tt_trained_ensemble *m)
+static int needs_members(const void *context, const tt_trained_ensemble *m)
 {
-  return tt_prediction_needs_members(m, &((const predictor *)with)->shape);
+  return tt_prediction_needs_members(m, &((const predictor *)context)->shape);
 }
 
-static tt_err read_rows_local(void *with, int64_t first, int64_t count, float *x)
+static tt_err read_rows_local(void *context, int64_t first, int64_t count, float *x)
 {
-  predictor *p = with;
+  predictor *p = context;
   TT_TRY(tt_data_reader_read_local(p->rows, first, count, p->raw, NULL));
   return tt_normalize_checked_local(p->model.at[0], p->o->data, p->inputs, first, count, p->raw, x);
 }
@@ -192,8 +192,8 @@ static void warn_far_rows(predictor *p)
   tt_allreduce_sum_i64(p->c, &p->outside, 1);
   char name[256], shown[96];
   const tt_trained_ensemble *m = p->model.at[0];
-  const tt_net_input *at = &m->scaler.net.at[input];
-  tt_net_input_name(at, m->input.name[at->column], name, sizeof name);
+  const tt_net_input *entry = &m->scaler.net.at[input];
+  tt_net_input_name(entry, m->input.name[entry->column], name, sizeof name);
   if (most > far)
     tt_log_root(TT_LOG_WARN,
                 "%" PRId64 " of %" PRId64 " rows have an input outside the range of the training "
@@ -226,12 +226,12 @@ static tt_err predict_chunks(predictor *p, tt_prediction_file *f)
 static tt_err write_predictions(predictor *p)
 {
   tt_prediction_file *f = NULL;
-  tt_provenance from = {.device = p->ops->name,
-                        .model = p->o->model,
-                        .model_hash = p->model.hash,
-                        .ranks = tt_comm_ranks(p->c),
-                        .threads = p->use.threads};
-  tt_err e = tt_prediction_file_create(p->c, p->o->output, &p->model, &p->shape, &from, &f);
+  tt_provenance provenance = {.device = p->ops->name,
+                              .model = p->o->model,
+                              .model_hash = p->model.hash,
+                              .ranks = tt_comm_ranks(p->c),
+                              .threads = p->use.threads};
+  tt_err e = tt_prediction_file_create(p->c, p->o->output, &p->model, &p->shape, &provenance, &f);
   if (!e) e = predict_chunks(p, f);
   if (!e)
     e = tt_prediction_file_close(&f);

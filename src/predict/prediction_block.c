@@ -43,14 +43,14 @@ tt_transform_moments tt_denormalize_member(const tt_column_scale *s, double mean
   return tt_transform_undo_gaussian(s->by, s->lambda, t.mean, t.variance);
 }
 
-tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty at)
+tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty uncertainty)
 {
   double spread = s->scale * s->std_scale;
-  at.mean = tt_denormalize_value(at.mean, s->mean, s->scale);
-  at.total *= spread;
-  at.aleatoric *= spread;
-  at.epistemic *= spread;
-  return at;
+  uncertainty.mean = tt_denormalize_value(uncertainty.mean, s->mean, s->scale);
+  uncertainty.total *= spread;
+  uncertainty.aleatoric *= spread;
+  uncertainty.epistemic *= spread;
+  return uncertainty;
 }
 
 tt_uncertainty tt_denormalize_mixture(const tt_column_scale *s, int64_t n, const double *weight,
@@ -182,21 +182,21 @@ static void fill_column(tt_prediction_block *b, const tt_ensemble_prediction *p,
 {
   tt_column_scale s = tt_column_scale_of(p->m, column);
   for (int64_t r = 0; r < b->rows; r++) {
-    tt_uncertainty at = s.by == TT_TRANSFORM_identity
-                            ? tt_denormalize(&s, tt_moments_at(p->moments, r, column))
-                            : transformed_at(p, &s, column, r, scratch);
+    tt_uncertainty uncertainty = s.by == TT_TRANSFORM_identity
+                                     ? tt_denormalize(&s, tt_moments_at(p->moments, r, column))
+                                     : transformed_at(p, &s, column, r, scratch);
     int64_t cell = r * b->columns + p->column + column;
-    store(b->mean, cell, at.mean);
-    store(b->total, cell, at.total);
-    store(b->aleatoric, cell, at.aleatoric);
-    store(b->epistemic, cell, at.epistemic);
+    store(b->mean, cell, uncertainty.mean);
+    store(b->total, cell, uncertainty.total);
+    store(b->aleatoric, cell, uncertainty.aleatoric);
+    store(b->epistemic, cell, uncertainty.epistemic);
     if (b->leverage)
       b->leverage[cell] =
           tt_moments_at(p->moments, r, column).epistemic / p->m->typical_epistemic[column];
   }
 }
 
-/* Quantile `q` of a normalised mixture, [3][n] as of collect_mixture, or of a mixture of counts;
+/* Quantile `q` of a normalized mixture, [3][n] as of collect_mixture, or of a mixture of counts;
  * NaN for outputs without a distribution of numbers. */
 static double mixture_quantile(const tt_trained_ensemble *m, int64_t n, const double *mixture,
                                double q)
@@ -220,8 +220,9 @@ static void fill_quantiles_at(tt_prediction_block *b, const tt_ensemble_predicti
   collect_mixture(p, e, column % p->width, r, scratch);
   tt_gaussian_mixture_recalibrate(s.std_scale, n, scratch, scratch + n, scratch + 2 * n);
   for (int64_t k = 0; k < b->quantiles; k++) {
-    double at = mixture_quantile(p->m, n, scratch, b->probability[k]);
-    b->quantile[(k * b->rows + r) * b->columns + p->column + column] = tt_denormalize_point(&s, at);
+    double point = mixture_quantile(p->m, n, scratch, b->probability[k]);
+    b->quantile[(k * b->rows + r) * b->columns + p->column + column] =
+        tt_denormalize_point(&s, point);
   }
 }
 
@@ -236,13 +237,13 @@ static void fill_member(tt_prediction_block *b, const tt_ensemble_prediction *p,
                         int64_t j, const tt_column_scale *s)
 {
   for (int64_t r = 0; r < b->rows; r++) {
-    int64_t to = ((p->member + i) * b->rows + r) * b->width + j;
-    b->member_mean[to] = b->member_variance[to] = NAN;
+    int64_t end = ((p->member + i) * b->rows + r) * b->width + j;
+    b->member_mean[end] = b->member_variance[end] = NAN;
     if (j >= p->width) continue;
-    tt_transform_moments at =
+    tt_transform_moments moments =
         tt_denormalize_member(s, tt_member_mean(p, i, j, r), tt_member_variance(p, i, j, r));
-    b->member_mean[to] = at.mean;
-    b->member_variance[to] = at.variance;
+    b->member_mean[end] = moments.mean;
+    b->member_variance[end] = moments.variance;
   }
 }
 

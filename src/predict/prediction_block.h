@@ -1,5 +1,5 @@
-/* prediction_block.h — converts moments of normalised predictions to a tt_prediction_block in the
- * user's units. No other file de-normalises predictions. All local. */
+/* prediction_block.h — converts moments of normalized predictions to a tt_prediction_block in the
+ * user's units. No other file de-normalizes predictions. All local. */
 #ifndef TT_PREDICTION_BLOCK_H
 #define TT_PREDICTION_BLOCK_H
 #include "io/results/results.h"
@@ -26,12 +26,12 @@ tt_transform_moments tt_denormalize_latent(const tt_column_scale *s, double mean
 tt_transform_moments tt_denormalize_member(const tt_column_scale *s, double mean, double variance);
 /* Mean and standard deviations of an ensemble, with recalibration, in the units of f(user value):
  * those of the user unless the column is transformed. */
-tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty at);
+tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty uncertainty);
 /* The same in the user's units, from the n members of the ensemble: the mixture is recalibrated
  * (tt_gaussian_mixture_recalibrate), then each member is converted. What recalibration adds to the
  * variances of the members counts as epistemic, as for the columns without a transform.
  *   weight          [n]; members of weight 0 are not read
- *   mean, variance  [n] normalised; recalibrated in place */
+ *   mean, variance  [n] normalized; recalibrated in place */
 tt_uncertainty tt_denormalize_mixture(const tt_column_scale *s, int64_t n, const double *weight,
                                       double *mean, double *variance);
 

@@ -99,13 +99,14 @@ static tt_err allocate_predictions(tt_row_predictor *w)
   TT_TRY(TT_ALLOC(w->of, w->o.all->count));
   for (int64_t i = 0; w->o.ops && i < w->o.all->count; i++) {
     const tt_trained_ensemble *m = w->o.all->at[i];
-    tt_ensemble_prediction *of = &w->of[i];
-    *of = (tt_ensemble_prediction){m, tt_trained_ensemble_width(m), member, column, NULL, NULL};
+    tt_ensemble_prediction *prediction = &w->of[i];
+    *prediction =
+        (tt_ensemble_prediction){m, tt_trained_ensemble_width(m), member, column, NULL, NULL};
     member += m->members;
     column += tt_trained_ensemble_columns(m);
-    TT_TRY(tt_moments_create(w->most, tt_trained_ensemble_columns(m), &of->moments));
+    TT_TRY(tt_moments_create(w->most, tt_trained_ensemble_columns(m), &prediction->moments));
     if (needs_members(&w->o, m))
-      TT_TRY(TT_ALLOC(of->members, m->members * 2 * of->width * w->most));
+      TT_TRY(TT_ALLOC(prediction->members, m->members * 2 * prediction->width * w->most));
   }
   return TT_OK;
 }
@@ -138,7 +139,7 @@ static tt_err allocate_local(tt_row_predictor *w)
 
 /* Predict `rows` rows w->x with the members of this rank in a network: to [members][2][K q][rows].
  */
-static tt_err predict_network(tt_row_predictor *w, int64_t network, int64_t rows, float *to)
+static tt_err predict_network(tt_row_predictor *w, int64_t network, int64_t rows, float *dst)
 {
   const tt_model_shard *own = &w->o.shard[network];
   tt_ensemble ensemble;
@@ -153,7 +154,7 @@ static tt_err predict_network(tt_row_predictor *w, int64_t network, int64_t rows
   part.weight += own->slice.first;
   part.status += own->slice.first;
   beat(w);
-  return tt_part_predict(w->o.ops->predict, &part, w->o.use, rows, w->x, w->own_x, to);
+  return tt_part_predict(w->o.ops->predict, &part, w->o.use, rows, w->x, w->own_x, dst);
 }
 
 /* Add a message of the predictions of `members` members for `count` rows, if there are any. */
@@ -173,12 +174,12 @@ static tt_err predict_batch(tt_row_predictor *w, int64_t destinations, int64_t r
     int64_t members = w->own_of[n];
     TT_TRY(predict_network(w, n, rows, w->batch));
     for (int64_t d = 0; d < destinations; d++) {
-      const destination *to = &w->to[d];
-      float *out = send + (to->first * w->own + before * to->count) * w->each;
+      const destination *dst = &w->to[d];
+      float *out = send + (dst->first * w->own + before * dst->count) * w->each;
       for (int64_t i = 0; i < members * w->each; i++)
-        memcpy(out + i * to->count, w->batch + i * rows + to->first,
-               (size_t)to->count * sizeof *out);
-      add_message(w, 0, to->rank, members, to->count, out);
+        memcpy(out + i * dst->count, w->batch + i * rows + dst->first,
+               (size_t)dst->count * sizeof *out);
+      add_message(w, 0, dst->rank, members, dst->count, out);
     }
     before += members;
   }
@@ -210,15 +211,16 @@ static tt_err predict_for_others(tt_row_predictor *w, int64_t round)
 static tt_err predict_own(tt_row_predictor *w, tt_slice chunk)
 {
   for (int64_t n = 0; n < w->networks; n++) {
-    float *at = w->of->members + tt_prediction_place(w->of->width, chunk.count,
-                                                     tt_trained_ensemble_first(w->of->m, n), 0, 0);
+    float *place =
+        w->of->members + tt_prediction_place(w->of->width, chunk.count,
+                                             tt_trained_ensemble_first(w->of->m, n), 0, 0);
     for (int r = 0; r < w->ranks; r++) {
       int64_t members = w->members_of[r * w->networks + n];
       if (r == w->rank)
-        TT_TRY(predict_network(w, n, chunk.count, at));
+        TT_TRY(predict_network(w, n, chunk.count, place));
       else
-        add_message(w, 1, r, members, chunk.count, at);
-      at += members * w->each * chunk.count;
+        add_message(w, 1, r, members, chunk.count, place);
+      place += members * w->each * chunk.count;
     }
   }
   return TT_OK;

@@ -25,11 +25,11 @@ typedef struct tt_row_options {
   int64_t most_rows; /* of a chunk; 0: limited by memory and time alone */
   double row_bytes;  /* that the caller holds for each row of a chunk */
   /* 1 if the caller reads the predictions of the members; NULL: it does. Local. */
-  int (*needs_members)(const void *with, const tt_trained_ensemble *m);
-  /* Inputs x [count][F], normalised, of rows [first, first + count): with a shard of all rows, else
+  int (*needs_members)(const void *context, const tt_trained_ensemble *m);
+  /* Inputs x [count][F], normalized, of rows [first, first + count): with a shard of all rows, else
    * of those of this rank. The rows of a chunk are read last before the chunk is predicted. Local.
    */
-  tt_err (*read_local)(void *with, int64_t first, int64_t count, float *x);
+  tt_err (*read_local)(void *context, int64_t first, int64_t count, float *x);
   void *with;
   const char *phase; /* for the watchdog, a constant; NULL: there is none */
 } tt_row_options;

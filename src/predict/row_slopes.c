@@ -13,7 +13,7 @@ void tt_row_slopes_free(tt_row_slopes *s)
   if (s->m) tt_ensemble_slopes_free(s->m, &s->network);
   tt_free_all(&s->x, &s->fold_x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean,
               &s->between, &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->amplitude,
-              &s->spread, &s->d_amplitude, &s->d_spread, &s->centre, &s->d_centre, &s->apart,
+              &s->spread, &s->d_amplitude, &s->d_spread, &s->center, &s->d_center, &s->apart,
               &s->d_apart, &s->own, &s->own_variance, &s->scale);
 }
 
@@ -34,8 +34,8 @@ tt_err tt_row_slopes_create(const tt_trained_ensemble *m, const tt_slopes_source
   int64_t q = m->model.quantities, width = tt_trained_ensemble_width(m), inputs = m->model.inputs;
   double **of_component[] = {&s->amplitude, &s->spread, &s->d_amplitude, &s->d_spread};
   double **of_target[] = {&s->mu, &s->variance}, **slopes[] = {&s->d_mu, &s->d_variance};
-  double **sum[] = {&s->mean, &s->between, &s->within, &s->centre, &s->apart};
-  double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within, &s->d_centre, &s->d_apart};
+  double **sum[] = {&s->mean, &s->between, &s->within, &s->center, &s->apart};
+  double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within, &s->d_center, &s->d_apart};
   *s = (tt_row_slopes){.m = m};
   TT_TRY(find_scales(s));
   if (source)
@@ -94,18 +94,18 @@ static tt_transform_moments undo_transform(const tt_row_slopes *s, int64_t j, in
   const tt_column_scale *scale = &s->undo[c];
   int64_t inputs = s->m->model.inputs;
   double squared = std_scale * std_scale, v = s->variance[j] * squared + added * s->apart[c];
-  double near = fmin(std_scale, 1.0), mu = s->centre[c] + near * (s->mu[j] - s->centre[c]);
+  double near = fmin(std_scale, 1.0), mu = s->center[c] + near * (s->mu[j] - s->center[c]);
   tt_transform_moments t = tt_denormalize_latent(scale, mu, v);
-  tt_transform_slopes by =
+  tt_transform_slopes slopes =
       tt_transform_undo_gaussian_slopes(scale->by, scale->lambda, t.mean, t.variance);
   for (int64_t d = 0; d < inputs; d++) {
-    double d_centre = s->d_centre[c * inputs + d], along = s->d_mu[j * inputs + d];
-    double d_mean = scale->scale * (d_centre + near * (along - d_centre));
+    double d_center = s->d_center[c * inputs + d], along = s->d_mu[j * inputs + d];
+    double d_mean = scale->scale * (d_center + near * (along - d_center));
     double d_variance =
         scale->scale * scale->scale *
         (squared * s->d_variance[j * inputs + d] + added * s->d_apart[c * inputs + d]);
-    d_mu[d] = by.mean_by_mean * d_mean + by.mean_by_variance * d_variance;
-    d_v[d] = by.variance_by_mean * d_mean + by.variance_by_variance * d_variance;
+    d_mu[d] = slopes.mean_by_mean * d_mean + slopes.mean_by_variance * d_variance;
+    d_v[d] = slopes.variance_by_mean * d_mean + slopes.variance_by_variance * d_variance;
   }
   return tt_denormalize_member(scale, mu, v);
 }
@@ -142,20 +142,20 @@ static void add_value(tt_row_slopes *s, int64_t member, int64_t j, int64_t c)
 /* Add all targets of a member from the amplitudes of their components. */
 static void add_components(tt_row_slopes *s, int64_t member)
 {
-  const tt_scaler *of = &s->m->scaler;
+  const tt_scaler *scaler = &s->m->scaler;
   int64_t inputs = s->m->model.inputs;
-  for (int64_t t = 0; t < of->targets; t++) {
-    s->mu[0] = of->component_mean[t];
-    s->variance[0] = of->residual[t];
+  for (int64_t t = 0; t < scaler->targets; t++) {
+    s->mu[0] = scaler->component_mean[t];
+    s->variance[0] = scaler->residual[t];
     memset(s->d_mu, 0, (size_t)inputs * sizeof *s->d_mu);
     memset(s->d_variance, 0, (size_t)inputs * sizeof *s->d_variance);
-    for (int64_t l = 0; l < of->components; l++) {
-      double by = of->component[l * of->targets + t];
-      s->mu[0] += by * s->amplitude[l];
-      s->variance[0] += by * by * s->spread[l];
+    for (int64_t l = 0; l < scaler->components; l++) {
+      double factor = scaler->component[l * scaler->targets + t];
+      s->mu[0] += factor * s->amplitude[l];
+      s->variance[0] += factor * factor * s->spread[l];
       for (int64_t d = 0; d < inputs; d++) {
-        s->d_mu[d] += by * s->d_amplitude[l * inputs + d];
-        s->d_variance[d] += by * by * s->d_spread[l * inputs + d];
+        s->d_mu[d] += factor * s->d_amplitude[l * inputs + d];
+        s->d_variance[d] += factor * factor * s->d_spread[l * inputs + d];
       }
     }
     add_value(s, member, 0, t);
@@ -178,15 +178,16 @@ static tt_member_outputs outputs_of(tt_row_slopes *s, int64_t member, const tt_f
 }
 
 /* Undo the scales of a fold in n values of target k and in their derivatives. */
-static void undo_fold(const tt_fold_scales *own, int64_t k, int64_t n, const tt_output_slopes *at)
+static void undo_fold(const tt_fold_scales *own, int64_t k, int64_t n,
+                      const tt_output_slopes *slopes)
 {
-  double by = own->y_factor[k];
+  double factor = own->y_factor[k];
   for (int64_t j = 0; j < n; j++) {
-    at->mean[j] = at->mean[j] * by + own->y_offset[k];
-    at->variance[j] *= by * by;
-    for (int64_t i = 0; i < at->inputs; i++) {
-      at->d_mean[j * at->inputs + i] *= by * own->x_factor[i];
-      at->d_variance[j * at->inputs + i] *= by * by * own->x_factor[i];
+    slopes->mean[j] = slopes->mean[j] * factor + own->y_offset[k];
+    slopes->variance[j] *= factor * factor;
+    for (int64_t i = 0; i < slopes->inputs; i++) {
+      slopes->d_mean[j * slopes->inputs + i] *= factor * own->x_factor[i];
+      slopes->d_variance[j * slopes->inputs + i] *= factor * factor * own->x_factor[i];
     }
   }
 }
@@ -197,19 +198,19 @@ static void add_member(tt_row_slopes *s, int64_t member)
   const tt_model *model = &m->model;
   const tt_fold_scales *own = tt_trained_ensemble_scales(m, member);
   int has_components = m->scaler.components > 0;
-  tt_output_slopes at = {
+  tt_output_slopes slopes = {
       .n = model->levels, .variance_floor = (double)m->variance_floor, .inputs = model->inputs};
   s->weight += m->weight[member];
   const tt_member_outputs network = outputs_of(s, member, own);
   for (int64_t k = 0; k < model->targets; k++) {
-    at.o = network.o + k * model->each;
-    at.d_o = network.d_o + k * model->each * model->inputs;
-    at.mean = has_components ? s->amplitude + k : s->mu;
-    at.variance = has_components ? s->spread + k : s->variance;
-    at.d_mean = has_components ? s->d_amplitude + k * model->inputs : s->d_mu;
-    at.d_variance = has_components ? s->d_spread + k * model->inputs : s->d_variance;
-    tt_output_differentiate(model->output, &at);
-    if (own) undo_fold(own, k, has_components ? 1 : model->quantities, &at);
+    slopes.o = network.o + k * model->each;
+    slopes.d_o = network.d_o + k * model->each * model->inputs;
+    slopes.mean = has_components ? s->amplitude + k : s->mu;
+    slopes.variance = has_components ? s->spread + k : s->variance;
+    slopes.d_mean = has_components ? s->d_amplitude + k * model->inputs : s->d_mu;
+    slopes.d_variance = has_components ? s->d_spread + k * model->inputs : s->d_variance;
+    tt_output_differentiate(model->output, &slopes);
+    if (own) undo_fold(own, k, has_components ? 1 : model->quantities, &slopes);
     for (int64_t j = 0; !has_components && j < model->quantities; j++)
       add_value(s, member, j, k * model->quantities + j);
   }
@@ -236,8 +237,8 @@ void tt_row_slopes_at(tt_row_slopes *s, int64_t e, const tt_member_slopes *each)
   s->each = NULL;
   if (s->transformed) { /* mean and spread of the members are needed first */
     add_ensemble(s, &s->m->ensemble[e]);
-    memcpy(s->centre, s->mean, (size_t)width * sizeof *s->mean);
-    memcpy(s->d_centre, s->d_mean, (size_t)(width * inputs) * sizeof *s->d_mean);
+    memcpy(s->center, s->mean, (size_t)width * sizeof *s->mean);
+    memcpy(s->d_center, s->d_mean, (size_t)(width * inputs) * sizeof *s->d_mean);
     for (int64_t c = 0; c < width; c++) s->apart[c] = s->between[c] / s->weight;
     for (int64_t c = 0; c < width * inputs; c++) s->d_apart[c] = 2.0 * s->d_between[c] / s->weight;
     s->undo = s->scale + e * width;
@@ -258,19 +259,19 @@ double tt_row_slopes_input_unit(const tt_row_slopes *s, const double *raw, int64
   return tt_scaler_input_slope(scaler, d, raw[d]) / scaler->x_scale[d];
 }
 
-typedef void row_work(void *with, int thread, int64_t row);
+typedef void row_work(void *context, int thread, int64_t row);
 
-static void call_row(row_work *compute, void *with, int thread, int64_t row)
+static void call_row(row_work *compute, void *context, int thread, int64_t row)
 {
   tt_floating caller = tt_floating_begin();
-  compute(with, thread, row);
+  compute(context, thread, row);
   tt_floating_end(caller);
 }
 
-void tt_each_row(int threads, int64_t rows, row_work *compute, void *with)
+void tt_each_row(int threads, int64_t rows, row_work *compute, void *context)
 {
-  for (int64_t r = 0; threads == 1 && r < rows; r++) call_row(compute, with, 0, r);
+  for (int64_t r = 0; threads == 1 && r < rows; r++) call_row(compute, context, 0, r);
   if (threads == 1) return;
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 16)
-  for (int64_t r = 0; r < rows; r++) call_row(compute, with, omp_get_thread_num(), r);
+  for (int64_t r = 0; r < rows; r++) call_row(compute, context, omp_get_thread_num(), r);
 }

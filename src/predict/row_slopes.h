@@ -1,7 +1,7 @@
 /* row_slopes.h — moments of the ensembles of a model for one row, and their derivatives by the
  * inputs of the networks. All local. jacobian.h has the formulas.
  *
- * A column with a transform is in the user's units, every other one is normalised: the derivative
+ * A column with a transform is in the user's units, every other one is normalized: the derivative
  * of the member in the user's units is that of here times tt_row_slopes_unit. */
 #ifndef TT_ROW_SLOPES_H
 #define TT_ROW_SLOPES_H
@@ -11,7 +11,7 @@
 /* Called for each member of weight > 0 and each column c of its ensemble.
  *   d_mu  [F] derivatives of the mean of the member on its own, without recalibration */
 typedef struct tt_member_slopes {
-  void (*add)(void *with, int64_t member, int64_t c, const double *d_mu);
+  void (*add)(void *context, int64_t member, int64_t c, const double *d_mu);
   void *with;
 } tt_member_slopes;
 
@@ -22,7 +22,7 @@ typedef struct tt_member_outputs {
   const double *o, *d_o; /* [K][each], [K][each][F] */
 } tt_member_outputs;
 typedef struct tt_slopes_source {
-  tt_member_outputs (*at)(void *with, int64_t member);
+  tt_member_outputs (*at)(void *context, int64_t member);
   void *with;
 } tt_slopes_source;
 
@@ -38,12 +38,12 @@ typedef struct tt_row_slopes {
   const tt_member_slopes *each;          /* NULL: not wanted now */
   tt_slopes_source source;               /* at is NULL: `network` */
   tt_network_slopes *network;            /* [networks] */
-  double *x, *fold_x;                    /* [F] normalised, for all and for a member with a fold */
+  double *x, *fold_x;                    /* [F] normalized, for all and for a member with a fold */
   double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][F] */
   /* [L], [L][F] amplitudes of a member, if the targets have components, and their variances */
   double *amplitude, *spread, *d_amplitude, *d_spread;
   double *own, *own_variance; /* [F] derivatives of a member on its own, in the user's units */
-  double *centre, *d_centre;  /* [K q], [K q][F] mean and d_mean before transforms are undone */
+  double *center, *d_center;  /* [K q], [K q][F] mean and d_mean before transforms are undone */
   double *apart, *d_apart;    /* the same of the variance of the means of the members */
 } tt_row_slopes;
 
@@ -68,6 +68,6 @@ double tt_row_slopes_input_unit(const tt_row_slopes *s, const double *raw, int64
 
 /* Call compute(with, thread, row) for the rows [0, rows), each in the default floating-point
  * environment; with one thread on the calling one, without OpenMP, which would allocate. */
-void tt_each_row(int threads, int64_t rows, void (*compute)(void *with, int thread, int64_t row),
-                 void *with);
+void tt_each_row(int threads, int64_t rows, void (*compute)(void *context, int thread, int64_t row),
+                 void *context);
 #endif

@@ -160,9 +160,9 @@ static void put_plot(tt_panel *own, int lines)
 }
 
 /* The range of an axis as a script reads it: pixels of both ends, values there, 1 = logarithmic. */
-static void put_range(FILE *f, const char *name, double from, double to, const tt_axis *a)
+static void put_range(FILE *f, const char *name, double low, double high, const tt_axis *a)
 {
-  fprintf(f, " data-%s=\"%.1f %.1f %.9g %.9g %d\"", name, from, to, a->low, a->high, a->is_log);
+  fprintf(f, " data-%s=\"%.1f %.1f %.9g %.9g %d\"", name, low, high, a->low, a->high, a->is_log);
 }
 
 void tt_chart_put_inline(FILE *f, const tt_chart *c)

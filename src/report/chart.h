@@ -17,11 +17,11 @@ typedef enum tt_chart_mark {
   TT_CHART_MARKS
 } tt_chart_mark;
 
-/* Style of a reference line: thin, grey, without marks. */
+/* Style of a reference line: thin, gray, without marks. */
 enum { TT_CHART_REFERENCE = 5 };
 
 /* Write what a page shows for point i of a series as plain text. */
-typedef void tt_chart_hover(const void *of, int64_t i, char *text, size_t size);
+typedef void tt_chart_hover(const void *object, int64_t i, char *text, size_t size);
 
 typedef struct tt_chart_series {
   const char *name;    /* in the legend, NULL = no entry; any bytes; cut after 80 characters */
@@ -29,7 +29,7 @@ typedef struct tt_chart_series {
   const double *x, *y; /* [points]; a point that is not finite is not drawn and interrupts a line */
   const double *low, *high; /* [points] of a band or error bars, else NULL; a band has no y */
   tt_chart_mark mark;
-  int style; /* colour and dashes: 0 = boldest, 1, 2, ..., TT_CHART_REFERENCE */
+  int style; /* color and dashes: 0 = boldest, 1, 2, ..., TT_CHART_REFERENCE */
   /* A trace needs hover and one member; {x} and {y} in its text are the place. */
   tt_chart_hover *hover; /* NULL = nothing */
   const void *of;        /* its first argument */
@@ -49,7 +49,7 @@ typedef struct tt_chart {
 
 /* Write a chart without its title and note. The y axis of a chart that is not square is logarithmic
  * if all values are positive and span more than a factor of 5. A chart without a finite point shows
- * "no data yet". A line has at most 240 points. The colours are in tt_chart_style, a style sheet
+ * "no data yet". A line has at most 240 points. The colors are in tt_chart_style, a style sheet
  * that the page has once. */
 void tt_chart_put_inline(FILE *f, const tt_chart *c);
 extern const char tt_chart_style[];

@@ -36,10 +36,10 @@ static void make_linear(tt_axis *a, int ticks, double least_step)
   double pad = a->high > a->low ? 0 : a->low != 0 ? 0.1 * fabs(a->low) : 1;
   double step = nice_step((a->high - a->low + 2 * pad) / ticks);
   if (step < least_step) step = least_step;
-  double from = floor((a->low - pad) / step + 1e-9), to = ceil((a->high + pad) / step - 1e-9);
-  a->low = from * step;
+  double low = floor((a->low - pad) / step + 1e-9), to = ceil((a->high + pad) / step - 1e-9);
+  a->low = low * step;
   a->high = to * step;
-  for (double i = from; i <= to && a->ticks < TT_AXIS_TICKS; i++) a->tick[a->ticks++] = i * step;
+  for (double i = low; i <= to && a->ticks < TT_AXIS_TICKS; i++) a->tick[a->ticks++] = i * step;
 }
 
 /* Ticks at 1, 2, 5 of each decade; with more than three decades, at powers of ten. */
@@ -47,11 +47,11 @@ static void make_log(tt_axis *a)
 {
   static const double nice[] = {1, 2, 5};
   double first = floor(log10(a->low)), last = ceil(log10(a->high));
-  double by = last - first > 3 ? ceil((last - first) / 10) : 1;
+  double factor = last - first > 3 ? ceil((last - first) / 10) : 1;
   int each = last - first > 3 ? 1 : 3;
   double tick[TT_AXIS_TICKS];
   int n = 0, from = 0;
-  for (double d = first; d <= last && n < TT_AXIS_TICKS; d += by)
+  for (double d = first; d <= last && n < TT_AXIS_TICKS; d += factor)
     for (int i = 0; i < each && n < TT_AXIS_TICKS; i++) tick[n++] = nice[i] * pow(10, d);
   while (from + 1 < n && tick[from + 1] <= a->low) from++;
   for (int i = from; i < n && (a->ticks < 2 || a->tick[a->ticks - 1] < a->high); i++)

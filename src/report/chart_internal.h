@@ -11,7 +11,7 @@ enum {
   TT_CHART_LEFT = 62,   /* ends of the plot */
   TT_CHART_RIGHT = 346,
   TT_CHART_STRIP = 34, /* height of the strip of counts */
-  TT_CHART_STYLES = 6  /* colours; further series repeat them with other dashes */
+  TT_CHART_STYLES = 6  /* colors; further series repeat them with other dashes */
 };
 
 /* One chart; all positions in pixels. */

@@ -57,16 +57,16 @@ static int64_t stride(const tt_chart_series *s)
 }
 
 /* The next, and the previous, point of an area: its first and its last point are always drawn. */
-static int64_t next_within(const tt_chart_series *s, int64_t i, int64_t to)
+static int64_t next_within(const tt_chart_series *s, int64_t i, int64_t end)
 {
-  int64_t by = stride(s);
-  return i + by < to || i == to - 1 ? i + by : to - 1;
+  int64_t step = stride(s);
+  return i + step < end || i == end - 1 ? i + step : end - 1;
 }
 
-static int64_t back_within(const tt_chart_series *s, int64_t i, int64_t from)
+static int64_t back_within(const tt_chart_series *s, int64_t i, int64_t begin)
 {
-  int64_t by = stride(s);
-  return i - by > from || i == from ? i - by : from;
+  int64_t step = stride(s);
+  return i - step > begin || i == begin ? i - step : begin;
 }
 
 static int64_t next(const tt_chart_series *s, int64_t i) { return next_within(s, i, s->points); }
@@ -107,8 +107,8 @@ static void put_dots(const tt_panel *p, const tt_chart_series *s)
 /* A trace may leave the plot. */
 static int is_inside(const tt_panel *p, const tt_chart_series *s, int64_t i)
 {
-  double at = tt_axis_fraction(&p->y, s->y[i]);
-  return s->mark != TT_CHART_TRACE || (at >= 0 && at <= 1);
+  double point = tt_axis_fraction(&p->y, s->y[i]);
+  return s->mark != TT_CHART_TRACE || (point >= 0 && point <= 1);
 }
 
 static void put_path(const tt_panel *p, const tt_chart_series *s)
@@ -148,15 +148,15 @@ static void put_trace(const tt_panel *p, const tt_chart_series *s)
 }
 
 /* Fill the area between two lines over points [from, to). */
-static void put_area(const tt_panel *p, const tt_chart_series *s, int64_t from, int64_t to)
+static void put_area(const tt_panel *p, const tt_chart_series *s, int64_t begin, int64_t end)
 {
   int is_count = s->mark == TT_CHART_COUNT;
   double scale = is_count ? TT_CHART_STRIP / fmax(p->count, 1) : 0;
   fprintf(p->f, "<path class=\"area m%d\" d=\"", s->style % TT_CHART_STYLES);
-  for (int64_t i = from; i < to; i = next_within(s, i, to))
-    fprintf(p->f, "%c%.1f %.1f", i > from ? 'L' : 'M', tt_panel_x(p, s->x[i]),
+  for (int64_t i = begin; i < end; i = next_within(s, i, end))
+    fprintf(p->f, "%c%.1f %.1f", i > begin ? 'L' : 'M', tt_panel_x(p, s->x[i]),
             is_count ? p->base - scale * fmax(s->y[i], 0) : tt_panel_y(p, tt_chart_high(s, i)));
-  for (int64_t i = to - 1; i >= from; i = back_within(s, i, from))
+  for (int64_t i = end - 1; i >= begin; i = back_within(s, i, begin))
     fprintf(p->f, "L%.1f %.1f", tt_panel_x(p, s->x[i]),
             is_count ? p->base : tt_panel_y(p, tt_chart_low(s, i)));
   fputs("Z\"/>\n", p->f);
@@ -164,9 +164,9 @@ static void put_area(const tt_panel *p, const tt_chart_series *s, int64_t from, 
 
 static void put_areas(const tt_panel *p, const tt_chart_series *s)
 {
-  for (int64_t from = 0, to; from < s->points; from = to + 1) {
-    for (to = from; to < s->points && tt_chart_is_drawn(s, to);) to++;
-    if (to > from) put_area(p, s, from, to);
+  for (int64_t begin = 0, to; begin < s->points; begin = to + 1) {
+    for (to = begin; to < s->points && tt_chart_is_drawn(s, to);) to++;
+    if (to > begin) put_area(p, s, begin, to);
   }
 }
 
@@ -208,9 +208,9 @@ static int64_t count_cells(const tt_panel *p, const tt_chart_series *s, int64_t 
   memset(count, 0, CELLS * sizeof *count);
   for (int64_t i = 0; i < s->points; i++) {
     if (!tt_chart_is_drawn(s, i)) continue;
-    int64_t *at = &count[cell_of(tt_axis_fraction(&p->y, s->y[i]))]
-                        [cell_of(tt_axis_fraction(&p->x, s->x[i]))];
-    if (++*at > most) most = *at;
+    int64_t *place = &count[cell_of(tt_axis_fraction(&p->y, s->y[i]))]
+                           [cell_of(tt_axis_fraction(&p->x, s->x[i]))];
+    if (++*place > most) most = *place;
   }
   return most;
 }

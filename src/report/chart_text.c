@@ -10,7 +10,7 @@ int tt_chart_put_character(FILE *f, const char *p, int superscripts)
 {
   int bytes = tt_utf8_char_bytes(p);
   int no_character = bytes == 3 && !memcmp(p, "\xEF\xBF", 2) && (unsigned char)p[2] >= 0xBE;
-  const char *at = p;
+  const char *cursor = p;
   if (superscripts && p[0] == '^' && (p[1] == '2' || p[1] == '3')) {
     fputs(p[1] == '2' ? "\xC2\xB2" : "\xC2\xB3", f);
     return 2;
@@ -23,7 +23,7 @@ int tt_chart_put_character(FILE *f, const char *p, int superscripts)
     fputs("&gt;", f);
   else if (*p == '"')
     fputs("&quot;", f);
-  else if (no_character || !tt_utf8_is_printable(tt_utf8_next(&at)))
+  else if (no_character || !tt_utf8_is_printable(tt_utf8_next(&cursor)))
     fputc('?', f);
   else
     fwrite(p, 1, (size_t)bytes, f);
@@ -49,10 +49,10 @@ int tt_chart_count_characters(const char *text)
 void tt_chart_put_fitted(FILE *f, double x, double y, const char *how, double character,
                          double width, const char *text)
 {
-  double room = width / character;
-  int most = (int)fmin(room / 0.75, TT_CHART_MAX_CHARACTERS);
+  double capacity = width / character;
+  int most = (int)fmin(capacity / 0.75, TT_CHART_MAX_CHARACTERS);
   fprintf(f, "<text x=\"%.1f\" y=\"%.1f\" %s", x, y, how);
-  if (tt_chart_count_characters(text) > room)
+  if (tt_chart_count_characters(text) > capacity)
     fprintf(f, " textLength=\"%.0f\" lengthAdjust=\"spacingAndGlyphs\"", width);
   fputc('>', f);
   tt_chart_put_text(f, text, most);

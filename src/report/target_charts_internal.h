@@ -7,13 +7,13 @@
  * load (kW)". */
 tt_chart_series *tt_target_add_series(tt_target_charts *t, tt_target_chart chart,
                                       tt_chart_series s);
-double *tt_target_take(double **room, int64_t n);
+double *tt_target_take(double **capacity, int64_t n);
 void tt_target_name_units(const char *what, const tt_target_charts *t, char text[TT_TARGET_TEXT]);
 void tt_target_add_diagonal(tt_target_charts *t, tt_target_chart chart, double low, double high,
-                            double **room);
+                            double **capacity);
 
 /* Residuals and spread of a target of numbers, after its prediction chart. */
 enum { TT_TARGET_BINS = 10 };
-void tt_target_add_residuals(tt_target_charts *t, double **room);
-tt_err tt_target_add_spread(tt_target_charts *t, double **room);
+void tt_target_add_residuals(tt_target_charts *t, double **capacity);
+tt_err tt_target_add_spread(tt_target_charts *t, double **capacity);
 #endif

@@ -10,16 +10,16 @@
 
 enum { ROWS_OF_GROUP = 12 }; /* at least, of the spread */
 
-static void say_residual(const void *of, int64_t i, char *text, size_t size)
+static void say_residual(const void *object, int64_t i, char *text, size_t size)
 {
-  const tt_target_charts *t = of;
+  const tt_target_charts *t = object;
   snprintf(text, size, "row %.0f: measured %.4g, predicted %.4g, residual %.3g", t->row[i],
            t->measured[i], t->predicted[i], t->measured[i] - t->predicted[i]);
 }
 
-void tt_target_add_residuals(tt_target_charts *t, double **room)
+void tt_target_add_residuals(tt_target_charts *t, double **capacity)
 {
-  double *residual = tt_target_take(room, t->k->rows), *line = tt_target_take(room, 4);
+  double *residual = tt_target_take(capacity, t->k->rows), *line = tt_target_take(capacity, 4);
   tt_chart *c = &t->chart[TT_TARGET_RESIDUALS];
   double least = INFINITY, most = -INFINITY, sum = 0;
   for (int64_t i = 0; i < t->rows; i++) {
@@ -56,30 +56,30 @@ typedef struct spread_row {
   double std, error;
 } spread_row;
 
-static void say_group(const void *of, int64_t i, char *text, size_t size)
+static void say_group(const void *object, int64_t i, char *text, size_t size)
 {
-  const tt_chart_series *s = of;
+  const tt_chart_series *s = object;
   snprintf(text, size, "predicted standard deviation %.3g: error %.3g (%.3g to %.3g)", s->x[i],
            s->y[i], s->low[i], s->high[i]);
 }
 
 /* Root mean squares of groups of the same size; bars: 95 % range of the error, from the standard
  * deviation 1 / sqrt(2 n) of the logarithm of the root mean square of n normal numbers. */
-static int64_t group_rows(const spread_row *row, int64_t rows, double *const to[4])
+static int64_t group_rows(const spread_row *row, int64_t rows, double *const dst[4])
 {
   int64_t groups = rows / ROWS_OF_GROUP;
   groups = groups > TT_TARGET_BINS ? TT_TARGET_BINS : groups == 0 && rows > 2 ? 1 : groups;
   for (int64_t g = 0; g < groups; g++) {
-    int64_t from = g * rows / groups, end = (g + 1) * rows / groups, n = end - from;
+    int64_t begin = g * rows / groups, end = (g + 1) * rows / groups, n = end - begin;
     double std = 0, error = 0, factor = exp(1.96 / sqrt(2.0 * (double)n));
-    for (int64_t i = from; i < end; i++) {
+    for (int64_t i = begin; i < end; i++) {
       std += row[i].std * row[i].std / (double)n;
       error += row[i].error * row[i].error / (double)n;
     }
-    to[0][g] = sqrt(std);
-    to[1][g] = sqrt(error);
-    to[2][g] = to[1][g] / factor;
-    to[3][g] = to[1][g] * factor;
+    dst[0][g] = sqrt(std);
+    dst[1][g] = sqrt(error);
+    dst[2][g] = dst[1][g] / factor;
+    dst[3][g] = dst[1][g] * factor;
   }
   return groups;
 }
@@ -97,33 +97,34 @@ static int64_t collect_spread(const tt_target_charts *t, spread_row *row)
   return n;
 }
 
-tt_err tt_target_add_spread(tt_target_charts *t, double **room)
+tt_err tt_target_add_spread(tt_target_charts *t, double **capacity)
 {
-  double *const to[] = {tt_target_take(room, TT_TARGET_BINS), tt_target_take(room, TT_TARGET_BINS),
-                        tt_target_take(room, TT_TARGET_BINS), tt_target_take(room, TT_TARGET_BINS)};
+  double *const dst[] = {
+      tt_target_take(capacity, TT_TARGET_BINS), tt_target_take(capacity, TT_TARGET_BINS),
+      tt_target_take(capacity, TT_TARGET_BINS), tt_target_take(capacity, TT_TARGET_BINS)};
   spread_row *row = NULL;
   tt_chart *c = &t->chart[TT_TARGET_SPREAD];
   double most = 0, least = INFINITY;
   if (t->count > 1) return TT_OK;
   TT_TRY(TT_ALLOC(row, t->k->rows));
-  int64_t rows = collect_spread(t, row), n = group_rows(row, rows, to);
+  int64_t rows = collect_spread(t, row), n = group_rows(row, rows, dst);
   tt_free(row);
   if (n == 0) return TT_OK;
   for (int64_t i = 0; i < n; i++) {
-    most = fmax(most, fmax(to[0][i], to[3][i]));
-    least = fmin(least, fmin(to[0][i], to[2][i]));
+    most = fmax(most, fmax(dst[0][i], dst[3][i]));
+    least = fmin(least, fmin(dst[0][i], dst[2][i]));
   }
   tt_target_add_series(t, TT_TARGET_SPREAD,
                        (tt_chart_series){.points = n,
                                          .name = "rows, 95 % range",
-                                         .x = to[0],
-                                         .y = to[1],
-                                         .low = to[2],
-                                         .high = to[3],
+                                         .x = dst[0],
+                                         .y = dst[1],
+                                         .low = dst[2],
+                                         .high = dst[3],
                                          .mark = TT_CHART_POINTS,
                                          .hover = say_group,
                                          .of = &t->series[TT_TARGET_SPREAD][0]});
-  tt_target_add_diagonal(t, TT_TARGET_SPREAD, least, most, room);
+  tt_target_add_diagonal(t, TT_TARGET_SPREAD, least, most, capacity);
   snprintf(t->note[TT_TARGET_SPREAD], TT_TARGET_TEXT, "groups of about %" PRId64 " rows", rows / n);
   tt_target_name_units("predicted std of", t, t->spread_label);
   tt_target_name_units("rms error of", t, t->error_label);

@@ -12,11 +12,11 @@ tt_chart_series *tt_target_add_series(tt_target_charts *t, tt_target_chart chart
   return &t->series[chart][c->count++];
 }
 
-double *tt_target_take(double **room, int64_t n)
+double *tt_target_take(double **capacity, int64_t n)
 {
-  double *from = *room;
-  *room += n;
-  return from;
+  double *src = *capacity;
+  *capacity += n;
+  return src;
 }
 
 void tt_target_name_units(const char *what, const tt_target_charts *t, char text[TT_TARGET_TEXT])
@@ -29,16 +29,16 @@ void tt_target_name_units(const char *what, const tt_target_charts *t, char text
 
 /* A straight line from (low, low) to (high, high). */
 void tt_target_add_diagonal(tt_target_charts *t, tt_target_chart chart, double low, double high,
-                            double **room)
+                            double **capacity)
 {
-  double *at = tt_target_take(room, 2);
-  at[0] = low;
-  at[1] = high;
+  double *place = tt_target_take(capacity, 2);
+  place[0] = low;
+  place[1] = high;
   tt_target_add_series(t, chart,
                        (tt_chart_series){.name = "ideal",
                                          .points = 2,
-                                         .x = at,
-                                         .y = at,
+                                         .x = place,
+                                         .y = place,
                                          .mark = TT_CHART_LINE,
                                          .style = TT_CHART_REFERENCE});
 }

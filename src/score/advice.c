@@ -208,7 +208,7 @@ static void best_losses(const tt_results *k, const tt_result_details *d, int64_t
   *validation /= n;
 }
 
-/* A mean squared error of normalised targets that is four times as large, so that the typical error
+/* A mean squared error of normalized targets that is four times as large, so that the typical error
  * is twice as large, and not small; with predicted noise a likelihood that is e times as small. */
 static void find_overfitted(const tt_results *k, const tt_result_details *d, tt_advice *a)
 {

@@ -19,13 +19,13 @@ static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o,
                            const tt_resources *use, const tt_scores *const *part)
 {
   tt_scores *joined = NULL;
-  tt_provenance from = {.device = ops->name,
-                        .model = o->model,
-                        .model_hash = all->hash,
-                        .ranks = tt_comm_ranks(c),
-                        .threads = use->threads};
+  tt_provenance provenance = {.device = ops->name,
+                              .model = o->model,
+                              .model_hash = all->hash,
+                              .ranks = tt_comm_ranks(c),
+                              .threads = use->threads};
   tt_err e = tt_agree(c, tt_scores_concat(all, part, &joined));
-  if (!e) e = tt_scores_write(c, o->output, all, joined, &from);
+  if (!e) e = tt_scores_write(c, o->output, all, joined, &provenance);
   tt_scores_destroy(&joined);
   return e;
 }

@@ -1,4 +1,4 @@
-/* evaluate.h — `tutti evaluate`: the scores of a trained model on the labelled rows of a file. */
+/* evaluate.h — `tutti evaluate`: the scores of a trained model on the labeled rows of a file. */
 #ifndef TT_EVALUATE_H
 #define TT_EVALUATE_H
 #include "io/table/table.h"
@@ -14,7 +14,7 @@ typedef struct tt_evaluate_options {
   int json;                     /* 1 = print one JSON object instead of tables */
 } tt_evaluate_options;
 
-/* Collective. Score the model on all labelled rows of a file, print the table, and write the scores
+/* Collective. Score the model on all labeled rows of a file, print the table, and write the scores
  * if `output` is set. Target columns are matched by name, or by position if the file has no names.
  * Errors: as tt_predict; CANTCREAT (the output exists); DATA (no column for a target; weights that
  * are negative or not one for each row). */

@@ -13,9 +13,9 @@ typedef struct oob_mask {
   uint8_t *left; /* [G][stride] one bit per training row: 1 = the member did not train on it */
 } oob_mask;
 
-static int is_out_of_bag(void *from, int64_t row, int64_t member)
+static int is_out_of_bag(void *src, int64_t row, int64_t member)
 {
-  const oob_mask *b = from;
+  const oob_mask *b = src;
   return b->left[member * b->stride + row / 8] >> row % 8 & 1;
 }
 
@@ -61,38 +61,38 @@ static tt_err mark_rows(oob_mask *b, int64_t member, int32_t attempt, int8_t *se
   return mark_fold(b, row_set, member);
 }
 
-static tt_err mark_members_local(const tt_oob_members *from, const tt_dataset *d, int64_t members,
+static tt_err mark_members_local(const tt_oob_members *src, const tt_dataset *d, int64_t members,
                                  oob_mask *b)
 {
   int8_t *seen = NULL;
   tt_err e = list_rows(d, members, b);
   if (!e) e = TT_ALLOC(seen, d->rows);
-  for (int64_t k = 0, at = 0; !e && k < from->count; k++) {
-    const tt_slice m = from->part[k].members;
-    b->cohort = from->part[k].cohort;
+  for (int64_t k = 0, at = 0; !e && k < src->count; k++) {
+    const tt_slice m = src->part[k].members;
+    b->cohort = src->part[k].cohort;
     b->first = at - m.first;
     for (int64_t i = m.first; !e && i < m.first + m.count; i++)
-      e = mark_rows(b, i, from->attempt[b->first + i], seen);
+      e = mark_rows(b, i, src->attempt[b->first + i], seen);
     at += m.count;
   }
   tt_free(seen);
   return e;
 }
 
-tt_err tt_out_of_bag(tt_comm *c, const tt_oob_members *from, const tt_dataset *d,
+tt_err tt_out_of_bag(tt_comm *c, const tt_oob_members *src, const tt_dataset *d,
                      const tt_trained_ensemble *all, const tt_engine_ops *ops,
                      const tt_resources *use, tt_scores **out)
 {
   oob_mask b = {0};
   *out = NULL;
-  if (from->part->cohort->resample == TT_RESAMPLE_none) return TT_OK;
-  tt_err e = tt_agree(c, mark_members_local(from, d, all->members, &b));
+  if (src->part->cohort->resample == TT_RESAMPLE_none) return TT_OK;
+  tt_err e = tt_agree(c, mark_members_local(src, d, all->members, &b));
   tt_row_source source = {.rows = b.training.count,
                           .read_local = tt_split_rows_read_local,
                           .from = &b,
                           .uses_member_local = is_out_of_bag};
   if (!e) source.read_variance_local = tt_split_rows_variance(&b.training);
-  if (!e) e = tt_score(c, all, from->shard, ops, use, &source, out, NULL);
+  if (!e) e = tt_score(c, all, src->shard, ops, use, &source, out, NULL);
   tt_free(b.training.row);
   tt_free(b.number);
   tt_free(b.left);

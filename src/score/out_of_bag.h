@@ -18,7 +18,7 @@ typedef struct tt_oob_members {
  *            resampling; owner: the caller
  *
  * Errors: of the engine, MEM. */
-tt_err tt_out_of_bag(tt_comm *c, const tt_oob_members *from, const tt_dataset *d,
+tt_err tt_out_of_bag(tt_comm *c, const tt_oob_members *src, const tt_dataset *d,
                      const tt_trained_ensemble *all, const tt_engine_ops *ops,
                      const tt_resources *use, tt_scores **out);
 #endif

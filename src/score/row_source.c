@@ -14,10 +14,10 @@ tt_err tt_split_rows_list(const tt_dataset *d, tt_split which, tt_split_rows *ou
   return TT_OK;
 }
 
-tt_err tt_split_rows_read_local(void *from, int64_t first, int64_t count, float *x, double *y,
+tt_err tt_split_rows_read_local(void *src, int64_t first, int64_t count, float *x, double *y,
                                 double *weight)
 {
-  const tt_split_rows *s = from;
+  const tt_split_rows *s = src;
   const tt_dataset *d = s->d;
   for (int64_t i = 0; i < count; i++) {
     int64_t r = s->row[first + i];
@@ -30,9 +30,9 @@ tt_err tt_split_rows_read_local(void *from, int64_t first, int64_t count, float 
   return TT_OK;
 }
 
-static void read_variance(void *from, int64_t first, int64_t count, double *variance)
+static void read_variance(void *src, int64_t first, int64_t count, double *variance)
 {
-  const tt_split_rows *s = from;
+  const tt_split_rows *s = src;
   int64_t targets = s->d->targets;
   for (int64_t i = 0; i < count * targets; i++)
     variance[i] = (double)s->d->label_variance[s->row[first + i / targets] * targets + i % targets];

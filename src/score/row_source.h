@@ -5,10 +5,10 @@
 
 /* A source of rows. The calls are local; a rank reads its own rows, and with a shard those of all
  * ranks.
- *   x       [count][D] normalised
- *   y       [count][T] in the user's units, NaN = unlabelled; T columns of the model's target table
+ *   x       [count][D] normalized
+ *   y       [count][T] in the user's units, NaN = unlabeled; T columns of the model's target table
  *   weight  [count] sample weights; scores depend on their ratios only
- *   read_variance_local  variance[count][T] of the errors of the labels, normalised: the label is
+ *   read_variance_local  variance[count][T] of the errors of the labels, normalized: the label is
  *                        compared with a forecast whose variance has it too; NULL = not known
  *   uses_member_local  1 if the member is used for the row; NULL = all members are used
  *
@@ -32,12 +32,12 @@ typedef struct tt_split_rows {
 /* Owner of out->row: the caller, tt_free, also after an error. Local. Errors: MEM. */
 tt_err tt_split_rows_list(const tt_dataset *d, tt_split which, tt_split_rows *out);
 
-/* tt_row_source.read_local; `from` points to a tt_split_rows, or to a struct that begins with one.
+/* tt_row_source.read_local; `src` points to a tt_split_rows, or to a struct that begins with one.
  */
-tt_err tt_split_rows_read_local(void *from, int64_t first, int64_t count, float *x, double *y,
+tt_err tt_split_rows_read_local(void *src, int64_t first, int64_t count, float *x, double *y,
                                 double *weight);
 
 /* tt_row_source.read_variance_local of such rows, NULL if the data set has no variances. */
-typedef void tt_read_variance(void *from, int64_t first, int64_t count, double *variance);
+typedef void tt_read_variance(void *src, int64_t first, int64_t count, double *variance);
 tt_read_variance *tt_split_rows_variance(const tt_split_rows *s);
 #endif

@@ -29,11 +29,11 @@ static void add_blocks(const tt_scorer *s, double *all, int64_t blocks)
 
 static double diversity(const tt_scorer *s, double *sums, int64_t e, int64_t k, double *sd)
 {
-  const tt_ensemble *from = &s->model->ensemble[e];
+  const tt_ensemble *src = &s->model->ensemble[e];
   if (s->source->uses_member_local) return NAN;
-  for (int64_t i = 0; i < from->members; i++)
-    sd[i] = sqrt(tt_tally_error_variance(tt_scorer_member_tally(s, sums, from->first + i, k)));
-  return tt_error_correlation(from->members, s->model->weight + from->first, sd,
+  for (int64_t i = 0; i < src->members; i++)
+    sd[i] = sqrt(tt_tally_error_variance(tt_scorer_member_tally(s, sums, src->first + i, k)));
+  return tt_error_correlation(src->members, s->model->weight + src->first, sd,
                               tt_tally_error_variance(tt_scorer_error_tally(s, sums, e, k)));
 }
 
@@ -77,16 +77,16 @@ static void finish_scores(const tt_scorer *s, double *sums, tt_scores *out)
 /* Rank 0 gets the rows of all ranks, in row order. */
 static tt_err gather_table(tt_comm *c, const tt_scorer *s, int64_t rows, tt_test_predictions *test)
 {
-  double **to[TT_TEST_VARIABLE_COUNT];
+  double **dst[TT_TEST_VARIABLE_COUNT];
   int64_t columns = tt_trained_ensemble_columns(s->model), mine = s->table_rows * columns;
   tt_err e = TT_OK;
-  tt_test_predictions_arrays(test, to);
+  tt_test_predictions_arrays(test, dst);
   test->rows = rows;
   for (int v = 0; !e && v < TT_TEST_VARIABLE_COUNT; v++)
-    if (tt_comm_is_root(c)) e = TT_ALLOC(*to[v], rows * columns);
+    if (tt_comm_is_root(c)) e = TT_ALLOC(*dst[v], rows * columns);
   e = tt_agree(c, e);
   for (int v = 0; !e && v < TT_TEST_VARIABLE_COUNT; v++)
-    tt_gatherv(c, s->table + v * mine, mine * (int64_t)sizeof(double), *to[v], NULL);
+    tt_gatherv(c, s->table + v * mine, mine * (int64_t)sizeof(double), *dst[v], NULL);
   return e;
 }
 

@@ -1,4 +1,4 @@
-/* score.h — scores of a trained ensemble on labelled rows, per member and per ensemble.
+/* score.h — scores of a trained ensemble on labeled rows, per member and per ensemble.
  *
  * Metrics are those of core/stats/metrics.h, in the user's units, with the weights of the rows.
  * Sums run over fixed blocks of rows in row order, so that they do not depend on the number of

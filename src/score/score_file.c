@@ -95,10 +95,10 @@ tt_err tt_score_file_read_raw_local(tt_score_file *l, int64_t first, int64_t cou
   return e;
 }
 
-tt_err tt_score_file_read_local(void *from, int64_t first, int64_t count, float *x, double *y,
+tt_err tt_score_file_read_local(void *src, int64_t first, int64_t count, float *x, double *y,
                                 double *weight)
 {
-  tt_score_file *l = from;
+  tt_score_file *l = src;
   double *raw = NULL;
   tt_err e = TT_ALLOC(raw, count * l->first->scaler.inputs);
   if (!e) e = tt_score_file_read_raw_local(l, first, count, raw, x, y, weight);

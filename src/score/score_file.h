@@ -27,9 +27,9 @@ tt_err tt_score_file_open(tt_comm *c, const tt_trained_ensembles *model,
                           const tt_score_file_options *o, tt_score_file *out);
 void tt_score_file_close_local(tt_score_file *l);
 
-/* tt_row_source.read_local with `from` a tt_score_file. Errors: DATA (an input that is not
+/* tt_row_source.read_local with `src` a tt_score_file. Errors: DATA (an input that is not
  * finite; a negative weight), MEM. */
-tt_err tt_score_file_read_local(void *from, int64_t first, int64_t count, float *x, double *y,
+tt_err tt_score_file_read_local(void *src, int64_t first, int64_t count, float *x, double *y,
                                 double *weight);
 /* The same, and the inputs as in the file in raw [count][D]. */
 tt_err tt_score_file_read_raw_local(tt_score_file *l, int64_t first, int64_t count, double *raw,

@@ -73,7 +73,7 @@ static double label(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t
   return s->y[r * s->model->target.count + e->column[k]];
 }
 
-/* Variance of the error of a label, normalised. */
+/* Variance of the error of a label, normalized. */
 static double label_variance(const tt_scorer *s, const tt_ensemble *e, int64_t k, int64_t r)
 {
   return s->variance ? s->variance[r * s->model->target.count + e->column[k]] : 0.0;
@@ -146,13 +146,13 @@ static const tt_moments *row_moments(const tt_scorer *s, const tt_ensemble *e, i
   tt_moments_clear(s->row);
   for (int64_t i = e->first; i < e->first + e->members; i++) {
     if (c->weight[i] <= 0.0 || !uses_member(s, first + r, i)) continue;
-    const float *at = s->of->members + tt_prediction_place(s->width, rows, i, 0, r);
-    tt_moments_add(s->row, 0, s->width, c->weight[i], at, at + s->width * rows, rows);
+    const float *place = s->of->members + tt_prediction_place(s->width, rows, i, 0, r);
+    tt_moments_add(s->row, 0, s->width, c->weight[i], place, place + s->width * rows, rows);
   }
   return s->row;
 }
 
-/* Weight, normalised mean and variance [members] of quantity j of target k in row r; a member that
+/* Weight, normalized mean and variance [members] of quantity j of target k in row r; a member that
  * is not used for the row has weight 0.
  *   added  to each variance */
 static void collect_members(const tt_scorer *s, const tt_ensemble *e, int64_t k, int32_t j,
@@ -215,14 +215,14 @@ static double *table_cell(const tt_scorer *s, int variable, int64_t row, int64_t
 
 /* Store the prediction of a column in data row `row`; NaN for what follows from the mixture. */
 static void store_prediction(const tt_scorer *s, int64_t row, int64_t column, double y,
-                             const tt_uncertainty *at)
+                             const tt_uncertainty *uncertainty)
 {
   for (int v = 0; v < TT_TEST_VARIABLE_COUNT; v++) *table_cell(s, v, row, column) = NAN;
   *table_cell(s, TT_TEST_y, row, column) = y;
-  *table_cell(s, TT_TEST_mean, row, column) = at->mean;
-  *table_cell(s, TT_TEST_total, row, column) = at->total;
-  *table_cell(s, TT_TEST_aleatoric, row, column) = at->aleatoric;
-  *table_cell(s, TT_TEST_epistemic, row, column) = at->epistemic;
+  *table_cell(s, TT_TEST_mean, row, column) = uncertainty->mean;
+  *table_cell(s, TT_TEST_total, row, column) = uncertainty->total;
+  *table_cell(s, TT_TEST_aleatoric, row, column) = uncertainty->aleatoric;
+  *table_cell(s, TT_TEST_epistemic, row, column) = uncertainty->epistemic;
 }
 
 static void store_mixture(const tt_scorer *s, int64_t row, int64_t column, double y,
@@ -248,7 +248,7 @@ static void count_inside(const tt_scorer *s, const tt_latent *latent, int64_t co
 }
 
 /* Mean and standard deviations of quantity j in the user's units, of a transformed target.
- *   added  to the normalised variance of each member */
+ *   added  to the normalized variance of each member */
 static tt_uncertainty undo_transform(const tt_scorer *s, const tt_ensemble *e, int64_t k, int32_t j,
                                      int64_t row, int64_t r, double added,
                                      const tt_column_scale *scale)
@@ -265,12 +265,12 @@ static int predict_row(const tt_scorer *s, int64_t number, int64_t k, int64_t fi
 {
   const tt_model *m = &s->model->model;
   const tt_ensemble *e = &s->model->ensemble[number];
-  const tt_moments *from = row_moments(s, e, first, r);
-  int64_t base = from == s->row ? 0 : number * s->width, row = from == s->row ? 0 : r;
+  const tt_moments *src = row_moments(s, e, first, r);
+  int64_t base = src == s->row ? 0 : number * s->width, row = src == s->row ? 0 : r;
   double added = label_variance(s, e, k, r); /* to the forecast that the label is compared with */
   for (int32_t j = 0; j < m->quantities; j++) {
     int64_t column = first_quantity(s, k) + j;
-    tt_uncertainty t = tt_denormalize(scale, tt_moments_at(from, row, base + column)), at = t;
+    tt_uncertainty t = tt_denormalize(scale, tt_moments_at(src, row, base + column)), at = t;
     if (f->latent) at = undo_transform(s, e, k, j, first + r, r, 0.0, scale);
     s->latent[j] = t.mean;
     s->quantity[j] = at.mean;
@@ -285,7 +285,7 @@ static int predict_row(const tt_scorer *s, int64_t number, int64_t k, int64_t fi
       if (f->latent) f->variance = at.total * at.total;
     }
   }
-  return from != s->row || from->weight[0] > 0.0;
+  return src != s->row || src->weight[0] > 0.0;
 }
 
 /* Add row first + r to the tally of target k of ensemble `number`. */
@@ -311,12 +311,12 @@ static void add_row(const tt_scorer *s, int64_t number, int64_t k, int64_t first
 /* A label that the transform of its target refuses. */
 static tt_err untransformable(const tt_scorer *s, int32_t target, double y, int64_t row)
 {
-  tt_normalize by = (tt_normalize)s->model->scaler.y_normalize[target];
+  tt_normalize normalize = (tt_normalize)s->model->scaler.y_normalize[target];
   return TT_FAIL(DATA,
                  "target '%s' is %.9g in row %" PRId64 "; the model normalizes it by %s, which "
                  "needs a value %s",
-                 s->model->target.name[target], y, row, tt_choice_normalize[by],
-                 tt_transform_wants(tt_normalize_transform(by)));
+                 s->model->target.name[target], y, row, tt_choice_normalize[normalize],
+                 tt_transform_wants(tt_normalize_transform(normalize)));
 }
 
 static tt_err check_labels(const tt_scorer *s, int64_t first, int64_t rows)

@@ -46,7 +46,7 @@ static int threads_of(const tt_timing *t) { return t->use->threads < 1 ? 1 : t->
 /* The job file of a case. */
 static tt_err cohort_of(const tt_timed_case *k, int64_t members, tt_cohorts *out)
 {
-  static const char *const on[] = {"false", "true"};
+  static const char *const enabled[] = {"false", "true"};
   char text[1024], hidden[96] = "", *names[64] = {NULL}, name[64][8];
   tt_config *cfg = NULL;
   tt_columns target = {.count = k->outputs, .name = names};
@@ -58,14 +58,14 @@ static tt_err cohort_of(const tt_timed_case *k, int64_t members, tt_cohorts *out
     snprintf(name[t], sizeof name[t], "y%d", (int)t);
     names[t] = name[t];
   }
-  int n =
-      snprintf(text, sizeof text,
-               "data: {file: none.h5}\nmodel: {hidden: [%s], activation: %s, layer_norm: %s}\n"
-               "ensembles: [{name: timed, members: %lld}]\n"
-               "train: {epochs: %d, patience: 0, batch_size: %lld, optimizer: %s, "
-               "learning_rate: 1e-6, dropout: %g, loss: mse}\n",
-               hidden, tt_choice_activation[k->activation], on[k->layer_norm], (long long)members,
-               EPOCHS, (long long)k->batch, tt_choice_optimizer[k->optimizer], k->dropout);
+  int n = snprintf(text, sizeof text,
+                   "data: {file: none.h5}\nmodel: {hidden: [%s], activation: %s, layer_norm: %s}\n"
+                   "ensembles: [{name: timed, members: %lld}]\n"
+                   "train: {epochs: %d, patience: 0, batch_size: %lld, optimizer: %s, "
+                   "learning_rate: 1e-6, dropout: %g, loss: mse}\n",
+                   hidden, tt_choice_activation[k->activation], enabled[k->layer_norm],
+                   (long long)members, EPOCHS, (long long)k->batch,
+                   tt_choice_optimizer[k->optimizer], k->dropout);
   TT_TRY(tt_config_parse("calibration", text, n, NULL, 0, &cfg));
   tt_err e = tt_cohorts_create(cfg, k->inputs, &target, NULL, out);
   tt_config_destroy(&cfg);
@@ -87,9 +87,9 @@ static tt_err data_of(const tt_timed_case *k, tt_dataset **out)
 /* Seconds of `steps` steps of every member. */
 static tt_err time_steps(const tt_engine_ops *ops, tt_engine *e, int64_t steps, double *seconds)
 {
-  tt_progress at;
+  tt_progress progress;
   double begun = tt_monotonic_seconds();
-  TT_TRY(ops->train(e, steps, &at));
+  TT_TRY(ops->train(e, steps, &progress));
   *seconds = tt_monotonic_seconds() - begun;
   return TT_OK;
 }

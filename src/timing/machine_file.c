@@ -13,21 +13,21 @@
 
 #define FORMAT "tutti-machine-1.0"
 
-tt_err tt_machine_path(char *path, int64_t room)
+tt_err tt_machine_path(char *path, int64_t capacity)
 {
   const char *file = getenv("TUTTI_MACHINE"), *cache = getenv("XDG_CACHE_HOME");
   const char *home = getenv("HOME");
   int n;
   if (file && *file)
-    n = snprintf(path, (size_t)room, "%s", file);
+    n = snprintf(path, (size_t)capacity, "%s", file);
   else if (cache && *cache)
-    n = snprintf(path, (size_t)room, "%s/tutti/machine.json", cache);
+    n = snprintf(path, (size_t)capacity, "%s/tutti/machine.json", cache);
   else if (home && *home)
-    n = snprintf(path, (size_t)room, "%s/.cache/tutti/machine.json", home);
+    n = snprintf(path, (size_t)capacity, "%s/.cache/tutti/machine.json", home);
   else
     return TT_FAIL(CANTCREAT, "no place for the constants of this machine: set TUTTI_MACHINE to a "
                               "file, because HOME and XDG_CACHE_HOME are not set");
-  return n < room ? TT_OK : TT_FAIL(CANTCREAT, "the path of the machine file is too long");
+  return n < capacity ? TT_OK : TT_FAIL(CANTCREAT, "the path of the machine file is too long");
 }
 
 static json_t *numbers(int64_t n, const char *const *name, const double *value)
@@ -64,25 +64,25 @@ static json_t *to_json(const tt_machine *m)
   return all;
 }
 
-static int read_number(const json_t *from, const char *name, double *out)
+static int read_number(const json_t *src, const char *name, double *out)
 {
-  const json_t *v = json_object_get(from, name);
+  const json_t *v = json_object_get(src, name);
   *out = json_number_value(v);
   return json_is_number(v) && isfinite(*out);
 }
 
-static int read_numbers(const json_t *from, const char *key, int64_t n, const char *const *name,
+static int read_numbers(const json_t *src, const char *key, int64_t n, const char *const *name,
                         double *out)
 {
   int ok = 1;
-  for (int64_t i = 0; i < n; i++) ok &= read_number(json_object_get(from, key), name[i], &out[i]);
+  for (int64_t i = 0; i < n; i++) ok &= read_number(json_object_get(src, key), name[i], &out[i]);
   return ok;
 }
 
-static int read_text(const json_t *from, const char *name, char *out, size_t room)
+static int read_text(const json_t *src, const char *name, char *out, size_t capacity)
 {
-  const char *text = json_string_value(json_object_get(from, name));
-  snprintf(out, room, "%.*s", (int)room - 1, text ? text : "");
+  const char *text = json_string_value(json_object_get(src, name));
+  snprintf(out, capacity, "%.*s", (int)capacity - 1, text ? text : "");
   return text != NULL;
 }
 

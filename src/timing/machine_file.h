@@ -17,7 +17,7 @@ typedef struct tt_machine {
 } tt_machine;
 
 /* Path of the file. Errors: CANTCREAT (no directory is known, too long). */
-tt_err tt_machine_path(char *path, int64_t room);
+tt_err tt_machine_path(char *path, int64_t capacity);
 
 /* Errors: NOINPUT (there is none), DATA (not such a file). */
 tt_err tt_machine_read(const char *path, tt_machine *out);

@@ -32,13 +32,13 @@ typedef struct links {
   tt_link link[MAX_LINKS];
 } links;
 
-static void add_problem(problems *to, const char *text)
+static void add_problem(problems *dst, const char *text)
 {
-  if (to->count < MAX_PROBLEMS)
-    snprintf(to->text[to->count++], PROBLEM_SIZE, "%.*s", PROBLEM_SIZE - 1, text);
+  if (dst->count < MAX_PROBLEMS)
+    snprintf(dst->text[dst->count++], PROBLEM_SIZE, "%.*s", PROBLEM_SIZE - 1, text);
 }
 
-static void check_settings(problems *to)
+static void check_settings(problems *dst)
 {
   for (const tt_comm_env *s = tt_comm_env_defaults; s->name; s++) {
     char text[PROBLEM_SIZE];
@@ -48,21 +48,22 @@ static void check_settings(problems *to)
              "%s is '%s', but tutti sets '%s', because %s: unset it (or remove "
              "--mca %s from the mpirun command)",
              s->name, now, s->value, s->why, s->name + strlen("OMPI_MCA_"));
-    add_problem(to, text);
+    add_problem(dst, text);
   }
 }
 
 /* Create a file in the nearest existing directory: permission bits alone are not conclusive. */
 static tt_err check_writable(const char *directory)
 {
-  char at[TT_PATH_MAX], above[TT_PATH_MAX], probe[TT_PATH_MAX], temporary[TT_PATH_MAX];
+  char point[TT_PATH_MAX], above[TT_PATH_MAX], probe[TT_PATH_MAX], temporary[TT_PATH_MAX];
   struct stat s;
-  snprintf(at, sizeof at, "%s", directory);
-  while (stat(at, &s) != 0 && errno == ENOENT && strcmp(at, "/") != 0 && strcmp(at, ".") != 0) {
-    tt_file_dirname_local(at, above);
-    memcpy(at, above, sizeof at);
+  snprintf(point, sizeof point, "%s", directory);
+  while (stat(point, &s) != 0 && errno == ENOENT && strcmp(point, "/") != 0 &&
+         strcmp(point, ".") != 0) {
+    tt_file_dirname_local(point, above);
+    memcpy(point, above, sizeof point);
   }
-  if (snprintf(probe, sizeof probe, "%s/doctor", at) >= (int)sizeof probe)
+  if (snprintf(probe, sizeof probe, "%s/doctor", point) >= (int)sizeof probe)
     return TT_FAIL(CANTCREAT, "%s: the path is too long", directory);
   TT_TRY(tt_file_temporary_name_local(probe, temporary));
   TT_TRY(tt_file_reserve_local(temporary, 0));
@@ -71,16 +72,16 @@ static tt_err check_writable(const char *directory)
 }
 
 static void check_rank_local(const tt_comm *c, const tt_job *job,
-                             const tt_resource_request *request, problems *to)
+                             const tt_resource_request *request, problems *dst)
 {
   const tt_kernels *kernels;
   char text[PROBLEM_SIZE];
-  if (tt_comm_check_launch_local(c)) add_problem(to, tt_err_last());
-  check_settings(to);
-  if (tt_kernels_get(request->simd, &kernels)) add_problem(to, tt_err_last());
+  if (tt_comm_check_launch_local(c)) add_problem(dst, tt_err_last());
+  check_settings(dst);
+  if (tt_kernels_get(request->simd, &kernels)) add_problem(dst, tt_err_last());
   if (job && check_writable(job->cfg->run_directory)) {
     snprintf(text, sizeof text, "run.directory %s: %.600s", job->cfg->run_directory, tt_err_last());
-    add_problem(to, text);
+    add_problem(dst, text);
   }
 }
 
@@ -105,10 +106,11 @@ static void print_ranks(const tt_inventory *s)
 }
 
 /* The version of NCCL that an engine finds. Returns 0 if it has no use for one. */
-static int find_nccl(const tt_engine_ops *ops, char *text, int64_t room)
+static int find_nccl(const tt_engine_ops *ops, char *text, int64_t capacity)
 {
   if (!ops->team || !ops->team->link) return 0;
-  if (ops->team->link->version(text, room)) snprintf(text, (size_t)room, "no NCCL 2.14 or newer");
+  if (ops->team->link->version(text, capacity))
+    snprintf(text, (size_t)capacity, "no NCCL 2.14 or newer");
   return 1;
 }
 
@@ -137,14 +139,14 @@ static void print_versions(const tt_resource_request *request)
 }
 
 /* The CUDA path that the members of the job take on the GPU of rank 0; "" if there is none. */
-static void find_path(const tt_inventory *s, const tt_job *job, tt_diagnostics *to,
+static void find_path(const tt_inventory *s, const tt_job *job, tt_diagnostics *dst,
                       char text[TT_DIAGNOSTIC_SIZE])
 {
   const tt_rank_resources *p = &s->rank_entry[0];
   *text = '\0';
   if (!job || p->err || p->info.shared_bytes == 0) return;
   if (tt_plan_path_local(job->cfg, s->ranks, &p->info, text, TT_DIAGNOSTIC_SIZE)) {
-    tt_diagnostics_add(to, -1, tt_err_last());
+    tt_diagnostics_add(dst, -1, tt_err_last());
     *text = '\0';
   }
 }
@@ -175,15 +177,15 @@ static int on_one_node(const tt_inventory *s, const tt_link *l)
  * another node, as far as there are such ranks. */
 static tt_err measure_links(tt_comm *c, const tt_inventory *s, links *out)
 {
-  int to[MAX_LINKS] = {0}; /* on the node of rank 0, elsewhere; 0: there is none */
+  int end[MAX_LINKS] = {0}; /* on the node of rank 0, elsewhere; 0: there is none */
   for (int r = 1; s->rank_entry && r < s->ranks; r++) {
     int elsewhere = strcmp(s->rank_entry[r].host, s->rank_entry[0].host) != 0;
-    if (!to[elsewhere]) to[elsewhere] = r;
+    if (!end[elsewhere]) end[elsewhere] = r;
   }
-  tt_bcast(c, to, sizeof to);
+  tt_bcast(c, end, sizeof end);
   out->count = 0;
   for (int i = 0; i < MAX_LINKS; i++)
-    if (to[i]) TT_TRY(tt_link_measure(c, 0, to[i], &out->link[out->count++]));
+    if (end[i]) TT_TRY(tt_link_measure(c, 0, end[i], &out->link[out->count++]));
   return TT_OK;
 }
 

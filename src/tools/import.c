@@ -54,19 +54,19 @@ static tt_err check_options(const tt_import_options *o)
 static tt_err write_output(const tt_import_options *o, tt_data_reader *r, const tt_columns *input,
                            const tt_columns *target)
 {
-  int64_t rows = tt_data_reader_shape(r)->rows, unlabelled = 0;
+  int64_t rows = tt_data_reader_shape(r)->rows, unlabeled = 0;
   double *x = NULL, *y = NULL;
   tt_err e = tt_alloc_bytes(&x, rows * input->count, sizeof *x, "the values of the table");
   if (!e) e = tt_alloc_bytes(&y, rows * target->count, sizeof *y, "the values of the table");
   if (!e) e = tt_data_reader_read_local(r, 0, rows, x, y);
   if (!e) e = tt_data_write_local(o->output, rows, input, target, x, y);
-  for (int64_t i = 0; !e && i < rows * target->count; i++) unlabelled += isnan(y[i]) != 0;
+  for (int64_t i = 0; !e && i < rows * target->count; i++) unlabeled += isnan(y[i]) != 0;
   tt_free_all(&x, &y);
   if (e) return e;
   tt_log_root(TT_LOG_INFO,
               "%s: rows %" PRId64 ", inputs %" PRId64 ", targets %" PRId64
-              ", unlabelled values %" PRId64,
-              o->output, rows, input->count, target->count, unlabelled);
+              ", unlabeled values %" PRId64,
+              o->output, rows, input->count, target->count, unlabeled);
   return TT_OK;
 }
 

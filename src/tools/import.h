@@ -14,7 +14,7 @@ typedef struct tt_import_options {
   int force;              /* replace an output that exists */
 } tt_import_options;
 
-/* An empty cell, or another missing value, in a target column is an unlabelled value; every input
+/* An empty cell, or another missing value, in a target column is an unlabeled value; every input
  * must be a finite number. A table whose name does not say its kind is a CSV file. Logs one line
  * about the output. Needs no MPI. Local. Errors: USAGE (no input column; a column that is input and
  * target; a unit for a column that is not selected), NOINPUT, DATA (no such column: the message has

@@ -52,13 +52,13 @@ static void print_network(const tt_job_plan *p, const tt_cohort *c)
           tt_choice_activation[tt_model_activation(m)], m->params);
   tt_plan_front_print(&m->front, p->out);
   for (int64_t e = 0; e < c->ensembles; e++) {
-    const tt_ensemble *from = &c->ensemble[e];
-    int64_t all = ensemble_members(&p->all, from->name);
-    fprintf(p->out, "ensemble   %s: %" PRId64, from->name, from->members);
-    if (all > from->members) fprintf(p->out, " of %" PRId64, all);
-    fprintf(p->out, " member%s, target%s", tt_plural(all), tt_plural(from->targets));
-    for (int64_t k = 0; k < from->targets; k++)
-      fprintf(p->out, "%s %s", k ? "," : "", p->shape.target.name[from->column[k]]);
+    const tt_ensemble *src = &c->ensemble[e];
+    int64_t all = ensemble_members(&p->all, src->name);
+    fprintf(p->out, "ensemble   %s: %" PRId64, src->name, src->members);
+    if (all > src->members) fprintf(p->out, " of %" PRId64, all);
+    fprintf(p->out, " member%s, target%s", tt_plural(all), tt_plural(src->targets));
+    for (int64_t k = 0; k < src->targets; k++)
+      fprintf(p->out, "%s %s", k ? "," : "", p->shape.target.name[src->column[k]]);
     fprintf(p->out, "\n");
   }
 }
@@ -71,12 +71,12 @@ static int team_count(const tt_job_plan *p, int ranks)
 /* From which memory the GPUs of a team send. */
 static void print_exchange(const tt_job_plan *p)
 {
-  tt_exchange by = (tt_exchange)p->cfg->run_exchange;
+  tt_exchange exchange = (tt_exchange)p->cfg->run_exchange;
   const char *where = "host memory";
   if (!strcmp(p->ops->name, "cpu")) return;
-  if (by == TT_EXCHANGE_device) where = "GPU memory, as run.exchange says";
-  if (by == TT_EXCHANGE_nccl) where = "GPU memory, by NCCL";
-  if (by == TT_EXCHANGE_auto)
+  if (exchange == TT_EXCHANGE_device) where = "GPU memory, as run.exchange says";
+  if (exchange == TT_EXCHANGE_nccl) where = "GPU memory, by NCCL";
+  if (exchange == TT_EXCHANGE_auto)
     where = tt_comm_may_take_gpu_memory_local()
                 ? "GPU memory where the MPI library says that it takes it (tutti doctor), else "
                   "host memory"
@@ -137,11 +137,11 @@ static tt_err print_memory(const tt_job_plan *p, int gpu, int ranks)
   TT_TRY(tt_plan_memory(p, ranks, NULL, &wave, &need));
   print_waves(p, &wave, "", "");
   for (int k = 0; gpu && k < TT_PLAN_MEMORIES; k++) {
-    const tt_plan_gpu *on = &tt_plan_gpu_memories[k];
+    const tt_plan_gpu *gpu = &tt_plan_gpu_memories[k];
     tt_wave_plan there;
-    tt_memory_plan of;
-    TT_TRY(tt_plan_memory(p, ranks, on, &there, &of));
-    if (there.waves > wave.waves) print_waves(p, &there, ": ", on->name);
+    tt_memory_plan plan;
+    TT_TRY(tt_plan_memory(p, ranks, gpu, &there, &plan));
+    if (there.waves > wave.waves) print_waves(p, &there, ": ", gpu->name);
   }
   fprintf(p->out, "memory per rank\n");
   print_bytes(p->out, "program and libraries", need.program);
@@ -314,20 +314,20 @@ static void free_plan(tt_job_plan *p)
 }
 
 tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info *gpu, char *text,
-                          int64_t room)
+                          int64_t capacity)
 {
   tt_job_plan p = {.cfg = cfg};
   tt_path_choice choice;
-  const tt_path_context on = {.shared_bytes = gpu->shared_bytes,
-                              .capability = gpu->capability,
-                              .multiprocessors = gpu->multiprocessors};
+  const tt_path_context context = {.shared_bytes = gpu->shared_bytes,
+                                   .capability = gpu->capability,
+                                   .multiprocessors = gpu->multiprocessors};
   int64_t used = 0;
   tt_err e = read_shapes(&p);
   text[0] = '\0';
-  for (int64_t i = 0; !e && i < p.all.count && used < room; i++) {
-    e = tt_plan_choose_path_local(cfg, p.all.at[i], on, ranks, &choice);
+  for (int64_t i = 0; !e && i < p.all.count && used < capacity; i++) {
+    e = tt_plan_choose_path_local(cfg, p.all.at[i], context, ranks, &choice);
     if (!e)
-      used += snprintf(text + used, (size_t)(room - used), "%s%s: %s", i ? "; " : "",
+      used += snprintf(text + used, (size_t)(capacity - used), "%s%s: %s", i ? "; " : "",
                        tt_choice_gpu_kernel[choice.path], choice.why);
   }
   free_plan(&p);

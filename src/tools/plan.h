@@ -20,5 +20,5 @@ tt_err tt_plan_print_local(const tt_job_options *o, int ranks, const char *links
  * "block: 157 of 227 KiB ...". Errors: those of reading the headers of the data; UNAVAILABLE (no
  * path: the message has the reason). */
 tt_err tt_plan_path_local(const tt_config *cfg, int ranks, const tt_device_info *gpu, char *text,
-                          int64_t room);
+                          int64_t capacity);
 #endif

@@ -13,17 +13,17 @@ static int needs_class_count(const tt_config *cfg)
   return 0;
 }
 
-static tt_err copy_labels(tt_data_reader *from, tt_dataset *to)
+static tt_err copy_labels(tt_data_reader *src, tt_dataset *dst)
 {
   enum { CHUNK_ROWS = 4096 };
   double *y = NULL;
   tt_err e = TT_OK;
-  TT_TRY(TT_ALLOC(y, CHUNK_ROWS * to->targets));
-  for (int64_t first = 0; !e && first < to->rows; first += CHUNK_ROWS) {
-    int64_t count = first + CHUNK_ROWS < to->rows ? CHUNK_ROWS : to->rows - first;
-    e = tt_data_reader_read_local(from, first, count, NULL, y);
-    for (int64_t i = 0; !e && i < count * to->targets; i++)
-      to->y[first * to->targets + i] = (float)y[i];
+  TT_TRY(TT_ALLOC(y, CHUNK_ROWS * dst->targets));
+  for (int64_t first = 0; !e && first < dst->rows; first += CHUNK_ROWS) {
+    int64_t count = first + CHUNK_ROWS < dst->rows ? CHUNK_ROWS : dst->rows - first;
+    e = tt_data_reader_read_local(src, first, count, NULL, y);
+    for (int64_t i = 0; !e && i < count * dst->targets; i++)
+      dst->y[first * dst->targets + i] = (float)y[i];
   }
   tt_free(y);
   return e;

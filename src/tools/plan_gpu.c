@@ -27,12 +27,12 @@ const tt_plan_gpu tt_plan_gpu_memories[TT_PLAN_MEMORIES] = {
     {"A100 or H100 (80 GB)", H100, 78.0 * GIB},
     {"H200 (141 GB)", H100, 139.0 * GIB}};
 
-tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context on,
+tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context context,
                                  int ranks, tt_path_choice *out)
 {
-  on.precision = (tt_precision)cfg->run_precision;
-  on.members = (c->members + ranks - 1) / ranks;
-  return tt_path_choose(c, &on, (tt_gpu_path)cfg->gpu_path, out);
+  context.precision = (tt_precision)cfg->run_precision;
+  context.members = (c->members + ranks - 1) / ranks;
+  return tt_path_choose(c, &context, (tt_gpu_path)cfg->gpu_path, out);
 }
 
 static void print_memory(const tt_job_plan *p, const tt_cohort *c, int ranks, tt_slice own,

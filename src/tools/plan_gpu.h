@@ -15,6 +15,6 @@ extern const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS];
 extern const tt_plan_gpu tt_plan_gpu_memories[TT_PLAN_MEMORIES]; /* kinds with other memories */
 
 /* tt_path_choose as the job says, for a cohort that is dealt over `ranks` ranks. */
-tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context on,
+tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context context,
                                  int ranks, tt_path_choice *out);
 #endif

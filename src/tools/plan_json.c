@@ -10,13 +10,13 @@
 
 #include <string.h>
 
-static json_t *ensemble_to_json(const tt_job_plan *p, const tt_ensemble *from)
+static json_t *ensemble_to_json(const tt_job_plan *p, const tt_ensemble *src)
 {
   json_t *row = json_object(), *targets = json_array();
-  for (int64_t k = 0; k < from->targets; k++)
-    json_array_append_new(targets, tt_json_text(p->shape.target.name[from->column[k]]));
-  tt_json_set(&row, "name", tt_json_text(from->name));
-  tt_json_set(&row, "members", json_integer(from->members));
+  for (int64_t k = 0; k < src->targets; k++)
+    json_array_append_new(targets, tt_json_text(p->shape.target.name[src->column[k]]));
+  tt_json_set(&row, "name", tt_json_text(src->name));
+  tt_json_set(&row, "members", json_integer(src->members));
   tt_json_set(&row, "targets", targets);
   return row;
 }
@@ -86,14 +86,14 @@ static json_t *exchange_to_json(const tt_job_plan *p, int ranks)
 {
   int teams =
       tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, p->cfg->run_stages, ranks);
-  tt_exchange by = (tt_exchange)p->cfg->run_exchange;
+  tt_exchange exchange = (tt_exchange)p->cfg->run_exchange;
   double bytes = 0.0;
   if (teams == ranks || !strcmp(p->ops->name, "cpu")) return json_null();
   for (int64_t i = 0; i < p->all.count; i++)
     bytes += tt_plan_exchange_bytes(p, p->all.at[i], ranks);
-  if (by == TT_EXCHANGE_auto && bytes == 0.0) by = TT_EXCHANGE_host;
+  if (exchange == TT_EXCHANGE_auto && bytes == 0.0) exchange = TT_EXCHANGE_host;
   json_t *row = json_object();
-  tt_json_set(&row, "from", tt_json_text(tt_choice_exchange[by]));
+  tt_json_set(&row, "from", tt_json_text(tt_choice_exchange[exchange]));
   tt_json_set(&row, "gpu_bytes", tt_json_number(bytes));
   return row;
 }

@@ -48,8 +48,9 @@ static void find_limits(const tt_config *cfg, double *memory, double *address)
 /* Whether GPUs exchange their own memory; with auto, whether they may. */
 static int exchanges_on_device(const tt_job_plan *p)
 {
-  tt_exchange by = (tt_exchange)p->cfg->run_exchange;
-  return by == TT_EXCHANGE_auto ? tt_comm_may_take_gpu_memory_local() : by != TT_EXCHANGE_host;
+  tt_exchange exchange = (tt_exchange)p->cfg->run_exchange;
+  return exchange == TT_EXCHANGE_auto ? tt_comm_may_take_gpu_memory_local()
+                                      : exchange != TT_EXCHANGE_host;
 }
 
 /* Ranks of the first team. */
@@ -70,10 +71,12 @@ double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int rank
 double tt_plan_device_bytes(const tt_job_plan *p, const tt_cohort *c, tt_slice own, int ranks,
                             const tt_plan_gpu *gpu, double *data)
 {
-  tt_path_context on = gpu->on;
-  on.precision = (tt_precision)p->cfg->run_precision;
-  const tt_memory_job job = {
-      .cfg = p->cfg, .shape = &p->shape, .gpu = &on, .gpu_bytes = TT_GPU_MEMORY_PART * gpu->bytes};
+  tt_path_context context = gpu->on;
+  context.precision = (tt_precision)p->cfg->run_precision;
+  const tt_memory_job job = {.cfg = p->cfg,
+                             .shape = &p->shape,
+                             .gpu = &context,
+                             .gpu_bytes = TT_GPU_MEMORY_PART * gpu->bytes};
   *data = tt_memory_device_data(&job);
   return tt_memory_device_bytes(&job, c, own, team_ranks(p, ranks));
 }
@@ -82,8 +85,8 @@ tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, t
                       tt_memory_plan *most)
 {
   double memory, address;
-  tt_path_context on = gpu ? gpu->on : (tt_path_context){0};
-  on.precision = (tt_precision)p->cfg->run_precision;
+  tt_path_context context = gpu ? gpu->on : (tt_path_context){0};
+  context.precision = (tt_precision)p->cfg->run_precision;
   const tt_resources use = {.threads = p->cfg->run_threads > 0 ? (int)p->cfg->run_threads
                                                                : tt_resources_cores_local(),
                             .device_exchange = gpu && exchanges_on_device(p)};
@@ -92,17 +95,17 @@ tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, t
                              .shape = &p->shape,
                              .ops = p->ops,
                              .use = &use,
-                             .gpu = gpu ? &on : NULL,
+                             .gpu = gpu ? &context : NULL,
                              .gpu_bytes = gpu ? TT_GPU_MEMORY_PART * gpu->bytes : 0.0};
   *most = (tt_memory_plan){0};
   find_limits(p->cfg, &memory, &address);
   for (int r = 0; r < ranks; r++) {
     tt_memory_plan one;
-    tt_wave_plan of;
-    TT_TRY(tt_memory_plan_waves(&job, ranks, r, memory, address, &of, &one));
+    tt_wave_plan plan;
+    TT_TRY(tt_memory_plan_waves(&job, ranks, r, memory, address, &plan, &one));
     if (one.peak <= most->peak) continue;
     *most = one;
-    *wave = of;
+    *wave = plan;
   }
   return TT_OK;
 }

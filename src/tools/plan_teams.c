@@ -48,18 +48,18 @@ static team_plan plan_parts(const tt_cohort *c, int ranks)
 static void add_place(const tt_cohort *c, tt_pipeline_grid grid, int ranks, int rank, team_plan *p)
 {
   const tt_model *m = &c->model;
-  const tt_pipeline_place at = tt_pipeline_place_of(m, grid, c->parts, rank);
-  int next = at.layers.first + at.layers.count, neighbours = grid.columns - 1;
-  int before = at.stage > 0 && tt_pipeline_has_gradient(m, at.layers.first);
-  int behind = at.stage < grid.stages - 1;
-  int sums = neighbours ? tt_part_sums_of(c->parts, at.parts, NULL).count : 0;
-  double values = (double)(before * tt_pipeline_values(m, at.layers.first) +
+  const tt_pipeline_place place = tt_pipeline_place_of(m, grid, c->parts, rank);
+  int next = place.layers.first + place.layers.count, neighbors = grid.columns - 1;
+  int before = place.stage > 0 && tt_pipeline_has_gradient(m, place.layers.first);
+  int behind = place.stage < grid.stages - 1;
+  int sums = neighbors ? tt_part_sums_of(c->parts, place.parts, NULL).count : 0;
+  double values = (double)(before * tt_pipeline_values(m, place.layers.first) +
                            behind * tt_pipeline_values(m, next));
-  double own = (double)at.segment.count, parts = (double)at.parts.count;
+  double own = (double)place.segment.count, parts = (double)place.parts.count;
   double rows = (double)c->batch_size * parts / (double)c->parts;
   double step =
-      4.0 * (values * rows + sums * ((double)at.layers.params.count - own) + neighbours * own);
-  double sent = parts * (before + behind) + (sums + 1.0) * neighbours + 2.0 * (ranks - 1);
+      4.0 * (values * rows + sums * ((double)place.layers.params.count - own) + neighbors * own);
+  double sent = parts * (before + behind) + (sums + 1.0) * neighbors + 2.0 * (ranks - 1);
   double arrays = c->average == TT_AVERAGE_none ? 1.0 : 2.0;
   double epoch = 4.0 * arrays * own * (ranks - 1);
   if (step > p->step) p->step = step;

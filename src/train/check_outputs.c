@@ -74,13 +74,13 @@ static tt_err refuse(const char *file, tt_err e)
 
 static tt_err write_outputs(const tt_cohorts *cohorts, const outputs *o)
 {
-  static const tt_provenance from = {.title = "", .resolved = "", .original = ""};
+  static const tt_provenance provenance = {.title = "", .resolved = "", .original = ""};
   static const tt_run_id id;
   const tt_scores scores = {.forecasts = ~0u};
   const tt_test_predictions test = {.rows = 1};
-  TT_TRY(refuse("model.h5", tt_model_write(o->c, NULL, &o->all, o->model, &from)));
-  TT_TRY(refuse("results.h5",
-                tt_results_write(o->c, NULL, o->result, &o->all, &scores, &scores, &test, &from)));
+  TT_TRY(refuse("model.h5", tt_model_write(o->c, NULL, &o->all, o->model, &provenance)));
+  TT_TRY(refuse("results.h5", tt_results_write(o->c, NULL, o->result, &o->all, &scores, &scores,
+                                               &test, &provenance)));
   return refuse("a checkpoint", tt_ckpt_write(o->c, NULL, &id, 1, 1, cohorts->count, o->shard));
 }
 

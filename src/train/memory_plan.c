@@ -51,7 +51,7 @@ static double row_bytes(const tt_memory_job *job)
   return 4.0 * values * stored_rows(job->cfg) + 1.0 + (double)job->cfg->selections;
 }
 
-/* A row while it is read: as double and as normalised float. */
+/* A row while it is read: as double and as normalized float. */
 static double read_bytes(const tt_memory_job *job)
 {
   double values =
@@ -152,40 +152,40 @@ typedef struct validation_bytes {
 } validation_bytes;
 
 /* Whether the ranks of a team train the members of a cohort together. */
-static int is_shared(const tt_cohort *c, const tt_team_place *at)
+static int is_shared(const tt_cohort *c, const tt_team_place *place)
 {
-  return at->ranks > 1 && c->parts > 1;
+  return place->ranks > 1 && c->parts > 1;
 }
 
 static tt_pipeline_grid grid_of(const tt_memory_job *job, const tt_cohort *c,
-                                const tt_team_place *at)
+                                const tt_team_place *place)
 {
-  return tt_pipeline_grid_of(&c->model, (int)job->cfg->run_stages, at->ranks);
+  return tt_pipeline_grid_of(&c->model, (int)job->cfg->run_stages, place->ranks);
 }
 
 /* The parameters whose slots and best weights a rank has. */
-static tt_slice segment_of(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *at)
+static tt_slice segment_of(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *place)
 {
-  if (!is_shared(c, at)) return (tt_slice){0, c->model.params};
-  return tt_pipeline_place_of(&c->model, grid_of(job, c, at), c->parts, at->rank).segment;
+  if (!is_shared(c, place)) return (tt_slice){0, c->model.params};
+  return tt_pipeline_place_of(&c->model, grid_of(job, c, place), c->parts, place->rank).segment;
 }
 
 /* What the engine of a rank may use; `own` must outlive it. */
-static tt_resources use_of(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *at,
+static tt_resources use_of(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *place,
                            const tt_slice *own)
 {
   tt_resources use = *job->use;
-  use.own = is_shared(c, at) ? own : NULL;
+  use.own = is_shared(c, place) ? own : NULL;
   return use;
 }
 
 /* Bytes of the stage of a rank. */
 static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                          const tt_team_place *at)
+                          const tt_team_place *place)
 {
-  const tt_pipeline_grid grid = grid_of(job, c, at);
-  const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, at->rank);
-  const tt_resources use = use_of(job, c, at, &p.segment);
+  const tt_pipeline_grid grid = grid_of(job, c, place);
+  const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, place->rank);
+  const tt_resources use = use_of(job, c, place, &p.segment);
   if (!job->ops->team || !job->ops->team->stage_bytes) return 0.0;
   int64_t window = tt_pipeline_window(grid.stages, p.stage, p.parts.count);
   return (double)job->ops->team->stage_bytes(c, slice, &p.layers, p.parts, window, &use);
@@ -193,21 +193,21 @@ static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice
 
 /* Bytes of the engine of some members. */
 static double engine_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                           const tt_team_place *at)
+                           const tt_team_place *place)
 {
-  const tt_slice own = segment_of(job, c, at);
-  const tt_resources use = use_of(job, c, at, &own);
+  const tt_slice own = segment_of(job, c, place);
+  const tt_resources use = use_of(job, c, place, &own);
   if (slice.count == 0 || !job->ops->host_bytes) return 0.0;
   return (double)job->ops->host_bytes(c, slice, job->shape->rows, &use);
 }
 
 /* Bytes of the gradients of a rank's parts. */
 static double sums_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                         const tt_team_place *at)
+                         const tt_team_place *place)
 {
-  const tt_slice own = segment_of(job, c, at);
-  const tt_resources use = use_of(job, c, at, &own);
-  tt_slice parts = tt_part_slice(c->parts, at->ranks, at->rank);
+  const tt_slice own = segment_of(job, c, place);
+  const tt_resources use = use_of(job, c, place, &own);
+  tt_slice parts = tt_part_slice(c->parts, place->ranks, place->rank);
   if (!job->ops->team || !job->ops->team->partial_bytes) return 0.0;
   return (double)job->ops->team->partial_bytes(c, slice, parts, &use);
 }
@@ -215,16 +215,16 @@ static double sums_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice 
 /* Bytes of a rank for members that its team trains together, beside those of its own members. On
  * ranks that do not have them in their shards: the engine and the state of one member too. */
 static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                         const tt_team_place *at)
+                         const tt_team_place *place)
 {
   double state =
-      (double)tt_state_segment_bytes(1, tt_cohort_state_shape(c), segment_of(job, c, at));
-  if (!is_shared(c, at) || slice.count == 0) return 0.0;
+      (double)tt_state_segment_bytes(1, tt_cohort_state_shape(c), segment_of(job, c, place));
+  if (!is_shared(c, place) || slice.count == 0) return 0.0;
   int stages = job->cfg->run_stages > 1 ? (int)job->cfg->run_stages : 0;
-  double buffers =
-      (double)tt_team_buffer_bytes_local(c, stages, job->use->device_exchange, at->ranks, at->rank);
-  buffers += stages ? stage_bytes(job, c, slice, at) : sums_bytes(job, c, slice, at);
-  return at->rank == 0 ? buffers : buffers + state + engine_bytes(job, c, slice, at);
+  double buffers = (double)tt_team_buffer_bytes_local(c, stages, job->use->device_exchange,
+                                                      place->ranks, place->rank);
+  buffers += stages ? stage_bytes(job, c, slice, place) : sums_bytes(job, c, slice, place);
+  return place->rank == 0 ? buffers : buffers + state + engine_bytes(job, c, slice, place);
 }
 
 /* The larger one of two needs that follow each other; the files are added. */
@@ -265,12 +265,12 @@ double tt_memory_device_data(const tt_memory_job *job)
 /* Bytes of the engine of some members on the GPU; 0 if it cannot train them, which is an error when
  * it is created. */
 static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                           const tt_team_place *at)
+                           const tt_team_place *place)
 {
   int64_t bytes = 0;
   int weighted = *job->cfg->data_weights != '\0';
-  const tt_pipeline_grid grid = grid_of(job, c, at);
-  const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, at->rank);
+  const tt_pipeline_grid grid = grid_of(job, c, place);
+  const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, place->rank);
   const tt_layered_share share = {
       .parts = p.parts,
       .stage = job->cfg->run_stages > 1 ? &p.layers : NULL,
@@ -278,21 +278,21 @@ static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slic
   };
   int streamed = tt_memory_device_data(job) <= 0.0;
   if (tt_device_bytes(c, slice, job->shape->rows, weighted, streamed, job->gpu,
-                      (tt_gpu_path)job->cfg->gpu_path, is_shared(c, at) ? &share : NULL, &bytes))
+                      (tt_gpu_path)job->cfg->gpu_path, is_shared(c, place) ? &share : NULL, &bytes))
     return 0.0;
   return (double)bytes;
 }
 
 /* Bytes on the GPU of a rank for members that its team trains together, as team_bytes. */
 static double team_device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                                const tt_team_place *at)
+                                const tt_team_place *place)
 {
   int stages = job->cfg->run_stages > 1 ? (int)job->cfg->run_stages : 0;
-  if (!is_shared(c, at) || slice.count == 0) return 0.0;
+  if (!is_shared(c, place) || slice.count == 0) return 0.0;
   double exchanged = job->use->device_exchange
-                         ? (double)tt_team_device_bytes_local(c, stages, at->ranks, at->rank)
+                         ? (double)tt_team_device_bytes_local(c, stages, place->ranks, place->rank)
                          : 0.0;
-  return at->rank == 0 ? exchanged : exchanged + device_bytes(job, c, slice, at);
+  return place->rank == 0 ? exchanged : exchanged + device_bytes(job, c, slice, place);
 }
 
 static void add_validation(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
@@ -319,13 +319,13 @@ static validation_bytes validation_of(const tt_memory_job *job, const tt_slice *
 }
 
 typedef double engine_bytes_of(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                               const tt_team_place *at);
+                               const tt_team_place *place);
 
 /* Bytes of the engines of the wave that needs most.
  *   slice  members of this rank
  *   bytes  of the engine of some members */
 static double most_of_waves(const tt_memory_job *job, const tt_slice *slice,
-                            const tt_team_place *at, const tt_wave_plan *wave,
+                            const tt_team_place *place, const tt_wave_plan *wave,
                             engine_bytes_of *bytes)
 {
   int64_t count = job->cohorts->count, first = 0;
@@ -336,7 +336,7 @@ static double most_of_waves(const tt_memory_job *job, const tt_slice *slice,
     for (int64_t w = begin; slice[i].count > 0 && w <= end && w < all.count; w++) {
       if (w > begin) sum = 0.0; /* the wave begins in this cohort */
       if (w == begin && first == begin * all.members) sum = 0.0;
-      sum += bytes(job, job->cohorts->at[i], tt_wave_slice(&all, slice, i, w), at);
+      sum += bytes(job, job->cohorts->at[i], tt_wave_slice(&all, slice, i, w), place);
       most = fmax(most, sum);
     }
   }
@@ -344,31 +344,31 @@ static double most_of_waves(const tt_memory_job *job, const tt_slice *slice,
 }
 
 /* The members of each cohort that this rank trains, or of its team. */
-static tt_err slices_of_rank(const tt_memory_job *job, int ranks, int rank, tt_team_place *at,
+static tt_err slices_of_rank(const tt_memory_job *job, int ranks, int rank, tt_team_place *place,
                              tt_slice **slice)
 {
   int64_t train = (int64_t)fraction_of(job->cfg->data_split_train, job->shape->rows);
   int teams = tt_load_balance_teams(job->cohorts, job->cfg->run_ranks_per_member,
                                     job->cfg->run_stages, ranks);
-  *at = tt_load_balance_place(ranks, teams, rank);
+  *place = tt_load_balance_place(ranks, teams, rank);
   TT_TRY(TT_ALLOC(*slice, job->cohorts->count));
-  return tt_load_balance(job->cohorts, train, teams, at->team, *slice);
+  return tt_load_balance(job->cohorts, train, teams, place->team, *slice);
 }
 
-static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks, const tt_team_place *at,
-                    const tt_wave_plan *wave, tt_memory_plan *p)
+static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
+                    const tt_team_place *place, const tt_wave_plan *wave, tt_memory_plan *p)
 {
   end_bytes end = {0};
   for (int64_t i = 0; i < job->cohorts->count; i++) {
-    p->members += team_bytes(job, job->cohorts->at[i], slice[i], at);
-    if (job->gpu) p->device += team_device_bytes(job, job->cohorts->at[i], slice[i], at);
-    if (at->rank > 0) slice[i].count = 0;
+    p->members += team_bytes(job, job->cohorts->at[i], slice[i], place);
+    if (job->gpu) p->device += team_device_bytes(job, job->cohorts->at[i], slice[i], place);
+    if (place->rank > 0) slice[i].count = 0;
     add_cohort(job, job->cohorts->at[i], slice[i], ranks, wave, p, &end);
   }
   const validation_bytes validation = validation_of(job, slice, wave);
-  double engines = most_of_waves(job, slice, at, wave, engine_bytes) + validation.most_host;
+  double engines = most_of_waves(job, slice, place, wave, engine_bytes) + validation.most_host;
   if (job->gpu)
-    p->device += tt_memory_device_data(job) + most_of_waves(job, slice, at, wave, device_bytes) +
+    p->device += tt_memory_device_data(job) + most_of_waves(job, slice, place, wave, device_bytes) +
                  validation.most_device;
   p->members += engines;
   p->files += fmin(verify_bytes, end.field);
@@ -380,11 +380,11 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const 
                            tt_memory_plan *out)
 {
   tt_slice *slice = NULL;
-  tt_team_place at;
+  tt_team_place place;
   tt_memory_plan p = {.program = ranks > 1 ? program_bytes : program_bytes_alone};
   double rows = (double)job->shape->rows;
-  tt_err e = slices_of_rank(job, ranks, rank, &at, &slice);
-  if (!e) add_all(job, slice, ranks, &at, wave, &p);
+  tt_err e = slices_of_rank(job, ranks, rank, &place, &slice);
+  if (!e) add_all(job, slice, ranks, &place, wave, &p);
   tt_free(slice);
   p.data = rows * row_bytes(job);
   p.reading = rows * read_bytes(job) / (double)ranks;
@@ -399,11 +399,11 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const 
 tt_err tt_memory_rank_members(const tt_memory_job *job, int ranks, int rank, int64_t *members)
 {
   tt_slice *slice = NULL;
-  tt_team_place at;
-  tt_err e = slices_of_rank(job, ranks, rank, &at, &slice);
+  tt_team_place place;
+  tt_err e = slices_of_rank(job, ranks, rank, &place, &slice);
   *members = 0;
   for (int64_t i = 0; !e && i < job->cohorts->count; i++) *members += slice[i].count;
-  if (!e && at.ranks > 1) *members = 0; /* a team trains its members one after the other */
+  if (!e && place.ranks > 1) *members = 0; /* a team trains its members one after the other */
   tt_free(slice);
   return e;
 }
@@ -413,8 +413,8 @@ double tt_memory_device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_s
 {
   double most = 0.0;
   for (int r = 0; r < ranks; r++) {
-    const tt_team_place at = {.ranks = ranks, .rank = r};
-    most = fmax(most, device_bytes(job, c, slice, &at));
+    const tt_team_place place = {.ranks = ranks, .rank = r};
+    most = fmax(most, device_bytes(job, c, slice, &place));
   }
   return most;
 }

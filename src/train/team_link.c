@@ -8,7 +8,7 @@ typedef struct team_link {
   const tt_device_link_ops *ops;
   tt_device_link *link;
   tt_device_message *message; /* [room] */
-  int64_t room;
+  int64_t scratch;
 } team_link;
 
 static int has_ended(void *team) { return tt_team_is_broken_local(team); }
@@ -24,27 +24,27 @@ static int64_t append(team_link *l, int64_t n, int64_t count, const tt_team_mess
 
 static tt_err reserve(team_link *l, int64_t count)
 {
-  if (count <= l->room) return TT_OK;
+  if (count <= l->scratch) return TT_OK;
   tt_free(l->message);
-  l->room = 0;
+  l->scratch = 0;
   TT_TRY(TT_ALLOC(l->message, count));
-  l->room = count;
+  l->scratch = count;
   return TT_OK;
 }
 
-static tt_err move(void *with, tt_team *t, int64_t sends, const tt_team_message *send,
+static tt_err move(void *context, tt_team *t, int64_t sends, const tt_team_message *send,
                    int64_t receives, const tt_team_message *receive)
 {
-  team_link *l = with;
+  team_link *l = context;
   const tt_device_link_watch watch = {has_ended, t};
   TT_TRY(reserve(l, sends + receives));
   int64_t n = append(l, append(l, 0, sends, send, 1), receives, receive, 0);
   return l->ops->move(l->link, n, l->message, &watch);
 }
 
-static void close_link(void *with)
+static void close_link(void *context)
 {
-  team_link *l = with;
+  team_link *l = context;
   l->ops->close(&l->link);
   tt_free(l->message);
   tt_free(l);

@@ -341,19 +341,20 @@ static tt_err finish_run(training_run *r)
 {
   tt_watchdog_heartbeat_local("writing results");
   tt_err e = tt_agree(r->c, tt_checkpointing_save_states(&r->checkpoints));
-  tt_provenance from = tt_job_provenance(r->job, device(r), r->id.arithmetic, tt_comm_ranks(r->c),
-                                         tt_monotonic_seconds() - r->started);
+  tt_provenance provenance =
+      tt_job_provenance(r->job, device(r), r->id.arithmetic, tt_comm_ranks(r->c),
+                        tt_monotonic_seconds() - r->started);
   if (e) return e;
   tt_training_cost cost = tt_training_cost_sum(r->c, &r->shards);
   if (!r->o->quiet) log_traffic(r);
   if (!r->o->quiet)
     tt_training_cost_log_local(&cost, r->meter.steps, tt_monotonic_seconds() - r->meter.started);
-  from.epochs_planned = cost.planned;
-  from.epochs_trained = cost.trained;
-  from.dependence = dependence(r);
+  provenance.epochs_planned = cost.planned;
+  provenance.epochs_trained = cost.trained;
+  provenance.dependence = dependence(r);
   tt_shards_release_engines_local(&r->shards);
   e = tt_agree(r->c, tt_shards_expand_snapshots_local(r->job, &r->shards));
-  if (!e) e = tt_write_outputs(r->c, r->job, &r->shards, &from, r->o->quiet, r->o->no_scores);
+  if (!e) e = tt_write_outputs(r->c, r->job, &r->shards, &provenance, r->o->quiet, r->o->no_scores);
   return e ? e : check_diverged(r);
 }
 

@@ -192,7 +192,7 @@ static int same_layers(const tt_model *a, const tt_model *b)
   return same;
 }
 
-/* Weights apply to normalised values: columns must be normalised in the same way. */
+/* Weights apply to normalized values: columns must be normalized in the same way. */
 static tt_err check_normalize(const tt_warm_source *s, const char *what, const char *name,
                               int8_t was, int8_t now)
 {
@@ -245,8 +245,8 @@ static tt_err check_compatible(const tt_warm_source *s, const tt_cohort *c, cons
 static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *was, int32_t index)
 {
   const int32_t *first = m->index + was->first;
-  const int32_t *at = bsearch(&index, first, (size_t)was->members, sizeof index, tt_compare_i32);
-  return at ? at - m->index : -1;
+  const int32_t *place = bsearch(&index, first, (size_t)was->members, sizeof index, tt_compare_i32);
+  return place ? place - m->index : -1;
 }
 
 static int has_diverged(const tt_warm_source *s, int64_t part, int64_t row)
@@ -380,15 +380,15 @@ static void apply_weights(const tt_warm_source *s, int64_t k, tt_shard *shard)
 }
 
 /* Copy min(lengths) values of one field of a member: the new history may be longer. */
-static void copy_field(const tt_state *from, int64_t i, tt_state *to, int64_t j, int field)
+static void copy_field(const tt_state *src, int64_t i, tt_state *dst, int64_t j, int field)
 {
-  tt_state_field a = tt_state_get(from, field), b = tt_state_get(to, field);
+  tt_state_field a = tt_state_get(src, field), b = tt_state_get(dst, field);
   int64_t count = a.length < b.length ? a.length : b.length;
   memcpy((char *)b.data + j * b.length * b.bytes, (const char *)a.data + i * a.length * a.bytes,
          (size_t)(count * a.bytes));
 }
 
-void tt_warm_resume_member_local(const tt_state *from, int64_t i, tt_state *to, int64_t j)
+void tt_warm_resume_member_local(const tt_state *src, int64_t i, tt_state *dst, int64_t j)
 {
   static const int resumed[] = {
       TT_STATE_FIELD_weights,       TT_STATE_FIELD_slots,      TT_STATE_FIELD_step,
@@ -396,7 +396,7 @@ void tt_warm_resume_member_local(const tt_state *from, int64_t i, tt_state *to, 
       TT_STATE_FIELD_loss_ensemble, TT_STATE_FIELD_average,    TT_STATE_FIELD_averaged,
       TT_STATE_FIELD_lr_factor,     TT_STATE_FIELD_attempt};
   for (size_t f = 0; f < sizeof resumed / sizeof *resumed; f++)
-    copy_field(from, i, to, j, resumed[f]);
+    copy_field(src, i, dst, j, resumed[f]);
 }
 
 static tt_err error_other_run(const tt_warm_source *s)
@@ -413,14 +413,14 @@ static tt_err resume_members(const tt_warm_source *s, int64_t k, tt_shard *shard
                              tt_slice rows)
 {
   const tt_trained_ensemble *m = &s->part.at[q];
-  tt_state *from = NULL;
+  tt_state *src = NULL;
   int64_t before, members, cohort = cohort_of(s, q, &members, &before);
   const tt_slice which = {before + rows.first, rows.count};
-  TT_TRY(tt_ckpt_last_read_local(s->last, cohort, which, &from));
+  TT_TRY(tt_ckpt_last_read_local(s->last, cohort, which, &src));
   size_t bytes = (size_t)m->model.params * sizeof *m->w;
   tt_err e = TT_OK;
-  if (from->params != shard->state->params || from->slots != shard->state->slots ||
-      from->averages != shard->state->averages)
+  if (src->params != shard->state->params || src->slots != shard->state->slots ||
+      src->averages != shard->state->averages)
     e = TT_FAIL(DATA,
                 "%s: the run has another train.optimizer or train.average than this job; use "
                 "campaign.warm_start: params",
@@ -428,11 +428,11 @@ static tt_err resume_members(const tt_warm_source *s, int64_t k, tt_shard *shard
   for (int64_t i = 0; !e && i < shard->slice.count; i++) {
     tt_source_row o = s->from[k][shard->slice.first + i];
     if (o.trained != q || o.row < 0) continue;
-    const float *result = tt_state_prediction_weights(from, o.row - rows.first);
+    const float *result = tt_state_prediction_weights(src, o.row - rows.first);
     if (memcmp(result, m->w + o.row * m->model.params, bytes) != 0) e = error_other_run(s);
-    tt_warm_resume_member_local(from, o.row - rows.first, shard->state, i);
+    tt_warm_resume_member_local(src, o.row - rows.first, shard->state, i);
   }
-  tt_state_destroy(&from);
+  tt_state_destroy(&src);
   return e;
 }
 

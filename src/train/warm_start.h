@@ -1,6 +1,6 @@
 /* warm_start.h — initial weights of the members from an earlier run.
  *
- * Weights apply to normalised inputs and targets. If the training rows have changed since, so have
+ * Weights apply to normalized inputs and targets. If the training rows have changed since, so have
  * the means and standard deviations, and the same weights predict other values in the user's units;
  * the difference shrinks with the number of rows. */
 #ifndef TT_WARM_START_H
@@ -53,7 +53,7 @@ tt_err tt_warm_match_local(tt_warm_source *s, tt_job *job);
  * Errors: DATA (another optimizer; a checkpoint of another run), IO, MEM, of the engine. */
 tt_err tt_warm_apply(tt_comm *c, const tt_warm_source *s, tt_shards *shards);
 
-/* The copy that optimizer makes of one member: from index i of `from` to index j of `to`, a newly
+/* The copy that optimizer makes of one member: from index i of `src` to index j of `dst`, a newly
  * created state with at least as many epochs. Local. */
-void tt_warm_resume_member_local(const tt_state *from, int64_t i, tt_state *to, int64_t j);
+void tt_warm_resume_member_local(const tt_state *src, int64_t i, tt_state *dst, int64_t j);
 #endif

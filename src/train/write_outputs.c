@@ -43,9 +43,9 @@ typedef struct output_writer {
 } output_writer;
 
 /* Status and member weight (1 or 0) of all members of a part, on all ranks. */
-static void gather_members(tt_comm *c, const tt_result_shard *from, tt_trained_ensemble *all)
+static void gather_members(tt_comm *c, const tt_result_shard *src, tt_trained_ensemble *all)
 {
-  tt_allgatherv(c, TT_FIELD(from->mine, status) + tt_result_shard_first(from), from->own.count,
+  tt_allgatherv(c, TT_FIELD(src->mine, status) + tt_result_shard_first(src), src->own.count,
                 all->status, NULL);
   for (int64_t i = 0; i < all->members; i++)
     all->weight[i] = all->status[i] == TT_STATUS_diverged ? 0.0 : 1.0;
@@ -62,13 +62,12 @@ static void gather_all(output_writer *k)
     }
 }
 
-static tt_err copy_weights_local(const tt_result_shard *from, float **w)
+static tt_err copy_weights_local(const tt_result_shard *src, float **w)
 {
-  const tt_state *mine = from->mine;
-  TT_TRY(TT_ALLOC_STORED(*w, from->own.count * mine->params));
-  for (int64_t i = 0; i < from->own.count; i++)
-    memcpy(*w + i * mine->params,
-           tt_state_prediction_weights(mine, tt_result_shard_first(from) + i),
+  const tt_state *mine = src->mine;
+  TT_TRY(TT_ALLOC_STORED(*w, src->own.count * mine->params));
+  for (int64_t i = 0; i < src->own.count; i++)
+    memcpy(*w + i * mine->params, tt_state_prediction_weights(mine, tt_result_shard_first(src) + i),
            (size_t)mine->params * sizeof **w);
   return TT_OK;
 }
@@ -108,13 +107,13 @@ static tt_err create_local(output_writer *k, const tt_shards *shards)
   TT_TRY(TT_ALLOC(k->output, count));
   TT_TRY(TT_ALLOC(k->table, count));
   for (int64_t i = 0; i < count; i++) {
-    ensemble_output *to = &k->output[i];
-    to->first = first;
-    to->parts = joined_parts(k, first);
-    first += to->parts;
-    TT_TRY(tt_trained_ensemble_from_parts(to->parts, k->part + to->first, k->job->data,
+    ensemble_output *dst = &k->output[i];
+    dst->first = first;
+    dst->parts = joined_parts(k, first);
+    first += dst->parts;
+    TT_TRY(tt_trained_ensemble_from_parts(dst->parts, k->part + dst->first, k->job->data,
                                           &k->all.at[i]));
-    TT_TRY(TT_ALLOC(to->attempt, k->all.at[i]->members));
+    TT_TRY(TT_ALLOC(dst->attempt, k->all.at[i]->members));
   }
   return TT_OK;
 }
@@ -170,14 +169,14 @@ static tt_err score_all(output_writer *k, tt_split_rows *rows)
   return e;
 }
 
-static void gather_attempts(output_writer *k, ensemble_output *to)
+static void gather_attempts(output_writer *k, ensemble_output *dst)
 {
-  int32_t *attempt = to->attempt;
-  for (int64_t n = to->first; n < to->first + to->parts; n++) {
-    const tt_result_shard *from = &k->result[n];
-    tt_allgatherv(k->c, TT_FIELD(from->mine, attempt) + tt_result_shard_first(from),
-                  from->own.count * (int64_t)sizeof *attempt, attempt, NULL);
-    attempt += from->members.count;
+  int32_t *attempt = dst->attempt;
+  for (int64_t n = dst->first; n < dst->first + dst->parts; n++) {
+    const tt_result_shard *src = &k->result[n];
+    tt_allgatherv(k->c, TT_FIELD(src->mine, attempt) + tt_result_shard_first(src),
+                  src->own.count * (int64_t)sizeof *attempt, attempt, NULL);
+    attempt += src->members.count;
   }
 }
 
@@ -185,10 +184,11 @@ static tt_err score_out_of_bag(output_writer *k)
 {
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++) {
-    ensemble_output *to = &k->output[i];
-    gather_attempts(k, to);
-    const tt_oob_members from = {to->parts, k->part + to->first, k->model + to->first, to->attempt};
-    e = tt_out_of_bag(k->c, &from, k->job->data, k->all.at[i], k->ops, &k->job->use, &to->oob);
+    ensemble_output *dst = &k->output[i];
+    gather_attempts(k, dst);
+    const tt_oob_members members = {dst->parts, k->part + dst->first, k->model + dst->first,
+                                    dst->attempt};
+    e = tt_out_of_bag(k->c, &members, k->job->data, k->all.at[i], k->ops, &k->job->use, &dst->oob);
   }
   return e;
 }
@@ -196,15 +196,15 @@ static tt_err score_out_of_bag(output_writer *k)
 /* Scores of all trained ensembles in one; *out stays NULL if none has scores. */
 static tt_err join_scores_local(const output_writer *k, int oob, tt_scores **out)
 {
-  const tt_scores **of = NULL;
+  const tt_scores **scores = NULL;
   int any = 0;
-  TT_TRY(TT_ALLOC(of, k->all.count));
+  TT_TRY(TT_ALLOC(scores, k->all.count));
   for (int64_t i = 0; i < k->all.count; i++) {
-    of[i] = oob ? k->output[i].oob : k->output[i].scores;
-    any |= of[i] != NULL;
+    scores[i] = oob ? k->output[i].oob : k->output[i].scores;
+    any |= scores[i] != NULL;
   }
-  tt_err e = any ? tt_scores_concat(&k->all, of, out) : TT_OK;
-  tt_free(of);
+  tt_err e = any ? tt_scores_concat(&k->all, scores, out) : TT_OK;
+  tt_free(scores);
   return e;
 }
 
@@ -254,9 +254,9 @@ static void log_advice_local(const tt_job *job, const char *directory)
 }
 
 tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards,
-                        const tt_provenance *from, int quiet, int no_scores)
+                        const tt_provenance *provenance, int quiet, int no_scores)
 {
-  output_writer k = {.c = c, .job = job, .from = from, .no_scores = quiet || no_scores};
+  output_writer k = {.c = c, .job = job, .from = provenance, .no_scores = quiet || no_scores};
   tt_err e = tt_agree(c, create_local(&k, shards));
   if (!e) gather_all(&k);
   if (!e) k.ops = tt_resources_predict_engine(job->ops, &k.all);

@@ -5,8 +5,8 @@
 
 /* Collective. Write model.h5 and results.h5 into run.directory, print the scores unless `quiet`.
  *   shards  no member trains any more; states saved by tt_shard_save_local
- *   from    provenance for both files
+ *   provenance  provenance for both files
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards,
-                        const tt_provenance *from, int quiet, int no_scores);
+                        const tt_provenance *provenance, int quiet, int no_scores);
 #endif

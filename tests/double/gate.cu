@@ -13,8 +13,8 @@ tt_err launch_everything(cudaStream_t stream, formula_args f, sample_args s, sum
 {
   const size_t shared_bytes = 100 * 1024;
   TT_TRY(tt_launch(formulas, 4, 64, 0, stream, f));
-  TT_TRY(tt_launch(neighbours<true>, dim3(2, 2), dim3(256), shared_bytes, stream, s));
-  TT_TRY(tt_launch(warp_neighbours<true>, 2, 256, 1024, stream, s));
+  TT_TRY(tt_launch(neighbors<true>, dim3(2, 2), dim3(256), shared_bytes, stream, s));
+  TT_TRY(tt_launch(warp_neighbors<true>, 2, 256, 1024, stream, s));
   TT_TRY(tt_launch(sums, 2, 256, 1024, stream, u));
   TT_TRY(tt_launch(shift_and_double, 2, 256, 0, stream, s));
   TT_TRY(tt_launch(early_end, 2, 256, 0, stream, s));

@@ -32,16 +32,16 @@ static inline std::vector<float> numbers(int n)
 
 template <class T> static T *on_device(const std::vector<T> &from)
 {
-  T *at = nullptr;
-  TT_CHECK_OK(tt_dev_alloc(&at, (int64_t)from.size(), "a test's array"));
-  TT_CHECK_OK(tt_dev_upload_sync(at, from.data(), (int64_t)from.size(), dev.stream));
-  return at;
+  T *place = nullptr;
+  TT_CHECK_OK(tt_dev_alloc(&place, (int64_t)from.size(), "a test's array"));
+  TT_CHECK_OK(tt_dev_upload_sync(place, from.data(), (int64_t)from.size(), dev.stream));
+  return place;
 }
 
-template <class T> static std::vector<T> from_device(const T *from, int64_t count)
+template <class T> static std::vector<T> from_device(const T *src, int64_t count)
 {
   std::vector<T> v((size_t)count);
-  TT_CHECK_OK(tt_dev_download_sync(v.data(), from, count, dev.stream));
+  TT_CHECK_OK(tt_dev_download_sync(v.data(), src, count, dev.stream));
   return v;
 }
 

@@ -23,9 +23,9 @@ static __device__ __forceinline__ int sample_thread()
   return (int)(blockIdx.x * blockDim.x + threadIdx.x);
 }
 
-/* In each of `steps` steps, every thread adds the value of its right neighbour. The second barrier
+/* In each of `steps` steps, every thread adds the value of its right neighbor. The second barrier
  * keeps a fast thread from overwriting values that a slow one has not read yet. */
-template <bool SECOND_BARRIER> __global__ void neighbours(sample_args a)
+template <bool SECOND_BARRIER> __global__ void neighbors(sample_args a)
 {
   TT_SHARED_MEMORY(float, value);
   int t = (int)threadIdx.x, right = (t + 1) % (int)blockDim.x;
@@ -40,7 +40,7 @@ template <bool SECOND_BARRIER> __global__ void neighbours(sample_args a)
 }
 
 /* The same inside one warp, with __syncwarp. */
-template <bool SECOND_BARRIER> __global__ void warp_neighbours(sample_args a)
+template <bool SECOND_BARRIER> __global__ void warp_neighbors(sample_args a)
 {
   TT_SHARED_MEMORY(float, value);
   int t = (int)threadIdx.x, right = (t & ~31) | ((t + 1) & 31);

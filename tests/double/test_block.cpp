@@ -26,12 +26,12 @@ static std::vector<uint64_t> results_of(void (*kernel)(sample_args))
 }
 
 TT_TEST (a_right_kernel_gives_the_same_bits_in_every_schedule) {
-  for (auto kernel : {neighbours<true>, warp_neighbours<true>, sums_in_a_row<true>})
+  for (auto kernel : {neighbors<true>, warp_neighbors<true>, sums_in_a_row<true>})
     for (uint64_t hash : results_of(kernel)) TT_CHECK(hash, ==, results_of(kernel)[0]);
 }
 
 TT_TEST (a_missing_barrier_gives_other_bits_in_every_other_schedule) {
-  for (auto kernel : {neighbours<false>, warp_neighbours<false>, sums_in_a_row<false>}) {
+  for (auto kernel : {neighbors<false>, warp_neighbors<false>, sums_in_a_row<false>}) {
     std::vector<uint64_t> hashes = results_of(kernel);
     for (size_t i = 1; i < hashes.size(); i++) TT_CHECK(hashes[i], !=, hashes[0]);
     for (size_t i = 0; i < hashes.size(); i++) TT_CHECK(hashes[i], ==, results_of(kernel)[i]);
@@ -44,7 +44,7 @@ static uint64_t trace_of_schedule(void)
   float *in = on_device(numbers(N)), *out = nullptr;
   TT_CHECK_OK(tt_dev_alloc(&out, N, "result"));
   sample_args a = {out, in, N, 9};
-  TT_CHECK_OK(tt_launch(neighbours<false>, BLOCKS, THREADS, 512, dev.stream, a));
+  TT_CHECK_OK(tt_launch(neighbors<false>, BLOCKS, THREADS, 512, dev.stream, a));
   uint64_t hash = hash_of(from_device(out, N));
   tt_dev_free(in);
   tt_dev_free(out);
@@ -194,7 +194,7 @@ TT_TEST (formulas_are_the_same_in_kernels_and_on_the_host) {
   formula_args a = {};
   a.order.epoch = tt_shuffle_make(200, 5, 6, TT_PURPOSE_SHUFFLE, 0);
   a.order.subset = tt_shuffle_make(300, 5, 6, TT_PURPOSE_RESAMPLE, 0);
-  a.order.labelled = 300;
+  a.order.labeled = 300;
   a.step = {1e-3f, 1e-4f, 1e-2f, 0.9f, 1.0f, 0.9f, 0.999f, 1e-8f, 0.0f, 0.0f};
   a.loss = {1e-6f, 0.5f, 1.0f, 0.5f};
   TT_CHECK_OK(tt_dev_alloc(&a.out, N, "results"));

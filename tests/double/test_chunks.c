@@ -30,11 +30,11 @@ static tt_layered_sizes sizes_of(const problem *p)
 }
 
 /* The state inside an epoch: it has the sum of its losses. */
-static tt_state *trained(problem *p, way by)
+static tt_state *trained(problem *p, way variant)
 {
-  tt_progress at;
-  problem_start(p, by, everyone(p));
-  TT_CHECK_OK(by.ops->train(p->engine, CHUNK_STEPS, &at));
+  tt_progress progress;
+  problem_start(p, variant, everyone(p));
+  TT_CHECK_OK(variant.ops->train(p->engine, CHUNK_STEPS, &progress));
   tt_state *s = problem_state(p, everyone(p));
   problem_stop(p);
   for (int64_t i = 0; i < s->count; i++) TT_CHECK(TT_FIELD(s, batch)[i], ==, 1);

@@ -17,18 +17,18 @@ static problem make(int shape)
 TT_TEST (shapes_train_in_turn_as_they_do_alone) {
   way all[MAX_WAYS];
   for (int n = ways(all), w = 0; w < n; w++) {
-    const way by = all[w];
+    const way variant = all[w];
     problem p[SHAPES];
-    tt_progress at = {0};
+    tt_progress progress = {0};
     for (int k = 0; k < SHAPES; k++) p[k] = make(k);
-    for (int k = 0; k < SHAPES; k++) problem_start(&p[k], by, everyone(&p[k]));
-    for (int k = 0; k < SHAPES; k++) TT_CHECK_OK(by.ops->train(p[k].engine, 2, &at));
+    for (int k = 0; k < SHAPES; k++) problem_start(&p[k], variant, everyone(&p[k]));
+    for (int k = 0; k < SHAPES; k++) TT_CHECK_OK(variant.ops->train(p[k].engine, 2, &progress));
     for (int k = 0; k < SHAPES; k++) problem_finish(&p[k], 4);
     for (int k = 0; k < SHAPES; k++) {
       tt_state *got = problem_state(&p[k], everyone(&p[k]));
       problem_stop(&p[k]);
-      tt_state *want = problem_run(&p[k], by, everyone(&p[k]), 6);
-      for (int64_t i = 0; i < MEMBERS; i++) same_member(want, got, i, by.name);
+      tt_state *want = problem_run(&p[k], variant, everyone(&p[k]), 6);
+      for (int64_t i = 0; i < MEMBERS; i++) same_member(want, got, i, variant.name);
       tt_state_destroy(&got);
       tt_state_destroy(&want);
       problem_free(&p[k]);
@@ -37,16 +37,16 @@ TT_TEST (shapes_train_in_turn_as_they_do_alone) {
   tt_double_reset();
 }
 
-static int64_t uploaded_by_start(problem *p, way by)
+static int64_t uploaded_by_start(problem *p, way variant)
 {
   int64_t before = tt_double_count().uploaded;
-  problem_start(p, by, everyone(p));
+  problem_start(p, variant, everyone(p));
   return tt_double_count().uploaded - before;
 }
 
 TT_TEST (cohorts_share_one_copy_of_the_data_set) {
   enum { COHORTS = 3 };
-  const way by = {"cuda", &tt_engine_cuda, {.path = TT_GPU_PATH_layered}, 0, 0, 1};
+  const way variant = {"cuda", &tt_engine_cuda, {.path = TT_GPU_PATH_layered}, 0, 0, 1};
   problem p[COHORTS], other = make(0);
   tt_dataset *own[COHORTS];
   for (int k = 0; k < COHORTS; k++) {
@@ -57,9 +57,9 @@ TT_TEST (cohorts_share_one_copy_of_the_data_set) {
   const tt_dataset *d = own[0];
   int64_t data = (int64_t)sizeof(float) * d->rows * (d->inputs + d->targets);
   for (int round = 0; round < 2; round++) { /* the last engine frees the copy */
-    int64_t alone = uploaded_by_start(&p[0], by);
-    for (int k = 1; k < COHORTS; k++) TT_CHECK(uploaded_by_start(&p[k], by), ==, alone - data);
-    TT_CHECK(uploaded_by_start(&other, by), ==, alone); /* other data */
+    int64_t alone = uploaded_by_start(&p[0], variant);
+    for (int k = 1; k < COHORTS; k++) TT_CHECK(uploaded_by_start(&p[k], variant), ==, alone - data);
+    TT_CHECK(uploaded_by_start(&other, variant), ==, alone); /* other data */
     problem_stop(&p[0]);
     problem_finish(&p[1], 4);
     tt_state *one = problem_state(&p[1], everyone(&p[1]));
@@ -80,16 +80,16 @@ TT_TEST (cohorts_share_one_copy_of_the_data_set) {
 }
 
 TT_TEST (a_data_set_that_does_not_fit_leaves_no_copy) {
-  const way by = {"cuda", &tt_engine_cuda, {.path = TT_GPU_PATH_block}, 0, 0, 1};
+  const way variant = {"cuda", &tt_engine_cuda, {.path = TT_GPU_PATH_block}, 0, 0, 1};
   problem p = make(0);
   int64_t before = tt_double_count().allocations, bytes = tt_double_count().bytes;
-  problem_start(&p, by, everyone(&p));
+  problem_start(&p, variant, everyone(&p));
   int64_t calls = tt_double_count().allocations - before;
   problem_stop(&p);
   for (int64_t n = 1; n <= calls; n++) {
     tt_double_fail_alloc(n);
-    tt_err e = by.ops->create(&p.c, everyone(&p), &by.use, &p.engine);
-    if (!e) e = by.ops->set_data(p.engine, p.d, NULL);
+    tt_err e = variant.ops->create(&p.c, everyone(&p), &variant.use, &p.engine);
+    if (!e) e = variant.ops->set_data(p.engine, p.d, NULL);
     TT_CHECK((int)e, ==, TT_E_MEM);
     problem_stop(&p);
     TT_CHECK(tt_double_count().bytes, ==, bytes);
@@ -111,13 +111,13 @@ static problem make_crowd(void)
 }
 
 /* The state of a crowd after `calls` calls of 4 steps; *launches: those of the last call. */
-static tt_state *run_crowd(problem *p, way by, int calls, int64_t *launches)
+static tt_state *run_crowd(problem *p, way variant, int calls, int64_t *launches)
 {
-  tt_progress at = {0};
-  problem_start(p, by, everyone(p));
+  tt_progress progress = {0};
+  problem_start(p, variant, everyone(p));
   for (int k = 0; k < calls; k++) {
     int64_t before = tt_double_count().kernels;
-    TT_CHECK_OK(by.ops->train(p->engine, 4, &at));
+    TT_CHECK_OK(variant.ops->train(p->engine, 4, &progress));
     *launches = tt_double_count().kernels - before;
   }
   tt_state *s = problem_state(p, everyone(p));
@@ -125,16 +125,16 @@ static tt_state *run_crowd(problem *p, way by, int calls, int64_t *launches)
   return s;
 }
 
-static void train_in_portions(problem *p, way by, int calls)
+static void train_in_chunks(problem *p, way variant, int calls)
 {
-  int64_t together = 0, portions = 0;
+  int64_t together = 0, chunks = 0;
   tt_double_set_gpu(90, 132, 99 * 1024);
-  tt_state *want = run_crowd(p, by, calls, &together);
+  tt_state *want = run_crowd(p, variant, calls, &together);
   tt_double_set_gpu(90, 1, 99 * 1024);
-  tt_state *got = run_crowd(p, by, calls, &portions);
-  fprintf(stderr, "  %s: %d launches, %d\n", by.name, (int)together, (int)portions);
-  TT_CHECK(calls > 1 || portions > together + 1, ==, 1);
-  for (int64_t i = 0; i < CROWD; i++) same_member(want, got, i, by.name);
+  tt_state *got = run_crowd(p, variant, calls, &chunks);
+  fprintf(stderr, "  %s: %d launches, %d\n", variant.name, (int)together, (int)chunks);
+  TT_CHECK(calls > 1 || chunks > together + 1, ==, 1);
+  for (int64_t i = 0; i < CROWD; i++) same_member(want, got, i, variant.name);
   tt_state_destroy(&want);
   tt_state_destroy(&got);
   tt_double_reset();
@@ -142,12 +142,12 @@ static void train_in_portions(problem *p, way by, int calls)
 
 /* Portions of the steps of a member, in several launches, change no bit: neither after one call, in
  * which each member makes its steps, nor after all calls (launch_plan.h). */
-TT_TEST (more_members_than_units_train_in_portions) {
+TT_TEST (more_members_than_units_train_in_chunks) {
   way all[MAX_WAYS];
   for (int n = ways(all), w = 0; w < n; w++) {
     problem p = make_crowd();
     for (int calls = 1; calls < 5 && all[w].use.path != TT_GPU_PATH_layered; calls += 3)
-      train_in_portions(&p, all[w], calls);
+      train_in_chunks(&p, all[w], calls);
     problem_free(&p);
   }
 }
@@ -181,19 +181,19 @@ static problem make_net(int k)
 
 static void trains_on(const gpu *on, int k)
 {
-  const way by = {"auto", &tt_engine_cuda, {.path = TT_GPU_PATH_auto}, 0, 0, 1};
+  const way variant = {"auto", &tt_engine_cuda, {.path = TT_GPU_PATH_auto}, 0, 0, 1};
   tt_engine_info info;
-  tt_progress at = {0};
+  tt_progress progress = {0};
   char path[32];
   problem p = make_net(k);
   snprintf(path, sizeof path, ", %s path: ", on->path[k]);
   tt_double_set_gpu(on->capability, on->multiprocessors, on->shared);
-  problem_start(&p, by, everyone(&p));
-  TT_CHECK_OK(by.ops->info(p.engine, &info));
+  problem_start(&p, variant, everyone(&p));
+  TT_CHECK_OK(variant.ops->info(p.engine, &info));
   fprintf(stderr, "  %s%s\n", on->name, info.device + strcspn(info.device, ","));
   TT_CHECK_HAS(info.device, path);
-  TT_CHECK_OK(by.ops->train(p.engine, 2, &at));
-  TT_CHECK(at.training, ==, 2);
+  TT_CHECK_OK(variant.ops->train(p.engine, 2, &progress));
+  TT_CHECK(progress.training, ==, 2);
   problem_free(&p);
   tt_double_reset();
 }

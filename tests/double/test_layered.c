@@ -191,9 +191,9 @@ static problem make(const feature_case *a)
 }
 
 /* Train in calls of `steps` steps; the second member is in its second attempt. */
-static tt_state *trained(problem *p, way by, tt_slice slice, int64_t steps)
+static tt_state *trained(problem *p, way variant, tt_slice slice, int64_t steps)
 {
-  problem_start(p, by, slice);
+  problem_start(p, variant, slice);
   tt_state *s = problem_state(p, slice);
   for (int64_t i = 0; i < slice.count; i++)
     if (slice.first + i == 1) {
@@ -201,7 +201,7 @@ static tt_state *trained(problem *p, way by, tt_slice slice, int64_t steps)
       TT_FIELD(s, lr_factor)[i] = 0.5f;
       tt_member_init_weights(&p->c, &p->c.member[1], 1, TT_FIELD(s, weights) + i * s->params);
     }
-  TT_CHECK_OK(by.ops->load(p->engine, slice, s));
+  TT_CHECK_OK(variant.ops->load(p->engine, slice, s));
   tt_state_destroy(&s);
   problem_finish(p, steps);
   s = problem_state(p, slice);
@@ -235,18 +235,18 @@ static void check_states_close(const char *name, const tt_state *want, const tt_
 }
 
 /* All members, and a part of them with other lengths of calls. */
-static void check_engine(const feature_case *a, problem *p, way by, const tt_state *want,
+static void check_engine(const feature_case *a, problem *p, way variant, const tt_state *want,
                          tt_state **before)
 {
   char what[128];
   tt_slice some = {1, p->c.members - 2};
-  snprintf(what, sizeof what, "%s, %s", a->name, by.name);
-  tt_state *got = trained(p, by, everyone(p), 7);
+  snprintf(what, sizeof what, "%s, %s", a->name, variant.name);
+  tt_state *got = trained(p, variant, everyone(p), 7);
   check_states_close(what, want, got);
-  for (int64_t i = 0; *before && by.schedule && i < p->c.members; i++)
+  for (int64_t i = 0; *before && variant.schedule && i < p->c.members; i++)
     same_member(*before, got, i, what);
-  if (by.use.path == TT_GPU_PATH_layered && by.schedule) {
-    tt_state *part = trained(p, by, some, 5);
+  if (variant.use.path == TT_GPU_PATH_layered && variant.schedule) {
+    tt_state *part = trained(p, variant, some, 5);
     for (int64_t i = some.first; i < some.first + some.count; i++) same_member(got, part, i, what);
     tt_state_destroy(&part);
   }
@@ -285,14 +285,16 @@ TT_TEST (operations_of_a_step_do_not_depend_on_the_members) {
 TT_TEST (every_option_agrees_with_the_cpu) {
   way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0, 1};
   for (int k = 0; k < FEATURE_CASES; k++) {
-    way by[MAX_WAYS];
+    way variant[MAX_WAYS];
     problem p = make(&feature_cases[k]);
     tt_state *want = trained(&p, plain, everyone(&p), 1000), *before = NULL;
-    for (int i = 0, n = ways(by); i < n; i++) {
-      int layered = by[i].use.path == TT_GPU_PATH_layered, resting = 1 + k % 2;
-      if (!suits(by[i], &p.c) || (layered ? by[i].schedule == resting : !takes(by[i], k))) continue;
+    for (int i = 0, n = ways(variant); i < n; i++) {
+      int layered = variant[i].use.path == TT_GPU_PATH_layered, resting = 1 + k % 2;
+      if (!suits(variant[i], &p.c) ||
+          (layered ? variant[i].schedule == resting : !takes(variant[i], k)))
+        continue;
       if (!layered) tt_state_destroy(&before);
-      check_engine(&feature_cases[k], &p, by[i], want, &before);
+      check_engine(&feature_cases[k], &p, variant[i], want, &before);
     }
     tt_state_destroy(&before);
     tt_state_destroy(&want);
@@ -358,31 +360,31 @@ static void compute_deltas(const problem *p, const float *output, const int32_t 
     while (rows < BATCH && row[m * BATCH + rows] >= 0) rows++;
     loss[m] = 0.0;
     for (int r = 0; r < BATCH; r++) {
-      int64_t at = m * BATCH + r, column = p->c.ensemble[p->c.member[m].ensemble].column[0];
-      delta[at] = NAN; /* of a row that does not exist: not read */
+      int64_t offset = m * BATCH + r, column = p->c.ensemble[p->c.member[m].ensemble].column[0];
+      delta[offset] = NAN; /* of a row that does not exist: not read */
       if (r >= rows) continue;
-      float y = p->d->y[row[at] * p->d->targets + column];
-      tt_loss_grad g = tt_loss_two_outputs(p->c.loss, output[at], 0.0f, y, args);
-      delta[at] = g.d0 * (1.0f / (float)rows);
+      float y = p->d->y[row[offset] * p->d->targets + column];
+      tt_loss_grad g = tt_loss_two_outputs(p->c.loss, output[offset], 0.0f, y, args);
+      delta[offset] = g.d0 * (1.0f / (float)rows);
       loss[m] += (double)g.value;
     }
   }
 }
 
-static tt_state *trained_by_split_steps(problem *p, way by)
+static tt_state *trained_by_split_steps(problem *p, way variant)
 {
   float output[2 * EACH * BATCH], delta[2 * EACH * BATCH];
   int32_t row[2 * EACH * BATCH];
   double loss[2 * EACH];
-  tt_progress at;
+  tt_progress progress;
   p->c.method = TT_METHOD_fusion;
-  problem_start(p, by, everyone(p));
+  problem_start(p, variant, everyone(p));
   do {
-    TT_CHECK_OK(by.ops->forward(p->engine, output, row));
+    TT_CHECK_OK(variant.ops->forward(p->engine, output, row));
     compute_deltas(p, output, row, delta, loss);
-    TT_CHECK_OK(by.ops->apply(p->engine, delta, loss));
-    TT_CHECK_OK(by.ops->train(p->engine, 0, &at));
-  } while (at.training > 0);
+    TT_CHECK_OK(variant.ops->apply(p->engine, delta, loss));
+    TT_CHECK_OK(variant.ops->train(p->engine, 0, &progress));
+  } while (progress.training > 0);
   tt_state *s = problem_state(p, everyone(p));
   problem_stop(p);
   p->c.method = TT_METHOD_independent;
@@ -395,15 +397,15 @@ TT_TEST (a_split_step_is_a_step) {
       {"joint halves", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, joint, 0}};
   for (int k = 0; k < 2; k++)
     for (int schedule = 0; schedule < SCHEDULES; schedule++) {
-      way by = {"cuda layered",
-                &tt_engine_cuda,
-                {.threads = 1, .path = TT_GPU_PATH_layered},
-                schedule,
-                0,
-                1};
+      way variant = {"cuda layered",
+                     &tt_engine_cuda,
+                     {.threads = 1, .path = TT_GPU_PATH_layered},
+                     schedule,
+                     0,
+                     1};
       problem p = make(&halves[k]);
-      tt_state *want = problem_run(&p, by, everyone(&p), 1000),
-               *got = trained_by_split_steps(&p, by);
+      tt_state *want = problem_run(&p, variant, everyone(&p), 1000),
+               *got = trained_by_split_steps(&p, variant);
       check_states_close(halves[k].name, want, got); /* the losses are added in another order */
       size_t bytes = (size_t)(want->count * want->params) * sizeof(float);
       TT_CHECK(memcmp(TT_FIELD(want, weights), TT_FIELD(got, weights), bytes), ==, 0);
@@ -439,14 +441,14 @@ static void close(const char *what, const double *want, const double *got, int64
   }
 }
 
-static void predict_by(const tt_trained_ensemble *c, way by, const float *x, tt_moments *into,
+static void predict_by(const tt_trained_ensemble *c, way variant, const float *x, tt_moments *dst,
                        double *each)
 {
   int64_t n = c->members * 2 * tt_trained_ensemble_width(c) * ROWS;
   float *out = NULL;
   TT_CHECK_OK(TT_ALLOC(out, n));
-  follow_schedule(by);
-  TT_CHECK_OK(by.ops->predict(c, &by.use, ROWS, x, into, out));
+  follow_schedule(variant);
+  TT_CHECK_OK(variant.ops->predict(c, &variant.use, ROWS, x, dst, out));
   for (int64_t i = 0; i < n; i++) each[i] = (double)out[i];
   tt_free(out);
 }

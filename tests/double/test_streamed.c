@@ -2,7 +2,7 @@
  * the device stays on the host, and the layered path reads its rows from there. */
 #include "tests/support/problem.h"
 
-enum { ROWS = 840000, LABELLED = 90, INPUTS = 21, MEMORY = 64 << 20 }; /* x alone: 70 MB */
+enum { ROWS = 840000, LABELED = 90, INPUTS = 21, MEMORY = 64 << 20 }; /* x alone: 70 MB */
 
 /* Few rows have labels, so that the test is short: rows at both ends and between. */
 static problem large(int weighted, tt_resample resample, tt_batch_order batches)
@@ -11,7 +11,7 @@ static problem large(int weighted, tt_resample resample, tt_batch_order batches)
   problem p = problem_make(ROWS, INPUTS, 2, 2, 3, hidden, 2, TT_ACT_tanh, TT_OUTPUT_mean);
   for (int64_t r = 0; r < ROWS; r++)
     for (int64_t t = 0; t < 2; t++)
-      if (r % (ROWS / LABELLED) || (r + t) % 7 == 6) p.d->y[r * 2 + t] = NAN;
+      if (r % (ROWS / LABELED) || (r + t) % 7 == 6) p.d->y[r * 2 + t] = NAN;
   if (weighted) {
     TT_CHECK_OK(TT_ALLOC(p.d->weight, ROWS));
     for (int64_t r = 0; r < ROWS; r++) p.d->weight[r] = 0.5f + (float)(r % 5) / 4.0f;
@@ -41,12 +41,12 @@ typedef struct outcome {
 static outcome run(problem *p, tt_gpu_path path, int schedule, int64_t memory, const char *told)
 {
   outcome out;
-  way by = {"cuda", &tt_engine_cuda, {.threads = 2, .path = path}, schedule, 0, 1};
+  way variant = {"cuda", &tt_engine_cuda, {.threads = 2, .path = path}, schedule, 0, 1};
   tt_double_set_memory(memory);
-  problem_start(p, by, everyone(p));
+  problem_start(p, variant, everyone(p));
   TT_CHECK_HAS(device_of(p), told);
   problem_finish(p, 7);
-  TT_CHECK_OK(by.ops->evaluate(p->engine, TT_TEST, out.loss));
+  TT_CHECK_OK(variant.ops->evaluate(p->engine, TT_TEST, out.loss));
   out.state = problem_state(p, everyone(p));
   problem_stop(p);
   return out;
@@ -102,11 +102,11 @@ TT_TEST (fusion_needs_the_data_on_the_device) {
   problem p = large(0, TT_RESAMPLE_none, TT_BATCH_ORDER_own);
   static float output[6 * 20];
   static int32_t row[6 * 20];
-  way by = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
+  way variant = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
   p.c.method = TT_METHOD_fusion;
   tt_double_set_memory(MEMORY);
-  problem_start(&p, by, everyone(&p));
-  TT_CHECK((int)by.ops->forward(p.engine, output, row), ==, TT_E_MEM);
+  problem_start(&p, variant, everyone(&p));
+  TT_CHECK((int)variant.ops->forward(p.engine, output, row), ==, TT_E_MEM);
   TT_CHECK_HAS(tt_err_last(), "train.method: fusion");
   problem_free(&p);
 }

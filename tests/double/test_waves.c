@@ -8,12 +8,12 @@
 
 enum { MEMBERS = 40, MOST_CALLS = 2000 };
 
-static tt_path_context gpu_of(way by)
+static tt_path_context gpu_of(way variant)
 {
   tt_device_info info = {0};
-  TT_CHECK_OK(by.ops->describe(0, &info));
+  TT_CHECK_OK(variant.ops->describe(0, &info));
   return (tt_path_context){.shared_bytes = info.shared_bytes,
-                           .precision = by.use.precision,
+                           .precision = variant.use.precision,
                            .capability = info.capability,
                            .multiprocessors = info.multiprocessors};
 }
@@ -31,25 +31,25 @@ static void fill_in(tt_dataset *d)
     if (isnan(d->y[i])) d->y[i] = 1.0f;
 }
 
-static void planned_bytes_are_allocated(setting v, way by, int streamed)
+static void planned_bytes_are_allocated(setting v, way variant, int streamed)
 {
   const int64_t id[ENSEMBLES] = {0, 1};
   problem p = cast(v, id, ENSEMBLES, 0, EACH);
-  tt_path_context gpu = gpu_of(by);
+  tt_path_context gpu = gpu_of(variant);
   tt_engine_info info;
   int64_t planned = 0;
   fill_in(p.d);
-  p.by = by;
-  if (suits(by, &p.c)) {
+  p.by = variant;
+  if (suits(variant, &p.c)) {
     TT_CHECK_OK(tt_device_bytes(&p.c, everyone(&p), p.d->rows, p.d->weight != NULL, streamed, &gpu,
-                                by.use.path, NULL, &planned));
-    TT_CHECK_OK(by.ops->create(&p.c, everyone(&p), &by.use, &p.engine));
+                                variant.use.path, NULL, &planned));
+    TT_CHECK_OK(variant.ops->create(&p.c, everyone(&p), &variant.use, &p.engine));
     if (streamed) tt_double_fail_alloc(1); /* the first one for the data set on the device */
-    TT_CHECK_OK(by.ops->set_data(p.engine, p.d, NULL));
-    TT_CHECK_OK(by.ops->info(p.engine, &info));
+    TT_CHECK_OK(variant.ops->set_data(p.engine, p.d, NULL));
+    TT_CHECK_OK(variant.ops->info(p.engine, &info));
     TT_CHECK(strstr(info.device, "rows come from the host") != NULL, ==, streamed);
     int64_t held = info.bytes - (streamed ? 0 : data_bytes(p.d));
-    fprintf(stderr, held > planned || planned - held > 256 ? "%s, setting %d\n" : "", by.name,
+    fprintf(stderr, held > planned || planned - held > 256 ? "%s, setting %d\n" : "", variant.name,
             v.number);
     TT_CHECK(held, <=, planned);
     TT_CHECK(planned - held, <=, 256); /* the queue of members, arrays without elements */
@@ -58,23 +58,23 @@ static void planned_bytes_are_allocated(setting v, way by, int streamed)
 }
 
 TT_TEST (engines_allocate_the_planned_bytes) {
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   tt_double_set_memory(INT64_C(1) << 33);
-  for (int i = 0, n = ways(by); i < n; i++)
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int number = 0; number < SETTINGS; number++)
-      for (int streamed = 0; streamed <= (by[i].use.path == TT_GPU_PATH_layered); streamed++)
-        if (has_turn(by[i], number))
-          planned_bytes_are_allocated(setting_of(number), by[i], streamed);
+      for (int streamed = 0; streamed <= (variant[i].use.path == TT_GPU_PATH_layered); streamed++)
+        if (has_turn(variant[i], number))
+          planned_bytes_are_allocated(setting_of(number), variant[i], streamed);
 }
 
 /* The waves of a job on a GPU with so many bytes. */
-static int64_t plan_waves(problem *p, way by, double bytes)
+static int64_t plan_waves(problem *p, way variant, double bytes)
 {
   const char *text = "data: {file: a.h5}\nensembles: [{name: one}]\n";
   tt_config *cfg = NULL;
-  tt_cohort *at = &p->c;
-  const tt_cohorts cohorts = {1, &at};
-  const tt_path_context gpu = gpu_of(by);
+  tt_cohort *cohort = &p->c;
+  const tt_cohorts cohorts = {1, &cohort};
+  const tt_path_context gpu = gpu_of(variant);
   const tt_data_shape shape = {.rows = p->d->rows,
                                .inputs = p->d->inputs,
                                .net_inputs = p->d->inputs,
@@ -82,12 +82,12 @@ static int64_t plan_waves(problem *p, way by, double bytes)
   tt_wave_plan wave;
   tt_memory_plan plan;
   TT_CHECK_OK(tt_config_parse("job.yaml", text, (int64_t)strlen(text), NULL, 0, &cfg));
-  cfg->gpu_path = (int)by.use.path;
+  cfg->gpu_path = (int)variant.use.path;
   const tt_memory_job job = {.cfg = cfg,
                              .cohorts = &cohorts,
                              .shape = &shape,
-                             .ops = by.ops,
-                             .use = &by.use,
+                             .ops = variant.ops,
+                             .use = &variant.use,
                              .gpu = &gpu,
                              .gpu_bytes = bytes};
   TT_CHECK_OK(tt_memory_plan_waves(&job, 1, 0, (double)INFINITY, (double)INFINITY, &wave, &plan));
@@ -97,50 +97,53 @@ static int64_t plan_waves(problem *p, way by, double bytes)
   return wave.members;
 }
 
-static void train_within(problem *p, way by, int64_t wave, int64_t limit, const tt_state *want)
+static void train_within(problem *p, way variant, int64_t wave, int64_t limit, const tt_state *want)
 {
-  tt_cohort *at = &p->c;
+  tt_cohort *cohort = &p->c;
   tt_shards all;
   tt_engine_info info;
   int64_t calls = 0, most = 0;
-  const tt_job job = {
-      .ops = by.ops, .use = by.use, .cohorts = {1, &at}, .data = p->d, .training = *p->d};
+  const tt_job job = {.ops = variant.ops,
+                      .use = variant.use,
+                      .cohorts = {1, &cohort},
+                      .data = p->d,
+                      .training = *p->d};
   TT_CHECK_OK(tt_shards_create_local(&job, 1, 0, NULL, 0, wave, &all));
   TT_CHECK(all.waves.count, >=, 10);
   do {
     TT_CHECK_OK(tt_shard_train_local(all.at, 20));
-    TT_CHECK_OK(by.ops->info(all.at->engine, &info));
+    TT_CHECK_OK(variant.ops->info(all.at->engine, &info));
     most = info.bytes > most ? info.bytes : most;
     TT_CHECK_OK(tt_wave_advance_local(&all));
     TT_CHECK(++calls, <, MOST_CALLS);
   } while (all.at->local_progress.training > 0);
   TT_CHECK(most, <=, limit);
   TT_CHECK(most, >, limit / 2);
-  for (int64_t m = 0; m < p->c.members; m++) same_member(want, all.at->state, m, by.name);
+  for (int64_t m = 0; m < p->c.members; m++) same_member(want, all.at->state, m, variant.name);
   tt_shards_destroy(&all);
 }
 
 TT_TEST (a_job_of_ten_times_the_memory_has_the_same_bits) {
   const int64_t hidden[] = {13};
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++) {
-    if (by[i].schedule != i % SCHEDULES) continue;
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
+    if (variant[i].schedule != i % SCHEDULES) continue;
     problem p = problem_make(ROWS, INPUTS, 1, 1, MEMBERS, hidden, 1, TT_ACT_tanh, TT_OUTPUT_mean);
-    tt_path_context gpu = gpu_of(by[i]);
+    tt_path_context gpu = gpu_of(variant[i]);
     int64_t whole, one, data = data_bytes(p.d);
-    const tt_gpu_path path = by[i].use.path;
+    const tt_gpu_path path = variant[i].use.path;
     TT_CHECK_OK(tt_device_bytes(&p.c, everyone(&p), p.d->rows, 0, 0, &gpu, path, NULL, &whole));
     TT_CHECK_OK(tt_device_bytes(&p.c, (tt_slice){0, 1}, p.d->rows, 0, 0, &gpu, path, NULL, &one));
     tt_double_set_memory(INT64_C(1) << 33);
-    tt_state *want = problem_run(&p, by[i], everyone(&p), 1000);
+    tt_state *want = problem_run(&p, variant[i], everyone(&p), 1000);
     int64_t limit = data + one + (whole - one) / 14; /* the members need more than ten times it */
     tt_double_set_memory(limit);
     tt_engine *none = NULL;
-    tt_err e = by[i].ops->create(&p.c, everyone(&p), &by[i].use, &none);
-    if (!e) e = by[i].ops->set_data(none, p.d, NULL);
+    tt_err e = variant[i].ops->create(&p.c, everyone(&p), &variant[i].use, &none);
+    if (!e) e = variant[i].ops->set_data(none, p.d, NULL);
     TT_CHECK((int)e, ==, TT_E_MEM); /* all at once do not fit */
-    by[i].ops->destroy(&none);
-    train_within(&p, by[i], plan_waves(&p, by[i], (double)limit), limit, want);
+    variant[i].ops->destroy(&none);
+    train_within(&p, variant[i], plan_waves(&p, variant[i], (double)limit), limit, want);
     tt_double_set_memory(INT64_C(1) << 33);
     tt_state_destroy(&want);
     problem_free(&p);

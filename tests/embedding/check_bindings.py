@@ -64,16 +64,16 @@ def check_time_loop():
     assert error < 0.1, error
 
 
-def check_optimiser():
-    build("./optimise", example / "optimise.cpp")
-    lines = run("./optimise", "out/model.h5").out.splitlines()
+def check_optimizer():
+    build("./optimize", example / "optimize.cpp")
+    lines = run("./optimize", "out/model.h5").out.splitlines()
     rows = numbers("\n".join(lines[:-1]))
     want = predict(np.stack([rows[:, 1], 0 * rows[:, 1]], axis=1))
     assert (rows[:, 2] == want["y_pred_mean"][:, 0]).all() and (rows[:, 3] == want["y_pred_std"][:, 0]).all()
     print(lines[-1])
     best = float(re.match(r"best angle (\S+): acceleration ", lines[-1])[1])
     assert abs(best + math.pi / 2) < 0.1, best
-    assert "No such file" in run("./optimise", "none.h5", code=1).err
+    assert "No such file" in run("./optimize", "none.h5", code=1).err
 
 
 def check_other_mpi():
@@ -120,7 +120,7 @@ with folder():
         "--targets", "acceleration", "-q")
     tutti("train", "job.yaml", "-q")
     train_classes()
-    (check_time_loop if language == "fortran" else check_optimiser)()
+    (check_time_loop if language == "fortran" else check_optimizer)()
     check_everything()
     if language == "cpp":
         check_other_mpi()

@@ -27,11 +27,11 @@ static file make_model(const char *path)
 {
   const int64_t hidden[] = {17, 5};
   file f = {0};
-  tt_provenance from = made_up_provenance(comm);
+  tt_provenance provenance = made_up_provenance(comm);
   tt_trained_ensemble *m = made_up_committee(7, hidden, 2, TT_OUTPUT_mean_variance);
   const tt_trained_ensembles only = {.count = 1, .at = &m};
   tt_model_shard all = {{0, 7}, m->w};
-  TT_CHECK_OK(tt_model_write(comm, path, &only, &all, &from));
+  TT_CHECK_OK(tt_model_write(comm, path, &only, &all, &provenance));
   tt_trained_ensemble_destroy(&m);
   for (int i = 0; i < ROWS * MADE_UP_INPUTS; i++) x[i] = 3.0 * (double)made_up_number(900 + i);
   FILE *in = fopen(path, "rb");

@@ -27,7 +27,7 @@ static int allocations;
   }
 COUNTED(void, malloc, (size_t size), (size))
 COUNTED(void, calloc, (size_t count, size_t size), (count, size))
-COUNTED(void, realloc, (void *at, size_t size), (at, size))
+COUNTED(void, realloc, (void *place, size_t size), (place, size))
 COUNTED(void, aligned_alloc, (size_t align, size_t size), (align, size))
 
 /* Everything with one number for a column, or one for a column and an input. */
@@ -57,7 +57,7 @@ static tutti_model *make(tt_activation activation, tt_output output, int kind, c
   tt_front front;
   tt_front_fault fault;
   tutti_model *model = NULL;
-  tt_provenance from = made_up_provenance(comm);
+  tt_provenance provenance = made_up_provenance(comm);
   tt_model_shape shape = {.targets = MADE_UP_K,
                           .hidden = hidden,
                           .layers = 3,
@@ -78,7 +78,7 @@ static tutti_model *make(tt_activation activation, tt_output output, int kind, c
   for (int i = 0; i < MEMBERS; i++) m->weight[i] *= 1.0 + i;
   const tt_trained_ensembles only = {.count = 1, .at = &m};
   tt_model_shard all = {{0, MEMBERS}, m->w};
-  TT_CHECK_OK(tt_model_write(comm, file, &only, &all, &from));
+  TT_CHECK_OK(tt_model_write(comm, file, &only, &all, &provenance));
   tt_trained_ensemble_destroy(&m);
   TT_CHECK(tutti_open(file, &model), ==, 0);
   return model;
@@ -99,9 +99,9 @@ static void check_slopes(const char *file, int64_t cells, int exact, const momen
 {
   static double want[PARTS][SLOPES];
   tt_trained_ensembles all = {0};
-  const tt_jacobian to = {want[0], want[1], want[2], want[3]};
+  const tt_jacobian jacobian = {want[0], want[1], want[2], want[3]};
   TT_CHECK_OK(tt_model_read_local(file, &all));
-  TT_CHECK_OK(tt_jacobian_compute(&all, 1, ROWS, x, &to));
+  TT_CHECK_OK(tt_jacobian_compute(&all, 1, ROWS, x, &jacobian));
   for (int p = 0; p < PARTS; p++)
     for (int64_t c = 0; c < cells; c++)
       TT_CHECK(difference(got->slope[p] + c * MADE_UP_INPUTS, want[p] + c * MADE_UP_INPUTS), <=,

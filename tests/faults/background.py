@@ -120,7 +120,7 @@ def full_disk(args, folder, wanted):
     h.check_same(folder / "out", wanted, "full disk")
 
 
-def signalled_early(args, folder, wanted):
+def signaled_early(args, folder, wanted):
     """TERM while the job is read, and before the first step: the run ends without a step and
     without a checkpoint, and the next start trains."""
     for point, state in ((("open", "job.yaml", 1), None), (("rename", "out/owner", 1), "stopped")):
@@ -132,7 +132,7 @@ def signalled_early(args, folder, wanted):
         h.check(done.code == h.STOPPED and "stopped by" in done.output, f"{point}: {done.output}")
         h.check(h.status_of(folder / "out").get("state") == state and
                 not h.generations(folder / "out"), f"{point}: {h.status_of(folder / 'out')}")
-    resume(folder, wanted, "signalled early")
+    resume(folder, wanted, "signaled early")
 
 
 def main():
@@ -152,7 +152,7 @@ def main():
             failing_disk(args, folder, wanted, base, *case)
         failing_at_the_end(args, folder, wanted, base)
         full_disk(args, folder, wanted)
-        signalled_early(args, folder, wanted)
+        signaled_early(args, folder, wanted)
         h.finish("a slow disk, a full one, a kill, six failures")
 
 

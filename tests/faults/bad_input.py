@@ -133,7 +133,7 @@ def bad_job(name, old, new, *said):
 
 def keys_and_values():
     bad = bad_job
-    bad("unknown key", "epochs: 60", "colour: 60", "job.yaml:7", "colour")
+    bad("unknown key", "epochs: 60", "color: 60", "job.yaml:7", "color")
     bad("misspelt key", "learning_rate:", "learning_rat:", "learning_rat", "learning_rate")
     bad("duplicate key", "epochs: 60", "epochs: 60, epochs: 61", "epochs")
     bad("misspelt section", "train: {", "trian: {", "trian", "train")
@@ -297,7 +297,7 @@ def contents():
          ranks=2)
     case("infinite input", train(), DATA, "x", "230", spoil=element("x", (230, 0), inf))
     case("infinite target", train(), DATA, "y", "5", spoil=element("y", (5, 1), -inf))
-    case("no labelled row", train(), DATA, "one", spoil=element("y", np.s_[:, 0], nan))
+    case("no labeled row", train(), DATA, "one", spoil=element("y", np.s_[:, 0], nan))
     case("negative weight", train("data.weights=w"), DATA, "w", "9",
          spoil=dataset("w", lambda _: np.r_[np.ones(9), -1.0, np.ones(230)]))
     case("too few weights", train("data.weights=w"), DATA, "w",

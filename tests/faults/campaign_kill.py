@@ -1,12 +1,12 @@
 #!/usr/bin/python3
-"""A campaign killed in every stage, also during labelling, on random rank counts: the same queries,
-labels, errors and weights in the end; no row labelled twice, no label lost.
+"""A campaign killed in every stage, also during labeling, on random rank counts: the same queries,
+labels, errors and weights in the end; no row labeled twice, no label lost.
 
   campaign_kill.py [--kills 30] [--seed 1] [--control]
 
 Each kill is in the stage with the fewest kills so far: SIGKILL to one rank or to all, when the
 journal says that the stage before is done, after a random part of the duration of the stage. The
-oracle logs every finished call. --control changes labels, and lets some rows be labelled twice: the
+oracle logs every finished call. --control changes labels, and lets some rows be labeled twice: the
 same checks must fail.
 """
 import argparse
@@ -37,7 +37,7 @@ label: {command: [./oracle.py, "{input}", "{output}"], format: csv, rows_per_cal
 stop: {rounds: 4}
 """
 
-# y0 is missing in every 5th row; each 11th point cannot be labelled at all.
+# y0 is missing in every 5th row; each 11th point cannot be labeled at all.
 ORACLE = """\
 #!/usr/bin/python3 -SE
 import csv, math, os, sys, time
@@ -150,10 +150,10 @@ def judge_labels(folder, out):
     """No row in two finished calls; every label is that of the oracle."""
     asked = collections.Counter((folder / "oracle.log").read_text().split())
     twice = [n for n, times in asked.items() if times > 1]
-    h.check(not twice, f"labelled twice: candidates {', '.join(twice[:8])}")
+    h.check(not twice, f"labeled twice: candidates {', '.join(twice[:8])}")
     with h.h5py.File(folder / out / "campaign.h5") as f:
         row, answer = f["query_row"][()], f["query_label_status"][()]
-    h.check(set(asked) == {str(n) for n in row}, "the labelled rows are not the queries")
+    h.check(set(asked) == {str(n) for n in row}, "the labeled rows are not the queries")
     h.check(list(answer) == [int(n % 11 != 0) for n in row], "labels are lost")
 
 
@@ -188,7 +188,7 @@ def seen(text):
 
 
 def control(folder, wanted):
-    """Other labels from round 3 on; then a round that is labelled again."""
+    """Other labels from round 3 on; then a round that is labeled again."""
     (folder / "oracle.log").unlink(missing_ok=True)
     command = ["campaign", "step", "campaign.yaml", "-q", "--set", "campaign.directory=control"]
     for _ in range(2):
@@ -202,7 +202,7 @@ def control(folder, wanted):
                "campaign.directory=control"]
     h.run(folder, 1, command)
     judge_labels(folder, "control")
-    seen("rows labelled twice were")
+    seen("rows labeled twice were")
 
 
 def main():

@@ -88,9 +88,9 @@ static void note(const char *what, const char *op, long number, const char *path
 static int is_planned(const char *op)
 {
   size_t length = strlen(op);
-  for (const char *at = plan.ops; at; at = strchr(at, ',')) {
-    at += *at == ',';
-    if (!strncmp(at, op, length) && (at[length] == ',' || !at[length])) return 1;
+  for (const char *cursor = plan.ops; cursor; cursor = strchr(cursor, ',')) {
+    cursor += *cursor == ',';
+    if (!strncmp(cursor, op, length) && (cursor[length] == ',' || !cursor[length])) return 1;
   }
   return 0;
 }
@@ -182,20 +182,20 @@ ssize_t writev(int fd, const struct iovec *part, int parts)
     return judge_file(op_, fd_) ? (type_)fail_with(plan.error) : real arguments_;                  \
   }
 FAIL_BY_FILE(ssize_t, read, (int fd, void *data, size_t count), "read", fd, (fd, data, count))
-FAIL_BY_FILE(ssize_t, pread, (int fd, void *data, size_t count, off_t at), "read", fd,
-             (fd, data, count, at))
-FAIL_BY_FILE(ssize_t, pread64, (int fd, void *data, size_t count, off64_t at), "read", fd,
-             (fd, data, count, at))
-FAIL_BY_FILE(off_t, lseek, (int fd, off_t at, int from), "seek", fd, (fd, at, from))
-FAIL_BY_FILE(off64_t, lseek64, (int fd, off64_t at, int from), "seek", fd, (fd, at, from))
+FAIL_BY_FILE(ssize_t, pread, (int fd, void *data, size_t count, off_t offset), "read", fd,
+             (fd, data, count, offset))
+FAIL_BY_FILE(ssize_t, pread64, (int fd, void *data, size_t count, off64_t offset), "read", fd,
+             (fd, data, count, offset))
+FAIL_BY_FILE(off_t, lseek, (int fd, off_t offset, int begin), "seek", fd, (fd, offset, begin))
+FAIL_BY_FILE(off64_t, lseek64, (int fd, off64_t offset, int begin), "seek", fd, (fd, offset, begin))
 FAIL_BY_FILE(int, fsync, (int fd), "fsync", fd, (fd))
 FAIL_BY_FILE(int, fdatasync, (int fd), "fsync", fd, (fd))
 FAIL_BY_FILE(int, ftruncate, (int fd, off_t length), "ftruncate", fd, (fd, length))
 FAIL_BY_FILE(int, ftruncate64, (int fd, off64_t length), "ftruncate", fd, (fd, length))
-FAIL_BY_FILE(int, fallocate, (int fd, int mode, off_t at, off_t length), "fallocate", fd,
-             (fd, mode, at, length))
-FAIL_BY_FILE(int, fallocate64, (int fd, int mode, off64_t at, off64_t length), "fallocate", fd,
-             (fd, mode, at, length))
+FAIL_BY_FILE(int, fallocate, (int fd, int mode, off_t offset, off_t length), "fallocate", fd,
+             (fd, mode, offset, length))
+FAIL_BY_FILE(int, fallocate64, (int fd, int mode, off64_t offset, off64_t length), "fallocate", fd,
+             (fd, mode, offset, length))
 FAIL_BY_FILE(int, fstat, (int fd, struct stat *s), "stat", fd, (fd, s))
 FAIL_BY_FILE(int, fstat64, (int fd, struct stat64 *s), "stat", fd, (fd, s))
 
@@ -211,7 +211,7 @@ FAIL_BY_NAME(stat64, (const char *name, struct stat64 *s), "stat", name, (name, 
 FAIL_BY_NAME(lstat, (const char *name, struct stat *s), "stat", name, (name, s))
 FAIL_BY_NAME(lstat64, (const char *name, struct stat64 *s), "stat", name, (name, s))
 FAIL_BY_NAME(access, (const char *name, int mode), "stat", name, (name, mode))
-FAIL_BY_NAME(rename, (const char *from, const char *to), "rename", to, (from, to))
+FAIL_BY_NAME(rename, (const char *src, const char *dst), "rename", dst, (src, dst))
 FAIL_BY_NAME(unlink, (const char *name), "unlink", name, (name))
 FAIL_BY_NAME(mkdir, (const char *name, mode_t mode), "mkdir", name, (name, mode))
 

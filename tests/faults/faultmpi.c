@@ -53,17 +53,17 @@ CALL(Allgather,
      (const void *in, int n, MPI_Datatype t, void *out, int m, MPI_Datatype u, MPI_Comm c),
      (in, n, t, out, m, u, c), c)
 CALL(Allgatherv,
-     (const void *in, int n, MPI_Datatype t, void *out, const int m[], const int at[],
+     (const void *in, int n, MPI_Datatype t, void *out, const int m[], const int index[],
       MPI_Datatype u, MPI_Comm c),
-     (in, n, t, out, m, at, u, c), c)
+     (in, n, t, out, m, index, u, c), c)
 CALL(Gatherv,
-     (const void *in, int n, MPI_Datatype t, void *out, const int m[], const int at[],
+     (const void *in, int n, MPI_Datatype t, void *out, const int m[], const int index[],
       MPI_Datatype u, int root, MPI_Comm c),
-     (in, n, t, out, m, at, u, root, c), c)
-CALL(Send, (const void *data, int n, MPI_Datatype t, int to, int tag, MPI_Comm c),
-     (data, n, t, to, tag, c), c)
-CALL(Recv, (void *data, int n, MPI_Datatype t, int from, int tag, MPI_Comm c, MPI_Status *s),
-     (data, n, t, from, tag, c, s), c)
+     (in, n, t, out, m, index, u, root, c), c)
+CALL(Send, (const void *data, int n, MPI_Datatype t, int end, int tag, MPI_Comm c),
+     (data, n, t, end, tag, c), c)
+CALL(Recv, (void *data, int n, MPI_Datatype t, int begin, int tag, MPI_Comm c, MPI_Status *s),
+     (data, n, t, begin, tag, c, s), c)
 
 int MPI_Finalize(void)
 {

@@ -136,7 +136,7 @@ def check_import(args, folder):
 
 
 # The reads of a campaign that decide what it does, in the order of a start that finds round 2
-# labelled, but not merged. Read 12 of the results is one of a look-up in HDF5.
+# labeled, but not merged. Read 12 of the results is one of a look-up in HDF5.
 CAMPAIGN_READS = [("stat", "campaign.h5"), ("open", "round-0001/model.h5"),
                   ("stat", "round-0002/results.h5"), ("open", "round-0001/results.h5"),
                   ("read", "round-0001/results.h5", 12), ("stat", "round-0002/queries.h5"),

@@ -68,7 +68,7 @@ def stopped_rank(folder, args, wanted, victim):
     judge_stop(folder, args, done, 2, wanted, name)
 
 
-def signalled(folder, args, wanted, number, to_all, ranks):
+def signaled(folder, args, wanted, number, to_all, ranks):
     name = f"{signal.Signals(number).name} to {'all' if to_all else 'one'} of {ranks} ranks"
     process, pids = start(folder, args, ranks)
     for pid in pids if to_all else pids[-1:]:
@@ -94,8 +94,8 @@ def every_way(folder, args):
     wanted, seconds = h.undisturbed(folder, [f"train.epochs={args.epochs}"])
     for victim in (0, 1):
         stopped_rank(folder, args, wanted, victim)
-    signalled(folder, args, wanted, signal.SIGUSR1, True, 3)
-    signalled(folder, args, wanted, signal.SIGTERM, False, 2)
+    signaled(folder, args, wanted, signal.SIGUSR1, True, 3)
+    signaled(folder, args, wanted, signal.SIGTERM, False, 2)
     forwarded(folder, args, wanted)
     time_limit(folder, args, wanted, seconds)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """Trainings and campaigns under every kind of disturbance, one after the other, as long as there is
-time: the same bits in the end, nothing lost, no hang, nothing labelled twice.
+time: the same bits in the end, nothing lost, no hang, nothing labeled twice.
 
   torture.py --shim libfaultio.so [--kills 200] [--minutes M] [--seed 1] [--only NAME,...]
 

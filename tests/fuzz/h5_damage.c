@@ -125,14 +125,14 @@ static size_t small_bytes(hid_t type, hid_t space)
 static void change_bytes(changes *c, uint8_t *data, size_t bytes, size_t value_bytes)
 {
   static const double real[] = {0.0, -1.0, 1e308, -1e-320};
-  size_t at = (take(c) | take(c) << 8) % bytes;
-  size_t start = at - at % value_bytes, room = bytes - start < 8 ? bytes - start : 8;
+  size_t offset = (take(c) | take(c) << 8) % bytes;
+  size_t start = offset - offset % value_bytes, capacity = bytes - start < 8 ? bytes - start : 8;
   switch (take_below(c, 5)) {
-  case 0: data[at] ^= (uint8_t)(1u << take_below(c, 8)); break;
-  case 1: data[at] = (uint8_t)take(c); break;
-  case 2: memset(data + start, 0xFF, room); break; /* NaN, -1 */
-  case 3: memset(data + start, 0, room); break;
-  default: memcpy(data + start, &real[take_below(c, 4)], room);
+  case 0: data[offset] ^= (uint8_t)(1u << take_below(c, 8)); break;
+  case 1: data[offset] = (uint8_t)take(c); break;
+  case 2: memset(data + start, 0xFF, capacity); break; /* NaN, -1 */
+  case 3: memset(data + start, 0, capacity); break;
+  default: memcpy(data + start, &real[take_below(c, 4)], capacity);
   }
 }
 
@@ -249,9 +249,10 @@ static void change_attribute(changes *c, hid_t file, const char *path)
   hid_t object = H5Oopen(file, path, H5P_DEFAULT);
   if (object < 0) return;
   int count = H5Aget_num_attrs(object);
-  hsize_t at = take_below(c, count > 0 ? (unsigned)count : 1);
+  hsize_t offset = take_below(c, count > 0 ? (unsigned)count : 1);
   if (count > 0)
-    H5Aget_name_by_idx(object, ".", H5_INDEX_NAME, H5_ITER_INC, at, name, sizeof name, H5P_DEFAULT);
+    H5Aget_name_by_idx(object, ".", H5_INDEX_NAME, H5_ITER_INC, offset, name, sizeof name,
+                       H5P_DEFAULT);
   switch (H5Aexists(object, name) > 0 ? take_below(c, 4) : 2) {
   case 0: H5Adelete(object, name); break;
   case 1:

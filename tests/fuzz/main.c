@@ -13,9 +13,9 @@ const char *fuzz_path(const char *name)
   static char path[4][512];
   static int next;
   const char *folder = getenv("TMPDIR");
-  char *to = path[next = (next + 1) % 4];
-  snprintf(to, sizeof path[0], "%s/%s", folder ? folder : "/tmp", name);
-  return to;
+  char *dst = path[next = (next + 1) % 4];
+  snprintf(dst, sizeof path[0], "%s/%s", folder ? folder : "/tmp", name);
+  return dst;
 }
 
 void fuzz_write_file(const char *path, const void *bytes, size_t count)

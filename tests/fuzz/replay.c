@@ -45,16 +45,16 @@ static void read_corpus(const char *folder)
   exit(66);
 }
 
-/* Replace `gone` bytes at `at` by `count` others, which may be bytes of the input itself. */
-static void replace(input *in, size_t at, size_t gone, const uint8_t *by, size_t count)
+/* Replace `gone` bytes at `offset` by `count` others, which may be bytes of the input itself. */
+static void replace(input *in, size_t offset, size_t gone, const uint8_t *keys, size_t count)
 {
   input old = *in;
-  if (by >= in->bytes && by < in->bytes + MAX_BYTES) by = old.bytes + (by - in->bytes);
-  if (at + count > MAX_BYTES) count = MAX_BYTES - at;
-  memcpy(in->bytes + at, by, count);
-  size_t rest = old.count - at - gone, room = MAX_BYTES - at - count;
-  memcpy(in->bytes + at + count, old.bytes + at + gone, rest < room ? rest : room);
-  in->count = at + count + (rest < room ? rest : room);
+  if (keys >= in->bytes && keys < in->bytes + MAX_BYTES) keys = old.bytes + (keys - in->bytes);
+  if (offset + count > MAX_BYTES) count = MAX_BYTES - offset;
+  memcpy(in->bytes + offset, keys, count);
+  size_t rest = old.count - offset - gone, capacity = MAX_BYTES - offset - count;
+  memcpy(in->bytes + offset + count, old.bytes + offset + gone, rest < capacity ? rest : capacity);
+  in->count = offset + count + (rest < capacity ? rest : capacity);
 }
 
 /* One change: a bit, a byte, bytes removed, repeated, from another file, or a special value. */
@@ -77,19 +77,19 @@ static void change(input *in)
                                         "[",
                                         "\\"};
   const input *other = &file[below(files)];
-  size_t at = below(in->count + 1), rest = in->count - at,
+  size_t offset = below(in->count + 1), rest = in->count - offset,
          some = rest ? 1 + below(rest < 16 ? rest : 16) : 0;
-  size_t from = below(other->count + 1), many = below(other->count - from + 1);
+  size_t begin = below(other->count + 1), many = below(other->count - begin + 1);
   const char *word = special[below(sizeof special / sizeof *special)];
-  const uint8_t byte = (uint8_t)((rest ? in->bytes[at] : 0) ^ 1u << below(8));
+  const uint8_t byte = (uint8_t)((rest ? in->bytes[offset] : 0) ^ 1u << below(8));
   const uint8_t any = (uint8_t)below(256);
   switch (below(6)) {
-  case 0: replace(in, at, rest > 0, &byte, 1); break;
-  case 1: replace(in, at, rest > 0, &any, 1); break;
-  case 2: replace(in, at, some, in->bytes, 0); break;
-  case 3: replace(in, at, 0, in->bytes + at, some); break;
-  case 4: replace(in, at, some, other->bytes + from, many); break;
-  default: replace(in, at, below(some + 1), (const uint8_t *)word, *word ? strlen(word) : 1);
+  case 0: replace(in, offset, rest > 0, &byte, 1); break;
+  case 1: replace(in, offset, rest > 0, &any, 1); break;
+  case 2: replace(in, offset, some, in->bytes, 0); break;
+  case 3: replace(in, offset, 0, in->bytes + offset, some); break;
+  case 4: replace(in, offset, some, other->bytes + begin, many); break;
+  default: replace(in, offset, below(some + 1), (const uint8_t *)word, *word ? strlen(word) : 1);
   }
 }
 

@@ -61,10 +61,10 @@ static void run_config(const uint8_t *bytes, size_t count)
 }
 
 /* Columns for --inputs and --targets, quoted; 0 if a name cannot be given on the command line. */
-static int quote_name(const char *name, char *out, size_t room)
+static int quote_name(const char *name, char *out, size_t capacity)
 {
-  if (!*name || strpbrk(name, "\"\n\r") || strlen(name) + 4 > room) return 0;
-  snprintf(out, room, "\"%s\"", name);
+  if (!*name || strpbrk(name, "\"\n\r") || strlen(name) + 4 > capacity) return 0;
+  snprintf(out, capacity, "\"%s\"", name);
   return 1;
 }
 

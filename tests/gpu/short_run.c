@@ -44,19 +44,19 @@ static tt_trained_ensemble *committee_of(const problem *p, const tt_state *s)
 }
 
 /* Losses of the members and the mean of the first column, [MEMBERS + NEW_ROWS]. */
-static void run(way by, tt_output output, double *out)
+static void run(way variant, tt_output output, double *out)
 {
   problem p = make(output);
   float x[NEW_ROWS * 3];
   tt_moments *m = NULL;
   for (int i = 0; i < NEW_ROWS * 3; i++) x[i] = sinf((float)i);
-  problem_start(&p, by, everyone(&p));
+  problem_start(&p, variant, everyone(&p));
   problem_finish(&p, 2);
-  TT_CHECK_OK(by.ops->evaluate(p.engine, TT_VALIDATION, out));
+  TT_CHECK_OK(variant.ops->evaluate(p.engine, TT_VALIDATION, out));
   tt_state *s = problem_state(&p, everyone(&p));
   tt_trained_ensemble *c = committee_of(&p, s);
   TT_CHECK_OK(tt_moments_create(NEW_ROWS, tt_trained_ensemble_columns(c), &m));
-  TT_CHECK_OK(by.ops->predict(c, &by.use, NEW_ROWS, x, m, NULL));
+  TT_CHECK_OK(variant.ops->predict(c, &variant.use, NEW_ROWS, x, m, NULL));
   for (int r = 0; r < NEW_ROWS; r++) out[MEMBERS + r] = m->mean[r * m->columns];
   tt_moments_destroy(&m);
   tt_trained_ensemble_destroy(&c);
@@ -65,19 +65,19 @@ static void run(way by, tt_output output, double *out)
 }
 
 TT_TEST (every_way_runs) {
-  way by[2 * MAX_WAYS];
+  way variant[2 * MAX_WAYS];
   double want[MEMBERS + NEW_ROWS], got[MEMBERS + NEW_ROWS];
-  int n = ways(by);
-  n += tensor_ways(by + n);
+  int n = ways(variant);
+  n += tensor_ways(variant + n);
   for (int output = 0; output < TT_OUTPUT_COUNT; output++) {
     run(plain, (tt_output)output, want);
     for (int i = 0; i < n; i++) {
       problem p = make((tt_output)output);
-      int possible = can(by[i], &p.c);
+      int possible = can(variant[i], &p.c);
       problem_free(&p);
       if (!possible) continue;
-      fprintf(stderr, "  %s, output %s\n", by[i].name, tt_choice_output[output]);
-      run(by[i], (tt_output)output, got);
+      fprintf(stderr, "  %s, output %s\n", variant[i].name, tt_choice_output[output]);
+      run(variant[i], (tt_output)output, got);
       for (int k = 0; k < MEMBERS + NEW_ROWS; k++)
         TT_CHECK(fabs(got[k] - want[k]), <=, COARSE * (1.0 + fabs(want[k])));
     }

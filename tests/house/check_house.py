@@ -46,10 +46,9 @@ OUTSIDE = {  # header: the places it may be included from
 }
 REPLACED = {  # a word that no name contains: the word of docs/glossary.md for it
     "room": "capacity, or scratch for memory that a function may overwrite",
-    "piece": "chunk", "portion": "chunk",
 }
 PREPOSITION = re.compile(r"\b(?:u?int\d*(?:_t)?|size_t|float|double|char|void|tt_\w+)(?: const)?[ *]+"
-                         r"(at|by|from|into|of|on|to|with)\b *[=,)\[]")
+                         r"(at|by|from|into|of|on|to|with)\b *[=)]")
 BRITISH = re.compile(
     r"\w*(?:(?:normal|standard|initial|synchron|vector|penal|minim|maxim|general|recogn|regular|"
     r"parallel|serial|organ|summar|random|quant|optim)is(?:e|ing|ation)|label(?=l(?:ed|ing))|"

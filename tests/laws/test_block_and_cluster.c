@@ -89,11 +89,11 @@ static int way_of(tt_gpu_path path, int order, way *out)
  * the number of blocks that a member had with `to`: as the engine says, or 1. */
 static int train(problem *p, way from, way to, int64_t members, tt_state **out)
 {
-  tt_progress at;
+  tt_progress progress;
   tt_engine_info info;
   tt_slice some = {0, members};
   problem_start(p, from, some);
-  TT_CHECK_OK(from.ops->train(p->engine, 1, &at));
+  TT_CHECK_OK(from.ops->train(p->engine, 1, &progress));
   if (from.use.path != to.use.path) {
     tt_state *saved = problem_state(p, some);
     problem_stop(p);
@@ -166,17 +166,18 @@ TT_TEST (one_block_and_clusters_give_the_same_bits) {
 
 /* The text decides whether a checkpoint may be resumed. */
 TT_TEST (one_block_and_a_cluster_have_one_arithmetic) {
-  way by[2];
+  way variant[2];
   tt_engine_info info[2];
   for (int i = 0; i < SHAPES; i++) {
-    if (!way_of(TT_GPU_PATH_block, 0, &by[0]) || !way_of(TT_GPU_PATH_cluster, 0, &by[1])) continue;
+    if (!way_of(TT_GPU_PATH_block, 0, &variant[0]) || !way_of(TT_GPU_PATH_cluster, 0, &variant[1]))
+      continue;
     problem p = make(&shapes[i]);
-    for (int k = 0; k < 2 && can(by[1], &p.c); k++) {
-      problem_start(&p, by[k], everyone(&p));
-      TT_CHECK_OK(by[k].ops->info(p.engine, &info[k]));
+    for (int k = 0; k < 2 && can(variant[1], &p.c); k++) {
+      problem_start(&p, variant[k], everyone(&p));
+      TT_CHECK_OK(variant[k].ops->info(p.engine, &info[k]));
       problem_stop(&p);
     }
-    if (can(by[1], &p.c)) {
+    if (can(variant[1], &p.c)) {
       TT_CHECK(strcmp(info[0].arithmetic, info[1].arithmetic), ==, 0);
       TT_CHECK_HAS(info[1].arithmetic, "cuda fp32 block c");
       TT_CHECK_HAS(info[1].device, "cluster path");

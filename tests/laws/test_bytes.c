@@ -12,42 +12,42 @@
 #include <inttypes.h>
 
 /* Nothing is allocated and freed in between: the peak is what the engine holds. */
-static void held_bytes_are_planned(setting v, way by)
+static void held_bytes_are_planned(setting v, way variant)
 {
   problem p = usual(v);
   tt_slice slice = {v.number % 3, 1 + v.number % 3};
-  by.use.threads = 1 + v.number % 4;
+  variant.use.threads = 1 + v.number % 4;
   int64_t before = tt_hook_held();
-  int64_t want = by.ops->host_bytes(&p.c, slice, ROWS, &by.use);
+  int64_t want = variant.ops->host_bytes(&p.c, slice, ROWS, &variant.use);
   tt_hook_begin_peak();
-  problem_start(&p, by, slice);
-  fprintf(stderr, "%s", tt_hook_held() - before == want ? "" : tell(v, by, "other bytes\n"));
+  problem_start(&p, variant, slice);
+  fprintf(stderr, "%s", tt_hook_held() - before == want ? "" : tell(v, variant, "other bytes\n"));
   TT_CHECK(tt_hook_held() - before, ==, want);
   problem_finish(&p, 5);
   TT_CHECK(tt_hook_held() - before, ==, want);
   TT_CHECK(tt_hook_peak() - before, ==, want);
   tt_engine_info info;
-  TT_CHECK_OK(by.ops->info(p.engine, &info));
+  TT_CHECK_OK(variant.ops->info(p.engine, &info));
   TT_CHECK(info.bytes, ==, want);
   problem_free(&p);
 }
 
 TT_TEST (held_bytes_are_the_planned_bytes) {
-  way by[MAX_WAYS];
-  int n = ways(by);
+  way variant[MAX_WAYS];
+  int n = ways(variant);
   for (int number = 0; number < SETTINGS; number++)
     for (int i = 0; i < n; i++)
-      if (by[i].ops->host_bytes && has_turn(by[i], number))
-        held_bytes_are_planned(setting_of(number), by[i]);
+      if (variant[i].ops->host_bytes && has_turn(variant[i], number))
+        held_bytes_are_planned(setting_of(number), variant[i]);
 }
 
 /* A member whose parts several engines compute: each slice of 8 parts, with 1 to 4 threads. Every
  * other engine has only a segment of the slots, the best weights and the averages, at most half of
  * them. */
 TT_TEST (parts_of_another_engine_are_in_the_plan) {
-  way by[MAX_WAYS];
-  int n = ways(by);
-  for (int i = 0; i < n && by[i].ops->team->partial_bytes; i++)
+  way variant[MAX_WAYS];
+  int n = ways(variant);
+  for (int i = 0; i < n && variant[i].ops->team->partial_bytes; i++)
     for (int64_t first = 0; first < 8; first++)
       for (int64_t count = 1; count <= 8 - first; count++) {
         float *sum[TT_MAX_PART_SUMS];
@@ -58,47 +58,47 @@ TT_TEST (parts_of_another_engine_are_in_the_plan) {
         p.c.parts = 8;
         p.c.average = TT_AVERAGE_ema;
         const tt_slice own = {p.c.model.params / (2 + first), p.c.model.params / (2 + first)};
-        by[i].use.threads = 1 + (int)(first + count) % 4;
-        by[i].use.own = NULL;
+        variant[i].use.threads = 1 + (int)(first + count) % 4;
+        variant[i].use.own = NULL;
         int64_t before = tt_hook_held();
-        int64_t all = by[i].ops->host_bytes(&p.c, everyone(&p), ROWS, &by[i].use);
-        if (count % 2) by[i].use.own = &own;
+        int64_t all = variant[i].ops->host_bytes(&p.c, everyone(&p), ROWS, &variant[i].use);
+        if (count % 2) variant[i].use.own = &own;
         tt_slice parts = {first, count};
-        int64_t want = by[i].ops->host_bytes(&p.c, everyone(&p), ROWS, &by[i].use);
-        problem_start(&p, by[i], everyone(&p));
+        int64_t want = variant[i].ops->host_bytes(&p.c, everyone(&p), ROWS, &variant[i].use);
+        problem_start(&p, variant[i], everyone(&p));
         TT_CHECK(tt_hook_held() - before, ==, want);
         int64_t vectors = tt_optimizer_slots(p.c.optimizer) + 2, blocks = 64 * (vectors + 2);
         if (count % 2)
           TT_CHECK(all - want + blocks, >=,
                    p.c.members * 4 * vectors * (p.c.model.params - own.count));
-        want += by[i].ops->team->partial_bytes(&p.c, everyone(&p), parts, &by[i].use);
-        TT_CHECK_OK(by[i].ops->team->partial(p.engine, 0, parts, &training, sum, loss));
+        want += variant[i].ops->team->partial_bytes(&p.c, everyone(&p), parts, &variant[i].use);
+        TT_CHECK_OK(variant[i].ops->team->partial(p.engine, 0, parts, &training, sum, loss));
         TT_CHECK(tt_hook_held() - before, ==, want);
         problem_free(&p);
       }
 }
 
 TT_TEST (predictions_need_the_planned_bytes) {
-  way by[MAX_WAYS];
-  int n = ways(by);
+  way variant[MAX_WAYS];
+  int n = ways(variant);
   for (int number = 0; number < SETTINGS; number += 3)
     for (int i = 0; i < n; i++) {
-      if (!by[i].ops->predict_bytes || !has_turn(by[i], number / 3)) continue;
+      if (!variant[i].ops->predict_bytes || !has_turn(variant[i], number / 3)) continue;
       setting v = setting_of(number);
       problem p = usual(v);
       tt_trained_ensemble *trained = NULL;
       tt_moments *m = NULL;
-      by[i].use.threads = 1 + number % 4;
+      variant[i].use.threads = 1 + number % 4;
       for (int e = 0; e < ENSEMBLES; e++) TT_CHECK_OK(tt_text_set(&p.c.ensemble[e].name, "e"));
       TT_CHECK_OK(trained_from_cohort(&p.c, p.d, &trained));
       int64_t columns = tt_trained_ensemble_columns(trained);
       TT_CHECK_OK(tt_moments_create(ROWS, columns, &m));
       int64_t before = tt_hook_held();
       tt_hook_begin_peak();
-      TT_CHECK_OK(by[i].ops->predict(trained, &by[i].use, ROWS, p.d->x, m, NULL));
+      TT_CHECK_OK(variant[i].ops->predict(trained, &variant[i].use, ROWS, p.d->x, m, NULL));
       TT_CHECK(tt_hook_held(), ==, before);
       TT_CHECK(tt_hook_peak() - before, ==,
-               by[i].ops->predict_bytes(&trained->model, columns, &by[i].use));
+               variant[i].ops->predict_bytes(&trained->model, columns, &variant[i].use));
       tt_moments_destroy(&m);
       tt_trained_ensemble_destroy(&trained);
       for (int e = 0; e < ENSEMBLES; e++) tt_free(p.c.ensemble[e].name);
@@ -158,10 +158,11 @@ static void count_bytes(large_job j, int64_t bytes[COUNTS])
 static void bytes_are_a_polynomial(large_job first, large_job step, int64_t k)
 {
   int64_t bytes[4][COUNTS];
-  const int64_t at[] = {0, 1, 2, k};
+  const int64_t offset[] = {0, 1, 2, k};
   for (int i = 0; i < 4; i++)
-    count_bytes((large_job){first.width + at[i] * step.width, first.batch + at[i] * step.batch,
-                            first.members + at[i] * step.members, first.rows},
+    count_bytes((large_job){first.width + offset[i] * step.width,
+                            first.batch + offset[i] * step.batch,
+                            first.members + offset[i] * step.members, first.rows},
                 bytes[i]);
   for (int b = 0; b < COUNTS; b++) {
     int64_t slope = bytes[1][b] - bytes[0][b], bend = bytes[2][b] - bytes[1][b] - slope;

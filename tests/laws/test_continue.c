@@ -47,21 +47,21 @@ static void no_validation(problem *p)
     if (p->d->split[r] == TT_VALIDATION) p->d->split[r] = TT_TRAIN;
 }
 
-static void check(int number, way by)
+static void check(int number, way variant)
 {
   problem whole = make(number, 2 * EPOCHS), half = make(number, EPOCHS);
   no_validation(&whole);
   no_validation(&half);
-  if (suits(by, &whole.c)) {
-    tt_state *want = problem_run(&whole, by, everyone(&whole), 7);
-    tt_state *first = problem_run(&half, by, everyone(&half), 1000), *begin = NULL;
+  if (suits(variant, &whole.c)) {
+    tt_state *want = problem_run(&whole, variant, everyone(&whole), 7);
+    tt_state *first = problem_run(&half, variant, everyone(&half), 1000), *begin = NULL;
     TT_CHECK_OK(tt_state_create(everyone(&whole), tt_cohort_state_shape(&whole.c), &begin));
     for (int64_t m = 0; m < whole.c.members; m++) tt_warm_resume_member_local(first, m, begin, m);
-    problem_start(&whole, by, everyone(&whole));
-    TT_CHECK_OK(by.ops->load(whole.engine, everyone(&whole), begin));
+    problem_start(&whole, variant, everyone(&whole));
+    TT_CHECK_OK(variant.ops->load(whole.engine, everyone(&whole), begin));
     problem_finish(&whole, 5);
     tt_state *got = problem_state(&whole, everyone(&whole));
-    same_carried(want, got, by.name);
+    same_carried(want, got, variant.name);
     tt_state_destroy(&want);
     tt_state_destroy(&first);
     tt_state_destroy(&begin);

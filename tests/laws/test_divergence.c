@@ -45,26 +45,30 @@ static int is_dealt(tt_gpu_path path, int n)
   return !DOUBLE || (n + EACH * (int)path) % SETTINGS < EACH;
 }
 
-static int meets(way by, int n) { return has_turn(by, n / 2) && is_dealt(by.use.path, n); }
+static int meets(way variant, int n)
+{
+  return has_turn(variant, n / 2) && is_dealt(variant.use.path, n);
+}
 
-static void one_setting(void (*law)(way by, setting v, const tt_state *sound), way by, setting v)
+static void one_setting(void (*law)(way variant, setting v, const tt_state *sound), way variant,
+                        setting v)
 {
   problem p = make(v);
-  tt_state *sound = can(by, &p.c) ? problem_run(&p, by, everyone(&p), 3) : NULL;
+  tt_state *sound = can(variant, &p.c) ? problem_run(&p, variant, everyone(&p), 3) : NULL;
   for (int m = 0; sound && m < MEMBERS; m++)
     TT_CHECK(TT_FIELD(sound, status)[m], ==, TT_STATUS_finished);
   problem_free(&p);
   if (!sound) return;
-  law(by, v, sound);
+  law(variant, v, sound);
   tt_state_destroy(&sound);
 }
 
-static void all_settings(void (*law)(way by, setting v, const tt_state *sound))
+static void all_settings(void (*law)(way variant, setting v, const tt_state *sound))
 {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int k = 0; k < SETTINGS; k++)
-      if (meets(by[i], k)) one_setting(law, by[i], setting_of(k));
+      if (meets(variant[i], k)) one_setting(law, variant[i], setting_of(k));
 }
 
 static void uses_every_row(tt_gpu_path path)
@@ -83,10 +87,10 @@ TT_TEST (the_settings_use_every_row) {
   for (int path = 0; path < TT_GPU_PATH_COUNT; path++) uses_every_row((tt_gpu_path)path);
 }
 
-static const char *tell(way by, setting v)
+static const char *tell(way variant, setting v)
 {
   static char text[128];
-  snprintf(text, sizeof text, "%s, %s, %s, %s", by.name, tt_choice_activation[v.activation],
+  snprintf(text, sizeof text, "%s, %s, %s, %s", variant.name, tt_choice_activation[v.activation],
            tt_choice_optimizer[v.optimizer], tt_choice_loss[v.loss]);
   return text;
 }
@@ -103,76 +107,78 @@ static void others_keep_their_bits(const tt_state *sound, const tt_state *got, c
 /* Nothing changes a diverged member, not even a restart. */
 static void stays_frozen(problem *p, const tt_state *then, const char *what)
 {
-  tt_progress at;
-  TT_CHECK_OK(p->by.ops->train(p->engine, 10, &at));
-  TT_CHECK(at.member_steps, ==, 0);
+  tt_progress progress;
+  TT_CHECK_OK(p->by.ops->train(p->engine, 10, &progress));
+  TT_CHECK(progress.member_steps, ==, 0);
   tt_state *now = problem_state(p, everyone(p));
   same_member(then, now, BAD, what);
   tt_state_destroy(&now);
-  way by = p->by;
+  way variant = p->by;
   problem_stop(p);
-  problem_start(p, by, everyone(p));
-  TT_CHECK_OK(by.ops->load(p->engine, everyone(p), then));
-  TT_CHECK_OK(by.ops->train(p->engine, 10, &at));
-  TT_CHECK(at.diverged, ==, 1);
+  problem_start(p, variant, everyone(p));
+  TT_CHECK_OK(variant.ops->load(p->engine, everyone(p), then));
+  TT_CHECK_OK(variant.ops->train(p->engine, 10, &progress));
+  TT_CHECK(progress.diverged, ==, 1);
   now = problem_state(p, everyone(p));
   same_member(then, now, BAD, what);
   tt_state_destroy(&now);
 }
 
-static void large_rate(way by, setting v, const tt_state *sound)
+static void large_rate(way variant, setting v, const tt_state *sound)
 {
   problem p = make(v);
-  const char *what = tell(by, v);
+  const char *what = tell(variant, v);
   /* losses that grow only linearly with the outputs stay finite for many steps */
   int steep = v.loss == TT_LOSS_mse || v.loss == TT_LOSS_gaussian_nll;
   p.c.member[BAD].hyper.learning_rate = steep ? 1e30f : INFINITY;
-  way with = by;
+  way with = variant;
   with.use.threads = 1 + (int)v.loss % 2 * 6; /* more threads than members share them */
   with.use.share_flops = 1;
   problem_start(&p, with, everyone(&p));
-  tt_progress at = problem_finish(&p, 3);
+  tt_progress progress = problem_finish(&p, 3);
   tt_state *got = problem_state(&p, everyone(&p));
   others_keep_their_bits(sound, got, what);
-  TT_CHECK(at.diverged, ==, 1);
-  TT_CHECK(at.finished, ==, MEMBERS - 1);
-  TT_CHECK(at.training + at.early_stopped, ==, 0);
-  for (int q = 0; q < 3; q++) TT_CHECK(isfinite(at.loss[q]), !=, 0); /* of the other members */
+  TT_CHECK(progress.diverged, ==, 1);
+  TT_CHECK(progress.finished, ==, MEMBERS - 1);
+  TT_CHECK(progress.training + progress.early_stopped, ==, 0);
+  for (int q = 0; q < 3; q++)
+    TT_CHECK(isfinite(progress.loss[q]), !=, 0); /* of the other members */
   stays_frozen(&p, got, what);
   tt_state_destroy(&got);
   problem_free(&p);
 }
 
 /* A non-finite number in one weight of one member is detected within `steps` steps. */
-static void bad_number(way by, setting v, const tt_state *sound, float bad, int64_t place,
+static void bad_number(way variant, setting v, const tt_state *sound, float bad, int64_t place,
                        int64_t steps)
 {
-  tt_progress at;
+  tt_progress progress;
   problem p = make(v);
-  problem_start(&p, by, everyone(&p));
+  problem_start(&p, variant, everyone(&p));
   tt_state *s = problem_state(&p, everyone(&p));
   TT_FIELD(s, weights)[BAD * s->params + place] = bad;
-  TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), s));
-  TT_CHECK_OK(by.ops->train(p.engine, steps, &at));
-  TT_CHECK(at.diverged, ==, 1);
+  TT_CHECK_OK(variant.ops->load(p.engine, everyone(&p), s));
+  TT_CHECK_OK(variant.ops->train(p.engine, steps, &progress));
+  TT_CHECK(progress.diverged, ==, 1);
   problem_finish(&p, 3);
-  TT_CHECK_OK(by.ops->save(p.engine, everyone(&p), s));
-  others_keep_their_bits(sound, s, tell(by, v));
+  TT_CHECK_OK(variant.ops->save(p.engine, everyone(&p), s));
+  others_keep_their_bits(sound, s, tell(variant, v));
   tt_state_destroy(&s);
   problem_free(&p);
 }
 
-static void bad_weights(way by, setting v, const tt_state *sound)
+static void bad_weights(way variant, setting v, const tt_state *sound)
 {
   int64_t last = sound->params - 1, epoch = v.batch < TRAIN ? (TRAIN + v.batch - 1) / v.batch : 1;
-  bad_number(by, v, sound, NAN, 0, 1); /* no activation hides it: the first loss is not finite */
-  bad_number(by, v, sound, NAN, last, 1);
-  bad_number(by, v, sound, INFINITY, 1, epoch); /* a saturated unit may hide it */
-  bad_number(by, v, sound, -INFINITY, last, epoch);
+  bad_number(variant, v, sound, NAN, 0,
+             1); /* no activation hides it: the first loss is not finite */
+  bad_number(variant, v, sound, NAN, last, 1);
+  bad_number(variant, v, sound, INFINITY, 1, epoch); /* a saturated unit may hide it */
+  bad_number(variant, v, sound, -INFINITY, last, epoch);
 }
 
 /* Weights that overflow in the last step, after which no loss is computed. */
-static void last_step(way by, setting v, const tt_state *sound)
+static void last_step(way variant, setting v, const tt_state *sound)
 {
   (void)sound;
   problem p = make(v);
@@ -181,27 +187,27 @@ static void last_step(way by, setting v, const tt_state *sound)
   p.c.batch_size = 1000;
   for (int m = 0; m < MEMBERS; m++) p.c.member[m].hyper.epochs = 1;
   p.c.member[BAD].hyper.learning_rate = INFINITY;
-  problem_start(&p, by, everyone(&p));
-  tt_progress at = problem_finish(&p, 1);
-  TT_CHECK(at.diverged, ==, 1);
-  TT_CHECK(at.finished, ==, MEMBERS - 1);
+  problem_start(&p, variant, everyone(&p));
+  tt_progress progress = problem_finish(&p, 1);
+  TT_CHECK(progress.diverged, ==, 1);
+  TT_CHECK(progress.finished, ==, MEMBERS - 1);
   problem_free(&p);
 }
 
 /* The status alone freezes a member, even if its values are finite. */
-static void frozen_by_status(way by, setting v, const tt_state *sound)
+static void frozen_by_status(way variant, setting v, const tt_state *sound)
 {
-  tt_progress at;
+  tt_progress progress;
   problem p = make(v);
-  problem_start(&p, by, everyone(&p));
+  problem_start(&p, variant, everyone(&p));
   tt_state *then = problem_state(&p, everyone(&p));
   TT_FIELD(then, status)[BAD] = TT_STATUS_diverged;
-  TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), then));
-  at = problem_finish(&p, 3);
-  TT_CHECK(at.diverged, ==, 1);
+  TT_CHECK_OK(variant.ops->load(p.engine, everyone(&p), then));
+  progress = problem_finish(&p, 3);
+  TT_CHECK(progress.diverged, ==, 1);
   tt_state *got = problem_state(&p, everyone(&p));
-  same_member(then, got, BAD, tell(by, v));
-  others_keep_their_bits(sound, got, tell(by, v));
+  same_member(then, got, BAD, tell(variant, v));
+  others_keep_their_bits(sound, got, tell(variant, v));
   tt_state_destroy(&then);
   tt_state_destroy(&got);
   problem_free(&p);
@@ -230,24 +236,24 @@ TT_TEST (a_loss_of_infinite_outputs_is_not_finite) {
       for (int which = 1; which < 8; which++) {
         float o[3];
         int32_t n = tt_outputs_per_target(tt_loss_output_head((tt_loss)l), 3);
-        tt_loss_sample at = {n, level, o, NULL, 1, 1.0f, 1.0f};
+        tt_loss_sample sample = {n, level, o, NULL, 1, 1.0f, 1.0f};
         if (which >= 1 << n) continue;
         for (int j = 0; j < 3; j++) o[j] = which & 1 << j ? bad[i] : 0.5f;
-        TT_CHECK(isfinite(tt_loss_target((tt_loss)l, &at, args)), ==, 0);
+        TT_CHECK(isfinite(tt_loss_target((tt_loss)l, &sample, args)), ==, 0);
       }
 }
 
 /* All of them: training ends, and there is no loss to report. */
 TT_TEST (all_members_may_diverge) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++) {
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
     problem p = make((setting){TT_ACT_relu, TT_OPT_adam, TT_LOSS_mse, 1000});
     for (int m = 0; m < MEMBERS; m++) p.c.member[m].hyper.learning_rate = 1e30f;
-    if (can(by[i], &p.c)) {
-      problem_start(&p, by[i], everyone(&p));
-      tt_progress at = problem_finish(&p, 3);
-      TT_CHECK(at.diverged, ==, MEMBERS);
-      for (int q = 0; q < 3; q++) TT_CHECK(isnan(at.loss[q]), !=, 0);
+    if (can(variant[i], &p.c)) {
+      problem_start(&p, variant[i], everyone(&p));
+      tt_progress progress = problem_finish(&p, 3);
+      TT_CHECK(progress.diverged, ==, MEMBERS);
+      for (int q = 0; q < 3; q++) TT_CHECK(isnan(progress.loss[q]), !=, 0);
     }
     problem_free(&p);
   }

@@ -49,17 +49,17 @@ static double apart(const float *a, const float *b, int64_t n)
 }
 
 TT_TEST (first_weights_are_the_same_bits) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int init = 0; init < TT_INIT_COUNT; init++) {
       problem p = usual(TT_LOSS_gaussian_nll, TT_OPT_adam, TT_ACT_tanh);
       p.c.init = (tt_init)init;
       problem_start(&p, plain, everyone(&p));
       tt_state *want = problem_state(&p, everyone(&p));
       problem_stop(&p);
-      problem_start(&p, by[i], (tt_slice){1, 4});
+      problem_start(&p, variant[i], (tt_slice){1, 4});
       tt_state *got = problem_state(&p, (tt_slice){1, 4});
-      for (int64_t m = 1; m < 5; m++) same_member(want, got, m, by[i].name);
+      for (int64_t m = 1; m < 5; m++) same_member(want, got, m, variant[i].name);
       tt_state_destroy(&want);
       tt_state_destroy(&got);
       problem_free(&p);
@@ -70,11 +70,11 @@ static int asked;
 static const char *at_the_third_member(void) { return ++asked == 3 ? "SIGTERM" : NULL; }
 
 TT_TEST (a_request_to_stop_ends_the_set_up) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++) {
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
     problem p = usual(TT_LOSS_mse, TT_OPT_adam, TT_ACT_tanh);
     asked = 0;
-    p.by = by[i];
+    p.by = variant[i];
     p.by.use.stop = at_the_third_member;
     TT_CHECK_OK(p.by.ops->create(&p.c, everyone(&p), &p.by.use, &p.engine));
     TT_CHECK_OK(p.by.ops->set_data(p.engine, p.d, NULL));
@@ -85,13 +85,13 @@ TT_TEST (a_request_to_stop_ends_the_set_up) {
 }
 
 /* The state after some steps; losses of the validation rows in loss[members]. */
-static tt_state *walk(problem *p, way by, double *loss)
+static tt_state *walk(problem *p, way variant, double *loss)
 {
-  tt_progress at;
-  problem_start(p, by, everyone(p));
-  TT_CHECK_OK(by.ops->train(p->engine, STEPS, &at));
-  TT_CHECK(at.member_steps, ==, p->c.members * STEPS);
-  TT_CHECK_OK(by.ops->evaluate(p->engine, TT_VALIDATION, loss));
+  tt_progress progress;
+  problem_start(p, variant, everyone(p));
+  TT_CHECK_OK(variant.ops->train(p->engine, STEPS, &progress));
+  TT_CHECK(progress.member_steps, ==, p->c.members * STEPS);
+  TT_CHECK_OK(variant.ops->evaluate(p->engine, TT_VALIDATION, loss));
   tt_state *s = problem_state(p, everyone(p));
   problem_stop(p);
   return s;
@@ -123,22 +123,22 @@ static void enrich(problem *p, int number)
 }
 
 /* `beyond`: which optional features, as in the function above; -1: none. */
-static void compare(way by, tt_loss loss, tt_optimizer optimizer, tt_activation activation,
+static void compare(way variant, tt_loss loss, tt_optimizer optimizer, tt_activation activation,
                     int beyond)
 {
   double mine[2 * MEMBERS], theirs[2 * MEMBERS];
   problem p = usual(loss, optimizer, activation);
   if (beyond >= 0) enrich(&p, beyond);
-  if (!can(by, &p.c)) {
+  if (!can(variant, &p.c)) {
     problem_free(&p);
     return;
   }
   if (beyond >= 0) problem_use_folds(&p);
-  tt_state *want = walk(&p, plain, theirs), *got = walk(&p, by, mine);
+  tt_state *want = walk(&p, plain, theirs), *got = walk(&p, variant, mine);
   int64_t weights = want->count * want->params, losses = want->count * want->epochs;
   double w = apart(TT_FIELD(want, weights), TT_FIELD(got, weights), weights);
   double v = apart(TT_FIELD(want, loss_validation), TT_FIELD(got, loss_validation), losses);
-  fprintf(stderr, "  %-21s %-5s %-12s weights %.1e, losses %.1e\n", by.name,
+  fprintf(stderr, "  %-21s %-5s %-12s weights %.1e, losses %.1e\n", variant.name,
           tt_choice_optimizer[optimizer], tt_choice_loss[loss], w, v);
   TT_CHECK(w, <=, 1e-5);
   TT_CHECK(v, <=, 1e-5);
@@ -154,30 +154,30 @@ static void compare(way by, tt_loss loss, tt_optimizer optimizer, tt_activation 
 }
 
 TT_TEST (steps_agree) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int k = 0; k < 15; k++)
-      if (takes(by[i], k))
-        compare(by[i], (tt_loss)(k % TT_LOSS_COUNT), (tt_optimizer)(k % TT_OPT_COUNT),
+      if (takes(variant[i], k))
+        compare(variant[i], (tt_loss)(k % TT_LOSS_COUNT), (tt_optimizer)(k % TT_OPT_COUNT),
                 k % 2 ? TT_ACT_tanh : TT_ACT_silu, -1);
 }
 
 TT_TEST (steps_with_every_feature_agree) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int k = 0; k < 6; k++)
-      if (takes(by[i], k))
-        compare(by[i], k % 2 ? TT_LOSS_huber : TT_LOSS_quantile, (tt_optimizer)(k % TT_OPT_COUNT),
-                TT_ACT_tanh, k);
+      if (takes(variant[i], k))
+        compare(variant[i], k % 2 ? TT_LOSS_huber : TT_LOSS_quantile,
+                (tt_optimizer)(k % TT_OPT_COUNT), TT_ACT_tanh, k);
 }
 
 /* No step: nothing changes, and the report describes the state. */
 TT_TEST (without_steps_the_report_describes_the_state) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++) {
-    tt_progress at;
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
+    tt_progress progress;
     problem p = usual(TT_LOSS_mse, TT_OPT_sgd, TT_ACT_relu);
-    problem_start(&p, by[i], everyone(&p));
+    problem_start(&p, variant[i], everyone(&p));
     tt_state *s = problem_state(&p, everyone(&p));
     for (int64_t m = 0; m < s->count; m++) {
       TT_FIELD(s, epoch)[m] = (int32_t)m;
@@ -185,19 +185,19 @@ TT_TEST (without_steps_the_report_describes_the_state) {
       TT_FIELD(s, status)[m] = (int8_t)(m < 2 ? (int)TT_STATUS_training : 1 + (int)(m % 3));
       if (m) TT_FIELD(s, loss_train)[m * s->epochs + m - 1] = 10.0f - (float)m;
     }
-    TT_CHECK_OK(by[i].ops->load(p.engine, everyone(&p), s));
-    TT_CHECK_OK(by[i].ops->train(p.engine, 0, &at));
+    TT_CHECK_OK(variant[i].ops->load(p.engine, everyone(&p), s));
+    TT_CHECK_OK(variant[i].ops->train(p.engine, 0, &progress));
     tt_state *now = problem_state(&p, everyone(&p));
-    for (int64_t m = 0; m < s->count; m++) same_member(s, now, m, by[i].name);
-    TT_CHECK(at.member_steps, ==, 0);
-    TT_CHECK(at.training, ==, 2);
-    TT_CHECK(at.diverged, ==, 2); /* members 2 and 5 */
-    TT_CHECK(at.finished, ==, 1);
-    TT_CHECK(at.early_stopped, ==, 1);
-    TT_CHECK(at.epoch_min, ==, 0);
-    TT_CHECK(at.loss[0], ==, 6.0); /* of 6, 7, 9 */
-    TT_CHECK(at.loss[1], ==, 7.0);
-    TT_CHECK(at.loss[2], ==, 7.0);
+    for (int64_t m = 0; m < s->count; m++) same_member(s, now, m, variant[i].name);
+    TT_CHECK(progress.member_steps, ==, 0);
+    TT_CHECK(progress.training, ==, 2);
+    TT_CHECK(progress.diverged, ==, 2); /* members 2 and 5 */
+    TT_CHECK(progress.finished, ==, 1);
+    TT_CHECK(progress.early_stopped, ==, 1);
+    TT_CHECK(progress.epoch_min, ==, 0);
+    TT_CHECK(progress.loss[0], ==, 6.0); /* of 6, 7, 9 */
+    TT_CHECK(progress.loss[1], ==, 7.0);
+    TT_CHECK(progress.loss[2], ==, 7.0);
     tt_state_destroy(&s);
     tt_state_destroy(&now);
     problem_free(&p);
@@ -253,13 +253,13 @@ typedef struct prediction {
   float *members; /* [CAST][2][K q][rows] */
 } prediction;
 
-static prediction predict(const tt_trained_ensemble *c, const shape *s, way by, const float *x)
+static prediction predict(const tt_trained_ensemble *c, const shape *s, way variant, const float *x)
 {
   prediction out = {0};
-  follow_schedule(by);
+  follow_schedule(variant);
   TT_CHECK_OK(tt_moments_create(s->rows, tt_trained_ensemble_columns(c), &out.moments));
   TT_CHECK_OK(TT_ALLOC(out.members, CAST * 2 * tt_trained_ensemble_width(c) * s->rows));
-  TT_CHECK_OK(by.ops->predict(c, &by.use, s->rows, x, out.moments, out.members));
+  TT_CHECK_OK(variant.ops->predict(c, &variant.use, s->rows, x, out.moments, out.members));
   return out;
 }
 
@@ -289,12 +289,12 @@ static void add_up(const tt_trained_ensemble *c, const shape *s, const predictio
 }
 
 /* The predictions of the members do not depend on whether the moments are requested too. */
-static void moments_alone(const tt_trained_ensemble *c, const shape *s, way by, const float *x,
+static void moments_alone(const tt_trained_ensemble *c, const shape *s, way variant, const float *x,
                           const prediction *p)
 {
   tt_moments *m = NULL;
   TT_CHECK_OK(tt_moments_create(s->rows, p->moments->columns, &m));
-  TT_CHECK_OK(by.ops->predict(c, &by.use, s->rows, x, m, NULL));
+  TT_CHECK_OK(variant.ops->predict(c, &variant.use, s->rows, x, m, NULL));
   for (int64_t i = 0; i < s->rows * m->columns; i++) {
     TT_CHECK(m->mean[i], ==, p->moments->mean[i]);
     TT_CHECK(m->between[i], ==, p->moments->between[i]);
@@ -326,29 +326,29 @@ static void by_the_book(const tt_trained_ensemble *c, const shape *s, const floa
   }
 }
 
-static void predictions(way by, const shape *s, int number, const float *x)
+static void predictions(way variant, const shape *s, int number, const float *x)
 {
   tt_trained_ensemble *c = cast(s, TT_ACT_tanh);
-  prediction want = predict(c, s, plain, x), got = predict(c, s, by, x);
+  prediction want = predict(c, s, plain, x), got = predict(c, s, variant, x);
   double gap = apart(want.members, got.members, CAST * 2 * tt_trained_ensemble_width(c) * s->rows);
-  fprintf(stderr, "  %-21s shape %d: %.1e apart\n", by.name, number, gap);
+  fprintf(stderr, "  %-21s shape %d: %.1e apart\n", variant.name, number, gap);
   TT_CHECK(gap, <=, 1e-6);
   by_the_book(c, s, x, &want);
   add_up(c, s, &got);
-  moments_alone(c, s, by, x, &got);
+  moments_alone(c, s, variant, x, &got);
   prediction_free(&want);
   prediction_free(&got);
   tt_trained_ensemble_destroy(&c);
 }
 
 TT_TEST (predictions_agree) {
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   float *x = NULL;
   TT_CHECK_OK(TT_ALLOC(x, 150 * 4));
   for (int64_t i = 0; i < 150 * 4; i++) x[i] = sinf((float)i);
-  for (int i = 0, n = ways(by); i < n; i++)
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int k = 0; k < SHAPES; k++)
-      if (takes(by[i], k)) predictions(by[i], &shapes[k], k, x);
+      if (takes(variant[i], k)) predictions(variant[i], &shapes[k], k, x);
   tt_free(x);
 }
 
@@ -380,24 +380,24 @@ static tt_trained_ensemble *mixed_cast(const shape *s)
 /* The members of several networks predict as on their own, and their moments are those of all. */
 TT_TEST (members_of_several_networks_predict_as_on_their_own) {
   static const shape s = {150, 4, 2, {17, 9}, 2, TT_OUTPUT_mean_variance, 0, 0};
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   float *x = NULL, *alone = NULL;
   tt_trained_ensemble *c = mixed_cast(&s);
   int64_t each = 2 * tt_trained_ensemble_width(c) * s.rows;
   TT_CHECK_OK(TT_ALLOC(x, s.rows * s.inputs));
   TT_CHECK_OK(TT_ALLOC(alone, CAST * each));
   for (int64_t i = 0; i < s.rows * s.inputs; i++) x[i] = sinf((float)i);
-  for (int i = 0, n = ways(by); i < n; i++) {
-    prediction got = predict(c, &s, by[i], x);
+  for (int i = 0, n = ways(variant); i < n; i++) {
+    prediction got = predict(c, &s, variant[i], x);
     for (int64_t k = 0; k < 2; k++) {
       tt_ensemble own;
       tt_trained_ensemble part = tt_trained_ensemble_part(c, k, &own);
-      float *to = alone + tt_trained_ensemble_first(c, k) * each;
-      TT_CHECK_OK(by[i].ops->predict(&part, &by[i].use, s.rows, x, NULL, to));
+      float *dst = alone + tt_trained_ensemble_first(c, k) * each;
+      TT_CHECK_OK(variant[i].ops->predict(&part, &variant[i].use, s.rows, x, NULL, dst));
     }
     TT_CHECK(memcmp(got.members, alone, (size_t)(CAST * each) * sizeof *alone), ==, 0);
     add_up(c, &s, &got);
-    moments_alone(c, &s, by[i], x, &got);
+    moments_alone(c, &s, variant[i], x, &got);
     prediction_free(&got);
   }
   tt_free(x);
@@ -414,7 +414,7 @@ TT_TEST (members_of_a_fold_predict_in_the_units_of_all) {
   tt_network folded = {.members = CAST, .folded = 1};
   tt_trained_ensemble *plain = cast(&s, TT_ACT_tanh), *c = NULL;
   float *x = NULL, *own_x = NULL;
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   folded.model = plain->model;
   TT_CHECK_OK(tt_trained_ensemble_create_mixed(1, &folded, 1, &c));
   TT_CHECK(c->networks, ==, 1);
@@ -434,8 +434,8 @@ TT_TEST (members_of_a_fold_predict_in_the_units_of_all) {
     x[i] = sinf((float)i);
     own_x[i] = (float)((double)x[i] * (double)a[i % s.inputs] + (double)b[i % s.inputs]);
   }
-  for (int i = 0, n = ways(by); i < n; i++) {
-    prediction got = predict(c, &s, by[i], x), want = predict(plain, &s, by[i], own_x);
+  for (int i = 0, n = ways(variant); i < n; i++) {
+    prediction got = predict(c, &s, variant[i], x), want = predict(plain, &s, variant[i], own_x);
     for (int64_t v = 0; v < CAST * 2 * s.targets * s.rows; v++) {
       int64_t k = v / s.rows % s.targets, is_variance = v / s.rows / s.targets % 2;
       double f = (double)factor[k], w = (double)want.members[v];
@@ -452,15 +452,15 @@ TT_TEST (members_of_a_fold_predict_in_the_units_of_all) {
 }
 
 /* One row at a time: the bits of the cpu engine, which computes batches. */
-static void single_rows(way by, const shape *s, tt_activation activation, const float *x)
+static void single_rows(way variant, const shape *s, tt_activation activation, const float *x)
 {
   tt_trained_ensemble *c = cast(s, activation);
-  prediction want = predict(c, s, by, x);
+  prediction want = predict(c, s, variant, x);
   tt_single_row *single = NULL;
   tt_moments *got = NULL;
   float *scratch = NULL;
   int64_t columns = want.moments->columns;
-  TT_CHECK_OK(tt_single_row_create(c, by.use.simd, &single));
+  TT_CHECK_OK(tt_single_row_create(c, variant.use.simd, &single));
   TT_CHECK_OK(TT_ALLOC(scratch, tt_single_row_scratch(single)));
   TT_CHECK_OK(tt_moments_create(1, columns, &got));
   for (int64_t i = 0; i < s->rows * columns; i++) {
@@ -478,12 +478,13 @@ static void single_rows(way by, const shape *s, tt_activation activation, const 
 }
 
 TT_TEST (single_rows_have_the_bits_of_batches) {
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   float *x = NULL;
   TT_CHECK_OK(TT_ALLOC(x, 150 * 4));
   for (int64_t i = 0; i < 150 * 4; i++) x[i] = sinf((float)i);
-  for (int i = 0, n = cpu_ways(by); i < n; i++)
+  for (int i = 0, n = cpu_ways(variant); i < n; i++)
     for (int k = 0; k < SHAPES; k++)
-      for (int a = 0; a < TT_ACT_COUNT; a++) single_rows(by[i], &shapes[k], (tt_activation)a, x);
+      for (int a = 0; a < TT_ACT_COUNT; a++)
+        single_rows(variant[i], &shapes[k], (tt_activation)a, x);
   tt_free(x);
 }

@@ -7,18 +7,18 @@
 
 enum { ROWS = 24, STEPS = 20 };
 
-static void read_all(hid_t place, const char *name, hid_t type, void *to)
+static void read_all(hid_t place, const char *name, hid_t type, void *dst)
 {
   hid_t d = H5Dopen2(place, name, H5P_DEFAULT);
   TT_CHECK(d, >=, 0);
-  TT_CHECK(H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to), >=, 0);
+  TT_CHECK(H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, dst), >=, 0);
   H5Dclose(d);
 }
 
-static void read_attribute(hid_t place, const char *name, hid_t type, void *to)
+static void read_attribute(hid_t place, const char *name, hid_t type, void *dst)
 {
   hid_t a = H5Aopen(place, name, H5P_DEFAULT);
-  TT_CHECK(H5Aread(a, type, to), >=, 0);
+  TT_CHECK(H5Aread(a, type, dst), >=, 0);
   H5Aclose(a);
 }
 
@@ -73,21 +73,21 @@ static double apart(const float *got, const double *want, int64_t n)
   return worst / size;
 }
 
-static void follow(problem *p, way by, hid_t run, const char *name)
+static void follow(problem *p, way variant, hid_t run, const char *name)
 {
   double *want = NULL, losses[STEPS];
   TT_CHECK_OK(TT_ALLOC(want, p->c.model.params));
-  problem_start(p, by, everyone(p));
+  problem_start(p, variant, everyone(p));
   tt_state *s = problem_state(p, everyone(p));
   read_all(run, "init", H5T_NATIVE_FLOAT, TT_FIELD(s, weights));
-  TT_CHECK_OK(by.ops->load(p->engine, everyone(p), s));
+  TT_CHECK_OK(variant.ops->load(p->engine, everyone(p), s));
   problem_finish(p, 7);
-  TT_CHECK_OK(by.ops->save(p->engine, everyone(p), s));
+  TT_CHECK_OK(variant.ops->save(p->engine, everyone(p), s));
   read_all(run, "weights", H5T_NATIVE_DOUBLE, want);
   read_all(run, "loss", H5T_NATIVE_DOUBLE, losses);
   double weights = apart(TT_FIELD(s, weights), want, p->c.model.params);
   double loss = apart(TT_FIELD(s, loss_train), losses, STEPS);
-  fprintf(stderr, "  %-8s %-13s weights %.1e, losses %.1e\n", by.name, name, weights, loss);
+  fprintf(stderr, "  %-8s %-13s weights %.1e, losses %.1e\n", variant.name, name, weights, loss);
   TT_CHECK(weights, <=, 1e-5);
   TT_CHECK(loss, <=, 1e-5);
   tt_state_destroy(&s);
@@ -100,17 +100,18 @@ TT_TEST (twenty_steps_of_fronts_are_those_of_pytorch) {
   snprintf(path, sizeof path, "%s/fronts.h5", elsewhere ? elsewhere : TUTTI_TEST_DATA);
   hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
   H5G_info_t all;
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   TT_CHECK(file, >=, 0);
   TT_CHECK(H5Gget_info(file, &all), >=, 0);
   TT_CHECK((int)all.nlinks, >=, 8);
   for (hsize_t i = 0; i < all.nlinks; i++) {
     H5Lget_name_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name, H5P_DEFAULT);
     hid_t run = H5Gopen2(file, name, H5P_DEFAULT);
-    for (int k = 0, n = ways(by); k < n; k++) {
+    for (int k = 0, n = ways(variant); k < n; k++) {
       problem p = read_problem(run);
-      int suited = !DOUBLE || (takes(by[k], 0) && strcmp(name, "residual_net") != 0); /* slow */
-      if (suited && can(by[k], &p.c)) follow(&p, by[k], run, name);
+      int suited =
+          !DOUBLE || (takes(variant[k], 0) && strcmp(name, "residual_net") != 0); /* slow */
+      if (suited && can(variant[k], &p.c)) follow(&p, variant[k], run, name);
       problem_free(&p);
     }
     H5Gclose(run);

@@ -69,12 +69,12 @@ static problem front_problem(int number, tt_activation activation, int64_t rows)
 }
 
 /* w' = w - rate * gradient, one step of plain sgd with dropout where given. */
-static double front_gradient_error(problem *p, way by, int number)
+static double front_gradient_error(problem *p, way variant, int number)
 {
   const float rate = 0x1p16f;
   int64_t rows, params = p->c.model.params;
   double w[REF_PARAMS], want[REF_PARAMS], worst = 0.0;
-  tt_progress at;
+  tt_progress progress;
   p->c.optimizer = TT_OPT_sgd;
   p->c.batch_size = number % 2 ? 21 : 1000;
   if (number % 3 == 2) set_rates(&p->c.model, number);
@@ -83,9 +83,9 @@ static double front_gradient_error(problem *p, way by, int number)
     p->c.member[i].hyper.dropout = i % 2 ? 0.25f : 0.0f;
   }
   int32_t *order = ref_in_turn(p, &rows);
-  problem_start(p, by, everyone(p));
+  problem_start(p, variant, everyone(p));
   tt_state *before = problem_state(p, everyone(p));
-  TT_CHECK_OK(by.ops->train(p->engine, 1, &at));
+  TT_CHECK_OK(variant.ops->train(p->engine, 1, &progress));
   tt_state *after = problem_state(p, everyone(p));
   for (int64_t m = 0; m < p->c.members; m++) {
     const float *old = TT_FIELD(before, weights) + m * params;
@@ -107,14 +107,14 @@ static double front_gradient_error(problem *p, way by, int number)
 }
 
 TT_TEST (front_gradients_are_finite_differences) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int number = 0; number < CASES; number++) {
       problem p = front_problem(number, number % 2 ? TT_ACT_tanh : TT_ACT_silu, 30);
-      if (can(by[i], &p.c) && has_turn(by[i], number)) {
-        double worst = front_gradient_error(&p, by[i], number);
-        fprintf(stderr, "  %-8s case %d: largest error %.1e of the gradient\n", by[i].name, number,
-                worst);
+      if (can(variant[i], &p.c) && has_turn(variant[i], number)) {
+        double worst = front_gradient_error(&p, variant[i], number);
+        fprintf(stderr, "  %-8s case %d: largest error %.1e of the gradient\n", variant[i].name,
+                number, worst);
         TT_CHECK(worst, <=, 1e-5);
       }
       problem_free(&p);
@@ -157,12 +157,12 @@ static void same_bits_by(int number, way with, tt_slice slice, int64_t steps, co
 }
 
 /* Threads that share a member, slices, calls of other lengths. */
-static void depends_on_the_member_alone(int number, way by, const tt_state *want)
+static void depends_on_the_member_alone(int number, way variant, const tt_state *want)
 {
   static const int threads[] = {2, 3, 8};
   const tt_slice slices[] = {{3, 1}, {1, 2}, {0, 4}};
   for (int k = 0; k < 3; k++) {
-    way with = by;
+    way with = variant;
     with.use.threads = threads[(k + number) % 3];
     with.use.share_flops = 1;
     same_bits_by(number, with, slices[k], k % 2 ? 1000000 : 3, want, "threads share a member");
@@ -170,16 +170,16 @@ static void depends_on_the_member_alone(int number, way by, const tt_state *want
 }
 
 /* Members continue in another engine from a state that was saved after some steps. */
-static void continues(int number, way by, const tt_state *want)
+static void continues(int number, way variant, const tt_state *want)
 {
   problem p = busy_problem(number);
-  tt_progress at;
-  problem_start(&p, by, everyone(&p));
-  TT_CHECK_OK(by.ops->train(p.engine, 2, &at));
+  tt_progress progress;
+  problem_start(&p, variant, everyone(&p));
+  TT_CHECK_OK(variant.ops->train(p.engine, 2, &progress));
   tt_state *saved = problem_state(&p, everyone(&p));
   problem_stop(&p);
-  problem_start(&p, by, (tt_slice){1, 3});
-  TT_CHECK_OK(by.ops->load(p.engine, (tt_slice){1, 3}, saved));
+  problem_start(&p, variant, (tt_slice){1, 3});
+  TT_CHECK_OK(variant.ops->load(p.engine, (tt_slice){1, 3}, saved));
   problem_finish(&p, 5);
   tt_state *got = problem_state(&p, (tt_slice){1, 3});
   for (int64_t i = 1; i < 4; i++) same_member(want, got, i, "restarted");
@@ -193,22 +193,22 @@ static void continues(int number, way by, const tt_state *want)
 static int in_short(int number) { return number < CASES && number % 4 == 1; }
 
 TT_TEST (front_members_depend_on_themselves_alone) {
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   for (int number = 0; number < 2 * CASES; number++) {
     tt_state *fused = NULL; /* avx512 and avx2 have the same arithmetic */
-    for (int i = 0, n = ways(by); i < n; i++) {
+    for (int i = 0, n = ways(variant); i < n; i++) {
       problem p = busy_problem(number);
-      int suited = by[i].ops == &tt_engine_cpu ||
-                   (can(by[i], &p.c) && in_short(number) && has_turn(by[i], number));
-      tt_state *want = suited ? problem_run(&p, by[i], everyone(&p), 7) : NULL;
+      int suited = variant[i].ops == &tt_engine_cpu ||
+                   (can(variant[i], &p.c) && in_short(number) && has_turn(variant[i], number));
+      tt_state *want = suited ? problem_run(&p, variant[i], everyone(&p), 7) : NULL;
       problem_free(&p);
       if (!suited) continue;
       TT_CHECK(TT_FIELD(want, step)[0], >, 0);
-      depends_on_the_member_alone(number, by[i], want);
-      continues(number, by[i], want);
-      if (fused && strcmp(by[i].name, "avx2") == 0)
+      depends_on_the_member_alone(number, variant[i], want);
+      continues(number, variant[i], want);
+      if (fused && strcmp(variant[i].name, "avx2") == 0)
         for (int64_t m = 0; m < want->count; m++) same_member(fused, want, m, "avx2 and avx512");
-      if (!fused && strcmp(by[i].name, "avx512") == 0)
+      if (!fused && strcmp(variant[i].name, "avx512") == 0)
         fused = want;
       else
         tt_state_destroy(&want);
@@ -219,14 +219,14 @@ TT_TEST (front_members_depend_on_themselves_alone) {
 
 /* The parts of a batch, on one thread and on several. */
 TT_TEST (front_parts_change_nothing_with_threads) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++) {
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
     problem p = busy_problem(3);
     p.c.parts = 4;
-    if (can(by[i], &p.c) && (!DOUBLE || takes(by[i], 1))) {
-      tt_state *one = problem_run(&p, by[i], everyone(&p), 7);
-      by[i].use.threads = 5;
-      tt_state *several = problem_run(&p, by[i], everyone(&p), 4);
+    if (can(variant[i], &p.c) && (!DOUBLE || takes(variant[i], 1))) {
+      tt_state *one = problem_run(&p, variant[i], everyone(&p), 7);
+      variant[i].use.threads = 5;
+      tt_state *several = problem_run(&p, variant[i], everyone(&p), 4);
       for (int64_t m = 0; m < p.c.members; m++) same_member(one, several, m, "parts");
       tt_state_destroy(&one);
       tt_state_destroy(&several);
@@ -235,16 +235,16 @@ TT_TEST (front_parts_change_nothing_with_threads) {
   }
 }
 
-/* A member whose loss is not finite stops; its neighbours do not notice. */
+/* A member whose loss is not finite stops; its neighbors do not notice. */
 TT_TEST (a_diverged_front_stops_alone) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++) {
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
     problem p = busy_problem(5);
     p.c.optimizer = TT_OPT_sgd;
-    if (can(by[i], &p.c) && (!DOUBLE || takes(by[i], 2))) {
-      tt_state *want = problem_run(&p, by[i], everyone(&p), 7);
+    if (can(variant[i], &p.c) && (!DOUBLE || takes(variant[i], 2))) {
+      tt_state *want = problem_run(&p, variant[i], everyone(&p), 7);
       p.c.member[1].hyper.learning_rate = 1e30f;
-      tt_state *got = problem_run(&p, by[i], everyone(&p), 7);
+      tt_state *got = problem_run(&p, variant[i], everyone(&p), 7);
       TT_CHECK((int)TT_FIELD(got, status)[1], ==, TT_STATUS_diverged);
       for (int64_t m = 0; m < 4; m++)
         if (m != 1) same_member(want, got, m, "beside a diverged member");
@@ -257,12 +257,13 @@ TT_TEST (a_diverged_front_stops_alone) {
 
 /* Of the paths of a GPU, the layered one alone trains a front; the others say so. */
 TT_TEST (fused_paths_refuse_a_front) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++) {
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
     problem p = front_problem(0, TT_ACT_tanh, 40);
     tt_engine *e = NULL;
-    if (!can(by[i], &p.c)) {
-      TT_CHECK((int)by[i].ops->create(&p.c, everyone(&p), &by[i].use, &e), ==, TT_E_UNAVAILABLE);
+    if (!can(variant[i], &p.c)) {
+      TT_CHECK((int)variant[i].ops->create(&p.c, everyone(&p), &variant[i].use, &e), ==,
+               TT_E_UNAVAILABLE);
       TT_CHECK(e == NULL, ==, 1);
       TT_CHECK(strstr(tt_err_last(), "front") != NULL, ==, 1);
     }
@@ -274,22 +275,23 @@ TT_TEST (fused_paths_refuse_a_front) {
 
 /* Means of members with made-up weights are those of the definitions. */
 TT_TEST (front_predictions_are_the_definitions) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int number = 0; number < CASES; number++) {
       problem p = front_problem(number, TT_ACT_tanh, 40);
       tt_trained_ensemble *c = NULL;
       double w[REF_PARAMS], x[REF_WIDEST], out[REF_WIDEST];
       float members[4 * 2 * 40];
       int64_t params = p.c.model.params, inputs = p.c.model.inputs;
-      if (by[i].ops == &tt_engine_cpu || (can(by[i], &p.c) && has_turn(by[i], number))) {
+      if (variant[i].ops == &tt_engine_cpu ||
+          (can(variant[i], &p.c) && has_turn(variant[i], number))) {
         for (int e = 0; e < 2; e++) TT_CHECK_OK(tt_text_set(&p.c.ensemble[e].name, e ? "b" : "a"));
         TT_CHECK_OK(trained_from_cohort(&p.c, p.d, &c));
         for (int64_t m = 0; m < 4; m++) {
           c->weight[m] = 1.0;
           tt_member_init_weights(&p.c, &p.c.member[m], 0, c->w + m * params);
         }
-        TT_CHECK_OK(by[i].ops->predict(c, &by[i].use, 40, p.d->x, NULL, members));
+        TT_CHECK_OK(variant[i].ops->predict(c, &variant[i].use, 40, p.d->x, NULL, members));
         for (int64_t m = 0; m < 4; m++)
           for (int64_t r = 0; r < 40; r++) {
             for (int64_t k = 0; k < params; k++) w[k] = (double)c->w[m * params + k];
@@ -305,16 +307,16 @@ TT_TEST (front_predictions_are_the_definitions) {
 }
 
 TT_TEST (fronts_hold_the_planned_bytes) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int number = 0; number < CASES; number++) {
       problem p = busy_problem(number);
-      if (by[i].ops->host_bytes && has_turn(by[i], number)) {
-        by[i].use.threads = 1 + number % 3;
+      if (variant[i].ops->host_bytes && has_turn(variant[i], number)) {
+        variant[i].use.threads = 1 + number % 3;
         int64_t before = tt_hook_held();
-        problem_start(&p, by[i], everyone(&p));
+        problem_start(&p, variant[i], everyone(&p));
         TT_CHECK(tt_hook_held() - before, ==,
-                 by[i].ops->host_bytes(&p.c, everyone(&p), p.d->rows, &by[i].use));
+                 variant[i].ops->host_bytes(&p.c, everyone(&p), p.d->rows, &variant[i].use));
       }
       problem_free(&p);
     }

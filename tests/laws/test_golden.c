@@ -38,22 +38,22 @@ static double setting(const char *config, const char *key)
 {
   char quoted[32];
   snprintf(quoted, sizeof quoted, "\"%s\": ", key);
-  const char *at = strstr(config, quoted);
-  TT_CHECK(at != NULL, ==, 1);
-  return strtod(at + strlen(quoted), NULL);
+  const char *cursor = strstr(config, quoted);
+  TT_CHECK(cursor != NULL, ==, 1);
+  return strtod(cursor + strlen(quoted), NULL);
 }
 
-static void read_config(hid_t file, char *text, size_t room)
+static void read_config(hid_t file, char *text, size_t scratch)
 {
   hid_t a = H5Aopen(file, "config", H5P_DEFAULT), type = H5Aget_type(a);
   if (H5Tis_variable_str(type)) {
     char *value = NULL;
     TT_CHECK(H5Aread(a, type, (void *)&value), >=, 0);
-    snprintf(text, room, "%s", value);
+    snprintf(text, scratch, "%s", value);
     H5free_memory(value);
   } else {
-    TT_CHECK(H5Tget_size(type), <, room);
-    memset(text, 0, room);
+    TT_CHECK(H5Tget_size(type), <, scratch);
+    memset(text, 0, scratch);
     TT_CHECK(H5Aread(a, type, text), >=, 0);
   }
   H5Tclose(type);
@@ -66,12 +66,12 @@ static int64_t take_rows(hid_t file, const char *x, const char *y, tt_split spli
 {
   hsize_t dims[3];
   if (H5Lexists(file, x, H5P_DEFAULT) <= 0) return row;
-  float *from = read_all(file, x, H5T_NATIVE_FLOAT, dims);
-  memcpy(d->x + row * d->inputs, from, dims[0] * dims[1] * sizeof *from);
-  tt_free(from);
-  from = read_all(file, y, H5T_NATIVE_FLOAT, dims);
-  memcpy(d->y + row * d->targets, from, dims[0] * dims[1] * sizeof *from);
-  tt_free(from);
+  float *src = read_all(file, x, H5T_NATIVE_FLOAT, dims);
+  memcpy(d->x + row * d->inputs, src, dims[0] * dims[1] * sizeof *src);
+  tt_free(src);
+  src = read_all(file, y, H5T_NATIVE_FLOAT, dims);
+  memcpy(d->y + row * d->targets, src, dims[0] * dims[1] * sizeof *src);
+  tt_free(src);
   for (hsize_t r = 0; r < dims[0]; r++) d->split[row + (int64_t)r] = (int8_t)split;
   return row + (int64_t)dims[0];
 }
@@ -93,12 +93,12 @@ static double *read_weights(hid_t file, const char *prefix, const tt_model *m, i
       char name[64];
       hsize_t dims[3];
       snprintf(name, sizeof name, "%s/%c%d", prefix, bias ? 'b' : 'W', l);
-      double *from = read_all(file, name, H5T_NATIVE_DOUBLE, dims);
+      double *src = read_all(file, name, H5T_NATIVE_DOUBLE, dims);
       int64_t each = (int64_t)(dims[1] * dims[2]);
-      int64_t at = bias ? m->layer[l].bias : m->layer[l].weight;
+      int64_t offset = bias ? m->layer[l].bias : m->layer[l].weight;
       for (int64_t i = 0; i < members; i++)
-        memcpy(w + i * m->params + at, from + i * each, (size_t)each * sizeof *w);
-      tt_free(from);
+        memcpy(w + i * m->params + offset, src + i * each, (size_t)each * sizeof *w);
+      tt_free(src);
     }
   return w;
 }
@@ -114,19 +114,19 @@ static void near(const char *what, int64_t n, const double *want, const double *
   TT_CHECK(worst, <=, bound * scale);
 }
 
-static double *widen(const float *from, int64_t n)
+static double *widen(const float *src, int64_t n)
 {
-  double *to = NULL;
-  TT_CHECK_OK(TT_ALLOC(to, n));
-  for (int64_t i = 0; i < n; i++) to[i] = (double)from[i];
-  return to;
+  double *dst = NULL;
+  TT_CHECK_OK(TT_ALLOC(dst, n));
+  for (int64_t i = 0; i < n; i++) dst[i] = (double)src[i];
+  return dst;
 }
 
 static tt_model shape_of(const char *config, int64_t targets)
 {
   int64_t size[8], n = 0;
-  char *at = strstr(config, "\"sizes\": [") + strlen("\"sizes\": [");
-  for (; at[-1] != ']'; at++) size[n++] = strtoll(at, &at, 10);
+  char *cursor = strstr(config, "\"sizes\": [") + strlen("\"sizes\": [");
+  for (; cursor[-1] != ']'; cursor++) size[n++] = strtoll(cursor, &cursor, 10);
   tt_activation act = strstr(config, "\"tanh\"") ? TT_ACT_tanh : TT_ACT_relu;
   tt_output output = strstr(config, "gnll") ? TT_OUTPUT_mean_variance : TT_OUTPUT_mean;
   tt_model m;
@@ -186,17 +186,17 @@ static void golden_close(golden *g)
   H5Fclose(g->out);
 }
 
-static tt_state *golden_run(golden *g, way by)
+static tt_state *golden_run(golden *g, way variant)
 {
   tt_slice all = everyone(&g->p);
-  problem_start(&g->p, by, all);
+  problem_start(&g->p, variant, all);
   tt_state *s = problem_state(&g->p, all);
   double *init = read_weights(g->in, "init", &g->p.c.model, g->p.c.members);
   for (int64_t k = 0; k < s->count * s->params; k++) TT_FIELD(s, weights)[k] = (float)init[k];
   tt_free(init);
-  TT_CHECK_OK(by.ops->load(g->p.engine, all, s));
+  TT_CHECK_OK(variant.ops->load(g->p.engine, all, s));
   problem_finish(&g->p, 7);
-  TT_CHECK_OK(by.ops->save(g->p.engine, all, s));
+  TT_CHECK_OK(variant.ops->save(g->p.engine, all, s));
   problem_stop(&g->p);
   return s;
 }
@@ -221,12 +221,12 @@ static void compare_weights(golden *g, const char *prefix, const float *got, dou
   tt_free(mine);
 }
 
-static void follows_by(const char *name, way by)
+static void follows_by(const char *name, way variant)
 {
-  double bound = by.use.precision == TT_PRECISION_tf32 ? 5e-3 : 1e-4;
-  fprintf(stderr, "%s on %s\n", name, by.name);
+  double bound = variant.use.precision == TT_PRECISION_tf32 ? 5e-3 : 1e-4;
+  fprintf(stderr, "%s on %s\n", name, variant.name);
   golden g = golden_open(name, 0);
-  tt_state *s = golden_run(&g, by);
+  tt_state *s = golden_run(&g, variant);
   compare(&g, "train_loss", TT_FIELD(s, loss_train), s->count * s->epochs, bound);
   compare_weights(&g, "final", TT_FIELD(s, weights), 10.0 * bound);
   if (H5Lexists(g.out, "val_loss", H5P_DEFAULT) > 0)
@@ -237,9 +237,9 @@ static void follows_by(const char *name, way by)
 
 static void follows(const char *name, int number)
 {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
-    if (takes(by[i], number)) follows_by(name, by[i]);
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
+    if (takes(variant[i], number)) follows_by(name, variant[i]);
 }
 
 TT_TEST (mse_follows_float64) {
@@ -253,19 +253,20 @@ TT_TEST (gaussian_nll_follows_float64) {
 }
 
 TT_TEST (steps_on_tensor_cores_follow_float64) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = tensor_ways(by); i < n; i++) follows_by("mse_boot_l2_energy2", by[i]);
+  way variant[MAX_WAYS];
+  for (int i = 0, n = tensor_ways(variant); i < n; i++)
+    follows_by("mse_boot_l2_energy2", variant[i]);
 }
 
 TT_TEST (early_stopping_keeps_the_best_weights) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++) {
-    if (!takes(by[i], 1)) continue;
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
+    if (!takes(variant[i], 1)) continue;
     golden g = golden_open("mse_yacht", 3);
     hsize_t dims[3];
     int32_t *best = read_all(g.out, "best_epoch", H5T_NATIVE_INT32, dims);
     int32_t *stop = read_all(g.out, "stop_epoch", H5T_NATIVE_INT32, dims);
-    tt_state *s = golden_run(&g, by[i]);
+    tt_state *s = golden_run(&g, variant[i]);
     for (int64_t m = 0; m < s->count; m++) {
       TT_CHECK(TT_FIELD(s, best_epoch)[m], ==, best[m]);
       TT_CHECK(TT_FIELD(s, epoch)[m], ==, stop[m] + 1);
@@ -291,7 +292,8 @@ static void fill_without_libm(tt_dataset *d)
 }
 
 /* Most of what the loops of the cpu engine do; the bits of all members as one number. */
-static uint64_t trained_bits(way by, tt_output output, tt_optimizer optimizer, tt_activation act)
+static uint64_t trained_bits(way variant, tt_output output, tt_optimizer optimizer,
+                             tt_activation act)
 {
   const int64_t hidden[] = {20, 20};
   problem p = problem_make(90, 5, 2, 2, 2, hidden, 2, act, output);
@@ -308,7 +310,7 @@ static uint64_t trained_bits(way by, tt_output output, tt_optimizer optimizer, t
     p.c.member[i].hyper.clip_norm = 0.5f;
     p.c.member[i].hyper.l2 = 1e-3f;
   }
-  tt_state *s = problem_run(&p, by, everyone(&p), 7);
+  tt_state *s = problem_run(&p, variant, everyone(&p), 7);
   uint64_t bits = 0;
   for (int64_t i = 0; i < s->count; i++) bits = 31 * bits + tt_state_hash(s, i);
   tt_state_destroy(&s);
@@ -328,15 +330,15 @@ TT_TEST (every_compiler_makes_the_same_bits) {
       {TT_OUTPUT_mean_variance, TT_OPT_adam, TT_ACT_silu, 0x1585c8b5d9e61db5, 0x6d9e3b4306fc6883},
       {TT_OUTPUT_softmax, TT_OPT_rmsprop, TT_ACT_gelu, 0x9d0bac4478ab2058, 0xf423c0d667c7ce6a},
   };
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   int differ = 0;
-  for (int i = 0, n = cpu_ways(by); i < n; i++) {
+  for (int i = 0, n = cpu_ways(variant); i < n; i++) {
     const tt_kernels *k;
-    TT_CHECK_OK(tt_kernels_get(by[i].use.simd, &k));
+    TT_CHECK_OK(tt_kernels_get(variant[i].use.simd, &k));
     if (strstr(k->arithmetic, "part fused")) continue;
     for (size_t r = 0; r < sizeof row / sizeof *row; r++) {
-      uint64_t bits = trained_bits(by[i], row[r].output, row[r].optimizer, row[r].activation);
-      fprintf(stderr, "  %-8s case %zu: 0x%016" PRIx64 "\n", by[i].name, r, bits);
+      uint64_t bits = trained_bits(variant[i], row[r].output, row[r].optimizer, row[r].activation);
+      fprintf(stderr, "  %-8s case %zu: 0x%016" PRIx64 "\n", variant[i].name, r, bits);
       differ += bits != (strstr(k->arithmetic, "unfused") ? row[r].unfused : row[r].fused);
     }
   }

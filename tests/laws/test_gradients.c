@@ -94,9 +94,9 @@ static void loss_at(const tt_cohort *c, const float *out, float y)
   double book[8] = {0};
   int64_t k = c->model.targets;
   for (int32_t j = 0; j < c->model.each; j++) book[j * k] = (double)(o[j * k] = out[j]);
-  tt_loss_sample at = {c->model.each, c->model.level, o, d, k, y, 2.0f};
+  tt_loss_sample sample = {c->model.each, c->model.level, o, d, k, y, 2.0f};
   double want = ref_loss(c, book, book, (double)y);
-  double got = (double)tt_loss_target(c->loss, &at, tt_cohort_loss_args(c));
+  double got = (double)tt_loss_target(c->loss, &sample, tt_cohort_loss_args(c));
   TT_CHECK(fabs(got - want), <=, 2e-6 * (1.0 + fabs(want)));
   for (int32_t j = 0; j < c->model.each; j++) {
     double slope = textbook_slope(c, book, j * k, (double)y), scale = 1.0 + fabs(want);
@@ -121,19 +121,19 @@ TT_TEST (losses_and_their_slopes) {
 /* whole networks */
 
 /* w' = w - rate * gradient, one step of plain sgd: a large rate shows all digits. */
-static double gradient_error(problem *p, way by, int64_t batch)
+static double gradient_error(problem *p, way variant, int64_t batch)
 {
   const float rate = 0x1p16f;
   int64_t rows, params = p->c.model.params;
   double w[REF_PARAMS], want[REF_PARAMS], worst = 0.0;
-  tt_progress at;
+  tt_progress progress;
   p->c.optimizer = TT_OPT_sgd;
   p->c.batch_size = batch;
   for (int64_t i = 0; i < p->c.members; i++) p->c.member[i].hyper = ref_plain(rate);
   int32_t *order = ref_in_turn(p, &rows);
-  problem_start(p, by, everyone(p));
+  problem_start(p, variant, everyone(p));
   tt_state *before = problem_state(p, everyone(p));
-  TT_CHECK_OK(by.ops->train(p->engine, 1, &at));
+  TT_CHECK_OK(variant.ops->train(p->engine, 1, &progress));
   tt_state *after = problem_state(p, everyone(p));
   for (int64_t m = 0; m < p->c.members; m++) {
     const float *old = TT_FIELD(before, weights) + m * params;
@@ -153,28 +153,30 @@ static double gradient_error(problem *p, way by, int64_t batch)
 }
 
 /* Returns 1 if the engine ran the case. */
-static int one_gradient(way by, tt_loss loss, int number, double *worst)
+static int one_gradient(way variant, tt_loss loss, int number, double *worst)
 {
   /* one target or two, weighted or not, plain or with other layers */
   int kind = number % 4, layers = number / 4 % 3 ? 0 : 2 + 4 * (number % 2);
   problem p =
       ref_network((tt_activation)(number % TT_ACT_COUNT), loss, 1 + kind % 2, kind / 2 + layers);
-  int suited = can(by, &p.c);
-  if (suited) *worst = fmax(*worst, gradient_error(&p, by, kind == 1 || kind == 2 ? 1000 : 21));
+  int suited = can(variant, &p.c);
+  if (suited)
+    *worst = fmax(*worst, gradient_error(&p, variant, kind == 1 || kind == 2 ? 1000 : 21));
   problem_free(&p);
   return suited;
 }
 
 TT_TEST (network_gradients_are_finite_differences) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
       double worst = 0.0;
       int some = 0;
       for (int a = 0; a < TT_ACT_COUNT; a++)
-        if (has_turn(by[i], a + l)) some |= one_gradient(by[i], (tt_loss)l, 10 * l + a, &worst);
+        if (has_turn(variant[i], a + l))
+          some |= one_gradient(variant[i], (tt_loss)l, 10 * l + a, &worst);
       if (!some) continue;
-      fprintf(stderr, "  %-21s %-13s largest error %.1e of the gradient\n", by[i].name,
+      fprintf(stderr, "  %-21s %-13s largest error %.1e of the gradient\n", variant[i].name,
               tt_choice_loss[l], worst);
       TT_CHECK(worst, <=, 1e-5);
     }
@@ -183,7 +185,7 @@ TT_TEST (network_gradients_are_finite_differences) {
 /* rows with and without labels */
 
 /* Every third label is unknown; some rows have none, some have one of two. */
-static problem partly_labelled(tt_loss loss, int64_t k)
+static problem partly_labeled(tt_loss loss, int64_t k)
 {
   problem p = ref_network(TT_ACT_silu, loss, k, 1);
   p.d->partial_labels = p.c.partial_labels = 1;
@@ -194,13 +196,13 @@ static problem partly_labelled(tt_loss loss, int64_t k)
 
 /* An unknown label has no loss and no gradient; the other labels of its row have. */
 TT_TEST (unknown_labels_have_no_gradient) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
-      problem p = partly_labelled((tt_loss)l, REF_COLUMNS);
+      problem p = partly_labeled((tt_loss)l, REF_COLUMNS);
       double worst = 0.0;
-      if (can(by[i], &p.c) && has_turn(by[i], l))
-        worst = fmax(gradient_error(&p, by[i], 1000), gradient_error(&p, by[i], 21));
+      if (can(variant[i], &p.c) && has_turn(variant[i], l))
+        worst = fmax(gradient_error(&p, variant[i], 1000), gradient_error(&p, variant[i], 21));
       TT_CHECK(worst, <=, 1e-5);
       problem_free(&p);
     }
@@ -208,32 +210,33 @@ TT_TEST (unknown_labels_have_no_gradient) {
 
 /* Labels with known errors, some of them unknown. */
 TT_TEST (errors_of_labels_count_in_the_gradient) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
-      problem p = partly_labelled((tt_loss)l, REF_COLUMNS);
+      problem p = partly_labeled((tt_loss)l, REF_COLUMNS);
       p.c.label_variance = tt_loss_takes_label_variance((tt_loss)l);
       TT_CHECK_OK(TT_ALLOC(p.d->label_variance, p.d->rows * p.d->targets));
       for (int64_t k = 0; k < p.d->rows * p.d->targets; k++)
         p.d->label_variance[k] = 0.25f * (float)(k % 5);
-      if (p.c.label_variance && can(by[i], &p.c))
-        TT_CHECK(fmax(gradient_error(&p, by[i], 1000), gradient_error(&p, by[i], 21)), <=, 1e-5);
+      if (p.c.label_variance && can(variant[i], &p.c))
+        TT_CHECK(fmax(gradient_error(&p, variant[i], 1000), gradient_error(&p, variant[i], 21)), <=,
+                 1e-5);
       problem_free(&p);
     }
 }
 
 /* The history holds the mean over the rows of weight * loss, each loss before the step of its
  * batch. */
-static void history(way by, tt_loss loss, int partial)
+static void history(way variant, tt_loss loss, int partial)
 {
   int64_t rows;
   double w[REF_PARAMS];
   problem p =
-      partial ? partly_labelled(loss, REF_COLUMNS) : ref_network(TT_ACT_silu, loss, REF_COLUMNS, 1);
+      partial ? partly_labeled(loss, REF_COLUMNS) : ref_network(TT_ACT_silu, loss, REF_COLUMNS, 1);
   for (int64_t m = 0; m < p.c.members; m++) p.c.member[m].hyper = ref_plain(0.0f);
   p.c.optimizer = TT_OPT_sgd;
   int32_t *order = ref_in_turn(&p, &rows);
-  tt_state *s = can(by, &p.c) ? problem_run(&p, by, everyone(&p), 100) : NULL;
+  tt_state *s = can(variant, &p.c) ? problem_run(&p, variant, everyone(&p), 100) : NULL;
   for (int64_t m = 0; s && m < p.c.members; m++) {
     for (int64_t k = 0; k < s->params; k++) w[k] = (double)TT_FIELD(s, weights)[m * s->params + k];
     double want = ref_batch_loss(&(ref_batch){&p, m, order, rows, 0}, w, w);
@@ -246,10 +249,11 @@ static void history(way by, tt_loss loss, int partial)
 }
 
 TT_TEST (the_history_is_the_weighted_mean_loss) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++)
-      if (takes(by[i], l)) history(by[i], (tt_loss)l, 0), history(by[i], (tt_loss)l, 1);
+      if (takes(variant[i], l))
+        history(variant[i], (tt_loss)l, 0), history(variant[i], (tt_loss)l, 1);
 }
 
 /* Two ensembles on targets 0 and 1. */
@@ -266,7 +270,7 @@ static int loses(int64_t r) { return r % 7 == 2; }
 
 /* A row without label is left out for the members that learn this target, and for no other member.
  */
-static void skipped(way by, tt_loss loss)
+static void skipped(way variant, tt_loss loss)
 {
   problem whole = two_targets(loss), holes = two_targets(loss), fewer = two_targets(loss);
   for (int64_t r = 0; r < 60; r++) {
@@ -274,9 +278,9 @@ static void skipped(way by, tt_loss loss)
     holes.d->y[2 * r + 1] = NAN;
     fewer.d->split[r] = TT_UNUSED_ROW;
   }
-  tt_state *a = problem_run(&whole, by, everyone(&whole), 7);
-  tt_state *b = problem_run(&holes, by, everyone(&holes), 7);
-  tt_state *c = problem_run(&fewer, by, everyone(&fewer), 7);
+  tt_state *a = problem_run(&whole, variant, everyone(&whole), 7);
+  tt_state *b = problem_run(&holes, variant, everyone(&holes), 7);
+  tt_state *c = problem_run(&fewer, variant, everyone(&fewer), 7);
   same_member(a, b, 0, "labels of another target are missing");
   same_member(a, b, 1, "labels of another target are missing");
   same_member(c, b, 2, "rows without a label count as absent");
@@ -292,13 +296,13 @@ static void skipped(way by, tt_loss loss)
   problem_free(&fewer);
 }
 
-TT_TEST (unlabelled_rows_are_skipped_for_their_members) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+TT_TEST (unlabeled_rows_are_skipped_for_their_members) {
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
       problem p = two_targets((tt_loss)l);
-      int suited = can(by[i], &p.c) && takes(by[i], l);
+      int suited = can(variant[i], &p.c) && takes(variant[i], l);
       problem_free(&p);
-      if (suited) skipped(by[i], (tt_loss)l);
+      if (suited) skipped(variant[i], (tt_loss)l);
     }
 }

@@ -32,37 +32,38 @@ static problem make(const width *w)
 }
 
 /* The first and the last `count` members, and those from an odd place of a group on. */
-static void every_position(problem *p, way by, const tt_state *want, int64_t count)
+static void every_position(problem *p, way variant, const tt_state *want, int64_t count)
 {
   const int64_t firsts[POSITIONS] = {0, (MOST - count) / 2 | 1, MOST - count};
   for (int k = 0; k < (count < MOST ? POSITIONS : 1); k++) {
     tt_slice slice = {firsts[k], count};
-    tt_state *got = problem_run(p, by, slice, 1000);
-    for (int64_t i = slice.first; i < slice.first + count; i++) same_member(want, got, i, by.name);
+    tt_state *got = problem_run(p, variant, slice, 1000);
+    for (int64_t i = slice.first; i < slice.first + count; i++)
+      same_member(want, got, i, variant.name);
     tt_state_destroy(&got);
   }
 }
 
-static void law(way by, const width *w)
+static void law(way variant, const width *w)
 {
   problem p = make(w);
-  tt_state *want = problem_run(&p, by, everyone(&p), 1000);
+  tt_state *want = problem_run(&p, variant, everyone(&p), 1000);
   for (int64_t i = 0; i < MOST; i++) {
     TT_CHECK(TT_FIELD(want, status)[i], !=, TT_STATUS_diverged);
     TT_CHECK(TT_FIELD(want, step)[i], >, 0);
   }
-  for (int k = 0; k < COUNTS; k++) every_position(&p, by, want, counts[k]);
+  for (int k = 0; k < COUNTS; k++) every_position(&p, variant, want, counts[k]);
   tt_state_destroy(&want);
   problem_free(&p);
 }
 
-static int is_gpu(way by) { return !DOUBLE && by.ops != &tt_engine_cpu; }
+static int is_gpu(way variant) { return !DOUBLE && variant.ops != &tt_engine_cpu; }
 
 /* One instruction set of the CPU, and the layered path in one order of threads. */
-static int takes_part(way by)
+static int takes_part(way variant)
 {
-  if (by.ops == &tt_engine_cpu) return by.turn == 0;
-  return by.use.path == TT_GPU_PATH_layered && by.schedule == 0;
+  if (variant.ops == &tt_engine_cpu) return variant.turn == 0;
+  return variant.use.path == TT_GPU_PATH_layered && variant.schedule == 0;
 }
 
 static void all_widths(const way *by, int n)
@@ -78,13 +79,13 @@ static void all_widths(const way *by, int n)
 }
 
 TT_TEST (a_member_has_the_same_bits_at_every_position_of_a_group) {
-  way by[MAX_WAYS];
-  all_widths(by, ways(by));
+  way variant[MAX_WAYS];
+  all_widths(variant, ways(variant));
 }
 
 TT_TEST (and_so_it_has_on_tensor_cores) {
-  way by[MAX_WAYS];
-  int n = tensor_ways(by);
-  for (int i = 0; i < n; i++) by[i].schedule = 0; /* each has one order of threads */
-  all_widths(by, n);
+  way variant[MAX_WAYS];
+  int n = tensor_ways(variant);
+  for (int i = 0; i < n; i++) variant[i].schedule = 0; /* each has one order of threads */
+  all_widths(variant, n);
 }

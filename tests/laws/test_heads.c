@@ -27,10 +27,10 @@ static problem make(int i, int heads, int64_t members)
 }
 
 /* Whether a way trains heads. */
-static int suited(way by)
+static int suited(way variant)
 {
   problem p = make(0, HEADS, 1);
-  int trains = can(by, &p.c);
+  int trains = can(variant, &p.c);
   problem_free(&p);
   return trains;
 }
@@ -38,36 +38,36 @@ static int suited(way by)
 /* Give member h of `one` the trunk and head h of member 0 of `many`. */
 static void copy_heads(problem *many, problem *one)
 {
-  tt_state *from = problem_state(many, everyone(many)), *to = problem_state(one, everyone(one));
+  tt_state *src = problem_state(many, everyone(many)), *to = problem_state(one, everyone(one));
   for (int64_t h = 0; h < HEADS; h++)
-    tt_model_copy_head(&many->c.model, h, TT_FIELD(from, weights),
+    tt_model_copy_head(&many->c.model, h, TT_FIELD(src, weights),
                        TT_FIELD(to, weights) + h * to->params);
   TT_CHECK_OK(one->by.ops->load(one->engine, everyone(one), to));
-  tt_state_destroy(&from);
+  tt_state_destroy(&src);
   tt_state_destroy(&to);
 }
 
 /* A cohort of one member with HEADS heads, and one of HEADS members with the same random numbers
  * and the weights of a head each. */
-static void start_pair(way by, problem *many, problem *one)
+static void start_pair(way variant, problem *many, problem *one)
 {
   for (int64_t h = 0; h < HEADS; h++) {
     one->c.member[h].stream = many->c.member[0].stream;
     one->c.member[h].hyper = many->c.member[0].hyper;
   }
-  problem_start(many, by, everyone(many));
-  problem_start(one, by, everyone(one));
+  problem_start(many, variant, everyone(many));
+  problem_start(one, variant, everyone(one));
   copy_heads(many, one);
 }
 
 /* The trunk keeps its weights: heads are members to the bit, and the loss is their mean. */
-static void heads_are_members(way by, int i)
+static void heads_are_members(way variant, int i)
 {
   static const double last[] = {0.0, 0.0, 1.0};
   problem many = make(i, HEADS, 1), one = make(i, 1, HEADS);
   TT_CHECK_OK(tt_model_set_rates(0, last, 3, &many.c.model));
   TT_CHECK_OK(tt_model_set_rates(0, last, 3, &one.c.model));
-  start_pair(by, &many, &one);
+  start_pair(variant, &many, &one);
   problem_finish(&many, 1000);
   problem_finish(&one, 1000);
   tt_state *a = problem_state(&many, everyone(&many)), *b = problem_state(&one, everyone(&one));
@@ -99,24 +99,24 @@ static void heads_are_members(way by, int i)
 }
 
 TT_TEST (a_head_trains_as_a_member_with_its_trunk) {
-  way by[MAX_WAYS];
-  for (int k = 0, n = ways(by); k < n; k++)
+  way variant[MAX_WAYS];
+  for (int k = 0, n = ways(variant); k < n; k++)
     for (int i = 0; i < (int)TT_LOSS_COUNT || i < (int)TT_OPT_COUNT; i++)
-      if (suited(by[k]) && has_turn(by[k], i)) heads_are_members(by[k], i);
+      if (suited(variant[k]) && has_turn(variant[k], i)) heads_are_members(variant[k], i);
 }
 
 /* One step of sgd: the trunk moves by the sum of what the heads alone would move it by. */
-static double trunk_error(way by, int i)
+static double trunk_error(way variant, int i)
 {
   problem many = make(i, HEADS, 1), one = make(i, 1, HEADS);
-  tt_progress at;
+  tt_progress progress;
   double worst = 0.0, largest = 0.0;
   many.c.optimizer = one.c.optimizer = TT_OPT_sgd;
   many.c.member[0].hyper.learning_rate = 0x1p10f;
-  start_pair(by, &many, &one);
+  start_pair(variant, &many, &one);
   tt_state *before = problem_state(&many, everyone(&many));
-  TT_CHECK_OK(by.ops->train(many.engine, 1, &at));
-  TT_CHECK_OK(by.ops->train(one.engine, 1, &at));
+  TT_CHECK_OK(variant.ops->train(many.engine, 1, &progress));
+  TT_CHECK_OK(variant.ops->train(one.engine, 1, &progress));
   tt_state *a = problem_state(&many, everyone(&many)), *b = problem_state(&one, everyone(&one));
   for (int64_t p = 0; p < many.c.model.layer[2].weight; p++) {
     double start = (double)TT_FIELD(before, weights)[p], sum = 0.0;
@@ -134,10 +134,11 @@ static double trunk_error(way by, int i)
 }
 
 TT_TEST (the_trunk_gets_the_sum_of_the_gradients_of_the_heads) {
-  way by[MAX_WAYS];
-  for (int k = 0, n = ways(by); k < n; k++)
+  way variant[MAX_WAYS];
+  for (int k = 0, n = ways(variant); k < n; k++)
     for (int i = 0; i < (int)TT_LOSS_COUNT; i++)
-      if (suited(by[k]) && has_turn(by[k], i)) TT_CHECK(trunk_error(by[k], i), <=, 1e-5);
+      if (suited(variant[k]) && has_turn(variant[k], i))
+        TT_CHECK(trunk_error(variant[k], i), <=, 1e-5);
 }
 
 static problem busy(int i)
@@ -152,15 +153,15 @@ static problem busy(int i)
 }
 
 TT_TEST (bits_of_heads_depend_on_the_member_alone) {
-  way by[MAX_WAYS];
-  for (int k = 0, n = ways(by); k < n; k++)
+  way variant[MAX_WAYS];
+  for (int k = 0, n = ways(variant); k < n; k++)
     for (int i = 0; i < 4; i++) {
-      if (!suited(by[k]) || !has_turn(by[k], i)) continue;
-      way several = by[k];
+      if (!suited(variant[k]) || !has_turn(variant[k], i)) continue;
+      way several = variant[k];
       several.use.threads = 2 + i % 2;
       several.use.share_flops = 1;
       problem p = busy(i), q = busy(i);
-      tt_state *want = problem_run(&p, by[k], everyone(&p), 1000);
+      tt_state *want = problem_run(&p, variant[k], everyone(&p), 1000);
       tt_state *got = problem_run(&q, several, (tt_slice){1, 1}, 2);
       same_member(want, got, 1, "threads that share a member with heads");
       tt_state_destroy(&want);

@@ -11,23 +11,24 @@ static void same_bits(const tt_state *a, int64_t i, const tt_state *b, int64_t j
   same_member(a, &moved, i, what);
 }
 
-static tt_state *reference(setting v, way by)
+static tt_state *reference(setting v, way variant)
 {
   problem p = usual(v);
-  tt_state *s = problem_run(&p, by, everyone(&p), 7);
+  tt_state *s = problem_run(&p, variant, everyone(&p), 7);
   problem_free(&p);
   return s;
 }
 
 /* Returns 1 if the engine supports a setting, and, on the double, if the case is assigned to this
  * order of threads. */
-static int meets(way by, setting v)
+static int meets(way variant, setting v)
 {
   problem p = usual(v);
-  int suited = can(by, &p.c);
+  int suited = can(variant, &p.c);
   problem_free(&p);
-  if (DOUBLE && by.use.path == TT_GPU_PATH_layered && v.number < PLAIN && v.number % 2) return 0;
-  return suited && takes(by, v.number);
+  if (DOUBLE && variant.use.path == TT_GPU_PATH_layered && v.number < PLAIN && v.number % 2)
+    return 0;
+  return suited && takes(variant, v.number);
 }
 
 /* References of settings and ways, which most laws compare with. */
@@ -44,17 +45,18 @@ static int free_kept(void **state)
 /* Each law uses three of six settings in turn, which also cover every row. */
 static int is_dealt(setting v, int half) { return (v.number / 3 + half) % 2 == 0; }
 
-static void all_settings(void (*law)(setting v, way by, const tt_state *want), int half)
+static void all_settings(void (*law)(setting v, way variant, const tt_state *want), int half)
 {
-  way by[MAX_WAYS];
-  int n = ways(by);
+  way variant[MAX_WAYS];
+  int n = ways(variant);
   for (int number = 0; number < SETTINGS; number++)
     for (int i = 0; i < n; i++) {
       setting v = setting_of(number);
-      if (by[i].ops != &tt_engine_cpu && by[i].use.path != TT_GPU_PATH_layered) v.parts = 1;
-      if (!is_dealt(v, half) || !meets(by[i], v)) continue;
-      if (!kept[number][i]) kept[number][i] = reference(v, by[i]);
-      law(v, by[i], kept[number][i]);
+      if (variant[i].ops != &tt_engine_cpu && variant[i].use.path != TT_GPU_PATH_layered)
+        v.parts = 1;
+      if (!is_dealt(v, half) || !meets(variant[i], v)) continue;
+      if (!kept[number][i]) kept[number][i] = reference(v, variant[i]);
+      law(v, variant[i], kept[number][i]);
     }
 }
 
@@ -69,15 +71,15 @@ static void uses_every_row(int half)
   for (int k = 0; k < SETTINGS; k++) {
     setting v = setting_of(k);
     if (!is_dealt(v, half)) continue;
-    const int on[] = {v.snapshots,
-                      v.layer_norm,
-                      v.residual && network(v).layer[1].residual,
-                      v.dropout && network(v).layers > 1,
-                      v.noise,
-                      v.anchor,
-                      v.features,
-                      v.rates && network(v).layers > 1};
-    for (int f = 0; f < 8; f++) *(on[f] ? &flags : &flagless) |= bit(f);
+    const int enabled[] = {v.snapshots,
+                           v.layer_norm,
+                           v.residual && network(v).layer[1].residual,
+                           v.dropout && network(v).layers > 1,
+                           v.noise,
+                           v.anchor,
+                           v.features,
+                           v.rates && network(v).layers > 1};
+    for (int f = 0; f < 8; f++) *(enabled[f] ? &flags : &flagless) |= bit(f);
     optimizer |= bit((int)v.optimizer), resample |= bit((int)v.resample);
     batches |= bit((int)v.batches), loss |= bit((int)v.loss), stop |= bit((int)v.stop);
     schedule |= bit((int)v.schedule), average |= bit((int)v.average);
@@ -98,61 +100,61 @@ TT_TEST (the_settings_use_every_row) {
 }
 
 /* Every member must change and none may diverge, otherwise the law is trivial. */
-static void learns(setting v, way by, const tt_state *want)
+static void learns(setting v, way variant, const tt_state *want)
 {
   problem p = usual(v);
-  problem_start(&p, by, everyone(&p));
+  problem_start(&p, variant, everyone(&p));
   tt_state *start = problem_state(&p, everyone(&p));
   for (int64_t i = 0; i < p.c.members; i++) {
-    int64_t at = i * p.c.model.params;
-    TT_CHECK(memcmp(TT_FIELD(start, weights) + at, TT_FIELD(want, weights) + at,
+    int64_t offset = i * p.c.model.params;
+    TT_CHECK(memcmp(TT_FIELD(start, weights) + offset, TT_FIELD(want, weights) + offset,
                     (size_t)p.c.model.params * sizeof(float)),
              !=, 0);
     TT_CHECK(TT_FIELD(want, status)[i], !=, TT_STATUS_diverged);
     TT_CHECK(TT_FIELD(want, step)[i], >, 0);
     for (int64_t j = 0; j < i; j++)
-      TT_CHECK(memcmp(TT_FIELD(want, weights) + j * p.c.model.params, TT_FIELD(want, weights) + at,
-                      (size_t)p.c.model.params * sizeof(float)),
+      TT_CHECK(memcmp(TT_FIELD(want, weights) + j * p.c.model.params,
+                      TT_FIELD(want, weights) + offset, (size_t)p.c.model.params * sizeof(float)),
                !=, 0);
   }
   tt_state_destroy(&start);
   problem_free(&p);
 }
 
-static void alone(setting v, way by, const tt_state *want)
+static void alone(setting v, way variant, const tt_state *want)
 {
   for (int64_t e = 0; e < ENSEMBLES; e++)
     for (int64_t k = 0; k < EACH; k++) {
       problem p = cast(v, &e, 1, k, 1);
-      tt_state *got = problem_run(&p, by, everyone(&p), 7);
-      same_bits(want, e * EACH + k, got, 0, tell(v, by, "alone"));
+      tt_state *got = problem_run(&p, variant, everyone(&p), 7);
+      same_bits(want, e * EACH + k, got, 0, tell(v, variant, "alone"));
       tt_state_destroy(&got);
       problem_free(&p);
     }
 }
 
 /* Two further members in each ensemble, and an ensemble before and one between. */
-static void in_a_crowd(setting v, way by, const tt_state *want)
+static void in_a_crowd(setting v, way variant, const tt_state *want)
 {
   const int64_t ids[] = {3, 0, 5, 1};
   problem p = cast(v, ids, 4, 0, EACH + 2);
-  tt_state *got = problem_run(&p, by, everyone(&p), 7);
+  tt_state *got = problem_run(&p, variant, everyone(&p), 7);
   for (int64_t k = 0; k < EACH; k++) {
-    same_bits(want, k, got, EACH + 2 + k, tell(v, by, "in a crowd"));
-    same_bits(want, EACH + k, got, 3 * (EACH + 2) + k, tell(v, by, "in a crowd"));
+    same_bits(want, k, got, EACH + 2 + k, tell(v, variant, "in a crowd"));
+    same_bits(want, EACH + k, got, 3 * (EACH + 2) + k, tell(v, variant, "in a crowd"));
   }
   tt_state_destroy(&got);
   problem_free(&p);
 }
 
-static void any_slice(setting v, way by, const tt_state *want)
+static void any_slice(setting v, way variant, const tt_state *want)
 {
   const tt_slice slices[] = {{0, 1}, {1, 4}, {5, 1}, {2, 0}};
   problem p = usual(v);
   for (size_t k = 0; k < sizeof slices / sizeof *slices; k++) {
-    tt_state *got = problem_run(&p, by, slices[k], 7);
+    tt_state *got = problem_run(&p, variant, slices[k], 7);
     for (int64_t i = slices[k].first; i < slices[k].first + slices[k].count; i++)
-      same_member(want, got, i, tell(v, by, "in a slice"));
+      same_member(want, got, i, tell(v, variant, "in a slice"));
     tt_state_destroy(&got);
   }
   problem_free(&p);
@@ -160,67 +162,67 @@ static void any_slice(setting v, way by, const tt_state *want)
 
 /* Partitions of the steps into calls; numbers of threads. The double, which is slow, tries one
  * partition with each setting. */
-static void any_cut_any_threads(setting v, way by, const tt_state *want)
+static void any_cut_any_threads(setting v, way variant, const tt_state *want)
 {
   const int64_t steps[] = {1, 1000000, 3};
   problem p = usual(v);
   for (int k = DOUBLE ? v.number % 3 : 0; k < 3; k += DOUBLE ? 3 : 1) {
-    way with = by;
+    way with = variant;
     with.use.threads = 1 + (k + v.number) % 2;
     tt_state *got = problem_run(&p, with, everyone(&p), steps[k]);
     for (int64_t i = 0; i < p.c.members; i++)
-      same_member(want, got, i, tell(v, by, "other cut, other threads"));
+      same_member(want, got, i, tell(v, variant, "other cut, other threads"));
     tt_state_destroy(&got);
   }
   problem_free(&p);
 }
 
-/* Members `to` continue in another engine from a state saved after some steps. */
-static void continue_from(problem *p, setting v, way by, const tt_state *saved, tt_slice to,
+/* Members `slice` continue in another engine from a state saved after some steps. */
+static void continue_from(problem *p, setting v, way variant, const tt_state *saved, tt_slice slice,
                           const tt_state *want)
 {
-  problem_start(p, by, to);
-  TT_CHECK_OK(by.ops->load(p->engine, to, saved));
+  problem_start(p, variant, slice);
+  TT_CHECK_OK(variant.ops->load(p->engine, slice, saved));
   problem_finish(p, 5);
-  tt_state *got = problem_state(p, to);
+  tt_state *got = problem_state(p, slice);
   problem_stop(p);
-  for (int64_t i = to.first; i < to.first + to.count; i++)
-    same_member(want, got, i, tell(v, by, "restarted"));
+  for (int64_t i = slice.first; i < slice.first + slice.count; i++)
+    same_member(want, got, i, tell(v, variant, "restarted"));
   tt_state_destroy(&got);
 }
 
-static void restarted(setting v, way by, const tt_state *want)
+static void restarted(setting v, way variant, const tt_state *want)
 {
   problem p = usual(v);
   for (int64_t stop = 1; stop < 12; stop += 1 + (DOUBLE ? 4 : 0) + (v.number + stop) % 4) {
-    tt_progress at;
-    problem_start(&p, by, everyone(&p));
-    TT_CHECK_OK(by.ops->train(p.engine, stop, &at));
+    tt_progress progress;
+    problem_start(&p, variant, everyone(&p));
+    TT_CHECK_OK(variant.ops->train(p.engine, stop, &progress));
     tt_state *saved = problem_state(&p, everyone(&p));
     problem_stop(&p);
-    continue_from(&p, v, by, saved, (tt_slice){0, 2}, want);
-    continue_from(&p, v, by, saved, (tt_slice){2, 4}, want);
+    continue_from(&p, v, variant, saved, (tt_slice){0, 2}, want);
+    continue_from(&p, v, variant, saved, (tt_slice){2, 4}, want);
     tt_state_destroy(&saved);
   }
   problem_free(&p);
 }
 
 /* Losses of the trained members: the same in slices and on several threads. */
-static void scored(setting v, way by, const tt_state *want)
+static void scored(setting v, way variant, const tt_state *want)
 {
   double all[ENSEMBLES * EACH], part[ENSEMBLES * EACH];
   problem p = usual(v);
   for (int split = 0; split < TT_SPLITS; split++) {
-    problem_start(&p, by, everyone(&p));
-    TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), want));
-    TT_CHECK_OK(by.ops->evaluate(p.engine, (tt_split)split, all));
+    problem_start(&p, variant, everyone(&p));
+    TT_CHECK_OK(variant.ops->load(p.engine, everyone(&p), want));
+    TT_CHECK_OK(variant.ops->evaluate(p.engine, (tt_split)split, all));
     problem_stop(&p);
-    way with = by;
+    way with = variant;
     with.use.threads = 2 + v.number % 7;
     with.use.share_flops = 1;
     problem_start(&p, with, (tt_slice){1, 4});
-    TT_CHECK_OK(by.ops->load(p.engine, (tt_slice){1, 4}, want));
-    TT_CHECK_OK(by.ops->evaluate(p.engine, (tt_split)split, part));
+    TT_CHECK_OK(variant.ops->load(p.engine, (tt_slice){1, 4}, want));
+    TT_CHECK_OK(variant.ops->evaluate(p.engine, (tt_split)split, part));
     problem_stop(&p);
     for (int i = 0; i < 4; i++) TT_CHECK(part[i], ==, all[1 + i]);
     if (split != TT_VALIDATION) continue;
@@ -252,29 +254,29 @@ TT_TEST (scores_depend_on_the_member_alone) {
   all_settings(scored, 0);
 }
 
-static void arithmetic_of(way by, char text[64])
+static void arithmetic_of(way variant, char text[64])
 {
   problem p = usual((setting){.parts = 1});
   tt_engine_info info;
-  problem_start(&p, by, everyone(&p));
-  TT_CHECK_OK(by.ops->info(p.engine, &info));
+  problem_start(&p, variant, everyone(&p));
+  TT_CHECK_OK(variant.ops->info(p.engine, &info));
   memcpy(text, info.arithmetic, sizeof info.arithmetic);
   problem_free(&p);
 }
 
 /* Compare the state of another engine with `want`, if both have the same arithmetic text. */
-static void same_way(setting v, way by, const tt_state *want)
+static void same_way(setting v, way variant, const tt_state *want)
 {
   way others[MAX_WAYS];
   char mine[64], theirs[64];
-  arithmetic_of(by, mine);
+  arithmetic_of(variant, mine);
   for (int k = 0, n = ways(others); k < n; k++) {
     if (!meets(others[k], v)) continue;
     arithmetic_of(others[k], theirs);
-    if (!strcmp(others[k].name, by.name) || strcmp(mine, theirs)) continue;
+    if (!strcmp(others[k].name, variant.name) || strcmp(mine, theirs)) continue;
     tt_state *got = reference(v, others[k]);
     for (int64_t i = 0; i < got->count; i++)
-      same_member(want, got, i, tell(v, by, "against another way of equal arithmetic"));
+      same_member(want, got, i, tell(v, variant, "against another way of equal arithmetic"));
     tt_state_destroy(&got);
   }
 }
@@ -284,27 +286,27 @@ TT_TEST (equal_arithmetic_means_equal_bits) {
 }
 
 /* After a retry a member draws orders, dropout and initial weights as with another seed. */
-static void retried(way by, int rich)
+static void retried(way variant, int rich)
 {
   setting v = {
       .number = 1, .resample = TT_RESAMPLE_bootstrap, .parts = 1, .dropout = rich, .anchor = rich};
   problem p = usual(v), other = usual(v);
-  if (can(by, &p.c)) {
+  if (can(variant, &p.c)) {
     other.c.seed = tt_attempt_seed(p.c.seed, 1, 2);
-    tt_state *want = problem_run(&other, by, everyone(&other), 7);
-    problem_start(&p, by, everyone(&p));
+    tt_state *want = problem_run(&other, variant, everyone(&other), 7);
+    problem_start(&p, variant, everyone(&p));
     tt_state *s = problem_state(&p, everyone(&p));
     for (int64_t i = 0; i < p.c.members; i++) {
       TT_FIELD(s, attempt)[i] = 2;
       tt_member_init_weights(&p.c, &p.c.member[i], 2, TT_FIELD(s, weights) + i * s->params);
     }
-    TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), s));
+    TT_CHECK_OK(variant.ops->load(p.engine, everyone(&p), s));
     problem_finish(&p, 3);
-    TT_CHECK_OK(by.ops->save(p.engine, everyone(&p), s));
+    TT_CHECK_OK(variant.ops->save(p.engine, everyone(&p), s));
     for (int64_t i = 0; i < p.c.members; i++) {
       TT_CHECK(TT_FIELD(s, attempt)[i], ==, 2);
       TT_FIELD(s, attempt)[i] = 0;
-      same_member(want, s, i, tell(v, by, "retried"));
+      same_member(want, s, i, tell(v, variant, "retried"));
     }
     tt_state_destroy(&want);
     tt_state_destroy(&s);
@@ -314,14 +316,14 @@ static void retried(way by, int rich)
 }
 
 TT_TEST (a_retry_is_another_seed) {
-  way by[MAX_WAYS];
-  for (int k = 0, n = ways(by); k < n; k++)
+  way variant[MAX_WAYS];
+  for (int k = 0, n = ways(variant); k < n; k++)
     for (int rich = 0; rich < 2; rich++)
-      if (takes(by[k], rich)) retried(by[k], rich);
+      if (takes(variant[k], rich)) retried(variant[k], rich);
 }
 
 /* Orders longer than the part that is computed at once, and a restart inside this part. */
-static void long_epochs(way by, tt_resample resample)
+static void long_epochs(way variant, tt_resample resample)
 {
   const int64_t hidden = 2;
   problem p =
@@ -329,9 +331,9 @@ static void long_epochs(way by, tt_resample resample)
   p.c.resample = resample;
   p.c.batch_size = 300;
   p.c.max_epochs = p.c.member[0].hyper.epochs = p.c.member[1].hyper.epochs = 2;
-  if (can(by, &p.c)) {
-    tt_state *all = problem_run(&p, by, everyone(&p), 1000000);
-    tt_state *some = problem_run(&p, by, everyone(&p), 9);
+  if (can(variant, &p.c)) {
+    tt_state *all = problem_run(&p, variant, everyone(&p), 1000000);
+    tt_state *some = problem_run(&p, variant, everyone(&p), 9);
     for (int64_t i = 0; i < 2; i++) same_member(all, some, i, "long epochs");
     tt_state_destroy(&all);
     tt_state_destroy(&some);
@@ -340,10 +342,10 @@ static void long_epochs(way by, tt_resample resample)
 }
 
 TT_TEST (long_epochs_may_be_split_anywhere) {
-  way by[MAX_WAYS];
-  for (int k = 0, n = ways(by); k < n; k++)
+  way variant[MAX_WAYS];
+  for (int k = 0, n = ways(variant); k < n; k++)
     for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)
-      if (has_turn(by[k], resample)) long_epochs(by[k], (tt_resample)resample);
+      if (has_turn(variant[k], resample)) long_epochs(variant[k], (tt_resample)resample);
 }
 
 TT_SUITE(NULL, free_kept)

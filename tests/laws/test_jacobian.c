@@ -44,13 +44,13 @@ static tt_trained_ensemble *cast(tt_activation activation, tt_output output, int
   const int64_t hidden[] = {9, 9, 6};
   tt_model m;
   tt_trained_ensemble *c = NULL;
-  tt_model_shape of = usual_shape(IN, TARGETS, hidden, 3, activation, output);
+  tt_model_shape shape = usual_shape(IN, TARGETS, hidden, 3, activation, output);
   tt_front front = {0};
   if (kind >= DENSE) front = front_of(kind - DENSE, activation);
-  of.front = &front;
-  of.layer_norm = kind % 2;
-  of.residual = kind / 2 % 2;
-  TT_CHECK_OK(tt_model_lay_out(&of, &m));
+  shape.front = &front;
+  shape.layer_norm = kind % 2;
+  shape.residual = kind / 2 % 2;
+  TT_CHECK_OK(tt_model_lay_out(&shape, &m));
   TT_CHECK_OK(trained_create(&m, 2, CAST, &c));
   TT_CHECK_OK(tt_scaler_create(IN, TARGETS, &c->scaler));
   c->variance_floor = 1e-3f;
@@ -112,7 +112,7 @@ static void predict_column(const tt_trained_ensemble *c, int64_t column, const d
                            double *out)
 {
   int64_t q = c->model.quantities, width = tt_trained_ensemble_width(c);
-  double mu[CAST], v[CAST], all = 0.0, centre = 0.0, mean = 0.0, within = 0.0, between = 0.0;
+  double mu[CAST], v[CAST], all = 0.0, center = 0.0, mean = 0.0, within = 0.0, between = 0.0;
   const tt_ensemble *e = &c->ensemble[column / width];
   int32_t target = e->column[column % width / q];
   double scale = c->scaler.y_scale[target], spread = scale * c->calibration.std_scale[column];
@@ -121,17 +121,17 @@ static void predict_column(const tt_trained_ensemble *c, int64_t column, const d
   for (int64_t i = e->first; i < e->first + e->members; i++) {
     member_at(c, i, column % width / q, (int32_t)(column % q), x, &mu[i], &v[i]);
     all += c->weight[i];
-    centre += c->weight[i] * mu[i];
+    center += c->weight[i] * mu[i];
   }
-  centre /= all;
+  center /= all;
   for (int64_t i = e->first; i < e->first + e->members; i++)
-    apart += c->weight[i] * (mu[i] - centre) * (mu[i] - centre) / all;
+    apart += c->weight[i] * (mu[i] - center) * (mu[i] - center) / all;
   for (int64_t i = e->first; i < e->first + e->members; i++) {
-    double at = c->scaler.y_mean[target] + scale * centre + near * (mu[i] - centre);
+    double point = c->scaler.y_mean[target] + scale * center + near * (mu[i] - center);
     double lambda = c->scaler.y_lambda[target], own = spread * spread * v[i];
     tt_transform_moments user =
-        tt_transform_undo_gaussian(f, lambda, at, own + (spread * spread - near * near) * apart);
-    own = tt_transform_undo_gaussian(f, lambda, at, own).variance;
+        tt_transform_undo_gaussian(f, lambda, point, own + (spread * spread - near * near) * apart);
+    own = tt_transform_undo_gaussian(f, lambda, point, own).variance;
     mu[i] = user.mean;
     mean += c->weight[i] * user.mean / all;
     within += c->weight[i] * own;
@@ -174,13 +174,13 @@ static double largest_error(const tt_trained_ensemble *c, int64_t column, const 
 }
 
 /* Targets with these normalizations; of a logarithm the members are nearly log-normal. */
-static void normalize_targets(tt_trained_ensemble *c, const tt_normalize *by)
+static void normalize_targets(tt_trained_ensemble *c, const tt_normalize *normalize)
 {
   static const double lambda[TARGETS] = {0.4, 1.7};
   for (int i = 0; i < TARGETS; i++) {
-    c->scaler.y_normalize[i] = (int8_t)by[i];
+    c->scaler.y_normalize[i] = (int8_t)normalize[i];
     c->scaler.y_lambda[i] = lambda[i];
-    if (by[i] != TT_NORMALIZE_standard) c->scaler.y_scale[i] *= 0.1;
+    if (normalize[i] != TT_NORMALIZE_standard) c->scaler.y_scale[i] *= 0.1;
   }
 }
 
@@ -212,17 +212,18 @@ static void make_rows(double *x)
   for (int i = 0; i < ROWS * IN; i++) x[i] = 2.0 * sin(1.0 + i);
 }
 
-static void compare(tt_activation activation, tt_output output, int kind, const tt_normalize *by)
+static void compare(tt_activation activation, tt_output output, int kind,
+                    const tt_normalize *normalize)
 {
   char what[128];
   double x[ROWS * IN];
   tt_trained_ensemble *c = cast(activation, output, kind);
   const tt_trained_ensembles all = {.count = 1, .at = &c};
-  normalize_targets(c, by);
+  normalize_targets(c, normalize);
   make_rows(x);
   snprintf(what, sizeof what, "%s, output %s, kind %d, targets %s and %s",
            tt_choice_activation[activation], tt_choice_output[output], kind,
-           tt_choice_normalize[by[0]], tt_choice_normalize[by[1]]);
+           tt_choice_normalize[normalize[0]], tt_choice_normalize[normalize[1]]);
   check_all(&all, x, what);
   tt_trained_ensemble_destroy(&c);
 }
@@ -241,10 +242,10 @@ TT_TEST (jacobians_are_central_differences) {
 TT_TEST (jacobians_of_transformed_targets_are_central_differences) {
   for (int o = 0; o < TT_OUTPUT_COUNT; o++)
     for (int n = 0; n < TT_NORMALIZE_COUNT * TT_NORMALIZE_COUNT; n++) {
-      const tt_normalize by[TARGETS] = {(tt_normalize)(n % TT_NORMALIZE_COUNT),
-                                        (tt_normalize)(n / TT_NORMALIZE_COUNT)};
+      const tt_normalize normalize[TARGETS] = {(tt_normalize)(n % TT_NORMALIZE_COUNT),
+                                               (tt_normalize)(n / TT_NORMALIZE_COUNT)};
       if (tt_output_labels((tt_output)o) == TT_LABEL_TYPE_real)
-        compare(TT_ACT_tanh, (tt_output)o, n % 4, by);
+        compare(TT_ACT_tanh, (tt_output)o, n % 4, normalize);
     }
 }
 
@@ -253,12 +254,12 @@ static void normalize_inputs(tt_trained_ensemble *c, int n, double *x)
 {
   static const double lambda[] = {0.0, 0.7, 2.0};
   for (int i = 0; i < IN; i++) {
-    int by = (n + i) % TT_NORMALIZE_COUNT;
-    c->scaler.x_normalize[i] = (int8_t)by;
+    int step = (n + i) % TT_NORMALIZE_COUNT;
+    c->scaler.x_normalize[i] = (int8_t)step;
     c->scaler.x_lambda[i] = lambda[n % 3];
     for (int r = 0; r < ROWS; r++) {
       double *v = &x[r * IN + i];
-      if (!tt_transform_accepts(tt_normalize_transform((tt_normalize)by), *v)) *v = 0.2 - *v;
+      if (!tt_transform_accepts(tt_normalize_transform((tt_normalize)step), *v)) *v = 0.2 - *v;
     }
   }
 }
@@ -334,16 +335,16 @@ TT_TEST (jacobians_at_the_ends) {
 
 /* A member reproduces itself in the units of the user too, whatever its weight. */
 TT_TEST (one_member_of_transformed_targets_has_no_epistemic_part) {
-  for (int by = 0; by < TT_TRANSFORM_COUNT; by++)
+  for (int step = 0; step < TT_TRANSFORM_COUNT; step++)
     for (int k = 0; k < 200; k++) {
-      const tt_column_scale s = {0.3, 0.7, 1.0, (tt_transform)by, 0.6};
+      const tt_column_scale s = {0.3, 0.7, 1.0, (tt_transform)step, 0.6};
       const double weight[] = {0.0, 1.0 + k, 0.0};
       double mean[] = {NAN, 0.01 * k - 1.0, NAN}, variance[] = {NAN, 0.02, NAN};
       const tt_transform_moments own = tt_denormalize_member(&s, mean[1], variance[1]);
-      const tt_uncertainty at = tt_denormalize_mixture(&s, 3, weight, mean, variance);
-      TT_CHECK(at.mean, ==, own.mean);
-      TT_CHECK(at.epistemic, ==, 0.0);
-      TT_CHECK(at.total, ==, at.aleatoric);
-      TT_CHECK(fabs(at.aleatoric - sqrt(own.variance)), <=, 1e-12 * at.aleatoric);
+      const tt_uncertainty uncertainty = tt_denormalize_mixture(&s, 3, weight, mean, variance);
+      TT_CHECK(uncertainty.mean, ==, own.mean);
+      TT_CHECK(uncertainty.epistemic, ==, 0.0);
+      TT_CHECK(uncertainty.total, ==, uncertainty.aleatoric);
+      TT_CHECK(fabs(uncertainty.aleatoric - sqrt(own.variance)), <=, 1e-12 * uncertainty.aleatoric);
     }
 }

@@ -18,12 +18,12 @@ __attribute__((visibility("default"))) void *aligned_alloc(size_t alignment, siz
   return posix_memalign(&block, alignment, bytes) ? NULL : block;
 }
 
-static void starve(const char *name, tt_err (*scenario)(void *), void *with)
+static void starve(const char *name, tt_err (*scenario)(void *), void *context)
 {
   int64_t before = tt_mem_live_blocks(), failures = 0;
   for (;; failures++) {
     allowed = failures;
-    tt_err e = scenario(with);
+    tt_err e = scenario(context);
     allowed = -1;
     TT_CHECK(tt_mem_live_blocks(), ==, before);
     if (e == TT_OK) break;
@@ -35,13 +35,13 @@ static void starve(const char *name, tt_err (*scenario)(void *), void *with)
 }
 
 /* The same for the memory of the device. */
-static void starve_device(const char *name, tt_err (*scenario)(void *), void *with)
+static void starve_device(const char *name, tt_err (*scenario)(void *), void *context)
 {
 #ifdef TT_CUDA_DOUBLE
   int64_t buffers = tt_double_count().buffers, failures = 0;
   for (tt_err e = TT_E_MEM; e; failures++) {
     tt_double_fail_alloc(failures + 1);
-    e = scenario(with);
+    e = scenario(context);
     tt_double_fail_alloc(0);
     TT_CHECK(tt_double_count().buffers, ==, buffers);
     if (e) TT_CHECK((int)e, ==, TT_E_MEM);
@@ -51,10 +51,10 @@ static void starve_device(const char *name, tt_err (*scenario)(void *), void *wi
           (int)failures - 1);
   TT_CHECK(failures, >, 1);
 #endif
-  (void)name, (void)scenario, (void)with;
+  (void)name, (void)scenario, (void)context;
 }
 
-static tt_err datasets(void *with)
+static tt_err datasets(void *context)
 {
   tt_dataset *d = NULL;
   tt_columns copy = {0};
@@ -62,7 +62,7 @@ static tt_err datasets(void *with)
   int32_t *row = NULL;
   int64_t count;
   const int32_t column = 0;
-  (void)with;
+  (void)context;
   tt_err e = tt_dataset_create(5, 2, 2, 1, &d);
   if (!e) e = tt_columns_copy(&d->target, &copy);
   if (!e) e = tt_scaler_copy(&d->scaler, &scales);
@@ -74,11 +74,11 @@ static tt_err datasets(void *with)
   return e;
 }
 
-static tt_err states(void *with)
+static tt_err states(void *context)
 {
   tt_state *s = NULL;
   tt_moments *m = NULL;
-  (void)with;
+  (void)context;
   tt_err e = tt_state_create((tt_slice){0, 3}, (tt_state_shape){7, 2, 4, 0, 0, 0}, &s);
   if (!e) e = tt_moments_create(4, 2, &m);
   tt_state_destroy(&s);
@@ -87,23 +87,23 @@ static tt_err states(void *with)
 }
 
 /* A job, parsed by tt_config_parse. */
-static tt_err cohorts(void *with)
+static tt_err cohorts(void *context)
 {
   tt_cohorts all = {0};
   tt_columns target = {0};
   tt_err e = tt_columns_create(2, &target);
-  if (!e) e = tt_cohorts_create(with, 3, &target, NULL, &all);
+  if (!e) e = tt_cohorts_create(context, 3, &target, NULL, &all);
   tt_cohorts_destroy(&all);
   tt_columns_free(&target);
   return e;
 }
 
 /* A job file read, and written out. */
-static tt_err jobs(void *with)
+static tt_err jobs(void *context)
 {
   tt_config *cfg = NULL;
   char *text = NULL;
-  tt_err e = tt_config_parse("job.yaml", with, (int64_t)strlen(with), NULL, 0, &cfg);
+  tt_err e = tt_config_parse("job.yaml", context, (int64_t)strlen(context), NULL, 0, &cfg);
   if (!e) e = tt_config_to_yaml(cfg, &text);
   tt_free(text);
   tt_config_destroy(&cfg);
@@ -120,23 +120,23 @@ static tt_err some_parts(problem *p, tt_engine *engine)
   return p->by.ops->team->partial(engine, 0, (tt_slice){1, 3}, &training, sum, loss);
 }
 
-static tt_err engines(void *with)
+static tt_err engines(void *context)
 {
-  problem *p = with;
-  tt_progress at;
+  problem *p = context;
+  tt_progress progress;
   tt_engine *engine = NULL;
   tt_err e = p->by.ops->create(&p->c, everyone(p), &p->by.use, &engine);
   if (!e) e = p->by.ops->set_data(engine, p->d, NULL);
   if (!e) e = p->by.ops->init(engine);
-  if (!e) e = p->by.ops->train(engine, 3, &at);
+  if (!e) e = p->by.ops->train(engine, 3, &progress);
   if (!e) e = some_parts(p, engine);
   p->by.ops->destroy(&engine);
   return e;
 }
 
-static tt_err predictions(void *with)
+static tt_err predictions(void *context)
 {
-  problem *p = with;
+  problem *p = context;
   tt_trained_ensemble *c = NULL;
   tt_moments *m = NULL;
   float x[6] = {0};
@@ -212,12 +212,12 @@ static void put_front(problem *p)
 }
 
 TT_TEST (engines_survive_failed_allocations) {
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   const int64_t hidden[] = {5, 5};
-  for (int i = 0, n = ways(by); i < n; i++) {
+  for (int i = 0, n = ways(variant); i < n; i++) {
     problem p = problem_make(30, 3, 2, 2, 2, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean_variance);
     for (int e = 0; e < 2; e++) TT_CHECK_OK(tt_text_set(&p.c.ensemble[e].name, e ? "b" : "a"));
-    p.by = by[i];
+    p.by = variant[i];
     p.by.use.threads = 2;
     if (i % 3 == 2)
       put_front(&p);

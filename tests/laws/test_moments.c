@@ -72,7 +72,7 @@ static void same_moments(const tt_moments *all, const tt_moments *some, int64_t 
     }
 }
 
-static void predicts(way by, tt_output output)
+static void predicts(way variant, tt_output output)
 {
   tt_trained_ensemble *c = committee(output);
   float *x = inputs(), *said = NULL;
@@ -80,22 +80,22 @@ static void predicts(way by, tt_output output)
   TT_CHECK(columns, ==, 4 * c->model.quantities);
   tt_moments *all = moments(ROWS, columns);
   TT_CHECK_OK(TT_ALLOC(said, c->members * 2 * tt_trained_ensemble_width(c) * ROWS));
-  TT_CHECK_OK(by.ops->predict(c, &by.use, ROWS, x, all, said));
+  TT_CHECK_OK(variant.ops->predict(c, &variant.use, ROWS, x, all, said));
   tt_moments *want = by_hand(c, said);
   same_moments(want, all, 0, ROWS);
   for (int64_t k = 0; k < columns; k++) TT_CHECK(tt_moments_at(all, 0, k).epistemic, >, 0.0);
   if (output == TT_OUTPUT_mean) TT_CHECK(tt_moments_at(all, 0, 0).aleatoric, ==, 0.0);
   const int64_t cut[] = {0, 1, 2, 18, 35, 291, 547, ROWS};
   for (int i = 0; i + 1 < 8; i++) {
-    way with = by;
+    way with = variant;
     with.use.threads = 1 + i % 2;
     tt_moments *part = moments(cut[i + 1] - cut[i], columns);
-    TT_CHECK_OK(by.ops->predict(c, &with.use, part->rows, x + cut[i] * INPUTS, part, NULL));
+    TT_CHECK_OK(variant.ops->predict(c, &with.use, part->rows, x + cut[i] * INPUTS, part, NULL));
     same_moments(all, part, cut[i], part->rows);
     tt_moments_destroy(&part);
   }
-  by.use.threads = 2;
-  TT_CHECK_OK(by.ops->predict(c, &by.use, ROWS, x, all, NULL)); /* cleared first */
+  variant.use.threads = 2;
+  TT_CHECK_OK(variant.ops->predict(c, &variant.use, ROWS, x, all, NULL)); /* cleared first */
   same_moments(want, all, 0, ROWS);
   tt_moments_destroy(&all);
   tt_moments_destroy(&want);
@@ -105,15 +105,16 @@ static void predicts(way by, tt_output output)
 }
 
 TT_TEST (predictions_are_the_moments_of_the_members) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
-    for (int output = 0; output < TT_OUTPUT_COUNT; output++) predicts(by[i], (tt_output)output);
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
+    for (int output = 0; output < TT_OUTPUT_COUNT; output++)
+      predicts(variant[i], (tt_output)output);
 }
 
 /* A member predicts what its network computes, here in double. */
 TT_TEST (members_predict_what_their_networks_compute) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++) {
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
     const int64_t hidden = 1; /* one tanh: written out by hand */
     tt_trained_ensemble *c = NULL;
     tt_model m;
@@ -125,7 +126,7 @@ TT_TEST (members_predict_what_their_networks_compute) {
     const float w[] = {0.5f, 0.25f, 2.0f, -3.0f, 0.125f, 1.5f}; /* W0 b0 | W1 (mean, raw) b1 */
     memcpy(c->w, w, sizeof w);
     float x = 0.75f, said[2];
-    TT_CHECK_OK(by[i].ops->predict(c, &by[i].use, 1, &x, NULL, said));
+    TT_CHECK_OK(variant[i].ops->predict(c, &variant[i].use, 1, &x, NULL, said));
     double h = tanh(0.5 * 0.75 + 0.25);
     TT_CHECK(fabs((double)said[0] - (2.0 * h + 0.125)), <=, 1e-6);
     TT_CHECK(fabs((double)said[1] - (log1p(exp(-3.0 * h + 1.5)) + 0.01)), <=, 1e-6);

@@ -7,20 +7,20 @@
 
 enum { ROWS = 36, TRAIN = 24, INPUTS = 3, TARGETS = 2, KEPT = 2 };
 
-static void read_all(hid_t place, const char *name, hid_t type, void *to)
+static void read_all(hid_t place, const char *name, hid_t type, void *dst)
 {
   hid_t d = H5Dopen2(place, name, H5P_DEFAULT);
   TT_CHECK(d, >=, 0);
-  TT_CHECK(H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, to), >=, 0);
+  TT_CHECK(H5Dread(d, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, dst), >=, 0);
   H5Dclose(d);
 }
 
 /* "key=value key=value " of a run. */
-static void read_settings(hid_t run, char *text, size_t room)
+static void read_settings(hid_t run, char *text, size_t scratch)
 {
   hid_t a = H5Aopen(run, "settings", H5P_DEFAULT), type = H5Aget_type(a);
-  TT_CHECK(H5Tget_size(type), <, room);
-  memset(text, 0, room);
+  TT_CHECK(H5Tget_size(type), <, scratch);
+  memset(text, 0, scratch);
   TT_CHECK(H5Aread(a, type, text), >=, 0);
   H5Tclose(type);
   H5Aclose(a);
@@ -30,25 +30,25 @@ static const char *find(const char *settings, const char *key)
 {
   char pattern[64];
   snprintf(pattern, sizeof pattern, "%s=", key);
-  const char *at = strstr(settings, pattern);
-  while (at && at != settings && at[-1] != ' ') at = strstr(at + 1, pattern);
-  return at ? at + strlen(pattern) : NULL;
+  const char *cursor = strstr(settings, pattern);
+  while (cursor && cursor != settings && cursor[-1] != ' ') cursor = strstr(cursor + 1, pattern);
+  return cursor ? cursor + strlen(pattern) : NULL;
 }
 
 static float number(const char *settings, const char *key, float without)
 {
-  const char *at = find(settings, key);
-  return at ? strtof(at, NULL) : without;
+  const char *cursor = find(settings, key);
+  return cursor ? strtof(cursor, NULL) : without;
 }
 
 static int choice(const char *settings, const char *key, const char *const *names)
 {
-  const char *at = find(settings, key);
-  for (int i = 0; at && names[i]; i++) {
+  const char *cursor = find(settings, key);
+  for (int i = 0; cursor && names[i]; i++) {
     size_t length = strlen(names[i]);
-    if (!strncmp(at, names[i], length) && at[length] == ' ') return i;
+    if (!strncmp(cursor, names[i], length) && cursor[length] == ' ') return i;
   }
-  TT_CHECK(at == NULL, ==, 1);
+  TT_CHECK(cursor == NULL, ==, 1);
   return 0;
 }
 
@@ -88,9 +88,10 @@ static void set_cohort(const char *s, tt_cohort *c)
   c->variance_floor = 1e-3f;
   c->schedule_options =
       (tt_schedule_options){.growth = number(s, "growth", 1.0f), .peak = number(s, "peak", 0.3f)};
-  char *at = (char *)(uintptr_t)find(s, "milestones");
-  for (; at && *at && *at != ' '; at += *at == ',')
-    c->schedule_options.milestone[c->schedule_options.milestones++] = (int32_t)strtol(at, &at, 10);
+  char *cursor = (char *)(uintptr_t)find(s, "milestones");
+  for (; cursor && *cursor && *cursor != ' '; cursor += *cursor == ',')
+    c->schedule_options.milestone[c->schedule_options.milestones++] =
+        (int32_t)strtol(cursor, &cursor, 10);
   c->batch_size = TRAIN;
   c->parts = 1;
   c->max_epochs = 50;
@@ -126,21 +127,21 @@ static double apart(const float *got, const float *want, int64_t n)
 }
 
 /* Largest difference in the weights, or in their average, at the recorded steps. */
-static double follow(problem *p, way by, hid_t run, const int32_t *kept)
+static double follow(problem *p, way variant, hid_t run, const int32_t *kept)
 {
   float *want = NULL;
   double worst = 0.0;
-  tt_progress at;
+  tt_progress progress;
   int64_t params = p->c.model.params;
   TT_CHECK_OK(TT_ALLOC(want, KEPT * params));
   read_all(run, "weights", H5T_NATIVE_FLOAT, want);
-  problem_start(p, by, everyone(p));
+  problem_start(p, variant, everyone(p));
   tt_state *s = problem_state(p, everyone(p));
   read_all(run, "init", H5T_NATIVE_FLOAT, TT_FIELD(s, weights));
-  TT_CHECK_OK(by.ops->load(p->engine, everyone(p), s));
+  TT_CHECK_OK(variant.ops->load(p->engine, everyone(p), s));
   for (int k = 0; k < KEPT; k++) {
-    TT_CHECK_OK(by.ops->train(p->engine, kept[k] - (k ? kept[k - 1] : 0), &at));
-    TT_CHECK_OK(by.ops->save(p->engine, everyone(p), s));
+    TT_CHECK_OK(variant.ops->train(p->engine, kept[k] - (k ? kept[k - 1] : 0), &progress));
+    TT_CHECK_OK(variant.ops->save(p->engine, everyone(p), s));
     worst = fmax(worst, apart(s->averages ? TT_FIELD(s, average) : TT_FIELD(s, weights),
                               want + k * params, params));
   }
@@ -151,17 +152,17 @@ static double follow(problem *p, way by, hid_t run, const int32_t *kept)
 
 static void one_run(hid_t file, const char *name, int turn)
 {
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   char settings[512];
   int32_t kept[KEPT];
   hid_t run = H5Gopen2(file, name, H5P_DEFAULT);
   read_settings(run, settings, sizeof settings);
   read_all(file, "kept", H5T_NATIVE_INT32, kept);
-  for (int i = 0, n = ways(by); i < n; i++) {
+  for (int i = 0, n = ways(variant); i < n; i++) {
     problem p = read_problem(file, settings);
-    if (has_turn(by[i], turn) && can(by[i], &p.c)) {
-      double worst = follow(&p, by[i], run, kept);
-      fprintf(stderr, "  %-21s %-26s %.1e\n", by[i].name, name, worst);
+    if (has_turn(variant[i], turn) && can(variant[i], &p.c)) {
+      double worst = follow(&p, variant[i], run, kept);
+      fprintf(stderr, "  %-21s %-26s %.1e\n", variant[i].name, name, worst);
       TT_CHECK(worst, <=, 1e-5);
     }
     problem_free(&p);

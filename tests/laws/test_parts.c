@@ -128,11 +128,11 @@ static problem make(int loss, int optimizer, int64_t parts)
 }
 
 /* Returns 1 if the bits differ: where an optimizer moves the weights by very little, they may not. */
-static int close_to_the_whole(way by, int loss, int optimizer)
+static int close_to_the_whole(way variant, int loss, int optimizer)
 {
   problem whole = make(loss, optimizer, 1), cut = make(loss, optimizer, PARTS);
-  tt_state *want = problem_run(&whole, by, everyone(&whole), 4);
-  tt_state *got = problem_run(&cut, by, everyone(&cut), 4);
+  tt_state *want = problem_run(&whole, variant, everyone(&whole), 4);
+  tt_state *got = problem_run(&cut, variant, everyone(&cut), 4);
   const float *a = TT_FIELD(want, weights), *b = TT_FIELD(got, weights);
   size_t bytes = (size_t)whole.c.model.params * sizeof *a;
   TT_CHECK(TT_FIELD(got, step)[0], ==, 6);
@@ -148,18 +148,19 @@ static int close_to_the_whole(way by, int loss, int optimizer)
   return differ;
 }
 
-static int trains_in_parts(way by)
+static int trains_in_parts(way variant)
 {
-  return by.ops == &tt_engine_cpu || by.use.path == TT_GPU_PATH_layered;
+  return variant.ops == &tt_engine_cpu || variant.use.path == TT_GPU_PATH_layered;
 }
 
 TT_TEST (training_in_parts_is_training) {
-  way by[MAX_WAYS];
-  int n = ways(by), differ = 0, runs = 0;
+  way variant[MAX_WAYS];
+  int n = ways(variant), differ = 0, runs = 0;
   for (int k = 0; k < n; k++)
     for (int i = 0; i < (int)TT_LOSS_COUNT || i < (int)TT_OPT_COUNT; i++)
-      if (trains_in_parts(by[k]) && (by[k].ops == &tt_engine_cpu || takes(by[k], i))) {
-        differ += close_to_the_whole(by[k], i % (int)TT_LOSS_COUNT, i % (int)TT_OPT_COUNT);
+      if (trains_in_parts(variant[k]) &&
+          (variant[k].ops == &tt_engine_cpu || takes(variant[k], i))) {
+        differ += close_to_the_whole(variant[k], i % (int)TT_LOSS_COUNT, i % (int)TT_OPT_COUNT);
         runs++;
       }
   TT_CHECK(4 * differ, >=, 3 * runs); /* the parts are really computed apart */
@@ -167,14 +168,14 @@ TT_TEST (training_in_parts_is_training) {
 
 /* With fewer members than threads, the threads share the parts of a batch. */
 TT_TEST (threads_share_the_parts_and_give_the_same_bits) {
-  way by[MAX_WAYS];
-  int n = ways(by);
+  way variant[MAX_WAYS];
+  int n = ways(variant);
   for (int k = 0; k < n; k++)
-    for (int i = 0; i < 5 && by[k].ops == &tt_engine_cpu; i++) {
+    for (int i = 0; i < 5 && variant[k].ops == &tt_engine_cpu; i++) {
       problem p = make(i, i, i == 4 ? 5 : PARTS);
-      way several = by[k];
+      way several = variant[k];
       several.use.threads = 2 + i % 2;
-      tt_state *want = problem_run(&p, by[k], everyone(&p), 4);
+      tt_state *want = problem_run(&p, variant[k], everyone(&p), 4);
       tt_state *got = problem_run(&p, several, everyone(&p), 3);
       same_member(want, got, 0, "threads that share parts");
       tt_state_destroy(&want);

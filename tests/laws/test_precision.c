@@ -33,33 +33,33 @@ static problem make(const shape *s)
   return p;
 }
 
-static void all_ways(void (*law)(const shape *s, way by, const tt_state *want))
+static void all_ways(void (*law)(const shape *s, way variant, const tt_state *want))
 {
-  way by[MAX_WAYS];
-  for (int i = 0, n = tensor_ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = tensor_ways(variant); i < n; i++)
     for (int k = 0; k < SHAPES; k++) {
       problem p = make(&shapes[k]);
-      tt_state *want = problem_run(&p, by[i], everyone(&p), 1000);
-      law(&shapes[k], by[i], want);
+      tt_state *want = problem_run(&p, variant[i], everyone(&p), 1000);
+      law(&shapes[k], variant[i], want);
       tt_state_destroy(&want);
       problem_free(&p);
     }
 }
 
-static void same_slice(const tt_state *want, problem *p, way by, tt_slice slice, int64_t steps)
+static void same_slice(const tt_state *want, problem *p, way variant, tt_slice slice, int64_t steps)
 {
-  tt_state *got = problem_run(p, by, slice, steps);
+  tt_state *got = problem_run(p, variant, slice, steps);
   for (int64_t i = slice.first; i < slice.first + slice.count; i++)
-    same_member(want, got, i, by.name);
+    same_member(want, got, i, variant.name);
   tt_state_destroy(&got);
 }
 
 /* Alone, with another member, with other calls. */
-static void company(const shape *s, way by, const tt_state *want)
+static void company(const shape *s, way variant, const tt_state *want)
 {
   const tt_slice slices[] = {{0, 1}, {1, 2}, {3, 1}};
   problem p = make(s);
-  for (int k = 0; k < 3; k++) same_slice(want, &p, by, slices[k], 1 + k);
+  for (int k = 0; k < 3; k++) same_slice(want, &p, variant, slices[k], 1 + k);
   problem_free(&p);
 }
 TT_TEST (other_members_and_calls_change_nothing) {
@@ -67,32 +67,32 @@ TT_TEST (other_members_and_calls_change_nothing) {
 }
 
 /* On the double: nor does the order of threads. */
-static void schedule(const shape *s, way by, const tt_state *want)
+static void schedule(const shape *s, way variant, const tt_state *want)
 {
   problem p = make(s);
-  by.schedule = (by.schedule + 1) % SCHEDULES;
-  same_slice(want, &p, by, everyone(&p), 1000);
+  variant.schedule = (variant.schedule + 1) % SCHEDULES;
+  same_slice(want, &p, variant, everyone(&p), 1000);
   problem_free(&p);
 }
 TT_TEST (the_order_of_threads_changes_nothing) {
   all_ways(schedule);
 }
 
-static void restart(const shape *s, way by, const tt_state *want)
+static void restart(const shape *s, way variant, const tt_state *want)
 {
-  tt_progress at;
+  tt_progress progress;
   problem p = make(s);
-  problem_start(&p, by, everyone(&p));
-  TT_CHECK_OK(by.ops->train(p.engine, 3, &at));
-  TT_CHECK(at.training, ==, MEMBERS);
+  problem_start(&p, variant, everyone(&p));
+  TT_CHECK_OK(variant.ops->train(p.engine, 3, &progress));
+  TT_CHECK(progress.training, ==, MEMBERS);
   tt_state *saved = problem_state(&p, everyone(&p));
   problem_stop(&p);
   tt_slice some = {1, 3};
-  problem_start(&p, by, some);
-  TT_CHECK_OK(by.ops->load(p.engine, some, saved));
+  problem_start(&p, variant, some);
+  TT_CHECK_OK(variant.ops->load(p.engine, some, saved));
   problem_finish(&p, 2);
   tt_state *got = problem_state(&p, some);
-  for (int64_t i = 1; i < MEMBERS; i++) same_member(want, got, i, by.name);
+  for (int64_t i = 1; i < MEMBERS; i++) same_member(want, got, i, variant.name);
   tt_state_destroy(&saved);
   tt_state_destroy(&got);
   problem_free(&p);
@@ -101,14 +101,14 @@ TT_TEST (a_restart_changes_nothing) {
   all_ways(restart);
 }
 
-static void diverges(const shape *s, way by, const tt_state *want)
+static void diverges(const shape *s, way variant, const tt_state *want)
 {
   problem p = make(s);
   p.c.member[BAD].hyper.learning_rate = 1e30f;
-  tt_state *got = problem_run(&p, by, everyone(&p), 4);
+  tt_state *got = problem_run(&p, variant, everyone(&p), 4);
   TT_CHECK(TT_FIELD(got, status)[BAD], ==, TT_STATUS_diverged);
   for (int64_t i = 0; i < MEMBERS; i++)
-    if (i != BAD) same_member(want, got, i, by.name);
+    if (i != BAD) same_member(want, got, i, variant.name);
   tt_state_destroy(&got);
   problem_free(&p);
 }
@@ -130,19 +130,19 @@ static double apart(const tt_state *a, const tt_state *b)
 
 /* The same steps in fp32: tf32 differs clearly from them, 3xtf32 hardly. cuBLAS, which the layered
  * path uses, may compute small products of tf32 in fp32. */
-static void near_fp32(const shape *s, way by, const tt_state *got)
+static void near_fp32(const shape *s, way variant, const tt_state *got)
 {
-  int tf32 = by.use.precision == TT_PRECISION_tf32;
+  int tf32 = variant.use.precision == TT_PRECISION_tf32;
   problem p = make(s);
-  by.use.precision = TT_PRECISION_fp32;
-  tt_state *want = problem_run(&p, by, everyone(&p), 1000);
+  variant.use.precision = TT_PRECISION_fp32;
+  tt_state *want = problem_run(&p, variant, everyone(&p), 1000);
   double gap = apart(want, got);
-  fprintf(stderr, "  %-18s %.1e from fp32\n", by.name, gap);
+  fprintf(stderr, "  %-18s %.1e from fp32\n", variant.name, gap);
   TT_CHECK(gap, <=, tf32 ? 5e-3 : 1e-5);
 #ifdef TT_CUDA_DOUBLE
   int rounds = 1; /* its cuBLAS always does */
 #else
-  int rounds = by.use.path != TT_GPU_PATH_layered;
+  int rounds = variant.use.path != TT_GPU_PATH_layered;
 #endif
   if (rounds) TT_CHECK(gap, >, tf32 ? 1e-5 : 0.0);
   tt_state_destroy(&want);
@@ -152,23 +152,24 @@ TT_TEST (steps_differ_by_the_error_of_their_precision) {
   all_ways(near_fp32);
 }
 
-static void losses(const shape *s, way by, const tt_state *weights, double loss[TT_SPLITS][MEMBERS])
+static void losses(const shape *s, way variant, const tt_state *weights,
+                   double loss[TT_SPLITS][MEMBERS])
 {
   problem p = make(s);
-  problem_start(&p, by, everyone(&p));
-  TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), weights));
+  problem_start(&p, variant, everyone(&p));
+  TT_CHECK_OK(variant.ops->load(p.engine, everyone(&p), weights));
   for (int split = 0; split < TT_SPLITS; split++)
-    TT_CHECK_OK(by.ops->evaluate(p.engine, (tt_split)split, loss[split]));
+    TT_CHECK_OK(variant.ops->evaluate(p.engine, (tt_split)split, loss[split]));
   problem_free(&p);
 }
 
 /* The report on the weights is computed in fp32, as is the validation loss. */
-static void measured(const shape *s, way by, const tt_state *trained)
+static void measured(const shape *s, way variant, const tt_state *trained)
 {
   double mine[TT_SPLITS][MEMBERS], theirs[TT_SPLITS][MEMBERS];
-  way plain = by;
+  way plain = variant;
   plain.use.precision = TT_PRECISION_fp32;
-  losses(s, by, trained, mine);
+  losses(s, variant, trained, mine);
   losses(s, plain, trained, theirs);
   TT_CHECK(memcmp(mine, theirs, sizeof mine), ==, 0);
   for (int i = 0; i < MEMBERS; i++)
@@ -180,14 +181,14 @@ TT_TEST (losses_are_measured_in_fp32) {
 
 /* Another precision or path has another arithmetic text, so a checkpoint of it is rejected. */
 TT_TEST (every_precision_has_its_own_arithmetic_text) {
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   tt_engine_info info[MAX_WAYS];
-  int n = tensor_ways(by);
+  int n = tensor_ways(variant);
   for (int i = 0; i < n; i++) {
     problem p = make(&shapes[0]);
-    problem_start(&p, by[i], everyone(&p));
-    TT_CHECK_OK(by[i].ops->info(p.engine, &info[i]));
-    TT_CHECK_HAS(info[i].arithmetic, tt_choice_precision[by[i].use.precision]);
+    problem_start(&p, variant[i], everyone(&p));
+    TT_CHECK_OK(variant[i].ops->info(p.engine, &info[i]));
+    TT_CHECK_HAS(info[i].arithmetic, tt_choice_precision[variant[i].use.precision]);
     for (int k = 0; k < i; k++) TT_CHECK(strcmp(info[i].arithmetic, info[k].arithmetic), !=, 0);
     problem_free(&p);
   }

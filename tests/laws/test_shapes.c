@@ -71,14 +71,14 @@ static problem make(const shape *s)
   return p;
 }
 
-static tt_state *all_steps(problem *p, way by)
+static tt_state *all_steps(problem *p, way variant)
 {
-  tt_progress at;
+  tt_progress progress;
   tt_slice all = everyone(p);
-  problem_start(p, by, all);
-  TT_CHECK_OK(by.ops->train(p->engine, 17, &at));
-  TT_CHECK_OK(by.ops->train(p->engine, STEPS - 17, &at));
-  TT_CHECK(at.training, ==, 2);
+  problem_start(p, variant, all);
+  TT_CHECK_OK(variant.ops->train(p->engine, 17, &progress));
+  TT_CHECK_OK(variant.ops->train(p->engine, STEPS - 17, &progress));
+  TT_CHECK(progress.training, ==, 2);
   tt_state *s = problem_state(p, all);
   problem_stop(p);
   return s;
@@ -129,15 +129,15 @@ static void agree(const char *name, int which, const tt_state *want, const tt_st
  * thirds of the others, run with one order. */
 static void all_ways(int which, problem *p, const tt_state *want)
 {
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   tt_state *before = NULL;
   int once = p->c.model.params > 1000 || which % SCHEDULES;
-  for (int i = 0, n = ways(by); i < n; i++) {
-    if (!suits(by[i], &p->c) || (once && !takes(by[i], which))) continue;
-    tt_state *got = all_steps(p, by[i]);
-    agree(by[i].name, which, want, got);
-    for (int m = 0; before && !once && by[i].schedule > 0 && m < 2; m++)
-      same_member(before, got, m, by[i].name);
+  for (int i = 0, n = ways(variant); i < n; i++) {
+    if (!suits(variant[i], &p->c) || (once && !takes(variant[i], which))) continue;
+    tt_state *got = all_steps(p, variant[i]);
+    agree(variant[i].name, which, want, got);
+    for (int m = 0; before && !once && variant[i].schedule > 0 && m < 2; m++)
+      same_member(before, got, m, variant[i].name);
     tt_state_destroy(&before);
     before = got;
   }

@@ -66,38 +66,38 @@ static int64_t params_of(const stages *x) { return x->p->c.model.params; }
 static void reserve(stages *x, int s)
 {
   int64_t arrays = x->p->c.parts * x->values;
-  float *at = NULL;
+  float *place = NULL;
   if (x->on_device)
-    TT_CHECK_OK(x->ops->team->device_room(x->engine[s], 2 * arrays + 2 * params_of(x), &at));
+    TT_CHECK_OK(x->ops->team->device_scratch(x->engine[s], 2 * arrays + 2 * params_of(x), &place));
   else
-    TT_CHECK_OK(TT_ALLOC(at, 2 * arrays + 2 * params_of(x)));
-  x->forward[s] = at;
-  x->backward[s] = at + arrays;
-  x->weights[s] = at + 2 * arrays;
-  if (s == 0) x->gradient = at + 2 * arrays + params_of(x);
+    TT_CHECK_OK(TT_ALLOC(place, 2 * arrays + 2 * params_of(x)));
+  x->forward[s] = place;
+  x->backward[s] = place + arrays;
+  x->weights[s] = place + 2 * arrays;
+  if (s == 0) x->gradient = place + 2 * arrays + params_of(x);
 }
 
-static void copy(const stages *x, float *to, const float *from, int64_t count)
+static void copy(const stages *x, float *dst, const float *src, int64_t count)
 {
   if (x->on_device)
-    TT_CHECK_OK(x->ops->team->device_copy(x->engine[0], to, from, count));
+    TT_CHECK_OK(x->ops->team->device_copy(x->engine[0], dst, src, count));
   else
-    memcpy(to, from, (size_t)count * sizeof *to);
+    memcpy(dst, src, (size_t)count * sizeof *dst);
 }
 
-static void start(problem *p, way by, int count, stages *to)
+static void start(problem *p, way variant, int count, stages *dst)
 {
-  *to = (stages){.p = p,
-                 .ops = by.ops,
-                 .count = count,
-                 .values = 70 * 80,
-                 .on_device = by.use.device_exchange};
-  tt_pipeline_cut(&p->c.model, count, to->at);
+  *dst = (stages){.p = p,
+                  .ops = variant.ops,
+                  .count = count,
+                  .values = 70 * 80,
+                  .on_device = variant.use.device_exchange};
+  tt_pipeline_cut(&p->c.model, count, dst->at);
   for (int s = 0; s < count; s++) {
-    problem_start(p, by, everyone(p));
-    to->engine[s] = p->engine;
+    problem_start(p, variant, everyone(p));
+    dst->engine[s] = p->engine;
     p->engine = NULL;
-    reserve(to, s);
+    reserve(dst, s);
   }
 }
 
@@ -116,11 +116,11 @@ static int pass(stages *x, int s)
   int64_t *done = x->passed[s];
   if (done[1] == parts) return 0;
   int is_forward = tt_pipeline_is_forward(parts, window, done[0], done[1]), which = !is_forward;
-  int from = is_forward ? s - 1 : s + 1;
+  int begin = is_forward ? s - 1 : s + 1;
   int64_t i = done[which];
-  if (from >= 0 && from < x->count && x->passed[from][which] <= i) return 0;
+  if (begin >= 0 && begin < x->count && x->passed[begin][which] <= i) return 0;
   float **arrays = is_forward ? x->forward : x->backward;
-  const float *in = from >= 0 && from < x->count ? arrays[from] + i * x->values : NULL;
+  const float *in = begin >= 0 && begin < x->count ? arrays[begin] + i * x->values : NULL;
   float *out = arrays[s] + i * x->values;
   TT_CHECK_OK((is_forward ? x->ops->team->stage_forward
                           : x->ops->team->stage_backward)(x->engine[s], i, in, out));
@@ -148,9 +148,10 @@ static void share(stages *x)
 {
   tt_state *s = NULL, *all = NULL;
   for (int k = 0; k < x->count; k++)
-    for (int from = 0; from < x->count; from++) {
-      tt_slice of = x->at[from].params;
-      if (k != from) copy(x, x->weights[k] + of.first, x->weights[from] + of.first, of.count);
+    for (int begin = 0; begin < x->count; begin++) {
+      tt_slice slice = x->at[begin].params;
+      if (k != begin)
+        copy(x, x->weights[k] + slice.first, x->weights[begin] + slice.first, slice.count);
     }
   tt_state_shape shape = tt_cohort_state_shape(&x->p->c);
   TT_CHECK_OK(tt_state_create(everyone(x->p), shape, &s));
@@ -206,17 +207,17 @@ static int step(stages *x)
   return 1;
 }
 
-static void same_as_one_engine(way by, int i, int convolutions, int count)
+static void same_as_one_engine(way variant, int i, int convolutions, int count)
 {
   problem p = make_network(i, convolutions);
   stages x;
-  tt_state *want = problem_run(&p, by, everyone(&p), 4), *got = NULL;
+  tt_state *want = problem_run(&p, variant, everyone(&p), 4), *got = NULL;
   TT_CHECK_OK(tt_state_create(everyone(&p), tt_cohort_state_shape(&p.c), &got));
-  by.use.threads = 1 + i % 2; /* they share rows and outputs */
-  start(&p, by, count, &x);
+  variant.use.threads = 1 + i % 2; /* they share rows and outputs */
+  start(&p, variant, count, &x);
   while (step(&x)) {}
   for (int s = 0; s < count; s++) {
-    TT_CHECK_OK(by.ops->save(x.engine[s], everyone(&p), got));
+    TT_CHECK_OK(variant.ops->save(x.engine[s], everyone(&p), got));
     same_member(want, got, 0, "a stage");
   }
   end(&x);
@@ -226,51 +227,51 @@ static void same_as_one_engine(way by, int i, int convolutions, int count)
 }
 
 /* On GPUs by the layered path. */
-static int has_stages(way by)
+static int has_stages(way variant)
 {
-  if (by.ops == &tt_engine_cpu) return 1;
-  return by.ops->team && by.use.path == TT_GPU_PATH_layered;
+  if (variant.ops == &tt_engine_cpu) return 1;
+  return variant.ops->team && variant.use.path == TT_GPU_PATH_layered;
 }
 
 /* Every row of the tables is in one case with memory of the host and in one with memory of the
  * device. */
-static way through(way by, int is_device)
+static way through(way variant, int is_device)
 {
-  by.use.device_exchange = is_device && by.ops->team->device_room;
-  return by;
+  variant.use.device_exchange = is_device && variant.ops->team->device_scratch;
+  return variant;
 }
 
 TT_TEST (stages_give_the_bits_of_one_engine) {
-  way by[MAX_WAYS];
-  int n = ways(by), cases = (int)TT_LOSS_COUNT;
+  way variant[MAX_WAYS];
+  int n = ways(variant), cases = (int)TT_LOSS_COUNT;
   if ((int)TT_OPT_COUNT > cases) cases = (int)TT_OPT_COUNT;
   if ((int)TT_ACT_COUNT > cases) cases = (int)TT_ACT_COUNT;
   for (int k = 0; k < n; k++)
-    for (int i = 0; i < 2 * cases && has_stages(by[k]); i++)
-      if (has_turn(by[k], i))
-        same_as_one_engine(through(by[k], i < cases), i, 0, 1 + i % MOST_STAGES);
+    for (int i = 0; i < 2 * cases && has_stages(variant[k]); i++)
+      if (has_turn(variant[k], i))
+        same_as_one_engine(through(variant[k], i < cases), i, 0, 1 + i % MOST_STAGES);
 }
 
 /* Stages end inside of the front, at its end and behind it. */
 TT_TEST (stages_of_a_residual_network_give_the_bits_of_one_engine) {
-  way by[MAX_WAYS];
-  int n = ways(by);
+  way variant[MAX_WAYS];
+  int n = ways(variant);
   for (int k = 0; k < n; k++)
-    for (int i = DOUBLE ? MOST_STAGES - 1 : 0; i < 2 * MOST_STAGES && has_stages(by[k]);
+    for (int i = DOUBLE ? MOST_STAGES - 1 : 0; i < 2 * MOST_STAGES && has_stages(variant[k]);
          i += DOUBLE ? 2 * MOST_STAGES : 1)
-      if (has_turn(by[k], i))
-        same_as_one_engine(through(by[k], i < MOST_STAGES), i, 1, 1 + i % MOST_STAGES);
+      if (has_turn(variant[k], i))
+        same_as_one_engine(through(variant[k], i < MOST_STAGES), i, 1, 1 + i % MOST_STAGES);
 }
 
 TT_TEST (a_loss_that_is_not_finite_is_reported_by_the_last_stage) {
-  way by[MAX_WAYS];
-  int n = ways(by);
+  way variant[MAX_WAYS];
+  int n = ways(variant);
   for (int k = 0; k < n; k++) {
-    if (!has_stages(by[k])) continue;
+    if (!has_stages(variant[k])) continue;
     problem p = make(0);
     stages x;
     for (int64_t r = 0; r < p.d->rows; r++) p.d->y[r] = (float)INFINITY;
-    start(&p, by[k], 2, &x);
+    start(&p, variant[k], 2, &x);
     for (int s = 0; s < 2; s++)
       TT_CHECK_OK(x.ops->team->stage_begin(x.engine[s], 0, &x.at[s], (tt_slice){0, p.c.parts},
                                            tt_pipeline_window(2, s, p.c.parts), &x.step[s]));
@@ -282,21 +283,21 @@ TT_TEST (a_loss_that_is_not_finite_is_reported_by_the_last_stage) {
 }
 
 /* Bytes of a stage, besides those of its engine: held now, and as planned. */
-static int64_t held_bytes(way by)
+static int64_t held_bytes(way variant)
 {
 #ifdef TT_CUDA_DOUBLE
-  if (!by.ops->team->stage_bytes) return tt_double_count().bytes;
+  if (!variant.ops->team->stage_bytes) return tt_double_count().bytes;
 #endif
-  (void)by;
+  (void)variant;
   return tt_hook_held();
 }
 
-static int64_t planned_bytes(way by, const problem *p, const tt_pipeline_stage *stage,
+static int64_t planned_bytes(way variant, const problem *p, const tt_pipeline_stage *stage,
                              tt_slice parts, int64_t window)
 {
   const tt_slice all = {0, p->c.members};
-  if (by.ops->team->stage_bytes)
-    return by.ops->team->stage_bytes(&p->c, all, stage, parts, window, &by.use);
+  if (variant.ops->team->stage_bytes)
+    return variant.ops->team->stage_bytes(&p->c, all, stage, parts, window, &variant.use);
   const tt_layered_sizes s = tt_layered_sizes_of(&p->c, all, ROWS, 0, 0, TT_PRECISION_fp32);
   const tt_layered_share share = {parts, stage, window};
   return tt_layered_share_bytes(&s, &p->c, &share);
@@ -304,20 +305,22 @@ static int64_t planned_bytes(way by, const problem *p, const tt_pipeline_stage *
 
 /* On GPUs only the double counts the bytes. */
 TT_TEST (stages_hold_the_planned_bytes) {
-  way by[MAX_WAYS];
-  int n = ways(by);
+  way variant[MAX_WAYS];
+  int n = ways(variant);
   for (int k = 0; k < n; k++)
-    for (int i = 0; i < 9 && has_stages(by[k]) && (by[k].ops->team->stage_bytes || DOUBLE); i++) {
-      if (!by[k].ops->team->stage_bytes && !has_turn(by[k], i)) continue;
+    for (int i = 0;
+         i < 9 && has_stages(variant[k]) && (variant[k].ops->team->stage_bytes || DOUBLE); i++) {
+      if (!variant[k].ops->team->stage_bytes && !has_turn(variant[k], i)) continue;
       problem p = make_network(i, i >= 6);
       stages x;
-      by[k].use.threads = 1 + i % 3;
-      start(&p, by[k], 3, &x);
+      variant[k].use.threads = 1 + i % 3;
+      start(&p, variant[k], 3, &x);
       for (int s = 0; s < 3; s++) {
         const tt_slice parts = {i % 2, p.c.parts - i % 2 - i % 3 / 2};
-        int64_t window = tt_pipeline_window(3, s, parts.count), before = held_bytes(by[k]);
+        int64_t window = tt_pipeline_window(3, s, parts.count), before = held_bytes(variant[k]);
         TT_CHECK_OK(x.ops->team->stage_begin(x.engine[s], 0, &x.at[s], parts, window, &x.step[s]));
-        TT_CHECK(held_bytes(by[k]) - before, ==, planned_bytes(by[k], &p, &x.at[s], parts, window));
+        TT_CHECK(held_bytes(variant[k]) - before, ==,
+                 planned_bytes(variant[k], &p, &x.at[s], parts, window));
       }
       end(&x);
       problem_free(&p);

@@ -108,18 +108,18 @@ static void frozen_layers_stay(const problem *p, const tt_state *start, const tt
 }
 
 /* -1 if the engine does not train such members. */
-static double walk_error(way by, const recipe *r)
+static double walk_error(way variant, const recipe *r)
 {
   int64_t rows;
-  tt_progress at;
+  tt_progress progress;
   double worst = -1.0;
   problem p = one_member(r);
-  if (can(by, &p.c)) {
+  if (can(variant, &p.c)) {
     int32_t *order = ref_in_turn(&p, &rows);
-    problem_start(&p, by, everyone(&p));
+    problem_start(&p, variant, everyone(&p));
     tt_state *start = problem_state(&p, everyone(&p));
-    TT_CHECK_OK(by.ops->train(p.engine, STEPS, &at));
-    TT_CHECK(at.member_steps, ==, STEPS);
+    TT_CHECK_OK(variant.ops->train(p.engine, STEPS, &progress));
+    TT_CHECK(progress.member_steps, ==, STEPS);
     tt_state *end = problem_state(&p, everyone(&p));
     worst = book_walk(&p, start, end, order, rows);
     frozen_layers_stay(&p, start, end);
@@ -132,15 +132,16 @@ static double walk_error(way by, const recipe *r)
 }
 
 TT_TEST (steps_follow_the_textbook) {
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   recipe all[MAX_RECIPES];
   int count = list_recipes(all);
-  for (int i = 0, n = ways(by); i < n; i++)
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int r = 0; r < count; r++) {
-      if (r < RECIPES && !has_turn(by[i], r)) continue; /* rows that have no recipe: on every way */
-      double worst = walk_error(by[i], &all[r]);
+      if (r < RECIPES && !has_turn(variant[i], r))
+        continue; /* rows that have no recipe: on every way */
+      double worst = walk_error(variant[i], &all[r]);
       if (worst < 0.0) continue;
-      fprintf(stderr, "  %-21s %-24s %-12s %.1e after %d steps\n", by[i].name, all[r].name,
+      fprintf(stderr, "  %-21s %-24s %-12s %.1e after %d steps\n", variant[i].name, all[r].name,
               tt_choice_optimizer[all[r].optimizer], worst, STEPS);
       TT_CHECK(worst, <=, 1e-5);
     }
@@ -215,24 +216,24 @@ static problem several(tt_loss loss, int plain)
 /* With early_stopping: ensemble a call ends with the epoch; weights are as usual, and the best
  * weights are not changed. */
 TT_TEST (ensemble_early_stopping_ends_calls_with_epochs) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++) {
-    tt_progress at;
-    if (!takes(by[i], 0)) continue;
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
+    tt_progress progress;
+    if (!takes(variant[i], 0)) continue;
     problem p = several(TT_LOSS_mse, 0);
-    if (!can(by[i], &p.c)) {
+    if (!can(variant[i], &p.c)) {
       problem_free(&p);
       p = several(TT_LOSS_mse, 1);
     }
-    tt_state *alone = problem_run(&p, by[i], everyone(&p), 1000);
+    tt_state *alone = problem_run(&p, variant[i], everyone(&p), 1000);
     p.c.stop = TT_EARLY_STOPPING_ensemble;
     p.c.member[1].hyper.patience = 1;
-    problem_start(&p, by[i], everyone(&p));
-    TT_CHECK_OK(by[i].ops->train(p.engine, 1, &at));
+    problem_start(&p, variant[i], everyone(&p));
+    TT_CHECK_OK(variant[i].ops->train(p.engine, 1, &progress));
     for (int32_t epoch = 1; epoch <= 6; epoch++) {
-      TT_CHECK_OK(by[i].ops->train(p.engine, INT64_MAX, &at));
-      TT_CHECK(at.training, ==, epoch < 6 ? 2 : 0);
-      if (epoch < 6) TT_CHECK(at.epoch_min, ==, epoch);
+      TT_CHECK_OK(variant[i].ops->train(p.engine, INT64_MAX, &progress));
+      TT_CHECK(progress.training, ==, epoch < 6 ? 2 : 0);
+      if (epoch < 6) TT_CHECK(progress.epoch_min, ==, epoch);
     }
     tt_state *s = problem_state(&p, everyone(&p));
     TT_CHECK(memcmp(TT_FIELD(s, weights), TT_FIELD(alone, weights),
@@ -253,20 +254,20 @@ TT_TEST (ensemble_early_stopping_ends_calls_with_epochs) {
 
 /* Snapshot k holds the weights after (k + 1) of the equal parts of the epochs. */
 TT_TEST (snapshots_are_the_weights_at_the_ends_of_cycles) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++) {
-    tt_progress at;
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
+    tt_progress progress;
     problem p = several(TT_LOSS_huber, 0);
     p.c.method = TT_METHOD_snapshot;
     p.c.snapshots = 3;
-    if (!can(by[i], &p.c) || !takes(by[i], 1)) {
+    if (!can(variant[i], &p.c) || !takes(variant[i], 1)) {
       problem_free(&p);
       continue;
     }
-    tt_state *all = problem_run(&p, by[i], everyone(&p), 5);
-    problem_start(&p, by[i], everyone(&p));
+    tt_state *all = problem_run(&p, variant[i], everyone(&p), 5);
+    problem_start(&p, variant[i], everyone(&p));
     for (int64_t k = 0; k < 3; k++) {
-      TT_CHECK_OK(by[i].ops->train(p.engine, 4, &at)); /* two epochs of two batches */
+      TT_CHECK_OK(variant[i].ops->train(p.engine, 4, &progress)); /* two epochs of two batches */
       tt_state *s = problem_state(&p, everyone(&p));
       for (int64_t m = 0; m < 2; m++)
         TT_CHECK(memcmp(TT_FIELD(all, snapshots) + (3 * m + k) * s->params,
@@ -291,20 +292,20 @@ static double own_delta(const problem *p, int64_t m, const float *output, const 
     float weight = p->d->weight[row[r]];
     for (int64_t t = 0; t < k; t++) {
       int32_t column = c->ensemble[c->member[m].ensemble].column[t];
-      tt_loss_sample at = {c->model.each,
-                           c->model.level,
-                           output + r * o + t,
-                           delta + r * o + t,
-                           k,
-                           p->d->y[row[r] * p->d->targets + column],
-                           weight / (float)rows};
-      sum += (double)weight * (double)tt_loss_target(c->loss, &at, tt_cohort_loss_args(c));
+      tt_loss_sample sample = {c->model.each,
+                               c->model.level,
+                               output + r * o + t,
+                               delta + r * o + t,
+                               k,
+                               p->d->y[row[r] * p->d->targets + column],
+                               weight / (float)rows};
+      sum += (double)weight * (double)tt_loss_target(c->loss, &sample, tt_cohort_loss_args(c));
     }
   }
   return sum;
 }
 
-static tt_state *in_halves(problem *p, way by)
+static tt_state *in_halves(problem *p, way variant)
 {
   int64_t cells = p->c.members * p->c.batch_size, o = p->c.model.outputs;
   float *output = NULL, *delta = NULL;
@@ -312,15 +313,15 @@ static tt_state *in_halves(problem *p, way by)
   TT_CHECK_OK(TT_ALLOC(output, cells * o));
   TT_CHECK_OK(TT_ALLOC(delta, cells * o));
   TT_CHECK_OK(TT_ALLOC(row, cells));
-  problem_start(p, by, everyone(p));
+  problem_start(p, variant, everyone(p));
   for (int step = 0; step < 12; step++) {
     double loss[2];
-    TT_CHECK_OK(by.ops->forward(p->engine, output, row));
+    TT_CHECK_OK(variant.ops->forward(p->engine, output, row));
     for (int64_t m = 0; m < 2; m++) {
-      int64_t at = m * p->c.batch_size;
-      loss[m] = own_delta(p, m, output + at * o, row + at, delta + at * o);
+      int64_t offset = m * p->c.batch_size;
+      loss[m] = own_delta(p, m, output + offset * o, row + offset, delta + offset * o);
     }
-    TT_CHECK_OK(by.ops->apply(p->engine, delta, loss));
+    TT_CHECK_OK(variant.ops->apply(p->engine, delta, loss));
   }
   tt_free(output);
   tt_free(delta);
@@ -329,32 +330,32 @@ static tt_state *in_halves(problem *p, way by)
 }
 
 /* Threads that share the two members make the same bits. */
-static void in_halves_on_threads(problem *p, way by, const tt_state *want)
+static void in_halves_on_threads(problem *p, way variant, const tt_state *want)
 {
-  by.use.threads = 5;
-  by.use.share_flops = 1;
+  variant.use.threads = 5;
+  variant.use.share_flops = 1;
   problem_stop(p);
-  tt_state *got = in_halves(p, by);
+  tt_state *got = in_halves(p, variant);
   for (int m = 0; m < 2; m++) same_member(want, got, m, "split steps on five threads");
   tt_state_destroy(&got);
 }
 
 /* A split step, with the gradient of the loss of the member between its halves, equals a step. */
 TT_TEST (a_split_step_is_a_step) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
       problem p = several((tt_loss)l, 0);
       double want[2 * REF_PARAMS];
-      if (by[i].ops->forward && has_turn(by[i], l) && can(by[i], &p.c)) {
-        tt_state *whole = problem_run(&p, by[i], everyone(&p), 12);
+      if (variant[i].ops->forward && has_turn(variant[i], l) && can(variant[i], &p.c)) {
+        tt_state *whole = problem_run(&p, variant[i], everyone(&p), 12);
         p.c.method = TT_METHOD_fusion;
-        tt_state *halves = in_halves(&p, by[i]);
+        tt_state *halves = in_halves(&p, variant[i]);
         for (int64_t k = 0; k < 2 * whole->params; k++)
           want[k] = (double)TT_FIELD(whole, weights)[k];
         TT_CHECK(gap(TT_FIELD(halves, weights), want, 2 * whole->params), <=, 1e-5);
         for (int m = 0; m < 2; m++) TT_CHECK(TT_FIELD(halves, status)[m], ==, TT_STATUS_finished);
-        if (by[i].ops == &tt_engine_cpu) in_halves_on_threads(&p, by[i], halves);
+        if (variant[i].ops == &tt_engine_cpu) in_halves_on_threads(&p, variant[i], halves);
         tt_state_destroy(&whole);
         tt_state_destroy(&halves);
       }

@@ -4,20 +4,20 @@
 #include "tests/support/settings.h"
 
 /* Threads share even the smallest members: one member, two, and more members than threads. */
-static void shared_by_threads(setting v, way by)
+static void shared_by_threads(setting v, way variant)
 {
   static const int threads[] = {2, 3, 5, 8};
   const tt_slice slices[] = {{v.number % (ENSEMBLES * EACH), 1}, {1, 2}, {0, ENSEMBLES * EACH}};
   problem p = usual(v);
-  tt_state *want = problem_run(&p, by, everyone(&p), 7);
+  tt_state *want = problem_run(&p, variant, everyone(&p), 7);
   for (int k = 0; k < 4; k++) {
-    way with = by;
+    way with = variant;
     tt_slice s = slices[(k + v.number) % 3];
     with.use.threads = threads[k];
     with.use.share_flops = 1;
     tt_state *got = problem_run(&p, with, s, k % 2 ? 1000000 : 5);
     for (int64_t i = s.first; i < s.first + s.count; i++)
-      same_member(want, got, i, tell(v, by, "threads that share a member"));
+      same_member(want, got, i, tell(v, variant, "threads that share a member"));
     tt_state_destroy(&got);
   }
   tt_state_destroy(&want);
@@ -25,13 +25,13 @@ static void shared_by_threads(setting v, way by)
 }
 
 TT_TEST (threads_that_share_a_member_change_nothing) {
-  way by[MAX_WAYS];
-  int n = ways(by);
+  way variant[MAX_WAYS];
+  int n = ways(variant);
   for (int number = 0; number < SETTINGS; number++)
     for (int i = 0; i < n; i++) {
       setting v = setting_of(number);
       v.parts = 1; /* threads share parts in another way (test_parts.c) */
-      if (by[i].ops == &tt_engine_cpu) shared_by_threads(v, by[i]);
+      if (variant[i].ops == &tt_engine_cpu) shared_by_threads(v, variant[i]);
     }
 }
 
@@ -64,13 +64,13 @@ static problem large_batches(int64_t rows, int k)
 
 /* Batches of 320, 320 and 200 rows; two threads, or three that train both members: where the second
  * member ends, its thread joins the others. The calls have 1000, 1 and 4 steps. */
-static void halves_on_threads(int k, way by)
+static void halves_on_threads(int k, way variant)
 {
   static const int64_t steps[] = {1000, 1, 4};
   problem p = large_batches(1400, k);
-  tt_state *want = problem_run(&p, by, everyone(&p), 1000);
+  tt_state *want = problem_run(&p, variant, everyone(&p), 1000);
   for (int threads = 2; threads < 4; threads++) {
-    way with = by;
+    way with = variant;
     tt_slice s = {0, threads - 1};
     with.use.threads = threads;
     with.use.share_flops = 1;
@@ -84,12 +84,12 @@ static void halves_on_threads(int k, way by)
 }
 
 /* Batches of 320 and 316 rows. */
-static void halves_in_parts(int k, way by)
+static void halves_in_parts(int k, way variant)
 {
   problem p = large_batches(1060, k);
-  tt_state *want = problem_run(&p, by, everyone(&p), 1000);
+  tt_state *want = problem_run(&p, variant, everyone(&p), 1000);
   p.c.parts = 2;
-  tt_state *parts = problem_run(&p, by, everyone(&p), 1000);
+  tt_state *parts = problem_run(&p, variant, everyone(&p), 1000);
   size_t bytes = (size_t)p.c.model.params * sizeof(float);
   int equal = !memcmp(TT_FIELD(want, weights), TT_FIELD(parts, weights), bytes);
   if (k % 3 != 1) /* parts have the norm of their gradient in blocks */
@@ -101,12 +101,12 @@ static void halves_in_parts(int k, way by)
 
 /* The two halves are those of train.parts: 2. */
 TT_TEST (two_threads_share_the_halves_of_a_large_batch) {
-  way by[MAX_WAYS];
-  int n = ways(by);
+  way variant[MAX_WAYS];
+  int n = ways(variant);
   for (int k = 0; k < 10; k++)
     for (int i = 0; i < n; i++) {
-      if (by[i].ops != &tt_engine_cpu) continue;
-      halves_on_threads(k, by[i]);
-      halves_in_parts(k, by[i]);
+      if (variant[i].ops != &tt_engine_cpu) continue;
+      halves_on_threads(k, variant[i]);
+      halves_in_parts(k, variant[i]);
     }
 }

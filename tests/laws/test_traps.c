@@ -9,11 +9,11 @@
 
 enum { MEMBERS = 4, ROWS = 67, EPOCHS = 4, BATCH = 8 };
 
-static problem make(way by, tt_optimizer optimizer)
+static problem make(way variant, tt_optimizer optimizer)
 {
   const int64_t hidden[] = {5};
   problem p = problem_make(ROWS, 3, 1, 1, MEMBERS, hidden, 1, TT_ACT_tanh, TT_OUTPUT_mean);
-  p.by = by;
+  p.by = variant;
   p.c.optimizer = optimizer;
   p.c.batch_size = BATCH;
   p.c.max_epochs = EPOCHS;
@@ -24,27 +24,28 @@ static problem make(way by, tt_optimizer optimizer)
   return p;
 }
 
-static void each_way(void (*law)(way by))
+static void each_way(void (*law)(way variant))
 {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
-    if (takes(by[i], (int)by[i].use.path)) law(by[i]);
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
+    if (takes(variant[i], (int)variant[i].use.path)) law(variant[i]);
 }
 
 /* `change` modifies the hyper-parameters of the other members: member 0 keeps its bits. */
-static void keeps_its_bits(way by, tt_optimizer optimizer, void (*usual)(tt_hyper *),
+static void keeps_its_bits(way variant, tt_optimizer optimizer, void (*usual)(tt_hyper *),
                            void (*change)(tt_hyper *), const char *what)
 {
-  problem p = make(by, optimizer), q = make(by, optimizer), alone = make(by, optimizer);
+  problem p = make(variant, optimizer), q = make(variant, optimizer),
+          alone = make(variant, optimizer);
   for (int i = 0; usual && i < MEMBERS; i++) {
     usual(&p.c.member[i].hyper);
     usual(&q.c.member[i].hyper);
     usual(&alone.c.member[i].hyper);
   }
   for (int i = 1; i < MEMBERS; i++) change(&q.c.member[i].hyper);
-  tt_state *a = problem_run(&p, by, everyone(&p), 3);
-  tt_state *b = problem_run(&q, by, everyone(&q), 3);
-  tt_state *c = problem_run(&alone, by, (tt_slice){0, 1}, 3);
+  tt_state *a = problem_run(&p, variant, everyone(&p), 3);
+  tt_state *b = problem_run(&q, variant, everyone(&q), 3);
+  tt_state *c = problem_run(&alone, variant, (tt_slice){0, 1}, 3);
   same_member(a, b, 0, what);
   same_member(a, c, 0, what);
   tt_state_destroy(&a);
@@ -78,15 +79,15 @@ static tt_trained_ensemble *sayings(int64_t members, const double *mean, const d
   return c;
 }
 
-static tt_uncertainty says(way by, const tt_trained_ensemble *c, float *members)
+static tt_uncertainty says(way variant, const tt_trained_ensemble *c, float *members)
 {
   const float x = 0.5f;
   tt_moments *m = NULL;
   TT_CHECK_OK(tt_moments_create(1, 1, &m));
-  TT_CHECK_OK(by.ops->predict(c, &by.use, 1, &x, m, members));
-  tt_uncertainty at = tt_moments_at(m, 0, 0);
+  TT_CHECK_OK(variant.ops->predict(c, &variant.use, 1, &x, m, members));
+  tt_uncertainty uncertainty = tt_moments_at(m, 0, 0);
   tt_moments_destroy(&m);
-  return at;
+  return uncertainty;
 }
 
 static void near(double got, double want)
@@ -95,15 +96,15 @@ static void near(double got, double want)
 }
 
 /* 1. The mixture of N(-3, 1) and N(3, 1) is not N(0, 1). */
-static void parameters_are_not_averaged(way by)
+static void parameters_are_not_averaged(way variant)
 {
   const double mean[] = {-3.0, 3.0}, variance[] = {1.0, 1.0}, share[] = {1.0, 1.0};
   tt_trained_ensemble *c = sayings(2, mean, variance, share);
-  tt_uncertainty at = says(by, c, NULL);
-  near(at.mean, 0.0);
-  near(at.aleatoric, 1.0);
-  near(at.epistemic, 3.0);
-  near(at.total * at.total, 10.0);
+  tt_uncertainty uncertainty = says(variant, c, NULL);
+  near(uncertainty.mean, 0.0);
+  near(uncertainty.aleatoric, 1.0);
+  near(uncertainty.epistemic, 3.0);
+  near(uncertainty.total * uncertainty.total, 10.0);
   near(tt_crps_mixture(2, share, mean, variance, 3.0, NULL), 1.61685); /* of N(0, 1) 2.4366 */
   tt_trained_ensemble_destroy(&c);
 }
@@ -120,16 +121,16 @@ static double least(const float *loss, int *epoch)
   return (double)loss[*epoch];
 }
 
-static void snapshots_are_each_members_own(way by)
+static void snapshots_are_each_members_own(way variant)
 {
-  problem p = make(by, TT_OPT_adam);
+  problem p = make(variant, TT_OPT_adam);
   for (int i = 0; i < MEMBERS; i++) p.c.member[i].hyper.learning_rate = i % 2 ? 0.8f : 1e-3f;
-  problem_start(&p, by, everyone(&p));
+  problem_start(&p, variant, everyone(&p));
   problem_finish(&p, 3);
   tt_state *s = problem_state(&p, everyone(&p));
   double loss[MEMBERS];
   int differ = 0;
-  TT_CHECK_OK(by.ops->evaluate(p.engine, TT_VALIDATION, loss));
+  TT_CHECK_OK(variant.ops->evaluate(p.engine, TT_VALIDATION, loss));
   for (int i = 0; i < MEMBERS; i++) {
     int epoch;
     double want = least(TT_FIELD(s, loss_validation) + i * EPOCHS, &epoch);
@@ -148,9 +149,9 @@ TT_TEST (whole_ensemble_snapshot) {
 
 /* 3. Members share no trained value: members with learning rate 0 do not change the others. */
 static void stand_still(tt_hyper *h) { h->learning_rate = 0.0f; }
-static void parameters_are_own(way by)
+static void parameters_are_own(way variant)
 {
-  keeps_its_bits(by, TT_OPT_adam, NULL, stand_still, "shared parameters");
+  keeps_its_bits(variant, TT_OPT_adam, NULL, stand_still, "shared parameters");
 }
 TT_TEST (shared_parameters) {
   each_way(parameters_are_own);
@@ -159,9 +160,9 @@ TT_TEST (shared_parameters) {
 /* 4. Plain gradient descent depends on the scale of the loss: the step is the same with more
  * members. */
 static void faster(tt_hyper *h) { h->learning_rate *= 7.0f; }
-static void losses_are_summed(way by)
+static void losses_are_summed(way variant)
 {
-  keeps_its_bits(by, TT_OPT_sgd, NULL, faster, "mean over members");
+  keeps_its_bits(variant, TT_OPT_sgd, NULL, faster, "mean over members");
 }
 TT_TEST (mean_over_members_loss) {
   each_way(losses_are_summed);
@@ -170,12 +171,13 @@ TT_TEST (mean_over_members_loss) {
 /* 5. A large gradient of one member does not clip that of another. */
 static void clip(tt_hyper *h) { h->clip_norm = 0.05f; }
 static void large(tt_hyper *h) { h->init_scale = 50.0f; }
-static void clipping_is_own(way by)
+static void clipping_is_own(way variant)
 {
-  keeps_its_bits(by, TT_OPT_sgd, clip, large, "joint clipping");
-  problem p = make(by, TT_OPT_sgd), q = make(by, TT_OPT_sgd);
+  keeps_its_bits(variant, TT_OPT_sgd, clip, large, "joint clipping");
+  problem p = make(variant, TT_OPT_sgd), q = make(variant, TT_OPT_sgd);
   clip(&p.c.member[0].hyper);
-  tt_state *a = problem_run(&p, by, everyone(&p), 3), *b = problem_run(&q, by, everyone(&q), 3);
+  tt_state *a = problem_run(&p, variant, everyone(&p), 3),
+           *b = problem_run(&q, variant, everyone(&q), 3);
   TT_CHECK(TT_FIELD(a, weights)[0] != TT_FIELD(b, weights)[0], ==, 1); /* it was clipped */
   tt_state_destroy(&a);
   tt_state_destroy(&b);
@@ -187,14 +189,14 @@ TT_TEST (joint_clipping) {
 }
 
 /* 6. No output depends on another member's weights. */
-static void members_do_not_talk(way by)
+static void members_do_not_talk(way variant)
 {
   const double mean[] = {1.0, 2.0, 3.0}, variance[] = {0.5, 0.25, 2.0}, share[] = {1.0, 1.0, 1.0};
   tt_trained_ensemble *c = sayings(SAYING, mean, variance, share);
   float before[2 * SAYING], after[2 * SAYING];
-  says(by, c, before);
+  says(variant, c, before);
   for (int64_t i = 0; i < c->model.params; i++) c->w[c->model.params + i] += 10.0f;
-  says(by, c, after);
+  says(variant, c, after);
   for (int i = 0; i < SAYING; i++) {
     TT_CHECK(before[2 * i] == after[2 * i], ==, i != 1);
     TT_CHECK(before[2 * i + 1] == after[2 * i + 1], ==, i != 1);
@@ -206,16 +208,16 @@ TT_TEST (cross_talk) {
 }
 
 /* 7. Errors cancel: the ensemble is right although every member is wrong. */
-static void the_ensemble_is_not_a_member(way by)
+static void the_ensemble_is_not_a_member(way variant)
 {
   const double mean[] = {-1.0, 1.0, 0.0}, variance[] = {1.0, 1.0, 1.0}, share[] = {1.0, 1.0, 0.0};
   tt_trained_ensemble *c = sayings(SAYING, mean, variance, share);
   float said[2 * SAYING];
   double tally[3][64] = {{0}};
-  tt_uncertainty at = says(by, c, said);
+  tt_uncertainty uncertainty = says(variant, c, said);
   TT_CHECK(tt_tally_size(&c->model), <=, 64);
   for (int i = 0; i < 3; i++) {
-    double own = i < 2 ? (double)said[2 * i] : at.mean;
+    double own = i < 2 ? (double)said[2 * i] : uncertainty.mean;
     tt_forecast f = {.quantity = &own, .variance = 1.0};
     tt_tally_add(&c->model, &f, 0.0, 1.0, tally[i]);
   }
@@ -229,14 +231,14 @@ TT_TEST (one_member_reported_as_the_ensemble) {
 }
 
 /* 8. Weight 2 equals the member twice, in both parts of the variance; weight 0 equals no member. */
-static void weights_count(way by)
+static void weights_count(way variant)
 {
   const double mean[] = {-1.0, 2.0, 2.0}, variance[] = {1.0, 0.25, 0.25};
   const double once[] = {1.0, 1.0, 1.0}, twice[] = {1.0, 2.0, 0.0};
   tt_trained_ensemble *a = sayings(SAYING, mean, variance, once),
                       *b = sayings(2, mean, variance, twice);
   tt_trained_ensemble *c = sayings(SAYING, mean, variance, twice);
-  tt_uncertainty x = says(by, a, NULL), y = says(by, b, NULL), z = says(by, c, NULL);
+  tt_uncertainty x = says(variant, a, NULL), y = says(variant, b, NULL), z = says(variant, c, NULL);
   near(x.mean, y.mean);
   near(x.aleatoric, y.aleatoric);
   near(x.epistemic, y.epistemic);
@@ -256,18 +258,18 @@ TT_TEST (weights_ignored) {
 
 /* 10. A checkpoint holds the optimizer state: a resumed training ends with the same bits, and
  * without the slots it does not. */
-static void resume(way by, int forget, const tt_state *want)
+static void resume(way variant, int forget, const tt_state *want)
 {
-  problem p = make(by, TT_OPT_adam);
-  tt_progress at;
-  problem_start(&p, by, everyone(&p));
-  TT_CHECK_OK(by.ops->train(p.engine, 7, &at));
+  problem p = make(variant, TT_OPT_adam);
+  tt_progress progress;
+  problem_start(&p, variant, everyone(&p));
+  TT_CHECK_OK(variant.ops->train(p.engine, 7, &progress));
   tt_state *s = problem_state(&p, everyone(&p));
-  by.ops->destroy(&p.engine);
+  variant.ops->destroy(&p.engine);
   if (forget)
     memset(TT_FIELD(s, slots), 0, (size_t)(s->count * s->slots * s->params) * sizeof(float));
-  problem_start(&p, by, everyone(&p));
-  TT_CHECK_OK(by.ops->load(p.engine, everyone(&p), s));
+  problem_start(&p, variant, everyone(&p));
+  TT_CHECK_OK(variant.ops->load(p.engine, everyone(&p), s));
   problem_finish(&p, 5);
   tt_state *end = problem_state(&p, everyone(&p));
   for (int i = 0; !forget && i < MEMBERS; i++) same_member(end, want, i, "resumed");
@@ -279,32 +281,32 @@ static void resume(way by, int forget, const tt_state *want)
   tt_state_destroy(&end);
   problem_free(&p);
 }
-static void slots_are_saved(way by)
+static void slots_are_saved(way variant)
 {
-  problem p = make(by, TT_OPT_adam);
-  tt_state *want = problem_run(&p, by, everyone(&p), 100);
+  problem p = make(variant, TT_OPT_adam);
+  tt_state *want = problem_run(&p, variant, everyone(&p), 100);
   problem_free(&p);
-  resume(by, 0, want);
-  resume(by, 1, want);
+  resume(variant, 0, want);
+  resume(variant, 1, want);
   tt_state_destroy(&want);
 }
-TT_TEST (checkpoint_without_optimiser_state) {
+TT_TEST (checkpoint_without_optimizer_state) {
   each_way(slots_are_saved);
 }
 
 /* 11. Any batch size: the last batch is smaller, and every row is used once per epoch. */
-static void batches_need_not_divide(way by)
+static void batches_need_not_divide(way variant)
 {
-  problem p = make(by, TT_OPT_sgd);
+  problem p = make(variant, TT_OPT_sgd);
   int64_t rows = 0;
   for (int64_t r = 0; r < ROWS; r++) rows += p.d->split[r] == TT_TRAIN;
   TT_CHECK(rows % BATCH, !=, 0);
   for (int i = 0; i < MEMBERS; i++) stand_still(&p.c.member[i].hyper);
-  problem_start(&p, by, everyone(&p));
+  problem_start(&p, variant, everyone(&p));
   problem_finish(&p, 3);
   tt_state *s = problem_state(&p, everyone(&p));
   double loss[MEMBERS];
-  TT_CHECK_OK(by.ops->evaluate(p.engine, TT_TRAIN, loss));
+  TT_CHECK_OK(variant.ops->evaluate(p.engine, TT_TRAIN, loss));
   for (int i = 0; i < MEMBERS; i++) {
     TT_CHECK(TT_FIELD(s, step)[i], ==, (rows + BATCH - 1) / BATCH * EPOCHS);
     TT_CHECK(fabs((double)TT_FIELD(s, loss_train)[i * EPOCHS] - loss[i]), <=, 1e-5 * loss[i]);
@@ -317,16 +319,16 @@ TT_TEST (batch_size_must_divide) {
 }
 
 /* 12. The prediction of an ensemble of one member equals that of the member, bit by bit. */
-static void one_is_one(way by)
+static void one_is_one(way variant)
 {
   const double mean[] = {0.7}, variance[] = {0.3}, share[] = {0.4};
   tt_trained_ensemble *c = sayings(1, mean, variance, share);
   float said[2];
-  tt_uncertainty at = says(by, c, said);
-  TT_CHECK(at.mean, ==, (double)said[0]);
-  TT_CHECK(at.epistemic, ==, 0.0);
-  TT_CHECK(at.total, ==, at.aleatoric);
-  near(at.total * at.total, (double)said[1]);
+  tt_uncertainty uncertainty = says(variant, c, said);
+  TT_CHECK(uncertainty.mean, ==, (double)said[0]);
+  TT_CHECK(uncertainty.epistemic, ==, 0.0);
+  TT_CHECK(uncertainty.total, ==, uncertainty.aleatoric);
+  near(uncertainty.total * uncertainty.total, (double)said[1]);
   tt_trained_ensemble_destroy(&c);
 }
 TT_TEST (one_member_reduction) {

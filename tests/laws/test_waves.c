@@ -21,13 +21,13 @@ typedef struct two_cohorts {
   tt_state *want[COHORTS];
 } two_cohorts;
 
-static void start(two_cohorts *t, setting one, setting other, way by)
+static void start(two_cohorts *t, setting one, setting other, way variant)
 {
   const int64_t id[ENSEMBLES] = {0, 1};
   other.loss = one.loss; /* of the kind of labels that the data have */
   other.noise = one.noise;
   const setting v[COHORTS] = {one, other};
-  *t = (two_cohorts){.job = {.ops = by.ops, .use = by.use}};
+  *t = (two_cohorts){.job = {.ops = variant.ops, .use = variant.use}};
   for (int k = 0; k < COHORTS; k++) {
     t->p[k] = cast(v[k], id, ENSEMBLES, 0, EACH);
     t->at[k] = &t->p[k].c;
@@ -121,14 +121,14 @@ static void find_wanted(two_cohorts *t)
 }
 
 TT_TEST (waves_change_no_bit) {
-  way by[MAX_WAYS];
+  way variant[MAX_WAYS];
   int checked = 0;
-  for (int i = 0, n = ways(by); i < n; i++)
+  for (int i = 0, n = ways(variant); i < n; i++)
     for (int number = 0; number < SETTINGS; number += DOUBLE ? 11 : 2) {
       two_cohorts t;
-      if (!has_turn(by[i], number)) continue;
-      start(&t, setting_of(number), setting_of((number + 7) % SETTINGS), by[i]);
-      if (can(by[i], &t.p[0].c) && can(by[i], &t.p[1].c)) {
+      if (!has_turn(variant[i], number)) continue;
+      start(&t, setting_of(number), setting_of((number + 7) % SETTINGS), variant[i]);
+      if (can(variant[i], &t.p[0].c) && can(variant[i], &t.p[1].c)) {
         static const int64_t wave[] = {1, 2, MEMBERS, LIST - 1};
         find_wanted(&t);
         check(&t, wave[number % 4], 5, 0);
@@ -141,7 +141,7 @@ TT_TEST (waves_change_no_bit) {
 }
 
 /* Bytes of the engines of the wave that needs most. */
-static int64_t most_of_waves(const two_cohorts *t, int64_t wave, way by)
+static int64_t most_of_waves(const two_cohorts *t, int64_t wave, way variant)
 {
   const tt_slice slice[COHORTS] = {{0, MEMBERS}, {0, MEMBERS}};
   const tt_wave_list list = tt_wave_list_of(slice, COHORTS, wave);
@@ -150,7 +150,7 @@ static int64_t most_of_waves(const two_cohorts *t, int64_t wave, way by)
     int64_t sum = 0;
     for (int k = 0; k < COHORTS; k++) {
       tt_slice of = tt_wave_slice(&list, slice, k, w);
-      if (of.count > 0) sum += by.ops->host_bytes(&t->p[k].c, of, ROWS, &by.use);
+      if (of.count > 0) sum += variant.ops->host_bytes(&t->p[k].c, of, ROWS, &variant.use);
     }
     most = sum > most ? sum : most;
   }
@@ -158,14 +158,14 @@ static int64_t most_of_waves(const two_cohorts *t, int64_t wave, way by)
 }
 
 TT_TEST (memory_holds_the_engines_of_one_wave) {
-  way by[MAX_WAYS];
-  for (int i = 0, n = ways(by); i < n; i++)
-    for (int64_t wave = 1; wave <= LIST && by[i].ops->host_bytes; wave += 3) {
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
+    for (int64_t wave = 1; wave <= LIST && variant[i].ops->host_bytes; wave += 3) {
       two_cohorts t;
       tt_shards all;
-      start(&t, setting_of(8), setting_of(3), by[i]);
+      start(&t, setting_of(8), setting_of(3), variant[i]);
       t.p[0].c.retries = t.p[1].c.retries = 0;
-      int64_t before = tt_hook_held(), states = 0, most = most_of_waves(&t, wave, by[i]);
+      int64_t before = tt_hook_held(), states = 0, most = most_of_waves(&t, wave, variant[i]);
       for (int k = 0; k < COHORTS; k++)
         states += tt_state_bytes(MEMBERS, tt_cohort_state_shape(&t.p[k].c));
       int64_t lists = tt_alloc_size(COHORTS, sizeof(tt_shard)) +

@@ -35,10 +35,10 @@ class Campaigns(unittest.TestCase):
         def oracle(x):
             calls.append({name: values.copy() for name, values in x.items()})
             y = truth(x)
-            y[0] = np.nan  # this point cannot be labelled
+            y[0] = np.nan  # this point cannot be labeled
             return y
 
-        with self.assertWarnsRegex(UserWarning, "labelled 3 of 4, 1 failed"):
+        with self.assertWarnsRegex(UserWarning, "labeled 3 of 4, 1 failed"):
             done = self.run_campaign(oracle)
         history = done.history()
         self.assertEqual(done.status()["state"], "done")

@@ -130,9 +130,9 @@ def predict(f, x):                              # of read_model; x (row, input) 
         average = lambda a: np.einsum("ge,gnw->new", share, a)
         of_members = lambda a: a.swapaxes(0, 1)[of]
         each = lambda name: get(name)[of[:, None] * width + np.arange(width)][:, None]
-        centre = of_members(average(mu))        # recalibration, and the same without a wider member
-        near, apart = np.minimum(each("std_scale"), each("scale")), of_members(average((mu - centre) ** 2))
-        mu = centre * each("scale") + each("offset") + (mu - centre) * near
+        center = of_members(average(mu))        # recalibration, and the same without a wider member
+        near, apart = np.minimum(each("std_scale"), each("scale")), of_members(average((mu - center) ** 2))
+        mu = center * each("scale") + each("offset") + (mu - center) * near
         own = v * each("std_scale") ** 2
         v = own + (each("std_scale") ** 2 - near ** 2) * apart
         for column, kind in enumerate(get("transform")):

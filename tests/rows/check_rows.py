@@ -1,7 +1,7 @@
 """check_rows.py SOURCE WORK [--control] [CMAKE OPTION...] — add one row of each kind and run the laws.
 
 Copies the tree SOURCE to WORK/tree, applies every <kind>.patch of tests/rows, builds it with the
-address and undefined-behaviour sanitizers, and runs the laws on the cpu engine and over the double,
+address and undefined-behavior sanitizers, and runs the laws on the cpu engine and over the double,
 the unit tests, the tests on 2 ranks, and the program.
 --control, after that: a patch whose context is gone must be reported by its kind, and a wrong
 derivative of the new activation must break laws.gradients; of WORK/tree it builds only the kernels

@@ -129,7 +129,7 @@ def submit(folder, name, stops, ranks=1, settings=(), change=("", "")):
 
 
 def check_job(folder, place, job, wanted, stops, decisions):
-    """Check that it was stopped this many times during labelling, and equals an undisturbed
+    """Check that it was stopped this many times during labeling, and equals an undisturbed
     campaign."""
     done, log = rig.wait_end(job), rig.output(folder, place.name, job)
     cancel_labels(place)
@@ -184,8 +184,8 @@ def check_array(folder, wanted):
 
 
 def check_hopeless(folder):
-    """Two of six points cannot be labelled, where label.max_failed allows one: the campaign ends, and
-    running and waiting tasks of its array job are cancelled."""
+    """Two of six points cannot be labeled, where label.max_failed allows one: the campaign ends, and
+    running and waiting tasks of its array job are canceled."""
     place = workplace_of(folder, "hopeless")
     (place / "oracle").write_text(HOPELESS)
     settings = "label.rows_per_call=1", "label.max_failed=0.2"
@@ -193,10 +193,10 @@ def check_hopeless(folder):
     log = (place / "log").read_text()
     h.check(code == 76 and "2 of 6 queried rows have no label" in log, f"hopeless: {code}\n{log}")
     job = (place / "scancel.log").read_text().strip() if lines(place / "scancel.log") == 1 else ""
-    if not h.check(job.isdigit() and f"Slurm job {job} (" in log, f"hopeless: cancelled '{job}'\n{log}"):
+    if not h.check(job.isdigit() and f"Slurm job {job} (" in log, f"hopeless: canceled '{job}'\n{log}"):
         return
     rig.started.append(job)
-    rig.wait_for("the cancelled tasks", lambda: not tasks(job, "pending,running,completing"), 30)
+    rig.wait_for("the canceled tasks", lambda: not tasks(job, "pending,running,completing"), 30)
     ended = tasks(job, "all")
     h.check(len(ended) == BATCH and ended.count("CANCELLED") == BATCH - 2, f"hopeless: {ended}\n{log}")
     h.check(not list(place.glob("campaign/round-0001/label/job.json")), "hopeless: job.json is there")
@@ -235,7 +235,7 @@ def main():
         log = check_job(folder, *resident, wanted, 2, ["queued again", "it is done"])
         h.check("may crash" not in log, f"resident: no crash in the log\n{log}")
         log = check_job(folder, *within, wanted, 1, ["queued again", "it is done"])
-        h.check("of an earlier start" in log and log.count("are labelled by Slurm job") == ROUNDS,
+        h.check("of an earlier start" in log and log.count("are labeled by Slurm job") == ROUNDS,
                 f"within: not once a round\n{log}")
         check_patient(folder, *patient, wanted)
         h.finish(f"{ROUNDS} rounds, four ways; a hopeless oracle")

@@ -46,7 +46,7 @@ def kill_rank(folder):
 
 def lose_node(folder):
     """The slurmd of the only node is killed with all its children; the test then sets the node
-    down, as the health check of a centre does. Slurm requeues the job on the other node."""
+    down, as the health check of a center does. Slurm requeues the job on the other node."""
     job = submit(folder, "lost", 1, "--partition=frail")
     rig.wait_generation(folder / "lost", 2)
     node = rig.describe(job)["NodeList"]
@@ -99,7 +99,7 @@ def check_again(folder, job, name, wanted, said):
         h.check(any(one in log for one in either), f"{name}: \"{words}\" is not in\n{log}")
 
 
-def check_cancelled(folder, wanted):
+def check_canceled(folder, wanted):
     """scancel: the job ends and is not requeued; submitted again it continues."""
     job = submit(folder, "gone", 2)
     rig.wait_generation(folder / "gone", 2)
@@ -160,7 +160,7 @@ def main():
         wanted = rig.local_run(folder, "wanted", WORK)
         killed, (lost, node) = kill_rank(folder), lose_node(folder)
         outside, asked = requeue_from_outside(folder), signal_the_step(folder)
-        check_cancelled(folder, wanted)
+        check_canceled(folder, wanted)
         check_stop_file(folder)
         check_fence(folder, wanted)
         check_again(folder, killed, "killed", wanted,

@@ -104,27 +104,27 @@ def check_stuck(folder, job):
     h.check(rig.exit_code(job) == 75, f"stuck: exit {rig.exit_code(job)}")
 
 
-def signalled(folder):
+def signaled(folder):
     """--signal: Slurm sends USR1 before the end, up to a minute early; here 5 to 65 s after the
     start, which the run's own limit must not forestall."""
-    settings = [ENDLESS, "run.directory=signalled", "run.max_time=1h"]
+    settings = [ENDLESS, "run.directory=signaled", "run.max_time=1h"]
     text = rig.script("train.sbatch", 1, settings).replace("USR1@300", "USR1@55")
-    return rig.submit(folder, "signalled", text, "--time=2")
+    return rig.submit(folder, "signaled", text, "--time=2")
 
 
-def check_signalled(folder, job):
-    rows = rig.wait_for("USR1 before the end", lambda: rig.starts(folder / "signalled"))
+def check_signaled(folder, job):
+    rows = rig.wait_for("USR1 before the end", lambda: rig.starts(folder / "signaled"))
     rig.command("scancel", job)
     h.check((rows[0]["stopped_by"], rows[0]["decision"]) == ("signal", "queued again"), f"{rows}")
-    log = rig.output(folder, "signalled", job)
-    h.check("SIGUSR1" in log and int(rows[0]["checkpoint"]) > 0, f"signalled: {rows}\n{log}")
+    log = rig.output(folder, "signaled", job)
+    h.check("SIGUSR1" in log and int(rows[0]["checkpoint"]) > 0, f"signaled: {rows}\n{log}")
 
 
 def main():
     with rig.workplace() as folder:
-        jobs = signalled(folder), stuck(folder), capped(folder)
+        jobs = signaled(folder), stuck(folder), capped(folder)
         again = several_starts(folder)
-        check_signalled(folder, jobs[0])
+        check_signaled(folder, jobs[0])
         check_stuck(folder, jobs[1])
         check_capped(folder, jobs[2])
         h.finish(f"{again + 1} starts of one job")

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """tutti.Ensemble.fit(submit=...) and tutti.campaign(submit=...) on a real Slurm: the batch job is
-queued, and another object comes back to its bits; a cancelled job ends the wait."""
+queued, and another object comes back to its bits; a canceled job ends the wait."""
 import os
 import pathlib
 import sys
@@ -64,15 +64,15 @@ def check_campaign(folder):
     h.check(np.array_equal(history["query_y"][:, 0], expected), "labels of the campaign")
 
 
-def check_cancelled(folder):
+def check_canceled(folder):
     x, y = make_rows(60)
-    there = os.path.join(folder, "cancelled")
+    there = os.path.join(folder, "canceled")
     tutti.Ensemble(**OPTIONS, directory=there).fit(x, y, submit={**JOB, "hold": True})
     number = pathlib.Path(there, "slurm_job").read_text().strip()
     rig.command("scancel", number)
     try:
         tutti.open_run(there).wait(timeout=rig.LIMIT, poll=0.5)
-        h.check(False, "a cancelled job is a complete run")
+        h.check(False, "a canceled job is a complete run")
     except tutti.Error as error:
         h.check("the batch job has ended" in str(error), f"{type(error).__name__}: {error}")
 
@@ -82,7 +82,7 @@ def main():
     os.environ["PYTHONPATH"] = os.pathsep.join([str(h.ROOT / "python"), os.path.dirname(__file__)])
     with tempfile.TemporaryDirectory(prefix="tutti-slurm-", ignore_cleanup_errors=True) as folder:
         try:
-            for check in (check_fit, check_campaign, check_cancelled):
+            for check in (check_fit, check_campaign, check_canceled):
                 check(folder)
         finally:
             if rig.started:

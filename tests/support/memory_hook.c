@@ -24,7 +24,7 @@ static hooked_block *chain[CHAINS]; /* by address */
 static int64_t held, peak;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-static hooked_block **chain_of(const void *at) { return &chain[(uintptr_t)at / 64 % CHAINS]; }
+static hooked_block **chain_of(const void *place) { return &chain[(uintptr_t)place / 64 % CHAINS]; }
 
 tt_err __wrap_tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what)
 {
@@ -45,12 +45,12 @@ tt_err __wrap_tt_alloc_bytes(void *out, int64_t count, size_t size, const char *
 
 void __wrap_tt_free_at(void *block)
 {
-  const void *at;
-  memcpy(&at, block, sizeof at);
+  const void *place;
+  memcpy(&place, block, sizeof place);
   pthread_mutex_lock(&lock);
-  hooked_block **link = chain_of(at);
-  while (*link && (*link)->at != at) link = &(*link)->next;
-  hooked_block *b = at ? *link : NULL;
+  hooked_block **link = chain_of(place);
+  while (*link && (*link)->at != place) link = &(*link)->next;
+  hooked_block *b = place ? *link : NULL;
   if (b) {
     *link = b->next;
     held -= b->bytes;

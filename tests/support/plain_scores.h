@@ -118,20 +118,20 @@ static inline double plain_improvement(const plain *o)
   return from < -14.0 ? 0.0 : sum * h * (from + 14.0) / 14.0 / 3.0;
 }
 
-static inline double plain_score(const char *by, const plain *o)
+static inline double plain_score(const char *name, const plain *o)
 {
-  if (!strcmp(by, "epistemic_std")) return plain_epistemic(o);
-  if (!strcmp(by, "relative_std"))
+  if (!strcmp(name, "epistemic_std")) return plain_epistemic(o);
+  if (!strcmp(name, "relative_std"))
     return plain_epistemic(o) / (fabs(plain_mean(o, o->mean) - o->target_zero) + o->floor);
-  if (!strcmp(by, "total_std")) return plain_total(o);
-  if (!strcmp(by, "disagreement")) return plain_disagreement(o);
-  if (!strcmp(by, "entropy")) return plain_entropy(o);
-  if (!strcmp(by, "bald")) return plain_entropy(o) - plain_own_entropy(o);
-  if (!strcmp(by, "vote_entropy")) return plain_votes(o);
-  if (!strcmp(by, "expected_improvement")) return plain_improvement(o);
-  if (!strcmp(by, "confidence_bound"))
+  if (!strcmp(name, "total_std")) return plain_total(o);
+  if (!strcmp(name, "disagreement")) return plain_disagreement(o);
+  if (!strcmp(name, "entropy")) return plain_entropy(o);
+  if (!strcmp(name, "bald")) return plain_entropy(o) - plain_own_entropy(o);
+  if (!strcmp(name, "vote_entropy")) return plain_votes(o);
+  if (!strcmp(name, "expected_improvement")) return plain_improvement(o);
+  if (!strcmp(name, "confidence_bound"))
     return (o->minimize ? -1.0 : 1.0) * plain_mean(o, o->mean) + o->kappa * plain_total(o);
-  fprintf(stderr, "score %s has no plain formula yet\n", by);
+  fprintf(stderr, "score %s has no plain formula yet\n", name);
   fail();
   return NAN;
 }

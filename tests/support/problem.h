@@ -129,38 +129,41 @@ static inline int tensor_ways(way *out)
 
 /* Returns 1 if a way trains members with these options: the fused paths only some, the cluster path
  * none whose groups of rows its blocks cannot share. */
-static inline int can(way by, const tt_cohort *c)
+static inline int can(way variant, const tt_cohort *c)
 {
   tt_cluster_plan cluster;
   tt_path_context h200 = {.shared_bytes = 227 * 1024};
-  if (by.ops == &tt_engine_cpu) return 1;
-  if (by.use.path == TT_GPU_PATH_layered) return 1;
+  if (variant.ops == &tt_engine_cpu) return 1;
+  if (variant.use.path == TT_GPU_PATH_layered) return 1;
   if (tt_cohort_needs_layered(c)) return 0;
-  return by.use.path != TT_GPU_PATH_cluster || tt_cluster_plan_choose(c, &h200, &cluster);
+  return variant.use.path != TT_GPU_PATH_cluster || tt_cluster_plan_choose(c, &h200, &cluster);
 }
 
 /* The same for members of these shapes: the warp path trains small ones only. */
-static inline int suits(way by, const tt_cohort *c)
+static inline int suits(way variant, const tt_cohort *c)
 {
   tt_warp_plan plan;
   char why[128];
-  if (by.ops == &tt_engine_cpu || by.use.path != TT_GPU_PATH_warp) return can(by, c);
-  return can(by, c) && tt_warp_plan_make(c, 96 * 1024, &plan, why, sizeof why);
+  if (variant.ops == &tt_engine_cpu || variant.use.path != TT_GPU_PATH_warp) return can(variant, c);
+  return can(variant, c) && tt_warp_plan_make(c, 96 * 1024, &plan, why, sizeof why);
 }
 
 /* The double is slow: its orders of threads run the cases of a law in turn. */
-static inline int takes(way by, int number) { return number % SCHEDULES == by.schedule; }
+static inline int takes(way variant, int number) { return number % SCHEDULES == variant.schedule; }
 
 /* For laws of many cases: the instruction sets of the cpu engine run them in turn as well. */
-static inline int has_turn(way by, int number) { return number % by.turns == by.turn; }
+static inline int has_turn(way variant, int number)
+{
+  return number % variant.turns == variant.turn;
+}
 
-static inline void follow_schedule(way by)
+static inline void follow_schedule(way variant)
 {
 #ifdef TT_CUDA_DOUBLE
-  tt_double_set_schedule((tt_double_order)by.schedule, 1);
-  tt_double_set_blocks((tt_double_order)by.schedule, 1);
+  tt_double_set_schedule((tt_double_order)variant.schedule, 1);
+  tt_double_set_blocks((tt_double_order)variant.schedule, 1);
 #endif
-  (void)by;
+  (void)variant;
 }
 
 typedef struct problem {
@@ -242,10 +245,10 @@ static inline void fit_labels(tt_dataset *d, tt_output output)
 /* Factors on the learning rate of the layers, some of them 0; k chooses which. */
 static inline void set_rates(tt_model *m, int k)
 {
-  static const double of[] = {0.0, 0.5, 0.0, 1.0, 2.0};
+  static const double index[] = {0.0, 0.5, 0.0, 1.0, 2.0};
   double rate[TT_MAX_FRONT + TT_MAX_LAYERS];
   int all = tt_model_all_layers(m);
-  for (int l = 0; l < all; l++) rate[l] = l == all - 1 ? 0.5 : of[(l + k) % 5];
+  for (int l = 0; l < all; l++) rate[l] = l == all - 1 ? 0.5 : index[(l + k) % 5];
   TT_CHECK_OK(tt_model_set_rates(0, rate, all, m));
 }
 
@@ -278,21 +281,21 @@ static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets
   TT_CHECK_OK(TT_ALLOC(p.c.ensemble, ensembles));
   TT_CHECK_OK(TT_ALLOC(p.c.member, p.c.members));
   for (int64_t e = 0; e < ensembles; e++) {
-    tt_ensemble *to = &p.c.ensemble[e];
-    *to = (tt_ensemble){
+    tt_ensemble *dst = &p.c.ensemble[e];
+    *dst = (tt_ensemble){
         .first = e * each, .members = each, .targets = 1, .key = (uint32_t)e + 7, .selection = -1};
-    TT_CHECK_OK(TT_ALLOC(to->column, 1));
-    to->column[0] = (int32_t)(e % targets);
+    TT_CHECK_OK(TT_ALLOC(dst->column, 1));
+    dst->column[0] = (int32_t)(e % targets);
     for (int64_t i = 0; i < each; i++)
       p.c.member[e * each + i] = (tt_member){.ensemble = (int32_t)e,
                                              .index = (int32_t)i,
-                                             .stream = (uint64_t)to->key << 32 | (uint32_t)i,
+                                             .stream = (uint64_t)dst->key << 32 | (uint32_t)i,
                                              .hyper = usual_hyper()};
   }
   return p;
 }
 
-/* With kfold: members see rows that are normalised without the fold that they leave out; here, other
+/* With kfold: members see rows that are normalized without the fold that they leave out; here, other
  * values for each row set. */
 static inline void problem_use_folds(problem *p)
 {
@@ -308,13 +311,13 @@ static inline void problem_use_folds(problem *p)
   }
 }
 
-static inline void problem_start(problem *p, way by, tt_slice slice)
+static inline void problem_start(problem *p, way variant, tt_slice slice)
 {
-  p->by = by;
-  follow_schedule(by);
-  TT_CHECK_OK(by.ops->create(&p->c, slice, &by.use, &p->engine));
-  TT_CHECK_OK(by.ops->set_data(p->engine, p->d, p->replay.order ? &p->replay : NULL));
-  TT_CHECK_OK(by.ops->init(p->engine));
+  p->by = variant;
+  follow_schedule(variant);
+  TT_CHECK_OK(variant.ops->create(&p->c, slice, &variant.use, &p->engine));
+  TT_CHECK_OK(variant.ops->set_data(p->engine, p->d, p->replay.order ? &p->replay : NULL));
+  TT_CHECK_OK(variant.ops->init(p->engine));
 }
 
 static inline tt_slice everyone(const problem *p) { return (tt_slice){0, p->c.members}; }
@@ -336,10 +339,10 @@ static inline void problem_free(problem *p)
 /* Train to the end in calls of `steps` steps. */
 static inline tt_progress problem_finish(problem *p, int64_t steps)
 {
-  tt_progress at = {0};
-  do TT_CHECK_OK(p->by.ops->train(p->engine, steps, &at));
-  while (at.training > 0);
-  return at;
+  tt_progress progress = {0};
+  do TT_CHECK_OK(p->by.ops->train(p->engine, steps, &progress));
+  while (progress.training > 0);
+  return progress;
 }
 
 /* The state of `slice`; owned by the caller. */
@@ -352,9 +355,9 @@ static inline tt_state *problem_state(problem *p, tt_slice slice)
 }
 
 /* Start, train to the end, give the state back. */
-static inline tt_state *problem_run(problem *p, way by, tt_slice slice, int64_t steps)
+static inline tt_state *problem_run(problem *p, way variant, tt_slice slice, int64_t steps)
 {
-  problem_start(p, by, slice);
+  problem_start(p, variant, slice);
   problem_finish(p, steps);
   tt_state *s = problem_state(p, slice);
   problem_stop(p);

@@ -197,9 +197,9 @@ static inline void ref_inputs(const ref_batch *b, int64_t r, double *x)
 static inline double ref_noisy_loss(const tt_cohort *c, const double *o, const double *held,
                                     double y, double variance)
 {
-  tt_cohort with = *c;
-  with.variance_floor += (float)variance;
-  double loss = ref_loss(&with, o, held, y);
+  tt_cohort cohort = *c;
+  cohort.variance_floor += (float)variance;
+  double loss = ref_loss(&cohort, o, held, y);
   return c->loss == TT_LOSS_mse ? loss / ((double)c->variance_floor + variance) : loss;
 }
 
@@ -241,14 +241,14 @@ static inline double ref_batch_loss(const ref_batch *b, const double *w, const d
 
 /* Derivative of the batch loss by *at: central differences, error about 1e-10 for smooth
  * networks. */
-static inline double ref_slope(ref_batch *b, double *at, const double *w, const double *held)
+static inline double ref_slope(ref_batch *b, double *place, const double *w, const double *held)
 {
-  const double h = 1e-5, keep = *at;
-  *at = keep + h;
+  const double h = 1e-5, keep = *place;
+  *place = keep + h;
   double above = ref_batch_loss(b, w, held);
-  *at = keep - h;
+  *place = keep - h;
   double below = ref_batch_loss(b, w, held);
-  *at = keep;
+  *place = keep;
   return (above - below) / (2.0 * h);
 }
 
@@ -276,9 +276,9 @@ static inline void ref_gradient(ref_batch b, double *w, double *g)
 
 /* schedules and optimizers */
 
-static inline double ref_cosine(double from, double to, double part)
+static inline double ref_cosine(double low, double high, double part)
 {
-  return to + (from - to) * (1.0 + cos(acos(-1.0) * part)) / 2.0;
+  return high + (low - high) * (1.0 + cos(acos(-1.0) * part)) / 2.0;
 }
 
 /* The position of an epoch in its cycle of cosine_restarts. */

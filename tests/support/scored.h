@@ -49,11 +49,11 @@ static inline tt_trained_ensembles model_of(tt_output output)
   return m;
 }
 
-static inline tt_config *config(tt_acquisition by)
+static inline tt_config *config(tt_acquisition acquisition)
 {
   tt_config *c = NULL;
   TT_CHECK_OK(tt_config_parse("job.yaml", job, (int64_t)strlen(job), NULL, 0, &c));
-  c->score_acquisition = (int)by;
+  c->score_acquisition = (int)acquisition;
   return c;
 }
 
@@ -70,13 +70,13 @@ static inline tt_score_pool_args scoring(const tt_config *cfg, const tt_trained_
 }
 
 /* Inputs of the predictor of the next function. */
-static inline tt_err read_inputs(void *x, int64_t first, int64_t count, float *to)
+static inline tt_err read_inputs(void *x, int64_t first, int64_t count, float *dst)
 {
-  memcpy(to, (const float *)x + first * D, (size_t)(count * D) * sizeof *to);
+  memcpy(dst, (const float *)x + first * D, (size_t)(count * D) * sizeof *dst);
   return TT_OK;
 }
 
-/* Predicts normalised inputs x [rows][D] in this process alone. */
+/* Predicts normalized inputs x [rows][D] in this process alone. */
 static inline tt_row_predictor *predictor_of(const tt_score_pool_args *what, int64_t rows, float *x)
 {
   tt_row_predictor *p = NULL;

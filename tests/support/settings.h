@@ -127,8 +127,8 @@ static inline void settle(problem *p, setting v)
   p->c.snapshots = v.snapshots ? 1 : 0;
 }
 
-/* A cohort of ensembles id[0..n), `each` members that begin with number `from`. */
-static inline problem cast(setting v, const int64_t *id, int64_t n, int64_t from, int64_t each)
+/* A cohort of ensembles id[0..n), `each` members that begin with number `begin`. */
+static inline problem cast(setting v, const int64_t *id, int64_t n, int64_t begin, int64_t each)
 {
   const int64_t none = 1;
   problem p =
@@ -136,7 +136,7 @@ static inline problem cast(setting v, const int64_t *id, int64_t n, int64_t from
   settle(&p, v);
   for (int64_t i = 0; i < n * each; i++) {
     tt_ensemble *e = &p.c.ensemble[i / each];
-    int64_t who = id[i / each], index = from + i % each;
+    int64_t who = id[i / each], index = begin + i % each;
     e->key = (uint32_t)who + 7;
     e->column[0] = (int32_t)(who % 2);
     p.c.member[i].index = (int32_t)index;
@@ -153,10 +153,10 @@ static inline problem cast(setting v, const int64_t *id, int64_t n, int64_t from
 static const int64_t usual_ids[ENSEMBLES] = {0, 1};
 static inline problem usual(setting v) { return cast(v, usual_ids, ENSEMBLES, 0, EACH); }
 
-static inline const char *tell(setting v, way by, const char *what)
+static inline const char *tell(setting v, way variant, const char *what)
 {
   static char text[256];
-  snprintf(text, sizeof text, "%s, setting %d, %s, %s, %s, %s: %s", by.name, v.number,
+  snprintf(text, sizeof text, "%s, setting %d, %s, %s, %s, %s: %s", variant.name, v.number,
            tt_choice_optimizer[v.optimizer], tt_choice_resample[v.resample],
            tt_choice_batch_order[v.batches], tt_choice_loss[v.loss], what);
   return text;

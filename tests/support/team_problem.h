@@ -88,20 +88,21 @@ typedef struct cast {
   tt_shard *shard;
 } cast;
 
-static inline void start(problem *p, int teams, int stages, const tt_engine_ops *ops, cast *to)
+static inline void start(problem *p, int teams, int stages, const tt_engine_ops *ops, cast *dst)
 {
   int team = tt_load_balance_place(tt_comm_ranks(comm), teams, tt_comm_rank(comm)).team;
-  *to = (cast){.p = p, .cohort = {&p->c}, .stages = stages};
-  to->job = (tt_job){.cohorts = {1, to->cohort},
-                     .data = p->d,
-                     .training = tt_dataset_for_training(p->d),
-                     .ops = ops,
-                     .use = use};
-  to->job.use.device_exchange = on_device;
-  if (tt_comm_ranks(comm) < 3) to->job.use.threads = 1 + teams % 2; /* they share parts */
-  TT_CHECK_OK(tt_team_create(comm, team, &to->team));
-  TT_CHECK_OK(tt_shards_create_local(&to->job, teams, team, to->team, to->stages, 0, &to->shards));
-  to->shard = &to->shards.at[0];
+  *dst = (cast){.p = p, .cohort = {&p->c}, .stages = stages};
+  dst->job = (tt_job){.cohorts = {1, dst->cohort},
+                      .data = p->d,
+                      .training = tt_dataset_for_training(p->d),
+                      .ops = ops,
+                      .use = use};
+  dst->job.use.device_exchange = on_device;
+  if (tt_comm_ranks(comm) < 3) dst->job.use.threads = 1 + teams % 2; /* they share parts */
+  TT_CHECK_OK(tt_team_create(comm, team, &dst->team));
+  TT_CHECK_OK(
+      tt_shards_create_local(&dst->job, teams, team, dst->team, dst->stages, 0, &dst->shards));
+  dst->shard = &dst->shards.at[0];
 }
 
 static inline void end(cast *c)

@@ -49,8 +49,8 @@ def on_terminal(**settings):
     return text
 
 
-def check_colour():
-    """Colours only on terminals, and not with NO_COLOR."""
+def check_color():
+    """Colors only on terminals, and not with NO_COLOR."""
     plain = call("plan", "nowhere.yaml", code=66).stderr
     assert plain.startswith("tutti: error: ") and "nowhere.yaml" in plain, plain
     assert on_terminal().replace("\r", "") == plain.replace("error: ", "\33[1;31merror: \33[0m", 1)
@@ -59,7 +59,7 @@ def check_colour():
 
 
 verbs()
-check_colour()
+check_color()
 assert "did you mean 'train'?" in call("trian", code=64).stderr
 assert "did you mean 'pause'?" in call("campaign", "puase", code=64).stderr
 assert "did you mean 'tutti status'?" in call("campaign", "status", "out", code=64).stderr

@@ -67,7 +67,7 @@ def check_predictions(y):
         rows = r["oob_rows"][()]
         if not np.all((0 < rows) & (rows < 200)) or not np.all(np.isfinite(r["oob_rmse"][()])):
             sys.exit(f"out of bag: {rows} rows")
-        near("rows learnt from", m["calibration/rows"][()], 100)
+        near("rows learned from", m["calibration/rows"][()], 100)
 
 
 def check_quantiles(p):

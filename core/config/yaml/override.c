@@ -15,7 +15,7 @@ typedef struct assignment_target {
   const char *swept;
 } assignment_target;
 
-static void report_unknown(tt_config_reader *r, const tt_source_location *at,
+static void report_unknown(tt_config_reader *r, const tt_source_location *location,
                            const tt_suggestion *near)
 {
   char shown[TT_PRINTABLE_SIZE], path[TT_OPTION_PATH_SIZE];
@@ -26,9 +26,9 @@ static void report_unknown(tt_config_reader *r, const tt_source_location *at,
   if (hint) tt_option_path(hint, element, path);
   tt_printable(near->word, shown);
   if (*best)
-    tt_config_error(r, at, "unknown option '%s'; did you mean '%s'?", shown, best);
+    tt_config_error(r, location, "unknown option '%s'; did you mean '%s'?", shown, best);
   else
-    tt_config_error(r, at, "unknown option '%s'", shown);
+    tt_config_error(r, location, "unknown option '%s'", shown);
 }
 
 /* "members" or "train.epochs": the option of an ensemble, or -1; adds all names to `near`. */
@@ -99,12 +99,12 @@ static int64_t find_ensemble(const tt_config_reader *r, const char *key, const c
 }
 
 /* The elements that the key names; 0 and an error if there are none. */
-static int find_elements(tt_config_reader *r, const tt_source_location *at, const char *key,
+static int find_elements(tt_config_reader *r, const tt_source_location *location, const char *key,
                          const char **rest, assignment_target *out)
 {
   int64_t first = find_ensemble(r, key, rest);
   if (first < 0) {
-    tt_config_error(r, at,
+    tt_config_error(r, location,
                     "no such ensemble; write ensembles[i].option=value with i below %" PRId64
                     ", or ensembles.NAME.option=value",
                     tt_config_ensembles(r->cfg));
@@ -112,7 +112,8 @@ static int find_elements(tt_config_reader *r, const tt_source_location *at, cons
   }
   int64_t networks = r->cfg->ensemble[first].networks, network = find_network(rest);
   if (network >= networks) {
-    tt_config_error(r, at, "no such network; write networks[i] with i below %" PRId64, networks);
+    tt_config_error(r, location, "no such network; write networks[i] with i below %" PRId64,
+                    networks);
     return 0;
   }
   *out = network < 0 ? (assignment_target){.element = first, .count = networks}
@@ -120,11 +121,11 @@ static int find_elements(tt_config_reader *r, const tt_source_location *at, cons
   return 1;
 }
 
-static int find_ensemble_option(tt_config_reader *r, const tt_source_location *at, const char *key,
-                                assignment_target *out)
+static int find_ensemble_option(tt_config_reader *r, const tt_source_location *location,
+                                const char *key, assignment_target *out)
 {
   const char *rest = key;
-  if (!find_elements(r, at, key, &rest, out)) return 0;
+  if (!find_elements(r, location, key, &rest, out)) return 0;
   tt_suggestion near = {.word = rest};
   out->swept = swept_option(rest);
   if (out->swept) return 1;
@@ -133,14 +134,14 @@ static int find_ensemble_option(tt_config_reader *r, const tt_source_location *a
   if (i >= 0)
     out->slot = tt_option_ref_ensemble(r, out->element, i);
   else
-    report_unknown(r, at, &near);
+    report_unknown(r, location, &near);
   if (i < 0 || !one || tt_inherited_option[i] >= 0 || i == TT_ENSEMBLE_OPTION_members)
     return i >= 0;
-  tt_config_error(r, at, "'%s' belongs to the ensemble, not to one of its networks", rest);
+  tt_config_error(r, location, "'%s' belongs to the ensemble, not to one of its networks", rest);
   return 0;
 }
 
-static int find_job_option(tt_config_reader *r, const tt_source_location *at, const char *key,
+static int find_job_option(tt_config_reader *r, const tt_source_location *location, const char *key,
                            assignment_target *out)
 {
   char path[TT_OPTION_PATH_SIZE], without_section[TT_OPTION_PATH_SIZE] = "";
@@ -154,29 +155,29 @@ static int find_job_option(tt_config_reader *r, const tt_source_location *at, co
       snprintf(without_section, sizeof without_section, "%s", path);
   }
   if (*without_section) snprintf(near.best, sizeof near.best, "%s", without_section);
-  report_unknown(r, at, &near);
+  report_unknown(r, location, &near);
   return 0;
 }
 
 /* Give the option, or the sweep, that g names its value in element k of cfg->ensemble. */
 static tt_err assign_element(tt_config_reader *r, yaml_document_t *doc, const assignment_target *g,
-                             int64_t k, const tt_source_location *at, yaml_node_t *root)
+                             int64_t k, const tt_source_location *location, yaml_node_t *root)
 {
   int shared = g->count > 1;
   if (g->swept) {
-    TT_TRY(tt_sweep_read(r, doc, k, at, g->swept, root));
+    TT_TRY(tt_sweep_read(r, doc, k, location, g->swept, root));
     for (int h = 0; h < TT_HYPER_COUNT; h++)
       if (!strcmp(tt_hyper_name[h], g->swept)) r->swept[k][h].shared = shared;
     return TT_OK;
   }
   const tt_option_ref slot = tt_option_ref_ensemble(r, k, g->option);
-  TT_TRY(tt_option_assign(r, doc, &slot, at, root));
+  TT_TRY(tt_option_assign(r, doc, &slot, location, root));
   slot.where->shared = shared;
   return TT_OK;
 }
 
 static tt_err assign_text(tt_config_reader *r, const assignment_target *g,
-                          const tt_source_location *at, const char *text)
+                          const tt_source_location *location, const char *text)
 {
   yaml_document_t doc;
   char path[TT_OPTION_PATH_SIZE] = "the sweep";
@@ -187,11 +188,11 @@ static tt_err assign_text(tt_config_reader *r, const assignment_target *g,
   if (g->slot.option) tt_option_path(g->slot.option, g->slot.element, path);
   tt_err e = TT_OK;
   if (!root)
-    tt_config_error(r, at, "%s has no value; write '' for an empty string", path);
+    tt_config_error(r, location, "%s has no value; write '' for an empty string", path);
   else if (g->slot.option && g->count == 0)
-    e = tt_option_assign(r, &doc, &g->slot, at, root);
+    e = tt_option_assign(r, &doc, &g->slot, location, root);
   for (int64_t k = g->element; !e && root && k < g->element + g->count; k++)
-    e = assign_element(r, &doc, g, k, at, root);
+    e = assign_element(r, &doc, g, k, location, root);
   yaml_document_delete(&doc);
   return e;
 }
@@ -199,17 +200,18 @@ static tt_err assign_text(tt_config_reader *r, const assignment_target *g,
 tt_err tt_config_read_override(tt_config_reader *r)
 {
   const char *text = r->set[r->now - 1], *equals = strchr(text, '=');
-  tt_source_location at = {.line = 1, .column = 1, .set = r->now};
+  tt_source_location location = {.line = 1, .column = 1, .set = r->now};
   char key[TT_OPTION_PATH_SIZE];
   assignment_target g;
   size_t length = equals ? (size_t)(equals - text) : 0;
   if (length == 0 || length >= sizeof key) {
-    tt_config_error(r, &at, "expected section.option=value");
+    tt_config_error(r, &location, "expected section.option=value");
     return TT_OK;
   }
   memcpy(key, text, length);
   key[length] = '\0';
   int own = strncmp(key, "ensembles", 9) == 0 && (key[9] == '[' || key[9] == '.');
-  int found = own ? find_ensemble_option(r, &at, key + 9, &g) : find_job_option(r, &at, key, &g);
-  return found ? assign_text(r, &g, &at, equals + 1) : TT_OK;
+  int found = own ? find_ensemble_option(r, &location, key + 9, &g)
+                  : find_job_option(r, &location, key, &g);
+  return found ? assign_text(r, &g, &location, equals + 1) : TT_OK;
 }

@@ -46,8 +46,8 @@ static tt_err assign_scalar(tt_config_reader *r, const tt_option_ref *s, const y
 {
   tt_value value;
   char why[TT_REASON_SIZE], path[TT_OPTION_PATH_SIZE];
-  tt_yaml_scalar from = tt_yaml_scalar_of(node);
-  s->where->bad = !tt_value_parse(s->option, &from, &value, why);
+  tt_yaml_scalar scalar = tt_yaml_scalar_of(node);
+  s->where->bad = !tt_value_parse(s->option, &scalar, &value, why);
   if (!s->where->bad) return tt_value_store(s->option, s->record, &value, 1);
   tt_option_path(s->option, s->element, path);
   tt_config_error(r, s->where, "%s: %s", path, why);
@@ -58,14 +58,14 @@ int tt_element_parse(tt_config_reader *r, const tt_option *o, const char *path,
                      const yaml_node_t *node, int64_t i, tt_value *value)
 {
   char why[TT_REASON_SIZE];
-  tt_source_location at = tt_node_location(r, node);
+  tt_source_location location = tt_node_location(r, node);
   int scalar = node->type == YAML_SCALAR_NODE;
-  tt_yaml_scalar from = scalar ? tt_yaml_scalar_of(node) : (tt_yaml_scalar){0};
-  if (scalar && tt_value_parse(o, &from, value, why)) return 1;
+  tt_yaml_scalar source = scalar ? tt_yaml_scalar_of(node) : (tt_yaml_scalar){0};
+  if (scalar && tt_value_parse(o, &source, value, why)) return 1;
   if (scalar)
-    tt_config_error(r, &at, "%s[%" PRId64 "]: %s", path, i, why);
+    tt_config_error(r, &location, "%s[%" PRId64 "]: %s", path, i, why);
   else
-    tt_config_error(r, &at, "%s[%" PRId64 "]: expected one value, found %s", path, i,
+    tt_config_error(r, &location, "%s[%" PRId64 "]: expected one value, found %s", path, i,
                     tt_node_kind_text(node));
   return 0;
 }
@@ -157,13 +157,13 @@ static tt_err assign_pair(tt_config_reader *r, yaml_document_t *doc, const tt_op
   const yaml_node_t *key = yaml_document_get_node(doc, pair->key);
   const yaml_node_t *node = yaml_document_get_node(doc, pair->value);
   char why[TT_REASON_SIZE], shown[TT_PRINTABLE_SIZE];
-  tt_source_location at = tt_node_location(r, node);
+  tt_source_location location = tt_node_location(r, node);
   tt_value choice = {.text = ""};
   int good = 0, scalar = node->type == YAML_SCALAR_NODE;
   s->where->bad |= !tt_key_check(r, key);
   if (s->where->bad) return TT_OK;
   tt_printable(tt_scalar_text(key), shown);
-  tt_yaml_scalar from = scalar ? tt_yaml_scalar_of(node) : (tt_yaml_scalar){0};
+  tt_yaml_scalar source = scalar ? tt_yaml_scalar_of(node) : (tt_yaml_scalar){0};
   if (is_repeated(doc, first, pair))
     snprintf(why, sizeof why, "is given twice");
   else if (!*tt_scalar_text(key))
@@ -171,9 +171,9 @@ static tt_err assign_pair(tt_config_reader *r, yaml_document_t *doc, const tt_op
   else if (!scalar)
     snprintf(why, sizeof why, "expected a name, found %s", tt_node_kind_text(node));
   else
-    good = tt_value_parse(s->option, &from, &choice, why);
+    good = tt_value_parse(s->option, &source, &choice, why);
   if (good) return add_pair(list, choice.text, tt_scalar_text(key));
-  tt_config_error(r, &at, "%s: column '%s': %s", path, shown, why);
+  tt_config_error(r, &location, "%s: column '%s': %s", path, shown, why);
   s->where->bad = 1;
   return TT_OK;
 }
@@ -235,9 +235,10 @@ tt_err tt_option_assign(tt_config_reader *r, yaml_document_t *doc, const tt_opti
 
 int tt_key_check(tt_config_reader *r, const yaml_node_t *key)
 {
-  tt_source_location at = tt_node_location(r, key);
+  tt_source_location location = tt_node_location(r, key);
   int fine =
       key->type == YAML_SCALAR_NODE && strlen(tt_scalar_text(key)) == key->data.scalar.length;
-  if (!fine) tt_config_error(r, &at, "a key must be a word, found %s", tt_node_kind_text(key));
+  if (!fine)
+    tt_config_error(r, &location, "a key must be a word, found %s", tt_node_kind_text(key));
   return fine;
 }

@@ -35,8 +35,8 @@ void tt_sweep_remove(tt_ensemble_config *own, int hyper)
   own->sweeps = kept;
 }
 
-static void report_unknown_hyper(tt_config_reader *r, const tt_source_location *at, int64_t element,
-                                 const tt_suggestion *near)
+static void report_unknown_hyper(tt_config_reader *r, const tt_source_location *location,
+                                 int64_t element, const tt_suggestion *near)
 {
   char shown[TT_PRINTABLE_SIZE], names[TT_REASON_SIZE];
   size_t used = 0;
@@ -45,7 +45,7 @@ static void report_unknown_hyper(tt_config_reader *r, const tt_source_location *
     used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
                              tt_hyper_name[i]);
   tt_printable(near->word, shown);
-  tt_config_error(r, at,
+  tt_config_error(r, location,
                   "ensembles[%" PRId64
                   "].sweep: '%s' cannot be swept; %s%s%soptions that can be swept: %s",
                   element, shown, *near->best ? "did you mean '" : "", near->best,
@@ -71,7 +71,7 @@ static void read_element(sweep_reader *s, const yaml_node_t *node, int64_t i)
 }
 
 /* uniform and log_uniform need two ascending numbers. */
-static void check_bounds(sweep_reader *s, const tt_source_location *at)
+static void check_bounds(sweep_reader *s, const tt_source_location *location)
 {
   const double *v = s->out.value;
   const char *kind = tt_choice_sweep[s->out.kind];
@@ -87,33 +87,34 @@ static void check_bounds(sweep_reader *s, const tt_source_location *at)
     why = "needs a lowest value above 0";
   if (!why) return;
   s->where->bad = 1;
-  tt_config_error(s->r, at, "%s: %s %s", s->path, kind, why);
+  tt_config_error(s->r, location, "%s: %s %s", s->path, kind, why);
 }
 
 static tt_err read_values(sweep_reader *s, yaml_node_t *node)
 {
-  tt_source_location at = tt_node_location(s->r, node);
+  tt_source_location location = tt_node_location(s->r, node);
   int list = node->type == YAML_SEQUENCE_NODE;
   yaml_node_item_t *item = list ? node->data.sequence.items.start : NULL;
   int64_t count = list ? node->data.sequence.items.top - item : 0;
   if (count < 1 || count > TT_MAX_LIST_ITEMS) {
     s->where->bad = 1;
-    tt_config_error(s->r, &at, "%s: %s: expected a list of 1 to %d values in brackets, found %s",
-                    s->path, tt_choice_sweep[s->out.kind], TT_MAX_LIST_ITEMS,
+    tt_config_error(s->r, &location,
+                    "%s: %s: expected a list of 1 to %d values in brackets, found %s", s->path,
+                    tt_choice_sweep[s->out.kind], TT_MAX_LIST_ITEMS,
                     list ? count ? "a longer one" : "an empty one" : tt_node_kind_text(node));
     return TT_OK;
   }
   TT_TRY(TT_ALLOC(s->out.value, count));
   s->out.count = count;
   for (int64_t i = 0; i < count; i++) read_element(s, yaml_document_get_node(s->doc, item[i]), i);
-  if (!s->where->bad) check_bounds(s, &at);
+  if (!s->where->bad) check_bounds(s, &location);
   return TT_OK;
 }
 
 /* {log_uniform: [1e-4, 1e-2]}: a mapping of one pair. */
 static tt_err read_kind(sweep_reader *s, yaml_node_t *node)
 {
-  tt_source_location at = tt_node_location(s->r, node);
+  tt_source_location location = tt_node_location(s->r, node);
   yaml_node_pair_t *pair = node->type == YAML_MAPPING_NODE ? node->data.mapping.pairs.start : NULL;
   if (pair && node->data.mapping.pairs.top - pair == 1) {
     yaml_node_t *key = yaml_document_get_node(s->doc, pair->key);
@@ -126,7 +127,7 @@ static tt_err read_kind(sweep_reader *s, yaml_node_t *node)
     }
   }
   s->where->bad = 1;
-  tt_config_error(s->r, &at,
+  tt_config_error(s->r, &location,
                   "%s: expected one of {list: [..]}, {grid: [..]}, {uniform: [a, b]}, "
                   "{log_uniform: [a, b]}, {choice: [..]}",
                   s->path);
@@ -181,10 +182,10 @@ tt_err tt_sweep_read(tt_config_reader *r, yaml_document_t *doc, int64_t element,
 
 tt_err tt_sweeps_read(tt_config_reader *r, yaml_document_t *doc, int64_t element, yaml_node_t *node)
 {
-  tt_source_location at = tt_node_location(r, node);
+  tt_source_location location = tt_node_location(r, node);
   if (tt_node_is_empty(node)) return TT_OK;
   if (node->type != YAML_MAPPING_NODE) {
-    tt_config_error(r, &at,
+    tt_config_error(r, &location,
                     "ensembles[%" PRId64 "].sweep: expected a mapping like "
                     "{learning_rate: {log_uniform: [1e-4, 1e-2]}}, found %s",
                     r->cfg->ensemble[element].number, tt_node_kind_text(node));
@@ -194,8 +195,8 @@ tt_err tt_sweeps_read(tt_config_reader *r, yaml_document_t *doc, int64_t element
   for (; p < end; p++) {
     yaml_node_t *key = yaml_document_get_node(doc, p->key);
     if (!tt_key_check(r, key)) continue;
-    at = tt_node_location(r, key);
-    TT_TRY(tt_sweep_read(r, doc, element, &at, tt_yaml_scalar_of(key).text,
+    location = tt_node_location(r, key);
+    TT_TRY(tt_sweep_read(r, doc, element, &location, tt_yaml_scalar_of(key).text,
                          yaml_document_get_node(doc, p->value)));
   }
   return TT_OK;

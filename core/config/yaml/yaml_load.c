@@ -10,21 +10,21 @@ enum { MAX_DEPTH = 64 };
 /* Line and column, counted in characters, of a byte. */
 static tt_source_location location_of_byte(const tt_config_reader *r, const char *text, size_t byte)
 {
-  tt_source_location at = {.line = 1, .column = 1, .set = r->now};
+  tt_source_location location = {.line = 1, .column = 1, .set = r->now};
   for (size_t i = 0; i < byte; i++) {
     if (text[i] == '\n')
-      at.line++, at.column = 1;
+      location.line++, location.column = 1;
     else if ((text[i] & 0xC0) != 0x80)
-      at.column++;
+      location.column++;
   }
-  return at;
+  return location;
 }
 
 static tt_source_location location_of_mark(const tt_config_reader *r, yaml_mark_t mark)
 {
-  tt_source_location at = {
+  tt_source_location location = {
       .line = (int64_t)mark.line + 1, .column = (int64_t)mark.column + 1, .set = r->now};
-  return at;
+  return location;
 }
 
 tt_source_location tt_node_location(const tt_config_reader *r, const yaml_node_t *node)
@@ -35,14 +35,14 @@ tt_source_location tt_node_location(const tt_config_reader *r, const yaml_node_t
 /* A common mistake: indentation by tabs, which YAML forbids and many editors do not show. */
 static int line_has_tab(const char *text, size_t bytes, int64_t line)
 {
-  const char *at = text, *end = text + bytes;
-  for (; line > 1 && at < end; line--) {
-    const char *next = memchr(at, '\n', (size_t)(end - at));
+  const char *cursor = text, *end = text + bytes;
+  for (; line > 1 && cursor < end; line--) {
+    const char *next = memchr(cursor, '\n', (size_t)(end - cursor));
     if (!next) return 0;
-    at = next + 1;
+    cursor = next + 1;
   }
-  const char *stop = memchr(at, '\n', (size_t)(end - at));
-  return memchr(at, '\t', (size_t)((stop ? stop : end) - at)) != NULL;
+  const char *stop = memchr(cursor, '\n', (size_t)(end - cursor));
+  return memchr(cursor, '\t', (size_t)((stop ? stop : end) - cursor)) != NULL;
 }
 
 static tt_err syntax_error(tt_config_reader *r, const yaml_parser_t *p, const char *text,
@@ -51,18 +51,19 @@ static tt_err syntax_error(tt_config_reader *r, const yaml_parser_t *p, const ch
   if (p->error == YAML_MEMORY_ERROR) return TT_FAIL(MEM, "%s: out of memory", r->file);
   const char *problem = p->problem ? p->problem : "not YAML";
   if (p->error == YAML_READER_ERROR) {
-    tt_source_location at =
+    tt_source_location location =
         location_of_byte(r, text, p->problem_offset < bytes ? p->problem_offset : bytes);
-    tt_config_error(r, &at, "YAML: %s; the file must be UTF-8 text", problem);
+    tt_config_error(r, &location, "YAML: %s; the file must be UTF-8 text", problem);
     return TT_OK;
   }
-  tt_source_location at = location_of_mark(r, p->problem_mark);
-  const char *tab = line_has_tab(text, bytes, at.line) ? "; indent with spaces, not tabs" : "";
+  tt_source_location location = location_of_mark(r, p->problem_mark);
+  const char *tab =
+      line_has_tab(text, bytes, location.line) ? "; indent with spaces, not tabs" : "";
   if (p->context && p->context_mark.line != p->problem_mark.line)
-    tt_config_error(r, &at, "YAML: %s, %s that begins in line %zu%s", problem, p->context,
+    tt_config_error(r, &location, "YAML: %s, %s that begins in line %zu%s", problem, p->context,
                     p->context_mark.line + 1, tab);
   else
-    tt_config_error(r, &at, "YAML: %s%s%s%s", problem, p->context ? ", " : "",
+    tt_config_error(r, &location, "YAML: %s%s%s%s", problem, p->context ? ", " : "",
                     p->context ? p->context : "", tab);
   return TT_OK;
 }
@@ -129,8 +130,8 @@ static tt_err scan_document(tt_config_reader *r, const char *text, size_t bytes,
     }
     scan_event(&event, &o);
     if (o.refused) {
-      tt_source_location at = location_of_mark(r, event.start_mark);
-      tt_config_error(r, &at, "%s", o.refused);
+      tt_source_location location = location_of_mark(r, event.start_mark);
+      tt_config_error(r, &location, "%s", o.refused);
     }
     *good = event.type == YAML_STREAM_END_EVENT;
     more = !*good && !o.refused;
@@ -148,8 +149,8 @@ tt_err tt_yaml_load(tt_config_reader *r, const char *text, size_t bytes, yaml_do
   *good = 0;
   const char *nul = memchr(text, '\0', bytes);
   if (nul) {
-    tt_source_location at = location_of_byte(r, text, (size_t)(nul - text));
-    tt_config_error(r, &at, "a NUL byte; the file must be UTF-8 text");
+    tt_source_location location = location_of_byte(r, text, (size_t)(nul - text));
+    tt_config_error(r, &location, "a NUL byte; the file must be UTF-8 text");
     return TT_OK;
   }
   int mark = bytes >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0 ? 3 : 0; /* byte order mark */

@@ -19,7 +19,7 @@ static void find_option_anywhere(const char *name, char path[TT_OPTION_PATH_SIZE
   }
 }
 
-static void report_unknown(tt_config_reader *r, const tt_source_location *at,
+static void report_unknown(tt_config_reader *r, const tt_source_location *location,
                            const tt_suggestion *near, const char *place)
 {
   char shown[TT_PRINTABLE_SIZE], path[TT_OPTION_PATH_SIZE];
@@ -32,9 +32,9 @@ static void report_unknown(tt_config_reader *r, const tt_source_location *at,
     find_option_anywhere(near->word, path);
   tt_printable(near->word, shown);
   if (*best)
-    tt_config_error(r, at, "unknown key '%s' %s; did you mean '%s'?", shown, place, best);
+    tt_config_error(r, location, "unknown key '%s' %s; did you mean '%s'?", shown, place, best);
   else
-    tt_config_error(r, at, "unknown key '%s' %s", shown, place);
+    tt_config_error(r, location, "unknown key '%s' %s", shown, place);
 }
 
 /* Where the reader is in the file: in a section of the job, of an ensemble, or of a network in the
@@ -99,17 +99,17 @@ static tt_err walk_subsection(tt_config_reader *r, yaml_document_t *doc, const l
                               int first, const yaml_node_t *key, yaml_node_t *node)
 {
   const tt_option *o = &outer->table[first];
-  tt_source_location at = tt_node_location(r, key);
+  tt_source_location location = tt_node_location(r, key);
   tt_source_location *seen =
       outer->element < 0 ? &r->section[first] : &r->own_section[outer->element][first];
-  if (tt_reject_repeated(r, seen, &at, tt_scalar_text(key))) return TT_OK;
-  *seen = at;
+  if (tt_reject_repeated(r, seen, &location, tt_scalar_text(key))) return TT_OK;
+  *seen = location;
   seen->given = 1;
   if (tt_node_is_empty(node)) return TT_OK; /* every option of the section is commented out */
   level inner = level_of(outer->element, outer->network, o->section);
   if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &inner, node);
-  at = tt_node_location(r, node);
-  tt_config_error(r, &at, "%s: expected a mapping of options like {%s: %s}, found %s",
+  location = tt_node_location(r, node);
+  tt_config_error(r, &location, "%s: expected a mapping of options like {%s: %s}, found %s",
                   tt_scalar_text(key), o->name, o->default_value ? o->default_value : "...",
                   tt_node_kind_text(node));
   return TT_OK;
@@ -119,7 +119,7 @@ static tt_err walk_ensembles(tt_config_reader *r, yaml_document_t *doc, const ya
                              yaml_node_t *node);
 
 static void report_unknown_key(tt_config_reader *r, const level *outer,
-                               const tt_source_location *at, const tt_suggestion *near)
+                               const tt_source_location *location, const tt_suggestion *near)
 {
   char place[2 * TT_OPTION_PATH_SIZE], section[TT_OPTION_PATH_SIZE];
   const char *whose = outer->element < 0 ? ""
@@ -133,22 +133,22 @@ static void report_unknown_key(tt_config_reader *r, const level *outer,
                                 : "in an ensemble");
   else
     snprintf(place, sizeof place, "in %s%s", section, whose);
-  report_unknown(r, at, near, place);
+  report_unknown(r, location, near, place);
 }
 
 /* Check `networks:` of an ensemble; walk_networks reads it. */
 static tt_err check_networks(tt_config_reader *r, int64_t element, const yaml_node_t *key,
                              const yaml_node_t *node)
 {
-  tt_source_location at = tt_node_location(r, key);
-  if (tt_reject_repeated(r, &r->networks[element], &at, "networks")) return TT_OK;
-  r->networks[element] = at;
+  tt_source_location location = tt_node_location(r, key);
+  if (tt_reject_repeated(r, &r->networks[element], &location, "networks")) return TT_OK;
+  r->networks[element] = location;
   r->networks[element].given = 1;
   if (node->type == YAML_SEQUENCE_NODE &&
       node->data.sequence.items.top > node->data.sequence.items.start)
     return TT_OK;
   r->networks[element].bad = 1;
-  tt_config_error(r, &at,
+  tt_config_error(r, &location,
                   "ensembles[%" PRId64 "].networks: expected a list of mappings like "
                   "[{members: 4, model: {hidden: [64]}}, {members: 4, model: {hidden: [32, 32]}}], "
                   "found %s",
@@ -158,11 +158,11 @@ static tt_err check_networks(tt_config_reader *r, int64_t element, const yaml_no
 }
 
 /* 1 and an error for an option that is the same for all networks of an ensemble. */
-static int reject_shared(tt_config_reader *r, const level *outer, const tt_source_location *at,
-                         int i)
+static int reject_shared(tt_config_reader *r, const level *outer,
+                         const tt_source_location *location, int i)
 {
   if (!outer->network || tt_inherited_option[i] >= 0 || i == TT_ENSEMBLE_OPTION_members) return 0;
-  tt_config_error(r, at,
+  tt_config_error(r, location,
                   "ensembles[%" PRId64
                   "].networks: '%s' belongs to the ensemble, not to one of its networks; write it "
                   "beside `networks`",
@@ -174,13 +174,13 @@ static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *
                         const yaml_node_t *key, yaml_node_t *node)
 {
   tt_suggestion near = {.word = tt_scalar_text(key)};
-  tt_source_location at = tt_node_location(r, key);
+  tt_source_location location = tt_node_location(r, key);
   int top = outer->element < 0 && is_root(outer), i = find_option(outer, &near);
   if (i >= 0) {
-    if (reject_shared(r, outer, &at, i)) return TT_OK;
+    if (reject_shared(r, outer, &location, i)) return TT_OK;
     tt_option_ref s =
         outer->element < 0 ? tt_option_ref_job(r, i) : tt_option_ref_ensemble(r, outer->element, i);
-    return tt_option_assign(r, doc, &s, &at, node);
+    return tt_option_assign(r, doc, &s, &location, node);
   }
   if (top && strcmp(near.word, "ensembles") == 0) return walk_ensembles(r, doc, key, node);
   if (outer->element >= 0 && is_root(outer)) {
@@ -193,7 +193,7 @@ static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *
   if (top) tt_suggestion_consider(&near, "ensembles");
   i = find_section(outer, &near);
   if (i >= 0) return walk_subsection(r, doc, outer, i, key, node);
-  report_unknown_key(r, outer, &at, &near);
+  report_unknown_key(r, outer, &location, &near);
   return TT_OK;
 }
 
@@ -212,11 +212,12 @@ static tt_err walk_section(tt_config_reader *r, yaml_document_t *doc, const leve
 static tt_err walk_ensemble(tt_config_reader *r, yaml_document_t *doc, yaml_node_t *node,
                             int64_t element)
 {
-  tt_source_location at = r->element[element] = tt_node_location(r, node);
+  tt_source_location location = r->element[element] = tt_node_location(r, node);
   level own = level_of(element, 0, "ensembles");
   if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &own, node);
   r->element[element].bad = 1;
-  tt_config_error(r, &at, "ensembles[%" PRId64 "]: expected a mapping like {name: a}, found %s",
+  tt_config_error(r, &location,
+                  "ensembles[%" PRId64 "]: expected a mapping like {name: a}, found %s",
                   r->cfg->ensemble[element].number, tt_node_kind_text(node));
   return TT_OK;
 }
@@ -247,7 +248,7 @@ static int64_t count_networks(yaml_document_t *doc, const yaml_node_t *node)
  * ensemble: the values of the network replace them. */
 static tt_err walk_network(tt_config_reader *r, yaml_document_t *doc, yaml_node_t *node, int64_t k)
 {
-  tt_source_location at = tt_node_location(r, node);
+  tt_source_location location = tt_node_location(r, node);
   level own = level_of(k, 1, "ensembles");
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
     r->own[k][i].shared = r->own[k][i].given;
@@ -255,7 +256,7 @@ static tt_err walk_network(tt_config_reader *r, yaml_document_t *doc, yaml_node_
   }
   for (int h = 0; h < TT_HYPER_COUNT; h++) r->swept[k][h].shared = r->swept[k][h].given;
   if (node->type != YAML_MAPPING_NODE) {
-    tt_config_error(r, &at,
+    tt_config_error(r, &location,
                     "ensembles[%" PRId64 "].networks[%" PRId64
                     "]: expected a mapping like {members: 4, model: {hidden: [64]}}, found %s",
                     r->cfg->ensemble[k].number, r->cfg->ensemble[k].network,
@@ -295,16 +296,16 @@ static tt_err walk_networks(tt_config_reader *r, yaml_document_t *doc, yaml_node
 static tt_err walk_ensembles(tt_config_reader *r, yaml_document_t *doc, const yaml_node_t *key,
                              yaml_node_t *node)
 {
-  tt_source_location at = tt_node_location(r, key);
-  if (tt_reject_repeated(r, &r->ensembles, &at, "ensembles")) return TT_OK;
-  r->ensembles = at;
+  tt_source_location location = tt_node_location(r, key);
+  if (tt_reject_repeated(r, &r->ensembles, &location, "ensembles")) return TT_OK;
+  r->ensembles = location;
   r->ensembles.given = 1;
   int list = node->type == YAML_SEQUENCE_NODE;
   yaml_node_item_t *item = list ? node->data.sequence.items.start : NULL;
   int64_t count = list ? node->data.sequence.items.top - item : 0;
   if (count < 1 || count > TT_MAX_LIST_ITEMS) {
     const char *found = !list ? tt_node_kind_text(node) : count ? "a longer one" : "an empty one";
-    tt_config_error(r, &at,
+    tt_config_error(r, &location,
                     "ensembles: expected a list of 1 to %d mappings like "
                     "[{name: all, members: 5}], found %s",
                     TT_MAX_LIST_ITEMS, found);
@@ -314,8 +315,8 @@ static tt_err walk_ensembles(tt_config_reader *r, yaml_document_t *doc, const ya
   for (int64_t i = 0; i < count; i++)
     elements += count_networks(doc, yaml_document_get_node(doc, item[i]));
   if (elements > TT_MAX_LIST_ITEMS) {
-    tt_config_error(r, &at, "ensembles: %" PRId64 " networks; at most %d are possible", elements,
-                    TT_MAX_LIST_ITEMS);
+    tt_config_error(r, &location, "ensembles: %" PRId64 " networks; at most %d are possible",
+                    elements, TT_MAX_LIST_ITEMS);
     return TT_OK;
   }
   TT_TRY(TT_ALLOC(r->cfg->ensemble, elements));
@@ -337,17 +338,17 @@ tt_err tt_config_read_yaml(tt_config_reader *r, const char *text, size_t bytes)
   TT_TRY(tt_yaml_load(r, text, bytes, &doc, &good));
   if (!good) return TT_OK;
   yaml_node_t *root = yaml_document_get_root_node(&doc);
-  tt_source_location at = {.line = 1, .column = 1};
+  tt_source_location location = {.line = 1, .column = 1};
   tt_err e = TT_OK;
   r->usable = root && root->type == YAML_MAPPING_NODE;
   if (r->usable) {
     level top = level_of(-1, 0, "top");
     e = walk_section(r, &doc, &top, root);
   } else if (!root || tt_node_is_empty(root)) {
-    tt_config_error(r, &at, "the file is empty; a job needs at least data and ensembles");
+    tt_config_error(r, &location, "the file is empty; a job needs at least data and ensembles");
   } else {
-    at = tt_node_location(r, root);
-    tt_config_error(r, &at, "expected sections like data and ensembles, found %s",
+    location = tt_node_location(r, root);
+    tt_config_error(r, &location, "expected sections like data and ensembles, found %s",
                     tt_node_kind_text(root));
   }
   yaml_document_delete(&doc);

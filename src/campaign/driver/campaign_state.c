@@ -75,13 +75,13 @@ tt_stop_settings tt_campaign_stop_settings(const tt_config *cfg)
 
 tt_provenance tt_campaign_provenance(const tt_campaign *k, char model[TT_PATH_MAX])
 {
-  tt_provenance from = tt_job_provenance(k->job, k->job->ops->name, NULL, tt_comm_ranks(k->c),
-                                         tt_monotonic_seconds() - k->started);
-  from.data_hash = k->initial_data->hash;
-  from.model_hash = k->model.hash;
+  tt_provenance provenance = tt_job_provenance(k->job, k->job->ops->name, NULL, tt_comm_ranks(k->c),
+                                               tt_monotonic_seconds() - k->started);
+  provenance.data_hash = k->initial_data->hash;
+  provenance.model_hash = k->model.hash;
   tt_round_file_path(k, "model.h5", model);
-  if (from.model_hash) from.model = model;
-  return from;
+  if (provenance.model_hash) provenance.model = model;
+  return provenance;
 }
 
 tt_err tt_campaign_commit(tt_campaign *k)
@@ -89,9 +89,9 @@ tt_err tt_campaign_commit(tt_campaign *k)
   char path[TT_PATH_MAX], model[TT_PATH_MAX];
   tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
                             (const char *const *)k->column, &k->initial_data->net};
-  const tt_provenance from = tt_campaign_provenance(k, model);
+  const tt_provenance provenance = tt_campaign_provenance(k, model);
   tt_path_join(k->directory, "campaign.h5", path);
-  return tt_history_write(k->c, path, k->h, &names, &from);
+  return tt_history_write(k->c, path, k->h, &names, &provenance);
 }
 
 /* DIR/model.h5 is a link to the model of the last committed round. */

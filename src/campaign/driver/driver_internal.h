@@ -36,7 +36,7 @@ typedef struct tt_campaign {
   char **column; /* [columns] names of the predicted columns */
   int64_t columns;
   tt_used_rows used_rows;
-  tt_known_inputs *known; /* inputs of labelled and queried rows */
+  tt_known_inputs *known; /* inputs of labeled and queried rows */
   tt_queries *queries;
   tt_query_labels *query_labels;
 } tt_campaign;
@@ -86,8 +86,8 @@ tt_err tt_mark_write_local(const char *mark, uint64_t inputs);
  * Collective. Errors: those of reading results.h5, DATA (results.h5 is not of this model), MEM. */
 tt_err tt_round_set_metrics(tt_campaign *k, tt_round *round);
 /* Whether a row of the initial data is used for training or validation. */
-int tt_is_labelled_row(const tt_campaign *k, int64_t row);
-/* The number of labelled rows used for training or validation. */
+int tt_is_labeled_row(const tt_campaign *k, int64_t row);
+/* The number of labeled rows used for training or validation. */
 int64_t tt_campaign_count_labels(const tt_campaign *k);
 /* The highest (goal: minimize: lowest) label of each target: best [T], NaN = no label. */
 void tt_campaign_best_labels(const tt_campaign *k, double *best);

@@ -111,8 +111,8 @@ static tt_err inspect_files(const char *directory, const char *data, const char 
                             tt_init_files *p)
 {
   if (!data && (strcmp(p->inputs, "x") != 0 || strcmp(p->targets, "y") != 0))
-    return TT_FAIL(USAGE, "--inputs and --targets need --data: the first labelled samples");
-  if (!data && pool) return TT_FAIL(USAGE, "--pool needs --data: the first labelled samples");
+    return TT_FAIL(USAGE, "--inputs and --targets need --data: the first labeled samples");
+  if (!data && pool) return TT_FAIL(USAGE, "--pool needs --data: the first labeled samples");
   if (!data) return write_example(directory, p);
   TT_TRY(relative_path(directory, data, p->data));
   TT_TRY(tt_data_read_shape_local(data, p->inputs, p->targets, &p->shape));
@@ -192,7 +192,7 @@ static void write_job(const tt_init_files *p, FILE *out)
           "#   tutti campaign run campaign.yaml     starts it, or continues where it stopped\n"
           "#   tutti report campaign                writes a page about its results\n"
           "# Every option with its range and default: tutti options; docs/active-learning.md.\n\n"
-          "data: # the initial labelled samples; rows: %" PRId64 ", inputs: %" PRId64
+          "data: # the initial labeled samples; rows: %" PRId64 ", inputs: %" PRId64
           ", targets: %" PRId64 "\n  file: ",
           p->shape.rows, p->shape.inputs, p->shape.targets);
   write_quoted(p->data, out);

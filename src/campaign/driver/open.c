@@ -92,10 +92,10 @@ static tt_err check_columns(const char *path, const tt_columns *then, const tt_c
 {
   char before[2048], after[2048];
   tt_columns_fit fit;
-  int64_t *from = NULL;
-  TT_TRY(TT_ALLOC(from, then->count));
-  tt_err e = tt_columns_compare(then, now, from, &fit);
-  tt_free(from);
+  int64_t *src = NULL;
+  TT_TRY(TT_ALLOC(src, then->count));
+  tt_err e = tt_columns_compare(then, now, src, &fit);
+  tt_free(src);
   if (e || fit == TT_COLUMNS_FIT_same || fit == TT_COLUMNS_FIT_unnamed) return e;
   return TT_FAIL(DATA,
                  "%s has the columns %s, but data.file now names them %s: labels of earlier rounds "

@@ -15,7 +15,7 @@ uint64_t tt_hash_bytes(uint64_t h, const void *bytes, size_t n)
 
 uint64_t tt_hash_u64(uint64_t h, uint64_t x) { return tt_hash_bytes(h, &x, sizeof x); }
 
-int tt_is_labelled_row(const tt_campaign *k, int64_t row)
+int tt_is_labeled_row(const tt_campaign *k, int64_t row)
 {
   int8_t split = k->initial_data->split[row];
   return split == TT_TRAIN || split == TT_VALIDATION;
@@ -24,9 +24,9 @@ int tt_is_labelled_row(const tt_campaign *k, int64_t row)
 int64_t tt_campaign_count_labels(const tt_campaign *k)
 {
   int64_t n = 0;
-  for (int64_t r = 0; r < k->initial_data->rows; r++) n += tt_is_labelled_row(k, r);
+  for (int64_t r = 0; r < k->initial_data->rows; r++) n += tt_is_labeled_row(k, r);
   for (int64_t i = 0; i < k->h->queries; i++)
-    n += k->h->query[i].label_status == TT_LABEL_STATUS_labelled;
+    n += k->h->query[i].label_status == TT_LABEL_STATUS_labeled;
   return n;
 }
 
@@ -42,7 +42,7 @@ void tt_campaign_best_labels(const tt_campaign *k, double *best)
   int goal = k->cfg->score_goal;
   for (int64_t t = 0; t < targets; t++) best[t] = NAN;
   for (int64_t r = 0; r < k->initial_data->rows; r++)
-    if (tt_is_labelled_row(k, r))
+    if (tt_is_labeled_row(k, r))
       for (int64_t t = 0; t < targets; t++)
         update_best(&best[t], k->initial_data->y[r * targets + t], goal);
   for (int64_t i = 0; i < k->h->queries * targets; i++)
@@ -72,7 +72,7 @@ static void column_targets(const tt_campaign *k, int64_t *target)
   }
 }
 
-/* Change of a prediction of target t, normalised. */
+/* Change of a prediction of target t, normalized. */
 static double scaled_change(const tt_scaler *s, int64_t t, double now, double before)
 {
   tt_transform f = tt_normalize_transform((tt_normalize)s->y_normalize[t]);

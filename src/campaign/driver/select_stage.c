@@ -17,12 +17,12 @@ static tt_err write_round_stats(tt_campaign *k, const char *name)
   tt_history one = *k->h;
   tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
                             (const char *const *)k->column, &k->initial_data->net};
-  const tt_provenance from = tt_campaign_provenance(k, model);
+  const tt_provenance provenance = tt_campaign_provenance(k, model);
   one.round = tt_current_round(k);
   one.rounds = 1;
   one.queries = 0;
   tt_round_file_path(k, name, path);
-  return tt_history_write(k->c, path, &one, &names, &from);
+  return tt_history_write(k->c, path, &one, &names, &provenance);
 }
 
 /* Read the numbers written by write_round_stats into the current round; keep its times, rmse and
@@ -38,12 +38,12 @@ static tt_err read_round_stats(tt_campaign *k, const char *name)
     e = TT_FAIL(DATA, "%s is not of this round; run the round again with --from %" PRId64, path,
                 k->round_number);
   if (!e) {
-    tt_round *to = tt_current_round(k), kept = *to;
+    tt_round *dst = tt_current_round(k), kept = *dst;
     size_t bytes = (size_t)k->columns * sizeof(double);
-    *to = one->round[0];
-    to->rmse = kept.rmse, to->nll = kept.nll, to->spread = kept.spread;
-    memcpy(to->seconds, kept.seconds, sizeof kept.seconds);
-    memcpy(to->spread, one->round[0].spread, bytes);
+    *dst = one->round[0];
+    dst->rmse = kept.rmse, dst->nll = kept.nll, dst->spread = kept.spread;
+    memcpy(dst->seconds, kept.seconds, sizeof kept.seconds);
+    memcpy(dst->spread, one->round[0].spread, bytes);
     k->h->ended = one->ended;
   }
   tt_history_destroy(&one);
@@ -77,10 +77,9 @@ static tt_err find_known_inputs(tt_campaign *k)
   const tt_initial_data *b = k->initial_data;
   TT_TRY(tt_known_inputs_create(b->inputs, b->rows + k->h->queries, &b->net, &k->known));
   for (int64_t r = 0; r < b->rows; r++) {
-    int labelled = 0;
-    for (int64_t t = 0; t < b->targets && !labelled; t++)
-      labelled = !isnan(b->y[r * b->targets + t]);
-    if (labelled && tt_is_labelled_row(k, r))
+    int labeled = 0;
+    for (int64_t t = 0; t < b->targets && !labeled; t++) labeled = !isnan(b->y[r * b->targets + t]);
+    if (labeled && tt_is_labeled_row(k, r))
       tt_known_inputs_add(k->known, r, -1 - r, b->x + r * b->inputs);
   }
   for (int64_t i = 0; i < k->h->queries; i++)
@@ -146,13 +145,13 @@ static tt_err check_pool_unchanged(const tt_campaign *k, uint64_t pool_hash)
 static tt_err do_score(tt_campaign *k, const tt_stage_io *w)
 {
   char path[TT_PATH_MAX], model[TT_PATH_MAX];
-  const tt_provenance from = tt_campaign_provenance(k, model);
+  const tt_provenance provenance = tt_campaign_provenance(k, model);
   double *best = NULL;
   tt_round_file_path(k, w->file[0], path);
   tt_err e = tt_agree(k->c, TT_ALLOC(best, k->initial_data->targets));
   if (!e) {
     tt_score_pool_args s = scoring_args(k, best, path);
-    s.from = &from;
+    s.from = &provenance;
     e = tt_score_pool(k->c, &s, tt_current_round(k));
   }
   tt_free(best);
@@ -209,14 +208,14 @@ tt_err tt_run_score_stage(tt_campaign *k)
   return e;
 }
 
-/* Inputs that are labelled or whose query failed: [*count][D] in the user's units, first the
+/* Inputs that are labeled or whose query failed: [*count][D] in the user's units, first the
  * initial data, then the queries. */
-static tt_err labelled_inputs_local(const tt_campaign *k, double **x, int64_t *count)
+static tt_err labeled_inputs_local(const tt_campaign *k, double **x, int64_t *count)
 {
   int64_t d = k->initial_data->inputs, n = 0;
   TT_TRY(TT_ALLOC(*x, (k->initial_data->rows + k->h->queries) * d));
   for (int64_t r = 0; r < k->initial_data->rows; r++)
-    if (tt_is_labelled_row(k, r))
+    if (tt_is_labeled_row(k, r))
       memcpy(*x + n++ * d, k->initial_data->x + r * d, (size_t)d * sizeof **x);
   for (int64_t i = 0; i < k->h->queries; i++)
     memcpy(*x + n++ * d, k->h->x + i * d, (size_t)d * sizeof **x);
@@ -254,8 +253,8 @@ static tt_err run_selection(tt_campaign *k, tt_select_args *s)
 static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
 {
   char scores[TT_PATH_MAX], queries[TT_PATH_MAX], model[TT_PATH_MAX];
-  const tt_provenance from = tt_campaign_provenance(k, model);
-  double *labelled = NULL;
+  const tt_provenance provenance = tt_campaign_provenance(k, model);
+  double *labeled = NULL;
   tt_row_ids ids = {0};
   tt_round_file_path(k, "pool_scores.h5", scores);
   tt_round_file_path(k, w->file[0], queries);
@@ -269,16 +268,16 @@ static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
                       .ensembles = tt_config_ensembles(k->cfg),
                       .directory = k->directory,
                       .deadline = tt_time_limit_deadline_local(&k->time_limit)};
-  tt_err e = tt_agree(k->c, labelled_inputs_local(k, &labelled, &s.labelled_count));
-  s.labelled = labelled;
+  tt_err e = tt_agree(k->c, labeled_inputs_local(k, &labeled, &s.labeled_count));
+  s.labeled = labeled;
   if (!e) e = run_selection(k, &s);
-  tt_free(labelled);
+  tt_free(labeled);
   if (!e && tt_comm_is_root(k->c))
     e = tt_pool_read_ids_local(k->pool, k->queries->row, k->queries->count, &ids);
   e = tt_agree(k->c, e);
   if (!e)
     e = tt_queries_write(k->c, queries, k->queries, &k->initial_data->input, &k->initial_data->net,
-                         &ids, &from);
+                         &ids, &provenance);
   tt_row_ids_free(&ids);
   tt_queries_destroy(&k->queries);
   return e ? e : write_round_stats(k, w->file[1]);

@@ -43,13 +43,13 @@ static uint64_t hash_train_inputs(const tt_campaign *k, uint64_t warm)
   return tt_hash_u64(tt_hash_u64(h, (uint64_t)round_seed(k)), warm);
 }
 
-static tt_err rename_if_free_local(const char *from, const char *to)
+static tt_err rename_if_free_local(const char *src, const char *dst)
 {
   int has_from = 0, has_to = 0;
-  TT_TRY(tt_file_exists(from, &has_from));
-  TT_TRY(tt_file_exists(to, &has_to));
-  if (!has_from || has_to || !rename(from, to)) return TT_OK;
-  return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", from, to, strerror(errno));
+  TT_TRY(tt_file_exists(src, &has_from));
+  TT_TRY(tt_file_exists(dst, &has_to));
+  if (!has_from || has_to || !rename(src, dst)) return TT_OK;
+  return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", src, dst, strerror(errno));
 }
 
 /* A mark holds the hash of the options and labels that the round's directory was made with. If they

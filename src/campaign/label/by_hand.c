@@ -47,7 +47,7 @@ typedef struct label_import {
   int64_t groups;
   int64_t rows;                            /* rows of pending groups */
   int64_t groups_written, groups_complete; /* outputs written; those with all rows */
-  int64_t rows_already_labelled;           /* rows of groups that are not pending */
+  int64_t rows_already_labeled;            /* rows of groups that are not pending */
 } label_import;
 
 /* Row of a list sorted by id, -1 if it is not there. */
@@ -112,7 +112,7 @@ static tt_err match_rows(label_import *b)
       if (row < 0) continue;
       b->matched[row] = 1;
       b->rows += b->group[i].state == TT_LABEL_GROUP_pending;
-      b->rows_already_labelled += b->group[i].state != TT_LABEL_GROUP_pending;
+      b->rows_already_labeled += b->group[i].state != TT_LABEL_GROUP_pending;
     }
   for (int64_t row = 0; row < b->imported->count; row++)
     if (!b->matched[row])
@@ -130,15 +130,15 @@ static tt_err merge_rows(const label_import *b, const tt_label_group *g,
   label_row *sorted = NULL;
   if (old) TT_TRY(sort_rows(old, &sorted));
   for (int64_t i = 0; i < g->count; i++) {
-    const tt_oracle_output *from = b->imported;
+    const tt_oracle_output *src = b->imported;
     int64_t row = find_row(b->sorted, b->imported->count, g->id[i]);
     if (row < 0 && old) {
-      from = old;
+      src = old;
       row = find_row(sorted, old->count, g->id[i]);
     }
     if (row < 0) continue;
     all->id[all->count] = g->id[i];
-    memcpy(all->y + all->count++ * T, from->y + row * T, (size_t)T * sizeof(double));
+    memcpy(all->y + all->count++ * T, src->y + row * T, (size_t)T * sizeof(double));
   }
   tt_free(sorted);
   return TT_OK;
@@ -183,8 +183,8 @@ static tt_err write_all_outputs(label_import *b)
       TT_TRY(write_group_output(b, &b->group[i]));
   tt_log_root(TT_LOG_INFO,
               "rows imported: %" PRId64 ", groups written: %" PRId64 ", of these complete: %" PRId64
-              "; rows that were labelled before: %" PRId64,
-              b->rows, b->groups_written, b->groups_complete, b->rows_already_labelled);
+              "; rows that were labeled before: %" PRId64,
+              b->rows, b->groups_written, b->groups_complete, b->rows_already_labeled);
   return TT_OK;
 }
 

@@ -55,9 +55,9 @@ static tt_err write_ended(const tt_oracle_call *c, const char *text)
 /* Outputs */
 
 /* Read the output of a try. y: owned by the caller, in the order of the group.
- *   rows_present  rows in the output;  labelled  rows with at least one number */
+ *   rows_present  rows in the output;  labeled  rows with at least one number */
 static tt_err read_output(const tt_oracle_call *c, int64_t try_number, double **y,
-                          int64_t *rows_present, int64_t *labelled)
+                          int64_t *rows_present, int64_t *labeled)
 {
   char path[TT_PATH_MAX];
   tt_oracle_output *l = NULL;
@@ -66,7 +66,7 @@ static tt_err read_output(const tt_oracle_call *c, int64_t try_number, double **
   TT_TRY(tt_oracle_output_read_local(path, NULL, c->target, c->group->count, &l));
   tt_err e = TT_ALLOC(*y, c->group->count * T);
   if (!e) e = tt_oracle_output_align(l, c->group->count, c->group->id, *y, rows_present);
-  if (!e) *labelled = tt_labelled_rows(*y, c->group->count, T);
+  if (!e) *labeled = tt_labeled_rows(*y, c->group->count, T);
   tt_oracle_output_destroy(&l);
   return e;
 }
@@ -81,14 +81,14 @@ static int is_internal_error(tt_err e)
 
 /* No `ended` file: the call was still running, or had just ended, when the campaign was killed. The
  * call may have been killed half way, so accept its output only if it is complete: CSV with every
- * row present, HDF5 with every row labelled (a nan in HDF5 may be the fill value). */
+ * row present, HDF5 with every row labeled (a nan in HDF5 may be the fill value). */
 static tt_err recover_output(tt_oracle_call *c, int64_t try_number)
 {
   double *y = NULL;
-  int64_t rows_present = 0, labelled = 0;
-  tt_err e = read_output(c, try_number, &y, &rows_present, &labelled);
-  int complete = !e && (c->group->csv ? rows_present : labelled) == c->group->count;
-  const char *reason = labelled < c->group->count ? "the oracle gave no label" : "";
+  int64_t rows_present = 0, labeled = 0;
+  tt_err e = read_output(c, try_number, &y, &rows_present, &labeled);
+  int complete = !e && (c->group->csv ? rows_present : labeled) == c->group->count;
+  const char *reason = labeled < c->group->count ? "the oracle gave no label" : "";
   if (complete) e = tt_label_group_write_labels(c->group, c->target, y, reason);
   if (complete && !e)
     tt_log_root(TT_LOG_INFO, "%s: accepted the output of try-%" PRId64 " of an earlier start",
@@ -209,7 +209,7 @@ static void log_failure(const tt_oracle_call *c, const char *what)
 }
 
 /* Write `failed` before `ended`: a group without `failed` that has used all retries is then one
- * whose `failed` the user has removed to have it labelled again. */
+ * whose `failed` the user has removed to have it labeled again. */
 static tt_err record_crash(tt_oracle_call *c, const char *reason)
 {
   char text[REASON_SIZE + 64];
@@ -254,12 +254,12 @@ static tt_err accept_output(tt_oracle_call *c, int code)
 {
   char reason[REASON_SIZE];
   double *y = NULL;
-  int64_t rows_present = 0, labelled = 0;
-  tt_err e = read_output(c, c->last_try, &y, &rows_present, &labelled);
+  int64_t rows_present = 0, labeled = 0;
+  tt_err e = read_output(c, c->last_try, &y, &rows_present, &labeled);
   snprintf(reason, sizeof reason, code ? "exit %d" : "no value", code);
-  if (!e && labelled)
+  if (!e && labeled)
     e = tt_label_group_write_labels(c->group, c->target, y,
-                                    labelled < c->group->count ? reason : "");
+                                    labeled < c->group->count ? reason : "");
   else if (!is_internal_error(e) && (!e || code)) {
     log_failure(c, reason);
     e = tt_label_group_write_failed(c->group, reason);

@@ -16,7 +16,7 @@
 
 static const double max_start_seconds = 0.5; /* time in which one poll starts calls */
 
-static tt_err create_calls(tt_labelling *a)
+static tt_err create_calls(tt_labeling *a)
 {
   tt_oracle_call *call = NULL;
   TT_TRY(TT_ALLOC(call, a->groups));
@@ -26,7 +26,7 @@ static tt_err create_calls(tt_labelling *a)
   return TT_OK;
 }
 
-static void end_calls(tt_labelling *a)
+static void end_calls(tt_labeling *a)
 {
   tt_oracle_call *call = a->backend_data;
   for (int64_t i = 0; call && i < a->groups; i++) tt_oracle_call_kill(&call[i]);
@@ -34,7 +34,7 @@ static void end_calls(tt_labelling *a)
 }
 
 /* Poll the running calls; *running: number of calls that still run. */
-static tt_err poll_running(tt_labelling *a, tt_oracle_call *call, int64_t *running)
+static tt_err poll_running(tt_labeling *a, tt_oracle_call *call, int64_t *running)
 {
   *running = 0;
   for (int64_t i = 0; i < a->groups; i++) {
@@ -47,7 +47,7 @@ static tt_err poll_running(tt_labelling *a, tt_oracle_call *call, int64_t *runni
   return TT_OK;
 }
 
-static tt_err start_ready(tt_labelling *a, tt_oracle_call *call, int64_t *running)
+static tt_err start_ready(tt_labeling *a, tt_oracle_call *call, int64_t *running)
 {
   double until = tt_monotonic_seconds() + max_start_seconds;
   for (int64_t i = 0; i < a->groups && *running < a->request->cfg->label_concurrency; i++) {
@@ -69,7 +69,7 @@ static tt_err stop_after_max_wait(const tt_config *cfg, const char *directory)
       directory, cfg->label_max_wait);
 }
 
-static tt_err poll_all(tt_labelling *a)
+static tt_err poll_all(tt_labeling *a)
 {
   tt_oracle_call *call = a->backend_data;
   int64_t running = 0, waiting = 0, given_up = 0;

@@ -11,9 +11,9 @@ static tt_err append(tt_history *h, const tt_used_rows *used, int64_t count, con
                      const double *x, const double *y)
 {
   for (int64_t i = 0; i < count; i++) {
-    const tt_query query = {.row = row[i], .label_status = TT_LABEL_STATUS_labelled};
+    const tt_query query = {.row = row[i], .label_status = TT_LABEL_STATUS_labeled};
     const double *label = y + i * h->targets;
-    if (tt_labelled_rows(label, 1, h->targets) && !(used && tt_is_row_used(used, row[i])))
+    if (tt_labeled_rows(label, 1, h->targets) && !(used && tt_is_row_used(used, row[i])))
       TT_TRY(tt_history_add_queries(h, 1, &query, x + i * h->inputs, label));
   }
   return TT_OK;
@@ -62,7 +62,7 @@ static tt_err append_groups(tt_history *h, const tt_used_rows *used, const tt_la
     e = tt_label_group_open(path, &g);
     tt_path_join(g.directory, g.csv ? "input.csv" : "input.h5", input);
     tt_path_join(g.directory, TT_LABEL_ACCEPTED_FILE, accepted);
-    if (!e && g.state == TT_LABEL_GROUP_labelled) e = append_files(h, used, q, input, accepted);
+    if (!e && g.state == TT_LABEL_GROUP_labeled) e = append_files(h, used, q, input, accepted);
     if (e == TT_E_NOINPUT) e = TT_OK; /* its creation was interrupted */
     tt_label_group_free(&g);
   }
@@ -77,7 +77,7 @@ static tt_err write_file(const tt_label_request *q, const tt_history *h)
   TT_TRY(TT_ALLOC(id, h->queries));
   for (int64_t i = 0; i < h->queries; i++) id[i] = h->query[i].row;
   tt_path_join(q->campaign, TT_EARLIER_LABELS_FILE, path);
-  tt_err e = tt_labelled_inputs_write_local(path, h->queries, id, h->x, q->input, h->y, q->target);
+  tt_err e = tt_labeled_inputs_write_local(path, h->queries, id, h->x, q->input, h->y, q->target);
   tt_free(id);
   return e;
 }

@@ -25,7 +25,7 @@ typedef struct files_state {
   file_version (*rejected)[OUTPUT_NAMES]; /* [groups] versions that were invalid or incomplete */
 } files_state;
 
-static tt_err start_waiting(tt_labelling *a)
+static tt_err start_waiting(tt_labeling *a)
 {
   files_state *w = NULL;
   TT_TRY(TT_ALLOC(w, 1));
@@ -40,7 +40,7 @@ static tt_err start_waiting(tt_labelling *a)
   return TT_ALLOC(w->rejected, a->groups);
 }
 
-static void stop_waiting(tt_labelling *a)
+static void stop_waiting(tt_labeling *a)
 {
   files_state *w = a->backend_data;
   if (w) tt_free(w->rejected);
@@ -48,7 +48,7 @@ static void stop_waiting(tt_labelling *a)
 }
 
 /* Read an output that has all rows of the group; DATA if rows are missing. */
-static tt_err read_complete_output(const tt_labelling *a, const tt_label_group *g, const char *path,
+static tt_err read_complete_output(const tt_labeling *a, const tt_label_group *g, const char *path,
                                    double *y)
 {
   tt_oracle_output *l = NULL;
@@ -57,13 +57,13 @@ static tt_err read_complete_output(const tt_labelling *a, const tt_label_group *
   tt_err e = tt_oracle_output_align(l, g->count, g->id, y, &given);
   if (!e && given < g->count)
     e = TT_FAIL(DATA,
-                "%s: %" PRId64 " of %" PRId64 " rows; write nan for those that cannot be labelled",
+                "%s: %" PRId64 " of %" PRId64 " rows; write nan for those that cannot be labeled",
                 path, given, g->count);
   tt_oracle_output_destroy(&l);
   return e;
 }
 
-static tt_err accept_output(tt_labelling *a, tt_label_group *g, const char *path)
+static tt_err accept_output(tt_labeling *a, tt_label_group *g, const char *path)
 {
   double *y = NULL;
   TT_TRY(TT_ALLOC(y, g->count * a->target->count));
@@ -73,14 +73,14 @@ static tt_err accept_output(tt_labelling *a, tt_label_group *g, const char *path
                 tt_err_last());
     e = TT_OK;
   } else if (!e) {
-    int all = tt_labelled_rows(y, g->count, a->target->count) == g->count;
+    int all = tt_labeled_rows(y, g->count, a->target->count) == g->count;
     e = tt_label_group_write_labels(g, a->target, y, all ? "" : "no value");
   }
   tt_free(y);
   return e;
 }
 
-static tt_err check_group(tt_labelling *a, tt_label_group *g, file_version rejected[OUTPUT_NAMES])
+static tt_err check_group(tt_labeling *a, tt_label_group *g, file_version rejected[OUTPUT_NAMES])
 {
   char path[TT_PATH_MAX];
   struct stat info;
@@ -97,7 +97,7 @@ static tt_err check_group(tt_labelling *a, tt_label_group *g, file_version rejec
   return TT_OK;
 }
 
-static tt_err check_groups(tt_labelling *a, files_state *w)
+static tt_err check_groups(tt_labeling *a, files_state *w)
 {
   double deadline = tt_monotonic_seconds() + 1.0;
   int64_t pending = 0, unchecked = 0;
@@ -116,7 +116,7 @@ static tt_err check_groups(tt_labelling *a, files_state *w)
   return TT_OK;
 }
 
-static tt_err poll_files(tt_labelling *a)
+static tt_err poll_files(tt_labeling *a)
 {
   files_state *w = a->backend_data;
   double current = tt_monotonic_seconds();

@@ -13,9 +13,9 @@
 
 tt_err tt_label_group_update(tt_label_group *g)
 {
-  int labelled = 0, failed = 0;
-  TT_TRY(tt_label_group_ended_local(g->directory, &labelled, &failed));
-  g->state = labelled ? TT_LABEL_GROUP_labelled
+  int labeled = 0, failed = 0;
+  TT_TRY(tt_label_group_ended_local(g->directory, &labeled, &failed));
+  g->state = labeled  ? TT_LABEL_GROUP_labeled
              : failed ? TT_LABEL_GROUP_failed
                       : TT_LABEL_GROUP_pending;
   return TT_OK;
@@ -64,7 +64,7 @@ void tt_label_group_free(tt_label_group *g)
   *g = (tt_label_group){0};
 }
 
-int64_t tt_labelled_rows(const double *y, int64_t rows, int64_t targets)
+int64_t tt_labeled_rows(const double *y, int64_t rows, int64_t targets)
 {
   int64_t n = 0;
   for (int64_t i = 0; i < rows; i++) {
@@ -81,8 +81,8 @@ tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, 
   char path[TT_PATH_MAX];
   tt_path_join(g->directory, TT_LABEL_ACCEPTED_FILE, path);
   TT_TRY(tt_accepted_labels_write_local(path, g->count, g->id, y, target, reason));
-  g->state = TT_LABEL_GROUP_labelled;
-  g->failed = g->count - tt_labelled_rows(y, g->count, target->count);
+  g->state = TT_LABEL_GROUP_labeled;
+  g->failed = g->count - tt_labeled_rows(y, g->count, target->count);
   g->counted = 1;
   return TT_OK;
 }

@@ -20,7 +20,7 @@
 
 /* State while the groups are created. */
 typedef struct group_builder {
-  tt_labelling *a;
+  tt_labeling *a;
   const tt_queries *queries;
   tt_query_index *sorted; /* [queries] by row */
   int8_t *grouped;        /* [queries] 1 = in a group */
@@ -56,7 +56,7 @@ static tt_err match_queries(const group_builder *m, const tt_oracle_input *exist
 
 static tt_err add_group(group_builder *m, const tt_label_group *g)
 {
-  tt_labelling *a = m->a;
+  tt_labeling *a = m->a;
   if (a->groups == m->capacity) {
     tt_label_group *more = NULL;
     TT_TRY(TT_ALLOC(more, 2 * m->capacity + 16));
@@ -115,15 +115,16 @@ static tt_err reuse_groups(group_builder *m)
 
 static void find_reused(group_builder *m, tt_known_inputs *known)
 {
-  tt_labelling *a = m->a;
+  tt_labeling *a = m->a;
   const tt_queries *q = m->queries;
   for (int64_t i = 0; i < a->earlier->queries; i++)
     tt_known_inputs_add(known, i, a->earlier->query[i].row, a->earlier->x + i * q->inputs);
   for (int64_t p = 0; p < q->count; p++) {
-    int64_t at = m->grouped[p] ? -1 : tt_known_inputs_find(known, q->row[p], q->x + p * q->inputs);
-    if (at < 0) continue;
+    int64_t offset =
+        m->grouped[p] ? -1 : tt_known_inputs_find(known, q->row[p], q->x + p * q->inputs);
+    if (offset < 0) continue;
     m->grouped[p] = 1;
-    a->reused[p] = at + 1;
+    a->reused[p] = offset + 1;
     a->reused_labels++;
   }
   if (a->reused_labels)
@@ -135,7 +136,7 @@ static void find_reused(group_builder *m, tt_known_inputs *known)
 
 static tt_err reuse_labels(group_builder *m)
 {
-  tt_labelling *a = m->a;
+  tt_labeling *a = m->a;
   tt_known_inputs *known = NULL;
   TT_TRY(tt_earlier_labels_read_local(a->request, &a->earlier));
   if (a->earlier->queries == 0) return TT_OK;
@@ -258,7 +259,7 @@ static tt_err build_groups(group_builder *m)
   return create_groups(m);
 }
 
-tt_err tt_label_groups_create(tt_labelling *a)
+tt_err tt_label_groups_create(tt_labeling *a)
 {
   group_builder m = {.a = a, .queries = a->request->queries, .next = 1};
   tt_err e = build_groups(&m);
@@ -269,7 +270,7 @@ tt_err tt_label_groups_create(tt_labelling *a)
   return e;
 }
 
-void tt_label_groups_free(tt_labelling *a)
+void tt_label_groups_free(tt_labeling *a)
 {
   for (int64_t i = 0; i < a->groups; i++) tt_label_group_free(&a->group[i]);
   tt_free(a->group);
@@ -287,11 +288,11 @@ static void copy_labels(const tt_label_group *g, const double *y, tt_query_label
     int64_t p = g->query[i];
     memcpy(out->y + p * T, y + i * T, (size_t)T * sizeof *y);
     for (int64_t k = 0; k < T; k++)
-      if (!isnan(y[i * T + k])) out->label_status[p] = TT_LABEL_STATUS_labelled;
+      if (!isnan(y[i * T + k])) out->label_status[p] = TT_LABEL_STATUS_labeled;
   }
 }
 
-static tt_err read_accepted(const tt_labelling *a, const tt_label_group *g, tt_query_labels *out,
+static tt_err read_accepted(const tt_labeling *a, const tt_label_group *g, tt_query_labels *out,
                             char *reason, int capacity)
 {
   char path[TT_PATH_MAX];
@@ -308,21 +309,21 @@ static tt_err read_accepted(const tt_labelling *a, const tt_label_group *g, tt_q
   return e;
 }
 
-/* Read the number of rows without labels of a labelled group. */
-static tt_err count_failed(const tt_labelling *a, tt_label_group *g)
+/* Read the number of rows without labels of a labeled group. */
+static tt_err count_failed(const tt_labeling *a, tt_label_group *g)
 {
   char path[TT_PATH_MAX];
   tt_oracle_output *l = NULL;
   tt_path_join(g->directory, TT_LABEL_ACCEPTED_FILE, path);
   TT_TRY(tt_accepted_labels_read_local(path, a->target, &l, NULL, 0));
-  g->failed = g->count - tt_labelled_rows(l->y, l->count, l->targets);
+  g->failed = g->count - tt_labeled_rows(l->y, l->count, l->targets);
   g->counted = 1;
   tt_oracle_output_destroy(&l);
   return TT_OK;
 }
 
 /* Rows of the groups in a state; `uncounted` 1: only groups whose failed rows are not known. */
-static int64_t count_rows(const tt_labelling *a, tt_label_group_state state, int uncounted)
+static int64_t count_rows(const tt_labeling *a, tt_label_group_state state, int uncounted)
 {
   int64_t n = 0;
   for (int64_t i = 0; i < a->groups; i++)
@@ -330,21 +331,21 @@ static int64_t count_rows(const tt_labelling *a, tt_label_group_state state, int
   return n;
 }
 
-/* Read the failed rows of labelled groups only if they could be too many. */
-tt_err tt_label_groups_check_failed(tt_labelling *a)
+/* Read the failed rows of labeled groups only if they could be too many. */
+tt_err tt_label_groups_check_failed(tt_labeling *a)
 {
   const tt_config *cfg = a->request->cfg;
   int64_t unasked = count_rows(a, TT_LABEL_GROUP_pending, 0), failed = 0;
   int64_t queried = unasked + a->reused_labels;
-  int64_t unknown = count_rows(a, TT_LABEL_GROUP_labelled, 1);
-  queried += count_rows(a, TT_LABEL_GROUP_labelled, 0) + count_rows(a, TT_LABEL_GROUP_failed, 0);
+  int64_t unknown = count_rows(a, TT_LABEL_GROUP_labeled, 1);
+  queried += count_rows(a, TT_LABEL_GROUP_labeled, 0) + count_rows(a, TT_LABEL_GROUP_failed, 0);
   double most = cfg->label_max_failed * (double)queried;
   for (int64_t i = 0; i < a->groups; i++)
     failed += a->group[i].state == TT_LABEL_GROUP_failed ? a->group[i].count : a->group[i].failed;
   if (!unasked || (double)(failed + unknown) <= most) return TT_OK;
   for (int64_t i = 0; i < a->groups; i++) {
     tt_label_group *g = &a->group[i];
-    if (g->state != TT_LABEL_GROUP_labelled || g->counted) continue;
+    if (g->state != TT_LABEL_GROUP_labeled || g->counted) continue;
     TT_TRY(count_failed(a, g));
     failed += g->failed;
   }
@@ -358,7 +359,7 @@ tt_err tt_label_failed_error(const tt_config *cfg, int64_t round, int64_t querie
 {
   char rest[96] = "";
   if (unasked)
-    snprintf(rest, sizeof rest, "; the other %" PRId64 " %s not labelled any more", unasked,
+    snprintf(rest, sizeof rest, "; the other %" PRId64 " %s not labeled any more", unasked,
              unasked == 1 ? "is" : "are");
   return TT_FAIL(DIVERGED,
                  "round %" PRId64 ": %" PRId64 " of %" PRId64 " queried rows have no label, more "
@@ -370,18 +371,18 @@ tt_err tt_label_failed_error(const tt_config *cfg, int64_t round, int64_t querie
                  round, round);
 }
 
-static tt_err collect_group(const tt_labelling *a, const tt_label_group *g, tt_query_labels *out,
+static tt_err collect_group(const tt_labeling *a, const tt_label_group *g, tt_query_labels *out,
                             char *reason, int capacity)
 {
   char path[TT_PATH_MAX];
-  if (g->state == TT_LABEL_GROUP_labelled) return read_accepted(a, g, out, reason, capacity);
+  if (g->state == TT_LABEL_GROUP_labeled) return read_accepted(a, g, out, reason, capacity);
   tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
   TT_TRY(tt_file_read_text(path, reason, capacity));
   reason[strcspn(reason, "\n")] = '\0';
   return TT_OK;
 }
 
-tt_err tt_label_groups_collect(const tt_labelling *a, tt_query_labels *out, char *reason,
+tt_err tt_label_groups_collect(const tt_labeling *a, tt_query_labels *out, char *reason,
                                int capacity)
 {
   char one[1024];
@@ -390,7 +391,7 @@ tt_err tt_label_groups_collect(const tt_labelling *a, tt_query_labels *out, char
   for (int64_t p = 0; a->reused && p < out->count; p++) {
     if (!a->reused[p]) continue;
     memcpy(out->y + p * T, a->earlier->y + (a->reused[p] - 1) * T, (size_t)T * sizeof *out->y);
-    out->label_status[p] = TT_LABEL_STATUS_labelled;
+    out->label_status[p] = TT_LABEL_STATUS_labeled;
   }
   reason[0] = '\0';
   for (int64_t i = 0; !e && i < a->groups; i++) {

@@ -35,7 +35,7 @@ static tt_err read_hidden_rows(const tt_label_request *request, tt_query_index *
   for (int64_t i = 0; i < n; i++)
     for (int64_t k = 0; k < T; k++) {
       double v = out->y[sorted[i].query * T + k] = y[i * T + k];
-      if (v == v) out->label_status[sorted[i].query] = TT_LABEL_STATUS_labelled;
+      if (v == v) out->label_status[sorted[i].query] = TT_LABEL_STATUS_labeled;
     }
   return TT_OK;
 }
@@ -62,7 +62,7 @@ typedef struct poll_result {
   int64_t pending, nap_ms;
 } poll_result;
 
-static tt_err poll_local(const tt_label_backend *backend, tt_labelling *a, poll_result *l)
+static tt_err poll_local(const tt_label_backend *backend, tt_labeling *a, poll_result *l)
 {
   a->progressed = 0;
   tt_err e = backend->poll(a);
@@ -74,8 +74,8 @@ static tt_err poll_local(const tt_label_backend *backend, tt_labelling *a, poll_
 }
 
 /* Collective. Poll once more before calls are killed: a call that has ended by now counts. */
-static tt_err stop_labelling(tt_comm *c, const tt_label_backend *backend, tt_labelling *a,
-                             tt_stop_reason reason)
+static tt_err stop_labeling(tt_comm *c, const tt_label_backend *backend, tt_labeling *a,
+                            tt_stop_reason reason)
 {
   poll_result last = {0};
   if (a) a->stopping = 1;
@@ -83,13 +83,13 @@ static tt_err stop_labelling(tt_comm *c, const tt_label_backend *backend, tt_lab
   tt_bcast(c, &last, sizeof last);
   if (e || !last.pending) return e;
   return TT_FAIL(STOPPED,
-                 "stopped by %s while labelling: accepted labels are kept; run again to continue",
+                 "stopped by %s while labeling: accepted labels are kept; run again to continue",
                  tt_stop_text(reason));
 }
 
 /* Collective; a is NULL on all ranks but 0. */
-static tt_err poll_until_labelled(tt_comm *c, const tt_label_request *request,
-                                  const tt_label_backend *backend, tt_labelling *a)
+static tt_err poll_until_labeled(tt_comm *c, const tt_label_request *request,
+                                 const tt_label_backend *backend, tt_labeling *a)
 {
   poll_result l = {0};
   for (;;) {
@@ -97,26 +97,26 @@ static tt_err poll_until_labelled(tt_comm *c, const tt_label_request *request,
     tt_bcast(c, &l, sizeof l);
     if (e || !l.pending) return e;
     tt_stop_reason reason = tt_stop_agreed(c, request->deadline, request->campaign);
-    if (reason) return stop_labelling(c, backend, a, reason);
+    if (reason) return stop_labeling(c, backend, a, reason);
     tt_watchdog_heartbeat_local("label");
     poll(NULL, 0, (int)l.nap_ms);
   }
 }
 
-static void log_labelled(const tt_query_labels *out, const char *reason)
+static void log_labeled(const tt_query_labels *out, const char *reason)
 {
-  int64_t labelled = 0;
+  int64_t labeled = 0;
   for (int64_t i = 0; i < out->count; i++)
-    labelled += out->label_status[i] == TT_LABEL_STATUS_labelled;
-  if (labelled == out->count)
-    tt_log_root(TT_LOG_INFO, "labelled %" PRId64 " of %" PRId64, labelled, out->count);
+    labeled += out->label_status[i] == TT_LABEL_STATUS_labeled;
+  if (labeled == out->count)
+    tt_log_root(TT_LOG_INFO, "labeled %" PRId64 " of %" PRId64, labeled, out->count);
   else
-    tt_log_root(TT_LOG_WARN, "labelled %" PRId64 " of %" PRId64 ", %" PRId64 " failed (oracle: %s)",
-                labelled, out->count, out->count - labelled, *reason ? reason : "no value");
+    tt_log_root(TT_LOG_WARN, "labeled %" PRId64 " of %" PRId64 ", %" PRId64 " failed (oracle: %s)",
+                labeled, out->count, out->count - labeled, *reason ? reason : "no value");
 }
 
 /* Collective. */
-static tt_err label_by_backend(tt_comm *c, const tt_label_request *request, tt_labelling *a,
+static tt_err label_by_backend(tt_comm *c, const tt_label_request *request, tt_labeling *a,
                                tt_query_labels *out)
 {
   char reason[1024];
@@ -126,19 +126,19 @@ static tt_err label_by_backend(tt_comm *c, const tt_label_request *request, tt_l
   if (e) return e;
   tt_guarded_check_keep_local(1);
   e = tt_agree(c, root ? backend->start(a) : TT_OK);
-  if (!e) e = poll_until_labelled(c, request, backend, root ? a : NULL);
+  if (!e) e = poll_until_labeled(c, request, backend, root ? a : NULL);
   if (root) backend->end(a);
   tt_guarded_check_keep_local(0);
   if (e) return e;
   e = root ? tt_label_groups_collect(a, out, reason, sizeof reason) : TT_OK;
-  if (root && !e) log_labelled(out, reason);
+  if (root && !e) log_labeled(out, reason);
   return tt_agree(c, e);
 }
 
 /* Collective. */
 static tt_err label_queries(tt_comm *c, const tt_label_request *request, tt_query_labels *out)
 {
-  tt_labelling a = {.request = request, .target = request->target};
+  tt_labeling a = {.request = request, .target = request->target};
   int root = tt_comm_is_root(c);
   tt_err e = TT_OK;
   if (request->cfg->label_mode == TT_LABEL_hidden)

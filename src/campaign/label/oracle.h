@@ -14,14 +14,14 @@
  * label.rows_per_call changes later.
  *
  * An output holds y [n][T] (or [n] for one target) and, if its order is different, id [n]. A row
- * that is missing, infinite, or NaN in all targets failed. NaN in some targets: unlabelled there.
+ * that is missing, infinite, or NaN in all targets failed. NaN in some targets: unlabeled there.
  * With mode files all rows must be present: an output with fewer rows is still being written.
  *
  * exit code of a call   meaning
  *   0                   the output exists and is valid; otherwise the call counts as crashed
  *   75                  retry later: call again after label.poll_interval, until label.max_wait
  *   65                  the rows without labels in the output (all rows if it is missing) failed:
- *                       they cannot be labelled (EX_DATAERR of sysexits.h)
+ *                       they cannot be labeled (EX_DATAERR of sysexits.h)
  *   64 and above        stop the campaign (65 and 75 excepted)
  *   any other code, a signal (128 + its number, as in a shell), longer than label.timeout:
  *                       crashed: call again label.retries times, then the rows failed
@@ -58,8 +58,8 @@ typedef struct tt_label_request {
  * Errors: STOPPED (stop request; exit code 75, or no output file, for label.max_wait; running calls
  * are killed first), UNAVAILABLE (a call stopped the campaign: the message has its exit code and
  * its first lines; the command cannot be started), DIVERGED (more rows have failed than
- * label.max_failed allows, and others are not labelled yet: these are not asked, running calls are
- * killed, Slurm jobs are cancelled), CANTCREAT, IO, MEM. STOPPED also if another start owns the
+ * label.max_failed allows, and others are not labeled yet: these are not asked, running calls are
+ * killed, Slurm jobs are canceled), CANTCREAT, IO, MEM. STOPPED also if another start owns the
  * campaign: no call is made and no label accepted. */
 tt_err tt_oracle_label(tt_comm *c, const tt_label_request *q, tt_query_labels **out);
 
@@ -73,7 +73,7 @@ tt_err tt_oracle_keep_labels_local(const tt_label_request *q, const tt_history *
                                    const char *label);
 
 /* The error of a round in which more than label.max_failed of the queries failed.
- *   unasked  queries that were not labelled because of this */
+ *   unasked  queries that were not labeled because of this */
 tt_err tt_label_failed_error(const tt_config *cfg, int64_t round, int64_t queried, int64_t failed,
                              int64_t unasked);
 

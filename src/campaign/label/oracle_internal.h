@@ -15,12 +15,12 @@ typedef struct tt_query_index {
 /* Groups */
 
 typedef enum tt_label_group_state {
-  TT_LABEL_GROUP_pending,  /* neither labelled nor failed */
-  TT_LABEL_GROUP_labelled, /* accepted.h5 exists */
-  TT_LABEL_GROUP_failed    /* the file `failed` exists */
+  TT_LABEL_GROUP_pending, /* neither labeled nor failed */
+  TT_LABEL_GROUP_labeled, /* accepted.h5 exists */
+  TT_LABEL_GROUP_failed   /* the file `failed` exists */
 } tt_label_group_state;
 
-/* Candidates that are labelled by one call. The directory of a group holds its whole state. */
+/* Candidates that are labeled by one call. The directory of a group holds its whole state. */
 typedef struct tt_label_group {
   char *directory; /* DIR/round-0012/label/0003 */
   int csv;         /* input.csv and output.csv, else .h5 */
@@ -29,7 +29,7 @@ typedef struct tt_label_group {
   int64_t *query; /* [count] indices of their queries; NULL in a task of a Slurm array */
   tt_label_group_state state;
   int counted;    /* 1 = `failed` is known */
-  int64_t failed; /* rows without labels of a labelled group */
+  int64_t failed; /* rows without labels of a labeled group */
 } tt_label_group;
 
 /* Open a group by its directory: read input.h5 or input.csv, set `state`. Owner of *out: the
@@ -41,10 +41,10 @@ void tt_label_group_free(tt_label_group *g);
 tt_err tt_label_group_update(tt_label_group *g);
 
 /* Rows of y [rows][targets] with at least one label. */
-int64_t tt_labelled_rows(const double *y, int64_t rows, int64_t targets);
+int64_t tt_labeled_rows(const double *y, int64_t rows, int64_t targets);
 
-/* Accept a complete output: write accepted.h5, set `state` to labelled.
- *   y    [count][T] in the order of `id`, NaN = unlabelled
+/* Accept a complete output: write accepted.h5, set `state` to labeled.
+ *   y    [count][T] in the order of `id`, NaN = unlabeled
  *   why  reason of the rows without labels, "" if there are none
  * Errors: CANTCREAT, IO, MEM. */
 tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, const double *y,
@@ -55,7 +55,7 @@ tt_err tt_label_group_write_failed(tt_label_group *g, const char *why);
 /* Modes */
 
 /* The running stage label, on rank 0. */
-typedef struct tt_labelling {
+typedef struct tt_labeling {
   const tt_label_request *request;
   const tt_columns *target;
   int64_t groups;
@@ -69,17 +69,17 @@ typedef struct tt_labelling {
   int stopping;          /* 1 in the last poll: start no call; a killed call is not a crash */
   int hopeless;          /* 1 = too many rows have failed: what still runs is not needed */
   void *backend_data;    /* of the mode */
-} tt_labelling;
+} tt_labeling;
 
-/* The functions of a mode. Some or all groups may be labelled before start. poll does what is
+/* The functions of a mode. Some or all groups may be labeled before start. poll does what is
  * possible within about a second and never blocks; it is called every 10 ms to 0.5 s while groups
  * are pending (for expensive actions a backend itself waits label.poll_interval). Errors of start
  * and poll end the stage: as tt_oracle_label. end is always called, after an error of start too,
  * and kills the processes that must not run on. */
 typedef struct tt_label_backend {
-  tt_err (*start)(tt_labelling *a);
-  tt_err (*poll)(tt_labelling *a);
-  void (*end)(tt_labelling *a);
+  tt_err (*start)(tt_labeling *a);
+  tt_err (*poll)(tt_labeling *a);
+  void (*end)(tt_labeling *a);
 } tt_label_backend;
 
 extern const tt_label_backend tt_label_backend_command, tt_label_backend_files,
@@ -93,20 +93,20 @@ tt_err tt_earlier_labels_read_local(const tt_label_request *q, tt_history **out)
  * candidates, labels of earlier queries are reused, and new groups of label.rows_per_call hold the
  * rest. Directories with other candidates
  * are renamed to backups. Errors: DATA (an input that cannot be read), CANTCREAT, IO, MEM. */
-tt_err tt_label_groups_create(tt_labelling *a);
-void tt_label_groups_free(tt_labelling *a);
+tt_err tt_label_groups_create(tt_labeling *a);
+void tt_label_groups_free(tt_labeling *a);
 
 /* Read the labels of all groups. why [room]: reason of the first group with rows without labels, ""
  * if there is none. Errors: DATA, IO, MEM. */
-tt_err tt_label_groups_collect(const tt_labelling *a, tt_query_labels *out, char *why, int room);
+tt_err tt_label_groups_collect(const tt_labeling *a, tt_query_labels *out, char *why, int capacity);
 
 /* Set a->hopeless if more rows have failed than label.max_failed allows while groups are pending.
  * Errors: DIVERGED (then), DATA, IO, MEM. */
-tt_err tt_label_groups_check_failed(tt_labelling *a);
+tt_err tt_label_groups_check_failed(tt_labeling *a);
 
 /* Calls of the command */
 
-/* The calls of one group, one after the other, each in its own directory try-N. Initialise cfg,
+/* The calls of one group, one after the other, each in its own directory try-N. Initialize cfg,
  * target and group, the rest with 0; end with tt_oracle_call_kill. */
 typedef struct tt_oracle_call {
   const tt_config *cfg;
@@ -138,7 +138,7 @@ tt_err tt_oracle_call_poll(tt_oracle_call *c);
 /* Kill the running call, if any; it does not count as crashed. */
 void tt_oracle_call_kill(tt_oracle_call *c);
 
-/* Slurm: a task whose group is not labelled reports the reason to the campaign, in a file `later`
+/* Slurm: a task whose group is not labeled reports the reason to the campaign, in a file `later`
  * (e is STOPPED) or `stop` (UNAVAILABLE) of the group. Called by tt_oracle_label_group_local. */
 void tt_label_task_report_local(const char *group, tt_err e);
 #endif

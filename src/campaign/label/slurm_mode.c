@@ -40,7 +40,7 @@ static tt_err has_task_mark(const tt_label_group *g, int stop, char path[TT_PATH
   return tt_file_exists(path, exists);
 }
 
-static tt_err remove_task_marks(const tt_labelling *a, int stop)
+static tt_err remove_task_marks(const tt_labeling *a, int stop)
 {
   char path[TT_PATH_MAX];
   TT_TRY(tt_owner_check_local(a->request->campaign));
@@ -53,7 +53,7 @@ static tt_err remove_task_marks(const tt_labelling *a, int stop)
 }
 
 /* The oracle stopped the campaign in one task, which wrote `mark`. */
-static tt_err stop_by_task(const tt_labelling *a, tt_slurm_jobs *jobs, const char *mark)
+static tt_err stop_by_task(const tt_labeling *a, tt_slurm_jobs *jobs, const char *mark)
 {
   char text[2048];
   TT_TRY(tt_owner_check_local(a->request->campaign));
@@ -65,7 +65,7 @@ static tt_err stop_by_task(const tt_labelling *a, tt_slurm_jobs *jobs, const cha
 
 /* Groups */
 
-static tt_err update_groups(tt_labelling *a, tt_slurm_jobs *jobs)
+static tt_err update_groups(tt_labeling *a, tt_slurm_jobs *jobs)
 {
   char path[TT_PATH_MAX];
   int64_t pending = 0;
@@ -86,7 +86,7 @@ static tt_err update_groups(tt_labelling *a, tt_slurm_jobs *jobs)
 
 /* The jobs have ended, but some groups are pending. Groups whose oracle asked to retry later are
  * submitted by the next start, the others at once, in all label.retries + 1 times. */
-static tt_err end_attempt(tt_labelling *a, tt_slurm_jobs *jobs)
+static tt_err end_attempt(tt_labeling *a, tt_slurm_jobs *jobs)
 {
   char path[TT_PATH_MAX], reason[160];
   int64_t later = 0, tries = jobs->attempt - jobs->uncounted;
@@ -149,7 +149,7 @@ static tt_err format_call(const tt_label_request *q, char **text)
   return fclose(f) && !e ? TT_FAIL(MEM, "out of memory for a batch script") : e;
 }
 
-static tt_err start_slurm(tt_labelling *a)
+static tt_err start_slurm(tt_labeling *a)
 {
   slurm_state *s = NULL;
   const tt_label_request *q = a->request;
@@ -163,7 +163,7 @@ static tt_err start_slurm(tt_labelling *a)
   return tt_slurm_jobs_open_local(&order, &s->jobs);
 }
 
-static tt_err continue_jobs(tt_labelling *a, slurm_state *s)
+static tt_err continue_jobs(tt_labeling *a, slurm_state *s)
 {
   int64_t n = 0;
   if (s->jobs.count == 0) TT_TRY(remove_task_marks(a, 0));
@@ -173,7 +173,7 @@ static tt_err continue_jobs(tt_labelling *a, slurm_state *s)
   return tt_slurm_jobs_continue_local(&s->jobs, s->task, n);
 }
 
-static tt_err poll_slurm(tt_labelling *a)
+static tt_err poll_slurm(tt_labeling *a)
 {
   slurm_state *s = a->backend_data;
   double before = s->jobs.last_progress;
@@ -187,7 +187,7 @@ static tt_err poll_slurm(tt_labelling *a)
   return a->pending > 0 && !a->stopping ? continue_jobs(a, s) : TT_OK;
 }
 
-static void stop_slurm(tt_labelling *a)
+static void stop_slurm(tt_labeling *a)
 {
   slurm_state *s = a->backend_data;
   if (!s) return;

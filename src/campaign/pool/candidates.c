@@ -188,16 +188,16 @@ static void sleep_ms(int64_t ms)
   nanosleep(&t, NULL);
 }
 
-typedef enum call_state { CALL_ENDED, CALL_SIGNALLED, CALL_RUNNING } call_state;
+typedef enum call_state { CALL_ENDED, CALL_SIGNALED, CALL_RUNNING } call_state;
 
-/* The same result on all ranks. CALL_SIGNALLED is returned once, when a signal has ended the call:
+/* The same result on all ranks. CALL_SIGNALED is returned once, when a signal has ended the call:
  * Slurm may have sent it to this process too. */
 static call_state poll_call(generator *m)
 {
   int64_t state = m->pid ? CALL_RUNNING : CALL_ENDED;
   if (m->pid && tt_process_has_exited(m->pid, &m->status)) {
     m->pid = 0;
-    state = WIFSIGNALED(m->status) ? CALL_SIGNALLED : CALL_ENDED;
+    state = WIFSIGNALED(m->status) ? CALL_SIGNALED : CALL_ENDED;
   }
   tt_allreduce_max_i64(m->c, &state, 1);
   return (call_state)state;
@@ -229,7 +229,7 @@ static tt_err wait_for_call(generator *m, int64_t chunk)
   int64_t pause = MIN_PAUSE_MS;
   for (call_state state = poll_call(m); state != CALL_ENDED; state = poll_call(m)) {
     tt_watchdog_heartbeat_local("waiting for pool.command");
-    if (state == CALL_SIGNALLED) sleep_ms(MAX_PAUSE_MS);
+    if (state == CALL_SIGNALED) sleep_ms(MAX_PAUSE_MS);
     tt_stop_reason why = tt_stop_agreed(m->c, m->o->deadline, m->o->cfg->campaign_directory);
     if (why) return stop_call(m, chunk, why);
     if (state == CALL_RUNNING) sleep_ms(pause);

@@ -10,10 +10,10 @@
 #include <omp.h>
 #include <string.h>
 
-/* The units of the scores of a target: value = normalised * scale + offset. */
+/* The units of the scores of a target: value = normalized * scale + offset. */
 typedef struct target_units {
   double scale, offset, target_zero, best;
-  double spread; /* factor from normalised epistemic_std to the user's units */
+  double spread; /* factor from normalized epistemic_std to the user's units */
 } target_units;
 
 /* One ensemble of the model. */
@@ -35,9 +35,9 @@ struct tt_pool_scorer {
   scored_ensemble *scored_ensemble;
   target_units *target_units; /* [T] */
   const char **name;          /* [E] borrowed from cfg */
-  double *weight;  /* [E] of the ensembles, for score.ensemble_reduction; 1 if none are given */
-  int64_t room;    /* doubles of scratch per thread */
-  double *scratch; /* [threads][room]: scores [E], then of targets [K], then values of members */
+  double *weight;   /* [E] of the ensembles, for score.ensemble_reduction; 1 if none are given */
+  int64_t capacity; /* doubles of scratch per thread */
+  double *scratch;  /* [threads][room]: scores [E], then of targets [K], then values of members */
 };
 
 void tt_partial_sum_add(tt_partial_sum *t, double x)
@@ -62,13 +62,13 @@ static tt_err find_config_index_local(const tt_config *cfg, const tt_ensemble *e
 
 static tt_err check_ensemble_local(const tt_pool_scorer *j, const scored_ensemble *s)
 {
-  const char *by = tt_choice_acquisition[j->rule.by];
+  const char *name = tt_choice_acquisition[j->rule.by];
   char fitting[256];
   if (!tt_acquisition_supports(j->rule.by, s->m->model.output)) {
     tt_acquisition_list_supported(s->m->model.output, fitting, sizeof fitting);
     return TT_FAIL(
-        DATA, "score.acquisition: %s does not fit ensemble '%s', whose output is %s; choose %s", by,
-        s->e->name, tt_choice_output[s->m->model.output], fitting);
+        DATA, "score.acquisition: %s does not fit ensemble '%s', whose output is %s; choose %s",
+        name, s->e->name, tt_choice_output[s->m->model.output], fitting);
   }
   for (int64_t k = 0; tt_acquisition_needs(j->rule.by) & TT_NEEDS_BEST_LABEL && k < s->e->targets;
        k++)
@@ -76,7 +76,7 @@ static tt_err check_ensemble_local(const tt_pool_scorer *j, const scored_ensembl
       return TT_FAIL(DATA,
                      "score.acquisition: %s needs the best label so far, but target '%s' has no "
                      "label yet",
-                     by, s->m->target.name[s->e->column[k]]);
+                     name, s->m->target.name[s->e->column[k]]);
   if (!tt_acquisition_needs(j->rule.by)) return TT_OK;
   for (int64_t i = s->e->first; i < s->e->first + s->e->members; i++)
     if (s->m->weight[i] > 0.0) return TT_OK;
@@ -115,29 +115,29 @@ int tt_pool_scorer_needs_members(const tt_pool_scorer *j, const tt_trained_ensem
 
 static int64_t scratch_size(const tt_pool_scorer *j)
 {
-  int64_t max_room = 0;
+  int64_t max_capacity = 0;
   for (int64_t i = 0; i < j->scored_ensembles; i++) {
     const scored_ensemble *s = &j->scored_ensemble[i];
     int64_t classes = s->m->model.levels > 2 ? s->m->model.levels : 2;
-    int64_t room = s->e->targets + s->e->members * (1 + classes) + classes;
-    max_room = tt_max_i64(max_room, room);
+    int64_t capacity = s->e->targets + s->e->members * (1 + classes) + classes;
+    max_capacity = tt_max_i64(max_capacity, capacity);
   }
-  return tt_round_up(j->ensembles + max_room, 8); /* whole cache lines: threads share none */
+  return tt_round_up(j->ensembles + max_capacity, 8); /* whole cache lines: threads share none */
 }
 
-/* Predictions are Gaussian in units of the normalised target: scores are not computed in others. */
+/* Predictions are Gaussian in units of the normalized target: scores are not computed in others. */
 static tt_err check_target_local(const tt_pool_scorer *j, int64_t t)
 {
   const tt_config *cfg = j->s->cfg;
   const tt_trained_ensemble *m = j->s->model->at[0];
-  tt_normalize by = (tt_normalize)m->scaler.y_normalize[t];
-  if (tt_normalize_transform(by) == TT_TRANSFORM_identity) return TT_OK;
+  tt_normalize normalize = (tt_normalize)m->scaler.y_normalize[t];
+  if (tt_normalize_transform(normalize) == TT_TRANSFORM_identity) return TT_OK;
   if (cfg->score_scaled && !(tt_acquisition_needs(j->rule.by) & TT_NEEDS_FLOOR)) return TT_OK;
   return TT_FAIL(CONFIG,
                  "%s needs scores in the units of target '%s', which data.normalize transforms by "
                  "%s; use %s",
                  cfg->score_scaled ? tt_choice_acquisition[j->rule.by] : "score.scaled: false",
-                 m->target.name[t], tt_choice_normalize[by],
+                 m->target.name[t], tt_choice_normalize[normalize],
                  cfg->score_scaled ? "epistemic_std" : "score.scaled: true");
 }
 
@@ -166,8 +166,8 @@ static tt_err allocate_local(tt_pool_scorer *j)
     j->name[cfg->ensemble[k].number] = cfg->ensemble[k].name;
   for (int64_t e = 0; e < j->ensembles; e++)
     j->weight[e] = cfg->score_weights.count ? cfg->score_weights.value[e] : 1.0;
-  j->room = scratch_size(j);
-  return TT_ALLOC(j->scratch, j->s->use->threads * j->room);
+  j->capacity = scratch_size(j);
+  return TT_ALLOC(j->scratch, j->s->use->threads * j->capacity);
 }
 
 static tt_err init_local(tt_pool_scorer *j)
@@ -210,9 +210,10 @@ int64_t tt_pool_scorer_columns(const tt_pool_scorer *j) { return j->columns; }
 
 /* The prediction and weight of each member for target k in row r: sets o->member and
  * o->member_weight, which point into member_scratch. */
-static void read_member_predictions(const scored_ensemble *s, const tt_ensemble_prediction *of,
-                                    int64_t k, int64_t r, const target_units *u,
-                                    double *member_scratch, tt_prediction_stats *o)
+static void read_member_predictions(const scored_ensemble *s,
+                                    const tt_ensemble_prediction *prediction, int64_t k, int64_t r,
+                                    const target_units *u, double *member_scratch,
+                                    tt_prediction_stats *o)
 {
   const tt_model *m = &s->m->model;
   int64_t n = s->e->members, first = k * m->quantities;
@@ -221,15 +222,15 @@ static void read_member_predictions(const scored_ensemble *s, const tt_ensemble_
     int64_t member = s->e->first + i;
     member_weight[i] = s->m->weight[member];
     if (tt_output_forecast(m->output) == TT_FORECAST_bernoulli) {
-      double p = tt_member_mean(of, member, first, r);
+      double p = tt_member_mean(prediction, member, first, r);
       member_value[2 * i] = 1.0 - p;
       member_value[2 * i + 1] = p;
     } else if (o->classes) {
       for (int32_t c = 0; c < o->classes; c++)
-        member_value[i * o->classes + c] = tt_member_mean(of, member, first + c, r);
+        member_value[i * o->classes + c] = tt_member_mean(prediction, member, first + c, r);
     } else {
       int64_t point = first + tt_model_point_quantity(m);
-      member_value[i] = tt_member_mean(of, member, point, r) * u->scale + u->offset;
+      member_value[i] = tt_member_mean(prediction, member, point, r) * u->scale + u->offset;
     }
   }
   o->members = n;
@@ -267,13 +268,13 @@ static double target_score(tt_pool_scorer *j, const scored_ensemble *s, int64_t 
   tt_prediction_stats o = {.target_zero = u->target_zero, .best = u->best};
   int32_t point = tt_model_point_quantity(m);
   for (int32_t i = 0; i < m->quantities; i++) {
-    tt_uncertainty at = tt_moments_at(q->moments, r, column + i);
-    tt_partial_sum_add(&sums[s->first_column + first + i], at.epistemic * u->spread);
+    tt_uncertainty uncertainty = tt_moments_at(q->moments, r, column + i);
+    tt_partial_sum_add(&sums[s->first_column + first + i], uncertainty.epistemic * u->spread);
     if (i != point) continue;
-    o.mean = at.mean * u->scale + u->offset;
-    o.total = at.total * u->scale;
-    o.aleatoric = at.aleatoric * u->scale;
-    o.epistemic = at.epistemic * u->scale;
+    o.mean = uncertainty.mean * u->scale + u->offset;
+    o.total = uncertainty.total * u->scale;
+    o.aleatoric = uncertainty.aleatoric * u->scale;
+    o.epistemic = uncertainty.epistemic * u->scale;
   }
   if (!tt_acquisition_needs(j->rule.by)) return 0.0;
   int32_t classes = m->levels > 2 ? m->levels : 2;
@@ -302,17 +303,18 @@ static void score_row(tt_pool_scorer *j, int64_t row, int64_t r, tt_partial_sum 
 }
 
 /* Score rows [from, to), one unit, of the piece that begins with candidate `first`. */
-static void score_rows(tt_pool_scorer *j, int64_t first, int64_t from, int64_t to, int64_t rows,
+static void score_rows(tt_pool_scorer *j, int64_t first, int64_t begin, int64_t end, int64_t rows,
                        const int8_t *skip, float *score, tt_partial_sum *sums, double *scratch)
 {
-  const tt_ensemble_reduction by = (tt_ensemble_reduction)j->s->cfg->score_ensemble_reduction;
-  for (int64_t r = from; r < to; r++) {
+  const tt_ensemble_reduction reduction =
+      (tt_ensemble_reduction)j->s->cfg->score_ensemble_reduction;
+  for (int64_t r = begin; r < end; r++) {
     if (skip[r]) {
       for (int64_t l = 0; l < j->lists; l++) score[l * rows + r] = NAN;
       continue;
     }
     score_row(j, first + r, r, sums, scratch);
-    double all = tt_reduce_ensemble_scores(by, j->ensembles, scratch, j->weight);
+    double all = tt_reduce_ensemble_scores(reduction, j->ensembles, scratch, j->weight);
     tt_partial_sum_add(&sums[j->columns], all);
     for (int64_t l = 0; l < j->lists; l++)
       score[l * rows + r] = tt_acquisition_score_to_float(j->lists > 1 ? scratch[l] : all);
@@ -335,9 +337,9 @@ void tt_pool_scorer_score(tt_pool_scorer *j, int64_t first, const tt_row_chunk *
   memset(sums, 0, (size_t)(units * each) * sizeof *sums);
 #pragma omp parallel for num_threads(j->s->use->threads) schedule(static)
   for (int64_t u = 0; u < units; u++) {
-    int64_t from = u * TT_POOL_SCORER_SUM_ROWS, to = from + TT_POOL_SCORER_SUM_ROWS;
-    score_rows(j, first, from, tt_min_i64(to, rows), rows, skip, score, sums + u * each,
-               j->scratch + omp_get_thread_num() * j->room);
+    int64_t begin = u * TT_POOL_SCORER_SUM_ROWS, to = begin + TT_POOL_SCORER_SUM_ROWS;
+    score_rows(j, first, begin, tt_min_i64(to, rows), rows, skip, score, sums + u * each,
+               j->scratch + omp_get_thread_num() * j->capacity);
   }
   *score_max = max_score(*score_max, j->lists * rows, score);
 }

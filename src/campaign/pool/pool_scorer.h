@@ -17,7 +17,7 @@ typedef struct tt_score_pool_args {
   const tt_resources *use;
   tt_pool *pool;
   const tt_used_rows *used_rows;
-  tt_known_inputs *known; /* inputs of labelled and queried rows: rows with the same inputs are no
+  tt_known_inputs *known; /* inputs of labeled and queried rows: rows with the same inputs are no
                              candidates; NULL = none */
   const double *best; /* [T] highest (goal: minimize: lowest) label so far of each target column,
                             user's units, NaN = no label */

@@ -83,7 +83,7 @@ static tt_err allocate_local(scoring *w)
 /* Chunks */
 
 /* Set skip for the rows [first, first + rows) that were queried before, are excluded, or have the
- * inputs of a labelled or queried row. */
+ * inputs of a labeled or queried row. */
 static void mark_candidates(scoring *w, int64_t first, int64_t rows)
 {
   const tt_used_rows *used_rows = w->s->used_rows;
@@ -124,9 +124,9 @@ static void hash_units(scoring *w, int64_t row, int64_t rows)
   }
 }
 
-static tt_err read_rows_local(void *with, int64_t row, int64_t rows, float *x)
+static tt_err read_rows_local(void *context, int64_t row, int64_t rows, float *x)
 {
-  scoring *w = with;
+  scoring *w = context;
   int64_t first = tt_pool_first(w->s->pool) + row;
   TT_TRY(tt_pool_read_local(w->s->pool, first, rows, w->raw));
   hash_units(w, row, rows);
@@ -137,9 +137,9 @@ static tt_err read_rows_local(void *with, int64_t row, int64_t rows, float *x)
   return TT_OK;
 }
 
-static int needs_members(const void *with, const tt_trained_ensemble *m)
+static int needs_members(const void *context, const tt_trained_ensemble *m)
 {
-  return tt_pool_scorer_needs_members(((const scoring *)with)->scorer, m);
+  return tt_pool_scorer_needs_members(((const scoring *)context)->scorer, m);
 }
 
 static tt_err prepare(scoring *w)
@@ -250,7 +250,7 @@ static tt_err reduce_sums(scoring *w, tt_round *round)
   round->score_max = all[columns].count ? w->score_largest : NAN;
   if (w->duplicates)
     tt_log_root(TT_LOG_INFO,
-                "%" PRId64 " row%s of the pool with the inputs of a labelled or queried row: not "
+                "%" PRId64 " row%s of the pool with the inputs of a labeled or queried row: not "
                 "queried",
                 w->duplicates, tt_plural(w->duplicates));
   int64_t lost = w->candidates - all[columns].count;

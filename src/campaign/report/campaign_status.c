@@ -172,18 +172,18 @@ static void print_rounds(const status_view *v)
 static void print_time(const status_view *v)
 {
   const tt_history *h = v->record.h;
-  double of[TT_STAGE_COUNT] = {0}, sum = 0.0;
+  double index[TT_STAGE_COUNT] = {0}, sum = 0.0;
   char text[32], line[256];
   for (int64_t i = 0; h && i < h->rounds; i++)
     for (int k = 0; k < TT_STAGE_COUNT; k++) {
-      of[k] += h->round[i].seconds[k];
+      index[k] += h->round[i].seconds[k];
       sum += h->round[i].seconds[k];
     }
   size_t used = (size_t)snprintf(line, sizeof line, "%s in finished stages",
                                  tt_duration_text(v->seconds, text));
   for (int k = 0; sum > 0.0 && k < TT_STAGE_COUNT; k++)
     used += (size_t)snprintf(line + used, sizeof line - used, "%s %s %.0f %%", k ? "," : ":",
-                             tt_stage_name[k], 100.0 * of[k] / sum);
+                             tt_stage_name[k], 100.0 * index[k] / sum);
   tt_status_line_print("time", "%s", line);
 }
 
@@ -193,8 +193,8 @@ static void print_text(const status_view *v)
   if (v->record.h && v->record.h->rounds) print_rounds(v);
   if (v->has_training) print_training(v);
   if (v->labels.groups)
-    printf("labelling   %" PRId64 " of %" PRId64 " groups are labelled or failed\n",
-           v->labels.labelled + v->labels.failed, v->labels.groups);
+    printf("labeling   %" PRId64 " of %" PRId64 " groups are labeled or failed\n",
+           v->labels.labeled + v->labels.failed, v->labels.groups);
   print_time(v);
 }
 
@@ -255,7 +255,7 @@ static tt_err print_json(const status_view *v)
   tt_json_set(&object, "exit_code", json_integer(s->exit_code));
   tt_json_set(&object, "gone", json_boolean(v->process_ended));
   tt_json_set(&object, "groups", json_integer(v->labels.groups));
-  tt_json_set(&object, "groups_done", json_integer(v->labels.labelled + v->labels.failed));
+  tt_json_set(&object, "groups_done", json_integer(v->labels.labeled + v->labels.failed));
   tt_json_set(&object, "age_seconds", json_integer(v->has_status ? v->campaign_file.age : -1));
   tt_json_set(&object, "seconds", tt_json_number(v->seconds));
   return tt_json_print(object, 2);

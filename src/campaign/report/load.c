@@ -74,8 +74,8 @@ int tt_campaign_is_local(const char *directory)
 }
 
 /* Call `found` with every campaign in the folder, by name, until it returns an error. */
-static tt_err list_folder(const char *folder, tt_err (*found)(void *to, const char *directory),
-                          void *to)
+static tt_err list_folder(const char *folder, tt_err (*found)(void *dst, const char *directory),
+                          void *dst)
 {
   struct dirent **entry = NULL;
   char path[TT_PATH_MAX];
@@ -83,17 +83,17 @@ static tt_err list_folder(const char *folder, tt_err (*found)(void *to, const ch
   int n = scandir(folder, &entry, is_visible, alphasort);
   for (int i = 0; i < n; i++) {
     tt_path_join(folder, entry[i]->d_name, path);
-    if (!e && *path && tt_campaign_is_local(path)) e = found(to, path);
+    if (!e && *path && tt_campaign_is_local(path)) e = found(dst, path);
     free(entry[i]);
   }
   free(entry);
   return e;
 }
 
-static tt_err count_one(void *to, const char *directory)
+static tt_err count_one(void *dst, const char *directory)
 {
   (void)directory;
-  ++*(int *)to;
+  ++*(int *)dst;
   return TT_OK;
 }
 
@@ -108,15 +108,15 @@ int tt_campaign_count_local(const char *folder)
 /* Campaigns that are read so far. */
 typedef struct record_list {
   tt_campaign_record *at;
-  int count, room;
+  int count, capacity;
 } record_list;
 
-static tt_err add_record(void *to, const char *directory)
+static tt_err add_record(void *dst, const char *directory)
 {
-  record_list *all = to;
+  record_list *all = dst;
   char *place = NULL;
   size_t size = strlen(directory) + 1;
-  if (all->count == all->room) return TT_OK; /* another campaign has just begun */
+  if (all->count == all->capacity) return TT_OK; /* another campaign has just begun */
   TT_TRY(TT_ALLOC(place, (int64_t)size));
   memcpy(place, directory, size);
   tt_err e = tt_campaign_record_read_local(place, &all->at[all->count]);
@@ -161,8 +161,8 @@ tt_err tt_campaign_records_read_local(const char *const *directory, int n, tt_ca
                                       int *count)
 {
   record_list all = {0};
-  for (int i = 0; i < n; i++) all.room += tt_campaign_count_local(directory[i]);
-  tt_err e = TT_ALLOC(all.at, all.room);
+  for (int i = 0; i < n; i++) all.capacity += tt_campaign_count_local(directory[i]);
+  tt_err e = TT_ALLOC(all.at, all.capacity);
   if (!e) e = read_all(directory, n, &all);
   *out = all.at;
   *count = all.count;

@@ -32,7 +32,7 @@ double tt_percent(int64_t a, int64_t b);
 /* The mean of the columns' spreads, each divided by its value in the first round of `unit`. */
 double tt_history_spread(const tt_history *h, int64_t round, const tt_history *unit);
 
-/* Labelled rows at the end of a round: those it trained on, plus its new labels. */
+/* Labeled rows at the end of a round: those it trained on, plus its new labels. */
 int64_t tt_round_labels_after(const tt_round *r);
 
 /* Error if campaigns predict other columns than the first one. Errors: DATA. */

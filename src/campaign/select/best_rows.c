@@ -15,9 +15,9 @@ typedef struct top_k_search {
   tt_top_k top;
 } top_k_search;
 
-static void visit_for_top_k(void *to, int64_t row, float max_score, float list_score)
+static void visit_for_top_k(void *dst, int64_t row, float max_score, float list_score)
 {
-  top_k_search *o = to;
+  top_k_search *o = dst;
   if (!o->ranking->whole_pool &&
       (isnan(list_score) ||
        tt_trust_window_classify(&o->k->window, max_score) != TT_TRUST_CANDIDATE))

@@ -14,7 +14,7 @@
 
 enum { AUTO_PREFILTER_BATCHES = 100, AUTO_PREFILTER_ROWS = 200000 };
 enum { READ_VALUES = 1 << 22 };    /* input values read at a time */
-enum { CENTRE_BLOCK = 64 };        /* centres added at a time */
+enum { CENTER_BLOCK = 64 };        /* centers added at a time */
 enum { STOP_CHECK_INTERVAL = 64 }; /* queries between two checks for a stop request */
 
 typedef struct diverse_batch {
@@ -24,9 +24,9 @@ typedef struct diverse_batch {
   int64_t count;
   int64_t best; /* index in `item` of the highest score */
   tt_k_center my_candidates;
-  float *centre;  /* [CENTRE_BLOCK][F] normalised */
+  float *center;  /* [CENTER_BLOCK][F] normalized */
   double *inputs; /* [queries of this round so far][D] in the user's units */
-  int has_centre; /* 1 = there is at least one centre */
+  int has_center; /* 1 = there is at least one center */
 } diverse_batch;
 
 static int compare_rows(const void *a, const void *b)
@@ -47,16 +47,17 @@ static int64_t prefilter_size(const tt_select_args *s, int64_t max_queries)
 
 /* This rank's part of the list */
 
-static tt_err read_part_local(diverse_batch *f, int64_t rows_at_once, double *piece, int64_t *row,
+static tt_err read_part_local(diverse_batch *f, int64_t rows_at_once, double *chunk, int64_t *row,
                               float *x)
 {
   const tt_scaler *scaler = f->k->s->scaler;
-  for (int64_t at = 0, n = 0; at < f->my_candidates.count; at += n) {
-    n = f->my_candidates.count - at < rows_at_once ? f->my_candidates.count - at : rows_at_once;
-    for (int64_t i = 0; i < n; i++) row[i] = f->item[f->my_candidates.first + at + i].row;
-    TT_TRY(tt_pool_read_rows_local(f->k->s->pool, row, n, piece, NULL));
-    tt_scaler_normalize_inputs(scaler, n, piece, x);
-    tt_k_center_load(&f->my_candidates, at, n, x);
+  for (int64_t offset = 0, n = 0; offset < f->my_candidates.count; offset += n) {
+    n = f->my_candidates.count - offset < rows_at_once ? f->my_candidates.count - offset
+                                                       : rows_at_once;
+    for (int64_t i = 0; i < n; i++) row[i] = f->item[f->my_candidates.first + offset + i].row;
+    TT_TRY(tt_pool_read_rows_local(f->k->s->pool, row, n, chunk, NULL));
+    tt_scaler_normalize_inputs(scaler, n, chunk, x);
+    tt_k_center_load(&f->my_candidates, offset, n, x);
     tt_watchdog_heartbeat_local("select");
   }
   return TT_OK;
@@ -66,15 +67,15 @@ static tt_err read_local(diverse_batch *f)
 {
   const tt_net_inputs *net = &f->k->s->scaler->net;
   int64_t rows_at_once = READ_VALUES / net->count + 1, *row = NULL;
-  double *piece = NULL;
+  double *chunk = NULL;
   float *x = NULL;
   if (rows_at_once > f->my_candidates.count) rows_at_once = f->my_candidates.count;
   tt_err e = TT_ALLOC(row, rows_at_once);
-  if (!e) e = TT_ALLOC(piece, rows_at_once * net->columns);
+  if (!e) e = TT_ALLOC(chunk, rows_at_once * net->columns);
   if (!e) e = TT_ALLOC(x, rows_at_once * net->count);
-  if (!e) e = read_part_local(f, rows_at_once, piece, row, x);
+  if (!e) e = read_part_local(f, rows_at_once, chunk, row, x);
   tt_free(row);
-  tt_free(piece);
+  tt_free(chunk);
   tt_free(x);
   return e;
 }
@@ -103,7 +104,7 @@ static tt_err load_local(diverse_batch *f)
     e = tt_k_center_create(my_candidates.first, my_candidates.count, net->count, score,
                            &f->my_candidates);
   if (!e) e = read_local(f);
-  if (!e) e = TT_ALLOC(f->centre, CENTRE_BLOCK * net->count);
+  if (!e) e = TT_ALLOC(f->center, CENTER_BLOCK * net->count);
   if (!e) e = TT_ALLOC(f->inputs, f->k->count * net->columns);
   tt_free(score);
   return e;
@@ -117,30 +118,30 @@ static tt_err check_stop(tt_comm *c, const tt_select_args *s)
                  tt_stop_text(why));
 }
 
-/* Centres */
+/* Centers */
 
-static tt_err add_centres(diverse_batch *f, const double *x, int64_t count)
+static tt_err add_centers(diverse_batch *f, const double *x, int64_t count)
 {
   int64_t width = f->k->s->scaler->inputs;
   tt_err e = TT_OK;
-  for (int64_t at = 0, n = 0; at < count && !e; at += n) {
-    n = count - at < CENTRE_BLOCK ? count - at : CENTRE_BLOCK;
-    tt_scaler_normalize_inputs(f->k->s->scaler, n, x + at * width, f->centre);
-    tt_k_center_add_centres(&f->my_candidates, f->centre, n);
-    f->has_centre = 1;
+  for (int64_t offset = 0, n = 0; offset < count && !e; offset += n) {
+    n = count - offset < CENTER_BLOCK ? count - offset : CENTER_BLOCK;
+    tt_scaler_normalize_inputs(f->k->s->scaler, n, x + offset * width, f->center);
+    tt_k_center_add_centers(&f->my_candidates, f->center, n);
+    f->has_center = 1;
     tt_watchdog_heartbeat_local("select");
     e = check_stop(f->k->c, f->k->s);
   }
   return e;
 }
 
-/* Initial centres: the queries of this round so far, and with kcenter all labelled inputs. */
-static tt_err add_initial_centres(diverse_batch *f)
+/* Initial centers: the queries of this round so far, and with kcenter all labeled inputs. */
+static tt_err add_initial_centers(diverse_batch *f)
 {
   const tt_select_args *s = f->k->s;
   tt_err e = tt_selector_read_inputs(f->k, f->k->selected, f->k->count, f->inputs);
-  if (!e) e = add_centres(f, f->inputs, f->k->count);
-  if (!e && !f->by_penalty) e = add_centres(f, s->labelled, s->labelled_count);
+  if (!e) e = add_centers(f, f->inputs, f->k->count);
+  if (!e && !f->by_penalty) e = add_centers(f, s->labeled, s->labeled_count);
   return e;
 }
 
@@ -150,11 +151,11 @@ static tt_err add_initial_centres(diverse_batch *f)
 static int64_t next_position(diverse_batch *f)
 {
   int64_t key = f->by_penalty
-                    ? tt_k_center_penalised(&f->my_candidates, f->k->s->cfg->select_length_scale)
+                    ? tt_k_center_penalized(&f->my_candidates, f->k->s->cfg->select_length_scale)
                     : tt_k_center_farthest(&f->my_candidates);
   tt_allreduce_max_i64(f->k->c, &key, 1);
   if (key == TT_K_CENTER_NONE) return -1;
-  return f->has_centre || f->by_penalty ? tt_k_center_position(key) : f->best;
+  return f->has_center || f->by_penalty ? tt_k_center_position(key) : f->best;
 }
 
 /* Greedy selection: one pass over the candidates for each query. */
@@ -164,14 +165,14 @@ static tt_err select_greedily(diverse_batch *f, int64_t max_queries, tt_top_k_it
   tt_err e = TT_OK;
   for (*count = 0; *count < max_queries; ++*count) {
     if (*count % STOP_CHECK_INTERVAL == 0) e = check_stop(f->k->c, f->k->s);
-    int64_t at = e ? -1 : next_position(f);
-    if (at < 0) break;
-    selected_items[*count] = f->item[at];
-    tt_k_center_choose(&f->my_candidates, at, f->centre);
-    tt_bcast_from(f->k->c, tt_partition_owner(f->count, tt_comm_ranks(f->k->c), at), f->centre,
-                  f->my_candidates.inputs * (int64_t)sizeof *f->centre);
-    tt_k_center_add_centres(&f->my_candidates, f->centre, 1);
-    f->has_centre = 1;
+    int64_t offset = e ? -1 : next_position(f);
+    if (offset < 0) break;
+    selected_items[*count] = f->item[offset];
+    tt_k_center_choose(&f->my_candidates, offset, f->center);
+    tt_bcast_from(f->k->c, tt_partition_owner(f->count, tt_comm_ranks(f->k->c), offset), f->center,
+                  f->my_candidates.inputs * (int64_t)sizeof *f->center);
+    tt_k_center_add_centers(&f->my_candidates, f->center, 1);
+    f->has_center = 1;
     tt_watchdog_heartbeat_local("select");
   }
   return e;
@@ -180,7 +181,7 @@ static tt_err select_greedily(diverse_batch *f, int64_t max_queries, tt_top_k_it
 static void free_batch(diverse_batch *f)
 {
   tt_free(f->item);
-  tt_free(f->centre);
+  tt_free(f->center);
   tt_free(f->inputs);
   tt_k_center_free(&f->my_candidates);
 }
@@ -200,7 +201,7 @@ static tt_err select_diverse(tt_selector *k, int64_t list, int64_t max_queries, 
     e = tt_agree(k->c, load_local(&f));
     if (!e)
       e = tt_agree(k->c, TT_ALLOC(selected_items, max_queries < f.count ? max_queries : f.count));
-    if (!e) e = add_initial_centres(&f);
+    if (!e) e = add_initial_centers(&f);
     if (!e)
       e = select_greedily(&f, max_queries < f.count ? max_queries : f.count, selected_items,
                           &count);

@@ -73,29 +73,29 @@ static tt_err check_used_rows(const tt_selector *k, int64_t first, int64_t count
   return TT_OK;
 }
 
-static void visit_piece(const tt_selector *k, tt_slice piece, int64_t list, tt_score_visitor visit,
-                        void *to)
+static void visit_chunk(const tt_selector *k, tt_slice chunk, int64_t list, tt_score_visitor visit,
+                        void *dst)
 {
-  for (int64_t i = 0; i < piece.count; i++) {
+  for (int64_t i = 0; i < chunk.count; i++) {
     float max_score = k->score[i];
     for (int64_t l = 1; l < k->lists; l++)
       max_score =
-          fmaxf(max_score, k->score[l * piece.count + i]); /* of a number and a NaN: the number */
-    if (!isnan(max_score)) visit(to, piece.first + i, max_score, k->score[list * piece.count + i]);
+          fmaxf(max_score, k->score[l * chunk.count + i]); /* of a number and a NaN: the number */
+    if (!isnan(max_score)) visit(dst, chunk.first + i, max_score, k->score[list * chunk.count + i]);
   }
 }
 
-tt_err tt_selector_scan_local(tt_selector *k, int64_t list, tt_score_visitor visit, void *to)
+tt_err tt_selector_scan_local(tt_selector *k, int64_t list, tt_score_visitor visit, void *dst)
 {
   int64_t end = k->mine.first + k->mine.count;
-  tt_slice piece = {.first = k->mine.first};
-  for (; piece.first < end; piece.first += piece.count) {
-    piece.count = end - piece.first < PIECE_ROWS ? end - piece.first : PIECE_ROWS;
+  tt_slice chunk = {.first = k->mine.first};
+  for (; chunk.first < end; chunk.first += chunk.count) {
+    chunk.count = end - chunk.first < PIECE_ROWS ? end - chunk.first : PIECE_ROWS;
     for (int64_t l = 0; l < k->lists; l++)
-      TT_TRY(tt_pool_scores_read_local(k->file, l, piece.first, piece.count,
-                                       k->score + l * piece.count));
-    TT_TRY(check_used_rows(k, piece.first, piece.count));
-    visit_piece(k, piece, list, visit, to);
+      TT_TRY(tt_pool_scores_read_local(k->file, l, chunk.first, chunk.count,
+                                       k->score + l * chunk.count));
+    TT_TRY(check_used_rows(k, chunk.first, chunk.count));
+    visit_chunk(k, chunk, list, visit, dst);
     tt_watchdog_heartbeat_local("select");
   }
   return TT_OK;
@@ -111,17 +111,17 @@ typedef struct quantile_pass {
   int64_t *bin; /* [count][TT_RADIX_BINS] */
 } quantile_pass;
 
-static void count_for_quantile(void *to, int64_t row, float max_score, float list_score)
+static void count_for_quantile(void *dst, int64_t row, float max_score, float list_score)
 {
-  quantile_pass *p = to;
+  quantile_pass *p = dst;
   (void)row, (void)list_score;
   for (int i = 0; i < p->count; i++)
     tt_radix_select_count(&p->find[i], max_score, p->bin + (int64_t)i * TT_RADIX_BINS);
 }
 
-static void count_candidate(void *to, int64_t row, float max_score, float list_score)
+static void count_candidate(void *dst, int64_t row, float max_score, float list_score)
 {
-  quantile_pass *p = to;
+  quantile_pass *p = dst;
   (void)row;
   if (!isnan(list_score) &&
       tt_trust_window_classify(&p->k->window, max_score) == TT_TRUST_CANDIDATE)
@@ -180,9 +180,9 @@ tt_err tt_selector_median(tt_selector *k, int64_t list, double *out)
 
 /* The trust window */
 
-static void count_trust_level(void *to, int64_t row, float max_score, float list_score)
+static void count_trust_level(void *dst, int64_t row, float max_score, float list_score)
 {
-  tt_selector *k = to;
+  tt_selector *k = dst;
   (void)row, (void)list_score;
   k->trust_count[tt_trust_window_classify(&k->window, max_score)]++;
 }

@@ -13,10 +13,10 @@ typedef struct tt_select_args {
   const tt_used_rows *used_rows;
   int64_t round;
   int64_t max_queries;     /* select.batch, or the labels that stop.labels still allows */
-  const tt_scaler *scaler; /* of the model: distances are between normalised inputs */
-  const double *labelled;  /* [labelled_count][D] labelled inputs, user's units: the first centres
+  const tt_scaler *scaler; /* of the model: distances are between normalized inputs */
+  const double *labeled;   /* [labeled_count][D] labeled inputs, user's units: the first centers
                               of kcenter */
-  int64_t labelled_count;
+  int64_t labeled_count;
   int64_t ensembles;
   const char *directory; /* a file STOP in it requests a stop; NULL = no such file */
   double deadline;       /* as in tt_stop_agreed */
@@ -32,7 +32,7 @@ typedef struct tt_select_args {
  *   stochastic  the largest tt_gumbel_score; temperature: select.temperature * |median of the
  *               candidates' scores|, or select.temperature if the median is 0
  *   kcenter     of the select.prefilter highest scores, repeatedly the row furthest from every
- *               labelled input and every query of the round so far; first the highest score if
+ *               labeled input and every query of the round so far; first the highest score if
  *               there is neither
  *   penalty     of the same rows, repeatedly the one with the largest
  *               score * (1 - exp(-(d / select.length_scale)^2)), where d is the distance to the

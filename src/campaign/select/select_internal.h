@@ -29,8 +29,8 @@ void tt_selector_close(tt_selector *k);
 /* One pass over the scores of this rank: calls `visit` for every candidate that has a score, in
  * ascending order. max_score: the largest over the lists; list_score: that of `list`, may be NaN.
  * Errors: DATA (a candidate that was queried before has a score), IO. */
-typedef void (*tt_score_visitor)(void *to, int64_t row, float max_score, float list_score);
-tt_err tt_selector_scan_local(tt_selector *k, int64_t list, tt_score_visitor visit, void *to);
+typedef void (*tt_score_visitor)(void *dst, int64_t row, float max_score, float list_score);
+tt_err tt_selector_scan_local(tt_selector *k, int64_t list, tt_score_visitor visit, void *dst);
 
 /* Set window and trust_count, and accurate, candidate, failed, lower and upper of `round`. */
 tt_err tt_select_trust_window(tt_selector *k, tt_round *round);

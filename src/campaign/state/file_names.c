@@ -38,11 +38,11 @@ void tt_label_group_directory(const char *label, int64_t number, char path[TT_PA
   clear_if_truncated(snprintf(path, TT_PATH_MAX, "%s/%04" PRId64, label, number), path);
 }
 
-tt_err tt_label_group_ended_local(const char *group, int *labelled, int *failed)
+tt_err tt_label_group_ended_local(const char *group, int *labeled, int *failed)
 {
   char path[TT_PATH_MAX];
   tt_path_join(group, TT_LABEL_ACCEPTED_FILE, path);
-  TT_TRY(tt_file_exists(path, labelled));
+  TT_TRY(tt_file_exists(path, labeled));
   tt_path_join(group, TT_LABEL_FAILED_FILE, path);
   return tt_file_exists(path, failed);
 }
@@ -56,11 +56,11 @@ tt_err tt_label_progress_read_local(const char *directory, int64_t round, tt_lab
   TT_TRY(tt_label_groups_list_local(label, &number, &out->groups));
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < out->groups; i++) {
-    int labelled = 0, failed = 0;
+    int labeled = 0, failed = 0;
     tt_label_group_directory(label, number[i], group);
-    e = tt_label_group_ended_local(group, &labelled, &failed);
-    out->labelled += labelled;
-    out->failed += failed && !labelled;
+    e = tt_label_group_ended_local(group, &labeled, &failed);
+    out->labeled += labeled;
+    out->failed += failed && !labeled;
   }
   tt_free(number);
   return e;

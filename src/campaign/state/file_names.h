@@ -31,11 +31,11 @@ tt_err tt_label_groups_list_local(const char *label, int64_t **number, int64_t *
 void tt_label_group_directory(const char *label, int64_t number, char path[TT_PATH_MAX]);
 
 /* Whether a group, by its directory, has labels; whether it has failed. Errors: IO. */
-tt_err tt_label_group_ended_local(const char *group, int *labelled, int *failed);
+tt_err tt_label_group_ended_local(const char *group, int *labeled, int *failed);
 
-/* Count the groups of a round: all, labelled, failed. Errors: IO, MEM. */
+/* Count the groups of a round: all, labeled, failed. Errors: IO, MEM. */
 typedef struct tt_label_progress {
-  int64_t groups, labelled, failed;
+  int64_t groups, labeled, failed;
 } tt_label_progress;
 tt_err tt_label_progress_read_local(const char *directory, int64_t round, tt_label_progress *out);
 #endif

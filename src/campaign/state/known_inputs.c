@@ -49,9 +49,9 @@ void tt_known_inputs_destroy(tt_known_inputs **k)
 static int64_t *find_slot(const tt_known_inputs *k)
 {
   size_t bytes = (size_t)k->width * sizeof *k->x;
-  uint64_t at = XXH3_64bits(k->looked_up, bytes);
-  for (;; at++) {
-    int64_t *slot = &k->slot[at & (uint64_t)(k->slots - 1)];
+  uint64_t offset = XXH3_64bits(k->looked_up, bytes);
+  for (;; offset++) {
+    int64_t *slot = &k->slot[offset & (uint64_t)(k->slots - 1)];
     if (!*slot || !memcmp(k->x + (*slot - 1) * k->width, k->looked_up, bytes)) return slot;
   }
 }
@@ -81,6 +81,6 @@ void tt_known_inputs_add(tt_known_inputs *k, int64_t id, int64_t row, const doub
 int64_t tt_known_inputs_find(tt_known_inputs *k, int64_t row, const double *x)
 {
   look_up(k, row, x);
-  int64_t at = *find_slot(k);
-  return at ? k->id[at - 1] : -1;
+  int64_t offset = *find_slot(k);
+  return offset ? k->id[offset - 1] : -1;
 }

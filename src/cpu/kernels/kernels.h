@@ -67,12 +67,12 @@ typedef struct tt_kernels {
   void (*loss)(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t rows, const float *o,
                const float *y, const float *variance, const float *weight, float factor,
                double *term, float *d, int64_t ld);
-  /* One optimiser step for `count` parameters; slots [S][stride]. */
+  /* One optimizer step for `count` parameters; slots [S][stride]. */
   void (*step)(tt_optimizer kind, int64_t count, float *w, const float *g, float *slots,
                int64_t stride, tt_optimizer_args args);
   /* Sum of squares, in double, in a fixed order. */
   double (*square_sum)(int64_t count, const float *g);
-  /* Slots [first, first + count) of the row order of an epoch: row numbers from list[labelled]. */
+  /* Slots [first, first + count) of the row order of an epoch: row numbers from list[labeled]. */
   void (*order)(const tt_sampler *order, const int32_t *list, int64_t first, int64_t count,
                 int32_t *row);
   /* x[columns][ld] from table[...][columns]: the given rows, transposed; zero in the padding to n.

@@ -12,11 +12,11 @@ INLINE void convolve_tile(const int O, const int V, const tt_convolution *c, int
 #pragma GCC unroll 16
     for (int v = 0; v < V; v++) sum[o][v] = broadcast(bias ? bias[o] : 0.0f);
   for (int64_t i = 0; i < c->channels; i++) {
-    const float *from = x + i * c->from_positions * ld, *weight = a + i * c->channel_step;
+    const float *src = x + i * c->from_positions * ld, *weight = a + i * c->channel_step;
     for (int32_t t = begin; t < end; t++) {
       VECTOR xi[PRODUCT_ROWS];
 #pragma GCC unroll 16
-      for (int v = 0; v < V; v++) xi[v] = load(from + c->taps.from[t] * ld + v * WIDTH);
+      for (int v = 0; v < V; v++) xi[v] = load(src + c->taps.from[t] * ld + v * WIDTH);
 #pragma GCC unroll 16
       for (int o = 0; o < O; o++) {
         VECTOR w = broadcast(weight[o * c->output_step + c->taps.at[t]]);
@@ -69,7 +69,7 @@ INLINE void convolve_gradient_tile(const int O, const int I, const tt_convolutio
 #pragma GCC unroll 4
     for (int h = 0; h < REGISTERS; h++) sum[t][h] = broadcast(0.0f);
   for (int32_t k = c->taps.first[tap]; k < c->taps.first[tap + 1]; k++) {
-    const float *to = d + c->taps.at[k] * ld, *from = x + c->taps.from[k] * ld;
+    const float *dst = d + c->taps.at[k] * ld, *from = x + c->taps.from[k] * ld;
     for (int64_t r = 0; r < n; r += TT_LANES)
 #pragma GCC unroll 4
       for (int h = 0; h < REGISTERS; h++) {
@@ -78,7 +78,7 @@ INLINE void convolve_gradient_tile(const int O, const int I, const tt_convolutio
         for (int i = 0; i < I; i++) xi[i] = load(from + i * x_step + r + h * WIDTH);
 #pragma GCC unroll 16
         for (int o = 0; o < O; o++) {
-          VECTOR od = load(to + o * d_step + r + h * WIDTH);
+          VECTOR od = load(dst + o * d_step + r + h * WIDTH);
 #pragma GCC unroll 16
           for (int i = 0; i < I; i++) sum[o * I + i][h] = FMA(od, xi[i], sum[o * I + i][h]);
         }
@@ -145,22 +145,23 @@ INLINE void pool_window(tt_pooling by, const tt_taps *taps, int64_t window, floa
   float s[TT_LANES];
   EACH_LANE s[l] = tt_pooling_start(by);
   for (int32_t t = taps->first[window]; t < taps->first[window + 1]; t++) {
-    const float *at = x + taps->from[t] * ld;
-    EACH_LANE s[l] = tt_pooling_next(by, s[l], at[l]);
+    const float *place = x + taps->from[t] * ld;
+    EACH_LANE s[l] = tt_pooling_next(by, s[l], place[l]);
   }
   EACH_LANE y[l] = tt_pooling_result(by, s[l], share);
 }
 
-INLINE void pool_by(tt_pooling by, int64_t channels, int64_t from_positions, const tt_taps *taps,
-                    float share, const float *x, float *y, int64_t ld, int64_t n)
+INLINE void pool_by(tt_pooling pooling, int64_t channels, int64_t from_positions,
+                    const tt_taps *taps, float share, const float *x, float *y, int64_t ld,
+                    int64_t n)
 {
   for (int64_t c = 0; c < channels; c++, x += from_positions * ld, y += taps->keys * ld)
     for (int64_t p = 0; p < taps->keys; p++)
       for (int64_t r = 0; r < n; r += TT_LANES)
-        pool_window(by, taps, p, share, x + r, ld, y + p * ld + r);
+        pool_window(pooling, taps, p, share, x + r, ld, y + p * ld + r);
 }
 
-INLINE void pool_gradient_by(tt_pooling by, int64_t channels, int64_t from_positions,
+INLINE void pool_gradient_by(tt_pooling pooling, int64_t channels, int64_t from_positions,
                              const tt_taps *taps, float share, const float *x, const float *d,
                              float *dx, int64_t ld, int64_t n)
 {
@@ -168,14 +169,15 @@ INLINE void pool_gradient_by(tt_pooling by, int64_t channels, int64_t from_posit
     for (int64_t p = 0; p < taps->keys; p++)
       for (int64_t r = 0; r < n; r += TT_LANES) {
         float y[TT_LANES], left[TT_LANES]; /* left: 0 after the first value, where that has all */
-        pool_window(by, taps, p, share, x + r, ld, y);
+        pool_window(pooling, taps, p, share, x + r, ld, y);
         memcpy(left, d + p * ld + r, sizeof left);
         for (int32_t t = taps->first[p]; t < taps->first[p + 1]; t++) {
-          const float *at = x + taps->from[t] * ld + r;
-          float *to = dx + taps->from[t] * ld + r, slope[TT_LANES];
-          EACH_LANE slope[l] = tt_pooling_slope(by, at[l], y[l], share);
-          EACH_LANE to[l] += slope[l] * left[l];
-          if (tt_pooling_takes_first(by)) EACH_LANE left[l] = slope[l] != 0.0f ? 0.0f : left[l];
+          const float *place = x + taps->from[t] * ld + r;
+          float *dst = dx + taps->from[t] * ld + r, slope[TT_LANES];
+          EACH_LANE slope[l] = tt_pooling_slope(pooling, place[l], y[l], share);
+          EACH_LANE dst[l] += slope[l] * left[l];
+          if (tt_pooling_takes_first(pooling))
+            EACH_LANE left[l] = slope[l] != 0.0f ? 0.0f : left[l];
         }
       }
     x += from_positions * ld, dx += from_positions * ld;
@@ -184,10 +186,10 @@ INLINE void pool_gradient_by(tt_pooling by, int64_t channels, int64_t from_posit
 }
 #undef EACH_LANE
 
-static void pool(tt_pooling by, int64_t channels, int64_t from_positions, const tt_taps *taps,
+static void pool(tt_pooling pooling, int64_t channels, int64_t from_positions, const tt_taps *taps,
                  float share, const float *x, float *y, int64_t ld, int64_t n)
 {
-  switch (by) {
+  switch (pooling) {
 #define X(name, ...)                                                                               \
   case TT_POOLING_##name:                                                                          \
     pool_by(TT_POOLING_##name, channels, from_positions, taps, share, x, y, ld, n);                \
@@ -198,11 +200,11 @@ static void pool(tt_pooling by, int64_t channels, int64_t from_positions, const 
   }
 }
 
-static void pool_gradient(tt_pooling by, int64_t channels, int64_t from_positions,
+static void pool_gradient(tt_pooling pooling, int64_t channels, int64_t from_positions,
                           const tt_taps *taps, float share, const float *x, const float *d,
                           float *dx, int64_t ld, int64_t n)
 {
-  switch (by) {
+  switch (pooling) {
 #define X(name, ...)                                                                               \
   case TT_POOLING_##name:                                                                          \
     pool_gradient_by(TT_POOLING_##name, channels, from_positions, taps, share, x, d, dx, ld, n);   \

@@ -71,16 +71,16 @@ static void norm(int64_t out, int64_t each, const float *gain, const float *shif
     if (normalized) memcpy(inverse_std + r, inverse, sizeof inverse);
     for (int64_t o = 0; o < out; o++)
       for (int64_t i = o * each; i < (o + 1) * each; i++) {
-        float *at = z + i * ld + r, scaled[TT_LANES];
-        EACH_LANE scaled[l] = tt_layer_norm_normalized(at[l], mean[l], inverse[l]);
+        float *place = z + i * ld + r, scaled[TT_LANES];
+        EACH_LANE scaled[l] = tt_layer_norm_normalized(place[l], mean[l], inverse[l]);
         if (normalized) memcpy(normalized + i * ld + r, scaled, sizeof scaled);
-        EACH_LANE at[l] = tt_layer_norm_output(scaled[l], gain[o], shift[o]);
+        EACH_LANE place[l] = tt_layer_norm_output(scaled[l], gain[o], shift[o]);
       }
   }
 }
 
 static void norm_gradient(int64_t out, int64_t each, const float *gain, const float *normalized,
-                          const float *inverse_std, const float *from, float *to, int64_t ld,
+                          const float *inverse_std, const float *src, float *dst, int64_t ld,
                           int64_t n)
 {
   float share = 1.0f / (float)(out * each);
@@ -89,7 +89,7 @@ static void norm_gradient(int64_t out, int64_t each, const float *gain, const fl
     for (int64_t o = 0; o < out; o++)
       for (int64_t i = o * each; i < (o + 1) * each; i++) EACH_LANE
         {
-          float e = gain[o] * from[i * ld + r + l];
+          float e = gain[o] * src[i * ld + r + l];
           sum[l] += e;
           along[l] = tt_fma(e, normalized[i * ld + r + l], along[l]);
         }
@@ -98,9 +98,9 @@ static void norm_gradient(int64_t out, int64_t each, const float *gain, const fl
     for (int64_t o = 0; o < out; o++)
       for (int64_t i = o * each; i < (o + 1) * each; i++) EACH_LANE
         {
-          int64_t at = i * ld + r + l;
-          to[at] = tt_layer_norm_delta(gain[o] * from[at], sum[l], along[l], normalized[at],
-                                       inverse_std[r + l]);
+          int64_t offset = i * ld + r + l;
+          dst[offset] = tt_layer_norm_delta(gain[o] * src[offset], sum[l], along[l],
+                                            normalized[offset], inverse_std[r + l]);
         }
   }
 }

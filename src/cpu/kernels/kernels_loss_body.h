@@ -1,7 +1,7 @@
 /* kernels_loss_body.h — losses and their derivatives; a fragment of kernels_body.h. */
 
 /* value[r] += loss; d0[r], d1[r] its derivatives, for one target; all 0 where the label is unknown.
- * The compiler vectorises the loop. */
+ * The compiler vectorizes the loop. */
 #define X(name, output, source)                                                                    \
   static void loss_##name(tt_loss_args args, int64_t rows, const float *o0, const float *o1,       \
                           const float *restrict y, float *restrict value, float *restrict d0,      \
@@ -84,15 +84,15 @@ static void loss_multi_output(tt_loss kind, tt_loss_args args, const tt_model *m
                               int more, double *term, float *d, int64_t ld)
 {
   int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
-  tt_loss_sample at = {.n = m->each, .level = m->level, .step = m->targets * ld};
+  tt_loss_sample sample = {.n = m->each, .level = m->level, .step = m->targets * ld};
   for (int64_t r = 0; r < rows; r++) {
     float value = 0.0f, share = weight ? weight[r] : 1.0f;
-    at.factor = weight ? share * factor : factor;
+    sample.factor = weight ? share * factor : factor;
     for (int64_t k = 0; k < m->targets; k++) {
-      at.o = o + k * ld + r;
-      at.d = d ? d + k * ld + r : NULL;
-      at.y = y[k * ld + r];
-      value += tt_loss_target(kind, &at, args);
+      sample.o = o + k * ld + r;
+      sample.d = d ? d + k * ld + r : NULL;
+      sample.y = y[k * ld + r];
+      value += tt_loss_target(kind, &sample, args);
     }
     term[r] = (more ? term[r] : 0.0) + (double)share * (double)value;
   }
@@ -121,9 +121,9 @@ static void loss(tt_loss kind, tt_loss_args args, const tt_model *model, int64_t
 {
   int heads = model->heads > 1 ? model->heads : 1;
   for (int h = 0; h < heads; h++) {
-    int64_t at = h * model->outputs * ld;
-    head_loss(kind, args, model, rows, o + at, y, variance, weight, factor, h > 0, term,
-              d ? d + at : NULL, ld);
+    int64_t offset = h * model->outputs * ld;
+    head_loss(kind, args, model, rows, o + offset, y, variance, weight, factor, h > 0, term,
+              d ? d + offset : NULL, ld);
   }
   for (int64_t r = 0; heads > 1 && r < rows; r++) term[r] /= (double)heads;
 }

@@ -1,7 +1,7 @@
 /* kernels_sampler_body.h — row order of an epoch, rows of a batch; a fragment of kernels_body.h. */
 
 /* The shuffle for many slots at once. Values outside [0, n) need another pass (cycle walking); they
- * are collected and processed together, so that the compiler vectorises each pass. */
+ * are collected and processed together, so that the compiler vectorizes each pass. */
 static void shuffle_all(const tt_shuffle *s, int32_t *restrict slot, int64_t count)
 {
   enum { CHUNK = 1024 };
@@ -33,7 +33,7 @@ static void order(const tt_sampler *o, const int32_t *list, int64_t first, int64
   if (o->resample == TT_RESAMPLE_bootstrap)
     for (int64_t i = 0; i < count; i++) {
       tt_random4 r = tt_random(o->seed, o->stream, TT_PURPOSE_RESAMPLE, 0, (uint32_t)row[i]);
-      row[i] = (int32_t)tt_uniform_below(r.v[0], r.v[1], o->labelled);
+      row[i] = (int32_t)tt_uniform_below(r.v[0], r.v[1], o->labeled);
     }
   for (int64_t i = 0; i < count; i++) row[i] = list[row[i]];
 }
@@ -42,9 +42,9 @@ static void gather(int64_t columns, int64_t width, const int32_t *pick, const fl
                    const int32_t *row, int64_t rows, int64_t n, float *x, int64_t ld)
 {
   for (int64_t k = 0; k < columns; k++) {
-    const float *from = table + (pick ? pick[k] : k);
-    float *restrict to = x + k * ld;
-    for (int64_t r = 0; r < rows; r++) to[r] = from[row[r] * width];
-    for (int64_t r = rows; r < n; r++) to[r] = 0.0f;
+    const float *src = table + (pick ? pick[k] : k);
+    float *restrict dst = x + k * ld;
+    for (int64_t r = 0; r < rows; r++) dst[r] = src[row[r] * width];
+    for (int64_t r = rows; r < n; r++) dst[r] = 0.0f;
   }
 }

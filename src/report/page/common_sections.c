@@ -52,18 +52,18 @@ void tt_page_put_files(FILE *f, const char *directory)
   enum { MOST = 40 };
   char path[TT_PATH_MAX];
   struct dirent **name = NULL;
-  struct stat at;
+  struct stat info;
   int n = scandir(directory, &name, is_known, alphasort);
   tt_page_begin_section(f, "Files", directory);
   fputs("<div class=\"wide\"><table>\n", f);
   for (int i = 0; i < n; i++) {
     int fits = snprintf(path, sizeof path, "%s/%s", directory, name[i]->d_name) < TT_PATH_MAX;
-    if (i < MOST && fits && !stat(path, &at)) {
+    if (i < MOST && fits && !stat(path, &info)) {
       fputs("<tr><td>", f);
       tt_page_put_verbatim(f, name[i]->d_name);
       fputs("</td>", f);
-      if (S_ISREG(at.st_mode))
-        put_size(f, (double)at.st_size);
+      if (S_ISREG(info.st_mode))
+        put_size(f, (double)info.st_size);
       else
         fputs("<td></td>", f);
       fprintf(f, "<td class=\"words\">%s</td></tr>\n", meaning_of(name[i]->d_name));

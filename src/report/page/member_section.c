@@ -142,15 +142,15 @@ static void put_member_row(const tt_run_page *p, int64_t m, int n, const int *hy
 
 static void say_states(const tt_run_page *p, char *text, size_t size)
 {
-  int64_t of[TT_STATUS_diverged + 1] = {0}, n = p->k->members;
+  int64_t index[TT_STATUS_diverged + 1] = {0}, n = p->k->members;
   size_t used;
   for (int64_t m = 0; m < n; m++)
-    for (int s = 0; s <= TT_STATUS_diverged; s++) of[s] += p->d->status[m] == s;
+    for (int s = 0; s <= TT_STATUS_diverged; s++) index[s] += p->d->status[m] == s;
   used = (size_t)snprintf(text, size, "%" PRId64 " member%s", n, tt_plural(n));
   for (int s = 0, first = 1; s <= TT_STATUS_diverged && used < size; s++)
-    if (of[s]) {
+    if (index[s]) {
       used += (size_t)snprintf(text + used, size - used, "%s%" PRId64 " %s", first ? ": " : ", ",
-                               of[s], state_name[s]);
+                               index[s], state_name[s]);
       first = 0;
     }
   if (used < size)
@@ -210,9 +210,9 @@ typedef struct sweep_points {
   const char *what;
 } sweep_points;
 
-static void say_sweep(const void *of, int64_t i, char *text, size_t size)
+static void say_sweep(const void *object, int64_t i, char *text, size_t size)
 {
-  const sweep_points *s = of;
+  const sweep_points *s = object;
   const char *what;
   int64_t m = s->member[i];
   double score = tt_run_page_score(s->p, m, &what);
@@ -241,13 +241,13 @@ static tt_err put_sweep_chart(const tt_run_page *p, int hyper, int64_t first, in
     snprintf(title, sizeof title, "%s", tt_hyper_name[hyper]);
     snprintf(label, sizeof label, "%s%s", strcmp(what, "validation loss") ? "test " : "", what);
     snprintf(note, sizeof note, "%.100s%s", p->k->owner[first], lost ? "; without diverged" : "");
-    sweep_points of = {p, hyper, member, what};
+    sweep_points points = {p, hyper, member, what};
     const tt_chart_series s = {.points = n,
                                .x = x,
                                .y = x + n,
                                .mark = TT_CHART_POINTS,
                                .hover = say_sweep,
-                               .of = &of,
+                               .of = &points,
                                .member = member};
     tt_page_chart(p->f, &(tt_chart){.title = title,
                                     .note = note,

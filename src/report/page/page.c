@@ -82,9 +82,9 @@ static int is_page(const char *path)
 
 tt_err tt_page_check_place(const char *path, int force)
 {
-  struct stat at;
-  if (force || lstat(path, &at)) return TT_OK; /* publish reports an error of the path */
-  if (S_ISREG(at.st_mode) && is_page(path)) return TT_OK;
+  struct stat info;
+  if (force || lstat(path, &info)) return TT_OK; /* publish reports an error of the path */
+  if (S_ISREG(info.st_mode) && is_page(path)) return TT_OK;
   return TT_FAIL(CANTCREAT, "%s exists and was not written by tutti; --force replaces it", path);
 }
 

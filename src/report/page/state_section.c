@@ -18,7 +18,7 @@ static const char *const quantity[QUANTITIES] = {"epoch", "loss_q25", "loss_q50"
 
 /* The lines of metrics.jsonl: value[quantity][line], NaN = unknown. */
 typedef struct progress_lines {
-  int64_t n, room;
+  int64_t n, capacity;
   double *value[QUANTITIES];
 } progress_lines;
 
@@ -41,20 +41,20 @@ static tt_err read_lines(const char *path, progress_lines *p)
 {
   char text[LINE];
   FILE *f = NULL;
-  struct stat at;
-  if (stat(path, &at) || tt_file_open_stream(path, &f)) return TT_OK;
-  p->room = at.st_size / 100 + 1;
+  struct stat info;
+  if (stat(path, &info) || tt_file_open_stream(path, &f)) return TT_OK;
+  p->capacity = info.st_size / 100 + 1;
   tt_err e = TT_OK;
-  for (int i = 0; !e && i < QUANTITIES; i++) e = TT_ALLOC(p->value[i], p->room);
-  while (!e && p->n < p->room && fgets(text, sizeof text, f))
+  for (int i = 0; !e && i < QUANTITIES; i++) e = TT_ALLOC(p->value[i], p->capacity);
+  while (!e && p->n < p->capacity && fgets(text, sizeof text, f))
     if (strchr(text, '\n')) add_line(p, text); /* else it is being written */
   fclose(f);
   return e;
 }
 
-static void say_progress(const void *of, int64_t i, char *text, size_t size)
+static void say_progress(const void *object, int64_t i, char *text, size_t size)
 {
-  const progress_lines *p = of;
+  const progress_lines *p = object;
   snprintf(text, size, "epoch %.0f, %.0f training: loss %.4g (%.4g to %.4g)", p->value[0][i],
            p->value[4][i], p->value[2][i], p->value[1][i], p->value[3][i]);
 }

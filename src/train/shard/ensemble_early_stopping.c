@@ -38,7 +38,7 @@ typedef struct ensemble_validation {
 
 static const tt_cohort *cohort_of(const ensemble_validation *v) { return v->part->shard->cohort; }
 
-static tt_err gather_summaries(tt_comm *c, const tt_shard *shard, tt_member_summary *to)
+static tt_err gather_summaries(tt_comm *c, const tt_shard *shard, tt_member_summary *dst)
 {
   const tt_state *s = shard->state;
   tt_member_summary *mine = NULL;
@@ -49,7 +49,7 @@ static tt_err gather_summaries(tt_comm *c, const tt_shard *shard, tt_member_summ
                                   .best_epoch = TT_FIELD(s, best_epoch)[i],
                                   .best_loss = TT_FIELD(s, best_loss)[i],
                                   .status = TT_FIELD(s, status)[i]};
-  if (!e) tt_allgatherv(c, mine, shard->slice.count * (int64_t)sizeof *mine, to, NULL);
+  if (!e) tt_allgatherv(c, mine, shard->slice.count * (int64_t)sizeof *mine, dst, NULL);
   tt_free(mine);
   return e;
 }
@@ -83,10 +83,10 @@ int64_t tt_ensemble_max_epoch(const tt_ensemble *e, const tt_member_summary *all
 }
 
 /* A member is in the mixture if it did not diverge and, while it trains, has reached max_epoch. */
-static int is_in_mixture(const tt_member_summary *at, int64_t max_epoch)
+static int is_in_mixture(const tt_member_summary *summary, int64_t max_epoch)
 {
-  return at->status != TT_STATUS_diverged &&
-         (at->status != TT_STATUS_training || at->epoch == max_epoch);
+  return summary->status != TT_STATUS_diverged &&
+         (summary->status != TT_STATUS_training || summary->epoch == max_epoch);
 }
 
 /* The members of slice s that belong to ensemble e. */

@@ -53,7 +53,7 @@ static tt_err join_team(tt_shard *shard, tt_team *team, int stages, tt_slice sli
       (tt_shard_team){.ranks = team,
                       .stages = stages,
                       .slice = slice,
-                      .on_device = shard->use->device_exchange && shard->ops->team->device_room};
+                      .on_device = shard->use->device_exchange && shard->ops->team->device_scratch};
   if (slice.count == 0) return TT_OK;
   if (shard->slice.count > 0) {
     TT_TRY(create_engine(shard, slice, &own, &shard->engine));
@@ -212,21 +212,21 @@ static tt_err update_others(tt_shard *shard)
 {
   const tt_state *s = shard->state;
   int64_t n = 0, skip = shard->wave.first - shard->slice.first;
-  tt_member_progress *at = NULL;
+  tt_member_progress *progress = NULL;
   shard->others = (tt_progress){.waiting = 0};
   if (shard->wave.count == shard->slice.count) return TT_OK;
-  TT_TRY(TT_ALLOC(at, shard->slice.count));
+  TT_TRY(TT_ALLOC(progress, shard->slice.count));
   for (int64_t i = 0; i < shard->slice.count; i++) {
     if (i >= skip && i < skip + shard->wave.count) continue;
     int32_t epoch = TT_FIELD(s, epoch)[i];
-    at[n++] = (tt_member_progress){
+    progress[n++] = (tt_member_progress){
         .epoch = epoch,
         .status = TT_FIELD(s, status)[i],
         .loss = tt_last_epoch_loss(TT_FIELD(s, loss_train), s->epochs, i, epoch)};
   }
-  tt_progress_from_members(n, at, shard->cohort->max_epochs, &shard->others);
+  tt_progress_from_members(n, progress, shard->cohort->max_epochs, &shard->others);
   if (!in_turn(shard)) shard->others.waiting = shard->others.training;
-  tt_free(at);
+  tt_free(progress);
   return TT_OK;
 }
 
@@ -260,14 +260,14 @@ tt_err tt_shard_train_local(tt_shard *shard, int64_t steps)
   return TT_OK;
 }
 
-static tt_err expand_snapshots(tt_cohort **of, tt_shard *shard)
+static tt_err expand_snapshots(tt_cohort **cohort, tt_shard *shard)
 {
   tt_cohort *expanded = NULL;
   tt_state *members = NULL;
-  TT_TRY(tt_snapshot_expand(*of, shard->state, &expanded, &members));
+  TT_TRY(tt_snapshot_expand(*cohort, shard->state, &expanded, &members));
   tt_state_destroy(&shard->state);
-  tt_cohort_destroy(of);
-  *of = expanded;
+  tt_cohort_destroy(cohort);
+  *cohort = expanded;
   shard->cohort = expanded;
   shard->state = members;
   shard->slice = (tt_slice){members->first, members->count};

@@ -43,28 +43,28 @@ static void exchange_gradients(tt_team_member *x)
   int64_t sends = 0, receives = 0, bytes = x->segment.count * (int64_t)sizeof(float);
   for (int64_t i = 0; i < b->group.count; i++) {
     int r = (int)(b->group.first + i);
-    tt_slice to = b->segment[r];
+    tt_slice slice = b->segment[r];
     if (r == x->rank) continue;
     for (int k = 0; k < b->sums[x->rank].count; k++)
       b->send[sends++] =
-          (tt_team_message){r, to.count * (int64_t)sizeof(float), x->sum[k] + to.first};
+          (tt_team_message){r, slice.count * (int64_t)sizeof(float), x->sum[k] + slice.first};
     for (int k = 0; k < b->sums[r].count; k++, receives++)
       b->receive[receives] = (tt_team_message){r, bytes, b->incoming + receives * b->stride};
   }
   tt_team_exchange_values(x, sends, receives);
 }
 
-float *tt_team_room(const tt_team_member *x)
+float *tt_team_scratch(const tt_team_member *x)
 {
   return x->team->on_device || !x->sum[0] ? x->team->buffers->w : x->sum[0];
 }
 
-static void add_sum(tt_team_member *x, float *to, const float *from)
+static void add_sum(tt_team_member *x, float *dst, const float *src)
 {
   if (!x->team->on_device)
-    for (int64_t p = 0; p < x->segment.count; p++) to[p] += from[p];
+    for (int64_t p = 0; p < x->segment.count; p++) dst[p] += src[p];
   else if (!x->error)
-    x->error = x->shard->ops->team->device_add(x->team->engine, x->m, to, from, x->segment.count);
+    x->error = x->shard->ops->team->device_add(x->team->engine, x->m, dst, src, x->segment.count);
 }
 
 float *tt_team_reduce(tt_team_member *x)
@@ -94,32 +94,33 @@ tt_state *tt_team_state(const tt_shard *shard, int64_t m, int64_t *i)
 
 /* Messages by which each of some ranks gets the slices of the others; `size` of an element. Returns
  * their number, to send and to receive. */
-static int64_t list_slices(const tt_team_member *x, tt_slice ranks, const tt_slice *of, void *array,
-                           int64_t size)
+static int64_t list_slices(const tt_team_member *x, tt_slice ranks, const tt_slice *slice,
+                           void *array, int64_t size)
 {
   const tt_team_buffers *b = x->team->buffers;
-  tt_slice own = of[x->rank];
+  tt_slice own = slice[x->rank];
   int64_t n = 0;
   for (int64_t i = 0; i < ranks.count; i++) {
     int r = (int)(ranks.first + i);
     if (r == x->rank) continue;
     b->send[n] = (tt_team_message){r, own.count * size, (char *)array + own.first * size};
-    b->receive[n++] = (tt_team_message){r, of[r].count * size, (char *)array + of[r].first * size};
+    b->receive[n++] =
+        (tt_team_message){r, slice[r].count * size, (char *)array + slice[r].first * size};
   }
   return n;
 }
 
-void tt_team_exchange_slices(tt_team_member *x, tt_slice ranks, const tt_slice *of, float *array)
+void tt_team_exchange_slices(tt_team_member *x, tt_slice ranks, const tt_slice *slice, float *array)
 {
-  int64_t n = list_slices(x, ranks, of, array, (int64_t)sizeof *array);
+  int64_t n = list_slices(x, ranks, slice, array, (int64_t)sizeof *array);
   tt_team_exchange_values(x, n, n);
 }
 
 /* The same for numbers in memory of the host, of all ranks. */
-static void exchange_terms(const tt_team_member *x, const tt_slice *of, double *term)
+static void exchange_terms(const tt_team_member *x, const tt_slice *slice, double *term)
 {
   const tt_team_buffers *b = x->team->buffers;
-  int64_t n = list_slices(x, (tt_slice){0, x->ranks}, of, term, (int64_t)sizeof *term);
+  int64_t n = list_slices(x, (tt_slice){0, x->ranks}, slice, term, (int64_t)sizeof *term);
   tt_team_exchange(x->team->ranks, n, b->send, n, b->receive);
 }
 
@@ -145,7 +146,7 @@ int tt_team_exchange_words(tt_team_member *x, tt_team_word *mine, int *stop)
   const tt_team_buffers *b = x->team->buffers;
   int failed = 0;
   mine->failed = x->error != TT_OK;
-  mine->stop = tt_stop_signalled_local();
+  mine->stop = tt_stop_signaled_local();
   tt_team_allgather(x->team->ranks, mine, (int64_t)sizeof *mine, b->word);
   for (int r = 0; r < x->ranks; r++) {
     failed |= b->word[r].failed != 0;
@@ -155,18 +156,18 @@ int tt_team_exchange_words(tt_team_member *x, tt_team_word *mine, int *stop)
 }
 
 /* tt_epoch_sharing.gather for a tt_team_member. */
-static void gather_terms(void *with, int64_t terms, double *term)
+static void gather_terms(void *context, int64_t terms, double *term)
 {
-  const tt_team_member *x = with;
+  const tt_team_member *x = context;
   tt_slice *share = x->team->buffers->shares;
   for (int r = 0; r < x->ranks; r++) share[r] = tt_part_slice(terms, x->ranks, r);
   exchange_terms(x, share, term);
 }
 
 /* tt_epoch_sharing.gather_segments for a tt_team_member. */
-static void gather_segments(void *with, float *vector)
+static void gather_segments(void *context, float *vector)
 {
-  tt_team_member *x = with;
+  tt_team_member *x = context;
   tt_team_exchange_slices(x, (tt_slice){0, x->ranks}, x->team->buffers->segment, vector);
 }
 
@@ -176,6 +177,6 @@ tt_epoch_sharing tt_team_share(tt_team_member *x)
                             .engine = x->rank,
                             .gather = gather_terms,
                             .gather_segments = gather_segments,
-                            .room = tt_team_room(x),
+                            .scratch = tt_team_scratch(x),
                             .with = x};
 }

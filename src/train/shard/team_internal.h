@@ -57,7 +57,7 @@ float *tt_team_reduce(tt_team_member *x);
 
 /* Memory for one value of each parameter [P]. On the host it is the first sum of this rank, and
  * overwrites it. On a device it is separate: kernels expect that sums are 0 for frozen layers. */
-float *tt_team_room(const tt_team_member *x);
+float *tt_team_scratch(const tt_team_member *x);
 
 /* The state of a team with member m of the cohort, and its number there: on rank 0 that of all
  * members, on the others one for each member in turn. */
@@ -68,8 +68,9 @@ void tt_team_exchange_values(tt_team_member *x, int64_t sends, int64_t receives)
 
 /* Of some ranks, each has its slice of an array of the engine's memory and gets those of the
  * others.
- *   of  [ranks of the team] slice of each rank */
-void tt_team_exchange_slices(tt_team_member *x, tt_slice ranks, const tt_slice *of, float *array);
+ *   slice  [ranks of the team] slice of each rank */
+void tt_team_exchange_slices(tt_team_member *x, tt_slice ranks, const tt_slice *slice,
+                             float *array);
 
 /* How the ranks share the end of an epoch. The sums of the parts must not be needed any more. */
 tt_epoch_sharing tt_team_share(tt_team_member *x);

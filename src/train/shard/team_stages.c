@@ -36,8 +36,8 @@ static const tt_pipeline_place *own_place(const tt_team_member *x)
 /* Parts between their forward and backward pass, at most. */
 static int64_t window_of(const tt_team_member *x)
 {
-  const tt_pipeline_place *at = own_place(x);
-  return tt_pipeline_window(x->team->buffers->grid.stages, at->stage, at->parts.count);
+  const tt_pipeline_place *place = own_place(x);
+  return tt_pipeline_window(x->team->buffers->grid.stages, place->stage, place->parts.count);
 }
 
 static int64_t params_of(const tt_team_member *x) { return cohort_of(x)->model.params; }
@@ -86,13 +86,13 @@ static void begin_send(const pipeline *p, lane *l, int64_t i)
 
 typedef tt_err stage_function(tt_engine *e, int64_t part, const float *in, float *out);
 
-static void pass_part(pipeline *p, stage_function *compute, lane *from, lane *to, int64_t i)
+static void pass_part(pipeline *p, stage_function *compute, lane *src, lane *dst, int64_t i)
 {
   tt_team_member *x = p->x;
-  const float *in = receive(p, from, i);
-  float *out = buffer_for(to, i);
+  const float *in = receive(p, src, i);
+  float *out = buffer_for(dst, i);
   if (!x->error) x->error = compute(x->team->engine, i, in, out);
-  begin_send(p, to, i);
+  begin_send(p, dst, i);
 }
 
 /* The lane number `index` of the buffers, to or from the rank of another stage in this column. */
@@ -100,11 +100,11 @@ static lane lane_of(const tt_team_member *x, int index, int stage, int64_t width
 {
   const tt_pipeline_grid grid = x->team->buffers->grid;
   int64_t values = grid.stages > 1 ? tt_team_lane_values(cohort_of(x)) : 0;
-  float *at = x->team->buffers->lane + 2 * index * values;
+  float *place = x->team->buffers->lane + 2 * index * values;
   int exists = is_used && stage >= 0 && stage < grid.stages;
   return (lane){.rank = exists ? stage * grid.columns + own_place(x)->column : -1,
                 .width = width,
-                .buffer = {at, at + values}};
+                .buffer = {place, place + values}};
 }
 
 static pipeline create_pipeline(tt_team_member *x, int64_t rows)
@@ -154,18 +154,19 @@ static void gather_blocks(tt_team_member *x, float *gradient)
   tt_slice own = x->segment;
   int64_t sends = 0, receives = 0, last = own.first + own.count - 1;
   for (int r = 0; own.count > 0 && r < x->ranks; r++) {
-    tt_slice of = b->segment[r];
-    int64_t begin = of.first / TT_NORM_BLOCK * TT_NORM_BLOCK;
-    int64_t end = of.first + of.count;
+    tt_slice slice = b->segment[r];
+    int64_t begin = slice.first / TT_NORM_BLOCK * TT_NORM_BLOCK;
+    int64_t end = slice.first + slice.count;
     if (end > begin + TT_NORM_BLOCK) end = begin + TT_NORM_BLOCK;
-    const tt_team_message rest = {r, (end - of.first) * (int64_t)sizeof(float),
-                                  gradient + of.first};
-    if (of.first == begin || of.count == 0) continue;
+    const tt_team_message rest = {r, (end - slice.first) * (int64_t)sizeof(float),
+                                  gradient + slice.first};
+    if (slice.first == begin || slice.count == 0) continue;
     if (r != x->rank && begin >= own.first && begin <= last) b->receive[receives++] = rest;
-    for (int to = 0; r == x->rank && to < r; to++)
-      if (begin >= b->segment[to].first && begin < b->segment[to].first + b->segment[to].count) {
+    for (int stop = 0; r == x->rank && stop < r; stop++)
+      if (begin >= b->segment[stop].first &&
+          begin < b->segment[stop].first + b->segment[stop].count) {
         b->send[sends] = rest;
-        b->send[sends++].rank = to;
+        b->send[sends++].rank = stop;
       }
   }
   tt_team_exchange_values(x, sends, receives);
@@ -206,14 +207,14 @@ static tt_slice advance(tt_team_member *x, int ends_epoch, const float **w)
 {
   const tt_team_buffers *b = x->team->buffers;
   const tt_slice ranks = ends_epoch ? (tt_slice){0, x->ranks} : b->group;
-  tt_slice of = ends_epoch ? (tt_slice){0, params_of(x)} : own_place(x)->layers.params;
-  float *room = tt_team_room(x);
+  tt_slice slice = ends_epoch ? (tt_slice){0, params_of(x)} : own_place(x)->layers.params;
+  float *scratch = tt_team_scratch(x);
   int is_shared = ranks.count > 1;
-  update_weights(x, is_shared ? room + x->segment.first : NULL);
+  update_weights(x, is_shared ? scratch + x->segment.first : NULL);
   if (!is_shared) return (tt_slice){0, 0};
-  tt_team_exchange_slices(x, ranks, b->segment, room);
-  *w = room + of.first;
-  return of;
+  tt_team_exchange_slices(x, ranks, b->segment, scratch);
+  *w = scratch + slice.first;
+  return slice;
 }
 
 /* Before the first message the ranks agree that all of them take this step, and after the last one
@@ -221,14 +222,14 @@ static tt_slice advance(tt_team_member *x, int ends_epoch, const float **w)
 int tt_team_stage_step(tt_team_member *x, int *epoch_ended, int *stop)
 {
   const tt_engine_ops *ops = x->shard->ops;
-  const tt_pipeline_place *at = own_place(x);
+  const tt_pipeline_place *place = own_place(x);
   tt_team_word mine = {0};
   tt_pipeline_step step = {0};
   tt_slice updated = {0, 0};
   const float *w = NULL;
   if (!x->error)
-    x->error =
-        ops->team->stage_begin(x->team->engine, x->m, &at->layers, at->parts, window_of(x), &step);
+    x->error = ops->team->stage_begin(x->team->engine, x->m, &place->layers, place->parts,
+                                      window_of(x), &step);
   mine.training = step.training;
   int taken = tt_team_exchange_words(x, &mine, stop);
   if (taken <= 0) return taken;

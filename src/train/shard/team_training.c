@@ -47,10 +47,10 @@ typedef struct exchanged {
 static exchanged exchanged_values(const tt_cohort *c, int stages, int on_device, tt_pipeline_grid g,
                                   int rank)
 {
-  const tt_pipeline_place at = tt_pipeline_place_of(&c->model, g, c->parts, rank);
-  int has_room = (stages || at.parts.count > 0) && !on_device;
-  return (exchanged){has_room ? 0 : c->model.params,
-                     incoming_sums(c, g, rank) * stride_of(at.segment),
+  const tt_pipeline_place place = tt_pipeline_place_of(&c->model, g, c->parts, rank);
+  int has_scratch = (stages || place.parts.count > 0) && !on_device;
+  return (exchanged){has_scratch ? 0 : c->model.params,
+                     incoming_sums(c, g, rank) * stride_of(place.segment),
                      g.stages > 1 ? 8 * tt_team_lane_values(c) : 0};
 }
 
@@ -117,7 +117,7 @@ static tt_err reserve_device(const tt_shard *shard)
   if (!t->on_device) return TT_OK;
   const exchanged n =
       exchanged_values(shard->cohort, t->stages, 1, b->grid, tt_team_rank(t->ranks));
-  TT_TRY(shard->ops->team->device_room(t->engine, n.incoming + n.lane + n.w, &b->incoming));
+  TT_TRY(shard->ops->team->device_scratch(t->engine, n.incoming + n.lane + n.w, &b->incoming));
   b->lane = b->incoming + n.incoming;
   b->w = b->lane + n.lane;
   b->incoming += b->segment[tt_team_rank(t->ranks)].first % 4;
@@ -129,17 +129,17 @@ static tt_err reserve_buffers(tt_shard *shard)
   tt_shard_team *t = &shard->team;
   int ranks = tt_team_ranks(t->ranks), rank = tt_team_rank(t->ranks);
   int64_t size[BUFFERS];
-  char *at = NULL;
+  char *cursor = NULL;
   if (t->buffers) return TT_OK;
-  TT_TRY(TT_ALLOC(at,
+  TT_TRY(TT_ALLOC(cursor,
                   tt_team_buffer_bytes_local(shard->cohort, t->stages, t->on_device, ranks, rank)));
-  tt_team_buffers *b = t->buffers = (void *)at;
+  tt_team_buffers *b = t->buffers = (void *)cursor;
   void *array[BUFFERS];
-  at += (sizeof *b + 63) / 64 * 64;
+  cursor += (sizeof *b + 63) / 64 * 64;
   buffer_sizes(shard->cohort, t->stages, t->on_device, ranks, rank, size);
   for (int i = 0; i < BUFFERS; i++) {
-    array[i] = at;
-    at += size[i];
+    array[i] = cursor;
+    cursor += size[i];
   }
   *b = (tt_team_buffers){.sums = array[0],
                          .word = array[1],
@@ -163,7 +163,7 @@ static tt_err reserve_buffers(tt_shard *shard)
 static const float *update_weights(tt_team_member *x)
 {
   const tt_team_buffers *b = x->team->buffers;
-  float *gradient = tt_team_reduce(x), *w = tt_team_room(x);
+  float *gradient = tt_team_reduce(x), *w = tt_team_scratch(x);
   double squares = tt_team_squares(x, x->segment, gradient);
   if (!x->error)
     x->error = x->shard->ops->team->advance(x->team->engine, x->m, x->segment, gradient, squares,
@@ -337,9 +337,9 @@ static tt_err collect_member(tt_shard *shard, int64_t m)
   int64_t i;
   tt_state *s = tt_team_state(shard, m, &i);
   tt_err e = shard->ops->save(t->engine, (tt_slice){m, 1}, s);
-  int64_t at = i * s->params + (shard->engine ? 0 : s->own_first);
+  int64_t offset = i * s->params + (shard->engine ? 0 : s->own_first);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) move_field(t, i, f, 1);
-  if (t->stages) move_segments(t, TT_FIELD(s, weights) + at, 1);
+  if (t->stages) move_segments(t, TT_FIELD(s, weights) + offset, 1);
   return e;
 }
 

@@ -4,7 +4,7 @@
  *
  * One step: each rank adds the gradients of its parts as far as the tree of core/model/parts.h
  * allows; the ranks exchange losses, then the sums: each gets those of its segment of the
- * parameters, adds them in tree order, and takes the optimiser step of the segment; then they
+ * parameters, adds them in tree order, and takes the optimizer step of the segment; then they
  * exchange the new weights. All ranks then end the step, and the epoch, with the same bits as one
  * rank with all parts. Only rank 0 of the team has the members in its shard. A step in stages:
  * team_stages.c. */

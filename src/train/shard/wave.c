@@ -14,6 +14,6 @@ tt_slice tt_wave_slice(const tt_wave_list *list, const tt_slice *slice, int64_t 
 {
   int64_t first = wave * list->members;
   for (int64_t i = 0; i < cohort; i++) first -= slice[i].count;
-  tt_slice of = tt_slice_intersect((tt_slice){first, list->members}, 0, slice[cohort].count);
-  return (tt_slice){slice[cohort].first + of.first, of.count};
+  tt_slice range = tt_slice_intersect((tt_slice){first, list->members}, 0, slice[cohort].count);
+  return (tt_slice){slice[cohort].first + range.first, range.count};
 }

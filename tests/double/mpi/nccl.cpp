@@ -1,7 +1,7 @@
 /* nccl.cpp — the double of libnccl.so.2: moves values between the devices of the double, over MPI
  * between the processes of MPI_COMM_WORLD. Its communicators never block: every call that needs
  * other ranks is in progress until ncclCommGetAsyncError has seen their messages. The ranks of a
- * communicator are neighbours in MPI_COMM_WORLD, as those of a team are.
+ * communicator are neighbors in MPI_COMM_WORLD, as those of a team are.
  *
  * TT_NCCL_VERSION=21000: the version. TT_NCCL_FAIL=NAME:N, also while the program runs: the N-th
  * call of a function from then on fails. */

@@ -59,7 +59,7 @@ static __global__ void read_then_write(race_args a)
   tt_cluster_sync();
 }
 
-/* Neighbours in device memory: without a common byte, and with one. */
+/* Neighbors in device memory: without a common byte, and with one. */
 static __global__ void write_bytes(race_args a)
 {
   int t = (int)(blockIdx.x * THREADS + threadIdx.x);

@@ -144,7 +144,7 @@ typedef std::function<void()> work;
 cudaError_t submit(cudaStream_t stream, work what);
 /* Wait until all work of all streams is done. */
 void wait_for_all();
-/* Calls that may synchronise or allocate (CUDA: potentially unsafe) break every capture that is not
+/* Calls that may synchronize or allocate (CUDA: potentially unsafe) break every capture that is not
  * relaxed: an error if there is one. */
 cudaError_t fail_if_capturing();
 /* The same for use of the legacy default stream, which waits for streams that are not

@@ -1,4 +1,4 @@
-/* oracle_child.h — the test program as the oracle: each word selects a behaviour. It labels two
+/* oracle_child.h — the test program as the oracle: each word selects a behavior. It labels two
  * targets, sum and product of the first two inputs. The number of the call is N in the name of its
  * output, .../try-N/output.h5. */
 #ifndef TT_ORACLE_CHILD_H

@@ -22,10 +22,10 @@ static tt_columns input, target;
 static const int64_t rows[N] = {40, 7, 4000000007, 12, 3};
 
 /* Text as a YAML string in single quotes. */
-static inline void quote(const char *text, char *to)
+static inline void quote(const char *text, char *dst)
 {
-  while ((*to++ = *text) != '\0')
-    if (*text++ == '\'') *to++ = '\'';
+  while ((*dst++ = *text) != '\0')
+    if (*text++ == '\'') *dst++ = '\'';
 }
 
 /* Without `word`, there is no label.command. */
@@ -109,7 +109,7 @@ static inline int calls(void)
   return n;
 }
 
-/* Number of labelled rows; checks that all labels are right. The same on all ranks. */
+/* Number of labeled rows; checks that all labels are right. The same on all ranks. */
 static inline int check_labels(const tt_query_labels *a)
 {
   int n = 0;
@@ -126,7 +126,7 @@ static inline int check_labels(const tt_query_labels *a)
   return n;
 }
 
-static inline int labelled_by(const char *word, const char *more)
+static inline int labeled_by(const char *word, const char *more)
 {
   tt_query_labels *a = NULL;
   TT_CHECK_OK(ask(word, more, &a));

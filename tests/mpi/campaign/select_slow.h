@@ -10,11 +10,11 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { ROWS = 1200, LARGE = 140001, D = 3, FIRST = 500, LISTS = 3, MOST = 2 * ROWS, LABELLED = 7 };
+enum { ROWS = 1200, LARGE = 140001, D = 3, FIRST = 500, LISTS = 3, MOST = 2 * ROWS, LABELED = 7 };
 static tt_config cfg;
 static tt_scaler scaler;
 static float x[ROWS * D];
-static double labelled[LABELLED * D];
+static double labeled[LABELED * D];
 static float score[LISTS * ROWS]; /* as pool_scores.h5 */
 
 /* The queries that the slow selection of this file gives. */
@@ -69,9 +69,9 @@ static void want_best(const double *value, int64_t max_queries)
 }
 
 /* Are the inputs those of one of want[from .. to)? */
-static int is_repeated(int64_t i, int64_t from, int64_t to)
+static int is_repeated(int64_t i, int64_t begin, int64_t end)
 {
-  for (int64_t k = from; k < to; k++)
+  for (int64_t k = begin; k < end; k++)
     if (!memcmp(x + i * D, x + want[k] * D, D * sizeof *x)) return 1;
   return 0;
 }
@@ -91,9 +91,9 @@ static void want_distinct(const double *own, int64_t max_queries)
   }
 }
 
-static float normal(const float *from, int64_t d)
+static float normal(const float *src, int64_t d)
 {
-  return (float)(((double)from[d] - scaler.x_mean[d]) / scaler.x_scale[d]);
+  return (float)(((double)src[d] - scaler.x_mean[d]) / scaler.x_scale[d]);
 }
 
 static double far(const float *a, const float *b)
@@ -106,11 +106,11 @@ static double far(const float *a, const float *b)
 static double nearest(int64_t i)
 {
   double near = INFINITY;
-  float to[D];
+  float high[D];
   for (int64_t k = 0; k < wanted; k++) near = fmin(near, far(x + i * D, x + want[k] * D));
-  for (int64_t k = 0; k < LABELLED && cfg.select_method == TT_SELECT_kcenter; k++) {
-    for (int d = 0; d < D; d++) to[d] = (float)labelled[k * D + d];
-    near = fmin(near, far(x + i * D, to));
+  for (int64_t k = 0; k < LABELED && cfg.select_method == TT_SELECT_kcenter; k++) {
+    for (int d = 0; d < D; d++) high[d] = (float)labeled[k * D + d];
+    near = fmin(near, far(x + i * D, high));
   }
   return near;
 }

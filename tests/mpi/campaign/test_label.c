@@ -1,5 +1,5 @@
-/* test_label.c — stage label by a command: for every behaviour of an oracle, on any number of
- * ranks, the labels are right, and no query is labelled twice. */
+/* test_label.c — stage label by a command: for every behavior of an oracle, on any number of
+ * ranks, the labels are right, and no query is labeled twice. */
 #include "tests/mpi/campaign/oracle_rig.h"
 
 #include <signal.h>
@@ -13,23 +13,23 @@ TT_TEST (labels_are_right_in_any_groups_and_formats) {
                                      "rows_per_call: 100"};
   static const int groups[] = {5, 3, 1};
   for (int i = 0; i < 3; i++) {
-    TT_CHECK(labelled_by("good", more[i]), ==, N);
+    TT_CHECK(labeled_by("good", more[i]), ==, N);
     TT_CHECK(calls(), ==, groups[i]);
-    TT_CHECK(labelled_by("exit_64", more[i]), ==, N); /* no further call */
+    TT_CHECK(labeled_by("exit_64", more[i]), ==, N); /* no further call */
     TT_CHECK(calls(), ==, groups[i]);
     clear();
   }
   unsetenv("TUTTI_EXE"); /* is slow */
 }
 
-/* Behaviour of an oracle with a group of 5: labelled rows, calls, words of the log. */
+/* Behavior of an oracle with a group of 5: labeled rows, calls, words of the log. */
 static const struct {
   const char *word, *more;
-  int labelled, calls;
+  int labeled, calls;
   const char *why;
 } misdeeds[] = {
     {"crash", "retries: 1", 0, 2, "signal 6"},
-    {"crash_once", "retries: 1", N, 2, "labelled 5 of 5"},
+    {"crash_once", "retries: 1", N, 2, "labeled 5 of 5"},
     {"hang", "retries: 0, timeout: 0.1s", 0, 1, "label.timeout (0.1 s)"},
     {"nothing", "retries: 0", 0, 1, "exit 0, but"},
     {"not_hdf5", "retries: 0", 0, 1, "not an HDF5 file"},
@@ -39,32 +39,31 @@ static const struct {
     {"fifo", "retries: 0", 0, 1, "output.h5 is a FIFO, not a regular file"},
     {"twice", "retries: 0", 0, 1, "id 40 occurs twice"},
     {"unasked", "retries: 0", 0, 1, "id -5, which was not queried"},
-    {"partial", "retries: 0", 4, 1, "labelled 4 of 5, 1 failed (oracle: no value)"},
-    {"nan_in_one", "retries: 0", N, 1, "labelled 5 of 5"},
+    {"partial", "retries: 0", 4, 1, "labeled 4 of 5, 1 failed (oracle: no value)"},
+    {"nan_in_one", "retries: 0", N, 1, "labeled 5 of 5"},
     {"nan_in_all", "retries: 0", 4, 1, "no value"},
     {"infinite", "retries: 0", 4, 1, "no value"},
     {"exit_1", "retries: 2", 0, 3, "exit 1"}, /* an exception in Python: try again */
-    {"exit_65", "retries: 5", 0, 1, "labelled 0 of 5, 5 failed (oracle: exit 65)"},
-    {"exit_65_partial", "retries: 5", 4, 1, "labelled 4 of 5, 1 failed (oracle: exit 65)"},
+    {"exit_65", "retries: 5", 0, 1, "labeled 0 of 5, 5 failed (oracle: exit 65)"},
+    {"exit_65_partial", "retries: 5", 4, 1, "labeled 4 of 5, 1 failed (oracle: exit 65)"},
     {"exit_3", "retries: 1", 0, 2, "exit 3"},
     {"exit_139", "retries: 1", 0, 2, "signal 11"},
-    {"later_once", "max_wait: 1h", N, 1,
-     "labelled 5 of 5"}, /* no label of the first call is kept */
+    {"later_once", "max_wait: 1h", N, 1, "labeled 5 of 5"}, /* no label of the first call is kept */
 };
 
-TT_TEST (every_behaviour_of_an_oracle_is_handled) {
+TT_TEST (every_behavior_of_an_oracle_is_handled) {
   for (size_t i = 0; i < sizeof misdeeds / sizeof *misdeeds; i++) {
     char more[256], text[TT_ERR_MESSAGE_SIZE];
     hearing h;
     snprintf(more, sizeof more, "rows_per_call: 100, %s", misdeeds[i].more);
     hear_begin(comm, scratch, &h);
-    int labelled = labelled_by(misdeeds[i].word, more);
+    int labeled = labeled_by(misdeeds[i].word, more);
     hear_end(&h, text);
-    if (labelled != misdeeds[i].labelled) fprintf(stderr, "%s\n", misdeeds[i].word);
-    TT_CHECK(labelled, ==, misdeeds[i].labelled);
+    if (labeled != misdeeds[i].labeled) fprintf(stderr, "%s\n", misdeeds[i].word);
+    TT_CHECK(labeled, ==, misdeeds[i].labeled);
     TT_CHECK(calls(), ==, misdeeds[i].calls);
     if (tt_comm_is_root(comm)) TT_CHECK_HAS(text, misdeeds[i].why);
-    TT_CHECK(labelled_by("exit_64", more), ==, labelled); /* failed rows are not queried again */
+    TT_CHECK(labeled_by("exit_64", more), ==, labeled); /* failed rows are not queried again */
     clear();
   }
 }
@@ -73,10 +72,10 @@ TT_TEST (an_oracle_stops_the_campaign) {
   refused("exit_64", "", TT_E_UNAVAILABLE, "exit 64");
   TT_CHECK_HAS(tt_err_last(), "| asked with word exit_64");
   refused("exit_70", "", TT_E_UNAVAILABLE, "exit 70");
-  TT_CHECK(labelled_by("good", "retries: 0"), ==, N); /* this does not count as a failed call */
+  TT_CHECK(labeled_by("good", "retries: 0"), ==, N); /* this does not count as a failed call */
   clear();
   refused("exit_75", "max_wait: 0.05s, concurrency: 2", TT_E_STOPPED, "label.max_wait (0.05 s)");
-  TT_CHECK(labelled_by("good", "retries: 0"), ==, N);
+  TT_CHECK(labeled_by("good", "retries: 0"), ==, N);
   clear();
   char kept[sizeof program];
   memcpy(kept, program, sizeof kept);
@@ -88,18 +87,18 @@ TT_TEST (an_oracle_stops_the_campaign) {
 
 TT_TEST (a_failed_group_is_queried_again_once_its_mark_is_removed) {
   static const char more[] = "rows_per_call: 5, retries: 1";
-  TT_CHECK(labelled_by("exit_5", more), ==, 0);
-  TT_CHECK(labelled_by("good", more), ==, 0);
+  TT_CHECK(labeled_by("exit_5", more), ==, 0);
+  TT_CHECK(labeled_by("good", more), ==, 0);
   TT_CHECK(calls(), ==, 2);
   tt_barrier(comm);
   if (tt_comm_is_root(comm)) unlink(in_label("0001/failed"));
   tt_barrier(comm);
-  TT_CHECK(labelled_by("crash", more), ==, 0); /* and all its retries are available again */
+  TT_CHECK(labeled_by("crash", more), ==, 0); /* and all its retries are available again */
   TT_CHECK(calls(), ==, 4);
   tt_barrier(comm);
   if (tt_comm_is_root(comm)) unlink(in_label("0001/failed"));
   tt_barrier(comm);
-  TT_CHECK(labelled_by("good", more), ==, N);
+  TT_CHECK(labeled_by("good", more), ==, N);
   clear();
 }
 
@@ -108,10 +107,10 @@ TT_TEST (a_failed_group_is_queried_again_once_its_mark_is_removed) {
 TT_TEST (an_oracle_that_always_fails_is_not_asked_to_the_end) {
   for (int start = 0; start < 2; start++) {
     refused("exit_3", "retries: 0", TT_E_DIVERGED, "3 of 5 queried rows have no label");
-    TT_CHECK_HAS(tt_err_last(), "the other 2 are not labelled any more");
+    TT_CHECK_HAS(tt_err_last(), "the other 2 are not labeled any more");
     TT_CHECK(calls(), ==, 3);
   }
-  TT_CHECK(labelled_by("good", "max_failed: 0.6"), ==, 2);
+  TT_CHECK(labeled_by("good", "max_failed: 0.6"), ==, 2);
   TT_CHECK(calls(), ==, 5);
   clear();
 }
@@ -125,7 +124,7 @@ TT_TEST (a_stop_ends_the_calls) {
   TT_CHECK(is_there("0001/try-1/ended"), ==, 0);
   if (tt_comm_is_root(comm)) unlink(stop);
   tt_barrier(comm);
-  TT_CHECK(labelled_by("good", "retries: 0"), ==, N);
+  TT_CHECK(labeled_by("good", "retries: 0"), ==, N);
   TT_CHECK(calls(), ==, N + 2);
   TT_CHECK(is_there("0002/try-2/messages.txt"), ==, 1);
   clear();
@@ -138,7 +137,7 @@ TT_TEST (another_incarnation_makes_no_call) {
   refused("good", "", TT_E_STOPPED, "another start of this run");
   TT_CHECK(calls(), ==, 0);
   TT_CHECK_OK(tt_ckpt_claim(comm, campaign, 0, 0, &owner));
-  TT_CHECK(labelled_by("good", ""), ==, N);
+  TT_CHECK(labeled_by("good", ""), ==, N);
   clear();
 }
 
@@ -156,30 +155,30 @@ static void forget_answer(const char *group, const char *ended)
 }
 
 TT_TEST (complete_outputs_of_a_killed_campaign_are_accepted) {
-  TT_CHECK(labelled_by("good", "rows_per_call: 2, format: csv"), ==, N);
+  TT_CHECK(labeled_by("good", "rows_per_call: 2, format: csv"), ==, N);
   forget_answer("0001", "");
   tt_barrier(comm);
-  TT_CHECK(labelled_by("exit_64", "rows_per_call: 2"), ==, N);
+  TT_CHECK(labeled_by("exit_64", "rows_per_call: 2"), ==, N);
   TT_CHECK(calls(), ==, 3);
   forget_answer("0002", "crashed: exit 3\n"); /* this call has failed */
   tt_barrier(comm);
-  TT_CHECK(labelled_by("exit_5", "rows_per_call: 2, retries: 1"), ==, 3);
+  TT_CHECK(labeled_by("exit_5", "rows_per_call: 2, retries: 1"), ==, 3);
   TT_CHECK(calls(), ==, 4);
   clear();
-  TT_CHECK(labelled_by("partial", "rows_per_call: 5"), ==, 4);
+  TT_CHECK(labeled_by("partial", "rows_per_call: 5"), ==, 4);
   forget_answer("0001", ""); /* incomplete: its writer may have been killed too */
   tt_barrier(comm);
-  TT_CHECK(labelled_by("good", "rows_per_call: 5"), ==, N);
+  TT_CHECK(labeled_by("good", "rows_per_call: 5"), ==, N);
   TT_CHECK(calls(), ==, 2);
   clear();
 }
 
 TT_TEST (new_groups_keep_existing_labels) {
-  TT_CHECK(labelled_by("good", "rows_per_call: 2"), ==, N);
+  TT_CHECK(labeled_by("good", "rows_per_call: 2"), ==, N);
   forget_answer("0002", "stopped: exit 64\n");
   if (tt_comm_is_root(comm)) scratch_remove(in_label("0003"));
   tt_barrier(comm);
-  TT_CHECK(labelled_by("good", "rows_per_call: 100, format: csv"), ==, N);
+  TT_CHECK(labeled_by("good", "rows_per_call: 100, format: csv"), ==, N);
   TT_CHECK(calls(), ==, 1 + 2 + 1);
   TT_CHECK(is_there("0003/input.csv"), ==, 1);
   tt_config *cfg = job("good", "rows_per_call: 3");
@@ -211,14 +210,14 @@ static void limit_files(rlim_t bytes)
 }
 
 TT_TEST (a_full_disk_loses_nothing) {
-  TT_CHECK(labelled_by("good", "rows_per_call: 2"), ==, N);
+  TT_CHECK(labeled_by("good", "rows_per_call: 2"), ==, N);
   if (tt_comm_is_root(comm)) scratch_remove(in_label("0003"));
   tt_barrier(comm);
   signal(SIGXFSZ, SIG_IGN);
   limit_files(512);
   refused("good", "rows_per_call: 2", TT_E_IO, label);
   limit_files(RLIM_INFINITY);
-  TT_CHECK(labelled_by("good", "rows_per_call: 2"), ==, N);
+  TT_CHECK(labeled_by("good", "rows_per_call: 2"), ==, N);
   TT_CHECK(calls(), ==, 3);
   clear();
 }
@@ -235,6 +234,6 @@ TT_TEST (one_group_alone_is_a_task) {
   TT_CHECK(is_there("0002/accepted.h5"), ==, 1);
   TT_CHECK(is_there("0002/try-1/ended"), ==, 0); /* no file of the call with exit code 75 is left */
   TT_CHECK(is_there("0002/try-2/accepted.h5"), ==, 0);
-  TT_CHECK(labelled_by("good", ""), ==, N);
+  TT_CHECK(labeled_by("good", ""), ==, N);
   clear();
 }

@@ -52,7 +52,7 @@ TT_TEST (outputs_are_accepted_when_they_are_complete) {
     put_csv("0003", "output.csv", -1, 0);
   }
   tt_barrier(comm);
-  TT_CHECK(labelled_by("", FILES(2, 1h)), ==, N);
+  TT_CHECK(labeled_by("", FILES(2, 1h)), ==, N);
   TT_CHECK(calls(), ==, 0);
   clear();
 }
@@ -71,9 +71,9 @@ TT_TEST (an_incomplete_output_is_read_again) {
   char *const argv[] = {program, "drop", h.path, input_file, output, NULL};
   const tt_process_options order = {argv, scratch, "/dev/null", NULL};
   if (tt_comm_is_root(comm)) TT_CHECK(tt_process_start(&order, &pid), ==, 0);
-  int labelled = labelled_by("", FILES(5, 1h));
+  int labeled = labeled_by("", FILES(5, 1h));
   hear_end(&h, text);
-  TT_CHECK(labelled, ==, N);
+  TT_CHECK(labeled, ==, N);
   if (pid) {
     while (!tt_process_has_exited(pid, &status)) poll(NULL, 0, 2);
     TT_CHECK(status, ==, 0);
@@ -148,13 +148,13 @@ TT_TEST (imported_labels_belong_to_their_groups) {
     give(1, 4); /* candidate 7 again: its group already has an output */
   }
   tt_barrier(comm);
-  TT_CHECK(labelled_by("", FILES(2, 1h)), ==, N);
+  TT_CHECK(labeled_by("", FILES(2, 1h)), ==, N);
   clear();
 }
 
 /* hidden */
 
-/* A pool of 50 rows: y = (row, unlabelled); if 5 divides the row number, both are unlabelled. */
+/* A pool of 50 rows: y = (row, unlabeled); if 5 divides the row number, both are unlabeled. */
 static void write_pool(const char *file)
 {
   double x[50 * D], y[50 * T];
@@ -191,7 +191,7 @@ TT_TEST (hidden_labels_come_from_the_pool) {
   for (int i = 0; i < N; i++) {
     int has = (row[i] - 100) % 5 != 0;
     TT_CHECK((int)a->label_status[i], ==,
-             has ? (int)TT_LABEL_STATUS_labelled : (int)TT_LABEL_STATUS_failed);
+             has ? (int)TT_LABEL_STATUS_labeled : (int)TT_LABEL_STATUS_failed);
     if (has) TT_CHECK(a->y[i * T], ==, (double)(row[i] - 100));
     TT_CHECK(isnan(a->y[i * T + 1]), !=, 0);
   }

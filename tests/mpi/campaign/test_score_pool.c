@@ -54,11 +54,11 @@ static void begin_round(tt_round *r, double *spread)
   r->spread = spread;
 }
 
-static void add(int64_t n, tt_partial_sum *to, const tt_partial_sum *from)
+static void add(int64_t n, tt_partial_sum *dst, const tt_partial_sum *src)
 {
   for (int64_t i = 0; i < n; i++) {
-    to[i].sum += from[i].sum;
-    to[i].count += from[i].count;
+    dst[i].sum += src[i].sum;
+    dst[i].count += src[i].count;
   }
 }
 
@@ -67,10 +67,10 @@ static uint64_t hash_of(int64_t rows, int64_t block, const double *raw)
 {
   uint64_t all[2048] = {0};
   int64_t blocks = (rows + block - 1) / block;
-  for (int64_t at = 0; at < rows; at += TT_POOL_SCORER_SUM_ROWS) {
-    int64_t n = rows - at < TT_POOL_SCORER_SUM_ROWS ? rows - at : TT_POOL_SCORER_SUM_ROWS;
-    uint64_t *h = &all[at / block];
-    *h = XXH3_64bits_withSeed(raw + at * D, (size_t)(n * D) * sizeof *raw, *h);
+  for (int64_t offset = 0; offset < rows; offset += TT_POOL_SCORER_SUM_ROWS) {
+    int64_t n = rows - offset < TT_POOL_SCORER_SUM_ROWS ? rows - offset : TT_POOL_SCORER_SUM_ROWS;
+    uint64_t *h = &all[offset / block];
+    *h = XXH3_64bits_withSeed(raw + offset * D, (size_t)(n * D) * sizeof *raw, *h);
   }
   return XXH3_64bits(all, (size_t)blocks * sizeof *all);
 }
@@ -98,16 +98,16 @@ static void work_out(const tt_score_pool_args *what, int64_t rows, int64_t block
   begin_round(&w->round, w->spread);
   TT_CHECK_OK(TT_ALLOC(w->score, w->lists * rows));
   while (!tt_row_predictor_next(p, TT_OK, &chunk) && chunk) {
-    int64_t at = chunk->first, n = chunk->rows;
+    int64_t offset = chunk->first, n = chunk->rows;
     for (int64_t r = 0; r < n; r++) {
-      skip[r] = (at + r) % 10 == 0 || tt_is_row_used(what->used_rows, FIRST + at + r);
+      skip[r] = (offset + r) % 10 == 0 || tt_is_row_used(what->used_rows, FIRST + offset + r);
       w->round.pool += !skip[r];
     }
-    tt_pool_scorer_score(j, FIRST + at, chunk, skip, score, unit, &most);
+    tt_pool_scorer_score(j, FIRST + offset, chunk, skip, score, unit, &most);
     for (int64_t l = 0; l < w->lists; l++)
-      memcpy(w->score + l * rows + at, score + l * n, (size_t)n * sizeof *score);
+      memcpy(w->score + l * rows + offset, score + l * n, (size_t)n * sizeof *score);
     for (int64_t u = 0; u * TT_POOL_SCORER_SUM_ROWS < n; u++) {
-      if ((at + u * TT_POOL_SCORER_SUM_ROWS) % block == 0) {
+      if ((offset + u * TT_POOL_SCORER_SUM_ROWS) % block == 0) {
         add(each, all, part);
         memset(part, 0, sizeof part);
       }

@@ -92,8 +92,8 @@ static tt_select_args question(int64_t round, int64_t max_queries)
                           .round = round,
                           .max_queries = max_queries,
                           .scaler = &scaler,
-                          .labelled = labelled,
-                          .labelled_count = LABELLED,
+                          .labeled = labeled,
+                          .labeled_count = LABELED,
                           .ensembles = LISTS};
 }
 
@@ -142,7 +142,7 @@ static void check_once(int64_t lists, int64_t round, int64_t max_queries)
 static void small_pool(void)
 {
   for (int i = 0; i < ROWS * D; i++) x[i] = (float)(word(90, i) % 24) / 2.0f;
-  for (int i = 0; i < LABELLED * D; i++) labelled[i] = (double)(word(91, i) % 24) / 2.0;
+  for (int i = 0; i < LABELED * D; i++) labeled[i] = (double)(word(91, i) % 24) / 2.0;
   used_rows.count = 0;
   put_pool(ROWS, D, x);
 }
@@ -197,7 +197,7 @@ TT_TEST (kcenter_and_penalty_keep_their_bounds) {
   tt_round r = {0};
   tt_select_args s = question(2, 5);
   cfg.select_method = TT_SELECT_kcenter;
-  s.labelled_count = 0;
+  s.labeled_count = 0;
   TT_CHECK_OK(tt_select_queries(comm, &s, &r, &p));
   TT_CHECK(p->count, ==, 5);
   for (int64_t i = 0; i < ROWS; i++)
@@ -346,7 +346,7 @@ TT_TEST (fewer_candidates_than_wanted) {
 }
 
 /* Several pieces a rank: the counts and the best of a pool whose order is known. */
-TT_TEST (pieces_change_nothing) {
+TT_TEST (chunks_change_nothing) {
   static float value[LARGE], one[LARGE];
   for (int64_t i = 0; i < LARGE; i++) value[i] = one[i] = (float)((i * 7919) % LARGE);
   used_rows.count = 0;
@@ -357,9 +357,9 @@ TT_TEST (pieces_change_nothing) {
   tt_round r = {0};
   tt_select_args s = question(1, 5000);
   double zero = 0.0, unit = 1.0;
-  int8_t by = TT_NORMALIZE_none;
+  int8_t step = TT_NORMALIZE_none;
   tt_scaler narrow = {
-      .inputs = 1, .x_mean = &zero, .x_scale = &unit, .x_normalize = &by, .x_lambda = &unit};
+      .inputs = 1, .x_mean = &zero, .x_scale = &unit, .x_normalize = &step, .x_lambda = &unit};
   s.scaler = &narrow;
   TT_CHECK_OK(tt_select_queries(comm, &s, &r, &p));
   TT_CHECK(r.accurate, ==, LARGE / 2);
@@ -392,7 +392,7 @@ TT_TEST (slow_methods_can_be_stopped) {
 
 /* Whichever vote fails, all ranks get the error and no memory leaks. Returns the number of votes.
  */
-static int64_t with_fault(int rank, int64_t at, tt_err wanted_error)
+static int64_t with_fault(int rank, int64_t offset, tt_err wanted_error)
 {
   char fault[32];
   tt_comm *c = NULL;
@@ -400,7 +400,7 @@ static int64_t with_fault(int rank, int64_t at, tt_err wanted_error)
   tt_round r = {0};
   tt_select_args s = question(8, 12);
   int64_t balance = tt_mem_live_blocks();
-  snprintf(fault, sizeof fault, "%d:%d", rank, (int)at);
+  snprintf(fault, sizeof fault, "%d:%d", rank, (int)offset);
   setenv("TUTTI_FAULT", fault, 1);
   TT_CHECK_OK(tt_comm_begin(&c));
   unsetenv("TUTTI_FAULT");
@@ -419,7 +419,8 @@ TT_TEST (any_vote_may_fail) {
   configure(TT_SELECT_kcenter, "q0.5", "");
   cfg.select_random_fraction = 0.2;
   int64_t votes = with_fault(0, 1000000, TT_OK);
-  for (int64_t at = 1; at <= votes; at++) with_fault((int)(at % tt_comm_ranks(comm)), at, TT_E_IO);
+  for (int64_t offset = 1; offset <= votes; offset++)
+    with_fault((int)(offset % tt_comm_ranks(comm)), offset, TT_E_IO);
 }
 
 static void refused(const char *text)

@@ -183,14 +183,14 @@ static inline int64_t size_of(const char *path)
 }
 
 /* Collective. Rank 0 inverts one byte; a second call restores it. */
-static inline void flip(const char *path, int64_t at)
+static inline void flip(const char *path, int64_t offset)
 {
   unsigned char byte = 0;
   tt_barrier(comm);
   int fd = tt_comm_is_root(comm) ? open(path, O_RDWR) : -1;
-  if (fd >= 0 && pread(fd, &byte, 1, at) == 1) {
+  if (fd >= 0 && pread(fd, &byte, 1, offset) == 1) {
     byte = (unsigned char)~byte;
-    TT_CHECK((int)pwrite(fd, &byte, 1, at), ==, 1);
+    TT_CHECK((int)pwrite(fd, &byte, 1, offset), ==, 1);
   }
   if (fd >= 0) close(fd);
   tt_barrier(comm);

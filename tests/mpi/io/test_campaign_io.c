@@ -58,7 +58,7 @@ static tt_history *made(int64_t rounds, int64_t queries)
       query[i].row = (INT64_C(1) << 40) + 100 * r - i;
       query[i].round = (int32_t)r;
       query[i].random = i == 1;
-      query[i].label_status = i != 2 ? TT_LABEL_STATUS_labelled : TT_LABEL_STATUS_failed;
+      query[i].label_status = i != 2 ? TT_LABEL_STATUS_labeled : TT_LABEL_STATUS_failed;
       query[i].split = (int8_t)(i == 3 ? TT_UNUSED_ROW : i % 2);
       query[i].score = i == 1 ? odd_nan(r) : number(r + i);
     }
@@ -99,8 +99,8 @@ static tt_err write_history(tt_comm *c, const char *path, const tt_history *h)
   made_up_columns(&input, D, "feature");
   made_up_columns(&target, T, "\xCE\xB8");
   const tt_history_names names = {&input, &target, label, NULL};
-  tt_provenance from = made_up_provenance(c);
-  tt_err e = tt_history_write(c, path, h, &names, &from);
+  tt_provenance provenance = made_up_provenance(c);
+  tt_err e = tt_history_write(c, path, h, &names, &provenance);
   tt_columns_free(&input);
   tt_columns_free(&target);
   return e;
@@ -338,7 +338,7 @@ static void put_round(const char *path, const tt_initial_data *b, const tt_histo
   memcpy(gy, b->y, N * T * sizeof *gy);
   memcpy(split, b->split, N);
   for (int64_t i = 0; i < h->queries; i++) {
-    if (h->query[i].label_status != TT_LABEL_STATUS_labelled) continue;
+    if (h->query[i].label_status != TT_LABEL_STATUS_labeled) continue;
     memcpy(gx + n * D, h->x + i * D, D * sizeof *gx);
     memcpy(gy + n * T, h->y + i * T, T * sizeof *gy);
     split[n++] = h->query[i].split;

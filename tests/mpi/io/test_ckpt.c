@@ -42,7 +42,7 @@ TT_TEST (any_partition_of_members_reads_what_another_wrote) {
   }
 }
 
-TT_TEST (an_optimiser_without_slots_is_kept) {
+TT_TEST (an_optimizer_without_slots_is_kept) {
   char directory[SCRATCH_ROOM];
   int64_t g = 0, newest = 0;
   directory_of("noslots", directory);
@@ -105,13 +105,13 @@ TT_TEST (a_wrong_byte_is_never_loaded) {
   tt_run_id id = start(directory, 2, 6);
   file_of(directory, 2, path);
   int64_t size = size_of(path), rejected = 0, tried = 0;
-  for (int64_t at = 3; at < size; at += size / 97, tried++) {
+  for (int64_t offset = 3; offset < size; offset += size / 97, tried++) {
     int64_t g = 0;
-    flip(path, at);
+    flip(path, offset);
     hear_begin(comm, scratch, &h);
     tt_err e = read_with(comm, directory, &id, 0, 6, &g);
     hear_end(&h, said);
-    flip(path, at);
+    flip(path, offset);
     TT_CHECK_OK(e);
     TT_CHECK(g == 1 || g == 2, ==, 1);
     if (g == 1 && tt_comm_is_root(comm)) TT_CHECK_HAS(said, "ckpt-g000002.h5");

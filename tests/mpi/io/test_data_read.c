@@ -38,7 +38,7 @@ static tt_config config(void)
 
 /* the serial reference */
 
-/* Mean and population standard deviation over the labelled training rows of column `k` of
+/* Mean and population standard deviation over the labeled training rows of column `k` of
  * v [N][columns], added block by block. */
 static void golden_scale(const double *v, int columns, int k, const int8_t *split, double *mean,
                          double *scale)
@@ -162,9 +162,9 @@ static int64_t training_values(int k, const int8_t *split, double *v, double qua
   memcpy(sorted, v, (size_t)n * sizeof *v);
   qsort(sorted, (size_t)n, sizeof *sorted, tt_compare_f64);
   for (int i = 0; i < 3; i++) {
-    double at = 0.25 * (i + 1) * (double)(n - 1);
-    int64_t below = (int64_t)at;
-    quartile[i] = sorted[below] + (at - (double)below) * (sorted[below + 1] - sorted[below]);
+    double point = 0.25 * (i + 1) * (double)(n - 1);
+    int64_t below = (int64_t)point;
+    quartile[i] = sorted[below] + (point - (double)below) * (sorted[below + 1] - sorted[below]);
   }
   return n;
 }
@@ -172,12 +172,12 @@ static int64_t training_values(int k, const int8_t *split, double *v, double qua
 /* Also the normalizations that need all values of a column have the same bits on any number of
  * ranks; tests/system/data/normalize.py compares all of them with NumPy. */
 TT_TEST (columns_have_their_own_normalization) {
-  static char by[] = "robust:a,yeo_johnson:b,minmax:*";
+  static char step[] = "robust:a,yeo_johnson:b,minmax:*";
   static double v[N];
   double quartile[3];
   tt_dataset *d = NULL;
   tt_config cfg = config();
-  cfg.data_normalize = by;
+  cfg.data_normalize = step;
   make_values();
   put();
   TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));
@@ -283,7 +283,7 @@ TT_TEST (bad_values_are_named_on_all_ranks) {
   make_values();
   y[1500 * T] = INFINITY;
   put();
-  refused(&cfg, TT_E_DATA, "dataset 'y', row 1500, column 0 ('load'): inf", "NaN where unlabelled");
+  refused(&cfg, TT_E_DATA, "dataset 'y', row 1500, column 0 ('load'): inf", "NaN where unlabeled");
   make_values();
   w[2499] = -1;
   put();

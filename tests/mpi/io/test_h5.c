@@ -21,22 +21,22 @@ static void file_in(const char *name, char path[2 * SCRATCH_ROOM])
 /* Value of element i of a dataset of any type; it fits into each type. */
 static int64_t value_at(int64_t i) { return 1 + (i * 37) % 101; }
 
-static void put(tt_h5_type type, void *data, int64_t at, int64_t value)
+static void put(tt_h5_type type, void *data, int64_t offset, int64_t value)
 {
   switch (type) {
 #define X(name, ctype, h5)                                                                         \
-  case TT_H5_##name: ((ctype *)data)[at] = (ctype)value; break;
+  case TT_H5_##name: ((ctype *)data)[offset] = (ctype)value; break;
     TT_H5_TYPES(X)
 #undef X
   default: fail();
   }
 }
 
-static double get(tt_h5_type type, const void *data, int64_t at)
+static double get(tt_h5_type type, const void *data, int64_t offset)
 {
   switch (type) {
 #define X(name, ctype, h5)                                                                         \
-  case TT_H5_##name: return (double)((const ctype *)data)[at];
+  case TT_H5_##name: return (double)((const ctype *)data)[offset];
     TT_H5_TYPES(X)
 #undef X
   default: return -1;
@@ -124,10 +124,10 @@ TT_TEST (blocks_of_columns_make_the_dataset) {
   TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
   TT_CHECK_OK(tt_h5_create_dataset(f, "x", TT_H5_F64, 2, dims));
   for (int64_t half = 0; half < 2; half++) { /* upper and lower half of the rows */
-    const int64_t from[2] = {3 * half, first}, size[2] = {3, count};
+    const int64_t begin[2] = {3 * half, first}, size[2] = {3, count};
     for (int64_t i = 0; i < 3 * count; i++)
-      block[i] = (double)value_at((from[0] + i / count) * COLUMNS + first + i % count);
-    TT_CHECK_OK(tt_h5_write_block(f, "x", from, size, block));
+      block[i] = (double)value_at((begin[0] + i / count) * COLUMNS + first + i % count);
+    TT_CHECK_OK(tt_h5_write_block(f, "x", begin, size, block));
   }
   TT_CHECK_OK(tt_h5_commit(&f));
   TT_CHECK_OK(tt_h5_open_local(path, &r));

@@ -58,10 +58,10 @@ static void check_same(const tt_trained_ensemble *a, const tt_trained_ensemble *
 
 static void write_model(const char *file, tt_trained_ensemble *m, tt_slice slice)
 {
-  tt_provenance from = made_up_provenance(comm);
+  tt_provenance provenance = made_up_provenance(comm);
   const tt_trained_ensembles only = {.count = 1, .at = (tt_trained_ensemble *[]){m}};
   const tt_model_shard part = {slice, m->w + slice.first * m->model.params};
-  TT_CHECK_OK(tt_model_write(comm, file, &only, &part, &from));
+  TT_CHECK_OK(tt_model_write(comm, file, &only, &part, &provenance));
 }
 
 /* Slices of the usual partition, and all members on the last rank. */
@@ -187,7 +187,7 @@ static void write_cohorts(const char *file, const tt_trained_ensembles *all)
 {
   tt_model_shard part[16];
   tt_slice line;
-  tt_provenance from = made_up_provenance(comm);
+  tt_provenance provenance = made_up_provenance(comm);
   int64_t first = 0, members = tt_trained_ensembles_members(all);
   TT_CHECK_OK(tt_partition_even(members, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
   for (int64_t i = 0; i < all->count; i++) {
@@ -196,7 +196,7 @@ static void write_cohorts(const char *file, const tt_trained_ensembles *all)
     part[i].w = m->w + part[i].slice.first * m->model.params;
     first += m->members;
   }
-  TT_CHECK_OK(tt_model_write(comm, file, all, part, &from));
+  TT_CHECK_OK(tt_model_write(comm, file, all, part, &provenance));
 }
 
 TT_TEST (cohorts_of_every_shape_are_read) {

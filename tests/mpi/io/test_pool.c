@@ -30,15 +30,15 @@ static void make_values(void)
 }
 
 /* Rank 0 writes rows [from, from + rows) of x and y, and the dataset that excludes some of them. */
-static void put_file(const char *file, int64_t from, int64_t rows, const int64_t *numbers,
+static void put_file(const char *file, int64_t begin, int64_t rows, const int64_t *numbers,
                      int64_t count, const int8_t *mask)
 {
   tt_h5_file *f = NULL;
   const int64_t inputs[] = {rows, D}, labels[] = {rows, T};
   if (!tt_comm_is_root(comm)) return;
   TT_CHECK_OK(tt_h5_create(NULL, file, 0, &f));
-  tt_h5_write_from_root(f, "x", TT_H5_F32, 2, inputs, x + from * D);
-  tt_h5_write_from_root(f, "y", TT_H5_F64, 2, labels, y + from * T);
+  tt_h5_write_from_root(f, "x", TT_H5_F32, 2, inputs, x + begin * D);
+  tt_h5_write_from_root(f, "y", TT_H5_F64, 2, labels, y + begin * T);
   tt_h5_write_from_root(f, "narrow", TT_H5_F64, 1, inputs, y);
   if (numbers) tt_h5_write_from_root(f, "numbers", TT_H5_I64, 1, &count, numbers);
   if (mask) tt_h5_write_from_root(f, "mask", TT_H5_I8, 1, inputs, mask);
@@ -47,11 +47,11 @@ static void put_file(const char *file, int64_t from, int64_t rows, const int64_t
 
 static void put(void)
 {
-  int64_t from = 0;
+  int64_t begin = 0;
   make_values();
   for (int i = 0; i < FILES; i++) {
-    put_file(name[i], from, part[i], NULL, 0, NULL);
-    from += part[i];
+    put_file(name[i], begin, part[i], NULL, 0, NULL);
+    begin += part[i];
   }
   tt_barrier(comm);
 }
@@ -94,20 +94,20 @@ static void same(double got, double wanted)
 
 /* laws */
 
-TT_TEST (any_piece_has_the_rows_of_the_files) {
-  static const int64_t piece[] = {1, 7, 1699, 1700, 1701, 1702, ROWS};
+TT_TEST (any_chunk_has_the_rows_of_the_files) {
+  static const int64_t chunk[] = {1, 7, 1699, 1700, 1701, 1702, ROWS};
   static double got[ROWS * D];
   put();
   tt_pool_options p = plan();
   tt_pool *pool = opened(&p);
   TT_CHECK(tt_pool_first(pool), ==, FIRST);
   TT_CHECK(tt_pool_rows(pool), ==, ROWS);
-  for (size_t k = 0; k < sizeof piece / sizeof *piece; k++) {
-    int64_t from = piece[k] == 1 ? 1690 : 0, end = piece[k] == 1 ? 1710 : ROWS;
-    for (int64_t at = from; at < end; at += piece[k]) {
-      int64_t n = end - at < piece[k] ? end - at : piece[k];
-      TT_CHECK_OK(tt_pool_read_local(pool, FIRST + at, n, got));
-      for (int64_t i = 0; i < n * D; i++) TT_CHECK(got[i], ==, (double)x[at * D + i]);
+  for (size_t k = 0; k < sizeof chunk / sizeof *chunk; k++) {
+    int64_t begin = chunk[k] == 1 ? 1690 : 0, end = chunk[k] == 1 ? 1710 : ROWS;
+    for (int64_t offset = begin; offset < end; offset += chunk[k]) {
+      int64_t n = end - offset < chunk[k] ? end - offset : chunk[k];
+      TT_CHECK_OK(tt_pool_read_local(pool, FIRST + offset, n, got));
+      for (int64_t i = 0; i < n * D; i++) TT_CHECK(got[i], ==, (double)x[offset * D + i]);
     }
   }
   TT_CHECK_OK(tt_pool_read_local(pool, FIRST, 0, got));
@@ -136,7 +136,8 @@ TT_TEST (queries_have_the_rows_of_the_files) {
   tt_pool *pool = opened(&p);
   for (int64_t step = 1; step < ROWS; step = 3 * step + 1) {
     int64_t count = 0;
-    for (int64_t at = step / 2; at < ROWS; at += 1 + (at * 7919) % step) row[count++] = at;
+    for (int64_t offset = step / 2; offset < ROWS; offset += 1 + (offset * 7919) % step)
+      row[count++] = offset;
     check_picks(pool, count, row);
   }
   check_picks(pool, sizeof border / sizeof *border, border);
@@ -231,14 +232,14 @@ TT_TEST (the_hash_depends_on_rows_and_not_on_files) {
 /* names */
 
 /* Rank 0 writes the first rows with these names, column k of the file being column from[k]. */
-static void put_named(const char *const *x_names, const char *const *y_names, const int *from,
+static void put_named(const char *const *x_names, const char *const *y_names, const int *src,
                       int64_t rows)
 {
   static float mixed[ROWS * D];
   static double labels[ROWS * T];
   tt_h5_file *f = NULL;
   const int64_t inputs[] = {rows, D}, targets[] = {rows, T};
-  for (int64_t i = 0; i < rows * D; i++) mixed[i] = x[i / D * D + from[i % D]];
+  for (int64_t i = 0; i < rows * D; i++) mixed[i] = x[i / D * D + src[i % D]];
   for (int64_t i = 0; i < rows * T; i++) labels[i] = y[i / T * T + (y_names ? 1 - i % T : i % T)];
   if (tt_comm_is_root(comm)) {
     TT_CHECK_OK(tt_h5_create(NULL, name[0], 0, &f));
@@ -278,13 +279,13 @@ TT_TEST (columns_are_matched_by_their_names) {
 }
 
 /* Mean and standard deviation of all rows of pool.file, by data.normalize_inputs: pool. */
-TT_TEST (inputs_are_normalised_by_the_pool) {
+TT_TEST (inputs_are_normalized_by_the_pool) {
   double offset[D], scale[D], lambda[D];
-  int8_t by[D];
+  int8_t step[D];
   char path[2 * SCRATCH_ROOM], inputs[] = "x";
   tt_config cfg = {.pool_file = path, .pool_inputs = inputs};
-  memset(by, TT_NORMALIZE_standard, sizeof by);
-  const tt_fitted fitted = {.by = by, .lambda = lambda, .mean = offset, .scale = scale};
+  memset(step, TT_NORMALIZE_standard, sizeof step);
+  const tt_fitted fitted = {.by = step, .lambda = lambda, .mean = offset, .scale = scale};
   snprintf(path, sizeof path, "%s", name[0]);
   make_values();
   for (int i = 0; i < ROWS; i++) x[i * D + 2] = 0.3f;
@@ -342,8 +343,9 @@ TT_TEST (bad_values_are_named_by_their_place_in_the_file) {
   tt_barrier(comm);
   x[2000 * D + 1] = NAN; /* row 299 of the last file */
   y[10 * T] = INFINITY;
-  int64_t from = 0;
-  for (int i = 0; i < FILES; from += part[i], i++) put_file(name[i], from, part[i], NULL, 0, NULL);
+  int64_t begin = 0;
+  for (int i = 0; i < FILES; begin += part[i], i++)
+    put_file(name[i], begin, part[i], NULL, 0, NULL);
   refused(&p, TT_E_DATA, "'y', row 10, column 0 ('y0'): inf; a label must be finite", name[0]);
   fails(tt_pool_read_local(pool, FIRST, ROWS, got), "dataset 'x', row 299, column 1 ('x1'): nan",
         name[2]);
@@ -395,7 +397,7 @@ static float score_of(int64_t list, int64_t row)
 }
 
 /* Slices of all sizes, also empty ones on some ranks. */
-static void write_scores(const char *file, int64_t lists, int64_t rows, int64_t piece)
+static void write_scores(const char *file, int64_t lists, int64_t rows, int64_t chunk)
 {
   static const char *const list[] = {"warm", "cold", "other"};
   tt_pool_scores_writer *f = NULL;
@@ -403,12 +405,12 @@ static void write_scores(const char *file, int64_t lists, int64_t rows, int64_t 
   TT_CHECK_OK(tt_pool_scores_create(comm, file, lists, list, FIRST, rows, NULL, &f));
   int64_t begin = rank ? rows * (rank + 1) / (ranks + 1) : 0;
   int64_t end = rows * (rank + 2) / (ranks + 1);
-  for (int64_t round = 0, most = rows / piece + 1; round < most; round++) {
+  for (int64_t round = 0, most = rows / chunk + 1; round < most; round++) {
     float score[3 * 64];
-    int64_t at = begin + round * piece, n = end - at < piece ? end - at : piece;
+    int64_t offset = begin + round * chunk, n = end - offset < chunk ? end - offset : chunk;
     if (n < 0) n = 0;
-    for (int64_t i = 0; i < lists * n; i++) score[i] = score_of(i / n, at + i % n);
-    TT_CHECK_OK(tt_pool_scores_write(f, FIRST + at, n, n ? score : NULL));
+    for (int64_t i = 0; i < lists * n; i++) score[i] = score_of(i / n, offset + i % n);
+    TT_CHECK_OK(tt_pool_scores_write(f, FIRST + offset, n, n ? score : NULL));
   }
   TT_CHECK_OK(tt_pool_scores_commit(&f));
 }

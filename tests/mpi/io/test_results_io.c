@@ -67,7 +67,7 @@ static void write_results(const char *file, int tested)
                       .member = member,
                       .model = all->model,
                       .retry_lr_scale = 0.25f};
-  tt_provenance from = made_up_provenance(comm);
+  tt_provenance origin = made_up_provenance(comm);
   tt_scores *scores = made_up_scores();
   tt_slice slice;
   double **array[TT_TEST_VARIABLE_COUNT];
@@ -84,7 +84,7 @@ static void write_results(const char *file, int tested)
   tt_state *mine = made_up_state(slice);
   const tt_result_shard part = {&cohort, mine, {0, G}, {mine->first, mine->count}};
   TT_CHECK_OK(tt_results_write(comm, file, &part, &only, tested ? scores : NULL, scores,
-                               tested ? &test : NULL, &from));
+                               tested ? &test : NULL, &origin));
   tt_state_destroy(&mine);
   tt_scores_destroy(&scores);
 }
@@ -136,10 +136,11 @@ static void check_members(tt_h5_reader *r)
 static void check_out_of_bag(tt_h5_reader *r)
 {
   double coverage[3 * C], score[C];
-  const int at[3] = {9, 17, 18};
+  const int index[3] = {9, 17, 18};
   char name[64];
   TT_CHECK_OK(tt_h5_read_rows_local(r, "oob_coverage", TT_H5_F64, 0, 3, coverage));
-  for (int64_t i = 0; i < 3 * C; i++) TT_CHECK(coverage[i], ==, value_at(13, at[i / C], i % C, 0));
+  for (int64_t i = 0; i < 3 * C; i++)
+    TT_CHECK(coverage[i], ==, value_at(13, index[i / C], i % C, 0));
   for (int v = 0; v < TT_METRIC_COUNT; v++) {
     snprintf(name, sizeof name, "oob_%s", tt_metric_table[v].name);
     TT_CHECK(tt_h5_has_local(r, name), ==, tt_metric_fits((tt_metric)v, all->model.output));
@@ -155,8 +156,9 @@ static void check_coverage(tt_h5_reader *r)
   TT_CHECK_OK(tt_h5_read_rows_local(r, "coverage", TT_H5_F64, 0, 3, coverage));
   TT_CHECK_OK(tt_h5_read_rows_local(r, "coverage_level", TT_H5_F64, 0, 3, level));
   TT_CHECK_OK(tt_h5_read_rows_local(r, "calibration_curve", TT_H5_F64, 0, TT_INTERVALS, curve));
-  const int at[3] = {9, 17, 18};
-  for (int64_t i = 0; i < 3 * C; i++) TT_CHECK(coverage[i], ==, value_at(13, at[i / C], i % C, 0));
+  const int index[3] = {9, 17, 18};
+  for (int64_t i = 0; i < 3 * C; i++)
+    TT_CHECK(coverage[i], ==, value_at(13, index[i / C], i % C, 0));
   for (int64_t i = 0; i < TT_INTERVALS * C; i++)
     TT_CHECK(curve[i], ==, value_at(13, i / C, i % C, 0));
   TT_CHECK(level[2], ==, 0.95);
@@ -247,7 +249,7 @@ static void write_two(const char *file, tt_trained_ensemble *other)
   tt_cohort one = {.members = G, .max_epochs = E, .member = member, .model = all->model};
   for (int64_t i = 0; i < G2; i++) other->cohort[i] = 1;
   tt_cohort second = {.members = G2, .max_epochs = E2, .member = member, .model = other->model};
-  tt_provenance from = made_up_provenance(comm);
+  tt_provenance origin = made_up_provenance(comm);
   tt_scores *part[2] = {made_up_scores(), NULL}, *scores = NULL;
   tt_slice line;
   TT_CHECK_OK(tt_partition_even(G + G2, tt_comm_ranks(comm), tt_comm_rank(comm), &line));
@@ -266,7 +268,7 @@ static void write_two(const char *file, tt_trained_ensemble *other)
   TT_CHECK_OK(tt_scores_concat(&two, (const tt_scores *const *)part, &scores));
   const tt_result_shard parts[] = {{&one, a, {0, G}, {a->first, a->count}},
                                    {&second, b, {0, G2}, {b->first, b->count}}};
-  TT_CHECK_OK(tt_results_write(comm, file, parts, &two, scores, NULL, NULL, &from));
+  TT_CHECK_OK(tt_results_write(comm, file, parts, &two, scores, NULL, NULL, &origin));
   for (int i = 0; i < 2; i++) tt_scores_destroy(&part[i]);
   tt_scores_destroy(&scores);
   tt_state_destroy(&a);
@@ -321,9 +323,9 @@ TT_TEST (test_tables_are_joined) {
   fill(one, 1, ROWS, C);
   fill(second, 2, ROWS, C2);
   tt_test_predictions part[2] = {{.rows = ROWS}, {.rows = ROWS}};
-  double **to[2][TT_TEST_VARIABLE_COUNT];
-  for (int i = 0; i < 2; i++) tt_test_predictions_arrays(&part[i], to[i]);
-  for (int v = 0; v < TT_TEST_VARIABLE_COUNT; v++) *to[0][v] = one, *to[1][v] = second;
+  double **dst[2][TT_TEST_VARIABLE_COUNT];
+  for (int i = 0; i < 2; i++) tt_test_predictions_arrays(&part[i], dst[i]);
+  for (int v = 0; v < TT_TEST_VARIABLE_COUNT; v++) *dst[0][v] = one, *dst[1][v] = second;
   tt_test_predictions whole = {0}, none = {0};
   TT_CHECK_OK(tt_test_predictions_concat(&two, part, &whole));
   for (int64_t i = 0; i < ROWS; i++) {
@@ -347,14 +349,14 @@ enum { SLOPES = C * MADE_UP_INPUTS }; /* numbers of a row of a Jacobian */
 
 /* The piece [first, first + count) of all arrays, of a tt_prediction_block.
  */
-typedef struct piece {
+typedef struct chunk {
   double *column[4], *slope[4], *quantile;
   double *members[2];
-} piece;
+} chunk;
 
-static piece make_piece(int64_t first, int64_t count)
+static chunk make_chunk(int64_t first, int64_t count)
 {
-  piece p = {0};
+  chunk p = {0};
   for (int t = 0; t < 4; t++) {
     TT_CHECK_OK(tt_alloc_bytes(&p.column[t], count * C, sizeof(double), "piece"));
     for (int64_t i = 0; i < count * C; i++)
@@ -377,7 +379,7 @@ static piece make_piece(int64_t first, int64_t count)
   return p;
 }
 
-static void free_piece(piece *p)
+static void free_chunk(chunk *p)
 {
   for (int t = 0; t < 4; t++) tt_free_all(&p->column[t], &p->slope[t]);
   tt_free_all(&p->quantile, &p->members[0], &p->members[1]);
@@ -388,7 +390,7 @@ static void free_piece(piece *p)
 static tt_err write_prediction(const char *file, int64_t rows, int everything, int close)
 {
   tt_prediction_file *f = NULL;
-  tt_provenance from = made_up_provenance(comm);
+  tt_provenance origin = made_up_provenance(comm);
   tt_prediction_shape shape = {.rows = rows,
                                .columns = C,
                                .quantiles = everything ? Q : 0,
@@ -397,11 +399,11 @@ static tt_err write_prediction(const char *file, int64_t rows, int everything, i
                                .jacobian = everything};
   static const int64_t number[7] = {0, 1, 2, 3, 4, 5, 6};
   int64_t ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
-  tt_err e = tt_prediction_file_create(comm, file, &only, &shape, &from, &f);
+  tt_err e = tt_prediction_file_create(comm, file, &only, &shape, &origin, &f);
   for (int64_t done = 0; !e && done < rows; done += 2 * ranks) {
     int64_t last = rows - done - 2 * rank, first = last > 2 ? last - 2 : 0;
     int64_t count = last > 0 ? last - first : 0;
-    piece p = make_piece(first, count);
+    chunk p = make_chunk(first, count);
     tt_prediction_block b = {.first = first,
                              .row = number + first,
                              .rows = count,
@@ -415,7 +417,7 @@ static tt_err write_prediction(const char *file, int64_t rows, int everything, i
                              .member_mean = everything ? p.members[0] : NULL,
                              .member_variance = everything ? p.members[1] : NULL};
     e = tt_prediction_file_write(f, &b);
-    free_piece(&p);
+    free_chunk(&p);
   }
   if (!e && close) return tt_prediction_file_close(&f);
   tt_prediction_file_destroy(&f);
@@ -474,11 +476,11 @@ TT_TEST (aborted_predictions_leave_no_file) {
 /* For other programs: all three kinds of file. */
 static void write_model(void)
 {
-  tt_provenance from = made_up_provenance(comm);
+  tt_provenance origin = made_up_provenance(comm);
   int root = tt_comm_is_root(comm);
   tt_slice slice = {root ? 0 : G, root ? G : 0};
   const tt_model_shard part = {slice, all->w};
-  TT_CHECK_OK(tt_model_write(comm, at("model.h5"), &only, &part, &from));
+  TT_CHECK_OK(tt_model_write(comm, at("model.h5"), &only, &part, &origin));
 }
 
 static int begin(void **unused)

@@ -61,10 +61,10 @@ COUNTED int MPI_Allgather(const void *in, int n, MPI_Datatype t, void *out, int 
 }
 
 COUNTED int MPI_Allgatherv(const void *in, int n, MPI_Datatype t, void *out, const int m[],
-                           const int at[], MPI_Datatype u, MPI_Comm c)
+                           const int index[], MPI_Datatype u, MPI_Comm c)
 {
   add(gathered(c, m, 0, 1), u);
-  return PMPI_Allgatherv(in, n, t, out, m, at, u, c);
+  return PMPI_Allgatherv(in, n, t, out, m, index, u, c);
 }
 
 COUNTED int MPI_Gather(const void *in, int n, MPI_Datatype t, void *out, int m, MPI_Datatype u,
@@ -75,24 +75,24 @@ COUNTED int MPI_Gather(const void *in, int n, MPI_Datatype t, void *out, int m, 
 }
 
 COUNTED int MPI_Gatherv(const void *in, int n, MPI_Datatype t, void *out, const int m[],
-                        const int at[], MPI_Datatype u, int root, MPI_Comm c)
+                        const int index[], MPI_Datatype u, int root, MPI_Comm c)
 {
   add(gathered(c, m, 0, rank_of(c) == root), t);
-  return PMPI_Gatherv(in, n, t, out, m, at, u, root, c);
+  return PMPI_Gatherv(in, n, t, out, m, index, u, root, c);
 }
 
-COUNTED int MPI_Recv(void *data, int n, MPI_Datatype t, int from, int tag, MPI_Comm c,
+COUNTED int MPI_Recv(void *data, int n, MPI_Datatype t, int begin, int tag, MPI_Comm c,
                      MPI_Status *s)
 {
   add(n, t);
-  return PMPI_Recv(data, n, t, from, tag, c, s);
+  return PMPI_Recv(data, n, t, begin, tag, c, s);
 }
 
-COUNTED int MPI_Irecv(void *data, int n, MPI_Datatype t, int from, int tag, MPI_Comm c,
+COUNTED int MPI_Irecv(void *data, int n, MPI_Datatype t, int begin, int tag, MPI_Comm c,
                       MPI_Request *r)
 {
   add(n, t);
-  return PMPI_Irecv(data, n, t, from, tag, c, r);
+  return PMPI_Irecv(data, n, t, begin, tag, c, r);
 }
 
 COUNTED int MPI_Finalize(void)

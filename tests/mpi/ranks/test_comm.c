@@ -15,16 +15,17 @@
 TT_TEST (an_error_of_one_rank_is_an_error_of_all) {
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   for (int bad = 0; bad < ranks; bad++) {
-    for (int at = 0; at < 4; at++) {
+    for (int index = 0; index < 4; index++) {
       int votes = 0;
       tt_err e = TT_OK;
       for (; !e && votes < 6; votes++)
-        e = tt_agree(comm,
-                     rank == bad && votes == at ? TT_FAIL(DATA, "shard %d", 10 * bad + at) : TT_OK);
+        e = tt_agree(comm, rank == bad && votes == index
+                               ? TT_FAIL(DATA, "shard %d", 10 * bad + index)
+                               : TT_OK);
       char wanted[64];
-      snprintf(wanted, sizeof wanted, "shard %d", 10 * bad + at);
+      snprintf(wanted, sizeof wanted, "shard %d", 10 * bad + index);
       TT_CHECK((int)e, ==, TT_E_DATA);
-      TT_CHECK(votes, ==, at + 1);
+      TT_CHECK(votes, ==, index + 1);
       TT_CHECK_HAS(tt_err_last(), wanted);
       TT_CHECK_HAS(tt_err_where(), "test_comm.c:");
     }
@@ -103,14 +104,15 @@ TT_TEST (long_texts_are_not_cut) {
 /* The n-th vote fails on the rank named in the environment, and no other. */
 TT_TEST (a_fault_can_be_injected_at_every_vote) {
   for (int bad = 0; bad < tt_comm_ranks(comm); bad++) {
-    for (int at = 1; at <= 3; at++) {
+    for (int index = 1; index <= 3; index++) {
       char fault[32];
       tt_comm *c = NULL;
-      snprintf(fault, sizeof fault, "%d:%d", bad, at);
+      snprintf(fault, sizeof fault, "%d:%d", bad, index);
       setenv("TUTTI_FAULT", fault, 1);
       TT_CHECK_OK(tt_comm_begin(&c));
       unsetenv("TUTTI_FAULT");
-      for (int v = 1; v <= 5; v++) TT_CHECK((int)tt_agree(c, TT_OK), ==, v == at ? TT_E_IO : TT_OK);
+      for (int v = 1; v <= 5; v++)
+        TT_CHECK((int)tt_agree(c, TT_OK), ==, v == index ? TT_E_IO : TT_OK);
       TT_CHECK_HAS(tt_err_last(), "TUTTI_FAULT");
       TT_CHECK(tt_comm_votes(c), ==, 5);
       tt_comm_end(&c);

@@ -156,7 +156,7 @@ TT_TEST (the_cpu_does_not_call_the_driver) {
  */
 TT_TEST (tensor_cores_need_a_gpu) {
   static const char *const words[] = {"none is visible", "run.device is cpu", "built without CUDA"};
-  const tt_engine_ops *const *const from[] = {engines, engines, only_cpu};
+  const tt_engine_ops *const *const src[] = {engines, engines, only_cpu};
   for (int precision = 0; precision < TT_PRECISION_COUNT; precision++) {
     const tt_engine_ops *ops = NULL;
     tt_resources use = {0};
@@ -168,7 +168,7 @@ TT_TEST (tensor_cores_need_a_gpu) {
     see(0, 0, 1);
     for (int k = 0; k < 3; k++) {
       request.device = k == 1 ? TT_DEVICE_cpu : TT_DEVICE_auto;
-      tt_err e = tt_resources_assign(comm, from[k], &request, &ops, &use);
+      tt_err e = tt_resources_assign(comm, src[k], &request, &ops, &use);
       TT_CHECK((int)e, ==, precision ? TT_E_UNAVAILABLE : TT_OK);
       if (e) TT_CHECK_HAS(tt_err_last(), tt_choice_precision[precision]);
       if (e) TT_CHECK_HAS(tt_err_last(), words[k]);
@@ -227,7 +227,7 @@ TT_TEST (an_inventory_counts_gpus_seen_and_used) {
   TT_CHECK(s->used, ==, rank ? 0 : ranks);
   for (int r = 0; s->rank_entry && r < ranks; r++) check_entry(&s->rank_entry[r], r);
   tt_inventory_destroy(&s);
-  see(rank, 2, MOST_GPUS); /* the GPUs of neighbouring ranks overlap */
+  see(rank, 2, MOST_GPUS); /* the GPUs of neighboring ranks overlap */
   TT_CHECK_OK(tt_inventory_create(comm, engines, &request, &s));
   TT_CHECK(s->seen, ==, rank ? 0 : ranks + 1);
   TT_CHECK(s->used, ==, rank ? 0 : ranks);

@@ -198,8 +198,8 @@ static void book_stop(const problem *p, const tt_ensemble *e, double *loss, int 
   double lowest = INFINITY;
   *best = -1;
   for (*last = 0; *last < EPOCHS; ++*last) {
-    tt_progress at;
-    TT_CHECK_OK(alone.by.ops->train(alone.engine, INT64_MAX, &at));
+    tt_progress progress;
+    TT_CHECK_OK(alone.by.ops->train(alone.engine, INT64_MAX, &progress));
     tt_state *s = problem_state(&alone, everyone(p));
     loss[*last] = book_loss(p, e, s);
     tt_state_destroy(&s);
@@ -341,7 +341,7 @@ static tt_state *fuse_by_the_book(problem *p)
   int32_t row[2 * EACH * 32];
   int8_t finite[EACH];
   double loss[2 * EACH];
-  tt_progress at;
+  tt_progress progress;
   problem_start(p, plain(), everyone(p));
   do {
     TT_CHECK_OK(p->by.ops->forward(p->engine, output, row));
@@ -355,8 +355,8 @@ static tt_state *fuse_by_the_book(problem *p)
       }
     }
     TT_CHECK_OK(p->by.ops->apply(p->engine, delta, loss));
-    TT_CHECK_OK(p->by.ops->train(p->engine, 0, &at));
-  } while (at.training > 0);
+    TT_CHECK_OK(p->by.ops->train(p->engine, 0, &progress));
+  } while (progress.training > 0);
   tt_state *s = problem_state(p, everyone(p));
   problem_stop(p);
   return s;

@@ -25,9 +25,9 @@ static tt_trained_ensemble *trained(int64_t networks)
   tt_network network[MOST_NETWORKS] = {{.members = 4}, {.members = MEMBERS - 4, .folded = 1}};
   tt_trained_ensemble *c = NULL;
   for (int k = 0; k < networks; k++) {
-    const tt_model_shape of =
+    const tt_model_shape shape =
         usual_shape(INPUTS, TARGETS, hidden[k], 1, TT_ACT_tanh, TT_OUTPUT_mean_variance);
-    TT_CHECK_OK(tt_model_lay_out(&of, &network[k].model));
+    TT_CHECK_OK(tt_model_lay_out(&shape, &network[k].model));
   }
   if (networks == 1) network[0].members = MEMBERS;
   TT_CHECK_OK(tt_trained_ensemble_create_mixed(networks, network, 1, &c));
@@ -54,24 +54,24 @@ typedef struct copy {
   float *members; /* [rows][G][2][K q] */
 } copy;
 
-static tt_err read_local(void *with, int64_t first, int64_t count, float *x)
+static tt_err read_local(void *context, int64_t first, int64_t count, float *x)
 {
-  (void)with;
+  (void)context;
   for (int64_t i = 0; i < count * INPUTS; i++) x[i] = sinf((float)(first * INPUTS + i));
   return TT_OK;
 }
 
-static void keep(copy *to, const tt_row_chunk *chunk)
+static void keep(copy *dst, const tt_row_chunk *chunk)
 {
-  const tt_ensemble_prediction *of = chunk->of;
-  int64_t each = MEMBERS * 2 * TARGETS, at = chunk->first - to->mine.first;
-  TT_CHECK(at, ==, to->next);
-  to->next += chunk->rows;
-  memcpy(to->mean + at * TARGETS, of->moments->mean,
-         (size_t)(chunk->rows * TARGETS) * sizeof *to->mean);
+  const tt_ensemble_prediction *prediction = chunk->of;
+  int64_t each = MEMBERS * 2 * TARGETS, at = chunk->first - dst->mine.first;
+  TT_CHECK(at, ==, dst->next);
+  dst->next += chunk->rows;
+  memcpy(dst->mean + at * TARGETS, prediction->moments->mean,
+         (size_t)(chunk->rows * TARGETS) * sizeof *dst->mean);
   for (int64_t i = 0; i < each; i++)
     for (int64_t r = 0; r < chunk->rows; r++)
-      to->members[(at + r) * each + i] = of->members[i * chunk->rows + r];
+      dst->members[(at + r) * each + i] = prediction->members[i * chunk->rows + r];
 }
 
 static copy predict(tt_trained_ensemble *c, const tt_model_shard *shard, int64_t rows,

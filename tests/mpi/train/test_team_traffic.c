@@ -5,13 +5,13 @@
 #include "src/train/memory_plan.h"
 
 /* The memory of the device for an exchange, which the engine allocates, is that of the plan. */
-static int64_t planned_room;
-static tt_err checked_room(tt_engine *e, int64_t count, float **out)
+static int64_t planned_scratch;
+static tt_err checked_scratch(tt_engine *e, int64_t count, float **out)
 {
   int64_t before = HELD;
-  TT_CHECK_OK(ENGINE.team->device_room(e, count, out));
-  TT_CHECK(HELD - before, ==, planned_room);
-  planned_room = 0;
+  TT_CHECK_OK(ENGINE.team->device_scratch(e, count, out));
+  TT_CHECK(HELD - before, ==, planned_scratch);
+  planned_scratch = 0;
   return TT_OK;
 }
 
@@ -21,15 +21,15 @@ static int64_t planned_bytes(problem *p, int stages)
   const char *text = "data: {file: a.h5}\nensembles: [{name: one}]\n";
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   tt_config *cfg = NULL;
-  tt_cohort *at = &p->c;
-  const tt_cohorts cohorts = {1, &at};
+  tt_cohort *cohort = &p->c;
+  const tt_cohorts cohorts = {1, &cohort};
   tt_device_info info = {.capability = 0};
-  tt_resources by = use;
+  tt_resources resources = use;
   tt_memory_plan plan;
   const tt_wave_plan at_once = {.waves = 1};
   const tt_data_shape shape = {
       .rows = ROWS, .inputs = p->d->inputs, .net_inputs = p->d->inputs, .targets = p->d->targets};
-  by.device_exchange = on_device;
+  resources.device_exchange = on_device;
   TT_CHECK_OK(ENGINE.describe(0, &info));
   const tt_path_context gpu = {.shared_bytes = info.shared_bytes,
                                .capability = info.capability,
@@ -41,7 +41,7 @@ static int64_t planned_bytes(problem *p, int stages)
                              .cohorts = &cohorts,
                              .shape = &shape,
                              .ops = &ENGINE,
-                             .use = &by,
+                             .use = &resources,
                              .gpu = &gpu,
                              .gpu_bytes = 1e9};
   TT_CHECK_OK(tt_memory_plan_rank(&job, ranks, rank, &at_once, &plan));
@@ -57,13 +57,14 @@ static void gpu_holds_the_plan(int i, int stages)
   problem p = make(i);
   cast c;
   int64_t before = HELD;
-  team.device_room = checked_room;
+  team.device_scratch = checked_scratch;
   checked.team = &team;
-  planned_room = tt_team_device_bytes_local(&p.c, stages, tt_comm_ranks(comm), tt_comm_rank(comm));
-  TT_CHECK(planned_room, >=, 4 * p.c.model.params);
+  planned_scratch =
+      tt_team_device_bytes_local(&p.c, stages, tt_comm_ranks(comm), tt_comm_rank(comm));
+  TT_CHECK(planned_scratch, >=, 4 * p.c.model.params);
   start(&p, 1, stages, &checked, &c);
   TT_CHECK_OK(tt_team_train(c.shard, TT_OK, 1));
-  TT_CHECK(planned_room == 0, ==, on_device); /* it was allocated */
+  TT_CHECK(planned_scratch == 0, ==, on_device); /* it was allocated */
   int64_t spare = planned_bytes(&p, stages) - (HELD - before);
   TT_CHECK(spare, >=, 0);
   TT_CHECK(spare, <=, 256); /* arrays without elements */
@@ -119,23 +120,23 @@ TT_TEST (a_step_sends_what_the_model_says) {
  * a layer before them trains; the ranks of a stage exchange the sums of their parts and the weights of their segments. */
 static tt_team_traffic traffic_in_stages(const problem *p, tt_pipeline_grid grid, int rank)
 {
-  const tt_pipeline_place at = tt_pipeline_place_of(&p->c.model, grid, p->c.parts, rank);
-  int sums = tt_part_sums_of(p->c.parts, at.parts, NULL).count;
+  const tt_pipeline_place place = tt_pipeline_place_of(&p->c.model, grid, p->c.parts, rank);
+  int sums = tt_part_sums_of(p->c.parts, place.parts, NULL).count;
   tt_team_traffic all = {0, 0};
-  for (int64_t i = at.parts.first; i < at.parts.first + at.parts.count; i++) {
+  for (int64_t i = place.parts.first; i < place.parts.first + place.parts.count; i++) {
     int64_t rows = (tt_part_rows(p->c.batch_size, p->c.parts, i).count + 15) / 16 * 16;
-    int64_t before = at.stage > 0 && at.layers.first > tt_model_frozen(&p->c.model);
-    int64_t behind = at.stage < grid.stages - 1;
-    const tt_layer *first = &p->c.model.layer[at.layers.first];
+    int64_t before = place.stage > 0 && place.layers.first > tt_model_frozen(&p->c.model);
+    int64_t behind = place.stage < grid.stages - 1;
+    const tt_layer *first = &p->c.model.layer[place.layers.first];
     all.messages += (before + behind) * (rows > 0);
     if (before) all.bytes += 4 * rows * first->in;
-    if (behind) all.bytes += 4 * rows * first[at.layers.count - 1].out;
+    if (behind) all.bytes += 4 * rows * first[place.layers.count - 1].out;
   }
-  for (int column = 0; at.stage >= 0 && column < grid.columns; column++) {
-    int64_t to = tt_part_segment_of(at.layers.params, grid.columns, column).count;
-    if (column == at.column) continue;
-    all.bytes += 4 * (sums * to + at.segment.count);
-    all.messages += sums * (to > 0) + (at.segment.count > 0);
+  for (int column = 0; place.stage >= 0 && column < grid.columns; column++) {
+    int64_t end = tt_part_segment_of(place.layers.params, grid.columns, column).count;
+    if (column == place.column) continue;
+    all.bytes += 4 * (sums * end + place.segment.count);
+    all.messages += sums * (end > 0) + (place.segment.count > 0);
   }
   return all;
 }

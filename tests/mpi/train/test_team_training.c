@@ -17,19 +17,20 @@ static int64_t still_training(const tt_shard *s)
   return n;
 }
 
-/* Give all members, saved from `from`, to the shards of `to`. */
-static void hand_over(cast *from, cast *to)
+/* Give all members, saved from `src`, to the shards of `dst`. */
+static void hand_over(cast *src, cast *dst)
 {
-  const tt_state *s = from->shard->state;
+  const tt_state *s = src->shard->state;
   tt_state *all = NULL;
-  TT_CHECK_OK(tt_team_collect(from->shard, TT_OK));
-  TT_CHECK_OK(tt_shard_save_local(from->shard));
-  TT_CHECK_OK(tt_state_create(everyone(from->p), tt_cohort_state_shape(&from->p->c), &all));
+  TT_CHECK_OK(tt_team_collect(src->shard, TT_OK));
+  TT_CHECK_OK(tt_shard_save_local(src->shard));
+  TT_CHECK_OK(tt_state_create(everyone(src->p), tt_cohort_state_shape(&src->p->c), &all));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
-    tt_state_field of = tt_state_get(s, f);
-    tt_allgatherv(comm, of.data, s->count * of.length * of.bytes, tt_state_get(all, f).data, NULL);
+    tt_state_field field = tt_state_get(s, f);
+    tt_allgatherv(comm, field.data, s->count * field.length * field.bytes,
+                  tt_state_get(all, f).data, NULL);
   }
-  tt_shard *shard = to->shard;
+  tt_shard *shard = dst->shard;
   for (int64_t i = 0; i < shard->slice.count; i++)
     tt_state_copy_member(all, shard->slice.first + i, shard->state, i);
   TT_CHECK_OK(tt_shard_load_local(shard));
@@ -157,16 +158,16 @@ static tt_err bad_advance(tt_engine *e, int64_t m, tt_slice segment, float *grad
   return ENGINE.team->advance(e, m, segment, gradient, squares, w);
 }
 
-static tt_err bad_add(tt_engine *e, int64_t m, float *to, const float *from, int64_t count)
+static tt_err bad_add(tt_engine *e, int64_t m, float *dst, const float *src, int64_t count)
 {
   TT_TRY(count_call());
-  return ENGINE.team->device_add(e, m, to, from, count);
+  return ENGINE.team->device_add(e, m, dst, src, count);
 }
 
-static tt_err bad_copy(tt_engine *e, float *to, const float *from, int64_t count)
+static tt_err bad_copy(tt_engine *e, float *dst, const float *src, int64_t count)
 {
   TT_TRY(count_call());
-  return ENGINE.team->device_copy(e, to, from, count);
+  return ENGINE.team->device_copy(e, dst, src, count);
 }
 
 static tt_err bad_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
@@ -188,11 +189,11 @@ static tt_err bad_backward(tt_engine *e, int64_t part, const float *in, float *o
   return ENGINE.team->stage_backward(e, part, in, out);
 }
 
-static tt_err bad_accept(tt_engine *e, int64_t m, tt_slice of, const float *w, double loss,
+static tt_err bad_accept(tt_engine *e, int64_t m, tt_slice slice, const float *w, double loss,
                          const tt_epoch_sharing *share, int *epoch_ended)
 {
   int ended = 0;
-  tt_err err = count_call(), real = ENGINE.team->accept(e, m, of, w, loss, share, &ended);
+  tt_err err = count_call(), real = ENGINE.team->accept(e, m, slice, w, loss, share, &ended);
   if (!err) *epoch_ended = ended; /* after an error the others know more than this rank */
   return err ? err : real;
 }
@@ -294,9 +295,9 @@ static void end_the_epoch(problem *p)
 /* The last test: this process remembers the signal. */
 TT_TEST (signal_to_one_rank_ends_the_call_after_a_step) {
   problem p = make(0);
-  tt_progress at;
+  tt_progress progress;
   problem_start(&p, plain(), everyone(&p));
-  TT_CHECK_OK(p.by.ops->train(p.engine, 1, &at));
+  TT_CHECK_OK(p.by.ops->train(p.engine, 1, &progress));
   tt_state *want = problem_state(&p, everyone(&p));
   problem_stop(&p);
   tt_stop_install_handlers_local();

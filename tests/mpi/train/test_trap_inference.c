@@ -42,12 +42,12 @@ static void predict(const tt_trained_ensemble *m, const float *x, int64_t batch,
   const tt_resources use = {.threads = 1};
   int64_t columns = tt_trained_ensemble_columns(m);
   for (int64_t first = 0; first < ROWS; first += batch) {
-    tt_moments *at = NULL;
+    tt_moments *moments = NULL;
     int64_t rows = ROWS - first < batch ? ROWS - first : batch;
-    TT_CHECK_OK(tt_moments_create(rows, columns, &at));
-    TT_CHECK_OK(tt_engine_cpu.predict(m, &use, rows, x + first * MADE_UP_INPUTS, at, NULL));
-    memcpy(mean + first * columns, at->mean, (size_t)(rows * columns) * sizeof *mean);
-    tt_moments_destroy(&at);
+    TT_CHECK_OK(tt_moments_create(rows, columns, &moments));
+    TT_CHECK_OK(tt_engine_cpu.predict(m, &use, rows, x + first * MADE_UP_INPUTS, moments, NULL));
+    memcpy(mean + first * columns, moments->mean, (size_t)(rows * columns) * sizeof *mean);
+    tt_moments_destroy(&moments);
   }
 }
 
@@ -57,14 +57,14 @@ TT_TEST (inference_reloads_weights) {
   static double want[ROWS * 2 * MADE_UP_K], got[ROWS * 2 * MADE_UP_K];
   tt_trained_ensemble *m = made_up_committee(MEMBERS, hidden, 1, TT_OUTPUT_mean_variance);
   const tt_trained_ensembles only = {.count = 1, .at = &m};
-  tt_provenance from = made_up_provenance(comm);
+  tt_provenance provenance = made_up_provenance(comm);
   tt_trained_ensembles back = {0};
   tt_model_shard part = {.w = m->w};
   for (int i = 0; i < ROWS * MADE_UP_INPUTS; i++) x[i] = made_up_number(i);
   TT_CHECK_OK(tt_partition_even(MEMBERS, tt_comm_ranks(comm), tt_comm_rank(comm), &part.slice));
   part.w = m->w + part.slice.first * m->model.params;
   calibrate(m);
-  TT_CHECK_OK(tt_model_write(comm, at("once.h5"), &only, &part, &from));
+  TT_CHECK_OK(tt_model_write(comm, at("once.h5"), &only, &part, &provenance));
   TT_CHECK_OK(tt_model_read(comm, at("once.h5"), &back));
   tt_barrier(comm);
   if (tt_comm_is_root(comm)) TT_CHECK(unlink(at("once.h5")), ==, 0);

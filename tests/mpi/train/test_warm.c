@@ -49,12 +49,12 @@ static void write_data(void)
 }
 
 /* Train the job with these --set, in a directory of this name. */
-static tt_err train(const char *to, tt_warm_start warm, const char *const *set, int nset)
+static tt_err train(const char *dst, tt_warm_start warm, const char *const *set, int nset)
 {
   char job[2 * SCRATCH_ROOM], out[SCRATCH_ROOM];
   const char *all[MOST_SETS] = {out};
   name_of("job.yaml", job);
-  snprintf(out, sizeof out, "run.directory=%s", to);
+  snprintf(out, sizeof out, "run.directory=%s", dst);
   for (int i = 0; i < nset; i++) all[1 + i] = set[i];
   tt_train_options o = {
       .job = {.file = job, .set = all, .nset = 1 + nset}, .quiet = 1, .warm = warm};
@@ -68,9 +68,9 @@ static tt_warm_start from(tt_warm how, const char *directory)
 {
   static char path[4][2 * SCRATCH_ROOM];
   static int turn;
-  char *to = path[turn++ % 4];
-  name_of(directory, to);
-  return (tt_warm_start){.how = how, .directory = to, .shrink = 0.5, .perturb = 0.25, .round = 2};
+  char *dst = path[turn++ % 4];
+  name_of(directory, dst);
+  return (tt_warm_start){.how = how, .directory = dst, .shrink = 0.5, .perturb = 0.25, .round = 2};
 }
 
 static tt_trained_ensembles model(const char *directory)
@@ -150,11 +150,11 @@ TT_TEST (new_members_and_diverged_ones_have_new_weights) {
                     "ensembles.a.train.optimizer=sgd"));
   TT_CHECK_OK(TRAIN("anew", cold, "ensembles.a.members=5", "ensembles.a.train.optimizer=sgd"));
   for (int i = 0; i < 2; i++) {
-    char to[] = "grown0";
-    to[5] = (char)('0' + i);
-    TT_CHECK_OK(TRAIN(to, from(ways[i], "bad"), "ensembles.a.members=5",
+    char high[] = "grown0";
+    high[5] = (char)('0' + i);
+    TT_CHECK_OK(TRAIN(high, from(ways[i], "bad"), "ensembles.a.members=5",
                       "ensembles.a.train.optimizer=sgd"));
-    tt_trained_ensembles bad = model("bad"), anew = model("anew"), got = model(to);
+    tt_trained_ensembles bad = model("bad"), anew = model("anew"), got = model(high);
     TT_CHECK(bad.at[0]->status[1], ==, TT_STATUS_diverged);
     for (int64_t m = 0; m < 5; m++) /* of ensemble a: 0 and 2 continue */
       TT_CHECK(same(&anew, m, &got, m, 0), ==, m % 2 || m > 2);

@@ -17,9 +17,9 @@ $cc -O2 -o pendulum pendulum.c -lm
 "$tutti" import -q candidates.csv -o candidates.h5 --inputs length,damping,angle
 run=("$tutti" campaign run campaign.yaml --set train.epochs=10 --set stop.labels=60)
 "${run[@]}" 2>&1 | tee log
-grep -q 'labelled 20 of 20' log
+grep -q 'labeled 20 of 20' log
 grep -q 'the campaign has ended after 2 rounds' log
 
 # A campaign that has ended calls no oracle.
 "${run[@]}" 2>&1 | tee again
-! grep -q labelled again
+! grep -q labeled again

@@ -175,7 +175,7 @@ def check_slopes(model, data, x, slopes):
 
 
 def one_hot_at(data, column, step):
-    """one_hot of other values of a column, normalised by the old ones."""
+    """one_hot of other values of a column, normalized by the old ones."""
     base, scale = one_hot(data), {"a": 0, "b": 5}[column]
     if column == "a":
         log = np.log(data["a"])

@@ -73,13 +73,13 @@ def forward(y):
     return np.concatenate([y[..., :20], np.log(y[..., 20:])], -1)
 
 
-def normalised(f, y):
+def normalized(f, y):
     return (forward(y) - f["scaler/y_mean"][()]) / f["scaler/y_scale"][()]
 
 
 def check_components(f, y):
     """The leading eigenvectors of the covariance of the training rows that have all labels."""
-    z = normalised(f, y[:160])
+    z = normalized(f, y[:160])
     z = z[np.isfinite(z).all(1)]
     assert len(z) == 159
     value, vector = np.linalg.eigh(np.cov(z.T, bias=True))
@@ -91,7 +91,7 @@ def check_components(f, y):
 
 
 def members(f, x):
-    """Normalised targets of each ensemble: means and variances (member, row, target)."""
+    """Normalized targets of each ensemble: means and variances (member, row, target)."""
     c, rest = f["scaler/y_component"][()], f["scaler/y_residual"][()]
     for cohort, own in MEMBERS:
         layers, floor = layers_of(f, cohort), float(f["net/variance_floor"][cohort])
@@ -117,10 +117,10 @@ def members_of(f, x, calibrated=True):
     scale, offset = f["scaler/y_scale"][()], f["scaler/y_mean"][()]
     for e, ((m, v), w) in enumerate(zip(members(f, x), shares(f))):
         s = f["calibration/std_scale"][e * TARGETS:(e + 1) * TARGETS] if calibrated else 1
-        centre, near = np.tensordot(w, m, 1), np.minimum(s, 1)
+        center, near = np.tensordot(w, m, 1), np.minimum(s, 1)
         own = v * (s * scale) ** 2
-        v = own + (s * s - near * near) * np.tensordot(w, (m - centre) ** 2, 1) * scale ** 2
-        m = (centre + near * (m - centre)) * scale + offset
+        v = own + (s * s - near * near) * np.tensordot(w, (m - center) ** 2, 1) * scale ** 2
+        m = (center + near * (m - center)) * scale + offset
         mean, var = m.copy(), [v.copy(), own.copy()]
         mean[..., 20:] = np.exp((m + v / 2)[..., 20:])
         for of, latent in zip(var, (v, own)):
@@ -133,9 +133,9 @@ def predict(f, x):
     results = []
     for (mean, var, own), w in zip(members_of(f, x), shares(f)):
         average = lambda a: np.tensordot(w, a, 1)
-        centre = average(mean)
-        within, between = average(own), average((mean - centre) ** 2 + var - own)
-        results.append([centre, *np.sqrt([within + between, within, between])])
+        center = average(mean)
+        within, between = average(own), average((mean - center) ** 2 + var - own)
+        results.append([center, *np.sqrt([within + between, within, between])])
     return np.concatenate(results, -1)
 
 
@@ -183,20 +183,20 @@ def check_leverage(f, pred, x, train):
 
 def check_calibration(f, x, y):
     """On the validation rows: standard deviations that fit the errors, and intervals that hold 80 %."""
-    z = normalised(f, y[160:220])
+    z = normalized(f, y[160:220])
     for e, ((m, v), w) in enumerate(zip(members(f, x[160:220]), shares(f))):
-        centre = np.tensordot(w, m, 1)
-        sd = np.sqrt(np.tensordot(w, v + (m - centre) ** 2, 1))
+        center = np.tensordot(w, m, 1)
+        sd = np.sqrt(np.tensordot(w, v + (m - center) ** 2, 1))
         own = np.s_[e * TARGETS:(e + 1) * TARGETS]
-        scale = np.sqrt((((centre - z) / sd) ** 2).mean(0))
+        scale = np.sqrt((((center - z) / sd) ** 2).mean(0))
         close("recalibration", f["calibration/std_scale"][own], scale, 1e-4)
-        score = np.sort(abs(centre - z) / (sd * scale), 0)
+        score = np.sort(abs(center - z) / (sd * scale), 0)
         close("conformal", f["calibration/conformal_width"][0][own], score[48], 1e-4)
 
 
 def check_weights(f, x, y):
     """combine.method: weights, by the losses of the members on the validation rows."""
-    z = normalised(f, y[160:220])
+    z = normalized(f, y[160:220])
     for (m, v), w, gaussian in zip(members(f, x[160:220]), shares(f), (1, 1, 0)):
         loss = ((m - z) ** 2 / v + np.log(v)) / 2 if gaussian else (m - z) ** 2
         order = np.argsort(loss.mean((1, 2)))

@@ -90,7 +90,7 @@ def check_scaler(f, side, columns, wanted):
 
 
 def network(f, x):
-    """Normalised means and variances (member, row, target) in double."""
+    """Normalized means and variances (member, row, target) in double."""
     kinds, lam = texts(f["scaler/x_normalize"]), f["scaler/x_lambda"]
     t = np.stack([forward(k, v, p) for k, v, p in zip(kinds, x.T, lam)], 1)
     h = (t - f["scaler/x_mean"][()]) / f["scaler/x_scale"][()]
@@ -130,24 +130,24 @@ def same(what, got, want, precision=2e-4):
     assert error < precision, f"{what}: {error}"
 
 
-def parts_of(kind, p, s, v, centred, scaled):
+def parts_of(kind, p, s, v, centered, scaled):
     """Mean and total, aleatoric and epistemic standard deviation of a target."""
-    mean, var = user_moments(kind, p, centred, scaled)
-    own = user_moments(kind, p, centred, s * s * v)[1].mean(0)
+    mean, var = user_moments(kind, p, centered, scaled)
+    own = user_moments(kind, p, centered, s * s * v)[1].mean(0)
     total = var.mean(0) + mean.var(0)
     return [mean.mean(0), *np.sqrt([total, own, total - own])]
 
 
 def check_predictions(f, pred, x):
-    for k, _, kind, p, s, m, v, centred, scaled in mixtures(f, x):
-        for name, want in zip(STD, parts_of(kind, p, s, v, centred, scaled)):
+    for k, _, kind, p, s, m, v, centered, scaled in mixtures(f, x):
+        for name, want in zip(STD, parts_of(kind, p, s, v, centered, scaled)):
             same(f"{kind} {name}", pred[name][:, k], want)
         own = user_moments(kind, p, m, v)
         same(f"{kind} members", pred["y_member_mean"][..., k], own[0])
         same(f"{kind} members' variances", pred["y_member_variance"][..., k], own[1], 1e-3)
         for i, q in enumerate((0.05, 0.5, 0.9)):
             t = forward(kind, pred["y_pred_quantile"][i][:, k], p)
-            cdf = (0.5 * (1 + erf((t - centred) / np.sqrt(2 * scaled)))).mean(0)
+            cdf = (0.5 * (1 + erf((t - centered) / np.sqrt(2 * scaled)))).mean(0)
             same(f"{kind} quantile {q}", cdf, np.full(len(x), q), 1e-4)
 
 
@@ -189,10 +189,10 @@ def check_sensitivities(f, importance, x):
     """Derivatives of the ensemble and of its members in the user's units, by central differences."""
     for d in range(x.shape[1]):
         step, ends = differences(f, x, d)
-        for (k, _, kind, p, _, *above), (*_, m, v, centred, scaled) in ends:
+        for (k, _, kind, p, _, *above), (*_, m, v, centered, scaled) in ends:
             own, slopes = [(user_moments(kind, p, *high)[0] - user_moments(kind, p, *low)[0])
                            / (2 * step[:, d]) for high, low in ((above[:2], (m, v)),
-                                                                (above[2:], (centred, scaled)))]
+                                                                (above[2:], (centered, scaled)))]
             spread = x[:, d].std()
             own = abs(own).mean(1) * spread
             for name, want in (("slope", slopes.mean()), ("sensitivity_std_members", own.std()),
@@ -202,16 +202,16 @@ def check_sensitivities(f, importance, x):
 
 
 def check_scores(f, scores, x, y):
-    for k, target, kind, p, _, m, v, centred, scaled in mixtures(f, x):
+    for k, target, kind, p, _, m, v, centered, scaled in mixtures(f, x):
         label = y[:, target]
         t, jacobian = forward(kind, label, p), np.log(slope(kind, label, p))
         nll = lambda m, v: 0.5 * (np.log(2 * np.pi * v) + (t - m) ** 2 / v)
-        mixture = -np.log(np.exp(-nll(centred, scaled)).mean(0)) - jacobian
+        mixture = -np.log(np.exp(-nll(centered, scaled)).mean(0)) - jacobian
         same(f"{kind} mixture_nll", scores["ensemble_mixture_nll"][k], mixture.mean())
-        total = centred.var(0) + scaled.mean(0)
-        same(f"{kind} nll", scores["ensemble_nll"][k], (nll(centred.mean(0), total) - jacobian).mean())
+        total = centered.var(0) + scaled.mean(0)
+        same(f"{kind} nll", scores["ensemble_nll"][k], (nll(centered.mean(0), total) - jacobian).mean())
         same(f"{kind} members' nll", scores["test_nll"][:, target], (nll(m, v) - jacobian).mean(1))
-        mean = user_moments(kind, p, centred, scaled)[0].mean(0)
+        mean = user_moments(kind, p, centered, scaled)[0].mean(0)
         same(f"{kind} rmse", scores["ensemble_rmse"][k], np.sqrt(((mean - label) ** 2).mean()))
 
 
@@ -231,7 +231,7 @@ def check_library(pred, x):
 
 
 def check_missing(x, y):
-    """data.missing: learnt from the training rows, the same as filled data; in CSV files, HDF5
+    """data.missing: learned from the training rows, the same as filled data; in CSV files, HDF5
     files and the library."""
     rng = np.random.default_rng(2)
     with_gaps = np.where(rng.random(x.shape) < 0.2, np.nan, x)

@@ -289,8 +289,8 @@ function show(text, width, look) {
   };
   document.body.append(frame);
 }
-function light(colour) {
-  const part = colour.match(/[\\d.]+/g).slice(0, 3).map(c => c / 255)
+function light(color) {
+  const part = color.match(/[\\d.]+/g).slice(0, 3).map(c => c / 255)
     .map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
   return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
 }

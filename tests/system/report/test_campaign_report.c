@@ -84,11 +84,11 @@ static void make_campaign(const char *name, int64_t rounds, int64_t columns, dou
            "campaign: {directory: d%d}\nrun: {seed: %d}\n",
            seed, by, seed, seed);
   seed++;
-  tt_provenance from = made_up_provenance(comm);
-  from.resolved = resolved;
+  tt_provenance provenance = made_up_provenance(comm);
+  provenance.resolved = resolved;
   const tt_history_names names = {&input, &target, label, NULL};
   tt_path_join(place(name), "campaign.h5", path);
-  TT_CHECK_OK(tt_history_write(comm, path, h, &names, &from));
+  TT_CHECK_OK(tt_history_write(comm, path, h, &names, &provenance));
   tt_columns_free(&input);
   tt_columns_free(&target);
   tt_history_destroy(&h);
@@ -166,14 +166,14 @@ static void listen_to_status(const char *name, int json)
 }
 
 /* Write the page, and print the table of the rounds. */
-static tt_err listen_to_report(const char *const *name, int n, const char *to)
+static tt_err listen_to_report(const char *const *name, int n, const char *dst)
 {
   char file[60];
   const char *directory[4];
   char path[4][SCRATCH_ROOM + 64];
   for (int i = 0; i < n; i++) directory[i] = strcpy(path[i], at(name[i]));
-  snprintf(file, sizeof file, "%s.tsv", to);
-  strcat(strcpy(path[3], place(to)), "/report.html");
+  snprintf(file, sizeof file, "%s.tsv", dst);
+  strcat(strcpy(path[3], place(dst)), "/report.html");
   int kept = begin_listening("report.txt");
   tt_err e = tt_campaign_page_write_local(directory, n, path[3], 0, 0);
   end_listening(kept, "report.txt");
@@ -321,9 +321,9 @@ TT_TEST (campaigns_with_other_seeds_are_repeats) {
 }
 
 /* Any numbers give a valid picture. */
-static void say_point(const void *of, int64_t i, char *text, size_t size)
+static void say_point(const void *object, int64_t i, char *text, size_t size)
 {
-  (void)of;
+  (void)object;
   snprintf(text, size, "point \"%lld\" | <&>", (long long)i);
 }
 
@@ -346,38 +346,38 @@ TT_TEST (any_numbers_can_be_drawn) {
   static const double edge[] = {0,    1,     -1,       1e-300, 1e300, 0.1,  1e12,
                                 -1e9, 1e-12, INFINITY, NAN,    5,     5.01, 123456789};
   enum { N = sizeof edge / sizeof *edge };
-  for (int from = 0; from < N; from++) {
+  for (int begin = 0; begin < N; begin++) {
     double x[N], y[N];
     for (int i = 0; i < N; i++) {
-      x[i] = edge[(i * 3 + from) % N];
-      y[i] = edge[(i * 5 + 2 * from) % N];
+      x[i] = edge[(i * 3 + begin) % N];
+      y[i] = edge[(i * 5 + 2 * begin) % N];
     }
     const char *const odd = "\xFF<&>\x01\xEF\xBF\xBF";
     const tt_chart_series series[] = {
         {.name = odd,
-         .points = N - from,
+         .points = N - begin,
          .x = x,
          .y = y,
-         .mark = (tt_chart_mark)(from % TT_CHART_MARKS),
+         .mark = (tt_chart_mark)(begin % TT_CHART_MARKS),
          .hover = say_point,
          .member = member},
         {.name = "alone",
          .points = 1,
-         .x = x + from,
-         .y = y + from,
+         .x = x + begin,
+         .y = y + begin,
          .mark = TT_CHART_LINE,
          .style = 1},
         {.name = "empty", .x = x, .y = y, .mark = TT_CHART_LINE, .style = 2}};
     const tt_chart c = {.title = "a & b",
                         .x_label = "x < y",
                         .y_label = "\"y\"",
-                        .count = from % 4,
+                        .count = begin % 4,
                         .series = series,
-                        .is_square = from % 3 == 0,
+                        .is_square = begin % 3 == 0,
                         .least_x_step = 1,
-                        .may_be_log_x = from % 2};
+                        .may_be_log_x = begin % 2};
     char name[32];
-    snprintf(name, sizeof name, "chart-%d.svg", from);
+    snprintf(name, sizeof name, "chart-%d.svg", begin);
     check_chart(&c, name);
   }
 }

@@ -64,10 +64,10 @@ static void bijective(uint32_t n, uint64_t seed)
   TT_CHECK_OK(TT_ALLOC(seen, n));
   tt_shuffle s = tt_shuffle_make(n, seed, 1, TT_PURPOSE_SHUFFLE, 2);
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t to = tt_shuffle_at(&s, i);
-    TT_CHECK(to, <, n);
-    TT_CHECK(seen[to], ==, 0);
-    seen[to] = 1;
+    uint32_t end = tt_shuffle_at(&s, i);
+    TT_CHECK(end, <, n);
+    TT_CHECK(seen[end], ==, 0);
+    seen[end] = 1;
   }
   tt_free(seen);
 }
@@ -152,7 +152,7 @@ TT_TEST (every_order_of_a_few_is_equally_likely) {
   uniform_orders(7, 5040, 100000);
 }
 
-/* Values of neighbouring places: each ordered pair of different values occurs equally often. */
+/* Values of neighboring places: each ordered pair of different values occurs equally often. */
 static void uniform_pairs(uint32_t n, uint32_t epochs, uint32_t apart)
 {
   int64_t *count = NULL;
@@ -174,7 +174,7 @@ static void uniform_pairs(uint32_t n, uint32_t epochs, uint32_t apart)
   tt_free(count);
 }
 
-TT_TEST (neighbours_are_not_correlated) {
+TT_TEST (neighbors_are_not_correlated) {
   const uint32_t lengths[] = {4, 5, 8, 10, 16, 33, 100};
   for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
     uniform_pairs(lengths[i], 100000, 1);

@@ -17,7 +17,7 @@ static const char *const table[][3] = {
     {"\x9B"
      "2J\xE2\x82",
      "?2J??", "?2J??"},
-    /* lines and directions: U+2028, 202A to 202E, 2066 to 2069; their neighbours stay */
+    /* lines and directions: U+2028, 202A to 202E, 2066 to 2069; their neighbors stay */
     {"\xE2\x80\xA8\xE2\x80\xAA\xE2\x80\xAE\xE2\x81\xA6\xE2\x81\xA9", "?????", "?????"},
     {"\xE2\x80\xA7\xE2\x80\xAF\xE2\x81\xA5", "\xE2\x80\xA7\xE2\x80\xAF\xE2\x81\xA5",
      "\xE2\x80\xA7\xE2\x80\xAF\xE2\x81\xA5"}};

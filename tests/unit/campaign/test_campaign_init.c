@@ -20,9 +20,9 @@ static const char *at(const char *name)
 {
   static char path[4][PATHS];
   static int turn;
-  char *to = path[turn++ % 4];
-  snprintf(to, PATHS, "%s/%s", place, name);
-  return to;
+  char *dst = path[turn++ % 4];
+  snprintf(dst, PATHS, "%s/%s", place, name);
+  return dst;
 }
 
 static tt_config *must_parse(const char *file)

@@ -23,10 +23,10 @@ static void put(const char *text, size_t n)
   fclose(f);
 }
 
-static size_t get(char *text, size_t room)
+static size_t get(char *text, size_t capacity)
 {
   FILE *f = fopen(file, "r");
-  size_t n = f ? fread(text, 1, room - 1, f) : 0;
+  size_t n = f ? fread(text, 1, capacity - 1, f) : 0;
   text[n] = 0;
   if (f) fclose(f);
   return n;
@@ -163,9 +163,9 @@ TT_TEST (a_damaged_line_is_named) {
     TT_CHECK_HAS(tt_err_last(), place);
   }
   /* change any byte of a middle line to one that is not valid there */
-  for (size_t at = second; whole[at] != '\n'; at++) {
+  for (size_t offset = second; whole[offset] != '\n'; offset++) {
     memcpy(text, whole, n);
-    text[at] = 0;
+    text[offset] = 0;
     put(text, n);
     tt_journal *j = NULL;
     TT_CHECK((int)tt_journal_open_local(file, "1", &j), ==, TT_E_DATA);

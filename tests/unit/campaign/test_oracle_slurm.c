@@ -36,7 +36,7 @@ typedef struct rig {
   tt_config cfg;
   tt_label_request request;
   tt_label_group group[8];
-  tt_labelling a;
+  tt_labeling a;
 } rig;
 
 static void path_of(const rig *r, const char *name, char path[256])
@@ -98,7 +98,7 @@ static void make_programs(const rig *r)
 static char user_path[4096];
 static const char *const settings[] = {"label.command=['it''s']"};
 
-/* `groups` groups that are not labelled yet, in a folder whose name a shell must not interpret. */
+/* `groups` groups that are not labeled yet, in a folder whose name a shell must not interpret. */
 static void begin(rig *r, int groups)
 {
   char text[4200], path[256];
@@ -139,8 +139,8 @@ static void begin(rig *r, int groups)
     path_of(r, path, text);
     r->group[i].directory = strdup(text);
   }
-  r->a = (tt_labelling){
-      .request = &r->request, .groups = groups, .group = r->group, .pending = groups};
+  r->a =
+      (tt_labeling){.request = &r->request, .groups = groups, .group = r->group, .pending = groups};
 }
 
 static void finish(rig *r)
@@ -178,7 +178,7 @@ static tt_err until(rig *r, const char *program, int least)
 
 static tt_err to_the_end(rig *r) { return until(r, "nothing", 1); }
 
-TT_TEST (unlabelled_groups_become_an_array) {
+TT_TEST (unlabeled_groups_become_an_array) {
   rig r;
   begin(&r, 7);
   answer(&r, 2, 3);
@@ -304,7 +304,7 @@ TT_TEST (lost_jobs_are_submitted_again_at_most_retries_times) {
   TT_CHECK_OK(to_the_end(&r));
   TT_CHECK(calls(&r, "sbatch"), ==, 3);
   TT_CHECK_HAS(get(&r, "sbatch.log"), "-r12-a3 --array=0-0%5");
-  TT_CHECK((int)r.group[0].state, ==, TT_LABEL_GROUP_labelled);
+  TT_CHECK((int)r.group[0].state, ==, TT_LABEL_GROUP_labeled);
   TT_CHECK((int)r.group[1].state, ==, TT_LABEL_GROUP_failed);
   TT_CHECK_HAS(get(&r, "label/0001/failed"), "left the queue without a result, attempt 3 of 3");
   tt_label_backend_slurm.end(&r.a);

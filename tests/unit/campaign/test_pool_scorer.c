@@ -23,13 +23,13 @@ static double plain_of(const tt_config *cfg, const tt_trained_ensemble *m, const
   double scale = m->scaler.y_scale[t], offset = m->scaler.y_mean[t], unit = scaled ? scale : 1.0;
   int classes = sigmoid ? 2 : m->model.output == TT_OUTPUT_softmax ? LEVELS : 0;
   for (int64_t i = 0; i < member_entropy->members; i++) {
-    const float *at = members + ((member_entropy->first + i) * 2 * width + k * q) * rows + r;
+    const float *place = members + ((member_entropy->first + i) * 2 * width + k * q) * rows + r;
     w[i] = m->weight[member_entropy->first + i];
-    mean[i] = ((double)at[pick * rows] * scale + (scaled ? 0.0 : offset)) / unit;
-    variance[i] = (double)at[(width + pick) * rows] * scale * scale / unit / unit;
+    mean[i] = ((double)place[pick * rows] * scale + (scaled ? 0.0 : offset)) / unit;
+    variance[i] = (double)place[(width + pick) * rows] * scale * scale / unit / unit;
     for (int c = 0; c < classes; c++)
       p[i * classes + c] =
-          sigmoid ? (c ? (double)at[0] : 1.0 - (double)at[0]) : (double)at[c * rows];
+          sigmoid ? (c ? (double)place[0] : 1.0 - (double)place[0]) : (double)place[c * rows];
   }
   plain o = {.members = (int)member_entropy->members,
              .classes = classes,
@@ -66,11 +66,12 @@ static double plain_row(const tt_config *cfg, const tt_trained_ensembles *m, con
 
 static void check_close(const tt_config *cfg, tt_output output, double got, double wanted)
 {
-  double room = 3e-6 * fmax(1.0, fabs(wanted)); /* scores are floats, and so is softmax's entropy */
-  if (!(fabs(got - wanted) <= room))
+  double capacity =
+      3e-6 * fmax(1.0, fabs(wanted)); /* scores are floats, and so is softmax's entropy */
+  if (!(fabs(got - wanted) <= capacity))
     fprintf(stderr, "%s of %s: ", tt_choice_acquisition[cfg->score_acquisition],
             tt_choice_output[output]);
-  TT_CHECK(fabs(got - wanted), <=, room);
+  TT_CHECK(fabs(got - wanted), <=, capacity);
 }
 
 static void check_scores(const tt_config *cfg, const tt_trained_ensembles *m, float *x,
@@ -116,12 +117,12 @@ TT_TEST (every_score_of_every_output_is_its_plain_formula) {
           TT_ALLOC(s.members[i], m.at[i]->members * 2 * tt_trained_ensemble_width(m.at[i]) * N));
       TT_CHECK_OK(tt_engine_cpu.predict(m.at[i], &use, N, x, NULL, s.members[i]));
     }
-    for (int by = 0; by < TT_ACQUISITION_COUNT; by++)
-      for (int v = 0; v < 4 && tt_acquisition_supports((tt_acquisition)by, (tt_output)out); v++) {
-        tt_config *cfg = config((tt_acquisition)by);
+    for (int step = 0; step < TT_ACQUISITION_COUNT; step++)
+      for (int v = 0; v < 4 && tt_acquisition_supports((tt_acquisition)step, (tt_output)out); v++) {
+        tt_config *cfg = config((tt_acquisition)step);
         cfg->score_scaled = v % 2;
         cfg->score_goal = v / 2;
-        cfg->score_target_reduction = (v + by) % TT_TARGET_REDUCTION_COUNT;
+        cfg->score_target_reduction = (v + step) % TT_TARGET_REDUCTION_COUNT;
         cfg->score_ensemble_reduction =
             v / 2 ? TT_ENSEMBLE_REDUCTION_quota : TT_ENSEMBLE_REDUCTION_weighted;
         check_scores(cfg, &m, x, &s);

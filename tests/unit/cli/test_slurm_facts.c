@@ -113,7 +113,7 @@ TT_TEST (a_campaign_is_requeued_if_it_made_progress) {
 /* A start that ended before it made its directory has nothing to record, and no warning. */
 TT_TEST (a_start_without_a_directory_is_not_recorded) {
   char folder[] = "/tmp/tutti-lives-XXXXXX", file[64], said[64], command[128];
-  struct stat at;
+  struct stat info;
   int code = 0, kept = dup(STDERR_FILENO);
   assert_non_null(mkdtemp(folder));
   put(folder, "campaign.yaml", campaign_file);
@@ -127,8 +127,8 @@ TT_TEST (a_start_without_a_directory_is_not_recorded) {
   close(kept);
   TT_CHECK_OK(e);
   TT_CHECK(code, ==, 78);
-  TT_CHECK(stat(said, &at), ==, 0);
-  TT_CHECK((int)at.st_size, ==, 0);
+  TT_CHECK(stat(said, &info), ==, 0);
+  TT_CHECK((int)info.st_size, ==, 0);
   snprintf(command, sizeof command, "test ! -e %s/c && rm -r %s", folder, folder);
   TT_CHECK(system(command), ==, 0);
 }

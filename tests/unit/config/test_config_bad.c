@@ -30,7 +30,7 @@ TT_TEST (every_mistake_is_reported_with_its_place) {
 
 /* Every score with every loss: rejected exactly if the output lacks what the score needs; each
  * score that the message offers instead is accepted. */
-static tt_err score_with_loss(int by, int loss)
+static tt_err score_with_loss(int step, int loss)
 {
   tt_config *c = NULL;
   char text[512];
@@ -38,7 +38,7 @@ static tt_err score_with_loss(int by, int loss)
       text, sizeof text,
       JOB
       "pool: {file: p.h5}\nlabel: {command: [f]}\nscore: {acquisition: %s}\ntrain: {loss: %s}\n",
-      tt_choice_acquisition[by], tt_choice_loss[loss]);
+      tt_choice_acquisition[step], tt_choice_loss[loss]);
   tt_err e = parse(text, NULL, 0, &c);
   tt_config_destroy(&c);
   return e;
@@ -46,14 +46,14 @@ static tt_err score_with_loss(int by, int loss)
 
 TT_TEST (scores_that_do_not_fit_the_output_are_rejected) {
   for (int loss = 0; tt_choice_loss[loss]; loss++)
-    for (int by = 0; by < TT_ACQUISITION_COUNT; by++) {
+    for (int step = 0; step < TT_ACQUISITION_COUNT; step++) {
       char part[64];
-      int fits = tt_acquisition_supports((tt_acquisition)by, tt_loss_output_head((tt_loss)loss));
-      tt_err e = score_with_loss(by, loss);
+      int fits = tt_acquisition_supports((tt_acquisition)step, tt_loss_output_head((tt_loss)loss));
+      tt_err e = score_with_loss(step, loss);
       TT_CHECK(e, ==, fits ? TT_OK : (tt_err)TT_E_CONFIG);
       if (fits) continue;
       snprintf(part, sizeof part, "job.yaml:5:22: score.acquisition: %s does not fit ensembles[0]",
-               tt_choice_acquisition[by]);
+               tt_choice_acquisition[step]);
       TT_CHECK_HAS(tt_err_last(), part);
       for (int other = 0; other < TT_ACQUISITION_COUNT; other++) {
         int offered =
@@ -76,7 +76,8 @@ TT_TEST (bytes_that_are_no_job_file_are_rejected) {
   static const char *const deep[] = {"[", "{", "- ", "? ", "{a: ", "[\n"};
   for (size_t i = 0; i < sizeof deep / sizeof *deep; i++) {
     size_t unit = strlen(deep[i]);
-    for (size_t at = 0; at + unit <= MOST; at += unit) memcpy(text + at, deep[i], unit);
+    for (size_t offset = 0; offset + unit <= MOST; offset += unit)
+      memcpy(text + offset, deep[i], unit);
     TT_CHECK(tt_config_parse("job.yaml", text, MOST, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
     TT_CHECK_HAS(tt_err_last(), "nested too deeply; at most 64 levels are allowed");
   }
@@ -128,22 +129,22 @@ static int has_place(const char *message)
   return sscanf(message, "job.yaml:%d:%d: ", &line, &column) == 2 && line > 0 && column > 0;
 }
 
-static size_t mutate(char *text, size_t n, size_t room, uint64_t *s)
+static size_t mutate(char *text, size_t n, size_t capacity, uint64_t *s)
 {
   static const char spice[] = "{}[]:,-?&*!|>'\"%@`#\n\t \\\0\x80\xC3\xFF"
                               "09eE.~ax";
-  size_t at = next_random(s) % n, to = next_random(s) % n, length = 1 + next_random(s) % 12;
+  size_t offset = next_random(s) % n, to = next_random(s) % n, length = 1 + next_random(s) % 12;
   switch (next_random(s) % 4) {
-  case 0: text[at] = (char)next_random(s); return n;
-  case 1: text[at] = spice[next_random(s) % (sizeof spice - 1)]; return n;
+  case 0: text[offset] = (char)next_random(s); return n;
+  case 1: text[offset] = spice[next_random(s) % (sizeof spice - 1)]; return n;
   case 2: /* cut */
-    if (n < 2 * length || at + length > n) return n;
-    memmove(text + at, text + at + length, n - at - length);
+    if (n < 2 * length || offset + length > n) return n;
+    memmove(text + offset, text + offset + length, n - offset - length);
     return n - length;
   default: /* repeat a piece elsewhere */
-    if (at + length > n || n + length > room) return n;
+    if (offset + length > n || n + length > capacity) return n;
     memmove(text + to + length, text + to, n - to);
-    memmove(text + to, text + (at < to ? at : 0), length);
+    memmove(text + to, text + (offset < to ? offset : 0), length);
     return n + length;
   }
 }

@@ -36,8 +36,8 @@ static int is_campaign(const char *text)
   static const char *const section[] = {
       "campaign:", "pool:", "score:", "select:", "label:", "stop:"};
   for (size_t i = 0; i < sizeof section / sizeof *section; i++) {
-    const char *at = strstr(text, section[i]);
-    if (at && (at == text || at[-1] == '\n')) return 1;
+    const char *cursor = strstr(text, section[i]);
+    if (cursor && (cursor == text || cursor[-1] == '\n')) return 1;
   }
   return 0;
 }
@@ -55,13 +55,14 @@ static void check_block(const char *file, char *text)
     must_be_job(file, text, strlen(text));
     return;
   }
-  for (char *at = text, *end; *at; at = end) {
-    end = at + strcspn(at, "\n");
+  for (char *cursor = text, *end; *cursor; cursor = end) {
+    end = cursor + strcspn(cursor, "\n");
     while (end[0] && (end[1] == ' ' || end[1] == '-')) end += 1 + strcspn(end + 1, "\n");
     end += *end == '\n';
-    int n = snprintf(
-        job, sizeof job, "%s%s%.*s", strncmp(at, "data:", 5) ? "data: {file: d.h5}\n" : "",
-        strncmp(at, "ensembles:", 10) ? "ensembles: [{name: a}]\n" : "", (int)(end - at), at);
+    int n = snprintf(job, sizeof job, "%s%s%.*s",
+                     strncmp(cursor, "data:", 5) ? "data: {file: d.h5}\n" : "",
+                     strncmp(cursor, "ensembles:", 10) ? "ensembles: [{name: a}]\n" : "",
+                     (int)(end - cursor), cursor);
     must_be_job(file, job, (size_t)n);
   }
 }
@@ -75,12 +76,12 @@ static void check_examples(const char *file)
   TT_CHECK_OK(tt_config_read_file(file, &text, &bytes)); /* room for one more byte */
   text[bytes] = '\0';
   if (!page) check_block(file, text);
-  for (char *at = text; page && (at = strstr(at, "```yaml\n"));) {
-    char *begin = at + 8, *end = strstr(begin, "```");
+  for (char *cursor = text; page && (cursor = strstr(cursor, "```yaml\n"));) {
+    char *begin = cursor + 8, *end = strstr(begin, "```");
     assert_non_null(end);
     *end = '\0';
     check_block(file, begin);
-    at = end + 1;
+    cursor = end + 1;
   }
   tt_free(text);
 }

@@ -36,15 +36,15 @@ TT_TEST (vector_loops_agree_with_the_table) {
 }
 
 /* All slots of one epoch in two pieces through the kernel, against tt_sampler_at. */
-static void same_rows(const tt_kernels *k, const tt_cohort *c, int batches, int64_t labelled,
+static void same_rows(const tt_kernels *k, const tt_cohort *c, int batches, int64_t labeled,
                       int64_t epoch)
 {
   enum { MOST = 3000 };
   static int32_t list[MOST], row[MOST];
   tt_member m = {.stream = 77ull << 32 | 3, .hyper.batch_order = batches};
-  tt_sampler o = tt_member_sampler(c, &m, 0, labelled, epoch);
-  int64_t rows = tt_cohort_epoch_rows(c, labelled), cut = rows / 3;
-  for (int32_t i = 0; i < labelled; i++) list[i] = 5 * i + 2;
+  tt_sampler o = tt_member_sampler(c, &m, 0, labeled, epoch);
+  int64_t rows = tt_cohort_epoch_rows(c, labeled), cut = rows / 3;
+  for (int32_t i = 0; i < labeled; i++) list[i] = 5 * i + 2;
   k->order(&o, list, 0, cut, row);
   k->order(&o, list, cut, rows - cut, row + cut);
   for (int64_t s = 0; s < rows; s++) TT_CHECK(row[s], ==, list[tt_sampler_at(&o, (uint32_t)s)]);

@@ -37,12 +37,12 @@ static inline map map_of(int64_t first, int64_t floats)
   return m;
 }
 
-static inline void take(map *m, int64_t at, int64_t count)
+static inline void take(map *m, int64_t offset, int64_t count)
 {
-  TT_CHECK(at % 4, ==, 0);
-  TT_CHECK(at, >=, m->first);
-  TT_CHECK(at + count, <=, m->floats);
-  for (int64_t k = at; k < at + count; k++) {
+  TT_CHECK(offset % 4, ==, 0);
+  TT_CHECK(offset, >=, m->first);
+  TT_CHECK(offset + count, <=, m->floats);
+  for (int64_t k = offset; k < offset + count; k++) {
     TT_CHECK(m->taken[k], ==, 0);
     m->taken[k] = 1;
   }

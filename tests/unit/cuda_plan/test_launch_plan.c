@@ -18,12 +18,12 @@ static int64_t play(const tt_launch_plan *p, int64_t units, int64_t *steps_of)
     tt_slice some = tt_launch_plan_members(p, k);
     TT_CHECK(some.first, >=, 0);
     TT_CHECK(some.first, <, p->members);
-    TT_CHECK(some.count, <=, p->portions == 1 ? p->members : units);
+    TT_CHECK(some.count, <=, p->chunks == 1 ? p->members : units);
     for (int64_t i = some.first; i < some.first + some.count; i++) {
       TT_CHECK(seen[i % p->members]++, ==, 0);
       steps_of[i % p->members] += p->steps;
     }
-    time += p->steps * (p->portions == 1 ? whole : 1);
+    time += p->steps * (p->chunks == 1 ? whole : 1);
   }
   return time + p->left * whole;
 }
@@ -34,9 +34,9 @@ static void check_plan(int64_t members, int64_t units, int64_t steps, int64_t ov
   tt_launch_plan p = tt_launch_plan_make(members, units, steps, overhead);
   int64_t time = play(&p, units, steps_of), launches = p.launches + (p.left > 0);
   for (int64_t i = 0; i < members; i++) TT_CHECK(steps_of[i] + p.left, ==, steps);
-  TT_CHECK(p.portions, <=, TT_LAUNCH_MAX_PORTIONS);
+  TT_CHECK(p.chunks, <=, TT_LAUNCH_MAX_PORTIONS);
   TT_CHECK(members * steps, <=, time * units); /* no unit works twice at a time */
-  if (p.portions == 1)
+  if (p.chunks == 1)
     TT_CHECK(time, ==, whole);
   else
     TT_CHECK(50 * (time + launches * overhead), <=, 49 * (whole + overhead));
@@ -55,7 +55,7 @@ TT_TEST (every_member_makes_all_its_steps) {
  * about half a second; as many members as units, once and twice; a call too short for portions. */
 TT_TEST (the_slowest_unit_is_ready_sooner) {
   static const struct {
-    int64_t members, units, steps, launches, portions;
+    int64_t members, units, steps, launches, chunks;
   } table[] = {{140, 132, 10000, 17, 16},   {200, 132, 10000, 23, 15},  {1000, 132, 470, 38, 5},
                {4096, 3168, 20000, 13, 10}, {10000, 2112, 5200, 19, 4}, {132, 132, 10000, 1, 1},
                {264, 132, 10000, 1, 1},     {1, 132, 10000, 1, 1},      {0, 132, 10000, 0, 1},
@@ -63,6 +63,6 @@ TT_TEST (the_slowest_unit_is_ready_sooner) {
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     tt_launch_plan p = tt_launch_plan_make(table[i].members, table[i].units, table[i].steps, 2);
     TT_CHECK(p.launches, ==, table[i].launches);
-    TT_CHECK(p.portions, ==, table[i].portions);
+    TT_CHECK(p.chunks, ==, table[i].chunks);
   }
 }

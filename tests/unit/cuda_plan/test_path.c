@@ -93,8 +93,8 @@ static tt_path_choice choose_in(const shape *s, int precision)
 {
   tt_path_choice got;
   tt_cohort c = cohort_of(s);
-  tt_path_context on = {.shared_bytes = s->shared, .precision = (tt_precision)precision};
-  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+  tt_path_context context = {.shared_bytes = s->shared, .precision = (tt_precision)precision};
+  TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
   return got;
 }
 
@@ -175,15 +175,15 @@ TT_TEST (tensor_cores_are_for_wide_layers) {
 /* A requested path keeps the requested precision; the warp path has no tensor cores, the layered
  * path no 3xtf32. */
 TT_TEST (a_requested_path_keeps_the_precision) {
-  tt_path_context on = {.shared_bytes = H200, .precision = TT_PRECISION_tf32};
+  tt_path_context context = {.shared_bytes = H200, .precision = TT_PRECISION_tf32};
   tt_cohort c = cohort_of(&shapes[2]);
   tt_path_choice got;
-  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_block, &got));
+  TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_block, &got));
   TT_CHECK((int)got.precision, ==, TT_PRECISION_tf32);
-  TT_CHECK((int)tt_path_choose(&c, &on, TT_GPU_PATH_warp, &got), ==, TT_E_UNAVAILABLE);
+  TT_CHECK((int)tt_path_choose(&c, &context, TT_GPU_PATH_warp, &got), ==, TT_E_UNAVAILABLE);
   TT_CHECK_HAS(tt_err_last(), "in fp32 only, not in tf32");
-  on.precision = TT_PRECISION_3xtf32;
-  TT_CHECK((int)tt_path_choose(&c, &on, TT_GPU_PATH_layered, &got), ==, TT_E_UNAVAILABLE);
+  context.precision = TT_PRECISION_3xtf32;
+  TT_CHECK((int)tt_path_choose(&c, &context, TT_GPU_PATH_layered, &got), ==, TT_E_UNAVAILABLE);
   TT_CHECK_HAS(tt_err_last(), "in fp32 and tf32 only, not in 3xtf32");
 }
 
@@ -195,17 +195,18 @@ TT_TEST (other_members_change_nothing) {
     c.members = 4 * MEMBERS;
     c.ensembles = 77;
     c.seed = 12345;
-    tt_path_context on = {.shared_bytes = shapes[i].shared};
-    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+    tt_path_context context = {.shared_bytes = shapes[i].shared};
+    TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
     TT_CHECK((int)got.path, ==, (int)want.path);
     TT_CHECK(strcmp(got.why, want.why), ==, 0);
   }
 }
 
-static void refused(const tt_cohort *c, tt_path_context on, tt_gpu_path wanted, const char *why)
+static void refused(const tt_cohort *c, tt_path_context context, tt_gpu_path wanted,
+                    const char *why)
 {
   tt_path_choice got = {.path = TT_GPU_PATH_COUNT};
-  TT_CHECK((int)tt_path_choose(c, &on, wanted, &got), ==, TT_E_UNAVAILABLE);
+  TT_CHECK((int)tt_path_choose(c, &context, wanted, &got), ==, TT_E_UNAVAILABLE);
   TT_CHECK((int)got.path, ==, TT_GPU_PATH_COUNT);
   TT_CHECK_HAS(tt_err_last(), why);
 }
@@ -214,26 +215,26 @@ TT_TEST (a_requested_path_is_used_or_rejected) {
   for (int i = 0; i < SHAPES; i++) {
     tt_path_choice got;
     tt_cohort c = cohort_of(&shapes[i]);
-    tt_path_context on = {.shared_bytes = shapes[i].shared};
-    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_layered, &got));
+    tt_path_context context = {.shared_bytes = shapes[i].shared};
+    TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_layered, &got));
     TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
     TT_CHECK_HAS(got.why, "TUTTI_GPU_PATH");
     if (shapes[i].path == TT_GPU_PATH_layered && c.model.params > TT_PATH_BLOCK_MAX_PARAMS &&
-        tt_block_min_bytes(&c, TT_PRECISION_fp32) <= on.shared_bytes) {
-      TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_block, &got));
+        tt_block_min_bytes(&c, TT_PRECISION_fp32) <= context.shared_bytes) {
+      TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_block, &got));
       continue;
     }
     if (shapes[i].path == TT_GPU_PATH_layered) {
-      refused(&c, on, TT_GPU_PATH_block,
+      refused(&c, context, TT_GPU_PATH_block,
               "TUTTI_GPU_PATH: block cannot train these members: a member needs");
-      refused(&c, on, TT_GPU_PATH_warp, "TUTTI_GPU_PATH: warp cannot train these members: ");
+      refused(&c, context, TT_GPU_PATH_warp, "TUTTI_GPU_PATH: warp cannot train these members: ");
       continue;
     }
     if (shapes[i].path == TT_GPU_PATH_warp) {
-      TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_warp, &got));
+      TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_warp, &got));
       TT_CHECK((int)got.path, ==, TT_GPU_PATH_warp);
     }
-    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_block, &got));
+    TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_block, &got));
     TT_CHECK((int)got.path, ==, TT_GPU_PATH_block);
   }
 }
@@ -266,7 +267,7 @@ TT_TEST (fronts_heads_and_factors_use_the_layered_path) {
 TT_TEST (rare_options_use_the_layered_path) {
   static tt_member some[MEMBERS];
   tt_cohort c = cohort_of(&shapes[2]);
-  tt_path_context on = large_gpu();
+  tt_path_context context = large_gpu();
   tt_path_choice got;
   tt_hyper *last = &some[MEMBERS - 1].hyper;
   c.member = some;
@@ -275,23 +276,23 @@ TT_TEST (rare_options_use_the_layered_path) {
   const char *const word[] = {"dropout", "label_noise", "anchor", "feature_fraction"};
   for (int i = 0; i < 4; i++) {
     *field[i] = 0.5f;
-    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+    TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
     TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
     TT_CHECK_HAS(got.why, word[i]);
     for (int path = TT_GPU_PATH_warp; path < TT_GPU_PATH_COUNT; path++)
-      if (path != TT_GPU_PATH_layered) refused(&c, on, (tt_gpu_path)path, word[i]);
+      if (path != TT_GPU_PATH_layered) refused(&c, context, (tt_gpu_path)path, word[i]);
     *field[i] = 0.0f;
   }
   c.parts = 2;
-  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+  TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
   TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
   TT_CHECK_HAS(got.why, "train.parts");
-  refused(&c, on, TT_GPU_PATH_block, "train.parts needs the layered path");
+  refused(&c, context, TT_GPU_PATH_block, "train.parts needs the layered path");
   c.parts = 1;
   c.optimizer = TT_OPT_amsgrad;
-  refused(&c, on, TT_GPU_PATH_block, "amsgrad needs the layered path");
+  refused(&c, context, TT_GPU_PATH_block, "amsgrad needs the layered path");
   c.optimizer = TT_OPT_rmsprop;
-  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+  TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
   TT_CHECK((int)got.path, ==, TT_GPU_PATH_warp);
 }
 
@@ -301,32 +302,32 @@ TT_TEST (a_requested_cluster_is_used_or_rejected) {
     tt_path_choice got;
     tt_cluster_plan plan;
     tt_cohort c = cohort_of(&shapes[i]);
-    tt_path_context on = large_gpu();
-    if (!tt_cluster_plan_choose(&c, &on, &plan)) {
-      refused(&c, on, TT_GPU_PATH_cluster,
+    tt_path_context context = large_gpu();
+    if (!tt_cluster_plan_choose(&c, &context, &plan)) {
+      refused(&c, context, TT_GPU_PATH_cluster,
               "TUTTI_GPU_PATH: cluster cannot train these members: a ");
       continue;
     }
-    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_cluster, &got));
+    TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_cluster, &got));
     TT_CHECK((int)got.path, ==, TT_GPU_PATH_cluster);
     TT_CHECK(got.ranks, ==, plan.ranks);
     TT_CHECK_HAS(got.why, " for each member");
-    TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+    TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
     TT_CHECK((int)got.path, !=, TT_GPU_PATH_cluster); /* the number of members is unknown */
-    on.precision = TT_PRECISION_3xtf32;
-    refused(&c, on, TT_GPU_PATH_cluster, "in fp32 only");
-    on = large_gpu();
-    on.capability = 89;
-    refused(&c, on, TT_GPU_PATH_cluster, "9.0 or newer, this one has 8.9");
+    context.precision = TT_PRECISION_3xtf32;
+    refused(&c, context, TT_GPU_PATH_cluster, "in fp32 only");
+    context = large_gpu();
+    context.capability = 89;
+    refused(&c, context, TT_GPU_PATH_cluster, "9.0 or newer, this one has 8.9");
   }
 }
 
-static tt_path_choice choose_for(const shape *s, tt_path_context on, int64_t members)
+static tt_path_choice choose_for(const shape *s, tt_path_context context, int64_t members)
 {
   tt_path_choice got;
   tt_cohort c = cohort_of(s);
-  on.members = members;
-  TT_CHECK_OK(tt_path_choose(&c, &on, TT_GPU_PATH_auto, &got));
+  context.members = members;
+  TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
   return got;
 }
 
@@ -337,17 +338,17 @@ TT_TEST (members_decide_between_block_and_cluster_alone) {
   int seen[9] = {0};
   for (int i = 0; i < SHAPES; i++) {
     const int want = (int)shapes[i].path;
-    tt_path_context on = large_gpu(), old = large_gpu(), tensor = large_gpu();
-    on.shared_bytes = old.shared_bytes = tensor.shared_bytes = shapes[i].shared;
+    tt_path_context context = large_gpu(), old = large_gpu(), tensor = large_gpu();
+    context.shared_bytes = old.shared_bytes = tensor.shared_bytes = shapes[i].shared;
     old.capability = 80;
     tensor.precision = TT_PRECISION_3xtf32;
-    TT_CHECK((int)choose_for(&shapes[i], on, 0).path, ==, want);
+    TT_CHECK((int)choose_for(&shapes[i], context, 0).path, ==, want);
     for (int64_t members = 1; members < 140; members += members < 10 ? 1 : 13) {
-      tt_path_choice got = choose_for(&shapes[i], on, members);
+      tt_path_choice got = choose_for(&shapes[i], context, members);
       seen[got.ranks] = 1;
       if (got.path == TT_GPU_PATH_cluster) {
         TT_CHECK(want, ==, TT_GPU_PATH_block);
-        TT_CHECK(members * got.ranks, <=, on.multiprocessors);
+        TT_CHECK(members * got.ranks, <=, context.multiprocessors);
         TT_CHECK_HAS(got.why, "blocks for each");
       } else
         TT_CHECK((int)got.path, ==, want);

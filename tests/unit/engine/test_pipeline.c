@@ -89,7 +89,7 @@ TT_TEST (stages_know_layers_that_keep_their_weights) {
   }
 }
 
-/* Each part of each layer has one rank, each parameter too, and neighbours in a column have the same
+/* Each part of each layer has one rank, each parameter too, and neighbors in a column have the same
  * parts. */
 TT_TEST (ranks_in_a_grid_divide_layers_parts_and_parameters) {
   enum { PARTS = 5, MOST_RANKS = 11 };
@@ -102,16 +102,17 @@ TT_TEST (ranks_in_a_grid_divide_layers_parts_and_parameters) {
       TT_CHECK(grid.stages * grid.columns, <=, ranks);
       TT_CHECK(grid.stages * (grid.columns + 1), >, ranks);
       for (int r = 0; r < ranks; r++) {
-        const tt_pipeline_place at = tt_pipeline_place_of(&m, grid, PARTS, r);
-        TT_CHECK(at.segment.first, ==, param);
-        param += at.segment.count;
-        passes += at.layers.count * at.parts.count;
-        if (r >= grid.stages * grid.columns) TT_CHECK(at.layers.count + at.segment.count, ==, 0);
-        if (at.stage < 1) continue;
+        const tt_pipeline_place place = tt_pipeline_place_of(&m, grid, PARTS, r);
+        TT_CHECK(place.segment.first, ==, param);
+        param += place.segment.count;
+        passes += place.layers.count * place.parts.count;
+        if (r >= grid.stages * grid.columns)
+          TT_CHECK(place.layers.count + place.segment.count, ==, 0);
+        if (place.stage < 1) continue;
         const tt_pipeline_place before = tt_pipeline_place_of(&m, grid, PARTS, r - grid.columns);
-        TT_CHECK(before.stage, ==, at.stage - 1);
-        TT_CHECK(before.parts.first, ==, at.parts.first);
-        TT_CHECK(before.parts.count, ==, at.parts.count);
+        TT_CHECK(before.stage, ==, place.stage - 1);
+        TT_CHECK(before.parts.first, ==, place.parts.first);
+        TT_CHECK(before.parts.count, ==, place.parts.count);
       }
       TT_CHECK(param, ==, m.params);
       TT_CHECK(passes, ==, m.layers * PARTS);

@@ -56,7 +56,7 @@ TT_TEST (a_status_is_read_as_written) {
 TT_TEST (a_status_is_not_written_through_links) {
   char folder[] = "/tmp/tutti-lives-XXXXXX", other[64], link[128], text[16] = "", command[64];
   const tt_run_status s = {.state = "training"};
-  struct stat at;
+  struct stat info;
   assert_non_null(mkdtemp(folder));
   snprintf(other, sizeof other, "%s/other", folder);
   TT_CHECK_OK(tt_file_write_atomic_local(other, "mine"));
@@ -65,8 +65,8 @@ TT_TEST (a_status_is_not_written_through_links) {
   snprintf(link, sizeof link, "%s/status.json", folder);
   TT_CHECK(symlink(other, link), ==, 0);
   TT_CHECK_OK(tt_status_file_write_local(folder, &s));
-  TT_CHECK(lstat(link, &at), ==, 0);
-  TT_CHECK(S_ISREG(at.st_mode), !=, 0);
+  TT_CHECK(lstat(link, &info), ==, 0);
+  TT_CHECK(S_ISREG(info.st_mode), !=, 0);
   FILE *f = fopen(other, "r");
   assert_non_null(f);
   assert_non_null(fgets(text, sizeof text, f));

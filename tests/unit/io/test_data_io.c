@@ -31,7 +31,7 @@ static void put(tt_h5_file *f, const char *name, tt_h5_type type, int ndims, int
 
 static void end(tt_h5_file *f) { TT_CHECK_OK(tt_h5_commit(&f)); }
 
-TT_TEST (a_written_file_reads_back_in_any_pieces) {
+TT_TEST (a_written_file_reads_back_in_any_chunks) {
   double x[N * D], y[N * T], got_x[N * D], got_y[N * T];
   tt_columns input = {0}, target = {0};
   TT_CHECK_OK(tt_columns_create(D, &input));
@@ -44,9 +44,9 @@ TT_TEST (a_written_file_reads_back_in_any_pieces) {
   TT_CHECK_OK(tt_data_reader_open_local(path, "x", "y", &r));
   assert_string_equal(tt_data_reader_shape(r)->input.name[0], "a long name");
   assert_string_equal(tt_data_reader_shape(r)->target.name[1], "y1");
-  for (int piece = 1; piece <= N; piece++) {
-    for (int first = 0; first < N; first += piece) {
-      int n = N - first < piece ? N - first : piece;
+  for (int chunk = 1; chunk <= N; chunk++) {
+    for (int first = 0; first < N; first += chunk) {
+      int n = N - first < chunk ? N - first : chunk;
       TT_CHECK_OK(tt_data_reader_read_local(r, first, n, got_x + first * D, got_y + first * T));
     }
     assert_memory_equal(got_x, x, sizeof x);

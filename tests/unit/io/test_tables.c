@@ -55,7 +55,7 @@ static tt_err open_case(const messy_table *m, tt_data_reader **r)
 }
 
 /* Names of inputs and targets, and all values, as one text. */
-static tt_err describe(tt_data_reader *r, char *text, size_t room)
+static tt_err describe(tt_data_reader *r, char *text, size_t capacity)
 {
   const tt_data_shape *s = tt_data_reader_shape(r);
   double *x = NULL, *y = NULL;
@@ -64,13 +64,13 @@ static tt_err describe(tt_data_reader *r, char *text, size_t room)
   if (!e) e = TT_ALLOC(y, s->rows * s->targets);
   if (!e) e = tt_data_reader_read_local(r, 0, s->rows, x, y);
   for (int64_t k = 0; !e && k < s->inputs + s->targets; k++)
-    used += (size_t)snprintf(text + used, room - used, "%s ",
+    used += (size_t)snprintf(text + used, capacity - used, "%s ",
                              k < s->inputs ? s->input.name[k] : s->target.name[k - s->inputs]);
   for (int64_t i = 0; !e && i < s->rows; i++) {
     for (int64_t k = 0; k < s->inputs; k++)
-      used += (size_t)snprintf(text + used, room - used, "%.17g ", x[i * s->inputs + k]);
+      used += (size_t)snprintf(text + used, capacity - used, "%.17g ", x[i * s->inputs + k]);
     for (int64_t k = 0; k < s->targets; k++)
-      used += (size_t)snprintf(text + used, room - used, "%.17g ", y[i * s->targets + k]);
+      used += (size_t)snprintf(text + used, capacity - used, "%.17g ", y[i * s->targets + k]);
   }
   if (used) text[used - 1] = '\0';
   tt_free(x);

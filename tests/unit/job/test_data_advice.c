@@ -32,8 +32,8 @@ static tt_data_advice find(const tt_dataset *d, int64_t params)
 {
   tt_ensemble e = {.name = one, .members = 1, .targets = 1, .column = &column, .selection = -1};
   tt_cohort c = {.ensembles = 1, .ensemble = &e, .model.params = params};
-  tt_cohort *at = &c;
-  const tt_cohorts all = {1, &at};
+  tt_cohort *cohort = &c;
+  const tt_cohorts all = {1, &cohort};
   tt_data_advice a;
   TT_CHECK_OK(tt_data_advice_find(d, &all, &a));
   return a;
@@ -93,8 +93,8 @@ TT_TEST (rows_that_lack_a_target_are_named) {
   int32_t both[] = {0, 1};
   tt_ensemble e = {.name = one, .members = 1, .targets = 2, .column = both, .selection = -1};
   tt_cohort c = {.ensembles = 1, .ensemble = &e, .model.params = 9};
-  tt_cohort *at = &c;
-  const tt_cohorts all = {1, &at};
+  tt_cohort *cohort = &c;
+  const tt_cohorts all = {1, &cohort};
   tt_data_advice a;
   d->y[2 * 3] = d->y[2 * 5 + 1] = NAN;
   d->y[2 * 18] = NAN; /* for validation */

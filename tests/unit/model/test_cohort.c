@@ -12,17 +12,17 @@
 
 /* orders of an epoch */
 
-enum { LABELLED = 90 };
+enum { LABELED = 90 };
 
 /* times[r]: how often row r occurs in one epoch. */
 static int64_t tally(const tt_cohort *c, const tt_member *m, int64_t epoch, int *times)
 {
-  tt_sampler o = tt_member_sampler(c, m, 0, LABELLED, epoch);
-  int64_t rows = tt_cohort_epoch_rows(c, LABELLED);
-  memset(times, 0, LABELLED * sizeof *times);
+  tt_sampler o = tt_member_sampler(c, m, 0, LABELED, epoch);
+  int64_t rows = tt_cohort_epoch_rows(c, LABELED);
+  memset(times, 0, LABELED * sizeof *times);
   for (int64_t s = 0; s < rows; s++) {
     uint32_t r = tt_sampler_at(&o, (uint32_t)s);
-    TT_CHECK((int)r, <, LABELLED);
+    TT_CHECK((int)r, <, LABELED);
     times[r]++;
   }
   return rows;
@@ -36,18 +36,18 @@ TT_TEST (a_member_keeps_its_rows_over_the_epochs) {
       tt_member a = {.stream = 1ull << 32, .hyper.batch_order = batches}, b = a;
       int own = resample == TT_RESAMPLE_bootstrap || resample == TT_RESAMPLE_subsample;
       b.stream++;
-      int first[LABELLED], later[LABELLED], others[LABELLED], most = 0;
+      int first[LABELED], later[LABELED], others[LABELED], most = 0;
       int64_t rows = tally(&c, &a, 0, first);
       tally(&c, &a, 5, later);
       tally(&c, &b, 0, others);
       TT_CHECK(memcmp(first, later, sizeof first), ==, 0);
       TT_CHECK(memcmp(first, others, sizeof first) != 0, ==, own);
-      for (int r = 0; r < LABELLED; r++) most = first[r] > most ? first[r] : most;
+      for (int r = 0; r < LABELED; r++) most = first[r] > most ? first[r] : most;
       if (resample == TT_RESAMPLE_bootstrap)
         TT_CHECK(most, >, 1);
       else
         TT_CHECK(most, ==, 1);
-      TT_CHECK(rows, ==, resample == TT_RESAMPLE_subsample ? 36 : LABELLED);
+      TT_CHECK(rows, ==, resample == TT_RESAMPLE_subsample ? 36 : LABELED);
     }
 }
 
@@ -58,13 +58,13 @@ TT_TEST (a_member_has_seen_the_rows_of_its_epochs) {
       tt_cohort c = {
           .resample = (tt_resample)resample, .seed = 1, .subsample = 0.4, .retry_reseed = 1};
       tt_member m = {.stream = 1ull << 32};
-      int8_t seen[LABELLED];
-      int times[LABELLED] = {0}, all = 0;
-      tt_sampler o = tt_member_sampler(&c, &m, attempt, LABELLED, 3);
-      for (int64_t s = 0; s < tt_cohort_epoch_rows(&c, LABELLED); s++)
+      int8_t seen[LABELED];
+      int times[LABELED] = {0}, all = 0;
+      tt_sampler o = tt_member_sampler(&c, &m, attempt, LABELED, 3);
+      for (int64_t s = 0; s < tt_cohort_epoch_rows(&c, LABELED); s++)
         times[tt_sampler_at(&o, (uint32_t)s)]++;
-      tt_member_row_mask(&c, &m, attempt, LABELLED, seen);
-      for (int r = 0; r < LABELLED; r++) {
+      tt_member_row_mask(&c, &m, attempt, LABELED, seen);
+      for (int r = 0; r < LABELED; r++) {
         TT_CHECK((int)seen[r], ==, times[r] > 0);
         all += seen[r];
       }
@@ -75,7 +75,7 @@ TT_TEST (a_member_has_seen_the_rows_of_its_epochs) {
 static int64_t equal_places(const tt_sampler *a, const tt_sampler *b)
 {
   int64_t same = 0;
-  for (uint32_t s = 0; s < LABELLED; s++) same += tt_sampler_at(a, s) == tt_sampler_at(b, s);
+  for (uint32_t s = 0; s < LABELED; s++) same += tt_sampler_at(a, s) == tt_sampler_at(b, s);
   return same;
 }
 
@@ -84,11 +84,11 @@ TT_TEST (batches_are_own_or_shared) {
     tt_cohort c = {.seed = 1};
     tt_member a = {.stream = 1ull << 32, .hyper.batch_order = batches};
     tt_member b = {.stream = 9ull << 32 | 1, .hyper.batch_order = batches};
-    tt_sampler of_a = tt_member_sampler(&c, &a, 0, LABELLED, 0),
-               of_b = tt_member_sampler(&c, &b, 0, LABELLED, 0);
-    tt_sampler next = tt_member_sampler(&c, &a, 0, LABELLED, 1);
+    tt_sampler of_a = tt_member_sampler(&c, &a, 0, LABELED, 0),
+               of_b = tt_member_sampler(&c, &b, 0, LABELED, 0);
+    tt_sampler next = tt_member_sampler(&c, &a, 0, LABELED, 1);
     if (batches == TT_BATCH_ORDER_shared)
-      TT_CHECK(equal_places(&of_a, &of_b), ==, LABELLED);
+      TT_CHECK(equal_places(&of_a, &of_b), ==, LABELED);
     else
       TT_CHECK(equal_places(&of_a, &of_b), <=, 8);
     TT_CHECK(equal_places(&of_a, &next), <=, 8);

@@ -70,9 +70,9 @@ TT_TEST (a_front_is_read_as_it_is_written) {
     char *text = NULL;
     size_t size = 0;
     TT_CHECK(lay_out(2, image, rows[i], &f, &why), ==, 1);
-    FILE *to = open_memstream(&text, &size);
-    tt_front_write(&f, to);
-    fclose(to);
+    FILE *file = open_memstream(&text, &size);
+    tt_front_write(&f, file);
+    fclose(file);
     TT_CHECK(lay_out(2, image, text, &back, &why), ==, 1);
     TT_CHECK(memcmp(&f, &back, sizeof f), ==, 0);
     TT_CHECK(tt_front_equal(&f, &back), ==, 1);
@@ -122,7 +122,7 @@ static double mean_square(const float *w, int64_t n)
   return sum / (double)n;
 }
 
-/* Of a dense layer, whose initialisations tests/unit/model/test_spec.c compares with the textbook. */
+/* Of a dense layer, whose initializations tests/unit/model/test_spec.c compares with the textbook. */
 static double dense_weight_variance(tt_init init, int64_t in, int64_t out)
 {
   float *w = NULL;

@@ -83,8 +83,8 @@ TT_TEST (a_range_of_all_members_is_a_range_of_each_cohort) {
         tt_slice s = tt_slice_intersect((tt_slice){begin, end - begin}, first, size[i]);
         TT_CHECK(s.first >= 0 && s.count >= 0 && s.first + s.count <= size[i], ==, 1);
         for (int64_t m = 0; m < s.count; m++) {
-          int64_t at = first + s.first + m;
-          TT_CHECK(at >= begin && at < end, ==, 1);
+          int64_t offset = first + s.first + m;
+          TT_CHECK(offset >= begin && offset < end, ==, 1);
         }
         found += s.count;
         first += size[i];
@@ -102,10 +102,10 @@ TT_TEST (every_rank_has_one_place_in_one_team) {
         int size = tt_load_balance_place(ranks, teams, rank).ranks;
         TT_CHECK(size >= ranks / teams && size <= (ranks + teams - 1) / teams, ==, 1);
         for (int i = 0; i < size; i++, rank++) {
-          tt_team_place at = tt_load_balance_place(ranks, teams, rank);
-          TT_CHECK(at.team, ==, team);
-          TT_CHECK(at.ranks, ==, size);
-          TT_CHECK(at.rank, ==, i);
+          tt_team_place place = tt_load_balance_place(ranks, teams, rank);
+          TT_CHECK(place.team, ==, team);
+          TT_CHECK(place.ranks, ==, size);
+          TT_CHECK(place.rank, ==, i);
         }
       }
       TT_CHECK(rank, ==, ranks);
@@ -116,8 +116,8 @@ static int teams_of(int64_t members, int64_t parts, int64_t batch, int64_t per_m
 {
   tt_cohort c = {
       .members = members, .parts = parts, .batch_size = batch, .model = {.params = 10000}};
-  tt_cohort *at[] = {&c};
-  return tt_load_balance_teams(&(tt_cohorts){1, at}, per_member, 1, ranks);
+  tt_cohort *cohort[] = {&c};
+  return tt_load_balance_teams(&(tt_cohorts){1, cohort}, per_member, 1, ranks);
 }
 
 TT_TEST (several_ranks_train_a_member_where_it_pays_or_is_said) {

@@ -242,7 +242,7 @@ TT_TEST (impossible_splits_are_refused) {
   fails(tt_split_fractions(1ll << 33, (double[]){0.8, 0.1, 0.1}, 1, split), TT_E_DATA);
 }
 
-TT_TEST (rows_of_a_split_are_labelled_and_ascending) {
+TT_TEST (rows_of_a_split_are_labeled_and_ascending) {
   tt_dataset *d = NULL;
   const int32_t columns[] = {2, 0};
   TT_CHECK_OK(tt_dataset_create(60, 1, 3, 0, &d));
@@ -301,12 +301,12 @@ TT_TEST (segments_of_a_member_make_the_member) {
   enum { PARAMS = 7 };
   const tt_state_shape shape = {PARAMS, 2, 5, 1, 2, 5};
   for (int64_t cut = 0; cut <= PARAMS; cut++) {
-    tt_state *from = NULL, *part[2] = {NULL, NULL}, *to = NULL;
+    tt_state *src = NULL, *part[2] = {NULL, NULL}, *to = NULL;
     const tt_slice own[] = {{0, cut}, {cut, PARAMS - cut}};
-    TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, shape, &from));
+    TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, shape, &src));
     TT_CHECK_OK(tt_state_create((tt_slice){5, 1}, shape, &to));
     for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
-      tt_state_field a = tt_state_get(from, f);
+      tt_state_field a = tt_state_get(src, f);
       for (int64_t i = 0; i < 4 * a.bytes * a.length; i++)
         ((char *)a.data)[i] = (char)(17 * i + 3 * f + 1);
     }
@@ -314,12 +314,12 @@ TT_TEST (segments_of_a_member_make_the_member) {
       TT_CHECK_OK(tt_state_create_segment((tt_slice){5, 1}, shape, own[k], &part[k]));
       TT_CHECK(tt_state_get(part[k], TT_STATE_FIELD_slots).length, ==, 2 * own[k].count);
       TT_CHECK(tt_state_get(part[k], TT_STATE_FIELD_weights).length, ==, PARAMS);
-      tt_state_copy_member(from, 2, part[k], 0);
+      tt_state_copy_member(src, 2, part[k], 0);
       tt_state_copy_member(part[k], 0, to, 0);
     }
-    TT_CHECK(tt_state_hash(to, 0), ==, tt_state_hash(from, 2));
+    TT_CHECK(tt_state_hash(to, 0), ==, tt_state_hash(src, 2));
     for (int k = 0; k < 2; k++) tt_state_destroy(&part[k]);
-    tt_state_destroy(&from);
+    tt_state_destroy(&src);
     tt_state_destroy(&to);
   }
 }

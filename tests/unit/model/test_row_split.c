@@ -92,7 +92,7 @@ TT_TEST (units_join_equal_rows_and_groups) {
   TT_CHECK_OK(tt_split_first_rows(ROWS, key, unit, &repeated));
   assert_memory_equal(unit, wanted, sizeof unit);
   TT_CHECK(repeated, ==, ROWS - different);
-  for (int again = 1; again;) { /* the lowest number spreads over all neighbours */
+  for (int again = 1; again;) { /* the lowest number spreads over all neighbors */
     again = 0;
     for (int64_t i = 0; i < ROWS; i++)
       for (int64_t k = 0; k < ROWS; k++)

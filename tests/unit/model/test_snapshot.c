@@ -139,11 +139,11 @@ TT_TEST (members_keep_their_ensemble_and_number) {
   TT_CHECK(tt_cohort_state_shape(many).snapshots, ==, 0);
   assert_string_equal(many->ensemble[1].name, "b");
   for (int64_t i = 0; i < many->members; i++) {
-    const tt_member *from = &c->member[i / CYCLES], *to = &many->member[i];
-    TT_CHECK(to->stream, ==, from->stream);
-    TT_CHECK(to->index, ==, from->index);
-    TT_CHECK(to->ensemble, ==, from->ensemble);
-    TT_CHECK(to->hyper.learning_rate, ==, from->hyper.learning_rate);
+    const tt_member *src = &c->member[i / CYCLES], *to = &many->member[i];
+    TT_CHECK(to->stream, ==, src->stream);
+    TT_CHECK(to->index, ==, src->index);
+    TT_CHECK(to->ensemble, ==, src->ensemble);
+    TT_CHECK(to->hyper.learning_rate, ==, src->hyper.learning_rate);
     TT_CHECK(to->snapshot, ==, (int32_t)(i % CYCLES) + 1);
   }
   tt_state_destroy(&s);

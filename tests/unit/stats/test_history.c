@@ -107,56 +107,56 @@ static tt_stop_settings no_limits(void)
 }
 
 /* A history of four rounds and limits at which the rule just holds (on = 1) or just does not. */
-static void set_rounds(tt_history *h, tt_stop_settings *l, int on)
+static void set_rounds(tt_history *h, tt_stop_settings *l, int enabled)
 {
   (void)h;
-  l->rounds = on ? 3 : 4;
+  l->rounds = enabled ? 3 : 4;
 }
 
-static void set_labels(tt_history *h, tt_stop_settings *l, int on)
+static void set_labels(tt_history *h, tt_stop_settings *l, int enabled)
 {
-  l->labels = h->round[3].labels + !on;
+  l->labels = h->round[3].labels + !enabled;
 }
 
-static void set_wall_time(tt_history *h, tt_stop_settings *l, int on)
+static void set_wall_time(tt_history *h, tt_stop_settings *l, int enabled)
 {
   for (int i = 0; i < 4; i++)
     h->round[i].seconds[TT_STAGE_label] = h->round[i].seconds[TT_STAGE_train] = 10;
-  l->wall_time = on ? 80 : 80.5;
+  l->wall_time = enabled ? 80 : 80.5;
 }
 
-static void set_accurate(tt_history *h, tt_stop_settings *l, int on)
+static void set_accurate(tt_history *h, tt_stop_settings *l, int enabled)
 {
-  for (int i = 2 + !on; i < 4; i++)
+  for (int i = 2 + !enabled; i < 4; i++)
     h->round[i].accurate = 995, h->round[i].pool = 1000, h->round[i].candidate = 5;
   l->accurate = 0.995;
 }
 
-static void set_candidates(tt_history *h, tt_stop_settings *l, int on)
+static void set_candidates(tt_history *h, tt_stop_settings *l, int enabled)
 {
   (void)l;
-  h->round[3].candidate = !on;
-  h->round[3].failed = h->round[3].pool - !on;
+  h->round[3].candidate = !enabled;
+  h->round[3].failed = h->round[3].pool - !enabled;
 }
 
 /* Errors 1, 0.5, then not better by a hundredth for two rounds; or just better. */
-static void set_plateau(tt_history *h, tt_stop_settings *l, int on)
+static void set_plateau(tt_history *h, tt_stop_settings *l, int enabled)
 {
   for (int c = 0; c < C; c++) {
     h->round[2].rmse[c] = 0.4951 * h->round[0].rmse[c];
-    h->round[3].rmse[c] = (on ? 0.4951 : 0.4949) * h->round[0].rmse[c];
+    h->round[3].rmse[c] = (enabled ? 0.4951 : 0.4949) * h->round[0].rmse[c];
   }
   l->plateau_rounds = 2;
 }
 
-static void set_change(tt_history *h, tt_stop_settings *l, int on)
+static void set_change(tt_history *h, tt_stop_settings *l, int enabled)
 {
   for (int i = 1; i < 4; i++) h->round[i].change = 0.02;
-  h->round[2].change = on ? 0.049 : 0.05;
+  h->round[2].change = enabled ? 0.049 : 0.05;
   l->change = 0.05;
 }
 
-typedef void (*setter)(tt_history *h, tt_stop_settings *l, int on);
+typedef void (*setter)(tt_history *h, tt_stop_settings *l, int enabled);
 static const setter set[] = {
 #define X(name, option, meaning) set_##name,
     TT_STOP_RULES(X)

@@ -11,16 +11,16 @@
 
 enum { MOST = 8, CELLS = 60 };
 
-typedef struct room {
+typedef struct capacity {
   tt_model model;
   tt_member_predictions s;
   float part[CELLS * MOST * 4];
   double y[CELLS];
   int8_t alive[MOST];
   double share[MOST], best;
-} room;
+} capacity;
 
-static void start(room *r, tt_loss loss, int64_t members)
+static void start(capacity *r, tt_loss loss, int64_t members)
 {
   static const double level[] = {0.1, 0.5, 0.9};
   tt_model_shape shape = {
@@ -39,7 +39,7 @@ static void start(room *r, tt_loss loss, int64_t members)
   memset(r->alive, 1, sizeof r->alive);
 }
 
-static void say(room *r, int64_t cell, int64_t member, const float *mean, const float *variance)
+static void say(capacity *r, int64_t cell, int64_t member, const float *mean, const float *variance)
 {
   int32_t n = tt_member_prediction_size(&r->model);
   tt_member_prediction_pack(&r->model, mean, variance, 1, r->y[cell],
@@ -47,7 +47,7 @@ static void say(room *r, int64_t cell, int64_t member, const float *mean, const 
 }
 
 /* Cells with label noise; member i is off by offset[i]. */
-static void numbers(room *r, const double *offset)
+static void numbers(capacity *r, const double *offset)
 {
   for (uint32_t c = 0; c < CELLS; c++) {
     tt_random4 u = tt_random(1, 2, TT_PURPOSE_INIT, 0, c);
@@ -74,7 +74,7 @@ static tt_combine_options rule_of(tt_combine method)
   return (tt_combine_options){.method = method, .k = 2, .rounds = 20, .temperature = 0.1};
 }
 
-static void combine(room *r, tt_combine_options rule)
+static void combine(capacity *r, tt_combine_options rule)
 {
   TT_CHECK_OK(tt_member_weights_compute(&rule, &r->s, r->share, &r->best));
 }
@@ -83,7 +83,7 @@ TT_TEST (one_member_reproduces_itself) {
   const double offset[] = {0.25};
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++)
     for (int method = 0; method < TT_COMBINE_COUNT; method++) {
-      room r, alone;
+      capacity r, alone;
       start(&r, (tt_loss)loss, 1);
       numbers(&r, offset);
       combine(&r, rule_of((tt_combine)method));
@@ -99,7 +99,7 @@ TT_TEST (one_member_reproduces_itself) {
 TT_TEST (equal_members_have_equal_weights) {
   const double offset[] = {0.25, 0.25, 0.25, 0.25};
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++) {
-    room r;
+    capacity r;
     start(&r, (tt_loss)loss, 4);
     numbers(&r, offset);
     combine(&r, rule_of(TT_COMBINE_weights));
@@ -113,7 +113,7 @@ TT_TEST (equal_members_have_equal_weights) {
 TT_TEST (the_better_member_counts_more) {
   const double offset[] = {0.4, 0.1, 0.3};
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++) {
-    room r;
+    capacity r;
     if (loss == TT_LOSS_poisson) continue; /* the loss of a count is lowest at the rate itself */
     start(&r, (tt_loss)loss, 3);
     numbers(&r, offset);
@@ -130,7 +130,7 @@ TT_TEST (the_better_member_counts_more) {
 TT_TEST (a_member_that_diverged_has_weight_zero) {
   const double offset[] = {0.4, 0.1, 0.3};
   for (int method = 0; method < TT_COMBINE_COUNT; method++) {
-    room r;
+    capacity r;
     start(&r, TT_LOSS_gaussian_nll, 3);
     numbers(&r, offset);
     for (int c = 0; c < CELLS; c++) r.part[(c * MOST + 1) * 2] = NAN;
@@ -145,7 +145,7 @@ TT_TEST (a_member_that_diverged_has_weight_zero) {
 /* Offsets 1 and -2 with weights 2 to 1 cancel; the third member makes the ensemble worse. */
 TT_TEST (greedy_finds_the_set_that_cancels) {
   const double offset[] = {1.0, -2.0, 5.0};
-  room r;
+  capacity r;
   start(&r, TT_LOSS_mse, 3);
   numbers(&r, offset);
   combine(&r, rule_of(TT_COMBINE_greedy));
@@ -158,7 +158,7 @@ TT_TEST (greedy_finds_the_set_that_cancels) {
 TT_TEST (greedy_is_no_worse_than_the_best_member) {
   for (int loss = 0; loss < TT_LOSS_COUNT; loss++) {
     const double offset[] = {0.4, 0.1, -0.3, 0.05};
-    room r;
+    capacity r;
     start(&r, (tt_loss)loss, 4);
     numbers(&r, offset);
     combine(&r, rule_of(TT_COMBINE_greedy));
@@ -174,7 +174,7 @@ TT_TEST (rows_without_labels_or_weight_do_not_count) {
   const double offset[] = {0.4, 0.1, 0.3};
   float weight[CELLS];
   for (int method = 0; method < TT_COMBINE_COUNT; method++) {
-    room r, few;
+    capacity r, few;
     start(&r, TT_LOSS_gaussian_nll, 3);
     numbers(&r, offset);
     start(&few, TT_LOSS_gaussian_nll, 3);

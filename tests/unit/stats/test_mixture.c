@@ -38,12 +38,12 @@ static double crps(int n, const double *w, const double *mean, const double *var
 }
 
 enum { MOST = 1000 };
-typedef struct room {
+typedef struct capacity {
   double w[MOST], mean[MOST], variance[MOST], scratch[2 * MOST];
-} room;
+} capacity;
 
 /* Components of some weight and standard deviations in [low, high]; every seventh has no weight. */
-static void draw(int n, double low, double high, room *r)
+static void draw(int n, double low, double high, capacity *r)
 {
   for (int i = 0; i < n; i++) {
     tt_random4 u = tt_random(6, (uint64_t)n, TT_PURPOSE_INIT, 0, (uint32_t)i);
@@ -58,7 +58,7 @@ static void draw(int n, double low, double high, room *r)
 TT_TEST (crps_is_exact_for_any_number_of_components) {
   const int n[] = {1, 2, 100, TT_CRPS_PAIRS + 1, 400, MOST};
   const double low[] = {0.5, 0.3, 1e-4, 0.0}, high[] = {0.5, 1.0, 0.8, 0.0};
-  room r;
+  capacity r;
   for (int k = 0; k < 6; k++)
     for (int s = 0; s < 4; s++) {
       draw(n[k], low[s], high[s], &r);
@@ -72,7 +72,7 @@ TT_TEST (crps_is_exact_for_any_number_of_components) {
 
 /* One component with an infinite variance: the result is not a number, and it is there at once. */
 TT_TEST (crps_of_an_overflow_ends) {
-  room r;
+  capacity r;
   draw(300, 0.1, 0.2, &r);
   r.variance[3] = INFINITY;
   TT_CHECK(isfinite(tt_crps_mixture(300, r.w, r.mean, r.variance, 0.0, r.scratch)), ==, 0);
@@ -117,7 +117,7 @@ TT_TEST (quantiles_invert_the_distribution) {
 
 /* recalibration */
 
-static void moments(int n, const room *r, double *mean, double *variance)
+static void moments(int n, const capacity *r, double *mean, double *variance)
 {
   double all = 0.0, squares = 0.0;
   *mean = 0.0;
@@ -137,7 +137,7 @@ TT_TEST (recalibration_multiplies_the_standard_deviation) {
   for (int f = 0; f < 6; f++)
     for (int s = 0; s < 3; s++) {
       double mean[2], variance[2];
-      room r, was;
+      capacity r, was;
       draw(9, 0.0, high[s], &r);
       was = r;
       moments(9, &r, mean, variance);
@@ -166,7 +166,7 @@ TT_TEST (recalibration_multiplies_the_standard_deviation) {
 /* Points whose standard deviation is much too small become almost one Gaussian: no gaps between
  * them, as if they only moved apart. */
 TT_TEST (points_that_are_recalibrated_are_nearly_a_gaussian) {
-  room r;
+  capacity r;
   double mean, variance;
   draw(5, 0.0, 0.0, &r);
   tt_gaussian_mixture_recalibrate(6.0, 5, r.w, r.mean, r.variance);
@@ -203,14 +203,14 @@ TT_TEST (likelihood_of_a_mixture_is_the_mean_likelihood) {
 
 /* python3 -c "from scipy.stats import poisson; print(poisson.cdf(k, rate))", SciPy 1.17.1 */
 TT_TEST (poisson_distribution_as_in_scipy) {
-  static const double of[][3] = {
+  static const double index[][3] = {
       {0.3, 0.0, 0.740818220681718},         {4.25, 3.0, 0.3862115623746491},
       {4.25, 11.0, 0.9984858259379822},      {30.0, 17.0, 0.007270216205189685},
       {30.0, 60.0, 0.9999995515359782},      {1e4, 9800.0, 0.02274922201089487},
       {1e7, 10005000.0, 0.9430858861751571}, {2e8, 200010000.0, 0.7602627541234588}};
   for (int i = 0; i < 8; i++) {
-    double tolerance = of[i][0] > 1e8 ? 1e-8 : of[i][0] > 1e5 ? 1e-9 : 1e-12;
-    TT_CHECK(fabs(tt_poisson_cdf(of[i][0], of[i][1]) - of[i][2]), <=, tolerance);
+    double tolerance = index[i][0] > 1e8 ? 1e-8 : index[i][0] > 1e5 ? 1e-9 : 1e-12;
+    TT_CHECK(fabs(tt_poisson_cdf(index[i][0], index[i][1]) - index[i][2]), <=, tolerance);
   }
   TT_CHECK(tt_poisson_cdf(3.0, -1.0), ==, 0.0);
   TT_CHECK(tt_poisson_cdf(0.0, 0.0), ==, 1.0);

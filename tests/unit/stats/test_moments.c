@@ -124,9 +124,9 @@ TT_TEST (rows_and_columns_are_independent) {
     for (int k = 0; k < K; k++)
       for (int r = 0; r < ROWS; r++) {
         tt_random4 u = tt_random(1, i, TT_PURPOSE_INIT, (uint32_t)k, (uint32_t)r);
-        int at = k * ROWS + r, turned = k * ROWS + ROWS - 1 - r;
-        mean[at] = turned_mean[turned] = tt_uniform(u.v[0]);
-        variance[at] = turned_variance[turned] = tt_uniform(u.v[1]);
+        int index = k * ROWS + r, turned = k * ROWS + ROWS - 1 - r;
+        mean[index] = turned_mean[turned] = tt_uniform(u.v[0]);
+        variance[index] = turned_variance[turned] = tt_uniform(u.v[1]);
       }
     tt_moments_add(a, 1, K, 1.0 + i, mean, variance, ROWS);
     tt_moments_add(b, 1, K, 1.0 + i, turned_mean, turned_variance, ROWS);

@@ -123,16 +123,16 @@ static void sorted_rows(int kind, tt_top_k_item item[ROWS])
 }
 
 TT_TEST (a_best_list_is_the_head_of_a_sort) {
-  static const int64_t rooms[] = {0, 1, 2, 7, 100, ROWS, ROWS + 5};
+  static const int64_t capacities[] = {0, 1, 2, 7, 100, ROWS, ROWS + 5};
   static tt_top_k_item wanted[ROWS];
   for (int kind = 0; kind < 4; kind++) {
     sorted_rows(kind, wanted);
-    for (size_t r = 0; r < sizeof rooms / sizeof *rooms; r++) {
+    for (size_t r = 0; r < sizeof capacities / sizeof *capacities; r++) {
       tt_top_k top;
-      TT_CHECK_OK(tt_top_k_create(rooms[r], &top));
+      TT_CHECK_OK(tt_top_k_create(capacities[r], &top));
       for (uint32_t i = 0; i < ROWS; i++) tt_top_k_push(&top, ranked((i * 7) % ROWS, kind));
       tt_top_k_sort(&top);
-      TT_CHECK(top.count, ==, rooms[r] < ROWS ? rooms[r] : ROWS);
+      TT_CHECK(top.count, ==, capacities[r] < ROWS ? capacities[r] : ROWS);
       for (int64_t i = 0; i < top.count; i++) TT_CHECK(top.item[i].row, ==, wanted[i].row);
       tt_top_k_free(&top);
     }
@@ -255,7 +255,7 @@ TT_TEST (parts_add_up_and_follow_the_weights) {
 
 /* k-center */
 
-enum { CANDIDATES = 700, D = 3, CENTRES = 4, PICKS = 40 };
+enum { CANDIDATES = 700, D = 3, CENTERS = 4, PICKS = 40 };
 
 /* On a coarse grid, so that there are equal points and equal distances. */
 static float input(uint32_t series, int64_t i, int64_t d)
@@ -271,15 +271,15 @@ static double distance(const float *a, const float *b)
 }
 
 /* The next query of the selection, computed again from the distances of all pairs of rows. */
-static int64_t slow_next(const float *x, const double *score, double length, const float *centre,
-                         int64_t centres, const int8_t *taken)
+static int64_t slow_next(const float *x, const double *score, double length, const float *center,
+                         int64_t centers, const int8_t *taken)
 {
   int64_t best = -1;
   float most = -1.0f;
   for (int64_t i = 0; i < CANDIDATES; i++) {
     double nearest_sq = INFINITY;
-    for (int64_t k = 0; k < centres; k++)
-      nearest_sq = fmin(nearest_sq, distance(x + i * D, centre + k * D));
+    for (int64_t k = 0; k < centers; k++)
+      nearest_sq = fmin(nearest_sq, distance(x + i * D, center + k * D));
     float value =
         score ? (float)(score[i] * -expm1(-nearest_sq / (D * length * length))) : (float)nearest_sq;
     if (!taken[i] && value > most) most = value, best = i;
@@ -287,45 +287,45 @@ static int64_t slow_next(const float *x, const double *score, double length, con
   return best;
 }
 
-static void check_apart(int penalty, int64_t centres, int parts)
+static void check_apart(int penalty, int64_t centers, int parts)
 {
-  static float x[CANDIDATES * D], centre[(CENTRES + PICKS) * D];
+  static float x[CANDIDATES * D], center[(CENTERS + PICKS) * D];
   static double score[CANDIDATES];
   int8_t taken[CANDIDATES] = {0};
   tt_k_center a[3];
   for (int64_t i = 0; i < CANDIDATES * D; i++) x[i] = input(8, i / D, i % D);
   for (int64_t i = 0; i < CANDIDATES; i++) score[i] = (double)(word(9, (uint32_t)i) % 50);
-  for (int64_t i = 0; i < centres * D; i++) centre[i] = input(10, i / D, i % D);
+  for (int64_t i = 0; i < centers * D; i++) center[i] = input(10, i / D, i % D);
   for (int p = 0; p < parts; p++) {
-    int64_t from = CANDIDATES * p / parts, to = CANDIDATES * (p + 1) / parts;
-    TT_CHECK_OK(tt_k_center_create(from, to - from, D, penalty ? score + from : NULL, &a[p]));
-    tt_k_center_load(&a[p], 0, 50, x + from * D);
-    tt_k_center_load(&a[p], 50, to - from - 50, x + (from + 50) * D);
-    tt_k_center_add_centres(&a[p], centre, centres);
+    int64_t begin = CANDIDATES * p / parts, to = CANDIDATES * (p + 1) / parts;
+    TT_CHECK_OK(tt_k_center_create(begin, to - begin, D, penalty ? score + begin : NULL, &a[p]));
+    tt_k_center_load(&a[p], 0, 50, x + begin * D);
+    tt_k_center_load(&a[p], 50, to - begin - 50, x + (begin + 50) * D);
+    tt_k_center_add_centers(&a[p], center, centers);
   }
   for (int64_t n = 0; n < PICKS; n++) {
     int64_t key = TT_K_CENTER_NONE, owners = 0;
     for (int p = 0; p < parts; p++) {
-      int64_t its = penalty ? tt_k_center_penalised(&a[p], 0.5) : tt_k_center_farthest(&a[p]);
+      int64_t its = penalty ? tt_k_center_penalized(&a[p], 0.5) : tt_k_center_farthest(&a[p]);
       key = its > key ? its : key;
     }
-    int64_t at = tt_k_center_position(key);
-    float *new = centre + (centres + n) * D;
-    TT_CHECK(at, ==, slow_next(x, penalty ? score : NULL, 0.5, centre, centres + n, taken));
-    taken[at] = 1;
-    for (int p = 0; p < parts; p++) owners += tt_k_center_choose(&a[p], at, new);
+    int64_t offset = tt_k_center_position(key);
+    float *new = center + (centers + n) * D;
+    TT_CHECK(offset, ==, slow_next(x, penalty ? score : NULL, 0.5, center, centers + n, taken));
+    taken[offset] = 1;
+    for (int p = 0; p < parts; p++) owners += tt_k_center_choose(&a[p], offset, new);
     TT_CHECK(owners, ==, 1);
-    TT_CHECK(memcmp(new, x + at * D, D * sizeof *new), ==, 0);
-    for (int p = 0; p < parts; p++) tt_k_center_add_centres(&a[p], new, 1);
+    TT_CHECK(memcmp(new, x + offset * D, D * sizeof *new), ==, 0);
+    for (int p = 0; p < parts; p++) tt_k_center_add_centers(&a[p], new, 1);
   }
   for (int p = 0; p < parts; p++) tt_k_center_free(&a[p]);
 }
 
 TT_TEST (kcenter_equals_a_search_over_all_pairs) {
   for (int parts = 1; parts <= 3; parts++)
-    for (int64_t centres = 0; centres <= CENTRES; centres += CENTRES) {
-      check_apart(0, centres, parts);
-      check_apart(1, centres, parts);
+    for (int64_t centers = 0; centers <= CENTERS; centers += CENTERS) {
+      check_apart(0, centers, parts);
+      check_apart(1, centers, parts);
     }
 }
 
