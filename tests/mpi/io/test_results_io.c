@@ -136,11 +136,10 @@ static void check_members(tt_h5_reader *r)
 static void check_out_of_bag(tt_h5_reader *r)
 {
   double coverage[3 * C], score[C];
-  const int index[3] = {9, 17, 18};
+  const int at[3] = {9, 17, 18};
   char name[64];
   TT_CHECK_OK(tt_h5_read_rows_local(r, "oob_coverage", TT_H5_F64, 0, 3, coverage));
-  for (int64_t i = 0; i < 3 * C; i++)
-    TT_CHECK(coverage[i], ==, value_at(13, index[i / C], i % C, 0));
+  for (int64_t i = 0; i < 3 * C; i++) TT_CHECK(coverage[i], ==, value_at(13, at[i / C], i % C, 0));
   for (int v = 0; v < TT_METRIC_COUNT; v++) {
     snprintf(name, sizeof name, "oob_%s", tt_metric_table[v].name);
     TT_CHECK(tt_h5_has_local(r, name), ==, tt_metric_fits((tt_metric)v, all->model.output));
@@ -156,9 +155,8 @@ static void check_coverage(tt_h5_reader *r)
   TT_CHECK_OK(tt_h5_read_rows_local(r, "coverage", TT_H5_F64, 0, 3, coverage));
   TT_CHECK_OK(tt_h5_read_rows_local(r, "coverage_level", TT_H5_F64, 0, 3, level));
   TT_CHECK_OK(tt_h5_read_rows_local(r, "calibration_curve", TT_H5_F64, 0, TT_INTERVALS, curve));
-  const int index[3] = {9, 17, 18};
-  for (int64_t i = 0; i < 3 * C; i++)
-    TT_CHECK(coverage[i], ==, value_at(13, index[i / C], i % C, 0));
+  const int at[3] = {9, 17, 18};
+  for (int64_t i = 0; i < 3 * C; i++) TT_CHECK(coverage[i], ==, value_at(13, at[i / C], i % C, 0));
   for (int64_t i = 0; i < TT_INTERVALS * C; i++)
     TT_CHECK(curve[i], ==, value_at(13, i / C, i % C, 0));
   TT_CHECK(level[2], ==, 0.95);
