@@ -39,7 +39,7 @@ def check_file_size(folder, base, wanted, ranks, kibibytes):
 
 def check_memory(folder, ranks):
     """Both numbers and what to do, at once; `tutti plan` warns."""
-    name, large = f"{ranks} ranks, 600 MB of address space", ["model.hidden=[2048, 2048]",
+    name, large = f"{ranks} ranks, 600 MB of address space", ["model.hidden=[3072, 3072]",
                                                              "run.directory=large"]
     done = h.train(folder, ranks, large, env={"OMPI_MCA_btl": "self,tcp"}, ulimit="-v 600000")
     h.check(done.code == MEMORY, f"{name}: exit {done.code}\n{done.output}")

@@ -117,7 +117,7 @@ def contents(directory):
 
 
 def in_locale(library, name, directory):
-    return {"output": child(library, name, directory), **contents(directory)}
+    return {"printed": child(library, name, directory), **contents(directory)}
 
 
 def check_same(one, other):
@@ -149,7 +149,7 @@ def main(library):
         same = check_same(contents("alone"), contents("launched"))
         make_locale()
         german, plain = in_locale(library, GERMAN, "german"), in_locale(library, "C", "plain")
-        assert "0.013" in plain["configuration"] and "-1.5" in plain["output"], plain
+        assert "0.013" in plain["configuration"] and "-1.5" in plain["printed"], plain
         return not (check_same(german, plain) and same)
 
 

@@ -60,7 +60,7 @@ def values_of(directory):
 
     got = {}
     with h5py.File(directory / "model.h5") as f:
-        f["net"].visititems(lambda at, d: got.update({at: d[()]}) if hasattr(d, "shape") else None)
+        got["parameters"] = f["net/parameters"][()].reshape(f["member_index"].size, -1)
     with h5py.File(directory / "results.h5") as f:
         swept = {name: f[name][()] for name in ("learning_rate", "weight_decay", "batch_order")}
     return got, swept
