@@ -57,15 +57,12 @@ def losses(directory):
 
 def members(model):
     """{(ensemble, number in it): weights}"""
-    net, weights, first = model["net"], {}, 0
     names = model["ensemble_name"][()].view(f"S{model['ensemble_name'].shape[1]}")[:, 0]
-    for k, count in enumerate(net["members"]):
-        size, at = net["member_parameters"][k], net["first_parameter"][k]
-        for m in range(count):
-            number = first + m
-            owner = names[model["ensemble_of_member"][number]].decode().rstrip("\0")
-            weights[owner, int(model["member_index"][number])] = net["parameters"][at + m * size:at + (m + 1) * size]
-        first += count
+    first, weights = model["net/first_parameter"][()], {}
+    ends = [*first[1:], model["net/parameters"].size]
+    for member, (begin, end) in enumerate(zip(first, ends)):
+        owner = names[model["ensemble_of_member"][member]].decode().rstrip("\0")
+        weights[owner, int(model["member_index"][member])] = model["net/parameters"][begin:end]
     return weights
 
 
@@ -97,7 +94,8 @@ def check_scales(x, y):
     """The tables of the folds are the mean and the scale of the rows of the other blocks."""
     f = h5py.File("one/model.h5")
     net = f["net"]
-    assert list(f["member_index"][:MEMBERS]) == [0, 4, 1, 5, 2, 3] and list(net["members"][:4]) == [2, 2, 1, 1]
+    assert list(f["member_index"][:MEMBERS]) == [0, 4, 1, 5, 2, 3]
+    assert np.bincount(net["network_of_member"])[:4].tolist() == [2, 2, 1, 1]
     for fold in range(FOLDS):
         rest = np.arange(ROWS) // (ROWS // FOLDS) != fold
         mean, scale = x[rest, 0].mean(), x[rest, 0].std()
@@ -118,8 +116,8 @@ def by_numpy(model, x):
     u = (t - f["scaler/x_mean"][()]) / f["scaler/x_scale"][()]
     for k in range(FOLDS):
         h0 = u * net["input_factor"][k] + net["input_offset"][k]
-        for m in range(net["members"][k]):
-            w = net["parameters"][net["first_parameter"][k] + m * net["member_parameters"][k]:].astype(float)
+        for first in net["first_parameter"][net["network_of_member"][()] == k]:
+            w = net["parameters"][first:].astype(float)
             layer = lambda l, h: h @ w[net["weight_offset"][k, l]:][:net["layer_out"][k, l] * net["layer_in"][k, l]].reshape(
                 net["layer_out"][k, l], -1).T + w[net["bias_offset"][k, l]:][:net["layer_out"][k, l]]
             z = layer(0, h0)
