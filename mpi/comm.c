@@ -404,11 +404,11 @@ static void send_chunks(tt_comm *c, const char *mine, int64_t bytes)
              MPI_BYTE, 0, GATHER_TAG, c->mpi);
 }
 
-static void receive_chunks(tt_comm *c, int begin, char *dst, int64_t bytes)
+static void receive_chunks(tt_comm *c, int sender, char *dst, int64_t bytes)
 {
   for (int64_t i = 0; i < bytes; i += MAX_MESSAGE_BYTES)
     MPI_Recv(dst + i, (int)(bytes - i < MAX_MESSAGE_BYTES ? bytes - i : MAX_MESSAGE_BYTES),
-             MPI_BYTE, begin, GATHER_TAG, c->mpi, MPI_STATUS_IGNORE);
+             MPI_BYTE, sender, GATHER_TAG, c->mpi, MPI_STATUS_IGNORE);
 }
 
 void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int64_t *counts)

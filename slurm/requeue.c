@@ -81,19 +81,19 @@ int tt_requeue_is_allowed(const tt_slurm_start *s, char *why, size_t capacity)
  * label jobs. Starts of other jobs do not count: a person submitted this job after them. */
 static void count_starts(const char *directory, const char *job, tt_slurm_start *s)
 {
-  char line[1024], of[64], at[64], stopped_by[64];
+  char line[1024], logged_job[64], logged_key[64], stopped_by[64];
   char path[TT_PATH_MAX];
   FILE *f = NULL;
   tt_path_join(directory, starts_name, path);
   s->stuck = 1;
   if (tt_file_open_stream(path, &f)) return; /* the first start */
   while (fgets(line, sizeof line, f)) {
-    int n =
-        sscanf(line, "%*[^\t]\t%63[^\t]\t%*[^\t]\t%63[^\t]\t%*[^\t]\t%63[^\t]", of, at, stopped_by);
-    if (n < 2 || !is(of, job)) continue;
+    int n = sscanf(line, "%*[^\t]\t%63[^\t]\t%*[^\t]\t%63[^\t]\t%*[^\t]\t%63[^\t]", logged_job,
+                   logged_key, stopped_by);
+    if (n < 2 || !is(logged_job, job)) continue;
     int waited = n == 3 && is(stopped_by, waiting);
     s->waits += waited;
-    if (!waited) s->stuck = is(at, s->key) ? s->stuck + 1 : 1;
+    if (!waited) s->stuck = is(logged_key, s->key) ? s->stuck + 1 : 1;
   }
   fclose(f);
 }

@@ -191,9 +191,9 @@ tt_err tt_backup_name(const char *path, const char *entry, char backup[TT_PATH_M
 
 tt_err tt_backup(const char *path, const char *entry)
 {
-  char low[TT_PATH_MAX], backup[TT_PATH_MAX];
-  int exists = 1, n = snprintf(low, sizeof low, "%s%s%s", path, *entry ? "/" : "", entry);
-  if (n < (int)sizeof low) TT_TRY(tt_file_exists(low, &exists));
+  char old[TT_PATH_MAX], backup[TT_PATH_MAX];
+  int exists = 1, n = snprintf(old, sizeof old, "%s%s%s", path, *entry ? "/" : "", entry);
+  if (n < (int)sizeof old) TT_TRY(tt_file_exists(old, &exists));
   if (!exists) return TT_OK;
   TT_TRY(tt_backup_name(path, entry, backup));
   if (*entry) {
@@ -202,9 +202,9 @@ tt_err tt_backup(const char *path, const char *entry)
     TT_TRY(tt_directory_create(backup));
     *slash = '/';
   }
-  if (rename(low, backup))
-    return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", low, backup, strerror(errno));
-  tt_log_root(TT_LOG_INFO, "%s is renamed to %s", low, backup);
+  if (rename(old, backup))
+    return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", old, backup, strerror(errno));
+  tt_log_root(TT_LOG_INFO, "%s is renamed to %s", old, backup);
   return TT_OK;
 }
 
@@ -268,8 +268,9 @@ tt_err tt_file_read_text(const char *path, char *text, int64_t space)
 /* The links in /dev and /proc that name open files: a rename would replace /dev/stdout itself. */
 static int names_open_file(const char *path)
 {
-  char high[6];
-  return readlink(path, high, sizeof high) == sizeof high && !memcmp(high, "/proc/", sizeof high);
+  char target[6];
+  return readlink(path, target, sizeof target) == sizeof target &&
+         !memcmp(target, "/proc/", sizeof target);
 }
 
 tt_err tt_file_check_replaceable(const char *path)

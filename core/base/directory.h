@@ -64,7 +64,7 @@ tt_err tt_file_check_replaceable(const char *path);
  * input), must be replaceable, and must not exist, unless `force`. Errors: USAGE, CANTCREAT. */
 tt_err tt_file_check_output(const char *output, int force, const char *const input[2]);
 
-/* Read at most room - 1 bytes of a file and add a NUL. Errors: NOINPUT, IO. */
+/* Read at most capacity - 1 bytes of a file and add a NUL. Errors: NOINPUT, IO. */
 tt_err tt_file_read_text(const char *path, char *text, int64_t capacity);
 TT_END_C
 #endif

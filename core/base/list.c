@@ -62,17 +62,17 @@ tt_err tt_list_add(char **text, const char *item)
 {
   size_t old = *text ? strlen(*text) : 0, length = strlen(item);
   int quote = !length || strpbrk(item, ",\"\r\n\t;") || *item == ' ' || item[length - 1] == ' ';
-  char *longer = NULL, *to;
+  char *longer = NULL, *dst;
   TT_TRY(tt_alloc_bytes(&longer, (int64_t)(old + 2 * length + 4), 1, "a list"));
   if (old) memcpy(longer, *text, old);
-  to = longer + old;
-  if (old) *to++ = ',';
-  if (quote) *to++ = '"';
+  dst = longer + old;
+  if (old) *dst++ = ',';
+  if (quote) *dst++ = '"';
   for (const char *p = item; *p; p++) {
-    if (*p == '"') *to++ = '"';
-    *to++ = *p;
+    if (*p == '"') *dst++ = '"';
+    *dst++ = *p;
   }
-  if (quote) *to++ = '"';
+  if (quote) *dst++ = '"';
   tt_free(*text);
   *text = longer;
   return TT_OK;

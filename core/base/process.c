@@ -15,10 +15,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Start the child with stdout in the pipe, and stdin from `begin` if that is not -1. The signals
+/* Start the child with stdout in the pipe, and stdin from `input` if that is not -1. The signals
  * that ask tutti to stop are blocked in the child: Slurm sends them to every process of a step, but
  * tutti still needs the output of the child, which ends soon anyway. */
-static int spawn(const char *program, char *const argv[], int begin, int end, pid_t *child)
+static int spawn(const char *program, char *const argv[], int input, int output, pid_t *child)
 {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -32,8 +32,8 @@ static int spawn(const char *program, char *const argv[], int begin, int end, pi
   if (e) return e;
   e = posix_spawnattr_init(&attributes);
   if (!e) {
-    e = posix_spawn_file_actions_adddup2(&actions, end, STDOUT_FILENO);
-    if (!e && begin >= 0) e = posix_spawn_file_actions_adddup2(&actions, begin, STDIN_FILENO);
+    e = posix_spawn_file_actions_adddup2(&actions, output, STDOUT_FILENO);
+    if (!e && input >= 0) e = posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
     if (!e) e = posix_spawnattr_setsigmask(&attributes, &stops);
     if (!e) e = posix_spawnattr_setsigdefault(&attributes, &all);
     if (!e)
@@ -47,17 +47,17 @@ static int spawn(const char *program, char *const argv[], int begin, int end, pi
 
 /* Read until the child closes the pipe, `text` is full, or it ends in the character `end` (0 =
  * none); 0 after a timeout. */
-static int read_output(int begin, double seconds, char end, char *text, size_t capacity)
+static int read_output(int pipe, double seconds, char end, char *text, size_t capacity)
 {
   size_t used = 0;
   double until = tt_monotonic_seconds() + seconds;
   for (;;) {
-    struct pollfd p = {begin, POLLIN, 0};
+    struct pollfd p = {pipe, POLLIN, 0};
     double left = until - tt_monotonic_seconds();
     int ready = left > 0.0 ? poll(&p, 1, (int)(left * 1000.0)) : 0;
     if (ready < 0 && errno == EINTR) continue;
     if (ready <= 0) return 0;
-    ssize_t n = read(begin, text + used, capacity - 1 - used);
+    ssize_t n = read(pipe, text + used, capacity - 1 - used);
     if (n < 0 && errno == EINTR) continue;
     if (n > 0) used += (size_t)n;
     if (n <= 0 || used == capacity - 1 || (end && text[used - 1] == end)) break;

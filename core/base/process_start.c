@@ -137,11 +137,11 @@ static __attribute__((noinline)) pid_t vfork_and_exec(const launch *b)
 }
 
 /* The errno that the child has written, 0 if exec has closed its end of the pipe. */
-static int read_report(int begin)
+static int read_report(int pipe)
 {
   int reason = 0;
   ssize_t n;
-  do n = read(begin, &reason, sizeof reason);
+  do n = read(pipe, &reason, sizeof reason);
   while (n < 0 && errno == EINTR);
   return n == (ssize_t)sizeof reason ? reason : 0;
 }

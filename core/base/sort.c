@@ -38,7 +38,7 @@ int64_t tt_lower_bound(const void *key, const void *array, int64_t count, size_t
 double tt_sorted_quantile(int64_t n, const double *value, double q)
 {
   if (n < 1) return (double)NAN;
-  double point = q * (double)(n - 1);
-  int64_t i = (int64_t)point;
-  return i + 1 < n ? value[i] + (point - (double)i) * (value[i + 1] - value[i]) : value[n - 1];
+  double position = q * (double)(n - 1);
+  int64_t i = (int64_t)position;
+  return i + 1 < n ? value[i] + (position - (double)i) * (value[i + 1] - value[i]) : value[n - 1];
 }

@@ -65,10 +65,10 @@ void tt_net_inputs_free(tt_net_inputs *n)
 
 /* Copy `bytes` bytes to to + *at, and add their number to *at. With to NULL nothing is copied: the
  * sum is the size that will be needed. */
-static void append(char *dst, int64_t *place, const void *src, size_t bytes)
+static void append(char *dst, int64_t *used, const void *src, size_t bytes)
 {
-  if (dst) memcpy(dst + *place, src, bytes);
-  *place += (int64_t)bytes;
+  if (dst) memcpy(dst + *used, src, bytes);
+  *used += (int64_t)bytes;
 }
 
 int64_t tt_net_inputs_pack(const tt_net_inputs *n, char *bytes)
@@ -88,45 +88,45 @@ int64_t tt_net_inputs_pack(const tt_net_inputs *n, char *bytes)
   return offset;
 }
 
-static void take(const char *src, int64_t *place, void *dst, size_t bytes)
+static void take(const char *src, int64_t *used, void *dst, size_t bytes)
 {
-  memcpy(dst, src + *place, bytes);
-  *place += (int64_t)bytes;
+  memcpy(dst, src + *used, bytes);
+  *used += (int64_t)bytes;
 }
 
-static tt_err take_input(const char *src, int64_t *place, tt_net_input *in)
+static tt_err take_input(const char *src, int64_t *used, tt_net_input *in)
 {
   int32_t part[3];
-  take(src, place, part, sizeof part);
-  take(src, place, &in->level, sizeof in->level);
+  take(src, used, part, sizeof part);
+  take(src, used, &in->level, sizeof in->level);
   in->column = part[0];
   in->kind = part[1];
   in->is_text = part[2];
   if (in->kind != TT_NET_INPUT_level) return TT_OK;
-  TT_TRY(tt_text_set(&in->name, src + *place));
-  *place += (int64_t)strlen(in->name) + 1;
+  TT_TRY(tt_text_set(&in->name, src + *used));
+  *used += (int64_t)strlen(in->name) + 1;
   return TT_OK;
 }
 
 tt_err tt_net_inputs_unpack(const char *bytes, tt_net_inputs *out, int64_t *used)
 {
-  int64_t size[2], at = 0;
-  take(bytes, &at, size, sizeof size);
+  int64_t size[2], filled = 0;
+  take(bytes, &filled, size, sizeof size);
   tt_net_inputs n = {.columns = size[0]};
   tt_err e = TT_ALLOC(n.first, n.columns + 1);
   if (!e) e = TT_ALLOC(n.categories, n.columns);
   if (!e) e = TT_ALLOC(n.at, size[1]);
   if (!e) {
     n.count = size[1];
-    take(bytes, &at, n.first, (size_t)(n.columns + 1) * sizeof *n.first);
-    take(bytes, &at, n.categories, (size_t)n.columns);
+    take(bytes, &filled, n.first, (size_t)(n.columns + 1) * sizeof *n.first);
+    take(bytes, &filled, n.categories, (size_t)n.columns);
   }
-  for (int64_t i = 0; !e && i < n.count; i++) e = take_input(bytes, &at, &n.at[i]);
+  for (int64_t i = 0; !e && i < n.count; i++) e = take_input(bytes, &filled, &n.at[i]);
   if (e)
     tt_net_inputs_free(&n);
   else
     *out = n;
-  *used = at;
+  *used = filled;
   return e;
 }
 

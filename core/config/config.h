@@ -81,7 +81,7 @@ typedef struct tt_config {
 int tt_config_normalizes_folds(const tt_config *cfg);
 
 /* What speaks against the plain mean of members that a sweep makes different, with the line that
- * replaces it, as a sentence; "" if nothing does. Local. Returns text [room]. */
+ * replaces it, as a sentence; "" if nothing does. Local. Returns text [capacity]. */
 const char *tt_config_mean_advice(const tt_config *cfg, char *text, int64_t capacity);
 
 /* The front of the networks of an ensemble; out->layers is 0 if it has none. Returns 1, or 0 and

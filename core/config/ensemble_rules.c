@@ -137,23 +137,23 @@ static int value_of(const rules *c, int row)
   return *(const int *)(const void *)((const char *)c->own + tt_ensemble_option_table[row].offset);
 }
 
-static int is_used(const rules *c, const deciding_option *by, unsigned option)
+static int is_used(const rules *c, const deciding_option *decider, unsigned option)
 {
-  return (by->uses[value_of(c, by->row)] & option) != 0;
+  return (decider->uses[value_of(c, decider->row)] & option) != 0;
 }
 
-/* Report option `row` if the value of `by` does not use it: " is for optimizers a and b, ...".
+/* Report option `row` if the value of `decider` does not use it: " is for optimizers a and b, ...".
  *   instead  an option that every value uses, or NULL */
-static void check_used(const rules *c, const deciding_option *by, unsigned option, int row,
+static void check_used(const rules *c, const deciding_option *decider, unsigned option, int row,
                        const char *instead)
 {
-  const tt_option *o = &tt_ensemble_option_table[by->row];
+  const tt_option *o = &tt_ensemble_option_table[decider->row];
   char users[TT_OPTION_PATH_SIZE] = "", hint[64] = "", text[TT_OPTION_PATH_SIZE];
   const char *first = NULL;
   int many = 0;
-  if (location_of(c, by->row)->bad || is_used(c, by, option)) return;
-  for (int i = 0; i < by->count; i++) {
-    if (!(by->uses[i] & option)) continue;
+  if (location_of(c, decider->row)->bad || is_used(c, decider, option)) return;
+  for (int i = 0; i < decider->count; i++) {
+    if (!(decider->uses[i] & option)) continue;
     size_t used = strlen(users);
     snprintf(users + used, sizeof users - used, "%s%s", first ? " and " : "", o->choices[i]);
     if (first) many = 1;
@@ -161,7 +161,7 @@ static void check_used(const rules *c, const deciding_option *by, unsigned optio
   }
   if (instead) snprintf(hint, sizeof hint, "; use %s, or train.%s", first, instead);
   report_error(c, row, " is for %s%s %s, but train.%s is %s%s", o->name, many ? "s" : "", users,
-               o->name, choice_and_origin(c, by->row, text), hint);
+               o->name, choice_and_origin(c, decider->row, text), hint);
 }
 
 static void check_optimizer(const rules *c)

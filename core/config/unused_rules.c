@@ -62,14 +62,14 @@ static int is_default(const tt_option *o, const tt_config *c)
 
 static void report_unused(tt_config_reader *r, const dependency *dependencies)
 {
-  const tt_option *option = &tt_option_table[dependencies->by];
+  const tt_option *needed = &tt_option_table[dependencies->by];
   char path[TT_OPTION_PATH_SIZE], other[TT_OPTION_PATH_SIZE], origin[TT_OPTION_PATH_SIZE],
       value[TT_PRINTABLE_SIZE] = "";
   tt_option_path(&tt_option_table[dependencies->row], -1, path);
-  tt_option_path(option, -1, other);
+  tt_option_path(needed, -1, other);
   FILE *f = fmemopen(value, sizeof value - 1, "w");
-  if (f && tt_value_is_empty(option, r->cfg)) fputs("not given", f);
-  if (f && !tt_value_is_empty(option, r->cfg)) tt_value_write(option, r->cfg, f);
+  if (f && tt_value_is_empty(needed, r->cfg)) fputs("not given", f);
+  if (f && !tt_value_is_empty(needed, r->cfg)) tt_value_write(needed, r->cfg, f);
   if (f) fclose(f);
   tt_config_error(r, &r->job[dependencies->row],
                   "%s has no effect with %s: %s (%s); remove the former or change the latter", path,

@@ -35,7 +35,7 @@ typedef struct tt_device_message {
 
 typedef struct tt_device_link_ops {
   /* "NCCL 2.28.9". Errors: UNAVAILABLE (the library is missing or too old). */
-  tt_err (*version)(char *text, int64_t scratch);
+  tt_err (*version)(char *text, int64_t capacity);
   tt_err (*make_id)(tt_device_link_id *out);
   /* Collective over the ranks of the link, each of which has a device of its own: `device`, which
    * becomes the current device of the thread.

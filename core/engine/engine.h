@@ -23,7 +23,7 @@ struct tt_resources {
   /* For members that several engines train together: the parameters whose slots, best weights,
    * averages and snapshots this engine holds; NULL: all, as the cuda engine always does. */
   const tt_slice *own;
-  int device_exchange;       /* 1: they exchange arrays of the device (tt_team_ops.device_room) */
+  int device_exchange; /* 1: they exchange arrays of the device (tt_team_ops.device_scratch) */
   const char *(*stop)(void); /* of tt_set_up_check, for init */
   int64_t share_flops; /* cpu engine: threads share a member only if each has at least this many
                           operations of a step; 0: the measured number. No result depends on it. */
@@ -69,7 +69,7 @@ typedef struct tt_engine_ops {
   /* Properties of device number `device` in [0, devices). Errors: UNAVAILABLE. */
   tt_err (*describe)(int device, tt_device_info *out);
   /* Versions of driver and libraries as text, also if no device is found. May be NULL: none. */
-  void (*versions)(char *text, int64_t scratch);
+  void (*versions)(char *text, int64_t capacity);
   /* Engine for the members `slice` of the cohort. The cohort is borrowed and must outlive the
    * engine. Errors: MEM, UNAVAILABLE. */
   tt_err (*create)(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
@@ -102,7 +102,7 @@ typedef struct tt_engine_ops {
                         const tt_resources *use);
   int64_t (*predict_bytes)(const tt_model *model, int64_t columns, const tt_resources *use);
   /* Predictions of a trained ensemble on normalized inputs x [rows][D] (needs no tt_engine).
-   *   into     [rows] x columns moments in normalized units, overwritten; or NULL
+   *   dst      [rows] x columns moments in normalized units, overwritten; or NULL
    *   members  [G][2][K q][rows] means and variances of the quantities of output.h (K q of them, q
    *            a target, quantity j of target k is k q + j; q = 1 for means); or NULL */
   tt_err (*predict)(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,

@@ -58,11 +58,11 @@ tt_err tt_mixed_predict(tt_predict_one *predict, const tt_trained_ensemble *c,
   if (!e) e = TT_ALLOC(weight, each);
   for (int64_t first = 0; !e && first < rows; first += block) {
     int64_t n = rows - first < block ? rows - first : block;
-    float *dest = members ? members : own;
+    float *outputs = members ? members : own;
     for (int64_t k = 0; !e && k < c->networks; k++)
       e = predict_network(predict, c, k, use, n, x + first * c->model.inputs, own_x,
-                          dest + tt_trained_ensemble_first(c, k) * each * n);
-    if (!e && dst) mix(c, first, n, dest, weight, dst);
+                          outputs + tt_trained_ensemble_first(c, k) * each * n);
+    if (!e && dst) mix(c, first, n, outputs, weight, dst);
   }
   tt_free_all(&own, &own_x, &weight);
   return e;

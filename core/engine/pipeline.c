@@ -137,14 +137,14 @@ tt_pipeline_place tt_pipeline_place_of(const tt_model *m, tt_pipeline_grid grid,
                                        int rank)
 {
   tt_pipeline_stage stage[TT_MAX_STAGES];
-  int index = rank / grid.columns, column = rank % grid.columns;
-  if (index >= grid.stages)
+  int stage_number = rank / grid.columns, column = rank % grid.columns;
+  if (stage_number >= grid.stages)
     return (tt_pipeline_place){
         -1, -1, {tt_pipeline_layers(m), 0, {m->params, 0}}, {parts, 0}, {m->params, 0}};
   tt_pipeline_cut(m, grid.stages, stage);
-  return (tt_pipeline_place){index, column, stage[index],
+  return (tt_pipeline_place){stage_number, column, stage[stage_number],
                              tt_part_slice(parts, grid.columns, column),
-                             tt_part_segment_of(stage[index].params, grid.columns, column)};
+                             tt_part_segment_of(stage[stage_number].params, grid.columns, column)};
 }
 
 int64_t tt_pipeline_window(int stages, int stage, int64_t parts)

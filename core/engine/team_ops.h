@@ -13,7 +13,7 @@ typedef struct tt_engine tt_engine;
 typedef struct tt_resources tt_resources;
 
 /* What several engines that train a member share at the end of an epoch with validation rows.
- * First, with averages of the weights, a vector [P] in `room`: each engine writes its segment, and
+ * First, with averages of the weights, a vector [P] in `scratch`: each engine writes its segment, and
  * gather_segments fills in the others. Then the terms of a sum: each engine computes
  * tt_part_slice(terms, engines, engine) of them, and `gather` fills in the others. */
 typedef struct tt_epoch_sharing {
@@ -62,7 +62,7 @@ typedef struct tt_team_ops {
    *
    * accept: the weights of other segments, then the end of the step and of the epoch. It is called
    * after an error of the other functions too.
-   *   w            [of.count] weights of the parameters `of`; not used if there are none
+   *   w            [slice.count] weights of the parameters `slice`; not used if there are none
    *   loss         of the batch, in tree order; if not finite, the member has diverged, and w is
    *                not used
    *   share        how the engines share the end of an epoch: all of them call its functions in
@@ -81,14 +81,14 @@ typedef struct tt_team_ops {
    * the functions above in memory of the device, whose addresses its MPI library takes; advance
    * uses the gradient that squares got. NULL if the engine has no such memory.
    *
-   * device_room: room for `count` further values there, as long as the engine has its data. It may
+   * device_scratch: memory for `count` further values there, as long as the engine has its data. It may
    * be called once. Errors: MEM.
    *
-   * device_add: adds from[count] to to[count]. Both begin at the same place of a unit of 16 bytes;
+   * device_add: adds src[count] to dst[count]. Both begin at the same place of a unit of 16 bytes;
    * other values in the units that they share with others change too. Goes on while the caller
    * exchanges other arrays.
    *
-   * device_copy: copies from[count] to `to`, unless they are the same; complete, as all additions
+   * device_copy: copies src[count] to `dst`, unless they are the same; complete, as all additions
    * before it, when it returns. */
   tt_err (*device_scratch)(tt_engine *e, int64_t count, float **out);
   tt_err (*device_add)(tt_engine *e, int64_t m, float *dst, const float *src, int64_t count);

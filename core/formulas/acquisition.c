@@ -41,8 +41,8 @@ void tt_acquisition_list_supported(tt_output output, char *text, int capacity)
   static const char *const name[] = {TT_ACQUISITIONS(X)};
 #undef X
   int used = 0, fit[TT_ACQUISITION_COUNT], count = 0;
-  for (int step = 0; step < TT_ACQUISITION_COUNT; step++)
-    if (tt_acquisition_supports((tt_acquisition)step, output)) fit[count++] = step;
+  for (int kind = 0; kind < TT_ACQUISITION_COUNT; kind++)
+    if (tt_acquisition_supports((tt_acquisition)kind, output)) fit[count++] = kind;
   for (int i = 0; i < count && used < capacity; i++)
     used += snprintf(text + used, (size_t)(capacity - used), "%s%s",
                      i == 0           ? ""

@@ -95,7 +95,7 @@ int tt_acquisition_supports(tt_acquisition acquisition, tt_output output);
 /* Whether the engine must return the prediction of each member. */
 int tt_acquisition_uses_members(tt_acquisition acquisition, tt_output output);
 /* Write the scores for this output, in the order of the table: "entropy, bald or random". At most
- * room - 1 characters. */
+ * capacity - 1 characters. */
 void tt_acquisition_list_supported(tt_output output, char *text, int capacity);
 
 /* Prediction of an ensemble for one target of one candidate, all in the same units. Fields that a

@@ -168,19 +168,19 @@ TT_HD int32_t tt_class_index(float y, int32_t n)
  *   o               outputs of the target at o[j * step]
  *   mean, variance  quantity j at [j * to] */
 TT_HD void tt_predict_mean(int32_t n, float variance_floor, const float *o, int64_t step,
-                           float *mean, float *variance, int64_t end)
+                           float *mean, float *variance, int64_t out_step)
 {
   mean[0] = o[0];
   variance[0] = 0.0f;
-  (void)n, (void)variance_floor, (void)step, (void)end;
+  (void)n, (void)variance_floor, (void)step, (void)out_step;
 }
 
 TT_HD void tt_predict_mean_variance(int32_t n, float variance_floor, const float *o, int64_t step,
-                                    float *mean, float *variance, int64_t end)
+                                    float *mean, float *variance, int64_t out_step)
 {
   mean[0] = o[0];
   variance[0] = tt_softplus(o[step]) + variance_floor;
-  (void)n, (void)end;
+  (void)n, (void)out_step;
 }
 
 /* Sort in place, ascending, so that quantiles do not cross. Chernozhukov, Fernandez-Val & Galichon
@@ -196,19 +196,19 @@ TT_HD void tt_sort_quantiles(int32_t n, float *q, int64_t step)
 }
 
 TT_HD void tt_predict_quantiles(int32_t n, float variance_floor, const float *o, int64_t step,
-                                float *mean, float *variance, int64_t end)
+                                float *mean, float *variance, int64_t out_step)
 {
   for (int32_t j = 0; j < n; j++) {
-    mean[j * end] = o[j * step];
-    variance[j * end] = 0.0f;
+    mean[j * out_step] = o[j * step];
+    variance[j * out_step] = 0.0f;
   }
-  tt_sort_quantiles(n, mean, end);
+  tt_sort_quantiles(n, mean, out_step);
   (void)variance_floor;
 }
 
 /* Probabilities of n classes and their entropy, into mean[0..n]. */
 TT_HD void tt_predict_softmax(int32_t n, float variance_floor, const float *o, int64_t step,
-                              float *mean, float *variance, int64_t end)
+                              float *mean, float *variance, int64_t out_step)
 {
   float most = o[0], sum = 0.0f, entropy = 0.0f;
   for (int32_t j = 1; j < n; j++) most = o[j * step] > most ? o[j * step] : most;
@@ -217,21 +217,21 @@ TT_HD void tt_predict_softmax(int32_t n, float variance_floor, const float *o, i
   for (int32_t j = 0; j < n; j++) {
     float log_p = o[j * step] - most - log_sum, p = tt_expf(log_p);
     entropy -= p * log_p;
-    mean[j * end] = p;
-    variance[j * end] = p * (1.0f - p);
+    mean[j * out_step] = p;
+    variance[j * out_step] = p * (1.0f - p);
   }
-  mean[n * end] = entropy;
-  variance[n * end] = 0.0f;
+  mean[n * out_step] = entropy;
+  variance[n * out_step] = 0.0f;
   (void)variance_floor;
 }
 
 TT_HD void tt_predict_sigmoid(int32_t n, float variance_floor, const float *o, int64_t step,
-                              float *mean, float *variance, int64_t end)
+                              float *mean, float *variance, int64_t out_step)
 {
   float p = tt_sigmoid(o[0]);
   mean[0] = p;
   variance[0] = p * tt_sigmoid(-o[0]); /* 1 - p would be 0 from o[0] = 17 on */
-  (void)n, (void)variance_floor, (void)step, (void)end;
+  (void)n, (void)variance_floor, (void)step, (void)out_step;
 }
 
 /* 1 - p from the mean p and variance p (1 - p) of a class, also of a mixture: precise where single
@@ -246,19 +246,21 @@ TT_HD double tt_bernoulli_complement(double p, double variance)
 TT_HD double tt_log_probability(double p) { return log(p < 0x1p-126 ? 0x1p-126 : p); }
 
 TT_HD void tt_predict_rate(int32_t n, float variance_floor, const float *o, int64_t step,
-                           float *mean, float *variance, int64_t end)
+                           float *mean, float *variance, int64_t out_step)
 {
   mean[0] = variance[0] = tt_expf(o[0]);
-  (void)n, (void)variance_floor, (void)step, (void)end;
+  (void)n, (void)variance_floor, (void)step, (void)out_step;
 }
 
 /* The quantities of one target, for any output. */
 TT_HD void tt_output_predict(tt_output kind, int32_t n, float variance_floor, const float *o,
-                             int64_t step, float *mean, float *variance, int64_t end)
+                             int64_t step, float *mean, float *variance, int64_t out_step)
 {
   switch (kind) {
 #define X(name, ...)                                                                               \
-  case TT_OUTPUT_##name: tt_predict_##name(n, variance_floor, o, step, mean, variance, end); return;
+  case TT_OUTPUT_##name:                                                                           \
+    tt_predict_##name(n, variance_floor, o, step, mean, variance, out_step);                       \
+    return;
     TT_OUTPUTS(X)
 #undef X
   default: return;

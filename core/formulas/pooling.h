@@ -20,7 +20,7 @@ typedef enum tt_pooling {
 } tt_pooling;
 
 /* The formulas for float (kernels) and double (_f64, derivatives of predictions). The kernels call
- * them with a constant `by`, so that the compiler removes the switch. */
+ * them with a constant `pooling`, so that the compiler removes the switch. */
 /* clang-format off */
 #define TT_POOLING_START(name, start, ...) case TT_POOLING_##name: return start;
 #define TT_POOLING_NEXT(name, start, next, ...) case TT_POOLING_##name: return next;

@@ -120,7 +120,7 @@ typedef enum tt_transform {
       TT_TRANSFORM_COUNT
 } tt_transform;
 
-/* Evaluate one expression of the row `by`. */
+/* Evaluate one expression of the row `transform`. */
 #define X(name, valid, text, forward, inverse, slope, moments, slopes)                             \
   case TT_TRANSFORM_##name: return valid;
 static inline int tt_transform_accepts(tt_transform transform, double v)

@@ -69,20 +69,20 @@ int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *dst, int32_t *tap, 
 }
 
 /* Shape of the inputs. */
-static int set_inputs(const tt_front_shape *src, tt_front *f, tt_front_fault *fault)
+static int set_inputs(const tt_front_shape *shape, tt_front *f, tt_front_fault *fault)
 {
   double values = 1.0;
-  for (int i = 0; i <= src->dims; i++) {
-    if (src->size[i] < 1) return tt_front_reject(fault, -1, "a size is below 1");
-    values *= (double)src->size[i];
+  for (int i = 0; i <= shape->dims; i++) {
+    if (shape->size[i] < 1) return tt_front_reject(fault, -1, "a size is below 1");
+    values *= (double)shape->size[i];
   }
   if (values > (double)TT_FRONT_MOST)
     return tt_front_reject(fault, -1, "%.0f values for each row; at most %d are possible", values,
                            TT_FRONT_MOST);
-  f->dims = src->dims;
-  f->channels = (int32_t)src->size[0];
-  f->size[0] = src->dims == 1 ? 1 : (int32_t)src->size[1];
-  f->size[1] = (int32_t)src->size[src->dims];
+  f->dims = shape->dims;
+  f->channels = (int32_t)shape->size[0];
+  f->size[0] = shape->dims == 1 ? 1 : (int32_t)shape->size[1];
+  f->size[1] = (int32_t)shape->size[shape->dims];
   return 1;
 }
 

@@ -141,30 +141,30 @@ extern const char *const tt_pooling_name[TT_POOLING_COUNT];
 int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *dst, int32_t *tap, int32_t *src);
 TT_END_C
 
-/* The same for one output of a conv, a pool or global_mean: the input position that position `end`
+/* The same for one output of a conv, a pool or global_mean: the input position that position `output`
  * reads by position `tap` of the kernel; -1: outside of the input. */
-TT_HD int32_t tt_front_position_read(const tt_front_layer *l, int32_t end, int32_t tap)
+TT_HD int32_t tt_front_position_read(const tt_front_layer *l, int32_t output, int32_t tap)
 {
-  int32_t y = end / l->out[1] * l->stride[0] - l->pad[0] + tap / l->size[1] * l->dilation[0];
-  int32_t x = end % l->out[1] * l->stride[1] - l->pad[1] + tap % l->size[1] * l->dilation[1];
+  int32_t y = output / l->out[1] * l->stride[0] - l->pad[0] + tap / l->size[1] * l->dilation[0];
+  int32_t x = output % l->out[1] * l->stride[1] - l->pad[1] + tap % l->size[1] * l->dilation[1];
   if (y < 0 || y >= l->in[0] || x < 0 || x >= l->in[1]) return -1;
   return y * l->in[1] + x;
 }
 
-/* The position along axis i of the output that reads position `begin` by tap `tap` of that axis;
+/* The position along axis i of the output that reads position `input` by tap `tap` of that axis;
  * -1: none. */
-TT_HD int32_t tt_front_axis_reader(const tt_front_layer *l, int i, int32_t begin, int32_t tap)
+TT_HD int32_t tt_front_axis_reader(const tt_front_layer *l, int i, int32_t input, int32_t tap)
 {
-  int32_t index = begin + l->pad[i] - tap * l->dilation[i], to = index / l->stride[i];
-  return index < 0 || to >= l->out[i] || to * l->stride[i] != index ? -1 : to;
+  int32_t scaled = input + l->pad[i] - tap * l->dilation[i], output = scaled / l->stride[i];
+  return scaled < 0 || output >= l->out[i] || output * l->stride[i] != scaled ? -1 : output;
 }
 
-/* The reverse of tt_front_position_read: the output position that reads `begin` by `tap`; -1: none.
+/* The reverse of tt_front_position_read: the output position that reads `input` by `tap`; -1: none.
  */
-TT_HD int32_t tt_front_position_reader(const tt_front_layer *l, int32_t begin, int32_t tap)
+TT_HD int32_t tt_front_position_reader(const tt_front_layer *l, int32_t input, int32_t tap)
 {
-  int32_t y = tt_front_axis_reader(l, 0, begin / l->in[1], tap / l->size[1]);
-  int32_t x = tt_front_axis_reader(l, 1, begin % l->in[1], tap % l->size[1]);
+  int32_t y = tt_front_axis_reader(l, 0, input / l->in[1], tap / l->size[1]);
+  int32_t x = tt_front_axis_reader(l, 1, input % l->in[1], tap % l->size[1]);
   return y < 0 || x < 0 ? -1 : y * l->out[1] + x;
 }
 #endif

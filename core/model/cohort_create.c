@@ -115,10 +115,10 @@ static tt_hyper hyper(const tt_ensemble_config *own)
 /* The selected rows of split `which` with labels of targets [from, from + count); owner of *row:
  * the caller, tt_free. */
 static tt_err list_rows(const cohort_builder *k, const tt_ensemble *e, tt_split which,
-                        int64_t begin, int64_t count, int32_t **row, int64_t *rows)
+                        int64_t first_column, int64_t count, int32_t **row, int64_t *rows)
 {
   int64_t kept = 0;
-  TT_TRY(tt_dataset_rows(k->data, which, e->column + begin, count, row, rows));
+  TT_TRY(tt_dataset_rows(k->data, which, e->column + first_column, count, row, rows));
   const int8_t *chosen = e->selection < 0 ? NULL : k->data->selected + e->selection * k->data->rows;
   for (int64_t i = 0; i < *rows; i++)
     if (!chosen || chosen[(*row)[i]]) (*row)[kept++] = (*row)[i];
@@ -128,11 +128,11 @@ static tt_err list_rows(const cohort_builder *k, const tt_ensemble *e, tt_split 
 
 /* Add the number of these rows. */
 static tt_err count_rows(const cohort_builder *k, const tt_ensemble *e, tt_split which,
-                         int64_t begin, int64_t count, int64_t *labeled)
+                         int64_t first_column, int64_t count, int64_t *labeled)
 {
   int32_t *row = NULL;
   int64_t rows = 0;
-  TT_TRY(list_rows(k, e, which, begin, count, &row, &rows));
+  TT_TRY(list_rows(k, e, which, first_column, count, &row, &rows));
   *labeled += rows;
   tt_free(row);
   return TT_OK;
@@ -353,9 +353,9 @@ static tt_err find_classes(cohort_builder *k)
 static uint64_t cohort_hash(const cohort_builder *k, int64_t i)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
-  const int64_t index[] = {count_targets(own, k->target), k->classes[i],
-                           own->networks > 1 ? i + 1 : 0};
-  return XXH3_64bits_withSeed(index, sizeof index, tt_config_cohort_hash(own));
+  const int64_t numbers[] = {count_targets(own, k->target), k->classes[i],
+                             own->networks > 1 ? i + 1 : 0};
+  return XXH3_64bits_withSeed(numbers, sizeof numbers, tt_config_cohort_hash(own));
 }
 
 static tt_err group_ensembles(cohort_builder *k)

@@ -237,15 +237,15 @@ double tt_scaler_input_slope(const tt_scaler *s, int64_t i, double value)
 double tt_scaler_normalize_target(const tt_scaler *s, int64_t t, double value)
 {
   tt_transform f = tt_normalize_transform((tt_normalize)s->y_normalize[t]);
-  double point = tt_transform_apply(f, s->y_lambda[t], value);
-  return tt_normalize_value(point, s->y_mean[t], s->y_scale[t]);
+  double transformed = tt_transform_apply(f, s->y_lambda[t], value);
+  return tt_normalize_value(transformed, s->y_mean[t], s->y_scale[t]);
 }
 
 double tt_scaler_denormalize_target(const tt_scaler *s, int64_t t, double normalized)
 {
-  double point = tt_denormalize_value(normalized, s->y_mean[t], s->y_scale[t]);
+  double transformed = tt_denormalize_value(normalized, s->y_mean[t], s->y_scale[t]);
   tt_transform f = tt_normalize_transform((tt_normalize)s->y_normalize[t]);
-  return tt_transform_undo(f, s->y_lambda[t], point);
+  return tt_transform_undo(f, s->y_lambda[t], transformed);
 }
 
 void tt_scaler_normalize_inputs(const tt_scaler *s, int64_t rows, const double *raw, float *x)

@@ -8,17 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 
-static tt_err set_output(const tt_model_shape *src, tt_model *m)
+static tt_err set_output(const tt_model_shape *shape, tt_model *m)
 {
-  int32_t most = tt_output_max_levels(src->output);
-  m->output = src->output;
-  m->levels = most ? src->levels : 0;
-  if (most && (src->levels < 1 || src->levels > most))
+  int32_t most = tt_output_max_levels(shape->output);
+  m->output = shape->output;
+  m->levels = most ? shape->levels : 0;
+  if (most && (shape->levels < 1 || shape->levels > most))
     return TT_FAIL(CONFIG, "model.output: %s with %d %s; 1 to %d are possible",
-                   tt_choice_output[src->output], src->levels,
-                   tt_output_is_class(src->output) ? "classes" : "levels", most);
+                   tt_choice_output[shape->output], shape->levels,
+                   tt_output_is_class(shape->output) ? "classes" : "levels", most);
   for (int32_t j = 0; tt_model_has_quantiles(m) && j < m->levels; j++)
-    m->level[j] = (float)src->level[j];
+    m->level[j] = (float)shape->level[j];
   m->each = tt_outputs_per_target(m->output, m->levels);
   m->quantities = tt_quantities_per_target(m->output, m->levels);
   m->outputs = m->each * m->targets;
@@ -27,24 +27,24 @@ static tt_err set_output(const tt_model_shape *src, tt_model *m)
 
 /* Set the offsets of a layer that starts at `offset`; returns its end, or INT64_MAX if a width is
  * so large that a product of two might overflow. */
-static int64_t set_offsets(const tt_model_shape *src, int64_t offset, int first, int last,
+static int64_t set_offsets(const tt_model_shape *shape, int64_t offset, int first, int last,
                            tt_layer *layer)
 {
   if (layer->in > INT32_MAX || layer->out > INT32_MAX) return INT64_MAX;
-  layer->activation = last ? TT_ACT_identity : src->activation;
+  layer->activation = last ? TT_ACT_identity : shape->activation;
   layer->weight = offset;
   layer->bias = offset + layer->in * layer->out;
   offset = layer->bias + layer->out;
-  layer->norm = !last && src->layer_norm ? offset : -1;
-  layer->residual = (int8_t)(!last && !first && src->residual && layer->in == layer->out);
+  layer->norm = !last && shape->layer_norm ? offset : -1;
+  layer->residual = (int8_t)(!last && !first && shape->residual && layer->in == layer->out);
   layer->dropout = (int8_t)!last;
   return layer->norm < 0 ? offset : offset + 2 * layer->out;
 }
 
-static tt_err set_front(const tt_model_shape *src, tt_model *m)
+static tt_err set_front(const tt_model_shape *shape, tt_model *m)
 {
-  if (!src->front || !src->front->layers) return TT_OK;
-  const tt_front *f = src->front;
+  if (!shape->front || !shape->front->layers) return TT_OK;
+  const tt_front *f = shape->front;
   int64_t values = (int64_t)f->channels * f->size[0] * f->size[1];
   m->front = *f;
   m->params = f->params;
@@ -58,23 +58,23 @@ static tt_err set_front(const tt_model_shape *src, tt_model *m)
                  m->inputs);
 }
 
-tt_err tt_model_lay_out(const tt_model_shape *src, tt_model *out)
+tt_err tt_model_lay_out(const tt_model_shape *shape, tt_model *out)
 {
-  if (src->layers + 1 > TT_MAX_LAYERS)
+  if (shape->layers + 1 > TT_MAX_LAYERS)
     return TT_FAIL(CONFIG, "model.hidden has %" PRId64 " layers; at most %d are possible",
-                   src->layers, TT_MAX_LAYERS - 1);
-  tt_model m = {.inputs = src->inputs,
-                .targets = src->targets,
-                .layers = (int)src->layers + 1,
-                .heads = src->heads > 1 ? src->heads : 1};
-  TT_TRY(set_output(src, &m));
-  TT_TRY(set_front(src, &m));
+                   shape->layers, TT_MAX_LAYERS - 1);
+  tt_model m = {.inputs = shape->inputs,
+                .targets = shape->targets,
+                .layers = (int)shape->layers + 1,
+                .heads = shape->heads > 1 ? shape->heads : 1};
+  TT_TRY(set_output(shape, &m));
+  TT_TRY(set_front(shape, &m));
   int64_t in = m.front.layers ? m.front.features : m.inputs;
   for (int l = 0; l < m.layers; l++) {
     int last = l == m.layers - 1;
     m.layer[l].in = in;
-    m.layer[l].out = in = last ? m.heads * m.outputs : src->hidden[l];
-    m.params = set_offsets(src, m.params, l == 0, last, &m.layer[l]);
+    m.layer[l].out = in = last ? m.heads * m.outputs : shape->hidden[l];
+    m.params = set_offsets(shape, m.params, l == 0, last, &m.layer[l]);
     if (m.params > INT32_MAX)
       return TT_FAIL(CONFIG, "the network has more than %d parameters; make model.hidden smaller",
                      INT32_MAX);

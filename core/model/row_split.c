@@ -129,10 +129,10 @@ static void deal_groups(int64_t rows, int64_t groups, const row_group *group,
 {
   int64_t count[PARTS] = {0};
   for (int64_t g = 0; g < groups; g++) {
-    int end = part_for_group(part, count, (double)rows, group[g].count);
-    count[end] += group[g].count;
+    int chosen = part_for_group(part, count, (double)rows, group[g].count);
+    count[chosen] += group[g].count;
     for (int64_t i = 0; i < group[g].count; i++)
-      split[sorted[group[g].first + i].row] = split_of_part(end);
+      split[sorted[group[g].first + i].row] = split_of_part(chosen);
   }
 }
 
@@ -228,16 +228,16 @@ tt_err tt_split_order(int64_t rows, const double *value, const double fraction[T
   TT_TRY(TT_ALLOC(sorted, rows));
   for (int64_t i = 0; i < rows; i++) sorted[i] = (keyed_row){tt_split_order_key(value[i]), 0, i};
   qsort(sorted, (size_t)rows, sizeof *sorted, compare_rows);
-  int stop = 0, last = part[TT_SPLITS] > 0.0       ? TT_SPLITS
-                       : part[TT_TEST] > 0.0       ? TT_TEST
-                       : part[TT_VALIDATION] > 0.0 ? TT_VALIDATION
-                                                   : TT_TRAIN;
+  int current = 0, last = part[TT_SPLITS] > 0.0       ? TT_SPLITS
+                          : part[TT_TEST] > 0.0       ? TT_TEST
+                          : part[TT_VALIDATION] > 0.0 ? TT_VALIDATION
+                                                      : TT_TRAIN;
   double end = (double)llround(part[0] * (double)rows);
   for (int64_t i = 0; i < rows; i++) {
     int is_new = i == 0 || sorted[i].key != sorted[i - 1].key;
-    while (is_new && stop < last && (double)i >= end - 0.5)
-      end += (double)llround(part[++stop] * (double)rows);
-    split[sorted[i].row] = split_of_part(stop);
+    while (is_new && current < last && (double)i >= end - 0.5)
+      end += (double)llround(part[++current] * (double)rows);
+    split[sorted[i].row] = split_of_part(current);
   }
   tt_free(sorted);
   return check_parts(rows, split, fraction, "order");

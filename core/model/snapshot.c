@@ -54,9 +54,9 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
   return e;
 }
 
-/* Fill member `end` of the expanded state with snapshot s of member i, of the end of an epoch. */
+/* Fill member `copy` of the expanded state with snapshot s of member i, of the end of an epoch. */
 static void copy_snapshot(const tt_state *src, int64_t i, int64_t s, int32_t epochs,
-                          tt_state *expanded, int64_t end)
+                          tt_state *expanded, int64_t copy)
 {
   int64_t params = src->params, e = src->epochs;
   int32_t done = TT_FIELD(src, epoch)[i];
@@ -67,26 +67,26 @@ static void copy_snapshot(const tt_state *src, int64_t i, int64_t s, int32_t epo
   const float *w = taken ? TT_FIELD(src, snapshots) + (i * src->snapshots + s) * params
                          : TT_FIELD(src, weights) + i * params;
   int64_t batches = done ? (TT_FIELD(src, step)[i] - TT_FIELD(src, batch)[i]) / done : 0;
-  memcpy(TT_FIELD(expanded, weights) + end * params, w, (size_t)params * sizeof *w);
-  memcpy(TT_FIELD(expanded, loss_train) + end * e, TT_FIELD(src, loss_train) + i * e,
+  memcpy(TT_FIELD(expanded, weights) + copy * params, w, (size_t)params * sizeof *w);
+  memcpy(TT_FIELD(expanded, loss_train) + copy * e, TT_FIELD(src, loss_train) + i * e,
          (size_t)until * sizeof(float));
-  memcpy(TT_FIELD(expanded, loss_validation) + end * e, TT_FIELD(src, loss_validation) + i * e,
+  memcpy(TT_FIELD(expanded, loss_validation) + copy * e, TT_FIELD(src, loss_validation) + i * e,
          (size_t)until * sizeof(float));
-  TT_FIELD(expanded, epoch)[end] = until;
-  TT_FIELD(expanded, step)[end] = taken ? batches * until : TT_FIELD(src, step)[i];
-  TT_FIELD(expanded, lr_factor)[end] = TT_FIELD(src, lr_factor)[i];
-  TT_FIELD(expanded, attempt)[end] = TT_FIELD(src, attempt)[i];
-  TT_FIELD(expanded, status)[end] = taken ? TT_STATUS_finished : TT_STATUS_diverged;
+  TT_FIELD(expanded, epoch)[copy] = until;
+  TT_FIELD(expanded, step)[copy] = taken ? batches * until : TT_FIELD(src, step)[i];
+  TT_FIELD(expanded, lr_factor)[copy] = TT_FIELD(src, lr_factor)[i];
+  TT_FIELD(expanded, attempt)[copy] = TT_FIELD(src, attempt)[i];
+  TT_FIELD(expanded, status)[copy] = taken ? TT_STATUS_finished : TT_STATUS_diverged;
   float loss = taken ? TT_FIELD(src, loss_validation)[i * e + epochs - 1] : NAN;
   if (isnan(loss)) return;
-  memcpy(TT_FIELD(expanded, best_weights) + end * params, w, (size_t)params * sizeof *w);
-  TT_FIELD(expanded, best_loss)[end] = (double)loss;
-  TT_FIELD(expanded, best_epoch)[end] = epochs - 1;
+  memcpy(TT_FIELD(expanded, best_weights) + copy * params, w, (size_t)params * sizeof *w);
+  TT_FIELD(expanded, best_loss)[copy] = (double)loss;
+  TT_FIELD(expanded, best_epoch)[copy] = epochs - 1;
 }
 
-/* Fill member `end` of the expanded state with snapshot s of member i, of the end of an epoch. */
+/* Fill member `copy` of the expanded state with snapshot s of member i, of the end of an epoch. */
 static void copy_head(const tt_model *m, const tt_state *src, int64_t i, int64_t h,
-                      tt_state *expanded, int64_t end)
+                      tt_state *expanded, int64_t copy)
 {
   static const int same[] = {
       TT_STATE_FIELD_best_loss,       TT_STATE_FIELD_best_epoch, TT_STATE_FIELD_step,
@@ -96,13 +96,13 @@ static void copy_head(const tt_model *m, const tt_state *src, int64_t i, int64_t
   int64_t params = expanded->params;
   int averaged = src->averages && TT_FIELD(src, averaged)[i] > 0;
   const float *w = averaged ? TT_FIELD(src, average) : TT_FIELD(src, weights);
-  tt_model_copy_head(m, h, w + i * src->params, TT_FIELD(expanded, weights) + end * params);
+  tt_model_copy_head(m, h, w + i * src->params, TT_FIELD(expanded, weights) + copy * params);
   tt_model_copy_head(m, h, TT_FIELD(src, best_weights) + i * src->params,
-                     TT_FIELD(expanded, best_weights) + end * params);
+                     TT_FIELD(expanded, best_weights) + copy * params);
   for (size_t f = 0; f < sizeof same / sizeof *same; f++) {
     tt_state_field a = tt_state_get(src, same[f]), b = tt_state_get(expanded, same[f]);
     size_t bytes = (size_t)(a.length * a.bytes);
-    memcpy((char *)b.data + (size_t)end * bytes, (const char *)a.data + (size_t)i * bytes, bytes);
+    memcpy((char *)b.data + (size_t)copy * bytes, (const char *)a.data + (size_t)i * bytes, bytes);
   }
 }
 

@@ -342,11 +342,11 @@ void tt_trained_ensemble_expand(const tt_trained_ensemble *c, int64_t rows, int6
       double sum[BLOCK], squares[BLOCK];
       for (int64_t r = 0; r < n; r++) sum[r] = s->component_mean[t], squares[r] = s->residual[t];
       for (int64_t l = 0; l < s->components; l++) {
-        double factor = s->component[l * s->targets + t];
+        double loading = s->component[l * s->targets + t];
         const float *a = amplitude + l * stride + first, *v = variance + l * stride + first;
         for (int64_t r = 0; r < n; r++) {
-          sum[r] += factor * (double)a[r];
-          squares[r] += factor * factor * (double)v[r];
+          sum[r] += loading * (double)a[r];
+          squares[r] += loading * loading * (double)v[r];
         }
       }
       for (int64_t r = 0; r < n; r++) {

@@ -17,9 +17,10 @@ static void find_interval_levels(const tt_model *m, double level, int32_t *low, 
 {
   *low = *high = 0;
   for (int32_t j = 1; j < m->levels; j++) {
-    double point = (double)m->level[j], below = 0.5 * (1.0 - level), above = 0.5 * (1.0 + level);
-    if (fabs(point - below) < fabs((double)m->level[*low] - below)) *low = j;
-    if (fabs(point - above) < fabs((double)m->level[*high] - above)) *high = j;
+    double candidate = (double)m->level[j], below = 0.5 * (1.0 - level),
+           above = 0.5 * (1.0 + level);
+    if (fabs(candidate - below) < fabs((double)m->level[*low] - below)) *low = j;
+    if (fabs(candidate - above) < fabs((double)m->level[*high] - above)) *high = j;
   }
 }
 

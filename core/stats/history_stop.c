@@ -115,19 +115,19 @@ double tt_history_error(const tt_history *h, int64_t round, const tt_history *un
 static int holds_plateau(const stop_check *q)
 {
   double best = NAN;
-  int64_t offset = 0;
+  int64_t best_round = 0;
   if (q->l->plateau_rounds < 1) return 0;
   for (int64_t i = 0; i < q->h->rounds; i++) {
     double now = tt_history_error(q->h, i + 1, q->h);
     if (isnan(now) || (!isnan(best) && !(now < best * (1.0 - q->l->plateau_delta)))) continue;
     best = now;
-    offset = i;
+    best_round = i;
   }
-  if (isnan(best) || q->h->rounds - 1 - offset < q->l->plateau_rounds) return 0;
+  if (isnan(best) || q->h->rounds - 1 - best_round < q->l->plateau_rounds) return 0;
   snprintf(q->reason, q->capacity,
            "the test error has not improved by %g %% since round %" PRId64
            " (then %.4g of the first round's, now %.4g); stop.plateau_rounds is %" PRId64,
-           100.0 * q->l->plateau_delta, offset + 1, best,
+           100.0 * q->l->plateau_delta, best_round + 1, best,
            tt_history_error(q->h, q->h->rounds, q->h), q->l->plateau_rounds);
   return 1;
 }

@@ -55,9 +55,9 @@ static void update_block(tt_k_center *a, int64_t begin, int64_t n, const float *
   float sum[BLOCK_ROWS] = {0};
   for (int64_t d = 0; d < a->inputs; d++) {
     const float *x = a->x + d * a->count + begin;
-    const float point = center[d];
+    const float coordinate = center[d];
     for (int64_t i = 0; i < n; i++) {
-      float difference = x[i] - point;
+      float difference = x[i] - coordinate;
       sum[i] += difference * difference;
     }
   }

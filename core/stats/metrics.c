@@ -77,10 +77,10 @@ static void count_confidence(tt_top_class top, double weight, double *tally)
 {
   int bin = top.confidence > 0.0 ? (int)ceil(top.confidence * TT_ECE_BINS) - 1 : 0; /* NaN: 0 */
   bin = bin < TT_ECE_BINS ? bin : TT_ECE_BINS - 1;
-  double *object = tally + COUNTERS + bin * BIN;
-  object[BIN_ROWS] += weight;
-  object[BIN_CONFIDENCE] += weight * top.confidence;
-  object[BIN_RIGHT] += weight * top.right;
+  double *counted = tally + COUNTERS + bin * BIN;
+  counted[BIN_ROWS] += weight;
+  counted[BIN_CONFIDENCE] += weight * top.confidence;
+  counted[BIN_RIGHT] += weight * top.right;
 }
 
 /* A count y lies between the quantiles q and 1 - q if P(X <= y) >= q and P(X < y) < 1 - q. */

@@ -138,10 +138,11 @@ static double pair_distance(int64_t n, const double *w, const double *mean, cons
   double between = 0.0;
   for (int64_t i = 0; i < n; i++) {
     if (w[i] <= 0.0) continue;
-    double other = 0.5 * w[i] * mean_distance(0.0, 2.0 * variance[i]);
+    double distance = 0.5 * w[i] * mean_distance(0.0, 2.0 * variance[i]);
     for (int64_t j = 0; j < i; j++)
-      if (w[j] > 0.0) other += w[j] * mean_distance(mean[i] - mean[j], variance[i] + variance[j]);
-    between += w[i] * other;
+      if (w[j] > 0.0)
+        distance += w[j] * mean_distance(mean[i] - mean[j], variance[i] + variance[j]);
+    between += w[i] * distance;
   }
   return between;
 }
@@ -251,7 +252,7 @@ double tt_crps_transformed_mixture(int64_t n, const double *w, const double *mea
 {
   static const double tail = 9.0; /* standard deviations */
   double low = INFINITY, high = -INFINITY, least = INFINITY;
-  double point = tt_transform_apply(transform, lambda, y), away = 0.0;
+  double transformed = tt_transform_apply(transform, lambda, y), away = 0.0;
   for (int64_t i = 0; i < n; i++) {
     if (w[i] <= 0.0) continue;
     double sd = sqrt(variance[i]);
@@ -260,10 +261,10 @@ double tt_crps_transformed_mixture(int64_t n, const double *w, const double *mea
     if (sd > 0.0) least = fmin(least, sd);
   }
   const transformed_mixture m = {n, w, mean, variance, transform, lambda, 2.0 * least};
-  if (point > high) away = y - tt_transform_undo(transform, lambda, high);
-  if (point < low) away = tt_transform_undo(transform, lambda, low) - y;
-  return away + integrate_squares(&m, low, fmin(point, high), 0) +
-         integrate_squares(&m, fmax(point, low), high, 1);
+  if (transformed > high) away = y - tt_transform_undo(transform, lambda, high);
+  if (transformed < low) away = tt_transform_undo(transform, lambda, low) - y;
+  return away + integrate_squares(&m, low, fmin(transformed, high), 0) +
+         integrate_squares(&m, fmax(transformed, low), high, 1);
 }
 
 /* ---- counts ---- */

@@ -107,12 +107,13 @@ void tt_global_top_k_count(const tt_top_k *t, const tt_global_top_k *merge,
 int tt_global_top_k_narrow(const tt_top_k *t, tt_global_top_k *merge,
                            const int64_t bin[TT_GLOBAL_TOP_K_BINS])
 {
-  int index = 0;
-  while (index < TT_GLOBAL_TOP_K_BINS - 1 && merge->keep > bin[index]) merge->keep -= bin[index++];
-  while (merge->lo < merge->hi && digit_of(&t->item[merge->lo], merge->digit) < index) merge->lo++;
-  while (merge->lo < merge->hi && digit_of(&t->item[merge->hi - 1], merge->digit) > index)
+  int bucket = 0;
+  while (bucket < TT_GLOBAL_TOP_K_BINS - 1 && merge->keep > bin[bucket])
+    merge->keep -= bin[bucket++];
+  while (merge->lo < merge->hi && digit_of(&t->item[merge->lo], merge->digit) < bucket) merge->lo++;
+  while (merge->lo < merge->hi && digit_of(&t->item[merge->hi - 1], merge->digit) > bucket)
     merge->hi--;
-  int whole = merge->keep >= bin[index];
+  int whole = merge->keep >= bin[bucket];
   if (whole) merge->lo = merge->hi;
   return !whole && ++merge->digit < MERGE_DIGITS;
 }

@@ -407,15 +407,15 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
 /* a pass */
 
 /* The losses of `count` rows from `first` on, in ctx->loss by parts. For a batch, also their
- * part of the gradient of the mean over `index` rows. */
+ * part of the gradient of the mean over `batch_rows` rows. */
 template <class KIND>
 __device__ __forceinline__ void tt_block_pass(const tt_block_args &a, float *shared, int validating,
-                                              int first, int count, int index)
+                                              int first, int count, int batch_rows)
 {
   tt_block_context *ctx = tt_block_context_of(shared);
-  float factor = 1.0f / (float)index;
+  float factor = 1.0f / (float)batch_rows;
   if (threadIdx.x < TT_BLOCK_CHUNKS) ctx->loss[threadIdx.x] = 0.0;
-  if (threadIdx.x == 0) ctx->part_chunks = tt_block_loss_part(a.plan, validating, index);
+  if (threadIdx.x == 0) ctx->part_chunks = tt_block_loss_part(a.plan, validating, batch_rows);
   /* divisions and square roots in double, while the other threads find their rows */
   if (!validating && threadIdx.x == blockDim.x - 1)
     ctx->args = tt_cuda_step_args(a.view, ctx->member, ctx->step + 1);

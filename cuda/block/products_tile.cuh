@@ -257,16 +257,16 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
   {
     int down = (layer.out + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
     const float *dr = d.at + rows.first * d.ld, *xr = x.at + rows.first * x.ld;
-    int begin[TM / 4], to[TN / 4]; /* where reads begin: never past the padded row */
+    int read[TM / 4], wanted[TN / 4]; /* where reads begin: never past the padded row */
 #pragma unroll
     for (int c = 0; c < TM / 4; c++) {
       o[c] = tile % down * TT_BLOCK_TILE_ROWS + (c * lanes::DOWN + lanes::down()) * 4;
-      begin[c] = min(o[c], (layer.out - 1) / 4 * 4);
+      read[c] = min(o[c], (layer.out - 1) / 4 * 4);
     }
 #pragma unroll
     for (int c = 0; c < TN / 4; c++) {
       i[c] = tile / down * lanes::WIDTH + (c * lanes::ACROSS + lanes::across()) * 4;
-      to[c] = min(i[c], (layer.in - 1) / 4 * 4);
+      wanted[c] = min(i[c], (layer.in - 1) / 4 * 4);
     }
 #pragma unroll
     for (int a = 0; a < TM; a++)
@@ -277,10 +277,10 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
       float u[TM];
 #pragma unroll
       for (int c = 0; c < TM / 4; c++) {
-        float4 f = tt_load4(dr + begin[c]);
+        float4 f = tt_load4(dr + read[c]);
         u[4 * c] = f.x, u[4 * c + 1] = f.y, u[4 * c + 2] = f.z, u[4 * c + 3] = f.w;
       }
-      tt_block_outer_product<TM, TN, 4>(u, xr, to, sum);
+      tt_block_outer_product<TM, TN, 4>(u, xr, wanted, sum);
     }
   }
 

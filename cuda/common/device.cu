@@ -30,22 +30,22 @@ tt_err tt_dev_count(int *out)
 }
 
 /* Entry `number` of CUDA_VISIBLE_DEVICES; "" if there is none. */
-static void visible_entry(int number, char *text, size_t scratch)
+static void visible_entry(int number, char *text, size_t capacity)
 {
   const char *cursor = getenv("CUDA_VISIBLE_DEVICES");
   while (cursor && number-- > 0) cursor = strchr(cursor, ',') ? strchr(cursor, ',') + 1 : NULL;
   cursor = cursor ? cursor + strspn(cursor, " ") : "";
-  snprintf(text, scratch, "%.*s", (int)strcspn(cursor, ", "), cursor);
+  snprintf(text, capacity, "%.*s", (int)strcspn(cursor, ", "), cursor);
 }
 
 /* "GPU-00112233-4455-6677-8899-aabbccddeeff" */
-static void format_uuid(const cudaUUID_t *uuid, char *text, size_t scratch)
+static void format_uuid(const cudaUUID_t *uuid, char *text, size_t capacity)
 {
-  size_t offset = (size_t)snprintf(text, scratch, "GPU");
+  size_t used = (size_t)snprintf(text, capacity, "GPU");
   for (int i = 0; i < 16; i++) {
     const char *dash = i == 0 || i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "";
-    offset += (size_t)snprintf(text + offset, scratch - offset, "%s%02x", dash,
-                               (unsigned char)uuid->bytes[i]);
+    used += (size_t)snprintf(text + used, capacity - used, "%s%02x", dash,
+                             (unsigned char)uuid->bytes[i]);
   }
 }
 

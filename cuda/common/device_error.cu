@@ -103,30 +103,30 @@ static error_kind classify_error(cudaError_t e)
 }
 
 /* ", the driver supports CUDA 12.2, this program was built with CUDA 13.0" */
-static void versions_text(char *text, size_t scratch)
+static void versions_text(char *text, size_t capacity)
 {
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
-  snprintf(text, scratch,
+  snprintf(text, capacity,
            ", the driver supports CUDA %d.%d, this program was built with CUDA %d.%d",
            driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
 }
 
 /* ", 3.10 GiB of 139.80 GiB free", or "" if the device does not answer. */
-static void free_memory_text(char *text, size_t scratch)
+static void free_memory_text(char *text, size_t capacity)
 {
   size_t free_bytes = 0, total = 0;
   text[0] = '\0';
   if (cudaMemGetInfo(&free_bytes, &total) == cudaSuccess)
-    snprintf(text, scratch, ", %.2f GiB of %.2f GiB free", (double)free_bytes / (1 << 30),
+    snprintf(text, capacity, ", %.2f GiB of %.2f GiB free", (double)free_bytes / (1 << 30),
              (double)total / (1 << 30));
 }
 
-static void detail_text(error_kind t, char *text, size_t scratch)
+static void detail_text(error_kind t, char *text, size_t capacity)
 {
-  if (t == NO_MEMORY) free_memory_text(text, scratch);
-  if (t == OLD_DRIVER) versions_text(text, scratch);
+  if (t == NO_MEMORY) free_memory_text(text, capacity);
+  if (t == OLD_DRIVER) versions_text(text, capacity);
 }
 
 tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call)

@@ -11,20 +11,20 @@ typedef struct allocation {
 } allocation;
 typedef struct allocation_list {
   allocation *block;
-  int64_t count, scratch, bytes;
+  int64_t count, capacity, bytes;
 } allocation_list;
 static allocation_list device_allocations, pinned_allocations;
 
 /* Make room for one more entry; called before the allocation. */
 static tt_err reserve_entry(allocation_list *list)
 {
-  if (list->count < list->scratch) return TT_OK;
-  int64_t scratch = list->scratch ? 2 * list->scratch : 64;
-  void *grown = realloc(list->block, (size_t)scratch * sizeof *list->block);
+  if (list->count < list->capacity) return TT_OK;
+  int64_t capacity = list->capacity ? 2 * list->capacity : 64;
+  void *grown = realloc(list->block, (size_t)capacity * sizeof *list->block);
   if (!grown)
-    return TT_FAIL(MEM, "out of host memory for a list of %lld blocks", (long long)scratch);
+    return TT_FAIL(MEM, "out of host memory for a list of %lld blocks", (long long)capacity);
   list->block = static_cast<allocation *>(grown);
-  list->scratch = scratch;
+  list->capacity = capacity;
   return TT_OK;
 }
 

@@ -17,7 +17,7 @@ extern const tt_device_link_ops tt_cuda_link;
 tt_err tt_cuda_cluster_places(const tt_engine *e, int ranks, int *out);
 
 /* tt_cuda_path.arithmetic of the block path, and of the cluster path, which gives the same bits. */
-void tt_cuda_block_arithmetic(const tt_engine *e, char *text, size_t scratch);
+void tt_cuda_block_arithmetic(const tt_engine *e, char *text, size_t capacity);
 
 /* Free what set_data allocated. */
 void tt_cuda_free_data(tt_engine *e);

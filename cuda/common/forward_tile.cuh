@@ -29,8 +29,8 @@ __device__ __forceinline__ void tt_tile_load(const float *x, int32_t inputs, con
 {
   for (int32_t k = (int32_t)threadIdx.x; k < inputs * TT_TILE_ROWS; k += (int32_t)blockDim.x) {
     int32_t r = k % TT_TILE_ROWS, i = k / TT_TILE_ROWS;
-    int64_t begin = r < count ? (row ? row[r] : r) : 0;
-    dst[k] = r < count ? x[begin * inputs + i] : 0.0f;
+    int64_t source = r < count ? (row ? row[r] : r) : 0;
+    dst[k] = r < count ? x[source * inputs + i] : 0.0f;
   }
 }
 

@@ -59,11 +59,11 @@ static tt_err load(const tt_nccl **out)
   return check_version(&nccl);
 }
 
-static tt_err version(char *text, int64_t scratch)
+static tt_err version(char *text, int64_t capacity)
 {
   const tt_nccl *n;
   TT_TRY(load(&n));
-  snprintf(text, (size_t)scratch, "NCCL %d.%d.%d", n->version / 10000, n->version % 10000 / 100,
+  snprintf(text, (size_t)capacity, "NCCL %d.%d.%d", n->version / 10000, n->version % 10000 / 100,
            n->version % 100);
   return TT_OK;
 }

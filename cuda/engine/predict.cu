@@ -326,12 +326,12 @@ static tt_err collect_chunk(tt_prediction_job *s, tt_chunk_buffers *buffer_set)
 static tt_err predict_chunks(tt_prediction_job *s)
 {
   int64_t first = 0;
-  for (int index = 0; first < s->rows; index = (index + 1) % BUFFER_SETS, first += s->chunk) {
-    TT_TRY(collect_chunk(s, &s->buffer_set[index]));
+  for (int set = 0; first < s->rows; set = (set + 1) % BUFFER_SETS, first += s->chunk) {
+    TT_TRY(collect_chunk(s, &s->buffer_set[set]));
     int64_t left = s->rows - first;
-    TT_TRY(launch_chunk(s, &s->buffer_set[index], first, left < s->chunk ? left : s->chunk));
+    TT_TRY(launch_chunk(s, &s->buffer_set[set], first, left < s->chunk ? left : s->chunk));
   }
-  for (int index = 0; index < BUFFER_SETS; index++) TT_TRY(collect_chunk(s, &s->buffer_set[index]));
+  for (int set = 0; set < BUFFER_SETS; set++) TT_TRY(collect_chunk(s, &s->buffer_set[set]));
   return TT_OK;
 }
 

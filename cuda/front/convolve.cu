@@ -33,9 +33,9 @@ __device__ __forceinline__ void load_panel(const group_shape &s, const float *w,
                                            int32_t k, float *panel)
 {
   for (int32_t j = (int32_t)threadIdx.x; j < PANEL; j += TT_FRONT_THREADS) {
-    int32_t o = j % T, at = k + j / T, tap = at / s.inner;
+    int32_t o = j % T, position = k + j / T, tap = position / s.inner;
     panel[j] = tap < s.taps && o < results
-                   ? w[(int64_t)o * s.result_step + at % s.inner * s.inner_step + tap]
+                   ? w[(int64_t)o * s.result_step + position % s.inner * s.inner_step + tap]
                    : 0.0f;
   }
 }
@@ -76,11 +76,11 @@ __device__ __forceinline__ void convolve(const tt_front_layer &l, const group_sh
     __syncthreads();
     while (k < end) {
       int32_t left = s.inner - channel, count = end - k < left ? end - k : left;
-      int32_t begin = position < 0   ? -1
+      int32_t input = position < 0   ? -1
                       : D == FORWARD ? tt_front_position_read(&l, position, tap)
                                      : tt_front_position_reader(&l, position, tap);
-      if (begin >= 0)
-        add_products<T>(x + channel * s.from_places + begin, s.from_places, count, weights, sum);
+      if (input >= 0)
+        add_products<T>(x + channel * s.from_places + input, s.from_places, count, weights, sum);
       weights += count * T;
       k += count;
       channel += count;
@@ -175,14 +175,14 @@ __device__ __forceinline__ void add_rows(const tt_front_layer &l, int32_t rows, 
   tt_front_share s = tt_front_share_of(places);
   for (int32_t p = s.position; p < places; p += s.places_step) {
     const float *at_d[GRADIENT_OUTPUTS], *at_x[I];
-    int32_t begin = tt_front_position_read(&l, p, tap);
-    if (begin < 0) continue;
+    int32_t input = tt_front_position_read(&l, p, tap);
+    if (input < 0) continue;
 #pragma unroll
     for (int o = 0; o < GRADIENT_OUTPUTS; o++)
       at_d[o] = d + s.row * step_d + channel_at(o, outputs, places) + p;
 #pragma unroll
     for (int i = 0; i < I; i++)
-      at_x[i] = x + s.row * step_x + channel_at(i, inputs, from_places) + begin;
+      at_x[i] = x + s.row * step_x + channel_at(i, inputs, from_places) + input;
     for (int32_t r = s.row; r < rows; r += s.rows_step) {
       float v[I];
 #pragma unroll

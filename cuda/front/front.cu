@@ -72,11 +72,11 @@ static int begins_residual(const tt_front *f, int l)
 static void end_at_layer(const tt_cuda_front_pass *p, const tt_cuda_front_backward_args *b, int l,
                          tt_front_layer_args *a)
 {
-  const tt_front_layer *dst = &p->front->layer[l];
-  a->activation = dst->activation;
+  const tt_front_layer *layer = &p->front->layer[l];
+  a->activation = layer->activation;
   a->slope = p->layer[l].slope;
-  if (dst->activation != TT_ACT_identity) a->y = p->layer[l].y;
-  if (dst->skip != TT_FRONT_NO_SKIP) a->before_slope = b->residual_delta;
+  if (layer->activation != TT_ACT_identity) a->y = p->layer[l].y;
+  if (layer->skip != TT_FRONT_NO_SKIP) a->before_slope = b->residual_delta;
 }
 
 /* dL/dz of layer l -> dL/dz of the layer before, or, of layer `begin`, dL/d(its input). */
@@ -113,11 +113,11 @@ static tt_err layer_gradient(const tt_cuda_front_pass *p, const tt_front_layer_a
 
 tt_err tt_cuda_front_backward(const tt_cuda_front_pass *p, const tt_cuda_front_backward_args *b)
 {
-  int index = 0, last = b->inputs || b->first < b->begin ? b->begin : b->first;
-  for (int l = b->end - 1; l >= last; l--, index = 1 - index) {
+  int turn = 0, last = b->inputs || b->first < b->begin ? b->begin : b->first;
+  for (int l = b->end - 1; l >= last; l--, turn = 1 - turn) {
     tt_front_layer_args a = layer_args(p, l);
-    float *before = l > b->begin ? b->delta[1 - index] : b->inputs;
-    a.d = b->delta[index];
+    float *before = l > b->begin ? b->delta[1 - turn] : b->inputs;
+    a.d = b->delta[turn];
     a.d_step = p->rows * tt_front_values(&a.layer);
     a.gradient = b->gradient;
     if (l == last && l > b->begin) before = NULL;

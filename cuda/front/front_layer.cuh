@@ -77,14 +77,14 @@ __device__ __forceinline__ void tt_front_finish_forward(const tt_front_layer_arg
 __device__ __forceinline__ void tt_front_finish_backward(const tt_front_layer_args &a,
                                                          int64_t member, int32_t index, float d)
 {
-  int64_t end = member * a.step + index;
+  int64_t cell = member * a.step + index;
   if (a.add) d += a.add[member * a.add_step + index];
-  if (a.before_slope) a.before_slope[end] = d;
+  if (a.before_slope) a.before_slope[cell] = d;
   if (a.slope)
-    d *= a.slope[end];
+    d *= a.slope[cell];
   else if (a.y)
-    d *= tt_act_grad(a.activation, a.y[end], a.y[end]);
-  a.result[end] = d;
+    d *= tt_act_grad(a.activation, a.y[cell], a.y[cell]);
+  a.result[cell] = d;
 }
 
 /* A thread's part of a sum over the rows and positions of a channel, that the threads of a block

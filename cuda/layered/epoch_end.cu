@@ -19,7 +19,7 @@ typedef struct epoch_end_args {
   tt_split split;
   int32_t row_set, ensemble, member; /* of a pass, and its first member */
   int32_t first, rows;               /* rows of the split in the buffers */
-  int32_t scratch;                   /* rows of a pass at most */
+  int32_t pass_rows;                 /* rows of a pass at most */
   int32_t best;                      /* 1: use the best weights if there are any */
   int32_t parts;                     /* blocks per member, where there are several */
   float *x, *y, *weight;
@@ -54,7 +54,7 @@ static epoch_end_args make_end_args(tt_engine *e)
   a.term = own->term;
   a.terms = (int32_t)own->size.terms;
   a.engines = 1;
-  a.scratch = (int32_t)own->size.split_rows;
+  a.pass_rows = (int32_t)own->size.split_rows;
   a.eval_weights = own->eval_weights;
   a.w = own->eval_weights;
   a.parts = (int32_t)tt_grid_size(e->view.params, PART_PARAMS);
@@ -148,7 +148,7 @@ static __global__ void end_pass(epoch_end_args a)
   if (a.skip && a.skip[i]) return;
   double sum = tt_block_sum(a.lane[at], sums);
   a.lane[at] = 0.0;
-  if (threadIdx.x == 0) a.term[i * a.terms + a.first / a.scratch] = sum;
+  if (threadIdx.x == 0) a.term[i * a.terms + a.first / a.pass_rows] = sum;
 }
 
 /* Mean over the rows of the split, the same bits in every thread; NaN without rows. */
@@ -156,7 +156,8 @@ static __device__ double split_mean(const epoch_end_args &a, int i, double *sums
 {
   int32_t count = tt_cuda_member_rows(a.v, i).count[a.split];
   double sum = tt_block_sum(a.lane[(int64_t)i * TT_LOSS_PARTIALS + threadIdx.x], sums);
-  for (int64_t k = 0; a.term && k * a.scratch < count; k++) sum += a.term[i * (int64_t)a.terms + k];
+  for (int64_t k = 0; a.term && k * a.pass_rows < count; k++)
+    sum += a.term[i * (int64_t)a.terms + k];
   return count ? sum / (double)count : (double)NAN;
 }
 
@@ -306,7 +307,7 @@ static tt_err load_rows(tt_engine *e, epoch_end_args *a)
 /* The passes of this engine over a split of `count` rows. */
 static tt_slice own_passes(const epoch_end_args &a, int32_t count)
 {
-  int64_t passes = (count + (int64_t)a.scratch - 1) / a.scratch;
+  int64_t passes = (count + (int64_t)a.pass_rows - 1) / a.pass_rows;
   return tt_part_slice(passes, a.engines, a.engine);
 }
 
@@ -322,8 +323,8 @@ static tt_err evaluate_view(tt_engine *e, epoch_end_args a, int64_t begin, int64
     a.skip = a.other_view;
   }
   for (int64_t k = passes.first; k < passes.first + passes.count; k++) {
-    a.first = (int32_t)k * a.scratch;
-    a.rows = count - a.first < a.scratch ? count - a.first : a.scratch;
+    a.first = (int32_t)k * a.pass_rows;
+    a.rows = count - a.first < a.pass_rows ? count - a.first : a.pass_rows;
     TT_TRY(load_rows(e, &a));
     TT_TRY(add_group_losses(e, a, begin, end));
     if (tt_layered_of(e)->row_stream) TT_TRY(tt_row_stream_release_buffer(e));

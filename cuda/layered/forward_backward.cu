@@ -324,14 +324,14 @@ tt_product_args tt_layered_head_product(tt_engine *e, const tt_layered_pass *pas
   return a;
 }
 
-static tt_cuda_front_backward_args front_args(tt_engine *e, const tt_layered_pass *pass, int index,
+static tt_cuda_front_backward_args front_args(tt_engine *e, const tt_layered_pass *pass, int turn,
                                               int end)
 {
   const tt_layered *own = tt_layered_of(e);
   tt_cuda_front_backward_args b = {};
   b.end = end;
-  b.delta[0] = own->delta[index];
-  b.delta[1] = own->delta[1 - index];
+  b.delta[0] = own->delta[turn];
+  b.delta[1] = own->delta[1 - turn];
   b.residual_delta = own->residual_delta;
   b.gradient = pass->gradient;
   return b;
@@ -348,12 +348,12 @@ tt_err tt_layered_output_backward(tt_engine *e, const tt_layered_pass *pass, int
 
 /* Gradients of layers [first, end) of the front, from dL/dz of layer end - 1 in delta[at]. The
  * pass ends at layer `last`: no layer before it trains. */
-static tt_err front_backward(tt_engine *e, const tt_layered_pass *pass, int index, int first,
+static tt_err front_backward(tt_engine *e, const tt_layered_pass *pass, int turn, int first,
                              int end, int last, float **input)
 {
   const tt_cuda_front_pass p = front_pass(e, pass);
   int8_t trains[TT_MAX_FRONT];
-  tt_cuda_front_backward_args b = front_args(e, pass, index, end);
+  tt_cuda_front_backward_args b = front_args(e, pass, turn, end);
   for (int l = 0; l < p.front->layers; l++) trains[l] = (int8_t)is_trained(e, l);
   b.begin = first;
   b.first = last;
@@ -365,10 +365,10 @@ static tt_err front_backward(tt_engine *e, const tt_layered_pass *pass, int inde
 
 /* The gradient of layer n from its dL/dz in delta[at]. `before`, unless NULL, gets dL/dz of the
  * layer before, or with `ends` 0 dL/d(input of layer n). */
-static tt_err dense_backward(tt_engine *e, const tt_layered_pass *pass, int n, int index,
+static tt_err dense_backward(tt_engine *e, const tt_layered_pass *pass, int n, int turn,
                              float *before, int ends, waiting_gradients *w)
 {
-  float *delta = tt_layered_of(e)->delta[index];
+  float *delta = tt_layered_of(e)->delta[turn];
   int l = n - e->cohort->model.front.layers, earlier = w->g.layers > w->kept;
   if (e->cohort->model.layer[l].norm >= 0) TT_TRY(layer_norm_backwards(e, pass, l, delta));
   if (is_trained(e, n)) TT_TRY(layer_gradient(e, pass, l, delta, w));

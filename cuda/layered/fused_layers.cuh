@@ -139,9 +139,9 @@ template <int V> static __global__ void rows_and_first_layer(tt_entry_args a)
   if (t < rows) a.step.row[offset + t] = s.row[t];
   __syncthreads();
   for (int32_t j = V * t; j < TT_GATHER_ROWS * p.k; j += V * (int32_t)blockDim.x) {
-    int32_t begin = s.row[j / p.k];
-    tt_copy_async<V>(s.x + j / p.k * s.ld + j % p.k, v.x + (int64_t)begin * p.k + j % p.k,
-                     begin >= 0);
+    int32_t source = s.row[j / p.k];
+    tt_copy_async<V>(s.x + j / p.k * s.ld + j % p.k, v.x + (int64_t)source * p.k + j % p.k,
+                     source >= 0);
   }
   tt_copy_commit();
   tt_gather_rows(v, s.row, {a.step.x, a.step.y, a.step.weight, offset, rows, v.member[i].ensemble});

@@ -171,11 +171,11 @@ static tt_err prepare(tt_engine *e)
 }
 
 /* Where cuBLAS is used, the bits depend on its version and the kind of GPU too. */
-static void arithmetic(const tt_engine *e, char *text, size_t scratch)
+static void arithmetic(const tt_engine *e, char *text, size_t capacity)
 {
   if (!tt_layered_opens_gemm(e)) return;
-  int n = snprintf(text, scratch, "sm%d x%d ", e->dev.capability, e->dev.multiprocessors);
-  tt_cublas_version(text + n, scratch - (size_t)n);
+  int n = snprintf(text, capacity, "sm%d x%d ", e->dev.capability, e->dev.multiprocessors);
+  tt_cublas_version(text + n, capacity - (size_t)n);
 }
 
 static constexpr tt_cuda_path make_path()

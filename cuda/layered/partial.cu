@@ -187,7 +187,7 @@ tt_err tt_layered_accept(tt_engine *e, int64_t m, tt_slice slice, const float *w
   return *epoch_ended ? end_epoch(e, i, share, err) : err;
 }
 
-/* The room begins with zeros: kernels read whole float4, also what no message fills. */
+/* The memory begins with zeros: kernels read whole float4, also what no message fills. */
 tt_err tt_layered_device_scratch(tt_engine *e, int64_t count, float **out)
 {
   tt_layered *own = tt_layered_of(e);

@@ -91,33 +91,33 @@ template <int SIDE, int T, int LANES, bool ALONG_> struct tt_product_panel {
     }
   }
 
-  /* Start to copy the panel from `from` on, W floats at a time; there are `lines` lines of `length`
+  /* Start to copy the panel from `src` on, W floats at a time; there are `lines` lines of `length`
    * floats, what lies behind them is 0. */
   template <int W, int THREADS>
-  static __device__ __forceinline__ void copy(float *to, const float *from, int32_t ld,
+  static __device__ __forceinline__ void copy(float *dst, const float *src, int32_t ld,
                                               int32_t lines, int32_t length)
   {
     enum { EACH = LENGTH / W, STEP = THREADS / EACH, UNROLL = W == 4 ? 8 : 1 };
     static_assert(THREADS % EACH == 0 && LINES % STEP == 0, "every thread has as many copies");
     int thread = tt_product_thread(), line = thread / EACH, place = thread % EACH * W;
     bool inside = place < length;
-    to += line * LD + place;
-    from += line * ld + place;
+    dst += line * LD + place;
+    src += line * ld + place;
 #pragma unroll UNROLL
-    for (int c = 0; c < LINES / STEP; c++, line += STEP, to += STEP * LD, from += STEP * ld)
-      tt_copy_async<W>(to, from, inside && line < lines);
+    for (int c = 0; c < LINES / STEP; c++, line += STEP, dst += STEP * LD, src += STEP * ld)
+      tt_copy_async<W>(dst, src, inside && line < lines);
   }
   /* The same for the next panel, and step over it; there are `side` rows or columns of the result
    * and `inner` inner indices. */
   template <int THREADS>
-  static __device__ __forceinline__ void load(float *to, const tt_factor &f, const float *&at,
+  static __device__ __forceinline__ void load(float *dst, const tt_factor &f, const float *&at,
                                               int32_t side, int32_t inner)
   {
     int32_t lines = ALONG ? side : inner, length = ALONG ? inner : side;
     if (f.vector)
-      copy<4, THREADS>(to, at, f.ld, lines, length);
+      copy<4, THREADS>(dst, at, f.ld, lines, length);
     else
-      copy<1, THREADS>(to, at, f.ld, lines, length);
+      copy<1, THREADS>(dst, at, f.ld, lines, length);
     at += ALONG ? (int32_t)TT_PANEL : (int32_t)TT_PANEL * f.ld;
   }
   /* Where the first panel of a member begins. */

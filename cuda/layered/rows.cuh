@@ -43,9 +43,9 @@ __device__ __forceinline__ void tt_gather_inputs(const tt_cuda_state &v, const i
 {
   int32_t d = v.inputs / V;
   for (int32_t j = (int32_t)threadIdx.x; j < dst.tile * d; j += (int32_t)blockDim.x) {
-    int32_t begin = row[j / d];
+    int32_t source = row[j / d];
     tt_floats<V> x = {};
-    if (begin >= 0) x = tt_load_floats<V>(v.x + ((int64_t)begin * d + j % d) * V);
+    if (source >= 0) x = tt_load_floats<V>(v.x + ((int64_t)source * d + j % d) * V);
     tt_store_floats(dst.x + (dst.begin * d + j) * V, x);
   }
 }
@@ -62,8 +62,8 @@ __device__ __forceinline__ void tt_gather_rows(const tt_cuda_state &v, const int
   else
     tt_gather_inputs<1>(v, row, dst);
   for (int32_t j = t; j < dst.tile * k; j += threads) {
-    int32_t begin = row[j / k];
-    dst.y[dst.begin * k + j] = begin < 0 ? 0.0f : v.y[(int64_t)begin * v.columns + column[j % k]];
+    int32_t source = row[j / k];
+    dst.y[dst.begin * k + j] = source < 0 ? 0.0f : v.y[(int64_t)source * v.columns + column[j % k]];
   }
   for (int32_t j = t; v.weight && j < dst.tile; j += threads)
     dst.weight[dst.begin + j] = row[j] < 0 ? 0.0f : v.weight[row[j]];

@@ -201,36 +201,36 @@ static int64_t least_groups(const tt_block_plan *p)
 
 /* The best tile of the gradient of the weights, and the groups of rows: as many as the warps can
  * sum at the same time, or more; a rank of a cluster has its number. Adds the cost. */
-static void pick_gradient(const tt_block_plan *p, tt_block_layer *dst, cost *sum)
+static void pick_gradient(const tt_block_plan *p, tt_block_layer *layer, cost *sum)
 {
   tt_precision precision = (tt_precision)p->precision;
-  int narrow = dst->in < 4 || dst->out < 4;
-  int64_t warps = p->threads / TT_BLOCK_TILE_ROWS, given = dst->groups;
+  int narrow = layer->in < 4 || layer->out < 4;
+  int64_t warps = p->threads / TT_BLOCK_TILE_ROWS, given = layer->groups;
   cost least = {INT64_MAX, 0};
   for (int t = 0; t < TT_BLOCK_TILE_COUNT; t++) {
-    if (!tile_allowed(t, precision, dst->in, dst->out, narrow)) continue;
-    int64_t items = gradient_tiles(t, dst->in, dst->out), turns = tt_max_i64(1, warps / items);
+    if (!tile_allowed(t, precision, layer->in, layer->out, narrow)) continue;
+    int64_t items = gradient_tiles(t, layer->in, layer->out), turns = tt_max_i64(1, warps / items);
     int64_t groups = tt_max_i64(turns, least_groups(p));
     if (p->ranks) groups = given, turns = 1;
     cost c = cost_of(t, precision, items * groups, tt_ceil_div(p->rows, groups), turns, warps);
     if (c.time >= least.time) continue;
     least = c;
-    dst->gradient = (int8_t)t;
-    dst->groups = (int8_t)groups;
+    layer->gradient = (int8_t)t;
+    layer->groups = (int8_t)groups;
   }
   add(sum, least);
-  if (!p->ranks) dst->share = (int16_t)(p->piece / dst->groups);
+  if (!p->ranks) layer->share = (int16_t)(p->piece / layer->groups);
 }
 
 /* Tiles and groups of one layer for R rows at a time; adds their cost. */
-static void pick_layer(const tt_block_plan *p, int first, tt_block_layer *dst, cost *sum)
+static void pick_layer(const tt_block_plan *p, int first, tt_block_layer *layer, cost *sum)
 {
   tt_precision precision = (tt_precision)p->precision;
   int64_t rows = p->rows, warps = p->threads / TT_BLOCK_TILE_ROWS;
-  dst->forward = pick_product(precision, rows, dst->in, dst->out, 0, warps, sum);
-  pick_gradient(p, dst, sum);
-  dst->backward = dst->forward;
-  if (!first) dst->backward = pick_product(precision, rows, dst->in, dst->out, 1, warps, sum);
+  layer->forward = pick_product(precision, rows, layer->in, layer->out, 0, warps, sum);
+  pick_gradient(p, layer, sum);
+  layer->backward = layer->forward;
+  if (!first) layer->backward = pick_product(precision, rows, layer->in, layer->out, 1, warps, sum);
 }
 
 /* `count` values over all threads, `each` of them per cycle. */
@@ -249,11 +249,11 @@ static cost pick_tiles(tt_block_plan *p)
   int64_t passes = p->ranks ? 1 : p->pieces, outside = p->slots - p->slots_shared;
   p->largest_tile = TT_BLOCK_TILE_4x4;
   for (int l = 0; l < p->layers; l++) {
-    tt_block_layer *dst = &p->layer[l];
-    pick_layer(p, l == 0, dst, &sum);
-    add(&sum, sweep_cost((int64_t)p->rows * dst->out, ACTIVATIONS_PER_CYCLE, p->threads));
+    tt_block_layer *layer = &p->layer[l];
+    pick_layer(p, l == 0, layer, &sum);
+    add(&sum, sweep_cost((int64_t)p->rows * layer->out, ACTIVATIONS_PER_CYCLE, p->threads));
     p->largest_tile = (int32_t)tt_max_i64(
-        p->largest_tile, tt_max_i64(dst->forward, tt_max_i64(dst->backward, dst->gradient)));
+        p->largest_tile, tt_max_i64(layer->forward, tt_max_i64(layer->backward, layer->gradient)));
   }
   int64_t vectors = 2 * outside + (p->gradient_shared ? 0 : 2 * passes);
   int64_t traffic = vectors * p->params * (int64_t)sizeof(float) / L2_BYTES_PER_CYCLE;
@@ -281,14 +281,14 @@ static void assign_param_offsets(const tt_model *m, tt_block_plan *p)
   int64_t offset = 0;
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *src = &m->layer[l];
-    tt_block_layer *dst = &p->layer[l];
-    dst->in = (int32_t)src->in;
-    dst->out = (int32_t)src->out;
-    dst->source = (int32_t)src->weight;
-    dst->stride = (int32_t)padded_stride(src->in);
-    dst->weight = (int32_t)offset;
-    dst->bias = (int32_t)(offset + tt_round_up(src->out * dst->stride, 4));
-    offset = dst->bias + tt_round_up(src->out, 4);
+    tt_block_layer *layer = &p->layer[l];
+    layer->in = (int32_t)src->in;
+    layer->out = (int32_t)src->out;
+    layer->source = (int32_t)src->weight;
+    layer->stride = (int32_t)padded_stride(src->in);
+    layer->weight = (int32_t)offset;
+    layer->bias = (int32_t)(offset + tt_round_up(src->out * layer->stride, 4));
+    offset = layer->bias + tt_round_up(src->out, 4);
   }
   p->params = (int32_t)offset;
 }
@@ -296,8 +296,8 @@ static void assign_param_offsets(const tt_model *m, tt_block_plan *p)
 /* Offsets in shared memory, for R rows and the chosen placement of slots and gradient. */
 static void assign_offsets(const tt_model *m, tt_block_plan *p)
 {
-  int32_t index = TT_BLOCK_HEADER_FLOATS, rows = p->rows;
-#define ASSIGN(field, floats) (p->field = index, index += (int32_t)(floats))
+  int32_t used = TT_BLOCK_HEADER_FLOATS, rows = p->rows;
+#define ASSIGN(field, floats) (p->field = used, used += (int32_t)(floats))
   ASSIGN(weights, p->params);
   ASSIGN(gradient, p->gradient_shared ? p->copies * p->params : 0);
   ASSIGN(slot, p->slots_shared * p->params);
@@ -313,7 +313,7 @@ static void assign_offsets(const tt_model *m, tt_block_plan *p)
   ASSIGN(weight, rows);
   ASSIGN(row, rows);
 #undef ASSIGN
-  p->bytes = (int64_t)sizeof(float) * index;
+  p->bytes = (int64_t)sizeof(float) * used;
 }
 
 /* Try all numbers of warps for the chosen placement; keep the best plan so far. */

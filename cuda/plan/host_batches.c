@@ -15,30 +15,30 @@ static tt_batch_buffers buffers_at(const tt_host_batches *s, const tt_batch_buff
                             buffers->weight ? buffers->weight + row : NULL};
 }
 
-/* Copy row `begin` of the data set to the first row of `buffers`; -1: zeros. */
-static void copy_row(const tt_host_batches *s, const tt_ensemble *e, int64_t begin,
+/* Copy row `row` of the data set to the first row of `buffers`; -1: zeros. */
+static void copy_row(const tt_host_batches *s, const tt_ensemble *e, int64_t row,
                      tt_batch_buffers buffers)
 {
   const tt_dataset *d = s->data;
-  if (begin < 0) {
+  if (row < 0) {
     memset(buffers.x, 0, (size_t)d->inputs * sizeof *buffers.x);
     memset(buffers.y, 0, (size_t)e->targets * sizeof *buffers.y);
     if (buffers.weight) *buffers.weight = 0.0f;
     return;
   }
-  memcpy(buffers.x, d->x + begin * d->inputs, (size_t)d->inputs * sizeof *buffers.x);
-  for (int64_t k = 0; k < e->targets; k++) buffers.y[k] = d->y[begin * d->targets + e->column[k]];
-  if (buffers.weight) *buffers.weight = d->weight[begin];
+  memcpy(buffers.x, d->x + row * d->inputs, (size_t)d->inputs * sizeof *buffers.x);
+  for (int64_t k = 0; k < e->targets; k++) buffers.y[k] = d->y[row * d->targets + e->column[k]];
+  if (buffers.weight) *buffers.weight = d->weight[row];
 }
 
 /* Add label noise to the labels of a row. */
-static void add_label_noise(const tt_host_batches *s, const tt_member *m, int64_t begin, float *y)
+static void add_label_noise(const tt_host_batches *s, const tt_member *m, int64_t row, float *y)
 {
   const tt_ensemble *e = &s->cohort->ensemble[m->ensemble];
   for (int64_t k = 0; k < e->targets; k++)
     y[k] +=
         m->hyper.label_noise * tt_label_noise(s->cohort->seed, m->stream, (uint32_t)e->column[k],
-                                              (uint32_t)(begin % s->data->rows));
+                                              (uint32_t)(row % s->data->rows));
 }
 
 /* Fill the rows of member i of the slice. */
@@ -57,13 +57,13 @@ static void fill_batch(const tt_host_batches *s, int64_t i, const tt_member_posi
       s->replay ? s->replay + (i * s->cohort->max_epochs + epoch) * epoch_rows : NULL;
   for (int64_t r = 0; r < rows; r++) {
     tt_batch_buffers buffers = buffers_at(s, dst, r);
-    int64_t begin = -1, slot = first + part.first + r;
+    int64_t row = -1, slot = first + part.first + r;
     if (r < part.count && replay)
-      begin = replay[slot];
+      row = replay[slot];
     else if (r < part.count)
-      begin = s->row[list][tt_sampler_at(&order, (uint32_t)slot)];
-    copy_row(s, e, begin, buffers);
-    if (begin >= 0 && m->hyper.label_noise > 0.0f) add_label_noise(s, m, begin, buffers.y);
+      row = s->row[list][tt_sampler_at(&order, (uint32_t)slot)];
+    copy_row(s, e, row, buffers);
+    if (row >= 0 && m->hyper.label_noise > 0.0f) add_label_noise(s, m, row, buffers.y);
   }
 }
 

@@ -53,12 +53,12 @@ static void choose_by_shape(const tt_cohort *c, const tt_path_context *context, 
 {
   for (int path = TT_GPU_PATH_auto + 1; path < TT_GPU_PATH_COUNT; path++) {
     if (!rows[path].automatic) continue;
-    tt_path_context user = *context;
-    if (user.precision > rows[path].precision) user.precision = TT_PRECISION_fp32;
-    tt_path_verdict v = assess(c, &user, path);
+    tt_path_context here = *context;
+    if (here.precision > rows[path].precision) here.precision = TT_PRECISION_fp32;
+    tt_path_verdict v = assess(c, &here, path);
     if (*v.why) memcpy(out->why, v.why, sizeof v.why);
     out->path = (tt_gpu_path)path;
-    out->precision = user.precision;
+    out->precision = here.precision;
     if (v.supported && v.preferred) break;
   }
 }

@@ -11,17 +11,17 @@ enum { MIN_LANES = 4 }; /* then every group of lanes has whole float4 of rows */
 static int32_t round_up4(int64_t x) { return (int32_t)((x + 3) / 4 * 4); }
 
 /* 1 if the shape fits; else 0 and the reason in `why`. */
-static int check_shape(const tt_model *m, char *why, size_t scratch)
+static int check_shape(const tt_model *m, char *why, size_t capacity)
 {
   int64_t widest = m->inputs;
   for (int l = 0; l < m->layers; l++) widest = m->layer[l].out > widest ? m->layer[l].out : widest;
   if (m->layers > TT_WARP_MAX_LAYERS)
-    snprintf(why, scratch, "%d layers, a warp takes %d", m->layers, TT_WARP_MAX_LAYERS);
+    snprintf(why, capacity, "%d layers, a warp takes %d", m->layers, TT_WARP_MAX_LAYERS);
   else if (widest > TT_WARP_MAX_WIDTH)
-    snprintf(why, scratch, "a layer is %" PRId64 " wide, a warp takes %d", widest,
+    snprintf(why, capacity, "a layer is %" PRId64 " wide, a warp takes %d", widest,
              TT_WARP_MAX_WIDTH);
   else if (m->params > TT_WARP_MAX_PARAMS)
-    snprintf(why, scratch, "%" PRId64 " parameters, a warp takes %d", m->params,
+    snprintf(why, capacity, "%" PRId64 " parameters, a warp takes %d", m->params,
              TT_WARP_MAX_PARAMS);
   else
     return 1;
@@ -30,7 +30,7 @@ static int check_shape(const tt_model *m, char *why, size_t scratch)
 
 static void assign_param_offsets(const tt_model *m, tt_warp_plan *p)
 {
-  int32_t index = 0;
+  int32_t used = 0;
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *src = &m->layer[l];
     tt_warp_layer *dst = &p->layer[l];
@@ -39,23 +39,23 @@ static void assign_param_offsets(const tt_model *m, tt_warp_plan *p)
     dst->out = (int32_t)src->out;
     dst->source = (int32_t)src->weight;
     dst->stride = dst->in < 4 ? dst->in : round_up4(dst->in);
-    dst->weight = index;
-    dst->bias = round_up4(index + dst->out * dst->stride);
+    dst->weight = used;
+    dst->bias = round_up4(used + dst->out * dst->stride);
     dst->by_output = dst->out >= dst->in;
     dst->across = MIN_LANES;
     while (dst->across < larger && dst->across < TT_WARP_LANES) dst->across *= 2;
-    index = dst->bias + round_up4(dst->out);
+    used = dst->bias + round_up4(dst->out);
   }
-  p->params = index;
+  p->params = used;
 }
 
 /* Offsets for R rows at a time. */
 static void assign_offsets(const tt_model *m, int32_t rows, tt_warp_plan *p)
 {
-  int32_t index = TT_WARP_HEADER_FLOATS;
+  int32_t used = TT_WARP_HEADER_FLOATS;
   p->rows = rows;
   p->ld = rows + TT_WARP_PADDING;
-#define ASSIGN(field, floats) (p->field = index, index += round_up4(floats))
+#define ASSIGN(field, floats) (p->field = used, used += round_up4(floats))
   ASSIGN(weights, p->params);
   ASSIGN(gradient, p->params);
   ASSIGN(slot, p->slots * p->params);
@@ -70,14 +70,14 @@ static void assign_offsets(const tt_model *m, int32_t rows, tt_warp_plan *p)
     if (p->stores_slope && l < p->layers - 1) ASSIGN(layer[l].slope, p->layer[l].out * p->ld);
   }
 #undef ASSIGN
-  p->bytes = (int64_t)sizeof(float) * index;
+  p->bytes = (int64_t)sizeof(float) * used;
 }
 
 int tt_warp_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_warp_plan *out, char *why,
-                      size_t scratch)
+                      size_t capacity)
 {
   const tt_model *m = &c->model;
-  if (!check_shape(m, why, scratch)) return 0;
+  if (!check_shape(m, why, capacity)) return 0;
   tt_warp_plan p = {.warps = TT_WARPS_PER_BLOCK,
                     .slots = tt_optimizer_slots(c->optimizer),
                     .layers = m->layers,
@@ -89,7 +89,7 @@ int tt_warp_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_warp_plan *ou
     assign_offsets(m, TT_WARP_LANES, &p);
   while (p.warps > 1 && p.warps * p.bytes > shared_bytes) p.warps /= 2;
   if (p.bytes > shared_bytes) {
-    snprintf(why, scratch, "a warp needs %" PRId64 " bytes of shared memory, a block has %" PRId64,
+    snprintf(why, capacity, "a warp needs %" PRId64 " bytes of shared memory, a block has %" PRId64,
              p.bytes, shared_bytes);
     return 0;
   }

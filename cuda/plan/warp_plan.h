@@ -61,9 +61,9 @@ typedef struct tt_warp_plan {
 
 /* Plan for the cohort if a block can have `shared_bytes`, in fp32.
  *   out  unchanged if the cohort does not fit
- *   why  [room] the reason if the cohort does not fit
+ *   why  [capacity] the reason if the cohort does not fit
  * Returns 1, or 0 if the cohort does not fit. Local. */
 int tt_warp_plan_make(const tt_cohort *c, int64_t shared_bytes, tt_warp_plan *out, char *why,
-                      size_t scratch);
+                      size_t capacity);
 TT_END_C
 #endif

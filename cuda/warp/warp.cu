@@ -108,10 +108,10 @@ static tt_err evaluate(tt_engine *e, tt_split split, double *loss)
   return err;
 }
 
-static void arithmetic(const tt_engine *e, char *text, size_t scratch)
+static void arithmetic(const tt_engine *e, char *text, size_t capacity)
 {
   tt_warp_plan p;
-  if (warp_path::make_plan(e, &p)) snprintf(text, scratch, "r%d", (int)p.rows);
+  if (warp_path::make_plan(e, &p)) snprintf(text, capacity, "r%d", (int)p.rows);
 }
 
 extern const tt_cuda_path tt_cuda_warp = warp_host::make("warp", arithmetic, evaluate);

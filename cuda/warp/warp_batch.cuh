@@ -284,14 +284,14 @@ __device__ __forceinline__ void tt_warp_load_slopes(const tt_warp_args &a, const
 /* f(z) -> dL/dz for inputs [at, at + T) of layer l, which are units of layer l - 1. */
 template <class F, int N, int T>
 __device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, float *own, int l,
-                                                       int index)
+                                                       int unit)
 {
   const tt_warp_plan &p = a.plan;
   const tt_warp_layer &layer = p.layer[l];
   enum { LD = tt_warp_layout<N>::LD };
   int column = tt_warp_lane_index() * N;
-  const float *d = own + layer.output + column, *w = own + p.weights + layer.weight + index;
-  float *dst = own + layer.input + index * LD + column;
+  const float *d = own + layer.output + column, *w = own + p.weights + layer.weight + unit;
+  float *dst = own + layer.input + unit * LD + column;
   tt_warp_values<N> sum[T] = {}, h[T];
 #pragma unroll 2
   for (int o = 0; o < layer.out; o++, d += LD, w += layer.stride) {
@@ -308,7 +308,7 @@ __device__ __forceinline__ void tt_warp_backward_units(const tt_warp_args &a, fl
 #pragma unroll
       for (int r = 0; r < N; r++) sum[t].v[r] = tt_fma(u.v[r], v[t], sum[t].v[r]);
   }
-  tt_warp_load_slopes<F, N, T>(a, dst, own + p.layer[l - 1].slope + index * LD + column, h);
+  tt_warp_load_slopes<F, N, T>(a, dst, own + p.layer[l - 1].slope + unit * LD + column, h);
 #pragma unroll
   for (int t = 0; t < T; t++) {
 #pragma unroll
@@ -368,18 +368,17 @@ typedef struct tt_warp_gradient_task {
   int overwrite;             /* 1: overwrite the gradient; 0: add to it */
 } tt_warp_gradient_task;
 
-/* The lane's feature and T others from number `index` on. */
+/* The lane's feature and T others from number `unit` on. */
 template <int LD, int T, int BIAS>
-__device__ __forceinline__ void tt_warp_weight_gradient(const tt_warp_gradient_task &task,
-                                                        int index)
+__device__ __forceinline__ void tt_warp_weight_gradient(const tt_warp_gradient_task &task, int unit)
 {
-  float sum[T + BIAS], *to = task.weights + index * task.weight_stride;
-  tt_warp_sum_rows<LD, T, BIAS>(task.a, task.b + index * LD, task.rows, sum);
+  float sum[T + BIAS], *dst = task.weights + unit * task.weight_stride;
+  tt_warp_sum_rows<LD, T, BIAS>(task.a, task.b + unit * LD, task.rows, sum);
   tt_warp_sum_groups(sum, task.across);
   if (task.writes)
 #pragma unroll
     for (int t = 0; t < T; t++)
-      tt_warp_accumulate(to + t * task.weight_stride, sum[t], task.overwrite);
+      tt_warp_accumulate(dst + t * task.weight_stride, sum[t], task.overwrite);
   if constexpr (BIAS)
     if (task.writes_bias) tt_warp_accumulate(task.bias, sum[T], task.overwrite);
 }

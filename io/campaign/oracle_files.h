@@ -89,7 +89,7 @@ tt_err tt_labeled_inputs_write_local(const char *file, int64_t count, const int6
                                      const double *x, const tt_columns *input, const double *y,
                                      const tt_columns *target);
 /* Read a file of tt_accepted_labels_write_local, without io/hdf5/guarded_check.h.
- *   why  [room] or NULL */
+ *   why  [capacity] or NULL */
 tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
                                      tt_oracle_output **out, char *why, int capacity);
 #endif

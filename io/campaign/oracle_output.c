@@ -433,11 +433,11 @@ tt_err tt_accepted_labels_read_local(const char *file, const tt_columns *target,
 
 /* Outputs aligned with the request */
 
-static void copy_row(const tt_oracle_output *l, int64_t begin, double *y)
+static void copy_row(const tt_oracle_output *l, int64_t row, double *y)
 {
   int good = 1;
-  for (int64_t k = 0; k < l->targets; k++) good = good && !isinf(l->y[begin * l->targets + k]);
-  for (int64_t k = 0; k < l->targets; k++) y[k] = good ? l->y[begin * l->targets + k] : NAN;
+  for (int64_t k = 0; k < l->targets; k++) good = good && !isinf(l->y[row * l->targets + k]);
+  for (int64_t k = 0; k < l->targets; k++) y[k] = good ? l->y[row * l->targets + k] : NAN;
 }
 
 /* requested [count] in ascending order of the ids. */
@@ -445,12 +445,12 @@ static tt_err copy_rows_by_id(const tt_oracle_output *l, const numbered_row *req
                               int64_t count, double *y)
 {
   for (int64_t i = 0; i < l->count; i++) {
-    const numbered_row *dst =
+    const numbered_row *found =
         bsearch(&l->id[i], requested, (size_t)count, sizeof *requested, tt_compare_i64);
-    if (!dst)
+    if (!found)
       return TT_FAIL(DATA, "%s: row %" PRId64 " has id %" PRId64 ", which was not queried", l->file,
                      i, l->id[i]);
-    copy_row(l, i, y + dst->row * l->targets);
+    copy_row(l, i, y + found->row * l->targets);
   }
   return TT_OK;
 }

@@ -81,11 +81,11 @@ static void store_components(const double *vector, const double *variance, tt_sc
     all += fmax(variance[l], 0.0);
     held += kept ? variance[l] : 0.0;
     for (int64_t t = 0; t < n; t++) {
-      double point = vector[l * n + t];
+      double loading = vector[l * n + t];
       if (kept)
-        s->component[l * n + t] = sqrt(variance[l]) * point;
+        s->component[l * n + t] = sqrt(variance[l]) * loading;
       else
-        s->residual[t] += fmax(variance[l], 0.0) * point * point;
+        s->residual[t] += fmax(variance[l], 0.0) * loading * loading;
     }
   }
   tt_log_root(TT_LOG_INFO,

@@ -164,18 +164,18 @@ static void sort_vectors(const eigen_problem *p)
 {
   int64_t n = p->n;
   for (int64_t i = 0; i < n; i++) {
-    int64_t best = i, at = 0;
+    int64_t best = i, position = 0;
     for (int64_t j = i + 1; j < n; j++) best = p->d[j] > p->d[best] ? j : best;
-    double *dst = p->a + i * n, *from = p->a + best * n, value = p->d[best];
+    double *dst = p->a + i * n, *src = p->a + best * n, value = p->d[best];
     p->d[best] = p->d[i];
     p->d[i] = value;
     for (int64_t k = 0; k < n; k++) {
-      double moved = from[k];
-      from[k] = dst[k];
+      double moved = src[k];
+      src[k] = dst[k];
       dst[k] = moved;
-      at = fabs(moved) > fabs(dst[at]) ? k : at;
+      position = fabs(moved) > fabs(dst[position]) ? k : position;
     }
-    for (int64_t k = 0, negative = dst[at] < 0.0; negative && k < n; k++) dst[k] = -dst[k];
+    for (int64_t k = 0, negative = dst[position] < 0.0; negative && k < n; k++) dst[k] = -dst[k];
   }
 }
 

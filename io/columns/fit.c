@@ -113,7 +113,7 @@ static tt_err fit_columns(const tt_fit_rows *r, const sums *all, const double *q
 /* Columns whose normalization needs all values at once */
 
 /* Collective. The values of column k in all training rows, in their order.
- *   mine  [own rows], all [room]: allocated on all ranks */
+ *   mine  [own rows], all [capacity]: allocated on all ranks */
 static int64_t gather_values(tt_comm *c, const tt_fit_rows *r, int64_t k, double *mine, double *all)
 {
   int64_t n = 0, total;
@@ -249,19 +249,19 @@ tt_err tt_fit_fills(tt_comm *c, const tt_fit_rows *r, const int8_t *missing, dou
 {
   sums *own = NULL, *blocks = NULL;
   double *mine = NULL, *all = NULL, *lambda = NULL;
-  int8_t *keys = NULL;
+  int8_t *none = NULL;
   tt_err e = TT_ALLOC(own, r->block.count * r->columns);
   if (!e) e = TT_ALLOC(blocks, r->blocks * r->columns);
   if (!e) e = TT_ALLOC(mine, r->count);
   if (!e) e = TT_ALLOC(all, r->blocks * TT_FIT_BLOCK_ROWS);
   if (!e) e = TT_ALLOC(lambda, r->columns);
-  if (!e) e = TT_ALLOC(keys, r->columns); /* zeros: none */
+  if (!e) e = TT_ALLOC(none, r->columns); /* zeros: none */
   e = tt_agree(c, e);
   if (!e) {
-    gather_sums(c, r, &(tt_fitted){.by = keys, .lambda = lambda, .mean = fill}, 0, own, blocks);
+    gather_sums(c, r, &(tt_fitted){.by = none, .lambda = lambda, .mean = fill}, 0, own, blocks);
     compute_means(r, blocks, fill);
     e = tt_agree(c, choose_fills(c, r, blocks, missing, mine, all, fill));
   }
-  tt_free_all(&own, &blocks, &mine, &all, &lambda, &keys);
+  tt_free_all(&own, &blocks, &mine, &all, &lambda, &none);
   return e;
 }

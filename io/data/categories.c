@@ -47,15 +47,16 @@ static tt_err finder_create(finder *f)
 static tt_err add_value(const finder *f, int64_t d, double v)
 {
   value_set *s = &f->of[d];
-  int64_t offset = tt_lower_bound(&v, s->value, s->count, sizeof v, tt_compare_f64);
-  if (offset < s->count && s->value[offset] == v) return TT_OK;
+  int64_t position = tt_lower_bound(&v, s->value, s->count, sizeof v, tt_compare_f64);
+  if (position < s->count && s->value[position] == v) return TT_OK;
   if (s->count == TT_MAX_LEVELS)
     return TT_FAIL(DATA,
                    "%s: data.categories: the training rows have more than %d values of '%s'; is it "
                    "an amount?",
                    f->file, TT_MAX_LEVELS, f->input->name[d]);
-  memmove(s->value + offset + 1, s->value + offset, (size_t)(s->count - offset) * sizeof *s->value);
-  s->value[offset] = v;
+  memmove(s->value + position + 1, s->value + position,
+          (size_t)(s->count - position) * sizeof *s->value);
+  s->value[position] = v;
   s->count++;
   return TT_OK;
 }

@@ -69,7 +69,7 @@ tt_err tt_h5_columns_read_local(tt_h5_reader *r, const char *letter, const char 
 }
 
 static tt_err different_columns_error(const char *file, const char *path, const tt_columns *here,
-                                      const char *object, const tt_columns *wanted)
+                                      const char *owner, const tt_columns *wanted)
 {
   char have[2048], want[2048];
   return TT_FAIL(DATA,
@@ -77,11 +77,11 @@ static tt_err different_columns_error(const char *file, const char *path, const 
                  ": %s; columns are matched by their names: both must have the same ones, in any "
                  "order, or one of them none",
                  file, path, here->count, tt_plural(here->count),
-                 tt_columns_list(here, have, sizeof have), object, wanted->count,
+                 tt_columns_list(here, have, sizeof have), owner, wanted->count,
                  tt_columns_list(wanted, want, sizeof want));
 }
 
-static void log_fit(const char *file, const char *path, const tt_columns *here, const char *object,
+static void log_fit(const char *file, const char *path, const tt_columns *here, const char *owner,
                     const tt_columns *wanted, tt_columns_fit fit)
 {
   char have[512], want[512];
@@ -89,12 +89,12 @@ static void log_fit(const char *file, const char *path, const tt_columns *here, 
   tt_columns_list(wanted, want, sizeof want);
   if (fit == TT_COLUMNS_FIT_reordered)
     tt_log_root(TT_LOG_INFO, "%s: the columns of '%s' (%s) are used in the order of %s: %s", file,
-                path, have, object, want);
+                path, have, owner, want);
   if (fit == TT_COLUMNS_FIT_unnamed)
     tt_log_root(TT_LOG_INFO,
                 "%s: the columns of '%s' (%s) are used by position, as those of %s (%s): one of "
                 "them has no names",
-                file, path, have, object, want);
+                file, path, have, owner, want);
 }
 
 static tt_err reorder_names(const int64_t *src, tt_columns *c)
@@ -110,15 +110,15 @@ static tt_err reorder_names(const int64_t *src, tt_columns *c)
 }
 
 tt_err tt_h5_columns_match_local(const char *file, const char *path, const tt_columns *wanted,
-                                 const char *object, int notice, tt_columns *here, int64_t **src)
+                                 const char *owner, int notice, tt_columns *here, int64_t **src)
 {
   int64_t *order = NULL;
   tt_columns_fit fit;
   TT_TRY(TT_ALLOC(order, wanted->count));
   tt_err e = tt_columns_compare(wanted, here, order, &fit);
   if (!e && fit == TT_COLUMNS_FIT_different)
-    e = different_columns_error(file, path, here, object, wanted);
-  if (!e && notice) log_fit(file, path, here, object, wanted, fit);
+    e = different_columns_error(file, path, here, owner, wanted);
+  if (!e && notice) log_fit(file, path, here, owner, wanted, fit);
   if (!e && fit == TT_COLUMNS_FIT_reordered) {
     e = reorder_names(order, here);
     *src = order;

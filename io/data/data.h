@@ -107,11 +107,11 @@ const char *tt_data_reader_text_local(const tt_data_reader *r, int64_t column, d
 /* Return the columns in the order of `input` and `target`, by their names, in all later reads; the
  * shape then has their order too. Columns are used by position if a side has no names.
  *   target  NULL = leave the targets in the order of the file
- *   object  what has these columns, for messages: "the model"
+ *   owner   what has these columns, for messages: "the model"
  *   notice  1 = log if the order differs, or if a side has no names
  * Errors: DATA (another number of columns, other names: the message has both lists), MEM. */
 tt_err tt_data_reader_match_local(tt_data_reader *r, const tt_columns *input,
-                                  const tt_columns *target, const char *object, int notice);
+                                  const tt_columns *target, const char *owner, int notice);
 /* Place of an input or a target, for messages: "t.csv:17: column 'a'"; row from 0, column in the
  * order of reading. Returns text. */
 const char *tt_data_reader_place_local(const tt_data_reader *r, int is_target, int64_t row,

@@ -94,9 +94,9 @@ tt_err tt_input_levels_use_local(tt_input_levels *l, const tt_source *s, const t
 tt_err tt_data_missing_local(const tt_config *cfg, const char *file, const tt_columns *input,
                              const int8_t *categories, int8_t *missing, int8_t *indicator)
 {
-  const tt_by_column column = {"data.missing", cfg->data_missing, tt_choice_missing,
+  const tt_by_column option = {"data.missing", cfg->data_missing, tt_choice_missing,
                                TT_MISSING_error};
-  TT_TRY(tt_by_column_resolve(&column, file, input, NULL, missing, NULL));
+  TT_TRY(tt_by_column_resolve(&option, file, input, NULL, missing, NULL));
   for (int64_t d = 0; d < input->count; d++) {
     indicator[d] = missing[d] == TT_MISSING_indicator;
     if (!categories || !categories[d]) continue;

@@ -37,7 +37,7 @@ static tt_err conflicting_use_error(const tt_config *cfg, int64_t k, int64_t bef
 }
 
 static tt_err add_ensemble(const tt_config *cfg, const tt_columns *target, int64_t k,
-                           const int8_t *keys, tt_label_rule *label)
+                           const int8_t *normalize, tt_label_rule *label)
 {
   int32_t *column = NULL;
   int64_t count = 0;
@@ -47,7 +47,8 @@ static tt_err add_ensemble(const tt_config *cfg, const tt_columns *target, int64
     tt_label_rule *l = &label[column[i]];
     int known = l->types != 0;
     add_requirement(&cfg->ensemble[k], l);
-    if (tt_label_rule_is_raw(l) && l->types & normalized && keys[column[i]] != TT_NORMALIZE_none)
+    if (tt_label_rule_is_raw(l) && l->types & normalized &&
+        normalize[column[i]] != TT_NORMALIZE_none)
       e = conflicting_use_error(cfg, k, l->by, target->name[column[i]]);
     if (!known) l->by = k;
   }
@@ -57,15 +58,15 @@ static tt_err add_ensemble(const tt_config *cfg, const tt_columns *target, int64
 
 /* A mapping that chooses a normalization for labels would have no effect. */
 static tt_err check_mapping(const tt_config *cfg, const char *file, const tt_columns *target,
-                            const int8_t *keys, const tt_label_rule *label)
+                            const int8_t *normalize, const tt_label_rule *label)
 {
   for (int64_t i = 0; i < target->count && tt_by_column_is_mapping(cfg->data_normalize); i++)
-    if (tt_label_rule_is_raw(&label[i]) && keys[i] != TT_NORMALIZE_none && keys[i] >= 0)
+    if (tt_label_rule_is_raw(&label[i]) && normalize[i] != TT_NORMALIZE_none && normalize[i] >= 0)
       return TT_FAIL(
           CONFIG,
           "%s: data.normalize: '%s' is %s, but ensemble %s uses it as a label, unchanged; "
           "write '%s': none",
-          file, target->name[i], tt_choice_normalize[keys[i]], cfg->ensemble[label[i].by].name,
+          file, target->name[i], tt_choice_normalize[normalize[i]], cfg->ensemble[label[i].by].name,
           target->name[i]);
   return TT_OK;
 }
@@ -73,13 +74,14 @@ static tt_err check_mapping(const tt_config *cfg, const char *file, const tt_col
 tt_err tt_data_label_rules_local(const tt_config *cfg, const char *file, const tt_columns *target,
                                  tt_scaler *s, tt_label_rule *label)
 {
-  int8_t *keys = s->y_normalize;
+  int8_t *normalize = s->y_normalize;
   for (int64_t i = 0; i < target->count; i++) label[i] = (tt_label_rule){.classes = TT_MAX_CLASSES};
-  for (int64_t k = 0; k < cfg->ensembles; k++) TT_TRY(add_ensemble(cfg, target, k, keys, label));
-  TT_TRY(check_mapping(cfg, file, target, keys, label));
+  for (int64_t k = 0; k < cfg->ensembles; k++)
+    TT_TRY(add_ensemble(cfg, target, k, normalize, label));
+  TT_TRY(check_mapping(cfg, file, target, normalize, label));
   for (int64_t i = 0; i < target->count; i++) {
-    if (keys[i] == TT_BY_DEFAULT) keys[i] = TT_NORMALIZE_standard;
-    if (tt_label_rule_is_raw(&label[i])) keys[i] = TT_NORMALIZE_none;
+    if (normalize[i] == TT_BY_DEFAULT) normalize[i] = TT_NORMALIZE_standard;
+    if (tt_label_rule_is_raw(&label[i])) normalize[i] = TT_NORMALIZE_none;
   }
   for (int64_t i = 0; i < s->inputs; i++) {
     if (s->x_normalize[i] == TT_BY_DEFAULT) s->x_normalize[i] = TT_NORMALIZE_standard;

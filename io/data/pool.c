@@ -391,18 +391,18 @@ static tt_err open_texts(tt_pool *p, int64_t i)
 static tt_err read_ids_of_file(tt_pool *p, int64_t i, const int64_t *row, int64_t count,
                                char **text)
 {
-  int64_t *src = NULL, *to = NULL, n = 0;
+  int64_t *src = NULL, *dst = NULL, n = 0;
   char **found = NULL;
   tt_err e = TT_ALLOC(src, count);
-  if (!e) e = TT_ALLOC(to, count);
+  if (!e) e = TT_ALLOC(dst, count);
   if (!e) e = TT_ALLOC(found, count);
   for (int64_t k = 0; !e && k < count; k++)
     if (file_of_row(p, row[k] - p->first) == i)
-      to[n] = k, src[n++] = row[k] - p->first - p->start[i];
+      dst[n] = k, src[n++] = row[k] - p->first - p->start[i];
   const tt_table_format *format = spec_of(p, i).format;
   if (!e && n) e = tt_data_read_some_ids_local(p->file[i], format, p->input.id, n, src, found);
-  for (int64_t k = 0; k < n; k++) text[to[k]] = found[k];
-  tt_free_all(&src, &to, &found);
+  for (int64_t k = 0; k < n; k++) text[dst[k]] = found[k];
+  tt_free_all(&src, &dst, &found);
   return e;
 }
 

@@ -39,7 +39,7 @@ tt_err tt_h5_columns_read_units_local(tt_h5_reader *r, tt_columns *c);
  *         the order is the same
  * Errors: DATA, MEM. */
 tt_err tt_h5_columns_match_local(const char *file, const char *path, const tt_columns *wanted,
-                                 const char *object, int notice, tt_columns *here, int64_t **src);
+                                 const char *owner, int notice, tt_columns *here, int64_t **src);
 /* Put the columns of value [count][columns] into the order of from[]; NULL: leave them. row
  * [columns] is scratch. */
 void tt_columns_reorder(const int64_t *src, int64_t columns, int64_t count, double *value,

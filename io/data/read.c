@@ -83,9 +83,9 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   TT_TRY(TT_ALLOC(l->indicator, input->count));
   tt_scaler *s = &l->d->scaler;
   TT_TRY(tt_data_missing_local(cfg, l->file, input, s->net.categories, l->missing, l->indicator));
-  const tt_by_column column = {"data.normalize", cfg->data_normalize, tt_choice_normalize,
+  const tt_by_column option = {"data.normalize", cfg->data_normalize, tt_choice_normalize,
                                cfg->data_normalize ? TT_BY_DEFAULT : TT_NORMALIZE_none};
-  TT_TRY(tt_by_column_resolve(&column, l->file, input, target, s->x_normalize, s->y_normalize));
+  TT_TRY(tt_by_column_resolve(&option, l->file, input, target, s->x_normalize, s->y_normalize));
   return tt_data_label_rules_local(cfg, l->file, &l->d->target, s, l->label);
 }
 
@@ -175,10 +175,10 @@ static tt_err untransformable(const loader *l, const sample_array *p, const tt_c
 
 /* Missing values (NaN) pass. */
 static tt_err check_transforms_local(const loader *l, const sample_array *p,
-                                     const tt_columns *names, const int8_t *keys)
+                                     const tt_columns *names, const int8_t *normalize)
 {
   for (int64_t i = 0; i < l->count * p->columns; i++) {
-    tt_normalize how = (tt_normalize)keys[i % p->columns];
+    tt_normalize how = (tt_normalize)normalize[i % p->columns];
     if (!isnan(p->own[i]) && !tt_transform_accepts(tt_normalize_transform(how), p->own[i]))
       return untransformable(l, p, names, i, how);
   }
@@ -274,10 +274,10 @@ static tt_fit_rows fit_rows(const loader *l, const sample_array *p, const tt_col
 /* Collective. The mean weight of the training rows. */
 static tt_err fit_weights(loader *l, double *mean)
 {
-  const int8_t step = TT_NORMALIZE_standard;
+  const int8_t standard = TT_NORMALIZE_standard;
   double lambda, scale;
   const tt_fit_rows rows = fit_rows(l, &l->w, NULL);
-  const tt_fitted fitted = {&step, &lambda, mean, &scale, 0};
+  const tt_fitted fitted = {&standard, &lambda, mean, &scale, 0};
   TT_TRY(tt_fit_scales(l->comm, &rows, &fitted));
   if (*mean > 0) return TT_OK;
   return TT_FAIL(DATA, "%s: dataset '%s' (weights) is zero on all training rows", l->file,

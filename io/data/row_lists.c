@@ -43,16 +43,16 @@ static tt_err add_numbered_rows(const row_source *c, int64_t first, int64_t coun
                                 const double *value)
 {
   for (int64_t i = 0; i < count; i++) {
-    double point = value[i];
-    if (!(point >= 0 && point < (double)c->rows && point == floor(point)))
+    double number = value[i];
+    if (!(number >= 0 && number < (double)c->rows && number == floor(number)))
       return TT_FAIL(DATA,
                      "%s: dataset '%s' (%s), entry %" PRId64
                      ": %.17g is not a row; rows go from 0 to %" PRId64,
-                     c->file, c->path, c->role, first + i, point, c->rows - 1);
-    if (has_bit(c->bit, (int64_t)point))
+                     c->file, c->path, c->role, first + i, number, c->rows - 1);
+    if (has_bit(c->bit, (int64_t)number))
       return TT_FAIL(DATA, "%s: dataset '%s' (%s), entry %" PRId64 ": row %.0f occurs twice",
-                     c->file, c->path, c->role, first + i, point);
-    set_bit(c->bit, (int64_t)point);
+                     c->file, c->path, c->role, first + i, number);
+    set_bit(c->bit, (int64_t)number);
   }
   return TT_OK;
 }

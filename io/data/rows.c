@@ -259,14 +259,14 @@ tt_err tt_data_reader_open_local(const char *file, const char *inputs, const cha
 }
 
 tt_err tt_data_reader_match_local(tt_data_reader *r, const tt_columns *input,
-                                  const tt_columns *target, const char *object, int notice)
+                                  const tt_columns *target, const char *owner, int notice)
 {
   const char *file = tt_source_file_name(&r->source);
   int64_t width = r->x.columns;
-  TT_TRY(tt_h5_columns_match_local(file, r->inputs, input, object, notice, &r->shape.input,
+  TT_TRY(tt_h5_columns_match_local(file, r->inputs, input, owner, notice, &r->shape.input,
                                    &r->x_from));
   if (target && r->targets) {
-    TT_TRY(tt_h5_columns_match_local(file, r->targets, target, object, notice, &r->shape.target,
+    TT_TRY(tt_h5_columns_match_local(file, r->targets, target, owner, notice, &r->shape.target,
                                      &r->y_from));
     width = r->y.columns > width ? r->y.columns : width;
   }

@@ -54,17 +54,17 @@ static tt_err verify_block_local(tt_h5_reader *r, const tt_h5_written_block *b, 
 
 /* The data of a deferred block are compared by the thread that writes them: a reader must find them
  * at the same place.
- *   place  where the dataset of the block before, of the same path, begins; -1: look */
-static tt_err verify_place_local(tt_h5_reader *r, const tt_h5_written_block *b, int64_t *place)
+ *   begin  where the dataset of the block before, of the same path, begins; -1: look */
+static tt_err verify_place_local(tt_h5_reader *r, const tt_h5_written_block *b, int64_t *begin)
 {
   hid_t dataset = -1;
   int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_type_bytes(b->type);
-  if (*place < 0) {
+  if (*begin < 0) {
     TT_TRY(tt_h5_open_dataset_local(r, b->path, &dataset));
-    *place = (int64_t)H5Dget_offset(dataset); /* HADDR_UNDEF is -1 */
+    *begin = (int64_t)H5Dget_offset(dataset); /* HADDR_UNDEF is -1 */
     TT_H5_CLOSE(dataset);
   }
-  if (*place < 0 || *place + b->first[0] * row != b->offset)
+  if (*begin < 0 || *begin + b->first[0] * row != b->offset)
     return TT_FAIL(IO, "%s: '%s' is not where it was created", tt_h5_file_name(r), b->path);
   return TT_OK;
 }

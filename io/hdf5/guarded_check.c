@@ -192,14 +192,14 @@ static tt_err ask_kept(const char *program, char *const argv[], char *text, int 
   *done = 0;
   if (!bytes || (!kept.child.pid && tt_process_server_start(program, server, &kept.child)))
     return TT_OK;
-  int first = kept.answers++ == 0, status = 0, late = 0, code = 0, at = 0;
+  int first = kept.answers++ == 0, status = 0, late = 0, code = 0, used = 0;
   if (tt_process_server_ask(&kept.child, request, bytes, CHILD_SECONDS, text,
                             TT_ERR_MESSAGE_SIZE) &&
-      sscanf(text, "%d %n", &code, &at) == 1) {
+      sscanf(text, "%d %n", &code, &used) == 1) {
     *done = 1;
     if (!code) return TT_OK;
     end_kept(&status, &late); /* the file may have left traces in it */
-    return child_error(argv[2], code << 8, 1, text + at);
+    return child_error(argv[2], code << 8, 1, text + used);
   }
   end_kept(&status, &late);
   *done = first && !is_crash(status); /* after a crash a child of its own checks once more */

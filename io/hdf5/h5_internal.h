@@ -29,7 +29,7 @@ struct tt_h5_file {
   const char *const *hashed; /* tt_schema_hash_content; NULL: no hash of the content */
   char path[TT_PATH_MAX], temporary[TT_PATH_MAX];
   int64_t blocks, capacity;
-  tt_h5_written_block *block; /* [room], `blocks` of them used */
+  tt_h5_written_block *block; /* [capacity], `blocks` of them used */
 };
 
 /* A dataset that is read in pieces stays open: opening it costs as much as reading 64 KiB, and

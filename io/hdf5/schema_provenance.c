@@ -45,8 +45,8 @@ static void find_command(char *text, size_t size)
 static void find_user(char *text, size_t size)
 {
   struct passwd entry, *found = NULL;
-  char capacity[1024];
-  if (getpwuid_r(geteuid(), &entry, capacity, sizeof capacity, &found) || !found)
+  char scratch[1024];
+  if (getpwuid_r(geteuid(), &entry, scratch, sizeof scratch, &found) || !found)
     snprintf(text, size, "%ld", (long)geteuid());
   else
     snprintf(text, size, "%s", entry.pw_name);
@@ -74,8 +74,8 @@ static double process_seconds(void)
  * results is of the seed, too. */
 static void name_run(const tt_provenance *g, char run[TT_HASH_TEXT])
 {
-  const uint64_t index[] = {g->result_hash, g->data_hash};
-  if (g->result_hash) tt_hash_text(XXH3_64bits(index, sizeof index), run);
+  const uint64_t hashes[] = {g->result_hash, g->data_hash};
+  if (g->result_hash) tt_hash_text(XXH3_64bits(hashes, sizeof hashes), run);
 }
 
 static uint64_t read_hash(tt_h5_reader *r, const char *name)

@@ -77,21 +77,21 @@ static hid_t create_fcpl(void)
  * file system and opens the rest: a file with a colon in its name is opened here first, and gets
  * the name of the open file.
  *   *opened  descriptor to close after MPI-IO has opened the file; -1: none */
-static const char *name_for_mpi(const tt_h5_file *f, char capacity[64], int *opened)
+static const char *name_for_mpi(const tt_h5_file *f, char scratch[64], int *opened)
 {
   int renames = tt_h5_is_parallel(f) && strchr(f->temporary, ':');
   *opened = renames ? open(f->temporary, O_RDWR | O_CLOEXEC) : -1;
   if (*opened < 0) return f->temporary;
-  snprintf(capacity, 64, "/proc/self/fd/%d", *opened);
-  return capacity;
+  snprintf(scratch, 64, "/proc/self/fd/%d", *opened);
+  return scratch;
 }
 
 static tt_err create_file(tt_h5_file *f)
 {
-  char capacity[64];
+  char scratch[64];
   int opened = -1;
   hid_t fapl = create_fapl(f), fcpl = create_fcpl();
-  const char *name = f->dry ? f->path : name_for_mpi(f, capacity, &opened);
+  const char *name = f->dry ? f->path : name_for_mpi(f, scratch, &opened);
   if (fapl >= 0 && fcpl >= 0) f->id = H5Fcreate(name, H5F_ACC_TRUNC, fcpl, fapl);
   tt_err e = f->id < 0 ? TT_H5_FAIL(CANTCREAT, f->temporary, "", "cannot be created") : TT_OK;
   if (opened >= 0) close(opened);
@@ -285,13 +285,13 @@ static tt_err locate_block_local(const tt_h5_file *f, const char *path, const wr
                                  tt_h5_written_block *b)
 {
   hsize_t dims[TT_H5_MAX_DIMS] = {0};
-  haddr_t haddr = H5Dget_offset(w->dataset);
+  haddr_t address = H5Dget_offset(w->dataset);
   H5Sget_simple_extent_dims(w->space, dims, NULL);
   for (int i = 1; i < b->ndims; i++)
     if (b->first[i] != 0 || (hsize_t)b->count[i] != dims[i])
       return TT_FAIL(INTERNAL, "%s: '%s': a deferred block is not of whole rows", f->path, path);
-  if (haddr == HADDR_UNDEF) return TT_H5_FAIL(IO, f->path, path, "has no place in the file");
-  b->offset = (int64_t)haddr + b->first[0] * w->row_bytes;
+  if (address == HADDR_UNDEF) return TT_H5_FAIL(IO, f->path, path, "has no place in the file");
+  b->offset = (int64_t)address + b->first[0] * w->row_bytes;
   return TT_OK;
 }
 

@@ -38,7 +38,7 @@ static tt_err read_scale(tt_h5_reader *r, const char *path, int64_t n, int is_sc
 
 /* Normalization of each column by its name, and its parameter. */
 static tt_err read_normalize(tt_h5_reader *r, const char *names, const char *parameters, int64_t n,
-                             int8_t *keys, double *lambda)
+                             int8_t *normalize, double *lambda)
 {
   char **name = NULL;
   TT_TRY(read_scale(r, parameters, n, 0, lambda));
@@ -47,7 +47,7 @@ static tt_err read_normalize(tt_h5_reader *r, const char *names, const char *par
   for (int64_t i = 0; !e && i < n; i++) {
     int k = 0;
     while (k < TT_NORMALIZE_COUNT && strcmp(name[i], tt_choice_normalize[k])) k++;
-    keys[i] = (int8_t)k;
+    normalize[i] = (int8_t)k;
     if (k == TT_NORMALIZE_COUNT)
       e = TT_FAIL(DATA, "%s: '%s' of column %" PRId64 " is '%s', which this program does not know",
                   tt_h5_file_name(r), names, i, name[i]);

@@ -169,16 +169,16 @@ static tt_err read_members(tt_h5_reader *r, const tt_net_tables *t, tt_model_fil
 {
   int64_t k = -1, next = 0;
   for (int64_t i = 0; i < w->members; i++) {
-    int64_t index = t->network_of_member[i];
-    if (index < 0 || index < k || index > k + 1 || index >= w->networks)
-      return member_is_damaged(r, "network_of_member", i, index);
-    tt_model_network_info *s = &w->network_info[index];
-    if (index > k) *s = (tt_model_network_info){.member = i, .first_parameter = next};
-    if (index > k) TT_TRY(read_network(r, t, index, s));
+    int64_t network = t->network_of_member[i];
+    if (network < 0 || network < k || network > k + 1 || network >= w->networks)
+      return member_is_damaged(r, "network_of_member", i, network);
+    tt_model_network_info *s = &w->network_info[network];
+    if (network > k) *s = (tt_model_network_info){.member = i, .first_parameter = next};
+    if (network > k) TT_TRY(read_network(r, t, network, s));
     if (t->first_parameter[i] != next || __builtin_add_overflow(next, s->model.params, &next))
       return member_is_damaged(r, "first_parameter", i, t->first_parameter[i]);
     s->members++;
-    k = index;
+    k = network;
   }
   if (k + 1 < w->networks)
     return TT_FAIL(DATA, "%s: network %" PRId64 " has no members" TT_DAMAGED, tt_h5_file_name(r),

@@ -219,7 +219,7 @@ static void write_ensembles(tt_schema *s, const model_arrays *t)
                   "ensemble", "ensemble_target");
 }
 
-static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *keys)
+static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *normalize)
 {
   static const char x[] = "f(x) = normalized * x_scale + x_mean; f by x_normalize",
                     y[] = "f(y) = normalized * y_scale + y_mean; f by y_normalize";
@@ -234,8 +234,8 @@ static void write_scaler(tt_schema *s, const tt_scaler *k, const char *const *ke
   if (tt_scaler_fills(k))
     TT_SCHEMA_WRITE(s, k->x_fill, "scaler/x_fill", F64, NULL, "value where x is missing", NULL,
                     "feature");
-  tt_schema_write_texts(s, "scaler/x_normalize", "feature", "name_strlen", keys, f);
-  tt_schema_write_texts(s, "scaler/y_normalize", "target", "name_strlen", keys + k->inputs, f);
+  tt_schema_write_texts(s, "scaler/x_normalize", "feature", "name_strlen", normalize, f);
+  tt_schema_write_texts(s, "scaler/y_normalize", "target", "name_strlen", normalize + k->inputs, f);
 }
 
 /* Principal components of the targets. */

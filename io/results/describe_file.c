@@ -14,14 +14,14 @@
 enum { COLUMNS = 80, INDENT = 13, MAX_NAMES = 100 };
 
 /* Print a word at column *at, on the next line if this one is full. */
-static void print_word(int *place, const char *word, int length)
+static void print_word(int *column, const char *word, int length)
 {
-  int is_first = *place == INDENT;
-  if (!is_first && *place + 1 + length > COLUMNS) {
-    *place = printf("\n%*s", INDENT, "") - 1;
+  int is_first = *column == INDENT;
+  if (!is_first && *column + 1 + length > COLUMNS) {
+    *column = printf("\n%*s", INDENT, "") - 1;
     is_first = 1;
   }
-  *place += printf("%s%.*s", is_first ? "" : " ", length, word);
+  *column += printf("%s%.*s", is_first ? "" : " ", length, word);
 }
 
 static void print_attr(tt_h5_reader *r, const char *object, const char *name, const char *label)
@@ -29,9 +29,9 @@ static void print_attr(tt_h5_reader *r, const char *object, const char *name, co
   char *text = NULL;
   if (!tt_h5_has_attr_local(r, object, name)) return;
   if (!tt_h5_read_attr_text_local(r, object, name, &text) && text[0]) {
-    int index = printf("%-12s ", label);
+    int column = printf("%-12s ", label);
     for (char *word = text; *word; word += strcspn(word, " "), word += strspn(word, " "))
-      print_word(&index, word, (int)strcspn(word, " "));
+      print_word(&column, word, (int)strcspn(word, " "));
     printf("\n");
   }
   tt_free(text);
@@ -63,18 +63,18 @@ static tt_err print_names(tt_h5_reader *r, const char *path)
   int64_t n = 0, printed = 0, i = 0, same;
   char **name = NULL, word[320];
   TT_TRY(tt_h5_read_texts_local(r, path, &n, &name));
-  int index = printf("%*s", INDENT, "");
+  int column = printf("%*s", INDENT, "");
   for (; i < n && printed < MAX_NAMES; i += same, printed++) {
     for (same = 1; i + same < n && !strcmp(name[i], name[i + same]);) same++;
     int length = snprintf(word, sizeof word, "%.250s", *name[i] ? name[i] : "-");
     if (same > 1)
       length += snprintf(word + length, sizeof word - (size_t)length, " (%" PRId64 " times)", same);
     length += snprintf(word + length, sizeof word - (size_t)length, "%s", i + same < n ? "," : "");
-    print_word(&index, word, length);
+    print_word(&column, word, length);
   }
   if (i < n) {
     int length = snprintf(word, sizeof word, "and %" PRId64 " more", n - i);
-    print_word(&index, word, length);
+    print_word(&column, word, length);
   }
   printf("\n");
   tt_h5_texts_free(n, &name);
@@ -142,14 +142,14 @@ static tt_err print_config(tt_h5_reader *r)
 
 /* JSON: all text attributes of an object, the whole numbers of the root, all datasets */
 
-static void set_attr(json_t **object, tt_h5_reader *r, const char *cursor, const char *name)
+static void set_attr(json_t **object, tt_h5_reader *r, const char *path, const char *name)
 {
   char *text = NULL;
   int64_t value;
-  if (!tt_h5_has_attr_local(r, cursor, name)) return;
-  if (!tt_h5_read_attr_text_local(r, cursor, name, &text))
+  if (!tt_h5_has_attr_local(r, path, name)) return;
+  if (!tt_h5_read_attr_text_local(r, path, name, &text))
     tt_json_set(object, name, tt_json_text(text));
-  else if (!tt_h5_read_attr_local(r, cursor, name, TT_H5_I64, 1, &value))
+  else if (!tt_h5_read_attr_local(r, path, name, TT_H5_I64, 1, &value))
     tt_json_set(object, name, json_integer(value));
   tt_free(text);
 }

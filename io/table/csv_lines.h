@@ -8,7 +8,7 @@ typedef struct tt_csv_lines {
   const char *file;
   tt_bytes *bytes;
   char delimiter, newline;
-  char *window; /* [room + 1] bytes from `offset` on; window[filled] is a line end */
+  char *window; /* [capacity + 1] bytes from `offset` on; window[filled] is a line end */
   size_t capacity, filled, at;
   int64_t offset, line; /* of window[0]; line of window[at], from 1 */
   int at_end;           /* the window reaches the end of the file */

@@ -27,7 +27,7 @@ static int64_t search(const tt_levels *l, const char *text, int *found)
   return low;
 }
 
-static tt_err insert(tt_levels *l, const char *text, int64_t offset)
+static tt_err insert(tt_levels *l, const char *text, int64_t position)
 {
   if (l->count == l->capacity) {
     char **more = NULL;
@@ -45,9 +45,9 @@ static tt_err insert(tt_levels *l, const char *text, int64_t offset)
     l->capacity = capacity;
   }
   TT_TRY(tt_text_set(&l->text[l->count], text));
-  memmove(l->sorted + offset + 1, l->sorted + offset,
-          (size_t)(l->count - offset) * sizeof *l->sorted);
-  l->sorted[offset] = l->count++;
+  memmove(l->sorted + position + 1, l->sorted + position,
+          (size_t)(l->count - position) * sizeof *l->sorted);
+  l->sorted[position] = l->count++;
   return TT_OK;
 }
 
@@ -57,18 +57,18 @@ tt_err tt_levels_find(tt_levels *l, char *text, int64_t *number)
   tt_text_make_printable(text, "");
   *number = l->count;
   if (l->lists) return insert(l, text, l->count);
-  int64_t offset = search(l, text, &found);
-  *number = found ? l->sorted[offset] : -1;
+  int64_t position = search(l, text, &found);
+  *number = found ? l->sorted[position] : -1;
   if (found || !l->learns || l->count >= TT_MAX_LEVELS) return TT_OK;
   *number = l->count;
-  return insert(l, text, offset);
+  return insert(l, text, position);
 }
 
 tt_err tt_levels_add(tt_levels *l, const char *text)
 {
   int found;
-  int64_t offset = search(l, text, &found);
-  return insert(l, text, offset);
+  int64_t position = search(l, text, &found);
+  return insert(l, text, position);
 }
 
 int tt_levels_parse_numbers(const tt_levels *l, char decimal, double *value)

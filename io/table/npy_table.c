@@ -68,8 +68,8 @@ static tt_err npy_use(tt_table *t, int64_t column, tt_cell_kind kind)
 static tt_err read_column(npy_table *p, npy_member *a, int64_t k, int64_t first, int64_t count,
                           double *dst, int64_t step)
 {
-  int64_t bytes = a->info.bytes, at = a->info.data + (k * a->info.rows + first) * bytes;
-  TT_TRY(tt_zip_read_local(&p->zip, a->member, at, count * bytes, a->slab));
+  int64_t bytes = a->info.bytes, offset = a->info.data + (k * a->info.rows + first) * bytes;
+  TT_TRY(tt_zip_read_local(&p->zip, a->member, offset, count * bytes, a->slab));
   tt_npy_convert(&a->info, a->slab, (size_t)bytes, count, dst, step);
   a->slab_rows = 0;
   return TT_OK;

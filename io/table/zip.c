@@ -36,7 +36,7 @@ static tt_err damaged(const tt_zip *z, const char *what)
 }
 
 /* Place, size and number of entries of the directory, from the end of the file. */
-static tt_err find_directory(tt_zip *z, int64_t *place, int64_t *bytes, int64_t *count)
+static tt_err find_directory(tt_zip *z, int64_t *begin, int64_t *bytes, int64_t *count)
 {
   char *tail = NULL;
   size_t got = 0;
@@ -51,10 +51,10 @@ static tt_err find_directory(tt_zip *z, int64_t *place, int64_t *bytes, int64_t 
   if (!e) {
     *count = number16(tail + i + 10);
     *bytes = number32(tail + i + 12);
-    *place = number32(tail + i + 16);
-    if (*place == UINT32_MAX || *count == UINT16_MAX)
+    *begin = number32(tail + i + 16);
+    if (*begin == UINT32_MAX || *count == UINT16_MAX)
       e = TT_FAIL(DATA, "%s: archives above 4 GiB are not read; use HDF5", z->file);
-    else if (*bytes > MAX_DIRECTORY || *place > size - *bytes)
+    else if (*bytes > MAX_DIRECTORY || *begin > size - *bytes)
       e = damaged(z, "the directory of the archive is damaged");
   }
   tt_free(tail);

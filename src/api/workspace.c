@@ -7,7 +7,7 @@
 #include "src/host/resources.h"
 #include "src/predict/prediction_block.h"
 
-/* Sizes of the arrays of a room, the largest of all trained ensembles. */
+/* Sizes of the arrays of a tt_row_scratch, the largest of all trained ensembles. */
 typedef struct scratch_sizes {
   int64_t inputs, outputs, scratch, columns;
 } scratch_sizes;
@@ -52,10 +52,10 @@ static tt_member_outputs member_outputs(void *context, int64_t member)
   tt_single_row_member(single, member, r->x, r->wanted, r->scratch, r->o, r->d_o);
   tt_single_row_add(single, member, r->o, r->scratch, &r->moments);
   for (int64_t i = 0; i < m->outputs; i++) {
-    int64_t end = i % m->targets * m->each + i / m->targets;
-    r->out[end] = (double)r->o[i];
+    int64_t column = i % m->targets * m->each + i / m->targets;
+    r->out[column] = (double)r->o[i];
     for (int64_t d = 0; i < r->wanted && d < m->inputs; d++)
-      r->d_out[end * m->inputs + d] = (double)r->d_o[i * m->inputs + d];
+      r->d_out[column * m->inputs + d] = (double)r->d_o[i * m->inputs + d];
   }
   return (tt_member_outputs){r->out, r->d_out};
 }

@@ -115,11 +115,11 @@ static int run(const tt_verb *verb, int argc, char **argv)
 }
 
 /* `tutti help campaign run` is `tutti campaign run --help`. */
-static void move_help(int argc, char **argv, int index)
+static void move_help(int argc, char **argv, int position)
 {
   static char option[] = "--help";
-  if (index + 1 >= argc || strcmp(argv[index], "help") != 0) return;
-  memmove(argv + index, argv + index + 1, (size_t)(argc - index - 1) * sizeof *argv);
+  if (position + 1 >= argc || strcmp(argv[position], "help") != 0) return;
+  memmove(argv + position, argv + position + 1, (size_t)(argc - position - 1) * sizeof *argv);
   argv[argc - 1] = option;
 }
 

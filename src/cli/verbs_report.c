@@ -50,17 +50,17 @@ static int has_campaigns(const char *directory)
 tt_err tt_verb_report(const tt_cli_args *args)
 {
   char file[TT_PATH_MAX];
-  const char *src = args->file[0], *to = args->output ? args->output : src;
+  const char *src = args->file[0], *dst = args->output ? args->output : src;
   int campaign = has_campaigns(src);
   if (args->files > 1 && !campaign)
     return TT_FAIL(USAGE, "%s is not a campaign: give one directory of a run", src);
   if (args->tsv && (args->json || args->output))
     return TT_FAIL(USAGE, "--tsv prints a table: leave out --json and --output");
-  tt_path_join(to, args->tsv ? "results.h5" : "report.html", file);
+  tt_path_join(dst, args->tsv ? "results.h5" : "report.html", file);
   if (args->tsv)
     return campaign ? tt_campaign_rounds_print_local(args->file, args->files)
                     : tt_loss_history_print_local(file);
-  if (args->output) TT_TRY(tt_directory_create(to));
+  if (args->output) TT_TRY(tt_directory_create(dst));
   if (campaign)
     return tt_campaign_page_write_local(args->file, args->files, file, args->force, args->json);
   return tt_run_page_write_local(src, file, args->force, args->json);

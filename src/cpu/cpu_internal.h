@@ -319,8 +319,8 @@ int tt_cpu_shared_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
  * whose gradient is a sum of two halves (tt_cpu_cut). The update of a step, and the sum of its
  * losses, are made at the start of the next step; in the last step of an epoch, and with steps 1,
  * before the function returns.
- *   pair_floats  floats of pair_room of a team; 0: no pairs in this cohort
- *   pair_begin   of a team with pair_room
+ *   pair_floats  floats of pair_scratch of a team; 0: no pairs in this cohort
+ *   pair_begin   of a team with pair_scratch
  *   pair_end     makes the update of the last step, if it was not made; later steps of the member
  *                must be made by the other functions */
 typedef struct tt_cpu_pair {

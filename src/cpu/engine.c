@@ -171,13 +171,14 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
   e->replay = replay ? replay->order : NULL;
   int64_t most = 0; /* training rows of a member, at most */
   for (int64_t v = 0; v < e->row_sets; v++) {
-    tt_cpu_row_lists *dst = &e->lists[v];
+    tt_cpu_row_lists *lists = &e->lists[v];
     for (int k = 0; k < TT_SPLITS; k++) {
-      tt_free(dst->row[k]);
-      TT_TRY(tt_cohort_stored_rows(e->cohort, data, v, (tt_split)k, &dst->row[k], &dst->count[k]));
+      tt_free(lists->row[k]);
+      TT_TRY(
+          tt_cohort_stored_rows(e->cohort, data, v, (tt_split)k, &lists->row[k], &lists->count[k]));
     }
-    if (dst->count[TT_TRAIN] < 1) return no_training_row(e->cohort, v);
-    int64_t used = tt_cohort_epoch_rows(e->cohort, dst->count[TT_TRAIN]);
+    if (lists->count[TT_TRAIN] < 1) return no_training_row(e->cohort, v);
+    int64_t used = tt_cohort_epoch_rows(e->cohort, lists->count[TT_TRAIN]);
     if (used > most) most = used;
   }
   e->most_sharing = most_sharing(e, most);
@@ -281,10 +282,10 @@ typedef struct halves_args {
 static void forward_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
                            void *context)
 {
-  const halves_args *dst = context;
+  const halves_args *args = context;
   const tt_model *m = &e->cohort->model;
   int64_t rows = 0, batch = e->cohort->batch_size;
-  float *output = dst->output + i * batch * m->outputs;
+  float *output = args->output + i * batch * m->outputs;
   const int32_t *src = NULL;
   if (TT_FIELD(e->state, status)[i] == TT_STATUS_training) {
     tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
@@ -293,7 +294,7 @@ static void forward_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, i
   }
   const float *z = b->z[m->layers - 1];
   for (int64_t r = 0; r < batch; r++) {
-    dst->row[i * batch + r] = r < rows ? src[r] : -1;
+    args->row[i * batch + r] = r < rows ? src[r] : -1;
     for (int64_t o = 0; o < m->outputs; o++)
       output[r * m->outputs + o] = r < rows ? z[o * b->ld + r] : 0.0f;
   }
@@ -302,13 +303,13 @@ static void forward_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, i
 static void apply_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
                          void *context)
 {
-  const halves_args *src = context;
+  const halves_args *args = context;
   int64_t each = e->cohort->batch_size * e->cohort->model.outputs;
   int8_t *status = &TT_FIELD(e->state, status)[i];
   if (*status != TT_STATUS_training) return;
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
   ctx.team = team;
-  if (tt_cpu_shared_apply(e, b, &ctx, src->delta + i * each, src->loss[i]))
+  if (tt_cpu_shared_apply(e, b, &ctx, args->delta + i * each, args->loss[i]))
     tt_cpu_end_epoch_if_due(e, b, &ctx);
   else
     *status = TT_STATUS_diverged;

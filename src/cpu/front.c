@@ -38,22 +38,22 @@ static int64_t count_indices(const tt_front_layer *l, int training)
   return keys + 2 * lists_of(l, training) * count_taps(l);
 }
 
-/* A list of pairs (one, other), sorted by their keys, which are stored from *room on. */
+/* A list of pairs (one, other), sorted by their keys, which are stored from *scratch on. */
 static tt_taps sort_taps(int64_t taps, int64_t keys, const int32_t *key, const int32_t *one,
                          const int32_t *other, int32_t **scratch)
 {
-  int32_t *first = *scratch, *at = first + keys + 1, *from = at + taps;
+  int32_t *first = *scratch, *outputs = first + keys + 1, *inputs = outputs + taps;
   memset(first, 0, (size_t)(keys + 1) * sizeof *first);
   for (int64_t t = 0; t < taps; t++) first[key[t] + 1]++;
   for (int64_t k = 0; k < keys; k++) first[k + 1] += first[k];
   for (int64_t t = 0; t < taps; t++) {
-    int32_t end = first[key[t]]++;
-    at[end] = one[t], from[end] = other[t];
+    int32_t slot = first[key[t]]++;
+    outputs[slot] = one[t], inputs[slot] = other[t];
   }
   for (int64_t k = keys; k > 0; k--) first[k] = first[k - 1]; /* each has moved to the next key */
   first[0] = 0;
-  *scratch = from + taps;
-  return (tt_taps){keys, first, at, from};
+  *scratch = inputs + taps;
+  return (tt_taps){keys, first, outputs, inputs};
 }
 
 static tt_err make_lists(const tt_front_layer *l, int training, tt_cpu_front_layer *b)
@@ -63,12 +63,12 @@ static tt_err make_lists(const tt_front_layer *l, int training, tt_cpu_front_lay
   if (!taps) return TT_OK;
   TT_TRY(TT_ALLOC(b->indices, count_indices(l, training)));
   TT_TRY(TT_ALLOC(triple, 3 * taps));
-  int32_t *dst = triple, *tap = dst + taps, *from = tap + taps, *scratch = b->indices;
-  (void)tt_front_list_taps(l, dst, tap, from);
-  b->by_output = sort_taps(taps, tt_front_positions(l), dst, tap, from, &scratch);
+  int32_t *dst = triple, *tap = dst + taps, *src = tap + taps, *scratch = b->indices;
+  (void)tt_front_list_taps(l, dst, tap, src);
+  b->by_output = sort_taps(taps, tt_front_positions(l), dst, tap, src, &scratch);
   if (lists_of(l, training) == 3) {
-    b->by_input = sort_taps(taps, tt_front_positions_in(l), from, tap, dst, &scratch);
-    b->by_tap = sort_taps(taps, kernel_positions(l), tap, dst, from, &scratch);
+    b->by_input = sort_taps(taps, tt_front_positions_in(l), src, tap, dst, &scratch);
+    b->by_tap = sort_taps(taps, kernel_positions(l), tap, dst, src, &scratch);
   }
   tt_free(triple);
   return TT_OK;

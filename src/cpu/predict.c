@@ -30,7 +30,7 @@ typedef struct thread_scratch {
 
 /* One target of a block; the compiler vectorizes the loops over rows. */
 static void predict_target(const predict_job *job, const float *o, int64_t step, int64_t rows,
-                           float *mean, float *variance, int64_t end)
+                           float *mean, float *variance, int64_t out_step)
 {
   const tt_model *m = &job->c->model;
   switch (m->output) {
@@ -38,7 +38,7 @@ static void predict_target(const predict_job *job, const float *o, int64_t step,
   case TT_OUTPUT_##name:                                                                           \
     for (int64_t r = 0; r < rows; r++)                                                             \
       tt_predict_##name(m->levels, job->c->variance_floor, o + r, step, mean + r, variance + r,    \
-                        end);                                                                      \
+                        out_step);                                                                 \
     return;
     TT_OUTPUTS(X)
 #undef X

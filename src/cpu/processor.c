@@ -8,17 +8,17 @@
 #include <unistd.h>
 
 /* Model name from /proc/cpuinfo, "Intel(R) Xeon(R) ..."; "processor" if there is none. */
-static void processor_name(char *name, size_t scratch)
+static void processor_name(char *name, size_t capacity)
 {
   char line[512];
-  snprintf(name, scratch, "processor");
+  snprintf(name, capacity, "processor");
   FILE *f = fopen("/proc/cpuinfo", "r");
   if (!f) return;
   while (fgets(line, (int)sizeof line, f)) {
     char *colon = strchr(line, ':');
     if (strncmp(line, "model name", 10) != 0 || !colon) continue;
     line[strcspn(line, "\n")] = 0;
-    snprintf(name, scratch, "%.*s", (int)scratch - 1, colon + 1 + strspn(colon + 1, " \t"));
+    snprintf(name, capacity, "%.*s", (int)capacity - 1, colon + 1 + strspn(colon + 1, " \t"));
     break;
   }
   fclose(f);

@@ -184,14 +184,14 @@ static const float *forward_row(const tt_single_row *s, pass *p, int gradient)
   }
 }
 
-/* d[width], the derivative by z of layer l, from `keys`[out], that by its result. */
-static void differentiate_units(const tt_single_row *s, const pass *p, int l, const float *keys,
+/* d[width], the derivative by z of layer l, from `delta`[out], that by its result. */
+static void differentiate_units(const tt_single_row *s, const pass *p, int l, const float *delta,
                                 float *d)
 {
   const tt_layer *layer = &s->m->model.layer[l];
   const float *slope = p->scratch + s->at.slope[l];
   float *rows = p->scratch + s->at.rows, *d_rows = p->scratch + s->at.d_rows;
-  for (int64_t o = 0; o < layer->out; o++) d[o] = keys[o] * slope[o];
+  for (int64_t o = 0; o < layer->out; o++) d[o] = delta[o] * slope[o];
   for (int64_t o = layer->out; o < s->width[l]; o++) d[o] = 0.0f;
   if (layer->norm < 0) return;
   to_lanes(layer->out, d, rows);

@@ -174,10 +174,10 @@ static void begin(deal *d, int threads)
     e->team[t].thread = 0;
   }
   for (int t = d->leaders; t < threads; t++) {
-    int end = busiest(d, &unknown);
-    if (end < 0) return;
-    e->team[t].leader = end;
-    e->team[t].thread = atomic_fetch_add(&e->team[end].size, 1);
+    int joined = busiest(d, &unknown);
+    if (joined < 0) return;
+    e->team[t].leader = joined;
+    e->team[t].thread = atomic_fetch_add(&e->team[joined].size, 1);
   }
 }
 
@@ -200,13 +200,13 @@ static void help_others(deal *d)
 {
   int waited = 0;
   while (d->e->most_sharing > 1) {
-    int unknown, to = busiest(d, &unknown);
-    if (to < 0 && !unknown) return;
-    if (to < 0) {
+    int unknown, joined = busiest(d, &unknown);
+    if (joined < 0 && !unknown) return;
+    if (joined < 0) {
       pause_briefly(&waited);
       continue;
     }
-    tt_cpu_team *team = &d->e->team[to];
+    tt_cpu_team *team = &d->e->team[joined];
     int size = atomic_load(&team->size);
     if (size < d->e->most_sharing && atomic_compare_exchange_strong(&team->size, &size, size + 1))
       help(team, size);

@@ -21,7 +21,7 @@ typedef struct tt_explain_rows {
 
 /* Collective. Draw the rows and send them to all ranks. Owner: the caller, tt_explain_rows_free,
  * also after an error. Errors: of the file; USAGE (fewer than two rows), MEM. */
-tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *src, const tt_explain_options *o,
+tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *file, const tt_explain_options *o,
                             tt_explain_rows *out);
 void tt_explain_rows_free(tt_explain_rows *r);
 

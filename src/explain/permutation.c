@@ -92,12 +92,12 @@ static void store_members(const tt_explained *own, const increases *n, int64_t i
           n->member[i * targets + k] / (double)repeats;
   for (int64_t e = 0; e < m->ensembles; e++)
     for (int64_t k = 0; k < width; k++) {
-      const tt_ensemble *src = &m->ensemble[e];
+      const tt_ensemble *ensemble = &m->ensemble[e];
       double mean,
           *to = &out->permutation_between[(own->column + e * width + k) * out->inputs + input];
-      tt_explain_spread(src->members, m->weight + src->first,
-                        n->member + src->first * targets + k / m->model.quantities, targets, &mean,
-                        to);
+      tt_explain_spread(ensemble->members, m->weight + ensemble->first,
+                        n->member + ensemble->first * targets + k / m->model.quantities, targets,
+                        &mean, to);
       *to /= (double)repeats;
     }
 }

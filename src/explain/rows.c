@@ -39,23 +39,23 @@ static tt_err allocate(int64_t rows, int64_t most_rows, tt_explain_rows *r)
   return TT_ALLOC(r->spread, r->inputs);
 }
 
-static void copy_row(const chunk *src, int64_t i, int64_t end, tt_explain_rows *r)
+static void copy_row(const chunk *src, int64_t i, int64_t row, tt_explain_rows *r)
 {
   size_t inputs = (size_t)r->inputs, net = (size_t)r->net->count, targets = (size_t)r->targets;
-  memcpy(r->raw + end * r->inputs, src->raw + i * r->inputs, inputs * sizeof *r->raw);
-  memcpy(r->x + (size_t)end * net, src->x + (size_t)i * net, net * sizeof *r->x);
-  memcpy(r->y + end * r->targets, src->y + i * r->targets, targets * sizeof *r->y);
-  r->weight[end] = src->weight[i];
+  memcpy(r->raw + row * r->inputs, src->raw + i * r->inputs, inputs * sizeof *r->raw);
+  memcpy(r->x + (size_t)row * net, src->x + (size_t)i * net, net * sizeof *r->x);
+  memcpy(r->y + row * r->targets, src->y + i * r->targets, targets * sizeof *r->y);
+  r->weight[row] = src->weight[i];
 }
 
 /* Number of rows of a weight above 0: no other row is used. */
-static tt_err count_rows_local(tt_score_file *src, int64_t *rows)
+static tt_err count_rows_local(tt_score_file *file, int64_t *rows)
 {
-  int64_t all = tt_data_reader_shape(src->rows)->rows, n;
+  int64_t all = tt_data_reader_shape(file->rows)->rows, n;
   double weight[CHUNK_ROWS];
   for (int64_t first = 0; first < all; first += n) {
     n = all - first < CHUNK_ROWS ? all - first : CHUNK_ROWS;
-    TT_TRY(tt_score_file_read_weights_local(src, first, n, weight));
+    TT_TRY(tt_score_file_read_weights_local(file, first, n, weight));
     for (int64_t i = 0; i < n; i++) *rows += weight[i] > 0.0;
   }
   return TT_OK;
@@ -63,29 +63,29 @@ static tt_err count_rows_local(tt_score_file *src, int64_t *rows)
 
 /* Keep those of the `rows` rows of a weight above 0 whose number in the random order is below
  * r->rows, in the order of the file. */
-static tt_err read_chosen(tt_score_file *src, int64_t rows, uint64_t seed, chunk *k,
+static tt_err read_chosen(tt_score_file *file, int64_t rows, uint64_t seed, chunk *k,
                           tt_explain_rows *r)
 {
   tt_shuffle order = tt_shuffle_make((uint32_t)rows, seed, 0, TT_PURPOSE_EXPLAIN, 0);
-  int64_t all = tt_data_reader_shape(src->rows)->rows, kept = 0, n;
+  int64_t all = tt_data_reader_shape(file->rows)->rows, kept = 0, n;
   uint32_t seen = 0;
   for (int64_t first = 0; first < all; first += n) {
     n = all - first < CHUNK_ROWS ? all - first : CHUNK_ROWS;
-    TT_TRY(tt_score_file_read_raw_local(src, first, n, k->raw, k->x, k->y, k->weight));
+    TT_TRY(tt_score_file_read_raw_local(file, first, n, k->raw, k->x, k->y, k->weight));
     for (int64_t i = 0; i < n; i++)
       if (k->weight[i] > 0.0 && tt_shuffle_at(&order, seen++) < r->rows) copy_row(k, i, kept++, r);
   }
   return TT_OK;
 }
 
-static tt_err read_local(tt_score_file *src, int64_t rows, uint64_t seed, tt_explain_rows *r)
+static tt_err read_local(tt_score_file *file, int64_t rows, uint64_t seed, tt_explain_rows *r)
 {
   chunk k = {0};
   tt_err e = TT_ALLOC(k.raw, CHUNK_ROWS * r->inputs);
   if (!e) e = TT_ALLOC(k.x, CHUNK_ROWS * r->net->count);
   if (!e) e = TT_ALLOC(k.y, CHUNK_ROWS * r->targets);
   if (!e) e = TT_ALLOC(k.weight, CHUNK_ROWS);
-  if (!e) e = read_chosen(src, rows, seed, &k, r);
+  if (!e) e = read_chosen(file, rows, seed, &k, r);
   tt_free_all(&k.raw, &k.x, &k.y, &k.weight);
   return e;
 }
@@ -116,18 +116,18 @@ static void find_places(tt_explain_rows *r)
   }
 }
 
-tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *src, const tt_explain_options *o,
+tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *file, const tt_explain_options *o,
                             tt_explain_rows *out)
 {
   int64_t rows = 0;
-  *out = (tt_explain_rows){.net = &src->first->scaler.net,
-                           .inputs = src->first->scaler.inputs,
-                           .targets = src->first->target.count};
-  tt_err e = tt_agree(c, tt_comm_is_root(c) ? count_rows_local(src, &rows) : TT_OK);
+  *out = (tt_explain_rows){.net = &file->first->scaler.net,
+                           .inputs = file->first->scaler.inputs,
+                           .targets = file->first->target.count};
+  tt_err e = tt_agree(c, tt_comm_is_root(c) ? count_rows_local(file, &rows) : TT_OK);
   if (e) return e;
   tt_bcast(c, &rows, sizeof rows);
   e = tt_agree(c, allocate(rows, o->most_rows, out));
-  if (!e) e = tt_agree(c, tt_comm_is_root(c) ? read_local(src, rows, o->seed, out) : TT_OK);
+  if (!e) e = tt_agree(c, tt_comm_is_root(c) ? read_local(file, rows, o->seed, out) : TT_OK);
   if (e) return e;
   tt_bcast(c, out->raw, out->rows * out->inputs * (int64_t)sizeof *out->raw);
   tt_bcast(c, out->x, out->rows * out->net->count * (int64_t)sizeof *out->x);

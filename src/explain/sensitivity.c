@@ -80,10 +80,10 @@ static void add_mean(worker *w)
   const sensitivity *s = w->s;
   for (int64_t c = 0; c < s->width; c++)
     for (int64_t d = 0; d < s->inputs; d++) {
-      int64_t end = (w->first + c) * s->inputs + d;
+      int64_t cell = (w->first + c) * s->inputs + d;
       double slope = w->weight * slope_of(w, c, d, w->slopes.d_mean + c * s->m->scaler.net.count);
-      w->to.slope[end] += slope;
-      w->to.absolute[end] += fabs(slope);
+      w->to.slope[cell] += slope;
+      w->to.absolute[cell] += fabs(slope);
     }
 }
 
@@ -132,13 +132,13 @@ static void store_column(const sensitivity *s, const slope_sums *src, const tt_e
   int64_t cells = s->width * s->inputs;
   for (int64_t d = 0; d < s->inputs; d++) {
     if (tt_net_inputs_is_category(&s->m->scaler.net, d)) continue;
-    int64_t offset = column * s->inputs + d, to = (own->column + column) * out->inputs + d;
+    int64_t offset = column * s->inputs + d, cell = (own->column + column) * out->inputs + d;
     double mean, spread, unit = s->rows->spread[d] / *src->weight;
     tt_explain_spread(e->members, s->m->weight + e->first,
                       src->member + e->first * cells + offset % cells, cells, &mean, &spread);
-    out->sensitivity[to] = src->absolute[offset] * unit;
-    out->sensitivity_between[to] = spread * unit;
-    out->slope[to] = src->slope[offset] / *src->weight;
+    out->sensitivity[cell] = src->absolute[offset] * unit;
+    out->sensitivity_between[cell] = spread * unit;
+    out->slope[cell] = src->slope[offset] / *src->weight;
   }
 }
 

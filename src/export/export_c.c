@@ -74,15 +74,15 @@ static tt_err check(const tt_export_model *x)
 }
 
 /* The name of the file without directory and ending, as a C identifier. */
-static void identifier(const char *file, char *name, size_t scratch)
+static void identifier(const char *file, char *name, size_t capacity)
 {
   const char *base = strrchr(file, '/');
   base = base ? base + 1 : file;
-  snprintf(name, scratch, "%s%.*s", isdigit((unsigned char)*base) ? "m" : "",
+  snprintf(name, capacity, "%s%.*s", isdigit((unsigned char)*base) ? "m" : "",
            (int)strcspn(base, "."), base);
   for (char *c = name; *c; c++)
     if (!isalnum((unsigned char)*c)) *c = '_';
-  if (!*name) snprintf(name, scratch, "model");
+  if (!*name) snprintf(name, capacity, "model");
 }
 
 /* A text inside a comment. */
@@ -256,30 +256,30 @@ static void put_member(const tt_export_model *x, int64_t i, int64_t cohort, FILE
   int64_t components = x->network[i].m->scaler.components;
   int64_t n = tt_trained_ensemble_targets(x->network[i].m);
   int folded = x->network[i].m->scales != NULL;
-  char low[TT_EXPORT_C_NAME];
+  char input[TT_EXPORT_C_NAME];
   fprintf(file,
           "static void member%" PRId64
           "(const float *w, const double *%s, double *%s, double *%s)\n{\n",
           i, folded ? "all" : "x", components ? "all_means" : "mean",
           components ? "all_variances" : "variance");
   if (folded) tt_export_c_fold_inputs(file, i, x->inputs);
-  tt_export_c_front(&m->front, i, low, file);
+  tt_export_c_front(&m->front, i, input, file);
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
     char z[TT_EXPORT_C_NAME];
     snprintf(z, sizeof z, l < m->layers - 1 ? "h%d" : "o", l);
     fprintf(file, "  double %s[%" PRId64 "];\n", z, layer->out);
     fprintf(file, "  dense(w + %" PRId64 ", w + %" PRId64 ", %" PRId64 ", %" PRId64 ", %s, %s);\n",
-            layer->weight, layer->bias, layer->in, layer->out, low, z);
+            layer->weight, layer->bias, layer->in, layer->out, input, z);
     if (layer->norm >= 0)
       fprintf(file, "  normalize(w + %" PRId64 ", %" PRId64 ", %s);\n", layer->norm, layer->out, z);
     if (layer->activation != TT_ACT_identity || layer->residual)
       fprintf(file, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] = %s%s(%s[i])%s%s%s;\n",
               layer->out, z, layer->activation == TT_ACT_identity ? "" : "act_",
               layer->activation == TT_ACT_identity ? "" : tt_choice_activation[layer->activation],
-              z, layer->residual ? " + " : "", layer->residual ? low : "",
+              z, layer->residual ? " + " : "", layer->residual ? input : "",
               layer->residual ? "[i]" : "");
-    snprintf(low, sizeof low, "%s", z);
+    snprintf(input, sizeof input, "%s", z);
   }
   fprintf(file,
           "  enum { K = %" PRId64 ", N = %d };\n  const double FLOOR = %.16e;\n  (void)FLOOR;\n%s",
@@ -437,10 +437,10 @@ static void put_net_inputs(const tt_export_model *x, FILE *file)
 
 static void put_predict(const tt_export_model *x, const char *name, FILE *file)
 {
-  const char *object = x->plain ? "x[i]" : "net_input(i, x)";
+  const char *source = x->plain ? "x[i]" : "net_input(i, x)";
   char value[64];
   int transforms = tt_export_uses_transform(x, TT_TRANSFORM_COUNT);
-  snprintf(value, sizeof value, "%s%s%s", transforms ? "transformed(i, " : "", object,
+  snprintf(value, sizeof value, "%s%s%s", transforms ? "transformed(i, " : "", source,
            transforms ? ")" : "");
   fprintf(file,
           "void %s_predict(const double *x, double *mean, double *total, double *aleatoric,\n"

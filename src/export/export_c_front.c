@@ -153,8 +153,8 @@ void tt_export_c_front_functions(const tt_export_model *x, FILE *file)
   fputc('\n', file);
   if (uses(x, TT_FRONT_conv, TT_POOLING_COUNT)) put_convolve(file);
   if (uses(x, TT_FRONT_group_norm, TT_POOLING_COUNT)) put_group_norm(file);
-  for (int step = 0; step < TT_POOLING_COUNT; step++)
-    if (uses(x, TT_FRONT_pool, (tt_pooling)step)) put_pool((tt_pooling)step, file);
+  for (int pooling = 0; pooling < TT_POOLING_COUNT; pooling++)
+    if (uses(x, TT_FRONT_pool, (tt_pooling)pooling)) put_pool((tt_pooling)pooling, file);
 }
 
 /* An array for a result: neither that of the inputs of the layer nor the one that is kept for the

@@ -38,10 +38,10 @@ static int list_inputs(const tt_front_layer *l, int by_tap, const int32_t *tripl
                        int64_t *index)
 {
   int64_t each = tt_front_positions(l), window = (int64_t)l->size[0] * l->size[1];
-  const int32_t *dst = triple, *tap = dst + taps, *from = tap + taps;
+  const int32_t *dst = triple, *tap = dst + taps, *src = tap + taps;
   for (int64_t i = 0; i < each * window; i++) index[i] = tt_front_positions_in(l);
   for (int64_t i = 0; i < taps; i++)
-    index[by_tap ? tap[i] * each + dst[i] : dst[i] * window + tap[i]] = from[i];
+    index[by_tap ? tap[i] * each + dst[i] : dst[i] * window + tap[i]] = src[i];
   return taps < each * window;
 }
 

@@ -135,13 +135,13 @@ static int64_t smallest_index(const tt_trained_ensemble *m, const tt_ensemble *e
 
 /* The row of the member that is number `place` of an ensemble: with kfold members are not in
  * ascending order. Snapshots have the number of their member; then rows are counted.
- *   begin  smallest number */
-static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t begin,
+ *   first_number  smallest number */
+static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t first_number,
                         int64_t place)
 {
   int64_t row = e->first + place;
   for (int64_t i = e->first; !m->snapshot[row] && i < e->first + e->members; i++)
-    if (m->index[i] == begin + place) return i;
+    if (m->index[i] == first_number + place) return i;
   return row;
 }
 
@@ -151,15 +151,15 @@ static tt_err find_weights(const fine_tuning *dst, const tt_trained_ensemble *m,
                            const float **w)
 {
   int64_t chosen = dst->cfg->train_init_member, wanted = chosen < 0 ? index : chosen;
-  int64_t begin = smallest_index(m, there), place = wanted - begin;
+  int64_t first_number = smallest_index(m, there), place = wanted - first_number;
   if (chosen >= 0 && (place < 0 || place >= there->members))
-    return TT_FAIL(DATA,
-                   "train.init_member: %" PRId64 ": ensemble %s of %s has members %" PRId64
-                   " to %" PRId64,
-                   chosen, there->name, file_of(dst), begin, begin + there->members - 1);
+    return TT_FAIL(
+        DATA,
+        "train.init_member: %" PRId64 ": ensemble %s of %s has members %" PRId64 " to %" PRId64,
+        chosen, there->name, file_of(dst), first_number, first_number + there->members - 1);
   place = (place % there->members + there->members) % there->members;
   for (int64_t k = 0; k < there->members; k++) {
-    int64_t row = find_row(m, there, begin, (place + k) % there->members);
+    int64_t row = find_row(m, there, first_number, (place + k) % there->members);
     *w = tt_trained_ensemble_weights(m, row, network);
     if (m->status[row] != TT_STATUS_diverged) return TT_OK;
     if (chosen >= 0)

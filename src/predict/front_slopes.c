@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* How many numbers of `room` a layer takes. */
+/* How many numbers of `scratch` a layer takes. */
 static int64_t numbers_of(const tt_front_layer *l)
 {
   int64_t norm = l->kind == TT_FRONT_group_norm;
@@ -20,8 +20,8 @@ tt_err tt_front_slopes_create(const tt_front *f, tt_front_slopes *out)
   *out = (tt_front_slopes){.front = f};
   for (int l = 0; l < f->layers; l++) numbers += numbers_of(&f->layer[l]);
   if (!numbers) return TT_OK;
-  TT_TRY(TT_ALLOC(out->capacity, numbers));
-  double *place = out->capacity;
+  TT_TRY(TT_ALLOC(out->scratch, numbers));
+  double *place = out->scratch;
   for (int l = 0; l < f->layers; place += numbers_of(&f->layer[l++])) {
     int64_t values = tt_front_values(&f->layer[l]);
     out->layer[l] = (tt_front_layer_slopes){place, place + values, place + 2 * values,
@@ -30,7 +30,7 @@ tt_err tt_front_slopes_create(const tt_front *f, tt_front_slopes *out)
   return TT_OK;
 }
 
-void tt_front_slopes_free(tt_front_slopes *s) { tt_free(s->capacity); }
+void tt_front_slopes_free(tt_front_slopes *s) { tt_free(s->scratch); }
 
 /* Convolutions and pools */
 

@@ -13,7 +13,7 @@ typedef struct tt_front_layer_slopes {
 
 typedef struct tt_front_slopes {
   const tt_front *front; /* borrowed; without layers nothing is allocated */
-  double *capacity;      /* of all layers */
+  double *scratch;       /* of all layers */
   tt_front_layer_slopes layer[TT_MAX_FRONT];
 } tt_front_slopes;
 

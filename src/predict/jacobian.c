@@ -34,7 +34,7 @@ static void store_column(const tt_row_slopes *s, const double *x, const tt_jacob
   const tt_column_scale *scale = &s->scale[own + c];
   double std_scale = scale->by == TT_TRANSFORM_identity ? scale->std_scale : 1.0;
   for (int64_t d = 0; d < inputs; d++) {
-    int64_t offset = c * net->count + net->first[d], to = (own + c) * inputs + d;
+    int64_t offset = c * net->count + net->first[d], cell = (own + c) * inputs + d;
     double within = s->within[c] / s->weight, between = s->between[c] / s->weight;
     double d_within = s->d_within[offset] / s->weight,
            d_between = 2.0 * s->d_between[offset] / s->weight;
@@ -42,10 +42,11 @@ static void store_column(const tt_row_slopes *s, const double *x, const tt_jacob
     double unit = tt_row_slopes_unit(s, own + c) * tt_row_slopes_input_unit(s, x, d);
     double spread = unit * std_scale;
     if (!(s->weight > 0.0)) spread = NAN;
-    if (out->mean) out->mean[to] = unit * mean;
-    if (out->total) out->total[to] = spread * slope_of_root(within + between, d_within + d_between);
-    if (out->aleatoric) out->aleatoric[to] = spread * slope_of_root(within, d_within);
-    if (out->epistemic) out->epistemic[to] = spread * slope_of_root(between, d_between);
+    if (out->mean) out->mean[cell] = unit * mean;
+    if (out->total)
+      out->total[cell] = spread * slope_of_root(within + between, d_within + d_between);
+    if (out->aleatoric) out->aleatoric[cell] = spread * slope_of_root(within, d_within);
+    if (out->epistemic) out->epistemic[cell] = spread * slope_of_root(between, d_between);
   }
 }
 

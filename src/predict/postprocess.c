@@ -258,10 +258,10 @@ static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k,
   double *y = scratch, *sd = y + r->rows, *weight = sd + r->rows, *quantity = weight + r->rows;
   for (int64_t i = 0; i < r->rows; i++) {
     const double *mean = src + 2 * i * r->columns + first;
-    double point = label(r, e, k, i);
+    double truth = label(r, e, k, i);
     weight[n] = row_weight(r, i);
-    if (isnan(point) || isnan(mean[0]) || !(weight[n] > 0.0)) continue;
-    y[n] = point;
+    if (isnan(truth) || isnan(mean[0]) || !(weight[n] > 0.0)) continue;
+    y[n] = truth;
     sd[n] = mean[r->columns];
     for (int32_t j = 0; j < m->quantities; j++) quantity[n * m->quantities + j] = mean[j];
     n++;

@@ -220,9 +220,9 @@ static void fill_quantiles_at(tt_prediction_block *b, const tt_ensemble_predicti
   collect_mixture(p, e, column % p->width, r, scratch);
   tt_gaussian_mixture_recalibrate(s.std_scale, n, scratch, scratch + n, scratch + 2 * n);
   for (int64_t k = 0; k < b->quantiles; k++) {
-    double point = mixture_quantile(p->m, n, scratch, b->probability[k]);
+    double normalized = mixture_quantile(p->m, n, scratch, b->probability[k]);
     b->quantile[(k * b->rows + r) * b->columns + p->column + column] =
-        tt_denormalize_point(&s, point);
+        tt_denormalize_point(&s, normalized);
   }
 }
 
@@ -237,13 +237,13 @@ static void fill_member(tt_prediction_block *b, const tt_ensemble_prediction *p,
                         int64_t j, const tt_column_scale *s)
 {
   for (int64_t r = 0; r < b->rows; r++) {
-    int64_t end = ((p->member + i) * b->rows + r) * b->width + j;
-    b->member_mean[end] = b->member_variance[end] = NAN;
+    int64_t cell = ((p->member + i) * b->rows + r) * b->width + j;
+    b->member_mean[cell] = b->member_variance[cell] = NAN;
     if (j >= p->width) continue;
     tt_transform_moments moments =
         tt_denormalize_member(s, tt_member_mean(p, i, j, r), tt_member_variance(p, i, j, r));
-    b->member_mean[end] = moments.mean;
-    b->member_variance[end] = moments.variance;
+    b->member_mean[cell] = moments.mean;
+    b->member_variance[cell] = moments.variance;
   }
 }
 
@@ -337,12 +337,12 @@ static void fill_intervals(tt_prediction_block *b, const tt_ensemble_prediction 
 {
   for (int64_t l = 0; l < b->levels; l++)
     for (int64_t r = 0; r < b->rows; r++) {
-      int64_t cell = r * b->columns + p->column + own, to = l * b->rows * b->columns + cell;
+      int64_t cell = r * b->columns + p->column + own, component = l * b->rows * b->columns + cell;
       double low = NAN, high = NAN;
       if (l < p->m->calibration.levels) interval_at(p, l, own, r, &low, &high);
       for (int32_t j = 0; j < p->m->model.quantities; j++) {
-        b->lower[to + j] = low;
-        b->upper[to + j] = high;
+        b->lower[component + j] = low;
+        b->upper[component + j] = high;
       }
     }
 }

@@ -137,8 +137,8 @@ static tt_err allocate_local(tt_row_predictor *w)
   return TT_OK;
 }
 
-/* Predict `rows` rows w->x with the members of this rank in a network: to [members][2][K q][rows].
- */
+/* Predict `rows` rows w->x with the members of this rank in a network.
+ *   dst  [members][2][K q][rows] */
 static tt_err predict_network(tt_row_predictor *w, int64_t network, int64_t rows, float *dst)
 {
   const tt_model_shard *own = &w->o.shard[network];

@@ -150,12 +150,12 @@ static void add_components(tt_row_slopes *s, int64_t member)
     memset(s->d_mu, 0, (size_t)inputs * sizeof *s->d_mu);
     memset(s->d_variance, 0, (size_t)inputs * sizeof *s->d_variance);
     for (int64_t l = 0; l < scaler->components; l++) {
-      double factor = scaler->component[l * scaler->targets + t];
-      s->mu[0] += factor * s->amplitude[l];
-      s->variance[0] += factor * factor * s->spread[l];
+      double loading = scaler->component[l * scaler->targets + t];
+      s->mu[0] += loading * s->amplitude[l];
+      s->variance[0] += loading * loading * s->spread[l];
       for (int64_t d = 0; d < inputs; d++) {
-        s->d_mu[d] += factor * s->d_amplitude[l * inputs + d];
-        s->d_variance[d] += factor * factor * s->d_spread[l * inputs + d];
+        s->d_mu[d] += loading * s->d_amplitude[l * inputs + d];
+        s->d_variance[d] += loading * loading * s->d_spread[l * inputs + d];
       }
     }
     add_value(s, member, 0, t);

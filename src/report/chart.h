@@ -21,7 +21,7 @@ typedef enum tt_chart_mark {
 enum { TT_CHART_REFERENCE = 5 };
 
 /* Write what a page shows for point i of a series as plain text. */
-typedef void tt_chart_hover(const void *object, int64_t i, char *text, size_t size);
+typedef void tt_chart_hover(const void *data, int64_t i, char *text, size_t size);
 
 typedef struct tt_chart_series {
   const char *name;    /* in the legend, NULL = no entry; any bytes; cut after 80 characters */

@@ -47,14 +47,14 @@ static void make_log(tt_axis *a)
 {
   static const double nice[] = {1, 2, 5};
   double first = floor(log10(a->low)), last = ceil(log10(a->high));
-  double factor = last - first > 3 ? ceil((last - first) / 10) : 1;
+  double step = last - first > 3 ? ceil((last - first) / 10) : 1;
   int each = last - first > 3 ? 1 : 3;
   double tick[TT_AXIS_TICKS];
-  int n = 0, from = 0;
-  for (double d = first; d <= last && n < TT_AXIS_TICKS; d += factor)
+  int n = 0, lowest = 0;
+  for (double d = first; d <= last && n < TT_AXIS_TICKS; d += step)
     for (int i = 0; i < each && n < TT_AXIS_TICKS; i++) tick[n++] = nice[i] * pow(10, d);
-  while (from + 1 < n && tick[from + 1] <= a->low) from++;
-  for (int i = from; i < n && (a->ticks < 2 || a->tick[a->ticks - 1] < a->high); i++)
+  while (lowest + 1 < n && tick[lowest + 1] <= a->low) lowest++;
+  for (int i = lowest; i < n && (a->ticks < 2 || a->tick[a->ticks - 1] < a->high); i++)
     a->tick[a->ticks++] = tick[i];
   a->low = fmin(a->tick[0], a->low);
   a->high = fmax(a->tick[a->ticks - 1], a->high);

@@ -107,8 +107,8 @@ static void put_dots(const tt_panel *p, const tt_chart_series *s)
 /* A trace may leave the plot. */
 static int is_inside(const tt_panel *p, const tt_chart_series *s, int64_t i)
 {
-  double point = tt_axis_fraction(&p->y, s->y[i]);
-  return s->mark != TT_CHART_TRACE || (point >= 0 && point <= 1);
+  double height = tt_axis_fraction(&p->y, s->y[i]);
+  return s->mark != TT_CHART_TRACE || (height >= 0 && height <= 1);
 }
 
 static void put_path(const tt_panel *p, const tt_chart_series *s)
@@ -208,9 +208,9 @@ static int64_t count_cells(const tt_panel *p, const tt_chart_series *s, int64_t 
   memset(count, 0, CELLS * sizeof *count);
   for (int64_t i = 0; i < s->points; i++) {
     if (!tt_chart_is_drawn(s, i)) continue;
-    int64_t *place = &count[cell_of(tt_axis_fraction(&p->y, s->y[i]))]
+    int64_t *drawn = &count[cell_of(tt_axis_fraction(&p->y, s->y[i]))]
                            [cell_of(tt_axis_fraction(&p->x, s->x[i]))];
-    if (++*place > most) most = *place;
+    if (++*drawn > most) most = *drawn;
   }
   return most;
 }

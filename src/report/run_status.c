@@ -56,15 +56,16 @@ static tt_err read_run(const char *directory, run_summary *o)
 void tt_status_line_print(const char *label, const char *format, ...)
 {
   char text[TT_ERR_MESSAGE_SIZE + 256];
-  int index = printf("%-11s", label);
+  int column = printf("%-11s", label);
   va_list ap;
   va_start(ap, format);
   vsnprintf(text, sizeof text, format, ap);
   va_end(ap);
   for (char *word = text; *word; word += strcspn(word, " "), word += strspn(word, " ")) {
     int length = (int)strcspn(word, " ");
-    if (index > INDENT && index + 1 + length > COLUMNS) index = printf("\n%*s", INDENT - 1, "") - 1;
-    index += printf(" %.*s", length, word);
+    if (column > INDENT && column + 1 + length > COLUMNS)
+      column = printf("\n%*s", INDENT - 1, "") - 1;
+    column += printf(" %.*s", length, word);
   }
   printf("\n");
 }

@@ -48,21 +48,21 @@ static void describe_errors(tt_target_charts *t, double determined)
            t->rows);
 }
 
-static void say_row(const void *object, int64_t i, char *text, size_t size)
+static void say_row(const void *data, int64_t i, char *text, size_t size)
 {
-  const tt_target_charts *t = object;
+  const tt_target_charts *t = data;
   snprintf(text, size, "row %.0f: measured %.4g, predicted %.4g (%.4g to %.4g)", t->row[i],
            t->measured[i], t->predicted[i], t->low[i], t->high[i]);
 }
 
 /* Keep the rows with a label and a prediction, of the middle column of the target. Ends of the
  * interval: 95 %, or the outer quantiles. */
-static void collect_rows(tt_target_charts *t, double **capacity)
+static void collect_rows(tt_target_charts *t, double **scratch)
 {
   const tt_results *k = t->k;
   const tt_test_predictions *p = &k->test;
   double **const dst[] = {&t->row, &t->measured, &t->predicted, &t->low, &t->high};
-  for (int i = 0; i < 5; i++) *dst[i] = tt_target_take(capacity, k->rows);
+  for (int i = 0; i < 5; i++) *dst[i] = tt_target_take(scratch, k->rows);
   int64_t last = t->first + t->count - 1;
   for (int64_t r = 0; r < k->rows; r++) {
     int64_t row = r * k->columns, cell = row + t->first + t->count / 2, n = t->rows;
@@ -77,7 +77,7 @@ static void collect_rows(tt_target_charts *t, double **capacity)
   }
 }
 
-static void add_parity(tt_target_charts *t, double **capacity)
+static void add_parity(tt_target_charts *t, double **scratch)
 {
   double least = INFINITY, most = -INFINITY;
   int dense = t->rows > TT_TARGET_POINTS;
@@ -97,7 +97,7 @@ static void add_parity(tt_target_charts *t, double **capacity)
                                          .mark = dense ? TT_CHART_DENSITY : TT_CHART_POINTS,
                                          .hover = say_row,
                                          .of = t});
-  tt_target_add_diagonal(t, TT_TARGET_PREDICTED, least, most, capacity);
+  tt_target_add_diagonal(t, TT_TARGET_PREDICTED, least, most, scratch);
   t->determination = determination(t->measured, t->predicted, t->rows);
   describe_errors(t, t->determination);
   tt_target_name_units("measured", t, t->x_label);
@@ -106,18 +106,18 @@ static void add_parity(tt_target_charts *t, double **capacity)
 
 /* Classes: predicted probability against frequency */
 
-static void say_frequency(const void *object, int64_t i, char *text, size_t size)
+static void say_frequency(const void *data, int64_t i, char *text, size_t size)
 {
-  const tt_chart_series *s = object;
+  const tt_chart_series *s = data;
   snprintf(text, size, "predicted %.3g %%, true in %.3g %% of the rows", s->x[i], s->y[i]);
 }
 
-static void add_reliability(tt_target_charts *t, double **capacity)
+static void add_reliability(tt_target_charts *t, double **scratch)
 {
   const tt_results *k = t->k;
-  double *x = tt_target_take(capacity, BINS), *y = tt_target_take(capacity, BINS),
-         *low = tt_target_take(capacity, BINS);
-  double *high = tt_target_take(capacity, BINS), n[BINS] = {0};
+  double *x = tt_target_take(scratch, BINS), *y = tt_target_take(scratch, BINS),
+         *low = tt_target_take(scratch, BINS);
+  double *high = tt_target_take(scratch, BINS), n[BINS] = {0};
   for (int b = 0; b < BINS; b++) x[b] = y[b] = 0;
   for (int64_t i = 0; i < k->rows * t->count; i++) {
     int64_t cell = i / t->count * k->columns + t->first + i % t->count;
@@ -146,7 +146,7 @@ static void add_reliability(tt_target_charts *t, double **capacity)
                                          .mark = TT_CHART_POINTS,
                                          .hover = say_frequency,
                                          .of = &t->series[TT_TARGET_PREDICTED][0]});
-  tt_target_add_diagonal(t, TT_TARGET_PREDICTED, 0, 100, capacity);
+  tt_target_add_diagonal(t, TT_TARGET_PREDICTED, 0, 100, scratch);
   snprintf(t->note[TT_TARGET_PREDICTED], TT_TARGET_TEXT,
            "rmse of the probabilities %.3g, %" PRId64 " test rows", k->rmse[t->first], t->rows);
   snprintf(t->x_label, TT_TARGET_TEXT, "predicted probability (%%)");
@@ -168,9 +168,9 @@ static void describe_members(tt_target_charts *t, int64_t epochs)
            tt_plural(first));
 }
 
-static void say_epoch(const void *object, int64_t i, char *text, size_t size)
+static void say_epoch(const void *data, int64_t i, char *text, size_t size)
 {
-  const tt_target_charts *t = object;
+  const tt_target_charts *t = data;
   const tt_loss_history *h = &t->history;
   snprintf(text, size,
            "epoch %lld, %.0f training: training loss %.4g (%.4g to %.4g), validation %.4g "
@@ -179,13 +179,13 @@ static void say_epoch(const void *object, int64_t i, char *text, size_t size)
            h->quantile[0][2][i], h->quantile[1][1][i], h->quantile[1][0][i], h->quantile[1][2][i]);
 }
 
-static void add_history(tt_target_charts *t, double **capacity)
+static void add_history(tt_target_charts *t, double **scratch)
 {
   static const char *const name[TT_LOSS_KINDS] = {"training", "validation"};
   const tt_loss_history *h = &t->history;
   tt_chart *c = &t->chart[TT_TARGET_HISTORY];
   int64_t n = t->k->epochs;
-  double *epoch = tt_target_take(capacity, n);
+  double *epoch = tt_target_take(scratch, n);
   while (n > 0 && h->members[n - 1] == 0) n--;
   for (int64_t i = 0; i < n; i++) epoch[i] = (double)(i + 1);
   tt_chart_series s = {.points = n, .x = epoch, .of = t};
@@ -216,20 +216,20 @@ static void add_history(tt_target_charts *t, double **capacity)
   c->least_x_step = 1;
 }
 
-static void say_level(const void *object, int64_t i, char *text, size_t size)
+static void say_level(const void *data, int64_t i, char *text, size_t size)
 {
-  const tt_chart_series *s = object;
+  const tt_chart_series *s = data;
   snprintf(text, size, "%.0f %% interval: %.3g %% of the rows inside", s->x[i], s->y[i]);
 }
 
 /* Band: 95 % sampling range of a calibrated model with this number of test rows. */
-static void add_calibration(tt_target_charts *t, double **capacity)
+static void add_calibration(tt_target_charts *t, double **scratch)
 {
   const tt_results *k = t->k;
   tt_chart *c = &t->chart[TT_TARGET_INTERVALS];
   int64_t n = k->levels;
-  double *x = tt_target_take(capacity, n), *y = tt_target_take(capacity, n);
-  double *low = tt_target_take(capacity, n), *high = tt_target_take(capacity, n);
+  double *x = tt_target_take(scratch, n), *y = tt_target_take(scratch, n);
+  double *low = tt_target_take(scratch, n), *high = tt_target_take(scratch, n);
   for (int64_t i = 0; i < n; i++) {
     x[i] = 100 * k->level[i];
     y[i] = 100 * k->calibration[i * k->columns + t->first + t->count / 2];
@@ -245,7 +245,7 @@ static void add_calibration(tt_target_charts *t, double **capacity)
                                          .mark = TT_CHART_LINE,
                                          .hover = say_level,
                                          .of = &t->series[TT_TARGET_INTERVALS][0]});
-  tt_target_add_diagonal(t, TT_TARGET_INTERVALS, 0, 100, capacity);
+  tt_target_add_diagonal(t, TT_TARGET_INTERVALS, 0, 100, scratch);
   tt_target_add_series(t, TT_TARGET_INTERVALS,
                        (tt_chart_series){.points = n,
                                          .x = x,
@@ -281,13 +281,13 @@ tt_err tt_target_charts_create(const tt_results *k, int64_t first, const tt_targ
       .k = k, .first = first, .count = tt_target_end(k, first) - first, .determination = NAN};
   tt_err e = find_history(t, before);
   if (!e)
-    e = TT_ALLOC(t->capacity,
+    e = TT_ALLOC(t->scratch,
                  6 * k->rows + k->epochs + 4 * k->levels + 10 * BINS + 2 * TT_TARGET_CHARTS);
   if (e) {
     tt_target_charts_free(t);
     return e;
   }
-  double *capacity = t->capacity;
+  double *scratch = t->scratch;
   tt_chart *c = t->chart;
   snprintf(t->title, TT_TARGET_TEXT, "%s: %s", k->ensemble[first], k->target[first]);
   for (int i = 0; i < TT_TARGET_CHARTS; i++) {
@@ -296,18 +296,18 @@ tt_err tt_target_charts_create(const tt_results *k, int64_t first, const tt_targ
   }
   int is_class = tt_target_is_class(k, first);
   if (is_class)
-    add_reliability(t, &capacity);
+    add_reliability(t, &scratch);
   else {
-    collect_rows(t, &capacity);
-    add_parity(t, &capacity);
-    tt_target_add_residuals(t, &capacity);
-    e = tt_target_add_spread(t, &capacity);
+    collect_rows(t, &scratch);
+    add_parity(t, &scratch);
+    tt_target_add_residuals(t, &scratch);
+    e = tt_target_add_spread(t, &scratch);
   }
   c[TT_TARGET_PREDICTED].title = t->title;
   c[TT_TARGET_PREDICTED].x_label = t->x_label;
   c[TT_TARGET_PREDICTED].y_label = t->y_label;
-  add_history(t, &capacity);
-  add_calibration(t, &capacity);
+  add_history(t, &scratch);
+  add_calibration(t, &scratch);
   if (e) tt_target_charts_free(t);
   return e;
 }
@@ -315,5 +315,5 @@ tt_err tt_target_charts_create(const tt_results *k, int64_t first, const tt_targ
 void tt_target_charts_free(tt_target_charts *t)
 {
   if (!t->shares_history) tt_loss_history_free(&t->history);
-  tt_free(t->capacity);
+  tt_free(t->scratch);
 }

@@ -28,7 +28,7 @@ typedef struct tt_target_charts {
   int64_t rows; /* test rows with a label */
   tt_loss_history history;
   int shares_history; /* it belongs to another target of the ensemble */
-  double *capacity;   /* values of all series */
+  double *scratch;    /* values of all series */
   /* [rows] of numbers: number, label, prediction of each row; ends of its interval */
   double *row, *measured, *predicted, *low, *high;
   double determination; /* R2 of the middle column; NaN for classes */

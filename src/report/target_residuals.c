@@ -10,16 +10,16 @@
 
 enum { ROWS_OF_GROUP = 12 }; /* at least, of the spread */
 
-static void say_residual(const void *object, int64_t i, char *text, size_t size)
+static void say_residual(const void *data, int64_t i, char *text, size_t size)
 {
-  const tt_target_charts *t = object;
+  const tt_target_charts *t = data;
   snprintf(text, size, "row %.0f: measured %.4g, predicted %.4g, residual %.3g", t->row[i],
            t->measured[i], t->predicted[i], t->measured[i] - t->predicted[i]);
 }
 
-void tt_target_add_residuals(tt_target_charts *t, double **capacity)
+void tt_target_add_residuals(tt_target_charts *t, double **scratch)
 {
-  double *residual = tt_target_take(capacity, t->k->rows), *line = tt_target_take(capacity, 4);
+  double *residual = tt_target_take(scratch, t->k->rows), *line = tt_target_take(scratch, 4);
   tt_chart *c = &t->chart[TT_TARGET_RESIDUALS];
   double least = INFINITY, most = -INFINITY, sum = 0;
   for (int64_t i = 0; i < t->rows; i++) {
@@ -56,9 +56,9 @@ typedef struct spread_row {
   double std, error;
 } spread_row;
 
-static void say_group(const void *object, int64_t i, char *text, size_t size)
+static void say_group(const void *data, int64_t i, char *text, size_t size)
 {
-  const tt_chart_series *s = object;
+  const tt_chart_series *s = data;
   snprintf(text, size, "predicted standard deviation %.3g: error %.3g (%.3g to %.3g)", s->x[i],
            s->y[i], s->low[i], s->high[i]);
 }
@@ -97,11 +97,11 @@ static int64_t collect_spread(const tt_target_charts *t, spread_row *row)
   return n;
 }
 
-tt_err tt_target_add_spread(tt_target_charts *t, double **capacity)
+tt_err tt_target_add_spread(tt_target_charts *t, double **scratch)
 {
   double *const dst[] = {
-      tt_target_take(capacity, TT_TARGET_BINS), tt_target_take(capacity, TT_TARGET_BINS),
-      tt_target_take(capacity, TT_TARGET_BINS), tt_target_take(capacity, TT_TARGET_BINS)};
+      tt_target_take(scratch, TT_TARGET_BINS), tt_target_take(scratch, TT_TARGET_BINS),
+      tt_target_take(scratch, TT_TARGET_BINS), tt_target_take(scratch, TT_TARGET_BINS)};
   spread_row *row = NULL;
   tt_chart *c = &t->chart[TT_TARGET_SPREAD];
   double most = 0, least = INFINITY;
@@ -124,7 +124,7 @@ tt_err tt_target_add_spread(tt_target_charts *t, double **capacity)
                                          .mark = TT_CHART_POINTS,
                                          .hover = say_group,
                                          .of = &t->series[TT_TARGET_SPREAD][0]});
-  tt_target_add_diagonal(t, TT_TARGET_SPREAD, least, most, capacity);
+  tt_target_add_diagonal(t, TT_TARGET_SPREAD, least, most, scratch);
   snprintf(t->note[TT_TARGET_SPREAD], TT_TARGET_TEXT, "groups of about %" PRId64 " rows", rows / n);
   tt_target_name_units("predicted std of", t, t->spread_label);
   tt_target_name_units("rms error of", t, t->error_label);

@@ -12,10 +12,10 @@ tt_chart_series *tt_target_add_series(tt_target_charts *t, tt_target_chart chart
   return &t->series[chart][c->count++];
 }
 
-double *tt_target_take(double **capacity, int64_t n)
+double *tt_target_take(double **scratch, int64_t n)
 {
-  double *src = *capacity;
-  *capacity += n;
+  double *src = *scratch;
+  *scratch += n;
   return src;
 }
 
@@ -29,9 +29,9 @@ void tt_target_name_units(const char *what, const tt_target_charts *t, char text
 
 /* A straight line from (low, low) to (high, high). */
 void tt_target_add_diagonal(tt_target_charts *t, tt_target_chart chart, double low, double high,
-                            double **capacity)
+                            double **scratch)
 {
-  double *place = tt_target_take(capacity, 2);
+  double *place = tt_target_take(scratch, 2);
   place[0] = low;
   place[1] = high;
   tt_target_add_series(t, chart,

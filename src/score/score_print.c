@@ -23,10 +23,10 @@ static void print_cell(const char *name, double value, int *cells)
 /* Score of the target whose first column is `column`; pinball is the mean over the levels. */
 static double score_of(const tt_model *m, const tt_scores *s, int metric, int64_t column)
 {
-  const double *place = s->ensemble[metric] + column;
+  const double *score = s->ensemble[metric] + column;
   double sum = 0.0;
-  if (metric != TT_METRIC_pinball) return place[0];
-  for (int32_t j = 0; j < m->quantities; j++) sum += place[j];
+  if (metric != TT_METRIC_pinball) return score[0];
+  for (int32_t j = 0; j < m->quantities; j++) sum += score[j];
   return sum / m->quantities;
 }
 

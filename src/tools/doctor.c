@@ -55,15 +55,15 @@ static void check_settings(problems *dst)
 /* Create a file in the nearest existing directory: permission bits alone are not conclusive. */
 static tt_err check_writable(const char *directory)
 {
-  char point[TT_PATH_MAX], above[TT_PATH_MAX], probe[TT_PATH_MAX], temporary[TT_PATH_MAX];
+  char existing[TT_PATH_MAX], above[TT_PATH_MAX], probe[TT_PATH_MAX], temporary[TT_PATH_MAX];
   struct stat s;
-  snprintf(point, sizeof point, "%s", directory);
-  while (stat(point, &s) != 0 && errno == ENOENT && strcmp(point, "/") != 0 &&
-         strcmp(point, ".") != 0) {
-    tt_file_dirname_local(point, above);
-    memcpy(point, above, sizeof point);
+  snprintf(existing, sizeof existing, "%s", directory);
+  while (stat(existing, &s) != 0 && errno == ENOENT && strcmp(existing, "/") != 0 &&
+         strcmp(existing, ".") != 0) {
+    tt_file_dirname_local(existing, above);
+    memcpy(existing, above, sizeof existing);
   }
-  if (snprintf(probe, sizeof probe, "%s/doctor", point) >= (int)sizeof probe)
+  if (snprintf(probe, sizeof probe, "%s/doctor", existing) >= (int)sizeof probe)
     return TT_FAIL(CANTCREAT, "%s: the path is too long", directory);
   TT_TRY(tt_file_temporary_name_local(probe, temporary));
   TT_TRY(tt_file_reserve_local(temporary, 0));
@@ -177,15 +177,15 @@ static int on_one_node(const tt_inventory *s, const tt_link *l)
  * another node, as far as there are such ranks. */
 static tt_err measure_links(tt_comm *c, const tt_inventory *s, links *out)
 {
-  int end[MAX_LINKS] = {0}; /* on the node of rank 0, elsewhere; 0: there is none */
+  int peer[MAX_LINKS] = {0}; /* on the node of rank 0, elsewhere; 0: there is none */
   for (int r = 1; s->rank_entry && r < s->ranks; r++) {
     int elsewhere = strcmp(s->rank_entry[r].host, s->rank_entry[0].host) != 0;
-    if (!end[elsewhere]) end[elsewhere] = r;
+    if (!peer[elsewhere]) peer[elsewhere] = r;
   }
-  tt_bcast(c, end, sizeof end);
+  tt_bcast(c, peer, sizeof peer);
   out->count = 0;
   for (int i = 0; i < MAX_LINKS; i++)
-    if (end[i]) TT_TRY(tt_link_measure(c, 0, end[i], &out->link[out->count++]));
+    if (peer[i]) TT_TRY(tt_link_measure(c, 0, peer[i], &out->link[out->count++]));
   return TT_OK;
 }
 

@@ -3,12 +3,12 @@
 
 #include "core/base/mem.h"
 
-/* `with` of the mover. */
+/* The context of the mover. */
 typedef struct team_link {
   const tt_device_link_ops *ops;
   tt_device_link *link;
-  tt_device_message *message; /* [room] */
-  int64_t scratch;
+  tt_device_message *message; /* [capacity] */
+  int64_t capacity;
 } team_link;
 
 static int has_ended(void *team) { return tt_team_is_broken_local(team); }
@@ -24,11 +24,11 @@ static int64_t append(team_link *l, int64_t n, int64_t count, const tt_team_mess
 
 static tt_err reserve(team_link *l, int64_t count)
 {
-  if (count <= l->scratch) return TT_OK;
+  if (count <= l->capacity) return TT_OK;
   tt_free(l->message);
-  l->scratch = 0;
+  l->capacity = 0;
   TT_TRY(TT_ALLOC(l->message, count));
-  l->scratch = count;
+  l->capacity = count;
   return TT_OK;
 }
 

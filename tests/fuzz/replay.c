@@ -46,12 +46,12 @@ static void read_corpus(const char *folder)
 }
 
 /* Replace `gone` bytes at `offset` by `count` others, which may be bytes of the input itself. */
-static void replace(input *in, size_t offset, size_t gone, const uint8_t *keys, size_t count)
+static void replace(input *in, size_t offset, size_t gone, const uint8_t *bytes, size_t count)
 {
   input old = *in;
-  if (keys >= in->bytes && keys < in->bytes + MAX_BYTES) keys = old.bytes + (keys - in->bytes);
+  if (bytes >= in->bytes && bytes < in->bytes + MAX_BYTES) bytes = old.bytes + (bytes - in->bytes);
   if (offset + count > MAX_BYTES) count = MAX_BYTES - offset;
-  memcpy(in->bytes + offset, keys, count);
+  memcpy(in->bytes + offset, bytes, count);
   size_t rest = old.count - offset - gone, capacity = MAX_BYTES - offset - count;
   memcpy(in->bytes + offset + count, old.bytes + offset + gone, rest < capacity ? rest : capacity);
   in->count = offset + count + (rest < capacity ? rest : capacity);

@@ -43,17 +43,17 @@ static double setting(const char *config, const char *key)
   return strtod(cursor + strlen(quoted), NULL);
 }
 
-static void read_config(hid_t file, char *text, size_t scratch)
+static void read_config(hid_t file, char *text, size_t capacity)
 {
   hid_t a = H5Aopen(file, "config", H5P_DEFAULT), type = H5Aget_type(a);
   if (H5Tis_variable_str(type)) {
     char *value = NULL;
     TT_CHECK(H5Aread(a, type, (void *)&value), >=, 0);
-    snprintf(text, scratch, "%s", value);
+    snprintf(text, capacity, "%s", value);
     H5free_memory(value);
   } else {
-    TT_CHECK(H5Tget_size(type), <, scratch);
-    memset(text, 0, scratch);
+    TT_CHECK(H5Tget_size(type), <, capacity);
+    memset(text, 0, capacity);
     TT_CHECK(H5Aread(a, type, text), >=, 0);
   }
   H5Tclose(type);

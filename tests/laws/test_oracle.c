@@ -16,11 +16,11 @@ static void read_all(hid_t place, const char *name, hid_t type, void *dst)
 }
 
 /* "key=value key=value " of a run. */
-static void read_settings(hid_t run, char *text, size_t scratch)
+static void read_settings(hid_t run, char *text, size_t capacity)
 {
   hid_t a = H5Aopen(run, "settings", H5P_DEFAULT), type = H5Aget_type(a);
-  TT_CHECK(H5Tget_size(type), <, scratch);
-  memset(text, 0, scratch);
+  TT_CHECK(H5Tget_size(type), <, capacity);
+  memset(text, 0, capacity);
   TT_CHECK(H5Aread(a, type, text), >=, 0);
   H5Tclose(type);
   H5Aclose(a);

@@ -17,12 +17,12 @@ static char **pattern;
 static int patterns;
 
 /* "metrics" of "/somewhere/test_metrics.c", `room` is the buffer for the name. */
-static const char *suite_of(const char *file, char capacity[NAME_ROOM])
+static const char *suite_of(const char *file, char scratch[NAME_ROOM])
 {
   const char *slash = strrchr(file, '/'), *name = slash ? slash + 1 : file;
   if (!strncmp(name, "test_", 5)) name += 5;
-  snprintf(capacity, NAME_ROOM, "%.*s", (int)strcspn(name, "."), name);
-  return capacity;
+  snprintf(scratch, NAME_ROOM, "%.*s", (int)strcspn(name, "."), name);
+  return scratch;
 }
 
 static int comes_before(const tt_test_case *a, const tt_test_case *b)
@@ -102,7 +102,7 @@ int tt_tests_begin(int argc, char **argv)
 
 const char *tt_tests_next(const char *suite)
 {
-  static char capacity[NAME_ROOM];
+  static char scratch[NAME_ROOM];
   char name[NAME_ROOM];
   const tt_test_case *c = first_case;
   if (suite) { /* skip it */
@@ -110,7 +110,7 @@ const char *tt_tests_next(const char *suite)
     while (c && !strcmp(suite_of(c->file, name), suite)) c = c->next;
   }
   while (c && !is_wanted(c)) c = c->next;
-  return c ? suite_of(c->file, capacity) : NULL;
+  return c ? suite_of(c->file, scratch) : NULL;
 }
 
 int tt_tests_run(const char *suite)

@@ -58,21 +58,21 @@ static int is_root(const level *at)
   return strcmp(at->section, at->element < 0 ? "top" : "ensembles") == 0;
 }
 
-/* 1 if `section` is a direct subsection of `at`. */
-static int is_inside(const level *at, const char *section)
+/* 1 if `section` is a direct subsection of `parent`. */
+static int is_inside(const level *parent, const char *section)
 {
-  size_t last = tt_section_leaf(section), outer = strlen(at->section);
-  if (is_root(at)) return last == 0 && strcmp(section, at->section) != 0;
-  return last == outer + 1 && strncmp(section, at->section, outer) == 0;
+  size_t last = tt_section_leaf(section), outer = strlen(parent->section);
+  if (is_root(parent)) return last == 0 && strcmp(section, parent->section) != 0;
+  return last == outer + 1 && strncmp(section, parent->section, outer) == 0;
 }
 
 /* Number of the first option of the subsection near->word, or -1; adds their names to `near`. */
-static int find_section(const level *at, tt_suggestion *near)
+static int find_section(const level *parent, tt_suggestion *near)
 {
   int found = -1;
-  for (int i = at->count - 1; i >= 0; i--) {
-    const char *section = at->table[i].section;
-    if (!is_inside(at, section)) continue;
+  for (int i = parent->count - 1; i >= 0; i--) {
+    const char *section = parent->table[i].section;
+    if (!is_inside(parent, section)) continue;
     const char *last = section + tt_section_leaf(section);
     if (strcmp(last, near->word) == 0)
       found = i;

@@ -97,12 +97,12 @@ tt_err tt_campaign_commit(tt_campaign *k)
 /* DIR/model.h5 is a link to the model of the last committed round. */
 static tt_err link_model_local(const tt_campaign *k)
 {
-  char path[TT_PATH_MAX], to[64], temporary[TT_PATH_MAX];
-  snprintf(to, sizeof to, "round-%04" PRId64 "/model.h5", k->round_number);
+  char path[TT_PATH_MAX], linked[64], temporary[TT_PATH_MAX];
+  snprintf(linked, sizeof linked, "round-%04" PRId64 "/model.h5", k->round_number);
   tt_path_join(k->directory, "model.h5", path);
   TT_TRY(tt_file_temporary_name_local(path, temporary));
-  tt_err e = symlink(to, temporary)
-                 ? TT_FAIL(IO, "%s: cannot create a link to %s: %s", path, to, strerror(errno))
+  tt_err e = symlink(linked, temporary)
+                 ? TT_FAIL(IO, "%s: cannot create a link to %s: %s", path, linked, strerror(errno))
                  : tt_file_publish_local(temporary, path);
   if (e) unlink(temporary);
   return e;

@@ -76,8 +76,8 @@ static tt_err check_labels(const tt_campaign *k)
       for (int64_t i = 0; i < k->query_labels->count * own->targets; i++) {
         int64_t query = i / own->targets, target = own->column[i % own->targets];
         double y = k->query_labels->y[query * k->initial_data->targets + target];
-        int8_t step = k->model.at[c]->scaler.y_normalize[target];
-        tt_transform f = tt_normalize_transform((tt_normalize)step);
+        int8_t normalize = k->model.at[c]->scaler.y_normalize[target];
+        tt_transform f = tt_normalize_transform((tt_normalize)normalize);
         int fits = isnan(y) || tt_label_is_valid(&k->model.at[c]->model, y, &expected);
         if (!isnan(y) && !tt_transform_accepts(f, y)) fits = 0, expected = tt_transform_wants(f);
         if (!fits) return invalid_label(k, query, target, expected);

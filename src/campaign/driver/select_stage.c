@@ -38,12 +38,12 @@ static tt_err read_round_stats(tt_campaign *k, const char *name)
     e = TT_FAIL(DATA, "%s is not of this round; run the round again with --from %" PRId64, path,
                 k->round_number);
   if (!e) {
-    tt_round *dst = tt_current_round(k), kept = *dst;
+    tt_round *round = tt_current_round(k), kept = *round;
     size_t bytes = (size_t)k->columns * sizeof(double);
-    *dst = one->round[0];
-    dst->rmse = kept.rmse, dst->nll = kept.nll, dst->spread = kept.spread;
-    memcpy(dst->seconds, kept.seconds, sizeof kept.seconds);
-    memcpy(dst->spread, one->round[0].spread, bytes);
+    *round = one->round[0];
+    round->rmse = kept.rmse, round->nll = kept.nll, round->spread = kept.spread;
+    memcpy(round->seconds, kept.seconds, sizeof kept.seconds);
+    memcpy(round->spread, one->round[0].spread, bytes);
     k->h->ended = one->ended;
   }
   tt_history_destroy(&one);

@@ -120,11 +120,11 @@ static void find_reused(group_builder *m, tt_known_inputs *known)
   for (int64_t i = 0; i < a->earlier->queries; i++)
     tt_known_inputs_add(known, i, a->earlier->query[i].row, a->earlier->x + i * q->inputs);
   for (int64_t p = 0; p < q->count; p++) {
-    int64_t offset =
+    int64_t known_row =
         m->grouped[p] ? -1 : tt_known_inputs_find(known, q->row[p], q->x + p * q->inputs);
-    if (offset < 0) continue;
+    if (known_row < 0) continue;
     m->grouped[p] = 1;
-    a->reused[p] = offset + 1;
+    a->reused[p] = known_row + 1;
     a->reused_labels++;
   }
   if (a->reused_labels)

@@ -96,7 +96,7 @@ tt_err tt_earlier_labels_read_local(const tt_label_request *q, tt_history **out)
 tt_err tt_label_groups_create(tt_labeling *a);
 void tt_label_groups_free(tt_labeling *a);
 
-/* Read the labels of all groups. why [room]: reason of the first group with rows without labels, ""
+/* Read the labels of all groups. why [capacity]: reason of the first group with rows without labels, ""
  * if there is none. Errors: DATA, IO, MEM. */
 tt_err tt_label_groups_collect(const tt_labeling *a, tt_query_labels *out, char *why, int capacity);
 

@@ -37,7 +37,8 @@ struct tt_pool_scorer {
   const char **name;          /* [E] borrowed from cfg */
   double *weight;   /* [E] of the ensembles, for score.ensemble_reduction; 1 if none are given */
   int64_t capacity; /* doubles of scratch per thread */
-  double *scratch;  /* [threads][room]: scores [E], then of targets [K], then values of members */
+  double
+      *scratch; /* [threads][capacity]: scores [E], then of targets [K], then values of members */
 };
 
 void tt_partial_sum_add(tt_partial_sum *t, double x)
@@ -337,8 +338,8 @@ void tt_pool_scorer_score(tt_pool_scorer *j, int64_t first, const tt_row_chunk *
   memset(sums, 0, (size_t)(units * each) * sizeof *sums);
 #pragma omp parallel for num_threads(j->s->use->threads) schedule(static)
   for (int64_t u = 0; u < units; u++) {
-    int64_t begin = u * TT_POOL_SCORER_SUM_ROWS, to = begin + TT_POOL_SCORER_SUM_ROWS;
-    score_rows(j, first, begin, tt_min_i64(to, rows), rows, skip, score, sums + u * each,
+    int64_t begin = u * TT_POOL_SCORER_SUM_ROWS, end = begin + TT_POOL_SCORER_SUM_ROWS;
+    score_rows(j, first, begin, tt_min_i64(end, rows), rows, skip, score, sums + u * each,
                j->scratch + omp_get_thread_num() * j->capacity);
   }
   *score_max = max_score(*score_max, j->lists * rows, score);

@@ -18,9 +18,9 @@ typedef struct group_curve {
   char name[TEXT];
 } group_curve;
 
-static void say_round(const void *object, int64_t i, char *text, size_t size)
+static void say_round(const void *data, int64_t i, char *text, size_t size)
 {
-  const group_curve *g = object;
+  const group_curve *g = data;
   const tt_learning_curve *c = &g->curve;
   if (g->group->n == 1)
     snprintf(text, size, "%s, round %" PRId64 ": %.4g with %.0f labels", g->group->name, i + 1,
@@ -113,9 +113,9 @@ tt_err tt_campaign_page_put_curves(FILE *f, const tt_repeats *group, int groups)
 
 /* By round */
 
-static void say_value(const void *object, int64_t i, char *text, size_t size)
+static void say_value(const void *data, int64_t i, char *text, size_t size)
 {
-  const tt_chart_series *s = object;
+  const tt_chart_series *s = data;
   snprintf(text, size, "round %.0f: %s %.4g", s->x[i], s->name, s->y[i]);
 }
 
@@ -184,9 +184,9 @@ typedef struct picked {
   int64_t *query; /* [n] */
 } picked;
 
-static void say_query(const void *object, int64_t i, char *text, size_t size)
+static void say_query(const void *data, int64_t i, char *text, size_t size)
 {
-  const picked *p = object;
+  const picked *p = data;
   const tt_query *q = &p->h->query[p->query[i]];
   const char *how = q->random ? ", at random" : "";
   if (q->label_status == TT_LABEL_STATUS_failed) how = ", no label";
@@ -204,7 +204,7 @@ static int third_of(const tt_history *h, int64_t query)
 
 /* y: input `b`, or the round if there is only one input. */
 static void put_pair(FILE *f, const tt_campaign_record *s, picked *part, int64_t a, int64_t b,
-                     double *capacity)
+                     double *scratch)
 {
   static const char *const name[] = {"early", "middle", "late rounds"};
   const tt_history *h = s->h;
@@ -213,8 +213,8 @@ static void put_pair(FILE *f, const tt_campaign_record *s, picked *part, int64_t
   char title[TEXT];
   int64_t D = h->inputs;
   for (int k = 0; k < THIRDS; k++) {
-    double *x = capacity, *y = capacity + part[k].n;
-    capacity = y + part[k].n;
+    double *x = scratch, *y = scratch + part[k].n;
+    scratch = y + part[k].n;
     for (int64_t i = 0; i < part[k].n; i++) {
       int64_t q = part[k].query[i];
       x[i] = h->x[q * D + a];
@@ -244,17 +244,17 @@ tt_err tt_campaign_page_put_queries(FILE *f, const tt_campaign_record *s)
 {
   const tt_history *h = s->h;
   picked part[THIRDS] = {{0}};
-  int64_t *index = NULL, by = (h->queries + MAX_QUERIES - 1) / MAX_QUERIES;
-  double *capacity = NULL;
+  int64_t *index = NULL, step = (h->queries + MAX_QUERIES - 1) / MAX_QUERIES;
+  double *scratch = NULL;
   int64_t pairs = (h->inputs + 1) / 2; /* an odd last input is drawn with the one before it */
   if (h->queries == 0) return TT_OK;
   tt_err e = TT_ALLOC(index, THIRDS * h->queries);
-  if (!e) e = TT_ALLOC(capacity, 2 * h->queries);
+  if (!e) e = TT_ALLOC(scratch, 2 * h->queries);
   if (!e) {
     for (int k = 0; k < THIRDS; k++) part[k] = (picked){h, 0, index + k * h->queries};
-    for (int64_t q = 0; q < h->queries; q += by) {
-      picked *dst = &part[third_of(h, q)];
-      dst->query[dst->n++] = q;
+    for (int64_t q = 0; q < h->queries; q += step) {
+      picked *third = &part[third_of(h, q)];
+      third->query[third->n++] = q;
     }
     tt_page_begin_section(
         f, "What was selected",
@@ -262,11 +262,11 @@ tt_err tt_campaign_page_put_queries(FILE *f, const tt_campaign_record *s)
     tt_page_begin_charts(f);
     for (int64_t i = 0; i < pairs && i < MAX_PAIRS; i++) {
       int64_t a = 2 * i + 1 < h->inputs || i == 0 ? 2 * i : 2 * i - 1;
-      put_pair(f, s, part, a, a + 1, capacity);
+      put_pair(f, s, part, a, a + 1, scratch);
     }
     tt_page_end_charts(f);
     tt_page_end_section(f);
   }
-  tt_free_all(&index, &capacity);
+  tt_free_all(&index, &scratch);
   return e;
 }

@@ -64,17 +64,17 @@ static int find_last_errors(const tt_repeats *group, double *last)
 static tt_err compare_groups(const tt_repeats *group, int other, char *words)
 {
   tt_learning_curve a, b;
-  const tt_repeats *repeats = &group[other];
+  const tt_repeats *before = &group[other];
   char many[32] = "";
   TT_TRY(tt_learning_curve_create(group, TT_CURVE_MEAN, 0, &a));
-  tt_err e = tt_learning_curve_create(repeats, TT_CURVE_MEAN, 0, &b);
+  tt_err e = tt_learning_curve_create(before, TT_CURVE_MEAN, 0, &b);
   if (!e && a.points && b.points) {
     double labels = fmin(a.labels[a.points - 1], b.labels[b.points - 1]);
     double part = tt_learning_curve_at(&a, labels) / tt_learning_curve_at(&b, labels);
-    if (repeats->n > 1) snprintf(many, sizeof many, " (median of %d)", repeats->n);
+    if (before->n > 1) snprintf(many, sizeof many, " (median of %d)", before->n);
     if (isfinite(part))
       snprintf(words, TEXT, "With %.0f labels: %.3g %% %s error than %.150s%s.", labels,
-               100 * fabs(1 - part), part <= 1 ? "less" : "more", repeats->name, many);
+               100 * fabs(1 - part), part <= 1 ? "less" : "more", before->name, many);
   }
   tt_learning_curve_free(&a);
   if (!e) tt_learning_curve_free(&b);
@@ -101,7 +101,7 @@ static tt_err put_good(FILE *f, const tt_repeats *group, int groups)
 {
   enum { OTHERS = 2 };
   char figure[64] = "", words[1 + OTHERS][TEXT] = {""};
-  const char *cursor[1 + OTHERS];
+  const char *texts[1 + OTHERS];
   double *last = NULL;
   int n = 1;
   TT_TRY(TT_ALLOC(last, group->n));
@@ -118,8 +118,8 @@ static tt_err put_good(FILE *f, const tt_repeats *group, int groups)
     e = compare_groups(group, g, words[n]);
     n += *words[n] != '\0';
   }
-  for (int i = 0; i < n; i++) cursor[i] = words[i];
-  if (!e) tt_page_verdict(f, "How good", figure, n, cursor);
+  for (int i = 0; i < n; i++) texts[i] = words[i];
+  if (!e) tt_page_verdict(f, "How good", figure, n, texts);
   tt_free(last);
   return e;
 }
@@ -127,7 +127,7 @@ static tt_err put_good(FILE *f, const tt_repeats *group, int groups)
 static void put_cost(FILE *f, const tt_history *h)
 {
   char figure[64], words[TEXT], text[2][32];
-  const char *cursor[] = {words};
+  const char *texts[] = {words};
   int64_t queries = count_queries(h), failed = count_failed(h), labels = queries - failed;
   snprintf(figure, sizeof figure, "%" PRId64 " label%s", labels, tt_plural(labels));
   snprintf(words, sizeof words,
@@ -136,7 +136,7 @@ static void put_cost(FILE *f, const tt_history *h)
            queries, queries == 1 ? "y" : "ies", h->rounds, tt_plural(h->rounds), failed,
            tt_duration_text(all_seconds(h), text[0]),
            tt_duration_text(stage_seconds(h, TT_STAGE_label), text[1]));
-  tt_page_verdict(f, "What it cost", figure, 1, cursor);
+  tt_page_verdict(f, "What it cost", figure, 1, texts);
 }
 
 /* The fall of the error in the last third of the rounds, as a fraction; NaN = not known. */
@@ -151,7 +151,7 @@ static void put_next(FILE *f, const tt_repeats *group, int groups)
 {
   enum { MOST = 5 };
   char words[MOST][TEXT];
-  const char *cursor[MOST];
+  const char *texts[MOST];
   const tt_campaign_record *s = group->all;
   const tt_history *h = s->h;
   double gain = late_gain(h);
@@ -181,8 +181,8 @@ static void put_next(FILE *f, const tt_repeats *group, int groups)
     snprintf(words[used++], TEXT,
              "One campaign each may be luck: repeat them with other seeds (run.seed, "
              "data.split.seed), and give all directories.");
-  for (int64_t i = 0; i < used; i++) cursor[i] = words[i];
-  tt_page_verdict(f, "What next", "", used, cursor);
+  for (int64_t i = 0; i < used; i++) texts[i] = words[i];
+  tt_page_verdict(f, "What next", "", used, texts);
 }
 
 /* Table of the rounds */

@@ -172,18 +172,18 @@ static void print_rounds(const status_view *v)
 static void print_time(const status_view *v)
 {
   const tt_history *h = v->record.h;
-  double index[TT_STAGE_COUNT] = {0}, sum = 0.0;
+  double seconds[TT_STAGE_COUNT] = {0}, sum = 0.0;
   char text[32], line[256];
   for (int64_t i = 0; h && i < h->rounds; i++)
     for (int k = 0; k < TT_STAGE_COUNT; k++) {
-      index[k] += h->round[i].seconds[k];
+      seconds[k] += h->round[i].seconds[k];
       sum += h->round[i].seconds[k];
     }
   size_t used = (size_t)snprintf(line, sizeof line, "%s in finished stages",
                                  tt_duration_text(v->seconds, text));
   for (int k = 0; sum > 0.0 && k < TT_STAGE_COUNT; k++)
     used += (size_t)snprintf(line + used, sizeof line - used, "%s %s %.0f %%", k ? "," : ":",
-                             tt_stage_name[k], 100.0 * index[k] / sum);
+                             tt_stage_name[k], 100.0 * seconds[k] / sum);
   tt_status_line_print("time", "%s", line);
 }
 

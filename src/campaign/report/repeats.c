@@ -110,9 +110,9 @@ double tt_learning_curve_at(const tt_learning_curve *c, double labels)
 }
 
 /* Fill the points of `c`, whose labels are set, and leave out those that too few campaigns cover.
- *   one   [n] the curve of each campaign
- *   room  [n] */
-static void fill_quantiles(const tt_learning_curve *one, int n, double *capacity,
+ *   one      [n] the curve of each campaign
+ *   scratch  [n] */
+static void fill_quantiles(const tt_learning_curve *one, int n, double *scratch,
                            tt_learning_curve *c)
 {
   int64_t kept = 0;
@@ -122,14 +122,14 @@ static void fill_quantiles(const tt_learning_curve *one, int n, double *capacity
     int known = 0;
     for (int k = 0; k < n; k++) {
       double value = tt_learning_curve_at(&one[k], labels);
-      if (isfinite(value)) capacity[known++] = value;
+      if (isfinite(value)) scratch[known++] = value;
     }
     if (known < least) continue;
-    qsort(capacity, (size_t)known, sizeof *capacity, tt_compare_f64);
+    qsort(scratch, (size_t)known, sizeof *scratch, tt_compare_f64);
     c->labels[kept] = labels;
-    c->value[kept] = tt_sorted_quantile(known, capacity, 0.5);
-    c->low[kept] = tt_sorted_quantile(known, capacity, 0.1);
-    c->high[kept] = tt_sorted_quantile(known, capacity, 0.9);
+    c->value[kept] = tt_sorted_quantile(known, scratch, 0.5);
+    c->low[kept] = tt_sorted_quantile(known, scratch, 0.1);
+    c->high[kept] = tt_sorted_quantile(known, scratch, 0.9);
     c->campaigns[kept++] = known;
   }
   c->points = kept;
@@ -154,7 +154,7 @@ tt_err tt_learning_curve_create(const tt_repeats *g, tt_curve_kind kind, int64_t
                                 tt_learning_curve *out)
 {
   tt_learning_curve *one = NULL;
-  double *capacity = NULL;
+  double *scratch = NULL;
   *out = (tt_learning_curve){0};
   tt_err e = TT_ALLOC(one, g->n);
   for (int k = 0; !e && k < g->n; k++) {
@@ -165,12 +165,12 @@ tt_err tt_learning_curve_create(const tt_repeats *g, tt_curve_kind kind, int64_t
     *out = one[0];
     one[0] = (tt_learning_curve){0};
   } else {
-    if (!e) e = TT_ALLOC(capacity, g->n);
+    if (!e) e = TT_ALLOC(scratch, g->n);
     if (!e) e = collect_labels(one, g->n, out);
-    if (!e) fill_quantiles(one, g->n, capacity, out);
+    if (!e) fill_quantiles(one, g->n, scratch, out);
   }
   for (int k = 0; one && k < g->n; k++) tt_learning_curve_free(&one[k]);
-  tt_free(capacity);
+  tt_free(scratch);
   tt_free(one);
   return e;
 }

@@ -165,12 +165,12 @@ static tt_err select_greedily(diverse_batch *f, int64_t max_queries, tt_top_k_it
   tt_err e = TT_OK;
   for (*count = 0; *count < max_queries; ++*count) {
     if (*count % STOP_CHECK_INTERVAL == 0) e = check_stop(f->k->c, f->k->s);
-    int64_t offset = e ? -1 : next_position(f);
-    if (offset < 0) break;
-    selected_items[*count] = f->item[offset];
-    tt_k_center_choose(&f->my_candidates, offset, f->center);
-    tt_bcast_from(f->k->c, tt_partition_owner(f->count, tt_comm_ranks(f->k->c), offset), f->center,
-                  f->my_candidates.inputs * (int64_t)sizeof *f->center);
+    int64_t position = e ? -1 : next_position(f);
+    if (position < 0) break;
+    selected_items[*count] = f->item[position];
+    tt_k_center_choose(&f->my_candidates, position, f->center);
+    tt_bcast_from(f->k->c, tt_partition_owner(f->count, tt_comm_ranks(f->k->c), position),
+                  f->center, f->my_candidates.inputs * (int64_t)sizeof *f->center);
     tt_k_center_add_centers(&f->my_candidates, f->center, 1);
     f->has_center = 1;
     tt_watchdog_heartbeat_local("select");

@@ -114,9 +114,9 @@ static tt_err make_query_batch(tt_selector *k, int64_t random, tt_queries **out)
     tt_top_k_item *item = k->selected;
     for (int64_t i = 0; i < k->count; i++) {
       int drawn = i >= k->count - random;
-      const tt_top_k_item *src = &item[drawn ? i - (k->count - random) : i + random];
-      p->row[i] = src->row;
-      p->score[i] = drawn ? NAN : src->score;
+      const tt_top_k_item *chosen = &item[drawn ? i - (k->count - random) : i + random];
+      p->row[i] = chosen->row;
+      p->score[i] = drawn ? NAN : chosen->score;
       p->random[i] = (int8_t)drawn;
     }
     for (int64_t i = 0; i < k->count; i++) item[i] = (tt_top_k_item){.row = p->row[i]};

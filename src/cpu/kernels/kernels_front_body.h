@@ -69,13 +69,13 @@ INLINE void convolve_gradient_tile(const int O, const int I, const tt_convolutio
 #pragma GCC unroll 4
     for (int h = 0; h < REGISTERS; h++) sum[t][h] = broadcast(0.0f);
   for (int32_t k = c->taps.first[tap]; k < c->taps.first[tap + 1]; k++) {
-    const float *dst = d + c->taps.at[k] * ld, *from = x + c->taps.from[k] * ld;
+    const float *dst = d + c->taps.at[k] * ld, *src = x + c->taps.from[k] * ld;
     for (int64_t r = 0; r < n; r += TT_LANES)
 #pragma GCC unroll 4
       for (int h = 0; h < REGISTERS; h++) {
         VECTOR xi[16];
 #pragma GCC unroll 16
-        for (int i = 0; i < I; i++) xi[i] = load(from + i * x_step + r + h * WIDTH);
+        for (int i = 0; i < I; i++) xi[i] = load(src + i * x_step + r + h * WIDTH);
 #pragma GCC unroll 16
         for (int o = 0; o < O; o++) {
           VECTOR od = load(dst + o * d_step + r + h * WIDTH);

@@ -41,9 +41,9 @@ static void put_target(const tt_run_page *p, const tt_importance_table *t, int64
                        importance_row *order)
 {
   int64_t c = p->t[target].first, D = t->inputs;
-  const double *object = t->permutation + c * D;
+  const double *importance = t->permutation + c * D;
   for (int64_t d = 0; d < D; d++)
-    order[d] = (importance_row){isnan(object[d]) ? INFINITY : -object[d], d};
+    order[d] = (importance_row){isnan(importance[d]) ? INFINITY : -importance[d], d};
   qsort(order, (size_t)D, sizeof *order, compare_inputs);
   fputs("<div class=\"wide\"><table class=\"tight\">\n<tr><th>", p->f);
   tt_page_put(p->f, p->t[target].title);
@@ -57,7 +57,7 @@ static void put_target(const tt_run_page *p, const tt_importance_table *t, int64
     fputs("<tr><td>", p->f);
     tt_page_put_verbatim(p->f, t->input[d]);
     fputs("</td>", p->f);
-    tt_page_number_cell(p->f, object[d]);
+    tt_page_number_cell(p->f, importance[d]);
     tt_page_number_cell(p->f, t->permutation_between[c * D + d]);
     tt_page_number_cell(p->f, t->sensitivity[c * D + d]);
     fputs("</tr>\n", p->f);

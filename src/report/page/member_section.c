@@ -142,15 +142,15 @@ static void put_member_row(const tt_run_page *p, int64_t m, int n, const int *hy
 
 static void say_states(const tt_run_page *p, char *text, size_t size)
 {
-  int64_t index[TT_STATUS_diverged + 1] = {0}, n = p->k->members;
+  int64_t members[TT_STATUS_diverged + 1] = {0}, n = p->k->members;
   size_t used;
   for (int64_t m = 0; m < n; m++)
-    for (int s = 0; s <= TT_STATUS_diverged; s++) index[s] += p->d->status[m] == s;
+    for (int s = 0; s <= TT_STATUS_diverged; s++) members[s] += p->d->status[m] == s;
   used = (size_t)snprintf(text, size, "%" PRId64 " member%s", n, tt_plural(n));
   for (int s = 0, first = 1; s <= TT_STATUS_diverged && used < size; s++)
-    if (index[s]) {
+    if (members[s]) {
       used += (size_t)snprintf(text + used, size - used, "%s%" PRId64 " %s", first ? ": " : ", ",
-                               index[s], state_name[s]);
+                               members[s], state_name[s]);
       first = 0;
     }
   if (used < size)
@@ -210,9 +210,9 @@ typedef struct sweep_points {
   const char *what;
 } sweep_points;
 
-static void say_sweep(const void *object, int64_t i, char *text, size_t size)
+static void say_sweep(const void *data, int64_t i, char *text, size_t size)
 {
-  const sweep_points *s = object;
+  const sweep_points *s = data;
   const char *what;
   int64_t m = s->member[i];
   double score = tt_run_page_score(s->p, m, &what);

@@ -52,9 +52,9 @@ static tt_err read_lines(const char *path, progress_lines *p)
   return e;
 }
 
-static void say_progress(const void *object, int64_t i, char *text, size_t size)
+static void say_progress(const void *data, int64_t i, char *text, size_t size)
 {
-  const progress_lines *p = object;
+  const progress_lines *p = data;
   snprintf(text, size, "epoch %.0f, %.0f training: loss %.4g (%.4g to %.4g)", p->value[0][i],
            p->value[4][i], p->value[2][i], p->value[1][i], p->value[3][i]);
 }

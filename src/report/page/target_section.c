@@ -20,9 +20,9 @@ typedef struct trace {
   int64_t member;
 } trace;
 
-static void say_trace(const void *object, int64_t i, char *text, size_t size)
+static void say_trace(const void *data, int64_t i, char *text, size_t size)
 {
-  const trace *t = object;
+  const trace *t = data;
   const tt_result_details *d = t->p->d;
   (void)i;
   snprintf(text, size, "member %.0f of %s, %s; epoch {x}: validation loss {y}", d->index[t->member],
@@ -94,9 +94,9 @@ typedef struct member_points {
   const char *what;
 } member_points;
 
-static void say_member(const void *object, int64_t i, char *text, size_t size)
+static void say_member(const void *data, int64_t i, char *text, size_t size)
 {
-  const member_points *s = object;
+  const member_points *s = data;
   const tt_result_details *d = s->p->d;
   snprintf(text, size, "member %.0f: %s %.4g, best epoch %.0f of %.0f", d->index[s->member[i]],
            s->what, s->score[i], d->best_epoch[s->member[i]] + 1, d->epochs_done[s->member[i]]);
@@ -116,12 +116,12 @@ static tt_err put_members(const tt_run_page *p, const tt_target_charts *t)
 {
   int64_t first = t->history.first, n = t->history.end - first, known = 0;
   tt_metric metric = metric_of(p, t);
-  double *capacity = NULL, ensemble = p->d->score[metric][t->first + t->count / 2];
+  double *scratch = NULL, ensemble = p->d->score[metric][t->first + t->count / 2];
   int64_t *member = NULL;
   char note[TEXT], label[TEXT];
-  TT_TRY(TT_ALLOC(capacity, 2 * n + 4));
+  TT_TRY(TT_ALLOC(scratch, 2 * n + 4));
   tt_err e = TT_ALLOC(member, n);
-  double *x = capacity, *y = capacity + n, *line = capacity + 2 * n, least = INFINITY,
+  double *x = scratch, *y = scratch + n, *line = scratch + 2 * n, least = INFINITY,
          most = -INFINITY;
   for (int64_t i = 0; !e && i < n; i++) {
     member[i] = first + i;
@@ -163,7 +163,7 @@ static tt_err put_members(const tt_run_page *p, const tt_target_charts *t)
                                     .series = s,
                                     .least_x_step = 1});
   }
-  tt_free_all(&capacity, &member);
+  tt_free_all(&scratch, &member);
   return e;
 }
 

@@ -23,7 +23,7 @@ typedef struct tt_team_buffers {
   tt_team_message *send, *receive; /* [ranks * TT_MAX_PART_SUMS] */
   double *block;                   /* [blocks of the parameters] sums of squares */
   /* Of the engine's device, if the team is on_device. */
-  float *w;        /* [P] of tt_team_room, unless that is a sum */
+  float *w;        /* [P] of tt_team_scratch, unless that is a sum */
   float *incoming; /* sums of other ranks for the segment of this rank: where it is in a float4 */
   int64_t stride;  /* from one of them to the next: whole float4 */
   float *lane;     /* [8][values of a part between two stages, at most]; with stages */

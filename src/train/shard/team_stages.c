@@ -162,11 +162,11 @@ static void gather_blocks(tt_team_member *x, float *gradient)
                                   gradient + slice.first};
     if (slice.first == begin || slice.count == 0) continue;
     if (r != x->rank && begin >= own.first && begin <= last) b->receive[receives++] = rest;
-    for (int stop = 0; r == x->rank && stop < r; stop++)
-      if (begin >= b->segment[stop].first &&
-          begin < b->segment[stop].first + b->segment[stop].count) {
+    for (int receiver = 0; r == x->rank && receiver < r; receiver++)
+      if (begin >= b->segment[receiver].first &&
+          begin < b->segment[receiver].first + b->segment[receiver].count) {
         b->send[sends] = rest;
-        b->send[sends++].rank = stop;
+        b->send[sends++].rank = receiver;
       }
   }
   tt_team_exchange_values(x, sends, receives);

@@ -129,17 +129,17 @@ static tt_err reserve_buffers(tt_shard *shard)
   tt_shard_team *t = &shard->team;
   int ranks = tt_team_ranks(t->ranks), rank = tt_team_rank(t->ranks);
   int64_t size[BUFFERS];
-  char *cursor = NULL;
+  char *block = NULL;
   if (t->buffers) return TT_OK;
-  TT_TRY(TT_ALLOC(cursor,
+  TT_TRY(TT_ALLOC(block,
                   tt_team_buffer_bytes_local(shard->cohort, t->stages, t->on_device, ranks, rank)));
-  tt_team_buffers *b = t->buffers = (void *)cursor;
+  tt_team_buffers *b = t->buffers = (void *)block;
   void *array[BUFFERS];
-  cursor += (sizeof *b + 63) / 64 * 64;
+  block += (sizeof *b + 63) / 64 * 64;
   buffer_sizes(shard->cohort, t->stages, t->on_device, ranks, rank, size);
   for (int i = 0; i < BUFFERS; i++) {
-    array[i] = cursor;
-    cursor += size[i];
+    array[i] = block;
+    block += size[i];
   }
   *b = (tt_team_buffers){.sums = array[0],
                          .word = array[1],
@@ -158,7 +158,7 @@ static tt_err reserve_buffers(tt_shard *shard)
   return e;
 }
 
-/* From the sums of this rank's parts to new weights of all segments, in tt_team_room. After an
+/* From the sums of this rank's parts to new weights of all segments, in tt_team_scratch. After an
  * error the rank takes part in all exchanges of the step. Returns the weights. */
 static const float *update_weights(tt_team_member *x)
 {

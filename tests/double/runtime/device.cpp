@@ -309,11 +309,11 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int dev
   return cudaSuccess;
 }
 
-cudaError_t cudaDeviceGetPCIBusId(char *text, int scratch, int device)
+cudaError_t cudaDeviceGetPCIBusId(char *text, int capacity, int device)
 {
   TT_DOUBLE_ENTER();
   if (device < 0 || device >= now().devices) return set_last_error(cudaErrorInvalidDevice);
-  snprintf(text, (size_t)scratch, "0000:%02X:00.0", 0x10 + device);
+  snprintf(text, (size_t)capacity, "0000:%02X:00.0", 0x10 + device);
   return cudaSuccess;
 }
 

@@ -25,8 +25,8 @@ const unsigned char POISON = 0xFF;                 /* NaN in float and double, -
 const unsigned char GUARD_BYTES[2] = {0xEE, 0xFF}; /* NaN too, but another one */
 
 struct allocation {
-  size_t bytes, scratch; /* requested; from the front guard to the end of the back guard */
-  int64_t number;        /* 1 = the first of the program */
+  size_t bytes, extent; /* requested; from the front guard to the end of the back guard */
+  int64_t number;       /* 1 = the first of the program */
 };
 
 struct arena {
@@ -117,15 +117,15 @@ void protect(int how)
 }
 
 /* The lowest gap of `room` bytes between live allocations. */
-char *find_gap(size_t scratch)
+char *find_gap(size_t extent)
 {
   char *at = device.base;
   for (const auto &[begin, a] : device.live) {
     char *front = begin - GUARD;
-    if ((size_t)(front - at) >= scratch) return at;
-    at = front + a.scratch;
+    if ((size_t)(front - at) >= extent) return at;
+    at = front + a.extent;
   }
-  return (size_t)(device.base + ARENA_BYTES - at) >= scratch ? at : nullptr;
+  return (size_t)(device.base + ARENA_BYTES - at) >= extent ? at : nullptr;
 }
 
 size_t bytes_in_use()
@@ -138,31 +138,31 @@ size_t bytes_in_use()
 char *allocate(size_t bytes)
 {
   if (!device.base) make_arena();
-  size_t scratch = GUARD + round_up(bytes, ALIGNMENT) + GUARD;
-  char *front = find_gap(scratch);
+  size_t extent = GUARD + round_up(bytes, ALIGNMENT) + GUARD;
+  char *front = find_gap(extent);
   if (!front) return nullptr;
   char *begin = front + GUARD;
-  device.used = std::max(device.used, (size_t)(front + scratch - device.base));
+  device.used = std::max(device.used, (size_t)(front + extent - device.base));
   device_access open;
   protect(PROT_READ | PROT_WRITE); /* `used` has grown */
-  sanitize(front, scratch, true);
+  sanitize(front, extent, true);
   write_guard(front, begin);
   memset(begin, POISON, bytes);
-  write_guard(begin + bytes, front + scratch);
+  write_guard(begin + bytes, front + extent);
   sanitize(front, GUARD, false);
-  sanitize(begin + bytes, (size_t)(front + scratch - (begin + bytes)), false);
-  device.live[begin] = {bytes, scratch, counts().allocations};
+  sanitize(begin + bytes, (size_t)(front + extent - (begin + bytes)), false);
+  device.live[begin] = {bytes, extent, counts().allocations};
   return begin;
 }
 
 void deallocate(std::map<char *, allocation>::iterator which)
 {
   char *front = which->first - GUARD;
-  size_t scratch = which->second.scratch;
+  size_t extent = which->second.extent;
   device_access open;
-  sanitize(front, scratch, true);
-  memset(front, POISON, scratch); /* later reads give NaN */
-  sanitize(front, scratch, false);
+  sanitize(front, extent, true);
+  memset(front, POISON, extent); /* later reads give NaN */
+  sanitize(front, extent, false);
   device.live.erase(which);
 }
 
@@ -213,7 +213,7 @@ void check_guards()
 #ifndef TT_DOUBLE_ASAN /* the sanitizer has caught it at the very access */
   for (const auto &[begin, a] : device.live) {
     bool front = guard_is_whole(begin - GUARD, begin);
-    if (!front || !guard_is_whole(begin + a.bytes, begin - GUARD + a.scratch))
+    if (!front || !guard_is_whole(begin + a.bytes, begin - GUARD + a.extent))
       fail_hard("written %s allocation %lld of %zu bytes of device memory",
                 front ? "behind" : "before", (long long)a.number, a.bytes);
   }
