@@ -71,9 +71,10 @@ tutti_room(mpi USE core/base LINK MPI::MPI_C)
 
 # Floor 3: engines, files, Slurm. Engines and files do not include each other.
 tutti_room(src/cpu/kernels USE core/base core/formulas core/front core/model)
-tutti_room(src/cpu USE core/base core/formulas core/front core/model core/stats core/engine src/cpu/kernels
-           LINK OpenMP::OpenMP_C)
-tutti_room(cuda/plan USE core/base core/formulas core/front core/model core/engine LINK OpenMP::OpenMP_C)
+tutti_room(src/cpu USE core/base core/formulas core/front core/model core/stats core/engine
+           src/cpu/kernels LINK OpenMP::OpenMP_C)
+tutti_room(cuda/plan USE core/base core/formulas core/front core/model core/engine LINK
+           OpenMP::OpenMP_C)
 tutti_room(cuda/common USE core/base core/formulas core/config core/model core/engine cuda/plan
            LINK ${CMAKE_DL_LIBS})
 tutti_room(cuda/block USE core/base core/formulas cuda/plan cuda/common)
@@ -81,54 +82,57 @@ tutti_room(cuda/warp USE core/base core/formulas cuda/plan cuda/common)
 tutti_room(cuda/cluster USE core/base core/formulas cuda/plan cuda/common cuda/block)
 tutti_room(cuda/front USE core/base core/formulas core/front cuda/common)
 tutti_room(cuda/layered USE core/base core/formulas core/front cuda/plan cuda/common cuda/front)
-tutti_room(cuda/engine USE core/base core/formulas core/front core/model core/engine cuda/plan cuda/common
-           cuda/front)
+tutti_room(cuda/engine USE core/base core/formulas core/front core/model core/engine cuda/plan
+           cuda/common cuda/front)
 tutti_room(io/table USE core/base core/formulas LINK tutti_zlib tutti_xxhash m)
-tutti_room(io/hdf5 USE core/base core/model mpi io/table LINK tutti_hdf5)
-tutti_room(io/columns USE core/base core/formulas core/columns core/config core/model mpi io/table LINK m)
+tutti_room(io/files USE core/base LINK Threads::Threads)
+tutti_room(io/hdf5 USE core/base core/model mpi io/table io/files LINK tutti_hdf5)
+tutti_room(io/columns USE core/base core/formulas core/columns core/config core/model mpi io/table
+           LINK m)
 tutti_room(io/data USE core/base core/config core/columns core/model mpi io/hdf5 io/table
            io/columns)
 tutti_room(io/model USE core/base core/front core/columns core/model mpi io/hdf5)
-tutti_room(io/checkpoint USE core/base core/model mpi io/hdf5 LINK Threads::Threads)
-tutti_room(io/results USE core/base core/config core/model core/stats mpi io/hdf5 io/data)
-tutti_room(io/campaign USE core/base core/config core/columns core/model core/stats mpi io/hdf5 io/table
-           io/data)
-tutti_room(slurm USE core/base core/config io/hdf5 LINK tutti_xxhash)
+tutti_room(io/checkpoint USE core/base core/model mpi io/files io/hdf5 LINK Threads::Threads)
+tutti_room(io/results USE core/base core/config core/model core/stats mpi io/files io/hdf5 io/data)
+tutti_room(io/campaign USE core/base core/config core/columns core/model core/stats mpi io/files
+           io/hdf5 io/table io/data)
+tutti_room(slurm USE core/base core/config io/files LINK tutti_xxhash)
 
 # Floor 4: one run, from a job file to its outputs.
-tutti_room(src/host USE core/base core/config core/engine src/cpu mpi io/hdf5 slurm
+tutti_room(src/host USE core/base core/config core/engine src/cpu mpi io/files slurm
            LINK Threads::Threads OpenMP::OpenMP_C ${CMAKE_DL_LIBS})
-tutti_room(src/job USE core/base core/model core/engine mpi io/hdf5 io/data io/model src/host)
-tutti_room(src/predict USE core/base core/formulas core/front core/model core/stats core/engine mpi io/hdf5
-           io/data io/model io/results src/host)
-tutti_room(src/score USE core/base core/formulas core/model core/stats core/engine mpi io/hdf5
-           io/data io/model io/results io/table src/host src/predict)
-tutti_room(src/explain USE core/base core/formulas core/model core/stats core/engine mpi io/hdf5
+tutti_room(src/job USE core/base core/model core/engine mpi io/files io/hdf5 io/data io/model
+           src/host)
+tutti_room(src/predict USE core/base core/formulas core/front core/model core/stats core/engine mpi
+           io/files io/hdf5 io/data io/model io/results src/host)
+tutti_room(src/score USE core/base core/formulas core/model core/stats core/engine mpi io/files
+           io/hdf5 io/data io/model io/results io/table src/host src/predict)
+tutti_room(src/explain USE core/base core/formulas core/model core/stats core/engine mpi io/files
            io/data io/model io/results src/host src/predict src/score LINK OpenMP::OpenMP_C)
 tutti_room(src/train/shard USE core/base core/model core/stats core/engine mpi io/data io/model
            io/checkpoint io/results src/host src/job)
-tutti_room(src/train USE core/base core/model core/stats core/engine cuda/plan mpi io/hdf5 io/data
+tutti_room(src/train USE core/base core/model core/stats core/engine cuda/plan mpi io/files io/data
            io/model io/checkpoint io/results src/host src/job src/predict src/score src/train/shard)
 
 tutti_room(src/timing USE core/base core/config core/formulas core/model core/engine LINK m)
 
 # Floor 5: code that uses runs.
-tutti_room(src/tools USE core/base core/front core/model core/engine mpi cuda/plan io/hdf5 io/data
-           src/cpu/kernels src/host src/job src/train src/timing)
-tutti_room(src/campaign/state USE core/base core/columns core/stats io/hdf5)
-tutti_room(src/export USE core/base core/formulas core/front core/config core/model core/stats io/hdf5 io/data
-           io/model io/results src/predict LINK m)
-tutti_room(src/report USE core/base io/hdf5 io/results src/host)
-tutti_room(src/report/page USE core/base core/config core/formulas core/model core/stats io/hdf5
-           io/results src/host src/predict src/score src/report)
+tutti_room(src/tools USE core/base core/front core/model core/engine mpi cuda/plan io/files io/hdf5
+           io/data src/cpu/kernels src/host src/job src/train src/timing)
+tutti_room(src/campaign/state USE core/base core/columns core/stats io/files)
+tutti_room(src/export USE core/base core/formulas core/front core/config core/model core/stats
+           io/files io/hdf5 io/data io/model io/results src/predict LINK m)
+tutti_room(src/report USE core/base io/results src/host)
+tutti_room(src/report/page USE core/base core/config core/formulas core/model core/stats io/files
+           io/hdf5 io/results src/host src/predict src/score src/report)
 tutti_room(src/campaign/pool USE core/base core/config core/model core/stats core/engine mpi io/hdf5
            io/data io/campaign src/host src/predict src/campaign/state LINK OpenMP::OpenMP_C)
 tutti_room(src/campaign/select USE core/base core/config core/model core/stats io/data io/campaign
            src/host src/campaign/state)
-tutti_room(src/campaign/label USE core/base core/config mpi io/hdf5 io/data io/campaign
+tutti_room(src/campaign/label USE core/base core/config mpi io/files io/hdf5 io/data io/campaign
            src/host slurm src/campaign/state)
 tutti_room(src/campaign/report USE core/base io/campaign src/host src/report src/report/page
            src/campaign/state)
-tutti_room(src/campaign/driver USE core/base core/model core/stats io/hdf5 io/data io/model
+tutti_room(src/campaign/driver USE core/base core/model core/stats io/files io/data io/model
            io/checkpoint io/results io/campaign src/host src/job src/train src/campaign/state
            src/campaign/pool src/campaign/select src/campaign/label)

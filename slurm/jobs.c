@@ -5,7 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/process.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 
 #include <inttypes.h>
 #include <poll.h>

@@ -38,7 +38,7 @@ const char *tt_err_text(tt_err e);
 int tt_err_exit_code(tt_err e);
 
 /* This thread's last message, "" if there was none. Valid until the next failure on this thread.
- * tt_err_where() is the source position of the failure ("io/hdf5/files.c:41"), for developers. */
+ * tt_err_where() is the source position of the failure ("io/files/files.c:41"), for developers. */
 const char *tt_err_last(void);
 const char *tt_err_where(void);
 void tt_err_clear(void); /* tt_err_last() becomes "" */

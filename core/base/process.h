@@ -15,8 +15,9 @@ typedef struct tt_process_result {
 } tt_process_result;
 
 /* Run `program` (searched in PATH if it has no slash) with `argv`, NULL-terminated; its standard
- * output goes to `text`, at most capacity - 1 bytes, its standard error to that of the caller. Signals
- * have their default actions, but SIGUSR1, SIGTERM and SIGINT are blocked: they are for tutti only.
+ * output goes to `text`, at most capacity - 1 bytes, its standard error to that of the caller.
+ * Signals have their default actions, but SIGUSR1, SIGTERM and SIGINT are blocked: they are for
+ * tutti only.
  *   seconds  timeout, after which the program is killed */
 tt_process_result tt_process_run(const char *program, char *const argv[], double seconds,
                                  char *text, size_t capacity);

@@ -13,8 +13,8 @@ typedef struct tt_engine tt_engine;
 typedef struct tt_resources tt_resources;
 
 /* What several engines that train a member share at the end of an epoch with validation rows.
- * First, with averages of the weights, a vector [P] in `scratch`: each engine writes its segment, and
- * gather_segments fills in the others. Then the terms of a sum: each engine computes
+ * First, with averages of the weights, a vector [P] in `scratch`: each engine writes its segment,
+ * and gather_segments fills in the others. Then the terms of a sum: each engine computes
  * tt_part_slice(terms, engines, engine) of them, and `gather` fills in the others. */
 typedef struct tt_epoch_sharing {
   int engines, engine;
@@ -81,8 +81,8 @@ typedef struct tt_team_ops {
    * the functions above in memory of the device, whose addresses its MPI library takes; advance
    * uses the gradient that squares got. NULL if the engine has no such memory.
    *
-   * device_scratch: memory for `count` further values there, as long as the engine has its data. It may
-   * be called once. Errors: MEM.
+   * device_scratch: memory for `count` further values there, as long as the engine has its data. It
+   * may be called once. Errors: MEM.
    *
    * device_add: adds src[count] to dst[count]. Both begin at the same place of a unit of 16 bytes;
    * other values in the units that they share with others change too. Goes on while the caller

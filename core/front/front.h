@@ -141,8 +141,8 @@ extern const char *const tt_pooling_name[TT_POOLING_COUNT];
 int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *dst, int32_t *tap, int32_t *src);
 TT_END_C
 
-/* The same for one output of a conv, a pool or global_mean: the input position that position `output`
- * reads by position `tap` of the kernel; -1: outside of the input. */
+/* The same for one output of a conv, a pool or global_mean: the input position that position
+ * `output` reads by position `tap` of the kernel; -1: outside of the input. */
 TT_HD int32_t tt_front_position_read(const tt_front_layer *l, int32_t output, int32_t tap)
 {
   int32_t y = output / l->out[1] * l->stride[0] - l->pad[0] + tap / l->size[1] * l->dilation[0];

@@ -2,7 +2,7 @@
 #include "io/campaign/oracle_files.h"
 
 #include "core/base/mem.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/hdf5/schema.h"
 
 #include <inttypes.h>

@@ -7,7 +7,7 @@
 #include "core/base/sort.h"
 #include "core/base/text.h"
 #include "io/data/raw_data.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/hdf5/guarded_check.h"
 
 #include <inttypes.h>

@@ -27,7 +27,7 @@ typedef struct tt_run_id {
 /* Collective. Make this start the owner of the directory: create it if missing, write the owner
  * file with this incarnation and run, remove temporary files of earlier starts. A later start
  * becomes the owner in the same way; the earlier start then publishes nothing any more (the fence,
- * io/hdf5/owner.h). So whatever can refuse a start is checked before. Fills id->incarnation, which
+ * io/files/owner.h). So whatever can refuse a start is checked before. Fills id->incarnation, which
  * rank 0 creates. End it with tt_ckpt_release_local.
  *
  * A start of the same run takes the directory from one that is running. Any other start is refused

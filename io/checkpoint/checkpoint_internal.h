@@ -2,7 +2,7 @@
 #ifndef TT_CHECKPOINT_INTERNAL_H
 #define TT_CHECKPOINT_INTERNAL_H
 #include "io/checkpoint/checkpoint.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/hdf5/h5.h"
 
 #define TT_CKPT_SCHEMA "tutti-checkpoint-2.0"

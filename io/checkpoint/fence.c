@@ -1,6 +1,6 @@
 /* fence.c — see checkpoint.h: the owner and the files of a run directory. */
 #include "io/checkpoint/checkpoint_internal.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 
 #include "core/base/log.h"
 

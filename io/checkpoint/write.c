@@ -1,6 +1,6 @@
 /* write.c — see checkpoint.h: writing a generation. */
 #include "io/checkpoint/checkpoint_internal.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 #include "io/hdf5/schema.h"
 
 #include "core/base/log.h"

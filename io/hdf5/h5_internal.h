@@ -2,7 +2,7 @@
 #ifndef TT_H5_INTERNAL_H
 #define TT_H5_INTERNAL_H
 #define TT_COMM_MPI
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/hdf5/h5.h"
 
 #include <hdf5.h>

@@ -4,7 +4,7 @@
 #include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/hdf5/provenance.h"
 
 #include <inttypes.h>

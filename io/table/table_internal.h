@@ -23,8 +23,8 @@ const char *tt_number_parse(const char *p, char decimal, double *out);
  * compressed file starts again at its beginning. */
 typedef struct tt_bytes tt_bytes;
 tt_err tt_bytes_open_local(const char *file, tt_bytes **out);
-/* Read at most `capacity` bytes from `offset` on; fewer only at the end. Errors: IO, DATA (compressed
- * data that are damaged or truncated). */
+/* Read at most `capacity` bytes from `offset` on; fewer only at the end. Errors: IO, DATA
+ * (compressed data that are damaged or truncated). */
 tt_err tt_bytes_read_local(tt_bytes *b, int64_t offset, size_t capacity, char *dst, size_t *got);
 /* Size of a file as it is stored, compressed or not. Errors: IO. */
 tt_err tt_bytes_stored_local(const tt_bytes *b, int64_t *size);

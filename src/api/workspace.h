@@ -21,8 +21,8 @@ typedef struct tt_row_scratch {
 } tt_row_scratch;
 
 /*   derivatives  0: for tt_row_compute without derivatives
- * Owner: the caller, tt_row_scratch_free (accepts a zeroed one, and what create left after an error).
- * Errors: MEM. */
+ * Owner: the caller, tt_row_scratch_free (accepts a zeroed one, and what create left after an
+ * error). Errors: MEM. */
 tt_err tt_row_scratch_create(const tutti_model *model, int derivatives, tt_row_scratch *out);
 void tt_row_scratch_free(tt_row_scratch *r);
 

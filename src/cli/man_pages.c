@@ -1,7 +1,7 @@
 /* man_pages.c — `tutti man`: a manual page for each verb, in the language mdoc, from the tables of
  * verbs and options. */
 #include "core/base/directory.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "src/cli/cli_args.h"
 
 #include <ctype.h>

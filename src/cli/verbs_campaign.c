@@ -1,7 +1,7 @@
 /* verbs_campaign.c — tutti campaign run|step|...: active learning. */
 #include "core/base/log.h"
 #include "core/config/config.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "src/campaign/driver/campaign.h"
 #include "src/campaign/driver/init.h"
 #include "src/campaign/label/oracle.h"

@@ -1,6 +1,6 @@
 /* explain.c — see explain.h. */
 #include "core/base/log.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/model/model_file.h"
 #include "src/explain/explain_internal.h"
 #include "src/host/resources.h"

@@ -5,7 +5,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/hdf5/schema.h"
 #include "io/model/model_file.h"
 #include "src/export/export_internal.h"

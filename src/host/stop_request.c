@@ -4,7 +4,7 @@
 #include "core/base/clock.h"
 #include "core/base/directory.h"
 #include "core/base/log.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -2,7 +2,7 @@
 #include "src/job/earlier_run.h"
 
 #include "core/base/mem.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/hdf5/h5.h"
 #include "src/host/status_file.h"
 

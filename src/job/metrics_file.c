@@ -5,8 +5,8 @@
 #include "core/base/json.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "io/hdf5/files.h"
-#include "io/hdf5/owner.h"
+#include "io/files/files.h"
+#include "io/files/owner.h"
 
 #include <errno.h>
 #include <fcntl.h>

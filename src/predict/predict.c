@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "core/stats/metrics.h"
 #include "io/data/data.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/hdf5/guarded_check.h"
 #include "io/model/model_file.h"
 #include "io/results/results.h"

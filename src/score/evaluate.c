@@ -2,7 +2,7 @@
 #include "src/score/evaluate.h"
 
 #include "core/base/mem.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/model/model_file.h"
 #include "src/host/resources.h"
 #include "src/score/score.h"

@@ -3,7 +3,7 @@
 
 #include "core/base/json.h"
 #include "core/base/mem.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/hdf5/h5.h"
 #include "mpi/links.h"
 #include "src/cpu/kernels/kernels.h"

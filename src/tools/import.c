@@ -4,7 +4,7 @@
 #include "core/base/list.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 
 #include <inttypes.h>
 #include <math.h>

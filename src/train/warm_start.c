@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "core/base/sort.h"
 #include "io/checkpoint/checkpoint.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/model/model_file.h"
 
 #include <inttypes.h>

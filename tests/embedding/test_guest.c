@@ -3,7 +3,7 @@
  * compiled with. */
 #include "core/base/floating.h"
 #include "io/data/data.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/model/model_file.h"
 #include "src/api/tutti.h"
 #include "src/train/trainer.h"

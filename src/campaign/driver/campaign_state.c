@@ -4,7 +4,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 #include "src/campaign/label/oracle.h"
 #include "src/host/status_file.h"
 

@@ -4,7 +4,7 @@
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "core/stats/metrics.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 #include "src/campaign/driver/stage.h"
 #include "src/campaign/label/oracle.h"
 

@@ -2,7 +2,7 @@
  * set back to an earlier stage (--from). */
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 #include "src/campaign/driver/driver_internal.h"
 #include "src/campaign/pool/score_pool.h"
 #include "src/host/resources.h"

@@ -3,7 +3,7 @@
 #include "core/base/clock.h"
 
 #include "core/base/log.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 #include "src/host/watchdog.h"
 
 #include <inttypes.h>

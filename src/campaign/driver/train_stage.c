@@ -1,7 +1,7 @@
 /* train_stage.c — see stage.h: train the campaign's job on the present labels. */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 #include "io/model/model_file.h"
 #include "src/campaign/driver/stage.h"
 #include "src/host/watchdog.h"

@@ -12,7 +12,7 @@
 #include "core/base/mem.h"
 #include "core/base/process.h"
 #include "io/campaign/oracle_files.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 #include "src/campaign/state/file_names.h"
 
 #include <ctype.h>

@@ -5,7 +5,7 @@
 #include "core/base/mem.h"
 #include "core/base/sort.h"
 #include "io/campaign/oracle_files.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 #include "src/campaign/state/file_names.h"
 #include "src/campaign/state/known_inputs.h"
 #include "src/host/watchdog.h"

@@ -2,7 +2,7 @@
  * Private to src/campaign/label. All functions are local and run on rank 0. */
 #ifndef TT_ORACLE_INTERNAL_H
 #define TT_ORACLE_INTERNAL_H
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "src/campaign/label/oracle.h"
 
 #include <sys/types.h>
@@ -96,8 +96,8 @@ tt_err tt_earlier_labels_read_local(const tt_label_request *q, tt_history **out)
 tt_err tt_label_groups_create(tt_labeling *a);
 void tt_label_groups_free(tt_labeling *a);
 
-/* Read the labels of all groups. why [capacity]: reason of the first group with rows without labels, ""
- * if there is none. Errors: DATA, IO, MEM. */
+/* Read the labels of all groups. why [capacity]: reason of the first group with rows without
+ * labels, "" if there is none. Errors: DATA, IO, MEM. */
 tt_err tt_label_groups_collect(const tt_labeling *a, tt_query_labels *out, char *why, int capacity);
 
 /* Set a->hopeless if more rows have failed than label.max_failed allows while groups are pending.

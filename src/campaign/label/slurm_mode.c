@@ -4,7 +4,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 #include "slurm/jobs.h"
 #include "slurm/script.h"
 

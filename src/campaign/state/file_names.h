@@ -10,7 +10,7 @@
  *     pool_scores.h5 queries.h5 pool-0000.h5 label/ */
 #ifndef TT_CAMPAIGN_FILE_NAMES_H
 #define TT_CAMPAIGN_FILE_NAMES_H
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 
 /* DIR/round-0001 (name "") or DIR/round-0001/name. A path that is too long becomes "", which no
  * file can have. */

@@ -4,7 +4,7 @@
 #include "core/base/clock.h"
 #include "core/base/json.h"
 #include "core/base/mem.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/results/importance_read.h"
 
 #include <inttypes.h>

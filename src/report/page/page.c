@@ -2,7 +2,7 @@
 #include "src/report/page/page.h"
 
 #include "core/base/directory.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "src/report/chart_text.h"
 #include "src/report/page/page_style.h"
 

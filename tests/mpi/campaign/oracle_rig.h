@@ -8,7 +8,7 @@
 
 #include "core/base/log.h"
 #include "io/checkpoint/checkpoint.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/hdf5/guarded_check.h"
 #include "src/campaign/label/oracle.h"
 

@@ -6,8 +6,8 @@
 #include "tests/support/ranks.h"
 
 #include "io/checkpoint/checkpoint.h"
-#include "io/hdf5/files.h"
-#include "io/hdf5/owner.h"
+#include "io/files/files.h"
+#include "io/files/owner.h"
 
 #include <fcntl.h>
 #include <hdf5.h>

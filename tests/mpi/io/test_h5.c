@@ -3,9 +3,9 @@
 #include "tests/support/ranks.h"
 
 #include "core/base/mem.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
+#include "io/files/owner.h"
 #include "io/hdf5/h5.h"
-#include "io/hdf5/owner.h"
 
 #include <fcntl.h>
 #include <inttypes.h>

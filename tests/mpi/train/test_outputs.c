@@ -3,7 +3,7 @@
 #include "core/base/mem.h"
 #include "core/model/partition.h"
 #include "io/data/data.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "src/predict/row_predictor.h"
 #include "src/train/check_outputs.h"
 #include "src/train/trainer.h"

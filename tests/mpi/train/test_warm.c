@@ -4,7 +4,7 @@
 #include "core/base/mem.h"
 #include "io/checkpoint/checkpoint.h"
 #include "io/data/data.h"
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "io/model/model_file.h"
 #include "src/train/trainer.h"
 #include "tests/support/check.h"

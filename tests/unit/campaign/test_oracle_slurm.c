@@ -1,7 +1,7 @@
 /* test_oracle_slurm.c — label.mode slurm with scripts in place of sbatch, squeue and the other
  * commands: nothing is submitted twice, and a failing Slurm command does not end a job. */
 #include "core/base/mem.h"
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 #include "src/campaign/label/oracle_internal.h"
 #include "tests/support/check.h"
 

@@ -1,7 +1,7 @@
 /* test_status_file.c — status.json is read as it was written. */
 #include "tests/support/check.h"
 
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 #include "src/host/status_file.h"
 
 #include <stdio.h>

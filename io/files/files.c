@@ -1,7 +1,7 @@
 /* files.c — see files.h. */
-#include "io/hdf5/files.h"
+#include "io/files/files.h"
 
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* owner.c — see owner.h. */
-#include "io/hdf5/owner.h"
+#include "io/files/owner.h"
 
 #include "core/base/directory.h"
 #include "core/base/mem.h"
