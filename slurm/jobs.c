@@ -245,11 +245,11 @@ static tt_err recover_job_ids(tt_slurm_jobs *s)
   return TT_OK;
 }
 
-tt_err tt_slurm_jobs_open_local(const tt_slurm_order *o, tt_slurm_jobs *s)
+tt_err tt_slurm_jobs_open_local(const tt_slurm_order *o, tt_slurm_jobs *out)
 {
-  *s = (tt_slurm_jobs){.order = *o, .last_progress = tt_monotonic_seconds()};
-  TT_TRY(tt_job_file_read_local(s));
-  return recover_job_ids(s);
+  *out = (tt_slurm_jobs){.order = *o, .last_progress = tt_monotonic_seconds()};
+  TT_TRY(tt_job_file_read_local(out));
+  return recover_job_ids(out);
 }
 
 /* Index of the first job in this state; -1 = there is none. */

@@ -249,14 +249,14 @@ tt_err tt_file_open_stream(const char *path, FILE **out)
   return TT_FAIL(NOINPUT, "%s: %s", path, strerror(errno));
 }
 
-tt_err tt_file_read_text(const char *path, char *text, int64_t space)
+tt_err tt_file_read_text(const char *path, char *text, int64_t capacity)
 {
   int64_t have = 0;
   int fd = -1;
   TT_TRY(tt_file_open_read(path, &fd));
   ssize_t n = 1;
-  while (n > 0 && have < space - 1) {
-    n = read(fd, text + have, (size_t)(space - 1 - have));
+  while (n > 0 && have < capacity - 1) {
+    n = read(fd, text + have, (size_t)(capacity - 1 - have));
     if (n > 0) have += n;
     if (n < 0 && errno == EINTR) n = 1;
   }

@@ -7,22 +7,22 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* The item at *at, in place; *at moves behind its comma, NULL: it was the last one. Returns NULL if
- * a quote is not closed, or text follows it. */
+/* The item at *cursor, in place; *cursor moves behind its comma, NULL: it was the last one. Returns
+ * NULL if a quote is not closed, or text follows it. */
 static char *next_item(char **cursor)
 {
-  char *src = *cursor + strspn(*cursor, " "), *item = src, *to = src;
+  char *src = *cursor + strspn(*cursor, " "), *item = src, *dst = src;
   if (*src == '"') {
-    for (src++; *src && (*src != '"' || src[1] == '"'); *to++ = *src++) src += *src == '"';
+    for (src++; *src && (*src != '"' || src[1] == '"'); *dst++ = *src++) src += *src == '"';
     if (*src++ != '"') return NULL;
     src += strspn(src, " ");
     if (*src && *src != ',') return NULL;
   } else {
-    to = src += strcspn(src, ",");
-    while (to > item && to[-1] == ' ') to--;
+    dst = src += strcspn(src, ",");
+    while (dst > item && dst[-1] == ' ') dst--;
   }
   *cursor = *src ? src + 1 : NULL;
-  *to = '\0';
+  *dst = '\0';
   return item;
 }
 

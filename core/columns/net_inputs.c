@@ -63,8 +63,8 @@ void tt_net_inputs_free(tt_net_inputs *n)
   n->columns = n->count = 0;
 }
 
-/* Copy `bytes` bytes to to + *at, and add their number to *at. With to NULL nothing is copied: the
- * sum is the size that will be needed. */
+/* Copy `bytes` bytes to dst + *used, and add their number to *used. With dst NULL nothing is
+ * copied: the sum is the size that will be needed. */
 static void append(char *dst, int64_t *used, const void *src, size_t bytes)
 {
   if (dst) memcpy(dst + *used, src, bytes);

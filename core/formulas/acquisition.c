@@ -95,12 +95,12 @@ double tt_reduce_target_scores(tt_target_reduction over, int64_t n, const double
   return reduce(kind, n, score, weight);
 }
 
-double tt_reduce_ensemble_scores(tt_ensemble_reduction reduction, int64_t n, const double *score,
+double tt_reduce_ensemble_scores(tt_ensemble_reduction join, int64_t n, const double *score,
                                  const double *weight)
 {
-  reduction_kind kind = reduction == TT_ENSEMBLE_REDUCTION_mean       ? REDUCE_MEAN
-                        : reduction == TT_ENSEMBLE_REDUCTION_weighted ? REDUCE_WEIGHTED
-                                                                      : REDUCE_MAX;
+  reduction_kind kind = join == TT_ENSEMBLE_REDUCTION_mean       ? REDUCE_MEAN
+                        : join == TT_ENSEMBLE_REDUCTION_weighted ? REDUCE_WEIGHTED
+                                                                 : REDUCE_MAX;
   return reduce(kind, n, score, weight);
 }
 

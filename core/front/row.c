@@ -48,7 +48,7 @@ static int read_number(const char *word, int32_t least, int32_t *out)
   return value >= least && value <= TT_FRONT_MOST;
 }
 
-/* The row of the table whose words begin the text; *at moves behind them. -1: none. */
+/* The row of the table whose words begin the text; *cursor moves behind them. -1: none. */
 static int find_kind(const char **cursor)
 {
   for (int k = 0; k < TT_FRONT_KIND_COUNT; k++) {

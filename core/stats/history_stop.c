@@ -161,15 +161,15 @@ static int first_rule(const stop_check *q, int scored)
 }
 
 int tt_history_should_stop(const tt_history *h, const tt_stop_settings *l, int has_lower,
-                           char *reason, int capacity)
+                           char *reason, int size)
 {
   const tt_round *last = h->rounds ? &h->round[h->rounds - 1] : NULL;
-  return first_rule(&(stop_check){h, last, l, has_lower, reason, (size_t)capacity}, 1);
+  return first_rule(&(stop_check){h, last, l, has_lower, reason, (size_t)size}, 1);
 }
 
 int tt_history_should_stop_unscored(const tt_history *h, const tt_stop_settings *l, char *reason,
-                                    int capacity)
+                                    int size)
 {
   const tt_round *last = h->rounds ? &h->round[h->rounds - 1] : NULL;
-  return first_rule(&(stop_check){h, last, l, 0, reason, (size_t)capacity}, 0);
+  return first_rule(&(stop_check){h, last, l, 0, reason, (size_t)size}, 0);
 }

@@ -45,7 +45,7 @@ tt_err tt_h5_columns_match_local(const char *file, const char *path, const tt_co
 void tt_columns_reorder(const int64_t *src, int64_t columns, int64_t count, double *value,
                         double *row);
 
-/* The levels of an input of networks, if it has any, for a table; *to is zeroed before. Owner: the
+/* The levels of an input of networks, if it has any, for a table; *dst is zeroed before. Owner: the
  * caller, tt_levels_free, also after an error. Errors: MEM. */
 tt_err tt_net_inputs_copy_levels(const tt_net_inputs *net, int64_t column, tt_levels *dst);
 

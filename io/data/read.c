@@ -482,7 +482,7 @@ static void gather_raw(loader *l, const sample_array *p, double *all)
   tt_allgatherv(l->comm, p->own, l->count * p->columns * (int64_t)sizeof *all, all, NULL);
 }
 
-tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **out, double **x, double **y)
+tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double **x, double **y)
 {
   loader l = {.comm = c, .cfg = cfg, .file = cfg->data_file};
   tt_err e = load_raw(&l, NULL);
@@ -495,5 +495,5 @@ tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **out, doub
     e = gather_hash(&l);
   }
   if (e) tt_free(*x), tt_free(*y);
-  return finish(&l, e, out);
+  return finish(&l, e, d);
 }

@@ -132,7 +132,8 @@ static void remove_abandoned(const char *temporary)
   const char *slash = strrchr(temporary, '/'), *name = slash ? slash + 1 : temporary;
   if (!strncmp(name, TT_OWNER_TEMPORARY, strlen(TT_OWNER_TEMPORARY))) return;
   snprintf(prefix, sizeof prefix, "%s", name);
-  if (!split_last(prefix) || !split_last(prefix)) return;
+  for (int i = 0; i < 2; i++)
+    if (!split_last(prefix)) return;
   tt_file_dirname_local(temporary, directory);
   (void)tt_directory_remove_files(directory, prefix, is_abandoned);
   *tt_err_record_of_thread() = kept;

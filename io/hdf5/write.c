@@ -61,16 +61,16 @@ static int track_link_order(hid_t p)
          H5Pset_link_phase_change(p, MAX_COMPACT, MAX_COMPACT) >= 0;
 }
 
-int tt_h5_track_attribute_order(hid_t p)
+int tt_h5_track_attribute_order(hid_t list)
 {
-  return H5Pset_attr_creation_order(p, CREATION_ORDER) >= 0 &&
-         H5Pset_attr_phase_change(p, MAX_COMPACT, MAX_COMPACT) >= 0;
+  return H5Pset_attr_creation_order(list, CREATION_ORDER) >= 0 &&
+         H5Pset_attr_phase_change(list, MAX_COMPACT, MAX_COMPACT) >= 0;
 }
 
 static hid_t create_fcpl(void)
 {
-  hid_t p = H5Pcreate(H5P_FILE_CREATE);
-  return p >= 0 && track_link_order(p) && tt_h5_track_attribute_order(p) ? p : -1;
+  hid_t list = H5Pcreate(H5P_FILE_CREATE);
+  return list >= 0 && track_link_order(list) && tt_h5_track_attribute_order(list) ? list : -1;
 }
 
 /* The name of the temporary file for MPI-IO, which takes what is before a colon as the type of a
@@ -133,11 +133,11 @@ tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **ou
 tt_err tt_h5_create_group(tt_h5_file *f, const char *path)
 {
   if (f->error) return f->error;
-  hid_t p = H5Pcreate(H5P_GROUP_CREATE), g = -1;
-  if (track_link_order(p) && tt_h5_track_attribute_order(p))
-    g = H5Gcreate2(f->id, path, H5P_DEFAULT, p, H5P_DEFAULT);
+  hid_t list = H5Pcreate(H5P_GROUP_CREATE), g = -1;
+  if (track_link_order(list) && tt_h5_track_attribute_order(list))
+    g = H5Gcreate2(f->id, path, H5P_DEFAULT, list, H5P_DEFAULT);
   tt_err e = g < 0 ? TT_H5_FAIL(IO, f->path, path, "cannot create the group") : TT_OK;
-  TT_H5_CLOSE(g, p);
+  TT_H5_CLOSE(g, list);
   return tt_h5_vote(f, e);
 }
 
@@ -146,14 +146,14 @@ static hid_t create_dcpl(const tt_h5_file *f, tt_h5_type type)
 {
   static const float nan32 = NAN;
   static const double nan64 = NAN;
-  hid_t p = H5Pcreate(H5P_DATASET_CREATE);
-  int ok = p >= 0 && H5Pset_layout(p, H5D_CONTIGUOUS) >= 0 &&
-           H5Pset_alloc_time(p, f->dry ? H5D_ALLOC_TIME_LATE : H5D_ALLOC_TIME_EARLY) >= 0 &&
-           H5Pset_fill_time(p, H5D_FILL_TIME_NEVER) >= 0 && H5Pset_obj_track_times(p, 0) >= 0 &&
-           tt_h5_track_attribute_order(p);
-  if (ok && type == TT_H5_F32) ok = H5Pset_fill_value(p, H5T_NATIVE_FLOAT, &nan32) >= 0;
-  if (ok && type == TT_H5_F64) ok = H5Pset_fill_value(p, H5T_NATIVE_DOUBLE, &nan64) >= 0;
-  return ok ? p : -1;
+  hid_t list = H5Pcreate(H5P_DATASET_CREATE);
+  int ok = list >= 0 && H5Pset_layout(list, H5D_CONTIGUOUS) >= 0 &&
+           H5Pset_alloc_time(list, f->dry ? H5D_ALLOC_TIME_LATE : H5D_ALLOC_TIME_EARLY) >= 0 &&
+           H5Pset_fill_time(list, H5D_FILL_TIME_NEVER) >= 0 &&
+           H5Pset_obj_track_times(list, 0) >= 0 && tt_h5_track_attribute_order(list);
+  if (ok && type == TT_H5_F32) ok = H5Pset_fill_value(list, H5T_NATIVE_FLOAT, &nan32) >= 0;
+  if (ok && type == TT_H5_F64) ok = H5Pset_fill_value(list, H5T_NATIVE_DOUBLE, &nan64) >= 0;
+  return ok ? list : -1;
 }
 
 static tt_err check_dims_local(const tt_h5_file *f, const char *path, tt_h5_type type, int ndims,

@@ -13,7 +13,7 @@
 
 enum { COLUMNS = 80, INDENT = 13, MAX_NAMES = 100 };
 
-/* Print a word at column *at, on the next line if this one is full. */
+/* Print a word at column *column, on the next line if this one is full. */
 static void print_word(int *column, const char *word, int length)
 {
   int is_first = *column == INDENT;

@@ -103,7 +103,7 @@ tt_err tt_npy_header_parse(const char *file, const char *head, size_t count, tt_
   return parse_shape(file, value_of(text, "shape"), out);
 }
 
-/* A code point as UTF-8 at *to; 0: it is none. */
+/* A code point as UTF-8 at *dst; 0: it is none. */
 static int put_character(uint32_t c, char **dst)
 {
   if (c > 0x10FFFF || (c >= 0xD800 && c < 0xE000)) return 0;

@@ -19,7 +19,7 @@ typedef struct tt_row_marks {
   int64_t file_bytes;  /* size of the file */
   tt_row_mark *mark;   /* [count] owned */
 } tt_row_marks;
-/* *to is zeroed before; owner: the caller, tt_free(to->mark). Errors: MEM. */
+/* *dst is zeroed before; owner: the caller, tt_free(dst->mark). Errors: MEM. */
 tt_err tt_row_marks_copy(const tt_row_marks *src, tt_row_marks *dst);
 
 /* How cells of a CSV file are written. Zeros are the defaults. Texts are borrowed. */

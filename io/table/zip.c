@@ -108,17 +108,17 @@ static tt_err read_directory(tt_zip *z, const char *entry, int64_t bytes, int64_
   return TT_OK;
 }
 
-tt_err tt_zip_open_local(const char *file, tt_zip *z)
+tt_err tt_zip_open_local(const char *file, tt_zip *out)
 {
   int64_t offset = 0, bytes = 0, count = 0;
   char *entry = NULL;
   size_t got = 0;
-  *z = (tt_zip){.file = file};
-  TT_TRY(tt_bytes_open_local(file, &z->bytes));
-  TT_TRY(find_directory(z, &offset, &bytes, &count));
+  *out = (tt_zip){.file = file};
+  TT_TRY(tt_bytes_open_local(file, &out->bytes));
+  TT_TRY(find_directory(out, &offset, &bytes, &count));
   TT_TRY(tt_alloc_bytes(&entry, bytes + 1, 1, "the directory of an archive"));
-  tt_err e = tt_bytes_read_local(z->bytes, offset, (size_t)bytes, entry, &got);
-  if (!e) e = read_directory(z, entry, (int64_t)got, count);
+  tt_err e = tt_bytes_read_local(out->bytes, offset, (size_t)bytes, entry, &got);
+  if (!e) e = read_directory(out, entry, (int64_t)got, count);
   tt_free(entry);
   return e;
 }

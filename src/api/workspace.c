@@ -60,15 +60,15 @@ static tt_member_outputs member_outputs(void *context, int64_t member)
   return (tt_member_outputs){r->out, r->d_out};
 }
 
-tt_err tt_row_scratch_create(const tutti_model *model, int derivatives, tt_row_scratch *r)
+tt_err tt_row_scratch_create(const tutti_model *model, int derivatives, tt_row_scratch *out)
 {
-  const tt_slopes_source source = {member_outputs, r};
-  *r = (tt_row_scratch){.model = model};
-  if (model->single) TT_TRY(allocate_arrays(model, derivatives, r));
+  const tt_slopes_source source = {member_outputs, out};
+  *out = (tt_row_scratch){.model = model};
+  if (model->single) TT_TRY(allocate_arrays(model, derivatives, out));
   if (!derivatives) return TT_OK;
-  TT_TRY(TT_ALLOC(r->slopes, model->all.count));
+  TT_TRY(TT_ALLOC(out->slopes, model->all.count));
   for (int64_t i = 0; i < model->all.count; i++)
-    TT_TRY(tt_row_slopes_create(model->all.at[i], model->single ? &source : NULL, &r->slopes[i]));
+    TT_TRY(tt_row_slopes_create(model->all.at[i], model->single ? &source : NULL, &out->slopes[i]));
   return TT_OK;
 }
 

@@ -40,16 +40,18 @@ static tt_err assign_from_map(const tt_rank_binding *s, const tt_int_list *map, 
   return TT_OK;
 }
 
-tt_err tt_device_assign(const tt_rank_binding *s, const tt_int_list *map, int share, int *device)
+tt_err tt_device_assign(const tt_rank_binding *binding, const tt_int_list *map, int share,
+                        int *device)
 {
-  if (map->count > 0) return assign_from_map(s, map, share, device);
-  if (s->peers > s->devices && !share)
+  if (map->count > 0) return assign_from_map(binding, map, share, device);
+  if (binding->peers > binding->devices && !share)
     return TT_FAIL(UNAVAILABLE,
                    "%d ranks of this node see the same %d GPU%s: start fewer ranks per node "
                    "(--ntasks-per-node=%d), or let ranks share GPUs (--share-gpu, run.share_gpu: "
                    "true)",
-                   s->peers, s->devices, s->devices == 1 ? "" : "s", s->devices);
-  *device = s->peer % s->devices;
+                   binding->peers, binding->devices, binding->devices == 1 ? "" : "s",
+                   binding->devices);
+  *device = binding->peer % binding->devices;
   return TT_OK;
 }
 
@@ -284,22 +286,24 @@ static void describe_place(const tt_rank_resources *p, int one, char text[192])
     snprintf(text, 192, "GPU%s, %s", number, p->info.name);
 }
 
-void tt_device_log_places(int ranks, const tt_rank_resources *p)
+void tt_device_log_places(int ranks, const tt_rank_resources *rank_entry)
 {
   char place[192], hosts[96];
   for (int r = 0, next; ranks > 1 && r < ranks; r = next) {
     int others = 0;
-    for (next = r + 1; next < ranks && are_alike(&p[r], &p[next]); next++)
-      others += strcmp(p[next].host, p[next - 1].host) != 0;
-    snprintf(hosts, sizeof hosts, "%s%s", others ? " to " : "", others ? p[next - 1].host : "");
-    describe_place(&p[r], next == r + 1, place);
+    for (next = r + 1; next < ranks && are_alike(&rank_entry[r], &rank_entry[next]); next++)
+      others += strcmp(rank_entry[next].host, rank_entry[next - 1].host) != 0;
+    snprintf(hosts, sizeof hosts, "%s%s", others ? " to " : "",
+             others ? rank_entry[next - 1].host : "");
+    describe_place(&rank_entry[r], next == r + 1, place);
     if (next == r + 1)
-      tt_log_root(TT_LOG_INFO, "rank %d on %s: %s", r, p[r].host, place);
+      tt_log_root(TT_LOG_INFO, "rank %d on %s: %s", r, rank_entry[r].host, place);
     else
-      tt_log_root(TT_LOG_INFO, "ranks %d to %d on %s%s: %s", r, next - 1, p[r].host, hosts, place);
+      tt_log_root(TT_LOG_INFO, "ranks %d to %d on %s%s: %s", r, next - 1, rank_entry[r].host, hosts,
+                  place);
   }
   for (int r = 0; ranks > 1 && r < ranks; r++) {
-    describe_place(&p[r], 1, place);
-    tt_log_root(TT_LOG_DEBUG, "rank %d on %s: %s", r, p[r].host, place);
+    describe_place(&rank_entry[r], 1, place);
+    tt_log_root(TT_LOG_DEBUG, "rank %d on %s: %s", r, rank_entry[r].host, place);
   }
 }

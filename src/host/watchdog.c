@@ -17,15 +17,15 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
 static int running, ending; /* under lock */
 static double limit;        /* under lock */
-static char directory[PATH_MAX], incarnation[128];
+static char my_directory[PATH_MAX], my_incarnation[128];
 static int my_rank;
 static _Atomic double last;
-static _Atomic(const char *) phase;
+static _Atomic(const char *) my_phase;
 
 static void end_process(double idle_seconds)
 {
   char reason[256];
-  const char *during = atomic_load(&phase);
+  const char *during = atomic_load(&my_phase);
   snprintf(reason, sizeof reason, "rank %d made no progress for %.0f s during %s", my_rank,
            idle_seconds, during);
   fprintf(
@@ -33,7 +33,8 @@ static void end_process(double idle_seconds)
       "tutti: error: watchdog: %s; a rank hangs or was stopped. The last checkpoint is complete: "
       "run again to continue (raise run.watchdog if a step may take this long)\n",
       reason);
-  if (directory[0]) (void)tt_status_file_update_local(directory, incarnation, "hung", reason, 75);
+  if (my_directory[0])
+    (void)tt_status_file_update_local(my_directory, my_incarnation, "hung", reason, 75);
   _exit(75);
 }
 
@@ -41,8 +42,8 @@ static void end_process(double idle_seconds)
 static void record_fatal_error(const char *reason, int exit_code)
 {
   const char *state = exit_code == tt_err_exit_code(TT_E_STOPPED) ? "hung" : "failed";
-  if (directory[0])
-    (void)tt_status_file_update_local(directory, incarnation, state, reason, exit_code);
+  if (my_directory[0])
+    (void)tt_status_file_update_local(my_directory, my_incarnation, state, reason, exit_code);
 }
 
 static void *watch(void *arg)
@@ -75,24 +76,25 @@ static int start_thread(void)
   return pthread_create(&thread, NULL, watch, NULL);
 }
 
-tt_err tt_watchdog_start_local(const char *where, const char *start, int rank, double seconds)
+tt_err tt_watchdog_start_local(const char *directory, const char *incarnation, int rank,
+                               double seconds)
 {
   tt_watchdog_heartbeat_local("start");
   tt_fatal_set_hook_local(record_fatal_error);
   pthread_mutex_lock(&lock);
   my_rank = rank;
   limit = seconds;
-  snprintf(directory, sizeof directory, "%s", where ? where : "");
-  snprintf(incarnation, sizeof incarnation, "%s", start ? start : "");
+  snprintf(my_directory, sizeof my_directory, "%s", directory ? directory : "");
+  snprintf(my_incarnation, sizeof my_incarnation, "%s", incarnation ? incarnation : "");
   int failed = running ? 0 : start_thread();
   running = !failed;
   pthread_mutex_unlock(&lock);
   return failed ? TT_FAIL(INTERNAL, "the watchdog thread cannot be started") : TT_OK;
 }
 
-void tt_watchdog_heartbeat_local(const char *next)
+void tt_watchdog_heartbeat_local(const char *phase)
 {
-  atomic_store(&phase, next);
+  atomic_store(&my_phase, phase);
   atomic_store(&last, tt_monotonic_seconds());
 }
 

@@ -100,32 +100,32 @@ static tt_err allocate_members(const tt_trained_ensembles *all, int64_t rows,
 }
 
 tt_err tt_prediction_block_create(const tt_trained_ensembles *all, int64_t rows,
-                                  const tt_prediction_shape *shape, tt_prediction_block *b)
+                                  const tt_prediction_shape *shape, tt_prediction_block *out)
 {
   int classes = 0;
-  b->columns = tt_trained_ensembles_columns(all);
-  b->quantiles = shape->quantiles;
-  b->probability = shape->quantile;
+  out->columns = tt_trained_ensembles_columns(all);
+  out->quantiles = shape->quantiles;
+  out->probability = shape->quantile;
   for (int64_t i = 0; i < all->count; i++) {
     int64_t levels = all->at[i]->calibration.levels;
-    b->levels = levels > b->levels ? levels : b->levels;
+    out->levels = levels > out->levels ? levels : out->levels;
     classes |= tt_output_is_class(all->at[i]->model.output) && !shape->no_entropy;
   }
-  int64_t cells = rows * b->columns;
-  double **column[] = {&b->mean, &b->total, &b->aleatoric, &b->epistemic};
+  int64_t cells = rows * out->columns;
+  double **column[] = {&out->mean, &out->total, &out->aleatoric, &out->epistemic};
   for (int i = 0; i < 4; i++) TT_TRY(TT_ALLOC(*column[i], cells));
-  TT_TRY(TT_ALLOC(b->quantile, b->quantiles * cells));
-  TT_TRY(TT_ALLOC(b->lower, b->levels * cells));
-  TT_TRY(TT_ALLOC(b->upper, b->levels * cells));
-  if (classes) TT_TRY(TT_ALLOC(b->entropy, cells));
-  if (classes) TT_TRY(TT_ALLOC(b->mutual_information, cells));
-  if (shape->leverage) TT_TRY(TT_ALLOC(b->leverage, cells));
-  if (shape->extrapolation) TT_TRY(TT_ALLOC(b->extrapolation, rows));
+  TT_TRY(TT_ALLOC(out->quantile, out->quantiles * cells));
+  TT_TRY(TT_ALLOC(out->lower, out->levels * cells));
+  TT_TRY(TT_ALLOC(out->upper, out->levels * cells));
+  if (classes) TT_TRY(TT_ALLOC(out->entropy, cells));
+  if (classes) TT_TRY(TT_ALLOC(out->mutual_information, cells));
+  if (shape->leverage) TT_TRY(TT_ALLOC(out->leverage, cells));
+  if (shape->extrapolation) TT_TRY(TT_ALLOC(out->extrapolation, rows));
   int64_t slopes = shape->jacobian ? cells * all->at[0]->scaler.inputs : 0;
-  double **jacobian[] = {&b->jacobian.mean, &b->jacobian.total, &b->jacobian.aleatoric,
-                         &b->jacobian.epistemic};
+  double **jacobian[] = {&out->jacobian.mean, &out->jacobian.total, &out->jacobian.aleatoric,
+                         &out->jacobian.epistemic};
   for (int i = 0; shape->jacobian && i < 4; i++) TT_TRY(TT_ALLOC(*jacobian[i], slopes));
-  return shape->members ? allocate_members(all, rows, b) : TT_OK;
+  return shape->members ? allocate_members(all, rows, out) : TT_OK;
 }
 
 void tt_prediction_block_free(tt_prediction_block *b)

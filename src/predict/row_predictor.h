@@ -47,17 +47,17 @@ tt_slice tt_row_predictor_slice(int64_t rows, int64_t block, int ranks, int rank
 
 /* Collective. Borrows what the options point to. Errors: MEM. */
 tt_err tt_row_predictor_open(const tt_row_options *o, tt_row_predictor **out);
-void tt_row_predictor_close(tt_row_predictor **p); /* local; accepts NULL */
+void tt_row_predictor_close(tt_row_predictor **w); /* local; accepts NULL */
 
 /* Rows of a chunk, at most; the same on all ranks. Local. */
-int64_t tt_row_predictor_rows(const tt_row_predictor *p);
+int64_t tt_row_predictor_rows(const tt_row_predictor *w);
 
 /* Collective. Predict the next rows of this rank: *chunk is valid until the next call, and NULL
  * after the last chunk of all ranks. Bit-identical on any number of ranks, for chunks of any size.
  *   e  what became of the chunk before on this rank, TT_OK at first: if it is an error on one rank,
  *      all ranks get it
  * Errors: of read_local, of the engine. */
-tt_err tt_row_predictor_next(tt_row_predictor *p, tt_err e, const tt_row_chunk **chunk);
+tt_err tt_row_predictor_next(tt_row_predictor *w, tt_err e, const tt_row_chunk **chunk);
 
 /* Bytes that it allocates on a rank with a shard, to a few percent. Local.
  *   width, columns  of an ensemble; of all ensembles */

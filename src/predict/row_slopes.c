@@ -29,23 +29,24 @@ static tt_err find_scales(tt_row_slopes *s)
 }
 
 tt_err tt_row_slopes_create(const tt_trained_ensemble *m, const tt_slopes_source *source,
-                            tt_row_slopes *s)
+                            tt_row_slopes *out)
 {
   int64_t q = m->model.quantities, width = tt_trained_ensemble_width(m), inputs = m->model.inputs;
-  double **of_component[] = {&s->amplitude, &s->spread, &s->d_amplitude, &s->d_spread};
-  double **of_target[] = {&s->mu, &s->variance}, **slopes[] = {&s->d_mu, &s->d_variance};
-  double **sum[] = {&s->mean, &s->between, &s->within, &s->center, &s->apart};
-  double **slope_sum[] = {&s->d_mean, &s->d_between, &s->d_within, &s->d_center, &s->d_apart};
-  *s = (tt_row_slopes){.m = m};
-  TT_TRY(find_scales(s));
+  double **of_component[] = {&out->amplitude, &out->spread, &out->d_amplitude, &out->d_spread};
+  double **of_target[] = {&out->mu, &out->variance}, **slopes[] = {&out->d_mu, &out->d_variance};
+  double **sum[] = {&out->mean, &out->between, &out->within, &out->center, &out->apart};
+  double **slope_sum[] = {&out->d_mean, &out->d_between, &out->d_within, &out->d_center,
+                          &out->d_apart};
+  *out = (tt_row_slopes){.m = m};
+  TT_TRY(find_scales(out));
   if (source)
-    s->source = *source;
+    out->source = *source;
   else
-    TT_TRY(tt_ensemble_slopes_create(m, &s->network));
-  TT_TRY(TT_ALLOC(s->x, inputs));
-  TT_TRY(TT_ALLOC(s->fold_x, inputs));
-  TT_TRY(TT_ALLOC(s->own, inputs));
-  TT_TRY(TT_ALLOC(s->own_variance, inputs));
+    TT_TRY(tt_ensemble_slopes_create(m, &out->network));
+  TT_TRY(TT_ALLOC(out->x, inputs));
+  TT_TRY(TT_ALLOC(out->fold_x, inputs));
+  TT_TRY(TT_ALLOC(out->own, inputs));
+  TT_TRY(TT_ALLOC(out->own_variance, inputs));
   for (int i = 0; m->scaler.components && i < 4; i++)
     TT_TRY(TT_ALLOC(*of_component[i], m->scaler.components * (i < 2 ? 1 : inputs)));
   for (int i = 0; i < 2; i++) TT_TRY(TT_ALLOC(*of_target[i], q));

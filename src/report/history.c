@@ -43,18 +43,18 @@ static void fill_epoch(const tt_results *k, int64_t epoch, double *sorted, tt_lo
   }
 }
 
-tt_err tt_loss_history_create(const tt_results *k, int64_t first, tt_loss_history *h)
+tt_err tt_loss_history_create(const tt_results *k, int64_t first, tt_loss_history *out)
 {
   double *sorted = NULL;
-  *h = (tt_loss_history){.first = first, .end = ensemble_end(k, first)};
-  tt_err e = TT_ALLOC(sorted, h->end - first);
-  if (!e) e = TT_ALLOC(h->members, k->epochs);
+  *out = (tt_loss_history){.first = first, .end = ensemble_end(k, first)};
+  tt_err e = TT_ALLOC(sorted, out->end - first);
+  if (!e) e = TT_ALLOC(out->members, k->epochs);
   for (int i = 0; i < TT_LOSS_KINDS; i++)
     for (int j = 0; j < TT_LOSS_QUANTILES; j++)
-      if (!e) e = TT_ALLOC(h->quantile[i][j], k->epochs);
-  for (int64_t epoch = 0; !e && epoch < k->epochs; epoch++) fill_epoch(k, epoch, sorted, h);
+      if (!e) e = TT_ALLOC(out->quantile[i][j], k->epochs);
+  for (int64_t epoch = 0; !e && epoch < k->epochs; epoch++) fill_epoch(k, epoch, sorted, out);
   tt_free(sorted);
-  if (e) tt_loss_history_free(h);
+  if (e) tt_loss_history_free(out);
   return e;
 }
 
@@ -79,16 +79,16 @@ static void print_epochs(const tt_results *k, const tt_loss_history *h)
 tt_err tt_loss_history_print_local(const char *results)
 {
   tt_results *k = NULL;
-  tt_loss_history h = {0};
+  tt_loss_history out = {0};
   TT_TRY(tt_results_read_local(results, &k));
   tt_err e = TT_OK;
   printf("ensemble\tepoch\ttraining\ttrain_q10\ttrain_q50\ttrain_q90\tvalidation_q10\t"
          "validation_q50\tvalidation_q90\n");
-  for (int64_t first = 0; !e && first < k->members; first = h.end) {
-    e = tt_loss_history_create(k, first, &h);
+  for (int64_t first = 0; !e && first < k->members; first = out.end) {
+    e = tt_loss_history_create(k, first, &out);
     if (e) continue;
-    print_epochs(k, &h);
-    tt_loss_history_free(&h);
+    print_epochs(k, &out);
+    tt_loss_history_free(&out);
   }
   tt_results_destroy(&k);
   return e;

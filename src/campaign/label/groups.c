@@ -76,25 +76,25 @@ int64_t tt_labeled_rows(const double *y, int64_t rows, int64_t targets)
 }
 
 tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, const double *y,
-                                   const char *reason)
+                                   const char *why)
 {
   char path[TT_PATH_MAX];
   tt_path_join(g->directory, TT_LABEL_ACCEPTED_FILE, path);
-  TT_TRY(tt_accepted_labels_write_local(path, g->count, g->id, y, target, reason));
+  TT_TRY(tt_accepted_labels_write_local(path, g->count, g->id, y, target, why));
   g->state = TT_LABEL_GROUP_labeled;
   g->failed = g->count - tt_labeled_rows(y, g->count, target->count);
   g->counted = 1;
   return TT_OK;
 }
 
-tt_err tt_label_group_write_failed(tt_label_group *g, const char *reason)
+tt_err tt_label_group_write_failed(tt_label_group *g, const char *why)
 {
   char path[TT_PATH_MAX], text[2048];
   tt_path_join(g->directory, TT_LABEL_FAILED_FILE, path);
-  snprintf(text, sizeof text, "%.*s\n", (int)strcspn(reason, "\n"), reason);
+  snprintf(text, sizeof text, "%.*s\n", (int)strcspn(why, "\n"), why);
   TT_TRY(tt_file_write_atomic_local(path, text));
   g->state = TT_LABEL_GROUP_failed;
   tt_log_root(TT_LOG_WARN, "%s: no labels for its %" PRId64 " candidate%s: %s", g->directory,
-              g->count, g->count == 1 ? "" : "s", reason);
+              g->count, g->count == 1 ? "" : "s", why);
   return TT_OK;
 }

@@ -382,8 +382,7 @@ static tt_err collect_group(const tt_labeling *a, const tt_label_group *g, tt_qu
   return TT_OK;
 }
 
-tt_err tt_label_groups_collect(const tt_labeling *a, tt_query_labels *out, char *reason,
-                               int capacity)
+tt_err tt_label_groups_collect(const tt_labeling *a, tt_query_labels *out, char *why, int capacity)
 {
   char one[1024];
   tt_err e = TT_OK;
@@ -393,10 +392,10 @@ tt_err tt_label_groups_collect(const tt_labeling *a, tt_query_labels *out, char 
     memcpy(out->y + p * T, a->earlier->y + (a->reused[p] - 1) * T, (size_t)T * sizeof *out->y);
     out->label_status[p] = TT_LABEL_STATUS_labeled;
   }
-  reason[0] = '\0';
+  why[0] = '\0';
   for (int64_t i = 0; !e && i < a->groups; i++) {
     e = collect_group(a, &a->group[i], out, one, sizeof one);
-    if (!e && !*reason) snprintf(reason, (size_t)capacity, "%s", one);
+    if (!e && !*why) snprintf(why, (size_t)capacity, "%s", one);
     tt_watchdog_heartbeat_local("label");
   }
   return e;

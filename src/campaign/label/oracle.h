@@ -61,7 +61,7 @@ typedef struct tt_label_request {
  * label.max_failed allows, and others are not labeled yet: these are not asked, running calls are
  * killed, Slurm jobs are canceled), CANTCREAT, IO, MEM. STOPPED also if another start owns the
  * campaign: no call is made and no label accepted. */
-tt_err tt_oracle_label(tt_comm *c, const tt_label_request *q, tt_query_labels **out);
+tt_err tt_oracle_label(tt_comm *c, const tt_label_request *request, tt_query_labels **out);
 
 /* Keep labels in DIR/earlier_labels.h5 before their rounds are cut from the history, or their
  * groups moved aside: those of the queries of h (NULL = none) from `round` on, and the accepted

@@ -44,7 +44,7 @@ typedef struct tt_pool_scorer tt_pool_scorer;
 /* A scorer for all trained ensembles of the model. Borrows `s`. Owner: the caller.
  * Errors: CONFIG, DATA, DIVERGED (as tt_score_pool), MEM. */
 tt_err tt_pool_scorer_create_local(const tt_score_pool_args *s, tt_pool_scorer **out);
-void tt_pool_scorer_destroy_local(tt_pool_scorer **j); /* accepts NULL */
+void tt_pool_scorer_destroy_local(tt_pool_scorer **scorer); /* accepts NULL */
 
 /* 1 if the scores need the predictions of the members of m. */
 int tt_pool_scorer_needs_members(const tt_pool_scorer *j, const tt_trained_ensemble *m);

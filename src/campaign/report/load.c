@@ -97,11 +97,11 @@ static tt_err count_one(void *dst, const char *directory)
   return TT_OK;
 }
 
-int tt_campaign_count_local(const char *folder)
+int tt_campaign_count_local(const char *directory)
 {
   int n = 0;
-  if (tt_campaign_is_local(folder)) return 1;
-  list_folder(folder, count_one, &n);
+  if (tt_campaign_is_local(directory)) return 1;
+  list_folder(directory, count_one, &n);
   return n;
 }
 

@@ -47,14 +47,14 @@ static int64_t merge_top_k(tt_comm *c, const tt_top_k *top, int64_t count_max)
   return merge.lo;
 }
 
-tt_err tt_select_top_k(tt_selector *k, const tt_ranking *ranking, int64_t count_max,
+tt_err tt_select_top_k(tt_selector *k, const tt_ranking *ranking, int64_t max_rows,
                        tt_top_k_item **best, int64_t *count)
 {
   top_k_search o = {.k = k, .ranking = ranking};
   *best = NULL;
   *count = 0;
-  tt_err e = tt_agree(k->c, search_local(&o, k, count_max));
-  int64_t mine = e ? 0 : merge_top_k(k->c, &o.top, count_max);
+  tt_err e = tt_agree(k->c, search_local(&o, k, max_rows));
+  int64_t mine = e ? 0 : merge_top_k(k->c, &o.top, max_rows);
   if (!e) {
     *count = mine;
     tt_allreduce_sum_i64(k->c, count, 1);

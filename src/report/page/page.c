@@ -46,10 +46,10 @@ void tt_page_print(FILE *f, const char *format, ...)
   va_end(ap);
 }
 
-tt_err tt_page_begin(const char *title, const char *about, tt_page *page)
+tt_err tt_page_begin(const char *title, const char *about, tt_page *out)
 {
-  *page = (tt_page){0};
-  FILE *f = page->f = open_memstream(&page->text, &page->size);
+  *out = (tt_page){0};
+  FILE *f = out->f = open_memstream(&out->text, &out->size);
   if (!f) return TT_FAIL(MEM, "out of memory for a page");
   fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" MARK
         " " TUTTI_VERSION "\">\n"

@@ -129,12 +129,12 @@ int tt_team_is_clipped(const tt_team_member *x)
   return x->shard->cohort->member[x->m].hyper.clip_norm > 0.0f;
 }
 
-double tt_team_squares(tt_team_member *x, tt_slice segment, float *gradient)
+double tt_team_squares(tt_team_member *x, tt_slice blocks, float *gradient)
 {
   const tt_team_buffers *b = x->team->buffers;
   double *own = b->block + b->blocks[x->rank].first, sum = 0.0;
   if (!x->error)
-    x->error = x->shard->ops->team->squares(x->team->engine, x->m, segment, gradient, own);
+    x->error = x->shard->ops->team->squares(x->team->engine, x->m, blocks, gradient, own);
   if (!tt_team_is_clipped(x)) return 0.0;
   exchange_terms(x, b->blocks, b->block);
   for (int64_t i = 0; i < tt_norm_blocks(x->shard->cohort->model.params); i++) sum += b->block[i];
