@@ -13,10 +13,11 @@ tt_err tt_text_set(char **text, const char *value);
  * Errors: MEM. */
 tt_err tt_text_set_name(char **text, const char *value);
 
-/* Length in bytes of the UTF-8 character at `text`, 0 if it is not valid (RFC 3629: shortest form, no
- * surrogates). *text must not be NUL. */
+/* Length in bytes of the UTF-8 character at `text`, 0 if it is not valid (RFC 3629: shortest form,
+ * no surrogates). *text must not be NUL. */
 int tt_utf8_char_bytes(const char *text);
-/* The code point at *cursor, with *cursor moved behind it; -1 and one byte further if it is not valid. */
+/* The code point at *cursor, with *cursor moved behind it; -1 and one byte further if it is not
+ * valid. */
 int32_t tt_utf8_next(const char **cursor);
 
 int tt_text_is_utf8(const char *text);

@@ -341,10 +341,10 @@ static void tell_why_no_gpu(const tt_inventory *s)
                 s->rank_entry[0].no_gpu_reason);
 }
 
-static int exchanges_on_device(tt_exchange wanted, const tt_engine_ops *ops)
+int tt_resources_exchange_on_device(tt_exchange wanted, const tt_engine_ops *ops, int takes)
 {
-  int takes = wanted != TT_EXCHANGE_auto || tt_comm_takes_gpu_memory_local();
-  return wanted != TT_EXCHANGE_host && ops->team && ops->team->device_scratch && takes;
+  if (wanted == TT_EXCHANGE_host || !ops->team || !ops->team->device_scratch) return 0;
+  return wanted != TT_EXCHANGE_auto || takes;
 }
 
 static void warn_unused(const tt_inventory *s, const tt_resource_request *request)
@@ -381,7 +381,8 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                           .path = request->path,
                           .precision = request->precision,
                           .stop = tt_stop_signal_local,
-                          .device_exchange = exchanges_on_device(request->exchange, s->ops)};
+                          .device_exchange = tt_resources_exchange_on_device(
+                              request->exchange, s->ops, tt_comm_takes_gpu_memory_local())};
     if (s->rank_entry) tell_why_no_gpu(s);
     if (s->rank_entry) warn_unused(s, request);
     if (s->rank_entry) tt_device_log_places(s->ranks, s->rank_entry);

@@ -77,7 +77,7 @@ static void print_exchange(const tt_job_plan *p)
   if (exchange == TT_EXCHANGE_device) where = "GPU memory, as run.exchange says";
   if (exchange == TT_EXCHANGE_nccl) where = "GPU memory, by NCCL";
   if (exchange == TT_EXCHANGE_auto)
-    where = tt_comm_may_take_gpu_memory_local()
+    where = tt_plan_exchanges_on_device(p)
                 ? "GPU memory where the MPI library says that it takes it (tutti doctor), else "
                   "host memory"
                 : "host memory: the MPI library of this tutti takes no GPU memory";

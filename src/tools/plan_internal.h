@@ -33,6 +33,8 @@ tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *
  * Errors: MEM. */
 tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, tt_wave_plan *wave,
                       tt_memory_plan *most);
+/* Whether GPUs exchange their own memory; with run.exchange: auto, whether they may. */
+int tt_plan_exchanges_on_device(const tt_job_plan *p);
 /* The GPU memory of a rank of the first team for what it exchanges of a cohort, at most; 0 if it
  * has no team, or none on GPUs, or exchanges host memory. */
 double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int ranks);

@@ -91,7 +91,7 @@ static json_t *exchange_to_json(const tt_job_plan *p, int ranks)
   if (teams == ranks || !strcmp(p->ops->name, "cpu")) return json_null();
   for (int64_t i = 0; i < p->all.count; i++)
     bytes += tt_plan_exchange_bytes(p, p->all.at[i], ranks);
-  if (exchange == TT_EXCHANGE_auto && bytes == 0.0) exchange = TT_EXCHANGE_host;
+  if (!tt_plan_exchanges_on_device(p)) exchange = TT_EXCHANGE_host;
   json_t *row = json_object();
   tt_json_set(&row, "from", tt_json_text(tt_choice_exchange[exchange]));
   tt_json_set(&row, "gpu_bytes", tt_json_number(bytes));

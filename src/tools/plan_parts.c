@@ -45,12 +45,10 @@ static void find_limits(const tt_config *cfg, double *memory, double *address)
   if (cfg->run_memory > 0.0) *memory = cfg->run_memory;
 }
 
-/* Whether GPUs exchange their own memory; with auto, whether they may. */
-static int exchanges_on_device(const tt_job_plan *p)
+int tt_plan_exchanges_on_device(const tt_job_plan *p)
 {
-  tt_exchange exchange = (tt_exchange)p->cfg->run_exchange;
-  return exchange == TT_EXCHANGE_auto ? tt_comm_may_take_gpu_memory_local()
-                                      : exchange != TT_EXCHANGE_host;
+  return tt_resources_exchange_on_device((tt_exchange)p->cfg->run_exchange, p->ops,
+                                         tt_comm_may_take_gpu_memory_local());
 }
 
 /* Ranks of the first team. */
@@ -64,8 +62,8 @@ static int team_ranks(const tt_job_plan *p, int ranks)
 double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int ranks)
 {
   int stages = p->cfg->run_stages > 1 ? (int)p->cfg->run_stages : 0;
-  int is_host = !strcmp(p->ops->name, "cpu") || !exchanges_on_device(p);
-  return is_host ? 0.0 : tt_memory_exchange_bytes(c, stages, team_ranks(p, ranks));
+  if (!tt_plan_exchanges_on_device(p)) return 0.0;
+  return tt_memory_exchange_bytes(c, stages, team_ranks(p, ranks));
 }
 
 double tt_plan_device_bytes(const tt_job_plan *p, const tt_cohort *c, tt_slice own, int ranks,
@@ -89,7 +87,7 @@ tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, t
   context.precision = (tt_precision)p->cfg->run_precision;
   const tt_resources use = {.threads = p->cfg->run_threads > 0 ? (int)p->cfg->run_threads
                                                                : tt_resources_cores_local(),
-                            .device_exchange = gpu && exchanges_on_device(p)};
+                            .device_exchange = gpu && tt_plan_exchanges_on_device(p)};
   const tt_memory_job job = {.cfg = p->cfg,
                              .cohorts = &p->all,
                              .shape = &p->shape,
