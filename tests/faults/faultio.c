@@ -186,8 +186,9 @@ FAIL_BY_FILE(ssize_t, pread, (int fd, void *data, size_t count, off_t offset), "
              (fd, data, count, offset))
 FAIL_BY_FILE(ssize_t, pread64, (int fd, void *data, size_t count, off64_t offset), "read", fd,
              (fd, data, count, offset))
-FAIL_BY_FILE(off_t, lseek, (int fd, off_t offset, int begin), "seek", fd, (fd, offset, begin))
-FAIL_BY_FILE(off64_t, lseek64, (int fd, off64_t offset, int begin), "seek", fd, (fd, offset, begin))
+FAIL_BY_FILE(off_t, lseek, (int fd, off_t offset, int whence), "seek", fd, (fd, offset, whence))
+FAIL_BY_FILE(off64_t, lseek64, (int fd, off64_t offset, int whence), "seek", fd,
+             (fd, offset, whence))
 FAIL_BY_FILE(int, fsync, (int fd), "fsync", fd, (fd))
 FAIL_BY_FILE(int, fdatasync, (int fd), "fsync", fd, (fd))
 FAIL_BY_FILE(int, ftruncate, (int fd, off_t length), "ftruncate", fd, (fd, length))

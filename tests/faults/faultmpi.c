@@ -60,10 +60,10 @@ CALL(Gatherv,
      (const void *in, int n, MPI_Datatype t, void *out, const int m[], const int index[],
       MPI_Datatype u, int root, MPI_Comm c),
      (in, n, t, out, m, index, u, root, c), c)
-CALL(Send, (const void *data, int n, MPI_Datatype t, int end, int tag, MPI_Comm c),
-     (data, n, t, end, tag, c), c)
-CALL(Recv, (void *data, int n, MPI_Datatype t, int begin, int tag, MPI_Comm c, MPI_Status *s),
-     (data, n, t, begin, tag, c, s), c)
+CALL(Send, (const void *data, int n, MPI_Datatype t, int receiver, int tag, MPI_Comm c),
+     (data, n, t, receiver, tag, c), c)
+CALL(Recv, (void *data, int n, MPI_Datatype t, int sender, int tag, MPI_Comm c, MPI_Status *s),
+     (data, n, t, sender, tag, c, s), c)
 
 int MPI_Finalize(void)
 {

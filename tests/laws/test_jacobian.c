@@ -127,11 +127,11 @@ static void predict_column(const tt_trained_ensemble *c, int64_t column, const d
   for (int64_t i = e->first; i < e->first + e->members; i++)
     apart += c->weight[i] * (mu[i] - center) * (mu[i] - center) / all;
   for (int64_t i = e->first; i < e->first + e->members; i++) {
-    double point = c->scaler.y_mean[target] + scale * center + near * (mu[i] - center);
+    double middle = c->scaler.y_mean[target] + scale * center + near * (mu[i] - center);
     double lambda = c->scaler.y_lambda[target], own = spread * spread * v[i];
-    tt_transform_moments user =
-        tt_transform_undo_gaussian(f, lambda, point, own + (spread * spread - near * near) * apart);
-    own = tt_transform_undo_gaussian(f, lambda, point, own).variance;
+    tt_transform_moments user = tt_transform_undo_gaussian(
+        f, lambda, middle, own + (spread * spread - near * near) * apart);
+    own = tt_transform_undo_gaussian(f, lambda, middle, own).variance;
     mu[i] = user.mean;
     mean += c->weight[i] * user.mean / all;
     within += c->weight[i] * own;
@@ -254,12 +254,12 @@ static void normalize_inputs(tt_trained_ensemble *c, int n, double *x)
 {
   static const double lambda[] = {0.0, 0.7, 2.0};
   for (int i = 0; i < IN; i++) {
-    int step = (n + i) % TT_NORMALIZE_COUNT;
-    c->scaler.x_normalize[i] = (int8_t)step;
+    int normalize = (n + i) % TT_NORMALIZE_COUNT;
+    c->scaler.x_normalize[i] = (int8_t)normalize;
     c->scaler.x_lambda[i] = lambda[n % 3];
     for (int r = 0; r < ROWS; r++) {
       double *v = &x[r * IN + i];
-      if (!tt_transform_accepts(tt_normalize_transform((tt_normalize)step), *v)) *v = 0.2 - *v;
+      if (!tt_transform_accepts(tt_normalize_transform((tt_normalize)normalize), *v)) *v = 0.2 - *v;
     }
   }
 }
@@ -335,9 +335,9 @@ TT_TEST (jacobians_at_the_ends) {
 
 /* A member reproduces itself in the units of the user too, whatever its weight. */
 TT_TEST (one_member_of_transformed_targets_has_no_epistemic_part) {
-  for (int step = 0; step < TT_TRANSFORM_COUNT; step++)
+  for (int transform = 0; transform < TT_TRANSFORM_COUNT; transform++)
     for (int k = 0; k < 200; k++) {
-      const tt_column_scale s = {0.3, 0.7, 1.0, (tt_transform)step, 0.6};
+      const tt_column_scale s = {0.3, 0.7, 1.0, (tt_transform)transform, 0.6};
       const double weight[] = {0.0, 1.0 + k, 0.0};
       double mean[] = {NAN, 0.01 * k - 1.0, NAN}, variance[] = {NAN, 0.02, NAN};
       const tt_transform_moments own = tt_denormalize_member(&s, mean[1], variance[1]);

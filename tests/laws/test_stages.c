@@ -116,11 +116,11 @@ static int pass(stages *x, int s)
   int64_t *done = x->passed[s];
   if (done[1] == parts) return 0;
   int is_forward = tt_pipeline_is_forward(parts, window, done[0], done[1]), which = !is_forward;
-  int begin = is_forward ? s - 1 : s + 1;
+  int neighbor = is_forward ? s - 1 : s + 1;
   int64_t i = done[which];
-  if (begin >= 0 && begin < x->count && x->passed[begin][which] <= i) return 0;
+  if (neighbor >= 0 && neighbor < x->count && x->passed[neighbor][which] <= i) return 0;
   float **arrays = is_forward ? x->forward : x->backward;
-  const float *in = begin >= 0 && begin < x->count ? arrays[begin] + i * x->values : NULL;
+  const float *in = neighbor >= 0 && neighbor < x->count ? arrays[neighbor] + i * x->values : NULL;
   float *out = arrays[s] + i * x->values;
   TT_CHECK_OK((is_forward ? x->ops->team->stage_forward
                           : x->ops->team->stage_backward)(x->engine[s], i, in, out));
@@ -148,10 +148,10 @@ static void share(stages *x)
 {
   tt_state *s = NULL, *all = NULL;
   for (int k = 0; k < x->count; k++)
-    for (int begin = 0; begin < x->count; begin++) {
-      tt_slice slice = x->at[begin].params;
-      if (k != begin)
-        copy(x, x->weights[k] + slice.first, x->weights[begin] + slice.first, slice.count);
+    for (int source = 0; source < x->count; source++) {
+      tt_slice slice = x->at[source].params;
+      if (k != source)
+        copy(x, x->weights[k] + slice.first, x->weights[source] + slice.first, slice.count);
     }
   tt_state_shape shape = tt_cohort_state_shape(&x->p->c);
   TT_CHECK_OK(tt_state_create(everyone(x->p), shape, &s));

@@ -245,10 +245,10 @@ static inline void fit_labels(tt_dataset *d, tt_output output)
 /* Factors on the learning rate of the layers, some of them 0; k chooses which. */
 static inline void set_rates(tt_model *m, int k)
 {
-  static const double index[] = {0.0, 0.5, 0.0, 1.0, 2.0};
+  static const double choice[] = {0.0, 0.5, 0.0, 1.0, 2.0};
   double rate[TT_MAX_FRONT + TT_MAX_LAYERS];
   int all = tt_model_all_layers(m);
-  for (int l = 0; l < all; l++) rate[l] = l == all - 1 ? 0.5 : index[(l + k) % 5];
+  for (int l = 0; l < all; l++) rate[l] = l == all - 1 ? 0.5 : choice[(l + k) % 5];
   TT_CHECK_OK(tt_model_set_rates(0, rate, all, m));
 }
 

@@ -276,9 +276,9 @@ static inline void ref_gradient(ref_batch b, double *w, double *g)
 
 /* schedules and optimizers */
 
-static inline double ref_cosine(double low, double high, double part)
+static inline double ref_cosine(double begin, double end, double part)
 {
-  return high + (low - high) * (1.0 + cos(acos(-1.0) * part)) / 2.0;
+  return end + (begin - end) * (1.0 + cos(acos(-1.0) * part)) / 2.0;
 }
 
 /* The position of an epoch in its cycle of cosine_restarts. */

@@ -32,9 +32,9 @@ static inline double ref_pool(const tt_front_layer *l, const double *in, int c, 
   double most = -INFINITY, sum = 0.0, n = l->size[0] * l->size[1];
   for (int v = 0; v < l->size[0]; v++)
     for (int u = 0; u < l->size[1]; u++) {
-      double point = ref_pixel(l, in, c, y * l->stride[0] + v, x * l->stride[1] + u);
-      most = fmax(most, point);
-      sum += point;
+      double pixel = ref_pixel(l, in, c, y * l->stride[0] + v, x * l->stride[1] + u);
+      most = fmax(most, pixel);
+      sum += pixel;
     }
   switch (l->pool) {
   case TT_POOLING_max: return most;

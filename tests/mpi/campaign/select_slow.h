@@ -106,11 +106,11 @@ static double far(const float *a, const float *b)
 static double nearest(int64_t i)
 {
   double near = INFINITY;
-  float high[D];
+  float row[D];
   for (int64_t k = 0; k < wanted; k++) near = fmin(near, far(x + i * D, x + want[k] * D));
   for (int64_t k = 0; k < LABELED && cfg.select_method == TT_SELECT_kcenter; k++) {
-    for (int d = 0; d < D; d++) high[d] = (float)labeled[k * D + d];
-    near = fmin(near, far(x + i * D, high));
+    for (int d = 0; d < D; d++) row[d] = (float)labeled[k * D + d];
+    near = fmin(near, far(x + i * D, row));
   }
   return near;
 }

@@ -357,9 +357,9 @@ TT_TEST (chunks_change_nothing) {
   tt_round r = {0};
   tt_select_args s = question(1, 5000);
   double zero = 0.0, unit = 1.0;
-  int8_t step = TT_NORMALIZE_none;
+  int8_t none = TT_NORMALIZE_none;
   tt_scaler narrow = {
-      .inputs = 1, .x_mean = &zero, .x_scale = &unit, .x_normalize = &step, .x_lambda = &unit};
+      .inputs = 1, .x_mean = &zero, .x_scale = &unit, .x_normalize = &none, .x_lambda = &unit};
   s.scaler = &narrow;
   TT_CHECK_OK(tt_select_queries(comm, &s, &r, &p));
   TT_CHECK(r.accurate, ==, LARGE / 2);

@@ -36,8 +36,8 @@ TT_TEST (ensembles_choose_rows_by_mask_or_by_number) {
   TT_CHECK(sum, ==, (int64_t)(sizeof x + sizeof y + sizeof mask + sizeof chosen));
   TT_CHECK(d->selections, ==, 2);
   for (int i = 0; i < 2 * N; i++) TT_CHECK((int)d->selected[i], ==, (int)mask[i % N]);
-  static const int64_t index[] = {0, -1, 1, 0};
-  for (int k = 0; k < 4; k++) TT_CHECK(cfg->ensemble[k].selection, ==, index[k]);
+  static const int64_t wanted[] = {0, -1, 1, 0};
+  for (int k = 0; k < 4; k++) TT_CHECK(cfg->ensemble[k].selection, ==, wanted[k]);
   uint64_t hash = d->hash;
   tt_dataset_destroy(&d);
   mask[0] = 1;

@@ -162,9 +162,9 @@ static int64_t training_values(int k, const int8_t *split, double *v, double qua
   memcpy(sorted, v, (size_t)n * sizeof *v);
   qsort(sorted, (size_t)n, sizeof *sorted, tt_compare_f64);
   for (int i = 0; i < 3; i++) {
-    double point = 0.25 * (i + 1) * (double)(n - 1);
-    int64_t below = (int64_t)point;
-    quartile[i] = sorted[below] + (point - (double)below) * (sorted[below + 1] - sorted[below]);
+    double position = 0.25 * (i + 1) * (double)(n - 1);
+    int64_t below = (int64_t)position;
+    quartile[i] = sorted[below] + (position - (double)below) * (sorted[below + 1] - sorted[below]);
   }
   return n;
 }
@@ -172,12 +172,12 @@ static int64_t training_values(int k, const int8_t *split, double *v, double qua
 /* Also the normalizations that need all values of a column have the same bits on any number of
  * ranks; tests/system/data/normalize.py compares all of them with NumPy. */
 TT_TEST (columns_have_their_own_normalization) {
-  static char step[] = "robust:a,yeo_johnson:b,minmax:*";
+  static char choice[] = "robust:a,yeo_johnson:b,minmax:*";
   static double v[N];
   double quartile[3];
   tt_dataset *d = NULL;
   tt_config cfg = config();
-  cfg.data_normalize = step;
+  cfg.data_normalize = choice;
   make_values();
   put();
   TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));

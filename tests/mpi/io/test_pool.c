@@ -281,11 +281,11 @@ TT_TEST (columns_are_matched_by_their_names) {
 /* Mean and standard deviation of all rows of pool.file, by data.normalize_inputs: pool. */
 TT_TEST (inputs_are_normalized_by_the_pool) {
   double offset[D], scale[D], lambda[D];
-  int8_t step[D];
+  int8_t normalize[D];
   char path[2 * SCRATCH_ROOM], inputs[] = "x";
   tt_config cfg = {.pool_file = path, .pool_inputs = inputs};
-  memset(step, TT_NORMALIZE_standard, sizeof step);
-  const tt_fitted fitted = {.by = step, .lambda = lambda, .mean = offset, .scale = scale};
+  memset(normalize, TT_NORMALIZE_standard, sizeof normalize);
+  const tt_fitted fitted = {.by = normalize, .lambda = lambda, .mean = offset, .scale = scale};
   snprintf(path, sizeof path, "%s", name[0]);
   make_values();
   for (int i = 0; i < ROWS; i++) x[i * D + 2] = 0.3f;

@@ -81,18 +81,18 @@ COUNTED int MPI_Gatherv(const void *in, int n, MPI_Datatype t, void *out, const 
   return PMPI_Gatherv(in, n, t, out, m, index, u, root, c);
 }
 
-COUNTED int MPI_Recv(void *data, int n, MPI_Datatype t, int begin, int tag, MPI_Comm c,
+COUNTED int MPI_Recv(void *data, int n, MPI_Datatype t, int sender, int tag, MPI_Comm c,
                      MPI_Status *s)
 {
   add(n, t);
-  return PMPI_Recv(data, n, t, begin, tag, c, s);
+  return PMPI_Recv(data, n, t, sender, tag, c, s);
 }
 
-COUNTED int MPI_Irecv(void *data, int n, MPI_Datatype t, int begin, int tag, MPI_Comm c,
+COUNTED int MPI_Irecv(void *data, int n, MPI_Datatype t, int sender, int tag, MPI_Comm c,
                       MPI_Request *r)
 {
   add(n, t);
-  return PMPI_Irecv(data, n, t, begin, tag, c, r);
+  return PMPI_Irecv(data, n, t, sender, tag, c, r);
 }
 
 COUNTED int MPI_Finalize(void)

@@ -133,10 +133,10 @@ static tt_team_traffic traffic_in_stages(const problem *p, tt_pipeline_grid grid
     if (behind) all.bytes += 4 * rows * first[place.layers.count - 1].out;
   }
   for (int column = 0; place.stage >= 0 && column < grid.columns; column++) {
-    int64_t end = tt_part_segment_of(place.layers.params, grid.columns, column).count;
+    int64_t count = tt_part_segment_of(place.layers.params, grid.columns, column).count;
     if (column == place.column) continue;
-    all.bytes += 4 * (sums * end + place.segment.count);
-    all.messages += sums * (end > 0) + (place.segment.count > 0);
+    all.bytes += 4 * (sums * count + place.segment.count);
+    all.messages += sums * (count > 0) + (place.segment.count > 0);
   }
   return all;
 }

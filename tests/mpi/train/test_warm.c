@@ -150,11 +150,11 @@ TT_TEST (new_members_and_diverged_ones_have_new_weights) {
                     "ensembles.a.train.optimizer=sgd"));
   TT_CHECK_OK(TRAIN("anew", cold, "ensembles.a.members=5", "ensembles.a.train.optimizer=sgd"));
   for (int i = 0; i < 2; i++) {
-    char high[] = "grown0";
-    high[5] = (char)('0' + i);
-    TT_CHECK_OK(TRAIN(high, from(ways[i], "bad"), "ensembles.a.members=5",
+    char directory[] = "grown0";
+    directory[5] = (char)('0' + i);
+    TT_CHECK_OK(TRAIN(directory, from(ways[i], "bad"), "ensembles.a.members=5",
                       "ensembles.a.train.optimizer=sgd"));
-    tt_trained_ensembles bad = model("bad"), anew = model("anew"), got = model(high);
+    tt_trained_ensembles bad = model("bad"), anew = model("anew"), got = model(directory);
     TT_CHECK(bad.at[0]->status[1], ==, TT_STATUS_diverged);
     for (int64_t m = 0; m < 5; m++) /* of ensemble a: 0 and 2 continue */
       TT_CHECK(same(&anew, m, &got, m, 0), ==, m % 2 || m > 2);

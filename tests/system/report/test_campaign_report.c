@@ -321,9 +321,9 @@ TT_TEST (campaigns_with_other_seeds_are_repeats) {
 }
 
 /* Any numbers give a valid picture. */
-static void say_point(const void *object, int64_t i, char *text, size_t size)
+static void say_point(const void *data, int64_t i, char *text, size_t size)
 {
-  (void)object;
+  (void)data;
   snprintf(text, size, "point \"%lld\" | <&>", (long long)i);
 }
 
@@ -346,38 +346,38 @@ TT_TEST (any_numbers_can_be_drawn) {
   static const double edge[] = {0,    1,     -1,       1e-300, 1e300, 0.1,  1e12,
                                 -1e9, 1e-12, INFINITY, NAN,    5,     5.01, 123456789};
   enum { N = sizeof edge / sizeof *edge };
-  for (int begin = 0; begin < N; begin++) {
+  for (int shift = 0; shift < N; shift++) {
     double x[N], y[N];
     for (int i = 0; i < N; i++) {
-      x[i] = edge[(i * 3 + begin) % N];
-      y[i] = edge[(i * 5 + 2 * begin) % N];
+      x[i] = edge[(i * 3 + shift) % N];
+      y[i] = edge[(i * 5 + 2 * shift) % N];
     }
     const char *const odd = "\xFF<&>\x01\xEF\xBF\xBF";
     const tt_chart_series series[] = {
         {.name = odd,
-         .points = N - begin,
+         .points = N - shift,
          .x = x,
          .y = y,
-         .mark = (tt_chart_mark)(begin % TT_CHART_MARKS),
+         .mark = (tt_chart_mark)(shift % TT_CHART_MARKS),
          .hover = say_point,
          .member = member},
         {.name = "alone",
          .points = 1,
-         .x = x + begin,
-         .y = y + begin,
+         .x = x + shift,
+         .y = y + shift,
          .mark = TT_CHART_LINE,
          .style = 1},
         {.name = "empty", .x = x, .y = y, .mark = TT_CHART_LINE, .style = 2}};
     const tt_chart c = {.title = "a & b",
                         .x_label = "x < y",
                         .y_label = "\"y\"",
-                        .count = begin % 4,
+                        .count = shift % 4,
                         .series = series,
-                        .is_square = begin % 3 == 0,
+                        .is_square = shift % 3 == 0,
                         .least_x_step = 1,
-                        .may_be_log_x = begin % 2};
+                        .may_be_log_x = shift % 2};
     char name[32];
-    snprintf(name, sizeof name, "chart-%d.svg", begin);
+    snprintf(name, sizeof name, "chart-%d.svg", shift);
     check_chart(&c, name);
   }
 }

@@ -85,10 +85,10 @@ TT_TEST (a_directory_is_refused) {
 }
 
 TT_TEST (a_socket_is_refused) {
-  struct sockaddr_un value = {.sun_family = AF_UNIX};
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
   int s = socket(AF_UNIX, SOCK_STREAM, 0);
-  snprintf(value.sun_path, sizeof value.sun_path, "%s", path);
-  TT_CHECK(bind(s, (const struct sockaddr *)&value, sizeof value), ==, 0);
+  snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+  TT_CHECK(bind(s, (const struct sockaddr *)&address, sizeof address), ==, 0);
   all_refuse("is a socket, not a regular file");
   close(s);
   TT_CHECK(unlink(path), ==, 0);

@@ -64,10 +64,10 @@ static void bijective(uint32_t n, uint64_t seed)
   TT_CHECK_OK(TT_ALLOC(seen, n));
   tt_shuffle s = tt_shuffle_make(n, seed, 1, TT_PURPOSE_SHUFFLE, 2);
   for (uint32_t i = 0; i < n; i++) {
-    uint32_t end = tt_shuffle_at(&s, i);
-    TT_CHECK(end, <, n);
-    TT_CHECK(seen[end], ==, 0);
-    seen[end] = 1;
+    uint32_t place = tt_shuffle_at(&s, i);
+    TT_CHECK(place, <, n);
+    TT_CHECK(seen[place], ==, 0);
+    seen[place] = 1;
   }
   tt_free(seen);
 }

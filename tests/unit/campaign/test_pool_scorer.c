@@ -117,12 +117,12 @@ TT_TEST (every_score_of_every_output_is_its_plain_formula) {
           TT_ALLOC(s.members[i], m.at[i]->members * 2 * tt_trained_ensemble_width(m.at[i]) * N));
       TT_CHECK_OK(tt_engine_cpu.predict(m.at[i], &use, N, x, NULL, s.members[i]));
     }
-    for (int step = 0; step < TT_ACQUISITION_COUNT; step++)
-      for (int v = 0; v < 4 && tt_acquisition_supports((tt_acquisition)step, (tt_output)out); v++) {
-        tt_config *cfg = config((tt_acquisition)step);
+    for (int kind = 0; kind < TT_ACQUISITION_COUNT; kind++)
+      for (int v = 0; v < 4 && tt_acquisition_supports((tt_acquisition)kind, (tt_output)out); v++) {
+        tt_config *cfg = config((tt_acquisition)kind);
         cfg->score_scaled = v % 2;
         cfg->score_goal = v / 2;
-        cfg->score_target_reduction = (v + step) % TT_TARGET_REDUCTION_COUNT;
+        cfg->score_target_reduction = (v + kind) % TT_TARGET_REDUCTION_COUNT;
         cfg->score_ensemble_reduction =
             v / 2 ? TT_ENSEMBLE_REDUCTION_quota : TT_ENSEMBLE_REDUCTION_weighted;
         check_scores(cfg, &m, x, &s);

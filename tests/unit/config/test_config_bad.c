@@ -30,7 +30,7 @@ TT_TEST (every_mistake_is_reported_with_its_place) {
 
 /* Every score with every loss: rejected exactly if the output lacks what the score needs; each
  * score that the message offers instead is accepted. */
-static tt_err score_with_loss(int step, int loss)
+static tt_err score_with_loss(int kind, int loss)
 {
   tt_config *c = NULL;
   char text[512];
@@ -38,7 +38,7 @@ static tt_err score_with_loss(int step, int loss)
       text, sizeof text,
       JOB
       "pool: {file: p.h5}\nlabel: {command: [f]}\nscore: {acquisition: %s}\ntrain: {loss: %s}\n",
-      tt_choice_acquisition[step], tt_choice_loss[loss]);
+      tt_choice_acquisition[kind], tt_choice_loss[loss]);
   tt_err e = parse(text, NULL, 0, &c);
   tt_config_destroy(&c);
   return e;
@@ -46,14 +46,14 @@ static tt_err score_with_loss(int step, int loss)
 
 TT_TEST (scores_that_do_not_fit_the_output_are_rejected) {
   for (int loss = 0; tt_choice_loss[loss]; loss++)
-    for (int step = 0; step < TT_ACQUISITION_COUNT; step++) {
+    for (int kind = 0; kind < TT_ACQUISITION_COUNT; kind++) {
       char part[64];
-      int fits = tt_acquisition_supports((tt_acquisition)step, tt_loss_output_head((tt_loss)loss));
-      tt_err e = score_with_loss(step, loss);
+      int fits = tt_acquisition_supports((tt_acquisition)kind, tt_loss_output_head((tt_loss)loss));
+      tt_err e = score_with_loss(kind, loss);
       TT_CHECK(e, ==, fits ? TT_OK : (tt_err)TT_E_CONFIG);
       if (fits) continue;
       snprintf(part, sizeof part, "job.yaml:5:22: score.acquisition: %s does not fit ensembles[0]",
-               tt_choice_acquisition[step]);
+               tt_choice_acquisition[kind]);
       TT_CHECK_HAS(tt_err_last(), part);
       for (int other = 0; other < TT_ACQUISITION_COUNT; other++) {
         int offered =

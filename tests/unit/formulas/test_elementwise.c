@@ -45,16 +45,16 @@ static double last_place(double x)
 static void measure(const bound *b)
 {
   double worst = 0.0, unit = 1.0;
-  float point = 0.0f;
+  float worst_x = 0.0f;
   for (uint64_t bits = 0; bits <= UINT32_MAX; bits += 2003) { /* a prime: all exponents and signs */
     float x = tt_int_as_float((int32_t)(uint32_t)bits);
     if (!(x >= b->low && x <= b->high)) continue;
     double truth = b->truth((double)x), error = fabs((double)b->f(x) - truth);
     if (b->ulp > 0.0) unit = last_place(truth);
-    if (error / unit > worst) worst = error / unit, point = x;
+    if (error / unit > worst) worst = error / unit, worst_x = x;
   }
   fprintf(stderr, "  %-15s %.3g %s at %.9g\n", b->name, worst, b->ulp > 0.0 ? "ulp" : "absolute",
-          (double)point);
+          (double)worst_x);
   TT_CHECK(worst, <=, b->ulp > 0.0 ? b->ulp : b->absolute);
 }
 

@@ -286,26 +286,26 @@ TT_TEST (every_reason_for_no_gpu_has_its_own_words) {
 /* A pipe or a socket that nobody reads is left over from a daemon that has ended. */
 TT_TEST (a_daemon_of_mps_is_one_that_answers) {
   char root[] = "/tmp/tutti_mps_XXXXXX", text[200];
-  struct sockaddr_un value = {.sun_family = AF_UNIX};
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
   assert_non_null(mkdtemp(root));
-  snprintf(value.sun_path, sizeof value.sun_path, "%s/control", root);
+  snprintf(address.sun_path, sizeof address.sun_path, "%s/control", root);
   TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
   TT_CHECK_HAS(text, "no daemon of MPS runs (pipe directory /tmp/tutti_mps_");
-  TT_CHECK(mkfifo(value.sun_path, 0600), ==, 0);
+  TT_CHECK(mkfifo(address.sun_path, 0600), ==, 0);
   TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
-  int reader = open(value.sun_path, O_RDONLY | O_NONBLOCK);
+  int reader = open(address.sun_path, O_RDONLY | O_NONBLOCK);
   TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 1);
   TT_CHECK_HAS(text, "a daemon of MPS runs");
   close(reader);
-  unlink(value.sun_path);
+  unlink(address.sun_path);
   for (int kind = 0; kind < 2; kind++) {
     int s = socket(AF_UNIX, kind ? SOCK_SEQPACKET : SOCK_STREAM, 0);
-    TT_CHECK(bind(s, (struct sockaddr *)&value, sizeof value), ==, 0);
+    TT_CHECK(bind(s, (struct sockaddr *)&address, sizeof address), ==, 0);
     TT_CHECK(listen(s, 1), ==, 0);
     TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 1);
     close(s);
     TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
-    unlink(value.sun_path);
+    unlink(address.sun_path);
   }
   TT_CHECK_OK(tt_directory_remove(root));
 }

@@ -36,15 +36,15 @@ TT_TEST (columns_are_matched_by_name_then_by_position) {
     for (int side = 0; side < 2; side++) { /* which side has no names from the user */
       tt_columns wanted = columns(cases[i].wanted, side || cases[i].given);
       tt_columns here = columns(cases[i].here, !side || cases[i].given);
-      int64_t begin[MOST];
+      int64_t found[MOST];
       tt_columns_fit fit;
-      TT_CHECK_OK(tt_columns_compare(&wanted, &here, begin, &fit));
+      TT_CHECK_OK(tt_columns_compare(&wanted, &here, found, &fit));
       TT_CHECK((int)fit, ==, (int)cases[i].fit);
       for (int64_t k = 0; k < wanted.count && fit != TT_COLUMNS_FIT_different; k++)
         if (fit == TT_COLUMNS_FIT_reordered)
-          assert_string_equal(here.name[begin[k]], wanted.name[k]);
+          assert_string_equal(here.name[found[k]], wanted.name[k]);
         else
-          TT_CHECK(begin[k], ==, k);
+          TT_CHECK(found[k], ==, k);
       tt_columns_free(&wanted);
       tt_columns_free(&here);
     }

@@ -15,12 +15,12 @@ static tt_scaler scaler(void)
 
 /* A shift and a scale are no transform: such models do not need the members. */
 TT_TEST (only_transforms_count_as_transforms) {
-  for (int step = 0; step < TT_NORMALIZE_COUNT; step++) {
+  for (int kind = 0; kind < TT_NORMALIZE_COUNT; kind++) {
     tt_scaler s = scaler();
-    int transforms = tt_normalize_transform((tt_normalize)step) != TT_TRANSFORM_identity;
-    s.x_normalize[INPUTS - 1] = (int8_t)step;
+    int transforms = tt_normalize_transform((tt_normalize)kind) != TT_TRANSFORM_identity;
+    s.x_normalize[INPUTS - 1] = (int8_t)kind;
     TT_CHECK(tt_scaler_transformed_target(&s), ==, -1);
-    s.y_normalize[1] = (int8_t)step;
+    s.y_normalize[1] = (int8_t)kind;
     TT_CHECK(tt_scaler_transformed_target(&s), ==, transforms ? 1 : -1);
     tt_scaler_free(&s);
   }
@@ -46,9 +46,9 @@ TT_TEST (robust_scales_any_column_that_is_not_constant) {
 }
 
 TT_TEST (a_target_comes_back) {
-  for (int step = 0; step < TT_NORMALIZE_COUNT; step++) {
+  for (int kind = 0; kind < TT_NORMALIZE_COUNT; kind++) {
     tt_scaler s = scaler();
-    s.y_normalize[1] = (int8_t)step;
+    s.y_normalize[1] = (int8_t)kind;
     s.y_lambda[1] = 0.3;
     s.y_mean[1] = -0.7;
     s.y_scale[1] = 2.5;

@@ -82,21 +82,21 @@ static void check_close(const char *what, double got, double wanted)
   TT_CHECK(fabs(got - wanted), <=, 1e-9 * fmax(1.0, fabs(wanted)));
 }
 
-static int fits(int step, int classes)
+static int fits(int kind, int classes)
 {
-  return tt_acquisition_supports((tt_acquisition)step,
+  return tt_acquisition_supports((tt_acquisition)kind,
                                  classes ? TT_OUTPUT_softmax : TT_OUTPUT_mean);
 }
 
 TT_TEST (every_score_is_its_plain_formula) {
-  for (int step = 0; step < TT_ACQUISITION_COUNT; step++)
-    for (uint32_t law = 0; law < 60 && step != TT_ACQUISITION_random; law++)
+  for (int kind = 0; kind < TT_ACQUISITION_COUNT; kind++)
+    for (uint32_t law = 0; law < 60 && kind != TT_ACQUISITION_random; law++)
       for (int classes = 0; classes <= CLASSES; classes += CLASSES) {
         voices v = {.rule.goal = law % 2 ? TT_GOAL_minimize : TT_GOAL_maximize};
-        if (!fits(step, classes)) continue;
+        if (!fits(kind, classes)) continue;
         speak(&v, law, 1 + (int)law % MEMBERS, classes);
-        const char *name = tt_choice_acquisition[step];
-        check_close(name, score(&v, (tt_acquisition)step), plain_score(name, &v.plain));
+        const char *name = tt_choice_acquisition[kind];
+        check_close(name, score(&v, (tt_acquisition)kind), plain_score(name, &v.plain));
       }
 }
 
@@ -161,11 +161,11 @@ TT_TEST (an_improvement_has_its_closed_forms) {
 TT_TEST (reductions_are_their_formulas) {
   const double s[] = {3.0, -1.0, 4.0}, w[] = {1.0, 0.0, 3.0}, gap[] = {3.0, NAN, 4.0};
   static const double wanted[] = {4.0, 2.0, 3.75};
-  for (int step = 0; step < 3; step++) {
-    TT_CHECK(tt_reduce_target_scores((tt_target_reduction)step, 3, s, w), ==, wanted[step]);
-    TT_CHECK(tt_reduce_ensemble_scores((tt_ensemble_reduction)step, 3, s, w), ==, wanted[step]);
-    TT_CHECK(isnan(tt_reduce_target_scores((tt_target_reduction)step, 3, gap, w)), !=, 0);
-    TT_CHECK(tt_reduce_target_scores((tt_target_reduction)step, 1, s, w), ==, 3.0);
+  for (int kind = 0; kind < 3; kind++) {
+    TT_CHECK(tt_reduce_target_scores((tt_target_reduction)kind, 3, s, w), ==, wanted[kind]);
+    TT_CHECK(tt_reduce_ensemble_scores((tt_ensemble_reduction)kind, 3, s, w), ==, wanted[kind]);
+    TT_CHECK(isnan(tt_reduce_target_scores((tt_target_reduction)kind, 3, gap, w)), !=, 0);
+    TT_CHECK(tt_reduce_target_scores((tt_target_reduction)kind, 1, s, w), ==, 3.0);
   }
   TT_CHECK((int)TT_TARGET_REDUCTION_COUNT, ==, 3);
   TT_CHECK((int)TT_ENSEMBLE_REDUCTION_COUNT, ==, 4);
@@ -177,12 +177,12 @@ TT_TEST (nonfinite_scores_are_stored_as_the_lowest) {
   for (int i = 0; i < 4; i++) TT_CHECK(tt_acquisition_score_to_float(bad[i]), ==, -FLT_MAX);
   TT_CHECK(tt_acquisition_score_to_float(1e300), ==, FLT_MAX);
   TT_CHECK(tt_acquisition_score_to_float(0.1), ==, 0.1f);
-  for (int step = 0; step < TT_ACQUISITION_COUNT;
-       step++) { /* a member that overflowed is visible in every score */
+  for (int kind = 0; kind < TT_ACQUISITION_COUNT;
+       kind++) { /* a member that overflowed is visible in every score */
     voices v = {.w = {1.0, 1.0}, .mean = {1.0, NAN}, .variance = {1.0, NAN}, .p = {1, 0, NAN, NAN}};
-    int classes = fits(step, 2) ? 2 : 0;
+    int classes = fits(kind, 2) ? 2 : 0;
     mix(&v, 2, classes);
-    if (step != TT_ACQUISITION_random) TT_CHECK(isfinite(score(&v, (tt_acquisition)step)), ==, 0);
+    if (kind != TT_ACQUISITION_random) TT_CHECK(isfinite(score(&v, (tt_acquisition)kind)), ==, 0);
   }
 }
 
@@ -213,12 +213,12 @@ TT_TEST (every_output_has_scores_and_the_column_needs_is_right) {
     tt_acquisition_list_supported((tt_output)out, text, sizeof text);
     tt_acquisition_list_supported((tt_output)out, cut, sizeof cut);
     TT_CHECK(strncmp(text, cut, sizeof cut - 1), ==, 0);
-    for (int step = 0; step < TT_ACQUISITION_COUNT; step++) {
-      TT_CHECK(strstr(text, tt_choice_acquisition[step]) != NULL, ==,
-               tt_acquisition_supports((tt_acquisition)step, (tt_output)out));
-      if (tt_acquisition_uses_members((tt_acquisition)step, (tt_output)out) &&
-          step != TT_ACQUISITION_bald)
-        TT_CHECK(tt_acquisition_needs((tt_acquisition)step) & TT_NEEDS_MEMBERS, !=, 0u);
+    for (int kind = 0; kind < TT_ACQUISITION_COUNT; kind++) {
+      TT_CHECK(strstr(text, tt_choice_acquisition[kind]) != NULL, ==,
+               tt_acquisition_supports((tt_acquisition)kind, (tt_output)out));
+      if (tt_acquisition_uses_members((tt_acquisition)kind, (tt_output)out) &&
+          kind != TT_ACQUISITION_bald)
+        TT_CHECK(tt_acquisition_needs((tt_acquisition)kind) & TT_NEEDS_MEMBERS, !=, 0u);
     }
     TT_CHECK(tt_acquisition_supports(TT_ACQUISITION_random, (tt_output)out), ==, 1);
     TT_CHECK(tt_acquisition_supports(TT_ACQUISITION_disagreement, (tt_output)out), ==, 1);
@@ -232,9 +232,9 @@ TT_TEST (the_manual_explains_every_score) {
   assert_non_null(f);
   page[fread(page, 1, sizeof page - 1, f)] = 0;
   fclose(f);
-  for (int step = 0; step < TT_ACQUISITION_COUNT; step++) {
+  for (int kind = 0; kind < TT_ACQUISITION_COUNT; kind++) {
     char row[64];
-    snprintf(row, sizeof row, "\n| `%s` |", tt_choice_acquisition[step]);
+    snprintf(row, sizeof row, "\n| `%s` |", tt_choice_acquisition[kind]);
     TT_CHECK_HAS(page, row);
   }
 }

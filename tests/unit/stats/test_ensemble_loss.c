@@ -34,8 +34,8 @@ static tt_model model_of(tt_loss loss)
 static void draw_outputs(int draw, int member, float o[LEVELS])
 {
   tt_random4 r = tt_random(3, (uint64_t)member, TT_PURPOSE_INIT, 1, (uint32_t)draw);
-  float point = -1.5f;
-  for (int j = 0; j < LEVELS; j++) o[j] = point += 1.2f * tt_uniform(r.v[j]);
+  float level = -1.5f;
+  for (int j = 0; j < LEVELS; j++) o[j] = level += 1.2f * tt_uniform(r.v[j]);
 }
 
 static float draw_label(tt_loss loss, int draw)
@@ -48,11 +48,12 @@ static float draw_label(tt_loss loss, int draw)
 }
 
 /* Means, then variances, that one member predicts. */
-static void predict(const tt_model *m, int draw, int member, float high[2 * MOST])
+static void predict(const tt_model *m, int draw, int member, float prediction[2 * MOST])
 {
   float o[LEVELS];
   draw_outputs(draw, member, o);
-  tt_output_predict(m->output, m->levels, args().variance_floor, o, 1, high, high + MOST, 1);
+  tt_output_predict(m->output, m->levels, args().variance_floor, o, 1, prediction,
+                    prediction + MOST, 1);
 }
 
 static double loss_of(tt_loss loss, const tt_model *m, int members, const int8_t *included,

@@ -95,8 +95,9 @@ TT_TEST (errors_are_compared_with_labels_and_spreads) {
     tt_model m = model_of(TT_OUTPUT_mean_variance, 0);
     tally t = {{0}};
     for (int i = 0; i < 3; i++) {
-      double point = mean[i] + 1e6 * shift;
-      tt_forecast f = {.quantity = &point, .variance = variance[i], .reference = 1e6 * shift - 1.0};
+      double prediction = mean[i] + 1e6 * shift;
+      tt_forecast f = {
+          .quantity = &prediction, .variance = variance[i], .reference = 1e6 * shift - 1.0};
       tt_tally_add(&m, &f, y[i] + 1e6 * shift, 1.0, t.at);
     }
     near(score(&m, &t, TT_METRIC_bias), (0.5 - 2.0 + 1.0) / 3.0);

@@ -203,14 +203,14 @@ TT_TEST (likelihood_of_a_mixture_is_the_mean_likelihood) {
 
 /* python3 -c "from scipy.stats import poisson; print(poisson.cdf(k, rate))", SciPy 1.17.1 */
 TT_TEST (poisson_distribution_as_in_scipy) {
-  static const double index[][3] = {
+  static const double known[][3] = {
       {0.3, 0.0, 0.740818220681718},         {4.25, 3.0, 0.3862115623746491},
       {4.25, 11.0, 0.9984858259379822},      {30.0, 17.0, 0.007270216205189685},
       {30.0, 60.0, 0.9999995515359782},      {1e4, 9800.0, 0.02274922201089487},
       {1e7, 10005000.0, 0.9430858861751571}, {2e8, 200010000.0, 0.7602627541234588}};
   for (int i = 0; i < 8; i++) {
-    double tolerance = index[i][0] > 1e8 ? 1e-8 : index[i][0] > 1e5 ? 1e-9 : 1e-12;
-    TT_CHECK(fabs(tt_poisson_cdf(index[i][0], index[i][1]) - index[i][2]), <=, tolerance);
+    double tolerance = known[i][0] > 1e8 ? 1e-8 : known[i][0] > 1e5 ? 1e-9 : 1e-12;
+    TT_CHECK(fabs(tt_poisson_cdf(known[i][0], known[i][1]) - known[i][2]), <=, tolerance);
   }
   TT_CHECK(tt_poisson_cdf(3.0, -1.0), ==, 0.0);
   TT_CHECK(tt_poisson_cdf(0.0, 0.0), ==, 1.0);

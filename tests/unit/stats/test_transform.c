@@ -103,13 +103,13 @@ TT_TEST (slopes_of_moments_are_central_differences) {
  * eq. 6: y (2 F(y) - 1) - 2 exp(m + s^2 / 2) (F(y; m + s^2) + Phi(s / sqrt 2) - 1)). */
 TT_TEST (the_crps_of_a_transformed_mixture_is_exact) {
   static const double w[] = {1.0, 2.0, 0.0}, mean[] = {-0.5, 0.8, 9.0}, v[] = {0.04, 0.5, 1.0};
-  static const double point[] = {-4.0, -0.4, 0.3, 0.9, 8.0};
+  static const double labels[] = {-4.0, -0.4, 0.3, 0.9, 8.0};
   for (int i = 0; i < 5; i++) {
-    double scratch[6], y = point[i], want = tt_crps_mixture(3, w, mean, v, y, scratch);
+    double scratch[6], y = labels[i], want = tt_crps_mixture(3, w, mean, v, y, scratch);
     double got = tt_crps_transformed_mixture(3, w, mean, v, TT_TRANSFORM_identity, 1.0, y);
     TT_CHECK(near(got, want, 1e-8), ==, 1);
-    double s = sqrt(v[1]), m = mean[1], z = (point[i] - m) / s, e = exp(m + 0.5 * v[1]);
-    y = exp(point[i]);
+    double s = sqrt(v[1]), m = mean[1], z = (labels[i] - m) / s, e = exp(m + 0.5 * v[1]);
+    y = exp(labels[i]);
     want = y * (erf(z * M_SQRT1_2)) -
            2.0 * e * (0.5 * erfc(-(z - s) * M_SQRT1_2) + 0.5 * erfc(-0.5 * s) - 1.0);
     got = tt_crps_transformed_mixture(1, w + 1, mean + 1, v + 1, TT_TRANSFORM_log, 1.0, y);
