@@ -53,9 +53,11 @@ class Clock:
     def passed(self):
         return time.monotonic() - self.begin
 
-    def part(self, share, whole):
-        """Start a part that may use `share` of the `whole` minutes of the run."""
-        self.part_end = min(self.end, time.monotonic() + 60 * whole * share)
+    def part(self, weight, weights_left):
+        """Start a part. It may use its share, by weight, of the time that is left: a part that ends
+        early leaves more to those after it. `weights_left`: the sum for this part and those."""
+        now = time.monotonic()
+        self.part_end = now + (self.end - now) * weight / weights_left
 
     def left(self):
         return self.part_end - time.monotonic()

@@ -14,7 +14,7 @@ HEAD = """\
 data: {file: energy.csv, targets: [heating_load, cooling_load],
        split: {train: 0.75, validation: 0, test: 0.25, seed: 7}}
 ensembles: [{name: heating, target: heating_load, members: %(members)d}]
-run: {seed: 3, threads: 1, directory: out, share_gpu: true, gpu_path: layered%(run)s}
+run: {seed: 3, threads: 1, directory: out, share_gpu: true%(run)s}
 """
 BATCH, STEPS_OF_EPOCH = 64, 9  # 576 of the 768 rows are for training
 # name: (settings besides those of HEAD, of run, ranks, its share of the epochs)
@@ -45,7 +45,7 @@ def train(tutti, name, device, epochs, members, seconds):
     with tempfile.TemporaryDirectory(prefix="tutti-job-") as place:
         write_job(name, pathlib.Path(place), members)
         begin = time.monotonic()
-        code, said = kit.run(command, seconds, folder=place)
+        code, said = kit.run(command, seconds, {"TUTTI_GPU_PATH": "layered"}, place)
         taken = time.monotonic() - begin
     if code:
         return None, (said.strip().splitlines() or [f"exit status {code}"])[-1]
