@@ -44,10 +44,18 @@ static tt_product_args product_args(const tt_layered_pass *pass, int64_t m, int6
   return a;
 }
 
-static tt_err multiply(tt_engine *e, const tt_layered_pass *pass, tt_product_kind kind,
-                       const tt_product_args &a)
+/* Training steps may be in tf32, where tensor cores are of use. */
+static tt_precision precision_of(const tt_engine *e, const tt_layered_pass *pass,
+                                 const tt_layer *layer)
 {
-  int tile = tt_choose_product_tile(a.m, a.n, pass->members, e->dev.multiprocessors);
+  return pass->keep && !tt_layered_is_narrow(layer) ? e->precision : TT_PRECISION_fp32;
+}
+
+static tt_err multiply(tt_engine *e, const tt_layered_pass *pass, tt_product_kind kind,
+                       const tt_layer *layer, const tt_product_args &a)
+{
+  int tile = tt_choose_product_tile(a.m, a.n, pass->members, e->dev.multiprocessors,
+                                    precision_of(e, pass, layer));
   return tt_layered_multiply(kind, tile, a, pass->members, e->dev.stream);
 }
 
@@ -116,12 +124,7 @@ static tt_err layer_forward(tt_engine *e, const tt_layered_pass *pass, int l)
 {
   const tt_layer *layer = &e->cohort->model.layer[l];
   tt_product_args a = forward_args(e, pass, l);
-  if (tt_layered_uses_gemm(e, pass, layer)) {
-    TT_TRY(tt_layered_gemm_forward(e, pass, a));
-    TT_TRY(tt_layered_finish_product(TT_PRODUCT_FORWARD, a, pass->members, e->dev.stream));
-  } else {
-    TT_TRY(multiply(e, pass, TT_PRODUCT_FORWARD, a));
-  }
+  TT_TRY(multiply(e, pass, TT_PRODUCT_FORWARD, layer, a));
   if (!has_extras(tt_layered_of(e), pass, layer)) return TT_OK;
   return launch_extras(e, pass, layer_extras_forward, extras_args(e, pass, l), pass->rows,
                        TT_LAYERED_WARPS * TT_DROPOUT_DRAW_ROWS);
@@ -233,7 +236,7 @@ static tt_err launch_gradients(tt_engine *e, const tt_layered_pass *pass, waitin
   w->g.chunk = (int32_t)s->chunk;
   w->g.copies = (int32_t)s->copies;
   w->g.copy_step = s->members * s->stride;
-  int tile = tt_choose_chunk_tile(w->g, pass->members, e->dev.multiprocessors);
+  int tile = tt_choose_chunk_tile(w->g, pass->members, e->dev.multiprocessors, e->precision);
   TT_TRY(tt_layered_multiply_chunks(tile, w->g, pass->members, e->dev.stream));
   *w = {};
   return TT_OK;
@@ -253,11 +256,7 @@ static tt_err layer_gradient(tt_engine *e, const tt_layered_pass *pass, int l, c
     w->g.layer[w->g.layers++] = a;
     return TT_OK;
   }
-  if (tt_layered_uses_gemm(e, pass, layer)) {
-    TT_TRY(tt_layered_gemm_gradient(e, pass, a));
-    a.n = 0; /* the biases only */
-  }
-  return multiply(e, pass, TT_PRODUCT_GRADIENT, a);
+  return multiply(e, pass, TT_PRODUCT_GRADIENT, layer, a);
 }
 
 /* What follows dL/dy of the layer before layer l, which may be the last one of the front. */
@@ -308,10 +307,8 @@ static tt_err layer_backward(tt_engine *e, const tt_layered_pass *pass, int l, c
                              float *before, int ends)
 {
   const tt_layer *layer = &e->cohort->model.layer[l];
-  tt_product_args a = backward_args(e, pass, l, delta, before, ends);
-  if (!tt_layered_uses_gemm(e, pass, layer)) return multiply(e, pass, TT_PRODUCT_BACKWARD, a);
-  TT_TRY(tt_layered_gemm_backward(e, pass, a));
-  return tt_layered_finish_product(TT_PRODUCT_BACKWARD, a, pass->members, e->dev.stream);
+  return multiply(e, pass, TT_PRODUCT_BACKWARD, layer,
+                  backward_args(e, pass, l, delta, before, ends));
 }
 
 tt_product_args tt_layered_head_product(tt_engine *e, const tt_layered_pass *pass)

@@ -148,8 +148,7 @@ static tt_err upload_rates(tt_engine *e, const tt_layered *own)
 static tt_err allocate(tt_engine *e, tt_layered *own)
 {
   own->window = {0, e->slice.count};
-  own->size = tt_layered_sizes_of(e->cohort, e->slice, e->rows, e->view.weighted, e->data != NULL,
-                                  e->precision);
+  own->size = tt_layered_sizes_of(e->cohort, e->slice, e->rows, e->view.weighted, e->data != NULL);
   TT_TRY(check_size(e, own));
   if (e->data) TT_TRY(tt_row_stream_open(e));
   TT_TRY(allocate_arrays(own, &e->cohort->model));

@@ -9,10 +9,14 @@ typedef struct tile_numbers {
   int alone, full; /* per cent */
 } tile_numbers;
 
-static const tile_numbers tiles[TT_PRODUCT_TILE_COUNT] = {
+static const tile_numbers tiles[TT_ALL_TILE_COUNT] = {
 #define X(tm, tn, down, warps_down, warps_across, stages, alone, full)                             \
   {(tm) * (down) * (warps_down), (tn) * (32 / (down)) * (warps_across), alone, full},
     TT_PRODUCT_TILES(X)
+#undef X
+#define X(m, n, warps_down, warps_across, stages, alone, full)                                     \
+  {16 * (m) * (warps_down), 8 * (n) * (warps_across), alone, full},
+        TT_TENSOR_TILES(X)
 #undef X
 };
 
@@ -24,36 +28,48 @@ static double time_of(const tile_numbers *t, int64_t all, int multiprocessors)
   return blocks * (double)(t->rows * t->columns) / (rate < t->full ? rate : t->full);
 }
 
-int tt_choose_product_tile(int64_t m, int64_t n, int64_t members, int multiprocessors)
+/* The fastest of the tiles [begin, end) for `copies` products of each shape of `g`. */
+static int choose(const tt_gradients &g, int64_t copies, int multiprocessors, int begin, int end)
 {
-  int best = 0;
+  int best = begin;
   double least = 0.0;
-  for (int k = 0; k < TT_PRODUCT_TILE_COUNT; k++) {
+  for (int k = begin; k < end; k++) {
     const tile_numbers *t = &tiles[k];
-    int64_t all = tt_ceil_div(m, t->rows) * tt_ceil_div(n > 0 ? n : 1, t->columns) * members;
+    int64_t all = 0;
+    for (int l = 0; l < g.layers; l++)
+      all += tt_ceil_div(g.layer[l].m, t->rows) * tt_ceil_div(g.layer[l].n, t->columns) * copies;
     double time = time_of(t, all, multiprocessors);
-    if (k && time >= least) continue;
+    if (k > begin && time >= least) continue;
     least = time;
     best = k;
   }
   return best;
 }
 
-int tt_choose_chunk_tile(const tt_gradients &g, int64_t members, int multiprocessors)
+int tt_choose_product_tile(int64_t m, int64_t n, int64_t members, int multiprocessors,
+                           tt_precision precision)
 {
-  int best = 0;
-  double least = 0.0;
-  for (int k = 0; k < TT_CHUNK_TILE_COUNT; k++) {
-    const tile_numbers *t = &tiles[TT_PRODUCT_TILE_COUNT - TT_CHUNK_TILE_COUNT + k];
-    int64_t all = 0;
-    for (int l = 0; l < g.layers; l++)
-      all += tt_ceil_div(g.layer[l].m, t->rows) * tt_ceil_div(g.layer[l].n, t->columns) * members;
-    double time = time_of(t, all * g.copies, multiprocessors);
-    if (k && time >= least) continue;
-    least = time;
-    best = k;
-  }
-  return best;
+  tt_gradients one = {};
+  one.layers = 1;
+  one.layer[0].m = (int32_t)m;
+  one.layer[0].n = (int32_t)n;
+  return precision == TT_PRECISION_fp32
+             ? choose(one, members, multiprocessors, 0, TT_PRODUCT_TILE_COUNT)
+             : choose(one, members, multiprocessors, TT_PRODUCT_TILE_COUNT, TT_ALL_TILE_COUNT);
+}
+
+int tt_choose_chunk_tile(const tt_gradients &g, int64_t members, int multiprocessors,
+                         tt_precision precision)
+{
+  enum {
+    FIRST = TT_PRODUCT_TILE_COUNT - TT_CHUNK_TILE_COUNT,
+    FIRST_TENSOR = TT_ALL_TILE_COUNT - TT_TENSOR_CHUNK_TILE_COUNT
+  };
+  int64_t copies = members * g.copies;
+  if (precision == TT_PRECISION_fp32)
+    return choose(g, copies, multiprocessors, FIRST, TT_PRODUCT_TILE_COUNT) - FIRST;
+  return choose(g, copies, multiprocessors, FIRST_TENSOR, TT_ALL_TILE_COUNT) - FIRST_TENSOR +
+         TT_CHUNK_TILE_COUNT;
 }
 
 tt_err tt_layered_multiply(tt_product_kind kind, int tile, const tt_product_args &args,

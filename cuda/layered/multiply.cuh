@@ -1,14 +1,17 @@
 /* multiply.cuh — the products of product.cuh by kind, the choice of a tile, and what follows a
- * product of cuBLAS. */
+ * product alone. */
 #ifndef TT_LAYERED_MULTIPLY_CUH
 #define TT_LAYERED_MULTIPLY_CUH
+#include "core/config/choices.h"
 #include "cuda/layered/product.cuh"
 
-/* The tile with the shortest expected time. */
-int tt_choose_product_tile(int64_t m, int64_t n, int64_t members, int multiprocessors);
+/* The tile with the shortest expected time, in fp32 or tf32. */
+int tt_choose_product_tile(int64_t m, int64_t n, int64_t members, int multiprocessors,
+                           tt_precision precision);
 
-/* The same for gradients in chunks; a number of TT_CHUNK_TILES. */
-int tt_choose_chunk_tile(const tt_gradients &g, int64_t members, int multiprocessors);
+/* The same for gradients in chunks: the number for tt_layered_multiply_chunks. */
+int tt_choose_chunk_tile(const tt_gradients &g, int64_t members, int multiprocessors,
+                         tt_precision precision);
 
 /* Multiply for `members` members in one launch, with tile number `tile`. Asynchronous, may be
  * captured. Errors: INTERNAL. */

@@ -5,7 +5,9 @@
  *
  * A result is one chain of fused multiply-adds in ascending order of the inner index, in the
  * registers of one thread; forward begins with the bias. So its bits depend neither on the tile of
- * a block, nor on the number of members, nor on the GPU, and the tile is chosen by speed alone.
+ * a block, nor on the number of members, nor on the GPU, and the tile is chosen by speed alone. In
+ * tf32 the same holds, for GPUs whose tensor cores add alike: the chain has eight products at a
+ * time, of factors that are rounded where they are read.
  *
  * The gradient of a layer with few weights has few blocks, whose chains are as long as the batch.
  * Its rows are divided into chunks (cuda/plan/layered_sizes.h): each has a chain of its own, and
@@ -69,7 +71,8 @@ typedef struct tt_gradients {
  * TM x TN results, a warp DOWN threads below each other; STAGES panels are in shared memory. The
  * last two numbers are for the choice: the share of a multiprocessor's multiply-adds that one block
  * reaches, and that many blocks reach, in per cent; they are estimates from the instructions and
- * the reads of shared memory per multiply-add. */
+ * the reads of shared memory per multiply-add, mended where an H100 took another tile as long
+ * (bench/tiles.cu, bench/results/gpu/2026-11-27-h100-tiles.jsonl). */
 #define TT_PRODUCT_TILES(X)                                                                        \
   X(8, 8, 4, 4, 2, 2, 65, 88) /* 128 x 128 */                                                      \
   X(8, 8, 4, 4, 1, 2, 45, 86) /* 128 x 64 */                                                       \
@@ -78,18 +81,29 @@ typedef struct tt_gradients {
   TT_CHUNK_TILES(X)
 /* Those of gradients in chunks, which need registers for two sums. */
 #define TT_CHUNK_TILES(X)                                                                          \
-  X(8, 4, 4, 2, 2, 2, 40, 78) /* 64 x 64 */                                                        \
+  X(8, 4, 4, 2, 2, 2, 40, 87) /* 64 x 64 */                                                        \
   X(4, 4, 4, 2, 1, 3, 18, 65) /* 32 x 32 */                                                        \
   X(2, 2, 8, 1, 2, 4, 6, 25)  /* 16 x 16 */
+/* The same on tensor cores: X(M, N, WARPS_DOWN, WARPS_ACROSS, STAGES, alone, full). A warp has M x N
+ * fragments of 16 x 8 results. The first one is too large for the two sums of chunks. */
+#define TT_TENSOR_TILES(X)                                                                         \
+  X(4, 4, 2, 4, 2, 65, 85) /* 128 x 128 */                                                         \
+  TT_TENSOR_CHUNK_TILES(X)
+#define TT_TENSOR_CHUNK_TILES(X)                                                                   \
+  X(2, 4, 2, 2, 3, 30, 60) /* 64 x 64 */                                                           \
+  X(2, 2, 1, 2, 3, 10, 32) /* 32 x 32 */
 enum {
 #define X(...) +1
   TT_PRODUCT_TILE_COUNT = TT_PRODUCT_TILES(X),
-  TT_CHUNK_TILE_COUNT = TT_CHUNK_TILES(X)
+  TT_CHUNK_TILE_COUNT = TT_CHUNK_TILES(X),
+  TT_TENSOR_TILE_COUNT = TT_TENSOR_TILES(X),
+  TT_TENSOR_CHUNK_TILE_COUNT = TT_TENSOR_CHUNK_TILES(X),
 #undef X
+  TT_ALL_TILE_COUNT = TT_PRODUCT_TILE_COUNT + TT_TENSOR_TILE_COUNT
 };
 
-/* Multiply for `members` members in one launch, with tile number `tile`. Asynchronous, may be
- * captured. Errors: INTERNAL. */
+/* Multiply for `members` members in one launch, with tile number `tile`: of TT_PRODUCT_TILES, after
+ * them of TT_TENSOR_TILES. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_multiply_forward(int tile, const tt_product_args &args, int64_t members,
                                    cudaStream_t stream);
 tt_err tt_layered_multiply_backward(int tile, const tt_product_args &args, int64_t members,
@@ -97,7 +111,8 @@ tt_err tt_layered_multiply_backward(int tile, const tt_product_args &args, int64
 tt_err tt_layered_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
                                     cudaStream_t stream);
 
-/* The gradients, with tile number `tile` of TT_CHUNK_TILES. Asynchronous, may be captured. Errors:
+/* The gradients, with tile number `tile` of TT_CHUNK_TILES, after them of TT_TENSOR_CHUNK_TILES.
+ * Asynchronous, may be captured. Errors:
  * INTERNAL. */
 tt_err tt_layered_multiply_chunks(int tile, tt_gradients g, int64_t members, cudaStream_t stream);
 #endif

@@ -45,17 +45,13 @@ __device__ __forceinline__ tt_product_rest begin_chunk(const tt_gradients &g,
 }
 
 /* The sum of a chunk is added to `total`, and the next one begins. -0 + x is x, whatever x is. */
-template <class TILE>
-__device__ __forceinline__ void end_chunk(float (&sum)[TILE::TM][TILE::TN],
-                                          float (&total)[TILE::TM][TILE::TN])
+template <int N> __device__ __forceinline__ void end_chunk(float (&sum)[N], float (&total)[N])
 {
 #pragma unroll
-  for (int i = 0; i < TILE::TM; i++)
-#pragma unroll
-    for (int j = 0; j < TILE::TN; j++) {
-      total[i][j] += sum[i][j];
-      sum[i][j] = 0.0f;
-    }
+  for (int i = 0; i < N; i++) {
+    total[i] += sum[i];
+    sum[i] = 0.0f;
+  }
 }
 
 template <class TILE>
@@ -67,23 +63,23 @@ static __global__ void __launch_bounds__(TILE::THREADS, TT_PRODUCT_THREADS / TIL
   chunk_block b = chunk_block_of<TILE>(g);
   tt_product_args a = g.layer[b.layer];
   if (a.skip && a.skip[b.at.member]) return;
-  float sum[TILE::TM][TILE::TN] = {}, total[TILE::TM][TILE::TN], bias_total = -0.0f;
+  float sum[TILE::SUMS] = {}, total[TILE::SUMS], bias_total = -0.0f;
 #pragma unroll
-  for (int i = 0; i < TILE::TM; i++)
-#pragma unroll
-    for (int j = 0; j < TILE::TN; j++) total[i][j] = -0.0f;
+  for (int i = 0; i < TILE::SUMS; i++) total[i] = -0.0f;
   int32_t rows = g.chunk; /* left in the chunk */
   auto after = [&](float &bias) {
     rows -= TT_PANEL;
     if (rows > 0) return;
     rows = g.chunk;
-    end_chunk<TILE>(sum, total);
+    end_chunk(sum, total);
     bias_total += bias;
     bias = 0.0f;
   };
-  float bias = tt_product_sums<K>(a, b.at, begin_chunk<K>(g, a, b), shared, sum, after);
+  typedef typename TILE::sums sums;
+  float bias = tt_product_sums<K>(a, b.at, begin_chunk<K>(g, a, b), shared,
+                                  reinterpret_cast<sums &>(sum), after);
   if (rows < g.chunk) {
-    end_chunk<TILE>(sum, total);
+    end_chunk(sum, total);
     bias_total += bias;
   }
   a.result += b.copy * g.copy_step;
@@ -91,7 +87,7 @@ static __global__ void __launch_bounds__(TILE::THREADS, TT_PRODUCT_THREADS / TIL
   if (b.at.column == 0 && threadIdx.x < TILE::ROWS && row < a.m)
     a.bias_gradient[(int64_t)b.at.member * a.step + b.copy * g.copy_step + row] = bias_total;
   __syncthreads(); /* the results take the place of the panels */
-  tt_product_spread<K>(total, shared);
+  tt_product_spread<K>(reinterpret_cast<sums &>(total), shared);
   __syncthreads();
   if (a.vector)
     tt_product_finish<K, 4>(a, b.at, shared);
@@ -111,6 +107,10 @@ tt_err tt_layered_multiply_chunks(int tile, tt_gradients g, int64_t members, cud
 #define X(tm, tn, down, warps_down, warps_across, stages, ...)                                     \
   describe_chunks<tt_product_tile<tm, tn, down, warps_down, warps_across, stages>>(),
       TT_CHUNK_TILES(X)
+#undef X
+#define X(m, n, warps_down, warps_across, stages, ...)                                             \
+  describe_chunks<tt_tensor_tile<m, n, warps_down, warps_across, stages>>(),
+          TT_TENSOR_CHUNK_TILES(X)
 #undef X
   };
   const tt_product_launch<tt_gradients> &t = tiles[tile];

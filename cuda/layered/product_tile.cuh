@@ -11,33 +11,12 @@
 #ifndef TT_PRODUCT_TILE_CUH
 #define TT_PRODUCT_TILE_CUH
 #include "cuda/common/copy_async.cuh"
+#include "cuda/common/mma.cuh"
 #include "cuda/layered/product_ends.cuh"
 
 enum {
   TT_PANEL = 32,
   TT_PRODUCT_THREADS = 512 /* of a multiprocessor at least: 128 registers each */
-};
-
-/* A tile of TT_PRODUCT_TILES, and the position of a thread in it. */
-template <int TM_, int TN_, int DOWN_, int WARPS_DOWN, int WARPS_ACROSS, int STAGES_>
-struct tt_product_tile {
-  enum {
-    TM = TM_,
-    TN = TN_,
-    DOWN = DOWN_, /* lanes of a warp below each other */
-    STAGES = STAGES_,
-    ACROSS = TT_WARP_SIZE / DOWN,
-    ROWS = TM * DOWN * WARPS_DOWN,
-    COLUMNS = TN * ACROSS * WARPS_ACROSS,
-    THREADS = TT_WARP_SIZE * WARPS_DOWN * WARPS_ACROSS,
-    RESULT_LD = COLUMNS + 8 /* in shared memory: lanes below each other use other banks */
-  };
-
-  static __device__ __forceinline__ int warp() { return (int)threadIdx.x / TT_WARP_SIZE; }
-  static __device__ __forceinline__ int down() { return tt_lane_down<ACROSS>(); }
-  static __device__ __forceinline__ int across() { return tt_lane_across<ACROSS>(); }
-  static __device__ __forceinline__ int warp_row() { return warp() % WARPS_DOWN * TM * DOWN; }
-  static __device__ __forceinline__ int warp_column() { return warp() / WARPS_DOWN * TN * ACROSS; }
 };
 
 /* threadIdx.x, read anew: what follows from it is not kept in registers during a loop. */
@@ -54,12 +33,12 @@ __device__ __forceinline__ int tt_product_thread()
 
 /* The panel of one factor: SIDE rows or columns of the result. A thread has T of them, LANES
  * threads of a warp are side by side. ALONG: the rows of the factor run along the inner index. */
-template <int SIDE, int T, int LANES, bool ALONG_> struct tt_product_panel {
+template <int SIDE, int T, int LANES, bool ALONG_, int PADDING = 0> struct tt_product_panel {
   static constexpr bool ALONG = ALONG_;
   enum {
     LINES = ALONG ? SIDE : TT_PANEL,
     LENGTH = ALONG ? TT_PANEL : SIDE,
-    LD = ALONG ? TT_PANEL + 4 : SIDE, /* an odd number of 16 bytes: rows begin in other banks */
+    LD = ALONG ? TT_PANEL + 4 : SIDE + PADDING, /* ALONG: rows begin in other banks */
     FLOATS = LINES * LD,
     V = T < 4 ? T : 4 /* neighbors that a thread has, if not ALONG */
   };
@@ -128,17 +107,100 @@ template <int SIDE, int T, int LANES, bool ALONG_> struct tt_product_panel {
   }
 };
 
+/* A panel for tensor cores: a lane reads numbers of a fragment one by one, from other banks than the
+ * other lanes. */
+template <int SIDE, bool ALONG> struct tt_tensor_panel : tt_product_panel<SIDE, 4, 8, ALONG, 8> {
+  typedef tt_product_panel<SIDE, 4, 8, ALONG, 8> panel;
+  static_assert((int)panel::LD % 32 == (ALONG ? 4 : 8), "lanes read from different banks");
+
+  /* Where the reads of a lane begin. */
+  static __device__ __forceinline__ const float *begin(const float *place, int first, int lane)
+  {
+    int side = first + lane / 4, inner = lane % 4;
+    return place + (ALONG ? side * panel::LD + inner : inner * panel::LD + side);
+  }
+  /* A fragment of rows or columns from number `side` on, rounded: two inner indices of each. */
+  template <int COUNT>
+  static __device__ __forceinline__ void read_fragment(const float *place, int side,
+                                                       tt_mma_fragment<COUNT> &dst)
+  {
+    enum { SIDES = COUNT / 2 };
+#pragma unroll
+    for (int q = 0; q < COUNT; q++) {
+      int line = side + 8 * (q % SIDES), inner = TT_MMA_INNER / 2 * (q / SIDES);
+      float x = place[ALONG ? line * panel::LD + inner : inner * panel::LD + line];
+      tt_mma_round_fragment<TT_PRECISION_tf32>(q, x, dst);
+    }
+  }
+};
+
+/* A tile of TT_PRODUCT_TILES, and the position of a thread in it. */
+template <int TM_, int TN_, int DOWN_, int WARPS_DOWN, int WARPS_ACROSS, int STAGES_>
+struct tt_product_tile {
+  enum {
+    TM = TM_,
+    TN = TN_,
+    DOWN = DOWN_, /* lanes of a warp below each other */
+    STAGES = STAGES_,
+    ACROSS = TT_WARP_SIZE / DOWN,
+    ROWS = TM * DOWN * WARPS_DOWN,
+    COLUMNS = TN * ACROSS * WARPS_ACROSS,
+    THREADS = TT_WARP_SIZE * WARPS_DOWN * WARPS_ACROSS,
+    SUMS = TM * TN,
+    RESULT_LD = COLUMNS + 8 /* in shared memory: lanes below each other use other banks */
+  };
+  typedef float sums[TM][TN];
+  static constexpr bool TENSOR = false;
+  template <bool ALONG> using left = tt_product_panel<ROWS, TM, DOWN, ALONG>;
+  template <bool ALONG> using right = tt_product_panel<COLUMNS, TN, ACROSS, ALONG>;
+
+  static __device__ __forceinline__ int warp() { return (int)threadIdx.x / TT_WARP_SIZE; }
+  static __device__ __forceinline__ int down() { return tt_lane_down<ACROSS>(); }
+  static __device__ __forceinline__ int across() { return tt_lane_across<ACROSS>(); }
+  static __device__ __forceinline__ int warp_row() { return warp() % WARPS_DOWN * TM * DOWN; }
+  static __device__ __forceinline__ int warp_column() { return warp() / WARPS_DOWN * TN * ACROSS; }
+};
+
+/* The same for a tile of TT_TENSOR_TILES. */
+template <int M_, int N_, int WARPS_DOWN, int WARPS_ACROSS, int STAGES_> struct tt_tensor_tile {
+  enum {
+    M = M_,
+    N = N_,
+    STAGES = STAGES_,
+    ROWS = TT_MMA_ROWS * M * WARPS_DOWN,
+    COLUMNS = TT_MMA_COLUMNS * N * WARPS_ACROSS,
+    THREADS = TT_WARP_SIZE * WARPS_DOWN * WARPS_ACROSS,
+    SUMS = 4 * M * N,
+    RESULT_LD = COLUMNS + 8
+  };
+  typedef float sums[M][N][4];
+  static constexpr bool TENSOR = true;
+  template <bool ALONG> using left = tt_tensor_panel<ROWS, ALONG>;
+  template <bool ALONG> using right = tt_tensor_panel<COLUMNS, ALONG>;
+
+  static __device__ __forceinline__ int warp() { return (int)threadIdx.x / TT_WARP_SIZE; }
+  static __device__ __forceinline__ int lane() { return (int)threadIdx.x % TT_WARP_SIZE; }
+  static __device__ __forceinline__ int down() { return lane(); }
+  static __device__ __forceinline__ int across() { return lane(); }
+  static __device__ __forceinline__ int warp_row() { return warp() % WARPS_DOWN * TT_MMA_ROWS * M; }
+  static __device__ __forceinline__ int warp_column()
+  {
+    return warp() / WARPS_DOWN * TT_MMA_COLUMNS * N;
+  }
+};
+
 template <class TILE_, tt_product_kind KIND_> struct tt_product_kernel {
   typedef TILE_ TILE;
   static constexpr tt_product_kind KIND = KIND_;
   /* Inner indices at a time. A gradient reads both factors index by index: many results leave few
    * registers to read ahead, few results take many loops. */
-  static constexpr int INDICES = KIND != TT_PRODUCT_GRADIENT ? 4
-                                 : TILE::TM * TILE::TN == 64 ? 2
-                                 : TILE::TM * TILE::TN == 4  ? 8
-                                                             : 4;
-  typedef tt_product_panel<TILE::ROWS, TILE::TM, TILE::DOWN, KIND != TT_PRODUCT_GRADIENT> LEFT;
-  typedef tt_product_panel<TILE::COLUMNS, TILE::TN, TILE::ACROSS, KIND == TT_PRODUCT_FORWARD> RIGHT;
+  static constexpr int INDICES = TILE::TENSOR                  ? TT_MMA_INNER
+                                 : KIND != TT_PRODUCT_GRADIENT ? 4
+                                 : (int)TILE::SUMS == 64       ? 2
+                                 : (int)TILE::SUMS == 4        ? 8
+                                                               : 4;
+  typedef typename TILE::template left<KIND != TT_PRODUCT_GRADIENT> LEFT;
+  typedef typename TILE::template right<KIND == TT_PRODUCT_FORWARD> RIGHT;
   enum {
     STAGE = (int)LEFT::FLOATS + (int)RIGHT::FLOATS,
     PANELS = (int)TILE::STAGES * STAGE,
@@ -153,16 +215,21 @@ typedef struct tt_product_place {
   int32_t member, row, column; /* of the tile the first ones */
 } tt_product_place;
 
-/* sum += products of the next `depth` inner indices of a panel; depth is a multiple of INDICES. */
+/* sum += products of INDICES inner indices. */
 template <class K>
-__device__ __forceinline__ void tt_product_multiply(const float *left, const float *right,
-                                                    int depth,
-                                                    float (&sum)[K::TILE::TM][K::TILE::TN])
+__device__ __forceinline__ void tt_product_add(const float *left, const float *right,
+                                               typename K::TILE::sums &sum)
 {
-  enum { TM = K::TILE::TM, TN = K::TILE::TN };
-#pragma unroll 1
-  for (; depth > 0; depth -= K::INDICES, left += K::INDICES * (K::LEFT::ALONG ? 1 : K::LEFT::LD),
-                    right += K::INDICES * (K::RIGHT::ALONG ? 1 : K::RIGHT::LD)) {
+  if constexpr (K::TILE::TENSOR) {
+    tt_mma_fragment<4> u[K::TILE::M];
+    tt_mma_fragment<2> v[K::TILE::N];
+#pragma unroll
+    for (int i = 0; i < K::TILE::M; i++) K::LEFT::read_fragment(left, TT_MMA_ROWS * i, u[i]);
+#pragma unroll
+    for (int j = 0; j < K::TILE::N; j++) K::RIGHT::read_fragment(right, TT_MMA_COLUMNS * j, v[j]);
+    tt_mma_multiply_add<TT_PRECISION_tf32>(sum, u, v);
+  } else {
+    enum { TM = K::TILE::TM, TN = K::TILE::TN };
     float u[TM][4];
 #pragma unroll
     for (int i = 0; K::LEFT::ALONG && i < TM; i++) K::LEFT::read_row(left, i, u[i]);
@@ -190,6 +257,17 @@ __device__ __forceinline__ void tt_product_multiply(const float *left, const flo
       }
     }
   }
+}
+
+/* sum += products of the next `depth` inner indices of a panel; depth is a multiple of INDICES. */
+template <class K>
+__device__ __forceinline__ void tt_product_multiply(const float *left, const float *right,
+                                                    int depth, typename K::TILE::sums &sum)
+{
+#pragma unroll 1
+  for (; depth > 0; depth -= K::INDICES, left += K::INDICES * (K::LEFT::ALONG ? 1 : K::LEFT::LD),
+                    right += K::INDICES * (K::RIGHT::ALONG ? 1 : K::RIGHT::LD))
+    tt_product_add<K>(left, right, sum);
 }
 
 /* The panels that a block has not yet loaded; after the last one `inner` becomes negative. */
@@ -226,9 +304,9 @@ __device__ __forceinline__ tt_product_rest tt_product_begin(const tt_product_arg
  * adds up the columns of its left factor; returns that of row threadIdx.x of the tile. `after` is
  * called with it after each panel. */
 template <class K, class AFTER>
-__device__ __forceinline__ float
-tt_product_sums(const tt_product_args &a, tt_product_place place, tt_product_rest rest,
-                float *shared, float (&sum)[K::TILE::TM][K::TILE::TN], AFTER after)
+__device__ __forceinline__ float tt_product_sums(const tt_product_args &a, tt_product_place place,
+                                                 tt_product_rest rest, float *shared,
+                                                 typename K::TILE::sums &sum, AFTER after)
 {
   typedef typename K::TILE tile;
   enum { AHEAD = tile::STAGES - 1 };
@@ -254,25 +332,46 @@ tt_product_sums(const tt_product_args &a, tt_product_place place, tt_product_res
   return bias;
 }
 
-/* Put the results of a thread where they belong in the tile. */
-template <class K>
-__device__ __forceinline__ void tt_product_spread(const float (&sum)[K::TILE::TM][K::TILE::TN],
-                                                  float *dst)
+/* f(results, row, column) for each V neighboring results of a thread; row and column are those of
+ * its warp. */
+template <class K, class F>
+__device__ __forceinline__ void tt_product_each(typename K::TILE::sums &sum, F f)
 {
   typedef typename K::TILE tile;
-  enum { V = K::RIGHT::ALONG ? 1 : (int)K::RIGHT::V };
+  if constexpr (tile::TENSOR) {
 #pragma unroll
-  for (int i = 0; i < tile::TM; i++) {
-    float *row = dst + (tile::warp_row() + K::LEFT::place(tile::down(), i)) * tile::RESULT_LD +
-                 tile::warp_column();
+    for (int i = 0; i < tile::M; i++)
 #pragma unroll
-    for (int j = 0; j < tile::TN; j += V) {
-      tt_floats<V> f;
+      for (int j = 0; j < tile::N; j++)
 #pragma unroll
-      for (int q = 0; q < V; q++) f.v[q] = sum[i][j + q];
-      tt_store_floats(row + K::RIGHT::place(tile::across(), j), f);
-    }
+        for (int h = 0; h < 2; h++)
+          f(reinterpret_cast<float(&)[2]>(sum[i][j][2 * h]),
+            TT_MMA_ROWS * i + 8 * h + tile::lane() / 4,
+            TT_MMA_COLUMNS * j + 2 * (tile::lane() % 4));
+  } else {
+    enum { V = K::RIGHT::ALONG ? 1 : (int)K::RIGHT::V };
+#pragma unroll
+    for (int i = 0; i < tile::TM; i++)
+#pragma unroll
+      for (int j = 0; j < tile::TN; j += V)
+        f(reinterpret_cast<float(&)[V]>(sum[i][j]), K::LEFT::place(tile::down(), i),
+          K::RIGHT::place(tile::across(), j));
   }
+}
+
+/* Put the results of a thread where they belong in the tile. */
+template <class K>
+__device__ __forceinline__ void tt_product_spread(typename K::TILE::sums &sum, float *dst)
+{
+  typedef typename K::TILE tile;
+  dst += tile::warp_row() * tile::RESULT_LD + tile::warp_column();
+  tt_product_each<K>(sum, [&](auto &x, int row, int column) {
+    enum { V = sizeof x / sizeof *x };
+    tt_floats<V> f;
+#pragma unroll
+    for (int q = 0; q < V; q++) f.v[q] = x[q];
+    tt_store_floats(dst + row * tile::RESULT_LD + column, f);
+  });
 }
 
 /* What follows, for all results of the tile, V at a time. */
@@ -302,16 +401,15 @@ static __global__ void __launch_bounds__(K::TILE::THREADS, TT_PRODUCT_THREADS / 
   tt_product_place position = {(int32_t)(blockIdx.x / (unsigned)a.parts),
                                part / a.across * tile::ROWS, part % a.across * tile::COLUMNS};
   if (a.skip && a.skip[position.member]) return;
-  float sum[tile::TM][tile::TN];
+  typename tile::sums sum;
+  tt_product_each<K>(sum, [&](auto &x, int, int column) {
+    column += position.column + tile::warp_column();
 #pragma unroll
-  for (int j = 0; j < tile::TN; j++) {
-    int32_t column = position.column + tile::warp_column() + K::RIGHT::place(tile::across(), j);
-    float begin = 0.0f;
-    if (K::KIND == TT_PRODUCT_FORWARD && column < a.n)
-      begin = a.bias[(int64_t)position.member * a.bias_step + column];
-#pragma unroll
-    for (int i = 0; i < tile::TM; i++) sum[i][j] = begin;
-  }
+    for (int q = 0; q < (int)(sizeof x / sizeof *x); q++)
+      x[q] = K::KIND == TT_PRODUCT_FORWARD && column + q < a.n
+                 ? a.bias[(int64_t)position.member * a.bias_step + column + q]
+                 : 0.0f;
+  });
   float bias =
       tt_product_sums<K>(a, position, tt_product_begin<K>(a, position), shared, sum, [](float) {});
   int32_t row = position.row + (int32_t)threadIdx.x;
@@ -348,6 +446,10 @@ static tt_err launch_product(int tile, tt_product_args a, int64_t members, cudaS
 #define X(tm, tn, down, warps_down, warps_across, stages, ...)                                     \
   describe_product<tt_product_tile<tm, tn, down, warps_down, warps_across, stages>, KIND>(),
       TT_PRODUCT_TILES(X)
+#undef X
+#define X(m, n, warps_down, warps_across, stages, ...)                                             \
+  describe_product<tt_tensor_tile<m, n, warps_down, warps_across, stages>, KIND>(),
+          TT_TENSOR_TILES(X)
 #undef X
   };
   const tt_product_launch<tt_product_args> &t = tiles[tile];

@@ -56,7 +56,7 @@ static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int 
   int64_t scratch = 0;
   tt_block_plan block;
   if (choice->path == TT_GPU_PATH_layered) {
-    tt_layered_sizes s = tt_layered_sizes_of(c, slice, rows, weighted, streamed, choice->precision);
+    tt_layered_sizes s = tt_layered_sizes_of(c, slice, rows, weighted, streamed);
     return tt_layered_bytes(&s, &c->model) + (share ? tt_layered_share_bytes(&s, c, share) : 0);
   }
   if (choice->path == TT_GPU_PATH_block &&

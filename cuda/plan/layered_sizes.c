@@ -74,10 +74,10 @@ static int has_entry(const tt_layered_sizes *s, const tt_model *m)
 
 /* The order of the sums follows from the shape; who computes them, from the options and the number
  * of members too. */
-static void find_chunks(const tt_model *m, tt_precision precision, tt_layered_sizes *s)
+static void find_chunks(const tt_model *m, tt_layered_sizes *s)
 {
   int64_t tiles = most_tiles(m);
-  s->small = precision == TT_PRECISION_fp32 && !m->front.layers && tiles <= MOST_TILES;
+  s->small = !m->front.layers && tiles <= MOST_TILES;
   for (int l = 0; l < m->layers; l++) s->small &= m->layer[l].norm < 0;
   s->chunk = s->small ? tt_min_i64(TT_CHUNK_ROWS, s->rows) : s->rows;
   s->head = has_head(s, m);
@@ -90,7 +90,7 @@ static void find_chunks(const tt_model *m, tt_precision precision, tt_layered_si
 /* A network with a front is validated in pieces of one batch of rows: larger pieces would need more
  * memory than training, because the layers of a front have very many values. */
 tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
-                                     int streamed, tt_precision precision)
+                                     int streamed)
 {
   const tt_model *m = &c->model;
   int most;
@@ -110,7 +110,7 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                         .rates = m->rates > 0,
                         .widest = find_widest(m)};
   find_options(c, slice, &s);
-  find_chunks(m, precision, &s);
+  find_chunks(m, &s);
   if (s.parts || m->front.layers) s.split_rows = s.rows;
   s.terms = tt_ceil_div(rows, s.split_rows);
   s.capacity = tt_min_i64(TT_VALIDATION_ROWS, s.members * s.split_rows);

@@ -95,10 +95,9 @@ typedef struct tt_layered_sizes {
 
 /* Sizes for the members `slice`.
  *   rows      N;  weighted  1: rows have weights
- *   streamed  1: the data set does not fit, and rows come from the host
- *   precision  of training steps */
+ *   streamed  1: the data set does not fit, and rows come from the host */
 tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
-                                     int streamed, tt_precision precision);
+                                     int streamed);
 
 /* Floats of shared memory of a block that gathers rows and computes the first layer. */
 int64_t tt_layered_entry_floats(const tt_layer *first);

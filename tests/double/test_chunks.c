@@ -26,7 +26,7 @@ static problem make_chunks(int64_t members)
 
 static tt_layered_sizes sizes_of(const problem *p)
 {
-  return tt_layered_sizes_of(&p->c, everyone(p), p->d->rows, 0, 0, TT_PRECISION_fp32);
+  return tt_layered_sizes_of(&p->c, everyone(p), p->d->rows, 0, 0);
 }
 
 /* The state inside an epoch: it has the sum of its losses. */

@@ -337,7 +337,7 @@ TT_TEST (memory_is_that_of_the_table) {
       p.c.parts = parts;
       problem_start(&p, layered, everyone(&p));
       TT_CHECK_OK(layered.ops->info(p.engine, &info));
-      tt_layered_sizes s = tt_layered_sizes_of(&p.c, everyone(&p), ROWS, 0, 0, TT_PRECISION_fp32);
+      tt_layered_sizes s = tt_layered_sizes_of(&p.c, everyone(&p), ROWS, 0, 0);
       int64_t bytes = tt_layered_bytes(&s, &p.c.model);
       rest[parts - 1] = info.bytes - bytes;
       TT_CHECK(bytes, <, least);

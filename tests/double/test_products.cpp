@@ -2,6 +2,7 @@
  * order, for shapes that are no multiple of a tile, a panel or a vector, in every order of threads;
  * gradients in chunks of rows have the same bits in one block and in several; the rule by which a
  * tile is chosen. */
+#include "cuda/common/mma.cuh"
 #include "cuda/layered/layered_internal.cuh"
 #include "cuda/layered/multiply.cuh"
 
@@ -18,7 +19,8 @@ typedef struct shape {
 typedef struct product_case {
   tt_product_kind kind;
   shape s;
-  int end; /* which of the things that may follow */
+  int end;    /* which of the things that may follow */
+  int tensor; /* 1: on tensor cores */
   std::vector<float> left, right, bias, slope, h, residual;
 } product_case;
 
@@ -33,9 +35,9 @@ static std::vector<float> values(int count, int seed)
   return v;
 }
 
-static product_case make(tt_product_kind kind, shape s, int end)
+static product_case make(tt_product_kind kind, shape s, int end, int tensor)
 {
-  product_case c = {kind, s, end, {}, {}, {}, {}, {}, {}};
+  product_case c = {kind, s, end, tensor, {}, {}, {}, {}, {}, {}};
   c.left = values(MEMBERS * s.m * s.k, 1);
   c.right = values(MEMBERS * s.n * s.k, 2);
   c.bias = values(MEMBERS * s.n, 3);
@@ -67,12 +69,26 @@ static float right_of(const product_case &c, int member, int j, int k)
   return c.right[(size_t)(member * c.s.n * c.s.k + at)];
 }
 
+/* A chain of the inner indices [begin, end): multiply-adds, or eight rounded products at a time, as
+ * the tensor cores of the double add them. */
+static float chain(const product_case &c, int member, int i, int j, int begin, int end, float sum)
+{
+  for (int k = begin; k < end && !c.tensor; k++)
+    sum = tt_fma(left_of(c, member, i, k), right_of(c, member, j, k), sum);
+  for (int k = begin; k < end && c.tensor; k += TT_MMA_INNER) {
+    float eight = 0.0f;
+    for (int q = k; q < end && q < k + TT_MMA_INNER; q++)
+      eight +=
+          tt_round_to_tf32(left_of(c, member, i, q)) * tt_round_to_tf32(right_of(c, member, j, q));
+    sum += eight;
+  }
+  return sum;
+}
+
 static float sum_of(const product_case &c, int member, int i, int j)
 {
-  float sum = c.kind == TT_PRODUCT_FORWARD ? c.bias[(size_t)(member * c.s.n + j)] : 0.0f;
-  for (int k = 0; k < c.s.k; k++)
-    sum = tt_fma(left_of(c, member, i, k), right_of(c, member, j, k), sum);
-  return sum;
+  float bias = c.kind == TT_PRODUCT_FORWARD ? c.bias[(size_t)(member * c.s.n + j)] : 0.0f;
+  return chain(c, member, i, j, 0, c.s.k, bias);
 }
 
 /* The result at `at`, and what else is stored there. */
@@ -179,11 +195,14 @@ TT_TEST (every_tile_sums_in_ascending_order) {
   int number = 0;
   for (const shape &s : shapes)
     for (int kind = 0; kind < TT_PRODUCT_KINDS; kind++, number++) {
-      product_case c = make((tt_product_kind)kind, s, number % ENDS);
-      product_results want = expected(c);
-      for (int tile = 0; tile < TT_PRODUCT_TILE_COUNT; tile++) {
-        use_schedule(schedules[(number + tile) % 4]);
-        check(c, want, tile);
+      int tile = 0;
+      for (int tensor = 0; tensor < 2; tensor++) {
+        product_case c = make((tt_product_kind)kind, s, number % ENDS, tensor);
+        product_results want = expected(c);
+        for (; tile < (tensor ? TT_ALL_TILE_COUNT : TT_PRODUCT_TILE_COUNT); tile++) {
+          use_schedule(schedules[(number + tile) % 4]);
+          check(c, want, tile);
+        }
       }
     }
   tt_double_reset();
@@ -193,8 +212,10 @@ TT_TEST (every_end_follows_every_kind) {
   for (int kind = 0; kind < TT_PRODUCT_KINDS; kind++)
     for (int end = 0; end < ENDS; end++)
       for (const shape &s : {shape{5, 8, 6}, shape{5, 7, 6}}) {
-        product_case c = make((tt_product_kind)kind, s, end);
-        check(c, expected(c), TT_PRODUCT_TILE_COUNT - 1);
+        for (int tensor = 0; tensor < 2; tensor++) {
+          product_case c = make((tt_product_kind)kind, s, end, tensor);
+          check(c, expected(c), (tensor ? TT_ALL_TILE_COUNT : TT_PRODUCT_TILE_COUNT) - 1);
+        }
       }
 }
 
@@ -209,9 +230,9 @@ static void expect_chunks(const product_case &c, int member, int i, product_resu
     float total = 0.0f;
     for (int first = 0; first < c.s.k; first += CHUNK) {
       float sum = 0.0f;
-      for (int k = first; k < c.s.k && k < first + CHUNK; k++)
-        sum = j < c.s.n ? tt_fma(left_of(c, member, i, k), right_of(c, member, j, k), sum)
-                        : sum + left_of(c, member, i, k);
+      int last = c.s.k < first + CHUNK ? c.s.k : first + CHUNK;
+      if (j < c.s.n) sum = chain(c, member, i, j, first, last, sum);
+      for (int k = first; k < last && j == c.s.n; k++) sum += left_of(c, member, i, k);
       total = first ? total + sum : sum;
     }
     size_t at = (size_t)(member * c.s.m * c.s.n + (j < c.s.n ? i * c.s.n + j : i));
@@ -282,8 +303,10 @@ TT_TEST (chunks_have_the_same_bits_in_one_block_and_in_several) {
       {{1, 20, 300}, {33, 17, 300}}, {{36, 8, 256}, {5, 36, 256}}, {{66, 4, 100}, {3, 7, 100}}};
   int number = 0;
   for (const shape(&s)[2] : layers)
-    for (int tile = 0; tile < TT_CHUNK_TILE_COUNT; tile++, number++) {
-      product_case c[2] = {make(TT_PRODUCT_GRADIENT, s[0], 0), make(TT_PRODUCT_GRADIENT, s[1], 0)};
+    for (int tile = 0; tile < TT_CHUNK_TILE_COUNT + TT_TENSOR_CHUNK_TILE_COUNT; tile++, number++) {
+      int tensor = tile >= TT_CHUNK_TILE_COUNT;
+      product_case c[2] = {make(TT_PRODUCT_GRADIENT, s[0], 0, tensor),
+                           make(TT_PRODUCT_GRADIENT, s[1], 0, tensor)};
       int chunks = (s[0].k + CHUNK - 1) / CHUNK;
       for (int copies = 1; copies <= chunks; copies += chunks > 1 ? chunks - 1 : 1) {
         use_schedule(schedules[(number + copies) % 4]);
@@ -296,19 +319,25 @@ TT_TEST (chunks_have_the_same_bits_in_one_block_and_in_several) {
 /* A multiprocessor for every block where there are few members, the largest tiles where there are
  * many; narrow tiles for narrow results. */
 TT_TEST (the_tile_follows_from_the_number_of_blocks) {
-  int many = tt_choose_product_tile(512, 256, 1000, 132);
-  int few = tt_choose_product_tile(512, 192, 5, 132);
+  const tt_precision fp32 = TT_PRECISION_fp32, tf32 = TT_PRECISION_tf32;
+  int many = tt_choose_product_tile(512, 256, 1000, 132, fp32);
+  int few = tt_choose_product_tile(512, 192, 5, 132, fp32);
   TT_CHECK(many, ==, 0);
   TT_CHECK(few, >, many);
-  TT_CHECK(tt_choose_product_tile(512, 10, 1000, 132), ==, 2);
-  TT_CHECK(tt_choose_product_tile(10, 512, 1000, 132), ==, 3);
-  TT_CHECK(tt_choose_product_tile(5, 7, 1, 132), ==, TT_PRODUCT_TILE_COUNT - 1);
+  TT_CHECK(tt_choose_product_tile(512, 10, 1000, 132, fp32), ==, 2);
+  TT_CHECK(tt_choose_product_tile(10, 512, 1000, 132, fp32), ==, 3);
+  TT_CHECK(tt_choose_product_tile(5, 7, 1, 132, fp32), ==, TT_PRODUCT_TILE_COUNT - 1);
+  TT_CHECK(tt_choose_product_tile(512, 256, 1000, 132, tf32), ==, TT_PRODUCT_TILE_COUNT);
+  TT_CHECK(tt_choose_product_tile(512, 192, 5, 132, tf32), ==, TT_PRODUCT_TILE_COUNT + 2);
+  TT_CHECK(tt_choose_product_tile(5, 7, 1, 132, tf32), ==, TT_ALL_TILE_COUNT - 1);
   tt_gradients g = {};
   g.layers = 1, g.layer[0].m = g.layer[0].n = 192;
   g.copies = 4;
-  TT_CHECK(tt_choose_chunk_tile(g, 5, 132), ==, 1);
+  TT_CHECK(tt_choose_chunk_tile(g, 5, 132, fp32), ==, 1);
+  TT_CHECK(tt_choose_chunk_tile(g, 1, 132, tf32), ==, TT_CHUNK_TILE_COUNT + 1);
   g.copies = 1;
-  TT_CHECK(tt_choose_chunk_tile(g, 100, 132), ==, 0);
+  TT_CHECK(tt_choose_chunk_tile(g, 100, 132, fp32), ==, 0);
+  TT_CHECK(tt_choose_chunk_tile(g, 100, 132, tf32), ==, TT_CHUNK_TILE_COUNT);
 }
 
 TT_SUITE(open_device, close_device)

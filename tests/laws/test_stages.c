@@ -298,7 +298,7 @@ static int64_t planned_bytes(way variant, const problem *p, const tt_pipeline_st
   const tt_slice all = {0, p->c.members};
   if (variant.ops->team->stage_bytes)
     return variant.ops->team->stage_bytes(&p->c, all, stage, parts, window, &variant.use);
-  const tt_layered_sizes s = tt_layered_sizes_of(&p->c, all, ROWS, 0, 0, TT_PRECISION_fp32);
+  const tt_layered_sizes s = tt_layered_sizes_of(&p->c, all, ROWS, 0, 0);
   const tt_layered_share share = {parts, stage, window};
   return tt_layered_share_bytes(&s, &p->c, &share);
 }
