@@ -2,7 +2,7 @@
  * product alone. */
 #ifndef TT_LAYERED_MULTIPLY_CUH
 #define TT_LAYERED_MULTIPLY_CUH
-#include "core/config/choices.h"
+#include "cuda/common/engine_internal.cuh"
 #include "cuda/layered/product.cuh"
 
 /* The tile with the shortest expected time, in fp32 or tf32. */

@@ -84,8 +84,8 @@ typedef struct tt_gradients {
   X(8, 4, 4, 2, 2, 2, 40, 87) /* 64 x 64 */                                                        \
   X(4, 4, 4, 2, 1, 3, 18, 65) /* 32 x 32 */                                                        \
   X(2, 2, 8, 1, 2, 4, 6, 25)  /* 16 x 16 */
-/* The same on tensor cores: X(M, N, WARPS_DOWN, WARPS_ACROSS, STAGES, alone, full). A warp has M x N
- * fragments of 16 x 8 results. The first one is too large for the two sums of chunks. */
+/* The same on tensor cores: X(M, N, WARPS_DOWN, WARPS_ACROSS, STAGES, alone, full). A warp has
+ * M x N fragments of 16 x 8 results. The first one is too large for the two sums of chunks. */
 #define TT_TENSOR_TILES(X)                                                                         \
   X(4, 4, 2, 4, 2, 65, 85) /* 128 x 128 */                                                         \
   TT_TENSOR_CHUNK_TILES(X)

@@ -107,8 +107,8 @@ template <int SIDE, int T, int LANES, bool ALONG_, int PADDING = 0> struct tt_pr
   }
 };
 
-/* A panel for tensor cores: a lane reads numbers of a fragment one by one, from other banks than the
- * other lanes. */
+/* A panel for tensor cores: a lane reads the numbers of a fragment one by one, from other banks
+ * than the other lanes. */
 template <int SIDE, bool ALONG> struct tt_tensor_panel : tt_product_panel<SIDE, 4, 8, ALONG, 8> {
   typedef tt_product_panel<SIDE, 4, 8, ALONG, 8> panel;
   static_assert((int)panel::LD % 32 == (ALONG ? 4 : 8), "lanes read from different banks");

@@ -4,9 +4,9 @@
 #include "core/base/int.h"
 
 /* Portions are used if they save at least 1 / 10 of the time. The model is not exact: where fewer
- * units share a multiprocessor, each of them may be faster, and a launch waits for its last unit. On
- * an H100 they saved 16 % where it says 35 %, and cost 0.7 and 1.4 % where it says 5 (workloads E, C
- * and U3 of bench/results/gpu/2026-11-27-h100-kit.md). */
+ * units share a multiprocessor, each of them may be faster, and a launch waits for its last unit.
+ * On an H100 they saved 16 % where it says 35 %, and cost 0.7 and 1.4 % where it says 5
+ * (workloads E, C and U3 of bench/results/gpu/2026-11-27-h100-kit.md). */
 enum { LEAST_SAVING = 10 };
 
 /* Time of the slowest unit, in steps. */

@@ -39,7 +39,7 @@ static void check_plan(int64_t members, int64_t units, int64_t steps, int64_t ov
   if (p.chunks == 1)
     TT_CHECK(time, ==, whole);
   else
-    TT_CHECK(50 * (time + launches * overhead), <=, 49 * (whole + overhead));
+    TT_CHECK(10 * (time + launches * overhead), <=, 9 * (whole + overhead));
 }
 
 TT_TEST (every_member_makes_all_its_steps) {
@@ -52,13 +52,13 @@ TT_TEST (every_member_makes_all_its_steps) {
 }
 
 /* The rows: a few members more than units; the workloads C, E and U3 of bench/NOTES.md, in calls of
- * about half a second; as many members as units, once and twice; a call too short for portions. */
+ * about half a second, of which portions would save C and U3 only a twentieth; as many members as units, once and twice; a call too short for portions. */
 TT_TEST (the_slowest_unit_is_ready_sooner) {
   static const struct {
     int64_t members, units, steps, launches, chunks;
-  } table[] = {{140, 132, 10000, 17, 16},   {200, 132, 10000, 23, 15},  {1000, 132, 470, 38, 5},
-               {4096, 3168, 20000, 13, 10}, {10000, 2112, 5200, 19, 4}, {132, 132, 10000, 1, 1},
-               {264, 132, 10000, 1, 1},     {1, 132, 10000, 1, 1},      {0, 132, 10000, 0, 1},
+  } table[] = {{140, 132, 10000, 17, 16},   {200, 132, 10000, 23, 15}, {1000, 132, 470, 1, 1},
+               {4096, 3168, 20000, 13, 10}, {10000, 2112, 5200, 1, 1}, {132, 132, 10000, 1, 1},
+               {264, 132, 10000, 1, 1},     {1, 132, 10000, 1, 1},     {0, 132, 10000, 0, 1},
                {140, 132, 20, 5, 4},        {140, 132, 6, 1, 1}};
   for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
     tt_launch_plan p = tt_launch_plan_make(table[i].members, table[i].units, table[i].steps, 2);
