@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,23 @@ tt_err tt_text_set(char **text, const char *value)
   memcpy(copy, value, bytes);
   tt_free(*text);
   *text = copy;
+  return TT_OK;
+}
+
+tt_err tt_text_format(char **text, const char *fmt, ...)
+{
+  char *whole = NULL;
+  va_list list, again;
+  va_start(list, fmt);
+  va_copy(again, list);
+  int bytes = vsnprintf(NULL, 0, fmt, list) + 1;
+  tt_err e = TT_ALLOC(whole, bytes);
+  if (!e) vsnprintf(whole, (size_t)bytes, fmt, again);
+  va_end(again);
+  va_end(list);
+  if (e) return e;
+  tt_free(*text);
+  *text = whole;
   return TT_OK;
 }
 

@@ -367,22 +367,18 @@ int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c)
   return c->ensembles * tt_trained_ensemble_width(c);
 }
 
-void tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
-                                     int64_t column, char *text, size_t capacity)
+tt_err tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
+                                       int64_t column, char **text)
 {
   int32_t j = (int32_t)(column % c->model.quantities);
   const char *name = c->target.name[e->column[column / c->model.quantities]];
   switch (tt_output_forecast(c->model.output)) {
   case TT_FORECAST_quantiles:
-    snprintf(text, capacity, "%s q%g", name, (double)c->model.level[j]);
-    return;
+    return tt_text_format(text, "%s q%g", name, (double)c->model.level[j]);
   case TT_FORECAST_categorical:
-    if (j < c->model.levels)
-      snprintf(text, capacity, "%s=%d", name, (int)j);
-    else
-      snprintf(text, capacity, "%s entropy", name);
-    return;
-  default: snprintf(text, capacity, "%s", name);
+    return j < c->model.levels ? tt_text_format(text, "%s=%d", name, (int)j)
+                               : tt_text_format(text, "%s entropy", name);
+  default: return tt_text_set(text, name);
   }
 }
 

@@ -118,10 +118,10 @@ TT_HD int64_t tt_prediction_place(int64_t width, int64_t rows, int64_t member, i
 /* Number of columns of all ensembles; the columns of an ensemble are contiguous. */
 int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c);
 
-/* Name of column `column` of [0, K q) of an ensemble, at most capacity - 1 characters: the target
- * ("y"), or the target with its level or class ("y q0.05", "digit=3", "digit entropy"). */
-void tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
-                                     int64_t column, char *text, size_t capacity);
+/* Replace *text by the name of column `column` of [0, K q) of an ensemble: the target ("y"), or the
+ * target with its level or class ("y q0.05", "digit=3", "digit entropy"). Errors: MEM. */
+tt_err tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
+                                       int64_t column, char **text);
 
 /* Result of a job: trained ensembles in the order of the job file, one for each part of
  * tt_cohorts_parts, or for those of an ensemble of several networks; all with the same inputs,

@@ -123,16 +123,14 @@ static tt_err fill_ensembles(const tt_trained_ensemble *m, int64_t member, int64
 
 static tt_err label_columns(const tt_trained_ensembles *all, model_arrays *t)
 {
-  char text[512];
   int64_t next = 0;
   t->columns = tt_trained_ensembles_columns(all);
   TT_TRY(TT_ALLOC(t->label, t->columns));
   for (int64_t i = 0; i < all->count; i++)
     for (int64_t e = 0; e < all->at[i]->ensembles; e++)
-      for (int64_t j = 0; j < tt_trained_ensemble_width(all->at[i]); j++, next++) {
-        tt_trained_ensemble_column_name(all->at[i], &all->at[i]->ensemble[e], j, text, sizeof text);
-        TT_TRY(tt_text_set(&t->label[next], text));
-      }
+      for (int64_t j = 0; j < tt_trained_ensemble_width(all->at[i]); j++, next++)
+        TT_TRY(tt_trained_ensemble_column_name(all->at[i], &all->at[i]->ensemble[e], j,
+                                               &t->label[next]));
   return TT_OK;
 }
 

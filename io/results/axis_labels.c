@@ -49,12 +49,12 @@ static tt_err allocate(const tt_trained_ensembles *all, tt_axis_labels *o)
 /* "64-64 silu", "front-64 relu, layer_norm"; "linear" without hidden layers. */
 static tt_err describe_network(const tt_model *m, char **out)
 {
-  char text[512] = "";
+  char text[64 + 12 * TT_MAX_LAYERS] = "";
   size_t used = 0;
   const tt_layer *first = &m->layer[0];
   int hidden = m->layers > 1, residual = 0;
   if (m->front.layers) used = (size_t)snprintf(text, sizeof text, "front%s", hidden ? "-" : " ");
-  for (int l = 0; l < m->layers - 1 && used < 400; l++) {
+  for (int l = 0; l < m->layers - 1; l++) {
     residual |= m->layer[l].residual;
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64, l ? "-" : "",
                              m->layer[l].out);
@@ -78,14 +78,12 @@ static const char *units_of(const tt_trained_ensemble *m, int32_t target)
 static tt_err fill_column(const tt_trained_ensemble *m, const tt_ensemble *e, int64_t j,
                           int64_t column, tt_axis_labels *o)
 {
-  char label[512];
   int64_t q = m->model.quantities;
   int32_t target = e->column[j / q];
   o->ensemble[column] = e->name;
   o->target[column] = m->target.name[target];
   o->units[column] = units_of(m, target);
-  tt_trained_ensemble_column_name(m, e, j, label, sizeof label);
-  return tt_text_set(&o->label[column], label);
+  return tt_trained_ensemble_column_name(m, e, j, &o->label[column]);
 }
 
 /* The texts of its networks begin at `text`, its members at `first`, its columns at *column. */

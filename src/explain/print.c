@@ -84,16 +84,17 @@ static json_t *describe_column(const predicted *p, const tt_importance *i,
 {
   int32_t target;
   const tt_ensemble *e = tt_column_ensemble(p->m, p->own, &target);
-  char label[256];
+  char *label = NULL;
   json_t *o = json_object(), *inputs = json_array();
-  tt_trained_ensemble_column_name(p->m, e, p->own % tt_trained_ensemble_width(p->m), label,
-                                  sizeof label);
+  tt_err failed =
+      tt_trained_ensemble_column_name(p->m, e, p->own % tt_trained_ensemble_width(p->m), &label);
   for (int64_t n = 0; n < i->inputs; n++)
     if (json_array_append_new(inputs, describe_input(&p->m->input, i, p->column, ranked[n].input)))
       inputs = NULL;
   tt_json_set(&o, "ensemble", tt_json_text(e->name));
   tt_json_set(&o, "target", tt_json_text(p->m->target.name[target]));
-  tt_json_set(&o, "column", tt_json_text(label));
+  tt_json_set(&o, "column", failed ? NULL : tt_json_text(label));
+  tt_free(label);
   tt_json_set(&o, "error_metric", tt_json_text(i->metric[p->column]));
   tt_json_set(&o, "error", tt_json_number(i->error[p->column]));
   tt_json_set(&o, "inputs", inputs);

@@ -113,7 +113,6 @@ static tt_err do_train(tt_campaign *k, const tt_stage_io *w)
 
 static tt_err name_columns_local(tt_campaign *k)
 {
-  char label[256], whole[512];
   int64_t column = 0, ensembles = 0;
   k->columns = tt_trained_ensembles_columns(&k->model);
   for (int64_t i = 0; i < k->model.count; i++) ensembles += k->model.at[i]->ensembles;
@@ -122,9 +121,9 @@ static tt_err name_columns_local(tt_campaign *k)
     for (int64_t e = 0; e < k->model.at[i]->ensembles; e++)
       for (int64_t j = 0; j < tt_trained_ensemble_width(k->model.at[i]); j++) {
         const tt_ensemble *own = &k->model.at[i]->ensemble[e];
-        tt_trained_ensemble_column_name(k->model.at[i], own, j, label, sizeof label);
-        snprintf(whole, sizeof whole, "%s %s", own->name, label);
-        TT_TRY(tt_text_set(&k->column[column++], ensembles > 1 ? whole : label));
+        char **label = &k->column[column++];
+        TT_TRY(tt_trained_ensemble_column_name(k->model.at[i], own, j, label));
+        if (ensembles > 1) TT_TRY(tt_text_format(label, "%s %s", own->name, *label));
       }
   return TT_OK;
 }

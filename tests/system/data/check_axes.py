@@ -2,12 +2,13 @@
 """Axes of every file that the program writes: each has a dimension scale, and names where its elements
 have names; units are those of UDUNITS; members have scores of their own targets alone.
 """
+import pathlib
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
 import netCDF4
 import output_files
-from rig import check, h5py, np, test
+from rig import check, h5py, np, test, tutti, write_json
 
 UNITS = {"1", "s"}  # of the program; the data have none
 NAMED = ("feature", "target", "ensemble", "column", "list", "stage", "network_input")
@@ -68,7 +69,24 @@ def check_places(name, f):
         check(list(places) == own + [-1] * (len(places) - len(own)), f"{name}: {member} has columns {places}, own {own}")
 
 
+def check_long_names():
+    """The columns of a target whose name has 600 characters keep their whole names."""
+    name = "t" * 600
+    rows = "".join(f"{i % 7},{i * i % 11},{i % 5}\n" for i in range(60))
+    pathlib.Path("long.csv").write_text(f"a,b,{name}\n{rows}")
+    tutti("train", write_json("long.json", {
+        "data": {"file": "long.csv", "targets": [name]}, "model": {"hidden": [4]},
+        "ensembles": [{"name": "e", "members": 2}], "train": {"epochs": 1, "loss": "quantile"},
+        "run": {"directory": "long"}}))
+    for file in ("model.h5", "results.h5"):
+        with h5py.File(f"long/{file}") as f:
+            labels = texts_of(f, "column_label")
+            check(len(set(labels)) == 5 and all(label.startswith(name + " q") for label in labels),
+                  f"{file}: columns of a long name: {[label[-12:] for label in labels]}")
+
+
 def main():
+    check_long_names()
     for name, path in output_files.make().items():
         with h5py.File(path) as f:
             check_scales(name, f)
