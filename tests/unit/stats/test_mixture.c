@@ -91,8 +91,10 @@ TT_TEST (quantiles_of_one_gaussian) {
   }
 }
 
+/* A member of weight 0, whose numbers may be of any kind, counts for nothing. */
 TT_TEST (quantiles_of_points_are_the_points) {
-  const double w[] = {1.0, 2.0, 0.0, 1.0}, mean[] = {3.0, -1.0, 99.0, 7.0}, none[4] = {0};
+  const double w[] = {1.0, 2.0, 0.0, 1.0}, mean[] = {3.0, -1.0, (double)NAN, 7.0};
+  const double none[] = {0.0, 0.0, 1.0, 0.0};
   const double q[] = {0.1, 0.49, 0.51, 0.74, 0.76, 0.99}, want[] = {-1, -1, 3, 3, 7, 7};
   for (int i = 0; i < 6; i++)
     TT_CHECK(fabs(tt_gaussian_mixture_quantile(4, w, mean, none, q[i]) - want[i]), <=, 1e-8 * 7.0);
