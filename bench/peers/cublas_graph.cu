@@ -55,6 +55,14 @@ struct loop {
   double gap, prepare_s, warm_up_s;
 };
 
+/* The result of a call of cuBLAS. */
+#define TRY_CUBLAS(...) TT_TRY(check_cublas((__VA_ARGS__), #__VA_ARGS__))
+tt_err check_cublas(cublasStatus_t s, const char *call)
+{
+  if (s == CUBLAS_STATUS_SUCCESS) return TT_OK;
+  return TT_FAIL(INTERNAL, "%s: %s: error %d of cuBLAS", tt_cuda_location(), call, (int)s);
+}
+
 /* the case */
 
 tt_err read_file(const char *folder, const char *name, void *out, int64_t bytes)
@@ -186,9 +194,10 @@ tt_err multiply(const loop *l, cublasOperation_t op_a, cublasOperation_t op_b, i
 {
   const float one = 1.0f, zero = 0.0f;
   int64_t lda = op_a == CUBLAS_OP_N ? m : k, ldb = op_b == CUBLAS_OP_N ? k : n;
-  return TT_CUBLAS(cublasSgemmStridedBatched(l->blas, op_a, op_b, (int)m, (int)n, (int)k, &one, a,
-                                             (int)lda, m * k, b, (int)ldb, k * n, &zero, c, (int)m,
-                                             m * n, (int)l->at.members));
+  TRY_CUBLAS(cublasSgemmStridedBatched(l->blas, op_a, op_b, (int)m, (int)n, (int)k, &one, a,
+                                       (int)lda, m * k, b, (int)ldb, k * n, &zero, c, (int)m, m * n,
+                                       (int)l->at.members));
+  return TT_OK;
 }
 
 tt_err forward(const loop *l)
@@ -345,12 +354,13 @@ void drop(loop **held)
 /* Setting the stream removes the workspace: set it first. */
 tt_err open_blas(loop *l)
 {
-  TT_TRY(TT_CUBLAS(cublasCreate(&l->blas)));
-  TT_TRY(TT_CUBLAS(cublasSetStream(l->blas, l->dev.stream)));
+  TRY_CUBLAS(cublasCreate(&l->blas));
+  TRY_CUBLAS(cublasSetStream(l->blas, l->dev.stream));
   TT_TRY(tt_dev_alloc_bytes(&l->workspace, BLAS_WORKSPACE, 1, "workspace of cuBLAS"));
-  TT_TRY(TT_CUBLAS(cublasSetWorkspace(l->blas, l->workspace, BLAS_WORKSPACE)));
-  return TT_CUBLAS(cublasSetMathMode(l->blas, l->precision == "tf32" ? CUBLAS_TF32_TENSOR_OP_MATH
-                                                                     : CUBLAS_DEFAULT_MATH));
+  TRY_CUBLAS(cublasSetWorkspace(l->blas, l->workspace, BLAS_WORKSPACE));
+  TRY_CUBLAS(cublasSetMathMode(l->blas, l->precision == "tf32" ? CUBLAS_TF32_TENSOR_OP_MATH
+                                                               : CUBLAS_DEFAULT_MATH));
+  return TT_OK;
 }
 
 tt_err prepare(const char *folder, const std::string &precision, loop **out)
