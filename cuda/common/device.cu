@@ -1,4 +1,4 @@
-/* device.cu — opening and describing a GPU, its stream, its cuBLAS handle, its graphs. */
+/* device.cu — opening and describing a GPU, its stream, its graphs. */
 #include "cuda/common/device.cuh"
 
 #include <stdio.h>
@@ -94,7 +94,6 @@ tt_err tt_dev_open(int number, tt_dev *out)
 void tt_dev_close(tt_dev *d)
 {
   if (d->stream) cudaStreamSynchronize(d->stream);
-  if (d->blas) d->close_blas(&d->blas);
   if (d->stream) cudaStreamDestroy(d->stream);
   memset(d, 0, sizeof *d);
 }
@@ -103,9 +102,7 @@ tt_err tt_stream_synchronize(cudaStream_t stream) { return TT_CUDA(cudaStreamSyn
 
 tt_err tt_graph_begin(cudaStream_t stream)
 {
-  TT_TRY(TT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal)));
-  tt_cuda_set_captured_stream(stream);
-  return TT_OK;
+  return TT_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
 }
 
 tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out, int64_t *nodes)
@@ -113,7 +110,6 @@ tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out, int64_t *nodes)
   cudaGraph_t recorded = NULL;
   size_t count = 0;
   *out = NULL;
-  tt_cuda_set_captured_stream(NULL);
   TT_TRY(TT_CUDA(cudaStreamEndCapture(stream, &recorded)));
   tt_err e = TT_CUDA(cudaGraphGetNodes(recorded, NULL, &count));
   if (!e) e = TT_CUDA(cudaGraphInstantiateWithFlags(out, recorded, 0));

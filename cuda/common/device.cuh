@@ -28,18 +28,16 @@ typedef struct tt_dev {
   int64_t shared_bytes; /* maximum of dynamic shared memory per block */
   int64_t total_bytes;  /* device memory */
   char name[256];
-  char uuid[96];        /* "GPU-" or "MIG-" and 36 characters, as nvidia-smi prints it */
-  cudaStream_t stream;  /* does not wait for the default stream */
-  struct tt_blas *blas; /* NULL before tt_dev_open_blas (device_matmul.cuh) */
-  void (*close_blas)(struct tt_blas **blas);
+  char uuid[96];       /* "GPU-" or "MIG-" and 36 characters, as nvidia-smi prints it */
+  cudaStream_t stream; /* does not wait for the default stream */
 } tt_dev;
 
 /* Number of GPUs that this process sees; 0, without an error, if there is no GPU or no driver.
  * Errors: UNAVAILABLE. */
 tt_err tt_dev_count(int *out);
 
-/* Describe GPU `number` without a stream: out->stream and out->blas stay NULL, and tt_dev_close
- * does nothing. Errors: UNAVAILABLE. */
+/* Describe GPU `number` without a stream: out->stream stays NULL, and tt_dev_close does nothing.
+ * Errors: UNAVAILABLE. */
 tt_err tt_dev_describe(int number, tt_dev *out);
 
 /* Make GPU `number` the current one of this thread and give it a stream.
@@ -47,7 +45,7 @@ tt_err tt_dev_describe(int number, tt_dev *out);
  * Errors: UNAVAILABLE (no such GPU, capability below 8.0), MEM. */
 tt_err tt_dev_open(int number, tt_dev *out);
 
-/* Free what open and open_blas created; accepts an all-zero tt_dev. */
+/* Free what open created; accepts an all-zero tt_dev. */
 void tt_dev_close(tt_dev *d);
 
 /* Wait until all work of a stream is done; returns errors of earlier kernels. */

@@ -9,7 +9,6 @@
 
 static char location[512] = "GPU";
 static int has_gpu; /* location names one */
-static cudaStream_t captured;
 
 void tt_cuda_set_location(int number, const char *name)
 {
@@ -23,8 +22,6 @@ void tt_cuda_set_location(int number, const char *name)
     snprintf(location, sizeof location, "%s%s, GPU %d (%.200s)", tt_log_rank_text(), host, number,
              name);
 }
-
-void tt_cuda_set_captured_stream(cudaStream_t stream) { captured = stream; }
 
 const char *tt_cuda_location(void) { return location; }
 
@@ -137,28 +134,4 @@ tt_err tt_cuda_fail(cudaError_t e, const char *file, int line, const char *call)
   detail_text(t, detail, sizeof detail);
   return tt_fail_at(file, line, error_kinds[t].e, "%s: %s: %s (%s)%s; %s", location, call,
                     cudaGetErrorName(e), cudaGetErrorString(e), detail, error_kinds[t].remedy);
-}
-
-/* The error of a device that has failed, which every call returns and cuBLAS hides. Waiting for the
- * device would break a capture, and the error of the broken capture would hide that of cuBLAS. */
-static cudaError_t device_failure(void)
-{
-  cudaStreamCaptureStatus status;
-  return captured ? cudaStreamIsCapturing(captured, &status) : cudaDeviceSynchronize();
-}
-
-tt_err tt_cublas_fail(cublasStatus_t s, const char *file, int line, const char *call)
-{
-  cudaError_t failure = device_failure();
-  if (failure != cudaSuccess) return tt_cuda_fail(failure, file, line, call);
-  error_kind t = s == CUBLAS_STATUS_ALLOC_FAILED ? NO_MEMORY
-                 : s == CUBLAS_STATUS_NOT_INITIALIZED || s == CUBLAS_STATUS_ARCH_MISMATCH
-                     ? OLD_DRIVER
-                 : s == CUBLAS_STATUS_EXECUTION_FAILED ? GPU_CRASHED
-                                                       : OTHER;
-  char detail[96] = "";
-  detail_text(t, detail, sizeof detail);
-  return tt_fail_at(file, line, error_kinds[t].e, "%s: %s: %s (%s)%s; %s", location, call,
-                    cublasLtGetStatusName(s), cublasLtGetStatusString(s), detail,
-                    error_kinds[t].remedy);
 }

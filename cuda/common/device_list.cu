@@ -22,23 +22,14 @@ tt_err tt_cuda_describe(int device, tt_device_info *out)
   return TT_OK;
 }
 
-void tt_cublas_version(char *text, size_t capacity)
-{
-  int v[3] = {0, 0, 0};
-  for (int k = 0; k < 3; k++) cublasLtGetProperty((libraryPropertyType)k, &v[k]);
-  snprintf(text, capacity, "cuBLAS %d.%d.%d", v[0], v[1], v[2]);
-}
-
 /* Driver version 0: there is no driver. */
 void tt_cuda_versions(char *text, int64_t capacity)
 {
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
   cudaRuntimeGetVersion(&runtime);
-  char blas[32];
-  tt_cublas_version(blas, sizeof blas);
-  int n = snprintf(text, (size_t)capacity, "CUDA runtime %d.%d, %s, ", runtime / 1000,
-                   runtime % 1000 / 10, blas);
+  int n =
+      snprintf(text, (size_t)capacity, "CUDA runtime %d.%d, ", runtime / 1000, runtime % 1000 / 10);
   if (n >= capacity) return;
   if (driver > 0)
     snprintf(text + n, (size_t)(capacity - n), "driver for CUDA %d.%d", driver / 1000,

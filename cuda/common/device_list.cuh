@@ -7,7 +7,4 @@
 tt_err tt_cuda_count(int *devices);
 tt_err tt_cuda_describe(int device, tt_device_info *out);
 void tt_cuda_versions(char *text, int64_t capacity);
-
-/* "cuBLAS 13.0.0" */
-void tt_cublas_version(char *text, size_t capacity);
 #endif

@@ -71,7 +71,8 @@ typedef struct tt_cuda_path {
   tt_err (*train)(tt_engine *e, int64_t steps);
   void (*release)(tt_engine *e);
   /* Text for what decides the order of the path's sums: engines with the same text give the same
-   * bits, also on two paths with the same function. May be called before prepare. */
+   * bits, also on two paths with the same function. May be called before prepare. NULL: the path
+   * alone decides it. */
   void (*arithmetic)(const tt_engine *e, char *text, size_t capacity);
   /* engine.h: evaluate, with the sums of the path's own validation; NULL: evaluate.cu does it. */
   tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);

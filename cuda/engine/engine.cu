@@ -402,8 +402,20 @@ static tt_err apply(tt_engine *e, const float *delta, const double *loss)
 static const char *name_of_bits(const tt_cuda_path *path)
 {
   int k = TT_GPU_PATH_auto + 1;
+  if (!path->arithmetic) return path->name;
   while (paths[k]->arithmetic != path->arithmetic) k++;
   return paths[k]->name;
+}
+
+/* Engines with the same text give the same bits. Tensor cores of another kind of GPU may add in
+ * another order. */
+static void arithmetic_text(const tt_engine *e, char *text, size_t capacity)
+{
+  char gpu[16] = "", order[40] = "";
+  if (e->precision != TT_PRECISION_fp32) snprintf(gpu, sizeof gpu, " sm%d", e->dev.capability);
+  if (e->path->arithmetic) e->path->arithmetic(e, order, sizeof order);
+  snprintf(text, capacity, "cuda %s%s %s%s%s", tt_choice_precision[e->precision], gpu,
+           name_of_bits(e->path), *order ? " " : "", order);
 }
 
 static tt_err info(const tt_engine *e, tt_engine_info *out)
@@ -414,10 +426,7 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
   snprintf(text, sizeof text, "%s (%s), %s path: %s", e->dev.name, e->dev.uuid, e->path->name,
            e->why);
   snprintf(out->device, sizeof out->device, "%.*s", (int)sizeof out->device - 1, text);
-  *text = '\0';
-  e->path->arithmetic(e, text, sizeof text);
-  snprintf(out->arithmetic, sizeof out->arithmetic, "cuda %s %s%s%.*s",
-           tt_choice_precision[e->precision], name_of_bits(e->path), *text ? " " : "", 36, text);
+  arithmetic_text(e, out->arithmetic, sizeof out->arithmetic);
   return TT_OK;
 }
 

@@ -284,7 +284,7 @@ static tt_err dense_output_backward(tt_engine *e, const tt_layered_pass *pass, i
   int64_t out = e->cohort->model.layer[l].out;
   tt_product_args a = product_args(pass, pass->rows, out, 0, own->delta[0], pass->rows * out);
   end_at_layer_before(own, &e->cohort->model, l + 1, &a);
-  return tt_layered_finish_product(TT_PRODUCT_BACKWARD, a, pass->members, e->dev.stream);
+  return tt_layered_finish_backward(a, pass->members, e->dev.stream);
 }
 
 /* dL/dz of layer l in delta -> dL/d(its input); with `ends` dL/dz of the layer before, if there is

@@ -3,11 +3,9 @@
 #include "cuda/layered/row_stream.cuh"
 
 #include "core/base/mem.h"
-#include "cuda/common/device_list.cuh"
 #include "cuda/common/engine_functions.cuh"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* the schedule */
 
@@ -153,8 +151,7 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
   if (e->data) TT_TRY(tt_row_stream_open(e));
   TT_TRY(allocate_arrays(own, &e->cohort->model));
   TT_TRY(upload_rates(e, own));
-  TT_TRY(allocate_pinned(own));
-  return tt_layered_open_gemm(e);
+  return allocate_pinned(own);
 }
 
 static tt_err prepare(tt_engine *e)
@@ -169,14 +166,6 @@ static tt_err prepare(tt_engine *e)
   return err;
 }
 
-/* Where cuBLAS is used, the bits depend on its version and the kind of GPU too. */
-static void arithmetic(const tt_engine *e, char *text, size_t capacity)
-{
-  if (!tt_layered_opens_gemm(e)) return;
-  int n = snprintf(text, capacity, "sm%d x%d ", e->dev.capability, e->dev.multiprocessors);
-  tt_cublas_version(text + n, capacity - (size_t)n);
-}
-
 static constexpr tt_cuda_path make_path()
 {
   tt_cuda_path path = {};
@@ -184,7 +173,6 @@ static constexpr tt_cuda_path make_path()
   path.prepare = prepare;
   path.train = train;
   path.release = release;
-  path.arithmetic = arithmetic;
   path.evaluate = tt_layered_evaluate;
   path.forward = tt_layered_step_forward;
   path.apply = tt_layered_step_apply;

@@ -1,13 +1,10 @@
 /* layered_internal.cuh — internals of the layered path: all members advance together, layer by
  * layer.
  *
- * A batch of one member is row-major, [rows][features]; members follow one another. Products have
- * own kernels (product.cuh), whose bits depend on nothing but their factors. cuBLAS computes those
- * of training steps in tf32, of layers wider than 16 on both sides: there the algorithm,
- * and so the bits, depends only on the shape of the cohort and the rows of the data set
- * (device_matmul.cuh); it is chosen for `typical` members, whatever their number, and the arrays of
- * every member begin at a multiple of 16 bytes where their sizes allow it. Such a product includes
- * members that have stopped; own kernels skip members that need no results.
+ * A batch of one member is row-major, [rows][features]; members follow one another, and the arrays
+ * of every member begin at a multiple of 16 bytes where their sizes allow it. The bits of a product
+ * (product.cuh) depend on nothing but its factors. In tf32 tensor cores multiply in training steps,
+ * for layers wider than 16 on both sides. Kernels skip members that need no results.
  *
  * Other sums over rows use a fixed number of interleaved partial sums, each in ascending order,
  * and then add the partial sums: the bits depend neither on how rows are divided nor on padding.
@@ -65,7 +62,6 @@ typedef struct tt_layered {
   float *scale;        /* [M] clip factor of the gradient; NULL if no member clips */
   double *squares;     /* [M][blocks] with parts and clipping: sums of squares; or NULL */
   double *term;        /* [M][size.terms] with parts: losses of the validation passes; or NULL */
-  int64_t typical;     /* members for which cuBLAS chooses its algorithms */
   tt_sampler *order;   /* [M] of the running epochs */
   tt_optimizer_args *step;    /* [M] of the running step */
   double *lane;               /* [M][TT_LOSS_PARTIALS] validation loss so far */
@@ -121,21 +117,6 @@ static inline int tt_layered_has_vectors(const float *place, int64_t step, int64
   return (reinterpret_cast<uintptr_t>(place) / sizeof(float) | (uint64_t)step | (uint64_t)ld) % 4 ==
          0;
 }
-
-/* Whether products of a layer in this pass are those of cuBLAS; whether the engine has such. */
-int tt_layered_uses_gemm(const tt_engine *e, const tt_layered_pass *pass, const tt_layer *layer);
-int tt_layered_opens_gemm(const tt_engine *e);
-
-/* Open cuBLAS and allocate memory for its factors, if the engine uses it. Errors: MEM, INTERNAL. */
-tt_err tt_layered_open_gemm(tt_engine *e);
-
-/* The products of product.cuh, without what follows them, by cuBLAS. Asynchronous, may be captured.
- * Errors: MEM, INTERNAL. */
-tt_err tt_layered_gemm_forward(tt_engine *e, const tt_layered_pass *pass, const tt_product_args &a);
-tt_err tt_layered_gemm_backward(tt_engine *e, const tt_layered_pass *pass,
-                                const tt_product_args &a);
-tt_err tt_layered_gemm_gradient(tt_engine *e, const tt_layered_pass *pass,
-                                const tt_product_args &a);
 
 /* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass);

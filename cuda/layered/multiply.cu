@@ -80,7 +80,7 @@ tt_err tt_layered_multiply(tt_product_kind kind, int tile, const tt_product_args
   return tt_layered_multiply_gradient(tile, args, members, stream);
 }
 
-template <tt_product_kind KIND, int V> static __global__ void finish_product(tt_product_args a)
+template <int V> static __global__ void finish_backward(tt_product_args a)
 {
   int64_t member = blockIdx.x / (unsigned)a.parts;
   uint32_t count = (uint32_t)a.m * (uint32_t)a.n,
@@ -88,24 +88,13 @@ template <tt_product_kind KIND, int V> static __global__ void finish_product(tt_
   uint32_t last = count - first < FINISH_ELEMENTS ? count : first + FINISH_ELEMENTS;
   if (a.skip && a.skip[member]) return;
   tt_product_end end = tt_product_end_of(a, member);
-  const float *bias = a.bias + member * a.bias_step;
-  for (uint32_t k = first + V * threadIdx.x; k < last; k += V * blockDim.x) {
-    tt_floats<V> x = tt_load_floats<V>(end.result + k);
-#pragma unroll
-    for (int q = 0; KIND == TT_PRODUCT_FORWARD && q < V; q++)
-      x.v[q] += bias[k % (uint32_t)a.n + (uint32_t)q];
-    tt_finish_product<KIND, V>(end, (int32_t)k, x);
-  }
+  for (uint32_t k = first + V * threadIdx.x; k < last; k += V * blockDim.x)
+    tt_finish_backward<V>(end, (int32_t)k, tt_load_floats<V>(end.result + k));
 }
 
-tt_err tt_layered_finish_product(tt_product_kind kind, tt_product_args a, int64_t members,
-                                 cudaStream_t stream)
+tt_err tt_layered_finish_backward(tt_product_args a, int64_t members, cudaStream_t stream)
 {
-  void (*kernel)(tt_product_args) = kind == TT_PRODUCT_FORWARD
-                                        ? (a.vector ? finish_product<TT_PRODUCT_FORWARD, 4>
-                                                    : finish_product<TT_PRODUCT_FORWARD, 1>)
-                                        : (a.vector ? finish_product<TT_PRODUCT_BACKWARD, 4>
-                                                    : finish_product<TT_PRODUCT_BACKWARD, 1>);
   a.parts = (int32_t)tt_grid_size((int64_t)a.m * a.n, FINISH_ELEMENTS);
-  return tt_launch(kernel, (unsigned)members * (unsigned)a.parts, TT_LAYERED_THREADS, 0, stream, a);
+  return tt_launch(a.vector ? finish_backward<4> : finish_backward<1>,
+                   (unsigned)members * (unsigned)a.parts, TT_LAYERED_THREADS, 0, stream, a);
 }

@@ -1,5 +1,5 @@
 /* multiply.cuh — the products of product.cuh by kind, the choice of a tile, and what follows a
- * product alone. */
+ * backward product alone. */
 #ifndef TT_LAYERED_MULTIPLY_CUH
 #define TT_LAYERED_MULTIPLY_CUH
 #include "cuda/common/engine_internal.cuh"
@@ -18,8 +18,7 @@ int tt_choose_chunk_tile(const tt_gradients &g, int64_t members, int multiproces
 tt_err tt_layered_multiply(tt_product_kind kind, int tile, const tt_product_args &args,
                            int64_t members, cudaStream_t stream);
 
-/* What follows a product, for results of another one: forward first adds the biases. Not for
- * gradients. Asynchronous, may be captured. Errors: INTERNAL. */
-tt_err tt_layered_finish_product(tt_product_kind kind, tt_product_args args, int64_t members,
-                                 cudaStream_t stream);
+/* What follows a backward product, for dL/d(output) that no product computes. Asynchronous, may be
+ * captured. Errors: INTERNAL. */
+tt_err tt_layered_finish_backward(tt_product_args args, int64_t members, cudaStream_t stream);
 #endif

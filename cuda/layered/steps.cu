@@ -403,8 +403,8 @@ static int avoids_graphs(const tt_engine *e)
   return layered_of(e)->row_stream || operations > TT_LAYERED_GRAPH_NODES;
 }
 
-/* The first step runs without a graph: CUDA and cuBLAS load kernels at their first use, which
- * cannot be captured. */
+/* The first step runs without a graph: CUDA loads kernels at their first use, which cannot be
+ * captured. */
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps)
 {
   tt_layered *own = tt_layered_of(e);

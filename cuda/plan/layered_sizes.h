@@ -10,7 +10,7 @@ enum {
   TT_LOSS_PARTIALS = 256,     /* partial sums of a loss */
   TT_VALIDATION_ROWS = 16384, /* of all members of a validation pass, at least */
   TT_SPLIT_ROWS = 4096,       /* of each of them at most */
-  TT_NARROW_WIDTH = 16,       /* cuBLAS is not used if a side of a layer is at most this wide */
+  TT_NARROW_WIDTH = 16,       /* no tensor cores if a side of a layer is at most this wide */
   TT_CHUNK_ROWS = 128,        /* of a batch, whose weight gradient is summed from zero */
   TT_HEAD_WIDTH = 256,        /* inputs of a last layer that is computed with the loss, at most */
   TT_GATHER_ROWS = 16,        /* rows of a batch that a block gathers */
@@ -102,7 +102,7 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
 /* Floats of shared memory of a block that gathers rows and computes the first layer. */
 int64_t tt_layered_entry_floats(const tt_layer *first);
 
-/* Whether a side of a layer is too narrow for cuBLAS. */
+/* Whether a side of a layer is too narrow for tensor cores. */
 int tt_layered_is_narrow(const tt_layer *layer);
 
 /* Whether the backward pass needs f'(z) of a layer because it does not follow from the output. */

@@ -221,4 +221,29 @@ TT_TEST (a_path_that_does_not_fit_is_refused) {
   refused_on(&gpus[1], 1, TT_GPU_PATH_cluster, "capability 9.0 or newer, this one has 8.6");
 }
 
+static void check_arithmetic(int capability, tt_gpu_path path, tt_precision precision,
+                             const char *text)
+{
+  const way variant = {
+      text, &tt_engine_cuda, {.threads = 1, .path = path, .precision = precision}, 0, 0, 1};
+  tt_engine_info info;
+  problem p = make_net(2);
+  tt_double_set_gpu(capability, 132, 99 * 1024);
+  problem_start(&p, variant, everyone(&p));
+  TT_CHECK_OK(variant.ops->info(p.engine, &info));
+  TT_CHECK_HAS(info.arithmetic, text);
+  problem_free(&p);
+  tt_double_reset();
+}
+
+/* The text decides whether a run resumes. */
+TT_TEST (with_tensor_cores_the_kind_of_gpu_is_part_of_the_arithmetic) {
+  check_arithmetic(80, TT_GPU_PATH_layered, TT_PRECISION_fp32, "cuda fp32 layered");
+  check_arithmetic(80, TT_GPU_PATH_layered, TT_PRECISION_tf32, "cuda tf32 sm80 layered");
+  check_arithmetic(120, TT_GPU_PATH_layered, TT_PRECISION_tf32, "cuda tf32 sm120 layered");
+  check_arithmetic(90, TT_GPU_PATH_block, TT_PRECISION_fp32, "cuda fp32 block c");
+  check_arithmetic(90, TT_GPU_PATH_block, TT_PRECISION_tf32, "cuda tf32 sm90 block c");
+  check_arithmetic(90, TT_GPU_PATH_block, TT_PRECISION_3xtf32, "cuda 3xtf32 sm90 block c");
+}
+
 TT_SUITE(NULL, NULL)

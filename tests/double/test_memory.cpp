@@ -1,6 +1,5 @@
 /* test_memory.cpp — device memory: poisoned, bounded, not accessible by the host; errors with a
  * remedy; injected faults. */
-#include "cuda/common/device_matmul.cuh"
 #include "tests/double/rig.h"
 #include "tests/double/sample.cuh"
 
@@ -133,8 +132,6 @@ static tt_err whole_round(void)
   tt_dev d;
   float *a = nullptr, back[N];
   tt_err e = tt_dev_open(0, &d);
-  if (!e) e = tt_dev_open_blas(&d);
-  if (e) TT_CHECK(d.blas == nullptr, ==, true);
   if (!e) e = tt_dev_alloc(&a, N, "a");
   fill_args args = {a, 1.0f, N};
   if (!e) e = tt_launch(fill, 1, 128, 0, d.stream, args);
@@ -150,7 +147,7 @@ TT_TEST (an_error_at_any_call_comes_back_and_nothing_is_lost) {
   int64_t calls = tt_double_count().calls - before.calls;
   TT_CHECK(calls, >, 10);
   for (int64_t n = 1; n <= calls; n++) {
-    bool closing = n > calls - 6; /* closing reports no error, but must free everything */
+    bool closing = n > calls - 3; /* closing reports no error, but must free everything */
     tt_double_fail_call(n, cudaErrorECCUncorrectable);
     tt_err e = whole_round();
     if (!closing) {
@@ -162,7 +159,6 @@ TT_TEST (an_error_at_any_call_comes_back_and_nothing_is_lost) {
     tt_double_counts after = tt_double_count();
     TT_CHECK(after.buffers, ==, before.buffers);
     TT_CHECK(after.streams, ==, before.streams);
-    TT_CHECK(after.handles, ==, before.handles);
   }
 }
 

@@ -42,7 +42,8 @@ OUTSIDE = {  # header: the places it may be included from
     r"hdf5(_hl)?\.h|H5.*\.h": ("io/",),
     r"omp\.h": ("src/cpu/", "src/host/", "src/train/", "src/predict/", "src/explain/",
                "src/campaign/pool/"),
-    r"(cuda|cublas|curand|nccl)[^/]*": ("cuda/",),
+    r"(cuda|nccl)[^/]*": ("cuda/",),
+    r"(cublas|curand)[^/]*": (),
 }
 REPLACED = {  # a word that no name contains: the word of docs/glossary.md for it
     "room": "capacity, or scratch for memory that a function may overwrite",

@@ -128,8 +128,7 @@ static double apart(const tt_state *a, const tt_state *b)
   return worst / size;
 }
 
-/* The same steps in fp32: tf32 differs clearly from them, 3xtf32 hardly. cuBLAS, which the layered
- * path uses, may compute small products of tf32 in fp32. */
+/* The same steps in fp32: tf32 differs clearly from them, 3xtf32 hardly. */
 static void near_fp32(const shape *s, way variant, const tt_state *got)
 {
   int tf32 = variant.use.precision == TT_PRECISION_tf32;
@@ -139,12 +138,7 @@ static void near_fp32(const shape *s, way variant, const tt_state *got)
   double gap = apart(want, got);
   fprintf(stderr, "  %-18s %.1e from fp32\n", variant.name, gap);
   TT_CHECK(gap, <=, tf32 ? 5e-3 : 1e-5);
-#ifdef TT_CUDA_DOUBLE
-  int rounds = 1; /* its cuBLAS always does */
-#else
-  int rounds = variant.use.path != TT_GPU_PATH_layered;
-#endif
-  if (rounds) TT_CHECK(gap, >, tf32 ? 1e-5 : 0.0);
+  TT_CHECK(gap, >, tf32 ? 1e-5 : 0.0);
   tt_state_destroy(&want);
   problem_free(&p);
 }

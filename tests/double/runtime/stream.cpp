@@ -373,17 +373,6 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *out)
   return e != cudaSuccess ? e : set_last_error(cudaErrorStreamCaptureInvalidated);
 }
 
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *out)
-{
-  TT_DOUBLE_ENTER();
-  if (!stream)
-    if (cudaError_t e = fail_if_legacy_captures()) return e;
-  *out = !is_capturing(stream) ? cudaStreamCaptureStatusNone
-         : stream->invalid     ? cudaStreamCaptureStatusInvalidated
-                               : cudaStreamCaptureStatusActive;
-  return cudaSuccess;
-}
-
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t *, size_t *count)
 {
   TT_DOUBLE_ENTER();

@@ -3,8 +3,15 @@
  * beta are read from the host at the call. */
 #ifndef TT_DOUBLE_CUBLAS_V2_H
 #define TT_DOUBLE_CUBLAS_V2_H
-#include "cublasLt.h"
+#include "cuda_runtime.h"
 
+typedef enum {
+  CUBLAS_STATUS_SUCCESS = 0,
+  CUBLAS_STATUS_ALLOC_FAILED = 3,
+  CUBLAS_STATUS_INVALID_VALUE = 7,
+  CUBLAS_STATUS_EXECUTION_FAILED = 13
+} cublasStatus_t;
+typedef enum { CUBLAS_OP_N = 0, CUBLAS_OP_T = 1 } cublasOperation_t;
 typedef enum {
   CUBLAS_DEFAULT_MATH = 0,
   CUBLAS_TF32_TENSOR_OP_MATH = 3 /* operands are rounded to 10 bits, sums are not */
