@@ -146,10 +146,13 @@ struct tt_product_tile {
     ROWS = TM * DOWN * WARPS_DOWN,
     COLUMNS = TN * ACROSS * WARPS_ACROSS,
     THREADS = TT_WARP_SIZE * WARPS_DOWN * WARPS_ACROSS,
+    OWN_ROWS = TM, /* of the results of a thread */
+    OWN_COLUMNS = TN,
     SUMS = TM * TN,
     RESULT_LD = COLUMNS + 8 /* in shared memory: lanes below each other use other banks */
   };
   typedef float sums[TM][TN];
+  static __device__ __forceinline__ float &result(sums &s, int i, int j) { return s[i][j]; }
   static constexpr bool TENSOR = false;
   template <bool ALONG> using left = tt_product_panel<ROWS, TM, DOWN, ALONG>;
   template <bool ALONG> using right = tt_product_panel<COLUMNS, TN, ACROSS, ALONG>;
@@ -170,10 +173,16 @@ template <int M_, int N_, int WARPS_DOWN, int WARPS_ACROSS, int STAGES_> struct 
     ROWS = TT_MMA_ROWS * M * WARPS_DOWN,
     COLUMNS = TT_MMA_COLUMNS * N * WARPS_ACROSS,
     THREADS = TT_WARP_SIZE * WARPS_DOWN * WARPS_ACROSS,
+    OWN_ROWS = 2 * M,
+    OWN_COLUMNS = 2 * N,
     SUMS = 4 * M * N,
     RESULT_LD = COLUMNS + 8
   };
   typedef float sums[M][N][4];
+  static __device__ __forceinline__ float &result(sums &s, int i, int j)
+  {
+    return s[i / 2][j / 2][i % 2 * 2 + j % 2];
+  }
   static constexpr bool TENSOR = true;
   template <bool ALONG> using left = tt_tensor_panel<ROWS, ALONG>;
   template <bool ALONG> using right = tt_tensor_panel<COLUMNS, ALONG>;
@@ -332,31 +341,36 @@ __device__ __forceinline__ float tt_product_sums(const tt_product_args &a, tt_pr
   return bias;
 }
 
-/* f(results, row, column) for each V neighboring results of a thread; row and column are those of
- * its warp. */
+/* The row of result number i of a thread, and its column number j, among those of its warp. */
+template <class K> __device__ __forceinline__ int tt_product_row(int i)
+{
+  typedef typename K::TILE tile;
+  if constexpr (tile::TENSOR)
+    return i * TT_MMA_ROWS / 2 + tile::lane() / 4;
+  else
+    return K::LEFT::place(tile::down(), i);
+}
+template <class K> __device__ __forceinline__ int tt_product_column(int j)
+{
+  typedef typename K::TILE tile;
+  if constexpr (tile::TENSOR)
+    return j / 2 * TT_MMA_COLUMNS + tile::lane() % 4 * 2 + j % 2;
+  else
+    return K::RIGHT::place(tile::across(), j);
+}
+
+/* f(results, i, j) for each V neighboring results of a thread, with their row number i and the
+ * first of their column numbers. */
 template <class K, class F>
 __device__ __forceinline__ void tt_product_each(typename K::TILE::sums &sum, F f)
 {
   typedef typename K::TILE tile;
-  if constexpr (tile::TENSOR) {
+  enum { V = tile::TENSOR ? 2 : K::RIGHT::ALONG ? 1 : (int)K::RIGHT::V };
 #pragma unroll
-    for (int i = 0; i < tile::M; i++)
+  for (int i = 0; i < tile::OWN_ROWS; i++)
 #pragma unroll
-      for (int j = 0; j < tile::N; j++)
-#pragma unroll
-        for (int h = 0; h < 2; h++)
-          f(reinterpret_cast<float(&)[2]>(sum[i][j][2 * h]),
-            TT_MMA_ROWS * i + 8 * h + tile::lane() / 4,
-            TT_MMA_COLUMNS * j + 2 * (tile::lane() % 4));
-  } else {
-    enum { V = K::RIGHT::ALONG ? 1 : (int)K::RIGHT::V };
-#pragma unroll
-    for (int i = 0; i < tile::TM; i++)
-#pragma unroll
-      for (int j = 0; j < tile::TN; j += V)
-        f(reinterpret_cast<float(&)[V]>(sum[i][j]), K::LEFT::place(tile::down(), i),
-          K::RIGHT::place(tile::across(), j));
-  }
+    for (int j = 0; j < tile::OWN_COLUMNS; j += V)
+      f(reinterpret_cast<float(&)[V]>(tile::result(sum, i, j)), i, j);
 }
 
 /* Put the results of a thread where they belong in the tile. */
@@ -365,12 +379,12 @@ __device__ __forceinline__ void tt_product_spread(typename K::TILE::sums &sum, f
 {
   typedef typename K::TILE tile;
   dst += tile::warp_row() * tile::RESULT_LD + tile::warp_column();
-  tt_product_each<K>(sum, [&](auto &x, int row, int column) {
+  tt_product_each<K>(sum, [&](auto &x, int i, int j) {
     enum { V = sizeof x / sizeof *x };
     tt_floats<V> f;
 #pragma unroll
     for (int q = 0; q < V; q++) f.v[q] = x[q];
-    tt_store_floats(dst + row * tile::RESULT_LD + column, f);
+    tt_store_floats(dst + tt_product_row<K>(i) * tile::RESULT_LD + tt_product_column<K>(j), f);
   });
 }
 
@@ -402,13 +416,17 @@ static __global__ void __launch_bounds__(K::TILE::THREADS, TT_PRODUCT_THREADS / 
                                part / a.across * tile::ROWS, part % a.across * tile::COLUMNS};
   if (a.skip && a.skip[position.member]) return;
   typename tile::sums sum;
-  tt_product_each<K>(sum, [&](auto &x, int, int column) {
-    column += position.column + tile::warp_column();
+  float begin[tile::OWN_COLUMNS];
 #pragma unroll
-    for (int q = 0; q < (int)(sizeof x / sizeof *x); q++)
-      x[q] = K::KIND == TT_PRODUCT_FORWARD && column + q < a.n
-                 ? a.bias[(int64_t)position.member * a.bias_step + column + q]
-                 : 0.0f;
+  for (int j = 0; j < tile::OWN_COLUMNS; j++) {
+    int32_t column = position.column + tile::warp_column() + tt_product_column<K>(j);
+    begin[j] = 0.0f;
+    if (K::KIND == TT_PRODUCT_FORWARD && column < a.n)
+      begin[j] = a.bias[(int64_t)position.member * a.bias_step + column];
+  }
+  tt_product_each<K>(sum, [&](auto &x, int, int j) {
+#pragma unroll
+    for (int q = 0; q < (int)(sizeof x / sizeof *x); q++) x[q] = begin[j + q];
   });
   float bias =
       tt_product_sums<K>(a, position, tt_product_begin<K>(a, position), shared, sum, [](float) {});
