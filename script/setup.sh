@@ -109,3 +109,15 @@ tutti_need() {
 
 # The same for optional packages: without them the script continues.
 tutti_want() { (tutti_need "$@") || echo "set-up: continuing without them"; }
+
+# tutti_want_cuobjdump FOLDER: NVIDIA's disassembler, which many installations of nvcc lack, from its
+# packages on PyPI; prints the folder to be added to PATH. Without it a test is skipped.
+tutti_want_cuobjdump() {
+  local bin=$1/nvidia/cu13/bin
+  if ! PATH=$PATH:/usr/local/cuda/bin command -v nvcc >/dev/null; then return 0; fi
+  if PATH=$PATH:/usr/local/cuda/bin command -v cuobjdump >/dev/null; then return 0; fi
+  [ -x "$bin/cuobjdump" ] || python3 -m pip install -q --no-deps --target "$1" \
+    nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37 >&2 ||
+    echo "set-up: continuing without cuobjdump" >&2
+  [ ! -x "$bin/cuobjdump" ] || echo "$bin"
+}
