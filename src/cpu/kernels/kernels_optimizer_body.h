@@ -1,8 +1,9 @@
 /* kernels_optimizer_body.h — steps of the optimizers, norm of the gradient; a fragment of
  * kernels_body.h. */
 
-/* Each value is loaded once and stored once: in memory, a slot that an optimizer does not have would
- * be another name of its first one, and the compiler would load and store after each assignment. */
+/* Each value is loaded once and stored once: in memory, a slot that an optimizer does not have
+ * would be another name of its first one, and the compiler would load and store after each
+ * assignment. */
 #define X(name, slots, ...)                                                                        \
   static void step_##name(int64_t count, float *restrict w, const float *restrict g,               \
                           float *restrict s0, float *restrict s1, float *restrict s2,              \
