@@ -10,8 +10,7 @@ static void activate_layer(const tt_kernels *k, const tt_layer *layer, const flo
   if (layer->norm >= 0)
     k->norm(layer->out, 1, w + layer->norm, w + layer->norm + layer->out, b->z[l],
             gradient ? b->normalized[l] : NULL, b->inverse_std[l], b->ld, n);
-  for (int64_t o = 0; o < layer->out; o++)
-    k->activate(layer->activation, n, b->z[l] + o * b->ld, b->h[l] + o * b->ld, gradient);
+  k->activate(layer->activation, layer->out, n, b->z[l], b->h[l], b->ld, gradient);
 }
 
 tt_cpu_front_pass tt_cpu_front_pass_of(const tt_kernels *k, const tt_model *m, const float *w,

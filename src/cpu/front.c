@@ -280,8 +280,8 @@ static void forward_layer(const tt_cpu_front_pass *p, int l, const float *x, con
     drop_channels(p, l, drop, unit, y);
     break;
   }
-  for (int64_t v = 0; is_activated(layer) && v < values; v++)
-    p->kernels->activate(layer->activation, p->n, z + v * p->ld, y + v * p->ld, gradient);
+  if (is_activated(layer))
+    p->kernels->activate(layer->activation, values, p->n, z, y, p->ld, gradient);
 }
 
 /* Result of layer l; -1: the inputs. */

@@ -133,7 +133,8 @@ void tt_cpu_panels_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
 {
   enum { PANEL = 64 };
   const tt_model *m = &e->cohort->model;
-  for (int64_t r = 0; r < rows.count; r += PANEL) {
+  if (rows.count <= PANEL) panel_deltas(e, b, ctx, batch, rows);
+  for (int64_t r = 0; rows.count > PANEL && r < rows.count; r += PANEL) {
     tt_cpu_buffers v = tt_cpu_buffers_from_row(m, b, r);
     tt_slice panel = {rows.first + r, tt_min_i64(PANEL, rows.count - r)};
     panel_deltas(e, &v, ctx, batch, panel);

@@ -78,9 +78,13 @@ double tt_cpu_shared_mean_loss(const tt_engine *e, const tt_cpu_member *ctx, con
 
 static int weights_are_finite(const float *w, int64_t count)
 {
-  float probe = 0.0f; /* stays 0 for finite weights, else becomes NaN */
-  for (int64_t i = 0; i < count; i++) probe += 0.0f * w[i];
-  return !isnan(probe);
+  float probe[TT_LANES] = {0}, sum = 0.0f; /* stay 0 for finite weights, else become NaN */
+  int64_t i = 0;
+  for (; i + TT_LANES <= count; i += TT_LANES)
+    for (int l = 0; l < TT_LANES; l++) probe[l] += w[i + l] * 0.0f;
+  for (; i < count; i++) sum += w[i] * 0.0f;
+  for (int l = 0; l < TT_LANES; l++) sum += probe[l];
+  return sum == 0.0f;
 }
 
 /* Add the weights at the end of the epoch to their mean (swa). */

@@ -178,7 +178,7 @@ static const float *forward_row(const tt_single_row *s, pass *p, int gradient)
                         n);
     if (l == m->layers - 1) return z;
     if (layer->norm >= 0) normalize_row(s, p, l);
-    s->kernels->activate(layer->activation, n, z, p->out + 1, gradient);
+    s->kernels->activate(layer->activation, 1, n, z, p->out + 1, n, gradient);
     for (int64_t o = 0; layer->residual && o < layer->out; o++) p->out[1 + o] += p->in[1 + o];
     swap(&p->in, &p->out);
   }

@@ -56,8 +56,9 @@ typedef struct tt_kernels {
    * the sum of rows [0, cut), plus that of rows [cut, n); cut is a multiple of 16, at most n. */
   void (*weight_gradient)(int64_t out, int64_t in, const float *d, const float *x, float *g,
                           float *gb, int64_t ld, int64_t cut, int64_t n);
-  /* y = f(z), then z = f'(z), `count` values; gradient 0: z does not change. */
-  void (*activate)(tt_activation kind, int64_t count, float *z, float *y, int gradient);
+  /* y = f(z), then z = f'(z), both [out][ld], the first n of ld; gradient 0: z does not change. */
+  void (*activate)(tt_activation kind, int64_t out, int64_t n, float *z, float *y, int64_t ld,
+                   int gradient);
   /* Losses of `rows` rows (not padded): term[rows] = weight * loss, to be added by
    * tt_kernels_add_losses; fills d as o: weight * dl/do * factor, zero in the padding. d
    * may be NULL. With several heads the loss is their mean, but each head has the gradient of its

@@ -12,6 +12,7 @@
 #define GRAD_OUT 4
 #define GRAD_IN 4
 #define GRAD_LINE 16
+#define SUMS_OUT 4
 #define KERNEL_TABLE tt_kernels_avx512
 #define KERNEL_NAME "avx512"
 #define ARITHMETIC "cpu fused 16 lanes"

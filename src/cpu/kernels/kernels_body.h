@@ -2,7 +2,8 @@
  *
  * The including file defines: VECTOR (a vector type of WIDTH floats, 16 a multiple of WIDTH),
  * FMA(a, b, c) on it, the register tiles PRODUCT_OUT x PRODUCT_ROWS (vectors), GRAD_OUT x GRAD_IN
- * and 1 x GRAD_LINE (each at most 16), KERNEL_TABLE (name of the table), KERNEL_NAME, ARITHMETIC.
+ * and 1 x GRAD_LINE (each at most 16), SUMS_OUT (outputs at a time of the gradient of few rows; not
+ * for a WIDTH below 8), KERNEL_TABLE (name of the table), KERNEL_NAME, ARITHMETIC.
  */
 #include "src/cpu/kernels/kernels.h"
 

@@ -9,6 +9,8 @@ INLINE VECTOR load(const float *p)
 INLINE void store(float *p, VECTOR v) { memcpy(p, &v, sizeof v); }
 INLINE VECTOR broadcast(float x) { return x - (VECTOR){0}; }
 
+#include "src/cpu/kernels/kernels_transpose_body.h"
+
 /* O outputs x V vectors of rows, all in registers. */
 INLINE void product_tile(const int O, const int V, int64_t in, const float *a, int64_t row_step,
                          int64_t column_step, const float *bias, const float *x, const float *scale,
@@ -65,6 +67,7 @@ static void product(int64_t out, int64_t in, const float *a, int64_t row_step, i
                 y + r, ld)
   int64_t r = 0;
   for (; r + PRODUCT_ROWS * WIDTH <= n; r += PRODUCT_ROWS * WIDTH) PANEL(PRODUCT_ROWS);
+  for (; PRODUCT_ROWS > 2 && r + 2 * WIDTH <= n; r += 2 * WIDTH) PANEL(PRODUCT_ROWS > 2 ? 2 : 1);
   for (; r < n; r += WIDTH) PANEL(1);
 #undef PANEL
 }
@@ -216,11 +219,91 @@ static void row_sums(int64_t count, const float *d, float *sum, int64_t ld, int6
   for (int64_t o = 0; o < count; o++) sum[o] = sum_lanes(all[o]);
 }
 
+#ifndef NARROW
+enum { FEW_ROWS = 2 * TT_LANES };
+
+/* sum[O] = sum over rows l, l + 16 of d[o][row] t[row][WIDTH]. */
+INLINE void sums_of_1(const int O, const int l, const int rows, const float *const *d,
+                      const float *t, VECTOR *sum)
+{
+#pragma GCC unroll 4
+  for (int o = 0; o < O; o++) sum[o] = broadcast(0.0f);
+#pragma GCC unroll 2
+  for (int r = l; r < rows; r += TT_LANES) {
+    VECTOR v = load(t + r * TT_LANES);
+#pragma GCC unroll 4
+    for (int o = 0; o < O; o++) sum[o] = FMA(broadcast(d[o][r]), v, sum[o]);
+  }
+}
+
+/* The same over twice as many rows: two sums, added as the halves of the lanes in sum_lanes. */
+#define TWO_HALVES(name, half, distance)                                                           \
+  INLINE void name(const int O, const int l, const int rows, const float *const *d,                \
+                   const float *t, VECTOR *sum)                                                    \
+  {                                                                                                \
+    VECTOR upper[SUMS_OUT];                                                                        \
+    half(O, l, rows, d, t, sum);                                                                   \
+    half(O, l + distance, rows, d, t, upper);                                                      \
+    _Pragma("GCC unroll 4") for (int o = 0; o < O; o++) sum[o] += upper[o];                        \
+  }
+TWO_HALVES(sums_of_2, sums_of_1, 8)
+TWO_HALVES(sums_of_4, sums_of_2, 4)
+TWO_HALVES(sums_of_8, sums_of_4, 2)
+TWO_HALVES(sums_of_16, sums_of_8, 1)
+#undef TWO_HALVES
+
+/* O outputs x 16 inputs, whose rows are in t[rows][16]. */
+INLINE void few_rows_tile(const int O, const int rows, const float *d, int64_t ld, const float *t,
+                          float *g, int64_t in)
+{
+  const float *row[SUMS_OUT];
+#pragma GCC unroll 4
+  for (int o = 0; o < O; o++) row[o] = d + o * ld;
+  for (int h = 0; h < TT_LANES; h += WIDTH) {
+    VECTOR sum[SUMS_OUT];
+    sums_of_16(O, 0, rows, row, t + h, sum);
+#pragma GCC unroll 4
+    for (int o = 0; o < O; o++) store(g + o * in + h, sum[o]);
+  }
+}
+
+/* All outputs. Not inline: a compiler that knows where t is, or has two numbers of rows in one
+ * function, keeps more values than there are registers. */
+#define OUTPUTS_OF(rows)                                                                           \
+  static __attribute__((noinline)) void outputs_of_##rows(int64_t out, const float *d, int64_t ld, \
+                                                          const float *t, float *g, int64_t in)    \
+  {                                                                                                \
+    int64_t o = 0;                                                                                 \
+    for (; o + SUMS_OUT <= out; o += SUMS_OUT)                                                     \
+      few_rows_tile(SUMS_OUT, rows, d + o * ld, ld, t, g + o * in, in);                            \
+    for (; o < out; o++) few_rows_tile(1, rows, d + o * ld, ld, t, g + o * in, in);                \
+  }
+OUTPUTS_OF(16)
+OUTPUTS_OF(32)
+#undef OUTPUTS_OF
+
+/* The gradient of at most 32 rows for 16 inputs, which are in the lanes, and not the rows: sums of
+ * lanes would take longer than the products. */
+static void few_rows_gradient(int64_t out, const float *d, const float *x, float *g, int64_t in,
+                              int64_t ld, int64_t n)
+{
+  static const int32_t lane[TT_LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  _Alignas(64) float t[FEW_ROWS * TT_LANES];
+  for (int64_t r = 0; r < n; r += 4) gather_4_columns(x + r, ld, lane, t + r * TT_LANES, TT_LANES);
+  (n == FEW_ROWS ? outputs_of_32 : outputs_of_16)(out, d, ld, t, g, in);
+}
+#endif
+
 static void weight_gradient(int64_t out, int64_t in, const float *d, const float *x, float *g,
                             float *gb, int64_t ld, int64_t cut, int64_t n)
 {
-  enum { BLOCK = 16 };
-  for (int64_t i = 0; i < in; i += BLOCK)
+  enum { BLOCK = 16, LEAST_OUT = 4 };
+  int64_t first = 0;
+#ifndef NARROW
+  for (; out >= LEAST_OUT && cut == n && n <= FEW_ROWS && first + BLOCK <= in; first += BLOCK)
+    few_rows_gradient(out, d, x + first * ld, g + first, in, ld, n);
+#endif
+  for (int64_t i = first; i < in; i += BLOCK)
     gradient_block(out, in - i < BLOCK ? in - i : BLOCK, d, x + i * ld, g + i, in, ld, cut, n);
   for (int64_t o = 0; o < out; o += TT_LANES) {
     float more[TT_LANES];

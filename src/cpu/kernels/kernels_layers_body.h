@@ -17,20 +17,23 @@
 TT_ACTIVATIONS(X)
 #undef X
 
-static void activate(tt_activation kind, int64_t count, float *z, float *y, int gradient)
+/* Rows without a gap between them are one row. */
+static void activate(tt_activation kind, int64_t out, int64_t n, float *z, float *y, int64_t ld,
+                     int gradient)
 {
-  switch (kind) {
+  if (n == ld) n *= out, out = 1;
+  for (int64_t o = 0; o < out; o++, z += ld, y += ld) switch (kind) {
 #define X(name, f, df, ...)                                                                        \
   case TT_ACT_##name:                                                                              \
     if (gradient)                                                                                  \
-      value_and_gradient_##name(count, z, y);                                                      \
+      value_and_gradient_##name(n, z, y);                                                          \
     else                                                                                           \
-      value_##name(count, z, y);                                                                   \
-    return;
-    TT_ACTIVATIONS(X)
+      value_##name(n, z, y);                                                                       \
+    break;
+      TT_ACTIVATIONS(X)
 #undef X
-  default: return;
-  }
+    default: break;
+    }
 }
 
 /* Loop over 16 rows, one per lane. */

@@ -1,14 +1,23 @@
 /* kernels_optimizer_body.h — steps of the optimizers, norm of the gradient; a fragment of
  * kernels_body.h. */
 
+/* Each value is loaded once and stored once: in memory, a slot that an optimizer does not have
+ * would be another name of its first one, and the compiler would load and store after each
+ * assignment. */
 #define X(name, slots, ...)                                                                        \
   static void step_##name(int64_t count, float *restrict w, const float *restrict g,               \
                           float *restrict s0, float *restrict s1, float *restrict s2,              \
                           tt_optimizer_args args)                                                  \
   {                                                                                                \
-    for (int64_t i = 0; i < count; i++)                                                            \
-      tt_optimizer_step_##name(w + i, g[i], s0 + i, slots > 1 ? s1 + i : s0 + i,                   \
-                               slots > 2 ? s2 + i : s0 + i, args);                                 \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      float weight = w[i], first = s0[i];                                                          \
+      float second = slots > 1 ? s1[i] : 0.0f, third = slots > 2 ? s2[i] : 0.0f;                   \
+      tt_optimizer_step_##name(&weight, g[i], &first, &second, &third, args);                      \
+      w[i] = weight;                                                                               \
+      s0[i] = first;                                                                               \
+      if (slots > 1) s1[i] = second;                                                               \
+      if (slots > 2) s2[i] = third;                                                                \
+    }                                                                                              \
   }
 TT_OPTIMIZERS(X)
 #undef X

@@ -1,17 +1,37 @@
 /* kernels_sampler_body.h — row order of an epoch, rows of a batch; a fragment of kernels_body.h. */
 
+/* tt_shuffle_pass of all of `value`, count a multiple of TT_LANES: each round for all of them,
+ * because the two products of a round wait for each other, but not for other values. */
+static void shuffle_pass(const tt_shuffle *s, uint32_t *restrict value, int64_t count)
+{
+  enum { BLOCK = 128 };
+  uint32_t left[BLOCK], right[BLOCK];
+  uint32_t left_mask = (1u << s->left_bits) - 1u, right_mask = (1u << s->right_bits) - 1u;
+  for (; count > 0; count -= BLOCK, value += BLOCK) {
+    int64_t n = count < BLOCK ? count : BLOCK;
+    for (int64_t i = 0; i < n; i++) left[i] = value[i] >> s->right_bits;
+    for (int64_t i = 0; i < n; i++) right[i] = value[i] & right_mask;
+    for (int r = 0; r < TT_SHUFFLE_ROUNDS; r += 2) {
+      uint32_t key = s->key[r], next = s->key[r + 1];
+      for (int64_t i = 0; i < n; i++) left[i] ^= (tt_mix32(right[i] ^ key) >> 8) & left_mask;
+      for (int64_t i = 0; i < n; i++) right[i] ^= (tt_mix32(left[i] ^ next) >> 8) & right_mask;
+    }
+    for (int64_t i = 0; i < n; i++) value[i] = (left[i] << s->right_bits) | right[i];
+  }
+}
+
 /* The shuffle for many slots at once. Values outside [0, n) need another pass (cycle walking); they
  * are collected and processed together, so that the compiler vectorizes each pass. */
 static void shuffle_all(const tt_shuffle *s, int32_t *restrict slot, int64_t count)
 {
   enum { CHUNK = 1024 };
-  uint32_t value[CHUNK];
+  uint32_t value[CHUNK] = {0};
   int32_t slot_of[CHUNK];
   for (int64_t first = 0; first < count; first += CHUNK) {
     int64_t n = count - first < CHUNK ? count - first : CHUNK, left = n;
     for (int64_t i = 0; i < n; i++) value[i] = (uint32_t)slot[first + i], slot_of[i] = (int32_t)i;
     while (left > 0) {
-      for (int64_t i = 0; i < left; i++) value[i] = tt_shuffle_pass(s, value[i]);
+      shuffle_pass(s, value, tt_lanes_up(left));
       int64_t unfinished = 0;
       for (int64_t i = 0; i < left; i++) {
         slot[first + slot_of[i]] = (int32_t)value[i];
@@ -38,13 +58,32 @@ static void order(const tt_sampler *o, const int32_t *list, int64_t first, int64
   for (int64_t i = 0; i < count; i++) row[i] = list[row[i]];
 }
 
+#ifndef NARROW
+/* Whole groups of 16 rows, four columns at a time; the last four may be of the four before, too. */
+static int64_t gather_16_rows(int64_t columns, int64_t width, const float *table,
+                              const int32_t *row, int64_t rows, float *x, int64_t ld)
+{
+  int64_t r = 0;
+  for (; columns >= 4 && r + TT_LANES <= rows; r += TT_LANES)
+    for (int64_t k = 0; k < columns; k += 4) {
+      int64_t column = k + 4 <= columns ? k : columns - 4;
+      gather_4_columns(table + column, width, row + r, x + column * ld + r, ld);
+    }
+  return r;
+}
+#endif
+
 static void gather(int64_t columns, int64_t width, const int32_t *pick, const float *table,
                    const int32_t *row, int64_t rows, int64_t n, float *x, int64_t ld)
 {
+  int64_t done = 0;
+#ifndef NARROW
+  if (!pick) done = gather_16_rows(columns, width, table, row, rows, x, ld);
+#endif
   for (int64_t k = 0; k < columns; k++) {
     const float *src = table + (pick ? pick[k] : k);
     float *restrict dst = x + k * ld;
-    for (int64_t r = 0; r < rows; r++) dst[r] = src[row[r] * width];
+    for (int64_t r = done; r < rows; r++) dst[r] = src[row[r] * width];
     for (int64_t r = rows; r < n; r++) dst[r] = 0.0f;
   }
 }

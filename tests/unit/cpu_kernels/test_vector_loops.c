@@ -11,20 +11,20 @@ static void same_activation(const tt_kernels *k, tt_activation a)
   enum { N = 4001 };
   static float z[N], y[N], kept[N];
   for (int i = 0; i < N; i++) z[i] = kept[i] = ((float)i - 2000.0f) / 100.0f;
-  k->activate(a, N, z, y, 0);
+  k->activate(a, 1, N, z, y, N, 0);
   for (int i = 0; i < N; i++) TT_CHECK(z[i], ==, kept[i]);
-  k->activate(a, N, z, y, 1);
+  k->activate(a, 1, N, z, y, N, 1);
   for (int i = 0; i < N; i++) {
     float x = kept[i], value = tt_act(a, x), slope = tt_act_grad(a, x, value);
     TT_CHECK(fabsf(y[i] - value), <=, 1e-6f * (1.0f + fabsf(value)));
     TT_CHECK(fabsf(z[i] - slope), <=, 2e-6f);
   }
   z[0] = NAN;
-  k->activate(a, 1, z, y, 0);
+  k->activate(a, 1, 1, z, y, 1, 0);
   TT_CHECK(isnan(y[0]), !=, 0);
-  for (int i = 0; i < 64; i++) z[i] = NAN;
-  k->activate(a, 64, z, y, 0);
-  for (int i = 0; i < 64; i++) TT_CHECK(isnan(y[i]), !=, 0);
+  for (int i = 0; i < 80; i++) z[i] = NAN, y[i] = 0.0f;
+  k->activate(a, 4, 16, z, y, 20, 0);
+  for (int i = 0; i < 76; i++) TT_CHECK(isnan(y[i]) != 0, ==, i % 20 < 16);
 }
 
 TT_TEST (vector_loops_agree_with_the_table) {
