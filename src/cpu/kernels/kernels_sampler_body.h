@@ -20,26 +20,47 @@ static void shuffle_pass(const tt_shuffle *s, uint32_t *restrict value, int64_t 
   }
 }
 
+/* Put the values that need another pass first, with the numbers of their slots; returns their
+ * number. Both arrays have TT_LANES more elements than `count`. */
+static int64_t collect(uint32_t limit, int64_t count, uint32_t *value, int32_t *slot_of)
+{
+  int64_t kept = 0;
+#if WIDTH == 16
+  const __m512i least = _mm512_set1_epi32((int)limit);
+  for (int64_t i = 0; i < count; i += TT_LANES) {
+    unsigned inside = count - i < TT_LANES ? (1u << (count - i)) - 1u : 0xFFFFu;
+    __m512i v = _mm512_loadu_si512(value + i), s = _mm512_loadu_si512(slot_of + i);
+    __mmask16 again = _mm512_mask_cmpge_epu32_mask((__mmask16)inside, v, least);
+    _mm512_storeu_si512(value + kept, _mm512_maskz_compress_epi32(again, v));
+    _mm512_storeu_si512(slot_of + kept, _mm512_maskz_compress_epi32(again, s));
+    kept += __builtin_popcount(again);
+  }
+#else
+  for (int64_t i = 0; i < count; i++) {
+    slot_of[kept] = slot_of[i];
+    value[kept] = value[i];
+    kept += value[i] >= limit;
+  }
+#endif
+  return kept;
+}
+
 /* The shuffle for many slots at once. Values outside [0, n) need another pass (cycle walking); they
  * are collected and processed together, so that the compiler vectorizes each pass. */
 static void shuffle_all(const tt_shuffle *s, int32_t *restrict slot, int64_t count)
 {
   enum { CHUNK = 1024 };
-  uint32_t value[CHUNK] = {0};
-  int32_t slot_of[CHUNK];
-  for (int64_t first = 0; first < count; first += CHUNK) {
-    int64_t n = count - first < CHUNK ? count - first : CHUNK, left = n;
-    for (int64_t i = 0; i < n; i++) value[i] = (uint32_t)slot[first + i], slot_of[i] = (int32_t)i;
-    while (left > 0) {
+  uint32_t value[CHUNK + TT_LANES] = {0};
+  int32_t slot_of[CHUNK + TT_LANES];
+  for (int64_t first = 0; first < count; first += CHUNK, slot += CHUNK) {
+    int64_t n = count - first < CHUNK ? count - first : CHUNK;
+    for (int64_t i = 0; i < n; i++) value[i] = (uint32_t)slot[i];
+    for (int64_t i = 0; i < n + TT_LANES; i++) slot_of[i] = (int32_t)i;
+    shuffle_pass(s, value, tt_lanes_up(n));
+    for (int64_t i = 0; i < n; i++) slot[i] = (int32_t)value[i];
+    for (int64_t left = n; (left = collect(s->n, left, value, slot_of)) > 0;) {
       shuffle_pass(s, value, tt_lanes_up(left));
-      int64_t unfinished = 0;
-      for (int64_t i = 0; i < left; i++) {
-        slot[first + slot_of[i]] = (int32_t)value[i];
-        slot_of[unfinished] = slot_of[i];
-        value[unfinished] = value[i];
-        unfinished += value[i] >= s->n;
-      }
-      left = unfinished;
+      for (int64_t i = 0; i < left; i++) slot[slot_of[i]] = (int32_t)value[i];
     }
   }
 }
