@@ -328,10 +328,9 @@ __device__ __forceinline__ int tt_block_loss_part(const tt_block_plan &p, int va
   return validating ? max(1, (rows + ROWS - 1) / ROWS) : p.pieces;
 }
 
-/* The last warp adds the losses of `rows` rows, which follow `done` rows of the pass, to ctx->loss
- * (it has the least to do in the last layer, which follows):
- * four lanes have a chunk, each every fourth row of it, then a lane has a part. No barrier at
- * the end. */
+/* One warp adds the losses of `rows` rows, which follow `done` rows of the pass, to ctx->loss: four
+ * lanes have a chunk, each every fourth row of it, then a lane has a part. No barrier at the end.
+ */
 __device__ __forceinline__ void tt_block_add_losses(const tt_block_args &a, float *shared,
                                                     int validating, int done, int rows)
 {
@@ -426,6 +425,7 @@ __device__ __forceinline__ void tt_block_pass(const tt_block_args &a, float *sha
     tt_block_load_rows(a, shared, validating, first + done, rows);
     tt_block_network_forward<KIND>(a, shared, rows, validating);
     tt_block_loss_backward(a, shared, rows, factor);
+    /* the warp that has the least to do in the last layer, which comes next */
     if (tt_block_warp_index() == tt_block_warp_count() - 1)
       tt_block_add_losses(a, shared, validating, done, rows);
     if (validating)

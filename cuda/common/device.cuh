@@ -328,7 +328,7 @@ template <class T> __device__ __forceinline__ T tt_shuffle_from(T value, int lan
 /* Position of a lane in the tile of a warp, with ACROSS lanes side by side: bit 0 of its number
  * goes down, the next bits go across, the others down. A 16-byte load in which each four
  * neighboring lanes read at most two places takes two passes over shared memory, any other takes
- * four (bench/micro.cu). */
+ * four (bench/kit/micro.cu). */
 template <int ACROSS> __device__ __forceinline__ int tt_lane_down()
 {
   int lane = (int)threadIdx.x % TT_WARP_SIZE;

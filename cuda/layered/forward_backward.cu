@@ -44,7 +44,7 @@ static tt_product_args product_args(const tt_layered_pass *pass, int64_t m, int6
   return a;
 }
 
-/* Training steps may be in tf32, where tensor cores are of use. */
+/* The products of training steps may be in tf32, but for layers too narrow for tensor cores. */
 static tt_precision precision_of(const tt_engine *e, const tt_layered_pass *pass,
                                  const tt_layer *layer)
 {

@@ -72,7 +72,7 @@ typedef struct tt_gradients {
  * last two numbers are for the choice: the share of a multiprocessor's multiply-adds that one block
  * reaches, and that many blocks reach, in per cent; they are estimates from the instructions and
  * the reads of shared memory per multiply-add, mended where an H100 took another tile as long
- * (bench/tiles.cu, bench/results/gpu/2026-11-27-h100-tiles.jsonl). */
+ * (bench/kit/tiles.cu, bench/results/gpu/2026-11-27-h100-tiles.jsonl). */
 #define TT_PRODUCT_TILES(X)                                                                        \
   X(8, 8, 4, 4, 2, 2, 65, 88) /* 128 x 128 */                                                      \
   X(8, 8, 4, 4, 1, 2, 45, 86) /* 128 x 64 */                                                       \

@@ -119,7 +119,8 @@ template <int SIDE, bool ALONG> struct tt_tensor_panel : tt_product_panel<SIDE, 
     int side = first + lane / 4, inner = lane % 4;
     return place + (ALONG ? side * panel::LD + inner : inner * panel::LD + side);
   }
-  /* A fragment of rows or columns from number `side` on, rounded: two inner indices of each. */
+  /* Read the fragment whose first row (of the right factor: column) is number `side`, and round it.
+   * A lane has COUNT / 2 rows of it, and of each the inner indices lane % 4 and lane % 4 + 4. */
   template <int COUNT>
   static __device__ __forceinline__ void read_fragment(const float *place, int side,
                                                        tt_mma_fragment<COUNT> &dst)

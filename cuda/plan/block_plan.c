@@ -110,8 +110,8 @@ typedef struct step {
 } step;
 
 /* Register tiles read float4; a read of a warp takes 2.44 cycles of shared memory (an H100,
- * bench/micro.cu). Tensor cores add eight terms; a lane reads four numbers for 16 rows and two for
- * 8 columns, half of them with bank conflicts in one of the products, and rounds them. */
+ * bench/kit/micro.cu). Tensor cores add eight terms; a lane reads four numbers for 16 rows and two
+ * for 8 columns, half of them with bank conflicts in one of the products, and rounds them. */
 static step tile_step_of(int t, tt_precision precision)
 {
   int64_t down = tiles[t].rows, across = tiles[t].columns, numbers = (down + across) / 4;

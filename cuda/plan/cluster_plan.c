@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-/* Two barriers of a cluster, of 770 to 980 cycles on an H100 (bench/micro.cu), and reads of the
+/* Two barriers of a cluster, of 770 to 980 cycles on an H100 (bench/kit/micro.cu), and reads of the
  * gradients of the other ranks, an estimate. */
 enum { EXCHANGE_CYCLES = 3000 };
 

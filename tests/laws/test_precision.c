@@ -128,7 +128,8 @@ static double apart(const tt_state *a, const tt_state *b)
   return worst / size;
 }
 
-/* The same steps in fp32: tf32 differs clearly from them, 3xtf32 hardly. */
+/* Compared with the same steps in fp32: tf32 gives clearly different weights, 3xtf32 nearly the
+ * same. */
 static void near_fp32(const shape *s, way variant, const tt_state *got)
 {
   int tf32 = variant.use.precision == TT_PRECISION_tf32;

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """bench/gpu fails if a race times nothing: here because numpy, which the reference needs, is missing.
-With --beside, it times two versions of tutti in turn.
+With --beside, it times two versions of tutti in turn. Its jobs run.
 
     kit_race.py SOURCE BUILD
 
@@ -24,8 +24,8 @@ except ImportError as missing:
 def race(place, modules):
     done = subprocess.run(
         [sys.executable, "-B", SOURCE / "bench" / "gpu", "--device", "cpu", "--build", BUILD,
-         "--out", place / "out", "--parts", "race,versions", "--workloads", "E", "--repeats", "1",
-         "--beside", f"again={BUILD}",
+         "--out", place / "out", "--parts", "race,versions,jobs", "--workloads", "E", "--repeats", "1",
+         "--beside", f"again={BUILD}@E",
          "--seconds", "0.02", "--minutes", "1"],
         env={**os.environ, "PYTHONPATH": str(modules)}, capture_output=True, text=True, timeout=100)
     return done.returncode, done.stdout + done.stderr
@@ -35,6 +35,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         place = pathlib.Path(name)
         code, said = race(place, place)
+        assert len(re.findall(r"^\| (?:plain|extras|heads|front|stages) \| -?\d", said, re.M)) >= 5, said
         assert code == 0 and "### E, fp32" in said and "Broken: nothing" in said, said
         assert re.search(r"### Versions, us.*\n\n\| \| tutti \| again \| .*\n.*\n\| E \w+ \| \d", said), said
         (place / "numpy.py").write_text("raise ImportError('no numpy here')\n")

@@ -51,9 +51,9 @@ TT_TEST (every_member_makes_all_its_steps) {
           check_plan(members, units[u], steps[s], overhead);
 }
 
-/* The rows: a few members more than units; the workloads C, E and U3 of bench/NOTES.md, in calls
- * of about half a second, of which portions would save C and U3 only a twentieth; as many members
- * as units, once and twice; a call too short for portions. */
+/* The cases: a few members more than units; then the workloads C, E and U3 of bench/NOTES.md in
+ * calls of about half a second (portions would save only a twentieth of C and of U3); as many
+ * members as units, and twice as many; no members; calls that are too short for many portions. */
 TT_TEST (the_slowest_unit_is_ready_sooner) {
   static const struct {
     int64_t members, units, steps, launches, chunks;

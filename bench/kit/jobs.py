@@ -1,5 +1,5 @@
-"""kit_jobs.py: jobs of bench/gpu for what its workloads do not have: dropout, layer_norm and
-residual layers, heads, a front, and stages on two ranks, all on the layered path. A job is trained with few
+"""jobs.py: jobs of bench/gpu for what its workloads do not have: dropout, layer_norm and residual
+layers, heads, a front, and stages on two ranks, all on the layered path. A job is trained with few
 and with many epochs; the difference of the two is the time of its steps, without start and end.
 """
 import pathlib

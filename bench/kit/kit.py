@@ -1,5 +1,5 @@
-"""kit.py: parts of bench/gpu: the time budget of a run, the programs that are timed in turn, facts
-of the device, and the tables at the end."""
+"""kit.py: what bench/gpu is made of: the time budget of a run, the programs that are timed in turn,
+facts of the device, and the tables at the end."""
 import json
 import os
 import pathlib
@@ -11,7 +11,7 @@ import statistics
 import subprocess
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 # TFLOP/s of the whole chip, dense: H100 and H200 (SXM) at 1.98 GHz.
 HOPPER_ROOF = {"fp32": 66.9, "tf32": 494.7, "3xtf32": 164.9}
 DEVICE_QUERY = ("name,uuid,driver_version,memory.total,compute_cap,clocks.sm,clocks.mem,"
