@@ -100,14 +100,20 @@ TT_HD uint32_t tt_mix32(uint32_t x) /* finaliser of MurmurHash3, Appleby 2011 */
   return x ^ (x >> 16);
 }
 
+/* What a round of the Feistel network xors into one half of a number: a function of the other. */
+TT_HD uint32_t tt_shuffle_round(uint32_t half, uint32_t key, uint32_t mask)
+{
+  return (tt_mix32(half ^ key) >> 8) & mask;
+}
+
 /* One pass of the Feistel network over the power of two; may return a value >= n. */
 TT_HD uint32_t tt_shuffle_pass(const tt_shuffle *s, uint32_t i)
 {
   uint32_t left_mask = (1u << s->left_bits) - 1u, right_mask = (1u << s->right_bits) - 1u;
   uint32_t left = i >> s->right_bits, right = i & right_mask;
   for (int r = 0; r < TT_SHUFFLE_ROUNDS; r += 2) {
-    left ^= (tt_mix32(right ^ s->key[r]) >> 8) & left_mask;
-    right ^= (tt_mix32(left ^ s->key[r + 1]) >> 8) & right_mask;
+    left ^= tt_shuffle_round(right, s->key[r], left_mask);
+    right ^= tt_shuffle_round(left, s->key[r + 1], right_mask);
   }
   return (left << s->right_bits) | right;
 }

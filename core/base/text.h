@@ -6,8 +6,9 @@
 #include <stdint.h>
 TT_BEGIN_C
 
-/* Replace *text by a copy of `value`, or by what printf prints. Errors: MEM. */
+/* Replace *text by a copy of `value`. Errors: MEM. */
 tt_err tt_text_set(char **text, const char *value);
+/* Replace *text by what printf would print; *text may be one of the arguments. Errors: MEM. */
 tt_err tt_text_format(char **text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The same for the name of a column: characters that are not printable become '?', as in the files
  * of models, so that a table fits the model that was trained on it. A name that is not UTF-8 stays.

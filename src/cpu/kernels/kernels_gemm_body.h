@@ -67,7 +67,9 @@ static void product(int64_t out, int64_t in, const float *a, int64_t row_step, i
                 y + r, ld)
   int64_t r = 0;
   for (; r + PRODUCT_ROWS * WIDTH <= n; r += PRODUCT_ROWS * WIDTH) PANEL(PRODUCT_ROWS);
-  for (; PRODUCT_ROWS > 2 && r + 2 * WIDTH <= n; r += 2 * WIDTH) PANEL(PRODUCT_ROWS > 2 ? 2 : 1);
+#if PRODUCT_ROWS > 2
+  for (; r + 2 * WIDTH <= n; r += 2 * WIDTH) PANEL(2);
+#endif
   for (; r < n; r += WIDTH) PANEL(1);
 #undef PANEL
 }
@@ -222,7 +224,8 @@ static void row_sums(int64_t count, const float *d, float *sum, int64_t ld, int6
 #ifndef NARROW
 enum { FEW_ROWS = 2 * TT_LANES };
 
-/* sum[O] = sum over rows l, l + 16 of d[o][row] t[row][WIDTH]. */
+/* sum[o][WIDTH] = d[o][l] t[l][WIDTH], with 32 rows plus d[o][l + 16] t[l + 16][WIDTH]: what lane l
+ * has in gradients of more rows. */
 INLINE void sums_of_1(const int O, const int l, const int rows, const float *const *d,
                       const float *t, VECTOR *sum)
 {
@@ -236,7 +239,7 @@ INLINE void sums_of_1(const int O, const int l, const int rows, const float *con
   }
 }
 
-/* The same over twice as many rows: two sums, added as the halves of the lanes in sum_lanes. */
+/* The sum of two such sums, `distance` lanes apart: they are added in the order of sum_lanes. */
 #define TWO_HALVES(name, half, distance)                                                           \
   INLINE void name(const int O, const int l, const int rows, const float *const *d,                \
                    const float *t, VECTOR *sum)                                                    \
@@ -282,8 +285,8 @@ OUTPUTS_OF(16)
 OUTPUTS_OF(32)
 #undef OUTPUTS_OF
 
-/* The gradient of at most 32 rows for 16 inputs, which are in the lanes, and not the rows: sums of
- * lanes would take longer than the products. */
+/* The gradient of 16 or 32 rows for 16 inputs. A lane has an input, and not a row: with so few rows
+ * the sums over lanes would take longer than the products. */
 static void few_rows_gradient(int64_t out, const float *d, const float *x, float *g, int64_t in,
                               int64_t ld, int64_t n)
 {
@@ -300,7 +303,8 @@ static void weight_gradient(int64_t out, int64_t in, const float *d, const float
   enum { BLOCK = 16, LEAST_OUT = 4 };
   int64_t first = 0;
 #ifndef NARROW
-  for (; out >= LEAST_OUT && cut == n && n <= FEW_ROWS && first + BLOCK <= in; first += BLOCK)
+  int few = out >= LEAST_OUT && cut == n && (n == TT_LANES || n == FEW_ROWS);
+  for (; few && first + BLOCK <= in; first += BLOCK)
     few_rows_gradient(out, d, x + first * ld, g + first, in, ld, n);
 #endif
   for (int64_t i = first; i < in; i += BLOCK)

@@ -17,7 +17,8 @@
 TT_ACTIVATIONS(X)
 #undef X
 
-/* Rows without a gap between them are one row. */
+/* If no values lie between the rows (n == ld), all rows are one loop. The switch stands in the
+ * loop: a function of its own makes a step of small networks 3 to 5 % slower. */
 static void activate(tt_activation kind, int64_t out, int64_t n, float *z, float *y, int64_t ld,
                      int gradient)
 {

@@ -1,7 +1,8 @@
 /* kernels_sampler_body.h — row order of an epoch, rows of a batch; a fragment of kernels_body.h. */
 
-/* tt_shuffle_pass of all of `value`, count a multiple of TT_LANES: each round for all of them,
- * because the two products of a round wait for each other, but not for other values. */
+/* tt_shuffle_pass for `count` values, a multiple of TT_LANES. Each round is computed for a block of
+ * values before the next round: the operations on one value wait for each other, those on different
+ * values do not. */
 static void shuffle_pass(const tt_shuffle *s, uint32_t *restrict value, int64_t count)
 {
   enum { BLOCK = 128 };
@@ -13,15 +14,15 @@ static void shuffle_pass(const tt_shuffle *s, uint32_t *restrict value, int64_t 
     for (int64_t i = 0; i < n; i++) right[i] = value[i] & right_mask;
     for (int r = 0; r < TT_SHUFFLE_ROUNDS; r += 2) {
       uint32_t key = s->key[r], next = s->key[r + 1];
-      for (int64_t i = 0; i < n; i++) left[i] ^= (tt_mix32(right[i] ^ key) >> 8) & left_mask;
-      for (int64_t i = 0; i < n; i++) right[i] ^= (tt_mix32(left[i] ^ next) >> 8) & right_mask;
+      for (int64_t i = 0; i < n; i++) left[i] ^= tt_shuffle_round(right[i], key, left_mask);
+      for (int64_t i = 0; i < n; i++) right[i] ^= tt_shuffle_round(left[i], next, right_mask);
     }
     for (int64_t i = 0; i < n; i++) value[i] = (left[i] << s->right_bits) | right[i];
   }
 }
 
-/* Put the values that need another pass first, with the numbers of their slots; returns their
- * number. Both arrays have TT_LANES more elements than `count`. */
+/* Move the values >= limit, which need another pass, and the numbers of their slots to the front of
+ * the arrays. Returns how many they are. Both arrays have TT_LANES more elements than `count`. */
 static int64_t collect(uint32_t limit, int64_t count, uint32_t *value, int32_t *slot_of)
 {
   int64_t kept = 0;
@@ -80,7 +81,8 @@ static void order(const tt_sampler *o, const int32_t *list, int64_t first, int64
 }
 
 #ifndef NARROW
-/* Whole groups of 16 rows, four columns at a time; the last four may be of the four before, too. */
+/* Gather whole groups of 16 rows, four columns at a time; returns the number of rows gathered. If
+ * the number of columns is not a multiple of 4, the last four overlap the four before them. */
 static int64_t gather_16_rows(int64_t columns, int64_t width, const float *table,
                               const int32_t *row, int64_t rows, float *x, int64_t ld)
 {

@@ -1,9 +1,10 @@
-/* kernels_transpose_body.h — columns of 16 rows by transpositions of 4 x 4 values in registers; a
- * fragment of kernels_body.h. Instruction sets without them (NARROW) load value by value. */
+/* kernels_transpose_body.h — reads four columns of 16 rows: four values of a row in one load, then
+ * transpositions of 4 x 4 values in registers. A fragment of kernels_body.h. It defines NARROW for
+ * instruction sets that have no such transpositions. */
 
 #if WIDTH == 16
 #define INTRINSIC(name) _mm512_##name
-/* Four values of rows row[0], row[4], row[8] and row[12]. */
+/* The first four values of row row[0] of the table, then those of rows row[4], row[8], row[12]. */
 INLINE VECTOR every_fourth_row(const float *table, int64_t width, const int32_t *row)
 {
   VECTOR v = _mm512_castps128_ps512(_mm_loadu_ps(table + row[0] * width));
@@ -13,7 +14,7 @@ INLINE VECTOR every_fourth_row(const float *table, int64_t width, const int32_t 
 }
 #elif WIDTH == 8
 #define INTRINSIC(name) _mm256_##name
-/* Four values of rows row[0] and row[4]. */
+/* The first four values of row row[0] of the table, then those of row row[4]. */
 INLINE VECTOR every_fourth_row(const float *table, int64_t width, const int32_t *row)
 {
   VECTOR v = _mm256_castps128_ps256(_mm_loadu_ps(table + row[0] * width));
@@ -24,7 +25,7 @@ INLINE VECTOR every_fourth_row(const float *table, int64_t width, const int32_t 
 #endif
 
 #ifndef NARROW
-/* x[4][ld] of 16 rows of table[...][width]. */
+/* The first four columns of rows row[0] to row[15] of table[...][width], as x[4][ld]. */
 INLINE void gather_4_columns(const float *table, int64_t width, const int32_t *row, float *x,
                              int64_t ld)
 {
