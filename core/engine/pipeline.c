@@ -21,15 +21,6 @@ static int64_t layer_cost(const tt_model *m, int layer)
   return (1 + trains + tt_pipeline_has_gradient(m, layer)) * products;
 }
 
-/* Whether the network can be cut before a layer: no residual of the front begins before the inputs
- * of the layer and ends behind them. */
-static int can_cut(const tt_model *m, int layer)
-{
-  for (int e = layer; e < m->front.layers; e++)
-    if (m->front.layer[e].skip != TT_FRONT_NO_SKIP && m->front.layer[e].skip < layer - 1) return 0;
-  return 1;
-}
-
 /* The first of the parameters of this layer and of those behind it. */
 static int64_t first_param(const tt_model *m, int layer)
 {
@@ -52,7 +43,7 @@ static void list_blocks(const tt_model *m, blocks *b)
   int64_t cost = 0;
   b->count = 0;
   for (int l = 0; l < layers; l++) {
-    if (can_cut(m, l)) {
+    if (tt_front_can_cut(&m->front, l)) {
       b->first[b->count] = l;
       b->before[b->count++] = cost;
     }
@@ -87,16 +78,18 @@ static int fits(const blocks *b, int stages, int64_t most)
   return first == b->count;
 }
 
-/* The smallest largest cost of a stage: the cost of some contiguous blocks. */
+/* The smallest largest cost of a stage: by halves, since what fits one cost fits all above. */
 static int64_t least_largest_cost(const blocks *b, int stages)
 {
-  int64_t best = cost_of(b, 0, b->count);
-  for (int first = 0; first < b->count; first++)
-    for (int end = first + 1; end <= b->count; end++) {
-      int64_t cost = cost_of(b, first, end);
-      if (cost < best && fits(b, stages, cost)) best = cost;
-    }
-  return best;
+  int64_t low = 0, high = cost_of(b, 0, b->count);
+  while (low < high) {
+    int64_t middle = low + (high - low) / 2;
+    if (fits(b, stages, middle))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return high;
 }
 
 static int used_stages(const blocks *b, int stages)

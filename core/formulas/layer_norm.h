@@ -1,9 +1,13 @@
-/* layer_norm.h — layer normalization, as torch.nn.LayerNorm: the z of a row of a layer get mean 0
+/* layer_norm.h — normalization. First layer normalization, as torch.nn.LayerNorm: the z of a row of a layer get mean 0
  * and variance 1, then a gain and a shift for each unit. For gcc and nvcc: all engines use it.
  * Source: Ba, Kiros & Hinton 2016.
  *
  * Engines sum over the units in their own order; the formulas after the sums are here.
- * share: 1 / units of the layer. */
+ * share: 1 / units of the layer.
+ *
+ * Group normalization sums over some channels and their positions (Wu & He 2018), batch
+ * normalization over the rows of a part of the batch and the positions of a channel, as
+ * torch.nn.BatchNorm2d (Ioffe & Szegedy 2015). */
 #ifndef TT_LAYER_NORM_H
 #define TT_LAYER_NORM_H
 #include "core/formulas/elementwise.h"
@@ -36,5 +40,25 @@ TT_HD float tt_layer_norm_delta(float g, float mean, float along, float normaliz
                                 float inverse_std)
 {
   return inverse_std * tt_fma(-along, normalized, g - mean);
+}
+
+/* Share of the newest values in the running mean and variance of batch normalization. */
+#define TT_BATCH_NORM_MOMENTUM 0.1f
+
+/* Parts follow one another, as micro-batches do in PyTorch: running = 0.9 running + 0.1 (that of
+ * the part). So part `part` of `parts` has this share of the running values after the step. */
+TT_HD float tt_batch_norm_share(int64_t part, int64_t parts)
+{
+  float share = TT_BATCH_NORM_MOMENTUM;
+  for (int64_t later = part + 1; later < parts; later++) share *= 1.0f - TT_BATCH_NORM_MOMENTUM;
+  return share;
+}
+
+/* What a part adds to a running variance; `count` values of variance `variance`, of which the
+ * unbiased variance is count / (count - 1) times as large. */
+TT_HD float tt_batch_norm_variance_change(float variance, int64_t count, float running, float share)
+{
+  float unbiased = count > 1 ? (float)count / (float)(count - 1) : 1.0f;
+  return share * (variance * unbiased - running);
 }
 #endif

@@ -14,16 +14,25 @@
 TT_BEGIN_C
 
 enum {
-  TT_MAX_FRONT = 128,     /* layers of a front */
+  TT_MAX_FRONT = 512,     /* layers of a front; ResNet-152 has 312 */
   TT_FRONT_REASON = 320,  /* bytes of a message */
   TT_FRONT_TEXT = 96,     /* longest row, bytes */
   TT_FRONT_MOST = 1 << 24 /* largest number in a row; most values of a layer, and reads of them */
 };
 
-/* Options of a row, after its numbers: "stride 2". name, default (pad: -1, the size stays the same
- * with stride 1 and an odd size) */
-#define TT_FRONT_OPTIONS(X) X(stride, 1) X(pad, -1) X(dilation, 1) X(groups, 1)
-#define X(name, by_default) TT_FRONT_OPTION_##name,
+/* Options of a row, after its numbers: "stride 2", "activation relu", "project". name, what follows
+ * it, default (pad: -1, of a conv the size stays the same with stride 1 and an odd size, of a pool
+ * 0; activation: -1, that of the network) */
+#define TT_FRONT_OPTIONS(X)                                                                        \
+  X(stride, number, 1)                                                                             \
+  X(pad, number, -1)                                                                               \
+  X(dilation, number, 1)                                                                           \
+  X(groups, number, 1)                                                                             \
+  X(times, number, 1)                                                                              \
+  X(activation, activation, -1)                                                                    \
+  X(project, nothing, 0)                                                                           \
+  X(activate, nothing, 0)
+#define X(name, ...) TT_FRONT_OPTION_##name,
 typedef enum tt_front_option { TT_FRONT_OPTIONS(X) TT_FRONT_OPTION_COUNT } tt_front_option;
 #undef X
 #define TT_FRONT_TAKES(name) (1u << TT_FRONT_OPTION_##name)
@@ -33,19 +42,34 @@ typedef enum tt_front_option { TT_FRONT_OPTIONS(X) TT_FRONT_OPTION_COUNT } tt_fr
 #define TT_FRONT_KINDS(X)                                                                          \
   X(conv, "conv", 2,                                                                               \
     TT_FRONT_TAKES(stride) | TT_FRONT_TAKES(pad) | TT_FRONT_TAKES(dilation) |                      \
-        TT_FRONT_TAKES(groups),                                                                    \
-    "conv CHANNELS SIZE [stride N] [pad N] [dilation N] [groups N]",                               \
+        TT_FRONT_TAKES(groups) | TT_FRONT_TAKES(activation),                                       \
+    "conv CHANNELS SIZE [stride N] [pad N] [dilation N] [groups N] [activation NAME|none]",        \
     "convolution, then the activation (LeCun et al. 1989)")                                        \
   X(group_norm, "group_norm", 1, 0, "group_norm GROUPS",                                           \
     "mean 0 and variance 1 over the channels of a group, then a gain and a shift for each "        \
     "channel; directly behind a conv it comes before the activation (Wu & He 2018)")               \
-  X(pool, "pool", 1, TT_FRONT_TAKES(stride), "pool POOL SIZE [stride N]",                          \
+  X(pool, "pool", 1, TT_FRONT_TAKES(stride) | TT_FRONT_TAKES(pad),                                 \
+    "pool POOL SIZE [stride N] [pad N]",                                                           \
     "one value from those of a window, by a row of TT_POOLINGS; stride SIZE unless given")         \
   X(global_mean, "global_mean", 0, 0, "global_mean",                                               \
     "mean of each channel over all positions (Lin, Chen & Yan 2014)")                              \
   X(dropout, "dropout", 0, 0, "dropout", "train.dropout of whole channels (Tompson et al. 2015)")  \
-  X(residual, "residual", 1, 0, "residual ROWS",                                                   \
-    "adds the input of the next ROWS rows to their output (He et al. 2016)")
+  X(batch_norm, "batch_norm", 0, 0, "batch_norm",                                                  \
+    "mean 0 and variance 1 of each channel over the rows of a part of the batch, then a gain and " \
+    "a shift; directly behind a conv, which then has no bias, it comes before the activation. "    \
+    "Predictions use running means and variances (Ioffe & Szegedy 2015)")                          \
+  X(residual, "residual", 1, TT_FRONT_TAKES(project) | TT_FRONT_TAKES(activate),                   \
+    "residual ROWS [project] [activate]",                                                          \
+    "adds the input of the next ROWS rows to their output. project: a 1 x 1 convolution, with "    \
+    "the "                                                                                         \
+    "norm of the last row, gives the input the shape of the output; activate: the last "           \
+    "activation comes after the addition (He et al. 2016)")                                        \
+  X(basic, "basic", 1, TT_FRONT_TAKES(stride) | TT_FRONT_TAKES(times),                             \
+    "basic CHANNELS [stride N] [times K]",                                                         \
+    "K residual blocks of two 3 x 3 convolutions with batch_norm (He et al. 2016)")                \
+  X(bottleneck, "bottleneck", 2, TT_FRONT_TAKES(stride) | TT_FRONT_TAKES(times),                   \
+    "bottleneck WIDTH CHANNELS [stride N] [times K]",                                              \
+    "K residual blocks of 1 x 1, 3 x 3 and 1 x 1 convolutions with batch_norm (He et al. 2016)")
 
 typedef enum tt_front_kind {
 #define X(name, ...) TT_FRONT_##name,
@@ -56,15 +80,20 @@ typedef enum tt_front_kind {
 
 /* One layer. Pairs are height, width. */
 typedef struct tt_front_layer {
-  tt_front_kind kind; /* no residual */
+  tt_front_kind kind; /* no residual, basic or bottleneck: rows of these become other layers */
   tt_pooling pool;    /* of pool and global_mean */
   tt_activation activation;
   int32_t in_channels, in[2], channels, out[2];
   int32_t size[2], stride[2], pad[2], dilation[2]; /* of conv, pool, global_mean */
   int32_t groups;                                  /* of conv and group_norm */
-  int64_t weight, bias; /* offsets in P: of conv; gain and shift of group_norm; -1: no parameters */
+  int64_t weight, bias; /* offsets in P: of conv; gain and shift of a norm; -1: none */
+  int64_t running;      /* of batch_norm: running mean[channels], then variance[channels]; -1 */
+  int32_t from; /* layer whose result is the input; -1: the inputs. The layer before, but for
+                           the first layer of a projection */
   int32_t skip; /* the result of layer `skip` is added to that of this layer; -1: the inputs; -2:
                    nothing is added */
+  int8_t activates_sum; /* 1: the activation comes after the addition; 0: before it */
+  int8_t projects;      /* 1: belongs to the projection of a residual, which is behind its rows */
 } tt_front_layer;
 enum { TT_FRONT_NO_SKIP = -2, TT_FRONT_SKIP_INPUTS = -1 };
 
@@ -106,9 +135,16 @@ int64_t tt_front_values(const tt_front_layer *l);
 
 /* Weights of a conv for one output channel: inputs of its group times positions of the kernel. */
 int64_t tt_front_fan_in(const tt_front_layer *l);
-/* Parameters of a layer, and those of them that are weights: the first ones. */
+/* Parameters of a layer, with the running values of batch_norm, which no gradient changes; and
+ * those of them that are weights or gains: the first ones. */
 int64_t tt_front_layer_params(const tt_front_layer *l);
 int64_t tt_front_weights(const tt_front_layer *l);
+int64_t tt_front_running(const tt_front_layer *l); /* running values: 0, or 2 for each channel */
+int64_t tt_front_all_running(const tt_front *f);
+
+/* Whether the layers from `layer` on read, of the layers before them, only the result of the last
+ * one: no residual begins before and ends behind. */
+int tt_front_can_cut(const tt_front *f, int layer);
 
 /* Multiplications of a layer for one row of data. */
 double tt_front_products(const tt_front_layer *l);

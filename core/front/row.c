@@ -19,11 +19,13 @@ static const kind_row kinds[TT_FRONT_KIND_COUNT] = {
 #undef X
 };
 
+typedef enum value_kind { VALUE_nothing, VALUE_number, VALUE_activation } value_kind;
 static const struct {
   const char *name;
+  value_kind value;
   int32_t by_default;
 } options[TT_FRONT_OPTION_COUNT] = {
-#define X(name, by_default) {#name, by_default},
+#define X(name, value, by_default) {#name, VALUE_##value, by_default},
     TT_FRONT_OPTIONS(X)
 #undef X
 };
@@ -75,6 +77,24 @@ static int unknown_kind(const char *text, int64_t number, tt_front_fault *fault)
                          *near.best ? "; did you mean '" : "", near.best, *near.best ? "'?" : "");
 }
 
+/* The name of an activation; "none" is identity. */
+static int read_activation(const char *word, int32_t *out)
+{
+  if (strcmp(word, "none") == 0) return *out = TT_ACT_identity, 1;
+  for (int k = 0; k < TT_ACT_COUNT; k++)
+    if (strcmp(word, tt_front_activation_name[k]) == 0) return *out = k, 1;
+  return 0;
+}
+
+/* The value of option o. */
+static int read_value(const char **cursor, int o, int32_t *out, char word[TT_FRONT_TEXT])
+{
+  if (options[o].value == VALUE_nothing) return *out = 1;
+  next_word(cursor, word);
+  if (options[o].value == VALUE_activation) return read_activation(word, out);
+  return read_number(word, o == TT_FRONT_OPTION_pad ? 0 : 1, out);
+}
+
 static int read_options(const char **cursor, const kind_row *kind, int64_t number,
                         tt_front_row *out, tt_front_fault *fault)
 {
@@ -86,8 +106,7 @@ static int read_options(const char **cursor, const kind_row *kind, int64_t numbe
       return tt_front_reject(fault, number, "'%.40s' does not belong here; write %s", word,
                              kind->form);
     if (out->given[o]) return tt_front_reject(fault, number, "%s is given twice", word);
-    next_word(cursor, value);
-    if (!read_number(value, o == TT_FRONT_OPTION_pad ? 0 : 1, &out->option[o]))
+    if (!read_value(cursor, o, &out->option[o], value))
       return tt_front_reject(fault, number, "'%.40s' is not a possible %s; write %s", value,
                              options[o].name, kind->form);
     out->given[o] = 1;
@@ -109,6 +128,13 @@ static int read_pool(const char **cursor, int64_t number, tt_front_row *out, tt_
   return tt_front_reject(fault, number, "'%.40s' is not a pool; pools are %s", word, list);
 }
 
+tt_front_row tt_front_plain_row(tt_front_kind kind, int32_t first, int32_t second)
+{
+  tt_front_row row = {.kind = kind, .number = {first, second}};
+  for (int o = 0; o < TT_FRONT_OPTION_COUNT; o++) row.option[o] = options[o].by_default;
+  return row;
+}
+
 int tt_front_row_parse(const char *text, int64_t number, tt_front_row *out, tt_front_fault *fault)
 {
   char word[TT_FRONT_TEXT];
@@ -117,8 +143,7 @@ int tt_front_row_parse(const char *text, int64_t number, tt_front_row *out, tt_f
   const char *cursor = text + strspn(text, " ");
   int k = find_kind(&cursor);
   if (k < 0) return unknown_kind(text, number, fault);
-  *out = (tt_front_row){.kind = (tt_front_kind)k};
-  for (int o = 0; o < TT_FRONT_OPTION_COUNT; o++) out->option[o] = options[o].by_default;
+  *out = tt_front_plain_row((tt_front_kind)k, 0, 0);
   if (k == TT_FRONT_pool && !read_pool(&cursor, number, out, fault)) return 0;
   for (int i = 0; i < kinds[k].numbers; i++) {
     next_word(&cursor, word);

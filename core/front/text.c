@@ -29,6 +29,12 @@ const char *const tt_pooling_name[TT_POOLING_COUNT] = {
 #undef X
 };
 
+const char *const tt_front_activation_name[TT_ACT_COUNT] = {
+#define X(name, ...) #name,
+    TT_ACTIVATIONS(X)
+#undef X
+};
+
 /* Name of the pool behind the words of a row, with a space before it. */
 static void name_of_pool(const tt_front_layer *l, char text[TT_FRONT_LAYER_TEXT])
 {
@@ -56,10 +62,30 @@ const char *tt_front_layer_text(const tt_front *f, int layer, char text[TT_FRONT
   return text;
 }
 
+/* The sum of the residual whose rows end with layer l and that has a projection; -1: none. */
+static int projected_sum(const tt_front *f, int l)
+{
+  for (int e = l + 1; e < f->layers; e++)
+    if (f->layer[e].projects && f->layer[e].skip == l) return e;
+  return -1;
+}
+
+/* The activation of the row of a conv: it may have moved to a norm, and then to a sum. */
+static tt_activation activation_of_row(const tt_front *f, int l)
+{
+  const tt_front_layer *next = l + 1 < f->layers ? &f->layer[l + 1] : NULL;
+  int norm = next && !next->projects && f->layer[l].skip == TT_FRONT_NO_SKIP &&
+             (next->kind == TT_FRONT_group_norm || next->kind == TT_FRONT_batch_norm);
+  int sum = projected_sum(f, l + norm);
+  return f->layer[sum >= 0 && f->layer[sum].activates_sum ? sum : l + norm].activation;
+}
+
 /* The row of a layer. The width of a window is its size: that of an image is square, but for
  * global_mean, which has no numbers. */
-static void write_row(const tt_front_layer *l, FILE *file)
+static void write_row(const tt_front *f, int layer, FILE *file)
 {
+  const tt_front_layer *l = &f->layer[layer];
+  tt_activation activation = activation_of_row(f, layer);
   char pool[TT_FRONT_LAYER_TEXT];
   name_of_pool(l, pool);
   fprintf(file, "%s%s", tt_front_words[l->kind], pool);
@@ -67,24 +93,41 @@ static void write_row(const tt_front_layer *l, FILE *file)
   case TT_FRONT_conv:
     fprintf(file,
             " %" PRId32 " %" PRId32 " stride %" PRId32 " pad %" PRId32 " dilation %" PRId32
-            " groups %" PRId32,
-            l->channels, l->size[1], l->stride[1], l->pad[1], l->dilation[1], l->groups);
+            " groups %" PRId32 " activation %s",
+            l->channels, l->size[1], l->stride[1], l->pad[1], l->dilation[1], l->groups,
+            activation == TT_ACT_identity ? "none" : tt_front_activation_name[activation]);
     return;
   case TT_FRONT_group_norm: fprintf(file, " %" PRId32, l->groups); return;
   case TT_FRONT_pool:
-    fprintf(file, " %" PRId32 " stride %" PRId32, l->size[1], l->stride[1]);
+    fprintf(file, " %" PRId32 " stride %" PRId32 " pad %" PRId32, l->size[1], l->stride[1],
+            l->pad[1]);
     return;
   default: return;
+  }
+}
+
+/* The row of the residual that begins before layer l, if there is one. */
+static void write_residual(const tt_front *f, int l, FILE *file)
+{
+  for (int e = l; e < f->layers; e++) {
+    const tt_front_layer *sum = &f->layer[e];
+    int projection = e, last = e;
+    if (sum->skip == TT_FRONT_NO_SKIP) continue;
+    while (f->layer[projection].projects && f->layer[projection].from == projection - 1)
+      projection--;
+    if (sum->projects) last = sum->skip;
+    if ((sum->projects ? f->layer[projection].from : sum->skip) != l - 1) continue;
+    fprintf(file, "%s %d%s%s, ", tt_front_words[TT_FRONT_residual], last - l + 1,
+            sum->projects ? " project" : "", sum->activates_sum ? " activate" : "");
   }
 }
 
 void tt_front_write(const tt_front *f, FILE *file)
 {
   for (int l = 0; l < f->layers; l++) {
+    if (f->layer[l].projects) continue;
     if (l) fputs(", ", file);
-    for (int e = l; e < f->layers; e++)
-      if (f->layer[e].skip == l - 1)
-        fprintf(file, "%s %d, ", tt_front_words[TT_FRONT_residual], e - l + 1);
-    write_row(&f->layer[l], file);
+    write_residual(f, l, file);
+    write_row(f, l, file);
   }
 }

@@ -242,7 +242,8 @@ void tt_member_init_weights(const tt_cohort *c, const tt_member *m, int32_t atte
   for (int l = 0; scale != 1.0f && l < model->front.layers; l++) {
     const tt_front_layer *layer = &model->front.layer[l];
     if (layer->kind != TT_FRONT_conv) continue;
-    for (int64_t p = layer->weight; p < layer->bias + layer->channels; p++) w[p] *= scale;
+    tt_slice own = tt_model_layer_params(model, l);
+    for (int64_t p = own.first; p < own.first + own.count; p++) w[p] *= scale;
   }
   for (int l = 0; scale != 1.0f && l < model->layers; l++) {
     const tt_layer *layer = &model->layer[l];

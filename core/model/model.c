@@ -1,6 +1,7 @@
 /* model.c — see model.h. */
 #include "core/model/model.h"
 
+#include "core/base/int.h"
 #include "core/base/rng.h"
 
 #include <inttypes.h>
@@ -149,9 +150,25 @@ int tt_model_frozen(const tt_model *m)
   return l;
 }
 
+tt_slice tt_model_same_use(const tt_model *m, int64_t p, int64_t end, int *running)
+{
+  *running = 0;
+  for (int l = 0; l < m->front.layers; l++) {
+    int64_t first = m->front.layer[l].running, count = tt_front_running(&m->front.layer[l]);
+    if (!count || p >= first + count) continue;
+    *running = p >= first;
+    end = tt_min_i64(end, *running ? first + count : first);
+    break;
+  }
+  return (tt_slice){p, end - p};
+}
+
 tt_slice tt_model_same_rate(const tt_model *m, int64_t p, int64_t end, float *rate)
 {
-  *rate = 1.0f;
+  int running;
+  end = p + tt_model_same_use(m, p, end, &running).count;
+  *rate = running ? -1.0f : 1.0f;
+  if (running) return (tt_slice){p, end - p};
   for (int l = 0; l < m->rates; l++) {
     tt_slice own = tt_model_layer_params(m, l);
     if (p < own.first || p >= own.first + own.count) continue;
@@ -241,11 +258,14 @@ static void init_front(const tt_front *f, tt_init init, uint64_t seed, uint64_t 
       distribution shape = init_bounds(init, (double)tt_front_fan_in(layer),
                                        (double)(layer->channels * taps), &weights, &biases);
       fill(w + layer->weight, count, shape, weights, seed, stream, TT_MAX_LAYERS + l, 0);
-      fill(w + layer->bias, layer->channels, DISTRIBUTION_uniform, biases, seed, stream,
-           TT_MAX_LAYERS + l, count);
+      if (layer->bias >= 0)
+        fill(w + layer->bias, layer->channels, DISTRIBUTION_uniform, biases, seed, stream,
+             TT_MAX_LAYERS + l, count);
     } else if (count) {
       for (int64_t c = 0; c < count; c++) w[layer->weight + c] = 1.0f, w[layer->bias + c] = 0.0f;
     }
+    for (int64_t c = 0, half = tt_front_running(layer) / 2; c < half; c++)
+      w[layer->running + c] = 0.0f, w[layer->running + half + c] = 1.0f;
   }
 }
 

@@ -79,7 +79,12 @@ tt_slice tt_model_layer_params(const tt_model *m, int l);
 float tt_model_rate(const tt_model *m, int l);
 int tt_model_frozen(const tt_model *m);
 
-/* Parameters [p, ...) up to `end` that have the same factor *rate as parameter p, at least one. */
+/* Parameters [p, ...) up to `end`, at least one, that all are running values of a batch_norm, or
+ * that all are not. The gradient has, for running values, what is to be added to them. */
+tt_slice tt_model_same_use(const tt_model *m, int64_t p, int64_t end, int *running);
+
+/* Parameters [p, ...) up to `end` that have the same factor *rate as parameter p, at least one. It
+ * is -1 for running values, which no optimizer changes. */
 tt_slice tt_model_same_rate(const tt_model *m, int64_t p, int64_t end, float *rate);
 
 /* The activation of the hidden layers and of the front; identity if there are none. */
@@ -101,7 +106,7 @@ int tt_model_has_quantiles(const tt_model *m);
 int32_t tt_model_point_quantity(const tt_model *m);
 
 /* Initial weights of one member: w[P] depends on (seed, stream) only. The same bits on every
- * engine. Gains of layer_norm and group_norm are 1, shifts 0. A conv counts as a layer with as many
+ * engine. Gains of norms are 1, shifts 0, running means 0 and variances 1. A conv counts as a layer with as many
  * inputs as an output reads, and outputs as an input is read by (torch.nn.init). */
 void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream,
                            float *w);

@@ -3,6 +3,7 @@
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"
+#include "core/formulas/layer_norm.h"
 #include "core/model/parts.h"
 
 /* Sizes of the buffers. */
@@ -108,6 +109,7 @@ tt_err tt_cpu_buffers_create(const tt_model *model, int64_t batch, int64_t parts
   b->rows = s.rows;
   b->ld = s.ld;
   b->window_size = s.window;
+  b->running_share = tt_batch_norm_share(0, 1);
   tt_err e = allocate(&s, b);
   if (e)
     tt_cpu_buffers_destroy(&b);

@@ -108,6 +108,7 @@ typedef struct tt_cpu_buffers {
   int64_t window_first, window_count;
   tt_cpu_front *front; /* NULL: the network has none */
   int64_t front_row;   /* row of its buffers that is row 0 here */
+  float running_share; /* as in tt_cpu_front_pass, of the part that is computed */
 } tt_cpu_buffers;
 
 typedef enum tt_cpu_buffers_use { TT_BUFFERS_PREDICT, TT_BUFFERS_TRAIN } tt_cpu_buffers_use;
@@ -291,7 +292,8 @@ typedef struct tt_cpu_update {
 
 /* A step after its gradient, for the parameters of one segment, gradient[segment.count].
  *   mask_gradient     sets the gradient of unused inputs to 0
- *   gradient_squares  the same; then, if the member is clipped, computes the sum of squares of each
+ *   square_sum        of the gradient, but for running values of batch_norm
+ *   gradient_squares  masks the gradient; then, if the member is clipped, computes the sum of squares of each
  *                     block of TT_NORM_BLOCK parameters
  *   update_begin      squares: sum of squares of the gradient of all parameters, if it is clipped
  *   share_update      the work of a thread: updates and averages its segment of all parameters
@@ -299,6 +301,7 @@ typedef struct tt_cpu_update {
  *   end_step          ends the step in the state */
 void tt_cpu_mask_gradient(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
                           tt_slice segment, float *gradient);
+double tt_cpu_square_sum(const tt_engine *e, tt_slice segment, const float *gradient);
 void tt_cpu_gradient_squares(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
                              tt_slice segment, float *gradient, double *block);
 tt_cpu_update tt_cpu_update_begin(const tt_engine *e, const tt_cpu_member *ctx, double squares);

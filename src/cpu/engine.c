@@ -151,11 +151,11 @@ static tt_err no_training_row(const tt_cohort *c, int64_t row_set)
 }
 
 /* Threads that may share a member, by the operations of a step. A batch in parts is shared in
- * another way: its parts are. */
+ * another way: its parts are. A batch_norm needs all rows of a part at once. */
 static int most_sharing(const tt_engine *e, int64_t rows)
 {
   const tt_cohort *c = e->cohort;
-  if (c->parts > 1) return 1;
+  if (c->parts > 1 || tt_front_all_running(&c->model.front)) return 1;
   if (rows > c->batch_size) rows = c->batch_size;
   double flops = tt_model_flops(&c->model, rows), threads = flops / (double)e->share_flops;
   int most = e->threads < TT_CPU_MOST_SHARING ? e->threads : TT_CPU_MOST_SHARING;

@@ -17,13 +17,16 @@ tt_cpu_front_pass tt_cpu_front_pass_of(const tt_kernels *k, const tt_model *m, c
                                        const tt_cpu_buffers *b, int64_t rows)
 {
   return (tt_cpu_front_pass){.kernels = k,
+                             .model = m,
                              .front = &m->front,
                              .buffers = b->front,
                              .w = w,
                              .x = b->x,
                              .row = b->front_row,
                              .ld = b->ld,
-                             .n = tt_lanes_up(rows)};
+                             .n = tt_lanes_up(rows),
+                             .rows = rows,
+                             .running_share = b->running_share};
 }
 
 float *tt_cpu_layer_input(const tt_model *m, const tt_cpu_buffers *b, int layer)
@@ -218,7 +221,9 @@ void tt_cpu_channel_gradient(const tt_kernels *k, const tt_model *m, tt_cpu_buff
   if (layer->weight >= 0 && tt_model_rate(m, l) == 0.0f) {
     int64_t each = tt_front_weights(layer) / layer->channels;
     clear(gradient, layer->weight + channels.first * each, channels.count * each);
-    clear(gradient, layer->bias + channels.first, channels.count);
+    if (layer->bias >= 0) clear(gradient, layer->bias + channels.first, channels.count);
+    for (int half = 0; layer->running >= 0 && half < 2; half++)
+      clear(gradient, layer->running + half * layer->channels + channels.first, channels.count);
     return;
   }
   if (channels.count > 0) tt_cpu_front_gradient(&p, l, channels.first, channels.count, gradient);

@@ -2,6 +2,7 @@
 #include "src/cpu/front.h"
 
 #include "core/base/mem.h"
+#include "core/formulas/layer_norm.h"
 
 #include <string.h>
 
@@ -74,28 +75,36 @@ static tt_err make_lists(const tt_front_layer *l, int training, tt_cpu_front_lay
   return TT_OK;
 }
 
+/* Whether a layer is the first one of a projection: it does not read the layer before. */
+static int begins_projection(const tt_front *f, int l) { return f->layer[l].from != l - 1; }
+
 /* Sizes of the arrays of a layer, in rows of ld floats: y, slope, mask, delta, normalized,
- * inverse_std, skip_delta. */
-enum { ARRAYS = 7 };
-static void array_sizes(const tt_front_layer *l, int training, int64_t size[ARRAYS])
+ * inverse_std, moments, skip_delta, branch_delta. */
+enum { ARRAYS = 9 };
+static void array_sizes(const tt_front *f, int number, int training, int64_t size[ARRAYS])
 {
-  int64_t values = tt_front_values(l), norm = l->kind == TT_FRONT_group_norm;
+  const tt_front_layer *l = &f->layer[number];
+  int64_t values = tt_front_values(l), by_group = l->kind == TT_FRONT_group_norm;
+  int64_t by_batch = l->kind == TT_FRONT_batch_norm;
   size[0] = values;
   size[1] = is_activated(l) ? values : 0;
   size[2] = training && l->kind == TT_FRONT_dropout ? l->channels : 0;
   size[3] = training ? values : 0;
-  size[4] = training && norm ? values : 0;
-  size[5] = training && norm ? l->groups : 0;
-  size[6] = training && l->skip != TT_FRONT_NO_SKIP ? values : 0;
+  size[4] = training && (by_group || by_batch) ? values : 0;
+  size[5] = training && by_group ? l->groups : 0;
+  size[6] = training && by_batch ? l->channels : 0;
+  size[7] = training && l->skip != TT_FRONT_NO_SKIP ? values : 0;
+  size[8] = training && begins_projection(f, number) ? tt_front_values_in(l) : 0;
 }
 
-static tt_err allocate_arrays(const tt_front_layer *l, int64_t ld, int training,
+static tt_err allocate_arrays(const tt_front *f, int l, int64_t ld, int training,
                               tt_cpu_front_layer *b)
 {
   int64_t size[ARRAYS];
-  float **array[ARRAYS] = {&b->y,          &b->slope,       &b->mask,      &b->delta,
-                           &b->normalized, &b->inverse_std, &b->skip_delta};
-  array_sizes(l, training, size);
+  float **array[ARRAYS] = {&b->y,       &b->slope,      &b->mask,
+                           &b->delta,   &b->normalized, &b->inverse_std,
+                           &b->moments, &b->skip_delta, &b->branch_delta};
+  array_sizes(f, l, training, size);
   for (int i = 0; i < ARRAYS; i++)
     if (size[i]) TT_TRY(TT_ALLOC(*array[i], size[i] * ld));
   return TT_OK;
@@ -107,7 +116,7 @@ tt_err tt_cpu_front_create(const tt_front *f, int64_t ld, int training, tt_cpu_f
   tt_err e = TT_ALLOC(b, 1);
   if (!e) b->layers = f->layers;
   for (int l = 0; !e && l < f->layers; l++) {
-    e = allocate_arrays(&f->layer[l], ld, training, &b->layer[l]);
+    e = allocate_arrays(f, l, ld, training, &b->layer[l]);
     if (!e) e = make_lists(&f->layer[l], training, &b->layer[l]);
   }
   if (e)
@@ -128,7 +137,7 @@ tt_err tt_cpu_front_slot_create(const tt_front *f, const tt_cpu_front *front, in
     layer->by_output = front->layer[l].by_output;
     layer->by_input = front->layer[l].by_input;
     layer->by_tap = front->layer[l].by_tap;
-    e = allocate_arrays(&f->layer[l], ld, 1, layer);
+    e = allocate_arrays(f, l, ld, 1, layer);
   }
   if (!e && first > 0)
     e = TT_ALLOC(b->layer[first - 1].y, tt_front_values(&f->layer[first - 1]) * ld);
@@ -139,10 +148,10 @@ tt_err tt_cpu_front_slot_create(const tt_front *f, const tt_cpu_front *front, in
   return e;
 }
 
-static int64_t array_bytes(const tt_front_layer *l, int64_t ld, int training)
+static int64_t array_bytes(const tt_front *f, int l, int64_t ld, int training)
 {
   int64_t size[ARRAYS], bytes = 0;
-  array_sizes(l, training, size);
+  array_sizes(f, l, training, size);
   for (int i = 0; i < ARRAYS; i++)
     if (size[i]) bytes += tt_alloc_size(size[i] * ld, sizeof(float));
   return bytes;
@@ -152,7 +161,7 @@ int64_t tt_cpu_front_slot_bytes(const tt_front *f, int first, int end, int64_t l
 {
   int64_t bytes = tt_alloc_size(1, sizeof(tt_cpu_front));
   if (first > 0) bytes += tt_alloc_size(tt_front_values(&f->layer[first - 1]) * ld, sizeof(float));
-  for (int l = first; l < end; l++) bytes += array_bytes(&f->layer[l], ld, 1);
+  for (int l = first; l < end; l++) bytes += array_bytes(f, l, ld, 1);
   return bytes;
 }
 
@@ -162,7 +171,8 @@ void tt_cpu_front_destroy(tt_cpu_front **b)
   for (int l = 0; l < (*b)->layers; l++) {
     tt_cpu_front_layer *layer = &(*b)->layer[l];
     tt_free_all(&layer->y, &layer->slope, &layer->mask, &layer->delta, &layer->normalized,
-                &layer->inverse_std, &layer->skip_delta, &layer->indices);
+                &layer->inverse_std, &layer->moments, &layer->skip_delta, &layer->branch_delta,
+                &layer->indices);
   }
   tt_free(*b);
 }
@@ -171,7 +181,7 @@ int64_t tt_cpu_front_bytes(const tt_front *f, int64_t ld, int training)
 {
   int64_t bytes = f->layers ? tt_alloc_size(1, sizeof(tt_cpu_front)) : 0;
   for (int l = 0; l < f->layers; l++) {
-    bytes += array_bytes(&f->layer[l], ld, training);
+    bytes += array_bytes(f, l, ld, training);
     if (count_taps(&f->layer[l]))
       bytes += tt_alloc_size(count_indices(&f->layer[l], training), sizeof(int32_t));
   }
@@ -213,7 +223,7 @@ static void convolve(const tt_cpu_front_pass *p, int l, const float *x, float *z
   tt_convolution c = forward_of(layer, &p->buffers->layer[l]);
   for (int64_t g = 0; g < layer->groups; g++)
     p->kernels->convolve(&c, p->w + layer->weight + g * c.outputs * c.output_step,
-                         p->w + layer->bias + g * c.outputs,
+                         layer->bias < 0 ? NULL : p->w + layer->bias + g * c.outputs,
                          x + g * c.channels * c.from_positions * p->ld,
                          z + g * c.outputs * c.positions * p->ld, p->ld, p->n);
 }
@@ -229,6 +239,77 @@ static void normalize(const tt_cpu_front_pass *p, int l, const float *x, float *
     p->kernels->norm(out, each, p->w + layer->weight + g * out, p->w + layer->bias + g * out,
                      z + offset, gradient ? b->normalized + offset + p->row : NULL,
                      gradient ? b->inverse_std + g * p->ld + p->row : NULL, p->ld, p->n);
+  }
+}
+
+/* Whether batch_norm takes the moments of the batch: in training, unless it keeps its weights. */
+static int takes_moments(const tt_cpu_front_pass *p, int l, int gradient)
+{
+  return gradient && tt_model_rate(p->model, l) > 0.0f;
+}
+
+/* The moments of the batch, and what they change in the running ones. */
+static void take_moments(const tt_cpu_front_pass *p, const tt_front_layer *layer, int64_t c,
+                         const float *x, float *moments)
+{
+  int64_t each = tt_front_positions(layer);
+  const float *running = p->w + layer->running + c;
+  float mean, variance;
+  p->kernels->moments(each, p->rows, x, &mean, &variance, p->ld);
+  moments[0] = mean;
+  moments[1] = tt_layer_norm_inverse_std(variance, 1.0f);
+  moments[2] = p->running_share * (mean - running[0]);
+  moments[3] = tt_batch_norm_variance_change(variance, each * p->rows, running[layer->channels],
+                                             p->running_share);
+}
+
+/* How channel c is normalized: with the moments of the batch, or the running ones (NULL). */
+static tt_channel_norm channel_norm(const tt_cpu_front_pass *p, const tt_front_layer *layer,
+                                    int64_t c, const float *moments)
+{
+  const float *running = p->w + layer->running + c;
+  return (tt_channel_norm){.mean = moments ? moments[0] : running[0],
+                           .inverse_std =
+                               moments ? moments[1]
+                                       : tt_layer_norm_inverse_std(running[layer->channels], 1.0f),
+                           .gain = p->w[layer->weight + c],
+                           .shift = p->w[layer->bias + c]};
+}
+
+static void normalize_channels(const tt_cpu_front_pass *p, int l, const float *x, float *z,
+                               int gradient)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const tt_cpu_front_layer *b = &p->buffers->layer[l];
+  int64_t each = tt_front_positions(layer);
+  for (int64_t c = 0; c < layer->channels; c++) {
+    int64_t offset = c * each * p->ld;
+    float *moments = takes_moments(p, l, gradient) ? b->moments + c * p->ld : NULL;
+    if (moments) take_moments(p, layer, c, x + offset, moments);
+    tt_channel_norm norm = channel_norm(p, layer, c, moments);
+    p->kernels->normalize(each, &norm, x + offset,
+                          gradient ? b->normalized + offset + p->row : NULL, z + offset, p->ld,
+                          p->n);
+  }
+}
+
+/* With running moments, which do not depend on the batch, only the factor is left. */
+static void normalize_channels_back(const tt_cpu_front_pass *p, int l, const float *d, float *dst)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const tt_cpu_front_layer *b = &p->buffers->layer[l];
+  int64_t each = tt_front_positions(layer);
+  for (int64_t c = 0; c < layer->channels; c++) {
+    int64_t offset = c * each * p->ld;
+    int by_batch = takes_moments(p, l, 1);
+    tt_channel_norm norm = channel_norm(p, layer, c, by_batch ? b->moments + c * p->ld : NULL);
+    if (by_batch) {
+      p->kernels->normalize_gradient(each, p->rows, &norm, b->normalized + offset + p->row,
+                                     d + offset, dst + offset, p->ld, p->n);
+      continue;
+    }
+    const tt_channel_norm factor = {0.0f, norm.inverse_std, norm.gain, 0.0f};
+    p->kernels->normalize(each, &factor, d + offset, NULL, dst + offset, p->ld, p->n);
   }
 }
 
@@ -259,6 +340,19 @@ static void drop_channels(const tt_cpu_front_pass *p, int l, const tt_dropout *d
   mask_channels(p, l, y);
 }
 
+/* Result of layer l; -1: the inputs. */
+static const float *result_of(const tt_cpu_front_pass *p, int l)
+{
+  return l < 0 ? p->x : p->buffers->layer[l].y + p->row;
+}
+
+/* Add the layer `skip` to z of layer l. */
+static void add_skip(const tt_cpu_front_pass *p, int l, float *z)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  p->kernels->add(tt_front_values(layer), result_of(p, layer->skip), z, p->ld, p->n);
+}
+
 /* x -> result of layer l. */
 static void forward_layer(const tt_cpu_front_pass *p, int l, const float *x, const tt_dropout *drop,
                           int64_t unit, int gradient)
@@ -270,6 +364,7 @@ static void forward_layer(const tt_cpu_front_pass *p, int l, const float *x, con
   switch (layer->kind) {
   case TT_FRONT_conv: convolve(p, l, x, z); break;
   case TT_FRONT_group_norm: normalize(p, l, x, z, gradient); break;
+  case TT_FRONT_batch_norm: normalize_channels(p, l, x, z, gradient); break;
   case TT_FRONT_pool:
   case TT_FRONT_global_mean:
     p->kernels->pool(layer->pool, layer->channels, in, &b->by_output, window_share(layer), x, y,
@@ -280,14 +375,10 @@ static void forward_layer(const tt_cpu_front_pass *p, int l, const float *x, con
     drop_channels(p, l, drop, unit, y);
     break;
   }
+  if (layer->skip != TT_FRONT_NO_SKIP && layer->activates_sum) add_skip(p, l, z);
   if (is_activated(layer))
     p->kernels->activate(layer->activation, values, p->n, z, y, p->ld, gradient);
-}
-
-/* Result of layer l; -1: the inputs. */
-static const float *result_of(const tt_cpu_front_pass *p, int l)
-{
-  return l < 0 ? p->x : p->buffers->layer[l].y + p->row;
+  if (layer->skip != TT_FRONT_NO_SKIP && !layer->activates_sum) add_skip(p, l, y);
 }
 
 void tt_cpu_front_forward(const tt_cpu_front_pass *p, int first, int end, const tt_dropout *drop,
@@ -295,25 +386,24 @@ void tt_cpu_front_forward(const tt_cpu_front_pass *p, int first, int end, const 
 {
   for (int l = first; l < end; l++) {
     const tt_front_layer *layer = &p->front->layer[l];
-    forward_layer(p, l, result_of(p, l - 1), drop, unit, gradient);
-    if (layer->skip != TT_FRONT_NO_SKIP)
-      p->kernels->add(tt_front_values(layer), result_of(p, layer->skip),
-                      p->buffers->layer[l].y + p->row, p->ld, p->n);
+    forward_layer(p, l, result_of(p, layer->from), drop, unit, gradient);
     if (layer->kind == TT_FRONT_dropout) unit += layer->channels;
   }
 }
 
 /* Backward */
 
-/* dL/dy of layer l -> dL/dz; keeps the first one for the layer where a residual begins. */
+/* dL/dy of layer l -> dL/dz; keeps the derivative by a sum for the layer that is added. */
 static void finish_delta(const tt_cpu_front_pass *p, int l)
 {
   const tt_front_layer *layer = &p->front->layer[l];
   const tt_cpu_front_layer *b = &p->buffers->layer[l];
   int64_t values = tt_front_values(layer);
-  float *d = b->delta + p->row;
-  if (layer->skip != TT_FRONT_NO_SKIP) copy(values, d, b->skip_delta + p->row, p->ld, p->n);
+  float *d = b->delta + p->row, *sum = b->skip_delta + p->row;
+  int adds = layer->skip != TT_FRONT_NO_SKIP;
+  if (adds && !layer->activates_sum) copy(values, d, sum, p->ld, p->n);
   if (is_activated(layer)) p->kernels->times(values, b->slope + p->row, d, p->ld, p->n);
+  if (adds && layer->activates_sum) copy(values, d, sum, p->ld, p->n);
 }
 
 static void convolve_back(const tt_cpu_front_pass *p, int l, const float *d, float *dst)
@@ -346,7 +436,7 @@ static void normalize_back(const tt_cpu_front_pass *p, int l, const float *d, fl
   }
 }
 
-/* dL/dz of layer l -> dL/d(its input). */
+/* dL/dz of layer l -> dL/d(its input), by this layer alone. */
 static void backward_layer(const tt_cpu_front_pass *p, int l, float *dst)
 {
   const tt_front_layer *layer = &p->front->layer[l];
@@ -358,32 +448,59 @@ static void backward_layer(const tt_cpu_front_pass *p, int l, float *dst)
   switch (layer->kind) {
   case TT_FRONT_conv: convolve_back(p, l, d, dst); break;
   case TT_FRONT_group_norm: normalize_back(p, l, d, dst); break;
+  case TT_FRONT_batch_norm: normalize_channels_back(p, l, d, dst); break;
   case TT_FRONT_pool:
   case TT_FRONT_global_mean:
     p->kernels->pool_gradient(layer->pool, layer->channels, in, &b->by_output, window_share(layer),
-                              result_of(p, l - 1), d, dst, p->ld, p->n);
+                              result_of(p, layer->from), d, dst, p->ld, p->n);
     break;
   default:
     copy(values, d, dst, p->ld, p->n);
     mask_channels(p, l, dst);
     break;
   }
-  for (int e = l; e < p->front->layers; e++)
-    if (p->front->layer[e].skip == l - 1)
-      p->kernels->add(values, p->buffers->layer[e].skip_delta + p->row, dst, p->ld, p->n);
+}
+
+/* dL/d(result of layer l - 1) by all layers that read it: layer l, projections and sums. */
+static void collect_deltas(const tt_cpu_front_pass *p, int l, float *dst)
+{
+  const tt_front *f = p->front;
+  int64_t values = tt_front_values_in(&f->layer[l]);
+  backward_layer(p, l, dst);
+  for (int e = l; e < f->layers; e++) {
+    const tt_cpu_front_layer *b = &p->buffers->layer[e];
+    if (f->layer[e].skip == l - 1)
+      p->kernels->add(values, b->skip_delta + p->row, dst, p->ld, p->n);
+    if (begins_projection(f, e) && f->layer[e].from == l - 1)
+      p->kernels->add(values, b->branch_delta + p->row, dst, p->ld, p->n);
+  }
+}
+
+/* dL/dy of layer l if no layer reads it, but a sum adds it. */
+static void take_sum_delta(const tt_cpu_front_pass *p, int l)
+{
+  const tt_front *f = p->front;
+  for (int e = l + 1; e < f->layers; e++)
+    if (f->layer[e].skip == l)
+      copy(tt_front_values(&f->layer[l]), p->buffers->layer[e].skip_delta + p->row,
+           p->buffers->layer[l].delta + p->row, p->ld, p->n);
 }
 
 void tt_cpu_front_backward(const tt_cpu_front_pass *p, int first, int end)
 {
   for (int l = end - 1; l >= first; l--) {
+    if (l + 1 < end && begins_projection(p->front, l + 1)) take_sum_delta(p, l);
     finish_delta(p, l);
-    if (l > first) backward_layer(p, l, p->buffers->layer[l - 1].delta + p->row);
+    if (begins_projection(p->front, l))
+      backward_layer(p, l, p->buffers->layer[l].branch_delta + p->row);
+    else if (l > first)
+      collect_deltas(p, l, p->buffers->layer[l - 1].delta + p->row);
   }
 }
 
 void tt_cpu_front_input_gradient(const tt_cpu_front_pass *p, int layer, float *dx)
 {
-  backward_layer(p, layer, dx);
+  collect_deltas(p, layer, dx);
 }
 
 /* Gradients of gain and shift of channel c. */
@@ -418,17 +535,24 @@ static void conv_gradient(const tt_cpu_front_pass *p, int l, int64_t first, int6
     int64_t g = o / each, left = (g + 1) * each - o;
     c.outputs = end - o < left ? end - o : left;
     p->kernels->convolve_gradient(&c, b->delta + p->row + o * c.positions * p->ld,
-                                  result_of(p, l - 1) + g * c.channels * c.from_positions * p->ld,
+                                  result_of(p, layer->from) +
+                                      g * c.channels * c.from_positions * p->ld,
                                   gradient + layer->weight + o * c.output_step,
-                                  gradient + layer->bias + o, p->ld, p->n);
+                                  layer->bias < 0 ? NULL : gradient + layer->bias + o, p->ld, p->n);
   }
 }
 
 void tt_cpu_front_gradient(const tt_cpu_front_pass *p, int layer, int64_t first, int64_t channels,
                            float *gradient)
 {
-  tt_front_kind kind = p->front->layer[layer].kind;
-  if (kind == TT_FRONT_conv) conv_gradient(p, layer, first, channels, gradient);
-  for (int64_t c = first; kind == TT_FRONT_group_norm && c < first + channels; c++)
+  const tt_front_layer *l = &p->front->layer[layer];
+  int norm = l->kind == TT_FRONT_group_norm || l->kind == TT_FRONT_batch_norm;
+  if (l->kind == TT_FRONT_conv) conv_gradient(p, layer, first, channels, gradient);
+  for (int64_t c = first; norm && c < first + channels; c++) {
     norm_gradient(p, layer, c, gradient);
+    if (l->running < 0) continue;
+    const float *moments = p->buffers->layer[layer].moments + c * p->ld;
+    gradient[l->running + c] = moments[2];
+    gradient[l->running + l->channels + c] = moments[3];
+  }
 }

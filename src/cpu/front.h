@@ -12,10 +12,15 @@ typedef struct tt_cpu_front_layer {
   float *slope;       /* z, then f'(z), with an activation */
   float *mask;        /* [channels][ld] of dropout */
   float *delta;       /* dL/dy, then dL/dz, or with group_norm dL/d(result of norm) */
-  float *normalized;  /* with group_norm: mean 0 and variance 1 */
+  float *normalized;  /* with a norm: mean 0 and variance 1 */
   float *inverse_std; /* [groups][ld] with group_norm */
-  float *skip_delta;  /* dL/dy of a layer that ends a residual, for the layer where that begins */
-  int32_t *indices;   /* of the three lists */
+  float
+      *moments; /* [channels][ld] with batch_norm; four are used of each channel: mean, 1 / standard
+                     deviation, what is added to its running mean, and to its running variance */
+  float *skip_delta; /* dL/d(sum) of a layer that ends a residual, for the layer that is added */
+  float
+      *branch_delta; /* [values of the input][ld] dL/d(input) of the first layer of a projection */
+  int32_t *indices;  /* of the three lists */
   tt_taps by_output, by_input, by_tap; /* keys: positions of y, of x, of the kernel; only the first
                                           one for pools and without training */
 } tt_cpu_front_layer;
@@ -25,14 +30,17 @@ typedef struct tt_cpu_front {
   tt_cpu_front_layer layer[TT_MAX_FRONT];
 } tt_cpu_front;
 
-/* Rows [row, row + n) of the buffers, n a multiple of 16. */
+/* Rows [row, row + n) of the buffers, n a multiple of 16. With batch_norm, in training, all rows of
+ * a part of the batch. */
 typedef struct tt_cpu_front_pass {
   const tt_kernels *kernels;
-  const tt_front *front;
+  const tt_model *model;
+  const tt_front *front; /* of the model */
   tt_cpu_front *buffers;
-  const float *w; /* [P] */
-  const float *x; /* [D][ld], from row `row` on */
-  int64_t row, ld, n;
+  const float *w;           /* [P] */
+  const float *x;           /* [D][ld], from row `row` on */
+  int64_t row, ld, n, rows; /* rows: without padding */
+  float running_share; /* of the part in the running values of batch_norm (tt_batch_norm_share) */
 } tt_cpu_front_pass;
 
 /* Buffers with this leading dimension. Owner: the caller. Errors: MEM. */

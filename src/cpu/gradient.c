@@ -1,6 +1,8 @@
 /* gradient.c — the next batch of one member and its gradient, part by part; see cpu_internal.h. */
 #include "src/cpu/cpu_internal.h"
 
+#include "core/formulas/layer_norm.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -178,6 +180,7 @@ static int slice_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_me
   for (int64_t i = parts.first; i < parts.first + parts.count; i++) {
     tt_slice rows = tt_part_rows(batch->count, all, i);
     int top = sums.count;
+    b->running_share = tt_batch_norm_share(i, tt_min_i64(all, batch->count));
     loss[top] = rows_gradient(e, b, ctx, batch, rows, b->gradient[top]);
     tt_part_sums_push(&sums, i, 0);
     for (; tt_part_sums_merge(&sums); top--) {
@@ -304,7 +307,10 @@ static void front_share(const tt_cpu_gradient_share *s, int l, tt_slice own)
   int64_t each = tt_front_weights(layer) / layer->channels;
   tt_cpu_channel_gradient(s->e->kernels, m, s->b, l, own, s->rows, s->gradient);
   use(s, layer->weight + own.first * each, own.count * each);
-  use(s, layer->bias + own.first, own.count);
+  if (layer->bias >= 0) use(s, layer->bias + own.first, own.count);
+  if (layer->running < 0) return;
+  use(s, layer->running + own.first, own.count);
+  use(s, layer->running + layer->channels + own.first, own.count);
 }
 
 void tt_cpu_share_gradient(const tt_cpu_gradient_share *s, int thread, int threads)

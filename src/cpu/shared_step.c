@@ -85,7 +85,8 @@ static void take_step(shared_step *s, double loss)
   tt_cpu_team_run(s->ctx->team, share_outputs, s);
   if (clipped) {
     float *gradient = s->b->gradient[0];
-    u = tt_cpu_update_begin(e, s->ctx, e->kernels->square_sum(e->cohort->model.params, gradient));
+    u = tt_cpu_update_begin(e, s->ctx,
+                            tt_cpu_square_sum(e, (tt_slice){0, e->cohort->model.params}, gradient));
     u.gradient = gradient;
     tt_cpu_team_run(s->ctx->team, tt_cpu_share_update, &u);
   }

@@ -3,6 +3,7 @@
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"
+#include "core/formulas/layer_norm.h"
 
 #include <math.h>
 #include <string.h>
@@ -202,10 +203,19 @@ tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *laye
   return TT_OK;
 }
 
+/* Threads that share the rows of a part: a batch_norm needs all of them at once. */
+static int row_threads(const tt_engine *e)
+{
+  return tt_front_all_running(&e->cohort->model.front) ? 1 : e->threads;
+}
+
 static stage_pass begin_pass(const tt_engine *e, int64_t part, const float *in, float *out)
 {
   const struct tt_cpu_stage *st = e->stage;
-  tt_slice rows = tt_part_rows(st->batch.count, e->cohort->parts, part);
+  int64_t parts = e->cohort->parts;
+  tt_slice rows = tt_part_rows(st->batch.count, parts, part);
+  st->slot[part % st->window].running_share =
+      tt_batch_norm_share(part, tt_min_i64(parts, st->batch.count));
   return (stage_pass){.e = e,
                       .st = st,
                       .b = &st->slot[part % st->window],
@@ -218,7 +228,7 @@ static stage_pass begin_pass(const tt_engine *e, int64_t part, const float *in, 
 tt_err tt_cpu_stage_forward(tt_engine *e, int64_t part, const float *in, float *out)
 {
   stage_pass p = begin_pass(e, part, in, out);
-  if (p.rows.count > 0) tt_cpu_fork(e->threads, forward_share, &p);
+  if (p.rows.count > 0) tt_cpu_fork(row_threads(e), forward_share, &p);
   return TT_OK;
 }
 
@@ -245,7 +255,7 @@ tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float 
   p.gradient = gradient[top];
   st->loss[top] = loss_of(&p);
   if (p.rows.count > 0) {
-    tt_cpu_fork(e->threads, delta_share, &p);
+    tt_cpu_fork(row_threads(e), delta_share, &p);
     tt_cpu_fork(e->threads, gradient_share, &p);
   } else {
     memset(p.gradient + own.first, 0, (size_t)own.count * sizeof *p.gradient);

@@ -37,14 +37,28 @@ void tt_cpu_mask_gradient(const tt_engine *e, const tt_cpu_buffers *b, const tt_
   }
 }
 
+double tt_cpu_square_sum(const tt_engine *e, tt_slice segment, const float *gradient)
+{
+  double sum = 0.0;
+  int running;
+  int64_t end = segment.first + segment.count;
+  for (int64_t p = segment.first; p < end;) {
+    tt_slice same = tt_model_same_use(&e->cohort->model, p, end, &running);
+    if (!running) sum += e->kernels->square_sum(same.count, gradient + (p - segment.first));
+    p += same.count;
+  }
+  return sum;
+}
+
 void tt_cpu_gradient_squares(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
                              tt_slice segment, float *gradient, double *block)
 {
   const tt_hyper *h = &ctx->member->hyper;
   tt_cpu_mask_gradient(e, b, ctx, segment, gradient);
   for (int64_t p = 0; h->clip_norm > 0.0f && p < segment.count; p += TT_NORM_BLOCK)
-    block[p / TT_NORM_BLOCK] =
-        e->kernels->square_sum(tt_min_i64(TT_NORM_BLOCK, segment.count - p), gradient + p);
+    block[p / TT_NORM_BLOCK] = tt_cpu_square_sum(
+        e, (tt_slice){segment.first + p, tt_min_i64(TT_NORM_BLOCK, segment.count - p)},
+        gradient + p);
 }
 
 /* Sum of squares of the gradient of the whole batch, if it is clipped; masks it. */
@@ -56,7 +70,7 @@ static double square_sum(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_mem
   double sum = 0.0;
   if (e->cohort->parts == 1) {
     tt_cpu_mask_gradient(e, b, ctx, (tt_slice){0, params}, gradient);
-    return h->clip_norm > 0.0f ? e->kernels->square_sum(params, gradient) : 0.0;
+    return h->clip_norm > 0.0f ? tt_cpu_square_sum(e, (tt_slice){0, params}, gradient) : 0.0;
   }
   for (int64_t p = 0; p < params; p += TT_NORM_BLOCK) {
     double block = 0.0;
@@ -132,6 +146,8 @@ void tt_cpu_update_weights(const tt_cpu_update *u, tt_slice segment, float *grad
     float rate;
     tt_slice same = tt_model_same_rate(&u->e->cohort->model, p, end, &rate);
     if (rate > 0.0f) update_weights(u, same, rate, gradient + (p - segment.first));
+    for (int64_t k = p; rate < 0.0f && k < p + same.count; k++)
+      u->ctx->w[k] += gradient[k - segment.first];
     p += same.count;
   }
 }

@@ -42,6 +42,11 @@ typedef struct tt_convolution {
   tt_taps taps;
 } tt_convolution;
 
+/* Normalization of a channel with given moments. */
+typedef struct tt_channel_norm {
+  float mean, inverse_std, gain, shift;
+} tt_channel_norm;
+
 typedef struct tt_kernels {
   const char *name;       /* "avx512" */
   const char *arithmetic; /* tables with the same text give the same bits */
@@ -93,6 +98,16 @@ typedef struct tt_kernels {
   void (*norm_gradient)(int64_t out, int64_t each, const float *gain, const float *normalized,
                         const float *inverse_std, const float *from, float *to, int64_t ld,
                         int64_t n);
+  /* batch_norm: the two moments of a channel x[each][ld] over `rows` rows (not padded). */
+  void (*moments)(int64_t each, int64_t rows, const float *x, float *mean, float *variance,
+                  int64_t ld);
+  /* y[each][ld] = gain * normalized + shift; normalized[each][ld] may be NULL. */
+  void (*normalize)(int64_t each, const tt_channel_norm *c, const float *x, float *normalized,
+                    float *y, int64_t ld, int64_t n);
+  /* from = dL/dy, to = dL/dx if x has these moments; zero in the padding to n. */
+  void (*normalize_gradient)(int64_t each, int64_t rows, const tt_channel_norm *c,
+                             const float *normalized, const float *from, float *to, int64_t ld,
+                             int64_t n);
   /* Dropout of units [first, first + units) of all hidden units: multiply h and, unless NULL, slope
    * by 0 or 1 / (1 - p). */
   void (*drop)(const tt_dropout *p, int64_t first, int64_t units, float *h, float *slope,
@@ -107,8 +122,8 @@ typedef struct tt_kernels {
   void (*convolve)(const tt_convolution *c, const float *a, const float *bias, const float *x,
                    float *y, int64_t ld, int64_t n);
   /* g[o * output_step + c * channel_step + key] = sum over blocks of rows; of each the sum over the
-   * pairs of the key, then over its rows, of d[o][at] x[c][from];  gb[o] = sum of d[o]. There are
-   * channel_step keys. */
+   * pairs of the key, then over its rows, of d[o][at] x[c][from];  gb[o] = sum of d[o], unless
+   * NULL. There are channel_step keys. */
   void (*convolve_gradient)(const tt_convolution *c, const float *d, const float *x, float *g,
                             float *gb, int64_t ld, int64_t n);
   /* Windows are keys of the taps; share = 1 / values of a window. The gradients are added to dx. */

@@ -19,6 +19,7 @@
 #include "src/cpu/kernels/kernels_gemm_body.h"
 #include "src/cpu/kernels/kernels_layers_body.h"
 #include "src/cpu/kernels/kernels_front_body.h"
+#include "src/cpu/kernels/kernels_batch_norm_body.h"
 #include "src/cpu/kernels/kernels_loss_body.h"
 #include "src/cpu/kernels/kernels_optimizer_body.h"
 #include "src/cpu/kernels/kernels_sampler_body.h"
@@ -37,6 +38,9 @@ const tt_kernels KERNEL_TABLE = {
     .gather = gather,
     .norm = norm,
     .norm_gradient = norm_gradient,
+    .moments = moments,
+    .normalize = normalize,
+    .normalize_gradient = normalize_gradient,
     .drop = drop,
     .add = add,
     .times = times,

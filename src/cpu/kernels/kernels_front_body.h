@@ -120,12 +120,12 @@ static void convolve_gradient(const tt_convolution *c, const float *d, const flo
   if (step < TT_LANES) step = TT_LANES;
   for (int64_t o = 0; o < c->outputs; o++) {
     memset(g + o * c->output_step, 0, (size_t)(c->channels * c->channel_step) * sizeof *g);
-    gb[o] = 0.0f;
+    if (gb) gb[o] = 0.0f;
   }
   for (int64_t r = 0; r < n; r += step) {
     int64_t rows = n - r < step ? n - r : step;
     convolve_gradient_rows(c, d + r, x + r, g, ld, rows);
-    for (int64_t o = 0; o < c->outputs; o++)
+    for (int64_t o = 0; gb && o < c->outputs; o++)
       for (int64_t p = 0; p < c->positions; p += TT_LANES) {
         float sum[TT_LANES];
         int64_t count = c->positions - p < TT_LANES ? c->positions - p : TT_LANES;
