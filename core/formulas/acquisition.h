@@ -168,7 +168,8 @@ static inline int32_t tt_member_vote(const tt_prediction_stats *o, int64_t i)
 
 static inline double tt_vote_entropy(const tt_prediction_stats *o)
 {
-  double part[TT_MAX_CLASSES] = {0.0}, all = 0.0;
+  double part[TT_MAX_CLASSES], all = 0.0;
+  for (int32_t j = 0; j < o->classes; j++) part[j] = 0.0;
   for (int64_t i = 0; i < o->members; i++) {
     if (!(o->member_weight[i] > 0.0)) continue;
     int32_t vote = tt_member_vote(o, i);

@@ -1,6 +1,6 @@
-/* layer_norm.h — normalization. First layer normalization, as torch.nn.LayerNorm: the z of a row of a layer get mean 0
- * and variance 1, then a gain and a shift for each unit. For gcc and nvcc: all engines use it.
- * Source: Ba, Kiros & Hinton 2016.
+/* layer_norm.h — normalizations. Layer normalization, as torch.nn.LayerNorm: the z of a row of a
+ * layer get mean 0 and variance 1, then a gain and a shift for each unit. For gcc and nvcc: all
+ * engines use it. Source: Ba, Kiros & Hinton 2016.
  *
  * Engines sum over the units in their own order; the formulas after the sums are here.
  * share: 1 / units of the layer.
@@ -53,6 +53,12 @@ TT_HD float tt_batch_norm_share(int64_t part, int64_t parts)
   for (int64_t later = part + 1; later < parts; later++) share *= 1.0f - TT_BATCH_NORM_MOMENTUM;
   return share;
 }
+
+/* The rows of a member from which moments are taken, and their share. */
+typedef struct tt_batch_norm_rows {
+  int32_t rows;
+  float running_share;
+} tt_batch_norm_rows;
 
 /* What a part adds to a running variance; `count` values of variance `variance`, of which the
  * unbiased variance is count / (count - 1) times as large. */

@@ -8,7 +8,7 @@
 #define TT_OUTPUT_H
 #include "core/formulas/elementwise.h"
 
-enum { TT_MAX_QUANTILES = 32, TT_MAX_CLASSES = 256 };
+enum { TT_MAX_QUANTILES = 32, TT_MAX_CLASSES = 1024 };
 
 /* What is predicted for a target. It decides which metrics and acquisition functions are possible,
  * the units and names of columns, and the intervals of calibration.

@@ -203,8 +203,8 @@ static int is_norm(tt_front_kind kind)
   return kind == TT_FRONT_group_norm || kind == TT_FRONT_batch_norm;
 }
 
-/* A norm directly behind a conv, with no addition between: the activation of the conv comes after the norm. A batch_norm
- * takes the mean away, so that a bias before it would change nothing. */
+/* A norm directly behind a conv, with no addition between: the activation of the conv comes after
+ * the norm. A batch_norm takes the mean away, so that a bias before it would change nothing. */
 static void follow_conv(tt_front *f, tt_front_layer *before, tt_front_layer *l)
 {
   l->activation = before->activation;
@@ -229,18 +229,18 @@ static int add_params(const layout *o, tt_front_layer *l)
   return 1;
 }
 
-/* Append the layer of a row, which reads layer `from`. A layer of known shape is appended in spite
- * of other faults. */
-static int add_layer(const layout *o, const tt_front_row *row, int from)
+/* Append the layer of a row, which reads layer `source`. A layer of known shape is appended in
+ * spite of other faults. */
+static int add_layer(const layout *o, const tt_front_row *row, int source)
 {
   tt_front *f = o->f;
-  tt_front_layer *before = from >= 0 ? &f->layer[from] : NULL;
+  tt_front_layer *before = source >= 0 ? &f->layer[source] : NULL;
   if (f->layers == TT_MAX_FRONT)
     return tt_front_reject(o->fault, o->number, "at most %d layers are possible", TT_MAX_FRONT);
   tt_front_layer *l = &f->layer[f->layers];
   l->groups = 1;
   l->weight = l->bias = l->running = -1;
-  l->from = from;
+  l->from = source;
   l->skip = TT_FRONT_NO_SKIP;
   l->in_channels = before ? before->channels : f->channels;
   for (int i = 0; i < 2; i++) l->in[i] = before ? before->out[i] : f->size[i];
@@ -279,10 +279,10 @@ static int add_projection(const layout *o, int last)
     if (along > *stride) *stride = along;
   }
   conv.option[TT_FRONT_OPTION_activation] = TT_ACT_identity;
-  int from = f->layers;
+  int begin = f->layers;
   if (!add_layer(o, &conv, o->first - 1)) return 0;
-  if (is_norm(end->kind) && !add_layer(o, &norm, from)) return 0;
-  for (int l = from; l < f->layers; l++) f->layer[l].projects = 1;
+  if (is_norm(end->kind) && !add_layer(o, &norm, begin)) return 0;
+  for (int l = begin; l < f->layers; l++) f->layer[l].projects = 1;
   return 1;
 }
 

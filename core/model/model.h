@@ -106,8 +106,8 @@ int tt_model_has_quantiles(const tt_model *m);
 int32_t tt_model_point_quantity(const tt_model *m);
 
 /* Initial weights of one member: w[P] depends on (seed, stream) only. The same bits on every
- * engine. Gains of norms are 1, shifts 0, running means 0 and variances 1. A conv counts as a layer with as many
- * inputs as an output reads, and outputs as an input is read by (torch.nn.init). */
+ * engine. Gains of norms are 1, shifts 0, running means 0 and variances 1. A conv counts as a layer
+ * with as many inputs as an output reads, and outputs as an input is read by (torch.nn.init). */
 void tt_model_init_weights(const tt_model *model, tt_init init, uint64_t seed, uint64_t stream,
                            float *w);
 

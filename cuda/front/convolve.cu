@@ -110,8 +110,9 @@ template <direction D, int T> static __global__ void convolve_group(tt_front_lay
   if (position >= 0) x += row * inner + (int64_t)group * s.inner * s.from_places;
   float sum[T];
   const float *bias = a.w + b.member * a.w_step + l.bias + group * s.results + first;
+  int biased = D == FORWARD && l.bias >= 0;
 #pragma unroll
-  for (int o = 0; o < T; o++) sum[o] = D == FORWARD && o < left ? bias[o] : 0.0f;
+  for (int o = 0; o < T; o++) sum[o] = biased && o < left ? bias[o] : 0.0f;
   convolve<D, T>(l, s, w + (int64_t)first * s.result_step, left, x, position, panel, sum);
   if (position < 0) return;
   int32_t index = ((row * l.groups + group) * s.results + first) * s.places + position;

@@ -13,6 +13,7 @@
 #define TT_CUDA_FRONT_CUH
 #include "cuda/common/device.cuh"
 
+#include "core/formulas/layer_norm.h"
 #include "core/front/front.h"
 
 /* Arrays of one layer on the device, for `rows` rows of each member; owned by the caller. Without
@@ -21,12 +22,15 @@ typedef struct tt_cuda_front_arrays {
   float *y;       /* [members][rows][values] results */
   float *slope;   /* [members][rows][values] f'(z), if it does not follow from y, or NULL */
   float *mask;    /* [members][rows][channels] factors of dropout, or NULL: 1 */
-  float *moments; /* [members][rows][groups][2] of group_norm: mean, 1 / standard deviation */
+  float *moments; /* [members][rows][groups][2] of group_norm: mean, 1 / standard deviation;
+                     [members][channels][4] of batch_norm: the same of the batch, and what is added
+                     to the running mean and variance */
 } tt_cuda_front_arrays;
 
 /* Pointers to arrays of members are those of the first member of the pass. */
 typedef struct tt_cuda_front_pass {
   const tt_front *front;
+  const float *rate; /* [layers] of the learning rate, 0: the layer keeps its weights; NULL: 1 */
   const tt_cuda_front_arrays *layer; /* [layers] */
   int32_t members, rows;
   const int8_t *skip; /* [members] those with a value other than 0 are skipped; NULL: none is */
@@ -35,6 +39,7 @@ typedef struct tt_cuda_front_pass {
   const float *w;     /* parameters of the member */
   int64_t w_step;     /* from one member's parameters, and their gradient, to the next */
   int keep;           /* 1: a training step, with dropout; store what its backward pass needs */
+  const tt_batch_norm_rows *batch; /* [members] of a training step with batch_norm */
   cudaStream_t stream;
 } tt_cuda_front_pass;
 
@@ -43,12 +48,13 @@ typedef struct tt_cuda_front_pass {
 typedef struct tt_cuda_front_backward_args {
   int begin, end;
   float *delta[2];       /* [0]: dL/dz of layer end - 1; both are overwritten */
-  float *residual_delta; /* dL/dy of layer end - 1 if it ends a residual; NULL: no residual */
+  float *residual_delta; /* dL/dy of layer end - 1 if it ends a residual that is added after the
+                            activation; NULL: no residual */
+  float *branch_delta;   /* for the input of a projection; NULL: no projection */
   float *inputs;   /* output dL/d(input of layer begin), which may be delta[(end - begin) % 2]; or
                     NULL */
   float *gradient; /* output: of the parameters */
   int first;       /* no layer before this one trains */
-  const int8_t *trains; /* [layers] on the host; 0: the layer keeps its weights: no gradient */
 } tt_cuda_front_backward_args;
 
 /* Results of layers [begin, end), from those of the layer before. Asynchronous, may be captured.

@@ -4,6 +4,7 @@
 #define TT_CUDA_FRONT_LAYER_CUH
 #include "cuda/common/device.cuh"
 
+#include "core/formulas/layer_norm.h"
 #include "core/front/front.h"
 
 enum { TT_FRONT_THREADS = 256, TT_FRONT_WARPS = TT_FRONT_THREADS / TT_WARP_SIZE };
@@ -22,9 +23,11 @@ typedef struct tt_front_layer_args {
   float *gradient;
   int64_t w_step;    /* of both */
   const float *mask; /* [rows][channels] or NULL */
-  float *moments;    /* [rows][groups][2]; forward: or NULL */
-  /* What follows: forward, y = f(z) + add. Backward, to dL/dz of the layer before, whose f is used:
-   * result = (sum + add) slope. All have the shape of the result, but for the step of add. */
+  float *moments; /* as in tt_cuda_front_arrays; NULL: not stored, or the running ones are used */
+  const tt_batch_norm_rows *batch; /* [members] of batch_norm with the moments of the batch */
+  /* What follows: forward, y = f(z) + add, or f(z + add) (activates_sum). Backward, to dL/dz of the
+   * layer before, whose f is used: result = (sum + add) slope. All have the shape of the result,
+   * but for the step of add. */
   float *result;
   int64_t step;
   float *slope;        /* forward: f'(z) is stored here; backward: it is read; or NULL */
@@ -64,13 +67,16 @@ __device__ __forceinline__ int32_t tt_front_places(const tt_front_layer &l)
 __device__ __forceinline__ void tt_front_finish_forward(const tt_front_layer_args &a,
                                                         int64_t member, int32_t index, float z)
 {
+  int64_t cell = member * a.step + index;
+  float add = a.add ? a.add[member * a.add_step + index] : 0.0f;
+  if (a.add && a.layer.activates_sum) z += add;
   float y = z;
   if (a.activation != TT_ACT_identity) {
     y = tt_act(a.activation, z);
-    if (a.slope) a.slope[member * a.step + index] = tt_act_grad(a.activation, z, y);
+    if (a.slope) a.slope[cell] = tt_act_grad(a.activation, z, y);
   }
-  if (a.add) y += a.add[member * a.add_step + index];
-  a.result[member * a.step + index] = y;
+  if (a.add && !a.layer.activates_sum) y += add;
+  a.result[cell] = y;
 }
 
 /* dL/dy of the layer before, without its residual part, -> dL/dz. */
@@ -123,12 +129,16 @@ tt_err tt_front_conv_backward(const tt_front_layer_args &a, int32_t members, cud
 tt_err tt_front_conv_gradient(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
 tt_err tt_front_norm_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
 tt_err tt_front_norm_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
+tt_err tt_front_batch_norm_forward(const tt_front_layer_args &a, int32_t members,
+                                   cudaStream_t stream);
+tt_err tt_front_batch_norm_backward(const tt_front_layer_args &a, int32_t members,
+                                    cudaStream_t stream);
 tt_err tt_front_pool_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
 tt_err tt_front_pool_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
 tt_err tt_front_mask_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
 tt_err tt_front_mask_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
 
-/* Of conv: the biases; of group_norm: gains and shifts. */
+/* Of conv: the biases; of a norm: gains and shifts, and what is added to running moments. */
 tt_err tt_front_channel_gradient(const tt_front_layer_args &a, int32_t members,
                                  cudaStream_t stream);
 #endif

@@ -1,5 +1,5 @@
-/* group_norm.cu — group_norm of a front, by the formulas of core/formulas/layer_norm.h, and the
- * gradients of a parameter per channel: gains and shifts, and the biases of a conv. See front.cuh.
+/* group_norm.cu — group_norm of a front, by the formulas of core/formulas/layer_norm.h. See
+ * front.cuh.
  *
  * A warp has one group of one row, whose values are neighbors in memory. */
 #include "cuda/front/front_layer.cuh"
@@ -79,34 +79,6 @@ static __global__ void normalize_groups_backward(tt_front_layer_args a)
   }
 }
 
-/* One block per channel. */
-static __global__ void channel_gradient(tt_front_layer_args a)
-{
-  TT_SHARED_MEMORY(float, sums); /* [TT_MAX_WARPS] */
-  tt_front_block b = tt_front_block_of(a);
-  const tt_front_layer &l = a.layer;
-  if (!b.active) return;
-  int32_t c = b.part, places = tt_front_places(l), group = c / (l.channels / l.groups);
-  int norm = l.kind == TT_FRONT_group_norm;
-  tt_front_share s = tt_front_share_of(places);
-  float sum = 0.0f, along = 0.0f;
-  for (int32_t p = s.position; p < places; p += s.places_step)
-    for (int32_t r = s.row; r < a.rows; r += s.rows_step) {
-      int32_t index = (r * l.channels + c) * places + p;
-      float d = a.d[b.member * a.d_step + index];
-      sum += d;
-      if (!norm) continue;
-      const float *moments = a.moments + 2 * ((b.member * a.rows + r) * l.groups + group);
-      float x = a.x[b.member * a.x_step + index];
-      along = tt_fma(d, tt_layer_norm_normalized(x, moments[0], moments[1]), along);
-    }
-  sum = tt_block_sum(sum, sums);
-  along = tt_block_sum(along, sums);
-  if (threadIdx.x) return;
-  a.gradient[b.member * a.w_step + l.bias + c] = sum;
-  if (norm) a.gradient[b.member * a.w_step + l.weight + c] = along;
-}
-
 static int64_t parts_of(const tt_front_layer_args &a)
 {
   return tt_grid_size((int64_t)a.rows * a.layer.groups, TT_FRONT_WARPS);
@@ -120,10 +92,4 @@ tt_err tt_front_norm_forward(const tt_front_layer_args &a, int32_t members, cuda
 tt_err tt_front_norm_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
 {
   return tt_front_launch(normalize_groups_backward, a, parts_of(a), members, 0, stream);
-}
-
-tt_err tt_front_channel_gradient(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
-{
-  return tt_front_launch(channel_gradient, a, a.layer.channels, members,
-                         TT_MAX_WARPS * sizeof(float), stream);
 }

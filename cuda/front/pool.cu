@@ -30,30 +30,42 @@ static __device__ float window_share(const tt_front_layer &l)
   return 1.0f / (float)(l.size[0] * l.size[1]);
 }
 
-/* Value number k of the window that begins at x. */
-static __device__ float window_value(const tt_front_layer &l, const float *x, int32_t k)
+/* A window of a channel x: its first row and column, which may lie outside. */
+typedef struct pool_window {
+  const float *x;
+  int32_t top, left;
+} pool_window;
+
+/* Value number k of the window; NULL: outside of the channel. */
+static __device__ const float *window_value(const tt_front_layer &l, const pool_window &w,
+                                            int32_t k)
 {
-  return x[k / l.size[1] * l.in[1] + k % l.size[1]];
+  int32_t y = w.top + k / l.size[1], x = w.left + k % l.size[1];
+  return y < 0 || y >= l.in[0] || x < 0 || x >= l.in[1] ? NULL : w.x + y * l.in[1] + x;
 }
 
 template <tt_pooling BY>
-static __device__ float window_result(const tt_front_layer &l, const float *x, float share)
+static __device__ float window_result(const tt_front_layer &l, const pool_window &w, float share)
 {
   float s = tt_pooling_start(BY);
-  for (int32_t k = 0; k < l.size[0] * l.size[1]; k++)
-    s = tt_pooling_next(BY, s, window_value(l, x, k));
+  for (int32_t k = 0; k < l.size[0] * l.size[1]; k++) {
+    const float *value = window_value(l, w, k);
+    if (value) s = tt_pooling_next(BY, s, *value);
+  }
   return tt_pooling_result(BY, s, share);
 }
 
-/* Derivative of a window's result by value number k. */
+/* Derivative of a window's result by value number k, which is inside. */
 template <tt_pooling BY>
-static __device__ float window_slope(const tt_front_layer &l, const float *x, int32_t k,
+static __device__ float window_slope(const tt_front_layer &l, const pool_window &w, int32_t k,
                                      float share)
 {
-  float y = window_result<BY>(l, x, share);
-  for (int32_t j = 0; tt_pooling_takes_first(BY) && j < k; j++)
-    if (tt_pooling_slope(BY, window_value(l, x, j), y, share) != 0.0f) return 0.0f;
-  return tt_pooling_slope(BY, window_value(l, x, k), y, share);
+  float y = window_result<BY>(l, w, share);
+  for (int32_t j = 0; tt_pooling_takes_first(BY) && j < k; j++) {
+    const float *value = window_value(l, w, j);
+    if (value && tt_pooling_slope(BY, *value, y, share) != 0.0f) return 0.0f;
+  }
+  return tt_pooling_slope(BY, *window_value(l, w, k), y, share);
 }
 
 template <tt_pooling BY> static __global__ void pool_windows(tt_front_layer_args a)
@@ -63,11 +75,11 @@ template <tt_pooling BY> static __global__ void pool_windows(tt_front_layer_args
   value_place v = place_of(b, a.rows, l.channels, l.out);
   if (!b.active || v.at < 0) return;
   const float *x = a.x + b.member * a.x_step + (int64_t)v.channel * tt_front_places_in(l);
-  x += v.y * l.stride[0] * l.in[1] + v.x * l.stride[1];
-  tt_front_finish_forward(a, b.member, v.at, window_result<BY>(l, x, window_share(l)));
+  pool_window w = {x, v.y * l.stride[0] - l.pad[0], v.x * l.stride[1] - l.pad[1]};
+  tt_front_finish_forward(a, b.member, v.at, window_result<BY>(l, w, window_share(l)));
 }
 
-/* First of the windows along axis i that contain position `index`. */
+/* First of the windows along axis i that contain position `index`, counted from the padding. */
 static __device__ int32_t first_window(const tt_front_layer &l, int i, int32_t index)
 {
   return index < l.size[i] ? 0 : (index - l.size[i]) / l.stride[i] + 1;
@@ -82,12 +94,13 @@ template <tt_pooling BY> static __global__ void pool_windows_backward(tt_front_l
   const float *x = a.x + b.member * a.x_step + (int64_t)v.channel * tt_front_places_in(l);
   const float *d = a.d + b.member * a.d_step + (int64_t)v.channel * tt_front_places(l);
   float sum = 0.0f, share = window_share(l);
-  int32_t left = first_window(l, 1, v.x);
-  for (int32_t y = first_window(l, 0, v.y); y < l.out[0] && y * l.stride[0] <= v.y; y++)
-    for (int32_t w = left; w < l.out[1] && w * l.stride[1] <= v.x; w++) {
-      int32_t top = y * l.stride[0], side = w * l.stride[1];
-      int32_t k = (v.y - top) * l.size[1] + v.x - side;
-      sum += window_slope<BY>(l, x + top * l.in[1] + side, k, share) * d[y * l.out[1] + w];
+  int32_t padded_y = v.y + l.pad[0], padded_x = v.x + l.pad[1], left = first_window(l, 1, padded_x);
+  for (int32_t y = first_window(l, 0, padded_y); y < l.out[0] && y * l.stride[0] <= padded_y; y++)
+    for (int32_t i = left; i < l.out[1] && i * l.stride[1] <= padded_x; i++) {
+      int32_t top = y * l.stride[0], side = i * l.stride[1];
+      int32_t k = (padded_y - top) * l.size[1] + padded_x - side;
+      pool_window w = {x, top - l.pad[0], side - l.pad[1]};
+      sum += window_slope<BY>(l, w, k, share) * d[y * l.out[1] + i];
     }
   tt_front_finish_backward(a, b.member, v.at, sum);
 }

@@ -133,8 +133,10 @@ static tt_err layer_forward(tt_engine *e, const tt_layered_pass *pass, int l)
 static tt_cuda_front_pass front_pass(tt_engine *e, const tt_layered_pass *pass)
 {
   const tt_layered *own = tt_layered_of(e);
+  const tt_model *m = &e->cohort->model;
   tt_cuda_front_pass p = {};
-  p.front = &e->cohort->model.front;
+  p.front = &m->front;
+  p.rate = m->rates ? m->rate : NULL;
   p.layer = own->front;
   p.members = pass->members;
   p.rows = pass->rows;
@@ -144,6 +146,7 @@ static tt_cuda_front_pass front_pass(tt_engine *e, const tt_layered_pass *pass)
   p.w = pass->w + pass->first * pass->w_stride;
   p.w_step = pass->w_stride;
   p.keep = pass->keep;
+  p.batch = own->norm_batch;
   p.stream = e->dev.stream;
   return p;
 }
@@ -178,9 +181,23 @@ static tt_err draw_masks(tt_engine *e, const tt_layered_pass *pass, int begin, i
   return TT_OK;
 }
 
+/* What batch_norm needs of the batch. */
+static tt_err describe_batch(tt_engine *e, const tt_layered_pass *pass)
+{
+  const tt_layered *own = tt_layered_of(e);
+  tt_layer_extras_args a = {};
+  a.v = e->view;
+  a.skip = pass->skip ? pass->skip + pass->first : NULL;
+  a.first = pass->first;
+  a.batch_part = own->batch_part;
+  a.batch = own->norm_batch;
+  return launch_extras(e, pass, describe_batches, a, 1, 1);
+}
+
 static tt_err forward_front(tt_engine *e, const tt_layered_pass *pass, int begin, int end)
 {
   const tt_cuda_front_pass p = front_pass(e, pass);
+  if (pass->keep && p.batch) TT_TRY(describe_batch(e, pass));
   if (pass->keep && tt_layered_of(e)->size.dropout) TT_TRY(draw_masks(e, pass, begin, end));
   return tt_cuda_front_forward(&p, begin, end);
 }
@@ -273,7 +290,7 @@ static void end_at_layer_before(const tt_layered *own, const tt_model *m, int l,
     a->slope = own->front[m->front.layers - 1].slope;
     a->h = own->front[m->front.layers - 1].y;
     a->activation = last->activation;
-    residual = last->skip != TT_FRONT_NO_SKIP;
+    residual = last->skip != TT_FRONT_NO_SKIP && !last->activates_sum;
   }
   if (residual) a->before_slope = own->residual_delta;
 }
@@ -330,6 +347,7 @@ static tt_cuda_front_backward_args front_args(tt_engine *e, const tt_layered_pas
   b.delta[0] = own->delta[turn];
   b.delta[1] = own->delta[1 - turn];
   b.residual_delta = own->residual_delta;
+  b.branch_delta = own->branch_delta;
   b.gradient = pass->gradient;
   return b;
 }
@@ -349,12 +367,9 @@ static tt_err front_backward(tt_engine *e, const tt_layered_pass *pass, int turn
                              int end, int last, float **input)
 {
   const tt_cuda_front_pass p = front_pass(e, pass);
-  int8_t trains[TT_MAX_FRONT];
   tt_cuda_front_backward_args b = front_args(e, pass, turn, end);
-  for (int l = 0; l < p.front->layers; l++) trains[l] = (int8_t)is_trained(e, l);
   b.begin = first;
   b.first = last;
-  b.trains = trains;
   b.inputs = input ? b.delta[(end - first) % 2] : NULL;
   if (input) *input = b.inputs;
   return tt_cuda_front_backward(&p, &b);

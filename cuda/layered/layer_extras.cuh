@@ -47,7 +47,8 @@ typedef struct tt_layer_extras_args {
   int32_t unit;         /* index of the layer's first unit among all hidden units */
   int32_t uses_dropout; /* 1: the layer has dropout */
   tt_activation activation;
-  int32_t batch_part; /* part of the batch that the rows are */
+  int32_t batch_part;        /* part of the batch that the rows are */
+  tt_batch_norm_rows *batch; /* [members] of describe_batches */
 } tt_layer_extras_args;
 
 /* Dropout of one layer of one member in its running step. */
@@ -141,6 +142,18 @@ static __global__ void draw_channel_masks(tt_layer_extras_args a)
   for (int32_t r = 0; r < TT_DROPOUT_DRAW_ROWS && begin + r < a.rows; r++)
     a.y[(p.member * a.rows + begin + r) * a.out + c] =
         tt_uniform(draw.v[r]) >= args.p ? args.scale : 0.0f;
+}
+
+/* What batch_norm needs of the part of the batch; one block per member. */
+static __global__ void describe_batches(tt_layer_extras_args a)
+{
+  tt_member_block p = tt_member_block_of(a.parts, a.skip);
+  if (!p.active || threadIdx.x) return;
+  tt_batch_rows rows = tt_next_rows(a.v, a.first + p.member, a.batch_part);
+  int32_t parts = a.v.batch_parts < rows.batch ? a.v.batch_parts : rows.batch;
+  a.batch[p.member].rows = rows.count;
+  a.batch[p.member].running_share =
+      tt_batch_norm_share(a.v.batch_parts > 1 ? a.batch_part : 0, parts);
 }
 
 /* The gradients of gains and shifts from dL/dn: a block has 32 units, its warps take the rows in

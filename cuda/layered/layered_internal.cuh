@@ -63,15 +63,17 @@ typedef struct tt_layered {
   double *squares;     /* [M][blocks] with parts and clipping: sums of squares; or NULL */
   double *term;        /* [M][size.terms] with parts: losses of the validation passes; or NULL */
   tt_sampler *order;   /* [M] of the running epochs */
-  tt_optimizer_args *step;    /* [M] of the running step */
-  double *lane;               /* [M][TT_LOSS_PARTIALS] validation loss so far */
-  int8_t *end;                /* [M] tt_epoch_state */
-  double *mean;               /* [M] */
-  float *xhat[TT_MAX_LAYERS]; /* [M][rows][out] normalized z of layers with layer_norm */
-  float *rstd[TT_MAX_LAYERS]; /* [M][rows] 1 / its standard deviation */
-  float *residual_delta;      /* [M][rows][widest] dL/dy of residual layers, or NULL */
-  int8_t *other_view;         /* [M] with kfold, 1: the member has another row set */
-  int32_t *row;               /* [M][rows] row numbers of the batch on the device */
+  tt_optimizer_args *step;        /* [M] of the running step */
+  double *lane;                   /* [M][TT_LOSS_PARTIALS] validation loss so far */
+  int8_t *end;                    /* [M] tt_epoch_state */
+  double *mean;                   /* [M] */
+  float *xhat[TT_MAX_LAYERS];     /* [M][rows][out] normalized z of layers with layer_norm */
+  float *rstd[TT_MAX_LAYERS];     /* [M][rows] 1 / its standard deviation */
+  float *residual_delta;          /* [M][rows][widest] dL/dy of residual layers, or NULL */
+  float *branch_delta;            /* the same, dL/d(input) of projections in the front */
+  tt_batch_norm_rows *norm_batch; /* [M] with batch_norm in the front; or NULL */
+  int8_t *other_view;             /* [M] with kfold, 1: the member has another row set */
+  int32_t *row;                   /* [M][rows] row numbers of the batch on the device */
   cudaGraphExec_t graph[TT_LAYERED_GRAPHS]; /* of 2^k steps; NULL until needed */
   int graphs;                               /* how many of them are used; 0: not known */
   int warmed_up;                            /* a step has run outside of graphs */

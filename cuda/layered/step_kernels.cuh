@@ -20,7 +20,7 @@ typedef struct tt_step_kernel_args {
   tt_optimizer_args *step;
   const float *add;       /* [M][P] gradient of the next parts, added to `gradient` */
   const double *add_loss; /* [M] their loss */
-  const float *rate;      /* [P] factors on the learning rate; NULL: 1 for all */
+  const float *rate;      /* [P] as tt_model_same_rate returns; NULL: 1 for all */
   double *squares;        /* [M][squares_each] sums of squares of blocks of the gradient */
   int32_t squares_each;
   int32_t batch_part;          /* of the batch, that is computed */
@@ -182,6 +182,13 @@ static __global__ void mask_feature_gradient(tt_step_kernel_args a)
     if (!feature_mask[k % (uint32_t)v.inputs]) gradient[k] = 0.0f;
 }
 
+/* Of parameter p; running values of batch_norm have no gradient (tt_model_same_use). */
+__device__ __forceinline__ double tt_gradient_square(const tt_step_kernel_args &a, const float *g,
+                                                     int32_t p)
+{
+  return a.rate && a.rate[p] < 0.0f ? 0.0 : (double)g[p] * (double)g[p];
+}
+
 /* tt_clip_factor of every member; one block per member. */
 static __global__ void clip_factor(tt_step_kernel_args a)
 {
@@ -193,7 +200,7 @@ static __global__ void clip_factor(tt_step_kernel_args a)
   const float *g = a.gradient + (int64_t)i * v.param_stride;
   double sum = 0.0;
   for (int32_t p = (int32_t)threadIdx.x; limit > 0.0f && p < v.params; p += (int32_t)blockDim.x)
-    sum += (double)g[p] * (double)g[p];
+    sum += tt_gradient_square(a, g, p);
   sum = tt_block_sum(sum, sums);
   if (threadIdx.x == 0) a.scale[i] = tt_clip_factor(sum, limit);
 }
@@ -229,7 +236,7 @@ static __global__ void block_squares(tt_step_kernel_args a)
   const float *g = a.gradient + i * v.param_stride;
   double sum = 0.0;
   for (int32_t p = first + (int32_t)threadIdx.x; p < last; p += (int32_t)blockDim.x)
-    sum += (double)g[p] * (double)g[p];
+    sum += tt_gradient_square(a, g, p);
   sum = tt_block_sum(sum, sums);
   if (threadIdx.x == 0) a.squares[i * a.squares_each + block] = sum;
 }
@@ -289,7 +296,8 @@ static __global__ void add_copies(tt_step_kernel_args a)
 }
 
 /* Update of member i's four parameters from p on; what lies behind the last one stays zero.
- *   RATES   1: parameters have factors on the learning rate; those with factor 0 stay as they are
+ *   RATES   1: parameters have factors on the learning rate; those with factor 0 stay as they are,
+ *           to those with a negative one the gradient is added
  *   COPIES  1: the gradient is a sum of those of chunks */
 template <class OPTIMIZER, int RATES, int COPIES>
 __device__ __forceinline__ void tt_layered_update4(const tt_step_kernel_args &a, int64_t i,
@@ -310,6 +318,7 @@ __device__ __forceinline__ void tt_layered_update4(const tt_step_kernel_args &a,
 #pragma unroll
   for (int q = 0; q < 4; q++) {
     if (p + q >= v.params) break;
+    if (RATES && rate.v[q] < 0.0f) w.v[q] += g.v[q];
     if (RATES && !(rate.v[q] > 0.0f)) continue;
     if (RATES) args = tt_layer_optimizer_args(whole, rate.v[q]);
     float gradient = g.v[q] * scale;

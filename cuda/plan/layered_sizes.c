@@ -17,8 +17,10 @@ static void find_options(const tt_cohort *c, tt_slice slice, tt_layered_sizes *s
     s->clipping |= h->clip_norm > 0.0f;
   }
   for (int l = 0; l < c->model.layers; l++) s->residual |= c->model.layer[l].residual;
-  for (int l = 0; l < c->model.front.layers; l++)
+  for (int l = 0; l < c->model.front.layers; l++) {
     s->residual |= c->model.front.layer[l].skip != TT_FRONT_NO_SKIP;
+    s->projections |= c->model.front.layer[l].projects;
+  }
 }
 
 static int64_t find_widest(const tt_model *m)
@@ -107,8 +109,9 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                         .streamed = streamed,
                         .folds = c->resample == TT_RESAMPLE_kfold,
                         .parts = c->parts > 1,
-                        .rates = m->rates > 0,
+                        .batch_norm = tt_front_all_running(&m->front) > 0,
                         .widest = find_widest(m)};
+  s.rates = m->rates > 0 || s.batch_norm;
   find_options(c, slice, &s);
   find_chunks(m, &s);
   if (s.parts || m->front.layers) s.split_rows = s.rows;
@@ -129,7 +132,14 @@ int tt_layered_stores_slope(const tt_layered_sizes *s, const tt_model *m, int l)
 int tt_layered_stores_front_slope(const tt_front_layer *layer)
 {
   return layer->activation != TT_ACT_identity &&
-         (tt_act_grad_needs_input(layer->activation) || layer->skip != TT_FRONT_NO_SKIP);
+         (tt_act_grad_needs_input(layer->activation) ||
+          (layer->skip != TT_FRONT_NO_SKIP && !layer->activates_sum));
+}
+
+int64_t tt_layered_front_moments(const tt_layered_sizes *s, const tt_front_layer *layer)
+{
+  if (layer->kind == TT_FRONT_group_norm) return 2 * s->members * s->rows * layer->groups;
+  return layer->kind == TT_FRONT_batch_norm ? 4 * s->members * layer->channels : 0;
 }
 
 #define X(name, type, count, what) bytes += (int64_t)sizeof(type) * (count);

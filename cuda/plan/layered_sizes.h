@@ -3,6 +3,7 @@
 #ifndef TT_LAYERED_SIZES_H
 #define TT_LAYERED_SIZES_H
 #include "core/engine/engine.h"
+#include "core/formulas/layer_norm.h"
 #include "core/model/parts.h"
 TT_BEGIN_C
 
@@ -41,7 +42,8 @@ typedef struct tt_layered_sizes {
   int head;  /* 1: one kernel computes the last layer and the loss */
   int entry; /* 1: one kernel gathers the rows of the batch and computes the first layer */
   int weighted, streamed, dropout, label_noise, clipping, residual, folds, parts;
-  int rates; /* layers have factors on the learning rate */
+  int rates;                   /* layers have factors on the learning rate, or running values */
+  int projections, batch_norm; /* of the front */
 } tt_layered_sizes;
 
 /* Name in tt_layered, type of an element, number of elements, what it is. 0 elements: no array. */
@@ -53,6 +55,9 @@ typedef struct tt_layered_sizes {
   X(delta[1], float, s->members * s->rows * s->widest, "gradients of a batch")                     \
   X(residual_delta, float, s->residual ? s->members * s->rows * s->widest : 0,                     \
     "gradients of a batch")                                                                        \
+  X(branch_delta, float, s->projections ? s->members * s->rows * s->widest : 0,                    \
+    "gradients of a batch")                                                                        \
+  X(norm_batch, tt_batch_norm_rows, s->batch_norm ? s->members : 0, "rows of a batch")             \
   X(output_delta, float, s->head ? s->members * s->rows * m->layer[m->layers - 1].out : 0,         \
     "gradients of a batch")                                                                        \
   X(row_loss, double, s->head ? s->members * s->rows : 0, "losses of the rows of a batch")         \
@@ -89,9 +94,7 @@ typedef struct tt_layered_sizes {
   X(mask, float,                                                                                   \
     s->dropout && layer->kind == TT_FRONT_dropout ? s->members * s->rows * layer->channels : 0,    \
     "channels of a batch")                                                                         \
-  X(moments, float,                                                                                \
-    layer->kind == TT_FRONT_group_norm ? 2 * s->members * s->rows * layer->groups : 0,             \
-    "layers of a batch")
+  X(moments, float, tt_layered_front_moments(s, layer), "layers of a batch")
 
 /* Sizes for the members `slice`.
  *   rows      N;  weighted  1: rows have weights
@@ -108,6 +111,9 @@ int tt_layered_is_narrow(const tt_layer *layer);
 /* Whether the backward pass needs f'(z) of a layer because it does not follow from the output. */
 int tt_layered_stores_slope(const tt_layered_sizes *s, const tt_model *m, int l);
 int tt_layered_stores_front_slope(const tt_front_layer *layer);
+
+/* Numbers in tt_cuda_front_arrays.moments. */
+int64_t tt_layered_front_moments(const tt_layered_sizes *s, const tt_front_layer *layer);
 
 /* Bytes of all these arrays, of the gradients, and of the staging buffers if rows are streamed. */
 int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m);

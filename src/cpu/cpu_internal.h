@@ -293,8 +293,8 @@ typedef struct tt_cpu_update {
 /* A step after its gradient, for the parameters of one segment, gradient[segment.count].
  *   mask_gradient     sets the gradient of unused inputs to 0
  *   square_sum        of the gradient, but for running values of batch_norm
- *   gradient_squares  masks the gradient; then, if the member is clipped, computes the sum of squares of each
- *                     block of TT_NORM_BLOCK parameters
+ *   gradient_squares  masks the gradient; then, if the member is clipped, computes the sum of
+ *                     squares of each block of TT_NORM_BLOCK parameters
  *   update_begin      squares: sum of squares of the gradient of all parameters, if it is clipped
  *   share_update      the work of a thread: updates and averages its segment of all parameters
  *   average_weights   adds the new weights to their average (ema)

@@ -322,7 +322,7 @@ static void interval_at(const tt_ensemble_prediction *p, int64_t level, int64_t 
 {
   const tt_model *m = &p->m->model;
   tt_column_scale s = tt_column_scale_of(p->m, own);
-  double quantity[TT_MAX_CLASSES + 1] = {0.0};
+  double quantity[TT_MAX_CLASSES + 1];
   tt_uncertainty first = tt_denormalize(&s, tt_moments_at(p->moments, r, own));
   for (int32_t j = 0; j < m->quantities; j++)
     quantity[j] = tt_denormalize(&s, tt_moments_at(p->moments, r, own + j)).mean;

@@ -30,8 +30,23 @@ static const front_case cases[] = {
          "dropout", "conv 3 2")},
     {2, {1, 3, 3}, ROW("residual 1", "pool max 1", "conv 7 3 pad 0")},
     {1, {6, 4}, ROW("pool mean 2", "conv 8 3 pad 4", "conv 3 2 dilation 3")},
+    {2,
+     {1, 5, 4},
+     ROW("conv 2 3", "residual 2 project activate", "conv 3 3 stride 2 activation relu",
+         "conv 3 3 activation none", "pool max 3 stride 2 pad 1")},
+    {1,
+     {2, 9},
+     ROW("residual 3 project", "conv 4 3 stride 2", "group_norm 2", "dropout",
+         "residual 2 activate", "conv 3 3", "conv 4 3")},
+    {1, {2, 8}, ROW("conv 3 3", "batch_norm", "pool mean 3 stride 2 pad 1", "batch_norm")},
+    {2, {1, 4, 4}, ROW("conv 2 3", "batch_norm", "basic 3 stride 2", "global_mean")},
+    {1, {2, 8}, ROW("bottleneck 2 4 times 2", "dropout", "conv 2 3 activation gelu")},
 };
-enum { WRITTEN = sizeof cases / sizeof *cases, CASES = WRITTEN + TT_POOLING_COUNT };
+enum {
+  WRITTEN = sizeof cases / sizeof *cases,
+  FIRST_BATCH_NORM = 10,
+  CASES = WRITTEN + TT_POOLING_COUNT
+};
 
 /* Behind the cases above, one for each pool, with windows that overlap. */
 static tt_front front_of(int number, tt_activation activation)
@@ -68,37 +83,85 @@ static problem front_problem(int number, tt_activation activation, int64_t rows)
   return p;
 }
 
-/* w' = w - rate * gradient, one step of plain sgd with dropout where given. */
+/* running[P] after the rows of one part of a batch: those of batch_norm that trains change. */
+static void follow_running(const ref_batch *b, const double *w, double *running)
+{
+  const tt_model *m = &b->p->c.model;
+  ref_take_moments(b, w);
+  ref_moments.use = 0;
+  for (int l = 0; l < m->front.layers; l++)
+    for (int64_t i = 0; i < tt_front_running(&m->front.layer[l]); i++) {
+      const tt_front_layer *layer = &m->front.layer[l];
+      int64_t which = i / layer->channels;
+      double n = (double)(b->rows * tt_front_positions(layer));
+      double moment = ref_moments.of[l][i % layer->channels][which] * (which ? n / (n - 1.0) : 1.0);
+      double *value = &running[layer->running + i];
+      if (ref_moments.known[l]) *value = 0.9 * *value + 0.1 * moment;
+    }
+}
+
+/* Gradient want[P] of a batch in parts, and running[P] after it. */
+static void reference_step(ref_batch b, int64_t parts, double *w, double *want, double *running)
+{
+  double part[REF_PARAMS];
+  int64_t params = b.p->c.model.params, rows = b.rows;
+  const int32_t *row = b.row;
+  for (int64_t i = 0; i < params; i++) want[i] = 0.0, running[i] = w[i];
+  for (int64_t k = 0; k < parts; k++) {
+    tt_slice own = tt_part_rows(rows, parts, k);
+    b.row = row + own.first;
+    b.rows = own.count;
+    if (!own.count) continue;
+    ref_gradient(b, w, part);
+    for (int64_t i = 0; i < params; i++) want[i] += part[i] * (double)own.count / (double)rows;
+    follow_running(&b, w, running);
+  }
+}
+
+/* Largest error of the parameters after one step w' = w - rate * gradient of plain sgd. */
+static double step_error(const problem *p, int64_t m, const float *old, const float *new,
+                         ref_batch b)
+{
+  double w[REF_PARAMS], want[REF_PARAMS], running[REF_PARAMS], worst = 0.0;
+  double rate = (double)p->c.member[m].hyper.learning_rate;
+  int64_t params = p->c.model.params;
+  for (int64_t i = 0; i < params; i++) w[i] = (double)old[i];
+  reference_step(b, p->c.parts, w, want, running);
+  for (int64_t i = 0; i < params;) {
+    int is_running;
+    tt_slice same = tt_model_same_use(&p->c.model, i, params, &is_running);
+    for (; i < same.first + same.count; i++) {
+      double got = ((double)old[i] - (double)new[i]) / rate;
+      double error = fabs(got - want[i] * ref_rate(&p->c.model, i)) / ref_largest(want, params);
+      if (is_running) error = fabs((double)new[i] - running[i]) / (1.0 + fabs(running[i]));
+      worst = fmax(worst, error);
+    }
+  }
+  return worst;
+}
+
+/* One step with dropout where given. */
 static double front_gradient_error(problem *p, way variant, int number)
 {
-  const float rate = 0x1p16f;
   int64_t rows, params = p->c.model.params;
-  double w[REF_PARAMS], want[REF_PARAMS], worst = 0.0;
+  double worst = 0.0;
   tt_progress progress;
   p->c.optimizer = TT_OPT_sgd;
   p->c.batch_size = number % 2 ? 21 : 1000;
   if (number % 3 == 2) set_rates(&p->c.model, number);
   for (int64_t i = 0; i < p->c.members; i++) {
-    p->c.member[i].hyper = ref_plain(rate);
-    p->c.member[i].hyper.dropout = i % 2 ? 0.25f : 0.0f;
+    p->c.member[i].hyper = ref_plain(0x1p16f);
+    p->c.member[i].hyper.dropout = i % 2 && p->c.parts == 1 ? 0.25f : 0.0f;
   }
   int32_t *order = ref_in_turn(p, &rows);
   problem_start(p, variant, everyone(p));
   tt_state *before = problem_state(p, everyone(p));
   TT_CHECK_OK(variant.ops->train(p->engine, 1, &progress));
   tt_state *after = problem_state(p, everyone(p));
-  for (int64_t m = 0; m < p->c.members; m++) {
-    const float *old = TT_FIELD(before, weights) + m * params;
-    const float *new = TT_FIELD(after, weights) + m *params;
-    int64_t batch = p->c.batch_size < rows ? p->c.batch_size : rows;
-    for (int64_t i = 0; i < params; i++) w[i] = (double)old[i];
-    ref_gradient((ref_batch){p, m, order, batch, 0}, w, want);
-    for (int64_t i = 0; i < params; i++) {
-      double got = ((double)old[i] - (double)new[i]) / (double)rate;
-      double expected = want[i] * ref_rate(&p->c.model, i);
-      worst = fmax(worst, fabs(got - expected) / ref_largest(want, params));
-    }
-  }
+  for (int64_t m = 0; m < p->c.members; m++)
+    worst = fmax(worst, step_error(p, m, TT_FIELD(before, weights) + m * params,
+                                   TT_FIELD(after, weights) + m * params,
+                                   (ref_batch){p, m, order, tt_min_i64(p->c.batch_size, rows), 0}));
   tt_state_destroy(&before);
   tt_state_destroy(&after);
   problem_stop(p);
@@ -117,6 +180,19 @@ TT_TEST (front_gradients_are_finite_differences) {
                 number, worst);
         TT_CHECK(worst, <=, 1e-5);
       }
+      problem_free(&p);
+    }
+}
+
+/* Each part of a batch has moments of its own, and the running ones follow the parts in turn. */
+TT_TEST (batch_norm_follows_the_parts) {
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++)
+    for (int number = FIRST_BATCH_NORM; number < WRITTEN; number++) {
+      problem p = front_problem(number, TT_ACT_silu, 30);
+      p.c.parts = 3;
+      if (can(variant[i], &p.c) && has_turn(variant[i], number))
+        TT_CHECK(front_gradient_error(&p, variant[i], number), <=, 1e-5);
       problem_free(&p);
     }
 }
@@ -188,9 +264,9 @@ static void continues(int number, way variant, const tt_state *want)
   problem_free(&p);
 }
 
-/* Cases for the double: together groups, strides, dropout, group_norm, residual and
- * windows that overlap. */
-static int in_short(int number) { return number < CASES && number % 4 == 1; }
+/* Cases for the double: together groups, strides, dropout, norms, residuals and windows that
+ * overlap. */
+static int in_short(int number) { return number < CASES && (number % 4 == 1 || number == 11); }
 
 TT_TEST (front_members_depend_on_themselves_alone) {
   way variant[MAX_WAYS];

@@ -203,6 +203,42 @@ static inline double ref_noisy_loss(const tt_cohort *c, const double *o, const d
   return c->loss == TT_LOSS_mse ? loss / ((double)c->variance_floor + variance) : loss;
 }
 
+/* The mean and variance of the inputs of layer l, a batch_norm, over the batch; those of the layers
+ * before are known. */
+static inline void ref_layer_moments(const ref_batch *b, int l, const double *w)
+{
+  static double value[1 + TT_MAX_FRONT][REF_FRONT_VALUES];
+  const tt_model *m = &b->p->c.model;
+  const tt_front_layer *layer = &m->front.layer[l];
+  int drops = b->p->c.member[b->member].hyper.dropout > 0.0f;
+  double x[REF_WIDEST], mask[4 * REF_WIDEST], sum[REF_CHANNELS][2] = {{0.0}};
+  int64_t place = tt_front_positions(layer), hidden = 0;
+  for (int k = 0; k < m->layers - 1; k++) hidden += m->layer[k].out;
+  for (int64_t r = 0; r < b->rows; r++) {
+    ref_inputs(b, r, x);
+    if (drops) ref_masks(b, r, mask);
+    ref_front_values(&m->front, w, x, drops ? mask + hidden : NULL, l, value);
+    for (int64_t i = 0; i < tt_front_values(layer); i++)
+      for (int k = 0; k < 2; k++) sum[i / place][k] += pow(value[layer->from + 1][i], 1.0 + k);
+  }
+  for (int64_t c = 0; c < layer->channels; c++) {
+    double mean = sum[c][0] / (double)(b->rows * place);
+    ref_moments.of[l][c][0] = mean;
+    ref_moments.of[l][c][1] = sum[c][1] / (double)(b->rows * place) - mean * mean;
+  }
+}
+
+/* Those of all batch_norms that train; used until `use` is 0. */
+static inline void ref_take_moments(const ref_batch *b, const double *w)
+{
+  const tt_model *m = &b->p->c.model;
+  ref_moments.use = 1;
+  for (int l = 0; l < m->front.layers; l++) {
+    ref_moments.known[l] = tt_model_rate(m, l) > 0.0f;
+    if (m->front.layer[l].kind == TT_FRONT_batch_norm) ref_layer_moments(b, l, w);
+  }
+}
+
 /* Weighted loss of row r of a batch at w; the constants of the loss are taken at `held`. */
 static inline double ref_row_loss(const ref_batch *b, int64_t r, const double *w,
                                   const double *held)
@@ -235,7 +271,9 @@ static inline double ref_row_loss(const ref_batch *b, int64_t r, const double *w
 static inline double ref_batch_loss(const ref_batch *b, const double *w, const double *held)
 {
   double sum = 0.0;
+  if (b->step >= 0) ref_take_moments(b, w);
   for (int64_t r = 0; r < b->rows; r++) sum += ref_row_loss(b, r, w, held);
+  ref_moments.use = 0;
   return sum / (double)b->rows;
 }
 

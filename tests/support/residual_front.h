@@ -7,8 +7,8 @@
 
 enum { RESIDUAL_INPUTS = 16 };
 
-/* 21 convolutions: one, then 5 residuals of two each and 5 of two with group_norm; a dropout; a
- * pool. */
+/* 23 convolutions: one, then 5 residuals of two each and 5 of two with group_norm, one with a
+ * projection; a dropout; batch_norms; a pool. */
 static inline tt_front residual_front(tt_activation activation)
 {
   static const int64_t size[] = {1, RESIDUAL_INPUTS};
@@ -20,12 +20,12 @@ static inline tt_front residual_front(tt_activation activation)
   strcat(rows, ", dropout");
   for (int i = 0; i < 5; i++)
     strcat(rows, ", residual 4, conv 4 3, group_norm 2, conv 4 5, group_norm 1");
-  strcat(rows, ", pool mean 2");
+  strcat(rows, ", batch_norm, residual 2 project activate, conv 4 3, batch_norm, pool mean 2");
   TT_CHECK_OK(tt_front_read(rows,
                             &(tt_front_shape){.dims = 1, .size = size, .activation = activation},
                             &f, &possible, &fault));
   TT_CHECK(possible, ==, 1);
-  TT_CHECK(f.layers, ==, 33);
+  TT_CHECK(f.layers, ==, 38);
   return f;
 }
 #endif

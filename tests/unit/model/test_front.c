@@ -63,8 +63,12 @@ TT_TEST (a_front_is_read_as_it_is_written) {
   static const char *const rows[] = {
       "conv 4 3 stride 2 pad 0 dilation 1 groups 2, residual 2, conv 8 1, conv 4 3, pool max 2",
       "residual 1, pool mean 1, dropout, group_norm 2, residual 3, dropout, conv 6 3, conv 2 3, "
-      "global_mean"};
-  for (int i = 0; i < 2; i++) {
+      "global_mean",
+      "conv 4 3 activation tanh, batch_norm, pool max 3 stride 2 pad 1, basic 6 stride 2 times 2, "
+      "residual 2 project, conv 6 3, group_norm 3, residual 1 project activate, conv 5 1, "
+      "conv 5 3 activation none, batch_norm",
+      "residual 1 activate, conv 2 3, batch_norm, bottleneck 2 8, residual 1 activate, pool max 1"};
+  for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
     tt_front f, back;
     tt_front_fault why;
     char *text = NULL;
@@ -86,24 +90,30 @@ TT_TEST (impossible_rows_are_refused) {
   static const struct {
     const char *rows, *why;
     int64_t row;
-  } bad[] = {{"", "is not a row", 0},
-             {"conv", "'' is not a number of at least 1; write conv CHANNELS", 0},
-             {"conv 0 3", "'0' is not a number", 0},
-             {"conv 03 3", "'03' is not a number", 0},
-             {"conv 4 3 stride", "'' is not a possible stride", 0},
-             {"conv 4 3 stride 0", "'0' is not a possible stride", 0},
-             {"conv 4 3 stride 1 stride 1", "stride is given twice", 0},
-             {"pol max 2", "did you mean 'pool'?", 0},
-             {"pool 2", "'2' is not a pool; pools are max", 0},
-             {"pool max 2 groups 2", "'groups' does not belong here", 0},
-             {"conv 4 99999999", "'99999999' is not a number", 0},
-             {"conv 4 16000000 dilation 100", "a window of", 0},
-             {"conv 16000000 3", "values; at most", 0},
-             {"conv 4 4001 pad 4000", "read ", 0},
-             {"conv 4 3, group_norm 3", "3 groups do not divide the 4 input channels", 1},
-             {"residual 2, conv 2 3", "only 1 rows follow", 0},
-             {"residual 2, conv 2 3, residual 1, conv 2 3", "begins inside", 2},
-             {"residual 1, global_mean", "cannot be added", 0}};
+  } bad[] = {
+      {"", "is not a row", 0},
+      {"conv", "'' is not a number of at least 1; write conv CHANNELS", 0},
+      {"conv 0 3", "'0' is not a number", 0},
+      {"conv 03 3", "'03' is not a number", 0},
+      {"conv 4 3 stride", "'' is not a possible stride", 0},
+      {"conv 4 3 stride 0", "'0' is not a possible stride", 0},
+      {"conv 4 3 stride 1 stride 1", "stride is given twice", 0},
+      {"pol max 2", "did you mean 'pool'?", 0},
+      {"pool 2", "'2' is not a pool; pools are max", 0},
+      {"pool max 2 groups 2", "'groups' does not belong here", 0},
+      {"conv 4 99999999", "'99999999' is not a number", 0},
+      {"conv 4 16000000 dilation 100", "a window of", 0},
+      {"conv 16000000 3", "values; at most", 0},
+      {"conv 4 4001 pad 4000", "read ", 0},
+      {"conv 4 3, group_norm 3", "3 groups do not divide the 4 input channels", 1},
+      {"residual 2, conv 2 3", "only 1 rows follow", 0},
+      {"residual 2, conv 2 3, residual 1, conv 2 3", "begins inside", 2},
+      {"residual 1, global_mean", "write residual ROWS project", 0},
+      {"conv 4 3 activation rel", "'rel' is not a possible activation", 0},
+      {"pool max 2 pad 2", "pad 2 is more than half of the window of 2", 0},
+      {"residual 2, conv 4 3, basic 4", "stands inside the rows of the residual of row 0", 2},
+      {"residual 1 project, conv 4 2 pad 3 stride 2", "the projected input", 0},
+      {"batch_norm 4", "'4' does not belong here", 0}};
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     tt_front f;
     tt_front_fault why;
@@ -112,6 +122,62 @@ TT_TEST (impossible_rows_are_refused) {
     TT_CHECK(strstr(why.why, bad[i].why) != NULL, ==, 1);
     TT_CHECK(why.row, ==, bad[i].row);
   }
+}
+
+/* torchvision's ResNets, with their output layer of 1,000 classes. */
+TT_TEST (residual_networks_have_the_parameters_of_torchvision) {
+  static const struct {
+    const char *rows;
+    int64_t params;
+  } net[] = {{"basic 64 times 2, basic 128 stride 2 times 2, basic 256 stride 2 times 2, "
+              "basic 512 stride 2 times 2",
+              11689512},
+             {"basic 64 times 3, basic 128 stride 2 times 4, basic 256 stride 2 times 6, "
+              "basic 512 stride 2 times 3",
+              21797672},
+             {"bottleneck 64 256 times 3, bottleneck 128 512 stride 2 times 4, "
+              "bottleneck 256 1024 stride 2 times 6, bottleneck 512 2048 stride 2 times 3",
+              25557032},
+             {"bottleneck 64 256 times 3, bottleneck 128 512 stride 2 times 4, "
+              "bottleneck 256 1024 stride 2 times 23, bottleneck 512 2048 stride 2 times 3",
+              44549160}};
+  const int64_t size[] = {3, 224, 224};
+  for (int i = 0; i < 4; i++) {
+    char rows[512];
+    tt_front f;
+    tt_front_fault why;
+    snprintf(rows, sizeof rows,
+             "conv 64 7 stride 2 pad 3, batch_norm, pool max 3 stride 2 pad 1, %s, global_mean",
+             net[i].rows);
+    TT_CHECK(lay_out(2, size, rows, &f, &why), ==, 1);
+    TT_CHECK(f.params - tt_front_all_running(&f) + (f.features + 1) * 1000, ==, net[i].params);
+  }
+}
+
+/* A projection is behind the rows of its residual, and its norm is theirs. */
+TT_TEST (a_projection_reads_the_input_of_its_residual) {
+  tt_front f;
+  tt_front_fault why;
+  TT_CHECK(lay_out(2, image,
+                   "conv 4 3, residual 3 project activate, conv 6 3 stride 2, dropout, "
+                   "conv 8 3, batch_norm",
+                   &f, &why),
+           ==, 1);
+  TT_CHECK(lay_out(2, image,
+                   "conv 4 3, residual 3 project activate, conv 6 3 stride 2, conv 8 3, "
+                   "group_norm 2",
+                   &f, &why),
+           ==, 1);
+  TT_CHECK(f.layers, ==, 6);
+  TT_CHECK(f.layer[4].from, ==, 0);
+  TT_CHECK(f.layer[4].stride[0], ==, 2);
+  TT_CHECK(f.layer[4].size[1], ==, 1);
+  TT_CHECK(f.layer[5].kind == TT_FRONT_group_norm && f.layer[5].groups == 2, ==, 1);
+  TT_CHECK(f.layer[5].skip, ==, 3);
+  TT_CHECK(f.layer[5].activates_sum, ==, 1);
+  TT_CHECK(f.layer[5].activation == TT_ACT_relu, ==, 1);
+  TT_CHECK(f.layer[3].activation == TT_ACT_identity, ==, 1);
+  for (int l = 0; l <= f.layers; l++) TT_CHECK(tt_front_can_cut(&f, l), ==, l < 2 || l == 6);
 }
 
 /* Variance of the weights of a conv: fan_in is channels of a group times kernel (he: 2 / fan_in). */
