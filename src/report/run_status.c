@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 /* A run updates its status every 10 s; a slow file system may delay it. */
-enum { STALE_SECONDS = 120, COLUMNS = 80, INDENT = 12 };
+enum { STALE_SECONDS = 120 };
 
 typedef struct run_summary {
   const char *directory;
@@ -55,19 +55,14 @@ static tt_err read_run(const char *directory, run_summary *o)
 
 void tt_status_line_print(const char *label, const char *format, ...)
 {
+  enum { INDENT = 12 };
   char text[TT_ERR_MESSAGE_SIZE + 256];
-  int column = printf("%-11s", label);
   va_list ap;
   va_start(ap, format);
   vsnprintf(text, sizeof text, format, ap);
   va_end(ap);
-  for (char *word = text; *word; word += strcspn(word, " "), word += strspn(word, " ")) {
-    int length = (int)strcspn(word, " ");
-    if (column > INDENT && column + 1 + length > COLUMNS)
-      column = printf("\n%*s", INDENT - 1, "") - 1;
-    column += printf(" %.*s", length, word);
-  }
-  printf("\n");
+  printf("%-*s", INDENT - 1, label);
+  tt_text_print_words(INDENT, text);
 }
 
 static void print_state(const run_summary *o)
