@@ -171,3 +171,19 @@ tt_err tt_text_set_name(char **text, const char *value)
   if (tt_text_is_utf8(value)) tt_text_make_printable(*text, "");
   return TT_OK;
 }
+
+void tt_text_print_word(int *column, int indent, const char *word, int length)
+{
+  enum { COLUMNS = 80 };
+  if (*column >= indent && *column + 1 + length > COLUMNS)
+    *column = printf("\n%*s", indent - 1, "") - 1;
+  *column += printf(" %.*s", length, word);
+}
+
+void tt_text_print_words(int indent, const char *text)
+{
+  int column = indent - 1;
+  for (const char *word = text; *word; word += strcspn(word, " "), word += strspn(word, " "))
+    tt_text_print_word(&column, indent, word, (int)strcspn(word, " "));
+  printf("\n");
+}

@@ -1,4 +1,5 @@
-/* text.h — copies of texts, UTF-8, suggestions for misspelt words, durations. Local. */
+/* text.h — copies of texts, UTF-8, suggestions for misspelt words, durations, texts in lines.
+ * Local. */
 #ifndef TT_TEXT_H
 #define TT_TEXT_H
 #include "core/base/err.h"
@@ -50,5 +51,12 @@ const char *tt_plural(int64_t count);
 
 /* Seconds as 3:07, 2:03:04, 1-02:03:04, the format of Slurm; "?" if negative. Returns text. */
 const char *tt_duration_text(double seconds, char text[32]);
+
+/* Print a word to standard output behind a blank, or in the next line if this one is full: of 80
+ * columns, the words from column `indent` on.
+ *   column  characters in this line so far, at first indent - 1 */
+void tt_text_print_word(int *column, int indent, const char *word, int length);
+/* Print the words of a text in this way, behind indent - 1 characters, and the end of the line. */
+void tt_text_print_words(int indent, const char *text);
 TT_END_C
 #endif

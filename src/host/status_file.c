@@ -9,6 +9,7 @@
 #include "io/files/owner.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -133,6 +134,8 @@ tt_err tt_status_file_read_local(const char *directory, tt_status_file *out)
   out->age = (int64_t)(time(NULL) - info.st_mtime);
   read_fields(object, out);
   json_decref(object);
+  out->job = out->restart = 0;
+  sscanf(out->status.incarnation, "%" SCNd64 ".%" SCNd64, &out->job, &out->restart);
   if (!*out->status.state) return TT_FAIL(DATA, "%s: not the status file of a run", path);
   return TT_OK;
 }

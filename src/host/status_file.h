@@ -61,11 +61,15 @@ void tt_status_file_report_local(const char *directory, const tt_run_status *s);
 /* Set all fields as keys of an object (tt_json_set). */
 void tt_run_status_to_json(json_t **object, const tt_run_status *s);
 
+/* Seconds. A run updates its status every 10 s; a slow file system may delay it. */
+enum { TT_STATUS_STALE = 120 };
+
 /* A status read from a file; the texts of `status` point into `text`. */
 typedef struct tt_status_file {
   tt_run_status status;
-  int64_t age; /* seconds since it was written */
-  int64_t pid; /* of the process that wrote it, on its host */
+  int64_t age;          /* seconds since it was written */
+  int64_t pid;          /* of the process that wrote it, on its host */
+  int64_t job, restart; /* of Slurm; job 0: none */
   char text[2 * TT_ERR_MESSAGE_SIZE];
 } tt_status_file;
 

@@ -9,22 +9,16 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-/* A run updates its status every 10 s; a slow file system may delay it. */
-enum { STALE_SECONDS = 120, COLUMNS = 80, INDENT = 12 };
 
 typedef struct run_summary {
   const char *directory;
   tt_status_file file;
   int64_t checkpoint_age; /* s; -1 = no checkpoint */
   int results;
-  char job[24];
-  int64_t restart;
 } run_summary;
 
 /* Seconds since a file was written; -1 if there is no file. */
@@ -47,27 +41,19 @@ static tt_err read_run(const char *directory, run_summary *o)
   snprintf(name, sizeof name, "ckpt-g%06" PRId64 ".h5", s->generation);
   o->checkpoint_age = s->generation > 0 ? file_age(directory, name) : -1;
   o->results = file_age(directory, "model.h5") >= 0 && file_age(directory, "results.h5") >= 0;
-  snprintf(o->job, sizeof o->job, "%.*s", (int)strcspn(s->incarnation, "."), s->incarnation);
-  const char *dot = strchr(s->incarnation, '.');
-  o->restart = dot ? strtoll(dot + 1, NULL, 10) : 0;
   return TT_OK;
 }
 
 void tt_status_line_print(const char *label, const char *format, ...)
 {
+  enum { INDENT = 12 };
   char text[TT_ERR_MESSAGE_SIZE + 256];
-  int column = printf("%-11s", label);
   va_list ap;
   va_start(ap, format);
   vsnprintf(text, sizeof text, format, ap);
   va_end(ap);
-  for (char *word = text; *word; word += strcspn(word, " "), word += strspn(word, " ")) {
-    int length = (int)strcspn(word, " ");
-    if (column > INDENT && column + 1 + length > COLUMNS)
-      column = printf("\n%*s", INDENT - 1, "") - 1;
-    column += printf(" %.*s", length, word);
-  }
-  printf("\n");
+  printf("%-*s", INDENT - 1, label);
+  tt_text_print_words(INDENT, text);
 }
 
 static void print_state(const run_summary *o)
@@ -76,13 +62,14 @@ static void print_state(const run_summary *o)
   char text[32], code[40] = "", job[96] = "";
   int running = !strcmp(s->state, "training");
   if (!running) snprintf(code, sizeof code, ", exit code %" PRId64, s->exit_code);
-  if (strcmp(o->job, "0") != 0 && *o->job)
-    snprintf(job, sizeof job, ", Slurm job %s, restart %" PRId64, o->job, o->restart);
+  if (o->file.job)
+    snprintf(job, sizeof job, ", Slurm job %" PRId64 ", restart %" PRId64, o->file.job,
+             o->file.restart);
   tt_status_line_print("state", "%s%s%s", s->state, code, job);
   if (*s->reason) tt_status_line_print("reason", "%s", s->reason);
   tt_status_line_print("updated", "%s, %s ago%s", s->time,
                        tt_duration_text((double)o->file.age, text),
-                       running && o->file.age > STALE_SECONDS
+                       running && o->file.age > TT_STATUS_STALE
                            ? ": not updated since; if the job was killed, run it again to resume"
                            : "");
 }
@@ -159,8 +146,8 @@ static tt_err print_json(const run_summary *o)
 {
   json_t *object = json_object();
   tt_run_status_to_json(&object, &o->file.status);
-  tt_json_set(&object, "job", tt_json_text(o->job));
-  tt_json_set(&object, "restart", json_integer(o->restart));
+  tt_json_set(&object, "job", json_sprintf("%" PRId64, o->file.job));
+  tt_json_set(&object, "restart", json_integer(o->file.restart));
   tt_json_set(&object, "age_seconds", json_integer(o->file.age));
   tt_json_set(&object, "checkpoint_age_seconds", json_integer(o->checkpoint_age));
   tt_json_set(&object, "results", json_integer(o->results));

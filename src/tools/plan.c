@@ -8,7 +8,6 @@
 #include "core/model/load_balance.h"
 #include "core/model/parts.h"
 #include "core/model/row_split.h"
-#include "core/model/state.h"
 #include "src/host/memory_limits.h"
 #include "src/host/resources.h"
 #include "src/tools/plan_campaign.h"
@@ -26,12 +25,6 @@ static void print_bytes(FILE *out, const char *what, double bytes)
 {
   char text[32];
   fprintf(out, "  %-34s %12s\n", what, tt_memory_text(bytes, text));
-}
-
-/* Size of the state of one member in a checkpoint. */
-static double state_bytes(const tt_cohort *c)
-{
-  return (double)tt_state_member_bytes(tt_cohort_state_shape(c));
 }
 
 /* Members of an ensemble in the cohorts of all its networks. */
@@ -63,35 +56,29 @@ static void print_network(const tt_job_plan *p, const tt_cohort *c)
   }
 }
 
-static int team_count(const tt_job_plan *p, int ranks)
-{
-  return tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, p->cfg->run_stages, ranks);
-}
-
 /* From which memory the GPUs of a team send. */
 static void print_exchange(const tt_job_plan *p)
 {
-  tt_exchange exchange = (tt_exchange)p->cfg->run_exchange;
-  const char *where = "host memory";
+  static const char *const where[] = {
+      [TT_EXCHANGE_auto] = "GPU memory where the MPI library says that it takes it (tutti doctor), "
+                           "else host memory",
+      [TT_EXCHANGE_host] = "host memory",
+      [TT_EXCHANGE_device] = "GPU memory, as run.exchange says",
+      [TT_EXCHANGE_nccl] = "GPU memory, by NCCL"};
+  tt_exchange exchange = tt_plan_exchange(p);
+  int cannot = exchange == TT_EXCHANGE_host && p->cfg->run_exchange == TT_EXCHANGE_auto;
   if (!strcmp(p->ops->name, "cpu")) return;
-  if (exchange == TT_EXCHANGE_device) where = "GPU memory, as run.exchange says";
-  if (exchange == TT_EXCHANGE_nccl) where = "GPU memory, by NCCL";
-  if (exchange == TT_EXCHANGE_auto)
-    where = tt_plan_exchanges_on_device(p)
-                ? "GPU memory where the MPI library says that it takes it (tutti doctor), else "
-                  "host memory"
-                : "host memory: the MPI library of this tutti takes no GPU memory";
-  fprintf(p->out, "exchange   %s from %s\n",
+  fprintf(p->out, "exchange   %s from %s%s\n",
           p->cfg->run_stages > 1 ? "gradients, weights and activations" : "gradients and weights",
-          where);
+          where[exchange], cannot ? ": the MPI library of this tutti takes no GPU memory" : "");
 }
 
 static tt_err print_teams(const tt_job_plan *p, int ranks, int teams)
 {
   int64_t first, last;
   int least = ranks / teams, most = (ranks + teams - 1) / teams;
-  TT_TRY(tt_plan_rank_members(p, teams, 0, &first));
-  TT_TRY(tt_plan_rank_members(p, teams, teams - 1, &last));
+  TT_TRY(tt_plan_rank_members(p, ranks, 0, &first));
+  TT_TRY(tt_plan_rank_members(p, ranks, ranks - 1, &last));
   fprintf(p->out, "ranks      %d: %d team%s of %d", ranks, teams, tt_plural(teams), least);
   if (most > least) fprintf(p->out, " or %d", most);
   fprintf(p->out, " ranks, %" PRId64 " member%s in %s", first, tt_plural(first),
@@ -105,7 +92,8 @@ static tt_err print_teams(const tt_job_plan *p, int ranks, int teams)
 static tt_err print_ranks(const tt_job_plan *p, int ranks)
 {
   int64_t first, last;
-  if (team_count(p, ranks) < ranks) return print_teams(p, ranks, team_count(p, ranks));
+  int teams = tt_plan_teams(p, ranks);
+  if (teams < ranks) return print_teams(p, ranks, teams);
   TT_TRY(tt_plan_rank_members(p, ranks, 0, &first));
   TT_TRY(tt_plan_rank_members(p, ranks, ranks - 1, &last));
   if (ranks == 1)
@@ -172,7 +160,7 @@ static tt_err first_members(const tt_job_plan *p, int64_t number, int ranks, tt_
 {
   tt_slice *slice = NULL;
   TT_TRY(TT_ALLOC(slice, p->all.count));
-  tt_err e = tt_load_balance(&p->all, tt_plan_training_rows(p), team_count(p, ranks), 0, slice);
+  tt_err e = tt_load_balance(&p->all, tt_plan_training_rows(p), tt_plan_teams(p, ranks), 0, slice);
   *out = slice[number];
   tt_free(slice);
   return e;
@@ -185,7 +173,7 @@ static tt_err print_cohort_ranks(const tt_job_plan *p, int64_t number, int ranks
   int first = -1, last = -1;
   TT_TRY(TT_ALLOC(slice, p->all.count));
   tt_err e = TT_OK;
-  for (int r = 0, teams = team_count(p, ranks); !e && r < ranks; r++) {
+  for (int r = 0, teams = tt_plan_teams(p, ranks); !e && r < ranks; r++) {
     int team = tt_load_balance_place(ranks, teams, r).team;
     e = tt_load_balance(&p->all, tt_plan_training_rows(p), teams, team, slice);
     if (e || slice[number].count == 0) continue;
@@ -231,42 +219,33 @@ static tt_err print_engine(tt_job_plan *p, int *gpu)
 }
 
 /* Sizes of the files, and floating-point operations. */
-static void print_files_and_compute(const tt_job_plan *p)
+static void print_files_and_compute(const tt_job_plan *p, const tt_plan_time *time)
 {
-  double model = 0.0, members = 0.0, state = 0.0, epoch = 0.0, all = 0.0;
+  double members = 0.0, epoch = 0.0, all = 0.0;
   int64_t longest = 0;
   char name[64];
   for (int64_t i = 0; i < p->all.count; i++) {
     const tt_cohort *c = p->all.at[i];
     double g = (double)c->members, flops = tt_model_flops(&c->model, tt_plan_training_rows(p));
-    model += tt_plan_model_bytes(c);
     members += tt_plan_final_members(c);
-    state += g * state_bytes(c);
     epoch += g * flops;
     all += g * flops * (double)c->max_epochs;
     longest = c->max_epochs > longest ? c->max_epochs : longest;
   }
   fprintf(p->out, "files in %s\n", p->cfg->run_directory);
-  print_bytes(p->out, "model.h5", model);
+  print_bytes(p->out, "model.h5", tt_plan_model_bytes(p));
   print_bytes(p->out, "results.h5", members * 8.0 * (double)longest);
   snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, 1 in progress)",
            p->cfg->checkpoint_keep);
-  print_bytes(p->out, name, state * (double)(p->cfg->checkpoint_keep + 1));
+  print_bytes(p->out, name, time->checkpoint_bytes * (double)(p->cfg->checkpoint_keep + 1));
   fprintf(p->out, "compute    %.3g GFLOP per epoch of all members, at most %.3g in total\n",
           1e-9 * epoch, 1e-9 * all);
-}
-
-static tt_err print_time(const tt_job_plan *p, int ranks)
-{
-  tt_plan_time t;
-  TT_TRY(tt_plan_time_estimate(p, ranks, &t));
-  tt_plan_time_print(&t, p->out);
-  return TT_OK;
 }
 
 static tt_err print_all(tt_job_plan *p, int ranks)
 {
   int gpu = 0;
+  tt_plan_time time;
   char text[TT_REPEATED_TEXT], names[240];
   fprintf(p->out, "data       %s: %" PRId64 " row%s, %" PRId64 " input%s, %" PRId64 " target%s\n",
           p->cfg->data_file, p->shape.rows, tt_plural(p->shape.rows), p->shape.inputs,
@@ -289,8 +268,9 @@ static tt_err print_all(tt_job_plan *p, int ranks)
   TT_TRY(print_cohorts(p, gpu, ranks));
   TT_TRY(print_ranks(p, ranks));
   TT_TRY(print_memory(p, gpu, ranks));
-  print_files_and_compute(p);
-  TT_TRY(print_time(p, ranks));
+  TT_TRY(tt_plan_time_estimate(p, ranks, &time));
+  print_files_and_compute(p, &time);
+  tt_plan_time_print(&time, p->out);
   return p->cfg->campaign ? tt_plan_campaign_print_local(p->cfg, &p->shape, &p->all, p->out)
                           : TT_OK;
 }

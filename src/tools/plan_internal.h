@@ -22,10 +22,12 @@ typedef struct tt_job_plan {
 
 /* Members in model.h5: every snapshot and every head is a member. */
 double tt_plan_final_members(const tt_cohort *c);
-/* Size of a cohort in model.h5. */
-double tt_plan_model_bytes(const tt_cohort *c);
+/* Size of model.h5. */
+double tt_plan_model_bytes(const tt_job_plan *p);
 int64_t tt_plan_training_rows(const tt_job_plan *p);
-/* Number of members on a rank, or of a team. Errors: MEM. */
+/* Teams of ranks; as many as ranks: each trains members of its own. */
+int tt_plan_teams(const tt_job_plan *p, int ranks);
+/* Number of members that a rank trains, alone or with its team. Errors: MEM. */
 tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *members);
 /* The memory of the rank that needs most, and its waves, on a machine with the memory that is left
  * here.
@@ -33,8 +35,10 @@ tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *
  * Errors: MEM. */
 tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, tt_wave_plan *wave,
                       tt_memory_plan *most);
-/* Whether GPUs exchange their own memory; with run.exchange: auto, whether they may. */
-int tt_plan_exchanges_on_device(const tt_job_plan *p);
+/* From which memory the ranks of a team send, as tt_resources_exchange_on_device decides for a run.
+ * But for run.exchange: auto a run asks the MPI library; a plan knows only whether the library may
+ * take GPU memory: then the result is auto. */
+tt_exchange tt_plan_exchange(const tt_job_plan *p);
 /* The GPU memory of a rank of the first team for what it exchanges of a cohort, at most; 0 if it
  * has no team, or none on GPUs, or exchanges host memory. */
 double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int ranks);

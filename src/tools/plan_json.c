@@ -1,7 +1,6 @@
 /* plan_json.c — `tutti plan --json`; see plan_internal.h. */
 #include "src/tools/plan_internal.h"
 
-#include "core/model/load_balance.h"
 #include "src/host/resources.h"
 #include "src/tools/plan_campaign.h"
 #include "src/tools/plan_front.h"
@@ -84,16 +83,12 @@ static json_t *waves_to_json(const tt_wave_plan *wave)
 /* What the GPUs of a team exchange; null without teams or GPUs. */
 static json_t *exchange_to_json(const tt_job_plan *p, int ranks)
 {
-  int teams =
-      tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, p->cfg->run_stages, ranks);
-  tt_exchange exchange = (tt_exchange)p->cfg->run_exchange;
   double bytes = 0.0;
-  if (teams == ranks || !strcmp(p->ops->name, "cpu")) return json_null();
+  if (tt_plan_teams(p, ranks) == ranks || !strcmp(p->ops->name, "cpu")) return json_null();
   for (int64_t i = 0; i < p->all.count; i++)
     bytes += tt_plan_exchange_bytes(p, p->all.at[i], ranks);
-  if (!tt_plan_exchanges_on_device(p)) exchange = TT_EXCHANGE_host;
   json_t *row = json_object();
-  tt_json_set(&row, "from", tt_json_text(tt_choice_exchange[exchange]));
+  tt_json_set(&row, "from", tt_json_text(tt_choice_exchange[tt_plan_exchange(p)]));
   tt_json_set(&row, "gpu_bytes", tt_json_number(bytes));
   return row;
 }
@@ -118,7 +113,6 @@ tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
   tt_memory_plan need;
   tt_wave_plan wave;
   tt_plan_time time;
-  double model = 0.0;
   TT_TRY(tt_plan_time_estimate(p, ranks, &time));
   TT_TRY(tt_resources_engine_local(tt_resources_request(p->cfg).device, &p->ops));
   TT_TRY(tt_plan_memory(p, ranks, NULL, &wave, &need));
@@ -126,10 +120,8 @@ tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
   json_t *campaign = json_null();
   tt_err e = TT_OK;
   if (p->cfg->campaign) e = tt_plan_campaign_to_json_local(p->cfg, &p->shape, &p->all, &campaign);
-  for (int64_t i = 0; i < p->all.count; i++) {
+  for (int64_t i = 0; i < p->all.count; i++)
     json_array_append_new(cohorts, cohort_to_json(p, p->all.at[i], ranks));
-    model += tt_plan_model_bytes(p->all.at[i]);
-  }
   for (int r = 0; !e && r < ranks; r++) {
     int64_t members = 0;
     e = tt_plan_rank_members(p, ranks, r, &members);
@@ -145,7 +137,7 @@ tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
   tt_json_set(&all, "memory_of_rank", memory_to_json(&need));
   tt_json_set(&all, "waves", waves_to_json(&wave));
   tt_json_set(&all, "directory", tt_json_text(p->cfg->run_directory));
-  tt_json_set(&all, "model_bytes", tt_json_number(model));
+  tt_json_set(&all, "model_bytes", tt_json_number(tt_plan_model_bytes(p)));
   tt_json_set(&all, "precision", tt_json_text(tt_choice_precision[p->cfg->run_precision]));
   tt_plan_time_to_json(&time, &all);
   tt_json_set(&all, "campaign", campaign);

@@ -14,9 +14,14 @@ double tt_plan_final_members(const tt_cohort *c)
   return (double)c->members * (double)tt_cohort_expansion(c);
 }
 
-double tt_plan_model_bytes(const tt_cohort *c)
+double tt_plan_model_bytes(const tt_job_plan *p)
 {
-  return tt_plan_final_members(c) * (4.0 * (double)tt_model_of_head(&c->model).params + 32.0);
+  double bytes = 0.0;
+  for (int64_t i = 0; i < p->all.count; i++) {
+    const tt_cohort *c = p->all.at[i];
+    bytes += tt_plan_final_members(c) * (4.0 * (double)tt_model_of_head(&c->model).params + 32.0);
+  }
+  return bytes;
 }
 
 int64_t tt_plan_training_rows(const tt_job_plan *p)
@@ -24,11 +29,17 @@ int64_t tt_plan_training_rows(const tt_job_plan *p)
   return (int64_t)(p->cfg->data_split_train * (double)p->shape.rows);
 }
 
+int tt_plan_teams(const tt_job_plan *p, int ranks)
+{
+  return tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, p->cfg->run_stages, ranks);
+}
+
 tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *members)
 {
   tt_slice *slice = NULL;
+  int teams = tt_plan_teams(p, ranks), team = tt_load_balance_place(ranks, teams, rank).team;
   TT_TRY(TT_ALLOC(slice, p->all.count));
-  tt_err e = tt_load_balance(&p->all, tt_plan_training_rows(p), ranks, rank, slice);
+  tt_err e = tt_load_balance(&p->all, tt_plan_training_rows(p), teams, team, slice);
   *members = 0;
   for (int64_t i = 0; !e && i < p->all.count; i++) *members += slice[i].count;
   tt_free(slice);
@@ -45,24 +56,23 @@ static void find_limits(const tt_config *cfg, double *memory, double *address)
   if (cfg->run_memory > 0.0) *memory = cfg->run_memory;
 }
 
-int tt_plan_exchanges_on_device(const tt_job_plan *p)
+tt_exchange tt_plan_exchange(const tt_job_plan *p)
 {
-  return tt_resources_exchange_on_device((tt_exchange)p->cfg->run_exchange, p->ops,
-                                         tt_comm_may_take_gpu_memory_local());
+  tt_exchange wanted = (tt_exchange)p->cfg->run_exchange;
+  int may = tt_comm_may_take_gpu_memory_local();
+  return tt_resources_exchange_on_device(wanted, p->ops, may) ? wanted : TT_EXCHANGE_host;
 }
 
 /* Ranks of the first team. */
 static int team_ranks(const tt_job_plan *p, int ranks)
 {
-  int teams =
-      tt_load_balance_teams(&p->all, p->cfg->run_ranks_per_member, p->cfg->run_stages, ranks);
-  return tt_load_balance_place(ranks, teams, 0).ranks;
+  return tt_load_balance_place(ranks, tt_plan_teams(p, ranks), 0).ranks;
 }
 
 double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int ranks)
 {
   int stages = p->cfg->run_stages > 1 ? (int)p->cfg->run_stages : 0;
-  if (!tt_plan_exchanges_on_device(p)) return 0.0;
+  if (tt_plan_exchange(p) == TT_EXCHANGE_host) return 0.0;
   return tt_memory_exchange_bytes(c, stages, team_ranks(p, ranks));
 }
 
@@ -87,7 +97,7 @@ tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, t
   context.precision = (tt_precision)p->cfg->run_precision;
   const tt_resources use = {.threads = p->cfg->run_threads > 0 ? (int)p->cfg->run_threads
                                                                : tt_resources_cores_local(),
-                            .device_exchange = gpu && tt_plan_exchanges_on_device(p)};
+                            .device_exchange = gpu && tt_plan_exchange(p) != TT_EXCHANGE_host};
   const tt_memory_job job = {.cfg = p->cfg,
                              .cohorts = &p->all,
                              .shape = &p->shape,

@@ -66,6 +66,7 @@ def check_plan(tutti, keys, *words):
     said = [f"path {p['path'] or 'none'} on {p['gpu']}: {p['why']}" for p in paths]
     assert said == [line for line in lines_with(text, "CUDA path")], (said, text)
     assert (plan["engine"] == "cpu") == (not paths), plan["engine"]
+    assert (plan["exchange"] is None) == (not lines_with(text, "exchange")), (plan["exchange"], text)
     return plan, text
 
 
@@ -79,7 +80,23 @@ def check_cuda(tutti, keys):
         plan, text = check_plan(tutti, keys, "job.yaml", "--set", "run.device=gpu", "--set", "model.hidden=" + hidden)
         paths = plan["cohorts"][0]["cuda_paths"]
         assert len(paths) == 4 and all(p["path"] == path and p["why"] for p in paths), paths
+    check_exchange(tutti, keys)
     print("CUDA paths:", ", ".join(f"{p['path']} on {p['gpu']}" for p in paths))
+
+
+def check_exchange(tutti, keys):
+    """Text and JSON name the same memory, that of run.exchange; auto may be host, as the MPI library is."""
+    words = {"host": "host memory", "device": "GPU memory, as", "nccl": "GPU memory, by NCCL", "auto": "GPU memory where"}
+    for wanted in words:
+        plan, text = check_plan(tutti, keys, "job.yaml", "--ranks", "4", "--set", "run.device=gpu", "--set", "train.parts=4",
+                                "--set", "run.ranks_per_member=2", "--set", f"run.exchange={wanted}")
+        found = plan["exchange"]["from"]
+        assert found == wanted or (wanted, found) == ("auto", "host"), (wanted, found)
+        line, = lines_with(text, "exchange")
+        assert line.startswith("gradients and weights from " + words[found]), (found, line)
+        assert (plan["exchange"]["gpu_bytes"] > 0) == (found != "host"), plan["exchange"]
+        assert plan["members_of_rank"] == [2, 2, 1, 1], plan["members_of_rank"]
+        assert lines_with(text, "ranks") == ["4: 2 teams of 2 ranks, 2 members in the first, 1 in the last"], text
 
 
 def check_campaign(tutti, keys, known):

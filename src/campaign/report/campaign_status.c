@@ -13,12 +13,8 @@
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-/* Training writes its status every 10 s; a slow file system may delay it. */
-enum { STALE_SECONDS = 120 };
 
 typedef struct status_view {
   const char *directory;
@@ -108,9 +104,9 @@ static void print_state(const status_view *v)
            v->process_ended ? ", but its process has ended; run it again to continue" : "",
            v->round, tt_stage_name[v->stage]);
   if (!v->has_status) return;
-  int64_t job = strtoll(s->incarnation, NULL, 10);
-  const char *dot = strchr(s->incarnation, '.');
-  if (job) printf("job         Slurm %" PRId64 ", restart %ld\n", job, dot ? atol(dot + 1) : 0L);
+  if (v->campaign_file.job)
+    printf("job         Slurm %" PRId64 ", restart %" PRId64 "\n", v->campaign_file.job,
+           v->campaign_file.restart);
   if (!v->running && *s->reason) tt_status_line_print("reason", "%s", s->reason);
   printf("%s %s, %s ago\n", v->running ? "since      " : "updated    ", s->time,
          tt_duration_text((double)v->campaign_file.age, text));
@@ -128,7 +124,7 @@ static void print_training(const status_view *v)
   if (strcmp(s->state, "training") != 0) return;
   if (s->rate > 0.0) printf("rate        %.3g member-steps/s\n", s->rate);
   if (s->eta >= 0.0) printf("time left   %s to train this round\n", tt_duration_text(s->eta, text));
-  if (v->training.age > STALE_SECONDS)
+  if (v->training.age > TT_STATUS_STALE)
     printf("            no status update for %s\n",
            tt_duration_text((double)v->training.age, text));
 }

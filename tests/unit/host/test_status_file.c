@@ -43,6 +43,8 @@ TT_TEST (a_status_is_read_as_written) {
   assert_string_equal(f.status.state, "hung");
   assert_string_equal(f.status.reason, "");
   assert_string_equal(f.status.incarnation, "18.2.host.ab");
+  TT_CHECK(f.job, ==, 18);
+  TT_CHECK(f.restart, ==, 2);
 #define X(name) TT_CHECK(f.status.name, ==, s.name);
   TT_RUN_STATUS_INTEGERS(X)
   TT_RUN_STATUS_REALS(X)
