@@ -54,6 +54,8 @@ TT_HD float tt_batch_norm_share(int64_t part, int64_t parts)
   return share;
 }
 
+enum { TT_BATCH_NORM_MOMENTS = 5 }; /* numbers that the CUDA engine keeps of a channel */
+
 /* The rows of a member from which moments are taken, and their share. */
 typedef struct tt_batch_norm_rows {
   int32_t rows;

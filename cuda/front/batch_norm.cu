@@ -6,8 +6,10 @@
 
 #include "core/formulas/layer_norm.h"
 
-/* Moments of a channel, in memory. */
-enum { MEAN, INVERSE_STD, MEAN_CHANGE, VARIANCE_CHANGE, MOMENTS };
+/* Moments of a channel, in memory, and the rows that they are from: other parts of a batch may have
+ * their forward pass before the backward pass of this one. */
+enum { MEAN, INVERSE_STD, MEAN_CHANGE, VARIANCE_CHANGE, ROWS, MOMENTS };
+static_assert((int)MOMENTS == (int)TT_BATCH_NORM_MOMENTS, "layer_norm.h");
 
 static __device__ float *moments_of(const tt_front_layer_args &a, const tt_front_block &b)
 {
@@ -20,7 +22,7 @@ static __device__ int32_t place_of(const tt_front_layer &l, int32_t r, int32_t c
   return (r * l.channels + c) * tt_front_places(l) + p;
 }
 
-/* Mean and variance of the channel over the rows of the batch. */
+/* Mean and variance of the channel over the rows of the batch; 0 and 1 without rows. */
 static __device__ void take_moments(const tt_front_layer_args &a, const tt_front_block &b,
                                     double *sums, float *mean, float *variance)
 {
@@ -37,8 +39,9 @@ static __device__ void take_moments(const tt_front_layer_args &a, const tt_front
       double d = (double)x[place_of(l, r, b.part, p)] - center;
       squares += d * d;
     }
-  *mean = (float)center;
-  *variance = (float)(tt_block_sum(squares, sums) / count);
+  double all = tt_block_sum(squares, sums) / count;
+  *mean = rows ? (float)center : 0.0f;
+  *variance = rows ? (float)all : 1.0f;
 }
 
 /* Normalize the channel, with missing rows. */
@@ -75,10 +78,10 @@ static __global__ void normalize_batch(tt_front_layer_args a)
   float *moments = moments_of(a, b);
   moments[MEAN] = mean;
   moments[INVERSE_STD] = inverse_std;
+  moments[ROWS] = (float)batch.rows;
   moments[MEAN_CHANGE] = batch.running_share * (mean - running[0]);
-  moments[VARIANCE_CHANGE] =
-      tt_batch_norm_variance_change(variance, (int64_t)batch.rows * tt_front_places(l),
-                                    running[l.channels], batch.running_share);
+  moments[VARIANCE_CHANGE] = tt_batch_norm_variance_change(
+      variance, (int64_t)batch.rows * tt_front_places(l), running[l.channels], batch.running_share);
 }
 
 /* With the running moments. */
@@ -100,7 +103,7 @@ static __global__ void normalize_batch_backward(tt_front_layer_args a)
   const float *moments = moments_of(a, b);
   float gain = a.w[b.member * a.w_step + l.weight + b.part], mean = moments[MEAN];
   float inverse_std = moments[INVERSE_STD];
-  int32_t places = tt_front_places(l), rows = a.batch[b.member].rows;
+  int32_t places = tt_front_places(l), rows = (int32_t)moments[ROWS];
   tt_front_share s = tt_front_share_of(places);
   double plain = 0.0, along = 0.0, count = (double)rows * places;
   for (int32_t p = s.position; p < places; p += s.places_step)

@@ -23,8 +23,8 @@ typedef struct tt_cuda_front_arrays {
   float *slope;   /* [members][rows][values] f'(z), if it does not follow from y, or NULL */
   float *mask;    /* [members][rows][channels] factors of dropout, or NULL: 1 */
   float *moments; /* [members][rows][groups][2] of group_norm: mean, 1 / standard deviation;
-                     [members][channels][4] of batch_norm: the same of the batch, and what is added
-                     to the running mean and variance */
+                     [members][channels][TT_BATCH_NORM_MOMENTS] of batch_norm: the same of the
+                     batch, what is added to the running mean and variance, the number of rows */
 } tt_cuda_front_arrays;
 
 /* Pointers to arrays of members are those of the first member of the pass. */

@@ -153,7 +153,7 @@ static __global__ void describe_batches(tt_layer_extras_args a)
   int32_t parts = a.v.batch_parts < rows.batch ? a.v.batch_parts : rows.batch;
   a.batch[p.member].rows = rows.count;
   a.batch[p.member].running_share =
-      tt_batch_norm_share(a.v.batch_parts > 1 ? a.batch_part : 0, parts);
+      rows.count ? tt_batch_norm_share(a.v.batch_parts > 1 ? a.batch_part : 0, parts) : 0.0f;
 }
 
 /* The gradients of gains and shifts from dL/dn: a block has 32 units, its warps take the rows in

@@ -139,7 +139,8 @@ int tt_layered_stores_front_slope(const tt_front_layer *layer)
 int64_t tt_layered_front_moments(const tt_layered_sizes *s, const tt_front_layer *layer)
 {
   if (layer->kind == TT_FRONT_group_norm) return 2 * s->members * s->rows * layer->groups;
-  return layer->kind == TT_FRONT_batch_norm ? 4 * s->members * layer->channels : 0;
+  return layer->kind == TT_FRONT_batch_norm ? TT_BATCH_NORM_MOMENTS * s->members * layer->channels
+                                            : 0;
 }
 
 #define X(name, type, count, what) bytes += (int64_t)sizeof(type) * (count);
