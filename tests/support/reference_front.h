@@ -6,18 +6,22 @@
 enum { REF_FRONT_VALUES = 256 };
 static inline double ref_activation(tt_activation a, double x);
 
+static inline int ref_inside(const tt_front_layer *l, int y, int x)
+{
+  return y >= 0 && y < l->in[0] && x >= 0 && x < l->in[1];
+}
+
 /* Value of channel c at (y, x); 0 outside. */
 static inline double ref_pixel(const tt_front_layer *l, const double *in, int c, int y, int x)
 {
-  if (y < 0 || y >= l->in[0] || x < 0 || x >= l->in[1]) return 0.0;
-  return in[(c * l->in[0] + y) * l->in[1] + x];
+  return ref_inside(l, y, x) ? in[(c * l->in[0] + y) * l->in[1] + x] : 0.0;
 }
 
 static inline double ref_conv(const tt_front_layer *l, const double *w, const double *in, int c,
                               int y, int x)
 {
   int each = l->in_channels / l->groups, first = c / (l->channels / l->groups) * each;
-  double sum = w[l->bias + c];
+  double sum = l->bias < 0 ? 0.0 : w[l->bias + c];
   for (int i = 0; i < each; i++)
     for (int v = 0; v < l->size[0]; v++)
       for (int u = 0; u < l->size[1]; u++)
@@ -32,8 +36,9 @@ static inline double ref_pool(const tt_front_layer *l, const double *in, int c, 
   double most = -INFINITY, sum = 0.0, n = l->size[0] * l->size[1];
   for (int v = 0; v < l->size[0]; v++)
     for (int u = 0; u < l->size[1]; u++) {
-      double pixel = ref_pixel(l, in, c, y * l->stride[0] + v, x * l->stride[1] + u);
-      most = fmax(most, pixel);
+      int row = y * l->stride[0] - l->pad[0] + v, column = x * l->stride[1] - l->pad[1] + u;
+      double pixel = ref_pixel(l, in, c, row, column);
+      if (ref_inside(l, row, column)) most = fmax(most, pixel);
       sum += pixel;
     }
   switch (l->pool) {
@@ -60,20 +65,28 @@ static inline void ref_group_norm(const tt_front_layer *l, const double *w, doub
   }
 }
 
+/* As in predictions, with the running means and variances. */
+static inline double ref_batch_norm(const tt_front_layer *l, const double *w, int c, double x)
+{
+  double mean = w[l->running + c], variance = w[l->running + l->channels + c];
+  return w[l->weight + c] * (x - mean) / sqrt(variance + 1e-5) + w[l->bias + c];
+}
+
+/* The result before the activation. */
 static inline void ref_front_layer(const tt_front_layer *l, const double *w, const double *in,
                                    const double *mask, double *out)
 {
-  int64_t values = tt_front_values(l), place = tt_front_positions(l);
-  for (int i = 0; i < values; i++) {
-    int c = (int)(i / place), y = (int)(i % place) / l->out[1], x = i % l->out[1];
-    out[i] = l->kind == TT_FRONT_conv ? ref_conv(l, w, in, c, y, x)
-             : l->kind == TT_FRONT_group_norm || l->kind == TT_FRONT_dropout
-                 ? in[i]
-                 : ref_pool(l, in, c, y, x);
-    if (mask && l->kind == TT_FRONT_dropout) out[i] *= mask[c];
+  for (int i = 0, place = (int)tt_front_positions(l); i < tt_front_values(l); i++) {
+    int c = i / place, y = i % place / l->out[1], x = i % l->out[1];
+    switch (l->kind) {
+    case TT_FRONT_conv: out[i] = ref_conv(l, w, in, c, y, x); break;
+    case TT_FRONT_group_norm: out[i] = in[i]; break;
+    case TT_FRONT_dropout: out[i] = mask ? in[i] * mask[c] : in[i]; break;
+    case TT_FRONT_batch_norm: out[i] = ref_batch_norm(l, w, c, in[i]); break;
+    default: out[i] = ref_pool(l, in, c, y, x); break;
+    }
   }
   if (l->kind == TT_FRONT_group_norm) ref_group_norm(l, w, out);
-  for (int64_t i = 0; i < values; i++) out[i] = ref_activation(l->activation, out[i]);
 }
 
 /* The features of one row.
@@ -87,10 +100,15 @@ static inline void ref_front(const tt_front *f, const double *w, const double *x
   memcpy(value[0], x, (size_t)inputs * sizeof *x);
   for (int l = 0; l < f->layers; l++) {
     const tt_front_layer *layer = &f->layer[l];
+    const double *skip = layer->skip == TT_FRONT_NO_SKIP ? NULL : value[layer->skip + 1];
+    double *out = value[l + 1];
     TT_CHECK(tt_front_values(layer), <=, (int64_t)REF_FRONT_VALUES);
-    ref_front_layer(layer, w, value[l], mask, value[l + 1]);
-    for (int64_t i = 0; layer->skip != TT_FRONT_NO_SKIP && i < tt_front_values(layer); i++)
-      value[l + 1][i] += value[layer->skip + 1][i];
+    ref_front_layer(layer, w, value[layer->from + 1], mask, out);
+    for (int64_t i = 0; i < tt_front_values(layer); i++) {
+      if (skip && layer->activates_sum) out[i] += skip[i];
+      out[i] = ref_activation(layer->activation, out[i]);
+      if (skip && !layer->activates_sum) out[i] += skip[i];
+    }
     if (mask && layer->kind == TT_FRONT_dropout) mask += layer->channels;
   }
   memcpy(features, value[f->layers], (size_t)f->features * sizeof *features);
