@@ -102,7 +102,7 @@ def train():
                                             "residual 2", "conv 3 3 activation tanh", "conv 5 3"]},
               {"profile": [1, 4], "front": ["basic 4 stride 2 times 2", "residual 2 project", "conv 6 3 stride 2",
                                             "group_norm 1"]},
-              {"image": [1, 2, 2], "front": ["pool mean 2 stride 1 pad 1", "bottleneck 2 8", "residual 1 project activate",
+              {"image": [1, 2, 2], "front": ["batch_norm", "pool mean 2 stride 1 pad 1", "bottleneck 2 8", "residual 1 project activate",
                                              "conv 4 3 stride 2", "group_norm 2"]}]
     for i, front in enumerate(fronts):
         activation = ["silu", "relu", "elu", "tanh", "relu", "silu"][i]
