@@ -2,7 +2,7 @@
 #include "src/tools/plan_front.h"
 
 #include "core/base/text.h"
-#include "core/config/choices.h"
+#include "core/model/model.h"
 
 #include <inttypes.h>
 
