@@ -6,14 +6,13 @@
 
 #include <inttypes.h>
 
-/* The result of layer l; -1: the inputs. */
-static void print_result(const tt_front *f, int l, FILE *out)
+/* Layer l, by its number from 1; -1: the inputs. */
+static void print_source(int l, FILE *out)
 {
-  char text[TT_FRONT_LAYER_TEXT];
   if (l < 0)
     fprintf(out, "the inputs");
   else
-    fprintf(out, "the result of %s", tt_front_layer_text(f, l, text));
+    fprintf(out, "layer %d", l + 1);
 }
 
 /* As PyTorch counts them, without running values. */
@@ -27,16 +26,16 @@ static void print_layer(const tt_front *f, int l, FILE *out)
   char text[TT_FRONT_LAYER_TEXT];
   const tt_front_layer *layer = &f->layer[l];
   int64_t params = count_params(layer);
-  fprintf(out, "           %s", tt_front_layer_text(f, l, text));
+  fprintf(out, "%9d  %s", l + 1, tt_front_layer_text(f, l, text));
   if (params) fprintf(out, ", %" PRId64 " parameter%s", params, tt_plural(params));
   if (layer->projects) fprintf(out, ", projection");
   if (layer->from != l - 1) {
     fprintf(out, " of ");
-    print_result(f, layer->from, out);
+    print_source(layer->from, out);
   }
   if (layer->skip != TT_FRONT_NO_SKIP) {
     fprintf(out, ", plus ");
-    print_result(f, layer->skip, out);
+    print_source(layer->skip, out);
   }
   if (layer->activates_sum) fprintf(out, ", then %s", tt_choice_activation[layer->activation]);
   fputc('\n', out);

@@ -4,7 +4,7 @@
 #include "core/base/json.h"
 #include "core/front/front.h"
 
-/* A line for each layer: its result, parameters without running values, and what it reads or adds
+/* A line for each layer: its number, result, parameters without running values, and what it reads or adds
  * that is not the result of the layer before; nothing without a front. */
 void tt_plan_front_print(const tt_front *f, FILE *out);
 /* A list of the same, one object for each layer. */

@@ -205,13 +205,13 @@ def check_front():
         JOB.replace("{hidden: [4]}", "{profile: [1, 7], front: [pool max 3 stride 2 pad 1, basic 4 stride 2], "
                                      "hidden: [4], activation: silu}"))
     assert """
-           pool max 1 x 4
-           conv 4 x 2, 12 parameters
-           batch_norm 4 x 2, 8 parameters
-           conv 4 x 2, 48 parameters
-           batch_norm 4 x 2, 8 parameters
-           conv 4 x 2, 4 parameters, projection of the result of pool max 1 x 4
-           batch_norm 4 x 2, 8 parameters, projection, plus the result of batch_norm 4 x 2, then silu
+        1  pool max 1 x 4
+        2  conv 4 x 2, 12 parameters
+        3  batch_norm 4 x 2, 8 parameters
+        4  conv 4 x 2, 48 parameters
+        5  batch_norm 4 x 2, 8 parameters
+        6  conv 4 x 2, 4 parameters, projection of layer 1
+        7  batch_norm 4 x 2, 8 parameters, projection, plus layer 5, then silu
 """ in tutti("plan", "front.yaml").out
     plan = json.loads(tutti("plan", "front.yaml", "--json").out)["cohorts"][0]
     assert [layer["parameters"] for layer in plan["front"]] == [0, 12, 8, 48, 8, 4, 8], plan
