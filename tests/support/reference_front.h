@@ -6,15 +6,11 @@
 enum { REF_FRONT_VALUES = 256 };
 static inline double ref_activation(tt_activation a, double x);
 
-static inline int ref_inside(const tt_front_layer *l, int y, int x)
-{
-  return y >= 0 && y < l->in[0] && x >= 0 && x < l->in[1];
-}
-
 /* Value of channel c at (y, x); 0 outside. */
 static inline double ref_pixel(const tt_front_layer *l, const double *in, int c, int y, int x)
 {
-  return ref_inside(l, y, x) ? in[(c * l->in[0] + y) * l->in[1] + x] : 0.0;
+  if (y < 0 || y >= l->in[0] || x < 0 || x >= l->in[1]) return 0.0;
+  return in[(c * l->in[0] + y) * l->in[1] + x];
 }
 
 static inline double ref_conv(const tt_front_layer *l, const double *w, const double *in, int c,
@@ -38,7 +34,7 @@ static inline double ref_pool(const tt_front_layer *l, const double *in, int c, 
     for (int u = 0; u < l->size[1]; u++) {
       int row = y * l->stride[0] - l->pad[0] + v, column = x * l->stride[1] - l->pad[1] + u;
       double pixel = ref_pixel(l, in, c, row, column);
-      if (ref_inside(l, row, column)) most = fmax(most, pixel);
+      if (row >= 0 && row < l->in[0] && column >= 0 && column < l->in[1]) most = fmax(most, pixel);
       sum += pixel;
     }
   switch (l->pool) {
@@ -65,52 +61,73 @@ static inline void ref_group_norm(const tt_front_layer *l, const double *w, doub
   }
 }
 
-/* As in predictions, with the running means and variances. */
-static inline double ref_batch_norm(const tt_front_layer *l, const double *w, int c, double x)
+/* Mean and variance of each channel of each layer over a batch, while `use` is 1 (reference.h);
+ * else batch_norm uses the running ones. */
+enum { REF_CHANNELS = 16 };
+static struct {
+  int use, known[TT_MAX_FRONT]; /* known 0: a layer that keeps its weights */
+  double of[TT_MAX_FRONT][REF_CHANNELS][2];
+} ref_moments;
+
+static inline void ref_batch_norm(const tt_front_layer *l, int layer, const double *w, double *z)
 {
-  double mean = w[l->running + c], variance = w[l->running + l->channels + c];
-  return w[l->weight + c] * (x - mean) / sqrt(variance + 1e-5) + w[l->bias + c];
+  int64_t place = tt_front_positions(l);
+  for (int64_t i = 0; i < tt_front_values(l); i++) {
+    int64_t c = i / place;
+    double mean = w[l->running + c], variance = w[l->running + l->channels + c];
+    if (ref_moments.use && ref_moments.known[layer])
+      mean = ref_moments.of[layer][c][0], variance = ref_moments.of[layer][c][1];
+    z[i] = w[l->weight + c] * (z[i] - mean) / sqrt(variance + 1e-5) + w[l->bias + c];
+  }
 }
 
-/* The result before the activation. */
-static inline void ref_front_layer(const tt_front_layer *l, const double *w, const double *in,
-                                   const double *mask, double *out)
+/* `add` is added to the result, or NULL. */
+static inline void ref_front_layer(const tt_front *f, int layer, const double *w, const double *in,
+                                   const double *mask, const double *add, double *out)
 {
-  for (int i = 0, place = (int)tt_front_positions(l); i < tt_front_values(l); i++) {
-    int c = i / place, y = i % place / l->out[1], x = i % l->out[1];
-    switch (l->kind) {
-    case TT_FRONT_conv: out[i] = ref_conv(l, w, in, c, y, x); break;
-    case TT_FRONT_group_norm: out[i] = in[i]; break;
-    case TT_FRONT_dropout: out[i] = mask ? in[i] * mask[c] : in[i]; break;
-    case TT_FRONT_batch_norm: out[i] = ref_batch_norm(l, w, c, in[i]); break;
-    default: out[i] = ref_pool(l, in, c, y, x); break;
-    }
+  const tt_front_layer *l = &f->layer[layer];
+  int64_t values = tt_front_values(l), place = tt_front_positions(l);
+  for (int i = 0; i < values; i++) {
+    int c = (int)(i / place), y = (int)(i % place) / l->out[1], x = i % l->out[1];
+    out[i] = l->kind == TT_FRONT_conv ? ref_conv(l, w, in, c, y, x)
+             : l->kind == TT_FRONT_pool || l->kind == TT_FRONT_global_mean
+                 ? ref_pool(l, in, c, y, x)
+                 : in[i];
+    if (mask && l->kind == TT_FRONT_dropout) out[i] *= mask[c];
   }
   if (l->kind == TT_FRONT_group_norm) ref_group_norm(l, w, out);
+  if (l->kind == TT_FRONT_batch_norm) ref_batch_norm(l, layer, w, out);
+  for (int64_t i = 0; i < values; i++) {
+    if (add && l->activates_sum) out[i] += add[i];
+    out[i] = ref_activation(l->activation, out[i]);
+    if (add && !l->activates_sum) out[i] += add[i];
+  }
 }
 
-/* The features of one row.
+/* value[1 + l]: the result of layer l for one row, of the first `layers` layers; value[0]: x.
  *   mask  factors of the channels that may be dropped, or NULL */
-static inline void ref_front(const tt_front *f, const double *w, const double *x,
-                             const double *mask, double *features)
+static inline void ref_front_values(const tt_front *f, const double *w, const double *x,
+                                    const double *mask, int layers,
+                                    double (*value)[REF_FRONT_VALUES])
 {
-  double value[1 + TT_MAX_FRONT][REF_FRONT_VALUES];
   int64_t inputs = (int64_t)f->channels * f->size[0] * f->size[1];
   TT_CHECK(inputs, <=, (int64_t)REF_FRONT_VALUES);
   memcpy(value[0], x, (size_t)inputs * sizeof *x);
-  for (int l = 0; l < f->layers; l++) {
+  for (int l = 0; l < layers; l++) {
     const tt_front_layer *layer = &f->layer[l];
-    const double *skip = layer->skip == TT_FRONT_NO_SKIP ? NULL : value[layer->skip + 1];
-    double *out = value[l + 1];
     TT_CHECK(tt_front_values(layer), <=, (int64_t)REF_FRONT_VALUES);
-    ref_front_layer(layer, w, value[layer->from + 1], mask, out);
-    for (int64_t i = 0; i < tt_front_values(layer); i++) {
-      if (skip && layer->activates_sum) out[i] += skip[i];
-      out[i] = ref_activation(layer->activation, out[i]);
-      if (skip && !layer->activates_sum) out[i] += skip[i];
-    }
+    ref_front_layer(f, l, w, value[layer->from + 1], mask,
+                    layer->skip == TT_FRONT_NO_SKIP ? NULL : value[layer->skip + 1], value[l + 1]);
     if (mask && layer->kind == TT_FRONT_dropout) mask += layer->channels;
   }
+}
+
+/* The features of one row. */
+static inline void ref_front(const tt_front *f, const double *w, const double *x,
+                             const double *mask, double *features)
+{
+  static double value[1 + TT_MAX_FRONT][REF_FRONT_VALUES];
+  ref_front_values(f, w, x, mask, f->layers, value);
   memcpy(features, value[f->layers], (size_t)f->features * sizeof *features);
 }
 #endif
