@@ -141,6 +141,11 @@ tt_slice tt_model_layer_params(const tt_model *m, int l)
   return (tt_slice){layer->weight, layer->out * (layer->in + 1) + norm};
 }
 
+int64_t tt_model_trained_params(const tt_model *m)
+{
+  return m->params - tt_front_all_running(&m->front);
+}
+
 float tt_model_rate(const tt_model *m, int l) { return m->rates ? m->rate[l] : 1.0f; }
 
 int tt_model_frozen(const tt_model *m)
@@ -181,9 +186,10 @@ tt_slice tt_model_same_rate(const tt_model *m, int64_t p, int64_t end, float *ra
 
 tt_activation tt_model_activation(const tt_model *m)
 {
+  if (m->layers > 1) return m->layer[0].activation;
   for (int l = 0; l < m->front.layers; l++)
     if (m->front.layer[l].activation != TT_ACT_identity) return m->front.layer[l].activation;
-  return m->layers > 1 ? m->layer[0].activation : TT_ACT_identity;
+  return TT_ACT_identity;
 }
 
 const char *tt_model_widths(const tt_model *m, char text[TT_MODEL_WIDTHS_TEXT])

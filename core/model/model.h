@@ -74,6 +74,8 @@ tt_err tt_model_set_rates(int64_t freeze, const double *rate, int64_t count, tt_
 
 /* Parameters of layer l. */
 tt_slice tt_model_layer_params(const tt_model *m, int l);
+/* Number of parameters without running values, as PyTorch counts them. */
+int64_t tt_model_trained_params(const tt_model *m);
 
 /* Factor on the learning rate of layer l; number of first layers that keep their weights. */
 float tt_model_rate(const tt_model *m, int l);
@@ -87,7 +89,8 @@ tt_slice tt_model_same_use(const tt_model *m, int64_t p, int64_t end, int *runni
  * is -1 for running values, which no optimizer changes. */
 tt_slice tt_model_same_rate(const tt_model *m, int64_t p, int64_t end, float *rate);
 
-/* The activation of the hidden layers and of the front; identity if there are none. */
+/* The activation of the hidden layers; without them, the first one of the front; identity if there
+ * are none. */
 tt_activation tt_model_activation(const tt_model *m);
 
 /* Inputs, features of a front, outputs of each layer: "8-64-64-1", "64-front-128-32-10". Returns

@@ -6,7 +6,8 @@
 #include <inttypes.h>
 
 enum {
-  ARRAYS = 3,           /* the inputs of a layer, its result, and the begin of a residual */
+  ARRAYS = 3, /* the input of a layer, its result, and one that a residual still needs: its
+                           input, or in its projection the output of its rows */
   MOST_VALUES = 1 << 17 /* of these arrays: 1 MiB */
 };
 
@@ -53,25 +54,39 @@ static int uses(const tt_export_model *x, tt_front_kind kind, tt_pooling pool)
   return 0;
 }
 
+/* As tt_front_position_read. */
+static void put_position(FILE *file)
+{
+  fputs("/* The position of the input that position `output` of the output reads by position `tap` "
+        "of\n"
+        " * the window; -1: outside of the input. */\n"
+        "static int position(const layer *l, int output, int tap)\n{\n"
+        "  int y = output / l->width * l->stride[0] - l->pad[0] + tap / l->size[1] * "
+        "l->dilation[0];\n"
+        "  int x = output % l->width * l->stride[1] - l->pad[1] + tap % l->size[1] * "
+        "l->dilation[1];\n"
+        "  if (y < 0 || y >= l->in_height || x < 0 || x >= l->in_width) return -1;\n"
+        "  return y * l->in_width + x;\n}\n\n",
+        file);
+}
+
 static void put_convolve(FILE *file)
 {
-  fputs("/* Convolution: w has [channels][inputs of a group][height][width]. */\n"
-        "static void convolve(const layer *l, const float *w, const float *b, const double *x,\n"
-        "                     double *z)\n{\n"
-        "  int in = l->in_channels / l->groups, out = l->channels / l->groups;\n"
-        "  for (int i = 0; i < l->channels * l->height * l->width; i++) {\n"
-        "    int c = i / (l->height * l->width), y = i / l->width % l->height, taps = "
-        "l->size[0] * l->size[1];\n"
-        "    z[i] = (double)b[c];\n"
-        "    for (int k = 0; k < in * taps; k++) {\n"
-        "      int row = y * l->stride[0] - l->pad[0] + k % taps / l->size[1] * l->dilation[0];\n"
-        "      int at = i % l->width * l->stride[1] - l->pad[1] + k % l->size[1] * "
-        "l->dilation[1];\n"
-        "      if (row < 0 || row >= l->in_height || at < 0 || at >= l->in_width) continue;\n"
-        "      z[i] += (double)w[c * in * taps + k] *\n"
-        "              x[((c / out * in + k / taps) * l->in_height + row) * l->in_width + at];\n"
-        "    }\n  }\n}\n\n",
-        file);
+  fputs(
+      "/* Convolution: w has [channels][inputs of a group][height][width]; b may be null. */\n"
+      "static void convolve(const layer *l, const float *w, const float *b, const double *x,\n"
+      "                     double *z)\n{\n"
+      "  int in = l->in_channels / l->groups, out = l->channels / l->groups;\n"
+      "  int each = l->height * l->width, taps = l->size[0] * l->size[1];\n"
+      "  for (int i = 0; i < l->channels * each; i++) {\n"
+      "    int c = i / each;\n"
+      "    z[i] = b ? (double)b[c] : 0.0;\n"
+      "    for (int k = 0; k < in * taps; k++) {\n"
+      "      int at = position(l, i % each, k % taps), channel = c / out * in + k / taps;\n"
+      "      if (at < 0) continue;\n"
+      "      z[i] += (double)w[c * in * taps + k] * x[channel * l->in_height * l->in_width + at];\n"
+      "    }\n  }\n}\n\n",
+      file);
 }
 
 static void put_group_norm(FILE *file)
@@ -92,20 +107,35 @@ static void put_group_norm(FILE *file)
           (double)TT_LAYER_NORM_EPSILON);
 }
 
+static void put_batch_norm(FILE *file)
+{
+  fprintf(
+      file,
+      "/* With the means of the channels, then their variances. */\n"
+      "static void batch_norm(const layer *l, const float *gain, const float *shift,\n"
+      "                       const float *running, const double *x, double *z)\n{\n"
+      "  int each = l->height * l->width;\n"
+      "  for (int i = 0; i < l->channels * each; i++) {\n"
+      "    int c = i / each;\n"
+      "    double mean = (double)running[c], variance = (double)running[l->channels + c];\n"
+      "    z[i] = (double)gain[c] * (x[i] - mean) / sqrt(variance + %.16e) + (double)shift[c];\n"
+      "  }\n}\n\n",
+      (double)TT_LAYER_NORM_EPSILON);
+}
+
 static void put_pool(tt_pooling pooling, FILE *file)
 {
   fprintf(file,
           "static void pool_%s(const layer *l, const double *in, double *z)\n{\n"
-          "  int taps = l->size[0] * l->size[1];\n"
+          "  int each = l->height * l->width, taps = l->size[0] * l->size[1];\n"
           "  double share = 1.0 / taps;\n"
           "  (void)share;\n"
-          "  for (int i = 0; i < l->channels * l->height * l->width; i++) {\n"
-          "    int c = i / (l->height * l->width), y = i / l->width %% l->height;\n"
+          "  for (int i = 0; i < l->channels * each; i++) {\n"
           "    double s = (double)(%s);\n"
           "    for (int k = 0; k < taps; k++) {\n"
-          "      int row = y * l->stride[0] + k / l->size[1];\n"
-          "      int at = i %% l->width * l->stride[1] + k %% l->size[1];\n"
-          "      double x = in[(c * l->in_height + row) * l->in_width + at];\n"
+          "      int at = position(l, i %% each, k);\n"
+          "      if (at < 0) continue;\n"
+          "      double x = in[i / each * l->in_height * l->in_width + at];\n"
           "      s = %s;\n"
           "    }\n"
           "    z[i] = %s;\n"
@@ -132,11 +162,8 @@ static void put_layer(const tt_front_layer *l, FILE *file)
   fprintf(file, " .groups = %" PRId32 "},\n", l->groups);
 }
 
-void tt_export_c_front_functions(const tt_export_model *x, FILE *file)
+static void put_shapes(const tt_export_model *x, FILE *file)
 {
-  int any = 0;
-  for (int64_t i = 0; i < x->networks; i++) any |= x->network[i].m->model.front.layers > 0;
-  if (!any) return;
   fputs("/* A layer of a network for images; pairs are height, width. Values are "
         "[channels][height][width]. */\n"
         "typedef struct layer {\n"
@@ -151,39 +178,62 @@ void tt_export_c_front_functions(const tt_export_model *x, FILE *file)
     fputs("};\n", file);
   }
   fputc('\n', file);
-  if (uses(x, TT_FRONT_conv, TT_POOLING_COUNT)) put_convolve(file);
+}
+
+void tt_export_c_front_functions(const tt_export_model *x, FILE *file)
+{
+  int any = 0, conv = uses(x, TT_FRONT_conv, TT_POOLING_COUNT), windows = conv;
+  for (int64_t i = 0; i < x->networks; i++) any |= x->network[i].m->model.front.layers > 0;
+  if (!any) return;
+  for (int pooling = 0; pooling < TT_POOLING_COUNT; pooling++)
+    windows |= uses(x, TT_FRONT_pool, (tt_pooling)pooling);
+  put_shapes(x, file);
+  if (windows) put_position(file);
+  if (conv) put_convolve(file);
   if (uses(x, TT_FRONT_group_norm, TT_POOLING_COUNT)) put_group_norm(file);
+  if (uses(x, TT_FRONT_batch_norm, TT_POOLING_COUNT)) put_batch_norm(file);
   for (int pooling = 0; pooling < TT_POOLING_COUNT; pooling++)
     if (uses(x, TT_FRONT_pool, (tt_pooling)pooling)) put_pool((tt_pooling)pooling, file);
 }
 
-/* An array for a result: neither that of the inputs of the layer nor the one that is kept for the
- * end of a residual. -1: the inputs of the network. */
-static int free_array(int in, int kept)
+/* The first array without a result that layer l or a later one reads or adds.
+ *   array  of the result of each layer before l */
+static int free_array(const tt_front *f, int l, const int *array)
 {
-  int array = 0;
-  while (array == in || array == kept) array++;
-  return array;
+  int needed[ARRAYS] = {0}, first = 0;
+  for (int e = l; e < f->layers; e++) {
+    const int result[] = {f->layer[e].from, f->layer[e].skip};
+    for (int i = 0; i < 2; i++)
+      if (result[i] >= 0 && result[i] < l) needed[array[result[i]]] = 1;
+  }
+  while (needed[first]) first++;
+  return first;
 }
 
-static void name_array(int array, char name[TT_EXPORT_C_NAME])
+/* The array of the result of a layer; -1: the inputs of the network. */
+static void name_result(int layer, const int *array, char name[TT_EXPORT_C_NAME])
 {
-  if (array < 0)
+  if (layer < 0)
     snprintf(name, TT_EXPORT_C_NAME, "x");
   else
-    snprintf(name, TT_EXPORT_C_NAME, "f%d", array);
+    snprintf(name, TT_EXPORT_C_NAME, "f%d", array[layer]);
 }
 
 static void put_call(const tt_front_layer *l, int64_t cohort, int number, const char *in,
                      const char *z, FILE *file)
 {
-  char shape[64];
+  char shape[64], bias[32] = "0";
   snprintf(shape, sizeof shape, "&front%" PRId64 "[%d]", cohort, number);
+  if (l->bias >= 0) snprintf(bias, sizeof bias, "w + %" PRId64, l->bias);
   switch (l->kind) {
   case TT_FRONT_conv:
   case TT_FRONT_group_norm:
-    fprintf(file, "  %s(%s, w + %" PRId64 ", w + %" PRId64 ", %s, %s);\n",
-            l->kind == TT_FRONT_conv ? "convolve" : "group_norm", shape, l->weight, l->bias, in, z);
+    fprintf(file, "  %s(%s, w + %" PRId64 ", %s, %s, %s);\n",
+            l->kind == TT_FRONT_conv ? "convolve" : "group_norm", shape, l->weight, bias, in, z);
+    return;
+  case TT_FRONT_batch_norm:
+    fprintf(file, "  batch_norm(%s, w + %" PRId64 ", %s, w + %" PRId64 ", %s, %s);\n", shape,
+            l->weight, bias, l->running, in, z);
     return;
   case TT_FRONT_pool:
   case TT_FRONT_global_mean:
@@ -195,39 +245,39 @@ static void put_call(const tt_front_layer *l, int64_t cohort, int number, const 
   }
 }
 
-/* The layer whose result is added to that of layer l or of a later one, and which is before l;
- * TT_FRONT_NO_SKIP: none. */
-static int residual_around(const tt_front *f, int l)
+static void put_activation(const tt_front_layer *l, const char *z, FILE *file)
 {
-  for (int e = l; e < f->layers; e++)
-    if (f->layer[e].skip != TT_FRONT_NO_SKIP && f->layer[e].skip < l) return f->layer[e].skip;
-  return TT_FRONT_NO_SKIP;
+  if (l->activation == TT_ACT_identity) return;
+  fprintf(file, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] = act_%s(%s[i]);\n",
+          tt_front_values(l), z, tt_choice_activation[l->activation], z);
+}
+
+static void put_addition(const tt_front_layer *l, const char *z, const char *skip, FILE *file)
+{
+  if (l->skip == TT_FRONT_NO_SKIP) return;
+  fprintf(file, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] += %s[i];\n", tt_front_values(l), z,
+          skip);
 }
 
 void tt_export_c_front(const tt_front *f, int64_t cohort, char features[TT_EXPORT_C_NAME],
                        FILE *file)
 {
-  int array[1 + TT_MAX_FRONT] = {-1}; /* of the inputs, then of each result */
+  int array[TT_MAX_FRONT]; /* of each result */
   char in[TT_EXPORT_C_NAME], skip[TT_EXPORT_C_NAME];
-  name_array(-1, features);
+  name_result(-1, array, features);
   if (!f->layers) return;
   fprintf(file, "  double f0[%" PRId64 "], f1[%" PRId64 "], f2[%" PRId64 "];\n", most_values(f),
           most_values(f), most_values(f));
   for (int l = 0; l < f->layers; l++) {
     const tt_front_layer *layer = &f->layer[l];
-    int around = residual_around(f, l);
-    int64_t values = tt_front_values(layer);
-    array[l + 1] = free_array(array[l], around == TT_FRONT_NO_SKIP ? -1 : array[around + 1]);
-    name_array(array[l], in);
-    name_array(array[l + 1], features);
+    array[l] = free_array(f, l, array);
+    name_result(layer->from, array, in);
+    name_result(layer->skip, array, skip);
+    name_result(l, array, features);
     put_call(layer, cohort, l, in, features, file);
-    if (layer->activation != TT_ACT_identity)
-      fprintf(file, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] = act_%s(%s[i]);\n", values,
-              features, tt_choice_activation[layer->activation], features);
-    if (layer->skip == TT_FRONT_NO_SKIP) continue;
-    name_array(array[layer->skip + 1], skip);
-    fprintf(file, "  for (int i = 0; i < %" PRId64 "; i++) %s[i] += %s[i];\n", values, features,
-            skip);
+    if (layer->activates_sum) put_addition(layer, features, skip, file);
+    put_activation(layer, features, file);
+    if (!layer->activates_sum) put_addition(layer, features, skip, file);
   }
   fputs("  (void)f1, (void)f2;\n", file);
 }

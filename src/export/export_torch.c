@@ -17,6 +17,19 @@ static int program_has(const char *name)
   return strstr(tt_torch_module, row) != NULL;
 }
 
+static tt_err check_front(const tt_export_model *x, const tt_front *f)
+{
+  for (int l = 0; l < f->layers; l++) {
+    const char *kind = tt_front_words[f->layer[l].kind];
+    const char *pool = tt_pooling_name[f->layer[l].pool];
+    const char *activation = tt_choice_activation[f->layer[l].activation];
+    if (!program_has(kind)) return TT_EXPORT_REFUSE(x, "PyTorch", "layer", kind);
+    if (!program_has(pool)) return TT_EXPORT_REFUSE(x, "PyTorch", "pool", pool);
+    if (!program_has(activation)) return TT_EXPORT_REFUSE(x, "PyTorch", "activation", activation);
+  }
+  return TT_OK;
+}
+
 static tt_err check(const tt_export_model *x)
 {
   if (tt_export_parameters(x) > most_parameters)
@@ -34,12 +47,7 @@ static tt_err check(const tt_export_model *x)
       const char *transform = tt_export_transform_name(x->network[i].undo[c]);
       if (!program_has(transform)) return TT_EXPORT_REFUSE(x, "PyTorch", "transform", transform);
     }
-    for (int l = 0; l < m->front.layers; l++) {
-      const char *kind = tt_front_words[m->front.layer[l].kind];
-      const char *pool = tt_pooling_name[m->front.layer[l].pool];
-      if (!program_has(kind)) return TT_EXPORT_REFUSE(x, "PyTorch", "layer", kind);
-      if (!program_has(pool)) return TT_EXPORT_REFUSE(x, "PyTorch", "pool", pool);
-    }
+    TT_TRY(check_front(x, &m->front));
   }
   for (int64_t i = 0; i < x->inputs; i++) {
     const char *transform = tt_export_transform_name(tt_export_transform(x, i));

@@ -45,10 +45,19 @@ static int list_inputs(const tt_front_layer *l, int by_tap, const int32_t *tripl
   return taps < each * window;
 }
 
-/* [..][channels][inputs of all windows], with zeros for what lies outside. */
-static tt_err windows(tt_onnx *g, const tt_front_layer *l, int by_tap, value x, value *out)
+/* One more element of the last axis. */
+static value append(tt_onnx *g, value x, double element)
 {
   static const int64_t one_more[] = {0, 0, 0, 0, 0, 0, 0, 1};
+  const value in[] = {x, integers(g, 8, one_more), scalar(g, element)};
+  return tt_onnx_node(g, "Pad", 3, in, 1, none);
+}
+
+/* [..][channels][inputs of all windows].
+ *   outside  what a window reads outside of the inputs */
+static tt_err windows(tt_onnx *g, const tt_front_layer *l, int by_tap, double outside, value x,
+                      value *out)
+{
   int64_t taps = tt_front_list_taps(l, NULL, NULL, NULL);
   int64_t n = tt_front_positions(l) * l->size[0] * l->size[1], *index = NULL;
   int32_t *triple = NULL;
@@ -56,12 +65,20 @@ static tt_err windows(tt_onnx *g, const tt_front_layer *l, int by_tap, value x, 
   if (!e) e = TT_ALLOC(index, n);
   if (!e) {
     (void)tt_front_list_taps(l, triple, triple + taps, triple + 2 * taps);
-    if (list_inputs(l, by_tap, triple, taps, index)) x = op2(g, "Pad", x, integers(g, 8, one_more));
+    if (list_inputs(l, by_tap, triple, taps, index)) x = append(g, x, outside);
     *out = gather_last(g, x, n, index);
   }
   tt_free(triple);
   tt_free(index);
   return e;
+}
+
+/* Parameters of the channels of a layer, from `offset` on. */
+static value of_channels(tt_onnx *g, const tt_export_cohort *k, const tt_front_layer *l,
+                         int64_t offset)
+{
+  const int64_t axis[] = {k->members, 1, l->channels, 1};
+  return tt_onnx_weights(g, k, offset, 4, axis);
 }
 
 static tt_err convolve(tt_onnx *g, const tt_export_cohort *k, const tt_front_layer *l,
@@ -70,12 +87,11 @@ static tt_err convolve(tt_onnx *g, const tt_export_cohort *k, const tt_front_lay
   int64_t fan_in = tt_front_fan_in(l), outputs = l->channels / l->groups;
   const int64_t rows[] = {l->groups, fan_in, tt_front_positions(l)};
   const int64_t weights[] = {k->members, 1, l->groups, outputs, fan_in};
-  const int64_t bias[] = {k->members, 1, l->channels, 1};
-  TT_TRY(windows(g, l, 1, x, &x));
+  TT_TRY(windows(g, l, 1, 0.0, x, &x));
   x = shaped(g, x, members, 3, rows);
   x = op2(g, "MatMul", tt_onnx_weights(g, k, l->weight, 5, weights), x);
-  x = planes(g, x, k->members, l);
-  *out = op2(g, "Add", x, tt_onnx_weights(g, k, l->bias, 4, bias));
+  *out = planes(g, x, k->members, l);
+  if (l->bias >= 0) *out = op2(g, "Add", *out, of_channels(g, k, l, l->bias));
   return TT_OK;
 }
 
@@ -86,37 +102,67 @@ static tt_err pool(tt_onnx *g, const tt_export_model *m, const tt_front_layer *l
       [TT_POOLING_max] = "ReduceMax", [TT_POOLING_mean] = "ReduceMean"};
   const int64_t axis[] = {l->channels, tt_front_positions(l), (int64_t)l->size[0] * l->size[1]};
   if (!operator[l->pool]) return TT_EXPORT_REFUSE(m, "ONNX", "pool", tt_pooling_name[l->pool]);
-  TT_TRY(windows(g, l, 0, x, &x));
+  TT_TRY(windows(g, l, 0, tt_pooling_start_f64(l->pool), x, &x));
   x = shaped(g, x, members, 3, axis);
   *out = planes(g, reduce(g, operator[l->pool], x), members, l);
   return TT_OK;
+}
+
+/* x / sqrt(variance + epsilon), by gain and shift of the channels. */
+static value scale_and_shift(tt_onnx *g, const tt_export_cohort *k, const tt_front_layer *l,
+                             int64_t members, value x, value variance)
+{
+  value std = op1(g, "Sqrt", plus(g, (double)TT_LAYER_NORM_EPSILON, variance));
+  x = planes(g, op2(g, "Div", x, std), members, l);
+  x = op2(g, "Mul", x, of_channels(g, k, l, l->weight));
+  return op2(g, "Add", x, of_channels(g, k, l, l->bias));
 }
 
 static value normalize(tt_onnx *g, const tt_export_cohort *k, const tt_front_layer *l,
                        int64_t members, value x)
 {
   const int64_t axis[] = {l->groups, tt_front_values(l) / l->groups};
-  const int64_t channels[] = {k->members, 1, l->channels, 1};
   value z = shaped(g, x, members, 2, axis);
   value d = op2(g, "Sub", z, reduce(g, "ReduceMean", z));
   value variance = reduce(g, "ReduceMean", op2(g, "Mul", d, d));
-  value std = op1(g, "Sqrt", plus(g, (double)TT_LAYER_NORM_EPSILON, variance));
-  z = planes(g, op2(g, "Div", d, std), members, l);
-  z = op2(g, "Mul", z, tt_onnx_weights(g, k, l->weight, 4, channels));
-  return op2(g, "Add", z, tt_onnx_weights(g, k, l->bias, 4, channels));
+  return scale_and_shift(g, k, l, members, d, variance);
 }
 
-static tt_err add_layer(tt_onnx *g, const tt_export_model *m, const tt_export_cohort *k,
-                        const tt_front_layer *l, int64_t members, value x, value *out)
+static value normalize_channels(tt_onnx *g, const tt_export_cohort *k, const tt_front_layer *l,
+                                value x)
 {
+  value mean = of_channels(g, k, l, l->running);
+  value variance = of_channels(g, k, l, l->running + l->channels);
+  return scale_and_shift(g, k, l, k->members, op2(g, "Sub", x, mean), variance);
+}
+
+/* A layer without its activation and addition.
+ *   members  size of the first axis of x */
+static tt_err apply(tt_onnx *g, const tt_export_model *m, const tt_export_cohort *k,
+                    const tt_front_layer *l, int64_t members, value x, value *out)
+{
+  *out = x;
   switch (l->kind) {
-  case TT_FRONT_conv: TT_TRY(convolve(g, k, l, members, x, out)); break;
-  case TT_FRONT_group_norm: *out = normalize(g, k, l, members, x); break;
+  case TT_FRONT_conv: return convolve(g, k, l, members, x, out);
+  case TT_FRONT_group_norm: *out = normalize(g, k, l, members, x); return TT_OK;
+  case TT_FRONT_batch_norm: *out = normalize_channels(g, k, l, x); return TT_OK;
   case TT_FRONT_pool:
-  case TT_FRONT_global_mean: TT_TRY(pool(g, m, l, members, x, out)); break;
-  default: *out = x; break; /* dropout */
+  case TT_FRONT_global_mean: return pool(g, m, l, members, x, out);
+  default: return TT_OK; /* dropout */
   }
-  return tt_onnx_activate(g, m, l->activation, out);
+}
+
+static void add_skip(tt_onnx *g, const tt_front_layer *l, const value *result, value *v)
+{
+  if (l->skip != TT_FRONT_NO_SKIP) *v = op2(g, "Add", *v, result[l->skip + 1]);
+}
+
+/* Size of the first axis of the result of a layer; -1: of the inputs. */
+static int64_t members_of(const tt_export_cohort *k, int layer)
+{
+  for (int l = 0; l <= layer; l++)
+    if (k->m->model.front.layer[l].weight >= 0) return k->members;
+  return 1;
 }
 
 tt_err tt_onnx_front(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k, value in,
@@ -124,19 +170,19 @@ tt_err tt_onnx_front(tt_onnx *g, const tt_export_model *x, const tt_export_cohor
 {
   const tt_front *f = &k->m->model.front;
   const int64_t inputs[] = {f->channels, (int64_t)f->size[0] * f->size[1]};
-  int64_t members = 1;
   value *result = NULL; /* [1 + layers] the inputs, then of each layer */
   TT_TRY(TT_ALLOC(result, 1 + f->layers));
-  result[0] = shaped(g, in, members, 2, inputs);
+  result[0] = shaped(g, in, 1, 2, inputs);
   tt_err e = TT_OK;
   for (int l = 0; !e && l < f->layers; l++) {
     const tt_front_layer *layer = &f->layer[l];
-    e = add_layer(g, x, k, layer, members, result[l], &result[l + 1]);
-    if (layer->weight >= 0) members = k->members;
-    if (!e && layer->skip != TT_FRONT_NO_SKIP)
-      result[l + 1] = op2(g, "Add", result[l + 1], result[layer->skip + 1]);
+    value *y = &result[l + 1];
+    e = apply(g, x, k, layer, members_of(k, layer->from), result[layer->from + 1], y);
+    if (layer->activates_sum) add_skip(g, layer, result, y);
+    if (!e) e = tt_onnx_activate(g, x, layer->activation, y);
+    if (!layer->activates_sum) add_skip(g, layer, result, y);
   }
-  *out = shaped(g, result[f->layers], members, 1, &f->features);
+  *out = shaped(g, result[f->layers], members_of(k, f->layers - 1), 1, &f->features);
   tt_free(result);
   return e;
 }

@@ -81,7 +81,9 @@ OUTPUT = {"mean": lambda o, floor: (o, torch.zeros_like(o)), "mean_variance": me
 POOL = {"max": F.max_pool2d, "mean": F.avg_pool2d}
 FRONT = {"conv": lambda l, h: F.conv2d(h, l.weight, l.bias, l.stride, l.pad, l.dilation, l.groups),
          "group_norm": lambda l, h: F.group_norm(h, l.groups, l.weight, l.bias, LAYER_NORM_EPSILON),
-         "pool": lambda l, h: POOL[l.pool](h, l.size, l.stride), "dropout": lambda l, h: h,
+         "batch_norm": lambda l, h: F.batch_norm(h, l.running_mean, l.running_variance, l.weight, l.bias,
+                                                 eps=LAYER_NORM_EPSILON),
+         "pool": lambda l, h: POOL[l.pool](h, l.size, l.stride, l.pad), "dropout": lambda l, h: h,
          "global_mean": lambda l, h: h.mean((2, 3), keepdim=True)}
 
 
@@ -90,38 +92,83 @@ def texts(data):
     return np.array([row.tobytes().decode().rstrip("\0") for row in data[()]])
 
 
+# Parameters of a norm: one for each channel.
+NORM = {"group_norm": ["weight", "bias"], "batch_norm": ["weight", "bias", "running_mean", "running_variance"]}
+
+
+def window(words, option, axes, size):
+    """What the window of a row is (height, width), and the size of the result."""
+    of = {}
+    for name, n in (("size", words[1]), ("stride", option["stride"]), ("pad", option.get("pad", 0)),
+                    ("dilation", option.get("dilation", 1))):
+        of[name] = (int(n) if axes == 2 else int(name != "pad"), int(n))
+    of["out"] = [(n + 2 * pad - dilation * (k - 1) - 1) // stride + 1
+                 for n, k, stride, pad, dilation in zip(size, *of.values())]
+    return of
+
+
+def add_layer(layers, source, axes, kind, *words):
+    """Append the layer of a row of a front, which reads layer `source`."""
+    before, option = layers[source], dict(zip(words[2::2], words[3::2]))
+    of = {"kind": kind, "source": source, "skip": -1, "activates_sum": False, "activation": "identity",
+          "channels": before["channels"], "out": before["out"], "shapes": {}}
+    if kind in ("conv", "pool"):
+        of.update(window(words, option, axes, before["out"]))
+    if kind == "pool":
+        of["pool"] = words[0]
+    if kind == "global_mean":
+        of["out"] = [1, 1]
+    if kind == "group_norm":
+        of["groups"] = int(words[0])
+    if kind == "conv":
+        of.update(channels=int(words[0]), groups=int(option["groups"]),
+                  activation=option["activation"].replace("none", "identity"))
+        of["shapes"] = {"weight": (of["channels"], before["channels"] // of["groups"], *of["size"]),
+                        "bias": (of["channels"],)}
+    if kind in NORM:
+        of["shapes"] = {name: (of["channels"],) for name in NORM[kind]}
+        if before["kind"] == "conv" and before["skip"] < 0:  # it comes before the activation
+            of["activation"], before["activation"] = before["activation"], "identity"
+            if kind == "batch_norm":
+                del before["shapes"]["bias"]
+    layers.append(of)
+
+
+def end_residual(layers, first, axes, options):
+    """Add the input of layer `first` to the result of the last layer."""
+    last, source = len(layers) - 1, layers[first]["source"]
+    end = layers[last]
+    if "project" in options:  # a convolution gives the input the shape of the result
+        stride = max(-(-n // out) for n, out in zip(layers[source]["out"], end["out"]))
+        add_layer(layers, source, axes, "conv", end["channels"], 1, "stride", stride, "groups", 1, "activation", "none")
+        if end["kind"] in NORM:
+            add_layer(layers, last + 1, axes, end["kind"], end.get("groups"))
+    layers[-1]["skip"] = last if "project" in options else source
+    if "activate" in options:  # after the addition
+        activation, end["activation"] = end["activation"], "identity"
+        layers[-1].update(activation=activation, activates_sum=True)
+
+
 def read_front(net, w):
-    """Layers of a front from its rows, and their parameters, the first ones of w (member, parameter)."""
-    layers, at, skip, left = [], 0, -1, 0
-    pair = lambda n, other: (other, n) if net["front_axes"] == 1 else (n, n)
-    channels, activation = net["front_shape"][0], net["front_activation"]
+    """Layers of a front from its rows, and their parameters, the first ones of w (member, parameter). The
+    numbers of the layers begin with 1; 0 is the inputs."""
+    layers = [{"kind": "inputs", "channels": net["front_shape"][0], "out": net["front_shape"][1:]}]
+    axes, at, left = net["front_axes"], 0, 0
     for kind, *words in (row.split() for row in net["front"].split(", ")):
-        if kind == "residual":  # the result of layer `skip` is added to that of the last of these rows
-            skip, left = len(layers) - 1, int(words[0])
+        if kind == "residual":
+            first, left, options = len(layers), int(words[0]), words[1:]
             continue
-        of = {"kind": kind, "activation": "identity", "skip": -2, "pool": kind == "pool" and words[0]}
-        option = {name: int(n) for name, n in zip(words[2::2], words[3::2])}
-        shape = None
-        if kind in ("conv", "pool"):
-            size = int(words[1])
-            of.update(size=pair(size, 1), **{name: pair(n, int(name != "pad")) for name, n in option.items()
-                                             if name != "groups"})
-        if kind == "conv":
-            of["groups"], of["activation"] = option["groups"], activation
-            shape = (int(words[0]), channels // of["groups"], *of["size"])
-            channels = int(words[0])
-        if kind == "group_norm":
-            of["groups"], shape = int(words[0]), (channels,)
-            if layers and layers[-1]["kind"] == "conv":  # it comes before the activation
-                of["activation"], layers[-1]["activation"] = layers[-1]["activation"], "identity"
-        for name, dims in (("weight", shape), ("bias", (channels,))) if shape else ():
-            of[name] = w[:, at:at + np.prod(dims)].reshape(-1, *dims)
-            at += np.prod(dims)
-        layers.append(of)
+        if kind == "conv" and "activation" not in words:  # a file of an earlier version
+            words += ["activation", net["front_activation"]]
+        add_layer(layers, len(layers) - 1, axes, kind, *words)
         left -= 1
         if left == 0:
-            of["skip"] = skip
-    return layers
+            end_residual(layers, first, axes, options)
+    for of in layers[1:]:
+        for name, shape in of["shapes"].items():
+            of[name] = w[:, at:at + np.prod(shape)].reshape(-1, *shape)
+            at += np.prod(shape)
+    return layers[1:]
 
 
 def read_network(f, network, members):
@@ -223,15 +270,21 @@ class FrontLayer(nn.Module):
 
     def __init__(self, get, members):
         super().__init__()
-        self.kind, self.pool, self.skip = get("kind"), get("pool"), get("skip")
+        self.kind, self.pool = get("kind"), get("pool")
+        self.source, self.skip, self.activates_sum = get("source"), get("skip"), get("activates_sum")
         self.activation, self.groups = ACTIVATION[get("activation")], get("groups", 1) * members
         self.size, self.stride, self.pad, self.dilation = (
             get(name) for name in ("size", "stride", "pad", "dilation"))
         self.weight, self.bias = (None if array is None else nn.Parameter(tensor(array).flatten(0, 1))
                                   for array in (get("weight"), get("bias")))
+        for name in ("running_mean", "running_variance"):  # of batch_norm
+            self.register_buffer(name, None if get(name) is None else tensor(get(name)).flatten(0, 1))
 
-    def forward(self, h):
-        return self.activation(FRONT[self.kind](self, h))
+    def forward(self, results):
+        """The result from those of the inputs and of the layers before."""
+        z = FRONT[self.kind](self, results[self.source])
+        skip = results[self.skip] if self.skip >= 0 else 0
+        return self.activation(z + skip) if self.activates_sum else self.activation(z) + skip
 
 
 class Front(nn.Module):
@@ -247,8 +300,7 @@ class Front(nn.Module):
         h = x.reshape(-1, 1, channels, height, width).expand(-1, self.members, -1, -1, -1)
         results = [h.flatten(1, 2)]
         for layer in self.layers:
-            h = layer(results[-1])
-            results.append(h + results[layer.skip + 1] if layer.skip >= -1 else h)
+            results.append(layer(results))
         return results[-1].reshape(x.shape[0], self.members, -1).transpose(0, 1)
 
 

@@ -80,44 +80,52 @@ static void add_products(const tt_front_layer *l, const float *w, int back, cons
 static void convolve(const tt_front_layer *l, const float *w, const double *x, double *z)
 {
   int64_t each = tt_front_positions(l);
-  for (int64_t i = 0; i < tt_front_values(l); i++) z[i] = (double)w[l->bias + i / each];
+  for (int64_t i = 0; i < tt_front_values(l); i++)
+    z[i] = l->bias < 0 ? 0.0 : (double)w[l->bias + i / each];
   add_products(l, w, 0, x, z);
 }
 
-/* Input k of the window of output position p of a channel. */
-static int64_t window_input(const tt_front_layer *l, int64_t p, int64_t k)
-{
-  int64_t y = p / l->out[1] * l->stride[0] + k / l->size[1];
-  return y * l->in[1] + p % l->out[1] * l->stride[1] + k % l->size[1];
-}
+static int32_t window_of(const tt_front_layer *l) { return l->size[0] * l->size[1]; }
 
-static double pool_window(const tt_front_layer *l, int64_t p, const double *x)
+/* Output position p of a channel. */
+static double pool_window(const tt_front_layer *l, int32_t p, const double *x)
 {
-  int64_t n = (int64_t)l->size[0] * l->size[1];
   double s = tt_pooling_start_f64(l->pool);
-  for (int64_t k = 0; k < n; k++) s = tt_pooling_next_f64(l->pool, s, x[window_input(l, p, k)]);
-  return tt_pooling_result_f64(l->pool, s, 1.0 / (double)n);
+  for (int32_t k = 0; k < window_of(l); k++) {
+    int32_t input = tt_front_position_read(l, p, k);
+    if (input >= 0) s = tt_pooling_next_f64(l->pool, s, x[input]);
+  }
+  return tt_pooling_result_f64(l->pool, s, 1.0 / window_of(l));
 }
 
 static void pool(const tt_front_layer *l, const double *x, double *z)
 {
   int64_t each = tt_front_positions(l);
   for (int64_t i = 0; i < tt_front_values(l); i++)
-    z[i] = pool_window(l, i % each, x + i / each * tt_front_positions_in(l));
+    z[i] = pool_window(l, (int32_t)(i % each), x + i / each * tt_front_positions_in(l));
+}
+
+/* The derivatives by the inputs of the window of output position p.
+ *   d  derivative by the output */
+static void pool_window_back(const tt_front_layer *l, int32_t p, const double *x, double d,
+                             double *d_x)
+{
+  double y = pool_window(l, p, x);
+  for (int32_t k = 0; k < window_of(l); k++) {
+    int32_t input = tt_front_position_read(l, p, k);
+    if (input < 0) continue;
+    double slope = tt_pooling_slope_f64(l->pool, x[input], y, 1.0 / window_of(l));
+    d_x[input] += slope * d;
+    if (tt_pooling_takes_first(l->pool) && slope != 0.0) return;
+  }
 }
 
 static void pool_back(const tt_front_layer *l, const double *x, const double *d, double *d_x)
 {
-  int64_t each = tt_front_positions(l), n = (int64_t)l->size[0] * l->size[1];
+  int64_t each = tt_front_positions(l);
   for (int64_t i = 0; i < tt_front_values(l); i++) {
     int64_t channel = i / each * tt_front_positions_in(l);
-    double y = pool_window(l, i % each, x + channel), left = d[i];
-    for (int64_t k = 0; k < n; k++) {
-      int64_t offset = channel + window_input(l, i % each, k);
-      double slope = tt_pooling_slope_f64(l->pool, x[offset], y, 1.0 / (double)n);
-      d_x[offset] += slope * left;
-      if (tt_pooling_takes_first(l->pool) && slope != 0.0) left = 0.0;
-    }
+    pool_window_back(l, (int32_t)(i % each), x + channel, d[i], d_x + channel);
   }
 }
 
@@ -157,34 +165,64 @@ static void normalize_back(const tt_front_layer *l, const float *w, const tt_fro
   }
 }
 
-/* All layers */
+/* batch_norm, with running means and variances */
 
-static void forward_layer(const tt_front_layer *l, const float *w, const double *x,
-                          const tt_front_layer_slopes *s)
+static double channel_factor(const tt_front_layer *l, const float *w, int64_t channel)
 {
-  switch (l->kind) {
-  case TT_FRONT_conv: convolve(l, w, x, s->y); break;
-  case TT_FRONT_group_norm: normalize(l, w, x, s); break;
-  case TT_FRONT_pool:
-  case TT_FRONT_global_mean: pool(l, x, s->y); break;
-  default: memcpy(s->y, x, (size_t)tt_front_values(l) * sizeof *x); break; /* dropout */
-  }
+  double variance = (double)w[l->running + l->channels + channel];
+  return (double)w[l->weight + channel] / sqrt(variance + (double)TT_LAYER_NORM_EPSILON);
+}
+
+static void normalize_channels(const tt_front_layer *l, const float *w, const double *x, double *z)
+{
+  int64_t each = tt_front_positions(l);
   for (int64_t i = 0; i < tt_front_values(l); i++) {
-    double y = tt_act_f64(l->activation, s->y[i]);
-    s->slope[i] = tt_act_grad_f64(l->activation, s->y[i], y);
-    s->y[i] = y;
+    int64_t c = i / each;
+    z[i] = channel_factor(l, w, c) * (x[i] - (double)w[l->running + c]) + (double)w[l->bias + c];
   }
 }
 
-/* Result of layer l; -1: the inputs. */
-static const double *result_of(const tt_front_slopes *s, int l, const double *x)
+static void normalize_channels_back(const tt_front_layer *l, const float *w, const double *d,
+                                    double *d_x)
 {
-  return l < 0 ? x : s->layer[l].y;
+  int64_t each = tt_front_positions(l);
+  for (int64_t i = 0; i < tt_front_values(l); i++) d_x[i] += channel_factor(l, w, i / each) * d[i];
 }
+
+/* All layers */
 
 static void add(int64_t n, const double *src, double *dst)
 {
   for (int64_t i = 0; i < n; i++) dst[i] += src[i];
+}
+
+/*   skip  what is added, or NULL */
+static void forward_layer(const tt_front_layer *l, const float *w, const double *x,
+                          const double *skip, const tt_front_layer_slopes *s)
+{
+  int64_t values = tt_front_values(l);
+  switch (l->kind) {
+  case TT_FRONT_conv: convolve(l, w, x, s->y); break;
+  case TT_FRONT_group_norm: normalize(l, w, x, s); break;
+  case TT_FRONT_batch_norm: normalize_channels(l, w, x, s->y); break;
+  case TT_FRONT_pool:
+  case TT_FRONT_global_mean: pool(l, x, s->y); break;
+  default: memcpy(s->y, x, (size_t)values * sizeof *x); break; /* dropout */
+  }
+  if (skip && l->activates_sum) add(values, skip, s->y);
+  for (int64_t i = 0; i < values; i++) {
+    double y = tt_act_f64(l->activation, s->y[i]);
+    s->slope[i] = tt_act_grad_f64(l->activation, s->y[i], y);
+    s->y[i] = y;
+  }
+  if (skip && !l->activates_sum) add(values, skip, s->y);
+}
+
+/* Result of layer l; -1: the inputs; TT_FRONT_NO_SKIP: NULL. */
+static const double *result_of(const tt_front_slopes *s, int l, const double *x)
+{
+  if (l == TT_FRONT_NO_SKIP) return NULL;
+  return l < 0 ? x : s->layer[l].y;
 }
 
 const double *tt_front_slopes_forward(tt_front_slopes *s, const float *w, const double *x)
@@ -192,25 +230,36 @@ const double *tt_front_slopes_forward(tt_front_slopes *s, const float *w, const 
   const tt_front *f = s->front;
   for (int l = 0; l < f->layers; l++) {
     const tt_front_layer *layer = &f->layer[l];
-    forward_layer(layer, w, result_of(s, l - 1, x), &s->layer[l]);
-    if (layer->skip != TT_FRONT_NO_SKIP)
-      add(tt_front_values(layer), result_of(s, layer->skip, x), s->layer[l].y);
+    forward_layer(layer, w, result_of(s, layer->from, x), result_of(s, layer->skip, x),
+                  &s->layer[l]);
   }
   return s->layer[f->layers - 1].y;
 }
 
-/* Add to d_x, the derivative by the inputs x of the layer. */
+/* Add to d_x and d_skip the derivatives by the inputs x of the layer and by what is added (NULL:
+ * nothing). */
 static void backward_layer(const tt_front_layer *l, const float *w, const double *x,
-                           const tt_front_layer_slopes *s, double *d_x)
+                           const tt_front_layer_slopes *s, double *d_skip, double *d_x)
 {
-  for (int64_t i = 0; i < tt_front_values(l); i++) s->d[i] *= s->slope[i];
+  int64_t values = tt_front_values(l);
+  if (d_skip && !l->activates_sum) add(values, s->d, d_skip);
+  for (int64_t i = 0; i < values; i++) s->d[i] *= s->slope[i];
+  if (d_skip && l->activates_sum) add(values, s->d, d_skip);
   switch (l->kind) {
   case TT_FRONT_conv: add_products(l, w, 1, s->d, d_x); break;
   case TT_FRONT_group_norm: normalize_back(l, w, s, d_x); break;
+  case TT_FRONT_batch_norm: normalize_channels_back(l, w, s->d, d_x); break;
   case TT_FRONT_pool:
   case TT_FRONT_global_mean: pool_back(l, x, s->d, d_x); break;
-  default: add(tt_front_values(l), s->d, d_x); break; /* dropout */
+  default: add(values, s->d, d_x); break; /* dropout */
   }
+}
+
+/* Derivative by the result of layer l; -1: by the inputs; TT_FRONT_NO_SKIP: NULL. */
+static double *slope_of(const tt_front_slopes *s, int l, double *d_x)
+{
+  if (l == TT_FRONT_NO_SKIP) return NULL;
+  return l < 0 ? d_x : s->layer[l].d;
 }
 
 void tt_front_slopes_backward(tt_front_slopes *s, const float *w, const double *x,
@@ -223,8 +272,7 @@ void tt_front_slopes_backward(tt_front_slopes *s, const float *w, const double *
   add(f->features, d_features, s->layer[f->layers - 1].d);
   for (int l = f->layers - 1; l >= 0; l--) {
     const tt_front_layer *layer = &f->layer[l];
-    if (layer->skip != TT_FRONT_NO_SKIP)
-      add(tt_front_values(layer), s->layer[l].d, layer->skip < 0 ? d_x : s->layer[layer->skip].d);
-    backward_layer(layer, w, result_of(s, l - 1, x), &s->layer[l], l > 0 ? s->layer[l - 1].d : d_x);
+    backward_layer(layer, w, result_of(s, layer->from, x), &s->layer[l],
+                   slope_of(s, layer->skip, d_x), slope_of(s, layer->from, d_x));
   }
 }

@@ -48,7 +48,7 @@ static json_t *cohort_to_json(const tt_job_plan *p, const tt_cohort *c, int rank
   tt_json_set(&row, "inputs", json_integer(c->model.inputs));
   if (c->model.front.layers) tt_json_set(&row, "front", tt_plan_front_to_json(&c->model.front));
   tt_json_set(&row, "layers", layers);
-  tt_json_set(&row, "parameters", json_integer(c->model.params));
+  tt_json_set(&row, "parameters", json_integer(tt_model_trained_params(&c->model)));
   tt_json_set(&row, "epochs", json_integer(c->max_epochs));
   tt_json_set(&row, "gflop_per_epoch",
               tt_json_number(1e-9 * (double)c->members *

@@ -16,7 +16,7 @@ static void log_cohort(const tt_cohort *c, int64_t number)
               "cohort %" PRId64 ": %" PRId64 " member%s in %" PRId64
               " ensemble%s, network %s, %" PRId64 " parameters each",
               number, c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
-              tt_model_widths(&c->model, widths), c->model.params);
+              tt_model_widths(&c->model, widths), tt_model_trained_params(&c->model));
 }
 
 /* Many cohorts in one line. */
@@ -24,7 +24,7 @@ static void log_range(const tt_cohorts *all)
 {
   int64_t least[2] = {INT64_MAX, INT64_MAX}, most[2] = {0, 0}; /* parameters, members */
   for (int64_t i = 0; i < all->count; i++) {
-    const int64_t value[2] = {all->at[i]->model.params, all->at[i]->members};
+    const int64_t value[2] = {tt_model_trained_params(&all->at[i]->model), all->at[i]->members};
     for (int k = 0; k < 2; k++) {
       if (value[k] < least[k]) least[k] = value[k];
       if (value[k] > most[k]) most[k] = value[k];
@@ -50,7 +50,8 @@ void tt_job_log_local(const tt_cohorts *all, const tt_columns *input, int ranks,
                 "%" PRId64 " member%s in %" PRId64 " ensemble%s, network %s, %" PRId64
                 " parameters each, %d rank%s, %s",
                 c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
-                tt_model_widths(&c->model, text), c->model.params, ranks, s, device);
+                tt_model_widths(&c->model, text), tt_model_trained_params(&c->model), ranks, s,
+                device);
     return;
   }
   tt_log_root(TT_LOG_INFO, "%" PRId64 " members in %" PRId64 " cohorts, %d rank%s, %s",

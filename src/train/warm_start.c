@@ -350,9 +350,17 @@ tt_err tt_warm_match_local(tt_warm_source *s, tt_job *job)
   return TT_OK;
 }
 
+static void copy_running(const tt_front *f, const float *old, float *w)
+{
+  for (int l = 0; l < f->layers; l++) {
+    int64_t first = f->layer[l].running, count = tt_front_running(&f->layer[l]);
+    if (count) memcpy(w + first, old + first, (size_t)count * sizeof *w);
+  }
+}
+
 /* shrink * old + perturb * noise, in double and rounded once, so that the result is bit-identical
  * on all hosts. The noise is the initial weights of attempt `round`, for the inputs the member
- * uses. */
+ * uses. Running values are no weights: they stay. */
 static void shrink_and_perturb(const tt_warm_source *s, const tt_cohort *c, const tt_member *m,
                                const float *old, float *w)
 {
@@ -364,6 +372,7 @@ static void shrink_and_perturb(const tt_warm_source *s, const tt_cohort *c, cons
     w[p] = s->w.how == TT_WARM_START_params
                ? old[p]
                : (float)(s->w.shrink * (double)old[p] + s->w.perturb * (double)w[p]);
+  copy_running(&c->model.front, old, w);
 }
 
 static void apply_weights(const tt_warm_source *s, int64_t k, tt_shard *shard)

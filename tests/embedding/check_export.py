@@ -96,10 +96,18 @@ def train():
                                             "dropout", "conv 6 1", "group_norm 3", "pool max 2"]},
               {"image": [1, 2, 2], "front": ["residual 1", "pool mean 1", "conv 4 2 pad 2", "pool max 2 stride 1",
                                              "residual 2", "conv 3 3", "conv 4 3", "global_mean"]},
-              {"profile": [1, 4], "front": ["conv 4 2 dilation 2 pad 2 stride 2", "pool mean 2"]}]
+              {"profile": [1, 4], "front": ["conv 4 2 dilation 2 pad 2 stride 2", "pool mean 2"]},
+              {"profile": [1, 4], "front": ["conv 4 3 activation none", "pool max 3 stride 2 pad 1", "batch_norm",
+                                            "residual 3 project activate", "conv 3 3", "conv 5 3 stride 2", "batch_norm",
+                                            "residual 2", "conv 3 3 activation tanh", "conv 5 3"]},
+              {"profile": [1, 4], "front": ["basic 4 stride 2 times 2", "residual 2 project", "conv 6 3 stride 2",
+                                            "group_norm 1"]},
+              {"image": [1, 2, 2], "front": ["batch_norm", "pool mean 2 stride 1 pad 1", "bottleneck 2 8", "residual 1 project activate",
+                                             "conv 4 3 stride 2", "group_norm 2"]}]
     for i, front in enumerate(fronts):
+        activation = ["silu", "relu", "elu", "tanh", "relu", "silu"][i]
         rows.append({"name": f"f{i}", "members": 3, "targets": ["y0", "y1"], "train": {"dropout": 0.1},
-                     "model": {**front, "hidden": [5] * (i < 2), "activation": ["silu", "relu", "elu"][i]}})
+                     "model": {**front, "hidden": [5] * (i != 2), "activation": activation}})
     rows.append({"name": "mixed", "targets": ["t_e", "skew", "y0"], "train": {"loss": "gaussian_nll"}, "networks": [
         {"members": 3, "model": {"hidden": [5]}}, {"members": 2, "model": {**fronts[0], "hidden": [4], "activation": "elu"}},
         {"members": 2, "model": {"hidden": [6, 6], "layer_norm": True, "residual": True}}]})

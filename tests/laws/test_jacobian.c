@@ -13,29 +13,45 @@ static float made_up_weight(int64_t i)
   return 1.6f * tt_uniform(tt_random(5, 6, TT_PURPOSE_INIT, 0, (uint32_t)i).v[0]) - 0.8f;
 }
 
-/* Kinds of networks: layer_norm, residual, both, none, then fronts with each pool. */
-enum { DENSE = 4, KINDS = DENSE + 2 * TT_POOLING_COUNT };
+/* A front of IN inputs, a profile and an image in turn; %s is a pool. */
+static const char *const fronts[] = {
+    "conv 4 3, dropout, residual 2, conv 3 3, conv 4 2 dilation 2 pad 1, group_norm 2, "
+    "pool %s 2, residual 1, pool %s 1, global_mean",
+    "residual 1, group_norm 1, conv 4 2 pad 1, group_norm 2, pool %s 2 stride 1, "
+    "conv 2 3 stride 2 groups 2",
+    "pool %s 3 stride 2 pad 1, batch_norm, residual 3 project activate, conv 3 1, "
+    "batch_norm, conv 4 3 stride 2, basic 2 stride 2 times 2",
+    "conv 2 3 activation none, pool %s 3 stride 1 pad 1, bottleneck 2 5, residual 2 project, "
+    "conv 3 1 stride 2 activation elu, group_norm 3"};
 
-/* A front of IN inputs, a profile or an image. */
+/* Kinds of networks: layer_norm, residual, both, none, then fronts with each pool. */
+enum { DENSE = 4, FRONTS = sizeof fronts / sizeof *fronts };
+enum { KINDS = DENSE + FRONTS * TT_POOLING_COUNT };
+
 static tt_front front_of(int kind, tt_activation activation)
 {
   static const int64_t size[2][3] = {{1, IN}, {1, IN, 1}};
-  static const char *const rows[] = {
-      "conv 4 3, dropout, residual 2, conv 3 3, conv 4 2 dilation 2 pad 1, group_norm 2, "
-      "pool %s 2, residual 1, pool %s 1, global_mean",
-      "residual 1, group_norm 1, conv 4 2 pad 1, group_norm 2, pool %s 2 stride 1, "
-      "conv 2 3 stride 2 groups 2"};
   int image = kind % 2, possible = 0;
-  const char *pool = tt_pooling_name[kind / 2];
+  const char *pool = tt_pooling_name[kind / FRONTS];
   char text[256];
   tt_front f;
   tt_front_fault fault;
-  snprintf(text, sizeof text, rows[image], pool, pool);
+  snprintf(text, sizeof text, fronts[kind % FRONTS], pool, pool);
   TT_CHECK_OK(tt_front_read(
       text, &(tt_front_shape){.dims = 1 + image, .size = size[image], .activation = activation}, &f,
       &possible, &fault));
   TT_CHECK(possible, ==, 1);
   return f;
+}
+
+/* Running variances are above 0. */
+static void make_variances(const tt_front *f, float *w)
+{
+  for (int l = 0; l < f->layers; l++)
+    for (int64_t c = 0; c < tt_front_running(&f->layer[l]) / 2; c++) {
+      float *variance = &w[f->layer[l].running + f->layer[l].channels + c];
+      *variance = 0.5f + fabsf(*variance);
+    }
 }
 
 /* Two ensembles of three members; one member has weight 0, the weights of the others differ. */
@@ -61,6 +77,7 @@ static tt_trained_ensemble *cast(tt_activation activation, tt_output output, int
   }
   for (int64_t i = 0; i < CAST; i++) c->weight[i] = i == 1 ? 0.0 : 0.5 + (double)i;
   for (int64_t i = 0; i < CAST * m.params; i++) c->w[i] = made_up_weight(i);
+  for (int64_t i = 0; i < CAST; i++) make_variances(&front, c->w + i * m.params);
   for (int i = 0; i < IN; i++) c->scaler.x_mean[i] = 0.25 * i, c->scaler.x_scale[i] = 2.0 + i;
   for (int i = 0; i < TARGETS; i++) c->scaler.y_mean[i] = -1.0, c->scaler.y_scale[i] = 3.0 + i;
   TT_CHECK_OK(tt_calibration_create(tt_trained_ensemble_columns(c), 0, NULL, &c->calibration));

@@ -59,17 +59,24 @@ def windows(h, f):                              # (..., y, x) -> (..., y, x, pos
 
 def front_layer(h, kind, f):                    # h (member, row, channel, y, x)
     channel = lambda name: f(name)[:, None, :, None, None]
+    if kind in ("conv", "pool"):
+        outside = -np.inf if f("pool") == "max" else 0
+        p = windows(np.pad(h, [(0, 0)] * 3 + [(n, n) for n in f("pad")], constant_values=outside), f)
     if kind == "conv":
-        p, w = windows(np.pad(h, [(0, 0)] * 3 + [(n, n) for n in f("pad")]), f), f("weight").astype(float)
+        w = f("weight").astype(float)
         p = p.reshape(*h.shape[:2], f("groups"), w.shape[2], *p.shape[3:])
         z = np.einsum("mrgcyxk,mgock->mrgoyx", p, w.reshape(len(w), f("groups"), -1, w.shape[2], p.shape[-1]))
-        return z.reshape(*h.shape[:2], -1, *z.shape[-2:]) + channel("bias")
+        z = z.reshape(*h.shape[:2], -1, *z.shape[-2:])
+        return z if f("bias") is None else z + channel("bias")
     if kind == "group_norm":
         z = h.reshape(*h.shape[:2], f("groups"), -1)
         z = (z - z.mean(-1, keepdims=True)) / np.sqrt(z.var(-1, keepdims=True) + 1e-5)
         return z.reshape(h.shape) * channel("weight") + channel("bias")
+    if kind == "batch_norm":
+        z = (h - channel("running_mean")) / np.sqrt(channel("running_variance").astype(float) + 1e-5)
+        return z * channel("weight") + channel("bias")
     if kind == "pool":
-        return {"max": np.max, "mean": np.mean}[f("pool")](windows(h, f), -1)
+        return {"max": np.max, "mean": np.mean}[f("pool")](p, -1)
     if kind == "global_mean":
         return h.mean((-2, -1), keepdims=True)
     return h
@@ -92,9 +99,9 @@ def network(get, h):                            # h (row, input) -> (member, row
     if get("front"):                            # images and profiles
         values = [np.repeat(h.reshape(1, -1, *get("front_shape")), get("members"), 0)]
         for layer in get("front"):
-            z = front_layer(values[-1], layer["kind"], layer.get)
-            z = ACTIVATION[layer["activation"]](z)
-            values.append(z + values[layer["skip"] + 1] if layer["skip"] >= -1 else z)
+            z, activation = front_layer(values[layer["source"]], layer["kind"], layer.get), ACTIVATION[layer["activation"]]
+            skip = values[layer["skip"]] if layer["skip"] >= 0 else 0
+            values.append(activation(z + skip) if layer["activates_sum"] else activation(z) + skip)
         h = values[-1].reshape(*values[-1].shape[:2], -1)
     for layer in get("layers"):
         z = h @ layer["weight"].swapaxes(1, 2).astype(float) + layer["bias"][:, None]

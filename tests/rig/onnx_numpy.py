@@ -70,7 +70,7 @@ OPERATORS = {
     "Concat": lambda *parts, axis: np.concatenate(parts, axis),
     "Transpose": lambda a, perm: a.transpose(perm), "Gather": lambda a, index, axis=0: a.take(index, axis),
     "IsNaN": np.isnan, "Equal": np.equal,
-    "Pad": lambda a, pads: np.pad(a, list(zip(pads[:a.ndim], pads[a.ndim:]))),
+    "Pad": lambda a, pads, by: np.pad(a, list(zip(pads[:a.ndim], pads[a.ndim:])), constant_values=by),
     "ReduceMean": lambda a, axes: a.mean(tuple(axes), keepdims=True),
     "ReduceMax": lambda a, axes: a.max(tuple(axes), keepdims=True),
     "ReduceSum": lambda a, axes: a.sum(tuple(axes), keepdims=True),

@@ -5,6 +5,7 @@ A table is one write, so that no line of another rank stands between its rows; `
 files that it wrote; `info` lists every dataset and the names of the inputs in 80 columns; a progress
 line fits into 80 columns; a binding of mpirun that withholds cores is reported with its fix.
 """
+import json
 import os
 import pathlib
 import re
@@ -200,6 +201,22 @@ def check_front():
     said = tutti("train", "front.yaml", "--resume", "never").err
     assert "network 7-front-14-4-2, " in said, said
     assert "network    7-front-14-4-2, " in tutti("plan", "front.yaml").out
+    pathlib.Path("front.yaml").write_text(
+        JOB.replace("{hidden: [4]}", "{profile: [1, 7], front: [pool max 3 stride 2 pad 1, basic 4 stride 2], "
+                                     "hidden: [4], activation: silu}"))
+    assert """
+        1  pool max 1 x 4
+        2  conv 4 x 2, 12 parameters
+        3  batch_norm 4 x 2, 8 parameters
+        4  conv 4 x 2, 48 parameters
+        5  batch_norm 4 x 2, 8 parameters
+        6  conv 4 x 2, 4 parameters, projection of layer 1
+        7  batch_norm 4 x 2, 8 parameters, projection, plus layer 5, then silu
+""" in tutti("plan", "front.yaml").out
+    plan = json.loads(tutti("plan", "front.yaml", "--json").out)["cohorts"][0]
+    assert [layer["parameters"] for layer in plan["front"]] == [0, 12, 8, 48, 8, 4, 8], plan
+    assert plan["parameters"] == 12 + 8 + 48 + 8 + 4 + 8 + (8 + 1) * 4 + (4 + 1) * 2, plan
+    assert f", {plan['parameters']} parameters" in tutti("train", "front.yaml", "--resume", "never").err
 
 
 def check_campaign():

@@ -103,8 +103,14 @@ static const tt_front *made_up_front(int axes)
                                     "conv 4 1 groups 2",
                                     "pool max 1",
                                     "pool mean 1 stride 1",
-                                    "conv 6 3",
+                                    "conv 6 3 activation none",
                                     "group_norm 3",
+                                    "residual 3 project activate",
+                                    "conv 3 3 stride 2 activation elu",
+                                    "batch_norm",
+                                    "pool max 3 stride 1 pad 1",
+                                    "basic 4 stride 2 times 2",
+                                    "bottleneck 2 8",
                                     "global_mean"};
   tt_front_fault fault = {0, ""};
   int possible =
@@ -279,8 +285,8 @@ static const damage damages[] = {
 static void set_value(hid_t f, const damage *d)
 {
   hid_t data = H5Dopen2(f, d->object, H5P_DEFAULT), space = H5Dget_space(data);
-  static double value[8192];
-  TT_CHECK(H5Sget_simple_extent_npoints(space), <=, 8192);
+  static double value[16384];
+  TT_CHECK(H5Sget_simple_extent_npoints(space), <=, 16384);
   TT_CHECK(H5Dread(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, value), >=, 0);
   value[d->where] = d->value;
   TT_CHECK(H5Dwrite(data, H5T_NATIVE_DOUBLE, H5S_ALL, H5S_ALL, H5P_DEFAULT, value), >=, 0);

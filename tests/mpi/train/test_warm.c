@@ -142,6 +142,27 @@ TT_TEST (shrink_perturb_is_its_formula) {
   tt_trained_ensembles_destroy(&o);
 }
 
+/* The means and variances of batch_norm are no weights: nothing makes them smaller. */
+TT_TEST (running_values_are_those_of_the_earlier_run) {
+  static const char *const set[] = {"model.profile=[1, 2]", "model.front=[conv 2 1, batch_norm]"};
+  TT_CHECK_OK(TRAIN("normed", cold, set[0], set[1]));
+  TT_CHECK_OK(TRAIN("smaller", from(TT_WARM_START_shrink_perturb, "normed"), set[0], set[1],
+                    "train.freeze=2", "train.learning_rate=0"));
+  tt_trained_ensembles a = model("normed"), b = model("smaller");
+  for (int64_t k = 0; k < a.count; k++) {
+    const tt_front_layer *norm = &a.at[k]->model.front.layer[1];
+    for (int64_t i = 0; i < a.at[k]->members; i++) {
+      const float *was = weights(&a, k, i), *now = weights(&b, k, i);
+      TT_CHECK(now[norm->weight], ==, (float)(0.5 * (double)was[norm->weight] + 0.25));
+      for (int64_t p = norm->running; p < norm->running + tt_front_running(norm); p++)
+        TT_CHECK(now[p], ==, was[p]);
+      TT_CHECK(was[norm->running] != 0.0f, ==, 1);
+    }
+  }
+  tt_trained_ensembles_destroy(&a);
+  tt_trained_ensembles_destroy(&b);
+}
+
 /* members that the earlier run does not have */
 
 TT_TEST (new_members_and_diverged_ones_have_new_weights) {

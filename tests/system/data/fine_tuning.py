@@ -8,7 +8,7 @@ import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
 from content_hash import seal
-from nets import layers_of
+from nets import layers_of, parameters_of
 from rig import h5py, np, test, tutti, write_json
 
 def job(name, ensembles, *, data="new.h5", model=None, train=None, run=None, target="y"):
@@ -81,6 +81,27 @@ def one_for_all_and_some_layers(base):
         assert not np.isclose(a["scaler/y_mean"][0], b["scaler/y_mean"][0])
 
 
+def front_of(name):
+    """[member, parameter] of the front."""
+    with h5py.File(f"{name}/model.h5") as f:
+        net, w = parameters_of(f, 0)
+        return w[:, :net["weight_offset"][0]]
+
+
+def fronts_with_running_values():
+    """Frozen layers keep the running means and variances of batch_norm that they begin with."""
+    model = {"profile": [1, 3], "front": ["basic 4 stride 2"], "hidden": [5]}
+    tutti("train", job("front", [{"name": "one"}], data="old.h5", model=model))
+    train = {"init_from": "front/model.h5", "init_layers": 6, "freeze": 6}
+    tutti("train", job("tuned-front", [{"name": "one"}], model={**model, "hidden": [4]}, train=train))
+    front = front_of("front")
+    mean, variance = front[:, 20:24], front[:, 24:28]  # behind 12 weights, gains and shifts
+    assert np.array_equal(front_of("tuned-front"), front) and (mean != 0).all() and (variance != 1).all(), front
+    model["front"] = ["residual 4 project", "conv 4 3 stride 2", "batch_norm", "conv 4 3", "batch_norm"]
+    said = tutti("train", job("other-front", [{"name": "one"}], model=model, train=train), code=65)
+    assert "the front of ensemble one has other options there" in said.replace("\n", " "), said
+
+
 def labels_are_not_normalized():
     """Classes of a target that the model knows as a number: its scale is not theirs."""
     with h5py.File("classes.h5", "w") as f, h5py.File("new.h5") as old:
@@ -148,6 +169,7 @@ def main():
         to["x"], to["y"], to["target_name"] = f["x"][:, :2], f["y"][()], ["y", "z"]
     base = members_begin_with_trained_weights()
     one_for_all_and_some_layers(base)
+    fronts_with_running_values()
     labels_are_not_normalized()
     one_member_predicts_what_it_predicted()
     the_same_bits_on_ranks_and_after_restarts()
