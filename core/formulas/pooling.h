@@ -8,7 +8,7 @@
  * not 0 has it (1); meaning with source. A NaN in the window makes y NaN, so that a diverged member
  * is noticed. */
 #define TT_POOLINGS(X)                                                                             \
-  X(max, -INFINITY, x > s || x != x ? x : s, s, x == y ? 1.0f : 0.0f, 1,                           \
+  X(max, -INFINITY, (x > s) | (x != x) ? x : s, s, x == y ? 1.0f : 0.0f, 1,                        \
     "largest value of a window (Ranzato et al. 2007)")                                             \
   X(mean, 0.0f, s + x, s * share, share, 0, "mean of a window (LeCun et al. 1989)")
 

@@ -109,8 +109,7 @@ TT_TEST (twenty_steps_of_fronts_are_those_of_pytorch) {
     hid_t run = H5Gopen2(file, name, H5P_DEFAULT);
     for (int k = 0, n = ways(variant); k < n; k++) {
       problem p = read_problem(run);
-      int suited =
-          !DOUBLE || (takes(variant[k], 0) && !strstr(name, "net")); /* slow */
+      int suited = !DOUBLE || (takes(variant[k], 0) && !strstr(name, "net")); /* slow */
       if (suited && can(variant[k], &p.c)) follow(&p, variant[k], run, name);
       problem_free(&p);
     }

@@ -4,7 +4,7 @@
 INLINE void convolve_tile(const int O, const int V, const tt_convolution *c, int64_t position,
                           const float *a, const float *bias, const float *x, float *y, int64_t ld)
 {
-  VECTOR sum[PRODUCT_OUT][PRODUCT_ROWS];
+  VECTOR sum[2 * PRODUCT_OUT][PRODUCT_ROWS];
   int64_t y_step = c->positions * ld;
   int32_t begin = c->taps.first[position], end = c->taps.first[position + 1];
 #pragma GCC unroll 16
@@ -31,21 +31,37 @@ INLINE void convolve_tile(const int O, const int V, const tt_convolution *c, int
     for (int v = 0; v < V; v++) store(y + position * ld + o * y_step + v * WIDTH, sum[o][v]);
 }
 
-/* One panel of V vectors of rows, all output channels and positions. */
+/* One panel of V vectors of rows: some output channels at positions [first, end). */
+INLINE void convolve_outputs(const int O, const int V, const tt_convolution *c, int64_t o,
+                             int64_t first, int64_t end, const float *a, const float *bias,
+                             const float *x, float *y, int64_t ld)
+{
+  for (int64_t p = first; p < end; p++)
+    convolve_tile(O, V, c, p, a + o * c->output_step, bias ? bias + o : NULL, x,
+                  y + o * c->positions * ld, ld);
+}
+
+/* All output channels and positions. Weights that do not fit the cache are read once: then all
+ * positions of a few channels come one after the other, else all channels of a position. */
 INLINE void convolve_panel(const int V, const tt_convolution *c, const float *a, const float *bias,
                            const float *x, float *y, int64_t ld)
 {
-#define TILE(n)                                                                                    \
-  convolve_tile(n, V, c, p, a + o * c->output_step, bias ? bias + o : NULL, x,                     \
-                y + o * c->positions * ld, ld)
-  for (int64_t p = 0; p < c->positions; p++) {
+  enum { CACHED = 1 << 16 /* weights */ };
+  int64_t taps = c->output_step < c->channel_step ? c->output_step : c->channel_step;
+  int64_t step = c->outputs * c->channels * taps > CACHED ? c->positions : 1;
+#define OUTPUTS(n) convolve_outputs(n, V, c, o, p, p + step, a, bias, x, y, ld)
+  for (int64_t p = 0; p < c->positions; p += step) {
     int64_t o = 0;
-    for (; o + PRODUCT_OUT <= c->outputs; o += PRODUCT_OUT) TILE(PRODUCT_OUT);
-    for (; PRODUCT_OUT > 4 && o + 4 <= c->outputs; o += 4) TILE(PRODUCT_OUT > 4 ? 4 : 1);
-    for (; o + 2 <= c->outputs; o += 2) TILE(2);
-    for (; o < c->outputs; o++) TILE(1);
+#if PRODUCT_ROWS > 2
+    for (; V <= 2 && o + 2 * PRODUCT_OUT <= c->outputs; o += 2 * PRODUCT_OUT)
+      OUTPUTS(2 * PRODUCT_OUT);
+#endif
+    for (; o + PRODUCT_OUT <= c->outputs; o += PRODUCT_OUT) OUTPUTS(PRODUCT_OUT);
+    for (; PRODUCT_OUT > 4 && o + 4 <= c->outputs; o += 4) OUTPUTS(PRODUCT_OUT > 4 ? 4 : 1);
+    for (; o + 2 <= c->outputs; o += 2) OUTPUTS(2);
+    for (; o < c->outputs; o++) OUTPUTS(1);
   }
-#undef TILE
+#undef OUTPUTS
 }
 
 static void convolve(const tt_convolution *c, const float *a, const float *bias, const float *x,
@@ -54,6 +70,9 @@ static void convolve(const tt_convolution *c, const float *a, const float *bias,
   int64_t r = 0;
   for (; r + PRODUCT_ROWS * WIDTH <= n; r += PRODUCT_ROWS * WIDTH)
     convolve_panel(PRODUCT_ROWS, c, a, bias, x + r, y + r, ld);
+#if PRODUCT_ROWS > 2
+  for (; r + 2 * WIDTH <= n; r += 2 * WIDTH) convolve_panel(2, c, a, bias, x + r, y + r, ld);
+#endif
   for (; r < n; r += WIDTH) convolve_panel(1, c, a, bias, x + r, y + r, ld);
 }
 
@@ -84,11 +103,12 @@ INLINE void convolve_gradient_tile(const int O, const int I, const tt_convolutio
         }
       }
   }
+  float result[16];
+  sum_lanes_of(O * I, sum, result);
 #pragma GCC unroll 16
   for (int o = 0; o < O; o++)
 #pragma GCC unroll 16
-    for (int i = 0; i < I; i++)
-      g[o * c->output_step + i * c->channel_step] += sum_lanes(sum[o * I + i]);
+    for (int i = 0; i < I; i++) g[o * c->output_step + i * c->channel_step] += result[o * I + i];
 }
 
 /* All weights, for some rows that stay in cache. */
@@ -135,8 +155,8 @@ static void convolve_gradient(const tt_convolution *c, const float *d, const flo
   }
 }
 
-/* Loop over 16 rows, one per lane. */
-#define EACH_LANE for (int l = 0; l < TT_LANES; l++)
+/* Loop over 16 rows, one per lane; a loop that is unrolled is not vectorized. */
+#define EACH_LANE _Pragma("GCC unroll 1") for (int l = 0; l < TT_LANES; l++)
 
 /* Results of a window for 16 rows. */
 INLINE void pool_window(tt_pooling by, const tt_taps *taps, int64_t window, float share,

@@ -131,6 +131,22 @@ INLINE VECTOR sum_lanes_of_16(VECTOR v[16])
 }
 #endif
 
+/* result[t] = sum_lanes of sum[t], of `count` sums. */
+INLINE void sum_lanes_of(const int count, VECTOR sum[16][REGISTERS], float *result)
+{
+#if WIDTH == 16
+  if (count == 16) {
+    VECTOR all[16];
+#pragma GCC unroll 16
+    for (int t = 0; t < 16; t++) all[t] = sum[t][0];
+    store(result, sum_lanes_of_16(all));
+    return;
+  }
+#endif
+#pragma GCC unroll 16
+  for (int t = 0; t < count; t++) result[t] = sum_lanes(sum[t]);
+}
+
 /* O outputs x I inputs: dot products over rows [0, n), sum[O][I]. */
 INLINE void gradient_tile_sums(const int O, const int I, const float *d, const float *x, int64_t ld,
                                int64_t n, float *result)
@@ -153,17 +169,7 @@ INLINE void gradient_tile_sums(const int O, const int I, const float *d, const f
         for (int i = 0; i < I; i++) sum[o * I + i][h] = FMA(od, xi[i], sum[o * I + i][h]);
       }
     }
-#if WIDTH == 16
-  if (O * I == 16) {
-    VECTOR all[16];
-#pragma GCC unroll 16
-    for (int t = 0; t < 16; t++) all[t] = sum[t][0];
-    store(result, sum_lanes_of_16(all));
-    return;
-  }
-#endif
-#pragma GCC unroll 16
-  for (int t = 0; t < O * I; t++) result[t] = sum_lanes(sum[t]);
+  sum_lanes_of(O * I, sum, result);
 }
 
 /* The sums of rows [0, cut) and of rows [cut, n), added. */

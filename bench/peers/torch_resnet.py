@@ -1,0 +1,216 @@
+#!/usr/bin/env python3
+"""Residual networks of torchvision and of tutti: the same numbers, and the time of a step, in turn.
+
+  torch_resnet.py [--equal 18 34 50 101] [--rounds 5] [--threads 1] [--build build]
+
+Equality: tutti's initial weights go into torchvision's network; then both take 20 steps of sgd with momentum
+on 32 made-up images of 64 x 64 pixels, all of them in each batch. Largest differences of the outputs (before
+the first step) and of the weights with the running values, by the largest value.
+
+Time: `resnet18` with these images, batch 32; `cifar5`, five networks of the CIFAR form (16, 32 and 64
+channels, six basic blocks) on 32 x 32 images with one channel, batch 64: tutti trains them together, PyTorch
+one after another (`loop`) and in one network whose convolutions have five groups (`grouped`). tutti: CPU
+seconds of a long training less a short one, divided by the steps between; PyTorch: CPU seconds of a step.
+
+One JSON line per program and round. Needs torch, torchvision, h5py, numpy.
+"""
+import argparse
+import json
+import os
+import pathlib
+import platform
+import resource
+import subprocess
+import tempfile
+import time
+
+import h5py
+import numpy as np
+import torch
+import torchvision
+from torch import nn
+
+STEPS, CLASSES = 20, 10
+BLOCKS = {18: ("basic", (2, 2, 2, 2)), 34: ("basic", (3, 4, 6, 3)),
+          50: ("bottleneck", (3, 4, 6, 3)), 101: ("bottleneck", (3, 4, 23, 3))}
+
+
+def resnet_rows(depth):
+    kind, times = BLOCKS[depth]
+    rows = ["conv 64 7 stride 2 pad 3", "batch_norm", "pool max 3 stride 2 pad 1"]
+    for i, k in enumerate(times):
+        width = 64 << i
+        channels = width if kind == "basic" else f"{width} {4 * width}"
+        rows.append(f"{kind} {channels} stride {2 if i else 1} times {k}")
+    return [*rows, "global_mean"]
+
+
+CIFAR = ["conv 16 3", "batch_norm", "basic 16 times 2", "basic 32 stride 2 times 2", "basic 64 stride 2 times 2",
+         "global_mean"]
+
+
+def write_job(folder, shape, front, rows, batch, members, threads):
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal((rows, int(np.prod(shape)))).astype("f4")
+    y = rng.integers(0, CLASSES, rows).astype("f4")
+    with h5py.File(folder / "d.h5", "w") as f:
+        f["x"], f["y"] = x, y[:, None]
+    (folder / "job.json").write_text(json.dumps({
+        "data": {"file": "d.h5", "normalize": "none", "split": {"train": 1, "validation": 0, "test": 0}},
+        "model": {"image": list(shape), "front": front, "hidden": [], "activation": "relu", "output": "softmax",
+                  "classes": CLASSES},
+        "train": {"loss": "cross_entropy", "optimizer": "sgd", "momentum": 0.9, "learning_rate": 1e-3,
+                  "batch_size": batch},
+        "ensembles": [{"name": "e", "members": members}],
+        "run": {"device": "cpu", "threads": threads}}))
+    return torch.tensor(x.reshape(rows, *shape)), torch.tensor(y).long()
+
+
+def train(program, folder, threads, *settings):
+    """CPU seconds of a training, and its weights [members][P] in the order of the layers."""
+    out = folder / f"out{time.monotonic_ns()}"
+    arguments = [word for s in (f"run.directory={out}", *settings) for word in ("--set", s)]
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    subprocess.run([program, "train", "--quiet", "job.json", *arguments], cwd=folder, check=True,
+                   env={**os.environ, "OMP_NUM_THREADS": str(threads)}, stderr=subprocess.DEVNULL)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    with h5py.File(out / "model.h5") as f:
+        weights = f["net/parameters"][()].reshape(len(f["member_weight"]), -1)
+    return used, weights
+
+
+def load(net, w):
+    """Weights of one member, layer by layer: those of the output layer come last, as in torchvision."""
+    at = 0
+    with torch.no_grad():
+        for name, tensor in net.state_dict().items():
+            if not name.endswith("num_batches_tracked"):
+                tensor.copy_(torch.tensor(w[at:at + tensor.numel()]).view_as(tensor))
+                at += tensor.numel()
+    assert at == len(w), (at, len(w))
+
+
+def flat(net):
+    values = [t for name, t in net.state_dict().items() if not name.endswith("num_batches_tracked")]
+    return torch.cat([t.detach().reshape(-1) for t in values]).numpy()
+
+
+def reset_running(net):
+    for module in net.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.reset_running_stats()
+
+
+def apart(a, b):
+    return float(np.abs(a - b).max() / np.abs(b).max())
+
+
+def step(net, optimizer, x, y):
+    optimizer.zero_grad()
+    loss = nn.functional.cross_entropy(net(x), y)
+    loss.backward()
+    optimizer.step()
+    return loss.item()
+
+
+def compare(program, folder, depth):
+    x, y = write_job(folder, (3, 64, 64), resnet_rows(depth), 32, 32, 1, 1)
+    _, first = train(program, folder, 1, "train.epochs=1", "train.learning_rate=1e-30")
+    _, last = train(program, folder, 1, f"train.epochs={STEPS}")
+    net = getattr(torchvision.models, f"resnet{depth}")(num_classes=CLASSES)
+    load(net, first[0])
+    reset_running(net)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9)
+    net.train()
+    for _ in range(STEPS):
+        step(net, optimizer, x, y)
+    mine = getattr(torchvision.models, f"resnet{depth}")(num_classes=CLASSES)
+    load(mine, last[0])
+    with torch.no_grad():
+        outputs = apart(mine.eval()(x).numpy(), net.eval()(x).numpy())
+    print(json.dumps({"equal": f"resnet{depth}", "parameters": sum(p.numel() for p in net.parameters()),
+                      "steps": STEPS, "weights": apart(last[0], flat(net)), "outputs": outputs}), flush=True)
+
+
+class Basic(nn.Module):
+    """A basic block of `groups` networks side by side."""
+
+    def __init__(self, channels_in, channels, stride, groups):
+        super().__init__()
+        a, b = channels_in * groups, channels * groups
+        self.body = nn.Sequential(nn.Conv2d(a, b, 3, stride, 1, groups=groups, bias=False), nn.BatchNorm2d(b),
+                                  nn.ReLU(), nn.Conv2d(b, b, 3, 1, 1, groups=groups, bias=False), nn.BatchNorm2d(b))
+        self.side = nn.Identity() if stride == 1 and channels_in == channels else nn.Sequential(
+            nn.Conv2d(a, b, 1, stride, groups=groups, bias=False), nn.BatchNorm2d(b))
+
+    def forward(self, x):
+        return torch.relu(self.body(x) + self.side(x))
+
+
+class Cifar(nn.Module):
+    def __init__(self, groups):
+        super().__init__()
+        self.groups, widths = groups, (16, 16, 16, 32, 32, 64, 64)
+        blocks = [Basic(a, b, 1 + (a != b), groups) for a, b in zip(widths, widths[1:])]
+        self.body = nn.Sequential(nn.Conv2d(groups, 16 * groups, 3, 1, 1, groups=groups, bias=False),
+                                  nn.BatchNorm2d(16 * groups), nn.ReLU(), *blocks, nn.AdaptiveAvgPool2d(1))
+        self.last = nn.Conv1d(64 * groups, CLASSES * groups, 1, groups=groups)
+
+    def forward(self, x):
+        out = self.last(self.body(x.repeat(1, self.groups, 1, 1)).flatten(2))
+        return out.view(len(x), self.groups, CLASSES).mean(1) if self.groups > 1 else out.flatten(1)
+
+
+def time_torch(nets, x, y, steps):
+    optimizers = [torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9) for net in nets]
+
+    def all_nets():
+        for net, optimizer in zip(nets, optimizers):
+            step(net, optimizer, x, y)
+
+    all_nets()
+    before = time.process_time()
+    for _ in range(steps):
+        all_nets()
+    return (time.process_time() - before) / steps
+
+
+def race(program, folder, case, threads, rounds):
+    if case == "resnet18":
+        x, y = write_job(folder, (3, 64, 64), resnet_rows(18), 32, 32, 1, threads)
+        nets, grouped, span, steps = [torchvision.models.resnet18(num_classes=CLASSES)], None, (2, 22), 5
+    else:
+        x, y = write_job(folder, (1, 32, 32), CIFAR, 64, 64, 5, threads)
+        nets, grouped, span, steps = [Cifar(1) for _ in range(5)], Cifar(5), (2, 42), 10
+    for k in range(rounds):
+        short, long = (train(program, folder, threads, f"train.epochs={n}")[0] for n in span)
+        times = {"tutti": (long - short) / (span[1] - span[0]), "loop": time_torch(nets, x, y, steps)}
+        if grouped:
+            times["grouped"] = time_torch([grouped], x, y, steps)
+        for name, seconds in times.items():
+            print(json.dumps({"case": case, "round": k, "program": name, "cpu_s_per_step": round(seconds, 5)}),
+                  flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--equal", type=int, nargs="*", default=[18, 34, 50, 101])
+    p.add_argument("--cases", nargs="*", default=["resnet18", "cifar5"])
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--threads", type=int, default=1)
+    p.add_argument("--build", default="build")
+    a = p.parse_args()
+    program = str(pathlib.Path(a.build, "tutti").resolve())
+    torch.set_num_threads(a.threads)
+    print(json.dumps({"torch": torch.__version__, "torchvision": torchvision.__version__,
+                      "threads": a.threads, "machine": platform.processor() or platform.machine()}), flush=True)
+    for depth in a.equal:
+        with tempfile.TemporaryDirectory() as folder:
+            compare(program, pathlib.Path(folder), depth)
+    for case in a.cases:
+        with tempfile.TemporaryDirectory() as folder:
+            race(program, pathlib.Path(folder), case, a.threads, a.rounds)
+
+
+if __name__ == "__main__":
+    main()
