@@ -108,8 +108,35 @@ static tt_channel_norm channel_norm(const tt_cpu_front_pass *p, const tt_front_l
                            .shift = p->w[layer->bias + c]};
 }
 
-static void normalize_channels(const tt_cpu_front_pass *p, int l, const float *x, float *z,
-                               int gradient)
+/* Result of layer l; -1: the inputs. */
+static const float *result_of(const tt_cpu_front_pass *p, int l)
+{
+  return l < 0 ? p->x : p->buffers->layer[l].y + p->row;
+}
+
+/* z of layer l: where the activation reads it, or the result itself. */
+static float *z_of(const tt_cpu_front_pass *p, int l)
+{
+  const tt_cpu_front_layer *b = &p->buffers->layer[l];
+  return (is_activated(&p->front->layer[l]) ? b->slope : b->y) + p->row;
+}
+
+/* From z to the result, for some values of layer l. */
+static void finish_result(const tt_cpu_front_pass *p, int l, int64_t first, int64_t count,
+                          int gradient)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  int64_t offset = first * p->ld;
+  float *y = p->buffers->layer[l].y + p->row + offset, *z = z_of(p, l) + offset;
+  const float *skip = layer->skip == TT_FRONT_NO_SKIP ? NULL : result_of(p, layer->skip) + offset;
+  if (skip && layer->activates_sum) p->kernels->add(count, skip, z, p->ld, p->n);
+  if (is_activated(layer))
+    p->kernels->activate(layer->activation, count, p->n, z, y, p->ld, gradient);
+  if (skip && !layer->activates_sum) p->kernels->add(count, skip, y, p->ld, p->n);
+}
+
+/* The result of a batch_norm, channel by channel, so that the values of one stay in cache. */
+static void normalize_channels(const tt_cpu_front_pass *p, int l, const float *x, int gradient)
 {
   const tt_front_layer *layer = &p->front->layer[l];
   const tt_cpu_front_layer *b = &p->buffers->layer[l];
@@ -120,8 +147,9 @@ static void normalize_channels(const tt_cpu_front_pass *p, int l, const float *x
     if (moments) take_moments(p, layer, c, x + offset, moments);
     tt_channel_norm norm = channel_norm(p, layer, c, moments);
     p->kernels->normalize(each, &norm, x + offset,
-                          gradient ? b->normalized + offset + p->row : NULL, z + offset, p->ld,
-                          p->n);
+                          gradient ? b->normalized + offset + p->row : NULL, z_of(p, l) + offset,
+                          p->ld, p->n);
+    finish_result(p, l, c * each, each, gradient);
   }
 }
 
@@ -136,8 +164,9 @@ static void normalize_channels_back(const tt_cpu_front_pass *p, int l, const flo
     int by_batch = takes_moments(p, l, 1);
     tt_channel_norm norm = channel_norm(p, layer, c, by_batch ? b->moments + c * p->ld : NULL);
     if (by_batch) {
-      p->kernels->normalize_gradient(each, p->rows, &norm, b->normalized + offset + p->row,
-                                     d + offset, dst + offset, p->ld, p->n);
+      p->kernels->normalize_gradient(each, p->rows, &norm, b->moments + c * p->ld + 4,
+                                     b->normalized + offset + p->row, d + offset, dst + offset,
+                                     p->ld, p->n);
       continue;
     }
     const tt_channel_norm factor = {0.0f, norm.inverse_std, norm.gain, 0.0f};
@@ -172,19 +201,6 @@ static void drop_channels(const tt_cpu_front_pass *p, int l, const tt_dropout *d
   mask_channels(p, l, y);
 }
 
-/* Result of layer l; -1: the inputs. */
-static const float *result_of(const tt_cpu_front_pass *p, int l)
-{
-  return l < 0 ? p->x : p->buffers->layer[l].y + p->row;
-}
-
-/* Add the layer `skip` to z of layer l. */
-static void add_skip(const tt_cpu_front_pass *p, int l, float *z)
-{
-  const tt_front_layer *layer = &p->front->layer[l];
-  p->kernels->add(tt_front_values(layer), result_of(p, layer->skip), z, p->ld, p->n);
-}
-
 /* x -> result of layer l. */
 static void forward_layer(const tt_cpu_front_pass *p, int l, const float *x, const tt_dropout *drop,
                           int64_t unit, int gradient)
@@ -192,11 +208,11 @@ static void forward_layer(const tt_cpu_front_pass *p, int l, const float *x, con
   const tt_front_layer *layer = &p->front->layer[l];
   const tt_cpu_front_layer *b = &p->buffers->layer[l];
   int64_t in = tt_front_positions_in(layer), values = tt_front_values(layer);
-  float *y = b->y + p->row, *z = is_activated(layer) ? b->slope + p->row : y;
+  float *y = b->y + p->row;
   switch (layer->kind) {
-  case TT_FRONT_conv: convolve(p, l, x, z); break;
-  case TT_FRONT_group_norm: normalize(p, l, x, z, gradient); break;
-  case TT_FRONT_batch_norm: normalize_channels(p, l, x, z, gradient); break;
+  case TT_FRONT_conv: convolve(p, l, x, z_of(p, l)); break;
+  case TT_FRONT_group_norm: normalize(p, l, x, z_of(p, l), gradient); break;
+  case TT_FRONT_batch_norm: normalize_channels(p, l, x, gradient); return;
   case TT_FRONT_pool:
   case TT_FRONT_global_mean:
     p->kernels->pool(layer->pool, layer->channels, in, &b->by_output, window_share(layer), x, y,
@@ -207,10 +223,7 @@ static void forward_layer(const tt_cpu_front_pass *p, int l, const float *x, con
     drop_channels(p, l, drop, unit, y);
     break;
   }
-  if (layer->skip != TT_FRONT_NO_SKIP && layer->activates_sum) add_skip(p, l, z);
-  if (is_activated(layer))
-    p->kernels->activate(layer->activation, values, p->n, z, y, p->ld, gradient);
-  if (layer->skip != TT_FRONT_NO_SKIP && !layer->activates_sum) add_skip(p, l, y);
+  finish_result(p, l, 0, values, gradient);
 }
 
 void tt_cpu_front_forward(const tt_cpu_front_pass *p, int first, int end, const tt_dropout *drop,
@@ -225,17 +238,37 @@ void tt_cpu_front_forward(const tt_cpu_front_pass *p, int first, int end, const 
 
 /* Backward */
 
-/* dL/dy of layer l -> dL/dz; keeps the derivative by a sum for the layer that is added. */
-static void finish_delta(const tt_cpu_front_pass *p, int l)
+/* dL/dy of some values of layer l -> dL/dz; keeps the derivative by a sum for the layer that is
+ * added. */
+static void finish_delta(const tt_cpu_front_pass *p, int l, int64_t first, int64_t count)
 {
   const tt_front_layer *layer = &p->front->layer[l];
   const tt_cpu_front_layer *b = &p->buffers->layer[l];
-  int64_t values = tt_front_values(layer);
-  float *d = b->delta + p->row, *sum = b->skip_delta + p->row;
+  int64_t offset = first * p->ld + p->row;
+  float *d = b->delta + offset;
   int adds = layer->skip != TT_FRONT_NO_SKIP;
-  if (adds && !layer->activates_sum) copy(values, d, sum, p->ld, p->n);
-  if (is_activated(layer)) p->kernels->times(values, b->slope + p->row, d, p->ld, p->n);
-  if (adds && layer->activates_sum) copy(values, d, sum, p->ld, p->n);
+  if (adds && !layer->activates_sum) copy(count, d, b->skip_delta + offset, p->ld, p->n);
+  if (is_activated(layer)) p->kernels->times(count, b->slope + offset, d, p->ld, p->n);
+  if (adds && layer->activates_sum) copy(count, d, b->skip_delta + offset, p->ld, p->n);
+}
+
+/* The same for all values, and the sums of batch_norm over a channel, while it is in cache. */
+static void finish_deltas(const tt_cpu_front_pass *p, int l)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const tt_cpu_front_layer *b = &p->buffers->layer[l];
+  int64_t each = tt_front_positions(layer);
+  if (layer->kind != TT_FRONT_batch_norm) {
+    finish_delta(p, l, 0, tt_front_values(layer));
+    return;
+  }
+  for (int64_t c = 0; c < layer->channels; c++) {
+    int64_t offset = c * each * p->ld + p->row;
+    finish_delta(p, l, c * each, each);
+    if (takes_moments(p, l, 1))
+      p->kernels->delta_sums(each, p->rows, b->normalized + offset, b->delta + offset,
+                             b->moments + c * p->ld + 4, p->ld);
+  }
 }
 
 static void convolve_back(const tt_cpu_front_pass *p, int l, const float *d, float *dst)
@@ -322,7 +355,7 @@ void tt_cpu_front_backward(const tt_cpu_front_pass *p, int first, int end)
 {
   for (int l = end - 1; l >= first; l--) {
     if (l + 1 < end && begins_projection(p->front, l + 1)) take_sum_delta(p, l);
-    finish_delta(p, l);
+    finish_deltas(p, l);
     if (begins_projection(p->front, l))
       backward_layer(p, l, p->buffers->layer[l].branch_delta + p->row);
     else if (l > first)
@@ -374,17 +407,24 @@ static void conv_gradient(const tt_cpu_front_pass *p, int l, int64_t first, int6
   }
 }
 
+/* Of the parameters and running values of channel c of a batch_norm. */
+static void batch_norm_gradient(const tt_cpu_front_pass *p, int l, int64_t c, float *gradient)
+{
+  const tt_front_layer *layer = &p->front->layer[l];
+  const float *moments = p->buffers->layer[l].moments + c * p->ld;
+  gradient[layer->weight + c] = moments[5];
+  gradient[layer->bias + c] = moments[4];
+  gradient[layer->running + c] = moments[2];
+  gradient[layer->running + layer->channels + c] = moments[3];
+}
+
 void tt_cpu_front_gradient(const tt_cpu_front_pass *p, int layer, int64_t first, int64_t channels,
                            float *gradient)
 {
-  const tt_front_layer *l = &p->front->layer[layer];
-  int norm = l->kind == TT_FRONT_group_norm || l->kind == TT_FRONT_batch_norm;
-  if (l->kind == TT_FRONT_conv) conv_gradient(p, layer, first, channels, gradient);
-  for (int64_t c = first; norm && c < first + channels; c++) {
+  tt_front_kind kind = p->front->layer[layer].kind;
+  if (kind == TT_FRONT_conv) conv_gradient(p, layer, first, channels, gradient);
+  for (int64_t c = first; kind == TT_FRONT_group_norm && c < first + channels; c++)
     norm_gradient(p, layer, c, gradient);
-    if (l->running < 0) continue;
-    const float *moments = p->buffers->layer[layer].moments + c * p->ld;
-    gradient[l->running + c] = moments[2];
-    gradient[l->running + l->channels + c] = moments[3];
-  }
+  for (int64_t c = first; kind == TT_FRONT_batch_norm && c < first + channels; c++)
+    batch_norm_gradient(p, layer, c, gradient);
 }

@@ -104,10 +104,14 @@ typedef struct tt_kernels {
   /* y[each][ld] = gain * normalized + shift; normalized[each][ld] may be NULL. */
   void (*normalize)(int64_t each, const tt_channel_norm *c, const float *x, float *normalized,
                     float *y, int64_t ld, int64_t n);
-  /* from = dL/dy, to = dL/dx if x has these moments; zero in the padding to n. */
+  /* The sums of d, and of d * normalized, over `rows` rows. */
+  void (*delta_sums)(int64_t each, int64_t rows, const float *normalized, const float *d,
+                     float sums[2], int64_t ld);
+  /* from = dL/dy, to = dL/dx if x has these moments; zero in the padding to n.
+   *   sums  of delta_sums */
   void (*normalize_gradient)(int64_t each, int64_t rows, const tt_channel_norm *c,
-                             const float *normalized, const float *from, float *to, int64_t ld,
-                             int64_t n);
+                             const float sums[2], const float *normalized, const float *from,
+                             float *to, int64_t ld, int64_t n);
   /* Dropout of units [first, first + units) of all hidden units: multiply h and, unless NULL, slope
    * by 0 or 1 / (1 - p). */
   void (*drop)(const tt_dropout *p, int64_t first, int64_t units, float *h, float *slope,

@@ -2,8 +2,8 @@
  *
  * Sums over rows and positions are in double, in 16 lanes of rows, which are added in order. */
 
-/* Loop over 16 rows, one per lane. */
-#define EACH_LANE for (int l = 0; l < TT_LANES; l++)
+/* Loop over 16 rows, one per lane; a loop that is unrolled is not vectorized. */
+#define EACH_LANE _Pragma("GCC unroll 1") for (int l = 0; l < TT_LANES; l++)
 
 static double add_lanes(const double *lane)
 {
@@ -12,32 +12,37 @@ static double add_lanes(const double *lane)
   return sum;
 }
 
-/* Rows of the group of 16 rows that begins with row r. */
-static int rows_of_group(int64_t rows, int64_t r)
+/* Add n values of a position, and the squares of their distance from `center`. */
+INLINE void add_values(const int n, const float *x, double *sum)
 {
-  return rows - r < TT_LANES ? (int)(rows - r) : TT_LANES;
+#pragma GCC unroll 1
+  for (int l = 0; l < n; l++) sum[l] += (double)x[l];
+}
+
+INLINE void add_squares(const int n, const float *x, double center, double *sum)
+{
+#pragma GCC unroll 1
+  for (int l = 0; l < n; l++) {
+    double from_center = (double)x[l] - center;
+    sum[l] += from_center * from_center;
+  }
 }
 
 static void moments(int64_t each, int64_t rows, const float *x, float *mean, float *variance,
                     int64_t ld)
 {
   double sum[TT_LANES] = {0}, squares[TT_LANES] = {0}, count = (double)(each * rows);
-  for (int64_t p = 0; p < each; p++)
-    for (int64_t r = 0; r < rows; r += TT_LANES) {
-      const float *place = x + p * ld + r;
-      int n = rows_of_group(rows, r);
-      for (int l = 0; l < n; l++) sum[l] += (double)place[l];
-    }
+  int64_t whole = rows / TT_LANES * TT_LANES;
+  for (int64_t p = 0; p < each; p++) {
+    for (int64_t r = 0; r < whole; r += TT_LANES) add_values(TT_LANES, x + p * ld + r, sum);
+    add_values((int)(rows - whole), x + p * ld + whole, sum);
+  }
   double center = add_lanes(sum) / count;
-  for (int64_t p = 0; p < each; p++)
-    for (int64_t r = 0; r < rows; r += TT_LANES) {
-      const float *place = x + p * ld + r;
-      int n = rows_of_group(rows, r);
-      for (int l = 0; l < n; l++) {
-        double from_center = (double)place[l] - center;
-        squares[l] += from_center * from_center;
-      }
-    }
+  for (int64_t p = 0; p < each; p++) {
+    for (int64_t r = 0; r < whole; r += TT_LANES)
+      add_squares(TT_LANES, x + p * ld + r, center, squares);
+    add_squares((int)(rows - whole), x + p * ld + whole, center, squares);
+  }
   *mean = (float)center;
   *variance = (float)(add_lanes(squares) / count);
 }
@@ -55,29 +60,42 @@ static void normalize(int64_t each, const tt_channel_norm *c, const float *x, fl
     }
 }
 
-static void normalize_gradient(int64_t each, int64_t rows, const tt_channel_norm *c,
-                               const float *normalized, const float *src, float *dst, int64_t ld,
-                               int64_t n)
+INLINE void add_deltas(const int n, const float *normalized, const float *d, double *sum,
+                       double *along)
 {
-  double sum[TT_LANES] = {0}, along[TT_LANES] = {0}, count = (double)(each * rows);
-  for (int64_t p = 0; p < each; p++)
-    for (int64_t r = 0; r < rows; r += TT_LANES) {
-      const float *d = src + p * ld + r, *z = normalized + p * ld + r;
-      int in_group = rows_of_group(rows, r);
-      for (int l = 0; l < in_group; l++) {
-        sum[l] += (double)d[l];
-        along[l] += (double)d[l] * (double)z[l];
-      }
-    }
-  float mean = c->gain * (float)(add_lanes(sum) / count);
-  float mean_along = c->gain * (float)(add_lanes(along) / count);
+#pragma GCC unroll 1
+  for (int l = 0; l < n; l++) {
+    sum[l] += (double)d[l];
+    along[l] += (double)d[l] * (double)normalized[l];
+  }
+}
+
+static void delta_sums(int64_t each, int64_t rows, const float *normalized, const float *d,
+                       float sums[2], int64_t ld)
+{
+  double sum[TT_LANES] = {0}, along[TT_LANES] = {0};
+  int64_t whole = rows / TT_LANES * TT_LANES;
+  for (int64_t p = 0; p < each; p++) {
+    const float *z = normalized + p * ld, *src = d + p * ld;
+    for (int64_t r = 0; r < whole; r += TT_LANES) add_deltas(TT_LANES, z + r, src + r, sum, along);
+    add_deltas((int)(rows - whole), z + whole, src + whole, sum, along);
+  }
+  sums[0] = (float)add_lanes(sum);
+  sums[1] = (float)add_lanes(along);
+}
+
+static void normalize_gradient(int64_t each, int64_t rows, const tt_channel_norm *c,
+                               const float sums[2], const float *normalized, const float *src,
+                               float *dst, int64_t ld, int64_t n)
+{
+  float share = c->gain / (float)(each * rows), mean = share * sums[0], along = share * sums[1];
   for (int64_t p = 0; p < each; p++)
     for (int64_t r = 0; r < n; r += TT_LANES) {
       int64_t offset = p * ld + r;
-      int in_group = r < rows ? rows_of_group(rows, r) : 0;
+      int in_group = (int)(rows - r < TT_LANES ? rows - r : TT_LANES); /* or none, below 0 */
       EACH_LANE
       {
-        float delta = tt_layer_norm_delta(c->gain * src[offset + l], mean, mean_along,
+        float delta = tt_layer_norm_delta(c->gain * src[offset + l], mean, along,
                                           normalized[offset + l], c->inverse_std);
         dst[offset + l] = l < in_group ? delta : 0.0f;
       }

@@ -40,6 +40,7 @@ const tt_kernels KERNEL_TABLE = {
     .norm_gradient = norm_gradient,
     .moments = moments,
     .normalize = normalize,
+    .delta_sums = delta_sums,
     .normalize_gradient = normalize_gradient,
     .drop = drop,
     .add = add,

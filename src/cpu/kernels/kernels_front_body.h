@@ -76,18 +76,13 @@ static void convolve(const tt_convolution *c, const float *a, const float *bias,
   for (; r < n; r += WIDTH) convolve_panel(1, c, a, bias, x + r, y + r, ld);
 }
 
-/* O output channels x I channels of one kernel position: sums over its pairs and the rows, added to
- * g. */
-INLINE void convolve_gradient_tile(const int O, const int I, const tt_convolution *c, int64_t tap,
-                                   const float *d, const float *x, float *g, int64_t ld, int64_t n)
+/* Add to the sums of O output channels x I channels the products of pairs [begin, end). */
+INLINE void add_pairs(const int O, const int I, const tt_convolution *c, int32_t begin, int32_t end,
+                      const float *d, const float *x, int64_t ld, int64_t n,
+                      VECTOR sum[16][REGISTERS])
 {
-  VECTOR sum[16][REGISTERS]; /* at least O * I */
   int64_t d_step = c->positions * ld, x_step = c->from_positions * ld;
-#pragma GCC unroll 32
-  for (int t = 0; t < O * I; t++)
-#pragma GCC unroll 4
-    for (int h = 0; h < REGISTERS; h++) sum[t][h] = broadcast(0.0f);
-  for (int32_t k = c->taps.first[tap]; k < c->taps.first[tap + 1]; k++) {
+  for (int32_t k = begin; k < end; k++) {
     const float *dst = d + c->taps.at[k] * ld, *src = x + c->taps.from[k] * ld;
     for (int64_t r = 0; r < n; r += TT_LANES)
 #pragma GCC unroll 4
@@ -103,12 +98,51 @@ INLINE void convolve_gradient_tile(const int O, const int I, const tt_convolutio
         }
       }
   }
-  float result[16];
-  sum_lanes_of(O * I, sum, result);
+}
+
+/* The pairs of a key from pair `begin` on, of positions of d before `limit`; returns their end. */
+INLINE int32_t end_of_pairs(const tt_convolution *c, int64_t tap, int32_t begin, int64_t limit)
+{
+  int32_t end = c->taps.first[tap + 1];
+  if (limit >= c->positions) return end;
+  while (begin < end && c->taps.at[begin] < limit) begin++;
+  return begin;
+}
+
+/* A kernel position has an array of sums while the positions of d pass in blocks: those of a block
+ * and what it reads of x stay in the L1 cache for all positions of the kernel. */
+enum { SUMS_TAPS = 9, SUMS_BLOCK = 8 /* positions */ };
+
+/* O output channels x I channels of kernel positions [tap, tap + taps): sums over their pairs and
+ * the rows, added to g. */
+INLINE void convolve_gradient_tile(const int O, const int I, const tt_convolution *c, int64_t tap,
+                                   int64_t taps, const float *d, const float *x, float *g,
+                                   int64_t ld, int64_t n)
+{
+  VECTOR sums[SUMS_TAPS][16][REGISTERS]; /* at least O * I */
+  int32_t next[SUMS_TAPS];
+  for (int64_t k = 0; k < taps; k++) next[k] = c->taps.first[tap + k];
+  for (int64_t p = 0; p < c->positions; p += SUMS_BLOCK)
+    for (int64_t k = 0; k < taps; k++) {
+      VECTOR sum[16][REGISTERS];
+      int32_t begin = next[k], end = end_of_pairs(c, tap + k, begin, p + SUMS_BLOCK);
+#pragma GCC unroll 32
+      for (int t = 0; t < O * I; t++)
+#pragma GCC unroll 4
+        for (int h = 0; h < REGISTERS; h++) sum[t][h] = p ? sums[k][t][h] : broadcast(0.0f);
+      add_pairs(O, I, c, begin, end, d, x, ld, n, sum);
+      memcpy(sums[k], sum, sizeof sum);
+      next[k] = end;
+    }
+  for (int64_t k = 0; k < taps; k++) {
+    float result[16];
+    sum_lanes_of(O * I, sums[k], result);
 #pragma GCC unroll 16
-  for (int o = 0; o < O; o++)
+    for (int o = 0; o < O; o++)
 #pragma GCC unroll 16
-    for (int i = 0; i < I; i++) g[o * c->output_step + i * c->channel_step] += result[o * I + i];
+      for (int i = 0; i < I; i++)
+        g[o * c->output_step + i * c->channel_step + k] += result[o * I + i];
+  }
 }
 
 /* All weights, for some rows that stay in cache. */
@@ -116,26 +150,25 @@ INLINE void convolve_gradient_rows(const tt_convolution *c, const float *d, cons
                                    float *g, int64_t ld, int64_t n)
 {
 #define TILE(O, I)                                                                                 \
-  convolve_gradient_tile(O, I, c, t, d + o * c->positions * ld, x + i * c->from_positions * ld,    \
+  for (int64_t t = 0, left; (left = c->channel_step - t) > 0; t += SUMS_TAPS)                      \
+  convolve_gradient_tile(O, I, c, t, left < SUMS_TAPS ? left : SUMS_TAPS,                          \
+                         d + o * c->positions * ld, x + i * c->from_positions * ld,                \
                          g + o * c->output_step + i * c->channel_step + t, ld, n)
   int64_t o = 0;
   for (; o + GRAD_OUT <= c->outputs; o += GRAD_OUT) {
     int64_t i = 0;
-    for (; i + GRAD_IN <= c->channels; i += GRAD_IN)
-      for (int64_t t = 0; t < c->channel_step; t++) TILE(GRAD_OUT, GRAD_IN);
-    for (; i < c->channels; i++)
-      for (int64_t t = 0; t < c->channel_step; t++) TILE(GRAD_OUT, 1);
+    for (; i + GRAD_IN <= c->channels; i += GRAD_IN) TILE(GRAD_OUT, GRAD_IN);
+    for (; i < c->channels; i++) TILE(GRAD_OUT, 1);
   }
   for (; o < c->outputs; o++)
-    for (int64_t i = 0; i < c->channels; i++)
-      for (int64_t t = 0; t < c->channel_step; t++) TILE(1, 1);
+    for (int64_t i = 0; i < c->channels; i++) TILE(1, 1);
 #undef TILE
 }
 
 static void convolve_gradient(const tt_convolution *c, const float *d, const float *x, float *g,
                               float *gb, int64_t ld, int64_t n)
 {
-  enum { VALUES = 4096 }; /* of a channel, so that those of a tile stay in cache */
+  enum { VALUES = 65536 }; /* of a channel, so that those of a tile stay in cache */
   int64_t step = VALUES / c->positions / TT_LANES * TT_LANES;
   if (step < TT_LANES) step = TT_LANES;
   for (int64_t o = 0; o < c->outputs; o++) {
