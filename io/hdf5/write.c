@@ -44,7 +44,7 @@ static tt_err check_visible_local(const tt_h5_file *f)
 static hid_t create_fapl(const tt_h5_file *f)
 {
   hid_t p = tt_h5_is_parallel(f) ? H5Pcreate(H5P_FILE_ACCESS) : tt_h5_serial_fapl();
-  if (f->dry && H5Pset_fapl_core(p, 1 << 20, 0) < 0) return -1;
+  if (f->dry && H5Pset_fapl_core(p, 1 << 16, 0) < 0) return -1;
   int ok = p >= 0 && H5Pset_libver_bounds(p, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0 &&
            H5Pset_fclose_degree(p, H5F_CLOSE_STRONG) >= 0;
   if (tt_h5_is_parallel(f))
@@ -371,8 +371,8 @@ typedef struct part_cursor {
   size_t bytes;           /* of a value */
 } part_cursor;
 
-/* The next values that follow each other in the dataset: of a large part, where they are; of small
- * ones, copied to `buffer`. Count 0 at the end. */
+/* The next values that follow each other in the dataset: of a large part, or of the only one, where
+ * they are; of small ones, copied to `buffer`. Count 0 at the end. */
 static tt_h5_part next_run(part_cursor *c, char *buffer)
 {
   tt_h5_part run = {0, 0, buffer};
@@ -382,9 +382,10 @@ static tt_h5_part next_run(part_cursor *c, char *buffer)
     const char *src = (const char *)p->data + (size_t)c->done * c->bytes;
     if (left == 0) continue;
     if (run.count == 0) run.first = p->first + c->done;
-    if (run.count == 0 && left >= c->most) {
-      c->done += c->most;
-      return (tt_h5_part){run.first, c->most, src};
+    if (run.count == 0 && (left >= c->most || c->parts == 1)) {
+      int64_t count = left < c->most ? left : c->most;
+      c->done += count;
+      return (tt_h5_part){run.first, count, src};
     }
     if (p->first + c->done != run.first + run.count || left > c->most - run.count) break;
     memcpy(buffer + (size_t)run.count * c->bytes, src, (size_t)left * c->bytes);
@@ -398,7 +399,8 @@ static tt_err join_parts(tt_h5_file *f, const char *path, part_cursor *c)
 {
   char *buffer = NULL;
   int64_t capacity = 0;
-  for (int64_t i = 0; i < c->parts && capacity < c->most; i++) capacity += c->part[i].count;
+  for (int64_t i = 0; c->parts > 1 && i < c->parts && capacity < c->most; i++)
+    capacity += c->part[i].count;
   if (capacity > c->most) capacity = c->most;
   tt_err e = tt_h5_vote(f, tt_alloc_bytes(&buffer, capacity, c->bytes, "values of a written file"));
   for (int64_t more = 1; !e;) {

@@ -296,6 +296,22 @@ TT_TEST (the_state_table_is_complete) {
   tt_state_destroy(&s);
 }
 
+TT_TEST (a_state_that_is_reset_is_like_a_new_one) {
+  const tt_state_shape shape = {10, 2, 6, 1, 3, 6};
+  tt_state *s = NULL, *new = NULL;
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, shape, &new));
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, shape, &s));
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field a = tt_state_get(s, f);
+    memset(a.data, 7 + f, (size_t)(4 * a.bytes * a.length));
+  }
+  for (int i = 0; i < 4; i++) TT_CHECK(tt_state_hash(s, i), !=, tt_state_hash(new, i));
+  tt_state_reset(s);
+  for (int i = 0; i < 4; i++) TT_CHECK(tt_state_hash(s, i), ==, tt_state_hash(new, i));
+  tt_state_destroy(&s);
+  tt_state_destroy(&new);
+}
+
 /* Two segments of a member, copied to a whole state, are the member; and back. */
 TT_TEST (segments_of_a_member_make_the_member) {
   enum { PARAMS = 7 };
