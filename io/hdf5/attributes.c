@@ -11,18 +11,46 @@
 /* Name of a dimension without values in netCDF-4; the size is padded to ten characters. */
 #define NETCDF_DIMENSION_NAME "This is a netCDF dimension but not a netCDF variable.%10" PRId64
 
+hid_t tt_h5_object(tt_h5_file *f, const char *path)
+{
+  tt_h5_open_object *slot = &f->open[0];
+  for (int i = 0; i < TT_H5_OPEN_OBJECTS; i++) {
+    tt_h5_open_object *o = &f->open[i];
+    if (o->used < slot->used) slot = o;
+    if (o->id <= 0 || strcmp(o->path, path) != 0) continue;
+    o->used = ++f->uses;
+    return o->id;
+  }
+  if (slot->id > 0) TT_H5_CLOSE(slot->id);
+  slot->id = H5Oopen(f->id, tt_h5_object_path(path), H5P_DEFAULT);
+  slot->used = ++f->uses;
+  /* a path that is cut is not found again: the object is opened every time */
+  snprintf(slot->path, sizeof slot->path, "%s", path);
+  return slot->id;
+}
+
+void tt_h5_close_object(tt_h5_file *f, const char *path)
+{
+  for (int i = 0; i < TT_H5_OPEN_OBJECTS; i++) {
+    tt_h5_open_object *o = &f->open[i];
+    if (o->id <= 0 || (path && strcmp(o->path, path) != 0)) continue;
+    TT_H5_CLOSE(o->id);
+    *o = (tt_h5_open_object){.id = 0};
+  }
+}
+
 /* Create and write one attribute; the caller closes `type` and `space`. */
 static tt_err write_attr(tt_h5_file *f, const char *object, const char *name, hid_t type,
                          hid_t space, const void *values)
 {
   char what[256];
-  hid_t o = H5Oopen(f->id, tt_h5_object_path(object), H5P_DEFAULT), a = -1;
+  hid_t o = tt_h5_object(f, object), a = -1;
   if (o >= 0 && type >= 0 && space >= 0)
     a = H5Acreate2(o, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
   int ok = a >= 0 && H5Awrite(a, type, values) >= 0;
   snprintf(what, sizeof what, "cannot write the attribute %s", name);
   tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, f->path, object, what);
-  TT_H5_CLOSE(a, o);
+  TT_H5_CLOSE(a);
   return e;
 }
 
@@ -103,11 +131,10 @@ tt_err tt_h5_write_text(tt_h5_file *f, const char *path, int64_t length, const c
 static tt_err set_scale(tt_h5_file *f, const char *path, const char *name)
 {
   if (f->error) return f->error;
-  hid_t d = H5Dopen2(f->id, path, H5P_DEFAULT);
+  hid_t d = tt_h5_object(f, path);
   tt_err e = d < 0 || H5DSset_scale(d, name) < 0
                  ? TT_H5_FAIL(IO, f->path, path, "cannot be made a dimension scale")
                  : TT_OK;
-  TT_H5_CLOSE(d);
   return tt_h5_vote(f, e);
 }
 
@@ -135,13 +162,12 @@ tt_err tt_h5_create_open_dimension(tt_h5_file *f, const char *path)
   return set_scale(f, path, name);
 }
 
-int64_t tt_h5_dimension_size(const tt_h5_file *f, const char *path)
+int64_t tt_h5_dimension_size(tt_h5_file *f, const char *path)
 {
   hsize_t size = 0;
-  int there = !f->error && H5Lexists(f->id, path, H5P_DEFAULT) > 0;
-  hid_t d = there ? H5Dopen2(f->id, path, H5P_DEFAULT) : -1, space = d < 0 ? -1 : H5Dget_space(d);
+  hid_t d = f->error ? -1 : tt_h5_object(f, path), space = d < 0 ? -1 : H5Dget_space(d);
   int known = space >= 0 && H5Sget_simple_extent_dims(space, &size, NULL) == 1;
-  TT_H5_CLOSE(space, d);
+  TT_H5_CLOSE(space);
   return known ? (int64_t)size : -1;
 }
 
@@ -155,12 +181,11 @@ static tt_err attach_scale(tt_h5_file *f, const char *dataset, int axis, const c
 {
   char what[256];
   if (f->error) return f->error;
-  hid_t d = H5Dopen2(f->id, dataset, H5P_DEFAULT), s = H5Dopen2(f->id, scale, H5P_DEFAULT);
+  hid_t d = tt_h5_object(f, dataset), s = tt_h5_object(f, scale);
   snprintf(what, sizeof what, "cannot attach to axis %d the dimension scale %s", axis, scale);
   tt_err e = d < 0 || s < 0 || H5DSattach_scale(d, s, (unsigned)axis) < 0
                  ? TT_H5_FAIL(IO, f->path, dataset, what)
                  : TT_OK;
-  TT_H5_CLOSE(s, d);
   return tt_h5_vote(f, e);
 }
 

@@ -121,6 +121,7 @@ static tt_err verify_local(const tt_h5_file *f)
 static tt_err close_file(tt_h5_file *f)
 {
   hid_t id = f->id;
+  tt_h5_close_object(f, NULL);
   f->id = -1;
   return tt_h5_close_file(id) < 0 ? TT_H5_FAIL(IO, f->path, "", "cannot be closed") : TT_OK;
 }
@@ -175,6 +176,7 @@ void tt_h5_discard(tt_h5_file **file)
 {
   tt_h5_file *f = *file;
   if (!f) return;
+  tt_h5_close_object(f, NULL);
   if (f->id >= 0) tt_h5_close_file(f->id);
   if (tt_h5_is_parallel(f)) tt_fatal_set_file_local(NULL, NULL);
   if (tt_h5_is_root(f) && f->temporary[0]) unlink(f->temporary);

@@ -112,7 +112,7 @@ tt_err tt_h5_create_open_dimension(tt_h5_file *f, const char *path);
 tt_err tt_h5_set_scale(tt_h5_file *f, const char *path);
 tt_err tt_h5_attach_scales(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims);
 /* Size of a dimension of this file, 0 of an open one; -1: it does not exist. Local. */
-int64_t tt_h5_dimension_size(const tt_h5_file *f, const char *path);
+int64_t tt_h5_dimension_size(tt_h5_file *f, const char *path);
 
 /* Close; every rank reads back with the serial driver what it wrote and compares; vote; sync; vote;
  * check of the owner (owner.h); rename; sync of the directory; vote. Then `path` is the new file on

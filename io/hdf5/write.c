@@ -218,6 +218,7 @@ static tt_err open_block_local(tt_h5_file *f, const char *path, const int64_t *f
                                const int64_t *count, writing *w)
 {
   hsize_t dims[TT_H5_MAX_DIMS] = {0};
+  tt_h5_close_object(f, path); /* else close_block would not write small blocks */
   w->dataset = H5Dopen2(f->id, path, H5P_DEFAULT);
   if (w->dataset < 0) return TT_H5_FAIL(INTERNAL, f->path, path, "the dataset does not exist");
   w->space = H5Dget_space(w->dataset);
