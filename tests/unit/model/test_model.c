@@ -1,5 +1,6 @@
 /* test_model.c — laws of core/model: plan, model, initial weights, split, rows, state. */
 #include "core/base/mem.h"
+#include "core/base/rng.h"
 #include "core/model/dataset.h"
 #include "core/model/model.h"
 #include "core/model/partition.h"
@@ -179,6 +180,30 @@ TT_TEST (initial_weights_have_the_bounds_of_their_table) {
     }
   }
   tt_free(w);
+}
+
+/* Layers of 9 x 9: the biases begin inside a block of four random words. */
+TT_TEST (initial_weights_are_the_words_of_their_counter) {
+  enum { H = 9 };
+  const int64_t hidden[] = {H, H};
+  tt_model m;
+  TT_CHECK_OK(tt_model_plain(H, 1, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean, &m));
+  float w[400] = {0};
+  double weights, biases;
+  tt_model_init_weights(&m, TT_INIT_fan_in_uniform, 7, 8, w);
+  for (int l = 0; l < m.layers; l++) {
+    const tt_layer *layer = &m.layer[l];
+    int64_t count = layer->in * layer->out;
+    (void)book(TT_INIT_fan_in_uniform, (double)layer->in, (double)layer->out, &weights, &biases);
+    for (uint32_t i = 0; i < count + layer->out; i++) {
+      tt_random4 r = tt_random(7, 8, TT_PURPOSE_INIT, (uint32_t)l, i / 4);
+      double word = 2.0 * (double)tt_uniform(r.v[i % 4]) - 1.0;
+      if (i < count)
+        TT_CHECK(fabs((double)w[layer->weight + i] - weights * word), <, 1e-6);
+      else
+        TT_CHECK(fabs((double)w[layer->bias + i - count] - biases * word), <, 1e-6);
+    }
+  }
 }
 
 TT_TEST (initial_weights_depend_on_seed_and_stream_alone) {
