@@ -11,34 +11,6 @@
 /* Name of a dimension without values in netCDF-4; the size is padded to ten characters. */
 #define NETCDF_DIMENSION_NAME "This is a netCDF dimension but not a netCDF variable.%10" PRId64
 
-hid_t tt_h5_object(tt_h5_file *f, const char *path)
-{
-  tt_h5_open_object *slot = &f->open[0];
-  for (int i = 0; i < TT_H5_OPEN_OBJECTS; i++) {
-    tt_h5_open_object *o = &f->open[i];
-    if (o->used < slot->used) slot = o;
-    if (o->id <= 0 || strcmp(o->path, path) != 0) continue;
-    o->used = ++f->uses;
-    return o->id;
-  }
-  if (slot->id > 0) TT_H5_CLOSE(slot->id);
-  slot->id = H5Oopen(f->id, tt_h5_object_path(path), H5P_DEFAULT);
-  slot->used = ++f->uses;
-  /* a path that is cut is not found again: the object is opened every time */
-  snprintf(slot->path, sizeof slot->path, "%s", path);
-  return slot->id;
-}
-
-void tt_h5_close_object(tt_h5_file *f, const char *path)
-{
-  for (int i = 0; i < TT_H5_OPEN_OBJECTS; i++) {
-    tt_h5_open_object *o = &f->open[i];
-    if (o->id <= 0 || (path && strcmp(o->path, path) != 0)) continue;
-    TT_H5_CLOSE(o->id);
-    *o = (tt_h5_open_object){.id = 0};
-  }
-}
-
 /* Create and write one attribute; the caller closes `type` and `space`. */
 static tt_err write_attr(tt_h5_file *f, const char *object, const char *name, hid_t type,
                          hid_t space, const void *values)
@@ -67,8 +39,8 @@ tt_err tt_h5_write_attr(tt_h5_file *f, const char *object, const char *name, tt_
 
 tt_err tt_h5_write_attr_text(tt_h5_file *f, const char *object, const char *name, const char *text)
 {
-  if (f->error) return f->error;
   size_t length = strlen(text);
+  if (f->error) return f->error;
   hid_t space = H5Screate(H5S_SCALAR), type = H5Tcopy(H5T_C_S1);
   int ok = H5Tset_size(type, length ? length : 1) >= 0 && H5Tset_cset(type, H5T_CSET_UTF8) >= 0 &&
            H5Tset_strpad(type, H5T_STR_NULLPAD) >= 0;

@@ -12,7 +12,7 @@
 #include <xxhash.h>
 
 /* Bytes read back at a time. */
-enum { VERIFY_BYTES = 1 << 20 };
+enum { VERIFY_BYTES = 1 << 18 };
 
 static int64_t row_bytes(const tt_h5_written_block *b)
 {
@@ -121,7 +121,7 @@ static tt_err verify_local(const tt_h5_file *f)
 static tt_err close_file(tt_h5_file *f)
 {
   hid_t id = f->id;
-  tt_h5_close_object(f, NULL);
+  tt_h5_close_kept(f);
   f->id = -1;
   return tt_h5_close_file(id) < 0 ? TT_H5_FAIL(IO, f->path, "", "cannot be closed") : TT_OK;
 }
@@ -176,7 +176,7 @@ void tt_h5_discard(tt_h5_file **file)
 {
   tt_h5_file *f = *file;
   if (!f) return;
-  tt_h5_close_object(f, NULL);
+  tt_h5_close_kept(f);
   if (f->id >= 0) tt_h5_close_file(f->id);
   if (tt_h5_is_parallel(f)) tt_fatal_set_file_local(NULL, NULL);
   if (tt_h5_is_root(f) && f->temporary[0]) unlink(f->temporary);

@@ -34,10 +34,12 @@ struct tt_h5_file {
   hid_t id;
   tt_h5_open_object open[TT_H5_OPEN_OBJECTS]; /* the last ones used */
   int64_t uses;
-  tt_err error;              /* the first one, the same on all ranks */
-  int deferred;              /* tt_h5_defer */
-  int dry;                   /* a file in memory without data */
-  const char *const *hashed; /* tt_schema_hash_content; NULL: no hash of the content */
+  hid_t creation[TT_H5_TYPE_COUNT]; /* lists for datasets of a type; 0 = none yet */
+  hid_t transfer;                   /* of tt_h5_write_block; 0 = none yet */
+  tt_err error;                     /* the first one, the same on all ranks */
+  int deferred;                     /* tt_h5_defer */
+  int dry;                          /* a file in memory without data */
+  const char *const *hashed;        /* tt_schema_hash_content; NULL: no hash of the content */
   char path[TT_PATH_MAX], temporary[TT_PATH_MAX];
   int64_t blocks, capacity;
   tt_h5_written_block *block; /* [capacity], `blocks` of them used */
@@ -91,9 +93,14 @@ void tt_h5_last_message(char *text, size_t capacity);
 int tt_h5_disk_error(void);
 
 /* The group or dataset of a new file with this path, open until another one needs its place; -1: it
- * cannot be opened. tt_h5_close_object closes it, so that HDF5 writes its values; path NULL: all. */
+ * cannot be opened. tt_h5_keep_object does that to one that has been opened. tt_h5_close_object
+ * closes it, so that HDF5 writes its values: below 0 if they cannot be written. path NULL: all. */
 hid_t tt_h5_object(tt_h5_file *f, const char *path);
-void tt_h5_close_object(tt_h5_file *f, const char *path);
+void tt_h5_keep_object(tt_h5_file *f, const char *path, hid_t object);
+herr_t tt_h5_close_object(tt_h5_file *f, const char *path);
+
+/* Close what a new file keeps open. */
+void tt_h5_close_kept(tt_h5_file *f);
 
 /* H5Fclose; records a failure for tt_h5_exit_is_unsafe_local. */
 herr_t tt_h5_close_file(hid_t file);

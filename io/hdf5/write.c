@@ -174,12 +174,14 @@ tt_err tt_h5_create_dataset(tt_h5_file *f, const char *path, tt_h5_type type, in
   if (f->error) return f->error;
   if (tt_h5_vote(f, check_dims_local(f, path, type, ndims, dims))) return f->error;
   tt_h5_to_hsize(ndims, dims, size);
-  hid_t p = create_dcpl(f, type), d = -1;
+  if (f->creation[type] <= 0) f->creation[type] = create_dcpl(f, type);
+  hid_t p = f->creation[type], d = -1;
   hid_t space = ndims ? H5Screate_simple(ndims, size, NULL) : H5Screate(H5S_SCALAR);
   if (p >= 0 && space >= 0)
     d = H5Dcreate2(f->id, path, tt_h5_native(type), space, H5P_DEFAULT, p, H5P_DEFAULT);
   tt_err e = d < 0 ? TT_H5_FAIL(IO, f->path, path, "cannot create the dataset") : TT_OK;
-  TT_H5_CLOSE(d, space, p);
+  if (!e) tt_h5_keep_object(f, path, d);
+  TT_H5_CLOSE(space);
   return tt_h5_vote(f, e);
 }
 
@@ -187,7 +189,7 @@ tt_err tt_h5_create_dataset(tt_h5_file *f, const char *path, tt_h5_type type, in
 
 /* One collective write in progress. */
 typedef struct writing {
-  hid_t dataset, space, dxpl;
+  hid_t dataset, space;
   tt_h5_written_block b;
   int64_t row_bytes; /* bytes of one row (index of axis 0) of this rank's block */
 } writing;
@@ -218,16 +220,15 @@ static tt_err open_block_local(tt_h5_file *f, const char *path, const int64_t *f
                                const int64_t *count, writing *w)
 {
   hsize_t dims[TT_H5_MAX_DIMS] = {0};
-  tt_h5_close_object(f, path); /* else close_block would not write small blocks */
-  w->dataset = H5Dopen2(f->id, path, H5P_DEFAULT);
+  w->dataset = tt_h5_object(f, path);
   if (w->dataset < 0) return TT_H5_FAIL(INTERNAL, f->path, path, "the dataset does not exist");
   w->space = H5Dget_space(w->dataset);
-  w->dxpl = H5Pcreate(H5P_DATASET_XFER);
+  if (f->transfer <= 0) f->transfer = H5Pcreate(H5P_DATASET_XFER);
   w->b.ndims = H5Sget_simple_extent_dims(w->space, dims, NULL);
   w->b.type = dataset_type(w->dataset);
   if (w->b.ndims < 0 || w->b.type == TT_H5_TYPE_COUNT)
     return TT_H5_FAIL(INTERNAL, f->path, path, "the dataset has an unknown type");
-  if (tt_h5_is_parallel(f) && H5Pset_dxpl_mpio(w->dxpl, H5FD_MPIO_COLLECTIVE) < 0)
+  if (tt_h5_is_parallel(f) && H5Pset_dxpl_mpio(f->transfer, H5FD_MPIO_COLLECTIVE) < 0)
     return TT_H5_FAIL(IO, f->path, path, "cannot select a collective write");
   if (w->b.ndims == 0) { /* a scalar is one row */
     w->b.count[0] = count[0];
@@ -239,10 +240,10 @@ static tt_err open_block_local(tt_h5_file *f, const char *path, const int64_t *f
   return check_block_local(f, path, &w->b, dims);
 }
 
-static herr_t close_block(writing *w)
+static herr_t close_block(tt_h5_file *f, const char *path, writing *w)
 {
-  TT_H5_CLOSE(w->dxpl, w->space);
-  return w->dataset >= 0 ? H5Dclose(w->dataset) : 0;
+  TT_H5_CLOSE(w->space);
+  return tt_h5_close_object(f, path);
 }
 
 /* Rows (indices of axis 0) of one collective write. */
@@ -274,7 +275,8 @@ static tt_err write_piece(tt_h5_file *f, const char *path, const writing *w, int
   else if (w->b.ndims)
     ok = ok && H5Sselect_hyperslab(w->space, H5S_SELECT_SET, first, NULL, count, NULL) >= 0;
   const void *source = has_rows ? data + from * w->row_bytes : nothing;
-  ok = ok && H5Dwrite(w->dataset, tt_h5_native(w->b.type), memory, w->space, w->dxpl, source) >= 0;
+  ok = ok &&
+       H5Dwrite(w->dataset, tt_h5_native(w->b.type), memory, w->space, f->transfer, source) >= 0;
   tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, f->path, path, "cannot be written");
   TT_H5_CLOSE(memory);
   return e;
@@ -326,7 +328,7 @@ static tt_err record_block_local(tt_h5_file *f, const char *path, writing *w, co
 tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
                          const int64_t *count, const void *data)
 {
-  writing w = {.dataset = -1, .space = -1, .dxpl = -1};
+  writing w = {.dataset = -1, .space = -1};
   if (f->error || f->dry) return f->error;
   tt_err e = open_block_local(f, path, first, count, &w);
   if (!e) e = record_block_local(f, path, &w, data);
@@ -336,7 +338,7 @@ tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
   if (f->deferred) pieces = 0;
   if (!e && f->comm) tt_allreduce_max_i64(f->comm, &pieces, 1);
   for (int64_t i = 0; !e && i < pieces; i++) e = tt_h5_vote(f, write_piece(f, path, &w, i, data));
-  herr_t closed = close_block(&w); /* the serial driver writes small blocks only now */
+  herr_t closed = close_block(f, path, &w); /* the serial driver writes small blocks only now */
   if (!tt_h5_is_parallel(f) && !e && closed < 0)
     e = tt_h5_vote(f, TT_H5_FAIL(IO, f->path, path, "cannot be written"));
   return e;
@@ -417,7 +419,7 @@ static tt_err join_parts(tt_h5_file *f, const char *path, part_cursor *c)
 
 static tt_err record_parts_local(tt_h5_file *f, const char *path, const part_cursor *c)
 {
-  writing w = {.dataset = -1, .space = -1, .dxpl = -1};
+  writing w = {.dataset = -1, .space = -1};
   const int64_t none = 0;
   tt_err e = open_block_local(f, path, &none, &none, &w);
   for (int64_t i = 0; !e && i < c->parts; i++) {
@@ -425,7 +427,7 @@ static tt_err record_parts_local(tt_h5_file *f, const char *path, const part_cur
     w.b.count[0] = c->part[i].count;
     e = record_block_local(f, path, &w, c->part[i].data);
   }
-  close_block(&w);
+  close_block(f, path, &w);
   return e;
 }
 
