@@ -11,8 +11,7 @@
 /* Name of a dimension without values in netCDF-4; the size is padded to ten characters. */
 #define NETCDF_DIMENSION_NAME "This is a netCDF dimension but not a netCDF variable.%10" PRId64
 
-/* What HDF5 may refuse of an attribute is its size, above 64 kB: a file in memory, which is to tell
- * what HDF5 refuses, needs no small ones. */
+/* A file in memory, which is to tell what HDF5 refuses, needs no attributes of an ordinary size. */
 static int is_left_out(const tt_h5_file *f, size_t bytes)
 {
   enum { SMALL_BYTES = 1 << 12 };
@@ -157,13 +156,15 @@ tt_err tt_h5_set_scale(tt_h5_file *f, const char *path)
   return set_scale(f, path, slash ? slash + 1 : path);
 }
 
+/* In a file in memory both must be there: HDF5 refuses nothing else, because an attribute, such as
+ * the list of the datasets of a scale, may have any size. */
 static tt_err attach_scale(tt_h5_file *f, const char *dataset, int axis, const char *scale)
 {
   char what[256];
   if (f->error) return f->error;
   hid_t d = tt_h5_object(f, dataset), s = tt_h5_object(f, scale);
   snprintf(what, sizeof what, "cannot attach to axis %d the dimension scale %s", axis, scale);
-  tt_err e = d < 0 || s < 0 || H5DSattach_scale(d, s, (unsigned)axis) < 0
+  tt_err e = d < 0 || s < 0 || (!f->dry && H5DSattach_scale(d, s, (unsigned)axis) < 0)
                  ? TT_H5_FAIL(IO, f->path, dataset, what)
                  : TT_OK;
   return tt_h5_vote(f, e);

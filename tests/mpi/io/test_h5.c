@@ -441,6 +441,10 @@ TT_TEST (a_file_in_memory_has_no_data) {
   TT_CHECK_OK(tt_h5_commit(&f));
   assert_null(f);
   TT_CHECK_OK(tt_h5_create(comm, NULL, 0, &f));
+  TT_CHECK_OK(tt_h5_create_dimension(f, "row", size[0]));
+  TT_CHECK((int)tt_h5_attach_scales(f, "row", (const char *[]){"column"}, 1), ==, TT_E_IO);
+  TT_CHECK((int)tt_h5_commit(&f), ==, TT_E_IO);
+  TT_CHECK_OK(tt_h5_create(comm, NULL, 0, &f));
   TT_CHECK((int)tt_h5_create_dimension(f, "group/row", 3), ==, TT_E_IO);
   TT_CHECK((int)tt_h5_commit(&f), ==, TT_E_IO);
   TT_CHECK_HAS(tt_err_last(), "group/row");
