@@ -26,7 +26,7 @@ typedef double chain(int64_t rounds, void *out); /* returns FLOPs; out [MOST_BYT
     for (int64_t r = 0; r < rounds; r++)                                                           \
       _Pragma("GCC unroll 12") for (int i = 0; i < CHAINS; i++) a[i] = multiply_add(a[i], b, c);   \
     memcpy(out, a, sizeof a);                                                                      \
-    return 2.0 * (lanes) * CHAINS * (double)rounds;                                                \
+    return 2.0 * (lanes)*CHAINS * (double)rounds;                                                  \
   }
 #define SAME(x) (x)
 CHAIN(one_by_one, , float, 1, SAME, fmaf)
