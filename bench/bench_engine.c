@@ -3,9 +3,10 @@
  *
  *   bench_engine --workload NAME [--engine cpu|cuda] [--path NAME|all] [--precision NAME|all]
  *                [--threads N] [--share-flops N] [--simd NAME] [--members N] [--case DIR]
- *                [--parts N] [--repeats N] [--seconds S]
+ *                [--parts N] [--repeats N] [--seconds S] [--roof-tflops X]
  *       one line per path and precision: its losses compared with the reference in DIR, and its
- *       speed, or the reason why it cannot run
+ *       speed, also as a share of the peak (measured for the cpu engine, that of an H200 for cuda),
+ *       or the reason why it cannot run
  *   bench_engine --workload A --export DIR
  *       write the data and initial weights that the programs of peers/ start from
  *   bench_engine --serve [--engine ...] [--members N] [--threads N] [--simd NAME]
@@ -16,6 +17,7 @@
  *         drop                         free all prepared runs
  *       The programs of peers/ read the same commands. */
 #include "bench/bench_line.h"
+#include "bench/roof.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -62,9 +64,17 @@ static int asked(const char *word, const char *const *list, int i)
   return !strcmp(word, "all") ? strcmp(list[i], "auto") != 0 : !strcmp(word, list[i]);
 }
 
+/* Peak FLOP/s of what is timed: as given, that of an H200, or as the processor has it now. */
+static double roof_of(const options *o)
+{
+  if (o->set.roof > 0.0) return o->set.roof;
+  return o->set.ops == &tt_engine_cpu ? bench_cpu_roof(o->set.use.threads) : BENCH_H200_FP32;
+}
+
 static tt_err all_ways(const options *o)
 {
   bench_workload load;
+  const double roof = roof_of(o);
   const char *const *ways = bench_ways(o->set.ops);
   tt_err worst = TT_OK;
   TT_TRY(bench_find(o->workload, o->members, &load));
@@ -73,6 +83,7 @@ static tt_err all_ways(const options *o)
     for (int p = 0; bench_precisions[p]; p++) {
       if (!asked(o->path, ways, w) || !asked(o->precision, bench_precisions, p)) continue;
       bench_setting set = o->set;
+      set.roof = roof;
       set.way = w;
       set.precision = p;
       tt_err e = one_way(o, &load, &set);
@@ -208,7 +219,8 @@ static tt_err parse(int argc, char **argv, options *o)
       {"parts", required_argument, NULL, 'k'},    {NULL, 0, NULL, 0}};
   for (int key; (key = getopt_long(argc, argv, "", table, NULL)) != -1;)
     TT_TRY(take(o, key, optarg));
-  if (!o->serve && !o->workload) return TT_FAIL(USAGE, "--workload A|B|C|D|E|U1|U2|U3, or --serve");
+  if (!o->serve && !o->workload)
+    return TT_FAIL(USAGE, "--workload A|B|C|D|E|F|U1|U2|U3, or --serve");
   if (o->set.use.threads < 1 || !(o->seconds > 0) || o->repeats < 1 || o->members < 0 ||
       o->parts < 1 || o->repeats > BENCH_MOST_REPEATS)
     return TT_FAIL(USAGE,
@@ -226,7 +238,7 @@ static tt_err export(const options *o)
 
 int main(int argc, char **argv)
 {
-  options o = {.set = {.ops = &tt_engine_cpu, .use = {.threads = 2}, .roof = BENCH_H200_FP32},
+  options o = {.set = {.ops = &tt_engine_cpu, .use = {.threads = 2}},
                .path = "all",
                .precision = "all",
                .parts = 1,

@@ -259,7 +259,8 @@ static json_t *describe(const bench_workload *load, const bench_setting *set)
   json_t *widths = json_pack("[I]", load->inputs);
   for (int64_t i = 0; i < load->hidden_layers; i++)
     json_array_append_new(widths, json_integer(load->hidden[i]));
-  json_array_append_new(widths, json_integer(load->outputs));
+  int64_t each = tt_outputs_per_target(tt_loss_output_head(load->loss), 0);
+  json_array_append_new(widths, json_integer(load->targets * each));
   return json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:I, s:o, s:I}", "program", "tutti", "workload",
                    load->name, "way", bench_ways(set->ops)[set->way], "precision",
                    bench_precisions[set->precision], "engine", set->ops->name, "threads",
@@ -306,8 +307,8 @@ void bench_print_summary(const bench_run *r, int repeats, bench_time *each)
                       us_per_step(&each[0]), "us_max", us_per_step(&each[repeats - 1]), "repeats",
                       repeats, "member_steps_per_s", 1e6 * (double)r->load.members / us, "gflops",
                       1e-3 * flops / us, "members_timed", r->load.members, "seconds", seconds));
-  if (r->set.ops != &tt_engine_cpu)
-    tt_json_set(&line, "roof_percent", tt_json_number(1e8 * flops / us / r->set.roof));
+  tt_json_set(&line, "roof_gflops", tt_json_number(1e-9 * r->set.roof));
+  tt_json_set(&line, "roof_percent", tt_json_number(1e8 * flops / us / r->set.roof));
   print_line(line);
 }
 

@@ -15,7 +15,7 @@ typedef struct bench_setting {
   const tt_engine_ops *ops;
   tt_resources use;
   int way, precision; /* numbers in bench_ways(ops) and bench_precisions */
-  double roof;        /* peak FLOP/s of the device, for a percentage */
+  double roof;        /* peak FLOP/s of the device or of the threads, for a percentage */
 } bench_setting;
 
 /* NULL-terminated: for the cuda engine the values of TUTTI_GPU_PATH, for another engine its name. */

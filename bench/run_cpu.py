@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """tutti, PyTorch and JAX on the CPU, all workloads in one run, programs in turn, same threads.
 
-  run_cpu.py [--build build] [--threads 2] [--seconds 5] [--rounds 3] [--workloads A,B,C,E]
+  run_cpu.py [--build build] [--threads 2] [--seconds 5] [--rounds 3] [--workloads A,B,C,E,F]
              [--ways loop,procs,bmm,vmap,scan4] [--python /usr/bin/python3] [--simd auto] [--output FILE]
 
 --ways are those of peers/torch_peers.py and, with scan, of peers/jax_peers.py; --python has these packages.
 Each round measures every program once before the next round begins, so that a slow minute of the
-machine affects all of them; the table shows the median of the rounds. Raw lines of JSON go to
+machine affects all of them; the table shows the median of the rounds, and tutti's share of the fused
+multiply-adds that the threads can do, which bench_engine measures each time (bench/roof.h). Raw lines of JSON go to
 bench/results/cpu/<date>-cpu-<processor>.jsonl, the first line describes the machine.
 """
 import argparse
@@ -108,7 +109,7 @@ def run_rounds(args, log, folder):
                 line = dict(measure(command, env), round=turn)
                 log.write(json.dumps(line) + "\n")
                 log.flush()
-                entry = (line["member_steps_per_s"], line["gflops"])
+                entry = (line["member_steps_per_s"], line["gflops"], line.get("roof_percent"))
                 rates[workload].setdefault(way, []).append(entry)
                 print(f"round {turn + 1} {workload} {way:6} {entry[0]:12.0f} member-steps/s "
                       f"{entry[1]:8.2f} GFLOP/s", file=sys.stderr)
@@ -118,9 +119,9 @@ def run_rounds(args, log, folder):
 def table(rates, ways):
     """Markdown, and the smallest ratio tutti / best peer."""
     median = lambda entries, i: statistics.median(e[i] for e in entries)
-    lines = ["| workload | tutti member-steps/s | GFLOP/s | "
+    lines = ["| workload | tutti member-steps/s | GFLOP/s | % of roof | "
              + " | ".join(f"{w} GFLOP/s" for w in ways) + " | tutti / best peer |",
-             "|" + "---|" * (len(ways) + 4)]
+             "|" + "---|" * (len(ways) + 5)]
     worst = float("inf")
     for workload, by_way in rates.items():
         peers = [median(by_way[w], 1) for w in ways]
@@ -128,6 +129,7 @@ def table(rates, ways):
         ratio = mine / max(peers)
         worst = min(worst, ratio)
         lines.append(f"| {workload} | {median(by_way['tutti'], 0):.0f} | {mine:.1f} | "
+                     + f"{median(by_way['tutti'], 2):.1f} | "
                      + " | ".join(f"{p:.2f}" for p in peers) + f" | {ratio:.1f} |")
     return "\n".join(lines), worst
 
@@ -139,7 +141,7 @@ def parse():
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--workloads", default="A,B,C,E", type=lambda s: s.split(","))
+    parser.add_argument("--workloads", default="A,B,C,E,F", type=lambda s: s.split(","))
     parser.add_argument("--ways", default="loop,procs,bmm,vmap", type=lambda s: s.split(","))
     parser.add_argument("--python", default="/usr/bin/python3")
     parser.add_argument("--simd", default="auto")

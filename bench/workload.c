@@ -9,13 +9,21 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define PLAIN TT_ACT_relu, TT_LOSS_mse
 const bench_workload bench_workloads[] = {
-    {"A", 16, 8, {32, 32, 0}, 2, 1, 256, 1},      {"B", 128, 8, {64, 64, 0}, 2, 1, 256, 1},
-    {"C", 1000, 16, {128, 128, 0}, 2, 1, 256, 1}, {"D", 100, 32, {256, 256, 256}, 3, 10, 512, 1},
-    {"E", 4096, 4, {16, 0, 0}, 1, 1, 64, 1},      {"U1", 50, 8, {64, 64, 0}, 2, 1, 256, 1},
-    {"U2", 5, 16, {192, 192, 0}, 2, 1, 512, 1},   {"U3", 10000, 4, {16, 16, 0}, 2, 1, 32, 1},
-    {"L", 1, 64, {512, 512, 0}, 2, 1, 1024, 1},   {NULL, 0, 0, {0, 0, 0}, 0, 0, 0, 0},
+    {"A", 16, 8, {32, 32, 0}, 2, 1, 256, 1, PLAIN},
+    {"B", 128, 8, {64, 64, 0}, 2, 1, 256, 1, PLAIN},
+    {"C", 1000, 16, {128, 128, 0}, 2, 1, 256, 1, PLAIN},
+    {"D", 100, 32, {256, 256, 256}, 3, 10, 512, 1, PLAIN},
+    {"E", 4096, 4, {16, 0, 0}, 1, 1, 64, 1, PLAIN},
+    {"F", 100, 8, {64, 64, 0}, 2, 1, 32, 1, TT_ACT_silu, TT_LOSS_gaussian_nll},
+    {"U1", 50, 8, {64, 64, 0}, 2, 1, 256, 1, PLAIN},
+    {"U2", 5, 16, {192, 192, 0}, 2, 1, 512, 1, PLAIN},
+    {"U3", 10000, 4, {16, 16, 0}, 2, 1, 32, 1, PLAIN},
+    {"L", 1, 64, {512, 512, 0}, 2, 1, 1024, 1, PLAIN},
+    {NULL, 0, 0, {0, 0, 0}, 0, 0, 0, 0, PLAIN},
 };
+#undef PLAIN
 
 enum {
   HISTORY_BYTES = 1 << 26, /* an engine stores two losses per member and epoch */
@@ -74,10 +82,10 @@ static tt_err make_ensemble(const bench_workload *load, tt_cohort *c)
   c->ensembles = 1;
   tt_ensemble *e = &c->ensemble[0];
   TT_TRY(tt_text_set(&e->name, "bench"));
-  TT_TRY(TT_ALLOC(e->column, load->outputs));
-  for (int64_t k = 0; k < load->outputs; k++) e->column[k] = (int32_t)k;
+  TT_TRY(TT_ALLOC(e->column, load->targets));
+  for (int64_t k = 0; k < load->targets; k++) e->column[k] = (int32_t)k;
   e->members = load->members;
-  e->targets = load->outputs;
+  e->targets = load->targets;
   return TT_OK;
 }
 
@@ -87,14 +95,14 @@ tt_err bench_cohort(const bench_workload *load, int64_t steps, tt_cohort **out)
   tt_cohort *c = *out;
   TT_TRY(make_ensemble(load, c));
   const tt_model_shape shape = {.inputs = load->inputs,
-                                .targets = load->outputs,
+                                .targets = load->targets,
                                 .hidden = load->hidden,
                                 .layers = load->hidden_layers,
-                                .activation = TT_ACT_relu,
-                                .output = TT_OUTPUT_mean};
+                                .activation = load->activation,
+                                .output = tt_loss_output_head(load->loss)};
   TT_TRY(tt_model_lay_out(&shape, &c->model));
   c->init = TT_INIT_fan_in_uniform;
-  c->loss = TT_LOSS_mse;
+  c->loss = load->loss;
   c->variance_floor = 1e-6f;
   c->optimizer = TT_OPT_adam;
   c->batch_size = load->batch;
@@ -111,7 +119,7 @@ tt_err bench_cohort(const bench_workload *load, int64_t steps, tt_cohort **out)
 /* x uniform in [-1.7, 1.7): variance 1, as after standardization; y smooth functions of it. */
 tt_err bench_data(const bench_workload *load, tt_dataset **out)
 {
-  TT_TRY(tt_dataset_create(BENCH_ROWS, load->inputs, load->outputs, 0, out));
+  TT_TRY(tt_dataset_create(BENCH_ROWS, load->inputs, load->targets, 0, out));
   tt_dataset *d = *out;
   for (int64_t n = 0; n < BENCH_ROWS; n++) {
     float sum = 0.0f;
@@ -120,7 +128,7 @@ tt_err bench_data(const bench_workload *load, tt_dataset **out)
       d->x[n * load->inputs + i] = 3.4f * tt_uniform(r.v[0]) - 1.7f;
       sum += d->x[n * load->inputs + i];
     }
-    for (int64_t k = 0; k < load->outputs; k++) d->y[n * load->outputs + k] = sinf(sum + (float)k);
+    for (int64_t k = 0; k < load->targets; k++) d->y[n * load->targets + k] = sinf(sum + (float)k);
     d->split[n] = n < bench_train_rows(load) ? TT_TRAIN : TT_UNUSED_ROW;
   }
   return TT_OK;
@@ -214,6 +222,9 @@ static tt_err put_sizes(const bench_workload *load, const tt_cohort *c, const ch
   put_list(f, "checked", bench_checked(load, checked), checked);
   fprintf(f, "  \"members\": %" PRId64 ", \"batch\": %" PRId64 ", \"params\": %" PRId64 ",\n",
           c->members, c->batch_size, m->params);
+  fprintf(f, "  \"targets\": %" PRId64 ", \"activation\": \"%s\", \"loss\": \"%s\",\n",
+          load->targets, tt_choice_activation[load->activation], tt_choice_loss[load->loss]);
+  fprintf(f, "  \"variance_floor\": %.9g,\n", (double)c->variance_floor);
   fprintf(f, "  \"rows\": %d, \"steps\": %d, \"flops\": %.17g,\n", BENCH_ROWS, BENCH_STEPS,
           tt_model_flops(m, load->batch) * (double)c->members);
   fprintf(f, "  \"learning_rate\": %.9g, \"beta1\": %.9g, \"beta2\": %.9g, \"epsilon\": %.9g\n}\n",

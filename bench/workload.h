@@ -1,15 +1,17 @@
-/* workload.h — the timed ensembles A to E, U1 to U3 of the users' kind, and L of one large member:
+/* workload.h — the timed ensembles A to F, U1 to U3 of the users' kind, and L of one large member:
  * as cohort and data set for the engines of tutti, and as files for other programs, so that all
  * programs start from the same values. */
 #ifndef BENCH_WORKLOAD_H
 #define BENCH_WORKLOAD_H
 #include "core/model/cohort.h"
 
-/* Relu networks of one loss, mse, trained by Adam on whole batches. */
+/* Networks trained by Adam on whole batches. */
 typedef struct bench_workload {
   const char *name;
-  int64_t members, inputs, hidden[3], hidden_layers, outputs, batch;
+  int64_t members, inputs, hidden[3], hidden_layers, targets, batch;
   int64_t parts; /* of a batch (train.parts) */
+  tt_activation activation;
+  tt_loss loss;
 } bench_workload;
 
 extern const bench_workload bench_workloads[]; /* name NULL after the last */
@@ -38,7 +40,8 @@ tt_err bench_cohort(const bench_workload *load, int64_t steps, tt_cohort **out);
 tt_err bench_data(const bench_workload *load, tt_dataset **out);
 
 /* Write the folder that other programs start from:
- *   case.json   sizes, where each layer's W and b lie, Adam's constants, the members to compare
+ *   case.json   sizes, where each layer's W and b lie, activation and loss, Adam's constants, the
+ *               members to compare
  *   x.f4 [N][D], y.f4 [N][K], weights.f4 [M][P], order.i4 [M][BENCH_STEPS * B] rows of each step
  * peers/reference.py adds reference.f8 [checked][BENCH_STEPS], the losses in double. */
 tt_err bench_export(const bench_workload *load, const char *folder);

@@ -32,7 +32,7 @@ class Case:
         with open(self.folder / "case.json", encoding="utf-8") as f:
             self.__dict__.update(json.load(f))
         self.x = self.read("x.f4", "<f4").reshape(self.rows, self.widths[0])
-        self.y = self.read("y.f4", "<f4").reshape(self.rows, self.widths[-1])
+        self.y = self.read("y.f4", "<f4").reshape(self.rows, self.targets)
 
     def read(self, name, kind):
         return np.fromfile(self.folder / name, dtype=kind)

@@ -111,7 +111,10 @@ tt_err read_problem(const char *folder, problem *p)
   p->beta1 = json_number_value(json_object_get(head, "beta1"));
   p->beta2 = json_number_value(json_object_get(head, "beta2"));
   p->epsilon = json_number_value(json_object_get(head, "epsilon"));
+  const char *activation = json_string_value(json_object_get(head, "activation"));
+  int plain = activation && !strcmp(activation, "relu");
   json_decref(head);
+  if (!plain) return TT_FAIL(UNAVAILABLE, "this program trains relu networks with mse only");
   if (p->members < 1 || p->steps < 1 || p->layers < 1 || p->checked < 1 || weights != p->layers ||
       biases != p->layers)
     return TT_FAIL(DATA, "%s is not a case of bench_engine --export", path.c_str());

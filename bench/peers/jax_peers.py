@@ -26,12 +26,18 @@ except ImportError as missing:
 PRECISION = {"fp32": "highest", "tf32": "TF32_TF32_F32", "3xtf32": "TF32_TF32_F32_X3"}
 
 
-def loss_of_one(params, x, y):
+ACTIVATIONS = {"relu": jax.nn.relu, "silu": jax.nn.silu}
+
+
+def loss_of_one(params, at, x, y):
     layers = len(params) // 2
     for i in range(layers):
         x = x @ params[2 * i].T + params[2 * i + 1]
-        x = jax.nn.relu(x) if i < layers - 1 else x
-    return jnp.mean(jnp.square(x - y))
+        x = ACTIVATIONS[at.activation](x) if i < layers - 1 else x
+    if at.loss == "mse":
+        return jnp.mean(jnp.square(x - y))
+    variance = jax.nn.softplus(x[:, 1::2]) + at.variance_floor
+    return 0.5 * jnp.mean(jnp.log(variance) + jnp.square(x[:, 0::2] - y) / variance)
 
 
 def make_step(at, x, y):
@@ -44,7 +50,7 @@ def make_step(at, x, y):
 
     def step(state, rows):
         params, ms, vs, t = state
-        loss, grads = jax.value_and_grad(loss_of_one)(params, x[rows], y[rows])
+        loss, grads = jax.value_and_grad(loss_of_one)(params, at, x[rows], y[rows])
         t = t + 1
         moved = [adam(p, g, m, v, t) for p, g, m, v in zip(params, grads, ms, vs)]
         params, ms, vs = (list(part) for part in zip(*moved))

@@ -3,8 +3,8 @@
 
   reference.py DIR...     each a folder that `bench_engine --export` wrote; adds reference.f8 to it
 
-Multilayer perceptron, relu, mean square error over rows and outputs, Adam with epsilon outside the
-root (Kingma & Ba 2015), of a few members and the first steps.
+Multilayer perceptron with the activation and the loss of the case (mean over rows and targets), Adam
+with epsilon outside the root (Kingma & Ba 2015), of a few members and the first steps.
 """
 import sys
 
@@ -13,20 +13,51 @@ import numpy as np
 from case import Case
 
 
-def gradient(w, x, y):
+def sigmoid(z):
+    return 1 / (1 + np.exp(-z))
+
+
+def silu_slope(z):
+    return sigmoid(z) * (1 + z * (1 - sigmoid(z)))
+
+
+# the function of z, and its slope
+ACTIVATIONS = {"relu": (lambda z: np.maximum(z, 0), lambda z: z > 0),
+               "silu": (lambda z: z * sigmoid(z), silu_slope)}
+
+
+def mse(_case, o, y):
+    return ((o - y)**2).mean(), 2 * (o - y) / y.size
+
+
+def gaussian_nll(case, o, y):
+    """The outputs of a target are the mean and s, with the variance softplus(s) + floor."""
+    mean, s = o[:, 0::2], o[:, 1::2]
+    variance = np.logaddexp(0, s) + case.variance_floor
+    z = (mean - y)**2 / variance
+    slopes = [(mean - y) / variance, (1 - z) / (2 * variance) * sigmoid(s)]
+    loss = ((np.log(variance) + z) / 2).mean()
+    return loss, np.stack(slopes, -1).reshape(o.shape) / y.size
+
+
+LOSSES = {"mse": mse, "gaussian_nll": gaussian_nll}
+
+
+def gradient(case, w, x, y):
     """Loss and gradients of [W1, b1, W2, ...]."""
-    layers, h = len(w) // 2, [x]
+    value, slope = ACTIVATIONS[case.activation]
+    layers, h, z = len(w) // 2, [x], []
     for i in range(layers):
-        z = h[i] @ w[2 * i].T + w[2 * i + 1]
-        h.append(np.maximum(z, 0) if i < layers - 1 else z)
-    residual = h[-1] - y
-    d, grads = 2 * residual / residual.size, [None] * len(w)
+        z.append(h[i] @ w[2 * i].T + w[2 * i + 1])
+        h.append(value(z[i]))
+    loss, d = LOSSES[case.loss](case, z[-1], y)
+    grads = [None] * len(w)
     for i in reversed(range(layers)):
         if i < layers - 1:
-            d = d * (h[i + 1] > 0)
+            d = d * slope(z[i])
         grads[2 * i], grads[2 * i + 1] = d.T @ h[i], d.sum(0)
         d = d @ w[2 * i]
-    return (residual**2).mean(), grads
+    return loss, grads
 
 
 def trajectory(case, w, order):
@@ -36,7 +67,7 @@ def trajectory(case, w, order):
     m, v = [np.zeros_like(p) for p in w], [np.zeros_like(p) for p in w]
     losses = []
     for t, rows in enumerate(order, 1):
-        loss, grads = gradient(w, x[rows], y[rows])
+        loss, grads = gradient(case, w, x[rows], y[rows])
         losses.append(loss)
         for p, g, a, b in zip(w, grads, m, v):
             a += (1 - case.beta1) * (g - a)

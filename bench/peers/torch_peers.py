@@ -83,6 +83,35 @@ def wait(device):
         torch.cuda.synchronize()
 
 
+# activations and losses of a case
+
+MODULES = {"relu": torch.nn.ReLU, "silu": torch.nn.SiLU}
+# the function, which may overwrite z, and its slope times d, from z or from h = f(z)
+ACTIVATIONS = {"relu": (torch.relu_, lambda d, z, h: torch.ops.aten.threshold_backward(d, h, 0)),
+               "silu": (F.silu, lambda d, z, h: torch.ops.aten.silu_backward(d, z))}
+
+
+def loss_of(at, o, y):
+    """The loss of one member, for automatic gradients."""
+    if at.loss == "mse":
+        return F.mse_loss(o, y)
+    variance = F.softplus(o[:, 1::2]) + at.variance_floor
+    return 0.5 * (variance.log() + (o[:, 0::2] - y).square() / variance).mean()
+
+
+def loss_by_hand(at, o, y):
+    """The losses of all members (M), and their slopes in o."""
+    values = y.shape[1] * y.shape[2]
+    if at.loss == "mse":
+        return (o - y).square().mean((1, 2)), (o - y) * (2 / values)
+    e, s = o[..., 0::2] - y, o[..., 1::2]
+    inverse = 1 / (F.softplus(s) + at.variance_floor)
+    z = e.square() * inverse
+    slopes = (e * inverse, 0.5 * inverse * (1 - z) * torch.sigmoid(s))
+    loss = 0.5 * (z - inverse.log()).mean((1, 2))
+    return loss, torch.stack(slopes, -1).flatten(-2) / values
+
+
 # member after member
 
 class Loop(Contender):
@@ -105,7 +134,7 @@ class Loop(Contender):
             with torch.no_grad():
                 linear.weight.copy_(w)
                 linear.bias.copy_(b)
-            layers += [linear, torch.nn.ReLU()]
+            layers += [linear, MODULES[self.at.activation]()]
         return torch.nn.Sequential(*layers[:-1])
 
     def visit(self, i):
@@ -113,7 +142,7 @@ class Loop(Contender):
         net, adam, losses = self.nets[i], self.adams[i], []
         for k in range(self.at.steps):
             rows = self.order[k, self.sample[i]]
-            loss = F.mse_loss(net(self.x[rows]), self.y[rows])
+            loss = loss_of(self.at, net(self.x[rows]), self.y[rows])
             adam.zero_grad()
             loss.backward()
             adam.step()
@@ -217,19 +246,19 @@ class Stacked(Contender):
         return device_bytes(self.settings)
 
 
-def by_hand(w, x, y, out):
+def by_hand(at, w, x, y, out):
     """Loss (M) and gradients of stacked [W1 (M, out, in), b1 (M, out), ...] by matrix products of
     all members; gradients go to out[...] where that is not None."""
-    h, layers = [x], len(w) // 2
+    value, slope = ACTIVATIONS[at.activation]
+    h, zs, layers = [x], [], len(w) // 2
     for i in range(layers):
-        z = torch.baddbmm(w[2 * i + 1].unsqueeze(1), h[i], w[2 * i].transpose(1, 2))
-        h.append(torch.relu_(z) if i < layers - 1 else z)
-    residual = h[-1] - y
-    loss = residual.square().mean((1, 2))
-    d, grads = residual * (2 / (y.shape[1] * y.shape[2])), [None] * len(w)
+        zs.append(torch.baddbmm(w[2 * i + 1].unsqueeze(1), h[i], w[2 * i].transpose(1, 2)))
+        h.append(value(zs[i]) if i < layers - 1 else zs[i])
+    loss, d = loss_by_hand(at, h[-1], y)
+    grads = [None] * len(w)
     for i in reversed(range(layers)):
         if i < layers - 1:
-            d = torch.ops.aten.threshold_backward(d, h[i + 1], 0)
+            d = slope(d, zs[i], h[i + 1])
         grads[2 * i] = torch.bmm(d.transpose(1, 2), h[i], out=out[2 * i])
         grads[2 * i + 1] = torch.sum(d, 1, out=out[2 * i + 1])
         if i > 0:
@@ -255,7 +284,7 @@ class Bmm(Stacked):
 
     @torch.no_grad()
     def gradient(self, x, y):
-        return by_hand(self.w, x, y, self.slots)
+        return by_hand(self.at, self.w, x, y, self.slots)
 
 
 class Vmap(Stacked):
@@ -269,13 +298,12 @@ class Vmap(Stacked):
         super().__init__(at, settings)
         self.vectorized = vmap(grad_and_value(self.loss_of_one))
 
-    @staticmethod
-    def loss_of_one(params, x, y):
-        layers = len(params) // 2
+    def loss_of_one(self, params, x, y):
+        layers, activation = len(params) // 2, MODULES[self.at.activation]()
         for i in range(layers):
             x = F.linear(x, params[2 * i], params[2 * i + 1])
-            x = F.relu(x) if i < layers - 1 else x
-        return F.mse_loss(x, y)
+            x = activation(x) if i < layers - 1 else x
+        return loss_of(self.at, x, y)
 
     def gradient(self, x, y):
         grads, loss = self.vectorized(tuple(p.detach() for p in self.w), x, y)
@@ -302,7 +330,7 @@ class Compiled(Stacked):
 
     def whole_step(self, rows):
         at = self.at
-        loss, grads = by_hand(self.w, self.x[rows], self.y[rows], [None] * len(self.w))
+        loss, grads = by_hand(at, self.w, self.x[rows], self.y[rows], [None] * len(self.w))
         self.taken.add_(1)
         step_size = at.learning_rate / (1 - at.beta1**self.taken)
         root = (1 - at.beta2**self.taken).rsqrt()

@@ -243,9 +243,11 @@ static distribution init_bounds(tt_init init, double in, double out, float *weig
 static void fill(float *w, int64_t count, distribution shape, float bound, uint64_t seed,
                  uint64_t stream, int layer, int64_t offset)
 {
+  tt_random4 r = {{0}};
   for (int64_t i = 0; i < count; i++) {
     uint64_t index = (uint64_t)(offset + i);
-    tt_random4 r = tt_random(seed, stream, TT_PURPOSE_INIT, (uint32_t)layer, (uint32_t)(index / 4));
+    if (i == 0 || index % 4 == 0) /* four values have one random block */
+      r = tt_random(seed, stream, TT_PURPOSE_INIT, (uint32_t)layer, (uint32_t)(index / 4));
     if (shape == DISTRIBUTION_normal)
       w[i] = bound * tt_box_muller(r.v[index & 2], r.v[(index & 2) + 1], (int)(index & 1));
     else

@@ -20,6 +20,7 @@ tt_state_field tt_state_get(const tt_state *s, int field)
   }
 }
 
+/* In a state whose bytes are zero. */
 static void set_initial_values(tt_state *s)
 {
   for (int64_t i = 0; i < s->count; i++) {
@@ -142,6 +143,15 @@ tt_err tt_state_create_segment(tt_slice which, tt_state_shape shape, tt_slice ow
 tt_err tt_state_create_stored(tt_slice which, tt_state_shape shape, tt_state **out)
 {
   return create(which, shape, all_of(shape), tt_alloc_stored_bytes, out);
+}
+
+void tt_state_reset(tt_state *s)
+{
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field field = tt_state_get(s, f);
+    memset(field.data, 0, (size_t)(s->count * field.length * field.bytes));
+  }
+  set_initial_values(s);
 }
 
 void tt_state_destroy(tt_state **s)

@@ -79,6 +79,8 @@ tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out);
 tt_err tt_state_create_segment(tt_slice which, tt_state_shape shape, tt_slice own, tt_state **out);
 /* The first with large fields in files, if tt_mem_store_in says so. Errors: of TT_ALLOC_STORED. */
 tt_err tt_state_create_stored(tt_slice which, tt_state_shape shape, tt_state **out);
+/* Set every field to its initial value. Local. */
+void tt_state_reset(tt_state *s);
 void tt_state_destroy(tt_state **s);
 
 /* The table at run time, for loops in files and tests. */

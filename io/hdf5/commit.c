@@ -12,14 +12,38 @@
 #include <xxhash.h>
 
 /* Bytes read back at a time. */
-enum { VERIFY_BYTES = 16 << 20 };
+enum { VERIFY_BYTES = 1 << 18 };
+
+static int64_t row_bytes(const tt_h5_written_block *b)
+{
+  return tt_h5_product(1, b->ndims, b->count) * tt_h5_type_bytes(b->type);
+}
+
+/* Rows that are read back at a time. */
+static int64_t rows_of_piece(const tt_h5_written_block *b)
+{
+  int64_t row = row_bytes(b), per = row < VERIFY_BYTES ? VERIFY_BYTES / row : 1;
+  return per < b->count[0] ? per : b->count[0];
+}
+
+/* Bytes of the largest piece that is read back, 0 if there is none. */
+static int64_t largest_piece(const tt_h5_file *f)
+{
+  int64_t most = 0;
+  for (int64_t i = 0; i < f->blocks; i++) {
+    const tt_h5_written_block *b = &f->block[i];
+    int64_t bytes = b->offset < 0 ? rows_of_piece(b) * row_bytes(b) : 0;
+    if (bytes > most) most = bytes;
+  }
+  return most;
+}
 
 /* Read one block back in pieces and hash it. */
 static tt_err rehash_block_local(tt_h5_reader *r, const tt_h5_written_block *b, char *buffer,
                                  int64_t per, XXH3_state_t *state, uint64_t *hash)
 {
   int64_t first[TT_H5_MAX_DIMS], count[TT_H5_MAX_DIMS];
-  int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_type_bytes(b->type);
+  int64_t row = row_bytes(b);
   memcpy(first, b->first, sizeof first);
   memcpy(count, b->count, sizeof count);
   XXH3_64bits_reset(state);
@@ -34,22 +58,17 @@ static tt_err rehash_block_local(tt_h5_reader *r, const tt_h5_written_block *b, 
   return TT_OK;
 }
 
-static tt_err verify_block_local(tt_h5_reader *r, const tt_h5_written_block *b, XXH3_state_t *state)
+/*   buffer  [largest_piece of the file] */
+static tt_err verify_block_local(tt_h5_reader *r, const tt_h5_written_block *b, char *buffer,
+                                 XXH3_state_t *state)
 {
-  char *buffer = NULL;
   uint64_t hash = 0;
-  int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_type_bytes(b->type);
-  int64_t per = row < VERIFY_BYTES ? VERIFY_BYTES / row : 1;
-  if (per > b->count[0]) per = b->count[0];
-  TT_TRY(tt_alloc_bytes(&buffer, per * row, 1, "the comparison of a written file"));
-  tt_err e = rehash_block_local(r, b, buffer, per, state, &hash);
-  if (!e && hash != b->hash)
-    e = TT_FAIL(IO,
-                "%s: '%s': the data read back differ from the data written (rows %" PRId64
-                " to %" PRId64 "): the disk is full or failing",
-                tt_h5_file_name(r), b->path, b->first[0], b->first[0] + b->count[0] - 1);
-  tt_free(buffer);
-  return e;
+  TT_TRY(rehash_block_local(r, b, buffer, rows_of_piece(b), state, &hash));
+  if (hash == b->hash) return TT_OK;
+  return TT_FAIL(IO,
+                 "%s: '%s': the data read back differ from the data written (rows %" PRId64
+                 " to %" PRId64 "): the disk is full or failing",
+                 tt_h5_file_name(r), b->path, b->first[0], b->first[0] + b->count[0] - 1);
 }
 
 /* The data of a deferred block are compared by the thread that writes them: a reader must find them
@@ -58,7 +77,7 @@ static tt_err verify_block_local(tt_h5_reader *r, const tt_h5_written_block *b, 
 static tt_err verify_place_local(tt_h5_reader *r, const tt_h5_written_block *b, int64_t *begin)
 {
   hid_t dataset = -1;
-  int64_t row = tt_h5_product(1, b->ndims, b->count) * tt_h5_type_bytes(b->type);
+  int64_t row = row_bytes(b);
   if (*begin < 0) {
     TT_TRY(tt_h5_open_dataset_local(r, b->path, &dataset));
     *begin = (int64_t)H5Dget_offset(dataset); /* HADDR_UNDEF is -1 */
@@ -71,13 +90,17 @@ static tt_err verify_place_local(tt_h5_reader *r, const tt_h5_written_block *b, 
 
 static tt_err verify_blocks_local(tt_h5_reader *r, const tt_h5_file *f, XXH3_state_t *state)
 {
+  char *buffer = NULL;
   int64_t offset = -1;
-  for (int64_t i = 0; i < f->blocks; i++) {
+  TT_TRY(tt_alloc_bytes(&buffer, largest_piece(f), 1, "the comparison of a written file"));
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < f->blocks; i++) {
     const tt_h5_written_block *b = &f->block[i];
     if (i > 0 && strcmp(b->path, f->block[i - 1].path) != 0) offset = -1;
-    TT_TRY(b->offset < 0 ? verify_block_local(r, b, state) : verify_place_local(r, b, &offset));
+    e = b->offset < 0 ? verify_block_local(r, b, buffer, state) : verify_place_local(r, b, &offset);
   }
-  return TT_OK;
+  tt_free(buffer);
+  return e;
 }
 
 /* Report errors of the reader as IO, because they mean that writing failed. */
@@ -98,6 +121,7 @@ static tt_err verify_local(const tt_h5_file *f)
 static tt_err close_file(tt_h5_file *f)
 {
   hid_t id = f->id;
+  tt_h5_close_kept(f);
   f->id = -1;
   return tt_h5_close_file(id) < 0 ? TT_H5_FAIL(IO, f->path, "", "cannot be closed") : TT_OK;
 }
@@ -152,6 +176,7 @@ void tt_h5_discard(tt_h5_file **file)
 {
   tt_h5_file *f = *file;
   if (!f) return;
+  tt_h5_close_kept(f);
   if (f->id >= 0) tt_h5_close_file(f->id);
   if (tt_h5_is_parallel(f)) tt_fatal_set_file_local(NULL, NULL);
   if (tt_h5_is_root(f) && f->temporary[0]) unlink(f->temporary);

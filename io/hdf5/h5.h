@@ -43,8 +43,8 @@ typedef struct tt_h5_file tt_h5_file;
 
 /* Create the file that becomes `path` on commit, under a unique temporary name in the same
  * directory.
- *   path   NULL: a file in memory without data, which shows whether HDF5 can write the rest of the
- *          file; the commit frees it
+ *   path   NULL: a file in memory without data, small attributes and attached scales, which shows
+ *          whether HDF5 can write the rest of the file; the commit frees it
  *   bytes  expected size of the data, or 0: if they do not fit on the disk, the error is here,
  *          before anything is written (a disk that fills up later ends all ranks: HDF5 1.10 cannot
  *          recover)
@@ -112,7 +112,7 @@ tt_err tt_h5_create_open_dimension(tt_h5_file *f, const char *path);
 tt_err tt_h5_set_scale(tt_h5_file *f, const char *path);
 tt_err tt_h5_attach_scales(tt_h5_file *f, const char *dataset, const char *const *scale, int ndims);
 /* Size of a dimension of this file, 0 of an open one; -1: it does not exist. Local. */
-int64_t tt_h5_dimension_size(const tt_h5_file *f, const char *path);
+int64_t tt_h5_dimension_size(tt_h5_file *f, const char *path);
 
 /* Close; every rank reads back with the serial driver what it wrote and compares; vote; sync; vote;
  * check of the owner (owner.h); rename; sync of the directory; vote. Then `path` is the new file on

@@ -20,13 +20,26 @@ typedef struct tt_h5_written_block {
   int64_t bytes;
 } tt_h5_written_block;
 
+/* Objects of a new file stay open: a variable has several attributes and dimensions, and opening it
+ * for each costs more than writing them. */
+enum { TT_H5_OPEN_OBJECTS = 8 };
+typedef struct tt_h5_open_object {
+  hid_t id;     /* 0 = none */
+  int64_t used; /* the larger, the later */
+  char path[TT_PATH_MAX];
+} tt_h5_open_object;
+
 struct tt_h5_file {
   tt_comm *comm; /* NULL = serial */
   hid_t id;
-  tt_err error;              /* the first one, the same on all ranks */
-  int deferred;              /* tt_h5_defer */
-  int dry;                   /* a file in memory without data */
-  const char *const *hashed; /* tt_schema_hash_content; NULL: no hash of the content */
+  tt_h5_open_object open[TT_H5_OPEN_OBJECTS]; /* the last ones used */
+  int64_t uses;
+  hid_t creation[TT_H5_TYPE_COUNT]; /* lists for datasets of a type; 0 = none yet */
+  hid_t transfer;                   /* of tt_h5_write_block; 0 = none yet */
+  tt_err error;                     /* the first one, the same on all ranks */
+  int deferred;                     /* tt_h5_defer */
+  int dry;                          /* a file in memory without data */
+  const char *const *hashed;        /* tt_schema_hash_content; NULL: no hash of the content */
   char path[TT_PATH_MAX], temporary[TT_PATH_MAX];
   int64_t blocks, capacity;
   tt_h5_written_block *block; /* [capacity], `blocks` of them used */
@@ -43,6 +56,7 @@ typedef struct tt_h5_cached_dataset {
 
 struct tt_h5_reader {
   hid_t id, access; /* access list that follows no link into another file */
+  hid_t transfer;   /* list with a small buffer for conversions, which HDF5 zeroes for each read */
   char file[TT_PATH_MAX];
   tt_h5_cached_dataset cached[TT_H5_CACHED_DATASETS]; /* the last ones read */
   int next_slot;
@@ -77,6 +91,16 @@ tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, c
 void tt_h5_last_message(char *text, size_t capacity);
 /* The errno of the error stack if the disk has failed (tt_errno_is_disk), otherwise 0. */
 int tt_h5_disk_error(void);
+
+/* The group or dataset of a new file with this path, open until another one needs its place; -1: it
+ * cannot be opened. tt_h5_keep_object does that to one that has been opened. tt_h5_close_object
+ * closes it, so that HDF5 writes its values: below 0 if they cannot be written. path NULL: all. */
+hid_t tt_h5_object(tt_h5_file *f, const char *path);
+void tt_h5_keep_object(tt_h5_file *f, const char *path, hid_t object);
+herr_t tt_h5_close_object(tt_h5_file *f, const char *path);
+
+/* Close what a new file keeps open. */
+void tt_h5_close_kept(tt_h5_file *f);
 
 /* H5Fclose; records a failure for tt_h5_exit_is_unsafe_local. */
 herr_t tt_h5_close_file(hid_t file);

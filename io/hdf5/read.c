@@ -16,6 +16,7 @@
 enum { MAX_NAMES_SHOWN = 40 }; /* in a message */
 /* Chunk cache of an open dataset; the number of slots is a prime, far more than chunks. */
 enum { CHUNK_BYTES = 64 << 20, CHUNK_SLOTS = 12421 };
+enum { CONVERSION_BYTES = 1 << 17 };
 
 const char *tt_h5_file_name(const tt_h5_reader *r) { return r->file; }
 
@@ -123,9 +124,11 @@ static tt_err open_local(const char *file, const void *bytes, int64_t size, tt_h
   tt_err e = r->id < 0 ? open_error(file, errno) : TT_OK;
   TT_H5_CLOSE(access);
   r->access = H5Pcreate(H5P_DATASET_ACCESS);
-  if (!e && (r->access < 0 || H5Pset_elink_cb(r->access, reject_external_link, NULL) < 0 ||
+  r->transfer = H5Pcreate(H5P_DATASET_XFER);
+  if (!e && (H5Pset_buffer(r->transfer, CONVERSION_BYTES, NULL, NULL) < 0 || r->access < 0 ||
+             H5Pset_elink_cb(r->access, reject_external_link, NULL) < 0 ||
              H5Pset_chunk_cache(r->access, CHUNK_SLOTS, CHUNK_BYTES, 1.0) < 0))
-    e = TT_H5_FAIL(MEM, file, "", "cannot create the access property list");
+    e = TT_H5_FAIL(MEM, file, "", "cannot create the property lists");
   if (e)
     tt_h5_close_local(&r);
   else
@@ -164,7 +167,7 @@ void tt_h5_close_local(tt_h5_reader **r)
   if (!*r) return;
   for (int i = 0; i < TT_H5_CACHED_DATASETS; i++)
     if ((*r)->cached[i].id > 0) H5Dclose((*r)->cached[i].id);
-  if ((*r)->access >= 0) H5Pclose((*r)->access);
+  TT_H5_CLOSE((*r)->access, (*r)->transfer);
   if ((*r)->id >= 0) {
     if (!(*r)->in_memory) replace_descriptor((*r)->id);
     tt_h5_close_file((*r)->id);
@@ -411,7 +414,7 @@ static tt_err read_checked(const tt_h5_reader *r, const char *path, hid_t datase
   /* read characters in the type of the file: a conversion of the padding could remove the only byte
    */
   hid_t as = type == TT_H5_CHAR ? file_type : tt_h5_native(type);
-  ok = ok && H5Dread(dataset, as, memory, space, H5P_DEFAULT, data) >= 0;
+  ok = ok && H5Dread(dataset, as, memory, space, r->transfer, data) >= 0;
   tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, r->file, path, "cannot be read");
   TT_H5_CLOSE(memory, file_type, space);
   return e;

@@ -12,7 +12,7 @@
 static const char attribute_of_hash[] = "content_hash_xxh3";
 
 /* Bytes of a dataset that are read at a time. */
-enum { PIECE_BYTES = 1 << 20, MOST_VALUES = 1 << 16 };
+enum { PIECE_BYTES = 1 << 18, MOST_VALUES = 1 << 16 };
 
 /* The hash of a file is the sum of the hashes of its datasets and attributes, so that their order
  * does not matter. */

@@ -44,7 +44,7 @@ static tt_err check_visible_local(const tt_h5_file *f)
 static hid_t create_fapl(const tt_h5_file *f)
 {
   hid_t p = tt_h5_is_parallel(f) ? H5Pcreate(H5P_FILE_ACCESS) : tt_h5_serial_fapl();
-  if (f->dry && H5Pset_fapl_core(p, 1 << 20, 0) < 0) return -1;
+  if (f->dry && H5Pset_fapl_core(p, 1 << 16, 0) < 0) return -1;
   int ok = p >= 0 && H5Pset_libver_bounds(p, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0 &&
            H5Pset_fclose_degree(p, H5F_CLOSE_STRONG) >= 0;
   if (tt_h5_is_parallel(f))
@@ -174,12 +174,14 @@ tt_err tt_h5_create_dataset(tt_h5_file *f, const char *path, tt_h5_type type, in
   if (f->error) return f->error;
   if (tt_h5_vote(f, check_dims_local(f, path, type, ndims, dims))) return f->error;
   tt_h5_to_hsize(ndims, dims, size);
-  hid_t p = create_dcpl(f, type), d = -1;
+  if (f->creation[type] <= 0) f->creation[type] = create_dcpl(f, type);
+  hid_t p = f->creation[type], d = -1;
   hid_t space = ndims ? H5Screate_simple(ndims, size, NULL) : H5Screate(H5S_SCALAR);
   if (p >= 0 && space >= 0)
     d = H5Dcreate2(f->id, path, tt_h5_native(type), space, H5P_DEFAULT, p, H5P_DEFAULT);
   tt_err e = d < 0 ? TT_H5_FAIL(IO, f->path, path, "cannot create the dataset") : TT_OK;
-  TT_H5_CLOSE(d, space, p);
+  if (!e) tt_h5_keep_object(f, path, d);
+  TT_H5_CLOSE(space);
   return tt_h5_vote(f, e);
 }
 
@@ -187,7 +189,7 @@ tt_err tt_h5_create_dataset(tt_h5_file *f, const char *path, tt_h5_type type, in
 
 /* One collective write in progress. */
 typedef struct writing {
-  hid_t dataset, space, dxpl;
+  hid_t dataset, space;
   tt_h5_written_block b;
   int64_t row_bytes; /* bytes of one row (index of axis 0) of this rank's block */
 } writing;
@@ -218,15 +220,15 @@ static tt_err open_block_local(tt_h5_file *f, const char *path, const int64_t *f
                                const int64_t *count, writing *w)
 {
   hsize_t dims[TT_H5_MAX_DIMS] = {0};
-  w->dataset = H5Dopen2(f->id, path, H5P_DEFAULT);
+  w->dataset = tt_h5_object(f, path);
   if (w->dataset < 0) return TT_H5_FAIL(INTERNAL, f->path, path, "the dataset does not exist");
   w->space = H5Dget_space(w->dataset);
-  w->dxpl = H5Pcreate(H5P_DATASET_XFER);
+  if (f->transfer <= 0) f->transfer = H5Pcreate(H5P_DATASET_XFER);
   w->b.ndims = H5Sget_simple_extent_dims(w->space, dims, NULL);
   w->b.type = dataset_type(w->dataset);
   if (w->b.ndims < 0 || w->b.type == TT_H5_TYPE_COUNT)
     return TT_H5_FAIL(INTERNAL, f->path, path, "the dataset has an unknown type");
-  if (tt_h5_is_parallel(f) && H5Pset_dxpl_mpio(w->dxpl, H5FD_MPIO_COLLECTIVE) < 0)
+  if (tt_h5_is_parallel(f) && H5Pset_dxpl_mpio(f->transfer, H5FD_MPIO_COLLECTIVE) < 0)
     return TT_H5_FAIL(IO, f->path, path, "cannot select a collective write");
   if (w->b.ndims == 0) { /* a scalar is one row */
     w->b.count[0] = count[0];
@@ -238,10 +240,10 @@ static tt_err open_block_local(tt_h5_file *f, const char *path, const int64_t *f
   return check_block_local(f, path, &w->b, dims);
 }
 
-static herr_t close_block(writing *w)
+static herr_t close_block(tt_h5_file *f, const char *path, writing *w)
 {
-  TT_H5_CLOSE(w->dxpl, w->space);
-  return w->dataset >= 0 ? H5Dclose(w->dataset) : 0;
+  TT_H5_CLOSE(w->space);
+  return tt_h5_close_object(f, path);
 }
 
 /* Rows (indices of axis 0) of one collective write. */
@@ -273,7 +275,8 @@ static tt_err write_piece(tt_h5_file *f, const char *path, const writing *w, int
   else if (w->b.ndims)
     ok = ok && H5Sselect_hyperslab(w->space, H5S_SELECT_SET, first, NULL, count, NULL) >= 0;
   const void *source = has_rows ? data + from * w->row_bytes : nothing;
-  ok = ok && H5Dwrite(w->dataset, tt_h5_native(w->b.type), memory, w->space, w->dxpl, source) >= 0;
+  ok = ok &&
+       H5Dwrite(w->dataset, tt_h5_native(w->b.type), memory, w->space, f->transfer, source) >= 0;
   tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, f->path, path, "cannot be written");
   TT_H5_CLOSE(memory);
   return e;
@@ -325,7 +328,7 @@ static tt_err record_block_local(tt_h5_file *f, const char *path, writing *w, co
 tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
                          const int64_t *count, const void *data)
 {
-  writing w = {.dataset = -1, .space = -1, .dxpl = -1};
+  writing w = {.dataset = -1, .space = -1};
   if (f->error || f->dry) return f->error;
   tt_err e = open_block_local(f, path, first, count, &w);
   if (!e) e = record_block_local(f, path, &w, data);
@@ -335,7 +338,7 @@ tt_err tt_h5_write_block(tt_h5_file *f, const char *path, const int64_t *first,
   if (f->deferred) pieces = 0;
   if (!e && f->comm) tt_allreduce_max_i64(f->comm, &pieces, 1);
   for (int64_t i = 0; !e && i < pieces; i++) e = tt_h5_vote(f, write_piece(f, path, &w, i, data));
-  herr_t closed = close_block(&w); /* the serial driver writes small blocks only now */
+  herr_t closed = close_block(f, path, &w); /* the serial driver writes small blocks only now */
   if (!tt_h5_is_parallel(f) && !e && closed < 0)
     e = tt_h5_vote(f, TT_H5_FAIL(IO, f->path, path, "cannot be written"));
   return e;
@@ -371,8 +374,8 @@ typedef struct part_cursor {
   size_t bytes;           /* of a value */
 } part_cursor;
 
-/* The next values that follow each other in the dataset: of a large part, where they are; of small
- * ones, copied to `buffer`. Count 0 at the end. */
+/* The next values that follow each other in the dataset: of a large part, or of the only one, where
+ * they are; of small ones, copied to `buffer`. Count 0 at the end. */
 static tt_h5_part next_run(part_cursor *c, char *buffer)
 {
   tt_h5_part run = {0, 0, buffer};
@@ -382,9 +385,10 @@ static tt_h5_part next_run(part_cursor *c, char *buffer)
     const char *src = (const char *)p->data + (size_t)c->done * c->bytes;
     if (left == 0) continue;
     if (run.count == 0) run.first = p->first + c->done;
-    if (run.count == 0 && left >= c->most) {
-      c->done += c->most;
-      return (tt_h5_part){run.first, c->most, src};
+    if (run.count == 0 && (left >= c->most || c->parts == 1)) {
+      int64_t count = left < c->most ? left : c->most;
+      c->done += count;
+      return (tt_h5_part){run.first, count, src};
     }
     if (p->first + c->done != run.first + run.count || left > c->most - run.count) break;
     memcpy(buffer + (size_t)run.count * c->bytes, src, (size_t)left * c->bytes);
@@ -398,7 +402,8 @@ static tt_err join_parts(tt_h5_file *f, const char *path, part_cursor *c)
 {
   char *buffer = NULL;
   int64_t capacity = 0;
-  for (int64_t i = 0; i < c->parts && capacity < c->most; i++) capacity += c->part[i].count;
+  for (int64_t i = 0; c->parts > 1 && i < c->parts && capacity < c->most; i++)
+    capacity += c->part[i].count;
   if (capacity > c->most) capacity = c->most;
   tt_err e = tt_h5_vote(f, tt_alloc_bytes(&buffer, capacity, c->bytes, "values of a written file"));
   for (int64_t more = 1; !e;) {
@@ -414,7 +419,7 @@ static tt_err join_parts(tt_h5_file *f, const char *path, part_cursor *c)
 
 static tt_err record_parts_local(tt_h5_file *f, const char *path, const part_cursor *c)
 {
-  writing w = {.dataset = -1, .space = -1, .dxpl = -1};
+  writing w = {.dataset = -1, .space = -1};
   const int64_t none = 0;
   tt_err e = open_block_local(f, path, &none, &none, &w);
   for (int64_t i = 0; !e && i < c->parts; i++) {
@@ -422,7 +427,7 @@ static tt_err record_parts_local(tt_h5_file *f, const char *path, const part_cur
     w.b.count[0] = c->part[i].count;
     e = record_block_local(f, path, &w, c->part[i].data);
   }
-  close_block(&w);
+  close_block(f, path, &w);
   return e;
 }
 

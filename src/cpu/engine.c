@@ -200,8 +200,7 @@ static void set_anchors(tt_engine *e, tt_slice which)
 static tt_err init(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
-  tt_state_destroy(&e->state); /* first, so that two states are never held */
-  TT_TRY(tt_state_create_segment(e->slice, tt_cohort_state_shape(c), e->own, &e->state));
+  tt_state_reset(e->state);
   TT_TRY(tt_members_init_weights(c, e->slice, e->stop, TT_FIELD(e->state, weights)));
   set_anchors(e, e->slice);
   return TT_OK;

@@ -291,6 +291,38 @@ TT_TEST (a_fence_stops_the_commit) {
   tt_owner_end_local(scratch);
 }
 
+/* The values of a rank in one part and in parts that follow each other, with a gap before the last.
+ */
+TT_TEST (parts_make_the_dataset) {
+  enum { N = 7 };
+  char path[2 * SCRATCH_ROOM];
+  tt_h5_file *f = NULL;
+  tt_h5_reader *r = NULL;
+  const int64_t ranks = tt_comm_ranks(comm), first = tt_comm_rank(comm) * N, values = ranks * N;
+  int32_t mine[N], *all = NULL;
+  const tt_h5_part one = {first, N, mine};
+  const tt_h5_part some[] = {
+      {first, 2, mine}, {first + 2, 0, NULL}, {first + 2, 3, mine + 2}, {first + 6, 1, mine + 6}};
+  for (int i = 0; i < N; i++) mine[i] = (int32_t)value_at(first + i);
+  file_in("parts.h5", path);
+  TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
+  TT_CHECK_OK(tt_h5_create_dataset(f, "one", TT_H5_I32, 1, &values));
+  TT_CHECK_OK(tt_h5_create_dataset(f, "some", TT_H5_I32, 1, &values));
+  TT_CHECK_OK(tt_h5_write_parts(f, "one", TT_H5_I32, 1, &one));
+  TT_CHECK_OK(tt_h5_write_parts(f, "some", TT_H5_I32, 4, some));
+  TT_CHECK_OK(tt_h5_commit(&f));
+  TT_CHECK_OK(TT_ALLOC(all, values));
+  TT_CHECK_OK(tt_h5_open_local(path, &r));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "one", TT_H5_I32, 0, values, all));
+  for (int64_t i = 0; i < values; i++) TT_CHECK(all[i], ==, value_at(i));
+  TT_CHECK_OK(tt_h5_read_rows_local(r, "some", TT_H5_I32, 0, values, all));
+  for (int64_t i = 0; i < values; i++)
+    if (i % N != 5) TT_CHECK(all[i], ==, value_at(i));
+  tt_h5_close_local(&r);
+  tt_free(all);
+  tt_barrier(comm);
+}
+
 /* A byte that changes between write and commit (a faulty disk) is found. */
 TT_TEST (a_byte_changed_before_commit_is_found) {
   enum { N = 1 << 18 };
@@ -396,6 +428,8 @@ TT_TEST (datasets_that_do_not_fit_are_refused) {
 
 /* What HDF5 refuses for a file it refuses for one in memory, whose data need no memory. */
 TT_TEST (a_file_in_memory_has_no_data) {
+  enum { LONG = 70000 };
+  static char text[LONG + 1];
   const int64_t size[] = {1LL << 40, 1LL << 20};
   const double value = 1.0;
   tt_h5_file *f = NULL;
@@ -407,7 +441,19 @@ TT_TEST (a_file_in_memory_has_no_data) {
   TT_CHECK_OK(tt_h5_commit(&f));
   assert_null(f);
   TT_CHECK_OK(tt_h5_create(comm, NULL, 0, &f));
+  TT_CHECK_OK(tt_h5_create_dimension(f, "row", size[0]));
+  TT_CHECK((int)tt_h5_attach_scales(f, "row", (const char *[]){"column"}, 1), ==, TT_E_IO);
+  TT_CHECK((int)tt_h5_commit(&f), ==, TT_E_IO);
+  TT_CHECK_OK(tt_h5_create(comm, NULL, 0, &f));
   TT_CHECK((int)tt_h5_create_dimension(f, "group/row", 3), ==, TT_E_IO);
   TT_CHECK((int)tt_h5_commit(&f), ==, TT_E_IO);
   TT_CHECK_HAS(tt_err_last(), "group/row");
+  memset(text, 'x', LONG);
+  TT_CHECK_OK(tt_h5_create(comm, NULL, 0, &f));
+  TT_CHECK_OK(tt_h5_create_dimension(f, "row", 3));
+  TT_CHECK_OK(tt_h5_write_attr_text(f, "row", "units", "m"));
+  TT_CHECK_OK(tt_h5_write_attr_text(f, "row", "long_name", text));
+  TT_CHECK((int)tt_h5_write_attr_text(f, "row", "long_name", text), ==, TT_E_IO); /* a second one */
+  TT_CHECK((int)tt_h5_commit(&f), ==, TT_E_IO);
+  TT_CHECK_HAS(tt_err_last(), "cannot write the attribute long_name");
 }

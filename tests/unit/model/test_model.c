@@ -1,5 +1,6 @@
 /* test_model.c — laws of core/model: plan, model, initial weights, split, rows, state. */
 #include "core/base/mem.h"
+#include "core/base/rng.h"
 #include "core/model/dataset.h"
 #include "core/model/model.h"
 #include "core/model/partition.h"
@@ -181,6 +182,30 @@ TT_TEST (initial_weights_have_the_bounds_of_their_table) {
   tt_free(w);
 }
 
+/* Layers of 9 x 9: the biases begin inside a block of four random words. */
+TT_TEST (initial_weights_are_the_words_of_their_counter) {
+  enum { H = 9 };
+  const int64_t hidden[] = {H, H};
+  tt_model m;
+  TT_CHECK_OK(tt_model_plain(H, 1, hidden, 2, TT_ACT_relu, TT_OUTPUT_mean, &m));
+  float w[400] = {0};
+  double weights, biases;
+  tt_model_init_weights(&m, TT_INIT_fan_in_uniform, 7, 8, w);
+  for (int l = 0; l < m.layers; l++) {
+    const tt_layer *layer = &m.layer[l];
+    int64_t count = layer->in * layer->out;
+    (void)book(TT_INIT_fan_in_uniform, (double)layer->in, (double)layer->out, &weights, &biases);
+    for (uint32_t i = 0; i < count + layer->out; i++) {
+      tt_random4 r = tt_random(7, 8, TT_PURPOSE_INIT, (uint32_t)l, i / 4);
+      double word = 2.0 * (double)tt_uniform(r.v[i % 4]) - 1.0;
+      if (i < count)
+        TT_CHECK(fabs((double)w[layer->weight + i] - weights * word), <, 1e-6);
+      else
+        TT_CHECK(fabs((double)w[layer->bias + i - count] - biases * word), <, 1e-6);
+    }
+  }
+}
+
 TT_TEST (initial_weights_depend_on_seed_and_stream_alone) {
   enum { H = 9 };
   const int64_t hidden[] = {H, H, H};
@@ -294,6 +319,22 @@ TT_TEST (the_state_table_is_complete) {
   TT_CHECK(TT_FIELD(s, status)[3], ==, TT_STATUS_training);
   tt_state_destroy(&s);
   tt_state_destroy(&s);
+}
+
+TT_TEST (a_state_that_is_reset_is_like_a_new_one) {
+  const tt_state_shape shape = {10, 2, 6, 1, 3, 6};
+  tt_state *s = NULL, *new = NULL;
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, shape, &new));
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, shape, &s));
+  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
+    tt_state_field a = tt_state_get(s, f);
+    memset(a.data, 7 + f, (size_t)(4 * a.bytes * a.length));
+  }
+  for (int i = 0; i < 4; i++) TT_CHECK(tt_state_hash(s, i), !=, tt_state_hash(new, i));
+  tt_state_reset(s);
+  for (int i = 0; i < 4; i++) TT_CHECK(tt_state_hash(s, i), ==, tt_state_hash(new, i));
+  tt_state_destroy(&s);
+  tt_state_destroy(&new);
 }
 
 /* Two segments of a member, copied to a whole state, are the member; and back. */
