@@ -246,16 +246,12 @@ static tt_err choose_path(tt_engine *e, tt_gpu_path wanted)
   return TT_OK;
 }
 
-/* Input masks of the members, if a member does not use all inputs. */
+/* Input masks of the members. */
 static tt_err upload_feature_masks(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
   int64_t members = e->slice.count, inputs = c->model.inputs;
   int8_t *feature_mask = NULL;
-  int some = 0;
-  for (int64_t i = 0; i < members; i++)
-    some |= c->member[e->slice.first + i].hyper.feature_fraction < 1.0f;
-  if (!some) return TT_OK;
   TT_TRY(TT_ALLOC(feature_mask, members * inputs));
   for (int64_t i = 0; i < members; i++)
     tt_member_input_mask(c, &c->member[e->slice.first + i], feature_mask + i * inputs);
@@ -270,13 +266,11 @@ static tt_err upload_feature_masks(tt_engine *e)
 static tt_err upload_member_extras(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
-  int anchored = 0;
-  for (int64_t i = 0; i < e->slice.count; i++)
-    anchored |= c->member[e->slice.first + i].hyper.anchor > 0.0f;
-  if (anchored)
+  const tt_used_options used = tt_cohort_used_options(c, e->slice);
+  if (used.anchor)
     TT_TRY(tt_dev_alloc(&e->anchor, e->slice.count * tt_param_stride(c->model.params),
                         "initial weights"));
-  TT_TRY(upload_feature_masks(e));
+  if (used.masks) TT_TRY(upload_feature_masks(e));
   e->view.anchor = e->anchor;
   e->view.feature_mask = e->feature_mask;
   return TT_OK;
@@ -422,7 +416,7 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
 {
   char text[640];
   *out = {};
-  out->bytes = tt_dev_memory_allocated().device_bytes;
+  out->device_bytes = tt_dev_memory_allocated().device_bytes;
   snprintf(text, sizeof text, "%s (%s), %s path: %s", e->dev.name, e->dev.uuid, e->path->name,
            e->why);
   snprintf(out->device, sizeof out->device, "%.*s", (int)sizeof out->device - 1, text);

@@ -183,7 +183,7 @@ extern const tt_cuda_path tt_cuda_layered = make_path();
 
 static constexpr tt_team_ops make_team()
 {
-  tt_team_ops team = {}; /* NULL: partial_bytes, stage_bytes: negligible */
+  tt_team_ops team = {}; /* NULL: not supported */
   team.partial = tt_layered_partial;
   team.squares = tt_layered_squares;
   team.advance = tt_layered_advance;

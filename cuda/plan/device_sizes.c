@@ -33,14 +33,9 @@ static int64_t member_bytes(const tt_cohort *c, tt_slice slice, int64_t rows)
   int64_t sets = tt_cohort_row_sets(c);
   int64_t each = (int64_t)(sizeof(tt_member) + sizeof(tt_member_progress) + sizeof(int64_t) +
                            2 * sizeof(int32_t));
-  int anchored = 0, masked = 0;
-  for (int64_t i = slice.first; i < slice.first + slice.count; i++) {
-    const tt_hyper *h = &c->member[i].hyper;
-    anchored |= h->anchor > 0.0f;
-    masked |= h->feature_fraction < 1.0f;
-  }
-  if (anchored) each += tt_param_stride(c->model.params) * (int64_t)sizeof(float);
-  if (masked) each += c->model.inputs;
+  const tt_used_options used = tt_cohort_used_options(c, slice);
+  if (used.anchor) each += tt_param_stride(c->model.params) * (int64_t)sizeof(float);
+  if (used.masks) each += c->model.inputs;
   int64_t bytes = slice.count * each + (int64_t)sizeof(tt_model);
   bytes += c->ensembles * c->model.targets * (int64_t)sizeof(int32_t);
   return bytes + sets * (rows * (int64_t)sizeof(int32_t) + ROW_LISTS_BYTES);
@@ -51,7 +46,7 @@ static int64_t member_bytes(const tt_cohort *c, tt_slice slice, int64_t rows)
  * multiprocessors. */
 static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
                           int streamed, const tt_path_context *context,
-                          const tt_path_choice *choice, const tt_layered_share *share)
+                          const tt_path_choice *choice, const tt_engine_share *share)
 {
   int64_t scratch = 0;
   tt_block_plan block;
@@ -68,7 +63,7 @@ static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int 
 
 tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted, int streamed,
                        const tt_path_context *context, tt_gpu_path wanted,
-                       const tt_layered_share *share, int64_t *bytes)
+                       const tt_engine_share *share, int64_t *bytes)
 {
   tt_path_choice choice;
   tt_path_context here = *context;

@@ -16,6 +16,6 @@ TT_BEGIN_C
  * Errors: those of tt_path_choose. */
 tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted, int streamed,
                        const tt_path_context *context, tt_gpu_path wanted,
-                       const tt_layered_share *share, int64_t *bytes);
+                       const tt_engine_share *share, int64_t *bytes);
 TT_END_C
 #endif

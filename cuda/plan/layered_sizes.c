@@ -7,15 +7,8 @@ enum {
   MOST_TILES_OF_ALL = 256 /* of a layer of all members, whose chunks have blocks of their own */
 };
 
-/* The options of which one member is enough. */
-static void find_options(const tt_cohort *c, tt_slice slice, tt_layered_sizes *s)
+static void find_residuals(const tt_cohort *c, tt_layered_sizes *s)
 {
-  for (int64_t i = slice.first; i < slice.first + slice.count; i++) {
-    const tt_hyper *h = &c->member[i].hyper;
-    s->dropout |= h->dropout > 0.0f;
-    s->label_noise |= h->label_noise > 0.0f;
-    s->clipping |= h->clip_norm > 0.0f;
-  }
   for (int l = 0; l < c->model.layers; l++) s->residual |= c->model.layer[l].residual;
   for (int l = 0; l < c->model.front.layers; l++)
     s->residual |= c->model.front.layer[l].skip != TT_FRONT_NO_SKIP;
@@ -93,6 +86,7 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                                      int streamed)
 {
   const tt_model *m = &c->model;
+  const tt_used_options used = tt_cohort_used_options(c, slice);
   int most;
   (void)tt_part_sums_of(c->parts, (tt_slice){0, c->parts}, &most);
   tt_layered_sizes s = {.members = slice.count,
@@ -105,11 +99,14 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                         .blocks = tt_norm_blocks(m->params),
                         .weighted = weighted,
                         .streamed = streamed,
+                        .dropout = used.dropout,
+                        .label_noise = used.label_noise,
+                        .clipping = used.clipping,
                         .folds = c->resample == TT_RESAMPLE_kfold,
                         .parts = c->parts > 1,
                         .rates = m->rates > 0,
                         .widest = find_widest(m)};
-  find_options(c, slice, &s);
+  find_residuals(c, &s);
   find_chunks(m, &s);
   if (s.parts || m->front.layers) s.split_rows = s.rows;
   s.terms = tt_ceil_div(rows, s.split_rows);
@@ -179,7 +176,7 @@ tt_layered_sizes tt_layered_slot_sizes(const tt_layered_sizes *s)
 
 /* The engine has one slot; if its rows come from the host, without the inputs. */
 static int64_t stage_bytes(const tt_layered_sizes *s, const tt_model *m,
-                           const tt_layered_share *share)
+                           const tt_engine_share *share)
 {
   const tt_layered_sizes slot = tt_layered_slot_sizes(s);
   int first = share->stage->first, end = first + share->stage->count;
@@ -189,7 +186,7 @@ static int64_t stage_bytes(const tt_layered_sizes *s, const tt_model *m,
 }
 
 int64_t tt_layered_share_bytes(const tt_layered_sizes *s, const tt_cohort *c,
-                               const tt_layered_share *share)
+                               const tt_engine_share *share)
 {
   int most;
   (void)tt_part_sums_of(c->parts, share->parts, &most);

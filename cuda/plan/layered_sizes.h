@@ -112,17 +112,10 @@ int tt_layered_stores_front_slope(const tt_front_layer *layer);
 /* Bytes of all these arrays, of the gradients, and of the staging buffers if rows are streamed. */
 int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m);
 
-/* What an engine computes of a member that several engines train together (engine.h). */
-typedef struct tt_layered_share {
-  tt_slice parts;                 /* of every batch */
-  const tt_pipeline_stage *stage; /* NULL: all layers */
-  int64_t window;                 /* of the stage */
-} tt_layered_share;
-
-/* Bytes that such an engine allocates in addition: sums of gradients, each of one member, and the
- * slots of its stage (cuda/layered/stage.cu). */
+/* Bytes that an engine with a share allocates in addition: sums of gradients, each of one member,
+ * and the slots of its stage (cuda/layered/stage.cu). */
 int64_t tt_layered_share_bytes(const tt_layered_sizes *s, const tt_cohort *c,
-                               const tt_layered_share *share);
+                               const tt_engine_share *share);
 
 /* A slot of a stage has the arrays of the tables for its layers, of one part of one member: with
  * these sizes. */

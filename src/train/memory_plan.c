@@ -9,6 +9,7 @@
 #include "src/train/shard/wave.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Measured: resident memory of `tutti train` with the smallest job (docs/training.md, Memory), with
  * MPI, and of one process without it. */
@@ -69,36 +70,24 @@ static int64_t final_members(const tt_cohort *c, int64_t members)
 
 static int is_expanded(const tt_cohort *c) { return c->snapshots > 0 || c->model.heads > 1; }
 
-/* Bytes of memory and in files. */
-typedef struct split_bytes {
-  double memory, file;
-} split_bytes;
-
-static split_bytes add(split_bytes a, split_bytes b)
+static tt_mem_sum add(tt_mem_sum a, tt_mem_sum b)
 {
-  return (split_bytes){a.memory + b.memory, a.file + b.file};
+  return (tt_mem_sum){a.memory + b.memory, a.file + b.file};
 }
 
-static split_bytes floats(int64_t count, int stored)
+static tt_mem_sum floats(int64_t count, int stored)
 {
-  return (split_bytes){(double)tt_stored_memory(count, sizeof(float), stored),
-                       (double)tt_stored_file(count, sizeof(float), stored)};
-}
-
-static split_bytes state_bytes(int64_t members, tt_state_shape shape, int stored)
-{
-  return (split_bytes){(double)tt_state_stored_memory(members, shape, stored),
-                       (double)tt_state_stored_file(members, shape, stored)};
+  return tt_stored_size(count, sizeof(float), stored);
 }
 
 /* State and description of snapshots or heads as members. */
-static split_bytes snapshot_bytes(const tt_cohort *c, tt_slice slice, int stored)
+static tt_mem_sum snapshot_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
   tt_state_shape shape = {.params = tt_model_of_head(&c->model).params, .epochs = c->max_epochs};
-  if (!is_expanded(c)) return (split_bytes){0.0, 0.0};
-  double members = (double)(final_members(c, c->members) * (int64_t)sizeof(tt_member));
-  return add(state_bytes(final_members(c, slice.count), shape, stored),
-             (split_bytes){members, 0.0});
+  if (!is_expanded(c)) return (tt_mem_sum){0};
+  int64_t members = final_members(c, c->members) * (int64_t)sizeof(tt_member);
+  return add(tt_state_size(final_members(c, slice.count), shape, NULL, stored),
+             (tt_mem_sum){.memory = members});
 }
 
 /* Scores of one cohort on the test rows, or out of bag on the training rows. */
@@ -120,20 +109,20 @@ static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int rank
 }
 
 /* The copy of the weights of this rank's members of a cohort, and numbers of all members. */
-static split_bytes model_bytes(const tt_cohort *c, tt_slice slice, int stored)
+static tt_mem_sum model_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
   int64_t params = tt_model_of_head(&c->model).params;
   int64_t all = final_members(c, c->members), mine = final_members(c, slice.count);
-  return add(floats(mine * params, stored), (split_bytes){24.0 * (double)all, 0.0});
+  return add(floats(mine * params, stored), (tt_mem_sum){.memory = 24 * all});
 }
 
 /* Arrays of results.h5: three losses per epoch, the hyper-parameters of all members; those of
  * model.h5 are smaller. */
-static split_bytes result_bytes(const tt_cohort *c, tt_slice slice, int stored)
+static tt_mem_sum result_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
-  split_bytes loss = floats(final_members(c, slice.count) * c->max_epochs, stored);
-  double all = (double)final_members(c, c->members);
-  return (split_bytes){3.0 * loss.memory + all * (double)sizeof(tt_hyper), 3.0 * loss.file};
+  tt_mem_sum loss = floats(final_members(c, slice.count) * c->max_epochs, stored);
+  int64_t all = final_members(c, c->members) * (int64_t)sizeof(tt_hyper);
+  return (tt_mem_sum){3 * loss.memory + all, 3 * loss.file};
 }
 
 /* Sums over cohorts: of a field of the states in a checkpoint, and of the end of a run. */
@@ -163,53 +152,34 @@ static tt_pipeline_grid grid_of(const tt_memory_job *job, const tt_cohort *c,
   return tt_pipeline_grid_of(&c->model, (int)job->cfg->run_stages, place->ranks);
 }
 
-/* The parameters whose slots and best weights a rank has. */
-static tt_slice segment_of(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *place)
+static tt_pipeline_place place_of(const tt_memory_job *job, const tt_cohort *c,
+                                  const tt_team_place *place)
 {
-  if (!is_shared(c, place)) return (tt_slice){0, c->model.params};
-  return tt_pipeline_place_of(&c->model, grid_of(job, c, place), c->parts, place->rank).segment;
+  return tt_pipeline_place_of(&c->model, grid_of(job, c, place), c->parts, place->rank);
 }
 
-/* What the engine of a rank may use; `own` must outlive it. */
-static tt_resources use_of(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *place,
-                           const tt_slice *own)
+/* What a rank computes of a member that its team trains. `p` must outlive it. */
+static tt_engine_share share_of(const tt_memory_job *job, const tt_cohort *c,
+                                const tt_team_place *place, const tt_pipeline_place *p)
 {
-  tt_resources use = *job->use;
-  use.own = is_shared(c, place) ? own : NULL;
-  return use;
-}
-
-/* Bytes of the stage of a rank. */
-static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                          const tt_team_place *place)
-{
-  const tt_pipeline_grid grid = grid_of(job, c, place);
-  const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, place->rank);
-  const tt_resources use = use_of(job, c, place, &p.segment);
-  if (!job->ops->team || !job->ops->team->stage_bytes) return 0.0;
-  int64_t window = tt_pipeline_window(grid.stages, p.stage, p.parts.count);
-  return (double)job->ops->team->stage_bytes(c, slice, &p.layers, p.parts, window, &use);
+  return (tt_engine_share){
+      .parts = p->parts,
+      .stage = job->cfg->run_stages > 1 ? &p->layers : NULL,
+      .window = tt_pipeline_window(grid_of(job, c, place).stages, p->stage, p->parts.count)};
 }
 
 /* Bytes of the engine of some members. */
 static double engine_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                            const tt_team_place *place)
 {
-  const tt_slice own = segment_of(job, c, place);
-  const tt_resources use = use_of(job, c, place, &own);
+  const tt_pipeline_place p = place_of(job, c, place);
+  const tt_engine_share share = share_of(job, c, place, &p);
+  tt_resources use = *job->use;
   if (slice.count == 0 || !job->ops->host_bytes) return 0.0;
-  return (double)job->ops->host_bytes(c, slice, job->shape->rows, &use);
-}
-
-/* Bytes of the gradients of a rank's parts. */
-static double sums_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                         const tt_team_place *place)
-{
-  const tt_slice own = segment_of(job, c, place);
-  const tt_resources use = use_of(job, c, place, &own);
-  tt_slice parts = tt_part_slice(c->parts, place->ranks, place->rank);
-  if (!job->ops->team || !job->ops->team->partial_bytes) return 0.0;
-  return (double)job->ops->team->partial_bytes(c, slice, parts, &use);
+  if (!is_shared(c, place))
+    return (double)job->ops->host_bytes(c, slice, job->shape->rows, NULL, &use);
+  use.own = &p.segment;
+  return (double)job->ops->host_bytes(c, slice, job->shape->rows, &share, &use);
 }
 
 /* Bytes of a rank for members that its team trains together, beside those of its own members. On
@@ -217,37 +187,37 @@ static double sums_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice 
 static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                          const tt_team_place *place)
 {
-  double state =
-      (double)tt_state_segment_bytes(1, tt_cohort_state_shape(c), segment_of(job, c, place));
   if (!is_shared(c, place) || slice.count == 0) return 0.0;
   int stages = job->cfg->run_stages > 1 ? (int)job->cfg->run_stages : 0;
   double buffers = (double)tt_team_buffer_bytes_local(c, stages, job->use->device_exchange,
                                                       place->ranks, place->rank);
-  buffers += stages ? stage_bytes(job, c, slice, place) : sums_bytes(job, c, slice, place);
-  return place->rank == 0 ? buffers : buffers + state + engine_bytes(job, c, slice, place);
+  if (place->rank == 0) return buffers;
+  const tt_pipeline_place p = place_of(job, c, place);
+  const tt_mem_sum state = tt_state_size(1, tt_cohort_state_shape(c), &p.segment, 0);
+  return buffers + (double)state.memory + engine_bytes(job, c, slice, place);
 }
 
 /* The larger one of two needs that follow each other; the files are added. */
-static void take_larger(split_bytes one, end_bytes *end, tt_memory_plan *p)
+static void take_larger(tt_mem_sum one, end_bytes *end, tt_memory_plan *p)
 {
-  end->largest = fmax(end->largest, one.memory);
-  p->stored += one.file;
+  end->largest = fmax(end->largest, (double)one.memory);
+  p->stored += (double)one.file;
 }
 
 static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice slice, int ranks,
                        const tt_wave_plan *wave, tt_memory_plan *p, end_bytes *end)
 {
   int stored = wave->stored;
-  split_bytes state = state_bytes(slice.count, tt_cohort_state_shape(c), stored);
-  split_bytes snapshots = snapshot_bytes(c, slice, stored), model = model_bytes(c, slice, stored);
-  state.memory += 8.0 * (double)slice.count; /* and the checksum of a member */
+  tt_mem_sum state = tt_state_size(slice.count, tt_cohort_state_shape(c), NULL, stored);
+  tt_mem_sum snapshots = snapshot_bytes(c, slice, stored), model = model_bytes(c, slice, stored);
+  state.memory += 8 * slice.count; /* and the checksum of a member */
   p->members += (double)c->members * (double)sizeof(tt_member);
-  p->files += state.memory;
-  p->stored += state.file + snapshots.file + model.file;
-  end->snapshots += snapshots.memory;
+  p->files += (double)state.memory;
+  p->stored += (double)(state.file + snapshots.file + model.file);
+  end->snapshots += (double)snapshots.memory;
   end->field += (double)(slice.count * tt_state_largest_field_bytes(tt_cohort_state_shape(c)));
-  if (is_expanded(c)) end->freed += state.memory;
-  end->models += model.memory;
+  if (is_expanded(c)) end->freed += (double)state.memory;
+  end->models += (double)model.memory;
   take_larger(result_bytes(c, slice, stored), end, p);
   end->scores = (c->joined ? end->scores : 0.0) + score_bytes(job, c, ranks);
   end->largest = fmax(end->largest, end->scores);
@@ -269,13 +239,8 @@ static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slic
 {
   int64_t bytes = 0;
   int weighted = *job->cfg->data_weights != '\0';
-  const tt_pipeline_grid grid = grid_of(job, c, place);
-  const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, place->rank);
-  const tt_layered_share share = {
-      .parts = p.parts,
-      .stage = job->cfg->run_stages > 1 ? &p.layers : NULL,
-      .window = tt_pipeline_window(grid.stages, p.stage, p.parts.count),
-  };
+  const tt_pipeline_place p = place_of(job, c, place);
+  const tt_engine_share share = share_of(job, c, place, &p);
   int streamed = tt_memory_device_data(job) <= 0.0;
   if (tt_device_bytes(c, slice, job->shape->rows, weighted, streamed, job->gpu,
                       (tt_gpu_path)job->cfg->gpu_path, is_shared(c, place) ? &share : NULL, &bytes))
@@ -321,6 +286,23 @@ static validation_bytes validation_of(const tt_memory_job *job, const tt_slice *
 typedef double engine_bytes_of(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                                const tt_team_place *place);
 
+/* Bytes of the engine of some members of a cohort, as most_of_waves has found them last. */
+typedef struct last_bytes {
+  int64_t members;
+  tt_used_options used;
+  double bytes;
+} last_bytes;
+
+/* Waves of equal members need the same. */
+static double bytes_of_wave(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                            const tt_team_place *place, engine_bytes_of *bytes, last_bytes *last)
+{
+  const tt_used_options used = tt_cohort_used_options(c, slice);
+  if (last->members != slice.count || memcmp(&last->used, &used, sizeof used) != 0)
+    *last = (last_bytes){slice.count, used, bytes(job, c, slice, place)};
+  return last->bytes;
+}
+
 /* Bytes of the engines of the wave that needs most.
  *   slice  members of this rank
  *   bytes  of the engine of some members */
@@ -332,11 +314,13 @@ static double most_of_waves(const tt_memory_job *job, const tt_slice *slice,
   const tt_wave_list all = tt_wave_list_of(slice, count, wave->members);
   double most = 0.0, sum = 0.0;
   for (int64_t i = 0; i < count; first += slice[i++].count) {
+    last_bytes last = {.members = -1};
     int64_t begin = first / all.members, end = (first + slice[i].count) / all.members;
     for (int64_t w = begin; slice[i].count > 0 && w <= end && w < all.count; w++) {
       if (w > begin) sum = 0.0; /* the wave begins in this cohort */
       if (w == begin && first == begin * all.members) sum = 0.0;
-      sum += bytes(job, job->cohorts->at[i], tt_wave_slice(&all, slice, i, w), place);
+      sum += bytes_of_wave(job, job->cohorts->at[i], tt_wave_slice(&all, slice, i, w), place, bytes,
+                           &last);
       most = fmax(most, sum);
     }
   }

@@ -48,7 +48,7 @@ static void planned_bytes_are_allocated(setting v, way variant, int streamed)
     TT_CHECK_OK(variant.ops->set_data(p.engine, p.d, NULL));
     TT_CHECK_OK(variant.ops->info(p.engine, &info));
     TT_CHECK(strstr(info.device, "rows come from the host") != NULL, ==, streamed);
-    int64_t held = info.bytes - (streamed ? 0 : data_bytes(p.d));
+    int64_t held = info.device_bytes - (streamed ? 0 : data_bytes(p.d));
     fprintf(stderr, held > planned || planned - held > 256 ? "%s, setting %d\n" : "", variant.name,
             v.number);
     TT_CHECK(held, <=, planned);
@@ -113,7 +113,7 @@ static void train_within(problem *p, way variant, int64_t wave, int64_t limit, c
   do {
     TT_CHECK_OK(tt_shard_train_local(all.at, 20));
     TT_CHECK_OK(variant.ops->info(all.at->engine, &info));
-    most = info.bytes > most ? info.bytes : most;
+    most = info.device_bytes > most ? info.device_bytes : most;
     TT_CHECK_OK(tt_wave_advance_local(&all));
     TT_CHECK(++calls, <, MOST_CALLS);
   } while (all.at->local_progress.training > 0);
