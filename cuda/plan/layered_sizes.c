@@ -156,13 +156,26 @@ static int64_t layers_bytes(const tt_layered_sizes *s, const tt_model *m, int fi
   return bytes;
 }
 
+/* Of all staging buffers, if there are any: on the device, and the same on the host. */
+static int64_t staging_bytes(const tt_layered_sizes *s)
+{
+  int64_t bytes = 0;
+  TT_STAGING_ARRAYS(X)
+  return s->streamed ? TT_STAGING_BUFFERS * bytes : 0;
+}
+
 int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m)
 {
   int64_t bytes = s->sums * s->copies * s->members * s->stride * (int64_t)sizeof(float);
-  int64_t row = (s->inputs + s->targets + s->weighted) * (int64_t)sizeof(float);
-  if (s->streamed) bytes += TT_STAGING_BUFFERS * s->capacity * row;
   TT_LAYERED_ARRAYS(X)
-  return bytes + layers_bytes(s, m, 0, tt_pipeline_layers(m));
+  return bytes + staging_bytes(s) + layers_bytes(s, m, 0, tt_pipeline_layers(m));
+}
+
+int64_t tt_layered_pinned_bytes(const tt_layered_sizes *s)
+{
+  int64_t bytes = staging_bytes(s);
+  TT_LAYERED_PINNED_ARRAYS(X)
+  return bytes;
 }
 #undef X
 
@@ -193,4 +206,11 @@ int64_t tt_layered_share_bytes(const tt_layered_sizes *s, const tt_cohort *c,
   int64_t further = most > s->sums ? most - s->sums : 0;
   int64_t bytes = further * s->stride * (int64_t)sizeof(float);
   return share->stage ? bytes + stage_bytes(s, &c->model, share) : bytes;
+}
+
+int64_t tt_layered_exchanged_bytes(const tt_cohort *c, const tt_engine_share *share)
+{
+  int64_t sums = tt_part_sums_of(c->parts, share->parts, NULL).count;
+  if (share->stage && sums < 1) sums = 1;
+  return sums * c->model.params * (int64_t)sizeof(float);
 }

@@ -168,13 +168,43 @@ static tt_engine_share share_of(const tt_memory_job *job, const tt_cohort *c,
       .window = tt_pipeline_window(grid_of(job, c, place).stages, p->stage, p->parts.count)};
 }
 
-/* Bytes of the engine of some members. */
+/* What the engine of some members needs on a GPU and for it; nothing if the GPU cannot train them,
+ * which is an error when it is created. */
+static tt_device_need device_need(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                                  const tt_team_place *place)
+{
+  const tt_pipeline_place p = place_of(job, c, place);
+  const tt_engine_share share = share_of(job, c, place, &p);
+  const tt_device_job wanted = {.cohort = c,
+                                .slice = slice,
+                                .rows = job->shape->rows,
+                                .weighted = *job->cfg->data_weights != '\0',
+                                .streamed = tt_memory_device_data(job) <= 0.0,
+                                .context = job->gpu,
+                                .wanted = (tt_gpu_path)job->cfg->gpu_path,
+                                .share = is_shared(c, place) ? &share : NULL,
+                                .device_exchange = job->use->device_exchange};
+  tt_device_need need;
+  return tt_device_need_of(&wanted, &need) ? (tt_device_need){0} : need;
+}
+
+static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                           const tt_team_place *place)
+{
+  return (double)device_need(job, c, slice, place).device;
+}
+
+/* Bytes of host memory of the engine of some members. */
 static double engine_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                            const tt_team_place *place)
 {
   const tt_pipeline_place p = place_of(job, c, place);
   const tt_engine_share share = share_of(job, c, place, &p);
   tt_resources use = *job->use;
+  if (job->gpu) {
+    const tt_device_need need = device_need(job, c, slice, place);
+    return (double)(need.pinned + need.lists);
+  }
   if (slice.count == 0 || !job->ops->host_bytes) return 0.0;
   if (!is_shared(c, place))
     return (double)job->ops->host_bytes(c, slice, job->shape->rows, NULL, &use);
@@ -230,22 +260,6 @@ double tt_memory_device_data(const tt_memory_job *job)
   if (job->cfg->data_sigma && *job->cfg->data_sigma) columns += (double)job->shape->targets;
   double bytes = 4.0 * (double)job->shape->rows * columns * stored_rows(job->cfg);
   return 2.0 * bytes > job->gpu_bytes ? 0.0 : bytes;
-}
-
-/* Bytes of the engine of some members on the GPU; 0 if it cannot train them, which is an error when
- * it is created. */
-static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                           const tt_team_place *place)
-{
-  int64_t bytes = 0;
-  int weighted = *job->cfg->data_weights != '\0';
-  const tt_pipeline_place p = place_of(job, c, place);
-  const tt_engine_share share = share_of(job, c, place, &p);
-  int streamed = tt_memory_device_data(job) <= 0.0;
-  if (tt_device_bytes(c, slice, job->shape->rows, weighted, streamed, job->gpu,
-                      (tt_gpu_path)job->cfg->gpu_path, is_shared(c, place) ? &share : NULL, &bytes))
-    return 0.0;
-  return (double)bytes;
 }
 
 /* Bytes on the GPU of a rank for members that its team trains together, as team_bytes. */

@@ -286,7 +286,7 @@ TT_TEST (a_loss_that_is_not_finite_is_reported_by_the_last_stage) {
 static int64_t held_bytes(way variant)
 {
 #ifdef TT_CUDA_DOUBLE
-  if (!variant.ops->host_bytes) return tt_double_count().bytes;
+  if (!variant.ops->host_bytes) return tt_double_count().bytes + tt_double_count().pinned_bytes;
 #endif
   (void)variant;
   return tt_hook_held();
@@ -301,7 +301,7 @@ static int64_t planned_bytes(way variant, const problem *p, const tt_pipeline_st
     return variant.ops->host_bytes(&p->c, all, ROWS, &share, &variant.use) -
            variant.ops->host_bytes(&p->c, all, ROWS, NULL, &variant.use);
   const tt_layered_sizes s = tt_layered_sizes_of(&p->c, all, ROWS, 0, 0);
-  return tt_layered_share_bytes(&s, &p->c, &share);
+  return tt_layered_share_bytes(&s, &p->c, &share) + tt_layered_exchanged_bytes(&p->c, &share);
 }
 
 /* On GPUs only the double counts the bytes. */

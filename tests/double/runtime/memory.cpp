@@ -409,6 +409,7 @@ cudaError_t cudaMallocHost(void **out, size_t bytes)
   memset(block, POISON, bytes);
   device.pinned[block] = bytes;
   counts().pinned++;
+  counts().pinned_bytes += (int64_t)bytes;
   *out = block;
   return cudaSuccess;
 }
@@ -421,10 +422,13 @@ cudaError_t cudaFreeHost(void *block)
   if (!block) return e;
   TT_DOUBLE_FAIL_IF_CAPTURING();
   wait_for_all();
-  if (!device.pinned.erase(static_cast<char *>(block)))
+  auto it = device.pinned.find(static_cast<char *>(block));
+  if (it == device.pinned.end())
     fail_hard("cudaFreeHost(%p): not (or no longer) a pinned block", block);
-  free(block);
   counts().pinned--;
+  counts().pinned_bytes -= (int64_t)it->second;
+  device.pinned.erase(it);
+  free(block);
   return e;
 }
 
