@@ -146,6 +146,12 @@ static int is_shared(const tt_cohort *c, const tt_team_place *place)
   return place->ranks > 1 && c->parts > 1;
 }
 
+/* Only the first rank of a team trains members that it does not share. */
+static int has_engine(const tt_cohort *c, tt_slice slice, const tt_team_place *place)
+{
+  return slice.count > 0 && (place->rank == 0 || is_shared(c, place));
+}
+
 static tt_pipeline_grid grid_of(const tt_memory_job *job, const tt_cohort *c,
                                 const tt_team_place *place)
 {
@@ -191,7 +197,7 @@ static tt_device_need device_need(const tt_memory_job *job, const tt_cohort *c, 
 static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                            const tt_team_place *place)
 {
-  return (double)device_need(job, c, slice, place).device;
+  return has_engine(c, slice, place) ? (double)device_need(job, c, slice, place).device : 0.0;
 }
 
 /* Bytes of host memory of the engine of some members. */
@@ -201,19 +207,20 @@ static double engine_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slic
   const tt_pipeline_place p = place_of(job, c, place);
   const tt_engine_share share = share_of(job, c, place, &p);
   tt_resources use = *job->use;
+  if (!has_engine(c, slice, place)) return 0.0;
   if (job->gpu) {
     const tt_device_need need = device_need(job, c, slice, place);
     return (double)(need.pinned + need.lists);
   }
-  if (slice.count == 0 || !job->ops->host_bytes) return 0.0;
+  if (!job->ops->host_bytes) return 0.0;
   if (!is_shared(c, place))
     return (double)job->ops->host_bytes(c, slice, job->shape->rows, NULL, &use);
   use.own = &p.segment;
   return (double)job->ops->host_bytes(c, slice, job->shape->rows, &share, &use);
 }
 
-/* Bytes of a rank for members that its team trains together, beside those of its own members. On
- * ranks that do not have them in their shards: the engine and the state of one member too. */
+/* Bytes of a rank for members that its team trains together, beside its shards and engines. Where
+ * the members are not in its shards: the state of one of them too. */
 static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                          const tt_team_place *place)
 {
@@ -224,7 +231,7 @@ static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice 
   if (place->rank == 0) return buffers;
   const tt_pipeline_place p = place_of(job, c, place);
   const tt_mem_sum state = tt_state_size(1, tt_cohort_state_shape(c), &p.segment, 0);
-  return buffers + (double)state.memory + engine_bytes(job, c, slice, place);
+  return buffers + (double)state.memory;
 }
 
 /* The larger one of two needs that follow each other; the files are added. */
@@ -262,16 +269,13 @@ double tt_memory_device_data(const tt_memory_job *job)
   return 2.0 * bytes > job->gpu_bytes ? 0.0 : bytes;
 }
 
-/* Bytes on the GPU of a rank for members that its team trains together, as team_bytes. */
+/* Bytes on the GPU of a rank for what its team exchanges. */
 static double team_device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                                 const tt_team_place *place)
 {
   int stages = job->cfg->run_stages > 1 ? (int)job->cfg->run_stages : 0;
-  if (!is_shared(c, place) || slice.count == 0) return 0.0;
-  double exchanged = job->use->device_exchange
-                         ? (double)tt_team_device_bytes_local(c, stages, place->ranks, place->rank)
-                         : 0.0;
-  return place->rank == 0 ? exchanged : exchanged + device_bytes(job, c, slice, place);
+  if (!is_shared(c, place) || slice.count == 0 || !job->use->device_exchange) return 0.0;
+  return (double)tt_team_device_bytes_local(c, stages, place->ranks, place->rank);
 }
 
 static void add_validation(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
@@ -357,6 +361,9 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
                     const tt_team_place *place, const tt_wave_plan *wave, tt_memory_plan *p)
 {
   end_bytes end = {0};
+  double engines = most_of_waves(job, slice, place, wave, engine_bytes);
+  if (job->gpu)
+    p->device = tt_memory_device_data(job) + most_of_waves(job, slice, place, wave, device_bytes);
   for (int64_t i = 0; i < job->cohorts->count; i++) {
     p->members += team_bytes(job, job->cohorts->at[i], slice[i], place);
     if (job->gpu) p->device += team_device_bytes(job, job->cohorts->at[i], slice[i], place);
@@ -364,10 +371,8 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
     add_cohort(job, job->cohorts->at[i], slice[i], ranks, wave, p, &end);
   }
   const validation_bytes validation = validation_of(job, slice, wave);
-  double engines = most_of_waves(job, slice, place, wave, engine_bytes) + validation.most_host;
-  if (job->gpu)
-    p->device += tt_memory_device_data(job) + most_of_waves(job, slice, place, wave, device_bytes) +
-                 validation.most_device;
+  engines += validation.most_host;
+  if (job->gpu) p->device += validation.most_device;
   p->members += engines;
   p->files += fmin(verify_bytes, end.field);
   double written = end.models + end.largest - end.freed; /* after the copies of snapshots */

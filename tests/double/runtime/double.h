@@ -77,6 +77,9 @@ typedef struct tt_double_counts {
   int64_t largest_graph; /* operations of the largest graph that was instantiated so far */
 } tt_double_counts;
 tt_double_counts tt_double_count(void);
+/* Bytes of device memory held at a time, at most, since the last tt_double_begin_peak. */
+int64_t tt_double_peak(void);
+void tt_double_begin_peak(void);
 
 #ifdef __cplusplus
 }
