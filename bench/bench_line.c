@@ -185,9 +185,11 @@ static tt_err prepare(bench_run *r, const char *folder)
   if (folder) TT_TRY(compare(r, folder));
   TT_TRY(warm_up(r));
   TT_TRY(r->set.ops->info(r->engine, &r->info));
-  r->bytes = r->info.bytes;
-  if (r->set.ops != &tt_engine_cpu) {
-    r->bytes -= device_bytes;
+  if (r->set.ops == &tt_engine_cpu) {
+    tt_slice all = {0, r->load.members};
+    r->bytes = tt_engine_cpu.host_bytes(r->cohort, all, r->data->rows, NULL, &r->set.use);
+  } else {
+    r->bytes = r->info.device_bytes - device_bytes;
     device_bytes += r->bytes;
   }
   return TT_OK;

@@ -31,6 +31,13 @@ static _Atomic int64_t file_block_count; /* 0: tt_free need not look at the list
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 static char store[PATH_MAX]; /* directory of such files; "" = none */
 
+/* Of this thread (tt_mem_count_begin). */
+static _Thread_local struct {
+  int counts, stored;
+  tt_mem_sum sum;
+} counter;
+static void *const counted_block = (void *)(uintptr_t)ALIGN; /* a page that is never mapped */
+
 /* Bytes in whole cache lines, at least one. */
 static size_t pad(size_t bytes) { return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN; }
 
@@ -56,7 +63,35 @@ tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what)
   memset(block, 0, padded);
   memcpy(out, &block, sizeof block);
   live_blocks++;
+  if (counter.counts) counter.sum.memory += (int64_t)padded;
   return TT_OK;
+}
+
+/* Counting */
+
+void tt_mem_count_begin(int stored)
+{
+  counter.counts = 1;
+  counter.stored = stored;
+  counter.sum = (tt_mem_sum){0};
+}
+
+tt_mem_sum tt_mem_count_end(void)
+{
+  counter.counts = 0;
+  return counter.sum;
+}
+
+int tt_mem_counts(void) { return counter.counts; }
+
+int tt_mem_only_counted(void *out, int64_t count, size_t size, int may_be_stored)
+{
+  if (!counter.counts) return 0;
+  tt_mem_sum bytes = tt_stored_size(count, size, may_be_stored && counter.stored);
+  counter.sum.memory += bytes.memory;
+  counter.sum.file += bytes.file;
+  memcpy(out, &counted_block, sizeof counted_block);
+  return 1;
 }
 
 /* Blocks in files */
@@ -66,14 +101,11 @@ static int is_stored(int64_t count, size_t size)
   return count > 0 && (size_t)count * size >= TT_STORED_BYTES;
 }
 
-int64_t tt_stored_memory(int64_t count, size_t size, int stored)
+tt_mem_sum tt_stored_size(int64_t count, size_t size, int stored)
 {
-  return stored && is_stored(count, size) ? 0 : tt_alloc_size(count, size);
-}
-
-int64_t tt_stored_file(int64_t count, size_t size, int stored)
-{
-  return stored && is_stored(count, size) ? tt_alloc_size(count, size) : 0;
+  int64_t bytes = tt_alloc_size(count, size);
+  return stored && is_stored(count, size) ? (tt_mem_sum){.file = bytes}
+                                          : (tt_mem_sum){.memory = bytes};
 }
 
 int tt_mem_stores(int64_t count, size_t size) { return *store && is_stored(count, size); }
@@ -177,8 +209,10 @@ void tt_free_at(void *block)
   void *p;
   memcpy(&p, block, sizeof p);
   if (!p) return;
-  if (!unmap_block(p)) free(p);
-  live_blocks--;
+  if (p != counted_block) {
+    if (!unmap_block(p)) free(p);
+    live_blocks--;
+  }
   p = NULL;
   memcpy(block, &p, sizeof p);
 }

@@ -18,6 +18,28 @@ tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what);
 /* Bytes that such a block takes: whole cache lines. */
 int64_t tt_alloc_size(int64_t count, size_t size);
 
+/* How much memory a function would take: from tt_mem_count_begin to tt_mem_count_end this thread
+ * adds up what it allocates. Blocks of TT_ALLOC are there as usual, for structs and lists that the
+ * function fills; those of TT_ALLOC_VALUES and TT_ALLOC_STORED, for values, are only counted: their
+ * pointers are not NULL, must not be used, and may be freed.
+ *   stored  1: as if tt_mem_store_in had been given a directory; 0: there are no files */
+typedef struct tt_mem_sum {
+  int64_t memory, file; /* bytes */
+} tt_mem_sum;
+void tt_mem_count_begin(int stored);
+tt_mem_sum tt_mem_count_end(void);
+int tt_mem_counts(void); /* 1 between the two calls */
+
+/* If this thread counts: count a block and return 1. The second function: what is counted. */
+int tt_mem_only_counted(void *out, int64_t count, size_t size, int may_be_stored);
+tt_mem_sum tt_stored_size(int64_t count, size_t size, int stored);
+
+static inline tt_err tt_alloc_value_bytes(void *out, int64_t count, size_t size, const char *what)
+{
+  return tt_mem_only_counted(out, count, size, 0) ? TT_OK : tt_alloc_bytes(out, count, size, what);
+}
+#define TT_ALLOC_VALUES(out_, count_) tt_alloc_value_bytes(&(out_), (count_), sizeof *(out_), #out_)
+
 /* Free *block and set *block to NULL; *block may be NULL. `block` is the address of the pointer. */
 void tt_free_at(void *block);
 #define tt_free(p_) tt_free_at(&(p_))
@@ -43,18 +65,13 @@ int tt_mem_stores(int64_t count, size_t size);
 tt_err tt_alloc_file_bytes(void *out, int64_t count, size_t size, const char *what);
 static inline tt_err tt_alloc_stored_bytes(void *out, int64_t count, size_t size, const char *what)
 {
+  if (tt_mem_only_counted(out, count, size, 1)) return TT_OK;
   return tt_mem_stores(count, size) ? tt_alloc_file_bytes(out, count, size, what)
                                     : tt_alloc_bytes(out, count, size, what);
 }
 #define TT_ALLOC_STORED(out_, count_)                                                              \
   tt_alloc_stored_bytes(&(out_), (count_), sizeof *(out_), #out_)
 enum { TT_STORED_BYTES = 65536 };
-
-/* Bytes of memory, and bytes of a file, that TT_ALLOC_STORED needs for `count` elements of `size`
- * bytes.
- *   stored  1: tt_mem_store_in has been given a directory; 0: it has not, so there are no files */
-int64_t tt_stored_memory(int64_t count, size_t size, int stored);
-int64_t tt_stored_file(int64_t count, size_t size, int stored);
 
 TT_END_C
 #endif

@@ -40,9 +40,9 @@ typedef struct tt_progress {
 } tt_progress;
 
 typedef struct tt_engine_info {
-  char device[256];    /* "CPU, 8 threads, avx512" */
-  char arithmetic[64]; /* engines with the same text have bit-identical results */
-  int64_t bytes;       /* memory held */
+  char device[256];     /* "CPU, 8 threads, avx512" */
+  char arithmetic[64];  /* engines with the same text have bit-identical results */
+  int64_t device_bytes; /* held of the memory of a GPU by this process; cpu engine: 0 */
 } tt_engine_info;
 
 /* Random numbers given by the caller, for comparisons with other programs; a NULL field is drawn as
@@ -96,10 +96,11 @@ typedef struct tt_engine_ops {
   tt_err (*load)(tt_engine *e, tt_slice which, const tt_state *src);
   tt_err (*info)(const tt_engine *e, tt_engine_info *out);
   /* host_bytes: host memory that an engine of the members `slice` holds after set_data, with a data
-   * set of `rows` rows. predict_bytes: further host memory during predict, for the `columns`
+   * set of `rows` rows, and after the first step of a member with this share; NULL: of train.
+   * predict_bytes: further host memory during predict, for the `columns`
    * (tt_trained_ensemble_columns). NULL: negligible. */
   int64_t (*host_bytes)(const tt_cohort *cohort, tt_slice slice, int64_t rows,
-                        const tt_resources *use);
+                        const tt_engine_share *share, const tt_resources *use);
   int64_t (*predict_bytes)(const tt_model *model, int64_t columns, const tt_resources *use);
   /* Predictions of a trained ensemble on normalized inputs x [rows][D] (needs no tt_engine).
    *   dst      [rows] x columns moments in normalized units, overwritten; or NULL

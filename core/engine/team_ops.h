@@ -37,6 +37,13 @@ typedef struct tt_pipeline_step {
   const double *loss;
 } tt_pipeline_step;
 
+/* What an engine computes of a member that several engines train together. */
+typedef struct tt_engine_share {
+  tt_slice parts;                 /* of every batch */
+  const tt_pipeline_stage *stage; /* NULL: all layers */
+  int64_t window;                 /* of the stage */
+} tt_engine_share;
+
 typedef struct tt_team_ops {
   /* Each engine computes some parts of every batch (train.parts, core/model/parts.h) and the
    * optimizer step of one segment of the parameters. All engines hold the member in the same state,
@@ -44,8 +51,6 @@ typedef struct tt_team_ops {
    * updates. m is a number of the cohort. A step is partial; if the loss of the batch is finite,
    * squares and advance; then accept. Together they are a step of train, with the same bits for any
    * number of engines.
-   *
-   * partial_bytes: host memory of partial besides that of the engine of `slice`; NULL: negligible.
    *
    * partial: gradients of some parts of the next batch; changes no state.
    *   training  0: the member does not train, nothing else is written
@@ -68,8 +73,6 @@ typedef struct tt_team_ops {
    *   share        how the engines share the end of an epoch: all of them call its functions in
    *                the same way; NULL: one engine
    *   epoch_ended  1 if the step was the last one of an epoch */
-  int64_t (*partial_bytes)(const tt_cohort *c, tt_slice slice, tt_slice parts,
-                           const tt_resources *use);
   tt_err (*partial)(tt_engine *e, int64_t m, tt_slice parts, int *training,
                     float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
   tt_err (*squares)(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
@@ -112,15 +115,11 @@ typedef struct tt_team_ops {
    *   in    [out of the last layer][n] dL/d(output of the stage); the last stage ignores it, and
    *         one of which no layer, and none before, trains (tt_pipeline_has_gradient)
    *   out   [in of the first layer][n] dL/d(input of the stage); the first stage ignores it, and
-   *         one before which no layer trains
-   *
-   * stage_bytes: host memory of a stage besides that of the engine of `slice`; NULL: negligible. */
+   *         one before which no layer trains */
   tt_err (*stage_begin)(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
                         int64_t window, tt_pipeline_step *out);
   tt_err (*stage_forward)(tt_engine *e, int64_t part, const float *in, float *out);
   tt_err (*stage_backward)(tt_engine *e, int64_t part, const float *in, float *out);
-  int64_t (*stage_bytes)(const tt_cohort *c, tt_slice slice, const tt_pipeline_stage *stage,
-                         tt_slice parts, int64_t window, const tt_resources *use);
 } tt_team_ops;
 TT_END_C
 #endif

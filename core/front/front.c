@@ -75,19 +75,29 @@ double tt_front_products(const tt_front_layer *l)
   return (double)tt_front_values(l) * (double)tt_front_fan_in(l);
 }
 
-int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *dst, int32_t *tap, int32_t *src)
+int64_t tt_front_count_taps(const tt_front_layer *l)
+{
+  int64_t along[2] = {0, 0};
+  for (int i = 0; i < 2; i++)
+    for (int32_t p = 0; p < l->out[i]; p++)
+      for (int32_t t = 0; t < l->size[i]; t++) {
+        int32_t read = p * l->stride[i] - l->pad[i] + t * l->dilation[i];
+        along[i] += read >= 0 && read < l->in[i];
+      }
+  return along[0] * along[1];
+}
+
+void tt_front_list_taps(const tt_front_layer *l, int32_t *dst, int32_t *tap, int32_t *src)
 {
   int64_t n = 0;
   for (int32_t p = 0; p < l->out[0] * l->out[1]; p++)
     for (int32_t t = 0; t < l->size[0] * l->size[1]; t++) {
       int32_t read = tt_front_position_read(l, p, t);
       if (read < 0) continue;
-      if (dst) dst[n] = p;
-      if (tap) tap[n] = t;
-      if (src) src[n] = read;
-      n++;
+      dst[n] = p;
+      tap[n] = t;
+      src[n++] = read;
     }
-  return n;
 }
 
 /* Shape of the inputs. */

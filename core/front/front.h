@@ -171,10 +171,9 @@ extern const char *const tt_pooling_name[TT_POOLING_COUNT];
 
 /* Inputs that an output of a conv, a pool or global_mean reads: position `dst` reads position `src`
  * of the input channel by position `tap` of the kernel. In the order of `dst`, then of `tap`; taps
- * outside of the input are left out.
- *   to, tap, from  as many as the function returns, or NULL
- * Returns their number. */
-int64_t tt_front_list_taps(const tt_front_layer *l, int32_t *dst, int32_t *tap, int32_t *src);
+ * outside of the input are left out. The first function returns their number. */
+int64_t tt_front_count_taps(const tt_front_layer *l);
+void tt_front_list_taps(const tt_front_layer *l, int32_t *dst, int32_t *tap, int32_t *src);
 TT_END_C
 
 /* The same for one output of a conv, a pool or global_mean: the input position that position

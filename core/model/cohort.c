@@ -92,6 +92,20 @@ int64_t tt_cohort_fold_count(const tt_cohort *c)
   return c->resample == TT_RESAMPLE_kfold ? c->folds : 1;
 }
 
+tt_used_options tt_cohort_used_options(const tt_cohort *c, tt_slice members)
+{
+  tt_used_options used = {0};
+  for (int64_t i = members.first; i < members.first + members.count; i++) {
+    const tt_hyper *h = &c->member[i].hyper;
+    used.anchor |= h->anchor > 0.0f;
+    used.masks |= h->feature_fraction < 1.0f;
+    used.dropout |= h->dropout > 0.0f;
+    used.label_noise |= h->label_noise > 0.0f;
+    used.clipping |= h->clip_norm > 0.0f;
+  }
+  return used;
+}
+
 int64_t tt_cohort_row_sets(const tt_cohort *c) { return c->ensembles * tt_cohort_fold_count(c); }
 
 int64_t tt_member_row_set(const tt_cohort *c, const tt_member *m)

@@ -115,6 +115,12 @@ int64_t tt_cohort_expansion(const tt_cohort *c);
 /* Sizes of the state of its members. */
 tt_state_shape tt_cohort_state_shape(const tt_cohort *c);
 
+/* Options that some of the members have; 0 or 1. An engine has arrays for them. */
+typedef struct tt_used_options {
+  int anchor, masks, dropout, label_noise, clipping; /* masks: members with some of the inputs */
+} tt_used_options;
+tt_used_options tt_cohort_used_options(const tt_cohort *c, tt_slice members);
+
 /* Some ensembles of a cohort, [ensemble, ensemble + ensembles), or with kfold the members of one
  * ensemble that leave out the same fold. */
 typedef struct tt_cohort_part {

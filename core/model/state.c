@@ -23,6 +23,7 @@ tt_state_field tt_state_get(const tt_state *s, int field)
 /* In a state whose bytes are zero. */
 static void set_initial_values(tt_state *s)
 {
+  if (tt_mem_counts()) return;
   for (int64_t i = 0; i < s->count; i++) {
     TT_FIELD(s, best_loss)[i] = TT_FIELD(s, plateau_best)[i] = INFINITY;
     TT_FIELD(s, lr_factor)[i] = 1.0f;
@@ -83,37 +84,6 @@ int64_t tt_state_largest_field_bytes(tt_state_shape shape)
   return most;
 }
 
-static int64_t memory_bytes(int64_t members, tt_state_shape shape, tt_slice own, int stored)
-{
-  const tt_state s = empty_state((tt_slice){0, 0}, shape, own);
-  int64_t bytes = tt_alloc_size(1, sizeof s);
-  for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
-    tt_state_field field = tt_state_get(&s, f);
-    bytes += tt_stored_memory(members * field.length, (size_t)field.bytes, stored);
-  }
-  return bytes;
-}
-
-int64_t tt_state_bytes(int64_t members, tt_state_shape shape)
-{
-  return memory_bytes(members, shape, all_of(shape), 0);
-}
-
-int64_t tt_state_segment_bytes(int64_t members, tt_state_shape shape, tt_slice own)
-{
-  return memory_bytes(members, shape, own, 0);
-}
-
-int64_t tt_state_stored_memory(int64_t members, tt_state_shape shape, int stored)
-{
-  return memory_bytes(members, shape, all_of(shape), stored);
-}
-
-int64_t tt_state_stored_file(int64_t members, tt_state_shape shape, int stored)
-{
-  return tt_state_bytes(members, shape) - tt_state_stored_memory(members, shape, stored);
-}
-
 static tt_err create(tt_slice which, tt_state_shape shape, tt_slice own, allocator *by,
                      tt_state **out)
 {
@@ -132,12 +102,12 @@ static tt_err create(tt_slice which, tt_state_shape shape, tt_slice own, allocat
 
 tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
 {
-  return create(which, shape, all_of(shape), tt_alloc_bytes, out);
+  return create(which, shape, all_of(shape), tt_alloc_value_bytes, out);
 }
 
 tt_err tt_state_create_segment(tt_slice which, tt_state_shape shape, tt_slice own, tt_state **out)
 {
-  return create(which, shape, own, tt_alloc_bytes, out);
+  return create(which, shape, own, tt_alloc_value_bytes, out);
 }
 
 tt_err tt_state_create_stored(tt_slice which, tt_state_shape shape, tt_state **out)
@@ -152,6 +122,17 @@ void tt_state_reset(tt_state *s)
     memset(field.data, 0, (size_t)(s->count * field.length * field.bytes));
   }
   set_initial_values(s);
+}
+
+tt_mem_sum tt_state_size(int64_t members, tt_state_shape shape, const tt_slice *own, int stored)
+{
+  tt_state *s = NULL;
+  tt_mem_count_begin(stored);
+  (void)create((tt_slice){0, members}, shape, own ? *own : all_of(shape), tt_alloc_stored_bytes,
+               &s);
+  tt_mem_sum size = tt_mem_count_end();
+  tt_state_destroy(&s);
+  return size;
 }
 
 void tt_state_destroy(tt_state **s)

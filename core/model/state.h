@@ -2,7 +2,7 @@
  * files exchange. */
 #ifndef TT_STATE_H
 #define TT_STATE_H
-#include "core/base/err.h"
+#include "core/base/mem.h"
 #include "core/model/partition.h"
 
 #include <stdint.h>
@@ -62,15 +62,9 @@ typedef struct tt_state_shape {
   int64_t params, slots, epochs, averages, snapshots, ensemble_epochs;
 } tt_state_shape;
 
-/* Bytes of the values of one member, and of its largest field; bytes of memory of a tt_state, or of
- * one with a segment; bytes in memory and in files of one of tt_state_create_stored, stored = 1 if
- * a directory is set. */
+/* Bytes of the values of one member, and of its largest field. */
 int64_t tt_state_member_bytes(tt_state_shape shape);
 int64_t tt_state_largest_field_bytes(tt_state_shape shape);
-int64_t tt_state_bytes(int64_t members, tt_state_shape shape);
-int64_t tt_state_segment_bytes(int64_t members, tt_state_shape shape, tt_slice own);
-int64_t tt_state_stored_memory(int64_t members, tt_state_shape shape, int stored);
-int64_t tt_state_stored_file(int64_t members, tt_state_shape shape, int stored);
 
 /* Allocate every field for the members `which`. Initial values: best_loss and plateau_best +inf,
  * best_epoch -1, lr_factor 1, losses per epoch NaN, else 0. Owner: the caller. Local. Errors: MEM.
@@ -82,6 +76,11 @@ tt_err tt_state_create_stored(tt_slice which, tt_state_shape shape, tt_state **o
 /* Set every field to its initial value. Local. */
 void tt_state_reset(tt_state *s);
 void tt_state_destroy(tt_state **s);
+
+/* What such a state takes.
+ *   own     the segment; NULL: all parameters
+ *   stored  1: it is one of tt_state_create_stored, and a directory is set */
+tt_mem_sum tt_state_size(int64_t members, tt_state_shape shape, const tt_slice *own, int stored);
 
 /* The table at run time, for loops in files and tests. */
 typedef enum tt_field_type {

@@ -90,11 +90,10 @@ static tt_err upload_member_views(tt_engine *e, const tt_row_staging *p)
     e->host_epoch_rows[i] =
         (int32_t)tt_cohort_epoch_rows(c, p->list.count[offset * TT_SPLITS + TT_TRAIN]);
   }
-  tt_err err = upload_array(e, &e->view_of_member, view, e->slice.count, "row sets of the members");
+  tt_err err = tt_dev_upload_sync(e->view_of_member, view, e->slice.count, e->dev.stream);
   tt_free(view);
-  if (!err)
-    err = upload_array(e, &e->epoch_rows, e->host_epoch_rows, e->slice.count, "rows of an epoch");
-  return err;
+  if (err) return err;
+  return tt_dev_upload_sync(e->epoch_rows, e->host_epoch_rows, e->slice.count, e->dev.stream);
 }
 
 /* Lists point into all_list_rows: device addresses, computed on the host. */
@@ -110,8 +109,8 @@ static tt_err upload_row_lists(tt_engine *e, const tt_row_staging *p)
     e->host_lists[i / TT_SPLITS].row[i % TT_SPLITS] = next;
     e->host_lists[i / TT_SPLITS].count[i % TT_SPLITS] = (int32_t)p->list.count[i];
   }
-  TT_TRY(upload_array(e, &e->lists, e->host_lists, row_sets, "row lists"));
-  TT_TRY(upload_array(e, &e->column, p->column, c->ensembles * c->model.targets, "target columns"));
+  TT_TRY(tt_dev_upload_sync(e->lists, e->host_lists, row_sets, e->dev.stream));
+  TT_TRY(tt_dev_upload_sync(e->column, p->column, c->ensembles * c->model.targets, e->dev.stream));
   return upload_member_views(e, p);
 }
 
@@ -152,11 +151,7 @@ static void set_state_pointers(tt_engine *e, const tt_dataset *d)
 void tt_cuda_free_data(tt_engine *e)
 {
   tt_shared_data_release(&e->shared);
-  tt_dev_free(e->lists);
-  tt_dev_free(e->view_of_member);
   tt_dev_free(e->all_list_rows);
-  tt_dev_free(e->column);
-  tt_dev_free(e->epoch_rows);
   tt_dev_free(e->replay);
   tt_free(e->host_lists);
   tt_free(e->host_epoch_rows);

@@ -12,14 +12,8 @@
 #include "core/engine/progress.h"
 #include "core/model/epoch_end.h"
 #include "core/model/parts.h"
-#include "cuda/plan/layered_sizes.h"
+#include "cuda/plan/device_sizes.h"
 #include "cuda/plan/path_verdict.h"
-
-/* The rows of one row set (cohort.h), by split; device pointers. */
-typedef struct tt_dev_row_lists {
-  const int32_t *row[TT_SPLITS];
-  int32_t count[TT_SPLITS];
-} tt_dev_row_lists;
 
 /* Data that a kernel may access: passed by value in its arguments; every pointer is a device
  * pointer. M members of the slice, P parameters, S slots, E epochs, N rows, D inputs, T target

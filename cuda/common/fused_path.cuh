@@ -44,10 +44,10 @@ template <class PATH> struct tt_fused_path {
   {
     data *d = of(e);
     if (!d) return;
-    tt_dev_free(d->next);
-    tt_dev_free(d->member);
+#define X(name, ...) tt_dev_free(d->name);
+    TT_FUSED_ARRAYS(X)
+#undef X
     tt_pinned_free(d->listed);
-    tt_dev_free(d->scratch);
     tt_free(d);
     e->own = NULL;
   }
@@ -57,11 +57,12 @@ template <class PATH> struct tt_fused_path {
     if (!PATH::make_plan(e, &d->plan))
       return TT_FAIL(INTERNAL, "%s path: the members do not fit", e->path->name);
     TT_TRY(PATH::count_units(e, &d->plan, &d->units));
-    TT_TRY(tt_dev_alloc(&d->next, 1, "queue of members"));
-    TT_TRY(tt_dev_alloc(&d->member, 2 * e->slice.count, "queue of members"));
-    TT_TRY(tt_pinned_alloc(&d->listed, 2 * e->slice.count, "queue of members"));
-    int64_t floats = d->units * PATH::scratch_floats(&d->plan);
-    return tt_dev_alloc(&d->scratch, floats, "optimizer state of the running members");
+    int64_t members = e->slice.count, floats = d->units * PATH::scratch_floats(&d->plan);
+#define X(name, type, count, what)                                                                 \
+  if ((count) > 0) TT_TRY(tt_dev_alloc(&d->name, count, what));
+    TT_FUSED_ARRAYS(X)
+#undef X
+    return tt_pinned_alloc(&d->listed, 2 * members, "queue of members");
   }
 
   static tt_err prepare(tt_engine *e)

@@ -22,24 +22,10 @@ static const tt_cuda_path *const paths[TT_GPU_PATH_COUNT] = {NULL, TT_GPU_PATHS(
 
 /* fields of the state */
 
-/* A state without data that has the sizes of the arrays on the device. */
-static tt_state device_shape(const tt_engine *e)
-{
-  tt_state_shape shape = tt_cohort_state_shape(e->cohort);
-  tt_state s = {};
-  s.params = tt_param_stride(shape.params);
-  s.slots = shape.slots;
-  s.epochs = shape.epochs;
-  s.averages = shape.averages;
-  s.snapshots = shape.snapshots;
-  s.ensemble_epochs = shape.ensemble_epochs;
-  return s;
-}
-
 /* Shape of field `f` on the device; no data. */
 static tt_state_field field_shape(const tt_engine *e, int f)
 {
-  tt_state s = device_shape(e);
+  const tt_state s = tt_device_state(e->cohort);
   return tt_state_get(&s, f);
 }
 
@@ -47,7 +33,7 @@ tt_cuda_state tt_cuda_view_of(const tt_engine *e, tt_slice members)
 {
   int64_t first = members.first;
   tt_cuda_state v = e->view;
-  const tt_state shape = device_shape(e), *s = &shape;
+  const tt_state shape = tt_device_state(e->cohort), *s = &shape;
   v.members = (int32_t)members.count;
   if (!first) return v;
   v.member += first;
@@ -83,9 +69,17 @@ static tt_err allocate_state(tt_engine *e)
     TT_TRY(tt_dev_alloc_bytes(field_pointer(e, f), e->slice.count * field.length,
                               (size_t)field.bytes, what));
   }
-  TT_TRY(TT_ALLOC(e->status, e->slice.count));
-  TT_TRY(tt_dev_alloc(&e->standing, e->slice.count, "report"));
-  return tt_dev_alloc(&e->before, e->slice.count, "report");
+  return TT_ALLOC(e->status, e->slice.count);
+}
+
+static tt_err allocate_arrays(tt_engine *e)
+{
+  const tt_device_sizes sizes = tt_device_sizes_of(e->cohort, e->slice), *s = &sizes;
+#define X(name, type, count, what)                                                                 \
+  if ((count) > 0) TT_TRY(tt_dev_alloc(&e->name, count, what));
+  TT_DEVICE_ARRAYS(X)
+#undef X
+  return TT_OK;
 }
 
 /* Whether a state has the same shape as these members and contains members `which`. */
@@ -178,13 +172,10 @@ static void destroy(tt_engine **engine)
   if (e->path) e->path->release(e);
   tt_cuda_free_data(e);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) tt_dev_free(*field_pointer(e, f));
-  tt_dev_free(e->standing);
-  tt_dev_free(e->before);
+#define X(name, ...) tt_dev_free(e->name);
+  TT_DEVICE_ARRAYS(X)
+#undef X
   tt_free(e->status);
-  tt_dev_free(e->model);
-  tt_dev_free(e->member);
-  tt_dev_free(e->anchor);
-  tt_dev_free(e->feature_mask);
   tt_dev_close(&e->dev);
   tt_free(*engine);
 }
@@ -246,40 +237,18 @@ static tt_err choose_path(tt_engine *e, tt_gpu_path wanted)
   return TT_OK;
 }
 
-/* Input masks of the members, if a member does not use all inputs. */
+/* Input masks of the members. */
 static tt_err upload_feature_masks(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
   int64_t members = e->slice.count, inputs = c->model.inputs;
   int8_t *feature_mask = NULL;
-  int some = 0;
-  for (int64_t i = 0; i < members; i++)
-    some |= c->member[e->slice.first + i].hyper.feature_fraction < 1.0f;
-  if (!some) return TT_OK;
   TT_TRY(TT_ALLOC(feature_mask, members * inputs));
   for (int64_t i = 0; i < members; i++)
     tt_member_input_mask(c, &c->member[e->slice.first + i], feature_mask + i * inputs);
-  tt_err err = tt_dev_alloc(&e->feature_mask, members * inputs, "inputs of the members");
-  if (!err)
-    err = tt_dev_upload_sync(e->feature_mask, feature_mask, members * inputs, e->dev.stream);
+  tt_err err = tt_dev_upload_sync(e->feature_mask, feature_mask, members * inputs, e->dev.stream);
   tt_free(feature_mask);
   return err;
-}
-
-/* Data of single members besides their state. */
-static tt_err upload_member_extras(tt_engine *e)
-{
-  const tt_cohort *c = e->cohort;
-  int anchored = 0;
-  for (int64_t i = 0; i < e->slice.count; i++)
-    anchored |= c->member[e->slice.first + i].hyper.anchor > 0.0f;
-  if (anchored)
-    TT_TRY(tt_dev_alloc(&e->anchor, e->slice.count * tt_param_stride(c->model.params),
-                        "initial weights"));
-  TT_TRY(upload_feature_masks(e));
-  e->view.anchor = e->anchor;
-  e->view.feature_mask = e->feature_mask;
-  return TT_OK;
 }
 
 static tt_err open_engine(tt_engine *e, const tt_resources *use)
@@ -294,13 +263,14 @@ static tt_err open_engine(tt_engine *e, const tt_resources *use)
   TT_TRY(choose_path(e, use->path));
   set_state_constants(e);
   TT_TRY(allocate_state(e));
-  TT_TRY(tt_dev_alloc(&e->model, 1, "shape of a member"));
+  TT_TRY(allocate_arrays(e));
   TT_TRY(tt_dev_upload(e->model, &c->model, 1, e->dev.stream));
-  TT_TRY(tt_dev_alloc(&e->member, e->slice.count, "settings of the members"));
   TT_TRY(tt_dev_upload_sync(e->member, c->member + e->slice.first, e->slice.count, e->dev.stream));
   e->view.model = e->model;
   e->view.member = e->member;
-  return upload_member_extras(e);
+  e->view.anchor = e->anchor;
+  e->view.feature_mask = e->feature_mask;
+  return e->feature_mask ? upload_feature_masks(e) : TT_OK;
 }
 
 static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
@@ -422,7 +392,7 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
 {
   char text[640];
   *out = {};
-  out->bytes = tt_dev_memory_allocated().device_bytes;
+  out->device_bytes = tt_dev_memory_allocated().device_bytes;
   snprintf(text, sizeof text, "%s (%s), %s path: %s", e->dev.name, e->dev.uuid, e->path->name,
            e->why);
   snprintf(out->device, sizeof out->device, "%.*s", (int)sizeof out->device - 1, text);

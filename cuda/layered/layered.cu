@@ -60,11 +60,9 @@ static void release(tt_engine *e)
   for (int k = 0; k < TT_MAX_PART_SUMS; k++) tt_dev_free(own->sum[k]);
   tt_dev_free(own->incoming);
   tt_pinned_free(own->host_sum);
-  tt_pinned_free(own->host_term);
-  tt_pinned_free(own->status);
-  tt_pinned_free(own->batch);
-  tt_pinned_free(own->epoch);
-  tt_pinned_free(own->attempt);
+#define X(name, ...) tt_pinned_free(own->name);
+  TT_LAYERED_PINNED_ARRAYS(X)
+#undef X
   tt_free(own);
   e->own = NULL;
 }
@@ -99,13 +97,12 @@ static tt_err allocate_arrays(tt_layered *own, const tt_model *m)
 
 static tt_err allocate_pinned(tt_layered *own)
 {
-  int64_t members = own->size.members;
-  if (own->size.parts)
-    TT_TRY(tt_pinned_alloc(&own->host_term, own->size.terms, "validation losses"));
-  TT_TRY(tt_pinned_alloc(&own->attempt, members, "attempts of the members"));
-  TT_TRY(tt_pinned_alloc(&own->status, members, "status of the members"));
-  TT_TRY(tt_pinned_alloc(&own->batch, members, "batches of the members"));
-  return tt_pinned_alloc(&own->epoch, members, "epochs of the members");
+  const tt_layered_sizes *s = &own->size;
+#define X(name, type, count, what)                                                                 \
+  if ((count) > 0) TT_TRY(tt_pinned_alloc(&own->name, count, what));
+  TT_LAYERED_PINNED_ARRAYS(X)
+#undef X
+  return TT_OK;
 }
 
 /* Kernels use 31 bits for the elements of a member and the blocks of a launch; a block has at
@@ -183,7 +180,7 @@ extern const tt_cuda_path tt_cuda_layered = make_path();
 
 static constexpr tt_team_ops make_team()
 {
-  tt_team_ops team = {}; /* NULL: partial_bytes, stage_bytes: negligible */
+  tt_team_ops team = {}; /* NULL: not supported */
   team.partial = tt_layered_partial;
   team.squares = tt_layered_squares;
   team.advance = tt_layered_advance;

@@ -5,31 +5,24 @@
 
 /* memory */
 
-static tt_err create_buffer(tt_engine *e, tt_staging_buffer *buffer)
+static tt_err create_buffer(const tt_layered_sizes *s, tt_staging_buffer *buffer)
 {
-  const tt_model *m = &e->cohort->model;
-  int64_t rows = tt_layered_of(e)->size.capacity;
-  const char *what = "rows from the host";
-  TT_TRY(tt_dev_alloc(&buffer->device.x, rows * m->inputs, what));
-  TT_TRY(tt_dev_alloc(&buffer->device.y, rows * m->targets, what));
-  TT_TRY(tt_pinned_alloc(&buffer->host.x, rows * m->inputs, what));
-  TT_TRY(tt_pinned_alloc(&buffer->host.y, rows * m->targets, what));
-  if (e->data->weight) {
-    TT_TRY(tt_dev_alloc(&buffer->device.weight, rows, what));
-    TT_TRY(tt_pinned_alloc(&buffer->host.weight, rows, what));
-  }
+#define X(name, type, count, what)                                                                 \
+  if ((count) > 0) TT_TRY(tt_dev_alloc(&buffer->device.name, count, what));                        \
+  if ((count) > 0) TT_TRY(tt_pinned_alloc(&buffer->host.name, count, what));
+  TT_STAGING_ARRAYS(X)
+#undef X
   TT_TRY(TT_CUDA(cudaEventCreateWithFlags(&buffer->copy_done, cudaEventDisableTiming)));
   return TT_CUDA(cudaEventCreateWithFlags(&buffer->compute_done, cudaEventDisableTiming));
 }
 
 static void destroy_buffer(tt_staging_buffer *buffer)
 {
-  tt_dev_free(buffer->device.x);
-  tt_dev_free(buffer->device.y);
-  tt_dev_free(buffer->device.weight);
-  tt_pinned_free(buffer->host.x);
-  tt_pinned_free(buffer->host.y);
-  tt_pinned_free(buffer->host.weight);
+#define X(name, ...)                                                                               \
+  tt_dev_free(buffer->device.name);                                                                \
+  tt_pinned_free(buffer->host.name);
+  TT_STAGING_ARRAYS(X)
+#undef X
   if (buffer->copy_done) cudaEventDestroy(buffer->copy_done);
   if (buffer->compute_done) cudaEventDestroy(buffer->compute_done);
 }
@@ -42,7 +35,7 @@ tt_err tt_row_stream_open(tt_engine *e)
                            e->host_rows.count, e->host_epoch_rows, e->host_replay, e->threads};
   TT_TRY(TT_CUDA(cudaStreamCreateWithFlags(&own->row_stream->copy_stream, cudaStreamNonBlocking)));
   for (int k = 0; k < TT_STAGING_BUFFERS; k++)
-    TT_TRY(create_buffer(e, &own->row_stream->buffer[k]));
+    TT_TRY(create_buffer(&own->size, &own->row_stream->buffer[k]));
   return TT_OK;
 }
 

@@ -2,82 +2,97 @@
 #include "cuda/plan/device_sizes.h"
 
 #include "core/base/int.h"
-#include "core/engine/progress.h"
 #include "cuda/plan/block_plan.h"
 
-/* Device memory for the pointers and the numbers of rows of one row set. */
-enum { ROW_LISTS_BYTES = 40 };
+tt_device_sizes tt_device_sizes_of(const tt_cohort *c, tt_slice slice)
+{
+  return (tt_device_sizes){.members = slice.count,
+                           .inputs = c->model.inputs,
+                           .stride = tt_param_stride(c->model.params),
+                           .row_sets = tt_cohort_row_sets(c),
+                           .columns = c->ensembles * c->model.targets,
+                           .used = tt_cohort_used_options(c, slice)};
+}
 
-/* The training state. The engine allocates at least one element for each array. */
-static int64_t state_bytes(const tt_cohort *c, int64_t members)
+tt_state tt_device_state(const tt_cohort *c)
 {
   tt_state_shape shape = tt_cohort_state_shape(c);
-  const tt_state s = {.params = tt_param_stride(shape.params),
-                      .slots = shape.slots,
-                      .epochs = shape.epochs,
-                      .averages = shape.averages,
-                      .snapshots = shape.snapshots,
-                      .ensemble_epochs = shape.ensemble_epochs};
+  return (tt_state){.params = tt_param_stride(shape.params),
+                    .slots = shape.slots,
+                    .epochs = shape.epochs,
+                    .averages = shape.averages,
+                    .snapshots = shape.snapshots,
+                    .ensemble_epochs = shape.ensemble_epochs};
+}
+
+/* The engine allocates at least one element for each array of the state. */
+static int64_t state_bytes(const tt_cohort *c, int64_t members)
+{
+  const tt_state s = tt_device_state(c);
   int64_t bytes = 0;
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field field = tt_state_get(&s, f);
-    int64_t count = members * field.length;
-    bytes += (count ? count : 1) * field.bytes;
+    bytes += tt_max_i64(1, members * field.length) * field.bytes;
   }
   return bytes;
 }
 
-/* Hyper-parameters, progress, anchor and inputs of each member, and the lists of rows. */
-static int64_t member_bytes(const tt_cohort *c, tt_slice slice, int64_t rows)
+#define X(name, type, count, what) bytes += (int64_t)sizeof(type) * (count);
+static int64_t array_bytes(const tt_device_sizes *s)
 {
-  int64_t sets = tt_cohort_row_sets(c);
-  int64_t each = (int64_t)(sizeof(tt_member) + sizeof(tt_member_progress) + sizeof(int64_t) +
-                           2 * sizeof(int32_t));
-  int anchored = 0, masked = 0;
-  for (int64_t i = slice.first; i < slice.first + slice.count; i++) {
-    const tt_hyper *h = &c->member[i].hyper;
-    anchored |= h->anchor > 0.0f;
-    masked |= h->feature_fraction < 1.0f;
-  }
-  if (anchored) each += tt_param_stride(c->model.params) * (int64_t)sizeof(float);
-  if (masked) each += c->model.inputs;
-  int64_t bytes = slice.count * each + (int64_t)sizeof(tt_model);
-  bytes += c->ensembles * c->model.targets * (int64_t)sizeof(int32_t);
-  return bytes + sets * (rows * (int64_t)sizeof(int32_t) + ROW_LISTS_BYTES);
+  int64_t bytes = 0;
+  TT_DEVICE_ARRAYS(X)
+  return bytes;
 }
 
-/* What the path allocates for its kernels. Where members need scratch memory, a multiprocessor
- * trains one member at a time, so as many members have scratch memory as there are
- * multiprocessors. */
-static int64_t path_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
-                          int streamed, const tt_path_context *context,
-                          const tt_path_choice *choice, const tt_layered_share *share)
+/* Where members need scratch memory, a multiprocessor trains one member at a time. */
+static void add_fused(const tt_device_job *job, const tt_path_choice *choice, tt_device_need *need)
 {
-  int64_t scratch = 0;
+  int64_t bytes = 0, floats = 0, members = job->slice.count;
   tt_block_plan block;
-  if (choice->path == TT_GPU_PATH_layered) {
-    tt_layered_sizes s = tt_layered_sizes_of(c, slice, rows, weighted, streamed);
-    return tt_layered_bytes(&s, &c->model) + (share ? tt_layered_share_bytes(&s, c, share) : 0);
-  }
   if (choice->path == TT_GPU_PATH_block &&
-      tt_block_plan_make(c, choice->precision, context->shared_bytes, &block))
-    scratch = tt_block_scratch_floats(&block) * tt_min_i64(slice.count, context->multiprocessors);
-  return (1 + 2 * slice.count) * (int64_t)sizeof(int32_t) +
-         (scratch ? scratch : 1) * (int64_t)sizeof(float);
+      tt_block_plan_make(job->cohort, choice->precision, job->context->shared_bytes, &block))
+    floats = tt_block_scratch_floats(&block) * tt_min_i64(members, job->context->multiprocessors);
+  TT_FUSED_ARRAYS(X)
+  need->device += bytes;
+  need->pinned += 2 * members * (int64_t)sizeof(int32_t); /* the queue is made there */
+}
+#undef X
+
+static void add_layered(const tt_device_job *job, tt_device_need *need)
+{
+  const tt_cohort *c = job->cohort;
+  tt_layered_sizes s = tt_layered_sizes_of(c, job->slice, job->rows, job->weighted, job->streamed);
+  need->device += tt_layered_bytes(&s, &c->model);
+  need->pinned += tt_layered_pinned_bytes(&s);
+  if (!job->share) return;
+  need->device += tt_layered_share_bytes(&s, c, job->share);
+  if (!job->device_exchange) need->pinned += tt_layered_exchanged_bytes(c, job->share);
 }
 
-tt_err tt_device_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted, int streamed,
-                       const tt_path_context *context, tt_gpu_path wanted,
-                       const tt_layered_share *share, int64_t *bytes)
+/* The lists of rows are on the device one after the other. On the host they are made, each with
+ * room for all rows, then put one after the other; the lists remain there if rows are streamed. */
+static void add_row_lists(const tt_device_job *job, int64_t row_sets, tt_device_need *need)
 {
+  int64_t rows = row_sets * job->rows * (int64_t)sizeof(int32_t);
+  need->device += rows;
+  need->lists += (TT_SPLITS + 1) * rows;
+}
+
+tt_err tt_device_need_of(const tt_device_job *job, tt_device_need *need)
+{
+  const tt_device_sizes sizes = tt_device_sizes_of(job->cohort, job->slice);
   tt_path_choice choice;
-  tt_path_context here = *context;
-  here.members = slice.count;
-  *bytes = 0;
-  if (slice.count < 1) return TT_OK;
-  TT_TRY(tt_path_choose(c, &here, wanted, &choice));
-  if (streamed) choice.path = TT_GPU_PATH_layered;
-  *bytes = state_bytes(c, slice.count) + member_bytes(c, slice, rows) +
-           path_bytes(c, slice, rows, weighted, streamed, &here, &choice, share);
+  tt_path_context here = *job->context;
+  here.members = job->slice.count;
+  *need = (tt_device_need){0};
+  if (job->slice.count < 1) return TT_OK;
+  TT_TRY(tt_path_choose(job->cohort, &here, job->wanted, &choice));
+  need->device = state_bytes(job->cohort, job->slice.count) + array_bytes(&sizes);
+  add_row_lists(job, sizes.row_sets, need);
+  if (job->streamed || choice.path == TT_GPU_PATH_layered)
+    add_layered(job, need);
+  else
+    add_fused(job, &choice, need);
   return TT_OK;
 }

@@ -7,15 +7,8 @@ enum {
   MOST_TILES_OF_ALL = 256 /* of a layer of all members, whose chunks have blocks of their own */
 };
 
-/* The options of which one member is enough. */
-static void find_options(const tt_cohort *c, tt_slice slice, tt_layered_sizes *s)
+static void find_residuals(const tt_cohort *c, tt_layered_sizes *s)
 {
-  for (int64_t i = slice.first; i < slice.first + slice.count; i++) {
-    const tt_hyper *h = &c->member[i].hyper;
-    s->dropout |= h->dropout > 0.0f;
-    s->label_noise |= h->label_noise > 0.0f;
-    s->clipping |= h->clip_norm > 0.0f;
-  }
   for (int l = 0; l < c->model.layers; l++) s->residual |= c->model.layer[l].residual;
   for (int l = 0; l < c->model.front.layers; l++) {
     s->residual |= c->model.front.layer[l].skip != TT_FRONT_NO_SKIP;
@@ -95,6 +88,7 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                                      int streamed)
 {
   const tt_model *m = &c->model;
+  const tt_used_options used = tt_cohort_used_options(c, slice);
   int most;
   (void)tt_part_sums_of(c->parts, (tt_slice){0, c->parts}, &most);
   tt_layered_sizes s = {.members = slice.count,
@@ -107,12 +101,15 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
                         .blocks = tt_norm_blocks(m->params),
                         .weighted = weighted,
                         .streamed = streamed,
+                        .dropout = used.dropout,
+                        .label_noise = used.label_noise,
+                        .clipping = used.clipping,
                         .folds = c->resample == TT_RESAMPLE_kfold,
                         .parts = c->parts > 1,
                         .batch_norm = tt_front_all_running(&m->front) > 0,
                         .widest = find_widest(m)};
   s.rates = m->rates > 0 || s.batch_norm;
-  find_options(c, slice, &s);
+  find_residuals(c, &s);
   find_chunks(m, &s);
   if (s.parts || m->front.layers) s.split_rows = s.rows;
   s.terms = tt_ceil_div(rows, s.split_rows);
@@ -170,13 +167,26 @@ static int64_t layers_bytes(const tt_layered_sizes *s, const tt_model *m, int fi
   return bytes;
 }
 
+/* Of all staging buffers, if there are any: on the device, and the same on the host. */
+static int64_t staging_bytes(const tt_layered_sizes *s)
+{
+  int64_t bytes = 0;
+  TT_STAGING_ARRAYS(X)
+  return s->streamed ? TT_STAGING_BUFFERS * bytes : 0;
+}
+
 int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m)
 {
   int64_t bytes = s->sums * s->copies * s->members * s->stride * (int64_t)sizeof(float);
-  int64_t row = (s->inputs + s->targets + s->weighted) * (int64_t)sizeof(float);
-  if (s->streamed) bytes += TT_STAGING_BUFFERS * s->capacity * row;
   TT_LAYERED_ARRAYS(X)
-  return bytes + layers_bytes(s, m, 0, tt_pipeline_layers(m));
+  return bytes + staging_bytes(s) + layers_bytes(s, m, 0, tt_pipeline_layers(m));
+}
+
+int64_t tt_layered_pinned_bytes(const tt_layered_sizes *s)
+{
+  int64_t bytes = staging_bytes(s);
+  TT_LAYERED_PINNED_ARRAYS(X)
+  return bytes;
 }
 #undef X
 
@@ -190,7 +200,7 @@ tt_layered_sizes tt_layered_slot_sizes(const tt_layered_sizes *s)
 
 /* The engine has one slot; if its rows come from the host, without the inputs. */
 static int64_t stage_bytes(const tt_layered_sizes *s, const tt_model *m,
-                           const tt_layered_share *share)
+                           const tt_engine_share *share)
 {
   const tt_layered_sizes slot = tt_layered_slot_sizes(s);
   int first = share->stage->first, end = first + share->stage->count;
@@ -200,11 +210,18 @@ static int64_t stage_bytes(const tt_layered_sizes *s, const tt_model *m,
 }
 
 int64_t tt_layered_share_bytes(const tt_layered_sizes *s, const tt_cohort *c,
-                               const tt_layered_share *share)
+                               const tt_engine_share *share)
 {
   int most;
   (void)tt_part_sums_of(c->parts, share->parts, &most);
   int64_t further = most > s->sums ? most - s->sums : 0;
   int64_t bytes = further * s->stride * (int64_t)sizeof(float);
   return share->stage ? bytes + stage_bytes(s, &c->model, share) : bytes;
+}
+
+int64_t tt_layered_exchanged_bytes(const tt_cohort *c, const tt_engine_share *share)
+{
+  int64_t sums = tt_part_sums_of(c->parts, share->parts, NULL).count;
+  if (share->stage && sums < 1) sums = 1;
+  return sums * c->model.params * (int64_t)sizeof(float);
 }

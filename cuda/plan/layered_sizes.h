@@ -96,6 +96,20 @@ typedef struct tt_layered_sizes {
     "channels of a batch")                                                                         \
   X(moments, float, tt_layered_front_moments(s, layer), "layers of a batch")
 
+/* The same in page-locked memory of the host. */
+#define TT_LAYERED_PINNED_ARRAYS(X)                                                                \
+  X(host_term, double, s->parts ? s->terms : 0, "validation losses")                               \
+  X(attempt, int32_t, s->members, "attempts of the members")                                       \
+  X(status, int8_t, s->members, "status of the members")                                           \
+  X(batch, int32_t, s->members, "batches of the members")                                          \
+  X(epoch, int32_t, s->members, "epochs of the members")
+
+/* The same in tt_batch_buffers, of each staging buffer: on the device, and page-locked. */
+#define TT_STAGING_ARRAYS(X)                                                                       \
+  X(x, float, s->capacity * s->inputs, "rows from the host")                                       \
+  X(y, float, s->capacity * s->targets, "rows from the host")                                      \
+  X(weight, float, s->weighted ? s->capacity : 0, "rows from the host")
+
 /* Sizes for the members `slice`.
  *   rows      N;  weighted  1: rows have weights
  *   streamed  1: the data set does not fit, and rows come from the host */
@@ -117,18 +131,15 @@ int64_t tt_layered_front_moments(const tt_layered_sizes *s, const tt_front_layer
 
 /* Bytes of all these arrays, of the gradients, and of the staging buffers if rows are streamed. */
 int64_t tt_layered_bytes(const tt_layered_sizes *s, const tt_model *m);
+/* Bytes of page-locked memory of the host: of an engine; of the sums of gradients that it exchanges
+ * through the host. */
+int64_t tt_layered_pinned_bytes(const tt_layered_sizes *s);
+int64_t tt_layered_exchanged_bytes(const tt_cohort *c, const tt_engine_share *share);
 
-/* What an engine computes of a member that several engines train together (engine.h). */
-typedef struct tt_layered_share {
-  tt_slice parts;                 /* of every batch */
-  const tt_pipeline_stage *stage; /* NULL: all layers */
-  int64_t window;                 /* of the stage */
-} tt_layered_share;
-
-/* Bytes that such an engine allocates in addition: sums of gradients, each of one member, and the
- * slots of its stage (cuda/layered/stage.cu). */
+/* Bytes that an engine with a share allocates in addition: sums of gradients, each of one member,
+ * and the slots of its stage (cuda/layered/stage.cu). */
 int64_t tt_layered_share_bytes(const tt_layered_sizes *s, const tt_cohort *c,
-                               const tt_layered_share *share);
+                               const tt_engine_share *share);
 
 /* A slot of a stage has the arrays of the tables for its layers, of one part of one member: with
  * these sizes. */

@@ -1,5 +1,4 @@
-/* buffers.c — buffers of a thread; see cpu_internal.h. One table says what is allocated, and the
- * sum of its rows is what `tutti plan` prints. */
+/* buffers.c — buffers of a thread; see cpu_internal.h. */
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"
@@ -60,7 +59,7 @@ static tt_err allocate_layer(const buffer_sizes *s, int l, tt_cpu_buffers *b)
   const tt_layer *layer = &s->m->layer[l];
   int is_last = l == s->m->layers - 1;
 #define X(name, type, count)                                                                       \
-  if ((count) > 0) TT_TRY(TT_ALLOC(b->name, count));
+  if ((count) > 0) TT_TRY(TT_ALLOC_VALUES(b->name, count));
   LAYER_ARRAYS(X)
 #undef X
   return TT_OK;
@@ -69,35 +68,12 @@ static tt_err allocate_layer(const buffer_sizes *s, int l, tt_cpu_buffers *b)
 static tt_err allocate(const buffer_sizes *s, tt_cpu_buffers *b)
 {
 #define X(name, type, count)                                                                       \
-  if ((count) > 0) TT_TRY(TT_ALLOC(b->name, count));
+  if ((count) > 0) TT_TRY(TT_ALLOC_VALUES(b->name, count));
   ARRAYS(X)
 #undef X
   for (int l = 0; l < s->m->layers; l++) TT_TRY(allocate_layer(s, l, b));
   return s->m->front.layers ? tt_cpu_front_create(&s->m->front, s->ld, s->training, &b->front)
                             : TT_OK;
-}
-
-static int64_t layer_bytes(const buffer_sizes *s, int l)
-{
-  const tt_layer *layer = &s->m->layer[l];
-  int is_last = l == s->m->layers - 1;
-  int64_t bytes = 0;
-#define X(name, type, count)                                                                       \
-  if ((count) > 0) bytes += tt_alloc_size(count, sizeof(type));
-  LAYER_ARRAYS(X)
-#undef X
-  return bytes;
-}
-
-static int64_t sum_bytes(const buffer_sizes *s)
-{
-  int64_t bytes = tt_alloc_size(1, sizeof(tt_cpu_buffers));
-#define X(name, type, count)                                                                       \
-  if ((count) > 0) bytes += tt_alloc_size(count, sizeof(type));
-  ARRAYS(X)
-#undef X
-  for (int l = 0; l < s->m->layers; l++) bytes += layer_bytes(s, l);
-  return bytes + tt_cpu_front_bytes(&s->m->front, s->ld, s->training);
 }
 
 tt_err tt_cpu_buffers_create(const tt_model *model, int64_t batch, int64_t parts,
@@ -133,13 +109,6 @@ void tt_cpu_buffers_destroy(tt_cpu_buffers **w)
   tt_free(*w);
 }
 
-int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts,
-                             tt_cpu_buffers_use use)
-{
-  const buffer_sizes s = sizes_of(model, batch, parts, use);
-  return sum_bytes(&s);
-}
-
 /* Sums of parts */
 
 int tt_cpu_threads_per_member(const tt_cohort *c, tt_slice slice, int threads)
@@ -163,27 +132,8 @@ tt_err tt_cpu_reserve_sums(tt_engine *e, tt_slice parts, int threads)
   for (int t = 0; t < (threads > 1 ? threads : e->threads); t++)
     for (int i = 0; i < pending_sums(c->parts, parts, threads, t); i++)
       if (!e->buffers[t]->gradient[i])
-        TT_TRY(TT_ALLOC(e->buffers[t]->gradient[i], c->model.params));
+        TT_TRY(TT_ALLOC_VALUES(e->buffers[t]->gradient[i], c->model.params));
   return TT_OK;
-}
-
-/* Gradients of thread t after tt_cpu_reserve_sums for all parts, shared by `sharing` threads. */
-static int reserved_sums(const tt_cohort *c, int sharing, int t)
-{
-  int pending =
-      sharing > 1 && t >= sharing ? 1 : pending_sums(c->parts, (tt_slice){0, c->parts}, sharing, t);
-  return pending > 1 ? pending : 1;
-}
-
-int64_t tt_cpu_sums_bytes(const tt_cohort *c, tt_slice parts, int threads, int all, int sharing)
-{
-  int64_t sums = 0;
-  for (int t = 0; t < (threads > 1 ? threads : all); t++) {
-    int pending = pending_sums(c->parts, parts, threads, t);
-    int there = sharing > 0 ? reserved_sums(c, sharing, t) : 1;
-    sums += pending > there ? pending - there : 0;
-  }
-  return sums * tt_alloc_size(c->model.params, sizeof(float));
 }
 
 /* Slots of a stage */
@@ -228,7 +178,7 @@ tt_err tt_cpu_slot_allocate(const tt_model *model, int first, int end, tt_cpu_bu
   if (s.has_front) b->front = NULL;
   if (s.input != IN_FRONT) {
     *input_of(b, &s) = NULL;
-    TT_TRY(TT_ALLOC(*input_of(b, &s), input_size(model, &s) * b->ld));
+    TT_TRY(TT_ALLOC_VALUES(*input_of(b, &s), input_size(model, &s) * b->ld));
   }
   if (s.has_front)
     TT_TRY(tt_cpu_front_slot_create(&model->front, lists, s.front_first, s.front_end, b->ld,
@@ -244,16 +194,4 @@ void tt_cpu_slot_free(const tt_model *model, int first, int end, tt_cpu_buffers 
   if (s.has_front) tt_cpu_front_destroy(&b->front);
   for (int l = s.first; l < s.end; l++)
     tt_free_all(&b->z[l], &b->h[l], &b->delta[l], &b->normalized[l], &b->inverse_std[l]);
-}
-
-int64_t tt_cpu_slot_bytes(const tt_model *model, int64_t batch, int64_t parts, int first, int end)
-{
-  const buffer_sizes sizes = sizes_of(model, batch, parts, TT_BUFFERS_TRAIN);
-  const slot_layers s = layers_of(model, first, end);
-  int64_t bytes = 0;
-  if (s.input != IN_FRONT) bytes += tt_alloc_size(input_size(model, &s) * sizes.ld, sizeof(float));
-  if (s.has_front)
-    bytes += tt_cpu_front_slot_bytes(&model->front, s.front_first, s.front_end, sizes.ld);
-  for (int l = s.first; l < s.end; l++) bytes += layer_bytes(&sizes, l);
-  return bytes;
 }

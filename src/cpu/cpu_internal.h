@@ -113,13 +113,11 @@ typedef struct tt_cpu_buffers {
 
 typedef enum tt_cpu_buffers_use { TT_BUFFERS_PREDICT, TT_BUFFERS_TRAIN } tt_cpu_buffers_use;
 
-/* Buffers of a thread for batches of up to `batch` rows in `parts` parts, and their bytes; without
- * the gradients of more than one part, which tt_cpu_reserve_sums adds. Errors: MEM. */
+/* Buffers of a thread for batches of up to `batch` rows in `parts` parts, without the gradients of
+ * more than one part, which tt_cpu_reserve_sums adds. Errors: MEM. */
 tt_err tt_cpu_buffers_create(const tt_model *model, int64_t batch, int64_t parts,
                              tt_cpu_buffers_use use, tt_cpu_buffers **out);
 void tt_cpu_buffers_destroy(tt_cpu_buffers **w);
-int64_t tt_cpu_buffers_bytes(const tt_model *model, int64_t batch, int64_t parts,
-                             tt_cpu_buffers_use use);
 
 /* ld of buffers for this number of rows. */
 int64_t tt_cpu_leading_dimension(int64_t rows);
@@ -131,7 +129,6 @@ int64_t tt_cpu_leading_dimension(int64_t rows);
  * input of the first one. allocate: b is the copy; after an error the caller frees it. */
 tt_err tt_cpu_slot_allocate(const tt_model *model, int first, int end, tt_cpu_buffers *b);
 void tt_cpu_slot_free(const tt_model *model, int first, int end, tt_cpu_buffers *b);
-int64_t tt_cpu_slot_bytes(const tt_model *model, int64_t batch, int64_t parts, int first, int end);
 
 /* x[D][ld] in the buffers -> output of the last layer, z[layers - 1].
  *   drop      NULL or p = 0: no dropout;   gradient  1: keep the values for tt_cpu_backward */
@@ -274,12 +271,8 @@ void tt_cpu_share_gradient(const tt_cpu_gradient_share *s, int thread, int threa
 int tt_cpu_threads_per_member(const tt_cohort *c, tt_slice slice, int threads);
 
 /* Gradients for a slice of the parts: each thread has those of its share of the slice; with
- * threads 1 each thread of the engine, of which there are `all`, has those of the whole slice.
- *   sharing  0: the bytes that new buffers do not have; else those that are not there after all
- *            parts were reserved for so many threads
- * Errors: MEM. */
+ * threads 1 each thread of the engine has those of the whole slice. Errors: MEM. */
 tt_err tt_cpu_reserve_sums(tt_engine *e, tt_slice parts, int threads);
-int64_t tt_cpu_sums_bytes(const tt_cohort *c, tt_slice parts, int threads, int all, int sharing);
 
 /* An update of the weights of a member. */
 typedef struct tt_cpu_update {
@@ -392,9 +385,11 @@ tt_err tt_cpu_describe(int device, tt_device_info *out);
 tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                       const float *x, tt_moments *dst, float *members);
 
-/* engine.h: partial_bytes, partial, squares, advance, accept. */
-int64_t tt_cpu_partial_bytes(const tt_cohort *c, tt_slice slice, tt_slice parts,
-                             const tt_resources *use);
+/* What partial or stage_begin allocate for a share. Errors: MEM. */
+tt_err tt_cpu_partial_reserve(tt_engine *e, tt_slice parts);
+tt_err tt_cpu_stage_reserve(tt_engine *e, const tt_engine_share *share);
+
+/* engine.h: partial, squares, advance, accept. */
 tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
                       float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS]);
 tt_err tt_cpu_squares(tt_engine *e, int64_t m, tt_slice segment, float *gradient, double *block);
@@ -403,12 +398,10 @@ tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient
 tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice slice, const float *w, double loss,
                      const tt_epoch_sharing *share, int *epoch_ended);
 
-/* engine.h: stage_begin, stage_forward, stage_backward, stage_bytes. */
+/* engine.h: stage_begin, stage_forward, stage_backward. */
 tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers, tt_slice parts,
                           int64_t window, tt_pipeline_step *out);
 tt_err tt_cpu_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);
 tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float *out);
-int64_t tt_cpu_stage_bytes(const tt_cohort *c, tt_slice slice, const tt_pipeline_stage *layers,
-                           tt_slice parts, int64_t window, const tt_resources *use);
 void tt_cpu_stage_destroy(tt_engine *e);
 #endif

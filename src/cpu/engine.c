@@ -30,24 +30,6 @@ static void destroy(tt_engine **engine)
   tt_free(*engine);
 }
 
-/* What the members of a slice need. */
-typedef struct engine_sizes {
-  const tt_model *m;
-  int64_t members, row_sets, shares, pair_floats;
-  int anchored;         /* 0 or 1 */
-  int threads, sharing; /* sharing: the parts of a member (tt_cpu_threads_per_member) */
-} engine_sizes;
-
-/* Name in tt_engine, type, number of elements. 0 elements: no array. */
-#define ARRAYS(X)                                                                                  \
-  X(anchor, float, s->anchored * s->members * s->m->params)                                        \
-  X(progress, tt_member_progress, s->members)                                                      \
-  X(lists, tt_cpu_row_lists, s->row_sets)                                                          \
-  X(team, tt_cpu_team, s->threads)                                                                 \
-  X(taken, uint64_t, s->threads * s->shares)                                                       \
-  X(buffers, tt_cpu_buffers *, s->threads)                                                         \
-  X(pair_scratch, float, s->threads > 1 ? s->threads * s->pair_floats : 0)
-
 static int threads_of(const tt_resources *use) { return use->threads < 1 ? 1 : use->threads; }
 
 static tt_slice own_of(const tt_cohort *c, const tt_resources *use)
@@ -55,64 +37,37 @@ static tt_slice own_of(const tt_cohort *c, const tt_resources *use)
   return use->own ? *use->own : (tt_slice){0, c->model.params};
 }
 
-static engine_sizes sizes_of(const tt_cohort *c, tt_slice slice, int threads)
+static tt_err allocate_teams(tt_engine *e)
 {
-  engine_sizes s = {.m = &c->model,
-                    .members = slice.count,
-                    .row_sets = tt_cohort_row_sets(c),
-                    .pair_floats = tt_cpu_pair_floats(c),
-                    .shares = threads < TT_CPU_MOST_SHARING ? threads : TT_CPU_MOST_SHARING,
-                    .threads = threads,
-                    .sharing = tt_cpu_threads_per_member(c, slice, threads)};
-  for (int64_t i = 0; i < slice.count; i++) {
-    s.anchored |= c->member[slice.first + i].hyper.anchor > 0.0f;
+  int64_t threads = e->threads, floats = threads > 1 ? tt_cpu_pair_floats(e->cohort) : 0;
+  int64_t shares = threads < TT_CPU_MOST_SHARING ? threads : TT_CPU_MOST_SHARING;
+  TT_TRY(TT_ALLOC(e->team, threads));
+  TT_TRY(TT_ALLOC(e->taken, threads * shares));
+  if (floats) TT_TRY(TT_ALLOC_VALUES(e->pair_scratch, threads * floats));
+  for (int64_t t = 0; t < threads; t++) {
+    e->team[t].taken = e->taken + t * shares;
+    if (floats) e->team[t].pair_scratch = e->pair_scratch + t * floats;
   }
-  return s;
+  return TT_OK;
 }
 
 /* Engines that share the parts of a batch reserve their sums in `partial`. */
 static tt_err allocate(tt_engine *e)
 {
   const tt_cohort *c = e->cohort;
-  const engine_sizes sizes = sizes_of(c, e->slice, e->threads), *s = &sizes;
-#define X(name, type, count)                                                                       \
-  if ((count) > 0) TT_TRY(TT_ALLOC(e->name, count));
-  ARRAYS(X)
-#undef X
-  for (int t = 0; t < e->threads; t++) {
-    e->team[t].taken = e->taken + t * s->shares;
-    if (e->pair_scratch) e->team[t].pair_scratch = e->pair_scratch + t * s->pair_floats;
-  }
+  if (tt_cohort_used_options(c, e->slice).anchor)
+    TT_TRY(TT_ALLOC_VALUES(e->anchor, e->slice.count * c->model.params));
+  TT_TRY(TT_ALLOC_VALUES(e->progress, e->slice.count));
+  TT_TRY(TT_ALLOC(e->lists, e->row_sets));
+  TT_TRY(TT_ALLOC(e->buffers, e->threads));
+  TT_TRY(allocate_teams(e));
   TT_TRY(tt_state_create_segment(e->slice, tt_cohort_state_shape(c), e->own, &e->state));
   for (int t = 0; t < e->threads; t++)
     TT_TRY(tt_cpu_buffers_create(&c->model, c->batch_size, c->parts, TT_BUFFERS_TRAIN,
                                  &e->buffers[t]));
-  return e->is_shared ? TT_OK : tt_cpu_reserve_sums(e, (tt_slice){0, c->parts}, s->sharing);
-}
-
-/* Passes over the validation rows, at most; with parts each has a term of the loss. */
-static int64_t validation_terms(const tt_cohort *c, int64_t rows)
-{
-  int64_t most = tt_part_max_rows(c->batch_size, c->parts);
-  return rows / tt_lanes_up(most) + 1;
-}
-
-/* The sum of all that create and set_data allocate; a list of rows has room for all of them. */
-static int64_t engine_bytes(const tt_cohort *c, tt_slice slice, const tt_resources *use,
-                            int64_t rows)
-{
-  int threads = threads_of(use);
-  const engine_sizes sizes = sizes_of(c, slice, threads), *s = &sizes;
-  int64_t bytes = tt_alloc_size(1, sizeof(tt_engine));
-#define X(name, type, count)                                                                       \
-  if ((count) > 0) bytes += tt_alloc_size(count, sizeof(type));
-  ARRAYS(X)
-#undef X
-  bytes += tt_state_segment_bytes(slice.count, tt_cohort_state_shape(c), own_of(c, use));
-  bytes += threads * tt_cpu_buffers_bytes(&c->model, c->batch_size, c->parts, TT_BUFFERS_TRAIN);
-  if (!use->own) bytes += tt_cpu_sums_bytes(c, (tt_slice){0, c->parts}, s->sharing, threads, 0);
-  bytes += s->row_sets * TT_SPLITS * tt_alloc_size(rows, sizeof(int32_t));
-  return c->parts > 1 ? bytes + tt_alloc_size(validation_terms(c, rows), sizeof(double)) : bytes;
+  if (e->is_shared) return TT_OK;
+  return tt_cpu_reserve_sums(e, (tt_slice){0, c->parts},
+                             tt_cpu_threads_per_member(c, e->slice, e->threads));
 }
 
 static tt_err create(const tt_cohort *cohort, tt_slice slice, const tt_resources *use,
@@ -165,6 +120,15 @@ static int most_sharing(const tt_engine *e, int64_t rows)
   return threads < least ? least : threads < most ? (int)threads : most;
 }
 
+/* Passes over the validation rows, at most; with parts each has a term of the loss. */
+static tt_err reserve_terms(tt_engine *e, int64_t rows)
+{
+  const tt_cohort *c = e->cohort;
+  int64_t most = tt_lanes_up(tt_part_max_rows(c->batch_size, c->parts));
+  tt_free(e->term);
+  return c->parts > 1 ? TT_ALLOC_VALUES(e->term, rows / most + 1) : TT_OK;
+}
+
 static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *replay)
 {
   e->data = data;
@@ -182,8 +146,7 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
     if (used > most) most = used;
   }
   e->most_sharing = most_sharing(e, most);
-  tt_free(e->term);
-  return e->cohort->parts > 1 ? TT_ALLOC(e->term, validation_terms(e->cohort, data->rows)) : TT_OK;
+  return reserve_terms(e, data->rows);
 }
 
 /* Set the anchors of members `which`: the initial weights of their current attempt. */
@@ -354,16 +317,36 @@ static tt_err load(tt_engine *e, tt_slice which, const tt_state *src)
   return TT_OK;
 }
 
-static int64_t host_bytes(const tt_cohort *c, tt_slice slice, int64_t rows, const tt_resources *use)
+/* As set_data, for a data set that is not there: all its rows may be in each list. */
+static tt_err reserve_data(tt_engine *e, int64_t rows)
 {
-  return engine_bytes(c, slice, use, rows);
+  for (int64_t v = 0; v < e->row_sets; v++)
+    for (int k = 0; k < TT_SPLITS; k++) TT_TRY(TT_ALLOC_VALUES(e->lists[v].row[k], rows));
+  return reserve_terms(e, rows);
+}
+
+static tt_err reserve_share(tt_engine *e, const tt_engine_share *share)
+{
+  if (!share) return TT_OK;
+  return share->stage ? tt_cpu_stage_reserve(e, share) : tt_cpu_partial_reserve(e, share->parts);
+}
+
+static int64_t host_bytes(const tt_cohort *c, tt_slice slice, int64_t rows,
+                          const tt_engine_share *share, const tt_resources *use)
+{
+  tt_engine *e = NULL;
+  tt_mem_count_begin(0);
+  tt_err err = create(c, slice, use, &e);
+  if (!err) err = reserve_data(e, rows);
+  if (!err) (void)reserve_share(e, share);
+  int64_t bytes = tt_mem_count_end().memory;
+  destroy(&e);
+  return bytes;
 }
 
 static tt_err info(const tt_engine *e, tt_engine_info *out)
 {
-  const tt_resources use = {.threads = e->threads, .own = e->is_shared ? &e->own : NULL};
-  *out = (tt_engine_info){.bytes =
-                              engine_bytes(e->cohort, e->slice, &use, e->data ? e->data->rows : 0)};
+  *out = (tt_engine_info){.device_bytes = 0};
   snprintf(out->device, sizeof out->device, "CPU, %d thread%s, %s", e->threads,
            e->threads > 1 ? "s" : "", e->kernels->name);
   snprintf(out->arithmetic, sizeof out->arithmetic, "%s", e->kernels->arithmetic);
@@ -371,7 +354,6 @@ static tt_err info(const tt_engine *e, tt_engine_info *out)
 }
 
 static const tt_team_ops team = {
-    .partial_bytes = tt_cpu_partial_bytes,
     .partial = tt_cpu_partial,
     .squares = tt_cpu_squares,
     .advance = tt_cpu_advance,
@@ -379,7 +361,6 @@ static const tt_team_ops team = {
     .stage_begin = tt_cpu_stage_begin,
     .stage_forward = tt_cpu_stage_forward,
     .stage_backward = tt_cpu_stage_backward,
-    .stage_bytes = tt_cpu_stage_bytes,
 };
 
 const tt_engine_ops tt_engine_cpu = {

@@ -46,13 +46,11 @@ typedef struct tt_cpu_front_pass {
 /* Buffers with this leading dimension. Owner: the caller. Errors: MEM. */
 tt_err tt_cpu_front_create(const tt_front *f, int64_t ld, int training, tt_cpu_front **out);
 void tt_cpu_front_destroy(tt_cpu_front **b); /* accepts NULL */
-int64_t tt_cpu_front_bytes(const tt_front *f, int64_t ld, int training);
 
 /* Buffers for training with the lists of others, which live longer: of layers [first, end), and
  * the result of the layer before. */
 tt_err tt_cpu_front_slot_create(const tt_front *f, const tt_cpu_front *front, int first, int end,
                                 int64_t ld, tt_cpu_front **out);
-int64_t tt_cpu_front_slot_bytes(const tt_front *f, int first, int end, int64_t ld);
 
 /* Result of a layer, and dL/d(result), which the caller sets before tt_cpu_front_backward; from row
  * `row` on. */

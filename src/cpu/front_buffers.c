@@ -14,7 +14,7 @@ static int64_t count_taps(const tt_front_layer *l)
 {
   int windows =
       l->kind == TT_FRONT_conv || l->kind == TT_FRONT_pool || l->kind == TT_FRONT_global_mean;
-  return windows ? tt_front_list_taps(l, NULL, NULL, NULL) : 0;
+  return windows ? tt_front_count_taps(l) : 0;
 }
 
 static int lists_of(const tt_front_layer *l, int training)
@@ -23,11 +23,11 @@ static int lists_of(const tt_front_layer *l, int training)
 }
 
 /* int32 numbers of the lists of a layer: two for each pair, one for each key. */
-static int64_t count_indices(const tt_front_layer *l, int training)
+static int64_t count_indices(const tt_front_layer *l, int64_t taps, int training)
 {
   int64_t keys = tt_front_positions(l) + 1;
   if (lists_of(l, training) == 3) keys += tt_front_positions_in(l) + 1 + kernel_positions(l) + 1;
-  return keys + 2 * lists_of(l, training) * count_taps(l);
+  return keys + 2 * lists_of(l, training) * taps;
 }
 
 /* A list of pairs (one, other), sorted by their keys, which are stored from *scratch on. */
@@ -53,10 +53,11 @@ static tt_err make_lists(const tt_front_layer *l, int training, tt_cpu_front_lay
   int64_t taps = count_taps(l);
   int32_t *triple = NULL;
   if (!taps) return TT_OK;
-  TT_TRY(TT_ALLOC(b->indices, count_indices(l, training)));
+  TT_TRY(TT_ALLOC_VALUES(b->indices, count_indices(l, taps, training)));
+  if (tt_mem_counts()) return TT_OK;
   TT_TRY(TT_ALLOC(triple, 3 * taps));
   int32_t *dst = triple, *tap = dst + taps, *src = tap + taps, *scratch = b->indices;
-  (void)tt_front_list_taps(l, dst, tap, src);
+  tt_front_list_taps(l, dst, tap, src);
   b->by_output = sort_taps(taps, tt_front_positions(l), dst, tap, src, &scratch);
   if (lists_of(l, training) == 3) {
     b->by_input = sort_taps(taps, tt_front_positions_in(l), src, tap, dst, &scratch);
@@ -66,36 +67,33 @@ static tt_err make_lists(const tt_front_layer *l, int training, tt_cpu_front_lay
   return TT_OK;
 }
 
-/* Sizes of the arrays of a layer, in rows of ld floats: y, slope, mask, delta, normalized,
- * inverse_std, moments, skip_delta, branch_delta. */
-enum { ARRAYS = 9 };
-static void array_sizes(const tt_front *f, int number, int training, int64_t size[ARRAYS])
+static tt_err allocate_array(int64_t values, int64_t ld, float **out)
 {
-  const tt_front_layer *l = &f->layer[number];
-  int64_t values = tt_front_values(l), by_group = l->kind == TT_FRONT_group_norm;
-  int64_t by_batch = l->kind == TT_FRONT_batch_norm;
-  size[0] = values;
-  size[1] = l->activation != TT_ACT_identity ? values : 0;
-  size[2] = training && l->kind == TT_FRONT_dropout ? l->channels : 0;
-  size[3] = training ? values : 0;
-  size[4] = training && (by_group || by_batch) ? values : 0;
-  size[5] = training && by_group ? l->groups : 0;
-  size[6] = training && by_batch ? l->channels : 0;
-  size[7] = training && l->skip != TT_FRONT_NO_SKIP ? values : 0;
-  size[8] = training && l->from != number - 1 ? tt_front_values_in(l) : 0;
+  return values ? TT_ALLOC_VALUES(*out, values * ld) : TT_OK;
 }
 
-static tt_err allocate_arrays(const tt_front *f, int l, int64_t ld, int training,
+static tt_err allocate_norm(const tt_front_layer *l, int64_t ld, tt_cpu_front_layer *b)
+{
+  int by_group = l->kind == TT_FRONT_group_norm;
+  TT_TRY(allocate_array(tt_front_values(l), ld, &b->normalized));
+  return by_group ? allocate_array(l->groups, ld, &b->inverse_std)
+                  : allocate_array(l->channels, ld, &b->moments);
+}
+
+static tt_err allocate_arrays(const tt_front *f, int number, int64_t ld, int training,
                               tt_cpu_front_layer *b)
 {
-  int64_t size[ARRAYS];
-  float **array[ARRAYS] = {&b->y,       &b->slope,      &b->mask,
-                           &b->delta,   &b->normalized, &b->inverse_std,
-                           &b->moments, &b->skip_delta, &b->branch_delta};
-  array_sizes(f, l, training, size);
-  for (int i = 0; i < ARRAYS; i++)
-    if (size[i]) TT_TRY(TT_ALLOC(*array[i], size[i] * ld));
-  return TT_OK;
+  const tt_front_layer *l = &f->layer[number];
+  int64_t values = tt_front_values(l);
+  TT_TRY(allocate_array(values, ld, &b->y));
+  if (l->activation != TT_ACT_identity) TT_TRY(allocate_array(values, ld, &b->slope));
+  if (!training) return TT_OK;
+  TT_TRY(allocate_array(values, ld, &b->delta));
+  if (l->kind == TT_FRONT_dropout) TT_TRY(allocate_array(l->channels, ld, &b->mask));
+  if (l->skip != TT_FRONT_NO_SKIP) TT_TRY(allocate_array(values, ld, &b->skip_delta));
+  if (l->from != number - 1) TT_TRY(allocate_array(tt_front_values_in(l), ld, &b->branch_delta));
+  int norm = l->kind == TT_FRONT_group_norm || l->kind == TT_FRONT_batch_norm;
+  return norm ? allocate_norm(l, ld, b) : TT_OK;
 }
 
 tt_err tt_cpu_front_create(const tt_front *f, int64_t ld, int training, tt_cpu_front **out)
@@ -128,29 +126,12 @@ tt_err tt_cpu_front_slot_create(const tt_front *f, const tt_cpu_front *front, in
     e = allocate_arrays(f, l, ld, 1, layer);
   }
   if (!e && first > 0)
-    e = TT_ALLOC(b->layer[first - 1].y, tt_front_values(&f->layer[first - 1]) * ld);
+    e = TT_ALLOC_VALUES(b->layer[first - 1].y, tt_front_values(&f->layer[first - 1]) * ld);
   if (e)
     tt_cpu_front_destroy(&b);
   else
     *out = b;
   return e;
-}
-
-static int64_t array_bytes(const tt_front *f, int l, int64_t ld, int training)
-{
-  int64_t size[ARRAYS], bytes = 0;
-  array_sizes(f, l, training, size);
-  for (int i = 0; i < ARRAYS; i++)
-    if (size[i]) bytes += tt_alloc_size(size[i] * ld, sizeof(float));
-  return bytes;
-}
-
-int64_t tt_cpu_front_slot_bytes(const tt_front *f, int first, int end, int64_t ld)
-{
-  int64_t bytes = tt_alloc_size(1, sizeof(tt_cpu_front));
-  if (first > 0) bytes += tt_alloc_size(tt_front_values(&f->layer[first - 1]) * ld, sizeof(float));
-  for (int l = first; l < end; l++) bytes += array_bytes(f, l, ld, 1);
-  return bytes;
 }
 
 void tt_cpu_front_destroy(tt_cpu_front **b)
@@ -163,15 +144,4 @@ void tt_cpu_front_destroy(tt_cpu_front **b)
                 &layer->indices);
   }
   tt_free(*b);
-}
-
-int64_t tt_cpu_front_bytes(const tt_front *f, int64_t ld, int training)
-{
-  int64_t bytes = f->layers ? tt_alloc_size(1, sizeof(tt_cpu_front)) : 0;
-  for (int l = 0; l < f->layers; l++) {
-    bytes += array_bytes(f, l, ld, training);
-    if (count_taps(&f->layer[l]))
-      bytes += tt_alloc_size(count_indices(&f->layer[l], training), sizeof(int32_t));
-  }
-  return bytes;
 }

@@ -11,12 +11,9 @@ static int threads_for(tt_slice parts, int threads)
   return most < 1 ? 1 : (int)most;
 }
 
-int64_t tt_cpu_partial_bytes(const tt_cohort *c, tt_slice slice, tt_slice parts,
-                             const tt_resources *use)
+tt_err tt_cpu_partial_reserve(tt_engine *e, tt_slice parts)
 {
-  int all = use->threads < 1 ? 1 : use->threads;
-  int sharing = use->own ? 0 : tt_cpu_threads_per_member(c, slice, all);
-  return tt_cpu_sums_bytes(c, parts, threads_for(parts, all), all, sharing);
+  return tt_cpu_reserve_sums(e, parts, threads_for(parts, e->threads));
 }
 
 tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
@@ -28,7 +25,7 @@ tt_err tt_cpu_partial(tt_engine *e, int64_t m, tt_slice parts, int *training,
   int threads = threads_for(parts, e->threads);
   *training = TT_FIELD(e->state, status)[i] == TT_STATUS_training;
   if (!*training) return TT_OK;
-  TT_TRY(tt_cpu_reserve_sums(e, parts, threads));
+  TT_TRY(tt_cpu_partial_reserve(e, parts));
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
   unsigned mode = tt_cpu_flush_denormals();
   tt_cpu_next_batch(e, b, &ctx, 1, &batch);

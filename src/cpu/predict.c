@@ -117,23 +117,27 @@ static void scratch_destroy(thread_scratch *s)
 static tt_err scratch_create(const predict_job *job, thread_scratch *s)
 {
   TT_TRY(tt_cpu_buffers_create(&job->c->model, BLOCK, 1, TT_BUFFERS_PREDICT, &s->buffers));
-  TT_TRY(TT_ALLOC(s->mean, tt_trained_ensemble_width(job->c) * s->buffers->ld));
-  TT_TRY(TT_ALLOC(s->variance, tt_trained_ensemble_width(job->c) * s->buffers->ld));
+  TT_TRY(TT_ALLOC_VALUES(s->mean, tt_trained_ensemble_width(job->c) * s->buffers->ld));
+  TT_TRY(TT_ALLOC_VALUES(s->variance, tt_trained_ensemble_width(job->c) * s->buffers->ld));
   if (job->c->scaler.components) {
-    TT_TRY(TT_ALLOC(s->amplitude, job->c->model.targets * s->buffers->ld));
-    TT_TRY(TT_ALLOC(s->spread, job->c->model.targets * s->buffers->ld));
+    TT_TRY(TT_ALLOC_VALUES(s->amplitude, job->c->model.targets * s->buffers->ld));
+    TT_TRY(TT_ALLOC_VALUES(s->spread, job->c->model.targets * s->buffers->ld));
   }
-  return TT_ALLOC(s->weight, job->columns);
+  return TT_ALLOC_VALUES(s->weight, job->columns);
 }
 
 static int threads_of(const tt_resources *use) { return use->threads < 1 ? 1 : use->threads; }
 
 int64_t tt_cpu_predict_bytes(const tt_model *model, int64_t columns, const tt_resources *use)
 {
-  int64_t values = model->targets * model->quantities * tt_cpu_leading_dimension(BLOCK);
-  int64_t each = tt_cpu_buffers_bytes(model, BLOCK, 1, TT_BUFFERS_PREDICT) +
-                 2 * tt_alloc_size(values, sizeof(float)) + tt_alloc_size(columns, sizeof(double));
-  return tt_alloc_size(threads_of(use), sizeof(thread_scratch)) + threads_of(use) * each;
+  const tt_trained_ensemble c = {.model = *model};
+  const predict_job job = {.c = &c, .columns = columns};
+  thread_scratch one = {0};
+  tt_mem_count_begin(0);
+  (void)scratch_create(&job, &one);
+  int64_t each = tt_mem_count_end().memory, threads = threads_of(use);
+  scratch_destroy(&one);
+  return tt_alloc_size(threads, sizeof one) + threads * each;
 }
 
 tt_err tt_cpu_predict(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,

@@ -164,20 +164,21 @@ static tt_err allocate_slots(const tt_engine *e, struct tt_cpu_stage *st)
   return TT_OK;
 }
 
-static tt_err reserve(tt_engine *e, const tt_pipeline_stage *layers, tt_slice parts, int64_t window)
+tt_err tt_cpu_stage_reserve(tt_engine *e, const tt_engine_share *share)
 {
   int most;
-  (void)tt_part_sums_of(e->cohort->parts, parts, &most);
+  const struct tt_cpu_stage *there = e->stage;
+  (void)tt_part_sums_of(e->cohort->parts, share->parts, &most);
   for (int i = 0; i < most; i++)
     if (!e->buffers[0]->gradient[i])
-      TT_TRY(TT_ALLOC(e->buffers[0]->gradient[i], e->cohort->model.params));
-  if (e->stage && e->stage->layers.first == layers->first &&
-      e->stage->layers.count == layers->count && e->stage->window == window)
+      TT_TRY(TT_ALLOC_VALUES(e->buffers[0]->gradient[i], e->cohort->model.params));
+  if (there && there->layers.first == share->stage->first &&
+      there->layers.count == share->stage->count && there->window == share->window)
     return TT_OK;
   tt_cpu_stage_destroy(e);
   TT_TRY(TT_ALLOC(e->stage, 1));
-  e->stage->layers = *layers;
-  e->stage->window = window;
+  e->stage->layers = *share->stage;
+  e->stage->window = share->window;
   tt_err err = allocate_slots(e, e->stage);
   if (err) tt_cpu_stage_destroy(e);
   return err;
@@ -189,7 +190,7 @@ tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *laye
   int64_t i = m - e->slice.first;
   *out = (tt_pipeline_step){0};
   if (TT_FIELD(e->state, status)[i] != TT_STATUS_training) return TT_OK;
-  TT_TRY(reserve(e, layers, parts, window));
+  TT_TRY(tt_cpu_stage_reserve(e, &(tt_engine_share){parts, layers, window}));
   struct tt_cpu_stage *st = e->stage;
   st->ctx = tt_cpu_member_begin(e, e->buffers[0], i);
   tt_cpu_next_batch(e, e->buffers[0], &st->ctx, 1, &st->batch);
@@ -266,16 +267,4 @@ tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float 
     st->loss[top - 1] += st->loss[top];
   }
   return TT_OK;
-}
-
-int64_t tt_cpu_stage_bytes(const tt_cohort *c, tt_slice slice, const tt_pipeline_stage *layers,
-                           tt_slice parts, int64_t window, const tt_resources *use)
-{
-  int threads = use->threads < 1 ? 1 : use->threads;
-  int64_t slot =
-      tt_cpu_slot_bytes(&c->model, c->batch_size, c->parts, layers->first, end_of(layers));
-  return tt_alloc_size(1, sizeof(struct tt_cpu_stage)) +
-         tt_alloc_size(window, sizeof(tt_cpu_buffers)) + (window - 1) * slot +
-         tt_cpu_sums_bytes(c, parts, 1, 1,
-                           use->own ? 0 : tt_cpu_threads_per_member(c, slice, threads));
 }

@@ -58,13 +58,13 @@ static value append(tt_onnx *g, value x, double element)
 static tt_err windows(tt_onnx *g, const tt_front_layer *l, int by_tap, double outside, value x,
                       value *out)
 {
-  int64_t taps = tt_front_list_taps(l, NULL, NULL, NULL);
+  int64_t taps = tt_front_count_taps(l);
   int64_t n = tt_front_positions(l) * l->size[0] * l->size[1], *index = NULL;
   int32_t *triple = NULL;
   tt_err e = TT_ALLOC(triple, 3 * taps);
   if (!e) e = TT_ALLOC(index, n);
   if (!e) {
-    (void)tt_front_list_taps(l, triple, triple + taps, triple + 2 * taps);
+    tt_front_list_taps(l, triple, triple + taps, triple + 2 * taps);
     if (list_inputs(l, by_tap, triple, taps, index)) x = append(g, x, outside);
     *out = gather_last(g, x, n, index);
   }

@@ -81,8 +81,10 @@ double tt_plan_device_bytes(const tt_job_plan *p, const tt_cohort *c, tt_slice o
 {
   tt_path_context context = gpu->on;
   context.precision = (tt_precision)p->cfg->run_precision;
+  const tt_resources use = {.device_exchange = tt_plan_exchange(p) != TT_EXCHANGE_host};
   const tt_memory_job job = {.cfg = p->cfg,
                              .shape = &p->shape,
+                             .use = &use,
                              .gpu = &context,
                              .gpu_bytes = TT_GPU_MEMORY_PART * gpu->bytes};
   *data = tt_memory_device_data(&job);

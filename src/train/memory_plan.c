@@ -9,6 +9,7 @@
 #include "src/train/shard/wave.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Measured: resident memory of `tutti train` with the smallest job (docs/training.md, Memory), with
  * MPI, and of one process without it. */
@@ -69,36 +70,24 @@ static int64_t final_members(const tt_cohort *c, int64_t members)
 
 static int is_expanded(const tt_cohort *c) { return c->snapshots > 0 || c->model.heads > 1; }
 
-/* Bytes of memory and in files. */
-typedef struct split_bytes {
-  double memory, file;
-} split_bytes;
-
-static split_bytes add(split_bytes a, split_bytes b)
+static tt_mem_sum add(tt_mem_sum a, tt_mem_sum b)
 {
-  return (split_bytes){a.memory + b.memory, a.file + b.file};
+  return (tt_mem_sum){a.memory + b.memory, a.file + b.file};
 }
 
-static split_bytes floats(int64_t count, int stored)
+static tt_mem_sum floats(int64_t count, int stored)
 {
-  return (split_bytes){(double)tt_stored_memory(count, sizeof(float), stored),
-                       (double)tt_stored_file(count, sizeof(float), stored)};
-}
-
-static split_bytes state_bytes(int64_t members, tt_state_shape shape, int stored)
-{
-  return (split_bytes){(double)tt_state_stored_memory(members, shape, stored),
-                       (double)tt_state_stored_file(members, shape, stored)};
+  return tt_stored_size(count, sizeof(float), stored);
 }
 
 /* State and description of snapshots or heads as members. */
-static split_bytes snapshot_bytes(const tt_cohort *c, tt_slice slice, int stored)
+static tt_mem_sum snapshot_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
   tt_state_shape shape = {.params = tt_model_of_head(&c->model).params, .epochs = c->max_epochs};
-  if (!is_expanded(c)) return (split_bytes){0.0, 0.0};
-  double members = (double)(final_members(c, c->members) * (int64_t)sizeof(tt_member));
-  return add(state_bytes(final_members(c, slice.count), shape, stored),
-             (split_bytes){members, 0.0});
+  if (!is_expanded(c)) return (tt_mem_sum){0};
+  int64_t members = final_members(c, c->members) * (int64_t)sizeof(tt_member);
+  return add(tt_state_size(final_members(c, slice.count), shape, NULL, stored),
+             (tt_mem_sum){.memory = members});
 }
 
 /* Scores of one cohort on the test rows, or out of bag on the training rows. */
@@ -120,20 +109,20 @@ static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int rank
 }
 
 /* The copy of the weights of this rank's members of a cohort, and numbers of all members. */
-static split_bytes model_bytes(const tt_cohort *c, tt_slice slice, int stored)
+static tt_mem_sum model_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
   int64_t params = tt_model_of_head(&c->model).params;
   int64_t all = final_members(c, c->members), mine = final_members(c, slice.count);
-  return add(floats(mine * params, stored), (split_bytes){24.0 * (double)all, 0.0});
+  return add(floats(mine * params, stored), (tt_mem_sum){.memory = 24 * all});
 }
 
 /* Arrays of results.h5: three losses per epoch, the hyper-parameters of all members; those of
  * model.h5 are smaller. */
-static split_bytes result_bytes(const tt_cohort *c, tt_slice slice, int stored)
+static tt_mem_sum result_bytes(const tt_cohort *c, tt_slice slice, int stored)
 {
-  split_bytes loss = floats(final_members(c, slice.count) * c->max_epochs, stored);
-  double all = (double)final_members(c, c->members);
-  return (split_bytes){3.0 * loss.memory + all * (double)sizeof(tt_hyper), 3.0 * loss.file};
+  tt_mem_sum loss = floats(final_members(c, slice.count) * c->max_epochs, stored);
+  int64_t all = final_members(c, c->members) * (int64_t)sizeof(tt_hyper);
+  return (tt_mem_sum){3 * loss.memory + all, 3 * loss.file};
 }
 
 /* Sums over cohorts: of a field of the states in a checkpoint, and of the end of a run. */
@@ -157,97 +146,115 @@ static int is_shared(const tt_cohort *c, const tt_team_place *place)
   return place->ranks > 1 && c->parts > 1;
 }
 
+/* Only the first rank of a team trains members that it does not share. */
+static int has_engine(const tt_cohort *c, tt_slice slice, const tt_team_place *place)
+{
+  return slice.count > 0 && (place->rank == 0 || is_shared(c, place));
+}
+
 static tt_pipeline_grid grid_of(const tt_memory_job *job, const tt_cohort *c,
                                 const tt_team_place *place)
 {
   return tt_pipeline_grid_of(&c->model, (int)job->cfg->run_stages, place->ranks);
 }
 
-/* The parameters whose slots and best weights a rank has. */
-static tt_slice segment_of(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *place)
+static tt_pipeline_place place_of(const tt_memory_job *job, const tt_cohort *c,
+                                  const tt_team_place *place)
 {
-  if (!is_shared(c, place)) return (tt_slice){0, c->model.params};
-  return tt_pipeline_place_of(&c->model, grid_of(job, c, place), c->parts, place->rank).segment;
+  return tt_pipeline_place_of(&c->model, grid_of(job, c, place), c->parts, place->rank);
 }
 
-/* What the engine of a rank may use; `own` must outlive it. */
-static tt_resources use_of(const tt_memory_job *job, const tt_cohort *c, const tt_team_place *place,
-                           const tt_slice *own)
+/* What a rank computes of a member that its team trains. `p` must outlive it. */
+static tt_engine_share share_of(const tt_memory_job *job, const tt_cohort *c,
+                                const tt_team_place *place, const tt_pipeline_place *p)
 {
-  tt_resources use = *job->use;
-  use.own = is_shared(c, place) ? own : NULL;
-  return use;
+  return (tt_engine_share){
+      .parts = p->parts,
+      .stage = job->cfg->run_stages > 1 ? &p->layers : NULL,
+      .window = tt_pipeline_window(grid_of(job, c, place).stages, p->stage, p->parts.count)};
 }
 
-/* Bytes of the stage of a rank. */
-static double stage_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                          const tt_team_place *place)
+/* What the engine of some members needs on a GPU and for it; nothing if the GPU cannot train them,
+ * which is an error when it is created. */
+static tt_device_need device_need(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                                  const tt_team_place *place)
 {
-  const tt_pipeline_grid grid = grid_of(job, c, place);
-  const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, place->rank);
-  const tt_resources use = use_of(job, c, place, &p.segment);
-  if (!job->ops->team || !job->ops->team->stage_bytes) return 0.0;
-  int64_t window = tt_pipeline_window(grid.stages, p.stage, p.parts.count);
-  return (double)job->ops->team->stage_bytes(c, slice, &p.layers, p.parts, window, &use);
+  const tt_pipeline_place p = place_of(job, c, place);
+  const tt_engine_share share = share_of(job, c, place, &p);
+  const tt_device_job wanted = {.cohort = c,
+                                .slice = slice,
+                                .rows = job->shape->rows,
+                                .weighted = *job->cfg->data_weights != '\0',
+                                .streamed = tt_memory_device_data(job) <= 0.0,
+                                .context = job->gpu,
+                                .wanted = (tt_gpu_path)job->cfg->gpu_path,
+                                .share = is_shared(c, place) ? &share : NULL,
+                                .device_exchange = job->use->device_exchange};
+  tt_device_need need;
+  return tt_device_need_of(&wanted, &need) ? (tt_device_need){0} : need;
 }
 
-/* Bytes of the engine of some members. */
+static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                           const tt_team_place *place)
+{
+  return has_engine(c, slice, place) ? (double)device_need(job, c, slice, place).device : 0.0;
+}
+
+/* Bytes of host memory of the engine of some members. */
 static double engine_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                            const tt_team_place *place)
 {
-  const tt_slice own = segment_of(job, c, place);
-  const tt_resources use = use_of(job, c, place, &own);
-  if (slice.count == 0 || !job->ops->host_bytes) return 0.0;
-  return (double)job->ops->host_bytes(c, slice, job->shape->rows, &use);
+  const tt_pipeline_place p = place_of(job, c, place);
+  const tt_engine_share share = share_of(job, c, place, &p);
+  tt_resources use = *job->use;
+  if (!has_engine(c, slice, place)) return 0.0;
+  if (job->gpu) {
+    const tt_device_need need = device_need(job, c, slice, place);
+    return (double)(need.pinned + need.lists);
+  }
+  if (!job->ops->host_bytes) return 0.0;
+  if (!is_shared(c, place))
+    return (double)job->ops->host_bytes(c, slice, job->shape->rows, NULL, &use);
+  use.own = &p.segment;
+  return (double)job->ops->host_bytes(c, slice, job->shape->rows, &share, &use);
 }
 
-/* Bytes of the gradients of a rank's parts. */
-static double sums_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                         const tt_team_place *place)
-{
-  const tt_slice own = segment_of(job, c, place);
-  const tt_resources use = use_of(job, c, place, &own);
-  tt_slice parts = tt_part_slice(c->parts, place->ranks, place->rank);
-  if (!job->ops->team || !job->ops->team->partial_bytes) return 0.0;
-  return (double)job->ops->team->partial_bytes(c, slice, parts, &use);
-}
-
-/* Bytes of a rank for members that its team trains together, beside those of its own members. On
- * ranks that do not have them in their shards: the engine and the state of one member too. */
+/* Bytes of a rank for members that its team trains together, beside its shards and engines. Where
+ * the members are not in its shards: the state of one of them too. */
 static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                          const tt_team_place *place)
 {
-  double state =
-      (double)tt_state_segment_bytes(1, tt_cohort_state_shape(c), segment_of(job, c, place));
   if (!is_shared(c, place) || slice.count == 0) return 0.0;
   int stages = job->cfg->run_stages > 1 ? (int)job->cfg->run_stages : 0;
   double buffers = (double)tt_team_buffer_bytes_local(c, stages, job->use->device_exchange,
                                                       place->ranks, place->rank);
-  buffers += stages ? stage_bytes(job, c, slice, place) : sums_bytes(job, c, slice, place);
-  return place->rank == 0 ? buffers : buffers + state + engine_bytes(job, c, slice, place);
+  if (place->rank == 0) return buffers;
+  const tt_pipeline_place p = place_of(job, c, place);
+  const tt_mem_sum state = tt_state_size(1, tt_cohort_state_shape(c), &p.segment, 0);
+  return buffers + (double)state.memory;
 }
 
 /* The larger one of two needs that follow each other; the files are added. */
-static void take_larger(split_bytes one, end_bytes *end, tt_memory_plan *p)
+static void take_larger(tt_mem_sum one, end_bytes *end, tt_memory_plan *p)
 {
-  end->largest = fmax(end->largest, one.memory);
-  p->stored += one.file;
+  end->largest = fmax(end->largest, (double)one.memory);
+  p->stored += (double)one.file;
 }
 
 static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice slice, int ranks,
                        const tt_wave_plan *wave, tt_memory_plan *p, end_bytes *end)
 {
   int stored = wave->stored;
-  split_bytes state = state_bytes(slice.count, tt_cohort_state_shape(c), stored);
-  split_bytes snapshots = snapshot_bytes(c, slice, stored), model = model_bytes(c, slice, stored);
-  state.memory += 8.0 * (double)slice.count; /* and the checksum of a member */
+  tt_mem_sum state = tt_state_size(slice.count, tt_cohort_state_shape(c), NULL, stored);
+  tt_mem_sum snapshots = snapshot_bytes(c, slice, stored), model = model_bytes(c, slice, stored);
+  state.memory += 8 * slice.count; /* and the checksum of a member */
   p->members += (double)c->members * (double)sizeof(tt_member);
-  p->files += state.memory;
-  p->stored += state.file + snapshots.file + model.file;
-  end->snapshots += snapshots.memory;
+  p->files += (double)state.memory;
+  p->stored += (double)(state.file + snapshots.file + model.file);
+  end->snapshots += (double)snapshots.memory;
   end->field += (double)(slice.count * tt_state_largest_field_bytes(tt_cohort_state_shape(c)));
-  if (is_expanded(c)) end->freed += state.memory;
-  end->models += model.memory;
+  if (is_expanded(c)) end->freed += (double)state.memory;
+  end->models += (double)model.memory;
   take_larger(result_bytes(c, slice, stored), end, p);
   end->scores = (c->joined ? end->scores : 0.0) + score_bytes(job, c, ranks);
   end->largest = fmax(end->largest, end->scores);
@@ -262,37 +269,13 @@ double tt_memory_device_data(const tt_memory_job *job)
   return 2.0 * bytes > job->gpu_bytes ? 0.0 : bytes;
 }
 
-/* Bytes of the engine of some members on the GPU; 0 if it cannot train them, which is an error when
- * it is created. */
-static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                           const tt_team_place *place)
-{
-  int64_t bytes = 0;
-  int weighted = *job->cfg->data_weights != '\0';
-  const tt_pipeline_grid grid = grid_of(job, c, place);
-  const tt_pipeline_place p = tt_pipeline_place_of(&c->model, grid, c->parts, place->rank);
-  const tt_layered_share share = {
-      .parts = p.parts,
-      .stage = job->cfg->run_stages > 1 ? &p.layers : NULL,
-      .window = tt_pipeline_window(grid.stages, p.stage, p.parts.count),
-  };
-  int streamed = tt_memory_device_data(job) <= 0.0;
-  if (tt_device_bytes(c, slice, job->shape->rows, weighted, streamed, job->gpu,
-                      (tt_gpu_path)job->cfg->gpu_path, is_shared(c, place) ? &share : NULL, &bytes))
-    return 0.0;
-  return (double)bytes;
-}
-
-/* Bytes on the GPU of a rank for members that its team trains together, as team_bytes. */
+/* Bytes on the GPU of a rank for what its team exchanges. */
 static double team_device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                                 const tt_team_place *place)
 {
   int stages = job->cfg->run_stages > 1 ? (int)job->cfg->run_stages : 0;
-  if (!is_shared(c, place) || slice.count == 0) return 0.0;
-  double exchanged = job->use->device_exchange
-                         ? (double)tt_team_device_bytes_local(c, stages, place->ranks, place->rank)
-                         : 0.0;
-  return place->rank == 0 ? exchanged : exchanged + device_bytes(job, c, slice, place);
+  if (!is_shared(c, place) || slice.count == 0 || !job->use->device_exchange) return 0.0;
+  return (double)tt_team_device_bytes_local(c, stages, place->ranks, place->rank);
 }
 
 static void add_validation(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
@@ -321,6 +304,23 @@ static validation_bytes validation_of(const tt_memory_job *job, const tt_slice *
 typedef double engine_bytes_of(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                                const tt_team_place *place);
 
+/* Bytes of the engine of some members of a cohort, as most_of_waves has found them last. */
+typedef struct last_bytes {
+  int64_t members;
+  tt_used_options used;
+  double bytes;
+} last_bytes;
+
+/* Waves of equal members need the same. */
+static double bytes_of_wave(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                            const tt_team_place *place, engine_bytes_of *bytes, last_bytes *last)
+{
+  const tt_used_options used = tt_cohort_used_options(c, slice);
+  if (last->members != slice.count || memcmp(&last->used, &used, sizeof used) != 0)
+    *last = (last_bytes){slice.count, used, bytes(job, c, slice, place)};
+  return last->bytes;
+}
+
 /* Bytes of the engines of the wave that needs most.
  *   slice  members of this rank
  *   bytes  of the engine of some members */
@@ -332,11 +332,13 @@ static double most_of_waves(const tt_memory_job *job, const tt_slice *slice,
   const tt_wave_list all = tt_wave_list_of(slice, count, wave->members);
   double most = 0.0, sum = 0.0;
   for (int64_t i = 0; i < count; first += slice[i++].count) {
+    last_bytes last = {.members = -1};
     int64_t begin = first / all.members, end = (first + slice[i].count) / all.members;
     for (int64_t w = begin; slice[i].count > 0 && w <= end && w < all.count; w++) {
       if (w > begin) sum = 0.0; /* the wave begins in this cohort */
       if (w == begin && first == begin * all.members) sum = 0.0;
-      sum += bytes(job, job->cohorts->at[i], tt_wave_slice(&all, slice, i, w), place);
+      sum += bytes_of_wave(job, job->cohorts->at[i], tt_wave_slice(&all, slice, i, w), place, bytes,
+                           &last);
       most = fmax(most, sum);
     }
   }
@@ -359,6 +361,9 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
                     const tt_team_place *place, const tt_wave_plan *wave, tt_memory_plan *p)
 {
   end_bytes end = {0};
+  double engines = most_of_waves(job, slice, place, wave, engine_bytes);
+  if (job->gpu)
+    p->device = tt_memory_device_data(job) + most_of_waves(job, slice, place, wave, device_bytes);
   for (int64_t i = 0; i < job->cohorts->count; i++) {
     p->members += team_bytes(job, job->cohorts->at[i], slice[i], place);
     if (job->gpu) p->device += team_device_bytes(job, job->cohorts->at[i], slice[i], place);
@@ -366,10 +371,8 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
     add_cohort(job, job->cohorts->at[i], slice[i], ranks, wave, p, &end);
   }
   const validation_bytes validation = validation_of(job, slice, wave);
-  double engines = most_of_waves(job, slice, place, wave, engine_bytes) + validation.most_host;
-  if (job->gpu)
-    p->device += tt_memory_device_data(job) + most_of_waves(job, slice, place, wave, device_bytes) +
-                 validation.most_device;
+  engines += validation.most_host;
+  if (job->gpu) p->device += validation.most_device;
   p->members += engines;
   p->files += fmin(verify_bytes, end.field);
   double written = end.models + end.largest - end.freed; /* after the copies of snapshots */

@@ -339,7 +339,7 @@ TT_TEST (memory_is_that_of_the_table) {
       TT_CHECK_OK(layered.ops->info(p.engine, &info));
       tt_layered_sizes s = tt_layered_sizes_of(&p.c, everyone(&p), ROWS, 0, 0);
       int64_t bytes = tt_layered_bytes(&s, &p.c.model);
-      rest[parts - 1] = info.bytes - bytes;
+      rest[parts - 1] = info.device_bytes - bytes;
       TT_CHECK(bytes, <, least);
       least = bytes;
       problem_free(&p);

@@ -18,7 +18,7 @@ static void held_bytes_are_planned(setting v, way variant)
   tt_slice slice = {v.number % 3, 1 + v.number % 3};
   variant.use.threads = 1 + v.number % 4;
   int64_t before = tt_hook_held();
-  int64_t want = variant.ops->host_bytes(&p.c, slice, ROWS, &variant.use);
+  int64_t want = variant.ops->host_bytes(&p.c, slice, ROWS, NULL, &variant.use);
   tt_hook_begin_peak();
   problem_start(&p, variant, slice);
   fprintf(stderr, "%s", tt_hook_held() - before == want ? "" : tell(v, variant, "other bytes\n"));
@@ -26,9 +26,6 @@ static void held_bytes_are_planned(setting v, way variant)
   problem_finish(&p, 5);
   TT_CHECK(tt_hook_held() - before, ==, want);
   TT_CHECK(tt_hook_peak() - before, ==, want);
-  tt_engine_info info;
-  TT_CHECK_OK(variant.ops->info(p.engine, &info));
-  TT_CHECK(info.bytes, ==, want);
   problem_free(&p);
 }
 
@@ -47,7 +44,7 @@ TT_TEST (held_bytes_are_the_planned_bytes) {
 TT_TEST (parts_of_another_engine_are_in_the_plan) {
   way variant[MAX_WAYS];
   int n = ways(variant);
-  for (int i = 0; i < n && variant[i].ops->team->partial_bytes; i++)
+  for (int i = 0; i < n && variant[i].ops->host_bytes; i++)
     for (int64_t first = 0; first < 8; first++)
       for (int64_t count = 1; count <= 8 - first; count++) {
         float *sum[TT_MAX_PART_SUMS];
@@ -61,18 +58,18 @@ TT_TEST (parts_of_another_engine_are_in_the_plan) {
         variant[i].use.threads = 1 + (int)(first + count) % 4;
         variant[i].use.own = NULL;
         int64_t before = tt_hook_held();
-        int64_t all = variant[i].ops->host_bytes(&p.c, everyone(&p), ROWS, &variant[i].use);
+        int64_t all = variant[i].ops->host_bytes(&p.c, everyone(&p), ROWS, NULL, &variant[i].use);
         if (count % 2) variant[i].use.own = &own;
-        tt_slice parts = {first, count};
-        int64_t want = variant[i].ops->host_bytes(&p.c, everyone(&p), ROWS, &variant[i].use);
+        const tt_engine_share share = {.parts = {first, count}};
+        int64_t want = variant[i].ops->host_bytes(&p.c, everyone(&p), ROWS, NULL, &variant[i].use);
         problem_start(&p, variant[i], everyone(&p));
         TT_CHECK(tt_hook_held() - before, ==, want);
         int64_t vectors = tt_optimizer_slots(p.c.optimizer) + 2, blocks = 64 * (vectors + 2);
         if (count % 2)
           TT_CHECK(all - want + blocks, >=,
                    p.c.members * 4 * vectors * (p.c.model.params - own.count));
-        want += variant[i].ops->team->partial_bytes(&p.c, everyone(&p), parts, &variant[i].use);
-        TT_CHECK_OK(variant[i].ops->team->partial(p.engine, 0, parts, &training, sum, loss));
+        want = variant[i].ops->host_bytes(&p.c, everyone(&p), ROWS, &share, &variant[i].use);
+        TT_CHECK_OK(variant[i].ops->team->partial(p.engine, 0, share.parts, &training, sum, loss));
         TT_CHECK(tt_hook_held() - before, ==, want);
         problem_free(&p);
       }
@@ -144,9 +141,9 @@ static void count_bytes(large_job j, int64_t bytes[COUNTS])
   const tt_wave_plan at_once = {.waves = 1};
   TT_CHECK_OK(tt_memory_plan_rank(&job, 1, 0, &at_once, &plan));
   bytes[PARAMS] = c->model.params;
-  bytes[ENGINE] = cpu->host_bytes(c, (tt_slice){0, j.members}, shape.rows, &use);
+  bytes[ENGINE] = cpu->host_bytes(c, (tt_slice){0, j.members}, shape.rows, NULL, &use);
   bytes[PREDICT] = cpu->predict_bytes(&c->model, 1, &use);
-  bytes[STATE] = tt_state_bytes(j.members, tt_cohort_state_shape(c));
+  bytes[STATE] = tt_state_size(j.members, tt_cohort_state_shape(c), NULL, 0).memory;
   bytes[PLAN] = (int64_t)plan.peak;
   tt_cohorts_destroy(&all);
   tt_config_destroy(&cfg);

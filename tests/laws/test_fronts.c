@@ -392,7 +392,7 @@ TT_TEST (fronts_hold_the_planned_bytes) {
         int64_t before = tt_hook_held();
         problem_start(&p, variant[i], everyone(&p));
         TT_CHECK(tt_hook_held() - before, ==,
-                 variant[i].ops->host_bytes(&p.c, everyone(&p), p.d->rows, &variant[i].use));
+                 variant[i].ops->host_bytes(&p.c, everyone(&p), p.d->rows, NULL, &variant[i].use));
       }
       problem_free(&p);
     }

@@ -188,9 +188,9 @@ TT_TEST (parts_need_less_memory) {
   const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
   problem p = make(0, 0, 1);
   p.c.batch_size = 1 << 16;
-  int64_t whole = tt_engine_cpu.host_bytes(&p.c, everyone(&p), ROWS, &use), activations;
+  int64_t whole = tt_engine_cpu.host_bytes(&p.c, everyone(&p), ROWS, NULL, &use), activations;
   p.c.parts = 64;
-  int64_t cut = tt_engine_cpu.host_bytes(&p.c, everyone(&p), ROWS, &use);
+  int64_t cut = tt_engine_cpu.host_bytes(&p.c, everyone(&p), ROWS, NULL, &use);
   activations = p.c.batch_size * 4 * 2 * 140; /* of the hidden layers alone */
   TT_CHECK(whole - cut, >, activations * 9 / 10);
   problem_free(&p);

@@ -286,7 +286,7 @@ TT_TEST (a_loss_that_is_not_finite_is_reported_by_the_last_stage) {
 static int64_t held_bytes(way variant)
 {
 #ifdef TT_CUDA_DOUBLE
-  if (!variant.ops->team->stage_bytes) return tt_double_count().bytes;
+  if (!variant.ops->host_bytes) return tt_double_count().bytes + tt_double_count().pinned_bytes;
 #endif
   (void)variant;
   return tt_hook_held();
@@ -296,11 +296,12 @@ static int64_t planned_bytes(way variant, const problem *p, const tt_pipeline_st
                              tt_slice parts, int64_t window)
 {
   const tt_slice all = {0, p->c.members};
-  if (variant.ops->team->stage_bytes)
-    return variant.ops->team->stage_bytes(&p->c, all, stage, parts, window, &variant.use);
+  const tt_engine_share share = {parts, stage, window};
+  if (variant.ops->host_bytes)
+    return variant.ops->host_bytes(&p->c, all, ROWS, &share, &variant.use) -
+           variant.ops->host_bytes(&p->c, all, ROWS, NULL, &variant.use);
   const tt_layered_sizes s = tt_layered_sizes_of(&p->c, all, ROWS, 0, 0);
-  const tt_layered_share share = {parts, stage, window};
-  return tt_layered_share_bytes(&s, &p->c, &share);
+  return tt_layered_share_bytes(&s, &p->c, &share) + tt_layered_exchanged_bytes(&p->c, &share);
 }
 
 /* On GPUs only the double counts the bytes. */
@@ -308,9 +309,9 @@ TT_TEST (stages_hold_the_planned_bytes) {
   way variant[MAX_WAYS];
   int n = ways(variant);
   for (int k = 0; k < n; k++)
-    for (int i = 0;
-         i < 9 && has_stages(variant[k]) && (variant[k].ops->team->stage_bytes || DOUBLE); i++) {
-      if (!variant[k].ops->team->stage_bytes && !has_turn(variant[k], i)) continue;
+    for (int i = 0; i < 9 && has_stages(variant[k]) && (variant[k].ops->host_bytes || DOUBLE);
+         i++) {
+      if (!variant[k].ops->host_bytes && !has_turn(variant[k], i)) continue;
       problem p = make_network(i, i >= 6);
       stages x;
       variant[k].use.threads = 1 + i % 3;

@@ -150,7 +150,7 @@ static int64_t most_of_waves(const two_cohorts *t, int64_t wave, way variant)
     int64_t sum = 0;
     for (int k = 0; k < COHORTS; k++) {
       tt_slice of = tt_wave_slice(&list, slice, k, w);
-      if (of.count > 0) sum += variant.ops->host_bytes(&t->p[k].c, of, ROWS, &variant.use);
+      if (of.count > 0) sum += variant.ops->host_bytes(&t->p[k].c, of, ROWS, NULL, &variant.use);
     }
     most = sum > most ? sum : most;
   }
@@ -167,7 +167,7 @@ TT_TEST (memory_holds_the_engines_of_one_wave) {
       t.p[0].c.retries = t.p[1].c.retries = 0;
       int64_t before = tt_hook_held(), states = 0, most = most_of_waves(&t, wave, variant[i]);
       for (int k = 0; k < COHORTS; k++)
-        states += tt_state_bytes(MEMBERS, tt_cohort_state_shape(&t.p[k].c));
+        states += tt_state_size(MEMBERS, tt_cohort_state_shape(&t.p[k].c), NULL, 0).memory;
       int64_t lists = tt_alloc_size(COHORTS, sizeof(tt_shard)) +
                       2 * tt_alloc_size(MEMBERS, 32); /* of progress */
       tt_hook_begin_peak();
@@ -188,14 +188,15 @@ TT_TEST (states_in_files_have_the_same_bits) {
   TT_CHECK(mkdtemp(place) != NULL, ==, 1);
   int64_t before = tt_hook_held();
   TT_CHECK_OK(tt_state_create((tt_slice){2, 10}, shape, &plain));
-  TT_CHECK(tt_hook_held() - before, ==, tt_state_bytes(10, shape));
+  TT_CHECK(tt_hook_held() - before, ==, tt_state_size(10, shape, NULL, 0).memory);
   before = tt_hook_held();
   TT_CHECK_OK(tt_mem_store_in(place));
   TT_CHECK_OK(tt_state_create_stored((tt_slice){2, 10}, shape, &stored));
   TT_CHECK_OK(tt_mem_store_in(""));
   TT_CHECK(rmdir(place), ==, 0); /* the files have no names */
-  TT_CHECK(tt_state_stored_file(10, shape, 1), ==, 10 * 4 * 5000 * (int64_t)sizeof(float));
-  TT_CHECK(tt_hook_held() - before, ==, tt_state_stored_memory(10, shape, 1));
+  const tt_mem_sum size = tt_state_size(10, shape, NULL, 1);
+  TT_CHECK(size.file, ==, 10 * 4 * 5000 * (int64_t)sizeof(float));
+  TT_CHECK(tt_hook_held() - before, ==, size.memory);
   for (int64_t m = 2; m < 12; m++) same_member(plain, stored, m, "in files");
   for (int64_t k = 0; k < 10 * 5000; k++) {
     TT_CHECK(TT_FIELD(stored, weights)[k], ==, 0.0f);

@@ -73,10 +73,13 @@ typedef struct tt_double_counts {
   int64_t calls, kernels, blocks, barriers, allocations; /* so far */
   int64_t uploaded;                                      /* bytes, so far */
   int64_t waits; /* of the host for a stream, an event or the device, so far */
-  int64_t buffers, bytes, pinned, streams, events, graphs, handles; /* held now */
+  int64_t buffers, bytes, pinned, pinned_bytes, streams, events, graphs, handles; /* held now */
   int64_t largest_graph; /* operations of the largest graph that was instantiated so far */
 } tt_double_counts;
 tt_double_counts tt_double_count(void);
+/* Bytes of device memory held at a time, at most, since the last tt_double_begin_peak. */
+int64_t tt_double_peak(void);
+void tt_double_begin_peak(void);
 
 #ifdef __cplusplus
 }

@@ -37,6 +37,7 @@ struct arena {
   std::map<char *, size_t> pinned;
   struct sigaction before;
 } device;
+int64_t peak; /* bytes of device memory */
 
 void sanitize(void *at, size_t bytes, bool allowed)
 {
@@ -379,6 +380,7 @@ cudaError_t cudaMalloc(void **out, size_t bytes)
   if (!block) return set_last_error(cudaErrorMemoryAllocation);
   counts().buffers++;
   counts().bytes += (int64_t)bytes;
+  if (counts().bytes > peak) peak = counts().bytes;
   *out = block;
   return cudaSuccess;
 }
@@ -409,9 +411,13 @@ cudaError_t cudaMallocHost(void **out, size_t bytes)
   memset(block, POISON, bytes);
   device.pinned[block] = bytes;
   counts().pinned++;
+  counts().pinned_bytes += (int64_t)bytes;
   *out = block;
   return cudaSuccess;
 }
+
+int64_t tt_double_peak(void) { return peak; }
+void tt_double_begin_peak(void) { peak = counts().bytes; }
 
 cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned) { return cudaMallocHost(out, bytes); }
 
@@ -421,10 +427,13 @@ cudaError_t cudaFreeHost(void *block)
   if (!block) return e;
   TT_DOUBLE_FAIL_IF_CAPTURING();
   wait_for_all();
-  if (!device.pinned.erase(static_cast<char *>(block)))
+  auto it = device.pinned.find(static_cast<char *>(block));
+  if (it == device.pinned.end())
     fail_hard("cudaFreeHost(%p): not (or no longer) a pinned block", block);
-  free(block);
   counts().pinned--;
+  counts().pinned_bytes -= (int64_t)it->second;
+  device.pinned.erase(it);
+  free(block);
   return e;
 }
 
