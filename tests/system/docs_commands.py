@@ -321,8 +321,8 @@ def main(source, tutti, *mpirun):
         for job in home.glob("examples/*/*.yaml"):  # an ensemble may have epochs of its own
             short = re.sub(r"\bepochs: \d+", "epochs: 2", job.read_text())
             job.write_text(re.sub(r"\bmembers: \d+", "members: 3", short))
-        made = home / "examples/profiles/profiles.py"
-        made.write_text(made.read_text().replace("1500", "200"))
+        for made in (home / "examples/profiles/profiles.py", home / "examples/resnet/shapes.py"):
+            made.write_text(made.read_text().replace("1500", "200"))
         shutil.copy(source / "README.md", home)
         shutil.copy(source / ".gitignore", home)
         git(home, "init")

@@ -176,7 +176,7 @@ TT_TEST (labels_that_an_output_cannot_have_are_named_on_all_ranks) {
   } bad[] = {
       {2.5, "[{name: a, train: {loss: cross_entropy}}]", "must be a whole number"},
       {-1, "[{name: a, train: {loss: cross_entropy}}]", "must be a whole number"},
-      {256, "[{name: a, train: {loss: cross_entropy}}]", "must be a whole number"},
+      {TT_MAX_CLASSES, "[{name: a, train: {loss: cross_entropy}}]", "must be a whole number"},
       {3, "[{name: a, model: {classes: 3}, train: {loss: cross_entropy}}]", "must be a whole"},
       {1.25, "[{name: a, train: {loss: bce}}]", "must be a number from 0 to 1"},
       {-0.5, "[{name: a, train: {loss: poisson}}]", "must be a number of at least 0"}};
