@@ -79,7 +79,7 @@ def main():
     check_same("one", "w1", "ranks", "killed", "files")
     snapshots = ("train.method=snapshot", "train.snapshots=2", "train.patience=0")
     train("snapshots", *snapshots)
-    train("snapshot-waves", *snapshots, "run.wave=77", "run.memory=21MiB")
+    train("snapshot-waves", *snapshots, "run.wave=77", "run.memory=23MiB")
     check_same("snapshots", "snapshot-waves")
     together = ("train.early_stopping=ensemble",)
     train("together", *together)
