@@ -10,11 +10,7 @@
 
 #include <stdint.h>
 
-enum {
-  TT_H5_MAX_DIMS = 8,
-  TT_H5_VERIFY_BYTES = 1 << 18 /* of a written file that are read back and compared at a time; or
-                                  one row of a dataset, if that has more */
-};
+enum { TT_H5_MAX_DIMS = 8 };
 
 /* name, C type, HDF5 type: the same in memory and in the file. char = one byte of text. */
 #define TT_H5_TYPES(X)                                                                             \

@@ -3,7 +3,6 @@
 
 #include "core/base/mem.h"
 #include "core/model/load_balance.h"
-#include "io/hdf5/h5.h"
 #include "src/score/score.h"
 #include "src/train/shard/ensemble_early_stopping.h"
 #include "src/train/shard/team_training.h"
@@ -15,6 +14,8 @@
 /* Measured: resident memory of `tutti train` with the smallest job (docs/training.md, Memory), with
  * MPI, and of one process without it. */
 static const double program_bytes = 28.0 * 1048576.0, program_bytes_alone = 18.0 * 1048576.0;
+/* Largest buffer for the comparison of a written file; a smaller dataset is compared at once. */
+static const double verify_bytes = 262144.0;
 
 static double fraction_of(double part, int64_t rows) { return floor(part * (double)rows); }
 
@@ -373,7 +374,7 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
   engines += validation.most_host;
   if (job->gpu) p->device += validation.most_device;
   p->members += engines;
-  p->files += fmin((double)TT_H5_VERIFY_BYTES, end.field);
+  p->files += fmin(verify_bytes, end.field);
   double written = end.models + end.largest - end.freed; /* after the copies of snapshots */
   p->outputs = fmax(0.0, end.snapshots + fmax(0.0, written) - engines);
 }
