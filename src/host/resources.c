@@ -341,10 +341,14 @@ static void tell_why_no_gpu(const tt_inventory *s)
                 s->rank_entry[0].no_gpu_reason);
 }
 
-int tt_resources_exchange_on_device(tt_exchange wanted, const tt_engine_ops *ops, int takes)
+int tt_resources_exchange_on_device(tt_exchange wanted, int sends, int takes)
 {
-  if (wanted == TT_EXCHANGE_host || !ops->team || !ops->team->device_scratch) return 0;
-  return wanted != TT_EXCHANGE_auto || takes;
+  return sends && wanted != TT_EXCHANGE_host && (wanted != TT_EXCHANGE_auto || takes);
+}
+
+static int sends_device_memory(const tt_engine_ops *ops)
+{
+  return ops->team && ops->team->device_scratch;
 }
 
 static void warn_unused(const tt_inventory *s, const tt_resource_request *request)
@@ -375,14 +379,15 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
   if (!e) e = tt_agree(c, s->rank_entry ? check_inventory_local(s, request) : TT_OK);
   if (!e) {
     *ops = s->ops;
-    *use = (tt_resources){.threads = s->mine.threads,
-                          .simd = request->simd,
-                          .device = s->mine.device,
-                          .path = request->path,
-                          .precision = request->precision,
-                          .stop = tt_stop_signal_local,
-                          .device_exchange = tt_resources_exchange_on_device(
-                              request->exchange, s->ops, tt_comm_takes_gpu_memory_local())};
+    *use = (tt_resources){
+        .threads = s->mine.threads,
+        .simd = request->simd,
+        .device = s->mine.device,
+        .path = request->path,
+        .precision = request->precision,
+        .stop = tt_stop_signal_local,
+        .device_exchange = tt_resources_exchange_on_device(
+            request->exchange, sends_device_memory(s->ops), tt_comm_takes_gpu_memory_local())};
     if (s->rank_entry) tell_why_no_gpu(s);
     if (s->rank_entry) warn_unused(s, request);
     if (s->rank_entry) tt_device_log_places(s->ranks, s->rank_entry);

@@ -72,8 +72,10 @@ tt_err tt_resources_check_arithmetic(tt_comm *c, const char *arithmetic, int war
 tt_err tt_resources_engine_local(tt_device device, const tt_engine_ops **ops);
 
 /* Whether ranks exchange memory of their GPUs, by run.exchange: plan and run ask this. Local.
+ *   sends  whether the engine can send its memory: that of GPUs can, also where a plan is made and
+ *          no GPU is present
  *   takes  auto: whether the MPI library takes GPU memory, or may take it */
-int tt_resources_exchange_on_device(tt_exchange wanted, const tt_engine_ops *ops, int takes);
+int tt_resources_exchange_on_device(tt_exchange wanted, int sends, int takes);
 
 /* Cores this process is bound to. */
 int tt_resources_cores_local(void);

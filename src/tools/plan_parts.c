@@ -59,8 +59,8 @@ static void find_limits(const tt_config *cfg, double *memory, double *address)
 tt_exchange tt_plan_exchange(const tt_job_plan *p)
 {
   tt_exchange wanted = (tt_exchange)p->cfg->run_exchange;
-  int may = tt_comm_may_take_gpu_memory_local();
-  return tt_resources_exchange_on_device(wanted, p->ops, may) ? wanted : TT_EXCHANGE_host;
+  int may = tt_comm_may_take_gpu_memory_local(), sends = strcmp(p->ops->name, "cpu") != 0;
+  return tt_resources_exchange_on_device(wanted, sends, may) ? wanted : TT_EXCHANGE_host;
 }
 
 /* Ranks of the first team. */
