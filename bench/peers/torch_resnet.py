@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 """Residual networks of torchvision and of tutti: the same numbers, and the time of a step, in turn.
 
-  torch_resnet.py [--equal 18 34 50 101] [--rounds 5] [--threads 1] [--build build]
+  torch_resnet.py [--equal 18 34 50 101] [--cases resnet18 cifar5 teams] [--rounds 5] [--threads 1]
+                  [--build build]
 
-Equality: tutti's initial weights go into torchvision's network; then both take 20 steps of sgd with momentum
-on 32 made-up images of 64 x 64 pixels, all of them in each batch. Largest differences of the outputs (before
-the first step) and of the weights with the running values, by the largest value.
+Equality: tutti's initial weights go into torchvision's network; then both take steps of sgd with momentum on
+32 made-up images of 64 x 64 pixels, all of them in each batch. Largest difference of the weights with the
+running values after some steps, by the largest value: of tutti, and of PyTorch in float32, from PyTorch in
+float64. Rounding grows from step to step in such networks.
 
 Time: `resnet18` with these images, batch 32; `cifar5`, five networks of the CIFAR form (16, 32 and 64
 channels, six basic blocks) on 32 x 32 images with one channel, batch 64: tutti trains them together, PyTorch
 one after another (`loop`) and in one network whose convolutions have five groups (`grouped`). tutti: CPU
 seconds of a long training less a short one, divided by the steps between; PyTorch: CPU seconds of a step.
+`teams`: wall seconds of a step of one ResNet-18 with batch 32 on one process and on two, in stages or by
+batches, in 1 to 8 parts, beside DistributedDataParallel (gloo) on two processes of one thread.
 
 One JSON line per program and round. Needs torch, torchvision, h5py, numpy.
 """
@@ -30,7 +34,7 @@ import torch
 import torchvision
 from torch import nn
 
-STEPS, CLASSES = 20, 10
+STEPS, CLASSES = (1, 5, 20), 10
 BLOCKS = {18: ("basic", (2, 2, 2, 2)), 34: ("basic", (3, 4, 6, 3)),
           50: ("bottleneck", (3, 4, 6, 3)), 101: ("bottleneck", (3, 4, 23, 3))}
 
@@ -113,23 +117,33 @@ def step(net, optimizer, x, y):
     return loss.item()
 
 
+def torchvision_net(depth, weights):
+    net = getattr(torchvision.models, f"resnet{depth}")(num_classes=CLASSES)
+    load(net, weights)
+    return net
+
+
 def compare(program, folder, depth):
     x, y = write_job(folder, (3, 64, 64), resnet_rows(depth), 32, 32, 1, 1)
     _, first = train(program, folder, 1, "train.epochs=1", "train.learning_rate=1e-30")
-    _, last = train(program, folder, 1, f"train.epochs={STEPS}")
-    net = getattr(torchvision.models, f"resnet{depth}")(num_classes=CLASSES)
-    load(net, first[0])
-    reset_running(net)
-    optimizer = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9)
-    net.train()
-    for _ in range(STEPS):
-        step(net, optimizer, x, y)
-    mine = getattr(torchvision.models, f"resnet{depth}")(num_classes=CLASSES)
-    load(mine, last[0])
-    with torch.no_grad():
-        outputs = apart(mine.eval()(x).numpy(), net.eval()(x).numpy())
-    print(json.dumps({"equal": f"resnet{depth}", "parameters": sum(p.numel() for p in net.parameters()),
-                      "steps": STEPS, "weights": apart(last[0], flat(net)), "outputs": outputs}), flush=True)
+    nets = {"float32": torchvision_net(depth, first[0]), "float64": torchvision_net(depth, first[0]).double()}
+    optimizers = {}
+    for kind, net in nets.items():
+        reset_running(net)
+        net.train()
+        optimizers[kind] = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9)
+    done = 0
+    for steps in STEPS:
+        _, got = train(program, folder, 1, f"train.epochs={steps}")
+        for _ in range(done, steps):
+            for kind, net in nets.items():
+                step(net, optimizers[kind], x.to(net.fc.weight.dtype), y)
+        done = steps
+        want = flat(nets["float64"])
+        print(json.dumps({"equal": f"resnet{depth}", "steps": steps,
+                          "parameters": sum(p.numel() for p in nets["float32"].parameters()),
+                          "tutti": apart(got[0], want), "torch_float32": apart(flat(nets["float32"]), want)}),
+              flush=True)
 
 
 class Basic(nn.Module):
@@ -192,6 +206,61 @@ def race(program, folder, case, threads, rounds):
                   flush=True)
 
 
+WAYS = [(1, 1, []), (1, 8, [])] + [(2, parts, ["run.stages=2"]) for parts in (1, 2, 4, 8)] + [
+    (2, parts, ["run.ranks_per_member=2"]) for parts in (2, 8)]
+
+
+def time_ranks(program, folder, ranks, settings, epochs):
+    """Wall seconds of a training on ranks of one thread."""
+    launch = ["mpirun", "--oversubscribe", "--allow-run-as-root", "-n", str(ranks)] if ranks > 1 else []
+    words = [w for s in (f"run.directory=out{time.monotonic_ns()}", f"train.epochs={epochs}", *settings)
+             for w in ("--set", s)]
+    begin = time.perf_counter()
+    subprocess.run([*launch, program, "train", "--quiet", "job.json", *words], cwd=folder, check=True,
+                   stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    return time.perf_counter() - begin
+
+
+def ddp(rank, ranks, port, steps, result):
+    """Seconds of a step of DistributedDataParallel, in a process of one thread."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+    net = nn.parallel.DistributedDataParallel(torchvision.models.resnet18(num_classes=CLASSES))
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9)
+    x, y = torch.randn(32 // ranks, 3, 64, 64), torch.randint(0, CLASSES, (32 // ranks,))
+    for _ in range(2):
+        step(net, optimizer, x, y)
+    begin = time.perf_counter()
+    for _ in range(steps):
+        step(net, optimizer, x, y)
+    result.put((time.perf_counter() - begin) / steps)
+
+
+def time_ddp(ranks, steps=10):
+    context = torch.multiprocessing.get_context("spawn")
+    result, port = context.Queue(), 20000 + os.getpid() % 20000
+    processes = [context.Process(target=ddp, args=(r, ranks, port, steps, result)) for r in range(ranks)]
+    for process in processes:
+        process.start()
+    times = [result.get() for _ in processes]
+    for process in processes:
+        process.join()
+    return max(times)
+
+
+def teams(program, folder, rounds):
+    write_job(folder, (3, 64, 64), resnet_rows(18), 32, 32, 1, 1)
+    for k in range(rounds):
+        for ranks, parts, settings in WAYS:
+            own = [f"train.parts={parts}", *settings]
+            short, long = (time_ranks(program, folder, ranks, own, n) for n in (2, 22))
+            print(json.dumps({"case": "teams", "round": k, "program": "tutti", "ranks": ranks, "parts": parts,
+                              "how": " ".join(settings), "s_per_step": round((long - short) / 20, 4)}), flush=True)
+        for ranks in (1, 2):
+            print(json.dumps({"case": "teams", "round": k, "program": "torch", "ranks": ranks,
+                              "how": "DistributedDataParallel", "s_per_step": round(time_ddp(ranks), 4)}), flush=True)
+
+
 def main():
     p = argparse.ArgumentParser()
     p.add_argument("--equal", type=int, nargs="*", default=[18, 34, 50, 101])
@@ -209,7 +278,10 @@ def main():
             compare(program, pathlib.Path(folder), depth)
     for case in a.cases:
         with tempfile.TemporaryDirectory() as folder:
-            race(program, pathlib.Path(folder), case, a.threads, a.rounds)
+            if case == "teams":
+                teams(program, pathlib.Path(folder), a.rounds)
+            else:
+                race(program, pathlib.Path(folder), case, a.threads, a.rounds)
 
 
 if __name__ == "__main__":
