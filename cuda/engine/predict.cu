@@ -45,11 +45,12 @@ typedef struct tt_device_ensemble {
 typedef struct tt_chunk_buffers {
   cudaStream_t stream;
   tt_tile_plan plan;
-  float *x, *host_x;                        /* [chunk][D], device and pinned */
-  float *each;                              /* [G][2][K q][chunk] */
-  tt_cuda_front_arrays front[TT_MAX_FRONT]; /* y of `group` members */
-  int64_t group;                            /* members at a time: all, without a front */
-  double *moments, *host_moments;           /* [MOMENTS][chunk][columns]: mean, between, within */
+  float *x, *host_x; /* [chunk][D], device and pinned */
+  float *each;       /* [G][2][K q][chunk] */
+  int front_layers;
+  tt_cuda_front_arrays *front;    /* [front_layers] y of `group` members; NULL: no front */
+  int64_t group;                  /* members at a time: all, without a front */
+  double *moments, *host_moments; /* [MOMENTS][chunk][columns]: mean, between, within */
   int64_t first, rows;
 } tt_chunk_buffers;
 
@@ -198,6 +199,8 @@ static tt_err create_front_buffers(const tt_prediction_job *s, tt_chunk_buffers 
   if (!f->layers) return TT_OK;
   int64_t fit = front_floats / (s->chunk * front_values(f));
   if (fit < buffer_set->group) buffer_set->group = fit < 1 ? 1 : fit;
+  TT_TRY(TT_ALLOC(buffer_set->front, f->layers));
+  buffer_set->front_layers = f->layers;
   for (int l = 0; l < f->layers; l++)
     TT_TRY(tt_dev_alloc(&buffer_set->front[l].y,
                         buffer_set->group * s->chunk * tt_front_values(&f->layer[l]),
@@ -226,7 +229,8 @@ static void destroy_buffers(tt_chunk_buffers *buffer_set)
 {
   if (buffer_set->stream) cudaStreamSynchronize(buffer_set->stream);
   tt_tile_plan_free(&buffer_set->plan);
-  for (int l = 0; l < TT_MAX_FRONT; l++) tt_dev_free(buffer_set->front[l].y);
+  for (int l = 0; l < buffer_set->front_layers; l++) tt_dev_free(buffer_set->front[l].y);
+  tt_free(buffer_set->front);
   tt_dev_free(buffer_set->x);
   tt_pinned_free(buffer_set->host_x);
   tt_dev_free(buffer_set->each);

@@ -53,10 +53,11 @@ static void release(tt_engine *e)
   }
 #undef X
 #define X(name, ...) tt_dev_free(own->front[l].name);
-  for (int l = 0; l < TT_MAX_FRONT; l++) {
+  for (int l = 0; own->front && l < own->front_layers; l++) {
     TT_LAYERED_FRONT_ARRAYS(X)
   }
 #undef X
+  tt_free(own->front);
   for (int k = 0; k < TT_MAX_PART_SUMS; k++) tt_dev_free(own->sum[k]);
   tt_dev_free(own->incoming);
   tt_pinned_free(own->host_sum);
@@ -82,6 +83,8 @@ static tt_err allocate_arrays(tt_layered *own, const tt_model *m)
     TT_LAYERED_LAYER_ARRAYS(X)
   }
 #undef X
+  own->front_layers = m->front.layers;
+  if (own->front_layers) TT_TRY(TT_ALLOC(own->front, own->front_layers));
 #define X(name, type, count, what)                                                                 \
   if ((count) > 0) TT_TRY(tt_dev_alloc(&own->front[l].name, count, what));
   for (int l = 0; l < m->front.layers; l++) {

@@ -41,11 +41,12 @@ typedef struct tt_layered {
   float *x, *y, *weight;       /* [capacity][D], [capacity][K], [capacity] */
   float *h[TT_MAX_LAYERS];     /* [capacity][out] f(z) of a layer; of the last one the output */
   float *slope[TT_MAX_LAYERS]; /* [M][rows][out] f'(z) where it does not follow from h, or NULL */
-  tt_cuda_front_arrays front[TT_MAX_FRONT]; /* layers of the front */
-  float *delta[2];                          /* [M][rows][widest] dL/dz, used alternately */
-  float *output_delta;                      /* [M][rows][out] dL/dz of the last layer, if one kernel
+  int front_layers;
+  tt_cuda_front_arrays *front;  /* [front_layers]; NULL: the network has no front */
+  float *delta[2];              /* [M][rows][widest] dL/dz, used alternately */
+  float *output_delta;          /* [M][rows][out] dL/dz of the last layer, if one kernel
                                    computes this layer and the loss; else NULL, as the next two */
-  double *row_loss;                         /* [M][rows] */
+  double *row_loss;             /* [M][rows] */
   int32_t *arrived;             /* [M] number of blocks that are done; 0 between launches */
   float *sum[TT_MAX_PART_SUMS]; /* [size.copies][M][param_stride] [0] gradient; of parts that are to
                                    be added; from [size.sums] on [param_stride], of one member, or

@@ -15,7 +15,7 @@
 typedef struct stage_slot {
   float *x;
   float *h[TT_MAX_LAYERS], *slope[TT_MAX_LAYERS], *xhat[TT_MAX_LAYERS], *rstd[TT_MAX_LAYERS];
-  tt_cuda_front_arrays front[TT_MAX_FRONT];
+  tt_cuda_front_arrays *front; /* [front_layers] of the engine; or NULL */
 } stage_slot;
 
 struct tt_layered_stage {
@@ -48,10 +48,11 @@ static void free_slot(const tt_layered *own, tt_layered_stage *st, int64_t k)
   }
 #undef X
 #define X(name, ...) tt_dev_free(slot->front[l].name);
-  for (int l = 0; k > 0 && l < TT_MAX_FRONT; l++) {
+  for (int l = 0; k > 0 && slot->front && l < own->front_layers; l++) {
     TT_LAYERED_FRONT_ARRAYS(X)
   }
 #undef X
+  tt_free(slot->front);
 }
 
 void tt_layered_stage_destroy(tt_layered *own)
@@ -105,8 +106,9 @@ static tt_err allocate_slots(const tt_engine *e, const tt_layered *own, tt_layer
 #define X(name, ...) memcpy(st->slot[0].name, own->name, sizeof own->name);
   TT_LAYERED_LAYER_ARRAYS(X)
 #undef X
-  memcpy(st->slot[0].front, own->front, sizeof own->front);
   for (int64_t k = 0; k < st->window; k++) {
+    if (own->front_layers) TT_TRY(TT_ALLOC(st->slot[k].front, own->front_layers));
+    for (int l = 0; k == 0 && l < own->front_layers; l++) st->slot[0].front[l] = own->front[l];
     if (st->layers.first == 0 && !st->slot[k].x)
       TT_TRY(tt_dev_alloc(&st->slot[k].x, inputs, "activations of a stage"));
     if (k > 0) TT_TRY(allocate_slot(e, own, st, &st->slot[k]));

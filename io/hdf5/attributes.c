@@ -11,13 +11,6 @@
 /* Name of a dimension without values in netCDF-4; the size is padded to ten characters. */
 #define NETCDF_DIMENSION_NAME "This is a netCDF dimension but not a netCDF variable.%10" PRId64
 
-/* A file in memory, which is to tell what HDF5 refuses, needs no attributes of an ordinary size. */
-static int is_left_out(const tt_h5_file *f, size_t bytes)
-{
-  enum { SMALL_BYTES = 1 << 12 };
-  return f->dry && bytes < SMALL_BYTES;
-}
-
 /* Create and write one attribute; the caller closes `type` and `space`. */
 static tt_err write_attr(tt_h5_file *f, const char *object, const char *name, hid_t type,
                          hid_t space, const void *values)
@@ -37,7 +30,7 @@ tt_err tt_h5_write_attr(tt_h5_file *f, const char *object, const char *name, tt_
                         int64_t n, const void *values)
 {
   hsize_t size = (hsize_t)n;
-  if (f->error || is_left_out(f, (size_t)(n * tt_h5_type_bytes(type)))) return f->error;
+  if (f->error) return f->error;
   hid_t space = n == 1 ? H5Screate(H5S_SCALAR) : H5Screate_simple(1, &size, NULL);
   tt_err e = write_attr(f, object, name, tt_h5_native(type), space, values);
   TT_H5_CLOSE(space);
@@ -46,8 +39,8 @@ tt_err tt_h5_write_attr(tt_h5_file *f, const char *object, const char *name, tt_
 
 tt_err tt_h5_write_attr_text(tt_h5_file *f, const char *object, const char *name, const char *text)
 {
+  if (f->error) return f->error;
   size_t length = strlen(text);
-  if (f->error || is_left_out(f, length)) return f->error;
   hid_t space = H5Screate(H5S_SCALAR), type = H5Tcopy(H5T_C_S1);
   int ok = H5Tset_size(type, length ? length : 1) >= 0 && H5Tset_cset(type, H5T_CSET_UTF8) >= 0 &&
            H5Tset_strpad(type, H5T_STR_NULLPAD) >= 0;
@@ -156,15 +149,13 @@ tt_err tt_h5_set_scale(tt_h5_file *f, const char *path)
   return set_scale(f, path, slash ? slash + 1 : path);
 }
 
-/* In a file in memory both must be there: HDF5 refuses nothing else, because an attribute, such as
- * the list of the datasets of a scale, may have any size. */
 static tt_err attach_scale(tt_h5_file *f, const char *dataset, int axis, const char *scale)
 {
   char what[256];
   if (f->error) return f->error;
   hid_t d = tt_h5_object(f, dataset), s = tt_h5_object(f, scale);
   snprintf(what, sizeof what, "cannot attach to axis %d the dimension scale %s", axis, scale);
-  tt_err e = d < 0 || s < 0 || (!f->dry && H5DSattach_scale(d, s, (unsigned)axis) < 0)
+  tt_err e = d < 0 || s < 0 || H5DSattach_scale(d, s, (unsigned)axis) < 0
                  ? TT_H5_FAIL(IO, f->path, dataset, what)
                  : TT_OK;
   return tt_h5_vote(f, e);

@@ -43,8 +43,8 @@ typedef struct tt_h5_file tt_h5_file;
 
 /* Create the file that becomes `path` on commit, under a unique temporary name in the same
  * directory.
- *   path   NULL: a file in memory without data, small attributes and attached scales, which shows
- *          whether HDF5 can write the rest of the file; the commit frees it
+ *   path   NULL: a file in memory without data, which shows whether HDF5 can write the rest of the
+ *          file; the commit frees it
  *   bytes  expected size of the data, or 0: if they do not fit on the disk, the error is here,
  *          before anything is written (a disk that fills up later ends all ranks: HDF5 1.10 cannot
  *          recover)

@@ -27,7 +27,7 @@ typedef struct tt_cpu_front_layer {
 
 typedef struct tt_cpu_front {
   int32_t layers;
-  tt_cpu_front_layer layer[TT_MAX_FRONT];
+  tt_cpu_front_layer layer[]; /* [layers] */
 } tt_cpu_front;
 
 /* Rows [row, row + n) of the buffers, n a multiple of 16. With batch_norm, in training, all rows of

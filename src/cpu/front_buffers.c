@@ -96,11 +96,19 @@ static tt_err allocate_arrays(const tt_front *f, int number, int64_t ld, int tra
   return norm ? allocate_norm(l, ld, b) : TT_OK;
 }
 
+/* Without arrays. */
+static tt_err allocate_front(const tt_front *f, tt_cpu_front **out)
+{
+  size_t bytes = sizeof **out + (size_t)f->layers * sizeof(tt_cpu_front_layer);
+  TT_TRY(tt_alloc_bytes(out, 1, bytes, "buffers of the layers of a front"));
+  (*out)->layers = f->layers;
+  return TT_OK;
+}
+
 tt_err tt_cpu_front_create(const tt_front *f, int64_t ld, int training, tt_cpu_front **out)
 {
   tt_cpu_front *b = NULL;
-  tt_err e = TT_ALLOC(b, 1);
-  if (!e) b->layers = f->layers;
+  tt_err e = allocate_front(f, &b);
   for (int l = 0; !e && l < f->layers; l++) {
     e = allocate_arrays(f, l, ld, training, &b->layer[l]);
     if (!e) e = make_lists(&f->layer[l], training, &b->layer[l]);
@@ -116,8 +124,7 @@ tt_err tt_cpu_front_slot_create(const tt_front *f, const tt_cpu_front *front, in
                                 int64_t ld, tt_cpu_front **out)
 {
   tt_cpu_front *b = NULL;
-  tt_err e = TT_ALLOC(b, 1);
-  if (!e) b->layers = front->layers;
+  tt_err e = allocate_front(f, &b);
   for (int l = first; !e && l < end; l++) {
     tt_cpu_front_layer *layer = &b->layer[l];
     layer->by_output = front->layer[l].by_output;

@@ -21,6 +21,7 @@ tt_err tt_front_slopes_create(const tt_front *f, tt_front_slopes *out)
   for (int l = 0; l < f->layers; l++) numbers += numbers_of(&f->layer[l]);
   if (!numbers) return TT_OK;
   TT_TRY(TT_ALLOC(out->scratch, numbers));
+  TT_TRY(TT_ALLOC(out->layer, f->layers));
   double *place = out->scratch;
   for (int l = 0; l < f->layers; place += numbers_of(&f->layer[l++])) {
     int64_t values = tt_front_values(&f->layer[l]);
@@ -30,7 +31,7 @@ tt_err tt_front_slopes_create(const tt_front *f, tt_front_slopes *out)
   return TT_OK;
 }
 
-void tt_front_slopes_free(tt_front_slopes *s) { tt_free(s->scratch); }
+void tt_front_slopes_free(tt_front_slopes *s) { tt_free_all(&s->scratch, &s->layer); }
 
 /* Convolutions and pools */
 

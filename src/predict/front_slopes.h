@@ -12,9 +12,9 @@ typedef struct tt_front_layer_slopes {
 } tt_front_layer_slopes;
 
 typedef struct tt_front_slopes {
-  const tt_front *front; /* borrowed; without layers nothing is allocated */
-  double *scratch;       /* of all layers */
-  tt_front_layer_slopes layer[TT_MAX_FRONT];
+  const tt_front *front;        /* borrowed; without layers nothing is allocated */
+  double *scratch;              /* of all layers */
+  tt_front_layer_slopes *layer; /* [layers] */
 } tt_front_slopes;
 
 /* Owner: the caller, tt_front_slopes_free (accepts a zeroed one). Errors: MEM. */

@@ -248,7 +248,7 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
   tt_mem_sum state = tt_state_size(slice.count, tt_cohort_state_shape(c), NULL, stored);
   tt_mem_sum snapshots = snapshot_bytes(c, slice, stored), model = model_bytes(c, slice, stored);
   state.memory += 8 * slice.count; /* and the checksum of a member */
-  p->members += (double)c->members * (double)sizeof(tt_member);
+  p->members += (double)sizeof *c + (double)c->members * (double)sizeof(tt_member);
   p->files += (double)state.memory;
   p->stored += (double)(state.file + snapshots.file + model.file);
   end->snapshots += (double)snapshots.memory;

@@ -47,7 +47,7 @@ static tt_device_need need_of(const problem *p, way variant, tt_slice slice, int
 }
 
 /* Bytes of structs and of lists with an element for a member or a row set. */
-enum { FEW_BYTES = 32768 };
+enum { FEW_BYTES = 12288 };
 
 static void planned_bytes_are_allocated(setting v, way variant, int streamed)
 {

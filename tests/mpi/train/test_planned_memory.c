@@ -99,9 +99,9 @@ static tt_memory_plan plan_of_job(void)
  * `program`: at the end of a job, when less is held unless the job is small. The outputs of the plan
  * are those of the rank that needs most. */
 #ifdef TT_CUDA_DOUBLE
-enum { SMALL_BYTES = 262144 + (1 << 20) };
+enum { SMALL_BYTES = 131072 + (1 << 20) };
 #else
-enum { SMALL_BYTES = 262144 };
+enum { SMALL_BYTES = 131072 };
 #endif
 
 static void host_memory_is_planned(size_t i, const tt_memory_plan *plan, int64_t taken)
