@@ -124,7 +124,7 @@ static __global__ void normalize_batch_backward(tt_front_layer_args a)
     }
 }
 
-/* The running moments do not depend on the batch: only the factor is left. */
+/* Running moments do not depend on the batch, so that dL/dx is dL/dy times a factor. */
 static __global__ void normalize_by_running_backward(tt_front_layer_args a)
 {
   tt_front_block b = tt_front_block_of(a);
@@ -141,14 +141,15 @@ static __global__ void normalize_by_running_backward(tt_front_layer_args a)
     }
 }
 
-/* Mean and 1 / standard deviation of a value in row r of the channel, of a norm. */
-static __device__ const float *moments_of_row(const tt_front_layer_args &a, const tt_front_block &b,
-                                              int32_t r)
+/* Moments of a norm for the channel in row 0, and the distance to those of the next row. */
+static __device__ const float *moments_of_rows(const tt_front_layer_args &a,
+                                               const tt_front_block &b, int32_t *step)
 {
   const tt_front_layer &l = a.layer;
+  *step = 0;
   if (l.kind == TT_FRONT_batch_norm) return moments_of(a, b);
-  int32_t group = b.part / (l.channels / l.groups);
-  return a.moments + 2 * ((b.member * a.rows + r) * l.groups + group);
+  *step = 2 * l.groups;
+  return a.moments + 2 * (b.member * a.rows * l.groups + b.part / (l.channels / l.groups));
 }
 
 static __global__ void channel_gradient(tt_front_layer_args a)
@@ -158,7 +159,8 @@ static __global__ void channel_gradient(tt_front_layer_args a)
   const tt_front_layer &l = a.layer;
   if (!b.active) return;
   int32_t c = b.part, places = tt_front_places(l);
-  int norm = l.kind != TT_FRONT_conv;
+  int32_t step = 0;
+  const float *moments = l.kind == TT_FRONT_conv ? NULL : moments_of_rows(a, b, &step);
   tt_front_share s = tt_front_share_of(places);
   float sum = 0.0f, along = 0.0f;
   for (int32_t p = s.position; p < places; p += s.places_step)
@@ -166,20 +168,20 @@ static __global__ void channel_gradient(tt_front_layer_args a)
       int32_t index = place_of(l, r, c, p);
       float d = a.d[b.member * a.d_step + index];
       sum += d;
-      if (!norm) continue;
-      const float *moments = moments_of_row(a, b, r);
+      if (!moments) continue;
+      const float *m = moments + r * step;
       float x = a.x[b.member * a.x_step + index];
-      along = tt_fma(d, tt_layer_norm_normalized(x, moments[MEAN], moments[INVERSE_STD]), along);
+      along = tt_fma(d, tt_layer_norm_normalized(x, m[MEAN], m[INVERSE_STD]), along);
     }
   sum = tt_block_sum(sum, sums);
   along = tt_block_sum(along, sums);
   if (threadIdx.x) return;
   float *gradient = a.gradient + b.member * a.w_step + c;
   gradient[l.bias] = sum;
-  if (norm) gradient[l.weight] = along;
+  if (moments) gradient[l.weight] = along;
   if (l.running < 0) return;
-  gradient[l.running] = moments_of(a, b)[MEAN_CHANGE];
-  gradient[l.running + l.channels] = moments_of(a, b)[VARIANCE_CHANGE];
+  gradient[l.running] = moments[MEAN_CHANGE];
+  gradient[l.running + l.channels] = moments[VARIANCE_CHANGE];
 }
 
 static tt_err launch_channels(void (*kernel)(tt_front_layer_args), const tt_front_layer_args &a,

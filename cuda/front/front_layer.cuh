@@ -67,16 +67,15 @@ __device__ __forceinline__ int32_t tt_front_places(const tt_front_layer &l)
 __device__ __forceinline__ void tt_front_finish_forward(const tt_front_layer_args &a,
                                                         int64_t member, int32_t index, float z)
 {
-  int64_t cell = member * a.step + index;
   float add = a.add ? a.add[member * a.add_step + index] : 0.0f;
   if (a.add && a.layer.activates_sum) z += add;
   float y = z;
   if (a.activation != TT_ACT_identity) {
     y = tt_act(a.activation, z);
-    if (a.slope) a.slope[cell] = tt_act_grad(a.activation, z, y);
+    if (a.slope) a.slope[member * a.step + index] = tt_act_grad(a.activation, z, y);
   }
   if (a.add && !a.layer.activates_sum) y += add;
-  a.result[cell] = y;
+  a.result[member * a.step + index] = y;
 }
 
 /* dL/dy of the layer before, without its residual part, -> dL/dz. */
