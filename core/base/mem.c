@@ -31,12 +31,13 @@ static _Atomic int64_t file_block_count; /* 0: tt_free need not look at the list
 static pthread_mutex_t file_lock = PTHREAD_MUTEX_INITIALIZER;
 static char store[PATH_MAX]; /* directory of such files; "" = none */
 
-/* Of this thread (tt_mem_count_begin). */
+/* What this thread has counted since tt_mem_count_begin; counts 0: it does not count. */
 static _Thread_local struct {
   int counts, stored;
   tt_mem_sum sum;
 } counter;
-static void *const counted_block = (void *)(uintptr_t)ALIGN; /* a page that is never mapped */
+/* The pointer to a block that is only counted: an address that no real block has. */
+static void *const counted_block = (void *)(uintptr_t)ALIGN;
 
 /* Bytes in whole cache lines, at least one. */
 static size_t pad(size_t bytes) { return bytes ? (bytes + ALIGN - 1) / ALIGN * ALIGN : ALIGN; }

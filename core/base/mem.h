@@ -18,10 +18,11 @@ tt_err tt_alloc_bytes(void *out, int64_t count, size_t size, const char *what);
 /* Bytes that such a block takes: whole cache lines. */
 int64_t tt_alloc_size(int64_t count, size_t size);
 
-/* How much memory a function would take: from tt_mem_count_begin to tt_mem_count_end this thread
- * adds up what it allocates. Blocks of TT_ALLOC are there as usual, for structs and lists that the
- * function fills; those of TT_ALLOC_VALUES and TT_ALLOC_STORED, for values, are only counted: their
- * pointers are not NULL, must not be used, and may be freed.
+/* To learn how much memory a function takes, call it between tt_mem_count_begin and
+ * tt_mem_count_end: this thread then adds up what it allocates. TT_ALLOC allocates as usual, for
+ * structs and lists that the function fills. TT_ALLOC_VALUES and TT_ALLOC_STORED, for arrays of
+ * values, only count: the pointer that they set is not NULL, must not be read or written, and may
+ * be freed.
  *   stored  1: as if tt_mem_store_in had been given a directory; 0: there are no files */
 typedef struct tt_mem_sum {
   int64_t memory, file; /* bytes */
@@ -30,7 +31,8 @@ void tt_mem_count_begin(int stored);
 tt_mem_sum tt_mem_count_end(void);
 int tt_mem_counts(void); /* 1 between the two calls */
 
-/* If this thread counts: count a block and return 1. The second function: what is counted. */
+/* If this thread counts, count a block and return 1; else 0. The second function returns the bytes
+ * of such a block. */
 int tt_mem_only_counted(void *out, int64_t count, size_t size, int may_be_stored);
 tt_mem_sum tt_stored_size(int64_t count, size_t size, int stored);
 

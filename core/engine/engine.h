@@ -96,7 +96,8 @@ typedef struct tt_engine_ops {
   tt_err (*load)(tt_engine *e, tt_slice which, const tt_state *src);
   tt_err (*info)(const tt_engine *e, tt_engine_info *out);
   /* host_bytes: host memory that an engine of the members `slice` holds after set_data, with a data
-   * set of `rows` rows, and after the first step of a member with this share; NULL: of train.
+   * set of `rows` rows, and after its first step.
+   *   share  NULL: the engine trains by `train`; else it computes this share of each member
    * predict_bytes: further host memory during predict, for the `columns`
    * (tt_trained_ensemble_columns). NULL: negligible. */
   int64_t (*host_bytes)(const tt_cohort *cohort, tt_slice slice, int64_t rows,

@@ -42,11 +42,11 @@ TT_HD float tt_layer_norm_delta(float g, float mean, float along, float normaliz
   return inverse_std * tt_fma(-along, normalized, g - mean);
 }
 
-/* Share of the newest values in the running mean and variance of batch normalization. */
+/* Weight of a batch in the running mean and variance of batch normalization, when it comes. */
 #define TT_BATCH_NORM_MOMENTUM 0.1f
 
-/* Parts follow one another, as micro-batches do in PyTorch: running = 0.9 running + 0.1 (that of
- * the part). So part `part` of `parts` has this share of the running values after the step. */
+/* Parts follow one another, as micro-batches do in PyTorch: running = 0.9 running + 0.1 (mean or
+ * variance of the part). The weight of part number `part` of `parts` after the last one. */
 TT_HD float tt_batch_norm_share(int64_t part, int64_t parts)
 {
   float share = TT_BATCH_NORM_MOMENTUM;

@@ -20,9 +20,9 @@ enum {
   TT_FRONT_MOST = 1 << 24 /* largest number in a row; most values of a layer, and reads of them */
 };
 
-/* Options of a row, after its numbers: "stride 2", "activation relu", "project". name, what follows
- * it, default (pad: -1, of a conv the size stays the same with stride 1 and an odd size, of a pool
- * 0; activation: -1, that of the network) */
+/* Options of a row. They follow its numbers: "stride 2", "activation relu", "project". name; what
+ * follows the name; value without the option. pad -1: in a conv, the padding that keeps the size at
+ * stride 1 and an odd SIZE; in a pool 0. activation -1: that of the network. */
 #define TT_FRONT_OPTIONS(X)                                                                        \
   X(stride, number, 1)                                                                             \
   X(pad, number, -1)                                                                               \
@@ -88,12 +88,13 @@ typedef struct tt_front_layer {
   int32_t groups;                                  /* of conv and group_norm */
   int64_t weight, bias; /* offsets in P: of conv; gain and shift of a norm; -1: none */
   int64_t running;      /* of batch_norm: running mean[channels], then variance[channels]; -1 */
-  int32_t from; /* layer whose result is the input; -1: the inputs. The layer before, but for
-                           the first layer of a projection */
+  int32_t from; /* this layer reads the result of layer `from`; -1: the inputs of the network.
+                           It is the layer before, except for the first layer of a projection */
   int32_t skip; /* the result of layer `skip` is added to that of this layer; -1: the inputs; -2:
                    nothing is added */
   int8_t activates_sum; /* 1: the activation comes after the addition; 0: before it */
-  int8_t projects;      /* 1: belongs to the projection of a residual, which is behind its rows */
+  int8_t projects; /* 1: a layer of the projection of a residual. These layers follow the layers
+                           of the rows of the residual */
 } tt_front_layer;
 enum { TT_FRONT_NO_SKIP = -2, TT_FRONT_SKIP_INPUTS = -1 };
 
@@ -142,8 +143,8 @@ int64_t tt_front_weights(const tt_front_layer *l);
 int64_t tt_front_running(const tt_front_layer *l); /* running values: 0, or 2 for each channel */
 int64_t tt_front_all_running(const tt_front *f);
 
-/* Whether the layers from `layer` on read, of the layers before them, only the result of the last
- * one: no residual begins before and ends behind. */
+/* Whether the front may be cut before `layer`: the layers from there on use only one result of the
+ * layers before, that of layer - 1. So no residual begins before the cut and ends after it. */
 int tt_front_can_cut(const tt_front *f, int layer);
 
 /* Multiplications of a layer for one row of data. */

@@ -81,8 +81,9 @@ int64_t tt_model_trained_params(const tt_model *m);
 float tt_model_rate(const tt_model *m, int l);
 int tt_model_frozen(const tt_model *m);
 
-/* Parameters [p, ...) up to `end`, at least one, that all are running values of a batch_norm, or
- * that all are not. The gradient has, for running values, what is to be added to them. */
+/* The parameters from p on, up to `end`, that are of one kind: running values of a batch_norm
+ * (*running 1) or others (0). At least one. In a gradient, the place of a running value has what is
+ * to be added to it. */
 tt_slice tt_model_same_use(const tt_model *m, int64_t p, int64_t end, int *running);
 
 /* Parameters [p, ...) up to `end` that have the same factor *rate as parameter p, at least one. It

@@ -153,7 +153,7 @@ static void normalize_channels(const tt_cpu_front_pass *p, int l, const float *x
   }
 }
 
-/* With running moments, which do not depend on the batch, only the factor is left. */
+/* Running moments do not depend on the batch, so that dL/dx is dL/dy times a factor. */
 static void normalize_channels_back(const tt_cpu_front_pass *p, int l, const float *d, float *dst)
 {
   const tt_front_layer *layer = &p->front->layer[l];
@@ -341,7 +341,8 @@ static void collect_deltas(const tt_cpu_front_pass *p, int l, float *dst)
   }
 }
 
-/* dL/dy of layer l if no layer reads it, but a sum adds it. */
+/* dL/dy of layer l, the last row of a residual with a projection. No layer reads its result; it is
+ * only added to that of the projection. */
 static void take_sum_delta(const tt_cpu_front_pass *p, int l)
 {
   const tt_front *f = p->front;

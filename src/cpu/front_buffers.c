@@ -96,7 +96,7 @@ static tt_err allocate_arrays(const tt_front *f, int number, int64_t ld, int tra
   return norm ? allocate_norm(l, ld, b) : TT_OK;
 }
 
-/* Without arrays. */
+/* Buffers that have no arrays yet. */
 static tt_err allocate_front(const tt_front *f, tt_cpu_front **out)
 {
   size_t bytes = sizeof **out + (size_t)f->layers * sizeof(tt_cpu_front_layer);

@@ -35,9 +35,9 @@ tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *
  * Errors: MEM. */
 tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, tt_wave_plan *wave,
                       tt_memory_plan *most);
-/* From which memory the ranks of a team send, as tt_resources_exchange_on_device decides for a run.
- * But for run.exchange: auto a run asks the MPI library; a plan knows only whether the library may
- * take GPU memory: then the result is auto. */
+/* Whether the ranks of a team send memory of the host or of their GPUs; the rule is
+ * tt_resources_exchange_on_device, as for a run. With run.exchange: auto a run asks the MPI library
+ * whether it takes GPU memory. A plan cannot ask: it returns auto if the library may take it. */
 tt_exchange tt_plan_exchange(const tt_job_plan *p);
 /* The GPU memory of a rank of the first team for what it exchanges of a cohort, at most; 0 if it
  * has no team, or none on GPUs, or exchanges host memory. */

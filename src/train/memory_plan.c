@@ -164,7 +164,7 @@ static tt_pipeline_place place_of(const tt_memory_job *job, const tt_cohort *c,
   return tt_pipeline_place_of(&c->model, grid_of(job, c, place), c->parts, place->rank);
 }
 
-/* What a rank computes of a member that its team trains. `p` must outlive it. */
+/* The part of the work that a rank of a team has for each member. The result points into `p`. */
 static tt_engine_share share_of(const tt_memory_job *job, const tt_cohort *c,
                                 const tt_team_place *place, const tt_pipeline_place *p)
 {
@@ -200,7 +200,7 @@ static double device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slic
   return has_engine(c, slice, place) ? (double)device_need(job, c, slice, place).device : 0.0;
 }
 
-/* Bytes of host memory of the engine of some members. */
+/* Host memory, in bytes, of the engine that trains the members `slice`. */
 static double engine_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                            const tt_team_place *place)
 {
@@ -247,7 +247,7 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
   int stored = wave->stored;
   tt_mem_sum state = tt_state_size(slice.count, tt_cohort_state_shape(c), NULL, stored);
   tt_mem_sum snapshots = snapshot_bytes(c, slice, stored), model = model_bytes(c, slice, stored);
-  state.memory += 8 * slice.count; /* and the checksum of a member */
+  state.memory += 8 * slice.count; /* a checksum for each member */
   p->members += (double)sizeof *c + (double)c->members * (double)sizeof(tt_member);
   p->files += (double)state.memory;
   p->stored += (double)(state.file + snapshots.file + model.file);

@@ -7,8 +7,9 @@
 
 enum { RESIDUAL_INPUTS = 16 };
 
-/* 23 convolutions: one, then 5 residuals of two each and 5 of two with group_norm, one with a
- * projection; a dropout; batch_norms; a pool. */
+/* A convolution; 5 residuals of two convolutions; a dropout; 5 residuals of two convolutions with
+ * group_norm; a batch_norm; a residual of a convolution with batch_norm and a projection; a pool.
+ */
 static inline tt_front residual_front(tt_activation activation)
 {
   static const int64_t size[] = {1, RESIDUAL_INPUTS};

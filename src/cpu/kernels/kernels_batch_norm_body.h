@@ -2,7 +2,7 @@
  *
  * Sums over rows and positions are in double, in 16 lanes of rows, which are added in order. */
 
-/* Loop over 16 rows, one per lane; a loop that is unrolled is not vectorized. */
+/* Loop over 16 rows, one per lane. gcc does not vectorize a loop that it has unrolled. */
 #define EACH_LANE _Pragma("GCC unroll 1") for (int l = 0; l < TT_LANES; l++)
 
 static double add_lanes(const double *lane)

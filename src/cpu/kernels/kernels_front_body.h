@@ -41,8 +41,9 @@ INLINE void convolve_outputs(const int O, const int V, const tt_convolution *c, 
                   y + o * c->positions * ld, ld);
 }
 
-/* All output channels and positions. Weights that do not fit the cache are read once: then all
- * positions of a few channels come one after the other, else all channels of a position. */
+/* All output channels and positions. If the weights fit the cache, position by position with all
+ * channels; else a few channels at a time with all positions, so that each weight is read from
+ * memory once. */
 INLINE void convolve_panel(const int V, const tt_convolution *c, const float *a, const float *bias,
                            const float *x, float *y, int64_t ld)
 {
@@ -109,8 +110,8 @@ INLINE int32_t end_of_pairs(const tt_convolution *c, int64_t tap, int32_t begin,
   return begin;
 }
 
-/* A kernel position has an array of sums while the positions of d pass in blocks: those of a block
- * and what it reads of x stay in the L1 cache for all positions of the kernel. */
+/* The positions of d come in blocks. A block, and what it reads of x, stays in the L1 cache while
+ * each position of the kernel uses it. Between blocks, the sums of that position are in memory. */
 enum { SUMS_TAPS = 9, SUMS_BLOCK = 8 /* positions */ };
 
 /* O output channels x I channels of kernel positions [tap, tap + taps): sums over their pairs and
@@ -188,7 +189,7 @@ static void convolve_gradient(const tt_convolution *c, const float *d, const flo
   }
 }
 
-/* Loop over 16 rows, one per lane; a loop that is unrolled is not vectorized. */
+/* Loop over 16 rows, one per lane. gcc does not vectorize a loop that it has unrolled. */
 #define EACH_LANE _Pragma("GCC unroll 1") for (int l = 0; l < TT_LANES; l++)
 
 /* Results of a window for 16 rows. */
