@@ -85,6 +85,9 @@ tt_err tt_ckpt_end(tt_ckpt_writing **w, int64_t keep); /* waits for the thread; 
 int tt_ckpt_is_written_local(const tt_ckpt_writing *w);
 void tt_ckpt_wait_local(tt_ckpt_writing *w);
 
+/* Bytes of the buffers in which values of the shards are written and read back, at most. Local. */
+int64_t tt_ckpt_buffer_bytes_local(int64_t shards);
+
 /* Seconds from begin to the end of the thread of this rank, which must have ended. Local. */
 double tt_ckpt_seconds_local(const tt_ckpt_writing *w);
 

@@ -105,6 +105,11 @@ static void write_fields(tt_h5_file *file, int64_t shards, const tt_ckpt_shard *
   }
 }
 
+int64_t tt_ckpt_buffer_bytes_local(int64_t shards)
+{
+  return shards > 1 ? TT_H5_JOINED_BYTES : TT_H5_VERIFIED_BYTES;
+}
+
 void tt_ckpt_remove_old_local(const char *directory, int64_t generation, int64_t keep)
 {
   char path[TT_PATH_MAX];

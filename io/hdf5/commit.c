@@ -11,9 +11,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* Bytes read back at a time. */
-enum { VERIFY_BYTES = 1 << 18 };
-
 static int64_t row_bytes(const tt_h5_written_block *b)
 {
   return tt_h5_product(1, b->ndims, b->count) * tt_h5_type_bytes(b->type);
@@ -22,7 +19,7 @@ static int64_t row_bytes(const tt_h5_written_block *b)
 /* Rows that are read back at a time. */
 static int64_t rows_of_piece(const tt_h5_written_block *b)
 {
-  int64_t row = row_bytes(b), per = row < VERIFY_BYTES ? VERIFY_BYTES / row : 1;
+  int64_t row = row_bytes(b), per = row < TT_H5_VERIFIED_BYTES ? TT_H5_VERIFIED_BYTES / row : 1;
   return per < b->count[0] ? per : b->count[0];
 }
 

@@ -76,8 +76,13 @@ typedef struct tt_h5_part {
   const void *data;
 } tt_h5_part;
 
+enum {
+  TT_H5_JOINED_BYTES = 1 << 20,  /* copied together for one write by tt_h5_write_parts, at most */
+  TT_H5_VERIFIED_BYTES = 1 << 18 /* of a written file that are read back at a time */
+};
+
 /* Write parts of an existing dataset of this type: parts and part [parts], in ascending order, are
- * own. Parts that follow each other are written together. */
+ * own. Small parts that follow each other are copied and written together. */
 tt_err tt_h5_write_parts(tt_h5_file *f, const char *path, tt_h5_type type, int64_t parts,
                          const tt_h5_part *part);
 

@@ -363,15 +363,12 @@ tt_err tt_h5_write_from_root(tt_h5_file *f, const char *path, tt_h5_type type, i
 
 /* Parts of one rank in a dataset. */
 
-/* Bytes that are copied together for one write. */
-enum { JOINED_BYTES = 16 << 20 };
-
 /* A position in a list of parts. */
 typedef struct part_cursor {
   const tt_h5_part *part;
-  int64_t parts, i, done; /* part i, of which `done` values are written */
-  int64_t most;           /* values of a run, at most */
-  size_t bytes;           /* of a value */
+  int64_t parts, i; /* part i is next */
+  int64_t most;     /* values that are copied together, at most */
+  size_t bytes;     /* of a value */
 } part_cursor;
 
 /* The next values that follow each other in the dataset: of a large part, or of the only one, where
@@ -379,20 +376,17 @@ typedef struct part_cursor {
 static tt_h5_part next_run(part_cursor *c, char *buffer)
 {
   tt_h5_part run = {0, 0, buffer};
-  for (; c->i < c->parts; c->i++, c->done = 0) {
+  for (; c->i < c->parts; c->i++) {
     const tt_h5_part *p = &c->part[c->i];
-    int64_t left = p->count - c->done;
-    const char *src = (const char *)p->data + (size_t)c->done * c->bytes;
-    if (left == 0) continue;
-    if (run.count == 0) run.first = p->first + c->done;
-    if (run.count == 0 && (left >= c->most || c->parts == 1)) {
-      int64_t count = left < c->most ? left : c->most;
-      c->done += count;
-      return (tt_h5_part){run.first, count, src};
+    if (p->count == 0) continue;
+    if (run.count == 0) run.first = p->first;
+    if (run.count == 0 && (p->count >= c->most || c->parts == 1)) {
+      c->i++;
+      return (tt_h5_part){p->first, p->count, p->data};
     }
-    if (p->first + c->done != run.first + run.count || left > c->most - run.count) break;
-    memcpy(buffer + (size_t)run.count * c->bytes, src, (size_t)left * c->bytes);
-    run.count += left;
+    if (p->first != run.first + run.count || p->count > c->most - run.count) break;
+    memcpy(buffer + (size_t)run.count * c->bytes, p->data, (size_t)p->count * c->bytes);
+    run.count += p->count;
   }
   return run;
 }
@@ -436,7 +430,7 @@ tt_err tt_h5_write_parts(tt_h5_file *f, const char *path, tt_h5_type type, int64
 {
   part_cursor c = {.part = part, .parts = parts, .bytes = (size_t)tt_h5_type_bytes(type)};
   if (f->error) return f->error;
-  c.most = JOINED_BYTES / (int64_t)c.bytes;
+  c.most = TT_H5_JOINED_BYTES / (int64_t)c.bytes;
   if (f->dry) return TT_OK;
   if (f->deferred) return tt_h5_vote(f, record_parts_local(f, path, &c));
   return join_parts(f, path, &c);

@@ -3,6 +3,7 @@
 
 #include "core/base/mem.h"
 #include "core/model/load_balance.h"
+#include "io/checkpoint/checkpoint.h"
 #include "src/score/score.h"
 #include "src/train/shard/ensemble_early_stopping.h"
 #include "src/train/shard/team_training.h"
@@ -14,8 +15,6 @@
 /* Measured: resident memory of `tutti train` with the smallest job (docs/training.md, Memory), with
  * MPI, and of one process without it. */
 static const double program_bytes = 28.0 * 1048576.0, program_bytes_alone = 18.0 * 1048576.0;
-/* Largest buffer for the comparison of a written file; a smaller dataset is compared at once. */
-static const double verify_bytes = 262144.0;
 
 static double fraction_of(double part, int64_t rows) { return floor(part * (double)rows); }
 
@@ -50,6 +49,17 @@ static double row_bytes(const tt_memory_job *job)
       (*job->cfg->data_weights ? 1.0 : 0.0) +
       (job->cfg->data_sigma && *job->cfg->data_sigma ? (double)job->shape->targets : 0.0);
   return 4.0 * values * stored_rows(job->cfg) + 1.0 + (double)job->cfg->selections;
+}
+
+/* Description of the columns, of which the data set and each model have one: the name and the units
+ * of each column, numbers of the scaler, ranges, and inputs of the networks. */
+static double description_bytes(const tt_memory_job *job)
+{
+  enum { DOUBLES = 7 /* mean, scale, lambda, fill, lowest, highest; first of the inputs */ };
+  const tt_data_shape *shape = job->shape;
+  double texts = 2.0 * (double)(tt_alloc_size(1, sizeof(char)) + (int64_t)sizeof(char *));
+  double input = DOUBLES * sizeof(double) + sizeof(tt_net_input);
+  return texts * (double)(shape->inputs + shape->targets) + input * (double)shape->net_inputs;
 }
 
 /* A row while it is read: as double and as normalized float. */
@@ -254,7 +264,7 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
   end->snapshots += (double)snapshots.memory;
   end->field += (double)(slice.count * tt_state_largest_field_bytes(tt_cohort_state_shape(c)));
   if (is_expanded(c)) end->freed += (double)state.memory;
-  end->models += (double)model.memory;
+  end->models += (double)model.memory + description_bytes(job);
   take_larger(result_bytes(c, slice, stored), end, p);
   end->scores = (c->joined ? end->scores : 0.0) + score_bytes(job, c, ranks);
   end->largest = fmax(end->largest, end->scores);
@@ -374,7 +384,7 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
   engines += validation.most_host;
   if (job->gpu) p->device += validation.most_device;
   p->members += engines;
-  p->files += fmin(verify_bytes, end.field);
+  p->files += fmin((double)tt_ckpt_buffer_bytes_local(job->cohorts->count), end.field);
   double written = end.models + end.largest - end.freed; /* after the copies of snapshots */
   p->outputs = fmax(0.0, end.snapshots + fmax(0.0, written) - engines);
 }
@@ -389,7 +399,7 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const 
   tt_err e = slices_of_rank(job, ranks, rank, &place, &slice);
   if (!e) add_all(job, slice, ranks, &place, wave, &p);
   tt_free(slice);
-  p.data = rows * row_bytes(job);
+  p.data = rows * row_bytes(job) + description_bytes(job);
   p.reading = rows * read_bytes(job) / (double)ranks;
   p.reading += 40.0 * rows;        /* keys of the rows, and where rank 0 looks for equal ones */
   if (stored_rows(job->cfg) > 1.0) /* the inputs before and after they are repeated for the folds */

@@ -291,25 +291,29 @@ TT_TEST (a_fence_stops_the_commit) {
   tt_owner_end_local(scratch);
 }
 
-/* The values of a rank in one part and in parts that follow each other, with a gap before the last.
+/* The values of a rank in one part, and in small parts and a large one, with a gap before the last.
  */
 TT_TEST (parts_make_the_dataset) {
-  enum { N = 7 };
+  enum { LARGE = TT_H5_JOINED_BYTES / 4, N = LARGE + 7 };
   char path[2 * SCRATCH_ROOM];
   tt_h5_file *f = NULL;
   tt_h5_reader *r = NULL;
   const int64_t ranks = tt_comm_ranks(comm), first = tt_comm_rank(comm) * N, values = ranks * N;
-  int32_t mine[N], *all = NULL;
+  int32_t *mine = NULL, *all = NULL;
+  TT_CHECK_OK(TT_ALLOC(mine, N));
   const tt_h5_part one = {first, N, mine};
-  const tt_h5_part some[] = {
-      {first, 2, mine}, {first + 2, 0, NULL}, {first + 2, 3, mine + 2}, {first + 6, 1, mine + 6}};
+  const tt_h5_part some[] = {{first, 2, mine},
+                             {first + 2, 0, NULL},
+                             {first + 2, 3, mine + 2},
+                             {first + 5, LARGE, mine + 5},
+                             {first + N - 1, 1, mine + N - 1}};
   for (int i = 0; i < N; i++) mine[i] = (int32_t)value_at(first + i);
   file_in("parts.h5", path);
   TT_CHECK_OK(tt_h5_create(comm, path, 0, &f));
   TT_CHECK_OK(tt_h5_create_dataset(f, "one", TT_H5_I32, 1, &values));
   TT_CHECK_OK(tt_h5_create_dataset(f, "some", TT_H5_I32, 1, &values));
   TT_CHECK_OK(tt_h5_write_parts(f, "one", TT_H5_I32, 1, &one));
-  TT_CHECK_OK(tt_h5_write_parts(f, "some", TT_H5_I32, 4, some));
+  TT_CHECK_OK(tt_h5_write_parts(f, "some", TT_H5_I32, 5, some));
   TT_CHECK_OK(tt_h5_commit(&f));
   TT_CHECK_OK(TT_ALLOC(all, values));
   TT_CHECK_OK(tt_h5_open_local(path, &r));
@@ -317,9 +321,10 @@ TT_TEST (parts_make_the_dataset) {
   for (int64_t i = 0; i < values; i++) TT_CHECK(all[i], ==, value_at(i));
   TT_CHECK_OK(tt_h5_read_rows_local(r, "some", TT_H5_I32, 0, values, all));
   for (int64_t i = 0; i < values; i++)
-    if (i % N != 5) TT_CHECK(all[i], ==, value_at(i));
+    if (i % N != N - 2) TT_CHECK(all[i], ==, value_at(i));
   tt_h5_close_local(&r);
   tt_free(all);
+  tt_free(mine);
   tt_barrier(comm);
 }
 

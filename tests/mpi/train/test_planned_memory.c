@@ -22,10 +22,10 @@ enum { JOBS = 3 };
 #else
 #define ENGINE tt_engine_cpu
 #define WIDTH "400"
-enum { JOBS = 6 };
+enum { JOBS = 7 };
 #endif
 
-enum { ROWS = 400, INPUTS = 8, TARGETS = 2 };
+enum { ROWS = 400, INPUTS = 432, TARGETS = 2 };
 
 /* Jobs that differ in what they need most memory for. */
 static const char *const jobs[] = {
@@ -48,6 +48,12 @@ static const char *const jobs[] = {
     "model: {hidden: [300, 300]}\n" /* snapshots */
     "train: {epochs: 4, batch_size: 60, method: snapshot, snapshots: 4}\n"
     "ensembles: [{name: a, members: 6}]\n",
+    "model:\n" /* a residual network */
+    "  image: [3, 12, 12]\n"
+    "  front: [conv 64 3, batch_norm, basic 64 times 2, basic 128 stride 2, global_mean]\n"
+    "  hidden: []\n"
+    "train: {epochs: 1, batch_size: 120}\n"
+    "ensembles: [{name: a, members: 2}]\n",
 };
 
 static void name_of(const char *name, char path[2 * SCRATCH_ROOM])
@@ -58,8 +64,12 @@ static void name_of(const char *name, char path[2 * SCRATCH_ROOM])
 static void write_files(const char *text)
 {
   char path[2 * SCRATCH_ROOM], all[2048], *none[INPUTS] = {""};
-  char *in[INPUTS] = {"a", "b", "c", "d", "e", "f", "g", "h"}, *out[TARGETS] = {"u", "v"};
-  for (int i = 0; i < INPUTS; i++) none[i] = "";
+  char *in[INPUTS], *out[TARGETS] = {"u", "v"};
+  static char names[INPUTS][8];
+  for (int i = 0; i < INPUTS; i++) {
+    snprintf(names[i], sizeof names[i], "x%d", i);
+    in[i] = names[i], none[i] = "";
+  }
   tt_columns input = {INPUTS, in, none, 1, NULL}, target = {TARGETS, out, none, 1, NULL};
   static double x[ROWS * INPUTS], y[ROWS * TARGETS];
   for (int i = 0; i < ROWS * INPUTS; i++) x[i] = (double)(i * 7 % 11 + i % 5);
