@@ -209,8 +209,8 @@ static tt_err read_job(tt_config_reader *r, const char *text, int64_t bytes, int
   return tt_config_error_result(r);
 }
 
-tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const char *const *set,
-                       int nset, tt_config **out)
+static tt_err parse(const char *file, const char *text, int64_t bytes, const char *const *set,
+                    int nset, int without_data, tt_config **out)
 {
   tt_config_reader *r = NULL;
   tt_config *cfg = NULL;
@@ -220,6 +220,7 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
     r->file = file;
     r->set = set;
     r->cfg = cfg;
+    r->without_data = without_data;
     e = read_job(r, text, bytes, nset);
     tt_free_all(&r->element, &r->networks, &r->own, &r->own_section, &r->swept);
   }
@@ -229,6 +230,18 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
   else
     *out = cfg;
   return e;
+}
+
+tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const char *const *set,
+                       int nset, tt_config **out)
+{
+  return parse(file, text, bytes, set, nset, 0, out);
+}
+
+tt_err tt_config_parse_without_data(const char *file, const char *text, int64_t bytes,
+                                    const char *const *set, int nset, tt_config **out)
+{
+  return parse(file, text, bytes, set, nset, 1, out);
 }
 
 /* Up to TT_MAX_JOB_FILE_BYTES + 1 bytes: one more than allowed, to detect a longer file. */

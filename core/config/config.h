@@ -137,6 +137,9 @@ tt_err tt_config_pool_is_data(const tt_config *cfg, int *same);
  * "N errors; nothing was run"), MEM. */
 tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const char *const *set,
                        int nset, tt_config **out);
+/* The same for members that get their rows from a program: data.file may be missing. */
+tt_err tt_config_parse_without_data(const char *file, const char *text, int64_t bytes,
+                                    const char *const *set, int nset, tt_config **out);
 void tt_config_destroy(tt_config **cfg);
 
 /* Read and parse a job file. Local. Errors: NOINPUT, CONFIG, MEM. */

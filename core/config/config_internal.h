@@ -176,7 +176,8 @@ void tt_printable(const char *text, char out[TT_PRINTABLE_SIZE]);
 struct tt_config_reader {
   const char *file;
   const char *const *set;
-  int now; /* 0 while the file is read, n during the n-th --set */
+  int now;          /* 0 while the file is read, n during the n-th --set */
+  int without_data; /* 1: data.file may be missing */
   tt_config *cfg;
   tt_source_location job[TT_OPTION_COUNT]; /* location of each option */
   tt_source_location

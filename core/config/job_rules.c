@@ -22,6 +22,7 @@ static void check_required(tt_config_reader *r)
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
     const tt_option *o = &tt_option_table[i];
     if (i == 0 || strcmp(o->section, tt_option_table[i - 1].section) != 0) section = &r->section[i];
+    if (i == TT_OPTION_data_file && r->without_data) continue;
     if (!o->default_value && !r->job[i].given)
       report_missing(r, section->given ? section : &start, o, -1);
   }

@@ -51,6 +51,24 @@ typedef struct tt_replay {
   const int32_t *order; /* [M][epochs][rows of an epoch] rows of the data set */
 } tt_replay;
 
+/* Rows of the next steps of all members, given by the caller in place of a data set: set_batch. All
+ * arrays are borrowed. */
+typedef struct tt_batch {
+  int64_t rows, columns; /* N; T target columns */
+  const float *x;        /* [N][D] as the networks get them */
+  const float *y;        /* [N][T]; NULL: only for forward and backward */
+  const float *weight;   /* [N] as in tt_dataset; NULL: 1 for all rows */
+  int64_t count;         /* rows of a step of a member, at most the batch size */
+  const int32_t *row;    /* those of member i are row[i * step + 0 ... count - 1] */
+  int64_t step;          /* 0: all members have the same rows */
+  int predicts;          /* 1: forward computes as in predictions, with the weights for these, and
+                            without dropout; 0: as in a step */
+  int64_t epoch_rows;    /* rows of an epoch, which ends after as many steps as it has batches; 0:
+                            there are no epochs, and the member trains for ever */
+  double *loss;          /* [M] receives the loss of a step, summed over its rows; NaN where the
+                            member took none, or diverged */
+} tt_batch;
+
 /* Properties of a device. Without pointers, because ranks send it to each other. */
 typedef struct tt_device_info {
   char name[128];       /* "NVIDIA H200"; cpu engine: name of the processor */
@@ -122,6 +140,22 @@ typedef struct tt_engine_ops {
    *   loss    [M] of the batch, summed over rows; if not finite, the member has diverged */
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
+  /* Steps on rows of the caller, without set_data: after set_batch, `train` takes one step, forward
+   * returns outputs, and a step is also backward, once or several times, then update. There are no
+   * validation rows. NULL if the engine does not support them.
+   *
+   * set_batch: *batch is copied; its arrays must not change until the next set_batch.
+   *
+   * backward: adds the gradient for dL/d(output) to that of the next update.
+   *   delta           [M][count][O]; those of members that do not train are ignored
+   *   input_gradient  [M][count][D] dL/d(input), 0 for members that do not train; or NULL. Not for
+   *                   a network with a front or frozen layers.
+   *
+   * update: the optimizer step with the gradient since the last one. A member whose gradient is not
+   * finite has diverged. Errors of all: MEM. */
+  tt_err (*set_batch)(tt_engine *e, const tt_batch *batch);
+  tt_err (*backward)(tt_engine *e, const float *delta, float *input_gradient);
+  tt_err (*update)(tt_engine *e);
   const tt_team_ops *team; /* members that several engines train together; NULL: not supported */
 } tt_engine_ops;
 

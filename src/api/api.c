@@ -13,13 +13,13 @@
 const char *tutti_version(void) { return TUTTI_VERSION; }
 const char *tutti_error(void) { return tt_err_last(); }
 
-/* HDF5 is not built for several threads: one model is read at a time. A fork waits for the end of
- * the reading, because the child would find HDF5 and the lock in the middle of it. */
-static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+/* HDF5 is not built for several threads: one file is used at a time. A fork waits for the end of
+ * this, because the child would find HDF5 and the lock in the middle of it. */
+static pthread_mutex_t files = PTHREAD_MUTEX_INITIALIZER;
 
-static void lock_reading(void) { pthread_mutex_lock(&reading); }
-static void unlock_reading(void) { pthread_mutex_unlock(&reading); }
-static void guard_forks(void) { pthread_atfork(lock_reading, unlock_reading, unlock_reading); }
+static void lock_files(void) { pthread_mutex_lock(&files); }
+static void unlock_files(void) { pthread_mutex_unlock(&files); }
+static void guard_forks(void) { pthread_atfork(lock_files, unlock_files, unlock_files); }
 
 static int hdf5_runs;
 
@@ -56,15 +56,15 @@ static tt_err read_source(void *source)
                  : tt_model_read_bytes_local("the model in memory", s->bytes, s->size, s->out);
 }
 
-static tt_err read_model(model_source *s)
+tt_err tt_call_hdf5(tt_err (*function)(void *), void *argument)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, guard_forks);
-  lock_reading();
+  lock_files();
   tt_err e = check_hdf5();
-  if (!e) e = tt_h5_call_as_guest_local(read_source, s);
+  if (!e) e = tt_h5_call_as_guest_local(function, argument);
   hdf5_runs |= !e;
-  unlock_reading();
+  unlock_files();
   return e;
 }
 
@@ -86,14 +86,16 @@ static tt_err prepare_single_rows(tutti_model *m)
   return TT_OK;
 }
 
-/*   file  NULL: the model is in memory, bytes[size] */
-static tt_err open_model(const char *file, const void *bytes, int64_t size, tutti_model **out)
+tt_err tt_model_create(tt_trained_ensembles *all, tutti_model **out)
 {
   tutti_model *m = NULL;
-  TT_TRY(TT_ALLOC(m, 1));
-  model_source source = {file, bytes, size, &m->all};
-  tt_err e = read_model(&source);
-  if (!e) e = tt_axis_labels_create(&m->all, &m->labels);
+  tt_err e = TT_ALLOC(m, 1);
+  if (e) {
+    tt_trained_ensembles_destroy(all);
+    return e;
+  }
+  m->all = *all;
+  e = tt_axis_labels_create(&m->all, &m->labels);
   for (int64_t i = 0; !e && i < m->all.count; i++) {
     const tt_trained_ensemble *own = m->all.at[i];
     int64_t width = tt_trained_ensemble_width(own), levels = own->calibration.levels;
@@ -107,6 +109,15 @@ static tt_err open_model(const char *file, const void *bytes, int64_t size, tutt
   else
     *out = m;
   return e;
+}
+
+/*   file  NULL: the model is in memory, bytes[size] */
+static tt_err open_model(const char *file, const void *bytes, int64_t size, tutti_model **out)
+{
+  tt_trained_ensembles all = {0};
+  model_source source = {file, bytes, size, &all};
+  TT_TRY(tt_call_hdf5(read_source, &source));
+  return tt_model_create(&all, out);
 }
 
 static int call_open(const char *file, const void *bytes, int64_t size, tutti_model **out)

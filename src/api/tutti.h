@@ -1,4 +1,5 @@
-/* tutti.h — public interface of libtutti: train from a job file, predict from a model file.
+/* tutti.h — public interface of libtutti: train from a job file or step by step, predict from a
+ * model.
  *
  * Functions of type int return 0 or an exit code of docs/exit-codes.md; tutti_error() then returns
  * the message. Arrays are row-major and owned by the caller. In every locale numbers in files and
@@ -148,6 +149,107 @@ typedef struct tutti_prediction {
  * their derivatives in double. */
 TUTTI_API int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
                             const tutti_prediction *out);
+
+/* Training in the process of the program, with rows that it has at hand: reinforcement learning, a
+ * simulation that trains its own surrogate, any loss. The members are those of a job; the same
+ * batches in the same order give the same weights, bit for bit (docs/trainer.md). On the CPU. A
+ * trainer is for one call at a time; several trainers may be used by several threads. */
+typedef struct tutti_trainer tutti_trainer;
+
+/* Set all bytes to 0, then the size and what is wanted. Everything is copied. */
+typedef struct tutti_trainer_options {
+  size_t size;            /* sizeof(tutti_trainer_options) */
+  const char *options;    /* YAML: sections model, train, run.seed and ensembles of a job file */
+  const char *const *set; /* [nset] as in tutti_train; NULL if nset is 0 */
+  int nset;
+  int threads;             /* 0: all cores available to this process, and never more than these */
+  int64_t inputs, targets; /* D, T columns of x and y; each ensemble learns all or some targets */
+  /* Names of the columns for the model file; NULL: x0, x1, ..., y0, y1, ... */
+  const char *const *input_name, *const *target_name;
+  /* x and y are given in the user's units, and networks get (x - x_mean) / x_scale, and learn
+   * (y - y_mean) / y_scale; [D], [T]. NULL: x and y are what the networks get and learn. */
+  const double *x_mean, *x_scale, *y_mean, *y_scale;
+  /* Rows of an epoch: schedules, warm-up and averages count epochs, and a member ends after
+   * train.epochs of them. 0: there are no epochs; training has no end, and no schedule. */
+  int64_t epoch_rows;
+} tutti_trainer_options;
+
+/* Create a trainer whose members have their initial weights; destroy accepts NULL, *trainer too,
+ * and sets *trainer to NULL. There are no validation rows: early stopping, bootstrap and folds are
+ * refused, as is what trains with other methods or on GPUs. */
+TUTTI_API int tutti_trainer_create(const tutti_trainer_options *options, tutti_trainer **out);
+TUTTI_API void tutti_trainer_destroy(tutti_trainer **trainer);
+
+/* Members M, outputs O and parameters P of a network. Output j of target k, of K targets of an
+ * ensemble, is output j K + k: with gaussian_nll the means come first. */
+TUTTI_API int64_t tutti_trainer_members(const tutti_trainer *trainer);
+TUTTI_API int64_t tutti_trainer_outputs(const tutti_trainer *trainer);
+TUTTI_API int64_t tutti_trainer_parameters(const tutti_trainer *trainer);
+
+/* Rows for all members. Set all bytes to 0, then the size and the rest. */
+typedef struct tutti_batch {
+  size_t size;         /* sizeof(tutti_batch) */
+  int64_t rows;        /* N in the arrays below */
+  const float *x, *y;  /* [N][D], [N][T]; classes are numbers from 0; y may be NULL in forward */
+  const float *weight; /* [N] weights of the rows in the loss; NULL: 1 */
+  /* Rows of a step, B = `count`, at most train.batch_size. Of member m they are
+   * index[m][0 ... B-1], rows of the arrays; NULL: the first B of the arrays for all members, or
+   * with own_rows those from m B on. 0: all rows of the arrays (N, with own_rows N / M). */
+  int64_t count;
+  const int32_t *index; /* [M][B] */
+  int own_rows;
+} tutti_batch;
+
+/* One optimizer step of every member with the loss of train.loss.
+ *   loss  [M] mean over the rows of the batch, NaN for a member that has ended or diverged, also in
+ *         this step: its weights do not change. NULL: not wanted */
+TUTTI_API int tutti_trainer_step(tutti_trainer *trainer, const tutti_batch *batch, double *loss);
+
+/* The same with a loss of the caller: forward returns the outputs of the members, as a training
+ * step computes them (dropout). The caller computes the derivatives of its loss by them, for
+ * backward, which adds up the gradients of the weights; update takes the step. There may be several
+ * calls of forward and backward before an update. backward is for the batch of the last forward,
+ * whose arrays must not have changed. Not with train.parts.
+ *   output, gradient  [M][B][O]; outputs of a member that does not train are NaN, its gradients are
+ *                     ignored
+ *   input_gradient    [M][B][D] derivatives of the loss by x; NULL: not wanted. Not for networks
+ *                     with a front or with frozen layers. */
+TUTTI_API int tutti_trainer_forward(tutti_trainer *trainer, const tutti_batch *batch,
+                                    float *output);
+TUTTI_API int tutti_trainer_backward(tutti_trainer *trainer, const float *gradient,
+                                     float *input_gradient);
+TUTTI_API int tutti_trainer_update(tutti_trainer *trainer);
+
+/* Outputs of all members as in predictions, without dropout, for any number of rows.
+ *   x  [rows][D];  output  [M][rows][O] as the networks have them, NaN for diverged members */
+TUTTI_API int tutti_trainer_predict(tutti_trainer *trainer, int64_t rows, const float *x,
+                                    float *output);
+
+/* The members as they are now: a model for tutti_predict, which the caller closes with tutti_close,
+ * and a model file, which replaces one that is there. Diverged members have the weight 0. */
+TUTTI_API int tutti_trainer_model(tutti_trainer *trainer, tutti_model **out);
+TUTTI_API int tutti_trainer_save(tutti_trainer *trainer, const char *file);
+
+/* Parameters [P] of a member: layer by layer the weights [out][in], then the biases, as PyTorch
+ * orders them. A member that gets weights goes on with its optimizer state. */
+TUTTI_API int tutti_trainer_get_weights(tutti_trainer *trainer, int64_t member, float *weights);
+TUTTI_API int tutti_trainer_set_weights(tutti_trainer *trainer, int64_t member,
+                                        const float *weights);
+
+/* Learning rate of a member, before schedule and warm-up; NaN: no such member. set: member -1 sets
+ * that of all. */
+TUTTI_API double tutti_trainer_learning_rate(const tutti_trainer *trainer, int64_t member);
+TUTTI_API int tutti_trainer_set_learning_rate(tutti_trainer *trainer, int64_t member, double rate);
+
+/* Begin again with a member: other initial weights, and an optimizer without a past. */
+TUTTI_API int tutti_trainer_reset(tutti_trainer *trainer, int64_t member);
+
+/* Everything that decides how training goes on, as bytes that the caller stores: after set_state,
+ * in a trainer with the same options, training continues with the same bits. set_state refuses
+ * other bytes, and then nothing has changed. */
+TUTTI_API int64_t tutti_trainer_state_bytes(const tutti_trainer *trainer);
+TUTTI_API int tutti_trainer_get_state(tutti_trainer *trainer, void *state);
+TUTTI_API int tutti_trainer_set_state(tutti_trainer *trainer, const void *state, int64_t bytes);
 #ifdef __cplusplus
 }
 #endif

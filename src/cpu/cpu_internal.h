@@ -30,8 +30,10 @@ struct tt_engine {
   int64_t share_flops;       /* as TT_CPU_SHARE_FLOPS */
   const tt_dataset *data;
   const int32_t *replay; /* [M][epochs][rows] or NULL */
-  tt_slice own;          /* parameters of the segment of the state */
-  int is_shared;         /* other engines have the other segments (tt_resources.own) */
+  const tt_batch *batch; /* of the caller (given_rows.c); NULL: the rows are those of a data set */
+  struct tt_cpu_given *given; /* of given_rows.c; NULL: it was never called */
+  tt_slice own;               /* parameters of the segment of the state */
+  int is_shared;              /* other engines have the other segments (tt_resources.own) */
   int64_t row_sets;
   tt_cpu_row_lists *lists; /* [row_sets] */
   float *anchor;           /* [M][P] initial weights; NULL: no member is anchored to them */
@@ -218,6 +220,9 @@ typedef struct tt_cpu_batch {
   tt_dropout dropout; /* p = 0: none */
 } tt_cpu_batch;
 
+/* Threads that may share a member whose epochs have this many rows. */
+int tt_cpu_most_sharing(const tt_engine *e, int64_t rows);
+
 /* The next batch of a member. steps: as for tt_cpu_step. */
 void tt_cpu_next_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                        int64_t steps, tt_cpu_batch *out);
@@ -303,6 +308,11 @@ void tt_cpu_share_update(void *update, int thread, int threads);
 void tt_cpu_average_weights(const tt_engine *e, const tt_cpu_member *ctx, tt_slice segment);
 void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss);
 
+/* The end of a step of the whole batch, from its gradient [P], which changes. Returns 0 if the loss
+ * is not finite; then the weights do not change. */
+int tt_cpu_finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                       float *gradient, double loss);
+
 /* One optimizer step. Returns 0 if the loss is not finite; then the weights do not change.
  *   steps  steps until the caller stops: the row order is computed for no more batches */
 int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx, int64_t steps);
@@ -341,15 +351,23 @@ void tt_cpu_pair_begin(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
 int tt_cpu_pair_step(tt_cpu_pair *pair, int64_t steps);
 void tt_cpu_pair_end(tt_cpu_pair *pair);
 
-/* The same in two parts (engine.h: forward, apply). The first returns the *count rows of the batch
- * and leaves the outputs in z[layers - 1]; the second returns the same as tt_cpu_shared_step. */
+/* The same in two parts (engine.h: forward, apply, backward). The first returns the *count rows of
+ * the batch and leaves the outputs in z[layers - 1]; the second returns the same as
+ * tt_cpu_shared_step; the third leaves the gradient in gradient[0].
+ *   predicts        1: as in predictions, without dropout
+ *   input_gradient  [rows][D] of the batch, or NULL */
 const int32_t *tt_cpu_shared_forward(const tt_engine *e, tt_cpu_buffers *b,
-                                     const tt_cpu_member *ctx, int64_t *count);
+                                     const tt_cpu_member *ctx, int predicts, int64_t *count);
 int tt_cpu_shared_apply(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                         const float *delta, double loss);
+void tt_cpu_shared_backward(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                            const float *delta, float *input_gradient);
 
 /* The rows of a batch that a thread computes: blocks of TT_LANES rows are dealt evenly. */
 tt_slice tt_cpu_share_of_rows(int64_t rows, int thread, int threads);
+
+/* Whether all values are finite. */
+int tt_cpu_are_finite(const float *value, int64_t count);
 
 /* After a step: if it was the last of an epoch, end the epoch and return 1; else return 0. */
 int tt_cpu_end_epoch_if_due(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx);
@@ -397,6 +415,14 @@ tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient
                       float *w);
 tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice slice, const float *w, double loss,
                      const tt_epoch_sharing *share, int *epoch_ended);
+
+/* engine.h: forward, apply, set_batch, backward, update. */
+tt_err tt_cpu_forward_rows(tt_engine *e, float *output, int32_t *row); /* row may be NULL */
+tt_err tt_cpu_apply(tt_engine *e, const float *delta, const double *loss);
+tt_err tt_cpu_set_batch(tt_engine *e, const tt_batch *batch);
+tt_err tt_cpu_backward_rows(tt_engine *e, const float *delta, float *input_gradient);
+tt_err tt_cpu_update_members(tt_engine *e);
+void tt_cpu_given_destroy(tt_engine *e);
 
 /* engine.h: stage_begin, stage_forward, stage_backward. */
 tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers, tt_slice parts,

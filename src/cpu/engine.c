@@ -7,6 +7,7 @@
 #include "core/model/epoch_end.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@ static void destroy(tt_engine **engine)
     for (int k = 0; k < TT_SPLITS; k++) tt_free(e->lists[i].row[k]);
   tt_free_all(&e->lists, &e->anchor, &e->term, &e->progress, &e->team, &e->taken, &e->pair_scratch);
   tt_cpu_stage_destroy(e);
+  tt_cpu_given_destroy(e);
   for (int t = 0; e->buffers && t < e->threads; t++) tt_cpu_buffers_destroy(&e->buffers[t]);
   tt_free(e->buffers);
   tt_state_destroy(&e->state);
@@ -105,21 +107,6 @@ static tt_err no_training_row(const tt_cohort *c, int64_t row_set)
   return TT_FAIL(DATA, "ensemble %s: no training row has a label for its targets", name);
 }
 
-/* Threads that may share a member, by the operations of a step. A batch in parts is shared in
- * another way: its parts are. A batch_norm needs all rows of a part at once. */
-static int most_sharing(const tt_engine *e, int64_t rows)
-{
-  const tt_cohort *c = e->cohort;
-  if (c->parts > 1 || tt_front_all_running(&c->model.front)) return 1;
-  if (rows > c->batch_size) rows = c->batch_size;
-  double flops = tt_model_flops(&c->model, rows), threads = flops / (double)e->share_flops;
-  int most = e->threads < TT_CPU_MOST_SHARING ? e->threads : TT_CPU_MOST_SHARING;
-  int halves = e->share_flops == TT_CPU_SHARE_FLOPS && flops >= 2.0 * TT_CPU_HALF_FLOPS &&
-               e->pair_scratch && tt_cpu_cut(&c->model, rows) < rows;
-  int least = halves && most > 1 ? 2 : 1;
-  return threads < least ? least : threads < most ? (int)threads : most;
-}
-
 /* Passes over the validation rows, at most; with parts each has a term of the loss. */
 static tt_err reserve_terms(tt_engine *e, int64_t rows)
 {
@@ -145,7 +132,7 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
     int64_t used = tt_cohort_epoch_rows(e->cohort, lists->count[TT_TRAIN]);
     if (used > most) most = used;
   }
-  e->most_sharing = most_sharing(e, most);
+  e->most_sharing = tt_cpu_most_sharing(e, most);
   return reserve_terms(e, data->rows);
 }
 
@@ -186,6 +173,7 @@ static void train_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int
                          void *context)
 {
   const train_args *a = context;
+  if (e->batch) e->batch->loss[i] = (double)NAN;
   a->at[i].taken = tt_cpu_train_member(e, b, team, i, a->steps);
   get_standing(e->state, i, &a->at[i]);
 }
@@ -229,63 +217,6 @@ static void evaluate_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, 
 static tt_err evaluate(tt_engine *e, tt_split split, double *loss)
 {
   tt_cpu_each_member(e, 0, evaluate_member, &(evaluate_args){split, loss});
-  return TT_OK;
-}
-
-/* Arguments of forward and apply. */
-typedef struct halves_args {
-  float *output;
-  int32_t *row;
-  const float *delta;
-  const double *loss;
-} halves_args;
-
-/* Outputs of one member on its next batch: output[B][O], row[B]. */
-static void forward_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
-                           void *context)
-{
-  const halves_args *args = context;
-  const tt_model *m = &e->cohort->model;
-  int64_t rows = 0, batch = e->cohort->batch_size;
-  float *output = args->output + i * batch * m->outputs;
-  const int32_t *src = NULL;
-  if (TT_FIELD(e->state, status)[i] == TT_STATUS_training) {
-    tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
-    ctx.team = team;
-    src = tt_cpu_shared_forward(e, b, &ctx, &rows);
-  }
-  const float *z = b->z[m->layers - 1];
-  for (int64_t r = 0; r < batch; r++) {
-    args->row[i * batch + r] = r < rows ? src[r] : -1;
-    for (int64_t o = 0; o < m->outputs; o++)
-      output[r * m->outputs + o] = r < rows ? z[o * b->ld + r] : 0.0f;
-  }
-}
-
-static void apply_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
-                         void *context)
-{
-  const halves_args *args = context;
-  int64_t each = e->cohort->batch_size * e->cohort->model.outputs;
-  int8_t *status = &TT_FIELD(e->state, status)[i];
-  if (*status != TT_STATUS_training) return;
-  tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
-  ctx.team = team;
-  if (tt_cpu_shared_apply(e, b, &ctx, args->delta + i * each, args->loss[i]))
-    tt_cpu_end_epoch_if_due(e, b, &ctx);
-  else
-    *status = TT_STATUS_diverged;
-}
-
-static tt_err forward(tt_engine *e, float *output, int32_t *row)
-{
-  tt_cpu_each_member(e, 1, forward_member, &(halves_args){.output = output, .row = row});
-  return TT_OK;
-}
-
-static tt_err apply(tt_engine *e, const float *delta, const double *loss)
-{
-  tt_cpu_each_member(e, 1, apply_member, &(halves_args){.delta = delta, .loss = loss});
   return TT_OK;
 }
 
@@ -379,7 +310,10 @@ const tt_engine_ops tt_engine_cpu = {
     .host_bytes = host_bytes,
     .predict_bytes = tt_cpu_predict_bytes,
     .predict = tt_cpu_predict,
-    .forward = forward,
-    .apply = apply,
+    .forward = tt_cpu_forward_rows,
+    .apply = tt_cpu_apply,
+    .set_batch = tt_cpu_set_batch,
+    .backward = tt_cpu_backward_rows,
+    .update = tt_cpu_update_members,
     .team = &team,
 };

@@ -110,6 +110,21 @@ int64_t tt_cpu_cut(const tt_model *m, int64_t rows)
                                                       : tt_cpu_share_of_rows(rows, 0, 2).count;
 }
 
+/* By the operations of a step. A batch in parts is shared in another way: its parts are. A
+ * batch_norm needs all rows of a part at once. */
+int tt_cpu_most_sharing(const tt_engine *e, int64_t rows)
+{
+  const tt_cohort *c = e->cohort;
+  if (c->parts > 1 || tt_front_all_running(&c->model.front)) return 1;
+  if (rows > c->batch_size) rows = c->batch_size;
+  double flops = tt_model_flops(&c->model, rows), threads = flops / (double)e->share_flops;
+  int most = e->threads < TT_CPU_MOST_SHARING ? e->threads : TT_CPU_MOST_SHARING;
+  int halves = e->share_flops == TT_CPU_SHARE_FLOPS && flops >= 2.0 * TT_CPU_HALF_FLOPS &&
+               e->pair_scratch && tt_cpu_cut(&c->model, rows) < rows;
+  int least = halves && most > 1 ? 2 : 1;
+  return threads < least ? least : threads < most ? (int)threads : most;
+}
+
 float *tt_cpu_delta(const tt_model *m, const tt_cpu_buffers *b, int l)
 {
   int has_own = l == m->layers - 1 || m->layer[l].norm >= 0;

@@ -29,6 +29,7 @@ static const int32_t *batch_rows(const tt_engine *e, tt_cpu_buffers *b, const tt
                                  int64_t first, int64_t count, int64_t steps)
 {
   int64_t epoch = TT_FIELD(e->state, epoch)[ctx->i];
+  if (e->batch) return e->batch->row + ctx->i * e->batch->step;
   if (e->replay) {
     int64_t epochs = e->cohort->max_epochs;
     return e->replay + (ctx->i * epochs + epoch) * ctx->rows + first;
@@ -51,6 +52,7 @@ const float *tt_cpu_load_rows(const tt_engine *e, tt_cpu_buffers *b, const tt_en
   const tt_dataset *d = e->data;
   int64_t n = tt_lanes_up(rows);
   e->kernels->gather(d->inputs, d->inputs, NULL, d->x, row, rows, n, b->x, b->ld);
+  if (!d->y) return NULL;
   e->kernels->gather(ensemble->targets, d->targets, ensemble->column, d->y, row, rows, n, b->y,
                      b->ld);
   if (d->label_variance)
@@ -81,7 +83,7 @@ void tt_cpu_next_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
   const tt_cohort *c = e->cohort;
   const tt_state *s = e->state;
   int64_t first = TT_FIELD(s, batch)[ctx->i] * c->batch_size;
-  out->count = tt_min_i64(c->batch_size, ctx->rows - first);
+  out->count = e->batch ? e->batch->count : tt_min_i64(c->batch_size, ctx->rows - first);
   out->row = batch_rows(e, b, ctx, first, out->count, steps);
   out->dropout =
       (tt_dropout){.seed = tt_attempt_seed(c->seed, c->retry_reseed, TT_FIELD(s, attempt)[ctx->i]),
@@ -96,7 +98,7 @@ const float *tt_cpu_load_batch(const tt_engine *e, tt_cpu_buffers *b, const tt_c
 {
   const int32_t *row = batch->row + rows.first;
   const float *weight = tt_cpu_load_rows(e, b, ctx->ensemble, row, rows.count);
-  if (ctx->member->hyper.label_noise > 0.0f) add_noise(e, b, ctx, row, rows.count);
+  if (ctx->member->hyper.label_noise > 0.0f && e->data->y) add_noise(e, b, ctx, row, rows.count);
   batch->dropout.first = (uint32_t)rows.first;
   return weight;
 }

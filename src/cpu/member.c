@@ -76,7 +76,7 @@ double tt_cpu_shared_mean_loss(const tt_engine *e, const tt_cpu_member *ctx, con
   return sum / (double)count;
 }
 
-static int weights_are_finite(const float *w, int64_t count)
+int tt_cpu_are_finite(const float *w, int64_t count)
 {
   float probe[TT_LANES] = {0}, sum = 0.0f; /* stay 0 for finite weights, else become NaN */
   int64_t i = 0;
@@ -148,7 +148,7 @@ static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member
   int watched = count > 0 && e->cohort->stop == TT_EARLY_STOPPING_member;
   int32_t epoch = TT_FIELD(s, epoch)[i];
   double loss = TT_FIELD(s, loss_sum)[i] / (double)ctx->rows;
-  int finite = weights_are_finite(ctx->w, s->params);
+  int finite = tt_cpu_are_finite(ctx->w, s->params);
   TT_FIELD(s, loss_train)[i * s->epochs + epoch] = (float)loss;
   if (finite) {
     average(e, ctx);

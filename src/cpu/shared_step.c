@@ -14,7 +14,9 @@ typedef struct shared_step {
   const tt_cpu_member *ctx;
   const tt_cpu_batch *batch;
   int outputs_only;            /* 1: phase 1 ends with the outputs */
+  int predicts;                /* 1: these are predictions */
   const float *delta;          /* [rows][O] dL/d(output); NULL: that of the loss */
+  float *input_gradient;       /* [rows][D] dL/d(input); NULL: not wanted */
   const tt_cpu_update *update; /* of the weights; NULL: only the gradient is computed */
 } shared_step;
 
@@ -30,6 +32,23 @@ static void load_delta(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
   }
 }
 
+/* dL/d(input) of some rows, from the deltas. */
+static void give_input_gradient(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
+{
+  const tt_model *m = &s->e->cohort->model;
+  const float *src = tt_cpu_dense_input_gradient(s->e->kernels, m, s->ctx->w, b, 0, rows.count);
+  float *dst = s->input_gradient + rows.first * m->inputs;
+  for (int64_t r = 0; r < rows.count; r++)
+    for (int64_t i = 0; i < m->inputs; i++) dst[r * m->inputs + i] = src[i * b->ld + r];
+}
+
+/* Outputs of some rows as in predictions. */
+static void predict_rows(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
+{
+  (void)tt_cpu_load_rows(s->e, b, s->ctx->ensemble, s->batch->row + rows.first, rows.count);
+  tt_cpu_forward(s->e->kernels, &s->e->cohort->model, s->ctx->w, b, rows.count, NULL, 0);
+}
+
 /* Phase 1. */
 static void share_rows(void *context, int thread, int threads)
 {
@@ -38,6 +57,10 @@ static void share_rows(void *context, int thread, int threads)
   tt_slice rows = tt_cpu_share_of_rows(s->batch->count, thread, threads);
   if (rows.count < 1) return;
   tt_cpu_buffers b = tt_cpu_buffers_from_row(m, s->b, rows.first);
+  if (s->predicts) {
+    predict_rows(s, &b, rows);
+    return;
+  }
   const float *weight = tt_cpu_forward_batch(s->e, &b, s->ctx, s->batch, rows);
   if (s->outputs_only) return;
   if (s->delta)
@@ -47,6 +70,7 @@ static void share_rows(void *context, int thread, int threads)
   for (int l = m->layers - 2; l >= 0; l--)
     tt_cpu_backward_layer(s->e->kernels, m, s->ctx->w, &b, l, rows.count);
   tt_cpu_backward_front(s->e->kernels, m, s->ctx->w, &b, rows.count);
+  if (s->input_gradient) give_input_gradient(s, &b, rows);
 }
 
 /* The gradient of a segment of the parameters is complete. */
@@ -107,11 +131,12 @@ int tt_cpu_shared_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
 }
 
 const int32_t *tt_cpu_shared_forward(const tt_engine *e, tt_cpu_buffers *b,
-                                     const tt_cpu_member *ctx, int64_t *count)
+                                     const tt_cpu_member *ctx, int predicts, int64_t *count)
 {
   tt_cpu_batch batch;
   tt_cpu_next_batch(e, b, ctx, 1, &batch);
-  shared_step s = {.e = e, .b = b, .ctx = ctx, .batch = &batch, .outputs_only = 1};
+  shared_step s = {
+      .e = e, .b = b, .ctx = ctx, .batch = &batch, .outputs_only = 1, .predicts = predicts};
   tt_cpu_team_run(ctx->team, share_rows, &s);
   *count = batch.count;
   return batch.row;
@@ -127,4 +152,19 @@ int tt_cpu_shared_apply(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_memb
   tt_cpu_team_run(ctx->team, share_rows, &s);
   take_step(&s, loss);
   return 1;
+}
+
+void tt_cpu_shared_backward(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                            const float *delta, float *input_gradient)
+{
+  tt_cpu_batch batch;
+  tt_cpu_next_batch(e, b, ctx, 1, &batch);
+  shared_step s = {.e = e,
+                   .b = b,
+                   .ctx = ctx,
+                   .batch = &batch,
+                   .delta = delta,
+                   .input_gradient = input_gradient};
+  tt_cpu_team_run(ctx->team, share_rows, &s);
+  tt_cpu_team_run(ctx->team, share_outputs, &s);
 }

@@ -10,7 +10,7 @@ tt_cpu_member tt_cpu_member_begin(const tt_engine *e, tt_cpu_buffers *b, int64_t
   const tt_state *s = e->state;
   const tt_member *m = &c->member[e->slice.first + i];
   const tt_cpu_row_lists *lists = &e->lists[tt_member_row_set(c, m)];
-  int64_t rows = tt_cohort_epoch_rows(c, lists->count[TT_TRAIN]);
+  int64_t rows = e->batch ? e->batch->epoch_rows : tt_cohort_epoch_rows(c, lists->count[TT_TRAIN]);
   b->window_count = 0;
   if (m->hyper.feature_fraction < 1.0f) tt_member_input_mask(c, m, b->input_mask);
   return (tt_cpu_member){.member = m,
@@ -18,7 +18,7 @@ tt_cpu_member tt_cpu_member_begin(const tt_engine *e, tt_cpu_buffers *b, int64_t
                          .lists = lists,
                          .i = i,
                          .rows = rows,
-                         .batches = tt_ceil_div(rows, c->batch_size),
+                         .batches = rows ? tt_ceil_div(rows, c->batch_size) : INT64_MAX,
                          .w = TT_FIELD(s, weights) + i * s->params,
                          .slots = TT_FIELD(s, slots) + i * s->slots * e->own.count,
                          .threads = tt_cpu_threads_per_member(c, e->slice, e->threads)};
@@ -164,13 +164,13 @@ void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss)
 {
   tt_state *s = e->state;
   TT_FIELD(s, loss_sum)[ctx->i] += loss;
-  TT_FIELD(s, batch)[ctx->i]++;
+  if (ctx->rows) TT_FIELD(s, batch)[ctx->i]++;
+  if (e->batch) e->batch->loss[ctx->i] = loss;
   TT_FIELD(s, step)[ctx->i]++;
   if (is_averaged(e, ctx)) TT_FIELD(s, averaged)[ctx->i]++;
 }
 
-/* The end of a step of the whole batch, from its gradient. Returns 0 if the loss is not finite. */
-static int finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+int tt_cpu_finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                        float *gradient, double loss)
 {
   if (!isfinite(loss)) return 0;
@@ -192,5 +192,5 @@ int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
   tt_cpu_next_batch(e, b, ctx, steps, &batch);
   (void)tt_cpu_gradient(e, b, ctx, &batch, (tt_slice){0, e->cohort->parts}, ctx->threads, sum,
                         loss);
-  return finish_step(e, b, ctx, sum[0], loss[0]);
+  return tt_cpu_finish_step(e, b, ctx, sum[0], loss[0]);
 }

@@ -130,6 +130,7 @@ int64_t tt_cpu_steps_left(const tt_engine *e, int64_t i, int64_t steps)
   int64_t rows = tt_cohort_epoch_rows(e->cohort, lists->count[TT_TRAIN]);
   int64_t batches = tt_ceil_div(rows, e->cohort->batch_size);
   if (TT_FIELD(e->state, status)[i] != TT_STATUS_training) return 0;
+  if (e->batch) return 1;
   int64_t left =
       (m->hyper.epochs - TT_FIELD(e->state, epoch)[i]) * batches - TT_FIELD(e->state, batch)[i];
   return tt_min_i64(left, steps);

@@ -1,0 +1,35 @@
+/* trainer_options.c — what a trainer can train; see trainer_options.h. */
+#include "src/api/trainer_options.h"
+
+/* Options that need more than rows of the caller, one row each: condition, message. */
+#define REFUSED(X)                                                                                 \
+  X(t->cohorts.count != 1,                                                                         \
+    "the ensembles have different networks, losses or batch sizes: create a trainer for each")     \
+  X(c->method != TT_METHOD_independent,                                                            \
+    "train.method: only independent; with forward and backward the program can couple members")    \
+  X(c->resample != TT_RESAMPLE_none,                                                               \
+    "train.resample: the caller gives each member its rows; use none, and an index in the batch")  \
+  X(c->stop != TT_EARLY_STOPPING_member,                                                           \
+    "train.early_stopping: ensemble needs validation rows, which a trainer does not have")         \
+  X(t->cfg->selections > 0, "ensembles[].rows: the caller gives each member its rows")             \
+  X(t->cfg->data_targets_pca > 0, "data.targets_pca needs a data set")                             \
+  X(*t->cfg->data_sigma, "data.sigma needs a data set")                                            \
+  X(*t->cfg->train_init_from, "train.init_from: use tutti_trainer_set_weights") \
+  X(t->cfg->run_device == TT_DEVICE_gpu, "run.device: a trainer computes on the CPU; use cpu")     \
+  X(t->cfg->run_stages > 1, "run.stages: a trainer is for one process")                            \
+  X(t->cfg->campaign, "a trainer has no campaign: the program asks and tells")                     \
+  X(!t->epoch_rows && tt_cohort_lr_varies(c),                                                      \
+    "train.schedule and train.warmup count epochs: set epoch_rows, or use schedule: constant and " \
+    "tutti_trainer_set_learning_rate")                                                             \
+  X(!t->epoch_rows && c->average == TT_AVERAGE_swa,                                                \
+    "train.average: swa averages at the ends of epochs: set epoch_rows, or use ema")
+
+tt_err tt_trainer_check_options(const tutti_trainer *t)
+{
+  const tt_cohort *c = t->cohorts.at[0];
+#define X(condition, message)                                                                      \
+  if (condition) return TT_FAIL(CONFIG, "%s", message);
+  REFUSED(X)
+#undef X
+  return TT_OK;
+}
