@@ -12,9 +12,10 @@ from .library import Model
 from .prediction import Prediction
 from .program import Error, InputError, Stopped, find_library, find_program
 from .run import Run
+from .trainer import Trainer
 from .version import __version__
 __all__ = [
     "Campaign", "Ensemble", "EnsembleClassifier", "EnsembleRegressor", "Error", "InputError",
-    "Model", "Prediction", "Run", "Stopped", "__version__", "campaign", "find_library",
+    "Model", "Prediction", "Run", "Stopped", "Trainer", "__version__", "campaign", "find_library",
     "find_program", "open_run",
 ]

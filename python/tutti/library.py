@@ -53,6 +53,7 @@ def load(path: str) -> Any:
     """
     library = ctypes.CDLL(path)
     model, count = ctypes.c_void_p, ctypes.c_int64
+    trainer, array = ctypes.c_void_p, ctypes.c_void_p
     for name, result, arguments in (
             ("version", ctypes.c_char_p, []),
             ("error", ctypes.c_char_p, []),
@@ -74,7 +75,27 @@ def load(path: str) -> Any:
             ("target_name", ctypes.c_char_p, [model, count]),
             ("target_units", ctypes.c_char_p, [model, count]),
             ("predict", ctypes.c_int, [model, count, _DOUBLES, ctypes.c_int,
-                                       ctypes.POINTER(_Wanted)])):
+                                       ctypes.POINTER(_Wanted)]),
+            ("trainer_create", ctypes.c_int, [array, ctypes.POINTER(trainer)]),
+            ("trainer_destroy", None, [ctypes.POINTER(trainer)]),
+            ("trainer_members", count, [trainer]),
+            ("trainer_outputs", count, [trainer]),
+            ("trainer_parameters", count, [trainer]),
+            ("trainer_step", ctypes.c_int, [trainer, array, array]),
+            ("trainer_forward", ctypes.c_int, [trainer, array, array]),
+            ("trainer_backward", ctypes.c_int, [trainer, array, array]),
+            ("trainer_update", ctypes.c_int, [trainer]),
+            ("trainer_predict", ctypes.c_int, [trainer, count, array, array]),
+            ("trainer_model", ctypes.c_int, [trainer, ctypes.POINTER(model)]),
+            ("trainer_save", ctypes.c_int, [trainer, ctypes.c_char_p]),
+            ("trainer_get_weights", ctypes.c_int, [trainer, count, array]),
+            ("trainer_set_weights", ctypes.c_int, [trainer, count, array]),
+            ("trainer_learning_rate", ctypes.c_double, [trainer, count]),
+            ("trainer_set_learning_rate", ctypes.c_int, [trainer, count, ctypes.c_double]),
+            ("trainer_reset", ctypes.c_int, [trainer, count]),
+            ("trainer_state_bytes", count, [trainer]),
+            ("trainer_get_state", ctypes.c_int, [trainer, array]),
+            ("trainer_set_state", ctypes.c_int, [trainer, ctypes.c_char_p, count])):
         function = getattr(library, f"tutti_{name}", None)
         if function is None:
             _refuse(library, path, name)
@@ -110,6 +131,20 @@ class Model:
         self._library = load(find_library(program))
         self._check(self._library.tutti_open(os.fsencode(file), ctypes.byref(self._handle)))
         self.file = os.path.abspath(file)
+        self._describe()
+        self._named = _has_names(self.file)
+
+    @classmethod
+    def _of_trainer(cls, library: Any, handle: ctypes.c_void_p) -> Model:
+        """A model in memory, which the object closes."""
+        model = cls.__new__(cls)
+        model._library, model._handle, model.file = library, handle, "the model of a trainer"
+        model._describe()
+        model._named = model.input_names != [f"x{i}" for i in range(len(model.input_names))]
+        return model
+
+    def _describe(self) -> None:
+        """Set the attributes."""
         self.columns = int(self._library.tutti_columns(self._handle))
         self.members = int(self._library.tutti_members(self._handle))
         inputs = int(self._library.tutti_inputs(self._handle))
@@ -121,7 +156,6 @@ class Model:
         self.labels = self._labels()
         levels = int(self._library.tutti_levels(self._handle))
         self.levels = [float(self._library.tutti_level(self._handle, i)) for i in range(levels)]
-        self._named = _has_names(self.file)
 
     def close(self) -> None:
         """Free the memory of the model; it also happens when the object is deleted."""

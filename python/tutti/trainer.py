@@ -1,0 +1,279 @@
+"""Training in this process, step by step, through libtutti (tutti_trainer of tutti.h)."""
+from __future__ import annotations
+
+import ctypes
+import os
+from typing import Any, Optional, Sequence
+
+import numpy as np
+
+from . import job
+from .library import Model, load
+from .program import PathLike, error_of, find_library, find_program
+
+_POINTER = ctypes.c_void_p
+
+
+class _Options(ctypes.Structure):
+    """struct tutti_trainer_options."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("options", ctypes.c_char_p), ("set", _POINTER),
+                ("nset", ctypes.c_int), ("threads", ctypes.c_int), ("inputs", ctypes.c_int64),
+                ("targets", ctypes.c_int64)] + [
+                    (name, _POINTER) for name in (
+                        "input_name", "target_name", "x_mean", "x_scale", "y_mean", "y_scale")] + [
+                            ("epoch_rows", ctypes.c_int64)]
+
+
+class _Batch(ctypes.Structure):
+    """struct tutti_batch."""
+
+    _fields_ = [("size", ctypes.c_size_t), ("rows", ctypes.c_int64), ("x", _POINTER),
+                ("y", _POINTER), ("weight", _POINTER), ("count", ctypes.c_int64),
+                ("index", _POINTER), ("own_rows", ctypes.c_int)]
+
+
+def _values(array: Any, kind: Any = np.float32) -> np.ndarray:
+    """An array of numpy or a tensor of torch on the CPU; copied only if it is of another type."""
+    if hasattr(array, "detach"):
+        array = array.detach()
+    return np.ascontiguousarray(array, dtype=kind)
+
+
+def _address(array: Optional[np.ndarray]) -> Optional[int]:
+    return None if array is None else array.__array_interface__["data"][0]
+
+
+def _names(names: Optional[Sequence[str]], count: int, what: str) -> Optional[Any]:
+    if names is None:
+        return None
+    if len(names) != count:
+        raise ValueError(f"{len(names)} {what} names for {count} columns")
+    return (ctypes.c_char_p * count)(*[str(name).encode() for name in names])
+
+
+class Trainer:
+    """Members that are trained step by step, on rows that the program has at hand.
+
+    The members are those of `Ensemble` with the same parameters; the same batches in the same
+    order give the same weights, bit for bit. Arrays are float32 of numpy, or tensors of torch on
+    the CPU; others are converted.
+
+    Parameters
+    ----------
+    inputs, targets : int
+        Columns of x and y.
+    input_names, target_names : list of str, optional
+        For the model file.
+    x_scale, y_scale : pair of arrays, optional
+        Mean and scale of each column: the networks get (x - mean) / scale. Without them x and y
+        are what the networks get and learn.
+    epoch_rows : int
+        Rows of an epoch, for schedules, warm-up and averages; 0: there are no epochs.
+    threads : int
+        0 = all cores of this process.
+    program : path, optional
+        The program whose library is used; see `tutti.find_library`.
+    **options
+        As for `Ensemble`: members, hidden, loss, optimizer, learning_rate, batch_size, seed, ...
+
+    Attributes
+    ----------
+    members, outputs, parameters : int
+        Networks, outputs of each, and its parameters.
+    """
+
+    def __init__(self, *, inputs: int, targets: int = 1,
+                 input_names: Optional[Sequence[str]] = None,
+                 target_names: Optional[Sequence[str]] = None,
+                 x_scale: Optional[Sequence[Any]] = None, y_scale: Optional[Sequence[Any]] = None,
+                 epoch_rows: int = 0, threads: int = 1, program: Optional[PathLike] = None,
+                 **options: Any) -> None:
+        self._handle = ctypes.c_void_p()
+        self._library = load(find_library(program))
+        self.inputs, self.targets = inputs, targets
+        described = job.text(job.build(options, find_program(program))).encode()
+        scales = [None if pair is None else _values(pair[i], np.float64).reshape(-1)
+                  for pair in (x_scale, y_scale) for i in (0, 1)]
+        for scale, count in zip(scales, (inputs, inputs, targets, targets)):
+            if scale is not None and len(scale) != count:
+                raise ValueError(f"a scale has {len(scale)} values for {count} columns")
+        called = [_names(input_names, inputs, "input"), _names(target_names, targets, "target")]
+        wanted = _Options(ctypes.sizeof(_Options), described, None, 0, threads, inputs, targets,
+                          *[ctypes.cast(names, _POINTER) if names else None for names in called],
+                          *[_address(scale) for scale in scales], epoch_rows)
+        self._check(self._library.tutti_trainer_create(ctypes.byref(wanted),
+                                                       ctypes.byref(self._handle)))
+        self.members = int(self._library.tutti_trainer_members(self._handle))
+        self.outputs = int(self._library.tutti_trainer_outputs(self._handle))
+        self.parameters = int(self._library.tutti_trainer_parameters(self._handle))
+        self._batch = _Batch(size=ctypes.sizeof(_Batch))
+        self._kept: tuple = ()  # arrays of the last forward, for backward
+
+    def close(self) -> None:
+        """Free the memory; it also happens when the object is deleted."""
+        if getattr(self, "_handle", None):
+            self._library.tutti_trainer_destroy(ctypes.byref(self._handle))
+
+    def __del__(self) -> None:
+        self.close()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *unused: Any) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return (f"<tutti.Trainer: {self.members} members, {self.inputs} inputs, "
+                f"{self.outputs} outputs, {self.parameters} parameters each>")
+
+    def _check(self, code: int) -> None:
+        if code:
+            raise error_of(code, self._library.tutti_error().decode(errors="replace"))
+
+    def _rows(self, x: Any, y: Any, weight: Any, index: Any) -> tuple[int, tuple]:
+        """Set the batch; the rows of a step, and the arrays to keep."""
+        x = _values(x)
+        own = x.ndim == 3
+        if x.shape[-1:] != (self.inputs,) or x.ndim not in (2, 3):
+            raise ValueError(f"x has the shape {x.shape}: (rows, {self.inputs}), or for own rows "
+                             f"of each member ({self.members}, rows, {self.inputs})")
+        if own and len(x) != self.members:
+            raise ValueError(f"x has rows of {len(x)} members: there are {self.members}")
+        rows = x.size // self.inputs
+        b = self._batch
+        if y is not None:
+            y = _values(y)
+            if y.size != rows * self.targets:
+                raise ValueError(f"y has the shape {y.shape} for {rows} rows and "
+                                 f"{self.targets} targets")
+        if weight is not None:
+            weight = _values(weight)
+            if weight.size != rows:
+                raise ValueError(f"{weight.size} weights for {rows} rows")
+        count = rows // self.members if own else rows
+        if index is not None:
+            index = _values(index, np.int32)
+            if index.ndim != 2 or len(index) != self.members:
+                raise ValueError(f"index has the shape {index.shape}: ({self.members}, rows)")
+            count = index.shape[1]
+        b.rows, b.count, b.own_rows = rows, count, own
+        b.x, b.y, b.weight, b.index = map(_address, (x, y, weight, index))
+        return count, (x, y, weight, index)
+
+    def step(self, x: Any, y: Any, weight: Any = None, index: Any = None) -> np.ndarray:
+        """One optimizer step of every member.
+
+        Parameters
+        ----------
+        x : array, shape (rows, inputs) or (members, rows, inputs)
+            One batch for all members, or rows of its own for each.
+        y : array, shape (rows,) or (rows, targets), with `members` in front as x
+            Classes are numbers from 0.
+        weight : array, shape (rows,), optional
+        index : array of int32, shape (members, batch), optional
+            Rows of x and y that each member takes.
+
+        Returns
+        -------
+        array, shape (members,)
+            Mean loss of each member; NaN where it has diverged or ended.
+        """
+        loss = np.empty(self.members)
+        _, kept = self._rows(x, y, weight, index)
+        self._check(self._library.tutti_trainer_step(self._handle, ctypes.byref(self._batch),
+                                                     _address(loss)))
+        del kept
+        return loss
+
+    def forward(self, x: Any, index: Any = None) -> np.ndarray:
+        """Outputs of the members as a training step computes them, (members, rows, outputs)."""
+        count, self._kept = self._rows(x, None, None, index)
+        out = np.empty((self.members, count, self.outputs), dtype=np.float32)
+        self._check(self._library.tutti_trainer_forward(self._handle, ctypes.byref(self._batch),
+                                                        _address(out)))
+        return out
+
+    def backward(self, gradient: Any, inputs: bool = False) -> Optional[np.ndarray]:
+        """Add up gradients for the next `update`.
+
+        Parameters
+        ----------
+        gradient : array, shape of what `forward` returned
+            Derivatives of the loss by the outputs.
+        inputs : bool
+            True returns the derivatives of the loss by x, (members, rows, inputs).
+        """
+        gradient = _values(gradient)
+        count = int(self._batch.count)
+        if gradient.size != self.members * count * self.outputs:
+            raise ValueError(f"gradient has the shape {gradient.shape}: "
+                             f"({self.members}, {count}, {self.outputs})")
+        slope = (np.empty((self.members, count, self.inputs), dtype=np.float32)
+                 if inputs else None)
+        self._check(self._library.tutti_trainer_backward(self._handle, _address(gradient),
+                                                         _address(slope)))
+        return slope
+
+    def update(self) -> None:
+        """Take the step for the gradients of `backward`."""
+        self._check(self._library.tutti_trainer_update(self._handle))
+
+    def predict(self, x: Any) -> np.ndarray:
+        """Outputs of the members as in predictions, (members, rows, outputs)."""
+        x = _values(x)
+        if x.ndim != 2 or x.shape[1] != self.inputs:
+            raise ValueError(f"x has the shape {x.shape}: (rows, {self.inputs})")
+        out = np.empty((self.members, len(x), self.outputs), dtype=np.float32)
+        self._check(self._library.tutti_trainer_predict(self._handle, len(x), _address(x),
+                                                        _address(out)))
+        return out
+
+    def model(self) -> Model:
+        """The members as they are now, for predictions with uncertainties."""
+        handle = ctypes.c_void_p()
+        self._check(self._library.tutti_trainer_model(self._handle, ctypes.byref(handle)))
+        return Model._of_trainer(self._library, handle)
+
+    def save(self, file: PathLike) -> None:
+        """Write the members as a model file; one that is there is replaced."""
+        self._check(self._library.tutti_trainer_save(self._handle, os.fsencode(file)))
+
+    def get_weights(self, member: int) -> np.ndarray:
+        """Parameters of a member: layer by layer weights (out, in), then biases."""
+        weights = np.empty(self.parameters, dtype=np.float32)
+        self._check(self._library.tutti_trainer_get_weights(self._handle, member,
+                                                            _address(weights)))
+        return weights
+
+    def set_weights(self, member: int, weights: Any) -> None:
+        """Replace the parameters of a member; its optimizer goes on."""
+        weights = _values(weights).reshape(-1)
+        if len(weights) != self.parameters:
+            raise ValueError(f"{len(weights)} weights: a member has {self.parameters}")
+        self._check(self._library.tutti_trainer_set_weights(self._handle, member,
+                                                            _address(weights)))
+
+    def learning_rate(self, member: int = 0) -> float:
+        """Learning rate of a member, before schedule and warm-up."""
+        return float(self._library.tutti_trainer_learning_rate(self._handle, member))
+
+    def set_learning_rate(self, rate: float, member: int = -1) -> None:
+        """Change the learning rate of a member; -1: of all."""
+        self._check(self._library.tutti_trainer_set_learning_rate(self._handle, member, rate))
+
+    def reset(self, member: int) -> None:
+        """Begin again with a member: other initial weights, an optimizer without a past."""
+        self._check(self._library.tutti_trainer_reset(self._handle, member))
+
+    def get_state(self) -> bytes:
+        """Everything that decides how training goes on."""
+        state = ctypes.create_string_buffer(
+            int(self._library.tutti_trainer_state_bytes(self._handle)))
+        self._check(self._library.tutti_trainer_get_state(self._handle, state))
+        return state.raw
+
+    def set_state(self, state: bytes) -> None:
+        """Continue from what `get_state` of a trainer with the same options returned."""
+        self._check(self._library.tutti_trainer_set_state(self._handle, state, len(state)))
