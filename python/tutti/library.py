@@ -134,10 +134,10 @@ class Model:
         self._describe()
         self._named = _has_names(self.file)
 
-    @classmethod
-    def _of_trainer(cls, library: Any, handle: ctypes.c_void_p) -> Model:
+    @staticmethod
+    def _of_trainer(library: Any, handle: Any) -> Model:
         """A model in memory, which the object closes."""
-        model = cls.__new__(cls)
+        model = Model.__new__(Model)
         model._library, model._handle, model.file = library, handle, "the model of a trainer"
         model._describe()
         model._named = model.input_names != [f"x{i}" for i in range(len(model.input_names))]

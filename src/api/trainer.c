@@ -24,8 +24,7 @@ static void destroy(tutti_trainer **trainer)
   tt_free(*trainer);
 }
 
-static tt_err check_scales(const char *name, int64_t count, const double *mean,
-                           const double *scale)
+static tt_err check_scales(const char *name, int64_t count, const double *mean, const double *scale)
 {
   if (!mean != !scale)
     return TT_FAIL(USAGE, "%s_mean and %s_scale: give both, or neither", name, name);
@@ -111,8 +110,8 @@ static void set_epochs(tutti_trainer *t)
 static tt_err create_engine(const tutti_trainer_options *o, tutti_trainer *t)
 {
   t->ops = &tt_engine_cpu;
-  t->use = (tt_resources){.threads = tt_resources_team_local(o->threads),
-                          .simd = (tt_simd)t->cfg->simd};
+  t->use =
+      (tt_resources){.threads = tt_resources_team_local(o->threads), .simd = (tt_simd)t->cfg->simd};
   TT_TRY(TT_ALLOC(t->loss, t->cohort->members));
   TT_TRY(t->ops->create(t->cohort, (tt_slice){0, t->cohort->members}, &t->use, &t->engine));
   return t->ops->init(t->engine);
@@ -125,8 +124,7 @@ static tt_err create(const tutti_trainer_options *o, tutti_trainer *t)
                                       o->nset, &t->cfg));
   TT_TRY(tt_config_to_yaml(t->cfg, &t->resolved));
   TT_TRY(create_data(o, t));
-  TT_TRY(
-      tt_cohorts_create(t->cfg, t->data->inputs, &t->data->target, NULL, &t->cohorts));
+  TT_TRY(tt_cohorts_create(t->cfg, t->data->inputs, &t->data->target, NULL, &t->cohorts));
   t->epoch_rows = o->epoch_rows;
   TT_TRY(tt_trainer_check_options(t));
   t->cohort = t->cohorts.at[0];
@@ -199,10 +197,11 @@ int tutti_trainer_step(tutti_trainer *trainer, const tutti_batch *batch, double 
 
 static tt_err check_parts(const tutti_trainer *t)
 {
-  return t->cohort->parts == 1 ? TT_OK
-                               : TT_FAIL(USAGE, "train.parts is %" PRId64
-                                                ": forward and backward are for whole batches",
-                                         t->cohort->parts);
+  return t->cohort->parts == 1
+             ? TT_OK
+             : TT_FAIL(USAGE,
+                       "train.parts is %" PRId64 ": forward and backward are for whole batches",
+                       t->cohort->parts);
 }
 
 static tt_err forward(tutti_trainer *t, const tutti_batch *batch, float *output)

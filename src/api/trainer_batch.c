@@ -57,10 +57,9 @@ static tt_err find_rows(const tutti_trainer *t, const tutti_batch *b, tt_batch *
     return TT_FAIL(USAGE, "batch->rows is %" PRId64 ": 1 to 2147483647", b->rows);
   if (b->index && b->own_rows) return TT_FAIL(USAGE, "batch has an index and own_rows: set one");
   if (b->own_rows && b->rows % members)
-    return TT_FAIL(USAGE,
-                   "batch->rows is %" PRId64 ": with own_rows a multiple of the %" PRId64
-                   " members",
-                   b->rows, members);
+    return TT_FAIL(
+        USAGE, "batch->rows is %" PRId64 ": with own_rows a multiple of the %" PRId64 " members",
+        b->rows, members);
   if (b->index && b->count < 1)
     return TT_FAIL(USAGE, "batch->count is %" PRId64 ": with an index it is at least 1", b->count);
   out->count = b->count ? b->count : most;
@@ -115,7 +114,7 @@ static tt_err check_labels(const tutti_trainer *t, int64_t row, const float *y)
   if (type == TT_LABEL_TYPE_real && are_finite(y, targets)) return TT_OK;
   for (int64_t k = 0; k < targets; k++) {
     int missing = isnan(y[k]) && t->cohort->partial_labels;
-    if (!missing && !tt_label_fits(type, m->levels, (double)y[k]))
+    if (!missing && !(isfinite(y[k]) && tt_label_fits(type, m->levels, (double)y[k])))
       return TT_FAIL(DATA,
                      "y[%" PRId64 "][%" PRId64 "] is %g: it is no label for output %s; a missing "
                      "label is NaN with data.partial_labels: use",

@@ -14,7 +14,7 @@
   X(t->cfg->selections > 0, "ensembles[].rows: the caller gives each member its rows")             \
   X(t->cfg->data_targets_pca > 0, "data.targets_pca needs a data set")                             \
   X(*t->cfg->data_sigma, "data.sigma needs a data set")                                            \
-  X(*t->cfg->train_init_from, "train.init_from: use tutti_trainer_set_weights") \
+  X(*t->cfg->train_init_from, "train.init_from: use tutti_trainer_set_weights")                    \
   X(t->cfg->run_device == TT_DEVICE_gpu, "run.device: a trainer computes on the CPU; use cpu")     \
   X(t->cfg->run_stages > 1, "run.stages: a trainer is for one process")                            \
   X(t->cfg->campaign, "a trainer has no campaign: the program asks and tells")                     \

@@ -62,8 +62,7 @@ static tt_err set_weights(tutti_trainer *t, int64_t member, const float *weights
   if (!weights) return TT_FAIL(USAGE, "weights is NULL");
   for (int64_t p = 0; p < t->state->params; p++)
     if (!isfinite(weights[p]))
-      return TT_FAIL(DATA, "weights[%" PRId64 "] is %g: weights are finite", p,
-                     (double)weights[p]);
+      return TT_FAIL(DATA, "weights[%" PRId64 "] is %g: weights are finite", p, (double)weights[p]);
   memcpy(TT_FIELD(t->state, weights) + member * t->state->params, weights,
          (size_t)t->state->params * sizeof *weights);
   return load_member(t, member);
@@ -232,8 +231,7 @@ static const char state_name[8] = {'t', 'u', 't', 't', 'i', ' ', 'T', '1'};
 
 static int64_t contents_bytes(const tutti_trainer *t)
 {
-  int64_t each =
-      tt_state_member_bytes(tt_cohort_state_shape(t->cohort)) + (int64_t)sizeof(float);
+  int64_t each = tt_state_member_bytes(tt_cohort_state_shape(t->cohort)) + (int64_t)sizeof(float);
   return t->cohort->members * each;
 }
 

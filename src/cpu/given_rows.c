@@ -150,8 +150,7 @@ tt_err tt_cpu_apply(tt_engine *e, const float *delta, const double *loss)
 tt_err tt_cpu_backward_rows(tt_engine *e, const float *delta, float *input_gradient)
 {
   tt_cpu_given *g = e->given;
-  if (!g->gradient)
-    TT_TRY(TT_ALLOC_VALUES(g->gradient, e->slice.count * e->cohort->model.params));
+  if (!g->gradient) TT_TRY(TT_ALLOC_VALUES(g->gradient, e->slice.count * e->cohort->model.params));
   tt_cpu_each_member(e, 1, backward_member,
                      &(rows_args){.delta = delta, .input_gradient = input_gradient});
   g->is_summed = 1;

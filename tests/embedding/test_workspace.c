@@ -5,6 +5,7 @@
 #include "io/model/model_file.h"
 #include "src/api/tutti.h"
 #include "src/predict/jacobian.h"
+#include "tests/embedding/allocations.h"
 #include "tests/support/made_up.h"
 
 #include <stdlib.h>
@@ -16,7 +17,7 @@ enum { DENSE = 4, KINDS = DENSE + 1 }; /* layer_norm, residual, both, none; a fr
 static double x[ROWS * MADE_UP_INPUTS];
 
 /* The linker puts these in place of the functions that allocate, in all code of tutti. */
-static int allocations;
+int allocations;
 #define COUNTED(result, name, parameters, arguments)                                               \
   result *__real_##name parameters;                                                                \
   result *__wrap_##name parameters;                                                                \

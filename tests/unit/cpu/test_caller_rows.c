@@ -65,7 +65,7 @@ static void feed(feeder *f, int64_t step)
 
 /* What the caller computes with. */
 typedef struct own_arrays {
-  float *output, *delta; /* [M][count][O] */
+  float *output, *delta;     /* [M][count][O] */
   float *o, *y, *weight, *d; /* [O][ld], [K][ld], [ld], [O][ld] of one member */
   double *term;              /* [ld] */
   int64_t ld;
