@@ -99,8 +99,7 @@ static trained_job train_job(void)
   TT_CHECK_OK(tt_dataset_create(ROWS, INPUTS, TARGETS, 0, &j.data));
   memcpy(j.data->x, x, sizeof x);
   memcpy(j.data->y, y, sizeof y);
-  TT_CHECK_OK(
-      tt_cohorts_create(j.cfg, INPUTS, &j.data->target, j.data, &j.cohorts));
+  TT_CHECK_OK(tt_cohorts_create(j.cfg, INPUTS, &j.data->target, j.data, &j.cohorts));
   tt_cohort *c = j.cohorts.at[0];
   TT_CHECK_OK(tt_engine_cpu.create(c, (tt_slice){0, MEMBERS}, &use, &engine));
   TT_CHECK_OK(tt_engine_cpu.set_data(engine, j.data, NULL));
@@ -197,8 +196,8 @@ TT_TEST (own_rows_are_rows_of_an_index) {
   tutti_batch by_index = all_rows();
   by_index.index = index;
   by_index.count = 4;
-  const tutti_batch own = {.size = sizeof own, .rows = MEMBERS * 4, .x = own_x, .y = own_y,
-                           .own_rows = 1};
+  const tutti_batch own = {
+      .size = sizeof own, .rows = MEMBERS * 4, .x = own_x, .y = own_y, .own_rows = 1};
   for (int s = 0; s < 3; s++) {
     TT_CHECK(tutti_trainer_step(a, &by_index, NULL), ==, 0);
     TT_CHECK(tutti_trainer_step(b, &own, NULL), ==, 0);
