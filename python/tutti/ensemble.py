@@ -10,6 +10,7 @@ import numpy as np
 from . import dataset, job, texts
 from .launch import Launch, submit_job
 from .library import load
+from .partial import PartialFit
 from .prediction import Prediction
 from .progress import Progress
 from .program import PathLike, find_library, find_program
@@ -21,7 +22,7 @@ Self = TypeVar("Self", bound="Ensemble")
 _HERE = ("directory", "program", "quiet", "ranks", "launcher")
 
 
-class Ensemble:
+class Ensemble(PartialFit):
     """An ensemble of neural networks that predicts with uncertainties.
 
     A parameter is an option of docs/options.md by its last name (`epochs=300`, `dropout=0.1`), or
@@ -232,6 +233,9 @@ class Ensemble:
         """Read the trained model."""
         self.run_.reload()
         self.n_features_in_ = len(self.run_.model.input_names)
+        self._name_features(x)
+
+    def _name_features(self, x: dataset.Table) -> None:
         if x.names:
             self.feature_names_in_ = np.array(x.names, dtype=object)
         elif hasattr(self, "feature_names_in_"):

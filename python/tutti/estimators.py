@@ -11,6 +11,7 @@ import numpy as np
 
 from . import dataset
 from .ensemble import Ensemble
+from .partial import Steps
 from .prediction import Prediction
 
 
@@ -98,8 +99,36 @@ class EnsembleClassifier(Ensemble):
         if labels.dtype.kind == "f" and (labels != np.floor(labels)).any():
             raise ValueError("Unknown label type: continuous numbers are not classes; use "
                              "EnsembleRegressor")
-        self.classes_, codes = np.unique(labels, return_inverse=True)
+        if getattr(self, "_fixed", None) is None:
+            self.classes_, codes = np.unique(labels, return_inverse=True)
+        else:
+            self.classes_, codes = self._fixed, np.searchsorted(self._fixed, labels)
+            known = self.classes_[np.minimum(codes, len(self.classes_) - 1)] == labels
+            if not known.all():
+                raise ValueError(f"y has the label {labels[~known][0]!r}, which is none of the "
+                                 f"classes of the first partial_fit: {list(self.classes_)}")
         return x, dataset.Table(codes.astype(float)[:, None], names, one=True)
+
+    def _of_classes(self) -> dict[str, Any]:
+        """As `job`, with the number of classes."""
+        return {"classes": max(2, len(self.classes_))}
+
+    def partial_fit(  # type: ignore[override]
+            self, X: Any, y: Any, sample_weight: Any = None, *, classes: Any = None) -> Any:
+        """Train on these rows; see `Ensemble.partial_fit`.
+
+        Parameters
+        ----------
+        classes : array, optional
+            All labels, in the first call; without it those of its rows.
+        """
+        begins = not isinstance(getattr(self, "run_", None), Steps)
+        self._fixed = np.unique(np.asarray(y if classes is None else classes)) if begins \
+            else self.classes_
+        try:
+            return super().partial_fit(X, y, sample_weight)
+        finally:
+            self._fixed = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, **options: Any) -> Any:
         """Train; see `Ensemble.fit`. Each label of `y` is a class."""

@@ -3,6 +3,7 @@
 CI does not install scikit-learn: with SciPy it is 30 MB to fetch, 239 MB on disk, and its checks
 start the program 300 times (15 s of CPU).
 """
+import os
 import unittest
 import warnings
 
@@ -52,6 +53,37 @@ class Estimators(unittest.TestCase):
         self.assertGreater(fitted.score(x, label), 0.8)
         with self.assertRaisesRegex(ValueError, "Unknown label type"):
             fitted.fit(x, y)
+
+    def test_partial_fit(self):
+        """Calls go on; equal calls give equal members; the batches decide, not the calls."""
+        x, y = numbers()
+        options = {"hidden": [16], "members": 3, "learning_rate": 2e-2, "batch_size": 16}
+        one, two = (tutti.EnsembleRegressor(**options) for _ in range(2))
+        first = one.partial_fit(x, y).score(x, y)
+        for _ in range(40):
+            one.partial_fit(x, y)
+        self.assertGreater(one.score(x, y), max(0.8, first))
+        for _ in range(41):
+            two.partial_fit(x, y, sample_weight=np.ones(len(x)))
+        mean, std = one.predict(x, return_std=True)
+        np.testing.assert_array_equal(mean, two.predict(x))
+        self.assertTrue((std > 0).all())
+        self.assertEqual(one.n_features_in_, x.shape[1])
+        one.set_params(hidden=[8]).partial_fit(x, y)  # another ensemble begins
+        self.assertLess(one.run_.trainer.parameters, two.run_.trainer.parameters)
+        one.set_params(**BETTER).fit(x, y)
+        self.assertTrue(os.path.exists(one.run_.path("model.h5")))
+
+    def test_partial_fit_of_classes(self):
+        x, y = numbers()
+        label = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
+        fitted = tutti.EnsembleClassifier(hidden=[16], members=2, learning_rate=2e-2)
+        for _ in range(40):
+            fitted.partial_fit(x, label, classes=["low", "middle", "high", "none"])
+        self.assertEqual(list(fitted.classes_), ["high", "low", "middle", "none"])
+        self.assertGreater(fitted.score(x, label), 0.8)
+        with self.assertRaisesRegex(ValueError, "'other', which is none of the classes"):
+            fitted.partial_fit(x[:2], ["low", "other"])
 
     def test_parameters(self):
         one = tutti.EnsembleClassifier(hidden=[3], dropout=0.1, train={"l2": 0.5})
