@@ -150,6 +150,13 @@ static void find_node(tt_comm *c)
 }
 
 /* Start MPI unless it runs, and fill in the ranks. */
+static void set_ranks(tt_comm *c)
+{
+  MPI_Comm_rank(c->mpi, &c->rank);
+  MPI_Comm_size(c->mpi, &c->ranks);
+  find_node(c);
+}
+
 static tt_err begin_mpi(tt_comm *c, int running)
 {
   int level = MPI_THREAD_FUNNELED, now;
@@ -161,9 +168,7 @@ static tt_err begin_mpi(tt_comm *c, int running)
   }
   MPI_Comm_dup(MPI_COMM_WORLD, &c->mpi);
   tt_fatal_install_handlers(c->mpi);
-  MPI_Comm_rank(c->mpi, &c->rank);
-  MPI_Comm_size(c->mpi, &c->ranks);
-  find_node(c);
+  set_ranks(c);
   return level >= MPI_THREAD_FUNNELED
              ? TT_OK
              : TT_FAIL(UNAVAILABLE, "this MPI does not allow threads (MPI_THREAD_FUNNELED)");
@@ -173,6 +178,24 @@ tt_err tt_comm_alone_local(tt_comm **out)
 {
   TT_TRY(TT_ALLOC(*out, 1));
   **out = (tt_comm){.mpi = MPI_COMM_NULL, .node = MPI_COMM_NULL, .ranks = 1, .node_ranks = 1};
+  return TT_OK;
+}
+
+tt_err tt_comm_of_program(int handle, tt_comm **out)
+{
+  tt_comm *c = NULL;
+  int running;
+  TT_TRY(tt_comm_check_library_local(&running));
+  MPI_Comm given = running ? MPI_Comm_f2c((MPI_Fint)handle) : MPI_COMM_NULL;
+  if (given == MPI_COMM_NULL)
+    return TT_FAIL(UNAVAILABLE,
+                   running ? "the communicator %d is no communicator of this program"
+                           : "communicator %d: call MPI_Init before",
+                   handle);
+  TT_TRY(tt_comm_alone_local(&c));
+  MPI_Comm_dup(given, &c->mpi);
+  set_ranks(c);
+  *out = c;
   return TT_OK;
 }
 

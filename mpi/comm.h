@@ -33,6 +33,12 @@ tt_err tt_comm_begin_singletons(tt_comm **out);
  * Local. Errors: MEM. */
 tt_err tt_comm_alone_local(tt_comm **out);
 
+/* The ranks of a communicator of the program, which has called MPI_Init; tt_comm_end frees this
+ * copy.
+ *   handle  MPI_Comm_c2f of it
+ * Errors: UNAVAILABLE (MPI does not run here, or is another library), MEM. */
+tt_err tt_comm_of_program(int handle, tt_comm **out);
+
 /* Check for singletons: each task of the job is an MPI world of one rank. Errors: UNAVAILABLE. */
 tt_err tt_comm_check_launch_local(const tt_comm *c);
 

@@ -1,9 +1,11 @@
 /* trainer.c — see tutti.h: members that are trained step by step. */
 #include "src/api/trainer_batch.h"
 
+#include "core/base/int.h"
 #include "core/base/mem.h"
 #include "src/api/call.h"
 #include "src/api/trainer_options.h"
+#include "src/api/trainer_ranks.h"
 #include "src/host/resources.h"
 
 #include <inttypes.h>
@@ -20,7 +22,10 @@ static void destroy(tutti_trainer **trainer)
   tt_cohorts_destroy(&t->cohorts);
   tt_dataset_destroy(&t->data);
   tt_config_destroy(&t->cfg);
-  tt_free_all(&t->resolved, &t->loss, &t->number, &t->x, &t->y);
+  tt_free_all(&t->resolved, &t->loss, &t->number, &t->x.value, &t->y.value, &t->own.value,
+              &t->ranks);
+  for (int k = 0; k < 3; k++) tt_free(t->gathered[k].value);
+  tt_comm_end(&t->comm);
   tt_free(*trainer);
 }
 
@@ -112,14 +117,15 @@ static tt_err create_engine(const tutti_trainer_options *o, tutti_trainer *t)
   t->ops = &tt_engine_cpu;
   t->use =
       (tt_resources){.threads = tt_resources_team_local(o->threads), .simd = (tt_simd)t->cfg->simd};
-  TT_TRY(TT_ALLOC(t->loss, t->cohort->members));
-  TT_TRY(t->ops->create(t->cohort, (tt_slice){0, t->cohort->members}, &t->use, &t->engine));
+  TT_TRY(TT_ALLOC(t->loss, 2 * t->cohort->members));
+  if (!t->slice.count) return TT_OK;
+  TT_TRY(t->ops->create(t->cohort, t->slice, &t->use, &t->engine));
   return t->ops->init(t->engine);
 }
 
-static tt_err create(const tutti_trainer_options *o, tutti_trainer *t)
+/* The members, before they are divided among ranks. Local. */
+static tt_err create_members(const tutti_trainer_options *o, tutti_trainer *t)
 {
-  TT_TRY(check_options(o));
   TT_TRY(tt_config_parse_without_data("options", o->options, (int64_t)strlen(o->options), o->set,
                                       o->nset, &t->cfg));
   TT_TRY(tt_config_to_yaml(t->cfg, &t->resolved));
@@ -129,7 +135,16 @@ static tt_err create(const tutti_trainer_options *o, tutti_trainer *t)
   TT_TRY(tt_trainer_check_options(t));
   t->cohort = t->cohorts.at[0];
   set_epochs(t);
-  return create_engine(o, t);
+  return TT_OK;
+}
+
+static tt_err create(const tutti_trainer_options *o, tutti_trainer *t)
+{
+  TT_TRY(check_options(o));
+  TT_TRY(tt_trainer_join(o, t));
+  tt_err e = tt_agree(t->comm, create_members(o, t));
+  if (!e) e = tt_trainer_divide(t);
+  return e ? e : tt_agree(t->comm, create_engine(o, t));
 }
 
 int tutti_trainer_create(const tutti_trainer_options *options, tutti_trainer **out)
@@ -171,21 +186,30 @@ static tt_err copy_batch(const tutti_batch *src, tutti_batch *out)
   return TT_OK;
 }
 
+static tt_err check_step(tutti_trainer *t, const tutti_batch *batch, tutti_batch *b)
+{
+  TT_TRY(copy_batch(batch, b));
+  return t->has_gradient ? TT_FAIL(USAGE, "there is a gradient of tutti_trainer_backward: call "
+                                          "tutti_trainer_update before the next step")
+                         : TT_OK;
+}
+
 static tt_err step(tutti_trainer *t, const tutti_batch *batch, double *loss)
 {
   tutti_batch b;
   tt_progress progress;
   TT_TRY(tt_trainer_check(t));
-  TT_TRY(copy_batch(batch, &b));
-  if (t->has_gradient)
-    return TT_FAIL(USAGE, "there is a gradient of tutti_trainer_backward: call "
-                          "tutti_trainer_update before the next step");
+  tt_err e = tt_trainer_gather_rows(t, &b, 1, check_step(t, batch, &b), NULL);
+  if (e) return e;
   t->may_go_back = 0;
-  TT_TRY(tt_trainer_give_batch(t, &b, 1));
-  TT_TRY(t->ops->train(t->engine, 1, &progress));
-  for (int64_t m = 0; loss && m < t->cohort->members; m++)
-    loss[m] = t->loss[m] / (double)t->batch.count;
-  return TT_OK;
+  e = tt_trainer_give_batch(t, &b, 1);
+  if (!e && t->engine) e = t->ops->train(t->engine, 1, &progress);
+  e = tt_agree(t->comm, e);
+  double *all = tt_comm_ranks(t->comm) == 1 ? t->loss : t->loss + t->cohort->members;
+  if (!e) tt_trainer_gather_members(t, t->loss, sizeof *all, all);
+  for (int64_t m = 0; !e && loss && m < t->cohort->members; m++)
+    loss[m] = all[m] / (double)t->batch.count;
+  return e;
 }
 
 int tutti_trainer_step(tutti_trainer *trainer, const tutti_batch *batch, double *loss)
@@ -204,17 +228,37 @@ static tt_err check_parts(const tutti_trainer *t)
                        t->cohort->parts);
 }
 
+/* Outputs of all members for the rows that the engine has: all [M][count][O]. */
+static tt_err compute_outputs(tutti_trainer *t, float *all)
+{
+  int64_t each = t->batch.count * tutti_trainer_outputs(t);
+  float *mine = tt_trainer_own_floats(t, each, all);
+  tt_err e = mine ? TT_OK : TT_FAIL(MEM, "no memory for the outputs of the members of this rank");
+  if (!e && t->engine) e = t->ops->forward(t->engine, mine, NULL);
+  e = tt_agree(t->comm, e);
+  if (!e) tt_trainer_gather_members(t, mine, each * (int64_t)sizeof *all, all);
+  return e;
+}
+
+static tt_err check_forward(const tutti_trainer *t, const tutti_batch *batch, const float *output,
+                            tutti_batch *b)
+{
+  TT_TRY(check_parts(t));
+  TT_TRY(copy_batch(batch, b));
+  return output ? TT_OK : TT_FAIL(USAGE, "output is NULL");
+}
+
 static tt_err forward(tutti_trainer *t, const tutti_batch *batch, float *output)
 {
   tutti_batch b;
   TT_TRY(tt_trainer_check(t));
-  TT_TRY(check_parts(t));
-  TT_TRY(copy_batch(batch, &b));
-  if (!output) return TT_FAIL(USAGE, "output is NULL");
+  tt_err e = tt_trainer_gather_rows(t, &b, 0, check_forward(t, batch, output, &b), NULL);
+  if (e) return e;
   t->may_go_back = 0;
-  TT_TRY(tt_trainer_give_batch(t, &b, 0));
-  t->may_go_back = 1;
-  return t->ops->forward(t->engine, output, NULL);
+  e = tt_agree(t->comm, tt_trainer_give_batch(t, &b, 0));
+  if (!e) e = compute_outputs(t, output);
+  t->may_go_back = !e;
+  return e;
 }
 
 int tutti_trainer_forward(tutti_trainer *trainer, const tutti_batch *batch, float *output)
@@ -224,19 +268,34 @@ int tutti_trainer_forward(tutti_trainer *trainer, const tutti_batch *batch, floa
   return tt_call_end(&caller, forward(trainer, batch, output));
 }
 
-static tt_err backward(tutti_trainer *t, const float *gradient, float *input_gradient)
+static tt_err check_backward(const tutti_trainer *t, const float *gradient,
+                             const float *input_gradient)
 {
-  TT_TRY(tt_trainer_check(t));
   if (!gradient) return TT_FAIL(USAGE, "gradient is NULL");
   if (!t->may_go_back)
     return TT_FAIL(USAGE, "call tutti_trainer_forward before tutti_trainer_backward");
   if (input_gradient && (t->cohort->model.front.layers || tt_model_frozen(&t->cohort->model)))
     return TT_FAIL(USAGE, "input_gradient: not for networks with a front or frozen layers");
-  TT_TRY(t->ops->backward(t->engine, gradient, input_gradient));
+  return TT_OK;
+}
+
+static tt_err backward(tutti_trainer *t, const float *gradient, float *input_gradient)
+{
+  TT_TRY(tt_trainer_check(t));
+  tt_err e = tt_agree(t->comm, check_backward(t, gradient, input_gradient));
+  if (e) return e;
+  int64_t inputs = t->data->inputs, each = t->batch.count * inputs;
+  float *mine = input_gradient ? tt_trainer_own_floats(t, each, input_gradient) : NULL;
+  if (input_gradient && !mine) e = TT_FAIL(MEM, "no memory for the derivatives by the inputs");
+  const float *own = gradient + t->slice.first * t->batch.count * tutti_trainer_outputs(t);
+  if (!e && t->engine) e = t->ops->backward(t->engine, own, mine);
+  e = tt_agree(t->comm, e);
+  if (e) return e;
   t->has_gradient = 1;
+  if (!input_gradient) return TT_OK;
+  tt_trainer_gather_members(t, mine, each * (int64_t)sizeof *mine, input_gradient);
   const double *scale = t->data->scaler.x_scale;
-  int64_t inputs = t->data->inputs, values = t->cohort->members * t->batch.count * inputs;
-  for (int64_t i = 0; input_gradient && t->is_scaled && i < values; i++)
+  for (int64_t i = 0; t->is_scaled && i < t->cohort->members * each; i++)
     input_gradient[i] = (float)((double)input_gradient[i] / scale[i % inputs]);
   return TT_OK;
 }
@@ -254,7 +313,7 @@ static tt_err update(tutti_trainer *t)
   if (!t->has_gradient)
     return TT_FAIL(USAGE, "call tutti_trainer_backward before tutti_trainer_update");
   t->has_gradient = t->may_go_back = 0;
-  return t->ops->update(t->engine);
+  return tt_agree(t->comm, t->engine ? t->ops->update(t->engine) : TT_OK);
 }
 
 int tutti_trainer_update(tutti_trainer *trainer)
@@ -264,29 +323,54 @@ int tutti_trainer_update(tutti_trainer *trainer)
   return tt_call_end(&caller, update(trainer));
 }
 
-static tt_err predict(tutti_trainer *t, int64_t rows, const float *x, float *output)
+static tt_err check_predict(int64_t rows, const float *x, const float *output)
 {
-  TT_TRY(tt_trainer_check(t));
   if (rows < 0) return TT_FAIL(USAGE, "the number of rows is %" PRId64, rows);
   if (rows > 0 && (!x || !output)) return TT_FAIL(USAGE, "%s is NULL", x ? "output" : "x");
-  int64_t members = t->cohort->members, outputs = tutti_trainer_outputs(t);
-  int64_t chunk = tt_trainer_chunk(t);
+  return TT_OK;
+}
+
+/* Rows of this rank in a prediction. */
+typedef struct own_rows {
+  int64_t first, count;
+  float *output; /* [M][count][O] */
+} own_rows;
+
+/* Predict all rows a chunk at a time into block [M][chunk][O], and copy those of this rank. */
+static tt_err predict_chunks(tutti_trainer *t, const tutti_batch *all, const own_rows *own,
+                             float *block)
+{
+  int64_t outputs = tutti_trainer_outputs(t), chunk = tt_trainer_chunk(t);
+  tt_err e = TT_OK;
+  for (int64_t r = 0; !e && r < all->rows; r += chunk) {
+    int64_t count = tt_min_i64(chunk, all->rows - r);
+    e = tt_agree(t->comm, tt_trainer_give_rows(t, all->x + r * t->data->inputs, count));
+    if (!e) e = compute_outputs(t, block);
+    tt_slice here = tt_slice_intersect((tt_slice){own->first, own->count}, r, count);
+    for (int64_t m = 0; !e && here.count && m < t->cohort->members; m++)
+      memcpy(own->output + (m * own->count + here.first + r - own->first) * outputs,
+             block + (m * count + here.first) * outputs,
+             (size_t)(here.count * outputs) * sizeof *block);
+  }
+  return e;
+}
+
+static tt_err predict(tutti_trainer *t, int64_t rows, const float *x, float *output)
+{
+  tutti_batch b = {.rows = rows, .x = x};
+  own_rows own = {.count = rows, .output = output};
+  TT_TRY(tt_trainer_check(t));
+  tt_err e = tt_trainer_gather_rows(t, &b, 0, check_predict(rows, x, output), &own.first);
+  if (e) return e;
   t->may_go_back = 0;
-  if (rows <= chunk && rows > 0) {
+  if (tt_comm_ranks(t->comm) == 1 && rows > 0 && rows <= tt_trainer_chunk(t)) {
     TT_TRY(tt_trainer_give_rows(t, x, rows));
-    return t->ops->forward(t->engine, output, NULL);
+    return compute_outputs(t, output);
   }
   float *block = NULL;
-  TT_TRY(TT_ALLOC_VALUES(block, members * chunk * outputs));
-  tt_err e = TT_OK;
-  for (int64_t r = 0; !e && r < rows; r += chunk) {
-    int64_t count = rows - r < chunk ? rows - r : chunk;
-    e = tt_trainer_give_rows(t, x + r * t->data->inputs, count);
-    if (!e) e = t->ops->forward(t->engine, block, NULL);
-    for (int64_t m = 0; !e && m < members; m++)
-      memcpy(output + (m * rows + r) * outputs, block + m * count * outputs,
-             (size_t)(count * outputs) * sizeof *output);
-  }
+  e = tt_agree(t->comm, TT_ALLOC_VALUES(block, t->cohort->members * tt_trainer_chunk(t) *
+                                                   tutti_trainer_outputs(t)));
+  if (!e) e = predict_chunks(t, &b, &own, block);
   tt_free(block);
   return e;
 }

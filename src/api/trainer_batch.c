@@ -38,13 +38,13 @@ static tt_err number_rows(tutti_trainer *t, int64_t count)
   return TT_OK;
 }
 
-static tt_err reserve(float **array, int64_t *values, int64_t wanted)
+tt_err tt_trainer_reserve(tt_trainer_floats *array, int64_t values)
 {
-  if (wanted <= *values) return TT_OK;
-  tt_free(*array);
-  *values = 0;
-  TT_TRY(TT_ALLOC_VALUES(*array, wanted));
-  *values = wanted;
+  if (values <= array->values && array->value) return TT_OK;
+  tt_free(array->value);
+  array->values = 0;
+  TT_TRY(TT_ALLOC_VALUES(array->value, values));
+  array->values = values;
   return TT_OK;
 }
 
@@ -149,18 +149,18 @@ static tt_err scale_rows(tutti_trainer *t, tt_batch *out)
 {
   const tt_scaler *s = &t->data->scaler;
   int64_t inputs = inputs_of(t), targets = t->data->targets;
-  TT_TRY(reserve(&t->x, &t->x_values, out->rows * inputs));
-  if (out->y) TT_TRY(reserve(&t->y, &t->y_values, out->rows * targets));
+  TT_TRY(tt_trainer_reserve(&t->x, out->rows * inputs));
+  if (out->y) TT_TRY(tt_trainer_reserve(&t->y, out->rows * targets));
   for (int64_t r = 0; r < out->rows; r++) {
     for (int64_t i = 0; i < inputs; i++)
-      t->x[r * inputs + i] =
+      t->x.value[r * inputs + i] =
           (float)(((double)out->x[r * inputs + i] - s->x_mean[i]) / s->x_scale[i]);
     for (int64_t k = 0; out->y && k < targets; k++)
-      t->y[r * targets + k] =
+      t->y.value[r * targets + k] =
           (float)(((double)out->y[r * targets + k] - s->y_mean[k]) / s->y_scale[k]);
   }
-  out->x = t->x;
-  if (out->y) out->y = t->y;
+  out->x = t->x.value;
+  if (out->y) out->y = t->y.value;
   return TT_OK;
 }
 
@@ -181,7 +181,7 @@ tt_err tt_trainer_give_batch(tutti_trainer *t, const tutti_batch *b, int labels)
   TT_TRY(check_values(t, b, &out, labels));
   if (t->is_scaled) TT_TRY(scale_rows(t, &out));
   t->batch = out;
-  return t->ops->set_batch(t->engine, &t->batch);
+  return t->engine ? t->ops->set_batch(t->engine, &t->batch) : TT_OK;
 }
 
 tt_err tt_trainer_give_rows(tutti_trainer *t, const float *x, int64_t count)
@@ -198,5 +198,5 @@ tt_err tt_trainer_give_rows(tutti_trainer *t, const float *x, int64_t count)
   for (int64_t r = 0; r < count; r++) TT_TRY(check_inputs(t, r, x + r * inputs_of(t)));
   if (t->is_scaled) TT_TRY(scale_rows(t, &out));
   t->batch = out;
-  return t->ops->set_batch(t->engine, &t->batch);
+  return t->engine ? t->ops->set_batch(t->engine, &t->batch) : TT_OK;
 }

@@ -1,5 +1,5 @@
 /* trainer_state.c — see tutti.h: weights, models and the whole state of a trainer. */
-#include "src/api/trainer_batch.h"
+#include "src/api/trainer_ranks.h"
 
 #include "core/base/mem.h"
 #include "io/model/model_file.h"
@@ -11,41 +11,54 @@
 #include <string.h>
 #include <xxhash.h>
 
-static tt_slice all_members(const tutti_trainer *t) { return (tt_slice){0, t->cohort->members}; }
-
-/* The state of all members, in t->state. */
-static tt_err save_state(tutti_trainer *t)
+/* The state of the members of this rank, in t->state. Local. */
+static tt_err save_state_local(tutti_trainer *t)
 {
-  TT_TRY(tt_trainer_check(t));
-  if (!t->state)
-    TT_TRY(tt_state_create(all_members(t), tt_cohort_state_shape(t->cohort), &t->state));
-  return t->ops->save(t->engine, all_members(t), t->state);
+  if (!t->state) TT_TRY(tt_state_create(t->slice, tt_cohort_state_shape(t->cohort), &t->state));
+  return t->engine ? t->ops->save(t->engine, t->slice, t->state) : TT_OK;
 }
 
-/* The state of one member. */
-static tt_err save_member(tutti_trainer *t, int64_t member)
+/* Where a member is. */
+typedef struct place {
+  int is_here;
+  int64_t i; /* its number on this rank */
+} place;
+
+/* The state of one member, where it is. */
+static tt_err save_member(tutti_trainer *t, int64_t member, place *at)
 {
   TT_TRY(tt_trainer_check(t));
   if (member < 0 || member >= t->cohort->members)
     return TT_FAIL(USAGE, "member %" PRId64 ": there are 0 to %" PRId64, member,
                    t->cohort->members - 1);
-  if (!t->state) return save_state(t);
+  at->i = member - t->slice.first;
+  at->is_here = at->i >= 0 && at->i < t->slice.count;
+  if (!at->is_here || !t->state) return save_state_local(t);
   return t->ops->save(t->engine, (tt_slice){member, 1}, t->state);
-}
-
-static tt_err load_member(tutti_trainer *t, int64_t member)
-{
-  return t->ops->load(t->engine, (tt_slice){member, 1}, t->state);
 }
 
 /* weights */
 
+/* From the rank that has them to all. */
+static void send_weights(const tutti_trainer *t, const place *at, float *weights)
+{
+  int64_t owner = at->is_here ? tt_comm_rank(t->comm) : -1;
+  tt_allreduce_max_i64(t->comm, &owner, 1);
+  tt_bcast_from(t->comm, (int)owner, weights, t->cohort->model.params * (int64_t)sizeof *weights);
+}
+
 static tt_err get_weights(tutti_trainer *t, int64_t member, float *weights)
 {
-  TT_TRY(save_member(t, member));
-  if (!weights) return TT_FAIL(USAGE, "weights is NULL");
-  memcpy(weights, TT_FIELD(t->state, weights) + member * t->state->params,
-         (size_t)t->state->params * sizeof *weights);
+  place at;
+  TT_TRY(tt_trainer_check(t));
+  tt_err e = save_member(t, member, &at);
+  if (!e && !weights) e = TT_FAIL(USAGE, "weights is NULL");
+  e = tt_agree(t->comm, e);
+  if (e) return e;
+  if (at.is_here)
+    memcpy(weights, TT_FIELD(t->state, weights) + at.i * t->state->params,
+           (size_t)t->state->params * sizeof *weights);
+  send_weights(t, &at, weights);
   return TT_OK;
 }
 
@@ -56,31 +69,37 @@ int tutti_trainer_get_weights(tutti_trainer *trainer, int64_t member, float *wei
   return tt_call_end(&caller, get_weights(trainer, member, weights));
 }
 
-static tt_err set_weights(tutti_trainer *t, int64_t member, const float *weights)
+static tt_err set_weights_local(tutti_trainer *t, int64_t member, const float *weights)
 {
-  TT_TRY(save_member(t, member));
+  place at;
+  TT_TRY(save_member(t, member, &at));
   if (!weights) return TT_FAIL(USAGE, "weights is NULL");
   for (int64_t p = 0; p < t->state->params; p++)
     if (!isfinite(weights[p]))
       return TT_FAIL(DATA, "weights[%" PRId64 "] is %g: weights are finite", p, (double)weights[p]);
-  memcpy(TT_FIELD(t->state, weights) + member * t->state->params, weights,
+  if (!at.is_here) return TT_OK;
+  memcpy(TT_FIELD(t->state, weights) + at.i * t->state->params, weights,
          (size_t)t->state->params * sizeof *weights);
-  return load_member(t, member);
+  return t->ops->load(t->engine, (tt_slice){member, 1}, t->state);
 }
 
 int tutti_trainer_set_weights(tutti_trainer *trainer, int64_t member, const float *weights)
 {
   tt_call caller;
   tt_call_begin(&caller);
-  return tt_call_end(&caller, set_weights(trainer, member, weights));
+  tt_err e = tt_trainer_check(trainer);
+  if (!e) e = tt_agree(trainer->comm, set_weights_local(trainer, member, weights));
+  return tt_call_end(&caller, e);
 }
 
 /* A member in its next attempt, as after a retry. */
-static tt_err reset(tutti_trainer *t, int64_t member)
+static tt_err reset_local(tutti_trainer *t, int64_t member)
 {
+  place at;
   tt_state *fresh = NULL;
-  TT_TRY(save_member(t, member));
-  int32_t attempt = TT_FIELD(t->state, attempt)[member] + 1;
+  TT_TRY(save_member(t, member, &at));
+  if (!at.is_here) return TT_OK;
+  int32_t attempt = TT_FIELD(t->state, attempt)[at.i] + 1;
   TT_TRY(tt_state_create((tt_slice){member, 1}, tt_cohort_state_shape(t->cohort), &fresh));
   tt_member_init_weights(t->cohort, &t->cohort->member[member], attempt, TT_FIELD(fresh, weights));
   TT_FIELD(fresh, attempt)[0] = attempt;
@@ -93,7 +112,9 @@ int tutti_trainer_reset(tutti_trainer *trainer, int64_t member)
 {
   tt_call caller;
   tt_call_begin(&caller);
-  return tt_call_end(&caller, reset(trainer, member));
+  tt_err e = tt_trainer_check(trainer);
+  if (!e) e = tt_agree(trainer->comm, reset_local(trainer, member));
+  return tt_call_end(&caller, e);
 }
 
 /* learning rates */
@@ -126,34 +147,59 @@ int tutti_trainer_set_learning_rate(tutti_trainer *trainer, int64_t member, doub
 
 /* models */
 
-/* A trained ensemble of each ensemble of the cohort, from t->state; with weights. */
-static tt_err make_part(const tutti_trainer *t, const tt_cohort_part *part,
+/* All members: weights for predictions [M][P], status. */
+typedef struct all_members {
+  float *w;
+  int8_t *status;
+} all_members;
+
+static tt_err gather_members(tutti_trainer *t, all_members *all)
+{
+  int64_t params = t->cohort->model.params, members = t->cohort->members;
+  tt_err e = save_state_local(t);
+  float *mine = NULL;
+  if (!e) e = TT_ALLOC_VALUES(all->w, members * params);
+  if (!e) e = TT_ALLOC(all->status, members);
+  if (!e) e = TT_ALLOC_VALUES(mine, t->slice.count * params);
+  e = tt_agree(t->comm, e);
+  for (int64_t i = 0; !e && i < t->slice.count; i++)
+    memcpy(mine + i * params, tt_state_prediction_weights(t->state, i),
+           (size_t)params * sizeof *mine);
+  if (!e) tt_trainer_gather_members(t, mine, params * (int64_t)sizeof *mine, all->w);
+  if (!e) tt_trainer_gather_members(t, TT_FIELD(t->state, status), 1, all->status);
+  tt_free(mine);
+  return e;
+}
+
+/* The trained ensemble of an ensemble of the cohort. */
+static tt_err make_part(const tutti_trainer *t, const all_members *all, const tt_cohort_part *part,
                         tt_trained_ensemble **out)
 {
-  const tt_state *s = t->state;
+  int64_t params = t->cohort->model.params, first = part->members.first;
   TT_TRY(tt_trained_ensemble_from_parts(1, part, t->data, out));
-  TT_TRY(TT_ALLOC_VALUES((*out)->w, part->members.count * s->params));
+  TT_TRY(TT_ALLOC_VALUES((*out)->w, part->members.count * params));
+  memcpy((*out)->w, all->w + first * params,
+         (size_t)(part->members.count * params) * sizeof *all->w);
   for (int64_t i = 0; i < part->members.count; i++) {
-    int64_t m = part->members.first + i;
-    (*out)->status[i] = TT_FIELD(s, status)[m];
+    (*out)->status[i] = all->status[first + i];
     (*out)->weight[i] = (*out)->status[i] == TT_STATUS_diverged ? 0.0 : 1.0;
-    memcpy((*out)->w + i * s->params, tt_state_prediction_weights(s, m),
-           (size_t)s->params * sizeof(float));
   }
   return TT_OK;
 }
 
-static tt_err make_ensembles(tutti_trainer *t, tt_trained_ensembles *out)
+/*   part  [out->count] owned by the caller */
+static tt_err make_ensembles(tutti_trainer *t, tt_trained_ensembles *out, tt_cohort_part **part)
 {
   int64_t parts = 0;
-  tt_cohort_part *part = NULL;
-  TT_TRY(save_state(t));
-  TT_TRY(tt_cohorts_parts(&t->cohorts, &parts, &part));
-  tt_err e = tt_trained_ensembles_create(parts, out);
-  for (int64_t i = 0; !e && i < parts; i++) e = make_part(t, &part[i], &out->at[i]);
-  tt_free(part);
+  all_members all = {0};
+  TT_TRY(tt_trainer_check(t));
+  tt_err e = gather_members(t, &all);
+  if (!e) e = tt_cohorts_parts(&t->cohorts, &parts, part);
+  if (!e) e = tt_trained_ensembles_create(parts, out);
+  for (int64_t i = 0; !e && i < parts; i++) e = make_part(t, &all, &(*part)[i], &out->at[i]);
+  tt_free_all(&all.w, &all.status);
   if (e) tt_trained_ensembles_destroy(out);
-  return e;
+  return tt_agree(t->comm, e);
 }
 
 static tt_err make_model(tutti_trainer *t, tutti_model **out)
@@ -161,8 +207,10 @@ static tt_err make_model(tutti_trainer *t, tutti_model **out)
   tt_trained_ensembles all = {0};
   if (!out) return TT_FAIL(USAGE, "out is NULL: there is no place for the model");
   *out = NULL;
-  TT_TRY(make_ensembles(t, &all));
-  return tt_model_create(&all, out);
+  tt_cohort_part *part = NULL;
+  tt_err e = make_ensembles(t, &all, &part);
+  tt_free(part);
+  return e ? e : tt_model_create(&all, out);
 }
 
 int tutti_trainer_model(tutti_trainer *trainer, tutti_model **out)
@@ -176,39 +224,47 @@ typedef struct saving {
   const tutti_trainer *t;
   const char *file;
   const tt_trained_ensembles *all;
+  const tt_model_shard *shard; /* [all->count] members of this rank */
 } saving;
 
 static tt_err write_file(void *argument)
 {
   const saving *s = argument;
-  tt_comm *alone = NULL;
+  tt_engine_info info = {.device_bytes = 0};
+  if (s->t->engine) TT_TRY(s->t->ops->info(s->t->engine, &info));
+  const tt_provenance provenance = {.title = s->t->cfg->top_title,
+                                    .resolved = s->t->resolved,
+                                    .device = info.device,
+                                    .arithmetic = info.arithmetic,
+                                    .seed = (uint64_t)s->t->cfg->run_seed,
+                                    .ranks = tt_comm_ranks(s->t->comm),
+                                    .threads = s->t->use.threads};
+  return tt_model_write(s->t->comm, s->file, s->all, s->shard, &provenance);
+}
+
+static tt_err write_ensembles(tutti_trainer *t, const char *file, const tt_trained_ensembles *all,
+                              const tt_cohort_part *part)
+{
   tt_model_shard *shard = NULL;
-  tt_engine_info info;
-  TT_TRY(s->t->ops->info(s->t->engine, &info));
-  tt_provenance provenance = {.title = s->t->cfg->top_title,
-                              .resolved = s->t->resolved,
-                              .device = info.device,
-                              .arithmetic = info.arithmetic,
-                              .seed = (uint64_t)s->t->cfg->run_seed,
-                              .ranks = 1,
-                              .threads = s->t->use.threads};
-  TT_TRY(tt_comm_alone_local(&alone));
-  tt_err e = TT_ALLOC(shard, s->all->count);
-  for (int64_t i = 0; !e && i < s->all->count; i++)
-    shard[i] = (tt_model_shard){{0, s->all->at[i]->members}, s->all->at[i]->w};
-  if (!e) e = tt_model_write(alone, s->file, s->all, shard, &provenance);
+  tt_err e = tt_agree(t->comm, TT_ALLOC(shard, all->count));
+  for (int64_t i = 0; !e && i < all->count; i++) {
+    tt_slice own = tt_slice_intersect(t->slice, part[i].members.first, part[i].members.count);
+    shard[i] = (tt_model_shard){own, all->at[i]->w + own.first * t->cohort->model.params};
+  }
+  saving s = {t, file, all, shard};
+  if (!e) e = tt_call_hdf5(write_file, &s);
   tt_free(shard);
-  tt_comm_end(&alone);
   return e;
 }
 
 static tt_err save(tutti_trainer *t, const char *file)
 {
   tt_trained_ensembles all = {0};
+  tt_cohort_part *part = NULL;
   if (!file) return TT_FAIL(USAGE, "file is NULL");
-  TT_TRY(make_ensembles(t, &all));
-  saving s = {t, file, &all};
-  tt_err e = tt_call_hdf5(write_file, &s);
+  tt_err e = make_ensembles(t, &all, &part);
+  if (!e) e = write_ensembles(t, file, &all, part);
+  tt_free(part);
   tt_trained_ensembles_destroy(&all);
   return e;
 }
@@ -242,18 +298,27 @@ static uint64_t options_hash(const tutti_trainer *t)
   return XXH3_64bits_withSeed(sizes, sizeof sizes, tt_config_result_hash(t->cfg));
 }
 
-/* Copy the learning rates and the fields between the trainer and bytes; t->state is there. */
-static void copy_contents(tutti_trainer *t, char *bytes, int take)
+/* The learning rates of all members. Returns the bytes behind them. */
+static char *copy_rates(tutti_trainer *t, char *bytes, int take)
 {
   for (int64_t m = 0; m < t->cohort->members; m++, bytes += sizeof(float)) {
     float *rate = &t->cohort->member[m].hyper.learning_rate;
     memcpy(take ? (void *)rate : (void *)bytes, take ? (void *)bytes : (void *)rate, sizeof *rate);
   }
+  return bytes;
+}
+
+/* Copy the fields of all members between the states of the ranks and bytes. Collective. */
+static void copy_contents(tutti_trainer *t, char *bytes, int take)
+{
+  bytes = copy_rates(t, bytes, take);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     const tt_state_field field = tt_state_get(t->state, f);
-    size_t size = (size_t)(field.bytes * field.length * t->cohort->members);
-    if (size) memcpy(take ? field.data : bytes, take ? bytes : field.data, size);
-    bytes += size;
+    int64_t each = field.bytes * field.length;
+    size_t mine = (size_t)(each * t->slice.count);
+    if (each && !take) tt_trainer_gather_members(t, field.data, each, bytes);
+    if (mine && take) memcpy(field.data, bytes + each * t->slice.first, mine);
+    bytes += each * t->cohort->members;
   }
 }
 
@@ -263,9 +328,9 @@ int64_t tutti_trainer_state_bytes(const tutti_trainer *t)
 }
 
 /* A gradient is no part of the state. */
-static tt_err save_whole_state(tutti_trainer *t, const void *state)
+static tt_err save_whole_state_local(tutti_trainer *t, const void *state)
 {
-  TT_TRY(save_state(t));
+  TT_TRY(save_state_local(t));
   if (!state) return TT_FAIL(USAGE, "state is NULL");
   return t->has_gradient ? TT_FAIL(USAGE, "there is a gradient of tutti_trainer_backward: call "
                                           "tutti_trainer_update first")
@@ -274,7 +339,9 @@ static tt_err save_whole_state(tutti_trainer *t, const void *state)
 
 static tt_err get_state(tutti_trainer *t, void *state)
 {
-  TT_TRY(save_whole_state(t, state));
+  TT_TRY(tt_trainer_check(t));
+  tt_err e = tt_agree(t->comm, save_whole_state_local(t, state));
+  if (e) return e;
   state_header header = {.options = options_hash(t)};
   char *contents = (char *)state + sizeof header;
   memcpy(header.name, state_name, sizeof header.name);
@@ -311,11 +378,14 @@ static tt_err check_state(const tutti_trainer *t, const void *state, int64_t byt
 
 static tt_err set_state(tutti_trainer *t, const void *state, int64_t bytes)
 {
-  TT_TRY(save_whole_state(t, state));
-  TT_TRY(check_state(t, state, bytes));
+  TT_TRY(tt_trainer_check(t));
+  tt_err e = save_whole_state_local(t, state);
+  if (!e) e = check_state(t, state, bytes);
+  e = tt_agree(t->comm, e);
+  if (e) return e;
   copy_contents(t, (char *)(uintptr_t)state + sizeof(state_header), 1);
   t->may_go_back = 0;
-  return t->ops->load(t->engine, all_members(t), t->state);
+  return tt_agree(t->comm, t->engine ? t->ops->load(t->engine, t->slice, t->state) : TT_OK);
 }
 
 int tutti_trainer_set_state(tutti_trainer *trainer, const void *state, int64_t bytes)

@@ -172,6 +172,12 @@ typedef struct tutti_trainer_options {
   /* Rows of an epoch: schedules, warm-up and averages count epochs, and a member ends after
    * train.epochs of them. 0: there are no epochs; training has no end, and no schedule. */
   int64_t epoch_rows;
+  /* 1: the ranks of communicator `comm` (MPI_Comm_c2f) of the program train together. The members
+   * are divided among them; each rank gives own rows, also none, and the rows of a step are those
+   * of all ranks in their order: the bits are those of one process with the same rows. Every call
+   * with the trainer is then collective, and with the same other arguments on all ranks; outputs,
+   * gradients and losses are those of all members, and of the rows of all ranks. */
+  int on_ranks, comm;
 } tutti_trainer_options;
 
 /* Create a trainer whose members have their initial weights; destroy accepts NULL, *trainer too,
@@ -192,7 +198,8 @@ typedef struct tutti_batch {
   int64_t rows;        /* N in the arrays below */
   const float *x, *y;  /* [N][D], [N][T]; classes are numbers from 0; y may be NULL in forward */
   const float *weight; /* [N] weights of the rows in the loss; NULL: 1 */
-  /* Rows of a step, B = `count`, at most train.batch_size. Of member m they are
+  /* Rows of a step, B = `count`, at most train.batch_size; with several ranks leave 0, and do
+   * without the next two. Of member m they are
    * index[m][0 ... B-1], rows of the arrays; NULL: the first B of the arrays for all members, or
    * with own_rows those from m B on. 0: all rows of the arrays (N, with own_rows N / M). */
   int64_t count;
@@ -220,7 +227,8 @@ TUTTI_API int tutti_trainer_backward(tutti_trainer *trainer, const float *gradie
                                      float *input_gradient);
 TUTTI_API int tutti_trainer_update(tutti_trainer *trainer);
 
-/* Outputs of all members as in predictions, without dropout, for any number of rows.
+/* Outputs of all members as in predictions, without dropout, for any number of rows; with several
+ * ranks for the rows of this rank.
  *   x  [rows][D];  output  [M][rows][O] as the networks have them, NaN for diverged members */
 TUTTI_API int tutti_trainer_predict(tutti_trainer *trainer, int64_t rows, const float *x,
                                     float *output);
