@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Existing groups */
@@ -22,18 +21,11 @@
 typedef struct group_builder {
   tt_labeling *a;
   const tt_queries *queries;
-  tt_query_index *sorted; /* [queries] by row */
-  int8_t *grouped;        /* [queries] 1 = in a group */
-  int64_t next;           /* number of the next new group */
-  int64_t capacity;       /* of a->group */
+  tt_place *sorted; /* [queries] rows and queries */
+  int8_t *grouped;  /* [queries] 1 = in a group */
+  int64_t next;     /* number of the next new group */
+  int64_t capacity; /* of a->group */
 } group_builder;
-
-static int64_t find_query(const group_builder *m, int64_t row)
-{
-  const tt_query_index *found =
-      bsearch(&row, m->sorted, (size_t)m->queries->count, sizeof *m->sorted, tt_compare_i64);
-  return found ? found->query : -1;
-}
 
 /* *matches = 1 if all candidates of an existing group, by number and inputs, are queries that are
  * in no other group. *query: their query indices; owned by the caller. */
@@ -44,7 +36,7 @@ static tt_err match_queries(const group_builder *m, const tt_oracle_input *exist
   *matches = existing->inputs == m->queries->inputs;
   TT_TRY(TT_ALLOC(*query, existing->count));
   for (int64_t i = 0; *matches && i < existing->count; i++) {
-    int64_t p = (*query)[i] = find_query(m, existing->id[i]);
+    int64_t p = (*query)[i] = tt_places_find(m->sorted, m->queries->count, existing->id[i]);
     *matches =
         p >= 0 && !m->grouped[p] &&
         !memcmp(existing->x + i * existing->inputs, m->queries->x + p * m->queries->inputs, bytes);
@@ -245,12 +237,8 @@ static tt_err create_groups(group_builder *m)
 static tt_err build_groups(group_builder *m)
 {
   char header[TT_PATH_MAX];
-  TT_TRY(TT_ALLOC(m->sorted, m->queries->count));
+  TT_TRY(tt_places_sort(m->queries->row, m->queries->count, &m->sorted));
   TT_TRY(TT_ALLOC(m->grouped, m->queries->count));
-  for (int64_t p = 0; p < m->queries->count; p++)
-    m->sorted[p] = (tt_query_index){m->queries->row[p], p};
-  if (m->queries->count)
-    qsort(m->sorted, (size_t)m->queries->count, sizeof *m->sorted, tt_compare_i64);
   TT_TRY(tt_directory_create(m->a->request->directory));
   tt_path_join(m->a->request->directory, "header.csv", header);
   TT_TRY(tt_output_header_write_local(header, m->a->target));

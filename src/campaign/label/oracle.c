@@ -3,14 +3,13 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/base/sort.h"
 #include "io/hdf5/guarded_check.h"
 #include "src/host/stop_request.h"
 #include "src/host/watchdog.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
-#include <stdlib.h>
 
 /* The backend of each label.mode; hidden needs none. */
 static const tt_label_backend *const backends[TT_LABEL_COUNT] = {
@@ -21,38 +20,13 @@ static const tt_label_backend *const backends[TT_LABEL_COUNT] = {
 
 enum { MIN_NAP_MS = 10, MAX_NAP_MS = 500 }; /* ms */
 
-/* Hidden labels */
-
-/* Read the rows in ascending order, as the pool requires. */
-static tt_err read_hidden_rows(const tt_label_request *request, tt_query_index *sorted,
-                               int64_t *row, double *y, tt_query_labels *out)
-{
-  int64_t n = request->queries->count, T = request->target->count;
-  for (int64_t i = 0; i < n; i++) sorted[i] = (tt_query_index){request->queries->row[i], i};
-  if (n) qsort(sorted, (size_t)n, sizeof *sorted, tt_compare_i64);
-  for (int64_t i = 0; i < n; i++) row[i] = sorted[i].row;
-  TT_TRY(tt_pool_read_rows_local(request->pool, row, n, NULL, y));
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t k = 0; k < T; k++) {
-      double v = out->y[sorted[i].query * T + k] = y[i * T + k];
-      if (v == v) out->label_status[sorted[i].query] = TT_LABEL_STATUS_labeled;
-    }
-  return TT_OK;
-}
-
 static tt_err read_hidden_labels(const tt_label_request *request, tt_query_labels *out)
 {
-  int64_t n = request->queries->count, *row = NULL;
-  tt_query_index *sorted = NULL;
-  double *y = NULL;
-  tt_err e = TT_ALLOC(sorted, n);
-  if (!e) e = TT_ALLOC(row, n);
-  if (!e) e = TT_ALLOC(y, n * request->target->count);
-  if (!e) e = read_hidden_rows(request, sorted, row, y, out);
-  tt_free(sorted);
-  tt_free(row);
-  tt_free(y);
-  return e;
+  int64_t n = request->queries->count, T = request->target->count;
+  TT_TRY(tt_pool_read_rows_local(request->pool, request->queries->row, n, NULL, out->y));
+  for (int64_t i = 0; i < n * T; i++)
+    if (!isnan(out->y[i])) out->label_status[i / T] = TT_LABEL_STATUS_labeled;
+  return TT_OK;
 }
 
 /* Labels by a backend */

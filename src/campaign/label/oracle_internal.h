@@ -7,11 +7,6 @@
 
 #include <sys/types.h>
 
-/* A queried candidate: its row in the pool, and its place among the queries of the round. */
-typedef struct tt_query_index {
-  int64_t row, query;
-} tt_query_index;
-
 /* Groups */
 
 typedef enum tt_label_group_state {

@@ -124,8 +124,7 @@ static void put_parity(const tt_run_page *p, const tt_target *t, const labeled_r
   describe_errors(p, t, note);
   name_units("measured", p, t, x_label);
   name_units("predicted", p, t, y_label);
-  put_chart(p, &(tt_chart){"Predicted and measured", note, x_label, y_label, 2, s,
-                           .is_square = 1});
+  put_chart(p, &(tt_chart){"Predicted and measured", note, x_label, y_label, 2, s, .is_square = 1});
 }
 
 static void put_residuals(const tt_run_page *p, const tt_target *t, const labeled_rows *l)
@@ -209,9 +208,9 @@ static tt_err put_spread(const tt_run_page *p, const tt_target *t)
     end[0] = fmin(end[0], fmin(dst[0][i], dst[2][i]));
     end[1] = fmax(end[1], fmax(dst[0][i], dst[3][i]));
   }
-  tt_chart_series s[] = {tt_chart_ranges(TT_CHART_POINTS, 0, "rows, 95 % range", n, dst[0], dst[1],
-                                         dst[2], dst[3]),
-                         ideal(end)};
+  tt_chart_series s[] = {
+      tt_chart_ranges(TT_CHART_POINTS, 0, "rows, 95 % range", n, dst[0], dst[1], dst[2], dst[3]),
+      ideal(end)};
   s->hover = say_group;
   s->of = s;
   snprintf(note, TEXT, "groups of about %" PRId64 " rows", rows / n);
@@ -334,8 +333,7 @@ static void set_base(const tt_loss_history *h, int64_t epochs, double *epoch, tt
   for (int i = 0; i < TT_LOSS_KINDS; i++) {
     double *const *q = h->quantile[i];
     s[i] = tt_chart_points(TT_CHART_LINE, i, name[i], epochs, epoch, q[1]);
-    s[TT_LOSS_KINDS + i] =
-        tt_chart_ranges(TT_CHART_BAND, i, NULL, epochs, epoch, NULL, q[0], q[2]);
+    s[TT_LOSS_KINDS + i] = tt_chart_ranges(TT_CHART_BAND, i, NULL, epochs, epoch, NULL, q[0], q[2]);
   }
   s[BASE - 1] = tt_chart_points(TT_CHART_COUNT, TT_CHART_REFERENCE, "members training", epochs,
                                 epoch, h->members);
