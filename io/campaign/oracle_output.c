@@ -23,18 +23,13 @@ enum { CSV_ROW_BYTES = 64 << 10, CSV_NUMBER_BYTES = 64, CSV_SPARE_ROWS = 16 };
 void tt_oracle_input_destroy(tt_oracle_input **a)
 {
   if (!*a) return;
-  tt_free((*a)->id);
-  tt_free((*a)->x);
-  tt_free(*a);
+  tt_free_all(&(*a)->id, &(*a)->x, a);
 }
 
 void tt_oracle_output_destroy(tt_oracle_output **l)
 {
   if (!*l) return;
-  tt_free((*l)->file);
-  tt_free((*l)->id);
-  tt_free((*l)->y);
-  tt_free(*l);
+  tt_free_all(&(*l)->file, &(*l)->id, &(*l)->y, l);
 }
 
 /* Numbers */
@@ -308,8 +303,7 @@ static tt_err reorder_targets(tt_h5_reader *r, tt_oracle_output *l, const tt_col
     e = tt_h5_columns_match_local(tt_h5_file_name(r), "y", target, "data.file", 0, &here, &src);
   if (!e && src) e = TT_ALLOC(row, target->count);
   if (!e) tt_columns_reorder(src, target->count, l->count, l->y, row);
-  tt_free(row);
-  tt_free(src);
+  tt_free_all(&row, &src);
   tt_columns_free(&here);
   return e;
 }

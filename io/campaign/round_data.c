@@ -52,10 +52,7 @@ void tt_initial_data_destroy(tt_initial_data **d)
 {
   tt_initial_data *b = *d;
   if (!b) return;
-  tt_free(b->x);
-  tt_free(b->y);
-  tt_free(b->split);
-  tt_free(b->unit);
+  tt_free_all(&b->x, &b->y, &b->split, &b->unit);
   tt_columns_free(&b->input);
   tt_columns_free(&b->target);
   tt_net_inputs_free(&b->net);
@@ -120,9 +117,6 @@ tt_err tt_round_data_create(tt_comm *c, const tt_config *cfg, const tt_initial_d
                               r.unit};
     e = tt_data_from_memory(c, cfg, &t, out);
   }
-  tt_free(r.x);
-  tt_free(r.y);
-  tt_free(r.split);
-  tt_free(r.unit);
+  tt_free_all(&r.x, &r.y, &r.split, &r.unit);
   return e;
 }

@@ -26,11 +26,7 @@ tt_err tt_queries_create(int64_t count, int64_t inputs, tt_queries **out)
 void tt_queries_destroy(tt_queries **p)
 {
   if (!*p) return;
-  tt_free((*p)->row);
-  tt_free((*p)->score);
-  tt_free((*p)->random);
-  tt_free((*p)->x);
-  tt_free(*p);
+  tt_free_all(&(*p)->row, &(*p)->score, &(*p)->random, &(*p)->x, p);
 }
 
 tt_err tt_query_labels_create(int64_t count, int64_t targets, tt_query_labels **out)
@@ -50,9 +46,7 @@ tt_err tt_query_labels_create(int64_t count, int64_t targets, tt_query_labels **
 void tt_query_labels_destroy(tt_query_labels **a)
 {
   if (!*a) return;
-  tt_free((*a)->label_status);
-  tt_free((*a)->y);
-  tt_free(*a);
+  tt_free_all(&(*a)->label_status, &(*a)->y, a);
 }
 
 /* Writing */

@@ -68,8 +68,7 @@ static tt_err windows(tt_onnx *g, const tt_front_layer *l, int by_tap, double ou
     if (list_inputs(l, by_tap, triple, taps, index)) x = append(g, x, outside);
     *out = gather_last(g, x, n, index);
   }
-  tt_free(triple);
-  tt_free(index);
+  tt_free_all(&triple, &index);
   return e;
 }
 

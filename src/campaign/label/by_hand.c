@@ -141,8 +141,7 @@ static tt_err write_group_output(label_import *b, const tt_label_group *g)
   if (!e) e = tt_accepted_labels_write_local(path, all.count, all.id, all.y, &b->target, "");
   b->groups_written += !e;
   b->groups_complete += !e && all.count == g->count;
-  tt_free(all.id);
-  tt_free(all.y);
+  tt_free_all(&all.id, &all.y);
   tt_oracle_output_destroy(&old);
   return e;
 }
@@ -177,9 +176,7 @@ tt_err tt_oracle_import_labels_local(const char *campaign, const char *file,
   if (!e) e = match_rows(&b);
   if (!e) e = write_all_outputs(&b);
   for (int64_t i = 0; i < b.groups; i++) tt_label_group_free(&b.group[i]);
-  tt_free(b.group);
-  tt_free(b.sorted);
-  tt_free(b.matched);
+  tt_free_all(&b.group, &b.sorted, &b.matched);
   tt_oracle_output_destroy(&b.imported);
   tt_columns_free(&b.target);
   return e;

@@ -58,9 +58,7 @@ tt_err tt_label_group_open(const char *directory, tt_label_group *out)
 
 void tt_label_group_free(tt_label_group *g)
 {
-  tt_free(g->directory);
-  tt_free(g->id);
-  tt_free(g->query);
+  tt_free_all(&g->directory, &g->id, &g->query);
   *g = (tt_label_group){0};
 }
 

@@ -251,8 +251,7 @@ tt_err tt_label_groups_create(tt_labeling *a)
 {
   group_builder m = {.a = a, .queries = a->request->queries, .next = 1};
   tt_err e = build_groups(&m);
-  tt_free(m.sorted);
-  tt_free(m.grouped);
+  tt_free_all(&m.sorted, &m.grouped);
   for (int64_t i = 0; !e && i < a->groups; i++)
     a->pending += a->group[i].state == TT_LABEL_GROUP_pending;
   return e;
@@ -261,8 +260,7 @@ tt_err tt_label_groups_create(tt_labeling *a)
 void tt_label_groups_free(tt_labeling *a)
 {
   for (int64_t i = 0; i < a->groups; i++) tt_label_group_free(&a->group[i]);
-  tt_free(a->group);
-  tt_free(a->reused);
+  tt_free_all(&a->group, &a->reused);
   tt_history_destroy(&a->earlier);
   a->groups = 0;
 }

@@ -142,7 +142,6 @@ tt_err tt_selector_distinct_first(tt_selector *k, tt_top_k_item *item, int64_t c
   if (!e && count) memcpy(all + before, item, (size_t)count * sizeof *all);
   if (!e) e = tt_selector_read_inputs(k, all, before + count, x);
   if (!e) e = tt_agree(k->c, sort_distinct(k, count, x, all, item, distinct));
-  tt_free(all);
-  tt_free(x);
+  tt_free_all(&all, &x);
   return e;
 }

@@ -51,9 +51,7 @@ tt_err tt_selector_open(tt_comm *c, const tt_select_args *s, tt_selector *k)
 void tt_selector_close(tt_selector *k)
 {
   tt_pool_scores_close_local(&k->file);
-  tt_free(k->score);
-  tt_free(k->selected);
-  tt_free(k->selected_rows.row);
+  tt_free_all(&k->score, &k->selected, &k->selected_rows.row);
   *k = (tt_selector){0};
 }
 
