@@ -1,7 +1,7 @@
 /* round_files.c — queries.h5 of a round, and the labels of a round in memory; see campaign_files.h.
  */
 #include "io/campaign/campaign_files.h"
-#include "io/campaign/level_texts.h"
+#include "io/campaign/history_variables.h"
 
 #include "core/base/mem.h"
 

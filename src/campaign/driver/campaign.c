@@ -1,6 +1,6 @@
 /* campaign.c — see campaign.h. */
 #include "core/base/clock.h"
-#include "src/campaign/driver/stage.h"
+#include "src/campaign/driver/driver_internal.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"

@@ -1,11 +1,11 @@
-/* label_stage.c — see stage.h: label, and merge, which commits the round. */
+/* label_stage.c — see driver_internal.h: label, and merge, which commits the round. */
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "core/stats/metrics.h"
 #include "io/files/owner.h"
-#include "src/campaign/driver/stage.h"
+#include "src/campaign/driver/driver_internal.h"
 #include "src/campaign/label/oracle.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
-/* select_stage.c — see stage.h: score and select. */
+/* select_stage.c — see driver_internal.h: score and select. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "src/campaign/driver/stage.h"
+#include "src/campaign/driver/driver_internal.h"
 #include "src/campaign/pool/candidates.h"
 #include "src/campaign/pool/score_pool.h"
 #include "src/campaign/select/select.h"

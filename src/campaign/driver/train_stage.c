@@ -1,9 +1,9 @@
-/* train_stage.c — see stage.h: train the campaign's job on the present labels. */
+/* train_stage.c — see driver_internal.h: train the campaign's job on the present labels. */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "io/files/owner.h"
 #include "io/model/model_file.h"
-#include "src/campaign/driver/stage.h"
+#include "src/campaign/driver/driver_internal.h"
 #include "src/host/watchdog.h"
 #include "src/train/trainer.h"
 

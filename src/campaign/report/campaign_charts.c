@@ -1,5 +1,6 @@
-/* campaign_charts.c — see campaign_page_internal.h. */
-#include "src/campaign/report/campaign_page_internal.h"
+/* campaign_charts.c — see report_internal.h. */
+#include "src/campaign/report/report_internal.h"
+#include "src/report/page/page.h"
 
 #include "core/base/mem.h"
 

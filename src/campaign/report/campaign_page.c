@@ -1,7 +1,7 @@
 /* campaign_page.c — `tutti report` of a campaign; see campaign_report.h. */
-#include "src/campaign/report/campaign_page_internal.h"
 #include "src/campaign/report/campaign_report.h"
-#include "src/report/page/common_sections.h"
+#include "src/campaign/report/report_internal.h"
+#include "src/report/page/page.h"
 
 #include "core/base/json.h"
 #include "core/base/mem.h"

@@ -1,5 +1,5 @@
-/* repeats.c — see repeats.h. */
-#include "src/campaign/report/repeats.h"
+/* repeats.c — see report_internal.h. */
+#include "src/campaign/report/report_internal.h"
 
 #include "core/base/mem.h"
 #include "core/base/sort.h"

@@ -3,7 +3,6 @@
 #include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "src/report/page/common_sections.h"
 #include "src/report/page/run_page_internal.h"
 
 #include <inttypes.h>
