@@ -35,7 +35,6 @@ tt_err tt_query_labels_create(int64_t count, int64_t targets, tt_query_labels **
   *out = NULL;
   tt_err e = TT_ALLOC(a, 1);
   if (!e) a->count = count, a->targets = targets;
-  if (!e) e = TT_ALLOC(a->label_status, count);
   if (!e) e = TT_ALLOC(a->y, count * targets);
   for (int64_t i = 0; !e && i < count * targets; i++) a->y[i] = NAN;
   if (e) tt_query_labels_destroy(&a);
@@ -46,7 +45,18 @@ tt_err tt_query_labels_create(int64_t count, int64_t targets, tt_query_labels **
 void tt_query_labels_destroy(tt_query_labels **a)
 {
   if (!*a) return;
-  tt_free_all(&(*a)->label_status, &(*a)->y, a);
+  tt_free_all(&(*a)->y, a);
+}
+
+int64_t tt_labeled_rows(const double *y, int64_t rows, int64_t targets)
+{
+  int64_t n = 0;
+  for (int64_t i = 0; i < rows; i++) {
+    int any = 0;
+    for (int64_t k = 0; k < targets; k++) any |= !isnan(y[i * targets + k]);
+    n += any;
+  }
+  return n;
 }
 
 /* Writing */

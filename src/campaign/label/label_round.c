@@ -267,29 +267,19 @@ void tt_label_groups_free(tt_labeling *a)
 
 /* Labels */
 
-static void copy_labels(const tt_label_group *g, const double *y, tt_query_labels *out)
-{
-  int64_t T = out->targets;
-  for (int64_t i = 0; i < g->count; i++) {
-    int64_t p = g->query[i];
-    memcpy(out->y + p * T, y + i * T, (size_t)T * sizeof *y);
-    for (int64_t k = 0; k < T; k++)
-      if (!isnan(y[i * T + k])) out->label_status[p] = TT_LABEL_STATUS_labeled;
-  }
-}
-
 static tt_err read_accepted(const tt_labeling *a, const tt_label_group *g, tt_query_labels *out,
                             char *reason, int capacity)
 {
   char path[TT_PATH_MAX];
   tt_oracle_output *l = NULL;
   double *y = NULL;
-  int64_t given;
+  int64_t given, T = out->targets;
   tt_path_join(g->directory, TT_LABEL_ACCEPTED_FILE, path);
   TT_TRY(tt_accepted_labels_read_local(path, a->target, &l, reason, capacity));
-  tt_err e = TT_ALLOC(y, g->count * out->targets);
+  tt_err e = TT_ALLOC(y, g->count * T);
   if (!e) e = tt_oracle_output_align(l, g->count, g->id, y, &given);
-  if (!e) copy_labels(g, y, out);
+  for (int64_t i = 0; !e && i < g->count; i++)
+    memcpy(out->y + g->query[i] * T, y + i * T, (size_t)T * sizeof *y);
   tt_free(y);
   tt_oracle_output_destroy(&l);
   return e;
@@ -373,11 +363,9 @@ tt_err tt_label_groups_collect(const tt_labeling *a, tt_query_labels *out, char 
   char one[1024];
   tt_err e = TT_OK;
   int64_t T = out->targets;
-  for (int64_t p = 0; a->reused && p < out->count; p++) {
-    if (!a->reused[p]) continue;
-    memcpy(out->y + p * T, a->earlier->y + (a->reused[p] - 1) * T, (size_t)T * sizeof *out->y);
-    out->label_status[p] = TT_LABEL_STATUS_labeled;
-  }
+  for (int64_t p = 0; a->reused && p < out->count; p++)
+    if (a->reused[p])
+      memcpy(out->y + p * T, a->earlier->y + (a->reused[p] - 1) * T, (size_t)T * sizeof *out->y);
   why[0] = '\0';
   for (int64_t i = 0; !e && i < a->groups; i++) {
     e = collect_group(a, &a->group[i], out, one, sizeof one);

@@ -8,7 +8,6 @@
 #include "src/host/watchdog.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <poll.h>
 
 /* The backend of each label.mode; hidden needs none. */
@@ -19,15 +18,6 @@ static const tt_label_backend *const backends[TT_LABEL_COUNT] = {
 };
 
 enum { MIN_NAP_MS = 10, MAX_NAP_MS = 500 }; /* ms */
-
-static tt_err read_hidden_labels(const tt_label_request *request, tt_query_labels *out)
-{
-  int64_t n = request->queries->count, T = request->target->count;
-  TT_TRY(tt_pool_read_rows_local(request->pool, request->queries->row, n, NULL, out->y));
-  for (int64_t i = 0; i < n * T; i++)
-    if (!isnan(out->y[i])) out->label_status[i / T] = TT_LABEL_STATUS_labeled;
-  return TT_OK;
-}
 
 /* Labels by a backend */
 
@@ -79,9 +69,7 @@ static tt_err poll_until_labeled(tt_comm *c, const tt_label_request *request,
 
 static void log_labeled(const tt_query_labels *out, const char *reason)
 {
-  int64_t labeled = 0;
-  for (int64_t i = 0; i < out->count; i++)
-    labeled += out->label_status[i] == TT_LABEL_STATUS_labeled;
+  int64_t labeled = tt_labeled_rows(out->y, out->count, out->targets);
   if (labeled == out->count)
     tt_log_root(TT_LOG_INFO, "labeled %" PRId64 " of %" PRId64, labeled, out->count);
   else
@@ -116,12 +104,13 @@ static tt_err label_queries(tt_comm *c, const tt_label_request *request, tt_quer
   int root = tt_comm_is_root(c);
   tt_err e = TT_OK;
   if (request->cfg->label_mode == TT_LABEL_hidden)
-    e = tt_agree(c, root ? read_hidden_labels(request, out) : TT_OK);
+    e = tt_agree(c, root ? tt_pool_read_rows_local(request->pool, request->queries->row, out->count,
+                                                   NULL, out->y)
+                         : TT_OK);
   else
     e = label_by_backend(c, request, &a, out);
   tt_label_groups_free(&a);
   if (e) return e;
-  tt_bcast(c, out->label_status, out->count * (int64_t)sizeof *out->label_status);
   tt_bcast(c, out->y, out->count * out->targets * (int64_t)sizeof *out->y);
   return TT_OK;
 }

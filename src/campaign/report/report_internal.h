@@ -7,8 +7,7 @@
 
 /* One campaign: campaign.h5 and its score, from the configuration in it. */
 typedef struct tt_campaign_record {
-  const char *directory; /* borrowed, unless `place` has it */
-  char *place;           /* owned, NULL = none */
+  char *directory;
   tt_history *h;
   tt_history_metadata texts;
   char score[96];  /* "epistemic_std", "bald, kcenter"; "" = not known */
@@ -26,6 +25,13 @@ void tt_campaign_record_free(tt_campaign_record *s);
 tt_err tt_campaign_records_read_local(const char *const *directory, int n, tt_campaign_record **out,
                                       int *count);
 void tt_campaign_records_free(tt_campaign_record **s, int count);
+
+/* Sums over all rounds. */
+typedef struct tt_history_totals {
+  int64_t queries, failed;
+  double stage[TT_STAGE_COUNT], seconds; /* of each stage; of all */
+} tt_history_totals;
+tt_history_totals tt_history_sum(const tt_history *h);
 
 /* a / b in per cent; NaN if b is 0. */
 double tt_percent(int64_t a, int64_t b);
