@@ -1,7 +1,10 @@
 /* sort.c — see sort.h. */
 #include "core/base/sort.h"
 
+#include "core/base/mem.h"
+
 #include <math.h>
+#include <stdlib.h>
 
 int tt_compare_i32(const void *a, const void *b)
 {
@@ -33,6 +36,26 @@ int64_t tt_lower_bound(const void *key, const void *array, int64_t count, size_t
       high = middle;
   }
   return low;
+}
+
+static int compare_places(const void *a, const void *b)
+{
+  const tt_place *x = a, *y = b;
+  return x->number != y->number ? tt_compare_i64(a, b) : tt_compare_i64(&x->index, &y->index);
+}
+
+tt_err tt_places_sort(const int64_t *number, int64_t count, tt_place **out)
+{
+  TT_TRY(TT_ALLOC(*out, count));
+  for (int64_t i = 0; i < count; i++) (*out)[i] = (tt_place){number[i], i};
+  if (count) qsort(*out, (size_t)count, sizeof **out, compare_places);
+  return TT_OK;
+}
+
+int64_t tt_places_find(const tt_place *sorted, int64_t count, int64_t number)
+{
+  int64_t i = tt_lower_bound(&number, sorted, count, sizeof *sorted, tt_compare_i64);
+  return i < count && sorted[i].number == number ? sorted[i].index : -1;
 }
 
 double tt_sorted_quantile(int64_t n, const double *value, double q)

@@ -1,6 +1,8 @@
 /* sort.h — comparisons for qsort and bsearch, ascending; what is read off sorted arrays. */
 #ifndef TT_SORT_H
 #define TT_SORT_H
+#include "core/base/err.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,6 +15,16 @@ int tt_compare_f64(const void *a, const void *b);
  * Arguments as those of bsearch. */
 int64_t tt_lower_bound(const void *key, const void *array, int64_t count, size_t size,
                        int (*compare)(const void *, const void *));
+
+/* A number and its index in an array. */
+typedef struct tt_place {
+  int64_t number, index;
+} tt_place;
+/* Sort number[count] with their indices; equal numbers in the order of the array. Owner of *out:
+ * the caller, tt_free. Errors: MEM. */
+tt_err tt_places_sort(const int64_t *number, int64_t count, tt_place **out);
+/* The first index of a number; -1: it is not there. */
+int64_t tt_places_find(const tt_place *sorted, int64_t count, int64_t number);
 
 /* Quantile q in [0, 1] of n ascending values, interpolated linearly between two of them, as by
  * numpy.quantile; NaN if n is 0. */

@@ -37,27 +37,13 @@ typedef struct tt_history_metadata {
 tt_err tt_history_read_metadata_local(const char *file, tt_history_metadata *out);
 void tt_history_metadata_free(tt_history_metadata *t);
 
-/* The initial data of a campaign, not normalized. */
-typedef struct tt_initial_data {
-  int64_t rows, inputs, targets;
-  double *x, *y;  /* [rows][D], [rows][T] in the user's units; texts as the numbers of levels */
-  int8_t *split;  /* [rows] */
-  uint64_t *unit; /* [rows] as in tt_dataset, or NULL */
-  tt_columns input, target;
-  tt_net_inputs net; /* levels of its training rows: those of the whole campaign */
-  uint64_t hash;     /* XXH3 of the values, the levels and the split */
-} tt_initial_data;
-
-/* Collective. Read the initial data of a campaign from data.file, on all ranks, split by
- * data.split. Owner: the caller. Errors: as tt_data_read. */
-tt_err tt_initial_data_read(tt_comm *c, const tt_config *cfg, tt_initial_data **out);
-void tt_initial_data_destroy(tt_initial_data **d);
-
 /* Collective. The data of a round: the rows of data.file, then the labeled queries of the history
- * in their order, normalized. `base` and `h` are the same on all ranks. Owner: the caller.
- * Errors: DATA, as tt_data_read; MEM. */
-tt_err tt_round_data_create(tt_comm *c, const tt_config *cfg, const tt_initial_data *base,
-                            const tt_history *h, tt_dataset **out);
+ * in their order, normalized. All but the communicator are the same on all ranks.
+ *   base, x, y  of tt_data_read_raw
+ * Owner: the caller. Errors: DATA, as tt_data_read; MEM. */
+tt_err tt_round_data_create(tt_comm *c, const tt_config *cfg, const tt_dataset *base,
+                            const double *x, const double *y, const tt_history *h,
+                            tt_dataset **out);
 
 /* The queries of a round with their inputs. */
 typedef struct tt_queries {
@@ -73,12 +59,12 @@ void tt_queries_destroy(tt_queries **p);
 /* The labels of the queries of a round. */
 typedef struct tt_query_labels {
   int64_t count, targets;
-  int8_t *label_status; /* [count] tt_label_status of each query */
-  double *y;            /* [count][T]; NaN = unlabeled */
+  double *y; /* [count][T]; NaN = unlabeled */
 } tt_query_labels;
-tt_err tt_query_labels_create(int64_t count, int64_t targets,
-                              tt_query_labels **out); /* all failed, NaN */
+tt_err tt_query_labels_create(int64_t count, int64_t targets, tt_query_labels **out); /* all NaN */
 void tt_query_labels_destroy(tt_query_labels **a);
+/* Rows of y [rows][targets] with at least one label: these are labeled, the others failed. */
+int64_t tt_labeled_rows(const double *y, int64_t rows, int64_t targets);
 
 /* Collective; the arguments are the same on all ranks, except ids: those of rank 0 are written.
  *   net  levels of the inputs, or NULL

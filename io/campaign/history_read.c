@@ -71,9 +71,7 @@ static tt_err allocate_rounds(tt_history *h, int64_t rounds, int64_t columns, in
   if (!e) e = TT_ALLOC(x, queries * h->inputs);
   if (!e) e = TT_ALLOC(y, queries * h->targets);
   if (!e) e = tt_history_add_queries(h, queries, query, x, y);
-  tt_free(query);
-  tt_free(x);
-  tt_free(y);
+  tt_free_all(&query, &x, &y);
   return e;
 }
 

@@ -1,7 +1,8 @@
 /* history_variables.h — every array of campaign.h5: its variable and its field in tt_history. For
- * the files io/campaign/history_*.c only; all functions are local. */
+ * the files of io/campaign only; all functions are local unless they say otherwise. */
 #ifndef TT_HISTORY_VARIABLES_H
 #define TT_HISTORY_VARIABLES_H
+#include "core/columns/net_inputs.h"
 #include "core/stats/history.h"
 #include "io/hdf5/schema.h"
 
@@ -36,4 +37,24 @@ void tt_history_variable_set(tt_history *h, const tt_history_variable *item, con
 /* XXH3 of all arrays, one after the other, and of the values that the file stores as attributes.
  * Errors: MEM. */
 tt_err tt_history_hash(const tt_history *h, uint64_t *hash);
+
+/* level_texts.c: the texts of levels in campaign.h5 and queries.h5, where inputs are numbers. */
+
+/* Input level_column[i] with the value level[i] has the text level_name[i]. */
+typedef struct tt_level_texts {
+  int64_t count;
+  int32_t *column;   /* [count] from 0 */
+  double *value;     /* [count] */
+  const char **text; /* [count] borrowed */
+} tt_level_texts;
+
+/* Local. net NULL: no levels. Owner: the caller, tt_level_texts_free, also after an error.
+ * Errors: MEM. */
+tt_err tt_level_texts_create(const tt_net_inputs *net, tt_level_texts *out);
+void tt_level_texts_free(tt_level_texts *t);
+
+/* Bytes of what is written, to reserve the space of a file. */
+int64_t tt_level_texts_bytes(const tt_level_texts *t);
+/* Collective. Nothing is written if no level is a text. */
+void tt_level_texts_write(tt_schema *s, const tt_level_texts *t);
 #endif

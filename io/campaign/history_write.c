@@ -1,7 +1,6 @@
 /* history_write.c — campaign.h5; see campaign_files.h, the layout is in docs/files.md. */
 #include "io/campaign/campaign_files.h"
 #include "io/campaign/history_variables.h"
-#include "io/campaign/level_texts.h"
 
 #include "core/base/int.h"
 #include "core/base/mem.h"

@@ -1,5 +1,5 @@
-/* level_texts.c — see level_texts.h. */
-#include "io/campaign/level_texts.h"
+/* level_texts.c — see history_variables.h. */
+#include "io/campaign/history_variables.h"
 
 #include "core/base/mem.h"
 

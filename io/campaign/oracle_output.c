@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,18 +23,13 @@ enum { CSV_ROW_BYTES = 64 << 10, CSV_NUMBER_BYTES = 64, CSV_SPARE_ROWS = 16 };
 void tt_oracle_input_destroy(tt_oracle_input **a)
 {
   if (!*a) return;
-  tt_free((*a)->id);
-  tt_free((*a)->x);
-  tt_free(*a);
+  tt_free_all(&(*a)->id, &(*a)->x, a);
 }
 
 void tt_oracle_output_destroy(tt_oracle_output **l)
 {
   if (!*l) return;
-  tt_free((*l)->file);
-  tt_free((*l)->id);
-  tt_free((*l)->y);
-  tt_free(*l);
+  tt_free_all(&(*l)->file, &(*l)->id, &(*l)->y, l);
 }
 
 /* Numbers */
@@ -309,8 +303,7 @@ static tt_err reorder_targets(tt_h5_reader *r, tt_oracle_output *l, const tt_col
     e = tt_h5_columns_match_local(tt_h5_file_name(r), "y", target, "data.file", 0, &here, &src);
   if (!e && src) e = TT_ALLOC(row, target->count);
   if (!e) tt_columns_reorder(src, target->count, l->count, l->y, row);
-  tt_free(row);
-  tt_free(src);
+  tt_free_all(&row, &src);
   tt_columns_free(&here);
   return e;
 }
@@ -356,35 +349,16 @@ static tt_err output_from_h5(tt_oracle_output *l, const tt_columns *target, int6
   return e;
 }
 
-typedef struct numbered_row {
-  int64_t id, row;
-} numbered_row;
-
-static int by_id(const void *a, const void *b)
-{
-  const numbered_row *x = a, *y = b;
-  return x->id != y->id ? (x->id > y->id) - (x->id < y->id) : (x->row > y->row) - (x->row < y->row);
-}
-
-/* out[count] in ascending order of the ids. */
-static tt_err sort_ids(const int64_t *id, int64_t count, numbered_row **out)
-{
-  TT_TRY(TT_ALLOC(*out, count));
-  for (int64_t i = 0; i < count; i++) (*out)[i] = (numbered_row){id[i], i};
-  if (count) qsort(*out, (size_t)count, sizeof **out, by_id);
-  return TT_OK;
-}
-
 static tt_err check_ids(const tt_oracle_output *l)
 {
-  numbered_row *row = NULL;
+  tt_place *row = NULL;
   tt_err e = TT_OK;
   if (!l->id) return TT_OK;
-  TT_TRY(sort_ids(l->id, l->count, &row));
+  TT_TRY(tt_places_sort(l->id, l->count, &row));
   for (int64_t i = 1; !e && i < l->count; i++)
-    if (row[i].id == row[i - 1].id)
+    if (row[i].number == row[i - 1].number)
       e = TT_FAIL(DATA, "%s: id %" PRId64 " occurs twice: in rows %" PRId64 " and %" PRId64,
-                  l->file, row[i].id, row[i - 1].row, row[i].row);
+                  l->file, row[i].number, row[i - 1].index, row[i].index);
   tt_free(row);
   return e;
 }
@@ -440,17 +414,15 @@ static void copy_row(const tt_oracle_output *l, int64_t row, double *y)
   for (int64_t k = 0; k < l->targets; k++) y[k] = good ? l->y[row * l->targets + k] : NAN;
 }
 
-/* requested [count] in ascending order of the ids. */
-static tt_err copy_rows_by_id(const tt_oracle_output *l, const numbered_row *requested,
-                              int64_t count, double *y)
+static tt_err copy_rows_by_id(const tt_oracle_output *l, const tt_place *requested, int64_t count,
+                              double *y)
 {
   for (int64_t i = 0; i < l->count; i++) {
-    const numbered_row *found =
-        bsearch(&l->id[i], requested, (size_t)count, sizeof *requested, tt_compare_i64);
-    if (!found)
+    int64_t found = tt_places_find(requested, count, l->id[i]);
+    if (found < 0)
       return TT_FAIL(DATA, "%s: row %" PRId64 " has id %" PRId64 ", which was not queried", l->file,
                      i, l->id[i]);
-    copy_row(l, i, y + found->row * l->targets);
+    copy_row(l, i, y + found * l->targets);
   }
   return TT_OK;
 }
@@ -458,7 +430,7 @@ static tt_err copy_rows_by_id(const tt_oracle_output *l, const numbered_row *req
 tt_err tt_oracle_output_align(const tt_oracle_output *l, int64_t count, const int64_t *id,
                               double *y, int64_t *given)
 {
-  numbered_row *requested = NULL;
+  tt_place *requested = NULL;
   for (int64_t i = 0; i < count * l->targets; i++) y[i] = NAN;
   *given = l->count; /* each id occurs at most once */
   if (!l->id && l->count != count)
@@ -467,7 +439,7 @@ tt_err tt_oracle_output_align(const tt_oracle_output *l, int64_t count, const in
         l->file, l->count, count);
   for (int64_t i = 0; !l->id && i < count; i++) copy_row(l, i, y + i * l->targets);
   if (!l->id) return TT_OK;
-  TT_TRY(sort_ids(id, count, &requested));
+  TT_TRY(tt_places_sort(id, count, &requested));
   tt_err e = copy_rows_by_id(l, requested, count, y);
   tt_free(requested);
   return e;

@@ -1,7 +1,7 @@
 /* round_files.c — queries.h5 of a round, and the labels of a round in memory; see campaign_files.h.
  */
 #include "io/campaign/campaign_files.h"
-#include "io/campaign/level_texts.h"
+#include "io/campaign/history_variables.h"
 
 #include "core/base/mem.h"
 
@@ -26,11 +26,7 @@ tt_err tt_queries_create(int64_t count, int64_t inputs, tt_queries **out)
 void tt_queries_destroy(tt_queries **p)
 {
   if (!*p) return;
-  tt_free((*p)->row);
-  tt_free((*p)->score);
-  tt_free((*p)->random);
-  tt_free((*p)->x);
-  tt_free(*p);
+  tt_free_all(&(*p)->row, &(*p)->score, &(*p)->random, &(*p)->x, p);
 }
 
 tt_err tt_query_labels_create(int64_t count, int64_t targets, tt_query_labels **out)
@@ -39,7 +35,6 @@ tt_err tt_query_labels_create(int64_t count, int64_t targets, tt_query_labels **
   *out = NULL;
   tt_err e = TT_ALLOC(a, 1);
   if (!e) a->count = count, a->targets = targets;
-  if (!e) e = TT_ALLOC(a->label_status, count);
   if (!e) e = TT_ALLOC(a->y, count * targets);
   for (int64_t i = 0; !e && i < count * targets; i++) a->y[i] = NAN;
   if (e) tt_query_labels_destroy(&a);
@@ -50,9 +45,18 @@ tt_err tt_query_labels_create(int64_t count, int64_t targets, tt_query_labels **
 void tt_query_labels_destroy(tt_query_labels **a)
 {
   if (!*a) return;
-  tt_free((*a)->label_status);
-  tt_free((*a)->y);
-  tt_free(*a);
+  tt_free_all(&(*a)->y, a);
+}
+
+int64_t tt_labeled_rows(const double *y, int64_t rows, int64_t targets)
+{
+  int64_t n = 0;
+  for (int64_t i = 0; i < rows; i++) {
+    int any = 0;
+    for (int64_t k = 0; k < targets; k++) any |= !isnan(y[i * targets + k]);
+    n += any;
+  }
+  return n;
 }
 
 /* Writing */

@@ -325,52 +325,61 @@ tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x)
 
 /* Number of candidates from row[0] on, all in the open file, to read in one call: at most
  * MAX_GAP_VALUES between neighbors, at most one block in total. */
-static int64_t count_near_rows(const int64_t *row, int64_t count, int64_t columns)
+static int64_t count_near_rows(const tt_place *row, int64_t count, int64_t columns)
 {
   int64_t most = columns < BLOCK_VALUES ? BLOCK_VALUES / columns : 1,
           near = MAX_GAP_VALUES / columns;
   int64_t n = 1;
-  while (n < count && row[n] - row[n - 1] <= near + 1 && row[n] - row[0] < most) n++;
+  while (n < count && row[n].number - row[n - 1].number <= near + 1 &&
+         row[n].number - row[0].number < most)
+    n++;
   return n;
 }
 
-/* Inputs or labels of candidates that are all in the open file. */
-static tt_err read_rows_of_open_file(tt_pool *p, const int64_t *row, int64_t count, int is_label,
+/* Inputs or labels of candidates that are all in the open file, ascending. */
+static tt_err read_rows_of_open_file(tt_pool *p, const tt_place *row, int64_t count, int is_label,
                                      double *out)
 {
   int64_t columns = is_label ? p->targets : p->width;
   int64_t before = p->first + p->start[p->open];
   for (int64_t i = 0, n; i < count; i += n) {
     n = count_near_rows(row + i, count - i, columns);
-    int64_t begin = row[i] - before, size = row[i + n - 1] - row[i] + 1;
+    int64_t begin = row[i].number - before, size = row[i + n - 1].number - row[i].number + 1;
     TT_TRY(tt_data_reader_read_local(p->rows, begin, size, is_label ? NULL : p->block,
                                      is_label ? p->block : NULL));
     for (int64_t j = i; j < i + n; j++) {
-      const double *one = p->block + (row[j] - row[i]) * columns;
-      TT_TRY(check_values(p, row[j] - before, 1, is_label, one));
-      memcpy(out + j * columns, one, (size_t)columns * sizeof *out);
+      const double *one = p->block + (row[j].number - row[i].number) * columns;
+      TT_TRY(check_values(p, row[j].number - before, 1, is_label, one));
+      memcpy(out + row[j].index * columns, one, (size_t)columns * sizeof *out);
     }
   }
   return TT_OK;
 }
 
-tt_err tt_pool_read_rows_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y)
+/* Candidates in ascending order. */
+static tt_err read_places(tt_pool *p, const tt_place *row, int64_t count, double *x, double *y)
 {
-  if (count < 1) return TT_OK;
-  TT_TRY(check_range(p, row[0], 1));
-  TT_TRY(check_range(p, row[count - 1], 1));
-  for (int64_t i = 1; i < count; i++)
-    if (row[i] < row[i - 1])
-      return TT_FAIL(INTERNAL, "candidate %" PRId64 " comes after %" PRId64, row[i], row[i - 1]);
+  TT_TRY(check_range(p, row[0].number, 1));
+  TT_TRY(check_range(p, row[count - 1].number, 1));
   for (int64_t i = 0, n; i < count; i += n) {
-    int64_t file = file_of_row(p, row[i] - p->first), end = p->first + p->start[file + 1];
-    for (n = 1; i + n < count && row[i + n] < end; n++) continue;
+    int64_t file = file_of_row(p, row[i].number - p->first), end = p->first + p->start[file + 1];
+    for (n = 1; i + n < count && row[i + n].number < end; n++) continue;
     TT_TRY(reopen_file(p, file));
-    if (x) TT_TRY(read_rows_of_open_file(p, row + i, n, 0, x + i * p->width));
-    if (y && p->labels) TT_TRY(read_rows_of_open_file(p, row + i, n, 1, y + i * p->targets));
+    if (x) TT_TRY(read_rows_of_open_file(p, row + i, n, 0, x));
+    if (y && p->labels) TT_TRY(read_rows_of_open_file(p, row + i, n, 1, y));
   }
   for (int64_t i = 0; y && !p->labels && i < count * p->targets; i++) y[i] = NAN;
   return TT_OK;
+}
+
+tt_err tt_pool_read_rows_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y)
+{
+  tt_place *sorted = NULL;
+  if (count < 1) return TT_OK;
+  TT_TRY(tt_places_sort(row, count, &sorted));
+  tt_err e = read_places(p, sorted, count, x, y);
+  tt_free(sorted);
+  return e;
 }
 
 /* Texts that are no level */

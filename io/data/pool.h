@@ -52,9 +52,9 @@ uint64_t tt_pool_hash(const tt_pool *p);
  * since tt_pool_open), IO, MEM. */
 tt_err tt_pool_read_local(tt_pool *p, int64_t row, int64_t count, double *x);
 
-/* The same for `count` single candidates, ascending; y [count][T] too, NaN = unlabeled, all NaN if
- * the pool has no labels. Candidates that are close to each other in the file are read in one call.
- * x or y may be NULL. */
+/* The same for `count` single candidates, in any order; y [count][T] too, NaN = unlabeled, all NaN
+ * if the pool has no labels. Candidates that are close to each other in the file are read in one
+ * call. x or y may be NULL. */
 tt_err tt_pool_read_rows_local(tt_pool *p, const int64_t *row, int64_t count, double *x, double *y);
 
 /* The ids of candidates (data.id; its name is in `input` of the options), as many as `row`; none,

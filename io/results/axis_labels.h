@@ -1,6 +1,5 @@
 /* axis_labels.h — labels of the axes member and column in results.h5 and in prediction files:
- * members with the names of their ensembles, predicted columns with ensemble, target and units. For
- * the files of io/ only. */
+ * members with the names of their ensembles, predicted columns with ensemble, target and units. */
 #ifndef TT_AXIS_LABELS_H
 #define TT_AXIS_LABELS_H
 #include "core/model/trained_ensemble.h"

@@ -99,6 +99,13 @@ tt_err tt_results_read_local(const char *file, tt_results **out)
   return e;
 }
 
+int64_t tt_results_ensemble_end(const tt_results *k, int64_t first)
+{
+  int64_t end = first;
+  while (end < k->members && !strcmp(k->owner[end], k->owner[first])) end++;
+  return end;
+}
+
 void tt_results_destroy(tt_results **r)
 {
   tt_results *k = *r;

@@ -140,6 +140,8 @@ typedef struct tt_results {
 /* Local; owner: the caller. Errors: NOINPUT, DATA, MEM. */
 tt_err tt_results_read_local(const char *file, tt_results **out);
 void tt_results_destroy(tt_results **r);
+/* The end of the ensemble of member `first`: the members of an ensemble are consecutive. */
+int64_t tt_results_ensemble_end(const tt_results *k, int64_t first);
 
 /* Predictions, written in pieces: every rank writes its own rows of a file whose size is known at
  * create. create and close are collective; close verifies, votes and renames; destroy without close

@@ -168,7 +168,6 @@ tt_err tt_explain_sensitivities(tt_comm *c, const tt_explained *own, const tt_ex
     const slope_sums total = sums_at(&s, all);
     for (int64_t k = 0; k < s.columns; k++) store_column(&s, &total, own, k, out);
   }
-  tt_free(here);
-  tt_free(all);
+  tt_free_all(&here, &all);
   return e;
 }

@@ -223,8 +223,7 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *model, c
                 meaning, members, tt_plural(members), x.columns_in, tt_plural(x.columns_in),
                 x.columns, tt_plural(x.columns), file);
   for (int64_t i = 0; i < x.cohorts; i++) cohort_free(&x.cohort[i]);
-  tt_free(x.cohort);
-  tt_free(x.network);
+  tt_free_all(&x.cohort, &x.network);
   tt_trained_parts_free(&part);
   tt_scaler_free(&scaler);
   tt_axis_labels_free(&labels);

@@ -6,7 +6,7 @@
  * U used members, E ensembles, W = K q columns of an ensemble, N rows. */
 #include "core/base/mem.h"
 #include "src/export/export_internal.h"
-#include "src/export/onnx_layers.h"
+#include "src/export/onnx_network.h"
 #include "src/export/onnx_ops.h"
 #include "src/export/onnx_transforms.h"
 

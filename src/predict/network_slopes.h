@@ -3,7 +3,19 @@
 #ifndef TT_NETWORK_SLOPES_H
 #define TT_NETWORK_SLOPES_H
 #include "core/model/trained_ensemble.h"
-#include "src/predict/front_slopes.h"
+
+/* Buffers of one layer. */
+typedef struct tt_front_layer_slopes {
+  double *y, *slope;                /* [values] result, f'(z) */
+  double *d;                        /* [values] derivative by the result */
+  double *normalized, *inverse_std; /* [values], [groups] of group_norm */
+} tt_front_layer_slopes;
+
+typedef struct tt_front_slopes {
+  const tt_front *front;        /* borrowed; without layers nothing is allocated */
+  double *scratch;              /* of all layers */
+  tt_front_layer_slopes *layer; /* [layers] */
+} tt_front_slopes;
 
 /* Result and buffers. */
 typedef struct tt_network_slopes {

@@ -198,9 +198,7 @@ static tt_err combine_all_local(const validation_reader *r, const float *part)
   if (!e) e = TT_ALLOC(alive, r->all->members);
   for (int64_t i = 0; !e && i < r->all->ensembles; i++)
     e = combine_ensemble_local(r, part, i, y, weight, alive);
-  tt_free(y);
-  tt_free(weight);
-  tt_free(alive);
+  tt_free_all(&y, &weight, &alive);
   return e;
 }
 

@@ -130,19 +130,9 @@ tt_err tt_prediction_block_create(const tt_trained_ensembles *all, int64_t rows,
 
 void tt_prediction_block_free(tt_prediction_block *b)
 {
-  tt_free(b->mean);
-  tt_free(b->total);
-  tt_free(b->aleatoric);
-  tt_free(b->epistemic);
-  tt_free(b->quantile);
-  tt_free(b->lower);
-  tt_free(b->upper);
-  tt_free(b->entropy);
-  tt_free(b->mutual_information);
-  tt_free(b->extrapolation);
-  tt_free(b->leverage);
-  tt_free(b->member_mean);
-  tt_free(b->member_variance);
+  tt_free_all(&b->mean, &b->total, &b->aleatoric, &b->epistemic, &b->quantile, &b->lower, &b->upper,
+              &b->entropy, &b->mutual_information, &b->extrapolation, &b->leverage, &b->member_mean,
+              &b->member_variance);
   tt_free_all(&b->jacobian.mean, &b->jacobian.total, &b->jacobian.aleatoric,
               &b->jacobian.epistemic);
 }

@@ -36,6 +36,13 @@ typedef struct tt_chart_series {
   const int64_t *member; /* [points] member that a click on a point selects, or NULL */
 } tt_chart_series;
 
+/* A series of points (x, y); the same with a range at each point, of a band with y NULL. */
+tt_chart_series tt_chart_points(tt_chart_mark mark, int style, const char *name, int64_t points,
+                                const double *x, const double *y);
+tt_chart_series tt_chart_ranges(tt_chart_mark mark, int style, const char *name, int64_t points,
+                                const double *x, const double *y, const double *low,
+                                const double *high);
+
 typedef struct tt_chart {
   const char *title, *note; /* note: second line, or NULL */
   const char *x_label, *y_label;

@@ -1,5 +1,5 @@
-/* chart_axis.c — see chart_axis.h. */
-#include "src/report/chart_axis.h"
+/* chart_axis.c — see chart_internal.h. */
+#include "src/report/chart_internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -15,6 +15,19 @@ enum {
   HOVER = 200             /* bytes of the text of a point */
 };
 
+tt_chart_series tt_chart_ranges(tt_chart_mark mark, int style, const char *name, int64_t points,
+                                const double *x, const double *y, const double *low,
+                                const double *high)
+{
+  return (tt_chart_series){name, points, x, y, low, high, mark, style, NULL, NULL, NULL};
+}
+
+tt_chart_series tt_chart_points(tt_chart_mark mark, int style, const char *name, int64_t points,
+                                const double *x, const double *y)
+{
+  return tt_chart_ranges(mark, style, name, points, x, y, NULL, NULL);
+}
+
 double tt_chart_low(const tt_chart_series *s, int64_t i) { return s->low ? s->low[i] : s->y[i]; }
 double tt_chart_high(const tt_chart_series *s, int64_t i) { return s->high ? s->high[i] : s->y[i]; }
 

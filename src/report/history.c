@@ -13,14 +13,6 @@
 
 static const double probability[TT_LOSS_QUANTILES] = {0.1, 0.5, 0.9};
 
-/* End of the ensemble of member `first`: the members of an ensemble are consecutive. */
-static int64_t ensemble_end(const tt_results *k, int64_t first)
-{
-  int64_t end = first;
-  while (end < k->members && strcmp(k->owner[end], k->owner[first]) == 0) end++;
-  return end;
-}
-
 /* Finite losses of an epoch, sorted; returns their number. */
 static int64_t sort_finite_losses(const tt_results *k, const float *loss, const tt_loss_history *h,
                                   int64_t epoch, double *sorted)
@@ -46,24 +38,18 @@ static void fill_epoch(const tt_results *k, int64_t epoch, double *sorted, tt_lo
 tt_err tt_loss_history_create(const tt_results *k, int64_t first, tt_loss_history *out)
 {
   double *sorted = NULL;
-  *out = (tt_loss_history){.first = first, .end = ensemble_end(k, first)};
+  *out = (tt_loss_history){.first = first, .end = tt_results_ensemble_end(k, first)};
   tt_err e = TT_ALLOC(sorted, out->end - first);
-  if (!e) e = TT_ALLOC(out->members, k->epochs);
-  for (int i = 0; i < TT_LOSS_KINDS; i++)
-    for (int j = 0; j < TT_LOSS_QUANTILES; j++)
-      if (!e) e = TT_ALLOC(out->quantile[i][j], k->epochs);
+  if (!e) e = TT_ALLOC(out->members, (1 + TT_LOSS_KINDS * TT_LOSS_QUANTILES) * k->epochs);
+  for (int i = 0; !e && i < TT_LOSS_KINDS * TT_LOSS_QUANTILES; i++)
+    out->quantile[i / TT_LOSS_QUANTILES][i % TT_LOSS_QUANTILES] =
+        out->members + (1 + i) * k->epochs;
   for (int64_t epoch = 0; !e && epoch < k->epochs; epoch++) fill_epoch(k, epoch, sorted, out);
   tt_free(sorted);
-  if (e) tt_loss_history_free(out);
   return e;
 }
 
-void tt_loss_history_free(tt_loss_history *h)
-{
-  tt_free(h->members);
-  for (int i = 0; i < TT_LOSS_KINDS; i++)
-    for (int j = 0; j < TT_LOSS_QUANTILES; j++) tt_free(h->quantile[i][j]);
-}
+void tt_loss_history_free(tt_loss_history *h) { tt_free(h->members); }
 
 static void print_epochs(const tt_results *k, const tt_loss_history *h)
 {

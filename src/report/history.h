@@ -7,8 +7,8 @@ enum { TT_LOSS_KINDS = 2, TT_LOSS_QUANTILES = 3 }; /* training, validation; 0.1,
 
 /* Over the members that are training in an epoch; NaN if there are none. */
 typedef struct tt_loss_history {
-  int64_t first, end;                                 /* members of the ensemble */
-  double *members;                                    /* [E] number of members that are training */
+  int64_t first, end; /* members of the ensemble */
+  double *members;    /* [E] number of members that are training; owns the memory of all */
   double *quantile[TT_LOSS_KINDS][TT_LOSS_QUANTILES]; /* [E] each */
 } tt_loss_history;
 

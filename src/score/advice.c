@@ -164,8 +164,8 @@ static int most(const tt_results *k, const tt_result_details *d, int64_t first, 
 static void find_epochs(const tt_results *k, const tt_result_details *d, tt_advice *a)
 {
   subjects fell = {0}, at_first = {0};
-  for (int64_t first = 0, end = 0; first < k->members; first = end) {
-    while (end < k->members && !strcmp(k->owner[end], k->owner[first])) end++;
+  for (int64_t first = 0, end; first < k->members; first = end) {
+    end = tt_results_ensemble_end(k, first);
     if (most(k, d, first, end, 1, still_fell)) include(&fell, k->owner[first], 0);
     if (most(k, d, first, end, 0, was_best_at_first)) include(&at_first, k->owner[first], 0);
   }
@@ -214,7 +214,7 @@ static void find_overfitted(const tt_results *k, const tt_result_details *d, tt_
 {
   for (int64_t first = 0, end = 0, c = 0; first < k->members && d->best_epoch; first = end) {
     double train, validation;
-    while (end < k->members && !strcmp(k->owner[end], k->owner[first])) end++;
+    end = tt_results_ensemble_end(k, first);
     for (c = 0; c + 1 < k->columns && strcmp(k->ensemble[c], k->owner[first]) != 0;) c++;
     best_losses(k, d, first, end, &train, &validation);
     if (predicts_noise(k, c) ? !(validation > train + 1)

@@ -93,8 +93,6 @@ tt_err tt_out_of_bag(tt_comm *c, const tt_oob_members *src, const tt_dataset *d,
                           .uses_member_local = is_out_of_bag};
   if (!e) source.read_variance_local = tt_split_rows_variance(&b.training);
   if (!e) e = tt_score(c, all, src->shard, ops, use, &source, out, NULL);
-  tt_free(b.training.row);
-  tt_free(b.number);
-  tt_free(b.left);
+  tt_free_all(&b.training.row, &b.number, &b.left);
   return e;
 }

@@ -123,8 +123,7 @@ static tt_err score_all(const tt_row_options *rows, tt_scorer *s, tt_scores *out
     finish_scores(s, all, out);
     if (test) e = gather_table(c, s, rows->rows, test);
   }
-  tt_free(sum);
-  tt_free(all);
+  tt_free_all(&sum, &all);
   return e;
 }
 

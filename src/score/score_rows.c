@@ -38,12 +38,8 @@ tt_err tt_scorer_create(tt_scorer *s, int table)
 
 void tt_scorer_free(tt_scorer *s)
 {
-  tt_free(s->y);
-  tt_free(s->weight);
-  tt_free(s->variance);
-  tt_free_all(&s->quantity, &s->latent, &s->part);
-  tt_free(s->errors);
-  tt_free(s->table);
+  tt_free_all(&s->y, &s->weight, &s->variance, &s->quantity, &s->latent, &s->part, &s->errors,
+              &s->table);
   tt_moments_destroy(&s->row);
 }
 

@@ -1,6 +1,6 @@
 /* campaign.c — see campaign.h. */
 #include "core/base/clock.h"
-#include "src/campaign/driver/stage.h"
+#include "src/campaign/driver/driver_internal.h"
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -74,7 +74,8 @@ static void cleanup(tt_campaign *k)
 {
   tt_round_free(k);
   tt_pool_close_local(&k->pool);
-  tt_initial_data_destroy(&k->initial_data);
+  tt_dataset_destroy(&k->data);
+  tt_free_all(&k->x, &k->y);
   tt_history_destroy(&k->h);
   tt_journal_close_local(&k->journal);
   tt_job_close(&k->job);

@@ -5,7 +5,6 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/files/owner.h"
-#include "src/campaign/label/oracle.h"
 #include "src/host/status_file.h"
 
 #include <errno.h>
@@ -77,21 +76,27 @@ tt_provenance tt_campaign_provenance(const tt_campaign *k, char model[TT_PATH_MA
 {
   tt_provenance provenance = tt_job_provenance(k->job, k->job->ops->name, NULL, tt_comm_ranks(k->c),
                                                tt_monotonic_seconds() - k->started);
-  provenance.data_hash = k->initial_data->hash;
+  provenance.data_hash = k->data->hash;
   provenance.model_hash = k->model.hash;
   tt_round_file_path(k, "model.h5", model);
   if (provenance.model_hash) provenance.model = model;
   return provenance;
 }
 
+tt_err tt_campaign_write_history(const tt_campaign *k, const char *path, const tt_history *h)
+{
+  char model[TT_PATH_MAX];
+  tt_history_names names = {&k->data->input, &k->data->target, (const char *const *)k->column,
+                            &k->data->scaler.net};
+  const tt_provenance provenance = tt_campaign_provenance(k, model);
+  return tt_history_write(k->c, path, h, &names, &provenance);
+}
+
 tt_err tt_campaign_commit(tt_campaign *k)
 {
-  char path[TT_PATH_MAX], model[TT_PATH_MAX];
-  tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
-                            (const char *const *)k->column, &k->initial_data->net};
-  const tt_provenance provenance = tt_campaign_provenance(k, model);
+  char path[TT_PATH_MAX];
   tt_path_join(k->directory, "campaign.h5", path);
-  return tt_history_write(k->c, path, k->h, &names, &provenance);
+  return tt_campaign_write_history(k, path, k->h);
 }
 
 /* DIR/model.h5 is a link to the model of the last committed round. */
@@ -124,15 +129,29 @@ tt_err tt_campaign_prune_local(const tt_campaign *k)
   return e;
 }
 
+tt_label_request tt_campaign_label_request(const tt_campaign *k, const char *directory)
+{
+  return (tt_label_request){.cfg = k->cfg,
+                            .file = k->o->job.file,
+                            .set = k->o->job.set,
+                            .nset = k->o->job.nset,
+                            .campaign = k->directory,
+                            .incarnation = k->run_id.incarnation,
+                            .directory = directory,
+                            .round = k->round_number,
+                            .queries = k->queries,
+                            .pool = k->pool,
+                            .input = &k->data->input,
+                            .target = &k->data->target,
+                            .net = &k->data->scaler.net,
+                            .deadline = tt_time_limit_deadline_local(&k->time_limit)};
+}
+
 tt_err tt_campaign_keep_labels_local(const tt_campaign *k, int64_t first, int64_t groups)
 {
   char label[TT_PATH_MAX];
-  const tt_label_request q = {.cfg = k->cfg,
-                              .campaign = k->directory,
-                              .input = &k->initial_data->input,
-                              .target = &k->initial_data->target,
-                              .net = &k->initial_data->net};
   tt_round_path(k->directory, groups, "label", label);
+  const tt_label_request q = tt_campaign_label_request(k, label);
   return tt_oracle_keep_labels_local(&q, first ? k->h : NULL, first, label);
 }
 

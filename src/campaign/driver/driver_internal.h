@@ -7,6 +7,7 @@
 #include "io/checkpoint/checkpoint.h"
 #include "io/data/pool.h"
 #include "src/campaign/driver/campaign.h"
+#include "src/campaign/label/oracle.h"
 #include "src/campaign/state/file_names.h"
 #include "src/campaign/state/journal.h"
 #include "src/campaign/state/known_inputs.h"
@@ -19,14 +20,14 @@ typedef struct tt_campaign {
   tt_job *job; /* the campaign file with engine and resources; its data are not loaded */
   const tt_config *cfg;
   const char *directory; /* campaign.directory */
-  tt_initial_data *initial_data;
-  tt_pool *pool;               /* of pool.file, or of this round */
-  tt_table_format pool_format; /* of pool.file, if it is CSV */
-  tt_history *h;               /* the committed rounds, then the current one */
-  tt_journal *journal;         /* on rank 0 */
-  tt_run_id run_id;            /* of the campaign's directory */
-  int claimed;                 /* 1 = this process owns the campaign's directory */
-  int64_t resumed;             /* stages finished before this process started */
+  tt_dataset *data;      /* of data.file, of tt_data_read_raw: without values */
+  double *x, *y;         /* [rows][D], [rows][T] its values in the user's units */
+  tt_pool *pool;         /* of pool.file, or of this round */
+  tt_history *h;         /* the committed rounds, then the current one */
+  tt_journal *journal;   /* on rank 0 */
+  tt_run_id run_id;      /* of the campaign's directory */
+  int claimed;           /* 1 = this process owns the campaign's directory */
+  int64_t resumed;       /* stages finished before this process started */
   double started;
   tt_time_limit time_limit;
   /* of the current round */
@@ -57,6 +58,8 @@ void tt_campaign_write_status_local(tt_campaign *k, const char *state, const cha
 /* The limits from section stop. */
 tt_stop_settings tt_campaign_stop_settings(const tt_config *cfg);
 
+/* What stage label is asked of the current round; the groups are in `directory`, borrowed. */
+tt_label_request tt_campaign_label_request(const tt_campaign *k, const char *directory);
 /* Keep labels before rounds or groups are moved aside, as tt_oracle_keep_labels_local: those of
  * committed rounds from `first` on (0 = none), and those in the label/ of round `groups`. Local;
  * rank 0 does it. */
@@ -70,6 +73,8 @@ tt_err tt_campaign_prune_local(const tt_campaign *k);
 /* Provenance of the files of the present round, with its model, if there is one. Borrows `model`.
  * Local. */
 tt_provenance tt_campaign_provenance(const tt_campaign *k, char model[TT_PATH_MAX]);
+/* Write a history to a file, with the names of this campaign. Collective. Errors: as below. */
+tt_err tt_campaign_write_history(const tt_campaign *k, const char *path, const tt_history *h);
 /* Write campaign.h5: the commit. Collective. Errors: CANTCREAT, IO, MEM, STOPPED (another process
  * has claimed the directory). */
 tt_err tt_campaign_commit(tt_campaign *k);
@@ -97,4 +102,33 @@ uint64_t tt_campaign_hash_labels(const tt_campaign *k);
 /* XXH3 of n bytes with seed h; of the 8 bytes of x. */
 uint64_t tt_hash_bytes(uint64_t h, const void *bytes, size_t n);
 uint64_t tt_hash_u64(uint64_t h, uint64_t x);
+
+/* stage.c: the stages of a round. The journal line of a stage holds a hash of its inputs and of the
+ * files it wrote; while both are unchanged, the stage is not run again. */
+
+/* Hash of the inputs of a stage, and the files it writes. */
+typedef struct tt_stage_io {
+  uint64_t inputs;
+  const char *file[2]; /* names in the round's directory, up to the first NULL */
+} tt_stage_io;
+typedef tt_err tt_stage_function(tt_campaign *k, const tt_stage_io *w);
+
+/* Collective. Run the stage and append it to the journal, unless the journal has it already.
+ *   seconds  wall time of the stage, measured now or read from the journal
+ * Errors: those of the stage, IO. */
+tt_err tt_run_stage(tt_campaign *k, tt_stage stage_id, const tt_stage_io *w,
+                    tt_stage_function *function, double *seconds);
+
+/* The stages, in order. Collective. Each uses what the stage before it left in memory or files:
+ *   train   sets model, columns, and appends a round to the history
+ *   score   sets pool, used_rows
+ *   select  sets queries (none if a rule of section stop ends the campaign)
+ *   label   sets query_labels
+ *   merge   commits the round
+ * Errors: as tt_campaign_run. */
+tt_err tt_run_train_stage(tt_campaign *k);
+tt_err tt_run_score_stage(tt_campaign *k);
+tt_err tt_run_select_stage(tt_campaign *k);
+tt_err tt_run_label_stage(tt_campaign *k);
+tt_err tt_run_merge_stage(tt_campaign *k);
 #endif

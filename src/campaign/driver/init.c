@@ -49,8 +49,7 @@ static tt_err write_samples(const char *file, int64_t rows, uint32_t which)
     y[i] = ridge(x[EXAMPLE_INPUTS * i], x[EXAMPLE_INPUTS * i + 1]);
   }
   if (!e) e = tt_data_write_local(file, rows, &input, &target, x, y);
-  tt_free(x);
-  tt_free(y);
+  tt_free_all(&x, &y);
   return e;
 }
 

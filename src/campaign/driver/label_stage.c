@@ -1,12 +1,11 @@
-/* label_stage.c — see stage.h: label, and merge, which commits the round. */
+/* label_stage.c — see driver_internal.h: label, and merge, which commits the round. */
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "core/stats/metrics.h"
 #include "io/files/owner.h"
-#include "src/campaign/driver/stage.h"
-#include "src/campaign/label/oracle.h"
+#include "src/campaign/driver/driver_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -41,9 +40,7 @@ static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
 
 static int64_t count_failed(const tt_query_labels *a)
 {
-  int64_t n = 0;
-  for (int64_t i = 0; i < a->count; i++) n += a->label_status[i] == TT_LABEL_STATUS_failed;
-  return n;
+  return a->count - tt_labeled_rows(a->y, a->count, a->targets);
 }
 
 /* Check before the stage is recorded as done: the next start then reads the labels again. */
@@ -61,9 +58,8 @@ static tt_err invalid_label(const tt_campaign *k, int64_t query, int64_t target,
                  "round %" PRId64 ": the label of candidate %" PRId64 ", target '%s', is %g, but "
                  "has to be %s; the label is not used: correct the oracle (or give "
                  "model.classes), and run again with --from %" PRId64 ":label",
-                 k->round_number, k->queries->row[query], k->initial_data->target.name[target],
-                 k->query_labels->y[query * k->initial_data->targets + target], expected,
-                 k->round_number);
+                 k->round_number, k->queries->row[query], k->data->target.name[target],
+                 k->query_labels->y[query * k->data->targets + target], expected, k->round_number);
 }
 
 /* Reject labels that training would refuse. */
@@ -75,7 +71,7 @@ static tt_err check_labels(const tt_campaign *k)
       const tt_ensemble *own = &k->model.at[c]->ensemble[e];
       for (int64_t i = 0; i < k->query_labels->count * own->targets; i++) {
         int64_t query = i / own->targets, target = own->column[i % own->targets];
-        double y = k->query_labels->y[query * k->initial_data->targets + target];
+        double y = k->query_labels->y[query * k->data->targets + target];
         int8_t normalize = k->model.at[c]->scaler.y_normalize[target];
         tt_transform f = tt_normalize_transform((tt_normalize)normalize);
         int fits = isnan(y) || tt_label_is_valid(&k->model.at[c]->model, y, &expected);
@@ -92,23 +88,10 @@ static tt_err do_label(tt_campaign *k, const tt_stage_io *w)
 {
   char label[TT_PATH_MAX];
   tt_round_file_path(k, "label", label);
-  tt_label_request q = {.cfg = k->cfg,
-                        .file = k->o->job.file,
-                        .set = k->o->job.set,
-                        .nset = k->o->job.nset,
-                        .campaign = k->directory,
-                        .incarnation = k->run_id.incarnation,
-                        .directory = label,
-                        .round = k->round_number,
-                        .queries = k->queries,
-                        .pool = k->pool,
-                        .input = &k->initial_data->input,
-                        .target = &k->initial_data->target,
-                        .net = &k->initial_data->net,
-                        .deadline = tt_time_limit_deadline_local(&k->time_limit)};
+  const tt_label_request q = tt_campaign_label_request(k, label);
   tt_err e = TT_OK;
   if (k->queries->count == 0) { /* the last round */
-    e = tt_agree(k->c, tt_query_labels_create(0, k->initial_data->targets, &k->query_labels));
+    e = tt_agree(k->c, tt_query_labels_create(0, k->data->targets, &k->query_labels));
   } else {
     if (tt_comm_is_root(k->c)) e = prepare_directory_local(k, w->inputs);
     e = tt_agree(k->c, e);
@@ -138,8 +121,8 @@ static double validation_fraction(const tt_campaign *k)
 {
   int64_t count[TT_SPLITS] = {0};
   if (k->cfg->label_validation_fraction >= 0.0) return k->cfg->label_validation_fraction;
-  for (int64_t r = 0; r < k->initial_data->rows; r++)
-    if (k->initial_data->split[r] >= 0) count[k->initial_data->split[r]]++;
+  for (int64_t r = 0; r < k->data->rows; r++)
+    if (k->data->split[r] >= 0) count[k->data->split[r]]++;
   return (double)count[TT_VALIDATION] / (double)(count[TT_TRAIN] + count[TT_VALIDATION]);
 }
 
@@ -154,12 +137,13 @@ static tt_err add_labels_local(tt_campaign *k)
 {
   tt_query *query = NULL;
   double fraction = validation_fraction(k);
+  int64_t T = k->data->targets;
   TT_TRY(TT_ALLOC(query, k->queries->count));
   for (int64_t i = 0; i < k->queries->count; i++)
     query[i] = (tt_query){.row = k->queries->row[i],
                           .round = (int32_t)k->round_number,
                           .random = k->queries->random[i],
-                          .label_status = k->query_labels->label_status[i],
+                          .label_status = tt_labeled_rows(k->query_labels->y + i * T, 1, T) > 0,
                           .split = choose_split(k, k->queries->row[i], fraction),
                           .score = k->queries->score[i]};
   tt_err e =

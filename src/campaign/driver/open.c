@@ -2,8 +2,10 @@
  * set back to an earlier stage (--from). */
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "io/data/raw_data.h"
 #include "io/files/owner.h"
 #include "src/campaign/driver/driver_internal.h"
+#include "src/campaign/pool/candidates.h"
 #include "src/campaign/pool/score_pool.h"
 #include "src/host/resources.h"
 #include "src/host/stop_request.h"
@@ -32,7 +34,7 @@ static tt_err open_job(tt_campaign *k)
 
 static tt_history_identity identity(const tt_campaign *k)
 {
-  return (tt_history_identity){.data = k->initial_data->hash,
+  return (tt_history_identity){.data = k->data->hash,
                                .pool = k->pool ? tt_pool_hash(k->pool)
                                                : tt_config_section_hash(k->cfg, "pool"),
                                .seed = (uint64_t)k->cfg->run_seed};
@@ -73,19 +75,11 @@ static tt_err check_identity(const tt_campaign *k, const char *path)
 /* pool.file stays open for the whole campaign; generated candidates come with each round. */
 static tt_err open_pool(tt_campaign *k)
 {
-  const char *file = k->cfg->pool_file, *labels = k->cfg->pool_labels,
-             *exclude = k->cfg->pool_exclude;
-  k->pool_format = tt_data_format(k->cfg);
-  tt_pool_options plan = {.file = &file,
-                          .files = 1,
-                          .inputs = k->cfg->pool_inputs,
-                          .labels = *labels ? labels : NULL,
-                          .exclude = *exclude ? exclude : NULL,
-                          .format = &k->pool_format,
-                          .input = &k->initial_data->input,
-                          .target = &k->initial_data->target,
-                          .net = &k->initial_data->net};
-  return *file ? tt_pool_open(k->c, &plan, &k->pool) : TT_OK;
+  const tt_round_pool_settings o = {.cfg = k->cfg,
+                                    .input = &k->data->input,
+                                    .target = &k->data->target,
+                                    .net = &k->data->scaler.net};
+  return *k->cfg->pool_file ? tt_round_pool_open(k->c, &o, &k->pool) : TT_OK;
 }
 
 static tt_err check_columns(const char *path, const tt_columns *then, const tt_columns *now)
@@ -109,8 +103,8 @@ static tt_err check_names_local(const tt_campaign *k, const char *path)
 {
   tt_history_metadata texts = {0};
   TT_TRY(tt_history_read_metadata_local(path, &texts));
-  tt_err e = check_columns(path, &texts.input, &k->initial_data->input);
-  if (!e) e = check_columns(path, &texts.target, &k->initial_data->target);
+  tt_err e = check_columns(path, &texts.input, &k->data->input);
+  if (!e) e = check_columns(path, &texts.target, &k->data->target);
   tt_history_metadata_free(&texts);
   return e;
 }
@@ -126,8 +120,7 @@ static tt_err read_history(tt_campaign *k)
   if (e) return e;
   tt_bcast(k->c, &there, sizeof there);
   e = there ? tt_history_read(k->c, path, &k->h)
-            : tt_agree(k->c,
-                       tt_history_create(k->initial_data->inputs, k->initial_data->targets, &k->h));
+            : tt_agree(k->c, tt_history_create(k->data->input.count, k->data->targets, &k->h));
   if (!e && !there) k->h->identity = identity(k);
   if (!e && there && tt_comm_is_root(k->c)) e = check_names_local(k, path);
   if (!e) e = check_identity(k, path);
@@ -365,8 +358,8 @@ tt_err tt_campaign_open(tt_campaign *k)
   if (!e) e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_job_check_commands_local(k->cfg) : TT_OK);
   if (!e) e = start_clocks(k);
   if (!e) e = tt_resources_for_job(k->c, k->cfg, &k->job->ops, &k->job->use);
-  if (!e) e = tt_initial_data_read(k->c, k->cfg, &k->initial_data);
-  if (!e) e = tt_agree(k->c, tt_score_pool_check_local(k->cfg, k->initial_data->targets));
+  if (!e) e = tt_data_read_raw(k->c, k->cfg, &k->data, &k->x, &k->y);
+  if (!e) e = tt_agree(k->c, tt_score_pool_check_local(k->cfg, k->data->targets));
   if (!e) e = open_pool(k);
   if (!e) e = check_directory(k);
   if (!e) e = claim_directory(k);

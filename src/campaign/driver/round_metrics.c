@@ -17,14 +17,14 @@ uint64_t tt_hash_u64(uint64_t h, uint64_t x) { return tt_hash_bytes(h, &x, sizeo
 
 int tt_is_labeled_row(const tt_campaign *k, int64_t row)
 {
-  int8_t split = k->initial_data->split[row];
+  int8_t split = k->data->split[row];
   return split == TT_TRAIN || split == TT_VALIDATION;
 }
 
 int64_t tt_campaign_count_labels(const tt_campaign *k)
 {
   int64_t n = 0;
-  for (int64_t r = 0; r < k->initial_data->rows; r++) n += tt_is_labeled_row(k, r);
+  for (int64_t r = 0; r < k->data->rows; r++) n += tt_is_labeled_row(k, r);
   for (int64_t i = 0; i < k->h->queries; i++)
     n += k->h->query[i].label_status == TT_LABEL_STATUS_labeled;
   return n;
@@ -38,13 +38,12 @@ static void update_best(double *best, double y, int goal)
 
 void tt_campaign_best_labels(const tt_campaign *k, double *best)
 {
-  int64_t targets = k->initial_data->targets;
+  int64_t targets = k->data->targets;
   int goal = k->cfg->score_goal;
   for (int64_t t = 0; t < targets; t++) best[t] = NAN;
-  for (int64_t r = 0; r < k->initial_data->rows; r++)
+  for (int64_t r = 0; r < k->data->rows; r++)
     if (tt_is_labeled_row(k, r))
-      for (int64_t t = 0; t < targets; t++)
-        update_best(&best[t], k->initial_data->y[r * targets + t], goal);
+      for (int64_t t = 0; t < targets; t++) update_best(&best[t], k->y[r * targets + t], goal);
   for (int64_t i = 0; i < k->h->queries * targets; i++)
     update_best(&best[i % targets], k->h->y[i], goal);
 }

@@ -1,7 +1,7 @@
-/* select_stage.c — see stage.h: score and select. */
+/* select_stage.c — see driver_internal.h: score and select. */
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "src/campaign/driver/stage.h"
+#include "src/campaign/driver/driver_internal.h"
 #include "src/campaign/pool/candidates.h"
 #include "src/campaign/pool/score_pool.h"
 #include "src/campaign/select/select.h"
@@ -13,16 +13,13 @@
 /* Write the numbers of the current round to a file of the stage: a history of this round alone. */
 static tt_err write_round_stats(tt_campaign *k, const char *name)
 {
-  char path[TT_PATH_MAX], model[TT_PATH_MAX];
+  char path[TT_PATH_MAX];
   tt_history one = *k->h;
-  tt_history_names names = {&k->initial_data->input, &k->initial_data->target,
-                            (const char *const *)k->column, &k->initial_data->net};
-  const tt_provenance provenance = tt_campaign_provenance(k, model);
   one.round = tt_current_round(k);
   one.rounds = 1;
   one.queries = 0;
   tt_round_file_path(k, name, path);
-  return tt_history_write(k->c, path, &one, &names, &provenance);
+  return tt_campaign_write_history(k, path, &one);
 }
 
 /* Read the numbers written by write_round_stats into the current round; keep its times, rmse and
@@ -60,11 +57,11 @@ static int64_t first_candidate(const tt_campaign *k)
 static tt_err exclude_initial_data(const tt_campaign *k, tt_used_rows *t)
 {
   int64_t *row = NULL, count = 0, next = 0;
-  TT_TRY(TT_ALLOC(row, t->count + k->initial_data->rows));
-  for (int64_t r = 0; r < k->initial_data->rows; r++) {
+  TT_TRY(TT_ALLOC(row, t->count + k->data->rows));
+  for (int64_t r = 0; r < k->data->rows; r++) {
     int used = next < t->count && t->row[next] == r;
     next += used;
-    if (used || k->initial_data->split[r] != TT_UNUSED_ROW) row[count++] = r;
+    if (used || k->data->split[r] != TT_UNUSED_ROW) row[count++] = r;
   }
   tt_free(t->row);
   *t = (tt_used_rows){count, row};
@@ -74,16 +71,16 @@ static tt_err exclude_initial_data(const tt_campaign *k, tt_used_rows *t)
 /* The inputs of all queries, and of the initial rows with a label that training uses. */
 static tt_err find_known_inputs(tt_campaign *k)
 {
-  const tt_initial_data *b = k->initial_data;
-  TT_TRY(tt_known_inputs_create(b->inputs, b->rows + k->h->queries, &b->net, &k->known));
+  const tt_dataset *b = k->data;
+  int64_t inputs = b->input.count;
+  TT_TRY(tt_known_inputs_create(inputs, b->rows + k->h->queries, &b->scaler.net, &k->known));
   for (int64_t r = 0; r < b->rows; r++) {
-    int labeled = 0;
-    for (int64_t t = 0; t < b->targets && !labeled; t++) labeled = !isnan(b->y[r * b->targets + t]);
+    int labeled = tt_labeled_rows(k->y + r * b->targets, 1, b->targets) > 0;
     if (labeled && tt_is_labeled_row(k, r))
-      tt_known_inputs_add(k->known, r, -1 - r, b->x + r * b->inputs);
+      tt_known_inputs_add(k->known, r, -1 - r, k->x + r * inputs);
   }
   for (int64_t i = 0; i < k->h->queries; i++)
-    tt_known_inputs_add(k->known, b->rows + i, k->h->query[i].row, k->h->x + i * b->inputs);
+    tt_known_inputs_add(k->known, b->rows + i, k->h->query[i].row, k->h->x + i * inputs);
   return TT_OK;
 }
 
@@ -105,9 +102,9 @@ static tt_err open_round_pool(tt_campaign *k)
   tt_round_pool_settings o = {.cfg = k->cfg,
                               .round = k->round_number,
                               .first = first_candidate(k),
-                              .input = &k->initial_data->input,
-                              .target = &k->initial_data->target,
-                              .net = &k->initial_data->net,
+                              .input = &k->data->input,
+                              .target = &k->data->target,
+                              .net = &k->data->scaler.net,
                               .deadline = tt_time_limit_deadline_local(&k->time_limit)};
   tt_err e = *k->cfg->pool_file ? TT_OK : tt_round_pool_open(k->c, &o, &k->pool);
   if (!e) e = find_used_rows(k);
@@ -148,7 +145,7 @@ static tt_err do_score(tt_campaign *k, const tt_stage_io *w)
   const tt_provenance provenance = tt_campaign_provenance(k, model);
   double *best = NULL;
   tt_round_file_path(k, w->file[0], path);
-  tt_err e = tt_agree(k->c, TT_ALLOC(best, k->initial_data->targets));
+  tt_err e = tt_agree(k->c, TT_ALLOC(best, k->data->targets));
   if (!e) {
     tt_score_pool_args s = scoring_args(k, best, path);
     s.from = &provenance;
@@ -165,7 +162,7 @@ static tt_err check_scored_pool(tt_campaign *k)
 {
   double *best = NULL;
   uint64_t hash = 0;
-  tt_err e = tt_agree(k->c, TT_ALLOC(best, k->initial_data->targets));
+  tt_err e = tt_agree(k->c, TT_ALLOC(best, k->data->targets));
   if (!e) {
     tt_score_pool_args s = scoring_args(k, best, NULL);
     e = tt_score_pool_hash(k->c, &s, &hash);
@@ -212,11 +209,10 @@ tt_err tt_run_score_stage(tt_campaign *k)
  * initial data, then the queries. */
 static tt_err labeled_inputs_local(const tt_campaign *k, double **x, int64_t *count)
 {
-  int64_t d = k->initial_data->inputs, n = 0;
-  TT_TRY(TT_ALLOC(*x, (k->initial_data->rows + k->h->queries) * d));
-  for (int64_t r = 0; r < k->initial_data->rows; r++)
-    if (tt_is_labeled_row(k, r))
-      memcpy(*x + n++ * d, k->initial_data->x + r * d, (size_t)d * sizeof **x);
+  int64_t d = k->data->input.count, n = 0;
+  TT_TRY(TT_ALLOC(*x, (k->data->rows + k->h->queries) * d));
+  for (int64_t r = 0; r < k->data->rows; r++)
+    if (tt_is_labeled_row(k, r)) memcpy(*x + n++ * d, k->x + r * d, (size_t)d * sizeof **x);
   for (int64_t i = 0; i < k->h->queries; i++)
     memcpy(*x + n++ * d, k->h->x + i * d, (size_t)d * sizeof **x);
   *count = n;
@@ -243,7 +239,7 @@ static tt_err run_selection(tt_campaign *k, tt_select_args *s)
   if (k->h->ended >= 0) {
     tt_log_root(TT_LOG_INFO, "round %" PRId64 " is the last: %s", k->round_number, reason);
     s->max_queries = 0;
-    return tt_agree(k->c, tt_queries_create(0, k->initial_data->inputs, &k->queries));
+    return tt_agree(k->c, tt_queries_create(0, k->data->input.count, &k->queries));
   }
   e = tt_select_queries(k->c, s, tt_current_round(k), &k->queries);
   if (!e && k->queries->count == 0) k->h->ended = TT_STOP_RULE_candidates;
@@ -265,7 +261,6 @@ static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
                       .round = k->round_number,
                       .max_queries = max_batch(k),
                       .scaler = &k->model.at[0]->scaler,
-                      .ensembles = tt_config_ensembles(k->cfg),
                       .directory = k->directory,
                       .deadline = tt_time_limit_deadline_local(&k->time_limit)};
   tt_err e = tt_agree(k->c, labeled_inputs_local(k, &labeled, &s.labeled_count));
@@ -276,8 +271,8 @@ static tt_err do_select(tt_campaign *k, const tt_stage_io *w)
     e = tt_pool_read_ids_local(k->pool, k->queries->row, k->queries->count, &ids);
   e = tt_agree(k->c, e);
   if (!e)
-    e = tt_queries_write(k->c, queries, k->queries, &k->initial_data->input, &k->initial_data->net,
-                         &ids, &provenance);
+    e = tt_queries_write(k->c, queries, k->queries, &k->data->input, &k->data->scaler.net, &ids,
+                         &provenance);
   tt_row_ids_free(&ids);
   tt_queries_destroy(&k->queries);
   return e ? e : write_round_stats(k, w->file[1]);
@@ -289,7 +284,7 @@ tt_err tt_run_select_stage(tt_campaign *k)
   uint64_t scores = 0;
   double seconds;
   if (k->h->ended >= 0) /* the pool of the last round was not made */
-    return tt_agree(k->c, tt_queries_create(0, k->initial_data->inputs, &k->queries));
+    return tt_agree(k->c, tt_queries_create(0, k->data->input.count, &k->queries));
   tt_round_file_path(k, "pool_scores.h5", path);
   tt_err e = tt_agree(k->c, tt_comm_is_root(k->c) ? tt_file_hash_local(path, &scores) : TT_OK);
   if (e) return e;

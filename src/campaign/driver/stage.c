@@ -1,6 +1,6 @@
-/* stage.c — see stage.h. */
-#include "src/campaign/driver/stage.h"
+/* stage.c — see driver_internal.h. */
 #include "core/base/clock.h"
+#include "src/campaign/driver/driver_internal.h"
 
 #include "core/base/log.h"
 #include "io/files/owner.h"

@@ -1,9 +1,10 @@
-/* train_stage.c — see stage.h: train the campaign's job on the present labels. */
+/* train_stage.c — see driver_internal.h: train the campaign's job on the present labels. */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "io/files/owner.h"
 #include "io/model/model_file.h"
-#include "src/campaign/driver/stage.h"
+#include "io/results/axis_labels.h"
+#include "src/campaign/driver/driver_internal.h"
 #include "src/host/watchdog.h"
 #include "src/train/trainer.h"
 
@@ -36,7 +37,7 @@ static tt_warm_start make_warm_start(const tt_campaign *k, char path[TT_PATH_MAX
 
 static uint64_t hash_train_inputs(const tt_campaign *k, uint64_t warm)
 {
-  uint64_t h = tt_hash_u64(k->initial_data->hash, tt_config_result_hash(k->cfg));
+  uint64_t h = tt_hash_u64(k->data->hash, tt_config_result_hash(k->cfg));
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "combine"));
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "calibration"));
   h = tt_hash_u64(h, tt_campaign_hash_labels(k));
@@ -95,7 +96,8 @@ static tt_err run_training(tt_campaign *k)
                         .warm = make_warm_start(k, earlier)};
   tt_round_file_path(k, "", path);
   tt_err e = tt_agree(k->c, tt_job_derive_local(k->job, path, round_seed(k), &o.prepared));
-  if (!e) e = tt_round_data_create(k->c, o.prepared->cfg, k->initial_data, k->h, &o.prepared->data);
+  if (!e)
+    e = tt_round_data_create(k->c, o.prepared->cfg, k->data, k->x, k->y, k->h, &o.prepared->data);
   o.max_time = seconds_left(k);
   if (!e) e = tt_train(k->c, &o);
   tt_job_close(&o.prepared);
@@ -113,19 +115,17 @@ static tt_err do_train(tt_campaign *k, const tt_stage_io *w)
 
 static tt_err name_columns_local(tt_campaign *k)
 {
-  int64_t column = 0, ensembles = 0;
-  k->columns = tt_trained_ensembles_columns(&k->model);
+  tt_axis_labels labels = {0};
+  int64_t ensembles = 0;
+  TT_TRY(tt_axis_labels_create(&k->model, &labels));
   for (int64_t i = 0; i < k->model.count; i++) ensembles += k->model.at[i]->ensembles;
-  TT_TRY(TT_ALLOC(k->column, k->columns));
-  for (int64_t i = 0; i < k->model.count; i++)
-    for (int64_t e = 0; e < k->model.at[i]->ensembles; e++)
-      for (int64_t j = 0; j < tt_trained_ensemble_width(k->model.at[i]); j++) {
-        const tt_ensemble *own = &k->model.at[i]->ensemble[e];
-        char **label = &k->column[column++];
-        TT_TRY(tt_trained_ensemble_column_name(k->model.at[i], own, j, label));
-        if (ensembles > 1) TT_TRY(tt_text_format(label, "%s %s", own->name, *label));
-      }
-  return TT_OK;
+  k->columns = labels.columns;
+  tt_err e = TT_ALLOC(k->column, k->columns);
+  for (int64_t c = 0; !e && c < k->columns; c++)
+    e = ensembles > 1 ? tt_text_format(&k->column[c], "%s %s", labels.ensemble[c], labels.label[c])
+                      : tt_text_set(&k->column[c], labels.label[c]);
+  tt_axis_labels_free(&labels);
+  return e;
 }
 
 /* All rounds of a history must have the same columns. */

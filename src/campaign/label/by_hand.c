@@ -12,7 +12,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,38 +33,17 @@ static tt_err newest_round(const char *campaign, char directory[TT_PATH_MAX])
   return e ? e : count ? TT_OK : TT_FAIL(NOINPUT, "%s: no round has label groups yet", campaign);
 }
 
-typedef struct label_row {
-  int64_t id, row;
-} label_row;
-
 typedef struct label_import {
   tt_columns target;
   tt_oracle_output *imported;
-  label_row *sorted; /* [imported->count] by id */
-  int8_t *matched;   /* [imported->count] 1 = the row belongs to a group */
+  tt_place *sorted; /* [imported->count] ids and rows */
+  int8_t *matched;  /* [imported->count] 1 = the row belongs to a group */
   tt_label_group *group;
   int64_t groups;
   int64_t rows;                            /* rows of pending groups */
   int64_t groups_written, groups_complete; /* outputs written; those with all rows */
   int64_t rows_already_labeled;            /* rows of groups that are not pending */
 } label_import;
-
-/* Row of a list sorted by id, -1 if it is not there. */
-static int64_t find_row(const label_row *sorted, int64_t count, int64_t id)
-{
-  const label_row wanted = {id, 0};
-  const label_row *p =
-      count ? bsearch(&wanted, sorted, (size_t)count, sizeof *sorted, tt_compare_i64) : NULL;
-  return p ? p->row : -1;
-}
-
-static tt_err sort_rows(const tt_oracle_output *l, label_row **out)
-{
-  TT_TRY(TT_ALLOC(*out, l->count));
-  for (int64_t i = 0; i < l->count; i++) (*out)[i] = (label_row){l->id[i], i};
-  if (l->count) qsort(*out, (size_t)l->count, sizeof **out, tt_compare_i64);
-  return TT_OK;
-}
 
 static tt_err read_labels(label_import *b, const char *directory, const char *file,
                           const tt_table_format *format)
@@ -82,7 +60,7 @@ static tt_err read_labels(label_import *b, const char *directory, const char *fi
       return TT_FAIL(DATA, "%s: id %" PRId64 ", target '%s' is %g; write nan for a missing label",
                      file, l->id[i / l->targets], b->target.name[i % l->targets], l->y[i]);
   TT_TRY(TT_ALLOC(b->matched, l->count));
-  return sort_rows(l, &b->sorted);
+  return tt_places_sort(l->id, l->count, &b->sorted);
 }
 
 static tt_err open_groups(label_import *b, const char *directory)
@@ -108,7 +86,7 @@ static tt_err match_rows(label_import *b)
 {
   for (int64_t i = 0; i < b->groups; i++)
     for (int64_t k = 0; k < b->group[i].count; k++) {
-      int64_t row = find_row(b->sorted, b->imported->count, b->group[i].id[k]);
+      int64_t row = tt_places_find(b->sorted, b->imported->count, b->group[i].id[k]);
       if (row < 0) continue;
       b->matched[row] = 1;
       b->rows += b->group[i].state == TT_LABEL_GROUP_pending;
@@ -127,14 +105,14 @@ static tt_err merge_rows(const label_import *b, const tt_label_group *g,
                          const tt_oracle_output *old, tt_oracle_output *all)
 {
   int64_t T = b->target.count;
-  label_row *sorted = NULL;
-  if (old) TT_TRY(sort_rows(old, &sorted));
+  tt_place *sorted = NULL;
+  if (old) TT_TRY(tt_places_sort(old->id, old->count, &sorted));
   for (int64_t i = 0; i < g->count; i++) {
     const tt_oracle_output *src = b->imported;
-    int64_t row = find_row(b->sorted, b->imported->count, g->id[i]);
+    int64_t row = tt_places_find(b->sorted, b->imported->count, g->id[i]);
     if (row < 0 && old) {
       src = old;
-      row = find_row(sorted, old->count, g->id[i]);
+      row = tt_places_find(sorted, old->count, g->id[i]);
     }
     if (row < 0) continue;
     all->id[all->count] = g->id[i];
@@ -163,8 +141,7 @@ static tt_err write_group_output(label_import *b, const tt_label_group *g)
   if (!e) e = tt_accepted_labels_write_local(path, all.count, all.id, all.y, &b->target, "");
   b->groups_written += !e;
   b->groups_complete += !e && all.count == g->count;
-  tt_free(all.id);
-  tt_free(all.y);
+  tt_free_all(&all.id, &all.y);
   tt_oracle_output_destroy(&old);
   return e;
 }
@@ -172,7 +149,7 @@ static tt_err write_group_output(label_import *b, const tt_label_group *g)
 static int has_rows_for(const label_import *b, const tt_label_group *g)
 {
   for (int64_t k = 0; k < g->count; k++)
-    if (find_row(b->sorted, b->imported->count, g->id[k]) >= 0) return 1;
+    if (tt_places_find(b->sorted, b->imported->count, g->id[k]) >= 0) return 1;
   return 0;
 }
 
@@ -199,9 +176,7 @@ tt_err tt_oracle_import_labels_local(const char *campaign, const char *file,
   if (!e) e = match_rows(&b);
   if (!e) e = write_all_outputs(&b);
   for (int64_t i = 0; i < b.groups; i++) tt_label_group_free(&b.group[i]);
-  tt_free(b.group);
-  tt_free(b.sorted);
-  tt_free(b.matched);
+  tt_free_all(&b.group, &b.sorted, &b.matched);
   tt_oracle_output_destroy(&b.imported);
   tt_columns_free(&b.target);
   return e;

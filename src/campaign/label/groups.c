@@ -58,21 +58,8 @@ tt_err tt_label_group_open(const char *directory, tt_label_group *out)
 
 void tt_label_group_free(tt_label_group *g)
 {
-  tt_free(g->directory);
-  tt_free(g->id);
-  tt_free(g->query);
+  tt_free_all(&g->directory, &g->id, &g->query);
   *g = (tt_label_group){0};
-}
-
-int64_t tt_labeled_rows(const double *y, int64_t rows, int64_t targets)
-{
-  int64_t n = 0;
-  for (int64_t i = 0; i < rows; i++) {
-    int any = 0;
-    for (int64_t k = 0; k < targets; k++) any |= !isnan(y[i * targets + k]);
-    n += any;
-  }
-  return n;
 }
 
 tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, const double *y,

@@ -13,7 +13,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Existing groups */
@@ -22,18 +21,11 @@
 typedef struct group_builder {
   tt_labeling *a;
   const tt_queries *queries;
-  tt_query_index *sorted; /* [queries] by row */
-  int8_t *grouped;        /* [queries] 1 = in a group */
-  int64_t next;           /* number of the next new group */
-  int64_t capacity;       /* of a->group */
+  tt_place *sorted; /* [queries] rows and queries */
+  int8_t *grouped;  /* [queries] 1 = in a group */
+  int64_t next;     /* number of the next new group */
+  int64_t capacity; /* of a->group */
 } group_builder;
-
-static int64_t find_query(const group_builder *m, int64_t row)
-{
-  const tt_query_index *found =
-      bsearch(&row, m->sorted, (size_t)m->queries->count, sizeof *m->sorted, tt_compare_i64);
-  return found ? found->query : -1;
-}
 
 /* *matches = 1 if all candidates of an existing group, by number and inputs, are queries that are
  * in no other group. *query: their query indices; owned by the caller. */
@@ -44,7 +36,7 @@ static tt_err match_queries(const group_builder *m, const tt_oracle_input *exist
   *matches = existing->inputs == m->queries->inputs;
   TT_TRY(TT_ALLOC(*query, existing->count));
   for (int64_t i = 0; *matches && i < existing->count; i++) {
-    int64_t p = (*query)[i] = find_query(m, existing->id[i]);
+    int64_t p = (*query)[i] = tt_places_find(m->sorted, m->queries->count, existing->id[i]);
     *matches =
         p >= 0 && !m->grouped[p] &&
         !memcmp(existing->x + i * existing->inputs, m->queries->x + p * m->queries->inputs, bytes);
@@ -245,12 +237,8 @@ static tt_err create_groups(group_builder *m)
 static tt_err build_groups(group_builder *m)
 {
   char header[TT_PATH_MAX];
-  TT_TRY(TT_ALLOC(m->sorted, m->queries->count));
+  TT_TRY(tt_places_sort(m->queries->row, m->queries->count, &m->sorted));
   TT_TRY(TT_ALLOC(m->grouped, m->queries->count));
-  for (int64_t p = 0; p < m->queries->count; p++)
-    m->sorted[p] = (tt_query_index){m->queries->row[p], p};
-  if (m->queries->count)
-    qsort(m->sorted, (size_t)m->queries->count, sizeof *m->sorted, tt_compare_i64);
   TT_TRY(tt_directory_create(m->a->request->directory));
   tt_path_join(m->a->request->directory, "header.csv", header);
   TT_TRY(tt_output_header_write_local(header, m->a->target));
@@ -263,8 +251,7 @@ tt_err tt_label_groups_create(tt_labeling *a)
 {
   group_builder m = {.a = a, .queries = a->request->queries, .next = 1};
   tt_err e = build_groups(&m);
-  tt_free(m.sorted);
-  tt_free(m.grouped);
+  tt_free_all(&m.sorted, &m.grouped);
   for (int64_t i = 0; !e && i < a->groups; i++)
     a->pending += a->group[i].state == TT_LABEL_GROUP_pending;
   return e;
@@ -273,24 +260,12 @@ tt_err tt_label_groups_create(tt_labeling *a)
 void tt_label_groups_free(tt_labeling *a)
 {
   for (int64_t i = 0; i < a->groups; i++) tt_label_group_free(&a->group[i]);
-  tt_free(a->group);
-  tt_free(a->reused);
+  tt_free_all(&a->group, &a->reused);
   tt_history_destroy(&a->earlier);
   a->groups = 0;
 }
 
 /* Labels */
-
-static void copy_labels(const tt_label_group *g, const double *y, tt_query_labels *out)
-{
-  int64_t T = out->targets;
-  for (int64_t i = 0; i < g->count; i++) {
-    int64_t p = g->query[i];
-    memcpy(out->y + p * T, y + i * T, (size_t)T * sizeof *y);
-    for (int64_t k = 0; k < T; k++)
-      if (!isnan(y[i * T + k])) out->label_status[p] = TT_LABEL_STATUS_labeled;
-  }
-}
 
 static tt_err read_accepted(const tt_labeling *a, const tt_label_group *g, tt_query_labels *out,
                             char *reason, int capacity)
@@ -298,12 +273,13 @@ static tt_err read_accepted(const tt_labeling *a, const tt_label_group *g, tt_qu
   char path[TT_PATH_MAX];
   tt_oracle_output *l = NULL;
   double *y = NULL;
-  int64_t given;
+  int64_t given, T = out->targets;
   tt_path_join(g->directory, TT_LABEL_ACCEPTED_FILE, path);
   TT_TRY(tt_accepted_labels_read_local(path, a->target, &l, reason, capacity));
-  tt_err e = TT_ALLOC(y, g->count * out->targets);
+  tt_err e = TT_ALLOC(y, g->count * T);
   if (!e) e = tt_oracle_output_align(l, g->count, g->id, y, &given);
-  if (!e) copy_labels(g, y, out);
+  for (int64_t i = 0; !e && i < g->count; i++)
+    memcpy(out->y + g->query[i] * T, y + i * T, (size_t)T * sizeof *y);
   tt_free(y);
   tt_oracle_output_destroy(&l);
   return e;
@@ -387,11 +363,9 @@ tt_err tt_label_groups_collect(const tt_labeling *a, tt_query_labels *out, char 
   char one[1024];
   tt_err e = TT_OK;
   int64_t T = out->targets;
-  for (int64_t p = 0; a->reused && p < out->count; p++) {
-    if (!a->reused[p]) continue;
-    memcpy(out->y + p * T, a->earlier->y + (a->reused[p] - 1) * T, (size_t)T * sizeof *out->y);
-    out->label_status[p] = TT_LABEL_STATUS_labeled;
-  }
+  for (int64_t p = 0; a->reused && p < out->count; p++)
+    if (a->reused[p])
+      memcpy(out->y + p * T, a->earlier->y + (a->reused[p] - 1) * T, (size_t)T * sizeof *out->y);
   why[0] = '\0';
   for (int64_t i = 0; !e && i < a->groups; i++) {
     e = collect_group(a, &a->group[i], out, one, sizeof one);

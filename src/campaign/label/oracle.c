@@ -3,14 +3,12 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/base/sort.h"
 #include "io/hdf5/guarded_check.h"
 #include "src/host/stop_request.h"
 #include "src/host/watchdog.h"
 
 #include <inttypes.h>
 #include <poll.h>
-#include <stdlib.h>
 
 /* The backend of each label.mode; hidden needs none. */
 static const tt_label_backend *const backends[TT_LABEL_COUNT] = {
@@ -20,40 +18,6 @@ static const tt_label_backend *const backends[TT_LABEL_COUNT] = {
 };
 
 enum { MIN_NAP_MS = 10, MAX_NAP_MS = 500 }; /* ms */
-
-/* Hidden labels */
-
-/* Read the rows in ascending order, as the pool requires. */
-static tt_err read_hidden_rows(const tt_label_request *request, tt_query_index *sorted,
-                               int64_t *row, double *y, tt_query_labels *out)
-{
-  int64_t n = request->queries->count, T = request->target->count;
-  for (int64_t i = 0; i < n; i++) sorted[i] = (tt_query_index){request->queries->row[i], i};
-  if (n) qsort(sorted, (size_t)n, sizeof *sorted, tt_compare_i64);
-  for (int64_t i = 0; i < n; i++) row[i] = sorted[i].row;
-  TT_TRY(tt_pool_read_rows_local(request->pool, row, n, NULL, y));
-  for (int64_t i = 0; i < n; i++)
-    for (int64_t k = 0; k < T; k++) {
-      double v = out->y[sorted[i].query * T + k] = y[i * T + k];
-      if (v == v) out->label_status[sorted[i].query] = TT_LABEL_STATUS_labeled;
-    }
-  return TT_OK;
-}
-
-static tt_err read_hidden_labels(const tt_label_request *request, tt_query_labels *out)
-{
-  int64_t n = request->queries->count, *row = NULL;
-  tt_query_index *sorted = NULL;
-  double *y = NULL;
-  tt_err e = TT_ALLOC(sorted, n);
-  if (!e) e = TT_ALLOC(row, n);
-  if (!e) e = TT_ALLOC(y, n * request->target->count);
-  if (!e) e = read_hidden_rows(request, sorted, row, y, out);
-  tt_free(sorted);
-  tt_free(row);
-  tt_free(y);
-  return e;
-}
 
 /* Labels by a backend */
 
@@ -105,9 +69,7 @@ static tt_err poll_until_labeled(tt_comm *c, const tt_label_request *request,
 
 static void log_labeled(const tt_query_labels *out, const char *reason)
 {
-  int64_t labeled = 0;
-  for (int64_t i = 0; i < out->count; i++)
-    labeled += out->label_status[i] == TT_LABEL_STATUS_labeled;
+  int64_t labeled = tt_labeled_rows(out->y, out->count, out->targets);
   if (labeled == out->count)
     tt_log_root(TT_LOG_INFO, "labeled %" PRId64 " of %" PRId64, labeled, out->count);
   else
@@ -142,12 +104,13 @@ static tt_err label_queries(tt_comm *c, const tt_label_request *request, tt_quer
   int root = tt_comm_is_root(c);
   tt_err e = TT_OK;
   if (request->cfg->label_mode == TT_LABEL_hidden)
-    e = tt_agree(c, root ? read_hidden_labels(request, out) : TT_OK);
+    e = tt_agree(c, root ? tt_pool_read_rows_local(request->pool, request->queries->row, out->count,
+                                                   NULL, out->y)
+                         : TT_OK);
   else
     e = label_by_backend(c, request, &a, out);
   tt_label_groups_free(&a);
   if (e) return e;
-  tt_bcast(c, out->label_status, out->count * (int64_t)sizeof *out->label_status);
   tt_bcast(c, out->y, out->count * out->targets * (int64_t)sizeof *out->y);
   return TT_OK;
 }

@@ -7,11 +7,6 @@
 
 #include <sys/types.h>
 
-/* A queried candidate: its row in the pool, and its place among the queries of the round. */
-typedef struct tt_query_index {
-  int64_t row, query;
-} tt_query_index;
-
 /* Groups */
 
 typedef enum tt_label_group_state {
@@ -39,9 +34,6 @@ void tt_label_group_free(tt_label_group *g);
 
 /* Set `state` from the files of the group, which another process may have written. Errors: IO. */
 tt_err tt_label_group_update(tt_label_group *g);
-
-/* Rows of y [rows][targets] with at least one label. */
-int64_t tt_labeled_rows(const double *y, int64_t rows, int64_t targets);
 
 /* Accept a complete output: write accepted.h5, set `state` to labeled.
  *   y    [count][T] in the order of `id`, NaN = unlabeled

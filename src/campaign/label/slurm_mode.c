@@ -195,8 +195,7 @@ static void stop_slurm(tt_labeling *a)
     tt_slurm_jobs_cancel_local(&s->jobs);
   tt_slurm_jobs_close_local(&s->jobs, a->pending > 0);
   free(s->call);
-  tt_free(s->task);
-  tt_free(a->backend_data);
+  tt_free_all(&s->task, &a->backend_data);
 }
 
 const tt_label_backend tt_label_backend_slurm = {start_slurm, poll_slurm, stop_slurm};

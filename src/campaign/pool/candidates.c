@@ -6,6 +6,7 @@
 #include "core/base/process.h"
 #include "core/base/rng.h"
 #include "core/model/dataset.h"
+#include "io/data/data.h"
 #include "src/campaign/state/file_names.h"
 #include "src/host/stop_request.h"
 #include "src/host/watchdog.h"
@@ -274,7 +275,9 @@ tt_err tt_round_pool_open(tt_comm *c, const tt_round_pool_settings *o, tt_pool *
   tt_watchdog_heartbeat_local("opening the pool");
   if (!o->cfg->pool_command.count) {
     const char *const file[] = {o->cfg->pool_file};
-    const tt_pool_options plan = pool_plan(o, file, 1);
+    const tt_table_format format = tt_data_format(o->cfg);
+    tt_pool_options plan = pool_plan(o, file, 1);
+    plan.format = &format;
     return tt_pool_open(c, &plan, out);
   }
   tt_err e = generate(&m, out);

@@ -1,5 +1,6 @@
-/* campaign_charts.c — see campaign_page_internal.h. */
-#include "src/campaign/report/campaign_page_internal.h"
+/* campaign_charts.c — see report_internal.h. */
+#include "src/campaign/report/report_internal.h"
+#include "src/report/page/page.h"
 
 #include "core/base/mem.h"
 
@@ -36,21 +37,11 @@ static int add_series(group_curve *g, int style, tt_chart_series *line, tt_chart
   const tt_learning_curve *c = &g->curve;
   snprintf(g->name, TEXT, "%.150s", g->group->name);
   if (g->group->n > 1) snprintf(g->name, TEXT, "%.150s, median of %d", g->group->name, g->group->n);
-  *line = (tt_chart_series){.name = g->name,
-                            .points = c->points,
-                            .x = c->labels,
-                            .y = c->value,
-                            .mark = TT_CHART_LINE,
-                            .style = style,
-                            .hover = say_round,
-                            .of = g};
+  *line = tt_chart_points(TT_CHART_LINE, style, g->name, c->points, c->labels, c->value);
+  line->hover = say_round;
+  line->of = g;
   if (g->group->n == 1) return 0;
-  *band = (tt_chart_series){.points = c->points,
-                            .x = c->labels,
-                            .low = c->low,
-                            .high = c->high,
-                            .mark = TT_CHART_BAND,
-                            .style = style};
+  *band = tt_chart_ranges(TT_CHART_BAND, style, NULL, c->points, c->labels, NULL, c->low, c->high);
   return 1;
 }
 
@@ -70,13 +61,8 @@ static tt_err put_curve(FILE *f, const tt_repeats *group, int groups, tt_curve_k
     for (int64_t i = 0; i < curve[g].curve.points; i++) known += isfinite(curve[g].curve.value[i]);
   }
   if (!e && known)
-    tt_page_chart(f, &(tt_chart){.title = title,
-                                 .note = bands ? "band: 10 % to 90 % of the repeats" : NULL,
-                                 .x_label = "labeled rows",
-                                 .y_label = label,
-                                 .count = n + bands,
-                                 .series = series,
-                                 .least_x_step = 1});
+    tt_page_chart(f, &(tt_chart){title, bands ? "band: 10 % to 90 % of the repeats" : NULL,
+                                 "labeled rows", label, n + bands, series, .least_x_step = 1});
   for (int g = 0; g < n; g++) tt_learning_curve_free(&curve[g].curve);
   return e;
 }
@@ -124,21 +110,12 @@ static void put_lines(FILE *f, const char *title, const char *label, int lines,
                       const char *const *name, int64_t rounds, const double *x, const double *y)
 {
   tt_chart_series line[TT_STAGE_COUNT];
-  for (int k = 0; k < lines; k++)
-    line[k] = (tt_chart_series){.name = name[k],
-                                .points = rounds,
-                                .x = x,
-                                .y = y + k * rounds,
-                                .mark = TT_CHART_LINE,
-                                .style = k,
-                                .hover = say_value,
-                                .of = &line[k]};
-  tt_page_chart(f, &(tt_chart){.title = title,
-                               .x_label = "round",
-                               .y_label = label,
-                               .count = lines,
-                               .series = line,
-                               .least_x_step = 1});
+  for (int k = 0; k < lines; k++) {
+    line[k] = tt_chart_points(TT_CHART_LINE, k, name[k], rounds, x, y + k * rounds);
+    line[k].hover = say_value;
+    line[k].of = &line[k];
+  }
+  tt_page_chart(f, &(tt_chart){title, NULL, "round", label, lines, line, .least_x_step = 1});
 }
 
 tt_err tt_campaign_page_put_rounds(FILE *f, const tt_history *h)
@@ -220,24 +197,14 @@ static void put_pair(FILE *f, const tt_campaign_record *s, picked *part, int64_t
       x[i] = h->x[q * D + a];
       y[i] = b < D ? h->x[q * D + b] : (double)h->query[q].round;
     }
-    series[k] = (tt_chart_series){.name = name[k],
-                                  .points = part[k].n,
-                                  .x = x,
-                                  .y = y,
-                                  .mark = TT_CHART_POINTS,
-                                  .style = k,
-                                  .hover = say_query,
-                                  .of = &part[k]};
+    series[k] = tt_chart_points(TT_CHART_POINTS, k, name[k], part[k].n, x, y);
+    series[k].hover = say_query;
+    series[k].of = &part[k];
   }
   const char *x_name = a < input->count ? input->name[a] : "x";
   const char *y_name = b >= D ? "round" : b < input->count ? input->name[b] : "y";
   snprintf(title, sizeof title, "%.100s and %.100s", x_name, y_name);
-  tt_page_chart(f, &(tt_chart){.title = title,
-                               .x_label = x_name,
-                               .y_label = y_name,
-                               .count = THIRDS,
-                               .series = series,
-                               .is_linear = 1});
+  tt_page_chart(f, &(tt_chart){title, NULL, x_name, y_name, THIRDS, series, .is_linear = 1});
 }
 
 tt_err tt_campaign_page_put_queries(FILE *f, const tt_campaign_record *s)

@@ -1,7 +1,7 @@
 /* campaign_page.c — `tutti report` of a campaign; see campaign_report.h. */
-#include "src/campaign/report/campaign_page_internal.h"
 #include "src/campaign/report/campaign_report.h"
-#include "src/report/page/common_sections.h"
+#include "src/campaign/report/report_internal.h"
+#include "src/report/page/page.h"
 
 #include "core/base/json.h"
 #include "core/base/mem.h"
@@ -14,35 +14,6 @@
 #include <string.h>
 
 enum { TEXT = 512 };
-
-static double stage_seconds(const tt_history *h, tt_stage stage)
-{
-  double sum = 0;
-  for (int64_t i = 0; i < h->rounds; i++)
-    if (isfinite(h->round[i].seconds[stage])) sum += h->round[i].seconds[stage];
-  return sum;
-}
-
-static double all_seconds(const tt_history *h)
-{
-  double sum = 0;
-  for (int k = 0; k < TT_STAGE_COUNT; k++) sum += stage_seconds(h, (tt_stage)k);
-  return sum;
-}
-
-static int64_t count_queries(const tt_history *h)
-{
-  int64_t n = 0;
-  for (int64_t i = 0; i < h->rounds; i++) n += h->round[i].queried;
-  return n;
-}
-
-static int64_t count_failed(const tt_history *h)
-{
-  int64_t n = 0;
-  for (int64_t i = 0; i < h->rounds; i++) n += h->round[i].label_failed;
-  return n;
-}
 
 /* Verdict */
 
@@ -128,14 +99,15 @@ static void put_cost(FILE *f, const tt_history *h)
 {
   char figure[64], words[TEXT], text[2][32];
   const char *texts[] = {words};
-  int64_t queries = count_queries(h), failed = count_failed(h), labels = queries - failed;
+  const tt_history_totals sum = tt_history_sum(h);
+  int64_t labels = sum.queries - sum.failed;
   snprintf(figure, sizeof figure, "%" PRId64 " label%s", labels, tt_plural(labels));
   snprintf(words, sizeof words,
            "%" PRId64 " quer%s in %" PRId64 " round%s, %" PRId64
            " without a label; %s in all, %s of it in the oracle.",
-           queries, queries == 1 ? "y" : "ies", h->rounds, tt_plural(h->rounds), failed,
-           tt_duration_text(all_seconds(h), text[0]),
-           tt_duration_text(stage_seconds(h, TT_STAGE_label), text[1]));
+           sum.queries, sum.queries == 1 ? "y" : "ies", h->rounds, tt_plural(h->rounds), sum.failed,
+           tt_duration_text(sum.seconds, text[0]),
+           tt_duration_text(sum.stage[TT_STAGE_label], text[1]));
   tt_page_verdict(f, "What it cost", figure, 1, texts);
 }
 
@@ -155,7 +127,8 @@ static void put_next(FILE *f, const tt_repeats *group, int groups)
   const tt_campaign_record *s = group->all;
   const tt_history *h = s->h;
   double gain = late_gain(h);
-  int64_t queries = count_queries(h), failed = count_failed(h), used = 0;
+  const tt_history_totals sum = tt_history_sum(h);
+  int64_t used = 0;
   if (h->ended >= 0)
     snprintf(words[used++], TEXT, "The campaign ended by rule %s (%s).",
              tt_stop_rule_name[h->ended], tt_history_end_cause(h));
@@ -168,9 +141,9 @@ static void put_next(FILE *f, const tt_repeats *group, int groups)
   else if (isfinite(gain))
     snprintf(words[used++], TEXT, "The error fell by %.0f %% in the last third of the rounds.",
              100 * gain);
-  if (10 * failed > queries)
+  if (10 * sum.failed > sum.queries)
     snprintf(words[used++], TEXT,
-             "%" PRId64 " of %" PRId64 " queries have no label: check the oracle.", failed,
+             "%" PRId64 " of %" PRId64 " queries have no label: check the oracle.", sum.failed,
              h->queries);
   if (groups == 1)
     snprintf(words[used++], TEXT,
@@ -225,20 +198,17 @@ static void put_rounds(FILE *f, const tt_history *h)
 
 static void put_cost_table(FILE *f, const tt_history *h)
 {
-  double all = all_seconds(h);
-  int64_t labels = count_queries(h) - count_failed(h);
+  const tt_history_totals sum = tt_history_sum(h);
+  int64_t labels = sum.queries - sum.failed;
   char text[32];
   tt_page_begin_section(f, "Time", NULL);
   tt_page_begin_pairs(f);
-  for (int k = 0; k < TT_STAGE_COUNT; k++) {
-    double s = stage_seconds(h, (tt_stage)k);
-    tt_page_pair(f, tt_stage_name[k], "%s, %.0f %%", tt_duration_text(s, text),
-                 all > 0 ? 100 * s / all : 0);
-  }
-  tt_page_pair(f, "all stages", "%s", tt_duration_text(all, text));
+  for (int k = 0; k < TT_STAGE_COUNT; k++)
+    tt_page_pair(f, tt_stage_name[k], "%s, %.0f %%", tt_duration_text(sum.stage[k], text),
+                 sum.seconds > 0 ? 100 * sum.stage[k] / sum.seconds : 0);
+  tt_page_pair(f, "all stages", "%s", tt_duration_text(sum.seconds, text));
   if (labels > 0)
-    tt_page_pair(f, "oracle, per label", "%.3g s",
-                 stage_seconds(h, TT_STAGE_label) / (double)labels);
+    tt_page_pair(f, "oracle, per label", "%.3g s", sum.stage[TT_STAGE_label] / (double)labels);
   tt_page_end_pairs(f);
   tt_page_end_section(f);
 }
@@ -340,6 +310,7 @@ static tt_err print_json(const tt_repeats *group, int groups, const char *file)
 {
   const tt_campaign_record *s = group->all;
   const tt_history *h = s->h;
+  const tt_history_totals sum = tt_history_sum(h);
   json_t *all = json_object(), *error = json_array(), *curves = json_array(), *curve = NULL;
   tt_err e = TT_OK;
   for (int64_t i = 1; i <= h->rounds; i++)
@@ -351,10 +322,10 @@ static tt_err print_json(const tt_repeats *group, int groups, const char *file)
   tt_json_set(&all, "report", tt_json_text(file));
   tt_json_set(&all, "directory", tt_json_text(s->directory));
   tt_json_set(&all, "rounds", json_integer(h->rounds));
-  tt_json_set(&all, "queries", json_integer(count_queries(h)));
-  tt_json_set(&all, "without_label", json_integer(count_failed(h)));
-  tt_json_set(&all, "seconds", tt_json_number(all_seconds(h)));
-  tt_json_set(&all, "oracle_seconds", tt_json_number(stage_seconds(h, TT_STAGE_label)));
+  tt_json_set(&all, "queries", json_integer(sum.queries));
+  tt_json_set(&all, "without_label", json_integer(sum.failed));
+  tt_json_set(&all, "seconds", tt_json_number(sum.seconds));
+  tt_json_set(&all, "oracle_seconds", tt_json_number(sum.stage[TT_STAGE_label]));
   tt_json_set(&all, "error", error);
   tt_json_set(&all, "curves", curves);
   if (!e) return tt_json_print(all, 2);

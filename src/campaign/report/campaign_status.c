@@ -145,14 +145,10 @@ static void print_rounds(const status_view *v)
 {
   const tt_history *h = v->record.h;
   const tt_round *r = &h->round[h->rounds - 1];
-  int64_t failed = 0, queried = 0;
-  for (int64_t i = 0; i < h->rounds; i++) {
-    queried += h->round[i].queried;
-    failed += h->round[i].label_failed;
-  }
+  const tt_history_totals sum = tt_history_sum(h);
   printf("rounds      %" PRId64 " finished\n", h->rounds);
   printf("labels      %" PRId64 "; %" PRId64 " queried, %" PRId64 " failed\n",
-         tt_round_labels_after(r), queried, failed);
+         tt_round_labels_after(r), sum.queries, sum.failed);
   if (r->pool)
     tt_status_line_print("pool",
                          "%" PRId64 " candidates: accurate %.2f %%, candidate %.2f %%, failed %.2f "
@@ -168,18 +164,13 @@ static void print_rounds(const status_view *v)
 static void print_time(const status_view *v)
 {
   const tt_history *h = v->record.h;
-  double seconds[TT_STAGE_COUNT] = {0}, sum = 0.0;
+  const tt_history_totals sum = h ? tt_history_sum(h) : (tt_history_totals){0};
   char text[32], line[256];
-  for (int64_t i = 0; h && i < h->rounds; i++)
-    for (int k = 0; k < TT_STAGE_COUNT; k++) {
-      seconds[k] += h->round[i].seconds[k];
-      sum += h->round[i].seconds[k];
-    }
   size_t used = (size_t)snprintf(line, sizeof line, "%s in finished stages",
                                  tt_duration_text(v->seconds, text));
-  for (int k = 0; sum > 0.0 && k < TT_STAGE_COUNT; k++)
+  for (int k = 0; sum.seconds > 0.0 && k < TT_STAGE_COUNT; k++)
     used += (size_t)snprintf(line + used, sizeof line - used, "%s %s %.0f %%", k ? "," : ":",
-                             tt_stage_name[k], 100.0 * seconds[k] / sum);
+                             tt_stage_name[k], 100.0 * sum.stage[k] / sum.seconds);
   tt_status_line_print("time", "%s", line);
 }
 

@@ -3,6 +3,7 @@
 #include "src/campaign/report/report_internal.h"
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "src/campaign/state/file_names.h"
 
 #include <dirent.h>
@@ -29,10 +30,11 @@ static void set_method(tt_campaign_record *s)
 tt_err tt_campaign_record_read_local(const char *directory, tt_campaign_record *out)
 {
   char path[TT_PATH_MAX];
-  *out = (tt_campaign_record){.directory = directory};
+  *out = (tt_campaign_record){0};
   tt_path_join(directory, "campaign.h5", path);
-  TT_TRY(tt_history_read_local(path, &out->h));
-  tt_err e = tt_history_read_metadata_local(path, &out->texts);
+  tt_err e = tt_text_set(&out->directory, directory);
+  if (!e) e = tt_history_read_local(path, &out->h);
+  if (!e) e = tt_history_read_metadata_local(path, &out->texts);
   if (!e && out->h->rounds && out->texts.columns != out->h->columns)
     e = TT_FAIL(DATA, "%s: %lld names for %lld columns; the file is damaged", path,
                 (long long)out->texts.columns, (long long)out->h->columns);
@@ -47,7 +49,7 @@ void tt_campaign_record_free(tt_campaign_record *s)
 {
   tt_history_destroy(&s->h);
   tt_history_metadata_free(&s->texts);
-  tt_free(s->place);
+  tt_free(s->directory);
 }
 
 tt_err tt_campaigns_check_columns(const tt_campaign_record *s, int n)
@@ -114,17 +116,9 @@ typedef struct record_list {
 static tt_err add_record(void *dst, const char *directory)
 {
   record_list *all = dst;
-  char *place = NULL;
-  size_t size = strlen(directory) + 1;
   if (all->count == all->capacity) return TT_OK; /* another campaign has just begun */
-  TT_TRY(TT_ALLOC(place, (int64_t)size));
-  memcpy(place, directory, size);
-  tt_err e = tt_campaign_record_read_local(place, &all->at[all->count]);
-  if (e) {
-    tt_free(place);
-    return e;
-  }
-  all->at[all->count++].place = place;
+  TT_TRY(tt_campaign_record_read_local(directory, &all->at[all->count]));
+  all->count++;
   return TT_OK;
 }
 
@@ -175,6 +169,19 @@ void tt_campaign_records_free(tt_campaign_record **s, int count)
   for (int i = 0; *s && i < count; i++) tt_campaign_record_free(&(*s)[i]);
   tt_free(*s);
   *s = NULL;
+}
+
+tt_history_totals tt_history_sum(const tt_history *h)
+{
+  tt_history_totals sum = {0};
+  for (int64_t i = 0; i < h->rounds; i++) {
+    sum.queries += h->round[i].queried;
+    sum.failed += h->round[i].label_failed;
+    for (int k = 0; k < TT_STAGE_COUNT; k++)
+      if (isfinite(h->round[i].seconds[k])) sum.stage[k] += h->round[i].seconds[k];
+  }
+  for (int k = 0; k < TT_STAGE_COUNT; k++) sum.seconds += sum.stage[k];
+  return sum;
 }
 
 double tt_percent(int64_t a, int64_t b) { return b > 0 ? 100.0 * (double)a / (double)b : NAN; }

@@ -1,5 +1,5 @@
-/* repeats.c — see repeats.h. */
-#include "src/campaign/report/repeats.h"
+/* repeats.c — see report_internal.h. */
+#include "src/campaign/report/report_internal.h"
 
 #include "core/base/mem.h"
 #include "core/base/sort.h"
@@ -170,14 +170,12 @@ tt_err tt_learning_curve_create(const tt_repeats *g, tt_curve_kind kind, int64_t
     if (!e) fill_quantiles(one, g->n, scratch, out);
   }
   for (int k = 0; one && k < g->n; k++) tt_learning_curve_free(&one[k]);
-  tt_free(scratch);
-  tt_free(one);
+  tt_free_all(&scratch, &one);
   return e;
 }
 
 void tt_learning_curve_free(tt_learning_curve *c)
 {
-  tt_free(c->labels);
-  tt_free(c->campaigns);
+  tt_free_all(&c->labels, &c->campaigns);
   *c = (tt_learning_curve){0};
 }

@@ -87,33 +87,13 @@ void tt_selector_add_local(tt_selector *k, const tt_top_k_item *item, int64_t co
 
 /* Inputs */
 
-typedef struct row_position {
-  int64_t row, position;
-} row_position;
-
-static tt_err read_sorted_local(tt_selector *k, row_position *p, int64_t *row,
-                                const tt_top_k_item *item, int64_t count, double *sorted)
-{
-  for (int64_t i = 0; i < count; i++) p[i] = (row_position){item[i].row, i};
-  if (count > 1) qsort(p, (size_t)count, sizeof *p, tt_compare_i64);
-  for (int64_t i = 0; i < count; i++) row[i] = p[i].row;
-  return tt_pool_read_rows_local(k->s->pool, row, count, sorted, NULL);
-}
-
 static tt_err read_inputs_local(tt_selector *k, const tt_top_k_item *item, int64_t count, double *x)
 {
-  int64_t width = k->s->scaler->inputs, *row = NULL;
-  row_position *p = NULL;
-  double *sorted = NULL;
-  tt_err e = TT_ALLOC(p, count);
-  if (!e) e = TT_ALLOC(row, count);
-  if (!e) e = TT_ALLOC(sorted, count * width);
-  if (!e) e = read_sorted_local(k, p, row, item, count, sorted);
-  for (int64_t i = 0; i < count && !e; i++)
-    for (int64_t d = 0; d < width; d++) x[p[i].position * width + d] = sorted[i * width + d];
-  tt_free(p);
+  int64_t *row = NULL;
+  TT_TRY(TT_ALLOC(row, count));
+  for (int64_t i = 0; i < count; i++) row[i] = item[i].row;
+  tt_err e = tt_pool_read_rows_local(k->s->pool, row, count, x, NULL);
   tt_free(row);
-  tt_free(sorted);
   return e;
 }
 
@@ -162,7 +142,6 @@ tt_err tt_selector_distinct_first(tt_selector *k, tt_top_k_item *item, int64_t c
   if (!e && count) memcpy(all + before, item, (size_t)count * sizeof *all);
   if (!e) e = tt_selector_read_inputs(k, all, before + count, x);
   if (!e) e = tt_agree(k->c, sort_distinct(k, count, x, all, item, distinct));
-  tt_free(all);
-  tt_free(x);
+  tt_free_all(&all, &x);
   return e;
 }

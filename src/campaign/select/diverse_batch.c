@@ -74,9 +74,7 @@ static tt_err read_local(diverse_batch *f)
   if (!e) e = TT_ALLOC(chunk, rows_at_once * net->columns);
   if (!e) e = TT_ALLOC(x, rows_at_once * net->count);
   if (!e) e = read_part_local(f, rows_at_once, chunk, row, x);
-  tt_free(row);
-  tt_free(chunk);
-  tt_free(x);
+  tt_free_all(&row, &chunk, &x);
   return e;
 }
 
@@ -180,9 +178,7 @@ static tt_err select_greedily(diverse_batch *f, int64_t max_queries, tt_top_k_it
 
 static void free_batch(diverse_batch *f)
 {
-  tt_free(f->item);
-  tt_free(f->center);
-  tt_free(f->inputs);
+  tt_free_all(&f->item, &f->center, &f->inputs);
   tt_k_center_free(&f->my_candidates);
 }
 

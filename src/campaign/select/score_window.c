@@ -15,8 +15,8 @@ static tt_err open_local(tt_selector *k)
 {
   const tt_select_args *s = k->s;
   int64_t first = tt_pool_first(s->pool), rows = tt_pool_rows(s->pool);
-  int64_t lists =
-      s->cfg->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_quota ? s->ensembles : 1;
+  int quota = s->cfg->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_quota;
+  int64_t lists = quota ? tt_config_ensembles(s->cfg) : 1;
   TT_TRY(tt_pool_scores_open_local(s->scores, &k->file));
   int64_t rows_in_file = tt_pool_scores_rows(k->file), from = tt_pool_scores_first(k->file);
   if (rows_in_file != rows || from != first)
@@ -51,9 +51,7 @@ tt_err tt_selector_open(tt_comm *c, const tt_select_args *s, tt_selector *k)
 void tt_selector_close(tt_selector *k)
 {
   tt_pool_scores_close_local(&k->file);
-  tt_free(k->score);
-  tt_free(k->selected);
-  tt_free(k->selected_rows.row);
+  tt_free_all(&k->score, &k->selected, &k->selected_rows.row);
   *k = (tt_selector){0};
 }
 

@@ -17,7 +17,6 @@ typedef struct tt_select_args {
   const double *labeled;   /* [labeled_count][D] labeled inputs, user's units: the first centers
                               of kcenter */
   int64_t labeled_count;
-  int64_t ensembles;
   const char *directory; /* a file STOP in it requests a stop; NULL = no such file */
   double deadline;       /* as in tt_stop_agreed */
 } tt_select_args;

@@ -206,9 +206,7 @@ void tt_journal_close_local(tt_journal **j)
 {
   if (!*j) return;
   if ((*j)->descriptor >= 0) close((*j)->descriptor);
-  tt_free((*j)->file);
-  tt_free((*j)->journal_line);
-  tt_free(*j);
+  tt_free_all(&(*j)->file, &(*j)->journal_line, j);
 }
 
 const tt_journal_entry *tt_journal_find(const tt_journal *j, int64_t round, tt_stage stage)

@@ -41,8 +41,7 @@ tt_err tt_known_inputs_create(int64_t inputs, int64_t rows, const tt_net_inputs 
 void tt_known_inputs_destroy(tt_known_inputs **k)
 {
   if (!*k) return;
-  tt_free_all(&(*k)->slot, &(*k)->id, &(*k)->x, &(*k)->looked_up);
-  tt_free(*k);
+  tt_free_all(&(*k)->slot, &(*k)->id, &(*k)->x, &(*k)->looked_up, k);
 }
 
 /* The slot of the row in k->looked_up, or the free slot where it belongs. */

@@ -1,8 +1,7 @@
-/* common_sections.c — see common_sections.h. */
-#include "src/report/page/common_sections.h"
+/* common_sections.c — see page.h. */
+#include "src/report/page/page.h"
 
 #include "core/base/directory.h"
-#include "src/report/page/page.h"
 
 #include <dirent.h>
 #include <stdlib.h>

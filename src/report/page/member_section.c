@@ -26,13 +26,6 @@ const char *tt_run_page_state(const tt_run_page *p, int64_t member)
   return s >= 0 && s <= TT_STATUS_diverged ? state_name[(int)s] : "state not known";
 }
 
-int64_t tt_run_page_ensemble_end(const tt_run_page *p, int64_t first)
-{
-  int64_t end = first;
-  while (end < p->k->members && !strcmp(p->k->owner[end], p->k->owner[first])) end++;
-  return end;
-}
-
 int tt_run_page_differs(const tt_run_page *p, int hyper, int64_t first, int64_t end)
 {
   const double *v = p->d->hyper[hyper];
@@ -97,7 +90,7 @@ static int differing(const tt_run_page *p, int hyper[TT_HYPER_COUNT])
   for (int h = 0; h < TT_HYPER_COUNT; h++) {
     int differs = 0;
     for (int64_t first = 0, end; first < p->k->members && !differs; first = end) {
-      end = tt_run_page_ensemble_end(p, first);
+      end = tt_results_ensemble_end(p->k, first);
       differs = tt_run_page_differs(p, h, first, end);
     }
     if (differs) hyper[n++] = h;
@@ -242,20 +235,11 @@ static tt_err put_sweep_chart(const tt_run_page *p, int hyper, int64_t first, in
     snprintf(label, sizeof label, "%s%s", strcmp(what, "validation loss") ? "test " : "", what);
     snprintf(note, sizeof note, "%.100s%s", p->k->owner[first], lost ? "; without diverged" : "");
     sweep_points points = {p, hyper, member, what};
-    const tt_chart_series s = {.points = n,
-                               .x = x,
-                               .y = x + n,
-                               .mark = TT_CHART_POINTS,
-                               .hover = say_sweep,
-                               .of = &points,
-                               .member = member};
-    tt_page_chart(p->f, &(tt_chart){.title = title,
-                                    .note = note,
-                                    .x_label = title,
-                                    .y_label = label,
-                                    .count = 1,
-                                    .series = &s,
-                                    .may_be_log_x = 1});
+    tt_chart_series s = tt_chart_points(TT_CHART_POINTS, 0, NULL, n, x, x + n);
+    s.hover = say_sweep;
+    s.of = &points;
+    s.member = member;
+    tt_page_chart(p->f, &(tt_chart){title, note, title, label, 1, &s, .may_be_log_x = 1});
   }
   tt_free_all(&x, &member);
   return e;
@@ -289,7 +273,7 @@ tt_err tt_run_page_put_sweep(const tt_run_page *p)
                         "validation loss.");
   for (int64_t first = 0, end; !e && first < p->k->members; first = end) {
     int any = 0;
-    end = tt_run_page_ensemble_end(p, first);
+    end = tt_results_ensemble_end(p->k, first);
     for (int i = 0; i < n; i++) any |= tt_run_page_differs(p, hyper[i], first, end);
     if (!any || charts >= MAX_CHARTS) continue;
     tt_page_begin_charts(p->f);

@@ -1,7 +1,6 @@
 /* origin_section.c — see run_page_internal.h: times, files, configuration, origin, citation. */
 #include "core/base/text.h"
 #include "core/model/row_split.h"
-#include "src/report/page/common_sections.h"
 #include "src/report/page/run_page_internal.h"
 
 #include <math.h>

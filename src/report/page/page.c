@@ -4,7 +4,6 @@
 #include "core/base/directory.h"
 #include "io/files/files.h"
 #include "src/report/chart_text.h"
-#include "src/report/page/page_style.h"
 
 #include <errno.h>
 #include <math.h>

@@ -2,6 +2,7 @@
  * print and on a dark screen. Local. */
 #ifndef TT_PAGE_H
 #define TT_PAGE_H
+#include "io/hdf5/provenance.h"
 #include "src/report/chart.h"
 
 #include <stdio.h>
@@ -53,4 +54,19 @@ void tt_page_begin_verdict(FILE *f);
 void tt_page_verdict(FILE *f, const char *question, const char *figure, int64_t n,
                      const char *const *words);
 void tt_page_end_verdict(FILE *f);
+
+/* Sections of the page of a run and of a campaign. */
+
+/* The files in the directory of a run or campaign, with sizes and meanings; other files are left
+ * out. */
+void tt_page_put_files(FILE *f, const char *directory);
+void tt_page_put_citation(FILE *f);
+/* Pairs (tt_page_begin_pairs) of command, versions, host and device; NULL: not known. */
+void tt_page_put_origin(FILE *f, char *const origin[TT_ORIGIN_COUNT]);
+/* A text that is folded until it is opened: YAML. */
+void tt_page_put_folded(FILE *f, const char *summary, const char *text);
+
+/* page_style.c: the style sheet after tt_chart_style; the script, which shows what the nearest mark
+ * of a chart says (data-h, data-t), and marks one member in all charts and tables (data-m). */
+extern const char tt_page_style[], tt_page_script[];
 #endif

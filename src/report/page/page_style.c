@@ -1,5 +1,5 @@
-/* page_style.c — see page_style.h. */
-#include "src/report/page/page_style.h"
+/* page_style.c — see page.h. */
+#include "src/report/page/page.h"
 
 const char tt_page_style[] =
     ":root{--ink:#1f2328;--soft:#57606a;--rule:#e1e4e8;--ground:#fff;--tint:#f6f8fa;"

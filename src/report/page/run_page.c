@@ -31,9 +31,9 @@ static tt_err read_results(tt_run_page *p)
 static tt_err make_targets(tt_run_page *p)
 {
   TT_TRY(TT_ALLOC(p->t, MAX_TARGETS));
-  for (int64_t c = 0; c < p->k->columns && p->targets < MAX_TARGETS; c = tt_target_end(p->k, c)) {
-    int64_t i = p->targets++;
-    TT_TRY(tt_target_charts_create(p->k, c, i ? &p->t[i - 1] : NULL, &p->t[i]));
+  for (int64_t c = 0; c < p->k->columns && p->targets < MAX_TARGETS; p->targets++) {
+    p->t[p->targets] = tt_target_of(p->k, c);
+    c += p->t[p->targets].count;
   }
   p->shown = p->targets < MAX_CHARTED ? p->targets : MAX_CHARTED;
   return TT_OK;
@@ -104,7 +104,7 @@ static tt_err write_page(tt_run_page *p, const char *file, int force)
 
 static json_t *target_to_json(const tt_run_page *p, int64_t i)
 {
-  const tt_target_charts *t = &p->t[i];
+  const tt_target *t = &p->t[i];
   tt_target_verdict v = tt_target_judge(p, i);
   int is_class = tt_target_is_class(p->k, t->first);
   json_t *row = json_object();
@@ -146,7 +146,6 @@ tt_err tt_run_page_write_local(const char *directory, const char *file, int forc
   if (!e) e = write_page(&p, file, force);
   if (!e && json) e = print_json(&p, file);
   if (!e && !json) printf("report:  %s\n", file);
-  for (int64_t i = 0; p.t && i < p.targets; i++) tt_target_charts_free(&p.t[i]);
   tt_free(p.t);
   tt_result_details_destroy(&p.d);
   tt_results_destroy(&p.k);

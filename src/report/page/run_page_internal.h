@@ -4,7 +4,18 @@
 #include "io/results/result_details.h"
 #include "src/host/status_file.h"
 #include "src/report/page/page.h"
-#include "src/report/target_charts.h"
+
+/* Columns [first, first + count) of the results. */
+typedef struct tt_target {
+  int64_t first, count;
+  int64_t member, end_member; /* the members of its ensemble */
+  int64_t rows;               /* test rows with a label */
+  double determination;       /* R2 of the middle column; NaN for classes */
+  char title[256];
+} tt_target;
+tt_target tt_target_of(const tt_results *k, int64_t first);
+/* Whether the target of a column is a class. */
+int tt_target_is_class(const tt_results *k, int64_t column);
 
 typedef struct tt_run_page {
   FILE *f;
@@ -14,7 +25,7 @@ typedef struct tt_run_page {
   const tt_run_status *status; /* NULL = no status.json */
   int64_t targets;             /* in all */
   int64_t shown;               /* with charts: the first ones */
-  tt_target_charts *t;         /* [targets] */
+  tt_target *t;                /* [targets] */
 } tt_run_page;
 
 /* What the test rows say about one target, in numbers and words. NaN = not known. */
@@ -27,6 +38,10 @@ typedef struct tt_target_verdict {
   const char *how_sure;   /* "too narrow" */
 } tt_target_verdict;
 tt_target_verdict tt_target_judge(const tt_run_page *p, int64_t target);
+
+/* Write the charts of a target of p->t: predictions, residuals, calibration if is_sure, spread; of
+ * the first target of an ensemble the learning curves. Errors: MEM. */
+tt_err tt_target_put_charts(const tt_run_page *p, const tt_target *t, int is_sure);
 
 /* Write the parts of the page. */
 void tt_run_page_put_verdict(tt_run_page *p);
@@ -45,8 +60,6 @@ void tt_run_page_put_origin(const tt_run_page *p);
 
 /* Whether a hyper-parameter differs between members of the ensemble [first, end). */
 int tt_run_page_differs(const tt_run_page *p, int hyper, int64_t first, int64_t end);
-/* The end of the ensemble of member `first`. */
-int64_t tt_run_page_ensemble_end(const tt_run_page *p, int64_t first);
 /* Score of a member that the page compares: the first one that it has of rmse, accuracy, nll of the
  * first column of its ensemble; else its best validation loss. */
 double tt_run_page_score(const tt_run_page *p, int64_t member, const char **name);

@@ -3,7 +3,6 @@
 #include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
-#include "src/report/page/common_sections.h"
 #include "src/report/page/run_page_internal.h"
 
 #include <inttypes.h>
@@ -61,31 +60,16 @@ static void say_progress(const void *data, int64_t i, char *text, size_t size)
 
 static void put_losses(FILE *f, const progress_lines *p)
 {
-  const tt_chart_series s[] = {{.name = "median of the members",
-                                .points = p->n,
-                                .x = p->value[0],
-                                .y = p->value[2],
-                                .mark = TT_CHART_LINE,
-                                .hover = say_progress,
-                                .of = p},
-                               {.points = p->n,
-                                .x = p->value[0],
-                                .low = p->value[1],
-                                .high = p->value[3],
-                                .mark = TT_CHART_BAND},
-                               {.name = "members training",
-                                .points = p->n,
-                                .x = p->value[0],
-                                .y = p->value[4],
-                                .mark = TT_CHART_COUNT,
-                                .style = TT_CHART_REFERENCE}};
+  tt_chart_series s[] = {
+      tt_chart_points(TT_CHART_LINE, 0, "median of the members", p->n, p->value[0], p->value[2]),
+      tt_chart_ranges(TT_CHART_BAND, 0, NULL, p->n, p->value[0], NULL, p->value[1], p->value[3]),
+      tt_chart_points(TT_CHART_COUNT, TT_CHART_REFERENCE, "members training", p->n, p->value[0],
+                      p->value[4])};
+  s->hover = say_progress;
+  s->of = p;
   tt_page_begin_charts(f);
-  tt_page_chart(f, &(tt_chart){.title = "Training so far",
-                               .note = "band: half of the members",
-                               .x_label = "epoch that every member has done",
-                               .y_label = "training loss",
-                               .count = 3,
-                               .series = s,
+  tt_page_chart(f, &(tt_chart){"Training so far", "band: half of the members",
+                               "epoch that every member has done", "training loss", 3, s,
                                .least_x_step = 1});
   tt_page_end_charts(f);
 }

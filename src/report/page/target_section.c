@@ -7,84 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum {
-  TRACES = 100,         /* most members with a line of their own */
-  TRACE_POINTS = 16000, /* of all lines of the page */
-  TEXT = 256,
-  MAX_CONFUSED = 12 /* most classes of a table of errors */
-};
-
-/* The line of a member in a learning curve. */
-typedef struct trace {
-  const tt_run_page *p;
-  int64_t member;
-} trace;
-
-static void say_trace(const void *data, int64_t i, char *text, size_t size)
-{
-  const trace *t = data;
-  const tt_result_details *d = t->p->d;
-  (void)i;
-  snprintf(text, size, "member %.0f of %s, %s; epoch {x}: validation loss {y}", d->index[t->member],
-           t->p->k->owner[t->member], tt_run_page_state(t->p, t->member));
-}
-
-/* Members to draw: all, or TRACES of them at equal distances. */
-static int64_t traced(const tt_loss_history *h, int64_t i, int64_t n)
-{
-  return h->first + i * (h->end - h->first) / n;
-}
-
-static void fill_trace(const tt_run_page *p, int64_t m, int64_t points, double *x, double *y)
-{
-  int64_t epochs = p->k->epochs;
-  const float *loss = &p->k->loss_validation[m * epochs];
-  int is_known = 0;
-  for (int64_t e = 0; e < epochs; e++) is_known |= isfinite(loss[e]);
-  if (!is_known) loss = &p->k->loss_train[m * epochs];
-  for (int64_t j = 0; j < points; j++) {
-    int64_t e = points > 1 ? j * (epochs - 1) / (points - 1) : 0;
-    x[j] = (double)(e + 1);
-    y[j] = loss[e];
-  }
-}
-
-/* The learning curves with a thin line for each member behind them. */
-static tt_err put_history(const tt_run_page *p, const tt_target_charts *t)
-{
-  tt_chart c = t->chart[TT_TARGET_HISTORY];
-  const tt_loss_history *h = &t->history;
-  int64_t n = h->end - h->first < TRACES ? h->end - h->first : TRACES;
-  int64_t points = n > 0 ? TRACE_POINTS / (n * p->shown) : 0;
-  points = points > p->k->epochs ? p->k->epochs : points < 12 ? 12 : points;
-  tt_chart_series *s = NULL;
-  double *values = NULL;
-  trace *own = NULL;
-  tt_err e = TT_ALLOC(s, c.count + n);
-  if (!e) e = TT_ALLOC(values, 2 * n * points);
-  if (!e) e = TT_ALLOC(own, n);
-  if (!e) {
-    memcpy(s, c.series, (size_t)c.count * sizeof *s);
-    for (int64_t i = 0; i < n; i++) {
-      double *x = values + 2 * i * points, *y = x + points;
-      own[i] = (trace){p, traced(h, i, n)};
-      fill_trace(p, own[i].member, points, x, y);
-      s[c.count + i] = (tt_chart_series){.points = points,
-                                         .x = x,
-                                         .y = y,
-                                         .mark = TT_CHART_TRACE,
-                                         .style = 1,
-                                         .hover = say_trace,
-                                         .of = &own[i],
-                                         .member = &own[i].member};
-    }
-    c.series = s;
-    c.count += n;
-    tt_page_chart(p->f, &c);
-  }
-  tt_free_all(&s, &values, &own);
-  return e;
-}
+enum { TEXT = 256, MAX_CONFUSED = 12 /* most classes of a table of errors */ };
 
 /* The members of an ensemble as points, and the ensemble as a line. */
 typedef struct member_points {
@@ -102,7 +25,7 @@ static void say_member(const void *data, int64_t i, char *text, size_t size)
            s->what, s->score[i], d->best_epoch[s->member[i]] + 1, d->epochs_done[s->member[i]]);
 }
 
-static tt_metric metric_of(const tt_run_page *p, const tt_target_charts *t)
+static tt_metric metric_of(const tt_run_page *p, const tt_target *t)
 {
   static const tt_metric of_class[] = {TT_METRIC_accuracy, TT_METRIC_brier, TT_METRIC_nll};
   static const tt_metric of_number[] = {TT_METRIC_rmse, TT_METRIC_pinball, TT_METRIC_nll};
@@ -112,9 +35,9 @@ static tt_metric metric_of(const tt_run_page *p, const tt_target_charts *t)
   return m[2];
 }
 
-static tt_err put_members(const tt_run_page *p, const tt_target_charts *t)
+static tt_err put_members(const tt_run_page *p, const tt_target *t)
 {
-  int64_t first = t->history.first, n = t->history.end - first, known = 0;
+  int64_t first = t->member, n = t->end_member - first, known = 0;
   tt_metric metric = metric_of(p, t);
   double *scratch = NULL, ensemble = p->d->score[metric][t->first + t->count / 2];
   int64_t *member = NULL;
@@ -140,36 +63,22 @@ static tt_err put_members(const tt_run_page *p, const tt_target_charts *t)
     line[1] = x[n - 1];
     line[2] = line[3] = ensemble;
     member_points points = {p, member, y, what};
-    const tt_chart_series s[] = {{.name = "ensemble",
-                                  .points = 2,
-                                  .x = line,
-                                  .y = line + 2,
-                                  .mark = TT_CHART_LINE,
-                                  .style = TT_CHART_REFERENCE},
-                                 {.name = "members",
-                                  .points = n,
-                                  .x = x,
-                                  .y = y,
-                                  .mark = TT_CHART_POINTS,
-                                  .style = 1,
-                                  .hover = say_member,
-                                  .of = &points,
-                                  .member = member}};
-    tt_page_chart(p->f, &(tt_chart){.title = "Members and ensemble",
-                                    .note = note,
-                                    .x_label = "member",
-                                    .y_label = label,
-                                    .count = 2,
-                                    .series = s,
-                                    .least_x_step = 1});
+    tt_chart_series s[] = {
+        tt_chart_points(TT_CHART_LINE, TT_CHART_REFERENCE, "ensemble", 2, line, line + 2),
+        tt_chart_points(TT_CHART_POINTS, 1, "members", n, x, y)};
+    s[1].hover = say_member;
+    s[1].of = &points;
+    s[1].member = member;
+    tt_page_chart(
+        p->f, &(tt_chart){"Members and ensemble", note, "member", label, 2, s, .least_x_step = 1});
   }
   tt_free_all(&scratch, &member);
   return e;
 }
 
 /* Number of test rows of class `row` that are taken for class `column`. */
-static int64_t confused(const tt_results *k, const tt_target_charts *t, int64_t classes,
-                        int64_t row, int64_t column)
+static int64_t confused(const tt_results *k, const tt_target *t, int64_t classes, int64_t row,
+                        int64_t column)
 {
   int64_t n = 0;
   for (int64_t r = 0; r < k->rows; r++) {
@@ -184,7 +93,7 @@ static int64_t confused(const tt_results *k, const tt_target_charts *t, int64_t 
 }
 
 /* The last column of a target of several classes is the entropy. */
-static void put_confusion(const tt_run_page *p, const tt_target_charts *t)
+static void put_confusion(const tt_run_page *p, const tt_target *t)
 {
   int64_t classes = t->count - 1;
   if (!tt_target_is_class(p->k, t->first) || classes < 2 || classes > MAX_CONFUSED ||
@@ -207,31 +116,12 @@ static void put_confusion(const tt_run_page *p, const tt_target_charts *t)
   fputs("</table></div>\n", p->f);
 }
 
-static int has_values(const tt_chart *c)
+static tt_err put_target(const tt_run_page *p, const tt_target *t)
 {
-  const tt_chart_series *s = c->series;
-  for (int64_t i = 0; c->count && i < s->points; i++)
-    if (isfinite(s->x[i]) && isfinite(s->y[i])) return 1;
-  return 0;
-}
-
-static tt_err put_target(const tt_run_page *p, int64_t i)
-{
-  const tt_target_charts *t = &p->t[i];
-  static const tt_target_chart before[] = {TT_TARGET_PREDICTED, TT_TARGET_RESIDUALS,
-                                           TT_TARGET_INTERVALS, TT_TARGET_SPREAD};
-  tt_target_verdict v = tt_target_judge(p, i);
-  int is_first = !t->shares_history;
+  tt_target_verdict v = tt_target_judge(p, t - p->t);
   tt_page_begin_section(p->f, t->title, NULL);
   tt_page_begin_charts(p->f);
-  for (int j = 0; p->k->rows > 0 && j < 4; j++) {
-    tt_chart c = t->chart[before[j]];
-    if (before[j] == TT_TARGET_PREDICTED)
-      c.title = tt_target_is_class(p->k, t->first) ? "Reliability" : "Predicted and measured";
-    if (before[j] == TT_TARGET_INTERVALS && !*v.how_sure) continue;
-    if (has_values(&c)) tt_page_chart(p->f, &c);
-  }
-  tt_err e = is_first ? put_history(p, t) : TT_OK; /* one for each ensemble */
+  tt_err e = tt_target_put_charts(p, t, *v.how_sure != '\0');
   if (!e) e = put_members(p, t);
   tt_page_end_charts(p->f);
   put_confusion(p, t);
@@ -241,7 +131,7 @@ static tt_err put_target(const tt_run_page *p, int64_t i)
 
 static void put_table_row(const tt_run_page *p, int64_t i)
 {
-  const tt_target_charts *t = &p->t[i];
+  const tt_target *t = &p->t[i];
   tt_target_verdict v = tt_target_judge(p, i);
   int is_class = tt_target_is_class(p->k, t->first);
   int64_t column = t->first + t->count / 2;
@@ -284,7 +174,7 @@ tt_err tt_run_page_put_targets(const tt_run_page *p)
 {
   tt_err e = TT_OK;
   if (p->k->rows > 0) put_table(p);
-  for (int64_t i = 0; !e && i < p->shown; i++) e = put_target(p, i);
+  for (int64_t i = 0; !e && i < p->shown; i++) e = put_target(p, &p->t[i]);
   if (p->shown < p->targets)
     tt_page_print(p->f, "Charts of the first %" PRId64 " of %" PRId64 " targets.", p->shown,
                   p->targets);

@@ -55,7 +55,7 @@ static void judge_intervals(tt_target_verdict *v, double n)
 }
 
 /* Fraction of the rows of the most frequent class, and the mean of the largest probability. */
-static void count_classes(const tt_run_page *p, const tt_target_charts *t, double *frequent,
+static void count_classes(const tt_run_page *p, const tt_target *t, double *frequent,
                           double *confidence)
 {
   const tt_results *k = p->k;
@@ -80,7 +80,7 @@ static void count_classes(const tt_run_page *p, const tt_target_charts *t, doubl
   *confidence = sum / rows;
 }
 
-static tt_target_verdict judge_class(const tt_run_page *p, const tt_target_charts *t)
+static tt_target_verdict judge_class(const tt_run_page *p, const tt_target *t)
 {
   tt_target_verdict v = {.error = p->d->score[TT_METRIC_accuracy][t->first]};
   double frequent;
@@ -94,7 +94,7 @@ static tt_target_verdict judge_class(const tt_run_page *p, const tt_target_chart
 
 tt_target_verdict tt_target_judge(const tt_run_page *p, int64_t target)
 {
-  const tt_target_charts *t = &p->t[target];
+  const tt_target *t = &p->t[target];
   const tt_result_details *d = p->d;
   int64_t middle = t->first + t->count / 2;
   if (tt_target_is_class(p->k, t->first)) return judge_class(p, t);
@@ -118,7 +118,7 @@ tt_target_verdict tt_target_judge(const tt_run_page *p, int64_t target)
 
 static void say_good(const tt_run_page *p, int64_t i, const tt_target_verdict *v, sentences *s)
 {
-  const tt_target_charts *t = &p->t[i];
+  const tt_target *t = &p->t[i];
   const char *name = p->k->target[t->first], *units = p->k->units[t->first];
   const char *rows = tt_plural(t->rows);
   int has_units = *units && strcmp(units, "1") != 0;
@@ -169,7 +169,7 @@ static void put_good(tt_run_page *p, double *worst)
 
 static void say_sure(const tt_run_page *p, int64_t i, const tt_target_verdict *v, sentences *s)
 {
-  const tt_target_charts *t = &p->t[i];
+  const tt_target *t = &p->t[i];
   const char *name = p->k->target[t->first];
   if (!*v->how_sure) return;
   if (tt_target_is_class(p->k, t->first))

@@ -70,10 +70,14 @@ static void make_scores(int64_t lists, uint32_t round, double lowest)
 
 static void configure(tt_select_method method, const char *lower, const char *upper)
 {
+  static tt_ensemble_config ensemble[LISTS];
   static char low[16], up[16];
+  for (int i = 0; i < LISTS; i++) ensemble[i].number = i;
   snprintf(low, sizeof low, "%s", lower);
   snprintf(up, sizeof up, "%s", upper);
   cfg = (tt_config){.run_seed = 42,
+                    .ensembles = LISTS,
+                    .ensemble = ensemble,
                     .select_method = (int)method,
                     .select_lower = low,
                     .select_upper = up,
@@ -93,8 +97,7 @@ static tt_select_args question(int64_t round, int64_t max_queries)
                           .max_queries = max_queries,
                           .scaler = &scaler,
                           .labeled = labeled,
-                          .labeled_count = LABELED,
-                          .ensembles = LISTS};
+                          .labeled_count = LABELED};
 }
 
 /* comparison */

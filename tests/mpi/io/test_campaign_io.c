@@ -6,6 +6,7 @@
 #include "core/base/log.h"
 #include "io/campaign/campaign_files.h"
 #include "io/campaign/history_variables.h"
+#include "io/data/raw_data.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -262,8 +263,7 @@ TT_TEST (queries_are_read_as_written) {
     size_t size = (size_t)n;
     TT_CHECK_OK(tt_queries_create(n, D, &p));
     TT_CHECK_OK(tt_query_labels_create(n, T, &a));
-    for (int64_t i = 0; i < n * T; i++)
-      TT_CHECK(isnan(a->y[i]) && a->label_status[i / T] == TT_LABEL_STATUS_failed, ==, 1);
+    for (int64_t i = 0; i < n * T; i++) TT_CHECK(isnan(a->y[i]) != 0, ==, 1);
     fill_picks(p);
     TT_CHECK_OK(tt_queries_write(comm, at(n ? "queries.h5" : "none.h5"), p, &input, NULL,
                                  &(tt_row_ids){0}, NULL));
@@ -310,32 +310,35 @@ TT_TEST (initial_data_are_those_of_the_file) {
   put();
   for (int by_column = 0; by_column < 2; by_column++) {
     tt_config cfg = config(by_column ? column : NULL);
-    tt_initial_data *b = NULL;
+    tt_dataset *b = NULL;
+    double *bx = NULL, *by = NULL;
     tt_dataset *d = NULL;
-    TT_CHECK_OK(tt_initial_data_read(comm, &cfg, &b));
+    TT_CHECK_OK(tt_data_read_raw(comm, &cfg, &b, &bx, &by));
     TT_CHECK_OK(tt_data_read(comm, &cfg, NULL, &d));
     TT_CHECK(b->rows, ==, N);
     assert_memory_equal(b->split, d->split, N);
-    assert_memory_equal(b->y, y, sizeof y);
-    for (int i = 0; i < N * D; i++) TT_CHECK(b->x[i], ==, (double)x[i]);
+    assert_memory_equal(by, y, sizeof y);
+    for (int i = 0; i < N * D; i++) TT_CHECK(bx[i], ==, (double)x[i]);
     assert_string_equal(b->input.name[1], "b");
     assert_string_equal(b->target.name[1], "state");
     if (b->hash != recorded[by_column]) print_error("hash 0x%016" PRIX64 "\n", b->hash);
     TT_CHECK(b->hash == recorded[by_column], ==, 1);
-    tt_initial_data_destroy(&b);
+    tt_dataset_destroy(&b);
+    tt_free_all(&bx, &by);
     tt_dataset_destroy(&d);
   }
 }
 
 /* Collective. The rows of a round in a file as another program writes it. */
-static void put_round(const char *path, const tt_initial_data *b, const tt_history *h)
+static void put_round(const char *path, const tt_dataset *b, const double *bx, const double *by,
+                      const tt_history *h)
 {
   static double gx[(N + MOST * PICKS) * D], gy[(N + MOST * PICKS) * T];
   static int8_t split[N + MOST * PICKS];
   tt_h5_file *f = NULL;
   int64_t n = N;
-  memcpy(gx, b->x, N * D * sizeof *gx);
-  memcpy(gy, b->y, N * T * sizeof *gy);
+  memcpy(gx, bx, N * D * sizeof *gx);
+  memcpy(gy, by, N * T * sizeof *gy);
   memcpy(split, b->split, N);
   for (int64_t i = 0; i < h->queries; i++) {
     if (h->query[i].label_status != TT_LABEL_STATUS_labeled) continue;
@@ -361,13 +364,14 @@ TT_TEST (data_of_a_round_are_initial_data_and_labels) {
   for (int64_t rounds = 1; rounds <= 3; rounds += 2) {
     tt_config cfg = config(NULL), of_file = config(column);
     tt_history *h = made(rounds, PICKS);
-    tt_initial_data *b = NULL;
+    tt_dataset *b = NULL;
+    double *bx = NULL, *by = NULL;
     tt_dataset *d = NULL, *wanted = NULL;
-    TT_CHECK_OK(tt_initial_data_read(comm, &cfg, &b));
-    put_round(at("data.h5"), b, h);
+    TT_CHECK_OK(tt_data_read_raw(comm, &cfg, &b, &bx, &by));
+    put_round(at("data.h5"), b, bx, by, h);
     of_file.data_file = strcpy((char[SCRATCH_ROOM + 64]){0}, at("data.h5"));
     TT_CHECK_OK(tt_data_read(comm, &of_file, NULL, &wanted));
-    TT_CHECK_OK(tt_round_data_create(comm, &cfg, b, h, &d));
+    TT_CHECK_OK(tt_round_data_create(comm, &cfg, b, bx, by, h, &d));
     TT_CHECK(d->rows, ==, wanted->rows);
     size_t rows = (size_t)d->rows;
     assert_memory_equal(d->x, wanted->x, rows * D * sizeof *d->x);
@@ -379,7 +383,8 @@ TT_TEST (data_of_a_round_are_initial_data_and_labels) {
     assert_memory_equal(d->scaler.y_scale, wanted->scaler.y_scale, T * sizeof(double));
     assert_string_equal(d->target.name[0], "load");
     TT_CHECK(d->hash == wanted->hash, ==, 1);
-    tt_initial_data_destroy(&b);
+    tt_dataset_destroy(&b);
+    tt_free_all(&bx, &by);
     tt_dataset_destroy(&d);
     tt_dataset_destroy(&wanted);
     tt_history_destroy(&h);
@@ -391,13 +396,15 @@ TT_TEST (data_of_a_round_are_initial_data_and_labels) {
 static tt_err all_files(tt_comm *c)
 {
   tt_config cfg = config(NULL);
-  tt_initial_data *b = NULL;
+  tt_dataset *b = NULL;
+  double *bx = NULL, *by = NULL;
   tt_dataset *d = NULL;
   tt_history *h = made(2, PICKS);
-  tt_err e = tt_initial_data_read(c, &cfg, &b);
-  if (!e) e = tt_round_data_create(c, &cfg, b, h, &d);
+  tt_err e = tt_data_read_raw(c, &cfg, &b, &bx, &by);
+  if (!e) e = tt_round_data_create(c, &cfg, b, bx, by, h, &d);
   if (!e) e = write_history(c, at("campaign.h5"), h);
-  tt_initial_data_destroy(&b);
+  tt_dataset_destroy(&b);
+  tt_free_all(&bx, &by);
   tt_dataset_destroy(&d);
   tt_history_destroy(&h);
   return e;
@@ -430,16 +437,18 @@ TT_TEST (a_fault_at_a_vote_is_shared) {
 static void leave_files(void)
 {
   tt_config cfg = config(NULL);
-  tt_initial_data *b = NULL;
+  tt_dataset *b = NULL;
+  double *bx = NULL, *by = NULL;
   tt_history *h = made(4, PICKS), *young = made(1, 0);
   make_values();
   put();
-  TT_CHECK_OK(tt_initial_data_read(comm, &cfg, &b));
+  TT_CHECK_OK(tt_data_read_raw(comm, &cfg, &b, &bx, &by));
   if (tt_comm_is_root(comm))
-    TT_CHECK_OK(tt_data_write_local(at("data.h5"), b->rows, &b->input, &b->target, b->x, b->y));
+    TT_CHECK_OK(tt_data_write_local(at("data.h5"), b->rows, &b->input, &b->target, bx, by));
   TT_CHECK_OK(write_history(comm, at("campaign.h5"), h));
   TT_CHECK_OK(write_history(comm, at("young.h5"), young));
-  tt_initial_data_destroy(&b);
+  tt_dataset_destroy(&b);
+  tt_free_all(&bx, &by);
   tt_history_destroy(&h);
   tt_history_destroy(&young);
 }

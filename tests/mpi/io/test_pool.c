@@ -129,7 +129,7 @@ static void check_picks(tt_pool *pool, int64_t count, const int64_t *row)
 
 TT_TEST (queries_have_the_rows_of_the_files) {
   static const int64_t border[] = {0, 1698, 1699, 1700, 1701, 1702, ROWS - 1};
-  static const int64_t again[] = {5, 5, 1700, 1700};
+  static const int64_t again[] = {1700, 5, 1699, 5, 1700};
   static int64_t row[ROWS];
   put();
   tt_pool_options p = plan();

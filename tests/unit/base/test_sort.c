@@ -1,4 +1,5 @@
 /* test_sort.c — what is read off sorted arrays. */
+#include "core/base/mem.h"
 #include "core/base/sort.h"
 #include "tests/support/check.h"
 
@@ -12,6 +13,21 @@ TT_TEST (lower_bound_counts_smaller_elements) {
       for (int64_t i = 0; i < count; i++) below += value[i] < key;
       TT_CHECK(tt_lower_bound(&key, value, count, sizeof key, tt_compare_i64), ==, below);
     }
+}
+
+TT_TEST (places_are_found_by_their_numbers) {
+  const int64_t number[] = {7, -2, 9, 7, -2, 0};
+  const tt_place wanted[] = {{-2, 1}, {-2, 4}, {0, 5}, {7, 0}, {7, 3}, {9, 2}};
+  tt_place *sorted = NULL;
+  TT_CHECK_OK(tt_places_sort(number, 6, &sorted));
+  for (int i = 0; i < 6; i++) {
+    TT_CHECK(sorted[i].number, ==, wanted[i].number);
+    TT_CHECK(sorted[i].index, ==, wanted[i].index);
+  }
+  TT_CHECK(tt_places_find(sorted, 6, 7), ==, 0);
+  TT_CHECK(tt_places_find(sorted, 6, 8), ==, -1);
+  TT_CHECK(tt_places_find(sorted, 0, 7), ==, -1);
+  tt_free(sorted);
 }
 
 TT_TEST (quantiles_are_those_of_numpy) {

@@ -1,14 +1,81 @@
-/* onnx_front.c — the front of the networks in an ONNX graph; see onnx_front.h.
+/* onnx_network.c — see onnx_network.h.
  *
- * A value is [U or 1][N][channels][positions]. A convolution gathers the inputs that each output
- * reads and multiplies them by the weights as matrices: operator Conv of onnxruntime has no type
- * double. */
-#include "src/export/onnx_front.h"
+ * Before the first weights the axis of the members has size 1, because all members have the same
+ * values. A convolution gathers the inputs that each output reads and multiplies them by the
+ * weights as matrices: operator Conv of onnxruntime has no type double. */
+#include "src/export/onnx_network.h"
 
 #include "core/base/mem.h"
 #include "core/formulas/layer_norm.h"
 #include "src/export/onnx_ops.h"
-#include "src/export/onnx_parts.h"
+
+#include <string.h>
+
+/* Activations */
+
+/* tt_normal_cdf of elementwise.h; operator Erf of onnxruntime has no type double. */
+static value normal_cdf(tt_onnx *g, value x)
+{
+  static const double c[] = {1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592};
+  value a = times(g, 0.70710678118654752, op1(g, "Abs", x));
+  value t = op2(g, "Div", scalar(g, 1.0), plus(g, 1.0, times(g, 0.3275911, a)));
+  value p = scalar(g, c[0]);
+  for (int i = 1; i < 5; i++) p = plus(g, c[i], op2(g, "Mul", p, t));
+  value density = op1(g, "Exp", op1(g, "Neg", op2(g, "Mul", a, a)));
+  value tail = times(g, 0.5, op2(g, "Mul", op2(g, "Mul", p, t), density));
+  const value in[] = {op2(g, "Less", x, scalar(g, 0.0)), tail, op2(g, "Sub", scalar(g, 1.0), tail)};
+  return tt_onnx_node(g, "Where", 3, in, 1, none);
+}
+
+/* e^x - 1 below 0. */
+static value elu(tt_onnx *g, value x)
+{
+  value below = plus(g, -1.0, op1(g, "Exp", op2(g, "Min", x, scalar(g, 0.0))));
+  return op2(g, "Add", op1(g, "Relu", x), below);
+}
+
+/* f(x) in place of x. */
+static tt_err activate(tt_onnx *g, const tt_export_model *x, tt_activation a, value *v)
+{
+  const value z = *v;
+  switch (a) {
+  case TT_ACT_identity: return TT_OK;
+  case TT_ACT_relu: *v = op1(g, "Relu", z); return TT_OK;
+  case TT_ACT_leaky_relu: *v = op2(g, "Max", z, times(g, (double)0.01f, z)); return TT_OK;
+  case TT_ACT_tanh: *v = op1(g, "Tanh", z); return TT_OK;
+  case TT_ACT_sigmoid: *v = op1(g, "Sigmoid", z); return TT_OK;
+  case TT_ACT_silu: *v = op2(g, "Mul", z, op1(g, "Sigmoid", z)); return TT_OK;
+  case TT_ACT_gelu: *v = op2(g, "Mul", z, normal_cdf(g, z)); return TT_OK;
+  case TT_ACT_softplus: *v = softplus(g, z); return TT_OK;
+  case TT_ACT_elu: *v = elu(g, z); return TT_OK;
+  default: return TT_EXPORT_REFUSE(x, "ONNX", "activation", tt_choice_activation[a]);
+  }
+}
+
+/* Weights */
+
+/* Parameters of the used members from `offset` on, in double: [U] and the other axes.
+ *   dim  [ndims] dim[0] = U */
+static value weights_at(tt_onnx *g, const tt_export_cohort *k, int64_t offset, int ndims,
+                        const int64_t *dim)
+{
+  int64_t each = 1;
+  float *all = NULL;
+  value v = {""};
+  for (int i = 1; i < ndims; i++) each *= dim[i];
+  if (TT_ALLOC(all, k->members * each)) {
+    g->failed = 1;
+    return v;
+  }
+  for (int64_t u = 0; u < k->members; u++)
+    memcpy(all + u * each, k->m->w + k->member[u] * k->m->model.params + offset,
+           (size_t)each * sizeof *all);
+  v = tt_onnx_constant(g, TT_ONNX_FLOAT, ndims, dim, all);
+  tt_free(all);
+  return tt_onnx_node(g, "Cast", 1, &v, 1, (tt_onnx_attribute){"to", 0, 1, {TT_ONNX_DOUBLE}});
+}
+
+/* The front: values are [U or 1][N][channels][positions]. */
 
 /* Reshape to [members][N] and these axes. */
 static value shaped(tt_onnx *g, value x, int64_t members, int n, const int64_t *axis)
@@ -68,8 +135,7 @@ static tt_err windows(tt_onnx *g, const tt_front_layer *l, int by_tap, double ou
     if (list_inputs(l, by_tap, triple, taps, index)) x = append(g, x, outside);
     *out = gather_last(g, x, n, index);
   }
-  tt_free(triple);
-  tt_free(index);
+  tt_free_all(&triple, &index);
   return e;
 }
 
@@ -78,7 +144,7 @@ static value of_channels(tt_onnx *g, const tt_export_cohort *k, const tt_front_l
                          int64_t offset)
 {
   const int64_t axis[] = {k->members, 1, l->channels, 1};
-  return tt_onnx_weights(g, k, offset, 4, axis);
+  return weights_at(g, k, offset, 4, axis);
 }
 
 static tt_err convolve(tt_onnx *g, const tt_export_cohort *k, const tt_front_layer *l,
@@ -89,7 +155,7 @@ static tt_err convolve(tt_onnx *g, const tt_export_cohort *k, const tt_front_lay
   const int64_t weights[] = {k->members, 1, l->groups, outputs, fan_in};
   TT_TRY(windows(g, l, 1, 0.0, x, &x));
   x = shaped(g, x, members, 3, rows);
-  x = op2(g, "MatMul", tt_onnx_weights(g, k, l->weight, 5, weights), x);
+  x = op2(g, "MatMul", weights_at(g, k, l->weight, 5, weights), x);
   *out = planes(g, x, k->members, l);
   if (l->bias >= 0) *out = op2(g, "Add", *out, of_channels(g, k, l, l->bias));
   return TT_OK;
@@ -165,8 +231,9 @@ static int64_t members_of(const tt_export_cohort *k, int layer)
   return 1;
 }
 
-tt_err tt_onnx_front(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k, value in,
-                     value *out)
+/* The features of the front [U or 1][N][F] from the normalized inputs [N][D]. */
+static tt_err put_front(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k, value in,
+                        value *out)
 {
   const tt_front *f = &k->m->model.front;
   const int64_t inputs[] = {f->channels, (int64_t)f->size[0] * f->size[1]};
@@ -179,10 +246,52 @@ tt_err tt_onnx_front(tt_onnx *g, const tt_export_model *x, const tt_export_cohor
     value *y = &result[l + 1];
     e = apply(g, x, k, layer, members_of(k, layer->from), result[layer->from + 1], y);
     if (layer->activates_sum) add_skip(g, layer, result, y);
-    if (!e) e = tt_onnx_activate(g, x, layer->activation, y);
+    if (!e) e = activate(g, x, layer->activation, y);
     if (!layer->activates_sum) add_skip(g, layer, result, y);
   }
   *out = shaped(g, result[f->layers], members_of(k, f->layers - 1), 1, &f->features);
   tt_free(result);
   return e;
+}
+
+/* The layers */
+
+/* [U][1][n] */
+static value vector(tt_onnx *g, const tt_export_cohort *k, int64_t offset, int64_t n)
+{
+  return weights_at(g, k, offset, 3, (const int64_t[]){k->members, 1, n});
+}
+
+/* [U][in][out], which is stored [out][in]. */
+static value matrix(tt_onnx *g, const tt_export_cohort *k, const tt_layer *layer)
+{
+  const int64_t dim[] = {k->members, layer->out, layer->in};
+  value v = weights_at(g, k, layer->weight, 3, dim);
+  return tt_onnx_node(g, "Transpose", 1, &v, 1, (tt_onnx_attribute){"perm", 1, 3, {0, 2, 1}});
+}
+
+static value normalize_layer(tt_onnx *g, const tt_export_cohort *k, const tt_layer *layer, value z)
+{
+  value d = op2(g, "Sub", z, reduce(g, "ReduceMean", z));
+  value variance = reduce(g, "ReduceMean", op2(g, "Mul", d, d));
+  value std = op1(g, "Sqrt", plus(g, (double)TT_LAYER_NORM_EPSILON, variance));
+  value gain = vector(g, k, layer->norm, layer->out);
+  value shift = vector(g, k, layer->norm + layer->out, layer->out);
+  return op2(g, "Add", op2(g, "Mul", op2(g, "Div", d, std), gain), shift);
+}
+
+tt_err tt_onnx_network(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k, value in,
+                       value *out)
+{
+  if (k->m->model.front.layers) TT_TRY(put_front(g, x, k, in, &in));
+  for (int l = 0; l < k->m->model.layers; l++) {
+    const tt_layer *layer = &k->m->model.layer[l];
+    value z = op2(g, "MatMul", in, matrix(g, k, layer));
+    z = op2(g, "Add", z, vector(g, k, layer->bias, layer->out));
+    if (layer->norm >= 0) z = normalize_layer(g, k, layer, z);
+    TT_TRY(activate(g, x, layer->activation, &z));
+    in = layer->residual ? op2(g, "Add", z, in) : z;
+  }
+  *out = in;
+  return TT_OK;
 }

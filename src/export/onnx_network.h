@@ -1,6 +1,6 @@
-/* onnx_layers.h — the networks of a cohort in an ONNX graph. Local. U used members, N rows. */
-#ifndef TT_ONNX_LAYERS_H
-#define TT_ONNX_LAYERS_H
+/* onnx_network.h — the networks of a cohort in an ONNX graph. Local. U used members, N rows. */
+#ifndef TT_ONNX_NETWORK_H
+#define TT_ONNX_NETWORK_H
 #include "src/export/export_internal.h"
 #include "src/export/onnx_graph.h"
 
