@@ -4,7 +4,6 @@
 #include "core/base/mem.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static tt_err allocate_scales(tt_network *n)

@@ -11,7 +11,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units, int64_t count,

@@ -6,7 +6,6 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "core/model/load_balance.h"
-#include "core/model/parts.h"
 #include "core/model/row_split.h"
 #include "src/host/memory_limits.h"
 #include "src/host/resources.h"

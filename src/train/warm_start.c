@@ -9,7 +9,6 @@
 #include "io/model/model_file.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
