@@ -49,10 +49,8 @@ tt_err tt_net_inputs_create(int64_t columns, const tt_net_column *column, tt_net
   if (!e) e = TT_ALLOC(n.at, n.first[columns]);
   if (!e) n.count = n.first[columns];
   for (int64_t d = 0; !e && d < columns; d++) e = add_column(column ? &column[d] : &amount, d, &n);
-  if (e)
-    tt_net_inputs_free(&n);
-  else
-    *out = n;
+  if (e) tt_net_inputs_free(&n);
+  *out = n;
   return e;
 }
 

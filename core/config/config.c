@@ -224,10 +224,8 @@ tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const 
     tt_free_all(&r->element, &r->networks, &r->own, &r->own_section, &r->swept);
   }
   tt_free(r);
-  if (e)
-    tt_config_destroy(&cfg);
-  else
-    *out = cfg;
+  if (e) tt_config_destroy(&cfg);
+  *out = cfg;
   return e;
 }
 

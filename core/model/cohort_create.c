@@ -428,10 +428,8 @@ tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns 
   tt_err e = build_cohorts(&k, &made);
   tt_free(k.group);
   tt_free(k.classes);
-  if (e)
-    tt_cohorts_destroy(&made);
-  else
-    *out = made;
+  if (e) tt_cohorts_destroy(&made);
+  *out = made;
   return e;
 }
 

@@ -19,10 +19,8 @@ tt_err tt_columns_create(int64_t count, tt_columns *out)
     e = tt_text_set(&c.name[i], "");
     if (!e) e = tt_text_set(&c.units[i], "");
   }
-  if (e)
-    tt_columns_free(&c);
-  else
-    *out = c;
+  if (e) tt_columns_free(&c);
+  *out = c;
   return e;
 }
 
@@ -36,10 +34,8 @@ tt_err tt_columns_copy(const tt_columns *src, tt_columns *out)
   }
   c.given = src->given;
   if (!e && src->id) e = tt_text_set(&c.id, src->id);
-  if (e)
-    tt_columns_free(&c);
-  else
-    *out = c;
+  if (e) tt_columns_free(&c);
+  *out = c;
   return e;
 }
 
@@ -286,10 +282,8 @@ tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weig
   TT_TRY(TT_ALLOC(d, 1));
   *d = (tt_dataset){.rows = rows, .inputs = inputs, .targets = targets, .like_ids = -1};
   tt_err e = allocate(d, weighted);
-  if (e)
-    tt_dataset_destroy(&d);
-  else
-    *out = d;
+  if (e) tt_dataset_destroy(&d);
+  *out = d;
   return e;
 }
 

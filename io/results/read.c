@@ -92,10 +92,8 @@ tt_err tt_results_read_local(const char *file, tt_results **out)
   tt_err e = TT_ALLOC(k, 1);
   if (!e) e = read_all(r, k);
   tt_h5_close_local(&r);
-  if (e)
-    tt_results_destroy(&k);
-  else
-    *out = k;
+  if (e) tt_results_destroy(&k);
+  *out = k;
   return e;
 }
 

@@ -117,10 +117,8 @@ tt_err tt_result_details_read_local(const char *file, const tt_results *results,
     e = read_all(r, d);
   }
   tt_h5_close_local(&r);
-  if (e)
-    tt_result_details_destroy(&d);
-  else
-    *out = d;
+  if (e) tt_result_details_destroy(&d);
+  *out = d;
   return e;
 }
 

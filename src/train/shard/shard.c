@@ -163,10 +163,8 @@ tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *t
   if (!e) all.waves = tt_wave_list_of(slice, all.count, wave_members);
   if (!e) e = create_all(job, slice, team, stages, &all);
   tt_free(slice);
-  if (e)
-    tt_shards_destroy(&all);
-  else
-    *out = all;
+  if (e) tt_shards_destroy(&all);
+  *out = all;
   return e;
 }
 
