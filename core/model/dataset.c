@@ -101,14 +101,11 @@ tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int6
 
 const char *tt_columns_list(const tt_columns *c, char *text, int64_t capacity)
 {
-  size_t used = 0, size = (size_t)capacity;
   text[0] = '\0';
   for (int64_t i = 0; i < c->count; i++) {
-    if (used + strlen(c->name[i]) + 8 > size) {
-      snprintf(text + used, size - used, ", ...");
-      break;
-    }
-    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", c->name[i]);
+    int fits = strlen(text) + strlen(c->name[i]) + 8 <= (size_t)capacity;
+    tt_text_append(text, (size_t)capacity, ", ", fits ? c->name[i] : "...");
+    if (!fits) break;
   }
   return text;
 }
