@@ -5,7 +5,6 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 
-#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <stdio.h>

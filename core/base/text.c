@@ -165,6 +165,12 @@ tt_err tt_text_format(char **text, const char *fmt, ...)
   return TT_OK;
 }
 
+void tt_text_append(char *text, size_t capacity, const char *separator, const char *word)
+{
+  size_t used = strlen(text);
+  snprintf(text + used, capacity - used, "%s%s", used ? separator : "", word);
+}
+
 tt_err tt_text_set_name(char **text, const char *value)
 {
   TT_TRY(tt_text_set(text, value));

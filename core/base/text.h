@@ -4,6 +4,7 @@
 #define TT_TEXT_H
 #include "core/base/err.h"
 
+#include <stddef.h>
 #include <stdint.h>
 TT_BEGIN_C
 
@@ -15,6 +16,10 @@ tt_err tt_text_format(char **text, const char *fmt, ...) __attribute__((format(p
  * of models, so that a table fits the model that was trained on it. A name that is not UTF-8 stays.
  * Errors: MEM. */
 tt_err tt_text_set_name(char **text, const char *value);
+
+/* Append a word to the list in `text`, behind the separator if it is not the first one; what does
+ * not fit is cut. */
+void tt_text_append(char *text, size_t capacity, const char *separator, const char *word);
 
 /* Length in bytes of the UTF-8 character at `text`, 0 if it is not valid (RFC 3629: shortest form,
  * no surrogates). *text must not be NUL. */

@@ -2,6 +2,7 @@
 #include "core/columns/net_inputs.h"
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,10 +50,8 @@ tt_err tt_net_inputs_create(int64_t columns, const tt_net_column *column, tt_net
   if (!e) e = TT_ALLOC(n.at, n.first[columns]);
   if (!e) n.count = n.first[columns];
   for (int64_t d = 0; !e && d < columns; d++) e = add_column(column ? &column[d] : &amount, d, &n);
-  if (e)
-    tt_net_inputs_free(&n);
-  else
-    *out = n;
+  if (e) tt_net_inputs_free(&n);
+  *out = n;
   return e;
 }
 
@@ -209,15 +208,12 @@ const char *tt_net_inputs_list_levels(const tt_net_inputs *n, int64_t column, ch
                                       size_t capacity)
 {
   int64_t first = n->first[column], levels = tt_net_inputs_levels(n, column);
-  size_t used = 0;
   text[0] = '\0';
   for (int64_t k = 0; k < levels; k++) {
     const char *name = n->at[first + k].name;
-    if (used + strlen(name) + 8 > capacity) {
-      snprintf(text + used, capacity - used, ", ...");
-      break;
-    }
-    used += (size_t)snprintf(text + used, capacity - used, "%s%s", k ? ", " : "", name);
+    int fits = strlen(text) + strlen(name) + 8 <= capacity;
+    tt_text_append(text, capacity, ", ", fits ? name : "...");
+    if (!fits) break;
   }
   return text;
 }

@@ -3,26 +3,15 @@
 
 #include <stddef.h>
 
+#define NAME(P, name) #name,
+#define X(type, P, list, values) const char *const tt_choice_##list[] = {values(NAME, P) NULL};
+TT_CHOICES(X)
+#undef X
+
 #define X(name) #name,
-const char *const tt_choice_batch_order[] = {TT_BATCH_ORDERS(X) NULL};
-const char *const tt_choice_resample[] = {TT_RESAMPLES(X) NULL};
-const char *const tt_choice_method[] = {TT_METHODS(X) NULL};
-const char *const tt_choice_normalize_inputs[] = {TT_NORMALIZE_INPUT_ROWS(X) NULL};
-const char *const tt_choice_normalize_folds[] = {TT_NORMALIZE_FOLDS(X) NULL};
-const char *const tt_choice_partial_labels[] = {TT_PARTIAL_LABELS(X) NULL};
-const char *const tt_choice_early_stopping[] = {TT_EARLY_STOPPINGS(X) NULL};
-const char *const tt_choice_combine[] = {TT_COMBINES(X) NULL};
-const char *const tt_choice_device[] = {TT_DEVICES(X) NULL};
-const char *const tt_choice_simd[] = {TT_SIMDS(X) NULL};
-const char *const tt_choice_precision[] = {TT_PRECISIONS(X) NULL};
-const char *const tt_choice_exchange[] = {TT_EXCHANGES(X) NULL};
 const char *const tt_choice_target_reduction[] = {TT_TARGET_REDUCTIONS(X) NULL};
 const char *const tt_choice_ensemble_reduction[] = {TT_ENSEMBLE_REDUCTIONS(X) NULL};
 const char *const tt_choice_goal[] = {TT_GOALS(X) NULL};
-const char *const tt_choice_warm_start[] = {TT_WARM_STARTS(X) NULL};
-const char *const tt_choice_label[] = {TT_LABELS(X) NULL};
-const char *const tt_choice_format[] = {TT_FORMATS(X) NULL};
-const char *const tt_choice_decimal[] = {TT_DECIMALS(X) NULL};
 #undef X
 
 #define X(name, ...) #name,

@@ -33,15 +33,12 @@ static void check_levels(tt_config_reader *r)
 /* "mean, mean_variance and quantiles": the outputs with a forecast in the bit set `forecasts`. */
 static const char *list_outputs(unsigned forecasts, char text[TT_REASON_SIZE])
 {
-  int fit[TT_OUTPUT_COUNT], count = 0, used = 0;
+  int fit[TT_OUTPUT_COUNT], count = 0;
   for (int o = 0; o < TT_OUTPUT_COUNT; o++)
     if (forecasts >> tt_output_forecast((tt_output)o) & 1u) fit[count++] = o;
-  for (int i = 0; i < count && used < TT_REASON_SIZE; i++)
-    used += snprintf(text + used, (size_t)(TT_REASON_SIZE - used), "%s%s",
-                     i == 0           ? ""
-                     : i + 1 == count ? " and "
-                                      : ", ",
-                     tt_choice_output[fit[i]]);
+  text[0] = '\0';
+  for (int i = 0; i < count; i++)
+    tt_text_append(text, TT_REASON_SIZE, i + 1 < count ? ", " : " and ", tt_choice_output[fit[i]]);
   return text;
 }
 
@@ -111,18 +108,16 @@ const char *tt_config_mean_advice(const tt_config *c, char *text, int64_t capaci
 {
   const char *name = NULL;
   char options[256] = "";
-  size_t used = 0;
   text[0] = '\0';
   if (c->combine_method != TT_COMBINE_mean) return text;
   for (int64_t k = 0; k < c->ensembles; k++) {
     const tt_ensemble_config *own = &c->ensemble[k];
     if (!own->sweeps || own->members < 2 || own->train_method == TT_METHOD_fusion) continue;
     if (name && strcmp(name, own->name) != 0) continue;
-    for (int64_t i = 0; i < own->sweeps && used < sizeof options; i++) {
+    for (int64_t i = 0; i < own->sweeps; i++) {
       const char *option = tt_hyper_name[own->sweep[i].hyper];
       if (strstr(options, option)) continue;
-      used +=
-          (size_t)snprintf(options + used, sizeof options - used, "%s%s", name ? ", " : "", option);
+      tt_text_append(options, sizeof options, ", ", option);
       name = own->name;
     }
   }

@@ -225,10 +225,8 @@ static tt_err parse(const char *file, const char *text, int64_t bytes, const cha
     tt_free_all(&r->element, &r->networks, &r->own, &r->own_section, &r->swept);
   }
   tt_free(r);
-  if (e)
-    tt_config_destroy(&cfg);
-  else
-    *out = cfg;
+  if (e) tt_config_destroy(&cfg);
+  *out = cfg;
   return e;
 }
 

@@ -132,7 +132,7 @@ tt_err tt_config_pool_is_data(const tt_config *cfg, int *same);
  *          "section.name=value", "ensembles[0].name=value", "ensembles.NAME.option=value",
  *          "ensembles.NAME.train.option=value", "ensembles.NAME.sweep.option={...}"; the
  *          place in messages is "--set:n: 'text'"
- *   out    owned by the caller, tt_config_destroy; written only on TT_OK
+ *   out    owned by the caller, tt_config_destroy; NULL after an error
  * Local. Errors: CONFIG (the message lists every error, one per line, and ends with
  * "N errors; nothing was run"), MEM. */
 tt_err tt_config_parse(const char *file, const char *text, int64_t bytes, const char *const *set,

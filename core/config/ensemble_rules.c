@@ -154,8 +154,7 @@ static void check_used(const rules *c, const deciding_option *decider, unsigned 
   if (location_of(c, decider->row)->bad || is_used(c, decider, option)) return;
   for (int i = 0; i < decider->count; i++) {
     if (!(decider->uses[i] & option)) continue;
-    size_t used = strlen(users);
-    snprintf(users + used, sizeof users - used, "%s%s", first ? " and " : "", o->choices[i]);
+    tt_text_append(users, sizeof users, " and ", o->choices[i]);
     if (first) many = 1;
     if (!first) first = o->choices[i];
   }

@@ -1,7 +1,6 @@
 /* unused_rules.c — options of a campaign that have no effect because of another option. */
 #include "core/config/config_internal.h"
 
-#include <inttypes.h>
 #include <string.h>
 
 typedef struct dependency {

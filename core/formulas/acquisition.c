@@ -2,10 +2,10 @@
 #include "core/formulas/acquisition.h"
 
 #include "core/base/rng.h"
+#include "core/base/text.h"
 
 #include <float.h>
 #include <math.h>
-#include <stdio.h>
 
 unsigned tt_acquisition_needs(tt_acquisition acquisition)
 {
@@ -40,15 +40,12 @@ void tt_acquisition_list_supported(tt_output output, char *text, int capacity)
 #define X(name, ...) #name,
   static const char *const name[] = {TT_ACQUISITIONS(X)};
 #undef X
-  int used = 0, fit[TT_ACQUISITION_COUNT], count = 0;
+  int fit[TT_ACQUISITION_COUNT], count = 0;
   for (int kind = 0; kind < TT_ACQUISITION_COUNT; kind++)
     if (tt_acquisition_supports((tt_acquisition)kind, output)) fit[count++] = kind;
-  for (int i = 0; i < count && used < capacity; i++)
-    used += snprintf(text + used, (size_t)(capacity - used), "%s%s",
-                     i == 0           ? ""
-                     : i + 1 == count ? " or "
-                                      : ", ",
-                     name[fit[i]]);
+  text[0] = '\0';
+  for (int i = 0; i < count; i++)
+    tt_text_append(text, (size_t)capacity, i + 1 < count ? ", " : " or ", name[fit[i]]);
 }
 
 double tt_acquisition_score(const tt_acquisition_settings *rule, const tt_prediction_stats *o)

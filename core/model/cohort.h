@@ -84,7 +84,7 @@ typedef struct tt_cohorts {
  *                   data.targets_pca the first ones stand for the components
  *   data            the samples, for classes: auto and for checks of the rows; NULL: not read, then
  *                   auto counts as 2 classes
- *   out             owned by the caller; written only on TT_OK
+ *   out             owned by the caller; empty after an error
  * Local. Errors: CONFIG (unknown target, a target named twice, more folds than rows to train on, no
  * validation row for an option that needs one), MEM. Rules between options are checked with the
  * configuration. */

@@ -25,23 +25,14 @@ static int64_t find_column(const tt_columns *target, const char *name)
   return -1;
 }
 
-static void list_names(const tt_columns *target, char *text, size_t capacity)
-{
-  size_t used = 0;
-  text[0] = '\0';
-  for (int64_t i = 0; i < target->count && used + 1 < capacity; i++)
-    used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", target->name[i]);
-}
-
 static tt_err find_column_or_fail(const tt_ensemble_config *src, const char *name,
                                   const tt_columns *target, int32_t *column)
 {
   int64_t i = find_column(target, name);
   if (i < 0) {
     char names[512];
-    list_names(target, names, sizeof names);
     return TT_FAIL(CONFIG, "ensemble %s: target '%s' is not in the data; targets are: %s",
-                   src->name, name, names);
+                   src->name, name, tt_columns_list(target, names, sizeof names));
   }
   *column = (int32_t)i;
   return TT_OK;
@@ -428,10 +419,8 @@ tt_err tt_cohorts_create(const tt_config *cfg, int64_t inputs, const tt_columns 
   tt_err e = build_cohorts(&k, &made);
   tt_free(k.group);
   tt_free(k.classes);
-  if (e)
-    tt_cohorts_destroy(&made);
-  else
-    *out = made;
+  if (e) tt_cohorts_destroy(&made);
+  *out = made;
   return e;
 }
 

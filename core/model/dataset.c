@@ -19,10 +19,8 @@ tt_err tt_columns_create(int64_t count, tt_columns *out)
     e = tt_text_set(&c.name[i], "");
     if (!e) e = tt_text_set(&c.units[i], "");
   }
-  if (e)
-    tt_columns_free(&c);
-  else
-    *out = c;
+  if (e) tt_columns_free(&c);
+  *out = c;
   return e;
 }
 
@@ -36,10 +34,8 @@ tt_err tt_columns_copy(const tt_columns *src, tt_columns *out)
   }
   c.given = src->given;
   if (!e && src->id) e = tt_text_set(&c.id, src->id);
-  if (e)
-    tt_columns_free(&c);
-  else
-    *out = c;
+  if (e) tt_columns_free(&c);
+  *out = c;
   return e;
 }
 
@@ -105,14 +101,11 @@ tt_err tt_columns_compare(const tt_columns *wanted, const tt_columns *here, int6
 
 const char *tt_columns_list(const tt_columns *c, char *text, int64_t capacity)
 {
-  size_t used = 0, size = (size_t)capacity;
   text[0] = '\0';
   for (int64_t i = 0; i < c->count; i++) {
-    if (used + strlen(c->name[i]) + 8 > size) {
-      snprintf(text + used, size - used, ", ...");
-      break;
-    }
-    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", c->name[i]);
+    int fits = strlen(text) + strlen(c->name[i]) + 8 <= (size_t)capacity;
+    tt_text_append(text, (size_t)capacity, ", ", fits ? c->name[i] : "...");
+    if (!fits) break;
   }
   return text;
 }
@@ -286,10 +279,8 @@ tt_err tt_dataset_create(int64_t rows, int64_t inputs, int64_t targets, int weig
   TT_TRY(TT_ALLOC(d, 1));
   *d = (tt_dataset){.rows = rows, .inputs = inputs, .targets = targets, .like_ids = -1};
   tt_err e = allocate(d, weighted);
-  if (e)
-    tt_dataset_destroy(&d);
-  else
-    *out = d;
+  if (e) tt_dataset_destroy(&d);
+  *out = d;
   return e;
 }
 

@@ -47,10 +47,8 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
     expanded->ensemble[i].members *= each;
   }
   if (!e) e = copy_members(c, each, expanded);
-  if (e)
-    tt_cohort_destroy(&expanded);
-  else
-    *out = expanded;
+  if (e) tt_cohort_destroy(&expanded);
+  *out = expanded;
   return e;
 }
 

@@ -4,7 +4,6 @@
 #include "core/base/mem.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static tt_err allocate_scales(tt_network *n)
@@ -71,10 +70,8 @@ static tt_err create(int64_t networks, const tt_network *network, int64_t ensemb
   for (int64_t i = 0; i < networks; i++) c->members += network[i].members;
   tt_err e = c->networks ? allocate_networks(network, c) : TT_OK;
   if (!e) e = allocate(c);
-  if (e)
-    tt_trained_ensemble_destroy(&c);
-  else
-    *out = c;
+  if (e) tt_trained_ensemble_destroy(&c);
+  *out = c;
   return e;
 }
 
@@ -84,10 +81,8 @@ tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *netw
   tt_trained_ensemble *c = NULL;
   TT_TRY(create(networks, network, ensembles, &c));
   tt_err e = allocate_weights(c);
-  if (e)
-    tt_trained_ensemble_destroy(&c);
-  else
-    *out = c;
+  if (e) tt_trained_ensemble_destroy(&c);
+  *out = c;
   return e;
 }
 
@@ -309,10 +304,8 @@ tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
   if (!e) e = copy_metadata(part, d, trained);
   if (!e) copy_numbers(parts, part, trained);
   if (!e) e = find_scales(parts, part, d, trained);
-  if (e)
-    tt_trained_ensemble_destroy(&trained);
-  else
-    *out = trained;
+  if (e) tt_trained_ensemble_destroy(&trained);
+  *out = trained;
   return e;
 }
 

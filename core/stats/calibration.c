@@ -5,7 +5,6 @@
 #include "core/stats/conformal.h"
 
 #include <math.h>
-#include <string.h>
 
 double tt_calibration_std_scale(const tt_calibration *k, int64_t column)
 {

@@ -3,7 +3,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <string.h>
 
 const tt_metric_row tt_metric_table[TT_METRIC_COUNT] = {
 #define X(name, forecasts, units, value, end, meaning)                                             \

@@ -16,10 +16,8 @@ tt_err tt_moments_create(int64_t rows, int64_t columns, tt_moments **out)
   if (!e) e = TT_ALLOC(m->mean, rows * columns);
   if (!e) e = TT_ALLOC(m->between, rows * columns);
   if (!e) e = TT_ALLOC(m->within, rows * columns);
-  if (e)
-    tt_moments_destroy(&m);
-  else
-    *out = m;
+  if (e) tt_moments_destroy(&m);
+  *out = m;
   return e;
 }
 

@@ -7,6 +7,7 @@
 #include "core/base/sort.h"
 #include "core/base/text.h"
 #include "io/data/raw_data.h"
+#include "io/data/source.h"
 #include "io/files/files.h"
 #include "io/hdf5/guarded_check.h"
 
@@ -138,9 +139,9 @@ static tt_err input_from_csv(const char *file, const tt_net_inputs *net, int ids
 
 static tt_err input_from_reader(tt_h5_reader *r, int ids_only, tt_oracle_input *a)
 {
-  tt_h5_matrix id, x;
-  TT_TRY(tt_h5_matrix_open_local(r, "numbers", "id", &id));
-  TT_TRY(tt_h5_matrix_open_local(r, "inputs", "x", &x));
+  tt_source_matrix id, x;
+  TT_TRY(tt_source_dataset_open_local(r, "numbers", "id", &id));
+  TT_TRY(tt_source_dataset_open_local(r, "inputs", "x", &x));
   if (id.columns != 1 || id.rows != x.rows)
     return TT_FAIL(DATA, "%s: 'id' has %" PRId64 " values, but 'x' has %" PRId64 " rows",
                    tt_h5_file_name(r), id.rows * id.columns, x.rows);
@@ -311,11 +312,11 @@ static tt_err reorder_targets(tt_h5_reader *r, tt_oracle_output *l, const tt_col
 static tt_err output_from_reader(tt_h5_reader *r, tt_oracle_output *l, const tt_columns *target,
                                  int64_t requested)
 {
-  tt_h5_matrix id = {0}, y;
+  tt_source_matrix id = {0}, y;
   int64_t targets = target->count;
   int numbered = tt_h5_has_local(r, "id");
-  TT_TRY(tt_h5_matrix_open_local(r, "labels", "y", &y));
-  if (numbered) TT_TRY(tt_h5_matrix_open_local(r, "numbers", "id", &id));
+  TT_TRY(tt_source_dataset_open_local(r, "labels", "y", &y));
+  if (numbered) TT_TRY(tt_source_dataset_open_local(r, "numbers", "id", &id));
   if (y.columns != targets)
     return TT_FAIL(DATA,
                    "%s: 'y' has shape %" PRId64 " x %" PRId64 ", expected %" PRId64

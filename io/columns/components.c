@@ -8,7 +8,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 /* Below this part of the largest variance a direction is rounding of single precision. */
 static const double least_variance = 1e-12;

@@ -40,6 +40,7 @@ tt_input_levels *tt_data_reader_levels_local(tt_data_reader *r);
 tt_err tt_data_share_marks(tt_comm *c, tt_row_marks *m);
 
 /* Collective. data.file of a job, as tt_data_reader_open.
+ *   c      NULL: local
  *   net    levels of the D inputs; NULL: with data.categories they are found while reading
  *   marks  on rank 0 those of the file, if they are known */
 tt_err tt_data_reader_open_job(tt_comm *c, const tt_config *cfg, const tt_net_inputs *net,

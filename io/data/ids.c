@@ -7,7 +7,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { CHUNK_ROWS = 4096, LEAST_ROWS = 10, PLACE = TT_ERR_MESSAGE_SIZE / 3 };
 

@@ -34,11 +34,10 @@ int tt_data_may_miss(const tt_config *cfg)
 static tt_err find_choice(const char *option, const char *name, const char *const *list, int *out)
 {
   char all[128] = "";
-  size_t used = 0;
   *out = 0;
-  for (int i = 0; name && list[i] && used < sizeof all; i++) {
+  for (int i = 0; name && list[i]; i++) {
     if (!strcmp(list[i], name)) return *out = i, TT_OK;
-    used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", i ? ", " : "", list[i]);
+    tt_text_append(all, sizeof all, ", ", list[i]);
   }
   return name ? TT_FAIL(USAGE, "%s: there is no '%s'; give one of: %s", option, name, all) : TT_OK;
 }
@@ -94,9 +93,8 @@ static tt_err list_others(const tt_config *cfg, const char ***other, int *others
   return TT_OK;
 }
 
-/*   c  NULL: local */
-static tt_err open_job(tt_comm *c, const tt_config *cfg, const tt_net_inputs *net,
-                       const tt_row_marks *marks, tt_data_reader **out)
+tt_err tt_data_reader_open_job(tt_comm *c, const tt_config *cfg, const tt_net_inputs *net,
+                               const tt_row_marks *marks, tt_data_reader **out)
 {
   tt_table_format format = tt_data_format(cfg);
   format.marks = marks;
@@ -124,15 +122,9 @@ static tt_err open_job(tt_comm *c, const tt_config *cfg, const tt_net_inputs *ne
   return e;
 }
 
-tt_err tt_data_reader_open_job(tt_comm *c, const tt_config *cfg, const tt_net_inputs *net,
-                               const tt_row_marks *marks, tt_data_reader **out)
-{
-  return open_job(c, cfg, net, marks, out);
-}
-
 tt_err tt_data_reader_open_job_local(const tt_config *cfg, tt_data_reader **out)
 {
-  return open_job(NULL, cfg, NULL, NULL, out);
+  return tt_data_reader_open_job(NULL, cfg, NULL, NULL, out);
 }
 
 /* "%name" for each option that names a column of values to split by, which may be a target, or of

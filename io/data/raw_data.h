@@ -4,26 +4,6 @@
 #include "io/data/data.h"
 #include "io/hdf5/h5.h"
 
-typedef struct tt_h5_matrix {
-  const char *path; /* borrowed */
-  int64_t rows, columns;
-  int64_t bytes; /* of one value in the file */
-} tt_h5_matrix;
-
-/* Open a dataset of N x D numbers, or of N numbers as one column. 0 rows are allowed here.
- *   role  use of the dataset, for messages: "inputs", "targets"
- * Errors: DATA. */
-tt_err tt_h5_matrix_open_local(tt_h5_reader *r, const char *role, const char *path,
-                               tt_h5_matrix *out);
-
-/* Count bytes for tt_data_bytes_read_local. */
-void tt_data_count_bytes_local(int64_t bytes);
-
-/* Read rows [first, first + count) in double, value [count][columns]; counted by
- * tt_data_bytes_read_local. Errors: DATA, IO. */
-tt_err tt_h5_matrix_read_local(tt_h5_reader *r, const tt_h5_matrix *m, int64_t first, int64_t count,
-                               double *value);
-
 /* Names and units of the columns of a dataset: `letter`0, `letter`1, ... where the file has none.
  *   name, units  datasets of texts
  * Owner of *out: the caller. Errors: IO, MEM. */

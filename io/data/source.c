@@ -94,32 +94,50 @@ static tt_err open_columns(tt_table *t, const tt_source_role *role, const char *
   return e;
 }
 
+tt_err tt_source_dataset_open_local(tt_h5_reader *r, const char *role, const char *path,
+                                    tt_source_matrix *out)
+{
+  tt_h5_info info;
+  const char *file = tt_h5_file_name(r);
+  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
+  if (info.kind != TT_H5_FLOAT && info.kind != TT_H5_INTEGER)
+    return TT_FAIL(DATA, "%s: dataset '%s' (%s) does not hold numbers but %s", file, path, role,
+                   info.kind == TT_H5_TEXT ? "text" : "another type");
+  if (info.ndims < 1 || info.ndims > 2)
+    return TT_FAIL(DATA, "%s: dataset '%s' (%s) has %d axes; it must have rows x columns, or rows",
+                   file, path, role, info.ndims);
+  *out = (tt_source_matrix){.path = path,
+                            .rows = info.dims[0],
+                            .columns = info.ndims == 2 ? info.dims[1] : 1,
+                            .bytes = info.bytes};
+  if (out->columns < 1)
+    return TT_FAIL(DATA, "%s: dataset '%s' (%s) has no columns", file, path, role);
+  return TT_OK;
+}
+
 tt_err tt_source_matrix_open_local(tt_source *s, const tt_source_role *role, const char *path,
                                    tt_source_matrix *out)
 {
-  tt_h5_matrix h5;
   tt_table *t;
   int by_column = role->by_column;
   if (!by_column) TT_TRY(tt_source_is_by_column_local(s, path, &by_column));
-  if (by_column) {
-    TT_TRY(tt_source_table_local(s, &t));
-    return open_columns(t, role, path, out);
-  }
-  TT_TRY(tt_h5_matrix_open_local(s->h5, role->name, path, &h5));
-  *out =
-      (tt_source_matrix){.path = path, .rows = h5.rows, .columns = h5.columns, .bytes = h5.bytes};
-  return TT_OK;
+  if (!by_column) return tt_source_dataset_open_local(s->h5, role->name, path, out);
+  TT_TRY(tt_source_table_local(s, &t));
+  return open_columns(t, role, path, out);
 }
+
+static _Atomic int64_t bytes_read;
+int64_t tt_data_bytes_read_local(void) { return bytes_read; }
 
 void tt_source_matrix_free(tt_source_matrix *m) { tt_free(m->from); }
 
 tt_err tt_source_matrix_read_local(const tt_source *s, const tt_source_matrix *m, int64_t first,
                                    int64_t count, double *value)
 {
-  const tt_h5_matrix h5 = {m->path, m->rows, m->columns, m->bytes};
-  if (!m->from) return tt_h5_matrix_read_local(s->h5, &h5, first, count, value);
-  TT_TRY(tt_table_read_local(s->table, first, count, m->columns, m->from, value));
-  tt_data_count_bytes_local(count * m->columns * m->bytes);
+  if (!m->from && count == 0) return TT_OK;
+  TT_TRY(m->from ? tt_table_read_local(s->table, first, count, m->columns, m->from, value)
+                 : tt_h5_read_rows_local(s->h5, m->path, TT_H5_F64, first, count, value));
+  bytes_read += count * m->columns * m->bytes;
   return TT_OK;
 }
 
@@ -143,38 +161,4 @@ const char *tt_source_place_local(const tt_source *s, const tt_source_matrix *m,
     tt_row_place(tt_h5_file_name(s->h5), m->path, row, column, name, text, capacity);
   }
   return text;
-}
-
-/* Matrices in HDF5 files; see raw_data.h */
-
-static _Atomic int64_t bytes_read;
-
-int64_t tt_data_bytes_read_local(void) { return bytes_read; }
-void tt_data_count_bytes_local(int64_t bytes) { bytes_read += bytes; }
-
-tt_err tt_h5_matrix_open_local(tt_h5_reader *r, const char *role, const char *path,
-                               tt_h5_matrix *out)
-{
-  tt_h5_info info;
-  const char *file = tt_h5_file_name(r);
-  TT_TRY(tt_h5_dataset_info_local(r, path, &info));
-  if (info.kind != TT_H5_FLOAT && info.kind != TT_H5_INTEGER)
-    return TT_FAIL(DATA, "%s: dataset '%s' (%s) does not hold numbers but %s", file, path, role,
-                   info.kind == TT_H5_TEXT ? "text" : "another type");
-  if (info.ndims < 1 || info.ndims > 2)
-    return TT_FAIL(DATA, "%s: dataset '%s' (%s) has %d axes; it must have rows x columns, or rows",
-                   file, path, role, info.ndims);
-  *out = (tt_h5_matrix){path, info.dims[0], info.ndims == 2 ? info.dims[1] : 1, info.bytes};
-  if (out->columns < 1)
-    return TT_FAIL(DATA, "%s: dataset '%s' (%s) has no columns", file, path, role);
-  return TT_OK;
-}
-
-tt_err tt_h5_matrix_read_local(tt_h5_reader *r, const tt_h5_matrix *m, int64_t first, int64_t count,
-                               double *value)
-{
-  if (count == 0) return TT_OK;
-  TT_TRY(tt_h5_read_rows_local(r, m->path, TT_H5_F64, first, count, value));
-  tt_data_count_bytes_local(count * m->columns * m->bytes);
-  return TT_OK;
 }

@@ -48,6 +48,10 @@ tt_err tt_source_is_by_column_local(tt_source *s, const char *path, int *out);
  * allowed here. Free it with tt_source_matrix_free. Errors: DATA, USAGE, MEM. */
 tt_err tt_source_matrix_open_local(tt_source *s, const tt_source_role *role, const char *path,
                                    tt_source_matrix *out);
+/* The same for a dataset of N x D numbers, or of N numbers as one column; there is nothing to free.
+ *   role  use of the dataset, for messages: "inputs", "targets" */
+tt_err tt_source_dataset_open_local(tt_h5_reader *r, const char *role, const char *path,
+                                    tt_source_matrix *out);
 void tt_source_matrix_free(tt_source_matrix *m); /* accepts a zeroed struct */
 
 /* Rows [first, first + count) in double, value [count][columns]; counted by

@@ -1,12 +1,11 @@
 /* write.c — new dataset files, schema tutti-dataset-1.0; see data.h. */
-#include "io/data/data_internal.h"
+#include "io/data/data.h"
 #include "io/hdf5/schema.h"
 
 #include "core/base/mem.h"
 #include "core/base/text.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 static tt_err check_text(const char *what, int64_t column, const char *text)
 {

@@ -211,9 +211,7 @@ tt_err tt_model_read(tt_comm *c, const char *file, tt_trained_ensembles *out)
   if (!e) e = tt_agree(c, tt_comm_is_root(c) ? TT_OK : tt_trained_ensembles_create(count, &all));
   for (int64_t i = 0; !e && i < count; i++) e = broadcast_cohort(c, &all.at[i]);
   all.hash = hash;
-  if (e)
-    tt_trained_ensembles_destroy(&all);
-  else
-    *out = all;
+  if (e) tt_trained_ensembles_destroy(&all);
+  *out = all;
   return e;
 }

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Dimensions of the axes of TT_NET_TABLES. */
 #define DIMENSION_members "member"

@@ -11,7 +11,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units, int64_t count,
@@ -326,10 +325,8 @@ static tt_err read_and_close(tt_h5_reader *r, tt_trained_ensembles *out)
   tt_free(w.network_info);
   tt_fold_tables_free(&w.folds);
   tt_h5_close_local(&r);
-  if (e)
-    tt_trained_ensembles_destroy(&all);
-  else
-    *out = all;
+  if (e) tt_trained_ensembles_destroy(&all);
+  *out = all;
   return e;
 }
 

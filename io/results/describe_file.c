@@ -7,7 +7,6 @@
 #include "io/files/files.h"
 #include "io/hdf5/provenance.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

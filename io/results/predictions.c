@@ -166,10 +166,8 @@ tt_err tt_prediction_file_create(tt_comm *c, const char *file, const tt_trained_
     if (!e && p->inputs) e = declare_jacobians(&s, &model->at[0]->input);
   }
   tt_axis_labels_free(&o);
-  if (e)
-    tt_prediction_file_destroy(&p);
-  else
-    *out = p;
+  if (e) tt_prediction_file_destroy(&p);
+  *out = p;
   return e;
 }
 

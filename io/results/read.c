@@ -1,9 +1,16 @@
 /* read.c — tt_results_read_local of results.h. */
 #include "core/base/mem.h"
-#include "io/hdf5/schema.h"
-#include "io/results/results.h"
+#include "io/results/scores_internal.h"
 
 #include <math.h>
+
+tt_err tt_results_read_values_local(tt_h5_reader *r, const char *name, int64_t n, double **out)
+{
+  if (tt_h5_has_local(r, name)) return tt_schema_read_array_local(r, name, TT_H5_F64, 1, &n, out);
+  TT_TRY(TT_ALLOC(*out, n));
+  for (int64_t i = 0; i < n; i++) (*out)[i] = NAN;
+  return TT_OK;
+}
 
 static tt_err read_history(tt_h5_reader *r, tt_results *k)
 {
@@ -38,21 +45,11 @@ static tt_err read_test(tt_h5_reader *r, tt_results *k)
   return TT_OK;
 }
 
-/* A score of the columns, NaN if the file has none. */
-static tt_err read_score(tt_h5_reader *r, const char *name, int64_t columns, double **out)
-{
-  if (tt_h5_has_local(r, name))
-    return tt_schema_read_array_local(r, name, TT_H5_F64, 1, &columns, out);
-  TT_TRY(TT_ALLOC(*out, columns));
-  for (int64_t i = 0; i < columns; i++) (*out)[i] = NAN;
-  return TT_OK;
-}
-
 static tt_err read_scores(tt_h5_reader *r, tt_results *k)
 {
-  TT_TRY(read_score(r, "ensemble_nll", k->columns, &k->nll));
-  TT_TRY(read_score(r, "ensemble_rmse", k->columns, &k->rmse));
-  TT_TRY(read_score(r, "ensemble_brier", k->columns, &k->brier));
+  TT_TRY(tt_results_read_values_local(r, "ensemble_nll", k->columns, &k->nll));
+  TT_TRY(tt_results_read_values_local(r, "ensemble_rmse", k->columns, &k->rmse));
+  TT_TRY(tt_results_read_values_local(r, "ensemble_brier", k->columns, &k->brier));
   for (int64_t i = 0; i < k->columns; i++)
     if (isnan(k->rmse[i])) k->rmse[i] = sqrt(k->brier[i]);
   return TT_OK;
@@ -92,10 +89,8 @@ tt_err tt_results_read_local(const char *file, tt_results **out)
   tt_err e = TT_ALLOC(k, 1);
   if (!e) e = read_all(r, k);
   tt_h5_close_local(&r);
-  if (e)
-    tt_results_destroy(&k);
-  else
-    *out = k;
+  if (e) tt_results_destroy(&k);
+  *out = k;
   return e;
 }
 

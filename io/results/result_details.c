@@ -2,20 +2,11 @@
 #include "io/results/result_details.h"
 
 #include "core/base/mem.h"
-#include "io/hdf5/schema.h"
+#include "io/results/scores_internal.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* Read a variable [n]; NaN if the file has none. */
-static tt_err read_or_nan(tt_h5_reader *r, const char *name, int64_t n, double **out)
-{
-  if (tt_h5_has_local(r, name)) return tt_schema_read_array_local(r, name, TT_H5_F64, 1, &n, out);
-  TT_TRY(TT_ALLOC(*out, n));
-  for (int64_t i = 0; i < n; i++) (*out)[i] = NAN;
-  return TT_OK;
-}
 
 static tt_err read_members(tt_h5_reader *r, tt_result_details *d)
 {
@@ -27,9 +18,9 @@ static tt_err read_members(tt_h5_reader *r, tt_result_details *d)
                {"attempts", &d->attempts},   {"member_index", &d->index},
                {"snapshot", &d->snapshot}};
   for (size_t i = 0; i < sizeof field / sizeof *field; i++)
-    TT_TRY(read_or_nan(r, field[i].name, d->members, field[i].to));
+    TT_TRY(tt_results_read_values_local(r, field[i].name, d->members, field[i].to));
   for (int i = 0; i < TT_HYPER_COUNT; i++)
-    TT_TRY(read_or_nan(r, tt_hyper_name[i], d->members, &d->hyper[i]));
+    TT_TRY(tt_results_read_values_local(r, tt_hyper_name[i], d->members, &d->hyper[i]));
   return TT_OK;
 }
 
@@ -41,9 +32,9 @@ static tt_err read_metrics(tt_h5_reader *r, tt_result_details *d)
   for (int m = 0; m < TT_METRIC_COUNT; m++) {
     int64_t size[2] = {d->members, d->targets};
     snprintf(name, sizeof name, "ensemble_%s", tt_metric_table[m].name);
-    TT_TRY(read_or_nan(r, name, d->columns, &d->score[m]));
+    TT_TRY(tt_results_read_values_local(r, name, d->columns, &d->score[m]));
     snprintf(name, sizeof name, "oob_%s", tt_metric_table[m].name);
-    TT_TRY(read_or_nan(r, name, d->columns, &d->oob[m]));
+    TT_TRY(tt_results_read_values_local(r, name, d->columns, &d->oob[m]));
     snprintf(name, sizeof name, "test_%s", tt_metric_table[m].name);
     if (!tt_h5_has_local(r, name)) continue;
     TT_TRY(tt_schema_read_array_local(r, name, TT_H5_F64, 2, size, &d->member_score[m]));
@@ -91,9 +82,10 @@ static tt_err read_all(tt_h5_reader *r, tt_result_details *d)
 {
   TT_TRY(read_members(r, d));
   TT_TRY(read_metrics(r, d));
-  TT_TRY(read_or_nan(r, "ensemble_error_correlation", d->columns, &d->correlation));
-  TT_TRY(read_or_nan(r, "test_rows", d->columns, &d->test_rows));
-  TT_TRY(read_or_nan(r, "oob_rows", d->columns, &d->oob_rows));
+  TT_TRY(
+      tt_results_read_values_local(r, "ensemble_error_correlation", d->columns, &d->correlation));
+  TT_TRY(tt_results_read_values_local(r, "test_rows", d->columns, &d->test_rows));
+  TT_TRY(tt_results_read_values_local(r, "oob_rows", d->columns, &d->oob_rows));
   TT_TRY(read_coverage(r, d));
   if (tt_h5_has_local(r, "column_label"))
     TT_TRY(tt_schema_read_texts_local(r, "column_label", d->columns, &d->label));
@@ -117,10 +109,8 @@ tt_err tt_result_details_read_local(const char *file, const tt_results *results,
     e = read_all(r, d);
   }
   tt_h5_close_local(&r);
-  if (e)
-    tt_result_details_destroy(&d);
-  else
-    *out = d;
+  if (e) tt_result_details_destroy(&d);
+  *out = d;
   return e;
 }
 

@@ -28,10 +28,8 @@ tt_err tt_scores_create(int64_t members, int64_t targets, int64_t columns, tt_sc
   s->targets = targets;
   s->columns = columns;
   tt_err e = allocate(s);
-  if (e)
-    tt_scores_destroy(&s);
-  else
-    *out = s;
+  if (e) tt_scores_destroy(&s);
+  *out = s;
   return e;
 }
 

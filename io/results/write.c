@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #define MEMBER_COORDINATES TT_MEMBER_COORDINATES " learning_rate"

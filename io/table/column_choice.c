@@ -38,8 +38,7 @@ static const char *group_of(const tt_column_names *in, int64_t k)
 /* Error: "t.csv: data.inputs: there is no column 'heigth'; did you mean 'height'? columns: a, b" */
 static tt_err no_match(const choice *c, const char *item, int64_t skipped)
 {
-  char all[2048];
-  size_t used = 0;
+  char all[2048] = "";
   int64_t listed = 0;
   tt_suggestion near = {.word = item};
   for (int64_t i = 0; i < c->in->count; i++) {
@@ -47,11 +46,9 @@ static tt_err no_match(const choice *c, const char *item, int64_t skipped)
     tt_suggestion_consider(&near, group_of(c->in, i));
   }
   for (; listed < c->in->count; listed++) {
-    if (used + strlen(c->in->name[listed]) + 16 > sizeof all) break;
-    used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", listed ? ", " : "",
-                             c->in->name[listed]);
+    if (strlen(all) + strlen(c->in->name[listed]) + 16 > sizeof all) break;
+    tt_text_append(all, sizeof all, ", ", c->in->name[listed]);
   }
-  if (!used) all[0] = '\0';
   tt_text_make_printable(all, "");
   const char *hint = c->in->count == 1 && strpbrk(all, " |:")
                          ? "; columns are separated by commas, semicolons or tabs, or as "

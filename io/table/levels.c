@@ -92,7 +92,6 @@ int tt_levels_text_is_missing(const char *text)
 tt_err tt_levels_unknown_error(const tt_levels *l, const char *place, const char *text)
 {
   char shown[64], known[512] = "";
-  size_t used = 0;
   snprintf(shown, sizeof shown, "%s", text);
   tt_text_make_printable(shown, "");
   if (l->learns)
@@ -101,9 +100,11 @@ tt_err tt_levels_unknown_error(const tt_levels *l, const char *place, const char
         "%s: '%s': the column has more than %d levels (data.categories); is it an amount "
         "or a name of rows?",
         place, shown, TT_MAX_LEVELS);
-  for (int64_t k = 0; k < l->count && used + strlen(l->text[l->sorted[k]]) + 8 < sizeof known; k++)
-    used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", k ? ", " : "",
-                             l->text[l->sorted[k]]);
+  for (int64_t k = 0; k < l->count; k++) {
+    const char *level = l->text[l->sorted[k]];
+    if (strlen(known) + strlen(level) + 8 >= sizeof known) break;
+    tt_text_append(known, sizeof known, ", ", level);
+  }
   return TT_FAIL(DATA,
                  "%s: '%s' is no level of the training rows (%s); data.categories: zeros accepts "
                  "other levels",

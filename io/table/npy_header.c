@@ -3,7 +3,6 @@
 
 #include "core/base/text.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,6 @@
 #include "io/table/table_internal.h"
 
 #include <float.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

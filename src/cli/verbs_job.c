@@ -3,7 +3,6 @@
 #include "core/config/config.h"
 #include "io/data/data.h"
 #include "io/results/describe_file.h"
-#include "mpi/comm.h"
 #include "src/cli/cli_args.h"
 #include "src/explain/explain.h"
 #include "src/export/export.h"

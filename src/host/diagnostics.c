@@ -15,10 +15,8 @@ tt_err tt_diagnostics_create(int64_t capacity, tt_diagnostics **out)
   TT_TRY(TT_ALLOC(f, 1));
   tt_err e = TT_ALLOC(f->all, capacity);
   f->capacity = capacity;
-  if (e)
-    tt_diagnostics_destroy(&f);
-  else
-    *out = f;
+  if (e) tt_diagnostics_destroy(&f);
+  *out = f;
   return e;
 }
 

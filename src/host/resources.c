@@ -299,10 +299,8 @@ tt_err tt_inventory_create(tt_comm *c, const tt_engine_ops *const *engines,
   }
   if (!e) e = count_gpus(c, &l, s);
   tt_free(l.device);
-  if (e)
-    tt_inventory_destroy(&s);
-  else
-    *out = s;
+  if (e) tt_inventory_destroy(&s);
+  *out = s;
   return e;
 }
 

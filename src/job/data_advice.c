@@ -223,12 +223,12 @@ static tt_err log_labels(const tt_dataset *d, const tt_cohort *c, const tt_ensem
   int64_t rows = 0;
   TT_TRY(tt_dataset_rows(d, TT_TRAIN, e->column, e->targets, &row, &rows));
   for (int64_t k = 0; c->partial_labels && k < e->targets; k++) {
+    char one[128];
     int64_t labels = 0;
-    size_t used = strlen(text);
     for (int64_t i = 0; i < rows; i++)
       labels += !tt_label_is_unknown(d->y[row[i] * d->targets + e->column[k]]);
-    snprintf(text + used, sizeof text - used, "%s%.80s %" PRId64, k ? ", " : "",
-             d->target.name[e->column[k]], labels);
+    snprintf(one, sizeof one, "%.80s %" PRId64, d->target.name[e->column[k]], labels);
+    tt_text_append(text, sizeof text, ", ", one);
   }
   tt_free(row);
   if (c->partial_labels)

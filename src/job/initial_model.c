@@ -108,7 +108,6 @@ static tt_err find_ensemble(const fine_tuning *dst, const tt_ensemble *e,
                             const tt_trained_ensemble **model, const tt_ensemble **found)
 {
   char names[256] = "";
-  size_t used = 0;
   int64_t count = 0;
   for (int64_t k = 0; k < dst->model->count; k++)
     for (int64_t i = 0; i < dst->model->at[k]->ensembles; i++) {
@@ -116,9 +115,8 @@ static tt_err find_ensemble(const fine_tuning *dst, const tt_ensemble *e,
       *model = dst->model->at[k];
       *found = there;
       if (!strcmp(there->name, e->name)) return TT_OK;
-      if (used + 1 < sizeof names)
-        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", count++ ? ", " : "",
-                                 there->name);
+      tt_text_append(names, sizeof names, ", ", there->name);
+      count++;
     }
   if (count == 1) return TT_OK;
   return TT_FAIL(DATA, "train.init_from: %s has no ensemble %s, but %s; use one of these names",

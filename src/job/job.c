@@ -53,10 +53,8 @@ tt_err tt_job_open(tt_comm *c, const tt_job_options *o, tt_job **out)
   if (!e) e = broadcast_file(c, o, job);
   if (!e) e = tt_agree(c, parse_local(o, job));
   if (!e) e = tt_agree_same(c, "configuration", job->resolved);
-  if (e)
-    tt_job_close(&job);
-  else
-    *out = job;
+  if (e) tt_job_close(&job);
+  *out = job;
   return e;
 }
 

@@ -7,7 +7,6 @@
 #include "src/timing/calibrate.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 static const int trials = 5;

@@ -6,15 +6,9 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "core/model/load_balance.h"
-#include "core/model/parts.h"
 #include "core/model/row_split.h"
 #include "src/host/memory_limits.h"
 #include "src/host/resources.h"
-#include "src/tools/plan_campaign.h"
-#include "src/tools/plan_data.h"
-#include "src/tools/plan_front.h"
-#include "src/tools/plan_gpu.h"
-#include "src/tools/plan_time.h"
 #include "src/train/check_outputs.h"
 
 #include <inttypes.h>
@@ -155,39 +149,23 @@ static tt_err print_memory(const tt_job_plan *p, int gpu, int ranks)
   return TT_OK;
 }
 
-/* The members of a cohort on the first rank or team. */
-static tt_err first_members(const tt_job_plan *p, int64_t number, int ranks, tt_slice *out)
-{
-  tt_slice *slice = NULL;
-  TT_TRY(TT_ALLOC(slice, p->all.count));
-  tt_err e = tt_load_balance(&p->all, tt_plan_training_rows(p), tt_plan_teams(p, ranks), 0, slice);
-  *out = slice[number];
-  tt_free(slice);
-  return e;
-}
-
 /* Print the ranks that train the members of a cohort, as "0-2" or "1". */
 static tt_err print_cohort_ranks(const tt_job_plan *p, int64_t number, int ranks)
 {
-  tt_slice *slice = NULL;
+  int64_t members = p->all.at[number]->members;
   int first = -1, last = -1;
-  TT_TRY(TT_ALLOC(slice, p->all.count));
-  tt_err e = TT_OK;
-  for (int r = 0, teams = tt_plan_teams(p, ranks); !e && r < ranks; r++) {
-    int team = tt_load_balance_place(ranks, teams, r).team;
-    e = tt_load_balance(&p->all, tt_plan_training_rows(p), teams, team, slice);
-    if (e || slice[number].count == 0) continue;
+  tt_slice own;
+  for (int r = 0; r < ranks; r++) {
+    TT_TRY(tt_plan_slice(p, number, ranks, r, &own));
+    if (own.count == 0) continue;
     if (first < 0) first = r;
     last = r;
   }
-  if (!e)
-    fprintf(p->out, "cohort     %" PRId64 ": %" PRId64 " member%s on rank%s %d", number,
-            p->all.at[number]->members, tt_plural(p->all.at[number]->members),
-            last > first ? "s" : "", first);
-  if (!e && last > first) fprintf(p->out, "-%d", last);
-  if (!e) fprintf(p->out, "\n");
-  tt_free(slice);
-  return e;
+  fprintf(p->out, "cohort     %" PRId64 ": %" PRId64 " member%s on rank%s %d", number, members,
+          tt_plural(members), last > first ? "s" : "", first);
+  if (last > first) fprintf(p->out, "-%d", last);
+  fprintf(p->out, "\n");
+  return TT_OK;
 }
 
 /* Networks, ensembles and CUDA paths of each cohort; the ranks too, if there are several cohorts.
@@ -199,7 +177,7 @@ static tt_err print_cohorts(const tt_job_plan *p, int gpu, int ranks)
     if (p->all.count > 1) TT_TRY(print_cohort_ranks(p, i, ranks));
     print_network(p, p->all.at[i]);
     if (!gpu) continue;
-    TT_TRY(first_members(p, i, ranks, &own));
+    TT_TRY(tt_plan_slice(p, i, ranks, 0, &own));
     tt_plan_print_gpu_local(p, p->all.at[i], ranks, own);
   }
   return TT_OK;
@@ -271,8 +249,7 @@ static tt_err print_all(tt_job_plan *p, int ranks)
   TT_TRY(tt_plan_time_estimate(p, ranks, &time));
   print_files_and_compute(p, &time);
   tt_plan_time_print(&time, p->out);
-  return p->cfg->campaign ? tt_plan_campaign_print_local(p->cfg, &p->shape, &p->all, p->out)
-                          : TT_OK;
+  return p->cfg->campaign ? tt_plan_campaign_print_local(p) : TT_OK;
 }
 
 /* Read the shapes from the headers of the data file; the labels too, if classes must be counted. */

@@ -1,7 +1,5 @@
-/* plan_campaign.c — see plan_campaign.h. */
-#include "src/tools/plan_campaign.h"
-
-#include "src/job/job.h"
+/* plan_campaign.c — see plan_internal.h. */
+#include "src/tools/plan_internal.h"
 
 #include "core/base/text.h"
 
@@ -125,18 +123,27 @@ static void print_cost(const campaign_cost *cost, FILE *out)
     fprintf(out, "           scoring the pool %.3g GFLOP in each round\n", cost->scoring);
 }
 
-tt_err tt_plan_campaign_print_local(const tt_config *cfg, const tt_data_shape *shape,
-                                    const tt_cohorts *all, FILE *out)
+/* What the rounds of a campaign need. */
+static tt_err count_all(const tt_job_plan *p, label_counts *labels, int64_t *candidates,
+                        campaign_cost *cost)
 {
-  int64_t candidates = 0;
-  label_counts c = count_labels(cfg, shape->rows);
-  fprintf(out, "campaign in %s\n", cfg->campaign_directory);
-  TT_TRY(tt_job_check_commands_local(cfg));
-  TT_TRY(find_candidates(cfg, shape, &candidates));
-  campaign_cost cost = count_cost(cfg, all, &c, candidates);
-  print_pool(cfg, candidates, out);
-  print_rounds(cfg, &c, out);
-  print_cost(&cost, out);
+  *labels = count_labels(p->cfg, p->shape.rows);
+  TT_TRY(tt_job_check_commands_local(p->cfg));
+  TT_TRY(find_candidates(p->cfg, &p->shape, candidates));
+  *cost = count_cost(p->cfg, &p->all, labels, *candidates);
+  return TT_OK;
+}
+
+tt_err tt_plan_campaign_print_local(const tt_job_plan *p)
+{
+  label_counts labels;
+  campaign_cost cost;
+  int64_t candidates;
+  fprintf(p->out, "campaign in %s\n", p->cfg->campaign_directory);
+  TT_TRY(count_all(p, &labels, &candidates, &cost));
+  print_pool(p->cfg, candidates, p->out);
+  print_rounds(p->cfg, &labels, p->out);
+  print_cost(&cost, p->out);
   return TT_OK;
 }
 
@@ -173,14 +180,13 @@ static json_t *oracle_to_json(const tt_config *cfg)
   return oracle;
 }
 
-tt_err tt_plan_campaign_to_json_local(const tt_config *cfg, const tt_data_shape *shape,
-                                      const tt_cohorts *all, json_t **out)
+tt_err tt_plan_campaign_to_json_local(const tt_job_plan *p, json_t **out)
 {
-  int64_t candidates = 0;
-  label_counts c = count_labels(cfg, shape->rows);
-  TT_TRY(tt_job_check_commands_local(cfg));
-  TT_TRY(find_candidates(cfg, shape, &candidates));
-  campaign_cost cost = count_cost(cfg, all, &c, candidates);
+  const tt_config *cfg = p->cfg;
+  label_counts c;
+  campaign_cost cost;
+  int64_t candidates;
+  TT_TRY(count_all(p, &c, &candidates, &cost));
   json_t *plan = json_object(), *gflop = json_object();
   tt_json_set(&gflop, "first_round", tt_json_number(cost.first));
   tt_json_set(&gflop, "last_round", tt_json_number(cost.last));

@@ -1,8 +1,7 @@
-/* plan_front.c — see plan_front.h. */
-#include "src/tools/plan_front.h"
+/* plan_front.c — see plan_internal.h. */
+#include "src/tools/plan_internal.h"
 
 #include "core/base/text.h"
-#include "core/model/model.h"
 
 #include <inttypes.h>
 

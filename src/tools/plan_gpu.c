@@ -1,4 +1,4 @@
-/* plan_gpu.c — see plan_gpu.h. */
+/* plan_gpu.c — see plan_internal.h. */
 #include "src/tools/plan_internal.h"
 
 #include "core/base/text.h"

@@ -1,14 +1,52 @@
-/* plan_internal.h — the plan of a job, as text (plan.c) and as JSON (plan_json.c). Local. */
+/* plan_internal.h — the plan of a job, as text (plan.c) and as JSON (plan_json.c). Private to
+ * src/tools. Local. */
 #ifndef TT_TOOLS_PLAN_INTERNAL_H
 #define TT_TOOLS_PLAN_INTERNAL_H
 #include "core/base/json.h"
+#include "core/front/front.h"
 #include "core/model/cohort.h"
+#include "cuda/plan/path.h"
 #include "io/data/data.h"
-#include "src/tools/plan_gpu.h"
-#include "src/tools/plan_teams.h"
+#include "src/timing/machine_file.h"
 #include "src/train/memory_plan.h"
 
 #include <stdio.h>
+
+/* The GPUs that a plan is made for; plan_gpu.c. */
+typedef struct tt_plan_gpu {
+  const char *name;
+  tt_path_context on;
+  double bytes; /* of its memory; in tt_plan_gpus of the smallest kind */
+} tt_plan_gpu;
+enum { TT_PLAN_GPUS = 4, TT_PLAN_MEMORIES = 4 };
+extern const tt_plan_gpu tt_plan_gpus[TT_PLAN_GPUS];
+extern const tt_plan_gpu tt_plan_gpu_memories[TT_PLAN_MEMORIES]; /* kinds with other memories */
+
+/* tt_path_choose as the job says, for a cohort that is dealt over `ranks` ranks. */
+tt_err tt_plan_choose_path_local(const tt_config *cfg, const tt_cohort *c, tt_path_context context,
+                                 int ranks, tt_path_choice *out);
+
+/* Members that several ranks train together: plan_teams.c. The slowest link that
+ * `tutti doctor --json` has measured. */
+typedef struct tt_plan_link {
+  double latency, bandwidth; /* seconds of a message; bytes per second */
+} tt_plan_link;
+
+/* Read it from the file that doctor has written. Errors: NOINPUT, DATA (also a file without links,
+ * as doctor writes on one rank). */
+tt_err tt_plan_link_read_local(const char *path, tt_plan_link *out);
+
+/* How the ranks of a team share the members of each cohort, what it can bring at most, and what a
+ * rank sends.
+ *   ranks   of the largest team
+ *   stages  run.stages: they share the layers in up to so many stages; 1: only the parts of a batch
+ *   link    between ranks: how long the exchange of a step takes, and from which time of a step on
+ *           the team is faster than one rank; NULL: not known */
+void tt_plan_print_team(FILE *out, const tt_cohorts *all, int ranks, int stages,
+                        const tt_plan_link *link);
+
+/* What run.ranks_per_member and run.stages would bring where there are more ranks than members. */
+void tt_plan_print_choice(FILE *out, const tt_cohorts *all, int ranks, const tt_plan_link *link);
 
 typedef struct tt_job_plan {
   const tt_config *cfg;
@@ -27,7 +65,9 @@ double tt_plan_model_bytes(const tt_job_plan *p);
 int64_t tt_plan_training_rows(const tt_job_plan *p);
 /* Teams of ranks; as many as ranks: each trains members of its own. */
 int tt_plan_teams(const tt_job_plan *p, int ranks);
-/* Number of members that a rank trains, alone or with its team. Errors: MEM. */
+/* The members of cohort `number` that a rank trains, alone or with its team; and the number of
+ * those of all cohorts. Errors: MEM. */
+tt_err tt_plan_slice(const tt_job_plan *p, int64_t number, int ranks, int rank, tt_slice *out);
 tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *members);
 /* The memory of the rank that needs most, and its waves, on a machine with the memory that is left
  * here.
@@ -46,10 +86,46 @@ double tt_plan_exchange_bytes(const tt_job_plan *p, const tt_cohort *c, int rank
  *   data  for the data set; 0: it does not fit */
 double tt_plan_device_bytes(const tt_job_plan *p, const tt_cohort *c, tt_slice own, int ranks,
                             const tt_plan_gpu *gpu, double *data);
+/* The targets of a job, not normalized, if classes must be counted; else *out stays NULL. Owner:
+ * the caller. Local. Errors: as tt_data_reader_open_job_local; IO, MEM. */
+tt_err tt_plan_read_labels_local(const tt_config *cfg, const tt_data_shape *shape,
+                                 tt_dataset **out);
 /* Print the path on each GPU of the plan, and the multiprocessors in use where blocks of the
  * members leave some idle; the memory of the members `own` of the first rank or team, if the
  * layered path is one of them. */
 void tt_plan_print_gpu_local(const tt_job_plan *p, const tt_cohort *c, int ranks, tt_slice own);
 /* Print the plan as one JSON object (docs/json.md). Errors: as tt_plan_print_local. */
 tt_err tt_plan_print_json(tt_job_plan *p, int ranks);
+
+/* How long training takes on the CPU, from the constants of the machine (src/timing): plan_time.c.
+ * Seconds; NaN: not known. */
+typedef struct tt_plan_time {
+  double epoch, training; /* an epoch of all members, the longest rank; all epochs, at most */
+  double error;           /* relative, of the estimate of a step */
+  double checkpoint_bytes, checkpoint; /* a generation of all ranks; to write and compare it */
+  int known;                           /* 0: this machine is not calibrated, and `why` says so */
+  int threads;                         /* of a rank */
+  tt_machine machine;
+  char why[TT_ERR_MESSAGE_SIZE];
+} tt_plan_time;
+
+/* Errors: MEM. */
+tt_err tt_plan_time_estimate(const tt_job_plan *p, int ranks, tt_plan_time *out);
+void tt_plan_time_print(const tt_plan_time *t, FILE *out);
+void tt_plan_time_to_json(const tt_plan_time *t, json_t **plan);
+
+/* The layers of a front: plan_front.c. A line for each layer: its number, result, parameters
+ * without running values, and what it reads or adds that is not the result of the layer before;
+ * nothing without a front. */
+void tt_plan_front_print(const tt_front *f, FILE *out);
+/* A list of the same, one object for each layer. */
+json_t *tt_plan_front_to_json(const tt_front *f);
+
+/* A campaign, its pool, rounds, labels and cost: plan_campaign.c. Print what its rounds need.
+ * Errors: those of reading the header of pool.file (other columns than data.file: DATA), of
+ * tt_job_check_commands_local. */
+tt_err tt_plan_campaign_print_local(const tt_job_plan *p);
+
+/* The same as a JSON object (docs/json.md). Owner: the caller. */
+tt_err tt_plan_campaign_to_json_local(const tt_job_plan *p, json_t **out);
 #endif

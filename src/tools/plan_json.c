@@ -2,10 +2,6 @@
 #include "src/tools/plan_internal.h"
 
 #include "src/host/resources.h"
-#include "src/tools/plan_campaign.h"
-#include "src/tools/plan_front.h"
-#include "src/tools/plan_gpu.h"
-#include "src/tools/plan_time.h"
 
 #include <string.h>
 
@@ -119,7 +115,7 @@ tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
   json_t *all = json_object(), *cohorts = json_array(), *of_rank = json_array();
   json_t *campaign = json_null();
   tt_err e = TT_OK;
-  if (p->cfg->campaign) e = tt_plan_campaign_to_json_local(p->cfg, &p->shape, &p->all, &campaign);
+  if (p->cfg->campaign) e = tt_plan_campaign_to_json_local(p, &campaign);
   for (int64_t i = 0; i < p->all.count; i++)
     json_array_append_new(cohorts, cohort_to_json(p, p->all.at[i], ranks));
   for (int r = 0; !e && r < ranks; r++) {

@@ -1,7 +1,6 @@
-/* plan_teams.c — see plan_teams.h. The formulas: docs/large-members.md. */
-#include "src/tools/plan_teams.h"
+/* plan_teams.c — see plan_internal.h. The formulas: docs/large-members.md. */
+#include "src/tools/plan_internal.h"
 
-#include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/engine/pipeline.h"
 #include "core/model/parts.h"

@@ -1,5 +1,5 @@
-/* plan_time.c — see plan_time.h. */
-#include "src/tools/plan_time.h"
+/* plan_time.c — see plan_internal.h. */
+#include "src/tools/plan_internal.h"
 
 #include "core/base/mem.h"
 #include "core/base/text.h"

@@ -5,7 +5,6 @@
 #include "core/base/text.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 enum { MOST_LISTED = 12 }; /* cohorts with a line of their own in the log */
 

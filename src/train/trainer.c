@@ -21,7 +21,6 @@
 #include "src/train/memory_plan.h"
 #include "src/train/shard/shard.h"
 #include "src/train/shard/shard_train.h"
-#include "src/train/shard/team_training.h"
 #include "src/train/shard/training_cost.h"
 #include "src/train/team_link.h"
 #include "src/train/write_outputs.h"

@@ -9,7 +9,6 @@
 #include "io/model/model_file.h"
 
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -149,10 +148,8 @@ tt_err tt_warm_open(tt_comm *c, const tt_warm_start *w, tt_warm_source **out)
   if (!e && w->how == TT_WARM_START_optimizer) e = read_checkpoint(s);
   e = tt_agree(c, e);
   if (!e) s->hash = hash_all(s);
-  if (e)
-    tt_warm_close(&s);
-  else
-    *out = s;
+  if (e) tt_warm_close(&s);
+  *out = s;
   return e;
 }
 

@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -18,25 +17,12 @@ import sys
 import tempfile
 import time
 
-SKIPPED = 77
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "rig"))
+from rig import (MPIRUN, ROOT, TUTTI, check, differences, failures, finish,  # noqa: E402, F401
+                 h5py, np, sets, skip, tensors)
+
 DONE, STOPPED, CANNOT_CREATE, IO_ERROR = 0, 75, 73, 74
 LAUNCHER_ENDS = 20  # seconds that mpirun may need after its last rank
-
-
-def skip(reason):
-    print(f"skipped: {reason}")
-    sys.exit(SKIPPED)
-
-
-try:
-    import h5py
-    import numpy as np
-except ImportError as missing:
-    skip(f"{missing}; Debian: python3-h5py")
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-TUTTI = os.environ.get("TUTTI", str(ROOT / "build" / "tutti"))
-MPIRUN = shlex.split(os.environ.get("TUTTI_MPIRUN", "mpirun --oversubscribe -n"))
 
 # The fields of a member in a checkpoint, in the order of its checksum, read from the table.
 STATE_FIELDS = re.findall(r"^  X\((\w+), \w+, ", (ROOT / "core/model/state.h").read_text(), re.M)
@@ -55,24 +41,10 @@ run: {seed: 11, device: cpu, threads: 1, directory: out}
 """
 
 Run = collections.namedtuple("Run", "code hung seconds output")
-failures = []
 
 
 def fail(text):
-    failures.append(text)
-    print(f"FAILED: {text}", flush=True)
-
-
-def check(good, text):
-    if not good:
-        fail(text)
-    return good
-
-
-def finish(summary):
-    print(summary)
-    print(f"{len(failures)} failures" if failures else "passed")
-    sys.exit(1 if failures else 0)
+    check(False, text)
 
 
 def require_program():
@@ -170,8 +142,7 @@ def train(folder, ranks, settings=(), args=(), job="job.yaml", **how):
 
 
 def train_arguments(settings=(), args=(), job="job.yaml"):
-    sets = [word for s in settings for word in ("--set", s)]
-    return ["train", job, "-q", "--resume", "auto"] + sets + list(args)
+    return ["train", job, "-q", "--resume", "auto"] + sets(*settings) + list(args)
 
 
 def process_table():
@@ -246,30 +217,6 @@ def leftovers(directory):
     if not pathlib.Path(directory).is_dir():
         return []
     return sorted(n for n in os.listdir(directory) if n.startswith(".tmp-"))
-
-
-def tensors(path):
-    """{name: (type, shape, bytes)} of every dataset outside /provenance."""
-    found = {}
-
-    def visit(name, item):
-        if isinstance(item, h5py.Dataset) and not name.startswith("provenance"):
-            value = item[()]
-            found[name] = (str(item.dtype), item.shape, np.asarray(value).tobytes())
-
-    with h5py.File(path, "r") as f:
-        f.visititems(visit)
-    return found
-
-
-def differences(got, wanted):
-    """Names of the tensors of model.h5 and results.h5 that are not bitwise the same."""
-    different = []
-    for file in ("model.h5", "results.h5"):
-        a, b = tensors(pathlib.Path(got) / file), tensors(pathlib.Path(wanted) / file)
-        assert b, f"{wanted}/{file} holds no tensor"
-        different += [f"{file}:/{n}" for n in sorted(a.keys() | b.keys()) if a.get(n) != b.get(n)]
-    return different
 
 
 def check_same(got, wanted, text):

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """An array of eight seeds, of which a partition of higher priority preempts a different one each
 time, and a prediction that waits for all of them."""
-import rig
-from rig import h
+import slurm_rig as rig
+from slurm_rig import h
 
 TASKS, PREEMPTIONS = 8, 2
 EPOCHS = (4000, 16000, 64000)  # the next one if all tasks end before a preemption

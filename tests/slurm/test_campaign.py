@@ -9,8 +9,8 @@ import re
 import shutil
 import subprocess
 
-import rig
-from rig import h
+import slurm_rig as rig
+from slurm_rig import h
 
 ROUNDS, BATCH = 3, 6
 BY_SLURM = "label.mode=slurm", "label.script=label.sh"

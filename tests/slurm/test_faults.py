@@ -6,8 +6,8 @@ import os
 import signal
 
 import cluster
-import rig
-from rig import h
+import slurm_rig as rig
+from slurm_rig import h
 
 WORK = ["train.epochs=20000", "checkpoint.every=20ms"]
 

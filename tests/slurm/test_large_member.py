@@ -2,8 +2,8 @@
 """large-member.sbatch: two nodes train each member together, in parts of a batch. The time limit of
 the job stops them, and it is queued again. While it waits, its user asks for three nodes and for
 stages of layers: it continues from the checkpoint and ends with the bits of one rank."""
-import rig
-from rig import h
+import slurm_rig as rig
+from slurm_rig import h
 
 SCIENCE = ["train.parts=4", "train.batch_size=64", "train.epochs=8"]
 MARGIN = "stop_margin: 1h"  # longer than the job: it stops as soon as it can

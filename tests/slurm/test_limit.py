@@ -3,8 +3,8 @@
 the bits of an undisturbed run; the number of restarts is limited."""
 import re
 
-import rig
-from rig import h
+import slurm_rig as rig
+from slurm_rig import h
 
 # The shortest time limit of Slurm is a minute; nearly all of it is reserved for the last
 # checkpoint.

@@ -9,8 +9,8 @@ import tempfile
 import h5py
 import numpy as np
 
-import rig
-from rig import h
+import slurm_rig as rig
+from slurm_rig import h
 
 sys.path.insert(0, str(h.ROOT / "python"))
 import tutti  # noqa: E402

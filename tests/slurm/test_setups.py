@@ -3,8 +3,8 @@
 is done; `tutti doctor` reports the same problem."""
 import os
 
-import rig
-from rig import h
+import slurm_rig as rig
+from slurm_rig import h
 
 DOUBLE = os.environ.get("TUTTI_ON_DOUBLE")
 SRUN = ["srun", "-Q", "-t10", "-K1"]

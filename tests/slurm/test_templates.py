@@ -4,8 +4,8 @@ slurm` writes it."""
 import re
 import shutil
 
-import rig
-from rig import h
+import slurm_rig as rig
+from slurm_rig import h
 
 CAMPAIGN = "pool: {file: pool.h5, labels: y}\nlabel: {mode: hidden}\n"
 SITE = re.compile(r"(?s)# ---- site.*# ---- end of site\n")

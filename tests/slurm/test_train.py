@@ -3,8 +3,8 @@
 run. `tutti status` reports the state, also during the run."""
 import json
 
-import rig
-from rig import h
+import slurm_rig as rig
+from slurm_rig import h
 
 # nodes, ranks on each, launcher; one after another, because waiting ranks use the processor too
 SHAPES = ((1, 1, None), (2, 2, None), (4, 1, None), (2, 1, "mpirun"))

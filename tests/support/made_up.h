@@ -110,14 +110,4 @@ static inline tt_provenance made_up_provenance(const tt_comm *c)
                          .threads = 1,
                          .wall_seconds = 0.25 * tt_comm_rank(c)};
 }
-
-/* Path of a file in the directory of this suite; valid for the next three calls. */
-static inline const char *at(const char *name)
-{
-  static char path[4][SCRATCH_ROOM + 64];
-  static int next;
-  next = (next + 1) % 4;
-  snprintf(path[next], sizeof path[next], "%s/%s", scratch, name);
-  return path[next];
-}
 #endif

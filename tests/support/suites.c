@@ -1,12 +1,17 @@
 /* suites.c — the tests of a program in the order of files and lines, and the selected ones. */
 #include "tests/support/suites.h"
 
+#include "core/base/directory.h"
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include <fnmatch.h>
+#include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MOST_TESTS = 64, NAME_ROOM = 256 }; /* of one suite */
 
@@ -113,6 +118,41 @@ const char *tt_tests_next(const char *suite)
   return c ? suite_of(c->file, scratch) : NULL;
 }
 
+char test_folder[64];
+
+int enter_folder(void **unused)
+{
+  (void)unused;
+  snprintf(test_folder, sizeof test_folder, "/tmp/tutti-test-XXXXXX");
+  return mkdtemp(test_folder) ? chdir(test_folder) : -1;
+}
+
+int enter_folder_quietly(void **unused)
+{
+  tt_log_set_level(TT_LOG_ERROR);
+  return enter_folder(unused);
+}
+
+void put_text(const char *file, const char *text)
+{
+  FILE *f = fopen(file, "w");
+  assert_non_null(f);
+  fputs(text, f);
+  assert_int_equal(fclose(f), 0);
+}
+
+/* Returns the number of failures. */
+static int leave_folder(void)
+{
+  glob_t left;
+  if (!*test_folder) return 0;
+  int some = chdir(test_folder) || !glob(".tmp*", 0, NULL, &left);
+  if (some) fprintf(stderr, "%s: a temporary file is left\n", test_folder);
+  if (chdir("/") || tt_directory_remove(test_folder)) some = 1;
+  test_folder[0] = '\0';
+  return some;
+}
+
 int tt_tests_run(const char *suite)
 {
   struct CMUnitTest tests[MOST_TESTS];
@@ -128,6 +168,7 @@ int tt_tests_run(const char *suite)
     if (!strcmp(suite_of(a->file, name), suite)) around = *a;
   int64_t before = tt_mem_live_blocks();
   int failed = _cmocka_run_group_tests(suite, tests, count, around.begin, around.end);
+  failed += leave_folder();
   int64_t left = tt_mem_live_blocks() - before;
   if (left) fprintf(stderr, "%s: %d blocks were not freed\n", suite, (int)left);
   return failed + (left != 0);

@@ -38,12 +38,9 @@ void tt_sweep_remove(tt_ensemble_config *own, int hyper)
 static void report_unknown_hyper(tt_config_reader *r, const tt_source_location *location,
                                  int64_t element, const tt_suggestion *near)
 {
-  char shown[TT_PRINTABLE_SIZE], names[TT_REASON_SIZE];
-  size_t used = 0;
-  names[0] = '\0';
-  for (int i = 0; i < TT_HYPER_COUNT && used < sizeof names; i++)
-    used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "",
-                             tt_hyper_name[i]);
+  char shown[TT_PRINTABLE_SIZE], names[TT_REASON_SIZE] = "";
+  for (int i = 0; i < TT_HYPER_COUNT; i++)
+    tt_text_append(names, sizeof names, ", ", tt_hyper_name[i]);
   tt_printable(near->word, shown);
   tt_config_error(r, location,
                   "ensembles[%" PRId64

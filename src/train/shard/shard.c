@@ -2,6 +2,7 @@
 #include "src/train/shard/shard.h"
 
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/engine/progress.h"
 #include "core/model/epoch_end.h"
 #include "core/model/load_balance.h"
@@ -163,10 +164,8 @@ tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *t
   if (!e) all.waves = tt_wave_list_of(slice, all.count, wave_members);
   if (!e) e = create_all(job, slice, team, stages, &all);
   tt_free(slice);
-  if (e)
-    tt_shards_destroy(&all);
-  else
-    *out = all;
+  if (e) tt_shards_destroy(&all);
+  *out = all;
   return e;
 }
 
@@ -311,13 +310,6 @@ tt_progress tt_shards_total_progress(const tt_shards *all, int64_t *max_epochs)
   return sum;
 }
 
-static void append_if_new(char text[TT_ARITHMETIC_LIST_SIZE], const char *more)
-{
-  size_t used = strlen(text);
-  if (strstr(text, more)) return;
-  snprintf(text + used, TT_ARITHMETIC_LIST_SIZE - used, "%s%s", used ? "; " : "", more);
-}
-
 tt_err tt_shards_check_arithmetic(tt_comm *c, const tt_shards *all, int warn_only,
                                   char text[TT_ARITHMETIC_LIST_SIZE])
 {
@@ -327,7 +319,7 @@ tt_err tt_shards_check_arithmetic(tt_comm *c, const tt_shards *all, int warn_onl
     const tt_shard *shard = &all->at[i];
     char first[TT_ARITHMETIC_SIZE] = "";
     e = tt_resources_check_arithmetic(c, shard->info.arithmetic, warn_only, first);
-    if (!e) append_if_new(text, first);
+    if (!e && !strstr(text, first)) tt_text_append(text, TT_ARITHMETIC_LIST_SIZE, "; ", first);
   }
   return e;
 }

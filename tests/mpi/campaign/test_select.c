@@ -397,16 +397,11 @@ TT_TEST (slow_methods_can_be_stopped) {
  */
 static int64_t with_fault(int rank, int64_t offset, tt_err wanted_error)
 {
-  char fault[32];
-  tt_comm *c = NULL;
   tt_queries *p = NULL;
   tt_round r = {0};
   tt_select_args s = question(8, 12);
   int64_t balance = tt_mem_live_blocks();
-  snprintf(fault, sizeof fault, "%d:%d", rank, (int)offset);
-  setenv("TUTTI_FAULT", fault, 1);
-  TT_CHECK_OK(tt_comm_begin(&c));
-  unsetenv("TUTTI_FAULT");
+  tt_comm *c = comm_with_fault(rank, offset);
   TT_CHECK((int)tt_select_queries(c, &s, &r, &p), ==, (int)wanted_error);
   TT_CHECK(p == NULL, ==, wanted_error != TT_OK);
   tt_queries_destroy(&p);

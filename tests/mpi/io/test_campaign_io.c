@@ -412,17 +412,12 @@ static tt_err all_files(tt_comm *c)
 
 /* Some of the votes; tests of the layers below try all of theirs. */
 TT_TEST (a_fault_at_a_vote_is_shared) {
-  char fault[32];
   int64_t n = 1;
   make_values();
   put();
   for (tt_err e = TT_E_IO; e; n += n + 1) {
-    tt_comm *c = NULL;
     int64_t before = tt_mem_live_blocks();
-    snprintf(fault, sizeof fault, "%d:%" PRId64, tt_comm_ranks(comm) - 1, n);
-    setenv("TUTTI_FAULT", fault, 1);
-    TT_CHECK_OK(tt_comm_begin(&c));
-    unsetenv("TUTTI_FAULT");
+    tt_comm *c = comm_with_fault(tt_comm_ranks(comm) - 1, n);
     e = all_files(c);
     if (e) TT_CHECK_HAS(tt_err_last(), "fault injected");
     tt_comm_end(&c);
@@ -453,12 +448,6 @@ static void leave_files(void)
   tt_history_destroy(&young);
 }
 
-static int begin(void **unused)
-{
-  snprintf(file, sizeof file, "%s/samples.h5", scratch);
-  return errors_only(unused);
-}
-
 static int end(void **unused)
 {
   (void)unused;
@@ -466,4 +455,4 @@ static int end(void **unused)
   return 0;
 }
 
-TT_SUITE(begin, end)
+TT_SUITE(name_samples, end)

@@ -296,7 +296,7 @@ TT_TEST (files_of_ended_processes_are_removed) {
 /* Every seventh vote of writing and reading fails on each rank, which covers every kind of vote:
  * all ranks get the same error, no temporary file is left, and the existing files are valid. */
 TT_TEST (a_fault_at_any_vote_loses_nothing) {
-  char directory[SCRATCH_ROOM], fault[32], said[TT_ERR_MESSAGE_SIZE];
+  char directory[SCRATCH_ROOM], said[TT_ERR_MESSAGE_SIZE];
   hearing h;
   directory_of("votes", directory);
   tt_run_id id = start(directory, 2, 4);
@@ -304,12 +304,8 @@ TT_TEST (a_fault_at_any_vote_loses_nothing) {
     tt_err e = TT_E_IO;
     int64_t n = -6;
     while (e != TT_OK) {
-      tt_comm *c = NULL;
       int64_t g = 0;
-      snprintf(fault, sizeof fault, "%d:%" PRId64, bad, n += 7);
-      setenv("TUTTI_FAULT", fault, 1);
-      TT_CHECK_OK(tt_comm_begin(&c));
-      unsetenv("TUTTI_FAULT");
+      tt_comm *c = comm_with_fault(bad, n += 7);
       hear_begin(comm, scratch, &h);
       e = write_with(c, directory, &id, 3, 4, 2);
       tt_err later = read_with(c, directory, &id, 0, 4, &g);

@@ -214,10 +214,4 @@ TT_TEST (few_rows_of_a_table_are_read_on_any_number_of_ranks) {
   tt_config_destroy(&cfg);
 }
 
-static int begin(void **unused)
-{
-  snprintf(file, sizeof file, "%s/samples.h5", scratch);
-  return errors_only(unused);
-}
-
-TT_SUITE(begin, NULL)
+TT_SUITE(name_samples, NULL)

@@ -332,37 +332,20 @@ TT_TEST (what_is_missing_or_does_not_fit_is_named_on_all_ranks) {
   refused(&cfg, TT_E_NOINPUT, away, away);
 }
 
+static tt_err read_and_destroy(tt_comm *c)
+{
+  const tt_config cfg = config();
+  tt_dataset *d = NULL;
+  tt_err e = tt_data_read(c, &cfg, NULL, &d);
+  tt_dataset_destroy(&d);
+  return e;
+}
+
 /* If a rank fails before any collective step, all ranks get its error: no hang, no leak. */
 TT_TEST (a_fault_at_any_vote_is_shared) {
-  tt_config cfg = config();
   make_values();
   put();
-  for (int bad = 0; bad < tt_comm_ranks(comm); bad++) {
-    tt_err e = TT_E_IO;
-    int64_t n = 0, before = tt_mem_live_blocks();
-    while (e != TT_OK) {
-      char fault[32];
-      tt_comm *c = NULL;
-      tt_dataset *d = NULL;
-      snprintf(fault, sizeof fault, "%d:%" PRId64, bad, ++n);
-      setenv("TUTTI_FAULT", fault, 1);
-      TT_CHECK_OK(tt_comm_begin(&c));
-      unsetenv("TUTTI_FAULT");
-      e = tt_data_read(c, &cfg, NULL, &d);
-      if (e) TT_CHECK_HAS(tt_err_last(), "fault injected");
-      tt_dataset_destroy(&d);
-      tt_comm_end(&c);
-      TT_CHECK((int)tt_agree(comm, e), ==, (int)e);
-      TT_CHECK(tt_mem_live_blocks(), ==, before);
-    }
-    TT_CHECK(n, >, 10); /* the faults did reach the votes of reading */
-  }
+  TT_CHECK(each_vote_may_fail(read_and_destroy), >, 10); /* they reach the votes of reading */
 }
 
-static int begin(void **unused)
-{
-  snprintf(file, sizeof file, "%s/samples.h5", scratch);
-  return errors_only(unused);
-}
-
-TT_SUITE(begin, NULL)
+TT_SUITE(name_samples, NULL)

@@ -161,10 +161,4 @@ TT_TEST (a_pool_is_counted_by_rank_0) {
   tt_pool_close_local(&pool);
 }
 
-static int begin(void **unused)
-{
-  snprintf(file, sizeof file, "%s/samples.h5", scratch);
-  return errors_only(unused);
-}
-
-TT_SUITE(begin, NULL)
+TT_SUITE(name_samples, NULL)

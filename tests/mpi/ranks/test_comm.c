@@ -105,12 +105,7 @@ TT_TEST (long_texts_are_not_cut) {
 TT_TEST (a_fault_can_be_injected_at_every_vote) {
   for (int bad = 0; bad < tt_comm_ranks(comm); bad++) {
     for (int index = 1; index <= 3; index++) {
-      char fault[32];
-      tt_comm *c = NULL;
-      snprintf(fault, sizeof fault, "%d:%d", bad, index);
-      setenv("TUTTI_FAULT", fault, 1);
-      TT_CHECK_OK(tt_comm_begin(&c));
-      unsetenv("TUTTI_FAULT");
+      tt_comm *c = comm_with_fault(bad, index);
       for (int v = 1; v <= 5; v++)
         TT_CHECK((int)tt_agree(c, TT_OK), ==, v == index ? TT_E_IO : TT_OK);
       TT_CHECK_HAS(tt_err_last(), "TUTTI_FAULT");

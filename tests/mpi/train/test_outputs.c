@@ -150,33 +150,25 @@ static const char job_text[] =
     "run: {seed: 3, device: cpu, threads: 1, directory: out}\n"
     "ensembles: [{name: a, members: 5}]\n";
 
-static void name_of(const char *name, char path[2 * SCRATCH_ROOM])
-{
-  snprintf(path, 2 * SCRATCH_ROOM, "%s/%s", scratch, name);
-}
-
-static void write_files(const char *job)
+static void write_files(void)
 {
   enum { ROWS = 40 };
-  char path[2 * SCRATCH_ROOM], *in[] = {"p", "q"}, *out[] = {"y"}, *none[] = {"", ""};
+  char *in[] = {"p", "q"}, *out[] = {"y"}, *none[] = {"", ""};
   tt_columns input = {2, in, none, 1, NULL}, target = {1, out, none, 1, NULL};
   double x[ROWS * 2], y[ROWS];
   for (int i = 0; i < ROWS * 2; i++) x[i] = (double)(i * 7 % 11);
   for (int i = 0; i < ROWS; i++) y[i] = x[2 * i] - x[2 * i + 1];
-  name_of("d.h5", path);
-  TT_CHECK_OK(tt_data_write_local(path, ROWS, &input, &target, x, y));
-  TT_CHECK_OK(tt_file_write_atomic_local(job, job_text));
+  TT_CHECK_OK(tt_data_write_local(at("d.h5"), ROWS, &input, &target, x, y));
+  TT_CHECK_OK(tt_file_write_atomic_local(at("job.yaml"), job_text));
 }
 
 /* A whole run gives no rank the weights of a member of another rank: it receives fewer bytes than
  * one member has. */
 TT_TEST (no_rank_receives_weights) {
-  char job[2 * SCRATCH_ROOM];
   const received before = test_received;
-  name_of("job.yaml", job);
-  if (tt_comm_is_root(comm)) write_files(job);
+  if (tt_comm_is_root(comm)) write_files();
   tt_barrier(comm);
-  tt_train_options o = {.job = {.file = job}, .quiet = 1};
+  tt_train_options o = {.job = {.file = at("job.yaml")}, .quiet = 1};
   TT_CHECK_OK(tt_train(comm, &o));
   TT_CHECK(received_since(before).bytes, <, 4 * (200 * 200 + 200));
 }

@@ -56,14 +56,9 @@ static const char *const jobs[] = {
     "ensembles: [{name: a, members: 2}]\n",
 };
 
-static void name_of(const char *name, char path[2 * SCRATCH_ROOM])
-{
-  snprintf(path, 2 * SCRATCH_ROOM, "%s/%s", scratch, name);
-}
-
 static void write_files(const char *text)
 {
-  char path[2 * SCRATCH_ROOM], all[2048], *none[INPUTS] = {""};
+  char all[2048], *none[INPUTS] = {""};
   char *in[INPUTS], *out[TARGETS] = {"u", "v"};
   static char names[INPUTS][8];
   for (int i = 0; i < INPUTS; i++) {
@@ -74,21 +69,17 @@ static void write_files(const char *text)
   static double x[ROWS * INPUTS], y[ROWS * TARGETS];
   for (int i = 0; i < ROWS * INPUTS; i++) x[i] = (double)(i * 7 % 11 + i % 5);
   for (int i = 0; i < ROWS * TARGETS; i++) y[i] = x[4 * i] - x[4 * i + 1];
-  name_of("d.h5", path);
-  TT_CHECK_OK(tt_data_write_local(path, ROWS, &input, &target, x, y));
+  TT_CHECK_OK(tt_data_write_local(at("d.h5"), ROWS, &input, &target, x, y));
   snprintf(all, sizeof all,
            "data: {file: d.h5, split: {train: 0.6, validation: 0.2, test: 0.2}}\n%s", text);
-  name_of("job.yaml", path);
-  TT_CHECK_OK(tt_file_write_atomic_local(path, all));
+  TT_CHECK_OK(tt_file_write_atomic_local(at("job.yaml"), all));
 }
 
 static tt_job *open_job(void)
 {
-  char path[2 * SCRATCH_ROOM];
   tt_job *job = NULL;
   const char *const set[] = {"run.directory=out"};
-  const tt_job_options o = {.file = path, .set = set, .nset = 1};
-  name_of("job.yaml", path);
+  const tt_job_options o = {.file = at("job.yaml"), .set = set, .nset = 1};
   TT_CHECK_OK(tt_job_open(comm, &o, &job));
   job->ops = &ENGINE;
   job->use = (tt_resources){.threads = 1};

@@ -25,14 +25,9 @@ static const char job_text[] =
     "ensembles: [{name: a, target: u, members: 3}, {name: b, target: v, members: 2,\n"
     "             model: {hidden: [4]}}]\n";
 
-static void name_of(const char *name, char path[2 * SCRATCH_ROOM])
-{
-  snprintf(path, 2 * SCRATCH_ROOM, "%s/%s", scratch, name);
-}
-
 static void write_data(void)
 {
-  char path[2 * SCRATCH_ROOM], *in[] = {"p", "q"}, *out[] = {"u", "v"}, *none[] = {"", ""};
+  char *in[] = {"p", "q"}, *out[] = {"u", "v"}, *none[] = {"", ""};
   tt_columns input = {INPUTS, in, none, 1, NULL}, target = {TARGETS, out, none, 1, NULL};
   double x[ROWS * INPUTS], y[ROWS * TARGETS];
   for (int i = 0; i < ROWS; i++) {
@@ -41,23 +36,21 @@ static void write_data(void)
     y[2 * i] = x[2 * i] - 0.1 * x[2 * i + 1];
     y[2 * i + 1] = x[2 * i] * x[2 * i + 1];
   }
-  name_of("d.h5", path);
-  if (tt_comm_is_root(comm)) TT_CHECK_OK(tt_data_write_local(path, ROWS, &input, &target, x, y));
-  name_of("job.yaml", path);
-  if (tt_comm_is_root(comm)) TT_CHECK_OK(tt_file_write_atomic_local(path, job_text));
+  if (tt_comm_is_root(comm))
+    TT_CHECK_OK(tt_data_write_local(at("d.h5"), ROWS, &input, &target, x, y));
+  if (tt_comm_is_root(comm)) TT_CHECK_OK(tt_file_write_atomic_local(at("job.yaml"), job_text));
   tt_barrier(comm);
 }
 
 /* Train the job with these --set, in a directory of this name. */
 static tt_err train(const char *dst, tt_warm_start warm, const char *const *set, int nset)
 {
-  char job[2 * SCRATCH_ROOM], out[SCRATCH_ROOM];
+  char out[SCRATCH_ROOM];
   const char *all[MOST_SETS] = {out};
-  name_of("job.yaml", job);
   snprintf(out, sizeof out, "run.directory=%s", dst);
   for (int i = 0; i < nset; i++) all[1 + i] = set[i];
   tt_train_options o = {
-      .job = {.file = job, .set = all, .nset = 1 + nset}, .quiet = 1, .warm = warm};
+      .job = {.file = at("job.yaml"), .set = all, .nset = 1 + nset}, .quiet = 1, .warm = warm};
   return tt_train(comm, &o);
 }
 #define TRAIN(to_, warm_, ...)                                                                     \
@@ -66,20 +59,16 @@ static tt_err train(const char *dst, tt_warm_start warm, const char *const *set,
 
 static tt_warm_start from(tt_warm how, const char *directory)
 {
-  static char path[4][2 * SCRATCH_ROOM];
-  static int turn;
-  char *dst = path[turn++ % 4];
-  name_of(directory, dst);
-  return (tt_warm_start){.how = how, .directory = dst, .shrink = 0.5, .perturb = 0.25, .round = 2};
+  return (tt_warm_start){
+      .how = how, .directory = at(directory), .shrink = 0.5, .perturb = 0.25, .round = 2};
 }
 
 static tt_trained_ensembles model(const char *directory)
 {
-  char name[SCRATCH_ROOM], path[2 * SCRATCH_ROOM];
+  char name[SCRATCH_ROOM];
   tt_trained_ensembles m = {0};
   snprintf(name, sizeof name, "%.900s/model.h5", directory);
-  name_of(name, path);
-  TT_CHECK_OK(tt_model_read(comm, path, &m));
+  TT_CHECK_OK(tt_model_read(comm, at(name), &m));
   return m;
 }
 
@@ -206,9 +195,7 @@ TT_TEST (ensemble_early_stopping_continues) {
   int32_t epoch[4];
   int8_t status[4];
   uint64_t hash[4];
-  char path[2 * SCRATCH_ROOM];
-  name_of("more", path);
-  TT_CHECK_OK(tt_ckpt_last_open_local(path, &last));
+  TT_CHECK_OK(tt_ckpt_last_open_local(at("more"), &last));
   TT_CHECK_OK(tt_ckpt_last_progress_local(last, 0, 4, epoch, status, hash));
   for (int m = 0; m < 4; m++) {
     TT_CHECK(epoch[m], ==, 6);
@@ -222,7 +209,7 @@ TT_TEST (ensemble_early_stopping_continues) {
 static void ask(const char *directory, int stop)
 {
   char path[2 * SCRATCH_ROOM];
-  name_of(directory, path);
+  snprintf(path, sizeof path, "%s", at(directory));
   if (tt_comm_is_root(comm)) {
     if (stop && mkdir(path, 0700) == 0) TT_CHECK(touch(path, "STOP"), ==, 0);
     snprintf(path + strlen(path), 8, "/STOP");
@@ -273,7 +260,6 @@ TT_TEST (other_initial_weights_are_another_run) {
 }
 
 TT_TEST (what_does_not_fit_is_an_error) {
-  char path[2 * SCRATCH_ROOM];
   refused(TRAIN("x", from(TT_WARM_START_params, "nowhere"), "title=x"), TT_E_NOINPUT,
           "nowhere/model.h5", "");
   refused(TRAIN("x", from(TT_WARM_START_params, "source"), "ensembles.a.model.hidden=[6]"),
@@ -291,8 +277,7 @@ TT_TEST (what_does_not_fit_is_an_error) {
           "campaign.warm_start: none");
   refused(TRAIN("x", from(TT_WARM_START_optimizer, "source"), "train.optimizer=sgd"), TT_E_DATA,
           "another train.optimizer or train.average", "campaign.warm_start: params");
-  name_of("again", path);
-  TT_CHECK_OK(tt_ckpt_remove_all(comm, path));
+  TT_CHECK_OK(tt_ckpt_remove_all(comm, at("again")));
   refused(TRAIN("x", from(TT_WARM_START_optimizer, "again"), "title=x"), TT_E_NOINPUT, "again",
           "no checkpoint to continue from");
 }

@@ -5,6 +5,7 @@
 #include "core/config/config.h"
 #include "io/table/table.h"
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static char directory[] = "/tmp/tutti_files_XXXXXX";
-static char path[64];
+static const char path[] = "odd.txt";
 
 /* Every function that reads a file of other programs. */
 static tt_err read_text(void)
@@ -56,21 +56,7 @@ static void all_refuse(const char *kind)
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-static int begin(void **unused)
-{
-  (void)unused;
-  if (!mkdtemp(directory)) return -1;
-  snprintf(path, sizeof path, "%s/file", directory);
-  return 0;
-}
-
-static int end(void **unused)
-{
-  (void)unused;
-  return rmdir(directory);
-}
-
-TT_SUITE(begin, end)
+TT_SUITE(enter_folder, NULL)
 
 TT_TEST (a_fifo_is_refused_at_once) {
   TT_CHECK(mkfifo(path, 0600), ==, 0);

@@ -2,6 +2,7 @@
 #include "core/base/mem.h"
 #include "core/base/process.h"
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,22 +17,11 @@
  * tests of campaigns use the vfork of the C library. */
 pid_t vfork(void) { return fork(); }
 
-static char scratch[] = "/tmp/tutti-test-XXXXXX";
-
-static const char *in_scratch(const char *name)
-{
-  static char path[2][256];
-  static int turn;
-  turn = !turn;
-  snprintf(path[turn], sizeof path[turn], "%s/%s", scratch, name);
-  return path[turn];
-}
-
 static pid_t start(const char *script, const char *argument, const char *output)
 {
   char *const argv[] = {"sh", "-c", (char *)(uintptr_t)script, "sh", (char *)(uintptr_t)argument,
                         NULL};
-  tt_process_options o = {argv, scratch, in_scratch(output), NULL};
+  tt_process_options o = {argv, test_folder, output, NULL};
   pid_t pid = 0;
   TT_CHECK(tt_process_start(&o, &pid), ==, 0);
   return pid;
@@ -47,7 +37,7 @@ static int end_of(pid_t pid)
 /* "" while the file does not exist. */
 static void said(const char *output, char text[4096])
 {
-  FILE *f = fopen(in_scratch(output), "r");
+  FILE *f = fopen(output, "r");
   text[0] = '\0';
   if (!f) return;
   text[fread(text, 1, 4095, f)] = '\0';
@@ -67,7 +57,7 @@ TT_TEST (a_child_inherits_nothing) {
   int ours = open("/dev/null", O_RDONLY); /* not close-on-exec */
   TT_CHECK(end_of(start("pwd; cat; env; echo err >&2; exit 7", "", "said")), ==, 7 << 8);
   said("said", text);
-  TT_CHECK_HAS(text, scratch);
+  TT_CHECK_HAS(text, test_folder);
   TT_CHECK_HAS(text, "OMPI_MCA_btl=self");
   TT_CHECK(strstr(text, "PMIX_RANK") == NULL, ==, 1);
   TT_CHECK(strstr(text, "OMPI_COMM") == NULL, ==, 1);
@@ -86,7 +76,7 @@ TT_TEST (a_child_inherits_nothing) {
 
 TT_TEST (a_failed_start_gives_the_reason) {
   char *const nothing[] = {"./nothing here", NULL};
-  tt_process_options o = {nothing, scratch, in_scratch("said"), NULL};
+  tt_process_options o = {nothing, test_folder, "said", NULL};
   pid_t pid = -1;
   TT_CHECK(tt_process_start(&o, &pid), ==, ENOENT);
   TT_CHECK(pid, ==, 0);
@@ -173,18 +163,4 @@ TT_TEST (arguments_are_filled_in_without_a_shell) {
   tt_free(argv);
 }
 
-static int make_scratch(void **unused)
-{
-  (void)unused;
-  return mkdtemp(scratch) ? 0 : -1;
-}
-
-static int remove_scratch(void **unused)
-{
-  (void)unused;
-  static const char *const name[] = {"said", "left", "killed", "orphan"};
-  for (size_t i = 0; i < sizeof name / sizeof *name; i++) unlink(in_scratch(name[i]));
-  return rmdir(scratch);
-}
-
-TT_SUITE(make_scratch, remove_scratch)
+TT_SUITE(enter_folder, NULL)

@@ -6,24 +6,13 @@
 #include "io/data/data.h"
 #include "src/campaign/driver/init.h"
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-enum { PATHS = 600 };
-static char place[] = "/tmp/test_campaign_init_XXXXXX";
-
-static const char *at(const char *name)
-{
-  static char path[4][PATHS];
-  static int turn;
-  char *dst = path[turn++ % 4];
-  snprintf(dst, PATHS, "%s/%s", place, name);
-  return dst;
-}
 
 static tt_config *must_parse(const char *file)
 {
@@ -50,8 +39,8 @@ static void write_table(const char *file, int64_t rows, int64_t targets, char **
 
 TT_TEST (the_example_is_a_campaign_with_its_files) {
   tt_data_shape s;
-  TT_CHECK_OK(tt_campaign_init_local(at("example/deep"), NULL, NULL, NULL, NULL));
-  tt_config *c = must_parse(at("example/deep/campaign.yaml"));
+  TT_CHECK_OK(tt_campaign_init_local("example/deep", NULL, NULL, NULL, NULL));
+  tt_config *c = must_parse("example/deep/campaign.yaml");
   TT_CHECK(c->campaign, ==, 1);
   TT_CHECK(c->label_mode, ==, (int)TT_LABEL_hidden);
   TT_CHECK_OK(tt_data_read_shape_local(c->data_file, c->data_inputs, c->data_targets, &s));
@@ -70,45 +59,34 @@ TT_TEST (files_of_any_size_and_names_become_a_campaign) {
   for (int i = 0; i < 6; i++) {
     char folder[32];
     snprintf(folder, sizeof folder, "files%d", i);
-    write_table(at("d.h5"), rows[i], 1 + i % 4, odd);
-    write_table(at("p.h5"), 50, i % 2 ? 1 + i % 4 : 0, odd);
-    TT_CHECK_OK(
-        tt_campaign_init_local(at(folder), at("d.h5"), i == 4 ? NULL : at("p.h5"), NULL, NULL));
+    write_table("d.h5", rows[i], 1 + i % 4, odd);
+    write_table("p.h5", 50, i % 2 ? 1 + i % 4 : 0, odd);
+    TT_CHECK_OK(tt_campaign_init_local(folder, "d.h5", i == 4 ? NULL : "p.h5", NULL, NULL));
     snprintf(folder, sizeof folder, "files%d/campaign.yaml", i);
-    tt_config *c = must_parse(at(folder));
+    tt_config *c = must_parse(folder);
     TT_CHECK(c->ensembles, ==, 1 + i % 4);
     for (int k = 0; k < 1 + i % 4; k++) TT_CHECK(strcmp(c->ensemble[k].target, odd[k]), ==, 0);
     TT_CHECK(c->label_mode, ==, (int)(i % 2 ? TT_LABEL_hidden : TT_LABEL_command));
     TT_CHECK(strstr(c->data_file, "/d.h5") != NULL, ==, 1);
     tt_config_destroy(&c);
-    unlink(at("d.h5"));
-    unlink(at("p.h5"));
+    unlink("d.h5");
+    unlink("p.h5");
   }
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-static void write_text(const char *file, const char *text)
-{
-  FILE *f = fopen(file, "w");
-  TT_CHECK(f != NULL, ==, 1);
-  fputs(text, f);
-  fclose(f);
-}
-
 TT_TEST (tables_become_a_campaign) {
-  static char data[PATH_MAX], pool[PATH_MAX];
-  snprintf(data, sizeof data, "%s", at("t.csv"));
-  snprintf(pool, sizeof pool, "%s", at("pool.csv"));
-  write_text(data, "id,p,q,load,cost\n1,1,2,3,4\n2,3,4,5,6\n");
-  write_text(pool, "q,p,load,cost\n4,5,6,7\n");
+  static const char data[] = "t.csv", pool[] = "pool.csv";
+  put_text(data, "id,p,q,load,cost\n1,1,2,3,4\n2,3,4,5,6\n");
+  put_text(pool, "q,p,load,cost\n4,5,6,7\n");
   for (int labels = 0; labels <= 1; labels++) {
     char folder[32], file[64];
     snprintf(folder, sizeof folder, "tables%d", labels);
     snprintf(file, sizeof file, "tables%d/campaign.yaml", labels);
-    if (!labels) write_text(pool, "q,p\n4,5\n6,7\n");
-    if (labels) write_text(pool, "q,p,cost,load\n4,5,6,7\n");
-    TT_CHECK_OK(tt_campaign_init_local(at(folder), data, pool, "p,q", "load,cost"));
-    tt_config *c = must_parse(at(file));
+    if (!labels) put_text(pool, "q,p\n4,5\n6,7\n");
+    if (labels) put_text(pool, "q,p,cost,load\n4,5,6,7\n");
+    TT_CHECK_OK(tt_campaign_init_local(folder, data, pool, "p,q", "load,cost"));
+    tt_config *c = must_parse(file);
     TT_CHECK(strcmp(c->data_inputs, "p,q"), ==, 0);
     TT_CHECK(strcmp(c->data_targets, "load,cost"), ==, 0);
     TT_CHECK(strcmp(c->pool_inputs, "x"), ==, 0);
@@ -131,37 +109,20 @@ TT_TEST (bad_data_and_pools_are_rejected) {
   char *name[] = {"t"}, *in[] = {"a", "b", "c"}, *none[] = {"", "", ""};
   tt_columns three = {3, in, none, 1, NULL}, no = {0, NULL, NULL, 0, NULL};
   double x[3] = {0};
-  write_table(at("d.h5"), 20, 1, name);
-  TT_CHECK_OK(tt_data_write_local(at("wide.h5"), 1, &three, &no, x, NULL));
-  TT_CHECK_OK(tt_campaign_init_local(at("once"), at("d.h5"), NULL, NULL, NULL));
-  refused(tt_campaign_init_local(at("once"), at("d.h5"), NULL, NULL, NULL), TT_E_CANTCREAT,
+  write_table("d.h5", 20, 1, name);
+  TT_CHECK_OK(tt_data_write_local("wide.h5", 1, &three, &no, x, NULL));
+  TT_CHECK_OK(tt_campaign_init_local("once", "d.h5", NULL, NULL, NULL));
+  refused(tt_campaign_init_local("once", "d.h5", NULL, NULL, NULL), TT_E_CANTCREAT,
           "once/campaign.yaml exists");
-  refused(tt_campaign_init_local(at("x"), NULL, at("d.h5"), NULL, NULL), TT_E_USAGE,
-          "--pool needs --data");
-  refused(tt_campaign_init_local(at("x"), NULL, NULL, "p", NULL), TT_E_USAGE,
+  refused(tt_campaign_init_local("x", NULL, "d.h5", NULL, NULL), TT_E_USAGE, "--pool needs --data");
+  refused(tt_campaign_init_local("x", NULL, NULL, "p", NULL), TT_E_USAGE,
           "--inputs and --targets need --data");
-  refused(tt_campaign_init_local(at("x"), at("none.h5"), NULL, NULL, NULL), TT_E_NOINPUT,
-          "none.h5");
-  refused(tt_campaign_init_local(at("x"), at("wide.h5"), NULL, NULL, NULL), TT_E_DATA, "wide.h5");
-  refused(tt_campaign_init_local(at("x"), at("d.h5"), at("wide.h5"), NULL, NULL), TT_E_DATA,
+  refused(tt_campaign_init_local("x", "none.h5", NULL, NULL, NULL), TT_E_NOINPUT, "none.h5");
+  refused(tt_campaign_init_local("x", "wide.h5", NULL, NULL, NULL), TT_E_DATA, "wide.h5");
+  refused(tt_campaign_init_local("x", "d.h5", "wide.h5", NULL, NULL), TT_E_DATA,
           "wide.h5: dataset 'x' has 3 columns: a, b, c; but");
-  TT_CHECK(access(at("x/campaign.yaml"), F_OK), !=, 0);
+  TT_CHECK(access("x/campaign.yaml", F_OK), !=, 0);
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-static int make_place(void **unused)
-{
-  (void)unused;
-  tt_log_set_level(TT_LOG_ERROR);
-  return mkdtemp(place) ? 0 : -1;
-}
-
-static int remove_place(void **unused)
-{
-  (void)unused;
-  char command[PATHS];
-  snprintf(command, sizeof command, "rm -rf %s", place);
-  return system(command);
-}
-
-TT_SUITE(make_place, remove_place)
+TT_SUITE(enter_folder_quietly, NULL)

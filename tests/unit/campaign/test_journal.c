@@ -1,5 +1,6 @@
 /* test_journal.c — finished stages on disk; names and directories of a campaign. */
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 #include "tests/support/scratch.h"
 
 #include "core/base/mem.h"
@@ -12,8 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-static char directory[SCRATCH_ROOM];
-static char file[2 * SCRATCH_ROOM];
+static const char file[] = "journal.jsonl";
 
 static void put(const char *text, size_t n)
 {
@@ -176,7 +176,7 @@ TT_TEST (a_damaged_line_is_named) {
 TT_TEST (reading_changes_nothing) {
   char path[3 * SCRATCH_ROOM], text[8192];
   tt_journal *j = NULL;
-  snprintf(path, sizeof path, "%s/none.jsonl", directory);
+  snprintf(path, sizeof path, "%s/none.jsonl", test_folder);
   TT_CHECK_OK(tt_journal_open_local(path, NULL, &j));
   TT_CHECK(tt_journal_find(j, 1, TT_STAGE_train) == NULL, ==, 1);
   TT_CHECK(access(path, F_OK), !=, 0);
@@ -260,33 +260,24 @@ TT_TEST (the_hash_is_that_of_the_bytes) {
   unlink(file);
   uint64_t hash;
   TT_CHECK((int)tt_file_hash_local(file, &hash), ==, TT_E_NOINPUT);
-  TT_CHECK((int)tt_file_hash_local(directory, &hash), ==, TT_E_NOINPUT);
-}
-
-static void make_file(const char *where, const char *name)
-{
-  char path[TT_PATH_MAX];
-  tt_path_join(where, name, path);
-  FILE *f = fopen(path, "w");
-  TT_CHECK(f != NULL, ==, 1);
-  fclose(f);
+  TT_CHECK((int)tt_file_hash_local(test_folder, &hash), ==, TT_E_NOINPUT);
 }
 
 TT_TEST (directories_of_rounds_are_made_and_removed) {
   char path[TT_PATH_MAX], deep[TT_PATH_MAX], kept[TT_PATH_MAX];
-  tt_round_path(directory, 12, "label/0003", deep);
+  tt_round_path(test_folder, 12, "label/0003", deep);
   TT_CHECK_HAS(deep, "/round-0012/label/0003");
   TT_CHECK_OK(tt_directory_create(deep));
   TT_CHECK_OK(tt_directory_create(deep));
-  tt_path_join(directory, "kept", kept);
+  tt_path_join(test_folder, "kept", kept);
   TT_CHECK_OK(tt_directory_create(kept));
-  make_file(kept, "file");
-  make_file(deep, "input.h5");
+  TT_CHECK(touch(kept, "file"), ==, 0);
+  TT_CHECK(touch(deep, "input.h5"), ==, 0);
   tt_path_join(deep, "link", path);
   TT_CHECK(symlink(kept, path), ==, 0);
-  TT_CHECK_OK(tt_round_remove_local(directory, 12));
-  TT_CHECK_OK(tt_round_remove_local(directory, 12));
-  tt_round_path(directory, 12, "", path);
+  TT_CHECK_OK(tt_round_remove_local(test_folder, 12));
+  TT_CHECK_OK(tt_round_remove_local(test_folder, 12));
+  tt_round_path(test_folder, 12, "", path);
   TT_CHECK(access(path, F_OK), !=, 0);
   TT_CHECK(scratch_count(kept, "file"), ==, 1); /* links are removed, not followed */
   tt_path_join(kept, "file", path);
@@ -296,7 +287,7 @@ TT_TEST (directories_of_rounds_are_made_and_removed) {
   char *name = malloc(TT_PATH_MAX);
   memset(name, 'a', TT_PATH_MAX - 1);
   name[TT_PATH_MAX - 1] = 0;
-  tt_path_join(directory, name, path);
+  tt_path_join(test_folder, name, path);
   TT_CHECK(path[0], ==, 0);
   TT_CHECK((int)tt_directory_create(path), ==, TT_E_CANTCREAT);
   free(name);
@@ -308,12 +299,12 @@ TT_TEST (numbered_names_are_listed_and_backups_are_numbered) {
       "g-",     "g-0004x", "h-0004",  "g--001", "g-99999999999999999999"};
   char path[TT_PATH_MAX], sub[TT_PATH_MAX];
   int64_t *number = NULL, count = 0;
-  tt_path_join(directory, "list", path);
+  tt_path_join(test_folder, "list", path);
   TT_CHECK_OK(tt_directory_list_numbers(path, "g-", 4, "", &number, &count));
   TT_CHECK(count, ==, 0); /* no such directory */
   tt_free(number);
   TT_CHECK_OK(tt_directory_create(path));
-  for (size_t i = 0; i < sizeof name / sizeof *name; i++) make_file(path, name[i]);
+  for (size_t i = 0; i < sizeof name / sizeof *name; i++) TT_CHECK(touch(path, name[i]), ==, 0);
   TT_CHECK_OK(tt_directory_list_numbers(path, "g-", 4, "", &number, &count));
   TT_CHECK(count, ==, 3);
   TT_CHECK(number[0], ==, 3);
@@ -321,7 +312,7 @@ TT_TEST (numbered_names_are_listed_and_backups_are_numbered) {
   TT_CHECK(number[2], ==, 12345);
   tt_free(number);
   for (int n = 1; n <= 2; n++) {
-    make_file(path, "g-0012");
+    TT_CHECK(touch(path, "g-0012"), ==, 0);
     TT_CHECK_OK(tt_backup(path, "g-0012"));
     snprintf(sub, sizeof sub, "%.4000s.before-%d", path, n);
     TT_CHECK(scratch_count(sub, "g-0012"), ==, 1);
@@ -334,20 +325,4 @@ TT_TEST (numbered_names_are_listed_and_backups_are_numbered) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-static int begin(void **unused)
-{
-  (void)unused;
-  snprintf(directory, sizeof directory, "/tmp/tutti-test-XXXXXX");
-  if (!mkdtemp(directory)) return 1;
-  snprintf(file, sizeof file, "%s/journal.jsonl", directory);
-  return 0;
-}
-
-static int end(void **unused)
-{
-  (void)unused;
-  scratch_remove(directory);
-  return 0;
-}
-
-TT_SUITE(begin, end)
+TT_SUITE(enter_folder, NULL)

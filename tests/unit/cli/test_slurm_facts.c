@@ -1,6 +1,8 @@
 /* test_slurm_facts.c — what a start of a campaign has done, and whether its Slurm job is requeued. */
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
+#include "core/base/directory.h"
 #include "src/cli/slurm_facts.h"
 #include "src/host/status_file.h"
 
@@ -16,18 +18,6 @@ static const char campaign_file[] = "data: {file: data.h5}\n"
                                     "label: {command: [./label]}\n"
                                     "campaign: {directory: c}\n";
 
-/* Text into a file of a folder. */
-static void put(const char *folder, const char *name, const char *text)
-{
-  char path[256];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *f = fopen(path, "w");
-  assert_non_null(f);
-  fputs(text, f);
-  TT_CHECK(fclose(f), ==, 0);
-  TT_CHECK(chmod(path, 0755), ==, 0);
-}
-
 static tt_err decide(const char *file, int launcher_code, int *code)
 {
   char directory[TT_PATH_MAX];
@@ -38,23 +28,18 @@ static tt_err decide(const char *file, int launcher_code, int *code)
 }
 
 /* One start of a campaign that ends as its status says; the last line of starts.tsv. */
-static void live(const char *folder, int restart, tt_run_status s, tt_run_status training,
-                 int *code, char line[512])
+static void live(int restart, tt_run_status s, tt_run_status training, int *code, char line[512])
 {
-  char text[16], path[256], job[256], incarnation[64], round[256];
+  char text[16], incarnation[64];
   snprintf(text, sizeof text, "%d", restart);
   setenv("SLURM_RESTART_COUNT", text, 1);
   snprintf(incarnation, sizeof incarnation, "41.%d.host.ab", restart);
   s.incarnation = incarnation;
   if (!training.incarnation) training.incarnation = incarnation;
-  snprintf(path, sizeof path, "%s/c", folder);
-  snprintf(round, sizeof round, "%s/c/round-0002", folder);
-  snprintf(job, sizeof job, "%s/campaign.yaml", folder);
-  TT_CHECK_OK(tt_status_file_write_local(path, &s));
-  TT_CHECK_OK(tt_status_file_write_local(round, &training));
-  TT_CHECK_OK(decide(job, 137, code));
-  snprintf(path, sizeof path, "%s/c/starts.tsv", folder);
-  FILE *f = fopen(path, "r");
+  TT_CHECK_OK(tt_status_file_write_local("c", &s));
+  TT_CHECK_OK(tt_status_file_write_local("c/round-0002", &training));
+  TT_CHECK_OK(decide("campaign.yaml", 137, code));
+  FILE *f = fopen("c/starts.tsv", "r");
   assert_non_null(f);
   while (fgets(line, 512, f))
     ;
@@ -64,31 +49,29 @@ static void live(const char *folder, int restart, tt_run_status s, tt_run_status
 /* The status of a campaign is in campaign.directory; its progress is the number of stages and,
  * within a stage, checkpoints or labels. A script in place of scontrol records its arguments. */
 TT_TEST (a_campaign_is_requeued_if_it_made_progress) {
-  char folder[] = "/tmp/tutti-lives-XXXXXX", line[512] = "", text[512], command[600];
+  char line[512] = "", text[512];
   int code = 0;
   const tt_run_status running = {
       .state = "training", .exit_code = -1, .generation = 5, .resumed = 5};
   const tt_run_status old = {.state = "training", .incarnation = "40.0.x.y", .generation = 7};
-  assert_non_null(mkdtemp(folder));
-  snprintf(command, sizeof command, "mkdir -p %s/c/round-0002/label/0000", folder);
-  TT_CHECK(system(command), ==, 0);
-  put(folder, "campaign.yaml", campaign_file);
-  snprintf(text, sizeof text, "#!/bin/sh\necho \"$@\" >> %s/asked\n", folder);
-  put(folder, "scontrol", text);
-  snprintf(text, sizeof text, "%s:%s", folder, getenv("PATH"));
+  TT_CHECK_OK(tt_directory_create("c/round-0002/label/0000"));
+  put_text("campaign.yaml", campaign_file);
+  put_text("scontrol", "#!/bin/sh\necho \"$@\" >> asked\n");
+  TT_CHECK(chmod("scontrol", 0755), ==, 0);
+  snprintf(text, sizeof text, "%s:%s", test_folder, getenv("PATH"));
   setenv("PATH", text, 1);
   unsetenv("SLURM_ARRAY_JOB_ID");
   setenv("SLURM_JOB_ID", "41", 1);
   /* killed in training: only a checkpoint of this start is progress */
-  live(folder, 0, running, old, &code, line);
+  live(0, running, old, &code, line);
   TT_CHECK_HAS(line, "\t41\t0\t5.7\ttraining\t\tit died, exit code 137");
   TT_CHECK(code, ==, 137);
-  live(folder, 1, running,
+  live(1, running,
        (tt_run_status){.state = "training", .exit_code = -1, .generation = 8, .resumed = 7}, &code,
        line);
   TT_CHECK_HAS(line, "\t41\t1\t5.8\ttraining\t\tqueued again");
   /* the watchdog of the training ended it, not that of the campaign */
-  live(folder, 2, running,
+  live(2, running,
        (tt_run_status){.state = "hung", .reason = "rank 1", .exit_code = 75, .generation = 8},
        &code, line);
   TT_CHECK_HAS(line, "\t41\t2\t5.8\thung\t\tqueued again");
@@ -96,39 +79,34 @@ TT_TEST (a_campaign_is_requeued_if_it_made_progress) {
   /* waiting for labels: a new label is progress */
   tt_run_status asking = {.state = "stopped", .stop = "oracle", .exit_code = 75, .generation = 8};
   for (int n = 3; n < 6; n++) {
-    if (n == 4) put(folder, "c/round-0002/label/0000/accepted.h5", "");
-    live(folder, n, asking, old, &code, line);
+    if (n == 4) put_text("c/round-0002/label/0000/accepted.h5", "");
+    live(n, asking, old, &code, line);
     TT_CHECK_HAS(line, n == 3 ? "8.0\tstopped\toracle\tqueued" : "8.1\tstopped\toracle\tqueued");
   }
-  live(folder, 6, asking, old, &code, line);
+  live(6, asking, old, &code, line);
   TT_CHECK_HAS(line, "3 starts have ended");
-  live(folder, 7, (tt_run_status){.state = "done", .generation = 10}, old, &code, line);
+  live(7, (tt_run_status){.state = "done", .generation = 10}, old, &code, line);
   TT_CHECK_HAS(line, "\t41\t7\t10.0\tdone\t\tit is done");
   TT_CHECK(code, ==, 0);
-  snprintf(command, sizeof command, "test $(grep -c '^requeue 41$' %s/asked) = 5 && rm -r %s",
-           folder, folder);
-  TT_CHECK(system(command), ==, 0);
+  TT_CHECK(system("test $(grep -c '^requeue 41$' asked) = 5 && rm -r c"), ==, 0);
 }
 
 /* A start that ended before it made its directory has nothing to record, and no warning. */
 TT_TEST (a_start_without_a_directory_is_not_recorded) {
-  char folder[] = "/tmp/tutti-lives-XXXXXX", file[64], said[64], command[128];
   struct stat info;
   int code = 0, kept = dup(STDERR_FILENO);
-  assert_non_null(mkdtemp(folder));
-  put(folder, "campaign.yaml", campaign_file);
-  snprintf(file, sizeof file, "%s/campaign.yaml", folder);
-  snprintf(said, sizeof said, "%s/said", folder);
+  put_text("campaign.yaml", campaign_file);
   setenv("SLURM_JOB_ID", "42", 1);
-  assert_non_null(freopen(said, "w", stderr));
-  tt_err e = decide(file, 78, &code);
+  assert_non_null(freopen("said", "w", stderr));
+  tt_err e = decide("campaign.yaml", 78, &code);
   fflush(stderr);
   dup2(kept, STDERR_FILENO);
   close(kept);
   TT_CHECK_OK(e);
   TT_CHECK(code, ==, 78);
-  TT_CHECK(stat(said, &info), ==, 0);
+  TT_CHECK(stat("said", &info), ==, 0);
   TT_CHECK((int)info.st_size, ==, 0);
-  snprintf(command, sizeof command, "test ! -e %s/c && rm -r %s", folder, folder);
-  TT_CHECK(system(command), ==, 0);
+  TT_CHECK(access("c", F_OK), !=, 0);
 }
+
+TT_SUITE(enter_folder, NULL)

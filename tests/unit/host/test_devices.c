@@ -1,5 +1,6 @@
 /* test_devices.c — laws of the choice of GPUs and of the problems that `tutti doctor` reports. */
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include "core/base/directory.h"
 #include "src/host/diagnostics.h"
@@ -270,8 +271,8 @@ TT_TEST (every_reason_for_no_gpu_has_its_own_words) {
       {NULL, "/dev/nvidiactl", "..", "7", "is '7', which names none of the GPUs of this host (2)"},
       {NULL, NULL, NULL, "MIG-1", "there is no such MIG instance"},
   };
-  char root[] = "/tmp/tutti_gpu_XXXXXX", text[512], path[600];
-  assert_non_null(mkdtemp(root));
+  const char *root = test_folder;
+  char text[512], path[600];
   for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
     snprintf(path, sizeof path, "%s%s", root, row[i].directory ? row[i].directory : "");
     TT_CHECK_OK(tt_directory_create(path));
@@ -280,17 +281,16 @@ TT_TEST (every_reason_for_no_gpu_has_its_own_words) {
     tt_gpu_explain_absence(root, row[i].visible, text, sizeof text);
     TT_CHECK_HAS(text, row[i].words);
   }
-  TT_CHECK_OK(tt_directory_remove(root));
 }
 
 /* A pipe or a socket that nobody reads is left over from a daemon that has ended. */
 TT_TEST (a_daemon_of_mps_is_one_that_answers) {
-  char root[] = "/tmp/tutti_mps_XXXXXX", text[200];
+  const char *root = test_folder;
+  char text[200];
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  assert_non_null(mkdtemp(root));
   snprintf(address.sun_path, sizeof address.sun_path, "%s/control", root);
   TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
-  TT_CHECK_HAS(text, "no daemon of MPS runs (pipe directory /tmp/tutti_mps_");
+  TT_CHECK_HAS(text, "no daemon of MPS runs (pipe directory /tmp/tutti-test-");
   TT_CHECK(mkfifo(address.sun_path, 0600), ==, 0);
   TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
   int reader = open(address.sun_path, O_RDONLY | O_NONBLOCK);
@@ -307,5 +307,6 @@ TT_TEST (a_daemon_of_mps_is_one_that_answers) {
     TT_CHECK(tt_gpu_find_mps(root, text, sizeof text), ==, 0);
     unlink(address.sun_path);
   }
-  TT_CHECK_OK(tt_directory_remove(root));
 }
+
+TT_SUITE(enter_folder, NULL)

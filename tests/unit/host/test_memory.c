@@ -3,6 +3,7 @@
 #include "core/base/directory.h"
 #include "src/host/memory_limits.h"
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static char root[64];
+static const char root[] = "root";
 static const double mib = 1048576.0;
 
 /* Write root/path with its directories. */
@@ -21,10 +22,7 @@ static void put(const char *path, const char *text)
   snprintf(directory, sizeof directory, "%s", file);
   *strrchr(directory, '/') = '\0';
   TT_CHECK_OK(tt_directory_create(directory));
-  FILE *f = fopen(file, "w");
-  assert_non_null(f);
-  fputs(text, f);
-  fclose(f);
+  put_text(file, text);
 }
 
 static tt_memory_limit limit_of(tt_memory_limit_kind kind)
@@ -32,19 +30,6 @@ static tt_memory_limit limit_of(tt_memory_limit_kind kind)
   tt_memory_limit limit[TT_MEMORY_LIMITS];
   tt_memory_limits_local(root, limit);
   return limit[kind];
-}
-
-static int begin(void **unused)
-{
-  (void)unused;
-  snprintf(root, sizeof root, "/tmp/tutti_memory_XXXXXX");
-  return mkdtemp(root) ? 0 : -1;
-}
-
-static int end(void **unused)
-{
-  (void)unused;
-  return tt_directory_remove(root) ? -1 : 0;
 }
 
 TT_TEST (the_machine_has_available_memory_and_swap) {
@@ -107,4 +92,4 @@ TT_TEST (the_least_limit_counts) {
   assert_ptr_equal(tt_memory_least_local(limit), &limit[1]);
 }
 
-TT_SUITE(begin, end)
+TT_SUITE(enter_folder, NULL)

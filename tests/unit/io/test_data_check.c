@@ -5,6 +5,7 @@
 #include "io/hdf5/guarded_check.h"
 #include "io/hdf5/h5.h"
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include <fcntl.h>
 #include <hdf5.h>
@@ -14,8 +15,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-static char directory[] = "/tmp/tutti_check_XXXXXX";
-static char path[64], other[64];
+static const char path[] = "foreign.h5";
 static const double v[6] = {1, 2, 3, 4, 5, 6};
 
 static void make_plain(const char *file)
@@ -97,7 +97,7 @@ TT_TEST (links_to_other_files_and_plugins_are_rejected) {
       {"lengths", "values of variable length"},
       {"missing", "there is no dataset 'missing'; there are: external, good"},
   };
-  make_plain(other);
+  make_plain("other.h5");
   make_foreign();
   for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
     assert_int_equal(check_one(path, bad[i].name), TT_E_DATA);
@@ -214,23 +214,11 @@ static int child(int argc, char **argv)
   return tt_guarded_check_child_local(argc, argv);
 }
 
-static int make_directory(void **unused)
+static int begin(void **unused)
 {
-  (void)unused;
-  if (!mkdtemp(directory) || chdir(directory)) return -1;
-  snprintf(path, sizeof path, "%s/foreign.h5", directory);
-  snprintf(other, sizeof other, "%s/other.h5", directory);
   setenv("TUTTI_EXE", "/proc/self/exe", 1);
-  tt_log_set_level(TT_LOG_ERROR);
-  return 0;
+  return enter_folder_quietly(unused);
 }
 
-static int remove_directory(void **unused)
-{
-  (void)unused;
-  unlink(path), unlink(other), unlink("elsewhere.bin");
-  return rmdir(directory);
-}
-
-TT_SUITE(make_directory, remove_directory)
+TT_SUITE(begin, NULL)
 TT_COMMAND("check-data", child)

@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 #include "io/data/data_internal.h"
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include <hdf5.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 enum { N = 7, D = 3, T = 2 };
-static char path[64];
+static const char path[] = "data.h5";
 
 /* A file that another program wrote: no names, no dimension scales, other types. */
 static tt_h5_file *begin(void)
@@ -327,19 +328,4 @@ TT_TEST (names_are_read_without_control_characters) {
   tt_columns_free(&input);
 }
 
-static int name_file(void **unused)
-{
-  (void)unused;
-  snprintf(path, sizeof path, "/tmp/tutti_data_io_%d.h5", (int)getpid());
-  tt_log_set_level(TT_LOG_ERROR);
-  return 0;
-}
-
-static int remove_file(void **unused)
-{
-  (void)unused;
-  unlink(path);
-  return 0;
-}
-
-TT_SUITE(name_file, remove_file)
+TT_SUITE(enter_folder_quietly, NULL)

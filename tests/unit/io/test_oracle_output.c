@@ -2,20 +2,15 @@
 #include "core/base/mem.h"
 #include "io/campaign/oracle_files.h"
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include <string.h>
 #include <unistd.h>
 
-static char csv[64], h5[64];
+static const char csv[] = "labels.csv", h5[] = "labels.h5";
 static tt_columns target;
 
-static void put(const char *text)
-{
-  FILE *f = fopen(csv, "w");
-  assert_non_null(f);
-  fputs(text, f);
-  fclose(f);
-}
+static void put(const char *text) { put_text(csv, text); }
 
 static tt_err read_rows(const char *file, int64_t requested, int64_t *rows)
 {
@@ -103,19 +98,14 @@ TT_TEST (an_output_is_a_table) {
 
 static int make_target(void **unused)
 {
-  (void)unused;
-  snprintf(csv, sizeof csv, "/tmp/tutti_oracle_output_%d.csv", (int)getpid());
-  snprintf(h5, sizeof h5, "/tmp/tutti_oracle_output_%d.h5", (int)getpid());
-  return tt_columns_create(1, &target) || tt_text_set(&target.name[0], "a");
+  return enter_folder(unused) || tt_columns_create(1, &target) || tt_text_set(&target.name[0], "a");
 }
 
-static int remove_files(void **unused)
+static int free_target(void **unused)
 {
   (void)unused;
   tt_columns_free(&target);
-  unlink(csv);
-  unlink(h5);
   return 0;
 }
 
-TT_SUITE(make_target, remove_files)
+TT_SUITE(make_target, free_target)

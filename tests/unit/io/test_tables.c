@@ -4,6 +4,7 @@
 #include "io/data/data.h"
 #include "io/table/table_internal.h"
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,13 +12,12 @@
 #include <unistd.h>
 #include <zlib.h>
 
-static char directory[] = "/tmp/tutti_tables_XXXXXX";
 static char path[96];
 
 /* Write a file of this name; compressed if the name ends in gz. */
 static void put(const char *name, const char *bytes, size_t count)
 {
-  snprintf(path, sizeof path, "%s/%s", directory, name);
+  snprintf(path, sizeof path, "%s", name);
   if (!strcmp(name + strlen(name) - 2, "gz")) {
     gzFile f = gzopen(path, "wb");
     assert_non_null(f);
@@ -479,22 +479,4 @@ TT_TEST (arrays_are_read_or_refused) {
   TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
-static int begin(void **state)
-{
-  (void)state;
-  return mkdtemp(directory) == NULL;
-}
-
-static int end(void **state)
-{
-  static const char *const name[] = {"t.csv", "t.csv.gz",  "t.tsv",        "t.tsv.gz",  "t.npy",
-                                     "t.npz", "large.csv", "large.csv.gz", "cut.csv.gz"};
-  (void)state;
-  for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
-    snprintf(path, sizeof path, "%s/%s", directory, name[i]);
-    unlink(path);
-  }
-  return rmdir(directory);
-}
-
-TT_SUITE(begin, end)
+TT_SUITE(enter_folder, NULL)

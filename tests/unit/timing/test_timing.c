@@ -1,6 +1,7 @@
 /* test_timing.c — the model of the time of a step: its fit, its file, and a measurement. */
 #include "src/timing/calibrate.h"
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -43,23 +44,9 @@ TT_TEST (terms_are_counted_in_padded_rows) {
   TT_CHECK(count[TT_STEP_COST_params] + count[TT_STEP_COST_step], ==, 0.0);
 }
 
-static char folder[64], path[128];
-
 static int begin(void **unused)
 {
-  (void)unused;
-  snprintf(folder, sizeof folder, "/tmp/tutti_timing_XXXXXX");
-  if (!mkdtemp(folder)) return -1;
-  snprintf(path, sizeof path, "%s/new/machine.json", folder);
-  return setenv("TUTTI_MACHINE", path, 1);
-}
-
-static int end(void **unused)
-{
-  (void)unused;
-  unlink(path);
-  *strrchr(path, '/') = '\0';
-  return rmdir(path) | rmdir(folder);
+  return setenv("TUTTI_MACHINE", "new/machine.json", 1) || enter_folder(unused);
 }
 
 /* One short trial of each case, so that the numbers mean little; but each is there, and the file gives it back. */
@@ -68,9 +55,9 @@ TT_TEST (a_measurement_is_kept_in_its_file) {
   char place[256];
   tt_machine m, back;
   TT_CHECK_OK(tt_machine_path(place, sizeof place));
-  TT_CHECK(strcmp(place, path), ==, 0);
+  TT_CHECK(strcmp(place, "new/machine.json"), ==, 0);
   TT_CHECK((int)tt_machine_read(place, &back), ==, TT_E_NOINPUT);
-  TT_CHECK_OK(tt_machine_measure(&(tt_timing){&tt_engine_cpu, &use, 1, 1e-4}, folder, &m));
+  TT_CHECK_OK(tt_machine_measure(&(tt_timing){&tt_engine_cpu, &use, 1, 1e-4}, test_folder, &m));
   double sum = 0.0;
   for (int i = 0; i < TT_STEP_COST_COUNT; i++) sum += m.seconds.term[i];
   TT_CHECK(sum, >, 0.0);
@@ -94,4 +81,4 @@ TT_TEST (a_measurement_is_kept_in_its_file) {
   TT_CHECK_HAS(tt_err_last(), "run it again");
 }
 
-TT_SUITE(begin, end)
+TT_SUITE(begin, NULL)

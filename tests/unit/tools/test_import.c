@@ -4,6 +4,7 @@
 #include "io/data/data.h"
 #include "src/tools/import.h"
 #include "tests/support/check.h"
+#include "tests/support/folder.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -11,16 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char directory[] = "/tmp/tutti_import_XXXXXX";
-static char table[64], output[64];
+static const char table[] = "t.csv", output[] = "t.h5";
 
-static void put(const char *text)
-{
-  FILE *f = fopen(table, "w");
-  assert_non_null(f);
-  fputs(text, f);
-  fclose(f);
-}
+static void put(const char *text) { put_text(table, text); }
 
 TT_TEST (the_file_holds_the_values_of_the_table) {
   put("\xEF\xBB\xBF# hand made\r\nmass,\"r, \xC3\x85\",load,state\r\n"
@@ -66,9 +60,8 @@ TT_TEST (the_file_holds_the_values_of_the_table) {
 
 /* The name of the file does not matter, and the rules are those of every table. */
 TT_TEST (a_table_of_a_spreadsheet_is_imported) {
-  char text[64];
+  static const char text[] = "t.txt";
   put("sep=;\nf1;f2;y\n1,5;2;NA\n-;1;0,25\n");
-  snprintf(text, sizeof text, "%s/t.txt", directory);
   assert_int_equal(rename(table, text), 0);
   tt_import_options o = {
       .table = text, .output = output, .inputs = "f*", .targets = "y", .format = {.decimal = ','}};
@@ -86,7 +79,6 @@ TT_TEST (a_table_of_a_spreadsheet_is_imported) {
   TT_CHECK(isnan(label[1]) && isnan(label[2]), ==, 1);
   TT_CHECK(label[3], ==, 0.25);
   tt_data_reader_close_local(&r);
-  unlink(text);
   unlink(output);
 }
 
@@ -170,21 +162,4 @@ TT_TEST (missing_inputs_and_unwritable_outputs_are_errors) {
   TT_CHECK_HAS(tt_err_last(), "is read by this command");
 }
 
-static int make_directory(void **unused)
-{
-  (void)unused;
-  if (!mkdtemp(directory)) return -1;
-  snprintf(table, sizeof table, "%s/t.csv", directory);
-  snprintf(output, sizeof output, "%s/t.h5", directory);
-  tt_log_set_level(TT_LOG_ERROR);
-  return 0;
-}
-
-static int remove_directory(void **unused)
-{
-  (void)unused;
-  unlink(table);
-  return rmdir(directory); /* rmdir fails if another file was left behind */
-}
-
-TT_SUITE(make_directory, remove_directory)
+TT_SUITE(enter_folder_quietly, NULL)

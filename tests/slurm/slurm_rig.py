@@ -1,4 +1,4 @@
-"""rig.py: functions shared by the tests on the cluster of cluster.py. Every wait is for a state,
+"""slurm_rig.py: functions shared by the tests on the cluster of cluster.py. Every wait is for a state,
 with a time limit."""
 import contextlib
 import os
