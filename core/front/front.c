@@ -45,11 +45,26 @@ int64_t tt_front_all_running(const tt_front *f)
 
 int tt_front_can_cut(const tt_front *f, int layer)
 {
-  for (int l = layer; l < f->layers; l++) {
-    const tt_front_layer *k = &f->layer[l];
-    if (k->from < layer - 1 || (k->skip != TT_FRONT_NO_SKIP && k->skip < layer - 1)) return 0;
-  }
-  return 1;
+  return layer >= f->layers || f->layer[layer].begins_block;
+}
+
+tt_err tt_front_own(tt_front *f)
+{
+  const tt_front_layer *shared = f->layer;
+  int32_t layers = f->layers;
+  f->layer = NULL;
+  f->layers = 0;
+  if (!layers) return TT_OK;
+  TT_TRY(TT_ALLOC(f->layer, layers));
+  memcpy(f->layer, shared, (size_t)layers * sizeof *shared);
+  f->layers = layers;
+  return TT_OK;
+}
+
+void tt_front_destroy(tt_front *f)
+{
+  tt_free(f->layer);
+  f->layers = 0;
 }
 
 int tt_front_equal(const tt_front *a, const tt_front *b)
@@ -200,8 +215,9 @@ typedef struct layout {
   const tt_front_shape *shape;
   tt_front *f;
   tt_front_fault *fault;
-  int64_t number; /* of the row */
-  int known;      /* 1: the shape of the result of the row before is known */
+  int64_t number;   /* of the row */
+  int known;        /* 1: the shape of the result of the row before is known */
+  int32_t capacity; /* layers that the array of the front holds */
   /* rows whose input is added to their output */
   tt_front_row span;   /* the row with `residual` */
   int64_t begin;       /* its number */
@@ -239,16 +255,34 @@ static int add_params(const layout *o, tt_front_layer *l)
   return 1;
 }
 
+/* Room for one more layer. The array may move. */
+static int reserve_layer(layout *o)
+{
+  tt_front larger = *o->f;
+  if (larger.layers >= TT_FRONT_LAYERS)
+    return tt_front_reject(o->fault, o->number, "more than %d layers", TT_FRONT_LAYERS);
+  if (larger.layers < o->capacity) return 1;
+  int32_t capacity = o->capacity ? 2 * o->capacity : 16;
+  if (TT_ALLOC(larger.layer, capacity))
+    return tt_front_reject(o->fault, o->number, "no memory for %" PRId32 " layers", capacity);
+  if (larger.layers)
+    memcpy(larger.layer, o->f->layer, (size_t)larger.layers * sizeof *larger.layer);
+  tt_free(o->f->layer);
+  *o->f = larger;
+  o->capacity = capacity;
+  return 1;
+}
+
 /* Append the layer of a row, which reads layer `source`. A layer of known shape is appended in
  * spite of other faults. */
-static int add_layer(const layout *o, const tt_front_row *row, int source)
+static int add_layer(layout *o, const tt_front_row *row, int source)
 {
   tt_front *f = o->f;
-  tt_front_layer *before = source >= 0 ? &f->layer[source] : NULL;
-  if (f->layers == TT_MAX_FRONT)
-    return tt_front_reject(o->fault, o->number, "at most %d layers are possible", TT_MAX_FRONT);
-  tt_front_layer *l = &f->layer[f->layers];
+  if (!reserve_layer(o)) return 0;
+  tt_front_layer *l = &f->layer[f->layers], *before = source >= 0 ? &f->layer[source] : NULL;
+  memset(l, 0, sizeof *l); /* also after a row whose layer was not possible */
   l->groups = 1;
+  l->rate = 1.0f;
   l->weight = l->bias = l->running = -1;
   l->from = source;
   l->skip = TT_FRONT_NO_SKIP;
@@ -277,7 +311,7 @@ static int32_t stride_between(int32_t in, int32_t out) { return (in - 1) / out +
 
 /* The input of the span, in the shape of its output: a 1 x 1 convolution, and the norm of the last
  * row of the span. */
-static int add_projection(const layout *o, int last)
+static int add_projection(layout *o, int last)
 {
   tt_front *f = o->f;
   const tt_front_layer *first = &f->layer[o->first], *end = &f->layer[last];
@@ -289,20 +323,20 @@ static int add_projection(const layout *o, int last)
     if (along > *stride) *stride = along;
   }
   conv.option[TT_FRONT_OPTION_activation] = TT_ACT_identity;
-  int begin = f->layers;
+  int begin = f->layers, has_norm = is_norm(end->kind);
   if (!add_layer(o, &conv, o->first - 1)) return 0;
-  if (is_norm(end->kind) && !add_layer(o, &norm, begin)) return 0;
+  if (has_norm && !add_layer(o, &norm, begin)) return 0;
   for (int l = begin; l < f->layers; l++) f->layer[l].projects = 1;
   return 1;
 }
 
-static int end_span(const layout *o)
+static int end_span(layout *o)
 {
   char in[TT_FRONT_LAYER_TEXT], out[TT_FRONT_LAYER_TEXT];
   tt_front *f = o->f;
   int projects = o->span.option[TT_FRONT_OPTION_project], last = f->layers - 1;
-  const tt_front_layer *first = &f->layer[o->first];
   if (projects && !add_projection(o, last)) return 0;
+  const tt_front_layer *first = &f->layer[o->first];
   tt_front_layer *end = &f->layer[last], *sum = &f->layer[f->layers - 1];
   const int32_t channels = projects ? sum->channels : first->in_channels;
   const int32_t *size = projects ? sum->out : first->in;
@@ -406,40 +440,66 @@ static int take_text(const char *text, layout *o)
   return take_row(&row, o);
 }
 
-int tt_front_lay_out(const tt_front_shape *shape, tt_front *out, tt_front_fault *fault)
+/* Mark the layers before which the front may be cut: those that follow use no older result. */
+static void find_blocks(tt_front *f)
 {
-  layout o = {.shape = shape, .f = out, .fault = fault, .known = 1};
+  int32_t oldest = f->layers;
+  for (int32_t l = f->layers - 1; l >= 0; l--) {
+    tt_front_layer *k = &f->layer[l];
+    if (k->from < oldest) oldest = k->from;
+    if (k->skip != TT_FRONT_NO_SKIP && k->skip < oldest) oldest = k->skip;
+    k->begins_block = oldest >= l - 1;
+  }
+}
+
+static int take_rows(layout *o)
+{
+  const tt_front_shape *shape = o->shape;
+  tt_front *f = o->f;
   int faults = 0;
-  memset(out, 0, sizeof *out);
-  if (!set_inputs(shape, out, fault)) return 0;
-  for (; o.number < shape->rows; o.number++) {
-    if (take_text(shape->row[o.number], &o)) continue;
-    if (fault->row >= shape->first) return 0;
+  if (!set_inputs(shape, f, o->fault)) return 0;
+  for (; o->number < shape->rows; o->number++) {
+    if (take_text(shape->row[o->number], o)) continue;
+    if (o->fault->row >= shape->first) return 0;
     faults++;
   }
   if (faults) return 1;
-  if (!out->layers) return tt_front_reject(fault, -1, "a front has at least one row");
-  if (out->params > INT32_MAX)
-    return tt_front_reject(fault, -1, "more than %d parameters", INT32_MAX);
-  out->features = tt_front_values(&out->layer[out->layers - 1]);
+  if (!f->layers) return tt_front_reject(o->fault, -1, "a front has at least one row");
+  if (f->params > INT32_MAX)
+    return tt_front_reject(o->fault, -1, "more than %d parameters", INT32_MAX);
+  f->features = tt_front_values(&f->layer[f->layers - 1]);
+  find_blocks(f);
   return 1;
+}
+
+int tt_front_lay_out(const tt_front_shape *shape, tt_front *out, tt_front_fault *fault)
+{
+  layout o = {.shape = shape, .f = out, .fault = fault, .known = 1};
+  memset(out, 0, sizeof *out);
+  int good = take_rows(&o);
+  if (!good) tt_front_destroy(out);
+  return good;
 }
 
 tt_err tt_front_read(const char *text, const tt_front_shape *shape, tt_front *out, int *possible,
                      tt_front_fault *fault)
 {
-  const char *row[2 * TT_MAX_FRONT];
+  const char **row = NULL;
   char *copy = NULL;
   tt_front_shape whole = *shape;
-  TT_TRY(tt_text_set(&copy, text));
-  whole.row = row;
-  whole.rows = 0;
-  for (char *cursor = copy; cursor && whole.rows < 2 * TT_MAX_FRONT;) {
-    row[whole.rows++] = cursor;
-    cursor = strchr(cursor, ',');
-    if (cursor) *cursor++ = '\0';
+  whole.rows = 1;
+  for (const char *c = text; *c; c++) whole.rows += *c == ',';
+  TT_TRY(TT_ALLOC(row, whole.rows));
+  tt_err e = tt_text_set(&copy, text);
+  char *cursor = copy;
+  for (int64_t r = 0; !e && r < whole.rows; r++) {
+    row[r] = cursor;
+    cursor += strcspn(cursor, ",");
+    *cursor++ = '\0'; /* behind the last row it is one already */
   }
-  *possible = tt_front_lay_out(&whole, out, fault);
+  whole.row = row;
+  if (!e) *possible = tt_front_lay_out(&whole, out, fault);
   tt_free(copy);
-  return TT_OK;
+  tt_free(row);
+  return e;
 }
