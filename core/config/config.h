@@ -86,7 +86,8 @@ int tt_config_normalizes_folds(const tt_config *cfg);
 const char *tt_config_mean_advice(const tt_config *cfg, char *text, int64_t capacity);
 
 /* The front of the networks of an ensemble; out->layers is 0 if it has none. Returns 1, or 0 and
- * the first fault, of those of row `first` and later. Owner: the caller, tt_front_destroy. Local. */
+ * the first fault, of those of row `first` and later. Owner: the caller, tt_front_destroy.
+ * Local. */
 static inline int tt_config_front_from(const tt_ensemble_config *own, int64_t first, tt_front *out,
                                        tt_front_fault *fault)
 {

@@ -67,8 +67,8 @@ typedef struct walk {
 
 static walk before_first(const blocks *b) { return (walk){.left = b->count}; }
 
-/* The stage behind `w`. It has one block or more: as many as cost at most `most` together. One block
- * is left for each of the `later` stages. */
+/* The stage behind `w`. It has one block or more: as many as cost at most `most` together. One
+ * block is left for each of the `later` stages. */
 static walk next_stage(const blocks *b, walk w, int64_t most, int later)
 {
   walk next = {w.end, w.end, w.left, 0};
