@@ -10,6 +10,7 @@
 #include "core/front/front.h"
 
 #include <stdint.h>
+#include <string.h>
 TT_BEGIN_C
 
 /* C type of each kind of option. TEXT, PATH and COLUMNS are owned by the configuration; COLUMNS is
@@ -85,7 +86,8 @@ int tt_config_normalizes_folds(const tt_config *cfg);
 const char *tt_config_mean_advice(const tt_config *cfg, char *text, int64_t capacity);
 
 /* The front of the networks of an ensemble; out->layers is 0 if it has none. Returns 1, or 0 and
- * the first fault, of those of row `first` and later. Local. */
+ * the first fault, of those of row `first` and later. Owner: the caller, tt_front_destroy.
+ * Local. */
 static inline int tt_config_front_from(const tt_ensemble_config *own, int64_t first, tt_front *out,
                                        tt_front_fault *fault)
 {
@@ -97,7 +99,7 @@ static inline int tt_config_front_from(const tt_ensemble_config *own, int64_t fi
   shape.row = (const char *const *)own->model_front.value;
   shape.activation = (tt_activation)own->model_activation;
   shape.first = first;
-  out->layers = 0;
+  memset(out, 0, sizeof *out);
   return !shape.rows || tt_front_lay_out(&shape, out, fault);
 }
 

@@ -359,6 +359,7 @@ static void check_front(const rules *c)
   if (!check_input_shape(c)) return;
   while (!tt_config_front_from(c->own, fault.row + 1, &front, &fault) && fault.row >= 0)
     report_row(c, &fault);
+  tt_front_destroy(&front);
   if (fault.row < 0 && *fault.why)
     report_error(c, c->own->model_image.count > 0 ? AT(model_image) : AT(model_profile), ": %s",
                  fault.why);
@@ -375,9 +376,10 @@ static double dropped_units(const rules *c)
   tt_front_fault fault;
   double units = 0.0;
   for (int64_t i = 0; i < hidden->count; i++) units += (double)hidden->value[i];
-  if (check_input_shape(c) && tt_config_front(c->own, &front, &fault))
-    for (int l = 0; l < front.layers; l++)
-      if (front.layer[l].kind == TT_FRONT_dropout) units += (double)front.layer[l].channels;
+  if (!check_input_shape(c) || !tt_config_front(c->own, &front, &fault)) return units;
+  for (int l = 0; l < front.layers; l++)
+    if (front.layer[l].kind == TT_FRONT_dropout) units += (double)front.layer[l].channels;
+  tt_front_destroy(&front);
   return units;
 }
 

@@ -25,7 +25,9 @@ static int64_t count_layers(const tt_config_reader *r, int64_t k)
   if (own->model_front.count && own->model_image.count != 3 && own->model_profile.count != 2)
     return -1;
   if (!tt_config_front(own, &front, &fault)) return -1;
-  return front.layers + own->model_hidden.count + 1;
+  int64_t layers = front.layers + own->model_hidden.count + 1;
+  tt_front_destroy(&front);
+  return layers;
 }
 
 /* Whether a layer behind the first `freeze` ones has a factor above 0. */

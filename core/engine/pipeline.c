@@ -12,15 +12,6 @@ int64_t tt_pipeline_values(const tt_model *m, int layer)
 
 int tt_pipeline_has_gradient(const tt_model *m, int layer) { return tt_model_frozen(m) < layer; }
 
-static int64_t layer_cost(const tt_model *m, int layer)
-{
-  const tt_layer *dense = &m->layer[layer < m->front.layers ? 0 : layer - m->front.layers];
-  int64_t products = layer < m->front.layers ? (int64_t)tt_front_products(&m->front.layer[layer])
-                                             : dense->in * dense->out;
-  int trains = tt_model_rate(m, layer) > 0.0f;
-  return (1 + trains + tt_pipeline_has_gradient(m, layer)) * products;
-}
-
 /* The first of the parameters of this layer and of those behind it. */
 static int64_t first_param(const tt_model *m, int layer)
 {
@@ -33,55 +24,77 @@ static int64_t first_param(const tt_model *m, int layer)
 
 /* The network as blocks of layers that stay together. */
 typedef struct blocks {
-  int count, first[TT_MAX_STAGES + 1]; /* first layer; of the end too */
-  int64_t before[TT_MAX_STAGES + 1];   /* cost of the blocks before */
+  const tt_model *m;
+  int layers, frozen, count; /* count: blocks */
 } blocks;
 
-static void list_blocks(const tt_model *m, blocks *b)
+static int next_block(const blocks *b, int layer)
 {
-  int layers = tt_pipeline_layers(m);
-  int64_t cost = 0;
-  b->count = 0;
-  for (int l = 0; l < layers; l++) {
-    if (tt_front_can_cut(&m->front, l)) {
-      b->first[b->count] = l;
-      b->before[b->count++] = cost;
-    }
-    cost += layer_cost(m, l);
-  }
-  b->first[b->count] = layers;
-  b->before[b->count] = cost;
+  do layer++;
+  while (!tt_front_can_cut(&b->m->front, layer));
+  return layer;
+}
+
+static blocks find_blocks(const tt_model *m)
+{
+  blocks b = {.m = m, .layers = tt_pipeline_layers(m), .frozen = tt_model_frozen(m)};
+  for (int l = 0; l < b.layers; l = next_block(&b, l)) b.count++;
+  return b;
+}
+
+static int64_t layer_cost(const blocks *b, int layer)
+{
+  const tt_model *m = b->m;
+  const tt_layer *dense = &m->layer[layer < m->front.layers ? 0 : layer - m->front.layers];
+  int64_t products = layer < m->front.layers ? (int64_t)tt_front_products(&m->front.layer[layer])
+                                             : dense->in * dense->out;
+  int trains = tt_model_rate(m, layer) > 0.0f;
+  return (1 + trains + (b->frozen < layer)) * products;
 }
 
 static int64_t cost_of(const blocks *b, int first, int end)
 {
-  return b->before[end] - b->before[first];
+  int64_t cost = 0;
+  for (int l = first; l < end; l++) cost += layer_cost(b, l);
+  return cost;
 }
 
-/* The first block after the stage that begins with block `first`. The stage has one block or more:
- * as many as cost at most `most` together. One block is left for each of the `later` stages. */
-static int end_of_stage(const blocks *b, int first, int64_t most, int later)
+/* A stage while the layers are walked through: its layers and cost; blocks behind it. */
+typedef struct walk {
+  int first, end, left;
+  int64_t cost;
+} walk;
+
+static walk before_first(const blocks *b) { return (walk){.left = b->count}; }
+
+/* The stage behind `w`. It has one block or more: as many as cost at most `most` together. One
+ * block is left for each of the `later` stages. */
+static walk next_stage(const blocks *b, walk w, int64_t most, int later)
 {
-  int end = first + 1;
-  while (end < b->count - later && cost_of(b, first, end + 1) <= most) end++;
-  return end;
+  walk next = {w.end, w.end, w.left, 0};
+  while (next.left > later) {
+    int end = next_block(b, next.end);
+    int64_t cost = next.cost + cost_of(b, next.end, end);
+    if (next.end > next.first && cost > most) break;
+    next = (walk){next.first, end, next.left - 1, cost};
+  }
+  return next;
 }
 
 static int fits(const blocks *b, int stages, int64_t most)
 {
-  int first = 0;
+  walk w = before_first(b);
   for (int s = 0; s < stages; s++) {
-    int end = end_of_stage(b, first, most, stages - 1 - s);
-    if (cost_of(b, first, end) > most) return 0;
-    first = end;
+    w = next_stage(b, w, most, stages - 1 - s);
+    if (w.cost > most) return 0;
   }
-  return first == b->count;
+  return w.left == 0;
 }
 
 /* The smallest largest cost of a stage: by halves, since what fits one cost fits all above. */
 static int64_t least_largest_cost(const blocks *b, int stages)
 {
-  int64_t low = 0, high = cost_of(b, 0, b->count);
+  int64_t low = 0, high = cost_of(b, 0, b->layers);
   while (low < high) {
     int64_t middle = low + (high - low) / 2;
     if (fits(b, stages, middle))
@@ -99,23 +112,20 @@ static int used_stages(const blocks *b, int stages)
 
 int tt_pipeline_used(const tt_model *m, int stages)
 {
-  blocks b;
-  list_blocks(m, &b);
+  blocks b = find_blocks(m);
   return used_stages(&b, stages);
 }
 
 void tt_pipeline_cut(const tt_model *m, int stages, tt_pipeline_stage *out)
 {
-  blocks b;
-  list_blocks(m, &b);
-  int used = used_stages(&b, stages), block = 0;
+  blocks b = find_blocks(m);
+  int used = used_stages(&b, stages);
   int64_t most = least_largest_cost(&b, used);
+  walk w = before_first(&b);
   for (int s = 0; s < stages; s++) {
-    int end = s < used ? end_of_stage(&b, block, most, used - 1 - s) : b.count;
-    int first = b.first[block], next = b.first[end];
-    int64_t begin = first_param(m, first);
-    out[s] = (tt_pipeline_stage){first, next - first, {begin, first_param(m, next) - begin}};
-    block = end;
+    w = next_stage(&b, w, most, s < used ? used - 1 - s : 0);
+    int64_t begin = first_param(m, w.first);
+    out[s] = (tt_pipeline_stage){w.first, w.end - w.first, {begin, first_param(m, w.end) - begin}};
   }
 }
 
@@ -164,10 +174,9 @@ int64_t tt_pipeline_column_parts(tt_pipeline_grid grid, int64_t parts)
 
 double tt_pipeline_speedup(const tt_model *m, tt_pipeline_grid grid, int64_t parts)
 {
-  blocks b;
-  list_blocks(m, &b);
+  blocks b = find_blocks(m);
   int64_t most = tt_pipeline_column_parts(grid, parts);
-  double balance = (double)cost_of(&b, 0, b.count) /
+  double balance = (double)cost_of(&b, 0, b.layers) /
                    (double)least_largest_cost(&b, used_stages(&b, grid.stages));
   return balance * (1.0 - tt_pipeline_bubble(grid.stages, most)) * (double)parts / (double)most;
 }

@@ -14,7 +14,7 @@
 #include "core/model/parts.h"
 TT_BEGIN_C
 
-enum { TT_MAX_STAGES = TT_MAX_FRONT + TT_MAX_LAYERS };
+enum { TT_MAX_STAGES = 64 }; /* of run.stages */
 
 typedef struct tt_pipeline_stage {
   int first, count; /* layers [first, first + count); count 0: the stage has none */

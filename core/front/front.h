@@ -14,10 +14,10 @@
 TT_BEGIN_C
 
 enum {
-  TT_MAX_FRONT = 512,     /* layers of a front; ResNet-152 has 312 */
-  TT_FRONT_REASON = 320,  /* bytes of a message */
-  TT_FRONT_TEXT = 96,     /* longest row, bytes */
-  TT_FRONT_MOST = 1 << 24 /* largest number in a row; most values of a layer, and reads of them */
+  TT_FRONT_LAYERS = 100000, /* so many layers: `times` of a row has a digit too many */
+  TT_FRONT_REASON = 320,    /* bytes of a message */
+  TT_FRONT_TEXT = 96,       /* longest row, bytes */
+  TT_FRONT_MOST = 1 << 24   /* largest number in a row; most values of a layer, and reads of them */
 };
 
 /* Options of a row. They follow its numbers: "stride 2", "activation relu", "project". name; what
@@ -93,19 +93,26 @@ typedef struct tt_front_layer {
   int32_t skip; /* the result of layer `skip` is added to that of this layer; -1: the inputs; -2:
                    nothing is added */
   int8_t activates_sum; /* 1: the activation comes after the addition; 0: before it */
-  int8_t projects; /* 1: a layer of the projection of a residual. These layers follow the layers
+  int8_t projects;     /* 1: a layer of the projection of a residual. These layers follow the layers
                            of the rows of the residual */
+  int8_t begins_block; /* 1: no residual begins before this layer and ends with it or behind it */
+  float rate;          /* factor on the learning rate (tt_model_set_rates) */
 } tt_front_layer;
 enum { TT_FRONT_NO_SKIP = -2, TT_FRONT_SKIP_INPUTS = -1 };
 
-/* layers 0: no front. Plain data, for gcc and nvcc. */
+/* layers 0: no front. A copy of the struct has the same array of layers. */
 typedef struct tt_front {
   int32_t layers, dims;      /* dims: 1 profile, 2 image */
   int32_t channels, size[2]; /* of the inputs */
   int64_t features;          /* values of the last layer: inputs of the first dense layer */
   int64_t params;            /* they are the first ones of a member */
-  tt_front_layer layer[TT_MAX_FRONT];
+  tt_front_layer *layer;     /* [layers]; of the host */
 } tt_front;
+
+/* Give `f`, a copy of another front, an array of its own; without memory it has no layers. Owner:
+ * the caller, tt_front_destroy, which accepts a zeroed one. Local. Errors: MEM. */
+tt_err tt_front_own(tt_front *f);
+void tt_front_destroy(tt_front *f);
 
 /* Description of a front, input of tt_front_lay_out. */
 typedef struct tt_front_shape {
@@ -125,7 +132,8 @@ typedef struct tt_front_fault {
 
 /* Compute the layers. Returns 1, or 0 and the fault, with the arithmetic of a size that is not
  * possible. Call it again with first = fault->row + 1 for the next fault: while it returns 0, `out`
- * is of no use. Behind a row whose result has no known shape only the words are checked. Local. */
+ * has no layers. Behind a row whose result has no known shape only the words are checked. Owner:
+ * the caller, tt_front_destroy. Local. */
 int tt_front_lay_out(const tt_front_shape *shape, tt_front *out, tt_front_fault *fault);
 
 /* Positions of a channel, and values, before and after a layer. */
@@ -144,7 +152,7 @@ int64_t tt_front_running(const tt_front_layer *l); /* running values: 0, or 2 fo
 int64_t tt_front_all_running(const tt_front *f);
 
 /* Whether the front may be cut before `layer`: the layers from there on use only one result of the
- * layers before, that of layer - 1. So no residual begins before the cut and ends after it. */
+ * layers before, that of layer - 1. */
 int tt_front_can_cut(const tt_front *f, int layer);
 
 /* Multiplications of a layer for one row of data. */

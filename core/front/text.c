@@ -62,12 +62,19 @@ const char *tt_front_layer_text(const tt_front *f, int layer, char text[TT_FRONT
   return text;
 }
 
+/* The first sum of layer l or behind; the number of layers: there is none. No residual is in
+ * another one, so that the sums have the order of the residuals. */
+static int next_sum(const tt_front *f, int l)
+{
+  while (l < f->layers && f->layer[l].skip == TT_FRONT_NO_SKIP) l++;
+  return l;
+}
+
 /* The sum of the residual whose rows end with layer l and that has a projection; -1: none. */
 static int projected_sum(const tt_front *f, int l)
 {
-  for (int e = l + 1; e < f->layers; e++)
-    if (f->layer[e].projects && f->layer[e].skip == l) return e;
-  return -1;
+  int e = next_sum(f, l + 1);
+  return e < f->layers && f->layer[e].projects && f->layer[e].skip == l ? e : -1;
 }
 
 /* The activation of the row of a conv: it may have moved to a norm, and then to a sum. */
@@ -109,17 +116,14 @@ static void write_row(const tt_front *f, int layer, FILE *file)
 /* The row of the residual that begins before layer l, if there is one. */
 static void write_residual(const tt_front *f, int l, FILE *file)
 {
-  for (int e = l; e < f->layers; e++) {
-    const tt_front_layer *sum = &f->layer[e];
-    int projection = e, last = e;
-    if (sum->skip == TT_FRONT_NO_SKIP) continue;
-    while (f->layer[projection].projects && f->layer[projection].from == projection - 1)
-      projection--;
-    if (sum->projects) last = sum->skip;
-    if ((sum->projects ? f->layer[projection].from : sum->skip) != l - 1) continue;
-    fprintf(file, "%s %d%s%s, ", tt_front_words[TT_FRONT_residual], last - l + 1,
-            sum->projects ? " project" : "", sum->activates_sum ? " activate" : "");
-  }
+  int e = next_sum(f, l), projection = e, last = e;
+  if (e == f->layers) return;
+  const tt_front_layer *sum = &f->layer[e];
+  while (f->layer[projection].projects && f->layer[projection].from == projection - 1) projection--;
+  if (sum->projects) last = sum->skip;
+  if ((sum->projects ? f->layer[projection].from : sum->skip) != l - 1) return;
+  fprintf(file, "%s %d%s%s, ", tt_front_words[TT_FRONT_residual], last - l + 1,
+          sum->projects ? " project" : "", sum->activates_sum ? " activate" : "");
 }
 
 void tt_front_write(const tt_front *f, FILE *file)

@@ -252,10 +252,10 @@ static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
   int levels = tt_output_forecast((tt_output)own->model_output) == TT_FORECAST_quantiles;
-  tt_front front;
   tt_front_fault fault;
-  if (!tt_config_front(own, &front, &fault))
+  if (!tt_config_front(own, &m->front, &fault))
     return TT_FAIL(CONFIG, "ensemble %s: model.front: %s", own->name, fault.why);
+  tt_front front = m->front; /* of the cohort, whatever comes next */
   tt_model_shape shape = {.inputs = k->inputs,
                           .targets = count_targets(own, k->target),
                           .hidden = own->model_hidden.value,
@@ -456,5 +456,6 @@ void tt_cohort_destroy(tt_cohort **c)
     tt_free((*c)->ensemble[i].name);
     tt_free((*c)->ensemble[i].column);
   }
+  tt_front_destroy(&(*c)->model.front);
   tt_free_all(&(*c)->ensemble, &(*c)->member, &(*c)->column_of, &(*c)->initial, c);
 }

@@ -39,6 +39,7 @@ static int64_t set_offsets(const tt_model_shape *shape, int64_t offset, int firs
   layer->norm = !last && shape->layer_norm ? offset : -1;
   layer->residual = (int8_t)(!last && !first && shape->residual && layer->in == layer->out);
   layer->dropout = (int8_t)!last;
+  layer->rate = 1.0f;
   return layer->norm < 0 ? offset : offset + 2 * layer->out;
 }
 
@@ -106,6 +107,12 @@ void tt_model_copy_head(const tt_model *m, int64_t h, const float *w, float *out
          (size_t)m->outputs * sizeof *w);
 }
 
+/* The factor on the learning rate of layer l. */
+static float *rate_of(tt_model *m, int l)
+{
+  return l < m->front.layers ? &m->front.layer[l].rate : &m->layer[l - m->front.layers].rate;
+}
+
 int tt_model_all_layers(const tt_model *m) { return m->front.layers + m->layers; }
 
 tt_err tt_model_set_rates(int64_t freeze, const double *rate, int64_t count, tt_model *m)
@@ -117,11 +124,12 @@ tt_err tt_model_set_rates(int64_t freeze, const double *rate, int64_t count, tt_
                    " factors, but the network has %d layers; write one for each",
                    count, all);
   for (int l = 0; l < all; l++) {
-    m->rate[l] = l < freeze ? 0.0f : count ? (float)rate[l] : 1.0f;
-    trained |= m->rate[l] > 0.0f && tt_model_layer_params(m, l).count > 0;
-    plain &= m->rate[l] == 1.0f;
+    float factor = l < freeze ? 0.0f : count ? (float)rate[l] : 1.0f;
+    *rate_of(m, l) = factor;
+    trained |= factor > 0.0f && tt_model_layer_params(m, l).count > 0;
+    plain &= factor == 1.0f;
   }
-  m->rates = plain ? 0 : all;
+  m->rates = (int8_t)!plain;
   if (trained) return TT_OK;
   return TT_FAIL(CONFIG,
                  "the network has %d layers, and all of them keep their weights (train.freeze: "
@@ -146,12 +154,15 @@ int64_t tt_model_trained_params(const tt_model *m)
   return m->params - tt_front_all_running(&m->front);
 }
 
-float tt_model_rate(const tt_model *m, int l) { return m->rates ? m->rate[l] : 1.0f; }
+float tt_model_rate(const tt_model *m, int l)
+{
+  return l < m->front.layers ? m->front.layer[l].rate : m->layer[l - m->front.layers].rate;
+}
 
 int tt_model_frozen(const tt_model *m)
 {
   int l = 0;
-  while (l < m->rates && m->rate[l] == 0.0f) l++;
+  while (l < tt_model_all_layers(m) && tt_model_rate(m, l) == 0.0f) l++;
   return l;
 }
 
@@ -174,10 +185,10 @@ tt_slice tt_model_same_rate(const tt_model *m, int64_t p, int64_t end, float *ra
   end = p + tt_model_same_use(m, p, end, &running).count;
   *rate = running ? -1.0f : 1.0f;
   if (running) return (tt_slice){p, end - p};
-  for (int l = 0; l < m->rates; l++) {
+  for (int l = 0; m->rates && l < tt_model_all_layers(m); l++) {
     tt_slice own = tt_model_layer_params(m, l);
     if (p < own.first || p >= own.first + own.count) continue;
-    *rate = m->rate[l];
+    *rate = tt_model_rate(m, l);
     if (own.first + own.count < end) end = own.first + own.count;
     break;
   }

@@ -20,6 +20,7 @@ typedef struct tt_layer {
   int64_t norm;    /* offset of gain[out], then shift[out] of a layer_norm before act; -1: none */
   int8_t residual; /* y = act(z) + x; only hidden layers as wide as the hidden layer before */
   int8_t dropout;  /* 1 for hidden layers: train.dropout applies to act(z) */
+  float rate;      /* factor on the learning rate; 0: the layer keeps its weights */
 } tt_layer;
 
 typedef struct tt_model {
@@ -31,10 +32,9 @@ typedef struct tt_model {
   int32_t each, quantities;      /* outputs and predicted quantities per target (output.h) */
   int32_t levels;                /* number of levels of quantiles or classes of softmax, else 0 */
   float level[TT_MAX_QUANTILES]; /* ascending, of quantiles */
-  tt_front front;                /* before layer 0, which has its features as inputs; or none */
-  int32_t rates; /* number of factors in rate: of all layers; 0: every layer has factor 1 */
-  float rate[TT_MAX_FRONT + TT_MAX_LAYERS]; /* on the learning rate, of the layers of the front
-                                             * first; 0: the layer keeps its weights */
+  tt_front front; /* before layer 0, which has its features as inputs; or none. Its array of layers
+                   * has the owner of the model, or of the front from which it was made */
+  int8_t rates;   /* 1: some layers have another factor on the learning rate than 1 */
   int32_t heads; /* the last layer has O outputs for each head, those of head 0 first; at least 1 */
 } tt_model;
 
@@ -69,7 +69,8 @@ int tt_model_all_layers(const tt_model *m);
 
 /* Set the factors on the learning rate: 0 for the first `freeze` layers.
  *   rate  [count] one factor for each layer; count 0: 1 for all
- * Local. Errors: CONFIG (other number of layers; no layer is left to train). */
+ * The layers of the front are changed too. Local. Errors: CONFIG (other number of layers; no layer
+ * is left to train). */
 tt_err tt_model_set_rates(int64_t freeze, const double *rate, int64_t count, tt_model *m);
 
 /* Parameters of layer l. */

@@ -39,7 +39,8 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
   expanded->member = NULL;
   expanded->initial = NULL;
   expanded->column_of = NULL;
-  e = TT_ALLOC(expanded->ensemble, c->ensembles);
+  e = tt_front_own(&expanded->model.front);
+  if (!e) e = TT_ALLOC(expanded->ensemble, c->ensembles);
   if (!e && c->column_of) e = copy_columns(c, expanded);
   for (int64_t i = 0; !e && i < c->ensembles; i++) {
     e = tt_ensemble_copy(&c->ensemble[i], &expanded->ensemble[i]);

@@ -9,7 +9,6 @@
 static tt_err allocate_scales(tt_network *n)
 {
   tt_fold_scales *s = &n->scales;
-  *s = (tt_fold_scales){0};
   if (!n->folded) return TT_OK;
   TT_TRY(TT_ALLOC(s->x_factor, n->model.inputs));
   TT_TRY(TT_ALLOC(s->x_offset, n->model.inputs));
@@ -28,7 +27,9 @@ static tt_err allocate_networks(const tt_network *network, tt_trained_ensemble *
     c->network[i] = network[i];
     c->network[i].first = first;
     c->network[i].w = NULL;
+    c->network[i].scales = (tt_fold_scales){0};
     first += network[i].members;
+    TT_TRY(tt_front_own(&c->network[i].model.front));
     TT_TRY(allocate_scales(&c->network[i]));
   }
   return TT_OK;
@@ -68,7 +69,8 @@ static tt_err create(int64_t networks, const tt_network *network, int64_t ensemb
   c->networks = networks > 1 || network->folded ? networks : 0;
   c->ensembles = ensembles;
   for (int64_t i = 0; i < networks; i++) c->members += network[i].members;
-  tt_err e = c->networks ? allocate_networks(network, c) : TT_OK;
+  tt_err e = tt_front_own(&c->model.front);
+  if (!e && c->networks) e = allocate_networks(network, c);
   if (!e) e = allocate(c);
   if (e) tt_trained_ensemble_destroy(&c);
   *out = c;
@@ -159,8 +161,10 @@ void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
   }
   for (int64_t i = 0; (*c)->network && i < (*c)->networks; i++) {
     tt_fold_scales *s = &(*c)->network[i].scales;
+    tt_front_destroy(&(*c)->network[i].model.front);
     tt_free_all(&s->x_factor, &s->x_offset, &s->y_factor, &s->y_offset);
   }
+  tt_front_destroy(&(*c)->model.front);
   tt_free_all(&(*c)->ensemble, &(*c)->network, &(*c)->w, &(*c)->weight, &(*c)->status, &(*c)->index,
               &(*c)->snapshot, &(*c)->cohort, &(*c)->x_low, &(*c)->x_high,
               &(*c)->typical_epistemic);

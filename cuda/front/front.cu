@@ -29,7 +29,7 @@ static const tt_front_layer *layer_of(const tt_cuda_front_pass *p, int l)
   return &p->front->layer[l];
 }
 
-static int trains(const tt_cuda_front_pass *p, int l) { return !p->rate || p->rate[l] > 0.0f; }
+static int trains(const tt_cuda_front_pass *p, int l) { return p->front->layer[l].rate > 0.0f; }
 
 /* Whether layer l begins a projection: it does not read the layer before. */
 static int begins_projection(const tt_cuda_front_pass *p, int l)

@@ -30,7 +30,6 @@ typedef struct tt_cuda_front_arrays {
 /* Pointers to arrays of members are those of the first member of the pass. */
 typedef struct tt_cuda_front_pass {
   const tt_front *front;
-  const float *rate; /* [layers] of the learning rate, 0: the layer keeps its weights; NULL: 1 */
   const tt_cuda_front_arrays *layer; /* [layers] */
   int32_t members, rows;
   const int8_t *skip; /* [members] those with a value other than 0 are skipped; NULL: none is */

@@ -136,7 +136,6 @@ static tt_cuda_front_pass front_pass(tt_engine *e, const tt_layered_pass *pass)
   const tt_model *m = &e->cohort->model;
   tt_cuda_front_pass p = {};
   p.front = &m->front;
-  p.rate = m->rates ? m->rate : NULL;
   p.layer = own->front;
   p.members = pass->members;
   p.rows = pass->rows;

@@ -176,6 +176,20 @@ static tt_err allocate_local(const header *h, int root, const tt_network *networ
   return root ? TT_OK : tt_trained_ensemble_create_mixed(h->networks, network, h->ensembles, m);
 }
 
+/* Collective. The layers of the fronts of the networks; the other ranks then have them too. */
+static tt_err broadcast_fronts(tt_comm *c, int64_t networks, tt_network *network)
+{
+  int root = tt_comm_is_root(c);
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !root && i < networks; i++) network[i].model.front.layer = NULL;
+  for (int64_t i = 0; !e && i < networks; i++) {
+    tt_front *f = &network[i].model.front;
+    e = tt_agree(c, root ? TT_OK : TT_ALLOC(f->layer, f->layers));
+    if (!e) tt_bcast(c, f->layer, f->layers * (int64_t)sizeof *f->layer);
+  }
+  return e;
+}
+
 /* Collective. *m exists on rank 0 and is created on the others. */
 static tt_err broadcast_cohort(tt_comm *c, tt_trained_ensemble **m)
 {
@@ -187,6 +201,7 @@ static tt_err broadcast_cohort(tt_comm *c, tt_trained_ensemble **m)
   if (!e) tt_bcast(c, &h, sizeof h);
   if (!e) e = tt_agree(c, root ? TT_OK : TT_ALLOC(network, h.networks));
   if (!e) tt_bcast(c, network, h.networks * (int64_t)sizeof *network);
+  if (!e) e = broadcast_fronts(c, h.networks, network);
   if (!e) e = tt_agree(c, allocate_local(&h, root, network, m, &bytes));
   if (!e) {
     if (root) e = archive_trained_ensemble(&(archive){PACK, bytes, 0}, *m);
@@ -195,6 +210,8 @@ static tt_err broadcast_cohort(tt_comm *c, tt_trained_ensemble **m)
     e = tt_agree(c, e);
   }
   if (!e) tt_bcast(c, (*m)->w, tt_trained_ensemble_parameters(*m) * (int64_t)sizeof *(*m)->w);
+  for (int64_t i = 0; !root && network && i < h.networks; i++)
+    tt_front_destroy(&network[i].model.front);
   tt_free(bytes);
   tt_free(network);
   return e;

@@ -16,17 +16,18 @@ typedef struct tt_model_network_info {
 
 typedef struct tt_model_file_info {
   int64_t networks, members, ensembles, targets; /* targets: the largest K */
-  int64_t components;   /* of the targets; 0: none. Otherwise `targets` is their number T */
-  tt_fold_tables folds; /* owner: the caller */
+  int64_t components; /* of the targets; 0: none. Otherwise `targets` is their number T */
+  tt_fold_tables folds;
   tt_model_network_info *network_info; /* [networks] */
 } tt_model_file_info;
 
 /* The attributes of a model file that reading depends on, for the hash of its content. */
 extern const char *const tt_model_attributes[];
 
-/* Read the sizes of everything in a model file, and the resulting networks. The caller frees
- * w->network_info and w->folds, also after an error. Errors: DATA, IO, MEM. */
+/* Read the sizes of everything in a model file, and the resulting networks. Owner: the caller,
+ * tt_model_info_free, also after an error. Errors: DATA, IO, MEM. */
 tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w);
+void tt_model_info_free(tt_model_file_info *w);
 
 /* Read all n values of a dataset with one axis. Errors: DATA, IO. */
 tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,

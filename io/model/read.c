@@ -322,8 +322,7 @@ static tt_err read_and_close(tt_h5_reader *r, tt_trained_ensembles *out)
   tt_trained_ensembles all = {0};
   tt_err e = read_all(r, &w, &tables, &all);
   tt_model_tables_free(&w, &tables);
-  tt_free(w.network_info);
-  tt_fold_tables_free(&w.folds);
+  tt_model_info_free(&w);
   tt_h5_close_local(&r);
   if (e) tt_trained_ensembles_destroy(&all);
   *out = all;

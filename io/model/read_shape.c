@@ -17,12 +17,13 @@ tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type 
   return tt_h5_read_rows_local(r, path, type, 0, n, out);
 }
 
-/* What the file says of the shape of a network; `shape` points into the arrays. */
+/* What the file says of the shape of a network; `shape` points into the arrays, and to the front of
+ * the model that is made. */
 typedef struct net {
   tt_model_shape shape;
   int64_t width[TT_MAX_LAYERS];
   double level[TT_MAX_QUANTILES];
-  tt_front front;
+  tt_front *front;
 } net;
 
 static tt_err is_damaged(tt_h5_reader *r, const char *table, int64_t k, int64_t value)
@@ -81,9 +82,8 @@ static tt_err find_front(tt_h5_reader *r, const tt_net_tables *t, int64_t k, net
   const int64_t whole[] = {size[0], axes == 1 ? size[2] : size[1], size[2]};
   const tt_front_shape shape = {
       .dims = axes, .size = whole, .activation = (tt_activation)activation};
-  TT_TRY(tt_front_read(t->front[k], &shape, &n->front, &possible, &fault));
+  TT_TRY(tt_front_read(t->front[k], &shape, n->front, &possible, &fault));
   if (!possible) return front_is_damaged(r, k, fault.why);
-  n->shape.front = &n->front;
   return TT_OK;
 }
 
@@ -108,7 +108,7 @@ static tt_err find_net(tt_h5_reader *r, const tt_net_tables *t, int64_t k, net *
 /* Widths of the layers, inputs and targets. */
 static tt_err find_sizes(tt_h5_reader *r, const tt_net_tables *t, int64_t k, net *n)
 {
-  const tt_front *f = &n->front;
+  const tt_front *f = n->front;
   int64_t each = tt_outputs_per_target(n->shape.output, n->shape.levels), last = 0;
   n->shape.layers = t->n_layers[k] - 1;
   for (int l = 0; l <= n->shape.layers; l++) {
@@ -145,9 +145,11 @@ static tt_err compare_layers(tt_h5_reader *r, const tt_net_tables *t, int64_t k,
 static tt_err read_network(tt_h5_reader *r, const tt_net_tables *t, int64_t k,
                            tt_model_network_info *s)
 {
-  net n = {0};
+  net n = {.front = &s->model.front};
   TT_TRY(find_net(r, t, k, &n));
   TT_TRY(find_sizes(r, t, k, &n));
+  tt_front front = s->model.front; /* of the network, whatever comes next */
+  n.shape.front = &front;
   if (tt_model_lay_out(&n.shape, &s->model))
     return TT_FAIL(DATA, "%s: sizes of network %" PRId64 " are not possible" TT_DAMAGED,
                    tt_h5_file_name(r), k);
@@ -226,6 +228,14 @@ static tt_err read_networks(tt_h5_reader *r, tt_net_tables *t, tt_model_file_inf
   w->networks = t->networks;
   TT_TRY(TT_ALLOC(w->network_info, w->networks));
   return read_members(r, t, w);
+}
+
+void tt_model_info_free(tt_model_file_info *w)
+{
+  for (int64_t k = 0; w->network_info && k < w->networks; k++)
+    tt_front_destroy(&w->network_info[k].model.front);
+  tt_free(w->network_info);
+  tt_fold_tables_free(&w->folds);
 }
 
 tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w)

@@ -196,27 +196,32 @@ void tt_export_c_front_functions(const tt_export_model *x, FILE *file)
     if (uses(x, TT_FRONT_pool, (tt_pooling)pooling)) put_pool((tt_pooling)pooling, file);
 }
 
-/* The first array without a result that layer l or a later one reads or adds.
- *   array  of the result of each layer before l */
-static int free_array(const tt_front *f, int l, const int *array)
+/* Whether layer l, or one behind it, reads or adds the result of a layer before l. */
+static int needs(const tt_front *f, int l, int result)
 {
-  int needed[ARRAYS] = {0}, first = 0;
-  for (int e = l; e < f->layers; e++) {
-    const int result[] = {f->layer[e].from, f->layer[e].skip};
-    for (int i = 0; i < 2; i++)
-      if (result[i] >= 0 && result[i] < l) needed[array[result[i]]] = 1;
-  }
-  while (needed[first]) first++;
-  return first;
+  for (int e = l; e < f->layers && (e == l || !f->layer[e].begins_block); e++)
+    if (f->layer[e].from == result || f->layer[e].skip == result) return 1;
+  return 0;
 }
 
-/* The array of the result of a layer; -1: the inputs of the network. */
-static void name_result(int layer, const int *array, char name[TT_EXPORT_C_NAME])
+/* The first array whose result no layer from l on needs.
+ *   layer  whose result each array has */
+static int free_array(const tt_front *f, int l, const int layer[ARRAYS])
 {
-  if (layer < 0)
+  int a = 0;
+  while (layer[a] >= 0 && needs(f, l, layer[a])) a++;
+  return a;
+}
+
+/* The array of the result of layer l; -1: the inputs of the network. */
+static void name_result(int l, const int layer[ARRAYS], char name[TT_EXPORT_C_NAME])
+{
+  int a = 0;
+  while (a < ARRAYS && layer[a] != l) a++;
+  if (l < 0)
     snprintf(name, TT_EXPORT_C_NAME, "x");
   else
-    snprintf(name, TT_EXPORT_C_NAME, "f%d", array[layer]);
+    snprintf(name, TT_EXPORT_C_NAME, "f%d", a);
 }
 
 static void put_call(const tt_front_layer *l, int64_t cohort, int number, const char *in,
@@ -262,18 +267,18 @@ static void put_addition(const tt_front_layer *l, const char *z, const char *ski
 void tt_export_c_front(const tt_front *f, int64_t cohort, char features[TT_EXPORT_C_NAME],
                        FILE *file)
 {
-  int array[TT_MAX_FRONT]; /* of each result */
+  int held[ARRAYS] = {-1, -1, -1}; /* the layer whose result an array has */
   char in[TT_EXPORT_C_NAME], skip[TT_EXPORT_C_NAME];
-  name_result(-1, array, features);
+  name_result(-1, held, features);
   if (!f->layers) return;
   fprintf(file, "  double f0[%" PRId64 "], f1[%" PRId64 "], f2[%" PRId64 "];\n", most_values(f),
           most_values(f), most_values(f));
   for (int l = 0; l < f->layers; l++) {
     const tt_front_layer *layer = &f->layer[l];
-    array[l] = free_array(f, l, array);
-    name_result(layer->from, array, in);
-    name_result(layer->skip, array, skip);
-    name_result(l, array, features);
+    name_result(layer->from, held, in);
+    name_result(layer->skip, held, skip);
+    held[free_array(f, l, held)] = l;
+    name_result(l, held, features);
     put_call(layer, cohort, l, in, features, file);
     if (layer->activates_sum) put_addition(layer, features, skip, file);
     put_activation(layer, features, file);

@@ -55,7 +55,7 @@ static tutti_model *make(tt_activation activation, tt_output output, int kind, c
   static const double level[] = {0.05, 0.25, 0.5, 0.75, 0.95};
   static const int64_t hidden[] = {19, 19, 6}, size[] = {1, MADE_UP_INPUTS};
   int possible;
-  tt_front front;
+  tt_front front = {0};
   tt_front_fault fault;
   tutti_model *model = NULL;
   tt_provenance provenance = made_up_provenance(comm);
@@ -75,6 +75,7 @@ static tutti_model *make(tt_activation activation, tt_output output, int kind, c
     shape.front = &front;
   }
   tt_trained_ensemble *m = made_up_shape(MEMBERS, shape);
+  tt_front_destroy(&front);
   for (int64_t i = 0; i < MEMBERS * m->model.params; i++) m->w[i] *= 0.3f;
   for (int i = 0; i < MEMBERS; i++) m->weight[i] *= 1.0 + i;
   const tt_trained_ensembles only = {.count = 1, .at = &m};

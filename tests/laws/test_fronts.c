@@ -62,17 +62,16 @@ static tt_front front_of(int number, tt_activation activation)
     snprintf(pool, sizeof pool, "pool %s 3 stride 2", tt_pooling_name[number - WRITTEN]);
   shape.dims = k.dims;
   while (k.row[shape.rows]) shape.rows++;
-  if (!tt_front_lay_out(&shape, &f, &fault))
-    fprintf(stderr, "row %d: %s\n", (int)fault.row, fault.why);
-  TT_CHECK(tt_front_lay_out(&shape, &f, &fault), ==, 1);
+  int possible = tt_front_lay_out(&shape, &f, &fault);
+  if (!possible) fprintf(stderr, "row %d: %s\n", (int)fault.row, fault.why);
+  TT_CHECK(possible, ==, 1);
   return f;
 }
 
-/* Two ensembles of two members whose networks have the front of case `number`. */
-static problem front_problem(int number, tt_activation activation, int64_t rows)
+/* Two ensembles of two members whose networks have this front. */
+static problem problem_of(tt_front f, int number, tt_activation activation, int64_t rows)
 {
   const int64_t hidden = 4;
-  tt_front f = front_of(number % CASES, activation);
   int64_t inputs = (int64_t)f.channels * f.size[0] * f.size[1];
   problem p =
       problem_make(rows, inputs, 2, 2, 2, &hidden, number % 3 > 0, activation, TT_OUTPUT_mean);
@@ -81,6 +80,11 @@ static problem front_problem(int number, tt_activation activation, int64_t rows)
   shape.front = &f;
   TT_CHECK_OK(tt_model_lay_out(&shape, &p.c.model));
   return p;
+}
+
+static problem front_problem(int number, tt_activation activation, int64_t rows)
+{
+  return problem_of(front_of(number % CASES, activation), number, activation, rows);
 }
 
 /* running[P] after the rows of one part of a batch: those of batch_norm that trains change. */
@@ -195,6 +199,36 @@ TT_TEST (batch_norm_follows_the_parts) {
         TT_CHECK(front_gradient_error(&p, variant[i], number), <=, 1e-5);
       problem_free(&p);
     }
+}
+
+/* The gradient reaches the first of 1,500 layers. */
+TT_TEST (a_deep_network_trains_a_step) {
+  static const int64_t size[] = {1, 4};
+  static const tt_front_shape shape = {.dims = 1, .size = size, .activation = TT_ACT_relu};
+  way variant[MAX_WAYS];
+  for (int i = 0, n = ways(variant); i < n; i++) {
+    int possible = 0;
+    tt_front f;
+    tt_front_fault fault;
+    TT_CHECK_OK(tt_front_read("conv 2 3, batch_norm, basic 2 times 374, batch_norm, global_mean",
+                              &shape, &f, &possible, &fault));
+    TT_CHECK(f.layers, ==, 1500);
+    problem p = problem_of(f, 0, TT_ACT_relu, 20);
+    p.c.batch_size = 20;
+    if (can(variant[i], &p.c)) {
+      tt_progress progress;
+      problem_start(&p, variant[i], everyone(&p));
+      tt_state *before = problem_state(&p, everyone(&p));
+      TT_CHECK_OK(variant[i].ops->train(p.engine, 1, &progress));
+      tt_state *after = problem_state(&p, everyone(&p));
+      for (int64_t k = 0; k < p.c.model.params; k++)
+        TT_CHECK(isfinite(TT_FIELD(after, weights)[k]), !=, 0);
+      TT_CHECK(TT_FIELD(after, weights)[0], !=, TT_FIELD(before, weights)[0]);
+      tt_state_destroy(&before);
+      tt_state_destroy(&after);
+    }
+    problem_free(&p);
+  }
 }
 
 /* bits */

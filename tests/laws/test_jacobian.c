@@ -78,6 +78,7 @@ static tt_trained_ensemble *cast(tt_activation activation, tt_output output, int
   for (int64_t i = 0; i < CAST; i++) c->weight[i] = i == 1 ? 0.0 : 0.5 + (double)i;
   for (int64_t i = 0; i < CAST * m.params; i++) c->w[i] = made_up_weight(i);
   for (int64_t i = 0; i < CAST; i++) make_variances(&front, c->w + i * m.params);
+  tt_front_destroy(&front);
   for (int i = 0; i < IN; i++) c->scaler.x_mean[i] = 0.25 * i, c->scaler.x_scale[i] = 2.0 + i;
   for (int i = 0; i < TARGETS; i++) c->scaler.y_mean[i] = -1.0, c->scaler.y_scale[i] = 3.0 + i;
   TT_CHECK_OK(tt_calibration_create(tt_trained_ensemble_columns(c), 0, NULL, &c->calibration));

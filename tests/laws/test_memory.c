@@ -206,7 +206,10 @@ static void put_front(problem *p)
                             &possible, &fault));
   shape.front = &f;
   TT_CHECK_OK(tt_model_lay_out(&shape, &p->c.model));
-  if (!can(p->by, &p->c)) p->c = plain;
+  if (!can(p->by, &p->c)) {
+    p->c = plain;
+    tt_front_destroy(&f);
+  }
   for (int64_t i = 0; i < p->c.members && p->c.model.front.layers; i++)
     p->c.member[i].hyper.dropout = 0.1f;
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """large-member.sbatch: two nodes train each member together, in parts of a batch. The time limit of
 the job stops them, and it is queued again. While it waits, its user asks for three nodes and for
-stages of layers: it continues from the checkpoint and ends with the bits of one rank."""
+stages of layers: it continues from the checkpoint and ends with the bits of one rank. Before that,
+two-gpus.sbatch of examples/resnet: two ranks of a node, each with some of the layers."""
 import slurm_rig as rig
 from slurm_rig import h
 
@@ -32,9 +33,18 @@ def check_log(log):
         h.check(words in text, f"\"{words}\" is not in\n{text}")
 
 
+def check_two_gpus(folder, wanted):
+    text = rig.script("../examples/resnet/two-gpus.sbatch", 2, [*SCIENCE, "run.directory=two"])
+    job = rig.submit(folder, "two", text, "--partition=sites", "--time=10")
+    rig.check_done(job, folder / "two", wanted, "two", rig.output(folder, "two", job))
+    log = rig.output(folder, "two", job)
+    h.check("3 layers in 2 stages: 1 + 2" in log, f"no two stages in\n{log}")
+
+
 def main():
     with rig.workplace() as folder:
         wanted = rig.local_run(folder, "wanted", SCIENCE)
+        check_two_gpus(folder, wanted)
         write_job(folder, PARTS)
         text = rig.script("large-member.sbatch", 1, [*SCIENCE, "run.directory=large"])
         job = rig.submit(folder, "large", text, "--partition=sites", "--time=10")

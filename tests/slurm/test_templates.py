@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""bash, shellcheck and sbatch accept every template and every site block, unchanged and as `tutti
-slurm` writes it."""
+"""bash, shellcheck and sbatch accept every template, every script of an example and every site block,
+unchanged and as `tutti slurm` writes it."""
 import re
 import shutil
 
@@ -22,6 +22,12 @@ def accept(folder, name, text):
         h.check(done.returncode == 0, f"{name}: shellcheck\n{done.stdout}")
     done = rig.command("sbatch", "--test-only", "--partition=sites", file, folder=folder)
     h.check(done.returncode == 0, f"{name}: sbatch --test-only\n{done.stderr}")
+
+
+def generic_block(template, text):
+    """Scripts of examples have their own number of GPUs."""
+    block = (rig.SCRIPTS / "site" / "generic").read_text()
+    return block if template.parent == rig.SCRIPTS else block.replace("-node=4", f"-node={gpus_of(text)}")
 
 
 def written(folder, *options, file="job.yaml"):
@@ -87,14 +93,14 @@ def main():
         (folder / "job.yaml").write_text(job)
         (folder / "campaign.yaml").write_text(job + CAMPAIGN)
         shutil.copy(folder / "data.h5", folder / "pool.h5")
-        templates = sorted(rig.SCRIPTS.glob("*.sbatch"))
+        templates = sorted([*rig.SCRIPTS.glob("*.sbatch"), *h.ROOT.glob("examples/*/*.sbatch")])
         sites = sorted((rig.SCRIPTS / "site").iterdir())
         for template in templates:
             text = template.read_text()
             accept(folder, template.name, text)
             h.check(len(re.findall(r'"\$job"', text)) == ("slurm requeue" in text),
                     f"{template.name}: only run=() has the job file, so that all commands get its options")
-            h.check(SITE.search(text)[0] == (rig.SCRIPTS / "site" / "generic").read_text(),
+            h.check(SITE.search(text)[0] == generic_block(template, text),
                     f"{template.name} does not have the generic block")
         for site in sites:
             check_written(folder, site.name, site.read_text())

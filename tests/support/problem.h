@@ -246,8 +246,9 @@ static inline void fit_labels(tt_dataset *d, tt_output output)
 static inline void set_rates(tt_model *m, int k)
 {
   static const double choice[] = {0.0, 0.5, 0.0, 1.0, 2.0};
-  double rate[TT_MAX_FRONT + TT_MAX_LAYERS];
+  double rate[64 + TT_MAX_LAYERS];
   int all = tt_model_all_layers(m);
+  TT_CHECK(all, <=, 64 + TT_MAX_LAYERS);
   for (int l = 0; l < all; l++) rate[l] = l == all - 1 ? 0.5 : choice[(l + k) % 5];
   TT_CHECK_OK(tt_model_set_rates(0, rate, all, m));
 }
@@ -331,6 +332,7 @@ static inline void problem_free(problem *p)
 {
   problem_stop(p);
   for (int64_t e = 0; e < p->c.ensembles; e++) tt_free(p->c.ensemble[e].column);
+  tt_front_destroy(&p->c.model.front);
   tt_free(p->c.ensemble);
   tt_free(p->c.member);
   tt_dataset_destroy(&p->d);

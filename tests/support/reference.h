@@ -207,7 +207,7 @@ static inline double ref_noisy_loss(const tt_cohort *c, const double *o, const d
  * before are known. */
 static inline void ref_layer_moments(const ref_batch *b, int l, const double *w)
 {
-  static double value[1 + TT_MAX_FRONT][REF_FRONT_VALUES];
+  static double value[1 + REF_LAYERS][REF_FRONT_VALUES];
   const tt_model *m = &b->p->c.model;
   const tt_front_layer *layer = &m->front.layer[l];
   int drops = b->p->c.member[b->member].hyper.dropout > 0.0f;
@@ -403,9 +403,10 @@ static inline double ref_rate(const tt_model *m, int64_t p)
 {
   double rate = 1.0;
   for (int l = 0; l < m->front.layers && m->rates; l++)
-    if (m->front.layer[l].weight >= 0 && m->front.layer[l].weight <= p) rate = (double)m->rate[l];
+    if (m->front.layer[l].weight >= 0 && m->front.layer[l].weight <= p)
+      rate = (double)tt_model_rate(m, l);
   for (int l = 0; l < m->layers && m->rates; l++)
-    if (m->layer[l].weight <= p) rate = (double)m->rate[m->front.layers + l];
+    if (m->layer[l].weight <= p) rate = (double)tt_model_rate(m, m->front.layers + l);
   return rate;
 }
 

@@ -3,7 +3,7 @@
 #define TT_REFERENCE_FRONT_H
 #include "tests/support/problem.h"
 
-enum { REF_FRONT_VALUES = 256 };
+enum { REF_FRONT_VALUES = 256, REF_LAYERS = 64 };
 static inline double ref_activation(tt_activation a, double x);
 
 /* Value of channel c at (y, x); 0 outside. */
@@ -65,8 +65,8 @@ static inline void ref_group_norm(const tt_front_layer *l, const double *w, doub
  * else batch_norm uses the running ones. */
 enum { REF_CHANNELS = 16 };
 static struct {
-  int use, known[TT_MAX_FRONT]; /* known 0: a layer that keeps its weights */
-  double of[TT_MAX_FRONT][REF_CHANNELS][2];
+  int use, known[REF_LAYERS]; /* known 0: a layer that keeps its weights */
+  double of[REF_LAYERS][REF_CHANNELS][2];
 } ref_moments;
 
 static inline void ref_batch_norm(const tt_front_layer *l, int layer, const double *w, double *z)
@@ -112,6 +112,7 @@ static inline void ref_front_values(const tt_front *f, const double *w, const do
 {
   int64_t inputs = (int64_t)f->channels * f->size[0] * f->size[1];
   TT_CHECK(inputs, <=, (int64_t)REF_FRONT_VALUES);
+  TT_CHECK(layers, <=, (int)REF_LAYERS);
   memcpy(value[0], x, (size_t)inputs * sizeof *x);
   for (int l = 0; l < layers; l++) {
     const tt_front_layer *layer = &f->layer[l];
@@ -126,7 +127,7 @@ static inline void ref_front_values(const tt_front *f, const double *w, const do
 static inline void ref_front(const tt_front *f, const double *w, const double *x,
                              const double *mask, double *features)
 {
-  static double value[1 + TT_MAX_FRONT][REF_FRONT_VALUES];
+  static double value[1 + REF_LAYERS][REF_FRONT_VALUES];
   ref_front_values(f, w, x, mask, f->layers, value);
   memcpy(features, value[f->layers], (size_t)f->features * sizeof *features);
 }

@@ -9,7 +9,7 @@ enum { RESIDUAL_INPUTS = 16 };
 
 /* A convolution; 5 residuals of two convolutions; a dropout; 5 residuals of two convolutions with
  * group_norm; a batch_norm; a residual of a convolution with batch_norm and a projection; a pool.
- */
+ * Owner: the caller. */
 static inline tt_front residual_front(tt_activation activation)
 {
   static const int64_t size[] = {1, RESIDUAL_INPUTS};

@@ -124,7 +124,7 @@ TT_TEST (ranks_in_a_grid_divide_layers_parts_and_parameters) {
 TT_TEST (stages_do_not_divide_a_residual) {
   enum { FRONT = 38 };
   tt_model m;
-  const tt_front front = residual_front(TT_ACT_relu);
+  tt_front front = residual_front(TT_ACT_relu);
   const int64_t hidden[] = {8, 8};
   const tt_model_shape shape = {.inputs = RESIDUAL_INPUTS,
                                 .targets = 3,
@@ -156,6 +156,7 @@ TT_TEST (stages_do_not_divide_a_residual) {
     TT_CHECK(param, ==, m.params);
     TT_CHECK(tt_pipeline_values(&m, FRONT + 3), ==, 3);
   }
+  tt_front_destroy(&front);
 }
 
 /* Stages of equal cost, each in its own order: the parts that it has passed on. */

@@ -35,6 +35,7 @@ TT_TEST (sizes_follow_the_formula) {
           TT_CHECK(f.layer[0].out[1], ==, (7 + 2 * pad - reach) / stride + 1);
           TT_CHECK(f.features, ==, 4 * f.layer[0].out[0] * f.layer[0].out[1]);
           TT_CHECK(f.params, ==, 4 * size * size + 4);
+          tt_front_destroy(&f);
           TT_CHECK(lay_out(1, profile, row, &f, &why), ==, 0); /* 2 groups, 3 channels */
         }
 }
@@ -47,6 +48,7 @@ TT_TEST (without_pad_a_conv_keeps_the_size) {
   TT_CHECK(f.layer[0].in[0], ==, 1);
   TT_CHECK(f.layer[1].pad[1], ==, 4);
   TT_CHECK(f.params, ==, 5 * 3 * 7 + 5 + 6 * 5 * 3 + 6);
+  tt_front_destroy(&f);
 }
 
 /* The activation follows the group_norm directly behind a conv, else the conv. */
@@ -57,6 +59,7 @@ TT_TEST (a_norm_takes_the_activation_of_its_conv) {
            ==, 1);
   const int activated[] = {0, 1, 1, 0, 0};
   for (int l = 0; l < 5; l++) TT_CHECK(f.layer[l].activation == TT_ACT_relu, ==, activated[l]);
+  tt_front_destroy(&f);
 }
 
 TT_TEST (a_front_is_read_as_it_is_written) {
@@ -78,11 +81,14 @@ TT_TEST (a_front_is_read_as_it_is_written) {
     tt_front_write(&f, file);
     fclose(file);
     TT_CHECK(lay_out(2, image, text, &back, &why), ==, 1);
-    TT_CHECK(memcmp(&f, &back, sizeof f), ==, 0);
+    TT_CHECK(f.layers, ==, back.layers);
+    TT_CHECK(memcmp(f.layer, back.layer, (size_t)f.layers * sizeof *f.layer), ==, 0);
     TT_CHECK(tt_front_equal(&f, &back), ==, 1);
     back.layer[0].skip = 0;
     TT_CHECK(tt_front_equal(&f, &back), ==, 0);
     free(text);
+    tt_front_destroy(&f);
+    tt_front_destroy(&back);
   }
 }
 
@@ -140,9 +146,12 @@ TT_TEST (residual_networks_have_the_parameters_of_torchvision) {
               25557032},
              {"bottleneck 64 256 times 3, bottleneck 128 512 stride 2 times 4, "
               "bottleneck 256 1024 stride 2 times 23, bottleneck 512 2048 stride 2 times 3",
-              44549160}};
+              44549160},
+             {"bottleneck 64 256 times 3, bottleneck 128 512 stride 2 times 8, "
+              "bottleneck 256 1024 stride 2 times 36, bottleneck 512 2048 stride 2 times 3",
+              60192808}};
   const int64_t size[] = {3, 224, 224};
-  for (int i = 0; i < 4; i++) {
+  for (size_t i = 0; i < sizeof net / sizeof *net; i++) {
     char rows[512];
     tt_front f;
     tt_front_fault why;
@@ -151,7 +160,21 @@ TT_TEST (residual_networks_have_the_parameters_of_torchvision) {
              net[i].rows);
     TT_CHECK(lay_out(2, size, rows, &f, &why), ==, 1);
     TT_CHECK(f.params - tt_front_all_running(&f) + (f.features + 1) * 1000, ==, net[i].params);
+    tt_front_destroy(&f);
   }
+}
+
+/* A block of one more layer follows each cut, and nothing limits their number but a typing error. */
+TT_TEST (a_front_has_as_many_layers_as_its_rows_say) {
+  tt_front f;
+  tt_front_fault why;
+  TT_CHECK(lay_out(2, image, "conv 4 3, basic 4 times 12500", &f, &why), ==, 1);
+  TT_CHECK(f.layers, ==, 50001);
+  for (int l = 0; l < f.layers; l++) TT_CHECK(tt_front_can_cut(&f, l), ==, l % 4 == 1 || l == 0);
+  tt_front_destroy(&f);
+  TT_CHECK(lay_out(2, image, "conv 4 3, basic 4 times 25000", &f, &why), ==, 0);
+  TT_CHECK(strstr(why.why, "more than 100000 layers") != NULL, ==, 1);
+  TT_CHECK(why.row, ==, 1);
 }
 
 /* A projection is behind the rows of its residual, and its norm is theirs. */
@@ -163,6 +186,7 @@ TT_TEST (a_projection_reads_the_input_of_its_residual) {
                    "conv 8 3, batch_norm",
                    &f, &why),
            ==, 1);
+  tt_front_destroy(&f);
   TT_CHECK(lay_out(2, image,
                    "conv 4 3, residual 3 project activate, conv 6 3 stride 2, conv 8 3, "
                    "group_norm 2",
@@ -178,6 +202,7 @@ TT_TEST (a_projection_reads_the_input_of_its_residual) {
   TT_CHECK(f.layer[5].activation == TT_ACT_relu, ==, 1);
   TT_CHECK(f.layer[3].activation == TT_ACT_identity, ==, 1);
   for (int l = 0; l <= f.layers; l++) TT_CHECK(tt_front_can_cut(&f, l), ==, l < 2 || l == 6);
+  tt_front_destroy(&f);
 }
 
 /* Variance of the weights of a conv: fan_in is channels of a group times kernel (he: 2 / fan_in). */
@@ -227,6 +252,7 @@ TT_TEST (initial_weights_follow_the_fan_rules) {
     TT_CHECK((double)w[f.layer[1].bias + 63], ==, 0.0);
   }
   tt_free(w);
+  tt_front_destroy(&f);
 }
 
 TT_TEST (inputs_must_fit_the_front) {
@@ -239,4 +265,5 @@ TT_TEST (inputs_must_fit_the_front) {
   TT_CHECK(strstr(tt_err_last(), "model.image: 2 * 9 * 7 = 126 values, but data.inputs has 100 "
                                  "columns") != NULL,
            ==, 1);
+  tt_front_destroy(&f);
 }
