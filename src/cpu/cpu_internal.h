@@ -293,7 +293,8 @@ typedef struct tt_cpu_update {
  *   square_sum        of the gradient, but for running values of batch_norm
  *   gradient_squares  masks the gradient; then, if the member is clipped, computes the sum of
  *                     squares of each block of TT_NORM_BLOCK parameters
- *   update_begin      squares: sum of squares of the gradient of all parameters, if it is clipped
+ *   update_begin      all but `gradient`, without clipping
+ *   clip_update       squares: sum of squares of the gradient of all parameters, if it is clipped
  *   share_update      the work of a thread: updates and averages its segment of all parameters
  *   average_weights   adds the new weights to their average (ema)
  *   end_step          ends the step in the state */
@@ -302,16 +303,17 @@ void tt_cpu_mask_gradient(const tt_engine *e, const tt_cpu_buffers *b, const tt_
 double tt_cpu_square_sum(const tt_engine *e, tt_slice segment, const float *gradient);
 void tt_cpu_gradient_squares(const tt_engine *e, const tt_cpu_buffers *b, const tt_cpu_member *ctx,
                              tt_slice segment, float *gradient, double *block);
-tt_cpu_update tt_cpu_update_begin(const tt_engine *e, const tt_cpu_member *ctx, double squares);
+void tt_cpu_update_begin(const tt_engine *e, const tt_cpu_member *ctx, tt_cpu_update *out);
+void tt_cpu_clip_update(tt_cpu_update *u, double squares);
 void tt_cpu_update_weights(const tt_cpu_update *u, tt_slice segment, float *gradient);
 void tt_cpu_share_update(void *update, int thread, int threads);
 void tt_cpu_average_weights(const tt_engine *e, const tt_cpu_member *ctx, tt_slice segment);
 void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss);
 
-/* The end of a step of the whole batch, from its gradient [P], which changes. Returns 0 if the loss
- * is not finite; then the weights do not change. */
+/* The end of a step of the whole batch, from an update that has begun and its gradient, which
+ * changes. Returns 0 if the loss is not finite; then the weights do not change. */
 int tt_cpu_finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                       float *gradient, double loss);
+                       tt_cpu_update *u, double loss);
 
 /* One optimizer step. Returns 0 if the loss is not finite; then the weights do not change.
  *   steps  steps until the caller stops: the row order is computed for no more batches */

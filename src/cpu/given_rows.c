@@ -131,7 +131,10 @@ static void update_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, in
   }
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
   ctx.threads = 1; /* each thread has its own member */
-  (void)tt_cpu_finish_step(e, b, &ctx, gradient, 0.0);
+  tt_cpu_update u;
+  tt_cpu_update_begin(e, &ctx, &u);
+  u.gradient = gradient;
+  (void)tt_cpu_finish_step(e, b, &ctx, &u, 0.0);
   tt_cpu_end_epoch_if_due(e, b, &ctx);
 }
 

@@ -165,12 +165,12 @@ static double rows_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
   }
   if (panels)
     tt_cpu_panels_gradient(e, b, ctx, batch, slice, tt_cpu_cut(m, slice.count), gradient);
-  else
+  else {
     tt_cpu_output_loss(e, b, batch, slice.count, tt_cpu_forward_batch(e, b, ctx, batch, slice));
+    tt_cpu_backward(e->kernels, m, ctx->w, b, slice.count, gradient);
+  }
   double loss = tt_kernels_add_losses(e->cohort->loss, slice.count, b->term);
-  if (!isfinite(loss)) return (double)NAN;
-  if (!panels) tt_cpu_backward(e->kernels, m, ctx->w, b, slice.count, gradient);
-  return loss;
+  return isfinite(loss) ? loss : (double)NAN;
 }
 
 /* The sums of a slice of the parts, computed by one thread in its own buffers. */

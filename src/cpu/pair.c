@@ -135,7 +135,7 @@ int tt_cpu_pair_step(tt_cpu_pair *p, int64_t steps)
   p->rows = p->batch.count;
   meet(p);
   if (atomic_load_explicit(&p->infinite, memory_order_relaxed)) return 0;
-  p->update = tt_cpu_update_begin(e, ctx, 0.0);
+  tt_cpu_update_begin(e, ctx, &p->update);
   int is_last = steps == 1 || TT_FIELD(e->state, batch)[ctx->i] + 1 == ctx->batches;
   if (is_last || e->cohort->average == TT_AVERAGE_ema) meet(p);
   tt_cpu_end_step(e, ctx, 0.0);

@@ -48,7 +48,9 @@ tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient
 {
   tt_cpu_member ctx = tt_cpu_member_begin(e, e->buffers[0], m - e->slice.first);
   unsigned mode = tt_cpu_flush_denormals();
-  tt_cpu_update u = tt_cpu_update_begin(e, &ctx, squares);
+  tt_cpu_update u;
+  tt_cpu_update_begin(e, &ctx, &u);
+  tt_cpu_clip_update(&u, squares);
   tt_cpu_update_weights(&u, segment, gradient);
   tt_cpu_restore_denormals(mode);
   if (w) memcpy(w, ctx.w + segment.first, (size_t)segment.count * sizeof *w);

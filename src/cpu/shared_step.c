@@ -104,13 +104,13 @@ static void take_step(shared_step *s, double loss)
 {
   const tt_engine *e = s->e;
   int clipped = s->ctx->member->hyper.clip_norm > 0.0f;
-  tt_cpu_update u = tt_cpu_update_begin(e, s->ctx, 0.0);
+  tt_cpu_update u;
+  tt_cpu_update_begin(e, s->ctx, &u);
   if (!clipped) s->update = &u;
   tt_cpu_team_run(s->ctx->team, share_outputs, s);
   if (clipped) {
     float *gradient = s->b->gradient[0];
-    u = tt_cpu_update_begin(e, s->ctx,
-                            tt_cpu_square_sum(e, (tt_slice){0, e->cohort->model.params}, gradient));
+    tt_cpu_clip_update(&u, tt_cpu_square_sum(e, (tt_slice){0, e->cohort->model.params}, gradient));
     u.gradient = gradient;
     tt_cpu_team_run(s->ctx->team, tt_cpu_share_update, &u);
   }

@@ -110,21 +110,25 @@ void tt_cpu_average_weights(const tt_engine *e, const tt_cpu_member *ctx, tt_sli
     mean[p] = tt_ema_update(mean[p], w[p], decay, averaged);
 }
 
-tt_cpu_update tt_cpu_update_begin(const tt_engine *e, const tt_cpu_member *ctx, double squares)
+void tt_cpu_update_begin(const tt_engine *e, const tt_cpu_member *ctx, tt_cpu_update *out)
 {
   const tt_cohort *c = e->cohort;
   const tt_state *s = e->state;
   const tt_hyper *h = &ctx->member->hyper;
   int64_t i = ctx->i, step = TT_FIELD(s, step)[i];
-  float learning_rate =
+  float rate =
       tt_member_learning_rate(h, c->schedule, &c->schedule_options, TT_FIELD(s, lr_factor)[i],
                               TT_FIELD(s, epoch)[i], step, ctx->batches);
-  tt_cpu_update u = {.e = e,
-                     .ctx = ctx,
-                     .args = tt_member_optimizer_args(h, c->nesterov, learning_rate),
-                     .scale = h->clip_norm > 0.0f ? tt_clip_factor(squares, h->clip_norm) : 1.0f};
-  tt_optimizer_bias_correction(&u.args, step + 1);
-  return u;
+  out->e = e;
+  out->ctx = ctx;
+  out->scale = 1.0f;
+  out->args = tt_member_optimizer_args(h, c->nesterov, rate);
+  tt_optimizer_bias_correction(&out->args, step + 1);
+}
+
+void tt_cpu_clip_update(tt_cpu_update *u, double squares)
+{
+  u->scale = tt_clip_factor(squares, u->ctx->member->hyper.clip_norm);
 }
 
 /* Parameters of one factor on the learning rate. */
@@ -152,12 +156,16 @@ void tt_cpu_update_weights(const tt_cpu_update *u, tt_slice segment, float *grad
   }
 }
 
+static void update_segment(const tt_cpu_update *u, tt_slice segment)
+{
+  tt_cpu_update_weights(u, segment, u->gradient + segment.first);
+  tt_cpu_average_weights(u->e, u->ctx, segment);
+}
+
 void tt_cpu_share_update(void *update, int thread, int threads)
 {
   const tt_cpu_update *u = update;
-  tt_slice own = tt_part_segment(u->e->cohort->model.params, threads, thread);
-  tt_cpu_update_weights(u, own, u->gradient + own.first);
-  tt_cpu_average_weights(u->e, u->ctx, own);
+  update_segment(u, tt_part_segment(u->e->cohort->model.params, threads, thread));
 }
 
 void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss)
@@ -171,15 +179,14 @@ void tt_cpu_end_step(const tt_engine *e, const tt_cpu_member *ctx, double loss)
 }
 
 int tt_cpu_finish_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                       float *gradient, double loss)
+                       tt_cpu_update *u, double loss)
 {
   if (!isfinite(loss)) return 0;
-  tt_cpu_update u = tt_cpu_update_begin(e, ctx, square_sum(e, b, ctx, gradient));
-  u.gradient = gradient;
+  tt_cpu_clip_update(u, square_sum(e, b, ctx, u->gradient));
   if (ctx->threads > 1)
-    tt_cpu_fork(ctx->threads, tt_cpu_share_update, &u);
+    tt_cpu_fork(ctx->threads, tt_cpu_share_update, u);
   else
-    tt_cpu_share_update(&u, 0, 1);
+    update_segment(u, (tt_slice){0, e->cohort->model.params});
   tt_cpu_end_step(e, ctx, loss);
   return 1;
 }
@@ -189,8 +196,11 @@ int tt_cpu_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
   tt_cpu_batch batch;
   float *sum[TT_MAX_PART_SUMS];
   double loss[TT_MAX_PART_SUMS];
+  tt_cpu_update u;
   tt_cpu_next_batch(e, b, ctx, steps, &batch);
+  tt_cpu_update_begin(e, ctx, &u); /* before the gradient: the processor computes both at a time */
   (void)tt_cpu_gradient(e, b, ctx, &batch, (tt_slice){0, e->cohort->parts}, ctx->threads, sum,
                         loss);
-  return tt_cpu_finish_step(e, b, ctx, sum[0], loss[0]);
+  u.gradient = sum[0];
+  return tt_cpu_finish_step(e, b, ctx, &u, loss[0]);
 }

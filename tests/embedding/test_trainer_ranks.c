@@ -132,9 +132,9 @@ TT_TEST (what_comes_out_is_of_all_members) {
   TT_CHECK(tutti_trainer_predict(t[0], ROWS, x, all[0][0]), ==, 0);
   TT_CHECK(tutti_trainer_predict(t[1], count, x + first * INPUTS, mine), ==, 0);
   for (int64_t m = 0; m < MEMBERS; m++)
-    TT_CHECK(memcmp(all[m][first], mine + m * count * TARGETS,
-                    (size_t)(count * TARGETS) * sizeof *mine),
-             ==, 0);
+    TT_CHECK(
+        memcmp(all[m][first], mine + m * count * TARGETS, (size_t)(count * TARGETS) * sizeof *mine),
+        ==, 0);
   TT_CHECK(tutti_trainer_save(t[1], path), ==, 0);
   TT_CHECK(tutti_open(path, &model[2]), ==, 0);
   for (int i = 0; i < ROWS * INPUTS; i++) in[i] = (double)x[i];

@@ -12,7 +12,7 @@
 #define GRAD_OUT 3
 #define GRAD_IN 2
 #define GRAD_LINE 4
-#define SUMS_OUT 2
+#define SUMS_OUT 3
 #define KERNEL_TABLE tt_kernels_avx2
 #define KERNEL_NAME "avx2"
 #define ARITHMETIC "cpu fused 16 lanes"

@@ -44,10 +44,12 @@ static void loss_target(tt_loss kind, tt_loss_args args, int64_t rows, const flo
   }
 }
 
-static void apply_weights(float *d, const float *weight, float factor, int64_t rows, int64_t padded)
+/* to = from times the weights, and 0 in the padding. */
+static void apply_weights(const float *from, const float *weight, float factor, int64_t rows,
+                          int64_t padded, float *restrict to)
 {
-  for (int64_t r = 0; r < rows; r++) d[r] *= weight ? weight[r] * factor : factor;
-  for (int64_t r = rows; r < padded; r++) d[r] = 0.0f;
+  for (int64_t r = 0; r < rows; r++) to[r] = from[r] * (weight ? weight[r] * factor : factor);
+  for (int64_t r = rows; r < padded; r++) to[r] = 0.0f;
 }
 
 /* Loss of at most TT_LOSS_CHUNK rows of one head; term and d as in kernels.h.
@@ -56,9 +58,10 @@ static void loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64_t
                        const float *o, const float *y, const float *variance, const float *weight,
                        float factor, int more, double *term, float *d, int64_t ld)
 {
-  float value[TT_LOSS_CHUNK] = {0}, d0[TT_LOSS_CHUNK], d1[TT_LOSS_CHUNK];
+  float value[TT_LOSS_CHUNK], d0[TT_LOSS_CHUNK], d1[TT_LOSS_CHUNK];
   int64_t padded = (rows + TT_LANES - 1) / TT_LANES * TT_LANES;
   int two = tt_output_has_variance(tt_loss_output_head(kind));
+  for (int64_t r = 0; r < rows; r++) value[r] = 0.0f;
   for (int64_t k = 0; k < targets; k++) {
     const float *o0 = o + k * ld, *o1 = two ? o0 + targets * ld : o0;
     if (variance)
@@ -66,11 +69,8 @@ static void loss_chunk(tt_loss kind, tt_loss_args args, int64_t targets, int64_t
     else
       loss_target(kind, args, rows, o0, o1, y + k * ld, value, d0, d1);
     if (!d) continue;
-    apply_weights(d0, weight, factor, rows, padded);
-    memcpy(d + k * ld, d0, (size_t)padded * sizeof *d);
-    if (!two) continue;
-    apply_weights(d1, weight, factor, rows, padded);
-    memcpy(d + (targets + k) * ld, d1, (size_t)padded * sizeof *d);
+    apply_weights(d0, weight, factor, rows, padded, d + k * ld);
+    if (two) apply_weights(d1, weight, factor, rows, padded, d + (targets + k) * ld);
   }
   for (int64_t r = 0; r < rows; r++) {
     double own = weight ? (double)weight[r] * (double)value[r] : (double)value[r];

@@ -6,7 +6,7 @@
 #include "io/data/data.h"
 #include "src/campaign/driver/init.h"
 #include "tests/support/check.h"
-#include "tests/support/folder.h"
+#include "tests/support/suites.h"
 
 #include <limits.h>
 #include <stdio.h>
