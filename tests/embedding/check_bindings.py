@@ -2,7 +2,8 @@
 
 Compiles the example of examples/embed and a program with everything of the binding, with all warnings
 as errors; trains the model of the example, and one of classes; the printed predictions must have the
-bits of `tutti predict`, and the examples their physics. Exit status 77 without a compiler.
+bits of `tutti predict`, what trainers print those of tutti.Trainer, and the examples their physics.
+Exit status 77 without a compiler.
 """
 import math
 import os
@@ -12,10 +13,16 @@ import shutil
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
-from rig import folder, h5py, LIBRARY, np, ROOT, run, skip, tutti
+from rig import folder, h5py, LIBRARY, np, ROOT, run, skip, tutti, TUTTI
+
+sys.path.insert(0, str(ROOT / "python"))
+import tutti as package
 
 language, compiler = sys.argv[1:]
 example = ROOT / "examples/embed"
+
+MODULES = [ROOT / "src/api" / f"{name}.f90" for name in ("tutti", "tutti_training")
+           if language == "fortran"]
 
 # Whether the pendulum accelerates, brakes, or neither.
 CLASSES = """\
@@ -90,12 +97,44 @@ def train_classes():
     tutti("train", "classes.yaml", "-q")
 
 
+def trainer_numbers():
+    """What the programs print of a trainer, with tutti.Trainer."""
+    i = np.arange(6)
+    x = np.stack([(i % 3 - 1) / 2, (i * i % 7 - 3) / 4], axis=1).astype(np.float32)
+    y = x[:, 0] * x[:, 1] - x[:, 0]
+    rows = [[0, 1, 2, 3], [5, 5, 0, 4], [2, 1, 1, 3]]
+    own = x.reshape(3, 2, 2)
+    with package.Trainer(inputs=2, epoch_rows=6, hidden=[5, 4], batch_size=8, learning_rate=0.02,
+                         epochs=40, schedule="cosine", ensembles=[{"name": "e", "members": 3}], seed=7,
+                         x_scale=([0.25, 0], [2, 0.5]), y_scale=([0.5], [4]), program=TUTTI) as t:
+        found = [t.step(x, y, 1 + i % 2), t.step(x, y, index=rows), t.step(own, y.reshape(3, 2))]
+        found.append(t.backward(t.forward(x) - y[:, None], inputs=True))
+        t.update()
+        found.append(t.forward(x, rows))
+        t.backward(found[-1])
+        t.update()
+        found.append(t.forward(own))
+        t.set_learning_rate(0.01)
+        t.set_learning_rate(0.03, 1)
+        found.append([t.learning_rate(m) for m in range(3)])
+        found.append(t.step(x, y))
+        t.set_weights(1, t.get_weights(0))
+        t.reset(2)
+        found += [t.get_weights(2), t.predict(x), t.model().predict(x).mean]
+        saved = package.Model("trained.h5").predict(x).mean
+        assert (saved == found[-1]).all(), (saved, found[-1])
+    return np.concatenate([np.ravel(part) for part in found]).astype(float)
+
+
 def check_everything():
-    """Everything of the binding for three rows: one number a line, in the order of the files."""
+    """Everything of the binding for three rows: one number a line, in the order of the files; then
+    those of a trainer."""
     name = {"fortran": "everything.f90", "cpp": "everything.cpp"}[language]
-    sources = [ROOT / "src/api/tutti.f90"] if language == "fortran" else []
-    build("./everything", *sources, ROOT / "tests/embedding" / name)
+    build("./everything", *MODULES, ROOT / "tests/embedding" / name)
     got = numbers(run("./everything", "out/model.h5", "classes/model.h5").out)[:, 0]
+    trained = trainer_numbers()
+    assert (got[-len(trained):] == trained).all(), (got[-len(trained):], trained)
+    got = got[:-len(trained)]
     x = [[0.5, -1.0], [1.0, 2.0], [-3.0, 0.25]]
     want = predict(x, "--jacobian", "--quantiles", "0.1,0.9")
     want.update(predict(x, "--members", model="classes/model.h5"), **want)
@@ -109,7 +148,8 @@ def check_everything():
     assert (got[~slopes] == expected[~slopes]).all(), (got, expected)
     # those of the library are in single precision
     np.testing.assert_allclose(got[slopes], expected[slopes], rtol=0, atol=1e-5 * abs(expected[slopes]).max())
-    print(f"{len(got)} numbers of tutti predict, of which {slopes.sum()} are derivatives")
+    print(f"{len(got)} numbers of tutti predict, of which {slopes.sum()} are derivatives; "
+          f"{len(trained)} of tutti.Trainer")
 
 
 if not shutil.which(compiler):

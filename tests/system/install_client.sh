@@ -25,6 +25,7 @@ done
 library=$(dirname "$(find prefix/ -name libtutti.so)")
 export PKG_CONFIG_PATH="$work/$library/pkgconfig"
 test -f "$(pkg-config --variable=fortran_module tutti)"
+for file in $(pkg-config --variable=fortran_modules tutti); do test -f "$file"; done
 
 awk 'BEGIN { OFS = ","; print "a,b,c"; for (i = 0; i < 40; i++) print i / 40, (i * 7 % 13) / 13, i / 20 }' >line.csv
 cat >job.yaml <<JOB
