@@ -1,9 +1,9 @@
-"""check_bindings.py fortran|cpp COMPILER TUTTI LIBTUTTI SOURCE — a binding of the library.
+"""check_bindings.py c|cpp|fortran COMPILER — a binding of the library.
 
-Compiles the example of examples/embed and a program with everything of the binding, with all warnings
-as errors; trains the model of the example, and one of classes; the printed predictions must have the
-bits of `tutti predict`, what trainers print those of tutti.Trainer, and the examples their physics.
-Exit status 77 without a compiler.
+Compiles the examples of examples/embed and a program with everything of the binding, with all
+warnings as errors; trains the model of the examples, and one of classes; the printed predictions must
+have the bits of `tutti predict`, what trainers print those of tutti.Trainer, and the examples their
+physics. C has the example that trains its own model. Exit status 77 without a compiler.
 """
 import math
 import os
@@ -20,7 +20,6 @@ import tutti as package
 
 language, compiler = sys.argv[1:]
 example = ROOT / "examples/embed"
-
 MODULES = [ROOT / "src/api" / f"{name}.f90" for name in ("tutti", "tutti_training")
            if language == "fortran"]
 
@@ -36,10 +35,10 @@ run: {device: cpu, directory: classes}
 
 def build(program, *sources):
     folder = os.path.dirname(LIBRARY)
-    flags = {"fortran": ["-std=f2008", "-Wall", "-Wextra", "-Werror"],
-             "cpp": ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
-                     f"-I{ROOT}/src/api"]}[language]
-    run(compiler, *flags, *sources, "-o", program, f"-L{folder}", "-ltutti", f"-Wl,-rpath,{folder}")
+    flags = {"fortran": ["-std=f2008"], "c": ["-std=c17", "-Wconversion", f"-I{ROOT}/src/api"],
+             "cpp": ["-std=c++11", "-Wpedantic", "-Wconversion", f"-I{ROOT}/src/api"]}[language]
+    run(compiler, *flags, "-Wall", "-Wextra", "-Werror", *sources, "-o", program, f"-L{folder}", "-ltutti",
+        f"-Wl,-rpath,{folder}", "-lm")
 
 
 def predict(x, *options, model="out/model.h5"):
@@ -55,7 +54,7 @@ def numbers(text):
 
 
 def check_time_loop():
-    build("./time_loop", ROOT / "src/api/tutti.f90", example / "time_loop.f90")
+    build("./time_loop", MODULES[0], example / "time_loop.f90")
     lines = run("./time_loop", "out/model.h5").out.splitlines()
     rows = numbers("\n".join(lines[:-1]))
     assert rows.shape == (8, 5), lines
@@ -69,6 +68,27 @@ def check_time_loop():
         angle += 0.01 * velocity
     print(f"time loop: {error:.3f} rad from the exact pendulum; {lines[-1]}")
     assert error < 0.1, error
+
+
+def check_online(source):
+    """The force that moves the pendulum is rarely called, and the angle is that of the exact motion."""
+    build("./online", *MODULES, example / source)
+    lines = run("./online").out.splitlines()
+    rows = numbers("\n".join(lines[:-1]))
+    assert rows.shape == (6, 4), lines
+    angle, velocity, error = 2.0, 0.0, 0.0
+    for step in range(6000):
+        if step % 1000 == 0:
+            error = max(error, abs(angle - rows[step // 1000, 1]))
+        force = -9.81 * math.sin(angle) - 0.3 * velocity
+        velocity += 0.01 * (force + 5 * math.cos(0.015 * step))
+        angle += 0.01 * velocity
+    print(f"online: {error:.3f} rad from the exact pendulum; {lines[-1]}")
+    calls, within = re.fullmatch(r"(\d+) calls in 6000 steps, angle within (\S+) rad", lines[-1]).groups()
+    assert 32 < rows[-1, 3] <= int(calls) < 900, lines
+    assert error <= float(within) + 5e-4 and float(within) < 0.25, (error, lines)
+    saved = package.Model("online.h5").predict([[0.5, 1.0]])
+    assert abs(saved.mean[0] - (-9.81 * math.sin(0.5) - 0.3)) < 0.5, saved.mean
 
 
 def check_optimizer():
@@ -155,6 +175,10 @@ def check_everything():
 if not shutil.which(compiler):
     skip(f"no compiler {compiler}")
 with folder():
+    if language != "cpp":
+        check_online({"c": "online.c", "fortran": "online.f90"}[language])
+    if language == "c":
+        sys.exit()
     shutil.copy(example / "job.yaml", ".")
     tutti("import", example / "pendulum.csv", "-o", "pendulum.h5", "--inputs", "angle,velocity",
         "--targets", "acceleration", "-q")

@@ -56,7 +56,7 @@ for program in by-pkg-config by-static; do "./$program" out/model.h5 | diff expe
 # Indented commands of a page, and those of its console blocks.
 commands() {
   sed -n 's/^    \([a-z].*\)/\1/p; s/^\$ //p' "$1" |
-    if command -v gfortran >/dev/null; then cat; else grep -v 'gfortran\|time_loop'; fi
+    if command -v gfortran >/dev/null; then cat; else grep -v 'gfortran\|time_loop\|_fortran'; fi
 }
 cp -r prefix/share/doc/tutti/{docs,examples} .
 {
@@ -68,4 +68,5 @@ sed -n '/^```c$/,/^```$/{/^```/!p}' docs/embedding.md >examples/embed/predict.c
 unset PKG_CONFIG_PATH
 bash -ex typed | tee printed
 grep -q '^best angle ' printed
+grep -q ' calls in 6000 steps' printed
 grep -q ', slopes ' printed
