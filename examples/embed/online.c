@@ -62,8 +62,12 @@ static void train(tutti_trainer *trainer)
     random = 16807 * random % 2147483647; /* Park & Miller 1988 */
     index[i] = (int32_t)(random % rows);
   }
-  const tutti_batch batch = {.size = sizeof batch, .rows = rows, .x = buffer_x[0], .y = buffer_y,
-                             .count = BATCH, .index = index};
+  const tutti_batch batch = {.size = sizeof batch,
+                             .rows = rows,
+                             .x = buffer_x[0],
+                             .y = buffer_y,
+                             .count = BATCH,
+                             .index = index};
   require(tutti_trainer_step(trainer, &batch, NULL));
 }
 
@@ -76,9 +80,15 @@ static void move(double state[2], double force, int step)
 
 int main(void)
 {
-  const tutti_trainer_options wanted = {.size = sizeof wanted, .options = options, .threads = 1,
-                                        .inputs = 2, .targets = 1, .x_mean = x_mean,
-                                        .x_scale = x_scale, .y_mean = &y_mean, .y_scale = &y_scale};
+  const tutti_trainer_options wanted = {.size = sizeof wanted,
+                                        .options = options,
+                                        .threads = 1,
+                                        .inputs = 2,
+                                        .targets = 1,
+                                        .x_mean = x_mean,
+                                        .x_scale = x_scale,
+                                        .y_mean = &y_mean,
+                                        .y_scale = &y_scale};
   tutti_trainer *trainer = NULL;
   double state[2] = {2, 0}, exact[2] = {2, 0}, worst = 0, deviation; /* angle, velocity */
   require(tutti_trainer_create(&wanted, &trainer));
