@@ -3,7 +3,8 @@
 Compiles the examples of examples/embed and a program with everything of the binding, with all
 warnings as errors; trains the model of the examples, and one of classes; the printed predictions must
 have the bits of `tutti predict`, what trainers print those of tutti.Trainer, and the examples their
-physics. C has the example that trains its own model. Exit status 77 without a compiler.
+physics. C has the example that trains its own model. The programs of docs/trainer.md print the same
+in all languages. Exit status 77 without a compiler.
 """
 import math
 import os
@@ -109,6 +110,21 @@ def check_other_mpi():
     run("env", "MPI_RUNS=1", "./other_mpi", "out/model.h5")
 
 
+def block(kind):
+    """The first block of a language in docs/trainer.md."""
+    return re.search(rf"^```{kind}\n(.*?)^```", (ROOT / "docs/trainer.md").read_text(), re.M | re.S)[1]
+
+
+def check_page():
+    source = pathlib.Path("page." + {"fortran": "f90"}.get(language, language))
+    source.write_text(block(language))
+    build("./page", *MODULES, source)
+    got = run("./page").out
+    want = run(sys.executable, "-c", block("python"), env={**os.environ, "PYTHONPATH": f"{ROOT}/python"}).out
+    assert numbers(got).shape == (1, 3) and (numbers(got) == numbers(want)).all(), (got, want)
+    print(f"docs/trainer.md: {got.strip()}")
+
+
 def train_classes():
     with h5py.File("pendulum.h5") as f, h5py.File("classes.h5", "w") as to:
         to["x"], y = f["x"][()], f["y"][()]
@@ -175,6 +191,7 @@ def check_everything():
 if not shutil.which(compiler):
     skip(f"no compiler {compiler}")
 with folder():
+    check_page()
     if language != "cpp":
         check_online({"c": "online.c", "fortran": "online.f90"}[language])
     if language == "c":
