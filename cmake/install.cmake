@@ -15,8 +15,9 @@ endif()
 install(TARGETS tutti_shared EXPORT tutti-targets)
 install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.h ${CMAKE_SOURCE_DIR}/src/api/tutti.hpp
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-# Programs compile the Fortran module themselves: module files depend on the compiler.
-install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.f90 DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
+# Programs compile the Fortran modules themselves: module files depend on the compiler.
+install(FILES ${CMAKE_SOURCE_DIR}/src/api/tutti.f90 ${CMAKE_SOURCE_DIR}/src/api/tutti_training.f90
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/tutti)
 
 # Manual pages and completions, which the program writes from its tables.
 set(pages ${CMAKE_BINARY_DIR}/pages)

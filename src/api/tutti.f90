@@ -15,6 +15,7 @@ module tutti
   implicit none
   private
   public :: tutti_model, tutti_workspace, tutti_message
+  public :: tutti_finish ! for tutti_training.f90
 
   type :: tutti_model
     private
@@ -23,6 +24,7 @@ module tutti
   contains
     procedure :: open => open_model
     procedure :: close => close_model
+    procedure :: take ! for tutti_training.f90
     procedure :: inputs, columns, members, member_columns, levels, level, has_classes
     procedure :: input_name, input_levels, input_level, level_value
     procedure :: column_label, target_units
@@ -74,19 +76,19 @@ module tutti
     type(c_ptr) function tutti_error() bind(c)
       import
     end function
-    integer(c_int64_t) function tutti_inputs(model) bind(c)
+    pure integer(c_int64_t) function tutti_inputs(model) bind(c)
       import
       type(c_ptr), value :: model
     end function
-    integer(c_int64_t) function tutti_columns(model) bind(c)
+    pure integer(c_int64_t) function tutti_columns(model) bind(c)
       import
       type(c_ptr), value :: model
     end function
-    integer(c_int64_t) function tutti_members(model) bind(c)
+    pure integer(c_int64_t) function tutti_members(model) bind(c)
       import
       type(c_ptr), value :: model
     end function
-    integer(c_int64_t) function tutti_member_columns(model) bind(c)
+    pure integer(c_int64_t) function tutti_member_columns(model) bind(c)
       import
       type(c_ptr), value :: model
     end function
@@ -94,7 +96,7 @@ module tutti
       import
       type(c_ptr), value :: model
     end function
-    integer(c_int64_t) function tutti_levels(model) bind(c)
+    pure integer(c_int64_t) function tutti_levels(model) bind(c)
       import
       type(c_ptr), value :: model
     end function
@@ -204,7 +206,7 @@ contains
 
   ! Hand on `code`, or stop.
   !   message  '' = that of the library
-  subroutine finish(code, message, stat)
+  subroutine tutti_finish(code, message, stat)
     integer(c_int), intent(in) :: code
     character(len=*), intent(in) :: message
     integer, intent(out), optional :: stat
@@ -224,7 +226,7 @@ contains
     integer, intent(out), optional :: stat
     call self%close()
     self%file = trim(file)
-    call finish(tutti_open(self%file//c_null_char, self%handle), '', stat)
+    call tutti_finish(tutti_open(self%file//c_null_char, self%handle), '', stat)
   end subroutine
 
   subroutine close_model(self)
@@ -232,23 +234,32 @@ contains
     if (c_associated(self%handle)) call tutti_close(self%handle)
   end subroutine
 
-  integer function inputs(self)
+  ! A model of the library, in place of the one that is open.
+  subroutine take(self, handle)
+    class(tutti_model), intent(inout) :: self
+    type(c_ptr), intent(in) :: handle
+    call self%close()
+    if (allocated(self%file)) deallocate (self%file)
+    self%handle = handle
+  end subroutine
+
+  pure integer function inputs(self)
     class(tutti_model), intent(in) :: self
     inputs = int(tutti_inputs(self%handle))
   end function
 
-  integer function columns(self)
+  pure integer function columns(self)
     class(tutti_model), intent(in) :: self
     columns = int(tutti_columns(self%handle))
   end function
 
-  integer function members(self)
+  pure integer function members(self)
     class(tutti_model), intent(in) :: self
     members = int(tutti_members(self%handle))
   end function
 
   ! Columns of the largest ensemble.
-  integer function member_columns(self)
+  pure integer function member_columns(self)
     class(tutti_model), intent(in) :: self
     member_columns = int(tutti_member_columns(self%handle))
   end function
@@ -260,7 +271,7 @@ contains
   end function
 
   ! Number of conformal intervals, and the nominal coverage of number i = 1, 2, ...
-  integer function levels(self)
+  pure integer function levels(self)
     class(tutti_model), intent(in) :: self
     levels = int(tutti_levels(self%handle))
   end function
@@ -336,7 +347,7 @@ contains
     integer, intent(in), optional :: threads
     integer, intent(out), optional :: stat
     call self%destroy()
-    call finish(tutti_workspace_create(model%handle, count_threads(threads), self%handle), &
+    call tutti_finish(tutti_workspace_create(model%handle, count_threads(threads), self%handle), &
                 problem(model, .true.), stat)
   end subroutine
 
@@ -450,7 +461,7 @@ contains
     sized%size = c_sizeof(sized)
     code = 64
     if (fits) code = tutti_predict(self%handle, rows, x, threads, sized)
-    call finish(code, problem(self, fits), stat)
+    call tutti_finish(code, problem(self, fits), stat)
   end subroutine
 
   ! Quantiles of the mixture: x(inputs, rows), probability(q), quantile(columns, rows, q)

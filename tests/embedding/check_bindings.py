@@ -1,8 +1,10 @@
-"""check_bindings.py fortran|cpp COMPILER TUTTI LIBTUTTI SOURCE — a binding of the library.
+"""check_bindings.py c|cpp|fortran COMPILER — a binding of the library.
 
-Compiles the example of examples/embed and a program with everything of the binding, with all warnings
-as errors; trains the model of the example, and one of classes; the printed predictions must have the
-bits of `tutti predict`, and the examples their physics. Exit status 77 without a compiler.
+Compiles the examples of examples/embed and a program with everything of the binding, with all
+warnings as errors; trains the model of the examples, and one of classes; the printed predictions must
+have the bits of `tutti predict`, what trainers print those of tutti.Trainer, and the examples their
+physics. C has the example that trains its own model. The programs of docs/trainer.md print the same
+in all languages. Exit status 77 without a compiler.
 """
 import math
 import os
@@ -12,10 +14,15 @@ import shutil
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
-from rig import folder, h5py, LIBRARY, np, ROOT, run, skip, tutti
+from rig import folder, h5py, LIBRARY, np, ROOT, run, skip, tutti, TUTTI
+
+sys.path.insert(0, str(ROOT / "python"))
+import tutti as package
 
 language, compiler = sys.argv[1:]
 example = ROOT / "examples/embed"
+MODULES = [ROOT / "src/api" / f"{name}.f90" for name in ("tutti", "tutti_training")
+           if language == "fortran"]
 
 # Whether the pendulum accelerates, brakes, or neither.
 CLASSES = """\
@@ -29,10 +36,10 @@ run: {device: cpu, directory: classes}
 
 def build(program, *sources):
     folder = os.path.dirname(LIBRARY)
-    flags = {"fortran": ["-std=f2008", "-Wall", "-Wextra", "-Werror"],
-             "cpp": ["-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror",
-                     f"-I{ROOT}/src/api"]}[language]
-    run(compiler, *flags, *sources, "-o", program, f"-L{folder}", "-ltutti", f"-Wl,-rpath,{folder}")
+    flags = {"fortran": ["-std=f2008"], "c": ["-std=c17", "-Wconversion", f"-I{ROOT}/src/api"],
+             "cpp": ["-std=c++11", "-Wpedantic", "-Wconversion", f"-I{ROOT}/src/api"]}[language]
+    run(compiler, *flags, "-Wall", "-Wextra", "-Werror", *sources, "-o", program, f"-L{folder}", "-ltutti",
+        f"-Wl,-rpath,{folder}", "-lm")
 
 
 def predict(x, *options, model="out/model.h5"):
@@ -48,7 +55,7 @@ def numbers(text):
 
 
 def check_time_loop():
-    build("./time_loop", ROOT / "src/api/tutti.f90", example / "time_loop.f90")
+    build("./time_loop", MODULES[0], example / "time_loop.f90")
     lines = run("./time_loop", "out/model.h5").out.splitlines()
     rows = numbers("\n".join(lines[:-1]))
     assert rows.shape == (8, 5), lines
@@ -62,6 +69,27 @@ def check_time_loop():
         angle += 0.01 * velocity
     print(f"time loop: {error:.3f} rad from the exact pendulum; {lines[-1]}")
     assert error < 0.1, error
+
+
+def check_online(source):
+    """The force that moves the pendulum is rarely called, and the angle is that of the exact motion."""
+    build("./online", *MODULES, example / source)
+    lines = run("./online").out.splitlines()
+    rows = numbers("\n".join(lines[:-1]))
+    assert rows.shape == (6, 4), lines
+    angle, velocity, error = 2.0, 0.0, 0.0
+    for step in range(6000):
+        if step % 1000 == 0:
+            error = max(error, abs(angle - rows[step // 1000, 1]))
+        force = -9.81 * math.sin(angle) - 0.3 * velocity
+        velocity += 0.01 * (force + 5 * math.cos(0.015 * step))
+        angle += 0.01 * velocity
+    print(f"online: {error:.3f} rad from the exact pendulum; {lines[-1]}")
+    calls, within = re.fullmatch(r"(\d+) calls in 6000 steps, angle within (\S+) rad", lines[-1]).groups()
+    assert 32 < rows[-1, 3] <= int(calls) < 900, lines
+    assert error <= float(within) + 5e-4 and float(within) < 0.25, (error, lines)
+    saved = package.Model("online.h5").predict([[0.5, 1.0]])
+    assert abs(saved.mean[0] - (-9.81 * math.sin(0.5) - 0.3)) < 0.5, saved.mean
 
 
 def check_optimizer():
@@ -82,6 +110,21 @@ def check_other_mpi():
     run("env", "MPI_RUNS=1", "./other_mpi", "out/model.h5")
 
 
+def block(kind):
+    """The first block of a language in docs/trainer.md."""
+    return re.search(rf"^```{kind}\n(.*?)^```", (ROOT / "docs/trainer.md").read_text(), re.M | re.S)[1]
+
+
+def check_page():
+    source = pathlib.Path("page." + {"fortran": "f90"}.get(language, language))
+    source.write_text(block(language))
+    build("./page", *MODULES, source)
+    got = run("./page").out
+    want = run(sys.executable, "-c", block("python"), env={**os.environ, "PYTHONPATH": f"{ROOT}/python"}).out
+    assert numbers(got).shape == (1, 3) and (numbers(got) == numbers(want)).all(), (got, want)
+    print(f"docs/trainer.md: {got.strip()}")
+
+
 def train_classes():
     with h5py.File("pendulum.h5") as f, h5py.File("classes.h5", "w") as to:
         to["x"], y = f["x"][()], f["y"][()]
@@ -90,12 +133,44 @@ def train_classes():
     tutti("train", "classes.yaml", "-q")
 
 
+def trainer_numbers():
+    """What the programs print of a trainer, with tutti.Trainer."""
+    i = np.arange(6)
+    x = np.stack([(i % 3 - 1) / 2, (i * i % 7 - 3) / 4], axis=1).astype(np.float32)
+    y = x[:, 0] * x[:, 1] - x[:, 0]
+    rows = [[0, 1, 2, 3], [5, 5, 0, 4], [2, 1, 1, 3]]
+    own = x.reshape(3, 2, 2)
+    with package.Trainer(inputs=2, epoch_rows=6, hidden=[5, 4], batch_size=8, learning_rate=0.02,
+                         epochs=40, schedule="cosine", ensembles=[{"name": "e", "members": 3}], seed=7,
+                         x_scale=([0.25, 0], [2, 0.5]), y_scale=([0.5], [4]), program=TUTTI) as t:
+        found = [t.step(x, y, 1 + i % 2), t.step(x, y, index=rows), t.step(own, y.reshape(3, 2))]
+        found.append(t.backward(t.forward(x) - y[:, None], inputs=True))
+        t.update()
+        found.append(t.forward(x, rows))
+        t.backward(found[-1])
+        t.update()
+        found.append(t.forward(own))
+        t.set_learning_rate(0.01)
+        t.set_learning_rate(0.03, 1)
+        found.append([t.learning_rate(m) for m in range(3)])
+        found.append(t.step(x, y))
+        t.set_weights(1, t.get_weights(0))
+        t.reset(2)
+        found += [t.get_weights(2), t.predict(x), t.model().predict(x).mean]
+        saved = package.Model("trained.h5").predict(x).mean
+        assert (saved == found[-1]).all(), (saved, found[-1])
+    return np.concatenate([np.ravel(part) for part in found]).astype(float)
+
+
 def check_everything():
-    """Everything of the binding for three rows: one number a line, in the order of the files."""
+    """Everything of the binding for three rows: one number a line, in the order of the files; then
+    those of a trainer."""
     name = {"fortran": "everything.f90", "cpp": "everything.cpp"}[language]
-    sources = [ROOT / "src/api/tutti.f90"] if language == "fortran" else []
-    build("./everything", *sources, ROOT / "tests/embedding" / name)
+    build("./everything", *MODULES, ROOT / "tests/embedding" / name)
     got = numbers(run("./everything", "out/model.h5", "classes/model.h5").out)[:, 0]
+    trained = trainer_numbers()
+    assert (got[-len(trained):] == trained).all(), (got[-len(trained):], trained)
+    got = got[:-len(trained)]
     x = [[0.5, -1.0], [1.0, 2.0], [-3.0, 0.25]]
     want = predict(x, "--jacobian", "--quantiles", "0.1,0.9")
     want.update(predict(x, "--members", model="classes/model.h5"), **want)
@@ -109,12 +184,18 @@ def check_everything():
     assert (got[~slopes] == expected[~slopes]).all(), (got, expected)
     # those of the library are in single precision
     np.testing.assert_allclose(got[slopes], expected[slopes], rtol=0, atol=1e-5 * abs(expected[slopes]).max())
-    print(f"{len(got)} numbers of tutti predict, of which {slopes.sum()} are derivatives")
+    print(f"{len(got)} numbers of tutti predict, of which {slopes.sum()} are derivatives; "
+          f"{len(trained)} of tutti.Trainer")
 
 
 if not shutil.which(compiler):
     skip(f"no compiler {compiler}")
 with folder():
+    check_page()
+    if language != "cpp":
+        check_online({"c": "online.c", "fortran": "online.f90"}[language])
+    if language == "c":
+        sys.exit()
     shutil.copy(example / "job.yaml", ".")
     tutti("import", example / "pendulum.csv", "-o", "pendulum.h5", "--inputs", "angle,velocity",
         "--targets", "acceleration", "-q")

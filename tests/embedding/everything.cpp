@@ -1,13 +1,14 @@
 // everything.cpp MODEL CLASSES — everything of tutti.hpp, for check_bindings.py: one number a line.
+// Writes the model file trained.h5.
 #include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <tutti.hpp>
 
-static void print(const tutti::vector &v)
+template <class T> static void print(const std::vector<T> &v)
 {
-  for (double x : v) std::printf("%.17g\n", x);
+  for (T x : v) std::printf("%.17g\n", static_cast<double>(x));
 }
 
 static void print(const tutti::moments &m)
@@ -37,6 +38,105 @@ static void print_classes(const tutti::model &model, const tutti::vector &x)
 static void require(bool truth, const char *what)
 {
   if (!truth) throw std::logic_error(what);
+}
+
+// The member function `call` must throw an E.
+template <class E, class F> static void expect(const char *what, F call)
+{
+  try {
+    call();
+  } catch (const E &) {
+    return;
+  }
+  throw std::logic_error(what);
+}
+
+static tutti_trainer_options options()
+{
+  static const char *const inputs[] = {"angle", "speed"}, *const target[] = {"pull"};
+  static const double x_mean[] = {0.25, 0.0}, x_scale[] = {2.0, 0.5}, y_mean[] = {0.5},
+                      y_scale[] = {4.0};
+  static const char *const set[] = {"train.learning_rate=0.02"};
+  tutti_trainer_options o{};
+  o.options = "{model: {hidden: [5, 4]}, train: {batch_size: 8, epochs: 40, schedule: cosine}, "
+              "ensembles: [{name: e, members: 3}], run: {seed: 7}}";
+  o.set = set;
+  o.nset = 1;
+  o.inputs = 2;
+  o.targets = 1;
+  o.input_name = inputs;
+  o.target_name = target;
+  o.x_mean = x_mean;
+  o.x_scale = x_scale;
+  o.y_mean = y_mean;
+  o.y_scale = y_scale;
+  o.epoch_rows = 6;
+  o.threads = 2;
+  return o;
+}
+
+// The steps of trainer_numbers() of check_bindings.py.
+static void train_steps(tutti::trainer &t, const tutti::floats &x, const tutti::floats &y)
+{
+  const tutti::indices rows = {0, 1, 2, 3, 5, 5, 0, 4, 2, 1, 1, 3};
+  print(t.step(x, y, {1, 2, 1, 2, 1, 2}));
+  print(t.step(x, y, {}, rows));
+  tutti_batch own{};
+  own.rows = 6;
+  own.own_rows = 1;
+  own.x = x.data();
+  own.y = y.data();
+  print(t.step(own));
+  tutti::floats output = t.forward(x);
+  for (size_t i = 0; i < output.size(); i++) output[i] -= y[i % y.size()];
+  print(t.backward_inputs(output));
+  t.update();
+  const tutti::floats part = t.forward(tutti::floats(x), rows);
+  t.backward(part);
+  t.update();
+  print(part);
+  print(t.forward(own));
+}
+
+static void train()
+{
+  tutti::floats x, y;
+  for (int i = 0; i < 6; i++) {
+    x.push_back(static_cast<float>(i % 3 - 1) / 2);
+    x.push_back(static_cast<float>(i * i % 7 - 3) / 4);
+    y.push_back(x[x.size() - 2] * x.back() - x[x.size() - 2]);
+  }
+  tutti::trainer first(options()), t = std::move(first);
+  require(t.members() == 3 && t.outputs() == 1 && t.parameters() == 44, "sizes of a trainer");
+  train_steps(t, x, y);
+  t.set_learning_rate(0.01);
+  t.set_learning_rate(0.03, 1);
+  print(tutti::vector{t.learning_rate(0), t.learning_rate(1), t.learning_rate(2)});
+  std::vector<char> state = t.get_state();
+  const tutti::vector loss = t.step(x, y);
+  t.set_state(state);
+  require(t.step(x, y) == loss, "the step after set_state");
+  print(loss);
+  t.set_weights(1, t.get_weights(0));
+  t.reset(2);
+  print(t.get_weights(2));
+  print(t.predict(x));
+  const tutti::model model = t.model();
+  require(model.input_name(1) == "speed" && model.column_label(0) == "pull", "names");
+  print(model.predict(tutti::vector(x.begin(), x.end())).mean);
+  t.save("trained.h5");
+
+  state.pop_back();
+  expect<tutti::error>("half a state", [&] { t.set_state(state); });
+  expect<tutti::error>("no gradient", [&] { t.update(); });
+  expect<tutti::error>("an unknown option", [] { tutti::trainer("{modell: 1}", 2, 1); });
+  expect<std::invalid_argument>("half a row", [&] { t.step({1, 2, 3}, y); });
+  expect<std::invalid_argument>("labels of other rows", [&] { t.step({1, 2}, y); });
+  expect<std::invalid_argument>("weights of other rows", [&] { t.step(x, y, {1}); });
+  expect<std::invalid_argument>("a part of an index", [&] { t.step(x, y, {}, {1, 2}); });
+  t.forward(x);
+  expect<std::invalid_argument>("gradients of other rows", [&] { t.backward({1}); });
+  expect<std::invalid_argument>("weights of no member", [&] { t.set_weights(0, {1}); });
 }
 
 int main(int, char **argv)
@@ -91,6 +191,7 @@ try {
     require(false, "one and a half rows");
   } catch (const std::invalid_argument &) {
   }
+  train();
 } catch (const std::exception &e) {
   std::fprintf(stderr, "%s\n", e.what());
   return 1;

@@ -1,8 +1,8 @@
-! everything.f90 MODEL CLASSES -- everything of the module tutti, for check_bindings.py: one number a
-! line.
+! everything.f90 MODEL CLASSES -- everything of the modules tutti and tutti_training, for
+! check_bindings.py: one number a line. Writes the model file trained.h5.
 program everything
-  use, intrinsic :: iso_c_binding, only: c_double
-  use tutti
+  use, intrinsic :: iso_c_binding, only: c_double, c_float, c_int8_t
+  use tutti_training
   implicit none
   type(tutti_model) :: model, classes
   type(tutti_workspace) :: work
@@ -77,4 +77,103 @@ program everything
   call model%predict(x, part(:, :, 1), stat=stat)
   if (stat /= 64 .or. index(tutti_message(), 'model.h5: this model is closed') == 0) &
     error stop 'a closed model'
+  call train()
+
+contains
+
+  ! Three members, with the steps of trainer_numbers() of check_bindings.py.
+  subroutine train()
+    character(len=*), parameter :: options = &
+      '{model: {hidden: [5, 4]}, train: {batch_size: 8, learning_rate: 0.02, epochs: 40, &
+      &schedule: cosine}, ensembles: [{name: e, members: 3}], run: {seed: 7}}'
+    type(tutti_trainer) :: t
+    integer, parameter :: rows(4, 3) = reshape([1, 2, 3, 4, 6, 6, 1, 5, 3, 2, 2, 4], [4, 3])
+    real(c_float) :: inputs(2, 6), labels(1, 6), weight(6), output(1, 6, 3), slope(2, 6, 3)
+    real(c_float) :: part(1, 4, 3)
+    real(c_float), allocatable :: w(:)
+    real(c_double) :: loss(3), again(3), means(1, 6)
+    integer(c_int8_t), allocatable :: state(:)
+    integer :: i, status
+
+    do i = 0, 5
+      inputs(:, i + 1) = [real(mod(i, 3) - 1, c_float) / 2, real(mod(i * i, 7) - 3, c_float) / 4]
+      weight(i + 1) = real(1 + mod(i, 2), c_float)
+    end do
+    labels(1, :) = inputs(1, :) * inputs(2, :) - inputs(1, :)
+    call t%step(inputs, labels, stat=status)
+    if (status /= 64 .or. index(tutti_message(), 'has not been created') == 0) &
+      error stop 'a step of no trainer'
+    call t%create('{modell: 1}', 2, 1, stat=status)
+    if (status /= 78 .or. index(tutti_message(), 'modell') == 0) error stop 'an unknown option'
+    call t%create(options, 2, 1, x_mean=[0.0_c_double], stat=status)
+    if (status /= 64 .or. index(tutti_message(), 'shapes') == 0) error stop 'a short mean'
+    call t%create(options, 2, 1, input_name=['angle', 'speed'], target_name=['pull'], &
+                  x_mean=[0.25_c_double, 0.0_c_double], x_scale=[2.0_c_double, 0.5_c_double], &
+                  y_mean=[0.5_c_double], y_scale=[4.0_c_double], epoch_rows=6, threads=2)
+    if (any([t%members(), t%outputs(), t%parameters()] /= [3, 1, 44])) error stop 'sizes of a trainer'
+
+    call t%step(inputs, labels, loss, weight)
+    write (*, '(es25.17)') loss
+    call t%step(inputs, labels, loss, index=rows)
+    write (*, '(es25.17)') loss
+    call t%step(inputs, labels, loss, own_rows=.true.)
+    write (*, '(es25.17)') loss
+    call t%forward(inputs, output)
+    call t%forward(inputs(:, 1:5), output, stat=status) ! leaves the forward before it as it was
+    if (status /= 64 .or. index(tutti_message(), 'shapes') == 0) error stop 'outputs of other rows'
+    call t%backward(output - spread(labels, 3, 3), slope)
+    call t%update()
+    write (*, '(es25.17)') slope
+    call t%forward(inputs, part, index=rows)
+    call t%backward(part)
+    call t%update()
+    write (*, '(es25.17)') part
+    call t%forward(inputs, part(:, 1:2, :), own_rows=.true.)
+    write (*, '(es25.17)') part(:, 1:2, :)
+
+    call t%set_learning_rate(0.01_c_double)
+    call t%set_learning_rate(0.03_c_double, 2)
+    write (*, '(es25.17)') (t%learning_rate(i), i = 1, 3)
+    call t%get_state(state)
+    call t%step(inputs, labels, loss)
+    call t%set_state(state)
+    call t%step(inputs, labels, again)
+    if (any(abs(again - loss) > 0)) error stop 'the step after set_state'
+    write (*, '(es25.17)') loss
+    call t%set_state(state(2:), stat=status)
+    if (status /= 65) error stop 'half a state'
+
+    allocate (w(t%parameters()))
+    call t%get_weights(1, w)
+    call t%set_weights(2, w)
+    call t%reset(3)
+    call t%get_weights(3, w)
+    write (*, '(es25.17)') w
+    call t%predict(inputs, output)
+    write (*, '(es25.17)') output
+    call t%model(model)
+    call model%predict(real(inputs, c_double), means)
+    write (*, '(es25.17)') means
+    call t%save('trained.h5')
+    if (model%input_name(2) /= 'speed' .or. model%column_label(1) /= 'pull') error stop 'names'
+    call model%close()
+
+    call t%step(inputs, labels, index=rows - 1, stat=status)
+    if (status /= 64 .or. index(tutti_message(), 'index') == 0) error stop 'row 0'
+    call t%step(inputs, labels(:, 1:5), stat=status)
+    if (status /= 64) error stop 'a label is missing'
+    call t%get_weights(1, w(2:), stat=status)
+    if (status /= 64) error stop 'a weight is missing'
+    call t%get_weights(4, w, stat=status)
+    if (status /= 64 .or. index(tutti_message(), 'member 3') == 0) error stop 'member 4'
+    call t%set_learning_rate(0.1_c_double, 0, stat=status)
+    if (status /= 64) error stop 'member 0'
+    call t%backward(part, stat=status)
+    if (status /= 64) error stop 'gradients of other rows'
+    call t%update(stat=status)
+    if (status /= 64 .or. index(tutti_message(), 'backward') == 0) error stop 'no gradient'
+    call t%destroy()
+    call t%save('none.h5', stat=status)
+    if (status /= 64 .or. t%members() /= 0) error stop 'a trainer that is gone'
+  end subroutine
 end program

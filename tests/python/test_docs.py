@@ -1,4 +1,4 @@
-"""The code of docs/python.md and of the README runs, and the notebook.
+"""The code of docs/python.md, docs/trainer.md and of the README runs, and the notebook.
 
 The cells of the notebook run here one after the other; with nbclient and ipykernel (CI does not
 install them: 50 packages) they also run in a kernel.
@@ -79,11 +79,21 @@ class Docs(unittest.TestCase):
     def test_manual(self):
         names = {}
         printed, count = run_blocks("docs/python.md", names)
-        self.assertEqual(count, 8)
-        for text in ("(2, 5) (10, 5)", "78 ", "did you mean 'epochs'?", "submitted",
+        self.assertEqual(count, 9)
+        for text in ("(4,) (5,)", "(2, 5) (10, 5)", "78 ", "did you mean 'epochs'?", "submitted",
                      "epistemic"):
             self.assertIn(text, printed)
         self.assertEqual(names["curves"]["train"].shape, (10, 20))
+
+    def test_trainer(self):
+        names = {}
+        printed, count = run_blocks("docs/trainer.md", names)
+        self.assertEqual(count, 4)
+        loss, mean, _ = map(float, printed.splitlines()[0].split())
+        self.assertLess(loss, 0.1)
+        self.assertGreater(mean, 0.4)
+        self.assertEqual(printed.splitlines()[1], "True")
+        self.assertEqual(names["slope"].shape, (3, 4, 2))
 
     def test_readme(self):
         quick = functools.partial(tutti.Ensemble, epochs=2)

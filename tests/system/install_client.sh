@@ -25,6 +25,7 @@ done
 library=$(dirname "$(find prefix/ -name libtutti.so)")
 export PKG_CONFIG_PATH="$work/$library/pkgconfig"
 test -f "$(pkg-config --variable=fortran_module tutti)"
+for file in $(pkg-config --variable=fortran_modules tutti); do test -f "$file"; done
 
 awk 'BEGIN { OFS = ","; print "a,b,c"; for (i = 0; i < 40; i++) print i / 40, (i * 7 % 13) / 13, i / 20 }' >line.csv
 cat >job.yaml <<JOB
@@ -55,7 +56,7 @@ for program in by-pkg-config by-static; do "./$program" out/model.h5 | diff expe
 # Indented commands of a page, and those of its console blocks.
 commands() {
   sed -n 's/^    \([a-z].*\)/\1/p; s/^\$ //p' "$1" |
-    if command -v gfortran >/dev/null; then cat; else grep -v 'gfortran\|time_loop'; fi
+    if command -v gfortran >/dev/null; then cat; else grep -v 'gfortran\|time_loop\|_fortran'; fi
 }
 cp -r prefix/share/doc/tutti/{docs,examples} .
 {
@@ -67,4 +68,5 @@ sed -n '/^```c$/,/^```$/{/^```/!p}' docs/embedding.md >examples/embed/predict.c
 unset PKG_CONFIG_PATH
 bash -ex typed | tee printed
 grep -q '^best angle ' printed
+grep -q ' calls in 6000 steps' printed
 grep -q ', slopes ' printed
