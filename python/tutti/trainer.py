@@ -22,7 +22,8 @@ class _Options(ctypes.Structure):
                 ("targets", ctypes.c_int64)] + [
                     (name, _POINTER) for name in (
                         "input_name", "target_name", "x_mean", "x_scale", "y_mean", "y_scale")] + [
-                            ("epoch_rows", ctypes.c_int64)]
+                                ("epoch_rows", ctypes.c_int64), ("on_ranks", ctypes.c_int),
+                                ("comm", ctypes.c_int)]
 
 
 class _Batch(ctypes.Structure):

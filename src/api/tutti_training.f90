@@ -17,6 +17,7 @@ module tutti_training
     type(c_ptr) :: handle = c_null_ptr
     integer :: columns(2) = 0 ! of x and of y
     integer :: rows = 0       ! of the last forward, for each member
+    logical :: on_ranks = .false.
     ! What backward reads again: arrays of the caller may be temporary.
     real(c_float), allocatable :: x(:)
     integer(c_int32_t), allocatable :: index(:)
@@ -44,6 +45,7 @@ module tutti_training
     type(c_ptr) :: x_mean = c_null_ptr, x_scale = c_null_ptr
     type(c_ptr) :: y_mean = c_null_ptr, y_scale = c_null_ptr
     integer(c_int64_t) :: epoch_rows = 0
+    integer(c_int) :: on_ranks = 0, comm = 0
   end type
 
   ! struct tutti_batch
@@ -167,16 +169,17 @@ contains
 
   ! The members of `options`, YAML text as in a job file: '{model: {hidden: [8]}, train: ...}'.
   ! Optional: names of the columns for the model file; means and scales of the columns, networks get
-  ! (x - x_mean) / x_scale; rows of an epoch, 0 = no epochs.
+  ! (x - x_mean) / x_scale; rows of an epoch, 0 = no epochs; a communicator, whose ranks train
+  ! together: then `output` and gradients have the rows of all ranks, in their order (tutti.h).
   subroutine create_trainer(self, options, inputs, targets, input_name, target_name, x_mean, &
-                            x_scale, y_mean, y_scale, epoch_rows, threads, stat)
+                            x_scale, y_mean, y_scale, epoch_rows, threads, comm, stat)
     class(tutti_trainer), intent(inout) :: self
     character(len=*), intent(in) :: options
     integer, intent(in) :: inputs, targets
     character(len=*), intent(in), optional :: input_name(:), target_name(:)
     real(c_double), intent(in), contiguous, target, optional :: x_mean(:), x_scale(:)
     real(c_double), intent(in), contiguous, target, optional :: y_mean(:), y_scale(:)
-    integer, intent(in), optional :: epoch_rows, threads
+    integer, intent(in), optional :: epoch_rows, threads, comm
     integer, intent(out), optional :: stat
     character(kind=c_char), allocatable, target :: text(:, :), x_text(:, :), y_text(:, :)
     type(c_ptr), allocatable, target :: yaml(:), x_name(:), y_name(:)
@@ -210,6 +213,11 @@ contains
     o%y_mean = address(y_mean)
     o%y_scale = address(y_scale)
     if (present(epoch_rows)) o%epoch_rows = epoch_rows
+    self%on_ranks = present(comm)
+    if (present(comm)) then
+      o%on_ranks = 1
+      o%comm = comm
+    end if
     code = 64
     if (fits) code = tutti_trainer_create(o, self%handle)
     self%columns = [inputs, targets]
@@ -350,6 +358,7 @@ contains
     integer :: rows
     logical :: fits
     call self%describe(shape(x), places, batch, rows, fits, index, own_rows)
+    if (self%on_ranks) rows = size(output, 2) ! those of all ranks
     fits = fits .and. all(shape(output) == [self%outputs(), rows, self%members()])
     code = 64
     if (fits) then
