@@ -105,8 +105,9 @@ class EnsembleClassifier(Ensemble):
             self.classes_, codes = self._fixed, np.searchsorted(self._fixed, labels)
             known = self.classes_[np.minimum(codes, len(self.classes_) - 1)] == labels
             if not known.all():
-                raise ValueError(f"y has the label {labels[~known][0]!r}, which is none of the "
-                                 f"classes of the first partial_fit: {list(self.classes_)}")
+                raise ValueError(f"y has the label {labels[~known].tolist()[0]!r}, which is none "
+                                 "of the classes of the first partial_fit: "
+                                 f"{self.classes_.tolist()}")
         return x, dataset.Table(codes.astype(float)[:, None], names, one=True)
 
     def _of_classes(self) -> dict[str, Any]:

@@ -93,6 +93,9 @@ class PartialFit:
             self._steps_of = given
             self.n_features_in_ = x.values.shape[1]
             self._name_features(x)
+        if x.values.shape[1] != self.n_features_in_:
+            raise ValueError(f"X has {x.values.shape[1]} features, but {type(self).__name__} is "
+                             f"expecting {self.n_features_in_} features as input")
         weight = None if sample_weight is None else per_row(
             sample_weight, x.rows(), "sample_weight", np.float32)
         self.run_.train(x, y_table, weight)

@@ -1,6 +1,8 @@
 /* trainer_options.c — what a trainer can train; see trainer_options.h. */
 #include "src/api/trainer_options.h"
 
+#include <string.h>
+
 /* Options that need more than rows of the caller, one row each: condition, message. */
 #define REFUSED(X)                                                                                 \
   X(t->cohorts.count != 1,                                                                         \
@@ -14,6 +16,12 @@
   X(t->cfg->selections > 0, "ensembles[].rows: the caller gives each member its rows")             \
   X(t->cfg->data_targets_pca > 0, "data.targets_pca needs a data set")                             \
   X(*t->cfg->data_sigma, "data.sigma needs a data set")                                            \
+  X(t->cfg->combine_method != TT_COMBINE_mean,                                                     \
+    "combine weighs members by validation rows, which a trainer does not have")                    \
+  X(t->cfg->calibration_conformal.count || t->cfg->calibration_recalibrate,                        \
+    "calibration needs validation rows, which a trainer does not have")                            \
+  X(strcmp(t->cfg->data_missing, "error") != 0 || strcmp(t->cfg->data_categories, "none") != 0,    \
+    "data.missing and data.categories need a data set: give amounts, all of them")                 \
   X(*t->cfg->train_init_from, "train.init_from: use tutti_trainer_set_weights")                    \
   X(t->cfg->run_device == TT_DEVICE_gpu, "run.device: a trainer computes on the CPU; use cpu")     \
   X(t->cfg->run_stages > 1, "run.stages: a trainer is for one process")                            \

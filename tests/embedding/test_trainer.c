@@ -338,6 +338,9 @@ TT_TEST (bad_options_are_refused) {
       {"ensembles: [{name: e, members: 1}]\ntrain: {schedule: cosine}\n", 78, "epoch_rows"},
       {"ensembles: [{name: e, members: 1}]\ntrain: {average: swa}\n", 78, "epoch_rows"},
       {"ensembles: [{name: e, members: 1}]\nrun: {device: gpu}\n", 78, "run.device"},
+      {"ensembles: [{name: e, members: 1}]\ncombine: {method: weights}\n", 78, "combine"},
+      {"ensembles: [{name: e, members: 1}]\ncalibration: {conformal: [0.9]}\n", 78, "calibration"},
+      {"ensembles: [{name: e, members: 1}]\ndata: {missing: mean}\n", 78, "data.missing"},
       {"ensembles: [{name: e, members: 1, target: z}]\n", 78, "target 'z'"},
       {"ensembles: [{name: e, members: 1},\n"
        "            {name: f, members: 1, model: {hidden: [3]}}]\n",
