@@ -114,7 +114,8 @@ tutti_room(src/train/shard USE core/base core/model core/stats core/engine mpi i
 tutti_room(src/train USE core/base core/model core/stats core/engine cuda/plan mpi io/files io/data
            io/model io/checkpoint io/results src/host src/job src/predict src/score src/train/shard)
 
-tutti_room(src/timing USE core/base core/config core/formulas core/model core/engine LINK m)
+tutti_room(src/timing USE core/base core/config core/formulas core/model core/engine io/files
+           LINK m)
 
 # Floor 5: code that uses runs.
 tutti_room(src/tools USE core/base core/front core/model core/engine mpi cuda/plan io/files io/hdf5

@@ -38,6 +38,12 @@ int64_t tt_lower_bound(const void *key, const void *array, int64_t count, size_t
   return low;
 }
 
+int tt_compare_ranked(const void *a, const void *b)
+{
+  const tt_ranked *x = a, *y = b;
+  return x->key != y->key ? tt_compare_f64(a, b) : tt_compare_i64(&x->index, &y->index);
+}
+
 static int compare_places(const void *a, const void *b)
 {
   const tt_place *x = a, *y = b;

@@ -26,6 +26,14 @@ tt_err tt_places_sort(const int64_t *number, int64_t count, tt_place **out);
 /* The first index of a number; -1: it is not there. */
 int64_t tt_places_find(const tt_place *sorted, int64_t count, int64_t number);
 
+/* A key and the index of what it belongs to, for qsort: ascending keys, no NaN; equal ones in the
+ * order of their indices. */
+typedef struct tt_ranked {
+  double key;
+  int64_t index;
+} tt_ranked;
+int tt_compare_ranked(const void *a, const void *b);
+
 /* Quantile q in [0, 1] of n ascending values, interpolated linearly between two of them, as by
  * numpy.quantile; NaN if n is 0. */
 double tt_sorted_quantile(int64_t n, const double *value, double q);

@@ -178,6 +178,15 @@ tt_err tt_text_set_name(char **text, const char *value)
   return TT_OK;
 }
 
+void tt_sentences_add(tt_sentences *s, const char *fmt, ...)
+{
+  va_list list;
+  if (s->count == TT_SENTENCES) return;
+  va_start(list, fmt);
+  vsnprintf(s->text[s->count++], TT_SENTENCE, fmt, list);
+  va_end(list);
+}
+
 void tt_text_print_word(int *column, int indent, const char *word, int length)
 {
   enum { COLUMNS = 80 };

@@ -57,6 +57,14 @@ const char *tt_plural(int64_t count);
 /* Seconds as 3:07, 2:03:04, 1-02:03:04, the format of Slurm; "?" if negative. Returns text. */
 const char *tt_duration_text(double seconds, char text[32]);
 
+/* Some sentences, each cut after TT_SENTENCE - 1 bytes; more than TT_SENTENCES are left out. */
+enum { TT_SENTENCES = 8, TT_SENTENCE = 512 };
+typedef struct tt_sentences {
+  int64_t count;
+  char text[TT_SENTENCES][TT_SENTENCE];
+} tt_sentences;
+void tt_sentences_add(tt_sentences *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
 /* Print a word to standard output behind a blank, or in the next line if this one is full: of 80
  * columns, the words from column `indent` on.
  *   column  characters in this line so far, at first indent - 1 */

@@ -10,6 +10,7 @@
 #include "core/front/front.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 TT_BEGIN_C
 
@@ -185,5 +186,9 @@ tt_err tt_config_options_text(int markdown, char **text);
 
 /* Print the table as one JSON object (docs/json.md). Local. Errors: MEM. */
 tt_err tt_config_options_print_json(void);
+
+/* Write a text as double-quoted YAML that is also JSON; characters that YAML would fold or refuse
+ * are escaped. */
+void tt_yaml_write_text(const char *text, FILE *out);
 TT_END_C
 #endif

@@ -81,8 +81,7 @@ int tt_value_is_empty(const tt_option *o, const void *record)
   return tt_option_kind_table[o->kind].is_list ? v.count == 0 : *value_at(o, &v, 0).text == '\0';
 }
 
-/* Double-quoted YAML that is also JSON; characters that YAML would fold or refuse are escaped. */
-static void write_text(const char *text, FILE *out)
+void tt_yaml_write_text(const char *text, FILE *out)
 {
   fputc('"', out);
   for (const char *cursor = text; *cursor;) {
@@ -154,7 +153,7 @@ static void write_by_column(const char *text, FILE *out)
     const char *choice = pairs->item[i];
     int length = (int)strcspn(choice, ":");
     if (i) fputs(", ", out);
-    write_text(choice + length + 1, out);
+    tt_yaml_write_text(choice + length + 1, out);
     fprintf(out, ": %.*s", length, choice);
   }
   fputc('}', out);
@@ -190,7 +189,7 @@ static void write_value(const tt_option *o, tt_value x, FILE *out)
     if (o->kind == TT_KIND_BYCOLUMN)
       write_by_column(x.text, out);
     else
-      write_text(x.text, out);
+      tt_yaml_write_text(x.text, out);
     return;
   }
 }

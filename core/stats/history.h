@@ -6,7 +6,7 @@
  * last round of a campaign has no queries. */
 #ifndef TT_HISTORY_H
 #define TT_HISTORY_H
-#include "core/base/err.h"
+#include "core/config/config.h"
 
 #include <stdint.h>
 TT_BEGIN_C
@@ -145,17 +145,6 @@ extern const char *const tt_stop_rule_name[]; /* "plateau"; ends with NULL */
  * leave none, or that no row of the pool is left. The campaign must have ended. */
 const char *tt_history_end_cause(const tt_history *h);
 
-/* The limits of the rules, from the options of section stop. */
-typedef struct tt_stop_settings {
-  int64_t rounds, labels; /* labels < 0 = no limit */
-  double wall_time;       /* seconds, < 0 = no limit */
-  double accurate;
-  int64_t accurate_rounds;
-  int64_t plateau_rounds;
-  double plateau_delta, change;
-  int64_t change_rounds;
-} tt_stop_settings;
-
 /* The error of a round in one number: the mean over the columns of rmse (nll for class targets,
  * which have no rmse), each divided by its value in the first round of `unit`; NaN = not known.
  *   round  1, 2, ...; the columns of both histories are the same */
@@ -164,13 +153,11 @@ double tt_history_error(const tt_history *h, int64_t round, const tt_history *un
 /* The first rule that holds for the last round of `h`, -1 = none. Call it after the round was
  * trained and scored and its counts labels, pool, accurate, candidate, failed, its change and
  * errors are set, before its queries are selected.
- *   has_lower  1 = select.lower is given; without it rule accurate never holds
- *   reason     [size] one sentence with the numbers; "" if no rule holds
+ *   cfg     section stop; select.lower, without which rule accurate never holds
+ *   scored  0 = the pool is not scored yet: only rules that need no scores of the last round
+ *   reason  [size] one sentence with the numbers; "" if no rule holds
  * Rule plateau uses tt_history_error in units of the campaign's own first round. */
-int tt_history_should_stop(const tt_history *h, const tt_stop_settings *l, int has_lower,
-                           char *reason, int size);
-/* The same before the pool is scored: only rules that need no scores of the last round. */
-int tt_history_should_stop_unscored(const tt_history *h, const tt_stop_settings *l, char *reason,
-                                    int size);
+int tt_history_should_stop(const tt_history *h, const tt_config *cfg, int scored, char *reason,
+                           int size);
 TT_END_C
 #endif

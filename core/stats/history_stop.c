@@ -27,8 +27,7 @@ const char *tt_history_end_cause(const tt_history *h)
 typedef struct stop_check {
   const tt_history *h;
   const tt_round *last;
-  const tt_stop_settings *l;
-  int has_lower;
+  const tt_config *cfg;
   char *reason;
   size_t capacity;
 } stop_check;
@@ -36,44 +35,45 @@ typedef struct stop_check {
 static int holds_rounds(const stop_check *q)
 {
   int64_t done = q->h->rounds - 1; /* the last round has no labels yet */
-  if (done < q->l->rounds) return 0;
+  if (done < q->cfg->stop_rounds) return 0;
   snprintf(q->reason, q->capacity, "%" PRId64 " round%s of labels %s done, stop.rounds is %" PRId64,
-           done, done == 1 ? "" : "s", done == 1 ? "is" : "are", q->l->rounds);
+           done, done == 1 ? "" : "s", done == 1 ? "is" : "are", q->cfg->stop_rounds);
   return 1;
 }
 
 static int holds_labels(const stop_check *q)
 {
-  if (q->l->labels < 0 || q->last->labels < q->l->labels) return 0;
+  if (q->cfg->stop_labels < 0 || q->last->labels < q->cfg->stop_labels) return 0;
   snprintf(q->reason, q->capacity, "there are %" PRId64 " labeled rows, stop.labels is %" PRId64,
-           q->last->labels, q->l->labels);
+           q->last->labels, q->cfg->stop_labels);
   return 1;
 }
 
 static int holds_wall_time(const stop_check *q)
 {
   double seconds = 0.0;
-  if (q->l->wall_time < 0.0) return 0;
+  if (q->cfg->stop_wall_time < 0.0) return 0;
   for (int64_t i = 0; i < q->h->rounds; i++)
     for (int k = 0; k < TT_STAGE_COUNT; k++) seconds += q->h->round[i].seconds[k];
-  if (!(seconds >= q->l->wall_time)) return 0;
+  if (!(seconds >= q->cfg->stop_wall_time)) return 0;
   snprintf(q->reason, q->capacity, "the stages took %.0f s, stop.wall_time is %.0f s", seconds,
-           q->l->wall_time);
+           q->cfg->stop_wall_time);
   return 1;
 }
 
 /* A pool without candidates does not count as accurate: rule candidates handles it. */
 static int holds_accurate(const stop_check *q)
 {
-  int64_t n = q->l->accurate_rounds;
-  if (!q->has_lower || n < 1 || q->h->rounds < n) return 0;
+  int64_t n = q->cfg->stop_accurate_rounds;
+  if (!*q->cfg->select_lower || n < 1 || q->h->rounds < n) return 0;
   for (const tt_round *r = q->last; r > q->last - n; r--)
-    if (r->pool == 0 || (double)r->accurate < q->l->accurate * (double)r->pool) return 0;
+    if (r->pool == 0 || (double)r->accurate < q->cfg->stop_accurate_fraction * (double)r->pool)
+      return 0;
   snprintf(q->reason, q->capacity,
            "%.2f %% of the pool is accurate, and was at least stop.accurate_fraction, %g %%, for "
            "%" PRId64 " round%s",
-           100.0 * (double)q->last->accurate / (double)q->last->pool, 100.0 * q->l->accurate, n,
-           n == 1 ? "" : "s");
+           100.0 * (double)q->last->accurate / (double)q->last->pool,
+           100.0 * q->cfg->stop_accurate_fraction, n, n == 1 ? "" : "s");
   return 1;
 }
 
@@ -116,32 +116,33 @@ static int holds_plateau(const stop_check *q)
 {
   double best = NAN;
   int64_t best_round = 0;
-  if (q->l->plateau_rounds < 1) return 0;
+  if (q->cfg->stop_plateau_rounds < 1) return 0;
   for (int64_t i = 0; i < q->h->rounds; i++) {
     double now = tt_history_error(q->h, i + 1, q->h);
-    if (isnan(now) || (!isnan(best) && !(now < best * (1.0 - q->l->plateau_delta)))) continue;
+    if (isnan(now) || (!isnan(best) && !(now < best * (1.0 - q->cfg->stop_plateau_delta))))
+      continue;
     best = now;
     best_round = i;
   }
-  if (isnan(best) || q->h->rounds - 1 - best_round < q->l->plateau_rounds) return 0;
+  if (isnan(best) || q->h->rounds - 1 - best_round < q->cfg->stop_plateau_rounds) return 0;
   snprintf(q->reason, q->capacity,
            "the test error has not improved by %g %% since round %" PRId64
            " (then %.4g of the first round's, now %.4g); stop.plateau_rounds is %" PRId64,
-           100.0 * q->l->plateau_delta, best_round + 1, best,
-           tt_history_error(q->h, q->h->rounds, q->h), q->l->plateau_rounds);
+           100.0 * q->cfg->stop_plateau_delta, best_round + 1, best,
+           tt_history_error(q->h, q->h->rounds, q->h), q->cfg->stop_plateau_rounds);
   return 1;
 }
 
 static int holds_change(const stop_check *q)
 {
-  int64_t n = q->l->change_rounds;
-  if (!(q->l->change > 0.0) || n < 1 || q->h->rounds < n) return 0;
+  int64_t n = q->cfg->stop_change_rounds;
+  if (!(q->cfg->stop_change > 0.0) || n < 1 || q->h->rounds < n) return 0;
   for (const tt_round *r = q->last; r > q->last - n; r--)
-    if (!(r->change < q->l->change)) return 0;
+    if (!(r->change < q->cfg->stop_change)) return 0;
   snprintf(q->reason, q->capacity,
            "the test predictions changed by %.3g, and by less than stop.change, %g, for %" PRId64
            " round%s",
-           q->last->change, q->l->change, n, n == 1 ? "" : "s");
+           q->last->change, q->cfg->stop_change, n, n == 1 ? "" : "s");
   return 1;
 }
 
@@ -160,16 +161,9 @@ static int first_rule(const stop_check *q, int scored)
   return -1;
 }
 
-int tt_history_should_stop(const tt_history *h, const tt_stop_settings *l, int has_lower,
-                           char *reason, int size)
+int tt_history_should_stop(const tt_history *h, const tt_config *cfg, int scored, char *reason,
+                           int size)
 {
   const tt_round *last = h->rounds ? &h->round[h->rounds - 1] : NULL;
-  return first_rule(&(stop_check){h, last, l, has_lower, reason, (size_t)size}, 1);
-}
-
-int tt_history_should_stop_unscored(const tt_history *h, const tt_stop_settings *l, char *reason,
-                                    int size)
-{
-  const tt_round *last = h->rounds ? &h->round[h->rounds - 1] : NULL;
-  return first_rule(&(stop_check){h, last, l, 0, reason, (size_t)size}, 0);
+  return first_rule(&(stop_check){h, last, cfg, reason, (size_t)size}, scored);
 }

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TT_SCHEMA_ORACLE_INPUT "tutti-oracle-input-1.0"
@@ -67,66 +68,50 @@ tt_err tt_labeled_inputs_write_local(const char *file, int64_t count, const int6
 
 /* CSV */
 
-/* Write a name as a cell, quoted if necessary; returns its bytes. `dst` NULL: only count. */
-static int64_t write_cell(const char *name, char *dst)
+/* Write a text as a cell, quoted if necessary. */
+static void write_cell(const char *text, FILE *out)
 {
-  int quoted = name[strcspn(name, ",\";\t\r\n# ")] != '\0';
-  int64_t n = 0;
-  if (quoted && dst) dst[n] = '"';
-  n += quoted;
-  for (; *name; name++) {
-    if (*name == '"') {
-      if (dst) dst[n] = '"';
-      n++;
-    }
-    if (dst) dst[n] = *name;
-    n++;
+  int quoted = text[strcspn(text, ",\";\t\r\n# ")] != '\0';
+  if (quoted) fputc('"', out);
+  for (; *text; text++) {
+    if (*text == '"') fputc('"', out);
+    fputc(*text, out);
   }
-  if (quoted && dst) dst[n] = '"';
-  return n + quoted;
-}
-
-enum { NUMBER_ROOM = 26 }; /* bytes of "%.17g" or a 64-bit integer, and a separator */
-
-static int64_t text_bytes(int64_t count, const char *const *level, const tt_columns *input)
-{
-  int64_t bytes = 16 + count * (input->count + 1) * NUMBER_ROOM;
-  for (int64_t k = 0; k < input->count; k++) bytes += write_cell(input->name[k], NULL) + 1;
-  for (int64_t i = 0; level && i < count * input->count; i++)
-    if (level[i]) bytes += write_cell(level[i], NULL);
-  return bytes;
+  if (quoted) fputc('"', out);
 }
 
 /*   level  [count][D] texts, NULL where an input is a number; or NULL */
-static void write_table(char *text, int64_t count, const int64_t *id, const double *x,
+static void write_table(FILE *out, int64_t count, const int64_t *id, const double *x,
                         const char *const *level, const tt_columns *input)
 {
-  char *dst = text + sprintf(text, "id");
+  fputs("id", out);
   for (int64_t k = 0; k < input->count; k++) {
-    *dst++ = ',';
-    dst += write_cell(input->name[k], dst);
+    fputc(',', out);
+    write_cell(input->name[k], out);
   }
-  *dst++ = '\n';
   for (int64_t i = 0; i < count; i++) {
-    dst += sprintf(dst, "%" PRId64, id[i]);
+    fprintf(out, "\n%" PRId64, id[i]);
     for (int64_t offset = i * input->count; offset < (i + 1) * input->count; offset++) {
-      *dst++ = ',';
-      dst += level && level[offset] ? write_cell(level[offset], dst)
-                                    : sprintf(dst, "%.17g", x[offset]);
+      fputc(',', out);
+      if (level && level[offset])
+        write_cell(level[offset], out);
+      else
+        fprintf(out, "%.17g", x[offset]);
     }
-    *dst++ = '\n';
   }
-  *dst = '\0';
+  fputc('\n', out);
 }
 
 static tt_err write_csv(const char *file, int64_t count, const int64_t *id, const double *x,
                         const char *const *level, const tt_columns *input)
 {
   char *text = NULL;
-  TT_TRY(tt_alloc_bytes(&text, text_bytes(count, level, input), 1, file));
-  write_table(text, count, id, x, level, input);
-  tt_err e = tt_file_write_atomic_local(file, text);
-  tt_free(text);
+  size_t bytes = 0;
+  FILE *out = open_memstream(&text, &bytes);
+  if (out) write_table(out, count, id, x, level, input);
+  int bad = !out || fclose(out);
+  tt_err e = bad ? TT_FAIL(MEM, "%s: out of memory", file) : tt_file_write_atomic_local(file, text);
+  free(text);
   return e;
 }
 

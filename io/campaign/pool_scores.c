@@ -13,11 +13,6 @@ struct tt_pool_scores_writer {
   int64_t lists, first;
 };
 
-struct tt_pool_scores_reader {
-  tt_h5_reader *file;
-  int64_t lists, first, rows;
-};
-
 static tt_err create_variables(tt_schema s, int64_t lists, const char *const *list, int64_t first,
                                int64_t rows)
 {
@@ -103,10 +98,6 @@ tt_err tt_pool_scores_open_local(const char *file, tt_pool_scores_reader **out)
   *out = r;
   return e;
 }
-
-int64_t tt_pool_scores_lists(const tt_pool_scores_reader *r) { return r->lists; }
-int64_t tt_pool_scores_first(const tt_pool_scores_reader *r) { return r->first; }
-int64_t tt_pool_scores_rows(const tt_pool_scores_reader *r) { return r->rows; }
 
 tt_err tt_pool_scores_read_local(tt_pool_scores_reader *r, int64_t list, int64_t first,
                                  int64_t count, float *score)

@@ -6,6 +6,7 @@
  */
 #ifndef TT_POOL_SCORES_H
 #define TT_POOL_SCORES_H
+#include "io/hdf5/h5.h"
 #include "io/hdf5/provenance.h"
 #include "mpi/comm.h"
 
@@ -26,11 +27,11 @@ tt_err tt_pool_scores_commit(tt_pool_scores_writer **f);
 void tt_pool_scores_discard(tt_pool_scores_writer **f);
 
 /* Local; serial driver; reads in pieces. Errors: NOINPUT, DATA, IO, MEM. */
-typedef struct tt_pool_scores_reader tt_pool_scores_reader;
+typedef struct tt_pool_scores_reader {
+  tt_h5_reader *file;
+  int64_t lists, first, rows;
+} tt_pool_scores_reader;
 tt_err tt_pool_scores_open_local(const char *file, tt_pool_scores_reader **out);
-int64_t tt_pool_scores_lists(const tt_pool_scores_reader *r);
-int64_t tt_pool_scores_first(const tt_pool_scores_reader *r);
-int64_t tt_pool_scores_rows(const tt_pool_scores_reader *r);
 tt_err tt_pool_scores_read_local(tt_pool_scores_reader *r, int64_t list, int64_t first,
                                  int64_t count, float *score);
 void tt_pool_scores_close_local(tt_pool_scores_reader **r);

@@ -7,12 +7,6 @@
 
 #include <inttypes.h>
 
-static tt_err check_output_local(const tt_explain_options *o)
-{
-  return tt_h5_check_output_local(o->output, o->force,
-                                  (const char *const[]){o->model, o->rows.file});
-}
-
 static tt_err explain_all(tt_comm *c, const tt_explain_options *o, const tt_trained_ensembles *all,
                           tt_explained own, const tt_explain_rows *rows, tt_importance *out)
 {
@@ -51,13 +45,14 @@ static tt_err write_and_print(tt_comm *c, const tt_explain_options *o,
 
 tt_err tt_explain(tt_comm *c, const tt_explain_options *o)
 {
+  const char *const input[] = {o->model, o->rows.file};
   tt_trained_ensembles model = {0};
   tt_resources use;
   tt_explained own = {.use = &use};
   tt_score_file file = {0};
   tt_explain_rows rows = {0};
   tt_importance found = {0};
-  tt_err e = tt_agree(c, check_output_local(o));
+  tt_err e = tt_agree(c, tt_h5_check_output_local(o->output, o->force, input));
   if (!e) e = tt_resources_for_job(c, NULL, &own.ops, &use);
   if (!e) e = tt_model_read(c, o->model, &model);
   if (!e) own.ops = tt_resources_predict_engine(own.ops, &model);

@@ -1,6 +1,7 @@
 /* print.c — tables and JSON of `tutti explain`; see explain_internal.h. */
 #include "core/base/json.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "src/explain/explain_internal.h"
 #include "src/predict/prediction_block.h"
 
@@ -11,25 +12,14 @@
 
 enum { MOST_LINES = 30 };
 
-typedef struct ranked_input {
-  double importance;
-  int64_t input;
-} ranked_input;
-
 /* The most important first; equal ones, and NaN at the end, in their order in the file. */
-static int compare_inputs(const void *a, const void *b)
+static void rank_inputs(const tt_importance *i, int64_t column, tt_ranked *ranked)
 {
-  const ranked_input *x = a, *y = b;
-  if (x->importance > y->importance || (!isnan(x->importance) && isnan(y->importance))) return -1;
-  if (x->importance < y->importance || (isnan(x->importance) && !isnan(y->importance))) return 1;
-  return (x->input > y->input) - (x->input < y->input);
-}
-
-static void rank_inputs(const tt_importance *i, int64_t column, ranked_input *ranked)
-{
-  for (int64_t d = 0; d < i->inputs; d++)
-    ranked[d] = (ranked_input){i->permutation[column * i->inputs + d], d};
-  qsort(ranked, (size_t)i->inputs, sizeof *ranked, compare_inputs);
+  for (int64_t d = 0; d < i->inputs; d++) {
+    double importance = i->permutation[column * i->inputs + d];
+    ranked[d] = (tt_ranked){isnan(importance) ? INFINITY : -importance, d};
+  }
+  qsort(ranked, (size_t)i->inputs, sizeof *ranked, tt_compare_ranked);
 }
 
 static void print_number(double v, int width)
@@ -41,13 +31,13 @@ static void print_number(double v, int width)
 }
 
 static void print_table(const tt_columns *input, const tt_importance *i, int64_t column,
-                        const ranked_input *ranked)
+                        const tt_ranked *ranked)
 {
   printf(" %-28s %12s %10s %12s %10s\n", "input", "permutation", "+- members", "sensitivity",
          "+- members");
   for (int64_t n = 0; n < i->inputs && n < MOST_LINES; n++) {
-    int64_t offset = column * i->inputs + ranked[n].input;
-    printf(" %-28.28s", input->name[ranked[n].input]);
+    int64_t offset = column * i->inputs + ranked[n].index;
+    printf(" %-28.28s", input->name[ranked[n].index]);
     print_number(i->permutation[offset], 13);
     print_number(i->permutation_between[offset], 11);
     print_number(i->sensitivity[offset], 13);
@@ -79,8 +69,7 @@ typedef struct predicted {
   int64_t own, column; /* its number in m, in the importance */
 } predicted;
 
-static json_t *describe_column(const predicted *p, const tt_importance *i,
-                               const ranked_input *ranked)
+static json_t *describe_column(const predicted *p, const tt_importance *i, const tt_ranked *ranked)
 {
   int32_t target;
   const tt_ensemble *e = tt_column_ensemble(p->m, p->own, &target);
@@ -89,7 +78,7 @@ static json_t *describe_column(const predicted *p, const tt_importance *i,
   tt_err failed =
       tt_trained_ensemble_column_name(p->m, e, p->own % tt_trained_ensemble_width(p->m), &label);
   for (int64_t n = 0; n < i->inputs; n++)
-    if (json_array_append_new(inputs, describe_input(&p->m->input, i, p->column, ranked[n].input)))
+    if (json_array_append_new(inputs, describe_input(&p->m->input, i, p->column, ranked[n].index)))
       inputs = NULL;
   tt_json_set(&o, "ensemble", tt_json_text(e->name));
   tt_json_set(&o, "target", tt_json_text(p->m->target.name[target]));
@@ -102,7 +91,7 @@ static json_t *describe_column(const predicted *p, const tt_importance *i,
 }
 
 /* A table for the column of the point forecast of each target. */
-static void print_column(const predicted *p, const tt_importance *i, const ranked_input *ranked)
+static void print_column(const predicted *p, const tt_importance *i, const tt_ranked *ranked)
 {
   int32_t target;
   const tt_ensemble *e = tt_column_ensemble(p->m, p->own, &target);
@@ -114,7 +103,7 @@ static void print_column(const predicted *p, const tt_importance *i, const ranke
 
 static tt_err print_all(const tt_trained_ensembles *all, const tt_importance *i, json_t *columns)
 {
-  ranked_input *ranked = NULL;
+  tt_ranked *ranked = NULL;
   int64_t column = 0;
   TT_TRY(TT_ALLOC(ranked, i->inputs));
   for (int64_t n = 0; n < all->count; n++)

@@ -142,23 +142,6 @@ static int put_legend(const tt_panel *p)
   return lines;
 }
 
-/* Write the legend, the plot and its axes; the parts of the plot from the back to the front. */
-static void put_plot(tt_panel *own, int lines)
-{
-  const tt_chart *c = own->c;
-  put_legend(own);
-  own->top = LEGEND * lines + GAP;
-  own->base = own->bottom = own->top + HEIGHT;
-  make_axes(own);
-  if (own->count > 0) own->bottom -= TT_CHART_STRIP + STRIP_GAP;
-  put_axes(own);
-  put_strip_axis(own);
-  for (int64_t k = c->count - 1; k >= 0; k--) tt_panel_put_series(own, &c->series[k]);
-  if (own->points == 0)
-    tt_chart_put_label(own->f, (TT_CHART_LEFT + TT_CHART_RIGHT) / 2, (own->top + own->bottom) / 2,
-                       "text-anchor=\"middle\"", "no data yet");
-}
-
 /* The range of an axis as a script reads it: pixels of both ends, values there, 1 = logarithmic. */
 static void put_range(FILE *f, const char *name, double low, double high, const tt_axis *a)
 {
@@ -170,18 +153,25 @@ void tt_chart_put_inline(FILE *f, const tt_chart *c)
   tt_panel own = {.c = c};
   int lines = put_legend(&own);
   if (lines == 0) lines = 1; /* the plots of a row begin at the same height */
-  double top = LEGEND * lines + GAP, bottom = top + HEIGHT;
-  tt_panel axes = own;
-  make_axes(&axes);
+  make_axes(&own);
+  own.top = LEGEND * lines + GAP;
+  own.base = own.bottom = own.top + HEIGHT;
+  if (own.count > 0) own.bottom -= TT_CHART_STRIP + STRIP_GAP;
   fprintf(f, "<svg class=\"chart\" viewBox=\"0 0 %d %.0f\" role=\"img\" aria-label=\"",
-          TT_CHART_WIDTH, bottom + BELOW);
+          TT_CHART_WIDTH, own.base + BELOW);
   tt_chart_put_text(f, c->title, TT_CHART_MAX_CHARACTERS);
   fputc('"', f);
-  put_range(f, "x", TT_CHART_LEFT, TT_CHART_RIGHT, &axes.x);
-  put_range(f, "y", axes.count > 0 ? bottom - TT_CHART_STRIP - STRIP_GAP : bottom, top, &axes.y);
+  put_range(f, "x", TT_CHART_LEFT, TT_CHART_RIGHT, &own.x);
+  put_range(f, "y", own.bottom, own.top, &own.y);
   fputs(">\n", f);
   own.f = f;
-  put_plot(&own, lines);
+  put_legend(&own);
+  put_axes(&own);
+  put_strip_axis(&own);
+  for (int64_t k = c->count - 1; k >= 0; k--) tt_panel_put_series(&own, &c->series[k]);
+  if (own.points == 0)
+    tt_chart_put_label(f, (TT_CHART_LEFT + TT_CHART_RIGHT) / 2, (own.top + own.bottom) / 2,
+                       "text-anchor=\"middle\"", "no data yet");
   fputs("</svg>\n", f);
 }
 

@@ -6,7 +6,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,15 +36,6 @@ static const char *names_of(subjects *s)
   if (s->count > NAMES_SHOWN)
     snprintf(s->names + used, NAMES - used, " and %" PRId64 " more", s->count - NAMES_SHOWN);
   return s->names;
-}
-
-static void add(tt_advice *a, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(tt_advice *a, const char *format, ...)
-{
-  va_list ap;
-  va_start(ap, format);
-  vsnprintf(a->text[a->count++], TT_ADVICE_TEXT, format, ap);
-  va_end(ap);
 }
 
 /* Intervals */
@@ -79,7 +69,7 @@ static int predicts_noise(const tt_results *k, int64_t column)
   return 0;
 }
 
-static void say_narrow(tt_advice *a, subjects *s, const char *cure)
+static void say_narrow(tt_sentences *a, subjects *s, const char *cure)
 {
   char range[64];
   double low = 100 * s->low, high = 100 * s->high;
@@ -88,11 +78,11 @@ static void say_narrow(tt_advice *a, subjects *s, const char *cure)
     snprintf(range, sizeof range, "%.0f %%", low);
   else
     snprintf(range, sizeof range, "%.0f to %.0f %%", low, high);
-  add(a, "%s: the %.0f %% intervals hold only %s of the test rows. %s", names_of(s), 100 * NOMINAL,
-      range, cure);
+  tt_sentences_add(a, "%s: the %.0f %% intervals hold only %s of the test rows. %s", names_of(s),
+                   100 * NOMINAL, range, cure);
 }
 
-static void find_narrow(const tt_results *k, const tt_result_details *d, tt_advice *a)
+static void find_narrow(const tt_results *k, const tt_result_details *d, tt_sentences *a)
 {
   subjects with_noise = {0}, without = {0};
   const double *inside = coverage_at(k, NOMINAL);
@@ -161,7 +151,7 @@ static int most(const tt_results *k, const tt_result_details *d, int64_t first, 
   return 2 * hold > trained;
 }
 
-static void find_epochs(const tt_results *k, const tt_result_details *d, tt_advice *a)
+static void find_epochs(const tt_results *k, const tt_result_details *d, tt_sentences *a)
 {
   subjects fell = {0}, at_first = {0};
   for (int64_t first = 0, end; first < k->members; first = end) {
@@ -170,21 +160,24 @@ static void find_epochs(const tt_results *k, const tt_result_details *d, tt_advi
     if (most(k, d, first, end, 0, was_best_at_first)) include(&at_first, k->owner[first], 0);
   }
   if (fell.count)
-    add(a,
+    tt_sentences_add(
+        a,
         "%s: the validation loss of most members was still falling when training ended. More "
         "train.epochs or a higher train.learning_rate may lower the error.",
         names_of(&fell));
   if (at_first.count)
-    add(a,
+    tt_sentences_add(
+        a,
         "%s: most members were best in their first epochs. A lower train.learning_rate may lower "
         "the error.",
         names_of(&at_first));
 }
 
-static void find_seen_rows(const tt_result_details *d, tt_advice *a)
+static void find_seen_rows(const tt_result_details *d, tt_sentences *a)
 {
   if (d->seen_rows > 0)
-    add(a,
+    tt_sentences_add(
+        a,
         "%.0f validation and test rows have the inputs of a training row: the scores may be too "
         "good for new inputs. data.split.group: COLUMN keeps rows that belong together in one "
         "part.",
@@ -210,7 +203,7 @@ static void best_losses(const tt_results *k, const tt_result_details *d, int64_t
 
 /* A mean squared error of normalized targets that is four times as large, so that the typical error
  * is twice as large, and not small; with predicted noise a likelihood that is e times as small. */
-static void find_overfitted(const tt_results *k, const tt_result_details *d, tt_advice *a)
+static void find_overfitted(const tt_results *k, const tt_result_details *d, tt_sentences *a)
 {
   for (int64_t first = 0, end = 0, c = 0; first < k->members && d->best_epoch; first = end) {
     double train, validation;
@@ -220,7 +213,8 @@ static void find_overfitted(const tt_results *k, const tt_result_details *d, tt_
     if (predicts_noise(k, c) ? !(validation > train + 1)
                              : !(train > 0 && validation > 0.05 && validation > 4 * train))
       continue;
-    add(a,
+    tt_sentences_add(
+        a,
         "%.60s: the members fit the training rows far better than others: mean loss %.3g on these, "
         "%.3g on the validation rows. More training rows, train.dropout, train.l2 or a smaller "
         "network may lower the error.",
@@ -229,7 +223,7 @@ static void find_overfitted(const tt_results *k, const tt_result_details *d, tt_
   }
 }
 
-void tt_advice_find(const tt_results *k, const tt_result_details *d, tt_advice *out)
+void tt_advice_find(const tt_results *k, const tt_result_details *d, tt_sentences *out)
 {
   out->count = 0;
   find_seen_rows(d, out);
@@ -242,7 +236,7 @@ tt_err tt_advice_log_local(const char *results)
 {
   tt_results *k = NULL;
   tt_result_details *d = NULL;
-  tt_advice advice = {0};
+  tt_sentences advice = {0};
   tt_err e = tt_results_read_local(results, &k);
   if (!e) e = tt_result_details_read_local(results, k, &d);
   if (!e) tt_advice_find(k, d, &advice);

@@ -8,12 +8,6 @@
 #include "src/score/score.h"
 #include "src/score/score_file.h"
 
-static tt_err check_output_local(const tt_evaluate_options *o)
-{
-  if (!o->output) return TT_OK;
-  return tt_h5_check_output_local(o->output, o->force, (const char *const[]){o->model, o->data});
-}
-
 static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o,
                            const tt_trained_ensembles *all, const tt_engine_ops *ops,
                            const tt_resources *use, const tt_scores *const *part)
@@ -38,7 +32,7 @@ static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_train
   tt_err e = tt_agree(c, TT_ALLOC(part, all->count));
   for (int64_t i = 0; !e && i < all->count; i++) {
     e = tt_score(c, all->at[i], NULL, ops, use, source, &part[i], NULL);
-    if (!e && !o->json) tt_score_print_local(c, all->at[i], part[i]);
+    if (!e && !o->json) tt_score_print_local(c, all->at[i], part[i], 0);
   }
   if (!e && o->json)
     e = tt_agree(c, tt_score_print_json_local(c, all, (const tt_scores *const *)part));
@@ -50,12 +44,14 @@ static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_train
 
 tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
 {
+  const char *const input[] = {o->model, o->data};
   const tt_score_file_options rows = {o->data, o->inputs, o->targets, o->weights, &o->format};
   tt_trained_ensembles model = {0};
   const tt_engine_ops *ops;
   tt_resources use;
   tt_score_file l = {0};
-  tt_err e = tt_agree(c, check_output_local(o));
+  tt_err e = o->output ? tt_h5_check_output_local(o->output, o->force, input) : TT_OK;
+  e = tt_agree(c, e);
   if (!e) e = tt_resources_for_job(c, NULL, &ops, &use);
   if (!e) e = tt_model_read(c, o->model, &model);
   if (!e) ops = tt_resources_predict_engine(ops, &model);

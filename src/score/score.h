@@ -28,13 +28,12 @@ double tt_score_bytes(const tt_model *m, int64_t members, int64_t ensembles, int
                       int64_t rows, int ranks, int table);
 
 /* Print the ensembles' scores on rank 0's standard output: for each target a title and a table of
- * at most 80 columns. Local. */
-void tt_score_print_local(const tt_comm *c, const tt_trained_ensemble *trained, const tt_scores *s);
+ * at most 80 columns. Local.
+ *   out_of_bag  1: they are of tt_out_of_bag */
+void tt_score_print_local(const tt_comm *comm, const tt_trained_ensemble *c, const tt_scores *s,
+                          int out_of_bag);
 /* Print the scores of all trained ensembles as one JSON object (docs/json.md). Local. Errors: MEM.
  *   part  [all->count] */
 tt_err tt_score_print_json_local(const tt_comm *c, const tt_trained_ensembles *all,
                                  const tt_scores *const *part);
-/* The same as tt_score_print_local for the scores of tt_out_of_bag. Local. */
-void tt_score_print_oob_local(const tt_comm *c, const tt_trained_ensemble *trained,
-                              const tt_scores *s);
 #endif

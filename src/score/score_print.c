@@ -125,11 +125,13 @@ static void print_table(const tt_trained_ensemble *c, const tt_scores *s, const 
     print_line(c, s, c->target.name[e->column[k]], first + k * c->model.quantities);
 }
 
-static void print_all(const tt_trained_ensemble *c, const tt_scores *s, int64_t levels,
-                      const char *which)
+void tt_score_print_local(const tt_comm *comm, const tt_trained_ensemble *c, const tt_scores *s,
+                          int out_of_bag)
 {
   const tt_model *m = &c->model;
-  int64_t targets = tt_trained_ensemble_targets(c);
+  const char *which = out_of_bag ? "out-of-bag " : "";
+  int64_t targets = tt_trained_ensemble_targets(c), levels = out_of_bag ? 0 : s->levels;
+  if (!tt_comm_is_root(comm)) return;
   for (int64_t e = 0; e < c->ensembles && targets >= MANY_TARGETS; e++)
     print_table(c, s, &c->ensemble[e], e * tt_trained_ensemble_width(c), which);
   for (int64_t e = 0; e < c->ensembles && targets < MANY_TARGETS; e++)
@@ -139,17 +141,6 @@ static void print_all(const tt_trained_ensemble *c, const tt_scores *s, int64_t 
       print_scores(m, s, levels, column);
     }
   fflush(stdout);
-}
-
-void tt_score_print_local(const tt_comm *c, const tt_trained_ensemble *trained, const tt_scores *s)
-{
-  if (tt_comm_is_root(c)) print_all(trained, s, s->levels, "");
-}
-
-void tt_score_print_oob_local(const tt_comm *c, const tt_trained_ensemble *trained,
-                              const tt_scores *s)
-{
-  if (tt_comm_is_root(c)) print_all(trained, s, 0, "out-of-bag ");
 }
 
 static void append(json_t **list, json_t *value)

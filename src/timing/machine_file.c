@@ -1,15 +1,14 @@
 /* machine_file.c — see machine_file.h. */
 #include "src/timing/machine_file.h"
 
-#include "core/base/directory.h"
 #include "core/base/json.h"
 #include "core/base/mem.h"
+#include "io/files/files.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define FORMAT "tutti-machine-1.0"
 
@@ -122,37 +121,13 @@ tt_err tt_machine_read(const char *path, tt_machine *out)
   return TT_OK;
 }
 
-static tt_err create_parents(const char *path)
-{
-  char folder[TT_PATH_MAX];
-  const char *slash = strrchr(path, '/');
-  if (!slash || slash == path) return TT_OK;
-  snprintf(folder, sizeof folder, "%.*s", (int)(slash - path), path);
-  return tt_directory_create(folder);
-}
-
-static tt_err write_text(const char *path, const char *text)
-{
-  char temporary[TT_PATH_MAX];
-  int n = snprintf(temporary, sizeof temporary, "%s.%ld", path, (long)getpid());
-  if (n >= (int)sizeof temporary) return TT_FAIL(CANTCREAT, "%s: the path is too long", path);
-  TT_TRY(tt_file_check_replaceable(path));
-  FILE *f = fopen(temporary, "w");
-  if (!f) return TT_FAIL_ERRNO(CANTCREAT, "%s: cannot be created", temporary);
-  int ok = fputs(text, f) >= 0;
-  ok = fclose(f) == 0 && ok;
-  if (ok && rename(temporary, path) == 0) return TT_OK;
-  tt_err e = TT_FAIL_ERRNO(IO, "%s: cannot be written", path);
-  unlink(temporary);
-  return e;
-}
-
 tt_err tt_machine_write(const char *path, const tt_machine *m)
 {
-  char *text = NULL;
-  TT_TRY(create_parents(path));
+  char folder[TT_PATH_MAX], *text = NULL;
+  tt_file_dirname_local(path, folder);
+  TT_TRY(tt_directory_create(folder));
   TT_TRY(tt_json_format(to_json(m), 2, &text));
-  tt_err e = write_text(path, text);
+  tt_err e = tt_file_write_atomic_local(path, text);
   tt_free(text);
   return e;
 }

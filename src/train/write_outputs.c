@@ -211,9 +211,9 @@ static tt_err join_scores_local(const output_writer *k, int oob, tt_scores **out
 static void print_local(const output_writer *k, int tested)
 {
   for (int64_t i = 0; tested && i < k->all.count; i++)
-    tt_score_print_local(k->c, k->all.at[i], k->output[i].scores);
+    tt_score_print_local(k->c, k->all.at[i], k->output[i].scores, 0);
   for (int64_t i = 0; i < k->all.count; i++)
-    if (k->output[i].oob) tt_score_print_oob_local(k->c, k->all.at[i], k->output[i].oob);
+    if (k->output[i].oob) tt_score_print_local(k->c, k->all.at[i], k->output[i].oob, 1);
 }
 
 static tt_err write_results(output_writer *k)

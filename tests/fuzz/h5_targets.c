@@ -404,12 +404,12 @@ static tt_err read_scores(const char *path)
   float score[AT_ONCE];
   tt_pool_scores_reader *r = NULL;
   TT_TRY(tt_pool_scores_open_local(path, &r));
-  int64_t lists = tt_pool_scores_lists(r), rows = tt_pool_scores_rows(r);
+  int64_t lists = r->lists, rows = r->rows;
   tt_err e = TT_OK;
   for (int64_t l = 0; !e && l < lists && l < AT_ONCE; l++)
     for (int64_t i = 0; !e && i < rows && i < 100 * AT_ONCE; i += AT_ONCE)
-      e = tt_pool_scores_read_local(r, l, tt_pool_scores_first(r) + i,
-                                    rows - i < AT_ONCE ? rows - i : AT_ONCE, score);
+      e = tt_pool_scores_read_local(r, l, r->first + i, rows - i < AT_ONCE ? rows - i : AT_ONCE,
+                                    score);
   tt_pool_scores_close_local(&r);
   return e;
 }

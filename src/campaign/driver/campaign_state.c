@@ -39,37 +39,51 @@ void tt_campaign_write_status_local(tt_campaign *k, const char *state, const cha
   tt_status_file_report_local(k->directory, &s);
 }
 
-tt_err tt_mark_check_local(const char *mark, uint64_t inputs, tt_mark *out)
+/* *found: a file with the hash `inputs`, with another one, or none. */
+typedef enum mark { MARK_none, MARK_same, MARK_other } mark;
+static tt_err check_mark(const char *path, const char *inputs, mark *found)
 {
-  char current[32] = "", wanted[32];
+  char current[32] = "";
   int exists = 0;
-  *out = TT_MARK_none;
-  TT_TRY(tt_file_exists(mark, &exists));
+  *found = MARK_none;
+  TT_TRY(tt_file_exists(path, &exists));
   if (!exists) return TT_OK;
-  TT_TRY(tt_file_read_text(mark, current, sizeof current));
-  snprintf(wanted, sizeof wanted, "%016" PRIx64 "\n", inputs);
-  *out = strcmp(current, wanted) ? TT_MARK_other : TT_MARK_same;
+  TT_TRY(tt_file_read_text(path, current, sizeof current));
+  *found = strcmp(current, inputs) ? MARK_other : MARK_same;
   return TT_OK;
 }
 
-tt_err tt_mark_write_local(const char *mark, uint64_t inputs)
+static tt_err rename_if_free_local(const char *src, const char *dst)
 {
-  char text[32];
-  snprintf(text, sizeof text, "%016" PRIx64 "\n", inputs);
-  return tt_file_write_atomic_local(mark, text);
+  int has_from = 0, has_to = 0;
+  TT_TRY(tt_file_exists(src, &has_from));
+  TT_TRY(tt_file_exists(dst, &has_to));
+  if (!has_from || has_to || !rename(src, dst)) return TT_OK;
+  return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", src, dst, strerror(errno));
 }
 
-tt_stop_settings tt_campaign_stop_settings(const tt_config *cfg)
+/* With label.mode slurm the labels move too: the jobs have the path of the directory. */
+tt_err tt_campaign_prepare_directory_local(const tt_campaign *k, int labels, uint64_t inputs)
 {
-  return (tt_stop_settings){.rounds = cfg->stop_rounds,
-                            .labels = cfg->stop_labels,
-                            .wall_time = cfg->stop_wall_time,
-                            .accurate = cfg->stop_accurate_fraction,
-                            .accurate_rounds = cfg->stop_accurate_rounds,
-                            .plateau_rounds = cfg->stop_plateau_rounds,
-                            .plateau_delta = cfg->stop_plateau_delta,
-                            .change = cfg->stop_change,
-                            .change_rounds = cfg->stop_change_rounds};
+  char path[TT_PATH_MAX], file[TT_PATH_MAX], label[TT_PATH_MAX], aside[TT_PATH_MAX + 8], text[32];
+  int slurm = k->cfg->label_mode == TT_LABEL_slurm;
+  mark found;
+  tt_round_file_path(k, labels ? "label" : "", path);
+  tt_round_file_path(k, labels ? "label/queries" : "inputs", file);
+  tt_round_file_path(k, "label", label);
+  snprintf(aside, sizeof aside, "%s.label", path);
+  snprintf(text, sizeof text, "%016" PRIx64 "\n", inputs);
+  TT_TRY(check_mark(file, text, &found));
+  if (found == MARK_same) return TT_OK;
+  TT_TRY(tt_owner_check_local(path));
+  if (found == MARK_other) {
+    TT_TRY(tt_campaign_keep_labels_local(k, 0, k->round_number));
+    if (!labels && !slurm) TT_TRY(rename_if_free_local(label, aside));
+    if (!labels || slurm) TT_TRY(tt_backup(path, ""));
+  }
+  TT_TRY(tt_directory_create(path));
+  if (!labels) TT_TRY(rename_if_free_local(aside, label));
+  return tt_file_write_atomic_local(file, text);
 }
 
 tt_provenance tt_campaign_provenance(const tt_campaign *k, char model[TT_PATH_MAX])

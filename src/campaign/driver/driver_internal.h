@@ -37,6 +37,7 @@ typedef struct tt_campaign {
   char **column; /* [columns] names of the predicted columns */
   int64_t columns;
   tt_used_rows used_rows;
+  double *best;           /* [T] of tt_campaign_best_labels, now or in an earlier round */
   tt_known_inputs *known; /* inputs of labeled and queried rows */
   tt_queries *queries;
   tt_query_labels *query_labels;
@@ -54,9 +55,6 @@ tt_round *tt_current_round(const tt_campaign *k);
 /* Write status.json on rank 0; an error is only logged. stop: as in tt_run_status. */
 void tt_campaign_write_status_local(tt_campaign *k, const char *state, const char *reason,
                                     const char *stop, int exit_code);
-
-/* The limits from section stop. */
-tt_stop_settings tt_campaign_stop_settings(const tt_config *cfg);
 
 /* What stage label is asked of the current round; the groups are in `directory`, borrowed. */
 tt_label_request tt_campaign_label_request(const tt_campaign *k, const char *directory);
@@ -79,11 +77,12 @@ tt_err tt_campaign_write_history(const tt_campaign *k, const char *path, const t
  * has claimed the directory). */
 tt_err tt_campaign_commit(tt_campaign *k);
 
-/* A mark is a file in a directory with the hash of the inputs that the directory was made from.
- * Compare it with the hash `inputs`, or write it. Local. Errors: IO, CANTCREAT. */
-typedef enum tt_mark { TT_MARK_none, TT_MARK_same, TT_MARK_other } tt_mark;
-tt_err tt_mark_check_local(const char *mark, uint64_t inputs, tt_mark *out);
-tt_err tt_mark_write_local(const char *mark, uint64_t inputs);
+/* Prepare the directory of the round, or with `labels` that of its groups, for a stage with these
+ * inputs: a file in it has the hash of those that it was made from. If they have changed, labels
+ * are kept for candidates that are queried again, and the directory is moved aside; but groups stay
+ * where they are, except with label.mode slurm, whose jobs refer to all groups of the directory.
+ * Local; rank 0 does it. Errors: STOPPED, CANTCREAT, DATA, IO, MEM. */
+tt_err tt_campaign_prepare_directory_local(const tt_campaign *k, int labels, uint64_t inputs);
 
 /* round_metrics.c */
 

@@ -123,21 +123,6 @@ static tt_err inspect_files(const char *directory, const char *data, const char 
 
 /* The text of campaign.yaml */
 
-/* A YAML string in double quotes. */
-static void write_quoted(const char *text, FILE *out)
-{
-  fputc('"', out);
-  for (; *text; text++) {
-    unsigned char c = (unsigned char)*text;
-    if (c == '"' || c == '\\') fputc('\\', out);
-    if (c < 0x20)
-      fprintf(out, "\\x%02X", c);
-    else
-      fputc(c, out);
-  }
-  fputc('"', out);
-}
-
 /* The target's name if it has at most 48 letters, digits and . _ - only; otherwise "target" and its
  * number. */
 static void ensemble_name(const char *target, int64_t number, char out[64])
@@ -164,7 +149,7 @@ static void write_ensembles(const tt_init_files *p, FILE *out)
     char name[64];
     ensemble_name(t->name[i], i, name);
     fprintf(out, "- {name: %s, target: ", name);
-    write_quoted(t->name[i], out);
+    tt_yaml_write_text(t->name[i], out);
     fputs(", members: 5}\n", out);
   }
 }
@@ -194,11 +179,11 @@ static void write_job(const tt_init_files *p, FILE *out)
           "data: # the initial labeled samples; rows: %" PRId64 ", inputs: %" PRId64
           ", targets: %" PRId64 "\n  file: ",
           p->shape.rows, p->shape.inputs, p->shape.targets);
-  write_quoted(p->data, out);
+  tt_yaml_write_text(p->data, out);
   fputs("\n  inputs: ", out);
-  write_quoted(p->inputs, out);
+  tt_yaml_write_text(p->inputs, out);
   fputs("\n  targets: ", out);
-  write_quoted(p->targets, out);
+  tt_yaml_write_text(p->targets, out);
   fprintf(out,
           "\n  split: {%s, seed: 1} # the test rows measure every round\n\n"
           "model: {hidden: [64, 64], activation: silu} # width of each hidden layer\n"
@@ -217,12 +202,12 @@ static void write_pool(const tt_init_files *p, FILE *out)
     fprintf(out, "\npool: # candidates: %" PRId64 "\n  file: ", p->candidates);
   else
     fputs("\npool: # a file with the inputs of the candidates\n  file: ", out);
-  write_quoted(p->pool, out);
+  tt_yaml_write_text(p->pool, out);
   fputs("\n  inputs: ", out);
-  write_quoted(p->pool_inputs, out);
+  tt_yaml_write_text(p->pool_inputs, out);
   fputs("\n", out);
   if (p->has_hidden_labels) fputs("  labels: ", out);
-  if (p->has_hidden_labels) write_quoted(tt_table_is_table(p->pool) ? "y" : p->targets, out);
+  if (p->has_hidden_labels) tt_yaml_write_text(tt_table_is_table(p->pool) ? "y" : p->targets, out);
   if (p->has_hidden_labels)
     fputs(" # known labels, read instead of measured, to test the method\n", out);
 }

@@ -4,7 +4,6 @@
 #include "core/base/mem.h"
 #include "core/base/rng.h"
 #include "core/stats/metrics.h"
-#include "io/files/owner.h"
 #include "src/campaign/driver/driver_internal.h"
 
 #include <inttypes.h>
@@ -18,24 +17,6 @@ static uint64_t hash_queries(const tt_campaign *k)
   const tt_queries *p = k->queries;
   uint64_t h = tt_hash_bytes((uint64_t)p->count, p->row, (size_t)p->count * sizeof *p->row);
   return tt_hash_bytes(h, p->x, (size_t)(p->count * p->inputs) * sizeof *p->x);
-}
-
-/* A mark holds the hash of the queries that the groups were made for. If the queries have changed,
- * accepted labels are kept, and groups whose candidates are still queried. Slurm jobs refer to all
- * groups of the directory, so with label.mode slurm the directory is moved aside. */
-static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
-{
-  char path[TT_PATH_MAX], mark[TT_PATH_MAX];
-  tt_mark found;
-  tt_round_file_path(k, "label", path);
-  tt_round_file_path(k, "label/queries", mark);
-  TT_TRY(tt_mark_check_local(mark, inputs, &found));
-  if (found == TT_MARK_same) return TT_OK;
-  TT_TRY(tt_owner_check_local(path));
-  if (found == TT_MARK_other) TT_TRY(tt_campaign_keep_labels_local(k, 0, k->round_number));
-  if (found == TT_MARK_other && k->cfg->label_mode == TT_LABEL_slurm) TT_TRY(tt_backup(path, ""));
-  TT_TRY(tt_directory_create(path));
-  return tt_mark_write_local(mark, inputs);
 }
 
 static int64_t count_failed(const tt_query_labels *a)
@@ -93,7 +74,7 @@ static tt_err do_label(tt_campaign *k, const tt_stage_io *w)
   if (k->queries->count == 0) { /* the last round */
     e = tt_agree(k->c, tt_query_labels_create(0, k->data->targets, &k->query_labels));
   } else {
-    if (tt_comm_is_root(k->c)) e = prepare_directory_local(k, w->inputs);
+    if (tt_comm_is_root(k->c)) e = tt_campaign_prepare_directory_local(k, 1, w->inputs);
     e = tt_agree(k->c, e);
     if (!e) e = tt_oracle_label(k->c, &q, &k->query_labels);
   }

@@ -250,10 +250,8 @@ static tt_err reopen_if_allowed(tt_campaign *k)
 {
   tt_history *h = k->h;
   char reason[256];
-  tt_stop_settings limits = tt_campaign_stop_settings(k->cfg);
   if (h->ended < 0 || h->ended == TT_STOP_RULE_candidates || h->rounds == 0) return TT_OK;
-  if (tt_history_should_stop(h, &limits, *k->cfg->select_lower != '\0', reason, sizeof reason) >= 0)
-    return TT_OK;
+  if (tt_history_should_stop(h, k->cfg, 1, reason, sizeof reason) >= 0) return TT_OK;
   tt_log_root(TT_LOG_INFO, "the stop rules now allow more: continuing after round %" PRId64,
               h->rounds - 1);
   return cut_history(k, h->rounds, 0);
@@ -360,6 +358,7 @@ tt_err tt_campaign_open(tt_campaign *k)
   if (!e) e = tt_resources_for_job(k->c, k->cfg, &k->job->ops, &k->job->use);
   if (!e) e = tt_data_read_raw(k->c, k->cfg, &k->data, &k->x, &k->y);
   if (!e) e = tt_agree(k->c, tt_score_pool_check_local(k->cfg, k->data->targets));
+  if (!e) e = tt_agree(k->c, TT_ALLOC(k->best, k->data->targets));
   if (!e) e = open_pool(k);
   if (!e) e = check_directory(k);
   if (!e) e = claim_directory(k);

@@ -112,9 +112,10 @@ static tt_err open_round_pool(tt_campaign *k)
   return e;
 }
 
-static tt_score_pool_args scoring_args(tt_campaign *k, double *best, const char *file)
+static tt_score_pool_args scoring_args(tt_campaign *k, const char *file,
+                                       const tt_provenance *provenance)
 {
-  tt_campaign_best_labels(k, best);
+  tt_campaign_best_labels(k, k->best);
   return (tt_score_pool_args){.cfg = k->cfg,
                               .model = &k->model,
                               .ops = k->job->ops,
@@ -122,9 +123,10 @@ static tt_score_pool_args scoring_args(tt_campaign *k, double *best, const char 
                               .pool = k->pool,
                               .used_rows = &k->used_rows,
                               .known = k->known,
-                              .best = best,
+                              .best = k->best,
                               .round = k->round_number,
                               .file = file,
+                              .from = provenance,
                               .directory = k->directory,
                               .deadline = tt_time_limit_deadline_local(&k->time_limit)};
 }
@@ -143,15 +145,9 @@ static tt_err do_score(tt_campaign *k, const tt_stage_io *w)
 {
   char path[TT_PATH_MAX], model[TT_PATH_MAX];
   const tt_provenance provenance = tt_campaign_provenance(k, model);
-  double *best = NULL;
   tt_round_file_path(k, w->file[0], path);
-  tt_err e = tt_agree(k->c, TT_ALLOC(best, k->data->targets));
-  if (!e) {
-    tt_score_pool_args s = scoring_args(k, best, path);
-    s.from = &provenance;
-    e = tt_score_pool(k->c, &s, tt_current_round(k));
-  }
-  tt_free(best);
+  const tt_score_pool_args s = scoring_args(k, path, &provenance);
+  tt_err e = tt_score_pool(k->c, &s, tt_current_round(k));
   if (!e) e = check_pool_unchanged(k, tt_current_round(k)->pool_hash);
   return e ? e : write_round_stats(k, w->file[1]);
 }
@@ -160,25 +156,17 @@ static tt_err do_score(tt_campaign *k, const tt_stage_io *w)
  * the file as it is now. */
 static tt_err check_scored_pool(tt_campaign *k)
 {
-  double *best = NULL;
   uint64_t hash = 0;
-  tt_err e = tt_agree(k->c, TT_ALLOC(best, k->data->targets));
-  if (!e) {
-    tt_score_pool_args s = scoring_args(k, best, NULL);
-    e = tt_score_pool_hash(k->c, &s, &hash);
-  }
-  tt_free(best);
+  const tt_score_pool_args s = scoring_args(k, NULL, NULL);
+  tt_err e = tt_score_pool_hash(k->c, &s, &hash);
   return e ? e : check_pool_unchanged(k, hash);
 }
 
-/* Whether pool.command need not run, because the campaign ends with this round, whatever the
- * candidates were. Sets k->h->ended. */
-static int is_last_without_pool(tt_campaign *k)
+/* Whether a rule of section stop ends the campaign with this round: sets k->h->ended. */
+static int is_last(tt_campaign *k, int scored)
 {
   char reason[256];
-  tt_stop_settings limits = tt_campaign_stop_settings(k->cfg);
-  if (*k->cfg->pool_file) return 0;
-  k->h->ended = tt_history_should_stop_unscored(k->h, &limits, reason, sizeof reason);
+  k->h->ended = tt_history_should_stop(k->h, k->cfg, scored, reason, sizeof reason);
   if (k->h->ended < 0) return 0;
   tt_log_root(TT_LOG_INFO, "round %" PRId64 " is the last: %s", k->round_number, reason);
   return 1;
@@ -188,7 +176,8 @@ tt_err tt_run_score_stage(tt_campaign *k)
 {
   double seconds;
   k->stage = TT_STAGE_score;
-  if (is_last_without_pool(k)) return TT_OK;
+  /* pool.command need not run if the campaign ends whatever the candidates are */
+  if (!*k->cfg->pool_file && is_last(k, 0)) return TT_OK;
   tt_err e = open_round_pool(k);
   if (e) return e;
   uint64_t h = tt_hash_u64(tt_current_round(k)->model, tt_pool_hash(k->pool));
@@ -230,14 +219,9 @@ static int64_t max_batch(const tt_campaign *k)
 /* Apply the trust window, check the stop rules, and only then select the queries. */
 static tt_err run_selection(tt_campaign *k, tt_select_args *s)
 {
-  char reason[256];
-  tt_stop_settings limits = tt_campaign_stop_settings(k->cfg);
   tt_err e = tt_select_window_only(k->c, s, tt_current_round(k));
   if (e) return e;
-  k->h->ended =
-      tt_history_should_stop(k->h, &limits, *k->cfg->select_lower != '\0', reason, sizeof reason);
-  if (k->h->ended >= 0) {
-    tt_log_root(TT_LOG_INFO, "round %" PRId64 " is the last: %s", k->round_number, reason);
+  if (is_last(k, 1)) {
     s->max_queries = 0;
     return tt_agree(k->c, tt_queries_create(0, k->data->input.count, &k->queries));
   }

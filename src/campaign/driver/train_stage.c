@@ -1,18 +1,15 @@
 /* train_stage.c — see driver_internal.h: train the campaign's job on the present labels. */
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "io/files/owner.h"
 #include "io/model/model_file.h"
 #include "io/results/axis_labels.h"
 #include "src/campaign/driver/driver_internal.h"
 #include "src/host/watchdog.h"
 #include "src/train/trainer.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 /* Without a warm start each round has its own seed, so that its members are independent of earlier
  * rounds. With a warm start the seed stays: members keep their input subsets, folds and noise. */
@@ -42,39 +39,6 @@ static uint64_t hash_train_inputs(const tt_campaign *k, uint64_t warm)
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "calibration"));
   h = tt_hash_u64(h, tt_campaign_hash_labels(k));
   return tt_hash_u64(tt_hash_u64(h, (uint64_t)round_seed(k)), warm);
-}
-
-static tt_err rename_if_free_local(const char *src, const char *dst)
-{
-  int has_from = 0, has_to = 0;
-  TT_TRY(tt_file_exists(src, &has_from));
-  TT_TRY(tt_file_exists(dst, &has_to));
-  if (!has_from || has_to || !rename(src, dst)) return TT_OK;
-  return TT_FAIL(IO, "%s: cannot be renamed to %s: %s", src, dst, strerror(errno));
-}
-
-/* A mark holds the hash of the options and labels that the round's directory was made with. If they
- * have changed, move the directory aside, but keep its labels for candidates that are queried
- * again. With label.mode slurm the labels move too: the jobs have the path of the directory. */
-static tt_err prepare_directory_local(tt_campaign *k, uint64_t inputs)
-{
-  char path[TT_PATH_MAX], mark[TT_PATH_MAX], label[TT_PATH_MAX], label_backup[TT_PATH_MAX + 8];
-  tt_mark found;
-  tt_round_file_path(k, "", path);
-  tt_round_file_path(k, "inputs", mark);
-  tt_round_file_path(k, "label", label);
-  snprintf(label_backup, sizeof label_backup, "%s.label", path);
-  TT_TRY(tt_mark_check_local(mark, inputs, &found));
-  if (found == TT_MARK_same) return TT_OK;
-  TT_TRY(tt_owner_check_local(path));
-  if (found == TT_MARK_other) {
-    TT_TRY(tt_campaign_keep_labels_local(k, 0, k->round_number));
-    if (k->cfg->label_mode != TT_LABEL_slurm) TT_TRY(rename_if_free_local(label, label_backup));
-    TT_TRY(tt_backup(path, ""));
-  }
-  TT_TRY(tt_directory_create(path));
-  TT_TRY(rename_if_free_local(label_backup, label));
-  return tt_mark_write_local(mark, inputs);
 }
 
 /* Seconds left, as an option of training; 0 = no limit. */
@@ -108,7 +72,7 @@ static tt_err run_training(tt_campaign *k)
 
 static tt_err do_train(tt_campaign *k, const tt_stage_io *w)
 {
-  tt_err e = tt_comm_is_root(k->c) ? prepare_directory_local(k, w->inputs) : TT_OK;
+  tt_err e = tt_comm_is_root(k->c) ? tt_campaign_prepare_directory_local(k, 0, w->inputs) : TT_OK;
   e = tt_agree(k->c, e);
   return e ? e : run_training(k);
 }

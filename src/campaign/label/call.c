@@ -60,15 +60,10 @@ static tt_err read_output(const tt_oracle_call *c, int64_t try_number, double **
                           int64_t *rows_present, int64_t *labeled)
 {
   char path[TT_PATH_MAX];
-  tt_oracle_output *l = NULL;
-  int64_t T = c->target->count;
   output_path(c, try_number, path);
-  TT_TRY(tt_oracle_output_read_local(path, NULL, c->target, c->group->count, &l));
-  tt_err e = TT_ALLOC(*y, c->group->count * T);
-  if (!e) e = tt_oracle_output_align(l, c->group->count, c->group->id, *y, rows_present);
-  if (!e) *labeled = tt_labeled_rows(*y, c->group->count, T);
-  tt_oracle_output_destroy(&l);
-  return e;
+  TT_TRY(tt_label_group_read_output(c->group, c->target, path, y, rows_present));
+  *labeled = tt_labeled_rows(*y, c->group->count, c->target->count);
+  return TT_OK;
 }
 
 /* An error of this process, not of the output. */

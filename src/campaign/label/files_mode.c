@@ -5,7 +5,6 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "io/campaign/oracle_files.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -47,27 +46,15 @@ static void stop_waiting(tt_labeling *a)
   tt_free(a->backend_data);
 }
 
-/* Read an output that has all rows of the group; DATA if rows are missing. */
-static tt_err read_complete_output(const tt_labeling *a, const tt_label_group *g, const char *path,
-                                   double *y)
+static tt_err accept_output(tt_labeling *a, tt_label_group *g, const char *path)
 {
-  tt_oracle_output *l = NULL;
+  double *y = NULL;
   int64_t given = 0;
-  TT_TRY(tt_oracle_output_read_local(path, NULL, a->target, g->count, &l));
-  tt_err e = tt_oracle_output_align(l, g->count, g->id, y, &given);
+  tt_err e = tt_label_group_read_output(g, a->target, path, &y, &given);
   if (!e && given < g->count)
     e = TT_FAIL(DATA,
                 "%s: %" PRId64 " of %" PRId64 " rows; write nan for those that cannot be labeled",
                 path, given, g->count);
-  tt_oracle_output_destroy(&l);
-  return e;
-}
-
-static tt_err accept_output(tt_labeling *a, tt_label_group *g, const char *path)
-{
-  double *y = NULL;
-  TT_TRY(TT_ALLOC(y, g->count * a->target->count));
-  tt_err e = read_complete_output(a, g, path, y);
   if (e == TT_E_DATA || e == TT_E_NOINPUT) {
     tt_log_root(TT_LOG_WARN, "not accepted yet: %s; the file is read again when it changes",
                 tt_err_last());

@@ -62,6 +62,35 @@ void tt_label_group_free(tt_label_group *g)
   *g = (tt_label_group){0};
 }
 
+static tt_err align(const tt_label_group *g, const tt_oracle_output *l, double **y, int64_t *given)
+{
+  TT_TRY(TT_ALLOC(*y, g->count * l->targets));
+  return tt_oracle_output_align(l, g->count, g->id, *y, given);
+}
+
+tt_err tt_label_group_read_output(const tt_label_group *g, const tt_columns *target,
+                                  const char *path, double **y, int64_t *given)
+{
+  tt_oracle_output *l = NULL;
+  TT_TRY(tt_oracle_output_read_local(path, NULL, target, g->count, &l));
+  tt_err e = align(g, l, y, given);
+  tt_oracle_output_destroy(&l);
+  return e;
+}
+
+tt_err tt_label_group_read_labels(const tt_label_group *g, const tt_columns *target, double **y,
+                                  char *why, int capacity)
+{
+  char path[TT_PATH_MAX];
+  int64_t given;
+  tt_oracle_output *l = NULL;
+  tt_path_join(g->directory, TT_LABEL_ACCEPTED_FILE, path);
+  TT_TRY(tt_accepted_labels_read_local(path, target, &l, why, capacity));
+  tt_err e = align(g, l, y, &given);
+  tt_oracle_output_destroy(&l);
+  return e;
+}
+
 tt_err tt_label_group_write_labels(tt_label_group *g, const tt_columns *target, const double *y,
                                    const char *why)
 {

@@ -270,32 +270,24 @@ void tt_label_groups_free(tt_labeling *a)
 static tt_err read_accepted(const tt_labeling *a, const tt_label_group *g, tt_query_labels *out,
                             char *reason, int capacity)
 {
-  char path[TT_PATH_MAX];
-  tt_oracle_output *l = NULL;
   double *y = NULL;
-  int64_t given, T = out->targets;
-  tt_path_join(g->directory, TT_LABEL_ACCEPTED_FILE, path);
-  TT_TRY(tt_accepted_labels_read_local(path, a->target, &l, reason, capacity));
-  tt_err e = TT_ALLOC(y, g->count * T);
-  if (!e) e = tt_oracle_output_align(l, g->count, g->id, y, &given);
+  int64_t T = out->targets;
+  tt_err e = tt_label_group_read_labels(g, a->target, &y, reason, capacity);
   for (int64_t i = 0; !e && i < g->count; i++)
     memcpy(out->y + g->query[i] * T, y + i * T, (size_t)T * sizeof *y);
   tt_free(y);
-  tt_oracle_output_destroy(&l);
   return e;
 }
 
 /* Read the number of rows without labels of a labeled group. */
 static tt_err count_failed(const tt_labeling *a, tt_label_group *g)
 {
-  char path[TT_PATH_MAX];
-  tt_oracle_output *l = NULL;
-  tt_path_join(g->directory, TT_LABEL_ACCEPTED_FILE, path);
-  TT_TRY(tt_accepted_labels_read_local(path, a->target, &l, NULL, 0));
-  g->failed = g->count - tt_labeled_rows(l->y, l->count, l->targets);
-  g->counted = 1;
-  tt_oracle_output_destroy(&l);
-  return TT_OK;
+  double *y = NULL;
+  tt_err e = tt_label_group_read_labels(g, a->target, &y, NULL, 0);
+  if (!e) g->failed = g->count - tt_labeled_rows(y, g->count, a->target->count);
+  g->counted = !e;
+  tt_free(y);
+  return e;
 }
 
 /* Rows of the groups in a state; `uncounted` 1: only groups whose failed rows are not known. */

@@ -35,6 +35,16 @@ void tt_label_group_free(tt_label_group *g);
 /* Set `state` from the files of the group, which another process may have written. Errors: IO. */
 tt_err tt_label_group_update(tt_label_group *g);
 
+/* Read an output of the group, or its accepted labels: y [count][T] in the order of `id`, also
+ * after an error owned by the caller.
+ *   given  rows in the output
+ *   why    [capacity] reason of the rows without labels
+ * Errors: NOINPUT, DATA, IO, MEM. */
+tt_err tt_label_group_read_output(const tt_label_group *g, const tt_columns *target,
+                                  const char *path, double **y, int64_t *given);
+tt_err tt_label_group_read_labels(const tt_label_group *g, const tt_columns *target, double **y,
+                                  char *why, int capacity);
+
 /* Accept a complete output: write accepted.h5, set `state` to labeled.
  *   y    [count][T] in the order of `id`, NaN = unlabeled
  *   why  reason of the rows without labels, "" if there are none

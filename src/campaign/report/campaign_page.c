@@ -32,7 +32,7 @@ static int find_last_errors(const tt_repeats *group, double *last)
 }
 
 /* "With 60 labels: 12 % less error than random (median of 5)." */
-static tt_err compare_groups(const tt_repeats *group, int other, char *words)
+static tt_err compare_groups(const tt_repeats *group, int other, tt_sentences *words)
 {
   tt_learning_curve a, b;
   const tt_repeats *before = &group[other];
@@ -44,37 +44,35 @@ static tt_err compare_groups(const tt_repeats *group, int other, char *words)
     double part = tt_learning_curve_at(&a, labels) / tt_learning_curve_at(&b, labels);
     if (before->n > 1) snprintf(many, sizeof many, " (median of %d)", before->n);
     if (isfinite(part))
-      snprintf(words, TEXT, "With %.0f labels: %.3g %% %s error than %.150s%s.", labels,
-               100 * fabs(1 - part), part <= 1 ? "less" : "more", before->name, many);
+      tt_sentences_add(words, "With %.0f labels: %.3g %% %s error than %.150s%s.", labels,
+                       100 * fabs(1 - part), part <= 1 ? "less" : "more", before->name, many);
   }
   tt_learning_curve_free(&a);
   if (!e) tt_learning_curve_free(&b);
   return e;
 }
 
-static void say_fall(const tt_repeats *group, const double *last, int known, char *words)
+static void say_fall(const tt_repeats *group, const double *last, int known, tt_sentences *words)
 {
   const tt_history *h = group->all->h;
   double middle = 0.5 * (last[(known - 1) / 2] + last[known / 2]);
-  int used = snprintf(words, TEXT,
-                      "From %" PRId64 " to %" PRId64 " labels the test error %s to %.3g %% of that "
-                      "of round 1",
-                      h->round[0].labels, h->round[h->rounds - 1].labels,
-                      middle <= 1 ? "fell" : "rose", 100 * middle);
+  char repeats[96] = "";
   if (known > 1)
-    used +=
-        snprintf(words + used, TEXT - (size_t)used, ", the median of %d repeats (%.3g to %.3g %%)",
-                 known, 100 * last[0], 100 * last[known - 1]);
-  snprintf(words + used, TEXT - (size_t)used, ".");
+    snprintf(repeats, sizeof repeats, ", the median of %d repeats (%.3g to %.3g %%)", known,
+             100 * last[0], 100 * last[known - 1]);
+  tt_sentences_add(words,
+                   "From %" PRId64 " to %" PRId64
+                   " labels the test error %s to %.3g %% of that of round 1%s.",
+                   h->round[0].labels, h->round[h->rounds - 1].labels,
+                   middle <= 1 ? "fell" : "rose", 100 * middle, repeats);
 }
 
 static tt_err put_good(FILE *f, const tt_repeats *group, int groups)
 {
   enum { OTHERS = 2 };
-  char figure[64] = "", words[1 + OTHERS][TEXT] = {""};
-  const char *texts[1 + OTHERS];
+  char figure[64] = "";
+  tt_sentences words = {0};
   double *last = NULL;
-  int n = 1;
   TT_TRY(TT_ALLOC(last, group->n));
   int known = find_last_errors(group, last);
   tt_err e = TT_OK;
@@ -82,33 +80,30 @@ static tt_err put_good(FILE *f, const tt_repeats *group, int groups)
     double middle = 0.5 * (last[(known - 1) / 2] + last[known / 2]);
     snprintf(figure, sizeof figure, "%.3g %% %s error", 100 * fabs(1 - middle),
              middle <= 1 ? "less" : "more");
-    say_fall(group, last, known, words[0]);
+    say_fall(group, last, known, &words);
   } else
-    snprintf(words[0], TEXT, "Not known: the campaign has no test rows (data.split).");
-  for (int g = 1; !e && known && g < groups && g <= OTHERS; g++) {
-    e = compare_groups(group, g, words[n]);
-    n += *words[n] != '\0';
-  }
-  for (int i = 0; i < n; i++) texts[i] = words[i];
-  if (!e) tt_page_verdict(f, "How good", figure, n, texts);
+    tt_sentences_add(&words, "Not known: the campaign has no test rows (data.split).");
+  for (int g = 1; !e && known && g < groups && g <= OTHERS; g++)
+    e = compare_groups(group, g, &words);
+  if (!e) tt_page_verdict(f, "How good", figure, &words);
   tt_free(last);
   return e;
 }
 
 static void put_cost(FILE *f, const tt_history *h)
 {
-  char figure[64], words[TEXT], text[2][32];
-  const char *texts[] = {words};
+  char figure[64], text[2][32];
+  tt_sentences words = {0};
   const tt_history_totals sum = tt_history_sum(h);
   int64_t labels = sum.queries - sum.failed;
   snprintf(figure, sizeof figure, "%" PRId64 " label%s", labels, tt_plural(labels));
-  snprintf(words, sizeof words,
-           "%" PRId64 " quer%s in %" PRId64 " round%s, %" PRId64
-           " without a label; %s in all, %s of it in the oracle.",
-           sum.queries, sum.queries == 1 ? "y" : "ies", h->rounds, tt_plural(h->rounds), sum.failed,
-           tt_duration_text(sum.seconds, text[0]),
-           tt_duration_text(sum.stage[TT_STAGE_label], text[1]));
-  tt_page_verdict(f, "What it cost", figure, 1, texts);
+  tt_sentences_add(&words,
+                   "%" PRId64 " quer%s in %" PRId64 " round%s, %" PRId64
+                   " without a label; %s in all, %s of it in the oracle.",
+                   sum.queries, sum.queries == 1 ? "y" : "ies", h->rounds, tt_plural(h->rounds),
+                   sum.failed, tt_duration_text(sum.seconds, text[0]),
+                   tt_duration_text(sum.stage[TT_STAGE_label], text[1]));
+  tt_page_verdict(f, "What it cost", figure, &words);
 }
 
 /* The fall of the error in the last third of the rounds, as a fraction; NaN = not known. */
@@ -121,41 +116,38 @@ static double late_gain(const tt_history *h)
 
 static void put_next(FILE *f, const tt_repeats *group, int groups)
 {
-  enum { MOST = 5 };
-  char words[MOST][TEXT];
-  const char *texts[MOST];
+  tt_sentences words = {0};
   const tt_campaign_record *s = group->all;
   const tt_history *h = s->h;
   double gain = late_gain(h);
   const tt_history_totals sum = tt_history_sum(h);
-  int64_t used = 0;
   if (h->ended >= 0)
-    snprintf(words[used++], TEXT, "The campaign ended by rule %s (%s).",
-             tt_stop_rule_name[h->ended], tt_history_end_cause(h));
+    tt_sentences_add(&words, "The campaign ended by rule %s (%s).", tt_stop_rule_name[h->ended],
+                     tt_history_end_cause(h));
   else
-    snprintf(words[used++], TEXT, "The campaign has not ended: tutti campaign run continues it.");
+    tt_sentences_add(&words, "The campaign has not ended: tutti campaign run continues it.");
   if (gain > 0.1)
-    snprintf(words[used++], TEXT,
-             "The error still fell by %.0f %% in the last third of the rounds: more labels help.",
-             100 * gain);
+    tt_sentences_add(
+        &words,
+        "The error still fell by %.0f %% in the last third of the rounds: more labels help.",
+        100 * gain);
   else if (isfinite(gain))
-    snprintf(words[used++], TEXT, "The error fell by %.0f %% in the last third of the rounds.",
-             100 * gain);
+    tt_sentences_add(&words, "The error fell by %.0f %% in the last third of the rounds.",
+                     100 * gain);
   if (10 * sum.failed > sum.queries)
-    snprintf(words[used++], TEXT,
-             "%" PRId64 " of %" PRId64 " queries have no label: check the oracle.", sum.failed,
-             h->queries);
+    tt_sentences_add(&words, "%" PRId64 " of %" PRId64 " queries have no label: check the oracle.",
+                     sum.failed, h->queries);
   if (groups == 1)
-    snprintf(words[used++], TEXT,
-             "Compare it with a campaign that chooses at random (score.acquisition: random): tutti "
-             "report %.100s RANDOM",
-             s->directory);
+    tt_sentences_add(
+        &words,
+        "Compare it with a campaign that chooses at random (score.acquisition: random): tutti "
+        "report %.100s RANDOM",
+        s->directory);
   else if (group->n == 1)
-    snprintf(words[used++], TEXT,
-             "One campaign each may be luck: repeat them with other seeds (run.seed, "
-             "data.split.seed), and give all directories.");
-  for (int64_t i = 0; i < used; i++) texts[i] = words[i];
-  tt_page_verdict(f, "What next", "", used, texts);
+    tt_sentences_add(&words,
+                     "One campaign each may be luck: repeat them with other seeds (run.seed, "
+                     "data.split.seed), and give all directories.");
+  tt_page_verdict(f, "What next", "", &words);
 }
 
 /* Table of the rounds */

@@ -18,19 +18,18 @@ static tt_err open_local(tt_selector *k)
   int quota = s->cfg->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_quota;
   int64_t lists = quota ? tt_config_ensembles(s->cfg) : 1;
   TT_TRY(tt_pool_scores_open_local(s->scores, &k->file));
-  int64_t rows_in_file = tt_pool_scores_rows(k->file), from = tt_pool_scores_first(k->file);
-  if (rows_in_file != rows || from != first)
+  if (k->file->rows != rows || k->file->first != first)
     return TT_FAIL(DATA,
                    "%s has scores of %" PRId64 " candidates from number %" PRId64
                    " on, but the pool has %" PRId64 " from %" PRId64
                    " on: the pool has changed; score it again",
-                   s->scores, rows_in_file, from, rows, first);
-  if (tt_pool_scores_lists(k->file) != lists)
+                   s->scores, k->file->rows, k->file->first, rows, first);
+  if (k->file->lists != lists)
     return TT_FAIL(DATA,
                    "%s has %" PRId64
                    " scores for each candidate, but score.ensemble_reduction: %s needs %" PRId64
                    "; score the pool again",
-                   s->scores, tt_pool_scores_lists(k->file),
+                   s->scores, k->file->lists,
                    tt_choice_ensemble_reduction[s->cfg->score_ensemble_reduction], lists);
   k->lists = lists;
   TT_TRY(tt_partition_even(rows, tt_comm_ranks(k->c), tt_comm_rank(k->c), &k->mine));

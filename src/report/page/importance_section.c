@@ -4,6 +4,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "io/files/files.h"
 #include "io/results/importance_read.h"
 
@@ -15,19 +16,6 @@
 
 enum { MAX_INPUTS = 12 };
 
-/* An input and its importance, for sorting. */
-typedef struct importance_row {
-  double key; /* minus the importance; infinite if it is not known */
-  int64_t input;
-} importance_row;
-
-static int compare_inputs(const void *a, const void *b)
-{
-  const importance_row *x = a, *y = b;
-  if (x->key < y->key || x->key > y->key) return x->key < y->key ? -1 : 1;
-  return x->input < y->input ? -1 : 1;
-}
-
 /* Whether a file of the run is there and was written after the model. */
 static int is_newer_than_model(const tt_run_page *p, const char *path)
 {
@@ -38,13 +26,13 @@ static int is_newer_than_model(const tt_run_page *p, const char *path)
 }
 
 static void put_target(const tt_run_page *p, const tt_importance_table *t, int64_t target,
-                       importance_row *order)
+                       tt_ranked *order)
 {
   int64_t c = p->t[target].first, D = t->inputs;
   const double *importance = t->permutation + c * D;
   for (int64_t d = 0; d < D; d++)
-    order[d] = (importance_row){isnan(importance[d]) ? INFINITY : -importance[d], d};
-  qsort(order, (size_t)D, sizeof *order, compare_inputs);
+    order[d] = (tt_ranked){isnan(importance[d]) ? INFINITY : -importance[d], d};
+  qsort(order, (size_t)D, sizeof *order, tt_compare_ranked);
   fputs("<div class=\"wide\"><table class=\"tight\">\n<tr><th>", p->f);
   tt_page_put(p->f, p->t[target].title);
   fputs("</th><th class=\"number\">increase of ", p->f);
@@ -53,7 +41,7 @@ static void put_target(const tt_run_page *p, const tt_importance_table *t, int64
       "</th><th class=\"number\">between members</th><th class=\"number\">sensitivity</th></tr>\n",
       p->f);
   for (int64_t i = 0; i < D && i < MAX_INPUTS; i++) {
-    int64_t d = order[i].input;
+    int64_t d = order[i].index;
     fputs("<tr><td>", p->f);
     tt_page_put_verbatim(p->f, t->input[d]);
     fputs("</td>", p->f);
@@ -68,7 +56,7 @@ static void put_target(const tt_run_page *p, const tt_importance_table *t, int64
 static tt_err put_table(const tt_run_page *p, const tt_importance_table *t)
 {
   char about[256];
-  importance_row *order = NULL;
+  tt_ranked *order = NULL;
   TT_TRY(TT_ALLOC(order, t->inputs));
   snprintf(about, sizeof about,
            "Increase of the error when the values of an input are permuted between %" PRId64

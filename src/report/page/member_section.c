@@ -1,6 +1,7 @@
 /* member_section.c — see run_page_internal.h: members, hyper-parameters that differ, out-of-bag
  * scores. */
 #include "core/base/mem.h"
+#include "core/base/sort.h"
 #include "core/base/text.h"
 #include "core/config/sweep.h"
 #include "src/report/page/run_page_internal.h"
@@ -54,32 +55,19 @@ double tt_run_page_score(const tt_run_page *p, int64_t member, const char **name
   return p->d->best_loss[member];
 }
 
-/* Members in an order: diverged ones first, then from the largest validation loss on. */
-typedef struct ranked {
-  double key;
-  int64_t member;
-} ranked;
-
-static int compare_ranked(const void *a, const void *b)
-{
-  const ranked *x = a, *y = b;
-  if (x->key != y->key) return x->key < y->key ? 1 : -1;
-  return (x->member > y->member) - (x->member < y->member);
-}
-
 static double attention(const tt_run_page *p, int64_t m)
 {
   double loss = p->d->best_loss[m];
   return p->d->status[m] == TT_STATUS_diverged || !isfinite(loss) ? (double)INFINITY : loss;
 }
 
-static tt_err rank_members(const tt_run_page *p, ranked **out)
+/* Members in an order: of many, diverged ones first, then from the largest validation loss on. */
+static tt_err rank_members(const tt_run_page *p, tt_ranked **out)
 {
   int64_t n = p->k->members;
   TT_TRY(TT_ALLOC(*out, n));
-  for (int64_t m = 0; m < n; m++)
-    (*out)[m] = (ranked){n > MAX_ROWS ? attention(p, m) : -(double)m, m};
-  qsort(*out, (size_t)n, sizeof **out, compare_ranked);
+  for (int64_t m = 0; m < n; m++) (*out)[m] = (tt_ranked){n > MAX_ROWS ? -attention(p, m) : 0, m};
+  qsort(*out, (size_t)n, sizeof **out, tt_compare_ranked);
   return TT_OK;
 }
 
@@ -157,7 +145,7 @@ tt_err tt_run_page_put_members(const tt_run_page *p)
 {
   char text[2 * TEXT];
   int hyper[TT_HYPER_COUNT], n = differing(p, hyper);
-  ranked *order = NULL;
+  tt_ranked *order = NULL;
   TT_TRY(rank_members(p, &order));
   int64_t rows = p->k->members < MAX_ROWS ? p->k->members : MAX_ROWS;
   if (n > MAX_COLUMNS) n = MAX_COLUMNS;
@@ -171,7 +159,7 @@ tt_err tt_run_page_put_members(const tt_run_page *p)
           "<details%s><summary>Table of members</summary>\n<div class=\"wide\"><table>\n",
           p->k->members - 1, p->k->members <= 12 ? " open" : "");
   put_member_head(p, n, hyper);
-  for (int64_t i = 0; i < rows; i++) put_member_row(p, order[i].member, n, hyper);
+  for (int64_t i = 0; i < rows; i++) put_member_row(p, order[i].index, n, hyper);
   fputs("</table></div></details>\n", p->f);
   tt_page_end_section(p->f);
   tt_free(order);
@@ -249,14 +237,14 @@ static tt_err put_sweep_chart(const tt_run_page *p, int hyper, int64_t first, in
  * by test score would make this score useless. */
 static tt_err put_best(const tt_run_page *p, int64_t first, int64_t end, int n, const int *hyper)
 {
-  ranked *order = NULL;
+  tt_ranked *order = NULL;
   TT_TRY(TT_ALLOC(order, end - first));
-  for (int64_t m = first; m < end; m++) order[m - first] = (ranked){-attention(p, m), m};
-  qsort(order, (size_t)(end - first), sizeof *order, compare_ranked);
+  for (int64_t m = first; m < end; m++) order[m - first] = (tt_ranked){attention(p, m), m};
+  qsort(order, (size_t)(end - first), sizeof *order, tt_compare_ranked);
   fputs("<div class=\"wide\"><table>\n", p->f);
   put_member_head(p, n, hyper);
   for (int64_t i = 0; i < BEST && i < end - first; i++)
-    if (isfinite(order[i].key)) put_member_row(p, order[i].member, n, hyper);
+    if (isfinite(order[i].key)) put_member_row(p, order[i].index, n, hyper);
   fputs("</table></div>\n", p->f);
   tt_free(order);
   return TT_OK;

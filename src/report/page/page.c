@@ -166,8 +166,7 @@ void tt_page_chart(FILE *f, const tt_chart *c)
 void tt_page_begin_verdict(FILE *f) { fputs("<section class=\"verdict\">\n", f); }
 void tt_page_end_verdict(FILE *f) { fputs("</section>\n", f); }
 
-void tt_page_verdict(FILE *f, const char *question, const char *figure, int64_t n,
-                     const char *const *words)
+void tt_page_verdict(FILE *f, const char *question, const char *figure, const tt_sentences *words)
 {
   fputs("<div>\n<h2>", f);
   tt_page_put(f, question);
@@ -177,9 +176,9 @@ void tt_page_verdict(FILE *f, const char *question, const char *figure, int64_t 
     tt_page_put(f, figure);
     fputs("</p>\n", f);
   }
-  for (int64_t i = 0; i < n; i++) {
+  for (int64_t i = 0; i < words->count; i++) {
     fputs("<p>", f);
-    tt_page_put(f, words[i]);
+    tt_page_put(f, words->text[i]);
     fputs("</p>\n", f);
   }
   fputs("</div>\n", f);

@@ -2,6 +2,7 @@
  * print and on a dark screen. Local. */
 #ifndef TT_PAGE_H
 #define TT_PAGE_H
+#include "core/base/text.h"
 #include "io/hdf5/provenance.h"
 #include "src/report/chart.h"
 
@@ -51,8 +52,7 @@ void tt_page_end_charts(FILE *f);
 
 /* The three parts of the verdict on top: a question, its answer as figure and as words. */
 void tt_page_begin_verdict(FILE *f);
-void tt_page_verdict(FILE *f, const char *question, const char *figure, int64_t n,
-                     const char *const *words);
+void tt_page_verdict(FILE *f, const char *question, const char *figure, const tt_sentences *words);
 void tt_page_end_verdict(FILE *f);
 
 /* Sections of the page of a run and of a campaign. */

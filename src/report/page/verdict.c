@@ -6,29 +6,9 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
 #include <string.h>
 
-enum { SENTENCES = 8, SENTENCE = 512, FEW_ROWS = 50, FEW_MEMBERS = 5 };
-
-/* Sentences of one part of the verdict. */
-typedef struct sentences {
-  int64_t n;
-  char text[SENTENCES][SENTENCE];
-  const char *at[SENTENCES];
-} sentences;
-
-static void add(sentences *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(sentences *s, const char *format, ...)
-{
-  va_list ap;
-  if (s->n == SENTENCES) return;
-  va_start(ap, format);
-  vsnprintf(s->text[s->n], SENTENCE, format, ap);
-  va_end(ap);
-  s->at[s->n] = s->text[s->n];
-  s->n++;
-}
+enum { FEW_ROWS = 50, FEW_MEMBERS = 5 };
 
 static const char *words_of_error(double relative)
 {
@@ -116,7 +96,7 @@ tt_target_verdict tt_target_judge(const tt_run_page *p, int64_t target)
 
 /* How good */
 
-static void say_good(const tt_run_page *p, int64_t i, const tt_target_verdict *v, sentences *s)
+static void say_good(const tt_run_page *p, int64_t i, const tt_target_verdict *v, tt_sentences *s)
 {
   const tt_target *t = &p->t[i];
   const char *name = p->k->target[t->first], *units = p->k->units[t->first];
@@ -124,12 +104,14 @@ static void say_good(const tt_run_page *p, int64_t i, const tt_target_verdict *v
   int has_units = *units && strcmp(units, "1") != 0;
   if (!isfinite(v->error) || !*v->how_good) return;
   if (tt_target_is_class(p->k, t->first))
-    add(s,
-        "%s: %.1f %% of %" PRId64 " test row%s are classified right, with %.0f %% of the errors of "
-        "always naming the most frequent class: %s.",
-        name, 100 * v->error, t->rows, rows, 100 * v->relative, v->how_good);
+    tt_sentences_add(s,
+                     "%s: %.1f %% of %" PRId64
+                     " test row%s are classified right, with %.0f %% of the errors of "
+                     "always naming the most frequent class: %s.",
+                     name, 100 * v->error, t->rows, rows, 100 * v->relative, v->how_good);
   else
-    add(s,
+    tt_sentences_add(
+        s,
         "%s: the typical error (rmse) is %.3g%s%s, %.1f %% of the spread of the %" PRId64
         " test row%s: %s.",
         name, v->error, has_units ? " " : "", has_units ? units : "", 100 * v->relative, t->rows,
@@ -138,7 +120,7 @@ static void say_good(const tt_run_page *p, int64_t i, const tt_target_verdict *v
 
 static void put_good(tt_run_page *p, double *worst)
 {
-  sentences s = {0};
+  tt_sentences s = {0};
   char figure[64] = "";
   double best = INFINITY, most = -INFINITY, least = NAN;
   int classes = 0;
@@ -151,7 +133,8 @@ static void put_good(tt_run_page *p, double *worst)
     least = v.error;
     most = fmax(most, v.relative);
   }
-  if (p->targets > 3) add(&s, "The table below has all %" PRId64 " targets.", p->targets);
+  if (p->targets > 3)
+    tt_sentences_add(&s, "The table below has all %" PRId64 " targets.", p->targets);
   if (best == most && classes)
     snprintf(figure, sizeof figure, "%.3g %% right", 100 * least);
   else if (best == most)
@@ -159,27 +142,29 @@ static void put_good(tt_run_page *p, double *worst)
   else if (best < most)
     snprintf(figure, sizeof figure, "%.2g to %.2g %% error", 100 * best, 100 * most);
   else
-    add(&s, p->k->rows ? "Not known: no member could predict the test rows."
-                       : "Not known: the job has no test rows (data.split).");
+    tt_sentences_add(&s, p->k->rows ? "Not known: no member could predict the test rows."
+                                    : "Not known: the job has no test rows (data.split).");
   *worst = most;
-  tt_page_verdict(p->f, "How good", figure, s.n, s.at);
+  tt_page_verdict(p->f, "How good", figure, &s);
 }
 
 /* How sure */
 
-static void say_sure(const tt_run_page *p, int64_t i, const tt_target_verdict *v, sentences *s)
+static void say_sure(const tt_run_page *p, int64_t i, const tt_target_verdict *v, tt_sentences *s)
 {
   const tt_target *t = &p->t[i];
   const char *name = p->k->target[t->first];
   if (!*v->how_sure) return;
   if (tt_target_is_class(p->k, t->first))
-    add(s, "%s: the mean confidence is %.1f %%, and %.1f %% are right: the confidence is %s.", name,
+    tt_sentences_add(
+        s, "%s: the mean confidence is %.1f %%, and %.1f %% are right: the confidence is %s.", name,
         100 * v->nominal, 100 * v->inside,
         *v->how_sure == 'r'             ? "reliable"
         : strstr(v->how_sure, "narrow") ? "too high"
                                         : "too low");
   else
-    add(s,
+    tt_sentences_add(
+        s,
         "%s: %.0f %% of the test rows are inside their 90 %% intervals; by chance it is %.0f to "
         "%.0f %%: the intervals are %s.",
         name, 100 * v->inside, 100 * v->low, 100 * v->high, v->how_sure);
@@ -187,7 +172,7 @@ static void say_sure(const tt_run_page *p, int64_t i, const tt_target_verdict *v
 
 static void put_sure(tt_run_page *p, int *wide)
 {
-  sentences s = {0};
+  tt_sentences s = {0};
   int known = 0, narrow = 0;
   *wide = 0;
   for (int64_t i = 0; i < p->targets; i++) {
@@ -203,9 +188,9 @@ static void put_sure(tt_run_page *p, int *wide)
                        : *wide           ? "Cautious"
                                          : "Reliable";
   if (!known)
-    add(&s, "Not known: there are no intervals that test rows could check%s.",
-        p->k->members == 1 ? "; one member alone has no spread" : "");
-  tt_page_verdict(p->f, "How sure", figure, s.n, s.at);
+    tt_sentences_add(&s, "Not known: there are no intervals that test rows could check%s.",
+                     p->k->members == 1 ? "; one member alone has no spread" : "");
+  tt_page_verdict(p->f, "How sure", figure, &s);
 }
 
 /* What next */
@@ -225,63 +210,68 @@ static double epistemic_part(const tt_results *k)
   return n > 0 ? sum / n : (double)NAN;
 }
 
-static void advise_members(const tt_run_page *p, sentences *s)
+static void advise_members(const tt_run_page *p, tt_sentences *s)
 {
   const tt_result_details *d = p->d;
   int64_t diverged = 0;
   for (int64_t m = 0; m < d->members; m++) diverged += d->status[m] == TT_STATUS_diverged;
   if (diverged == d->members)
-    add(s, "All members diverged: lower train.learning_rate, or set train.clip_norm.");
+    tt_sentences_add(s, "All members diverged: lower train.learning_rate, or set train.clip_norm.");
   else if (diverged > 0)
-    add(s,
-        "%" PRId64 " of %" PRId64 " members diverged and do not count: a lower train.learning_rate "
-        "or train.clip_norm may save them.",
-        diverged, d->members);
-  char best[SENTENCE];
+    tt_sentences_add(s,
+                     "%" PRId64 " of %" PRId64
+                     " members diverged and do not count: a lower train.learning_rate "
+                     "or train.clip_norm may save them.",
+                     diverged, d->members);
+  char best[TT_SENTENCE];
   tt_run_page_say_best(p, best, sizeof best);
-  if (*best) add(s, "%s.", best);
+  if (*best) tt_sentences_add(s, "%s.", best);
   if (d->members - diverged < FEW_MEMBERS && diverged < d->members)
-    add(s, "Train at least %d members: their disagreement is the epistemic uncertainty.",
-        FEW_MEMBERS);
+    tt_sentences_add(s,
+                     "Train at least %d members: their disagreement is the epistemic uncertainty.",
+                     FEW_MEMBERS);
 }
 
-static void advise_data(const tt_run_page *p, double worst, int wide, sentences *s)
+static void advise_data(const tt_run_page *p, double worst, int wide, tt_sentences *s)
 {
   double part = epistemic_part(p->k);
   int64_t rows = p->targets ? p->t[0].rows : 0;
   if (p->k->rows == 0)
-    add(s, "Keep some rows for a test (data.split: {test: 0.1}): they say how good the model is.");
+    tt_sentences_add(
+        s, "Keep some rows for a test (data.split: {test: 0.1}): they say how good the model is.");
   else if (rows > 0 && rows < FEW_ROWS)
-    add(s, "Use more test rows: with %" PRId64 " the figures here are rough.", rows);
+    tt_sentences_add(s, "Use more test rows: with %" PRId64 " the figures here are rough.", rows);
   if (wide && !p->d->recalibrated)
-    add(s, "calibration.recalibrate: true makes intervals that are too wide narrower, with the "
+    tt_sentences_add(
+        s, "calibration.recalibrate: true makes intervals that are too wide narrower, with the "
            "validation rows.");
   if (part > 0.5)
-    add(s,
+    tt_sentences_add(
+        s,
         "%.0f %% of the predicted variance is disagreement of the members: more training rows "
         "would reduce it (tutti campaign chooses which).",
         100 * part);
   else if (worst > 0.3 && part < 0.2)
-    add(s,
+    tt_sentences_add(
+        s,
         "%.0f %% of the predicted variance is noise in the data: more inputs, or better "
         "measurements, help more than more rows.",
         100 * (1 - part));
   else if (worst > 0.6)
-    add(s, "Try a larger network, other hyper-parameters (a sweep), or more training rows.");
+    tt_sentences_add(
+        s, "Try a larger network, other hyper-parameters (a sweep), or more training rows.");
 }
 
 static void put_next(tt_run_page *p, double worst, int wide)
 {
-  sentences s = {0};
-  tt_advice advice;
-  tt_advice_find(p->k, p->d, &advice);
-  for (int64_t i = 0; i < advice.count; i++) add(&s, "%s", advice.text[i]);
+  tt_sentences s;
+  tt_advice_find(p->k, p->d, &s);
   advise_members(p, &s);
   advise_data(p, worst, wide, &s);
-  if (s.n == 0)
-    add(&s, "Nothing needs attention. Use the model: tutti predict %s/model.h5 NEW.h5",
-        p->directory);
-  tt_page_verdict(p->f, "What next", "", s.n, s.at);
+  if (s.count == 0)
+    tt_sentences_add(&s, "Nothing needs attention. Use the model: tutti predict %s/model.h5 NEW.h5",
+                     p->directory);
+  tt_page_verdict(p->f, "What next", "", &s);
 }
 
 void tt_run_page_put_verdict(tt_run_page *p)

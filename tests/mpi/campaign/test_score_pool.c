@@ -129,9 +129,9 @@ static void check_file(const char *file, int64_t rows, const wanted *w)
   float *got = NULL;
   tt_pool_scores_reader *r = NULL;
   TT_CHECK_OK(tt_pool_scores_open_local(file, &r));
-  TT_CHECK(tt_pool_scores_first(r), ==, FIRST);
-  TT_CHECK(tt_pool_scores_rows(r), ==, rows);
-  TT_CHECK(tt_pool_scores_lists(r), ==, w->lists);
+  TT_CHECK(r->first, ==, FIRST);
+  TT_CHECK(r->rows, ==, rows);
+  TT_CHECK(r->lists, ==, w->lists);
   TT_CHECK_OK(TT_ALLOC(got, rows));
   for (int64_t l = 0; l < w->lists; l++) {
     TT_CHECK_OK(tt_pool_scores_read_local(r, l, FIRST, rows, got));

@@ -415,9 +415,9 @@ TT_TEST (scores_are_read_as_written) {
       tt_pool_scores_reader *r = NULL;
       write_scores(file, lists, rows[k], k % 2 ? 64 : 33);
       TT_CHECK_OK(tt_pool_scores_open_local(file, &r));
-      TT_CHECK(tt_pool_scores_lists(r), ==, lists);
-      TT_CHECK(tt_pool_scores_first(r), ==, FIRST);
-      TT_CHECK(tt_pool_scores_rows(r), ==, rows[k]);
+      TT_CHECK(r->lists, ==, lists);
+      TT_CHECK(r->first, ==, FIRST);
+      TT_CHECK(r->rows, ==, rows[k]);
       for (int64_t l = 0; l < lists; l++) {
         TT_CHECK_OK(
             tt_pool_scores_read_local(r, l, FIRST + rows[k] / 3, rows[k] - rows[k] / 3, got));

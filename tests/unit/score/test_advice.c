@@ -18,7 +18,7 @@ typedef struct results {
   double level, calibration[COLUMNS], aleatoric[ROWS * COLUMNS];
   tt_results k;
   tt_result_details d;
-  tt_advice found;
+  tt_sentences found;
 } results;
 
 static char one[] = "one", two[] = "two", a[] = "a", b[] = "b", c[] = "c";

@@ -93,46 +93,46 @@ TT_TEST (used_rows_are_the_queries) {
 /* stop rules */
 
 /* Limits at which no rule holds; the case of a rule sets its own limit. */
-static tt_stop_settings no_limits(void)
+static tt_config no_limits(void)
 {
-  return (tt_stop_settings){.rounds = 1000,
-                            .labels = -1,
-                            .wall_time = -1,
-                            .accurate = 1,
-                            .accurate_rounds = 2,
-                            .plateau_rounds = 0,
-                            .plateau_delta = 0.01,
-                            .change = 0,
-                            .change_rounds = 3};
+  return (tt_config){.stop_rounds = 1000,
+                     .stop_labels = -1,
+                     .stop_wall_time = -1,
+                     .stop_accurate_fraction = 1,
+                     .stop_accurate_rounds = 2,
+                     .stop_plateau_rounds = 0,
+                     .stop_plateau_delta = 0.01,
+                     .stop_change = 0,
+                     .stop_change_rounds = 3};
 }
 
 /* A history of four rounds and limits at which the rule just holds (on = 1) or just does not. */
-static void set_rounds(tt_history *h, tt_stop_settings *l, int enabled)
+static void set_rounds(tt_history *h, tt_config *l, int enabled)
 {
   (void)h;
-  l->rounds = enabled ? 3 : 4;
+  l->stop_rounds = enabled ? 3 : 4;
 }
 
-static void set_labels(tt_history *h, tt_stop_settings *l, int enabled)
+static void set_labels(tt_history *h, tt_config *l, int enabled)
 {
-  l->labels = h->round[3].labels + !enabled;
+  l->stop_labels = h->round[3].labels + !enabled;
 }
 
-static void set_wall_time(tt_history *h, tt_stop_settings *l, int enabled)
+static void set_wall_time(tt_history *h, tt_config *l, int enabled)
 {
   for (int i = 0; i < 4; i++)
     h->round[i].seconds[TT_STAGE_label] = h->round[i].seconds[TT_STAGE_train] = 10;
-  l->wall_time = enabled ? 80 : 80.5;
+  l->stop_wall_time = enabled ? 80 : 80.5;
 }
 
-static void set_accurate(tt_history *h, tt_stop_settings *l, int enabled)
+static void set_accurate(tt_history *h, tt_config *l, int enabled)
 {
   for (int i = 2 + !enabled; i < 4; i++)
     h->round[i].accurate = 995, h->round[i].pool = 1000, h->round[i].candidate = 5;
-  l->accurate = 0.995;
+  l->stop_accurate_fraction = 0.995;
 }
 
-static void set_candidates(tt_history *h, tt_stop_settings *l, int enabled)
+static void set_candidates(tt_history *h, tt_config *l, int enabled)
 {
   (void)l;
   h->round[3].candidate = !enabled;
@@ -140,40 +140,42 @@ static void set_candidates(tt_history *h, tt_stop_settings *l, int enabled)
 }
 
 /* Errors 1, 0.5, then not better by a hundredth for two rounds; or just better. */
-static void set_plateau(tt_history *h, tt_stop_settings *l, int enabled)
+static void set_plateau(tt_history *h, tt_config *l, int enabled)
 {
   for (int c = 0; c < C; c++) {
     h->round[2].rmse[c] = 0.4951 * h->round[0].rmse[c];
     h->round[3].rmse[c] = (enabled ? 0.4951 : 0.4949) * h->round[0].rmse[c];
   }
-  l->plateau_rounds = 2;
+  l->stop_plateau_rounds = 2;
 }
 
-static void set_change(tt_history *h, tt_stop_settings *l, int enabled)
+static void set_change(tt_history *h, tt_config *l, int enabled)
 {
   for (int i = 1; i < 4; i++) h->round[i].change = 0.02;
   h->round[2].change = enabled ? 0.049 : 0.05;
-  l->change = 0.05;
+  l->stop_change = 0.05;
 }
 
-typedef void (*setter)(tt_history *h, tt_stop_settings *l, int enabled);
+typedef void (*setter)(tt_history *h, tt_config *l, int enabled);
 static const setter set[] = {
 #define X(name, option, meaning) set_##name,
     TT_STOP_RULES(X)
 #undef X
 };
 
-static int ends(tt_history *h, const tt_stop_settings *l, int trusted, char why[256])
+static int ends(tt_history *h, tt_config *l, int trusted, char why[256])
 {
+  static char lower[] = "0.1", none[] = "";
   strcpy(why, "left over");
-  return tt_history_should_stop(h, l, trusted, why, 256);
+  l->select_lower = trusted ? lower : none;
+  return tt_history_should_stop(h, l, 1, why, 256);
 }
 
 TT_TEST (every_rule_holds_at_its_limit_and_not_before) {
   char why[256];
   for (int rule = 0; rule < TT_STOP_RULE_COUNT; rule++) {
     tt_history *h = made(4);
-    tt_stop_settings l = no_limits();
+    tt_config l = no_limits();
     TT_CHECK(ends(h, &l, 1, why), ==, -1);
     TT_CHECK(why[0], ==, 0);
     set[rule](h, &l, 0);
@@ -208,7 +210,7 @@ TT_TEST (the_cause_of_no_candidates) {
     char why[256];
     tt_history *h = made(4);
     tt_round *r = &h->round[3];
-    tt_stop_settings l = no_limits();
+    tt_config l = no_limits();
     r->pool = r->accurate = row[i].accurate;
     r->pool += r->failed = row[i].failed;
     r->candidate = 0;
@@ -225,7 +227,7 @@ TT_TEST (rules_in_the_order_of_the_table) {
   char why[256];
   for (int rule = 0; rule < TT_STOP_RULE_COUNT; rule++) {
     tt_history *h = made(4);
-    tt_stop_settings l = no_limits();
+    tt_config l = no_limits();
     for (int other = TT_STOP_RULE_COUNT - 1; other >= rule; other--) set[other](h, &l, 1);
     TT_CHECK(ends(h, &l, 1, why), ==, rule);
     tt_history_truncate(h, 1);
@@ -237,7 +239,7 @@ TT_TEST (rules_in_the_order_of_the_table) {
 TT_TEST (unknown_values_end_nothing) {
   char why[256];
   tt_history *h = made(4);
-  tt_stop_settings l = no_limits();
+  tt_config l = no_limits();
   set_accurate(h, &l, 1);
   TT_CHECK(ends(h, &l, 0, why), ==, -1); /* without select.lower nothing is accurate */
   h->round[3].pool = h->round[3].accurate = 0;
@@ -247,13 +249,13 @@ TT_TEST (unknown_values_end_nothing) {
   h->round[2].change = NAN;
   TT_CHECK(ends(h, &l, 1, why), ==, -1);
   l = no_limits();
-  l.plateau_rounds = 2;
+  l.stop_plateau_rounds = 2;
   for (int i = 0; i < 4; i++) h->round[i].rmse[0] = h->round[i].rmse[1] = NAN;
   TT_CHECK(ends(h, &l, 1, why), ==, -1);               /* no test rows: no plateau */
   for (int i = 0; i < 4; i++) h->round[i].rmse[1] = 4; /* one column has errors: it counts alone */
   TT_CHECK(ends(h, &l, 1, why), ==, TT_STOP_RULE_plateau);
   l = no_limits();
-  l.rounds = 0; /* one training, no labels */
+  l.stop_rounds = 0; /* one training, no labels */
   tt_history_truncate(h, 2);
   TT_CHECK(ends(h, &l, 1, why), ==, TT_STOP_RULE_rounds);
   tt_history_destroy(&h);
@@ -264,8 +266,8 @@ TT_TEST (unknown_values_end_nothing) {
 TT_TEST (the_plateau_weighs_columns_equally) {
   char why[256];
   tt_history *h = made(3);
-  tt_stop_settings l = no_limits();
-  l.plateau_rounds = 2;
+  tt_config l = no_limits();
+  l.stop_plateau_rounds = 2;
   for (int i = 0; i < 3; i++) {
     h->round[i].rmse[0] = 1e6;
     h->round[i].rmse[1] = 1e-6 * (10 - i);
