@@ -5,7 +5,6 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "tests/support/check.h"
-#include "tests/support/folder.h"
 
 #include <fnmatch.h>
 #include <glob.h>

@@ -1,6 +1,5 @@
 /* test_journal.c — finished stages on disk; names and directories of a campaign. */
 #include "tests/support/check.h"
-#include "tests/support/folder.h"
 #include "tests/support/scratch.h"
 
 #include "core/base/mem.h"
