@@ -1,7 +1,6 @@
-/* calibration.c — the group /calibration of model.h5; see calibration.h. */
-#include "io/model/calibration.h"
-
+/* calibration.c — the group /calibration of model.h5; see model_internal.h. */
 #include "core/base/mem.h"
+#include "io/model/model_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,7 +1,6 @@
-/* fold_scales.c — see fold_scales.h. */
-#include "io/model/fold_scales.h"
-
+/* fold_scales.c — see model_internal.h. */
 #include "core/base/mem.h"
+#include "io/model/model_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,4 @@
-/* net_inputs_file.c — see net_inputs_file.h. */
-#include "io/model/net_inputs_file.h"
-
+/* net_inputs_file.c — see model_internal.h. */
 #include "core/base/mem.h"
 #include "io/model/model_internal.h"
 

@@ -2,12 +2,7 @@
  * members and ensembles in read_tables.c. */
 #include "core/base/mem.h"
 #include "core/model/state.h"
-#include "io/hdf5/h5.h"
-#include "io/hdf5/schema.h"
-#include "io/model/calibration.h"
-#include "io/model/model_file.h"
 #include "io/model/model_internal.h"
-#include "io/model/net_inputs_file.h"
 
 #include <inttypes.h>
 #include <math.h>

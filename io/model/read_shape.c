@@ -1,10 +1,8 @@
 /* read_shape.c — sizes and networks of a model file; see model_internal.h. Every number in the file
  * that becomes a size, an offset or an index is checked before use. */
-#include "io/model/model_internal.h"
 
 #include "core/base/mem.h"
-#include "io/hdf5/schema.h"
-#include "io/model/net_tables.h"
+#include "io/model/model_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
