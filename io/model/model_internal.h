@@ -164,10 +164,6 @@ extern const char *const tt_model_attributes[];
  * w->network_info and w->folds, also after an error. Errors: DATA, IO, MEM. */
 tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w);
 
-/* Read all n values of a dataset with one axis. Errors: DATA, IO. */
-tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,
-                                  void *out);
-
 /* Tables of all members and all ensembles of the file. */
 typedef struct tt_model_tables {
   int64_t inputs, targets;            /* columns of the data */

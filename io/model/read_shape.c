@@ -8,13 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,
-                                  void *out)
-{
-  TT_TRY(tt_schema_check_shape_local(r, path, 1, &n));
-  return tt_h5_read_rows_local(r, path, type, 0, n, out);
-}
-
 /* What the file says of the shape of a network; `shape` points into the arrays. */
 typedef struct net {
   tt_model_shape shape;
