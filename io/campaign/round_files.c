@@ -110,13 +110,6 @@ static tt_err read_sizes(tt_h5_reader *r, int64_t *count, int64_t *inputs)
   return tt_schema_check_shape_local(r, "x", 2, info.dims);
 }
 
-static tt_err read_vector(tt_h5_reader *r, const char *name, tt_h5_type type, int64_t count,
-                          void *dst)
-{
-  TT_TRY(tt_schema_check_shape_local(r, name, 1, (int64_t[]){count}));
-  return tt_h5_read_rows_local(r, name, type, 0, count, dst);
-}
-
 static tt_err invalid_entry_error(tt_h5_reader *r, const char *name, int64_t i)
 {
   return TT_FAIL(DATA, "%s: '%s', entry %" PRId64 " has an impossible value" TT_DAMAGED,
@@ -130,9 +123,9 @@ static tt_err read_queries(tt_h5_reader *r, tt_queries **out)
   TT_TRY(read_sizes(r, &count, &inputs));
   TT_TRY(tt_queries_create(count, inputs, out));
   const tt_queries *p = *out;
-  TT_TRY(read_vector(r, "row", TT_H5_I64, count, p->row));
-  TT_TRY(read_vector(r, "score", TT_H5_F64, count, p->score));
-  TT_TRY(read_vector(r, "random", TT_H5_I8, count, p->random));
+  TT_TRY(tt_schema_read_local(r, "row", TT_H5_I64, 1, &count, p->row));
+  TT_TRY(tt_schema_read_local(r, "score", TT_H5_F64, 1, &count, p->score));
+  TT_TRY(tt_schema_read_local(r, "random", TT_H5_I8, 1, &count, p->random));
   TT_TRY(tt_h5_read_rows_local(r, "x", TT_H5_F64, 0, count, p->x));
   for (int64_t i = 0; i < count; i++) {
     if (p->row[i] < 0) return invalid_entry_error(r, "row", i);

@@ -77,8 +77,7 @@ static tt_err read_sizes(tt_h5_reader *r, tt_ckpt_layout *l)
   int64_t *column = NULL;
   tt_err e = TT_ALLOC(column, l->cohorts);
   for (int i = 0; !e && i < TT_CKPT_SIZES; i++) {
-    e = tt_schema_check_shape_local(r, tt_ckpt_size_path[i], 1, (int64_t[]){l->cohorts});
-    if (!e) e = tt_h5_read_rows_local(r, tt_ckpt_size_path[i], TT_H5_I64, 0, l->cohorts, column);
+    e = tt_schema_read_local(r, tt_ckpt_size_path[i], TT_H5_I64, 1, &l->cohorts, column);
     for (int64_t k = 0; !e && k < l->cohorts; k++) l->size[k * TT_CKPT_SIZES + i] = column[k];
   }
   tt_free(column);

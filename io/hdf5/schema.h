@@ -122,7 +122,11 @@ tt_err tt_schema_check_local(tt_h5_reader *r, const char *schema, const char *wh
  * least 1. Sizes that are impossible for the bytes of the file are refused. Errors: DATA. */
 tt_err tt_schema_check_shape_local(tt_h5_reader *r, const char *path, int ndims, int64_t *dims);
 
-/* Check the shape in the same way, allocate and read all values.
+/* Check the shape in the same way, and read all values. Errors: DATA, IO. */
+tt_err tt_schema_read_local(tt_h5_reader *r, const char *path, tt_h5_type type, int ndims,
+                            int64_t *dims, void *dst);
+
+/* The same with room for the values.
  *   out  address of the pointer; owner: the caller, tt_free
  * Errors: DATA, IO, MEM. */
 tt_err tt_schema_read_array_local(tt_h5_reader *r, const char *path, tt_h5_type type, int ndims,

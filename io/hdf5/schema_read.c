@@ -38,6 +38,13 @@ tt_err tt_schema_check_shape_local(tt_h5_reader *r, const char *path, int ndims,
   return check_plausible_size(r, path, &info);
 }
 
+tt_err tt_schema_read_local(tt_h5_reader *r, const char *path, tt_h5_type type, int ndims,
+                            int64_t *dims, void *dst)
+{
+  TT_TRY(tt_schema_check_shape_local(r, path, ndims, dims));
+  return tt_h5_read_rows_local(r, path, type, 0, dims[0], dst);
+}
+
 tt_err tt_schema_read_array_local(tt_h5_reader *r, const char *path, tt_h5_type type, int ndims,
                                   int64_t *dims, void *out)
 {

@@ -1,7 +1,6 @@
-/* calibration.c — the group /calibration of model.h5; see calibration.h. */
-#include "io/model/calibration.h"
-
+/* calibration.c — the group /calibration of model.h5; see model_internal.h. */
 #include "core/base/mem.h"
+#include "io/model/model_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -62,13 +61,10 @@ static tt_err check(tt_h5_reader *r, const tt_calibration *k)
 static tt_err read_numbers(tt_h5_reader *r, tt_calibration *k)
 {
   TT_TRY(tt_h5_read_rows_local(r, "calibration/std_scale", TT_H5_F64, 0, k->columns, k->std_scale));
-  TT_TRY(tt_schema_check_shape_local(r, "calibration/rows", 1, &k->columns));
-  TT_TRY(tt_h5_read_rows_local(r, "calibration/rows", TT_H5_I64, 0, k->columns, k->rows));
+  TT_TRY(tt_schema_read_local(r, "calibration/rows", TT_H5_I64, 1, &k->columns, k->rows));
   if (k->levels) {
     int64_t shape[2] = {k->levels, k->columns};
-    TT_TRY(tt_schema_check_shape_local(r, "calibration/conformal_width", 2, shape));
-    TT_TRY(
-        tt_h5_read_rows_local(r, "calibration/conformal_width", TT_H5_F64, 0, k->levels, k->width));
+    TT_TRY(tt_schema_read_local(r, "calibration/conformal_width", TT_H5_F64, 2, shape, k->width));
     TT_TRY(tt_h5_read_rows_local(r, "conformal_level", TT_H5_F64, 0, k->levels, k->level));
   }
   return check(r, k);

@@ -1,7 +1,6 @@
-/* fold_scales.c — see fold_scales.h. */
-#include "io/model/fold_scales.h"
-
+/* fold_scales.c — see model_internal.h. */
 #include "core/base/mem.h"
+#include "io/model/model_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -62,8 +61,7 @@ static tt_err read_table(tt_h5_reader *r, const char *path, int64_t networks, in
                          int positive, double *dst)
 {
   int64_t shape[2] = {networks, count};
-  TT_TRY(tt_schema_check_shape_local(r, path, 2, shape));
-  TT_TRY(tt_h5_read_rows_local(r, path, TT_H5_F64, 0, networks, dst));
+  TT_TRY(tt_schema_read_local(r, path, TT_H5_F64, 2, shape, dst));
   for (int64_t i = 0; i < networks * count; i++)
     if (!isfinite(dst[i]) || (positive && dst[i] <= 0.0))
       return TT_FAIL(DATA, "%s: '%s' of network %" PRId64 " is %g" TT_DAMAGED, tt_h5_file_name(r),

@@ -1,6 +1,4 @@
-/* net_inputs_file.c — see net_inputs_file.h. */
-#include "io/model/net_inputs_file.h"
-
+/* net_inputs_file.c — see model_internal.h. */
 #include "core/base/mem.h"
 #include "io/model/model_internal.h"
 
@@ -94,13 +92,11 @@ static tt_err damaged(tt_h5_reader *r, int64_t column)
 
 static tt_err read_arrays(tt_h5_reader *r, net_arrays *a)
 {
-  TT_TRY(TT_ALLOC(a->column, a->count));
-  TT_TRY(TT_ALLOC(a->kind, a->count));
-  TT_TRY(TT_ALLOC(a->level, a->count));
   TT_TRY(TT_ALLOC(a->of, a->columns));
-  TT_TRY(tt_model_read_vector_local(r, "network_input_column", TT_H5_I32, a->count, a->column));
-  TT_TRY(tt_model_read_vector_local(r, "network_input_kind", TT_H5_I8, a->count, a->kind));
-  TT_TRY(tt_model_read_vector_local(r, "network_input_level", TT_H5_F64, a->count, a->level));
+  TT_TRY(
+      tt_schema_read_array_local(r, "network_input_column", TT_H5_I32, 1, &a->count, &a->column));
+  TT_TRY(tt_schema_read_array_local(r, "network_input_kind", TT_H5_I8, 1, &a->count, &a->kind));
+  TT_TRY(tt_schema_read_array_local(r, "network_input_level", TT_H5_F64, 1, &a->count, &a->level));
   TT_TRY(tt_schema_read_texts_local(r, "network_input_level_name", a->count, &a->level_name));
   return tt_schema_read_texts_local(r, "scaler/x_categories", a->columns, &a->categories);
 }

@@ -1,8 +1,7 @@
-/* net_tables.c — see net_tables.h. */
-#include "io/model/net_tables.h"
-
+/* net_tables.c — see model_internal.h. */
 #include "core/base/mem.h"
 #include "core/model/state.h"
+#include "io/model/model_internal.h"
 
 #include <math.h>
 #include <stdlib.h>

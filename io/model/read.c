@@ -2,12 +2,7 @@
  * members and ensembles in read_tables.c. */
 #include "core/base/mem.h"
 #include "core/model/state.h"
-#include "io/hdf5/h5.h"
-#include "io/hdf5/schema.h"
-#include "io/model/calibration.h"
-#include "io/model/model_file.h"
 #include "io/model/model_internal.h"
-#include "io/model/net_inputs_file.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -27,7 +22,7 @@ static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units
 /* Means are finite, scales are finite and not zero. */
 static tt_err read_scale(tt_h5_reader *r, const char *path, int64_t n, int is_scale, double *out)
 {
-  TT_TRY(tt_model_read_vector_local(r, path, TT_H5_F64, n, out));
+  TT_TRY(tt_schema_read_local(r, path, TT_H5_F64, 1, &n, out));
   for (int64_t i = 0; i < n; i++)
     if (!isfinite(out[i]) || (is_scale && !(out[i] > 0.0)))
       return TT_FAIL(DATA, "%s: '%s' of column %" PRId64 " is %g" TT_DAMAGED, tt_h5_file_name(r),
@@ -62,7 +57,7 @@ static tt_err read_normalize(tt_h5_reader *r, const char *names, const char *par
 static tt_err read_fills(tt_h5_reader *r, tt_scaler *s)
 {
   if (!tt_h5_has_local(r, "scaler/x_fill")) return TT_OK;
-  TT_TRY(tt_model_read_vector_local(r, "scaler/x_fill", TT_H5_F64, s->inputs, s->x_fill));
+  TT_TRY(tt_schema_read_local(r, "scaler/x_fill", TT_H5_F64, 1, &s->inputs, s->x_fill));
   for (int64_t i = 0; i < s->inputs; i++) {
     tt_transform f = tt_normalize_transform((tt_normalize)s->x_normalize[i]);
     if (isnan(s->x_fill[i]) || (isfinite(s->x_fill[i]) && tt_transform_accepts(f, s->x_fill[i])))
@@ -112,8 +107,8 @@ static tt_err read_scaler(tt_h5_reader *r, int64_t inputs, int64_t net_inputs, i
 static tt_err read_ranges(tt_h5_reader *r, tt_trained_ensemble *m)
 {
   if (!tt_h5_has_local(r, "scaler/x_low")) return TT_OK;
-  TT_TRY(tt_model_read_vector_local(r, "scaler/x_low", TT_H5_F64, m->model.inputs, m->x_low));
-  TT_TRY(tt_model_read_vector_local(r, "scaler/x_high", TT_H5_F64, m->model.inputs, m->x_high));
+  TT_TRY(tt_schema_read_local(r, "scaler/x_low", TT_H5_F64, 1, &m->model.inputs, m->x_low));
+  TT_TRY(tt_schema_read_local(r, "scaler/x_high", TT_H5_F64, 1, &m->model.inputs, m->x_high));
   for (int64_t i = 0; i < m->model.inputs; i++)
     if (!(m->x_high[i] - m->x_low[i] >= 0.0 && m->x_high[i] - m->x_low[i] < INFINITY))
       return TT_FAIL(

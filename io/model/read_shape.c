@@ -1,21 +1,12 @@
 /* read_shape.c — sizes and networks of a model file; see model_internal.h. Every number in the file
  * that becomes a size, an offset or an index is checked before use. */
-#include "io/model/model_internal.h"
 
 #include "core/base/mem.h"
-#include "io/hdf5/schema.h"
-#include "io/model/net_tables.h"
+#include "io/model/model_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-
-tt_err tt_model_read_vector_local(tt_h5_reader *r, const char *path, tt_h5_type type, int64_t n,
-                                  void *out)
-{
-  TT_TRY(tt_schema_check_shape_local(r, path, 1, &n));
-  return tt_h5_read_rows_local(r, path, type, 0, n, out);
-}
 
 /* What the file says of the shape of a network; `shape` points into the arrays, and to the front of
  * the model that is made. */

@@ -2,7 +2,6 @@
  * cohorts; see model_internal.h. */
 #include "core/base/mem.h"
 #include "core/model/state.h"
-#include "io/hdf5/schema.h"
 #include "io/model/model_internal.h"
 
 #include <inttypes.h>

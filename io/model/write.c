@@ -1,12 +1,7 @@
 /* write.c — tt_model_write of model_file.h; the layout is in docs/files.md. */
 #include "core/base/mem.h"
 #include "core/model/state.h"
-#include "io/model/calibration.h"
-#include "io/model/fold_scales.h"
-#include "io/model/model_file.h"
 #include "io/model/model_internal.h"
-#include "io/model/net_inputs_file.h"
-#include "io/model/net_tables.h"
 
 #include <inttypes.h>
 #include <string.h>

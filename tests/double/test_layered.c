@@ -285,16 +285,13 @@ TT_TEST (operations_of_a_step_do_not_depend_on_the_members) {
 TT_TEST (every_option_agrees_with_the_cpu) {
   way plain = {"generic", &tt_engine_cpu, {.threads = 1, .simd = TT_SIMD_generic}, 0, 0, 1};
   for (int k = 0; k < FEATURE_CASES; k++) {
-    way variant[MAX_WAYS];
     problem p = make(&feature_cases[k]);
     tt_state *want = trained(&p, plain, everyone(&p), 1000), *before = NULL;
-    for (int i = 0, n = ways(variant); i < n; i++) {
-      int layered = variant[i].use.path == TT_GPU_PATH_layered, resting = 1 + k % 2;
-      if (!suits(variant[i], &p.c) ||
-          (layered ? variant[i].schedule == resting : !takes(variant[i], k)))
-        continue;
+    for (const way *w = every_way(); w->name; w++) {
+      int layered = w->use.path == TT_GPU_PATH_layered, resting = 1 + k % 2;
+      if (!suits(*w, &p.c) || (layered ? w->schedule == resting : !takes(*w, k))) continue;
       if (!layered) tt_state_destroy(&before);
-      check_engine(&feature_cases[k], &p, variant[i], want, &before);
+      check_engine(&feature_cases[k], &p, *w, want, &before);
     }
     tt_state_destroy(&before);
     tt_state_destroy(&want);

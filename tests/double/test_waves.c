@@ -78,13 +78,11 @@ static void planned_bytes_are_allocated(setting v, way variant, int streamed)
 }
 
 TT_TEST (engines_allocate_the_planned_bytes) {
-  way variant[MAX_WAYS];
   tt_double_set_memory(INT64_C(1) << 33);
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int number = 0; number < SETTINGS; number++)
-      for (int streamed = 0; streamed <= (variant[i].use.path == TT_GPU_PATH_layered); streamed++)
-        if (has_turn(variant[i], number))
-          planned_bytes_are_allocated(setting_of(number), variant[i], streamed);
+      for (int streamed = 0; streamed <= (w->use.path == TT_GPU_PATH_layered); streamed++)
+        if (has_turn(*w, number)) planned_bytes_are_allocated(setting_of(number), *w, streamed);
 }
 
 /* The waves of a job on a GPU with so many bytes. */

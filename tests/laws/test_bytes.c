@@ -30,12 +30,10 @@ static void held_bytes_are_planned(setting v, way variant)
 }
 
 TT_TEST (held_bytes_are_the_planned_bytes) {
-  way variant[MAX_WAYS];
-  int n = ways(variant);
   for (int number = 0; number < SETTINGS; number++)
-    for (int i = 0; i < n; i++)
-      if (variant[i].ops->host_bytes && has_turn(variant[i], number))
-        held_bytes_are_planned(setting_of(number), variant[i]);
+    for (const way *w = every_way(); w->name; w++)
+      if (w->ops->host_bytes && has_turn(*w, number))
+        held_bytes_are_planned(setting_of(number), *w);
 }
 
 /* A member whose parts several engines compute: each slice of 8 parts, with 1 to 4 threads. Every

@@ -65,10 +65,9 @@ static void one_setting(void (*law)(way variant, setting v, const tt_state *soun
 
 static void all_settings(void (*law)(way variant, setting v, const tt_state *sound))
 {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int k = 0; k < SETTINGS; k++)
-      if (meets(variant[i], k)) one_setting(law, variant[i], setting_of(k));
+      if (meets(*w, k)) one_setting(law, *w, setting_of(k));
 }
 
 static void uses_every_row(tt_gpu_path path)
@@ -245,12 +244,11 @@ TT_TEST (a_loss_of_infinite_outputs_is_not_finite) {
 
 /* All of them: training ends, and there is no loss to report. */
 TT_TEST (all_members_may_diverge) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++) {
+  for (const way *w = every_way(); w->name; w++) {
     problem p = make((setting){TT_ACT_relu, TT_OPT_adam, TT_LOSS_mse, 1000});
     for (int m = 0; m < MEMBERS; m++) p.c.member[m].hyper.learning_rate = 1e30f;
-    if (can(variant[i], &p.c)) {
-      problem_start(&p, variant[i], everyone(&p));
+    if (can(*w, &p.c)) {
+      problem_start(&p, *w, everyone(&p));
       tt_progress progress = problem_finish(&p, 3);
       TT_CHECK(progress.diverged, ==, MEMBERS);
       for (int q = 0; q < 3; q++) TT_CHECK(isnan(progress.loss[q]), !=, 0);

@@ -49,17 +49,16 @@ static double apart(const float *a, const float *b, int64_t n)
 }
 
 TT_TEST (first_weights_are_the_same_bits) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int init = 0; init < TT_INIT_COUNT; init++) {
       problem p = usual(TT_LOSS_gaussian_nll, TT_OPT_adam, TT_ACT_tanh);
       p.c.init = (tt_init)init;
       problem_start(&p, plain, everyone(&p));
       tt_state *want = problem_state(&p, everyone(&p));
       problem_stop(&p);
-      problem_start(&p, variant[i], (tt_slice){1, 4});
+      problem_start(&p, *w, (tt_slice){1, 4});
       tt_state *got = problem_state(&p, (tt_slice){1, 4});
-      for (int64_t m = 1; m < 5; m++) same_member(want, got, m, variant[i].name);
+      for (int64_t m = 1; m < 5; m++) same_member(want, got, m, w->name);
       tt_state_destroy(&want);
       tt_state_destroy(&got);
       problem_free(&p);
@@ -70,11 +69,10 @@ static int asked;
 static const char *at_the_third_member(void) { return ++asked == 3 ? "SIGTERM" : NULL; }
 
 TT_TEST (a_request_to_stop_ends_the_set_up) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++) {
+  for (const way *w = every_way(); w->name; w++) {
     problem p = usual(TT_LOSS_mse, TT_OPT_adam, TT_ACT_tanh);
     asked = 0;
-    p.by = variant[i];
+    p.by = *w;
     p.by.use.stop = at_the_third_member;
     TT_CHECK_OK(p.by.ops->create(&p.c, everyone(&p), &p.by.use, &p.engine));
     TT_CHECK_OK(p.by.ops->set_data(p.engine, p.d, NULL));
@@ -154,30 +152,27 @@ static void compare(way variant, tt_loss loss, tt_optimizer optimizer, tt_activa
 }
 
 TT_TEST (steps_agree) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int k = 0; k < 15; k++)
-      if (takes(variant[i], k))
-        compare(variant[i], (tt_loss)(k % TT_LOSS_COUNT), (tt_optimizer)(k % TT_OPT_COUNT),
+      if (takes(*w, k))
+        compare(*w, (tt_loss)(k % TT_LOSS_COUNT), (tt_optimizer)(k % TT_OPT_COUNT),
                 k % 2 ? TT_ACT_tanh : TT_ACT_silu, -1);
 }
 
 TT_TEST (steps_with_every_feature_agree) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int k = 0; k < 6; k++)
-      if (takes(variant[i], k))
-        compare(variant[i], k % 2 ? TT_LOSS_huber : TT_LOSS_quantile,
-                (tt_optimizer)(k % TT_OPT_COUNT), TT_ACT_tanh, k);
+      if (takes(*w, k))
+        compare(*w, k % 2 ? TT_LOSS_huber : TT_LOSS_quantile, (tt_optimizer)(k % TT_OPT_COUNT),
+                TT_ACT_tanh, k);
 }
 
 /* No step: nothing changes, and the report describes the state. */
 TT_TEST (without_steps_the_report_describes_the_state) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++) {
+  for (const way *w = every_way(); w->name; w++) {
     tt_progress progress;
     problem p = usual(TT_LOSS_mse, TT_OPT_sgd, TT_ACT_relu);
-    problem_start(&p, variant[i], everyone(&p));
+    problem_start(&p, *w, everyone(&p));
     tt_state *s = problem_state(&p, everyone(&p));
     for (int64_t m = 0; m < s->count; m++) {
       TT_FIELD(s, epoch)[m] = (int32_t)m;
@@ -185,10 +180,10 @@ TT_TEST (without_steps_the_report_describes_the_state) {
       TT_FIELD(s, status)[m] = (int8_t)(m < 2 ? (int)TT_STATUS_training : 1 + (int)(m % 3));
       if (m) TT_FIELD(s, loss_train)[m * s->epochs + m - 1] = 10.0f - (float)m;
     }
-    TT_CHECK_OK(variant[i].ops->load(p.engine, everyone(&p), s));
-    TT_CHECK_OK(variant[i].ops->train(p.engine, 0, &progress));
+    TT_CHECK_OK(w->ops->load(p.engine, everyone(&p), s));
+    TT_CHECK_OK(w->ops->train(p.engine, 0, &progress));
     tt_state *now = problem_state(&p, everyone(&p));
-    for (int64_t m = 0; m < s->count; m++) same_member(s, now, m, variant[i].name);
+    for (int64_t m = 0; m < s->count; m++) same_member(s, now, m, w->name);
     TT_CHECK(progress.member_steps, ==, 0);
     TT_CHECK(progress.training, ==, 2);
     TT_CHECK(progress.diverged, ==, 2); /* members 2 and 5 */
@@ -342,13 +337,12 @@ static void predictions(way variant, const shape *s, int number, const float *x)
 }
 
 TT_TEST (predictions_agree) {
-  way variant[MAX_WAYS];
   float *x = NULL;
   TT_CHECK_OK(TT_ALLOC(x, 150 * 4));
   for (int64_t i = 0; i < 150 * 4; i++) x[i] = sinf((float)i);
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int k = 0; k < SHAPES; k++)
-      if (takes(variant[i], k)) predictions(variant[i], &shapes[k], k, x);
+      if (takes(*w, k)) predictions(*w, &shapes[k], k, x);
   tt_free(x);
 }
 
@@ -380,24 +374,23 @@ static tt_trained_ensemble *mixed_cast(const shape *s)
 /* The members of several networks predict as on their own, and their moments are those of all. */
 TT_TEST (members_of_several_networks_predict_as_on_their_own) {
   static const shape s = {150, 4, 2, {17, 9}, 2, TT_OUTPUT_mean_variance, 0, 0};
-  way variant[MAX_WAYS];
   float *x = NULL, *alone = NULL;
   tt_trained_ensemble *c = mixed_cast(&s);
   int64_t each = 2 * tt_trained_ensemble_width(c) * s.rows;
   TT_CHECK_OK(TT_ALLOC(x, s.rows * s.inputs));
   TT_CHECK_OK(TT_ALLOC(alone, CAST * each));
   for (int64_t i = 0; i < s.rows * s.inputs; i++) x[i] = sinf((float)i);
-  for (int i = 0, n = ways(variant); i < n; i++) {
-    prediction got = predict(c, &s, variant[i], x);
+  for (const way *w = every_way(); w->name; w++) {
+    prediction got = predict(c, &s, *w, x);
     for (int64_t k = 0; k < 2; k++) {
       tt_ensemble own;
       tt_trained_ensemble part = tt_trained_ensemble_part(c, k, &own);
       float *dst = alone + tt_trained_ensemble_first(c, k) * each;
-      TT_CHECK_OK(variant[i].ops->predict(&part, &variant[i].use, s.rows, x, NULL, dst));
+      TT_CHECK_OK(w->ops->predict(&part, &w->use, s.rows, x, NULL, dst));
     }
     TT_CHECK(memcmp(got.members, alone, (size_t)(CAST * each) * sizeof *alone), ==, 0);
     add_up(c, &s, &got);
-    moments_alone(c, &s, variant[i], x, &got);
+    moments_alone(c, &s, *w, x, &got);
     prediction_free(&got);
   }
   tt_free(x);

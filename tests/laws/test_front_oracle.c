@@ -100,17 +100,16 @@ TT_TEST (twenty_steps_of_fronts_are_those_of_pytorch) {
   snprintf(path, sizeof path, "%s/fronts.h5", elsewhere ? elsewhere : TUTTI_TEST_DATA);
   hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
   H5G_info_t all;
-  way variant[MAX_WAYS];
   TT_CHECK(file, >=, 0);
   TT_CHECK(H5Gget_info(file, &all), >=, 0);
   TT_CHECK((int)all.nlinks, >=, 11);
   for (hsize_t i = 0; i < all.nlinks; i++) {
     H5Lget_name_by_idx(file, ".", H5_INDEX_NAME, H5_ITER_INC, i, name, sizeof name, H5P_DEFAULT);
     hid_t run = H5Gopen2(file, name, H5P_DEFAULT);
-    for (int k = 0, n = ways(variant); k < n; k++) {
+    for (const way *w = every_way(); w->name; w++) {
       problem p = read_problem(run);
-      int suited = !DOUBLE || (takes(variant[k], 0) && !strstr(name, "net")); /* slow */
-      if (suited && can(variant[k], &p.c)) follow(&p, variant[k], run, name);
+      int suited = !DOUBLE || (takes(*w, 0) && !strstr(name, "net")); /* slow */
+      if (suited && can(*w, &p.c)) follow(&p, *w, run, name);
       problem_free(&p);
     }
     H5Gclose(run);

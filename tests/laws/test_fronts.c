@@ -174,14 +174,13 @@ static double front_gradient_error(problem *p, way variant, int number)
 }
 
 TT_TEST (front_gradients_are_finite_differences) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int number = 0; number < CASES; number++) {
       problem p = front_problem(number, number % 2 ? TT_ACT_tanh : TT_ACT_silu, 30);
-      if (can(variant[i], &p.c) && has_turn(variant[i], number)) {
-        double worst = front_gradient_error(&p, variant[i], number);
-        fprintf(stderr, "  %-8s case %d: largest error %.1e of the gradient\n", variant[i].name,
-                number, worst);
+      if (can(*w, &p.c) && has_turn(*w, number)) {
+        double worst = front_gradient_error(&p, *w, number);
+        fprintf(stderr, "  %-8s case %d: largest error %.1e of the gradient\n", w->name, number,
+                worst);
         TT_CHECK(worst, <=, 1e-5);
       }
       problem_free(&p);
@@ -190,13 +189,12 @@ TT_TEST (front_gradients_are_finite_differences) {
 
 /* Each part of a batch has moments of its own, and the running ones follow the parts in turn. */
 TT_TEST (batch_norm_follows_the_parts) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int number = FIRST_BATCH_NORM; number < WRITTEN; number++) {
       problem p = front_problem(number, TT_ACT_silu, 30);
       p.c.parts = 3;
-      if (can(variant[i], &p.c) && has_turn(variant[i], number))
-        TT_CHECK(front_gradient_error(&p, variant[i], number), <=, 1e-5);
+      if (can(*w, &p.c) && has_turn(*w, number))
+        TT_CHECK(front_gradient_error(&p, *w, number), <=, 1e-5);
       problem_free(&p);
     }
 }
@@ -303,22 +301,21 @@ static void continues(int number, way variant, const tt_state *want)
 static int in_short(int number) { return number < CASES && (number % 4 == 1 || number == 11); }
 
 TT_TEST (front_members_depend_on_themselves_alone) {
-  way variant[MAX_WAYS];
   for (int number = 0; number < 2 * CASES; number++) {
     tt_state *fused = NULL; /* avx512 and avx2 have the same arithmetic */
-    for (int i = 0, n = ways(variant); i < n; i++) {
+    for (const way *w = every_way(); w->name; w++) {
       problem p = busy_problem(number);
-      int suited = variant[i].ops == &tt_engine_cpu ||
-                   (can(variant[i], &p.c) && in_short(number) && has_turn(variant[i], number));
-      tt_state *want = suited ? problem_run(&p, variant[i], everyone(&p), 7) : NULL;
+      int suited =
+          w->ops == &tt_engine_cpu || (can(*w, &p.c) && in_short(number) && has_turn(*w, number));
+      tt_state *want = suited ? problem_run(&p, *w, everyone(&p), 7) : NULL;
       problem_free(&p);
       if (!suited) continue;
       TT_CHECK(TT_FIELD(want, step)[0], >, 0);
-      depends_on_the_member_alone(number, variant[i], want);
-      continues(number, variant[i], want);
-      if (fused && strcmp(variant[i].name, "avx2") == 0)
+      depends_on_the_member_alone(number, *w, want);
+      continues(number, *w, want);
+      if (fused && strcmp(w->name, "avx2") == 0)
         for (int64_t m = 0; m < want->count; m++) same_member(fused, want, m, "avx2 and avx512");
-      if (!fused && strcmp(variant[i].name, "avx512") == 0)
+      if (!fused && strcmp(w->name, "avx512") == 0)
         fused = want;
       else
         tt_state_destroy(&want);
@@ -329,14 +326,14 @@ TT_TEST (front_members_depend_on_themselves_alone) {
 
 /* The parts of a batch, on one thread and on several. */
 TT_TEST (front_parts_change_nothing_with_threads) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++) {
+  for (const way *w = every_way(); w->name; w++) {
     problem p = busy_problem(3);
     p.c.parts = 4;
-    if (can(variant[i], &p.c) && (!DOUBLE || takes(variant[i], 1))) {
-      tt_state *one = problem_run(&p, variant[i], everyone(&p), 7);
-      variant[i].use.threads = 5;
-      tt_state *several = problem_run(&p, variant[i], everyone(&p), 4);
+    if (can(*w, &p.c) && (!DOUBLE || takes(*w, 1))) {
+      tt_state *one = problem_run(&p, *w, everyone(&p), 7);
+      way by = *w;
+      by.use.threads = 5;
+      tt_state *several = problem_run(&p, by, everyone(&p), 4);
       for (int64_t m = 0; m < p.c.members; m++) same_member(one, several, m, "parts");
       tt_state_destroy(&one);
       tt_state_destroy(&several);
@@ -347,14 +344,13 @@ TT_TEST (front_parts_change_nothing_with_threads) {
 
 /* A member whose loss is not finite stops; its neighbors do not notice. */
 TT_TEST (a_diverged_front_stops_alone) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++) {
+  for (const way *w = every_way(); w->name; w++) {
     problem p = busy_problem(5);
     p.c.optimizer = TT_OPT_sgd;
-    if (can(variant[i], &p.c) && (!DOUBLE || takes(variant[i], 2))) {
-      tt_state *want = problem_run(&p, variant[i], everyone(&p), 7);
+    if (can(*w, &p.c) && (!DOUBLE || takes(*w, 2))) {
+      tt_state *want = problem_run(&p, *w, everyone(&p), 7);
       p.c.member[1].hyper.learning_rate = 1e30f;
-      tt_state *got = problem_run(&p, variant[i], everyone(&p), 7);
+      tt_state *got = problem_run(&p, *w, everyone(&p), 7);
       TT_CHECK((int)TT_FIELD(got, status)[1], ==, TT_STATUS_diverged);
       for (int64_t m = 0; m < 4; m++)
         if (m != 1) same_member(want, got, m, "beside a diverged member");
@@ -367,13 +363,11 @@ TT_TEST (a_diverged_front_stops_alone) {
 
 /* Of the paths of a GPU, the layered one alone trains a front; the others say so. */
 TT_TEST (fused_paths_refuse_a_front) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++) {
+  for (const way *w = every_way(); w->name; w++) {
     problem p = front_problem(0, TT_ACT_tanh, 40);
     tt_engine *e = NULL;
-    if (!can(variant[i], &p.c)) {
-      TT_CHECK((int)variant[i].ops->create(&p.c, everyone(&p), &variant[i].use, &e), ==,
-               TT_E_UNAVAILABLE);
+    if (!can(*w, &p.c)) {
+      TT_CHECK((int)w->ops->create(&p.c, everyone(&p), &w->use, &e), ==, TT_E_UNAVAILABLE);
       TT_CHECK(e == NULL, ==, 1);
       TT_CHECK(strstr(tt_err_last(), "front") != NULL, ==, 1);
     }
@@ -417,16 +411,16 @@ TT_TEST (front_predictions_are_the_definitions) {
 }
 
 TT_TEST (fronts_hold_the_planned_bytes) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int number = 0; number < CASES; number++) {
       problem p = busy_problem(number);
-      if (variant[i].ops->host_bytes && has_turn(variant[i], number)) {
-        variant[i].use.threads = 1 + number % 3;
+      if (w->ops->host_bytes && has_turn(*w, number)) {
+        way by = *w;
+        by.use.threads = 1 + number % 3;
         int64_t before = tt_hook_held();
-        problem_start(&p, variant[i], everyone(&p));
+        problem_start(&p, by, everyone(&p));
         TT_CHECK(tt_hook_held() - before, ==,
-                 variant[i].ops->host_bytes(&p.c, everyone(&p), p.d->rows, NULL, &variant[i].use));
+                 by.ops->host_bytes(&p.c, everyone(&p), p.d->rows, NULL, &by.use));
       }
       problem_free(&p);
     }

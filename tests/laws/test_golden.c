@@ -237,9 +237,8 @@ static void follows_by(const char *name, way variant)
 
 static void follows(const char *name, int number)
 {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
-    if (takes(variant[i], number)) follows_by(name, variant[i]);
+  for (const way *w = every_way(); w->name; w++)
+    if (takes(*w, number)) follows_by(name, *w);
 }
 
 TT_TEST (mse_follows_float64) {
@@ -259,14 +258,13 @@ TT_TEST (steps_on_tensor_cores_follow_float64) {
 }
 
 TT_TEST (early_stopping_keeps_the_best_weights) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++) {
-    if (!takes(variant[i], 1)) continue;
+  for (const way *w = every_way(); w->name; w++) {
+    if (!takes(*w, 1)) continue;
     golden g = golden_open("mse_yacht", 3);
     hsize_t dims[3];
     int32_t *best = read_all(g.out, "best_epoch", H5T_NATIVE_INT32, dims);
     int32_t *stop = read_all(g.out, "stop_epoch", H5T_NATIVE_INT32, dims);
-    tt_state *s = golden_run(&g, variant[i]);
+    tt_state *s = golden_run(&g, *w);
     for (int64_t m = 0; m < s->count; m++) {
       TT_CHECK(TT_FIELD(s, best_epoch)[m], ==, best[m]);
       TT_CHECK(TT_FIELD(s, epoch)[m], ==, stop[m] + 1);

@@ -167,16 +167,14 @@ static int one_gradient(way variant, tt_loss loss, int number, double *worst)
 }
 
 TT_TEST (network_gradients_are_finite_differences) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
       double worst = 0.0;
       int some = 0;
       for (int a = 0; a < TT_ACT_COUNT; a++)
-        if (has_turn(variant[i], a + l))
-          some |= one_gradient(variant[i], (tt_loss)l, 10 * l + a, &worst);
+        if (has_turn(*w, a + l)) some |= one_gradient(*w, (tt_loss)l, 10 * l + a, &worst);
       if (!some) continue;
-      fprintf(stderr, "  %-21s %-13s largest error %.1e of the gradient\n", variant[i].name,
+      fprintf(stderr, "  %-21s %-13s largest error %.1e of the gradient\n", w->name,
               tt_choice_loss[l], worst);
       TT_CHECK(worst, <=, 1e-5);
     }
@@ -196,13 +194,12 @@ static problem partly_labeled(tt_loss loss, int64_t k)
 
 /* An unknown label has no loss and no gradient; the other labels of its row have. */
 TT_TEST (unknown_labels_have_no_gradient) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
       problem p = partly_labeled((tt_loss)l, REF_COLUMNS);
       double worst = 0.0;
-      if (can(variant[i], &p.c) && has_turn(variant[i], l))
-        worst = fmax(gradient_error(&p, variant[i], 1000), gradient_error(&p, variant[i], 21));
+      if (can(*w, &p.c) && has_turn(*w, l))
+        worst = fmax(gradient_error(&p, *w, 1000), gradient_error(&p, *w, 21));
       TT_CHECK(worst, <=, 1e-5);
       problem_free(&p);
     }
@@ -210,17 +207,15 @@ TT_TEST (unknown_labels_have_no_gradient) {
 
 /* Labels with known errors, some of them unknown. */
 TT_TEST (errors_of_labels_count_in_the_gradient) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
       problem p = partly_labeled((tt_loss)l, REF_COLUMNS);
       p.c.label_variance = tt_loss_takes_label_variance((tt_loss)l);
       TT_CHECK_OK(TT_ALLOC(p.d->label_variance, p.d->rows * p.d->targets));
       for (int64_t k = 0; k < p.d->rows * p.d->targets; k++)
         p.d->label_variance[k] = 0.25f * (float)(k % 5);
-      if (p.c.label_variance && can(variant[i], &p.c))
-        TT_CHECK(fmax(gradient_error(&p, variant[i], 1000), gradient_error(&p, variant[i], 21)), <=,
-                 1e-5);
+      if (p.c.label_variance && can(*w, &p.c))
+        TT_CHECK(fmax(gradient_error(&p, *w, 1000), gradient_error(&p, *w, 21)), <=, 1e-5);
       problem_free(&p);
     }
 }
@@ -249,11 +244,9 @@ static void history(way variant, tt_loss loss, int partial)
 }
 
 TT_TEST (the_history_is_the_weighted_mean_loss) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int l = 0; l < TT_LOSS_COUNT; l++)
-      if (takes(variant[i], l))
-        history(variant[i], (tt_loss)l, 0), history(variant[i], (tt_loss)l, 1);
+      if (takes(*w, l)) history(*w, (tt_loss)l, 0), history(*w, (tt_loss)l, 1);
 }
 
 /* Two ensembles on targets 0 and 1. */
@@ -297,12 +290,11 @@ static void skipped(way variant, tt_loss loss)
 }
 
 TT_TEST (unlabeled_rows_are_skipped_for_their_members) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
       problem p = two_targets((tt_loss)l);
-      int suited = can(variant[i], &p.c) && takes(variant[i], l);
+      int suited = can(*w, &p.c) && takes(*w, l);
       problem_free(&p);
-      if (suited) skipped(variant[i], (tt_loss)l);
+      if (suited) skipped(*w, (tt_loss)l);
     }
 }

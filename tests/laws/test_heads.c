@@ -99,10 +99,9 @@ static void heads_are_members(way variant, int i)
 }
 
 TT_TEST (a_head_trains_as_a_member_with_its_trunk) {
-  way variant[MAX_WAYS];
-  for (int k = 0, n = ways(variant); k < n; k++)
+  for (const way *w = every_way(); w->name; w++)
     for (int i = 0; i < (int)TT_LOSS_COUNT || i < (int)TT_OPT_COUNT; i++)
-      if (suited(variant[k]) && has_turn(variant[k], i)) heads_are_members(variant[k], i);
+      if (suited(*w) && has_turn(*w, i)) heads_are_members(*w, i);
 }
 
 /* One step of sgd: the trunk moves by the sum of what the heads alone would move it by. */
@@ -134,11 +133,9 @@ static double trunk_error(way variant, int i)
 }
 
 TT_TEST (the_trunk_gets_the_sum_of_the_gradients_of_the_heads) {
-  way variant[MAX_WAYS];
-  for (int k = 0, n = ways(variant); k < n; k++)
+  for (const way *w = every_way(); w->name; w++)
     for (int i = 0; i < (int)TT_LOSS_COUNT; i++)
-      if (suited(variant[k]) && has_turn(variant[k], i))
-        TT_CHECK(trunk_error(variant[k], i), <=, 1e-5);
+      if (suited(*w) && has_turn(*w, i)) TT_CHECK(trunk_error(*w, i), <=, 1e-5);
 }
 
 static problem busy(int i)
@@ -153,15 +150,14 @@ static problem busy(int i)
 }
 
 TT_TEST (bits_of_heads_depend_on_the_member_alone) {
-  way variant[MAX_WAYS];
-  for (int k = 0, n = ways(variant); k < n; k++)
+  for (const way *w = every_way(); w->name; w++)
     for (int i = 0; i < 4; i++) {
-      if (!suited(variant[k]) || !has_turn(variant[k], i)) continue;
-      way several = variant[k];
+      if (!suited(*w) || !has_turn(*w, i)) continue;
+      way several = *w;
       several.use.threads = 2 + i % 2;
       several.use.share_flops = 1;
       problem p = busy(i), q = busy(i);
-      tt_state *want = problem_run(&p, variant[k], everyone(&p), 1000);
+      tt_state *want = problem_run(&p, *w, everyone(&p), 1000);
       tt_state *got = problem_run(&q, several, (tt_slice){1, 1}, 2);
       same_member(want, got, 1, "threads that share a member with heads");
       tt_state_destroy(&want);

@@ -315,10 +315,9 @@ static void retried(way variant, int rich)
 }
 
 TT_TEST (a_retry_is_another_seed) {
-  way variant[MAX_WAYS];
-  for (int k = 0, n = ways(variant); k < n; k++)
+  for (const way *w = every_way(); w->name; w++)
     for (int rich = 0; rich < 2; rich++)
-      if (takes(variant[k], rich)) retried(variant[k], rich);
+      if (takes(*w, rich)) retried(*w, rich);
 }
 
 /* Orders longer than the part that is computed at once, and a restart inside this part. */
@@ -341,10 +340,9 @@ static void long_epochs(way variant, tt_resample resample)
 }
 
 TT_TEST (long_epochs_may_be_split_anywhere) {
-  way variant[MAX_WAYS];
-  for (int k = 0, n = ways(variant); k < n; k++)
+  for (const way *w = every_way(); w->name; w++)
     for (int resample = 0; resample < TT_RESAMPLE_COUNT; resample++)
-      if (has_turn(variant[k], resample)) long_epochs(variant[k], (tt_resample)resample);
+      if (has_turn(*w, resample)) long_epochs(*w, (tt_resample)resample);
 }
 
 TT_SUITE(NULL, free_kept)

@@ -105,10 +105,8 @@ static void predicts(way variant, tt_output output)
 }
 
 TT_TEST (predictions_are_the_moments_of_the_members) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
-    for (int output = 0; output < TT_OUTPUT_COUNT; output++)
-      predicts(variant[i], (tt_output)output);
+  for (const way *w = every_way(); w->name; w++)
+    for (int output = 0; output < TT_OUTPUT_COUNT; output++) predicts(*w, (tt_output)output);
 }
 
 /* A member predicts what its network computes, here in double. */

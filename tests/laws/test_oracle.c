@@ -152,17 +152,16 @@ static double follow(problem *p, way variant, hid_t run, const int32_t *kept)
 
 static void one_run(hid_t file, const char *name, int turn)
 {
-  way variant[MAX_WAYS];
   char settings[512];
   int32_t kept[KEPT];
   hid_t run = H5Gopen2(file, name, H5P_DEFAULT);
   read_settings(run, settings, sizeof settings);
   read_all(file, "kept", H5T_NATIVE_INT32, kept);
-  for (int i = 0, n = ways(variant); i < n; i++) {
+  for (const way *w = every_way(); w->name; w++) {
     problem p = read_problem(file, settings);
-    if (has_turn(variant[i], turn) && can(variant[i], &p.c)) {
-      double worst = follow(&p, variant[i], run, kept);
-      fprintf(stderr, "  %-21s %-26s %.1e\n", variant[i].name, name, worst);
+    if (has_turn(*w, turn) && can(*w, &p.c)) {
+      double worst = follow(&p, *w, run, kept);
+      fprintf(stderr, "  %-21s %-26s %.1e\n", w->name, name, worst);
       TT_CHECK(worst, <=, 1e-5);
     }
     problem_free(&p);

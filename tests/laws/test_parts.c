@@ -154,13 +154,11 @@ static int trains_in_parts(way variant)
 }
 
 TT_TEST (training_in_parts_is_training) {
-  way variant[MAX_WAYS];
-  int n = ways(variant), differ = 0, runs = 0;
-  for (int k = 0; k < n; k++)
+  int differ = 0, runs = 0;
+  for (const way *w = every_way(); w->name; w++)
     for (int i = 0; i < (int)TT_LOSS_COUNT || i < (int)TT_OPT_COUNT; i++)
-      if (trains_in_parts(variant[k]) &&
-          (variant[k].ops == &tt_engine_cpu || takes(variant[k], i))) {
-        differ += close_to_the_whole(variant[k], i % (int)TT_LOSS_COUNT, i % (int)TT_OPT_COUNT);
+      if (trains_in_parts(*w) && (w->ops == &tt_engine_cpu || takes(*w, i))) {
+        differ += close_to_the_whole(*w, i % (int)TT_LOSS_COUNT, i % (int)TT_OPT_COUNT);
         runs++;
       }
   TT_CHECK(4 * differ, >=, 3 * runs); /* the parts are really computed apart */
@@ -168,14 +166,12 @@ TT_TEST (training_in_parts_is_training) {
 
 /* With fewer members than threads, the threads share the parts of a batch. */
 TT_TEST (threads_share_the_parts_and_give_the_same_bits) {
-  way variant[MAX_WAYS];
-  int n = ways(variant);
-  for (int k = 0; k < n; k++)
-    for (int i = 0; i < 5 && variant[k].ops == &tt_engine_cpu; i++) {
+  for (const way *w = every_way(); w->name; w++)
+    for (int i = 0; i < 5 && w->ops == &tt_engine_cpu; i++) {
       problem p = make(i, i, i == 4 ? 5 : PARTS);
-      way several = variant[k];
+      way several = *w;
       several.use.threads = 2 + i % 2;
-      tt_state *want = problem_run(&p, variant[k], everyone(&p), 4);
+      tt_state *want = problem_run(&p, *w, everyone(&p), 4);
       tt_state *got = problem_run(&p, several, everyone(&p), 3);
       same_member(want, got, 0, "threads that share parts");
       tt_state_destroy(&want);

@@ -129,15 +129,14 @@ static void agree(const char *name, int which, const tt_state *want, const tt_st
  * thirds of the others, run with one order. */
 static void all_ways(int which, problem *p, const tt_state *want)
 {
-  way variant[MAX_WAYS];
   tt_state *before = NULL;
   int once = p->c.model.params > 1000 || which % SCHEDULES;
-  for (int i = 0, n = ways(variant); i < n; i++) {
-    if (!suits(variant[i], &p->c) || (once && !takes(variant[i], which))) continue;
-    tt_state *got = all_steps(p, variant[i]);
-    agree(variant[i].name, which, want, got);
-    for (int m = 0; before && !once && variant[i].schedule > 0 && m < 2; m++)
-      same_member(before, got, m, variant[i].name);
+  for (const way *w = every_way(); w->name; w++) {
+    if (!suits(*w, &p->c) || (once && !takes(*w, which))) continue;
+    tt_state *got = all_steps(p, *w);
+    agree(w->name, which, want, got);
+    for (int m = 0; before && !once && w->schedule > 0 && m < 2; m++)
+      same_member(before, got, m, w->name);
     tt_state_destroy(&before);
     before = got;
   }

@@ -242,36 +242,30 @@ static way through(way variant, int is_device)
 }
 
 TT_TEST (stages_give_the_bits_of_one_engine) {
-  way variant[MAX_WAYS];
-  int n = ways(variant), cases = (int)TT_LOSS_COUNT;
+  int cases = (int)TT_LOSS_COUNT;
   if ((int)TT_OPT_COUNT > cases) cases = (int)TT_OPT_COUNT;
   if ((int)TT_ACT_COUNT > cases) cases = (int)TT_ACT_COUNT;
-  for (int k = 0; k < n; k++)
-    for (int i = 0; i < 2 * cases && has_stages(variant[k]); i++)
-      if (has_turn(variant[k], i))
-        same_as_one_engine(through(variant[k], i < cases), i, 0, 1 + i % MOST_STAGES);
+  for (const way *w = every_way(); w->name; w++)
+    for (int i = 0; i < 2 * cases && has_stages(*w); i++)
+      if (has_turn(*w, i)) same_as_one_engine(through(*w, i < cases), i, 0, 1 + i % MOST_STAGES);
 }
 
 /* Stages end inside of the front, at its end and behind it. */
 TT_TEST (stages_of_a_residual_network_give_the_bits_of_one_engine) {
-  way variant[MAX_WAYS];
-  int n = ways(variant);
-  for (int k = 0; k < n; k++)
-    for (int i = DOUBLE ? MOST_STAGES - 1 : 0; i < 2 * MOST_STAGES && has_stages(variant[k]);
+  for (const way *w = every_way(); w->name; w++)
+    for (int i = DOUBLE ? MOST_STAGES - 1 : 0; i < 2 * MOST_STAGES && has_stages(*w);
          i += DOUBLE ? 2 * MOST_STAGES : 1)
-      if (has_turn(variant[k], i))
-        same_as_one_engine(through(variant[k], i < MOST_STAGES), i, 1, 1 + i % MOST_STAGES);
+      if (has_turn(*w, i))
+        same_as_one_engine(through(*w, i < MOST_STAGES), i, 1, 1 + i % MOST_STAGES);
 }
 
 TT_TEST (a_loss_that_is_not_finite_is_reported_by_the_last_stage) {
-  way variant[MAX_WAYS];
-  int n = ways(variant);
-  for (int k = 0; k < n; k++) {
-    if (!has_stages(variant[k])) continue;
+  for (const way *w = every_way(); w->name; w++) {
+    if (!has_stages(*w)) continue;
     problem p = make(0);
     stages x;
     for (int64_t r = 0; r < p.d->rows; r++) p.d->y[r] = (float)INFINITY;
-    start(&p, variant[k], 2, &x);
+    start(&p, *w, 2, &x);
     for (int s = 0; s < 2; s++)
       TT_CHECK_OK(x.ops->team->stage_begin(x.engine[s], 0, &x.at[s], (tt_slice){0, p.c.parts},
                                            tt_pipeline_window(2, s, p.c.parts), &x.step[s]));

@@ -132,16 +132,14 @@ static double walk_error(way variant, const recipe *r)
 }
 
 TT_TEST (steps_follow_the_textbook) {
-  way variant[MAX_WAYS];
   recipe all[MAX_RECIPES];
   int count = list_recipes(all);
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int r = 0; r < count; r++) {
-      if (r < RECIPES && !has_turn(variant[i], r))
-        continue; /* rows that have no recipe: on every way */
-      double worst = walk_error(variant[i], &all[r]);
+      if (r < RECIPES && !has_turn(*w, r)) continue; /* rows that have no recipe: on every way */
+      double worst = walk_error(*w, &all[r]);
       if (worst < 0.0) continue;
-      fprintf(stderr, "  %-21s %-24s %-12s %.1e after %d steps\n", variant[i].name, all[r].name,
+      fprintf(stderr, "  %-21s %-24s %-12s %.1e after %d steps\n", w->name, all[r].name,
               tt_choice_optimizer[all[r].optimizer], worst, STEPS);
       TT_CHECK(worst, <=, 1e-5);
     }
@@ -216,22 +214,21 @@ static problem several(tt_loss loss, int plain)
 /* With early_stopping: ensemble a call ends with the epoch; weights are as usual, and the best
  * weights are not changed. */
 TT_TEST (ensemble_early_stopping_ends_calls_with_epochs) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++) {
+  for (const way *w = every_way(); w->name; w++) {
     tt_progress progress;
-    if (!takes(variant[i], 0)) continue;
+    if (!takes(*w, 0)) continue;
     problem p = several(TT_LOSS_mse, 0);
-    if (!can(variant[i], &p.c)) {
+    if (!can(*w, &p.c)) {
       problem_free(&p);
       p = several(TT_LOSS_mse, 1);
     }
-    tt_state *alone = problem_run(&p, variant[i], everyone(&p), 1000);
+    tt_state *alone = problem_run(&p, *w, everyone(&p), 1000);
     p.c.stop = TT_EARLY_STOPPING_ensemble;
     p.c.member[1].hyper.patience = 1;
-    problem_start(&p, variant[i], everyone(&p));
-    TT_CHECK_OK(variant[i].ops->train(p.engine, 1, &progress));
+    problem_start(&p, *w, everyone(&p));
+    TT_CHECK_OK(w->ops->train(p.engine, 1, &progress));
     for (int32_t epoch = 1; epoch <= 6; epoch++) {
-      TT_CHECK_OK(variant[i].ops->train(p.engine, INT64_MAX, &progress));
+      TT_CHECK_OK(w->ops->train(p.engine, INT64_MAX, &progress));
       TT_CHECK(progress.training, ==, epoch < 6 ? 2 : 0);
       if (epoch < 6) TT_CHECK(progress.epoch_min, ==, epoch);
     }
@@ -254,20 +251,19 @@ TT_TEST (ensemble_early_stopping_ends_calls_with_epochs) {
 
 /* Snapshot k holds the weights after (k + 1) of the equal parts of the epochs. */
 TT_TEST (snapshots_are_the_weights_at_the_ends_of_cycles) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++) {
+  for (const way *w = every_way(); w->name; w++) {
     tt_progress progress;
     problem p = several(TT_LOSS_huber, 0);
     p.c.method = TT_METHOD_snapshot;
     p.c.snapshots = 3;
-    if (!can(variant[i], &p.c) || !takes(variant[i], 1)) {
+    if (!can(*w, &p.c) || !takes(*w, 1)) {
       problem_free(&p);
       continue;
     }
-    tt_state *all = problem_run(&p, variant[i], everyone(&p), 5);
-    problem_start(&p, variant[i], everyone(&p));
+    tt_state *all = problem_run(&p, *w, everyone(&p), 5);
+    problem_start(&p, *w, everyone(&p));
     for (int64_t k = 0; k < 3; k++) {
-      TT_CHECK_OK(variant[i].ops->train(p.engine, 4, &progress)); /* two epochs of two batches */
+      TT_CHECK_OK(w->ops->train(p.engine, 4, &progress)); /* two epochs of two batches */
       tt_state *s = problem_state(&p, everyone(&p));
       for (int64_t m = 0; m < 2; m++)
         TT_CHECK(memcmp(TT_FIELD(all, snapshots) + (3 * m + k) * s->params,
@@ -342,20 +338,19 @@ static void in_halves_on_threads(problem *p, way variant, const tt_state *want)
 
 /* A split step, with the gradient of the loss of the member between its halves, equals a step. */
 TT_TEST (a_split_step_is_a_step) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int l = 0; l < TT_LOSS_COUNT; l++) {
       problem p = several((tt_loss)l, 0);
       double want[2 * REF_PARAMS];
-      if (variant[i].ops->forward && has_turn(variant[i], l) && can(variant[i], &p.c)) {
-        tt_state *whole = problem_run(&p, variant[i], everyone(&p), 12);
+      if (w->ops->forward && has_turn(*w, l) && can(*w, &p.c)) {
+        tt_state *whole = problem_run(&p, *w, everyone(&p), 12);
         p.c.method = TT_METHOD_fusion;
-        tt_state *halves = in_halves(&p, variant[i]);
+        tt_state *halves = in_halves(&p, *w);
         for (int64_t k = 0; k < 2 * whole->params; k++)
           want[k] = (double)TT_FIELD(whole, weights)[k];
         TT_CHECK(gap(TT_FIELD(halves, weights), want, 2 * whole->params), <=, 1e-5);
         for (int m = 0; m < 2; m++) TT_CHECK(TT_FIELD(halves, status)[m], ==, TT_STATUS_finished);
-        if (variant[i].ops == &tt_engine_cpu) in_halves_on_threads(&p, variant[i], halves);
+        if (w->ops == &tt_engine_cpu) in_halves_on_threads(&p, *w, halves);
         tt_state_destroy(&whole);
         tt_state_destroy(&halves);
       }

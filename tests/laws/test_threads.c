@@ -25,13 +25,11 @@ static void shared_by_threads(setting v, way variant)
 }
 
 TT_TEST (threads_that_share_a_member_change_nothing) {
-  way variant[MAX_WAYS];
-  int n = ways(variant);
   for (int number = 0; number < SETTINGS; number++)
-    for (int i = 0; i < n; i++) {
+    for (const way *w = every_way(); w->name; w++) {
       setting v = setting_of(number);
       v.parts = 1; /* threads share parts in another way (test_parts.c) */
-      if (variant[i].ops == &tt_engine_cpu) shared_by_threads(v, variant[i]);
+      if (w->ops == &tt_engine_cpu) shared_by_threads(v, *w);
     }
 }
 
@@ -101,12 +99,10 @@ static void halves_in_parts(int k, way variant)
 
 /* The two halves are those of train.parts: 2. */
 TT_TEST (two_threads_share_the_halves_of_a_large_batch) {
-  way variant[MAX_WAYS];
-  int n = ways(variant);
   for (int k = 0; k < 10; k++)
-    for (int i = 0; i < n; i++) {
-      if (variant[i].ops != &tt_engine_cpu) continue;
-      halves_on_threads(k, variant[i]);
-      halves_in_parts(k, variant[i]);
+    for (const way *w = every_way(); w->name; w++) {
+      if (w->ops != &tt_engine_cpu) continue;
+      halves_on_threads(k, *w);
+      halves_in_parts(k, *w);
     }
 }

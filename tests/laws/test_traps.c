@@ -26,9 +26,8 @@ static problem make(way variant, tt_optimizer optimizer)
 
 static void each_way(void (*law)(way variant))
 {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
-    if (takes(variant[i], (int)variant[i].use.path)) law(variant[i]);
+  for (const way *w = every_way(); w->name; w++)
+    if (takes(*w, (int)w->use.path)) law(*w);
 }
 
 /* `change` modifies the hyper-parameters of the other members: member 0 keeps its bits. */

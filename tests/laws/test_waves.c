@@ -121,14 +121,13 @@ static void find_wanted(two_cohorts *t)
 }
 
 TT_TEST (waves_change_no_bit) {
-  way variant[MAX_WAYS];
   int checked = 0;
-  for (int i = 0, n = ways(variant); i < n; i++)
+  for (const way *w = every_way(); w->name; w++)
     for (int number = 0; number < SETTINGS; number += DOUBLE ? 11 : 2) {
       two_cohorts t;
-      if (!has_turn(variant[i], number)) continue;
-      start(&t, setting_of(number), setting_of((number + 7) % SETTINGS), variant[i]);
-      if (can(variant[i], &t.p[0].c) && can(variant[i], &t.p[1].c)) {
+      if (!has_turn(*w, number)) continue;
+      start(&t, setting_of(number), setting_of((number + 7) % SETTINGS), *w);
+      if (can(*w, &t.p[0].c) && can(*w, &t.p[1].c)) {
         static const int64_t wave[] = {1, 2, MEMBERS, LIST - 1};
         find_wanted(&t);
         check(&t, wave[number % 4], 5, 0);
@@ -158,14 +157,13 @@ static int64_t most_of_waves(const two_cohorts *t, int64_t wave, way variant)
 }
 
 TT_TEST (memory_holds_the_engines_of_one_wave) {
-  way variant[MAX_WAYS];
-  for (int i = 0, n = ways(variant); i < n; i++)
-    for (int64_t wave = 1; wave <= LIST && variant[i].ops->host_bytes; wave += 3) {
+  for (const way *w = every_way(); w->name; w++)
+    for (int64_t wave = 1; wave <= LIST && w->ops->host_bytes; wave += 3) {
       two_cohorts t;
       tt_shards all;
-      start(&t, setting_of(8), setting_of(3), variant[i]);
+      start(&t, setting_of(8), setting_of(3), *w);
       t.p[0].c.retries = t.p[1].c.retries = 0;
-      int64_t before = tt_hook_held(), states = 0, most = most_of_waves(&t, wave, variant[i]);
+      int64_t before = tt_hook_held(), states = 0, most = most_of_waves(&t, wave, *w);
       for (int k = 0; k < COHORTS; k++)
         states += tt_state_size(MEMBERS, tt_cohort_state_shape(&t.p[k].c), NULL, 0).memory;
       int64_t lists = tt_alloc_size(COHORTS, sizeof(tt_shard)) +

@@ -33,6 +33,18 @@ typedef struct tt_test_command {
 void tt_test_enter_case(tt_test_case *c);
 void tt_test_enter_around(tt_test_around *a);
 void tt_test_enter_command(tt_test_command *c);
+
+/* For TT_SUITE: make a directory for the suite and work in it, so that names of files are relative
+ * to it; it is removed after the last test, and a file named .tmp... that is still there then counts
+ * as a failed test. The second one also prints no warnings. Return 0, or -1. */
+int enter_folder(void **unused);
+int enter_folder_quietly(void **unused);
+
+/* Its absolute path, "" if the suite has not entered it. */
+extern char test_folder[64];
+
+/* Write a new file. */
+void put_text(const char *file, const char *text);
 #ifdef __cplusplus
 }
 #endif

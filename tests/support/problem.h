@@ -102,6 +102,14 @@ static inline int ways(way *out)
 #endif
 }
 
+/* The same as a list that ends with a way without a name. */
+static inline const way *every_way(void)
+{
+  static way all[MAX_WAYS + 1];
+  if (!all->name) ways(all);
+  return all;
+}
+
 /* The ways of the cuda engine with tensor cores: the paths that have them, in each precision but
  * fp32, on the double each in a different order of threads. */
 static inline int tensor_ways(way *out)

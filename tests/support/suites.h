@@ -15,18 +15,4 @@ const char *tt_tests_next(const char *suite);
 /* Run the selected tests of a suite. Returns the number of failed tests; memory that is still
  * allocated after the last one counts as one more. */
 int tt_tests_run(const char *suite);
-
-/* A directory for each suite, removed after its last test; a file named .tmp... that is still there
- * then counts as a failed test. */
-
-/* For TT_SUITE: make the directory and work in it, so that names of files are relative to it. The
- * second one also prints no warnings. Return 0, or -1. */
-int enter_folder(void **unused);
-int enter_folder_quietly(void **unused);
-
-/* Its absolute path, "" if the suite has not entered it. */
-extern char test_folder[64];
-
-/* Write a new file. */
-void put_text(const char *file, const char *text);
 #endif

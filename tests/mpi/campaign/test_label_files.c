@@ -86,14 +86,9 @@ TT_TEST (an_incomplete_output_is_read_again) {
 
 /* by hand */
 
-static void put_text(const char *name, const char *text)
-{
-  TT_CHECK_OK(tt_file_write_atomic_local(in_label(name), text));
-}
-
 static void by_hand_refused(const char *text, tt_err wanted, const char *why)
 {
-  put_text("hand.csv", text);
+  put_text(in_label("hand.csv"), text);
   TT_CHECK((int)tt_oracle_import_labels_local(campaign, in_label("hand.csv"), NULL), ==,
            (int)wanted);
   TT_CHECK_HAS(tt_err_last(), why);
@@ -113,7 +108,7 @@ static void give(int64_t first, int64_t count)
     fprintf(f, "%" PRId64 ",%.17g,%.17g\n", p->row[i], y[0], y[1]);
   }
   fclose(f);
-  put_text("hand.csv", text);
+  put_text(in_label("hand.csv"), text);
   free(text);
   tt_queries_destroy(&p);
   TT_CHECK_OK(tt_oracle_import_labels_local(campaign, in_label("hand.csv"), NULL));

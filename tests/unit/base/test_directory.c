@@ -5,7 +5,6 @@
 #include "core/config/config.h"
 #include "io/table/table.h"
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include <stdlib.h>
 #include <string.h>

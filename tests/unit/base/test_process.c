@@ -2,7 +2,6 @@
 #include "core/base/mem.h"
 #include "core/base/process.h"
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,6 @@
 #include "io/data/data.h"
 #include "src/campaign/driver/init.h"
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include <limits.h>
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* test_journal.c — finished stages on disk; names and directories of a campaign. */
 #include "tests/support/check.h"
 #include "tests/support/scratch.h"
-#include "tests/support/suites.h"
 
 #include "core/base/mem.h"
 #include "src/campaign/state/file_names.h"

@@ -1,6 +1,5 @@
 /* test_slurm_facts.c — what a start of a campaign has done, and whether its Slurm job is requeued. */
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include "core/base/directory.h"
 #include "src/cli/slurm_facts.h"

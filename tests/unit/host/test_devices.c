@@ -1,6 +1,5 @@
 /* test_devices.c — laws of the choice of GPUs and of the problems that `tutti doctor` reports. */
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include "core/base/directory.h"
 #include "src/host/diagnostics.h"

@@ -3,7 +3,6 @@
 #include "core/base/directory.h"
 #include "src/host/memory_limits.h"
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include <math.h>
 #include <stdlib.h>

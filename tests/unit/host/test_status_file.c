@@ -1,6 +1,5 @@
 /* test_status_file.c — status.json is read as it was written. */
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include "src/host/status_file.h"
 

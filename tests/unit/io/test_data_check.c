@@ -5,7 +5,6 @@
 #include "io/hdf5/guarded_check.h"
 #include "io/hdf5/h5.h"
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include <fcntl.h>
 #include <hdf5.h>

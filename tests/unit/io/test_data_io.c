@@ -4,7 +4,6 @@
 #include "core/base/mem.h"
 #include "io/data/data_internal.h"
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include <hdf5.h>
 #include <math.h>

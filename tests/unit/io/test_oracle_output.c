@@ -2,7 +2,6 @@
 #include "core/base/mem.h"
 #include "io/campaign/oracle_files.h"
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include <string.h>
 #include <unistd.h>

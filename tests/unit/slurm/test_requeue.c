@@ -20,6 +20,15 @@ typedef struct row {
     .resumed = resumed_, .stuck = stuck_, .restarts = restarts_, .max_restarts = most_,            \
     .exit_code = code_, .launcher_code = launch_                                                   \
   }
+#define MORE(again_, words_, state_, stop_, ...)                                                   \
+  {                                                                                                \
+    {.state = state_,                                                                              \
+     .stopped_by = stop_,                                                                          \
+     .other_incarnation = "",                                                                      \
+     .max_restarts = 50,                                                                           \
+     __VA_ARGS__},                                                                                 \
+        again_, words_                                                                             \
+  }
 static const row rows[] = {
     {LIFE("stopped", "signal", "", 5, 4, 1, 0, 50, 75, 143), 1, "queued again"},
     {LIFE("stopped", "time", "", 5, 4, 1, 49, 50, 75, 75), 1, "queued again"},
@@ -49,50 +58,14 @@ static const row rows[] = {
     {LIFE("stopped", "oracle", "", 8, 5, 1, 0, 50, 75, 75), 1, "queued again"},
     {LIFE("stopped", "oracle", "", 8, 5, 3, 3, 50, 75, 75), 0, "label.max_wait"},
     /* it only waits for the Slurm jobs that label: no limit of starts */
-    {{.state = "stopped",
-      .stopped_by = "label_jobs",
-      .other_incarnation = "",
-      .stuck = 9,
-      .restarts = 99,
-      .waits = 9,
-      .max_restarts = 50,
-      .waits_for_jobs = 1},
-     1,
-     "queued again"},
-    {{.state = "stopped",
-      .stopped_by = "time",
-      .other_incarnation = "",
-      .stuck = 1,
-      .restarts = 99,
-      .waits = 50,
-      .max_restarts = 50},
-     1,
-     "queued again"},
-    {{.state = "stopped",
-      .stopped_by = "time",
-      .other_incarnation = "",
-      .stuck = 1,
-      .restarts = 100,
-      .waits = 50,
-      .max_restarts = 50},
-     0,
-     "restart 50 of at most 50"},
-    {{.state = "training",
-      .stopped_by = "",
-      .other_incarnation = "",
-      .max_restarts = 50,
-      .stage_progress = 4,
-      .stage_progress_resumed = 3},
-     1,
-     "queued again"},
-    {{.state = "training",
-      .stopped_by = "",
-      .other_incarnation = "",
-      .max_restarts = 50,
-      .stage_progress = 3,
-      .stage_progress_resumed = 3},
-     0,
-     "before it could write"},
+    MORE(1, "queued again", "stopped", "label_jobs", .stuck = 9, .restarts = 99, .waits = 9,
+         .waits_for_jobs = 1),
+    MORE(1, "queued again", "stopped", "time", .stuck = 1, .restarts = 99, .waits = 50),
+    MORE(0, "restart 50 of at most 50", "stopped", "time", .stuck = 1, .restarts = 100,
+         .waits = 50),
+    MORE(1, "queued again", "training", "", .stage_progress = 4, .stage_progress_resumed = 3),
+    MORE(0, "before it could write", "training", "", .stage_progress = 3,
+         .stage_progress_resumed = 3),
 };
 
 TT_TEST (requeue_decisions_are_this_table) {

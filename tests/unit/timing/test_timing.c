@@ -1,7 +1,6 @@
 /* test_timing.c — the model of the time of a step: its fit, its file, and a measurement. */
 #include "src/timing/calibrate.h"
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "io/data/data.h"
 #include "src/tools/import.h"
 #include "tests/support/check.h"
-#include "tests/support/suites.h"
 
 #include <math.h>
 #include <stdlib.h>
