@@ -45,6 +45,13 @@ def _address(array: Optional[np.ndarray]) -> Optional[int]:
     return None if array is None else array.__array_interface__["data"][0]
 
 
+def _check_shape(name: str, array: np.ndarray, rows: tuple[int, ...], columns: int = 1) -> None:
+    """`array` has a value for each row and column; the axis of one column may be missing."""
+    if array.shape != (*rows, columns) and (columns > 1 or array.shape != rows):
+        raise ValueError(f"{name} has the shape {array.shape}: "
+                         f"{(*rows, columns) if columns > 1 else rows}")
+
+
 def _names(names: Optional[Sequence[str]], count: int, what: str) -> Optional[Any]:
     if names is None:
         return None
@@ -146,15 +153,14 @@ class Trainer:
         b = self._batch
         if y is not None:
             y = _values(y)
-            if y.size != rows * self.targets:
-                raise ValueError(f"y has the shape {y.shape} for {rows} rows and "
-                                 f"{self.targets} targets")
+            _check_shape("y", y, x.shape[:-1], self.targets)
         if weight is not None:
             weight = _values(weight)
-            if weight.size != rows:
-                raise ValueError(f"{weight.size} weights for {rows} rows")
+            _check_shape("weight", weight, x.shape[:-1])
         count = rows // self.members if own else rows
         if index is not None:
+            if np.asarray(index).dtype.kind not in "iu":
+                raise ValueError("index has numbers of rows: integers")
             index = _values(index, np.int32)
             if index.ndim != 2 or len(index) != self.members:
                 raise ValueError(f"index has the shape {index.shape}: ({self.members}, rows)")
@@ -208,9 +214,7 @@ class Trainer:
         """
         gradient = _values(gradient)
         count = int(self._batch.count)
-        if gradient.size != self.members * count * self.outputs:
-            raise ValueError(f"gradient has the shape {gradient.shape}: "
-                             f"({self.members}, {count}, {self.outputs})")
+        _check_shape("gradient", gradient, (self.members, count), self.outputs)
         slope = (np.empty((self.members, count, self.inputs), dtype=np.float32)
                  if inputs else None)
         self._check(self._library.tutti_trainer_backward(self._handle, _address(gradient),
@@ -258,7 +262,10 @@ class Trainer:
 
     def learning_rate(self, member: int = 0) -> float:
         """Learning rate of a member, before schedule and warm-up."""
-        return float(self._library.tutti_trainer_learning_rate(self._handle, member))
+        rate = float(self._library.tutti_trainer_learning_rate(self._handle, member))
+        if np.isnan(rate):
+            raise ValueError(f"there is no member {member}, or this Trainer is closed")
+        return rate
 
     def set_learning_rate(self, rate: float, member: int = -1) -> None:
         """Change the learning rate of a member; -1: of all."""
