@@ -252,6 +252,11 @@ int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *
                     const tt_cpu_batch *batch, tt_slice parts, int threads,
                     float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
 {
+  if (e->cohort->parts == 1 && parts.count == 1) {
+    sum[0] = b->gradient[0];
+    loss[0] = rows_gradient(e, b, ctx, batch, (tt_slice){0, batch->count}, sum[0]);
+    return 1;
+  }
   if (threads == 1) {
     int sums = slice_gradient(e, b, ctx, batch, parts, loss);
     memcpy(sum, b->gradient, (size_t)sums * sizeof *sum);
