@@ -159,6 +159,10 @@ static double rows_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
 {
   const tt_model *m = &e->cohort->model;
   int panels = tt_cpu_is_in_panels(m);
+  /* Each addition waits for the one before. The processor adds one half beside the products of the
+   * backward pass, the other one beside the roots and quotients of the optimizer. */
+  int64_t early = panels || slice.count > TT_LOSS_CHUNK ? 0 : slice.count / 2;
+  double loss = 0.0;
   if (slice.count == 0) {
     memset(gradient, 0, (size_t)e->cohort->model.params * sizeof *gradient);
     return 0.0;
@@ -167,9 +171,11 @@ static double rows_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
     tt_cpu_panels_gradient(e, b, ctx, batch, slice, tt_cpu_cut(m, slice.count), gradient);
   else {
     tt_cpu_output_loss(e, b, batch, slice.count, tt_cpu_forward_batch(e, b, ctx, batch, slice));
+    loss = tt_kernels_add_terms(0.0, early, b->term);
     tt_cpu_backward(e->kernels, m, ctx->w, b, slice.count, gradient);
   }
-  double loss = tt_kernels_add_losses(e->cohort->loss, slice.count, b->term);
+  loss = early ? tt_kernels_add_terms(loss, slice.count - early, b->term + early)
+               : tt_kernels_add_losses(e->cohort->loss, slice.count, b->term);
   return isfinite(loss) ? loss : (double)NAN;
 }
 
@@ -254,6 +260,11 @@ int tt_cpu_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *
                     const tt_cpu_batch *batch, tt_slice parts, int threads,
                     float *sum[TT_MAX_PART_SUMS], double loss[TT_MAX_PART_SUMS])
 {
+  if (e->cohort->parts == 1 && parts.count == 1) {
+    sum[0] = b->gradient[0];
+    loss[0] = rows_gradient(e, b, ctx, batch, (tt_slice){0, batch->count}, sum[0]);
+    return 1;
+  }
   if (threads == 1) {
     int sums = slice_gradient(e, b, ctx, batch, parts, loss);
     memcpy(sum, b->gradient, (size_t)sums * sizeof *sum);

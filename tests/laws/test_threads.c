@@ -106,3 +106,39 @@ TT_TEST (two_threads_share_the_halves_of_a_large_batch) {
       halves_in_parts(k, *w);
     }
 }
+
+/* The sum of the losses after one step of an epoch. The weights of the rows have so many digits that
+ * another order of the sum has other bits. */
+static double loss_of_a_step(int64_t batch, way variant)
+{
+  const int64_t hidden[] = {6};
+  tt_progress progress;
+  problem p = problem_make(700, 4, 1, 1, 1, hidden, 1, TT_ACT_tanh, TT_OUTPUT_mean);
+  p.c.batch_size = batch;
+  TT_CHECK_OK(TT_ALLOC(p.d->weight, p.d->rows));
+  for (int64_t r = 0; r < p.d->rows; r++) p.d->weight[r] = 1.0f / (float)(3 + r % 11);
+  problem_start(&p, variant, everyone(&p));
+  TT_CHECK_OK(variant.ops->train(p.engine, 1, &progress));
+  tt_state *s = problem_state(&p, everyone(&p));
+  double sum = TT_FIELD(s, loss_sum)[0];
+  tt_state_destroy(&s);
+  problem_free(&p);
+  return sum;
+}
+
+/* One thread adds them in two calls, threads that share a member in one. */
+TT_TEST (losses_are_added_in_one_order) {
+  static const int64_t batch[] = {1, 7, 16, 63, 64, 250, 256, 300};
+  way variant[MAX_WAYS];
+  int n = ways(variant);
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < 8; k++) {
+      if (variant[i].ops != &tt_engine_cpu) continue;
+      way shared = variant[i];
+      shared.use.threads = 2;
+      shared.use.share_flops = 1;
+      double one = loss_of_a_step(batch[k], variant[i]), two = loss_of_a_step(batch[k], shared);
+      TT_CHECK(one, >, 0.0);
+      TT_CHECK(one, ==, two);
+    }
+}

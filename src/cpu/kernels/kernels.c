@@ -24,9 +24,8 @@ tt_err tt_kernels_get(tt_simd simd, const tt_kernels **out)
   return TT_OK;
 }
 
-static double add_terms(int64_t count, const double *term)
+double tt_kernels_add_terms(double sum, int64_t count, const double *term)
 {
-  double sum = 0.0;
   for (int64_t r = 0; r < count; r++) sum += term[r];
   return sum;
 }
@@ -34,8 +33,8 @@ static double add_terms(int64_t count, const double *term)
 double tt_kernels_add_losses(tt_loss kind, int64_t rows, const double *term)
 {
   double sum = 0.0;
-  if (tt_loss_is_multi_output(kind)) return add_terms(rows, term);
+  if (tt_loss_is_multi_output(kind)) return tt_kernels_add_terms(0.0, rows, term);
   for (int64_t r = 0; r < rows; r += TT_LOSS_CHUNK)
-    sum += add_terms(rows - r < TT_LOSS_CHUNK ? rows - r : TT_LOSS_CHUNK, term + r);
+    sum += tt_kernels_add_terms(0.0, rows - r < TT_LOSS_CHUNK ? rows - r : TT_LOSS_CHUNK, term + r);
   return sum;
 }

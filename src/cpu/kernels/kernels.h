@@ -142,6 +142,9 @@ typedef struct tt_kernels {
  * outputs in chunks of TT_LOSS_CHUNK rows. */
 double tt_kernels_add_losses(tt_loss kind, int64_t rows, const double *term);
 
+/* sum plus the terms in their order: at most TT_LOSS_CHUNK rows can be added in several calls. */
+double tt_kernels_add_terms(double sum, int64_t count, const double *term);
+
 /* The table for TUTTI_SIMD. Errors: UNAVAILABLE (the processor does not support it). */
 tt_err tt_kernels_get(tt_simd simd, const tt_kernels **out);
 

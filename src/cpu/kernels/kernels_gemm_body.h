@@ -206,25 +206,28 @@ INLINE void gradient_block(int64_t out, int64_t block, const float *d, const flo
 #undef TILE
 }
 
-/* Sums over the rows of `count` <= 16 features. */
+/* Sums over the rows of O features. */
+INLINE void sum_rows(const int O, const float *d, float *result, int64_t ld, int64_t n)
+{
+  VECTOR sum[16][REGISTERS];
+#pragma GCC unroll 16
+  for (int o = 0; o < O; o++)
+#pragma GCC unroll 4
+    for (int h = 0; h < REGISTERS; h++) sum[o][h] = broadcast(0.0f);
+  for (int64_t r = 0; r < n; r += TT_LANES)
+#pragma GCC unroll 16
+    for (int o = 0; o < O; o++)
+#pragma GCC unroll 4
+      for (int h = 0; h < REGISTERS; h++) sum[o][h] += load(d + o * ld + r + h * WIDTH);
+  sum_lanes_of(O, sum, result);
+}
+
+/* Of `count` features; with GRAD_LINE as many at a time as the registers hold. */
 static void row_sums(int64_t count, const float *d, float *sum, int64_t ld, int64_t n)
 {
-  VECTOR all[TT_LANES][REGISTERS];
-  for (int64_t o = 0; o < count; o++)
-    for (int h = 0; h < REGISTERS; h++) {
-      VECTOR s = broadcast(0.0f);
-      for (int64_t r = h * WIDTH; r < n; r += TT_LANES) s += load(d + o * ld + r);
-      all[o][h] = s;
-    }
-#if WIDTH == 16
-  if (count == TT_LANES) {
-    VECTOR all_lanes[TT_LANES];
-    memcpy(all_lanes, all, sizeof all_lanes);
-    store(sum, sum_lanes_of_16(all_lanes));
-    return;
-  }
-#endif
-  for (int64_t o = 0; o < count; o++) sum[o] = sum_lanes(all[o]);
+  int64_t o = 0;
+  for (; o + GRAD_LINE <= count; o += GRAD_LINE) sum_rows(GRAD_LINE, d + o * ld, sum + o, ld, n);
+  for (; o < count; o++) sum_rows(1, d + o * ld, sum + o, ld, n);
 }
 
 #ifndef NARROW
@@ -324,11 +327,11 @@ static void weight_gradient(int64_t out, int64_t in, const float *d, const float
 #endif
   for (int64_t i = first; i < in; i += BLOCK)
     gradient_block(out, in - i < BLOCK ? in - i : BLOCK, d, x + i * ld, g + i, in, ld, cut, n);
-  for (int64_t o = 0; o < out; o += TT_LANES) {
+  row_sums(out, d, gb, ld, cut);
+  for (int64_t o = 0; cut < n && o < out; o += TT_LANES) {
     float more[TT_LANES];
     int64_t count = out - o < TT_LANES ? out - o : TT_LANES;
-    row_sums(count, d + o * ld, gb + o, ld, cut);
-    if (cut < n) row_sums(count, d + o * ld + cut, more, ld, n - cut);
-    for (int64_t k = 0; cut < n && k < count; k++) gb[o + k] += more[k];
+    row_sums(count, d + o * ld + cut, more, ld, n - cut);
+    for (int64_t k = 0; k < count; k++) gb[o + k] += more[k];
   }
 }
