@@ -65,16 +65,80 @@ INLINE void convolve_panel(const int V, const tt_convolution *c, const float *a,
 #undef OUTPUTS
 }
 
+/* Windows of one position: products. POINT_CHANNELS inputs of a few positions are copied to the L1
+ * cache, because those of the layer may all lie in one set of it. */
+enum { POINT_CHANNELS = 128, POINT_VECTORS = 4 };
+
+/* Some positions of O output channels, which add `channels` inputs: packed[position][channel][V].
+ * A position that reads no input has the bias alone. */
+INLINE void point_outputs(const int O, const int V, const int ADD, const tt_convolution *c,
+                          int64_t o, int64_t first, int64_t end, int64_t channels, const float *a,
+                          const float *bias, const float *packed, float *y, int64_t ld)
+{
+  for (int64_t p = first; p < end; p++) {
+    int64_t in = c->taps.first[p + 1] > c->taps.first[p] ? channels : 0;
+    product_tile(O, V, ADD, in, a + o * c->output_step, c->output_step, c->channel_step,
+                 bias ? bias + o : NULL, packed + (p - first) * POINT_CHANNELS * V * WIDTH,
+                 V * WIDTH, NULL, y + (o * c->positions + p) * ld, c->positions * ld);
+  }
+}
+
+INLINE void point_block(const int V, const int ADD, const tt_convolution *c, int64_t first,
+                        int64_t end, int64_t channels, const float *a, const float *bias,
+                        const float *x, float *y, int64_t ld)
+{
+  _Alignas(64) float packed[POINT_VECTORS * POINT_CHANNELS * WIDTH];
+  for (int64_t p = first; p < end; p++) {
+    const float *src =
+        x + (c->taps.first[p + 1] > c->taps.first[p] ? c->taps.from[c->taps.first[p]] : 0) * ld;
+    float *dst = packed + (p - first) * POINT_CHANNELS * V * WIDTH;
+    for (int64_t i = 0; i < channels; i++)
+#pragma GCC unroll 4
+      for (int v = 0; v < V; v++)
+        store(dst + (i * V + v) * WIDTH, load(src + i * c->from_positions * ld + v * WIDTH));
+  }
+  int64_t o = 0;
+#define OUTPUTS(n) point_outputs(n, V, ADD, c, o, first, end, channels, a, bias, packed, y, ld)
+#if PRODUCT_ROWS > 2
+  for (; V <= 2 && o + 2 * PRODUCT_OUT <= c->outputs; o += 2 * PRODUCT_OUT)
+    OUTPUTS(2 * PRODUCT_OUT);
+#endif
+  for (; o + PRODUCT_OUT <= c->outputs; o += PRODUCT_OUT) OUTPUTS(PRODUCT_OUT);
+  for (; PRODUCT_OUT > 4 && o + 4 <= c->outputs; o += 4) OUTPUTS(PRODUCT_OUT > 4 ? 4 : 1);
+  for (; o + 2 <= c->outputs; o += 2) OUTPUTS(2);
+  for (; o < c->outputs; o++) OUTPUTS(1);
+#undef OUTPUTS
+}
+
+INLINE void point_panel(const int V, const tt_convolution *c, const float *a, const float *bias,
+                        const float *x, float *y, int64_t ld)
+{
+  for (int64_t p = 0; p < c->positions; p += POINT_VECTORS / V) {
+    int64_t end = p + POINT_VECTORS / V < c->positions ? p + POINT_VECTORS / V : c->positions;
+    for (int64_t i = 0; i < c->channels; i += POINT_CHANNELS) {
+      int64_t left = c->channels - i, channels = left < POINT_CHANNELS ? left : POINT_CHANNELS;
+      const float *w = a + i * c->channel_step, *src = x + i * c->from_positions * ld;
+      if (i)
+        point_block(V, 1, c, p, end, channels, w, NULL, src, y, ld);
+      else
+        point_block(V, 0, c, p, end, channels, w, bias, src, y, ld);
+    }
+  }
+}
+
 static void convolve(const tt_convolution *c, const float *a, const float *bias, const float *x,
                      float *y, int64_t ld, int64_t n)
 {
-  int64_t r = 0;
-  for (; r + PRODUCT_ROWS * WIDTH <= n; r += PRODUCT_ROWS * WIDTH)
-    convolve_panel(PRODUCT_ROWS, c, a, bias, x + r, y + r, ld);
+  int64_t r = 0, one = (c->output_step < c->channel_step ? c->output_step : c->channel_step) == 1;
+#define PANEL(V)                                                                                   \
+  (one ? point_panel(V, c, a, bias, x + r, y + r, ld)                                              \
+       : convolve_panel(V, c, a, bias, x + r, y + r, ld))
+  for (; r + PRODUCT_ROWS * WIDTH <= n; r += PRODUCT_ROWS * WIDTH) PANEL(PRODUCT_ROWS);
 #if PRODUCT_ROWS > 2
-  for (; r + 2 * WIDTH <= n; r += 2 * WIDTH) convolve_panel(2, c, a, bias, x + r, y + r, ld);
+  for (; r + 2 * WIDTH <= n; r += 2 * WIDTH) PANEL(2);
 #endif
-  for (; r < n; r += WIDTH) convolve_panel(1, c, a, bias, x + r, y + r, ld);
+  for (; r < n; r += WIDTH) PANEL(1);
+#undef PANEL
 }
 
 /* Add to the sums of O output channels x I channels the products of pairs [begin, end). */
@@ -110,60 +174,97 @@ INLINE int32_t end_of_pairs(const tt_convolution *c, int64_t tap, int32_t begin,
   return begin;
 }
 
-/* The positions of d come in blocks. A block, and what it reads of x, stays in the L1 cache while
- * each position of the kernel uses it. Between blocks, the sums of that position are in memory. */
-enum { SUMS_TAPS = 9, SUMS_BLOCK = 8 /* positions */ };
+/* The positions of d come in blocks. Meanwhile the sums of some tiles of GRAD_OUT x GRAD_IN
+ * channels and some positions of the kernel are in memory, so that a block of d and x, which stays
+ * in cache, is used by all of them. */
+enum { SUMS_TAPS = 9, SUMS = 128, SUMS_VALUES = 256 /* of a channel in a block */, SUMS_WIDE = 16 };
 
-/* O output channels x I channels of kernel positions [tap, tap + taps): sums over their pairs and
- * the rows, added to g. */
-INLINE void convolve_gradient_tile(const int O, const int I, const tt_convolution *c, int64_t tap,
-                                   int64_t taps, const float *d, const float *x, float *g,
-                                   int64_t ld, int64_t n)
+/* Sums of the tiles that begin with output channel 0 and channel 0. */
+typedef struct gradient_sums {
+  int64_t outs, ins, taps;        /* tiles, and positions of the kernel */
+  VECTOR at[SUMS][16][REGISTERS]; /* [outs][ins][taps] */
+} gradient_sums;
+
+/* Add the pairs [begin, end) of each position of the kernel. */
+INLINE void add_block(const int O, const int I, const tt_convolution *c, const int32_t *begin,
+                      const int32_t *end, const float *d, const float *x, int64_t ld, int64_t n,
+                      gradient_sums *s)
 {
-  VECTOR sums[SUMS_TAPS][16][REGISTERS]; /* at least O * I */
-  int32_t next[SUMS_TAPS];
-  for (int64_t k = 0; k < taps; k++) next[k] = c->taps.first[tap + k];
-  for (int64_t p = 0; p < c->positions; p += SUMS_BLOCK)
-    for (int64_t k = 0; k < taps; k++) {
-      VECTOR sum[16][REGISTERS];
-      int32_t begin = next[k], end = end_of_pairs(c, tap + k, begin, p + SUMS_BLOCK);
-#pragma GCC unroll 32
-      for (int t = 0; t < O * I; t++)
-#pragma GCC unroll 4
-        for (int h = 0; h < REGISTERS; h++) sum[t][h] = p ? sums[k][t][h] : broadcast(0.0f);
-      add_pairs(O, I, c, begin, end, d, x, ld, n, sum);
-      memcpy(sums[k], sum, sizeof sum);
-      next[k] = end;
+  int64_t d_step = O * c->positions * ld, x_step = I * c->from_positions * ld;
+  for (int64_t t = 0; t < s->outs * s->ins; t++)
+    for (int64_t k = 0; k < s->taps; k++) {
+      VECTOR sum[16][REGISTERS], (*place)[REGISTERS] = s->at[t * s->taps + k];
+      memcpy(sum, place, sizeof sum);
+      add_pairs(O, I, c, begin[k], end[k], d + t / s->ins * d_step, x + t % s->ins * x_step, ld, n,
+                sum);
+      memcpy(place, sum, sizeof sum);
     }
-  for (int64_t k = 0; k < taps; k++) {
-    float result[16];
-    sum_lanes_of(O * I, sums[k], result);
+}
+
+/* Add the sums over the lanes to g. */
+INLINE void add_sums(const int O, const int I, const tt_convolution *c, gradient_sums *s, float *g)
+{
+  for (int64_t t = 0; t < s->outs * s->ins; t++)
+    for (int64_t k = 0; k < s->taps; k++) {
+      float result[16];
+      sum_lanes_of(O * I, s->at[t * s->taps + k], result);
 #pragma GCC unroll 16
-    for (int o = 0; o < O; o++)
+      for (int o = 0; o < O; o++)
 #pragma GCC unroll 16
-      for (int i = 0; i < I; i++)
-        g[o * c->output_step + i * c->channel_step + k] += result[o * I + i];
+        for (int i = 0; i < I; i++)
+          g[(t / s->ins * O + o) * c->output_step + (t % s->ins * I + i) * c->channel_step + k] +=
+              result[o * I + i];
+    }
+}
+
+/* `outs` x `ins` tiles of O output channels x I channels at kernel positions [tap, tap + taps):
+ * sums over their pairs and the rows, added to g. */
+INLINE void convolve_gradient_tiles(const int O, const int I, const tt_convolution *c, int64_t outs,
+                                    int64_t ins, int64_t tap, int64_t taps, const float *d,
+                                    const float *x, float *g, int64_t ld, int64_t n)
+{
+  gradient_sums s;
+  int32_t begin[SUMS_TAPS], end[SUMS_TAPS];
+  int64_t step = SUMS_VALUES / n > 4 ? SUMS_VALUES / n : 4;
+  s.outs = outs, s.ins = ins, s.taps = taps;
+  memset(s.at, 0, (size_t)(outs * ins * taps) * sizeof *s.at);
+  for (int64_t k = 0; k < taps; k++) end[k] = c->taps.first[tap + k];
+  for (int64_t p = 0; p < c->positions; p += step) {
+    memcpy(begin, end, sizeof begin);
+    for (int64_t k = 0; k < taps; k++) end[k] = end_of_pairs(c, tap + k, begin[k], p + step);
+    add_block(O, I, c, begin, end, d, x, ld, n, &s);
+  }
+  add_sums(O, I, c, &s, g);
+}
+
+/* All weights of `outputs` x `channels` channels, multiples of O and I, for some rows. */
+INLINE void convolve_gradient_of(const int O, const int I, const tt_convolution *c, int64_t outputs,
+                                 int64_t channels, const float *d, const float *x, float *g,
+                                 int64_t ld, int64_t n)
+{
+  for (int64_t k = 0, taps; (taps = c->channel_step - k) > 0; k += taps) {
+    if (taps > SUMS_TAPS) taps = SUMS_TAPS;
+    int64_t wide = tt_min_i64(channels / I, taps > 1 ? 4 : SUMS_WIDE),
+            high = SUMS / taps / (wide ? wide : 1);
+    for (int64_t o = 0; o < outputs / O; o += high)
+      for (int64_t i = 0; i < channels / I; i += wide)
+        convolve_gradient_tiles(O, I, c, tt_min_i64(high, outputs / O - o),
+                                tt_min_i64(wide, channels / I - i), k, taps,
+                                d + o * O * c->positions * ld, x + i * I * c->from_positions * ld,
+                                g + o * O * c->output_step + i * I * c->channel_step + k, ld, n);
   }
 }
 
-/* All weights, for some rows that stay in cache. */
-INLINE void convolve_gradient_rows(const tt_convolution *c, const float *d, const float *x,
+static void convolve_gradient_rows(const tt_convolution *c, const float *d, const float *x,
                                    float *g, int64_t ld, int64_t n)
 {
-#define TILE(O, I)                                                                                 \
-  for (int64_t t = 0, left; (left = c->channel_step - t) > 0; t += SUMS_TAPS)                      \
-  convolve_gradient_tile(O, I, c, t, left < SUMS_TAPS ? left : SUMS_TAPS,                          \
-                         d + o * c->positions * ld, x + i * c->from_positions * ld,                \
-                         g + o * c->output_step + i * c->channel_step + t, ld, n)
-  int64_t o = 0;
-  for (; o + GRAD_OUT <= c->outputs; o += GRAD_OUT) {
-    int64_t i = 0;
-    for (; i + GRAD_IN <= c->channels; i += GRAD_IN) TILE(GRAD_OUT, GRAD_IN);
-    for (; i < c->channels; i++) TILE(GRAD_OUT, 1);
-  }
-  for (; o < c->outputs; o++)
-    for (int64_t i = 0; i < c->channels; i++) TILE(1, 1);
-#undef TILE
+  int64_t outputs = c->outputs / GRAD_OUT * GRAD_OUT, channels = c->channels / GRAD_IN * GRAD_IN;
+  convolve_gradient_of(GRAD_OUT, GRAD_IN, c, outputs, channels, d, x, g, ld, n);
+  convolve_gradient_of(GRAD_OUT, 1, c, outputs, c->channels - channels, d,
+                       x + channels * c->from_positions * ld, g + channels * c->channel_step, ld,
+                       n);
+  convolve_gradient_of(1, 1, c, c->outputs - outputs, c->channels, d + outputs * c->positions * ld,
+                       x, g + outputs * c->output_step, ld, n);
 }
 
 static void convolve_gradient(const tt_convolution *c, const float *d, const float *x, float *g,

@@ -11,20 +11,23 @@ INLINE VECTOR broadcast(float x) { return x - (VECTOR){0}; }
 
 #include "src/cpu/kernels/kernels_transpose_body.h"
 
-/* O outputs x V vectors of rows, all in registers. */
-INLINE void product_tile(const int O, const int V, int64_t in, const float *a, int64_t row_step,
-                         int64_t column_step, const float *bias, const float *x, const float *scale,
-                         float *y, int64_t ld)
+/* O outputs x V vectors of rows, all in registers.
+ *   ADD   1: the sums begin with y; 0: with the bias
+ *   x_ld  of x; ld of y and scale */
+INLINE void product_tile(const int O, const int V, const int ADD, int64_t in, const float *a,
+                         int64_t row_step, int64_t column_step, const float *bias, const float *x,
+                         int64_t x_ld, const float *scale, float *y, int64_t ld)
 {
-  VECTOR sum[PRODUCT_OUT][PRODUCT_ROWS];
+  VECTOR sum[2 * PRODUCT_OUT][PRODUCT_ROWS];
 #pragma GCC unroll 16
   for (int o = 0; o < O; o++)
 #pragma GCC unroll 16
-    for (int v = 0; v < V; v++) sum[o][v] = broadcast(bias ? bias[o] : 0.0f);
+    for (int v = 0; v < V; v++)
+      sum[o][v] = ADD ? load(y + o * ld + v * WIDTH) : broadcast(bias ? bias[o] : 0.0f);
   for (int64_t i = 0; i < in; i++) {
     VECTOR xi[PRODUCT_ROWS];
 #pragma GCC unroll 16
-    for (int v = 0; v < V; v++) xi[v] = load(x + i * ld + v * WIDTH);
+    for (int v = 0; v < V; v++) xi[v] = load(x + i * x_ld + v * WIDTH);
 #pragma GCC unroll 16
     for (int o = 0; o < O; o++) {
       VECTOR w = broadcast(a[o * row_step + i * column_step]);
@@ -48,8 +51,8 @@ INLINE void product_panel(const int V, int64_t out, int64_t in, const float *a, 
                           const float *scale, float *y, int64_t ld)
 {
 #define TILE(n)                                                                                    \
-  product_tile(n, V, in, a + o * row_step, row_step, column_step, bias ? bias + o : NULL, x,       \
-               scale ? scale + o * ld : NULL, y + o * ld, ld)
+  product_tile(n, V, 0, in, a + o * row_step, row_step, column_step, bias ? bias + o : NULL, x,    \
+               ld, scale ? scale + o * ld : NULL, y + o * ld, ld)
   int64_t o = 0;
   for (; o + PRODUCT_OUT <= out; o += PRODUCT_OUT) TILE(PRODUCT_OUT);
   for (; PRODUCT_OUT > 4 && o + 4 <= out; o += 4) TILE(PRODUCT_OUT > 4 ? 4 : 1);
