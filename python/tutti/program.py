@@ -57,7 +57,7 @@ _IN_PYTHON = (
     (r"--share-gpu, run\.share_gpu: true", "share_gpu=True"),
     (r"--gpu-map", "gpu_map"),
     (r"the trainer is NULL: .*", "this Trainer is closed"),
-    (r"\btutti_trainer_(\w+)", r"Trainer.\1"),
+    (r"\btutti_trainer_(?!options)(\w+)", r"Trainer.\1"),
     (r"\bbatch->", ""),
     (r"unknown key ('\w+') at the top level", r"unknown parameter \1"),
     (r"(unknown .*; did you mean ')[\w.\[\]]+\.(\w+)'", r"\1\2'"),
