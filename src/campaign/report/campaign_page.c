@@ -216,9 +216,16 @@ static void find_title(const tt_campaign_record *s, char *title, size_t size)
   tt_config_destroy(&cfg);
 }
 
-static tt_err put_page(const tt_repeats *group, int groups, tt_page *page)
+/* What the page is about. */
+typedef struct compared_groups {
+  const tt_repeats *group;
+  int groups;
+} compared_groups;
+
+static tt_err put_page(FILE *f, void *compared)
 {
-  FILE *f = page->f;
+  const tt_repeats *group = ((const compared_groups *)compared)->group;
+  int groups = ((const compared_groups *)compared)->groups;
   const tt_campaign_record *s = group->all;
   tt_page_begin_verdict(f);
   TT_TRY(put_good(f, group, groups));
@@ -251,7 +258,6 @@ static tt_err put_page(const tt_repeats *group, int groups, tt_page *page)
 
 static tt_err write_page(const tt_repeats *group, int groups, const char *file, int force)
 {
-  tt_page page;
   const tt_campaign_record *s = group->all;
   char title[TEXT], about[TEXT];
   if (s->h->rounds == 0)
@@ -261,13 +267,7 @@ static tt_err write_page(const tt_repeats *group, int groups, const char *file, 
   snprintf(about, sizeof about, "Active learning by %s: %" PRId64 " round%s, %" PRId64 " labels",
            *s->score ? s->score : "score", s->h->rounds, tt_plural(s->h->rounds),
            tt_round_labels_after(&s->h->round[s->h->rounds - 1]));
-  TT_TRY(tt_page_begin(title, about, &page));
-  tt_err e = put_page(group, groups, &page);
-  if (e)
-    tt_page_discard(&page);
-  else
-    e = tt_page_publish(&page, file, force);
-  return e;
+  return tt_page_write(title, about, file, force, put_page, &(compared_groups){group, groups});
 }
 
 /* JSON */

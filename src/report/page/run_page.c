@@ -58,20 +58,28 @@ void tt_run_page_put_unfinished(const tt_run_page *p)
   fputs("</p>\n", p->f);
 }
 
-static tt_err put_results(tt_run_page *p)
+static tt_err put_page(FILE *f, void *page)
 {
+  tt_run_page *p = page;
+  p->f = f;
+  tt_run_page_put_unfinished(p);
+  if (!p->k) {
+    TT_TRY(tt_run_page_put_state(p));
+    tt_run_page_put_origin(p);
+    return TT_OK;
+  }
   tt_run_page_put_verdict(p);
   TT_TRY(tt_run_page_put_targets(p));
   TT_TRY(tt_run_page_put_importance(p));
   TT_TRY(tt_run_page_put_sweep(p));
   TT_TRY(tt_run_page_put_members(p));
   tt_run_page_put_out_of_bag(p);
+  tt_run_page_put_origin(p);
   return TT_OK;
 }
 
 static tt_err write_page(tt_run_page *p, const char *file, int force)
 {
-  tt_page page;
   char about[TEXT];
   const char *title = p->k && p->k->title ? p->k->title : p->directory;
   const char *date = p->d && p->d->origin[TT_ORIGIN_date_created]
@@ -86,20 +94,7 @@ static tt_err write_page(tt_run_page *p, const char *file, int force)
   snprintf(about + strlen(about), sizeof about - strlen(about), ", %.10s%s%s", date,
            p->d && p->d->origin[TT_ORIGIN_device] ? ", " : "",
            p->d && p->d->origin[TT_ORIGIN_device] ? p->d->origin[TT_ORIGIN_device] : "");
-  TT_TRY(tt_page_begin(title, about, &page));
-  p->f = page.f;
-  tt_run_page_put_unfinished(p);
-  tt_err e = TT_OK;
-  if (p->k)
-    e = put_results(p);
-  else
-    e = tt_run_page_put_state(p);
-  if (!e) tt_run_page_put_origin(p);
-  if (e)
-    tt_page_discard(&page);
-  else
-    e = tt_page_publish(&page, file, force);
-  return e;
+  return tt_page_write(title, about, file, force, put_page, p);
 }
 
 static json_t *target_to_json(const tt_run_page *p, int64_t i)
