@@ -5,10 +5,8 @@
 #include "io/files/files.h"
 #include "src/report/chart_text.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
