@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define TT_SCHEMA_ORACLE_INPUT "tutti-oracle-input-1.0"
@@ -80,39 +79,34 @@ static void write_cell(const char *text, FILE *out)
   if (quoted) fputc('"', out);
 }
 
-/*   level  [count][D] texts, NULL where an input is a number; or NULL */
-static void write_table(FILE *out, int64_t count, const int64_t *id, const double *x,
-                        const char *const *level, const tt_columns *input)
+typedef struct csv_rows {
+  int64_t count;
+  const int64_t *id;
+  const double *x;
+  const char *const *level; /* [count][D] texts, NULL where an input is a number; or NULL */
+  const tt_columns *input;
+} csv_rows;
+
+static tt_err write_csv(FILE *out, void *rows)
 {
+  const csv_rows *r = rows;
   fputs("id", out);
-  for (int64_t k = 0; k < input->count; k++) {
+  for (int64_t k = 0; k < r->input->count; k++) {
     fputc(',', out);
-    write_cell(input->name[k], out);
+    write_cell(r->input->name[k], out);
   }
-  for (int64_t i = 0; i < count; i++) {
-    fprintf(out, "\n%" PRId64, id[i]);
-    for (int64_t offset = i * input->count; offset < (i + 1) * input->count; offset++) {
+  for (int64_t i = 0; i < r->count; i++) {
+    fprintf(out, "\n%" PRId64, r->id[i]);
+    for (int64_t cell = i * r->input->count; cell < (i + 1) * r->input->count; cell++) {
       fputc(',', out);
-      if (level && level[offset])
-        write_cell(level[offset], out);
+      if (r->level && r->level[cell])
+        write_cell(r->level[cell], out);
       else
-        fprintf(out, "%.17g", x[offset]);
+        fprintf(out, "%.17g", r->x[cell]);
     }
   }
   fputc('\n', out);
-}
-
-static tt_err write_csv(const char *file, int64_t count, const int64_t *id, const double *x,
-                        const char *const *level, const tt_columns *input)
-{
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *out = open_memstream(&text, &bytes);
-  if (out) write_table(out, count, id, x, level, input);
-  int bad = !out || fclose(out);
-  tt_err e = bad ? TT_FAIL(MEM, "%s: out of memory", file) : tt_file_write_atomic_local(file, text);
-  free(text);
-  return e;
+  return TT_OK;
 }
 
 int tt_is_csv(const char *file)
@@ -123,7 +117,7 @@ int tt_is_csv(const char *file)
 
 tt_err tt_output_header_write_local(const char *file, const tt_columns *target)
 {
-  return write_csv(file, 0, NULL, NULL, NULL, target);
+  return tt_file_print_local(file, write_csv, &(csv_rows){.input = target});
 }
 
 /* *padded [n][*length]: n texts, padded with NUL to the longest one. */
@@ -154,7 +148,8 @@ tt_err tt_oracle_input_write_local(const char *file, int64_t count, const int64_
   tt_schema s = {0};
   char *padded = NULL;
   int64_t length = 0, n = count * input->count;
-  if (tt_is_csv(file)) return write_csv(file, count, id, x, text, input);
+  csv_rows rows = {count, id, x, text, input};
+  if (tt_is_csv(file)) return tt_file_print_local(file, write_csv, &rows);
   if (text) TT_TRY(pad_texts(n, text, &length, &padded));
   tt_err e = create_oracle_file(&s, file, count, id, &inputs, input, x, n * length);
   if (!e && text) write_texts(&s, length, padded);

@@ -4,8 +4,6 @@
 #include "core/base/mem.h"
 #include "io/hdf5/schema.h"
 
-#include <inttypes.h>
-
 static const char dataset[] = "score", attribute[] = "first";
 
 struct tt_pool_scores_writer {

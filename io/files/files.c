@@ -235,9 +235,19 @@ tt_err tt_file_write_atomic_local(const char *path, const char *text)
   return write_file(path, text, strlen(text), 1);
 }
 
-tt_err tt_file_write_bytes_local(const char *path, const char *bytes, int64_t size)
+tt_err tt_file_print_local(const char *path, tt_err (*put)(FILE *out, void *context), void *context)
 {
-  return write_file(path, bytes, (size_t)size, 1);
+  char *text = NULL;
+  size_t size = 0;
+  FILE *out = open_memstream(&text, &size);
+  if (!out) return TT_FAIL(MEM, "%s: out of memory", path);
+  tt_err e = put(out, context);
+  int bad = ferror(out);
+  bad |= fclose(out) != 0;
+  if (!e && bad) e = TT_FAIL(MEM, "%s: out of memory", path);
+  if (!e) e = write_file(path, text, size, 1);
+  free(text);
+  return e;
 }
 
 tt_err tt_file_replace_local(const char *path, const char *text)

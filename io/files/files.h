@@ -39,8 +39,9 @@ tt_err tt_file_write_temporary_local(const char *path, const char *text,
  * rename. Errors: CANTCREAT, IO, STOPPED. */
 tt_err tt_file_write_atomic_local(const char *path, const char *text);
 
-/* The same for `size` bytes of any kind. */
-tt_err tt_file_write_bytes_local(const char *path, const char *bytes, int64_t size);
+/* The same for what `put` prints, in memory first. Errors: of put; MEM. */
+tt_err tt_file_print_local(const char *path, tt_err (*put)(FILE *out, void *context),
+                           void *context);
 
 /* The same without sync: after a power failure the file may be empty. */
 tt_err tt_file_replace_local(const char *path, const char *text);

@@ -3,7 +3,7 @@
 #ifndef TT_WORKSPACE_H
 #define TT_WORKSPACE_H
 #include "src/api/model.h"
-#include "src/predict/jacobian.h"
+#include "src/predict/row_slopes.h"
 
 /* Memory of one thread. */
 typedef struct tt_row_scratch {

@@ -73,37 +73,36 @@ tt_err tt_verb_predict(const tt_cli_args *args)
   return tt_predict(tt_world, &o);
 }
 
+static tt_score_file_options score_rows(const tt_cli_args *args, const tt_table_format *format)
+{
+  return (tt_score_file_options){args->file[1], args->inputs, args->targets, args->weights, format};
+}
+
 tt_err tt_verb_evaluate(const tt_cli_args *args)
 {
-  tt_evaluate_options o = {.model = args->file[0],
-                           .data = args->file[1],
-                           .inputs = args->inputs,
-                           .targets = args->targets,
-                           .weights = args->weights,
-                           .output = args->output,
-                           .force = args->force,
-                           .json = args->json};
-  TT_TRY(tt_cli_format(args, &o.format));
+  tt_table_format format;
+  const tt_evaluate_options o = {.model = args->file[0],
+                                 .rows = score_rows(args, &format),
+                                 .output = args->output,
+                                 .force = args->force,
+                                 .json = args->json};
+  TT_TRY(tt_cli_format(args, &format));
   TT_TRY(tt_cli_begin(args, 0));
   return tt_evaluate(tt_world, &o);
 }
 
 tt_err tt_verb_explain(const tt_cli_args *args)
 {
-  tt_explain_options o = {.model = args->file[0],
-                          .rows = {.file = args->file[1],
-                                   .inputs = args->inputs,
-                                   .targets = args->targets,
-                                   .weights = args->weights},
-                          .output = args->output ? args->output : "importance.h5",
-                          .force = args->force,
-                          .json = args->json,
-                          .repeats = args->repeats,
-                          .most_rows = args->rows,
-                          .seed = (uint64_t)args->seed};
   tt_table_format format;
+  const tt_explain_options o = {.model = args->file[0],
+                                .rows = score_rows(args, &format),
+                                .output = args->output ? args->output : "importance.h5",
+                                .force = args->force,
+                                .json = args->json,
+                                .repeats = args->repeats,
+                                .most_rows = args->rows,
+                                .seed = (uint64_t)args->seed};
   TT_TRY(tt_cli_format(args, &format));
-  o.rows.format = &format;
   TT_TRY(tt_cli_begin(args, 0));
   return tt_explain(tt_world, &o);
 }

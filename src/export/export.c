@@ -168,26 +168,15 @@ static tt_err expand_scaler(const tt_scaler *src, tt_scaler *out)
   return TT_OK;
 }
 
-typedef tt_err writer(const tt_export_model *x, FILE *file);
-
-static tt_err write_file(const tt_export_model *x, tt_export_format format)
+static tt_err write_model(FILE *file, void *model)
 {
-  static writer *const write[] = {
+  static tt_err (*const write[])(const tt_export_model *x, FILE *file) = {
 #define X(name, file, meaning) tt_export_##name##_local,
       TT_EXPORT_FORMATS(X)
 #undef X
   };
-  char *bytes = NULL;
-  size_t size = 0;
-  FILE *to = open_memstream(&bytes, &size);
-  if (!to) return TT_FAIL(MEM, "%s: out of memory", x->file);
-  tt_err e = write[format](x, to);
-  int bad = ferror(to);
-  bad |= fclose(to) != 0;
-  if (!e && bad) e = TT_FAIL(MEM, "%s: out of memory", x->file);
-  if (!e) e = tt_file_write_bytes_local(x->file, bytes, (int64_t)size);
-  free(bytes);
-  return e;
+  const tt_export_model *x = model;
+  return write[x->format](x, file);
 }
 
 static tt_err export_model(const tt_trained_ensembles *all, const char *model, const char *file,
@@ -195,8 +184,12 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *model, c
 {
   char hash[TT_HASH_TEXT];
   tt_axis_labels labels = {0};
-  tt_export_model x = {
-      .file = file, .model = model, .model_hash = hash, .all = all, .labels = &labels};
+  tt_export_model x = {.format = format,
+                       .file = file,
+                       .model = model,
+                       .model_hash = hash,
+                       .all = all,
+                       .labels = &labels};
   int64_t members = 0;
   tt_scaler scaler = {0};
   tt_trained_parts part = {0};
@@ -216,7 +209,7 @@ static tt_err export_model(const tt_trained_ensembles *all, const char *model, c
   }
   if (!e) e = tt_trained_parts_create(all, &part);
   if (!e) e = list_networks(&part, &x);
-  if (!e) e = write_file(&x, format);
+  if (!e) e = tt_file_print_local(file, write_model, &x);
   if (!e)
     tt_log_root(TT_LOG_INFO,
                 "%s of %" PRId64 " member%s, %" PRId64 " input%s, %" PRId64 " column%s: %s",

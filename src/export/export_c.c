@@ -4,8 +4,7 @@
 #include "core/base/mem.h"
 #include "core/formulas/elementwise_f64.h"
 #include "core/formulas/layer_norm.h"
-#include "src/export/export_c_front.h"
-#include "src/export/export_c_undo.h"
+#include "src/export/export_c_internal.h"
 
 #include <ctype.h>
 #include <inttypes.h>

@@ -1,5 +1,5 @@
-/* export_c_front.c — see export_c_front.h. The text of a pool is the formula of pooling.h. */
-#include "src/export/export_c_front.h"
+/* export_c_front.c — see export_c_internal.h. The text of a pool is the formula of pooling.h. */
+#include "src/export/export_c_internal.h"
 
 #include "core/formulas/layer_norm.h"
 

@@ -1,5 +1,5 @@
-/* export_c_undo.c — see export_c_undo.h. */
-#include "src/export/export_c_undo.h"
+/* export_c_undo.c — see export_c_internal.h. */
+#include "src/export/export_c_internal.h"
 
 #include <inttypes.h>
 

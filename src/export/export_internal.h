@@ -25,6 +25,7 @@ typedef struct tt_export_cohort {
 } tt_export_cohort;
 
 typedef struct tt_export_model {
+  tt_export_format format;
   const char *file;               /* to write, for messages and names */
   const char *model, *model_hash; /* what it is made from: path, and hash of the content */
   const tt_trained_ensembles *all;

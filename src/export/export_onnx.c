@@ -10,7 +10,6 @@
 #include "src/export/onnx_ops.h"
 #include "src/export/onnx_transforms.h"
 
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 

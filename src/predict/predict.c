@@ -10,9 +10,9 @@
 #include "io/model/model_file.h"
 #include "io/results/results.h"
 #include "src/host/resources.h"
-#include "src/predict/jacobian.h"
 #include "src/predict/normalization.h"
 #include "src/predict/prediction_block.h"
+#include "src/predict/row_slopes.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -12,7 +12,7 @@ typedef struct tt_predict_options {
   const char *output;     /* file to write */
   int force;              /* 1 = replace it if it exists */
   int members;            /* 1 = also write every member's mean and variance */
-  int jacobian;           /* 1 = also write the derivatives by the inputs (jacobian.h) */
+  int jacobian;           /* 1 = also write the derivatives by the inputs (row_slopes.h) */
   int64_t quantiles;
   const double *quantile; /* [quantiles] each in (0, 1) */
 } tt_predict_options;

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const double probability[TT_LOSS_QUANTILES] = {0.1, 0.5, 0.9};
 

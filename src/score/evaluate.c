@@ -6,7 +6,6 @@
 #include "io/model/model_file.h"
 #include "src/host/resources.h"
 #include "src/score/score.h"
-#include "src/score/score_file.h"
 
 static tt_err write_scores(tt_comm *c, const tt_evaluate_options *o,
                            const tt_trained_ensembles *all, const tt_engine_ops *ops,
@@ -44,8 +43,7 @@ static tt_err score_all(tt_comm *c, const tt_evaluate_options *o, const tt_train
 
 tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
 {
-  const char *const input[] = {o->model, o->data};
-  const tt_score_file_options rows = {o->data, o->inputs, o->targets, o->weights, &o->format};
+  const char *const input[] = {o->model, o->rows.file};
   tt_trained_ensembles model = {0};
   const tt_engine_ops *ops;
   tt_resources use;
@@ -55,7 +53,7 @@ tt_err tt_evaluate(tt_comm *c, const tt_evaluate_options *o)
   if (!e) e = tt_resources_for_job(c, NULL, &ops, &use);
   if (!e) e = tt_model_read(c, o->model, &model);
   if (!e) ops = tt_resources_predict_engine(ops, &model);
-  if (!e) e = tt_score_file_open(c, &model, &rows, &l);
+  if (!e) e = tt_score_file_open(c, &model, &o->rows, &l);
   if (!e) {
     tt_row_source source = {.rows = tt_data_reader_shape(l.rows)->rows,
                             .read_local = tt_score_file_read_local,

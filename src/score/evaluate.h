@@ -1,17 +1,14 @@
 /* evaluate.h — `tutti evaluate`: the scores of a trained model on the labeled rows of a file. */
 #ifndef TT_EVALUATE_H
 #define TT_EVALUATE_H
-#include "io/table/table.h"
-#include "mpi/comm.h"
+#include "src/score/score_file.h"
 
 typedef struct tt_evaluate_options {
-  const char *model, *data;
-  tt_table_format format;       /* of a CSV file */
-  const char *inputs, *targets; /* datasets; NULL = "x", "y" */
-  const char *weights;          /* dataset of sample weights; NULL = all rows weigh the same */
-  const char *output;           /* file for the scores; NULL = none */
-  int force;                    /* replace it if it exists */
-  int json;                     /* 1 = print one JSON object instead of tables */
+  const char *model;
+  tt_score_file_options rows; /* labeled rows */
+  const char *output;         /* file for the scores; NULL = none */
+  int force;                  /* replace it if it exists */
+  int json;                   /* 1 = print one JSON object instead of tables */
 } tt_evaluate_options;
 
 /* Collective. Score the model on all labeled rows of a file, print the table, and write the scores

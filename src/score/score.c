@@ -8,7 +8,6 @@
 #include "src/host/watchdog.h"
 #include "src/score/score_rows.h"
 
-#include <inttypes.h>
 #include <math.h>
 
 enum { MAX_BLOCKS = 64 }; /* fixed blocks of rows: units of work and of summation */

@@ -32,7 +32,7 @@ static tt_err missing_target_error(const tt_score_file *l, int64_t target)
   return TT_FAIL(DATA,
                  "%s has no target column '%s', which the model predicts; its targets are %s, "
                  "those of the model %s",
-                 l->file, l->first->target.name[target],
+                 l->o.file, l->first->target.name[target],
                  tt_columns_list(&shape->target, have, sizeof have),
                  tt_columns_list(&l->first->target, want, sizeof want));
 }
@@ -56,7 +56,8 @@ static tt_err match_targets(tt_score_file *l)
     return missing_target_error(l, missing);
   for (int64_t t = 0; t < m->target.count; t++) l->column[t] = t;
   tt_log_root(TT_LOG_INFO,
-              "%s: the targets are used by position: the file or the model has no names", l->file);
+              "%s: the targets are used by position: the file or the model has no names",
+              l->o.file);
   return TT_OK;
 }
 
@@ -69,7 +70,7 @@ tt_err tt_score_file_read_weights_local(tt_score_file *l, int64_t first, int64_t
   for (int64_t r = 0; r < count; r++)
     if (!(weight[r] >= 0.0 && weight[r] < INFINITY))
       return TT_FAIL(DATA, "%s: weight %g of row %" PRId64 "; weights are finite and at least 0",
-                     l->file, weight[r], first + r);
+                     l->o.file, weight[r], first + r);
   return TT_OK;
 }
 
@@ -81,7 +82,7 @@ static tt_err read_normalized(tt_score_file *l, int64_t first, int64_t count, do
   for (int64_t r = 0; r < count; r++)
     for (int64_t t = 0; t < targets; t++)
       y[r * targets + t] = l->column[t] < 0 ? (double)NAN : all[r * given + l->column[t]];
-  return tt_normalize_checked_local(l->first, l->file, l->inputs, first, count, raw, x);
+  return tt_normalize_checked_local(l->first, l->o.file, l->o.inputs, first, count, raw, x);
 }
 
 tt_err tt_score_file_read_raw_local(tt_score_file *l, int64_t first, int64_t count, double *raw,
@@ -106,10 +107,10 @@ tt_err tt_score_file_read_local(void *src, int64_t first, int64_t count, float *
   return e;
 }
 
-static tt_err open_weights(tt_score_file *l, const char *weights)
+static tt_err open_weights(tt_score_file *l)
 {
-  tt_table_format format = l->format ? *l->format : (tt_table_format){0};
-  const tt_data_spec spec = {.file = l->file, .inputs = weights, .format = &format};
+  tt_table_format format = l->o.format ? *l->o.format : (tt_table_format){0};
+  const tt_data_spec spec = {.file = l->o.file, .inputs = l->o.weights, .format = &format};
   format.marks = tt_data_reader_marks(l->rows);
   TT_TRY(tt_data_reader_open_spec_local(&spec, &l->weights));
   const tt_data_shape *s = tt_data_reader_shape(l->weights), *rows = tt_data_reader_shape(l->rows);
@@ -117,43 +118,41 @@ static tt_err open_weights(tt_score_file *l, const char *weights)
   return TT_FAIL(DATA,
                  "%s: dataset '%s' (weights) is %" PRId64 " x %" PRId64
                  "; it must have one value for each of the %" PRId64 " rows",
-                 l->file, weights, s->rows, s->inputs, rows->rows);
+                 l->o.file, l->o.weights, s->rows, s->inputs, rows->rows);
 }
 
 /* Collective. */
-static tt_err open_rows(tt_comm *c, tt_score_file *l, const char *targets)
+static tt_err open_rows(tt_comm *c, tt_score_file *l)
 {
-  const tt_data_spec spec = {.file = l->file,
-                             .inputs = l->inputs,
-                             .targets = targets,
+  const tt_data_spec spec = {.file = l->o.file,
+                             .inputs = l->o.inputs,
+                             .targets = l->o.targets,
                              .like_input = &l->first->input,
                              .like_target = &l->first->target,
-                             .format = l->format,
+                             .format = l->o.format,
                              .missing_inputs = tt_scaler_fills(&l->first->scaler),
                              .net = &l->first->scaler.net};
   return tt_data_reader_open(c, &spec, &l->rows);
 }
 
-static tt_err match_local(tt_score_file *l, const char *weights)
+static tt_err match_local(tt_score_file *l)
 {
   TT_TRY(tt_data_reader_match_local(l->rows, &l->first->input, NULL, "the model", 1));
-  if (weights) TT_TRY(open_weights(l, weights));
+  if (l->o.weights) TT_TRY(open_weights(l));
   return match_targets(l);
 }
 
 tt_err tt_score_file_open(tt_comm *c, const tt_trained_ensembles *model,
                           const tt_score_file_options *o, tt_score_file *out)
 {
-  const char *inputs = o->inputs ? o->inputs : "x", *targets = o->targets ? o->targets : "y";
-  const char *names[] = {tt_optional_default(inputs), tt_optional_default(targets), o->weights};
-  *out = (tt_score_file){.model = model,
-                         .first = model->at[0],
-                         .file = o->file,
-                         .inputs = inputs,
-                         .format = o->format};
+  *out = (tt_score_file){.o = *o, .model = model, .first = model->at[0]};
+  if (!o->inputs) out->o.inputs = "x";
+  if (!o->targets) out->o.targets = "y";
+  const char *names[] = {tt_optional_default(out->o.inputs), tt_optional_default(out->o.targets),
+                         o->weights};
   tt_err e = tt_agree(c, tt_comm_is_root(c) ? tt_guarded_check_local(o->file, names, 3) : TT_OK);
-  if (!e) e = open_rows(c, out, targets);
-  return e ? e : tt_agree(c, match_local(out, o->weights));
+  if (!e) e = open_rows(c, out);
+  return e ? e : tt_agree(c, match_local(out));
 }
 
 void tt_score_file_close_local(tt_score_file *l)

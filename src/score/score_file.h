@@ -4,21 +4,20 @@
 #include "core/model/trained_ensemble.h"
 #include "io/data/data.h"
 
-typedef struct tt_score_file {
-  tt_data_reader *rows;
-  const tt_trained_ensembles *model;
-  const tt_trained_ensemble *first; /* model->at[0]; all have the same input and target columns */
-  const char *file, *inputs;
-  const tt_table_format *format;
-  tt_data_reader *weights; /* the sample weights, read as a dataset of inputs; NULL = all 1 */
-  int64_t *column;         /* [targets of the model] column in the file, -1 = none */
-} tt_score_file;
-
 /* Datasets of a file, NULL = not given: inputs "x", targets "y", no weights. */
 typedef struct tt_score_file_options {
   const char *file, *inputs, *targets, *weights;
   const tt_table_format *format; /* of a CSV file; borrowed */
 } tt_score_file_options;
+
+typedef struct tt_score_file {
+  tt_data_reader *rows;
+  const tt_trained_ensembles *model;
+  const tt_trained_ensemble *first; /* model->at[0]; all have the same input and target columns */
+  tt_score_file_options o;          /* with the names that are meant where it had NULL */
+  tt_data_reader *weights; /* the sample weights, read as a dataset of inputs; NULL = all 1 */
+  int64_t *column;         /* [targets of the model] column in the file, -1 = none */
+} tt_score_file;
 
 /* Collective. Open a file: target columns are matched by name, or by position if the file has no
  * names. Everything is borrowed; close it also after an error. Errors: NOINPUT, DATA (no column for

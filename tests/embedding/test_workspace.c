@@ -4,7 +4,7 @@
  * allocates nothing. */
 #include "io/model/model_file.h"
 #include "src/api/tutti.h"
-#include "src/predict/jacobian.h"
+#include "src/predict/row_slopes.h"
 #include "tests/embedding/allocations.h"
 #include "tests/support/made_up.h"
 

@@ -1,8 +1,8 @@
 /* test_jacobian.c — law: for every activation, output, kind of layer, front and normalization, also
  * where networks differ, the Jacobians of mean and standard deviations are the central differences
  * of the textbook predictions in double (reference.h). The points are not at a kink. */
-#include "src/predict/jacobian.h"
 #include "src/predict/prediction_block.h"
+#include "src/predict/row_slopes.h"
 #include "tests/support/reference.h"
 #include "tests/support/trained.h"
 

@@ -2,7 +2,6 @@
 #include "core/base/clock.h"
 #include "src/campaign/driver/driver_internal.h"
 
-#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "io/files/owner.h"
 #include "src/host/status_file.h"

@@ -258,19 +258,11 @@ static void write_campaign(const tt_init_files *p, FILE *out)
           p->is_example ? 8 : 20);
 }
 
-static tt_err write_text(const char *path, const tt_init_files *p)
+static tt_err write_file(FILE *out, void *files)
 {
-  char *text = NULL;
-  size_t bytes = 0;
-  FILE *out = open_memstream(&text, &bytes);
-  if (!out) return TT_FAIL(MEM, "no memory for %s", path);
-  write_job(p, out);
-  write_campaign(p, out);
-  int failed = fclose(out) != 0;
-  tt_err e =
-      failed ? TT_FAIL(MEM, "no memory for %s", path) : tt_file_write_atomic_local(path, text);
-  free(text);
-  return e;
+  write_job(files, out);
+  write_campaign(files, out);
+  return TT_OK;
 }
 
 tt_err tt_campaign_init_local(const char *directory, const char *data, const char *pool,
@@ -287,7 +279,7 @@ tt_err tt_campaign_init_local(const char *directory, const char *data, const cha
   p->targets = targets ? targets : "y";
   if (data && tt_table_is_table(data)) p->pool_inputs = "x";
   tt_err e = inspect_files(directory, data, pool, p);
-  if (!e) e = write_text(path, p);
+  if (!e) e = tt_file_print_local(path, write_file, p);
   if (!e) tt_log_root(TT_LOG_INFO, "wrote %s; next: tutti campaign run %s", path, path);
   if (p->shape.inputs) tt_data_shape_free(&p->shape);
   tt_free(p);

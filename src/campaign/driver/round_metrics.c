@@ -5,7 +5,6 @@
 #include "src/campaign/driver/driver_internal.h"
 
 #include <math.h>
-#include <string.h>
 #include <xxhash.h>
 
 uint64_t tt_hash_bytes(uint64_t h, const void *bytes, size_t n)

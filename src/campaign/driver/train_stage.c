@@ -7,8 +7,6 @@
 #include "src/host/watchdog.h"
 #include "src/train/trainer.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 /* Without a warm start each round has its own seed, so that its members are independent of earlier

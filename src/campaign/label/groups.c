@@ -7,7 +7,6 @@
 #include "io/campaign/oracle_files.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "src/campaign/label/oracle_internal.h"
 
 #include "core/base/log.h"
-#include "core/base/mem.h"
 #include "io/hdf5/guarded_check.h"
 #include "src/host/stop_request.h"
 #include "src/host/watchdog.h"

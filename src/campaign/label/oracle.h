@@ -11,20 +11,10 @@
  *   failed              text: why its rows have no labels; a group with this file is not called
  *                       again unless the user removes the file
  * In label/ itself, header.csv is the first line of a CSV output. A group keeps its candidates if
- * label.rows_per_call changes later.
+ * label.rows_per_call changes later. A row of an output that is missing, infinite, or NaN in all
+ * targets failed. With mode files all rows must be present: an output with fewer rows is still
+ * being written. The exit codes of a call are in docs/oracle.md.
  *
- * An output holds y [n][T] (or [n] for one target) and, if its order is different, id [n]. A row
- * that is missing, infinite, or NaN in all targets failed. NaN in some targets: unlabeled there.
- * With mode files all rows must be present: an output with fewer rows is still being written.
- *
- * exit code of a call   meaning
- *   0                   the output exists and is valid; otherwise the call counts as crashed
- *   75                  retry later: call again after label.poll_interval, until label.max_wait
- *   65                  the rows without labels in the output (all rows if it is missing) failed:
- *                       they cannot be labeled (EX_DATAERR of sysexits.h)
- *   64 and above        stop the campaign (65 and 75 excepted)
- *   any other code, a signal (128 + its number, as in a shell), longer than label.timeout:
- *                       crashed: call again label.retries times, then the rows failed
  * A call starts in the directory of the campaign file, in its own process group, which is killed
  * when the call ends. Before a group is called again, outputs of a killed campaign are checked: an
  * output that labels every row (CSV: or contains nan for it) is accepted, unless its call already

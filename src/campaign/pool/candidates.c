@@ -11,7 +11,6 @@
 #include "src/host/stop_request.h"
 #include "src/host/watchdog.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,19 +1,11 @@
 /* candidates.h — the candidates of a round: rows of pool.file, or the output of pool.command.
  *
- * pool.command runs pool.chunks times per round, without a shell, in the directory of the campaign
- * file. In its arguments {output} is the file to write, {model} the model trained in this round (in
- * round 1 on the initial data), {round} the number of the round (1, 2, ...), {chunk} the number of
- * the call (0, 1, ...) and {seed} a number from 0 to 2^31 - 1 that depends on (run.seed, round,
- * chunk) alone and differs for each call of a campaign. A call writes one HDF5 file with a dataset
- * pool.inputs (and pool.labels, if that is given), under a temporary name in the directory of the
- * round. If the exit code is 0 and the file is valid, the file is renamed to
- * DIR/round-0012/pool-0003.h5 and never generated again. The output that a failed call printed is
- * kept in pool-0003.log.
- *
- * exit code       meaning
- *   0             the file is complete
- *   75            stop the campaign for now: run it again later
- *   any other     stop the campaign: the user must correct the command */
+ * pool.command runs pool.chunks times per round, without a shell, in the directory of the
+ * campaign file; its arguments and exit codes are in docs/active-learning.md. A call writes one
+ * HDF5 file with a dataset pool.inputs (and pool.labels, if that is given), under a temporary name
+ * in the directory of the round. If the exit code is 0 and the file is valid, the file is renamed
+ * to DIR/round-0012/pool-0003.h5 and never generated again. The output that a failed call printed
+ * is kept in pool-0003.log. */
 #ifndef TT_CANDIDATES_H
 #define TT_CANDIDATES_H
 #include "core/config/config.h"

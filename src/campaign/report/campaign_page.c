@@ -216,9 +216,16 @@ static void find_title(const tt_campaign_record *s, char *title, size_t size)
   tt_config_destroy(&cfg);
 }
 
-static tt_err put_page(const tt_repeats *group, int groups, tt_page *page)
+/* What the page is about. */
+typedef struct compared_groups {
+  const tt_repeats *group;
+  int groups;
+} compared_groups;
+
+static tt_err put_page(FILE *f, void *compared)
 {
-  FILE *f = page->f;
+  const tt_repeats *group = ((const compared_groups *)compared)->group;
+  int groups = ((const compared_groups *)compared)->groups;
   const tt_campaign_record *s = group->all;
   tt_page_begin_verdict(f);
   TT_TRY(put_good(f, group, groups));
@@ -251,7 +258,6 @@ static tt_err put_page(const tt_repeats *group, int groups, tt_page *page)
 
 static tt_err write_page(const tt_repeats *group, int groups, const char *file, int force)
 {
-  tt_page page;
   const tt_campaign_record *s = group->all;
   char title[TEXT], about[TEXT];
   if (s->h->rounds == 0)
@@ -261,13 +267,7 @@ static tt_err write_page(const tt_repeats *group, int groups, const char *file, 
   snprintf(about, sizeof about, "Active learning by %s: %" PRId64 " round%s, %" PRId64 " labels",
            *s->score ? s->score : "score", s->h->rounds, tt_plural(s->h->rounds),
            tt_round_labels_after(&s->h->round[s->h->rounds - 1]));
-  TT_TRY(tt_page_begin(title, about, &page));
-  tt_err e = put_page(group, groups, &page);
-  if (e)
-    tt_page_discard(&page);
-  else
-    e = tt_page_publish(&page, file, force);
-  return e;
+  return tt_page_write(title, about, file, force, put_page, &(compared_groups){group, groups});
 }
 
 /* JSON */
@@ -340,4 +340,50 @@ tt_err tt_campaign_page_write_local(const char *const *directory, int n, const c
   tt_repeats_free(&group, groups);
   tt_campaign_records_free(&s, count);
   return e;
+}
+
+/* `tutti report --tsv` */
+
+static void print_head(const tt_campaign_record *s)
+{
+  static const char *const of_column[] = {"rmse", "nll", "spread"};
+  printf("campaign\tscore\tround\terror");
+#define X(name, meaning) printf("\t" #name);
+  TT_ROUND_COUNTS(X)
+  TT_ROUND_NUMBERS(X)
+#undef X
+  for (int k = 0; k < TT_STAGE_COUNT; k++) printf("\tseconds.%s", tt_stage_name[k]);
+  for (int k = 0; k < 3; k++)
+    for (int64_t c = 0; c < s->h->columns; c++) printf("\t%s.%s", of_column[k], s->texts.column[c]);
+  printf("\n");
+}
+
+static void print_round(const tt_campaign_record *s, int64_t i, const tt_history *unit)
+{
+  const tt_round *r = &s->h->round[i];
+  const double *const of_column[] = {r->rmse, r->nll, r->spread};
+  printf("%s%s\t%s\t%" PRId64 "\t%.9g", tt_table_quote(s->directory), s->directory, s->score, i + 1,
+         tt_history_error(s->h, i + 1, unit));
+#define X(name, meaning) printf("\t%" PRId64, r->name);
+  TT_ROUND_COUNTS(X)
+#undef X
+#define X(name, meaning) printf("\t%.9g", r->name);
+  TT_ROUND_NUMBERS(X)
+#undef X
+  for (int k = 0; k < TT_STAGE_COUNT; k++) printf("\t%.9g", r->seconds[k]);
+  for (int k = 0; k < 3; k++)
+    for (int64_t c = 0; c < s->h->columns; c++) printf("\t%.9g", of_column[k][c]);
+  printf("\n");
+}
+
+tt_err tt_campaign_rounds_print_local(const char *const *directory, int n)
+{
+  tt_campaign_record *s = NULL;
+  int count = 0;
+  TT_TRY(tt_campaign_records_read_local(directory, n, &s, &count));
+  print_head(s);
+  for (int k = 0; k < count; k++)
+    for (int64_t i = 0; i < s[k].h->rounds; i++) print_round(&s[k], i, s->h);
+  tt_campaign_records_free(&s, count);
+  return TT_OK;
 }

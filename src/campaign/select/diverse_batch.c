@@ -8,7 +8,6 @@
 #include "src/host/watchdog.h"
 
 #include <float.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 

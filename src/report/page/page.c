@@ -5,10 +5,8 @@
 #include "io/files/files.h"
 #include "src/report/chart_text.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -45,26 +43,33 @@ void tt_page_print(FILE *f, const char *format, ...)
   va_end(ap);
 }
 
-tt_err tt_page_begin(const char *title, const char *about, tt_page *out)
+/* A page and how its main part is written. */
+typedef struct page {
+  const char *title, *about;
+  tt_err (*put)(FILE *f, void *context);
+  void *context;
+} page;
+
+static tt_err put_page(FILE *f, void *data)
 {
-  *out = (tt_page){0};
-  FILE *f = out->f = open_memstream(&out->text, &out->size);
-  if (!f) return TT_FAIL(MEM, "out of memory for a page");
+  const page *p = data;
   fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n" MARK
         " " TUTTI_VERSION "\">\n"
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
         "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
         f);
-  tt_page_put(f, title);
+  tt_page_put(f, p->title);
   fprintf(f,
           "</title>\n<style>\n%s%s</style>\n</head>\n<body>\n<header>\n<p class=\"kind\">tutti"
           " report</p>\n<h1>",
           tt_chart_style, tt_page_style);
-  tt_page_put(f, title);
+  tt_page_put(f, p->title);
   fputs("</h1>\n<p class=\"lead\">", f);
-  tt_page_put(f, about);
+  tt_page_put(f, p->about);
   fputs("</p>\n</header>\n<main>\n", f);
-  return TT_OK;
+  tt_err e = p->put(f, p->context);
+  fprintf(f, "</main>\n<script>\n%s</script>\n</body>\n</html>\n", tt_page_script);
+  return e;
 }
 
 /* Whether the file begins as a page. */
@@ -87,25 +92,11 @@ tt_err tt_page_check_place(const char *path, int force)
   return TT_FAIL(CANTCREAT, "%s exists and was not written by tutti; --force replaces it", path);
 }
 
-void tt_page_discard(tt_page *page)
+tt_err tt_page_write(const char *title, const char *about, const char *file, int force,
+                     tt_err (*put)(FILE *f, void *context), void *context)
 {
-  if (page->f) fclose(page->f);
-  page->f = NULL;
-  free(page->text);
-  page->text = NULL;
-}
-
-tt_err tt_page_publish(tt_page *page, const char *path, int force)
-{
-  fprintf(page->f, "</main>\n<script>\n%s</script>\n</body>\n</html>\n", tt_page_script);
-  int bad = ferror(page->f);
-  bad |= fclose(page->f) != 0;
-  page->f = NULL;
-  tt_err e =
-      bad ? TT_FAIL(MEM, "%s: out of memory for the page", path) : tt_page_check_place(path, force);
-  if (!e) e = tt_file_write_atomic_local(path, page->text);
-  tt_page_discard(page);
-  return e;
+  TT_TRY(tt_page_check_place(file, force));
+  return tt_file_print_local(file, put_page, &(page){title, about, put, context});
 }
 
 void tt_page_begin_section(FILE *f, const char *title, const char *about)

@@ -8,21 +8,11 @@
 
 #include <stdio.h>
 
-/* A page being written. */
-typedef struct tt_page {
-  FILE *f;
-  char *text; /* owned, as tt_page_begin and tt_page_publish do */
-  size_t size;
-} tt_page;
-
-/* Begin the page with its title, and a line below it that says what the page is about.
- * Errors: MEM. */
-tt_err tt_page_begin(const char *title, const char *about, tt_page *out);
-
-/* End the page and write it to `path`, complete or not at all. force: 1 = also replace a file that
- * tutti report did not write. The page is freed in any case. Errors: CANTCREAT, IO, MEM. */
-tt_err tt_page_publish(tt_page *page, const char *path, int force);
-void tt_page_discard(tt_page *page);
+/* Write a page to `file`, complete or not at all: with its title, a line below it that says what
+ * the page is about, and what `put` writes. force: 1 = also replace a file that tutti report did
+ * not write. Errors: of put; CANTCREAT, IO, MEM. */
+tt_err tt_page_write(const char *title, const char *about, const char *file, int force,
+                     tt_err (*put)(FILE *f, void *context), void *context);
 
 /* Error if a file or a link is at `path` that tutti report did not write; force: 1 = it may be
  * replaced. Errors: CANTCREAT. */

@@ -5,9 +5,11 @@
 #include "core/base/json.h"
 #include "core/base/mem.h"
 #include "core/base/text.h"
+#include "core/model/row_split.h"
 #include "src/report/page/run_page_internal.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -42,7 +44,7 @@ static tt_err make_targets(tt_run_page *p)
 static int is_over(const tt_run_status *s) { return !strcmp(s->state, "done"); }
 
 /* Why the run is not complete, and what to do. */
-void tt_run_page_put_unfinished(const tt_run_page *p)
+static void put_unfinished(const tt_run_page *p)
 {
   const tt_run_status *s = p->status;
   char left[32];
@@ -58,20 +60,79 @@ void tt_run_page_put_unfinished(const tt_run_page *p)
   fputs("</p>\n", p->f);
 }
 
-static tt_err put_results(tt_run_page *p)
+static void put_times(const tt_run_page *p)
 {
+  const tt_result_details *d = p->d;
+  char text[32];
+  double epochs = 0, steps = d->epochs_trained;
+  for (int64_t m = 0; m < d->members; m++)
+    epochs += isfinite(d->epochs_done[m]) ? d->epochs_done[m] : 0;
+  tt_page_begin_section(p->f, "Time", NULL);
+  tt_page_begin_pairs(p->f);
+  if (isfinite(d->wall_seconds)) {
+    tt_page_pair(p->f, "wall time", "%s (the start that finished the run)",
+                 tt_duration_text(d->wall_seconds, text));
+    if (d->wall_seconds > 0 && d->members > 0)
+      tt_page_pair(p->f, "per member", "%.3g s", d->wall_seconds / (double)d->members);
+  }
+  tt_page_pair(p->f, "epochs of all members", "%.0f", epochs);
+  if (isfinite(steps) && d->epochs_planned > 0)
+    tt_page_pair(p->f, "early stopping saved", "%.0f %% of the epochs",
+                 100 * (1 - steps / d->epochs_planned));
+  if (isfinite(d->ranks))
+    tt_page_pair(p->f, "ranks, threads of a rank", "%.0f, %.0f", d->ranks, d->threads);
+  tt_page_end_pairs(p->f);
+  tt_page_end_section(p->f);
+}
+
+static void put_provenance(const tt_run_page *p)
+{
+  char text[TT_REPEATED_TEXT];
+  tt_page_begin_section(p->f, "Origin", NULL);
+  tt_page_begin_pairs(p->f);
+  tt_page_put_origin(p->f, p->d->origin);
+  if (isfinite(p->d->seed)) tt_page_pair(p->f, "seed", "%.0f", p->d->seed);
+  tt_page_end_pairs(p->f);
+  if (p->d->repeated_rows > 0)
+    tt_page_pair(
+        p->f, "equal rows", "%s",
+        tt_repeated_rows_text((int64_t)p->d->repeated_rows, (int64_t)p->d->seen_rows, "; ", text));
+  if (p->d->resolved)
+    tt_page_put_folded(p->f, "Configuration with the values of all options", p->d->resolved);
+  tt_page_end_section(p->f);
+}
+
+/* Times, files, configuration, origin, citation. */
+static void put_origin(const tt_run_page *p)
+{
+  if (p->d) put_times(p);
+  tt_page_put_files(p->f, p->directory);
+  if (p->d) put_provenance(p);
+  tt_page_put_citation(p->f);
+}
+
+static tt_err put_page(FILE *f, void *page)
+{
+  tt_run_page *p = page;
+  p->f = f;
+  put_unfinished(p);
+  if (!p->k) {
+    TT_TRY(tt_run_page_put_state(p));
+    put_origin(p);
+    return TT_OK;
+  }
   tt_run_page_put_verdict(p);
   TT_TRY(tt_run_page_put_targets(p));
   TT_TRY(tt_run_page_put_importance(p));
   TT_TRY(tt_run_page_put_sweep(p));
   TT_TRY(tt_run_page_put_members(p));
   tt_run_page_put_out_of_bag(p);
+  put_origin(p);
   return TT_OK;
 }
 
 static tt_err write_page(tt_run_page *p, const char *file, int force)
 {
-  tt_page page;
   char about[TEXT];
   const char *title = p->k && p->k->title ? p->k->title : p->directory;
   const char *date = p->d && p->d->origin[TT_ORIGIN_date_created]
@@ -86,20 +147,7 @@ static tt_err write_page(tt_run_page *p, const char *file, int force)
   snprintf(about + strlen(about), sizeof about - strlen(about), ", %.10s%s%s", date,
            p->d && p->d->origin[TT_ORIGIN_device] ? ", " : "",
            p->d && p->d->origin[TT_ORIGIN_device] ? p->d->origin[TT_ORIGIN_device] : "");
-  TT_TRY(tt_page_begin(title, about, &page));
-  p->f = page.f;
-  tt_run_page_put_unfinished(p);
-  tt_err e = TT_OK;
-  if (p->k)
-    e = put_results(p);
-  else
-    e = tt_run_page_put_state(p);
-  if (!e) tt_run_page_put_origin(p);
-  if (e)
-    tt_page_discard(&page);
-  else
-    e = tt_page_publish(&page, file, force);
-  return e;
+  return tt_page_write(title, about, file, force, put_page, p);
 }
 
 static json_t *target_to_json(const tt_run_page *p, int64_t i)

@@ -55,8 +55,6 @@ void tt_run_page_put_out_of_bag(const tt_run_page *p);
 tt_err tt_run_page_put_importance(const tt_run_page *p);
 /* Of a run without results: its state, and the losses so far. */
 tt_err tt_run_page_put_state(const tt_run_page *p);
-void tt_run_page_put_unfinished(const tt_run_page *p);
-void tt_run_page_put_origin(const tt_run_page *p);
 
 /* Whether a hyper-parameter differs between members of the ensemble [first, end). */
 int tt_run_page_differs(const tt_run_page *p, int hyper, int64_t first, int64_t end);

@@ -2,7 +2,6 @@
 #include "core/base/directory.h"
 #include "core/base/json.h"
 #include "core/base/mem.h"
-#include "core/base/text.h"
 #include "src/report/page/run_page_internal.h"
 
 #include <inttypes.h>

@@ -1,6 +1,5 @@
 /* target_section.c — see run_page_internal.h: the targets, each with its charts. */
 #include "core/base/mem.h"
-#include "core/base/text.h"
 #include "src/report/page/run_page_internal.h"
 
 #include <inttypes.h>

@@ -1,5 +1,4 @@
 /* verdict.c — see run_page_internal.h: how good, how sure, what next. */
-#include "core/base/mem.h"
 #include "core/base/text.h"
 #include "src/report/page/run_page_internal.h"
 #include "src/score/advice.h"
