@@ -152,19 +152,38 @@ static int leave_folder(void)
   return some;
 }
 
+static int64_t blocks_before;
+
+static int count_blocks(void **unused)
+{
+  (void)unused;
+  blocks_before = tt_mem_live_blocks();
+  return 0;
+}
+
+/* Returns 0 if the test has freed what it has allocated. */
+static int compare_blocks(void **unused)
+{
+  (void)unused;
+  int64_t left = tt_mem_live_blocks() - blocks_before;
+  if (left) fprintf(stderr, "%d blocks were not freed\n", (int)left);
+  return left != 0;
+}
+
 int tt_tests_run(const char *suite)
 {
   struct CMUnitTest tests[MOST_TESTS];
   char name[NAME_ROOM];
   size_t count = 0;
   tt_test_around around = {0};
+  for (const tt_test_around *a = first_around; a; a = a->next)
+    if (!strcmp(suite_of(a->file, name), suite)) around = *a;
   for (const tt_test_case *c = first_case; c; c = c->next)
     if (!strcmp(suite_of(c->file, name), suite) && is_wanted(c)) {
       if (count == MOST_TESTS) return fprintf(stderr, "%s: too many tests\n", suite), 1;
-      tests[count++] = (struct CMUnitTest){c->name, c->run, NULL, NULL, NULL};
+      tests[count++] = (struct CMUnitTest){c->name, c->run, count_blocks,
+                                           around.end ? NULL : compare_blocks, NULL};
     }
-  for (const tt_test_around *a = first_around; a; a = a->next)
-    if (!strcmp(suite_of(a->file, name), suite)) around = *a;
   int64_t before = tt_mem_live_blocks();
   int failed = _cmocka_run_group_tests(suite, tests, count, around.begin, around.end);
   failed += leave_folder();

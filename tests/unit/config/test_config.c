@@ -61,7 +61,6 @@ TT_TEST (the_values_of_a_job_file_are_read) {
   TT_CHECK(c->run_threads, ==, -1);
   TT_CHECK(c->run_max_time, ==, -1.0);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (json_comments_and_byte_order_mark_are_accepted) {
@@ -78,7 +77,6 @@ TT_TEST (json_comments_and_byte_order_mark_are_accepted) {
     TT_CHECK(c->ensemble[0].members, ==, 5);
     tt_config_destroy(&c);
   }
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (set_changes_ensembles_by_number_and_by_name) {
@@ -107,7 +105,6 @@ TT_TEST (set_changes_ensembles_by_number_and_by_name) {
   TT_CHECK(c->defaults.model_hidden.count, ==, 0);
   same_text(c->top_title, "");
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (relative_paths_start_from_the_job_file) {
@@ -264,7 +261,6 @@ static void check_row(const tt_option *o, int64_t element)
 TT_TEST (every_option_can_be_set_and_is_read_back) {
   for (int i = 0; i < TT_OPTION_COUNT; i++) check_row(&tt_option_table[i], -1);
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) check_row(&tt_ensemble_option_table[i], 0);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (defaults_are_those_of_the_table) {
@@ -314,7 +310,6 @@ TT_TEST (ensembles_may_differ_from_the_job) {
   tt_free(text);
   round_trip(c);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 /* The mean of members that a sweep makes different is advised against. */
@@ -370,7 +365,6 @@ TT_TEST (sweeps_are_kept_in_their_order) {
   tt_free(text);
   round_trip(c);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (snapshots_set_their_schedule) {
@@ -459,7 +453,6 @@ TT_TEST (unreadable_files_are_missing_input) {
   TT_CHECK(bytes, ==, (int64_t)sizeof main_job - 1);
   TT_CHECK(memcmp(text, main_job, (size_t)bytes), ==, 0);
   tt_free(text);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 /* the page of options */

@@ -12,7 +12,6 @@
 TT_TEST (every_mistake_is_reported_with_its_place) {
   check_bad(bad, sizeof bad / sizeof *bad);
   check_bad(bad_rules, sizeof bad_rules / sizeof *bad_rules);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 /* Every score with every loss: rejected exactly if the output lacks what the score needs; each
@@ -50,7 +49,6 @@ TT_TEST (scores_that_do_not_fit_the_output_are_rejected) {
             tt_acquisition_supports((tt_acquisition)other, tt_loss_output_head((tt_loss)loss)));
       }
     }
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (bytes_that_are_no_job_file_are_rejected) {
@@ -83,7 +81,6 @@ TT_TEST (bytes_that_are_no_job_file_are_rejected) {
   TT_CHECK(tt_config_parse("job.yaml", text, MOST, NULL, 0, &c), ==, (tt_err)TT_E_CONFIG);
   TT_CHECK_HAS(tt_err_last(), "bytes long; at most 4096 are allowed");
   tt_free(text);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (a_thousand_errors_are_counted_and_the_first_are_shown) {
@@ -158,5 +155,4 @@ TT_TEST (damaged_files_give_a_config_or_an_error_with_its_place) {
   }
   TT_CHECK(accepted, >, 25); /* both outcomes must occur */
   TT_CHECK(accepted, <, 750);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }

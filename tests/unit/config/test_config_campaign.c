@@ -164,7 +164,6 @@ static const tt_bad unused[] = {
 TT_TEST (every_contradiction_is_reported_with_its_place) {
   check_bad(bad, sizeof bad / sizeof *bad);
   check_bad(unused, sizeof unused / sizeof *unused);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (a_threshold_is_a_score_or_a_quantile) {
@@ -205,7 +204,6 @@ TT_TEST (thresholds_may_be_numbers_or_texts_of_yaml) {
     round_trip(c);
     tt_config_destroy(&c);
   }
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (arguments_of_a_command_are_read_back) {
@@ -223,7 +221,6 @@ TT_TEST (arguments_of_a_command_are_read_back) {
   TT_CHECK(c->label_command.count, ==, 1);
   same_text(c->label_command.value[0], "./label");
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (options_without_effect_from_set_are_accepted) {
@@ -241,7 +238,6 @@ TT_TEST (options_without_effect_from_set_are_accepted) {
   TT_CHECK(c->stop_plateau_delta, ==, 0.01);
   round_trip(c);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (only_a_campaign_has_its_sections) {
@@ -261,5 +257,4 @@ TT_TEST (only_a_campaign_has_its_sections) {
   tt_free(text);
   round_trip(c);
   tt_config_destroy(&c);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }

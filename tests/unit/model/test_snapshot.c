@@ -151,7 +151,3 @@ TT_TEST (members_keep_their_ensemble_and_number) {
   tt_cohort_destroy(&c);
   tt_cohort_destroy(&many);
 }
-
-TT_TEST (nothing_stays_allocated) {
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
-}

@@ -1,7 +1,6 @@
 /* test_history.c — the history of a campaign, the queried rows, and the stop rules. */
 #include "tests/support/check.h"
 
-#include "core/base/mem.h"
 #include "core/stats/history.h"
 
 #include <math.h>
@@ -47,7 +46,6 @@ TT_TEST (rounds_and_queries_are_kept) {
   tt_round *round;
   TT_CHECK((int)tt_history_add_round(h, C + 1, &round), ==, TT_E_INTERNAL);
   tt_history_destroy(&h);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 /* Truncating and adding the same rounds again gives the same history, at any round. */
@@ -68,7 +66,6 @@ TT_TEST (truncating_removes_rounds_queries_and_the_end) {
     tt_history_destroy(&h);
     tt_history_destroy(&small);
   }
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 TT_TEST (used_rows_are_the_queries) {
@@ -87,7 +84,6 @@ TT_TEST (used_rows_are_the_queries) {
     tt_used_rows_free(&t);
     tt_history_destroy(&h);
   }
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 /* stop rules */
@@ -194,7 +190,6 @@ TT_TEST (every_rule_holds_at_its_limit_and_not_before) {
     tt_history_destroy(&h);
   }
   TT_CHECK(tt_stop_rule_name[TT_STOP_RULE_COUNT] == NULL, ==, 1);
-  TT_CHECK(tt_mem_live_blocks(), ==, 0);
 }
 
 /* No bound is named that leaves no candidate out; an empty pool is told as such. */

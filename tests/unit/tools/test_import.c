@@ -1,6 +1,5 @@
 /* test_import.c — `tutti import`: the file made from a table, and every error. */
 #include "core/base/log.h"
-#include "core/base/mem.h"
 #include "io/data/data.h"
 #include "src/tools/import.h"
 #include "tests/support/check.h"
@@ -54,7 +53,6 @@ TT_TEST (the_file_holds_the_values_of_the_table) {
   o.force = 1;
   TT_CHECK_OK(tt_import_local(&o));
   unlink(output);
-  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
 /* The name of the file does not matter, and the rules are those of every table. */
@@ -144,7 +142,6 @@ TT_TEST (a_bad_table_is_rejected_and_leaves_no_file) {
     TT_CHECK_HAS(tt_err_last(), refused[i].part);
     assert_int_equal(access(output, F_OK), -1);
   }
-  assert_int_equal(tt_mem_live_blocks(), 0);
 }
 
 TT_TEST (missing_inputs_and_unwritable_outputs_are_errors) {
