@@ -23,11 +23,11 @@ typedef struct layer_case {
 } layer_case;
 
 static const layer_case cases[] = {
-    {64, 64, 3, 56, 1},   {128, 128, 3, 28, 1},  {256, 256, 3, 14, 1},  {512, 512, 3, 8, 1},
-    {64, 64, 3, 8, 1},    {128, 128, 3, 8, 1},   {64, 64, 1, 56, 1},    {128, 128, 1, 28, 1},
-    {256, 256, 1, 14, 1}, {512, 512, 1, 8, 1},   {64, 64, 1, 8, 1},     {64, 256, 1, 56, 1},
-    {256, 64, 1, 56, 1},  {128, 512, 1, 28, 1},  {512, 128, 1, 28, 1},  {256, 1024, 1, 14, 1},
-    {1024, 256, 1, 14, 1}, {512, 2048, 1, 7, 1}, {2048, 512, 1, 7, 1},  {256, 512, 1, 56, 2},
+    {64, 64, 3, 56, 1},    {128, 128, 3, 28, 1}, {256, 256, 3, 14, 1}, {512, 512, 3, 8, 1},
+    {64, 64, 3, 8, 1},     {128, 128, 3, 8, 1},  {64, 64, 1, 56, 1},   {128, 128, 1, 28, 1},
+    {256, 256, 1, 14, 1},  {512, 512, 1, 8, 1},  {64, 64, 1, 8, 1},    {64, 256, 1, 56, 1},
+    {256, 64, 1, 56, 1},   {128, 512, 1, 28, 1}, {512, 128, 1, 28, 1}, {256, 1024, 1, 14, 1},
+    {1024, 256, 1, 14, 1}, {512, 2048, 1, 7, 1}, {2048, 512, 1, 7, 1}, {256, 512, 1, 56, 2},
     {1024, 2048, 1, 14, 2}};
 
 /* Of the processor, because other programs may run too. */
@@ -103,18 +103,27 @@ static void measure(const layer_case *k, int64_t rows, double seconds, const tt_
   int64_t n = tt_lanes_up(rows), ld = n / TT_LANES % 2 ? n : n + TT_LANES;
   tt_front f = make_front(k);
   float *w = made_up(f.params), *gradient = made_up(f.params);
-  float *x = made_up(tt_front_values_in(f.layer) * ld), *dx = made_up(tt_front_values_in(f.layer) * ld);
+  float *x = made_up(tt_front_values_in(f.layer) * ld),
+        *dx = made_up(tt_front_values_in(f.layer) * ld);
   double flop = 2.0 * tt_front_products(f.layer) * (double)rows, rate[WORK_COUNT];
   tt_cpu_front *buffers = NULL;
   require(tt_cpu_front_create(&f, ld, 1, &buffers));
   model.front = f;
-  const tt_cpu_front_pass pass = {.kernels = kernels, .model = &model, .front = &f, .buffers = buffers,
-                                  .w = w, .x = x, .ld = ld, .n = n, .rows = rows};
+  const tt_cpu_front_pass pass = {.kernels = kernels,
+                                  .model = &model,
+                                  .front = &f,
+                                  .buffers = buffers,
+                                  .w = w,
+                                  .x = x,
+                                  .ld = ld,
+                                  .n = n,
+                                  .rows = rows};
   for (int64_t i = 0; i < f.features * ld; i++) buffers->layer[0].delta[i] = x[i % 4096];
   double roof = bench_cpu_roof(1);
   for (int i = 0; i < WORK_COUNT; i++)
     rate[i] = flop / time_of((work)i, &pass, dx, gradient, seconds);
-  printf("{\"in\": %d, \"out\": %d, \"size\": %d, \"side\": %d, \"stride\": %d, \"rows\": %d, \"kernels\": "
+  printf("{\"in\": %d, \"out\": %d, \"size\": %d, \"side\": %d, \"stride\": %d, \"rows\": %d, "
+         "\"kernels\": "
          "\"%s\", \"gflops\": [%.1f, %.1f, %.1f], \"roof\": %.1f, \"share\": [%.2f, %.2f, %.2f]}\n",
          k->in, k->out, k->size, k->side, k->stride, (int)rows, kernels->name, rate[0] * 1e-9,
          rate[1] * 1e-9, rate[2] * 1e-9, roof * 1e-9, rate[0] / roof, rate[1] / roof,
@@ -133,7 +142,6 @@ int main(int argc, char **argv)
   require(tt_kernels_get(TT_SIMD_auto, &kernels));
   int count = sizeof cases / sizeof *cases;
   int first = argc > 3 ? atoi(argv[3]) : 0, last = argc > 4 ? atoi(argv[4]) : count - 1;
-  for (int i = first; i <= last && i < count; i++)
-    measure(&cases[i], rows, seconds, kernels);
+  for (int i = first; i <= last && i < count; i++) measure(&cases[i], rows, seconds, kernels);
   return 0;
 }
