@@ -101,8 +101,8 @@ typedef struct tt_team_ops {
    * stage and computes some parts of every batch. A step is stage_begin; stage_forward and
    * stage_backward of its parts, each in the order of the parts, and stage_gradient directly after
    * the latter; if the loss is finite, squares and advance; accept with the weights of its stage
-   * that other engines have updated, or, in a step that ends an epoch, with all weights. n rows of a
-   * part are padded to a multiple of TT_PART_LANES; a part without rows has no arrays. With
+   * that other engines have updated, or, in a step that ends an epoch, with all weights. n rows of
+   * a part are padded to a multiple of TT_PART_LANES; a part without rows has no arrays. With
    * tt_resources.device_exchange `in`, `out` and the sums are in memory of the device.
    *
    * stage_begin: window is the largest number of parts between their forward and backward pass.
