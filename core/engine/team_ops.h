@@ -99,11 +99,11 @@ typedef struct tt_team_ops {
   const tt_device_link_ops *link; /* moves arrays of the device between engines; NULL: none */
   /* The same steps with the layers of a member cut into stages (pipeline.h): each engine has one
    * stage and computes some parts of every batch. A step is stage_begin; stage_forward and
-   * stage_backward of its parts, each in the order of the parts; if the loss is finite, squares and
-   * advance; accept with the weights of its stage that other engines have updated, or, in a step
-   * that ends an epoch, with all weights. n rows of a part are padded to a multiple of
-   * TT_PART_LANES; a part without rows has no arrays. With tt_resources.device_exchange `in`, `out`
-   * and the sums are in memory of the device.
+   * stage_backward of its parts, each in the order of the parts, and stage_gradient directly after
+   * the latter; if the loss is finite, squares and advance; accept with the weights of its stage
+   * that other engines have updated, or, in a step that ends an epoch, with all weights. n rows of
+   * a part are padded to a multiple of TT_PART_LANES; a part without rows has no arrays. With
+   * tt_resources.device_exchange `in`, `out` and the sums are in memory of the device.
    *
    * stage_begin: window is the largest number of parts between their forward and backward pass.
    * Changes no state. Errors: MEM.
@@ -115,11 +115,14 @@ typedef struct tt_team_ops {
    *   in    [out of the last layer][n] dL/d(output of the stage); the last stage ignores it, and
    *         one of which no layer, and none before, trains (tt_pipeline_has_gradient)
    *   out   [in of the first layer][n] dL/d(input of the stage); the first stage ignores it, and
-   *         one before which no layer trains */
+   *         one before which no layer trains
+   * stage_gradient: the gradient of the parameters by this part, in the sums, while `out` is on its
+   * way to the stage before. An engine may have added it in stage_backward. */
   tt_err (*stage_begin)(tt_engine *e, int64_t m, const tt_pipeline_stage *stage, tt_slice parts,
                         int64_t window, tt_pipeline_step *out);
   tt_err (*stage_forward)(tt_engine *e, int64_t part, const float *in, float *out);
   tt_err (*stage_backward)(tt_engine *e, int64_t part, const float *in, float *out);
+  tt_err (*stage_gradient)(tt_engine *e, int64_t part);
 } tt_team_ops;
 TT_END_C
 #endif

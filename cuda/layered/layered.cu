@@ -195,6 +195,7 @@ static constexpr tt_team_ops make_team()
   team.stage_begin = tt_layered_stage_begin;
   team.stage_forward = tt_layered_stage_forward;
   team.stage_backward = tt_layered_stage_backward;
+  team.stage_gradient = tt_layered_stage_gradient;
   return team;
 }
 extern const tt_team_ops tt_layered_team = make_team();

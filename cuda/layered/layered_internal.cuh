@@ -248,6 +248,7 @@ tt_err tt_layered_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *
                               tt_slice parts, int64_t window, tt_pipeline_step *out);
 tt_err tt_layered_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);
 tt_err tt_layered_stage_backward(tt_engine *e, int64_t part, const float *in, float *out);
+tt_err tt_layered_stage_gradient(tt_engine *e, int64_t part); /* there is nothing left to do */
 void tt_layered_stage_destroy(tt_layered *own); /* before the stream of rows is closed */
 
 /* engine.h: the two parts of a step. */

@@ -426,10 +426,11 @@ tt_err tt_cpu_backward_rows(tt_engine *e, const float *delta, float *input_gradi
 tt_err tt_cpu_update_members(tt_engine *e);
 void tt_cpu_given_destroy(tt_engine *e);
 
-/* engine.h: stage_begin, stage_forward, stage_backward. */
+/* engine.h: stage_begin, stage_forward, stage_backward, stage_gradient. */
 tt_err tt_cpu_stage_begin(tt_engine *e, int64_t m, const tt_pipeline_stage *layers, tt_slice parts,
                           int64_t window, tt_pipeline_step *out);
 tt_err tt_cpu_stage_forward(tt_engine *e, int64_t part, const float *in, float *out);
 tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float *out);
+tt_err tt_cpu_stage_gradient(tt_engine *e, int64_t part);
 void tt_cpu_stage_destroy(tt_engine *e);
 #endif

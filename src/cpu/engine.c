@@ -292,6 +292,7 @@ static const tt_team_ops team = {
     .stage_begin = tt_cpu_stage_begin,
     .stage_forward = tt_cpu_stage_forward,
     .stage_backward = tt_cpu_stage_backward,
+    .stage_gradient = tt_cpu_stage_gradient,
 };
 
 const tt_engine_ops tt_engine_cpu = {

@@ -248,19 +248,24 @@ static double loss_of(const stage_pass *p)
 
 tt_err tt_cpu_stage_backward(tt_engine *e, int64_t part, const float *in, float *out)
 {
+  stage_pass p = begin_pass(e, part, in, out);
+  if (p.rows.count > 0) tt_cpu_fork(row_threads(e), delta_share, &p);
+  return TT_OK;
+}
+
+tt_err tt_cpu_stage_gradient(tt_engine *e, int64_t part)
+{
   struct tt_cpu_stage *st = e->stage;
   float *const *gradient = e->buffers[0]->gradient;
   tt_slice own = st->layers.params;
-  stage_pass p = begin_pass(e, part, in, out);
+  stage_pass p = begin_pass(e, part, NULL, NULL);
   int top = st->sums.count;
   p.gradient = gradient[top];
   st->loss[top] = loss_of(&p);
-  if (p.rows.count > 0) {
-    tt_cpu_fork(row_threads(e), delta_share, &p);
+  if (p.rows.count > 0)
     tt_cpu_fork(e->threads, gradient_share, &p);
-  } else {
+  else
     memset(p.gradient + own.first, 0, (size_t)own.count * sizeof *p.gradient);
-  }
   tt_part_sums_push(&st->sums, part, 0);
   for (; tt_part_sums_merge(&st->sums); top--) {
     add(own.count, gradient[top] + own.first, gradient[top - 1] + own.first);

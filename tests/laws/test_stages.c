@@ -124,6 +124,7 @@ static int pass(stages *x, int s)
   float *out = arrays[s] + i * x->values;
   TT_CHECK_OK((is_forward ? x->ops->team->stage_forward
                           : x->ops->team->stage_backward)(x->engine[s], i, in, out));
+  if (!is_forward) TT_CHECK_OK(x->ops->team->stage_gradient(x->engine[s], i));
   done[which]++;
   return 1;
 }

@@ -2,11 +2,11 @@
  * reading at tt_team_stage_step.
  *
  * The ranks are in the grid of core/engine/pipeline.h. In each column outputs of a stage go to the
- * next one and gradients to the one before, part by part, while both
- * compute. The ranks of a stage then add their gradients, and each takes the step of the optimizer
- * for its segment of the parameters of the stage; they exchange the new weights. Only the last step
- * of an epoch gives all weights to all ranks, which then share the validation rows. After an error
- * a rank takes part in all messages of the step. */
+ * next one and gradients to the one before, part by part, while both compute: a gradient before the
+ * stage computes those of its own parameters. The ranks of a stage then add their gradients, and
+ * each takes the step of the optimizer for its segment of the parameters of the stage; they
+ * exchange the new weights. Only the last step of an epoch gives all weights to all ranks, which
+ * then share the validation rows. After an error a rank takes part in all messages of the step. */
 #include "src/train/shard/team_internal.h"
 
 #include <math.h>
@@ -134,11 +134,14 @@ static void run_pipeline(tt_team_member *x, int64_t rows)
   begin_receive(&p, &p.inputs, parts.first);
   begin_receive(&p, &p.gradients, parts.first);
   while (backward < parts.count) {
-    if (tt_pipeline_is_forward(parts.count, window, forward, backward))
+    int64_t i = parts.first + backward;
+    if (tt_pipeline_is_forward(parts.count, window, forward, backward)) {
       pass_part(&p, ops->team->stage_forward, &p.inputs, &p.outputs, parts.first + forward++);
-    else
-      pass_part(&p, ops->team->stage_backward, &p.gradients, &p.input_gradient,
-                parts.first + backward++);
+      continue;
+    }
+    pass_part(&p, ops->team->stage_backward, &p.gradients, &p.input_gradient, i);
+    if (!x->error) x->error = ops->team->stage_gradient(x->team->engine, i);
+    backward++;
   }
   for (int i = 0; i < 2; i++) {
     tt_team_wait_local(&p.outputs.pending[i]);

@@ -189,6 +189,12 @@ static tt_err bad_backward(tt_engine *e, int64_t part, const float *in, float *o
   return ENGINE.team->stage_backward(e, part, in, out);
 }
 
+static tt_err bad_gradient(tt_engine *e, int64_t part)
+{
+  TT_TRY(count_call());
+  return ENGINE.team->stage_gradient(e, part);
+}
+
 static tt_err bad_accept(tt_engine *e, int64_t m, tt_slice slice, const float *w, double loss,
                          const tt_epoch_sharing *share, int *epoch_ended)
 {
@@ -266,6 +272,9 @@ TT_TEST (an_error_on_one_rank_ends_the_call_on_all) {
   fail_in_a_call(bad, in_stages);
   bad = *ENGINE.team;
   bad.stage_backward = bad_backward;
+  if (!DOUBLE) fail_in_a_call(bad, in_stages);
+  bad = *ENGINE.team;
+  bad.stage_gradient = bad_gradient;
   if (!DOUBLE) fail_in_a_call(bad, in_stages);
   bad = *ENGINE.team;
   bad.stage_begin = bad_begin;
