@@ -10,6 +10,7 @@ import numpy as np
 from . import job
 from .library import Model, load
 from .program import PathLike, error_of, find_library, find_program
+from .weights import trainer_options
 
 _POINTER = ctypes.c_void_p
 
@@ -110,6 +111,25 @@ class Trainer:
         self.parameters = int(self._library.tutti_trainer_parameters(self._handle))
         self._batch = _Batch(size=ctypes.sizeof(_Batch))
         self._kept: tuple = ()  # arrays of the last forward, for backward
+
+    @classmethod
+    def from_model(cls: type[Trainer], model: Model, ensemble: Optional[str] = None, *,
+                   loss: Optional[str] = None, **options: Any) -> Trainer:
+        """A trainer that begins with the members of a trained ensemble (`Model.arrays`).
+
+        Network, scales and weights are those of the model, and so are predictions before the
+        first step, without the recalibration of the model. `options` are all others of a trainer.
+
+        Raises
+        ------
+        ValueError
+            A trainer cannot have this network, or these scales; the message says why.
+        """
+        described, weights = trainer_options(model, ensemble, loss)
+        made = cls(**described, **options)
+        for member, values in enumerate(weights):
+            made.set_weights(member, values)
+        return made
 
     def close(self) -> None:
         """Free the memory; it also happens when the object is deleted."""
