@@ -9,11 +9,12 @@ import numpy as np
 
 from . import dataset, job, oracle as _oracle
 from .ensemble import Ensemble
+from .hdf5 import read_arrays
 from .launch import Launch, submit_job
 from .library import load
 from .program import Error, PathLike, Process, find_library, find_program
 from .progress import Progress
-from .run import Run, read_arrays
+from .run import Run
 
 
 class Campaign(Run):

@@ -6,14 +6,15 @@ import functools
 import os
 from typing import Any, Optional, Sequence
 
-import h5py
 import numpy as np
 
 from . import dataset
+from .hdf5 import has_names
 from .prediction import MOMENTS, Prediction
 from .program import PathLike, error_of, find_library
 from .texts import is_missing
 from .version import __version__
+from .weights import read_weights
 
 _DOUBLES = ctypes.POINTER(ctypes.c_double)
 
@@ -132,7 +133,7 @@ class Model:
         self._check(self._library.tutti_open(os.fsencode(file), ctypes.byref(self._handle)))
         self.file = os.path.abspath(file)
         self._describe()
-        self._named = _has_names(self.file)
+        self._named = has_names(self.file)
 
     @staticmethod
     def _of_trainer(library: Any, handle: Any) -> Model:
@@ -239,6 +240,19 @@ class Model:
             out.update({name: np.empty(shape) for name in ("member_mean", "member_variance")})
         return out
 
+    def arrays(self, ensemble: Optional[str] = None) -> dict[str, Any]:
+        """Weights of the members that predictions use, layer by layer, and their scales.
+
+        A model with several ensembles needs the name of one. docs/python.md lists the arrays.
+
+        Raises
+        ------
+        ValueError
+            The networks are not dense layers with one set of scales; the message says why.
+        """
+        self._check_open()
+        return read_weights(self, ensemble)
+
     def predict(self, x: Any, *, quantiles: Sequence[float] = (), members: bool = False,
                 gradient: bool = False, threads: int = 0) -> Prediction:
         """Predict rows in this process, with the bits of `tutti predict`.
@@ -278,10 +292,3 @@ class Model:
             ctypes.byref(wanted)))
         return Prediction(**out, columns=list(self.labels), units=list(self.units),
                           index=table.index)
-
-
-def _has_names(file: str) -> bool:
-    """False if the names of the inputs are default ones (x0, x1, ...)."""
-    with h5py.File(file) as f:
-        names = f.get("names/feature_name")
-        return names is not None and bool(names.attrs.get("given", 1))

@@ -17,8 +17,8 @@ import h5py
 import numpy as np
 
 from . import dataset
+from .hdf5 import read_text
 from .program import PACKAGE
-from .run import read_text
 
 Function = Callable[[dict], Any]
 Oracle = Union[Function, str]

@@ -14,31 +14,10 @@ from typing import Any, Optional
 import h5py
 import numpy as np
 
+from .hdf5 import read_arrays, read_values
 from .library import Model
 from .prediction import Prediction
 from .program import PathLike, error_of, find_program, message_of
-
-
-def read_text(dataset: h5py.Dataset) -> np.ndarray:
-    """Texts of a dataset, in any form that HDF5 has, as str."""
-    values = _array(dataset)
-    return dataset.asstr()[()] if values.dtype.kind in "OS" else values
-
-
-def _array(dataset: h5py.Dataset) -> np.ndarray:
-    """Values of a dataset; texts, which are stored as characters, as str."""
-    values = dataset[()]
-    if isinstance(values, np.ndarray) and values.dtype == "S1" and values.ndim:
-        texts = np.ascontiguousarray(values).view(f"S{values.shape[-1]}")[..., 0]
-        return np.char.decode(texts, "utf-8")
-    return values
-
-
-def read_arrays(file: PathLike) -> dict[str, np.ndarray]:
-    """All variables at the root of an output file (docs/files.md) under their names."""
-    with h5py.File(file) as f:
-        return {name: _array(item) for name, item in f.items()
-                if isinstance(item, h5py.Dataset) and not name.endswith("_strlen")}
 
 
 class Scratch:
@@ -162,14 +141,14 @@ class Run:
         best_epoch, test_rmse, and every hyper-parameter under its name."""
         with h5py.File(self.path("results.h5")) as f:
             count = f["status"].shape[0]
-            return {name: _array(item) for name, item in f.items()
+            return {name: read_values(item) for name, item in f.items()
                     if isinstance(item, h5py.Dataset) and item.shape[:1] == (count,)
                     and item.dims[0] and item.dims[0][0].name == "/member"}
 
     def config(self) -> str:
         """The job with the values of all options, as YAML."""
         with h5py.File(self.path("results.h5")) as f:
-            return str(_array(f["provenance/resolved_config"]))
+            return str(read_values(f["provenance/resolved_config"]))
 
     @property
     def model(self) -> Model:

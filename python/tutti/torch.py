@@ -15,83 +15,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from .library import Model
+from .torch_options import ACTIVATIONS, loss_options, need, optimizer_options
 from .trainer import Trainer
 
-# Module, model.activation, and the parameters that it must have.
-_ACTIVATIONS: tuple[tuple[Any, str, Mapping[str, Any]], ...] = (
-    (nn.ReLU, "relu", {}), (nn.LeakyReLU, "leaky_relu", {"negative_slope": 0.01}),
-    (nn.Tanh, "tanh", {}), (nn.Sigmoid, "sigmoid", {}), (nn.SiLU, "silu", {}),
-    (nn.GELU, "gelu", {"approximate": "none"}), (nn.ELU, "elu", {"alpha": 1.0}),
-    (nn.Softplus, "softplus", {"beta": 1, "threshold": 20}), (nn.Identity, "identity", {}))
-_ADAM = {"betas": ("beta1", "beta2"), "eps": "epsilon"}
-# Optimizer of torch, train.optimizer, and the option of each of its settings.
-_OPTIMIZERS: tuple[tuple[Any, str, Mapping[str, Any]], ...] = (
-    (torch.optim.SGD, "sgd",
-     {"momentum": "momentum", "nesterov": "nesterov", "weight_decay": "l2"}),
-    (torch.optim.AdamW, "adamw", {**_ADAM, "weight_decay": "weight_decay"}),
-    (torch.optim.Adam, "adam", {**_ADAM, "weight_decay": "l2"}),
-    (torch.optim.RMSprop, "rmsprop",
-     {"momentum": "momentum", "alpha": "beta2", "eps": "epsilon", "weight_decay": "l2"}),
-    (torch.optim.Adagrad, "adagrad", {"eps": "epsilon", "weight_decay": "l2"}))
-# Settings of optimizers and losses that tutti has with one value only.
-_ONLY = {"maximize": False, "dampening": 0, "centered": False, "lr_decay": 0,
-         "initial_accumulator_value": 0, "reduction": "mean", "pos_weight": None,
-         "label_smoothing": 0.0, "ignore_index": -100, "log_input": True, "full": False}
-_LOSSES: tuple[tuple[Any, str], ...] = (
-    (nn.MSELoss, "mse"), (nn.L1Loss, "mae"), (nn.BCEWithLogitsLoss, "bce"),
-    (nn.CrossEntropyLoss, "cross_entropy"), (nn.PoissonNLLLoss, "poisson"),
-    (nn.HuberLoss, "huber"), (nn.SmoothL1Loss, "huber"))
-
-
-def _need(what: str, has: Mapping[str, Any], only: Mapping[str, Any]) -> None:
-    for name, value in only.items():
-        if name in has and has[name] != value:
-            raise TypeError(f"{what}({name}={has[name]!r}): tutti has {name}={value!r} only")
-
-
-def optimizer_options(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """Options of `train` for an optimizer of torch.
-
-    Raises
-    ------
-    TypeError
-        tutti computes another step; the message names the setting.
-    """
-    if len(optimizer.param_groups) != 1:
-        raise TypeError("several param_groups: use train.layer_rates or train.freeze")
-    group, what = dict(optimizer.param_groups[0]), type(optimizer).__name__
-    _need(what, group, _ONLY)
-    for kind, name, settings in _OPTIMIZERS:
-        if type(optimizer) is not kind:
-            continue
-        options: dict[str, Any] = {"optimizer": name, "learning_rate": float(group["lr"])}
-        if group.get("amsgrad"):
-            options["optimizer"] = "amsgrad"
-        for setting, option in settings.items():
-            values = group[setting] if isinstance(option, tuple) else (group[setting],)
-            names = option if isinstance(option, tuple) else (option,)
-            options.update({n: v for n, v in zip(names, values) if v or n.startswith("beta")})
-        return options
-    raise TypeError(f"the optimizer {what} has no counterpart: "
-                    f"{', '.join(kind.__name__ for kind, *_ in _OPTIMIZERS)}")
-
-
-def loss_options(loss: nn.Module) -> dict[str, Any]:
-    """Options of `train` for a loss of torch. Raises TypeError as `optimizer_options`."""
-    what = type(loss).__name__
-    _need(what, {**vars(loss), "weight": getattr(loss, "weight", None)}, {**_ONLY, "weight": None})
-    for kind, name in _LOSSES:
-        if type(loss) is not kind:
-            continue
-        if kind is nn.HuberLoss:
-            return {"loss": name, "huber_delta": float(loss.delta)}
-        if kind is nn.SmoothL1Loss:
-            _need(what, vars(loss), {"beta": 1.0})
-            return {"loss": name, "huber_delta": 1.0}
-        return {"loss": name}
-    hint = ("; loss='gaussian_nll' has two outputs a target: the mean, and softplus^-1 of the "
-            "variance" if type(loss) is nn.GaussianNLLLoss else "")
-    raise TypeError(f"the loss {what} has no counterpart{hint}")
+__all__ = ["Ensemble", "loss_options", "members", "module", "network_options",
+           "optimizer_options", "trainer", "weights"]
 
 
 def _modules(net: nn.Module) -> Iterator[nn.Module]:
@@ -103,9 +32,9 @@ def _modules(net: nn.Module) -> Iterator[nn.Module]:
 
 
 def _activation(i: int, module: nn.Module) -> Optional[str]:
-    for kind, name, only in _ACTIVATIONS:
+    for kind, name, only in ACTIVATIONS:
         if type(module) is kind:
-            _need(f"layer {i}: {kind.__name__}", vars(module), only)
+            need(f"layer {i}: {kind.__name__}", vars(module), only)
             return name
     return None
 
@@ -123,7 +52,7 @@ class _Layer:
         """The next module, in the order LayerNorm, activation, Dropout."""
         name = _activation(i, module)
         if isinstance(module, nn.LayerNorm) and not (self.norm or self.activation or self.dropout):
-            _need(f"layer {i}: LayerNorm", vars(module), {"eps": 1e-5, "elementwise_affine": True})
+            need(f"layer {i}: LayerNorm", vars(module), {"eps": 1e-5, "elementwise_affine": True})
             self.norm = module
         elif name and not (self.activation or self.dropout):
             self.activation = name
@@ -222,20 +151,51 @@ def trainer(nets: Union[nn.Module, Sequence[nn.Module]],
     return made
 
 
-def module(source: Trainer, net: nn.Module, member: int = 0) -> nn.Module:
-    """Put the weights of a member into `net`, a network of the same shape, and return it."""
-    values, used = source.get_weights(member), 0
-    layers = _layers(net)
-    if sum(p.numel() for p in net.parameters()) != len(values):
-        raise TypeError(f"the network has {sum(p.numel() for p in net.parameters())} parameters, "
-                        f"a member {len(values)}")
+def _fill(net: nn.Module, values: np.ndarray) -> nn.Module:
+    """Put the parameters of a member into a network of its shape."""
+    count, used = sum(p.numel() for p in net.parameters()), 0
+    if count != len(values):
+        raise TypeError(f"the network has {count} parameters, a member {len(values)}")
     with torch.no_grad():
-        for layer in layers:
+        for layer in _layers(net):
             for part in [layer.linear] + ([layer.norm] if layer.norm is not None else []):
                 for p in (part.weight, part.bias):
                     p.copy_(torch.from_numpy(values[used:used + p.numel()].reshape(p.shape)))
                     used += p.numel()
     return net
+
+
+def module(source: Trainer, net: nn.Module, member: int = 0) -> nn.Module:
+    """Put the weights of a member into `net`, a network of the same shape, and return it."""
+    return _fill(net, source.get_weights(member))
+
+
+def members(model: Model, ensemble: Optional[str] = None) -> list[nn.Sequential]:
+    """The members of a trained ensemble that predictions use, as networks of torch.
+
+    Inputs and outputs are normalized: `Model.arrays` has the scales. With output `mean` the
+    prediction of a member is net((x - x_mean) / x_scale) * y_scale + y_mean.
+
+    Raises
+    ------
+    ValueError
+        The networks are not dense layers in a row; the message says why.
+    """
+    a = model.arrays(ensemble)
+    if a["residual"]:
+        raise ValueError(f"{model.file}: ensemble {a['name']}: its networks have residual layers, "
+                         "which nn.Sequential cannot have; tutti export --torch has them")
+    kind = next(kind for kind, name, _ in ACTIVATIONS if name == a["activation"])
+    nets = []
+    for values in a["parameters"]:
+        modules: list[nn.Module] = []
+        for layer in a["layers"]:
+            _, out, into = layer["weight"].shape
+            modules.append(nn.utils.skip_init(nn.Linear, into, out))
+            modules += [nn.LayerNorm(out)] if "gain" in layer else []
+            modules.append(kind())
+        nets.append(_fill(nn.Sequential(*modules[:-1]), values))
+    return nets
 
 
 class _Outputs(torch.autograd.Function):

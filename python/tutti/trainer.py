@@ -8,57 +8,10 @@ from typing import Any, Optional, Sequence
 import numpy as np
 
 from . import job
+from .arrays import POINTER, Batch, Options, address, check_shape, texts, values_of
 from .library import Model, load
 from .program import PathLike, error_of, find_library, find_program
-
-_POINTER = ctypes.c_void_p
-
-
-class _Options(ctypes.Structure):
-    """struct tutti_trainer_options."""
-
-    _fields_ = [("size", ctypes.c_size_t), ("options", ctypes.c_char_p), ("set", _POINTER),
-                ("nset", ctypes.c_int), ("threads", ctypes.c_int), ("inputs", ctypes.c_int64),
-                ("targets", ctypes.c_int64)] + [
-                    (name, _POINTER) for name in (
-                        "input_name", "target_name", "x_mean", "x_scale", "y_mean", "y_scale")] + [
-                                ("epoch_rows", ctypes.c_int64), ("on_ranks", ctypes.c_int),
-                                ("comm", ctypes.c_int)]
-
-
-class _Batch(ctypes.Structure):
-    """struct tutti_batch."""
-
-    _fields_ = [("size", ctypes.c_size_t), ("rows", ctypes.c_int64), ("x", _POINTER),
-                ("y", _POINTER), ("weight", _POINTER), ("count", ctypes.c_int64),
-                ("index", _POINTER), ("own_rows", ctypes.c_int)]
-
-
-def _values(array: Any, kind: Any = np.float32) -> np.ndarray:
-    """An array of numpy or a tensor of torch on the CPU; copied only if it is of another type."""
-    if hasattr(array, "detach"):
-        array = array.detach()
-    return np.ascontiguousarray(array, dtype=kind)
-
-
-def _address(array: Optional[np.ndarray]) -> Optional[int]:
-    return None if array is None else array.__array_interface__["data"][0]
-
-
-def _check_shape(name: str, array: np.ndarray, rows: tuple[int, ...], columns: int = 1) -> None:
-    """`array` has a value for each row and column; the axis of one column may be missing."""
-    if array.shape != (*rows, columns) and (columns > 1 or array.shape != rows):
-        raise ValueError(f"{name} has the shape {array.shape}: "
-                         f"{(*rows, columns) if columns > 1 else rows}")
-
-
-def _names(names: Optional[Sequence[str]], count: int, what: str) -> Optional[Any]:
-    if names is None:
-        return None
-    if len(names) != count:
-        raise ValueError(f"{len(names)} {what} names for {count} columns")
-    return (ctypes.c_char_p * count)(*[str(name).encode() for name in names])
-
+from .weights import trainer_options
 
 class Trainer:
     """Members that are trained step by step, on rows that the program has at hand.
@@ -101,22 +54,41 @@ class Trainer:
         self._library = load(find_library(program))
         self.inputs, self.targets = inputs, targets
         described = job.text(job.build(options, find_program(program))).encode()
-        scales = [None if pair is None else _values(pair[i], np.float64).reshape(-1)
+        scales = [None if pair is None else values_of(pair[i], np.float64).reshape(-1)
                   for pair in (x_scale, y_scale) for i in (0, 1)]
         for scale, count in zip(scales, (inputs, inputs, targets, targets)):
             if scale is not None and len(scale) != count:
                 raise ValueError(f"a scale has {len(scale)} values for {count} columns")
-        called = [_names(input_names, inputs, "input"), _names(target_names, targets, "target")]
-        wanted = _Options(ctypes.sizeof(_Options), described, None, 0, threads, inputs, targets,
-                          *[ctypes.cast(names, _POINTER) if names else None for names in called],
-                          *[_address(scale) for scale in scales], epoch_rows)
+        called = [texts(input_names, inputs, "input"), texts(target_names, targets, "target")]
+        wanted = Options(ctypes.sizeof(Options), described, None, 0, threads, inputs, targets,
+                          *[ctypes.cast(names, POINTER) if names else None for names in called],
+                          *[address(scale) for scale in scales], epoch_rows)
         self._check(self._library.tutti_trainer_create(ctypes.byref(wanted),
                                                        ctypes.byref(self._handle)))
         self.members = int(self._library.tutti_trainer_members(self._handle))
         self.outputs = int(self._library.tutti_trainer_outputs(self._handle))
         self.parameters = int(self._library.tutti_trainer_parameters(self._handle))
-        self._batch = _Batch(size=ctypes.sizeof(_Batch))
+        self._batch = Batch(size=ctypes.sizeof(Batch))
         self._kept: tuple = ()  # arrays of the last forward, for backward
+
+    @classmethod
+    def from_model(cls: type[Trainer], model: Model, ensemble: Optional[str] = None, *,
+                   loss: Optional[str] = None, **options: Any) -> Trainer:
+        """A trainer that begins with the members of a trained ensemble (`Model.arrays`).
+
+        Network, scales and weights are those of the model, and so are predictions before the
+        first step, without the recalibration of the model. `options` are all others of a trainer.
+
+        Raises
+        ------
+        ValueError
+            A trainer cannot have this network, or these scales; the message says why.
+        """
+        described, weights = trainer_options(model, ensemble, loss)
+        made = cls(**described, **options)
+        for member, values in enumerate(weights):
+            made.set_weights(member, values)
+        return made
 
     def close(self) -> None:
         """Free the memory; it also happens when the object is deleted."""
@@ -142,7 +114,7 @@ class Trainer:
 
     def _rows(self, x: Any, y: Any, weight: Any, index: Any) -> tuple[int, tuple]:
         """Set the batch; the rows of a step, and the arrays to keep."""
-        x = _values(x)
+        x = values_of(x)
         own = x.ndim == 3
         if x.shape[-1:] != (self.inputs,) or x.ndim not in (2, 3):
             raise ValueError(f"x has the shape {x.shape}: (rows, {self.inputs}), or for own rows "
@@ -152,21 +124,21 @@ class Trainer:
         rows = x.size // self.inputs
         b = self._batch
         if y is not None:
-            y = _values(y)
-            _check_shape("y", y, x.shape[:-1], self.targets)
+            y = values_of(y)
+            check_shape("y", y, x.shape[:-1], self.targets)
         if weight is not None:
-            weight = _values(weight)
-            _check_shape("weight", weight, x.shape[:-1])
+            weight = values_of(weight)
+            check_shape("weight", weight, x.shape[:-1])
         count = rows // self.members if own else rows
         if index is not None:
             if np.asarray(index).dtype.kind not in "iu":
                 raise ValueError("index has numbers of rows: integers")
-            index = _values(index, np.int32)
+            index = values_of(index, np.int32)
             if index.ndim != 2 or len(index) != self.members:
                 raise ValueError(f"index has the shape {index.shape}: ({self.members}, rows)")
             count = index.shape[1]
         b.rows, b.count, b.own_rows = rows, count, own
-        b.x, b.y, b.weight, b.index = map(_address, (x, y, weight, index))
+        b.x, b.y, b.weight, b.index = map(address, (x, y, weight, index))
         return count, (x, y, weight, index)
 
     def step(self, x: Any, y: Any, weight: Any = None, index: Any = None) -> np.ndarray:
@@ -190,7 +162,7 @@ class Trainer:
         loss = np.empty(self.members)
         _, kept = self._rows(x, y, weight, index)
         self._check(self._library.tutti_trainer_step(self._handle, ctypes.byref(self._batch),
-                                                     _address(loss)))
+                                                     address(loss)))
         del kept
         return loss
 
@@ -199,7 +171,7 @@ class Trainer:
         count, self._kept = self._rows(x, None, None, index)
         out = np.empty((self.members, count, self.outputs), dtype=np.float32)
         self._check(self._library.tutti_trainer_forward(self._handle, ctypes.byref(self._batch),
-                                                        _address(out)))
+                                                        address(out)))
         return out
 
     def backward(self, gradient: Any, inputs: bool = False) -> Optional[np.ndarray]:
@@ -212,13 +184,13 @@ class Trainer:
         inputs : bool
             True returns the derivatives of the loss by x, (members, rows, inputs).
         """
-        gradient = _values(gradient)
+        gradient = values_of(gradient)
         count = int(self._batch.count)
-        _check_shape("gradient", gradient, (self.members, count), self.outputs)
+        check_shape("gradient", gradient, (self.members, count), self.outputs)
         slope = (np.empty((self.members, count, self.inputs), dtype=np.float32)
                  if inputs else None)
-        self._check(self._library.tutti_trainer_backward(self._handle, _address(gradient),
-                                                         _address(slope)))
+        self._check(self._library.tutti_trainer_backward(self._handle, address(gradient),
+                                                         address(slope)))
         return slope
 
     def update(self) -> None:
@@ -227,12 +199,12 @@ class Trainer:
 
     def predict(self, x: Any) -> np.ndarray:
         """Outputs of the members as in predictions, (members, rows, outputs)."""
-        x = _values(x)
+        x = values_of(x)
         if x.ndim != 2 or x.shape[1] != self.inputs:
             raise ValueError(f"x has the shape {x.shape}: (rows, {self.inputs})")
         out = np.empty((self.members, len(x), self.outputs), dtype=np.float32)
-        self._check(self._library.tutti_trainer_predict(self._handle, len(x), _address(x),
-                                                        _address(out)))
+        self._check(self._library.tutti_trainer_predict(self._handle, len(x), address(x),
+                                                        address(out)))
         return out
 
     def model(self) -> Model:
@@ -249,16 +221,16 @@ class Trainer:
         """Parameters of a member: layer by layer weights (out, in), then biases."""
         weights = np.empty(self.parameters, dtype=np.float32)
         self._check(self._library.tutti_trainer_get_weights(self._handle, member,
-                                                            _address(weights)))
+                                                            address(weights)))
         return weights
 
     def set_weights(self, member: int, weights: Any) -> None:
         """Replace the parameters of a member; its optimizer goes on."""
-        weights = _values(weights).reshape(-1)
+        weights = values_of(weights).reshape(-1)
         if len(weights) != self.parameters:
             raise ValueError(f"{len(weights)} weights: a member has {self.parameters}")
         self._check(self._library.tutti_trainer_set_weights(self._handle, member,
-                                                            _address(weights)))
+                                                            address(weights)))
 
     def learning_rate(self, member: int = 0) -> float:
         """Learning rate of a member, before schedule and warm-up."""

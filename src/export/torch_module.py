@@ -2,10 +2,12 @@
 
     from model import Ensemble              # the name of this file
     mean, total, aleatoric, epistemic = Ensemble()(x)
+    mean, variance = Ensemble().members(x)
 
 x (row, input) and the results (row, column) are in the units of the training data; input_name,
 input_units, level_name, column_ensemble, column_label and column_units of an ensemble say what they
-are. It computes in double; Ensemble().float() is faster and has the accuracy of single precision.
+are. The members (member, row, column) are those that predictions use: member_ensemble and
+member_index say which ones of their ensembles. It computes in double; Ensemble().float() is faster and has the accuracy of single precision.
 Weights and biases are parameters, everything else is a buffer. Ensemble("model.h5") is another model
 of tutti. Needs PyTorch 1.11 or newer, NumPy and h5py.
 """
@@ -223,7 +225,8 @@ def read_cohort(f, ensembles, column):
               "output": net["output"], "variance_floor": float(net["variance_floor"]),
               "ensembles": len(ensembles), "ensemble": of, "share": weight / np.bincount(of, weight)[of],
               "scale": scale, "offset": s["y_mean"][()][target], "std_scale": scale * std,
-              "lambda": s["y_lambda"][()][target], "transform": by,
+              "y_lambda": s["y_lambda"][()][target], "transform": by, "of_member": ensembles[of],
+              "member_index": f["member_index"][()][members],
               "units": np.where(net["output"] in ("softmax", "sigmoid"), "1", texts(f["names/target_units"])[target]),
               "of_column": np.repeat(ensembles, len(target) // len(ensembles))}
     if "y_component" in s:
@@ -258,6 +261,8 @@ def read_model(f):
             "input_name": list(texts(f["names/feature_name"])),
             "input_units": list(texts(f["names/feature_units"])),
             "column_ensemble": list(texts(f["ensemble_name"])[join("of_column")]),
+            "member_ensemble": list(texts(f["ensemble_name"])[join("of_member")]),
+            "member_index": join("member_index").tolist(),
             "column_label": list(texts(f["column_label"])), "column_units": list(join("units"))}
 
 
@@ -272,7 +277,7 @@ class FrontLayer(nn.Module):
         super().__init__()
         self.kind, self.pool = get("kind"), get("pool")
         self.source, self.skip, self.activates_sum = get("source"), get("skip"), get("activates_sum")
-        self.activation, self.groups = ACTIVATION[get("activation")], get("groups", 1) * members
+        self.activation, self.groups = get("activation"), get("groups", 1) * members
         self.size, self.stride, self.pad, self.dilation = (
             get(name) for name in ("size", "stride", "pad", "dilation"))
         self.weight, self.bias = (None if array is None else nn.Parameter(tensor(array).flatten(0, 1))
@@ -284,7 +289,8 @@ class FrontLayer(nn.Module):
         """The result from those of the inputs and of the layers before."""
         z = FRONT[self.kind](self, results[self.source])
         skip = results[self.skip] if self.skip >= 0 else 0
-        return self.activation(z + skip) if self.activates_sum else self.activation(z) + skip
+        activation = ACTIVATION[self.activation]
+        return activation(z + skip) if self.activates_sum else activation(z) + skip
 
 
 class Front(nn.Module):
@@ -311,7 +317,7 @@ class Layer(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(tensor(get("weight")))  # (member, out, in)
         self.bias = nn.Parameter(tensor(get("bias")).unsqueeze(1))
-        self.residual, self.activation = get("residual"), ACTIVATION[get("activation")]
+        self.residual, self.activation = get("residual"), get("activation")
         self.gain, self.shift = (None if array is None else nn.Parameter(tensor(array).unsqueeze(1))
                                  for array in (get("gain"), get("shift")))
 
@@ -319,7 +325,7 @@ class Layer(nn.Module):
         z = h @ self.weight.transpose(1, 2) + self.bias
         if self.gain is not None:
             z = F.layer_norm(z, z.shape[-1:], eps=LAYER_NORM_EPSILON) * self.gain + self.shift
-        z = self.activation(z)
+        z = ACTIVATION[self.activation](z)
         return z + h if self.residual else z
 
 
@@ -347,7 +353,7 @@ class Cohort(nn.Module):
         super().__init__()
         ensembles, of = get("ensembles"), get("ensemble")
         self.networks = nn.ModuleList(Network(network.get) for network in get("networks"))
-        self.targets, self.output = get("targets"), OUTPUT[get("output")]
+        self.targets, self.output = get("targets"), get("output")
         self.variance_floor = get("variance_floor")
         self.register_buffer("ensemble", torch.tensor(of))  # of each member
         self.register_buffer("share", tensor(get("share") * (of == np.arange(ensembles)[:, None])))
@@ -357,24 +363,32 @@ class Cohort(nn.Module):
             self.register_buffer(name, None if get(name) is None else tensor(get(name)[:, None]))
         column = of[:, None] * (len(get("scale")) // ensembles)
         column = (column + np.arange(len(get("scale")) // ensembles))[:, None]  # (member, 1, value)
-        for name in ("scale", "offset", "std_scale", "lambda"):
+        for name in ("scale", "offset", "std_scale", "y_lambda"):
             self.register_buffer(name, tensor(get(name)[column]))
-        kind, self.undo = get("transform")[column], []
-        for name, function in UNDO.items():
-            if (kind == name).any():
-                self.undo.append((name, function))
-                self.register_buffer(name, torch.tensor(kind == name))
+        kind = get("transform")[column]
+        self.undo = [name for name in UNDO if (kind == name).any()]
+        for name in self.undo:
+            self.register_buffer(name, torch.tensor(kind == name))
 
-    def forward(self, h):
+    def normalized(self, h):
+        """Mean and variance of each member (member, row, value), of normalized targets."""
         h = torch.cat([network(h) for network in self.networks])
         o = h.reshape(*h.shape[:2], -1, self.targets).transpose(2, 3)
-        mu, v = (a.flatten(2) for a in self.output(o, self.variance_floor))
+        mu, v = (a.flatten(2) for a in OUTPUT[self.output](o, self.variance_floor))
         if self.y_factor is not None:  # members that leave out a fold
             mu, v = mu * self.y_factor + self.y_offset, v * self.y_factor ** 2
         if self.component is not None:  # amplitudes of components -> targets
             mu = mu @ self.component + self.component_mean
             v = v @ self.component ** 2 + self.residual_variance
-        mu, v, added = self.in_user_units(mu, v)
+        return mu, v
+
+    def members(self, h):
+        """Mean and variance of each member (member, row, value), without recalibration."""
+        mu, v = self.normalized(h)
+        return self.without_transforms(mu * self.scale + self.offset, v * self.scale ** 2)
+
+    def forward(self, h):
+        mu, v, added = self.in_user_units(*self.normalized(h))
         mean, within = self.average(mu), self.average(v)
         between = self.average((mu - self.of_members(mean)) ** 2 + added)
         mean, within, between = (a.flatten(1) for a in (mean, within, between))
@@ -392,11 +406,10 @@ class Cohort(nn.Module):
         return mu, own, v - own
 
     def without_transforms(self, mu, v):
-        for name, function in self.undo:
+        for name in self.undo:
             here = getattr(self, name)
-            mean, variance = function(torch.where(here, mu, torch.zeros_like(mu)),
-                                      torch.where(here, v, torch.ones_like(v)),
-                                      self.get_buffer("lambda"))
+            mean, variance = UNDO[name](torch.where(here, mu, torch.zeros_like(mu)),
+                                        torch.where(here, v, torch.ones_like(v)), self.y_lambda)
             mu, v = torch.where(here, mean, mu), torch.where(here, variance, v)
         return mu, v
 
@@ -417,9 +430,9 @@ class Ensemble(nn.Module):
         with h5py.File(file or io.BytesIO(base64.b64decode(MODEL))) as model:
             f = read_model(model)
         for name in ("input_name", "input_units", "level_name", "column_ensemble", "column_label",
-                     "column_units"):
+                     "column_units", "member_ensemble", "member_index"):
             setattr(self, name, f[name])
-        self.transform = [TRANSFORM[name] for name in f["x_transform"]]
+        self.transform = f["x_transform"].tolist()
         for name in ("x_mean", "x_scale", "x_lambda"):
             self.register_buffer(name, tensor(f[name]))
         self.mapped = f["mapped"]
@@ -437,12 +450,25 @@ class Ensemble(nn.Module):
         other = torch.where(self.is_missing, v.isnan().to(v), amount)
         return torch.where(self.is_level, (v == self.x_level).to(v), other)
 
-    def forward(self, x):
+    def normalized(self, x):
         x = x.to(self.x_mean.dtype)
         if self.mapped:
             x = self.net_inputs(x)
-        t = torch.stack([f(x[:, i], self.x_lambda[i]) for i, f in enumerate(self.transform)], 1)
-        h = (t - self.x_mean) / self.x_scale
+        t = torch.stack([TRANSFORM[name](x[:, i], self.x_lambda[i])
+                         for i, name in enumerate(self.transform)], 1)
+        return (t - self.x_mean) / self.x_scale
+
+    def members(self, x):
+        """Mean and variance of each member, (member, row, column of its ensemble), without
+        recalibration; NaN beyond the columns of its ensemble."""
+        h = self.normalized(x)
+        each = [cohort.members(h) for cohort in self.cohorts]
+        width = max(mean.shape[2] for mean, _ in each)
+        return tuple(torch.cat([F.pad(a, (0, width - a.shape[2]), value=torch.nan) for a in part])
+                     for part in zip(*each))
+
+    def forward(self, x):
+        h = self.normalized(x)
         return tuple(torch.cat(a, 1) for a in zip(*(cohort(h) for cohort in self.cohorts)))
 
 

@@ -46,8 +46,16 @@ results = model(x)
 slope, = torch.autograd.grad(results[0][:, 0].sum(), x)
 single = Ensemble().float()
 single.load_state_dict(model.state_dict())
-torch.jit.trace(model, x.detach(), check_trace=True)
+x = x.detach()
+torch.jit.trace(model, x, check_trace=True)
+torch.save(model, "whole.pt")
+saved = torch.load("whole.pt", weights_only=False)(x)
+exported = torch.export.export(model, (x,)).module()(x)
+member_mean, member_variance = model.members(x)
 numpy.savez(out, single=single(x)[0].detach(), slope=slope, column_label=model.column_label,
+            member_mean=member_mean.detach(), member_variance=member_variance.detach(),
+            saved=torch.stack(saved).detach(), exported=torch.stack(exported).detach(),
+            member_index=model.member_index, member_ensemble=model.member_ensemble,
             **dict(zip(("mean", "total", "aleatoric", "epistemic"), (r.detach() for r in results))))
 """
 
@@ -188,11 +196,23 @@ def by_c(cc, x, want):
     assert (again == got["total"]).all()
 
 
+def check_member_numbers(of):
+    """Ensemble and number of each member that predictions use."""
+    with h5py.File("out/model.h5") as f:
+        weight, index, ensemble = (f[name][()] for name in (
+            "member_weight", "member_index", "ensemble_of_member"))
+        names = np.array([bytes(name).decode().rstrip("\0") for name in f["ensemble_name"]])
+    assert list(of["member_index"]) == list(index[weight > 0]), of["member_index"]
+    assert list(of["member_ensemble"]) == list(names[ensemble[weight > 0]])
+    return weight > 0
+
+
 def by_numpy(x, want, labels):
     read = model_numpy.read_model("out/model.h5")
     compare("NumPy", dict(zip(RESULTS, model_numpy.predict(read, x))), want)
     assert read["column_label"] == labels and len(read["input_name"]) == 4
     assert len(read["column_units"]) == len(read["column_ensemble"]) == len(labels)
+    check_member_numbers(read)
 
 
 def by_onnx(python, x, want, labels):
@@ -229,17 +249,31 @@ def by_torch_file():
     assert base64.b64decode(model[:-4]) == pathlib.Path("out/model.h5").read_bytes()
 
 
+def check_members(got, mean, variance):
+    used = check_member_numbers(got)
+    size = np.nan_to_num(np.maximum(abs(mean), np.sqrt(variance))[used]).max(axis=1, keepdims=True)
+    for name, want, unit in (("member_mean", mean, size), ("member_variance", variance, size ** 2)):
+        assert got[name].shape == want[used].shape, (name, got[name].shape, want[used].shape)
+        assert (np.isnan(got[name]) == np.isnan(want[used])).all(), name
+        worst = np.nan_to_num(abs(got[name] - want[used]) / unit).max()
+        print(f"{name}: {worst:.1e} apart")
+        assert worst <= 3e-6, (name, worst)
+
+
 def by_torch(python, x, want, labels):
     tutti("export", "out/model.h5", "--torch", "-q")
-    tutti("predict", "out/model.h5", "rows.h5", "-q", "--force", "--jacobian")
+    tutti("predict", "out/model.h5", "rows.h5", "-q", "--force", "--jacobian", "--members")
     np.save("rows.npy", x)
     run(python, "-c", TORCH, "rows.npy", "torch.npz")
     got = np.load("torch.npz")
     compare("PyTorch", got, want)
+    for way in ("saved", "exported"):
+        compare(f"PyTorch, {way}", dict(zip(RESULTS, got[way])), want)
     size = np.maximum(abs(want["mean"]), want["total"]).max(axis=0)
     assert (abs(got["single"] - want["mean"]) <= 1e-3 * size).all() and list(got["column_label"]) == labels
     with h5py.File("pred.h5") as f:
         slope = f["y_pred_mean_jacobian"][:, 0]
+        check_members(got, f["y_member_mean"][()], f["y_member_variance"][()])
     assert (abs(got["slope"] - slope) <= 1e-5 * abs(slope).max(axis=0)).all(), (got["slope"], slope)
 
 

@@ -317,7 +317,7 @@ def check_python(tree):
             if isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module]
             findings += [f"{name}:{node.lineno}: import of {found} at the top" for found in names
-                         if found.split(".")[0] not in {*sys.stdlib_module_names, "numpy", "h5py", path.stem}]
+                         if found.split(".")[0] not in {*sys.stdlib_module_names, "numpy", "h5py", path.stem.partition("_")[0]}]
         for node in ast.walk(module):
             if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 findings += [f"{name}:{node.lineno}: {node.name} {why}" for why in python_faults(node)]

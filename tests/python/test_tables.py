@@ -7,7 +7,7 @@ import numpy as np
 from common import SMALL, numbers
 import tutti
 from tutti import dataset
-from tutti.run import read_text
+from tutti.hdf5 import read_text
 
 try:
     import pandas

@@ -114,6 +114,21 @@ class Torch(unittest.TestCase):
             ensemble.step()
             outputs.sum().backward()
 
+    def test_members_of_a_model(self):
+        x, y = self.x.numpy() * 3 + 1, self.y.numpy()
+        for options in ({"activation": "gelu", "layer_norm": True}, {"activation": "identity"},
+                        {"activation": "leaky_relu", "loss": "gaussian_nll"}):
+            ensemble = tutti.Ensemble(**{**common.SMALL, "hidden": [6, 5], **options}).fit(x, y)
+            model = ensemble.run_.model
+            a, nets = model.arrays(), tutti.torch.members(model)
+            normalized = torch.tensor((x - a["x_mean"]) / a["x_scale"], dtype=torch.float32)
+            outputs = torch.stack([net(normalized) for net in nets])[..., :2].detach().numpy()
+            want = model.predict(x, members=True).member_mean
+            np.testing.assert_allclose(outputs * a["y_scale"] + a["y_mean"], want, rtol=0, atol=1e-5)
+        ensemble = tutti.Ensemble(**{**common.SMALL, "hidden": [6, 6], "residual": True}).fit(x, y)
+        with self.assertRaisesRegex(ValueError, "residual layers"):
+            tutti.torch.members(ensemble.run_.model)
+
     def test_second_derivatives_are_refused(self):
         ensemble = tutti.torch.Ensemble(tutti.torch.trainer(network(), members=2, batch_size=40))
         x = self.x.requires_grad_()

@@ -144,8 +144,8 @@ def predict(f, x):                              # of read_model; x (row, input) 
         v = own + (each("std_scale") ** 2 - near ** 2) * apart
         for column, kind in enumerate(get("transform")):
             at = np.s_[of == column // width, :, column % width]
-            own[at] = undo(kind, mu[at], own[at], get("lambda")[column])[1]
-            mu[at], v[at] = undo(kind, mu[at], v[at], get("lambda")[column])
+            own[at] = undo(kind, mu[at], own[at], get("y_lambda")[column])[1]
+            mu[at], v[at] = undo(kind, mu[at], v[at], get("y_lambda")[column])
         mean, within = average(mu), average(own)
         between = average((mu - of_members(mean)) ** 2 + v - own)
         rows = lambda a: a.reshape(len(x), -1)
