@@ -5,8 +5,8 @@
  * next one and gradients to the one before, part by part, while both compute: a gradient before the
  * stage computes those of its own parameters. The ranks of a stage then add their gradients, and
  * each takes the step of the optimizer for its segment of the parameters of the stage; they
- * exchange the new weights. Only the last step of an epoch gives all weights to all ranks, which then share
- * the validation rows. After an error a rank takes part in all messages of the step. */
+ * exchange the new weights. Only the last step of an epoch gives all weights to all ranks, which
+ * then share the validation rows. After an error a rank takes part in all messages of the step. */
 #include "src/train/shard/team_internal.h"
 
 #include <math.h>
