@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Residual networks of torchvision and of tutti: the same numbers, and the time of a step, in turn.
 
-  torch_resnet.py [--equal 18 34 50 101] [--cases resnet18 cifar5 teams] [--rounds 5] [--threads 1]
+  torch_resnet.py [--equal 18 34 50 101] [--cases resnet18 cifar5 teams] [--rounds 5] [--steps 20] [--threads 1]
                   [--build build]
 
 Equality: tutti's initial weights go into torchvision's network; then both take steps of sgd with momentum on
@@ -13,9 +13,10 @@ Time: `resnet18` with these images, batch 32; `cifar5`, five networks of the CIF
 channels, six basic blocks) on 32 x 32 images with one channel, batch 64: tutti trains them together, PyTorch
 one after another (`loop`) and in one network whose convolutions have five groups (`grouped`). tutti: CPU
 seconds of a long training less a short one, divided by the steps between; PyTorch: CPU seconds of a step.
-`teams`: wall seconds of a step of one ResNet-18 with batch 32 on one process and on two, in stages or by
-batches, in 2 to 8 parts (a batch in one part is not shared), beside DistributedDataParallel (gloo) on two
-processes of one thread.
+`teams`: wall seconds of a step of one ResNet-18 with batch 32 on one process and on two or four, in stages or
+by batches or both, in 2 to 8 parts (a batch in one part is not shared), with what `tutti plan` says at most,
+beside DistributedDataParallel and a pipeline of two stages (ScheduleGPipe), without and with two processes for
+each stage; gloo, processes of one thread.
 
 One JSON line per program and round. Needs torch, torchvision, h5py, numpy.
 """
@@ -24,7 +25,9 @@ import json
 import os
 import pathlib
 import platform
+import re
 import resource
+import socket
 import subprocess
 import tempfile
 import time
@@ -34,6 +37,7 @@ import numpy as np
 import torch
 import torchvision
 from torch import nn
+from torch.distributed.pipelining import PipelineStage, ScheduleGPipe
 
 STEPS, CLASSES = (1, 5, 20), 10
 BLOCKS = {18: ("basic", (2, 2, 2, 2)), 34: ("basic", (3, 4, 6, 3)),
@@ -208,7 +212,9 @@ def race(program, folder, case, threads, rounds):
 
 
 WAYS = [(1, 1, []), (1, 8, [])] + [(2, parts, ["run.stages=2"]) for parts in (2, 4, 8)] + [
-    (2, parts, ["run.ranks_per_member=2"]) for parts in (2, 8)]
+    (2, parts, ["run.ranks_per_member=2"]) for parts in (2, 8)] + [
+    (4, parts, ["run.stages=2", "run.ranks_per_member=2"]) for parts in (4, 8)]
+PIPELINES = [(2, parts) for parts in (1, 2, 4, 8)] + [(4, parts) for parts in (2, 4)]
 
 
 def time_ranks(program, folder, ranks, settings, epochs):
@@ -220,6 +226,51 @@ def time_ranks(program, folder, ranks, settings, epochs):
     subprocess.run([*launch, program, "train", "--quiet", "job.json", *words], cwd=folder, check=True,
                    stderr=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
     return time.perf_counter() - begin
+
+
+def predicted(program, folder, ranks, settings):
+    """How many times as fast as one rank, at most, as `tutti plan` says."""
+    words = [w for s in ("run.directory=planned", *settings) for w in ("--set", s)]
+    text = subprocess.run([program, "plan", "job.json", "--ranks", str(ranks), *words], cwd=folder, check=True,
+                          capture_output=True, text=True).stdout
+    found = re.search(r"at most ([0-9.]+) times as fast as one rank", text)
+    return float(found[1]) if found else None
+
+
+def pipeline_of(net, stage):
+    halves = ([net.conv1, net.bn1, net.relu, net.maxpool, net.layer1, net.layer2],
+              [net.layer3, net.layer4, net.avgpool, nn.Flatten(), net.fc])
+    return nn.Sequential(*halves[stage])
+
+
+def pipeline(rank, ranks, port, parts, steps, result):
+    """Seconds of a step of two stages in `parts` parts; each stage has ranks / 2 processes with as many rows."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=ranks)
+    columns = ranks // 2
+    stage, rows = rank // columns, 32 // columns
+    columns_of = [torch.distributed.new_group([c, columns + c]) for c in range(columns)]
+    stages_of = [torch.distributed.new_group(list(range(s * columns, (s + 1) * columns))) for s in range(2)]
+    net = pipeline_of(torchvision.models.resnet18(num_classes=CLASSES), stage)
+    optimizer = torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9)
+    schedule = ScheduleGPipe(PipelineStage(net, stage, 2, torch.device("cpu"), group=columns_of[rank % columns]),
+                             parts, loss_fn=nn.functional.cross_entropy)
+    x, y = torch.randn(rows, 3, 64, 64), torch.randint(0, CLASSES, (rows,))
+
+    def one():
+        optimizer.zero_grad()
+        schedule.step(*([x] if stage == 0 else []), **({"target": y} if stage else {}))
+        for p in net.parameters() if columns > 1 else []:
+            torch.distributed.all_reduce(p.grad, group=stages_of[stage])
+            p.grad /= columns
+        optimizer.step()
+
+    for _ in range(2):
+        one()
+    begin = time.perf_counter()
+    for _ in range(steps):
+        one()
+    result.put((time.perf_counter() - begin) / steps)
 
 
 def ddp(rank, ranks, port, steps, result):
@@ -237,10 +288,12 @@ def ddp(rank, ranks, port, steps, result):
     result.put((time.perf_counter() - begin) / steps)
 
 
-def time_ddp(ranks, steps=10):
+def time_processes(function, ranks, *more):
     context = torch.multiprocessing.get_context("spawn")
-    result, port = context.Queue(), 20000 + os.getpid() % 20000
-    processes = [context.Process(target=ddp, args=(r, ranks, port, steps, result)) for r in range(ranks)]
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    result = context.Queue()
+    processes = [context.Process(target=function, args=(r, ranks, port, *more, result)) for r in range(ranks)]
     for process in processes:
         process.start()
     times = [result.get() for _ in processes]
@@ -249,17 +302,24 @@ def time_ddp(ranks, steps=10):
     return max(times)
 
 
-def teams(program, folder, rounds):
+def teams(program, folder, rounds, steps):
     write_job(folder, (3, 64, 64), resnet_rows(18), 32, 32, 1, 1)
     for k in range(rounds):
         for ranks, parts, settings in WAYS:
             own = [f"train.parts={parts}", *settings]
-            short, long = (time_ranks(program, folder, ranks, own, n) for n in (2, 22))
+            short, long = (time_ranks(program, folder, ranks, own, n) for n in (2, 2 + steps))
             print(json.dumps({"case": "teams", "round": k, "program": "tutti", "ranks": ranks, "parts": parts,
-                              "how": " ".join(settings), "s_per_step": round((long - short) / 20, 4)}), flush=True)
+                              "how": " ".join(settings), "s_per_step": round((long - short) / steps, 4),
+                              "plan": predicted(program, folder, ranks, own)}), flush=True)
         for ranks in (1, 2):
             print(json.dumps({"case": "teams", "round": k, "program": "torch", "ranks": ranks,
-                              "how": "DistributedDataParallel", "s_per_step": round(time_ddp(ranks), 4)}), flush=True)
+                              "how": "DistributedDataParallel",
+                              "s_per_step": round(time_processes(ddp, ranks, steps), 4)}), flush=True)
+        for ranks, parts in PIPELINES:
+            print(json.dumps({"case": "teams", "round": k, "program": "torch", "ranks": ranks, "parts": parts,
+                              "how": "ScheduleGPipe",
+                              "s_per_step": round(time_processes(pipeline, ranks, parts, steps), 4)}),
+                  flush=True)
 
 
 def main():
@@ -267,6 +327,7 @@ def main():
     p.add_argument("--equal", type=int, nargs="*", default=[18, 34, 50, 101])
     p.add_argument("--cases", nargs="*", default=["resnet18", "cifar5"])
     p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--steps", type=int, default=20, help="steps that `teams` measures")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--build", default="build")
     a = p.parse_args()
@@ -280,7 +341,7 @@ def main():
     for case in a.cases:
         with tempfile.TemporaryDirectory() as folder:
             if case == "teams":
-                teams(program, pathlib.Path(folder), a.rounds)
+                teams(program, pathlib.Path(folder), a.rounds, a.steps)
             else:
                 race(program, pathlib.Path(folder), case, a.threads, a.rounds)
 
