@@ -37,6 +37,7 @@ def values_of(array: Any, kind: Any = np.float32) -> np.ndarray:
 
 
 def address(array: Optional[np.ndarray]) -> Optional[int]:
+    """Of the first value; None stays None."""
     return None if array is None else array.__array_interface__["data"][0]
 
 
@@ -48,6 +49,7 @@ def check_shape(name: str, array: np.ndarray, rows: tuple[int, ...], columns: in
 
 
 def texts(names: Optional[Sequence[str]], count: int, what: str) -> Optional[Any]:
+    """Names as an array of C; None stays None."""
     if names is None:
         return None
     if len(names) != count:

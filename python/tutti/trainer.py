@@ -13,6 +13,7 @@ from .library import Model, load
 from .program import PathLike, error_of, find_library, find_program
 from .weights import trainer_options
 
+
 class Trainer:
     """Members that are trained step by step, on rows that the program has at hand.
 
