@@ -87,7 +87,7 @@ def build(parameters: Mapping[str, Any], program: str) -> dict:
             put(job, name.replace("__", "."), value)
     for path, value in short.items():
         put(job, path, value)
-    entries = job.get("ensembles") or [{"name": "ensemble"}]
+    entries = job.get("ensembles") or [{"name": "ensemble", **ensemble}]
     if isinstance(entries, (list, tuple)) and all(isinstance(e, Mapping) for e in entries):
         job["ensembles"] = [{"name": f"ensemble{i}", **ensemble, **e}
                             for i, e in enumerate(entries)]

@@ -1,4 +1,4 @@
-"""The code of docs/python.md, docs/trainer.md and of the README runs, and the notebook.
+"""The code of docs/python.md, trainer.md, migration.md and of the README runs, and the notebook.
 
 The cells of the notebook run here one after the other; with nbclient and ipykernel (CI does not
 install them: 50 packages) they also run in a kernel.
@@ -13,6 +13,8 @@ import stat
 import tempfile
 import unittest
 from unittest import mock
+
+import numpy as np
 
 from common import ROOT
 import tutti
@@ -48,10 +50,23 @@ def run_blocks(page, names, wanted=lambda code: True):
     out, count = io.StringIO(), 0
     for line, code in blocks(page):
         if wanted(code):
-            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
-                exec(compile("\n" * (line - 1) + code, page, "exec"), names)
+            with contextlib.redirect_stdout(out):
+                run_quietly(page, line, code, names)
             count += 1
     return out.getvalue(), count
+
+
+def parts(page):
+    """(first line, code) of the parts of blocks that begin with "# before" or "# after"."""
+    for line, code in blocks(page):
+        for found in re.finditer(r"^.+?(?=^# after|\Z)", code, re.M | re.S):
+            yield line + code.count("\n", 0, found.start()), found[0]
+
+
+def run_quietly(page, line, code, names):
+    """Run a block; it prints on standard output alone."""
+    with contextlib.redirect_stderr(io.StringIO()):
+        exec(compile("\n" * (line - 1) + code, page, "exec"), names)
 
 
 def cells(kind="code"):
@@ -94,6 +109,36 @@ class Docs(unittest.TestCase):
         self.assertGreater(mean, 0.4)
         self.assertEqual(printed.splitlines()[1], "True")
         self.assertEqual(names["slope"].shape, (3, 4, 2))
+
+    def test_migration(self):
+        """Other libraries, where they are installed, and tutti predict the same function."""
+        page, names, found = "docs/migration.md", {}, [0, 0]
+        os.environ.setdefault("KERAS_BACKEND", "torch")
+        for line, code in parts(page):
+            title = code.partition("\n")[0]
+            optional = title.startswith(("# before", "# after, with"))
+            found[optional] += 1
+            with self.subTest(f"{page}:{line} {title}"), contextlib.redirect_stdout(io.StringIO()):
+                names.pop("mean", None)
+                try:
+                    run_quietly(page, line, code, names)
+                except ImportError as missing:
+                    if not optional:
+                        raise
+                    self.skipTest(str(missing))
+                if "X_new" in names and "mean" in code:
+                    error = np.asarray(names["mean"]) - names["X_new"].prod(axis=1)
+                    self.assertLess(np.sqrt((error ** 2).mean()), 0.15)
+                if title.endswith("in Flax") and "flax" in names:
+                    self.compare_with_flax(names)
+        self.assertEqual(found, [7, 7])
+
+    def compare_with_flax(self, names):
+        a, net, jax = (names[name] for name in ("arrays", "net", "jax"))
+        normalized = (names["X_new"] - a["x_mean"]) / a["x_scale"]
+        outputs = jax.vmap(lambda w: net.apply(w, normalized))(names["weights"])
+        mean = np.asarray(outputs).mean(axis=0) * a["y_scale"] + a["y_mean"]
+        np.testing.assert_allclose(mean[:, 0], names["mean"], rtol=0, atol=1e-5)
 
     def test_readme(self):
         quick = functools.partial(tutti.Ensemble, epochs=2)
