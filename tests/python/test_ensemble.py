@@ -183,6 +183,8 @@ class Parameters(unittest.TestCase):
             "run": {"seed": 3}, "calibration": {"conformal": [0.9]},
             "data": {"split": {"validation": 0.2}}, "checkpoint": {"every": "10min"},
             "ensembles": [{"name": "ensemble", "members": 7}]})
+        named = tutti.Ensemble(name="heat", members=2).job()
+        self.assertEqual(named["ensembles"], [{"name": "heat", "members": 2}])
 
     def test_values_reach_the_program(self):
         x, y = numbers()
