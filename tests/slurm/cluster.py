@@ -16,6 +16,7 @@ reason to DIR/skipped and the tests are skipped. Observations with Slurm 22.05:
 import contextlib
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -95,11 +96,17 @@ def environment(run):
 
 
 def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in taken:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in taken]
+    """Ports that no program is given for a connection before the daemons bind them: below the range
+    of such ports."""
+    last = int(pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    found = []
+    for port in random.sample(range(10240, last), last - 10240):
+        with contextlib.suppress(OSError), socket.socket() as one:
+            one.bind(("127.0.0.1", port))
+            found.append(port)
+        if len(found) == count:
+            return found
+    sys.exit(f"cluster: no {count} free ports from 10240 to {last - 1}")
 
 
 def gpus(node):
