@@ -31,8 +31,8 @@ void tt_mem_count_begin(int stored);
 tt_mem_sum tt_mem_count_end(void);
 int tt_mem_counts(void); /* 1 between the two calls */
 
-/* If this thread counts, count a block and return 1; else 0. The second function returns the bytes
- * of such a block. */
+/* Between tt_mem_count_begin and tt_mem_count_end: add the block to the count, set *out, and return
+ * 1; otherwise return 0 and do nothing. tt_stored_size: the bytes of such a block. */
 int tt_mem_only_counted(void *out, int64_t count, size_t size, int may_be_stored);
 tt_mem_sum tt_stored_size(int64_t count, size_t size, int stored);
 

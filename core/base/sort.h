@@ -23,7 +23,8 @@ typedef struct tt_place {
 /* Sort number[count] with their indices; equal numbers in the order of the array. Owner of *out:
  * the caller, tt_free. Errors: MEM. */
 tt_err tt_places_sort(const int64_t *number, int64_t count, tt_place **out);
-/* The first index of a number; -1: it is not there. */
+/* The index that the number has in number[], the lowest if it is there several times; -1: it is not
+ * there. */
 int64_t tt_places_find(const tt_place *sorted, int64_t count, int64_t number);
 
 /* A key and the index of what it belongs to, for qsort: ascending keys, no NaN; equal ones in the

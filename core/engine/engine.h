@@ -59,8 +59,8 @@ typedef struct tt_batch {
   const float *y;        /* [N][T]; NULL: only for forward and backward */
   const float *weight;   /* [N] as in tt_dataset; NULL: 1 for all rows */
   int64_t count;         /* rows of a step of a member, at most the batch size */
-  const int32_t *row;    /* those of member i are row[i * step + 0 ... count - 1] */
-  int64_t step;          /* 0: all members have the same rows */
+  const int32_t *row;    /* those of member i are row[i * stride + 0 ... count - 1] */
+  int64_t stride;        /* from the rows of a member to those of the next; 0: all have the same */
   int predicts;          /* 1: forward computes as in predictions, with the weights for these, and
                             without dropout; 0: as in a step */
   int64_t epoch_rows;    /* rows of an epoch, which ends after as many steps as it has batches; 0:

@@ -109,8 +109,9 @@ typedef struct tt_front {
   tt_front_layer *layer;     /* [layers]; of the host */
 } tt_front;
 
-/* Give `f`, a copy of another front, an array of its own; without memory it has no layers. Owner:
- * the caller, tt_front_destroy, which accepts a zeroed one. Local. Errors: MEM. */
+/* `f` is a copy of another front and has its array of layers: replace the array by a copy, which
+ * the caller owns (tt_front_destroy, which accepts a zeroed front). After an error `f` has no
+ * layers. Local. Errors: MEM. */
 tt_err tt_front_own(tt_front *f);
 void tt_front_destroy(tt_front *f);
 

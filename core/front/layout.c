@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Shape of the inputs. */
+/* Set the sizes of the inputs. */
 static int set_inputs(const tt_front_shape *shape, tt_front *f, tt_front_fault *fault)
 {
   double values = 1.0;
@@ -79,7 +79,7 @@ static int check_groups(const tt_front_layer *l, int64_t number, tt_front_fault 
   return 1;
 }
 
-/* The layer of a row, without its place among the others. */
+/* Fill kind, channels and window of a layer from its row; the caller sets the rest. */
 static int set_layer(const tt_front *f, const tt_front_row *row, int64_t number, tt_front_layer *l,
                      tt_front_fault *fault)
 {

@@ -70,7 +70,7 @@ static tt_err find_rows(const tutti_trainer *t, const tutti_batch *b, tt_batch *
     return TT_FAIL(USAGE, "a step has %" PRId64 " rows: at most train.batch_size, %" PRId64,
                    out->count, t->cohort->batch_size);
   out->rows = b->rows;
-  out->step = b->index ? out->count : b->own_rows ? b->rows / members : 0;
+  out->stride = b->index ? out->count : b->own_rows ? b->rows / members : 0;
   return TT_OK;
 }
 
@@ -137,10 +137,10 @@ static tt_err check_row(const tutti_trainer *t, const tutti_batch *b, int labels
 static tt_err check_values(const tutti_trainer *t, const tutti_batch *b, const tt_batch *out,
                            int labels)
 {
-  int64_t members = out->step ? members_of(t) : 1;
+  int64_t members = out->stride ? members_of(t) : 1;
   for (int64_t m = 0; m < members; m++)
     for (int64_t r = 0; r < out->count; r++)
-      TT_TRY(check_row(t, b, labels, out->row[m * out->step + r]));
+      TT_TRY(check_row(t, b, labels, out->row[m * out->stride + r]));
   return TT_OK;
 }
 
@@ -176,7 +176,7 @@ tt_err tt_trainer_give_batch(tutti_trainer *t, const tutti_batch *b, int labels)
   if (labels && !b->y) return TT_FAIL(USAGE, "batch->y is NULL: a step needs labels");
   TT_TRY(find_rows(t, b, &out));
   TT_TRY(check_index(t, b, &out));
-  if (!b->index) TT_TRY(number_rows(t, out.step ? b->rows : out.count));
+  if (!b->index) TT_TRY(number_rows(t, out.stride ? b->rows : out.count));
   out.row = b->index ? b->index : t->number;
   TT_TRY(check_values(t, b, &out, labels));
   if (t->is_scaled) TT_TRY(scale_rows(t, &out));

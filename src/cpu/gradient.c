@@ -29,7 +29,7 @@ static const int32_t *batch_rows(const tt_engine *e, tt_cpu_buffers *b, const tt
                                  int64_t first, int64_t count, int64_t steps)
 {
   int64_t epoch = TT_FIELD(e->state, epoch)[ctx->i];
-  if (e->batch) return e->batch->row + ctx->i * e->batch->step;
+  if (e->batch) return e->batch->row + ctx->i * e->batch->stride;
   if (e->replay) {
     int64_t epochs = e->cohort->max_epochs;
     return e->replay + (ctx->i * epochs + epoch) * ctx->rows + first;

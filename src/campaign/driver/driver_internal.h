@@ -77,8 +77,8 @@ tt_err tt_campaign_write_history(const tt_campaign *k, const char *path, const t
  * has claimed the directory). */
 tt_err tt_campaign_commit(tt_campaign *k);
 
-/* Prepare the directory of the round, or with `labels` that of its groups, for a stage with these
- * inputs: a file in it has the hash of those that it was made from. If they have changed, labels
+/* Prepare the directory of the round, or with `labels` the directory of its groups, for a stage. A
+ * file in it has the hash of the inputs that it was made from. If this is not `inputs`, labels
  * are kept for candidates that are queried again, and the directory is moved aside; but groups stay
  * where they are, except with label.mode slurm, whose jobs refer to all groups of the directory.
  * Local; rank 0 does it. Errors: STOPPED, CANTCREAT, DATA, IO, MEM. */
@@ -105,7 +105,7 @@ uint64_t tt_hash_u64(uint64_t h, uint64_t x);
 /* stage.c: the stages of a round. The journal line of a stage holds a hash of its inputs and of the
  * files it wrote; while both are unchanged, the stage is not run again. */
 
-/* Hash of the inputs of a stage, and the files it writes. */
+/* What decides the result of a stage, as a hash, and the files that the stage writes. */
 typedef struct tt_stage_io {
   uint64_t inputs;
   const char *file[2]; /* names in the round's directory, up to the first NULL */

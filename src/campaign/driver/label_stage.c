@@ -1,4 +1,4 @@
-/* label_stage.c — see driver_internal.h: label, and merge, which commits the round. */
+/* label_stage.c — the stages label and merge (driver_internal.h); merge commits the round. */
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"

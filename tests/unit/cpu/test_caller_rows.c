@@ -54,7 +54,7 @@ static void feed(feeder *f, int64_t step)
   const tt_cohort *c = &f->p->c;
   int64_t epoch = step / feeder_batches(f), first = step % feeder_batches(f) * c->batch_size;
   int64_t left = f->batch.epoch_rows - first;
-  f->batch.count = f->batch.step = left < c->batch_size ? left : c->batch_size;
+  f->batch.count = f->batch.stride = left < c->batch_size ? left : c->batch_size;
   for (int64_t m = 0; m < c->members; m++) {
     tt_sampler order = tt_member_sampler(c, &c->member[m], 0, f->count, epoch);
     for (int64_t r = 0; r < f->batch.count; r++)
@@ -201,7 +201,7 @@ TT_TEST (threads_do_not_change_a_fed_member) {
       problem p = without_validation(v);
       way several = variant[i];
       several.use.threads = 5;
-      several.use.share_flops = 1; /* small members are shared too */
+      several.use.share_flops = 1; /* threads share small members too */
       if (meets(variant[i], &p) && takes(variant[i], number)) {
         tt_state *want = train_fed(&p, variant[i], p.c.parts == 1);
         tt_state *got = train_fed(&p, several, p.c.parts == 1);
