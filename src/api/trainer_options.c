@@ -30,7 +30,16 @@
     "train.schedule and train.warmup count epochs: set epoch_rows, or use schedule: constant and " \
     "tutti_trainer_set_learning_rate")                                                             \
   X(!t->epoch_rows && c->average == TT_AVERAGE_swa,                                                \
-    "train.average: swa averages at the ends of epochs: set epoch_rows, or use ema")
+    "train.average: swa averages at the ends of epochs: set epoch_rows, or use ema")               \
+  X(!t->epoch_rows && waits_to_average(c),                                                         \
+    "train.average_start counts epochs: set epoch_rows, or average from the start")
+
+static int waits_to_average(const tt_cohort *c)
+{
+  for (int64_t i = 0; i < c->members; i++)
+    if (c->average != TT_AVERAGE_none && c->member[i].hyper.average_start > 0) return 1;
+  return 0;
+}
 
 tt_err tt_trainer_check_options(const tutti_trainer *t)
 {

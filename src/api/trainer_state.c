@@ -280,7 +280,7 @@ int tutti_trainer_save(tutti_trainer *trainer, const char *file)
 
 typedef struct state_header {
   char name[8];      /* "tutti T1" */
-  uint64_t options;  /* tt_config_result_hash, and the sizes of the state */
+  uint64_t options;  /* tt_config_result_hash, sizes and scales */
   uint64_t contents; /* XXH3 of everything behind the header */
 } state_header;
 static const char state_name[8] = {'t', 'u', 't', 't', 'i', ' ', 'T', '1'};
@@ -295,7 +295,18 @@ static uint64_t options_hash(const tutti_trainer *t)
 {
   const int64_t sizes[] = {t->data->inputs, t->data->targets, t->cohort->members,
                            t->cohort->model.params, t->epoch_rows};
-  return XXH3_64bits_withSeed(sizes, sizeof sizes, tt_config_result_hash(t->cfg));
+  const tt_scaler *s = &t->data->scaler;
+  const struct {
+    const double *value;
+    int64_t count;
+  } scale[] = {{s->x_mean, s->inputs},
+               {s->x_scale, s->inputs},
+               {s->y_mean, s->targets},
+               {s->y_scale, s->targets}};
+  uint64_t hash = XXH3_64bits_withSeed(sizes, sizeof sizes, tt_config_result_hash(t->cfg));
+  for (size_t i = 0; i < sizeof scale / sizeof *scale; i++)
+    hash = XXH3_64bits_withSeed(scale[i].value, (size_t)scale[i].count * sizeof(double), hash);
+  return hash;
 }
 
 /* The learning rates of all members. Returns the bytes behind them. */
@@ -368,8 +379,8 @@ static tt_err check_state(const tutti_trainer *t, const void *state, int64_t byt
   if (memcmp(header.name, state_name, sizeof header.name) != 0)
     return TT_FAIL(DATA, "these bytes are no state of a trainer of libtutti " TUTTI_VERSION);
   if (header.options != options_hash(t))
-    return TT_FAIL(DATA, "the state is one of a trainer with other options, columns or rows of an "
-                         "epoch");
+    return TT_FAIL(DATA, "the state is one of a trainer with other options, columns, scales or "
+                         "rows of an epoch");
   if (bytes != tutti_trainer_state_bytes(t) ||
       header.contents != XXH3_64bits(contents, (size_t)contents_bytes(t)))
     return TT_FAIL(DATA, "the state is damaged: bytes are missing or have changed");

@@ -253,8 +253,8 @@ TUTTI_API int tutti_trainer_set_learning_rate(tutti_trainer *trainer, int64_t me
 TUTTI_API int tutti_trainer_reset(tutti_trainer *trainer, int64_t member);
 
 /* Everything that decides how training goes on, as bytes that the caller stores: after set_state,
- * in a trainer with the same options, training continues with the same bits. set_state refuses
- * other bytes, and then nothing has changed. */
+ * in a trainer with the same options and scales, training continues with the same bits. set_state
+ * refuses other bytes, and then nothing has changed. */
 TUTTI_API int64_t tutti_trainer_state_bytes(const tutti_trainer *trainer);
 TUTTI_API int tutti_trainer_get_state(tutti_trainer *trainer, void *state);
 TUTTI_API int tutti_trainer_set_state(tutti_trainer *trainer, const void *state, int64_t bytes);

@@ -156,6 +156,21 @@ TT_TEST (a_trainer_has_the_weights_of_the_job) {
   free_job(&j);
 }
 
+static void refuses_a_state_of_other_scales(void)
+{
+  const double mean[TARGETS] = {1.0, 2.0}, scale[TARGETS] = {1.0, 1.0};
+  tutti_trainer_options o = options_of(plain, 0);
+  tutti_trainer *t = NULL, *without = make(plain, 0);
+  char state[1 << 15];
+  o.y_mean = mean, o.y_scale = scale;
+  TT_CHECK(tutti_trainer_create(&o, &t), ==, 0);
+  TT_CHECK(tutti_trainer_state_bytes(t), <=, (int64_t)sizeof state);
+  TT_CHECK(tutti_trainer_get_state(t, state), ==, 0);
+  TT_CHECK(tutti_trainer_set_state(without, state, tutti_trainer_state_bytes(t)), ==, 65);
+  tutti_trainer_destroy(&t);
+  tutti_trainer_destroy(&without);
+}
+
 TT_TEST (a_state_continues) {
   trained_job j = train_job();
   tutti_trainer *whole = make(job, ROWS), *other = make(job, ROWS);
@@ -176,6 +191,7 @@ TT_TEST (a_state_continues) {
   tutti_trainer *stranger = make(plain, 0);
   TT_CHECK(tutti_trainer_set_state(stranger, state, bytes), ==, 65);
   TT_CHECK(strstr(tutti_error(), "other options") != NULL, ==, 1);
+  refuses_a_state_of_other_scales();
   tt_free(state);
   tutti_trainer_destroy(&whole);
   tutti_trainer_destroy(&other);
@@ -337,6 +353,8 @@ TT_TEST (bad_options_are_refused) {
       {"ensembles: [{name: e, members: 1}]\ntrain: {method: fusion}\n", 78, "train.method"},
       {"ensembles: [{name: e, members: 1}]\ntrain: {schedule: cosine}\n", 78, "epoch_rows"},
       {"ensembles: [{name: e, members: 1}]\ntrain: {average: swa}\n", 78, "epoch_rows"},
+      {"ensembles: [{name: e, members: 1}]\ntrain: {average: ema, average_start: 2}\n", 78,
+       "average_start"},
       {"ensembles: [{name: e, members: 1}]\nrun: {device: gpu}\n", 78, "run.device"},
       {"ensembles: [{name: e, members: 1}]\ncombine: {method: weights}\n", 78, "combine"},
       {"ensembles: [{name: e, members: 1}]\ncalibration: {conformal: [0.9]}\n", 78, "calibration"},
