@@ -5,13 +5,15 @@ from typing import Any, Mapping, Optional
 
 import numpy as np
 
+from . import job
 from .dataset import Table, per_row
 from .library import Model
 from .prediction import Prediction
+from .program import find_program
 from .trainer import Trainer
 
 # Parameters of Ensemble about data sets, runs, and what follows a training.
-_NOT_HERE = ("data", "calibration", "combine", "checkpoint", "run", "patience", "epochs", "device",
+_NOT_HERE = ("data", "calibration", "combine", "checkpoint", "patience", "epochs", "device",
              "threads", "directory", "program", "quiet", "ranks", "launcher")
 
 
@@ -33,8 +35,9 @@ class Steps:
         self.trainer = Trainer(inputs=x.values.shape[1], targets=y.values.shape[1],
                                input_names=x.names, target_names=y.names, threads=threads,
                                program=program, **scales, **kept)
-        self.batch = int(options.get("batch_size") or 32)
-        self._random = np.random.default_rng(options.get("seed") or 1)
+        made = job.build(kept, find_program(program))
+        self.batch = int(made.get("train", {}).get("batch_size", 32))
+        self._random = np.random.default_rng(int(made.get("run", {}).get("seed", 1)))
         self._model: Optional[Model] = None
 
     @staticmethod

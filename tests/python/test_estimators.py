@@ -74,6 +74,17 @@ class Estimators(unittest.TestCase):
         one.set_params(**BETTER).fit(x, y)
         self.assertTrue(os.path.exists(one.run_.path("model.h5")))
 
+    def test_partial_fit_takes_options_of_sections(self):
+        x, y = numbers()
+        short = tutti.EnsembleRegressor(hidden=[8], members=2, batch_size=7, seed=0)
+        long = tutti.EnsembleRegressor(model={"hidden": [8]}, members=2, train={"batch_size": 7},
+                                       run={"seed": 0})
+        other = tutti.EnsembleRegressor(hidden=[8], members=2, batch_size=7, seed=1)
+        for one in (short, long, other):
+            one.partial_fit(x, y)
+        np.testing.assert_array_equal(short.predict(x), long.predict(x))
+        self.assertTrue((short.predict(x) != other.predict(x)).any())
+
     def test_partial_fit_of_classes(self):
         x, y = numbers()
         label = np.array(["low", "middle", "high"])[np.digitize(y, [-0.5, 0.5])]
