@@ -41,6 +41,22 @@ INLINE void convolve_outputs(const int O, const int V, const tt_convolution *c, 
                   y + o * c->positions * ld, ld);
 }
 
+/* OUTPUTS(n) for all outputs from o on, n at a time, the largest n first; all are constants. The
+ * registers hold twice as many outputs of up to two vectors. */
+#if PRODUCT_ROWS > 2
+#define TWICE_AS_MANY(OUTPUTS)                                                                     \
+  for (; V <= 2 && o + 2 * PRODUCT_OUT <= c->outputs; o += 2 * PRODUCT_OUT)                        \
+    OUTPUTS(2 * PRODUCT_OUT);
+#else
+#define TWICE_AS_MANY(OUTPUTS)
+#endif
+#define EACH_OUTPUT(OUTPUTS)                                                                       \
+  TWICE_AS_MANY(OUTPUTS)                                                                           \
+  for (; o + PRODUCT_OUT <= c->outputs; o += PRODUCT_OUT) OUTPUTS(PRODUCT_OUT);                    \
+  for (; PRODUCT_OUT > 4 && o + 4 <= c->outputs; o += 4) OUTPUTS(PRODUCT_OUT > 4 ? 4 : 1);         \
+  for (; o + 2 <= c->outputs; o += 2) OUTPUTS(2);                                                  \
+  for (; o < c->outputs; o++) OUTPUTS(1);
+
 /* All output channels and positions. If the weights fit the cache, position by position with all
  * channels; else a few channels at a time with all positions, so that each weight is read from
  * memory once. */
@@ -53,14 +69,7 @@ INLINE void convolve_panel(const int V, const tt_convolution *c, const float *a,
 #define OUTPUTS(n) convolve_outputs(n, V, c, o, p, p + step, a, bias, x, y, ld)
   for (int64_t p = 0; p < c->positions; p += step) {
     int64_t o = 0;
-#if PRODUCT_ROWS > 2
-    for (; V <= 2 && o + 2 * PRODUCT_OUT <= c->outputs; o += 2 * PRODUCT_OUT)
-      OUTPUTS(2 * PRODUCT_OUT);
-#endif
-    for (; o + PRODUCT_OUT <= c->outputs; o += PRODUCT_OUT) OUTPUTS(PRODUCT_OUT);
-    for (; PRODUCT_OUT > 4 && o + 4 <= c->outputs; o += 4) OUTPUTS(PRODUCT_OUT > 4 ? 4 : 1);
-    for (; o + 2 <= c->outputs; o += 2) OUTPUTS(2);
-    for (; o < c->outputs; o++) OUTPUTS(1);
+    EACH_OUTPUT(OUTPUTS)
   }
 #undef OUTPUTS
 }
@@ -99,14 +108,7 @@ INLINE void point_block(const int V, const int ADD, const tt_convolution *c, int
   }
   int64_t o = 0;
 #define OUTPUTS(n) point_outputs(n, V, ADD, c, o, first, end, channels, a, bias, packed, y, ld)
-#if PRODUCT_ROWS > 2
-  for (; V <= 2 && o + 2 * PRODUCT_OUT <= c->outputs; o += 2 * PRODUCT_OUT)
-    OUTPUTS(2 * PRODUCT_OUT);
-#endif
-  for (; o + PRODUCT_OUT <= c->outputs; o += PRODUCT_OUT) OUTPUTS(PRODUCT_OUT);
-  for (; PRODUCT_OUT > 4 && o + 4 <= c->outputs; o += 4) OUTPUTS(PRODUCT_OUT > 4 ? 4 : 1);
-  for (; o + 2 <= c->outputs; o += 2) OUTPUTS(2);
-  for (; o < c->outputs; o++) OUTPUTS(1);
+  EACH_OUTPUT(OUTPUTS)
 #undef OUTPUTS
 }
 
