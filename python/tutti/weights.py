@@ -1,13 +1,12 @@
 """Weights of trained networks, from model.h5 (docs/files.md)."""
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Optional
 
 import h5py
 import numpy as np
 
-from .hdf5 import read_text
+from .data.hdf5 import read_text
 
 if TYPE_CHECKING:
     from .library import Model
@@ -70,10 +69,7 @@ def _read_scales(f: h5py.File, ensemble: int) -> dict[str, np.ndarray]:
 def read_weights(model: Model, ensemble: Optional[str] = None) -> dict[str, Any]:
     """What `tutti.Model.arrays` returns."""
     name = _only_ensemble(model, ensemble)
-    if not os.path.isfile(model.file):
-        raise ValueError(f"{model.file}: weights are read from the file, and there is none; "
-                         "Trainer.save writes it")
-    with h5py.File(model.file) as f:
+    with model.open_file() as f:
         net, e = f["net"], list(read_text(f["ensemble_name"])).index(name)
         first, weight = int(f["ensemble_first"][e]), f["member_weight"][()]
         members = first + np.arange(int(f["ensemble_members"][e]))

@@ -70,8 +70,9 @@ tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s)
   TT_TRY(join(directory, "status.json", path));
   TT_TRY(join(directory, spare_name, spare));
   TT_TRY(format_status(s, &text));
-  tt_err e = tt_memory_is_path(path) ? tt_memory_put_text(path, text) : replace(path, text, spare);
-  if (!e && s->exit_code >= 0) unlink(spare);
+  int in_memory = tt_memory_is_path(path);
+  tt_err e = in_memory ? tt_memory_put_text(path, text) : replace(path, text, spare);
+  if (!e && !in_memory && s->exit_code >= 0) unlink(spare);
   tt_free(text);
   return e;
 }

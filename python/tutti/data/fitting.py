@@ -5,7 +5,8 @@ from typing import Any, BinaryIO, Mapping, Union
 
 import numpy as np
 
-from . import dataset, job, texts
+from .. import job
+from . import dataset, texts
 
 _KINDS = {"sample_weight": np.float64, "split": np.int8}
 _OPTIONS = {"sample_weight": "weights", "split": "split.column", "id": "id"}

@@ -56,7 +56,8 @@ def categories(table: Table, names: Sequence[str], given: Any) -> Any:
     return made
 
 
-def write_columns(path: Union[str, BinaryIO], x: Table, y: Table, others: Mapping[str, np.ndarray]) -> dict:
+def write_columns(path: Union[str, BinaryIO], x: Table, y: Table,
+                  others: Mapping[str, np.ndarray]) -> dict:
     """Write a data file with one dataset for each column, because some are texts.
 
     Returns

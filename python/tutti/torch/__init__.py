@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from .library import Model
-from .torch_options import ACTIVATIONS, loss_options, need, optimizer_options
-from .trainer import Trainer
+from ..library import Model
+from .options import ACTIVATIONS, loss_options, need, optimizer_options
+from ..trainer import Trainer
 
 __all__ = ["Ensemble", "loss_options", "members", "module", "network_options",
            "optimizer_options", "trainer", "weights"]

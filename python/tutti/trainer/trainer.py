@@ -7,11 +7,12 @@ from typing import Any, Optional, Sequence
 
 import numpy as np
 
-from . import job
+from .. import job
 from .arrays import POINTER, Batch, Options, address, check_shape, texts, values_of
-from .library import Model, load
-from .program import PathLike, error_of, find_library, find_program
-from .weights import trainer_options
+from ..binding import load
+from ..library import Model
+from ..program import PathLike, error_of, find_library
+from ..weights import trainer_options
 
 
 class Trainer:
@@ -54,7 +55,7 @@ class Trainer:
         self._handle = ctypes.c_void_p()
         self._library = load(find_library(program))
         self.inputs, self.targets = inputs, targets
-        described = job.text(job.build(options, find_program(program))).encode()
+        described = job.text(job.build(options, self._library)).encode()
         scales = [None if pair is None else values_of(pair[i], np.float64).reshape(-1)
                   for pair in (x_scale, y_scale) for i in (0, 1)]
         for scale, count in zip(scales, (inputs, inputs, targets, targets)):
