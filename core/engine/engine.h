@@ -152,10 +152,14 @@ typedef struct tt_engine_ops {
    *                   a network with a front or frozen layers.
    *
    * update: the optimizer step with the gradient since the last one. A member whose gradient is not
-   * finite has diverged. Errors of all: MEM. */
+   * finite has diverged.
+   *
+   * take_gradient: gradient[M][P] of the next update, which then has none; 0 for members that do
+   * not train. Errors of all: MEM. */
   tt_err (*set_batch)(tt_engine *e, const tt_batch *batch);
   tt_err (*backward)(tt_engine *e, const float *delta, float *input_gradient);
   tt_err (*update)(tt_engine *e);
+  tt_err (*take_gradient)(tt_engine *e, float *gradient);
   const tt_team_ops *team; /* members that several engines train together; NULL: not supported */
 } tt_engine_ops;
 

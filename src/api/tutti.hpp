@@ -250,6 +250,13 @@ public:
     return slope;
   }
   void update() { check(tutti_trainer_update(get())); }
+  /* [members][parameters], instead of update, for an optimizer of the program. */
+  floats take_gradient()
+  {
+    floats gradient(values(1, parameters()));
+    check(tutti_trainer_take_gradient(get(), gradient.data()));
+    return gradient;
+  }
 
   /* [members][rows][outputs] as in predictions, without dropout. */
   floats predict(const floats &x)

@@ -95,7 +95,10 @@ static void train_steps(tutti::trainer &t, const tutti::floats &x, const tutti::
   t.backward(part);
   t.update();
   print(part);
-  print(t.forward(own));
+  const tutti::floats last = t.forward(own);
+  print(last);
+  t.backward(last);
+  print(t.take_gradient());
 }
 
 static void train()
