@@ -81,6 +81,7 @@ def load(path: str) -> Any:
             ("trainer_forward", ctypes.c_int, [trainer, array, array]),
             ("trainer_backward", ctypes.c_int, [trainer, array, array]),
             ("trainer_update", ctypes.c_int, [trainer]),
+            ("trainer_take_gradient", ctypes.c_int, [trainer, array]),
             ("trainer_predict", ctypes.c_int, [trainer, count, array, array]),
             ("trainer_model", ctypes.c_int, [trainer, ctypes.POINTER(model)]),
             ("trainer_save", ctypes.c_int, [trainer, ctypes.c_char_p]),

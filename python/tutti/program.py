@@ -231,7 +231,7 @@ class Process:
         os.close(self._stderr)
 
 
-def _level_of_caller() -> int:
+def level_of_caller() -> int:
     """stacklevel, in the function that calls this one, of the code that uses the package."""
     frame, level = sys._getframe(1), 1
     here = os.path.dirname(__file__) + os.sep
@@ -245,7 +245,7 @@ def warn_of(lines: Sequence[str]) -> None:
     for line in lines:
         found = WARNING.match(line)
         if found:
-            warnings.warn(in_python(found[1]), UserWarning, stacklevel=_level_of_caller())
+            warnings.warn(in_python(found[1]), UserWarning, stacklevel=level_of_caller())
 
 
 def run(command: Sequence[str], on_line: Optional[Callable[[str], None]] = None,
