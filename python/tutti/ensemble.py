@@ -167,7 +167,7 @@ class Ensemble(PartialFit):
                                "stopped; use resume=None")
         files = {"job.yaml": text.encode()}
         try:
-            training.train(load(find_library(self.program)), text,
+            training.train(load(find_library(self.program)), given.job, text,
                            {"data.h5": data.getbuffer(), **old}, self.quiet, files)
         finally:
             if len(files) > 1:  # a model, or a checkpoint

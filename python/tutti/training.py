@@ -1,6 +1,7 @@
 """Training in this process and in memory, through libtutti (tutti_train_in_memory of tutti.h)."""
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import queue
@@ -13,6 +14,7 @@ from .program import Error, error_of, warn_of
 from .progress import Progress
 
 _PROCESS = os.getpid()
+_gpu = threading.Lock()  # the engine of GPUs trains one ensemble at a time in a process
 
 
 class _File(ctypes.Structure):
@@ -41,6 +43,12 @@ def may_train_here(job: Mapping[str, Any]) -> bool:
     return one or os.getpid() == _PROCESS
 
 
+def _may_use_gpu(library: Any, job: Mapping[str, Any]) -> bool:
+    run, folder = job.get("run"), os.path.dirname(os.path.realpath(library._name))
+    return (not isinstance(run, Mapping) or run.get("device") != "cpu") and os.path.exists(
+        os.path.join(folder, "libtutti_cuda.so"))
+
+
 class Training:
     """A training in a thread of its own, so that a signal interrupts the caller at once.
 
@@ -49,6 +57,8 @@ class Training:
     library : libtutti
     job : str
         Text of the job file.
+    gpu : bool
+        The job may train on a GPU.
     files : mapping
         Names that the job has to what is in these files: data.h5, a checkpoint.
     live : bool
@@ -57,9 +67,9 @@ class Training:
         Receives the files of the run: the model and the results, or a checkpoint.
     """
 
-    def __init__(self, library: Any, job: str, files: Mapping[str, Any], live: bool,
+    def __init__(self, library: Any, job: str, gpu: bool, files: Mapping[str, Any], live: bool,
                  stored: dict[str, bytes]) -> None:
-        self._stored = stored
+        self._stored, self._gpu = stored, gpu
         self._library, self._stop = library, False
         self._lines: queue.SimpleQueue[Optional[str]] = queue.SimpleQueue()
         self._error: Optional[Error] = None
@@ -81,7 +91,8 @@ class Training:
         self._stored[file[0].name.decode()] = ctypes.string_at(file[0].bytes, file[0].size)
 
     def _run(self) -> None:
-        code = self._library.tutti_train_in_memory(ctypes.byref(self._wanted))
+        with _gpu if self._gpu else contextlib.nullcontext():
+            code = self._library.tutti_train_in_memory(ctypes.byref(self._wanted))
         if code:  # the message is that of this thread
             self._error = error_of(code, self._library.tutti_error().decode(errors="replace"))
         self._lines.put(None)
@@ -116,15 +127,17 @@ class Training:
         warn_of(lines)
 
 
-def train(library: Any, job: str, files: Mapping[str, Any], quiet: bool,
+def train(library: Any, job: Mapping[str, Any], text: str, files: Mapping[str, Any], quiet: bool,
           stored: dict[str, bytes]) -> None:
     """Train, and show the progress.
 
     Parameters
     ----------
+    job, text : dict, str
+        The job file.
     stored : dict
         Receives the files of the run by their names, also those of a run that is stopped.
     """
     with Progress(quiet) as progress:
-        training = Training(library, job, files, progress.live, stored)
+        training = Training(library, text, _may_use_gpu(library, job), files, progress.live, stored)
         training.run(progress)
