@@ -458,10 +458,11 @@ tt_err tt_train(tt_comm *c, const tt_train_options *o)
   tt_checkpointing_close(&r.checkpoints);
   if (r.claimed) e = tt_ckpt_explain(c, directory(&r), e);
   if (r.job) write_final_status(&r, e);
-  if (!r.job || !in_memory(&r)) tt_watchdog_stop_local();
+  int alone = !r.job || !in_memory(&r); /* else other threads may train too */
+  if (alone) tt_watchdog_stop_local();
   if (r.claimed) tt_ckpt_release_local(c, directory(&r));
   tt_shards_destroy(&r.shards);
-  (void)tt_mem_store_in("");
+  if (alone) (void)tt_mem_store_in("");
   tt_team_destroy(&r.team);
   tt_warm_close(&r.warm_source);
   if (!o->prepared) tt_job_close(&r.job);
