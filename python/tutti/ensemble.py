@@ -170,8 +170,9 @@ class Ensemble(PartialFit):
             training.train(load(find_library(self.program)), given.job, text,
                            {"data.h5": data.getbuffer(), **old}, self.quiet, files)
         finally:
-            if len(files) > 1:  # a model, or a checkpoint
-                self.run_ = Run(None, self.program, files=files, key=key)
+            made = Run(None, self.program, files=files, key=key)
+            if made.complete() or made.checkpoint():
+                self.run_ = made
 
     def fit(self: Self, X: Any, y: Any, sample_weight: Any = None, *, split: Any = None,
             resume: Optional[bool] = None,

@@ -27,11 +27,11 @@ def _fit_in_child(threads):
 class Interrupted(training.Training):
     """A training during which somebody presses Ctrl-C."""
 
-    polls = 0
+    polls, press_at = 0, 4  # some epochs are done
 
     def _poll(self, context, text):
         self.polls += 1
-        if self.polls == 4:  # some epochs are done
+        if self.polls == self.press_at:
             signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
         return super()._poll(context, text)
 
@@ -94,6 +94,10 @@ class Stops(unittest.TestCase):
         options = {**LONG, "epochs": 20000}
         stopped, before = tutti.Ensemble(**options), signal.getsignal(signal.SIGINT)
         with mock.patch.object(training, "Training", Interrupted):
+            with self.assertRaises(KeyboardInterrupt):
+                stopped.fit(x, y)
+        with mock.patch.object(Interrupted, "press_at", 1), mock.patch.object(
+                training, "Training", Interrupted):  # before the first step: no other checkpoint
             with self.assertRaises(KeyboardInterrupt):
                 stopped.fit(x, y)
         self.assertEqual(signal.getsignal(signal.SIGINT), before)
