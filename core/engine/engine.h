@@ -155,7 +155,7 @@ typedef struct tt_engine_ops {
    * finite has diverged.
    *
    * take_gradient: gradient[M][P] of the next update, which then has none; 0 for members that do
-   * not train. Errors of all: MEM. */
+   * not train. NULL if the engine does not have it. Errors of all: MEM. */
   tt_err (*set_batch)(tt_engine *e, const tt_batch *batch);
   tt_err (*backward)(tt_engine *e, const float *delta, float *input_gradient);
   tt_err (*update)(tt_engine *e);
