@@ -90,7 +90,7 @@ typedef struct tt_gradients {
   X(4, 4, 2, 4, 2, 65, 85) /* 128 x 128 */                                                         \
   TT_TENSOR_CHUNK_TILES(X)
 #define TT_TENSOR_CHUNK_TILES(X)                                                                   \
-  X(2, 4, 2, 2, 3, 30, 60) /* 64 x 64 */                                                           \
+  X(2, 4, 2, 2, 3, 38, 66) /* 64 x 64 */                                                           \
   X(2, 2, 1, 2, 3, 10, 32) /* 32 x 32 */
 enum {
 #define X(...) +1

@@ -269,14 +269,24 @@ __device__ __forceinline__ void tt_product_add(const float *left, const float *r
   }
 }
 
-/* sum += products of the next `depth` inner indices of a panel; depth is a multiple of INDICES. */
+/* sum += products of the next `depth` inner indices of a panel; depth is a multiple of INDICES.
+ * For tensor cores a whole panel is unrolled: the next fragments are read while others multiply. */
 template <class K>
 __device__ __forceinline__ void tt_product_multiply(const float *left, const float *right,
                                                     int depth, typename K::TILE::sums &sum)
 {
+  enum {
+    LEFT = K::INDICES * (K::LEFT::ALONG ? 1 : (int)K::LEFT::LD),
+    RIGHT = K::INDICES * (K::RIGHT::ALONG ? 1 : (int)K::RIGHT::LD)
+  };
+  if (K::TILE::TENSOR && depth == TT_PANEL) {
+#pragma unroll
+    for (int q = 0; q < TT_PANEL / K::INDICES; q++)
+      tt_product_add<K>(left + q * LEFT, right + q * RIGHT, sum);
+    return;
+  }
 #pragma unroll 1
-  for (; depth > 0; depth -= K::INDICES, left += K::INDICES * (K::LEFT::ALONG ? 1 : K::LEFT::LD),
-                    right += K::INDICES * (K::RIGHT::ALONG ? 1 : K::RIGHT::LD))
+  for (; depth > 0; depth -= K::INDICES, left += LEFT, right += RIGHT)
     tt_product_add<K>(left, right, sum);
 }
 
