@@ -5,6 +5,7 @@
  * before it, and stores dL/dy too if a residual layer needs it. */
 #include "cuda/layered/layer_extras.cuh"
 #include "cuda/layered/multiply.cuh"
+#include "cuda/layered/update.cuh"
 
 /* Member `first` of the pass, of an array with `step` floats per member; rows have `ld` floats. */
 static tt_factor make_factor(const float *place, int64_t step, int64_t ld)
@@ -56,6 +57,9 @@ static tt_err multiply(tt_engine *e, const tt_layered_pass *pass, tt_product_kin
 {
   int tile = tt_choose_product_tile(a.m, a.n, pass->members, e->dev.multiprocessors,
                                     precision_of(e, pass, layer));
+  if (kind == TT_PRODUCT_GRADIENT && pass->step)
+    return tt_layered_multiply_and_step(tile, a, *pass->step, (int32_t)layer->weight,
+                                        (int32_t)layer->bias, pass->members, e->dev.stream);
   return tt_layered_multiply(kind, tile, a, pass->members, e->dev.stream);
 }
 
@@ -382,9 +386,11 @@ static tt_err dense_backward(tt_engine *e, const tt_layered_pass *pass, int n, i
   float *delta = tt_layered_of(e)->delta[turn];
   int l = n - e->cohort->model.front.layers, earlier = w->g.layers > w->kept;
   if (e->cohort->model.layer[l].norm >= 0) TT_TRY(layer_norm_backwards(e, pass, l, delta));
-  if (is_trained(e, n)) TT_TRY(layer_gradient(e, pass, l, delta, w));
+  if (is_trained(e, n) && !pass->step) TT_TRY(layer_gradient(e, pass, l, delta, w));
   if (earlier) TT_TRY(launch_gradients(e, pass, w)); /* `before` is the delta of one of them */
-  return before ? layer_backward(e, pass, l, delta, before, ends) : TT_OK;
+  if (before) TT_TRY(layer_backward(e, pass, l, delta, before, ends));
+  /* A step changes the weights that the backward product has read. */
+  return pass->step ? layer_gradient(e, pass, l, delta, w) : TT_OK;
 }
 
 tt_err tt_layered_backward_layers(tt_engine *e, const tt_layered_pass *pass, int first, int end,

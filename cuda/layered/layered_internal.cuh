@@ -110,6 +110,8 @@ typedef struct tt_layered_pass {
   int entry;              /* 1: the first layer is in fused_layers.cuh */
   int head;               /* 1: the last layer is there, its dL/dz is in output_delta */
   float *gradient;        /* [M][param_stride] of the backward pass; [copies] of them */
+  const struct tt_step_kernel_args *step; /* the optimizer step of a layer follows its gradient at
+                                             once, which is not stored; or NULL */
 } tt_layered_pass;
 
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }

@@ -111,6 +111,14 @@ tt_err tt_layered_multiply_backward(int tile, const tt_product_args &args, int64
 tt_err tt_layered_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
                                     cudaStream_t stream);
 
+/* tt_layered_multiply_gradient and the optimizer step of the layer's parameters, which begin with
+ * numbers `weight` and `bias`: the same bits as a step from the stored gradient, which is not
+ * stored. */
+struct tt_step_kernel_args;
+tt_err tt_layered_multiply_and_step(int tile, const tt_product_args &args,
+                                    const tt_step_kernel_args &step, int32_t weight, int32_t bias,
+                                    int64_t members, cudaStream_t stream);
+
 /* The gradients, with tile number `tile` of TT_CHUNK_TILES, after them of TT_TENSOR_CHUNK_TILES.
  * Asynchronous, may be captured. Errors:
  * INTERNAL. */

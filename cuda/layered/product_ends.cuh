@@ -80,6 +80,5 @@ __device__ __forceinline__ void tt_finish_product(const tt_product_end &e, int32
 {
   if constexpr (KIND == TT_PRODUCT_FORWARD) tt_finish_forward<V>(e, index, x);
   if constexpr (KIND == TT_PRODUCT_BACKWARD) tt_finish_backward<V>(e, index, x);
-  if constexpr (KIND == TT_PRODUCT_GRADIENT) tt_store_floats(e.result + index, x);
 }
 #endif

@@ -1,11 +1,103 @@
-/* product_gradient.cu — the kernels of product.cuh for gradients: of one layer, in one chain; of
- * several layers in one launch, in chunks of rows. */
-#include "cuda/layered/product_tile.cuh"
+/* product_gradient.cu — the kernels of product.cuh for gradients: of one layer, in one chain, with
+ * the optimizer step if it follows at once; of several layers in one launch, in chunks of rows. */
+#include "cuda/layered/product_launch.cuh"
+#include "cuda/layered/update.cuh"
+
+/* A layer's gradient, and what becomes of it. */
+typedef struct gradient_args {
+  tt_product_args product;
+  tt_step_kernel_args step;
+  int32_t weight, bias; /* first parameters of the layer */
+  int32_t updates;      /* 1: the optimizer step follows; 0: the gradient is stored */
+} gradient_args;
+
+/* Store the gradient of a tile, V neighbors at a time. */
+template <class K, int V>
+__device__ __forceinline__ void store_gradient(const tt_product_args &a, tt_product_place place,
+                                               const float *tile)
+{
+  float *result = a.result + (int64_t)place.member * a.step;
+  tt_product_finish<K, V>(a, place, tile, [&](int32_t index, const tt_floats<V> &x) {
+    tt_store_floats(result + index, x);
+  });
+}
+
+/* The optimizer step of the weights of a tile, V neighbors at a time, and of biases. */
+template <class K, int V>
+__device__ __forceinline__ void update_tile(const gradient_args &a, tt_product_place place,
+                                            const float *tile)
+{
+  tt_layered_with_optimizer<V, 0>(a.step, place.member, [&](auto update) {
+    tt_product_finish<K, V>(a.product, place, tile, [&](int32_t index, const tt_floats<V> &x) {
+      update(a.weight + index, x);
+    });
+  });
+}
+
+template <class K>
+static __global__ void __launch_bounds__(K::TILE::THREADS, TT_PRODUCT_THREADS / K::TILE::THREADS)
+    layer_gradient(gradient_args args)
+{
+  TT_SHARED_MEMORY(float, shared);
+  typedef typename K::TILE tile;
+  const tt_product_args &a = args.product;
+  tt_product_place place = tt_product_place_of<K>(a);
+  if (a.skip && a.skip[place.member]) return;
+  const float begin[tile::OWN_COLUMNS] = {};
+  float bias = tt_product_compute<K>(a, place, begin, shared);
+  int32_t row = place.row + (int32_t)threadIdx.x;
+  bool has_bias = place.column == 0 && threadIdx.x < tile::ROWS && row < a.m;
+  if (!args.updates) {
+    if (has_bias) a.bias_gradient[(int64_t)place.member * a.step + row] = bias;
+    if (a.vector)
+      store_gradient<K, 4>(a, place, shared);
+    else
+      store_gradient<K, 1>(a, place, shared);
+    return;
+  }
+  if (a.vector)
+    update_tile<K, 4>(args, place, shared);
+  else
+    update_tile<K, 1>(args, place, shared);
+  if (has_bias)
+    tt_layered_with_optimizer<1, 0>(args.step, place.member, [&](auto update) {
+      update(args.bias + row, tt_floats<1>{{bias}});
+    });
+}
+
+template <class TILE> struct describe_gradient {
+  static constexpr tt_product_launch<gradient_args> launch()
+  {
+    typedef tt_product_kernel<TILE, TT_PRODUCT_GRADIENT> k;
+    return {layer_gradient<k>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS, k::BYTES};
+  }
+};
+
+static tt_err launch_gradient(int tile, gradient_args a, int64_t members, cudaStream_t stream)
+{
+  return launch_product(launch_of_tile<gradient_args, describe_gradient>(tile), a.product, a,
+                        members, stream);
+}
 
 tt_err tt_layered_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
                                     cudaStream_t stream)
 {
-  return launch_product<TT_PRODUCT_GRADIENT>(tile, args, members, stream);
+  gradient_args a = {};
+  a.product = args;
+  return launch_gradient(tile, a, members, stream);
+}
+
+tt_err tt_layered_multiply_and_step(int tile, const tt_product_args &args,
+                                    const tt_step_kernel_args &step, int32_t weight, int32_t bias,
+                                    int64_t members, cudaStream_t stream)
+{
+  gradient_args a = {};
+  a.product = args;
+  a.step = step;
+  a.weight = weight;
+  a.bias = bias;
+  a.updates = 1;
+  return launch_gradient(tile, a, members, stream);
 }
 
 template <class TILE> using chunk_kernel = tt_product_kernel<TILE, TT_PRODUCT_GRADIENT>;
@@ -90,9 +182,9 @@ static __global__ void __launch_bounds__(TILE::THREADS, TT_PRODUCT_THREADS / TIL
   tt_product_spread<K>(reinterpret_cast<sums &>(total), shared);
   __syncthreads();
   if (a.vector)
-    tt_product_finish<K, 4>(a, b.at, shared);
+    store_gradient<K, 4>(a, b.at, shared);
   else
-    tt_product_finish<K, 1>(a, b.at, shared);
+    store_gradient<K, 1>(a, b.at, shared);
 }
 
 template <class TILE> static constexpr tt_product_launch<tt_gradients> describe_chunks()

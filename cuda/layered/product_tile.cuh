@@ -1,5 +1,5 @@
-/* product_tile.cuh — the kernel of a product (product.cuh): a block computes one tile of the result
- * of one member. Device code, and its launch.
+/* product_tile.cuh — what a block of a product (product.cuh) computes: one tile of the result of one
+ * member. Device code.
  *
  * Panels of TT_PANEL inner indices of both factors come to shared memory by asynchronous copies, a
  * few stages ahead, with zeros past the ends of the matrices. The results go through shared memory
@@ -399,92 +399,48 @@ __device__ __forceinline__ void tt_product_spread(typename K::TILE::sums &sum, f
   });
 }
 
-/* What follows, for all results of the tile, V at a time. */
-template <class K, int V>
+/* f(row, column, results) for all results of the tile, V neighbors at a time. */
+template <class K, int V, class F>
 __device__ __forceinline__ void tt_product_finish(const tt_product_args &a, tt_product_place place,
-                                                  const float *tile)
+                                                  const float *tile, F f)
 {
   enum { EACH = K::TILE::COLUMNS / V, ROWS = K::TILE::THREADS / EACH };
   static_assert(K::TILE::THREADS % EACH == 0, "a thread has one group of columns");
   int column = (int)threadIdx.x % EACH * V, row = (int)threadIdx.x / EACH;
-  tt_product_end end = tt_product_end_of(a, place.member);
   int32_t last = a.m - place.row < K::TILE::ROWS ? a.m - place.row : (int32_t)K::TILE::ROWS;
   if (place.column + column >= a.n) return;
 #pragma unroll 1
   for (; row < last; row += ROWS)
-    tt_finish_product<K::KIND, V>(end, (place.row + row) * a.n + place.column + column,
-                                  tt_load_floats<V>(tile + row * K::TILE::RESULT_LD + column));
+    f((place.row + row) * a.n + place.column + column,
+      tt_load_floats<V>(tile + row * K::TILE::RESULT_LD + column));
 }
 
+/* The tile of a block. */
 template <class K>
-static __global__ void __launch_bounds__(K::TILE::THREADS, TT_PRODUCT_THREADS / K::TILE::THREADS)
-    layer_product(tt_product_args a)
+__device__ __forceinline__ tt_product_place tt_product_place_of(const tt_product_args &a)
 {
-  TT_SHARED_MEMORY(float, shared);
-  typedef typename K::TILE tile;
   int32_t part = (int32_t)(blockIdx.x % (unsigned)a.parts);
-  tt_product_place position = {(int32_t)(blockIdx.x / (unsigned)a.parts),
-                               part / a.across * tile::ROWS, part % a.across * tile::COLUMNS};
-  if (a.skip && a.skip[position.member]) return;
-  typename tile::sums sum;
-  float begin[tile::OWN_COLUMNS];
-#pragma unroll
-  for (int j = 0; j < tile::OWN_COLUMNS; j++) {
-    int32_t column = position.column + tile::warp_column() + tt_product_column<K>(j);
-    begin[j] = 0.0f;
-    if (K::KIND == TT_PRODUCT_FORWARD && column < a.n)
-      begin[j] = a.bias[(int64_t)position.member * a.bias_step + column];
-  }
+  return {(int32_t)(blockIdx.x / (unsigned)a.parts), part / a.across * (int32_t)K::TILE::ROWS,
+          part % a.across * (int32_t)K::TILE::COLUMNS};
+}
+
+/* The sums of a tile, which begin with `begin` of each column, in shared memory; returns what
+ * tt_product_sums does. */
+template <class K>
+__device__ __forceinline__ float
+tt_product_compute(const tt_product_args &a, tt_product_place place,
+                   const float (&begin)[K::TILE::OWN_COLUMNS], float *shared)
+{
+  typename K::TILE::sums sum;
   tt_product_each<K>(sum, [&](auto &x, int, int j) {
 #pragma unroll
     for (int q = 0; q < (int)(sizeof x / sizeof *x); q++) x[q] = begin[j + q];
   });
   float bias =
-      tt_product_sums<K>(a, position, tt_product_begin<K>(a, position), shared, sum, [](float) {});
-  int32_t row = position.row + (int32_t)threadIdx.x;
-  if (K::KIND == TT_PRODUCT_GRADIENT && position.column == 0 && threadIdx.x < tile::ROWS &&
-      row < a.m)
-    a.bias_gradient[(int64_t)position.member * a.step + row] = bias;
+      tt_product_sums<K>(a, place, tt_product_begin<K>(a, place), shared, sum, [](float) {});
   __syncthreads(); /* the results take the place of the panels */
   tt_product_spread<K>(sum, shared);
   __syncthreads();
-  if (a.vector)
-    tt_product_finish<K, 4>(a, position, shared);
-  else
-    tt_product_finish<K, 1>(a, position, shared);
-}
-
-/* What a launch of a tile needs. */
-template <class ARGS> struct tt_product_launch {
-  void (*kernel)(ARGS);
-  int rows, columns, threads, bytes;
-};
-
-template <class TILE, tt_product_kind KIND>
-static constexpr tt_product_launch<tt_product_args> describe_product()
-{
-  typedef tt_product_kernel<TILE, KIND> k;
-  return {layer_product<k>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS, k::BYTES};
-}
-
-/* tt_layered_multiply for one kind. */
-template <tt_product_kind KIND>
-static tt_err launch_product(int tile, tt_product_args a, int64_t members, cudaStream_t stream)
-{
-  static const tt_product_launch<tt_product_args> tiles[] = {
-#define X(tm, tn, down, warps_down, warps_across, stages, ...)                                     \
-  describe_product<tt_product_tile<tm, tn, down, warps_down, warps_across, stages>, KIND>(),
-      TT_PRODUCT_TILES(X)
-#undef X
-#define X(m, n, warps_down, warps_across, stages, ...)                                             \
-  describe_product<tt_tensor_tile<m, n, warps_down, warps_across, stages>, KIND>(),
-          TT_TENSOR_TILES(X)
-#undef X
-  };
-  const tt_product_launch<tt_product_args> &t = tiles[tile];
-  a.across = (int32_t)tt_grid_size(a.n > 0 ? a.n : 1, t.columns);
-  a.parts = a.across * (int32_t)tt_grid_size(a.m, t.rows);
-  return tt_launch(t.kernel, (unsigned)members * (unsigned)a.parts, (unsigned)t.threads,
-                   (size_t)t.bytes, stream, a);
+  return bias;
 }
 #endif

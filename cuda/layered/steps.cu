@@ -183,12 +183,24 @@ tt_err tt_layered_record_losses(tt_engine *e, int clears)
   return launch_per_member(e, record_losses);
 }
 
-/* The gradient of the rows in the buffers. head: 1 if the last layer and the loss were one
- * launch. */
-static tt_err backward_step(tt_engine *e, int head)
+/* Whether the optimizer step of a layer may follow its gradient at once: nothing else happens to a
+ * gradient, and all parameters are weights and biases of dense layers, each with one gradient. */
+static int steps_at_once(const tt_engine *e)
+{
+  const tt_layered *own = layered_of(e);
+  const tt_model *m = &e->cohort->model;
+  int plain = !m->front.layers && e->cohort->parts == 1;
+  for (int l = 0; l < m->layers; l++) plain &= m->layer[l].norm < 0;
+  return plain && !own->size.small && !own->scale && !own->rate && !e->feature_mask;
+}
+
+/* The gradient of the rows in the buffers. head: 1 if the last layer and the loss were one launch.
+ * step: the optimizer step too; or NULL */
+static tt_err backward_step(tt_engine *e, int head, const tt_step_kernel_args *step)
 {
   tt_layered_pass pass = tt_layered_training_pass(e);
   pass.head = head;
+  pass.step = step;
   return tt_layered_backward(e, &pass);
 }
 
@@ -220,11 +232,16 @@ static tt_err update_step(tt_engine *e)
   return launch_optimizer(e, a, a.v.params);
 }
 
-tt_err tt_layered_update(tt_engine *e)
+/* From the gradient of the outputs to new weights. */
+static tt_err backward_and_update(tt_engine *e, int head)
 {
-  TT_TRY(backward_step(e, 0));
+  tt_step_kernel_args step = make_step_args(e);
+  if (steps_at_once(e)) return backward_step(e, head, &step);
+  TT_TRY(backward_step(e, head, NULL));
   return update_step(e);
 }
+
+tt_err tt_layered_update(tt_engine *e) { return backward_and_update(e, 0); }
 
 /* Batches `ahead` steps from the members' positions come from the host, if the data set does. */
 static tt_err load_rows(tt_engine *e, int64_t ahead)
@@ -250,8 +267,7 @@ static tt_err run_whole_step(tt_engine *e, int64_t ahead)
 {
   TT_TRY(load_rows(e, ahead));
   TT_TRY(forward_and_loss(e));
-  TT_TRY(backward_step(e, uses_head(e)));
-  TT_TRY(update_step(e));
+  TT_TRY(backward_and_update(e, uses_head(e)));
   return tt_layered_release_part(e);
 }
 
@@ -262,7 +278,7 @@ static tt_err compute_part(tt_engine *e, int64_t ahead)
 {
   TT_TRY(load_rows(e, ahead));
   TT_TRY(forward_and_loss(e));
-  TT_TRY(backward_step(e, uses_head(e)));
+  TT_TRY(backward_step(e, uses_head(e), NULL));
   return tt_layered_release_part(e);
 }
 
