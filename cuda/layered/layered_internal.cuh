@@ -19,7 +19,7 @@
 #define TT_LAYERED_INTERNAL_CUH
 #include "cuda/common/engine_internal.cuh"
 #include "cuda/front/front.cuh"
-#include "cuda/layered/product.cuh"
+#include "cuda/product/product.cuh"
 
 enum {
   TT_LAYERED_THREADS = 256,
@@ -113,13 +113,6 @@ typedef struct tt_layered_pass {
 } tt_layered_pass;
 
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }
-
-/* 1 if every row of every member begins at a multiple of 16 bytes. */
-static inline int tt_layered_has_vectors(const float *place, int64_t step, int64_t ld)
-{
-  return (reinterpret_cast<uintptr_t>(place) / sizeof(float) | (uint64_t)step | (uint64_t)ld) % 4 ==
-         0;
-}
 
 /* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass);

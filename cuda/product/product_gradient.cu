@@ -1,9 +1,9 @@
 /* product_gradient.cu — the kernels of product.cuh for gradients: of one layer, in one chain; of
  * several layers in one launch, in chunks of rows. */
-#include "cuda/layered/product_tile.cuh"
+#include "cuda/product/product_tile.cuh"
 
-tt_err tt_layered_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
-                                    cudaStream_t stream)
+tt_err tt_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
+                            cudaStream_t stream)
 {
   return launch_product<TT_PRODUCT_GRADIENT>(tile, args, members, stream);
 }
@@ -101,7 +101,7 @@ template <class TILE> static constexpr tt_product_launch<tt_gradients> describe_
           chunk_kernel<TILE>::BYTES};
 }
 
-tt_err tt_layered_multiply_chunks(int tile, tt_gradients g, int64_t members, cudaStream_t stream)
+tt_err tt_multiply_chunks(int tile, tt_gradients g, int64_t members, cudaStream_t stream)
 {
   static const tt_product_launch<tt_gradients> tiles[] = {
 #define X(tm, tn, down, warps_down, warps_across, stages, ...)                                     \

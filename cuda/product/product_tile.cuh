@@ -12,7 +12,7 @@
 #define TT_PRODUCT_TILE_CUH
 #include "cuda/common/copy_async.cuh"
 #include "cuda/common/mma.cuh"
-#include "cuda/layered/product_ends.cuh"
+#include "cuda/product/product_ends.cuh"
 
 enum {
   TT_PANEL = 32,
@@ -457,7 +457,7 @@ static constexpr tt_product_launch<tt_product_args> describe_product()
   return {layer_product<k>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS, k::BYTES};
 }
 
-/* tt_layered_multiply for one kind. */
+/* tt_multiply for one kind. */
 template <tt_product_kind KIND>
 static tt_err launch_product(int tile, tt_product_args a, int64_t members, cudaStream_t stream)
 {

@@ -2,8 +2,8 @@
  * Device code. */
 #ifndef TT_PRODUCT_ENDS_CUH
 #define TT_PRODUCT_ENDS_CUH
-#include "cuda/layered/product.cuh"
-#include "cuda/layered/vector.cuh"
+#include "cuda/product/product.cuh"
+#include "cuda/product/vector.cuh"
 
 /* Arrays of one member, of the shape of its result. */
 typedef struct tt_product_end {
