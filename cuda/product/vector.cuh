@@ -1,6 +1,6 @@
-/* vector.cuh — for kernels over elements of arrays: several neighboring floats per access to memory,
- * and activation and optimizer as types, so that the switch on them is outside of the loops. Device
- * code. */
+/* vector.cuh — for kernels over elements of arrays: several neighboring floats per access to
+ * memory, and activation and optimizer as types, so that the switch on them is outside of the
+ * loops. Device code. */
 #ifndef TT_VECTOR_CUH
 #define TT_VECTOR_CUH
 #include "cuda/common/device.cuh"
