@@ -81,7 +81,8 @@ tutti_room(cuda/block USE core/base core/formulas cuda/plan cuda/common)
 tutti_room(cuda/warp USE core/base core/formulas cuda/plan cuda/common)
 tutti_room(cuda/cluster USE core/base core/formulas cuda/plan cuda/common cuda/block)
 tutti_room(cuda/product USE core/base core/formulas core/config cuda/common)
-tutti_room(cuda/front USE core/base core/formulas core/front core/config cuda/common cuda/product)
+tutti_room(cuda/front USE core/base core/formulas core/front core/config cuda/plan cuda/common
+           cuda/product)
 tutti_room(cuda/layered USE core/base core/formulas core/front cuda/plan cuda/common cuda/product
            cuda/front)
 tutti_room(cuda/engine USE core/base core/formulas core/front core/model core/engine cuda/plan

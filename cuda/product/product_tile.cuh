@@ -292,9 +292,9 @@ template <class K> struct tt_product_loader {
   tt_product_place place;
   const float *left, *right; /* of the next panel */
 
-  __device__ __forceinline__ tt_product_loader(const tt_product_args &args, tt_product_place at)
-      : a(args), place(at), left(K::LEFT::first(a.left, at.member, at.row)),
-        right(K::RIGHT::first(a.right, at.member, at.column))
+  __device__ __forceinline__ tt_product_loader(const tt_product_args &args, tt_product_place first)
+      : a(args), place(first), left(K::LEFT::first(a.left, first.member, first.row)),
+        right(K::RIGHT::first(a.right, first.member, first.column))
   {
   }
   __device__ __forceinline__ void operator()(float *stage, int32_t inner)
@@ -317,10 +317,11 @@ __device__ __forceinline__ float tt_product_sums(int32_t inner, bool biases, flo
   typedef typename K::TILE tile;
   enum { AHEAD = tile::STAGES - 1 };
   float bias = 0.0f, *stage = shared;
-  auto load_next = [&](float *to) { /* nothing if there are no more */
-                                    if (inner > 0) load(to, inner);
-                                    inner -= TT_PANEL;
-                                    tt_copy_commit();
+  /* Nothing if there are no more. */
+  auto load_next = [&](float *next) {
+    if (inner > 0) load(next, inner);
+    inner -= TT_PANEL;
+    tt_copy_commit();
   };
 #pragma unroll 1
   for (int p = 0; p < AHEAD; p++) load_next(shared + p * K::STAGE);
