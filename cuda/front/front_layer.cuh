@@ -4,6 +4,7 @@
 #define TT_CUDA_FRONT_LAYER_CUH
 #include "cuda/common/device.cuh"
 
+#include "core/config/choices.h"
 #include "core/formulas/layer_norm.h"
 #include "core/front/front.h"
 
@@ -36,6 +37,10 @@ typedef struct tt_front_layer_args {
   float *before_slope; /* backward: sum + add is stored here, which may be `add`; or NULL */
   int64_t add_step;
   tt_activation activation;
+  tt_precision precision; /* fp32 or tf32, of products */
+  int multiprocessors;    /* for the choice of a tile */
+  float *chunk_sums;      /* of the gradient of a conv, as in tt_cuda_front_pass */
+  int64_t most_chunk_sums;
 } tt_front_layer_args;
 
 typedef struct tt_front_block {

@@ -19,7 +19,7 @@
 #define TT_LAYERED_INTERNAL_CUH
 #include "cuda/common/engine_internal.cuh"
 #include "cuda/front/front.cuh"
-#include "cuda/layered/product.cuh"
+#include "cuda/product/product.cuh"
 
 enum {
   TT_LAYERED_THREADS = 256,
@@ -72,6 +72,7 @@ typedef struct tt_layered {
   float *rstd[TT_MAX_LAYERS];     /* [M][rows] 1 / its standard deviation */
   float *residual_delta;          /* [M][rows][widest] dL/dy of residual layers, or NULL */
   float *branch_delta;            /* the same, dL/d(input) of projections in the front */
+  float *conv_chunks;             /* gradients of a conv in chunks, or NULL */
   tt_batch_norm_rows *norm_batch; /* [M] with batch_norm in the front; or NULL */
   int8_t *other_view;             /* [M] with kfold, 1: the member has another row set */
   int32_t *row;                   /* [M][rows] row numbers of the batch on the device */
@@ -115,13 +116,6 @@ typedef struct tt_layered_pass {
 } tt_layered_pass;
 
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }
-
-/* 1 if every row of every member begins at a multiple of 16 bytes. */
-static inline int tt_layered_has_vectors(const float *place, int64_t step, int64_t ld)
-{
-  return (reinterpret_cast<uintptr_t>(place) / sizeof(float) | (uint64_t)step | (uint64_t)ld) % 4 ==
-         0;
-}
 
 /* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass);

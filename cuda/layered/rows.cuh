@@ -2,7 +2,8 @@
  * data set, the loss of one row. Device code. */
 #ifndef TT_ROWS_CUH
 #define TT_ROWS_CUH
-#include "cuda/layered/vector.cuh"
+#include "cuda/layered/layered_internal.cuh"
+#include "cuda/product/vector.cuh"
 
 enum {
   TT_BLOCK_SUM_BYTES = (TT_MAX_WARPS + 1) * sizeof(double) /* of tt_block_sum, and one value */

@@ -2,7 +2,8 @@
  * some parameters. Device code. */
 #ifndef TT_LAYERED_UPDATE_CUH
 #define TT_LAYERED_UPDATE_CUH
-#include "cuda/layered/vector.cuh"
+#include "cuda/layered/layered_internal.cuh"
+#include "cuda/product/vector.cuh"
 
 typedef struct tt_step_kernel_args {
   tt_cuda_state v;
@@ -39,8 +40,8 @@ __device__ __forceinline__ int tt_uses_ema(const tt_cuda_state &v, int64_t i)
  *          to those with a negative one the gradient is added */
 template <class OPTIMIZER, int V, int RATES>
 __device__ __forceinline__ void tt_update_parameters(const tt_step_kernel_args &a, int64_t i,
-                                                  int32_t p, tt_floats<V> g, float scale,
-                                                  tt_optimizer_args args)
+                                                     int32_t p, tt_floats<V> g, float scale,
+                                                     tt_optimizer_args args)
 {
   enum { SLOTS = OPTIMIZER::SLOTS, SECOND = SLOTS > 1 ? 1 : 0, THIRD = SLOTS > 2 ? 2 : 0 };
   const tt_cuda_state &v = a.v;
@@ -70,8 +71,8 @@ __device__ __forceinline__ void tt_update_parameters(const tt_step_kernel_args &
   tt_floats<V> average = tt_load_floats<V>(v.average + offset);
 #pragma unroll
   for (int q = 0; q < V; q++)
-    average.v[q] = tt_ema_update(average.v[q], w.v[q], v.member[i].hyper.average_decay,
-                                 v.averaged[i] - 1);
+    average.v[q] =
+        tt_ema_update(average.v[q], w.v[q], v.member[i].hyper.average_decay, v.averaged[i] - 1);
   tt_store_floats(v.average + offset, average);
 }
 
@@ -88,4 +89,11 @@ __device__ __forceinline__ void tt_layered_with_optimizer(const tt_step_kernel_a
     });
   });
 }
+
+/* The gradient of a layer for `members` members, with tile number `tile`
+ * (cuda/product/product.cuh), and the optimizer step of its parameters: the same bits as a step
+ * from a stored gradient. Asynchronous, may be captured. Errors: INTERNAL. */
+tt_err tt_layered_gradient_step(int tile, const tt_product_args &product,
+                                const tt_step_kernel_args &step, const tt_layer &layer,
+                                int64_t members, cudaStream_t stream);
 #endif

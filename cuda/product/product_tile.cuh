@@ -1,5 +1,5 @@
-/* product_tile.cuh — what a block of a product (product.cuh) computes: one tile of the result of one
- * member. Device code.
+/* product_tile.cuh — the kernel of a product (product.cuh): a block computes one tile of the result
+ * of one member. Device code, and its launch.
  *
  * Panels of TT_PANEL inner indices of both factors come to shared memory by asynchronous copies, a
  * few stages ahead, with zeros past the ends of the matrices. The results go through shared memory
@@ -12,7 +12,7 @@
 #define TT_PRODUCT_TILE_CUH
 #include "cuda/common/copy_async.cuh"
 #include "cuda/common/mma.cuh"
-#include "cuda/layered/product_ends.cuh"
+#include "cuda/product/product_ends.cuh"
 
 enum {
   TT_PANEL = 32,
@@ -199,25 +199,31 @@ template <int M_, int N_, int WARPS_DOWN, int WARPS_ACROSS, int STAGES_> struct 
   }
 };
 
-template <class TILE_, tt_product_kind KIND_> struct tt_product_kernel {
+/* The panels of a kernel; TABLE: floats that follow those of each stage. */
+template <class TILE_, bool LEFT_ALONG, bool RIGHT_ALONG, int TABLE = 0> struct tt_product_panels {
   typedef TILE_ TILE;
-  static constexpr tt_product_kind KIND = KIND_;
-  /* Inner indices at a time. A gradient reads both factors index by index: many results leave few
-   * registers to read ahead, few results take many loops. */
-  static constexpr int INDICES = TILE::TENSOR                  ? TT_MMA_INNER
-                                 : KIND != TT_PRODUCT_GRADIENT ? 4
-                                 : (int)TILE::SUMS == 64       ? 2
-                                 : (int)TILE::SUMS == 4        ? 8
-                                                               : 4;
-  typedef typename TILE::template left<KIND != TT_PRODUCT_GRADIENT> LEFT;
-  typedef typename TILE::template right<KIND == TT_PRODUCT_FORWARD> RIGHT;
+  /* Inner indices at a time. With both factors index by index many results leave few registers to
+   * read ahead, few results take many loops. */
+  static constexpr int INDICES = TILE::TENSOR                ? TT_MMA_INNER
+                                 : LEFT_ALONG || RIGHT_ALONG ? 4
+                                 : (int)TILE::SUMS == 64     ? 2
+                                 : (int)TILE::SUMS == 4      ? 8
+                                                             : 4;
+  typedef typename TILE::template left<LEFT_ALONG> LEFT;
+  typedef typename TILE::template right<RIGHT_ALONG> RIGHT;
   enum {
-    STAGE = (int)LEFT::FLOATS + (int)RIGHT::FLOATS,
+    STAGE = (int)LEFT::FLOATS + (int)RIGHT::FLOATS + TABLE,
     PANELS = (int)TILE::STAGES * STAGE,
     RESULT = (int)TILE::ROWS * (int)TILE::RESULT_LD,
     BYTES = (int)sizeof(float) * (PANELS > RESULT ? (int)PANELS : (int)RESULT)
   };
   static_assert(BYTES <= 99 * 1024, "every GPU from compute capability 8.0 on can run it");
+};
+
+template <class TILE, tt_product_kind KIND_>
+struct tt_product_kernel
+    : tt_product_panels<TILE, KIND_ != TT_PRODUCT_GRADIENT, KIND_ == TT_PRODUCT_FORWARD> {
+  static constexpr tt_product_kind KIND = KIND_;
 };
 
 /* The tile of a block. */
@@ -290,58 +296,52 @@ __device__ __forceinline__ void tt_product_multiply(const float *left, const flo
     tt_product_add<K>(left, right, sum);
 }
 
-/* The panels that a block has not yet loaded; after the last one `inner` becomes negative. */
-typedef struct tt_product_rest {
-  const float *left, *right;
-  int32_t inner;
-} tt_product_rest;
+/* Starts to copy the panels of matrices, one after the other. */
+template <class K> struct tt_product_loader {
+  const tt_product_args &a;
+  tt_product_place place;
+  const float *left, *right; /* of the next panel */
 
-/* Start to copy the next panels; nothing if there are none. */
-template <class K>
-__device__ __forceinline__ void tt_product_load(const tt_product_args &a, tt_product_place place,
-                                                float *stage, tt_product_rest &rest)
-{
-  enum { THREADS = K::TILE::THREADS };
-  if (rest.inner > 0) {
-    K::LEFT::template load<THREADS>(stage, a.left, rest.left, a.m - place.row, rest.inner);
-    K::RIGHT::template load<THREADS>(stage + K::LEFT::FLOATS, a.right, rest.right,
-                                     a.n - place.column, rest.inner);
+  __device__ __forceinline__ tt_product_loader(const tt_product_args &args, tt_product_place first)
+      : a(args), place(first), left(K::LEFT::first(a.left, first.member, first.row)),
+        right(K::RIGHT::first(a.right, first.member, first.column))
+  {
   }
-  rest.inner -= TT_PANEL;
-  tt_copy_commit();
-}
+  __device__ __forceinline__ void operator()(float *stage, int32_t inner)
+  {
+    enum { THREADS = K::TILE::THREADS };
+    K::LEFT::template load<THREADS>(stage, a.left, left, a.m - place.row, inner);
+    K::RIGHT::template load<THREADS>(stage + K::LEFT::FLOATS, a.right, right, a.n - place.column,
+                                     inner);
+  }
+};
 
-/* The panels of all inner indices. */
-template <class K>
-__device__ __forceinline__ tt_product_rest tt_product_begin(const tt_product_args &a,
-                                                            tt_product_place place)
-{
-  return {K::LEFT::first(a.left, place.member, place.row),
-          K::RIGHT::first(a.right, place.member, place.column), a.k};
-}
-
-/* The sums of a tile over the panels of `rest`. A block with the first columns of a gradient also
- * adds up the columns of its left factor; returns that of row threadIdx.x of the tile. `after` is
- * called with it after each panel. */
-template <class K, class AFTER>
-__device__ __forceinline__ float tt_product_sums(const tt_product_args &a, tt_product_place place,
-                                                 tt_product_rest rest, float *shared,
-                                                 typename K::TILE::sums &sum, AFTER after)
+/* The sums of a tile over `inner` inner indices. load(stage, rest) starts to copy the next panels,
+ * of `rest` inner indices or more. With `biases` also adds up the columns of the left factor;
+ * returns that of row threadIdx.x of the tile. `after` is called with it after each panel. */
+template <class K, class LOAD, class AFTER>
+__device__ __forceinline__ float tt_product_sums(int32_t inner, bool biases, float *shared,
+                                                 typename K::TILE::sums &sum, LOAD load,
+                                                 AFTER after)
 {
   typedef typename K::TILE tile;
   enum { AHEAD = tile::STAGES - 1 };
-  bool biases = K::KIND == TT_PRODUCT_GRADIENT && place.column == 0 && threadIdx.x < tile::ROWS;
   float bias = 0.0f, *stage = shared;
+  /* Nothing if there are no more. */
+  auto load_next = [&](float *next) {
+    if (inner > 0) load(next, inner);
+    inner -= TT_PANEL;
+    tt_copy_commit();
+  };
 #pragma unroll 1
-  for (int p = 0; p < AHEAD; p++) tt_product_load<K>(a, place, shared + p * K::STAGE, rest);
+  for (int p = 0; p < AHEAD; p++) load_next(shared + p * K::STAGE);
 #pragma unroll 1
-  while (rest.inner > -AHEAD * TT_PANEL) {
-    int inner = rest.inner + AHEAD * TT_PANEL;
-    int depth = inner < TT_PANEL ? (inner + 7) / 8 * 8 : TT_PANEL;
+  while (inner > -AHEAD * TT_PANEL) {
+    int rest = inner + AHEAD * TT_PANEL;
+    int depth = rest < TT_PANEL ? (rest + 7) / 8 * 8 : TT_PANEL;
     tt_copy_wait<AHEAD - 1>();
     __syncthreads(); /* and the stage before this one is not read any more */
-    tt_product_load<K>(a, place, stage == shared ? shared + AHEAD * K::STAGE : stage - K::STAGE,
-                       rest);
+    load_next(stage == shared ? shared + AHEAD * K::STAGE : stage - K::STAGE);
     tt_product_multiply<K>(
         K::LEFT::begin(stage, tile::warp_row(), tile::down()),
         K::RIGHT::begin(stage + K::LEFT::FLOATS, tile::warp_column(), tile::across()), depth, sum);
@@ -350,6 +350,18 @@ __device__ __forceinline__ float tt_product_sums(const tt_product_args &a, tt_pr
     stage = stage == shared + AHEAD * K::STAGE ? shared : stage + K::STAGE;
   }
   return bias;
+}
+
+/* With chunks: the sum of one is added to `total`, and the next one begins. -0 + x is x, whatever x
+ * is. */
+template <int N>
+__device__ __forceinline__ void tt_product_end_chunk(float (&sum)[N], float (&total)[N])
+{
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    total[i] += sum[i];
+    sum[i] = 0.0f;
+  }
 }
 
 /* The row of result number i of a thread, and its column number j, among those of its warp. */
@@ -399,10 +411,10 @@ __device__ __forceinline__ void tt_product_spread(typename K::TILE::sums &sum, f
   });
 }
 
-/* f(row, column, results) for all results of the tile, V neighbors at a time. */
+/* f(index, results) for all results of the tile, V neighbors at a time. */
 template <class K, int V, class F>
-__device__ __forceinline__ void tt_product_finish(const tt_product_args &a, tt_product_place place,
-                                                  const float *tile, F f)
+__device__ __forceinline__ void
+tt_product_each_result(const tt_product_args &a, tt_product_place place, const float *tile, F f)
 {
   enum { EACH = K::TILE::COLUMNS / V, ROWS = K::TILE::THREADS / EACH };
   static_assert(K::TILE::THREADS % EACH == 0, "a thread has one group of columns");
@@ -415,6 +427,17 @@ __device__ __forceinline__ void tt_product_finish(const tt_product_args &a, tt_p
       tt_load_floats<V>(tile + row * K::TILE::RESULT_LD + column));
 }
 
+/* What follows, for all results of the tile, V at a time. */
+template <class K, int V>
+__device__ __forceinline__ void tt_product_finish(const tt_product_args &a, tt_product_place place,
+                                                  const float *tile)
+{
+  tt_product_end end = tt_product_end_of(a, place.member);
+  tt_product_each_result<K, V>(a, place, tile, [&](int32_t index, const tt_floats<V> &x) {
+    tt_finish_product<K::KIND, V>(end, index, x);
+  });
+}
+
 /* The tile of a block. */
 template <class K>
 __device__ __forceinline__ tt_product_place tt_product_place_of(const tt_product_args &a)
@@ -424,20 +447,28 @@ __device__ __forceinline__ tt_product_place tt_product_place_of(const tt_product
           part % a.across * (int32_t)K::TILE::COLUMNS};
 }
 
-/* The sums of a tile, which begin with `begin` of each column, in shared memory; returns what
- * tt_product_sums does. */
+/* The sums of a tile, in shared memory. Those of a forward product begin with the bias. Returns
+ * what tt_product_sums does. */
 template <class K>
 __device__ __forceinline__ float
-tt_product_compute(const tt_product_args &a, tt_product_place place,
-                   const float (&begin)[K::TILE::OWN_COLUMNS], float *shared)
+tt_product_compute(const tt_product_args &a, tt_product_place place, bool biases, float *shared)
 {
-  typename K::TILE::sums sum;
+  typedef typename K::TILE tile;
+  typename tile::sums sum;
+  float begin[tile::OWN_COLUMNS];
+#pragma unroll
+  for (int j = 0; j < tile::OWN_COLUMNS; j++) {
+    int32_t column = place.column + tile::warp_column() + tt_product_column<K>(j);
+    begin[j] = 0.0f;
+    if (K::KIND == TT_PRODUCT_FORWARD && column < a.n)
+      begin[j] = a.bias[(int64_t)place.member * a.bias_step + column];
+  }
   tt_product_each<K>(sum, [&](auto &x, int, int j) {
 #pragma unroll
     for (int q = 0; q < (int)(sizeof x / sizeof *x); q++) x[q] = begin[j + q];
   });
   float bias =
-      tt_product_sums<K>(a, place, tt_product_begin<K>(a, place), shared, sum, [](float) {});
+      tt_product_sums<K>(a.k, biases, shared, sum, tt_product_loader<K>(a, place), [](float) {});
   __syncthreads(); /* the results take the place of the panels */
   tt_product_spread<K>(sum, shared);
   __syncthreads();
