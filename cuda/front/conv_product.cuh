@@ -80,7 +80,7 @@ static __device__ __forceinline__ tt_conv_entry tt_conv_position(const tt_conv_t
   int32_t y = t.axis[0].read + j * t.axis[0].read_step;
   int32_t x = t.axis[1].read + i * t.axis[1].read_step;
   int32_t result = (t.axis[0].first + j * t.axis[0].step) * t.result_width + t.axis[1].first +
-               i * t.axis[1].step;
+                   i * t.axis[1].step;
   return {row * t.row_step + y * t.width + x, y, x, row * t.result_row_step + result};
 }
 
@@ -157,7 +157,7 @@ static __device__ __forceinline__ tt_conv_tile tt_conv_tile_of(const tt_conv_arg
   part /= c.copies;
   t.column = part % c.across * (int32_t)K::TILE::COLUMNS;
   part /= c.across;
-  t.s = tt_conv_shape_of<BACK ? TT_CONV_BACKWARD : TT_CONV_FORWARD>(l);
+  t.s = tt_conv_shape_of < BACK ? TT_CONV_BACKWARD : TT_CONV_FORWARD > (l);
   for (int i = 0; i < 2; i++) {
     int32_t phase = i ? part % c.phases[1] : part / c.phases[1];
     t.axis[i] = BACK ? tt_conv_backward_axis(l, i, phase) : tt_conv_forward_axis(l, i);
@@ -200,25 +200,34 @@ static __device__ __forceinline__ void tt_conv_copy_left(const tt_conv_tile &t, 
   }
 }
 
-/* The same of the right factor. */
+/* The same of the right factor. Several entries are read before the copies begin, because a read
+ * of shared memory between two copies makes the second one wait. */
 template <class K, int W>
-static __device__ __forceinline__ void
-tt_conv_copy_right(const tt_conv_tile &t, float *dst, const tt_conv_entry *inner,
-                   const tt_conv_entry *columns)
+static __device__ __forceinline__ void tt_conv_copy_right(const tt_conv_tile &t, float *dst,
+                                                          const tt_conv_entry *inner,
+                                                          const tt_conv_entry *columns)
 {
   typedef typename K::RIGHT panel;
-  enum { EACH = panel::LENGTH / W, STEP = K::TILE::THREADS / EACH };
+  enum { EACH = panel::LENGTH / W, STEP = K::TILE::THREADS / EACH, LINES = panel::LINES / STEP };
+  enum { MOST = K::TILE::SUMS < 64 || K::TILE::TENSOR ? 4 : 2 }; /* for which there are registers */
+  enum { BATCH = LINES < MOST ? (int)LINES : (int)MOST };
+  static_assert(LINES % BATCH == 0, "whole batches");
   int thread = tt_product_thread(), line = thread / EACH, place = thread % EACH * W;
   const tt_conv_entry fixed = (panel::ALONG ? inner : columns)[place];
   const tt_conv_entry *moving = (panel::ALONG ? columns : inner) + line;
   uint32_t height = (uint32_t)t.height, width = (uint32_t)t.width;
   const float *src = t.right;
   dst += line * panel::LD + place;
-#pragma unroll 4
-  for (int c = 0; c < panel::LINES / STEP; c++) {
-    tt_conv_entry e = moving[c * STEP];
-    bool inside = (uint32_t)(fixed.y + e.y) < height && (uint32_t)(fixed.x + e.x) < width;
-    tt_copy_async<W>(dst + c * STEP * panel::LD, src + (fixed.place + e.place), inside);
+#pragma unroll 1
+  for (int c = 0; c < LINES; c += BATCH) {
+    tt_conv_entry e[BATCH];
+#pragma unroll
+    for (int i = 0; i < BATCH; i++) e[i] = moving[(c + i) * STEP];
+#pragma unroll
+    for (int i = 0; i < BATCH; i++) {
+      bool inside = (uint32_t)(fixed.y + e[i].y) < height && (uint32_t)(fixed.x + e[i].x) < width;
+      tt_copy_async<W>(dst + (c + i) * STEP * panel::LD, src + (fixed.place + e[i].place), inside);
+    }
   }
 }
 

@@ -18,10 +18,8 @@ template <tt_conv_direction D> TT_HD tt_conv_shape tt_conv_shape_of(const tt_fro
 {
   int32_t out = l.channels / l.groups, in = l.in_channels / l.groups;
   int32_t taps = l.size[0] * l.size[1];
-  tt_conv_shape forward = {out,          in,  l.out[0] * l.out[1], l.in[0] * l.in[1], taps,
-                           in * taps, taps};
-  tt_conv_shape backward = {in,   out,  forward.from_places, forward.places, taps,
-                            taps, in * taps};
+  tt_conv_shape forward = {out, in, l.out[0] * l.out[1], l.in[0] * l.in[1], taps, in * taps, taps};
+  tt_conv_shape backward = {in, out, forward.from_places, forward.places, taps, taps, in * taps};
   return D == TT_CONV_FORWARD ? forward : backward;
 }
 

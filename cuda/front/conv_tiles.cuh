@@ -21,9 +21,8 @@ static __device__ __forceinline__ tt_product_end tt_conv_end_of(const tt_front_l
 
 /* The results of a thread before the first product. */
 template <class K>
-static __device__ __forceinline__ void tt_conv_begin_sums(const tt_conv_args &c,
-                                                          const tt_conv_tile &t,
-                                                          typename K::TILE::sums &sum)
+static __device__ __forceinline__ void
+tt_conv_begin_sums(const tt_conv_args &c, const tt_conv_tile &t, typename K::TILE::sums &sum)
 {
   typedef typename K::TILE tile;
   const tt_front_layer &l = c.a.layer;

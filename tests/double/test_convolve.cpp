@@ -201,8 +201,8 @@ static conv_results expected(const conv_case &c)
     for (int64_t k = 0; c.d != GRADIENT && k < each; k++) {
       int p = (int)(k % places), channels = c.d == BACKWARD ? c.s.in : c.s.out;
       int channel = (int)(k / places % channels), r = (int)(k / places / channels);
-      float sum = c.d == BACKWARD ? backward_sum(c, m, r, channel, p)
-                                  : forward_sum(c, m, r, channel, p);
+      float sum =
+          c.d == BACKWARD ? backward_sum(c, m, r, channel, p) : forward_sum(c, m, r, channel, p);
       expect_end(c, first + (size_t)k, sum, want);
     }
   }
@@ -247,9 +247,11 @@ static void same(const char *what, const conv_case &c, int tile, const std::vect
 {
   for (size_t i = 0; i < got.size(); i++) {
     if ((isnan(want[i]) && isnan(got[i])) || !memcmp(&want[i], &got[i], sizeof(float))) continue;
-    fprintf(stderr, "direction %d, tile %d, %d rows, %d to %d channels, ends %d: %s %d is %.9g, not "
-            "%.9g\n", (int)c.d, tile, c.s.rows, c.s.in, c.s.out, c.ends, what, (int)i,
-            (double)got[i], (double)want[i]);
+    fprintf(stderr,
+            "direction %d, tile %d, %d rows, %d to %d channels, ends %d: %s %d is %.9g, not "
+            "%.9g\n",
+            (int)c.d, tile, c.s.rows, c.s.in, c.s.out, c.ends, what, (int)i, (double)got[i],
+            (double)want[i]);
     TT_CHECK(got[i], ==, want[i]);
   }
 }
