@@ -4,5 +4,5 @@
 tt_err tt_conv_multiply_forward(int tile, const tt_front_layer_args &a, int32_t members,
                                 cudaStream_t stream)
 {
-  return tt_launch_conv<TT_CONV_FORWARD>(tile, a, members, stream);
+  return tt_conv_multiply<TT_CONV_FORWARD>(tile, a, members, stream);
 }

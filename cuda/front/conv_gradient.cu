@@ -10,7 +10,7 @@ static __global__ void __launch_bounds__(TILE::THREADS, TT_PRODUCT_THREADS / TIL
   typedef tt_conv_kernel<TILE, TT_PRODUCT_GRADIENT> K;
   typedef typename TILE::sums sums;
   const tt_conv_block<K> b = {shared};
-  if ((c.a.skip && c.a.skip[blockIdx.x / (unsigned)c.a.parts]) || !b.begin(c)) return;
+  if (!b.begin(c)) return;
   const tt_conv_tile &t = b.tile();
   float sum[TILE::SUMS] = {}, total[TILE::SUMS];
 #pragma unroll
@@ -24,18 +24,18 @@ static __global__ void __launch_bounds__(TILE::THREADS, TT_PRODUCT_THREADS / TIL
   };
   tt_product_sums<K>(
       t.end - t.first, false, shared, reinterpret_cast<sums &>(sum),
-      [&](float *stage, int32_t rest) { b.load(c, stage, rest); }, after);
+      [&](float *stage, float *next, int32_t rest) { b.load(c, stage, next, rest); }, after);
   if (left < c.chunk) tt_product_end_chunk(sum, total);
   __syncthreads(); /* the results take the place of the panels */
   tt_product_spread<K>(reinterpret_cast<sums &>(total), shared);
   __syncthreads();
   float *result = c.result + t.member * c.step + t.copy * c.copy_step +
-                  (int64_t)t.group * t.m * t.s.result_step;
+                  (int64_t)t.group * c.s.results * c.s.result_step;
   auto finish = [&](int32_t place, const auto &x) { tt_store_floats(result + place, x); };
   if (c.vector)
-    b.template finish<4>(t.s.result_step, finish);
+    b.template finish<4>(c.s.result_step, finish);
   else
-    b.template finish<1>(t.s.result_step, finish);
+    b.template finish<1>(c.s.result_step, finish);
 }
 
 /* The sums of the chunks, in their order. */
@@ -50,44 +50,27 @@ static __global__ void add_conv_chunks(tt_conv_args c)
   c.a.gradient[member * c.a.w_step + c.a.layer.weight + k] = sum;
 }
 
-template <class TILE> static constexpr tt_product_launch<tt_conv_args> describe_gradient()
-{
-  return {conv_gradient<TILE>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS,
-          tt_conv_kernel<TILE, TT_PRODUCT_GRADIENT>::BYTES};
-}
+struct gradient_kernels {
+  template <class TILE> static constexpr tt_product_launch<tt_conv_args> of()
+  {
+    return {conv_gradient<TILE>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS,
+            tt_conv_kernel<TILE, TT_PRODUCT_GRADIENT>::BYTES};
+  }
+};
 
 tt_err tt_conv_multiply_gradient(int tile, int32_t copies, const tt_front_layer_args &a,
                                  int32_t members, cudaStream_t stream)
 {
-  static const tt_product_launch<tt_conv_args> tiles[] = {
-#define X(tm, tn, down, warps_down, warps_across, stages, ...)                                     \
-  describe_gradient<tt_product_tile<tm, tn, down, warps_down, warps_across, stages>>(),
-      TT_CHUNK_TILES(X)
-#undef X
-#define X(m, n, warps_down, warps_across, stages, ...)                                             \
-  describe_gradient<tt_tensor_tile<m, n, warps_down, warps_across, stages>>(),
-          TT_TENSOR_CHUNK_TILES(X)
-#undef X
-  };
-  const tt_product_launch<tt_conv_args> &t = tiles[tile];
-  const tt_front_layer &l = a.layer;
-  const tt_conv_shape s = tt_conv_shape_of<TT_CONV_FORWARD>(l);
-  tt_conv_args c = {};
-  c.a = a;
-  c.phases[0] = c.phases[1] = 1;
-  c.chunk = (int32_t)tt_layered_conv_chunk(&l, a.rows);
+  const auto &t = tt_chunk_tile_at<tt_conv_args, gradient_kernels>(tile);
+  tt_conv_args c;
+  tt_conv_describe(TT_PRODUCT_GRADIENT, a, 0, &c);
+  c.chunk = (int32_t)tt_layered_conv_chunk(&a.layer, a.rows);
   c.copies = copies;
-  c.copy_step = (int64_t)l.channels * s.result_step;
-  c.result = copies > 1 ? a.chunk_sums : a.gradient + l.weight;
+  c.copy_step = (int64_t)a.layer.channels * c.s.result_step;
+  c.result = copies > 1 ? a.chunk_sums : a.gradient + a.layer.weight;
   c.step = copies > 1 ? copies * c.copy_step : a.w_step;
-  c.left_vector = tt_has_vectors(a.d, a.d_step, s.places);
-  c.right_vector = tt_conv_is_plain(l) && tt_has_vectors(a.x, a.x_step, s.places);
-  c.vector = tt_has_vectors(c.result, c.step, s.result_step);
-  c.down = (int32_t)tt_grid_size(s.results, t.rows);
-  c.across = (int32_t)tt_grid_size(s.result_step, t.columns);
-  c.a.parts = l.groups * copies * c.down * c.across;
-  TT_TRY(tt_launch(t.kernel, (unsigned)members * (unsigned)c.a.parts, (unsigned)t.threads,
-                   (size_t)t.bytes, stream, c));
+  c.vector = tt_has_vectors(c.result, c.step, c.s.result_step);
+  TT_TRY(tt_launch_conv(t, c, c.s.result_step, members, stream));
   if (copies == 1) return TT_OK;
   c.a.parts = (int32_t)tt_grid_size(c.copy_step, TT_FRONT_THREADS);
   return tt_launch(add_conv_chunks, (unsigned)members * (unsigned)c.a.parts, TT_FRONT_THREADS, 0,

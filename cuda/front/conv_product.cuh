@@ -5,7 +5,7 @@
  * where X [in channels, taps][rows, positions], or D backward, is not stored: its panels are copied
  * from the values where they are, with zeros outside. The place of a value is a sum of two entries,
  * one of its position and one of its tap, which are in shared memory: those of the columns of a
- * tile for the whole sum, those of the inner indices behind each panel. Device code.
+ * tile for the whole sum, those of the inner indices behind each panel.
  *
  * A result is one chain in ascending order of the inner index, channel by channel, which forward
  * begins with the bias; of a gradient one chain for each chunk, added in their order. The chunks
@@ -13,18 +13,7 @@
 #ifndef TT_CONV_PRODUCT_CUH
 #define TT_CONV_PRODUCT_CUH
 #include "cuda/front/conv_shape.cuh"
-#include "cuda/product/multiply.cuh"
-#include "cuda/product/product_launch.cuh"
-
-typedef struct tt_conv_args {
-  tt_front_layer_args a;
-  int32_t down, across;    /* tiles below each other; side by side, of a phase; set by the launch */
-  int32_t phases[2];       /* backward: along each axis; else 1 */
-  int32_t chunk, copies;   /* as in tt_gradients */
-  float *result;           /* [members][copies][channels][in channels, taps] gradient */
-  int64_t step, copy_step; /* from one member to the next, from one copy to the next */
-  int left_vector, right_vector, vector; /* 1: as in tt_factor and tt_product_args */
-} tt_conv_args;
+#include "cuda/product/product_tile.cuh"
 
 /* Where a value is: the sum of two entries has its place in the right factor, and its coordinates
  * there; `other` is a place in the left factor or, of a column, in the result. */
@@ -32,26 +21,49 @@ struct alignas(16) tt_conv_entry {
   int32_t place, y, x, other;
 };
 
-/* The entry behind the last one: outside of the right factor, whatever is added to y; `other` is
- * negative, and a multiple of the size of a vector as all places are. */
-static __device__ __forceinline__ tt_conv_entry tt_conv_nowhere()
-{
-  return {0, INT32_MIN / 2, 0, -4};
-}
+/* The entries of rows and positions, or of inner channels and taps: index k = (a size[0] + j)
+ * size[1] + i has first + a step[0] + j step[1] + i step[2]. */
+typedef struct tt_conv_index {
+  tt_conv_entry first, step[3];
+  int32_t size[2], count;
+} tt_conv_index;
+
+/* Backward, positions of an axis have as many phases, (position + pad) % stride, as its stride:
+ * those of a phase are read by the same taps. Forward there is one. */
+typedef struct tt_conv_phase {
+  tt_conv_index position, tap;
+} tt_conv_phase;
+
+enum { TT_CONV_PHASES = 4 }; /* of a launch */
+
+typedef struct tt_conv_args {
+  tt_front_layer_args a;
+  tt_conv_shape s;
+  const float *left, *right;       /* of the first member */
+  int64_t left_step, right_step;   /* from one member to the next */
+  int64_t left_group, right_group; /* from one group to the next */
+  int32_t side_step;               /* of the left factor, from one row of the result to the next */
+  int32_t height, width;           /* of a channel of the right factor */
+  int left_vector, right_vector, vector; /* 1: as in tt_factor and tt_product_args */
+  int32_t chunk, copies;                 /* of a gradient, as in tt_gradients */
+  float *result;                         /* gradient [members][copies][...] */
+  int64_t step, copy_step;               /* of it, from one member and one copy to the next */
+  int32_t down, across; /* tiles below each other; side by side, of a phase; set by the launch */
+  int32_t phases;
+  tt_conv_phase phase[TT_CONV_PHASES];
+} tt_conv_args;
+
+/* All but what a launch sets, and the gradient; the phases from number `first` on. Returns the
+ * number of all phases. */
+int32_t tt_conv_describe(tt_product_kind kind, const tt_front_layer_args &a, int32_t first,
+                         tt_conv_args *out);
 
 /* What a block computes; in shared memory. */
 typedef struct tt_conv_tile {
-  tt_conv_shape s;
-  tt_conv_axis axis[2];
-  int64_t member;
-  int32_t group, copy, row, column; /* of the tile the first row and column */
-  int32_t m, n;                     /* rows and columns of the result */
-  int32_t first, end;               /* inner indices */
-  int32_t height, width;            /* of a channel of the right factor */
-  int32_t kernel_width, result_width;
-  int32_t row_step, result_row_step; /* from one row of data to the next: right factor, result */
   const float *left, *right;
-  int32_t side_step; /* of the left factor, from one row of the result to the next */
+  int64_t member;
+  int32_t group, phase, copy, row, column; /* row, column: of the tile the first ones */
+  int32_t rows, first, end;                /* rows that are left; inner indices */
 } tt_conv_tile;
 
 template <class TILE, tt_product_kind KIND_>
@@ -67,76 +79,28 @@ struct tt_conv_kernel : tt_product_panels<TILE, KIND_ != TT_PRODUCT_BACKWARD,
     TILE_INFO = COLUMNS + 4 * (int)TILE::COLUMNS,
     BYTES = (int)sizeof(float) * TILE_INFO + (int)sizeof(tt_conv_tile)
   };
+  static __device__ __forceinline__ const tt_conv_index &columns(const tt_conv_phase &p)
+  {
+    return KIND == TT_PRODUCT_GRADIENT ? p.tap : p.position;
+  }
+  static __device__ __forceinline__ const tt_conv_index &inner(const tt_conv_phase &p)
+  {
+    return KIND == TT_PRODUCT_GRADIENT ? p.position : p.tap;
+  }
 };
 
-/* The entry of a row of data and a position. */
-static __device__ __forceinline__ tt_conv_entry tt_conv_position(const tt_conv_tile &t, int32_t k,
+/* Behind the end, an entry that is outside of the right factor, whatever is added to y; `other` is
+ * negative, and a multiple of the size of a vector as all places are. */
+static __device__ __forceinline__ tt_conv_entry tt_conv_entry_of(const tt_conv_index &x, int32_t k,
                                                                  int32_t end)
 {
-  uint32_t across = (uint32_t)t.axis[1].results, all = across * (uint32_t)t.axis[0].results;
-  if (k >= end) return tt_conv_nowhere();
-  int32_t row = (int32_t)((uint32_t)k / all), left = (int32_t)((uint32_t)k % all);
-  int32_t j = (int32_t)((uint32_t)left / across), i = (int32_t)((uint32_t)left % across);
-  int32_t y = t.axis[0].read + j * t.axis[0].read_step;
-  int32_t x = t.axis[1].read + i * t.axis[1].read_step;
-  int32_t result = (t.axis[0].first + j * t.axis[0].step) * t.result_width + t.axis[1].first +
-                   i * t.axis[1].step;
-  return {row * t.row_step + y * t.width + x, y, x, row * t.result_row_step + result};
-}
-
-/* The entry of an inner channel and a tap. */
-static __device__ __forceinline__ tt_conv_entry tt_conv_tap(const tt_conv_tile &t, int32_t k,
-                                                            int32_t end)
-{
-  uint32_t across = (uint32_t)t.axis[1].taps, all = across * (uint32_t)t.axis[0].taps;
-  if (k >= end) return tt_conv_nowhere();
-  int32_t channel = (int32_t)((uint32_t)k / all), left = (int32_t)((uint32_t)k % all);
-  int32_t j = (int32_t)((uint32_t)left / across), i = (int32_t)((uint32_t)left % across);
-  int32_t y = j * t.axis[0].tap_read, x = i * t.axis[1].tap_read;
-  int32_t tap = t.axis[0].tap + j * t.axis[0].tap_step;
-  tap = tap * t.kernel_width + t.axis[1].tap + i * t.axis[1].tap_step;
-  return {channel * t.s.from_places + y * t.width + x, y, x, channel * t.s.inner_step + tap};
-}
-
-template <class K>
-static __device__ __forceinline__ tt_conv_entry tt_conv_inner(const tt_conv_tile &t, int32_t k)
-{
-  return K::KIND == TT_PRODUCT_GRADIENT ? tt_conv_position(t, k, t.end) : tt_conv_tap(t, k, t.end);
-}
-template <class K>
-static __device__ __forceinline__ tt_conv_entry tt_conv_column(const tt_conv_tile &t, int32_t j)
-{
-  return K::KIND == TT_PRODUCT_GRADIENT ? tt_conv_tap(t, j, t.n) : tt_conv_position(t, j, t.n);
-}
-
-/* Results and inner indices of a block. */
-template <tt_product_kind KIND>
-static __device__ __forceinline__ void tt_conv_measure(const tt_conv_args &c, tt_conv_tile &t)
-{
-  int32_t positions = c.a.rows * t.axis[0].results * t.axis[1].results;
-  int32_t products = t.s.inner * t.axis[0].taps * t.axis[1].taps;
-  t.m = t.s.results;
-  t.n = KIND == TT_PRODUCT_GRADIENT ? products : positions;
-  t.first = t.copy * c.chunk;
-  t.end = KIND == TT_PRODUCT_GRADIENT ? positions : products;
-  if (c.copies > 1 && t.end - t.first > c.chunk) t.end = t.first + c.chunk;
-}
-
-/* Factors of a block. */
-template <tt_product_kind KIND>
-static __device__ __forceinline__ void tt_conv_find_factors(const tt_conv_args &c, tt_conv_tile &t)
-{
-  const tt_front_layer_args &a = c.a;
-  const tt_conv_shape &s = t.s;
-  const float *w = a.w + t.member * a.w_step + a.layer.weight;
-  const float *x = a.x + t.member * a.x_step, *d = a.d + t.member * a.d_step;
-  bool gradient = KIND == TT_PRODUCT_GRADIENT;
-  t.side_step = gradient ? s.places : s.result_step;
-  t.left = gradient ? d + (int64_t)t.group * s.results * s.places
-                    : w + (int64_t)t.group * s.results * s.inner * s.taps;
-  t.left += (int64_t)t.row * t.side_step;
-  t.right = KIND == TT_PRODUCT_BACKWARD ? d : x;
-  t.right += (int64_t)t.group * s.inner * s.from_places;
+  if (k >= end) return {0, INT32_MIN / 2, 0, -4};
+  int32_t i = k % x.size[1], rest = k / x.size[1], j = rest % x.size[0], a = rest / x.size[0];
+  auto sum = [&](int32_t tt_conv_entry::*of) {
+    return x.first.*of + a * (x.step[0].*of) + j * (x.step[1].*of) + i * (x.step[2].*of);
+  };
+  return {sum(&tt_conv_entry::place), sum(&tt_conv_entry::y), sum(&tt_conv_entry::x),
+          sum(&tt_conv_entry::other)};
 }
 
 /* Blocks of a member, from the last number to the first: phase, tile across, copy, group, tile
@@ -144,81 +108,47 @@ static __device__ __forceinline__ void tt_conv_find_factors(const tt_conv_args &
 template <class K>
 static __device__ __forceinline__ tt_conv_tile tt_conv_tile_of(const tt_conv_args &c)
 {
-  const tt_front_layer &l = c.a.layer;
-  enum { BACK = K::KIND == TT_PRODUCT_BACKWARD };
   tt_conv_tile t;
-  int32_t part = (int32_t)(blockIdx.x % (unsigned)c.a.parts);
+  int32_t part = (int32_t)(blockIdx.x % (unsigned)c.a.parts), groups = c.a.layer.groups;
   t.member = blockIdx.x / (unsigned)c.a.parts;
   t.row = part % c.down * (int32_t)K::TILE::ROWS;
   part /= c.down;
-  t.group = part % l.groups;
-  part /= l.groups;
+  t.group = part % groups;
+  part /= groups;
   t.copy = part % c.copies;
   part /= c.copies;
   t.column = part % c.across * (int32_t)K::TILE::COLUMNS;
-  part /= c.across;
-  t.s = tt_conv_shape_of < BACK ? TT_CONV_BACKWARD : TT_CONV_FORWARD > (l);
-  for (int i = 0; i < 2; i++) {
-    int32_t phase = i ? part % c.phases[1] : part / c.phases[1];
-    t.axis[i] = BACK ? tt_conv_backward_axis(l, i, phase) : tt_conv_forward_axis(l, i);
-  }
-  t.height = BACK ? l.out[0] : l.in[0];
-  t.width = BACK ? l.out[1] : l.in[1];
-  t.kernel_width = l.size[1];
-  t.result_width = BACK ? l.in[1] : l.out[1];
-  t.row_step = l.groups * t.s.inner * t.s.from_places;
-  t.result_row_step = l.groups * t.s.results * t.s.places;
-  tt_conv_measure<K::KIND>(c, t);
-  tt_conv_find_factors<K::KIND>(c, t);
+  t.phase = part / c.across;
+  t.rows = c.s.results - t.row;
+  t.first = t.copy * c.chunk;
+  t.end = K::inner(c.phase[t.phase]).count;
+  if (c.copies > 1 && t.end - t.first > c.chunk) t.end = t.first + c.chunk;
+  t.left = c.left + t.member * c.left_step + t.group * c.left_group + (int64_t)t.row * c.side_step;
+  t.right = c.right + t.member * c.right_step + t.group * c.right_group;
   return t;
 }
 
-/* Start to copy the panel of the left factor, W floats at a time. */
-template <class K, int W>
-static __device__ __forceinline__ void tt_conv_copy_left(const tt_conv_tile &t, float *dst,
-                                                         const tt_conv_entry *inner)
+/* Start to copy a panel, W floats at a time: source(line, place, &valid) is the address of a value.
+ * Several addresses are computed before the copies begin, because a read of shared memory between
+ * two copies makes the second one wait. */
+template <class K, class PANEL, int W, class SOURCE>
+static __device__ __forceinline__ void tt_conv_copy(float *dst, SOURCE source)
 {
-  typedef typename K::LEFT panel;
-  enum { EACH = panel::LENGTH / W, STEP = K::TILE::THREADS / EACH };
+  enum { EACH = PANEL::LENGTH / W, STEP = K::TILE::THREADS / EACH, LINES = PANEL::LINES / STEP };
+  enum { MOST = K::TILE::SUMS < 64 || K::TILE::TENSOR ? 4 : 2 }; /* for which there are registers */
+  enum { BATCH = (int)LINES < (int)MOST ? (int)LINES : (int)MOST };
+  static_assert((int)LINES % (int)BATCH == 0, "whole batches");
   int thread = tt_product_thread(), line = thread / EACH, place = thread % EACH * W;
-  int32_t m = t.m - t.row, step = t.side_step;
-  const float *src = t.left;
-  dst += line * panel::LD + place;
-  if constexpr (panel::ALONG) {
-    int32_t other = inner[place].other;
-    src += other + (int64_t)line * step;
-#pragma unroll 4
-    for (int c = 0; c < panel::LINES / STEP; c++, src += (int64_t)STEP * step)
-      tt_copy_async<W>(dst + c * STEP * panel::LD, src, other >= 0 && line + c * STEP < m);
-  } else {
-    src += (int64_t)place * step;
-#pragma unroll 4
-    for (int c = 0; c < panel::LINES / STEP; c++) {
-      int32_t other = inner[line + c * STEP].other;
-      tt_copy_async<W>(dst + c * STEP * panel::LD, src + other, other >= 0 && place < m);
-    }
-  }
-}
-
-/* The same of the right factor. */
-template <class K, int W>
-static __device__ __forceinline__ void tt_conv_copy_right(const tt_conv_tile &t, float *dst,
-                                                          const tt_conv_entry *inner,
-                                                          const tt_conv_entry *columns)
-{
-  typedef typename K::RIGHT panel;
-  enum { EACH = panel::LENGTH / W, STEP = K::TILE::THREADS / EACH };
-  int thread = tt_product_thread(), line = thread / EACH, place = thread % EACH * W;
-  const tt_conv_entry fixed = (panel::ALONG ? inner : columns)[place];
-  const tt_conv_entry *moving = (panel::ALONG ? columns : inner) + line;
-  uint32_t height = (uint32_t)t.height, width = (uint32_t)t.width;
-  const float *src = t.right;
-  dst += line * panel::LD + place;
-#pragma unroll 4
-  for (int c = 0; c < panel::LINES / STEP; c++) {
-    tt_conv_entry e = moving[c * STEP];
-    bool inside = (uint32_t)(fixed.y + e.y) < height && (uint32_t)(fixed.x + e.x) < width;
-    tt_copy_async<W>(dst + c * STEP * panel::LD, src + (fixed.place + e.place), inside);
+  dst += line * PANEL::LD + place;
+  auto at = source(place);
+#pragma unroll 1
+  for (int c = 0; c < LINES; c += BATCH, line += BATCH * STEP, dst += BATCH * STEP * PANEL::LD) {
+    const float *src[BATCH];
+    bool valid[BATCH];
+#pragma unroll
+    for (int i = 0; i < BATCH; i++) src[i] = at(line + i * STEP, valid[i]);
+#pragma unroll
+    for (int i = 0; i < BATCH; i++) tt_copy_async<W>(dst + i * STEP * PANEL::LD, src[i], valid[i]);
   }
 }
 
@@ -239,58 +169,112 @@ template <class K> struct tt_conv_block {
   }
 
   /* The tile of the block, the entries of its columns and of the first panels. All threads take
-   * part; returns 0 if the tile has no columns. */
+   * part; returns 0 if the member is skipped, or the tile has no columns. */
   __device__ __forceinline__ int begin(const tt_conv_args &c) const
   {
     tt_conv_tile &t = tile();
     int thread = (int)threadIdx.x;
+    if (c.a.skip && c.a.skip[blockIdx.x / (unsigned)c.a.parts]) return 0;
     if (thread == 0) t = tt_conv_tile_of<K>(c);
     __syncthreads();
-    if (t.column >= t.n) return 0;
+    const tt_conv_phase &p = c.phase[t.phase];
+    int32_t count = K::columns(p).count;
+    if (t.column >= count) return 0;
     for (int j = thread; j < K::TILE::COLUMNS; j += K::TILE::THREADS)
-      columns()[j] = tt_conv_column<K>(t, t.column + j);
+      columns()[j] = tt_conv_entry_of(K::columns(p), t.column + j, count);
     for (int j = thread; j < K::TILE::STAGES * TT_PANEL; j += K::TILE::THREADS)
-      entries(shared + j / TT_PANEL * K::STAGE)[j % TT_PANEL] = tt_conv_inner<K>(t, t.first + j);
+      entries(shared + j / TT_PANEL * K::STAGE)[j % TT_PANEL] =
+          tt_conv_entry_of(K::inner(p), t.first + j, t.end);
     __syncthreads();
     return 1;
   }
 
-  /* For tt_product_sums. A warp also computes the entries of the panel after this one, in a stage
-   * that is not read now, unless `begin` has done so. */
-  __device__ __forceinline__ void load(const tt_conv_args &c, float *stage, int32_t rest) const
+  template <int W>
+  __device__ __forceinline__ void copy_left(const tt_conv_args &c, float *dst,
+                                            const tt_conv_entry *inner) const
   {
-    enum { AHEAD = K::TILE::STAGES - 1, WARPS = K::TILE::THREADS / TT_WARP_SIZE };
     const tt_conv_tile &t = tile();
-    const tt_conv_entry *inner = entries(stage);
-    if (c.left_vector)
-      tt_conv_copy_left<K, 4>(t, stage, inner);
-    else
-      tt_conv_copy_left<K, 1>(t, stage, inner);
-    if (c.right_vector)
-      tt_conv_copy_right<K, 4>(t, stage + K::LEFT::FLOATS, inner, columns());
-    else
-      tt_conv_copy_right<K, 1>(t, stage + K::LEFT::FLOATS, inner, columns());
-    int32_t next = t.end - rest + TT_PANEL, thread = tt_product_thread();
-    if (next - t.first <= AHEAD * TT_PANEL || thread / TT_WARP_SIZE != next / TT_PANEL % WARPS)
-      return;
-    float *after = stage == shared + AHEAD * K::STAGE ? shared : stage + K::STAGE;
-    entries(after)[thread % TT_PANEL] = tt_conv_inner<K>(t, next + thread % TT_PANEL);
+    const float *left = t.left;
+    int32_t rows = t.rows, step = c.side_step;
+    tt_conv_copy<K, typename K::LEFT, W>(dst, [&](int place) {
+      int32_t other = K::LEFT::ALONG ? inner[place].other : place < rows ? 0 : -4;
+      const float *src = left + (K::LEFT::ALONG ? other : (int64_t)place * step);
+      return [=](int line, bool &valid) {
+        if (K::LEFT::ALONG) {
+          valid = other >= 0 && line < rows;
+          return src + (int64_t)line * step;
+        }
+        int32_t offset = inner[line].other;
+        valid = offset >= 0 && other >= 0;
+        return src + offset;
+      };
+    });
   }
 
-  /* What follows, for all results of the tile, V at a time: f(place in the result, values). */
+  template <int W>
+  __device__ __forceinline__ void copy_right(const tt_conv_args &c, float *dst,
+                                             const tt_conv_entry *inner) const
+  {
+    const float *right = tile().right;
+    uint32_t height = (uint32_t)c.height, width = (uint32_t)c.width;
+    const tt_conv_entry *along = K::RIGHT::ALONG ? inner : columns();
+    const tt_conv_entry *lines = K::RIGHT::ALONG ? columns() : inner;
+    tt_conv_copy<K, typename K::RIGHT, W>(dst, [&](int place) {
+      const tt_conv_entry fixed = along[place];
+      return [=](int line, bool &valid) {
+        tt_conv_entry e = lines[line];
+        valid = (uint32_t)(fixed.y + e.y) < height && (uint32_t)(fixed.x + e.x) < width;
+        return right + (fixed.place + e.place);
+      };
+    });
+  }
+
+  /* For tt_product_sums. A warp also computes the entries of the panel after this one, if `begin`
+   * has not done so. */
+  __device__ __forceinline__ void load(const tt_conv_args &c, float *stage, float *next,
+                                       int32_t rest) const
+  {
+    enum { WARPS = K::TILE::THREADS / TT_WARP_SIZE };
+    const tt_conv_tile &t = tile();
+    if (c.left_vector)
+      copy_left<4>(c, stage, entries(stage));
+    else
+      copy_left<1>(c, stage, entries(stage));
+    if (c.right_vector)
+      copy_right<4>(c, stage + K::LEFT::FLOATS, entries(stage));
+    else
+      copy_right<1>(c, stage + K::LEFT::FLOATS, entries(stage));
+    int32_t k = t.end - rest + TT_PANEL, thread = tt_product_thread();
+    if (next && thread / TT_WARP_SIZE == k / TT_PANEL % WARPS)
+      entries(next)[thread % TT_PANEL] =
+          tt_conv_entry_of(K::inner(c.phase[t.phase]), k + thread % TT_PANEL, t.end);
+  }
+
+  /* f(place in the result of the group, V results), for all results of the tile; `step`: from one
+   * row of the result to the next. */
   template <int V, class F> __device__ __forceinline__ void finish(int32_t step, F f) const
   {
     enum { EACH = K::TILE::COLUMNS / V, ROWS = K::TILE::THREADS / EACH };
     const tt_conv_tile &t = tile();
     int column = (int)threadIdx.x % EACH * V, row = (int)threadIdx.x / EACH;
-    int32_t last = t.m - t.row < K::TILE::ROWS ? t.m - t.row : (int32_t)K::TILE::ROWS;
-    int32_t place = columns()[column].other;
-    if (place < 0) return;
-    place += t.row * step;
+    int32_t place = columns()[column].other + t.row * step,
+            last = min(t.rows, (int32_t)K::TILE::ROWS);
+    if (columns()[column].other < 0) return;
 #pragma unroll 1
     for (; row < last; row += ROWS)
       f(place + row * step, tt_load_floats<V>(shared + row * K::TILE::RESULT_LD + column));
   }
 };
 static_assert((int)TT_PANEL == (int)TT_WARP_SIZE, "a warp has the entries of a panel");
+
+/* Launch the kernel `t` of a tile. */
+static inline tt_err tt_launch_conv(const tt_product_launch<tt_conv_args> &t, tt_conv_args c,
+                                    int64_t columns, int32_t members, cudaStream_t stream)
+{
+  c.down = (int32_t)tt_grid_size(c.s.results, t.rows);
+  c.across = (int32_t)tt_grid_size(columns, t.columns);
+  c.a.parts = c.phases * c.a.layer.groups * c.copies * c.down * c.across;
+  return tt_launch(t.kernel, (unsigned)members * (unsigned)c.a.parts, (unsigned)t.threads,
+                   (size_t)t.bytes, stream, c);
+}
 #endif

@@ -23,22 +23,7 @@ template <tt_conv_direction D> TT_HD tt_conv_shape tt_conv_shape_of(const tt_fro
   return D == TT_CONV_FORWARD ? forward : backward;
 }
 
-/* Results along one axis, and the position that result j reads by tap t:
- * read + j read_step + t tap_read. */
-typedef struct tt_conv_axis {
-  int32_t results, first, step; /* result j is at position first + j step */
-  int32_t read, read_step, tap_read;
-  int32_t taps, tap, tap_step; /* tap t is position tap + t tap_step of the kernel */
-} tt_conv_axis;
-
-TT_HD tt_conv_axis tt_conv_forward_axis(const tt_front_layer &l, int i)
-{
-  tt_conv_axis a = {l.out[i], 0, 1, -l.pad[i], l.stride[i], l.dilation[i], l.size[i], 0, 1};
-  return a;
-}
-
-/* Backward, the positions of an axis have as many phases, (position + pad) % stride: what reads a
- * position of a phase are the same positions of the kernel. */
+/* Phases of the positions of an axis (conv_product.cuh). */
 template <tt_conv_direction D> TT_HD int32_t tt_conv_phases(const tt_front_layer &l, int i)
 {
   int32_t padded = l.in[i] + l.pad[i], phases = l.stride[i] < padded ? l.stride[i] : padded;
@@ -48,40 +33,11 @@ template <tt_conv_direction D> TT_HD int32_t tt_conv_phases(const tt_front_layer
 /* Positions of all rows, of a phase at most. */
 template <tt_conv_direction D> TT_HD int64_t tt_conv_columns(const tt_front_layer_args &a)
 {
+  const tt_front_layer &l = a.layer;
   int64_t columns = a.rows;
   for (int i = 0; i < 2; i++)
-    columns *= D == TT_CONV_FORWARD ? a.layer.out[i]
-                                    : (a.layer.in[i] + a.layer.stride[i] - 1) / a.layer.stride[i];
+    columns *= D == TT_CONV_FORWARD ? l.out[i] : (l.in[i] + l.stride[i] - 1) / l.stride[i];
   return columns;
-}
-
-/* Whether a position reads one of its own number alone. */
-TT_HD int tt_conv_is_plain(const tt_front_layer &l)
-{
-  int plain = 1;
-  for (int i = 0; i < 2; i++) plain &= l.size[i] == 1 && l.stride[i] == 1 && l.pad[i] == 0;
-  return plain;
-}
-
-TT_HD tt_conv_axis tt_conv_backward_axis(const tt_front_layer &l, int i, int32_t phase)
-{
-  int32_t stride = l.stride[i], dilation = l.dilation[i], size = l.size[i], tap = 0, tap_step = 1;
-  while (tap_step * dilation % stride) tap_step++;
-  while (tap < tap_step && tap * dilation % stride != phase) tap++;
-  int32_t padding = l.pad[i] - phase; /* before the first position of the phase */
-  int32_t skipped = padding > 0 ? (padding + stride - 1) / stride : 0;
-  int32_t first = skipped * stride - padding;
-  tt_conv_axis a;
-  a.results = first < l.in[i] ? (l.in[i] - 1 - first) / stride + 1 : 0;
-  a.first = first;
-  a.step = stride;
-  a.read = skipped - (tap * dilation - phase) / stride;
-  a.read_step = 1;
-  a.tap_read = -(tap_step * dilation / stride);
-  a.taps = tap < tap_step && tap < size ? (size - 1 - tap) / tap_step + 1 : 0;
-  a.tap = tap;
-  a.tap_step = tap_step;
-  return a;
 }
 
 /* Whether a sum is long enough, and has enough results, for the tiles of product_tile.cuh; else

@@ -40,8 +40,8 @@ static __global__ void __launch_bounds__(K::TILE::THREADS, TT_PRODUCT_THREADS / 
                                   [&](auto update) { update(a.bias + row, tt_floats<1>{{bias}}); });
 }
 
-template <class TILE> struct describe_step {
-  static constexpr tt_product_launch<gradient_step_args> launch()
+struct gradient_steps {
+  template <class TILE> static constexpr tt_product_launch<gradient_step_args> of()
   {
     typedef tt_product_kernel<TILE, TT_PRODUCT_GRADIENT> k;
     return {layer_gradient_step<k>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS, k::BYTES};
@@ -57,6 +57,6 @@ tt_err tt_layered_gradient_step(int tile, const tt_product_args &product,
   a.step = step;
   a.weight = (int32_t)layer.weight;
   a.bias = (int32_t)layer.bias;
-  return tt_launch_product(tt_launch_of_tile<gradient_step_args, describe_step>(tile), a.product, a,
-                           members, stream);
+  return tt_launch_product(tt_product_tile_at<gradient_step_args, gradient_steps>(tile), a.product,
+                           a, members, stream);
 }

@@ -28,7 +28,7 @@ __device__ __forceinline__ tt_product_end tt_product_end_of(const tt_product_arg
 }
 
 /* z at `index` -> f(z), and f'(z) where it does not follow from f(z). ADDS: the residual is added,
- * if there is one. */
+ * if there is one, so that f'(z) may be stored for every activation. */
 template <int V, bool ADDS = false>
 __device__ __forceinline__ void tt_finish_forward(const tt_product_end &e, int32_t index,
                                                   tt_floats<V> z)
@@ -41,15 +41,16 @@ __device__ __forceinline__ void tt_finish_forward(const tt_product_end &e, int32
     if (adds && e.activates_sum) z.v[q] += more.v[q];
   tt_with_activation(e.activation, [&](auto activation) {
     typedef decltype(activation) row;
+    constexpr bool SLOPE = ADDS || row::NEEDS_INPUT;
     tt_floats<V> f, slope;
 #pragma unroll
     for (int q = 0; q < V; q++) {
       f.v[q] = tt_act(row::KIND, z.v[q]);
-      slope.v[q] = row::NEEDS_INPUT ? tt_act_grad(row::KIND, z.v[q], f.v[q]) : 0.0f;
+      slope.v[q] = SLOPE ? tt_act_grad(row::KIND, z.v[q], f.v[q]) : 0.0f;
       if (adds && !e.activates_sum) f.v[q] += more.v[q];
     }
     tt_store_floats(e.result + index, f);
-    if (row::NEEDS_INPUT && e.slope) tt_store_floats(e.slope + index, slope);
+    if (SLOPE && e.slope) tt_store_floats(e.slope + index, slope);
   });
 }
 

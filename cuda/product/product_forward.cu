@@ -1,5 +1,5 @@
 /* product_forward.cu — the kernels of product.cuh for one kind of product. */
-#include "cuda/product/product_kernel.cuh"
+#include "cuda/product/product_launch.cuh"
 
 tt_err tt_multiply_forward(int tile, const tt_product_args &args, int64_t members,
                            cudaStream_t stream)

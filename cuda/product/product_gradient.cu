@@ -1,6 +1,6 @@
 /* product_gradient.cu — the kernels of product.cuh for gradients: of one layer, in one chain; of
  * several layers in one launch, in chunks of rows. */
-#include "cuda/product/product_kernel.cuh"
+#include "cuda/product/product_launch.cuh"
 
 tt_err tt_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
                             cudaStream_t stream)
@@ -78,25 +78,17 @@ static __global__ void __launch_bounds__(TILE::THREADS, TT_PRODUCT_THREADS / TIL
     tt_product_finish<K, 1>(a, b.at, shared);
 }
 
-template <class TILE> static constexpr tt_product_launch<tt_gradients> describe_chunks()
-{
-  return {layer_gradients<TILE>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS,
-          chunk_kernel<TILE>::BYTES};
-}
+struct layer_gradient_kernels {
+  template <class TILE> static constexpr tt_product_launch<tt_gradients> of()
+  {
+    return {layer_gradients<TILE>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS,
+            chunk_kernel<TILE>::BYTES};
+  }
+};
 
 tt_err tt_multiply_chunks(int tile, tt_gradients g, int64_t members, cudaStream_t stream)
 {
-  static const tt_product_launch<tt_gradients> tiles[] = {
-#define X(tm, tn, down, warps_down, warps_across, stages, ...)                                     \
-  describe_chunks<tt_product_tile<tm, tn, down, warps_down, warps_across, stages>>(),
-      TT_CHUNK_TILES(X)
-#undef X
-#define X(m, n, warps_down, warps_across, stages, ...)                                             \
-  describe_chunks<tt_tensor_tile<m, n, warps_down, warps_across, stages>>(),
-          TT_TENSOR_CHUNK_TILES(X)
-#undef X
-  };
-  const tt_product_launch<tt_gradients> &t = tiles[tile];
+  const auto &t = tt_chunk_tile_at<tt_gradients, layer_gradient_kernels>(tile);
   unsigned blocks = 0;
   for (int l = 0; l < g.layers; l++) {
     tt_product_args &a = g.layer[l];

@@ -1,5 +1,5 @@
-/* product_tile.cuh — the kernel of a product (product.cuh): a block computes one tile of the result
- * of one member. Device code, and its launch.
+/* product_tile.cuh — what a block of a product (product.cuh) computes: one tile of the result of
+ * one member. Device code.
  *
  * Panels of TT_PANEL inner indices of both factors come to shared memory by asynchronous copies, a
  * few stages ahead, with zeros past the ends of the matrices. The results go through shared memory
@@ -13,6 +13,7 @@
 #include "cuda/common/copy_async.cuh"
 #include "cuda/common/mma.cuh"
 #include "cuda/product/product_ends.cuh"
+#include "cuda/product/product_tables.cuh"
 
 enum {
   TT_PANEL = 32,
@@ -307,7 +308,7 @@ template <class K> struct tt_product_loader {
         right(K::RIGHT::first(a.right, first.member, first.column))
   {
   }
-  __device__ __forceinline__ void operator()(float *stage, int32_t inner)
+  __device__ __forceinline__ void operator()(float *stage, float *, int32_t inner)
   {
     enum { THREADS = K::TILE::THREADS };
     K::LEFT::template load<THREADS>(stage, a.left, left, a.m - place.row, inner);
@@ -316,9 +317,10 @@ template <class K> struct tt_product_loader {
   }
 };
 
-/* The sums of a tile over `inner` inner indices. load(stage, rest) starts to copy the next panels,
- * of `rest` inner indices or more. With `biases` also adds up the columns of the left factor;
- * returns that of row threadIdx.x of the tile. `after` is called with it after each panel. */
+/* The sums of a tile over `inner` inner indices. load(stage, next, rest) starts to copy the next
+ * panels, of `rest` inner indices or more; those after them come to stage `next`, NULL for the
+ * first ones. With `biases` also adds up the columns of the left factor; returns that of row
+ * threadIdx.x of the tile. `after` is called with it after each panel. */
 template <class K, class LOAD, class AFTER>
 __device__ __forceinline__ float tt_product_sums(int32_t inner, bool biases, float *shared,
                                                  typename K::TILE::sums &sum, LOAD load,
@@ -326,28 +328,30 @@ __device__ __forceinline__ float tt_product_sums(int32_t inner, bool biases, flo
 {
   typedef typename K::TILE tile;
   enum { AHEAD = tile::STAGES - 1 };
-  float bias = 0.0f, *stage = shared;
+  float bias = 0.0f;
+  int before = 0; /* floats before the stage */
   /* Nothing if there are no more. */
-  auto load_next = [&](float *next) {
-    if (inner > 0) load(next, inner);
+  auto load_next = [&](float *next, float *after_next) {
+    if (inner > 0) load(next, after_next, inner);
     inner -= TT_PANEL;
     tt_copy_commit();
   };
 #pragma unroll 1
-  for (int p = 0; p < AHEAD; p++) load_next(shared + p * K::STAGE);
+  for (int p = 0; p < AHEAD; p++) load_next(shared + p * K::STAGE, NULL);
 #pragma unroll 1
   while (inner > -AHEAD * TT_PANEL) {
     int rest = inner + AHEAD * TT_PANEL;
     int depth = rest < TT_PANEL ? (rest + 7) / 8 * 8 : TT_PANEL;
     tt_copy_wait<AHEAD - 1>();
     __syncthreads(); /* and the stage before this one is not read any more */
-    load_next(stage == shared ? shared + AHEAD * K::STAGE : stage - K::STAGE);
+    float *stage = shared + before;
+    load_next(before == 0 ? shared + AHEAD * K::STAGE : stage - K::STAGE, stage);
     tt_product_multiply<K>(
         K::LEFT::begin(stage, tile::warp_row(), tile::down()),
         K::RIGHT::begin(stage + K::LEFT::FLOATS, tile::warp_column(), tile::across()), depth, sum);
     for (int q = 0; biases && q < depth; q++) bias += stage[q * K::LEFT::LD + threadIdx.x];
     after(bias);
-    stage = stage == shared + AHEAD * K::STAGE ? shared : stage + K::STAGE;
+    before = before == AHEAD * K::STAGE ? 0 : before + K::STAGE;
   }
   return bias;
 }

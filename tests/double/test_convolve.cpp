@@ -49,7 +49,7 @@ static std::vector<float> values(int64_t count, int seed)
   return v;
 }
 
-/* A conv with all its arrays. `ends`: a residual before or after silu, whose slope is stored. */
+/* A conv with all its arrays. `ends`: a residual after tanh, or before silu; the slope is stored. */
 typedef struct conv_case {
   direction d;
   shape s;
@@ -58,6 +58,12 @@ typedef struct conv_case {
   int64_t w_step, x_step, d_step;
   std::vector<float> w, x, delta, slope, add;
 } conv_case;
+
+static tt_activation activation_of(const conv_case &c)
+{
+  static const tt_activation all[] = {TT_ACT_identity, TT_ACT_tanh, TT_ACT_silu};
+  return all[c.ends];
+}
 
 static conv_case make(direction d, const shape &s, int tensor, int ends)
 {
@@ -177,8 +183,9 @@ static void expect_end(const conv_case &c, size_t at_index, float sum, conv_resu
     return;
   }
   if (c.ends == 2) sum += add;
-  want.result[at_index] = c.ends ? tt_act(TT_ACT_silu, sum) : sum;
-  if (c.ends) want.slope[at_index] = tt_act_grad(TT_ACT_silu, sum, want.result[at_index]);
+  tt_activation f = activation_of(c);
+  want.result[at_index] = tt_act(f, sum);
+  if (c.ends) want.slope[at_index] = tt_act_grad(f, sum, want.result[at_index]);
   if (c.ends == 1) want.result[at_index] += add;
 }
 
@@ -224,9 +231,9 @@ static conv_results compute(const conv_case &c, int tile, int64_t copies)
   a.layer = c.l, a.skip = skip, a.rows = c.s.rows;
   a.x = x, a.x_step = c.x_step, a.d = delta, a.d_step = c.d_step, a.w = w, a.w_step = c.w_step;
   a.result = a.gradient = result, a.step = each, a.chunk_sums = chunk_sums;
-  a.activation = TT_ACT_identity;
+  a.activation = activation_of(c);
   if (c.ends) {
-    a.activation = TT_ACT_silu, a.slope = slope;
+    a.slope = slope;
     a.add = add, a.add_step = each;
     if (c.d == BACKWARD) a.before_slope = before;
   }

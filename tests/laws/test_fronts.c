@@ -38,6 +38,7 @@ static const front_case cases[] = {
      {2, 9},
      ROW("residual 3 project", "conv 4 3 stride 2", "group_norm 2", "dropout",
          "residual 2 activate", "conv 3 3", "conv 4 3")},
+    {1, {1, 4}, ROW("conv 36 3", "conv 34 1 stride 2", "global_mean")}, /* products on tiles */
     {1, {2, 8}, ROW("conv 3 3", "batch_norm", "pool mean 3 stride 2 pad 1", "batch_norm")},
     {1, {2, 9}, ROW("batch_norm", "conv 2 3 stride 2", "batch_norm")},
     {2, {1, 4, 4}, ROW("conv 2 3", "batch_norm", "basic 3 stride 2", "global_mean")},
@@ -45,7 +46,7 @@ static const front_case cases[] = {
 };
 enum {
   WRITTEN = sizeof cases / sizeof *cases,
-  FIRST_BATCH_NORM = 10,
+  FIRST_BATCH_NORM = 11,
   CASES = WRITTEN + TT_POOLING_COUNT
 };
 
@@ -341,9 +342,13 @@ static void continues(int number, way variant, const tt_state *want)
   problem_free(&p);
 }
 
-/* Cases for the double: together groups, strides, dropout, norms, residuals and windows that
- * overlap. */
-static int in_short(int number) { return number < CASES && (number % 4 == 1 || number == 11); }
+/* Cases for the double: together groups, strides, dropout, norms, residuals, windows that overlap
+ * and wide layers. */
+static int in_short(int number)
+{
+  return number < CASES &&
+         (number % 4 == 1 || number == FIRST_BATCH_NORM - 1 || number == FIRST_BATCH_NORM + 1);
+}
 
 TT_TEST (front_members_depend_on_themselves_alone) {
   for (int number = 0; number < 2 * CASES; number++) {
