@@ -144,6 +144,7 @@ static tt_err prepare(tt_engine *e)
   TT_TRY(TT_ALLOC(e->given, 1));
   e->given->from.cohort = e->cohort;
   e->given->from.slice = e->slice;
+  e->given->has_new_hyper = 1; /* since the engine was created */
   TT_TRY(TT_ALLOC(e->host_lists, tt_cohort_row_sets(e->cohort)));
   TT_TRY(TT_ALLOC(e->host_epoch_rows, e->slice.count));
   TT_TRY(tt_pinned_alloc(&e->given->loss, e->slice.count, "losses of the members"));

