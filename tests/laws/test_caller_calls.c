@@ -13,7 +13,7 @@ typedef struct calls_case {
   int layer_norm, residual, heads;
   tt_optimizer optimizer;
   tt_weight_average average;
-  float dropout, clip;
+  float dropout, clip; /* dropout: label noise of member 2 too */
   int64_t epoch_rows;
 } calls_case;
 
@@ -60,6 +60,7 @@ static problem make(const calls_case *a)
     h->average_decay = 0.7f;
     h->dropout = a->dropout;
     h->clip_norm = i == 1 ? a->clip : 0.0f;
+    h->label_noise = i == 2 ? a->dropout : 0.0f;
   }
   return p;
 }
