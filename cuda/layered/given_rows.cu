@@ -56,7 +56,7 @@ typedef struct tt_given_rows {
   int is_summed;       /* 1: sum[0] has the gradient of a call of backward */
   int has_forward;     /* 1: the layers have the outputs of a forward pass of this batch */
   int gives_inputs;    /* 1: backward computes dL/d(input) */
-  int is_busy;         /* 1: the GPU may still read `delta` or `host_rows` */
+  int is_busy;         /* 1: the GPU may still read `delta` */
   int is_current;      /* 1: batch and epoch of the members on the host are those of the device */
   int has_new_hyper;
 } tt_given_rows;
@@ -410,6 +410,7 @@ tt_err tt_cuda_backward(tt_engine *e, const float *delta, float *input_gradient)
   tt_given_rows *g = e->given;
   tt_layered *own = tt_layered_of(e);
   int64_t outputs = outputs_of(e), members = e->slice.count;
+  int needs_rows = !g->has_forward;
   if (!members) return TT_OK;
   TT_TRY(tt_dev_use(&e->dev));
   if (g->is_busy) TT_TRY(wait(e));
@@ -421,15 +422,14 @@ tt_err tt_cuda_backward(tt_engine *e, const float *delta, float *input_gradient)
     TT_TRY(tt_dev_alloc(&own->sum[1], most.copies * members * most.stride,
                         "gradients of the weights"));
   }
-  if (!g->has_forward) gather(e, 0);
+  if (needs_rows) gather(e, 0);
   tt_host_copy(g->delta, delta, members * g->batch.count * outputs * (int64_t)sizeof *delta,
                e->threads);
   g->gives_inputs = input_gradient != NULL;
   TT_TRY(run(e, BACKWARD, compute_backward));
   g->is_busy = g->is_summed = g->has_forward = 1;
-  if (!input_gradient) return TT_OK;
-  TT_TRY(wait(e));
-  take_result(e, input_gradient, e->cohort->model.inputs, 0.0f, 0);
+  if (needs_rows || input_gradient) TT_TRY(wait(e));
+  if (input_gradient) take_result(e, input_gradient, e->cohort->model.inputs, 0.0f, 0);
   return TT_OK;
 }
 

@@ -104,6 +104,8 @@ static void own_step(problem *p, tt_slice slice, int64_t values, int diverges, r
     delta[k] = 0.01f * sinf((float)(k + slice.first * values));
   TT_CHECK_OK(ops->backward(p->engine, delta, NULL));
   TT_CHECK_OK(ops->update(p->engine));
+  TT_CHECK_OK(ops->backward(p->engine, delta, NULL)); /* by the new weights */
+  TT_CHECK_OK(ops->update(p->engine));
 }
 
 static int64_t rows_of(const calls_case *a, int k) { return k % 2 && k < 5 ? a->few : a->batch; }
