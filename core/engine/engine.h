@@ -64,7 +64,8 @@ typedef struct tt_batch {
   int predicts;          /* 1: forward computes as in predictions, with the weights for these, and
                             without dropout; 0: as in a step */
   int64_t epoch_rows;    /* rows of an epoch, which ends after as many steps as it has batches; 0:
-                            there are no epochs, and the member trains for ever */
+                            there are no epochs, and the member trains for ever; the same in all
+                            batches */
   double *loss;          /* [M] receives the loss of a step, summed over its rows; NaN where the
                             member took none, or diverged */
 } tt_batch;

@@ -44,7 +44,6 @@ static void release(tt_engine *e)
   for (int k = 0; k < TT_LAYERED_GRAPHS; k++) tt_graph_destroy(&own->graph[k]);
   tt_layered_stage_destroy(own);
   tt_row_stream_close(e);
-  if (e->given) own->x = own->y = own->weight = NULL; /* they were parts of its buffer */
 #define X(name, ...) tt_dev_free(own->name);
   TT_LAYERED_ARRAYS(X)
 #undef X
@@ -147,8 +146,7 @@ static tt_err upload_rates(tt_engine *e, const tt_layered *own)
 static tt_err allocate(tt_engine *e, tt_layered *own)
 {
   own->window = {0, e->slice.count};
-  own->size = tt_layered_sizes_of(e->cohort, e->slice, e->rows, e->view.weighted,
-                                  e->data != NULL || e->given);
+  own->size = tt_layered_sizes_of(e->cohort, e->slice, e->rows, e->view.weighted, e->data != NULL);
   if (e->given && own->size.widest < e->cohort->model.inputs) /* for dL/d(input) */
     own->size.widest = e->cohort->model.inputs;
   TT_TRY(check_size(e, own));

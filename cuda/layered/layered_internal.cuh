@@ -201,16 +201,16 @@ tt_err tt_layered_mask_gradient(tt_engine *e);
 /* `steps` steps of every training member. Asynchronous. Errors: INTERNAL, MEM. */
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps);
 
-/* Rows of the caller (given_rows.cu). Asynchronous, may be captured. Errors: INTERNAL.
- *   step          one step
- *   add_gradient  the gradient of dL/d(output) in delta[0], as the first or a further one of a step;
- *                 input as in tt_layered_backward_layers
- *   update_given  the step with this gradient
- *   use           rows of part own->batch_part; no operation of the device */
-tt_err tt_layered_step(tt_engine *e);
+/* One of them, whose rows are `ahead` steps from the members' positions if they come from the host.
+ * The same, may be captured; so may the next ones. */
+tt_err tt_layered_run_step(tt_engine *e, int64_t ahead);
+
+/* Rows of the caller (given_rows.cu): the rows of part own->batch_part; the gradient for dL/d(output)
+ * in delta[0], as the first or a further one of a step, `input` as in tt_layered_backward_layers; the
+ * step with it. */
+tt_err tt_layered_load_given_rows(tt_engine *e);
 tt_err tt_layered_add_gradient(tt_engine *e, int is_first, float **input);
 tt_err tt_layered_update_given(tt_engine *e);
-void tt_layered_use_given_rows(tt_engine *e);
 
 /* Whether a step has few enough operations for a graph. */
 int tt_layered_fits_graph(const tt_engine *e);

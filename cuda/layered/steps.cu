@@ -173,7 +173,7 @@ static tt_err launch_head(tt_engine *e, const tt_layered_pass *pass)
 static tt_err forward_and_loss(tt_engine *e)
 {
   tt_layered_pass pass = tt_layered_training_pass(e);
-  pass.entry = layered_of(e)->size.entry;
+  pass.entry = layered_of(e)->size.entry && !e->given;
   pass.head = uses_head(e);
   TT_TRY(gather_rows(e, pass.entry ? &pass : NULL));
   TT_TRY(tt_layered_forward(e, &pass));
@@ -245,7 +245,7 @@ static tt_err load_rows(tt_engine *e, int64_t ahead)
 {
   const tt_layered *own = tt_layered_of(e);
   tt_member_positions positions = {own->status, own->epoch, own->batch, own->attempt};
-  if (e->given) tt_layered_use_given_rows(e);
+  if (e->given) return tt_layered_load_given_rows(e);
   return own->row_stream ? tt_row_stream_load_batches(e, &positions, ahead) : TT_OK;
 }
 
@@ -314,7 +314,7 @@ static tt_err add_parts_ahead(tt_engine *e, tt_slice parts, int64_t ahead)
 
 tt_err tt_layered_add_parts(tt_engine *e, tt_slice parts) { return add_parts_ahead(e, parts, 0); }
 
-static tt_err run_step(tt_engine *e, int64_t ahead)
+tt_err tt_layered_run_step(tt_engine *e, int64_t ahead)
 {
   tt_slice parts = {0, e->cohort->parts};
   if (parts.count == 1) return run_whole_step(e, ahead);
@@ -323,19 +323,16 @@ static tt_err run_step(tt_engine *e, int64_t ahead)
   return update_step(e);
 }
 
-tt_err tt_layered_step(tt_engine *e) { return run_step(e, 0); }
-
 tt_err tt_layered_add_gradient(tt_engine *e, int is_first, float **input)
 {
-  tt_layered *own = tt_layered_of(e);
-  own->at_sum = !is_first;
+  float *before = tt_layered_of(e)->eval_weights; /* nobody else uses it now */
   tt_layered_pass pass = tt_layered_training_pass(e);
   tt_step_kernel_args a = make_step_args(e);
-  own->at_sum = 0;
+  int64_t floats = e->slice.count * e->view.param_stride;
+  if (!is_first) TT_TRY(tt_dev_copy(before, a.gradient, floats, e->dev.stream));
   TT_TRY(tt_layered_backward_layers(e, &pass, 0, tt_pipeline_layers(&e->cohort->model), input));
   TT_TRY(join_copies(e, &a));
-  if (is_first) return TT_OK;
-  return tt_layered_add_values(e, own->sum[0], own->sum[1], e->view.params);
+  return is_first ? TT_OK : tt_layered_add_values(e, a.gradient, before, e->view.params);
 }
 
 tt_err tt_layered_update_given(tt_engine *e)
@@ -408,7 +405,7 @@ static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out, int64
 {
   TT_TRY(tt_graph_begin(e->dev.stream));
   tt_err err = TT_OK;
-  for (int k = 0; k < steps && !err; k++) err = run_step(e, 0);
+  for (int k = 0; k < steps && !err; k++) err = tt_layered_run_step(e, 0);
   tt_err end = tt_graph_end(e->dev.stream, out, nodes);
   if (err) tt_graph_destroy(out); /* incomplete */
   return err ? err : end;
@@ -417,7 +414,7 @@ static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out, int64
 /* Steps with rows from the host are not captured either: each step has its own buffers. */
 static tt_err run_steps_without_graphs(tt_engine *e, int64_t steps)
 {
-  for (int64_t k = 0; k < steps; k++) TT_TRY(run_step(e, k));
+  for (int64_t k = 0; k < steps; k++) TT_TRY(tt_layered_run_step(e, k));
   return TT_OK;
 }
 
@@ -447,7 +444,7 @@ tt_err tt_layered_run_steps(tt_engine *e, int64_t steps)
   tt_layered *own = tt_layered_of(e);
   if (own->row_stream || !tt_layered_fits_graph(e)) return run_steps_without_graphs(e, steps);
   if (!own->warmed_up && steps > 0) {
-    TT_TRY(run_step(e, 0));
+    TT_TRY(tt_layered_run_step(e, 0));
     own->warmed_up = 1;
     steps--;
   }

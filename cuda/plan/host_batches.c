@@ -81,56 +81,35 @@ void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *p
   }
 }
 
-/* The rows of member i of the slice; x unless it is NULL. */
-static void fill_given_member(const tt_host_batches *s, const tt_batch *batch, tt_slice of,
-                              int64_t i, int64_t rows, const tt_batch_buffers *dst)
-{
-  const tt_member *m = &s->cohort->member[s->slice.first + i];
-  const int32_t *row = batch->row + i * batch->stride + of.first;
-  for (int64_t r = 0; r < rows; r++) {
-    tt_batch_buffers to = buffers_at(s, dst, r);
-    copy_row(s, &s->cohort->ensemble[m->ensemble], r < of.count ? row[r] : -1, to);
-    if (to.y && r < of.count && m->hyper.label_noise > 0.0f) add_label_noise(s, m, row[r], to.y);
-  }
-}
-
-/* Whether members i - 1 and i have the same labels, if they have the same rows. */
-static int have_same_labels(const tt_host_batches *s, int64_t i)
+/* Whether member i has the labels of the member before it, if it has the same rows. */
+static int repeats_labels(const tt_host_batches *s, int64_t i)
 {
   const tt_member *m = &s->cohort->member[s->slice.first + i];
   return i > 0 && m->ensemble == m[-1].ensemble && !(m->hyper.label_noise > 0.0f) &&
          !(m[-1].hyper.label_noise > 0.0f);
 }
 
-/* All members have the same rows. */
-static void fill_shared(const tt_host_batches *s, const tt_batch *batch, tt_slice of, int64_t rows,
-                        const tt_batch_buffers *dst)
-{
-  size_t each = (size_t)rows * sizeof *dst->y, labels = each * (size_t)s->cohort->model.targets;
-  for (int64_t i = 0; i < (dst->y ? s->slice.count : 1); i++) {
-    tt_batch_buffers to = buffers_at(s, dst, i * rows), before = buffers_at(s, dst, (i - 1) * rows);
-    if (i > 0) to.x = NULL;
-    if (!have_same_labels(s, i)) {
-      fill_given_member(s, batch, of, i, rows, &to);
-    } else {
-      memcpy(to.y, before.y, labels);
-      if (to.weight) memcpy(to.weight, before.weight, each);
-    }
-  }
-}
-
 void tt_host_batches_fill_given(const tt_host_batches *s, const tt_batch *batch, int64_t part,
                                 int64_t rows, const tt_batch_buffers *dst)
 {
   tt_slice of = tt_part_rows(batch->count, s->cohort->parts, part);
-  if (!batch->stride) {
-    fill_shared(s, batch, of, rows, dst);
-    return;
-  }
-#pragma omp parallel for schedule(static) num_threads(s->threads)
-  for (int64_t i = 0; i < s->slice.count; i++) {
-    tt_batch_buffers to = buffers_at(s, dst, i * rows);
-    fill_given_member(s, batch, of, i, rows, &to);
+  size_t each = (size_t)rows * sizeof *dst->y, labels = each * (size_t)s->cohort->model.targets;
+#pragma omp parallel for schedule(static) num_threads(batch->stride ? s->threads : 1)
+  for (int64_t i = 0; i < (batch->stride || dst->y ? s->slice.count : 1); i++) {
+    const tt_member *m = &s->cohort->member[s->slice.first + i];
+    const tt_batch_buffers own = buffers_at(s, dst, i * rows);
+    if (!batch->stride && repeats_labels(s, i)) {
+      memcpy(own.y, buffers_at(s, dst, (i - 1) * rows).y, labels);
+      if (own.weight) memcpy(own.weight, own.weight - rows, each);
+      continue;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+      tt_batch_buffers to = buffers_at(s, &own, r);
+      int64_t row = r < of.count ? batch->row[i * batch->stride + of.first + r] : -1;
+      if (i > 0 && !batch->stride) to.x = NULL; /* all have those of the first member */
+      copy_row(s, &s->cohort->ensemble[m->ensemble], row, to);
+      if (to.y && row >= 0 && m->hyper.label_noise > 0.0f) add_label_noise(s, m, row, to.y);
+    }
   }
 }
 

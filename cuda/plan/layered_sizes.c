@@ -82,12 +82,6 @@ static void find_chunks(const tt_model *m, tt_layered_sizes *s)
     s->copies = tt_ceil_div(s->rows, s->chunk);
 }
 
-void tt_layered_set_batch(const tt_cohort *c, int64_t rows, tt_layered_sizes *s)
-{
-  s->rows = tt_part_max_rows(rows, c->parts);
-  find_chunks(&c->model, s);
-}
-
 /* A network with a front is validated in pieces of one batch of rows: larger pieces would need more
  * memory than training, because the layers of a front have very many values. */
 tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,

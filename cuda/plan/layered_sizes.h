@@ -116,9 +116,6 @@ typedef struct tt_layered_sizes {
 tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
                                      int streamed);
 
-/* Sizes for batches of `rows` rows, at most as many as before; the arrays stay as they are. */
-void tt_layered_set_batch(const tt_cohort *c, int64_t rows, tt_layered_sizes *s);
-
 /* Floats of shared memory of a block that gathers rows and computes the first layer. */
 int64_t tt_layered_entry_floats(const tt_layer *first);
 

@@ -25,8 +25,19 @@ static const calls_case cases[] = {
     {"chunks, clipped", NULL, MOST, 30, {17, 0}, 0, 0, 1, TT_OPT_sgd, TT_AVERAGE_none, 0, 0.1f, 0},
     {"extras", NULL, 33, 8, {6, 6}, 1, 1, 1, TT_OPT_amsgrad, TT_AVERAGE_ema, 0.2f, 1.0f, 0},
     {"epochs", NULL, 20, 20, {7, 0}, 0, 0, 1, TT_OPT_adam, TT_AVERAGE_swa, 0, 0, 50},
-    {"front", "conv 4 3,batch_norm,pool max 2", 12, 5, {6, 0}, 0, 0, 1, TT_OPT_adam,
-     TT_AVERAGE_none, 0, 0, 0},
+    {"front",
+     "conv 4 3,batch_norm,pool max 2",
+     12,
+     5,
+     {6, 0},
+     0,
+     0,
+     1,
+     TT_OPT_adam,
+     TT_AVERAGE_none,
+     0,
+     0,
+     0},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -36,10 +47,9 @@ static problem make(const calls_case *a)
   tt_front front = {0};
   tt_front_fault fault = {0};
   int possible = 1, layers = !a->hidden[0] ? 0 : a->hidden[1] ? 2 : 1;
-  problem p = problem_make(ROWS, INPUTS, 1, 1, EACH, a->hidden, layers, TT_ACT_tanh,
-                           TT_OUTPUT_mean);
-  tt_model_shape shape =
-      usual_shape(INPUTS, 1, a->hidden, layers, TT_ACT_silu, TT_OUTPUT_mean);
+  problem p =
+      problem_make(ROWS, INPUTS, 1, 1, EACH, a->hidden, layers, TT_ACT_tanh, TT_OUTPUT_mean);
+  tt_model_shape shape = usual_shape(INPUTS, 1, a->hidden, layers, TT_ACT_silu, TT_OUTPUT_mean);
   const tt_front_shape from = {.dims = 1, .size = profile, .activation = TT_ACT_tanh};
   if (a->front) TT_CHECK_OK(tt_front_read(a->front, &from, &front, &possible, &fault));
   TT_CHECK(possible, ==, 1);
@@ -165,7 +175,8 @@ static round_results *run(const calls_case *a, way variant, tt_slice slice)
 static void close(const calls_case *a, way variant, int k, const char *what, double want,
                   double got)
 {
-  if (want == got || (isnan(want) && isnan(got)) || fabs(want - got) <= 1e-3 * (1.0 + fabs(want))) return;
+  if (want == got || (isnan(want) && isnan(got)) || fabs(want - got) <= 1e-3 * (1.0 + fabs(want)))
+    return;
   fprintf(stderr, "%s, %s, round %d, %s: %.9g, by the cpu %.9g\n", variant.name, a->name, k, what,
           got, want);
   fail();
@@ -186,8 +197,7 @@ static void compare(const calls_case *a, way variant, const round_results *want,
     for (int j = 0; j < EACH; j++) close(a, variant, k, "loss", want[k].loss[j], got[k].loss[j]);
     for (int j = 0; j < EACH * MOST * MOST_OUTPUTS; j++) {
       close(a, variant, k, "output", (double)want[k].output[j], (double)got[k].output[j]);
-      close(a, variant, k, "prediction", (double)want[k].predicted[j],
-            (double)got[k].predicted[j]);
+      close(a, variant, k, "prediction", (double)want[k].predicted[j], (double)got[k].predicted[j]);
     }
     for (int j = 0; j < EACH * MOST * INPUTS; j++)
       close(a, variant, k, "dL/d(input)", (double)want[k].input[j], (double)got[k].input[j]);
