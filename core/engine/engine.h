@@ -142,9 +142,9 @@ typedef struct tt_engine_ops {
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
   /* Steps on rows of the caller, without set_data: after set_batch, `train` takes one step, and its
-   * `out` may be NULL; forward returns outputs (row is NULL, O are those of all heads), and a step is
-   * also backward, once or several times, then update. There are no validation rows. The cuda engine
-   * takes the layered path.
+   * `out` may be NULL; forward returns outputs (row is NULL, O those of all heads), and a step is
+   * also backward, once or several times, then update. There are no validation rows. The cuda
+   * engine takes the layered path.
    *
    * set_batch: *batch is copied; its arrays must not change until the next set_batch. Several
    * threads may use engines of their own.

@@ -10,12 +10,11 @@
  *   backward 1: dL/d(output)    2 L - 1, or 1 more (*)    0, or 2: dL/dx, status  for dL/dx
  *   update   0                  2 to 4                    0                       no
  *
- * Weights of rows are one copy more; small networks (size.small) need fewer kernels. (*) if it is not
- * the first of a step. So a step with a loss of the caller waits once, in forward, and the GPU
+ * Weights of rows are one copy more; small networks (size.small) need fewer kernels. (*) if it is
+ * not the first of a step. So a step with a loss of the caller waits once, in forward, and the GPU
  * computes backward and update while the caller goes on. An end of an epoch waits too. */
 #include "cuda/common/engine_functions.cuh"
-#include "cuda/layered/layered_internal.cuh"
-#include "cuda/plan/host_batches.h"
+#include "cuda/layered/row_stream.cuh"
 #include "cuda/plan/host_copy.h"
 
 #include "core/base/mem.h"
@@ -23,32 +22,6 @@
 #include <math.h>
 
 enum { FEW_FLOATS = 1 << 16 }; /* the host gathers so many with one thread */
-
-enum { STEP, FORWARD, PREDICT, BACKWARD, UPDATE, CALLS };
-
-/* The graph of a kind of call, for batches of one shape. */
-typedef struct call_graph {
-  cudaGraphExec_t graph;
-  int64_t shape, last; /* of the graph; of the last call */
-} call_graph;
-
-typedef struct tt_given_rows {
-  tt_batch batch;
-  tt_dataset data; /* its arrays; nothing else is set */
-  tt_host_batches from;
-  /* Page-locked: x [parts][M or 1][rows][D], and then what the call returns; y [parts][M][rows][K];
-   * weight [parts][M][rows]; dL/d(output); the losses of a step [M] */
-  float *block, *y, *weight, *delta;
-  double *loss;
-  call_graph call[CALLS];
-  int has_labels;    /* 1: the rows have been gathered with y */
-  int is_summed;     /* 1: the gradient is that of a call of backward */
-  int has_forward;   /* 1: the layers have the outputs of a forward pass of this batch */
-  int gives_inputs;  /* 1: backward computes dL/d(input) */
-  int is_busy;       /* 1: the GPU may still read `delta` */
-  int is_current;    /* 1: batch and epoch of the members on the host are those of the device */
-  int has_new_hyper; /* 1: hyper-parameters have changed */
-} tt_given_rows;
 
 static int64_t outputs_of(const tt_engine *e)
 {
@@ -59,7 +32,7 @@ void tt_cuda_given_destroy(tt_engine *e)
 {
   tt_given_rows *g = e->given;
   if (!g) return;
-  for (int k = 0; k < CALLS; k++) tt_graph_destroy(&g->call[k].graph);
+  for (int k = 0; k < TT_GIVEN_CALLS; k++) tt_graph_destroy(&g->call[k].graph);
   tt_pinned_free(g->block);
   tt_pinned_free(g->y);
   tt_pinned_free(g->weight);
@@ -130,18 +103,6 @@ tt_err tt_cuda_set_batch(tt_engine *e, const tt_batch *batch)
   return TT_OK;
 }
 
-/* Where part k of the gathered rows is. */
-static tt_batch_buffers part_of(tt_engine *e, int64_t k)
-{
-  const tt_given_rows *g = e->given;
-  int64_t rows = tt_layered_of(e)->size.rows, all = e->slice.count * rows;
-  tt_batch_buffers part = {g->block + k * (g->batch.stride ? all : rows) * e->view.inputs, NULL,
-                           NULL};
-  if (g->has_labels) part.y = g->y + k * all * e->view.targets;
-  if (g->has_labels && e->view.weighted) part.weight = g->weight + k * all;
-  return part;
-}
-
 static void gather(tt_engine *e, int with_labels)
 {
   tt_given_rows *g = e->given;
@@ -149,23 +110,12 @@ static void gather(tt_engine *e, int with_labels)
   g->has_labels = with_labels;
   g->from.threads = floats < FEW_FLOATS ? 1 : e->threads;
   for (int64_t k = 0; k < e->cohort->parts; k++) {
-    tt_batch_buffers to = part_of(e, k);
-    tt_host_batches_fill_given(&g->from, &g->batch, k, tt_layered_of(e)->size.rows, &to);
+    tt_batch_buffers dst = tt_row_stream_given_part(e, k);
+    tt_host_batches_fill_given(&g->from, &g->batch, k, tt_layered_of(e)->size.rows, &dst);
   }
 }
 
 /* what the device does in a call: asynchronous, may be captured */
-
-tt_err tt_layered_load_given_rows(tt_engine *e)
-{
-  tt_layered *own = tt_layered_of(e);
-  int64_t all = e->slice.count * own->size.rows;
-  const tt_batch_buffers from = part_of(e, own->batch_part);
-  TT_TRY(tt_dev_upload(own->x, from.x, (own->shares_x ? own->size.rows : all) * e->view.inputs,
-                       e->dev.stream));
-  if (from.y) TT_TRY(tt_dev_upload(own->y, from.y, all * e->view.targets, e->dev.stream));
-  return from.weight ? tt_dev_upload(own->weight, from.weight, all, e->dev.stream) : TT_OK;
-}
 
 /* `values` floats for each row of each member, unless src is NULL, and the status. */
 static tt_err return_values(tt_engine *e, const float *src, int64_t values)
@@ -187,7 +137,7 @@ static tt_err compute_step(tt_engine *e)
 static tt_err compute_outputs(tt_engine *e)
 {
   tt_layered_pass pass = tt_layered_training_pass(e);
-  TT_TRY(tt_layered_load_given_rows(e));
+  TT_TRY(tt_row_stream_load_given(e));
   if (e->given->batch.predicts) {
     TT_TRY(tt_layered_prediction_weights(e, &pass.w));
     pass.skip = NULL; /* members that have ended predict too */
@@ -203,7 +153,7 @@ static tt_err compute_backward(tt_engine *e)
   int64_t values = e->slice.count * g->batch.count * outputs_of(e);
   float *input = NULL;
   if (!g->has_forward) {
-    TT_TRY(tt_layered_load_given_rows(e));
+    TT_TRY(tt_row_stream_load_given(e));
     TT_TRY(tt_layered_forward_batch(e));
   }
   TT_TRY(tt_dev_upload(tt_layered_of(e)->delta[0], g->delta, values, e->dev.stream));
@@ -227,9 +177,9 @@ static tt_err capture(tt_engine *e, tt_err (*compute)(tt_engine *), cudaGraphExe
 static tt_err run(tt_engine *e, int call, tt_err (*compute)(tt_engine *))
 {
   const tt_given_rows *g = e->given;
-  call_graph *c = &e->given->call[call];
+  tt_call_graph *c = &e->given->call[call];
   int64_t shape = 32 * g->batch.count + 16 * (g->batch.stride != 0) + 8 * e->view.weighted;
-  if (call == BACKWARD) shape += 4 * g->has_forward + 2 * g->is_summed + g->gives_inputs;
+  if (call == TT_GIVEN_BACKWARD) shape += 4 * g->has_forward + 2 * g->is_summed + g->gives_inputs;
   int is_new = c->last != shape;
   c->last = shape;
   if (c->shape != shape && (is_new || !tt_layered_fits_graph(e))) return compute(e);
@@ -289,7 +239,7 @@ tt_err tt_cuda_train_given(tt_engine *e)
   if (!e->slice.count) return TT_OK;
   TT_TRY(begin_step(e));
   gather(e, 1);
-  TT_TRY(run(e, STEP, compute_step));
+  TT_TRY(run(e, TT_GIVEN_STEP, compute_step));
   TT_TRY(wait(e));
   for (int64_t i = 0; i < e->slice.count; i++)
     g->batch.loss[i] = tt_layered_of(e)->status[i] == TT_STATUS_training ? g->loss[i] : (double)NAN;
@@ -316,7 +266,7 @@ tt_err tt_cuda_forward_given(tt_engine *e, float *output)
   if (!e->slice.count) return TT_OK;
   TT_TRY(tt_dev_use(&e->dev));
   gather(e, 0);
-  TT_TRY(run(e, predicts ? PREDICT : FORWARD, compute_outputs));
+  TT_TRY(run(e, predicts ? TT_GIVEN_PREDICT : TT_GIVEN_FORWARD, compute_outputs));
   TT_TRY(wait(e));
   g->has_forward = !predicts;
   take_values(e, output, outputs_of(e), NAN);
@@ -334,7 +284,7 @@ tt_err tt_cuda_backward(tt_engine *e, const float *delta, float *input_gradient)
   if (!g->has_forward) gather(e, 0);
   tt_host_copy(g->delta, delta, values * (int64_t)sizeof *delta, e->threads);
   g->gives_inputs = input_gradient != NULL;
-  TT_TRY(run(e, BACKWARD, compute_backward));
+  TT_TRY(run(e, TT_GIVEN_BACKWARD, compute_backward));
   g->is_busy = g->is_summed = g->has_forward = 1;
   if (waits) TT_TRY(wait(e));
   if (input_gradient) take_values(e, input_gradient, e->view.inputs, 0.0f);
@@ -345,6 +295,6 @@ tt_err tt_cuda_update(tt_engine *e)
 {
   if (!e->slice.count) return TT_OK;
   TT_TRY(begin_step(e));
-  TT_TRY(run(e, UPDATE, tt_layered_update_given));
+  TT_TRY(run(e, TT_GIVEN_UPDATE, tt_layered_update_given));
   return end_step(e);
 }

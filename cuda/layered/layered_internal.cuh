@@ -205,10 +205,8 @@ tt_err tt_layered_run_steps(tt_engine *e, int64_t steps);
  * The same, may be captured; so may the next ones. */
 tt_err tt_layered_run_step(tt_engine *e, int64_t ahead);
 
-/* Rows of the caller (given_rows.cu): the rows of part own->batch_part; the gradient for dL/d(output)
- * in delta[0], as the first or a further one of a step, `input` as in tt_layered_backward_layers; the
- * step with it. */
-tt_err tt_layered_load_given_rows(tt_engine *e);
+/* Rows of the caller (given_rows.cu): the gradient for dL/d(output) in delta[0], as the first or a
+ * further one of a step, with `input` as in tt_layered_backward_layers; the step with it. */
 tt_err tt_layered_add_gradient(tt_engine *e, int is_first, float **input);
 tt_err tt_layered_update_given(tt_engine *e);
 

@@ -245,7 +245,7 @@ static tt_err load_rows(tt_engine *e, int64_t ahead)
 {
   const tt_layered *own = tt_layered_of(e);
   tt_member_positions positions = {own->status, own->epoch, own->batch, own->attempt};
-  if (e->given) return tt_layered_load_given_rows(e);
+  if (e->given) return tt_row_stream_load_given(e);
   return own->row_stream ? tt_row_stream_load_batches(e, &positions, ahead) : TT_OK;
 }
 

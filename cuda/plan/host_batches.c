@@ -92,7 +92,7 @@ static int repeats_labels(const tt_host_batches *s, int64_t i)
 void tt_host_batches_fill_given(const tt_host_batches *s, const tt_batch *batch, int64_t part,
                                 int64_t rows, const tt_batch_buffers *dst)
 {
-  tt_slice of = tt_part_rows(batch->count, s->cohort->parts, part);
+  tt_slice slots = tt_part_rows(batch->count, s->cohort->parts, part);
   size_t each = (size_t)rows * sizeof *dst->y, labels = each * (size_t)s->cohort->model.targets;
 #pragma omp parallel for schedule(static) num_threads(batch->stride ? s->threads : 1)
   for (int64_t i = 0; i < (batch->stride || dst->y ? s->slice.count : 1); i++) {
@@ -104,11 +104,12 @@ void tt_host_batches_fill_given(const tt_host_batches *s, const tt_batch *batch,
       continue;
     }
     for (int64_t r = 0; r < rows; r++) {
-      tt_batch_buffers to = buffers_at(s, &own, r);
-      int64_t row = r < of.count ? batch->row[i * batch->stride + of.first + r] : -1;
-      if (i > 0 && !batch->stride) to.x = NULL; /* all have those of the first member */
-      copy_row(s, &s->cohort->ensemble[m->ensemble], row, to);
-      if (to.y && row >= 0 && m->hyper.label_noise > 0.0f) add_label_noise(s, m, row, to.y);
+      tt_batch_buffers buffers = buffers_at(s, &own, r);
+      int64_t row = r < slots.count ? batch->row[i * batch->stride + slots.first + r] : -1;
+      if (i > 0 && !batch->stride) buffers.x = NULL; /* all have those of the first member */
+      copy_row(s, &s->cohort->ensemble[m->ensemble], row, buffers);
+      if (buffers.y && row >= 0 && m->hyper.label_noise > 0.0f)
+        add_label_noise(s, m, row, buffers.y);
     }
   }
 }

@@ -1,5 +1,5 @@
-/* host_batches.h — batches whose rows are on the host, whose threads gather them: of a data set that
- * is too large for the GPU, or of a caller. Plain C, no CUDA. Local. */
+/* host_batches.h — batches whose rows are on the host, which gathers them: of a data set that is
+ * too large for the GPU, or of a caller. Plain C, no CUDA. Local. */
 #ifndef TT_HOST_BATCHES_H
 #define TT_HOST_BATCHES_H
 #include "core/engine/engine.h"

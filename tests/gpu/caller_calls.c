@@ -1,4 +1,4 @@
-/* test_caller_calls.c — law: steps, outputs, gradients and predictions of members on rows of the
+/* caller_calls.c — steps, outputs, gradients and predictions of members on rows of the
  * caller are those of the cpu engine, in any sequence of calls and with any number of rows, and do
  * not depend on the other members. */
 #include "tests/support/problem.h"
