@@ -2,12 +2,12 @@
  * update.
  *
  * The host gathers the rows in page-locked memory. Operations of a call, for L layers; they are one
- * launch of a graph, from the third call with batches of the same shape on:
+ * launch of a graph, from the second call in a row with batches of the same shape on:
  *
  *            copies to the GPU  kernels                   copies to the host      host waits
  *   train    2: x, y            a step without its rows   2: loss, status         once
  *   forward  1: x               L                         2: outputs, status      once
- *   backward 1: dL/d(output)    2 L - 1, or 1 more (*)    0, or 2: dL/dx, status  for dL/dx
+ *   backward 1: dL/d(output)    2 L - 1, or 2 more (*)    0, or 2: dL/dx, status  for dL/dx
  *   update   0                  2 to 4                    0                       no
  *
  * Weights of rows are one copy more; small networks (size.small) need fewer kernels. (*) if it is
