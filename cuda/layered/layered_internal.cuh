@@ -83,6 +83,7 @@ typedef struct tt_layered {
   int32_t *batch, *epoch, *attempt;         /* the same */
   struct tt_layered_stage *stage;           /* of stage.cu, or NULL */
   struct tt_row_stream *row_stream; /* if rows come from the host; x, y, weight are parts of it */
+  int shares_x;                     /* 1: x has the same rows for all members, once */
 } tt_layered;
 
 /* State of a member after a batch. */
@@ -196,6 +197,18 @@ tt_err tt_layered_mask_gradient(tt_engine *e);
 /* `steps` steps of every training member. Asynchronous. Errors: INTERNAL, MEM. */
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps);
 
+/* One of them, whose rows are `ahead` steps from the members' positions if they come from the host.
+ * The same, may be captured; so may the next ones. */
+tt_err tt_layered_run_step(tt_engine *e, int64_t ahead);
+
+/* Rows of the caller (given_rows.cu): the gradient for dL/d(output) in delta[0], as the first or a
+ * further one of a step, with `input` as in tt_layered_backward_layers; the step with it. */
+tt_err tt_layered_add_gradient(tt_engine *e, int is_first, float **input);
+tt_err tt_layered_update_given(tt_engine *e);
+
+/* Whether a step has few enough operations for a graph. */
+int tt_layered_fits_graph(const tt_engine *e);
+
 /* Set ending_views [row sets] to 1 for row sets with a member whose epoch ends `steps` steps
  * after the last tt_layered_download_progress. */
 void tt_layered_find_ending_views(const tt_engine *e, int64_t steps, int8_t *ending_views);
@@ -251,6 +264,10 @@ void tt_layered_stage_destroy(tt_layered *own); /* before the stream of rows is 
 tt_err tt_layered_step_forward(tt_engine *e, float *output, int32_t *row);
 tt_err tt_layered_step_apply(tt_engine *e, const float *delta, const double *loss);
 
+/* End the epoch of members whose last batch was one after the last tt_layered_download_progress;
+ * *ended: whether there were any. Errors: INTERNAL, MEM. */
+tt_err tt_layered_end_finished_epochs(tt_engine *e, int *ended);
+
 /* Compute the row orders of the running epochs; steps need them. Asynchronous. Errors: INTERNAL. */
 tt_err tt_layered_begin_epochs(tt_engine *e);
 
@@ -271,6 +288,10 @@ tt_err tt_layered_end_epochs(tt_engine *e, const int8_t *ending_views,
 
 /* Only gather, after the error `before`, which is returned. */
 tt_err tt_layered_gather(tt_engine *e, const tt_layered_sharing *sharing, tt_err before);
+
+/* *w: the weights that members without validation rows predict with, [M][param_stride].
+ * Asynchronous, may be captured. Errors: INTERNAL. */
+tt_err tt_layered_prediction_weights(tt_engine *e, const float **w);
 
 /* Mean loss of each member over a split, with the weights that it would predict with:
  * bit-identical to its validation loss if these are the best weights. loss [M], NaN without

@@ -60,7 +60,7 @@ __device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &
     return;
   }
   v.loss_sum[i] += loss;
-  v.batch[i]++;
+  v.batch[i] += v.epoch_rows[i] > 0; /* rows of the caller may have no epochs */
   v.step[i]++;
   a.step[i] = tt_cuda_step_args(v, i, v.step[i]);
   v.averaged[i] += tt_uses_ema(v, i);
@@ -70,10 +70,8 @@ __device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &
  * thread. */
 __device__ __forceinline__ void tt_end_batch_loss(const tt_step_kernel_args &a, int i, double sum)
 {
-  if (a.v.batch_parts > 1)
-    a.pending_loss[i] = sum;
-  else
-    tt_record_batch_loss(a, i, sum);
+  a.pending_loss[i] = sum;
+  if (a.v.batch_parts == 1) tt_record_batch_loss(a, i, sum);
 }
 
 /* Loss and its gradient; one block per member. Once the loss is recorded, the member is one
@@ -124,6 +122,22 @@ static __global__ void record_losses(tt_step_kernel_args a)
   int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < a.v.members && a.v.status[i] == TT_STATUS_training)
     tt_record_batch_loss(a, i, a.pending_loss[i]);
+}
+
+/* A step whose loss the caller has computed: the member has diverged if its gradient is not finite;
+ * one block per member. */
+static __global__ void record_given_step(tt_step_kernel_args a)
+{
+  TT_SHARED_MEMORY(double, sums);
+  const tt_cuda_state &v = a.v;
+  int i = (int)blockIdx.x;
+  const float *g = a.gradient + (int64_t)i * v.param_stride;
+  double bad = 0.0;
+  if (v.status[i] != TT_STATUS_training) return;
+  for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x)
+    if (!isfinite(g[p])) bad = 1.0;
+  bad = tt_block_sum(bad, sums);
+  if (threadIdx.x == 0) tt_record_batch_loss(a, i, bad > 0.0 ? (double)NAN : 0.0);
 }
 
 /* Set the gradient to 0 in rows that a short batch does not have, whatever the caller passes;

@@ -83,7 +83,10 @@ static tt_err launch_per_member(tt_engine *e, void (*kernel)(tt_step_kernel_args
                    TT_LAYERED_THREADS, 0, e->dev.stream, make_step_args(e));
 }
 
-tt_err tt_layered_begin_epochs(tt_engine *e) { return launch_per_member(e, make_epoch_orders); }
+tt_err tt_layered_begin_epochs(tt_engine *e)
+{
+  return e->given ? TT_OK : launch_per_member(e, make_epoch_orders);
+}
 
 tt_err tt_layered_resume_members(tt_engine *e) { return launch_per_member(e, resume_members); }
 
@@ -94,7 +97,7 @@ tt_layered_pass tt_layered_training_pass(tt_engine *e)
   pass.first = (int32_t)own->window.first;
   pass.members = (int32_t)own->window.count;
   pass.rows = (int32_t)own->size.rows;
-  pass.x_stride = own->size.rows * e->view.inputs;
+  pass.x_stride = own->shares_x ? 0 : own->size.rows * e->view.inputs;
   pass.w = e->view.weights;
   pass.w_stride = e->view.param_stride;
   pass.skip = e->view.status; /* 0 = training */
@@ -121,7 +124,7 @@ static tt_err launch_entry(tt_engine *e, const tt_layered_pass *pass)
 static tt_err gather_rows(tt_engine *e, const tt_layered_pass *pass)
 {
   const tt_layered *own = tt_layered_of(e);
-  if (own->row_stream) return TT_OK;
+  if (own->row_stream || e->given) return TT_OK;
   TT_TRY(pass ? launch_entry(e, pass)
               : launch_over_members(e, gather_batch, make_step_args(e), own->size.rows,
                                     TT_GATHER_ROWS));
@@ -170,7 +173,7 @@ static tt_err launch_head(tt_engine *e, const tt_layered_pass *pass)
 static tt_err forward_and_loss(tt_engine *e)
 {
   tt_layered_pass pass = tt_layered_training_pass(e);
-  pass.entry = layered_of(e)->size.entry;
+  pass.entry = layered_of(e)->size.entry && !e->given;
   pass.head = uses_head(e);
   TT_TRY(gather_rows(e, pass.entry ? &pass : NULL));
   TT_TRY(tt_layered_forward(e, &pass));
@@ -219,17 +222,28 @@ tt_err tt_layered_mask_gradient(tt_engine *e)
                              TT_STEP_BLOCK_ELEMENTS);
 }
 
+/* The gradients of chunks become one. */
+static tt_err join_copies(tt_engine *e, tt_step_kernel_args *a)
+{
+  if (a->copies > 1)
+    TT_TRY(launch_over_members(e, add_copies, *a, a->v.params, TT_STEP_BLOCK_ELEMENTS));
+  a->copies = 1;
+  return TT_OK;
+}
+
+static tt_err update_by(tt_engine *e, tt_step_kernel_args a)
+{
+  TT_TRY(tt_layered_mask_gradient(e));
+  if (a.uses_clipping) TT_TRY(clip_step(e, a));
+  return launch_optimizer(e, a, a.v.params);
+}
+
 /* From the gradient of the whole batch to new weights. */
 static tt_err update_step(tt_engine *e)
 {
   tt_step_kernel_args a = make_step_args(e);
-  if (a.copies > 1 && (e->feature_mask || a.uses_clipping || a.rate)) {
-    TT_TRY(launch_over_members(e, add_copies, a, a.v.params, TT_STEP_BLOCK_ELEMENTS));
-    a.copies = 1;
-  }
-  TT_TRY(tt_layered_mask_gradient(e));
-  if (a.uses_clipping) TT_TRY(clip_step(e, a));
-  return launch_optimizer(e, a, a.v.params);
+  if (e->feature_mask || a.uses_clipping || a.rate) TT_TRY(join_copies(e, &a));
+  return update_by(e, a);
 }
 
 /* From the gradient of the outputs to new weights. */
@@ -248,6 +262,7 @@ static tt_err load_rows(tt_engine *e, int64_t ahead)
 {
   const tt_layered *own = tt_layered_of(e);
   tt_member_positions positions = {own->status, own->epoch, own->batch, own->attempt};
+  if (e->given) return tt_row_stream_load_given(e);
   return own->row_stream ? tt_row_stream_load_batches(e, &positions, ahead) : TT_OK;
 }
 
@@ -315,13 +330,33 @@ static tt_err add_parts_ahead(tt_engine *e, tt_slice parts, int64_t ahead)
 
 tt_err tt_layered_add_parts(tt_engine *e, tt_slice parts) { return add_parts_ahead(e, parts, 0); }
 
-static tt_err run_step(tt_engine *e, int64_t ahead)
+tt_err tt_layered_run_step(tt_engine *e, int64_t ahead)
 {
   tt_slice parts = {0, e->cohort->parts};
   if (parts.count == 1) return run_whole_step(e, ahead);
   TT_TRY(add_parts_ahead(e, parts, ahead));
   TT_TRY(tt_layered_record_losses(e, 0));
   return update_step(e);
+}
+
+tt_err tt_layered_add_gradient(tt_engine *e, int is_first, float **input)
+{
+  float *before = tt_layered_of(e)->eval_weights; /* nobody else uses it now */
+  tt_layered_pass pass = tt_layered_training_pass(e);
+  tt_step_kernel_args a = make_step_args(e);
+  int64_t floats = e->slice.count * e->view.param_stride;
+  if (!is_first) TT_TRY(tt_dev_copy(before, a.gradient, floats, e->dev.stream));
+  TT_TRY(tt_layered_backward_layers(e, &pass, 0, tt_pipeline_layers(&e->cohort->model), input));
+  TT_TRY(join_copies(e, &a));
+  return is_first ? TT_OK : tt_layered_add_values(e, a.gradient, before, e->view.params);
+}
+
+tt_err tt_layered_update_given(tt_engine *e)
+{
+  tt_step_kernel_args a = make_step_args(e);
+  a.copies = 1;
+  TT_TRY(launch_over_members(e, record_given_step, a, 1, 1));
+  return update_by(e, a);
 }
 
 /* The arguments for a segment of the parameters: arrays begin with its first one. */
@@ -386,7 +421,7 @@ static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out, int64
 {
   TT_TRY(tt_graph_begin(e->dev.stream));
   tt_err err = TT_OK;
-  for (int k = 0; k < steps && !err; k++) err = run_step(e, 0);
+  for (int k = 0; k < steps && !err; k++) err = tt_layered_run_step(e, 0);
   tt_err end = tt_graph_end(e->dev.stream, out, nodes);
   if (err) tt_graph_destroy(out); /* incomplete */
   return err ? err : end;
@@ -395,7 +430,7 @@ static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out, int64
 /* Steps with rows from the host are not captured either: each step has its own buffers. */
 static tt_err run_steps_without_graphs(tt_engine *e, int64_t steps)
 {
-  for (int64_t k = 0; k < steps; k++) TT_TRY(run_step(e, k));
+  for (int64_t k = 0; k < steps; k++) TT_TRY(tt_layered_run_step(e, k));
   return TT_OK;
 }
 
@@ -411,12 +446,11 @@ static tt_err capture_first_graph(tt_engine *e)
   return TT_OK;
 }
 
-/* Whether steps run without graphs: with many parts, one step has too many operations. */
-static int avoids_graphs(const tt_engine *e)
+int tt_layered_fits_graph(const tt_engine *e)
 {
   const tt_model *m = &e->cohort->model;
   int64_t operations = e->cohort->parts * (4 * m->front.layers + 3 * m->layers + 2);
-  return layered_of(e)->row_stream || operations > TT_LAYERED_GRAPH_NODES;
+  return operations <= TT_LAYERED_GRAPH_NODES;
 }
 
 /* The first step runs without a graph: CUDA loads kernels at their first use, which cannot be
@@ -424,9 +458,9 @@ static int avoids_graphs(const tt_engine *e)
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps)
 {
   tt_layered *own = tt_layered_of(e);
-  if (avoids_graphs(e)) return run_steps_without_graphs(e, steps);
+  if (own->row_stream || !tt_layered_fits_graph(e)) return run_steps_without_graphs(e, steps);
   if (!own->warmed_up && steps > 0) {
-    TT_TRY(run_step(e, 0));
+    TT_TRY(tt_layered_run_step(e, 0));
     own->warmed_up = 1;
     steps--;
   }

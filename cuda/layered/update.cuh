@@ -14,7 +14,7 @@ typedef struct tt_step_kernel_args {
   float *delta;        /* [M][rows][heads * O] */
   float *gradient, *scale;
   int32_t *row;         /* [M][rows] row numbers of the batch */
-  double *pending_loss; /* [M] losses of a batch that is not yet recorded, or of its parts */
+  double *pending_loss; /* [M] losses of the batch, or of its parts */
   tt_sampler *order;
   tt_optimizer_args *step;
   const float *add;       /* [M][P] gradient of the next parts, added to `gradient` */
