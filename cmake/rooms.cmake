@@ -80,10 +80,13 @@ tutti_room(cuda/common USE core/base core/formulas core/config core/model core/e
 tutti_room(cuda/block USE core/base core/formulas cuda/plan cuda/common)
 tutti_room(cuda/warp USE core/base core/formulas cuda/plan cuda/common)
 tutti_room(cuda/cluster USE core/base core/formulas cuda/plan cuda/common cuda/block)
-tutti_room(cuda/front USE core/base core/formulas core/front cuda/common)
-tutti_room(cuda/layered USE core/base core/formulas core/front cuda/plan cuda/common cuda/front)
+tutti_room(cuda/product USE core/base core/formulas core/config cuda/common)
+tutti_room(cuda/front USE core/base core/formulas core/front core/config cuda/plan cuda/common
+           cuda/product)
+tutti_room(cuda/layered USE core/base core/formulas core/front cuda/plan cuda/common cuda/product
+           cuda/front)
 tutti_room(cuda/engine USE core/base core/formulas core/front core/model core/engine cuda/plan
-           cuda/common cuda/front)
+           cuda/common cuda/product cuda/front)
 tutti_room(io/table USE core/base core/formulas LINK tutti_zlib tutti_xxhash m)
 tutti_room(io/files USE core/base LINK Threads::Threads)
 tutti_room(io/hdf5 USE core/base core/model mpi io/table io/files LINK tutti_hdf5)

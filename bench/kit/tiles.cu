@@ -1,4 +1,4 @@
-/* tiles.cu — every tile of the products of the layered path (cuda/layered/product.cuh), timed: what
+/* tiles.cu — every tile of the products of the layered path (cuda/product/product.cuh), timed: what
  * the last two numbers of TT_PRODUCT_TILES and TT_TENSOR_TILES assume. A line of JSON for each
  * shape, kind and tile, with `chosen` 1 where the choice of a tile takes it.
  *
@@ -6,7 +6,7 @@
 #include "core/base/clock.h"
 #include "core/base/int.h"
 #include "core/base/mem.h"
-#include "cuda/layered/multiply.cuh"
+#include "cuda/product/multiply.cuh"
 
 #include <cstdio>
 
@@ -59,7 +59,7 @@ tt_err time_tile(const arrays *x, const layer &l, int kind, int tile, double *us
   for (int turn = 0; turn < TURNS; turn++) {
     double begin = tt_monotonic_seconds();
     for (int i = 0; i < LAUNCHES; i++)
-      TT_TRY(tt_layered_multiply((tt_product_kind)kind, tile, a, l.members, x->dev.stream));
+      TT_TRY(tt_multiply((tt_product_kind)kind, tile, a, l.members, x->dev.stream));
     TT_TRY(tt_stream_synchronize(x->dev.stream));
     double taken = 1e6 * (tt_monotonic_seconds() - begin) / LAUNCHES;
     if (turn == 0 || taken < *us) *us = taken;

@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
 """Residual networks of torchvision and of tutti: the same numbers, and the time of a step, in turn.
 
-  torch_resnet.py [--equal 18 34 50 101] [--cases resnet18 cifar5 teams] [--rounds 5] [--steps 20] [--threads 1]
-                  [--build build]
+  torch_resnet.py [--equal 18 34 50 101] [--cases resnet18 resnet50 cifar5 teams] [--rounds 5] [--steps 20]
+                  [--threads 1] [--build build] [--device cpu|gpu]
 
 Equality: tutti's initial weights go into torchvision's network; then both take steps of sgd with momentum on
 32 made-up images of 64 x 64 pixels, all of them in each batch. Largest difference of the weights with the
 running values after some steps, by the largest value: of tutti, and of PyTorch in float32, from PyTorch in
 float64. Rounding grows from step to step in such networks.
 
-Time: `resnet18` with these images, batch 32; `cifar5`, five networks of the CIFAR form (16, 32 and 64
+Time: `resnet18`, `resnet50` with these images, batch 32; `cifar5`, five networks of the CIFAR form (16, 32 and 64
 channels, six basic blocks) on 32 x 32 images with one channel, batch 64: tutti trains them together, PyTorch
 one after another (`loop`) and in one network whose convolutions have five groups (`grouped`). tutti: CPU
-seconds of a long training less a short one, divided by the steps between; PyTorch: CPU seconds of a step.
-`teams`: wall seconds of a step of one ResNet-18 with batch 32 on one process and on two or four, in stages or
+seconds of a long training less a short one, divided by the steps between; PyTorch: CPU seconds of a step. With
+`--device gpu` these are seconds, tutti and PyTorch compute in fp32 and in TF32, and PyTorch's steps are one CUDA
+graph (channels last), or with `eager` none. `teams`: wall seconds of a step of one ResNet-18 with batch 32 on one process and on two or four, in stages or
 by batches or both, in 2 to 8 parts (a batch in one part is not shared), with what `tutti plan` says at most,
 beside DistributedDataParallel and a pipeline of two stages (ScheduleGPipe), without and with two processes for
 each stage; gloo, processes of one thread.
@@ -58,7 +59,7 @@ CIFAR = ["conv 16 3", "batch_norm", "basic 16 times 2", "basic 32 stride 2 times
          "global_mean"]
 
 
-def write_job(folder, shape, front, rows, batch, members, threads):
+def write_job(folder, shape, front, rows, batch, members, threads, device="cpu"):
     rng = np.random.default_rng(1)
     x = rng.standard_normal((rows, int(np.prod(shape)))).astype("f4")
     y = rng.integers(0, CLASSES, rows).astype("f4")
@@ -71,7 +72,7 @@ def write_job(folder, shape, front, rows, batch, members, threads):
         "train": {"loss": "cross_entropy", "optimizer": "sgd", "momentum": 0.9, "learning_rate": 1e-3,
                   "batch_size": batch},
         "ensembles": [{"name": "e", "members": members}],
-        "run": {"device": "cpu", "threads": threads}}))
+        "run": {"device": device, "threads": threads}}))
     return torch.tensor(x.reshape(rows, *shape)), torch.tensor(y).long()
 
 
@@ -194,21 +195,88 @@ def time_torch(nets, x, y, steps):
     return (time.process_time() - before) / steps
 
 
+def time_torch_on_gpu(nets, x, y, steps, graph, tf32):
+    """Seconds of a step of all networks."""
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = tf32
+    torch.backends.cudnn.benchmark = True
+    nets = [net.cuda().to(memory_format=torch.channels_last) for net in nets]
+    x, y = x.cuda().to(memory_format=torch.channels_last), y.cuda()
+    optimizers = [torch.optim.SGD(net.parameters(), 1e-3, momentum=0.9) for net in nets]
+
+    def all_nets():
+        for net, optimizer in zip(nets, optimizers):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            all_nets()
+        run = all_nets
+        if graph:
+            captured = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(captured, stream=stream):
+                all_nets()
+            run = captured.replay
+        run()
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(steps):
+            run()
+        torch.cuda.synchronize()
+        return (time.perf_counter() - begin) / steps
+
+
+# Image, front, batch, members; epochs of the short and the long training; steps of PyTorch.
+CASES = {"resnet18": ((3, 64, 64), resnet_rows(18), 32, 1, (2, 22), 5),
+         "resnet50": ((3, 64, 64), resnet_rows(50), 32, 1, (2, 22), 5),
+         "cifar5": ((1, 32, 32), CIFAR, 64, 5, (2, 42), 10)}
+
+
+def nets_of(case):
+    """PyTorch's networks one by one, and those that compute all of them at once."""
+    if case == "cifar5":
+        return {"loop": [Cifar(1) for _ in range(5)], "grouped": [Cifar(5)]}
+    return {"loop": [getattr(torchvision.models, case)(num_classes=CLASSES)]}
+
+
+def seconds_of_step(program, folder, case, threads, *settings, longer=1):
+    """CPU seconds and seconds of a step of tutti; the long training has `longer` times as many epochs."""
+    times, (few, many) = [], CASES[case][4]
+    for n in (few, many * longer):
+        begin = time.perf_counter()
+        used, _ = train(program, folder, threads, f"train.epochs={n}", *settings)
+        times.append((used, time.perf_counter() - begin))
+    steps = many * longer - few
+    return [(long - short) / steps for short, long in zip(*times)]
+
+
 def race(program, folder, case, threads, rounds):
-    if case == "resnet18":
-        x, y = write_job(folder, (3, 64, 64), resnet_rows(18), 32, 32, 1, threads)
-        nets, grouped, span, steps = [torchvision.models.resnet18(num_classes=CLASSES)], None, (2, 22), 5
-    else:
-        x, y = write_job(folder, (1, 32, 32), CIFAR, 64, 64, 5, threads)
-        nets, grouped, span, steps = [Cifar(1) for _ in range(5)], Cifar(5), (2, 42), 10
+    shape, front, batch, members, _, steps = CASES[case]
+    x, y = write_job(folder, shape, front, batch, batch, members, threads)
+    nets = nets_of(case)
     for k in range(rounds):
-        short, long = (train(program, folder, threads, f"train.epochs={n}")[0] for n in span)
-        times = {"tutti": (long - short) / (span[1] - span[0]), "loop": time_torch(nets, x, y, steps)}
-        if grouped:
-            times["grouped"] = time_torch([grouped], x, y, steps)
+        times = {"tutti": seconds_of_step(program, folder, case, threads)[0]}
+        times.update({name: time_torch(of, x, y, steps) for name, of in nets.items()})
         for name, seconds in times.items():
             print(json.dumps({"case": case, "round": k, "program": name, "cpu_s_per_step": round(seconds, 5)}),
                   flush=True)
+
+
+def race_on_gpu(program, folder, case, rounds):
+    shape, front, batch, members, _, steps = CASES[case]
+    x, y = write_job(folder, shape, front, batch, batch, members, 1, "gpu")
+    for k in range(rounds):
+        for precision in ("fp32", "tf32"):
+            times = {"tutti": seconds_of_step(program, folder, case, 1, f"run.precision={precision}", longer=10)[1]}
+            for name in nets_of(case):
+                for graph in (True, False):
+                    times[name if graph else f"{name} eager"] = time_torch_on_gpu(
+                        nets_of(case)[name], x, y, 4 * steps, graph, precision == "tf32")
+            for name, seconds in times.items():
+                print(json.dumps({"case": case, "round": k, "precision": precision, "program": name,
+                                  "ms_per_step": round(1e3 * seconds, 3)}), flush=True)
 
 
 WAYS = [(1, 1, []), (1, 8, [])] + [(2, parts, ["run.stages=2"]) for parts in (2, 4, 8)] + [
@@ -330,6 +398,7 @@ def main():
     p.add_argument("--steps", type=int, default=20, help="steps that `teams` measures")
     p.add_argument("--threads", type=int, default=1)
     p.add_argument("--build", default="build")
+    p.add_argument("--device", default="cpu", choices=("cpu", "gpu"))
     a = p.parse_args()
     program = str(pathlib.Path(a.build, "tutti").resolve())
     torch.set_num_threads(a.threads)
@@ -342,6 +411,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder:
             if case == "teams":
                 teams(program, pathlib.Path(folder), a.rounds, a.steps)
+            elif a.device == "gpu":
+                race_on_gpu(program, pathlib.Path(folder), case, a.rounds)
             else:
                 race(program, pathlib.Path(folder), case, a.threads, a.rounds)
 

@@ -64,7 +64,8 @@ typedef struct tt_batch {
   int predicts;          /* 1: forward computes as in predictions, with the weights for these, and
                             without dropout; 0: as in a step */
   int64_t epoch_rows;    /* rows of an epoch, which ends after as many steps as it has batches; 0:
-                            there are no epochs, and the member trains for ever */
+                            there are no epochs, and the member trains for ever; the same in all
+                            batches */
   double *loss;          /* [M] receives the loss of a step, summed over its rows; NaN where the
                             member took none, or diverged */
 } tt_batch;
@@ -140,11 +141,13 @@ typedef struct tt_engine_ops {
    *   loss    [M] of the batch, summed over rows; if not finite, the member has diverged */
   tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
   tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
-  /* Steps on rows of the caller, without set_data: after set_batch, `train` takes one step, forward
-   * returns outputs, and a step is also backward, once or several times, then update. There are no
-   * validation rows. NULL if the engine does not support them.
+  /* Steps on rows of the caller, without set_data: after set_batch, `train` takes one step, and its
+   * `out` may be NULL; forward returns outputs (row is NULL, O those of all heads), and a step is
+   * also backward, once or several times, then update. There are no validation rows. The cuda
+   * engine takes the layered path.
    *
-   * set_batch: *batch is copied; its arrays must not change until the next set_batch.
+   * set_batch: *batch is copied; its arrays must not change until the next set_batch. Several
+   * threads may use engines of their own.
    *
    * backward: adds the gradient for dL/d(output) to that of the next update.
    *   delta           [M][count][O]; those of members that do not train are ignored
@@ -152,14 +155,18 @@ typedef struct tt_engine_ops {
    *                   a network with a front or frozen layers.
    *
    * update: the optimizer step with the gradient since the last one. A member whose gradient is not
-   * finite has diverged.
+   * finite has diverged. Errors of all: MEM.
    *
    * take_gradient: gradient[M][P] of the next update, which then has none; 0 for members that do
-   * not train. NULL if the engine does not have it. Errors of all: MEM. */
+   * not train. NULL if the engine does not have it.
+   *
+   * set_hyper: the hyper-parameters of members of the cohort have changed. NULL: the engine reads
+   * them in every step. */
   tt_err (*set_batch)(tt_engine *e, const tt_batch *batch);
   tt_err (*backward)(tt_engine *e, const float *delta, float *input_gradient);
   tt_err (*update)(tt_engine *e);
   tt_err (*take_gradient)(tt_engine *e, float *gradient);
+  void (*set_hyper)(tt_engine *e);
   const tt_team_ops *team; /* members that several engines train together; NULL: not supported */
 } tt_engine_ops;
 

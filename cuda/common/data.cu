@@ -7,6 +7,25 @@
 
 #include <inttypes.h>
 
+tt_cuda_state tt_cuda_view_of(const tt_engine *e, tt_slice members)
+{
+  int64_t first = members.first;
+  tt_cuda_state v = e->view;
+  const tt_state shape = tt_device_state(e->cohort), *s = &shape;
+  v.members = (int32_t)members.count;
+  if (!first) return v;
+  v.member += first;
+  v.view_of_member += first;
+  v.epoch_rows += first;
+  if (v.replay) v.replay += first * v.epochs * e->host_epoch_rows[first];
+  if (v.anchor) v.anchor += first * v.param_stride;
+  if (v.feature_mask) v.feature_mask += first * v.inputs;
+#define X(name, type, length) v.name += first * (length);
+  TT_STATE_FIELDS(X)
+#undef X
+  return v;
+}
+
 /* Lists under construction on the host; freed after the copy to the device. */
 typedef struct tt_row_staging {
   tt_host_row_lists list;

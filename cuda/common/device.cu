@@ -91,6 +91,8 @@ tt_err tt_dev_open(int number, tt_dev *out)
   return TT_OK;
 }
 
+tt_err tt_dev_use(const tt_dev *d) { return TT_CUDA(cudaSetDevice(d->number)); }
+
 void tt_dev_close(tt_dev *d)
 {
   if (d->stream) cudaStreamSynchronize(d->stream);

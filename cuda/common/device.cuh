@@ -45,6 +45,9 @@ tt_err tt_dev_describe(int number, tt_dev *out);
  * Errors: UNAVAILABLE (no such GPU, capability below 8.0), MEM. */
 tt_err tt_dev_open(int number, tt_dev *out);
 
+/* Make it the current GPU of this thread again, which another thread may have opened. */
+tt_err tt_dev_use(const tt_dev *d);
+
 /* Free what open created; accepts an all-zero tt_dev. */
 void tt_dev_close(tt_dev *d);
 

@@ -1,6 +1,7 @@
 /* device_memory.cu — device and page-locked memory with counted sizes, and copies. */
 #include "cuda/common/device.cuh"
 
+#include <mutex>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,8 @@ typedef struct allocation_list {
   int64_t count, capacity, bytes;
 } allocation_list;
 static allocation_list device_allocations, pinned_allocations;
+static std::recursive_mutex lists_lock; /* trainers of several threads allocate */
+typedef std::lock_guard<std::recursive_mutex> hold_lists;
 
 /* Make room for one more entry; called before the allocation. */
 static tt_err reserve_entry(allocation_list *list)
@@ -74,6 +77,7 @@ static tt_err fail_out_of_memory(int64_t bytes, const char *what)
 tt_err tt_dev_alloc_bytes(void **out, int64_t count, size_t size, const char *what)
 {
   int64_t bytes = 0;
+  hold_lists hold(lists_lock);
   *out = NULL;
   TT_TRY(byte_count(count, size, what, &bytes));
   TT_TRY(reserve_entry(&device_allocations));
@@ -95,6 +99,7 @@ tt_err tt_dev_alloc_bytes(void **out, int64_t count, size_t size, const char *wh
 void tt_dev_free_pointer(const void *block)
 {
   if (!block) return;
+  hold_lists hold(lists_lock);
   remove_entry(&device_allocations, block);
   cudaFree(const_cast<void *>(block));
 }
@@ -102,6 +107,7 @@ void tt_dev_free_pointer(const void *block)
 tt_err tt_pinned_alloc_bytes(void **out, int64_t count, size_t size, const char *what)
 {
   int64_t bytes = 0;
+  hold_lists hold(lists_lock);
   *out = NULL;
   TT_TRY(byte_count(count, size, what, &bytes));
   TT_TRY(reserve_entry(&pinned_allocations));
@@ -124,12 +130,14 @@ tt_err tt_pinned_alloc_bytes(void **out, int64_t count, size_t size, const char 
 void tt_pinned_free_pointer(const void *block)
 {
   if (!block) return;
+  hold_lists hold(lists_lock);
   remove_entry(&pinned_allocations, block);
   cudaFreeHost(const_cast<void *>(block));
 }
 
 tt_dev_memory_stats tt_dev_memory_allocated(void)
 {
+  hold_lists hold(lists_lock);
   return {device_allocations.bytes, device_allocations.count, pinned_allocations.bytes,
           pinned_allocations.count};
 }

@@ -25,7 +25,7 @@ typedef struct tt_cuda_state {
   const tt_dev_row_lists *lists; /* [row sets] */
   const int32_t *view_of_member; /* [M] row set of a member */
   const int32_t *column;         /* [ensembles][K] target columns */
-  const int32_t *epoch_rows;     /* [M] rows of an epoch, after resampling */
+  const int32_t *epoch_rows;     /* [M] rows of an epoch, after resampling; 0: it has no end */
   const float *x, *y, *weight;   /* [N][D], [N][T], [N] or NULL */
   const int32_t *replay;         /* [M][E][rows of an epoch] or NULL */
   const float *anchor;           /* [M][P] initial weights of the running attempt, or NULL */
@@ -50,6 +50,7 @@ typedef struct tt_cuda_state {
   tt_activation activation; /* of the hidden layers */
   int32_t batch_parts;      /* parts of a batch (core/model/parts.h) */
   int32_t rows;             /* N: a stored row is row % N of the data set */
+  int32_t given_rows;       /* rows of a step, which the caller gives; 0: those of the data set */
 #define X(name, type, length) type *name;
   TT_STATE_FIELDS(X)
 #undef X
@@ -117,6 +118,7 @@ struct tt_engine {
   tt_member_progress *standing; /* [M] for the report after a call of train */
   int64_t *before;              /* [M] steps done before the call */
   int8_t *status;               /* [M] on the host: status after the last load or call of train */
+  struct tt_given_rows *given;  /* rows of the caller (given_rows.cu); NULL: those of a data set */
 };
 
 /* The view of some members of the engine: the first of them has number 0 in it. */

@@ -29,25 +29,6 @@ static tt_state_field field_shape(const tt_engine *e, int f)
   return tt_state_get(&s, f);
 }
 
-tt_cuda_state tt_cuda_view_of(const tt_engine *e, tt_slice members)
-{
-  int64_t first = members.first;
-  tt_cuda_state v = e->view;
-  const tt_state shape = tt_device_state(e->cohort), *s = &shape;
-  v.members = (int32_t)members.count;
-  if (!first) return v;
-  v.member += first;
-  v.view_of_member += first;
-  v.epoch_rows += first;
-  if (v.replay) v.replay += first * v.epochs * e->host_epoch_rows[first];
-  if (v.anchor) v.anchor += first * v.param_stride;
-  if (v.feature_mask) v.feature_mask += first * v.inputs;
-#define X(name, type, length) v.name += first * (length);
-  TT_STATE_FIELDS(X)
-#undef X
-  return v;
-}
-
 /* Address of the pointer to device field `f` in the view. */
 static void **field_pointer(tt_engine *e, int f)
 {
@@ -151,12 +132,15 @@ static tt_err upload_anchors(tt_engine *e, tt_slice which, const tt_state *src)
 
 static tt_err save(tt_engine *e, tt_slice which, tt_state *dst)
 {
+  TT_TRY(tt_dev_use(&e->dev));
   return copy_members(e, which, dst, cudaMemcpyDeviceToHost);
 }
 
 static tt_err load(tt_engine *e, tt_slice which, const tt_state *src)
 {
+  TT_TRY(tt_dev_use(&e->dev));
   TT_TRY(copy_members(e, which, src, cudaMemcpyHostToDevice));
+  tt_cuda_given_changed(e);
   for (int64_t i = 0; i < which.count; i++)
     e->status[which.first - e->slice.first + i] =
         TT_FIELD(src, status)[which.first - src->first + i];
@@ -170,6 +154,7 @@ static void destroy(tt_engine **engine)
   tt_engine *e = *engine;
   if (!e) return;
   if (e->path) e->path->release(e);
+  tt_cuda_given_destroy(e);
   tt_cuda_free_data(e);
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) tt_dev_free(*field_pointer(e, f));
 #define X(name, ...) tt_dev_free(e->name);
@@ -346,6 +331,7 @@ static tt_err train_members(tt_engine *e, int64_t steps, tt_member_progress *pro
 static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
 {
   tt_member_progress *progress = NULL;
+  if (e->given) return tt_cuda_train_given(e);
   TT_TRY(TT_ALLOC(progress, e->slice.count));
   tt_err err = e->slice.count ? train_members(e, steps, progress) : TT_OK;
   if (!err) tt_progress_from_members(e->slice.count, progress, e->cohort->max_epochs, out);
@@ -356,6 +342,7 @@ static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
 /* train.method: fusion needs a path with both functions. */
 static tt_err forward(tt_engine *e, float *output, int32_t *row)
 {
+  if (e->given) return tt_cuda_forward_given(e, output);
   if (!e->path->forward)
     return TT_FAIL(INTERNAL, "the %s path cannot split a step in two parts", e->path->name);
   return e->slice.count ? e->path->forward(e, output, row) : TT_OK;
@@ -419,6 +406,10 @@ static constexpr tt_engine_ops make_ops()
   ops.predict = tt_cuda_predict;
   ops.forward = forward;
   ops.apply = apply;
+  ops.set_batch = tt_cuda_set_batch;
+  ops.backward = tt_cuda_backward;
+  ops.update = tt_cuda_update;
+  ops.set_hyper = tt_cuda_set_hyper;
   ops.team = &tt_layered_team;
   return ops;
 }

@@ -6,6 +6,16 @@
 
 #include "core/formulas/layer_norm.h"
 
+enum {
+#ifdef TT_CUDA_DOUBLE
+  MANY_VALUES = 200, /* few, so that tests reach it */
+#else
+  MANY_VALUES = 4096, /* of a channel, for which a block is large */
+#endif
+  LARGE_BLOCK = 1024,
+  READS = 4 /* of a thread that are on their way together */
+};
+
 /* Moments of a channel, in memory, and the rows that they are from: other parts of a batch may have
  * their forward pass before the backward pass of this one. */
 enum { MEAN, INVERSE_STD, MEAN_CHANGE, VARIANCE_CHANGE, ROWS, MOMENTS };
@@ -32,9 +42,11 @@ static __device__ void take_moments(const tt_front_layer_args &a, const tt_front
   tt_front_share s = tt_front_share_of(places);
   double sum = 0.0, squares = 0.0, count = (double)rows * places;
   for (int32_t p = s.position; p < places; p += s.places_step)
+#pragma unroll READS
     for (int32_t r = s.row; r < rows; r += s.rows_step) sum += (double)x[place_of(l, r, b.part, p)];
   double center = tt_block_sum(sum, sums) / count;
   for (int32_t p = s.position; p < places; p += s.places_step)
+#pragma unroll READS
     for (int32_t r = s.row; r < rows; r += s.rows_step) {
       double d = (double)x[place_of(l, r, b.part, p)] - center;
       squares += d * d;
@@ -93,6 +105,21 @@ static __global__ void normalize_by_running(tt_front_layer_args a)
   normalize(a, b, running[0], tt_layer_norm_inverse_std(running[a.layer.channels], 1.0f));
 }
 
+/* The gradients of a channel's gain and shift, and what is added to its running moments. */
+static __device__ void store_gradient(const tt_front_layer_args &a, const tt_front_block &b,
+                                      float plain, float along)
+{
+  const tt_front_layer &l = a.layer;
+  const float *moments = moments_of(a, b);
+  float *gradient = a.gradient + b.member * a.w_step + b.part;
+  if (threadIdx.x) return;
+  gradient[l.bias] = plain;
+  gradient[l.weight] = along;
+  gradient[l.running] = moments[MEAN_CHANGE];
+  gradient[l.running + l.channels] = moments[VARIANCE_CHANGE];
+}
+
+/* With the gradients of the parameters. */
 static __global__ void normalize_batch_backward(tt_front_layer_args a)
 {
   TT_SHARED_MEMORY(double, sums); /* [TT_MAX_WARPS] */
@@ -107,13 +134,16 @@ static __global__ void normalize_batch_backward(tt_front_layer_args a)
   tt_front_share s = tt_front_share_of(places);
   double plain = 0.0, along = 0.0, count = (double)rows * places;
   for (int32_t p = s.position; p < places; p += s.places_step)
+#pragma unroll READS
     for (int32_t r = s.row; r < rows; r += s.rows_step) {
       int32_t index = place_of(l, r, b.part, p);
       plain += (double)d[index];
       along += (double)d[index] * (double)tt_layer_norm_normalized(x[index], mean, inverse_std);
     }
-  float mean_plain = gain * (float)(tt_block_sum(plain, sums) / count);
-  float mean_along = gain * (float)(tt_block_sum(along, sums) / count);
+  plain = tt_block_sum(plain, sums);
+  along = tt_block_sum(along, sums);
+  store_gradient(a, b, (float)plain, (float)along);
+  float mean_plain = gain * (float)(plain / count), mean_along = gain * (float)(along / count);
   for (int32_t p = s.position; p < places; p += s.places_step)
     for (int32_t r = s.row; r < a.rows; r += s.rows_step) {
       int32_t index = place_of(l, r, b.part, p);
@@ -164,6 +194,7 @@ static __global__ void channel_gradient(tt_front_layer_args a)
   tt_front_share s = tt_front_share_of(places);
   float sum = 0.0f, along = 0.0f;
   for (int32_t p = s.position; p < places; p += s.places_step)
+#pragma unroll READS
     for (int32_t r = s.row; r < a.rows; r += s.rows_step) {
       int32_t index = place_of(l, r, c, p);
       float d = a.d[b.member * a.d_step + index];
@@ -175,20 +206,21 @@ static __global__ void channel_gradient(tt_front_layer_args a)
     }
   sum = tt_block_sum(sum, sums);
   along = tt_block_sum(along, sums);
+  if (l.running >= 0) store_gradient(a, b, sum, along);
   if (threadIdx.x) return;
   float *gradient = a.gradient + b.member * a.w_step + c;
   gradient[l.bias] = sum;
   if (moments) gradient[l.weight] = along;
-  if (l.running < 0) return;
-  gradient[l.running] = moments[MEAN_CHANGE];
-  gradient[l.running + l.channels] = moments[VARIANCE_CHANGE];
 }
 
-static tt_err launch_channels(void (*kernel)(tt_front_layer_args), const tt_front_layer_args &a,
+static tt_err launch_channels(void (*kernel)(tt_front_layer_args), tt_front_layer_args a,
                               int32_t members, cudaStream_t stream)
 {
-  return tt_front_launch(kernel, a, a.layer.channels, members, TT_MAX_WARPS * sizeof(double),
-                         stream);
+  int64_t values = (int64_t)a.rows * a.layer.out[0] * a.layer.out[1];
+  a.parts = a.layer.channels;
+  return tt_launch(kernel, (unsigned)members * (unsigned)a.parts,
+                   values < MANY_VALUES ? (unsigned)TT_FRONT_THREADS : (unsigned)LARGE_BLOCK,
+                   TT_MAX_WARPS * sizeof(double), stream, a);
 }
 
 tt_err tt_front_batch_norm_forward(const tt_front_layer_args &a, int32_t members,

@@ -55,6 +55,10 @@ static tt_front_layer_args layer_args(const tt_cuda_front_pass *p, int l)
   a.w = p->w;
   a.w_step = p->w_step;
   a.batch = p->batch;
+  a.precision = p->precision;
+  a.multiprocessors = p->multiprocessors;
+  a.chunk_sums = p->chunk_sums;
+  a.most_chunk_sums = p->most_chunk_sums;
   if (p->keep) a.mask = p->layer[l].mask, a.moments = p->layer[l].moments;
   if (a.layer.kind == TT_FRONT_batch_norm && !trains(p, l)) a.moments = NULL;
   return a;
@@ -153,9 +157,12 @@ static tt_err leave_projection(const tt_cuda_front_pass *p, const tt_cuda_front_
   return finish_layer(p, b, l - 1, b->residual_delta, before);
 }
 
-/* The gradient of the parameters of a layer. */
-static tt_err layer_gradient(const tt_cuda_front_pass *p, const tt_front_layer_args &a)
+/* The gradient of the parameters of a layer. That of batch_norm follows from the sums of its
+ * backward pass, if there is one. */
+static tt_err layer_gradient(const tt_cuda_front_pass *p, const tt_front_layer_args &a,
+                             int has_backward)
 {
+  if (a.layer.kind == TT_FRONT_batch_norm && has_backward) return TT_OK;
   if (a.layer.kind == TT_FRONT_conv) TT_TRY(tt_front_conv_gradient(a, p->members, p->stream));
   if (a.layer.bias < 0) return TT_OK;
   return tt_front_channel_gradient(a, p->members, p->stream);
@@ -175,7 +182,8 @@ tt_err tt_cuda_front_backward(const tt_cuda_front_pass *p, const tt_cuda_front_b
       const tt_front_layer_args sum = copy_args(p, l, a.d, b->residual_delta);
       TT_TRY(tt_front_mask_backward(sum, p->members, p->stream));
     }
-    if (a.layer.weight >= 0 && trains(p, l)) TT_TRY(layer_gradient(p, a));
+    if (a.layer.weight >= 0 && trains(p, l))
+      TT_TRY(layer_gradient(p, a, before && !begins_projection(p, l)));
     if (!before) continue;
     TT_TRY(begins_projection(p, l) ? leave_projection(p, b, l, a, before)
                                    : backward_layer(p, b, l, a, before));

@@ -13,6 +13,7 @@
 #define TT_CUDA_FRONT_CUH
 #include "cuda/common/device.cuh"
 
+#include "core/config/choices.h"
 #include "core/formulas/layer_norm.h"
 #include "core/front/front.h"
 
@@ -39,6 +40,10 @@ typedef struct tt_cuda_front_pass {
   int64_t w_step;     /* from one member's parameters, and their gradient, to the next */
   int keep;           /* 1: a training step, with dropout; store what its backward pass needs */
   const tt_batch_norm_rows *batch; /* [members] of a training step with batch_norm */
+  tt_precision precision;          /* fp32 or tf32, of the products of convolutions */
+  int multiprocessors;             /* of the GPU; changes no bit, as what follows */
+  float *chunk_sums; /* [most_chunk_sums] gradients of convolutions in chunks; or NULL */
+  int64_t most_chunk_sums;
   cudaStream_t stream;
 } tt_cuda_front_pass;
 

@@ -4,6 +4,7 @@
 #define TT_CUDA_FRONT_LAYER_CUH
 #include "cuda/common/device.cuh"
 
+#include "core/config/choices.h"
 #include "core/formulas/layer_norm.h"
 #include "core/front/front.h"
 
@@ -36,6 +37,10 @@ typedef struct tt_front_layer_args {
   float *before_slope; /* backward: sum + add is stored here, which may be `add`; or NULL */
   int64_t add_step;
   tt_activation activation;
+  tt_precision precision; /* fp32 or tf32, of products */
+  int multiprocessors;    /* for the choice of a tile */
+  float *chunk_sums;      /* of the gradient of a conv, as in tt_cuda_front_pass */
+  int64_t most_chunk_sums;
 } tt_front_layer_args;
 
 typedef struct tt_front_block {
@@ -95,7 +100,7 @@ __device__ __forceinline__ void tt_front_finish_backward(const tt_front_layer_ar
 /* A thread's part of a sum over the rows and positions of a channel, that the threads of a block
  * divide: positions [position, places) in steps of `places_step`, for each of them rows [row, rows)
  * in steps of `rows_step`. Neighboring threads have neighboring positions; some threads have
- * nothing. It follows from the number of positions alone. */
+ * nothing. It follows from the numbers of positions and threads alone. */
 typedef struct tt_front_share {
   int32_t position, places_step, row, rows_step;
 } tt_front_share;
@@ -104,8 +109,9 @@ __device__ __forceinline__ tt_front_share tt_front_share_of(int32_t places)
 {
   int32_t t = (int32_t)threadIdx.x;
   tt_front_share s;
-  s.places_step = places < TT_FRONT_THREADS ? places : (int32_t)TT_FRONT_THREADS;
-  s.rows_step = TT_FRONT_THREADS / s.places_step;
+  int32_t threads = (int32_t)blockDim.x;
+  s.places_step = places < threads ? places : threads;
+  s.rows_step = threads / s.places_step;
   s.row = t / s.places_step;
   s.position = s.row < s.rows_step ? t % s.places_step : places;
   return s;
@@ -137,7 +143,8 @@ tt_err tt_front_pool_backward(const tt_front_layer_args &a, int32_t members, cud
 tt_err tt_front_mask_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
 tt_err tt_front_mask_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream);
 
-/* Of conv: the biases; of a norm: gains and shifts, and what is added to running moments. */
+/* Of conv: the biases; of a norm: gains and shifts, and what is added to running moments, as
+ * tt_front_batch_norm_backward does it too. */
 tt_err tt_front_channel_gradient(const tt_front_layer_args &a, int32_t members,
                                  cudaStream_t stream);
 #endif

@@ -420,6 +420,14 @@ tt_err tt_layered_end_epochs(tt_engine *e, const int8_t *ending_views,
   return tt_layered_begin_epochs(e);
 }
 
+tt_err tt_layered_prediction_weights(tt_engine *e, const float **w)
+{
+  epoch_end_args a = make_end_args(e);
+  a.best = 1;
+  *w = a.v.average_kind == TT_AVERAGE_none ? a.v.weights : a.w;
+  return *w == a.w ? launch_over_params(e, copy_eval_weights, a) : TT_OK;
+}
+
 tt_err tt_layered_evaluate(tt_engine *e, tt_split split, double *loss)
 {
   epoch_end_args a = make_end_args(e);

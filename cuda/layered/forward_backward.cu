@@ -4,12 +4,13 @@
  * A delta is always dL/dz: the backward product of a layer multiplies by the slope of the layer
  * before it, and stores dL/dy too if a residual layer needs it. */
 #include "cuda/layered/layer_extras.cuh"
-#include "cuda/layered/multiply.cuh"
+#include "cuda/layered/update.cuh"
+#include "cuda/product/multiply.cuh"
 
 /* Member `first` of the pass, of an array with `step` floats per member; rows have `ld` floats. */
 static tt_factor make_factor(const float *place, int64_t step, int64_t ld)
 {
-  tt_factor f = {place, step, (int32_t)ld, tt_layered_has_vectors(place, step, ld)};
+  tt_factor f = {place, step, (int32_t)ld, tt_has_vectors(place, step, ld)};
   return f;
 }
 
@@ -40,7 +41,7 @@ static tt_product_args product_args(const tt_layered_pass *pass, int64_t m, int6
   a.k = (int32_t)k;
   a.result = result;
   a.step = step;
-  a.vector = tt_layered_has_vectors(result, step, n);
+  a.vector = tt_has_vectors(result, step, n);
   return a;
 }
 
@@ -56,7 +57,9 @@ static tt_err multiply(tt_engine *e, const tt_layered_pass *pass, tt_product_kin
 {
   int tile = tt_choose_product_tile(a.m, a.n, pass->members, e->dev.multiprocessors,
                                     precision_of(e, pass, layer));
-  return tt_layered_multiply(kind, tile, a, pass->members, e->dev.stream);
+  if (kind == TT_PRODUCT_GRADIENT && pass->step)
+    return tt_layered_gradient_step(tile, a, *pass->step, *layer, pass->members, e->dev.stream);
+  return tt_multiply(kind, tile, a, pass->members, e->dev.stream);
 }
 
 /* Whether a layer has parts beyond its product and activation in this pass. */
@@ -146,6 +149,10 @@ static tt_cuda_front_pass front_pass(tt_engine *e, const tt_layered_pass *pass)
   p.w_step = pass->w_stride;
   p.keep = pass->keep;
   p.batch = own->norm_batch;
+  p.precision = pass->keep ? e->precision : TT_PRECISION_fp32;
+  p.multiprocessors = e->dev.multiprocessors;
+  p.chunk_sums = own->conv_chunks;
+  p.most_chunk_sums = own->size.conv_chunks;
   p.stream = e->dev.stream;
   return p;
 }
@@ -253,7 +260,7 @@ static tt_err launch_gradients(tt_engine *e, const tt_layered_pass *pass, waitin
   w->g.copies = (int32_t)s->copies;
   w->g.copy_step = s->members * s->stride;
   int tile = tt_choose_chunk_tile(w->g, pass->members, e->dev.multiprocessors, e->precision);
-  TT_TRY(tt_layered_multiply_chunks(tile, w->g, pass->members, e->dev.stream));
+  TT_TRY(tt_multiply_chunks(tile, w->g, pass->members, e->dev.stream));
   *w = {};
   return TT_OK;
 }
@@ -300,7 +307,7 @@ static tt_err dense_output_backward(tt_engine *e, const tt_layered_pass *pass, i
   int64_t out = e->cohort->model.layer[l].out;
   tt_product_args a = product_args(pass, pass->rows, out, 0, own->delta[0], pass->rows * out);
   end_at_layer_before(own, &e->cohort->model, l + 1, &a);
-  return tt_layered_finish_backward(a, pass->members, e->dev.stream);
+  return tt_multiply_finish_backward(a, pass->members, e->dev.stream);
 }
 
 /* dL/dz of layer l in delta -> dL/d(its input); with `ends` dL/dz of the layer before, if there is
@@ -382,9 +389,11 @@ static tt_err dense_backward(tt_engine *e, const tt_layered_pass *pass, int n, i
   float *delta = tt_layered_of(e)->delta[turn];
   int l = n - e->cohort->model.front.layers, earlier = w->g.layers > w->kept;
   if (e->cohort->model.layer[l].norm >= 0) TT_TRY(layer_norm_backwards(e, pass, l, delta));
-  if (is_trained(e, n)) TT_TRY(layer_gradient(e, pass, l, delta, w));
+  if (is_trained(e, n) && !pass->step) TT_TRY(layer_gradient(e, pass, l, delta, w));
   if (earlier) TT_TRY(launch_gradients(e, pass, w)); /* `before` is the delta of one of them */
-  return before ? layer_backward(e, pass, l, delta, before, ends) : TT_OK;
+  if (before) TT_TRY(layer_backward(e, pass, l, delta, before, ends));
+  /* A step changes the weights that the backward product has read. */
+  return pass->step ? layer_gradient(e, pass, l, delta, w) : TT_OK;
 }
 
 tt_err tt_layered_backward_layers(tt_engine *e, const tt_layered_pass *pass, int first, int end,

@@ -6,8 +6,8 @@
 #ifndef TT_FUSED_LAYERS_CUH
 #define TT_FUSED_LAYERS_CUH
 #include "cuda/common/copy_async.cuh"
-#include "cuda/layered/product_ends.cuh"
 #include "cuda/layered/step_kernels.cuh"
+#include "cuda/product/product_ends.cuh"
 
 enum { TT_HEAD_ROWS = 32 }; /* per block */
 

@@ -147,6 +147,8 @@ static tt_err allocate(tt_engine *e, tt_layered *own)
 {
   own->window = {0, e->slice.count};
   own->size = tt_layered_sizes_of(e->cohort, e->slice, e->rows, e->view.weighted, e->data != NULL);
+  if (e->given && own->size.widest < e->cohort->model.inputs) /* for dL/d(input) */
+    own->size.widest = e->cohort->model.inputs;
   TT_TRY(check_size(e, own));
   if (e->data) TT_TRY(tt_row_stream_open(e));
   TT_TRY(allocate_arrays(own, &e->cohort->model));

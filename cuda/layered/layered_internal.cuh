@@ -19,7 +19,7 @@
 #define TT_LAYERED_INTERNAL_CUH
 #include "cuda/common/engine_internal.cuh"
 #include "cuda/front/front.cuh"
-#include "cuda/layered/product.cuh"
+#include "cuda/product/product.cuh"
 
 enum {
   TT_LAYERED_THREADS = 256,
@@ -72,6 +72,7 @@ typedef struct tt_layered {
   float *rstd[TT_MAX_LAYERS];     /* [M][rows] 1 / its standard deviation */
   float *residual_delta;          /* [M][rows][widest] dL/dy of residual layers, or NULL */
   float *branch_delta;            /* the same, dL/d(input) of projections in the front */
+  float *conv_chunks;             /* gradients of a conv in chunks, or NULL */
   tt_batch_norm_rows *norm_batch; /* [M] with batch_norm in the front; or NULL */
   int8_t *other_view;             /* [M] with kfold, 1: the member has another row set */
   int32_t *row;                   /* [M][rows] row numbers of the batch on the device */
@@ -82,6 +83,7 @@ typedef struct tt_layered {
   int32_t *batch, *epoch, *attempt;         /* the same */
   struct tt_layered_stage *stage;           /* of stage.cu, or NULL */
   struct tt_row_stream *row_stream; /* if rows come from the host; x, y, weight are parts of it */
+  int shares_x;                     /* 1: x has the same rows for all members, once */
 } tt_layered;
 
 /* State of a member after a batch. */
@@ -110,16 +112,11 @@ typedef struct tt_layered_pass {
   int entry;              /* 1: the first layer is in fused_layers.cuh */
   int head;               /* 1: the last layer is there, its dL/dz is in output_delta */
   float *gradient;        /* [M][param_stride] of the backward pass; [copies] of them */
+  const struct tt_step_kernel_args *step; /* the optimizer step of a layer follows its gradient at
+                                             once, which is not stored; or NULL */
 } tt_layered_pass;
 
 static inline tt_layered *tt_layered_of(tt_engine *e) { return static_cast<tt_layered *>(e->own); }
-
-/* 1 if every row of every member begins at a multiple of 16 bytes. */
-static inline int tt_layered_has_vectors(const float *place, int64_t step, int64_t ld)
-{
-  return (reinterpret_cast<uintptr_t>(place) / sizeof(float) | (uint64_t)step | (uint64_t)ld) % 4 ==
-         0;
-}
 
 /* x in the buffers -> h of all layers. Asynchronous, may be captured. Errors: INTERNAL. */
 tt_err tt_layered_forward(tt_engine *e, const tt_layered_pass *pass);
@@ -200,6 +197,18 @@ tt_err tt_layered_mask_gradient(tt_engine *e);
 /* `steps` steps of every training member. Asynchronous. Errors: INTERNAL, MEM. */
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps);
 
+/* One of them, whose rows are `ahead` steps from the members' positions if they come from the host.
+ * The same, may be captured; so may the next ones. */
+tt_err tt_layered_run_step(tt_engine *e, int64_t ahead);
+
+/* Rows of the caller (given_rows.cu): the gradient for dL/d(output) in delta[0], as the first or a
+ * further one of a step, with `input` as in tt_layered_backward_layers; the step with it. */
+tt_err tt_layered_add_gradient(tt_engine *e, int is_first, float **input);
+tt_err tt_layered_update_given(tt_engine *e);
+
+/* Whether a step has few enough operations for a graph. */
+int tt_layered_fits_graph(const tt_engine *e);
+
 /* Set ending_views [row sets] to 1 for row sets with a member whose epoch ends `steps` steps
  * after the last tt_layered_download_progress. */
 void tt_layered_find_ending_views(const tt_engine *e, int64_t steps, int8_t *ending_views);
@@ -255,6 +264,10 @@ void tt_layered_stage_destroy(tt_layered *own); /* before the stream of rows is 
 tt_err tt_layered_step_forward(tt_engine *e, float *output, int32_t *row);
 tt_err tt_layered_step_apply(tt_engine *e, const float *delta, const double *loss);
 
+/* End the epoch of members whose last batch was one after the last tt_layered_download_progress;
+ * *ended: whether there were any. Errors: INTERNAL, MEM. */
+tt_err tt_layered_end_finished_epochs(tt_engine *e, int *ended);
+
 /* Compute the row orders of the running epochs; steps need them. Asynchronous. Errors: INTERNAL. */
 tt_err tt_layered_begin_epochs(tt_engine *e);
 
@@ -275,6 +288,10 @@ tt_err tt_layered_end_epochs(tt_engine *e, const int8_t *ending_views,
 
 /* Only gather, after the error `before`, which is returned. */
 tt_err tt_layered_gather(tt_engine *e, const tt_layered_sharing *sharing, tt_err before);
+
+/* *w: the weights that members without validation rows predict with, [M][param_stride].
+ * Asynchronous, may be captured. Errors: INTERNAL. */
+tt_err tt_layered_prediction_weights(tt_engine *e, const float **w);
 
 /* Mean loss of each member over a split, with the weights that it would predict with:
  * bit-identical to its validation loss if these are the best weights. loss [M], NaN without

@@ -108,3 +108,27 @@ tt_err tt_row_stream_release_buffer(tt_engine *e)
   row_stream->next = (row_stream->next + 1) % TT_STAGING_BUFFERS;
   return TT_OK;
 }
+
+/* rows of the caller */
+
+tt_batch_buffers tt_row_stream_given_part(tt_engine *e, int64_t k)
+{
+  const tt_given_rows *g = e->given;
+  int64_t rows = tt_layered_of(e)->size.rows, all = e->slice.count * rows;
+  tt_batch_buffers part = {g->block + k * (g->batch.stride ? all : rows) * e->view.inputs, NULL,
+                           NULL};
+  if (g->has_labels) part.y = g->y + k * all * e->view.targets;
+  if (g->has_labels && e->view.weighted) part.weight = g->weight + k * all;
+  return part;
+}
+
+tt_err tt_row_stream_load_given(tt_engine *e)
+{
+  tt_layered *own = tt_layered_of(e);
+  int64_t all = e->slice.count * own->size.rows;
+  const tt_batch_buffers part = tt_row_stream_given_part(e, own->batch_part);
+  TT_TRY(tt_dev_upload(own->x, part.x, (own->shares_x ? own->size.rows : all) * e->view.inputs,
+                       e->dev.stream));
+  if (part.y) TT_TRY(tt_dev_upload(own->y, part.y, all * e->view.targets, e->dev.stream));
+  return part.weight ? tt_dev_upload(own->weight, part.weight, all, e->dev.stream) : TT_OK;
+}

@@ -37,4 +37,45 @@ tt_err tt_row_stream_load_split(tt_engine *e, int64_t row_set, tt_split split, i
 /* Call it after submitting all work that reads the buffer: the buffer is reused after that work.
  * Errors: INTERNAL. */
 tt_err tt_row_stream_release_buffer(tt_engine *e);
+/* rows of the caller: given_rows.cu */
+
+enum {
+  TT_GIVEN_STEP,
+  TT_GIVEN_FORWARD,
+  TT_GIVEN_PREDICT,
+  TT_GIVEN_BACKWARD,
+  TT_GIVEN_UPDATE,
+  TT_GIVEN_CALLS
+};
+
+/* The graph of a kind of call, for batches of one shape. */
+typedef struct tt_call_graph {
+  cudaGraphExec_t graph;
+  int64_t shape, last; /* of the graph; of the last call */
+} tt_call_graph;
+
+typedef struct tt_given_rows {
+  tt_batch batch;
+  tt_dataset data; /* its arrays; nothing else is set */
+  tt_host_batches from;
+  /* Page-locked: x [parts][M or 1][rows][D], and then what the call returns; y [parts][M][rows][K];
+   * weight [parts][M][rows]; dL/d(output); the losses of a step [M] */
+  float *block, *y, *weight, *delta;
+  double *loss;
+  tt_call_graph call[TT_GIVEN_CALLS];
+  int has_labels;    /* 1: the rows have been gathered with y */
+  int is_summed;     /* 1: the gradient is that of a call of backward */
+  int has_forward;   /* 1: the layers have the outputs of a forward pass of this batch */
+  int gives_inputs;  /* 1: backward computes dL/d(input) */
+  int is_busy;       /* 1: the GPU may still read `delta` */
+  int is_current;    /* 1: batch and epoch of the members on the host are those of the device */
+  int has_new_hyper; /* 1: hyper-parameters have changed */
+} tt_given_rows;
+
+/* Where part k of the gathered rows is; y and weight are NULL without labels. */
+tt_batch_buffers tt_row_stream_given_part(tt_engine *e, int64_t k);
+
+/* Copy the rows of part own->batch_part into own->x, y, weight. Asynchronous, may be captured.
+ * Errors: INTERNAL. */
+tt_err tt_row_stream_load_given(tt_engine *e);
 #endif

@@ -2,7 +2,8 @@
  * data set, the loss of one row. Device code. */
 #ifndef TT_ROWS_CUH
 #define TT_ROWS_CUH
-#include "cuda/layered/vector.cuh"
+#include "cuda/layered/layered_internal.cuh"
+#include "cuda/product/vector.cuh"
 
 enum {
   TT_BLOCK_SUM_BYTES = (TT_MAX_WARPS + 1) * sizeof(double) /* of tt_block_sum, and one value */
@@ -18,7 +19,8 @@ typedef struct tt_batch_rows {
 __device__ __forceinline__ tt_batch_rows tt_next_rows(const tt_cuda_state &v, int64_t i,
                                                       int32_t batch_part)
 {
-  int64_t slot = (int64_t)v.batch[i] * v.batch_size, left = v.epoch_rows[i] - slot;
+  int64_t slot = (int64_t)v.batch[i] * v.batch_size;
+  int64_t left = v.given_rows ? v.given_rows : v.epoch_rows[i] - slot;
   int32_t batch = (int32_t)(left < v.batch_size ? left : v.batch_size);
   tt_batch_rows r = {0, batch, batch, slot};
   if (v.batch_parts > 1) {

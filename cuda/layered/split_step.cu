@@ -44,16 +44,15 @@ tt_err tt_layered_step_forward(tt_engine *e, float *output, int32_t *row)
   return TT_OK;
 }
 
-/* End the epoch of members for which this was the last batch. */
-static tt_err end_finished_epochs(tt_engine *e)
+tt_err tt_layered_end_finished_epochs(tt_engine *e, int *ended)
 {
   int8_t *ending_views = NULL;
-  int ends = 0;
   int64_t row_sets = tt_cohort_row_sets(e->cohort);
+  *ended = 0;
   TT_TRY(TT_ALLOC(ending_views, row_sets));
   tt_layered_find_ending_views(e, 1, ending_views);
-  for (int64_t k = 0; k < row_sets; k++) ends |= ending_views[k];
-  tt_err err = ends ? tt_layered_end_epochs(e, ending_views, NULL) : TT_OK;
+  for (int64_t k = 0; k < row_sets; k++) *ended |= ending_views[k];
+  tt_err err = *ended ? tt_layered_end_epochs(e, ending_views, NULL) : TT_OK;
   if (!err && e->view.ensemble_stopping) err = tt_layered_resume_members(e);
   tt_free(ending_views);
   return err;
@@ -63,12 +62,13 @@ tt_err tt_layered_step_apply(tt_engine *e, const float *delta, const double *los
 {
   tt_layered *own = tt_layered_of(e);
   size_t width = (size_t)e->cohort->model.outputs * sizeof *delta;
+  int ended;
   TT_TRY(check_data_on_device(e));
   TT_TRY(tt_layered_download_progress(e));
   TT_TRY(copy_batches(e, own->delta[0], delta, width, 0));
   TT_TRY(tt_dev_upload(own->mean, loss, e->slice.count, e->dev.stream));
   TT_TRY(tt_layered_record_losses(e, 1));
   TT_TRY(tt_layered_update(e));
-  TT_TRY(end_finished_epochs(e));
+  TT_TRY(tt_layered_end_finished_epochs(e, &ended));
   return tt_stream_synchronize(e->dev.stream);
 }

@@ -3,31 +3,9 @@
 #ifndef TT_STEP_KERNELS_CUH
 #define TT_STEP_KERNELS_CUH
 #include "cuda/layered/rows.cuh"
+#include "cuda/layered/update.cuh"
 
 enum { TT_STEP_BLOCK_ELEMENTS = 1024 }; /* elements per block */
-
-typedef struct tt_step_kernel_args {
-  tt_cuda_state v;
-  int32_t rows, parts; /* rows of a batch that are computed; blocks per member */
-  int uses_clipping;
-  float *x, *y, *weight;
-  const float *output; /* [M][rows][heads * O] */
-  float *delta;        /* [M][rows][heads * O] */
-  float *gradient, *scale;
-  int32_t *row;         /* [M][rows] row numbers of the batch */
-  double *pending_loss; /* [M] losses of a batch that is not yet recorded, or of its parts */
-  tt_sampler *order;
-  tt_optimizer_args *step;
-  const float *add;       /* [M][P] gradient of the next parts, added to `gradient` */
-  const double *add_loss; /* [M] their loss */
-  const float *rate;      /* [P] as tt_model_same_rate returns; NULL: 1 for all */
-  double *squares;        /* [M][squares_each] sums of squares of blocks of the gradient */
-  int32_t squares_each;
-  int32_t batch_part;          /* of the batch, that is computed */
-  const float *label_variance; /* [N][T] or NULL */
-  int32_t copies;              /* gradients of chunks of rows, which are added; or 1 */
-  int64_t copy_step;           /* floats from one of them to the next */
-} tt_step_kernel_args;
 
 /* Gather the next batch of every member, or a part of it. */
 static __global__ void gather_batch(tt_step_kernel_args a)
@@ -71,12 +49,6 @@ static __global__ void add_label_noise(tt_step_kernel_args a)
   }
 }
 
-/* Whether member i has a moving average of its weights. */
-__device__ __forceinline__ int tt_uses_ema(const tt_cuda_state &v, int64_t i)
-{
-  return v.average_kind == TT_AVERAGE_ema && v.epoch[i] >= v.member[i].hyper.average_start;
-}
-
 /* Record the loss of member i's batch: stop the member if it diverged, else count the step. One
  * thread. */
 __device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &a, int i,
@@ -88,7 +60,7 @@ __device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &
     return;
   }
   v.loss_sum[i] += loss;
-  v.batch[i]++;
+  v.batch[i] += v.epoch_rows[i] > 0; /* rows of the caller may have no epochs */
   v.step[i]++;
   a.step[i] = tt_cuda_step_args(v, i, v.step[i]);
   v.averaged[i] += tt_uses_ema(v, i);
@@ -98,10 +70,8 @@ __device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &
  * thread. */
 __device__ __forceinline__ void tt_end_batch_loss(const tt_step_kernel_args &a, int i, double sum)
 {
-  if (a.v.batch_parts > 1)
-    a.pending_loss[i] = sum;
-  else
-    tt_record_batch_loss(a, i, sum);
+  a.pending_loss[i] = sum;
+  if (a.v.batch_parts == 1) tt_record_batch_loss(a, i, sum);
 }
 
 /* Loss and its gradient; one block per member. Once the loss is recorded, the member is one
@@ -152,6 +122,22 @@ static __global__ void record_losses(tt_step_kernel_args a)
   int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < a.v.members && a.v.status[i] == TT_STATUS_training)
     tt_record_batch_loss(a, i, a.pending_loss[i]);
+}
+
+/* A step whose loss the caller has computed: the member has diverged if its gradient is not finite;
+ * one block per member. */
+static __global__ void record_given_step(tt_step_kernel_args a)
+{
+  TT_SHARED_MEMORY(double, sums);
+  const tt_cuda_state &v = a.v;
+  int i = (int)blockIdx.x;
+  const float *g = a.gradient + (int64_t)i * v.param_stride;
+  double bad = 0.0;
+  if (v.status[i] != TT_STATUS_training) return;
+  for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x)
+    if (!isfinite(g[p])) bad = 1.0;
+  bad = tt_block_sum(bad, sums);
+  if (threadIdx.x == 0) tt_record_batch_loss(a, i, bad > 0.0 ? (double)NAN : 0.0);
 }
 
 /* Set the gradient to 0 in rows that a short batch does not have, whatever the caller passes;
@@ -295,43 +281,7 @@ static __global__ void add_copies(tt_step_kernel_args a)
     tt_store_floats(a.gradient + at + p, tt_add_copies(a, at + p));
 }
 
-/* Update of member i's four parameters from p on; what lies behind the last one stays zero.
- *   RATES   1: parameters have factors on the learning rate; those with factor 0 stay as they are,
- *           to those with a negative one the gradient is added
- *   COPIES  1: the gradient is a sum of those of chunks */
-template <class OPTIMIZER, int RATES, int COPIES>
-__device__ __forceinline__ void tt_layered_update4(const tt_step_kernel_args &a, int64_t i,
-                                                   int32_t p, float scale, tt_optimizer_args args)
-{
-  enum { SLOTS = OPTIMIZER::SLOTS, SECOND = SLOTS > 1 ? 1 : 0, THIRD = SLOTS > 2 ? 2 : 0 };
-  const tt_cuda_state &v = a.v;
-  int64_t offset = i * v.param_stride + p;
-  float *slots = v.slots + i * SLOTS * v.param_stride + p, anchor = v.member[i].hyper.anchor;
-  tt_floats<4> w = tt_load_floats<4>(v.weights + offset),
-               g = COPIES ? tt_add_copies(a, offset) : tt_load_floats<4>(a.gradient + offset),
-               pull = {}, rate = {}, slot[SLOTS];
-  const tt_optimizer_args whole = args;
-#pragma unroll
-  for (int k = 0; k < SLOTS; k++) slot[k] = tt_load_floats<4>(slots + (int64_t)k * v.param_stride);
-  if (anchor > 0.0f) pull = tt_load_floats<4>(v.anchor + offset);
-  if (RATES) rate = tt_load_floats<4>(a.rate + p);
-#pragma unroll
-  for (int q = 0; q < 4; q++) {
-    if (p + q >= v.params) break;
-    if (RATES && rate.v[q] < 0.0f) w.v[q] += g.v[q];
-    if (RATES && !(rate.v[q] > 0.0f)) continue;
-    if (RATES) args = tt_layer_optimizer_args(whole, rate.v[q]);
-    float gradient = g.v[q] * scale;
-    if (anchor > 0.0f) gradient = tt_fma(anchor, w.v[q] - pull.v[q], gradient);
-    tt_optimizer_step(OPTIMIZER::KIND, &w.v[q], gradient, &slot[0].v[q], &slot[SECOND].v[q],
-                      &slot[THIRD].v[q], args);
-  }
-  tt_store_floats(v.weights + offset, w);
-#pragma unroll
-  for (int k = 0; k < SLOTS; k++) tt_store_floats(slots + (int64_t)k * v.param_stride, slot[k]);
-}
-
-/* Add new weights to their average (ema), as optimizer_step does it for its own. */
+/* Add new weights to their average (ema), as an update does it for its own. */
 static __global__ void average_weights(tt_step_kernel_args a)
 {
   const tt_cuda_state &v = a.v;
@@ -348,23 +298,16 @@ static __global__ void average_weights(tt_step_kernel_args a)
 template <int RATES, int COPIES>
 __device__ __forceinline__ void tt_layered_step(const tt_step_kernel_args &a)
 {
+  enum { V = TT_VECTOR };
   const tt_cuda_state &v = a.v;
   int64_t i = (int64_t)(blockIdx.x / (unsigned)a.parts), at = i * v.param_stride;
   if (v.status[i] != TT_STATUS_training) return;
   int32_t first = (int32_t)(blockIdx.x % (unsigned)a.parts) * TT_STEP_BLOCK_ELEMENTS;
   int32_t last = min(v.params, first + TT_STEP_BLOCK_ELEMENTS);
-  tt_optimizer_args args = a.step[i];
-  float scale = a.uses_clipping ? a.scale[i] : 1.0f;
-  tt_with_optimizer(v.optimizer, [&](auto optimizer) {
-    for (int32_t p = first + 4 * (int32_t)threadIdx.x; p < last; p += 4 * (int32_t)blockDim.x)
-      tt_layered_update4<decltype(optimizer), RATES, COPIES>(a, i, p, scale, args);
+  tt_layered_with_optimizer<V, RATES>(a, i, [&](auto update) {
+    for (int32_t p = first + V * (int32_t)threadIdx.x; p < last; p += V * (int32_t)blockDim.x)
+      update(p, COPIES ? tt_add_copies(a, at + p) : tt_load_floats<V>(a.gradient + at + p));
   });
-  if (!tt_uses_ema(v, i)) return;
-  __syncthreads();
-  float decay = v.member[i].hyper.average_decay;
-  for (int32_t p = first + (int32_t)threadIdx.x; p < last; p += (int32_t)blockDim.x)
-    v.average[at + p] =
-        tt_ema_update(v.average[at + p], v.weights[at + p], decay, v.averaged[i] - 1);
 }
 
 static __global__ void optimizer_step(tt_step_kernel_args a) { tt_layered_step<0, 0>(a); }

@@ -1,8 +1,4 @@
-/* steps.cu — optimizer steps of the layered path; see layered_internal.cuh.
- *
- * Steps run as graphs of 1 to 32 steps, up to the next end of an epoch of any member. All
- * counters are on the device, so that the same graphs serve every batch and the host reads the
- * counters only at ends of epochs. */
+/* steps.cu — optimizer steps of the layered path; see layered_internal.cuh. */
 #include "cuda/layered/fused_layers.cuh"
 #include "cuda/layered/row_stream.cuh"
 
@@ -83,7 +79,10 @@ static tt_err launch_per_member(tt_engine *e, void (*kernel)(tt_step_kernel_args
                    TT_LAYERED_THREADS, 0, e->dev.stream, make_step_args(e));
 }
 
-tt_err tt_layered_begin_epochs(tt_engine *e) { return launch_per_member(e, make_epoch_orders); }
+tt_err tt_layered_begin_epochs(tt_engine *e)
+{
+  return e->given ? TT_OK : launch_per_member(e, make_epoch_orders);
+}
 
 tt_err tt_layered_resume_members(tt_engine *e) { return launch_per_member(e, resume_members); }
 
@@ -94,7 +93,7 @@ tt_layered_pass tt_layered_training_pass(tt_engine *e)
   pass.first = (int32_t)own->window.first;
   pass.members = (int32_t)own->window.count;
   pass.rows = (int32_t)own->size.rows;
-  pass.x_stride = own->size.rows * e->view.inputs;
+  pass.x_stride = own->shares_x ? 0 : own->size.rows * e->view.inputs;
   pass.w = e->view.weights;
   pass.w_stride = e->view.param_stride;
   pass.skip = e->view.status; /* 0 = training */
@@ -121,7 +120,7 @@ static tt_err launch_entry(tt_engine *e, const tt_layered_pass *pass)
 static tt_err gather_rows(tt_engine *e, const tt_layered_pass *pass)
 {
   const tt_layered *own = tt_layered_of(e);
-  if (own->row_stream) return TT_OK;
+  if (own->row_stream || e->given) return TT_OK;
   TT_TRY(pass ? launch_entry(e, pass)
               : launch_over_members(e, gather_batch, make_step_args(e), own->size.rows,
                                     TT_GATHER_ROWS));
@@ -170,7 +169,7 @@ static tt_err launch_head(tt_engine *e, const tt_layered_pass *pass)
 static tt_err forward_and_loss(tt_engine *e)
 {
   tt_layered_pass pass = tt_layered_training_pass(e);
-  pass.entry = layered_of(e)->size.entry;
+  pass.entry = layered_of(e)->size.entry && !e->given;
   pass.head = uses_head(e);
   TT_TRY(gather_rows(e, pass.entry ? &pass : NULL));
   TT_TRY(tt_layered_forward(e, &pass));
@@ -183,12 +182,24 @@ tt_err tt_layered_record_losses(tt_engine *e, int clears)
   return launch_per_member(e, record_losses);
 }
 
-/* The gradient of the rows in the buffers. head: 1 if the last layer and the loss were one
- * launch. */
-static tt_err backward_step(tt_engine *e, int head)
+/* Whether the optimizer step of a layer may follow its gradient at once: nothing else happens to a
+ * gradient, and all parameters are weights and biases of dense layers, each with one gradient. */
+static int steps_at_once(const tt_engine *e)
+{
+  const tt_layered *own = layered_of(e);
+  const tt_model *m = &e->cohort->model;
+  int plain = !m->front.layers && e->cohort->parts == 1;
+  for (int l = 0; l < m->layers; l++) plain &= m->layer[l].norm < 0;
+  return plain && !own->size.small && !own->scale && !own->rate && !e->feature_mask;
+}
+
+/* The gradient of the rows in the buffers. head: 1 if the last layer and the loss were one launch.
+ * step: the optimizer step too; or NULL */
+static tt_err backward_step(tt_engine *e, int head, const tt_step_kernel_args *step)
 {
   tt_layered_pass pass = tt_layered_training_pass(e);
   pass.head = head;
+  pass.step = step;
   return tt_layered_backward(e, &pass);
 }
 
@@ -207,30 +218,47 @@ tt_err tt_layered_mask_gradient(tt_engine *e)
                              TT_STEP_BLOCK_ELEMENTS);
 }
 
-/* From the gradient of the whole batch to new weights. */
-static tt_err update_step(tt_engine *e)
+/* The gradients of chunks become one. */
+static tt_err join_copies(tt_engine *e, tt_step_kernel_args *a)
 {
-  tt_step_kernel_args a = make_step_args(e);
-  if (a.copies > 1 && (e->feature_mask || a.uses_clipping || a.rate)) {
-    TT_TRY(launch_over_members(e, add_copies, a, a.v.params, TT_STEP_BLOCK_ELEMENTS));
-    a.copies = 1;
-  }
+  if (a->copies > 1)
+    TT_TRY(launch_over_members(e, add_copies, *a, a->v.params, TT_STEP_BLOCK_ELEMENTS));
+  a->copies = 1;
+  return TT_OK;
+}
+
+static tt_err update_by(tt_engine *e, tt_step_kernel_args a)
+{
   TT_TRY(tt_layered_mask_gradient(e));
   if (a.uses_clipping) TT_TRY(clip_step(e, a));
   return launch_optimizer(e, a, a.v.params);
 }
 
-tt_err tt_layered_update(tt_engine *e)
+/* From the gradient of the whole batch to new weights. */
+static tt_err update_step(tt_engine *e)
 {
-  TT_TRY(backward_step(e, 0));
+  tt_step_kernel_args a = make_step_args(e);
+  if (e->feature_mask || a.uses_clipping || a.rate) TT_TRY(join_copies(e, &a));
+  return update_by(e, a);
+}
+
+/* From the gradient of the outputs to new weights. */
+static tt_err backward_and_update(tt_engine *e, int head)
+{
+  tt_step_kernel_args step = make_step_args(e);
+  if (steps_at_once(e)) return backward_step(e, head, &step);
+  TT_TRY(backward_step(e, head, NULL));
   return update_step(e);
 }
+
+tt_err tt_layered_update(tt_engine *e) { return backward_and_update(e, 0); }
 
 /* Batches `ahead` steps from the members' positions come from the host, if the data set does. */
 static tt_err load_rows(tt_engine *e, int64_t ahead)
 {
   const tt_layered *own = tt_layered_of(e);
   tt_member_positions positions = {own->status, own->epoch, own->batch, own->attempt};
+  if (e->given) return tt_row_stream_load_given(e);
   return own->row_stream ? tt_row_stream_load_batches(e, &positions, ahead) : TT_OK;
 }
 
@@ -250,8 +278,7 @@ static tt_err run_whole_step(tt_engine *e, int64_t ahead)
 {
   TT_TRY(load_rows(e, ahead));
   TT_TRY(forward_and_loss(e));
-  TT_TRY(backward_step(e, uses_head(e)));
-  TT_TRY(update_step(e));
+  TT_TRY(backward_and_update(e, uses_head(e)));
   return tt_layered_release_part(e);
 }
 
@@ -262,7 +289,7 @@ static tt_err compute_part(tt_engine *e, int64_t ahead)
 {
   TT_TRY(load_rows(e, ahead));
   TT_TRY(forward_and_loss(e));
-  TT_TRY(backward_step(e, uses_head(e)));
+  TT_TRY(backward_step(e, uses_head(e), NULL));
   return tt_layered_release_part(e);
 }
 
@@ -299,13 +326,33 @@ static tt_err add_parts_ahead(tt_engine *e, tt_slice parts, int64_t ahead)
 
 tt_err tt_layered_add_parts(tt_engine *e, tt_slice parts) { return add_parts_ahead(e, parts, 0); }
 
-static tt_err run_step(tt_engine *e, int64_t ahead)
+tt_err tt_layered_run_step(tt_engine *e, int64_t ahead)
 {
   tt_slice parts = {0, e->cohort->parts};
   if (parts.count == 1) return run_whole_step(e, ahead);
   TT_TRY(add_parts_ahead(e, parts, ahead));
   TT_TRY(tt_layered_record_losses(e, 0));
   return update_step(e);
+}
+
+tt_err tt_layered_add_gradient(tt_engine *e, int is_first, float **input)
+{
+  float *before = tt_layered_of(e)->eval_weights; /* nobody else uses it now */
+  tt_layered_pass pass = tt_layered_training_pass(e);
+  tt_step_kernel_args a = make_step_args(e);
+  int64_t floats = e->slice.count * e->view.param_stride;
+  if (!is_first) TT_TRY(tt_dev_copy(before, a.gradient, floats, e->dev.stream));
+  TT_TRY(tt_layered_backward_layers(e, &pass, 0, tt_pipeline_layers(&e->cohort->model), input));
+  TT_TRY(join_copies(e, &a));
+  return is_first ? TT_OK : tt_layered_add_values(e, a.gradient, before, e->view.params);
+}
+
+tt_err tt_layered_update_given(tt_engine *e)
+{
+  tt_step_kernel_args a = make_step_args(e);
+  a.copies = 1;
+  TT_TRY(launch_over_members(e, record_given_step, a, 1, 1));
+  return update_by(e, a);
 }
 
 /* The arguments for a segment of the parameters: arrays begin with its first one. */
@@ -364,64 +411,7 @@ tt_err tt_layered_accept_weights(tt_engine *e)
              : TT_OK;
 }
 
-/* graphs of steps */
-
-static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out, int64_t *nodes)
-{
-  TT_TRY(tt_graph_begin(e->dev.stream));
-  tt_err err = TT_OK;
-  for (int k = 0; k < steps && !err; k++) err = run_step(e, 0);
-  tt_err end = tt_graph_end(e->dev.stream, out, nodes);
-  if (err) tt_graph_destroy(out); /* incomplete */
-  return err ? err : end;
-}
-
-/* Steps with rows from the host are not captured either: each step has its own buffers. */
-static tt_err run_steps_without_graphs(tt_engine *e, int64_t steps)
-{
-  for (int64_t k = 0; k < steps; k++) TT_TRY(run_step(e, k));
-  return TT_OK;
-}
-
-/* Capture one step, and choose the number of graphs so that none has too many operations. */
-static tt_err capture_first_graph(tt_engine *e)
-{
-  tt_layered *own = tt_layered_of(e);
-  int64_t nodes;
-  TT_TRY(capture_steps(e, 1, &own->graph[0], &nodes));
-  own->graphs = 1;
-  while (own->graphs < TT_LAYERED_GRAPHS && nodes << own->graphs <= TT_LAYERED_GRAPH_NODES)
-    own->graphs++;
-  return TT_OK;
-}
-
-/* Whether steps run without graphs: with many parts, one step has too many operations. */
-static int avoids_graphs(const tt_engine *e)
-{
-  const tt_model *m = &e->cohort->model;
-  int64_t operations = e->cohort->parts * (4 * m->front.layers + 3 * m->layers + 2);
-  return layered_of(e)->row_stream || operations > TT_LAYERED_GRAPH_NODES;
-}
-
-/* The first step runs without a graph: CUDA loads kernels at their first use, which cannot be
- * captured. */
-tt_err tt_layered_run_steps(tt_engine *e, int64_t steps)
-{
-  tt_layered *own = tt_layered_of(e);
-  if (avoids_graphs(e)) return run_steps_without_graphs(e, steps);
-  if (!own->warmed_up && steps > 0) {
-    TT_TRY(run_step(e, 0));
-    own->warmed_up = 1;
-    steps--;
-  }
-  if (!own->graphs && steps > 0) TT_TRY(capture_first_graph(e));
-  for (int k = own->graphs - 1; k >= 0; k--)
-    for (; steps >= (int64_t)1 << k; steps -= (int64_t)1 << k) {
-      if (!own->graph[k]) TT_TRY(capture_steps(e, 1 << k, &own->graph[k], NULL));
-      TT_TRY(tt_graph_launch(own->graph[k], e->dev.stream));
-    }
-  return TT_OK;
-}
+/* where the members are */
 
 tt_err tt_layered_download_progress(tt_engine *e)
 {

@@ -10,24 +10,26 @@
 static tt_batch_buffers buffers_at(const tt_host_batches *s, const tt_batch_buffers *buffers,
                                    int64_t row)
 {
-  return (tt_batch_buffers){buffers->x + row * s->data->inputs,
-                            buffers->y + row * s->cohort->model.targets,
+  return (tt_batch_buffers){buffers->x ? buffers->x + row * s->data->inputs : NULL,
+                            buffers->y ? buffers->y + row * s->cohort->model.targets : NULL,
                             buffers->weight ? buffers->weight + row : NULL};
 }
 
-/* Copy row `row` of the data set to the first row of `buffers`; -1: zeros. */
+/* Copy row `row` of the data set to the first row of `buffers`, those that are not NULL; -1:
+ * zeros. */
 static void copy_row(const tt_host_batches *s, const tt_ensemble *e, int64_t row,
                      tt_batch_buffers buffers)
 {
   const tt_dataset *d = s->data;
+  int64_t inputs = buffers.x ? d->inputs : 0, targets = buffers.y ? e->targets : 0;
   if (row < 0) {
-    memset(buffers.x, 0, (size_t)d->inputs * sizeof *buffers.x);
-    memset(buffers.y, 0, (size_t)e->targets * sizeof *buffers.y);
+    for (int64_t i = 0; i < inputs; i++) buffers.x[i] = 0.0f;
+    for (int64_t k = 0; k < targets; k++) buffers.y[k] = 0.0f;
     if (buffers.weight) *buffers.weight = 0.0f;
     return;
   }
-  memcpy(buffers.x, d->x + row * d->inputs, (size_t)d->inputs * sizeof *buffers.x);
-  for (int64_t k = 0; k < e->targets; k++) buffers.y[k] = d->y[row * d->targets + e->column[k]];
+  if (inputs) memcpy(buffers.x, d->x + row * inputs, (size_t)inputs * sizeof *buffers.x);
+  for (int64_t k = 0; k < targets; k++) buffers.y[k] = d->y[row * d->targets + e->column[k]];
   if (buffers.weight) *buffers.weight = d->weight[row];
 }
 
@@ -76,6 +78,39 @@ void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *p
     tt_batch_buffers buffers = buffers_at(s, dst, k * rows);
     if (positions->status[i] == TT_STATUS_training)
       fill_batch(s, i, positions, which, rows, &buffers);
+  }
+}
+
+/* Whether member i has the labels of the member before it, if it has the same rows. */
+static int repeats_labels(const tt_host_batches *s, int64_t i)
+{
+  const tt_member *m = &s->cohort->member[s->slice.first + i];
+  return i > 0 && m->ensemble == m[-1].ensemble && !(m->hyper.label_noise > 0.0f) &&
+         !(m[-1].hyper.label_noise > 0.0f);
+}
+
+void tt_host_batches_fill_given(const tt_host_batches *s, const tt_batch *batch, int64_t part,
+                                int64_t rows, const tt_batch_buffers *dst)
+{
+  tt_slice slots = tt_part_rows(batch->count, s->cohort->parts, part);
+  size_t each = (size_t)rows * sizeof *dst->y, labels = each * (size_t)s->cohort->model.targets;
+#pragma omp parallel for schedule(static) num_threads(batch->stride ? s->threads : 1)
+  for (int64_t i = 0; i < (batch->stride || dst->y ? s->slice.count : 1); i++) {
+    const tt_member *m = &s->cohort->member[s->slice.first + i];
+    const tt_batch_buffers own = buffers_at(s, dst, i * rows);
+    if (!batch->stride && repeats_labels(s, i)) {
+      memcpy(own.y, buffers_at(s, dst, (i - 1) * rows).y, labels);
+      if (own.weight) memcpy(own.weight, own.weight - rows, each);
+      continue;
+    }
+    for (int64_t r = 0; r < rows; r++) {
+      tt_batch_buffers buffers = buffers_at(s, &own, r);
+      int64_t row = r < slots.count ? batch->row[i * batch->stride + slots.first + r] : -1;
+      if (i > 0 && !batch->stride) buffers.x = NULL; /* all have those of the first member */
+      copy_row(s, &s->cohort->ensemble[m->ensemble], row, buffers);
+      if (buffers.y && row >= 0 && m->hyper.label_noise > 0.0f)
+        add_label_noise(s, m, row, buffers.y);
+    }
   }
 }
 

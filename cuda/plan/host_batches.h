@@ -1,9 +1,8 @@
-/* host_batches.h — batches of a data set that is too large for the GPU: it stays on the host,
- * whose threads gather the rows of every batch. Plain C, no CUDA. Local. */
+/* host_batches.h — batches whose rows are on the host, which gathers them: of a data set that is
+ * too large for the GPU, or of a caller. Plain C, no CUDA. Local. */
 #ifndef TT_HOST_BATCHES_H
 #define TT_HOST_BATCHES_H
-#include "core/model/cohort.h"
-#include "core/model/partition.h"
+#include "core/engine/engine.h"
 TT_BEGIN_C
 
 /* Source of the rows; all pointers are borrowed. M members of the slice, E epochs. */
@@ -40,6 +39,11 @@ typedef struct tt_batch_choice {
  * Members that are not training are skipped. */
 void tt_host_batches_fill(const tt_host_batches *s, const tt_member_positions *positions,
                           const tt_batch_choice *which, int64_t rows, const tt_batch_buffers *dst);
+
+/* The same with rows of the caller, whose arrays s->data has, from part `part` of the batch: `rows`
+ * rows of x for each member, or of the first one if all have the same; y and weight may be NULL. */
+void tt_host_batches_fill_given(const tt_host_batches *s, const tt_batch *batch, int64_t part,
+                                int64_t rows, const tt_batch_buffers *dst);
 
 /* Fill rows [first, first + rows) of a split of a row set. */
 void tt_host_batches_fill_split(const tt_host_batches *s, int64_t row_set, tt_split split,

@@ -2,9 +2,13 @@
 #include "cuda/plan/layered_sizes.h"
 
 enum {
-  TILE = 64,              /* rows and columns of weights in a tile */
-  MOST_TILES = 12,        /* of a layer whose gradient has few blocks */
-  MOST_TILES_OF_ALL = 256 /* of a layer of all members, whose chunks have blocks of their own */
+  TILE = 64,                 /* rows and columns of weights in a tile */
+  MOST_TILES = 12,           /* of a layer whose gradient has few blocks */
+  MOST_TILES_OF_ALL = 256,   /* of a layer of all members, whose chunks have blocks of their own */
+  CONV_BLOCKS = 128,         /* of the gradient of a conv: its tiles times its chunks, at least */
+  LEAST_CHUNK = 256,         /* inner indices of such a chunk */
+  MOST_CHUNK = 4096,         /* a longer chain of sums would round more */
+  MOST_CONV_CHUNKS = 8 << 20 /* floats, of all members: 32 MiB */
 };
 
 static void find_residuals(const tt_cohort *c, tt_layered_sizes *s)
@@ -82,6 +86,35 @@ static void find_chunks(const tt_model *m, tt_layered_sizes *s)
     s->copies = tt_ceil_div(s->rows, s->chunk);
 }
 
+int64_t tt_layered_conv_chunk(const tt_front_layer *l, int64_t rows)
+{
+  int64_t inner = rows * tt_front_positions(l);
+  int64_t tiles = l->groups * tt_ceil_div(l->channels / l->groups, TILE) *
+                  tt_ceil_div(tt_front_fan_in(l), TILE);
+  int64_t chunks = tt_min_i64(tt_ceil_div(CONV_BLOCKS, tiles), tt_ceil_div(inner, LEAST_CHUNK));
+  if (chunks * MOST_CHUNK < inner) chunks = tt_ceil_div(inner, MOST_CHUNK);
+  return tt_round_up(tt_ceil_div(inner, chunks), 32);
+}
+
+int64_t tt_layered_conv_chunks(const tt_front_layer *l, int64_t rows)
+{
+  return tt_ceil_div(rows * tt_front_positions(l), tt_layered_conv_chunk(l, rows));
+}
+
+/* The most values of a layer whose chunks have blocks of their own. */
+static int64_t find_conv_chunks(const tt_model *m, const tt_layered_sizes *s)
+{
+  int64_t most = 0;
+  for (int i = 0; i < m->front.layers; i++) {
+    const tt_front_layer *l = &m->front.layer[i];
+    if (l->kind != TT_FRONT_conv) continue;
+    int64_t chunks = tt_layered_conv_chunks(l, s->rows),
+            values = s->members * chunks * tt_front_weights(l);
+    if (chunks > 1 && values > most && values <= MOST_CONV_CHUNKS) most = values;
+  }
+  return most;
+}
+
 /* A network with a front is validated in pieces of one batch of rows: larger pieces would need more
  * memory than training, because the layers of a front have very many values. */
 tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t rows, int weighted,
@@ -111,6 +144,7 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
   s.rates = m->rates > 0 || s.batch_norm;
   find_residuals(c, &s);
   find_chunks(m, &s);
+  s.conv_chunks = find_conv_chunks(m, &s);
   if (s.parts || m->front.layers) s.split_rows = s.rows;
   s.terms = tt_ceil_div(rows, s.split_rows);
   s.capacity = tt_min_i64(TT_VALIDATION_ROWS, s.members * s.split_rows);

@@ -12,6 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void destroy(tutti_trainer **trainer)
 {
@@ -112,11 +113,21 @@ static void set_epochs(tutti_trainer *t)
   for (int64_t i = 0; i < c->members; i++) c->member[i].hyper.epochs = 1;
 }
 
-static tt_err create_engine(const tutti_trainer_options *o, tutti_trainer *t)
+/* Collective. The engine of run.device; on a GPU the path that takes rows of the caller. */
+static tt_err find_engine(const tutti_trainer_options *o, tutti_trainer *t)
 {
-  t->ops = &tt_engine_cpu;
-  t->use =
-      (tt_resources){.threads = tt_resources_team_local(o->threads), .simd = (tt_simd)t->cfg->simd};
+  tt_resource_request request = tt_resources_request(t->cfg);
+  request.threads = o->threads > 0 ? o->threads : -1;
+  tt_err e = tt_resources_assign(t->comm, tt_engines, &request, &t->ops, &t->use);
+  t->use.threads = tt_resources_team_local(o->threads);
+  t->use.path = TT_GPU_PATH_layered;
+  t->use.stop = NULL;
+  t->process = getpid();
+  return e;
+}
+
+static tt_err create_engine(tutti_trainer *t)
+{
   TT_TRY(TT_ALLOC(t->loss, 2 * t->cohort->members));
   if (!t->slice.count) return TT_OK;
   TT_TRY(t->ops->create(t->cohort, t->slice, &t->use, &t->engine));
@@ -144,7 +155,8 @@ static tt_err create(const tutti_trainer_options *o, tutti_trainer *t)
   TT_TRY(tt_trainer_join(o, t));
   tt_err e = tt_agree(t->comm, create_members(o, t));
   if (!e) e = tt_trainer_divide(t);
-  return e ? e : tt_agree(t->comm, create_engine(o, t));
+  if (!e) e = find_engine(o, t);
+  return e ? e : tt_agree(t->comm, create_engine(t));
 }
 
 int tutti_trainer_create(const tutti_trainer_options *options, tutti_trainer **out)
@@ -197,13 +209,12 @@ static tt_err check_step(tutti_trainer *t, const tutti_batch *batch, tutti_batch
 static tt_err step(tutti_trainer *t, const tutti_batch *batch, double *loss)
 {
   tutti_batch b;
-  tt_progress progress;
   TT_TRY(tt_trainer_check(t));
   tt_err e = tt_trainer_gather_rows(t, &b, 1, check_step(t, batch, &b), NULL);
   if (e) return e;
   t->may_go_back = 0;
   e = tt_trainer_give_batch(t, &b, 1);
-  if (!e && t->engine) e = t->ops->train(t->engine, 1, &progress);
+  if (!e && t->engine) e = t->ops->train(t->engine, 1, NULL);
   e = tt_agree(t->comm, e);
   double *all = tt_comm_ranks(t->comm) == 1 ? t->loss : t->loss + t->cohort->members;
   if (!e) tt_trainer_gather_members(t, t->loss, sizeof *all, all);

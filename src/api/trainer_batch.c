@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <unistd.h>
 
 static int64_t inputs_of(const tutti_trainer *t) { return t->data->inputs; }
 static int64_t members_of(const tutti_trainer *t) { return t->cohort->members; }
@@ -20,6 +21,9 @@ int64_t tt_trainer_chunk(const tutti_trainer *t)
 tt_err tt_trainer_check(const tutti_trainer *t)
 {
   if (!t) return TT_FAIL(USAGE, "the trainer is NULL: create one with tutti_trainer_create");
+  if (t->ops != &tt_engine_cpu && t->process != getpid())
+    return TT_FAIL(UNAVAILABLE, "this process was forked from the one that created the trainer on "
+                                "a GPU: create it here, or with run.device: cpu");
   if (tt_resources_team_local(t->use.threads) < t->use.threads)
     return TT_FAIL(UNAVAILABLE, "this process was forked from the one that created the trainer "
                                 "with several threads: create it here, or with one thread");

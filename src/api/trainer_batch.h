@@ -5,6 +5,8 @@
 #include "mpi/comm.h"
 #include "src/api/tutti.h"
 
+#include <sys/types.h>
+
 /* Values of an array that grows. */
 typedef struct tt_trainer_floats {
   float *value;
@@ -28,6 +30,7 @@ struct tutti_trainer {
   tt_comm *comm;     /* alone, or the ranks that train together */
   tt_slice slice;    /* members of this rank */
   int64_t epoch_rows;
+  pid_t process;   /* that has created it */
   int is_scaled;   /* 1: x and y are in the user's units */
   tt_batch batch;  /* of the last call that had one */
   double *loss;    /* [M] of a step: first those of this rank, then all */
@@ -57,6 +60,7 @@ tt_err tt_trainer_reserve(tt_trainer_floats *array, int64_t values);
 /* Rows that an engine predicts at a time. */
 int64_t tt_trainer_chunk(const tutti_trainer *t);
 
-/* Errors: USAGE (NULL; a process was forked after it was created with several threads). */
+/* Errors: USAGE (NULL), UNAVAILABLE (a process was forked after it was created on a GPU, or with
+ * several threads). */
 tt_err tt_trainer_check(const tutti_trainer *t);
 #endif

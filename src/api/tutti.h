@@ -189,14 +189,15 @@ TUTTI_API int tutti_predict(const tutti_model *model, int64_t rows, const double
 
 /* Training in the process of the program, with rows that it has at hand: reinforcement learning, a
  * simulation that trains its own surrogate, any loss. The members are those of a job; the same
- * batches in the same order give the same weights, bit for bit (docs/trainer.md). On the CPU. A
- * trainer is for one call at a time; several trainers may be used by several threads. */
+ * batches in the same order give the same weights, bit for bit (docs/trainer.md). On a GPU if there
+ * is one, or as run.device says; all arrays are those of the host. A trainer is for one call at a
+ * time; several trainers may be used by several threads. */
 typedef struct tutti_trainer tutti_trainer;
 
 /* Set all bytes to 0, then the size and what is wanted. Everything is copied. */
 typedef struct tutti_trainer_options {
   size_t size;            /* sizeof(tutti_trainer_options) */
-  const char *options;    /* YAML: sections model, train, run.seed and ensembles of a job file */
+  const char *options;    /* YAML: sections model, train, run and ensembles of a job file */
   const char *const *set; /* [nset] as in tutti_train; NULL if nset is 0 */
   int nset;
   int threads;             /* 0: all cores available to this process, and never more than these */
@@ -219,7 +220,7 @@ typedef struct tutti_trainer_options {
 
 /* Create a trainer whose members have their initial weights; destroy accepts NULL, *trainer too,
  * and sets *trainer to NULL. There are no validation rows: early stopping, bootstrap and folds are
- * refused, as is what trains with other methods or on GPUs. */
+ * refused, as is what trains with other methods. Exit code 69: no GPU with run.device: gpu. */
 TUTTI_API int tutti_trainer_create(const tutti_trainer_options *options, tutti_trainer **out);
 TUTTI_API void tutti_trainer_destroy(tutti_trainer **trainer);
 
@@ -266,7 +267,7 @@ TUTTI_API int tutti_trainer_update(tutti_trainer *trainer);
 
 /* Instead of update, for an optimizer of the caller: the gradients of backward since the last step,
  * of all members; the caller sets the new weights. train.optimizer and everything that counts steps
- * are not used then. Not for networks with batch_norm.
+ * are not used then. On the CPU; not for networks with batch_norm.
  *   gradient  [M][P] as tutti_trainer_get_weights; 0 for a member that does not train */
 TUTTI_API int tutti_trainer_take_gradient(tutti_trainer *trainer, float *gradient);
 

@@ -193,7 +193,7 @@ static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
     train_one_by_one(e, &args);
   else
     tt_cpu_each_member(e, steps, train_member, &args);
-  tt_progress_from_members(e->slice.count, args.at, e->cohort->max_epochs, out);
+  if (out) tt_progress_from_members(e->slice.count, args.at, e->cohort->max_epochs, out);
   return TT_OK;
 }
 

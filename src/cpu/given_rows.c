@@ -48,6 +48,9 @@ typedef struct rows_args {
   float *input_gradient;
 } rows_args;
 
+/* Outputs of a row, those of all heads. */
+static int64_t outputs_of(const tt_model *m) { return m->layer[m->layers - 1].out; }
+
 static int64_t batch_rows_of(const tt_engine *e)
 {
   return e->batch ? e->batch->count : e->cohort->batch_size;
@@ -68,8 +71,8 @@ static void forward_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, i
 {
   const rows_args *args = context;
   const tt_model *m = &e->cohort->model;
-  int64_t rows = 0, batch = batch_rows_of(e);
-  float *output = args->output + i * batch * m->outputs, missing = e->batch ? NAN : 0.0f;
+  int64_t rows = 0, batch = batch_rows_of(e), outputs = outputs_of(m);
+  float *output = args->output + i * batch * outputs, missing = e->batch ? NAN : 0.0f;
   const int32_t *src = NULL;
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
   ctx.team = team;
@@ -78,8 +81,8 @@ static void forward_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, i
   const float *z = b->z[m->layers - 1];
   for (int64_t r = 0; r < batch; r++) {
     if (args->row) args->row[i * batch + r] = r < rows ? src[r] : -1;
-    for (int64_t o = 0; o < m->outputs; o++)
-      output[r * m->outputs + o] = r < rows ? z[o * b->ld + r] : missing;
+    for (int64_t o = 0; o < outputs; o++)
+      output[r * outputs + o] = r < rows ? z[o * b->ld + r] : missing;
   }
 }
 
@@ -87,7 +90,7 @@ static void apply_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int
                          void *context)
 {
   const rows_args *args = context;
-  int64_t each = e->cohort->batch_size * e->cohort->model.outputs;
+  int64_t each = e->cohort->batch_size * outputs_of(&e->cohort->model);
   int8_t *status = &TT_FIELD(e->state, status)[i];
   if (*status != TT_STATUS_training) return;
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
@@ -112,7 +115,7 @@ static void backward_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, 
   }
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
   ctx.team = team;
-  tt_cpu_shared_backward(e, b, &ctx, args->delta + i * rows * m->outputs, input_gradient);
+  tt_cpu_shared_backward(e, b, &ctx, args->delta + i * rows * outputs_of(m), input_gradient);
   if (!e->given->is_summed) memcpy(sum, b->gradient[0], (size_t)m->params * sizeof *sum);
   for (int64_t p = 0; e->given->is_summed && p < m->params; p++) sum[p] += b->gradient[0][p];
 }

@@ -15,7 +15,7 @@ typedef struct shared_step {
   const tt_cpu_batch *batch;
   int outputs_only;            /* 1: phase 1 ends with the outputs */
   int predicts;                /* 1: these are predictions */
-  const float *delta;          /* [rows][O] dL/d(output); NULL: that of the loss */
+  const float *delta;          /* [rows][O] of all heads; NULL: that of the loss */
   float *input_gradient;       /* [rows][D] dL/d(input); NULL: not wanted */
   const tt_cpu_update *update; /* of the weights; NULL: only the gradient is computed */
 } shared_step;
@@ -25,9 +25,10 @@ static void load_delta(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
 {
   const tt_model *m = &s->e->cohort->model;
   float *dst = tt_cpu_delta(m, b, m->layers - 1);
-  for (int64_t o = 0; o < m->outputs; o++) {
+  int64_t outputs = m->layer[m->layers - 1].out;
+  for (int64_t o = 0; o < outputs; o++) {
     for (int64_t r = 0; r < rows.count; r++)
-      dst[o * b->ld + r] = s->delta[(rows.first + r) * m->outputs + o];
+      dst[o * b->ld + r] = s->delta[(rows.first + r) * outputs + o];
     for (int64_t r = rows.count; r % TT_LANES; r++) dst[o * b->ld + r] = 0.0f;
   }
 }

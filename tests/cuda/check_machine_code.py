@@ -25,7 +25,7 @@ from collections import Counter
 
 ARCHITECTURE = "sm_90"
 LEAST_FMA, LEAST_MMA = 16, 4
-WHOLE = ("layered", "engine")  # folders whose kernels are counted as a whole
+WHOLE = ("layered", "product", "engine")  # folders whose kernels are counted as a whole
 MEMORY = [f"{what}_{space}{size}" for what in ("ld", "st") for space in "gs" for size in (16, 8, 4)]
 COLUMNS = ["instructions", "fma", "mma", "mufu", "barriers"] + MEMORY
 # "Function : NAME", or "/*ADDRESS*/ @PREDICATE OPERATION OPERANDS ;"

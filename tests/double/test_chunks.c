@@ -93,3 +93,49 @@ TT_TEST (networks_with_few_weights_have_chunks) {
   TT_CHECK(large.chunk, ==, 512);
   TT_CHECK(large.small + large.head, ==, 0);
 }
+
+/* Members of a network whose first layer has too many weights for chunks, with a moving average and
+ * all that an update reads. */
+static problem make_wide(tt_optimizer optimizer, float clip_norm)
+{
+  static const int64_t width[2] = {833, 6};
+  problem p = problem_make(60, 3, 1, 1, 3, width, 2, TT_ACT_tanh, TT_OUTPUT_mean);
+  p.c.batch_size = 20;
+  p.c.max_epochs = 2;
+  p.c.optimizer = optimizer;
+  p.c.average = TT_AVERAGE_ema;
+  for (int64_t i = 0; i < p.c.members; i++) {
+    tt_hyper *h = &p.c.member[i].hyper;
+    h->epochs = 2;
+    h->anchor = i == 1 ? 0.2f : 0.0f;
+    h->weight_decay = i == 2 ? 0.01f : 0.0f;
+    h->average_start = (int32_t)(i % 2);
+    h->average_decay = 0.9f;
+    h->clip_norm = clip_norm;
+  }
+  return p;
+}
+
+/* A gradient that is to be clipped is stored, however large it may become; else the optimizer step
+ * of a layer follows its gradient at once. */
+TT_TEST (a_step_at_once_has_the_bits_of_a_later_one) {
+  for (int optimizer = 0; optimizer < TT_OPT_COUNT; optimizer++) {
+    tt_state *state[2];
+    for (int k = 0; k < 2; k++) {
+      problem p = make_wide((tt_optimizer)optimizer, k ? 1e30f : 0.0f);
+      way layered = {"layered", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, k, 0,
+                     1};
+      TT_CHECK(sizes_of(&p).small, ==, 0);
+      problem_start(&p, layered, everyone(&p));
+      TT_CHECK_OK(layered.ops->train(p.engine, 4, &(tt_progress){0}));
+      state[k] = problem_state(&p, everyone(&p));
+      problem_stop(&p);
+      problem_free(&p);
+    }
+    for (int64_t i = 0; i < state[0]->count; i++) {
+      TT_CHECK(TT_FIELD(state[0], step)[i], ==, 4);
+      same_member(state[0], state[1], i, "a step at once");
+    }
+    for (int k = 0; k < 2; k++) tt_state_destroy(&state[k]);
+  }
+}

@@ -4,7 +4,7 @@
  * tile is chosen. */
 #include "cuda/common/mma.cuh"
 #include "cuda/layered/layered_internal.cuh"
-#include "cuda/layered/multiply.cuh"
+#include "cuda/product/multiply.cuh"
 
 #include "tests/double/rig.h"
 
@@ -157,7 +157,7 @@ static product_results compute(const product_case &c, int tile)
   a.residual = has_residual(c) ? residual : NULL;
   a.before_slope = has_residual(c) ? before : NULL;
   a.bias_gradient = biases;
-  TT_CHECK_OK(tt_layered_multiply(c.kind, tile, a, MEMBERS, dev.stream));
+  TT_CHECK_OK(tt_multiply(c.kind, tile, a, MEMBERS, dev.stream));
   int64_t count = MEMBERS * s.m * s.n;
   product_results got = {from_device(result, count), from_device(slope, count),
                          from_device(before, count), from_device(biases, count)};
@@ -273,9 +273,9 @@ static void check_chunks(const product_case (&c)[2], int tile, int copies)
     a.m = s.m, a.n = s.n, a.k = s.k;
     a.result = result + (size_t)l * most, a.bias_gradient = biases + (size_t)l * most;
     a.step = (int64_t)s.m * s.n;
-    a.vector = tt_layered_has_vectors(a.result, a.step, s.n) && g.copy_step % 4 == 0;
+    a.vector = tt_has_vectors(a.result, a.step, s.n) && g.copy_step % 4 == 0;
   }
-  TT_CHECK_OK(tt_layered_multiply_chunks(tile, g, MEMBERS, dev.stream));
+  TT_CHECK_OK(tt_multiply_chunks(tile, g, MEMBERS, dev.stream));
   std::vector<float> got =
                          add_copies(from_device(result, (int64_t)nothing.size()), 2 * most, copies),
                      bias =
@@ -328,7 +328,7 @@ TT_TEST (the_tile_follows_from_the_number_of_blocks) {
   TT_CHECK(tt_choose_product_tile(10, 512, 1000, 132, fp32), ==, 3);
   TT_CHECK(tt_choose_product_tile(5, 7, 1, 132, fp32), ==, TT_PRODUCT_TILE_COUNT - 1);
   TT_CHECK(tt_choose_product_tile(512, 256, 1000, 132, tf32), ==, TT_PRODUCT_TILE_COUNT);
-  TT_CHECK(tt_choose_product_tile(512, 192, 5, 132, tf32), ==, TT_PRODUCT_TILE_COUNT + 2);
+  TT_CHECK(tt_choose_product_tile(512, 192, 5, 132, tf32), ==, TT_PRODUCT_TILE_COUNT + 1);
   TT_CHECK(tt_choose_product_tile(5, 7, 1, 132, tf32), ==, TT_ALL_TILE_COUNT - 1);
   tt_gradients g = {};
   g.layers = 1, g.layer[0].m = g.layer[0].n = 192;

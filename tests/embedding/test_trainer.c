@@ -1,6 +1,6 @@
 /* test_trainer.c — tutti.h: a trainer that gets the batches of a job has its weights, bit for bit;
  * its state continues; every call that cannot be right is refused and changes nothing; and steps
- * allocate nothing. */
+ * allocate nothing. The double runs it too, as the GPU. */
 #include "core/engine/engine.h"
 #include "src/api/tutti.h"
 #include "tests/embedding/allocations.h"
@@ -17,12 +17,20 @@
 enum { ROWS = 20, INPUTS = 3, TARGETS = 2, BATCH = 7, MEMBERS = 3, EPOCHS = 4, BATCHES = 3 };
 enum { STEPS = EPOCHS * BATCHES, OUTPUTS = 2 * TARGETS };
 
+#ifdef TT_CUDA_DOUBLE
+#define DEVICE "gpu"
+static const tt_engine_ops *const engine_ops = &tt_engine_cuda;
+#else
+#define DEVICE "cpu"
+static const tt_engine_ops *const engine_ops = &tt_engine_cpu;
+#endif
+
 static const char job[] = "model: {hidden: [9, 5], activation: silu, layer_norm: true}\n"
                           "train: {epochs: 4, batch_size: 7, loss: gaussian_nll, dropout: 0.1,\n"
                           "        schedule: cosine, warmup: 1, average: ema, anchor: 0.01,\n"
                           "        clip_norm: 1, label_noise: 0.1}\n"
                           "ensembles: [{name: e, members: 3}]\n"
-                          "run: {seed: 5, device: cpu}\n";
+                          "run: {seed: 5, device: " DEVICE "}\n";
 static const char plain[] = "model: {hidden: [8]}\n"
                             "train: {batch_size: 20}\n"
                             "ensembles: [{name: e, members: 3}]\n"
@@ -94,21 +102,21 @@ static trained_job train_job(void)
   tt_engine *engine = NULL;
   tt_progress progress;
   const char *const set[] = {"data.file=x.h5"};
-  const tt_resources use = {.threads = 1};
+  const tt_resources use = {.threads = 1, .path = TT_GPU_PATH_layered};
   TT_CHECK_OK(tt_config_parse("job", job, (int64_t)sizeof job - 1, set, 1, &j.cfg));
   TT_CHECK_OK(tt_dataset_create(ROWS, INPUTS, TARGETS, 0, &j.data));
   memcpy(j.data->x, x, sizeof x);
   memcpy(j.data->y, y, sizeof y);
   TT_CHECK_OK(tt_cohorts_create(j.cfg, INPUTS, &j.data->target, j.data, &j.cohorts));
   tt_cohort *c = j.cohorts.at[0];
-  TT_CHECK_OK(tt_engine_cpu.create(c, (tt_slice){0, MEMBERS}, &use, &engine));
-  TT_CHECK_OK(tt_engine_cpu.set_data(engine, j.data, NULL));
-  TT_CHECK_OK(tt_engine_cpu.init(engine));
-  TT_CHECK_OK(tt_engine_cpu.train(engine, STEPS, &progress));
+  TT_CHECK_OK(engine_ops->create(c, (tt_slice){0, MEMBERS}, &use, &engine));
+  TT_CHECK_OK(engine_ops->set_data(engine, j.data, NULL));
+  TT_CHECK_OK(engine_ops->init(engine));
+  TT_CHECK_OK(engine_ops->train(engine, STEPS, &progress));
   TT_CHECK(progress.finished, ==, MEMBERS);
   TT_CHECK_OK(tt_state_create((tt_slice){0, MEMBERS}, tt_cohort_state_shape(c), &j.state));
-  TT_CHECK_OK(tt_engine_cpu.save(engine, (tt_slice){0, MEMBERS}, j.state));
-  tt_engine_cpu.destroy(&engine);
+  TT_CHECK_OK(engine_ops->save(engine, (tt_slice){0, MEMBERS}, j.state));
+  engine_ops->destroy(&engine);
   return j;
 }
 
@@ -316,6 +324,7 @@ TT_TEST (a_diverged_member_harms_none) {
   tutti_trainer_destroy(&calm);
 }
 
+#ifndef TT_CUDA_DOUBLE /* the double allocates, and has one thread */
 TT_TEST (steps_allocate_nothing) {
   tutti_trainer *t = make(plain, 0);
   float output[MEMBERS * ROWS * TARGETS], slope[MEMBERS * ROWS * INPUTS];
@@ -333,6 +342,8 @@ TT_TEST (steps_allocate_nothing) {
   TT_CHECK(allocations, ==, before);
   tutti_trainer_destroy(&t);
 }
+
+#endif
 
 static void refused(int code, int want, const char *why)
 {
@@ -355,7 +366,7 @@ TT_TEST (bad_options_are_refused) {
       {"ensembles: [{name: e, members: 1}]\ntrain: {average: swa}\n", 78, "epoch_rows"},
       {"ensembles: [{name: e, members: 1}]\ntrain: {average: ema, average_start: 2}\n", 78,
        "average_start"},
-      {"ensembles: [{name: e, members: 1}]\nrun: {device: gpu}\n", 78, "run.device"},
+      {"ensembles: [{name: e, members: 1}]\nrun: {precision: 3xtf32}\n", 78, "run.precision"},
       {"ensembles: [{name: e, members: 1}]\ncombine: {method: weights}\n", 78, "combine"},
       {"ensembles: [{name: e, members: 1}]\ncalibration: {conformal: [0.9]}\n", 78, "calibration"},
       {"ensembles: [{name: e, members: 1}]\ndata: {missing: mean}\n", 78, "data.missing"},
@@ -443,6 +454,7 @@ TT_TEST (bad_calls_are_refused_and_change_nothing) {
   tutti_trainer_destroy(&t);
 }
 
+#ifndef TT_CUDA_DOUBLE
 static void *train_alone(void *arg)
 {
   const tutti_batch b = all_rows();
@@ -470,3 +482,4 @@ TT_TEST (threads_and_forks_have_their_own_trainers) {
   TT_CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0, ==, 1);
   for (int i = 0; i < 3; i++) tutti_trainer_destroy(&t[i]);
 }
+#endif

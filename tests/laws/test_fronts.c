@@ -38,13 +38,15 @@ static const front_case cases[] = {
      {2, 9},
      ROW("residual 3 project", "conv 4 3 stride 2", "group_norm 2", "dropout",
          "residual 2 activate", "conv 3 3", "conv 4 3")},
+    {1, {1, 4}, ROW("conv 36 3", "conv 34 1 stride 2", "global_mean")}, /* products on tiles */
     {1, {2, 8}, ROW("conv 3 3", "batch_norm", "pool mean 3 stride 2 pad 1", "batch_norm")},
+    {1, {2, 9}, ROW("batch_norm", "conv 2 3 stride 2", "batch_norm")},
     {2, {1, 4, 4}, ROW("conv 2 3", "batch_norm", "basic 3 stride 2", "global_mean")},
     {1, {2, 8}, ROW("bottleneck 2 4 times 2", "dropout", "conv 2 3 activation gelu")},
 };
 enum {
   WRITTEN = sizeof cases / sizeof *cases,
-  FIRST_BATCH_NORM = 10,
+  FIRST_BATCH_NORM = 11,
   CASES = WRITTEN + TT_POOLING_COUNT
 };
 
@@ -225,6 +227,37 @@ TT_TEST (an_average_has_the_mean_of_the_running_values) {
   }
 }
 
+static void takes_a_step(way variant, tt_front f, int number)
+{
+  problem p = problem_of(f, number, TT_ACT_relu, 20);
+  p.c.batch_size = 20;
+  if (can(variant, &p.c)) {
+    tt_progress progress;
+    problem_start(&p, variant, everyone(&p));
+    tt_state *before = problem_state(&p, everyone(&p));
+    TT_CHECK_OK(variant.ops->train(p.engine, 1, &progress));
+    tt_state *after = problem_state(&p, everyone(&p));
+    for (int64_t k = 0; k < p.c.model.params; k++)
+      TT_CHECK(isfinite(TT_FIELD(after, weights)[k]), !=, 0);
+    TT_CHECK(
+        memcmp(TT_FIELD(after, weights), TT_FIELD(before, weights), (size_t)p.c.model.params * 4),
+        !=, 0);
+    tt_state_destroy(&before);
+    tt_state_destroy(&after);
+  }
+  problem_free(&p);
+}
+
+/* Short, for tools that check each access to memory. */
+TT_TEST (every_row_takes_a_step) {
+  way variant[2 * MAX_WAYS];
+  int n = ways(variant);
+  n += tensor_ways(variant + n);
+  for (int i = 0; i < n; i++)
+    for (int number = 0; number < CASES; number++)
+      takes_a_step(variant[i], front_of(number, TT_ACT_relu), number);
+}
+
 /* The gradient reaches the first of 1,500 layers; of 604 on the double, which is slow. */
 TT_TEST (a_deep_network_trains_a_step) {
   static const int64_t size[] = {1, 4};
@@ -238,21 +271,7 @@ TT_TEST (a_deep_network_trains_a_step) {
                                      : "conv 2 3, batch_norm, basic 2 times 374, dropout, dropout",
                               &shape, &f, &possible, &fault));
     TT_CHECK(f.layers, ==, DOUBLE ? 604 : 1500);
-    problem p = problem_of(f, 0, TT_ACT_relu, 20);
-    p.c.batch_size = 20;
-    if (can(variant[i], &p.c)) {
-      tt_progress progress;
-      problem_start(&p, variant[i], everyone(&p));
-      tt_state *before = problem_state(&p, everyone(&p));
-      TT_CHECK_OK(variant[i].ops->train(p.engine, 1, &progress));
-      tt_state *after = problem_state(&p, everyone(&p));
-      for (int64_t k = 0; k < p.c.model.params; k++)
-        TT_CHECK(isfinite(TT_FIELD(after, weights)[k]), !=, 0);
-      TT_CHECK(TT_FIELD(after, weights)[0], !=, TT_FIELD(before, weights)[0]);
-      tt_state_destroy(&before);
-      tt_state_destroy(&after);
-    }
-    problem_free(&p);
+    takes_a_step(variant[i], f, 0);
   }
 }
 
@@ -323,9 +342,13 @@ static void continues(int number, way variant, const tt_state *want)
   problem_free(&p);
 }
 
-/* Cases for the double: together groups, strides, dropout, norms, residuals and windows that
- * overlap. */
-static int in_short(int number) { return number < CASES && (number % 4 == 1 || number == 11); }
+/* Cases for the double: together groups, strides, dropout, norms, residuals, windows that overlap
+ * and wide layers. */
+static int in_short(int number)
+{
+  return number < CASES &&
+         (number % 4 == 1 || number == FIRST_BATCH_NORM - 1 || number == FIRST_BATCH_NORM + 1);
+}
 
 TT_TEST (front_members_depend_on_themselves_alone) {
   for (int number = 0; number < 2 * CASES; number++) {

@@ -83,7 +83,7 @@ static inline double ref_loss(const tt_cohort *c, const double *o, const double 
 
 /* networks */
 
-enum { REF_WIDEST = 64, REF_PARAMS = 512 };
+enum { REF_WIDEST = 160, REF_PARAMS = 2048 };
 
 static inline void ref_norm(int64_t n, const double *gain, double *z)
 {

@@ -120,5 +120,5 @@ def write_model(file: PathLike, arrays: Mapping[str, Any], *,
     ValueError
         A trainer cannot have these networks, or these scales; the message says why.
     """
-    with trainer_of(arrays, "arrays", None, Trainer, program=program) as trainer:
+    with trainer_of(arrays, "arrays", None, Trainer, program=program, device="cpu") as trainer:
         trainer.save(file)

@@ -14,7 +14,7 @@ from ..program import find_library
 from .trainer import Trainer
 
 # Parameters of Ensemble about data sets, runs, and what follows a training.
-_NOT_HERE = ("data", "calibration", "combine", "checkpoint", "patience", "epochs", "device",
+_NOT_HERE = ("data", "calibration", "combine", "checkpoint", "patience", "epochs",
              "threads", "directory", "program", "quiet", "ranks", "launcher")
 
 

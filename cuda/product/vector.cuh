@@ -1,9 +1,12 @@
-/* vector.cuh — kernels of the layered path over elements of arrays: several neighboring floats per
- * access to memory, and activation and optimizer as types, so that the switch on them is outside
- * of the loops. Device code. */
-#ifndef TT_LAYERED_VECTOR_CUH
-#define TT_LAYERED_VECTOR_CUH
-#include "cuda/layered/layered_internal.cuh"
+/* vector.cuh — for kernels over elements of arrays: several neighboring floats per access to
+ * memory, and activation and optimizer as types, so that the switch on them is outside of the
+ * loops. Device code. */
+#ifndef TT_VECTOR_CUH
+#define TT_VECTOR_CUH
+#include "cuda/common/device.cuh"
+
+#include "core/formulas/elementwise.h"
+#include "core/formulas/optimizer.h"
 
 enum { TT_VECTOR = 4 }; /* floats of the widest access, 16 bytes */
 

@@ -1,9 +1,9 @@
 /* product_gradient.cu — the kernels of product.cuh for gradients: of one layer, in one chain; of
  * several layers in one launch, in chunks of rows. */
-#include "cuda/layered/product_tile.cuh"
+#include "cuda/product/product_launch.cuh"
 
-tt_err tt_layered_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
-                                    cudaStream_t stream)
+tt_err tt_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
+                            cudaStream_t stream)
 {
   return launch_product<TT_PRODUCT_GRADIENT>(tile, args, members, stream);
 }
@@ -31,29 +31,6 @@ template <class TILE> __device__ __forceinline__ chunk_block chunk_block_of(cons
   return b;
 }
 
-/* The panels of a block. */
-template <class K>
-__device__ __forceinline__ tt_product_rest begin_chunk(const tt_gradients &g,
-                                                       const tt_product_args &a, chunk_block b)
-{
-  tt_product_rest rest = tt_product_begin<K>(a, b.at);
-  int32_t skipped = b.copy * g.chunk;
-  rest.left += (int64_t)skipped * a.left.ld;
-  rest.right += (int64_t)skipped * a.right.ld;
-  rest.inner = g.copies == 1 || a.k - skipped < g.chunk ? a.k - skipped : g.chunk;
-  return rest;
-}
-
-/* The sum of a chunk is added to `total`, and the next one begins. -0 + x is x, whatever x is. */
-template <int N> __device__ __forceinline__ void end_chunk(float (&sum)[N], float (&total)[N])
-{
-#pragma unroll
-  for (int i = 0; i < N; i++) {
-    total[i] += sum[i];
-    sum[i] = 0.0f;
-  }
-}
-
 template <class TILE>
 static __global__ void __launch_bounds__(TILE::THREADS, TT_PRODUCT_THREADS / TILE::THREADS)
     layer_gradients(tt_gradients g)
@@ -71,20 +48,26 @@ static __global__ void __launch_bounds__(TILE::THREADS, TT_PRODUCT_THREADS / TIL
     rows -= TT_PANEL;
     if (rows > 0) return;
     rows = g.chunk;
-    end_chunk(sum, total);
+    tt_product_end_chunk(sum, total);
     bias_total += bias;
     bias = 0.0f;
   };
   typedef typename TILE::sums sums;
-  float bias = tt_product_sums<K>(a, b.at, begin_chunk<K>(g, a, b), shared,
-                                  reinterpret_cast<sums &>(sum), after);
+  int32_t skipped = b.copy * g.chunk, inner = a.k - skipped;
+  if (g.copies > 1 && inner > g.chunk) inner = g.chunk;
+  tt_product_loader<K> load(a, b.at);
+  load.left += (int64_t)skipped * a.left.ld;
+  load.right += (int64_t)skipped * a.right.ld;
+  bool biases = b.at.column == 0 && threadIdx.x < TILE::ROWS;
+  float bias =
+      tt_product_sums<K>(inner, biases, shared, reinterpret_cast<sums &>(sum), load, after);
   if (rows < g.chunk) {
-    end_chunk(sum, total);
+    tt_product_end_chunk(sum, total);
     bias_total += bias;
   }
   a.result += b.copy * g.copy_step;
   int32_t row = b.at.row + (int32_t)threadIdx.x;
-  if (b.at.column == 0 && threadIdx.x < TILE::ROWS && row < a.m)
+  if (biases && row < a.m)
     a.bias_gradient[(int64_t)b.at.member * a.step + b.copy * g.copy_step + row] = bias_total;
   __syncthreads(); /* the results take the place of the panels */
   tt_product_spread<K>(reinterpret_cast<sums &>(total), shared);
@@ -95,25 +78,17 @@ static __global__ void __launch_bounds__(TILE::THREADS, TT_PRODUCT_THREADS / TIL
     tt_product_finish<K, 1>(a, b.at, shared);
 }
 
-template <class TILE> static constexpr tt_product_launch<tt_gradients> describe_chunks()
-{
-  return {layer_gradients<TILE>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS,
-          chunk_kernel<TILE>::BYTES};
-}
+struct layer_gradient_kernels {
+  template <class TILE> static constexpr tt_product_launch<tt_gradients> of()
+  {
+    return {layer_gradients<TILE>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS,
+            chunk_kernel<TILE>::BYTES};
+  }
+};
 
-tt_err tt_layered_multiply_chunks(int tile, tt_gradients g, int64_t members, cudaStream_t stream)
+tt_err tt_multiply_chunks(int tile, tt_gradients g, int64_t members, cudaStream_t stream)
 {
-  static const tt_product_launch<tt_gradients> tiles[] = {
-#define X(tm, tn, down, warps_down, warps_across, stages, ...)                                     \
-  describe_chunks<tt_product_tile<tm, tn, down, warps_down, warps_across, stages>>(),
-      TT_CHUNK_TILES(X)
-#undef X
-#define X(m, n, warps_down, warps_across, stages, ...)                                             \
-  describe_chunks<tt_tensor_tile<m, n, warps_down, warps_across, stages>>(),
-          TT_TENSOR_CHUNK_TILES(X)
-#undef X
-  };
-  const tt_product_launch<tt_gradients> &t = tiles[tile];
+  const auto &t = tt_chunk_tile_at<tt_gradients, layer_gradient_kernels>(tile);
   unsigned blocks = 0;
   for (int l = 0; l < g.layers; l++) {
     tt_product_args &a = g.layer[l];

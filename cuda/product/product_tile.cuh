@@ -1,5 +1,5 @@
-/* product_tile.cuh — the kernel of a product (product.cuh): a block computes one tile of the result
- * of one member. Device code, and its launch.
+/* product_tile.cuh — what a block of a product (product.cuh) computes: one tile of the result of
+ * one member. Device code.
  *
  * Panels of TT_PANEL inner indices of both factors come to shared memory by asynchronous copies, a
  * few stages ahead, with zeros past the ends of the matrices. The results go through shared memory
@@ -12,7 +12,8 @@
 #define TT_PRODUCT_TILE_CUH
 #include "cuda/common/copy_async.cuh"
 #include "cuda/common/mma.cuh"
-#include "cuda/layered/product_ends.cuh"
+#include "cuda/product/product_ends.cuh"
+#include "cuda/product/product_tables.cuh"
 
 enum {
   TT_PANEL = 32,
@@ -199,25 +200,31 @@ template <int M_, int N_, int WARPS_DOWN, int WARPS_ACROSS, int STAGES_> struct 
   }
 };
 
-template <class TILE_, tt_product_kind KIND_> struct tt_product_kernel {
+/* The panels of a kernel; TABLE: floats that follow those of each stage. */
+template <class TILE_, bool LEFT_ALONG, bool RIGHT_ALONG, int TABLE = 0> struct tt_product_panels {
   typedef TILE_ TILE;
-  static constexpr tt_product_kind KIND = KIND_;
-  /* Inner indices at a time. A gradient reads both factors index by index: many results leave few
-   * registers to read ahead, few results take many loops. */
-  static constexpr int INDICES = TILE::TENSOR                  ? TT_MMA_INNER
-                                 : KIND != TT_PRODUCT_GRADIENT ? 4
-                                 : (int)TILE::SUMS == 64       ? 2
-                                 : (int)TILE::SUMS == 4        ? 8
-                                                               : 4;
-  typedef typename TILE::template left<KIND != TT_PRODUCT_GRADIENT> LEFT;
-  typedef typename TILE::template right<KIND == TT_PRODUCT_FORWARD> RIGHT;
+  /* Inner indices at a time. With both factors index by index many results leave few registers to
+   * read ahead, few results take many loops. */
+  static constexpr int INDICES = TILE::TENSOR                ? TT_MMA_INNER
+                                 : LEFT_ALONG || RIGHT_ALONG ? 4
+                                 : (int)TILE::SUMS == 64     ? 2
+                                 : (int)TILE::SUMS == 4      ? 8
+                                                             : 4;
+  typedef typename TILE::template left<LEFT_ALONG> LEFT;
+  typedef typename TILE::template right<RIGHT_ALONG> RIGHT;
   enum {
-    STAGE = (int)LEFT::FLOATS + (int)RIGHT::FLOATS,
+    STAGE = (int)LEFT::FLOATS + (int)RIGHT::FLOATS + TABLE,
     PANELS = (int)TILE::STAGES * STAGE,
     RESULT = (int)TILE::ROWS * (int)TILE::RESULT_LD,
     BYTES = (int)sizeof(float) * (PANELS > RESULT ? (int)PANELS : (int)RESULT)
   };
   static_assert(BYTES <= 99 * 1024, "every GPU from compute capability 8.0 on can run it");
+};
+
+template <class TILE, tt_product_kind KIND_>
+struct tt_product_kernel
+    : tt_product_panels<TILE, KIND_ != TT_PRODUCT_GRADIENT, KIND_ == TT_PRODUCT_FORWARD> {
+  static constexpr tt_product_kind KIND = KIND_;
 };
 
 /* The tile of a block. */
@@ -269,77 +276,96 @@ __device__ __forceinline__ void tt_product_add(const float *left, const float *r
   }
 }
 
-/* sum += products of the next `depth` inner indices of a panel; depth is a multiple of INDICES. */
+/* sum += products of the next `depth` inner indices of a panel; depth is a multiple of INDICES.
+ * For tensor cores a whole panel is unrolled: the next fragments are read while others multiply. */
 template <class K>
 __device__ __forceinline__ void tt_product_multiply(const float *left, const float *right,
                                                     int depth, typename K::TILE::sums &sum)
 {
+  enum {
+    LEFT = K::INDICES * (K::LEFT::ALONG ? 1 : (int)K::LEFT::LD),
+    RIGHT = K::INDICES * (K::RIGHT::ALONG ? 1 : (int)K::RIGHT::LD)
+  };
+  if (K::TILE::TENSOR && depth == TT_PANEL) {
+#pragma unroll
+    for (int q = 0; q < TT_PANEL / K::INDICES; q++)
+      tt_product_add<K>(left + q * LEFT, right + q * RIGHT, sum);
+    return;
+  }
 #pragma unroll 1
-  for (; depth > 0; depth -= K::INDICES, left += K::INDICES * (K::LEFT::ALONG ? 1 : K::LEFT::LD),
-                    right += K::INDICES * (K::RIGHT::ALONG ? 1 : K::RIGHT::LD))
+  for (; depth > 0; depth -= K::INDICES, left += LEFT, right += RIGHT)
     tt_product_add<K>(left, right, sum);
 }
 
-/* The panels that a block has not yet loaded; after the last one `inner` becomes negative. */
-typedef struct tt_product_rest {
-  const float *left, *right;
-  int32_t inner;
-} tt_product_rest;
+/* Starts to copy the panels of matrices, one after the other. */
+template <class K> struct tt_product_loader {
+  const tt_product_args &a;
+  tt_product_place place;
+  const float *left, *right; /* of the next panel */
 
-/* Start to copy the next panels; nothing if there are none. */
-template <class K>
-__device__ __forceinline__ void tt_product_load(const tt_product_args &a, tt_product_place place,
-                                                float *stage, tt_product_rest &rest)
-{
-  enum { THREADS = K::TILE::THREADS };
-  if (rest.inner > 0) {
-    K::LEFT::template load<THREADS>(stage, a.left, rest.left, a.m - place.row, rest.inner);
-    K::RIGHT::template load<THREADS>(stage + K::LEFT::FLOATS, a.right, rest.right,
-                                     a.n - place.column, rest.inner);
+  __device__ __forceinline__ tt_product_loader(const tt_product_args &args, tt_product_place first)
+      : a(args), place(first), left(K::LEFT::first(a.left, first.member, first.row)),
+        right(K::RIGHT::first(a.right, first.member, first.column))
+  {
   }
-  rest.inner -= TT_PANEL;
-  tt_copy_commit();
-}
+  __device__ __forceinline__ void operator()(float *stage, float *, int32_t inner)
+  {
+    enum { THREADS = K::TILE::THREADS };
+    K::LEFT::template load<THREADS>(stage, a.left, left, a.m - place.row, inner);
+    K::RIGHT::template load<THREADS>(stage + K::LEFT::FLOATS, a.right, right, a.n - place.column,
+                                     inner);
+  }
+};
 
-/* The panels of all inner indices. */
-template <class K>
-__device__ __forceinline__ tt_product_rest tt_product_begin(const tt_product_args &a,
-                                                            tt_product_place place)
-{
-  return {K::LEFT::first(a.left, place.member, place.row),
-          K::RIGHT::first(a.right, place.member, place.column), a.k};
-}
-
-/* The sums of a tile over the panels of `rest`. A block with the first columns of a gradient also
- * adds up the columns of its left factor; returns that of row threadIdx.x of the tile. `after` is
- * called with it after each panel. */
-template <class K, class AFTER>
-__device__ __forceinline__ float tt_product_sums(const tt_product_args &a, tt_product_place place,
-                                                 tt_product_rest rest, float *shared,
-                                                 typename K::TILE::sums &sum, AFTER after)
+/* The sums of a tile over `inner` inner indices. load(stage, next, rest) starts to copy the next
+ * panels, of `rest` inner indices or more; those after them come to stage `next`, NULL for the
+ * first ones. With `biases` also adds up the columns of the left factor; returns that of row
+ * threadIdx.x of the tile. `after` is called with it after each panel. */
+template <class K, class LOAD, class AFTER>
+__device__ __forceinline__ float tt_product_sums(int32_t inner, bool biases, float *shared,
+                                                 typename K::TILE::sums &sum, LOAD load,
+                                                 AFTER after)
 {
   typedef typename K::TILE tile;
   enum { AHEAD = tile::STAGES - 1 };
-  bool biases = K::KIND == TT_PRODUCT_GRADIENT && place.column == 0 && threadIdx.x < tile::ROWS;
-  float bias = 0.0f, *stage = shared;
+  float bias = 0.0f;
+  int before = 0; /* floats before the stage */
+  /* Nothing if there are no more. */
+  auto load_next = [&](float *next, float *after_next) {
+    if (inner > 0) load(next, after_next, inner);
+    inner -= TT_PANEL;
+    tt_copy_commit();
+  };
 #pragma unroll 1
-  for (int p = 0; p < AHEAD; p++) tt_product_load<K>(a, place, shared + p * K::STAGE, rest);
+  for (int p = 0; p < AHEAD; p++) load_next(shared + p * K::STAGE, NULL);
 #pragma unroll 1
-  while (rest.inner > -AHEAD * TT_PANEL) {
-    int inner = rest.inner + AHEAD * TT_PANEL;
-    int depth = inner < TT_PANEL ? (inner + 7) / 8 * 8 : TT_PANEL;
+  while (inner > -AHEAD * TT_PANEL) {
+    int rest = inner + AHEAD * TT_PANEL;
+    int depth = rest < TT_PANEL ? (rest + 7) / 8 * 8 : TT_PANEL;
     tt_copy_wait<AHEAD - 1>();
     __syncthreads(); /* and the stage before this one is not read any more */
-    tt_product_load<K>(a, place, stage == shared ? shared + AHEAD * K::STAGE : stage - K::STAGE,
-                       rest);
+    float *stage = shared + before;
+    load_next(before == 0 ? shared + AHEAD * K::STAGE : stage - K::STAGE, stage);
     tt_product_multiply<K>(
         K::LEFT::begin(stage, tile::warp_row(), tile::down()),
         K::RIGHT::begin(stage + K::LEFT::FLOATS, tile::warp_column(), tile::across()), depth, sum);
     for (int q = 0; biases && q < depth; q++) bias += stage[q * K::LEFT::LD + threadIdx.x];
     after(bias);
-    stage = stage == shared + AHEAD * K::STAGE ? shared : stage + K::STAGE;
+    before = before == AHEAD * K::STAGE ? 0 : before + K::STAGE;
   }
   return bias;
+}
+
+/* With chunks: the sum of one is added to `total`, and the next one begins. -0 + x is x, whatever x
+ * is. */
+template <int N>
+__device__ __forceinline__ void tt_product_end_chunk(float (&sum)[N], float (&total)[N])
+{
+#pragma unroll
+  for (int i = 0; i < N; i++) {
+    total[i] += sum[i];
+    sum[i] = 0.0f;
+  }
 }
 
 /* The row of result number i of a thread, and its column number j, among those of its warp. */
@@ -389,92 +415,67 @@ __device__ __forceinline__ void tt_product_spread(typename K::TILE::sums &sum, f
   });
 }
 
+/* f(index, results) for all results of the tile, V neighbors at a time. */
+template <class K, int V, class F>
+__device__ __forceinline__ void
+tt_product_each_result(const tt_product_args &a, tt_product_place place, const float *tile, F f)
+{
+  enum { EACH = K::TILE::COLUMNS / V, ROWS = K::TILE::THREADS / EACH };
+  static_assert(K::TILE::THREADS % EACH == 0, "a thread has one group of columns");
+  int column = (int)threadIdx.x % EACH * V, row = (int)threadIdx.x / EACH;
+  int32_t last = a.m - place.row < K::TILE::ROWS ? a.m - place.row : (int32_t)K::TILE::ROWS;
+  if (place.column + column >= a.n) return;
+#pragma unroll 1
+  for (; row < last; row += ROWS)
+    f((place.row + row) * a.n + place.column + column,
+      tt_load_floats<V>(tile + row * K::TILE::RESULT_LD + column));
+}
+
 /* What follows, for all results of the tile, V at a time. */
 template <class K, int V>
 __device__ __forceinline__ void tt_product_finish(const tt_product_args &a, tt_product_place place,
                                                   const float *tile)
 {
-  enum { EACH = K::TILE::COLUMNS / V, ROWS = K::TILE::THREADS / EACH };
-  static_assert(K::TILE::THREADS % EACH == 0, "a thread has one group of columns");
-  int column = (int)threadIdx.x % EACH * V, row = (int)threadIdx.x / EACH;
   tt_product_end end = tt_product_end_of(a, place.member);
-  int32_t last = a.m - place.row < K::TILE::ROWS ? a.m - place.row : (int32_t)K::TILE::ROWS;
-  if (place.column + column >= a.n) return;
-#pragma unroll 1
-  for (; row < last; row += ROWS)
-    tt_finish_product<K::KIND, V>(end, (place.row + row) * a.n + place.column + column,
-                                  tt_load_floats<V>(tile + row * K::TILE::RESULT_LD + column));
+  tt_product_each_result<K, V>(a, place, tile, [&](int32_t index, const tt_floats<V> &x) {
+    tt_finish_product<K::KIND, V>(end, index, x);
+  });
 }
 
+/* The tile of a block. */
 template <class K>
-static __global__ void __launch_bounds__(K::TILE::THREADS, TT_PRODUCT_THREADS / K::TILE::THREADS)
-    layer_product(tt_product_args a)
+__device__ __forceinline__ tt_product_place tt_product_place_of(const tt_product_args &a)
 {
-  TT_SHARED_MEMORY(float, shared);
-  typedef typename K::TILE tile;
   int32_t part = (int32_t)(blockIdx.x % (unsigned)a.parts);
-  tt_product_place position = {(int32_t)(blockIdx.x / (unsigned)a.parts),
-                               part / a.across * tile::ROWS, part % a.across * tile::COLUMNS};
-  if (a.skip && a.skip[position.member]) return;
+  return {(int32_t)(blockIdx.x / (unsigned)a.parts), part / a.across * (int32_t)K::TILE::ROWS,
+          part % a.across * (int32_t)K::TILE::COLUMNS};
+}
+
+/* The sums of a tile, in shared memory. Those of a forward product begin with the bias. Returns
+ * what tt_product_sums does. */
+template <class K>
+__device__ __forceinline__ float
+tt_product_compute(const tt_product_args &a, tt_product_place place, bool biases, float *shared)
+{
+  typedef typename K::TILE tile;
   typename tile::sums sum;
   float begin[tile::OWN_COLUMNS];
 #pragma unroll
   for (int j = 0; j < tile::OWN_COLUMNS; j++) {
-    int32_t column = position.column + tile::warp_column() + tt_product_column<K>(j);
+    int32_t column = place.column + tile::warp_column() + tt_product_column<K>(j);
     begin[j] = 0.0f;
     if (K::KIND == TT_PRODUCT_FORWARD && column < a.n)
-      begin[j] = a.bias[(int64_t)position.member * a.bias_step + column];
+      begin[j] = a.bias[(int64_t)place.member * a.bias_step + column];
   }
   tt_product_each<K>(sum, [&](auto &x, int, int j) {
 #pragma unroll
     for (int q = 0; q < (int)(sizeof x / sizeof *x); q++) x[q] = begin[j + q];
   });
   float bias =
-      tt_product_sums<K>(a, position, tt_product_begin<K>(a, position), shared, sum, [](float) {});
-  int32_t row = position.row + (int32_t)threadIdx.x;
-  if (K::KIND == TT_PRODUCT_GRADIENT && position.column == 0 && threadIdx.x < tile::ROWS &&
-      row < a.m)
-    a.bias_gradient[(int64_t)position.member * a.step + row] = bias;
+      tt_product_sums<K>(a.k, biases, shared, sum, tt_product_loader<K>(a, place), [](float) {});
   __syncthreads(); /* the results take the place of the panels */
   tt_product_spread<K>(sum, shared);
   __syncthreads();
-  if (a.vector)
-    tt_product_finish<K, 4>(a, position, shared);
-  else
-    tt_product_finish<K, 1>(a, position, shared);
-}
-
-/* What a launch of a tile needs. */
-template <class ARGS> struct tt_product_launch {
-  void (*kernel)(ARGS);
-  int rows, columns, threads, bytes;
-};
-
-template <class TILE, tt_product_kind KIND>
-static constexpr tt_product_launch<tt_product_args> describe_product()
-{
-  typedef tt_product_kernel<TILE, KIND> k;
-  return {layer_product<k>, TILE::ROWS, TILE::COLUMNS, TILE::THREADS, k::BYTES};
-}
-
-/* tt_layered_multiply for one kind. */
-template <tt_product_kind KIND>
-static tt_err launch_product(int tile, tt_product_args a, int64_t members, cudaStream_t stream)
-{
-  static const tt_product_launch<tt_product_args> tiles[] = {
-#define X(tm, tn, down, warps_down, warps_across, stages, ...)                                     \
-  describe_product<tt_product_tile<tm, tn, down, warps_down, warps_across, stages>, KIND>(),
-      TT_PRODUCT_TILES(X)
-#undef X
-#define X(m, n, warps_down, warps_across, stages, ...)                                             \
-  describe_product<tt_tensor_tile<m, n, warps_down, warps_across, stages>, KIND>(),
-          TT_TENSOR_TILES(X)
-#undef X
-  };
-  const tt_product_launch<tt_product_args> &t = tiles[tile];
-  a.across = (int32_t)tt_grid_size(a.n > 0 ? a.n : 1, t.columns);
-  a.parts = a.across * (int32_t)tt_grid_size(a.m, t.rows);
-  return tt_launch(t.kernel, (unsigned)members * (unsigned)a.parts, (unsigned)t.threads,
-                   (size_t)t.bytes, stream, a);
+  return bias;
 }
 #endif

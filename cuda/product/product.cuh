@@ -13,8 +13,8 @@
  * Its rows are divided into chunks (cuda/plan/layered_sizes.h): each has a chain of its own, and
  * these sums are added in the order of the rows, ((c0 + c1) + c2) + c3. Either one block computes
  * all chunks of a tile, or each chunk has a block, and the optimizer adds: the same bits. */
-#ifndef TT_LAYERED_PRODUCT_CUH
-#define TT_LAYERED_PRODUCT_CUH
+#ifndef TT_PRODUCT_CUH
+#define TT_PRODUCT_CUH
 #include "cuda/common/device.cuh"
 
 #include "core/formulas/elementwise.h"
@@ -26,6 +26,13 @@ typedef struct tt_factor {
   int32_t ld;     /* from one row to the next */
   int32_t vector; /* 1: every row of every member begins at a multiple of 16 bytes */
 } tt_factor;
+
+/* 1 if every row of every member begins at a multiple of 16 bytes. */
+static inline int tt_has_vectors(const float *place, int64_t step, int64_t ld)
+{
+  return (reinterpret_cast<uintptr_t>(place) / sizeof(float) | (uint64_t)step | (uint64_t)ld) % 4 ==
+         0;
+}
 
 /* result [m x n] = sum over k; forward: m rows, n outputs, k inputs; backward: m rows, n inputs, k
  * outputs; gradient: m outputs, n inputs, k rows. Arrays of the shape of the result have its
@@ -90,7 +97,7 @@ typedef struct tt_gradients {
   X(4, 4, 2, 4, 2, 65, 85) /* 128 x 128 */                                                         \
   TT_TENSOR_CHUNK_TILES(X)
 #define TT_TENSOR_CHUNK_TILES(X)                                                                   \
-  X(2, 4, 2, 2, 3, 30, 60) /* 64 x 64 */                                                           \
+  X(2, 4, 2, 2, 3, 38, 66) /* 64 x 64 */                                                           \
   X(2, 2, 1, 2, 3, 10, 32) /* 32 x 32 */
 enum {
 #define X(...) +1
@@ -104,15 +111,15 @@ enum {
 
 /* Multiply for `members` members in one launch, with tile number `tile`: of TT_PRODUCT_TILES, after
  * them of TT_TENSOR_TILES. Asynchronous, may be captured. Errors: INTERNAL. */
-tt_err tt_layered_multiply_forward(int tile, const tt_product_args &args, int64_t members,
-                                   cudaStream_t stream);
-tt_err tt_layered_multiply_backward(int tile, const tt_product_args &args, int64_t members,
-                                    cudaStream_t stream);
-tt_err tt_layered_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
-                                    cudaStream_t stream);
+tt_err tt_multiply_forward(int tile, const tt_product_args &args, int64_t members,
+                           cudaStream_t stream);
+tt_err tt_multiply_backward(int tile, const tt_product_args &args, int64_t members,
+                            cudaStream_t stream);
+tt_err tt_multiply_gradient(int tile, const tt_product_args &args, int64_t members,
+                            cudaStream_t stream);
 
 /* The gradients, with tile number `tile` of TT_CHUNK_TILES, after them of TT_TENSOR_CHUNK_TILES.
  * Asynchronous, may be captured. Errors:
  * INTERNAL. */
-tt_err tt_layered_multiply_chunks(int tile, tt_gradients g, int64_t members, cudaStream_t stream);
+tt_err tt_multiply_chunks(int tile, tt_gradients g, int64_t members, cudaStream_t stream);
 #endif

@@ -1,8 +1,10 @@
 /* multiply.cu — see multiply.cuh. */
-#include "cuda/layered/multiply.cuh"
-#include "cuda/layered/product_ends.cuh"
+#include "cuda/product/multiply.cuh"
+#include "cuda/product/product_ends.cuh"
 
-enum { FINISH_ELEMENTS = 1024 }; /* per block */
+#include "core/base/int.h"
+
+enum { FINISH_ELEMENTS = 1024, FINISH_THREADS = 256 }; /* of a block */
 
 typedef struct tile_numbers {
   int64_t rows, columns;
@@ -72,12 +74,12 @@ int tt_choose_chunk_tile(const tt_gradients &g, int64_t members, int multiproces
          TT_CHUNK_TILE_COUNT;
 }
 
-tt_err tt_layered_multiply(tt_product_kind kind, int tile, const tt_product_args &args,
-                           int64_t members, cudaStream_t stream)
+tt_err tt_multiply(tt_product_kind kind, int tile, const tt_product_args &args, int64_t members,
+                   cudaStream_t stream)
 {
-  if (kind == TT_PRODUCT_FORWARD) return tt_layered_multiply_forward(tile, args, members, stream);
-  if (kind == TT_PRODUCT_BACKWARD) return tt_layered_multiply_backward(tile, args, members, stream);
-  return tt_layered_multiply_gradient(tile, args, members, stream);
+  if (kind == TT_PRODUCT_FORWARD) return tt_multiply_forward(tile, args, members, stream);
+  if (kind == TT_PRODUCT_BACKWARD) return tt_multiply_backward(tile, args, members, stream);
+  return tt_multiply_gradient(tile, args, members, stream);
 }
 
 template <int V> static __global__ void finish_backward(tt_product_args a)
@@ -92,9 +94,9 @@ template <int V> static __global__ void finish_backward(tt_product_args a)
     tt_finish_backward<V>(end, (int32_t)k, tt_load_floats<V>(end.result + k));
 }
 
-tt_err tt_layered_finish_backward(tt_product_args a, int64_t members, cudaStream_t stream)
+tt_err tt_multiply_finish_backward(tt_product_args a, int64_t members, cudaStream_t stream)
 {
   a.parts = (int32_t)tt_grid_size((int64_t)a.m * a.n, FINISH_ELEMENTS);
   return tt_launch(a.vector ? finish_backward<4> : finish_backward<1>,
-                   (unsigned)members * (unsigned)a.parts, TT_LAYERED_THREADS, 0, stream, a);
+                   (unsigned)members * (unsigned)a.parts, FINISH_THREADS, 0, stream, a);
 }

@@ -2,13 +2,14 @@
  * Device code. */
 #ifndef TT_PRODUCT_ENDS_CUH
 #define TT_PRODUCT_ENDS_CUH
-#include "cuda/layered/product.cuh"
-#include "cuda/layered/vector.cuh"
+#include "cuda/product/product.cuh"
+#include "cuda/product/vector.cuh"
 
 /* Arrays of one member, of the shape of its result. */
 typedef struct tt_product_end {
   float *result, *slope, *before_slope;
   const float *h, *residual;
+  int8_t activates_sum; /* forward, with ADDS: the residual comes before the activation */
   tt_activation activation;
 } tt_product_end;
 
@@ -26,23 +27,30 @@ __device__ __forceinline__ tt_product_end tt_product_end_of(const tt_product_arg
   return e;
 }
 
-/* z at `index` -> f(z), and f'(z) where it does not follow from f(z). */
-template <int V>
+/* z at `index` -> f(z), and f'(z) where it does not follow from f(z). ADDS: the residual is added,
+ * if there is one, so that f'(z) may be stored for every activation. */
+template <int V, bool ADDS = false>
 __device__ __forceinline__ void tt_finish_forward(const tt_product_end &e, int32_t index,
-                                                  const tt_floats<V> &z)
+                                                  tt_floats<V> z)
 {
+  bool adds = ADDS && e.residual;
+  tt_floats<V> more = {};
+  if (adds) more = tt_load_floats<V>(e.residual + index);
+#pragma unroll
+  for (int q = 0; q < V; q++)
+    if (adds && e.activates_sum) z.v[q] += more.v[q];
   tt_with_activation(e.activation, [&](auto activation) {
     typedef decltype(activation) row;
-    tt_floats<V> f;
+    constexpr bool SLOPE = ADDS || row::NEEDS_INPUT;
+    tt_floats<V> f, slope;
 #pragma unroll
-    for (int q = 0; q < V; q++) f.v[q] = tt_act(row::KIND, z.v[q]);
-    tt_store_floats(e.result + index, f);
-    if constexpr (row::NEEDS_INPUT) {
-      if (!e.slope) return;
-#pragma unroll
-      for (int q = 0; q < V; q++) f.v[q] = tt_act_grad(row::KIND, z.v[q], f.v[q]);
-      tt_store_floats(e.slope + index, f);
+    for (int q = 0; q < V; q++) {
+      f.v[q] = tt_act(row::KIND, z.v[q]);
+      slope.v[q] = SLOPE ? tt_act_grad(row::KIND, z.v[q], f.v[q]) : 0.0f;
+      if (adds && !e.activates_sum) f.v[q] += more.v[q];
     }
+    tt_store_floats(e.result + index, f);
+    if (SLOPE && e.slope) tt_store_floats(e.slope + index, slope);
   });
 }
 

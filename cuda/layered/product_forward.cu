@@ -1,8 +1,0 @@
-/* product_forward.cu — the kernels of product.cuh for one kind of product. */
-#include "cuda/layered/product_tile.cuh"
-
-tt_err tt_layered_multiply_forward(int tile, const tt_product_args &args, int64_t members,
-                                   cudaStream_t stream)
-{
-  return launch_product<TT_PRODUCT_FORWARD>(tile, args, members, stream);
-}
