@@ -129,13 +129,13 @@ static tt_err launch_group(const tt_front_layer_args &a, int32_t members, cudaSt
   return launch_tiles<KIND, 4>(a, members, stream);
 }
 
-/* By the tiles, or, with few results, by the kernel above, which reads each input in fewer
- * instructions: from the layer and the precision alone. */
+/* By the tiles, or in fp32, with few results, by the kernel above, which reads an input in fewer
+ * instructions (cuda/README.md): from the layer and the precision alone. */
 template <tt_product_kind KIND>
 static tt_err compute(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
 {
   const tt_conv_shape s = tt_conv_shape_of(a.layer, KIND);
-  return s.results > 32 || tt_conv_precision(a, s) != TT_PRECISION_fp32
+  return s.results >= 64 || tt_conv_precision(a, s) != TT_PRECISION_fp32
              ? tt_conv_multiply(KIND, -1, a, members, stream)
              : launch_group<KIND>(a, members, stream);
 }
