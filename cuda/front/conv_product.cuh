@@ -135,7 +135,7 @@ template <class K, class PANEL, int W, class SOURCE>
 static __device__ __forceinline__ void tt_conv_copy(float *dst, SOURCE source)
 {
   enum { EACH = PANEL::LENGTH / W, STEP = K::TILE::THREADS / EACH, LINES = PANEL::LINES / STEP };
-  enum { MOST = K::TILE::SUMS < 64 || K::TILE::TENSOR ? 4 : 2 }; /* for which there are registers */
+  enum { MOST = K::TILE::SUMS < 64 || K::TILE::TENSOR ? 8 : 2 }; /* for which there are registers */
   enum { BATCH = (int)LINES < (int)MOST ? (int)LINES : (int)MOST };
   static_assert((int)LINES % (int)BATCH == 0, "whole batches");
   int thread = tt_product_thread(), line = thread / EACH, place = thread % EACH * W;
