@@ -37,4 +37,8 @@ tt_err tt_conv_multiply(tt_product_kind kind, int tile, const tt_front_layer_arg
                         int32_t members, cudaStream_t stream);
 tt_err tt_conv_multiply_gradient(int tile, int32_t copies, const tt_front_layer_args &a,
                                  int32_t members, cudaStream_t stream);
+
+/* Forward or backward by the kernels for narrow layers, in fp32; they have other bits. */
+tt_err tt_conv_read_in_place(tt_product_kind kind, const tt_front_layer_args &a, int32_t members,
+                             cudaStream_t stream);
 #endif

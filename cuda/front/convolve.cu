@@ -129,25 +129,32 @@ static tt_err launch_group(const tt_front_layer_args &a, int32_t members, cudaSt
   return launch_tiles<KIND, 4>(a, members, stream);
 }
 
+tt_err tt_conv_read_in_place(tt_product_kind kind, const tt_front_layer_args &a, int32_t members,
+                             cudaStream_t stream)
+{
+  return kind == TT_PRODUCT_FORWARD ? launch_group<TT_PRODUCT_FORWARD>(a, members, stream)
+                                    : launch_group<TT_PRODUCT_BACKWARD>(a, members, stream);
+}
+
 /* By the tiles, or in fp32, with few results, by the kernel above, which reads an input in fewer
  * instructions (cuda/README.md): from the layer and the precision alone. */
-template <tt_product_kind KIND>
-static tt_err compute(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
+static tt_err compute(tt_product_kind kind, const tt_front_layer_args &a, int32_t members,
+                      cudaStream_t stream)
 {
-  const tt_conv_shape s = tt_conv_shape_of(a.layer, KIND);
+  const tt_conv_shape s = tt_conv_shape_of(a.layer, kind);
   return s.results >= 64 || tt_conv_precision(a, s) != TT_PRECISION_fp32
-             ? tt_conv_multiply(KIND, -1, a, members, stream)
-             : launch_group<KIND>(a, members, stream);
+             ? tt_conv_multiply(kind, -1, a, members, stream)
+             : tt_conv_read_in_place(kind, a, members, stream);
 }
 
 tt_err tt_front_conv_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
 {
-  return compute<TT_PRODUCT_FORWARD>(a, members, stream);
+  return compute(TT_PRODUCT_FORWARD, a, members, stream);
 }
 
 tt_err tt_front_conv_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
 {
-  return compute<TT_PRODUCT_BACKWARD>(a, members, stream);
+  return compute(TT_PRODUCT_BACKWARD, a, members, stream);
 }
 
 tt_err tt_front_conv_gradient(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
