@@ -74,8 +74,7 @@ tt_err launch(const tt_front_layer_args &a, const layer &l, int kind, int tile, 
 {
   if (kind == TT_PRODUCT_GRADIENT)
     return tt_conv_multiply_gradient(tile, copies, a, l.members, stream);
-  if (tile == IN_PLACE)
-    return tt_conv_read_in_place((tt_product_kind)kind, a, l.members, stream);
+  if (tile == IN_PLACE) return tt_conv_read_in_place((tt_product_kind)kind, a, l.members, stream);
   return tt_conv_multiply((tt_product_kind)kind, tile, a, l.members, stream);
 }
 
