@@ -68,14 +68,17 @@ static tutti_batch batch(int own)
 
 static void same_weights(tutti_trainer *a, tutti_trainer *b)
 {
-  float u[PARAMS], v[PARAMS];
+  float u[PARAMS], v[PARAMS], all[MEMBERS * PARAMS];
   int64_t params = tutti_trainer_parameters(a);
   TT_CHECK(params, <=, PARAMS);
+  TT_CHECK(tutti_trainer_get_weights(b, -1, all), ==, 0);
   for (int64_t m = 0; m < MEMBERS; m++) {
     TT_CHECK(tutti_trainer_get_weights(a, m, u), ==, 0);
     TT_CHECK(tutti_trainer_get_weights(b, m, v), ==, 0);
     TT_CHECK(memcmp(u, v, (size_t)params * sizeof *u), ==, 0);
+    TT_CHECK(memcmp(all + m * params, v, (size_t)params * sizeof *u), ==, 0);
   }
+  TT_CHECK(tutti_trainer_set_weights(b, -1, all), ==, 0);
 }
 
 TT_TEST (steps_have_the_bits_of_one_process) {
