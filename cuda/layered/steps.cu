@@ -210,34 +210,24 @@ tt_err tt_layered_mask_gradient(tt_engine *e)
                              TT_STEP_BLOCK_ELEMENTS);
 }
 
-/* The gradients of chunks become one. */
-static tt_err join_copies(tt_engine *e, tt_step_kernel_args *a)
+/* From the gradient of the whole batch to new weights. joined: 1: those of the chunks are one. */
+static tt_err update_step(tt_engine *e, int joined)
 {
-  if (a->copies > 1)
-    TT_TRY(launch_over_members(e, add_copies, *a, a->v.params, TT_STEP_BLOCK_ELEMENTS));
-  a->copies = 1;
-  return TT_OK;
-}
-
-static tt_err update_by(tt_engine *e, tt_step_kernel_args a)
-{
+  tt_step_kernel_args a = make_step_args(e);
+  if (a.copies > 1 && !joined && (e->feature_mask || a.uses_clipping || a.rate)) {
+    TT_TRY(launch_over_members(e, add_copies, a, a.v.params, TT_STEP_BLOCK_ELEMENTS));
+    joined = 1;
+  }
+  if (joined) a.copies = 1;
   TT_TRY(tt_layered_mask_gradient(e));
   if (a.uses_clipping) TT_TRY(clip_step(e, a));
   return launch_optimizer(e, a, a.v.params);
 }
 
-/* From the gradient of the whole batch to new weights. */
-static tt_err update_step(tt_engine *e)
-{
-  tt_step_kernel_args a = make_step_args(e);
-  if (e->feature_mask || a.uses_clipping || a.rate) TT_TRY(join_copies(e, &a));
-  return update_by(e, a);
-}
-
 tt_err tt_layered_update(tt_engine *e)
 {
   TT_TRY(backward_step(e, 0));
-  return update_step(e);
+  return update_step(e, 0);
 }
 
 /* Batches `ahead` steps from the members' positions come from the host, if the data set does. */
@@ -266,7 +256,7 @@ static tt_err run_whole_step(tt_engine *e, int64_t ahead)
   TT_TRY(load_rows(e, ahead));
   TT_TRY(forward_and_loss(e));
   TT_TRY(backward_step(e, uses_head(e)));
-  TT_TRY(update_step(e));
+  TT_TRY(update_step(e, 0));
   return tt_layered_release_part(e);
 }
 
@@ -320,7 +310,7 @@ tt_err tt_layered_run_step(tt_engine *e, int64_t ahead)
   if (parts.count == 1) return run_whole_step(e, ahead);
   TT_TRY(add_parts_ahead(e, parts, ahead));
   TT_TRY(tt_layered_record_losses(e, 0));
-  return update_step(e);
+  return update_step(e, 0);
 }
 
 tt_err tt_layered_add_gradient(tt_engine *e, int is_first, float **input)
@@ -331,16 +321,15 @@ tt_err tt_layered_add_gradient(tt_engine *e, int is_first, float **input)
   int64_t floats = e->slice.count * e->view.param_stride;
   if (!is_first) TT_TRY(tt_dev_copy(before, a.gradient, floats, e->dev.stream));
   TT_TRY(tt_layered_backward_layers(e, &pass, 0, tt_pipeline_layers(&e->cohort->model), input));
-  TT_TRY(join_copies(e, &a));
+  if (a.copies > 1)
+    TT_TRY(launch_over_members(e, add_copies, a, a.v.params, TT_STEP_BLOCK_ELEMENTS));
   return is_first ? TT_OK : tt_layered_add_values(e, a.gradient, before, e->view.params);
 }
 
 tt_err tt_layered_update_given(tt_engine *e)
 {
-  tt_step_kernel_args a = make_step_args(e);
-  a.copies = 1;
-  TT_TRY(launch_over_members(e, record_given_step, a, 1, 1));
-  return update_by(e, a);
+  TT_TRY(launch_over_members(e, record_given_step, make_step_args(e), 1, 1));
+  return update_step(e, 1);
 }
 
 /* The arguments for a segment of the parameters: arrays begin with its first one. */
