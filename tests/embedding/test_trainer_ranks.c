@@ -15,7 +15,7 @@ enum { ROWS = 20, INPUTS = 3, TARGETS = 2, MEMBERS = 5, STEPS = 4, PARAMS = 64 }
 static const char job[] = "model: {hidden: [8]}\n"
                           "train: {batch_size: 20, dropout: 0.1, average: ema}\n"
                           "ensembles: [{name: e, members: 2}, {name: f, members: 3}]\n"
-                          "run: {seed: 5}\n";
+                          "run: {seed: 5, share_gpu: true}\n";
 
 static float x[ROWS * INPUTS], y[ROWS * TARGETS], weight[ROWS];
 static int64_t first, count; /* rows of this rank */
@@ -159,7 +159,7 @@ TT_TEST (what_comes_out_is_of_all_members) {
 
 TT_TEST (ranks_may_have_no_members) {
   static const char lonely[] = "model: {hidden: [8]}\ntrain: {batch_size: 20}\n"
-                               "ensembles: [{name: e, members: 1}]\n";
+                               "ensembles: [{name: e, members: 1}]\nrun: {share_gpu: true}\n";
   tutti_trainer *t[2] = {make_of(lonely, 0), make_of(lonely, 1)};
   static float w[2][PARAMS], here[2][ROWS * TARGETS], slope[2][ROWS * INPUTS];
   char path[2 * SCRATCH_ROOM];
