@@ -121,12 +121,6 @@ double tutti_trainer_learning_rate(const tutti_trainer *t, int64_t member)
   return (double)t->cohort->member[member].hyper.learning_rate;
 }
 
-/* The learning rates of members have changed. */
-static void tell_rates(const tutti_trainer *t)
-{
-  if (t->engine && t->ops->set_hyper) t->ops->set_hyper(t->engine);
-}
-
 static tt_err set_learning_rate(tutti_trainer *t, int64_t member, double rate)
 {
   TT_TRY(tt_trainer_check(t));
@@ -137,7 +131,7 @@ static tt_err set_learning_rate(tutti_trainer *t, int64_t member, double rate)
     return TT_FAIL(USAGE, "learning rate %g: it is finite and not negative", rate);
   int64_t first = member < 0 ? 0 : member, end = member < 0 ? t->cohort->members : member + 1;
   for (int64_t m = first; m < end; m++) t->cohort->member[m].hyper.learning_rate = (float)rate;
-  tell_rates(t);
+  if (t->engine && t->ops->set_hyper) t->ops->set_hyper(t->engine);
   return TT_OK;
 }
 
@@ -398,7 +392,6 @@ static tt_err set_state(tutti_trainer *t, const void *state, int64_t bytes)
   e = tt_agree(t->comm, e);
   if (e) return e;
   copy_contents(t, (char *)(uintptr_t)state + sizeof(state_header), 1);
-  tell_rates(t);
   t->may_go_back = 0;
   return tt_agree(t->comm, t->engine ? t->ops->load(t->engine, t->slice, t->state) : TT_OK);
 }

@@ -184,6 +184,8 @@ TT_TEST (a_state_continues) {
   int64_t bytes = tutti_trainer_state_bytes(whole);
   char *state = NULL;
   TT_CHECK_OK(TT_ALLOC(state, bytes));
+  TT_CHECK(tutti_trainer_set_learning_rate(whole, 1, 0.003), ==, 0); /* a part of the state */
+  step_as_job(j.cohorts.at[0], other, 0);
   for (int64_t s = 0; s < STEPS; s++) {
     if (s == 5) TT_CHECK(tutti_trainer_get_state(whole, state), ==, 0);
     step_as_job(j.cohorts.at[0], whole, s);
