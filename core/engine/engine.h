@@ -157,8 +157,8 @@ typedef struct tt_engine_ops {
    * update: the optimizer step with the gradient since the last one. A member whose gradient is not
    * finite has diverged. Errors of all: MEM.
    *
-   * set_hyper: the hyper-parameters of members of the cohort have changed. NULL: the engine reads
-   * them in every step. */
+   * set_hyper: the hyper-parameters of members of the cohort have changed; load notices it too.
+   * NULL: the engine reads them in every step. */
   tt_err (*set_batch)(tt_engine *e, const tt_batch *batch);
   tt_err (*backward)(tt_engine *e, const float *delta, float *input_gradient);
   tt_err (*update)(tt_engine *e);
