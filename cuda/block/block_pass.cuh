@@ -380,11 +380,10 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
     tt_block_matrix x = tt_block_layer_input(a, shared, l),
                     d = tt_block_layer_input(a, shared, l + 1);
     float *g = tt_block_gradient_array(a, shared);
-    tt_block_bias_gradient(n, d, rows, g, apart, first);
 #define CALL(TM, TN)                                                                               \
-  tt_block_weight_gradient<tt_block_weight_gradient_tile<TM, TN>>(n, d, x, rows, g, apart, first)
+  tt_block_gradient<tt_block_weight_gradient_tile<TM, TN>>(n, d, x, rows, g, apart, first)
 #define MMA(N, P)                                                                                  \
-  tt_block_weight_gradient<tt_block_mma_weight_gradient_tile<N, P>>(n, d, x, rows, g, apart, first)
+  tt_block_gradient<tt_block_mma_weight_gradient_tile<N, P>>(n, d, x, rows, g, apart, first)
     TT_BLOCK_SWITCH(n.gradient, CALL, MMA)
 #undef CALL
 #undef MMA
