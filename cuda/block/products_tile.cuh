@@ -423,9 +423,10 @@ __device__ __forceinline__ float tt_block_column_sum(tt_block_matrix d, int o,
 #pragma unroll
     for (int r = 0; r < AHEAD; r++) part[r % 4] += v[r];
   }
+  if (left > 0)
 #pragma unroll
-  for (int r = 0; r < AHEAD - 1; r++)
-    if (r < left) part[r % 4] += value[r * d.ld];
+    for (int r = 0; r < AHEAD - 1; r++)
+      if (r < left) part[r % 4] += value[r * d.ld];
   return (part[0] + part[1]) + (part[2] + part[3]);
 }
 
