@@ -148,7 +148,9 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
 template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_tile {
   typedef tt_block_mma_tile<N> tile;
   enum { PARTS = 1 };
-  int o, i; /* the first indices of this lane */
+  int o, i;              /* the first indices of this lane */
+  int outs, ins, stride; /* of the gradient from there on */
+  float *place;
   float sum[tile::M][N][4];
 
   static __device__ __forceinline__ int count(const tt_block_layer &layer)
@@ -183,23 +185,30 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_til
         [&](int j, int k) { return xr[k * x.ld + to[j]]; });
   }
 
-  /* Write into the padded gradient; the padding stays zero. */
-  __device__ __forceinline__ void store(const tt_block_layer &layer, float *g, int first, int) const
+  /* Before store: where the padded gradient is. */
+  __device__ __forceinline__ void locate(const tt_block_layer &layer, float *g)
+  {
+    place = g + layer.weight + o * layer.stride + i;
+    stride = layer.stride;
+    outs = layer.out - o;
+    ins = layer.in - i;
+  }
+
+  /* Write into the gradient; the padding stays zero. */
+  __device__ __forceinline__ void store(int first, int) const
   {
 #pragma unroll
-    for (int r = 0; r < 2 * tile::M; r++) {
-      if (o + 8 * r >= layer.out) continue;
-      float *row = g + layer.weight + (o + 8 * r) * layer.stride;
+    for (int r = 0; r < 2 * tile::M; r++)
 #pragma unroll
       for (int j = 0; j < N; j++) {
-        int index = i + j * TT_MMA_COLUMNS;
-        if (index >= layer.in) continue;
-        float2 old = first ? make_float2(0.0f, 0.0f) : tt_load2(row + index);
+        int left = ins - j * TT_MMA_COLUMNS;
+        float *target = place + 8 * r * stride + j * TT_MMA_COLUMNS;
+        if (8 * r >= outs || left <= 0) continue;
+        float2 old = first ? make_float2(0.0f, 0.0f) : tt_load2(target);
         old.x += sum[r / 2][j][r % 2 * 2];
-        if (index + 1 < layer.in) old.y += sum[r / 2][j][r % 2 * 2 + 1];
-        tt_store2(row + index, old);
+        if (left > 1) old.y += sum[r / 2][j][r % 2 * 2 + 1];
+        tt_store2(target, old);
       }
-    }
   }
 };
 

@@ -280,6 +280,8 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
   typedef tt_block_lane_layout<TM, TN> lanes;
   enum { PARTS = TM / 4 }; /* in which it is stored */
   int o[TM / 4], i[TN / 4];
+  int outs, ins, stride; /* from this lane's first weight on */
+  float *place;
   float sum[TM][TN];
 
   static __device__ __forceinline__ int count(const tt_block_layer &layer)
@@ -345,33 +347,41 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
         if (i[b / 4] + b % 4 >= layer.in) sum[a][b] = 0.0f;
   }
 
-  /* Write part q, four outputs of each lane, into the padded gradient; the padding stays zero. */
-  __device__ __forceinline__ void store(const tt_block_layer &layer, float *g, int first,
-                                        int q) const
+  /* Before store: where the padded gradient is. */
+  __device__ __forceinline__ void locate(const tt_block_layer &layer, float *g)
   {
-    float *place = g + layer.weight + o[q] * layer.stride + i[0];
-    if (o[q] + 4 <= layer.out && i[TN / 4 - 1] < layer.in)
-      store_some(place, layer.stride, first, q, 4, lanes::WIDTH);
-    else if (o[q] < layer.out && i[0] < layer.in)
-      store_some(place, layer.stride, first, q, layer.out - o[q], layer.in - i[0]);
+    place = g + layer.weight + o[0] * layer.stride + i[0];
+    stride = layer.stride;
+    outs = layer.out - o[0];
+    ins = layer.in - i[0];
+  }
+
+  /* Write part q, four outputs of each lane, into the gradient; the padding stays zero. */
+  __device__ __forceinline__ void store(int first, int q) const
+  {
+    int below = 4 * lanes::DOWN * q, before = 4 * lanes::ACROSS * (TN / 4 - 1);
+    if (outs >= below + 4 && ins > before)
+      store_some(first, q, 4, lanes::WIDTH);
+    else if (outs > below && ins > 0)
+      store_some(first, q, outs - below, ins);
   }
 
   /* The same for `outs` of four outputs and the inputs below `ins`. */
-  __device__ __forceinline__ void store_some(float *place, int stride, int first, int q, int outs,
-                                             int ins) const
+  __device__ __forceinline__ void store_some(int first, int q, int outs, int ins) const
   {
     float4 total[4][TN / 4] = {}; /* all loads are in flight at the same time */
+    float *part = place + 4 * lanes::DOWN * q * stride;
     if (!first)
 #pragma unroll
       for (int k = 0; k < TN; k++)
         if (k % 4 < outs && 4 * lanes::ACROSS * (k / 4) < ins)
-          total[k % 4][k / 4] = tt_load4(place + k % 4 * stride + 4 * lanes::ACROSS * (k / 4));
+          total[k % 4][k / 4] = tt_load4(part + k % 4 * stride + 4 * lanes::ACROSS * (k / 4));
 #pragma unroll
     for (int k = 0; k < TN; k++) {
       float4 t = total[k % 4][k / 4];
       const float *own = sum[4 * q + k % 4] + 4 * (k / 4);
       if (k % 4 < outs && 4 * lanes::ACROSS * (k / 4) < ins)
-        tt_store4(place + k % 4 * stride + 4 * lanes::ACROSS * (k / 4),
+        tt_store4(part + k % 4 * stride + 4 * lanes::ACROSS * (k / 4),
                   make_float4(t.x + own[0], t.y + own[1], t.z + own[2], t.w + own[3]));
     }
   }
@@ -381,6 +391,7 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
 template <> struct tt_block_weight_gradient_tile<1, 1> {
   enum { PARTS = 1 };
   int place; /* of the weight in the padded parameters, or -1 */
+  float *gradient;
   float sum;
 
   static __device__ __forceinline__ int count(const tt_block_layer &layer)
@@ -401,9 +412,10 @@ template <> struct tt_block_weight_gradient_tile<1, 1> {
       sum = tt_fma(*dr, *xr, sum);
   }
 
-  __device__ __forceinline__ void store(const tt_block_layer &, float *g, int first, int) const
+  __device__ __forceinline__ void locate(const tt_block_layer &, float *g) { gradient = g + place; }
+  __device__ __forceinline__ void store(int first, int) const
   {
-    if (place >= 0) g[place] = (first ? 0.0f : g[place]) + sum;
+    if (place >= 0) *gradient = (first ? 0.0f : *gradient) + sum;
   }
 };
 
@@ -456,12 +468,15 @@ __device__ __forceinline__ void tt_block_gradient(const tt_block_layer &layer, t
     int own = !apart ? group - start : group < layer.groups ? 0 : -TILE::PARTS;
     int overwrites = apart || (first && group == 0);
     float *place = g + group * apart, *b = place + layer.bias + o;
+    mine.locate(layer, place);
 #pragma unroll 1
     for (int turn = 0; turn < turns; turn++) {
+      int adds = turn == own && o < layer.out;
+      float total = adds && !overwrites ? *b : 0.0f; /* before the stores of the weights */
 #pragma unroll
       for (int q = 0; q < TILE::PARTS; q++)
-        if (turn == own + q) mine.store(layer, place, overwrites, q);
-      if (turn == own && o < layer.out) *b = (overwrites ? 0.0f : *b) + bias;
+        if (turn == own + q) mine.store(overwrites, q);
+      if (adds) *b = total + bias;
       if (!apart && layer.groups > 1) __syncthreads();
     }
   }
