@@ -10,6 +10,9 @@ TT_BEGIN_C
 
 enum { TT_PATH_MAX = 4096 };
 
+/* Begin of the paths of files that are in memory (io/files/memory.h). */
+#define TT_MEMORY_ROOT "memory:/"
+
 /* path = directory/name; a path that is too long becomes "", which no file can have. */
 void tt_path_join(const char *directory, const char *name, char path[TT_PATH_MAX]);
 

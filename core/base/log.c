@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 static tt_log_settings settings = {TT_LOG_INFO, 0, 1};
+static _Thread_local FILE *own_stream; /* NULL: stderr */
+static _Thread_local int own_live;
 
 tt_log_settings tt_log_get_settings(void) { return settings; }
 void tt_log_set_level(tt_log_level level) { settings.level = level; }
@@ -71,6 +73,7 @@ static int count_columns(void)
 {
   enum { LEAST = 40 };
   struct winsize size;
+  if (own_stream) return 0;
   int own = tt_log_is_terminal(), fd = own ? STDERR_FILENO : open_launcher_terminal();
   int known = fd >= 0 && ioctl(fd, TIOCGWINSZ, &size) == 0;
   if (!own && fd >= 0) close(fd);
@@ -120,8 +123,9 @@ static void write_line(tt_log_level level, int with_rank, const char *fmt, va_li
     wrap_lines(text, column, columns, wrapped, sizeof wrapped);
     shown = wrapped;
   }
-  fprintf(stderr, "%s%s%s%s%s\n", prefix, color ? colors[level] : "", level_text[level],
-          color ? "\033[0m" : "", shown); /* one call: a line stays whole if several ranks print */
+  fprintf(own_stream ? own_stream : stderr, "%s%s%s%s%s\n", prefix, color ? colors[level] : "",
+          level_text[level], color ? "\033[0m" : "",
+          shown); /* one call: a line stays whole if several ranks print */
 }
 
 void tt_log_root(tt_log_level level, const char *fmt, ...)
@@ -142,8 +146,17 @@ void tt_log_this_rank(tt_log_level level, const char *fmt, ...)
   va_end(ap);
 }
 
+void tt_log_use_stream(FILE *stream, int live)
+{
+  own_stream = stream;
+  own_live = live;
+}
+
+int tt_log_is_live(void) { return own_stream ? own_live : tt_log_is_terminal(); }
+
 int tt_log_is_terminal(void)
 {
   const char *term = getenv("TERM");
-  return isatty(STDERR_FILENO) && !getenv("SLURM_PROCID") && term && strcmp(term, "dumb") != 0;
+  return !own_stream && isatty(STDERR_FILENO) && !getenv("SLURM_PROCID") && term &&
+         strcmp(term, "dumb") != 0;
 }

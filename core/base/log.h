@@ -2,6 +2,8 @@
 #ifndef TT_LOG_H
 #define TT_LOG_H
 #include "core/base/err.h"
+
+#include <stdio.h>
 TT_BEGIN_C
 
 typedef enum tt_log_level { TT_LOG_ERROR, TT_LOG_WARN, TT_LOG_INFO, TT_LOG_DEBUG } tt_log_level;
@@ -30,6 +32,13 @@ void tt_log_root(tt_log_level level, const char *fmt, ...) __attribute__((format
 /* One line from this rank, with the rank number if there are several ranks. */
 void tt_log_this_rank(tt_log_level level, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* Messages of this thread go to `stream` instead of stderr, as in a log; NULL: to stderr.
+ *   live  the value of tt_log_is_live */
+void tt_log_use_stream(FILE *stream, int live);
+
+/* True if somebody watches the messages, so that progress is told often: on a terminal. */
+int tt_log_is_live(void);
 
 /* True if a progress bar may redraw its line: stderr is a terminal, TERM is not dumb and Slurm did
  * not start the program (srun -u gives batch jobs a pseudo-terminal). */

@@ -72,6 +72,8 @@ static int base_directory(const char *file, char base[PATH_MAX])
 {
   char directory[PATH_MAX], here[PATH_MAX] = "";
   const char *slash = strrchr(file, '/');
+  if (!strncmp(file, TT_MEMORY_ROOT, strlen(TT_MEMORY_ROOT)))
+    return snprintf(base, PATH_MAX, "%s", TT_MEMORY_ROOT) > 0;
   int n = snprintf(directory, sizeof directory, "%.*s", slash ? (int)(slash - file) + 1 : 0, file);
   if (n < 0 || (size_t)n >= sizeof directory) return 0;
   if (!realpath(*directory ? directory : ".", base)) {

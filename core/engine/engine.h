@@ -157,11 +157,15 @@ typedef struct tt_engine_ops {
    * update: the optimizer step with the gradient since the last one. A member whose gradient is not
    * finite has diverged. Errors of all: MEM.
    *
+   * take_gradient: gradient[M][P] of the next update, which then has none; 0 for members that do
+   * not train. NULL if the engine does not have it.
+   *
    * set_hyper: the hyper-parameters of members of the cohort have changed; load notices it too.
    * NULL: the engine reads them in every step. */
   tt_err (*set_batch)(tt_engine *e, const tt_batch *batch);
   tt_err (*backward)(tt_engine *e, const float *delta, float *input_gradient);
   tt_err (*update)(tt_engine *e);
+  tt_err (*take_gradient)(tt_engine *e, float *gradient);
   void (*set_hyper)(tt_engine *e);
   const tt_team_ops *team; /* members that several engines train together; NULL: not supported */
 } tt_engine_ops;

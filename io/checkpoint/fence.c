@@ -1,8 +1,10 @@
 /* fence.c — see checkpoint.h: the owner and the files of a run directory. */
 #include "io/checkpoint/checkpoint_internal.h"
+#include "io/files/memory.h"
 #include "io/files/owner.h"
 
 #include "core/base/log.h"
+#include "core/base/mem.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -151,8 +153,21 @@ tt_err tt_ckpt_file_path_local(const char *directory, int64_t generation, char p
   return join_path(directory, name, path);
 }
 
+/* The newest checkpoint in memory. */
+static tt_err list_memory(int64_t **list, int64_t *count)
+{
+  TT_TRY(TT_ALLOC(*list, 1));
+  for (int i = 0; tt_memory_name(i); i++) {
+    int64_t number = tt_numbered_name_parse(tt_memory_name(i), "ckpt-g", 6, ".h5");
+    if (number > **list) **list = number;
+  }
+  *count = **list > 0;
+  return TT_OK;
+}
+
 tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count)
 {
+  if (tt_memory_is_path(directory)) return list_memory(list, count);
   return tt_directory_list_numbers(directory, "ckpt-g", 6, ".h5", list, count);
 }
 

@@ -1,5 +1,6 @@
 /* write.c — see checkpoint.h: writing a generation. */
 #include "io/checkpoint/checkpoint_internal.h"
+#include "io/files/memory.h"
 #include "io/files/owner.h"
 #include "io/hdf5/schema.h"
 
@@ -114,7 +115,7 @@ void tt_ckpt_remove_old_local(const char *directory, int64_t generation, int64_t
 {
   char path[TT_PATH_MAX];
   int64_t *list = NULL, count = 0, kept = 0;
-  if (tt_owner_check_local(directory)) return;
+  if (tt_memory_is_path(directory) || tt_owner_check_local(directory)) return;
   if (tt_ckpt_list_local(directory, &list, &count)) {
     tt_log_root(TT_LOG_WARN, "old checkpoints cannot be removed: %s", tt_err_last());
     return;

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -147,9 +148,33 @@ tt_err tt_h5_close_layout(tt_h5_file *f)
   return f->error ? f->error : tt_h5_vote(f, close_file(f));
 }
 
+/* The closed file becomes the file in memory. */
+static tt_err store_image(tt_h5_file *f, hsize_t size)
+{
+  tt_err e = tt_memory_put(f->path, f->image, (int64_t)size, f->image);
+  f->image = NULL;
+  return e;
+}
+
+static tt_err commit_memory(tt_h5_file **file)
+{
+  tt_h5_file *f = *file;
+  hsize_t size = 0;
+  tt_h5_close_kept(f);
+  tt_err e = f->error;
+  if (!e && f->hashed) e = tt_schema_seal_open_local(f);
+  if (!e && (H5Fflush(f->id, H5F_SCOPE_LOCAL) < 0 || H5Fget_filesize(f->id, &size) < 0))
+    e = TT_H5_FAIL(IO, f->path, "", "cannot be written");
+  if (!e) e = close_file(f);
+  if (!e) e = store_image(f, size);
+  tt_h5_discard(file);
+  return e;
+}
+
 tt_err tt_h5_commit(tt_h5_file **file)
 {
   tt_h5_file *f = *file;
+  if (f->in_memory) return commit_memory(file);
   tt_err e = tt_h5_close_layout(f);
   if (f->dry) {
     tt_h5_discard(file);
@@ -179,6 +204,7 @@ void tt_h5_discard(tt_h5_file **file)
   if (tt_h5_is_root(f) && f->temporary[0]) unlink(f->temporary);
   if (f->comm) tt_barrier(f->comm); /* when this returns, the temporary file is removed */
   for (int64_t i = 0; i < f->blocks; i++) tt_free(f->block[i].path);
+  free(f->image);
   tt_free(f->block);
   tt_free(*file);
 }

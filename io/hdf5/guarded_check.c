@@ -1,5 +1,6 @@
 /* guarded_check.c — see guarded_check.h. */
 #include "io/hdf5/guarded_check.h"
+#include "io/files/memory.h"
 
 #include "core/base/log.h"
 #include "core/base/process.h"
@@ -212,7 +213,7 @@ tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int 
   char *argv[MAX_ARGUMENTS] = {"tutti", "check-data", (char *)(uintptr_t)file};
   char text[TT_ERR_MESSAGE_SIZE];
   int arguments = 3;
-  if (tt_table_is_table(file)) return TT_OK;
+  if (tt_table_is_table(file) || tt_memory_find(file)) return TT_OK;
   if (!find_program(program)) {
     tt_log_root(TT_LOG_DEBUG,
                 "%s is not checked in a separate process: this program is not tutti, "

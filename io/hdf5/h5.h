@@ -42,7 +42,7 @@ int64_t tt_h5_type_bytes(tt_h5_type type);
 typedef struct tt_h5_file tt_h5_file;
 
 /* Create the file that becomes `path` on commit, under a unique temporary name in the same
- * directory.
+ * directory; a file in memory (io/files/memory.h) is neither verified nor synced.
  *   path   NULL: a file in memory without data, which shows whether HDF5 can write the rest of the
  *          file; the commit frees it
  *   bytes  expected size of the data, or 0: if they do not fit on the disk, the error is here,
@@ -151,7 +151,7 @@ typedef struct tt_h5_reader tt_h5_reader;
 /* Errors: NOINPUT (missing, a directory, no permission), DATA (empty, not HDF5, truncated,
  * damaged), MEM. */
 tt_err tt_h5_open_local(const char *file, tt_h5_reader **out);
-/* The same for the bytes of a file in memory, which are copied.
+/* The same for the bytes of a file in memory, which must stay until the reader is closed.
  *   name  in place of the file's, for messages */
 tt_err tt_h5_open_bytes_local(const char *name, const void *bytes, int64_t size,
                               tt_h5_reader **out);

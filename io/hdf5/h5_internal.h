@@ -3,6 +3,7 @@
 #define TT_H5_INTERNAL_H
 #define TT_COMM_MPI
 #include "io/files/files.h"
+#include "io/files/memory.h"
 #include "io/hdf5/h5.h"
 
 #include <hdf5.h>
@@ -39,6 +40,8 @@ struct tt_h5_file {
   tt_err error;                     /* the first one, the same on all ranks */
   int deferred;                     /* tt_h5_defer */
   int dry;                          /* a file in memory without data */
+  int in_memory;                    /* io/files/memory.h */
+  void *image;                      /* of a file in memory that is closed; owner: free */
   const char *const *hashed;        /* tt_schema_hash_content; NULL: no hash of the content */
   char path[TT_PATH_MAX], temporary[TT_PATH_MAX];
   int64_t blocks, capacity;
@@ -86,6 +89,15 @@ tt_err tt_h5_fail_at(const char *source, int line, tt_err e, const char *file, c
                      const char *what);
 #define TT_H5_FAIL(e_, file_, object_, what_)                                                      \
   tt_h5_fail_at(__FILE__, __LINE__, TT_E_##e_, file_, object_, what_)
+
+/* Set the driver for memory in an access list; 1 = done.
+ * lend_image: it reads these bytes, which must stay. keep_image: what it would free when a new file
+ * is closed becomes *image (H5Fget_file_image of HDF5 1.10 gives a file that HDF5 cannot open). */
+int tt_h5_lend_image(hid_t list, const void *bytes, int64_t size);
+int tt_h5_keep_image(hid_t list, void **image);
+
+/* A reader of a new file that is open. Errors: MEM. */
+tt_err tt_h5_reopen_local(const tt_h5_file *f, tt_h5_reader **out);
 
 /* The innermost message of HDF5's error stack, "" if it is empty. */
 void tt_h5_last_message(char *text, size_t capacity);

@@ -103,31 +103,23 @@ static herr_t reject_external_link(const char *parent, const char *group, const 
   return -1;
 }
 
-/* The driver that reads a copy of `bytes` and never looks for a file. */
-static int use_memory(hid_t access, const void *bytes, int64_t size)
-{
-  return H5Pset_fapl_core(access, 1 << 20, 0) >= 0 &&
-         H5Pset_file_image(access, (void *)(uintptr_t)bytes, (size_t)size) >= 0;
-}
-
-/*   bytes  [size] of the file; NULL: it is on disk */
-static tt_err open_local(const char *file, const void *bytes, int64_t size, tt_h5_reader **out)
+/*   id  of the open file, which the reader closes */
+static tt_err create_reader(const char *file, hid_t id, int in_memory, tt_h5_reader **out)
 {
   tt_h5_reader *r = NULL;
-  TT_TRY(TT_ALLOC(r, 1));
+  tt_err e = TT_ALLOC(r, 1);
+  if (e) {
+    tt_h5_close_file(id);
+    return e;
+  }
   snprintf(r->file, sizeof r->file, "%s", file);
-  r->in_memory = bytes != NULL;
-  hid_t access = tt_h5_serial_fapl();
-  int ok = access >= 0 && (!bytes || use_memory(access, bytes, size));
-  errno = 0;
-  r->id = ok ? H5Fopen(file, H5F_ACC_RDONLY, access) : -1;
-  tt_err e = r->id < 0 ? open_error(file, errno) : TT_OK;
-  TT_H5_CLOSE(access);
+  r->in_memory = in_memory;
+  r->id = id;
   r->access = H5Pcreate(H5P_DATASET_ACCESS);
   r->transfer = H5Pcreate(H5P_DATASET_XFER);
-  if (!e && (H5Pset_buffer(r->transfer, CONVERSION_BYTES, NULL, NULL) < 0 || r->access < 0 ||
-             H5Pset_elink_cb(r->access, reject_external_link, NULL) < 0 ||
-             H5Pset_chunk_cache(r->access, CHUNK_SLOTS, CHUNK_BYTES, 1.0) < 0))
+  if (H5Pset_buffer(r->transfer, CONVERSION_BYTES, NULL, NULL) < 0 || r->access < 0 ||
+      H5Pset_elink_cb(r->access, reject_external_link, NULL) < 0 ||
+      H5Pset_chunk_cache(r->access, CHUNK_SLOTS, CHUNK_BYTES, 1.0) < 0)
     e = TT_H5_FAIL(MEM, file, "", "cannot create the property lists");
   if (e)
     tt_h5_close_local(&r);
@@ -136,8 +128,22 @@ static tt_err open_local(const char *file, const void *bytes, int64_t size, tt_h
   return e;
 }
 
+/*   bytes  [size] of the file; NULL: it is on disk */
+static tt_err open_local(const char *file, const void *bytes, int64_t size, tt_h5_reader **out)
+{
+  hid_t access = tt_h5_serial_fapl();
+  int ok = access >= 0 && (!bytes || tt_h5_lend_image(access, bytes, size));
+  errno = 0;
+  hid_t id = ok ? H5Fopen(file, H5F_ACC_RDONLY, access) : -1;
+  tt_err e = id < 0 ? open_error(file, errno) : TT_OK;
+  TT_H5_CLOSE(access);
+  return e ? e : create_reader(file, id, bytes != NULL, out);
+}
+
 tt_err tt_h5_open_local(const char *file, tt_h5_reader **out)
 {
+  const tt_memory_file *kept = tt_memory_find(file);
+  if (kept) return tt_h5_open_bytes_local(file, kept->bytes, kept->size, out);
   tt_h5_silence();
   TT_TRY(check_readable_local(file));
   return open_local(file, NULL, 0, out);
@@ -148,6 +154,13 @@ tt_err tt_h5_open_bytes_local(const char *name, const void *bytes, int64_t size,
   tt_h5_silence();
   if (!bytes || size < 1) return TT_FAIL(DATA, "%s is empty; an HDF5 file is needed", name);
   return open_local(name, bytes, size, out);
+}
+
+tt_err tt_h5_reopen_local(const tt_h5_file *f, tt_h5_reader **out)
+{
+  hid_t id = H5Freopen(f->id);
+  return id < 0 ? TT_H5_FAIL(IO, f->path, "", "cannot be read")
+                : create_reader(f->path, id, 1, out);
 }
 
 /* Close the descriptor ourselves, without its error: a file opened for reading has nothing to lose,

@@ -72,6 +72,8 @@ static inline void tt_hash_text(uint64_t hash, char text[TT_HASH_TEXT])
  * (errors: IO, MEM); tt_schema_check_content_local compares it (errors: DATA, IO, MEM). */
 void tt_schema_hash_content(tt_schema *s, const char *const *attribute);
 tt_err tt_schema_seal_local(const char *file, const char *const *attribute);
+/* The same for a new file that is open. */
+tt_err tt_schema_seal_open_local(const tt_h5_file *f);
 tt_err tt_schema_check_content_local(tt_h5_reader *r, const char *const *attribute, uint64_t *hash);
 
 /* Create a dimension without values, and one with values: the coordinate `v` has one axis with its

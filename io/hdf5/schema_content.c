@@ -224,22 +224,38 @@ void tt_schema_hash_content(tt_schema *s, const char *const *attribute)
   s->file->hashed = attribute;
 }
 
-/* By the serial driver, on a closed file. */
-static tt_err write_hash_local(const char *file, uint64_t hash)
+static tt_err write_hash(hid_t f, const char *file, uint64_t hash)
 {
   char text[TT_HASH_TEXT];
-  hid_t access = tt_h5_serial_fapl(), type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
-  int ok = H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0;
-  hid_t f = ok ? H5Fopen(file, H5F_ACC_RDWR, access) : -1, a = -1;
+  hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR), a = -1;
   tt_hash_text(hash, text);
   if (f >= 0 && H5Aexists(f, attribute_of_hash) > 0) H5Adelete(f, attribute_of_hash);
   if (f >= 0 && H5Tset_size(type, strlen(text)) >= 0 && H5Tset_cset(type, H5T_CSET_UTF8) >= 0)
     a = H5Acreate2(f, attribute_of_hash, type, space, H5P_DEFAULT, H5P_DEFAULT);
-  ok = a >= 0 && H5Awrite(a, type, text) >= 0;
+  int ok = a >= 0 && H5Awrite(a, type, text) >= 0;
   tt_err e = ok ? TT_OK : TT_H5_FAIL(IO, file, "", "its hash cannot be written");
-  TT_H5_CLOSE(a, space, type, access);
+  TT_H5_CLOSE(a, space, type);
+  return e;
+}
+
+/* By the serial driver, on a closed file. */
+static tt_err write_hash_local(const char *file, uint64_t hash)
+{
+  hid_t access = tt_h5_serial_fapl();
+  int ok = H5Pset_libver_bounds(access, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0;
+  hid_t f = ok ? H5Fopen(file, H5F_ACC_RDWR, access) : -1;
+  tt_err e = write_hash(f, file, hash);
+  TT_H5_CLOSE(access);
   if (f >= 0 && tt_h5_close_file(f) < 0 && !e)
     e = TT_H5_FAIL(IO, file, "", "its hash cannot be written");
+  return e;
+}
+
+/* Closes the reader. */
+static tt_err hash_and_close(tt_h5_reader *r, const char *const *attribute, uint64_t *hash)
+{
+  tt_err e = find_hash(r, attribute, hash);
+  tt_h5_close_local(&r);
   return e;
 }
 
@@ -248,7 +264,15 @@ tt_err tt_schema_seal_local(const char *file, const char *const *attribute)
   tt_h5_reader *r = NULL;
   uint64_t hash = 0;
   TT_TRY(tt_h5_open_local(file, &r));
-  tt_err e = find_hash(r, attribute, &hash);
-  tt_h5_close_local(&r);
-  return e ? e : write_hash_local(file, hash);
+  TT_TRY(hash_and_close(r, attribute, &hash));
+  return write_hash_local(file, hash);
+}
+
+tt_err tt_schema_seal_open_local(const tt_h5_file *f)
+{
+  tt_h5_reader *r = NULL;
+  uint64_t hash = 0;
+  TT_TRY(tt_h5_reopen_local(f, &r));
+  TT_TRY(hash_and_close(r, f->hashed, &hash));
+  return write_hash(f->id, f->path, hash);
 }

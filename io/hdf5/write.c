@@ -41,10 +41,11 @@ static tt_err check_visible_local(const tt_h5_file *f)
                  f->temporary, tt_comm_rank(f->comm), host);
 }
 
-static hid_t create_fapl(const tt_h5_file *f)
+static hid_t create_fapl(tt_h5_file *f)
 {
   hid_t p = tt_h5_is_parallel(f) ? H5Pcreate(H5P_FILE_ACCESS) : tt_h5_serial_fapl();
   if (f->dry && H5Pset_fapl_core(p, 1 << 16, 0) < 0) return -1;
+  if (f->in_memory && !tt_h5_keep_image(p, &f->image)) return -1;
   int ok = p >= 0 && H5Pset_libver_bounds(p, H5F_LIBVER_V110, H5F_LIBVER_V110) >= 0 &&
            H5Pset_fclose_degree(p, H5F_CLOSE_STRONG) >= 0;
   if (tt_h5_is_parallel(f))
@@ -91,7 +92,7 @@ static tt_err create_file(tt_h5_file *f)
   char scratch[64];
   int opened = -1;
   hid_t fapl = create_fapl(f), fcpl = create_fcpl();
-  const char *name = f->dry ? f->path : name_for_mpi(f, scratch, &opened);
+  const char *name = f->dry || f->in_memory ? f->path : name_for_mpi(f, scratch, &opened);
   if (fapl >= 0 && fcpl >= 0) f->id = H5Fcreate(name, H5F_ACC_TRUNC, fcpl, fapl);
   tt_err e = f->id < 0 ? TT_H5_FAIL(CANTCREAT, f->temporary, "", "cannot be created") : TT_OK;
   if (opened >= 0) close(opened);
@@ -113,9 +114,11 @@ tt_err tt_h5_create(tt_comm *c, const char *path, int64_t bytes, tt_h5_file **ou
   f->comm = c;
   f->id = -1;
   f->dry = !path;
+  f->in_memory = path && tt_memory_is_path(path);
   snprintf(f->path, sizeof f->path, "%s", path ? path : "a file in memory");
-  e = f->dry ? TT_OK : tt_h5_vote(f, create_temporary_local(f, bytes));
-  if (!e && c && !f->dry) {
+  int on_disk = !f->dry && !f->in_memory;
+  e = on_disk ? tt_h5_vote(f, create_temporary_local(f, bytes)) : TT_OK;
+  if (!e && c && on_disk) {
     tt_bcast(c, f->temporary, sizeof f->temporary);
     e = tt_h5_vote(f, check_visible_local(f));
   }

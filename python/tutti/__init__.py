@@ -12,10 +12,10 @@ from .library import Model
 from .prediction import Prediction
 from .program import Error, InputError, Stopped, find_library, find_program
 from .run import Run
-from .trainer import Trainer
+from .trainer import Trainer, write_model
 from .version import __version__
 __all__ = [
     "Campaign", "Ensemble", "EnsembleClassifier", "EnsembleRegressor", "Error", "InputError",
     "Model", "Prediction", "Run", "Stopped", "Trainer", "__version__", "campaign", "find_library",
-    "find_program", "open_run",
+    "find_program", "open_run", "write_model",
 ]

@@ -7,11 +7,12 @@ from typing import Any, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
-from . import dataset, job, oracle as _oracle
+from . import job, oracle as _oracle
+from .data import dataset
 from .ensemble import Ensemble
-from .hdf5 import read_arrays
+from .data.hdf5 import read_arrays
 from .launch import Launch, submit_job
-from .library import load
+from .binding import load
 from .program import Error, PathLike, Process, find_library, find_program
 from .progress import Progress
 from .run import Run
@@ -19,9 +20,6 @@ from .run import Run
 
 class Campaign(Run):
     """The directory of a campaign, during and after it."""
-
-    def __repr__(self) -> str:
-        return f"<tutti.Campaign {self.directory}>"
 
     def history(self) -> dict[str, np.ndarray]:
         """Every variable of campaign.h5: labels, rmse, queries, ... of each round."""
@@ -49,10 +47,10 @@ def open_run(directory: PathLike, program: Optional[PathLike] = None) -> Run:
     return (Campaign if known else Run)(here, program)
 
 
-def _describe(config: Union[Ensemble, Mapping[str, Any]], program: str) -> dict[str, Any]:
+def _describe(config: Union[Ensemble, Mapping[str, Any]], library: Any) -> dict[str, Any]:
     if isinstance(config, Ensemble):
         return config.job()
-    return job.build(dict(config), program)
+    return job.build(dict(config), library)
 
 
 def _write_file(described: dict, key: str, value: Any, directory: str) -> None:
@@ -148,10 +146,10 @@ def campaign(config: Union[Ensemble, Mapping[str, Any]], oracle: _oracle.Oracle,
         raise ValueError("submit: a batch job cannot call a function of this process; give the "
                          "oracle as 'module:function'")
     start = Launch(find_program(program), ranks, launcher)
-    load(find_library(program))  # predict needs it: no campaign without it
+    library = load(find_library(program))
     os.makedirs(directory, exist_ok=True)
     directory = os.path.abspath(directory)
-    path = _write(_describe(config, start.program), oracle, directory, data, pool)
+    path = _write(_describe(config, library), oracle, directory, data, pool)
     made = Campaign(directory, program)
     if submit:
         submit_job(start.program, "campaign", path, submit)

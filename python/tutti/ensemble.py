@@ -1,21 +1,24 @@
 """Ensembles of neural networks with fit and predict."""
 from __future__ import annotations
 
+import hashlib
 import inspect
+import io
 import os
+import pathlib
 from typing import Any, Mapping, Optional, Sequence, TypeVar, Union
 
 import numpy as np
 
-from . import dataset, job, texts
+from . import job, training
+from .data import dataset, fitting
 from .launch import Launch, submit_job
-from .library import load
-from .partial import PartialFit
+from .binding import load
+from .trainer.partial import PartialFit
 from .prediction import Prediction
 from .progress import Progress
-from .program import PathLike, find_library, find_program
+from .program import PathLike, error_of, find_library, find_program
 from .run import Run, Scratch
-from .tags import tags
 
 Self = TypeVar("Self", bound="Ensemble")
 # Parameters that are about the start of the program, not about the job.
@@ -101,6 +104,8 @@ class Ensemble(PartialFit):
             setattr(self, name, value)
 
     def __sklearn_tags__(self) -> Any:
+        from .estimators import tags
+
         return tags(getattr(self, "_estimator_type", None))
 
     def _more_tags(self) -> dict[str, Any]:  # scikit-learn before 1.6
@@ -132,46 +137,42 @@ class Ensemble(PartialFit):
     def job(self) -> dict[str, Any]:
         """The job file of these parameters, except for the names of files."""
         given = {name: value for name, value in self.get_params().items() if name not in _HERE}
-        return job.build(given, find_program(self.program))
-
-    def _launch(self) -> Launch:
-        return Launch(find_program(self.program), self.ranks, self.launcher)
-
-    def _write(self, x: dataset.Table, y: dataset.Table, rows: Mapping[str, Any]) -> str:
-        """Write data.h5 and job.yaml into the run directory; the path of the job file."""
-        described = self.job()
-        job.put(described, "data.file", "data.h5")
-        job.put(described, "run.directory", ".")
-        kinds = {"sample_weight": np.float64, "split": np.int8}
-        others = {name: dataset.per_row(values, x.rows(), name, kinds[name])
-                  for name, values in rows.items() if values is not None}
-        labels = dataset.ids(x.index)
-        if labels is not None:
-            others["id"] = labels
-        path, data = self.run_.path("job.yaml"), self.run_.path("data.h5")
-        called = {name: name for name in others}
-        if x.texts:
-            columns = texts.write_columns(data, x, y, others)
-            called = columns.pop("others")
-            section = {**columns, **described["data"]}
-            given = section.get("categories")
-            section["categories"] = texts.categories(x, columns["inputs"], given)
-            described["data"] = section
-        else:
-            dataset.write(data, {"x": x, "y": y}, others)
-        options = {"sample_weight": "weights", "split": "split.column", "id": "id"}
-        for name, as_dataset in called.items():
-            job.put(described, f"data.{options[name]}", as_dataset)
-        job.write(path, described)
-        return path
+        return job.build(given, load(find_library(self.program)))
 
     def _open_directory(self, resume: Optional[bool]) -> None:
         if self.directory is not None:
             os.makedirs(self.directory, exist_ok=True)
             self.run_ = Run(self.directory, self.program)
-        elif not resume or not hasattr(self, "run_"):
+        elif not resume or not isinstance(getattr(self, "run_", None), Run):
             scratch = Scratch()
             self.run_ = Run(scratch.name, self.program, scratch)
+
+    def _in_memory(self, described: Mapping[str, Any]) -> bool:
+        """Nothing needs a directory, nor the program."""
+        alone = self.ranks is None or self.ranks == 1 and not isinstance(self.ranks, bool)
+        return (self.directory is None and self.launcher is None and alone
+                and training.may_train_here(described))
+
+    def _fit_in_memory(self, given: fitting.Given, resume: Optional[bool]) -> None:
+        earlier = getattr(self, "run_", None) if resume else None
+        earlier = earlier if isinstance(earlier, Run) else None
+        data = io.BytesIO()
+        text = given.write(data)
+        key = hashlib.blake2b(data.getbuffer(), key=hashlib.sha256(text.encode()).digest()).digest()
+        if earlier and earlier.key == key and earlier.complete():
+            return
+        old = earlier.checkpoint() if earlier else {}
+        if resume and not old:
+            raise error_of(66, "no checkpoint to resume: the last fit of this object was not "
+                               "stopped; use resume=None")
+        files = {"job.yaml": text.encode()}
+        try:
+            training.train(load(find_library(self.program)), given.job, text,
+                           {"data.h5": data.getbuffer(), **old}, self.quiet, files)
+        finally:
+            made = Run(None, self.program, files=files, key=key)
+            if made.complete() or made.checkpoint():
+                self.run_ = made
 
     def fit(self: Self, X: Any, y: Any, sample_weight: Any = None, *, split: Any = None,
             resume: Optional[bool] = None,
@@ -206,19 +207,33 @@ class Ensemble(PartialFit):
         """
         if submit and self.directory is None:
             raise ValueError("submit: a batch job needs a directory that stays: directory=...")
+        if self.program is not None:
+            find_program(self.program)
         load(find_library(self.program))  # predict needs it: no training without it
         x, y_table = self._tables(X, y)
+        given = fitting.Given(self.job(), x, y_table,
+                              {"sample_weight": sample_weight, "split": split})
+        if self._in_memory(given.job):
+            self._fit_in_memory(given, resume)
+        else:
+            self._fit_in_directory(given, resume, submit)
+        if not submit:
+            self._open(x)
+        return self
+
+    def _fit_in_directory(self, given: fitting.Given, resume: Optional[bool],
+                          submit: Union[bool, Mapping[str, Any]]) -> None:
+        launch = Launch(find_program(self.program), self.ranks, self.launcher)
         self._open_directory(resume)
-        path = self._write(x, y_table, {"sample_weight": sample_weight, "split": split})
+        path = self.run_.path("job.yaml")
+        text = given.write(self.run_.path("data.h5"))
+        pathlib.Path(path).write_text(text, encoding="utf-8")
         if submit:
-            submit_job(find_program(self.program), "train", path, submit)
-            return self
+            submit_job(launch.program, "train", path, submit)
+            return
         how = {None: "auto", True: "must", False: "never"}[resume]
         with Progress(self.quiet) as progress:
-            self._launch().run(["train", path, "--resume", how], progress,
-                               self.run_.path("metrics.jsonl"))
-        self._open(x)
-        return self
+            launch.run(["train", path, "--resume", how], progress, self.run_.path("metrics.jsonl"))
 
     def _may_miss(self) -> bool:
         """data.missing is set: the program checks which inputs may be NaN."""

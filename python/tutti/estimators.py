@@ -9,9 +9,9 @@ from typing import Any, Optional, Union
 
 import numpy as np
 
-from . import dataset
+from .data import dataset
 from .ensemble import Ensemble
-from .partial import Steps
+from .trainer.partial import Steps
 from .prediction import Prediction
 
 
@@ -32,6 +32,20 @@ def _check_rows(rows: int) -> None:
     """A split needs at least a training row and a validation row."""
     if rows < 2:
         raise ValueError(f"n_samples = {rows} (1 sample): training needs at least 2 samples")
+
+
+def tags(kind: Optional[str]) -> Any:
+    """Tags of a regressor, a classifier, or (None) neither."""
+    from sklearn import utils
+
+    made = utils.Tags(estimator_type=kind, target_tags=utils.TargetTags(required=True),
+                      input_tags=utils.InputTags(), non_deterministic=False)
+    if kind == "classifier":
+        made.classifier_tags = utils.ClassifierTags()
+    else:
+        made.regressor_tags = utils.RegressorTags()
+        made.target_tags.multi_output = True
+    return made
 
 
 class EnsembleRegressor(Ensemble):

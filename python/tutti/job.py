@@ -5,7 +5,6 @@ import functools
 import json
 import os
 import re
-import subprocess
 from typing import Any, Mapping
 
 import numpy as np
@@ -20,10 +19,9 @@ OF_ENSEMBLE = ("name", "target", "targets", "members", "first_member", "rows", "
 
 
 @functools.lru_cache(maxsize=8)
-def _options(program: str, changed: float) -> tuple[dict[str, str], list[str]]:
-    """Short name -> section, and the options that are paths, as the program lists them."""
-    page = subprocess.run([program, "options", "--markdown"], check=True, text=True,
-                          capture_output=True).stdout
+def _options(library: Any) -> tuple[dict[str, str], list[str]]:
+    """Short name -> section, and the options that are paths, as libtutti lists them."""
+    page = library.tutti_options().decode()
     sections: dict[str, str] = {}
     for path in re.findall(r"^\| `([\w.]+)` \|", page, re.M):
         section, _, name = path.rpartition(".")
@@ -32,11 +30,6 @@ def _options(program: str, changed: float) -> tuple[dict[str, str], list[str]]:
                 old is None or SECTIONS.index(section) < SECTIONS.index(old)):
             sections[name] = section
     return sections, re.findall(r"^\| `([\w.]+)` \| a path \|", page, re.M)
-
-
-def sections_of(program: str) -> dict[str, str]:
-    """Section of each option that has a short name: {"hidden": "model", "epochs": "train", ...}."""
-    return _options(program, os.stat(program).st_mtime)[0]
 
 
 def put(job: dict, path: str, value: Any) -> None:
@@ -64,7 +57,7 @@ def _absolute(job: dict, path: str) -> None:
         put(job, path, os.path.abspath(value))
 
 
-def build(parameters: Mapping[str, Any], program: str) -> dict:
+def build(parameters: Mapping[str, Any], library: Any) -> dict:
     """Job from parameters; None = not given.
 
     A parameter is an option by its short name (`epochs=30`), a section (`train={"epochs": 30}`),
@@ -72,7 +65,7 @@ def build(parameters: Mapping[str, Any], program: str) -> dict:
     where the program refuses them. A relative path starts at the current directory, and a Run
     stands for its model.h5 (`init_from=run`).
     """
-    sections = sections_of(program)
+    sections, paths = _options(library)
     job: dict = {}
     ensemble: dict = {}
     short = {}
@@ -91,7 +84,7 @@ def build(parameters: Mapping[str, Any], program: str) -> dict:
     if isinstance(entries, (list, tuple)) and all(isinstance(e, Mapping) for e in entries):
         job["ensembles"] = [{"name": f"ensemble{i}", **ensemble, **e}
                             for i, e in enumerate(entries)]
-    for path in _options(program, os.stat(program).st_mtime)[1]:
+    for path in paths:
         _absolute(job, path)
     return job
 

@@ -2,106 +2,20 @@
 from __future__ import annotations
 
 import ctypes
-import functools
+import io
 import os
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, Union
 
+import h5py
 import numpy as np
 
-from . import dataset
-from .hdf5 import has_names
+from .binding import DOUBLES, Wanted, load
+from .data import dataset
+from .data.hdf5 import has_names
+from .data.texts import is_missing
 from .prediction import MOMENTS, Prediction
 from .program import PathLike, error_of, find_library
-from .texts import is_missing
-from .version import __version__
 from .weights import read_weights
-
-_DOUBLES = ctypes.POINTER(ctypes.c_double)
-
-
-class _Wanted(ctypes.Structure):
-    """struct tutti_prediction of tutti.h."""
-
-    _fields_ = [("size", ctypes.c_size_t), ("workspace", ctypes.c_void_p)] + [
-        (name, ctypes.c_void_p) for name in MOMENTS] + [
-        (f"{name}_gradient", ctypes.c_void_p) for name in MOMENTS] + [
-        ("quantile_count", ctypes.c_int64)] + [
-        (name, ctypes.c_void_p) for name in (
-            "probability", "quantiles", "lower", "upper", "entropy", "mutual_information",
-            "member_mean", "member_variance")]
-
-
-def _refuse(library: Any, path: str, missing: str) -> None:
-    """The library lacks a function: it is of another version, or not libtutti."""
-    if not hasattr(library, "tutti_version"):
-        raise ImportError(f"{path} is not libtutti (environment variable TUTTI_LIBRARY)")
-    version = library.tutti_version
-    version.restype, version.argtypes = ctypes.c_char_p, []
-    raise ImportError(
-        f"{path} has version {version().decode(errors='replace')} and no function "
-        f"tutti_{missing}; the Python package tutti has version {__version__}: install both from "
-        "one release, or set the environment variable TUTTI_LIBRARY to the library of this one")
-
-
-@functools.lru_cache(maxsize=None)
-def load(path: str) -> Any:
-    """libtutti with the types of its functions (tutti.h).
-
-    Raises
-    ------
-    ImportError
-        The library is older than this package, or not libtutti.
-    """
-    library = ctypes.CDLL(path)
-    model, count = ctypes.c_void_p, ctypes.c_int64
-    trainer, array = ctypes.c_void_p, ctypes.c_void_p
-    for name, result, arguments in (
-            ("version", ctypes.c_char_p, []),
-            ("error", ctypes.c_char_p, []),
-            ("open", ctypes.c_int, [ctypes.c_char_p, ctypes.POINTER(model)]),
-            ("close", None, [ctypes.POINTER(model)]),
-            ("inputs", count, [model]),
-            ("columns", count, [model]),
-            ("members", count, [model]),
-            ("input_name", ctypes.c_char_p, [model, count]),
-            ("input_levels", count, [model, count]),
-            ("input_level", ctypes.c_char_p, [model, count, count]),
-            ("level_value", ctypes.c_double, [model, count, ctypes.c_char_p]),
-            ("ensemble_name", ctypes.c_char_p, [model, count]),
-            ("column_label", ctypes.c_char_p, [model, count]),
-            ("member_columns", count, [model]),
-            ("levels", count, [model]),
-            ("level", ctypes.c_double, [model, count]),
-            ("has_classes", ctypes.c_int, [model]),
-            ("target_name", ctypes.c_char_p, [model, count]),
-            ("target_units", ctypes.c_char_p, [model, count]),
-            ("predict", ctypes.c_int, [model, count, _DOUBLES, ctypes.c_int,
-                                       ctypes.POINTER(_Wanted)]),
-            ("trainer_create", ctypes.c_int, [array, ctypes.POINTER(trainer)]),
-            ("trainer_destroy", None, [ctypes.POINTER(trainer)]),
-            ("trainer_members", count, [trainer]),
-            ("trainer_outputs", count, [trainer]),
-            ("trainer_parameters", count, [trainer]),
-            ("trainer_step", ctypes.c_int, [trainer, array, array]),
-            ("trainer_forward", ctypes.c_int, [trainer, array, array]),
-            ("trainer_backward", ctypes.c_int, [trainer, array, array]),
-            ("trainer_update", ctypes.c_int, [trainer]),
-            ("trainer_predict", ctypes.c_int, [trainer, count, array, array]),
-            ("trainer_model", ctypes.c_int, [trainer, ctypes.POINTER(model)]),
-            ("trainer_save", ctypes.c_int, [trainer, ctypes.c_char_p]),
-            ("trainer_get_weights", ctypes.c_int, [trainer, count, array]),
-            ("trainer_set_weights", ctypes.c_int, [trainer, count, array]),
-            ("trainer_learning_rate", ctypes.c_double, [trainer, count]),
-            ("trainer_set_learning_rate", ctypes.c_int, [trainer, count, ctypes.c_double]),
-            ("trainer_reset", ctypes.c_int, [trainer, count]),
-            ("trainer_state_bytes", count, [trainer]),
-            ("trainer_get_state", ctypes.c_int, [trainer, array]),
-            ("trainer_set_state", ctypes.c_int, [trainer, ctypes.c_char_p, count])):
-        function = getattr(library, f"tutti_{name}", None)
-        if function is None:
-            _refuse(library, path, name)
-        function.restype, function.argtypes = result, arguments
-    return library
 
 
 class Model:
@@ -109,8 +23,8 @@ class Model:
 
     Parameters
     ----------
-    file : path
-        model.h5 of a run.
+    file : path or bytes
+        model.h5 of a run, or what is in such a file.
     program : path, optional
         The program whose library is used; see `tutti.find_library`.
 
@@ -127,19 +41,27 @@ class Model:
         Nominal coverage of each conformal interval.
     """
 
-    def __init__(self, file: PathLike, program: Optional[PathLike] = None) -> None:
+    def __init__(self, file: Union[PathLike, bytes], program: Optional[PathLike] = None) -> None:
         self._handle = ctypes.c_void_p()
         self._library = load(find_library(program))
-        self._check(self._library.tutti_open(os.fsencode(file), ctypes.byref(self._handle)))
-        self.file = os.path.abspath(file)
+        self._bytes = file if isinstance(file, bytes) else None
+        if isinstance(file, bytes):
+            self.file = "the model in memory"
+            code = self._library.tutti_open_memory(file, len(file), ctypes.byref(self._handle))
+        else:
+            self.file = os.path.abspath(file)
+            code = self._library.tutti_open(os.fsencode(file), ctypes.byref(self._handle))
+        self._check(code)
         self._describe()
-        self._named = has_names(self.file)
+        with self.open_file() as f:
+            self._named = has_names(f)
 
     @staticmethod
     def _of_trainer(library: Any, handle: Any) -> Model:
         """A model in memory, which the object closes."""
         model = Model.__new__(Model)
         model._library, model._handle, model.file = library, handle, "the model of a trainer"
+        model._bytes = None
         model._describe()
         model._named = model.input_names != [f"x{i}" for i in range(len(model.input_names))]
         return model
@@ -157,6 +79,13 @@ class Model:
         self.labels = self._labels()
         levels = int(self._library.tutti_levels(self._handle))
         self.levels = [float(self._library.tutti_level(self._handle, i)) for i in range(levels)]
+
+    def open_file(self) -> h5py.File:
+        """The model file (docs/files.md), for reading with h5py."""
+        if self._bytes is None and not os.path.isfile(self.file):
+            raise ValueError(f"{self.file}: weights are read from the file, and there is none; "
+                             "Trainer.save writes it")
+        return h5py.File(self.file if self._bytes is None else io.BytesIO(self._bytes), "r")
 
     def close(self) -> None:
         """Free the memory of the model; it also happens when the object is deleted."""
@@ -284,11 +213,11 @@ class Model:
         values = dataset.match(table, self.input_names, self._named)
         levels = np.ascontiguousarray(quantiles, dtype=np.float64)
         out = self._arrays(len(values), len(levels), members, gradient)
-        wanted = _Wanted(size=ctypes.sizeof(_Wanted), quantile_count=len(levels),
+        wanted = Wanted(size=ctypes.sizeof(Wanted), quantile_count=len(levels),
                          probability=levels.ctypes.data,
                          **{name: array.ctypes.data for name, array in out.items()})
         self._check(self._library.tutti_predict(
-            self._handle, len(values), values.ctypes.data_as(_DOUBLES), threads,
+            self._handle, len(values), values.ctypes.data_as(DOUBLES), threads,
             ctypes.byref(wanted)))
         return Prediction(**out, columns=list(self.labels), units=list(self.units),
                           index=table.index)

@@ -16,8 +16,8 @@ from typing import Any, Callable, Optional, Union
 import h5py
 import numpy as np
 
-from . import dataset
-from .hdf5 import read_text
+from .data import dataset
+from .data.hdf5 import read_text
 from .program import PACKAGE
 
 Function = Callable[[dict], Any]

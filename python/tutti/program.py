@@ -59,6 +59,7 @@ _IN_PYTHON = (
     (r"the trainer is NULL: .*", "this Trainer is closed"),
     (r"\btutti_trainer_(?!options)(\w+)", r"Trainer.\1"),
     (r"\bbatch->", ""),
+    (r"\bmemory:/", ""),
     (r"unknown key ('\w+') at the top level", r"unknown parameter \1"),
     (r"(unknown .*; did you mean ')[\w.\[\]]+\.(\w+)'", r"\1\2'"),
 )
@@ -230,10 +231,11 @@ class Process:
         os.close(self._stderr)
 
 
-def _level_of_caller() -> int:
+def level_of_caller() -> int:
     """stacklevel, in the function that calls this one, of the code that uses the package."""
     frame, level = sys._getframe(1), 1
-    while frame.f_back and os.path.dirname(frame.f_code.co_filename) == os.path.dirname(__file__):
+    here = os.path.dirname(__file__) + os.sep
+    while frame.f_back and frame.f_code.co_filename.startswith(here):
         frame, level = frame.f_back, level + 1
     return level
 
@@ -243,7 +245,7 @@ def warn_of(lines: Sequence[str]) -> None:
     for line in lines:
         found = WARNING.match(line)
         if found:
-            warnings.warn(in_python(found[1]), UserWarning, stacklevel=_level_of_caller())
+            warnings.warn(in_python(found[1]), UserWarning, stacklevel=level_of_caller())
 
 
 def run(command: Sequence[str], on_line: Optional[Callable[[str], None]] = None,

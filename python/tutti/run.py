@@ -1,6 +1,7 @@
 """A run directory: its state, its results as arrays, its predictions."""
 from __future__ import annotations
 
+import io
 import json
 import os
 import pathlib
@@ -14,10 +15,14 @@ from typing import Any, Optional
 import h5py
 import numpy as np
 
-from .hdf5 import read_arrays, read_values
+from .data.hdf5 import read_arrays, read_values
 from .library import Model
 from .prediction import Prediction
 from .program import PathLike, error_of, find_program, message_of
+
+
+# Files of a run that a pickled one has.
+_KEPT = ("job.yaml", "model.h5", "results.h5", "status.json")
 
 
 class Scratch:
@@ -29,52 +34,77 @@ class Scratch:
 
 
 class Run:
-    """A run directory (run.directory), during and after the run.
+    """A run directory (run.directory), during and after the run, or a run in memory.
 
     Made by `tutti.open_run`; an `Ensemble` has the one of its last fit as `run_`.
 
-    Attributes
+    Parameters
     ----------
-    directory : str
+    files : dict of str to bytes, optional
+        Of a run in memory, instead of a directory.
+    key : bytes, optional
+        The same for runs with the same job and data.
     """
 
-    def __init__(self, directory: PathLike, program: Optional[PathLike] = None,
-                 scratch: Optional[Scratch] = None) -> None:
-        if not os.path.isdir(directory):
+    def __init__(self, directory: Optional[PathLike] = None, program: Optional[PathLike] = None,
+                 scratch: Optional[Scratch] = None,
+                 files: Optional[dict[str, bytes]] = None, key: Optional[bytes] = None) -> None:
+        if directory is not None and not os.path.isdir(directory):
             raise FileNotFoundError(f"{os.fspath(directory)} is not a directory")
-        self.directory = os.path.abspath(directory)
+        self._directory = None if directory is None else os.path.abspath(directory)
         self._program = program
         self._scratch = scratch
+        self._files = files
+        self.key = key
         self._model: Optional[Model] = None
 
     def __repr__(self) -> str:
-        return f"<tutti.Run {self.directory}>"
+        return f"<tutti.{type(self).__name__} {self._directory or 'in memory'}>"
 
     def __getstate__(self) -> dict[str, Any]:
-        """For pickle: the path, and the contents of a temporary directory."""
-        kept = None
-        if self._scratch:
-            names = ("job.yaml", "model.h5", "results.h5", "status.json")
-            kept = {name: pathlib.Path(self.path(name)).read_bytes() for name in names
-                    if os.path.exists(self.path(name))}
-        return {"directory": self.directory, "_program": self._program, "_kept": kept}
+        """For pickle: the path, or the files of a run in memory or in a temporary directory."""
+        files = self._files
+        if files is None and self._scratch:
+            files = {name: pathlib.Path(self.path(name)).read_bytes() for name in _KEPT
+                     if os.path.exists(self.path(name))}
+        return {"_directory": self._directory if files is None else None, "_files": files,
+                "_program": self._program}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        kept = state.pop("_kept")
-        self.__dict__.update(state, _scratch=None, _model=None)
-        if kept is not None:
+        self.__dict__.update(state, _scratch=None, key=None, _model=None)
+
+    @property
+    def directory(self) -> str:
+        """The run directory. A run in memory gets a temporary one, with its files."""
+        if self._directory is None:
             self._scratch = Scratch()
-            self.directory = self._scratch.name
-            for name, contents in kept.items():
-                pathlib.Path(self.path(name)).write_bytes(contents)
+            for name, contents in (self._files or {}).items():
+                pathlib.Path(self._scratch.name, name).write_bytes(contents)
+            self._directory = self._scratch.name
+        return self._directory
 
     def path(self, name: str) -> str:
-        """Path of a file of the run."""
+        """Path of a file of the run, which is written now if the run is in memory."""
         return os.path.join(self.directory, name)
+
+    def checkpoint(self) -> dict[str, bytes]:
+        """The checkpoint of a run in memory that was stopped, under its name."""
+        return {name: data for name, data in (self._files or {}).items()
+                if name.startswith("ckpt-")}
+
+    def complete(self) -> bool:
+        """True for a run in memory that has a model."""
+        return "model.h5" in (self._files or {})
+
+    def _open(self, name: str) -> Any:
+        """A file of the run for h5py."""
+        return self.path(name) if self._files is None else io.BytesIO(self._files[name])
 
     def status(self) -> dict[str, Any]:
         """State of the run as `tutti status --json` tells it: state, epoch, epochs, eta, ...;
         "submitted" before a batch job starts."""
+        if self._files is not None:
+            return json.loads(self._files["status.json"])
         if os.path.exists(self.path("slurm_job")) and not os.path.exists(self.path("status.json")):
             number = pathlib.Path(self.path("slurm_job")).read_text().strip()
             return {"state": "submitted", "job": number}
@@ -123,7 +153,7 @@ class Run:
 
     def results(self) -> dict[str, np.ndarray]:
         """Every variable of results.h5 as an array: losses, scores, test predictions."""
-        return read_arrays(self.path("results.h5"))
+        return read_arrays(self._open("results.h5"))
 
     def learning_curves(self) -> dict[str, np.ndarray]:
         """Losses of the members, shape (members, epochs), NaN after the end of a member.
@@ -133,13 +163,13 @@ class Run:
         dict
             "train" and "validation".
         """
-        with h5py.File(self.path("results.h5")) as f:
+        with h5py.File(self._open("results.h5"), "r") as f:
             return {name: f[f"loss_{name}"][()] for name in ("train", "validation")}
 
     def members(self) -> dict[str, np.ndarray]:
         """What results.h5 has for each member, as arrays of shape (members, ...): status,
         best_epoch, test_rmse, and every hyper-parameter under its name."""
-        with h5py.File(self.path("results.h5")) as f:
+        with h5py.File(self._open("results.h5"), "r") as f:
             count = f["status"].shape[0]
             return {name: read_values(item) for name, item in f.items()
                     if isinstance(item, h5py.Dataset) and item.shape[:1] == (count,)
@@ -147,19 +177,21 @@ class Run:
 
     def config(self) -> str:
         """The job with the values of all options, as YAML."""
-        with h5py.File(self.path("results.h5")) as f:
+        with h5py.File(self._open("results.h5"), "r") as f:
             return str(read_values(f["provenance/resolved_config"]))
 
     @property
     def model(self) -> Model:
         """The trained model, read at the first use."""
         if self._model is None:
-            self._model = Model(self.path("model.h5"), self._program)
+            self.reload()
+            assert self._model is not None
         return self._model
 
     def reload(self) -> None:
         """Read the model again, after another training."""
-        self._model = Model(self.path("model.h5"), self._program)
+        source = self.path("model.h5") if self._files is None else self._files["model.h5"]
+        self._model = Model(source, self._program)
 
     def predict(self, x: Any, **options: Any) -> Prediction:
         """Predict rows with the model of the run; see `tutti.Model.predict`."""

@@ -1,21 +1,15 @@
 """Weights of trained networks, from model.h5 (docs/files.md)."""
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any, Optional
 
 import h5py
 import numpy as np
 
-from .hdf5 import read_text
+from .data.hdf5 import read_text
 
 if TYPE_CHECKING:
     from .library import Model
-
-# The loss that a network with this output is trained with, unless the caller names another one.
-_LOSS = {"mean": "mse", "mean_variance": "gaussian_nll", "quantiles": "quantile",
-         "softmax": "cross_entropy", "sigmoid": "bce", "rate": "poisson"}
-_LINEAR = ("none", "standard", "minmax", "robust")  # (value - mean) / scale
 
 
 def _only_ensemble(model: Model, name: Optional[str]) -> str:
@@ -70,10 +64,7 @@ def _read_scales(f: h5py.File, ensemble: int) -> dict[str, np.ndarray]:
 def read_weights(model: Model, ensemble: Optional[str] = None) -> dict[str, Any]:
     """What `tutti.Model.arrays` returns."""
     name = _only_ensemble(model, ensemble)
-    if not os.path.isfile(model.file):
-        raise ValueError(f"{model.file}: weights are read from the file, and there is none; "
-                         "Trainer.save writes it")
-    with h5py.File(model.file) as f:
+    with model.open_file() as f:
         net, e = f["net"], list(read_text(f["ensemble_name"])).index(name)
         first, weight = int(f["ensemble_first"][e]), f["member_weight"][()]
         members = first + np.arange(int(f["ensemble_members"][e]))
@@ -85,7 +76,8 @@ def read_weights(model: Model, ensemble: Optional[str] = None) -> dict[str, Any]
         parameters = np.stack([net["parameters"][begin[m]:end[m]] for m in members])
         layers, levels = _read_layers(net, k, parameters), int(net["levels"][k])
         hidden = [layer["bias"].shape[1] for layer in layers[:-1]]
-        return {"name": name, "layers": layers, "parameters": parameters,
+        return {"name": name, "input_name": list(model.input_names), "layers": layers,
+                "parameters": parameters,
                 "member_index": f["member_index"][()][members], "member_weight": weight[members],
                 "activation": str(read_text(net["activation"])[k]),
                 "output": str(read_text(net["output"])[k]),
@@ -95,33 +87,3 @@ def read_weights(model: Model, ensemble: Optional[str] = None) -> dict[str, Any]
                 "residual": bool(net["residual"][k]) and any(
                     a == b for a, b in zip(hidden, hidden[1:])),
                 **_read_scales(f, e)}
-
-
-def trainer_options(model: Model, ensemble: Optional[str],
-                    loss: Optional[str]) -> tuple[dict[str, Any], np.ndarray]:
-    """Parameters of a `Trainer` with the members of a model; their weights [members, parameter]."""
-    a = read_weights(model, ensemble)
-    what = f"{model.file}: ensemble {a['name']}"
-    names = [(name, kind) for axis, names in (("x", model.input_names), ("y", a["target_name"]))
-             for name, kind in zip(names, a[f"{axis}_normalize"]) if kind not in _LINEAR]
-    if names:
-        raise ValueError(f"{what}: {names[0][0]} has the transform {names[0][1]} of "
-                         "data.normalize, a trainer has scales only")
-    if (a["member_weight"] != a["member_weight"][0]).any():
-        raise ValueError(f"{what}: its members have different weights in the mean, those of a "
-                         "trainer have the same")
-    options = {"inputs": len(a["x_mean"]), "targets": len(a["y_mean"]),
-               "ensembles": [{"name": a["name"]}],
-               "input_names": model.input_names, "target_names": list(a["target_name"]),
-               "x_scale": (a["x_mean"], a["x_scale"]), "y_scale": (a["y_mean"], a["y_scale"]),
-               "members": len(a["parameters"]), "activation": a["activation"],
-               "hidden": [layer["bias"].shape[1] for layer in a["layers"][:-1]],
-               "layer_norm": a["layer_norm"], "residual": a["residual"], "output": a["output"],
-               "loss": loss or _LOSS[a["output"]]}
-    if a["output"] == "softmax":
-        options["classes"] = a["levels"]
-    if a["output"] == "quantiles":
-        options["quantiles"] = a["level"]
-    if a["output"] == "mean_variance":
-        options["variance_floor"] = a["variance_floor"]
-    return options, a["parameters"]

@@ -335,6 +335,43 @@ int tutti_trainer_update(tutti_trainer *trainer)
   return tt_call_end(&caller, update(trainer));
 }
 
+static tt_err check_gradient(const tutti_trainer *t, const float *gradient)
+{
+  if (!gradient) return TT_FAIL(USAGE, "gradient is NULL");
+  if (!t->has_gradient)
+    return TT_FAIL(USAGE, "call tutti_trainer_backward before tutti_trainer_take_gradient");
+  if (!t->ops->take_gradient)
+    return TT_FAIL(UNAVAILABLE, "gradients of the %s engine cannot be taken; use run.device: cpu",
+                   t->ops->name);
+  if (tt_model_trained_params(&t->cohort->model) != t->cohort->model.params)
+    return TT_FAIL(USAGE, "the network has batch_norm, whose running values only "
+                          "tutti_trainer_update changes");
+  return TT_OK;
+}
+
+static tt_err take_gradient(tutti_trainer *t, float *gradient)
+{
+  TT_TRY(tt_trainer_check(t));
+  tt_err e = tt_agree(t->comm, check_gradient(t, gradient));
+  if (e) return e;
+  float *mine = tt_trainer_own_floats(t, t->cohort->model.params, gradient);
+  if (!mine) e = TT_FAIL(MEM, "no memory for the gradients of the members of this rank");
+  if (!e && t->engine) e = t->ops->take_gradient(t->engine, mine);
+  e = tt_agree(t->comm, e);
+  if (e) return e;
+  t->has_gradient = t->may_go_back = 0;
+  int64_t bytes = t->cohort->model.params * (int64_t)sizeof *mine;
+  tt_trainer_gather_members(t, mine, bytes, gradient);
+  return TT_OK;
+}
+
+int tutti_trainer_take_gradient(tutti_trainer *trainer, float *gradient)
+{
+  tt_call caller;
+  tt_call_begin(&caller);
+  return tt_call_end(&caller, take_gradient(trainer, gradient));
+}
+
 static tt_err check_predict(int64_t rows, const float *x, const float *output)
 {
   if (rows < 0) return TT_FAIL(USAGE, "the number of rows is %" PRId64, rows);

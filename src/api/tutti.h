@@ -34,6 +34,9 @@ extern "C" {
 /* Version of the library, e.g. "0.1.0"; TUTTI_VERSION_MAJOR etc. are that of the header. */
 TUTTI_API const char *tutti_version(void);
 
+/* All options of a job file, as in docs/options.md; NULL: out of memory. */
+TUTTI_API const char *tutti_options(void);
+
 /* Message of the last call on this thread, "" if it succeeded. */
 TUTTI_API const char *tutti_error(void);
 
@@ -50,6 +53,40 @@ TUTTI_API const char *tutti_error(void);
  * SIGINT ends the process at once. If training makes no progress, a watchdog ends the process with
  * code 75 (run.watchdog). */
 TUTTI_API int tutti_train(const char *job, const char *const *set, int nset);
+
+/* A file in memory. */
+typedef struct tutti_file {
+  const char *name; /* without directory, at most 31 characters */
+  const void *bytes;
+  int64_t size;
+} tutti_file;
+
+/* Set all bytes to 0, then the size and the rest. */
+typedef struct tutti_training {
+  size_t size;            /* sizeof(tutti_training) */
+  const char *job;        /* text of a job file */
+  const char *const *set; /* [nset] as in tutti_train; NULL if nset is 0 */
+  int nset;
+  /* [files] at most 4, which the job names by their names alone: "data.file: data.h5". A
+   * checkpoint that was stored is continued. */
+  int files;
+  const tutti_file *file;
+  int live;      /* 1: progress is told five times a second, as on a terminal; 0: as in a log */
+  void *context; /* for the next two, which are called by the thread that trains */
+  /* Called about twice a second with the lines that the program has written since, "" if there are
+   * none, and at the end. Returns 1 to stop with a checkpoint, the call then returns 75. NULL: the
+   * lines are lost */
+  int (*poll)(void *context, const char *lines);
+  /* Called at the end with each file: model.h5, results.h5 and status.json, or a checkpoint. The
+   * bytes are those of the library and gone after the call */
+  void (*store)(void *context, const tutti_file *file);
+} tutti_training;
+
+/* Train a job in memory, with the bits of tutti_train: run.directory must be "." and no file is
+ * written. On this process alone, with or without MPI in the program. Signals are those of the
+ * program, the time limit of Slurm is not asked for, and there is no watchdog. May be called by
+ * several threads at once. */
+TUTTI_API int tutti_train_in_memory(const tutti_training *training);
 
 /* The trained ensembles of a model file in memory. Needs no MPI; local to this process. The program
  * may use another MPI library than libtutti, and another HDF5 library if that has other versions of
@@ -227,6 +264,12 @@ TUTTI_API int tutti_trainer_forward(tutti_trainer *trainer, const tutti_batch *b
 TUTTI_API int tutti_trainer_backward(tutti_trainer *trainer, const float *gradient,
                                      float *input_gradient);
 TUTTI_API int tutti_trainer_update(tutti_trainer *trainer);
+
+/* Instead of update, for an optimizer of the caller: the gradients of backward since the last step,
+ * of all members; the caller sets the new weights. train.optimizer and everything that counts steps
+ * are not used then. On the CPU; not for networks with batch_norm.
+ *   gradient  [M][P] as tutti_trainer_get_weights; 0 for a member that does not train */
+TUTTI_API int tutti_trainer_take_gradient(tutti_trainer *trainer, float *gradient);
 
 /* Outputs of all members as in predictions, without dropout, for any number of rows; with several
  * ranks for the rows of this rank.

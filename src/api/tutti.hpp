@@ -175,9 +175,14 @@ public:
       : trainer(describe(options, inputs, targets, threads))
   {
   }
+  /* On the ranks of a communicator of the program, given as MPI_Comm_c2f(comm). */
+  trainer(const std::string &options, int64_t inputs, int64_t targets, int threads, int comm)
+      : trainer(describe(options, inputs, targets, threads, 1, comm))
+  {
+  }
   /* Anything of tutti_trainer_options, whose size is set here. */
   explicit trainer(const tutti_trainer_options &options)
-      : inputs_(options.inputs), targets_(options.targets)
+      : inputs_(options.inputs), targets_(options.targets), on_ranks_(options.on_ranks)
   {
     tutti_trainer_options wanted = options;
     tutti_trainer *t = nullptr;
@@ -225,6 +230,7 @@ public:
   /* The arrays belong to the caller, and must be there until backward. */
   floats forward(const tutti_batch &rows)
   {
+    require(!on_ranks_, "on ranks use tutti_trainer_forward, with room for the rows of all ranks");
     tutti_batch b = rows;
     b.size = sizeof b;
     const int64_t all = b.own_rows ? b.rows / members() : b.rows;
@@ -250,6 +256,13 @@ public:
     return slope;
   }
   void update() { check(tutti_trainer_update(get())); }
+  /* [members][parameters], instead of update, for an optimizer of the program. */
+  floats take_gradient()
+  {
+    floats gradient(values(1, parameters()));
+    check(tutti_trainer_take_gradient(get(), gradient.data()));
+    return gradient;
+  }
 
   /* [members][rows][outputs] as in predictions, without dropout. */
   floats predict(const floats &x)
@@ -305,15 +318,18 @@ private:
   int64_t inputs_, targets_, rows_ = 0; /* rows of the last forward, for each member */
   floats x_;                            /* of the last forward */
   indices index_;
+  int on_ranks_;
 
   static tutti_trainer_options describe(const std::string &options, int64_t inputs, int64_t targets,
-                                        int threads)
+                                        int threads, int on_ranks = 0, int comm = 0)
   {
     tutti_trainer_options o{};
     o.options = options.c_str();
     o.inputs = inputs;
     o.targets = targets;
     o.threads = threads;
+    o.on_ranks = on_ranks;
+    o.comm = comm;
     return o;
   }
   static void require(bool truth, const char *what)

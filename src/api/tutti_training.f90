@@ -26,7 +26,7 @@ module tutti_training
     procedure :: destroy => destroy_trainer
     procedure :: members => trainer_members
     procedure :: outputs, parameters
-    procedure :: step, forward, backward, update
+    procedure :: step, forward, backward, update, take_gradient
     procedure :: predict => predict_outputs
     procedure :: model => make_model
     procedure :: save => save_model
@@ -102,6 +102,11 @@ module tutti_training
     integer(c_int) function tutti_trainer_update(trainer) bind(c)
       import
       type(c_ptr), value :: trainer
+    end function
+    integer(c_int) function tutti_trainer_take_gradient(trainer, gradient) bind(c)
+      import
+      type(c_ptr), value :: trainer
+      real(c_float), intent(out) :: gradient(*)
     end function
     integer(c_int) function tutti_trainer_predict(trainer, rows, x, output) bind(c)
       import
@@ -392,6 +397,19 @@ contains
     class(tutti_trainer), intent(inout) :: self
     integer, intent(out), optional :: stat
     call self%finish_call(tutti_trainer_update(self%handle), .true., stat)
+  end subroutine
+
+  ! Instead of update, for an optimizer of the program: gradient(parameters, members)
+  subroutine take_gradient(self, gradient, stat)
+    class(tutti_trainer), intent(inout) :: self
+    real(c_float), intent(out), contiguous :: gradient(:, :)
+    integer, intent(out), optional :: stat
+    integer(c_int) :: code
+    logical :: fits
+    fits = all(shape(gradient) == [self%parameters(), self%members()])
+    code = 64
+    if (fits) code = tutti_trainer_take_gradient(self%handle, gradient)
+    call self%finish_call(code, fits, stat)
   end subroutine
 
   ! Outputs as in predictions, without dropout: x(inputs, rows), output(outputs, rows, members)

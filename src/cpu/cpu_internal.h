@@ -418,12 +418,13 @@ tt_err tt_cpu_advance(tt_engine *e, int64_t m, tt_slice segment, float *gradient
 tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice slice, const float *w, double loss,
                      const tt_epoch_sharing *share, int *epoch_ended);
 
-/* engine.h: forward, apply, set_batch, backward, update. */
+/* engine.h: forward, apply, set_batch, backward, update, take_gradient. */
 tt_err tt_cpu_forward_rows(tt_engine *e, float *output, int32_t *row); /* row may be NULL */
 tt_err tt_cpu_apply(tt_engine *e, const float *delta, const double *loss);
 tt_err tt_cpu_set_batch(tt_engine *e, const tt_batch *batch);
 tt_err tt_cpu_backward_rows(tt_engine *e, const float *delta, float *input_gradient);
 tt_err tt_cpu_update_members(tt_engine *e);
+tt_err tt_cpu_take_gradient(tt_engine *e, float *gradient);
 void tt_cpu_given_destroy(tt_engine *e);
 
 /* engine.h: stage_begin, stage_forward, stage_backward, stage_gradient. */

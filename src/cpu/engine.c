@@ -316,5 +316,6 @@ const tt_engine_ops tt_engine_cpu = {
     .set_batch = tt_cpu_set_batch,
     .backward = tt_cpu_backward_rows,
     .update = tt_cpu_update_members,
+    .take_gradient = tt_cpu_take_gradient,
     .team = &team,
 };

@@ -1,5 +1,5 @@
 /* given_rows.c — steps on rows of the caller, and steps in two parts; see engine.h: set_batch,
- * forward, apply, backward, update. */
+ * forward, apply, backward, update, take_gradient. */
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"
@@ -167,5 +167,20 @@ tt_err tt_cpu_update_members(tt_engine *e)
 {
   tt_cpu_each_member(e, 1, update_member, NULL);
   e->given->is_summed = 0;
+  return TT_OK;
+}
+
+tt_err tt_cpu_take_gradient(tt_engine *e, float *gradient)
+{
+  tt_cpu_given *g = e->given;
+  size_t bytes = (size_t)e->cohort->model.params * sizeof *gradient;
+  for (int64_t i = 0; i < e->slice.count; i++) {
+    float *dst = gradient + i * e->cohort->model.params;
+    if (TT_FIELD(e->state, status)[i] == TT_STATUS_training)
+      memcpy(dst, g->gradient + i * e->cohort->model.params, bytes);
+    else
+      memset(dst, 0, bytes);
+  }
+  g->is_summed = 0;
   return TT_OK;
 }

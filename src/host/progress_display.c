@@ -142,7 +142,7 @@ void tt_progress_meter_print_local(tt_progress_meter *m, const tt_comm *c, const
   m->steps += all->member_steps;
   m->restarts += all->restarted;
   if (!tt_comm_is_root(c)) return;
-  if (!now && since < tt_progress_interval(clock - m->started, bar)) return;
+  if (!now && since < tt_progress_interval(clock - m->started, tt_log_is_live())) return;
   char line[TT_PROGRESS_COLUMNS + 1];
   double rate = since > 0.0 ? (double)(m->steps - m->steps_at_last_print) / since : 0.0;
   tt_progress_text_local(all, epochs, m->restarts, tt_progress_meter_eta(m, all, epochs),

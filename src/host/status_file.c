@@ -6,6 +6,7 @@
 #include "core/base/mem.h"
 #include "core/base/text.h"
 #include "io/files/files.h"
+#include "io/files/memory.h"
 #include "io/files/owner.h"
 
 #include <errno.h>
@@ -69,8 +70,9 @@ tt_err tt_status_file_write_local(const char *directory, const tt_run_status *s)
   TT_TRY(join(directory, "status.json", path));
   TT_TRY(join(directory, spare_name, spare));
   TT_TRY(format_status(s, &text));
-  tt_err e = replace(path, text, spare);
-  if (!e && s->exit_code >= 0) unlink(spare);
+  int in_memory = tt_memory_is_path(path);
+  tt_err e = in_memory ? tt_memory_put_text(path, text) : replace(path, text, spare);
+  if (!e && !in_memory && s->exit_code >= 0) unlink(spare);
   tt_free(text);
   return e;
 }
@@ -83,7 +85,8 @@ void tt_status_file_report_local(const char *directory, const tt_run_status *s)
   for (int i = 0; i < ATTEMPTS && e && e != TT_E_STOPPED; i++)
     e = tt_status_file_write_local(directory, s);
   if (e && e != TT_E_STOPPED) tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
-  if (!e && s->exit_code < 0 && !join(directory, spare_name, spare))
+  if (!e && s->exit_code < 0 && !tt_memory_is_path(directory) &&
+      !join(directory, spare_name, spare))
     (void)tt_file_create_spare_local(spare);
   *tt_err_record_of_thread() = kept;
 }

@@ -16,6 +16,8 @@ enum { STOP_SIGNALS = 3 };
 static const int stop_signals[STOP_SIGNALS] = {SIGTERM, SIGUSR1, SIGINT};
 static struct sigaction earlier[STOP_SIGNALS]; /* before tt_stop_install_handlers_local */
 static volatile sig_atomic_t received_signal;  /* the last signal, 0 = none */
+static _Thread_local int (*ask)(void *);       /* tt_stop_ask_local */
+static _Thread_local void *ask_context;
 
 static void handle_signal(int number)
 {
@@ -40,6 +42,12 @@ int tt_stop_restore_handlers_local(void)
   return received_signal;
 }
 
+void tt_stop_ask_local(int (*function)(void *), void *context)
+{
+  ask = function;
+  ask_context = context;
+}
+
 int tt_stop_signaled_local(void) { return received_signal != 0; }
 
 const char *tt_stop_signal_local(void)
@@ -56,7 +64,8 @@ static tt_stop_reason stop_reason_local(const tt_comm *c, double deadline, const
 {
   tt_stop_reason why =
       deadline > 0.0 && tt_monotonic_seconds() >= deadline ? TT_STOP_time : TT_STOP_none;
-  if (received_signal) why = received_signal == SIGINT ? TT_STOP_interrupt : TT_STOP_signal;
+  if (ask && ask(ask_context)) why = TT_STOP_interrupt;
+  if (received_signal && !ask) why = received_signal == SIGINT ? TT_STOP_interrupt : TT_STOP_signal;
   if (directory && tt_comm_is_root(c)) {
     char path[TT_PATH_MAX];
     stop_path(directory, path);

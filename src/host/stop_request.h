@@ -21,6 +21,10 @@ void tt_stop_install_handlers_local(void);
  * last signal that was received in between, 0 = none. Local. */
 int tt_stop_restore_handlers_local(void);
 
+/* In this thread the stop at tt_stop_agreed is what the function says, 1 = stop, in place of a
+ * signal. NULL: no function. Local. */
+void tt_stop_ask_local(int (*function)(void *), void *context);
+
 /* Whether this rank has received one of these signals. Local. */
 int tt_stop_signaled_local(void);
 /* The name of that signal, NULL if none was received. Local. */

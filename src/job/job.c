@@ -30,6 +30,10 @@ void tt_job_close(tt_job **job)
 static tt_err broadcast_file(tt_comm *c, const tt_job_options *o, tt_job *job)
 {
   tt_err e = TT_OK;
+  if (o->text) {
+    job->bytes = (int64_t)strlen(o->text);
+    return tt_text_set(&job->original, o->text);
+  }
   if (tt_comm_is_root(c)) e = tt_config_read_file(o->file, &job->original, &job->bytes);
   e = tt_agree(c, e);
   if (e) return e;

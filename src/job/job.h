@@ -11,6 +11,7 @@
 /* The job file and the options of the command line. Texts are borrowed. */
 typedef struct tt_job_options {
   const char *file;
+  const char *text;       /* of the job file, which is not read then; NULL: it is */
   const char *const *set; /* [nset] "section.name=value" */
   int nset;
 } tt_job_options;

@@ -4,6 +4,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "io/files/memory.h"
 #include "src/host/watchdog.h"
 #include "src/train/shard/team_training.h"
 
@@ -123,6 +124,7 @@ static int is_due(const tt_checkpointing *k)
 
 tt_err tt_checkpointing_update(tt_checkpointing *k)
 {
+  if (tt_memory_is_path(k->cfg->run_directory)) return TT_OK;
   if (k->writing) return is_ready(k) ? retry(k, end(k)) : TT_OK;
   if (!is_due(k)) return TT_OK;
   int one_node = tt_comm_node_ranks(k->comm) == tt_comm_ranks(k->comm);
@@ -131,6 +133,7 @@ tt_err tt_checkpointing_update(tt_checkpointing *k)
 
 tt_err tt_checkpointing_write(tt_checkpointing *k, int must)
 {
+  if (!must && tt_memory_is_path(k->cfg->run_directory)) return TT_OK;
   tt_err e = end(k);
   e = retry(k, e ? e : write_and_wait(k));
   if (must || !is_of_disk(e)) return e;

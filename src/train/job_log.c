@@ -61,3 +61,35 @@ void tt_job_log_local(const tt_cohorts *all, const tt_columns *input, int ranks,
   }
   for (int64_t i = 0; i < all->count; i++) log_cohort(all->at[i], i);
 }
+
+/* Most parts of a batch of a member. */
+static int64_t most_parts(const tt_cohorts *all)
+{
+  int64_t parts = 1;
+  for (int64_t i = 0; i < all->count; i++)
+    if (all->at[i]->parts > parts) parts = all->at[i]->parts;
+  return parts;
+}
+
+void tt_job_log_idle_ranks_local(const tt_cohorts *all, const tt_config *cfg, int ranks, int teams)
+{
+  int alone = teams == ranks, least = ranks / teams;
+  int64_t parts = most_parts(all), members = tt_cohorts_members(all);
+  int shared = cfg->run_ranks_per_member > 1 || cfg->run_stages > 1;
+  if (teams > members)
+    tt_log_root(TT_LOG_WARN,
+                "%d %s, but %" PRId64
+                " member%s to train: the others are idle; start fewer ranks, or "
+                "let %sranks share a member (%s: docs/large-members.md)",
+                teams, alone ? "ranks" : "teams of ranks", members, tt_plural(members),
+                alone ? "" : "more ",
+                shared && parts == 1 ? "train.parts above 1, which run.ranks_per_member and "
+                                       "run.stages need"
+                                     : "run.ranks_per_member, run.stages");
+  else if (cfg->run_stages <= 1 && least > parts)
+    tt_log_root(TT_LOG_WARN,
+                "%d ranks for each member, but its batches have %" PRId64
+                " part%s: the others are idle; start fewer ranks, or set train.parts to %d or more "
+                "(docs/large-members.md)",
+                least, parts, tt_plural(parts), least);
+}

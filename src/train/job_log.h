@@ -8,4 +8,7 @@
  * this rank. Local; only rank 0 prints. */
 void tt_job_log_local(const tt_cohorts *all, const tt_columns *input, int ranks,
                       const char *device);
+
+/* Warn of ranks that have nothing to train. Local; only rank 0 prints. */
+void tt_job_log_idle_ranks_local(const tt_cohorts *all, const tt_config *cfg, int ranks, int teams);
 #endif

@@ -8,6 +8,7 @@
 #include "core/base/text.h"
 #include "core/model/load_balance.h"
 #include "io/checkpoint/checkpoint.h"
+#include "io/files/memory.h"
 #include "src/host/memory_limits.h"
 #include "src/host/progress_display.h"
 #include "src/host/status_file.h"
@@ -58,8 +59,10 @@ typedef struct training_run {
 } training_run;
 
 static const char *directory(const training_run *r) { return r->job->cfg->run_directory; }
+static int in_memory(const training_run *r) { return tt_memory_is_path(directory(r)); }
 static const char *stop_directory(const training_run *r)
 {
+  if (in_memory(r)) return NULL;
   return r->o->stop_directory ? r->o->stop_directory : directory(r);
 }
 
@@ -87,40 +90,6 @@ static void write_status(training_run *r, const char *state, const char *reason,
   tt_status_file_report_local(directory(r), &s);
 }
 
-/* Most parts of a batch of a member. */
-static int64_t most_parts(const tt_cohorts *all)
-{
-  int64_t parts = 1;
-  for (int64_t i = 0; i < all->count; i++)
-    if (all->at[i]->parts > parts) parts = all->at[i]->parts;
-  return parts;
-}
-
-static void warn_of_idle_ranks(const training_run *r, int teams)
-{
-  const tt_config *cfg = r->job->cfg;
-  int ranks = tt_comm_ranks(r->c), alone = teams == ranks, least = ranks / teams;
-  int64_t parts = most_parts(&r->job->cohorts);
-  int shared = cfg->run_ranks_per_member > 1 || cfg->run_stages > 1;
-  if (r->o->quiet) return;
-  if (teams > r->members)
-    tt_log_root(TT_LOG_WARN,
-                "%d %s, but %" PRId64
-                " member%s to train: the others are idle; start fewer ranks, or "
-                "let %sranks share a member (%s: docs/large-members.md)",
-                teams, alone ? "ranks" : "teams of ranks", r->members, tt_plural(r->members),
-                alone ? "" : "more ",
-                shared && parts == 1 ? "train.parts above 1, which run.ranks_per_member and "
-                                       "run.stages need"
-                                     : "run.ranks_per_member, run.stages");
-  else if (cfg->run_stages <= 1 && least > parts)
-    tt_log_root(TT_LOG_WARN,
-                "%d ranks for each member, but its batches have %" PRId64
-                " part%s: the others are idle; start fewer ranks, or set train.parts to %d or more "
-                "(docs/large-members.md)",
-                least, parts, tt_plural(parts), least);
-}
-
 /* Divide the ranks into teams, if members are trained by several ranks. */
 static tt_err create_team(training_run *r, int *teams)
 {
@@ -143,6 +112,8 @@ static tt_err create_shards_local(training_run *r, int teams)
 {
   int team = tt_load_balance_place(tt_comm_ranks(r->c), teams, tt_comm_rank(r->c)).team;
   int stages = (int)r->job->cfg->run_stages;
+  if (r->wave.stored && in_memory(r))
+    return TT_FAIL(MEM, "the states of all members do not fit into memory: give a run.directory");
   if (r->wave.stored) {
     TT_TRY(tt_directory_create(directory(r)));
     TT_TRY(tt_mem_store_in(directory(r)));
@@ -171,11 +142,13 @@ static tt_err load_states_local(training_run *r)
   return TT_OK;
 }
 
-/* Restart the watchdog with the directory: from now on it may write status.json. */
-static tt_err start_watchdog(const training_run *r)
+/* Start the watchdog, or restart it with the directory: from then on it may write status.json. A
+ * run in memory has none, because it would end the program of the caller. */
+static tt_err start_watchdog(const training_run *r, const char *path)
 {
-  return tt_agree(r->c, tt_watchdog_start_local(directory(r), r->id.incarnation, tt_comm_rank(r->c),
-                                                r->job->cfg->run_watchdog));
+  if (in_memory(r)) return TT_OK;
+  return tt_agree(r->c, tt_watchdog_start_local(path, path ? r->id.incarnation : NULL,
+                                                tt_comm_rank(r->c), r->job->cfg->run_watchdog));
 }
 
 /* The error of a directory of another run, with the options that differ.
@@ -198,12 +171,19 @@ static tt_err explain_other_run(training_run *r, tt_err e, int in_use)
   return tt_agree(r->c, mine);
 }
 
+static tt_err claim(training_run *r, int restart)
+{
+  if (in_memory(r)) return TT_OK;
+  return explain_other_run(r, tt_ckpt_claim(r->c, directory(r), r->o->any_device, restart, &r->id),
+                           1);
+}
+
 /* Whether this job has been run to its end: its outputs are in the directory, so nothing is left to
  * do. */
 static int is_complete(training_run *r)
 {
   int64_t yes = 0;
-  if (r->o->prepared || r->warm_source || r->o->resume == TT_RESUME_never) return 0;
+  if (r->o->prepared || r->warm_source || r->o->resume == TT_RESUME_never || in_memory(r)) return 0;
   if (tt_comm_is_root(r->c)) yes = tt_earlier_run_is_complete_local(r->job);
   tt_bcast(r->c, &yes, sizeof yes);
   return (int)yes;
@@ -231,12 +211,12 @@ static tt_err claim_directory(training_run *r)
     e = tt_agree(r->c,
                  TT_FAIL(NOINPUT, "%s: no checkpoint to resume; use --resume auto", directory(r)));
   if (e) return e;
-  e = explain_other_run(r, tt_ckpt_claim(r->c, directory(r), r->o->any_device, restart, &r->id), 1);
+  e = claim(r, restart);
   r->claimed = !e;
-  if (!e) e = start_watchdog(r);
+  if (!e) e = start_watchdog(r, directory(r));
   if (e) return e;
   if (restart) return tt_ckpt_remove_all(r->c, directory(r));
-  e = read_checkpoint(r, &newest); /* the owner before may have written one meanwhile */
+  if (!in_memory(r)) e = read_checkpoint(r, &newest); /* the owner before may have written one */
   if (e || *generation == 0) return e;
   r->resumed = *generation;
   e = tt_agree(r->c, load_states_local(r));
@@ -248,7 +228,7 @@ static tt_err claim_directory(training_run *r)
 
 static void write_metrics(training_run *r, int now)
 {
-  if (!tt_comm_is_root(r->c)) return;
+  if (!tt_comm_is_root(r->c) || in_memory(r)) return;
   const tt_metrics_line line = {.start = r->id.incarnation,
                                 .epochs = r->epochs,
                                 .steps = r->meter.steps,
@@ -263,6 +243,17 @@ static int status_is_due(const training_run *r)
 {
   double age = tt_monotonic_seconds() - r->status_time;
   return age > fmin(r->status_time - r->meter.started, status_interval);
+}
+
+static tt_err guarded(training_run *r, tt_err (*part)(void *))
+{
+  return r->o->guard ? r->o->guard(part, r) : part(r);
+}
+
+static tt_err write_checkpoint(void *run)
+{
+  training_run *r = run;
+  return tt_checkpointing_write(&r->checkpoints, r->stop_reason != TT_STOP_none);
 }
 
 static tt_err training_loop(training_run *r)
@@ -282,7 +273,7 @@ static tt_err training_loop(training_run *r)
     write_metrics(r, r->stop_reason || r->progress.training == 0);
     int64_t before = r->checkpoints.generation;
     if (r->stop_reason || r->progress.training == 0)
-      e = tt_checkpointing_write(&r->checkpoints, r->stop_reason != TT_STOP_none);
+      e = guarded(r, write_checkpoint);
     else
       e = tt_checkpointing_update(&r->checkpoints);
     if (r->checkpoints.generation > before || (!e && status_is_due(r)))
@@ -336,8 +327,9 @@ static void log_traffic(const training_run *r)
 }
 
 /* Called when no member trains any more. */
-static tt_err finish_run(training_run *r)
+static tt_err finish_run(void *run)
 {
+  training_run *r = run;
   tt_watchdog_heartbeat_local("writing results");
   tt_err e = tt_agree(r->c, tt_checkpointing_save_states(&r->checkpoints));
   tt_provenance provenance =
@@ -372,15 +364,17 @@ static void log_waves(const training_run *r)
                 tt_plural(r->shards.waves.count), where);
 }
 
-static tt_err prepare(training_run *r)
+static tt_err prepare(void *run)
 {
+  training_run *r = run;
   const tt_config *cfg = r->job->cfg;
   tt_memory_check_args memory = {.job = r->job};
   const tt_data_hook hook = {tt_memory_check_job, &memory};
   int teams = 0;
   double limit = r->o->max_time > 0.0 ? r->o->max_time : cfg->run_max_time;
-  tt_err e =
-      tt_agree(r->c, tt_watchdog_start_local(NULL, NULL, tt_comm_rank(r->c), cfg->run_watchdog));
+  if (r->o->guard && !in_memory(r))
+    return TT_FAIL(USAGE, "run.directory is %s: in memory it must be .", directory(r));
+  tt_err e = start_watchdog(r, NULL);
   tt_watchdog_heartbeat_local("reading data");
   if (!e) e = tt_job_load(r->c, r->job, &hook);
   r->wave = memory.wave;
@@ -389,26 +383,28 @@ static tt_err prepare(training_run *r)
   if (!e) e = tt_agree(r->c, tt_warm_match_local(r->warm_source, r->job));
   if (!e) r->members = tt_cohorts_members(&r->job->cohorts);
   if (!e) e = create_team(r, &teams);
-  if (!e) warn_of_idle_ranks(r, teams);
+  if (!e && !r->o->quiet)
+    tt_job_log_idle_ranks_local(&r->job->cohorts, cfg, tt_comm_ranks(r->c), teams);
   if (!e) e = tt_agree(r->c, create_shards_local(r, teams));
   if (!e) e = tt_shards_check_arithmetic(r->c, &r->shards, r->o->any_device, r->id.arithmetic);
   if (e) return e;
-  tt_time_limit_begin(r->c, limit, cfg->run_stop_margin, r->started, &r->limit);
+  if (limit > 0.0 || !in_memory(r))
+    tt_time_limit_begin(r->c, limit, cfg->run_stop_margin, r->started, &r->limit);
   r->id.result_hash = tt_config_result_hash(cfg) ^ tt_warm_source_hash(r->warm_source);
   r->id.data = r->job->data->hash;
   r->complete = is_complete(r);
   if (r->complete) return TT_OK;
   e = claim_directory(r);
   if (!e && r->checkpoints.generation == 0) e = tt_warm_apply(r->c, r->warm_source, &r->shards);
-  if (!e)
-    e = tt_agree(r->c, tt_comm_is_root(r->c) ? tt_earlier_run_save_config_local(r->job) : TT_OK);
+  int saves = tt_comm_is_root(r->c) && !in_memory(r);
+  if (!e) e = tt_agree(r->c, saves ? tt_earlier_run_save_config_local(r->job) : TT_OK);
   tt_warm_close(&r->warm_source);
   return e;
 }
 
 static tt_err train(training_run *r)
 {
-  tt_err e = prepare(r);
+  tt_err e = guarded(r, prepare);
   if (e) return e;
   if (r->complete) {
     tt_log_root(
@@ -428,7 +424,7 @@ static tt_err train(training_run *r)
   write_status(r, "training", "", -1);
   tt_progress_meter_start(&r->meter, &r->progress, r->epochs, r->shards.waves.count > 1);
   r->checkpoints.time = tt_monotonic_seconds();
-  if (tt_comm_is_root(r->c) && r->checkpoints.generation == 0 &&
+  if (tt_comm_is_root(r->c) && r->checkpoints.generation == 0 && !in_memory(r) &&
       tt_metrics_file_remove_local(directory(r)))
     tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
   if (r->progress.training > 0) { /* a signal during the set-up stops before the first step */
@@ -438,7 +434,7 @@ static tt_err train(training_run *r)
   if (e) return e;
   r->progress.member_steps = 0; /* the meter has counted these */
   if (!r->o->quiet) tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 1);
-  if (!r->stop_reason) return finish_run(r);
+  if (!r->stop_reason) return guarded(r, finish_run);
   return TT_FAIL(
       STOPPED, "stopped by %s at checkpoint %" PRId64 " after %.0f s: run again to continue",
       tt_stop_text(r->stop_reason), r->checkpoints.generation, tt_monotonic_seconds() - r->started);
@@ -449,7 +445,7 @@ static void write_final_status(training_run *r, tt_err e)
   const char *state = !e || e == TT_E_DIVERGED ? "done" : e == TT_E_STOPPED ? "stopped" : "failed";
   write_status(r, state, e ? tt_err_last() : "", tt_err_exit_code(e));
   int obeyed = !e || r->stop_reason == TT_STOP_file;
-  if (!r->claimed || !tt_comm_is_root(r->c)) return;
+  if (!r->claimed || !tt_comm_is_root(r->c) || in_memory(r)) return;
   if (obeyed && !r->o->stop_directory) tt_stop_remove_file_local(directory(r));
   tt_ckpt_clean_up_local(directory(r));
 }
@@ -462,10 +458,11 @@ tt_err tt_train(tt_comm *c, const tt_train_options *o)
   tt_checkpointing_close(&r.checkpoints);
   if (r.claimed) e = tt_ckpt_explain(c, directory(&r), e);
   if (r.job) write_final_status(&r, e);
-  tt_watchdog_stop_local();
+  int alone = !r.job || !in_memory(&r); /* else other threads may train too */
+  if (alone) tt_watchdog_stop_local();
   if (r.claimed) tt_ckpt_release_local(c, directory(&r));
   tt_shards_destroy(&r.shards);
-  (void)tt_mem_store_in("");
+  if (alone) (void)tt_mem_store_in("");
   tt_team_destroy(&r.team);
   tt_warm_close(&r.warm_source);
   if (!o->prepared) tt_job_close(&r.job);

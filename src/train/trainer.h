@@ -16,10 +16,13 @@ typedef struct tt_train_options {
   int no_scores;   /* print no scores on standard output */
   const char *stop_directory; /* directory of the file STOP; NULL = run.directory */
   tt_warm_start warm;         /* weights of an earlier run; all zero = none */
+  /* Of a run in memory: called with each part that uses HDF5. NULL: these are called directly */
+  tt_err (*guard)(tt_err (*part)(void *), void *run);
 } tt_train_options;
 
 /* Collective. Train all members of the job, from the last checkpoint if there is one; write
- * model.h5 and results.h5 to run.directory. Prints the ensembles' scores on rank 0.
+ * model.h5 and results.h5 to run.directory, which may be in memory (io/files/memory.h). Prints the
+ * ensembles' scores on rank 0.
  *
  * Errors: those of reading the job and the data; STOPPED (a signal, the time limit or a STOP file:
  * a checkpoint is written, run again to continue); DIVERGED (model.h5 and results.h5 are written,

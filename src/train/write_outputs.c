@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "io/files/memory.h"
 #include "io/model/model_file.h"
 #include "io/results/results.h"
 #include "src/host/resources.h"
@@ -264,8 +265,8 @@ tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards,
   if (!e) e = write_model(&k);
   if (!e) e = write_results(&k);
   if (!e)
-    tt_log_root(quiet ? TT_LOG_DEBUG : TT_LOG_INFO, "wrote %s/model.h5 and results.h5",
-                job->cfg->run_directory);
+    tt_log_root(quiet || tt_memory_is_path(job->cfg->run_directory) ? TT_LOG_DEBUG : TT_LOG_INFO,
+                "wrote %s/model.h5 and results.h5", job->cfg->run_directory);
   if (!e && !quiet && tt_comm_is_root(c)) log_advice_local(job, job->cfg->run_directory);
   destroy_local(&k);
   return e;

@@ -150,6 +150,8 @@ def trainer_numbers():
         t.backward(found[-1])
         t.update()
         found.append(t.forward(own))
+        t.backward(found[-1])
+        found.append(t.take_gradient())
         t.set_learning_rate(0.01)
         t.set_learning_rate(0.03, 1)
         found.append([t.learning_rate(m) for m in range(3)])

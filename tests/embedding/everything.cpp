@@ -95,7 +95,10 @@ static void train_steps(tutti::trainer &t, const tutti::floats &x, const tutti::
   t.backward(part);
   t.update();
   print(part);
-  print(t.forward(own));
+  const tutti::floats last = t.forward(own);
+  print(last);
+  t.backward(last);
+  print(t.take_gradient());
 }
 
 static void train()
@@ -133,6 +136,8 @@ static void train()
   expect<tutti::error>("half a state", [&] { t.set_state(state); });
   expect<tutti::error>("no gradient", [&] { t.update(); });
   expect<tutti::error>("an unknown option", [] { tutti::trainer("{modell: 1}", 2, 1); });
+  expect<tutti::error>("a communicator without MPI",
+                       [] { tutti::trainer("{ensembles: [{name: e, members: 1}]}", 2, 1, 1, 0); });
   expect<std::invalid_argument>("half a row", [&] { t.step({1, 2, 3}, y); });
   expect<std::invalid_argument>("labels of other rows", [&] { t.step({1, 2}, y); });
   expect<std::invalid_argument>("weights of other rows", [&] { t.step(x, y, {1}); });

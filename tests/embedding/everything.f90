@@ -89,7 +89,7 @@ contains
     type(tutti_trainer) :: t
     integer, parameter :: rows(4, 3) = reshape([1, 2, 3, 4, 6, 6, 1, 5, 3, 2, 2, 4], [4, 3])
     real(c_float) :: inputs(2, 6), labels(1, 6), weight(6), output(1, 6, 3), slope(2, 6, 3)
-    real(c_float) :: part(1, 4, 3)
+    real(c_float) :: part(1, 4, 3), gradients(44, 3)
     real(c_float), allocatable :: w(:), all(:)
     real(c_double) :: loss(3), again(3), means(1, 6)
     integer(c_int8_t), allocatable :: state(:)
@@ -130,6 +130,9 @@ contains
     write (*, '(es25.17)') part
     call t%forward(inputs, part(:, 1:2, :), own_rows=.true.)
     write (*, '(es25.17)') part(:, 1:2, :)
+    call t%backward(part(:, 1:2, :))
+    call t%take_gradient(gradients)
+    write (*, '(es25.17)') gradients
 
     call t%set_learning_rate(0.01_c_double)
     call t%set_learning_rate(0.03_c_double, 2)

@@ -440,12 +440,14 @@ TT_TEST (bad_calls_are_refused_and_change_nothing) {
   b = all_rows(), b.weight = bad;
   refused(tutti_trainer_step(t, &b, NULL), 65, "weight[2] is -0.7");
   refused(tutti_trainer_update(t), 64, "tutti_trainer_backward before");
+  refused(tutti_trainer_take_gradient(t, output), 64, "tutti_trainer_backward before");
   refused(tutti_trainer_backward(t, output, NULL), 64, "tutti_trainer_forward before");
   b = all_rows();
   refused(tutti_trainer_forward(t, &b, NULL), 64, "output is NULL");
   TT_CHECK(tutti_trainer_forward(t, &b, output), ==, 0);
   refused(tutti_trainer_backward(t, NULL, NULL), 64, "gradient is NULL");
   TT_CHECK(tutti_trainer_backward(t, output, NULL), ==, 0);
+  refused(tutti_trainer_take_gradient(t, NULL), 64, "gradient is NULL");
   refused(tutti_trainer_step(t, &b, NULL), 64, "tutti_trainer_update before");
   refused(tutti_trainer_get_state(t, output), 64, "tutti_trainer_update first");
   refused(tutti_trainer_get_weights(t, 3, output), 64, "member 3");

@@ -99,6 +99,7 @@ TT_TEST (steps_have_the_bits_of_one_process) {
 
 TT_TEST (an_own_loss_has_the_bits_of_one_process) {
   static float here[2][MEMBERS * ROWS * TARGETS], slope[2][MEMBERS * ROWS * INPUTS];
+  static float gradient[2][MEMBERS * PARAMS];
   tutti_trainer *t[2] = {make(0), make(1)};
   for (int s = 0; s < STEPS; s++) {
     for (int k = 0; k < 2; k++) {
@@ -106,7 +107,11 @@ TT_TEST (an_own_loss_has_the_bits_of_one_process) {
       TT_CHECK(tutti_trainer_forward(t[k], &b, here[k]), ==, 0);
       TT_CHECK(tutti_trainer_backward(t[k], here[k], slope[k]), ==, 0);
       TT_CHECK(tutti_trainer_update(t[k]), ==, 0);
+      TT_CHECK(tutti_trainer_forward(t[k], &b, here[k]), ==, 0);
+      TT_CHECK(tutti_trainer_backward(t[k], here[k], NULL), ==, 0);
+      TT_CHECK(tutti_trainer_take_gradient(t[k], gradient[k]), ==, 0);
     }
+    TT_CHECK(memcmp(gradient[0], gradient[1], sizeof gradient[0]), ==, 0);
     TT_CHECK(memcmp(here[0], here[1], sizeof here[0]), ==, 0);
     TT_CHECK(memcmp(slope[0], slope[1], sizeof slope[0]), ==, 0);
   }

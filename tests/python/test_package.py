@@ -116,7 +116,8 @@ class Distributions(unittest.TestCase):
             with tarfile.open(self.build(folder, "sdist")) as t:
                 names = {pathlib.PurePath(*pathlib.PurePath(n).parts[1:]).as_posix()
                          for n in t.getnames()}
-        expected = {f"tutti/{p.name}" for p in (ROOT / "python/tutti").glob("*.py")}
+        package = ROOT / "python"
+        expected = {p.relative_to(package).as_posix() for p in package.glob("tutti/**/*.py")}
         self.assertEqual(expected - names, set())
         self.assertLessEqual({"pyproject.toml", "setup.py", "README.md", "tutti/py.typed"}, names)
 

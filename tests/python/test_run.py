@@ -158,6 +158,7 @@ class BatchJobs(unittest.TestCase):
 
 
 class Progress(unittest.TestCase):
+    setUp = Runs.setUp
     LINES = ("tutti: 3 members in 1 ensemble", "tutti: epoch 2/9, loss 1 2 3, 9 steps/s",
              "tutti: epoch 9/9, loss 1 1 1, 9 steps/s", "tutti: warning: shown as a warning",
              "tutti: error: shown as an exception")
@@ -229,15 +230,17 @@ class Progress(unittest.TestCase):
         self.assertEqual(shown.show.call_args.args[1:], (9, "loss 1 nan 3, 2 training, 1 finished"))
 
     def test_terminal_of_the_program(self):
-        lines, (x, y) = [], numbers()
-        shown = mock.Mock(side_effect=lines.append, live=True)
-        with mock.patch("tutti.ensemble.Progress") as progress:
-            progress.return_value.__enter__.return_value = shown
-            tutti.Ensemble(**SMALL).fit(x, y)
-        self.assertEqual([line for line in lines if not line.isprintable()], [])
-        last = [progress_module.EPOCH.match(line) for line in lines if "epoch" in line][-1]
-        self.assertEqual(last.groups()[:2], ("3", "3"))
-        self.assertIn(last[0], lines)
+        x, y = numbers()
+        for module, directory in (("ensemble", self.folder), ("training", None)):
+            lines = []
+            shown = mock.Mock(side_effect=lines.append, live=True)
+            with mock.patch(f"tutti.{module}.Progress") as progress:
+                progress.return_value.__enter__.return_value = shown
+                tutti.Ensemble(**SMALL, directory=directory).fit(x, y)
+            self.assertEqual([line for line in lines if not line.isprintable()], [])
+            last = [progress_module.EPOCH.match(line) for line in lines if "epoch" in line][-1]
+            self.assertEqual(last.groups()[:2], ("3", "3"))
+            self.assertIn(last[0], lines)
 
     def test_lines_of_a_terminal_and_of_a_pipe(self):
         script = ("[ -t 2 ] && printf 'a' >&2; "

@@ -6,8 +6,8 @@ import numpy as np
 
 from common import SMALL, numbers
 import tutti
-from tutti import dataset
-from tutti.hdf5 import read_text
+from tutti.data import dataset
+from tutti.data.hdf5 import read_text
 
 try:
     import pandas

@@ -112,6 +112,40 @@ class Steps(unittest.TestCase):
         two.update()
         np.testing.assert_allclose(weights(one), weights(two), atol=1e-6)
 
+    def test_a_gradient_that_is_taken(self):
+        """Steps of gradient descent with it are those of sgd; then it is gone."""
+        x, y = rows()
+        one, two = make(optimizer="sgd", learning_rate=0.1), make()
+        for _ in range(3):
+            own_step(one, x, y)
+            for part in np.split(np.arange(ROWS), 2):
+                two.backward(slope(two.forward(x[part]), y[part]) / 2)
+            after = weights(two) - np.float32(0.1) * two.take_gradient()
+            for member, values in enumerate(after):
+                two.set_weights(member, values)
+        np.testing.assert_allclose(weights(one), weights(two), atol=1e-6)
+        with self.assertRaisesRegex(tutti.InputError, "call Trainer.backward before Trainer.take"):
+            two.take_gradient()
+        two.step(x, y)
+        front = make(inputs=16, model={"image": [1, 4, 4], "front": ["conv 2 3", "batch_norm"]})
+        front.backward(slope(front.forward(np.ones((4, 1, 4, 4))), np.zeros((4, TARGETS))))
+        with self.assertRaisesRegex(tutti.InputError, "batch_norm, whose running values"):
+            front.take_gradient()
+        front.update()
+
+    def test_images_have_their_axes(self):
+        options = {"inputs": 32, "model": {"image": [2, 4, 4], "front": ["conv 2 3"]}}
+        x, y = np.random.default_rng(3).normal(size=(ROWS, 2, 4, 4)), rows()[1]
+        one, two, three = make(**options), make(**options), make(**options)
+        one.step(x, y)
+        two.step(x.reshape(ROWS, 32), y)
+        three.step(np.stack([x] * MEMBERS), np.stack([y] * MEMBERS))
+        np.testing.assert_array_equal(weights(one), weights(two))
+        np.testing.assert_array_equal(weights(one), weights(three))
+        np.testing.assert_array_equal(one.predict(x), one.predict(x.reshape(ROWS, 32)))
+        with self.assertRaisesRegex(ValueError, r"x has the shape \(16, 2, 4, 3\)"):
+            one.step(x[..., :3], y)
+
     def test_gradient_of_the_inputs(self):
         x, _ = rows()
         for scale in (None, (np.zeros(INPUTS), [1.0, 2.0, 4.0])):

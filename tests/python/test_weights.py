@@ -1,6 +1,8 @@
 """Weights of a trained model as arrays, and trainers that begin with them."""
+import os
 import tempfile
 import unittest
+import warnings
 
 import numpy as np
 
@@ -85,6 +87,42 @@ class Weights(unittest.TestCase):
         every = model.predict(self.x, members=True).member_mean[a["member_index"]]
         with tutti.Trainer.from_model(model) as trainer, trainer.model() as made:
             np.testing.assert_array_equal(made.predict(self.x, members=True).member_mean, every)
+
+    def test_a_model_of_arrays_is_the_model(self):
+        """Of all arrays, and of those alone that a network of any origin has."""
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "again.h5")
+            for name, options in NETWORKS.items():
+                with self.subTest(name):
+                    model = self.fit(self.x, self.y, **options)
+                    a = model.arrays()
+                    tutti.write_model(file, a)
+                    want, got = model.predict(self.x), tutti.Model(file).predict(self.x)
+                    np.testing.assert_array_equal(got.mean, want.mean)
+                    np.testing.assert_array_equal(got.std, want.std)
+                    a["layers"][-1]["bias"][1] += 1
+                    tutti.write_model(file, {name: a[name] for name in (
+                        "layers", "activation", "output", "level", "variance_floor", "residual",
+                        "x_mean", "x_scale", "y_mean", "y_scale")})
+                    self.assertTrue((tutti.Model(file).predict(self.x).mean != want.mean).any())
+            bare = {"layers": [{"weight": np.ones((2, 1, 3)), "bias": np.zeros((2, 1))}],
+                    "activation": "identity"}
+            tutti.write_model(file, bare)
+            np.testing.assert_allclose(tutti.Model(file).predict(self.x).mean, self.x.sum(1), atol=1e-5)
+            with self.assertRaisesRegex(ValueError, "3 outputs are no targets with the output mean_var"):
+                tutti.write_model(file, {**bare, "output": "mean_variance", "layers": [
+                    {"weight": np.ones((2, 3, 3)), "bias": np.zeros((2, 3))}]})
+
+    def test_what_a_trainer_leaves_out(self):
+        model = self.fit(self.x, self.y, loss="gaussian_nll", recalibrate=True, conformal=[0.8])
+        with self.assertWarnsRegex(UserWarning, "recalibration of the standard deviations and the "
+                                   "conformal intervals are left out.*init_from") as caught:
+            tutti.Trainer.from_model(model)
+        self.assertEqual(caught.filename, __file__)
+        plain = self.fit(self.x, self.y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            tutti.Trainer.from_model(plain)
 
     def test_training_goes_on(self):
         trainer = tutti.Trainer.from_model(self.fit(self.x, self.y), learning_rate=1e-2, batch_size=60)

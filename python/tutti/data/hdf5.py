@@ -1,10 +1,12 @@
 """Arrays and texts of HDF5 files."""
 from __future__ import annotations
 
+from typing import BinaryIO, Union
+
 import h5py
 import numpy as np
 
-from .program import PathLike
+from ..program import PathLike
 
 
 def read_text(dataset: h5py.Dataset) -> np.ndarray:
@@ -22,15 +24,14 @@ def read_values(dataset: h5py.Dataset) -> np.ndarray:
     return values
 
 
-def read_arrays(file: PathLike) -> dict[str, np.ndarray]:
+def read_arrays(file: Union[PathLike, BinaryIO]) -> dict[str, np.ndarray]:
     """All variables at the root of an output file (docs/files.md) under their names."""
     with h5py.File(file) as f:
         return {name: read_values(item) for name, item in f.items()
                 if isinstance(item, h5py.Dataset) and not name.endswith("_strlen")}
 
 
-def has_names(file: str) -> bool:
+def has_names(model: h5py.File) -> bool:
     """False if the names of the inputs are default ones (x0, x1, ...)."""
-    with h5py.File(file) as f:
-        names = f.get("names/feature_name")
-        return names is not None and bool(names.attrs.get("given", 1))
+    names = model.get("names/feature_name")
+    return names is not None and bool(names.attrs.get("given", 1))

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from typing import Any, Callable, Mapping, Optional, Sequence
+from typing import Any, BinaryIO, Callable, Mapping, Optional, Sequence, Union
 
 import h5py
 import numpy as np
@@ -249,7 +249,7 @@ def ids(index: Any) -> Optional[np.ndarray]:
     return None
 
 
-def write(path: str, tables: Mapping[str, Table],
+def write(path: Union[str, BinaryIO], tables: Mapping[str, Table],
           others: Optional[Mapping[str, np.ndarray]] = None) -> None:
     """Write a data file (docs/files.md).
 

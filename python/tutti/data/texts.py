@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import fnmatch
-from typing import TYPE_CHECKING, Any, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, Mapping, Sequence, Union
 
 import h5py
 import numpy as np
@@ -56,7 +56,8 @@ def categories(table: Table, names: Sequence[str], given: Any) -> Any:
     return made
 
 
-def write_columns(path: str, x: Table, y: Table, others: Mapping[str, np.ndarray]) -> dict:
+def write_columns(path: Union[str, BinaryIO], x: Table, y: Table,
+                  others: Mapping[str, np.ndarray]) -> dict:
     """Write a data file with one dataset for each column, because some are texts.
 
     Returns

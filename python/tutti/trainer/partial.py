@@ -5,11 +5,12 @@ from typing import Any, Mapping, Optional
 
 import numpy as np
 
-from . import job
-from .dataset import Table, per_row
-from .library import Model
-from .prediction import Prediction
-from .program import find_program
+from .. import job
+from ..data.dataset import Table, per_row
+from ..binding import load
+from ..library import Model
+from ..prediction import Prediction
+from ..program import find_library
 from .trainer import Trainer
 
 # Parameters of Ensemble about data sets, runs, and what follows a training.
@@ -35,7 +36,7 @@ class Steps:
         self.trainer = Trainer(inputs=x.values.shape[1], targets=y.values.shape[1],
                                input_names=x.names, target_names=y.names, threads=threads,
                                program=program, **scales, **kept)
-        made = job.build(kept, find_program(program))
+        made = job.build(kept, load(find_library(program)))
         self.batch = int(made.get("train", {}).get("batch_size", 32))
         self._random = np.random.default_rng(int(made.get("run", {}).get("seed", 1)))
         self._model: Optional[Model] = None

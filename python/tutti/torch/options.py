@@ -1,7 +1,7 @@
 """Options of the program for activations, optimizers and losses of PyTorch."""
 from __future__ import annotations
 
-from typing import Any, Mapping
+from typing import Any, Mapping, Optional
 
 import torch
 from torch import nn
@@ -30,6 +30,15 @@ _LOSSES: tuple[tuple[Any, str], ...] = (
     (nn.MSELoss, "mse"), (nn.L1Loss, "mae"), (nn.BCEWithLogitsLoss, "bce"),
     (nn.CrossEntropyLoss, "cross_entropy"), (nn.PoissonNLLLoss, "poisson"),
     (nn.HuberLoss, "huber"), (nn.SmoothL1Loss, "huber"))
+
+
+def activation_of(name: str, module: nn.Module) -> Optional[str]:
+    """model.activation of a module; None if it is no activation. Raises TypeError."""
+    for kind, activation, only in ACTIVATIONS:
+        if type(module) is kind:
+            need(f"layer {name}: {kind.__name__}", vars(module), only)
+            return activation
+    return None
 
 
 def need(what: str, has: Mapping[str, Any], only: Mapping[str, Any]) -> None:

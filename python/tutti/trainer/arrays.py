@@ -36,6 +36,14 @@ def values_of(array: Any, kind: Any = np.float32) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=kind)
 
 
+def flat_rows(x: np.ndarray, inputs: int) -> np.ndarray:
+    """Rows (..., inputs) of images or profiles (..., channels, height, width)."""
+    for lead in (1, 2):
+        if x.ndim > lead + 1 and x.shape[-1] != inputs and np.prod(x.shape[lead:]) == inputs:
+            return x.reshape(*x.shape[:lead], inputs)
+    return x
+
+
 def address(array: Optional[np.ndarray]) -> Optional[int]:
     """Of the first value; None stays None."""
     return None if array is None else array.__array_interface__["data"][0]

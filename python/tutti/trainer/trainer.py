@@ -7,11 +7,12 @@ from typing import Any, Optional, Sequence
 
 import numpy as np
 
-from . import job
-from .arrays import POINTER, Batch, Options, address, check_shape, texts, values_of
-from .library import Model, load
-from .program import PathLike, error_of, find_library, find_program
-from .weights import trainer_options
+from .. import job
+from .arrays import (POINTER, Batch, Options, address, check_shape, flat_rows, texts,
+                     values_of)
+from ..binding import load
+from ..library import Model
+from ..program import PathLike, error_of, find_library
 
 
 class Trainer:
@@ -54,7 +55,7 @@ class Trainer:
         self._handle = ctypes.c_void_p()
         self._library = load(find_library(program))
         self.inputs, self.targets = inputs, targets
-        described = job.text(job.build(options, find_program(program))).encode()
+        described = job.text(job.build(options, self._library)).encode()
         scales = [None if pair is None else values_of(pair[i], np.float64).reshape(-1)
                   for pair in (x_scale, y_scale) for i in (0, 1)]
         for scale, count in zip(scales, (inputs, inputs, targets, targets)):
@@ -78,18 +79,18 @@ class Trainer:
         """A trainer that begins with the members of a trained ensemble (`Model.arrays`).
 
         Network, scales and weights are those of the model, and so are predictions before the
-        first step, without the recalibration of the model. `options` are all others of a trainer.
+        first step. Recalibration and conformal intervals are left out, with a warning: they belong
+        to the weights before the training, and a trainer has no validation rows to find new ones.
+        `options` are all others of a trainer.
 
         Raises
         ------
         ValueError
             A trainer cannot have this network, or these scales; the message says why.
         """
-        described, weights = trainer_options(model, ensemble, loss)
-        made = cls(**described, **options)
-        for member, values in enumerate(weights):
-            made.set_weights(member, values)
-        return made
+        from .models import trainer_of_model
+
+        return trainer_of_model(model, ensemble, loss, cls, **options)
 
     def close(self) -> None:
         """Free the memory; it also happens when the object is deleted."""
@@ -115,7 +116,7 @@ class Trainer:
 
     def _rows(self, x: Any, y: Any, weight: Any, index: Any) -> tuple[int, tuple]:
         """Set the batch; the rows of a step, and the arrays to keep."""
-        x = values_of(x)
+        x = flat_rows(values_of(x), self.inputs)
         own = x.ndim == 3
         if x.shape[-1:] != (self.inputs,) or x.ndim not in (2, 3):
             raise ValueError(f"x has the shape {x.shape}: (rows, {self.inputs}), or for own rows "
@@ -148,7 +149,8 @@ class Trainer:
         Parameters
         ----------
         x : array, shape (rows, inputs) or (members, rows, inputs)
-            One batch for all members, or rows of its own for each.
+            One batch for all members, or rows of its own for each. Images and profiles may have
+            their axes instead of `inputs`.
         y : array, shape (rows,) or (rows, targets), with `members` in front as x
             Classes are numbers from 0.
         weight : array, shape (rows,), optional
@@ -198,9 +200,17 @@ class Trainer:
         """Take the step for the gradients of `backward`."""
         self._check(self._library.tutti_trainer_update(self._handle))
 
+    def take_gradient(self) -> np.ndarray:
+        """Instead of `update`, for an optimizer of one's own: the gradients of `backward` since the
+        last step, (members, parameters) in the order of `get_weights`. Take the step with
+        `set_weights`. On the CPU; not for networks with batch_norm."""
+        gradient = np.empty((self.members, self.parameters), dtype=np.float32)
+        self._check(self._library.tutti_trainer_take_gradient(self._handle, address(gradient)))
+        return gradient
+
     def predict(self, x: Any) -> np.ndarray:
         """Outputs of the members as in predictions, (members, rows, outputs)."""
-        x = values_of(x)
+        x = flat_rows(values_of(x), self.inputs)
         if x.ndim != 2 or x.shape[1] != self.inputs:
             raise ValueError(f"x has the shape {x.shape}: (rows, {self.inputs})")
         out = np.empty((self.members, len(x), self.outputs), dtype=np.float32)

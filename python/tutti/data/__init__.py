@@ -1,0 +1,1 @@
+"""Tables with names and units, and files of them."""
