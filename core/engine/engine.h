@@ -160,8 +160,8 @@ typedef struct tt_engine_ops {
    * take_gradient: gradient[M][P] of the next update, which then has none; 0 for members that do
    * not train. NULL if the engine does not have it.
    *
-   * set_hyper: the hyper-parameters of members of the cohort have changed. NULL: the engine reads
-   * them in every step. */
+   * set_hyper: the hyper-parameters of members of the cohort have changed; load notices it too.
+   * NULL: the engine reads them in every step. */
   tt_err (*set_batch)(tt_engine *e, const tt_batch *batch);
   tt_err (*backward)(tt_engine *e, const float *delta, float *input_gradient);
   tt_err (*update)(tt_engine *e);

@@ -150,37 +150,64 @@ __device__ __forceinline__ void tt_block_store_member(const tt_block_args &a, fl
 
 /* rows */
 
+/* Before a warp reads outputs of the layer before. The products, the loader and the loss give row
+ * block b to warp b modulo the number of warps where that number divides the blocks: then every
+ * warp only reads what it wrote. */
+__device__ __forceinline__ void tt_block_sync_rows(int rows)
+{
+  int blocks = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
+  if (blocks & (tt_block_warp_count() - 1)) /* a power of two */
+    __syncthreads();
+  else
+    __syncwarp();
+}
+
+/* Copy x of the first `count` of 32 rows, whose numbers the lanes have, in vectors of V floats: a
+ * power of two of lanes reads one row. */
+template <int V>
+__device__ __forceinline__ void tt_block_load_inputs(const tt_block_args &a, int number, int count,
+                                                     float *x)
+{
+  int columns = a.view.inputs / V, bits = 0, lane = tt_block_lane_index();
+  while (bits < 5 && 1 << bits < columns) bits++;
+  int lanes = 1 << bits, together = TT_WARP_SIZE >> bits;
+#pragma unroll 2
+  for (int r = lane >> bits; r < TT_WARP_SIZE; r += together) {
+    const float *src = a.view.x + (int64_t)tt_shuffle_from(number, r) * a.view.inputs;
+    if (r < count)
+      for (int c = lane & (lanes - 1); c < columns; c += lanes)
+        tt_store_vector(x + r * a.plan.x_ld + V * c,
+                        tt_load_vector(src + V * c, tt_block_vector<V>()));
+  }
+}
+
 /* Load x, y and weights of rows [first, first + rows) of the epoch's order, or of the validation
- * list, into shared memory. */
+ * list, into shared memory; a warp loads 32 rows. */
 __device__ __forceinline__ void tt_block_load_rows(const tt_block_args &a, float *shared,
                                                    int validating, int first, int rows)
 {
   const tt_cuda_state &v = a.view;
   const tt_block_plan &p = a.plan;
   const tt_block_context *ctx = tt_block_context_of(shared);
-  const tt_member &m = v.member[ctx->member];
-  const int32_t *list = v.lists[m.ensemble].row[TT_VALIDATION];
-  int32_t *number = reinterpret_cast<int32_t *>(shared + p.row);
-  float *x = shared + p.x, *y = shared + p.y, *weight = shared + p.weight;
-  for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x)
-    number[r] =
-        validating ? list[first + r] : tt_cuda_epoch_row(v, ctx->member, ctx->order, first + r);
-  __syncthreads();
-  if (v.inputs % 4 == 0)
-    tt_block_for_each(rows, v.inputs / 4, [&](int r, int c) {
-      tt_store4(x + r * p.x_ld + 4 * c, tt_load4(v.x + (int64_t)number[r] * v.inputs + 4 * c));
-    });
-  else
-    tt_block_for_each(rows, v.inputs, [&](int r, int c) {
-      x[r * p.x_ld + c] = v.x[(int64_t)number[r] * v.inputs + c];
-    });
-  const int32_t *column = v.column + m.ensemble * v.targets;
-  tt_block_for_each(rows, v.targets, [&](int r, int k) {
-    y[r * v.targets + k] = v.y[(int64_t)number[r] * v.columns + column[k]];
-  });
-  for (int r = (int)threadIdx.x; r < rows; r += (int)blockDim.x)
-    weight[r] = v.weight ? v.weight[number[r]] : 1.0f;
-  __syncthreads();
+  int i = ctx->member, ensemble = v.member[i].ensemble;
+  const int32_t *column = v.column + ensemble * v.targets;
+  for (int r0 = tt_block_warp_index() * TT_WARP_SIZE; r0 < rows; r0 += (int)blockDim.x) {
+    int r = r0 + tt_block_lane_index(), slot = first + min(r, rows - 1);
+    int number = validating ? v.lists[ensemble].row[TT_VALIDATION][slot]
+                            : tt_cuda_epoch_row(v, i, ctx->order, slot);
+    const float *y = v.y + (int64_t)number * v.columns;
+    float weight = v.weight ? v.weight[number] : 1.0f, y0 = y[column[0]];
+    int count = min(rows - r0, TT_WARP_SIZE);
+    if (v.inputs % 4 == 0)
+      tt_block_load_inputs<4>(a, number, count, shared + p.x + r0 * p.x_ld);
+    else
+      tt_block_load_inputs<1>(a, number, count, shared + p.x + r0 * p.x_ld);
+    if (r >= rows) continue;
+    shared[p.weight + r] = weight;
+    shared[p.y + r * v.targets] = y0;
+    for (int k = 1; k < v.targets; k++) shared[p.y + r * v.targets + k] = y[column[k]];
+  }
+  tt_block_sync_rows(rows);
 }
 
 /* forward */
@@ -266,8 +293,11 @@ __device__ __forceinline__ void tt_block_network_forward(const tt_block_args &a,
     TT_BLOCK_SWITCH(validating ? KIND::fp32_tile(n.forward) : n.forward, CALL, MMA)
 #undef CALL
 #undef MMA
+    if (!hidden || relu) {
+      tt_block_sync_rows(rows);
+      continue;
+    }
     __syncthreads();
-    if (!hidden || relu) continue;
     tt_block_apply_activation(a.view.activation, z.at, shared + n.slope,
                               tt_block_padded_count(rows, n.ld));
     __syncthreads();
@@ -341,6 +371,7 @@ __device__ __forceinline__ void tt_block_add_losses(const tt_block_args &a, floa
   int together = ctx->part_chunks, before = done / each;
   int begin = lane / LANES * each, end = min(rows, begin + each);
   double sum = 0.0;
+#pragma unroll 8
   for (int r = begin + lane % LANES; r < end; r += LANES)
     sum += (double)weight[r] * (double)value[r];
   sum += tt_shuffle_xor(sum, 1);
@@ -380,11 +411,10 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
     tt_block_matrix x = tt_block_layer_input(a, shared, l),
                     d = tt_block_layer_input(a, shared, l + 1);
     float *g = tt_block_gradient_array(a, shared);
-    tt_block_bias_gradient(n, d, rows, g, apart, first);
 #define CALL(TM, TN)                                                                               \
-  tt_block_weight_gradient<tt_block_weight_gradient_tile<TM, TN>>(n, d, x, rows, g, apart, first)
+  tt_block_gradient<tt_block_weight_gradient_tile<TM, TN>>(n, d, x, rows, g, apart, first)
 #define MMA(N, P)                                                                                  \
-  tt_block_weight_gradient<tt_block_mma_weight_gradient_tile<N, P>>(n, d, x, rows, g, apart, first)
+  tt_block_gradient<tt_block_mma_weight_gradient_tile<N, P>>(n, d, x, rows, g, apart, first)
     TT_BLOCK_SWITCH(n.gradient, CALL, MMA)
 #undef CALL
 #undef MMA
@@ -406,6 +436,13 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
 
 /* a pass */
 
+/* One thread: arguments of the optimizer for the running step; divisions and roots in double. */
+__device__ __forceinline__ void tt_block_set_step_args(const tt_block_args &a, float *shared)
+{
+  tt_block_context *ctx = tt_block_context_of(shared);
+  ctx->args = tt_cuda_step_args(a.view, ctx->member, ctx->step + 1);
+}
+
 /* The losses of `count` rows from `first` on, in ctx->loss by parts. For a batch, also their
  * part of the gradient of the mean over `batch_rows` rows. */
 template <class KIND>
@@ -413,21 +450,18 @@ __device__ __forceinline__ void tt_block_pass(const tt_block_args &a, float *sha
                                               int first, int count, int batch_rows)
 {
   tt_block_context *ctx = tt_block_context_of(shared);
-  float factor = 1.0f / (float)batch_rows;
   if (threadIdx.x < TT_BLOCK_CHUNKS) ctx->loss[threadIdx.x] = 0.0;
   if (threadIdx.x == 0) ctx->part_chunks = tt_block_loss_part(a.plan, validating, batch_rows);
-  /* divisions and square roots in double, while the other threads find their rows */
-  if (!validating && threadIdx.x == blockDim.x - 1)
-    ctx->args = tt_cuda_step_args(a.view, ctx->member, ctx->step + 1);
-  for (int done = 0, most; done < count; done += most) {
-    most = validating ? a.plan.rows : a.plan.piece;
-    int rows = min(most, count - done);
+  for (int done = 0; done < count; done += validating ? a.plan.rows : a.plan.piece) {
+    int rows = min(validating ? a.plan.rows : a.plan.piece, count - done);
     tt_block_load_rows(a, shared, validating, first + done, rows);
     tt_block_network_forward<KIND>(a, shared, rows, validating);
-    tt_block_loss_backward(a, shared, rows, factor);
-    /* the warp that has the least to do in the last layer, which comes next */
+    tt_block_loss_backward(a, shared, rows, 1.0f / (float)batch_rows);
+    /* by the last warps, which are the last ones to add to the gradient of the last layer */
     if (tt_block_warp_index() == tt_block_warp_count() - 1)
       tt_block_add_losses(a, shared, validating, done, rows);
+    if (threadIdx.x == blockDim.x * 3 / 4 - 1 && !validating && done == 0)
+      tt_block_set_step_args(a, shared);
     if (validating)
       __syncthreads();
     else

@@ -150,7 +150,7 @@ template <class TEAM> __device__ __forceinline__ void tt_block_train_member(cons
 {
   const tt_cuda_state &v = team.block().view;
   const tt_block_context *ctx = tt_block_context_of(team.shared);
-  int validating = 0, all_finite = 1;
+  int validating = 0;
   team.load();
   while (validating || (ctx->training && ctx->step < ctx->last)) {
     int first = validating ? 0 : ctx->batch * v.batch_size;
@@ -163,12 +163,10 @@ template <class TEAM> __device__ __forceinline__ void tt_block_train_member(cons
       }
       team.step(loss);
       if (ctx->batch * v.batch_size < ctx->rows) continue;
-      all_finite = tt_block_weights_finite(team.block(), team.shared);
-      validating = all_finite && ctx->validation_rows > 0;
-      if (validating) continue;
     }
-    team.end_epoch(all_finite, loss / (double)count);
-    validating = 0;
+    int all_finite = validating || tt_block_weights_finite(team.block(), team.shared);
+    validating = !validating && all_finite && ctx->validation_rows > 0;
+    if (!validating) team.end_epoch(all_finite, loss / (double)ctx->validation_rows);
   }
   team.store();
 }

@@ -73,8 +73,9 @@ __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer
   int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
   int items = down * ((layer.out + tile::WIDTH - 1) / tile::WIDTH);
   for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
-    int row = item % down * TT_BLOCK_TILE_ROWS + tt_block_mma_row();
-    int first = item / down * tile::WIDTH, left = first + 2 * tt_block_mma_pair();
+    tt_block_quotient place = tt_block_divide(item, down);
+    int row = place.remainder * TT_BLOCK_TILE_ROWS + tt_block_mma_row();
+    int first = place.quotient * tile::WIDTH, left = first + 2 * tt_block_mma_pair();
     const float *src = x.at + row * x.ld, *weight[N];
     float sum[tile::M][N][4];
 #pragma unroll
@@ -114,8 +115,9 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
   int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
   int items = down * ((layer.in + tile::WIDTH - 1) / tile::WIDTH);
   for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
-    int row = item % down * TT_BLOCK_TILE_ROWS + tt_block_mma_row();
-    int first = item / down * tile::WIDTH, left = first + 2 * tt_block_mma_pair();
+    tt_block_quotient place = tt_block_divide(item, down);
+    int row = place.remainder * TT_BLOCK_TILE_ROWS + tt_block_mma_row();
+    int first = place.quotient * tile::WIDTH, left = first + 2 * tt_block_mma_pair();
     const float *src = d.at + row * d.ld, *weight = w + layer.weight;
     int column[N];
     float sum[tile::M][N][4] = {};
@@ -145,7 +147,10 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
  * tt_block_weight_gradient_tile. */
 template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_tile {
   typedef tt_block_mma_tile<N> tile;
-  int o, i; /* the first indices of this lane */
+  enum { PARTS = 1 };
+  int o, i;              /* the first indices of this lane */
+  int outs, ins, stride; /* of the gradient from there on */
+  float *place;
   float sum[tile::M][N][4];
 
   static __device__ __forceinline__ int count(const tt_block_layer &layer)
@@ -160,14 +165,15 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_til
   {
     int down = (layer.out + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS, from[2 * tile::M], to[N];
     const float *dr = d.at + rows.first * d.ld, *xr = x.at + rows.first * x.ld;
-    o = number % down * TT_BLOCK_TILE_ROWS + tt_block_mma_row();
-    i = number / down * tile::WIDTH + 2 * tt_block_mma_pair();
+    tt_block_quotient place = tt_block_divide(number, down);
+    o = place.remainder * TT_BLOCK_TILE_ROWS + tt_block_mma_row();
+    i = place.quotient * tile::WIDTH + 2 * tt_block_mma_pair();
 #pragma unroll
     for (int r = 0; r < 2 * tile::M; r++) from[r] = min(o + 8 * r, layer.out - 1);
 #pragma unroll
     for (int j = 0; j < N; j++)
       to[j] =
-          min(number / down * tile::WIDTH + j * TT_MMA_COLUMNS + tt_block_mma_row(), layer.in - 1);
+          min(place.quotient * tile::WIDTH + j * TT_MMA_COLUMNS + tt_block_mma_row(), layer.in - 1);
 #pragma unroll
     for (int m = 0; m < tile::M; m++)
 #pragma unroll
@@ -179,23 +185,30 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_til
         [&](int j, int k) { return xr[k * x.ld + to[j]]; });
   }
 
-  /* Write into the padded gradient; the padding stays zero. */
-  __device__ __forceinline__ void store(const tt_block_layer &layer, float *g, int first) const
+  /* Before store: where the padded gradient is. */
+  __device__ __forceinline__ void locate(const tt_block_layer &layer, float *g)
+  {
+    place = g + layer.weight + o * layer.stride + i;
+    stride = layer.stride;
+    outs = layer.out - o;
+    ins = layer.in - i;
+  }
+
+  /* Write into the gradient; the padding stays zero. */
+  __device__ __forceinline__ void store(int first, int) const
   {
 #pragma unroll
-    for (int r = 0; r < 2 * tile::M; r++) {
-      if (o + 8 * r >= layer.out) continue;
-      float *row = g + layer.weight + (o + 8 * r) * layer.stride;
+    for (int r = 0; r < 2 * tile::M; r++)
 #pragma unroll
       for (int j = 0; j < N; j++) {
-        int index = i + j * TT_MMA_COLUMNS;
-        if (index >= layer.in) continue;
-        float2 old = first ? make_float2(0.0f, 0.0f) : tt_load2(row + index);
+        int left = ins - j * TT_MMA_COLUMNS;
+        float *target = place + 8 * r * stride + j * TT_MMA_COLUMNS;
+        if (8 * r >= outs || left <= 0) continue;
+        float2 old = first ? make_float2(0.0f, 0.0f) : tt_load2(target);
         old.x += sum[r / 2][j][r % 2 * 2];
-        if (index + 1 < layer.in) old.y += sum[r / 2][j][r % 2 * 2 + 1];
-        tt_store2(row + index, old);
+        if (left > 1) old.y += sum[r / 2][j][r % 2 * 2 + 1];
+        tt_store2(target, old);
       }
-    }
   }
 };
 

@@ -25,6 +25,18 @@ __device__ __forceinline__ int tt_block_warp_index() { return (int)threadIdx.x /
 __device__ __forceinline__ int tt_block_warp_count() { return (int)blockDim.x / TT_WARP_SIZE; }
 __device__ __forceinline__ int tt_block_lane_index() { return (int)threadIdx.x % TT_WARP_SIZE; }
 
+/* a = b * quotient + remainder, for a small quotient: without the long division of a GPU. */
+typedef struct tt_block_quotient {
+  int quotient, remainder;
+} tt_block_quotient;
+__device__ __forceinline__ tt_block_quotient tt_block_divide(int a, int b)
+{
+  tt_block_quotient x = {0, a};
+#pragma unroll 1
+  for (; x.remainder >= b; x.remainder -= b) x.quotient++;
+  return x;
+}
+
 /* Position of a lane in a warp's tile. */
 template <int TM, int TN> struct tt_block_lane_layout {
   enum { DOWN = TT_BLOCK_TILE_ROWS / TM, ACROSS = TT_WARP_SIZE / DOWN, WIDTH = ACROSS * TN };
@@ -33,6 +45,12 @@ template <int TM, int TN> struct tt_block_lane_layout {
   static __device__ __forceinline__ int across() { return tt_lane_across<ACROSS>(); }
 };
 
+/* Part q of four neighbors, for q that is known to the compiler. */
+__device__ __forceinline__ float tt_part_of(const float4 &f, int q)
+{
+  return q < 2 ? (q ? f.y : f.x) : (q == 2 ? f.z : f.w);
+}
+
 /* The products below apply relu themselves, because it takes one or two instructions. All other
  * activations are applied after the product, by functions of block_pass.cuh. */
 __device__ __forceinline__ float tt_relu(float z) { return tt_act(TT_ACT_relu, z); }
@@ -40,21 +58,34 @@ __device__ __forceinline__ float tt_relu_slope(float y) { return tt_act_grad(TT_
 
 /* forward: Z = X W^T + b */
 
+/* Four neighboring floats from each pointer on. */
+template <int T>
+__device__ __forceinline__ void tt_block_load_parts(const float *const (&from)[T], float4 (&u)[T])
+{
+#pragma unroll
+  for (int i = 0; i < T; i++) u[i] = tt_load4(from[i]);
+}
+
+/* Move the pointers by `step` floats. */
+template <int T> __device__ __forceinline__ void tt_block_advance(const float *(&a)[T], int step)
+{
+#pragma unroll
+  for (int i = 0; i < T; i++) a[i] += step;
+}
+
 /* sum[i][j] += sum over k of a[i][k] * b[j][k], k ascending. */
 template <int TM, int TN>
-__device__ __forceinline__ void tt_block_dot_products(const float *const (&a)[TM],
-                                                      const float *const (&b)[TN], int count,
-                                                      float (&sum)[TM][TN])
+__device__ __forceinline__ void tt_block_dot_products(const float *(&a)[TM], const float *(&b)[TN],
+                                                      int count, float (&sum)[TM][TN])
 {
-  int k = 0;
-#pragma unroll 1
-  for (; k + 4 <= count; k += 4) {
+  enum { STEPS = TM * TN == 32 ? 1 : 2 }; /* a kernel with 8 x 4 tiles has half of the registers */
+#pragma unroll(STEPS)
+  for (int left = count / 4; left > 0; left--) {
     float4 u[TM];
-#pragma unroll
-    for (int i = 0; i < TM; i++) u[i] = tt_load4(a[i] + k);
+    tt_block_load_parts<TM>(a, u);
 #pragma unroll
     for (int j = 0; j < TN; j++) {
-      float4 v = tt_load4(b[j] + k);
+      float4 v = tt_load4(b[j]);
 #pragma unroll
       for (int i = 0; i < TM; i++) {
         sum[i][j] = tt_fma(u[i].x, v.x, sum[i][j]);
@@ -63,19 +94,17 @@ __device__ __forceinline__ void tt_block_dot_products(const float *const (&a)[TM
         sum[i][j] = tt_fma(u[i].w, v.w, sum[i][j]);
       }
     }
+    tt_block_advance<TM>(a, 4);
+    tt_block_advance<TN>(b, 4);
   }
 #pragma unroll 1
-  for (; k < count; k++) {
-    float u[TM];
-#pragma unroll
-    for (int i = 0; i < TM; i++) u[i] = a[i][k];
+  for (int k = 0; k < count % 4; k++)
 #pragma unroll
     for (int j = 0; j < TN; j++) {
       float v = b[j][k];
 #pragma unroll
-      for (int i = 0; i < TM; i++) sum[i][j] = tt_fma(u[i], v, sum[i][j]);
+      for (int i = 0; i < TM; i++) sum[i][j] = tt_fma(a[i][k], v, sum[i][j]);
     }
-  }
 }
 
 /*   w     padded parameters [Q];   x [rows][in] -> z [rows][out]
@@ -89,8 +118,9 @@ __device__ __forceinline__ void tt_block_forward(const tt_block_layer &layer, co
   int down = (rows + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
   int items = down * ((layer.out + lanes::WIDTH - 1) / lanes::WIDTH);
   for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
-    int row = item % down * TT_BLOCK_TILE_ROWS + lanes::down();
-    int column = item / down * lanes::WIDTH + lanes::across();
+    tt_block_quotient place = tt_block_divide(item, down);
+    int row = place.remainder * TT_BLOCK_TILE_ROWS + lanes::down();
+    int column = place.quotient * lanes::WIDTH + lanes::across();
     const float *a[TM], *b[TN];
     float sum[TM][TN];
 #pragma unroll
@@ -106,12 +136,12 @@ __device__ __forceinline__ void tt_block_forward(const tt_block_layer &layer, co
     if (relu)
 #pragma unroll
       for (int k = 0; k < TM * TN; k++) sum[k / TN][k % TN] = tt_relu(sum[k / TN][k % TN]);
+    float *target = z.at + row * z.ld + column;
 #pragma unroll
-    for (int j = 0; j < TN; j++) {
-      int o = column + j * lanes::ACROSS;
-      if (o >= layer.out) break;
-#pragma unroll
-      for (int i = 0; i < TM; i++) z.at[(row + i * lanes::DOWN) * z.ld + o] = sum[i][j];
+    for (int k = 0; k < TM * TN; k++) {
+      int i = k % TM, j = k / TM;
+      if (column + j * lanes::ACROSS < layer.out)
+        target[i * lanes::DOWN * z.ld + j * lanes::ACROSS] = sum[i][j];
     }
   }
 }
@@ -161,28 +191,29 @@ __device__ __forceinline__ void tt_block_outer_product(const float (&a)[TM], con
 /* sum[i][j] += sum over o of d[i][o] * w[o][column of j], o ascending. */
 template <int TM, int TN, int V>
 __device__ __forceinline__ void
-tt_block_outer_products(const float *const (&d)[TM], const float *w, int stride, int count,
+tt_block_outer_products(const float *(&d)[TM], const float *w, int stride, int count,
                         const int (&column)[TN / V], float (&sum)[TM][TN])
 {
-  int o = 0;
-#pragma unroll 1
-  for (; o + 4 <= count; o += 4) {
-    float u[4][TM];
+  enum { STEPS = TM * TN == 32 ? 1 : 2 }; /* a kernel with 8 x 4 tiles has half of the registers */
+#pragma unroll(STEPS)
+  for (int left = count / 4; left > 0; left--, w += 4 * stride) {
+    float4 u[TM];
+    tt_block_load_parts<TM>(d, u);
 #pragma unroll
-    for (int i = 0; i < TM; i++) {
-      float4 f = tt_load4(d[i] + o);
-      u[0][i] = f.x, u[1][i] = f.y, u[2][i] = f.z, u[3][i] = f.w;
+    for (int q = 0; q < 4; q++) {
+      float a[TM];
+#pragma unroll
+      for (int i = 0; i < TM; i++) a[i] = tt_part_of(u[i], q);
+      tt_block_outer_product<TM, TN, V>(a, w + q * stride, column, sum);
     }
-#pragma unroll
-    for (int q = 0; q < 4; q++)
-      tt_block_outer_product<TM, TN, V>(u[q], w + (o + q) * stride, column, sum);
+    tt_block_advance<TM>(d, 4);
   }
 #pragma unroll 1
-  for (; o < count; o++) {
-    float u[TM];
+  for (int o = 0; o < count % 4; o++) {
+    float a[TM];
 #pragma unroll
-    for (int i = 0; i < TM; i++) u[i] = d[i][o];
-    tt_block_outer_product<TM, TN, V>(u, w + o * stride, column, sum);
+    for (int i = 0; i < TM; i++) a[i] = d[i][o];
+    tt_block_outer_product<TM, TN, V>(a, w + o * stride, column, sum);
   }
 }
 
@@ -199,8 +230,9 @@ __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, c
   int items = down * ((layer.in + lanes::WIDTH - 1) / lanes::WIDTH);
   int last = (layer.in + V - 1) / V * V - V; /* last column at which a read may begin */
   for (int item = tt_block_warp_index(); item < items; item += tt_block_warp_count()) {
-    int row = item % down * TT_BLOCK_TILE_ROWS + lanes::down();
-    int first = item / down * lanes::WIDTH + lanes::across() * V;
+    tt_block_quotient place = tt_block_divide(item, down);
+    int row = place.remainder * TT_BLOCK_TILE_ROWS + lanes::down();
+    int first = place.quotient * lanes::WIDTH + lanes::across() * V;
     const float *a[TM];
     int column[C];
     float sum[TM][TN] = {};
@@ -212,14 +244,17 @@ __device__ __forceinline__ void tt_block_backward(const tt_block_layer &layer, c
 #pragma unroll
     for (int c = 0; c < C; c++) {
       if (first + c * lanes::ACROSS * V > last) break;
+      int index = row * h.ld + column[c], down = lanes::DOWN * h.ld;
+      tt_block_vector<V> x[TM]; /* all loads are in flight at the same time */
+#pragma unroll
+      for (int i = 0; i < TM; i++)
+        x[i] = tt_load_vector(slope + index + i * down, tt_block_vector<V>());
 #pragma unroll
       for (int i = 0; i < TM; i++) {
-        int index = (row + i * lanes::DOWN) * h.ld + column[c];
-        tt_block_vector<V> x = tt_load_vector(slope + index, tt_block_vector<V>());
 #pragma unroll
         for (int q = 0; q < V; q++)
-          x.v[q] = (relu ? tt_relu_slope(x.v[q]) : x.v[q]) * sum[i][c * V + q];
-        tt_store_vector(h.at + index, x);
+          x[i].v[q] = (relu ? tt_relu_slope(x[i].v[q]) : x[i].v[q]) * sum[i][c * V + q];
+        tt_store_vector(h.at + index + i * down, x[i]);
       }
     }
   }
@@ -243,7 +278,10 @@ __device__ __forceinline__ tt_block_row_range tt_block_group_rows(const tt_block
  * them. */
 template <int TM, int TN> struct tt_block_weight_gradient_tile {
   typedef tt_block_lane_layout<TM, TN> lanes;
+  enum { PARTS = TM / 4 }; /* in which it is stored */
   int o[TM / 4], i[TN / 4];
+  int outs, ins, stride; /* from this lane's first weight on */
+  float *place;
   float sum[TM][TN];
 
   static __device__ __forceinline__ int count(const tt_block_layer &layer)
@@ -256,59 +294,104 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
                                            tt_block_matrix x, tt_block_row_range rows)
   {
     int down = (layer.out + TT_BLOCK_TILE_ROWS - 1) / TT_BLOCK_TILE_ROWS;
-    const float *dr = d.at + rows.first * d.ld, *xr = x.at + rows.first * x.ld;
-    int read[TM / 4], wanted[TN / 4]; /* where reads begin: never past the padded row */
+    int left = rows.end - rows.first;
+    tt_block_quotient place = tt_block_divide(tile, down);
+    const float *dr[TM / 4], *xr[TN / 4]; /* a read never begins past the padded row */
 #pragma unroll
     for (int c = 0; c < TM / 4; c++) {
-      o[c] = tile % down * TT_BLOCK_TILE_ROWS + (c * lanes::DOWN + lanes::down()) * 4;
-      read[c] = min(o[c], (layer.out - 1) / 4 * 4);
+      o[c] = place.remainder * TT_BLOCK_TILE_ROWS + (c * lanes::DOWN + lanes::down()) * 4;
+      dr[c] = d.at + rows.first * d.ld + min(o[c], (layer.out - 1) / 4 * 4);
     }
 #pragma unroll
     for (int c = 0; c < TN / 4; c++) {
-      i[c] = tile / down * lanes::WIDTH + (c * lanes::ACROSS + lanes::across()) * 4;
-      wanted[c] = min(i[c], (layer.in - 1) / 4 * 4);
+      i[c] = place.quotient * lanes::WIDTH + (c * lanes::ACROSS + lanes::across()) * 4;
+      xr[c] = x.at + rows.first * x.ld + min(i[c], (layer.in - 1) / 4 * 4);
     }
 #pragma unroll
     for (int a = 0; a < TM; a++)
 #pragma unroll
       for (int b = 0; b < TN; b++) sum[a][b] = 0.0f;
 #pragma unroll 2
-    for (int r = rows.first; r < rows.end; r++, dr += d.ld, xr += x.ld) {
-      float u[TM];
-#pragma unroll
-      for (int c = 0; c < TM / 4; c++) {
-        float4 f = tt_load4(dr + read[c]);
-        u[4 * c] = f.x, u[4 * c + 1] = f.y, u[4 * c + 2] = f.z, u[4 * c + 3] = f.w;
-      }
-      tt_block_outer_product<TM, TN, 4>(u, xr, wanted, sum);
+    for (; left > 0; left--) {
+      float4 u[TM / 4], v[TN / 4];
+      tt_block_load_parts<TM / 4>(dr, u);
+      tt_block_load_parts<TN / 4>(xr, v);
+      tt_block_advance<TM / 4>(dr, d.ld);
+      tt_block_advance<TN / 4>(xr, x.ld);
+      add_row(u, v);
     }
+    if (layer.in % 4) clear_padding(layer);
   }
 
-  /* Write into the padded gradient; the padding stays zero. */
-  __device__ __forceinline__ void store(const tt_block_layer &layer, float *g, int first) const
+  __device__ __forceinline__ void add_row(const float4 (&u)[TM / 4], const float4 (&v)[TN / 4])
   {
 #pragma unroll
-    for (int a = 0; a < TM; a++) {
-      int out = o[a / 4] + a % 4;
-      if (out >= layer.out) continue;
+    for (int a = 0; a < TM; a++)
 #pragma unroll
       for (int c = 0; c < TN / 4; c++) {
-        float *place = g + layer.weight + out * layer.stride + i[c];
-        if (i[c] >= layer.in) continue;
-        float4 old = first ? make_float4(0.0f, 0.0f, 0.0f, 0.0f) : tt_load4(place);
-        old.x += sum[a][4 * c];
-        if (i[c] + 1 < layer.in) old.y += sum[a][4 * c + 1];
-        if (i[c] + 2 < layer.in) old.z += sum[a][4 * c + 2];
-        if (i[c] + 3 < layer.in) old.w += sum[a][4 * c + 3];
-        tt_store4(place, old);
+        float d = tt_part_of(u[a / 4], a % 4);
+        sum[a][4 * c] = tt_fma(d, v[c].x, sum[a][4 * c]);
+        sum[a][4 * c + 1] = tt_fma(d, v[c].y, sum[a][4 * c + 1]);
+        sum[a][4 * c + 2] = tt_fma(d, v[c].z, sum[a][4 * c + 2]);
+        sum[a][4 * c + 3] = tt_fma(d, v[c].w, sum[a][4 * c + 3]);
       }
+  }
+
+  /* Terms of inputs that do not exist come from undefined values. */
+  __device__ __forceinline__ void clear_padding(const tt_block_layer &layer)
+  {
+#pragma unroll
+    for (int b = 0; b < TN; b++)
+#pragma unroll
+      for (int a = 0; a < TM; a++)
+        if (i[b / 4] + b % 4 >= layer.in) sum[a][b] = 0.0f;
+  }
+
+  /* Before store: where the padded gradient is. */
+  __device__ __forceinline__ void locate(const tt_block_layer &layer, float *g)
+  {
+    place = g + layer.weight + o[0] * layer.stride + i[0];
+    stride = layer.stride;
+    outs = layer.out - o[0];
+    ins = layer.in - i[0];
+  }
+
+  /* Write part q, four outputs of each lane, into the gradient; the padding stays zero. */
+  __device__ __forceinline__ void store(int first, int q) const
+  {
+    int below = 4 * lanes::DOWN * q, before = 4 * lanes::ACROSS * (TN / 4 - 1);
+    if (outs >= below + 4 && ins > before)
+      store_some(first, q, 4, lanes::WIDTH);
+    else if (outs > below && ins > 0)
+      store_some(first, q, outs - below, ins);
+  }
+
+  /* The same for `outs` of four outputs and the inputs below `ins`. */
+  __device__ __forceinline__ void store_some(int first, int q, int outs, int ins) const
+  {
+    float4 total[4][TN / 4] = {}; /* all loads are in flight at the same time */
+    float *part = place + 4 * lanes::DOWN * q * stride;
+    if (!first)
+#pragma unroll
+      for (int k = 0; k < TN; k++)
+        if (k % 4 < outs && 4 * lanes::ACROSS * (k / 4) < ins)
+          total[k % 4][k / 4] = tt_load4(part + k % 4 * stride + 4 * lanes::ACROSS * (k / 4));
+#pragma unroll
+    for (int k = 0; k < TN; k++) {
+      float4 t = total[k % 4][k / 4];
+      const float *own = sum[4 * q + k % 4] + 4 * (k / 4);
+      if (k % 4 < outs && 4 * lanes::ACROSS * (k / 4) < ins)
+        tt_store4(part + k % 4 * stride + 4 * lanes::ACROSS * (k / 4),
+                  make_float4(t.x + own[0], t.y + own[1], t.z + own[2], t.w + own[3]));
     }
   }
 };
 
 /* For narrow layers: 32 consecutive weights, one per lane. */
 template <> struct tt_block_weight_gradient_tile<1, 1> {
-  int index;
+  enum { PARTS = 1 };
+  int place; /* of the weight in the padded parameters, or -1 */
+  float *gradient;
   float sum;
 
   static __device__ __forceinline__ int count(const tt_block_layer &layer)
@@ -319,86 +402,83 @@ template <> struct tt_block_weight_gradient_tile<1, 1> {
   __device__ __forceinline__ void add_rows(const tt_block_layer &layer, int tile, tt_block_matrix d,
                                            tt_block_matrix x, tt_block_row_range rows)
   {
-    index = tile * TT_WARP_SIZE + tt_block_lane_index();
-    int own = min(index, layer.out * layer.in - 1);
-    const float *dr = d.at + rows.first * d.ld + own / layer.in;
-    const float *xr = x.at + rows.first * x.ld + own % layer.in;
+    int index = tile * TT_WARP_SIZE + tt_block_lane_index(), exists = index < layer.out * layer.in;
+    int o = exists ? index / layer.in : 0, i = exists ? index - o * layer.in : 0;
+    const float *dr = d.at + rows.first * d.ld + o, *xr = x.at + rows.first * x.ld + i;
+    place = exists ? layer.weight + o * layer.stride + i : -1;
     sum = 0.0f;
-#pragma unroll 4
-    for (int r = rows.first; r < rows.end; r++, dr += d.ld, xr += x.ld) sum = tt_fma(*dr, *xr, sum);
+#pragma unroll 8
+    for (int left = rows.end - rows.first; left > 0; left--, dr += d.ld, xr += x.ld)
+      sum = tt_fma(*dr, *xr, sum);
   }
 
-  __device__ __forceinline__ void store(const tt_block_layer &layer, float *g, int first) const
+  __device__ __forceinline__ void locate(const tt_block_layer &, float *g) { gradient = g + place; }
+  __device__ __forceinline__ void store(int first, int) const
   {
-    if (index >= layer.out * layer.in) return;
-    float *dst = g + layer.weight + index / layer.in * layer.stride + index % layer.in;
-    *dst = (first ? 0.0f : *dst) + sum;
+    if (place >= 0) *gradient = (first ? 0.0f : *gradient) + sum;
   }
 };
 
+/* Sum of column o of D: four parts, part s has the rows s, s + 4, ..., and the sum is
+ * (0 + 1) + (2 + 3). */
+__device__ __forceinline__ float tt_block_column_sum(tt_block_matrix d, int o,
+                                                     tt_block_row_range rows)
+{
+  enum { AHEAD = 16 }; /* loads in flight at the same time */
+  float part[4] = {}, v[AHEAD];
+  const float *value = d.at + rows.first * d.ld + o;
+  int left = rows.end - rows.first;
+#pragma unroll 1
+  for (; left >= AHEAD; left -= AHEAD, value += AHEAD * d.ld) {
+#pragma unroll
+    for (int r = 0; r < AHEAD; r++) v[r] = value[r * d.ld];
+#pragma unroll
+    for (int r = 0; r < AHEAD; r++) part[r % 4] += v[r];
+  }
+  if (left > 0)
+#pragma unroll
+    for (int r = 0; r < AHEAD - 1; r++)
+      if (r < left) part[r % 4] += value[r * d.ld];
+  return (part[0] + part[1]) + (part[2] + part[3]);
+}
+
 /* Sums over groups of rows begin at zero; the groups add them to the gradient one after the other,
- * with a barrier in between. All threads take part.
+ * part by part, with a barrier in between: while one group adds a part, the next one adds the part
+ * before. The warps with the first tiles also sum 32 biases each. All threads take part.
  *   TILE   tile type of a warp
  *   apart  floats between the gradients of the groups, which are added elsewhere; 0: they are added
  *          here
  *   first  1: overwrite the gradient; 0: add to it */
 template <class TILE>
-__device__ __forceinline__ void tt_block_weight_gradient(const tt_block_layer &layer,
-                                                         tt_block_matrix d, tt_block_matrix x,
-                                                         int rows, float *g, int apart, int first)
+__device__ __forceinline__ void tt_block_gradient(const tt_block_layer &layer, tt_block_matrix d,
+                                                  tt_block_matrix x, int rows, float *g, int apart,
+                                                  int first)
 {
   TILE mine;
   int tiles = mine.count(layer), warps = tt_block_warp_count(), items = tiles * layer.groups;
 #pragma unroll 1
   for (int base = 0; base < items; base += warps) {
-    int item = base + tt_block_warp_index(), group = item / tiles;
-    mine.add_rows(layer, item % tiles, d, x, tt_block_group_rows(layer, rows, group));
-    if (apart) {
-      if (group < layer.groups) mine.store(layer, g + group * apart, 1);
-      continue;
-    }
-    int last = (min(base + warps, items) - 1) / tiles;
+    tt_block_quotient item = tt_block_divide(base + tt_block_warp_index(), tiles);
+    int group = item.quotient, o = item.remainder * TT_WARP_SIZE + tt_block_lane_index();
+    tt_block_row_range range = tt_block_group_rows(layer, rows, group);
+    float bias = o < layer.out ? tt_block_column_sum(d, o, range) : 0.0f;
+    mine.add_rows(layer, item.remainder, d, x, range);
+    int start = tt_block_divide(base, tiles).quotient, turns = TILE::PARTS;
+    if (!apart) turns += tt_block_divide(min(base + warps, items) - 1, tiles).quotient - start;
+    int own = !apart ? group - start : group < layer.groups ? 0 : -TILE::PARTS;
+    int overwrites = apart || (first && group == 0);
+    float *place = g + group * apart, *b = place + layer.bias + o;
+    mine.locate(layer, place);
 #pragma unroll 1
-    for (int turn = base / tiles; turn <= last; turn++) {
-      if (turn == group) mine.store(layer, g, first && turn == 0);
-      if (layer.groups > 1) __syncthreads();
+    for (int turn = 0; turn < turns; turn++) {
+      int adds = turn == own && o < layer.out;
+      float total = adds && !overwrites ? *b : 0.0f; /* before the stores of the weights */
+#pragma unroll
+      for (int q = 0; q < TILE::PARTS; q++)
+        if (turn == own + q) mine.store(overwrites, q);
+      if (adds) *b = total + bias;
+      if (!apart && layer.groups > 1) __syncthreads();
     }
-  }
-}
-
-/* Column sums of D, over the same groups, in an order that does not depend on the number of
- * warps: a group has four parts, part s has the rows s, s + 4, ..., and its sum is (0 + 1) + (2
- * + 3). The lanes of a warp take a power of two of columns, as many groups as there are lanes
- * left, and the four parts of each. */
-__device__ __forceinline__ void tt_block_bias_gradient(const tt_block_layer &layer,
-                                                       tt_block_matrix d, int rows, float *g,
-                                                       int apart, int first)
-{
-  enum { PARTS = 4, PLACES = TT_WARP_SIZE / PARTS };
-  int columns = 1, lane = tt_block_lane_index(), warps = tt_block_warp_count();
-  while (columns < PLACES && columns * warps < layer.out) columns *= 2;
-  int column = lane % columns, own = lane % PLACES / columns, at_once = PLACES / columns;
-  for (int c = tt_block_warp_index() * columns; c < layer.out; c += warps * columns) {
-    int o = min(c + column, layer.out - 1), stores = c + column < layer.out;
-    float total = first || apart ? 0.0f : g[layer.bias + o];
-#pragma unroll 1
-    for (int group = 0; group < layer.groups; group += at_once) {
-      tt_block_row_range range = tt_block_group_rows(layer, rows, group + own);
-      float sum = 0.0f;
-#pragma unroll 4
-      for (int r = range.first + lane / PLACES; r < range.end; r += PARTS)
-        sum += d.at[r * d.ld + o];
-      sum += tt_shuffle_xor(sum, PLACES);
-      sum += tt_shuffle_xor(sum, 2 * PLACES);
-      if (apart) {
-        if (lane < PLACES && stores && group + own < layer.groups)
-          g[(group + own) * apart + layer.bias + o] = 0.0f + sum;
-        continue;
-      }
-      int more = min(at_once, layer.groups - group);
-      for (int k = 0; k < more; k++) total += tt_shuffle_from(sum, k * columns + column);
-    }
-    if (!apart && lane < columns && stores) g[layer.bias + o] = total;
   }
 }
 #endif

@@ -136,7 +136,10 @@ __device__ __forceinline__ double tt_cluster_pass(const tt_cluster_args &a, floa
   if (!validating && own == 0)
     tt_block_zero(tt_block_gradient_array(a.block, shared), p.copies * p.params);
   tt_block_pass<KIND>(a.block, shared, validating, first + before, own, count);
-  if (own == 0) __syncthreads(); /* ctx->loss is set */
+  if (own == 0) { /* no piece */
+    if (!validating && threadIdx.x == 0) tt_block_set_step_args(a.block, shared);
+    __syncthreads();
+  }
   return tt_cluster_sum(a, tt_block_context_of(shared)->loss,
                         tt_cluster_exchange_of(a, shared)->loss);
 }

@@ -19,15 +19,14 @@ tt_err tt_cuda_cluster_places(const tt_engine *e, int ranks, int *out);
 /* tt_cuda_path.arithmetic of the block path, and of the cluster path, which gives the same bits. */
 void tt_cuda_block_arithmetic(const tt_engine *e, char *text, size_t capacity);
 
-/* engine.h: steps on rows of the caller; train takes one step. changed: the state of members has
- * changed, so that what the host knows of it is old. */
+/* engine.h: steps on rows of the caller; train takes one step. members_changed is set_hyper, and
+ * for a change of the state. */
 tt_err tt_cuda_set_batch(tt_engine *e, const tt_batch *batch);
 tt_err tt_cuda_train_given(tt_engine *e);
 tt_err tt_cuda_forward_given(tt_engine *e, float *output);
 tt_err tt_cuda_backward(tt_engine *e, const float *delta, float *input_gradient);
 tt_err tt_cuda_update(tt_engine *e);
-void tt_cuda_set_hyper(tt_engine *e);
-void tt_cuda_given_changed(tt_engine *e);
+void tt_cuda_members_changed(tt_engine *e);
 void tt_cuda_given_destroy(tt_engine *e);
 
 /* Free what set_data allocated. */

@@ -140,7 +140,7 @@ static tt_err load(tt_engine *e, tt_slice which, const tt_state *src)
 {
   TT_TRY(tt_dev_use(&e->dev));
   TT_TRY(copy_members(e, which, src, cudaMemcpyHostToDevice));
-  tt_cuda_given_changed(e);
+  tt_cuda_members_changed(e);
   for (int64_t i = 0; i < which.count; i++)
     e->status[which.first - e->slice.first + i] =
         TT_FIELD(src, status)[which.first - src->first + i];
@@ -409,7 +409,7 @@ static constexpr tt_engine_ops make_ops()
   ops.set_batch = tt_cuda_set_batch;
   ops.backward = tt_cuda_backward;
   ops.update = tt_cuda_update;
-  ops.set_hyper = tt_cuda_set_hyper;
+  ops.set_hyper = tt_cuda_members_changed;
   ops.team = &tt_layered_team;
   return ops;
 }

@@ -1,6 +1,7 @@
 /* conv_gradient.cu — the kernels of conv_product.cuh for the gradients of the weights. */
 #include "cuda/front/conv_product.cuh"
 #include "cuda/plan/layered_sizes.h"
+#include "cuda/product/multiply.cuh"
 
 template <class TILE>
 static __global__ void __launch_bounds__(TILE::THREADS, TT_PRODUCT_THREADS / TILE::THREADS)
@@ -29,13 +30,12 @@ static __global__ void __launch_bounds__(TILE::THREADS, TT_PRODUCT_THREADS / TIL
   __syncthreads(); /* the results take the place of the panels */
   tt_product_spread<K>(reinterpret_cast<sums &>(total), shared);
   __syncthreads();
-  float *result = c.result + t.member * c.step + t.copy * c.copy_step +
-                  (int64_t)t.group * c.s.results * c.s.result_step;
-  auto finish = [&](int32_t place, const auto &x) { tt_store_floats(result + place, x); };
+  float *result = c.result + t.member * c.step + t.copy * c.copy_step;
+  auto finish = [&](int32_t place, int32_t, const auto &x) { tt_store_floats(result + place, x); };
   if (c.vector)
-    b.template finish<4>(c.s.result_step, finish);
+    b.template finish<4>(c, c.s.result_step, finish);
   else
-    b.template finish<1>(c.s.result_step, finish);
+    b.template finish<1>(c, c.s.result_step, finish);
 }
 
 /* The sums of the chunks, in their order. */
@@ -61,16 +61,22 @@ struct gradient_kernels {
 tt_err tt_conv_multiply_gradient(int tile, int32_t copies, const tt_front_layer_args &a,
                                  int32_t members, cudaStream_t stream)
 {
-  const auto &t = tt_chunk_tile_at<tt_conv_args, gradient_kernels>(tile);
   tt_conv_args c;
   tt_conv_describe(TT_PRODUCT_GRADIENT, a, 0, &c);
+  if (tile < 0) {
+    tt_gradients g = {};
+    g.layers = 1, g.layer[0].m = c.s.results, g.layer[0].n = c.columns, g.copies = copies;
+    tile = tt_choose_chunk_tile(g, (int64_t)members * a.layer.groups, a.multiprocessors,
+                                tt_conv_precision(a, c.s));
+  }
   c.chunk = (int32_t)tt_layered_conv_chunk(&a.layer, a.rows);
   c.copies = copies;
-  c.copy_step = (int64_t)a.layer.channels * c.s.result_step;
+  c.copy_step = (int64_t)a.layer.channels * c.columns;
   c.result = copies > 1 ? a.chunk_sums : a.gradient + a.layer.weight;
   c.step = copies > 1 ? copies * c.copy_step : a.w_step;
-  c.vector = tt_has_vectors(c.result, c.step, c.s.result_step);
-  TT_TRY(tt_launch_conv(t, c, c.s.result_step, members, stream));
+  c.vector = tt_has_vectors(c.result, c.step, c.columns);
+  const auto &t = tt_chunk_tile_at<tt_conv_args, gradient_kernels>(tile);
+  TT_TRY(tt_launch_conv(t, c, members, stream));
   if (copies == 1) return TT_OK;
   c.a.parts = (int32_t)tt_grid_size(c.copy_step, TT_FRONT_THREADS);
   return tt_launch(add_conv_chunks, (unsigned)members * (unsigned)c.a.parts, TT_FRONT_THREADS, 0,

@@ -84,19 +84,21 @@ int32_t tt_conv_describe(tt_product_kind kind, const tt_front_layer_args &a, int
                          tt_conv_args *out)
 {
   const tt_front_layer &l = a.layer;
-  int back = kind == TT_PRODUCT_BACKWARD;
+  int back = kind == TT_PRODUCT_BACKWARD, phases[] = {1, 1};
+  for (int i = 0; back && i < 2; i++) phases[i] = min(l.stride[i], l.in[i] + l.pad[i]);
   *out = {};
   out->a = a;
-  out->s = back ? tt_conv_shape_of<TT_CONV_BACKWARD>(l) : tt_conv_shape_of<TT_CONV_FORWARD>(l);
+  out->s = tt_conv_shape_of(l, kind);
   out->copies = 1;
   describe_factors(kind, out);
-  int32_t across = back ? tt_conv_phases<TT_CONV_BACKWARD>(l, 1) : 1;
-  int32_t all = back ? tt_conv_phases<TT_CONV_BACKWARD>(l, 0) * across : 1;
-  for (int32_t p = first; p < all && out->phases < TT_CONV_PHASES; p++) {
+  for (int32_t p = first; p < phases[0] * phases[1] && out->phases < TT_CONV_PHASES; p++) {
     conv_axis axis[2];
     for (int i = 0; i < 2; i++)
-      axis[i] = back ? backward_axis(l, i, i ? p % across : p / across) : forward_axis(l, i);
-    out->phase[out->phases++] = phase_of(*out, axis[0], axis[1], back ? l.in[1] : l.out[1]);
+      axis[i] = back ? backward_axis(l, i, i ? p % phases[1] : p / phases[1]) : forward_axis(l, i);
+    tt_conv_phase *q = &out->phase[out->phases++];
+    *q = phase_of(*out, axis[0], axis[1], back ? l.in[1] : l.out[1]);
+    int32_t columns = kind == TT_PRODUCT_GRADIENT ? q->tap.count : q->position.count;
+    if (columns > out->columns) out->columns = columns;
   }
-  return all;
+  return phases[0] * phases[1];
 }

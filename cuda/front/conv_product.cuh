@@ -7,9 +7,9 @@
  * one of its position and one of its tap, which are in shared memory: those of the columns of a
  * tile for the whole sum, those of the inner indices behind each panel.
  *
- * A result is one chain in ascending order of the inner index, channel by channel, which forward
- * begins with the bias; of a gradient one chain for each chunk, added in their order. The chunks
- * follow from the layer and the rows of a batch alone. */
+ * A result is one chain in ascending order of the inner index, channel by channel, to which forward
+ * adds the bias; of a gradient one chain for each chunk, added in their order. The chunks follow
+ * from the layer and the rows of a batch alone. */
 #ifndef TT_CONV_PRODUCT_CUH
 #define TT_CONV_PRODUCT_CUH
 #include "cuda/front/conv_shape.cuh"
@@ -48,13 +48,13 @@ typedef struct tt_conv_args {
   int32_t chunk, copies;                 /* of a gradient, as in tt_gradients */
   float *result;                         /* gradient [members][copies][...] */
   int64_t step, copy_step;               /* of it, from one member and one copy to the next */
-  int32_t down, across; /* tiles below each other; side by side, of a phase; set by the launch */
-  int32_t phases;
+  int32_t down, across;    /* tiles below each other; side by side, of a phase; set by the launch */
+  int32_t phases, columns; /* columns: of the result, of a phase at most */
   tt_conv_phase phase[TT_CONV_PHASES];
 } tt_conv_args;
 
-/* All but what a launch sets, and the gradient; the phases from number `first` on. Returns the
- * number of all phases. */
+/* All but what a launch sets, and the chunks and the result of a gradient; the phases from number
+ * `first` on. Returns the number of all phases. */
 int32_t tt_conv_describe(tt_product_kind kind, const tt_front_layer_args &a, int32_t first,
                          tt_conv_args *out);
 
@@ -135,7 +135,7 @@ template <class K, class PANEL, int W, class SOURCE>
 static __device__ __forceinline__ void tt_conv_copy(float *dst, SOURCE source)
 {
   enum { EACH = PANEL::LENGTH / W, STEP = K::TILE::THREADS / EACH, LINES = PANEL::LINES / STEP };
-  enum { MOST = K::TILE::SUMS < 64 || K::TILE::TENSOR ? 4 : 2 }; /* for which there are registers */
+  enum { MOST = K::TILE::SUMS < 64 || K::TILE::TENSOR ? 8 : 2 }; /* for which there are registers */
   enum { BATCH = (int)LINES < (int)MOST ? (int)LINES : (int)MOST };
   static_assert((int)LINES % (int)BATCH == 0, "whole batches");
   int thread = tt_product_thread(), line = thread / EACH, place = thread % EACH * W;
@@ -250,29 +250,31 @@ template <class K> struct tt_conv_block {
           tt_conv_entry_of(K::inner(c.phase[t.phase]), k + thread % TT_PANEL, t.end);
   }
 
-  /* f(place in the result of the group, V results), for all results of the tile; `step`: from one
-   * row of the result to the next. */
-  template <int V, class F> __device__ __forceinline__ void finish(int32_t step, F f) const
+  /* f(place in the result, channel, V results), for all results of the tile; `step`: from one
+   * channel of the result to the next. */
+  template <int V, class F>
+  __device__ __forceinline__ void finish(const tt_conv_args &c, int32_t step, F f) const
   {
     enum { EACH = K::TILE::COLUMNS / V, ROWS = K::TILE::THREADS / EACH };
     const tt_conv_tile &t = tile();
     int column = (int)threadIdx.x % EACH * V, row = (int)threadIdx.x / EACH;
-    int32_t place = columns()[column].other + t.row * step,
-            last = min(t.rows, (int32_t)K::TILE::ROWS);
-    if (columns()[column].other < 0) return;
+    int32_t place = columns()[column].other, last = min(t.rows, (int32_t)K::TILE::ROWS);
+    int32_t channel = t.group * c.s.results + t.row;
+    if (place < 0) return;
 #pragma unroll 1
     for (; row < last; row += ROWS)
-      f(place + row * step, tt_load_floats<V>(shared + row * K::TILE::RESULT_LD + column));
+      f(place + (channel + row) * step, channel + row,
+        tt_load_floats<V>(shared + row * K::TILE::RESULT_LD + column));
   }
 };
 static_assert((int)TT_PANEL == (int)TT_WARP_SIZE, "a warp has the entries of a panel");
 
 /* Launch the kernel `t` of a tile. */
 static inline tt_err tt_launch_conv(const tt_product_launch<tt_conv_args> &t, tt_conv_args c,
-                                    int64_t columns, int32_t members, cudaStream_t stream)
+                                    int32_t members, cudaStream_t stream)
 {
   c.down = (int32_t)tt_grid_size(c.s.results, t.rows);
-  c.across = (int32_t)tt_grid_size(columns, t.columns);
+  c.across = (int32_t)tt_grid_size(c.columns, t.columns);
   c.a.parts = c.phases * c.a.layer.groups * c.copies * c.down * c.across;
   return tt_launch(t.kernel, (unsigned)members * (unsigned)c.a.parts, (unsigned)t.threads,
                    (size_t)t.bytes, stream, c);

@@ -3,7 +3,6 @@
  * they are. See front.cuh. */
 #include "cuda/front/conv_shape.cuh"
 #include "cuda/plan/layered_sizes.h"
-#include "cuda/product/multiply.cuh"
 
 enum { PANEL = 2048 }; /* weights in shared memory: 8 KiB */
 
@@ -42,7 +41,7 @@ __device__ __forceinline__ void add_products(const float *x, int32_t step, int32
 /* The sums of T results at a position of a row: a chain over the positions of the kernel, then the
  * channels. Panels pass through shared memory, so all threads take part; `position` is -1 in a
  * thread without a result. */
-template <tt_conv_direction D, int T>
+template <tt_product_kind KIND, int T>
 __device__ __forceinline__ void convolve(const tt_front_layer &l, const tt_conv_shape &s,
                                          const float *w, int32_t results, const float *x,
                                          int32_t position, float *panel, float (&sum)[T])
@@ -57,9 +56,9 @@ __device__ __forceinline__ void convolve(const tt_front_layer &l, const tt_conv_
     __syncthreads();
     while (k < end) {
       int32_t left = s.inner - channel, count = end - k < left ? end - k : left;
-      int32_t input = position < 0           ? -1
-                      : D == TT_CONV_FORWARD ? tt_front_position_read(&l, position, tap)
-                                             : tt_front_position_reader(&l, position, tap);
+      int32_t input = position < 0                 ? -1
+                      : KIND == TT_PRODUCT_FORWARD ? tt_front_position_read(&l, position, tap)
+                                                   : tt_front_position_reader(&l, position, tap);
       if (input >= 0)
         add_products<T>(x + channel * s.from_places + input, s.from_places, count, weights, sum);
       weights += count * T;
@@ -73,12 +72,12 @@ __device__ __forceinline__ void convolve(const tt_front_layer &l, const tt_conv_
 /* A block has T results of a group at TT_FRONT_THREADS positions of rows; blocks with the same
  * positions follow each other. The sums wait in the array of the results, because T copies of all
  * activations would make the kernel long. */
-template <tt_conv_direction D, int T> static __global__ void convolve_group(tt_front_layer_args a)
+template <tt_product_kind KIND, int T> static __global__ void convolve_group(tt_front_layer_args a)
 {
   TT_SHARED_MEMORY(float, panel); /* [PANEL] */
   tt_front_block b = tt_front_block_of(a);
   const tt_front_layer &l = a.layer;
-  const tt_conv_shape s = tt_conv_shape_of<D>(l);
+  const tt_conv_shape s = tt_conv_shape_of(l, KIND);
   if (!b.active) return;
   int32_t tiles = (s.results + T - 1) / T, tile = b.part % (tiles * l.groups);
   int32_t group = tile / tiles, first = tile % tiles * T, left = s.results - first;
@@ -87,14 +86,15 @@ template <tt_conv_direction D, int T> static __global__ void convolve_group(tt_f
   int64_t inner = (int64_t)l.groups * s.inner * s.from_places;
   const float *w = a.w + b.member * a.w_step + l.weight;
   w += (int64_t)group * l.channels / l.groups * (l.in_channels / l.groups) * s.taps;
-  const float *x = D == TT_CONV_FORWARD ? a.x + b.member * a.x_step : a.d + b.member * a.d_step;
+  const float *x =
+      KIND == TT_PRODUCT_FORWARD ? a.x + b.member * a.x_step : a.d + b.member * a.d_step;
   if (position >= 0) x += row * inner + (int64_t)group * s.inner * s.from_places;
   float sum[T];
   const float *bias = a.w + b.member * a.w_step + l.bias + group * s.results + first;
-  int biased = D == TT_CONV_FORWARD && l.bias >= 0;
+  int biased = KIND == TT_PRODUCT_FORWARD && l.bias >= 0;
 #pragma unroll
   for (int o = 0; o < T; o++) sum[o] = biased && o < left ? bias[o] : 0.0f;
-  convolve<D, T>(l, s, w + (int64_t)first * s.result_step, left, x, position, panel, sum);
+  convolve<KIND, T>(l, s, w + (int64_t)first * s.result_step, left, x, position, panel, sum);
   if (position < 0) return;
   int32_t index = ((row * l.groups + group) * s.results + first) * s.places + position;
   float *result = a.result + b.member * a.step + index;
@@ -103,69 +103,63 @@ template <tt_conv_direction D, int T> static __global__ void convolve_group(tt_f
     if (o < left) result[o * s.places] = sum[o];
 #pragma unroll 1
   for (int o = 0; o < T && o < left; o++) {
-    if (D == TT_CONV_FORWARD)
+    if (KIND == TT_PRODUCT_FORWARD)
       tt_front_finish_forward(a, b.member, index + o * s.places, result[o * s.places]);
     else
       tt_front_finish_backward(a, b.member, index + o * s.places, result[o * s.places]);
   }
 }
 
-template <tt_conv_direction D, int T>
+template <tt_product_kind KIND, int T>
 static tt_err launch_tiles(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
 {
-  tt_conv_shape s = tt_conv_shape_of<D>(a.layer);
+  tt_conv_shape s = tt_conv_shape_of(a.layer, KIND);
   int64_t parts = (int64_t)a.layer.groups * ((s.results + T - 1) / T);
   parts *= tt_grid_size((int64_t)a.rows * s.places, TT_FRONT_THREADS);
-  return tt_front_launch(convolve_group<D, T>, a, parts, members, PANEL * sizeof(float), stream);
+  return tt_front_launch(convolve_group<KIND, T>, a, parts, members, PANEL * sizeof(float), stream);
 }
 
 /* With as many results of a thread as there are, up to 16; their number changes no bit. */
-template <tt_conv_direction D>
+template <tt_product_kind KIND>
 static tt_err launch_group(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
 {
-  int32_t results = tt_conv_shape_of<D>(a.layer).results;
-  if (results > 8) return launch_tiles<D, 16>(a, members, stream);
-  if (results > 4) return launch_tiles<D, 8>(a, members, stream);
-  return launch_tiles<D, 4>(a, members, stream);
+  int32_t results = tt_conv_shape_of(a.layer, KIND).results;
+  if (results > 8) return launch_tiles<KIND, 16>(a, members, stream);
+  if (results > 4) return launch_tiles<KIND, 8>(a, members, stream);
+  return launch_tiles<KIND, 4>(a, members, stream);
 }
 
-/* The tile with the shortest expected time; -1: none, the kernels above are better. */
-template <tt_conv_direction D> static int choose_tile(const tt_front_layer_args &a, int32_t members)
+tt_err tt_conv_read_in_place(tt_product_kind kind, const tt_front_layer_args &a, int32_t members,
+                             cudaStream_t stream)
 {
-  const tt_conv_shape s = tt_conv_shape_of<D>(a.layer);
-  int64_t products = (int64_t)members * a.layer.groups;
-  for (int i = 0; i < 2; i++) products *= tt_conv_phases<D>(a.layer, i);
-  return tt_conv_has_tiles(a, s)
-             ? tt_choose_product_tile(s.results, tt_conv_columns<D>(a), products, a.multiprocessors,
-                                      tt_conv_precision(a, s))
-             : -1;
+  return kind == TT_PRODUCT_FORWARD ? launch_group<TT_PRODUCT_FORWARD>(a, members, stream)
+                                    : launch_group<TT_PRODUCT_BACKWARD>(a, members, stream);
+}
+
+/* By the tiles, or in fp32, with few results, by the kernel above, which reads an input in fewer
+ * instructions (cuda/README.md): from the layer and the precision alone. */
+static tt_err compute(tt_product_kind kind, const tt_front_layer_args &a, int32_t members,
+                      cudaStream_t stream)
+{
+  const tt_conv_shape s = tt_conv_shape_of(a.layer, kind);
+  return s.results >= 64 || tt_conv_precision(a, s) != TT_PRECISION_fp32
+             ? tt_conv_multiply(kind, -1, a, members, stream)
+             : tt_conv_read_in_place(kind, a, members, stream);
 }
 
 tt_err tt_front_conv_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
 {
-  int tile = choose_tile<TT_CONV_FORWARD>(a, members);
-  return tile < 0 ? launch_group<TT_CONV_FORWARD>(a, members, stream)
-                  : tt_conv_multiply_forward(tile, a, members, stream);
+  return compute(TT_PRODUCT_FORWARD, a, members, stream);
 }
 
 tt_err tt_front_conv_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
 {
-  int tile = choose_tile<TT_CONV_BACKWARD>(a, members);
-  return tile < 0 ? launch_group<TT_CONV_BACKWARD>(a, members, stream)
-                  : tt_conv_multiply_backward(tile, a, members, stream);
+  return compute(TT_PRODUCT_BACKWARD, a, members, stream);
 }
 
 tt_err tt_front_conv_gradient(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
 {
-  const tt_conv_shape s = tt_conv_shape_of<TT_CONV_FORWARD>(a.layer);
   int64_t chunks = tt_layered_conv_chunks(&a.layer, a.rows);
-  int64_t sums = members * chunks * a.layer.channels * s.result_step;
-  tt_gradients g = {};
-  g.layers = 1;
-  g.layer[0].m = s.results;
-  g.layer[0].n = s.result_step;
-  g.copies = sums <= a.most_chunk_sums ? (int32_t)chunks : 1;
-  int tile = tt_choose_chunk_tile(g, (int64_t)members * a.layer.groups, a.multiprocessors,
-                                  tt_conv_precision(a, s));
-  return tt_conv_multiply_gradient(tile, g.copies, a, members, stream);
+  int fits = members * chunks * tt_front_weights(&a.layer) <= a.most_chunk_sums;
+  return tt_conv_multiply_gradient(-1, fits ? (int32_t)chunks : 1, a, members, stream);
 }

@@ -2,7 +2,7 @@
  * block has, and what follows a sum. Device code, and the launches of front.cu. */
 #ifndef TT_CUDA_FRONT_LAYER_CUH
 #define TT_CUDA_FRONT_LAYER_CUH
-#include "cuda/common/device.cuh"
+#include "cuda/product/product_ends.cuh"
 
 #include "core/config/choices.h"
 #include "core/formulas/layer_norm.h"
@@ -68,33 +68,34 @@ __device__ __forceinline__ int32_t tt_front_places(const tt_front_layer &l)
   return l.out[0] * l.out[1];
 }
 
+/* What follows a sum of a member. */
+__device__ __forceinline__ tt_product_end tt_front_end_of(const tt_front_layer_args &a,
+                                                          int64_t member)
+{
+  int64_t offset = member * a.step;
+  tt_product_end e;
+  e.result = a.result + offset;
+  e.slope = a.slope ? a.slope + offset : NULL;
+  e.before_slope = a.before_slope ? a.before_slope + offset : NULL;
+  e.h = a.y ? a.y + offset : NULL;
+  e.residual = a.add ? a.add + member * a.add_step : NULL;
+  e.activates_sum = a.layer.activates_sum;
+  e.activation = a.activation;
+  return e;
+}
+
 /* z -> the result at `index` of a member. */
 __device__ __forceinline__ void tt_front_finish_forward(const tt_front_layer_args &a,
                                                         int64_t member, int32_t index, float z)
 {
-  float add = a.add ? a.add[member * a.add_step + index] : 0.0f;
-  if (a.add && a.layer.activates_sum) z += add;
-  float y = z;
-  if (a.activation != TT_ACT_identity) {
-    y = tt_act(a.activation, z);
-    if (a.slope) a.slope[member * a.step + index] = tt_act_grad(a.activation, z, y);
-  }
-  if (a.add && !a.layer.activates_sum) y += add;
-  a.result[member * a.step + index] = y;
+  tt_finish_forward<1, true>(tt_front_end_of(a, member), index, {{z}});
 }
 
 /* dL/dy of the layer before, without its residual part, -> dL/dz. */
 __device__ __forceinline__ void tt_front_finish_backward(const tt_front_layer_args &a,
                                                          int64_t member, int32_t index, float d)
 {
-  int64_t cell = member * a.step + index;
-  if (a.add) d += a.add[member * a.add_step + index];
-  if (a.before_slope) a.before_slope[cell] = d;
-  if (a.slope)
-    d *= a.slope[cell];
-  else if (a.y)
-    d *= tt_act_grad(a.activation, a.y[cell], a.y[cell]);
-  a.result[cell] = d;
+  tt_finish_backward<1>(tt_front_end_of(a, member), index, {{d}});
 }
 
 /* A thread's part of a sum over the rows and positions of a channel, that the threads of a block

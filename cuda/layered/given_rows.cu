@@ -39,6 +39,7 @@ void tt_cuda_given_destroy(tt_engine *e)
   tt_pinned_free(g->delta);
   tt_pinned_free(g->loss);
   tt_free(e->given);
+  tt_cuda_free_data(e);
 }
 
 static tt_err allocate(tt_engine *e, tt_given_rows *g)
@@ -68,7 +69,6 @@ static tt_err prepare(tt_engine *e, int64_t epoch_rows)
   e->given->from.cohort = e->cohort;
   e->given->from.slice = e->slice;
   e->given->from.data = &e->given->data;
-  e->given->has_new_hyper = 1; /* since the engine was created */
   if (!members) return TT_OK;
   TT_TRY(TT_ALLOC(e->host_lists, tt_cohort_row_sets(e->cohort)));
   TT_TRY(TT_ALLOC(e->host_epoch_rows, members));
@@ -83,8 +83,9 @@ static tt_err prepare(tt_engine *e, int64_t epoch_rows)
 tt_err tt_cuda_set_batch(tt_engine *e, const tt_batch *batch)
 {
   TT_TRY(tt_dev_use(&e->dev));
-  if (!e->given) TT_TRY(prepare(e, batch->epoch_rows));
-  if (!e->slice.count) return TT_OK;
+  tt_err err = e->given ? TT_OK : prepare(e, batch->epoch_rows);
+  if (err) tt_cuda_given_destroy(e);
+  if (err || !e->slice.count) return err;
   tt_given_rows *g = e->given;
   tt_layered *own = tt_layered_of(e);
   if (batch->count != g->batch.count)
@@ -191,33 +192,19 @@ static tt_err run(tt_engine *e, int call, tt_err (*compute)(tt_engine *))
   return tt_graph_launch(c->graph, e->dev.stream);
 }
 
-static tt_err wait(tt_engine *e)
-{
-  e->given->is_busy = 0;
-  return tt_stream_synchronize(e->dev.stream);
-}
-
-void tt_cuda_set_hyper(tt_engine *e)
-{
-  if (e->given) e->given->has_new_hyper = 1;
-}
-
-void tt_cuda_given_changed(tt_engine *e)
+void tt_cuda_members_changed(tt_engine *e)
 {
   if (e->given) e->given->is_current = e->given->has_forward = 0;
 }
 
-/* Before a step: the members' hyper-parameters, and their positions if there are epochs. */
+/* Before a step: the hyper-parameters of the members, and their positions in the epochs. */
 static tt_err begin_step(tt_engine *e)
 {
-  tt_given_rows *g = e->given;
   TT_TRY(tt_dev_use(&e->dev));
-  if (g->has_new_hyper)
-    TT_TRY(tt_dev_upload_sync(e->member, e->cohort->member + e->slice.first, e->slice.count,
-                              e->dev.stream));
-  g->has_new_hyper = 0;
-  if (g->is_current || !g->batch.epoch_rows) return TT_OK;
-  g->is_current = 1;
+  if (e->given->is_current) return TT_OK;
+  TT_TRY(tt_dev_upload_sync(e->member, e->cohort->member + e->slice.first, e->slice.count,
+                            e->dev.stream));
+  e->given->is_current = 1;
   return tt_layered_download_progress(e);
 }
 
@@ -240,7 +227,7 @@ tt_err tt_cuda_train_given(tt_engine *e)
   TT_TRY(begin_step(e));
   gather(e, 1);
   TT_TRY(run(e, TT_GIVEN_STEP, compute_step));
-  TT_TRY(wait(e));
+  TT_TRY(tt_stream_synchronize(e->dev.stream));
   for (int64_t i = 0; i < e->slice.count; i++)
     g->batch.loss[i] = tt_layered_of(e)->status[i] == TT_STATUS_training ? g->loss[i] : (double)NAN;
   return end_step(e);
@@ -267,7 +254,7 @@ tt_err tt_cuda_forward_given(tt_engine *e, float *output)
   TT_TRY(tt_dev_use(&e->dev));
   gather(e, 0);
   TT_TRY(run(e, predicts ? TT_GIVEN_PREDICT : TT_GIVEN_FORWARD, compute_outputs));
-  TT_TRY(wait(e));
+  TT_TRY(tt_stream_synchronize(e->dev.stream));
   g->has_forward = !predicts;
   take_values(e, output, outputs_of(e), NAN);
   return TT_OK;
@@ -278,15 +265,16 @@ tt_err tt_cuda_backward(tt_engine *e, const float *delta, float *input_gradient)
   tt_given_rows *g = e->given;
   if (!e->slice.count) return TT_OK;
   TT_TRY(tt_dev_use(&e->dev));
-  if (g->is_busy) TT_TRY(wait(e));
+  if (g->is_summed || !g->has_forward) /* the GPU may still read `delta` */
+    TT_TRY(tt_stream_synchronize(e->dev.stream));
   int64_t values = e->slice.count * g->batch.count * outputs_of(e);
   int waits = !g->has_forward || input_gradient;
   if (!g->has_forward) gather(e, 0);
   tt_host_copy(g->delta, delta, values * (int64_t)sizeof *delta, e->threads);
   g->gives_inputs = input_gradient != NULL;
   TT_TRY(run(e, TT_GIVEN_BACKWARD, compute_backward));
-  g->is_busy = g->is_summed = g->has_forward = 1;
-  if (waits) TT_TRY(wait(e));
+  g->is_summed = g->has_forward = 1;
+  if (waits) TT_TRY(tt_stream_synchronize(e->dev.stream));
   if (input_gradient) take_values(e, input_gradient, e->view.inputs, 0.0f);
   return TT_OK;
 }

@@ -63,13 +63,12 @@ typedef struct tt_given_rows {
   float *block, *y, *weight, *delta;
   double *loss;
   tt_call_graph call[TT_GIVEN_CALLS];
-  int has_labels;    /* 1: the rows have been gathered with y */
-  int is_summed;     /* 1: the gradient is that of a call of backward */
-  int has_forward;   /* 1: the layers have the outputs of a forward pass of this batch */
-  int gives_inputs;  /* 1: backward computes dL/d(input) */
-  int is_busy;       /* 1: the GPU may still read `delta` */
-  int is_current;    /* 1: batch and epoch of the members on the host are those of the device */
-  int has_new_hyper; /* 1: hyper-parameters have changed */
+  int has_labels;   /* 1: the rows have been gathered with y */
+  int is_summed;    /* 1: the gradient is that of a call of backward */
+  int has_forward;  /* 1: the layers have the outputs of a forward pass of this batch */
+  int gives_inputs; /* 1: backward computes dL/d(input) */
+  int is_current;   /* 1: the device has the hyper-parameters of the members, and the host their
+                        batch and epoch */
 } tt_given_rows;
 
 /* Where part k of the gathered rows is; y and weight are NULL without labels. */

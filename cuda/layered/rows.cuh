@@ -19,9 +19,9 @@ typedef struct tt_batch_rows {
 __device__ __forceinline__ tt_batch_rows tt_next_rows(const tt_cuda_state &v, int64_t i,
                                                       int32_t batch_part)
 {
-  int64_t slot = (int64_t)v.batch[i] * v.batch_size;
-  int64_t left = v.given_rows ? v.given_rows : v.epoch_rows[i] - slot;
+  int64_t slot = (int64_t)v.batch[i] * v.batch_size, left = v.epoch_rows[i] - slot;
   int32_t batch = (int32_t)(left < v.batch_size ? left : v.batch_size);
+  if (v.given_rows) batch = v.given_rows;
   tt_batch_rows r = {0, batch, batch, slot};
   if (v.batch_parts > 1) {
     tt_slice part = tt_part_rows(batch, v.batch_parts, batch_part);

@@ -60,7 +60,7 @@ __device__ __forceinline__ void tt_record_batch_loss(const tt_step_kernel_args &
     return;
   }
   v.loss_sum[i] += loss;
-  v.batch[i] += v.epoch_rows[i] > 0; /* rows of the caller may have no epochs */
+  v.batch[i]++;
   v.step[i]++;
   a.step[i] = tt_cuda_step_args(v, i, v.step[i]);
   v.averaged[i] += tt_uses_ema(v, i);

@@ -218,28 +218,18 @@ tt_err tt_layered_mask_gradient(tt_engine *e)
                              TT_STEP_BLOCK_ELEMENTS);
 }
 
-/* The gradients of chunks become one. */
-static tt_err join_copies(tt_engine *e, tt_step_kernel_args *a)
+/* From the gradient of the whole batch to new weights. joined: 1: those of the chunks are one. */
+static tt_err update_step(tt_engine *e, int joined)
 {
-  if (a->copies > 1)
-    TT_TRY(launch_over_members(e, add_copies, *a, a->v.params, TT_STEP_BLOCK_ELEMENTS));
-  a->copies = 1;
-  return TT_OK;
-}
-
-static tt_err update_by(tt_engine *e, tt_step_kernel_args a)
-{
+  tt_step_kernel_args a = make_step_args(e);
+  if (a.copies > 1 && !joined && (e->feature_mask || a.uses_clipping || a.rate)) {
+    TT_TRY(launch_over_members(e, add_copies, a, a.v.params, TT_STEP_BLOCK_ELEMENTS));
+    joined = 1;
+  }
+  if (joined) a.copies = 1;
   TT_TRY(tt_layered_mask_gradient(e));
   if (a.uses_clipping) TT_TRY(clip_step(e, a));
   return launch_optimizer(e, a, a.v.params);
-}
-
-/* From the gradient of the whole batch to new weights. */
-static tt_err update_step(tt_engine *e)
-{
-  tt_step_kernel_args a = make_step_args(e);
-  if (e->feature_mask || a.uses_clipping || a.rate) TT_TRY(join_copies(e, &a));
-  return update_by(e, a);
 }
 
 /* From the gradient of the outputs to new weights. */
@@ -248,7 +238,7 @@ static tt_err backward_and_update(tt_engine *e, int head)
   tt_step_kernel_args step = make_step_args(e);
   if (steps_at_once(e)) return backward_step(e, head, &step);
   TT_TRY(backward_step(e, head, NULL));
-  return update_step(e);
+  return update_step(e, 0);
 }
 
 tt_err tt_layered_update(tt_engine *e) { return backward_and_update(e, 0); }
@@ -332,7 +322,7 @@ tt_err tt_layered_run_step(tt_engine *e, int64_t ahead)
   if (parts.count == 1) return run_whole_step(e, ahead);
   TT_TRY(add_parts_ahead(e, parts, ahead));
   TT_TRY(tt_layered_record_losses(e, 0));
-  return update_step(e);
+  return update_step(e, 0);
 }
 
 tt_err tt_layered_add_gradient(tt_engine *e, int is_first, float **input)
@@ -343,16 +333,15 @@ tt_err tt_layered_add_gradient(tt_engine *e, int is_first, float **input)
   int64_t floats = e->slice.count * e->view.param_stride;
   if (!is_first) TT_TRY(tt_dev_copy(before, a.gradient, floats, e->dev.stream));
   TT_TRY(tt_layered_backward_layers(e, &pass, 0, tt_pipeline_layers(&e->cohort->model), input));
-  TT_TRY(join_copies(e, &a));
+  if (a.copies > 1)
+    TT_TRY(launch_over_members(e, add_copies, a, a.v.params, TT_STEP_BLOCK_ELEMENTS));
   return is_first ? TT_OK : tt_layered_add_values(e, a.gradient, before, e->view.params);
 }
 
 tt_err tt_layered_update_given(tt_engine *e)
 {
-  tt_step_kernel_args a = make_step_args(e);
-  a.copies = 1;
-  TT_TRY(launch_over_members(e, record_given_step, a, 1, 1));
-  return update_by(e, a);
+  TT_TRY(launch_over_members(e, record_given_step, make_step_args(e), 1, 1));
+  return update_step(e, 1);
 }
 
 /* The arguments for a segment of the parameters: arrays begin with its first one. */

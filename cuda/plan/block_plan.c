@@ -16,7 +16,7 @@
 enum {
   SCHEDULERS = 4,
   SHARED_LATENCY = 24, /* of shared memory, per step of a product, with one warp per scheduler */
-  STORE_TERMS = 8,     /* cost of storing a tile, in inner indices */
+  STORE_TERMS = 3,     /* cost of storing a tile, in inner indices */
   MMA_CYCLES = 4,      /* of a tensor core for 16 x 8 x 8 products */
   MMA_LATENCY = 60,    /* of shared memory and tensor cores, likewise per step */
   SWEEP_LATENCY = 60,  /* from load to store of a value updated in place */

@@ -78,9 +78,14 @@ static void choose_by_members(const tt_cohort *c, const tt_path_context *context
 tt_precision tt_path_precision(const tt_cohort *c, tt_precision wanted)
 {
   const tt_model *m = &c->model;
+  int64_t least = TT_PATH_TENSOR_MIN_WIDTH;
   for (int l = 0; l < m->layers; l++)
-    if (m->layer[l].in >= TT_PATH_TENSOR_MIN_WIDTH && m->layer[l].out >= TT_PATH_TENSOR_MIN_WIDTH)
+    if (m->layer[l].in >= least && m->layer[l].out >= least) return wanted;
+  for (int i = 0; i < m->front.layers; i++) {
+    const tt_front_layer *l = &m->front.layer[i];
+    if (l->kind == TT_FRONT_conv && tt_front_fan_in(l) >= least && l->channels / l->groups >= least)
       return wanted;
+  }
   return TT_PRECISION_fp32;
 }
 

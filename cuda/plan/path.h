@@ -21,7 +21,8 @@ typedef struct tt_path_choice {
 enum { TT_PATH_TENSOR_MIN_WIDTH = 64 };
 
 /* The precision in which auto trains a cohort: fp32 if no layer has TT_PATH_TENSOR_MIN_WIDTH inputs
- * and outputs, else the wanted one, if the chosen path has it, or fp32. */
+ * and outputs (a conv: weights of an output, and channels of a group), else the wanted one, if the
+ * chosen path has it, or fp32. */
 tt_precision tt_path_precision(const tt_cohort *c, tt_precision wanted);
 
 /* Choose a path: the first row of TT_GPU_PATHS that is automatic, supported and preferred, so warp

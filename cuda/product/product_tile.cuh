@@ -328,8 +328,7 @@ __device__ __forceinline__ float tt_product_sums(int32_t inner, bool biases, flo
 {
   typedef typename K::TILE tile;
   enum { AHEAD = tile::STAGES - 1 };
-  float bias = 0.0f;
-  int before = 0; /* floats before the stage */
+  float bias = 0.0f, *stage = shared;
   /* Nothing if there are no more. */
   auto load_next = [&](float *next, float *after_next) {
     if (inner > 0) load(next, after_next, inner);
@@ -344,14 +343,13 @@ __device__ __forceinline__ float tt_product_sums(int32_t inner, bool biases, flo
     int depth = rest < TT_PANEL ? (rest + 7) / 8 * 8 : TT_PANEL;
     tt_copy_wait<AHEAD - 1>();
     __syncthreads(); /* and the stage before this one is not read any more */
-    float *stage = shared + before;
-    load_next(before == 0 ? shared + AHEAD * K::STAGE : stage - K::STAGE, stage);
+    load_next(stage == shared ? shared + AHEAD * K::STAGE : stage - K::STAGE, stage);
     tt_product_multiply<K>(
         K::LEFT::begin(stage, tile::warp_row(), tile::down()),
         K::RIGHT::begin(stage + K::LEFT::FLOATS, tile::warp_column(), tile::across()), depth, sum);
     for (int q = 0; biases && q < depth; q++) bias += stage[q * K::LEFT::LD + threadIdx.x];
     after(bias);
-    before = before == AHEAD * K::STAGE ? 0 : before + K::STAGE;
+    stage = stage == shared + AHEAD * K::STAGE ? shared : stage + K::STAGE;
   }
   return bias;
 }

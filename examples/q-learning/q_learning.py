@@ -90,8 +90,7 @@ class Heads:
         self.online.update()
 
     def copy_to_targets(self):
-        for m in range(self.online.members):
-            self.target.set_weights(m, self.online.get_weights(m))
+        self.target.set_weights(-1, self.online.get_weights(-1))
 
 
 def play(chain, heads, memory, random):

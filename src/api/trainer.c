@@ -118,6 +118,7 @@ static tt_err find_engine(const tutti_trainer_options *o, tutti_trainer *t)
 {
   tt_resource_request request = tt_resources_request(t->cfg);
   request.threads = o->threads > 0 ? o->threads : -1;
+  request.quiet = 1;
   tt_err e = tt_resources_assign(t->comm, tt_engines, &request, &t->ops, &t->use);
   t->use.threads = tt_resources_team_local(o->threads);
   t->use.path = TT_GPU_PATH_layered;

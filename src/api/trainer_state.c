@@ -18,47 +18,42 @@ static tt_err save_state_local(tutti_trainer *t)
   return t->engine ? t->ops->save(t->engine, t->slice, t->state) : TT_OK;
 }
 
-/* Where a member is. */
-typedef struct place {
-  int is_here;
-  int64_t i; /* its number on this rank */
-} place;
-
-/* The state of one member, where it is. */
-static tt_err save_member(tutti_trainer *t, int64_t member, place *at)
+/* The state of a member, or of all (-1), where they are.
+ *   mine  those of them on this rank */
+static tt_err save_members(tutti_trainer *t, int64_t member, tt_slice *mine)
 {
-  TT_TRY(tt_trainer_check(t));
-  if (member < 0 || member >= t->cohort->members)
-    return TT_FAIL(USAGE, "member %" PRId64 ": there are 0 to %" PRId64, member,
-                   t->cohort->members - 1);
-  at->i = member - t->slice.first;
-  at->is_here = at->i >= 0 && at->i < t->slice.count;
-  if (!at->is_here || !t->state) return save_state_local(t);
-  return t->ops->save(t->engine, (tt_slice){member, 1}, t->state);
+  int64_t members = t->cohort->members;
+  if (member < -1 || member >= members)
+    return TT_FAIL(USAGE, "member %" PRId64 ": -1 for all, or 0 to %" PRId64, member, members - 1);
+  int64_t first = member < 0 ? 0 : member;
+  *mine = tt_slice_intersect(t->slice, first, member < 0 ? members : 1);
+  mine->first += first;
+  if (!mine->count || !t->state) return save_state_local(t);
+  return t->ops->save(t->engine, *mine, t->state);
 }
 
 /* weights */
 
-/* From the rank that has them to all. */
-static void send_weights(const tutti_trainer *t, const place *at, float *weights)
+static float *weights_of(const tutti_trainer *t, tt_slice mine)
 {
-  int64_t owner = at->is_here ? tt_comm_rank(t->comm) : -1;
-  tt_allreduce_max_i64(t->comm, &owner, 1);
-  tt_bcast_from(t->comm, (int)owner, weights, t->cohort->model.params * (int64_t)sizeof *weights);
+  return TT_FIELD(t->state, weights) + (mine.first - t->slice.first) * t->state->params;
+}
+
+static size_t bytes_of(const tutti_trainer *t, tt_slice mine)
+{
+  return (size_t)(mine.count * t->state->params) * sizeof(float);
 }
 
 static tt_err get_weights(tutti_trainer *t, int64_t member, float *weights)
 {
-  place at;
+  tt_slice mine;
   TT_TRY(tt_trainer_check(t));
-  tt_err e = save_member(t, member, &at);
+  tt_err e = save_members(t, member, &mine);
   if (!e && !weights) e = TT_FAIL(USAGE, "weights is NULL");
   e = tt_agree(t->comm, e);
   if (e) return e;
-  if (at.is_here)
-    memcpy(weights, TT_FIELD(t->state, weights) + at.i * t->state->params,
-           (size_t)t->state->params * sizeof *weights);
-  send_weights(t, &at, weights);
+  const float *own = mine.count ? weights_of(t, mine) : NULL;
+  tt_allgatherv(t->comm, own, (int64_t)bytes_of(t, mine), weights, NULL);
   return TT_OK;
 }
 
@@ -71,16 +66,16 @@ int tutti_trainer_get_weights(tutti_trainer *trainer, int64_t member, float *wei
 
 static tt_err set_weights_local(tutti_trainer *t, int64_t member, const float *weights)
 {
-  place at;
-  TT_TRY(save_member(t, member, &at));
+  tt_slice mine;
+  TT_TRY(save_members(t, member, &mine));
+  int64_t params = t->state->params, all = member < 0 ? t->cohort->members : 1;
   if (!weights) return TT_FAIL(USAGE, "weights is NULL");
-  for (int64_t p = 0; p < t->state->params; p++)
+  for (int64_t p = 0; p < all * params; p++)
     if (!isfinite(weights[p]))
       return TT_FAIL(DATA, "weights[%" PRId64 "] is %g: weights are finite", p, (double)weights[p]);
-  if (!at.is_here) return TT_OK;
-  memcpy(TT_FIELD(t->state, weights) + at.i * t->state->params, weights,
-         (size_t)t->state->params * sizeof *weights);
-  return t->ops->load(t->engine, (tt_slice){member, 1}, t->state);
+  if (!mine.count) return TT_OK;
+  memcpy(weights_of(t, mine), weights + (member < 0 ? mine.first * params : 0), bytes_of(t, mine));
+  return t->ops->load(t->engine, mine, t->state);
 }
 
 int tutti_trainer_set_weights(tutti_trainer *trainer, int64_t member, const float *weights)
@@ -95,15 +90,16 @@ int tutti_trainer_set_weights(tutti_trainer *trainer, int64_t member, const floa
 /* A member in its next attempt, as after a retry. */
 static tt_err reset_local(tutti_trainer *t, int64_t member)
 {
-  place at;
+  tt_slice mine;
   tt_state *fresh = NULL;
-  TT_TRY(save_member(t, member, &at));
-  if (!at.is_here) return TT_OK;
-  int32_t attempt = TT_FIELD(t->state, attempt)[at.i] + 1;
-  TT_TRY(tt_state_create((tt_slice){member, 1}, tt_cohort_state_shape(t->cohort), &fresh));
+  if (member < 0) return TT_FAIL(USAGE, "member %" PRId64 ": name one to begin again", member);
+  TT_TRY(save_members(t, member, &mine));
+  if (!mine.count) return TT_OK;
+  int32_t attempt = TT_FIELD(t->state, attempt)[member - t->slice.first] + 1;
+  TT_TRY(tt_state_create(mine, tt_cohort_state_shape(t->cohort), &fresh));
   tt_member_init_weights(t->cohort, &t->cohort->member[member], attempt, TT_FIELD(fresh, weights));
   TT_FIELD(fresh, attempt)[0] = attempt;
-  tt_err e = t->ops->load(t->engine, (tt_slice){member, 1}, fresh);
+  tt_err e = t->ops->load(t->engine, mine, fresh);
   tt_state_destroy(&fresh);
   return e;
 }
@@ -125,12 +121,6 @@ double tutti_trainer_learning_rate(const tutti_trainer *t, int64_t member)
   return (double)t->cohort->member[member].hyper.learning_rate;
 }
 
-/* The learning rates of members have changed. */
-static void tell_rates(const tutti_trainer *t)
-{
-  if (t->engine && t->ops->set_hyper) t->ops->set_hyper(t->engine);
-}
-
 static tt_err set_learning_rate(tutti_trainer *t, int64_t member, double rate)
 {
   TT_TRY(tt_trainer_check(t));
@@ -141,7 +131,7 @@ static tt_err set_learning_rate(tutti_trainer *t, int64_t member, double rate)
     return TT_FAIL(USAGE, "learning rate %g: it is finite and not negative", rate);
   int64_t first = member < 0 ? 0 : member, end = member < 0 ? t->cohort->members : member + 1;
   for (int64_t m = first; m < end; m++) t->cohort->member[m].hyper.learning_rate = (float)rate;
-  tell_rates(t);
+  if (t->engine && t->ops->set_hyper) t->ops->set_hyper(t->engine);
   return TT_OK;
 }
 
@@ -402,7 +392,6 @@ static tt_err set_state(tutti_trainer *t, const void *state, int64_t bytes)
   e = tt_agree(t->comm, e);
   if (e) return e;
   copy_contents(t, (char *)(uintptr_t)state + sizeof(state_header), 1);
-  tell_rates(t);
   t->may_go_back = 0;
   return tt_agree(t->comm, t->engine ? t->ops->load(t->engine, t->slice, t->state) : TT_OK);
 }

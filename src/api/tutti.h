@@ -282,8 +282,9 @@ TUTTI_API int tutti_trainer_predict(tutti_trainer *trainer, int64_t rows, const 
 TUTTI_API int tutti_trainer_model(tutti_trainer *trainer, tutti_model **out);
 TUTTI_API int tutti_trainer_save(tutti_trainer *trainer, const char *file);
 
-/* Parameters [P] of a member: layer by layer the weights [out][in], then the biases, as PyTorch
- * orders them. A member that gets weights goes on with its optimizer state. */
+/* Parameters [P] of a member, or [M][P] of all (-1), which is faster than one by one: layer by
+ * layer the weights [out][in], then the biases, as PyTorch orders them. A member that gets weights
+ * goes on with its optimizer state. */
 TUTTI_API int tutti_trainer_get_weights(tutti_trainer *trainer, int64_t member, float *weights);
 TUTTI_API int tutti_trainer_set_weights(tutti_trainer *trainer, int64_t member,
                                         const float *weights);

@@ -281,16 +281,16 @@ public:
   }
   void save(const std::string &file) { check(tutti_trainer_save(get(), file.c_str())); }
 
-  floats get_weights(int64_t member)
+  floats get_weights(int64_t member) /* -1: of all */
   {
-    floats weights(static_cast<size_t>(parameters()));
+    floats weights(static_cast<size_t>(parameters() * (member == -1 ? members() : 1)));
     check(tutti_trainer_get_weights(get(), member, weights.data()));
     return weights;
   }
   void set_weights(int64_t member, const floats &weights)
   {
-    require(weights.size() == static_cast<size_t>(parameters()),
-            "weights are not those of a member");
+    require(weights.size() == static_cast<size_t>(parameters() * (member == -1 ? members() : 1)),
+            "weights are not those of a member, or of all");
     check(tutti_trainer_set_weights(get(), member, weights.data()));
   }
   double learning_rate(int64_t member) const { return tutti_trainer_learning_rate(get(), member); }

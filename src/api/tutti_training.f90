@@ -446,17 +446,19 @@ contains
     call self%finish_call(tutti_trainer_save(self%handle, trim(file) // c_null_char), .true., stat)
   end subroutine
 
-  ! weights(parameters) of member 1, 2, ...: layer by layer weights, inputs fastest, then biases
+  ! weights(parameters) of member 1, 2, ..., or those of all members, one after the other (0): layer
+  ! by layer weights, inputs fastest, then biases
   subroutine get_weights(self, member, weights, stat)
     class(tutti_trainer), intent(inout) :: self
     integer, intent(in) :: member
     real(c_float), intent(out), contiguous :: weights(:)
     integer, intent(out), optional :: stat
     integer(c_int) :: code
+    logical :: fits
     code = 64
-    if (size(weights) == self%parameters()) &
-      code = tutti_trainer_get_weights(self%handle, int(member - 1, c_int64_t), weights)
-    call self%finish_call(code, size(weights) == self%parameters(), stat)
+    fits = size(weights) == self%parameters() * merge(self%members(), 1, member == 0)
+    if (fits) code = tutti_trainer_get_weights(self%handle, int(member - 1, c_int64_t), weights)
+    call self%finish_call(code, fits, stat)
   end subroutine
 
   subroutine set_weights(self, member, weights, stat)
@@ -465,10 +467,11 @@ contains
     real(c_float), intent(in), contiguous :: weights(:)
     integer, intent(out), optional :: stat
     integer(c_int) :: code
+    logical :: fits
     code = 64
-    if (size(weights) == self%parameters()) &
-      code = tutti_trainer_set_weights(self%handle, int(member - 1, c_int64_t), weights)
-    call self%finish_call(code, size(weights) == self%parameters(), stat)
+    fits = size(weights) == self%parameters() * merge(self%members(), 1, member == 0)
+    if (fits) code = tutti_trainer_set_weights(self%handle, int(member - 1, c_int64_t), weights)
+    call self%finish_call(code, fits, stat)
   end subroutine
 
   ! Before schedule and warm-up; NaN: there is no such member.

@@ -386,9 +386,11 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
         .stop = tt_stop_signal_local,
         .device_exchange = tt_resources_exchange_on_device(
             request->exchange, sends_device_memory(s->ops), tt_comm_takes_gpu_memory_local())};
-    if (s->rank_entry) tell_why_no_gpu(s);
-    if (s->rank_entry) warn_unused(s, request);
-    if (s->rank_entry) tt_device_log_places(s->ranks, s->rank_entry);
+    if (s->rank_entry && !request->quiet) {
+      tell_why_no_gpu(s);
+      warn_unused(s, request);
+      tt_device_log_places(s->ranks, s->rank_entry);
+    }
   }
   tt_inventory_destroy(&s);
   return e;

@@ -16,6 +16,7 @@ typedef struct tt_resource_request {
   int64_t threads; /* -1 = auto */
   tt_int_list gpu_map;
   int share_gpu;
+  int quiet; /* 1: nothing is logged */
 } tt_resource_request;
 
 /* The options of a job; for a command without a job (cfg NULL): auto, and ranks may share GPUs.

@@ -113,7 +113,7 @@ static float forward_sum(const conv_case &c, int m, int r, int o, int p)
 {
   int in = c.s.in / c.s.groups, group = o / (c.s.out / c.s.groups);
   int taps = c.s.kernel[0] * c.s.kernel[1];
-  chain sum = {c.tensor, 0, at(c.w, c.w_step, m, c.l.bias + o), 0.0f};
+  chain sum = {c.tensor, 0, 0.0f, 0.0f};
   int64_t places = tt_front_positions_in(&c.l);
   for (int i = 0; i < in; i++)
     for (int tap = 0; tap < taps; tap++) {
@@ -122,7 +122,7 @@ static float forward_sum(const conv_case &c, int m, int r, int o, int p)
       float x = read < 0 ? 0.0f : at(c.x, c.x_step, m, channel * places + read);
       multiply(&sum, weight(c, m, o, i, tap), x);
     }
-  return end(sum);
+  return end(sum) + at(c.w, c.w_step, m, c.l.bias + o);
 }
 
 /* Whether tap `tap` of an axis could read `position`, were the output long enough. */
@@ -237,9 +237,11 @@ static conv_results compute(const conv_case &c, int tile, int64_t copies)
     a.add = add, a.add_step = each;
     if (c.d == BACKWARD) a.before_slope = before;
   }
-  if (c.d == FORWARD) TT_CHECK_OK(tt_conv_multiply_forward(tile, a, MEMBERS, dev.stream));
-  if (c.d == BACKWARD) TT_CHECK_OK(tt_conv_multiply_backward(tile, a, MEMBERS, dev.stream));
-  if (c.d == GRADIENT)
+  if (c.d == FORWARD)
+    TT_CHECK_OK(tt_conv_multiply(TT_PRODUCT_FORWARD, tile, a, MEMBERS, dev.stream));
+  else if (c.d == BACKWARD)
+    TT_CHECK_OK(tt_conv_multiply(TT_PRODUCT_BACKWARD, tile, a, MEMBERS, dev.stream));
+  else
     TT_CHECK_OK(tt_conv_multiply_gradient(tile, (int32_t)copies, a, MEMBERS, dev.stream));
   conv_results got = {from_device(result, MEMBERS * each), {}, {}};
   if (c.d != GRADIENT) got.slope = from_device(slope, MEMBERS * each);

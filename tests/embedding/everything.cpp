@@ -121,6 +121,9 @@ static void train()
   require(t.step(x, y) == loss, "the step after set_state");
   print(loss);
   t.set_weights(1, t.get_weights(0));
+  const tutti::floats all = t.get_weights(-1);
+  require(all.size() == 3 * t.get_weights(0).size(), "weights of all");
+  t.set_weights(-1, all);
   t.reset(2);
   print(t.get_weights(2));
   print(t.predict(x));

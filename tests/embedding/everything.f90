@@ -90,7 +90,7 @@ contains
     integer, parameter :: rows(4, 3) = reshape([1, 2, 3, 4, 6, 6, 1, 5, 3, 2, 2, 4], [4, 3])
     real(c_float) :: inputs(2, 6), labels(1, 6), weight(6), output(1, 6, 3), slope(2, 6, 3)
     real(c_float) :: part(1, 4, 3), gradients(44, 3)
-    real(c_float), allocatable :: w(:)
+    real(c_float), allocatable :: w(:), all(:)
     real(c_double) :: loss(3), again(3), means(1, 6)
     integer(c_int8_t), allocatable :: state(:)
     integer :: i, status
@@ -149,6 +149,10 @@ contains
     allocate (w(t%parameters()))
     call t%get_weights(1, w)
     call t%set_weights(2, w)
+    allocate (all(3 * size(w)))
+    call t%get_weights(0, all)
+    if (any(abs(all(size(w) + 1:2 * size(w)) - w) > 0)) error stop 'weights of all'
+    call t%set_weights(0, all)
     call t%reset(3)
     call t%get_weights(3, w)
     write (*, '(es25.17)') w

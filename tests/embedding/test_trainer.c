@@ -76,8 +76,7 @@ static float *weights_of(tutti_trainer *t)
   int64_t params = tutti_trainer_parameters(t);
   float *w = NULL;
   TT_CHECK_OK(TT_ALLOC(w, MEMBERS * params));
-  for (int64_t m = 0; m < MEMBERS; m++)
-    TT_CHECK(tutti_trainer_get_weights(t, m, w + m * params), ==, 0);
+  TT_CHECK(tutti_trainer_get_weights(t, -1, w), ==, 0);
   return w;
 }
 
@@ -185,6 +184,8 @@ TT_TEST (a_state_continues) {
   int64_t bytes = tutti_trainer_state_bytes(whole);
   char *state = NULL;
   TT_CHECK_OK(TT_ALLOC(state, bytes));
+  TT_CHECK(tutti_trainer_set_learning_rate(whole, 1, 0.003), ==, 0); /* a part of the state */
+  step_as_job(j.cohorts.at[0], other, 0);
   for (int64_t s = 0; s < STEPS; s++) {
     if (s == 5) TT_CHECK(tutti_trainer_get_state(whole, state), ==, 0);
     step_as_job(j.cohorts.at[0], whole, s);
@@ -287,6 +288,10 @@ TT_TEST (weights_and_learning_rates_are_set) {
   tt_free(moved);
   moved = weights_of(t);
   TT_CHECK(memcmp(start, moved, (size_t)params * sizeof *start), ==, 0);
+  TT_CHECK(tutti_trainer_set_weights(t, -1, start), ==, 0);
+  TT_CHECK(tutti_trainer_get_weights(t, 2, moved), ==, 0);
+  TT_CHECK(memcmp(start + 2 * params, moved, (size_t)params * sizeof *start), ==, 0);
+  TT_CHECK(tutti_trainer_reset(t, -1), ==, 64);
   TT_CHECK(tutti_trainer_reset(t, 2), ==, 0);
   tt_free(moved);
   moved = weights_of(t);

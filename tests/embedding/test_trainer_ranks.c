@@ -15,7 +15,7 @@ enum { ROWS = 20, INPUTS = 3, TARGETS = 2, MEMBERS = 5, STEPS = 4, PARAMS = 64 }
 static const char job[] = "model: {hidden: [8]}\n"
                           "train: {batch_size: 20, dropout: 0.1, average: ema}\n"
                           "ensembles: [{name: e, members: 2}, {name: f, members: 3}]\n"
-                          "run: {seed: 5}\n";
+                          "run: {seed: 5, share_gpu: true}\n";
 
 static float x[ROWS * INPUTS], y[ROWS * TARGETS], weight[ROWS];
 static int64_t first, count; /* rows of this rank */
@@ -68,14 +68,17 @@ static tutti_batch batch(int own)
 
 static void same_weights(tutti_trainer *a, tutti_trainer *b)
 {
-  float u[PARAMS], v[PARAMS];
+  float u[PARAMS], v[PARAMS], all[MEMBERS * PARAMS];
   int64_t params = tutti_trainer_parameters(a);
   TT_CHECK(params, <=, PARAMS);
+  TT_CHECK(tutti_trainer_get_weights(b, -1, all), ==, 0);
   for (int64_t m = 0; m < MEMBERS; m++) {
     TT_CHECK(tutti_trainer_get_weights(a, m, u), ==, 0);
     TT_CHECK(tutti_trainer_get_weights(b, m, v), ==, 0);
     TT_CHECK(memcmp(u, v, (size_t)params * sizeof *u), ==, 0);
+    TT_CHECK(memcmp(all + m * params, v, (size_t)params * sizeof *u), ==, 0);
   }
+  TT_CHECK(tutti_trainer_set_weights(b, -1, all), ==, 0);
 }
 
 TT_TEST (steps_have_the_bits_of_one_process) {
@@ -161,7 +164,7 @@ TT_TEST (what_comes_out_is_of_all_members) {
 
 TT_TEST (ranks_may_have_no_members) {
   static const char lonely[] = "model: {hidden: [8]}\ntrain: {batch_size: 20}\n"
-                               "ensembles: [{name: e, members: 1}]\n";
+                               "ensembles: [{name: e, members: 1}]\nrun: {share_gpu: true}\n";
   tutti_trainer *t[2] = {make_of(lonely, 0), make_of(lonely, 1)};
   static float w[2][PARAMS], here[2][ROWS * TARGETS], slope[2][ROWS * INPUTS];
   char path[2 * SCRATCH_ROOM];

@@ -247,3 +247,37 @@ TT_TEST (other_members_do_not_change_the_calls) {
       tt_free_all(&all, &alone);
     }
 }
+
+#ifdef TT_CUDA_DOUBLE
+/* Where memory ends, the batch is refused, and the same call works as soon as there is enough. */
+TT_TEST (a_batch_without_memory_may_come_again) {
+  tt_err e = TT_E_MEM;
+  for (int n = 1; e; n += 5) {
+    problem p = make(&cases[0]);
+    round_results *r = NULL;
+    TT_CHECK_OK(TT_ALLOC(r, 1));
+    static const int32_t row[] = {0, 1, 2};
+    const tt_batch b = {.rows = ROWS,
+                        .columns = p.d->targets,
+                        .x = p.d->x,
+                        .y = p.d->y,
+                        .count = 3,
+                        .row = row,
+                        .loss = r->loss};
+    way layered = {"layered", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0,
+                   1};
+    p.by = layered;
+    TT_CHECK_OK(layered.ops->create(&p.c, (tt_slice){0, EACH}, &layered.use, &p.engine));
+    TT_CHECK_OK(layered.ops->init(p.engine));
+    tt_double_fail_alloc(n);
+    e = layered.ops->set_batch(p.engine, &b);
+    tt_double_fail_alloc(0);
+    TT_CHECK(e && e != TT_E_MEM, ==, 0);
+    TT_CHECK_OK(layered.ops->set_batch(p.engine, &b));
+    TT_CHECK_OK(layered.ops->train(p.engine, 1, NULL));
+    TT_CHECK(isfinite(r->loss[0]), !=, 0);
+    problem_free(&p);
+    tt_free(r);
+  }
+}
+#endif

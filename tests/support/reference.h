@@ -83,7 +83,7 @@ static inline double ref_loss(const tt_cohort *c, const double *o, const double 
 
 /* networks */
 
-enum { REF_WIDEST = 160, REF_PARAMS = 2048 };
+enum { REF_WIDEST = 256, REF_PARAMS = 1536 };
 
 static inline void ref_norm(int64_t n, const double *gain, double *z)
 {

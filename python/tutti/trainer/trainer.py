@@ -228,17 +228,21 @@ class Trainer:
         """Write the members as a model file; one that is there is replaced."""
         self._check(self._library.tutti_trainer_save(self._handle, os.fsencode(file)))
 
-    def get_weights(self, member: int) -> np.ndarray:
-        """Parameters of a member: layer by layer weights (out, in), then biases."""
-        weights = np.empty(self.parameters, dtype=np.float32)
+    def get_weights(self, member: int = -1) -> np.ndarray:
+        """Parameters of a member: layer by layer weights (out, in), then biases.
+
+        -1: (members, parameters) of all, which is faster than one by one.
+        """
+        members = (self.members,) if member == -1 else ()
+        weights = np.empty((*members, self.parameters), dtype=np.float32)
         self._check(self._library.tutti_trainer_get_weights(self._handle, member,
                                                             address(weights)))
         return weights
 
     def set_weights(self, member: int, weights: Any) -> None:
-        """Replace the parameters of a member; its optimizer goes on."""
+        """Replace the parameters of a member, or of all (-1); their optimizers go on."""
         weights = values_of(weights).reshape(-1)
-        if len(weights) != self.parameters:
+        if len(weights) != self.parameters * (self.members if member == -1 else 1):
             raise ValueError(f"{len(weights)} weights: a member has {self.parameters}")
         self._check(self._library.tutti_trainer_set_weights(self._handle, member,
                                                             address(weights)))

@@ -171,13 +171,16 @@ static tt_state *train_fed(problem *p, way variant, int own)
   return s;
 }
 
-/* The same bits; on a GPU, whose functions are not those of the host, nearly the same weights. */
+/* The same bits; on a GPU, whose functions are not those of the host, nearly the same weights but
+ * for some: the first step of Adam has the sign of a gradient, also of one of almost 0. */
 static void same_own(const tt_state *want, const tt_state *got, way variant, const char *what)
 {
   int exact = DOUBLE || variant.ops == &tt_engine_cpu;
+  int64_t far = 0;
   for (int64_t m = 0; exact && m < EACH; m++) same_member(want, got, m, what);
   for (int64_t w = 0; !exact && w < EACH * want->params; w++)
-    TT_CHECK(fabsf(TT_FIELD(want, weights)[w] - TT_FIELD(got, weights)[w]), <=, 1e-2f);
+    far += fabsf(TT_FIELD(want, weights)[w] - TT_FIELD(got, weights)[w]) > 1e-2f;
+  TT_CHECK(50 * far, <=, EACH * want->params);
 }
 
 /* The history of the losses is that of the job only where the engine computes them. */

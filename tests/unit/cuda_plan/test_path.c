@@ -246,8 +246,14 @@ static tt_path_context large_gpu(void)
 
 TT_TEST (fronts_heads_and_factors_use_the_layered_path) {
   tt_cohort c = cohort_of(&shapes[2]);
+  tt_front_layer conv = {
+      .kind = TT_FRONT_conv, .in_channels = 8, .channels = 64, .size = {3, 3}, .groups = 1};
   tt_path_choice got;
   c.model.front.layers = 1;
+  c.model.front.layer = &conv;
+  TT_CHECK((int)tt_path_precision(&c, TT_PRECISION_tf32), ==, TT_PRECISION_tf32);
+  conv.channels = 63;
+  TT_CHECK((int)tt_path_precision(&c, TT_PRECISION_tf32), ==, TT_PRECISION_fp32);
   TT_CHECK_OK(tt_path_choose(&c, &(tt_path_context){.shared_bytes = H200}, TT_GPU_PATH_auto, &got));
   TT_CHECK((int)got.path, ==, TT_GPU_PATH_layered);
   TT_CHECK_HAS(got.why, "a front needs the layered path");

@@ -1,8 +1,0 @@
-/* conv_forward.cu — the kernels of conv_product.cuh for one direction. */
-#include "cuda/front/conv_tiles.cuh"
-
-tt_err tt_conv_multiply_forward(int tile, const tt_front_layer_args &a, int32_t members,
-                                cudaStream_t stream)
-{
-  return tt_conv_multiply<TT_CONV_FORWARD>(tile, a, members, stream);
-}
