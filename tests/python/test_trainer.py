@@ -121,8 +121,7 @@ class Steps(unittest.TestCase):
             for part in np.split(np.arange(ROWS), 2):
                 two.backward(slope(two.forward(x[part]), y[part]) / 2)
             after = weights(two) - np.float32(0.1) * two.take_gradient()
-            for member, values in enumerate(after):
-                two.set_weights(member, values)
+            two.set_weights(-1, after)
         np.testing.assert_allclose(weights(one), weights(two), atol=1e-6)
         with self.assertRaisesRegex(tutti.InputError, "call Trainer.backward before Trainer.take"):
             two.take_gradient()

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -64,16 +63,14 @@ class Ensemble(nn.Module):
         self._given = -1  # version of the weights that the trainer has
         self.weights = None
         if parameters:
-            rows = [trainer.get_weights(m) for m in range(trainer.members)]
-            self.weights = nn.Parameter(torch.from_numpy(np.stack(rows)))
+            self.weights = nn.Parameter(torch.from_numpy(trainer.get_weights()))
             self._given = self.weights._version
 
     def _give_weights(self) -> None:
         """To the trainer, if the optimizer has changed them."""
         if self.weights is None or self.weights._version == self._given:
             return
-        for member, values in enumerate(self.weights.detach()):
-            self.trainer.set_weights(member, values)
+        self.trainer.set_weights(-1, self.weights)
         self._given = self.weights._version
         self.updates += 1
 

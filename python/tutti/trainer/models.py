@@ -78,8 +78,7 @@ def trainer_of(a: Mapping[str, Any], what: str, loss: Optional[str], kind: type[
                **options: Any) -> Trainer:
     """A trainer whose members begin with these weights."""
     made = kind(**_options(a, what, loss), **options)
-    for member, values in enumerate(_parameters(a)):
-        made.set_weights(member, values)
+    made.set_weights(-1, _parameters(a))
     return made
 
 
