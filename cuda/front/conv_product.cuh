@@ -8,8 +8,9 @@
  * tile for the whole sum, those of the inner indices behind each panel.
  *
  * A result is one chain in ascending order of the inner index, channel by channel, to which forward
- * adds the bias; of a gradient one chain for each chunk, added in their order. The chunks follow
- * from the layer and the rows of a batch alone. */
+ * adds the bias; in training steps, where there are long chains and few results, and of a gradient
+ * it is one chain for each chunk, added in their order. The chunks follow from the layer and the
+ * rows of a batch alone. */
 #ifndef TT_CONV_PRODUCT_CUH
 #define TT_CONV_PRODUCT_CUH
 #include "cuda/front/conv_shape.cuh"
@@ -45,8 +46,8 @@ typedef struct tt_conv_args {
   int32_t side_step;               /* of the left factor, from one row of the result to the next */
   int32_t height, width;           /* of a channel of the right factor */
   int left_vector, right_vector, vector; /* 1: as in tt_factor and tt_product_args */
-  int32_t chunk, copies;                 /* of a gradient, as in tt_gradients */
-  float *result;                         /* gradient [members][copies][...] */
+  int32_t chunk, copies;                 /* as in tt_gradients; chunk 0: copies of equal length */
+  float *result;                         /* gradient or sums of chunks [members][copies][...] */
   int64_t step, copy_step;               /* of it, from one member and one copy to the next */
   int32_t down, across;    /* tiles below each other; side by side, of a phase; set by the launch */
   int32_t phases, columns; /* columns: of the result, of a phase at most */
@@ -120,9 +121,11 @@ static __device__ __forceinline__ tt_conv_tile tt_conv_tile_of(const tt_conv_arg
   t.column = part % c.across * (int32_t)K::TILE::COLUMNS;
   t.phase = part / c.across;
   t.rows = c.s.results - t.row;
-  t.first = t.copy * c.chunk;
   t.end = K::inner(c.phase[t.phase]).count;
-  if (c.copies > 1 && t.end - t.first > c.chunk) t.end = t.first + c.chunk;
+  int32_t chunk = c.chunk; /* 0: as many of the phase as there are copies */
+  if (!chunk) chunk = ((t.end + c.copies - 1) / c.copies + TT_PANEL - 1) / TT_PANEL * TT_PANEL;
+  t.first = t.copy * chunk;
+  if (c.copies > 1 && t.end - t.first > chunk) t.end = t.first + chunk;
   t.left = c.left + t.member * c.left_step + t.group * c.left_group + (int64_t)t.row * c.side_step;
   t.right = c.right + t.member * c.right_step + t.group * c.right_group;
   return t;

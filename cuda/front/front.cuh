@@ -42,7 +42,7 @@ typedef struct tt_cuda_front_pass {
   const tt_batch_norm_rows *batch; /* [members] of a training step with batch_norm */
   tt_precision precision;          /* fp32 or tf32, of the products of convolutions */
   int multiprocessors;             /* of the GPU; changes no bit, as what follows */
-  float *chunk_sums; /* [most_chunk_sums] gradients of convolutions in chunks; or NULL */
+  float *chunk_sums;               /* [most_chunk_sums] sums of convolutions in chunks; or NULL */
   int64_t most_chunk_sums;
   cudaStream_t stream;
 } tt_cuda_front_pass;

@@ -39,7 +39,7 @@ typedef struct tt_front_layer_args {
   tt_activation activation;
   tt_precision precision; /* fp32 or tf32, of products */
   int multiprocessors;    /* for the choice of a tile */
-  float *chunk_sums;      /* of the gradient of a conv, as in tt_cuda_front_pass */
+  float *chunk_sums;      /* as in tt_cuda_front_pass; NULL: the pass is no training step */
   int64_t most_chunk_sums;
 } tt_front_layer_args;
 

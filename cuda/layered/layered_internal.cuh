@@ -72,7 +72,7 @@ typedef struct tt_layered {
   float *rstd[TT_MAX_LAYERS];     /* [M][rows] 1 / its standard deviation */
   float *residual_delta;          /* [M][rows][widest] dL/dy of residual layers, or NULL */
   float *branch_delta;            /* the same, dL/d(input) of projections in the front */
-  float *conv_chunks;             /* gradients of a conv in chunks, or NULL */
+  float *conv_chunks;             /* sums of a conv in chunks, or NULL */
   tt_batch_norm_rows *norm_batch; /* [M] with batch_norm in the front; or NULL */
   int8_t *other_view;             /* [M] with kfold, 1: the member has another row set */
   int32_t *row;                   /* [M][rows] row numbers of the batch on the device */

@@ -8,6 +8,7 @@ enum {
   CONV_BLOCKS = 128,         /* of the gradient of a conv: its tiles times its chunks, at least */
   LEAST_CHUNK = 256,         /* inner indices of such a chunk */
   MOST_CHUNK = 4096,         /* a longer chain of sums would round more */
+  LEAST_SUM_CHUNK = 512,     /* inner indices of a chunk of an output or input gradient of a conv */
   MOST_CONV_CHUNKS = 8 << 20 /* floats, of all members: 32 MiB */
 };
 
@@ -101,7 +102,20 @@ int64_t tt_layered_conv_chunks(const tt_front_layer *l, int64_t rows)
   return tt_ceil_div(rows * tt_front_positions(l), tt_layered_conv_chunk(l, rows));
 }
 
-/* The most values of a layer whose chunks have blocks of their own. */
+int64_t tt_layered_conv_sum_chunks(const tt_front_layer *l, int64_t rows, int backward)
+{
+  int64_t out = l->channels / l->groups, in = l->in_channels / l->groups;
+  int64_t inner = (backward ? out : in) * l->size[0] * l->size[1];
+  int64_t places = backward ? (int64_t)l->in[0] * l->in[1] : tt_front_positions(l);
+  if (backward) inner /= (int64_t)l->stride[0] * l->stride[1]; /* that a position reads */
+  int64_t tiles =
+      l->groups * tt_ceil_div(backward ? in : out, TILE) * tt_ceil_div(rows * places, TILE);
+  int64_t chunks = tt_min_i64(CONV_BLOCKS / tiles, inner / LEAST_SUM_CHUNK);
+  return chunks < 1 ? 1 : chunks;
+}
+
+/* The most values of a layer whose chunks have blocks of their own: of the gradients of all members,
+ * of the outputs and input gradients of at least one. */
 static int64_t find_conv_chunks(const tt_model *m, const tt_layered_sizes *s)
 {
   int64_t most = 0;
@@ -111,6 +125,12 @@ static int64_t find_conv_chunks(const tt_model *m, const tt_layered_sizes *s)
     int64_t chunks = tt_layered_conv_chunks(l, s->rows),
             values = s->members * chunks * tt_front_weights(l);
     if (chunks > 1 && values > most && values <= MOST_CONV_CHUNKS) most = values;
+    for (int backward = 0; backward < 2; backward++) {
+      int64_t each = tt_layered_conv_sum_chunks(l, s->rows, backward);
+      int64_t one = s->rows * each * (backward ? tt_front_values_in(l) : tt_front_values(l));
+      int64_t all = tt_min_i64(s->members * one, tt_max_i64(one, MOST_CONV_CHUNKS));
+      if (each > 1 && all > most) most = all;
+    }
   }
   return most;
 }

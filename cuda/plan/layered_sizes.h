@@ -37,7 +37,7 @@ typedef struct tt_layered_sizes {
   int64_t chunk;
   /* Gradients of a member in memory: one per chunk, if each chunk has its own blocks; else 1. */
   int64_t copies;
-  int64_t conv_chunks; /* values of the gradients of a conv, of all members and chunks; 0: none */
+  int64_t conv_chunks; /* values of the sums of a conv in chunks; 0: none */
   int sums;            /* sums of gradients that exist at a time */
   int small;           /* 1: each layer has few tiles, and launches are saved where possible */
   int head;            /* 1: one kernel computes the last layer and the loss */
@@ -58,7 +58,7 @@ typedef struct tt_layered_sizes {
     "gradients of a batch")                                                                        \
   X(branch_delta, float, s->projections ? s->members * s->rows * s->widest : 0,                    \
     "gradients of a batch")                                                                        \
-  X(conv_chunks, float, s->conv_chunks, "gradients of convolutions")                               \
+  X(conv_chunks, float, s->conv_chunks, "sums of convolutions")                                    \
   X(norm_batch, tt_batch_norm_rows, s->batch_norm ? s->members : 0, "rows of a batch")             \
   X(output_delta, float, s->head ? s->members * s->rows * m->layer[m->layers - 1].out : 0,         \
     "gradients of a batch")                                                                        \
@@ -123,6 +123,10 @@ tt_layered_sizes tt_layered_sizes_of(const tt_cohort *c, tt_slice slice, int64_t
  * their own if the sums of all chunks and members fit in conv_chunks. */
 int64_t tt_layered_conv_chunks(const tt_front_layer *l, int64_t rows);
 int64_t tt_layered_conv_chunk(const tt_front_layer *l, int64_t rows);
+
+/* The chunks of the inner indices of an output of a conv in a training step, or of the gradient of
+ * an input, from the layer and the rows of a batch; each has blocks of its own. */
+int64_t tt_layered_conv_sum_chunks(const tt_front_layer *l, int64_t rows, int backward);
 
 /* Floats of shared memory of a block that gathers rows and computes the first layer. */
 int64_t tt_layered_entry_floats(const tt_layer *first);

@@ -1,6 +1,7 @@
 /* test_convolve.cpp — convolutions as products: every tile gives the bits of sums in ascending order
  * of channels and positions of the kernel, for strides, paddings, dilations and groups, in every
- * order of threads; gradients in chunks have the same bits in one block and in several. */
+ * order of threads; gradients in chunks have the same bits in one block and in several; other sums
+ * in chunks have those of chains that are added in their order. */
 #include "cuda/common/mma.cuh"
 #include "cuda/front/conv_shape.cuh"
 #include "cuda/plan/layered_sizes.h"
@@ -81,22 +82,42 @@ static conv_case make(direction d, const shape &s, int tensor, int ends)
   return c;
 }
 
-/* A sum of products in ascending order: one by one, or eight rounded products at a time. */
+/* A sum of products in ascending order: one by one, or eight rounded products at a time; with
+ * `chunk`, a sum of such sums of as many products. */
 typedef struct chain {
   int tensor, count;
   float sum, eight;
+  int chunk;
+  float total;
 } chain;
+
+static float end(const chain &c)
+{
+  return c.total + (c.count % TT_MMA_INNER ? c.sum + c.eight : c.sum);
+}
 
 static void multiply(chain *c, float a, float b)
 {
+  if (c->chunk && c->count && c->count % c->chunk == 0) {
+    c->total = end(*c);
+    c->sum = 0.0f;
+  }
+  c->count++;
   if (!c->tensor) c->sum = tt_fma(a, b, c->sum);
   if (!c->tensor) return;
   c->eight += tt_round_to_tf32(a) * tt_round_to_tf32(b);
-  if (++c->count % TT_MMA_INNER) return;
+  if (c->count % TT_MMA_INNER) return;
   c->sum += c->eight;
   c->eight = 0.0f;
 }
-static float end(const chain &c) { return c.count % TT_MMA_INNER ? c.sum + c.eight : c.sum; }
+
+/* A chain of `count` products in as many chunks as a training step has; chunks are whole panels. */
+static chain begin(const conv_case &c, int count)
+{
+  int64_t copies = tt_layered_conv_sum_chunks(&c.l, c.s.rows, c.d == BACKWARD);
+  int64_t chunk = tt_round_up(tt_ceil_div(count, copies), 32);
+  return {c.tensor, 0, 0.0f, 0.0f, copies > 1 ? (int)chunk : 0, -0.0f};
+}
 
 static float at(const std::vector<float> &v, int64_t member_step, int member, int64_t index)
 {
@@ -113,7 +134,7 @@ static float forward_sum(const conv_case &c, int m, int r, int o, int p)
 {
   int in = c.s.in / c.s.groups, group = o / (c.s.out / c.s.groups);
   int taps = c.s.kernel[0] * c.s.kernel[1];
-  chain sum = {c.tensor, 0, 0.0f, 0.0f};
+  chain sum = begin(c, in * taps);
   int64_t places = tt_front_positions_in(&c.l);
   for (int i = 0; i < in; i++)
     for (int tap = 0; tap < taps; tap++) {
@@ -135,12 +156,17 @@ static float backward_sum(const conv_case &c, int m, int r, int channel, int p)
 {
   const shape &s = c.s;
   int in = s.in / s.groups, out = s.out / s.groups, group = channel / in;
-  chain sum = {c.tensor, 0, 0.0f, 0.0f};
   int64_t places = tt_front_positions(&c.l);
+  auto reads = [&](int tap) {
+    return in_phase(s, 0, p / s.size[1], tap / s.kernel[1]) &&
+           in_phase(s, 1, p % s.size[1], tap % s.kernel[1]);
+  };
+  int taps = 0;
+  for (int tap = 0; tap < s.kernel[0] * s.kernel[1]; tap++) taps += reads(tap);
+  chain sum = begin(c, out * taps);
   for (int o = 0; o < out; o++)
     for (int tap = 0; tap < s.kernel[0] * s.kernel[1]; tap++) {
-      if (!in_phase(s, 0, p / s.size[1], tap / s.kernel[1])) continue;
-      if (!in_phase(s, 1, p % s.size[1], tap % s.kernel[1])) continue;
+      if (!reads(tap)) continue;
       int32_t from = tt_front_position_reader(&c.l, p, tap);
       int64_t of = (int64_t)r * s.out + group * out + o;
       float d = from < 0 ? 0.0f : at(c.delta, c.d_step, m, of * places + from);
@@ -157,7 +183,7 @@ static float gradient_sum(const conv_case &c, int m, int o, int i, int tap)
   int64_t from_places = tt_front_positions_in(&c.l), all = s.rows * places;
   float total = -0.0f;
   for (int64_t first = 0; first < all; first += chunk) {
-    chain sum = {c.tensor, 0, 0.0f, 0.0f};
+    chain sum = {c.tensor, 0, 0.0f, 0.0f, 0, -0.0f};
     for (int64_t k = first; k < all && k < first + chunk; k++) {
       int64_t r = k / places;
       int32_t read = tt_front_position_read(&c.l, (int32_t)(k % places), tap);
@@ -220,7 +246,10 @@ static conv_results compute(const conv_case &c, int tile, int64_t copies)
 {
   int64_t each = c.d == GRADIENT ? c.w_step : c.d == BACKWARD ? c.x_step : c.d_step;
   std::vector<float> nothing((size_t)(MEMBERS * each), NAN);
-  std::vector<float> sums((size_t)(MEMBERS * copies * tt_front_weights(&c.l)), NAN);
+  int64_t most = MEMBERS * copies * tt_front_weights(&c.l);
+  if (c.d != GRADIENT) /* for one member at a time */
+    most = each * tt_layered_conv_sum_chunks(&c.l, c.s.rows, c.d == BACKWARD);
+  std::vector<float> sums((size_t)most, NAN);
   std::vector<int8_t> skipped(MEMBERS, 0);
   skipped[SKIPPED] = 1;
   float *w = on_device(c.w), *x = on_device(c.x), *delta = on_device(c.delta),
@@ -231,6 +260,7 @@ static conv_results compute(const conv_case &c, int tile, int64_t copies)
   a.layer = c.l, a.skip = skip, a.rows = c.s.rows;
   a.x = x, a.x_step = c.x_step, a.d = delta, a.d_step = c.d_step, a.w = w, a.w_step = c.w_step;
   a.result = a.gradient = result, a.step = each, a.chunk_sums = chunk_sums;
+  a.most_chunk_sums = most;
   a.activation = activation_of(c);
   if (c.ends) {
     a.slope = slope;
@@ -285,6 +315,22 @@ TT_TEST (every_tile_sums_a_conv_in_ascending_order) {
           check(c, want, tile, 1);
         }
       }
+  tt_double_reset();
+}
+
+TT_TEST (long_sums_are_those_of_chunks_in_their_order) {
+  static const shape split[] = {
+      {2, 130, 4, 1, {1, 4}, {1, 9}, {1, 1}, {0, 4}, {1, 1}},
+      {1, 3, 460, 1, {4, 4}, {3, 3}, {2, 2}, {1, 1}, {1, 1}},
+  };
+  int number = 0;
+  for (int d = FORWARD; d < GRADIENT; d++)
+    for (int tile = 0; tile < TT_ALL_TILE_COUNT; tile++, number++) {
+      conv_case c = make((direction)d, split[d], tile >= TT_PRODUCT_TILE_COUNT, number % 3);
+      TT_CHECK(tt_layered_conv_sum_chunks(&c.l, c.s.rows, d == BACKWARD), ==, 2);
+      use_schedule(schedules[number % 4]);
+      check(c, expected(c), tile, 1);
+    }
   tt_double_reset();
 }
 
