@@ -114,8 +114,8 @@ int64_t tt_layered_conv_sum_chunks(const tt_front_layer *l, int64_t rows, int ba
   return chunks < 1 ? 1 : chunks;
 }
 
-/* The most values of a layer whose chunks have blocks of their own: of the gradients of all members,
- * of the outputs and input gradients of at least one. */
+/* The most values of a layer whose chunks have blocks of their own: of the gradients of all
+ * members, of the outputs and input gradients of at least one. */
 static int64_t find_conv_chunks(const tt_model *m, const tt_layered_sizes *s)
 {
   int64_t most = 0;
