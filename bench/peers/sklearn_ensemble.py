@@ -4,9 +4,8 @@
   sklearn_ensemble.py FILE.tsv [--peer sklearn|torch|none] [--tutti build/tutti] [--seeds 1-3] [--sets a,b]
                       [--examples] [--loss mse] [--kfold]
 
-5 members each; rows split 0.8, 0.1, 0.1 at random by the seed. tutti: the jobs of JOBS, which give the
-file and what the README says first: a loss and patience; --examples: model and train of the job of the
-example. scikit-learn: MLPRegressor or MLPClassifier
+5 members each; rows split 0.8, 0.1, 0.1 at random by the seed. tutti: the defaults, and the loss of JOBS;
+--examples: model and train of the job of the example. scikit-learn: MLPRegressor or MLPClassifier
 with two hidden layers of 64, Adam, rate 1e-3, batch 32, to convergence (500 epochs at most; 40 epochs
 without a better score on 10 % of the training rows end it), inputs and targets standardized; the
 members differ in their seed and in these 10 %, the prediction is their mean. PyTorch: the same protocol,
@@ -33,8 +32,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MEMBERS = 5
 TARGET = {"energy": "heating_load", "concrete": "compressive_strength", "yacht": "residuary_resistance",
           "digits": "digit"}
-JOBS = {name: {"loss": "gaussian_nll", "patience": 60} for name in TARGET}
-JOBS["digits"] = {"loss": "cross_entropy", "patience": 60}
+JOBS = {name: {"loss": "cross_entropy" if name == "digits" else "gaussian_nll"} for name in TARGET}
 
 
 def table(name):

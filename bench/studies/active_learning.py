@@ -41,7 +41,8 @@ title: yacht, split {split}, queries by {by}
 data:      {{file: data.h5, split: {{column: split}}}}
 model:     {{hidden: [50], activation: relu}}
 ensembles: [{{name: ensemble, members: 5}}]
-train:     {{loss: {loss}, learning_rate: {rate}, batch_size: {batch}, epochs: {epochs}}}
+train:     {{loss: {loss}, nll_beta: 0, learning_rate: {rate}, schedule: constant,
+            batch_size: {batch}, epochs: {epochs}}}
 pool:      {{file: data.h5, labels: y}}
 score:     {{acquisition: {by}}}
 select:    {{batch: {picks}, method: top}}

@@ -45,7 +45,7 @@ JOB = """\
 data:      {{file: data.h5, split: {{column: split}}, normalize_inputs: {rows}}}
 model:     {{hidden: [50], activation: relu}}
 ensembles: [{{name: ensemble, members: 5}}]
-train:     {{loss: {loss}, learning_rate: 0.01, batch_size: 10, epochs: 100}}
+train:     {{loss: {loss}, learning_rate: 0.01, schedule: constant, batch_size: 10, epochs: 100}}
 pool:      {{file: pool.h5, labels: y}}
 score:     {{acquisition: {by}}}
 select:    {{batch: {batch}, method: {method}}}

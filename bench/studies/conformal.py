@@ -24,7 +24,8 @@ JOB = """\
 data:      {{file: '{data}', split: {{train: 0.6, validation: 0.2, test: 0.2, seed: {seed}}}}}
 model:     {{hidden: [50], activation: relu}}
 ensembles: [{{name: ensemble, members: 5}}]
-train:     {{loss: gaussian_nll, learning_rate: 0.01, batch_size: 100, epochs: 40}}
+train:     {{loss: gaussian_nll, nll_beta: 0, learning_rate: 0.01, schedule: constant,
+            batch_size: 100, epochs: 40}}
 calibration: {{conformal: [0.9]}}
 run:       {{seed: {seed}, device: cpu, threads: {threads}, directory: '{out}'}}
 """

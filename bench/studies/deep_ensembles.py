@@ -73,8 +73,8 @@ data:      {{file: '{data}', inputs: x, targets: y, normalize: standard,
             split: {rows}}}
 model:     {{hidden: [50], activation: relu, output: mean_variance}}
 ensembles: [{{name: ensemble, members: 5}}]
-train:     {{loss: gaussian_nll, variance_floor: 1e-6, optimizer: adam, learning_rate: 0.01,
-            batch_size: 100, epochs: 40}}
+train:     {{loss: gaussian_nll, nll_beta: 0, variance_floor: 1e-6, optimizer: adam,
+            learning_rate: 0.01, schedule: constant, batch_size: 100, epochs: 40}}
 run:       {{seed: {seed}, device: cpu, threads: {threads}, directory: '{out}'}}
 """
 

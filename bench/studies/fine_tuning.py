@@ -54,8 +54,12 @@ def write(path, x, y, train, validation, test):
         f["x"], f["y"], f["split"] = x[rows], y[rows, None], split.astype("i1")
 
 
+TRAIN = {"learning_rate": 1e-2, "schedule": "constant", "epochs": 300}
+
+
 def train(args, folder, data, name, train, seed):
-    job = {"data": {"file": data, "split": {"column": "split"}}, "train": train,
+    job = {"data": {"file": data, "split": {"column": "split"}}, "train": {**TRAIN, **train},
+           "model": {"hidden": [64, 64]},
            "ensembles": [{"name": "yacht", "members": 5}],
            "run": {"seed": seed, "device": "cpu", "threads": 1, "directory": name}}
     (folder / f"{name}.json").write_text(json.dumps(job))

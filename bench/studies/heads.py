@@ -30,7 +30,7 @@ def train(args, folder, members, heads, epochs, seed=1, patience=0):
                     "inputs": ["*", "!cooling_load"], "split": {"seed": seed}},
            "model": {"hidden": [64, 64], "heads": heads},
            "train": {"epochs": epochs, "batch_size": 32, "learning_rate": 1e-3,
-                     "patience": patience},
+                     "schedule": "constant", "patience": patience},
            "ensembles": [{"name": "heating", "target": "heating_load", "members": members}],
            "run": {"seed": seed, "device": "cpu", "threads": 1, "directory": "out"}}
     (folder / "job.json").write_text(json.dumps(job))

@@ -4,8 +4,8 @@
   recalibration.py run FILE.tsv [--tutti build/tutti] [--splits 1-10]
   recalibration.py show FILE.tsv
 
-Protocol: the default options but for the loss: 5 members, 80 % training, 10 % validation and 10 % test
-rows. The validation rows choose the best epoch of each member, and the factor of the recalibration.
+Protocol: 5 members of two layers of 64, 300 epochs at the learning rate 0.01, 32 rows a step; 80 %
+training, 10 % validation and 10 % test rows. The validation rows choose the best epoch of each member, and the factor of the recalibration.
 `run` appends set, loss, recalibrate, split, rmse, nll, part of the test rows inside the 90 % interval
 and z_rms of the ensemble; `show` prints the means over the splits.
 """
@@ -24,13 +24,14 @@ SETS = {"concrete": ("concrete/concrete.csv", "compressive_strength", []),
         "heating": ("energy/energy.csv", "heating_load", ["!cooling_load"]),
         "cooling": ("energy/energy.csv", "cooling_load", ["!heating_load"])}
 LOSSES = ("mse", "gaussian_nll")
+TRAIN = {"nll_beta": 0, "learning_rate": 1e-2, "schedule": "constant", "epochs": 300}
 
 
 def scores(tutti, name, loss, recalibrate, split):
     table, target, without = SETS[name]
     job = {"data": {"file": str(EXAMPLES / table), "inputs": ["*", *without], "targets": target,
                     "split": {"seed": split}},
-           "ensembles": [{"name": name, "target": target}], "train": {"loss": loss},
+           "ensembles": [{"name": name, "target": target}], "train": {**TRAIN, "loss": loss}, "model": {"hidden": [64, 64]},
            "calibration": {"recalibrate": recalibrate},
            "run": {"seed": split, "device": "cpu", "directory": "out"}}
     with tempfile.TemporaryDirectory() as folder:

@@ -348,8 +348,10 @@ static void check_warm(tt_config_reader *r)
                       how, c->ensemble[k].number, c->ensemble[k].model_heads);
   }
   if (c->campaign_warm_start != TT_WARM_START_optimizer) return;
-  for (int64_t k = 0; k < c->ensembles; k++)
-    if (c->ensemble[k].train_schedule != TT_SCHEDULE_constant ||
+  for (int64_t k = 0; k < c->ensembles; k++) {
+    int given = r->own[k][TT_ENSEMBLE_OPTION_train_schedule].given ||
+                r->job[TT_OPTION_train_schedule].given; /* otherwise it becomes constant */
+    if ((given && c->ensemble[k].train_schedule != TT_SCHEDULE_constant) ||
         c->ensemble[k].train_warmup > 0.0) {
       tt_config_error(r, AT(campaign_warm_start),
                       "campaign.warm_start: optimizer needs train.schedule: "
@@ -358,6 +360,7 @@ static void check_warm(tt_config_reader *r)
                       c->ensemble[k].number);
       return;
     }
+  }
 }
 
 void tt_config_check_campaign(tt_config_reader *r, int has_test, int has_validation)

@@ -129,11 +129,15 @@ static tt_err inherit_job_options(tt_config_reader *r)
   return TT_OK;
 }
 
-/* The members of an ensemble are numbered one network after the other. */
-static void number_members(tt_config *cfg)
+/* The members of an ensemble are numbered one network after the other. Snapshots need a number of
+ * epochs that is known, so that their cycles can be checked. */
+static void complete_ensembles(tt_config *cfg)
 {
-  for (int64_t k = 1; k < cfg->ensembles; k++) {
+  enum { SNAPSHOT_EPOCHS = 300 };
+  for (int64_t k = 0; k < cfg->ensembles; k++) {
     tt_ensemble_config *own = &cfg->ensemble[k];
+    if (own->train_epochs < 0 && own->train_method == TT_METHOD_snapshot)
+      own->train_epochs = SNAPSHOT_EPOCHS;
     if (own->network > 0) own->first_member = own[-1].first_member + own[-1].members;
   }
 }
@@ -152,13 +156,16 @@ static void resolve_lists(const tt_config_reader *r, int64_t k)
   }
 }
 
-/* For snapshots without a given schedule: cycles that end at the snapshots. */
+/* A schedule that is not given: for snapshots cycles that end at them; constant where training has
+ * no end that the schedule could know. */
 static void resolve_schedule(const tt_config_reader *r, int64_t k)
 {
   tt_ensemble_config *own = &r->cfg->ensemble[k];
-  if (own->train_method != TT_METHOD_snapshot ||
-      r->own[k][TT_ENSEMBLE_OPTION_train_schedule].given || r->job[TT_OPTION_train_schedule].given)
+  if (r->own[k][TT_ENSEMBLE_OPTION_train_schedule].given || r->job[TT_OPTION_train_schedule].given)
     return;
+  if (r->without_data || r->cfg->campaign_warm_start == TT_WARM_START_optimizer)
+    own->train_schedule = TT_SCHEDULE_constant;
+  if (own->train_method != TT_METHOD_snapshot) return;
   own->train_schedule = TT_SCHEDULE_cosine_restarts;
   own->train_schedule_step = own->train_epochs / own->train_snapshots;
   own->train_schedule_growth = 1.0;
@@ -203,7 +210,7 @@ static tt_err read_job(tt_config_reader *r, const char *text, int64_t bytes, int
     TT_TRY(tt_config_read_override(r));
   }
   TT_TRY(inherit_job_options(r));
-  number_members(r->cfg);
+  complete_ensembles(r->cfg);
   if (r->usable) tt_config_check(r);
   resolve(r);
   TT_TRY(tt_config_reset_unused(r));

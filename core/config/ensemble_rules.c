@@ -259,7 +259,7 @@ static void check_average(const rules *c)
   if (own->train_method == TT_METHOD_snapshot && !INVALID(train_method))
     report_error(c, AT(train_average),
                  ": method: snapshot cannot average weights; set average: none");
-  if (INVALID(train_average_start) || INVALID(train_epochs) ||
+  if (INVALID(train_average_start) || INVALID(train_epochs) || epochs < 0 ||
       swept(c, AT(train_average_start)) >= 0 || swept(c, AT(train_epochs)) >= 0 || start < epochs)
     return;
   report_error(c, AT(train_average_start),

@@ -15,7 +15,7 @@
 #define TT_LOSS_PARAMETERS(X)                                                                      \
   X(variance_floor, "added to softplus(o1)")                                                       \
   X(huber_delta, "error at which huber changes from quadratic to linear")                          \
-  X(nll_beta, "power of the variance that multiplies beta_nll")
+  X(nll_beta, "power of the variance that multiplies the gradient of gaussian_nll")
 
 typedef struct tt_loss_args {
 #define X(name, meaning) float name;
@@ -89,15 +89,20 @@ TT_HD double tt_ensemble_huber(const tt_ensemble_outputs *v)
 }
 
 /* (ln(v) / 2 + (y - o0)^2 / (2 v)) / K with v = softplus(o1) + floor, without the constant
- * ln(2 pi) / 2, as torch.nn.GaussianNLLLoss. Nix & Weigend 1994. */
+ * ln(2 pi) / 2, as torch.nn.GaussianNLLLoss. Nix & Weigend 1994.
+ * Not the true gradient, but v^beta times it: the likelihood divides errors of the mean by v, so
+ * that rows that are not learned yet soon count as noise and are never learned (Seitzer et al.
+ * 2022). The value, which chooses epochs and stops, is the likelihood. beta 0: the true gradient.
+ */
 TT_HD tt_loss_grad tt_loss_gaussian_nll(float o0, float o1, float y, tt_loss_args a)
 {
   float v = tt_softplus(o1) + a.variance_floor;
-  float inverse = 1.0f / v, e = o0 - y, z = e * e * inverse;
+  float inverse = 1.0f / v, e = o0 - y, z = e * e * inverse, ln_v = tt_logf(v);
+  float w = a.nll_beta > 0.0f ? tt_expf(a.nll_beta * ln_v) : 1.0f; /* 1 exactly */
   float finite = o1 - o1; /* 0, or NaN: after an overflow the member counts as diverged */
-  tt_loss_grad g = {0.5f * (tt_logf(v) + z) * a.inverse_targets + finite,
-                    e * inverse * a.inverse_targets,
-                    0.5f * inverse * (1.0f - z) * tt_sigmoid(o1) * a.inverse_targets};
+  tt_loss_grad g = {0.5f * (ln_v + z) * a.inverse_targets + finite,
+                    e * inverse * a.inverse_targets * w,
+                    0.5f * inverse * (1.0f - z) * tt_sigmoid(o1) * a.inverse_targets * w};
   return g;
 }
 
@@ -107,20 +112,15 @@ TT_HD double tt_ensemble_gaussian_nll(const tt_ensemble_outputs *v)
   return 0.5 * (log(v->variance[0]) + e * e / v->variance[0]) * v->inverse_targets;
 }
 
-/* gaussian_nll times v^beta; v^beta is a constant in the gradient. Seitzer et al. 2022. */
+/* gaussian_nll, under the name that its gradient has in the literature. */
 TT_HD tt_loss_grad tt_loss_beta_nll(float o0, float o1, float y, tt_loss_args a)
 {
-  tt_loss_grad g = tt_loss_gaussian_nll(o0, o1, y, a);
-  float w = tt_expf(a.nll_beta * tt_logf(tt_softplus(o1) + a.variance_floor));
-  g.value *= w;
-  g.d0 *= w;
-  g.d1 *= w;
-  return g;
+  return tt_loss_gaussian_nll(o0, o1, y, a);
 }
 
 TT_HD double tt_ensemble_beta_nll(const tt_ensemble_outputs *v)
 {
-  return tt_ensemble_gaussian_nll(v) * pow(v->variance[0], (double)v->args.nll_beta);
+  return tt_ensemble_gaussian_nll(v);
 }
 
 /* (e^o0 - y o0) / K, without ln(y!), as torch.nn.PoissonNLLLoss. */
@@ -225,7 +225,7 @@ TT_HD double tt_ensemble_cross_entropy(const tt_ensemble_outputs *v)
  * mixture of an ensemble. First losses with one or two outputs per target, then those with more. */
 #define TT_TWO_OUTPUT_LOSSES(X)                                                                    \
   X(mse, mean, "Gauss 1809")                                                                       \
-  X(gaussian_nll, mean_variance, "Nix & Weigend 1994")                                             \
+  X(gaussian_nll, mean_variance, "Nix & Weigend 1994; Seitzer et al. 2022")                        \
   X(mae, mean, "Laplace 1774")                                                                     \
   X(huber, mean, "Huber 1964")                                                                     \
   X(beta_nll, mean_variance, "Seitzer et al. 2022")                                                \
@@ -288,10 +288,11 @@ TT_HD int tt_loss_takes_label_variance(tt_loss kind)
   return kind == TT_LOSS_mse || kind == TT_LOSS_gaussian_nll;
 }
 
-/* The arguments of such a loss for one label. */
+/* The arguments of such a loss for one label: known errors weigh rows as the likelihood says. */
 TT_HD tt_loss_args tt_loss_args_of_label(tt_loss kind, float variance, tt_loss_args a)
 {
   a.variance_floor += variance;
+  a.nll_beta = 0.0f;
   if (kind == TT_LOSS_mse) a.inverse_targets /= a.variance_floor;
   return a;
 }

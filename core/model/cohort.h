@@ -82,8 +82,9 @@ typedef struct tt_cohorts {
  * ensemble of several networks has a cohort for each, one after the other.
  *   inputs, target  number of input columns and names of the target columns of the data set; with
  *                   data.targets_pca the first ones stand for the components
- *   data            the samples, for classes: auto and for checks of the rows; NULL: not read, then
- *                   auto counts as 2 classes
+ *   data            the samples, for classes: auto, epochs: auto and for checks of the rows; NULL:
+ *                   not read, then auto counts as 2 classes and as most epochs. Of rows whose split
+ *                   is not known, epochs: auto takes the part data.split.train
  *   out             owned by the caller; empty after an error
  * Local. Errors: CONFIG (unknown target, a target named twice, more folds than rows to train on, no
  * validation row for an option that needs one), MEM. Rules between options are checked with the

@@ -219,6 +219,26 @@ static int64_t member_at(const tt_ensemble_config *own, int64_t place)
   }
 }
 
+/* train.epochs: auto, of bench/studies/recipes.py: as many steps for all tables, but small ones are
+ * not passed forever, and large ones often enough. */
+static int32_t auto_epochs(int64_t rows)
+{
+  const int64_t passed = 640000, least = 100, most = 2000;
+  int64_t epochs = rows > 0 ? passed / rows : most;
+  return (int32_t)(epochs < least ? least : epochs > most ? most : epochs);
+}
+
+static tt_err set_auto_epochs(const cohort_builder *k, const tt_ensemble *e, tt_hyper *h)
+{
+  int64_t rows = 0;
+  if (k->data && k->data->split)
+    TT_TRY(count_rows(k, e, TT_TRAIN, 0, e->targets, &rows));
+  else if (k->data)
+    rows = (int64_t)((k->cfg->data_file ? k->cfg->data_split_train : 1.0) * (double)k->data->rows);
+  h->epochs = auto_epochs(rows);
+  return TT_OK;
+}
+
 /* Append ensemble `number` and its members to the cohort. */
 static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *own, int64_t number,
                            tt_cohort *c)
@@ -233,13 +253,15 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
   TT_TRY(tt_cohort_target_columns(own, k->target, &e->targets, &e->column));
   TT_TRY(check_folds(k, own, c, e));
   c->partial_labels |= has_partial_labels(k->data, e);
+  tt_hyper base = hyper(own);
+  if (own->train_epochs < 0) TT_TRY(set_auto_epochs(k, e, &base));
   for (int64_t place = 0; place < e->members; place++) {
     tt_member *m = &c->member[e->first + place];
     int64_t i = member_at(own, place);
     m->ensemble = (int32_t)number;
     m->index = (int32_t)(own->first_member + i);
     m->stream = (uint64_t)e->key << 32 | (uint32_t)m->index;
-    m->hyper = hyper(own);
+    m->hyper = base;
     tt_sweep_apply(own->sweeps, own->sweep, &(tt_sweep_member){c->seed, m->stream, m->index, i},
                    &m->hyper);
     if (m->hyper.epochs > c->max_epochs) c->max_epochs = m->hyper.epochs;
@@ -318,7 +340,7 @@ static tt_err count_classes(const cohort_builder *k, const tt_ensemble_config *o
   int64_t columns = 0;
   float largest = 1.0f;
   TT_TRY(tt_cohort_target_columns(own, k->target, &columns, &column));
-  for (int64_t r = 0; d && r < d->rows; r++)
+  for (int64_t r = 0; d && d->y && r < d->rows; r++)
     for (int64_t i = 0; i < columns; i++) {
       float y = d->y[r * d->targets + column[i]];
       largest = y > largest ? y : largest; /* ignores NaN */

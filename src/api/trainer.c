@@ -142,7 +142,8 @@ static tt_err create_members(const tutti_trainer_options *o, tutti_trainer *t)
                                       o->nset, &t->cfg));
   TT_TRY(tt_config_to_yaml(t->cfg, &t->resolved));
   TT_TRY(create_data(o, t));
-  TT_TRY(tt_cohorts_create(t->cfg, t->data->inputs, &t->data->target, NULL, &t->cohorts));
+  const tt_dataset of_caller = {.rows = o->epoch_rows};
+  TT_TRY(tt_cohorts_create(t->cfg, t->data->inputs, &t->data->target, &of_caller, &t->cohorts));
   t->epoch_rows = o->epoch_rows;
   TT_TRY(tt_trainer_check_options(t));
   t->cohort = t->cohorts.at[0];

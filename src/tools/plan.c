@@ -258,8 +258,11 @@ static tt_err read_shapes(tt_job_plan *p)
   const tt_config *cfg = p->cfg;
   tt_dataset *labels = NULL;
   TT_TRY(tt_data_job_shape_local(cfg, &p->shape));
+  const tt_dataset unread = {.rows = p->shape.rows};
   tt_err e = tt_plan_read_labels_local(cfg, &p->shape, &labels);
-  if (!e) e = tt_cohorts_create(cfg, p->shape.net_inputs, &p->shape.target, labels, &p->all);
+  if (!e)
+    e = tt_cohorts_create(cfg, p->shape.net_inputs, &p->shape.target, labels ? labels : &unread,
+                          &p->all);
   tt_dataset_destroy(&labels);
   return e ? e : tt_check_outputs_local(&p->all, cfg->data_targets_pca, &p->shape);
 }

@@ -159,8 +159,9 @@ tt_err tt_memory_check_job(tt_comm *c, const tt_data_shape *shape, void *args)
                            .use = &job->use,
                            .gpu = bytes > 0.0 ? &gpu : NULL,
                            .gpu_bytes = bytes};
-  e = tt_agree(c,
-               tt_cohorts_create(job->cfg, shape->net_inputs, &shape->target, job->data, &cohorts));
+  const tt_dataset unread = {.rows = shape->rows};
+  e = tt_agree(c, tt_cohorts_create(job->cfg, shape->net_inputs, &shape->target,
+                                    job->data ? job->data : &unread, &cohorts));
   if (!e) e = check(c, &m, a);
   if (!e) e = tt_agree(c, tt_check_outputs_local(&cohorts, job->cfg->data_targets_pca, shape));
   tt_cohorts_destroy(&cohorts);

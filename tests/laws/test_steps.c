@@ -53,7 +53,7 @@ static void book_epoch(const problem *p, walk *k, int64_t epoch, const int32_t *
   if (p->c.average == TT_AVERAGE_swa && epoch >= h->average_start)
     book_average(k, p->c.model.params, (double)k->averaged / (double)(k->averaged + 1));
   if (p->c.schedule != TT_SCHEDULE_reduce_on_plateau) return;
-  double loss = ref_batch_loss(&(ref_batch){p, 0, check, rows, -1}, k->w, k->w);
+  double loss = ref_batch_loss(&(ref_batch){p, 0, check, rows, -1}, k->w, NULL);
   k->wait++;
   if (loss < k->best - (double)h->min_delta) k->best = loss, k->wait = 0;
   if (k->wait <= h->schedule_step) return;
@@ -86,7 +86,7 @@ static double book_walk(const problem *p, const tt_state *start, const tt_state 
   }
   double worst = gap(TT_FIELD(end, weights), k.w, params);
   double *used = k.averaged ? k.average : k.w; /* validation: no noise, no dropout */
-  double loss = ref_batch_loss(&(ref_batch){p, 0, check, checks, -1}, used, used);
+  double loss = ref_batch_loss(&(ref_batch){p, 0, check, checks, -1}, used, NULL);
   TT_CHECK(fabs((double)TT_FIELD(end, loss_validation)[EPOCHS - 1] - loss), <=, 1e-5 * loss);
   tt_free(check);
   TT_CHECK(fabs((double)TT_FIELD(end, lr_factor)[0] - k.rate), <=, 1e-6);

@@ -132,7 +132,7 @@ class Weights(unittest.TestCase):
     def test_refusals_name_the_reason(self):
         with tempfile.NamedTemporaryFile(suffix=".h5") as file, tutti.Trainer(inputs=3) as trainer:
             trainer.save(file.name)
-            self.assertEqual(len(tutti.Model(file.name).arrays()["layers"]), 3)
+            self.assertEqual(len(tutti.Model(file.name).arrays()["layers"]), 4)
             with self.assertRaisesRegex(ValueError, "weights are read from the file"):
                 trainer.model().arrays()
         for words, options in (

@@ -55,8 +55,8 @@ static inline double ref_pinball(const tt_model *m, const double *o, double y)
   return sum / m->each;
 }
 
-/* One target of one row: its outputs at o[j * K]. `held`: outputs that a loss uses as constants,
- * outside its gradient. */
+/* One target of one row: its outputs at o[j * K]. `held`: outputs that a loss uses as constants of
+ * its gradient; NULL: the value of the loss, which has no such factor. */
 static inline double ref_loss(const tt_cohort *c, const double *o, const double *held, double y)
 {
   int64_t k = c->model.targets;
@@ -67,9 +67,9 @@ static inline double ref_loss(const tt_cohort *c, const double *o, const double 
   case TT_LOSS_mse: return e * e * share;
   case TT_LOSS_mae: return e * share;
   case TT_LOSS_huber: return (e < delta ? e * e / 2.0 : delta * (e - delta / 2.0)) * share;
-  case TT_LOSS_gaussian_nll: return ref_nll(o[0], o[k], y, floor) * share;
+  case TT_LOSS_gaussian_nll:
   case TT_LOSS_beta_nll:
-    return pow(ref_softplus(held[k]) + floor, (double)c->nll_beta) * share *
+    return (held ? pow(ref_softplus(held[k]) + floor, (double)c->nll_beta) : 1.0) * share *
            ref_nll(o[0], o[k], y, floor);
   case TT_LOSS_poisson: return (exp(o[0]) - y * o[0]) * share;
   case TT_LOSS_bce: return (-y * log(p) - (1.0 - y) * log(1.0 - p)) * share;
@@ -199,6 +199,7 @@ static inline double ref_noisy_loss(const tt_cohort *c, const double *o, const d
 {
   tt_cohort cohort = *c;
   cohort.variance_floor += (float)variance;
+  cohort.nll_beta = 0.0f;
   double loss = ref_loss(&cohort, o, held, y);
   return c->loss == TT_LOSS_mse ? loss / ((double)c->variance_floor + variance) : loss;
 }
@@ -239,7 +240,7 @@ static inline void ref_take_moments(const ref_batch *b, const double *w)
   }
 }
 
-/* Weighted loss of row r of a batch at w; the constants of the loss are taken at `held`. */
+/* Weighted loss of row r of a batch at w; the constants of its gradient are taken at `held`. */
 static inline double ref_row_loss(const ref_batch *b, int64_t r, const double *w,
                                   const double *held)
 {
@@ -251,7 +252,8 @@ static inline double ref_row_loss(const ref_batch *b, int64_t r, const double *w
   ref_inputs(b, r, x);
   if (drops) ref_masks(b, r, mask);
   ref_forward(&c->model, w, x, drops ? mask : NULL, out);
-  if (c->loss == TT_LOSS_beta_nll) ref_forward(&c->model, held, x, drops ? mask : NULL, fixed);
+  if (held && c->model.output == TT_OUTPUT_mean_variance)
+    ref_forward(&c->model, held, x, drops ? mask : NULL, fixed);
   for (int64_t k = 0; k < c->model.targets; k++) {
     int32_t column = c->ensemble[m->ensemble].column[k];
     double y = (double)d->y[b->row[r] * d->targets + column];
@@ -259,10 +261,10 @@ static inline double ref_row_loss(const ref_batch *b, int64_t r, const double *w
       y += (double)m->hyper.label_noise *
            (double)tt_label_noise(c->seed, m->stream, (uint32_t)column, (uint32_t)b->row[r]);
     if (d->label_variance)
-      sum += ref_noisy_loss(c, out + k, fixed + k, y,
+      sum += ref_noisy_loss(c, out + k, held ? fixed + k : NULL, y,
                             (double)d->label_variance[b->row[r] * d->targets + column]);
     else
-      sum += ref_loss(c, out + k, fixed + k, y);
+      sum += ref_loss(c, out + k, held ? fixed + k : NULL, y);
   }
   return d->weight ? (double)d->weight[b->row[r]] * sum : sum;
 }

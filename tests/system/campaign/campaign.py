@@ -18,7 +18,7 @@ model: {hidden: [12], activation: tanh}
 ensembles:
   - {name: one, target: y0, members: 3}
   - {name: two, target: y1, members: 2}
-train: {epochs: 40, learning_rate: 1e-2, batch_size: 16}
+train: {epochs: 40, learning_rate: 1e-2, schedule: constant, batch_size: 16}
 run: {device: cpu, threads: 1, seed: 3}
 pool: {file: pool.h5, labels: y, exclude: never}
 select: {batch: 7, method: kcenter, lower: q0.2, upper: q0.99, random_fraction: 0.3}

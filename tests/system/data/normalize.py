@@ -15,7 +15,8 @@ HOW = {"a": "log", "b": "robust", "c": "yeo_johnson", "d": "minmax", "e*": "log1
        "v": "yeo_johnson", "w": "standard"}
 JOB = {"data": {"file": "d.h5", "normalize": HOW, "split": {"column": "split"}},
        "model": {"hidden": [6]},
-       "train": {"loss": "gaussian_nll", "epochs": 8, "learning_rate": 0.02, "batch_size": 32},
+       "train": {"loss": "gaussian_nll", "nll_beta": 0, "epochs": 8, "learning_rate": 0.02,
+                 "schedule": "constant", "batch_size": 32},
        "calibration": {"recalibrate": True, "conformal": [0.8]},
        "ensembles": [{"name": "n", "members": 3, "targets": ["w", "u", "v"]}],
        "run": {"device": "cpu", "threads": 1}}

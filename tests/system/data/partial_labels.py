@@ -16,8 +16,8 @@ LOSSES = {"mse": "mean", "gaussian_nll": "mean", "mae": "mean", "huber": "mean",
 NAMES = [name for group in TARGETS.values() for name in group]
 JOB = {"data": {"file": "d.h5", "split": {"column": "split"}, "partial_labels": "use"},
        "model": {"hidden": [5], "activation": "tanh", "quantiles": LEVELS.tolist()},
-       "train": {"optimizer": "sgd", "learning_rate": RATE, "epochs": EPOCHS, "batch_size": 1000,
-                 "variance_floor": FLOOR, "huber_delta": DELTA},
+       "train": {"optimizer": "sgd", "schedule": "constant", "learning_rate": RATE,
+                 "epochs": EPOCHS, "batch_size": 1000, "variance_floor": FLOOR, "huber_delta": DELTA},
        "ensembles": [{"name": loss, "targets": TARGETS[kind], "members": 2, "train": {"loss": loss}}
                      for loss, kind in LOSSES.items()],
        "run": {"device": "cpu", "threads": 1}}
@@ -64,11 +64,9 @@ def loss_of(kind, o, y):
     if kind == "huber":
         cut = np.clip(e, -DELTA, DELTA)
         return cut * (e - cut / 2), cut[None]
-    if kind == "gaussian_nll":
-        return gaussian(o, y)[:2]
-    if kind == "beta_nll":
+    if kind in ("gaussian_nll", "beta_nll"):
         value, d, v = gaussian(o, y)
-        return value * v**0.5, d * v**0.5
+        return value, d * v**0.5
     if kind == "poisson":
         return np.exp(o[0]) - y * o[0], (np.exp(o[0]) - y)[None]
     if kind == "bce":
@@ -180,7 +178,8 @@ def check_worth():
         f["x"], f["y"] = x, y
         f["split"] = np.repeat([0, 1, 2], [340, 60, 240]).astype("i1")
     job = {"data": {"file": "half.h5", "split": {"column": "split"}}, "model": {"hidden": [24]},
-           "train": {"epochs": 150, "patience": 30, "learning_rate": 0.01},
+           "train": {"epochs": 150, "patience": 30, "learning_rate": 0.01,
+                     "schedule": "constant"},
            "ensembles": [{"name": "e", "members": 3}], "run": JOB["run"]}
     write_json("half.json", job)
     rmse = {}

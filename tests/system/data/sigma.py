@@ -15,8 +15,8 @@ ROWS, EPOCHS, RATE, FLOOR = 90, 4, 2e-3, 1e-3
 JOB = {"data": {"file": "d.h5", "split": {"column": "split"}, "partial_labels": "use",
                 "normalize": {"v": "log"}, "sigma": "sigma"},
        "model": {"hidden": [5], "activation": "tanh"},
-       "train": {"optimizer": "sgd", "learning_rate": RATE, "epochs": EPOCHS, "batch_size": 1000,
-                 "variance_floor": FLOOR},
+       "train": {"optimizer": "sgd", "schedule": "constant", "learning_rate": RATE,
+                 "epochs": EPOCHS, "batch_size": 1000, "variance_floor": FLOOR},
        "ensembles": [{"name": n, "targets": ["u", "v"], "members": 2, "train": {"loss": n}}
                      for n in ("mse", "gaussian_nll")],
        "run": {"device": "auto", "threads": 1}}

@@ -49,7 +49,7 @@ static const tt_bad bad[] = {
     BAD(JOB "train: {epochs: '200'}\n",
         "3:17: train.epochs: '200' is quoted, so it is a string and not a whole number"),
     BAD(JOB "train: {epochs: true}\n", "3:17: train.epochs: 'true' is not a whole number"),
-    BAD(JOB "train: {epochs: auto}\n", "3:17: train.epochs: 'auto' is not a whole number"),
+    BAD(JOB "train: {patience: auto}\n", "3:19: train.patience: 'auto' is not a whole number"),
     BAD(JOB "train: {epochs: [3]}\n", "3:17: train.epochs: expected a whole number, found a list"),
     BAD(JOB "train: {epochs: {a: 3}}\n",
         "3:17: train.epochs: expected a whole number, found a mapping"),

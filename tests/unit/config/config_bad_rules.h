@@ -44,8 +44,8 @@ static const tt_bad bad_rules[] = {
          "3:22: train.init_member needs train.init_from", "3:38: train.init_layers needs train"),
     BAD(JOB "model: {heads: 4}\ntrain: {early_stopping: ensemble, patience: 3}\n",
         "3:16: model.heads above 1 does not go with train.early_stopping: ensemble"),
-    BAD(JOB "train: {freeze: 3}\n",
-        "3:17: train.freeze: all 3 layers would keep their weights; leave one to train"),
+    BAD(JOB "train: {freeze: 4}\n",
+        "3:17: train.freeze: all 4 layers would keep their weights; leave one to train"),
     BAD(JOB "model: {hidden: [8]}\ntrain: {freeze: 1, layer_rates: [1, 0]}\n",
         "4:33: train.layer_rates: all 2 layers would keep their weights"),
     BAD(JOB IMAGE "[conv 6 3, pool max 2], hidden: [4]}\ntrain: {layer_rates: [0, 1, 1]}\n",
@@ -63,7 +63,7 @@ static const tt_bad bad_rules[] = {
     BAD(JOB "model: {quantiles: [0.5, x]}\n", "3:26: model.quantiles[1]: 'x' is not a number"),
     BAD(JOB "model: {quantiles: 0.5}\n", "3:20: model.quantiles: expected a list; write it in"),
     BAD(JOB "train: {schedule_milestones: [4, 8]}\n",
-        "3:30: train.schedule_milestones is for schedule multistep, but train.schedule is constant "
+        "3:30: train.schedule_milestones is for schedule multistep, but train.schedule is cosine "
         "(the d"),
     BAD(JOB "train: {schedule: multistep, schedule_milestones: [4, 8, 8]}\n",
         "3:51: train.schedule_milestones[2]: 8 after 8; milestones must ascend"),
@@ -91,14 +91,14 @@ static const tt_bad bad_rules[] = {
     BAD(DATA "ensembles: [{name: a, train: {method: snapshot}, sweep: {schedule_step: {choice: [5, "
              "10]}}}]\n",
         "ensembles[0].sweep.schedule_step: with method: snapshot all members of an ensemble must"),
-    BAD(JOB "train: {average: swa, average_start: 300}\n",
+    BAD(JOB "train: {epochs: 300, average: swa, average_start: 300}\n",
         "train.average_start: 300 must be less than train.epochs (300)"),
     BADS(
         3,
         DATA "ensembles: [{name: a, train: {optimizer: sgd}, sweep: {beta1: {choice: [0, 0.5]}, "
              "schedule_gamma: {choice: [0, 0.5]}, average_decay: {choice: [0, 0.5]}}}]\n",
         "ensembles[0].sweep.beta1: has no effect with train.optimizer: sgd (line 2)",
-        "ensembles[0].sweep.schedule_gamma: has no effect with train.schedule: constant (the defau",
+        "ensembles[0].sweep.schedule_gamma: has no effect with train.schedule: cosine (the default",
         "ensembles[0].sweep.average_decay: has no effect with train.average: none (the default)"),
     BADS(2, JOB "train: {method: fusion, resample: bootstrap}\n",
          "3:17: train.method: fusion needs train.batch_order: shared, but it is own (the default)",

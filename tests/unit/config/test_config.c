@@ -171,7 +171,7 @@ static void special_value(const tt_option *o, const char *option, char yaml[128]
   const char *is = NULL;
   if (!strcmp(option, "model.profile")) is = "[3, 5]";
   if (!strcmp(option, "train.freeze")) is = "1";
-  if (!strcmp(option, "train.layer_rates")) is = "[0.125, 0.5, 2]";
+  if (!strcmp(option, "train.layer_rates")) is = "[0.125, 0.5, 1, 2]";
   if (!strcmp(option, "model.front")) is = "[\"conv 2 3\", \"global_mean\"]";
   if (!strncmp(option, "select.", 7) && o->kind == TT_KIND_TEXT) is = "\"0.25\""; /* a threshold */
   if (!is) return;

@@ -1,4 +1,5 @@
-/* test_labels.c — cohorts for `tutti plan`, which reads the labels only. */
+/* test_labels.c — what cohorts take from the rows, also for `tutti plan`, which reads only their
+ * labels, or only their number. */
 #include "tests/support/check.h"
 
 #include "core/base/mem.h"
@@ -43,4 +44,38 @@ TT_TEST (classes_are_counted_without_the_split) {
   tt_config_destroy(&cfg);
   tt_columns_free(&target);
   tt_dataset_destroy(&d);
+}
+
+/* Epochs of a job without train.epochs whose table has `rows` rows, of which `known` says whether
+ * their split is; without, 4 of 5 are for training. */
+static int64_t epochs_of_rows(int64_t rows, int known)
+{
+  static const char text[] = "data: {file: a.h5}\nensembles: [{name: a}]\n";
+  tt_config *cfg = NULL;
+  tt_dataset *d = NULL;
+  tt_cohorts all = {0};
+  tt_columns target = {0};
+  TT_CHECK_OK(tt_columns_create(1, &target));
+  TT_CHECK_OK(tt_config_parse("job.yaml", text, sizeof text - 1, NULL, 0, &cfg));
+  TT_CHECK_OK(tt_dataset_create(rows, 1, 1, 0, &d));
+  for (int64_t r = 0; r < rows; r++) d->split[r] = r % 5 ? TT_TRAIN : TT_TEST;
+  if (!known) tt_free(d->split);
+  TT_CHECK_OK(tt_cohorts_create(cfg, 1, &target, d, &all));
+  int64_t epochs = all.at[0]->max_epochs;
+  TT_CHECK((int64_t)all.at[0]->member[4].hyper.epochs, ==, epochs);
+  tt_cohorts_destroy(&all);
+  tt_dataset_destroy(&d);
+  tt_columns_free(&target);
+  tt_config_destroy(&cfg);
+  return epochs;
+}
+
+TT_TEST (epochs_follow_from_the_training_rows) {
+  for (int known = 0; known < 2; known++) {
+    TT_CHECK(epochs_of_rows(5, known), ==, 2000);
+    TT_CHECK(epochs_of_rows(400, known), ==, 2000);
+    TT_CHECK(epochs_of_rows(1000, known), ==, 800);
+    TT_CHECK(epochs_of_rows(8000, known), ==, 100);
+    TT_CHECK(epochs_of_rows(50000, known), ==, 100);
+  }
 }
