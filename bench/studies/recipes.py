@@ -54,8 +54,8 @@ RECIPES = {
     "deep-steps-last": {**DEEP, "steps": 20000, "keep": "last"},
     "likelihood": {"loss": "gaussian_nll"},
     "likelihood-exact": {"loss": "gaussian_nll", "nll_beta": 0},
-    "decay": {"optimizer": "adamw", "weight_decay": 0.1},
-    "short": {"epochs": 100},
+    "decay": {"optimizer": "adamw", "weight_decay": 0.1, "steps": 20000, "most": 2000},
+    "long": {"steps": 20000, "most": 2000},
     "deep-fast-steps": {**DEEP, "learning_rate": 1e-2, "steps": 20000},
     "deep-beta-steps": {**DEEP, "beta2": 0.95, "steps": 20000},
     "deep-decay-steps": {**DEEP, "steps": 20000, "optimizer": "adamw", "weight_decay": 0.1},
@@ -196,12 +196,12 @@ def parts(rows, split, limit):
 
 
 def job(recipe, part, classes, split):
-    train = {k: v for k, v in recipe.items() if k not in ("hidden", "steps", "keep")}
+    train = {k: v for k, v in recipe.items() if k not in ("hidden", "steps", "most", "keep")}
     if classes:
         train["loss"] = "cross_entropy"
     if "steps" in recipe:
         per_epoch = -(-int((part == 0).sum()) // recipe.get("batch_size", 32))
-        train["epochs"] = max(1, recipe["steps"] // per_epoch)
+        train["epochs"] = min(max(1, recipe["steps"] // per_epoch), recipe.get("most", 2 ** 24))
     rows = {"train_rows": "train", "test_rows": "test"}
     if recipe.get("keep") != "last":
         rows["validation_rows"] = "validation"

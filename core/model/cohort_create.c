@@ -220,22 +220,24 @@ static int64_t member_at(const tt_ensemble_config *own, int64_t place)
 }
 
 /* train.epochs: auto, of bench/studies/recipes.py: as many steps for all tables, but small ones are
- * not passed forever, and large ones often enough. */
-static int32_t auto_epochs(int64_t rows)
+ * not passed forever, and large ones often enough. Classes gain nothing by more than a few. */
+static int32_t auto_epochs(int64_t rows, tt_label_type labels)
 {
   const int64_t passed = 640000, least = 100, most = 2000;
-  int64_t epochs = rows > 0 ? passed / rows : most;
+  int few = labels == TT_LABEL_TYPE_class_index || labels == TT_LABEL_TYPE_probability;
+  int64_t epochs = few ? least : rows > 0 ? passed / rows : most;
   return (int32_t)(epochs < least ? least : epochs > most ? most : epochs);
 }
 
-static tt_err set_auto_epochs(const cohort_builder *k, const tt_ensemble *e, tt_hyper *h)
+static tt_err set_auto_epochs(const cohort_builder *k, const tt_ensemble_config *own,
+                              const tt_ensemble *e, tt_hyper *h)
 {
   int64_t rows = 0;
   if (k->data && k->data->split)
     TT_TRY(count_rows(k, e, TT_TRAIN, 0, e->targets, &rows));
   else if (k->data)
     rows = (int64_t)((k->cfg->data_file ? k->cfg->data_split_train : 1.0) * (double)k->data->rows);
-  h->epochs = auto_epochs(rows);
+  h->epochs = auto_epochs(rows, tt_output_labels((tt_output)own->model_output));
   return TT_OK;
 }
 
@@ -254,7 +256,7 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
   TT_TRY(check_folds(k, own, c, e));
   c->partial_labels |= has_partial_labels(k->data, e);
   tt_hyper base = hyper(own);
-  if (own->train_epochs < 0) TT_TRY(set_auto_epochs(k, e, &base));
+  if (own->train_epochs < 0) TT_TRY(set_auto_epochs(k, own, e, &base));
   for (int64_t place = 0; place < e->members; place++) {
     tt_member *m = &c->member[e->first + place];
     int64_t i = member_at(own, place);

@@ -19,7 +19,7 @@ static const tt_warm_start cold; /* none */
 static const char job_text[] =
     "data: {file: d.h5, split: {train: 0.6, validation: 0.2, test: 0.2}}\n"
     "model: {hidden: [5], activation: tanh}\n"
-    "train: {epochs: 3, batch_size: 8, learning_rate: 0.01, max_diverged: 1}\n"
+    "train: {epochs: 3, batch_size: 8, learning_rate: 0.01, schedule: constant, max_diverged: 1}\n"
     "run: {seed: 3, device: cpu, threads: 1, directory: out}\n"
     "checkpoint: {every: 1h}\n"
     "ensembles: [{name: a, target: u, members: 3}, {name: b, target: v, members: 2,\n"

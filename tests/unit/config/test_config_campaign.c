@@ -240,6 +240,18 @@ TT_TEST (options_without_effect_from_set_are_accepted) {
   tt_config_destroy(&c);
 }
 
+/* Training that goes on in every round has no end that a schedule could know. */
+TT_TEST (a_schedule_that_is_not_given_fits_the_warm_start) {
+  static const char *const set[] = {"campaign.warm_start=optimizer"};
+  for (int n = 0; n < 2; n++) {
+    tt_config *c = must_parse(CAMPAIGN, set, n);
+    TT_CHECK(c->ensemble[0].train_schedule, ==, n ? TT_SCHEDULE_constant : TT_SCHEDULE_cosine);
+    TT_CHECK(c->ensemble[0].train_epochs, ==, -1);
+    round_trip(c);
+    tt_config_destroy(&c);
+  }
+}
+
 TT_TEST (only_a_campaign_has_its_sections) {
   char *text = NULL;
   tt_config *c = must_parse(least_job, NULL, 0);

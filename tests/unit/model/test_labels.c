@@ -48,15 +48,17 @@ TT_TEST (classes_are_counted_without_the_split) {
 
 /* Epochs of a job without train.epochs whose table has `rows` rows, of which `known` says whether
  * their split is; without, 4 of 5 are for training. */
-static int64_t epochs_of_rows(int64_t rows, int known)
+static int64_t epochs_of_rows(int64_t rows, int known, const char *loss)
 {
-  static const char text[] = "data: {file: a.h5}\nensembles: [{name: a}]\n";
+  char text[128];
+  int bytes = snprintf(text, sizeof text,
+                       "data: {file: a.h5}\nensembles: [{name: a}]\ntrain: {loss: %s}\n", loss);
   tt_config *cfg = NULL;
   tt_dataset *d = NULL;
   tt_cohorts all = {0};
   tt_columns target = {0};
   TT_CHECK_OK(tt_columns_create(1, &target));
-  TT_CHECK_OK(tt_config_parse("job.yaml", text, sizeof text - 1, NULL, 0, &cfg));
+  TT_CHECK_OK(tt_config_parse("job.yaml", text, bytes, NULL, 0, &cfg));
   TT_CHECK_OK(tt_dataset_create(rows, 1, 1, 0, &d));
   for (int64_t r = 0; r < rows; r++) d->split[r] = r % 5 ? TT_TRAIN : TT_TEST;
   if (!known) tt_free(d->split);
@@ -72,10 +74,13 @@ static int64_t epochs_of_rows(int64_t rows, int known)
 
 TT_TEST (epochs_follow_from_the_training_rows) {
   for (int known = 0; known < 2; known++) {
-    TT_CHECK(epochs_of_rows(5, known), ==, 2000);
-    TT_CHECK(epochs_of_rows(400, known), ==, 2000);
-    TT_CHECK(epochs_of_rows(1000, known), ==, 800);
-    TT_CHECK(epochs_of_rows(8000, known), ==, 100);
-    TT_CHECK(epochs_of_rows(50000, known), ==, 100);
+    TT_CHECK(epochs_of_rows(5, known, "mse"), ==, 2000);
+    TT_CHECK(epochs_of_rows(400, known, "mse"), ==, 2000);
+    TT_CHECK(epochs_of_rows(1000, known, "mse"), ==, 800);
+    TT_CHECK(epochs_of_rows(8000, known, "mse"), ==, 100);
+    TT_CHECK(epochs_of_rows(50000, known, "mse"), ==, 100);
+    TT_CHECK(epochs_of_rows(1000, known, "poisson"), ==, 800);
+    TT_CHECK(epochs_of_rows(1000, known, "cross_entropy"), ==, 100);
+    TT_CHECK(epochs_of_rows(1000, known, "bce"), ==, 100);
   }
 }
