@@ -158,7 +158,7 @@ typedef struct tt_engine_ops {
    * finite has diverged. Errors of all: MEM.
    *
    * take_gradient: gradient[M][P] of the next update, which then has none; 0 for members that do
-   * not train. NULL if the engine does not have it.
+   * not train.
    *
    * set_hyper: the hyper-parameters of members of the cohort have changed; load notices it too.
    * NULL: the engine reads them in every step. */

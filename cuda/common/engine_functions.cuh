@@ -26,6 +26,7 @@ tt_err tt_cuda_train_given(tt_engine *e);
 tt_err tt_cuda_forward_given(tt_engine *e, float *output);
 tt_err tt_cuda_backward(tt_engine *e, const float *delta, float *input_gradient);
 tt_err tt_cuda_update(tt_engine *e);
+tt_err tt_cuda_take_gradient(tt_engine *e, float *gradient);
 void tt_cuda_members_changed(tt_engine *e);
 void tt_cuda_given_destroy(tt_engine *e);
 

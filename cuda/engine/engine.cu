@@ -409,6 +409,7 @@ static constexpr tt_engine_ops make_ops()
   ops.set_batch = tt_cuda_set_batch;
   ops.backward = tt_cuda_backward;
   ops.update = tt_cuda_update;
+  ops.take_gradient = tt_cuda_take_gradient;
   ops.set_hyper = tt_cuda_members_changed;
   ops.team = &tt_layered_team;
   return ops;

@@ -1,5 +1,5 @@
 /* given_rows.cu — steps on rows of the caller; see engine.h: set_batch, train, forward, backward,
- * update.
+ * update, take_gradient.
  *
  * The host gathers the rows in page-locked memory. Operations of a call, for L layers; they are one
  * launch of a graph, from the second call in a row with batches of the same shape on:
@@ -9,6 +9,7 @@
  *   forward  1: x               L                         2: outputs, status      once
  *   backward 1: dL/d(output)    2 L - 1, or 2 more (*)    0, or 2: dL/dx, status  for dL/dx
  *   update   0                  2 to 4                    0                       no
+ *   take_gradient               0 or 1                    1 for each member       once
  *
  * Weights of rows are one copy more; small networks (size.small) need fewer kernels. (*) if it is
  * not the first of a step. So a step with a loss of the caller waits once, in forward, and the GPU
@@ -20,6 +21,7 @@
 #include "core/base/mem.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { FEW_FLOATS = 1 << 16 }; /* the host gathers so many with one thread */
 
@@ -285,4 +287,22 @@ tt_err tt_cuda_update(tt_engine *e)
   TT_TRY(begin_step(e));
   TT_TRY(run(e, TT_GIVEN_UPDATE, tt_layered_update_given));
   return end_step(e);
+}
+
+tt_err tt_cuda_take_gradient(tt_engine *e, float *gradient)
+{
+  const tt_layered *own = tt_layered_of(e);
+  int64_t params = e->view.params;
+  if (!e->slice.count) return TT_OK;
+  TT_TRY(begin_step(e));
+  TT_TRY(tt_layered_mask_gradient(e));
+  for (int64_t i = 0; i < e->slice.count; i++)
+    TT_TRY(tt_dev_download(gradient + i * params, own->sum[0] + i * e->view.param_stride, params,
+                           e->dev.stream));
+  TT_TRY(tt_stream_synchronize(e->dev.stream));
+  for (int64_t i = 0; i < e->slice.count; i++)
+    if (own->status[i] != TT_STATUS_training)
+      memset(gradient + i * params, 0, (size_t)params * sizeof *gradient);
+  e->given->is_summed = 0;
+  return TT_OK;
 }

@@ -341,9 +341,6 @@ static tt_err check_gradient(const tutti_trainer *t, const float *gradient)
   if (!gradient) return TT_FAIL(USAGE, "gradient is NULL");
   if (!t->has_gradient)
     return TT_FAIL(USAGE, "call tutti_trainer_backward before tutti_trainer_take_gradient");
-  if (!t->ops->take_gradient)
-    return TT_FAIL(UNAVAILABLE, "gradients of the %s engine cannot be taken; use run.device: cpu",
-                   t->ops->name);
   if (tt_model_trained_params(&t->cohort->model) != t->cohort->model.params)
     return TT_FAIL(USAGE, "the network has batch_norm, whose running values only "
                           "tutti_trainer_update changes");

@@ -267,7 +267,7 @@ TUTTI_API int tutti_trainer_update(tutti_trainer *trainer);
 
 /* Instead of update, for an optimizer of the caller: the gradients of backward since the last step,
  * of all members; the caller sets the new weights. train.optimizer and everything that counts steps
- * are not used then. On the CPU; not for networks with batch_norm.
+ * are not used then. Not for networks with batch_norm.
  *   gradient  [M][P] as tutti_trainer_get_weights; 0 for a member that does not train */
 TUTTI_API int tutti_trainer_take_gradient(tutti_trainer *trainer, float *gradient);
 

@@ -203,7 +203,7 @@ class Trainer:
     def take_gradient(self) -> np.ndarray:
         """Instead of `update`, for an optimizer of one's own: the gradients of `backward` since the
         last step, (members, parameters) in the order of `get_weights`. Take the step with
-        `set_weights`. On the CPU; not for networks with batch_norm."""
+        `set_weights`. Not for networks with batch_norm."""
         gradient = np.empty((self.members, self.parameters), dtype=np.float32)
         self._check(self._library.tutti_trainer_take_gradient(self._handle, address(gradient)))
         return gradient
