@@ -113,17 +113,16 @@ def check_python():
     """The index of a DataFrame, if it is not 0, 1, 2, ... and its labels are different."""
     import pandas
     sys.path.insert(0, str(ROOT / "python"))
-    from tutti import dataset, ensemble
+    from tutti import ensemble
+    from tutti.data import dataset
     frame = pandas.DataFrame(X, columns=["a", "b"], index=TEXTS)
-    fitted = ensemble.Ensemble(members=2, epochs=2, hidden=[3], quiet=True, program=TUTTI)
-    write_only = dataset.inputs(frame)
-    check(dataset.ids(write_only.index).tolist() == TEXTS, "ids of a DataFrame")
+    table = dataset.inputs(frame)
+    check(dataset.ids(table.index).tolist() == TEXTS, "ids of a DataFrame")
     for index in (range(ROWS), [1] * ROWS, np.linspace(0, 1, ROWS)):
         check(dataset.ids(pandas.Index(index)) is None, f"index {index} has ids")
     check(dataset.ids(pandas.date_range("2024-01-01", periods=3)).tolist()[0].startswith("2024-01-01"), "times")
-    fitted._open_directory(False)
-    path = fitted._write(write_only, dataset.targets(Y, ROWS), {})
-    tutti("train", path, "-q")
+    fitted = ensemble.Ensemble(members=2, epochs=2, hidden=[3], quiet=True, program=TUTTI, directory="frame")
+    fitted.fit(frame, Y)
     tested = found(fitted.run_.path("results.h5"))
     check(set(tested) <= set(enumerate(TEXTS)) and tested, f"results of a DataFrame: {tested}")
 
