@@ -37,7 +37,8 @@ void tt_log_this_rank(tt_log_level level, const char *fmt, ...)
  *   live  the value of tt_log_is_live */
 void tt_log_use_stream(FILE *stream, int live);
 
-/* True if somebody watches the messages, so that progress is told often: on a terminal. */
+/* True if a person reads the messages as they come, on a terminal: then progress is reported
+ * often. */
 int tt_log_is_live(void);
 
 /* True if a progress bar may redraw its line: stderr is a terminal, TERM is not dumb and Slurm did

@@ -350,7 +350,7 @@ static void check_warm(tt_config_reader *r)
   if (c->campaign_warm_start != TT_WARM_START_optimizer) return;
   for (int64_t k = 0; k < c->ensembles; k++) {
     int given = r->own[k][TT_ENSEMBLE_OPTION_train_schedule].given ||
-                r->job[TT_OPTION_train_schedule].given; /* otherwise it becomes constant */
+                r->job[TT_OPTION_train_schedule].given; /* if not, the schedule will be constant */
     if ((given && c->ensemble[k].train_schedule != TT_SCHEDULE_constant) ||
         c->ensemble[k].train_warmup > 0.0) {
       tt_config_error(r, AT(campaign_warm_start),

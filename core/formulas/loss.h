@@ -90,10 +90,10 @@ TT_HD double tt_ensemble_huber(const tt_ensemble_outputs *v)
 
 /* (ln(v) / 2 + (y - o0)^2 / (2 v)) / K with v = softplus(o1) + floor, without the constant
  * ln(2 pi) / 2, as torch.nn.GaussianNLLLoss. Nix & Weigend 1994.
- * Not the true gradient, but v^beta times it: the likelihood divides errors of the mean by v, so
- * that rows that are not learned yet soon count as noise and are never learned (Seitzer et al.
- * 2022). The value, which chooses epochs and stops, is the likelihood. beta 0: the true gradient.
- */
+ * The gradient is multiplied by v^beta, as in beta-NLL (Seitzer et al. 2022): the likelihood
+ * divides errors of the mean by v, so that rows that are not learned yet soon count as noise and
+ * are never learned. The value, which chooses epochs and stops, is the likelihood. beta 0: its
+ * gradient. */
 TT_HD tt_loss_grad tt_loss_gaussian_nll(float o0, float o1, float y, tt_loss_args a)
 {
   float v = tt_softplus(o1) + a.variance_floor;
@@ -110,17 +110,6 @@ TT_HD double tt_ensemble_gaussian_nll(const tt_ensemble_outputs *v)
 {
   double e = v->mean[0] - v->y;
   return 0.5 * (log(v->variance[0]) + e * e / v->variance[0]) * v->inverse_targets;
-}
-
-/* gaussian_nll, under the name that its gradient has in the literature. */
-TT_HD tt_loss_grad tt_loss_beta_nll(float o0, float o1, float y, tt_loss_args a)
-{
-  return tt_loss_gaussian_nll(o0, o1, y, a);
-}
-
-TT_HD double tt_ensemble_beta_nll(const tt_ensemble_outputs *v)
-{
-  return tt_ensemble_gaussian_nll(v);
 }
 
 /* (e^o0 - y o0) / K, without ln(y!), as torch.nn.PoissonNLLLoss. */
@@ -228,7 +217,6 @@ TT_HD double tt_ensemble_cross_entropy(const tt_ensemble_outputs *v)
   X(gaussian_nll, mean_variance, "Nix & Weigend 1994; Seitzer et al. 2022")                        \
   X(mae, mean, "Laplace 1774")                                                                     \
   X(huber, mean, "Huber 1964")                                                                     \
-  X(beta_nll, mean_variance, "Seitzer et al. 2022")                                                \
   X(poisson, rate, "Nelder & Wedderburn 1972")                                                     \
   X(bce, sigmoid, "Cox 1958")
 #define TT_MULTI_OUTPUT_LOSSES(X)                                                                  \

@@ -457,7 +457,8 @@ __device__ __forceinline__ void tt_block_pass(const tt_block_args &a, float *sha
     tt_block_load_rows(a, shared, validating, first + done, rows);
     tt_block_network_forward<KIND>(a, shared, rows, validating);
     tt_block_loss_backward(a, shared, rows, 1.0f / (float)batch_rows);
-    /* by the last warps, which are the last ones to add to the gradient of the last layer */
+    /* The last warps do this and the next, because they are the last ones to add to the gradient
+     * of the last layer. */
     if (tt_block_warp_index() == tt_block_warp_count() - 1)
       tt_block_add_losses(a, shared, validating, done, rows);
     if (threadIdx.x == blockDim.x * 3 / 4 - 1 && !validating && done == 0)

@@ -390,7 +390,7 @@ template <int TM, int TN> struct tt_block_weight_gradient_tile {
 /* For narrow layers: 32 consecutive weights, one per lane. */
 template <> struct tt_block_weight_gradient_tile<1, 1> {
   enum { PARTS = 1 };
-  int place; /* of the weight in the padded parameters, or -1 */
+  int place; /* where the weight is in the padded parameters; -1: the lane has none */
   float *gradient;
   float sum;
 
@@ -472,7 +472,8 @@ __device__ __forceinline__ void tt_block_gradient(const tt_block_layer &layer, t
 #pragma unroll 1
     for (int turn = 0; turn < turns; turn++) {
       int adds = turn == own && o < layer.out;
-      float total = adds && !overwrites ? *b : 0.0f; /* before the stores of the weights */
+      /* Loaded before the weights are stored: a load after them would wait for the stores. */
+      float total = adds && !overwrites ? *b : 0.0f;
 #pragma unroll
       for (int q = 0; q < TILE::PARTS; q++)
         if (turn == own + q) mine.store(overwrites, q);

@@ -15,7 +15,7 @@ typedef struct allocation_list {
   int64_t count, capacity, bytes;
 } allocation_list;
 static allocation_list device_allocations, pinned_allocations;
-static std::recursive_mutex lists_lock; /* trainers of several threads allocate */
+static std::recursive_mutex lists_lock; /* several threads may have a trainer and allocate */
 typedef std::lock_guard<std::recursive_mutex> hold_lists;
 
 /* Make room for one more entry; called before the allocation. */

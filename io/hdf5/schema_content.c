@@ -238,7 +238,7 @@ static tt_err write_hash(hid_t f, const char *file, uint64_t hash)
   return e;
 }
 
-/* By the serial driver, on a closed file. */
+/* Open the file, which must be closed, with the serial driver of HDF5, and write its hash. */
 static tt_err write_hash_local(const char *file, uint64_t hash)
 {
   hid_t access = tt_h5_serial_fapl();

@@ -59,7 +59,7 @@ static tt_err train_with_signals(training *t, int *signal_number)
   return e;
 }
 
-/* A training in memory. */
+/* One call of tutti_train_in_memory. */
 typedef struct memory_training {
   const tutti_training *t;
   FILE *lines; /* logged since the last call of poll */
@@ -75,7 +75,8 @@ static tt_err open_lines(memory_training *m)
   return m->lines ? TT_OK : TT_FAIL(MEM, "out of host memory for messages");
 }
 
-/* Give the lines to the caller, outside of the guard: the caller may wait for another thread. */
+/* Give the lines to the caller. This is not done under the lock on HDF5 (tt_call_hdf5), because the
+ * caller may wait for another thread that needs the lock. */
 static int poll_caller(void *training)
 {
   memory_training *m = training;

@@ -30,7 +30,7 @@ struct tutti_trainer {
   tt_comm *comm;     /* alone, or the ranks that train together */
   tt_slice slice;    /* members of this rank */
   int64_t epoch_rows;
-  pid_t process;   /* that has created it */
+  pid_t process;   /* the process that created the trainer */
   int is_scaled;   /* 1: x and y are in the user's units */
   tt_batch batch;  /* of the last call that had one */
   double *loss;    /* [M] of a step: first those of this rank, then all */

@@ -2,9 +2,9 @@
 """Count what the GPU executes in the hot loops, from the machine code, and compare with a table.
 
   check_machine_code.py BUILD TABLE            compare; exit 1 if something got worse, 77 without
-                                               cuobjdump, nvcc or code for sm_90
+                                               cuobjdump, nvcc or code for sm_90. First a control:
+                                               one more instruction, load, barrier or loop is found
   check_machine_code.py BUILD TABLE --write    write the table from the present build
-  check_machine_code.py BUILD TABLE --control  detect one more instruction, load, barrier or loop
   check_machine_code.py BUILD TABLE --show     print all columns, and instructions per product
 
 A row is an innermost loop with at least 16 multiply-adds (fma) or 4 matrix products (mma), or a
@@ -173,7 +173,7 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("table", type=pathlib.Path)
-    for option in ("write", "control", "show"):
+    for option in ("write", "show"):
         parser.add_argument(f"--{option}", action="store_true")
     args = parser.parse_args()
     version = compiler_version(args.build)
@@ -188,11 +188,10 @@ def main():
         skip(f"built without machine code for {ARCHITECTURE}")
     if args.write:
         write_table(args.table, version, found)
-    elif args.control:
-        control(found)
     elif args.show:
         show(found)
     else:
+        control(found)
         accepted_version, table = read_table(args.table)
         if accepted_version != version:
             skip(f"the table is that of nvcc {accepted_version}, this is {version}")

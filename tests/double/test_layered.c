@@ -86,7 +86,7 @@ static const feature_case feature_cases[] = {
     {"quantile", TT_LOSS_quantile, TT_OPT_adam, TT_SCHEDULE_constant, {6, 0}, 0, 0, drop, 0},
     {"entropy", TT_LOSS_cross_entropy, TT_OPT_sgd, TT_SCHEDULE_step, {6, 0}, 0, 0, nothing, 0},
     {"huber", TT_LOSS_huber, TT_OPT_sgd, TT_SCHEDULE_multistep, {6, 5}, 0, 0, nothing, 0},
-    {"beta_nll", TT_LOSS_beta_nll, TT_OPT_adam, TT_SCHEDULE_exponential, {6, 5}, 0, 0, joint, 0},
+    {"nll", TT_LOSS_gaussian_nll, TT_OPT_adam, TT_SCHEDULE_exponential, {6, 5}, 0, 0, joint, 0},
     {"poisson", TT_LOSS_poisson, TT_OPT_adamw, TT_SCHEDULE_one_cycle, {6, 5}, 0, 0, nothing, 0},
     {"bce", TT_LOSS_bce, TT_OPT_rmsprop, TT_SCHEDULE_reduce_on_plateau, {6, 5}, 0, 0, plateau, 0},
     {"mae", TT_LOSS_mae, TT_OPT_adam, TT_SCHEDULE_cosine_restarts, {6, 5}, 0, 0, snapshots, 0},

@@ -86,7 +86,7 @@ static void set_cohort(const char *s, tt_cohort *c)
   c->average = (tt_weight_average)choice(s, "average", tt_choice_average);
   c->nesterov = number(s, "nesterov", 0.0f) > 0.0f;
   c->variance_floor = 1e-3f;
-  if (c->loss == TT_LOSS_gaussian_nll) c->nll_beta = 0.0f; /* as torch has it */
+  c->nll_beta = number(s, "nll_beta", 0.0f);
   c->schedule_options =
       (tt_schedule_options){.growth = number(s, "growth", 1.0f), .peak = number(s, "peak", 0.3f)};
   char *cursor = (char *)(uintptr_t)find(s, "milestones");

@@ -93,6 +93,7 @@ LOSSES = {
     "quantile": ("quantiles", 3, pinball),
     "cross_entropy": ("softmax", 3, entropy),
 }
+TOLD = {"gaussian_nll": "gaussian_nll nll_beta=0", "beta_nll": "gaussian_nll nll_beta=0.5"}  # to tutti
 
 ADAM = dict(betas=(0.9, 0.99), eps=1e-8)
 # name: what tutti is told, and how torch makes it of the parameters and a learning rate
@@ -188,7 +189,7 @@ def run(file, name, loss="mse", optimizer="adam", schedule="constant", average=N
         file["y_" + output] = y.numpy().astype(np.float32)
     group["weights"] = np.array(kept, np.float32)
     group.attrs["settings"] = np.bytes_(
-        f"loss={loss} output={output} learning_rate={lr} clip_norm={clip} layers={int(layers)} "
+        f"loss={TOLD.get(loss, loss)} output={output} learning_rate={lr} clip_norm={clip} layers={int(layers)} "
         f"{told} {paced} {AVERAGES[average][0] if average else ''} ")
 
 

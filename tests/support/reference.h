@@ -68,7 +68,6 @@ static inline double ref_loss(const tt_cohort *c, const double *o, const double 
   case TT_LOSS_mae: return e * share;
   case TT_LOSS_huber: return (e < delta ? e * e / 2.0 : delta * (e - delta / 2.0)) * share;
   case TT_LOSS_gaussian_nll:
-  case TT_LOSS_beta_nll:
     return (held ? pow(ref_softplus(held[k]) + floor, (double)c->nll_beta) : 1.0) * share *
            ref_nll(o[0], o[k], y, floor);
   case TT_LOSS_poisson: return (exp(o[0]) - y * o[0]) * share;

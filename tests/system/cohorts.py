@@ -131,7 +131,7 @@ def check_many():
 
 
 MIXED = "{name: mix, target: y1, networks: [%s], train: {%sepochs: 20, patience: %d}}"
-NETWORKS = ("model: {hidden: [12]}", "model: {hidden: [6, 6], activation: relu, layer_norm: true}, train: {loss: beta_nll}",
+NETWORKS = ("model: {hidden: [12]}", "model: {hidden: [6, 6], activation: relu, layer_norm: true}, train: {loss: gaussian_nll}",
             "model: {hidden: []}, train: {learning_rate: 3e-2}, sweep: {l2: {uniform: [0, 1e-3]}}")
 COUNT = (3, 2, 4)
 
@@ -142,7 +142,7 @@ def mixed_jobs():
     joint = ", ".join(f"{{members: {n}, {text}}}" for n, text in zip(COUNT, NETWORKS))
     pathlib.Path("mix.yaml").write_text(JOB % f"  - {MIXED % (joint, '', 5)}" + "combine: {method: weights}\n"
                                      "calibration: {recalibrate: true, conformal: [0.8]}\n")
-    stop = JOB % f"  - {MIXED % (joint.replace('beta_nll', 'huber'), 'loss: mse, early_stopping: ensemble, ', 3)}"
+    stop = JOB % f"  - {MIXED % (joint.replace('gaussian_nll', 'huber'), 'loss: mse, early_stopping: ensemble, ', 3)}"
     stop = re.sub("split: {.*?}", "split: {column: part}, normalize: none", stop.replace("output: mean_variance", "output: auto"))
     pathlib.Path("stop.yaml").write_text(stop.replace("resample: bootstrap", "resample: none"))
     for k, network in enumerate(NETWORKS):

@@ -11,7 +11,7 @@ from rig import h5py, np, sets, test, tutti, write_json
 ROWS, EPOCHS, RATE, FLOOR, DELTA = 90, 4, 0.05, 1e-3, 0.4
 LEVELS = np.array([0.25, 0.5, 0.875])
 TARGETS = {"mean": ["u", "v", "w"], "rate": ["n", "m"], "sigmoid": ["b", "c"], "softmax": ["k", "l"]}
-LOSSES = {"mse": "mean", "gaussian_nll": "mean", "mae": "mean", "huber": "mean", "beta_nll": "mean",
+LOSSES = {"mse": "mean", "gaussian_nll": "mean", "mae": "mean", "huber": "mean",
           "quantile": "mean", "poisson": "rate", "bce": "sigmoid", "cross_entropy": "softmax"}
 NAMES = [name for group in TARGETS.values() for name in group]
 JOB = {"data": {"file": "d.h5", "split": {"column": "split"}, "partial_labels": "use"},
@@ -64,7 +64,7 @@ def loss_of(kind, o, y):
     if kind == "huber":
         cut = np.clip(e, -DELTA, DELTA)
         return cut * (e - cut / 2), cut[None]
-    if kind in ("gaussian_nll", "beta_nll"):
+    if kind == "gaussian_nll":
         value, d, v = gaussian(o, y)
         return value, d * v**0.5
     if kind == "poisson":

@@ -1,5 +1,5 @@
-/* test_labels.c — what cohorts take from the rows, also for `tutti plan`, which reads only their
- * labels, or only their number. */
+/* test_labels.c — the number of classes and of epochs that a cohort finds in the rows of a data set,
+ * also where `tutti plan` has read the labels alone, or only counted the rows. */
 #include "tests/support/check.h"
 
 #include "core/base/mem.h"
