@@ -116,6 +116,7 @@ static tt_err multiply_in_turns(int tile, tt_front_layer_args a, int32_t members
   int64_t copies = a.chunk_sums ? tt_layered_conv_sum_chunks(&a.layer, a.rows, back) : 1;
   int64_t values = back ? tt_front_values_in(&a.layer) : tt_front_values(&a.layer);
   int64_t most = copies > 1 ? a.most_chunk_sums / (copies * a.rows * values) : members;
+  if (most < 1) return TT_FAIL(INTERNAL, "no memory was planned for the sums of a convolution");
   for (int32_t left = members; left > 0; left -= (int32_t)most) {
     int32_t now = left < most ? left : (int32_t)most;
     TT_TRY(multiply<KIND>(tile, (int32_t)copies, a, now, stream));

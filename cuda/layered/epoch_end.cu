@@ -136,7 +136,11 @@ template <int ERRORS> static __device__ void add_losses(const epoch_end_args &a)
   a.lane[(int64_t)i * TT_LOSS_PARTIALS + lane] = sum;
 }
 
-static __global__ void accumulate_losses(epoch_end_args a) { add_losses<0>(a); }
+/* Six blocks of a multiprocessor: 40 registers each. */
+static __global__ void __launch_bounds__(TT_LAYERED_THREADS, 6) accumulate_losses(epoch_end_args a)
+{
+  add_losses<0>(a);
+}
 
 static __global__ void accumulate_losses_with_errors(epoch_end_args a) { add_losses<1>(a); }
 
