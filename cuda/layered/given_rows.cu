@@ -90,8 +90,11 @@ tt_err tt_cuda_set_batch(tt_engine *e, const tt_batch *batch)
   if (err || !e->slice.count) return err;
   tt_given_rows *g = e->given;
   tt_layered *own = tt_layered_of(e);
-  if (batch->count != g->batch.count)
+  if (batch->count != g->batch.count) {
+    int64_t allocated = own->size.conv_chunks;
     own->size = tt_layered_sizes_of(e->cohort, e->slice, batch->count, 1, 0);
+    own->size.conv_chunks = allocated; /* fewer rows may have more chunks */
+  }
   own->shares_x = !batch->stride;
   e->view.given_rows = (int32_t)batch->count;
   e->view.weighted = batch->weight != NULL;

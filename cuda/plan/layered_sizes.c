@@ -110,27 +110,24 @@ int64_t tt_layered_conv_sum_chunks(const tt_front_layer *l, int64_t rows, int ba
   if (backward) inner /= (int64_t)l->stride[0] * l->stride[1]; /* that a position reads */
   int64_t tiles =
       l->groups * tt_ceil_div(backward ? in : out, TILE) * tt_ceil_div(rows * places, TILE);
-  int64_t chunks = tt_min_i64(CONV_BLOCKS / tiles, inner / LEAST_SUM_CHUNK);
+  int64_t chunks = tt_min_i64(CONV_BLOCKS / tiles, inner / LEAST_SUM_CHUNK); /* TT_CONV_SUMS */
   return chunks < 1 ? 1 : chunks;
 }
 
 /* The most values of a layer whose chunks have blocks of their own: of the gradients of all
- * members, of the outputs and input gradients of at least one. */
+ * members, of the outputs and input gradients of at least one, for any number of rows up to that of
+ * a batch, because callers may give fewer. */
 static int64_t find_conv_chunks(const tt_model *m, const tt_layered_sizes *s)
 {
-  int64_t most = 0;
+  int64_t most = 0, sums = tt_min_i64(s->members * TT_CONV_SUMS, MOST_CONV_CHUNKS);
   for (int i = 0; i < m->front.layers; i++) {
     const tt_front_layer *l = &m->front.layer[i];
     if (l->kind != TT_FRONT_conv) continue;
-    int64_t chunks = tt_layered_conv_chunks(l, s->rows),
-            values = s->members * chunks * tt_front_weights(l);
-    if (chunks > 1 && values > most && values <= MOST_CONV_CHUNKS) most = values;
-    for (int backward = 0; backward < 2; backward++) {
-      int64_t each = tt_layered_conv_sum_chunks(l, s->rows, backward);
-      int64_t one = s->rows * each * (backward ? tt_front_values_in(l) : tt_front_values(l));
-      int64_t all = tt_min_i64(s->members * one, tt_max_i64(one, MOST_CONV_CHUNKS));
-      if (each > 1 && all > most) most = all;
-    }
+    int64_t values = s->members * tt_layered_conv_chunks(l, s->rows) * tt_front_weights(l);
+    int splits = tt_layered_conv_sum_chunks(l, 1, 0) > 1 || tt_layered_conv_sum_chunks(l, 1, 1) > 1;
+    if (values > s->members * tt_front_weights(l) && values <= MOST_CONV_CHUNKS)
+      most = tt_max_i64(most, values);
+    if (splits) most = tt_max_i64(most, sums);
   }
   return most;
 }

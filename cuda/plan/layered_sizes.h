@@ -16,6 +16,8 @@ enum {
   TT_HEAD_WIDTH = 256,        /* inputs of a last layer that is computed with the loss, at most */
   TT_GATHER_ROWS = 16,        /* rows of a batch that a block gathers */
   TT_ENTRY_FLOATS = 16384,    /* of shared memory, for a first layer computed with them, at most */
+  TT_CONV_SUMS = 1 << 19,     /* of a conv and one member: its results times the chunks of their
+                                 sums, at most: 128 tiles of 64 x 64 */
   TT_STAGING_BUFFERS = 2      /* for rows from the host, each of `capacity` rows */
 };
 

@@ -334,6 +334,24 @@ TT_TEST (long_sums_are_those_of_chunks_in_their_order) {
   tt_double_reset();
 }
 
+/* Whatever the number of rows, the sums of one member fit into the memory that is planned. */
+TT_TEST (sums_in_chunks_fit_for_any_number_of_rows) {
+  for (int out = 1; out < 600; out += 37)
+    for (int width = 1; width < 40; width += 6)
+      for (int stride = 1; stride < 3; stride++) {
+        shape s = {1, 600 - out, out, 1, {width, width}, {3, 3}, {stride, stride}, {1, 1}, {1, 1}};
+        tt_front_layer l = layer_of(s);
+        for (int64_t rows = 1; rows < 70; rows++) {
+          int64_t forward = tt_layered_conv_sum_chunks(&l, rows, 0),
+                  backward = tt_layered_conv_sum_chunks(&l, rows, 1);
+          if (forward > 1)
+            TT_CHECK(rows * forward * tt_front_values(&l), <=, (int64_t)TT_CONV_SUMS);
+          if (backward > 1)
+            TT_CHECK(rows * backward * tt_front_values_in(&l), <=, (int64_t)TT_CONV_SUMS);
+        }
+      }
+}
+
 TT_TEST (chunks_of_a_conv_have_the_same_bits_in_one_block_and_in_several) {
   static const shape long_sums[] = {
       {9, 2, 5, 1, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}},
