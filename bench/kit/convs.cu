@@ -65,7 +65,7 @@ tt_front_layer_args args_of(const arrays *x, const layer &l, int kind, tt_precis
   if (kind == TT_PRODUCT_BACKWARD) a.y = x->x;
   a.precision = precision;
   a.multiprocessors = x->dev.multiprocessors;
-  a.chunk_sums = x->sums;
+  a.chunk_sums = x->sums, a.most_chunk_sums = x->most_sums;
   return a;
 }
 
