@@ -14,7 +14,7 @@ import shutil
 import sys
 
 sys.path.insert(0, __file__.rpartition("/tests/")[0] + "/tests/rig")
-from rig import folder, h5py, LIBRARY, np, ROOT, run, skip, tutti, TUTTI
+from rig import folder, h5py, launcher, LIBRARY, np, ROOT, run, skip, tutti, TUTTI
 
 sys.path.insert(0, str(ROOT / "python"))
 import tutti as package
@@ -34,11 +34,11 @@ run: {device: cpu, directory: classes}
 """
 
 
-def build(program, *sources):
+def build(program, *sources, by=compiler):
     folder = os.path.dirname(LIBRARY)
     flags = {"fortran": ["-std=f2008"], "c": ["-std=c17", "-Wconversion", f"-I{ROOT}/src/api"],
              "cpp": ["-std=c++11", "-Wpedantic", "-Wconversion", f"-I{ROOT}/src/api"]}[language]
-    run(compiler, *flags, "-Wall", "-Wextra", "-Werror", *sources, "-o", program, f"-L{folder}", "-ltutti",
+    run(by, *flags, "-Wall", "-Wextra", "-Werror", *sources, "-o", program, f"-L{folder}", "-ltutti",
         f"-Wl,-rpath,{folder}", "-lm")
 
 
@@ -71,25 +71,31 @@ def check_time_loop():
     assert error < 0.1, error
 
 
-def check_online(source):
-    """The force that moves the pendulum is rarely called, and the angle is that of the exact motion."""
-    build("./online", *MODULES, example / source)
-    lines = run("./online").out.splitlines()
-    rows = numbers("\n".join(lines[:-1]))
-    assert rows.shape == (6, 4), lines
-    angle, velocity, error = 2.0, 0.0, 0.0
+def check_online(source, by, ranks):
+    """The force that moves the pendulum of a rank is rarely called, and the angle is that of the exact motion."""
+    build("./online", *MODULES, example / source, by=by)
+    out = run(*launcher(ranks), "./online").out
+    rows = numbers("\n".join(re.findall(r"^[\d.eE+ -]+$", out, re.M)))
+    assert rows.shape == (6 * (ranks or 1), 5 if ranks else 4), out
+    ends = [re.search(rf"^{'rank %d: ' % rank if ranks else ''}(\d+) calls in 6000 steps, angle within (\S+) rad$",
+                      out, re.M).groups() for rank in range(ranks or 1)]
+    for rank, (calls, within) in enumerate(ends):
+        check_pendulum(rank, rows[rows[:, 0] == rank, 1:] if ranks else rows, int(calls), float(within))
+    saved = package.Model("online.h5").predict([[0.5, 1.0]])
+    assert abs(saved.mean[0] - (-9.81 * math.sin(0.5) - 0.3)) < 0.5, saved.mean
+
+
+def check_pendulum(rank, rows, calls, within):
+    angle, velocity, error = 2 - 0.5 * rank, 0.0, 0.0
     for step in range(6000):
         if step % 1000 == 0:
             error = max(error, abs(angle - rows[step // 1000, 1]))
         force = -9.81 * math.sin(angle) - 0.3 * velocity
         velocity += 0.01 * (force + 5 * math.cos(0.015 * step))
         angle += 0.01 * velocity
-    print(f"online: {error:.3f} rad from the exact pendulum; {lines[-1]}")
-    calls, within = re.fullmatch(r"(\d+) calls in 6000 steps, angle within (\S+) rad", lines[-1]).groups()
-    assert 32 < rows[-1, 3] <= int(calls) < 900, lines
-    assert error <= float(within) + 5e-4 and float(within) < 0.25, (error, lines)
-    saved = package.Model("online.h5").predict([[0.5, 1.0]])
-    assert abs(saved.mean[0] - (-9.81 * math.sin(0.5) - 0.3)) < 0.5, saved.mean
+    print(f"online, pendulum {rank}: {error:.3f} rad from the exact one, at most {within}; {calls} calls")
+    assert 32 < rows[-1, 3] <= calls < 900, (rows, calls)
+    assert error <= within + 5e-4 and within < 0.25, (error, within)
 
 
 def check_optimizer():
@@ -195,7 +201,7 @@ if not shutil.which(compiler):
 with folder():
     check_page()
     if language != "cpp":
-        check_online({"c": "online.c", "fortran": "online.f90"}[language])
+        check_online(*{"c": ("online.c", "mpicc", 2), "fortran": ("online.f90", compiler, 0)}[language])
     if language == "c":
         sys.exit()
     shutil.copy(example / "job.yaml", ".")

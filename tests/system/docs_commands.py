@@ -52,8 +52,8 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
     "for s in": "five trainings of the job that runs above",
     "nvidia-cuda-mps-control": "needs a GPU",
     "echo quit | nvidia-cuda-mps-control": "needs a GPU",
-    **dict.fromkeys(("gfortran ", "./time_loop", "c++ ", "./optimize", "cc predict.c", "./predict", "cc online.c",
-                     "./online"),
+    **dict.fromkeys(("gfortran ", "./time_loop", "c++ ", "./optimize", "cc predict.c", "./predict", "mpicc online.c",
+                     "mpirun -n 2 ./online", "./online"),
                     "needs an installed tutti; system.install_client runs it as typed"),
 }
 EXIT = {}  # start of a command -> exit code other than 0
