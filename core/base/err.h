@@ -20,6 +20,7 @@ TT_BEGIN_C
   X(CANTCREAT, 73, "output cannot be created")                                                     \
   X(IO, 74, "reading or writing failed")                                                           \
   X(MEM, 71, "out of host or device memory")                                                       \
+  X(DEVICE, 72, "a device computes wrong results")                                                 \
   X(INTERNAL, 70, "internal error")
 
 typedef enum tt_err {

@@ -24,6 +24,7 @@
 #include "src/train/shard/shard_train.h"
 #include "src/train/shard/training_cost.h"
 #include "src/train/team_link.h"
+#include "src/train/verify.h"
 #include "src/train/write_outputs.h"
 
 #include <inttypes.h>
@@ -263,7 +264,8 @@ static tt_err training_loop(training_run *r)
   tt_err e = TT_OK;
   do {
     tt_watchdog_heartbeat_local("training");
-    e = tt_shards_train(r->c, &r->shards, aim);
+    e = tt_agree(r->c, tt_verify_local(&r->shards, r->job->cfg->run_verify));
+    if (!e) e = tt_shards_train(r->c, &r->shards, aim);
     if (e) break;
     r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
     tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 0);

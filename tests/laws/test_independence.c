@@ -345,4 +345,93 @@ TT_TEST (long_epochs_may_be_split_anywhere) {
       if (has_turn(*w, resample)) long_epochs(*w, (tt_resample)resample);
 }
 
+/* The layered path multiplies the matrices of many members in one call: a member has the same bits
+ * at every position of any number of them. Wide layers run on a GPU only. */
+enum { WIDE_INPUTS = 7, MOST = 100, COUNTS = 5, POSITIONS = 3 };
+
+static const int64_t counts[COUNTS] = {1, 5, 16, 17, MOST}; /* members of an engine */
+
+typedef struct width {
+  int64_t hidden[2], rows, batch;
+  int gpu_only;
+} width;
+
+static const width widths[] = {{{20, 17}, 60, 40, 0},
+                               {{128, 128}, 300, 128, 1},
+                               {{256, 256}, 300, 128, 1},
+                               {{128, 256}, 300, 100, 1}};
+enum { WIDTHS = sizeof widths / sizeof *widths };
+
+static problem make_wide(const width *w)
+{
+  problem p =
+      problem_make(w->rows, WIDE_INPUTS, 1, 1, MOST, w->hidden, 2, TT_ACT_relu, TT_OUTPUT_mean);
+  p.c.batch_size = w->batch;
+  p.c.max_epochs = 1;
+  for (int64_t i = 0; i < MOST; i++) {
+    p.c.member[i].hyper.epochs = 1;
+    p.c.member[i].hyper.learning_rate = 1e-3f * (float)(1 + i % 7);
+  }
+  return p;
+}
+
+/* The first and the last `count` members, and those from an odd place of a group on. */
+static void every_position(problem *p, way variant, const tt_state *want, int64_t count)
+{
+  const int64_t firsts[POSITIONS] = {0, (MOST - count) / 2 | 1, MOST - count};
+  for (int k = 0; k < (count < MOST ? POSITIONS : 1); k++) {
+    tt_slice slice = {firsts[k], count};
+    tt_state *got = problem_run(p, variant, slice, 1000);
+    for (int64_t i = slice.first; i < slice.first + count; i++)
+      same_member(want, got, i, variant.name);
+    tt_state_destroy(&got);
+  }
+}
+
+static void every_count(way variant, const width *w)
+{
+  problem p = make_wide(w);
+  tt_state *want = problem_run(&p, variant, everyone(&p), 1000);
+  for (int64_t i = 0; i < MOST; i++) {
+    TT_CHECK(TT_FIELD(want, status)[i], !=, TT_STATUS_diverged);
+    TT_CHECK(TT_FIELD(want, step)[i], >, 0);
+  }
+  for (int k = 0; k < COUNTS; k++) every_position(&p, variant, want, counts[k]);
+  tt_state_destroy(&want);
+  problem_free(&p);
+}
+
+static int is_gpu(way variant) { return !DOUBLE && variant.ops != &tt_engine_cpu; }
+
+/* One instruction set of the CPU, and the layered path in one order of threads. */
+static int trains_wide(way variant)
+{
+  if (variant.ops == &tt_engine_cpu) return variant.turn == 0;
+  return variant.use.path == TT_GPU_PATH_layered && variant.schedule == 0;
+}
+
+static void all_widths(const way *by, int n)
+{
+  int skipped = 0;
+  for (int i = 0; i < n; i++)
+    for (int k = 0; k < WIDTHS && trains_wide(by[i]); k++) {
+      int skip = widths[k].gpu_only && !is_gpu(by[i]);
+      if (!skip) every_count(by[i], &widths[k]);
+      skipped += skip;
+    }
+  if (skipped) printf("%d wide cases are skipped: they need a GPU\n", skipped);
+}
+
+TT_TEST (every_position_of_many_members_gives_the_same_bits) {
+  way variant[MAX_WAYS];
+  all_widths(variant, ways(variant));
+}
+
+TT_TEST (and_so_it_has_on_tensor_cores) {
+  way variant[MAX_WAYS];
+  int n = tensor_ways(variant);
+  for (int i = 0; i < n; i++) variant[i].schedule = 0; /* each has one order of threads */
+  all_widths(variant, n);
+}
+
 TT_SUITE(NULL, free_kept)

@@ -37,6 +37,9 @@ typedef struct tt_shard {
   tt_engine_info info;     /* all zero without members */
   int64_t steps;           /* of the next call of train, see tt_shards_train */
   int64_t known_diverged;  /* diverged members here after the last tt_retry_diverged_local */
+  double verify_time;      /* when the next step is verified (src/train/verify.h) */
+  int64_t verified;        /* members tried for this so far */
+  int verify_misses;       /* steps in a row that were not those of the CPU */
   tt_progress local_progress, progress; /* of this rank's members; of all ranks */
   tt_progress others;                   /* of this rank's members outside the wave */
 } tt_shard;
