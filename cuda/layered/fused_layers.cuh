@@ -9,7 +9,7 @@
 #include "cuda/layered/step_kernels.cuh"
 #include "cuda/product/product_ends.cuh"
 
-enum { TT_HEAD_ROWS = 32 }; /* per block */
+enum { TT_HEAD_ROWS = 32 }; /* of a block, at most */
 
 typedef struct tt_head_args {
   tt_step_kernel_args step; /* delta: dL/dz of the last layer */
@@ -17,6 +17,7 @@ typedef struct tt_head_args {
   const float *x;           /* [M][rows][n] its inputs */
   double *row_loss;         /* [M][rows] */
   int32_t *arrived;         /* [M] number of blocks that are done */
+  int32_t rows;             /* of a block */
 } tt_head_args;
 
 /* What a block has in shared memory. */
@@ -184,12 +185,15 @@ __device__ __forceinline__ double tt_head_row_loss(const tt_step_kernel_args &a,
   return (double)weight * value;
 }
 
-/* Compute dL/dz of the layer before the last one. */
+/* Compute dL/dz of the layer before the last one.
+ *   x  the first of the rows that are in shared memory */
 template <int V>
 __device__ __forceinline__ void tt_head_backward(const tt_product_args &a, int i, int32_t first,
-                                                 int32_t rows, const tt_head_shared &s)
+                                                 int32_t rows, const float *x,
+                                                 const tt_head_shared &s)
 {
   tt_product_end end = tt_product_end_of(a, i);
+  int has_h = end.h + first * a.n == x;
   for (int32_t j = V * (int32_t)threadIdx.x; j < rows * a.n; j += V * (int32_t)blockDim.x) {
     int32_t r = j / a.n, c = j % a.n;
     tt_floats<V> sum = {};
@@ -201,7 +205,7 @@ __device__ __forceinline__ void tt_head_backward(const tt_product_args &a, int i
     }
 #pragma unroll
     for (int q = 0; q < V; q++) sum.v[q] = tt_end_chain(sum.v[q], a.k);
-    tt_finish_backward<V>(end, first * a.n + j, sum);
+    tt_finish_backward<V>(end, first * a.n + j, sum, has_h ? s.x + r * s.ld + c : nullptr);
   }
 }
 
@@ -239,8 +243,8 @@ template <int V> static __global__ void last_layer_and_loss(tt_head_args a)
   TT_SHARED_MEMORY(float, shared);
   const tt_product_args &p = a.product;
   int i = (int)(blockIdx.x / (unsigned)a.step.parts);
-  int32_t first = (int32_t)(blockIdx.x % (unsigned)a.step.parts) * TT_HEAD_ROWS;
-  int32_t rows = min((int32_t)TT_HEAD_ROWS, a.step.rows - first), t = (int32_t)threadIdx.x;
+  int32_t first = (int32_t)(blockIdx.x % (unsigned)a.step.parts) * a.rows;
+  int32_t rows = min(a.rows, a.step.rows - first), t = (int32_t)threadIdx.x;
   int64_t offset = (int64_t)i * a.step.rows + first;
   if (a.step.v.status[i] != TT_STATUS_training) return;
   tt_batch_rows batch = tt_next_rows(a.step.v, i, a.step.batch_part);
@@ -261,7 +265,7 @@ template <int V> static __global__ void last_layer_and_loss(tt_head_args a)
   __syncthreads();
   for (int32_t j = t; j < rows * p.k; j += (int32_t)blockDim.x)
     a.step.delta[offset * p.k + j] = s.delta[j];
-  tt_head_backward<V>(p, i, first, rows, s);
+  tt_head_backward<V>(p, i, first, rows, a.x + offset * p.n, s);
   if (tt_head_is_last(a.arrived + i, a.step.parts, s.is_last))
     tt_head_end(a, i, batch.count, reinterpret_cast<double *>(shared));
 }

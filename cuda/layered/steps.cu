@@ -154,7 +154,9 @@ static tt_err launch_head(tt_engine *e, const tt_layered_pass *pass)
   tt_head_args a = {};
   a.step = make_step_args(e);
   a.step.delta = own->output_delta;
-  a.step.parts = (int32_t)tt_grid_size(own->size.rows, TT_HEAD_ROWS);
+  int64_t blocks = own->window.count * tt_grid_size(own->size.rows, TT_HEAD_ROWS);
+  a.rows = blocks < 2 * e->dev.multiprocessors ? TT_HEAD_ROWS / 2 : TT_HEAD_ROWS;
+  a.step.parts = (int32_t)tt_grid_size(own->size.rows, a.rows);
   a.product = tt_layered_head_product(e, pass);
   a.x = own->h[e->cohort->model.layers - 2];
   a.row_loss = own->row_loss;

@@ -54,10 +54,11 @@ __device__ __forceinline__ void tt_finish_forward(const tt_product_end &e, int32
   });
 }
 
-/* dL/dy of the layer before, without its residual part, -> dL/dz. */
+/* dL/dy of the layer before, without its residual part, -> dL/dz.
+ *   known  the values of e.h + index, where they are at hand */
 template <int V>
 __device__ __forceinline__ void tt_finish_backward(const tt_product_end &e, int32_t index,
-                                                   tt_floats<V> d)
+                                                   tt_floats<V> d, const float *known = nullptr)
 {
   if (e.residual) {
     tt_floats<V> more = tt_load_floats<V>(e.residual + index);
@@ -70,7 +71,7 @@ __device__ __forceinline__ void tt_finish_backward(const tt_product_end &e, int3
 #pragma unroll
     for (int q = 0; q < V; q++) d.v[q] *= slope.v[q];
   } else if (e.h) {
-    tt_floats<V> h = tt_load_floats<V>(e.h + index);
+    tt_floats<V> h = tt_load_floats<V>(known ? known : e.h + index);
     tt_with_activation(e.activation, [&](auto activation) {
       typedef decltype(activation) row;
       if constexpr (!row::NEEDS_INPUT) {
