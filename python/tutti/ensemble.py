@@ -134,9 +134,13 @@ class Ensemble(PartialFit):
                  if name not in default or value is not default[name].default]
         return f"{type(self).__name__}({', '.join(shown)})"
 
+    def _options(self) -> dict[str, Any]:
+        """Parameters under the names of this package."""
+        return job.of_scikit_learn(self.get_params())
+
     def job(self) -> dict[str, Any]:
         """The job file of these parameters, except for the names of files."""
-        given = {name: value for name, value in self.get_params().items() if name not in _HERE}
+        given = {name: value for name, value in self._options().items() if name not in _HERE}
         return job.build(given, load(find_library(self.program)))
 
     def _open_directory(self, resume: Optional[bool]) -> None:

@@ -51,13 +51,15 @@ def tags(kind: Optional[str]) -> Any:
 class EnsembleRegressor(Ensemble):
     """Regression as in scikit-learn: `predict` returns the mean, or mean and std.
 
-    Parameters are those of `Ensemble`; `distribution` returns everything.
+    Parameters are those of `Ensemble`, with `random_state` and `n_jobs` (-1: all cores) for `seed`
+    and `threads`; `distribution` returns everything.
     """
 
     _estimator_type = "regressor"
 
-    def __init__(self, *, quiet: bool = True, **parameters: Any) -> None:
-        super().__init__(quiet=quiet, **parameters)
+    def __init__(self, *, random_state: Any = None, n_jobs: Optional[int] = None,
+                 quiet: bool = True, **parameters: Any) -> None:
+        super().__init__(quiet=quiet, random_state=random_state, n_jobs=n_jobs, **parameters)
 
     def _tables(self, X: Any, y: Any) -> tuple[dataset.Table, dataset.Table]:
         x, y_table = super()._tables(X, _ravel(y))
@@ -77,7 +79,8 @@ class EnsembleRegressor(Ensemble):
 class EnsembleClassifier(Ensemble):
     """Classification as in scikit-learn; labels of any type.
 
-    Parameters are those of `Ensemble`. The loss is cross_entropy unless given.
+    Parameters are those of `Ensemble`, with `random_state` and `n_jobs` (-1: all cores) for `seed`
+    and `threads`. The loss is cross_entropy unless given.
 
     Attributes
     ----------
@@ -87,9 +90,10 @@ class EnsembleClassifier(Ensemble):
 
     _estimator_type = "classifier"
 
-    def __init__(self, *, loss: Optional[str] = "cross_entropy", quiet: bool = True,
-                 **parameters: Any) -> None:
-        super().__init__(loss=loss, quiet=quiet, **parameters)
+    def __init__(self, *, loss: Optional[str] = "cross_entropy", random_state: Any = None,
+                 n_jobs: Optional[int] = None, quiet: bool = True, **parameters: Any) -> None:
+        super().__init__(loss=loss, quiet=quiet, random_state=random_state, n_jobs=n_jobs,
+                         **parameters)
 
     def job(self) -> dict[str, Any]:
         """The job file of these parameters, with the number of classes of the last fit."""

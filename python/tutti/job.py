@@ -57,6 +57,26 @@ def _absolute(job: dict, path: str) -> None:
         put(job, path, os.path.abspath(value))
 
 
+def _of_scikit_learn(name: str, value: Any) -> Any:
+    """The value of `seed` for a random_state, or of `threads` for n_jobs."""
+    if name == "n_jobs":
+        return "auto" if value == -1 else value
+    return int(value.integers(2**31) if isinstance(value, np.random.Generator) else
+               value.randint(2**31) if isinstance(value, np.random.RandomState) else value)
+
+
+def of_scikit_learn(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The same parameters, with `seed` for `random_state` and `threads` for `n_jobs`."""
+    given = dict(parameters)
+    for name, same in (("random_state", "seed"), ("n_jobs", "threads")):
+        value = given.pop(name, None)
+        if value is not None and given.get(same) is not None:
+            raise ValueError(f"{name} and {same} mean the same: give one of them")
+        if value is not None:
+            given[same] = _of_scikit_learn(name, value)
+    return given
+
+
 def build(parameters: Mapping[str, Any], library: Any) -> dict:
     """Job from parameters; None = not given.
 

@@ -33,6 +33,22 @@ EXPECTED = {
 
 
 class Estimators(unittest.TestCase):
+    def test_names_of_scikit_learn(self):
+        x, y = numbers()
+        small = {**SMALL, "threads": None}
+        mean = tutti.EnsembleRegressor(**small, seed=3).fit(x, y).predict(x)
+        same = tutti.EnsembleRegressor(**small, random_state=3, n_jobs=1)
+        np.testing.assert_array_equal(same.fit(x, y).predict(x), mean)
+        self.assertFalse(np.array_equal(same.set_params(random_state=4).fit(x, y).predict(x), mean))
+        np.testing.assert_array_equal(
+            same.set_params(random_state=5).partial_fit(x, y).predict(x),
+            tutti.EnsembleRegressor(**small, seed=5).partial_fit(x, y).predict(x))
+        for state in (np.random.RandomState(1), np.random.default_rng(1)):
+            self.assertGreaterEqual(same.set_params(random_state=state).job()["run"]["seed"], 0)
+        self.assertEqual(same.set_params(n_jobs=-1).job()["run"]["threads"], "auto")
+        with self.assertRaisesRegex(ValueError, "random_state and seed mean the same"):
+            tutti.EnsembleRegressor(random_state=1, seed=1).fit(x, y)
+
     def test_regressor(self):
         x, y = numbers()
         fitted = tutti.EnsembleRegressor(**BETTER, loss="gaussian_nll").fit(x, y)

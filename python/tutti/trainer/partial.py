@@ -91,9 +91,10 @@ class PartialFit:
             raise ValueError("partial_fit: columns of texts need the levels of all rows; use fit")
         given = self.get_params()
         if not isinstance(getattr(self, "run_", None), Steps) or self._steps_of != given:
-            described = {**given, **self._of_classes()}
+            described = {**self._options(), **self._of_classes()}
+            threads = described["threads"]
             self.run_ = Steps(described, x, y_table, bool(self._of_classes()),
-                              int(self.threads or 1), self.program)
+                              0 if threads == "auto" else int(threads or 1), self.program)
             self._steps_of = given
             self.n_features_in_ = x.values.shape[1]
             self._name_features(x)
