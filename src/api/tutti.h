@@ -156,6 +156,9 @@ typedef struct tutti_prediction {
   double *lower, *upper;                 /* [levels][rows][C] conformal intervals */
   double *entropy, *mutual_information;  /* [rows][C] in nats, NaN where no classes are */
   double *member_mean, *member_variance; /* [members][rows][W], NaN beyond own columns */
+  /* [rows] largest distance of an input beyond its range in the training rows, in units of the
+   * range; 0 inside: the uncertainty of rows outside cannot be trusted; NaN: not known */
+  double *extrapolation;
 } tutti_prediction;
 
 /* Predict `rows` rows with `threads` threads (0 = all cores available to this process), but never

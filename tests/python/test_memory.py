@@ -42,7 +42,7 @@ class Bits(unittest.TestCase):
         kinds = np.array(["a", "b", "c"])[np.arange(90) % 3]
         table = {"p": x[:, 0], "q": x[:, 1], "kind": kinds}
         split = np.r_[np.zeros(60), np.ones(20), np.full(10, 2)]
-        jobs = (({"loss": "gaussian_nll", "conformal": [0.5], "recalibrate": True}, x, y, {}),
+        jobs = (({"loss": "gaussian_nll", "conformal": [0.5], "recalibrate": "all"}, x, y, {}),
                 ({"resample": "bootstrap", "patience": 1, "combine": {"method": "greedy"}}, x, y, {}),
                 ({"method": "fusion", "batch_order": "shared", "threads": 2}, x, y[:, 0], {"sample_weight": 1 + split}),
                 ({"loss": "cross_entropy", "classes": 3}, x, np.arange(90) % 3, {"split": split}),

@@ -114,7 +114,7 @@ class Weights(unittest.TestCase):
                     {"weight": np.ones((2, 3, 3)), "bias": np.zeros((2, 3))}]})
 
     def test_what_a_trainer_leaves_out(self):
-        model = self.fit(self.x, self.y, loss="gaussian_nll", recalibrate=True, conformal=[0.8])
+        model = self.fit(self.x, self.y, loss="gaussian_nll", recalibrate="all", conformal=[0.8])
         with self.assertWarnsRegex(UserWarning, "recalibration of the standard deviations and the "
                                    "conformal intervals are left out.*init_from") as caught:
             tutti.Trainer.from_model(model)
