@@ -22,8 +22,8 @@ typedef struct tt_calibration {
                   * target; INFINITY with too few rows */
 } tt_calibration;
 
-/* std_scale 1, noise 0, widths infinite. Owner: the caller, tt_calibration_free (accepts a zeroed one).
- * Errors: MEM. */
+/* std_scale 1, noise 0, widths infinite. Owner: the caller, tt_calibration_free (accepts a zeroed
+ * one). Errors: MEM. */
 tt_err tt_calibration_create(int64_t columns, int64_t levels, const double *level,
                              tt_calibration *out);
 void tt_calibration_free(tt_calibration *k);

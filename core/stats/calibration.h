@@ -1,5 +1,5 @@
-/* calibration.h — factors on predicted standard deviations, noise and conformal intervals, fitted to
- * rows that the members were not trained on. */
+/* calibration.h — factors on predicted standard deviations, noise and conformal intervals, fitted
+ * to rows that the members were not trained on. */
 #ifndef TT_STATS_CALIBRATION_H
 #define TT_STATS_CALIBRATION_H
 #include "core/model/calibration.h"

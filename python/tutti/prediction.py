@@ -97,7 +97,8 @@ class Prediction:
             for k, column in enumerate(self.columns):
                 table[name if len(self.columns) == 1 else (name, column)] = values[:, k]
         if self.extrapolation is not None:
-            table["extrapolation" if len(self.columns) == 1 else ("extrapolation", "")] = self.extrapolation
+            name = "extrapolation"
+            table[name if len(self.columns) == 1 else (name, "")] = self.extrapolation
         frame = pandas.DataFrame(table, index=self.index)
         frame.attrs["units"] = dict(zip(self.columns, self.units))
         return frame

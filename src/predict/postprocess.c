@@ -255,12 +255,13 @@ static tt_recalibrate recalibrate_of(const validation_reader *r)
   return here && !*cfg->data_sigma ? asked : TT_RECALIBRATE_none;
 }
 
-/* Number of the n rows that chose the best epoch of a member: with kfold its fold, else the
+/* Number of the n rows that chose the best epoch of a member of e: with kfold its fold, else the
  * validation rows. */
-static int64_t rows_that_chose(const validation_reader *r, int64_t n)
+static int64_t rows_that_chose(const validation_reader *r, const tt_ensemble *e, int64_t n)
 {
   const tt_cohort *c = r->v->cohort;
-  if (c->resample == TT_RESAMPLE_kfold) return r->unseen ? tt_max_i64(n / c->folds, 1) : 0;
+  int64_t folds = tt_min_i64(c->folds, e->members); /* that are left out */
+  if (c->resample == TT_RESAMPLE_kfold) return r->unseen ? tt_max_i64(n / folds, 1) : 0;
   return r->unseen ? 0 : n;
 }
 
@@ -304,7 +305,7 @@ static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k,
     for (int32_t j = 0; j < m->quantities; j++) quantity[n * m->quantities + j] = mean[j];
     n++;
   }
-  tt_calibration_data v = {n, y, quantity, sd, weight, rows_that_chose(r, n)};
+  tt_calibration_data v = {n, y, quantity, sd, weight, rows_that_chose(r, &r->all->ensemble[e], n)};
   TT_TRY(tt_calibration_fit(&r->all->calibration, m, first, recalibrate_of(r), &v));
   log_calibration(r, e, k, first);
   return TT_OK;

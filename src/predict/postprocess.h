@@ -1,4 +1,4 @@
-/* postprocess.h — member weights and calibration, from rows that the members were not trained on. */
+/* postprocess.h — member weights and calibration, from rows that were not trained on. */
 #ifndef TT_POSTPROCESS_H
 #define TT_POSTPROCESS_H
 #include "core/engine/engine.h"
@@ -26,9 +26,9 @@ tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_traine
 /* Collective. Set all->calibration (noise, recalibration, conformal widths) by cfg's section
  * calibration from the validation rows; with fewer than TT_NOISE_ROWS of them, resampling and no
  * conformal intervals from the training rows, each predicted by the members that it is out of bag
- * for. With recalibrate: auto alone from at most 4096 rows, evenly spaced. With data.sigma the noise
- * of the labels is known, and none is fitted. Uses the present member weights. Errors: of the
- * engine, MEM. */
+ * for. With recalibrate: auto and no conformal intervals at most 4096 rows are used, evenly spaced.
+ * With data.sigma the noise of the labels is known, and none is fitted. Uses the present member
+ * weights. Errors: of the engine, MEM. */
 tt_err tt_calibrate(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all);
 
 /* Collective. Set all->typical_epistemic from at most 4096 training rows, evenly spaced; uses the

@@ -14,8 +14,8 @@ typedef struct tt_oob_members {
 /* Which members with train.resample (bootstrap, subsample, kfold) did not train on a row. */
 typedef struct tt_oob tt_oob;
 
-/* *out stays NULL without resampling. Owner: the caller, tt_oob_destroy (accepts NULL). The data set
- * is borrowed. Local. Errors: MEM. */
+/* *out stays NULL without resampling. Owner: the caller, tt_oob_destroy (accepts NULL). The data
+ * set is borrowed. Local. Errors: MEM. */
 tt_err tt_oob_create(const tt_oob_members *src, const tt_dataset *d, int64_t members, tt_oob **out);
 void tt_oob_destroy(tt_oob **b);
 
