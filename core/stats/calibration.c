@@ -56,7 +56,7 @@ static double wider(int64_t chose) { return chose > 0 ? 1.0 + sqrt(2.0 / (double
 void tt_noise_fit(int64_t n, int64_t chose, const double *error, const double *sd,
                   const double *weight, double *std_scale, double *noise)
 {
-  static const double golden = 0.6180339887498949, least = -14.0, step = 1.0;
+  static const double golden = 0.6180339887498949, least = -14.0, step = 2.0;
   noise_rows d = {n, error, sd, weight, 0.0, 0.0};
   double best = INFINITY, loss, at = 0.0;
   *std_scale = 1.0;
@@ -69,7 +69,7 @@ void tt_noise_fit(int64_t n, int64_t chose, const double *error, const double *s
     if (loss < best) best = loss, at = t;
   }
   double low = at - step, high = at + step;
-  while (high - low > 1e-6) {
+  while (high - low > 1e-3) {
     double a = high - golden * (high - low), b = low + golden * (high - low), loss_b;
     fit_scale(&d, a, &loss);
     fit_scale(&d, b, &loss_b);

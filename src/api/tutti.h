@@ -172,7 +172,8 @@ typedef struct tutti_prediction {
  *
  * Derivatives are those of every member by reverse differentiation; at a kink of an activation
  * (relu at 0) the derivative of one side. With member weights w (sum 1), member means m and member
- * variances v, and standard deviations before recalibration, which multiplies them by a constant:
+ * variances v, and standard deviations before recalibration, which multiplies them by a constant
+ * and adds a constant noise to aleatoric and total:
  *   mean        sum w m'
  *   aleatoric   sum w v' / (2 aleatoric)
  *   epistemic   sum w (m - mean) m' / epistemic

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_VALUES = 1 << 26, FEW_ROWS = 4096 };
+enum { MAX_VALUES = 1 << 26, FEW_ROWS = 4096, MANY_COLUMNS = 20 };
 
 /* Predictions of the validation rows, or of training rows, of this rank. */
 typedef struct validation_reader {
@@ -271,7 +271,7 @@ static void log_calibration(const validation_reader *r, int64_t e, int64_t k, in
   const tt_calibration *calibration = &all->calibration;
   const char *target = all->target.name[all->ensemble[e].column[k]];
   if (recalibrate_of(r) != TT_RECALIBRATE_none)
-    tt_log_root(TT_LOG_INFO,
+    tt_log_root(r->columns > MANY_COLUMNS ? TT_LOG_DEBUG : TT_LOG_INFO,
                 "ensemble %s, %s: standard deviations times %.4g, noise %.4g of the normalized "
                 "target, from %" PRId64 " %s",
                 all->ensemble[e].name, target, calibration->std_scale[column],
@@ -294,6 +294,7 @@ static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k,
 {
   const tt_model *m = &r->all->model;
   int64_t first = e * r->width + k * m->quantities, n = 0;
+  tt_watchdog_heartbeat_local("fitting standard deviations");
   double *y = scratch, *sd = y + r->rows, *weight = sd + r->rows, *quantity = weight + r->rows;
   for (int64_t i = 0; i < r->rows; i++) {
     const double *mean = src + 2 * i * r->columns + first;

@@ -9,7 +9,7 @@ import numpy as np
 from common import SMALL, numbers
 import tutti
 
-LAYERS = {**SMALL, "hidden": [6, 6]}
+LAYERS = {**SMALL, "hidden": [6, 6], "recalibrate": "none"}
 NETWORKS = {
     "mean": {}, "scales": {"data": {"normalize": "minmax"}, "residual": True},
     "variance": {"loss": "gaussian_nll", "layer_norm": True, "variance_floor": 1e-3},
@@ -115,10 +115,13 @@ class Weights(unittest.TestCase):
 
     def test_what_a_trainer_leaves_out(self):
         model = self.fit(self.x, self.y, loss="gaussian_nll", recalibrate="all", conformal=[0.8])
-        with self.assertWarnsRegex(UserWarning, "recalibration of the standard deviations and the "
+        with self.assertWarnsRegex(UserWarning, "noise and factor of the standard deviations and the "
                                    "conformal intervals are left out.*init_from") as caught:
             tutti.Trainer.from_model(model)
         self.assertEqual(caught.filename, __file__)
+        model = self.fit(self.x, self.y, recalibrate="auto")  # six validation rows: no factor
+        with self.assertWarnsRegex(UserWarning, "noise and factor of the standard deviations are"):
+            tutti.Trainer.from_model(model)
         plain = self.fit(self.x, self.y)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -90,7 +90,7 @@ def trainer_of_model(model: Model, ensemble: Optional[str], loss: Optional[str],
         recalibrated = any(name in f and bool((f[name][()] != plain).any()) for name, plain in (
             ("calibration/std_scale", 1), ("calibration/noise", 0)))
     lost = [text for there, text in (
-        (recalibrated, "recalibration of the standard deviations"),
+        (recalibrated, "noise and factor of the standard deviations"),
         (model.levels, "conformal intervals")) if there]
     if lost:
         warnings.warn(f"{model.file}: the {' and the '.join(lost)} are left out: they belong to "
