@@ -8,7 +8,7 @@ A recipe (RECIPES) is a list of options; what it does not say is the default of 
 Every set has 5 members and one thread; a split draws 10 % of the rows for validation and, from the
 rest, half of the rows for the test, at most ROWS for training. `steps` is no option of tutti: the
 study turns it into epochs by the training rows; `keep: last` leaves the validation rows out, so that
-the last weights are kept. SETS: a name, its group and where it comes from. "clean" is free of noise
+the last weights are kept. `recalibrate` is that of the section calibration. SETS: a name, its group and where it comes from. "clean" is free of noise
 or nearly so, "noisy" and "classes" are what they say. Generated sets are drawn by their name and the
 split, the others are examples/ and scikit-learn's diabetes, breast cancer, wine recognition, digits.
 
@@ -44,6 +44,7 @@ COSINE = {**OLD, "schedule": "cosine", "learning_rate": 2e-2}
 DEEP = {**COSINE, "hidden": [64, 64, 64], "learning_rate": 5e-3}
 RECIPES = {
     "default": {},
+    "spread": {"recalibrate": "none"},
     "old": OLD,
     "cosine": COSINE,
     "cosine-steps": {**COSINE, "steps": 20000},
@@ -53,6 +54,7 @@ RECIPES = {
     "deep-steps": {**DEEP, "steps": 20000},
     "deep-steps-last": {**DEEP, "steps": 20000, "keep": "last"},
     "likelihood": {"loss": "gaussian_nll"},
+    "likelihood-all": {"loss": "gaussian_nll", "recalibrate": "all"},
     "likelihood-exact": {"loss": "gaussian_nll", "nll_beta": 0},
     "decay": {"optimizer": "adamw", "weight_decay": 0.1, "steps": 20000, "most": 2000},
     "long": {"steps": 20000, "most": 2000},
@@ -196,7 +198,7 @@ def parts(rows, split, limit):
 
 
 def job(recipe, part, classes, split):
-    train = {k: v for k, v in recipe.items() if k not in ("hidden", "steps", "most", "keep")}
+    train = {k: v for k, v in recipe.items() if k not in ("hidden", "steps", "most", "keep", "recalibrate")}
     if classes:
         train["loss"] = "cross_entropy"
     if "steps" in recipe:
@@ -206,7 +208,8 @@ def job(recipe, part, classes, split):
     if recipe.get("keep") != "last":
         rows["validation_rows"] = "validation"
     model = {"hidden": recipe["hidden"]} if "hidden" in recipe else {}
-    return {"data": {"file": "data.h5", "split": rows}, "model": model, "train": train,
+    fit = {"recalibrate": recipe["recalibrate"]} if "recalibrate" in recipe else {}
+    return {"data": {"file": "data.h5", "split": rows}, "model": model, "train": train, "calibration": fit,
             "ensembles": [{"name": "e", "members": 5}],
             "run": {"seed": split, "device": "cpu", "threads": 1, "directory": "out"}}
 
@@ -289,7 +292,7 @@ def show(args):
     for recipe, name, split, *values in read(args.file):
         found[recipe][name, split] = [float(v) for v in values]
     print(f"| recipe | all / {args.base} | clean | noisy | classes | worst | nll, regression | crps | "
-          "inside 90 %: lowest | mean | CPU s |\n|" + "---|" * 11)
+          "inside 90 %: lowest | mean | highest | CPU s |\n|" + "---|" * 12)
     for recipe, rows in found.items():
         sets = compare(rows, found[args.base])
         if not sets:
@@ -302,7 +305,7 @@ def show(args):
         print(f"| {recipe} | {ratio([v[0] for v in sets.values()])} | "
               + " | ".join(ratio(v) for v in logs.values())
               + f" | {np.exp(sets[worst][0]):.2f} ({worst}) | {columns[1].mean():+.2f} | "
-              f"{np.exp(columns[2].mean()):.3f} | {columns[3].min():.2f} | {columns[3].mean():.2f} | "
+              f"{np.exp(columns[2].mean()):.3f} | {columns[3].min():.2f} | {columns[3].mean():.2f} | {columns[3].max():.2f} | "
               f"{sum(v[4] for v in sets.values()):.0f} ({len(sets)} sets) |")
 
 

@@ -65,9 +65,9 @@ static void check_output(tt_config_reader *r, int64_t k)
   unsigned recalibrated = 1u << TT_FORECAST_gaussian,
            conformal = recalibrated | 1u << TT_FORECAST_quantiles;
   char fitting[TT_REASON_SIZE];
-  if (r->cfg->calibration_recalibrate && !(recalibrated >> forecast & 1u))
+  if (r->cfg->calibration_recalibrate == TT_RECALIBRATE_all && !(recalibrated >> forecast & 1u))
     tt_config_error(r, at(r, TT_OPTION_calibration_recalibrate),
-                    "calibration.recalibrate: ensembles[%" PRId64
+                    "calibration.recalibrate: all: ensembles[%" PRId64
                     "] has output %s; only %s have a variance to scale",
                     own->number, tt_choice_output[output], list_outputs(recalibrated, fitting));
   if (levels->count && !(conformal >> forecast & 1u))
@@ -93,9 +93,9 @@ void tt_config_check_combine(tt_config_reader *r, int has_validation, const char
                     "combine.method: %s needs validation rows; %s",
                     tt_choice_combine[c->combine_method], fix);
   for (int64_t k = 0; k < c->ensembles; k++) check_fusion(r, k);
-  if (c->calibration_recalibrate && !has_validation)
+  if (c->calibration_recalibrate == TT_RECALIBRATE_all && !has_validation)
     tt_config_error(r, at(r, TT_OPTION_calibration_recalibrate),
-                    "calibration.recalibrate needs validation rows; %s", fix);
+                    "calibration.recalibrate: all needs validation rows; %s", fix);
   if (at(r, TT_OPTION_calibration_conformal)->bad) return;
   if (c->calibration_conformal.count && !has_validation)
     tt_config_error(r, at(r, TT_OPTION_calibration_conformal),

@@ -70,7 +70,8 @@ static void check_sigma(tt_config_reader *r)
   const tt_config *c = r->cfg;
   const tt_source_location *location = &r->job[TT_OPTION_data_sigma];
   const char *context = c->combine_method != TT_COMBINE_mean ? "combine.method"
-                        : c->calibration_recalibrate         ? "calibration.recalibrate"
+                        : c->calibration_recalibrate == TT_RECALIBRATE_all
+                            ? "calibration.recalibrate: all"
                         : c->calibration_conformal.count > 0 ? "calibration.conformal"
                                                              : NULL;
   if (location->bad || !*c->data_sigma) return;

@@ -8,7 +8,7 @@
  * mean of the target's training labels, divided by their standard deviation (data.normalize: none:
  * 0 and 1); false: the user's units. Only relative_std depends on the size of a prediction: in both
  * units it measures it from the target's own 0, and score.floor is in the same units. Entropies are
- * in nats. The factor of calibration on standard deviations is not applied.
+ * in nats. Factor and noise of calibration are not applied.
  *
  * A score that is not finite (a prediction overflows for an input far from the data) becomes the
  * lowest score, -FLT_MAX: the row stays a candidate and is queried last. Diverged members have

@@ -1,5 +1,6 @@
-/* calibration.h — factors on predicted standard deviations and widths of conformal intervals;
- * core/stats/calibration.h fits them to validation rows. */
+/* calibration.h — factors on predicted standard deviations, the noise that the members do not
+ * predict, and widths of conformal intervals; core/stats/calibration.h fits them to rows that the
+ * members were not trained on. */
 #ifndef TT_CALIBRATION_H
 #define TT_CALIBRATION_H
 #include "core/base/err.h"
@@ -11,6 +12,8 @@ TT_BEGIN_C
 typedef struct tt_calibration {
   int64_t columns;
   double *std_scale; /* [C] factor on the standard deviations; 1 where not recalibrated */
+  double *noise;     /* [C] standard deviation of the noise of the normalized target, in addition to
+                      * what the members predict; 0: none */
   int64_t *rows;     /* [C] number of rows it was fitted to */
   int64_t levels;
   double *level; /* [levels] of conformal intervals, ascending */
@@ -19,8 +22,8 @@ typedef struct tt_calibration {
                   * target; INFINITY with too few rows */
 } tt_calibration;
 
-/* std_scale 1, widths infinite. Owner: the caller, tt_calibration_free (accepts a zeroed one).
- * Errors: MEM. */
+/* std_scale 1, noise 0, widths infinite. Owner: the caller, tt_calibration_free (accepts a zeroed
+ * one). Errors: MEM. */
 tt_err tt_calibration_create(int64_t columns, int64_t levels, const double *level,
                              tt_calibration *out);
 void tt_calibration_free(tt_calibration *k);

@@ -175,7 +175,8 @@ static tt_err check_validation(const cohort_builder *k, const tt_ensemble_config
 {
   const tt_config *cfg = k->cfg;
   const char *what = cfg->combine_method != TT_COMBINE_mean ? "combine.method"
-                     : cfg->calibration_recalibrate         ? "calibration.recalibrate"
+                     : cfg->calibration_recalibrate == TT_RECALIBRATE_all
+                         ? "calibration.recalibrate: all"
                      : cfg->calibration_conformal.count > 0 ? "calibration.conformal"
                                                             : NULL;
   int64_t all = 0, any = 0;

@@ -315,11 +315,22 @@ tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
 
 int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c) { return !isnan(c->x_low[0]); }
 
-double tt_trained_ensemble_beyond(const tt_trained_ensemble *c, int64_t input, float x)
+static double beyond_range(const tt_trained_ensemble *c, int64_t input, float x)
 {
   double low = c->x_low[input], high = c->x_high[input];
   double beyond = fmax(0.0, fmax(low - (double)x, (double)x - high));
   return high > low ? beyond / (high - low) : beyond;
+}
+
+double tt_trained_ensemble_outside(const tt_trained_ensemble *c, const float *x, int64_t *input)
+{
+  double most = 0.0;
+  for (int64_t d = 0; d < c->model.inputs; d++) {
+    double beyond = beyond_range(c, d, x[d]);
+    if (input && beyond > most) *input = d;
+    most = fmax(most, beyond);
+  }
+  return most;
 }
 
 int64_t tt_trained_ensemble_targets(const tt_trained_ensemble *c)
@@ -438,6 +449,7 @@ void tt_trained_parts_free(tt_trained_parts *p)
 static tt_err allocate_calibration(tt_calibration *k)
 {
   TT_TRY(TT_ALLOC(k->std_scale, k->columns));
+  TT_TRY(TT_ALLOC(k->noise, k->columns));
   TT_TRY(TT_ALLOC(k->rows, k->columns));
   TT_TRY(TT_ALLOC(k->level, k->levels));
   return TT_ALLOC(k->width, k->levels * k->columns);
@@ -461,9 +473,6 @@ tt_err tt_calibration_create(int64_t columns, int64_t levels, const double *leve
 
 void tt_calibration_free(tt_calibration *k)
 {
-  tt_free(k->std_scale);
-  tt_free(k->rows);
-  tt_free(k->level);
-  tt_free(k->width);
+  tt_free_all(&k->std_scale, &k->noise, &k->rows, &k->level, &k->width);
   *k = (tt_calibration){0};
 }

@@ -87,9 +87,11 @@ tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
 
 /* 1 if the ranges of the inputs are known. */
 int tt_trained_ensemble_knows_ranges(const tt_trained_ensemble *c);
-/* How far a normalized input is beyond the range of the training rows, in units of the range (of an
- * input with one value in all training rows, in units of its scale); 0: inside. */
-double tt_trained_ensemble_beyond(const tt_trained_ensemble *c, int64_t input, float x);
+/* How far the farthest of the normalized inputs x [F] is beyond its range in the training rows, in
+ * units of the range (of an input with one value in all training rows, in units of its scale); 0:
+ * all are inside.
+ *   input  the farthest one, if it is outside; may be NULL */
+double tt_trained_ensemble_outside(const tt_trained_ensemble *c, const float *x, int64_t *input);
 
 /* Number of targets of one ensemble: those of the networks, or with components of the targets
  * (data.targets_pca) all T. */

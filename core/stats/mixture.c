@@ -9,11 +9,11 @@
 
 static const double pi = 3.14159265358979323846;
 
-double tt_gaussian_mixture_recalibrate(double factor, int64_t n, const double *w, double *mean,
-                                       double *variance)
+double tt_gaussian_mixture_recalibrate(double factor, double noise, int64_t n, const double *w,
+                                       double *mean, double *variance)
 {
   double all = 0.0, center = 0.0, between = 0.0, shrink = fmin(factor, 1.0);
-  if (factor == 1.0) return 0.0;
+  if (factor == 1.0 && noise == 0.0) return 0.0;
   for (int64_t i = 0; i < n; i++) {
     if (w[i] <= 0.0) continue;
     double step = mean[i] - center, before = all;
@@ -25,7 +25,7 @@ double tt_gaussian_mixture_recalibrate(double factor, int64_t n, const double *w
   for (int64_t i = 0; i < n; i++) {
     if (w[i] <= 0.0) continue;
     if (shrink < 1.0) mean[i] = center + shrink * (mean[i] - center);
-    variance[i] = factor * factor * variance[i] + added;
+    variance[i] = factor * factor * variance[i] + added + noise;
   }
   return added;
 }

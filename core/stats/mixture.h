@@ -11,15 +11,16 @@
 #include <stdint.h>
 TT_BEGIN_C
 
-/* Recalibrate a mixture of Gaussians: multiply its standard deviation by `factor` > 0 and keep its
- * mean. With g = min(factor, 1), mu = sum w mean / sum w, E = sum w (mean - mu)^2 / sum w:
+/* Recalibrate a mixture of Gaussians: multiply its standard deviation by `factor` > 0, add the
+ * variance `noise` and keep its mean. With g = min(factor, 1), mu = sum w mean / sum w,
+ * E = sum w (mean - mu)^2 / sum w:
  *   mean     <- mu + g (mean - mu)
- *   variance <- factor^2 variance + (factor^2 - g^2) E
- * Both changes are continuous, and none for factor 1. A factor above 1 says that the components are
- * too narrow, and makes them wider: means that move apart would leave gaps between components of
- * little variance, and none at all for points. Returns (factor^2 - g^2) E. */
-double tt_gaussian_mixture_recalibrate(double factor, int64_t n, const double *w, double *mean,
-                                       double *variance);
+ *   variance <- factor^2 variance + (factor^2 - g^2) E + noise
+ * The changes are continuous, and none for factor 1 and noise 0. A factor above 1 says that the
+ * components are too narrow, and makes them wider: means that move apart would leave gaps between
+ * components of little variance, and none at all for points. Returns (factor^2 - g^2) E. */
+double tt_gaussian_mixture_recalibrate(double factor, double noise, int64_t n, const double *w,
+                                       double *mean, double *variance);
 
 /* P(X <= y); variance 0 is a point mass. */
 double tt_gaussian_mixture_cdf(int64_t n, const double *w, const double *mean,

@@ -83,6 +83,18 @@ void tt_moments_mix(tt_moments *m, const tt_trained_ensemble *c, const float *me
   }
 }
 
+void tt_moments_of_used(tt_moments *m, const tt_ensemble_prediction *p, const tt_ensemble *e,
+                        int64_t r, tt_uses_member *uses, void *context, int64_t row)
+{
+  int64_t rows = p->moments->rows;
+  tt_moments_clear(m);
+  for (int64_t i = e->first; i < e->first + e->members; i++) {
+    if (p->m->weight[i] <= 0.0 || !uses(context, row, i)) continue;
+    const float *place = p->members + tt_prediction_place(p->width, rows, i, 0, r);
+    tt_moments_add(m, 0, p->width, p->m->weight[i], place, place + p->width * rows, rows);
+  }
+}
+
 tt_uncertainty tt_moments_at(const tt_moments *m, int64_t row, int64_t column)
 {
   int64_t cell = row * m->columns + column;

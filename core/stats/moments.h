@@ -49,6 +49,14 @@ typedef struct tt_ensemble_prediction {
   float *members;         /* [G][2][width][rows] normalized, or NULL if not needed */
 } tt_ensemble_prediction;
 
+/* Whether a member is used for a row of a caller. */
+typedef int tt_uses_member(void *context, int64_t row, int64_t member);
+
+/* Moments of row r of p by the members of e that are used for `row`: m has one row, and the width
+ * columns of an ensemble. Without such a member its weights are 0. */
+void tt_moments_of_used(tt_moments *m, const tt_ensemble_prediction *p, const tt_ensemble *e,
+                        int64_t r, tt_uses_member *uses, void *context, int64_t row);
+
 /* Mean of quantity `quantity`, in [0, width), of a member in a row; and its variance. */
 TT_HD double tt_member_mean(const tt_ensemble_prediction *p, int64_t member, int64_t quantity,
                             int64_t row)

@@ -102,6 +102,7 @@ static tt_err archive_calibration(archive *k, tt_calibration *c)
   if (!size[0]) return TT_OK;
   if (k->mode == UNPACK) TT_TRY(tt_calibration_create(size[0], size[1], none, c));
   archive_bytes(k, c->std_scale, size[0] * (int64_t)sizeof *c->std_scale);
+  archive_bytes(k, c->noise, size[0] * (int64_t)sizeof *c->noise);
   archive_bytes(k, c->rows, size[0] * (int64_t)sizeof *c->rows);
   archive_bytes(k, c->level, size[1] * (int64_t)sizeof *c->level);
   archive_bytes(k, c->width, size[1] * size[0] * (int64_t)sizeof *c->width);

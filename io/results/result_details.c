@@ -74,7 +74,7 @@ static tt_err read_origin(tt_h5_reader *r, tt_result_details *d)
   d->seen_rows = read_number(r, "seen_rows");
   if (!tt_h5_has_local(r, "provenance/resolved_config")) return TT_OK;
   TT_TRY(tt_h5_read_text_local(r, "provenance/resolved_config", &d->resolved));
-  d->recalibrated = strstr(d->resolved, "\n  recalibrate: true\n") != NULL;
+  d->recalibrated = strstr(d->resolved, "\n  recalibrate: all\n") != NULL;
   return TT_OK;
 }
 
@@ -138,4 +138,11 @@ double tt_result_member_score(const tt_results *k, const tt_result_details *d, t
   if (!d->member_score[metric] || strcmp(k->owner[member], k->ensemble[column]) != 0) return NAN;
   while (target < d->targets && strcmp(d->target[target], k->target[column]) != 0) target++;
   return target < d->targets ? d->member_score[metric][member * d->targets + target] : NAN;
+}
+
+int tt_result_predicts_noise(const tt_results *k, const tt_result_details *d, int64_t column)
+{
+  for (int64_t m = 0; m < k->members; m++)
+    if (isfinite(tt_result_member_score(k, d, TT_METRIC_nll, m, column))) return 1;
+  return 0;
 }

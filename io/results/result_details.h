@@ -22,7 +22,7 @@ typedef struct tt_result_details {
   char **network; /* [G] of each member; NULL: all members have one network */
   char *origin[TT_ORIGIN_COUNT];
   char *resolved;   /* the resolved configuration as YAML */
-  int recalibrated; /* 1: with calibration.recalibrate: true */
+  int recalibrated; /* 1: with calibration.recalibrate: all */
   double seed, ranks, threads, wall_seconds, epochs_planned, epochs_trained;
   double repeated_rows, seen_rows; /* as in tt_dataset */
 } tt_result_details;
@@ -35,4 +35,6 @@ void tt_result_details_destroy(tt_result_details **d);
 /* The score of a member for a column, NaN = none. */
 double tt_result_member_score(const tt_results *k, const tt_result_details *d, tt_metric metric,
                               int64_t member, int64_t column);
+/* 1 if a member predicts the noise of a column: it has a likelihood on the test rows. */
+int tt_result_predicts_noise(const tt_results *k, const tt_result_details *d, int64_t column);
 #endif

@@ -20,7 +20,7 @@ class Wanted(ctypes.Structure):
         ("quantile_count", ctypes.c_int64)] + [
         (name, ctypes.c_void_p) for name in (
             "probability", "quantiles", "lower", "upper", "entropy", "mutual_information",
-            "member_mean", "member_variance")]
+            "member_mean", "member_variance", "extrapolation")]
 
 
 def _refuse(library: Any, path: str, missing: str) -> None:

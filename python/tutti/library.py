@@ -153,6 +153,7 @@ class Model:
         """Empty arrays for what tutti_predict fills."""
         cells = (rows, self.columns)
         out = {name: np.empty(cells) for name in MOMENTS}
+        out["extrapolation"] = np.empty(rows)
         if gradient:
             shape = (*cells, len(self.input_names))
             out.update({f"{name}_gradient": np.empty(shape) for name in MOMENTS})

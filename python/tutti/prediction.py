@@ -24,7 +24,7 @@ class Prediction:
     std : ndarray
         Total standard deviation: std**2 = aleatoric**2 + epistemic**2.
     aleatoric : ndarray
-        Noise of the data, as the members predict it.
+        Noise of the data, as the members predict it or as it was fitted after training.
     epistemic : ndarray
         Disagreement of the members.
     mean_gradient, std_gradient, aleatoric_gradient, epistemic_gradient : ndarray or None
@@ -36,6 +36,9 @@ class Prediction:
     entropy, mutual_information : ndarray or None
         Of classes, in nats.
     member_mean, member_variance : ndarray, shape (members, rows, columns of an ensemble), or None
+    extrapolation : ndarray, shape (rows,), or None
+        Largest distance of an input beyond its range in the training rows, in units of the range; 0
+        inside. The uncertainty of rows outside cannot be trusted.
     columns, units : list of str
         Name and units of each column.
     index : labels of the rows of X (pandas, xarray), or None
@@ -56,13 +59,14 @@ class Prediction:
     mutual_information: Optional[np.ndarray] = None
     member_mean: Optional[np.ndarray] = None
     member_variance: Optional[np.ndarray] = None
+    extrapolation: Optional[np.ndarray] = None
     columns: list[str] = dataclasses.field(default_factory=list)
     units: list[str] = dataclasses.field(default_factory=list)
     index: Any = None
 
     def __post_init__(self) -> None:
         if len(self.columns) == 1:
-            for name in list(self):
+            for name in (name for name in list(self) if self[name].ndim > 1):
                 column = (slice(None), 0) if name.endswith("_gradient") else (..., 0)
                 setattr(self, name, self[name][column])
 
@@ -92,6 +96,9 @@ class Prediction:
             values = self[name].reshape(len(self.mean), -1)
             for k, column in enumerate(self.columns):
                 table[name if len(self.columns) == 1 else (name, column)] = values[:, k]
+        if self.extrapolation is not None:
+            name = "extrapolation"
+            table[name if len(self.columns) == 1 else (name, "")] = self.extrapolation
         frame = pandas.DataFrame(table, index=self.index)
         frame.attrs["units"] = dict(zip(self.columns, self.units))
         return frame

@@ -9,6 +9,7 @@
 #include "src/predict/prediction_block.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -210,6 +211,21 @@ static tt_err predict_blocks(const tutti_model *model, int64_t rows, const doubl
   return e;
 }
 
+static tt_err measure_extrapolation(const tutti_model *model, int64_t rows, const double *x,
+                                    double *out)
+{
+  const tt_trained_ensemble *m = model->all.at[0];
+  int knows = tt_trained_ensemble_knows_ranges(m);
+  float *u = NULL;
+  TT_TRY(TT_ALLOC(u, m->model.inputs));
+  for (int64_t r = 0; r < rows; r++) {
+    tt_scaler_normalize_inputs(&m->scaler, 1, x + r * m->scaler.inputs, u);
+    out[r] = knows ? tt_trained_ensemble_outside(m, u, NULL) : (double)NAN;
+  }
+  tt_free(u);
+  return TT_OK;
+}
+
 static tt_err predict(const tutti_model *model, int64_t rows, const double *x, int threads,
                       const tutti_prediction *out)
 {
@@ -218,6 +234,7 @@ static tt_err predict(const tutti_model *model, int64_t rows, const double *x, i
   tt_err e = TT_OK;
   if (slopes || alone) e = predict_rows(model, rows, x, threads, out);
   if (!e && !alone && (values || !slopes)) e = predict_blocks(model, rows, x, threads, out);
+  if (!e && out->extrapolation) e = measure_extrapolation(model, rows, x, out->extrapolation);
   return e;
 }
 

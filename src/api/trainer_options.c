@@ -18,7 +18,7 @@
   X(*t->cfg->data_sigma, "data.sigma needs a data set")                                            \
   X(t->cfg->combine_method != TT_COMBINE_mean,                                                     \
     "combine weighs members by validation rows, which a trainer does not have")                    \
-  X(t->cfg->calibration_conformal.count || t->cfg->calibration_recalibrate,                        \
+  X(t->cfg->calibration_conformal.count || t->cfg->calibration_recalibrate == TT_RECALIBRATE_all,  \
     "calibration needs validation rows, which a trainer does not have")                            \
   X(strcmp(t->cfg->data_missing, "error") != 0 || strcmp(t->cfg->data_categories, "none") != 0,    \
     "data.missing and data.categories need a data set: give amounts, all of them")                 \

@@ -57,6 +57,7 @@ module tutti
     type(c_ptr) :: lower = c_null_ptr, upper = c_null_ptr
     type(c_ptr) :: entropy = c_null_ptr, mutual_information = c_null_ptr
     type(c_ptr) :: member_mean = c_null_ptr, member_variance = c_null_ptr
+    type(c_ptr) :: extrapolation = c_null_ptr
   end type
 
   ! Message of an error that this module has found, '' = the error is one of the library.

@@ -156,6 +156,9 @@ typedef struct tutti_prediction {
   double *lower, *upper;                 /* [levels][rows][C] conformal intervals */
   double *entropy, *mutual_information;  /* [rows][C] in nats, NaN where no classes are */
   double *member_mean, *member_variance; /* [members][rows][W], NaN beyond own columns */
+  /* [rows] largest distance of an input beyond its range in the training rows, in units of the
+   * range; 0 inside: the uncertainty of rows outside cannot be trusted; NaN: not known */
+  double *extrapolation;
 } tutti_prediction;
 
 /* Predict `rows` rows with `threads` threads (0 = all cores available to this process), but never
@@ -169,7 +172,8 @@ typedef struct tutti_prediction {
  *
  * Derivatives are those of every member by reverse differentiation; at a kink of an activation
  * (relu at 0) the derivative of one side. With member weights w (sum 1), member means m and member
- * variances v, and standard deviations before recalibration, which multiplies them by a constant:
+ * variances v, and standard deviations before recalibration, which multiplies them by a constant
+ * and adds a constant noise to aleatoric and total:
  *   mean        sum w m'
  *   aleatoric   sum w v' / (2 aleatoric)
  *   epistemic   sum w (m - mean) m' / epistemic

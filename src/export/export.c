@@ -16,8 +16,8 @@
 
 static void cohort_free(tt_export_cohort *k)
 {
-  tt_free_all(&k->member, &k->of, &k->share, &k->offset, &k->scale, &k->std_scale, &k->undo,
-              &k->lambda);
+  tt_free_all(&k->member, &k->of, &k->share, &k->offset, &k->scale, &k->std_scale, &k->noise,
+              &k->undo, &k->lambda);
 }
 
 static tt_err list_members(const char *file, tt_export_cohort *k)
@@ -51,6 +51,7 @@ static tt_err cohort_create(const char *file, const tt_trained_ensemble *m, tt_e
   TT_TRY(TT_ALLOC(k->offset, k->columns));
   TT_TRY(TT_ALLOC(k->scale, k->columns));
   TT_TRY(TT_ALLOC(k->std_scale, k->columns));
+  TT_TRY(TT_ALLOC(k->noise, k->columns));
   TT_TRY(TT_ALLOC(k->undo, k->columns));
   TT_TRY(TT_ALLOC(k->lambda, k->columns));
   for (int64_t c = 0; c < k->columns; c++) {
@@ -58,6 +59,7 @@ static tt_err cohort_create(const char *file, const tt_trained_ensemble *m, tt_e
     k->offset[c] = s.mean;
     k->scale[c] = s.scale;
     k->std_scale[c] = s.scale * s.std_scale;
+    k->noise[c] = s.scale * s.noise;
     k->undo[c] = s.by;
     k->lambda[c] = s.lambda;
     k->transformed |= s.by != TT_TRANSFORM_identity;

@@ -372,14 +372,14 @@ static void put_cohort(const tt_export_model *x, int64_t i, int64_t column, FILE
   if (k->transformed) fputs("      between[c] += share * added;\n", file);
   fputs("    }\n  }\n  for (int c = 0; c < COLUMNS; c++) {\n", file);
   if (k->transformed)
-    fputs("    double spread = 1.0;\n    if (mean) mean[FIRST + c] = m[c];\n", file);
+    fputs("    double spread = 1.0, noise = 0.0;\n    if (mean) mean[FIRST + c] = m[c];\n", file);
   else
     fprintf(file,
-            "    double spread = std_scale%" PRId64 "[c];\n"
+            "    double spread = std_scale%" PRId64 "[c], noise = noise%" PRId64 "[c];\n"
             "    if (mean) mean[FIRST + c] = m[c] * scale%" PRId64 "[c] + offset%" PRId64 "[c];\n",
-            i, i, i);
-  fputs("    if (total) total[FIRST + c] = spread * sqrt(within[c] + between[c]);\n"
-        "    if (aleatoric) aleatoric[FIRST + c] = spread * sqrt(within[c]);\n"
+            i, i, i, i);
+  fputs("    if (total) total[FIRST + c] = hypot(spread * sqrt(within[c] + between[c]), noise);\n"
+        "    if (aleatoric) aleatoric[FIRST + c] = hypot(spread * sqrt(within[c]), noise);\n"
         "    if (epistemic) epistemic[FIRST + c] = spread * sqrt(between[c]);\n"
         "  }\n}\n\n",
         file);
@@ -469,6 +469,7 @@ tt_err tt_export_c_local(const tt_export_model *x, FILE *file)
     put_doubles(file, "offset", i, k->columns, k->offset);
     put_doubles(file, "scale", i, k->columns, k->scale);
     put_doubles(file, "std_scale", i, k->columns, k->std_scale);
+    put_doubles(file, "noise", i, k->columns, k->noise);
     if (k->transformed) put_doubles(file, "lambda", i, k->columns, k->lambda);
     const tt_scaler *scaler = &k->m->scaler;
     if (scaler->components) {

@@ -75,13 +75,13 @@ void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *file)
           "  double scale = scale%" PRId64 "[c], wide = std_scale%" PRId64
           "[c], near = fmin(wide, scale);\n"
           "  double m = center * scale + offset%" PRId64 "[c] + (*mean - center) * near;\n"
-          "  double v = *variance * wide * wide, added = (wide * wide - near * near) * apart;\n"
-          "  double all;\n"
+          "  double v = *variance * wide * wide + noise%" PRId64 "[c] * noise%" PRId64 "[c];\n"
+          "  double added = (wide * wide - near * near) * apart, all;\n"
           "  transform%" PRId64 "(c, m, v, mean, variance);\n"
           "  if (added <= 0.0) return 0.0;\n"
           "  transform%" PRId64 "(c, m, v + added, mean, &all);\n"
           "  return all - *variance;\n}\n\n",
-          i, i, i, i, i, i);
+          i, i, i, i, i, i, i, i);
 }
 
 void tt_export_c_fold_inputs(FILE *file, int64_t i, int64_t inputs)

@@ -19,6 +19,7 @@ typedef struct tt_export_cohort {
   double *offset;            /* [C] mean = value * scale + offset */
   double *scale;             /* [C] */
   double *std_scale;         /* [C] standard deviation = value * std_scale, with recalibration */
+  double *noise;             /* [C] noise of recalibration, a standard deviation in these units */
   tt_transform *undo;        /* [C] transform of the target, which the members' values undo */
   double *lambda;            /* [C] its parameter */
   int transformed;           /* 1: one of them is not the identity */

@@ -180,6 +180,8 @@ tt_err tt_onnx_undo_targets(tt_onnx *g, const tt_export_model *x, const tt_expor
                per_member(g, k, k->offset, 0));
   *mean = op2(g, "Add", center, op2(g, "Mul", away, near));
   *variance = op2(g, "Mul", *variance, squared);
+  for (int64_t c = 0; c < k->columns; c++) scratch[c] = k->noise[c] * k->noise[c];
+  *variance = op2(g, "Add", *variance, per_member(g, k, scratch, 0));
   value own_mean = *mean, more = op2(g, "Sub", squared, op2(g, "Mul", near, near));
   value all = op2(g, "Add", *variance, op2(g, "Mul", apart, more));
   tt_err e = undo_columns(g, x, k, scratch, &own_mean, variance);

@@ -217,14 +217,15 @@ def read_cohort(f, ensembles, column):
         net["levels"], net["levels"] + 1)}.get(net["output"], (1, 1))
     target = f["ensemble_column"][()][ensembles]
     target = target[:, target[0] >= 0].repeat(quantities, 1).ravel()
-    std = np.ones(len(target))
-    if "calibration" in f:
-        std = f["calibration/std_scale"][column:column + len(target)]
+    fitted = f.get("calibration", {})
+    std, noise = (fitted[name][column:column + len(target)] if name in fitted else np.full(len(target), other)
+                  for name, other in (("std_scale", 1.0), ("noise", 0.0)))
     scale, by = s["y_scale"][()][target], transforms(texts(s["y_normalize"]))[target]
     cohort = {"networks": networks, "targets": int(net["layer_out"][net["n_layers"] - 1] // outputs),
               "output": net["output"], "variance_floor": float(net["variance_floor"]),
               "ensembles": len(ensembles), "ensemble": of, "share": weight / np.bincount(of, weight)[of],
               "scale": scale, "offset": s["y_mean"][()][target], "std_scale": scale * std,
+              "noise": scale * noise,
               "y_lambda": s["y_lambda"][()][target], "transform": by, "of_member": ensembles[of],
               "member_index": f["member_index"][()][members],
               "units": np.where(net["output"] in ("softmax", "sigmoid"), "1", texts(f["names/target_units"])[target]),
@@ -363,7 +364,7 @@ class Cohort(nn.Module):
             self.register_buffer(name, None if get(name) is None else tensor(get(name)[:, None]))
         column = of[:, None] * (len(get("scale")) // ensembles)
         column = (column + np.arange(len(get("scale")) // ensembles))[:, None]  # (member, 1, value)
-        for name in ("scale", "offset", "std_scale", "y_lambda"):
+        for name in ("scale", "offset", "std_scale", "noise", "y_lambda"):
             self.register_buffer(name, tensor(get(name)[column]))
         kind = get("transform")[column]
         self.undo = [name for name in UNDO if (kind == name).any()]
@@ -400,7 +401,7 @@ class Cohort(nn.Module):
         apart = self.of_members(self.average((mu - center) ** 2))
         near = torch.minimum(self.std_scale, self.scale)
         mu = center * self.scale + self.offset + (mu - center) * near
-        v = v * self.std_scale ** 2
+        v = v * self.std_scale ** 2 + self.noise ** 2
         own = self.without_transforms(mu, v)[1]
         mu, v = self.without_transforms(mu, v + (self.std_scale ** 2 - near ** 2) * apart)
         return mu, own, v - own

@@ -14,7 +14,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { MAX_VALUES = 1 << 26 };
+enum { MAX_VALUES = 1 << 26, FEW_ROWS = 4096, MANY_COLUMNS = 20 };
 
 /* Predictions of the validation rows, or of training rows, of this rank. */
 typedef struct validation_reader {
@@ -24,17 +24,24 @@ typedef struct validation_reader {
   int64_t rows;
   int64_t width, columns, parts; /* K q; C; tt_member_prediction_size */
   int64_t each;                  /* numbers that are computed for a row */
+  tt_moments *unseen;            /* of one row, by the members that it is out of bag for; or NULL */
 } validation_reader;
 
 /* Compute the numbers [rows][each] of a chunk. */
 typedef void compute_rows(const validation_reader *r, const tt_row_chunk *chunk, void *numbers);
 
+static int64_t count_rows(const tt_dataset *d, tt_split which)
+{
+  int64_t count = 0;
+  for (int64_t i = 0; i < d->rows; i++) count += d->split[i] == (int8_t)which;
+  return count;
+}
+
 /* List every n-th row of the split, so that rows * limit <= MAX_VALUES. */
 static tt_err list_rows(validation_reader *r, tt_split which, int64_t limit)
 {
   const tt_dataset *d = r->v->data;
-  int64_t count = 0, seen = 0;
-  for (int64_t i = 0; i < d->rows; i++) count += d->split[i] == (int8_t)which;
+  int64_t count = count_rows(d, which), seen = 0;
   int64_t step = tt_max_i64(tt_ceil_div(count * limit, MAX_VALUES), 1);
   TT_TRY(TT_ALLOC(r->row, count));
   for (int64_t i = 0; i < d->rows; i++)
@@ -214,16 +221,48 @@ tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_traine
   return e;
 }
 
+/* Prediction of column j of ensemble e in row i of a chunk; for j = 0 first by members out of bag.
+ */
+static tt_uncertainty spread_at(const validation_reader *r, const tt_row_chunk *chunk, int64_t i,
+                                int64_t e, int64_t j)
+{
+  const tt_postprocess_context *v = r->v;
+  if (!r->unseen) return tt_moments_at(chunk->of->moments, i, e * r->width + j);
+  if (j == 0)
+    tt_moments_of_used(r->unseen, chunk->of, &r->all->ensemble[e], i, v->unseen, v->unseen_by,
+                       r->row[chunk->first + i]);
+  return tt_moments_at(r->unseen, 0, j);
+}
+
 /* Normalized mean and standard deviation of every column: numbers [rows][2][C]. */
 static void compute_spreads(const validation_reader *r, const tt_row_chunk *chunk, void *numbers)
 {
   double *dst = numbers;
   for (int64_t i = 0; i < chunk->rows; i++)
     for (int64_t j = 0; j < r->columns; j++) {
-      tt_uncertainty uncertainty = tt_moments_at(chunk->of->moments, i, j);
+      tt_uncertainty uncertainty = spread_at(r, chunk, i, j / r->width, j % r->width);
       dst[2 * i * r->columns + j] = uncertainty.mean;
       dst[(2 * i + 1) * r->columns + j] = uncertainty.total;
     }
+}
+
+/* Members without a noise of their own get one, and with recalibrate: all others a factor. */
+static tt_recalibrate recalibrate_of(const validation_reader *r)
+{
+  const tt_config *cfg = r->v->cfg;
+  tt_recalibrate asked = (tt_recalibrate)cfg->calibration_recalibrate;
+  int here = asked == TT_RECALIBRATE_all || tt_calibration_needs_noise(&r->all->model);
+  return here && !*cfg->data_sigma ? asked : TT_RECALIBRATE_none;
+}
+
+/* Number of the n rows that chose the best epoch of a member of e: with kfold its fold, else the
+ * validation rows. */
+static int64_t rows_that_chose(const validation_reader *r, const tt_ensemble *e, int64_t n)
+{
+  const tt_cohort *c = r->v->cohort;
+  int64_t folds = tt_min_i64(c->folds, e->members); /* that are left out */
+  if (c->resample == TT_RESAMPLE_kfold) return r->unseen ? tt_max_i64(n / folds, 1) : 0;
+  return r->unseen ? 0 : n;
 }
 
 static void log_calibration(const validation_reader *r, int64_t e, int64_t k, int64_t column)
@@ -231,11 +270,13 @@ static void log_calibration(const validation_reader *r, int64_t e, int64_t k, in
   const tt_trained_ensemble *all = r->all;
   const tt_calibration *calibration = &all->calibration;
   const char *target = all->target.name[all->ensemble[e].column[k]];
-  if (r->v->cfg->calibration_recalibrate)
-    tt_log_root(TT_LOG_INFO,
-                "ensemble %s, %s: standard deviations times %.4g, from %" PRId64 " validation rows",
+  if (recalibrate_of(r) != TT_RECALIBRATE_none)
+    tt_log_root(r->columns > MANY_COLUMNS ? TT_LOG_DEBUG : TT_LOG_INFO,
+                "ensemble %s, %s: standard deviations times %.4g, noise %.4g of the normalized "
+                "target, from %" PRId64 " %s",
                 all->ensemble[e].name, target, calibration->std_scale[column],
-                calibration->rows[column]);
+                calibration->noise[column], calibration->rows[column],
+                r->unseen ? "rows out of bag" : "validation rows");
   for (int64_t i = 0; i < calibration->levels; i++)
     if (isinf(calibration->width[i * calibration->columns + column]))
       tt_log_root(TT_LOG_WARN,
@@ -253,6 +294,7 @@ static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k,
 {
   const tt_model *m = &r->all->model;
   int64_t first = e * r->width + k * m->quantities, n = 0;
+  tt_watchdog_heartbeat_local("fitting standard deviations");
   double *y = scratch, *sd = y + r->rows, *weight = sd + r->rows, *quantity = weight + r->rows;
   for (int64_t i = 0; i < r->rows; i++) {
     const double *mean = src + 2 * i * r->columns + first;
@@ -264,9 +306,8 @@ static tt_err calibrate_target(const validation_reader *r, int64_t e, int64_t k,
     for (int32_t j = 0; j < m->quantities; j++) quantity[n * m->quantities + j] = mean[j];
     n++;
   }
-  tt_calibration_data v = {n, y, quantity, sd, weight};
-  TT_TRY(
-      tt_calibration_fit(&r->all->calibration, m, first, r->v->cfg->calibration_recalibrate, &v));
+  tt_calibration_data v = {n, y, quantity, sd, weight, rows_that_chose(r, &r->all->ensemble[e], n)};
+  TT_TRY(tt_calibration_fit(&r->all->calibration, m, first, recalibrate_of(r), &v));
   log_calibration(r, e, k, first);
   return TT_OK;
 }
@@ -289,11 +330,20 @@ tt_err tt_calibrate(tt_comm *c, const tt_postprocess_context *v, tt_trained_ense
 {
   validation_reader r = reader_of(v, all);
   void *spreads = NULL;
-  r.each = 2 * r.columns;
-  if (!v->cfg->calibration_recalibrate && !v->cfg->calibration_conformal.count) return TT_OK;
-  tt_err e = compute_all(c, &r, TT_VALIDATION, r.each, sizeof(double), compute_spreads, &spreads);
+  int64_t levels = v->cfg->calibration_conformal.count, limit = 2 * r.columns;
+  int few = !levels && count_rows(v->data, TT_VALIDATION) < TT_NOISE_ROWS;
+  tt_split which = few && v->unseen ? TT_TRAIN : TT_VALIDATION;
+  r.each = limit;
+  if (!levels && recalibrate_of(&r) == TT_RECALIBRATE_auto)
+    limit = tt_max_i64(limit, MAX_VALUES / FEW_ROWS);
+  if (!levels && (recalibrate_of(&r) == TT_RECALIBRATE_none || !count_rows(v->data, which)))
+    return TT_OK;
+  tt_err e = which == TT_TRAIN ? tt_moments_create(1, r.width, &r.unseen) : TT_OK;
+  e = tt_agree(c, e);
+  if (!e) e = compute_all(c, &r, which, limit, sizeof(double), compute_spreads, &spreads);
   if (!e) e = tt_agree(c, calibrate_local(&r, spreads));
   tt_free_all(&spreads, &r.row);
+  tt_moments_destroy(&r.unseen);
   return e;
 }
 
@@ -309,13 +359,12 @@ static void compute_epistemic(const validation_reader *r, const tt_row_chunk *ch
 
 tt_err tt_measure_epistemic(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all)
 {
-  enum { ROWS = 4096 };
   validation_reader r = reader_of(v, all);
   void *squares = NULL;
   r.each = r.columns;
   tt_err e = tt_agree(c, TT_ALLOC(all->typical_epistemic, r.columns));
   if (!e)
-    e = compute_all(c, &r, TT_TRAIN, MAX_VALUES / ROWS, sizeof(double), compute_epistemic,
+    e = compute_all(c, &r, TT_TRAIN, MAX_VALUES / FEW_ROWS, sizeof(double), compute_epistemic,
                     &squares);
   if (!e) {
     for (int64_t i = 0; i < r.rows * r.columns; i++)

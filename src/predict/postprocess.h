@@ -1,4 +1,4 @@
-/* postprocess.h — member weights and calibration, from the validation rows. */
+/* postprocess.h — member weights and calibration, from rows that were not trained on. */
 #ifndef TT_POSTPROCESS_H
 #define TT_POSTPROCESS_H
 #include "core/engine/engine.h"
@@ -9,6 +9,8 @@ typedef struct tt_postprocess_context {
   const tt_config *cfg; /* combine, calibration */
   const tt_cohort *cohort;
   const tt_dataset *data;
+  tt_uses_member *unseen; /* of data rows for which a member is out of bag; NULL: no resampling */
+  void *unseen_by;        /* its context */
   const tt_model_shard *shard; /* [networks] members of this rank (row_predictor.h) */
   const tt_engine_ops *ops;
   const tt_resources *use;
@@ -21,8 +23,12 @@ typedef struct tt_postprocess_context {
  * MEM. */
 tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all);
 
-/* Collective. Set all->calibration (recalibration, conformal widths) by cfg's section calibration;
- * uses the present member weights. Errors: of the engine, MEM. */
+/* Collective. Set all->calibration (noise, recalibration, conformal widths) by cfg's section
+ * calibration from the validation rows; with fewer than TT_NOISE_ROWS of them, resampling and no
+ * conformal intervals from the training rows, each predicted by the members that it is out of bag
+ * for. With recalibrate: auto and no conformal intervals at most 4096 rows are used, evenly spaced.
+ * With data.sigma the noise of the labels is known, and none is fitted. Uses the present member
+ * weights. Errors: of the engine, MEM. */
 tt_err tt_calibrate(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all);
 
 /* Collective. Set all->typical_epistemic from at most 4096 training rows, evenly spaced; uses the

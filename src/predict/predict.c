@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/stats/calibration.h"
 #include "core/stats/metrics.h"
 #include "io/data/data.h"
 #include "io/files/files.h"
@@ -166,21 +167,17 @@ static void measure_extrapolation(predictor *p, const float *x)
   const tt_trained_ensemble *m = p->model.at[0];
   int64_t inputs = m->model.inputs;
   for (int64_t r = 0; p->block.extrapolation && r < p->block.rows; r++) {
-    double most = 0.0;
-    for (int64_t d = 0; d < inputs; d++) {
-      double beyond = tt_trained_ensemble_beyond(m, d, x[r * inputs + d]);
-      if (beyond > p->farthest)
-        p->farthest = beyond, p->far_row = p->block.first + r, p->far_input = d;
-      most = fmax(most, beyond);
-    }
+    int64_t input = 0;
+    double most = tt_trained_ensemble_outside(m, x + r * inputs, &input);
+    if (most > p->farthest)
+      p->farthest = most, p->far_row = p->block.first + r, p->far_input = input;
     p->block.extrapolation[r] = most;
     p->outside += most > 0.0;
   }
 }
 
-/* Collective. Rows that are far from the training rows are named: uncertainties may be too small
- * there. */
-static void warn_far_rows(predictor *p)
+/* Collective. Name the rows outside the training rows; far ones are a warning. */
+static void log_outside(predictor *p)
 {
   static const double far = 0.5; /* of the range */
   double most = p->farthest;
@@ -194,13 +191,29 @@ static void warn_far_rows(predictor *p)
   const tt_trained_ensemble *m = p->model.at[0];
   const tt_net_input *entry = &m->scaler.net.at[input];
   tt_net_input_name(entry, m->input.name[entry->column], name, sizeof name);
-  if (most > far)
-    tt_log_root(TT_LOG_WARN,
-                "%" PRId64 " of %" PRId64 " rows have an input outside the range of the training "
-                "rows, farthest '%s' in row %" PRId64 "%s, by %.3g of its range: the model "
-                "extrapolates there; see extrapolation in %s",
+  if (p->outside > 0)
+    tt_log_root(most > far ? TT_LOG_WARN : TT_LOG_INFO,
+                "rows outside the training inputs: %" PRId64 " of %" PRId64
+                ", farthest '%s' in row "
+                "%" PRId64 "%s, by %.3g of its range%s; see extrapolation in %s",
                 p->outside, p->shape.rows, name, -place,
-                tt_row_ids_show(&p->ids, -place, shown, sizeof shown), most, p->o->output);
+                tt_row_ids_show(&p->ids, -place, shown, sizeof shown), most,
+                most > far ? "; their uncertainty cannot be trusted" : "", p->o->output);
+}
+
+static void warn_without_noise(const predictor *p)
+{
+  for (int64_t i = 0; i < p->model.count; i++) {
+    const tt_trained_ensemble *m = p->model.at[i];
+    int64_t width = tt_trained_ensemble_width(m);
+    for (int64_t e = 0; tt_calibration_needs_noise(&m->model) && e < m->ensembles; e++)
+      if (!tt_calibration_has_noise(&m->calibration, e * width))
+        tt_log_root(TT_LOG_WARN,
+                    "ensemble %s: its loss predicts no noise, and the model has none: the standard "
+                    "deviations show only how much the members differ; train with validation rows, "
+                    "or with train.loss: gaussian_nll",
+                    m->ensemble[e].name);
+  }
 }
 
 static tt_err fill_block_local(predictor *p, const tt_row_chunk *chunk)
@@ -240,7 +253,8 @@ static tt_err write_predictions(predictor *p)
   if (!e)
     tt_log_root(TT_LOG_INFO, "predicted %" PRId64 " rows with %" PRId64 " members: %s",
                 p->shape.rows, tt_trained_ensembles_members(&p->model), p->o->output);
-  if (!e) warn_far_rows(p);
+  if (!e) log_outside(p);
+  if (!e) warn_without_noise(p);
   return e;
 }
 

@@ -21,9 +21,12 @@ tt_column_scale tt_column_scale_of(const tt_trained_ensemble *m, int64_t column)
   int32_t t = 0;
   const tt_scaler *k = &m->scaler;
   tt_column_ensemble(m, column, &t);
-  return (tt_column_scale){k->y_mean[t], k->y_scale[t],
+  return (tt_column_scale){k->y_mean[t],
+                           k->y_scale[t],
                            tt_calibration_std_scale(&m->calibration, column),
-                           tt_normalize_transform((tt_normalize)k->y_normalize[t]), k->y_lambda[t]};
+                           tt_calibration_noise(&m->calibration, column),
+                           tt_normalize_transform((tt_normalize)k->y_normalize[t]),
+                           k->y_lambda[t]};
 }
 
 tt_transform_moments tt_denormalize_latent(const tt_column_scale *s, double mean, double variance)
@@ -45,10 +48,10 @@ tt_transform_moments tt_denormalize_member(const tt_column_scale *s, double mean
 
 tt_uncertainty tt_denormalize(const tt_column_scale *s, tt_uncertainty uncertainty)
 {
-  double spread = s->scale * s->std_scale;
+  double spread = s->scale * s->std_scale, noise = s->scale * s->noise;
   uncertainty.mean = tt_denormalize_value(uncertainty.mean, s->mean, s->scale);
-  uncertainty.total *= spread;
-  uncertainty.aleatoric *= spread;
+  uncertainty.total = hypot(uncertainty.total * spread, noise);
+  uncertainty.aleatoric = hypot(uncertainty.aleatoric * spread, noise);
   uncertainty.epistemic *= spread;
   return uncertainty;
 }
@@ -57,7 +60,8 @@ tt_uncertainty tt_denormalize_mixture(const tt_column_scale *s, int64_t n, const
                                       double *mean, double *variance)
 {
   double all = 0.0, average = 0.0, between = 0.0, within = 0.0, wider = 0.0;
-  double added = tt_gaussian_mixture_recalibrate(s->std_scale, n, weight, mean, variance);
+  double added =
+      tt_gaussian_mixture_recalibrate(s->std_scale, s->noise * s->noise, n, weight, mean, variance);
   for (int64_t i = 0; i < n; i++) {
     if (weight[i] <= 0.0) continue;
     tt_transform_moments user = tt_denormalize_member(s, mean[i], variance[i]), own = user;
@@ -208,7 +212,8 @@ static void fill_quantiles_at(tt_prediction_block *b, const tt_ensemble_predicti
   tt_column_scale s = tt_column_scale_of(p->m, column);
   int64_t n = e->members;
   collect_mixture(p, e, column % p->width, r, scratch);
-  tt_gaussian_mixture_recalibrate(s.std_scale, n, scratch, scratch + n, scratch + 2 * n);
+  tt_gaussian_mixture_recalibrate(s.std_scale, s.noise * s.noise, n, scratch, scratch + n,
+                                  scratch + 2 * n);
   for (int64_t k = 0; k < b->quantiles; k++) {
     double normalized = mixture_quantile(p->m, n, scratch, b->probability[k]);
     b->quantile[(k * b->rows + r) * b->columns + p->column + column] =

@@ -9,7 +9,8 @@
 typedef struct tt_column_scale {
   double mean, scale; /* f(user value) = value * scale + mean */
   double std_scale;   /* recalibration: std of f(user value) = std * scale * std_scale */
-  tt_transform by;    /* f */
+  double noise;    /* normalized standard deviation, added to this one and to the aleatoric one */
+  tt_transform by; /* f */
   double lambda;
 } tt_column_scale;
 

@@ -85,16 +85,17 @@ static void add_quantity(tt_row_slopes *s, double w, int64_t j, int64_t c)
 
 /* Convert the derivatives of quantity j of a member, in column c of its ensemble, to the user's
  * units, as tt_denormalize_mixture does.
- *   std_scale        of the recalibration; 1: the member on its own
+ *   std_scale, noise  of the recalibration; 1 and 0: the member on its own
  *   added            part of the variance of the means that is added to the member's variance
  *   d_mu, d_v        [F]; may be those of quantity j */
 static tt_transform_moments undo_transform(const tt_row_slopes *s, int64_t j, int64_t c,
-                                           double std_scale, double added, double *d_mu,
-                                           double *d_v)
+                                           double std_scale, double noise, double added,
+                                           double *d_mu, double *d_v)
 {
   const tt_column_scale *scale = &s->undo[c];
   int64_t inputs = s->m->model.inputs;
-  double squared = std_scale * std_scale, v = s->variance[j] * squared + added * s->apart[c];
+  double squared = std_scale * std_scale;
+  double v = s->variance[j] * squared + added * s->apart[c] + noise * noise;
   double near = fmin(std_scale, 1.0), mu = s->center[c] + near * (s->mu[j] - s->center[c]);
   tt_transform_moments t = tt_denormalize_latent(scale, mu, v);
   tt_transform_slopes slopes =
@@ -118,8 +119,10 @@ static void recalibrate(tt_row_slopes *s, double w, int64_t j, int64_t c)
   int64_t inputs = s->m->model.inputs;
   double *d_mu = s->d_mu + j * inputs, *d_v = s->d_variance + j * inputs;
   double std_scale = s->undo[c].std_scale, added = fmax(std_scale * std_scale - 1.0, 0.0);
-  tt_transform_moments own = undo_transform(s, j, c, std_scale, 0.0, s->own, s->own_variance);
-  tt_transform_moments t = undo_transform(s, j, c, std_scale, added, d_mu, d_v);
+  double noise = s->undo[c].noise;
+  tt_transform_moments own =
+      undo_transform(s, j, c, std_scale, noise, 0.0, s->own, s->own_variance);
+  tt_transform_moments t = undo_transform(s, j, c, std_scale, noise, added, d_mu, d_v);
   s->mu[j] = t.mean;
   s->variance[j] = own.variance;
   s->between[c] += w * (t.variance - own.variance);
@@ -134,7 +137,7 @@ static void add_value(tt_row_slopes *s, int64_t member, int64_t j, int64_t c)
 {
   double *d_mu = s->d_mu + j * s->m->model.inputs;
   int undo = s->undo && s->undo[c].by != TT_TRANSFORM_identity;
-  if (s->each && undo) undo_transform(s, j, c, 1.0, 0.0, s->own, s->own_variance);
+  if (s->each && undo) undo_transform(s, j, c, 1.0, 0.0, 0.0, s->own, s->own_variance);
   if (s->each) s->each->add(s->each->with, member, c, undo ? s->own : d_mu);
   if (undo) recalibrate(s, s->m->weight[member], j, c);
   add_quantity(s, s->m->weight[member], j, c);
@@ -306,10 +309,12 @@ static void store_column(const tt_row_slopes *s, const double *x, const tt_jacob
   int64_t inputs = s->m->scaler.inputs;
   const tt_net_inputs *net = &s->m->scaler.net;
   const tt_column_scale *scale = &s->scale[own + c];
-  double std_scale = scale->by == TT_TRANSFORM_identity ? scale->std_scale : 1.0;
+  int undone = scale->by != TT_TRANSFORM_identity; /* and recalibrated */
+  double std_scale = undone ? 1.0 : scale->std_scale;
+  double noise = undone ? 0.0 : scale->noise / std_scale;
   for (int64_t d = 0; d < inputs; d++) {
     int64_t offset = c * net->count + net->first[d], cell = (own + c) * inputs + d;
-    double within = s->within[c] / s->weight, between = s->between[c] / s->weight;
+    double within = s->within[c] / s->weight + noise * noise, between = s->between[c] / s->weight;
     double d_within = s->d_within[offset] / s->weight,
            d_between = 2.0 * s->d_between[offset] / s->weight;
     double mean = s->weight > 0.0 ? s->d_mean[offset] : NAN;

@@ -11,7 +11,8 @@
  *   d total / dx     = (aleatoric d aleatoric / dx + epistemic d epistemic / dx) / total
  * times the scale of the column and the slope of the transform of the input, divided by the scale
  * of the input, and for the standard deviations
- * times the factor of recalibration. Where a standard deviation is 0 its derivative counts as 0.
+ * times the factor of recalibration, whose noise (divided by the factor) is a part of aleatoric.
+ * Where a standard deviation is 0 its derivative counts as 0.
  *
  * Of a target with a transform the formulas hold for mu and v in the user's units: the moments of
  * each member after the transform is undone (tt_denormalize_mixture), differentiated by the chain

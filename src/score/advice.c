@@ -62,7 +62,7 @@ static int is_only_target(const tt_results *k, int64_t column)
   return 1;
 }
 
-static int predicts_noise(const tt_results *k, int64_t column)
+static int has_noise(const tt_results *k, int64_t column)
 {
   for (int64_t r = 0; r < k->rows; r++)
     if (k->test.aleatoric[r * k->columns + column] > 0.0) return 1;
@@ -84,7 +84,7 @@ static void say_narrow(tt_sentences *a, subjects *s, const char *cure)
 
 static void find_narrow(const tt_results *k, const tt_result_details *d, tt_sentences *a)
 {
-  subjects with_noise = {0}, without = {0};
+  subjects without = {0}, fitted = {0}, predicted = {0};
   const double *inside = coverage_at(k, NOMINAL);
   for (int64_t c = 0; inside && c < k->columns; c++) {
     char name[2 * NAME];
@@ -92,23 +92,18 @@ static void find_narrow(const tt_results *k, const tt_result_details *d, tt_sent
     if (!begins_target(k, c) || !(inside[c] < fmin(NOMINAL - chance, FAR_FEWER))) continue;
     snprintf(name, sizeof name, "%.95s%s%.95s", k->ensemble[c], is_only_target(k, c) ? "" : " ",
              is_only_target(k, c) ? "" : k->target[c]);
-    include(predicts_noise(k, c) ? &with_noise : &without, name, inside[c]);
-  }
-  if (d->recalibrated) {
-    say_narrow(a, &without,
-               "calibration.recalibrate found too little in the validation rows: use "
-               "calibration.conformal: [0.9], train.loss: gaussian_nll or more validation rows.");
-    say_narrow(a, &with_noise,
-               "calibration.recalibrate found too little in the validation rows: use more of them, "
-               "or calibration.conformal: [0.9].");
-    return;
+    int fit = d->recalibrated || !tt_result_predicts_noise(k, d, c);
+    include(!has_noise(k, c) ? &without : fit ? &fitted : &predicted, name, inside[c]);
   }
   say_narrow(a, &without,
-             "The members predict no noise, so the intervals show only how much they differ: use "
-             "calibration.recalibrate: true, calibration.conformal: [0.9] or train.loss: "
-             "gaussian_nll.");
-  say_narrow(a, &with_noise,
-             "calibration.recalibrate: true or calibration.conformal: [0.9] corrects this with the "
+             "The members predict no noise, so the intervals show only how much they differ: "
+             "calibration.recalibrate: auto fits it to validation rows, and train.loss: "
+             "gaussian_nll learns it.");
+  say_narrow(a, &fitted,
+             "calibration.recalibrate found too little in the validation rows: use more of them, "
+             "or calibration.conformal: [0.9].");
+  say_narrow(a, &predicted,
+             "calibration.recalibrate: all or calibration.conformal: [0.9] corrects this with the "
              "validation rows.");
 }
 
@@ -210,8 +205,9 @@ static void find_overfitted(const tt_results *k, const tt_result_details *d, tt_
     end = tt_results_ensemble_end(k, first);
     for (c = 0; c + 1 < k->columns && strcmp(k->ensemble[c], k->owner[first]) != 0;) c++;
     best_losses(k, d, first, end, &train, &validation);
-    if (predicts_noise(k, c) ? !(validation > train + 1)
-                             : !(train > 0 && validation > 0.05 && validation > 4 * train))
+    if (tt_result_predicts_noise(k, d, c)
+            ? !(validation > train + 1)
+            : !(train > 0 && validation > 0.05 && validation > 4 * train))
       continue;
     tt_sentences_add(
         a,

@@ -2,6 +2,7 @@
 #ifndef TT_ROW_SOURCE_H
 #define TT_ROW_SOURCE_H
 #include "core/model/dataset.h"
+#include "core/stats/moments.h"
 
 /* A source of rows. The calls are local; a rank reads its own rows, and with a shard those of all
  * ranks.
@@ -19,7 +20,7 @@ typedef struct tt_row_source {
   tt_err (*read_local)(void *from, int64_t first, int64_t count, float *x, double *y,
                        double *weight);
   void *from;
-  int (*uses_member_local)(void *from, int64_t row, int64_t member);
+  tt_uses_member *uses_member_local;
   void (*read_variance_local)(void *from, int64_t first, int64_t count, double *variance);
 } tt_row_source;
 

@@ -136,15 +136,9 @@ static void add_member(const tt_scorer *s, const tt_ensemble *e, int64_t i, int6
 static const tt_moments *row_moments(const tt_scorer *s, const tt_ensemble *e, int64_t first,
                                      int64_t r)
 {
-  const tt_trained_ensemble *c = s->model;
-  int64_t rows = s->of->moments->rows;
-  if (!s->source->uses_member_local) return s->of->moments;
-  tt_moments_clear(s->row);
-  for (int64_t i = e->first; i < e->first + e->members; i++) {
-    if (c->weight[i] <= 0.0 || !uses_member(s, first + r, i)) continue;
-    const float *place = s->of->members + tt_prediction_place(s->width, rows, i, 0, r);
-    tt_moments_add(s->row, 0, s->width, c->weight[i], place, place + s->width * rows, rows);
-  }
+  const tt_row_source *source = s->source;
+  if (!source->uses_member_local) return s->of->moments;
+  tt_moments_of_used(s->row, s->of, e, r, source->uses_member_local, source->from, first + r);
   return s->row;
 }
 
@@ -175,8 +169,8 @@ static void find_mixture(const tt_scorer *s, const tt_ensemble *e, int64_t k, in
   double *latent_mean = s->part + 5 * c->members, *latent_variance = latent_mean + c->members;
   if (!(TT_DENSITY_FORECASTS >> tt_output_forecast(c->model.output) & 1u)) return;
   collect_members(s, e, k, 0, row, r, 0.0, share, latent_mean, latent_variance);
-  tt_gaussian_mixture_recalibrate(scale->std_scale, e->members, share, latent_mean,
-                                  latent_variance);
+  tt_gaussian_mixture_recalibrate(scale->std_scale, scale->noise * scale->noise, e->members, share,
+                                  latent_mean, latent_variance);
   for (int64_t i = 0; i < e->members; i++) {
     tt_transform_moments t =
         tt_denormalize_latent(scale, latent_mean[i], latent_variance[i] + added);

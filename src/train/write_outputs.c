@@ -24,7 +24,8 @@ typedef struct ensemble_output {
   int64_t first, parts; /* [first, first + parts) of the job */
   int32_t *attempt;     /* [G] retries of its members */
   tt_scores *scores;    /* on the test rows; NULL if there are none */
-  tt_scores *oob;       /* out of bag, on the training rows; NULL without resampling */
+  tt_oob *left;         /* rows out of bag; NULL without resampling */
+  tt_scores *oob;       /* on these training rows; NULL without resampling */
 } ensemble_output;
 
 typedef struct output_writer {
@@ -124,6 +125,7 @@ static void destroy_local(output_writer *k)
   for (int64_t i = 0; k->w && i < k->parts; i++) tt_free(k->w[i]);
   for (int64_t i = 0; k->output && i < k->all.count; i++) {
     tt_free(k->output[i].attempt);
+    tt_oob_destroy(&k->output[i].left);
     tt_scores_destroy(&k->output[i].scores);
     tt_scores_destroy(&k->output[i].oob);
   }
@@ -132,14 +134,37 @@ static void destroy_local(output_writer *k)
   tt_trained_ensembles_destroy(&k->all);
 }
 
-/* Member weights and calibration from the validation rows. */
+static void gather_attempts(output_writer *k, ensemble_output *dst)
+{
+  int32_t *attempt = dst->attempt;
+  for (int64_t n = dst->first; n < dst->first + dst->parts; n++) {
+    const tt_result_shard *src = &k->result[n];
+    tt_allgatherv(k->c, TT_FIELD(src->mine, attempt) + tt_result_shard_first(src),
+                  src->own.count * (int64_t)sizeof *attempt, attempt, NULL);
+    attempt += src->members.count;
+  }
+}
+
+static tt_err list_out_of_bag(output_writer *k, int64_t i)
+{
+  ensemble_output *dst = &k->output[i];
+  gather_attempts(k, dst);
+  const tt_oob_members members = {dst->parts, k->part + dst->first, dst->attempt};
+  return tt_agree(k->c, tt_oob_create(&members, k->job->data, k->all.at[i]->members, &dst->left));
+}
+
+/* Member weights and calibration from rows that the members were not trained on. */
 static tt_err postprocess(output_writer *k)
 {
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++) {
+    e = list_out_of_bag(k, i);
+    if (e) break;
     tt_postprocess_context v = {.cfg = k->job->cfg,
                                 .cohort = k->part[k->output[i].first].cohort,
                                 .data = k->job->data,
+                                .unseen = k->output[i].left ? tt_oob_has : NULL,
+                                .unseen_by = k->output[i].left,
                                 .shard = k->model + k->output[i].first,
                                 .ops = k->ops,
                                 .use = &k->job->use};
@@ -170,26 +195,13 @@ static tt_err score_all(output_writer *k, tt_split_rows *rows)
   return e;
 }
 
-static void gather_attempts(output_writer *k, ensemble_output *dst)
-{
-  int32_t *attempt = dst->attempt;
-  for (int64_t n = dst->first; n < dst->first + dst->parts; n++) {
-    const tt_result_shard *src = &k->result[n];
-    tt_allgatherv(k->c, TT_FIELD(src->mine, attempt) + tt_result_shard_first(src),
-                  src->own.count * (int64_t)sizeof *attempt, attempt, NULL);
-    attempt += src->members.count;
-  }
-}
-
 static tt_err score_out_of_bag(output_writer *k)
 {
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < k->all.count; i++) {
     ensemble_output *dst = &k->output[i];
-    gather_attempts(k, dst);
-    const tt_oob_members members = {dst->parts, k->part + dst->first, k->model + dst->first,
-                                    dst->attempt};
-    e = tt_out_of_bag(k->c, &members, k->job->data, k->all.at[i], k->ops, &k->job->use, &dst->oob);
+    e = tt_out_of_bag(k->c, dst->left, k->model + dst->first, k->all.at[i], k->ops, &k->job->use,
+                      &dst->oob);
   }
   return e;
 }

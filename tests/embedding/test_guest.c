@@ -295,6 +295,7 @@ TT_TEST (structs_have_the_shape_of_this_version) {
       AT(mutual_information),
       AT(member_mean),
       AT(member_variance),
+      AT(extrapolation),
       sizeof(tutti_prediction)};
 #undef AT
   char version[64];

@@ -83,7 +83,8 @@ static tt_trained_ensemble *cast(tt_activation activation, tt_output output, int
   for (int i = 0; i < TARGETS; i++) c->scaler.y_mean[i] = -1.0, c->scaler.y_scale[i] = 3.0 + i;
   TT_CHECK_OK(tt_calibration_create(tt_trained_ensemble_columns(c), 0, NULL, &c->calibration));
   for (int64_t i = 0; i < c->calibration.columns; i++)
-    c->calibration.std_scale[i] = 0.8 + 0.1 * (double)i;
+    c->calibration.std_scale[i] = 0.8 + 0.1 * (double)i,
+    c->calibration.noise[i] = i % 2 ? 0.2 : 0.0;
   return c;
 }
 
@@ -134,7 +135,7 @@ static void predict_column(const tt_trained_ensemble *c, int64_t column, const d
   const tt_ensemble *e = &c->ensemble[column / width];
   int32_t target = e->column[column % width / q];
   double scale = c->scaler.y_scale[target], spread = scale * c->calibration.std_scale[column];
-  double near = fmin(spread, scale), apart = 0.0;
+  double near = fmin(spread, scale), apart = 0.0, noise = scale * c->calibration.noise[column];
   tt_transform f = tt_normalize_transform((tt_normalize)c->scaler.y_normalize[target]);
   for (int64_t i = e->first; i < e->first + e->members; i++) {
     member_at(c, i, column % width / q, (int32_t)(column % q), x, &mu[i], &v[i]);
@@ -146,7 +147,7 @@ static void predict_column(const tt_trained_ensemble *c, int64_t column, const d
     apart += c->weight[i] * (mu[i] - center) * (mu[i] - center) / all;
   for (int64_t i = e->first; i < e->first + e->members; i++) {
     double middle = c->scaler.y_mean[target] + scale * center + near * (mu[i] - center);
-    double lambda = c->scaler.y_lambda[target], own = spread * spread * v[i];
+    double lambda = c->scaler.y_lambda[target], own = spread * spread * v[i] + noise * noise;
     tt_transform_moments user = tt_transform_undo_gaussian(
         f, lambda, middle, own + (spread * spread - near * near) * apart);
     own = tt_transform_undo_gaussian(f, lambda, middle, own).variance;
@@ -355,10 +356,10 @@ TT_TEST (jacobians_at_the_ends) {
 TT_TEST (one_member_of_transformed_targets_has_no_epistemic_part) {
   for (int transform = 0; transform < TT_TRANSFORM_COUNT; transform++)
     for (int k = 0; k < 200; k++) {
-      const tt_column_scale s = {0.3, 0.7, 1.0, (tt_transform)transform, 0.6};
+      const tt_column_scale s = {0.3, 0.7, 1.0, 0.2, (tt_transform)transform, 0.6};
       const double weight[] = {0.0, 1.0 + k, 0.0};
       double mean[] = {NAN, 0.01 * k - 1.0, NAN}, variance[] = {NAN, 0.02, NAN};
-      const tt_transform_moments own = tt_denormalize_member(&s, mean[1], variance[1]);
+      const tt_transform_moments own = tt_denormalize_member(&s, mean[1], variance[1] + 0.2 * 0.2);
       const tt_uncertainty uncertainty = tt_denormalize_mixture(&s, 3, weight, mean, variance);
       TT_CHECK(uncertainty.mean, ==, own.mean);
       TT_CHECK(uncertainty.epistemic, ==, 0.0);

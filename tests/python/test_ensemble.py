@@ -30,7 +30,7 @@ VARIABLES = {"mean": "y_pred_mean", "std": "y_pred_std", "aleatoric": "y_pred_st
              "epistemic": "y_pred_std_epistemic", "quantiles": "y_pred_quantile",
              "lower": "y_pred_lower", "upper": "y_pred_upper", "entropy": "y_entropy",
              "mutual_information": "y_mutual_information", "member_mean": "y_member_mean",
-             "member_variance": "y_member_variance"}
+             "member_variance": "y_member_variance", "extrapolation": "extrapolation"}
 
 
 # In a process of a pool: the model of the parent, and what it predicts here.
@@ -51,7 +51,8 @@ class FitAndPredict(unittest.TestCase):
         p = fitted.predict(x, **call)
         model = fitted.run_.path("model.h5")
         file = predict_by_command(model, x, "--jacobian", *options)
-        self.assertEqual(set(p), {"mean", "std", "aleatoric", "epistemic", *names})
+        self.assertEqual(set(p), {"mean", "std", "aleatoric", "epistemic", "extrapolation",
+                                  *names})
         for name in p:
             expected = file[VARIABLES[name]]
             np.testing.assert_array_equal(p[name].reshape(expected.shape), expected, err_msg=name)
@@ -79,7 +80,8 @@ class FitAndPredict(unittest.TestCase):
         self.assertEqual(p.member_mean.shape, (3, 300, 2))
         many = np.tile(x, (20, 1))  # more rows than the library predicts at a time
         q = fitted.predict(many, quantiles=[0.1, 0.9], members=True)
-        for name in p:
+        self.assertGreater(fitted.predict(2 * x).extrapolation.max(), 0.1)
+        for name in set(p) - {"extrapolation"}:
             rows = q[name].shape[-2]
             self.assertEqual(rows, 6000)
             np.testing.assert_array_equal(q[name][..., 5700:, :], p[name], err_msg=name)

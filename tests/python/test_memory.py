@@ -42,7 +42,7 @@ class Bits(unittest.TestCase):
         kinds = np.array(["a", "b", "c"])[np.arange(90) % 3]
         table = {"p": x[:, 0], "q": x[:, 1], "kind": kinds}
         split = np.r_[np.zeros(60), np.ones(20), np.full(10, 2)]
-        jobs = (({"loss": "gaussian_nll", "conformal": [0.5], "recalibrate": True}, x, y, {}),
+        jobs = (({"loss": "gaussian_nll", "conformal": [0.5], "recalibrate": "all"}, x, y, {}),
                 ({"resample": "bootstrap", "patience": 1, "combine": {"method": "greedy"}}, x, y, {}),
                 ({"method": "fusion", "batch_order": "shared", "threads": 2}, x, y[:, 0], {"sample_weight": 1 + split}),
                 ({"loss": "cross_entropy", "classes": 3}, x, np.arange(90) % 3, {"split": split}),
@@ -213,7 +213,7 @@ class Threads(unittest.TestCase):
         x, y = numbers()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            tutti.Ensemble(**SMALL).fit(x, y)
+            tutti.Ensemble(**SMALL, recalibrate="none").fit(x, y)
         self.assertEqual(caught[0].filename, __file__)
         self.assertIn("intervals hold only", str(caught[0].message))
 

@@ -193,6 +193,7 @@ class Pandas(unittest.TestCase):
         self.assertEqual(table.attrs["units"], {"load": "", "force": "N"})
         np.testing.assert_array_equal(table[("std", "force")], p.std[:, 1])
         np.testing.assert_array_equal(p.mean, fitted.predict(x[5:9]).mean)
+        np.testing.assert_array_equal(table[("extrapolation", "")], p.extrapolation)
         one = tutti.Ensemble(**SMALL).fit(frame, target["force"]).predict(rows)
         self.assertEqual(one.columns, ["force"])
         np.testing.assert_array_equal(one.to_dataframe()["epistemic"], one.epistemic)
@@ -213,6 +214,7 @@ class Xarray(unittest.TestCase):
         self.assertEqual(made["std"].attrs["units"], "N")
         self.assertEqual(made["quantiles"].dims, ("quantile", "sample"))
         self.assertEqual(made["member_mean"].dims, ("member", "sample"))
+        self.assertEqual(made["extrapolation"].dims, ("sample",))
 
     def test_dataset_and_several_columns(self):
         x, y = numbers(targets=2)

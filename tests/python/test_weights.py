@@ -9,7 +9,7 @@ import numpy as np
 from common import SMALL, numbers
 import tutti
 
-LAYERS = {**SMALL, "hidden": [6, 6]}
+LAYERS = {**SMALL, "hidden": [6, 6], "recalibrate": "none"}
 NETWORKS = {
     "mean": {}, "scales": {"data": {"normalize": "minmax"}, "residual": True},
     "variance": {"loss": "gaussian_nll", "layer_norm": True, "variance_floor": 1e-3},
@@ -114,11 +114,14 @@ class Weights(unittest.TestCase):
                     {"weight": np.ones((2, 3, 3)), "bias": np.zeros((2, 3))}]})
 
     def test_what_a_trainer_leaves_out(self):
-        model = self.fit(self.x, self.y, loss="gaussian_nll", recalibrate=True, conformal=[0.8])
-        with self.assertWarnsRegex(UserWarning, "recalibration of the standard deviations and the "
+        model = self.fit(self.x, self.y, loss="gaussian_nll", recalibrate="all", conformal=[0.8])
+        with self.assertWarnsRegex(UserWarning, "noise and factor of the standard deviations and the "
                                    "conformal intervals are left out.*init_from") as caught:
             tutti.Trainer.from_model(model)
         self.assertEqual(caught.filename, __file__)
+        model = self.fit(self.x, self.y, recalibrate="auto")  # six validation rows: no factor
+        with self.assertWarnsRegex(UserWarning, "noise and factor of the standard deviations are"):
+            tutti.Trainer.from_model(model)
         plain = self.fit(self.x, self.y)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -140,7 +140,7 @@ def predict(f, x):                              # of read_model; x (row, input) 
         center = of_members(average(mu))        # recalibration, and the same without a wider member
         near, apart = np.minimum(each("std_scale"), each("scale")), of_members(average((mu - center) ** 2))
         mu = center * each("scale") + each("offset") + (mu - center) * near
-        own = v * each("std_scale") ** 2
+        own = v * each("std_scale") ** 2 + each("noise") ** 2
         v = own + (each("std_scale") ** 2 - near ** 2) * apart
         for column, kind in enumerate(get("transform")):
             at = np.s_[of == column // width, :, column % width]

@@ -141,7 +141,7 @@ def mixed_jobs():
     three networks that stop together."""
     joint = ", ".join(f"{{members: {n}, {text}}}" for n, text in zip(COUNT, NETWORKS))
     pathlib.Path("mix.yaml").write_text(JOB % f"  - {MIXED % (joint, '', 5)}" + "combine: {method: weights}\n"
-                                     "calibration: {recalibrate: true, conformal: [0.8]}\n")
+                                     "calibration: {recalibrate: all, conformal: [0.8]}\n")
     stop = JOB % f"  - {MIXED % (joint.replace('gaussian_nll', 'huber'), 'loss: mse, early_stopping: ensemble, ', 3)}"
     stop = re.sub("split: {.*?}", "split: {column: part}, normalize: none", stop.replace("output: mean_variance", "output: auto"))
     pathlib.Path("stop.yaml").write_text(stop.replace("resample: bootstrap", "resample: none"))

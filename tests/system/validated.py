@@ -3,6 +3,7 @@
 the files follow from the predictions in them. Sample weights count in every score, and quantiles
 are those of the predicted mixture, or refused where there is none.
 """
+import math
 import pathlib
 import sys
 
@@ -82,7 +83,21 @@ def check_quantiles(p):
         sys.exit("classes have quantiles")
 
 
-def check_scores(p, s, y, w):
+normal_distance = np.vectorize(lambda m, v: np.sqrt(2 * v / np.pi) * np.exp(-m * m / (2 * v))
+                               + m * math.erf(m / np.sqrt(2 * v)))
+
+
+def mixture_of(part, m):
+    """Means and variance of the Gaussians of members without a variance, with factor and noise."""
+    f, noise = (m["calibration/" + name][0] for name in ("std_scale", "noise"))
+    if not noise > 0:
+        sys.exit(f"noise {noise}")
+    center, g = part.mean(0), min(f, 1)
+    return center + g * (part - center), ((f * f - g * g) * part.var(0)
+                                          + (noise * m["scaler/y_scale"][0]) ** 2)
+
+
+def check_scores(p, s, y, w, model):
     """Scores of numbers and of probabilities, with the weights of the rows."""
     def mean(value):
         return np.average(value, weights=w)
@@ -90,17 +105,19 @@ def check_scores(p, s, y, w):
     part, z90 = p["y_member_mean"][:3, :, 0].astype("f8"), 1.6448536269514727
     outside = np.maximum(np.abs(error) - z90 * sd, 0)
     label = y[:, 0] - mean(y[:, 0])
-    apart = np.abs(part[:, None] - part[None]).mean(axis=(0, 1))
+    means, v = mixture_of(part, model)
+    near_by = normal_distance(means[:, None] - means[None], 2 * v[None, None]).mean(axis=(0, 1))
+    density = (np.exp(-(means - y[:, 0]) ** 2 / (2 * v)) / np.sqrt(2 * np.pi * v)).mean(0)
     want = {"rmse": np.sqrt(mean(error**2)), "bias": mean(error), "sharpness": mean(sd),
             "r2": 1 - mean(error**2) / mean(label**2), "z_rms": np.sqrt(mean((error / sd)**2)),
             "interval_score": mean(2 * z90 * sd + 20 * outside),
             "nll": mean(np.log(2 * np.pi * sd**2) / 2 + (error / sd)**2 / 2),
-            "crps": mean(np.abs(part - y[:, 0]).mean(axis=0) - apart / 2)}
+            "mixture_nll": -mean(np.log(density)),
+            "crps": mean(normal_distance(means - y[:, 0], v[None]).mean(axis=0) - near_by / 2)}
     for name, value in want.items():
         got = s[f"ensemble_{name}"][0]
         if not np.isclose(got, value, rtol=1e-5):
             sys.exit(f"{name}: {got} against {value}")
-    near("no density", s["ensemble_mixture_nll"][0:1], np.nan)
     chance = p["y_pred_mean"][:, 1]
     want = -mean(np.where(y[:, 1] > 0, np.log(chance), np.log1p(-chance)))
     if not np.isclose(s["ensemble_nll"][1], want, rtol=1e-6):  # members predict in single precision
@@ -115,9 +132,10 @@ def check_weighted():
         ",".join(map(str, LEVELS)), "-o", "quantiles.h5")
     tutti("evaluate", "w/model.h5", "data.h5", "-q", "--weights", "w", "-o", "ws.h5")
     with h5py.File("quantiles.h5") as p, h5py.File("ws.h5") as s, \
-            h5py.File("data.h5") as d, h5py.File("w/results.h5") as r:
+            h5py.File("data.h5") as d, h5py.File("w/results.h5") as r, \
+            h5py.File("w/model.h5") as m:
         check_quantiles(p)
-        check_scores(p, s, d["y"][()], d["w"][()])
+        check_scores(p, s, d["y"][()], d["w"][()], m)
         for name in ("oob_nll", "oob_crps", "oob_coverage"):  # rows with one member, or none
             if not np.isfinite(r[name][..., 0]).all():
                 sys.exit(f"{name}: {r[name][()]}")
@@ -134,6 +152,23 @@ def check_weighted():
             sys.exit(f"no reason: {text}")
 
 
+def check_noise():
+    """Fitted to rows out of bag where there are no validation rows: z-scores of size 1, more where
+    the rows chose the epochs; with neither, or without the option, `predict` warns."""
+    for resample, low, high in (("bootstrap", 0.95, 1.05), ("kfold", 0.75, 0.95), ("none", 0, 0)):
+        how = ["--set", "data.split.validation=0", "--set", f"train.resample={resample}"]
+        for directory, ranks in (("one", 0), ("three", 3)):
+            tutti("train", "points.yaml", "-q", *how, "--set", f"run.directory={resample}-{directory}",
+                  ranks=ranks)
+        check_same(f"{resample}-one", f"{resample}-three")
+        said = tutti("predict", f"{resample}-one/model.h5", "data.h5", "--force")
+        if ("predicts no noise" in said) != (resample == "none"):
+            sys.exit(f"{resample}: {said}")
+        with h5py.File(f"{resample}-one/results.h5") as r:
+            if resample != "none" and not low < r["oob_z_rms"][0] < high:
+                sys.exit(f"{resample}: z-scores {r['oob_z_rms'][()]}")
+
+
 def main():
     y = make_data()
     pathlib.Path("job.yaml").write_text(JOB)
@@ -144,6 +179,9 @@ def main():
     tutti("evaluate", "one/model.h5", "data.h5", "-q", "-o", "scores.h5")
     check_predictions(y)
     check_weighted()
+    pathlib.Path("points.yaml").write_text("\n".join(
+        line for line in WEIGHTED.splitlines() if "classes" not in line and "counts" not in line))
+    check_noise()
 
 
 test(main)

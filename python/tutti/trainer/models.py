@@ -87,10 +87,10 @@ def trainer_of_model(model: Model, ensemble: Optional[str], loss: Optional[str],
     """What `Trainer.from_model` returns; warns of what it leaves out."""
     a = read_weights(model, ensemble)
     with model.open_file() as f:
-        recalibrated = "calibration/std_scale" in f and bool(
-            (f["calibration/std_scale"][()] != 1).any())
+        recalibrated = any(name in f and bool((f[name][()] != plain).any()) for name, plain in (
+            ("calibration/std_scale", 1), ("calibration/noise", 0)))
     lost = [text for there, text in (
-        (recalibrated, "recalibration of the standard deviations"),
+        (recalibrated, "noise and factor of the standard deviations"),
         (model.levels, "conformal intervals")) if there]
     if lost:
         warnings.warn(f"{model.file}: the {' and the '.join(lost)} are left out: they belong to "

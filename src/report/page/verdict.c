@@ -240,9 +240,9 @@ static void advise_data(const tt_run_page *p, double worst, int wide, tt_sentenc
         s, "Keep some rows for a test (data.split: {test: 0.1}): they say how good the model is.");
   else if (rows > 0 && rows < FEW_ROWS)
     tt_sentences_add(s, "Use more test rows: with %" PRId64 " the figures here are rough.", rows);
-  if (wide && !p->d->recalibrated)
+  if (wide && !p->d->recalibrated && tt_result_predicts_noise(p->k, p->d, 0))
     tt_sentences_add(
-        s, "calibration.recalibrate: true makes intervals that are too wide narrower, with the "
+        s, "calibration.recalibrate: all makes intervals that are too wide narrower, with the "
            "validation rows.");
   if (part > 0.5)
     tt_sentences_add(

@@ -146,7 +146,7 @@ static const char job_text[] =
     "model: {hidden: [200, 200]}\n"
     "train: {epochs: 1, batch_size: 8}\n"
     "combine: {method: greedy}\n"
-    "calibration: {recalibrate: true}\n"
+    "calibration: {recalibrate: all}\n"
     "run: {seed: 3, device: cpu, threads: 1, directory: out}\n"
     "ensembles: [{name: a, members: 5}]\n";
 

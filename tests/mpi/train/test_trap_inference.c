@@ -19,6 +19,7 @@ static void calibrate(tt_trained_ensemble *m)
   TT_CHECK_OK(tt_calibration_create(tt_trained_ensemble_columns(m), 2, level, &m->calibration));
   for (int64_t i = 0; i < m->calibration.columns; i++) {
     m->calibration.std_scale[i] = 1.0 + 0.25 * (double)i;
+    m->calibration.noise[i] = 0.125 * (double)i;
     m->calibration.rows[i] = 10 + i;
     m->calibration.width[i] = 0.5 * (double)i; /* of 0.5; that of 0.9 stays infinite */
   }
@@ -31,6 +32,7 @@ static void same_calibration(const tt_calibration *a, const tt_calibration *b)
   for (int64_t i = 0; i < a->levels; i++) TT_CHECK(a->level[i], ==, b->level[i]);
   for (int64_t i = 0; i < a->columns; i++) {
     TT_CHECK(a->std_scale[i], ==, b->std_scale[i]);
+    TT_CHECK(a->noise[i], ==, b->noise[i]);
     TT_CHECK(a->rows[i], ==, b->rows[i]);
   }
   for (int64_t i = 0; i < a->levels * a->columns; i++) TT_CHECK(a->width[i], ==, b->width[i]);

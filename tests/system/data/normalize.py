@@ -17,7 +17,7 @@ JOB = {"data": {"file": "d.h5", "normalize": HOW, "split": {"column": "split"}},
        "model": {"hidden": [6]},
        "train": {"loss": "gaussian_nll", "nll_beta": 0, "epochs": 8, "learning_rate": 0.02,
                  "schedule": "constant", "batch_size": 32},
-       "calibration": {"recalibrate": True, "conformal": [0.8]},
+       "calibration": {"recalibrate": "all", "conformal": [0.8]},
        "ensembles": [{"name": "n", "members": 3, "targets": ["w", "u", "v"]}],
        "run": {"device": "cpu", "threads": 1}}
 STD = ["y_pred_mean", "y_pred_std", "y_pred_std_aleatoric", "y_pred_std_epistemic"]
@@ -183,7 +183,7 @@ def check_jacobian(f, pred, x):
             for name, above, below in zip(STD, *ends_of):
                 want = (above - below) / (2 * step[:, d])
                 same(f"{high[2]} {name} by input {d}", pred[name + "_jacobian"][:, high[0], d], want,
-                     1e-2 if high[2] == "yeo_johnson" else 5e-4)
+                     2e-2 if high[2] == "yeo_johnson" else 5e-4)
 
 
 def check_sensitivities(f, importance, x):
@@ -296,7 +296,7 @@ def check_extrapolation(f, pred, x, train):
         g["x"], g["feature_name"] = far, list("abcd") + ["e1"]
     said = tutti("predict", "out/model.h5", "far.h5", "-o", "far-pred.h5")
     outside = (beyond(far).max(1) > 0).sum()
-    assert f"{outside} of 3 rows have an input outside the range" in said, said
+    assert f"rows outside the training inputs: {outside} of 3" in said, said
     assert "farthest 'd' in row 1, by 2 of its range" in said, said
 
 
@@ -318,7 +318,7 @@ def check_refusals(x, y):
             ("{a: lag}", 78, "data.normalize: column 'a': 'lag' is not one of none, standard, minmax"),
             ("{a: [log]}", 78, "data.normalize: column 'a': expected a name, found a list")):
         refused(code, text, *train, f"data.normalize={how}")
-    counts = ["--set", "train.loss=poisson", "--set", "calibration.recalibrate=false", "--set",
+    counts = ["--set", "train.loss=poisson", "--set", "calibration.recalibrate=none", "--set",
               "calibration.conformal=[]"]
     refused(78, "'u' is log1p, but ensemble n uses it as a label, unchanged; leave it out",
             *train, "data.normalize={u: log1p}", *counts)

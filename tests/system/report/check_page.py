@@ -42,7 +42,8 @@ CLASSES = JOB.replace("output: mean_variance", "output: softmax, classes: 3").re
 SWEEP = JOB.replace("members: 5}", "members: 12, sweep: {learning_rate: {log_uniform: [1e-4, 1e-1]}}}").replace(
     "plain", "sweep")
 ONE = JOB.replace("output: mean_variance", "output: mean").replace("gaussian_nll", "mse").replace(
-    ', {name: two, target: y1, members: 5}', "").replace("members: 6", "members: 1").replace("plain", "one")
+    ', {name: two, target: y1, members: 5}', "").replace("members: 6", "members: 1").replace("plain", "one") \
+    + "calibration: {recalibrate: none}\n"
 NO_TEST = ONE.replace("train: 0.6, validation: 0.2, test: 0.2", "train: 0.8, validation: 0.2, test: 0").replace(
     "directory: one", "directory: untested")
 DIVERGED = JOB.replace("1e-2", "1e30, optimizer: sgd").replace("plain", "diverged")

@@ -213,20 +213,21 @@ static const tt_bad bad_rules[] = {
     BAD("data: {file: d.h5, targets_pca: 3}\nensembles: [{name: a}]\ntrain: {init_from: m.h5}\n",
         "1:33: data.targets_pca and train.init_from cannot be used together"),
     BAD("data: {file: d.h5, split: {validation: 0}}\nensembles: [{name: a}]\n"
-        "calibration: {recalibrate: true}\n",
-        "3:28: calibration.recalibrate needs validation rows; give data.split.validation above 0"),
+        "calibration: {recalibrate: all}\n",
+        "3:28: calibration.recalibrate: all needs validation rows; give data.split.validation "
+        "above 0"),
     BAD("data: {file: d.h5, split: {group: a, order: b}}\nensembles: [{name: a}]\n",
         "1:45: data.split.order and data.split.group are both given; keep one"),
     BAD("data: {file: d.csv, inputs: []}\nensembles: [{name: a}]\n",
         "1:29: data.inputs: 0 elements; 1 to 10000 are allowed"),
     BAD(JOB "calibration: {conformal: [0.9, 0.5]}\n", "3:26: ", "between 0 and 1, ascending"),
     BAD(JOB "calibration: {conformal: [0.5, 1]}\n", "calibration.conformal: 1: write levels"),
-    BAD(JOB "calibration: {conformal: [0.9], recalibrate: false}\ntrain: {loss: cross_entropy}\n",
+    BAD(JOB "calibration: {conformal: [0.9], recalibrate: none}\ntrain: {loss: cross_entropy}\n",
         "3:26: calibration.conformal: ensembles[0] has output softmax; prediction intervals are "
         "for "
         "mean"),
-    BAD(JOB "calibration: {recalibrate: true}\ntrain: {loss: poisson}\n",
-        "3:28: calibration.recalibrate: ensembles[0] has output rate; only mean"),
+    BAD(JOB "calibration: {recalibrate: all}\ntrain: {loss: poisson}\n",
+        "3:28: calibration.recalibrate: all: ensembles[0] has output rate; only mean"),
     BAD("data: {file: d.h5, normalize: {u: none, k: standard, x0: log}}\nensembles: [{name: a, "
         "targets: [u, v]}, {name: b, target: k}]\ntrain: {loss: bce}\n",
         "1:31: data.normalize: 'k' is standard, but ensemble b uses it as a label, unchanged"),

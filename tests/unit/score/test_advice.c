@@ -16,6 +16,7 @@ typedef struct results {
   float loss[MEMBERS * EPOCHS];
   double status[MEMBERS], epochs_done[MEMBERS], test_rows[COLUMNS];
   double level, calibration[COLUMNS], aleatoric[ROWS * COLUMNS];
+  double nll[MEMBERS * COLUMNS];
   tt_results k;
   tt_result_details d;
   tt_sentences found;
@@ -38,6 +39,7 @@ static void make(results *r)
     r->owner[m] = owner[m];
     r->status[m] = TT_STATUS_finished;
     r->epochs_done[m] = EPOCHS;
+    for (int i = 0; i < COLUMNS; i++) r->nll[m * COLUMNS + i] = 1.0;
     fall(r, m, 40);
   }
   for (int i = 0; i < COLUMNS; i++) {
@@ -63,7 +65,10 @@ static void make(results *r)
                              .columns = COLUMNS,
                              .status = r->status,
                              .epochs_done = r->epochs_done,
-                             .test_rows = r->test_rows};
+                             .test_rows = r->test_rows,
+                             .targets = COLUMNS,
+                             .target = r->target};
+  r->d.member_score[TT_METRIC_nll] = r->nll;
 }
 
 static int64_t find(results *r)
@@ -101,22 +106,23 @@ TT_TEST (narrow_intervals_are_reported_with_their_cause) {
   r.aleatoric[0] = NAN;
   TT_CHECK(find(&r), ==, 2);
   check_begins(r.found.text[0], "one: the 90 % intervals hold only 22 %");
-  TT_CHECK_HAS(r.found.text[0], "use calibration.recalibrate: true, ");
+  TT_CHECK_HAS(r.found.text[0], "calibration.recalibrate: auto fits it");
   TT_CHECK_HAS(r.found.text[0], "gaussian_nll");
   check_begins(r.found.text[1], "two b, two c: the 90 % intervals hold only 22 to 70 %");
-  TT_CHECK_HAS(r.found.text[1], "recalibrate");
+  TT_CHECK_HAS(r.found.text[1], "calibration.recalibrate: all or");
 }
 
-/* An option that the run already uses is not recommended. */
+/* What the run already does is not recommended: the noise of "one" was fitted. */
 TT_TEST (recalibration_is_not_recommended_twice) {
-  results r;
-  make(&r);
-  r.calibration[0] = r.calibration[1] = 0.22;
-  r.aleatoric[0] = NAN;
-  r.d.recalibrated = 1;
-  TT_CHECK(find(&r), ==, 2);
-  for (int i = 0; i < 2; i++)
-    TT_CHECK_HAS(r.found.text[i], "calibration.recalibrate found too little in the validation");
+  for (int all = 0; all < 2; all++) {
+    results r;
+    make(&r);
+    r.calibration[all] = 0.22;
+    r.nll[0] = r.nll[COLUMNS] = NAN;
+    r.d.recalibrated = all;
+    TT_CHECK(find(&r), ==, 1);
+    TT_CHECK_HAS(r.found.text[0], "calibration.recalibrate found too little in the validation");
+  }
 }
 
 TT_TEST (overfitted_members_are_reported_with_their_losses) {
@@ -137,7 +143,7 @@ TT_TEST (overfitted_members_are_reported_with_their_losses) {
         if (m < 2) r.loss[m * EPOCHS + e] = (float)(row[i].validation + (e < 50 ? 1 : 0));
       }
     }
-    r.aleatoric[0] = row[i].noise;
+    r.nll[0] = r.nll[COLUMNS] = row[i].noise ? 1.0 : NAN;
     r.k.loss_train = train;
     r.d.best_epoch = best;
     TT_CHECK(find(&r), ==, row[i].found);

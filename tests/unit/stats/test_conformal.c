@@ -5,6 +5,7 @@
 #include "tests/support/check.h"
 
 #include <math.h>
+#include <string.h>
 
 TT_TEST (ranks_by_hand) {
   TT_CHECK(tt_conformal_rank(9, 0.9), ==, 9);
@@ -53,6 +54,61 @@ TT_TEST (recalibration_counts_weights) {
   const double twice[] = {1.0, 0.5, 0.5, 0.5}, of[] = {0.5, 0.25, 0.25, 0.25};
   double got = tt_recalibration_scale(3, error, sd, weight);
   TT_CHECK(fabs(got - tt_recalibration_scale(4, twice, of, NULL)), <=, 1e-15);
+}
+
+/* Errors whose standard deviation is hypot(factor sd, noise), in any units. */
+static void draw_errors(uint32_t n, double factor, double noise, double unit, double *error,
+                        double *sd)
+{
+  for (uint32_t i = 0; i < n; i++) {
+    tt_random4 u = tt_random(3, 1, TT_PURPOSE_INIT, 0, i);
+    double size = sqrt(-2.0 * log(1.0 - (double)tt_uniform(u.v[0])));
+    double z = size * cos(6.283185307179586 * (double)tt_uniform(u.v[1]));
+    sd[i] = unit * (0.2 + 2.0 * (double)tt_uniform(u.v[2]));
+    error[i] = z * hypot(factor * sd[i], noise * unit);
+  }
+}
+
+TT_TEST (noise_and_factor_of_known_errors_are_found) {
+  enum { N = 20000 };
+  static double error[N], sd[N], weight[N];
+  static const struct {
+    double factor, noise, unit;
+  } row[] = {{1.0, 1.0, 1.0}, {3.0, 0.5, 1e-4}, {0.4, 0.7, 1e3}, {1.0, 5.0, 1.0}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    double factor, noise, wide, more;
+    draw_errors(N, row[i].factor, row[i].noise, row[i].unit, error, sd);
+    tt_noise_fit(N, 0, error, sd, NULL, &factor, &noise);
+    TT_CHECK(fabs(noise / (row[i].noise * row[i].unit) - 1.0), <=, 0.03);
+    if (i < 3) TT_CHECK(fabs(factor / row[i].factor - 1.0), <=, 0.05); /* else hidden by noise */
+    tt_noise_fit(N, 100, error, sd, NULL, &wide, &more); /* of which 100 chose the epochs */
+    TT_CHECK(fabs(wide / factor - 1.0 - sqrt(0.02)) + fabs(more / noise - wide / factor), <=,
+             1e-12);
+    for (int j = 0; j < N; j++) weight[j] = j < N / 2;
+    for (int j = N / 2; j < N; j++) error[j] = 1e3 * row[i].unit; /* of weight 0 */
+    tt_noise_fit(N, 0, error, sd, weight, &factor, &noise);
+    TT_CHECK(fabs(noise / (row[i].noise * row[i].unit) - 1.0), <=, 0.04);
+  }
+}
+
+/* Where rows say little the factor is 1 or near it. */
+TT_TEST (few_rows_have_noise_alone) {
+  double error[100], sd[100], factor, noise;
+  draw_errors(TT_NOISE_ROWS - 1, 2.0, 1.0, 1.0, error, sd);
+  tt_noise_fit(TT_NOISE_ROWS - 1, 0, error, sd, NULL, &factor, &noise);
+  TT_CHECK(fabs(factor - 1.0), <=, 1e-12);
+  TT_CHECK(noise, >, 1.0);
+  draw_errors(100, 0.0, 100.0, 1.0, error, sd);
+  tt_noise_fit(100, 0, error, sd, NULL, &factor, &noise);
+  TT_CHECK(fabs(log(factor)), <=, 1.5);
+  memset(sd, 0, sizeof sd); /* one member */
+  tt_noise_fit(100, 0, error, sd, NULL, &factor, &noise);
+  TT_CHECK(fabs(factor - 1.0), <=, 1e-3);
+  memset(error, 0, sizeof error); /* the labels themselves */
+  tt_noise_fit(100, 0, error, sd, NULL, &factor, &noise);
+  TT_CHECK(factor == 1.0 && noise == 0.0, ==, 1);
+  tt_noise_fit(0, 0, error, sd, NULL, &factor, &noise);
+  TT_CHECK(factor == 1.0 && noise == 0.0, ==, 1);
 }
 
 /* For any distribution, the covered fraction is at least the level and at most 1 / (n + 1) more:
@@ -110,7 +166,7 @@ static tt_model model_of(tt_output output, int32_t n)
 
 /* Intervals computed from some rows contain exactly the fraction of these rows that follows from
  * the ranks, in any units; recalibration scales them with the standard deviation. */
-static void holds(tt_output output, int recalibrate, double of_sd)
+static void holds(tt_output output, tt_recalibrate recalibrate, double of_sd)
 {
   enum { N = 99 };
   const double level[] = {0.5, 0.9}, unit = 7.0;
@@ -125,17 +181,20 @@ static void holds(tt_output output, int recalibrate, double of_sd)
     for (int j = 0; j < m.quantities; j++)
       quantity[i * (uint32_t)m.quantities + (uint32_t)j] = 0.2 + 0.3 * j;
   }
-  tt_calibration_data v = {N, y, quantity, sd, NULL};
+  tt_calibration_data v = {N, y, quantity, sd, NULL, N};
   TT_CHECK_OK(tt_calibration_fit(&k, &m, 0, recalibrate, &v));
   TT_CHECK(k.rows[0], ==, N);
-  double std_scale = tt_calibration_std_scale(&k, 0);
-  if (!recalibrate) TT_CHECK(std_scale, ==, 1.0);
+  double std_scale = tt_calibration_std_scale(&k, 0), noise = tt_calibration_noise(&k, 0);
+  int lacks = output == TT_OUTPUT_mean && recalibrate != TT_RECALIBRATE_none;
+  TT_CHECK(noise > 0.0, ==, lacks);
+  if (!lacks && recalibrate != TT_RECALIBRATE_all) TT_CHECK(std_scale, ==, 1.0);
   for (int l = 0; l < 2; l++) {
     int inside = 0;
     for (int i = 0; i < N; i++) {
       double low, high, q[3];
       for (int j = 0; j < m.quantities; j++) q[j] = quantity[i * m.quantities + j] * unit;
-      tt_calibration_interval(&k, &m, l, 0, q, sd[i] * std_scale * unit, unit, &low, &high);
+      double fitted = hypot(sd[i] * std_scale, noise);
+      tt_calibration_interval(&k, &m, l, 0, q, fitted * unit, unit, &low, &high);
       inside += y[i] * unit >= low - 1e-9 && y[i] * unit <= high + 1e-9;
     }
     TT_CHECK(inside, ==, l ? 90 : 50);
@@ -144,10 +203,11 @@ static void holds(tt_output output, int recalibrate, double of_sd)
 }
 
 TT_TEST (intervals_cover_the_rows_they_were_computed_from) {
-  for (int recalibrate = 0; recalibrate < 2; recalibrate++) {
+  for (int i = 0; i < TT_RECALIBRATE_COUNT; i++) {
+    tt_recalibrate recalibrate = (tt_recalibrate)i;
     holds(TT_OUTPUT_mean_variance, recalibrate, 0.4);
     holds(TT_OUTPUT_mean, recalibrate, 0.4);
     holds(TT_OUTPUT_mean, recalibrate, 0.0); /* one member that predicts no variance */
   }
-  holds(TT_OUTPUT_quantiles, 0, 0.0);
+  holds(TT_OUTPUT_quantiles, TT_RECALIBRATE_auto, 0.0);
 }

@@ -133,8 +133,9 @@ static void moments(int n, const capacity *r, double *mean, double *variance)
 }
 
 /* Members with and without a variance of their own: the mean stays, the variance has the square of
- * the factor, quantiles invert the distribution, the CRPS is that of all pairs and not below 0. */
+ * the factor and the noise more, quantiles invert the distribution, the CRPS is that of all pairs and not below 0. */
 TT_TEST (recalibration_multiplies_the_standard_deviation) {
+  const double noise[] = {0.0, 0.0, 0.0, 0.0, 0.7, 2.0};
   const double factor[] = {0.3, 1.0 - 1e-9, 1.0, 1.0 + 1e-9, 1.5, 12.0}, high[] = {0.0, 0.01, 1.0};
   for (int f = 0; f < 6; f++)
     for (int s = 0; s < 3; s++) {
@@ -143,10 +144,10 @@ TT_TEST (recalibration_multiplies_the_standard_deviation) {
       draw(9, 0.0, high[s], &r);
       was = r;
       moments(9, &r, mean, variance);
-      tt_gaussian_mixture_recalibrate(factor[f], 9, r.w, r.mean, r.variance);
+      tt_gaussian_mixture_recalibrate(factor[f], noise[f], 9, r.w, r.mean, r.variance);
       moments(9, &r, mean + 1, variance + 1);
       near(mean[1], mean[0]);
-      near(variance[1], variance[0] * factor[f] * factor[f]);
+      near(variance[1], variance[0] * factor[f] * factor[f] + noise[f]);
       for (int i = 0; i < 9; i++) {
         if (r.w[i] == 0.0) continue;
         TT_CHECK(r.variance[i], >=, 0.0);
@@ -171,7 +172,7 @@ TT_TEST (points_that_are_recalibrated_are_nearly_a_gaussian) {
   capacity r;
   double mean, variance;
   draw(5, 0.0, 0.0, &r);
-  tt_gaussian_mixture_recalibrate(6.0, 5, r.w, r.mean, r.variance);
+  tt_gaussian_mixture_recalibrate(6.0, 0.0, 5, r.w, r.mean, r.variance);
   moments(5, &r, &mean, &variance);
   for (double z = -3.0; z <= 3.0; z += 0.1) {
     double error = z * sqrt(variance), want = tt_crps_gaussian(error, variance);
