@@ -13,7 +13,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <xxhash.h>
 
 enum {
@@ -107,6 +106,7 @@ static tt_err read_header(csv_table *c, char delimiter)
     if (!p) return TT_FAIL(DATA, "%s: no names of columns after the line sep=", c->table->file);
   }
   c->lines.delimiter = delimiter ? delimiter : find_delimiter(p, end);
+  c->table->delimiter = c->lines.delimiter;
   if (c->lines.delimiter == c->decimal)
     return TT_FAIL(DATA,
                    "%s:%" PRId64 ": '%c' separates the columns and cannot be the decimal mark too; "
@@ -203,32 +203,6 @@ static int is_missing(const csv_table *c, const char *text)
   return 0;
 }
 
-static int parse_truth(const char *text, double *out)
-{
-  static const char *const word[] = {"false", "true", "False", "True", "FALSE", "TRUE"};
-  for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-    if (!strcmp(text, word[i])) return *out = (double)(i & 1), 1;
-  return 0;
-}
-
-static int parse_infinity(const char *text, double *out)
-{
-  const char *word = text + (*text == '-' || *text == '+');
-  *out = *text == '-' ? -INFINITY : INFINITY;
-  return !strcasecmp(word, "inf") || !strcasecmp(word, "infinity");
-}
-
-/* 2024-03-01, 1.3.2024, 03/01/24, each with or without a time; 12:30. */
-static int is_date(const char *text)
-{
-  size_t first = strspn(text, "0123456789");
-  if (!first || first > 4 || !text[first] || !strchr("-/.:", text[first])) return 0;
-  size_t second = strspn(text + first + 1, "0123456789");
-  const char *after = text + first + 1 + second;
-  if (!second || second > 2) return 0;
-  return text[first] == ':' ? !*after || *after == ':' : *after == text[first] && after[1];
-}
-
 /* While the problems of the file are listed, a bad cell is added to them; else it ends the reading.
  */
 static tt_err bad_cell(const csv_table *c, int64_t line, int64_t column, const char *text,
@@ -274,7 +248,7 @@ static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, con
              "marks, set data.decimal: comma";
     p.option = "decimal";
     p.value = "comma";
-  } else if (is_date(text)) {
+  } else if (tt_text_is_date(text)) {
     snprintf(cure, sizeof cure,
              "write a date or a time as a number: days or seconds since a first one, sine and "
              "cosine of the day of the year; or leave the column out: data.inputs: ['*', '!%.*s']",
@@ -326,13 +300,13 @@ static tt_err parse_text(const csv_table *c, int64_t line, int64_t column, char 
   const char *after = tt_number_parse(text, c->decimal, out);
   int is_na = is_missing(c, text), is_result = c->kind[column] == TT_CELL_RESULT;
   if (is_na && (is_result || c->kind[column] == TT_CELL_LABEL)) return *out = NAN, TT_OK;
-  if (is_result && ((after && !*after) || parse_infinity(text, out))) return TT_OK;
+  if (is_result && ((after && !*after) || tt_infinity_parse(text, out))) return TT_OK;
   if (!is_na && after && !*after && isfinite(*out)) return TT_OK;
   if (after && !*after && !is_na)
     return bad_cell(c, line, column, text,
                     &(tt_problem){.what = "is too large", .cure = "use other units"});
   if (is_na) return missing_cell(c, line, column, text);
-  if (parse_truth(text, out)) return TT_OK;
+  if (tt_truth_parse(text, out)) return TT_OK;
   return not_a_number(c, line, column, text);
 }
 
@@ -340,6 +314,10 @@ static tt_err parse_text(const csv_table *c, int64_t line, int64_t column, char 
 static tt_err parse_cell(const csv_table *c, int64_t line, int64_t column, char *p, char *end,
                          double *out)
 {
+  if (c->kind[column] == TT_CELL_SEEN) {
+    char *text = tt_csv_cell_text(&c->lines, p, end);
+    return c->table->see(c->table, line, column, is_missing(c, text), text);
+  }
   int is_text = c->kind[column] == TT_CELL_KEY || c->kind[column] == TT_CELL_LEVEL;
   const char *after = c->nas || is_text ? NULL : tt_number_parse(p + (*p == ' '), c->decimal, out);
   if (after == end && isfinite(*out)) return TT_OK;
@@ -349,6 +327,7 @@ static tt_err parse_cell(const csv_table *c, int64_t line, int64_t column, char 
 static tt_err cells_error(const csv_table *c, int64_t line, int64_t cells)
 {
   char what[64], cure[64];
+  if (c->table->see) return TT_OK; /* told when values are read */
   snprintf(what, sizeof what, "number of cells: %" PRId64, cells);
   snprintf(cure, sizeof cure, "number of columns in the header: %" PRId64, c->table->columns);
   return bad_cell(c, line, -1, NULL, &(tt_problem){.what = what, .cure = cure});
@@ -357,6 +336,8 @@ static tt_err cells_error(const csv_table *c, int64_t line, int64_t cells)
 static tt_err parse_row(const csv_table *c, int64_t line, char *p, char *end, double *value)
 {
   int64_t columns = c->table->columns, k = 0;
+  int64_t cells = c->problems ? count_cells(&c->lines, p, end) : columns; /* before any cell */
+  if (cells != columns) return cells_error(c, line, cells);
   for (;; k++) {
     char *after = tt_csv_cell_end(&c->lines, p, end);
     int last = after == end;

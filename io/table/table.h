@@ -41,6 +41,7 @@ typedef enum tt_cell_kind {
   TT_CELL_KEY,    /* any text or number: a hash of it, whose bits are stored in the double */
   TT_CELL_LEVEL,  /* any text: its number in tt_table.levels; a number where numbers are stored;
                    * NaN where it is missing */
+  TT_CELL_SEEN,   /* of a CSV file: any text, for tt_table.see; there is no value */
   TT_CELL_UNUSED
 } tt_cell_kind;
 
@@ -54,6 +55,10 @@ struct tt_table {
   int64_t *rows;      /* [columns] */
   uint8_t *hidden;    /* [columns] 1 = no pattern matches the column; or NULL */
   tt_row_marks marks; /* of a CSV file; owned */
+  char delimiter;     /* of a CSV file; 0: the file is none */
+  /* Called for the cells of TT_CELL_SEEN while rows are read; the text may be changed. */
+  tt_err (*see)(tt_table *t, int64_t line, int64_t column, int is_missing, char *text);
+  void *seen;         /* for `see`, of its owner */
   tt_levels **levels; /* [columns] of TT_CELL_LEVEL, borrowed; NULL: no such column */
   int64_t
       rows_at_once; /* reading the columns that are in use together costs least in such slices */
