@@ -96,7 +96,8 @@ tutti_room(io/data USE core/base core/config core/columns core/model mpi io/hdf5
            io/columns)
 tutti_room(io/model USE core/base core/front core/columns core/model mpi io/hdf5)
 tutti_room(io/checkpoint USE core/base core/model mpi io/files io/hdf5 LINK Threads::Threads)
-tutti_room(io/results USE core/base core/config core/model core/stats mpi io/files io/hdf5 io/data)
+tutti_room(io/results USE core/base core/config core/model core/stats mpi io/files io/hdf5 io/table
+           io/data)
 tutti_room(io/campaign USE core/base core/config core/columns core/model core/stats mpi io/files
            io/hdf5 io/table io/data)
 tutti_room(slurm USE core/base core/config io/files LINK tutti_xxhash)

@@ -7,6 +7,7 @@
 #include "io/table/levels.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 /* Where the rows of a CSV file begin: of rows 0, TT_MARK_ROWS, 2 TT_MARK_ROWS, ... A process that
  * has these of another one reads only the rows that it needs. */
@@ -102,6 +103,9 @@ tt_err tt_table_read_local(tt_table *t, int64_t first, int64_t count, int64_t n,
 
 /* Bytes of files, decompressed, that this process has read for tables so far. */
 int64_t tt_table_bytes_read_local(void);
+
+/* Write a text as a cell of a CSV file, quoted if necessary. */
+void tt_table_write_cell(const char *text, FILE *out);
 
 /* Where a row is, for messages: "t.csv:17", or "t.npz: row 15 (from 0)". Returns text. */
 const char *tt_table_place_local(tt_table *t, int64_t row, char *text, int64_t capacity);

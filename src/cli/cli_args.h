@@ -60,7 +60,8 @@ struct tt_cli_args {
   X(RANKS, "ranks", 0, "N", COUNT(ranks, 1), "number of ranks to plan for (default 1)")            \
   X(LINKS, "links", 0, "FILE", TEXT(links),                                                        \
     "output of tutti doctor --json on several ranks: say when teams of ranks pay over its links")  \
-  X(PREDICTIONS, "output", 'o', "FILE", TEXT(output), "file to write (default pred.h5)")           \
+  X(PREDICTIONS, "output", 'o', "FILE", TEXT(output),                                              \
+    "file to write (default pred.h5); with the name of a table, pred.csv, a table")                \
   X(SCORES, "output", 'o', "FILE", TEXT(output), "file to write the scores to (default none)")     \
   X(IMPORTANCE, "output", 'o', "FILE", TEXT(output), "file to write (default importance.h5)")      \
   X(REPEATS, "repeats", 0, "N", COUNT(repeats, 1), "permutations of each input (default 5)")       \
@@ -171,4 +172,10 @@ tt_err tt_cli_table_job(tt_comm *c, const tt_cli_args *args, char *file, char **
 
 /* How the CSV file of a verb is written. Errors: USAGE. */
 tt_err tt_cli_format(const tt_cli_args *args, tt_table_format *out);
+/* Collective. What the command line does not say of it is as in the data of the model, the first
+ * positional argument; nothing changes if that is no model.
+ *   job  owns texts of *out; owner: the caller, tt_config_destroy
+ * Errors: MEM. */
+tt_err tt_cli_format_of_model(tt_comm *c, const tt_cli_args *args, tt_table_format *out,
+                              tt_config **job);
 #endif

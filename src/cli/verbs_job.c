@@ -63,6 +63,14 @@ static tt_err parse_quantiles(const char *list, int64_t most, double *quantile, 
   return TT_OK;
 }
 
+/* Begin a verb of a model and a table. The caller owns *job, whose texts the format borrows. */
+static tt_err begin_with_format(const tt_cli_args *args, tt_table_format *format, tt_config **job)
+{
+  TT_TRY(tt_cli_format(args, format));
+  TT_TRY(tt_cli_begin(args, 0));
+  return tt_cli_format_of_model(tt_world, args, format, job);
+}
+
 tt_err tt_verb_predict(const tt_cli_args *args)
 {
   enum { MAX_QUANTILES = 64 };
@@ -76,9 +84,11 @@ tt_err tt_verb_predict(const tt_cli_args *args)
                           .jacobian = args->jacobian,
                           .quantile = quantile};
   TT_TRY(parse_quantiles(args->quantiles, MAX_QUANTILES, quantile, &o.quantiles));
-  TT_TRY(tt_cli_format(args, &o.format));
-  TT_TRY(tt_cli_begin(args, 0));
-  return tt_predict(tt_world, &o);
+  tt_config *job = NULL;
+  TT_TRY(begin_with_format(args, &o.format, &job));
+  tt_err e = tt_predict(tt_world, &o);
+  tt_config_destroy(&job);
+  return e;
 }
 
 static tt_score_file_options score_rows(const tt_cli_args *args, const tt_table_format *format)
@@ -94,9 +104,11 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
                                  .output = args->output,
                                  .force = args->force,
                                  .json = args->json};
-  TT_TRY(tt_cli_format(args, &format));
-  TT_TRY(tt_cli_begin(args, 0));
-  return tt_evaluate(tt_world, &o);
+  tt_config *job = NULL;
+  TT_TRY(begin_with_format(args, &format, &job));
+  tt_err e = tt_evaluate(tt_world, &o);
+  tt_config_destroy(&job);
+  return e;
 }
 
 tt_err tt_verb_explain(const tt_cli_args *args)
@@ -110,9 +122,11 @@ tt_err tt_verb_explain(const tt_cli_args *args)
                                 .repeats = args->repeats,
                                 .most_rows = args->rows,
                                 .seed = (uint64_t)args->seed};
-  TT_TRY(tt_cli_format(args, &format));
-  TT_TRY(tt_cli_begin(args, 0));
-  return tt_explain(tt_world, &o);
+  tt_config *job = NULL;
+  TT_TRY(begin_with_format(args, &format, &job));
+  tt_err e = tt_explain(tt_world, &o);
+  tt_config_destroy(&job);
+  return e;
 }
 
 tt_err tt_verb_export(const tt_cli_args *args)

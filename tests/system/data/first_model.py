@@ -76,6 +76,44 @@ def check_job_runs_again():
         check(weights("new/deep/model.h5") == there, f"{how}: job.yaml has other weights")
 
 
+def check_predict():
+    """A table of the same kind needs no options; predictions as a table, the same on two ranks."""
+    write_people("new.csv", 40)
+    text = []
+    for name, ranks in ("p.csv", None), ("p2.csv", 2):
+        tutti("predict", "out/model.h5", "new.csv", "-o", name, "-q", "--quantiles", "0.05,0.5", ranks=ranks)
+        text.append(pathlib.Path(name).read_text())
+    check(text[0] == text[1], "other predictions on two ranks")
+    tutti("predict", "out/model.h5", "new.csv", "-o", "p.h5", "-q", "--quantiles", "0.05,0.5")
+    names, *rows = [line.split(",") for line in text[0].splitlines()]
+    check(names == ["nr", *(f"gain_{k}" for k in ("mean", "std", "std_aleatoric", "std_epistemic", "q0.05", "q0.5")),
+                    "extrapolation"], names)
+    table = np.array(rows, float)
+    with h5py.File("p.h5") as f:
+        wanted = np.column_stack([f["sample_id"], f["y_pred_mean"][:, 0], f["y_pred_std"][:, 0]])
+        check(np.allclose(table[:, [0, 1, 2]], wanted, rtol=1e-8) and
+              np.allclose(table[:, 5:7], f["y_pred_quantile"][:, :, 0].T, rtol=1e-8), "p.csv is not p.h5")
+    check("40 row" in tutti("evaluate", "out/model.h5", "new.csv"), "evaluate")
+    tutti("predict", "out/model.h5", "new.csv", "-o", "p.csv", code=73, says="exists")
+    tutti("predict", "out/model.h5", "new.csv", "-o", "p.csv", "--force", "--members", code=64, says="-o pred.h5")
+    tutti("predict", "out/model.h5", "new.csv", "-o", "q.csv", "--decimal", "point", code=65, says="is not a number")
+    check(not [f for f in os.listdir(".") if f.startswith((".tmp", "q."))], f"files are left: {os.listdir('.')}")
+
+
+def check_classes():
+    """Targets that are classes: a column of probabilities for each."""
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(90, 2))
+    rows = [f"r{i},{a:.3f},{b:.3f},{int(a > 0) + int(b > 0)}" for i, (a, b) in enumerate(x)]
+    pathlib.Path("flowers.csv").write_text("\n".join(["name,a,b,kind", *rows]) + "\n")
+    tutti("train", "flowers.csv", "--targets", "kind", "--classes", "kind", *SMALL, "-o", "flowers")
+    tutti("predict", "flowers/model.h5", "flowers.csv", "-o", "f.csv", "-q")
+    names, *rows = [line.split(",") for line in pathlib.Path("f.csv").read_text().splitlines()]
+    at = [names.index(f"kind={k}") for k in range(3)]
+    check(names[0] == "name" and rows[7][0] == "r7", names)
+    check(all(abs(sum(float(row[k]) for k in at) - 1) < 1e-6 for row in rows), "probabilities do not add up to 1")
+
+
 def check_refused():
     """All problems at once, the same in init, plan and train; nothing is written."""
     write_people("bad.csv", change=[(5, 4, "broken"), (9, 4, "1;2"), (12, 6, "x")])
@@ -119,6 +157,8 @@ def main():
     write_people("people.csv")
     check_two_commands()
     check_job_runs_again()
+    check_predict()
+    check_classes()
     check_refused()
     check_plan_of_jobs()
 
