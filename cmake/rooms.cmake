@@ -96,7 +96,8 @@ tutti_room(io/data USE core/base core/config core/columns core/model mpi io/hdf5
            io/columns)
 tutti_room(io/model USE core/base core/front core/columns core/model mpi io/hdf5)
 tutti_room(io/checkpoint USE core/base core/model mpi io/files io/hdf5 LINK Threads::Threads)
-tutti_room(io/results USE core/base core/config core/model core/stats mpi io/files io/hdf5 io/data)
+tutti_room(io/results USE core/base core/config core/model core/stats mpi io/files io/hdf5 io/table
+           io/data)
 tutti_room(io/campaign USE core/base core/config core/columns core/model core/stats mpi io/files
            io/hdf5 io/table io/data)
 tutti_room(slurm USE core/base core/config io/files LINK tutti_xxhash)
@@ -104,8 +105,8 @@ tutti_room(slurm USE core/base core/config io/files LINK tutti_xxhash)
 # Floor 4: one run, from a job file to its outputs.
 tutti_room(src/host USE core/base core/config core/engine src/cpu mpi io/files slurm
            LINK Threads::Threads OpenMP::OpenMP_C ${CMAKE_DL_LIBS})
-tutti_room(src/job USE core/base core/model core/engine mpi io/files io/hdf5 io/data io/model
-           src/host)
+tutti_room(src/job USE core/base core/config core/model core/engine mpi io/files io/hdf5 io/table
+           io/data io/model src/host)
 tutti_room(src/predict USE core/base core/formulas core/front core/model core/stats core/engine mpi
            io/files io/hdf5 io/data io/model io/results src/host)
 tutti_room(src/score USE core/base core/formulas core/model core/stats core/engine mpi io/files

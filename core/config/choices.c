@@ -36,3 +36,18 @@ const unsigned tt_select_options[] = {
     TT_SELECTS(X)
 #undef X
 };
+
+const char *tt_choice_of_character(const char *text)
+{
+  static const struct {
+    char character;
+    const char *name;
+  } of[] = {
+#define X(name, character) {character, #name},
+      TT_DELIMITERS(X)
+#undef X
+          {'.', "point"}};
+  for (size_t i = 0; text && *text && !text[1] && i < sizeof of / sizeof *of; i++)
+    if (of[i].character == *text) return of[i].name;
+  return text;
+}

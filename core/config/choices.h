@@ -122,5 +122,8 @@ extern const char *const tt_choice_goal[];
 extern const char *const tt_choice_select[];
 extern const unsigned tt_select_options[]; /* [TT_SELECT_COUNT] sets of tt_select_option */
 extern const char *const tt_choice_delimiter[];
+/* The name of a delimiter or decimal mark that is written as the character: "semicolon" for ";".
+ * Other texts are returned. */
+const char *tt_choice_of_character(const char *text);
 TT_END_C
 #endif

@@ -88,6 +88,19 @@ static int base_directory(const char *file, char base[PATH_MAX])
   return 1;
 }
 
+/* The path without "./" and "../" at its begin; "../" shortens the base, which has no links. */
+static const char *climb(char base[PATH_MAX], const char *path)
+{
+  int fixed = !strncmp(base, TT_MEMORY_ROOT, strlen(TT_MEMORY_ROOT));
+  for (; *path == '.'; path += path[1] == '.' ? 3 : 2) {
+    if (!strncmp(path, "./", 2)) continue;
+    if (fixed || strncmp(path, "../", 3) || strlen(base) < 2) break;
+    base[strlen(base) - 1] = '\0';
+    strrchr(base, '/')[1] = '\0';
+  }
+  return path;
+}
+
 static tt_err resolve_path(tt_config_reader *r, int i)
 {
   const tt_option *o = &tt_option_table[i];
@@ -104,8 +117,9 @@ static tt_err resolve_path(tt_config_reader *r, int i)
                     name);
     return TT_OK;
   }
-  while (strncmp(path, "./", 2) == 0) path += 2;
-  snprintf(absolute, sizeof absolute, "%s%s", base, path);
+  path = climb(base, path);
+  int here = !strcmp(path, ".") && strlen(base) > 1; /* base ends in a slash */
+  snprintf(absolute, sizeof absolute, "%.*s%s", (int)strlen(base) - here, base, here ? "" : path);
   return tt_value_store(o, r->cfg, &(tt_value){.text = absolute}, 1);
 }
 

@@ -174,7 +174,7 @@ static int parse_auto(const tt_option *o, const char *text, tt_value *out)
 static int parse_name(const tt_option *o, const char *text, const char *shown, int *out,
                       char why[TT_REASON_SIZE])
 {
-  tt_suggestion near = {.word = text};
+  tt_suggestion near = {.word = text = tt_choice_of_character(text)};
   const char *hint = tt_hint_value(text);
   for (int i = 0; o->choices[i]; i++) {
     *out = i;

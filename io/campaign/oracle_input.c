@@ -4,6 +4,7 @@
 #include "core/base/mem.h"
 #include "io/files/files.h"
 #include "io/hdf5/schema.h"
+#include "io/table/table.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -67,18 +68,6 @@ tt_err tt_labeled_inputs_write_local(const char *file, int64_t count, const int6
 
 /* CSV */
 
-/* Write a text as a cell, quoted if necessary. */
-static void write_cell(const char *text, FILE *out)
-{
-  int quoted = text[strcspn(text, ",\";\t\r\n# ")] != '\0';
-  if (quoted) fputc('"', out);
-  for (; *text; text++) {
-    if (*text == '"') fputc('"', out);
-    fputc(*text, out);
-  }
-  if (quoted) fputc('"', out);
-}
-
 typedef struct csv_rows {
   int64_t count;
   const int64_t *id;
@@ -93,14 +82,14 @@ static tt_err write_csv(FILE *out, void *rows)
   fputs("id", out);
   for (int64_t k = 0; k < r->input->count; k++) {
     fputc(',', out);
-    write_cell(r->input->name[k], out);
+    tt_table_write_cell(r->input->name[k], out);
   }
   for (int64_t i = 0; i < r->count; i++) {
     fprintf(out, "\n%" PRId64, r->id[i]);
     for (int64_t cell = i * r->input->count; cell < (i + 1) * r->input->count; cell++) {
       fputc(',', out);
       if (r->level && r->level[cell])
-        write_cell(r->level[cell], out);
+        tt_table_write_cell(r->level[cell], out);
       else
         fprintf(out, "%.17g", r->x[cell]);
     }

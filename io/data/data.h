@@ -32,8 +32,10 @@ typedef struct tt_row_counts {
   int64_t part[TT_SPLITS], repeated, seen;
   int64_t like_ids; /* input that looks like ids, as in tt_dataset */
 } tt_row_counts;
-/* Reads the inputs, and what data.split names. Local. Errors: as tt_data_read. */
-tt_err tt_data_count_rows_local(const tt_config *cfg, tt_row_counts *out);
+/* Check every value of the data file of a job, in pieces of rows: the error has all that cannot be
+ * used. Local. Errors: as tt_data_read.
+ *   out  NULL: not counted */
+tt_err tt_data_check_local(const tt_config *cfg, tt_row_counts *out);
 
 /* Collective. Called when the shape is known, before memory for the samples is allocated; its error
  * ends the reading. */

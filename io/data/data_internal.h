@@ -6,6 +6,7 @@
 #include "io/columns/fit.h"
 #include "io/data/raw_data.h"
 #include "io/data/source.h"
+#include "io/table/problems.h"
 
 /* data.split of the rows of a file. */
 typedef struct tt_row_parts {
@@ -212,4 +213,43 @@ tt_err tt_data_label_rules_local(const tt_config *cfg, const char *file, const t
 /* Why the label y is invalid, as text for a message; NULL: it is valid. NaN (unlabeled) is valid.
  */
 const char *tt_label_invalid_reason(const tt_label_rule *l, double y);
+
+/* Samples while they are read (read.c) and checked (check.c). */
+
+/* One of the arrays of samples: inputs, targets, weights or error bars. */
+typedef struct tt_sample_array {
+  const char *path;
+  int64_t columns;
+  double *own;       /* [count][columns] as in the file */
+  int64_t inputs;    /* columns of normalized: of x those of the networks */
+  float *normalized; /* [count][inputs] normalized */
+} tt_sample_array;
+
+typedef struct tt_loader {
+  tt_comm *comm;
+  const tt_config *cfg;
+  const char *file;
+  tt_data_reader *rows;
+  tt_source_matrix weights, sigma_matrix;
+  int64_t blocks;
+  tt_slice block;       /* this rank's blocks */
+  int64_t first, count; /* this rank's rows */
+  tt_sample_array x, y, w, sigma;
+  tt_label_rule *label;        /* [T] */
+  tt_net_inputs net;           /* inputs of the networks, until the data set has them */
+  tt_row_marks marks;          /* of the file, if rank 0 has read it for `net` */
+  tt_row_parts parts;          /* on rank 0: data.split */
+  int8_t *missing, *indicator; /* [D] tt_missing of amounts; 1 = a missing value is an input */
+  tt_dataset *d;
+  tt_problems *problems; /* not NULL while all problems of the file are listed */
+} tt_loader;
+
+/* Local. Whether the values in the arrays are what the job needs; `problems` receives those that
+ * are not, or the first one is an error. Errors: DATA. */
+tt_err tt_loader_check_local(const tt_loader *l);
+/* A value of one of the arrays, i = row of this rank * columns + column, that cannot be used.
+ *   names   of the columns, or NULL
+ *   option  of section data that accepts it, with its value; NULL: none */
+tt_err tt_loader_bad_value(const tt_loader *l, const tt_sample_array *p, const tt_columns *names,
+                           int64_t i, const char *cure, const char *const option[2]);
 #endif

@@ -35,6 +35,7 @@ static tt_err find_choice(const char *option, const char *name, const char *cons
 {
   char all[128] = "";
   *out = 0;
+  name = tt_choice_of_character(name);
   for (int i = 0; name && list[i]; i++) {
     if (!strcmp(list[i], name)) return *out = i, TT_OK;
     tt_text_append(all, sizeof all, ", ", list[i]);

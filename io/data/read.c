@@ -19,32 +19,8 @@
 
 enum { HASHES = 4 }; /* the last one only with data.sigma */
 
-/* One of the arrays of samples: inputs, targets, weights or error bars. */
-typedef struct sample_array {
-  const char *path;
-  int64_t columns;
-  double *own;       /* [count][columns] as in the file */
-  int64_t inputs;    /* columns of normalized: of x those of the networks */
-  float *normalized; /* [count][inputs] normalized */
-} sample_array;
-
-typedef struct loader {
-  tt_comm *comm;
-  const tt_config *cfg;
-  const char *file;
-  tt_data_reader *rows;
-  tt_source_matrix weights, sigma_matrix;
-  int64_t blocks;
-  tt_slice block;       /* this rank's blocks */
-  int64_t first, count; /* this rank's rows */
-  sample_array x, y, w, sigma;
-  tt_label_rule *label;        /* [T] */
-  tt_net_inputs net;           /* inputs of the networks, until the data set has them */
-  tt_row_marks marks;          /* of the file, if rank 0 has read it for `net` */
-  tt_row_parts parts;          /* on rank 0: data.split */
-  int8_t *missing, *indicator; /* [D] tt_missing of amounts; 1 = a missing value is an input */
-  tt_dataset *d;
-} loader;
+typedef tt_sample_array sample_array;
+typedef tt_loader loader;
 
 static const char *weights_path(const tt_config *cfg)
 {
@@ -89,13 +65,13 @@ static tt_err create_dataset_local(loader *l, int64_t rows, const tt_columns *in
   return tt_data_label_rules_local(cfg, l->file, &l->d->target, s, l->label);
 }
 
-static tt_err create_local(loader *l)
+static tt_err create_local(loader *l, int64_t rows)
 {
   const tt_data_shape *s = tt_data_reader_shape(l->rows);
   TT_TRY(open_weights_local(l, s->rows));
   TT_TRY(tt_data_open_sigma_local(l->cfg, tt_data_reader_file_local(l->rows), s->rows, s->targets,
                                   &l->sigma_matrix));
-  return create_dataset_local(l, s->rows, &s->input, &s->target);
+  return create_dataset_local(l, rows, &s->input, &s->target);
 }
 
 /* While a file is written, nodes may read different shapes. */
@@ -115,8 +91,7 @@ static tt_err check_same_shape(tt_comm *c, const char *file, const tt_data_shape
   return tt_agree(c, e);
 }
 
-/* Collective. Without data.categories the inputs of the networks follow from the names of the
- * columns. */
+/* Without data.categories the inputs of the networks follow from the names of the columns. */
 static tt_err open_file(loader *l)
 {
   tt_comm *c = l->comm;
@@ -144,68 +119,15 @@ static void sample_array_free(sample_array *p)
   tt_free(p->normalized);
 }
 
-static tt_err bad_value(const loader *l, const sample_array *p, const tt_columns *names, int64_t i,
-                        const char *cure)
+static tt_err allocate_local(loader *l)
 {
-  int64_t row = l->first + i / p->columns, column = i % p->columns;
-  const char *name = names ? names->name[column] : NULL;
-  char place[TT_ERR_MESSAGE_SIZE / 2];
-  if (l->rows && p != &l->w)
-    tt_data_reader_place_local(l->rows, p == &l->y, row, column, place, sizeof place);
-  else if (l->rows)
-    tt_source_place_local(tt_data_reader_file_local(l->rows), &l->weights, row, column, name, place,
-                          sizeof place);
-  else
-    tt_row_place(l->file, p->path, row, column, name, place, sizeof place);
-  int has_lines = l->rows && !tt_data_reader_file_local(l->rows)->h5;
-  return TT_FAIL(DATA, "%s: %g; %s%s", place, p->own[i], cure,
-                 has_lines ? "" : " (rows and columns count from 0)");
-}
-
-/* Error: a value that the transform of its column has no result for. */
-static tt_err untransformable(const loader *l, const sample_array *p, const tt_columns *names,
-                              int64_t i, tt_normalize normalize)
-{
-  char cure[128];
-  snprintf(cure, sizeof cure,
-           "data.normalize: %s needs a value %s; use yeo_johnson or standard for this column",
-           tt_choice_normalize[normalize], tt_transform_wants(tt_normalize_transform(normalize)));
-  return bad_value(l, p, names, i, cure);
-}
-
-/* Missing values (NaN) pass. */
-static tt_err check_transforms_local(const loader *l, const sample_array *p,
-                                     const tt_columns *names, const int8_t *normalize)
-{
-  for (int64_t i = 0; i < l->count * p->columns; i++) {
-    tt_normalize how = (tt_normalize)normalize[i % p->columns];
-    if (!isnan(p->own[i]) && !tt_transform_accepts(tt_normalize_transform(how), p->own[i]))
-      return untransformable(l, p, names, i, how);
-  }
-  return TT_OK;
-}
-
-static tt_err check_values_local(const loader *l)
-{
-  const sample_array *x = &l->x, *y = &l->y, *w = &l->w;
-  for (int64_t i = 0; i < l->count * x->columns; i++) {
-    int64_t k = i % x->columns;
-    int may_miss = l->missing[k] != TT_MISSING_error || l->indicator[k];
-    const char *fault = tt_data_input_fault(&l->d->scaler.net, k, may_miss, x->own[i]);
-    if (fault) return bad_value(l, x, &l->d->input, i, fault);
-  }
-  for (int64_t i = 0; i < l->count * y->columns; i++)
-    if (isinf(y->own[i]))
-      return bad_value(l, y, &l->d->target, i, "a target must be finite, or NaN where unlabeled");
-  for (int64_t i = 0; i < l->count * y->columns; i++) {
-    const char *fault = tt_label_invalid_reason(&l->label[i % y->columns], y->own[i]);
-    if (fault) return bad_value(l, y, &l->d->target, i, fault);
-  }
-  for (int64_t i = 0; i < l->count * w->columns; i++)
-    if (!isfinite(w->own[i]) || w->own[i] < 0)
-      return bad_value(l, w, NULL, i, "a weight must be a finite number and not negative");
-  TT_TRY(check_transforms_local(l, x, &l->d->input, l->d->scaler.x_normalize));
-  return check_transforms_local(l, y, &l->d->target, l->d->scaler.y_normalize);
+  const tt_dataset *d = l->d;
+  int64_t D = d->scaler.inputs, T = d->targets, sigmas = d->label_variance ? T : 0;
+  int64_t weights = d->weight ? 1 : 0;
+  TT_TRY(sample_array_create(&l->x, l->cfg->data_inputs, l->count, D, d->inputs));
+  TT_TRY(sample_array_create(&l->y, l->cfg->data_targets, l->count, T, T));
+  TT_TRY(sample_array_create(&l->sigma, l->cfg->data_sigma, l->count, sigmas, sigmas));
+  return sample_array_create(&l->w, l->cfg->data_weights, l->count, weights, weights);
 }
 
 /* Choose this rank's rows and allocate their arrays. */
@@ -218,24 +140,27 @@ static tt_err allocate_own_local(loader *l)
   int64_t end = first + l->block.count * TT_FIT_BLOCK_ROWS;
   l->first = first < d->rows ? first : d->rows; /* all rows: a rank without blocks has none */
   l->count = (end < d->rows ? end : d->rows) - l->first;
-  int64_t D = d->scaler.inputs, T = d->targets, sigmas = d->label_variance ? T : 0;
-  int64_t weights = d->weight ? 1 : 0;
-  TT_TRY(sample_array_create(&l->x, l->cfg->data_inputs, l->count, D, d->inputs));
-  TT_TRY(sample_array_create(&l->y, l->cfg->data_targets, l->count, T, T));
-  TT_TRY(sample_array_create(&l->sigma, l->cfg->data_sigma, l->count, sigmas, sigmas));
-  return sample_array_create(&l->w, l->cfg->data_weights, l->count, weights, weights);
+  return allocate_local(l);
 }
 
-static tt_err read_own_local(loader *l)
+static tt_err read_local(loader *l)
 {
-  TT_TRY(allocate_own_local(l));
   TT_TRY(tt_data_reader_read_local(l->rows, l->first, l->count, l->x.own, l->y.own));
   if (l->d->weight)
     TT_TRY(tt_source_matrix_read_local(tt_data_reader_file_local(l->rows), &l->weights, l->first,
                                        l->count, l->w.own));
-  TT_TRY(tt_data_read_sigma_local(tt_data_reader_file_local(l->rows), &l->sigma_matrix, l->first,
-                                  l->count, l->y.columns, l->y.own, l->sigma.own));
-  return check_values_local(l);
+  return tt_data_read_sigma_local(tt_data_reader_file_local(l->rows), &l->sigma_matrix, l->first,
+                                  l->count, l->y.columns, l->y.own, l->sigma.own);
+}
+
+/* A rank that finds a bad value names all those of the file. */
+static tt_err read_own_local(loader *l)
+{
+  TT_TRY(allocate_own_local(l));
+  TT_TRY(read_local(l));
+  tt_err e = tt_loader_check_local(l);
+  tt_err listed = e == TT_E_DATA ? tt_data_check_local(l->cfg, NULL) : TT_OK;
+  return listed ? listed : e;
 }
 
 /* Copy this rank's rows from memory instead of reading them. */
@@ -252,7 +177,7 @@ static tt_err copy_rows_local(loader *l, const tt_raw_dataset *t)
   int64_t D = t->input->count, T = t->target->count;
   memcpy(l->x.own, t->x + l->first * D, (size_t)(l->count * D) * sizeof *t->x);
   memcpy(l->y.own, t->y + l->first * T, (size_t)(l->count * T) * sizeof *t->y);
-  return check_values_local(l);
+  return tt_loader_check_local(l);
 }
 
 /* Means and scales */
@@ -313,7 +238,8 @@ static tt_err normalize_local(const loader *l, sample_array *p, const tt_fitted 
     double t = tt_transform_apply(tt_fit_transform(f, k), f->lambda[k], p->own[i]);
     p->normalized[i] = (float)tt_normalize_value(t, f->mean[k], f->scale[k]);
     if (isinf(p->normalized[i]))
-      return bad_value(l, p, names, i, "too large for single precision; use other units");
+      return tt_loader_bad_value(l, p, names, i, "too large for single precision; use other units",
+                                 NULL);
   }
   return TT_OK;
 }
@@ -324,9 +250,9 @@ static tt_err normalize_inputs_local(const loader *l)
   tt_scaler_normalize_inputs(&l->d->scaler, l->count, l->x.own, l->x.normalized);
   for (int64_t i = 0; i < l->count * net->count; i++)
     if (isinf(l->x.normalized[i]))
-      return bad_value(l, &l->x, &l->d->input,
-                       i / net->count * net->columns + net->at[i % net->count].column,
-                       "too large for single precision; use other units");
+      return tt_loader_bad_value(l, &l->x, &l->d->input,
+                                 i / net->count * net->columns + net->at[i % net->count].column,
+                                 "too large for single precision; use other units", NULL);
   return TT_OK;
 }
 
@@ -406,7 +332,7 @@ static tt_err load_raw(loader *l, const tt_data_hook *hook)
     shape.net_inputs = l->net.count;
     e = hook->check(l->comm, &shape, hook->arg);
   }
-  if (!e) e = tt_agree(l->comm, create_local(l));
+  if (!e) e = tt_agree(l->comm, create_local(l, tt_data_reader_shape(l->rows)->rows));
   if (!e) e = tt_agree(l->comm, read_own_local(l));
   if (!e) e = find_parts(l);
   if (!e) e = share_parts(l);
@@ -440,13 +366,8 @@ static tt_err normalize(loader *l)
   return e;
 }
 
-/* Return the data set in *out, or destroy it after an error. */
-static tt_err finish(loader *l, tt_err e, tt_dataset **out)
+static void free_all(loader *l)
 {
-  if (e)
-    tt_dataset_destroy(&l->d);
-  else
-    *out = l->d;
   tt_data_reader_close_local(&l->rows);
   tt_free_all(&l->label, &l->missing, &l->indicator, &l->marks.mark);
   tt_row_parts_free(&l->parts);
@@ -457,6 +378,16 @@ static tt_err finish(loader *l, tt_err e, tt_dataset **out)
   sample_array_free(&l->sigma);
   tt_source_matrix_free(&l->weights);
   tt_source_matrix_free(&l->sigma_matrix);
+}
+
+/* Return the data set in *out, or destroy it after an error. */
+static tt_err finish(loader *l, tt_err e, tt_dataset **out)
+{
+  if (e)
+    tt_dataset_destroy(&l->d);
+  else
+    *out = l->d;
+  free_all(l);
   return e;
 }
 
@@ -496,4 +427,53 @@ tt_err tt_data_read_raw(tt_comm *c, const tt_config *cfg, tt_dataset **d, double
   }
   if (e) tt_free(*x), tt_free(*y);
   return finish(&l, e, d);
+}
+
+/* Check */
+
+/* In pieces of rows. */
+static tt_err check_rows_local(loader *l)
+{
+  enum { CHUNK_ROWS = 4096 };
+  int64_t rows = tt_data_reader_shape(l->rows)->rows;
+  l->count = rows < CHUNK_ROWS ? rows : CHUNK_ROWS;
+  TT_TRY(create_local(l, l->count));
+  TT_TRY(allocate_local(l));
+  TT_TRY(tt_problems_create(rows, &l->problems));
+  for (; l->first < rows; l->first += l->count) {
+    if (l->count > rows - l->first) l->count = rows - l->first;
+    TT_TRY(read_local(l));
+    TT_TRY(tt_loader_check_local(l));
+  }
+  return tt_problems_error(l->problems);
+}
+
+static tt_err count_rows_local(const loader *l, tt_row_counts *out)
+{
+  tt_row_parts parts = {0};
+  tt_row_ids ids = {0};
+  int64_t rows = tt_data_reader_shape(l->rows)->rows;
+  tt_err e = tt_data_find_parts_local(l->rows, l->cfg, NULL, &parts);
+  if (!e) e = tt_data_job_ids_local(l->cfg, tt_data_reader_marks(l->rows), rows, &ids);
+  tt_row_ids_free(&ids);
+  *out =
+      (tt_row_counts){.repeated = parts.repeated, .seen = parts.seen, .like_ids = parts.like_ids};
+  for (int64_t i = 0; !e && i < rows; i++)
+    if (parts.split[i] >= 0) out->part[parts.split[i]]++;
+  tt_row_parts_free(&parts);
+  return e;
+}
+
+tt_err tt_data_check_local(const tt_config *cfg, tt_row_counts *out)
+{
+  loader l = {.cfg = cfg, .file = cfg->data_file};
+  tt_err e = tt_comm_alone_local(&l.comm);
+  if (!e) e = open_file(&l);
+  if (!e) e = check_rows_local(&l);
+  if (!e && out) e = count_rows_local(&l, out);
+  tt_dataset_destroy(&l.d);
+  tt_problems_destroy(&l.problems);
+  free_all(&l);
+  tt_comm_end(&l.comm);
+  return e;
 }

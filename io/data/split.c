@@ -263,21 +263,3 @@ void tt_data_log_split(const char *file, const tt_dataset *d)
     tt_log_root(TT_LOG_INFO, "%s: %s", file,
                 tt_repeated_rows_text(d->repeated_rows, d->seen_rows, "; ", text));
 }
-
-tt_err tt_data_count_rows_local(const tt_config *cfg, tt_row_counts *out)
-{
-  tt_data_reader *r = NULL;
-  tt_row_parts parts = {0};
-  tt_row_ids ids = {0};
-  TT_TRY(tt_data_reader_open_job_local(cfg, &r));
-  tt_err e = tt_data_find_parts_local(r, cfg, NULL, &parts);
-  if (!e)
-    e = tt_data_job_ids_local(cfg, tt_data_reader_marks(r), tt_data_reader_shape(r)->rows, &ids);
-  tt_row_ids_free(&ids);
-  *out =
-      (tt_row_counts){.repeated = parts.repeated, .seen = parts.seen, .like_ids = parts.like_ids};
-  if (!e) count_parts(tt_data_reader_shape(r)->rows, parts.split, out->part);
-  tt_row_parts_free(&parts);
-  tt_data_reader_close_local(&r);
-  return e;
-}

@@ -300,10 +300,11 @@ tt_err tt_h5_check_output_local(const char *output, int force, const char *const
   for (size_t i = 0; i < sizeof end / sizeof *end; i++) {
     size_t n = strlen(end[i]);
     if (length > n && !strcmp(output + length - n, end[i]))
-      return TT_FAIL(USAGE,
-                     "%s: the output is an HDF5 file; give a name that ends in .h5 (docs/files.md "
-                     "shows how to make a table of predictions)",
-                     output);
+      return TT_FAIL(
+          USAGE,
+          "%s: the output is an HDF5 file; give a name that ends in .h5 (tutti predict -o "
+          "pred.csv writes a table)",
+          output);
   }
   return TT_OK;
 }

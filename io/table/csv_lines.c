@@ -46,10 +46,12 @@ static tt_err check_text(const tt_csv_lines *l)
     return TT_FAIL(DATA, "%s: the file is empty; its first row must hold the column names",
                    l->file);
   if (!zero) return TT_OK;
-  return TT_FAIL(DATA,
-                 "%s: byte %td is zero: this is not a CSV file in UTF-8; save the table as CSV "
-                 "in UTF-8 first",
-                 l->file, zero - l->window);
+  int marked = !memcmp(l->window, "\xFF\xFE", 2) || !memcmp(l->window, "\xFE\xFF", 2);
+  return TT_FAIL(
+      DATA,
+      "%s: byte %td is zero: this is not a CSV file in UTF-8; if it is a table in UTF-16, "
+      "convert it: iconv -f %s -t UTF-8 OLD.csv >NEW.csv",
+      l->file, zero - l->window, marked ? "UTF-16" : "UTF-16LE");
 }
 
 /* Lines end in CR alone if the first line end is a CR without LF. */

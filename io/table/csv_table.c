@@ -4,6 +4,7 @@
  * read later; a process with the marks of another one counts nothing. Rows are parsed in blocks,
  * all columns in use at once. */
 #include "io/table/csv_lines.h"
+#include "io/table/problems.h"
 
 #include "core/base/mem.h"
 #include "core/base/text.h"
@@ -12,7 +13,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include <xxhash.h>
 
 enum {
@@ -35,6 +35,7 @@ typedef struct csv_table {
   int64_t slots, last;   /* columns in use; last of them in the file */
   double *block;         /* [block_rows][slots] */
   int64_t block_first, block_rows;
+  tt_problems *problems; /* not NULL while they are listed */
 } csv_table;
 
 /* Header */
@@ -105,6 +106,7 @@ static tt_err read_header(csv_table *c, char delimiter)
     if (!p) return TT_FAIL(DATA, "%s: no names of columns after the line sep=", c->table->file);
   }
   c->lines.delimiter = delimiter ? delimiter : find_delimiter(p, end);
+  c->table->delimiter = c->lines.delimiter;
   if (c->lines.delimiter == c->decimal)
     return TT_FAIL(DATA,
                    "%s:%" PRId64 ": '%c' separates the columns and cannot be the decimal mark too; "
@@ -201,92 +203,89 @@ static int is_missing(const csv_table *c, const char *text)
   return 0;
 }
 
-static int parse_truth(const char *text, double *out)
+/* While the problems of the file are listed, a bad cell is added to them; else it ends the reading.
+ */
+static tt_err bad_cell(const csv_table *c, int64_t line, int64_t column, const char *text,
+                       const tt_problem *how)
 {
-  static const char *const word[] = {"false", "true", "False", "True", "FALSE", "TRUE"};
-  for (size_t i = 0; i < sizeof word / sizeof *word; i++)
-    if (!strcmp(text, word[i])) return *out = (double)(i & 1), 1;
-  return 0;
+  char place[512];
+  tt_problem p = *how;
+  if (!c->problems) return TT_FAIL(DATA, "%s:%" PRId64 ": a bad cell", c->table->file, line);
+  p.place = place;
+  p.number = line;
+  p.column = column < 0 ? NULL : c->table->name[column];
+  snprintf(place, sizeof place, p.column ? "%s:%" PRId64 ": column '%s'" : "%s:%" PRId64,
+           c->table->file, line, p.column);
+  p.text = text;
+  tt_problems_add(c->problems, &p);
+  return TT_OK;
 }
 
-static int parse_infinity(const char *text, double *out)
+static tt_err missing_cell(const csv_table *c, int64_t line, int64_t column, const char *text)
 {
-  const char *word = text + (*text == '-' || *text == '+');
-  *out = *text == '-' ? -INFINITY : INFINITY;
-  return !strcasecmp(word, "inf") || !strcasecmp(word, "infinity");
+  char cure[NAME_SHOWN + 160];
+  snprintf(cure, sizeof cure,
+           "every input must be given: correct the cell or remove the row; or train with "
+           "data.missing: {'%.*s': mean}",
+           NAME_SHOWN, c->table->name[column]);
+  return bad_cell(
+      c, line, column, text,
+      &(tt_problem){
+          .what = "is a missing value", .cure = cure, .option = "missing", .value = "mean"});
 }
 
-/* 2024-03-01, 1.3.2024, 03/01/24, each with or without a time; 12:30. */
-static int is_date(const char *text)
-{
-  size_t first = strspn(text, "0123456789");
-  if (!first || first > 4 || !text[first] || !strchr("-/.:", text[first])) return 0;
-  size_t second = strspn(text + first + 1, "0123456789");
-  const char *after = text + first + 1 + second;
-  if (!second || second > 2) return 0;
-  return text[first] == ':' ? !*after || *after == ':' : *after == text[first] && after[1];
-}
-
-static tt_err bad_cell(const csv_table *c, int64_t line, int64_t column, char *text,
-                       const char *what, const char *cure)
-{
-  char shown[64];
-  snprintf(shown, sizeof shown, "%s", text);
-  tt_text_make_printable(shown, "");
-  return TT_FAIL(DATA, "%s:%" PRId64 ": column '%s': '%s' %s; %s", c->table->file, line,
-                 c->table->name[column], shown, what, cure);
-}
-
-static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, char *text)
+static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, const char *text)
 {
   const char *name = c->table->name[column];
   char cure[2 * NAME_SHOWN + 256];
-  if (c->kind[column] == TT_CELL_NUMBER && is_missing(c, text)) {
-    snprintf(cure, sizeof cure,
-             "every input must be given: correct the cell or remove the row; or train with "
-             "data.missing: {'%.*s': mean}",
-             NAME_SHOWN, name);
-    return bad_cell(c, line, column, text, "is a missing value", cure);
-  }
-  if (c->kind[column] == TT_CELL_RESULT)
-    return bad_cell(c, line, column, text, "is not a number",
-                    "write numbers with a decimal point, and nothing where there is no value");
-  if (c->decimal == '.' && strchr(text, ',') && strspn(text, "+-0123456789,eE") == strlen(text))
-    return bad_cell(c, line, column, text, "is not a number",
-                    "write numbers with a decimal point and without commas; or, if commas are "
-                    "decimal marks, set data.decimal: comma");
-  if (is_date(text))
+  tt_problem p = {.what = "is not a number", .cure = cure};
+  int is_input = c->kind[column] == TT_CELL_NUMBER;
+  if (c->kind[column] == TT_CELL_RESULT) {
+    p.cure = "write numbers with a decimal point, and nothing where there is no value";
+  } else if (c->decimal == '.' && strchr(text, ',') &&
+             strspn(text, "+-0123456789,eE") == strlen(text)) {
+    p.cure = "write numbers with a decimal point and without commas; or, if commas are decimal "
+             "marks, set data.decimal: comma";
+    p.option = "decimal";
+    p.value = "comma";
+  } else if (tt_text_is_date(text)) {
     snprintf(cure, sizeof cure,
              "write a date or a time as a number: days or seconds since a first one, sine and "
              "cosine of the day of the year; or leave the column out: data.inputs: ['*', '!%.*s']",
              NAME_SHOWN, name);
-  else if (c->kind[column] == TT_CELL_LABEL)
-    snprintf(cure, sizeof cure,
-             "leave the cell empty where there is no value, or add its text to data.na; or, if the "
-             "values of an input are levels: data.categories: {%.*s: error}",
+    p.option = is_input ? "inputs" : NULL;
+    p.value = name;
+  } else {
+    int used = is_input ? snprintf(cure, sizeof cure,
+                                   "correct the cell; or leave the column out: data.inputs: ['*', "
+                                   "'!%.*s']; or, if its values",
+                                   NAME_SHOWN, name)
+                        : snprintf(cure, sizeof cure,
+                                   "leave the cell empty where there is no value, or add its text "
+                                   "to data.na; or, if the values of an input");
+    snprintf(cure + used, sizeof cure - (size_t)used, " are levels: data.categories: {%.*s: error}",
              NAME_SHOWN, name);
-  else
-    snprintf(cure, sizeof cure,
-             "correct the cell; or leave the column out: data.inputs: ['*', '!%.*s']; or, if its "
-             "values are levels: data.categories: {%.*s: error}",
-             NAME_SHOWN, name, NAME_SHOWN, name);
-  return bad_cell(c, line, column, text, "is not a number", cure);
+    p.option = is_input ? "categories" : NULL;
+    p.value = "zeros";
+  }
+  return bad_cell(c, line, column, text, &p);
 }
 
 static tt_err parse_level(const csv_table *c, int64_t line, int64_t column, char *text, double *out)
 {
-  char place[512];
   tt_levels *l = c->table->levels[column];
   int64_t number;
   *out = NAN;
   if (is_missing(c, text)) return TT_OK;
-  if (!tt_text_is_utf8(text)) return bad_cell(c, line, column, text, "is not UTF-8", TT_TO_UTF8);
+  if (!tt_text_is_utf8(text))
+    return bad_cell(c, line, column, text,
+                    &(tt_problem){.what = "is not UTF-8", .cure = TT_TO_UTF8});
   TT_TRY(tt_levels_find(l, text, &number));
   *out = (double)number;
   if (number >= 0 || l->zeros) return TT_OK;
-  snprintf(place, sizeof place, "%s:%" PRId64 ": column '%s'", c->table->file, line,
-           c->table->name[column]);
-  return tt_levels_unknown_error(l, place, text);
+  tt_err e = tt_levels_unknown_error(l, "", text);
+  if (!c->problems) return e;
+  return bad_cell(c, line, column, NULL, &(tt_problem){.what = tt_err_last() + 2, .cure = ""});
 }
 
 /* A cell that is no plain number: quoted, missing, a truth value, a key, or wrong. */
@@ -301,11 +300,13 @@ static tt_err parse_text(const csv_table *c, int64_t line, int64_t column, char 
   const char *after = tt_number_parse(text, c->decimal, out);
   int is_na = is_missing(c, text), is_result = c->kind[column] == TT_CELL_RESULT;
   if (is_na && (is_result || c->kind[column] == TT_CELL_LABEL)) return *out = NAN, TT_OK;
-  if (is_result && ((after && !*after) || parse_infinity(text, out))) return TT_OK;
+  if (is_result && ((after && !*after) || tt_infinity_parse(text, out))) return TT_OK;
   if (!is_na && after && !*after && isfinite(*out)) return TT_OK;
   if (after && !*after && !is_na)
-    return bad_cell(c, line, column, text, "is too large", "use other units");
-  if (!is_na && parse_truth(text, out)) return TT_OK;
+    return bad_cell(c, line, column, text,
+                    &(tt_problem){.what = "is too large", .cure = "use other units"});
+  if (is_na) return missing_cell(c, line, column, text);
+  if (tt_truth_parse(text, out)) return TT_OK;
   return not_a_number(c, line, column, text);
 }
 
@@ -313,6 +314,10 @@ static tt_err parse_text(const csv_table *c, int64_t line, int64_t column, char 
 static tt_err parse_cell(const csv_table *c, int64_t line, int64_t column, char *p, char *end,
                          double *out)
 {
+  if (c->kind[column] == TT_CELL_SEEN) {
+    char *text = tt_csv_cell_text(&c->lines, p, end);
+    return c->table->see(c->table, line, column, is_missing(c, text), text);
+  }
   int is_text = c->kind[column] == TT_CELL_KEY || c->kind[column] == TT_CELL_LEVEL;
   const char *after = c->nas || is_text ? NULL : tt_number_parse(p + (*p == ' '), c->decimal, out);
   if (after == end && isfinite(*out)) return TT_OK;
@@ -321,15 +326,18 @@ static tt_err parse_cell(const csv_table *c, int64_t line, int64_t column, char 
 
 static tt_err cells_error(const csv_table *c, int64_t line, int64_t cells)
 {
-  return TT_FAIL(DATA,
-                 "%s:%" PRId64 ": number of cells: %" PRId64 "; number of columns in the header: "
-                 "%" PRId64,
-                 c->table->file, line, cells, c->table->columns);
+  char what[64], cure[64];
+  if (c->table->see) return TT_OK; /* told when values are read */
+  snprintf(what, sizeof what, "number of cells: %" PRId64, cells);
+  snprintf(cure, sizeof cure, "number of columns in the header: %" PRId64, c->table->columns);
+  return bad_cell(c, line, -1, NULL, &(tt_problem){.what = what, .cure = cure});
 }
 
 static tt_err parse_row(const csv_table *c, int64_t line, char *p, char *end, double *value)
 {
   int64_t columns = c->table->columns, k = 0;
+  int64_t cells = c->problems ? count_cells(&c->lines, p, end) : columns; /* before any cell */
+  if (cells != columns) return cells_error(c, line, cells);
   for (;; k++) {
     char *after = tt_csv_cell_end(&c->lines, p, end);
     int last = after == end;
@@ -363,13 +371,37 @@ static tt_err parse_block(csv_table *c, int64_t first)
   return TT_OK;
 }
 
+/* After an error: all problems of the file in the columns in use, as one error. An error that is no
+ * bad cell (a quote that is not closed) stays as it is. */
+static tt_err list_problems(csv_table *c, tt_err e)
+{
+  double *value = NULL;
+  TT_TRY(TT_ALLOC(value, c->slots));
+  tt_err listed = tt_problems_create(c->table->rows[0], &c->problems);
+  if (!listed) listed = go_to_row(c, 0);
+  for (int64_t i = 0; !listed && i < c->table->rows[0]; i++) {
+    char *p, *end;
+    int64_t line;
+    listed = tt_csv_lines_next_local(&c->lines, &p, &end, &line);
+    c->next++;
+    if (!listed && p) listed = parse_row(c, line, p, end, value);
+  }
+  if (!listed) listed = tt_problems_error(c->problems);
+  tt_problems_destroy(&c->problems);
+  tt_free(value);
+  return listed ? listed : e;
+}
+
 static tt_err csv_read(tt_table *t, int64_t first, int64_t count, int64_t n, const int64_t *column,
                        double *value)
 {
   csv_table *c = t->own;
   for (int64_t i = 0; i < count; i++) {
     int64_t row = first + i;
-    if (row < c->block_first || row >= c->block_first + c->block_rows) TT_TRY(parse_block(c, row));
+    if (row < c->block_first || row >= c->block_first + c->block_rows) {
+      tt_err e = parse_block(c, row);
+      if (e) return e == TT_E_DATA ? list_problems(c, e) : e;
+    }
     const double *src = c->block + (row - c->block_first) * c->slots;
     for (int64_t k = 0; k < n; k++) value[i * n + k] = src[c->slot[column[k]]];
   }

@@ -6,8 +6,10 @@
 #include "io/table/table_internal.h"
 
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { MAX_DIGITS = 19, MAX_TEXT = 1024, MAX_EXPONENT = 100000 };
 
@@ -116,4 +118,29 @@ const char *tt_number_parse(const char *p, char decimal, double *out)
   if (!known && !from_text(begin, (size_t)(after - begin), decimal, out)) return NULL;
   if (n.negative) *out = -*out;
   return after;
+}
+
+int tt_truth_parse(const char *text, double *out)
+{
+  static const char *const word[] = {"false", "true", "False", "True", "FALSE", "TRUE"};
+  for (size_t i = 0; i < sizeof word / sizeof *word; i++)
+    if (!strcmp(text, word[i])) return *out = (double)(i & 1), 1;
+  return 0;
+}
+
+int tt_infinity_parse(const char *text, double *out)
+{
+  const char *word = text + (*text == '-' || *text == '+');
+  *out = *text == '-' ? -INFINITY : INFINITY;
+  return !strcasecmp(word, "inf") || !strcasecmp(word, "infinity");
+}
+
+int tt_text_is_date(const char *text)
+{
+  size_t first = strspn(text, "0123456789");
+  if (!first || first > 4 || !text[first] || !strchr("-/.:", text[first])) return 0;
+  size_t second = strspn(text + first + 1, "0123456789");
+  const char *after = text + first + 1 + second;
+  if (!second || second > 2) return 0;
+  return text[first] == ':' ? !*after || *after == ':' : *after == text[first] && after[1];
 }

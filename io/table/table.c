@@ -99,3 +99,14 @@ const char *tt_table_place_local(tt_table *t, int64_t row, char *text, int64_t c
   if (t->place) t->place(t, row, text, capacity);
   return text;
 }
+
+void tt_table_write_cell(const char *text, FILE *out)
+{
+  int quoted = text[strcspn(text, ",\";\t\r\n# ")] != '\0';
+  if (quoted) fputc('"', out);
+  for (; *text; text++) {
+    if (*text == '"') fputc('"', out);
+    fputc(*text, out);
+  }
+  if (quoted) fputc('"', out);
+}

@@ -7,6 +7,7 @@
 #include "io/table/levels.h"
 
 #include <stdint.h>
+#include <stdio.h>
 
 /* Where the rows of a CSV file begin: of rows 0, TT_MARK_ROWS, 2 TT_MARK_ROWS, ... A process that
  * has these of another one reads only the rows that it needs. */
@@ -41,6 +42,7 @@ typedef enum tt_cell_kind {
   TT_CELL_KEY,    /* any text or number: a hash of it, whose bits are stored in the double */
   TT_CELL_LEVEL,  /* any text: its number in tt_table.levels; a number where numbers are stored;
                    * NaN where it is missing */
+  TT_CELL_SEEN,   /* of a CSV file: any text, for tt_table.see; there is no value */
   TT_CELL_UNUSED
 } tt_cell_kind;
 
@@ -54,6 +56,10 @@ struct tt_table {
   int64_t *rows;      /* [columns] */
   uint8_t *hidden;    /* [columns] 1 = no pattern matches the column; or NULL */
   tt_row_marks marks; /* of a CSV file; owned */
+  char delimiter;     /* of a CSV file; 0: the file is none */
+  /* Called for the cells of TT_CELL_SEEN while rows are read; the text may be changed. */
+  tt_err (*see)(tt_table *t, int64_t line, int64_t column, int is_missing, char *text);
+  void *seen;         /* for `see`, of its owner */
   tt_levels **levels; /* [columns] of TT_CELL_LEVEL, borrowed; NULL: no such column */
   int64_t
       rows_at_once; /* reading the columns that are in use together costs least in such slices */
@@ -97,6 +103,9 @@ tt_err tt_table_read_local(tt_table *t, int64_t first, int64_t count, int64_t n,
 
 /* Bytes of files, decompressed, that this process has read for tables so far. */
 int64_t tt_table_bytes_read_local(void);
+
+/* Write a text as a cell of a CSV file, quoted if necessary. */
+void tt_table_write_cell(const char *text, FILE *out);
 
 /* Where a row is, for messages: "t.csv:17", or "t.npz: row 15 (from 0)". Returns text. */
 const char *tt_table_place_local(tt_table *t, int64_t row, char *text, int64_t capacity);

@@ -19,6 +19,12 @@ tt_err tt_npz_table_open_local(tt_table *t);
  * inf and nan are no numbers. */
 const char *tt_number_parse(const char *p, char decimal, double *out);
 
+/* true and false as 1 and 0; inf and infinity. Return 1 if the text is one of these. */
+int tt_truth_parse(const char *text, double *out);
+int tt_infinity_parse(const char *text, double *out);
+/* 2024-03-01, 1.3.2024, 03/01/24, each with or without a time; 12:30. */
+int tt_text_is_date(const char *text);
+
 /* Bytes of a file in any order, decompressed if the file is compressed by gzip. Going back in a
  * compressed file starts again at its beginning. */
 typedef struct tt_bytes tt_bytes;

@@ -2,6 +2,8 @@
 #include "src/cli/cli_args.h"
 
 #include "core/base/log.h"
+#include "core/base/mem.h"
+#include "io/hdf5/h5.h"
 #include "src/host/watchdog.h"
 
 #include <argp.h>
@@ -9,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct cli_option {
   const char *name;
@@ -186,4 +189,39 @@ tt_err tt_cli_format(const tt_cli_args *args, tt_table_format *out)
 tt_job_options tt_cli_job(const tt_cli_args *args)
 {
   return (tt_job_options){.file = args->file[0], .set = args->override, .nset = args->overrides};
+}
+
+/* The job that wrote the model, as text; NULL: not known. */
+static char *read_job(const char *model)
+{
+  static const char path[] = "provenance/resolved_config";
+  const tt_err_record kept = *tt_err_record_of_thread();
+  tt_h5_reader *r = NULL;
+  char *text = NULL;
+  if (!access(model, R_OK) && !tt_h5_open_local(model, &r) && tt_h5_has_local(r, path))
+    (void)tt_h5_read_text_local(r, path, &text);
+  tt_h5_close_local(&r);
+  *tt_err_record_of_thread() = kept;
+  return text;
+}
+
+tt_err tt_cli_format_of_model(tt_comm *c, const tt_cli_args *a, tt_table_format *out,
+                              tt_config **job)
+{
+  char *text = tt_comm_is_root(c) ? read_job(a->file[0]) : NULL;
+  int64_t bytes = text ? (int64_t)strlen(text) + 1 : 0;
+  tt_bcast(c, &bytes, sizeof bytes);
+  if (!bytes) return TT_OK;
+  tt_err e = tt_agree(c, text ? TT_OK : tt_alloc_bytes(&text, bytes, 1, "a job"));
+  if (!e) tt_bcast(c, text, bytes);
+  const tt_err_record kept = *tt_err_record_of_thread();
+  if (!e && !tt_config_parse_without_data("model.h5", text, bytes - 1, NULL, 0, job)) {
+    const tt_table_format of_job = tt_data_format(*job);
+    if (!a->delimiter) out->delimiter = of_job.delimiter;
+    if (!a->decimal) out->decimal = of_job.decimal;
+    if (!a->nas) out->nas = of_job.nas, out->na = of_job.na;
+  }
+  if (!e) *tt_err_record_of_thread() = kept;
+  tt_free(text);
+  return e;
 }

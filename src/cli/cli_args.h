@@ -4,6 +4,7 @@
 #include "io/data/data.h"
 #include "src/cli/verbs.h"
 #include "src/job/job.h"
+#include "src/job/table_job.h"
 
 enum {
   TT_CLI_MAX_FILES = 16,
@@ -24,6 +25,8 @@ struct tt_cli_args {
   const char *delimiter, *decimal;            /* of a CSV file */
   int nas;
   const char *na[TT_CLI_MAX_NA]; /* [nas] texts of missing values in a CSV file */
+  const char *classes, *group;   /* of a table: lists of targets that are classes; a column */
+  int member_count, epochs;
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
       *links, *pool, *site, *time;
   int force, once, members, jacobian, onnx, c_source, torch, config, markdown, json;
@@ -57,13 +60,23 @@ struct tt_cli_args {
   X(RANKS, "ranks", 0, "N", COUNT(ranks, 1), "number of ranks to plan for (default 1)")            \
   X(LINKS, "links", 0, "FILE", TEXT(links),                                                        \
     "output of tutti doctor --json on several ranks: say when teams of ranks pay over its links")  \
-  X(PREDICTIONS, "output", 'o', "FILE", TEXT(output), "file to write (default pred.h5)")           \
+  X(PREDICTIONS, "output", 'o', "FILE", TEXT(output),                                              \
+    "file to write (default pred.h5); with the name of a table, pred.csv, a table")                \
   X(SCORES, "output", 'o', "FILE", TEXT(output), "file to write the scores to (default none)")     \
   X(IMPORTANCE, "output", 'o', "FILE", TEXT(output), "file to write (default importance.h5)")      \
   X(REPEATS, "repeats", 0, "N", COUNT(repeats, 1), "permutations of each input (default 5)")       \
   X(MOST_ROWS, "rows", 0, "N", COUNT(rows, 2),                                                     \
     "use at most N rows of the file, drawn at random (default 10000)")                             \
   X(SEED, "seed", 0, "N", COUNT(seed, 0), "seed of rows and permutations (default 1)")             \
+  X(RUN_FOLDER, "output", 'o', "DIR", TEXT(output),                                                \
+    "of a table: directory of the run (default out), which gets job.yaml too")                     \
+  X(CLASSES, "classes", 0, "C,D", TEXT(classes),                                                   \
+    "of a table: targets that are classes, with the values 0, 1, ...")                             \
+  X(GROUP, "group", 0, "NAME", TEXT(group),                                                        \
+    "of a table: column whose rows with the same value stay in one part of the split")             \
+  X(MEMBER_COUNT, "members", 0, "N", COUNT(member_count, 1),                                       \
+    "of a table: members of each ensemble")                                                        \
+  X(EPOCHS, "epochs", 0, "N", COUNT(epochs, 1), "of a table: most epochs of a member")             \
   X(DATASET, "output", 'o', "FILE", TEXT(output), "data file to write")                            \
   X(PAGE, "output", 'o', "DIR", TEXT(output), "directory of report.html (default DIRECTORY)")      \
   X(EXPORTED, "output", 'o', "FILE", TEXT(output),                                                 \
@@ -143,6 +156,26 @@ tt_err tt_cli_begin(const tt_cli_args *args, int singletons);
 /* Job options: the first positional argument is the job file, with all overrides. */
 tt_job_options tt_cli_job(const tt_cli_args *args);
 
+/* Whether the first positional argument is a table, and no job. */
+int tt_cli_has_table(const tt_cli_args *args);
+/* Errors: USAGE (options that a job file cannot have). */
+tt_err tt_cli_no_table_options(const tt_cli_args *args);
+/* Local. The job of the table (src/job/table_job.h), as it is printed; *text also after an error of
+ * the data. Owner: the caller, tt_free. Errors: as tt_table_job_write_local; CONFIG; DATA (the
+ * message has all cells that cannot be used). */
+tt_err tt_cli_table_job_local(const tt_cli_args *args, char **text);
+/* Collective. The job of the table, on all ranks, and in the file job.yaml of its directory, which
+ * rank 0 writes if the data can be used.
+ *   file  [TT_PATH_MAX] receives its name
+ * Errors: the same; CANTCREAT (the file has another job), IO. */
+tt_err tt_cli_table_job(tt_comm *c, const tt_cli_args *args, char *file, char **text);
+
 /* How the CSV file of a verb is written. Errors: USAGE. */
 tt_err tt_cli_format(const tt_cli_args *args, tt_table_format *out);
+/* Collective. What the command line does not say of it is as in the data of the model, the first
+ * positional argument; nothing changes if that is no model.
+ *   job  owns texts of *out; owner: the caller, tt_config_destroy
+ * Errors: MEM. */
+tt_err tt_cli_format_of_model(tt_comm *c, const tt_cli_args *args, tt_table_format *out,
+                              tt_config **job);
 #endif

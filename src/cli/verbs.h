@@ -4,7 +4,7 @@
 #define TT_VERBS_H
 #include "mpi/comm.h"
 
-enum { TT_VERB_MAX_OPTIONS = 14 };
+enum { TT_VERB_MAX_OPTIONS = 19 };
 typedef struct tt_cli_args tt_cli_args; /* cli_args.h */
 
 /* One verb, or a family of verbs ("campaign run", "campaign step"). */
@@ -22,6 +22,9 @@ typedef struct tt_verb {
  * the error, because a launcher may drop the output of a rank that has finalized MPI. */
 extern tt_comm *tt_world;
 
+#define TT_CLI_TABLE_OPTIONS                                                                       \
+  TT_CLI_TARGET_COLUMNS, TT_CLI_INPUT_COLUMNS, TT_CLI_CLASSES, TT_CLI_GROUP, TT_CLI_MEMBER_COUNT,  \
+      TT_CLI_EPOCHS, TT_CLI_DELIMITER, TT_CLI_DECIMAL, TT_CLI_NA
 #define TT_CLI_RUN_OPTIONS TT_CLI_MAX_TIME, TT_CLI_ALLOW_DEVICE, TT_CLI_QUIET, TT_CLI_VERBOSE
 
 /* The verbs, in the order of the help text.
@@ -70,10 +73,18 @@ extern tt_comm *tt_world;
     TT_CLI_SET, TT_CLI_EXIT_CODE, TT_CLI_MAX_RESTARTS)
 
 #define TT_VERBS(X, F)                                                                             \
-  X("train", "JOB.yaml", 1, 1, train, "train all members, or continue after a stop",               \
+  X("train", "JOB.yaml|TABLE", 1, 1, train, "train all members, or continue after a stop",         \
     "Train all members of a job; write model.h5 and results.h5. After an interruption, run "       \
-    "the same command again to continue from the last checkpoint.",                                \
-    TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU, TT_CLI_RUN_OPTIONS)               \
+    "the same command again to continue from the last checkpoint. In the place of a job, a "       \
+    "table (.csv, .tsv, .npy, .npz, .h5) with --targets: tutti proposes a job (tutti init), "      \
+    "writes it into the directory of the run, and trains it.",                                     \
+    TT_CLI_TABLE_OPTIONS, TT_CLI_RUN_FOLDER, TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP,            \
+    TT_CLI_SHARE_GPU, TT_CLI_RUN_OPTIONS)                                                          \
+  X("init", "TABLE", 1, 1, init, "propose a job for a table",                                      \
+    "Read a table (.csv, .tsv, .npy, .npz, .h5), and print a job for it, with a comment for each " \
+    "column: what stands in it, how it is used, and why. All cells that cannot be used are "       \
+    "named at once. Example: tutti init energy.csv --targets heating_load > job.yaml",             \
+    TT_CLI_TABLE_OPTIONS, TT_CLI_SET, TT_CLI_QUIET)                                                \
   X("predict", "MODEL.h5 DATA.h5", 2, 2, predict, "predict rows, with uncertainties",              \
     "Predict every row: the mean, and the total, aleatoric and epistemic standard deviation. "     \
     "DATA.h5 may be a table: .csv, .tsv, .npy, .npz.",                                             \
@@ -97,10 +108,11 @@ extern tt_comm *tt_world;
     TT_CLI_ONNX, TT_CLI_C_SOURCE, TT_CLI_TORCH, TT_CLI_EXPORTED, TT_CLI_FORCE, TT_CLI_QUIET,       \
     TT_CLI_VERBOSE)                                                                                \
   F("campaign", campaign, "active learning: train, select, label, repeat")                         \
-  X("plan", "JOB.yaml", 1, 1, plan, "check a job; show memory, ranks, file sizes",                 \
-    "Check a job and print what it will need. Needs no MPI and writes nothing; of the "            \
-    "samples, only the columns of data.split are read, and the labels, to count classes.",         \
-    TT_CLI_SET, TT_CLI_RANKS, TT_CLI_LINKS, TT_CLI_JSON)                                           \
+  X("plan", "JOB.yaml|TABLE", 1, 1, plan, "check a job; show memory, ranks, file sizes",           \
+    "Check a job and its data, and print what it will need: what train refuses, plan refuses "     \
+    "too. "                                                                                        \
+    "Needs no MPI and writes nothing. A table in the place of a job is as in tutti train.",        \
+    TT_CLI_TABLE_OPTIONS, TT_CLI_SET, TT_CLI_RANKS, TT_CLI_LINKS, TT_CLI_JSON)                     \
   X("doctor", "[JOB.yaml]", 0, 1, doctor, "show ranks, GPUs, libraries, and problems",             \
     "Show the cores and the GPU of each rank, the libraries in use, and all problems with "        \
     "their fix; the exit code is 69 if there are any. Start it with srun or mpirun, as train.",    \

@@ -1,4 +1,5 @@
 /* verbs_job.c — see verbs.h: verbs for training, prediction and data files. */
+#include "core/base/directory.h"
 #include "core/base/mem.h"
 #include "core/config/config.h"
 #include "io/data/data.h"
@@ -32,11 +33,18 @@ static tt_err parse_resume(const char *word, tt_resume *out)
 tt_err tt_verb_train(const tt_cli_args *args)
 {
   tt_train_options o = {.job = tt_cli_job(args), .any_device = args->allow_different_device};
+  char file[TT_PATH_MAX], *text = NULL;
+  int has_table = tt_cli_has_table(args);
   TT_TRY(parse_resume(args->resume, &o.resume));
+  if (!has_table) TT_TRY(tt_cli_no_table_options(args));
   tt_stop_install_handlers_local(); /* before MPI_Init, which may take long: a signal is sent only
                                        once */
   TT_TRY(tt_cli_begin(args, 0));
-  return tt_train(tt_world, &o);
+  tt_err e = has_table ? tt_cli_table_job(tt_world, args, file, &text) : TT_OK;
+  if (has_table) o.job = (tt_job_options){.file = file, .text = text};
+  if (!e) e = tt_train(tt_world, &o);
+  tt_free(text);
+  return e;
 }
 
 /* Parse "0.05,0.5,0.95"; at most `most` numbers. */
@@ -55,6 +63,14 @@ static tt_err parse_quantiles(const char *list, int64_t most, double *quantile, 
   return TT_OK;
 }
 
+/* Begin a verb of a model and a table. The caller owns *job, whose texts the format borrows. */
+static tt_err begin_with_format(const tt_cli_args *args, tt_table_format *format, tt_config **job)
+{
+  TT_TRY(tt_cli_format(args, format));
+  TT_TRY(tt_cli_begin(args, 0));
+  return tt_cli_format_of_model(tt_world, args, format, job);
+}
+
 tt_err tt_verb_predict(const tt_cli_args *args)
 {
   enum { MAX_QUANTILES = 64 };
@@ -68,9 +84,11 @@ tt_err tt_verb_predict(const tt_cli_args *args)
                           .jacobian = args->jacobian,
                           .quantile = quantile};
   TT_TRY(parse_quantiles(args->quantiles, MAX_QUANTILES, quantile, &o.quantiles));
-  TT_TRY(tt_cli_format(args, &o.format));
-  TT_TRY(tt_cli_begin(args, 0));
-  return tt_predict(tt_world, &o);
+  tt_config *job = NULL;
+  TT_TRY(begin_with_format(args, &o.format, &job));
+  tt_err e = tt_predict(tt_world, &o);
+  tt_config_destroy(&job);
+  return e;
 }
 
 static tt_score_file_options score_rows(const tt_cli_args *args, const tt_table_format *format)
@@ -86,9 +104,11 @@ tt_err tt_verb_evaluate(const tt_cli_args *args)
                                  .output = args->output,
                                  .force = args->force,
                                  .json = args->json};
-  TT_TRY(tt_cli_format(args, &format));
-  TT_TRY(tt_cli_begin(args, 0));
-  return tt_evaluate(tt_world, &o);
+  tt_config *job = NULL;
+  TT_TRY(begin_with_format(args, &format, &job));
+  tt_err e = tt_evaluate(tt_world, &o);
+  tt_config_destroy(&job);
+  return e;
 }
 
 tt_err tt_verb_explain(const tt_cli_args *args)
@@ -102,9 +122,11 @@ tt_err tt_verb_explain(const tt_cli_args *args)
                                 .repeats = args->repeats,
                                 .most_rows = args->rows,
                                 .seed = (uint64_t)args->seed};
-  TT_TRY(tt_cli_format(args, &format));
-  TT_TRY(tt_cli_begin(args, 0));
-  return tt_explain(tt_world, &o);
+  tt_config *job = NULL;
+  TT_TRY(begin_with_format(args, &format, &job));
+  tt_err e = tt_explain(tt_world, &o);
+  tt_config_destroy(&job);
+  return e;
 }
 
 tt_err tt_verb_export(const tt_cli_args *args)
@@ -135,7 +157,25 @@ tt_err tt_verb_export(const tt_cli_args *args)
 tt_err tt_verb_plan(const tt_cli_args *args)
 {
   tt_job_options job = tt_cli_job(args);
-  return tt_plan_print_local(&job, args->ranks, args->links, args->json, stdout);
+  int has_table = tt_cli_has_table(args);
+  char *text = NULL;
+  tt_err e = has_table ? tt_cli_table_job_local(args, &text) : tt_cli_no_table_options(args);
+  if (has_table) job = (tt_job_options){.file = "job.yaml", .text = text};
+  if (!e) e = tt_plan_print_local(&job, args->ranks, args->links, args->json, stdout);
+  tt_free(text);
+  return e;
+}
+
+tt_err tt_verb_init(const tt_cli_args *args)
+{
+  char *text = NULL;
+  if (!tt_cli_has_table(args))
+    return TT_FAIL(USAGE, "%s is not a table: give a file .csv, .tsv, .npy, .npz or HDF5",
+                   args->file[0]);
+  tt_err e = tt_cli_table_job_local(args, &text);
+  if (text) fputs(text, stdout);
+  tt_free(text);
+  return e;
 }
 
 tt_err tt_verb_doctor(const tt_cli_args *args)

@@ -9,6 +9,7 @@
 #include "io/files/files.h"
 #include "io/hdf5/guarded_check.h"
 #include "io/model/model_file.h"
+#include "io/results/prediction_table.h"
 #include "io/results/results.h"
 #include "src/host/resources.h"
 #include "src/predict/normalization.h"
@@ -18,11 +19,13 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 typedef struct predictor {
   tt_comm *c;
   const tt_predict_options *o;
   const char *inputs;
+  const char *file; /* HDF5 that is written; of a table a temporary one */
   tt_trained_ensembles model;
   tt_prediction_shape shape;
   const tt_engine_ops *ops;
@@ -43,7 +46,12 @@ static tt_err check_options_local(const tt_predict_options *o)
   for (int64_t q = 0; q < o->quantiles; q++)
     if (!(o->quantile[q] > 0.0 && o->quantile[q] < 1.0))
       return TT_FAIL(USAGE, "--quantiles: %g is not between 0 and 1", o->quantile[q]);
-  return tt_h5_check_output_local(o->output, o->force, (const char *const[]){o->model, o->data});
+  const char *const input[] = {o->model, o->data};
+  if (!tt_prediction_table_is_table(o->output))
+    return tt_h5_check_output_local(o->output, o->force, input);
+  if (o->members || o->jacobian)
+    return TT_FAIL(USAGE, "%s: --members and --jacobian need an HDF5 file: -o pred.h5", o->output);
+  return tt_file_check_output(o->output, o->force, input);
 }
 
 /* --quantiles needs an ensemble that predicts a distribution of numbers or counts. */
@@ -236,6 +244,17 @@ static tt_err predict_chunks(predictor *p, tt_prediction_file *f)
   return e;
 }
 
+/* Collective. Predictions become a table when they are complete, in the order of the rows. */
+static tt_err write_table(predictor *p)
+{
+  tt_err e = TT_OK;
+  if (tt_comm_is_root(p->c)) {
+    e = tt_prediction_table_write_local(p->file, p->o->output, p->model.at[0]->input.id);
+    (void)unlink(p->file);
+  }
+  return tt_agree(p->c, e);
+}
+
 static tt_err write_predictions(predictor *p)
 {
   tt_prediction_file *f = NULL;
@@ -244,12 +263,13 @@ static tt_err write_predictions(predictor *p)
                               .model_hash = p->model.hash,
                               .ranks = tt_comm_ranks(p->c),
                               .threads = p->use.threads};
-  tt_err e = tt_prediction_file_create(p->c, p->o->output, &p->model, &p->shape, &provenance, &f);
+  tt_err e = tt_prediction_file_create(p->c, p->file, &p->model, &p->shape, &provenance, &f);
   if (!e) e = predict_chunks(p, f);
   if (!e)
     e = tt_prediction_file_close(&f);
   else
     tt_prediction_file_destroy(&f);
+  if (!e && p->file != p->o->output) e = write_table(p);
   if (!e)
     tt_log_root(TT_LOG_INFO, "predicted %" PRId64 " rows with %" PRId64 " members: %s",
                 p->shape.rows, tt_trained_ensembles_members(&p->model), p->o->output);
@@ -277,10 +297,25 @@ static tt_err check_file(tt_comm *c, const char *file, const char *inputs, const
   return tt_agree(c, tt_comm_is_root(c) ? tt_guarded_check_local(file, names, 2) : TT_OK);
 }
 
+/* Collective. The HDF5 file of a table has a temporary name beside it. */
+static tt_err name_file(predictor *p, char name[TT_PATH_MAX])
+{
+  p->file = p->o->output;
+  if (!tt_prediction_table_is_table(p->o->output)) return TT_OK;
+  p->file = name;
+  tt_err e = TT_OK;
+  if (tt_comm_is_root(p->c)) e = tt_file_temporary_name_local(p->o->output, name);
+  e = tt_agree(p->c, e);
+  tt_bcast(p->c, name, TT_PATH_MAX);
+  return e;
+}
+
 tt_err tt_predict(tt_comm *c, const tt_predict_options *o)
 {
+  char name[TT_PATH_MAX] = "";
   predictor p = {.c = c, .o = o, .inputs = o->inputs ? o->inputs : "x"};
   tt_err e = tt_agree(c, check_options_local(o));
+  if (!e) e = name_file(&p, name);
   if (!e) e = tt_resources_for_job(c, NULL, &p.ops, &p.use);
   if (!e) e = tt_model_read(c, o->model, &p.model);
   if (!e) p.ops = tt_resources_predict_engine(p.ops, &p.model);

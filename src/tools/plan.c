@@ -302,11 +302,13 @@ tt_err tt_plan_print_local(const tt_job_options *o, int ranks, const char *links
   char advice[1024];
   if (ranks < 1) return TT_FAIL(USAGE, "--ranks: %d; give at least 1", ranks);
   if (links) TT_TRY(tt_plan_link_read_local(links, &link));
-  TT_TRY(tt_config_load(o->file, o->set, o->nset, &cfg));
+  TT_TRY(o->text
+             ? tt_config_parse(o->file, o->text, (int64_t)strlen(o->text), o->set, o->nset, &cfg)
+             : tt_config_load(o->file, o->set, o->nset, &cfg));
   tt_job_plan p = {.cfg = cfg, .link = links ? &link : NULL, .out = out};
   if (*tt_config_mean_advice(cfg, advice, sizeof advice)) tt_log_root(TT_LOG_WARN, "%s", advice);
-  tt_err e = read_shapes(&p);
-  if (!e) e = tt_data_count_rows_local(cfg, &p.rows);
+  tt_err e = tt_data_check_local(cfg, &p.rows);
+  if (!e) e = read_shapes(&p);
   if (!e) e = json ? tt_plan_print_json(&p, ranks) : print_all(&p, ranks);
   free_plan(&p);
   tt_config_destroy(&cfg);

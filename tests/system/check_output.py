@@ -113,8 +113,8 @@ def check_predict():
     command = ["predict", "out/model.h5", "samples.h5", "-o", "p.h5"]
     pathlib.Path("p.h5").write_text("mine")
     assert "p.h5 exists; give another output file, or --force" in tutti(*command, code=73).err
-    table = [word.replace("p.h5", "p.csv") for word in command]
-    assert "p.csv: the output is an HDF5 file; give a name that ends in .h5" in tutti(*table, code=64).err
+    table = [word.replace("p.h5", "p.npy") for word in command]
+    assert "p.npy: the output is an HDF5 file; give a name that ends in .h5" in tutti(*table, code=64).err
     assert pathlib.Path("p.h5").read_text() == "mine"
     for own in ("out/model.h5", "samples.h5"):  # the files that it reads
         same = tutti(*command[:-1], f"out/../{own}", "--force", code=64)

@@ -64,6 +64,7 @@ START = {
         cp examples/energy/energy.csv .
         yaml docs/README.md >job.yaml
         sed -n '/^```c$/,/^```$/{/^```/!p}' docs/README.md >load.c""",
+    "docs/first-model.md": "cp examples/energy/energy.csv .",
     "docs/columns.md": "cp -r examples/energy/out examples/energy/energy.csv .",
     "docs/embedding.md": "cp -r examples/energy/out .",
     "docs/json.md": "cp -r examples/energy/out examples/energy/energy.h5 examples/energy/job.yaml .",

@@ -180,6 +180,16 @@ static const messy_table corpus[] = {
     REFUSE("a,b\n0x10,1\n", "a", "b", "t.csv:2: column 'a': '0x10' is not a number"),
     REFUSE("a,b\n1e,1\n", "a", "b", "column 'a': '1e' is not a number"),
     REFUSE("a,b\n1 2,1\n", "a", "b", "column 'a': '1 2' is not a number"),
+    /* all at once, and what to write into the job */
+    REFUSE("m,a,b\nx,1,1\ny,,2\n", "m,a", "b", "t.csv:2: column 'm': 'x' is not a number; correct"),
+    REFUSE("m,a,b\nx,1,1\ny,,2\n", "m,a", "b", "categories: {m: error}; 1 more: 3 'y'\n"),
+    REFUSE("m,a,b\nx,1,1\ny,,2\n", "m,a", "b", "\nt.csv:3: column 'a': '' is a missing value"),
+    REFUSE(
+        "m,a,b\nx,1,1\n,,2\nz,1,2,3\ny,1,3\n", "m,a", "b",
+        "\n5 cells or rows cannot be used; into the job: data: {categories: {m: zeros}, missing: "
+        "{m: indicator, a: mean}}"),
+    REFUSE("d;a;b\n1.1.24;1,5;2\n2.1.24;2;3,5\n", "d,a", "b",
+           "into the job: data: {decimal: comma, inputs: ['*', '!d']}"),
     REFUSE("a,b\n1,2,3\n", "a", "b",
            "t.csv:2: number of cells: 3; number of columns in the header: 2"),
     REFUSE("a,b,c\n1,2,3\n1,2\n", "a", "b", "t.csv:3: number of cells: 2"),
