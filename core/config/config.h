@@ -43,6 +43,8 @@ typedef struct tt_text_list {
 #define TT_CTYPE_COLUMNS char *
 #define TT_CTYPE_BYCOLUMN char *
 
+enum { TT_LABEL_SIZE = 33 }; /* bytes of the label of a network */
+
 /* The members of one network of an ensemble, which learn the same targets; most ensembles have one
  * network. Options of model and train have the network's own value, the ensemble's, or the job's:
  * own->train_epochs. model_output is resolved: auto becomes

@@ -301,6 +301,7 @@ static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
 static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
+  snprintf(c->label, sizeof c->label, "%s", own->label);
   c->init = (tt_init)own->model_init;
   c->loss = (tt_loss)own->train_loss;
 #define X(name, meaning) c->name = (float)own->train_##name;

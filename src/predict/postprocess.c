@@ -4,6 +4,7 @@
 #include "core/base/int.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/stats/calibration.h"
 #include "core/stats/conformal.h"
 #include "core/stats/member_weights.h"
@@ -146,8 +147,40 @@ static void pack_rows(const validation_reader *r, const tt_row_chunk *chunk, voi
   for (int64_t i = 0; i < chunk->rows; i++) pack_row(r, chunk, i, (float *)part + i * r->each);
 }
 
+/* The first member of each network, and the number of members: unit[networks + 1]. The folds of a
+ * network are parts of one cohort. Returns the number of networks, 0 for one alone. */
+static int64_t list_networks(const tt_trained_ensemble *all, int64_t *unit)
+{
+  int64_t units = 0;
+  for (int64_t n = 0; n < all->networks; n++) {
+    int64_t first = all->network[n].first;
+    if (n == 0 || all->cohort[first] != all->cohort[first - 1]) unit[units++] = first;
+  }
+  unit[units] = all->members;
+  return units;
+}
+
+/* "plain 40 %, wide 60 %": shares of the weights of the networks with a label.
+ *   unit  [networks + 1] scratch */
+static void log_networks(const tt_trained_ensemble *all, int64_t *unit)
+{
+  char text[512] = "", one[TT_LABEL_SIZE + 16];
+  double sum = 0.0;
+  int64_t units = list_networks(all, unit);
+  for (int64_t i = 0; i < all->members; i++) sum += all->weight[i];
+  for (int64_t n = 0, u = 0; u < units; u++) {
+    double part = 0.0;
+    while (all->network[n].first < unit[u]) n++;
+    if (!*all->network[n].label) return;
+    for (int64_t i = unit[u]; i < unit[u + 1]; i++) part += all->weight[i];
+    snprintf(one, sizeof one, "%s %.0f %%", all->network[n].label, 100.0 * part / sum);
+    tt_text_append(text, sizeof text, ", ", one);
+  }
+  if (*text) tt_log_root(TT_LOG_INFO, "ensemble %s: weights %s", all->ensemble->name, text);
+}
+
 static tt_err combine_ensemble_local(const validation_reader *r, const float *part, int64_t e,
-                                     double *y, float *weight, int8_t *alive)
+                                     double *y, float *weight, int8_t *alive, int64_t *unit)
 {
   const tt_config *cfg = r->v->cfg;
   tt_trained_ensemble *all = r->all;
@@ -167,10 +200,13 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
                              .rounds = cfg->combine_rounds,
                              .temperature = cfg->combine_temperature};
   model.targets = targets;
+  int64_t units = cfg->combine_unit == TT_COMBINE_UNIT_network ? list_networks(all, unit) : 0;
   tt_member_predictions s = {.model = &model,
                              .loss = r->v->cohort->loss,
                              .args = tt_cohort_loss_args(r->v->cohort),
                              .members = own->members,
+                             .units = units,
+                             .unit = unit,
                              .cells = r->rows * targets,
                              .stride = all->members,
                              .part = part + own->first * r->parts,
@@ -184,6 +220,7 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
               "ensemble %s: %" PRId64 " of %" PRId64
               " members have a weight above 0 (%s), validation loss %.6g",
               own->name, used, own->members, tt_choice_combine[rule.method], loss);
+  log_networks(all, unit);
   return TT_OK;
 }
 
@@ -192,13 +229,15 @@ static tt_err combine_all_local(const validation_reader *r, const float *part)
   double *y = NULL;
   float *weight = NULL;
   int8_t *alive = NULL;
+  int64_t *unit = NULL;
   int64_t cells = r->rows * tt_trained_ensemble_targets(r->all);
   tt_err e = TT_ALLOC(y, cells);
   if (!e) e = TT_ALLOC(weight, cells);
   if (!e) e = TT_ALLOC(alive, r->all->members);
+  if (!e) e = TT_ALLOC(unit, r->all->networks + 1);
   for (int64_t i = 0; !e && i < r->all->ensembles; i++)
-    e = combine_ensemble_local(r, part, i, y, weight, alive);
-  tt_free_all(&y, &weight, &alive);
+    e = combine_ensemble_local(r, part, i, y, weight, alive, unit);
+  tt_free_all(&y, &weight, &alive, &unit);
   return e;
 }
 
