@@ -237,7 +237,8 @@ static tt_err set_auto_epochs(const cohort_builder *k, const tt_ensemble_config 
     TT_TRY(count_rows(k, e, TT_TRAIN, 0, e->targets, &rows));
   else if (k->data)
     rows = (int64_t)((k->cfg->data_file ? k->cfg->data_split_train : 1.0) * (double)k->data->rows);
-  h->epochs = auto_epochs(rows, tt_output_labels((tt_output)own->model_output));
+  double all = (double)auto_epochs(rows, tt_output_labels((tt_output)own->model_output));
+  h->epochs = (int32_t)fmax(1.0, round(all * own->train_epochs_factor));
   return TT_OK;
 }
 
