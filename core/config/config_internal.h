@@ -152,9 +152,9 @@ static inline tt_output tt_ensemble_output(const tt_ensemble_config *own)
 /* Errors: errors.c. */
 
 /* Where a value was written. set = 0: line and column of the job file; set = n: the n-th --set.
- * given: the option was written; bad: its value was refused; shared: another value may replace it: it
- * was written for an ensemble with `networks`, or is that of a recipe; recipe: of a recipe of
- * `model: auto`, which is also its place. */
+ * given: the option was written; bad: its value was refused; shared: another value may replace
+ * it: it was written for an ensemble with `networks`, or is that of a recipe; recipe: it is that of
+ * a recipe of `model: auto`, which is also its place. */
 typedef struct tt_source_location {
   int64_t line, column;
   int set;

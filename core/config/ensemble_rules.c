@@ -209,6 +209,8 @@ static void check_snapshot(const rules *c)
                  ": snapshot: epochs (%" PRId64 ") must be a multiple of snapshots "
                  "(%" PRId64 ")",
                  own->train_epochs, own->train_snapshots);
+  if (own->train_epochs_factor != 1.0 && !INVALID(train_epochs_factor))
+    report_error(c, AT(train_epochs_factor), ": with method: snapshot write train.epochs itself");
   if (location_of(c, AT(train_schedule))->given && !INVALID(train_schedule) &&
       own->train_schedule != TT_SCHEDULE_cosine_restarts)
     report_error(
@@ -465,23 +467,12 @@ static void check_shared_values(const rules *c)
   }
 }
 
-static void check_epochs(const rules *c)
-{
-  const tt_source_location *factor = location_of(c, AT(train_epochs_factor));
-  char text[TT_OPTION_PATH_SIZE];
-  if (!factor->given || factor->recipe || c->own->train_epochs < 0 || INVALID(train_epochs)) return;
-  report_error(c, AT(train_epochs_factor),
-               " is for train.epochs: auto, but that is %" PRId64 " (%s); remove one",
-               c->own->train_epochs, tt_location_text(location_of(c, AT(train_epochs)), text));
-}
-
 void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation, const char *fix)
 {
   const rules c = {r, k, &r->cfg->ensemble[k]};
   check_output(&c);
   check_levels(&c);
   check_optimizer(&c);
-  check_epochs(&c);
   check_milestones(&c);
   check_snapshot(&c);
   check_cycles(&c);

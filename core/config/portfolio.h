@@ -3,8 +3,8 @@
 #ifndef TT_PORTFOLIO_H
 #define TT_PORTFOLIO_H
 
-/* label, what a network has in place of the defaults, written as an element of `networks`. Chosen by
- * bench/studies/portfolio.py: each next recipe is the one that lowers the error most. */
+/* label, what a network has in place of the defaults, written as an element of `networks`. Chosen
+ * by bench/studies/portfolio.py: each next recipe is the one that lowers the error most. */
 #define TT_RECIPES(X)                                                                              \
   X(plain, "")                                                                                     \
   X(decay, "train: {optimizer: adamw, weight_decay: 0.1}")

@@ -237,9 +237,14 @@ static tt_err set_auto_epochs(const cohort_builder *k, const tt_ensemble_config 
     TT_TRY(count_rows(k, e, TT_TRAIN, 0, e->targets, &rows));
   else if (k->data)
     rows = (int64_t)((k->cfg->data_file ? k->cfg->data_split_train : 1.0) * (double)k->data->rows);
-  double all = (double)auto_epochs(rows, tt_output_labels((tt_output)own->model_output));
-  h->epochs = (int32_t)fmax(1.0, round(all * own->train_epochs_factor));
+  h->epochs = auto_epochs(rows, tt_output_labels((tt_output)own->model_output));
   return TT_OK;
+}
+
+static int32_t scaled_epochs(int32_t epochs, double factor)
+{
+  const double most = 16777216.0; /* of train.epochs */
+  return (int32_t)fmin(most, fmax(1.0, round((double)epochs * factor)));
 }
 
 /* Append ensemble `number` and its members to the cohort. */
@@ -267,6 +272,7 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
     m->hyper = base;
     tt_sweep_apply(own->sweeps, own->sweep, &(tt_sweep_member){c->seed, m->stream, m->index, i},
                    &m->hyper);
+    m->hyper.epochs = scaled_epochs(m->hyper.epochs, own->train_epochs_factor);
     if (m->hyper.epochs > c->max_epochs) c->max_epochs = m->hyper.epochs;
   }
   c->members += e->members;

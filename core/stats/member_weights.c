@@ -133,8 +133,7 @@ static int64_t argmin(int64_t count, const double *loss)
 static void add(const tt_member_predictions *s, int64_t u, double *chosen)
 {
   int64_t size = unit_size(s, u);
-  for (int64_t c = 0; c < s->cells; c++)
-    add_unit(s, c, u, size, chosen + c * sum_size(s->model));
+  for (int64_t c = 0; c < s->cells; c++) add_unit(s, c, u, size, chosen + c * sum_size(s->model));
 }
 
 /* count[units]: the current set; share[units]: the best set so far. */

@@ -15,8 +15,8 @@ TT_BEGIN_C
  *          selection from libraries of models", ICML 2004): `rounds` times, add the member that
  *          gives the set with the lowest loss; a member may be added again. The result is the
  *          best of these sets.
- * For equal losses the first member wins. With units of several members, a unit takes the place of a
- * member: the plain mean of its members that did not diverge, which share its weight. */
+ * For equal losses the first member wins. With units of several members, a unit takes the place of
+ * a member: the plain mean of its members that did not diverge, which share its weight. */
 typedef struct tt_combine_options {
   tt_combine method;
   int64_t k, rounds;

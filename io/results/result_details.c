@@ -126,8 +126,8 @@ void tt_result_details_destroy(tt_result_details **details)
     tt_free_all(&d->member_score[i], &d->score[i], &d->oob[i]);
   for (int i = 0; i < TT_ORIGIN_COUNT; i++) tt_free(d->origin[i]);
   tt_free_all(&d->status, &d->best_epoch, &d->best_loss, &d->epochs_done, &d->attempts, &d->index,
-              &d->snapshot, &d->weight, &d->correlation, &d->test_rows, &d->oob_rows, &d->coverage_level,
-              &d->coverage, &d->resolved);
+              &d->snapshot, &d->weight, &d->correlation, &d->test_rows, &d->oob_rows,
+              &d->coverage_level, &d->coverage, &d->resolved);
   tt_free(*details);
 }
 

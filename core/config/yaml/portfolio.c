@@ -9,7 +9,7 @@ static const char recipes[] = "["
 #define X(label, options) "{label: " #label ", " options "}, "
     TT_RECIPES(X)
 #undef X
-    "]";
+        "]";
 
 yaml_node_t *tt_mapping_value(yaml_document_t *doc, const yaml_node_t *node, const char *key)
 {
