@@ -50,6 +50,8 @@ RECIPES = {
     "residual": {"hidden": [64] * 5, "residual": True, "layer_norm": True},
     "subspace": {"feature_fraction": 0.7},
     "dropout": {"dropout": 0.1, "hidden": [128, 128]},
+    "decay-small-batch": {"optimizer": "adamw", "weight_decay": 0.1, "batch_size": 8},
+    "fast": {"learning_rate": 1e-2},
 }
 MODEL = ("hidden", "activation", "residual", "layer_norm", "init")
 

@@ -84,6 +84,14 @@ typedef struct tt_config {
  * (data.normalize_folds): not if nothing is normalized, nor by a model (train.init_from). Local. */
 int tt_config_normalizes_folds(const tt_config *cfg);
 
+/* Whether the networks of an ensemble are weighted on the rows that their members left out (kfold),
+ * not on validation rows. */
+static inline int tt_config_weighs_folds(const tt_config *cfg, const tt_ensemble_config *own)
+{
+  return cfg->combine_method != TT_COMBINE_mean && cfg->combine_unit == TT_COMBINE_UNIT_network &&
+         own->networks > 1 && own->train_resample == TT_RESAMPLE_kfold;
+}
+
 /* What speaks against the plain mean of members that a sweep makes different, with the line that
  * replaces it, as a sentence; "" if nothing does. Local. Returns text [capacity]. */
 const char *tt_config_mean_advice(const tt_config *cfg, char *text, int64_t capacity);

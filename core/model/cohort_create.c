@@ -169,12 +169,13 @@ static tt_err check_folds(const cohort_builder *k, const tt_ensemble_config *own
 
 /* Reject options that need validation rows if there are none. The configuration cannot check it,
  * because a dataset may define the split and the selections. With kfold, early stopping uses the
- * fold instead, but member weights and calibration do not. */
+ * fold instead, but weights of members and calibration do not. */
 static tt_err check_validation(const cohort_builder *k, const tt_ensemble_config *own,
                                const tt_cohort *c, const tt_ensemble *e)
 {
   const tt_config *cfg = k->cfg;
-  const char *what = cfg->combine_method != TT_COMBINE_mean ? "combine.method"
+  int weighs = cfg->combine_method != TT_COMBINE_mean && !tt_config_weighs_folds(cfg, own);
+  const char *what = weighs                                 ? "combine.method"
                      : cfg->calibration_recalibrate         ? "calibration.recalibrate"
                      : cfg->calibration_conformal.count > 0 ? "calibration.conformal"
                                                             : NULL;

@@ -72,13 +72,21 @@ static int64_t unit_size(const tt_member_predictions *s, int64_t u)
   return alive;
 }
 
-/* Add a unit with `size` members that did not diverge. */
-static void add_unit(const tt_member_predictions *s, int64_t cell, int64_t u, int64_t size,
-                     double *sum)
+static int is_used(const tt_member_predictions *s, int64_t cell, int64_t i)
+{
+  return s->alive[i] &&
+         !isnan(s->part[(cell * s->stride + i) * tt_member_prediction_size(s->model)]);
+}
+
+/* Add a unit; NaN if none of its members is used. */
+static void add_unit(const tt_member_predictions *s, int64_t cell, int64_t u, double *sum)
 {
   tt_slice own = unit(s, u);
+  int64_t used = 0;
+  for (int64_t i = own.first; i < own.first + own.count; i++) used += is_used(s, cell, i);
+  if (!used) sum[0] = NAN;
   for (int64_t i = own.first; i < own.first + own.count; i++)
-    if (s->alive[i]) add_prediction(s, cell, i, 1.0 / (double)size, sum);
+    if (is_used(s, cell, i)) add_prediction(s, cell, i, 1.0 / (double)used, sum);
 }
 
 /* Loss of a set of members in a cell, from their sum[sum_size] and the sum of their weights `all`.
@@ -113,10 +121,9 @@ static void losses_with_each_added(const tt_member_predictions *s, const double 
   for (int64_t c = 0; c < s->cells; c++) {
     if (isnan(s->y[c])) continue;
     for (int64_t u = 0; u < units(s); u++) {
-      int64_t members = unit_size(s, u);
-      if (!members) continue;
+      if (!(loss[u] < INFINITY)) continue;
       memcpy(sum, chosen + c * n, (size_t)n * sizeof *sum);
-      add_unit(s, c, u, members, sum);
+      add_unit(s, c, u, sum);
       loss[u] += weight_of(s, c) * loss_at(s, c, sum, (double)(size + 1));
     }
   }
@@ -132,8 +139,7 @@ static int64_t argmin(int64_t count, const double *loss)
 
 static void add(const tt_member_predictions *s, int64_t u, double *chosen)
 {
-  int64_t size = unit_size(s, u);
-  for (int64_t c = 0; c < s->cells; c++) add_unit(s, c, u, size, chosen + c * sum_size(s->model));
+  for (int64_t c = 0; c < s->cells; c++) add_unit(s, c, u, chosen + c * sum_size(s->model));
 }
 
 /* count[units]: the current set; share[units]: the best set so far. */
@@ -190,13 +196,15 @@ static void compute_weights(const tt_combine_options *rule, const tt_member_pred
 
 static double loss_of(const tt_member_predictions *s, const double *share)
 {
-  double total = 0.0, shares = 0.0;
-  for (int64_t i = 0; i < s->members; i++) shares += share[i];
+  double total = 0.0;
   for (int64_t c = 0; c < s->cells; c++) {
-    double sum[TT_MAX_QUANTILES + 1] = {0};
+    double sum[TT_MAX_QUANTILES + 1] = {0}, shares = 0.0;
     if (isnan(s->y[c])) continue;
-    for (int64_t i = 0; i < s->members; i++)
-      if (share[i] > 0.0) add_prediction(s, c, i, share[i], sum);
+    for (int64_t i = 0; i < s->members; i++) {
+      if (!(share[i] > 0.0) || !is_used(s, c, i)) continue;
+      add_prediction(s, c, i, share[i], sum);
+      shares += share[i];
+    }
     total += weight_of(s, c) * loss_at(s, c, sum, shares);
   }
   return total * (double)s->model->targets / all_weight(s);

@@ -33,7 +33,8 @@ typedef struct tt_member_predictions {
   int64_t units;       /* 0: each member is one */
   const int64_t *unit; /* [units + 1] first member of each unit, and `members` */
   int64_t stride;      /* members per cell in `part`: at least `members` */
-  const float *part;   /* [cells][stride][tt_member_prediction_size] */
+  const float *part;   /* [cells][stride][tt_member_prediction_size]; NaN first: the member is not
+                        * used for this cell, and the unit is the mean of its other members */
   const double *y;     /* [cells] normalized labels; NaN: the cell is ignored */
   const float *weight; /* [cells] sample weight of the row, or NULL: all 1 */
   const int8_t *alive; /* [members] 0 = diverged */

@@ -179,6 +179,53 @@ static void log_networks(const tt_trained_ensemble *all, int64_t *unit)
   if (*text) tt_log_root(TT_LOG_INFO, "ensemble %s: weights %s", all->ensemble->name, text);
 }
 
+/* Whether the networks are weighted on out-of-fold rows: the training rows, of which members predict
+ * the fold that they left out. */
+static int uses_folds(const validation_reader *r)
+{
+  const tt_config *cfg = r->v->cfg;
+  int64_t k = 0;
+  while (cfg->ensemble[k].number != r->all->ensemble->number) k++;
+  return tt_config_weighs_folds(cfg, &cfg->ensemble[k]);
+}
+
+/* Keep, of part [rows][K][G][parts], the predictions of members for the fold that they left out;
+ * the others become NaN. */
+static tt_err keep_out_of_fold(const validation_reader *r, float *part)
+{
+  const tt_trained_ensemble *all = r->all;
+  int64_t targets = tt_trained_ensemble_targets(all), folds = r->v->cohort->folds;
+  int16_t *fold = NULL;
+  TT_TRY(TT_ALLOC(fold, r->v->data->rows));
+  tt_err e = TT_OK;
+  for (int64_t k = 0; !e && k < folds; k++) {
+    int32_t *row = NULL;
+    int64_t count = 0;
+    e = tt_cohort_rows(r->v->cohort, r->v->data, k, TT_VALIDATION, &row, &count);
+    for (int64_t i = 0; !e && i < count; i++) fold[row[i]] = (int16_t)(k + 1); /* 0: in no fold */
+    tt_free(row);
+  }
+  for (int64_t i = 0; !e && i < r->rows * targets * all->members; i++)
+    if (all->index[i % all->members] % folds + 1 != fold[r->row[i / (targets * all->members)]])
+      part[i * r->parts] = NAN;
+  tt_free(fold);
+  return e;
+}
+
+/* A cell counts if all networks predict it. */
+static int is_predicted(const validation_reader *r, const float *part, int64_t units,
+                        const int64_t *unit, int64_t cell)
+{
+  for (int64_t u = 0; u < units; u++) {
+    int used = 0;
+    for (int64_t i = unit[u]; i < unit[u + 1]; i++)
+      used |= r->all->status[i] != TT_STATUS_diverged &&
+              !isnan(part[(cell * r->all->members + i) * r->parts]);
+    if (!used) return 0;
+  }
+  return 1;
+}
+
 static tt_err combine_ensemble_local(const validation_reader *r, const float *part, int64_t e,
                                      double *y, float *weight, int8_t *alive, int64_t *unit)
 {
@@ -189,8 +236,9 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
   tt_model model = all->model; /* of the predictions */
   double loss = NAN;
   tt_watchdog_heartbeat_local("combining members");
+  int64_t units = cfg->combine_unit == TT_COMBINE_UNIT_network ? list_networks(all, unit) : 0;
   for (int64_t i = 0; i < r->rows * targets; i++) {
-    y[i] = label(r, e, i % targets, i / targets);
+    y[i] = is_predicted(r, part, units, unit, i) ? label(r, e, i % targets, i / targets) : NAN;
     weight[i] = (float)row_weight(r, i / targets);
   }
   for (int64_t i = 0; i < own->members; i++)
@@ -200,7 +248,6 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
                              .rounds = cfg->combine_rounds,
                              .temperature = cfg->combine_temperature};
   model.targets = targets;
-  int64_t units = cfg->combine_unit == TT_COMBINE_UNIT_network ? list_networks(all, unit) : 0;
   tt_member_predictions s = {.model = &model,
                              .loss = r->v->cohort->loss,
                              .args = tt_cohort_loss_args(r->v->cohort),
@@ -224,7 +271,7 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
   return TT_OK;
 }
 
-static tt_err combine_all_local(const validation_reader *r, const float *part)
+static tt_err combine_all_local(const validation_reader *r, float *part)
 {
   double *y = NULL;
   float *weight = NULL;
@@ -235,6 +282,7 @@ static tt_err combine_all_local(const validation_reader *r, const float *part)
   if (!e) e = TT_ALLOC(weight, cells);
   if (!e) e = TT_ALLOC(alive, r->all->members);
   if (!e) e = TT_ALLOC(unit, r->all->networks + 1);
+  if (!e && uses_folds(r)) e = keep_out_of_fold(r, part);
   for (int64_t i = 0; !e && i < r->all->ensembles; i++)
     e = combine_ensemble_local(r, part, i, y, weight, alive, unit);
   tt_free_all(&y, &weight, &alive, &unit);
@@ -247,7 +295,8 @@ tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_traine
   void *part = NULL;
   r.each = tt_trained_ensemble_targets(all) * all->members * r.parts;
   if (v->cfg->combine_method == TT_COMBINE_mean) return TT_OK;
-  tt_err e = compute_all(c, &r, TT_VALIDATION, r.each, sizeof(float), pack_rows, &part);
+  tt_split which = uses_folds(&r) ? TT_TRAIN : TT_VALIDATION;
+  tt_err e = compute_all(c, &r, which, r.each, sizeof(float), pack_rows, &part);
   if (!e) e = tt_agree(c, combine_all_local(&r, part));
   tt_free_all(&part, &r.row);
   return e;
