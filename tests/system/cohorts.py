@@ -255,6 +255,18 @@ run: {device: cpu, threads: 1}
     check(sum(int(n) for n in re.findall(r"(\d+) %", shares)) in (99, 100, 101), shares)
 
 
+def check_folds():
+    """Networks of kfold members are weighted on out-of-fold rows, without validation rows: the loss with their
+    weights is the out-of-bag error of the ensemble."""
+    said = tutti("train", "auto.yaml", *sets("train.resample=kfold", "train.folds=2", "run.directory=folds",
+                                             "data.split.column=''", "data.split.validation=0")).err
+    loss = float(re.search(r"\(greedy\), validation loss (\S+)", said)[1])
+    with h5py.File("folds/results.h5") as r, h5py.File("folds/model.h5") as f:
+        target = ["".join(c.decode() for c in row).strip("\0 ") for row in f["names/target_name"][()]].index("y1")
+        error = (r["oob_rmse"][0] / f["scaler/y_scale"][target]) ** 2
+        check(r["oob_rows"][0] == 480 and abs(loss - error) < 1e-4 * error, f"loss {loss}, out of bag {error}")
+
+
 TABLES = """
 import sys
 import h5py, xarray as xr
@@ -300,6 +312,7 @@ def main():
     check_many()
     check_mixed()
     check_auto()
+    check_folds()
     check_slices("many/model.h5")
 
 

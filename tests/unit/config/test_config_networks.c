@@ -94,7 +94,7 @@ TT_TEST (model_auto_is_the_list_of_its_recipes) {
 TT_TEST (the_job_replaces_values_of_recipes) {
   static const char *const set[] = {"train.epochs_factor=2", "ensembles.b.train.batch_size=7"};
   tt_config *c = must_parse("data: {file: d.h5}\nmodel: auto\n"
-                            "train: {optimizer: adamw, learning_rate: 0.25}\n"
+                            "train: {optimizer: amsgrad, learning_rate: 0.25}\n"
                             "ensembles: [{name: a, train: {weight_decay: 0.5}}, {name: b}, "
                             "{name: c, model: {hidden: [9]}}]\n",
                             set, 2);
@@ -105,7 +105,7 @@ TT_TEST (the_job_replaces_values_of_recipes) {
     const tt_ensemble_config *own = &c->ensemble[k];
     TT_CHECK(own->train_learning_rate, ==, 0.25);
     TT_CHECK(own->train_epochs_factor, ==, 2.0);
-    TT_CHECK(own->train_optimizer, ==, (int)TT_OPT_adamw);
+    TT_CHECK(own->train_optimizer, ==, (int)TT_OPT_amsgrad);
     if (k < recipes) TT_CHECK(own->train_weight_decay, ==, 0.5);
     if (k >= recipes) TT_CHECK(own->train_batch_size, ==, 7);
   }
