@@ -115,7 +115,8 @@ void tt_suggestion_consider(tt_suggestion *s, const char *candidate)
   int begun = begins_words(s->word, candidate);
   if (!begun && abs((int)strlen(candidate) - length) > limit) return; /* edits are more */
   int far = begun ? 0 : edit_distance(s->word, candidate);
-  if (far > min_int(limit, length - 1) || (*s->best && far >= s->edit_distance)) return;
+  int better = !*s->best || far < s->edit_distance || !strcmp(candidate, s->word);
+  if (far > min_int(limit, length - 1) || !better) return;
   s->edit_distance = far;
   snprintf(s->best, sizeof s->best, "%s", candidate);
 }

@@ -22,6 +22,7 @@ TT_BEGIN_C
 #define TT_PARTIAL_LABELS(X, P) X(P, drop) X(P, use)
 #define TT_COMBINES(X, P) X(P, mean) X(P, weights) X(P, top_k) X(P, greedy)
 #define TT_RECALIBRATES(X, P) X(P, auto) X(P, none) X(P, all)
+#define TT_COMBINE_UNITS(X, P) X(P, member) X(P, network)
 #define TT_DEVICES(X, P) X(P, auto) X(P, gpu) X(P, cpu)
 #define TT_SIMDS(X, P) X(P, auto) X(P, avx512) X(P, avx2) X(P, generic)
 #define TT_PRECISIONS(X, P) X(P, fp32) X(P, tf32) X(P, 3xtf32)
@@ -42,6 +43,7 @@ TT_BEGIN_C
   X(tt_partial_labels, TT_PARTIAL_LABELS, partial_labels, TT_PARTIAL_LABELS)                       \
   X(tt_combine, TT_COMBINE, combine, TT_COMBINES)                                                  \
   X(tt_recalibrate, TT_RECALIBRATE, recalibrate, TT_RECALIBRATES)                                  \
+  X(tt_combine_unit, TT_COMBINE_UNIT, combine_unit, TT_COMBINE_UNITS)                              \
   X(tt_device, TT_DEVICE, device, TT_DEVICES)                                                      \
   X(tt_simd, TT_SIMD, simd, TT_SIMDS)                                                              \
   X(tt_precision, TT_PRECISION, precision, TT_PRECISIONS)                                          \

@@ -85,14 +85,30 @@ static void check_output(tt_config_reader *r, int64_t k)
   }
 }
 
+/* Member weights need rows that the members did not train on. */
+static void check_rows(tt_config_reader *r, int64_t k, int has_validation, const char *fix)
+{
+  const tt_ensemble_config *own = &r->cfg->ensemble[k];
+  const tt_source_location *method = at(r, TT_OPTION_combine_method);
+  int folds = tt_config_weighs_folds(r->cfg, own);
+  if (r->cfg->combine_method == TT_COMBINE_mean) return;
+  if (!folds && !has_validation)
+    tt_config_error(r, method, "combine.method: %s needs validation rows; %s",
+                    tt_choice_combine[r->cfg->combine_method], fix);
+  if (folds && own->members < own->train_folds)
+    tt_config_error(r, method,
+                    "combine.unit: network with train.resample: kfold compares the networks on all "
+                    "training rows: each needs as many members as train.folds, %" PRId64,
+                    own->train_folds);
+}
+
 void tt_config_check_combine(tt_config_reader *r, int has_validation, const char *fix)
 {
   const tt_config *c = r->cfg;
-  if (c->combine_method != TT_COMBINE_mean && !has_validation)
-    tt_config_error(r, at(r, TT_OPTION_combine_method),
-                    "combine.method: %s needs validation rows; %s",
-                    tt_choice_combine[c->combine_method], fix);
-  for (int64_t k = 0; k < c->ensembles; k++) check_fusion(r, k);
+  for (int64_t k = 0; k < c->ensembles; k++) {
+    check_rows(r, k, has_validation, fix);
+    check_fusion(r, k);
+  }
   if (c->calibration_recalibrate == TT_RECALIBRATE_all && !has_validation)
     tt_config_error(r, at(r, TT_OPTION_calibration_recalibrate),
                     "calibration.recalibrate: all needs validation rows; %s", fix);

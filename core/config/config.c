@@ -137,10 +137,23 @@ static tt_err inherit_job_options(tt_config_reader *r)
 {
   for (int64_t k = 0; k < r->cfg->ensembles; k++)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
-      if (tt_inherited_option[i] < 0 || r->own[k][i].given) continue;
+      int row = tt_inherited_option[i];
+      if (r->own[k][i].recipe && row >= 0 && r->job[row].given)
+        r->own[k][i] = (tt_source_location){0}; /* the job itself decides, not the recipe */
+      if (row < 0 || r->own[k][i].given) continue;
       TT_TRY(tt_value_copy(&tt_ensemble_option_table[i], &r->cfg->defaults, &r->cfg->ensemble[k]));
     }
   return TT_OK;
+}
+
+/* Members of different recipes are worth what the validation rows say. */
+static void weigh_recipes(tt_config_reader *r)
+{
+  tt_source_location *combine = &r->job[TT_OPTION_combine_method];
+  if (!r->automatic.given || combine->given) return;
+  r->cfg->combine_method = TT_COMBINE_greedy;
+  if (!r->job[TT_OPTION_combine_unit].given) r->cfg->combine_unit = TT_COMBINE_UNIT_network;
+  *combine = r->automatic;
 }
 
 /* The members of an ensemble are numbered one network after the other. Snapshots need a number of
@@ -224,6 +237,7 @@ static tt_err read_job(tt_config_reader *r, const char *text, int64_t bytes, int
     TT_TRY(tt_config_read_override(r));
   }
   TT_TRY(inherit_job_options(r));
+  weigh_recipes(r);
   complete_ensembles(r->cfg);
   if (r->usable) tt_config_check(r);
   resolve(r);

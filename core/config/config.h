@@ -43,6 +43,8 @@ typedef struct tt_text_list {
 #define TT_CTYPE_COLUMNS char *
 #define TT_CTYPE_BYCOLUMN char *
 
+enum { TT_LABEL_SIZE = 33 }; /* bytes of the label of a network */
+
 /* The members of one network of an ensemble, which learn the same targets; most ensembles have one
  * network. Options of model and train have the network's own value, the ensemble's, or the job's:
  * own->train_epochs. model_output is resolved: auto becomes
@@ -81,6 +83,14 @@ typedef struct tt_config {
 /* Whether members with kfold are normalized without the fold that they leave out
  * (data.normalize_folds): not if nothing is normalized, nor by a model (train.init_from). Local. */
 int tt_config_normalizes_folds(const tt_config *cfg);
+
+/* Whether the networks of an ensemble are weighted on the rows that their members left out (kfold),
+ * not on validation rows. */
+static inline int tt_config_weighs_folds(const tt_config *cfg, const tt_ensemble_config *own)
+{
+  return cfg->combine_method != TT_COMBINE_mean && cfg->combine_unit == TT_COMBINE_UNIT_network &&
+         own->networks > 1 && own->train_resample == TT_RESAMPLE_kfold;
+}
 
 /* What speaks against the plain mean of members that a sweep makes different, with the line that
  * replaces it, as a sentence; "" if nothing does. Local. Returns text [capacity]. */

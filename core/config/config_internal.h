@@ -152,12 +152,13 @@ static inline tt_output tt_ensemble_output(const tt_ensemble_config *own)
 /* Errors: errors.c. */
 
 /* Where a value was written. set = 0: line and column of the job file; set = n: the n-th --set.
- * given: the option was written; bad: its value was refused; shared: it was written for an ensemble
- * with `networks`, so that a network may replace it. */
+ * given: the option was written; bad: its value was refused; shared: another value may replace
+ * it: it was written for an ensemble with `networks`, or is that of a recipe; recipe: it is that of
+ * a recipe of `model: auto`, which is also its place. */
 typedef struct tt_source_location {
   int64_t line, column;
   int set;
-  int given, bad, shared;
+  int given, bad, shared, recipe;
 } tt_source_location;
 typedef struct tt_config_reader tt_config_reader;
 
@@ -183,6 +184,7 @@ struct tt_config_reader {
   tt_source_location
       section[TT_OPTION_COUNT]; /* of each section, at the index of its first option */
   tt_source_location ensembles; /* of the list `ensembles` */
+  tt_source_location automatic; /* of the first `model: auto` that an ensemble uses */
   tt_source_location *element;  /* [ensembles] of its elements, as in cfg */
   tt_source_location *networks; /* [ensembles] of their lists `networks` */
   tt_source_location (*own)[TT_ENSEMBLE_OPTION_COUNT]; /* [ensembles] of their options */

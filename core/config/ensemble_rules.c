@@ -209,6 +209,8 @@ static void check_snapshot(const rules *c)
                  ": snapshot: epochs (%" PRId64 ") must be a multiple of snapshots "
                  "(%" PRId64 ")",
                  own->train_epochs, own->train_snapshots);
+  if (own->train_epochs_factor != 1.0 && !INVALID(train_epochs_factor))
+    report_error(c, AT(train_epochs_factor), ": with method: snapshot write train.epochs itself");
   if (location_of(c, AT(train_schedule))->given && !INVALID(train_schedule) &&
       own->train_schedule != TT_SCHEDULE_cosine_restarts)
     report_error(

@@ -54,7 +54,8 @@ static void write_ensemble_options(const tt_ensemble_config *own, FILE *out)
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
     const tt_option *o = &tt_ensemble_option_table[i];
     if (tt_inherited_option[i] >= 0 || tt_value_is_empty(o, own)) continue;
-    if (own->networks > 1 && i == TT_ENSEMBLE_OPTION_members) continue;
+    if (own->networks > 1 && (i == TT_ENSEMBLE_OPTION_members || i == TT_ENSEMBLE_OPTION_label))
+      continue;
     fprintf(out, "  %s%s: ", mark, o->name);
     tt_value_write(o, own, out);
     fputc('\n', out);
@@ -114,6 +115,11 @@ tt_err tt_config_to_yaml(const tt_config *cfg, char **text)
     if (own->networks > 1)
       fprintf(p.out, "%s      - members: %" PRId64 "\n", own->network == 0 ? "    networks:\n" : "",
               own->members);
+    if (own->networks > 1 && *own->label) {
+      fprintf(p.out, "%*slabel: ", indent, "");
+      tt_value_write(&tt_ensemble_option_table[TT_ENSEMBLE_OPTION_label], own, p.out);
+      fputc('\n', p.out);
+    }
     write_overrides(cfg, own, indent, p.out);
     tt_sweeps_write(own, indent, p.out);
   }
@@ -165,7 +171,8 @@ static uint64_t hash_ensembles(const tt_config *cfg, uint64_t h)
 {
   for (int64_t k = 0; k < cfg->ensembles; k++)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
-      h = hash_value(&tt_ensemble_option_table[i], &cfg->ensemble[k], h);
+      if (i != TT_ENSEMBLE_OPTION_label)
+        h = hash_value(&tt_ensemble_option_table[i], &cfg->ensemble[k], h);
   for (int64_t k = 0; k < cfg->ensembles; k++)
     for (int64_t i = 0; i < cfg->ensemble[k].sweeps; i++)
       h = hash_sweep(&cfg->ensemble[k].sweep[i], h);

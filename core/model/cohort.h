@@ -33,6 +33,7 @@ typedef struct tt_member {
 typedef struct tt_cohort {
   int joined; /* 1: same ensemble as the previous cohort, other network; such cohorts contain no
                * other ensemble */
+  char label[TT_LABEL_SIZE]; /* of its network; "": none */
   tt_model model;
   tt_init init;
   tt_loss loss;

@@ -169,12 +169,13 @@ static tt_err check_folds(const cohort_builder *k, const tt_ensemble_config *own
 
 /* Reject options that need validation rows if there are none. The configuration cannot check it,
  * because a dataset may define the split and the selections. With kfold, early stopping uses the
- * fold instead, but member weights and calibration do not. */
+ * fold instead, but weights of members and calibration do not. */
 static tt_err check_validation(const cohort_builder *k, const tt_ensemble_config *own,
                                const tt_cohort *c, const tt_ensemble *e)
 {
   const tt_config *cfg = k->cfg;
-  const char *what = cfg->combine_method != TT_COMBINE_mean ? "combine.method"
+  int weighs = cfg->combine_method != TT_COMBINE_mean && !tt_config_weighs_folds(cfg, own);
+  const char *what = weighs ? "combine.method"
                      : cfg->calibration_recalibrate == TT_RECALIBRATE_all
                          ? "calibration.recalibrate: all"
                      : cfg->calibration_conformal.count > 0 ? "calibration.conformal"
@@ -242,6 +243,12 @@ static tt_err set_auto_epochs(const cohort_builder *k, const tt_ensemble_config 
   return TT_OK;
 }
 
+static int32_t scaled_epochs(int32_t epochs, double factor)
+{
+  const double most = 16777216.0; /* of train.epochs */
+  return (int32_t)fmin(most, fmax(1.0, round((double)epochs * factor)));
+}
+
 /* Append ensemble `number` and its members to the cohort. */
 static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *own, int64_t number,
                            tt_cohort *c)
@@ -267,6 +274,7 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
     m->hyper = base;
     tt_sweep_apply(own->sweeps, own->sweep, &(tt_sweep_member){c->seed, m->stream, m->index, i},
                    &m->hyper);
+    m->hyper.epochs = scaled_epochs(m->hyper.epochs, own->train_epochs_factor);
     if (m->hyper.epochs > c->max_epochs) c->max_epochs = m->hyper.epochs;
   }
   c->members += e->members;
@@ -302,6 +310,7 @@ static tt_err set_model(const cohort_builder *k, int64_t i, tt_model *m)
 static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
 {
   const tt_ensemble_config *own = &k->cfg->ensemble[i];
+  snprintf(c->label, sizeof c->label, "%s", own->label);
   c->init = (tt_init)own->model_init;
   c->loss = (tt_loss)own->train_loss;
 #define X(name, meaning) c->name = (float)own->train_##name;

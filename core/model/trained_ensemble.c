@@ -299,10 +299,12 @@ tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
   tt_trained_ensemble *trained = NULL;
   tt_network *network = NULL;
   TT_TRY(TT_ALLOC(network, parts));
-  for (int64_t i = 0; i < parts; i++)
+  for (int64_t i = 0; i < parts; i++) {
     network[i] = (tt_network){.model = part[i].cohort->model,
                               .members = part[i].members.count,
                               .folded = is_folded(&part[i], d)};
+    memcpy(network[i].label, part[i].cohort->label, sizeof network[i].label);
+  }
   tt_err e = create(parts, network, part->ensembles, &trained);
   tt_free(network);
   if (!e) e = copy_metadata(part, d, trained);

@@ -16,9 +16,10 @@ typedef struct tt_fold_scales {
 /* Members with the same network; with kfold, those of them that leave out the same fold. */
 typedef struct tt_network {
   tt_model model;
-  int64_t first, members; /* [first, first + members) of the trained ensemble */
-  float *w;               /* [members][P], in its w */
-  int folded;             /* 1: the members are normalized by their fold, with `scales` */
+  char label[TT_LABEL_SIZE]; /* of the job that trains it; "": none, or read from a file */
+  int64_t first, members;    /* [first, first + members) of the trained ensemble */
+  float *w;                  /* [members][P], in its w */
+  int folded;                /* 1: the members are normalized by their fold, with `scales` */
   tt_fold_scales scales;
 } tt_network;
 

@@ -57,6 +57,38 @@ static void add_prediction(const tt_member_predictions *s, int64_t cell, int64_t
   if (sum_size(s->model) > n) sum[n] += share * (double)part[0] * (double)part[0];
 }
 
+static int64_t units(const tt_member_predictions *s) { return s->units ? s->units : s->members; }
+
+static tt_slice unit(const tt_member_predictions *s, int64_t u)
+{
+  return s->units ? (tt_slice){s->unit[u], s->unit[u + 1] - s->unit[u]} : (tt_slice){u, 1};
+}
+
+static int64_t unit_size(const tt_member_predictions *s, int64_t u)
+{
+  tt_slice own = unit(s, u);
+  int64_t alive = 0;
+  for (int64_t i = own.first; i < own.first + own.count; i++) alive += s->alive[i] != 0;
+  return alive;
+}
+
+static int is_used(const tt_member_predictions *s, int64_t cell, int64_t i)
+{
+  return s->alive[i] &&
+         !isnan(s->part[(cell * s->stride + i) * tt_member_prediction_size(s->model)]);
+}
+
+/* Add a unit; NaN if none of its members is used. */
+static void add_unit(const tt_member_predictions *s, int64_t cell, int64_t u, double *sum)
+{
+  tt_slice own = unit(s, u);
+  int64_t used = 0;
+  for (int64_t i = own.first; i < own.first + own.count; i++) used += is_used(s, cell, i);
+  if (!used) sum[0] = NAN;
+  for (int64_t i = own.first; i < own.first + own.count; i++)
+    if (is_used(s, cell, i)) add_prediction(s, cell, i, 1.0 / (double)used, sum);
+}
+
 /* Loss of a set of members in a cell, from their sum[sum_size] and the sum of their weights `all`.
  */
 static double loss_at(const tt_member_predictions *s, int64_t cell, const double *sum, double all)
@@ -78,64 +110,63 @@ static double weight_of(const tt_member_predictions *s, int64_t cell)
   return s->weight ? (double)s->weight[cell] : 1.0;
 }
 
-/* Sums over cells of the loss of the set with each member added to it: loss[members].
- *   chosen  [cells][sum_size] sums over the set so far, of `size` members */
+/* Sums over cells of the loss of the set with each unit added to it: loss[units].
+ *   chosen  [cells][sum_size] sums over the set so far, of `size` units */
 static void losses_with_each_added(const tt_member_predictions *s, const double *chosen,
                                    int64_t size, double *loss)
 {
   int32_t n = sum_size(s->model);
   double sum[TT_MAX_QUANTILES + 1];
-  for (int64_t i = 0; i < s->members; i++) loss[i] = s->alive[i] ? 0.0 : INFINITY;
+  for (int64_t u = 0; u < units(s); u++) loss[u] = unit_size(s, u) ? 0.0 : INFINITY;
   for (int64_t c = 0; c < s->cells; c++) {
     if (isnan(s->y[c])) continue;
-    for (int64_t i = 0; i < s->members; i++) {
-      if (!s->alive[i]) continue;
+    for (int64_t u = 0; u < units(s); u++) {
+      if (!(loss[u] < INFINITY)) continue;
       memcpy(sum, chosen + c * n, (size_t)n * sizeof *sum);
-      add_prediction(s, c, i, 1.0, sum);
-      loss[i] += weight_of(s, c) * loss_at(s, c, sum, (double)(size + 1));
+      add_unit(s, c, u, sum);
+      loss[u] += weight_of(s, c) * loss_at(s, c, sum, (double)(size + 1));
     }
   }
 }
 
-static int64_t argmin(int64_t members, const double *loss)
+static int64_t argmin(int64_t count, const double *loss)
 {
   int64_t best = -1;
-  for (int64_t i = 0; i < members; i++)
+  for (int64_t i = 0; i < count; i++)
     if (loss[i] < INFINITY && (best < 0 || loss[i] < loss[best])) best = i;
   return best;
 }
 
-static void add(const tt_member_predictions *s, int64_t member, double *chosen)
+static void add(const tt_member_predictions *s, int64_t u, double *chosen)
 {
-  for (int64_t c = 0; c < s->cells; c++)
-    add_prediction(s, c, member, 1.0, chosen + c * sum_size(s->model));
+  for (int64_t c = 0; c < s->cells; c++) add_unit(s, c, u, chosen + c * sum_size(s->model));
 }
 
-/* count[members]: the current set; share[members]: the best set so far. */
+/* count[units]: the current set; share[units]: the best set so far. */
 static void greedy_selection(const tt_combine_options *rule, const tt_member_predictions *s,
                              double *chosen, double *loss, double *count, double *share)
 {
   double best = INFINITY;
   for (int64_t round = 0; round < rule->rounds; round++) {
     losses_with_each_added(s, chosen, round, loss);
-    int64_t best_member = argmin(s->members, loss);
-    if (best_member < 0) return;
-    add(s, best_member, chosen);
-    count[best_member] += 1.0;
-    if (!(loss[best_member] < best)) continue;
-    best = loss[best_member];
-    memcpy(share, count, (size_t)s->members * sizeof *share);
+    int64_t next = argmin(units(s), loss);
+    if (next < 0) return;
+    add(s, next, chosen);
+    count[next] += 1.0;
+    if (!(loss[next] < best)) continue;
+    best = loss[next];
+    memcpy(share, count, (size_t)units(s) * sizeof *share);
   }
 }
 
-static void choose_top_k(int64_t members, int64_t k, double *loss, double *share)
+static void choose_top_k(int64_t units, int64_t k, double *loss, double *share)
 {
-  memset(share, 0, (size_t)members * sizeof *share);
+  memset(share, 0, (size_t)units * sizeof *share);
   for (int64_t n = 0; n < k; n++) {
-    int64_t best_member = argmin(members, loss);
-    if (best_member < 0) return;
-    share[best_member] = 1.0;
-    loss[best_member] = INFINITY;
+    int64_t best = argmin(units, loss);
+    if (best < 0) return;
+    share[best] = 1.0;
+    loss[best] = INFINITY;
   }
 }
 
@@ -147,47 +178,59 @@ static double all_weight(const tt_member_predictions *s)
   return sum;
 }
 
+/* share[units] */
 static void compute_weights(const tt_combine_options *rule, const tt_member_predictions *s,
                             double *chosen, double *loss, double *count, double *share)
 {
   double all = all_weight(s);
   if (rule->method == TT_COMBINE_mean || !(all > 0.0)) return;
   losses_with_each_added(s, chosen, 0, loss);
-  int64_t first = argmin(s->members, loss);
+  int64_t first = argmin(units(s), loss);
   if (first < 0) return;
-  if (rule->method == TT_COMBINE_top_k) choose_top_k(s->members, rule->k, loss, share);
+  if (rule->method == TT_COMBINE_top_k) choose_top_k(units(s), rule->k, loss, share);
   if (rule->method == TT_COMBINE_greedy) greedy_selection(rule, s, chosen, loss, count, share);
   if (rule->method != TT_COMBINE_weights) return;
-  for (int64_t i = 0; i < s->members; i++)
+  for (int64_t i = 0; i < units(s); i++)
     share[i] = exp(-(loss[i] - loss[first]) * (double)s->model->targets / all / rule->temperature);
 }
 
 static double loss_of(const tt_member_predictions *s, const double *share)
 {
-  double total = 0.0, shares = 0.0;
-  for (int64_t i = 0; i < s->members; i++) shares += share[i];
+  double total = 0.0;
   for (int64_t c = 0; c < s->cells; c++) {
-    double sum[TT_MAX_QUANTILES + 1] = {0};
+    double sum[TT_MAX_QUANTILES + 1] = {0}, shares = 0.0;
     if (isnan(s->y[c])) continue;
-    for (int64_t i = 0; i < s->members; i++)
-      if (share[i] > 0.0) add_prediction(s, c, i, share[i], sum);
+    for (int64_t i = 0; i < s->members; i++) {
+      if (!(share[i] > 0.0) || !is_used(s, c, i)) continue;
+      add_prediction(s, c, i, share[i], sum);
+      shares += share[i];
+    }
     total += weight_of(s, c) * loss_at(s, c, sum, shares);
   }
   return total * (double)s->model->targets / all_weight(s);
 }
 
+/* Share out the weight of a unit among its members. */
+static void share_out(const tt_member_predictions *s, int64_t u, double weight, double *share)
+{
+  tt_slice own = unit(s, u);
+  int64_t size = unit_size(s, u);
+  for (int64_t i = own.first; i < own.first + own.count; i++)
+    share[i] = s->alive[i] ? weight / (double)size : 0.0;
+}
+
 tt_err tt_member_weights_compute(const tt_combine_options *rule, const tt_member_predictions *s,
                                  double *share, double *best)
 {
-  double *chosen = NULL, *loss = NULL, *count = NULL;
+  double *chosen = NULL, *loss = NULL, *count = NULL, *of_unit = NULL;
   tt_err e = TT_ALLOC(chosen, s->cells * sum_size(s->model));
   if (!e) e = TT_ALLOC(loss, s->members);
   if (!e) e = TT_ALLOC(count, s->members);
-  for (int64_t i = 0; i < s->members; i++) share[i] = s->alive[i] ? 1.0 : 0.0;
-  if (!e) compute_weights(rule, s, chosen, loss, count, share);
+  if (!e) e = TT_ALLOC(of_unit, units(s));
+  for (int64_t u = 0; !e && u < units(s); u++) of_unit[u] = unit_size(s, u) > 0;
+  if (!e) compute_weights(rule, s, chosen, loss, count, of_unit);
+  for (int64_t u = 0; !e && u < units(s); u++) share_out(s, u, of_unit[u], share);
   if (!e && best) *best = loss_of(s, share);
-  tt_free(chosen);
-  tt_free(loss);
-  tt_free(count);
+  tt_free_all(&chosen, &loss, &count, &of_unit);
   return e;
 }

@@ -15,7 +15,8 @@ TT_BEGIN_C
  *          selection from libraries of models", ICML 2004): `rounds` times, add the member that
  *          gives the set with the lowest loss; a member may be added again. The result is the
  *          best of these sets.
- * For equal losses the first member wins. */
+ * For equal losses the first member wins. With units of several members, a unit takes the place of
+ * a member: the plain mean of its members that did not diverge, which share its weight. */
 typedef struct tt_combine_options {
   tt_combine method;
   int64_t k, rounds;
@@ -29,8 +30,11 @@ typedef struct tt_member_predictions {
   tt_loss loss;
   tt_loss_args args;
   int64_t members, cells;
+  int64_t units;       /* 0: each member is one */
+  const int64_t *unit; /* [units + 1] first member of each unit, and `members` */
   int64_t stride;      /* members per cell in `part`: at least `members` */
-  const float *part;   /* [cells][stride][tt_member_prediction_size] */
+  const float *part;   /* [cells][stride][tt_member_prediction_size]; NaN first: the member is not
+                        * used for this cell, and the unit is the mean of its other members */
   const double *y;     /* [cells] normalized labels; NaN: the cell is ignored */
   const float *weight; /* [cells] sample weight of the row, or NULL: all 1 */
   const int8_t *alive; /* [members] 0 = diverged */

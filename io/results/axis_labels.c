@@ -46,21 +46,24 @@ static tt_err allocate(const tt_trained_ensembles *all, tt_axis_labels *o)
   return TT_ALLOC(o->label, o->columns);
 }
 
-/* "64-64 silu", "front-64 relu, layer_norm"; "linear" without hidden layers. */
-static tt_err describe_network(const tt_model *m, char **out)
+/* "64-64 silu", "wide: front-64 relu, layer_norm"; "linear" without hidden layers. */
+static tt_err describe_network(const tt_trained_ensemble *all, int64_t number, char **out)
 {
-  char text[64 + 12 * TT_MAX_LAYERS] = "";
-  size_t used = 0;
+  const tt_model *m = tt_trained_ensemble_model(all, number);
+  const char *label = all->networks ? all->network[number].label : "";
+  char text[64 + TT_LABEL_SIZE + 12 * TT_MAX_LAYERS] = "";
+  size_t used = (size_t)snprintf(text, sizeof text, "%s%s", label, *label ? ": " : "");
   const tt_layer *first = &m->layer[0];
   int hidden = m->layers > 1, residual = 0;
-  if (m->front.layers) used = (size_t)snprintf(text, sizeof text, "front%s", hidden ? "-" : " ");
+  if (m->front.layers)
+    used += (size_t)snprintf(text + used, sizeof text - used, "front%s", hidden ? "-" : " ");
   for (int l = 0; l < m->layers - 1; l++) {
     residual |= m->layer[l].residual;
     used += (size_t)snprintf(text + used, sizeof text - used, "%s%" PRId64, l ? "-" : "",
                              m->layer[l].out);
   }
   if (!hidden && !m->front.layers)
-    snprintf(text, sizeof text, "linear");
+    snprintf(text + used, sizeof text - used, "linear");
   else
     snprintf(text + used, sizeof text - used, "%s%s%s%s", hidden ? " " : "",
              tt_choice_activation[tt_model_activation(m)],
@@ -114,8 +117,7 @@ static tt_err fill_all(const tt_trained_ensembles *all, tt_axis_labels *o)
   int64_t first = 0, column = 0, network = 0;
   for (int64_t i = 0; i < all->count; i++) {
     for (int64_t k = 0; k < tt_trained_ensemble_networks(all->at[i]); k++)
-      TT_TRY(describe_network(tt_trained_ensemble_model(all->at[i], k),
-                              &o->network_text[network + k]));
+      TT_TRY(describe_network(all->at[i], k, &o->network_text[network + k]));
     TT_TRY(fill_ensembles(all->at[i], o->network_text + network, first, &column, o));
     first += all->at[i]->members;
     network += tt_trained_ensemble_networks(all->at[i]);
@@ -243,7 +245,7 @@ void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o)
                   "ensemble", "member");
   if (o->network)
     tt_schema_write_texts(s, "network", "member", "name_strlen", o->network,
-                          "hidden layers of the network of the member");
+                          "label and hidden layers of the network of the member");
   if (o->snapshots)
     TT_SCHEMA_WRITE(s, o->snapshot, "snapshot", I32, NULL,
                     "number of the snapshot or head of the member, from 1", "ensemble", "member");

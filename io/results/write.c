@@ -161,6 +161,22 @@ static void write_final_state(tt_schema *s, const file_arrays *t, const tt_resul
   tt_schema_write_flags(s, "status", TT_STATUS_diverged + 1, tt_schema_status_meanings);
 }
 
+/* The weights of `combine`; nothing if all members that did not diverge have weight 1. */
+static void write_weights(tt_schema *s, const tt_trained_ensembles *all, double *weight)
+{
+  int64_t n = 0;
+  int some = 0;
+  for (int64_t i = 0; i < all->count; i++)
+    for (int64_t m = 0; m < all->at[i]->members; m++) {
+      weight[n++] = all->at[i]->weight[m];
+      some |= all->at[i]->status[m] != TT_STATUS_diverged && all->at[i]->weight[m] != 1.0;
+    }
+  if (some)
+    TT_SCHEMA_WRITE(s, weight, "member_weight", F64, "1",
+                    "weight of the member in the prediction (combine); only ratios matter",
+                    MEMBER_COORDINATES, "member");
+}
+
 /* data  [shards] buffer */
 static void write_members(tt_schema *s, const file_arrays *t, const tt_result_shard *shard,
                           const void **data)
@@ -208,10 +224,12 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
   const char *units;
   const void **data = NULL;
   int32_t *attempt = NULL;
+  double *weight = NULL;
   int64_t rows = test ? test->rows : 0, columns = tt_trained_ensembles_columns(all);
   tt_err e = make_file_arrays_local(shard, all, &t);
   if (!e) e = TT_ALLOC(data, tt_trained_ensembles_networks(all));
   if (!e) e = TT_ALLOC(attempt, t.labels.members);
+  if (!e) e = TT_ALLOC(weight, t.labels.members);
   e = tt_agree(c, e);
   if (!e) apply_retries(c, shard, &t, attempt);
   if (!e)
@@ -225,13 +243,14 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
     TT_SCHEMA_COORDINATE(&s, t.longest, t.epoch, "epoch", I32, NULL, "epoch, from 0");
     write_hypers(&s, &t);
     write_members(&s, &t, shard, data);
+    write_weights(&s, all, weight);
     if (scores) tt_scores_write_variables(&s, scores, &t.labels);
     if (oob) tt_scores_write_out_of_bag(&s, oob, scores != NULL, units);
     if (rows > 0) e = write_test(&s, c, test, scores ? scores->forecasts : 0, units);
     if (!e) e = tt_h5_commit(&f);
     tt_h5_discard(&f);
   }
-  tt_free(attempt);
+  tt_free_all(&attempt, &weight);
   tt_free(data);
   free_file_arrays(&t);
   return e;

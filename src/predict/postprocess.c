@@ -4,6 +4,7 @@
 #include "core/base/int.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/stats/calibration.h"
 #include "core/stats/conformal.h"
 #include "core/stats/member_weights.h"
@@ -153,8 +154,87 @@ static void pack_rows(const validation_reader *r, const tt_row_chunk *chunk, voi
   for (int64_t i = 0; i < chunk->rows; i++) pack_row(r, chunk, i, (float *)part + i * r->each);
 }
 
+/* The first member of each network, and the number of members: unit[networks + 1]. The folds of a
+ * network are parts of one cohort. Returns the number of networks, 0 for one alone. */
+static int64_t list_networks(const tt_trained_ensemble *all, int64_t *unit)
+{
+  int64_t units = 0;
+  for (int64_t n = 0; n < all->networks; n++) {
+    int64_t first = all->network[n].first;
+    if (n == 0 || all->cohort[first] != all->cohort[first - 1]) unit[units++] = first;
+  }
+  unit[units] = all->members;
+  return units;
+}
+
+/* "plain 40 %, wide 60 %": shares of the weights of the networks with a label.
+ *   unit  [networks + 1] scratch */
+static void log_networks(const tt_trained_ensemble *all, int64_t *unit)
+{
+  char text[512] = "", one[TT_LABEL_SIZE + 16];
+  double sum = 0.0;
+  int64_t units = list_networks(all, unit);
+  for (int64_t i = 0; i < all->members; i++) sum += all->weight[i];
+  for (int64_t n = 0, u = 0; u < units; u++) {
+    double part = 0.0;
+    while (all->network[n].first < unit[u]) n++;
+    if (!*all->network[n].label) return;
+    for (int64_t i = unit[u]; i < unit[u + 1]; i++) part += all->weight[i];
+    snprintf(one, sizeof one, "%s %.0f %%", all->network[n].label, 100.0 * part / sum);
+    tt_text_append(text, sizeof text, ", ", one);
+  }
+  if (*text) tt_log_root(TT_LOG_INFO, "ensemble %s: weights %s", all->ensemble->name, text);
+}
+
+/* Whether the networks are weighted on out-of-fold rows: the training rows, of which members predict
+ * the fold that they left out. */
+static int uses_folds(const validation_reader *r)
+{
+  const tt_config *cfg = r->v->cfg;
+  int64_t k = 0;
+  while (cfg->ensemble[k].number != r->all->ensemble->number) k++;
+  return tt_config_weighs_folds(cfg, &cfg->ensemble[k]);
+}
+
+/* Keep, of part [rows][K][G][parts], the predictions of members for the fold that they left out;
+ * the others become NaN. */
+static tt_err keep_out_of_fold(const validation_reader *r, float *part)
+{
+  const tt_trained_ensemble *all = r->all;
+  int64_t targets = tt_trained_ensemble_targets(all), folds = r->v->cohort->folds;
+  int16_t *fold = NULL;
+  TT_TRY(TT_ALLOC(fold, r->v->data->rows));
+  tt_err e = TT_OK;
+  for (int64_t k = 0; !e && k < folds; k++) {
+    int32_t *row = NULL;
+    int64_t count = 0;
+    e = tt_cohort_rows(r->v->cohort, r->v->data, k, TT_VALIDATION, &row, &count);
+    for (int64_t i = 0; !e && i < count; i++) fold[row[i]] = (int16_t)(k + 1); /* 0: in no fold */
+    tt_free(row);
+  }
+  for (int64_t i = 0; !e && i < r->rows * targets * all->members; i++)
+    if (all->index[i % all->members] % folds + 1 != fold[r->row[i / (targets * all->members)]])
+      part[i * r->parts] = NAN;
+  tt_free(fold);
+  return e;
+}
+
+/* A cell counts if all networks predict it. */
+static int is_predicted(const validation_reader *r, const float *part, int64_t units,
+                        const int64_t *unit, int64_t cell)
+{
+  for (int64_t u = 0; u < units; u++) {
+    int used = 0;
+    for (int64_t i = unit[u]; i < unit[u + 1]; i++)
+      used |= r->all->status[i] != TT_STATUS_diverged &&
+              !isnan(part[(cell * r->all->members + i) * r->parts]);
+    if (!used) return 0;
+  }
+  return 1;
+}
+
 static tt_err combine_ensemble_local(const validation_reader *r, const float *part, int64_t e,
-                                     double *y, float *weight, int8_t *alive)
+                                     double *y, float *weight, int8_t *alive, int64_t *unit)
 {
   const tt_config *cfg = r->v->cfg;
   tt_trained_ensemble *all = r->all;
@@ -163,8 +243,9 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
   tt_model model = all->model; /* of the predictions */
   double loss = NAN;
   tt_watchdog_heartbeat_local("combining members");
+  int64_t units = cfg->combine_unit == TT_COMBINE_UNIT_network ? list_networks(all, unit) : 0;
   for (int64_t i = 0; i < r->rows * targets; i++) {
-    y[i] = label(r, e, i % targets, i / targets);
+    y[i] = is_predicted(r, part, units, unit, i) ? label(r, e, i % targets, i / targets) : NAN;
     weight[i] = (float)row_weight(r, i / targets);
   }
   for (int64_t i = 0; i < own->members; i++)
@@ -178,6 +259,8 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
                              .loss = r->v->cohort->loss,
                              .args = tt_cohort_loss_args(r->v->cohort),
                              .members = own->members,
+                             .units = units,
+                             .unit = unit,
                              .cells = r->rows * targets,
                              .stride = all->members,
                              .part = part + own->first * r->parts,
@@ -191,21 +274,25 @@ static tt_err combine_ensemble_local(const validation_reader *r, const float *pa
               "ensemble %s: %" PRId64 " of %" PRId64
               " members have a weight above 0 (%s), validation loss %.6g",
               own->name, used, own->members, tt_choice_combine[rule.method], loss);
+  log_networks(all, unit);
   return TT_OK;
 }
 
-static tt_err combine_all_local(const validation_reader *r, const float *part)
+static tt_err combine_all_local(const validation_reader *r, float *part)
 {
   double *y = NULL;
   float *weight = NULL;
   int8_t *alive = NULL;
+  int64_t *unit = NULL;
   int64_t cells = r->rows * tt_trained_ensemble_targets(r->all);
   tt_err e = TT_ALLOC(y, cells);
   if (!e) e = TT_ALLOC(weight, cells);
   if (!e) e = TT_ALLOC(alive, r->all->members);
+  if (!e) e = TT_ALLOC(unit, r->all->networks + 1);
+  if (!e && uses_folds(r)) e = keep_out_of_fold(r, part);
   for (int64_t i = 0; !e && i < r->all->ensembles; i++)
-    e = combine_ensemble_local(r, part, i, y, weight, alive);
-  tt_free_all(&y, &weight, &alive);
+    e = combine_ensemble_local(r, part, i, y, weight, alive, unit);
+  tt_free_all(&y, &weight, &alive, &unit);
   return e;
 }
 
@@ -215,7 +302,8 @@ tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_traine
   void *part = NULL;
   r.each = tt_trained_ensemble_targets(all) * all->members * r.parts;
   if (v->cfg->combine_method == TT_COMBINE_mean) return TT_OK;
-  tt_err e = compute_all(c, &r, TT_VALIDATION, r.each, sizeof(float), pack_rows, &part);
+  tt_split which = uses_folds(&r) ? TT_TRAIN : TT_VALIDATION;
+  tt_err e = compute_all(c, &r, which, r.each, sizeof(float), pack_rows, &part);
   if (!e) e = tt_agree(c, combine_all_local(&r, part));
   tt_free_all(&part, &r.row);
   return e;

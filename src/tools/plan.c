@@ -35,7 +35,8 @@ static void print_network(const tt_job_plan *p, const tt_cohort *c)
 {
   const tt_model *m = &c->model;
   char widths[TT_MODEL_WIDTHS_TEXT];
-  fprintf(p->out, "network    %s, %s, %" PRId64 " parameters\n", tt_model_widths(m, widths),
+  fprintf(p->out, "network    %s%s%s, %s, %" PRId64 " parameters\n", c->label,
+          *c->label ? ": " : "", tt_model_widths(m, widths),
           tt_choice_activation[tt_model_activation(m)], tt_model_trained_params(m));
   tt_plan_front_print(&m->front, p->out);
   for (int64_t e = 0; e < c->ensembles; e++) {

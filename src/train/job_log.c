@@ -12,9 +12,10 @@ static void log_cohort(const tt_cohort *c, int64_t number)
 {
   char widths[TT_MODEL_WIDTHS_TEXT];
   tt_log_root(TT_LOG_INFO,
-              "cohort %" PRId64 ": %" PRId64 " member%s in %" PRId64
+              "cohort %" PRId64 "%s%s%s: %" PRId64 " member%s in %" PRId64
               " ensemble%s, network %s, %" PRId64 " parameters each",
-              number, c->members, tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
+              number, *c->label ? " (" : "", c->label, *c->label ? ")" : "", c->members,
+              tt_plural(c->members), c->ensembles, tt_plural(c->ensembles),
               tt_model_widths(&c->model, widths), tt_model_trained_params(&c->model));
 }
 

@@ -124,6 +124,7 @@ def train():
                      "train": {"loss": loss, "resample": "kfold", "folds": 3 + i}})
     rows.append({"name": "mixed-folds", "targets": ["y0", "y1"], "train": {"resample": "kfold", "folds": 2}, "networks": [
         {"members": 3, "model": {"hidden": [5]}}, {"members": 1, "model": {**fronts[0], "hidden": [4]}}]})
+    rows.append({"name": "auto", "members": 1, "targets": ["y0", "y1"], "model": "auto"})
     rows.append({"name": "linear", "members": 2, "targets": ["y0"], "model": {"hidden": []}})
     how = {"length */ evil": "yeo_johnson", "b": "log", "c": "minmax", "d": "log1p",
            "t_e": "log", "n_e": "log1p", "skew": "yeo_johnson"}

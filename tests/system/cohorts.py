@@ -221,6 +221,52 @@ def check_mixed():
         check(max(done[3:5]) == 2 < max(done), f"--set of one network: {done}")
 
 
+def check_auto():
+    """`model: auto`: the same bits on two ranks after a kill; the members and their weights are those of a job
+    that lists the networks of its resolved configuration; the report says which networks won."""
+    pathlib.Path("auto.yaml").write_text("""\
+data:  {file: data.h5, split: {column: part}}
+model: auto
+ensembles: [{name: e, target: y1, members: 2}]
+train: {epochs: 25, learning_rate: 3e-3}
+checkpoint: {every: 50ms}
+run: {device: cpu, threads: 1}
+""")
+    train("auto", "auto1")
+    kill_when_saved("auto2", *training("auto", "auto2"))
+    train("auto", "auto2", ranks=2)
+    check_same("auto1", "auto2")
+    with h5py.File("auto1/model.h5") as f, h5py.File("auto1/results.h5") as r:
+        weight, cohort = f["member_weight"][()], r["cohort"][()]
+        pathlib.Path("listed.yaml").write_bytes(f["provenance/resolved_config"][()].tobytes().rstrip(b"\0"))
+        names = ["".join(c.decode() for c in row).strip("\0 ") for row in r["network"][()]]
+        check((r["member_weight"][()] == weight).all() and weight.max() > 0, "weights in results.h5")
+    check(len(set(cohort)) * 2 == len(weight) and len(set(names)) == len(set(cohort)), f"networks {names}")
+    for k in set(cohort):
+        check(len(set(weight[cohort == k])) == 1, f"the members of network {k} share its weight: {weight}")
+    train("listed", "listed")
+    check(networks("listed/model.h5", "e").keys() == networks("auto1/model.h5", "e").keys(), "networks of the list")
+    with h5py.File("listed/model.h5") as f:
+        check((f["member_weight"][()] == weight).all(), "weights of the listed networks")
+    tutti("report", "auto1")
+    page = next(pathlib.Path("auto1").glob("*.html")).read_text()
+    shares = re.search(r"Weights in e: (.*)\.</p>", page)[1]
+    check(all(name in shares for name in names), f"shares in the report: {shares}")
+    check(sum(int(n) for n in re.findall(r"(\d+) %", shares)) in (99, 100, 101), shares)
+
+
+def check_folds():
+    """Networks of kfold members are weighted on out-of-fold rows, without validation rows: the loss with their
+    weights is the out-of-bag error of the ensemble."""
+    said = tutti("train", "auto.yaml", *sets("train.resample=kfold", "train.folds=2", "run.directory=folds",
+                                             "data.split.column=''", "data.split.validation=0")).err
+    loss = float(re.search(r"\(greedy\), validation loss (\S+)", said)[1])
+    with h5py.File("folds/results.h5") as r, h5py.File("folds/model.h5") as f:
+        target = ["".join(c.decode() for c in row).strip("\0 ") for row in f["names/target_name"][()]].index("y1")
+        error = (r["oob_rmse"][0] / f["scaler/y_scale"][target]) ** 2
+        check(r["oob_rows"][0] == 480 and abs(loss - error) < 1e-4 * error, f"loss {loss}, out of bag {error}")
+
+
 TABLES = """
 import sys
 import h5py, xarray as xr
@@ -265,6 +311,8 @@ def main():
         check_alone(name)
     check_many()
     check_mixed()
+    check_auto()
+    check_folds()
     check_slices("many/model.h5")
 
 

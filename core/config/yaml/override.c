@@ -135,7 +135,8 @@ static int find_ensemble_option(tt_config_reader *r, const tt_source_location *l
     out->slot = tt_option_ref_ensemble(r, out->element, i);
   else
     report_unknown(r, location, &near);
-  if (i < 0 || !one || tt_inherited_option[i] >= 0 || i == TT_ENSEMBLE_OPTION_members)
+  if (i < 0 || !one || tt_inherited_option[i] >= 0 || i == TT_ENSEMBLE_OPTION_members ||
+      i == TT_ENSEMBLE_OPTION_label)
     return i >= 0;
   tt_config_error(r, location, "'%s' belongs to the ensemble, not to one of its networks", rest);
   return 0;

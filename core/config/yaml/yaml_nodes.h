@@ -14,6 +14,18 @@ tt_err tt_yaml_load(tt_config_reader *r, const char *text, size_t bytes, yaml_do
 int tt_node_is_empty(const yaml_node_t *node);
 tt_source_location tt_node_location(const tt_config_reader *r, const yaml_node_t *node);
 
+/* The value of a key; NULL: `node` is no mapping, or has no such key. */
+yaml_node_t *tt_mapping_value(yaml_document_t *doc, const yaml_node_t *node, const char *key);
+/* 1 for `model: auto`, the portfolio of recipes. */
+int tt_node_is_auto(const char *section, const yaml_node_t *node);
+
+/* The recipes of `model: auto` (core/config/portfolio.h) as a list `networks`. */
+typedef struct tt_portfolio {
+  yaml_document_t doc; /* its root is the list */
+} tt_portfolio;
+/* Owner of out->doc: the caller, yaml_document_delete. Errors: MEM, INTERNAL. */
+tt_err tt_portfolio_load(tt_config_reader *r, tt_portfolio *out);
+
 /* A field of a configuration. */
 typedef struct tt_option_ref {
   const tt_option *option;

@@ -106,6 +106,7 @@ static tt_err walk_subsection(tt_config_reader *r, yaml_document_t *doc, const l
   *seen = location;
   seen->given = 1;
   if (tt_node_is_empty(node)) return TT_OK; /* every option of the section is commented out */
+  if (is_root(outer) && !outer->network && tt_node_is_auto(o->section, node)) return TT_OK;
   level inner = level_of(outer->element, outer->network, o->section);
   if (node->type == YAML_MAPPING_NODE) return walk_section(r, doc, &inner, node);
   location = tt_node_location(r, node);
@@ -161,7 +162,9 @@ static tt_err check_networks(tt_config_reader *r, int64_t element, const yaml_no
 static int reject_shared(tt_config_reader *r, const level *outer,
                          const tt_source_location *location, int i)
 {
-  if (!outer->network || tt_inherited_option[i] >= 0 || i == TT_ENSEMBLE_OPTION_members) return 0;
+  if (!outer->network || tt_inherited_option[i] >= 0 || i == TT_ENSEMBLE_OPTION_members ||
+      i == TT_ENSEMBLE_OPTION_label)
+    return 0;
   tt_config_error(r, location,
                   "ensembles[%" PRId64
                   "].networks: '%s' belongs to the ensemble, not to one of its networks; write it "
@@ -222,26 +225,34 @@ static tt_err walk_ensemble(tt_config_reader *r, yaml_document_t *doc, yaml_node
   return TT_OK;
 }
 
-/* The list `networks` of an ensemble; NULL: it has none with elements. */
-static yaml_node_t *find_networks(yaml_document_t *doc, const yaml_node_t *node)
+/* The list of the networks of an ensemble: its own `networks`, or the recipes of `model: auto`. */
+typedef struct network_list {
+  yaml_document_t *doc;
+  yaml_node_t *list;      /* NULL: the ensemble has one network */
+  const yaml_node_t *key; /* `auto` of recipes; NULL: its own networks */
+} network_list;
+
+static network_list find_networks(tt_portfolio *recipes, yaml_document_t *doc, yaml_node_t *node)
 {
-  if (node->type != YAML_MAPPING_NODE) return NULL;
-  const yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
-  for (; p < end; p++) {
-    const yaml_node_t *key = yaml_document_get_node(doc, p->key);
-    yaml_node_t *list = yaml_document_get_node(doc, p->value);
-    if (key->type != YAML_SCALAR_NODE || strcmp(tt_scalar_text(key), "networks") != 0) continue;
-    int some = list->type == YAML_SEQUENCE_NODE &&
-               list->data.sequence.items.top > list->data.sequence.items.start;
-    return some ? list : NULL;
-  }
-  return NULL;
+  yaml_node_t *own = tt_mapping_value(doc, node, "networks");
+  yaml_node_t *model = tt_mapping_value(doc, node, "model"),
+              *all = tt_mapping_value(doc, yaml_document_get_root_node(doc), "model");
+  const yaml_node_t *key = model ? model : own ? NULL : all;
+  if (key && tt_node_is_auto("model", key))
+    return (network_list){&recipes->doc, yaml_document_get_root_node(&recipes->doc), key};
+  int some = own && own->type == YAML_SEQUENCE_NODE &&
+             own->data.sequence.items.top > own->data.sequence.items.start;
+  return (network_list){doc, some ? own : NULL, NULL};
 }
 
-static int64_t count_networks(yaml_document_t *doc, const yaml_node_t *node)
+static yaml_node_t *network_node(const network_list *n, int64_t i)
 {
-  const yaml_node_t *list = find_networks(doc, node);
-  return list ? list->data.sequence.items.top - list->data.sequence.items.start : 1;
+  return yaml_document_get_node(n->doc, n->list->data.sequence.items.start[i]);
+}
+
+static int64_t count_networks(const network_list *n)
+{
+  return n->list ? n->list->data.sequence.items.top - n->list->data.sequence.items.start : 1;
 }
 
 /* Read an element of `networks` into an element of cfg->ensemble that has the values of its
@@ -273,22 +284,70 @@ static tt_err walk_network(tt_config_reader *r, yaml_document_t *doc, yaml_node_
   return TT_OK;
 }
 
-/* Read element `number` of `ensembles` into elements of cfg->ensemble from *next on. */
-static tt_err walk_networks(tt_config_reader *r, yaml_document_t *doc, yaml_node_t *node,
-                            int64_t number, int64_t *next)
+/* Read a recipe into element k: what the ensemble or the job says itself replaces its values. */
+static tt_err walk_recipe(tt_config_reader *r, const network_list *n, int64_t k)
 {
-  const yaml_node_t *list = find_networks(doc, node);
-  int64_t networks = count_networks(doc, node);
+  tt_source_location *own = r->own[k];
+  TT_TRY(walk_network(r, n->doc, network_node(n, r->cfg->ensemble[k].network), k));
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+    r->own_section[k][i].given = 0;
+    if (!own[i].given) continue;
+    own[i] = tt_node_location(r, n->key);
+    own[i].given = own[i].shared = own[i].recipe = 1;
+  }
+  if (!r->automatic.given) r->automatic = own[TT_ENSEMBLE_OPTION_label];
+  return TT_OK;
+}
+
+/* Read element `number` of `ensembles` into elements of cfg->ensemble from *next on. */
+static tt_err walk_networks(tt_config_reader *r, const network_list *n, yaml_document_t *doc,
+                            yaml_node_t *node, int64_t number, int64_t *next)
+{
+  int64_t networks = count_networks(n);
   for (int64_t j = 0; j < networks; j++, ++*next) {
     tt_ensemble_config *own = &r->cfg->ensemble[*next];
     TT_TRY(tt_config_defaults(tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT, own));
     own->number = number;
     own->network = j;
     own->networks = networks;
+    if (n->key) TT_TRY(walk_recipe(r, n, *next));
     TT_TRY(walk_ensemble(r, doc, node, *next));
-    if (list)
-      TT_TRY(walk_network(r, doc, yaml_document_get_node(doc, list->data.sequence.items.start[j]),
-                          *next));
+    if (n->list && !n->key) TT_TRY(walk_network(r, n->doc, network_node(n, j), *next));
+  }
+  if (n->key && r->networks[*next - 1].given)
+    tt_config_error(r, &r->networks[*next - 1],
+                    "ensembles[%" PRId64
+                    "]: `model: auto` is a list of networks itself; remove it, or `networks`",
+                    number);
+  return TT_OK;
+}
+
+/* Read the elements of the list `ensembles`. */
+static tt_err walk_list(tt_config_reader *r, tt_portfolio *recipes, yaml_document_t *doc,
+                        const tt_source_location *key, yaml_node_t *node)
+{
+  yaml_node_item_t *item = node->data.sequence.items.start;
+  int64_t count = node->data.sequence.items.top - item, elements = 0, next = 0;
+  for (int64_t i = 0; i < count; i++) {
+    network_list n = find_networks(recipes, doc, yaml_document_get_node(doc, item[i]));
+    elements += count_networks(&n);
+  }
+  if (elements > TT_MAX_LIST_ITEMS) {
+    tt_config_error(r, key, "ensembles: %" PRId64 " networks; at most %d are possible", elements,
+                    TT_MAX_LIST_ITEMS);
+    return TT_OK;
+  }
+  TT_TRY(TT_ALLOC(r->cfg->ensemble, elements));
+  r->cfg->ensembles = elements;
+  TT_TRY(TT_ALLOC(r->element, elements));
+  TT_TRY(TT_ALLOC(r->networks, elements));
+  TT_TRY(TT_ALLOC(r->own, elements));
+  TT_TRY(TT_ALLOC(r->own_section, elements));
+  TT_TRY(TT_ALLOC(r->swept, elements));
+  for (int64_t i = 0; i < count; i++) {
+    yaml_node_t *one = yaml_document_get_node(doc, item[i]);
+    network_list n = find_networks(recipes, doc, one);
+    TT_TRY(walk_networks(r, &n, doc, one, i, &next));
   }
   return TT_OK;
 }
@@ -311,24 +370,11 @@ static tt_err walk_ensembles(tt_config_reader *r, yaml_document_t *doc, const ya
                     TT_MAX_LIST_ITEMS, found);
     return TT_OK;
   }
-  int64_t elements = 0, next = 0;
-  for (int64_t i = 0; i < count; i++)
-    elements += count_networks(doc, yaml_document_get_node(doc, item[i]));
-  if (elements > TT_MAX_LIST_ITEMS) {
-    tt_config_error(r, &location, "ensembles: %" PRId64 " networks; at most %d are possible",
-                    elements, TT_MAX_LIST_ITEMS);
-    return TT_OK;
-  }
-  TT_TRY(TT_ALLOC(r->cfg->ensemble, elements));
-  r->cfg->ensembles = elements;
-  TT_TRY(TT_ALLOC(r->element, elements));
-  TT_TRY(TT_ALLOC(r->networks, elements));
-  TT_TRY(TT_ALLOC(r->own, elements));
-  TT_TRY(TT_ALLOC(r->own_section, elements));
-  TT_TRY(TT_ALLOC(r->swept, elements));
-  for (int64_t i = 0; i < count; i++)
-    TT_TRY(walk_networks(r, doc, yaml_document_get_node(doc, item[i]), i, &next));
-  return TT_OK;
+  tt_portfolio recipes;
+  TT_TRY(tt_portfolio_load(r, &recipes));
+  tt_err e = walk_list(r, &recipes, doc, &location, node);
+  yaml_document_delete(&recipes.doc);
+  return e;
 }
 
 tt_err tt_config_read_yaml(tt_config_reader *r, const char *text, size_t bytes)

@@ -86,10 +86,36 @@ static int differing(const tt_run_page *p, int hyper[TT_HYPER_COUNT])
   return n;
 }
 
+static int has_weights(const tt_run_page *p) { return isfinite(p->d->weight[0]); }
+
+/* The shares of the networks of each ensemble in its prediction. */
+static void put_shares(const tt_run_page *p)
+{
+  const double *weight = p->d->weight;
+  for (int64_t first = 0, end; first < p->k->members; first = end) {
+    double sum = 0.0;
+    end = tt_results_ensemble_end(p->k, first);
+    for (int64_t m = first; m < end; m++) sum += weight[m];
+    if (!strcmp(p->d->network[first], p->d->network[end - 1])) continue;
+    fputs("<p>Weights in ", p->f);
+    tt_page_put(p->f, p->k->owner[first]);
+    for (int64_t m = first, next; m < end; m = next) {
+      double share = 0.0;
+      for (next = m; next < end && !strcmp(p->d->network[m], p->d->network[next]); next++)
+        share += weight[next];
+      fputs(m == first ? ": " : ", ", p->f);
+      tt_page_put(p->f, p->d->network[m]);
+      fprintf(p->f, " %.0f %%", 100.0 * share / sum);
+    }
+    fputs(".</p>\n", p->f);
+  }
+}
+
 static void put_member_head(const tt_run_page *p, int n, const int *hyper)
 {
   fprintf(p->f, "<tr><th>ensemble</th><th class=\"number\">member</th>%s<th>state</th>",
           p->d->network ? "<th>network</th>" : "");
+  if (has_weights(p)) fputs("<th class=\"number\">weight</th>", p->f);
   fputs("<th class=\"number\">epochs</th><th class=\"number\">best epoch</th>"
         "<th class=\"number\">validation loss</th><th class=\"number\">test score</th>",
         p->f);
@@ -113,6 +139,7 @@ static void put_member_row(const tt_run_page *p, int64_t m, int n, const int *hy
     fputs("</td>", p->f);
   }
   fprintf(p->f, "<td>%s</td>", tt_run_page_state(p, m));
+  if (has_weights(p)) tt_page_number_cell(p->f, d->weight[m]);
   tt_page_number_cell(p->f, d->epochs_done[m]);
   tt_page_number_cell(p->f, d->best_epoch[m] >= 0 ? d->best_epoch[m] + 1 : (double)NAN);
   tt_page_number_cell(p->f, d->best_loss[m]);
@@ -151,6 +178,7 @@ tt_err tt_run_page_put_members(const tt_run_page *p)
   if (n > MAX_COLUMNS) n = MAX_COLUMNS;
   say_states(p, text, sizeof text);
   tt_page_begin_section(p->f, "Members", text);
+  if (has_weights(p) && p->d->network) put_shares(p);
   fprintf(p->f,
           "<p class=\"choose members\" hidden><label>Mark row <input type=\"number\" min=\"0\" "
           "max=\"%" PRId64

@@ -1,4 +1,5 @@
 /* test_config_networks.c — laws of the job file: ensembles of several networks. */
+#include "core/config/portfolio.h"
 #include "tests/support/check.h"
 #include "tests/unit/config/config_job.h"
 
@@ -55,6 +56,59 @@ TT_TEST (set_changes_one_network_or_all) {
   TT_CHECK(a->members == 1 && b->members == 2 && b->first_member == 11, ==, 1);
   TT_CHECK(a->sweep[0].value[0] == 7.0 && b->sweep[0].value[1] == 9.0, ==, 1);
   TT_CHECK(c->ensemble[3].members, ==, 3);
+  round_trip(c);
+  tt_config_destroy(&c);
+}
+
+/* `model: auto` is the list of its recipes, weighted by greedy selection of networks. */
+#define LISTED(label, options) "{label: " #label ", members: 5, " options "}, "
+#define OWN(label, options) "{label: " #label ", members: 3, " options "}, "
+TT_TEST (model_auto_is_the_list_of_its_recipes) {
+  static const char data[] = "data: {file: d.h5}\n";
+  static const struct {
+    const char *automatic, *listed;
+  } job[] = {{"model: auto\nensembles: [{name: a}]\n",
+              "combine: {method: greedy, unit: network}\n"
+              "ensembles: [{name: a, networks: [" TT_RECIPES(LISTED) "]}]\n"},
+             {"combine: {method: mean}\nensembles: [{name: a, members: 3, model: auto},"
+              " {name: b, model: {hidden: [2]}}, {name: c}]\n",
+              "combine: {method: mean}\nensembles: [{name: a, networks: [" TT_RECIPES(
+                  OWN) "]},"
+                       " {name: b, model: {hidden: [2]}}, {name: c}]\n"}};
+  for (size_t i = 0; i < sizeof job / sizeof *job; i++) {
+    char text[2][4096], *resolved[2] = {NULL, NULL};
+    snprintf(text[0], sizeof text[0], "%s%s", data, job[i].automatic);
+    snprintf(text[1], sizeof text[1], "%s%s", data, job[i].listed);
+    for (int k = 0; k < 2; k++) {
+      tt_config *c = must_parse(text[k], NULL, 0);
+      TT_CHECK_OK(tt_config_to_yaml(c, &resolved[k]));
+      round_trip(c);
+      tt_config_destroy(&c);
+    }
+    same_text(resolved[0], resolved[1]);
+    for (int k = 0; k < 2; k++) tt_free(resolved[k]);
+  }
+}
+
+/* Of every recipe, the job and the ensemble replace what they say themselves. */
+TT_TEST (the_job_replaces_values_of_recipes) {
+  static const char *const set[] = {"train.epochs_factor=2", "ensembles.b.train.batch_size=7"};
+  tt_config *c = must_parse("data: {file: d.h5}\nmodel: auto\n"
+                            "train: {optimizer: amsgrad, learning_rate: 0.25}\n"
+                            "ensembles: [{name: a, train: {weight_decay: 0.5}}, {name: b}, "
+                            "{name: c, model: {hidden: [9]}}]\n",
+                            set, 2);
+  int64_t recipes = c->ensemble[0].networks;
+  TT_CHECK(recipes, >=, 2);
+  TT_CHECK(c->ensembles, ==, 2 * recipes + 1);
+  for (int64_t k = 0; k < 2 * recipes; k++) {
+    const tt_ensemble_config *own = &c->ensemble[k];
+    TT_CHECK(own->train_learning_rate, ==, 0.25);
+    TT_CHECK(own->train_epochs_factor, ==, 2.0);
+    TT_CHECK(own->train_optimizer, ==, (int)TT_OPT_amsgrad);
+    if (k < recipes) TT_CHECK(own->train_weight_decay, ==, 0.5);
+    if (k >= recipes) TT_CHECK(own->train_batch_size, ==, 7);
+  }
   round_trip(c);
   tt_config_destroy(&c);
 }

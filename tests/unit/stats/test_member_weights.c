@@ -170,6 +170,32 @@ TT_TEST (greedy_is_no_worse_than_the_best_member) {
   }
 }
 
+/* A unit of several members has the weight that one member with their mean would have. */
+TT_TEST (units_are_weighted_as_the_mean_of_their_members) {
+  static const int64_t unit[] = {0, 3, 5, 6};
+  static const double offset[] = {0.5, -0.25, 0.5, -0.1, 0.3, 0.2}, mean[] = {0.125, 0.1, 0.2};
+  for (int method = 0; method < TT_COMBINE_COUNT; method++) {
+    capacity r, few;
+    start(&r, TT_LOSS_mse, 6);
+    numbers(&r, offset);
+    r.s.units = 3;
+    r.s.unit = unit;
+    r.alive[2] = 0; /* of the others of unit 0 the mean is 0.125 */
+    combine(&r, rule_of((tt_combine)method));
+    start(&few, TT_LOSS_mse, 3);
+    numbers(&few, mean);
+    combine(&few, rule_of((tt_combine)method));
+    TT_CHECK(r.share[2], ==, 0.0);
+    TT_CHECK(fabs(r.best - few.best), <=, 1e-6);
+    for (int u = 0; u < 3; u++) {
+      double all = 0.0;
+      for (int64_t i = unit[u]; i < unit[u + 1]; i++) all += r.share[i];
+      TT_CHECK(fabs(all - few.share[u]), <=, 1e-5);
+      TT_CHECK(r.share[unit[u]], ==, r.share[unit[u + 1] - (u == 0 ? 2 : 1)]);
+    }
+  }
+}
+
 TT_TEST (rows_without_labels_or_weight_do_not_count) {
   const double offset[] = {0.4, 0.1, 0.3};
   float weight[CELLS];
