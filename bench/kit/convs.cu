@@ -1,6 +1,6 @@
-/* convs.cu — convolutions of a front (cuda/front/conv_shape.cuh), timed: every tile, and the kernels
- * for narrow layers. A line of JSON for each layer, kind and tile; tile -1 is the one that is
- * chosen, -2 the kernels for narrow layers. Gradients: as many copies as there are chunks, or 1.
+/* convs.cu — convolutions of a front (cuda/front/conv_shape.cuh), timed: every tile. A line
+ * of JSON for each layer, kind and tile; tile -1 is the one that is chosen. Gradients: as many
+ * copies as there are chunks, or 1.
  *
  *   convs        all of them; exit status 69 without a GPU */
 #include "core/base/clock.h"
@@ -12,7 +12,7 @@
 
 namespace
 {
-enum { LAUNCHES = 10, TURNS = 3, IN_PLACE = -2, CHOSEN = -1 };
+enum { LAUNCHES = 10, TURNS = 3, CHOSEN = -1 };
 
 /* Square images and windows. */
 struct layer {
@@ -74,7 +74,6 @@ tt_err launch(const tt_front_layer_args &a, const layer &l, int kind, int tile, 
 {
   if (kind == TT_PRODUCT_GRADIENT)
     return tt_conv_multiply_gradient(tile, copies, a, l.members, stream);
-  if (tile == IN_PLACE) return tt_conv_read_in_place((tt_product_kind)kind, a, l.members, stream);
   return tt_conv_multiply((tt_product_kind)kind, tile, a, l.members, stream);
 }
 
@@ -117,7 +116,6 @@ tt_err time_layer(const arrays *x, const layer &l, tt_precision precision)
 {
   int tensor = precision != TT_PRECISION_fp32;
   for (int kind = 0; kind < TT_PRODUCT_GRADIENT; kind++) {
-    if (!tensor) TT_TRY(time_tile(x, l, kind, IN_PLACE, 1, precision));
     TT_TRY(time_tile(x, l, kind, CHOSEN, 1, precision));
     int end = tensor ? (int)TT_ALL_TILE_COUNT : (int)TT_PRODUCT_TILE_COUNT;
     for (int tile = tensor ? (int)TT_PRODUCT_TILE_COUNT : 0; tile < end; tile++)

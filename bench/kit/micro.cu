@@ -14,8 +14,8 @@
  *            same: 1 if both gave the same bits
  * graph      microseconds of an empty kernel in a CUDA graph */
 #include "core/base/clock.h"
-#include "cuda/cluster/thread_block_cluster.cuh"
 #include "cuda/common/mma.cuh"
+#include "cuda/common/thread_block_cluster.cuh"
 
 #include <cstdio>
 #include <cstring>

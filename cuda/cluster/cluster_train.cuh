@@ -12,7 +12,7 @@
 #ifndef TT_CLUSTER_TRAIN_CUH
 #define TT_CLUSTER_TRAIN_CUH
 #include "cuda/block/block_train.cuh"
-#include "cuda/cluster/thread_block_cluster.cuh"
+#include "cuda/common/thread_block_cluster.cuh"
 #include "cuda/plan/cluster_plan.h"
 
 /* Compile-time configuration of a kernel of the cluster path. */

@@ -221,7 +221,7 @@ tt_err tt_launch_at(const char *file, int line, const char *text, void (*kernel)
 
 /* tt_launch_cluster(kernel, ranks, grid, block, shared_bytes, stream, args): tt_launch in
  * clusters of `ranks` blocks, 1, 2, 4 or 8; `grid` is a multiple of `ranks`
- * (cuda/cluster/thread_block_cluster.cuh). Needs capability 9.0. */
+ * (cuda/common/thread_block_cluster.cuh). Needs capability 9.0. */
 #define tt_launch_cluster(...)                                                                     \
   tt_launch_cluster_at(__FILE__, __LINE__, "tt_launch_cluster(" #__VA_ARGS__ ")", __VA_ARGS__)
 

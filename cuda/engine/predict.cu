@@ -253,6 +253,7 @@ static tt_err compute_features(tt_prediction_job *s, tt_chunk_buffers *buffer_se
   p.w = a->device_ensemble.w;
   p.w_step = a->device_ensemble.stride;
   p.multiprocessors = s->dev.multiprocessors;
+  p.clusters = s->dev.capability >= 90;
   p.stream = buffer_set->stream;
   a->x = tt_cuda_front_features(p.front, p.layer);
   a->x_step = a->rows * p.front->features;

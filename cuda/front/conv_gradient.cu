@@ -82,3 +82,10 @@ tt_err tt_conv_multiply_gradient(int tile, int32_t copies, const tt_front_layer_
   return tt_launch(add_conv_chunks, (unsigned)members * (unsigned)c.a.parts, TT_FRONT_THREADS, 0,
                    stream, c);
 }
+
+tt_err tt_front_conv_gradient(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
+{
+  int64_t chunks = tt_layered_conv_chunks(&a.layer, a.rows);
+  int fits = members * chunks * tt_front_weights(&a.layer) <= a.most_chunk_sums;
+  return tt_conv_multiply_gradient(-1, fits ? (int32_t)chunks : 1, a, members, stream);
+}

@@ -72,12 +72,7 @@ static void describe_factors(tt_product_kind kind, tt_conv_args *c)
   c->left_vector = tt_has_vectors(c->left, c->left_step, back ? s.results : c->side_step) &&
                    (!back || s.taps == 1);
   c->right_vector = plain && tt_has_vectors(c->right, c->right_step, s.places);
-  c->vector =
-      (!back || l.stride[0] * l.stride[1] == 1) && tt_has_vectors(a.result, a.step, s.places);
-  const float *same[] = {a.slope, a.y, a.before_slope};
-  for (int i = 0; i < 3; i++)
-    if (same[i]) c->vector = c->vector && tt_has_vectors(same[i], 0, 0);
-  if (a.add) c->vector = c->vector && tt_has_vectors(a.add, a.add_step, 0);
+  c->vector = (!back || l.stride[0] * l.stride[1] == 1) && tt_front_has_vectors(a, s.places);
 }
 
 int32_t tt_conv_describe(tt_product_kind kind, const tt_front_layer_args &a, int32_t first,

@@ -1,5 +1,4 @@
-/* conv_shape.cuh — a conv of a front as sums over channels and positions of the kernel, and who
- * computes them. */
+/* conv_shape.cuh — a conv of a front as sums over channels and positions of the kernel. */
 #ifndef TT_CONV_SHAPE_CUH
 #define TT_CONV_SHAPE_CUH
 #include "cuda/front/front_layer.cuh"
@@ -22,11 +21,11 @@ TT_HD tt_conv_shape tt_conv_shape_of(const tt_front_layer &l, tt_product_kind ki
   return kind == TT_PRODUCT_BACKWARD ? backward : forward;
 }
 
-/* Narrow layers have no use for tensor cores, as in layered_sizes.h. */
+/* Layers with fewer results than a fragment, or short sums, have no use for tensor cores. */
 TT_HD tt_precision tt_conv_precision(const tt_front_layer_args &a, const tt_conv_shape &s)
 {
-  const int32_t narrow = 16;
-  return s.results > narrow && s.inner * s.taps > narrow ? a.precision : TT_PRECISION_fp32;
+  const int32_t least = 16;
+  return s.results >= least && s.inner * s.taps > least ? a.precision : TT_PRECISION_fp32;
 }
 
 /* Forward and backward, with the tiles of cuda/product, and the gradient of the weights. Bits
@@ -37,8 +36,4 @@ tt_err tt_conv_multiply(tt_product_kind kind, int tile, const tt_front_layer_arg
                         int32_t members, cudaStream_t stream);
 tt_err tt_conv_multiply_gradient(int tile, int32_t copies, const tt_front_layer_args &a,
                                  int32_t members, cudaStream_t stream);
-
-/* Forward or backward by the kernels for narrow layers, in fp32; they have other bits. */
-tt_err tt_conv_read_in_place(tt_product_kind kind, const tt_front_layer_args &a, int32_t members,
-                             cudaStream_t stream);
 #endif

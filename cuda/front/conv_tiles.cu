@@ -132,3 +132,13 @@ tt_err tt_conv_multiply(tt_product_kind kind, int tile, const tt_front_layer_arg
              ? multiply_in_turns<TT_PRODUCT_FORWARD>(tile, a, members, stream)
              : multiply_in_turns<TT_PRODUCT_BACKWARD>(tile, a, members, stream);
 }
+
+tt_err tt_front_conv_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
+{
+  return tt_conv_multiply(TT_PRODUCT_FORWARD, -1, a, members, stream);
+}
+
+tt_err tt_front_conv_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
+{
+  return tt_conv_multiply(TT_PRODUCT_BACKWARD, -1, a, members, stream);
+}

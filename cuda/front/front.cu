@@ -57,6 +57,7 @@ static tt_front_layer_args layer_args(const tt_cuda_front_pass *p, int l)
   a.batch = p->batch;
   a.precision = p->precision;
   a.multiprocessors = p->multiprocessors;
+  a.clusters = p->clusters;
   a.chunk_sums = p->keep ? p->chunk_sums : NULL;
   a.most_chunk_sums = p->most_chunk_sums;
   if (p->keep) a.mask = p->layer[l].mask, a.moments = p->layer[l].moments;

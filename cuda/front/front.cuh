@@ -41,7 +41,8 @@ typedef struct tt_cuda_front_pass {
   int keep;           /* 1: a training step, with dropout; store what its backward pass needs */
   const tt_batch_norm_rows *batch; /* [members] of a training step with batch_norm */
   tt_precision precision;          /* fp32 or tf32, of the products of convolutions */
-  int multiprocessors;             /* of the GPU; changes no bit, as what follows */
+  int multiprocessors, clusters;   /* of the GPU: their number, whether it has clusters; change no
+                                      bit, as what follows */
   float *chunk_sums;               /* [most_chunk_sums] sums of convolutions in chunks; or NULL */
   int64_t most_chunk_sums;
   cudaStream_t stream;

@@ -39,6 +39,7 @@ typedef struct tt_front_layer_args {
   tt_activation activation;
   tt_precision precision; /* fp32 or tf32, of products */
   int multiprocessors;    /* for the choice of a tile */
+  int clusters;           /* 1: the GPU has them */
   float *chunk_sums;      /* as in tt_cuda_front_pass; NULL: the pass is no training step */
   int64_t most_chunk_sums;
 } tt_front_layer_args;
@@ -98,24 +99,14 @@ __device__ __forceinline__ void tt_front_finish_backward(const tt_front_layer_ar
   tt_finish_backward<1>(tt_front_end_of(a, member), index, {{d}});
 }
 
-/* A thread's part of a sum over the rows and positions of a channel, that the threads of a block
- * divide: positions [position, places) in steps of `places_step`, for each of them rows [row, rows)
- * in steps of `rows_step`. Neighboring threads have neighboring positions; some threads have
- * nothing. It follows from the numbers of positions and threads alone. */
-typedef struct tt_front_share {
-  int32_t position, places_step, row, rows_step;
-} tt_front_share;
-
-__device__ __forceinline__ tt_front_share tt_front_share_of(int32_t places)
+/* 1 if four neighbors of all arrays that follow a sum may be accessed at once; `places`: positions
+ * of a channel. */
+static inline int tt_front_has_vectors(const tt_front_layer_args &a, int64_t places)
 {
-  int32_t t = (int32_t)threadIdx.x;
-  tt_front_share s;
-  int32_t threads = (int32_t)blockDim.x;
-  s.places_step = places < threads ? places : threads;
-  s.rows_step = threads / s.places_step;
-  s.row = t / s.places_step;
-  s.position = s.row < s.rows_step ? t % s.places_step : places;
-  return s;
+  const float *const same[] = {a.result, a.slope, a.y, a.before_slope};
+  int vectors = tt_has_vectors(a.add, a.add_step, places);
+  for (const float *array : same) vectors = vectors && tt_has_vectors(array, a.step, places);
+  return vectors;
 }
 
 /* Launch `parts` blocks for each member. */

@@ -30,42 +30,43 @@ static __device__ float window_share(const tt_front_layer &l)
   return 1.0f / (float)(l.size[0] * l.size[1]);
 }
 
-/* A window of a channel x: its first row and column, which may lie outside. */
+/* The part of a window that is inside of its channel x: rows [top, bottom), columns [left, right).
+ */
 typedef struct pool_window {
   const float *x;
-  int32_t top, left;
+  int32_t top, bottom, left, right;
 } pool_window;
 
-/* Value number k of the window; NULL: outside of the channel. */
-static __device__ const float *window_value(const tt_front_layer &l, const pool_window &w,
-                                            int32_t k)
+/* The window of output (y, i). */
+static __device__ pool_window window_of(const tt_front_layer &l, const float *x, int32_t y,
+                                        int32_t i)
 {
-  int32_t y = w.top + k / l.size[1], x = w.left + k % l.size[1];
-  return y < 0 || y >= l.in[0] || x < 0 || x >= l.in[1] ? NULL : w.x + y * l.in[1] + x;
+  int32_t top = y * l.stride[0] - l.pad[0], left = i * l.stride[1] - l.pad[1];
+  return {x, max(top, 0), min(top + l.size[0], l.in[0]), max(left, 0),
+          min(left + l.size[1], l.in[1])};
 }
 
 template <tt_pooling BY>
 static __device__ float window_result(const tt_front_layer &l, const pool_window &w, float share)
 {
   float s = tt_pooling_start(BY);
-  for (int32_t k = 0; k < l.size[0] * l.size[1]; k++) {
-    const float *value = window_value(l, w, k);
-    if (value) s = tt_pooling_next(BY, s, *value);
-  }
+  for (int32_t y = w.top; y < w.bottom; y++)
+    for (int32_t i = w.left; i < w.right; i++) s = tt_pooling_next(BY, s, w.x[y * l.in[1] + i]);
   return tt_pooling_result(BY, s, share);
 }
 
-/* Derivative of a window's result by value number k, which is inside. */
+/* Derivative of a window's result by its value at (row, column). */
 template <tt_pooling BY>
-static __device__ float window_slope(const tt_front_layer &l, const pool_window &w, int32_t k,
-                                     float share)
+static __device__ float window_slope(const tt_front_layer &l, const pool_window &w, int32_t row,
+                                     int32_t column, float share)
 {
-  float y = window_result<BY>(l, w, share);
-  for (int32_t j = 0; tt_pooling_takes_first(BY) && j < k; j++) {
-    const float *value = window_value(l, w, j);
-    if (value && tt_pooling_slope(BY, *value, y, share) != 0.0f) return 0.0f;
-  }
-  return tt_pooling_slope(BY, *window_value(l, w, k), y, share);
+  float result = window_result<BY>(l, w, share);
+  float slope = tt_pooling_slope(BY, w.x[row * l.in[1] + column], result, share);
+  if (!tt_pooling_takes_first(BY) || slope == 0.0f) return slope;
+  for (int32_t y = w.top; y <= row; y++)
+    for (int32_t i = w.left; i < (y < row ? w.right : column); i++)
+      if (tt_pooling_slope(BY, w.x[y * l.in[1] + i], result, share) != 0.0f) return 0.0f;
+  return slope;
 }
 
 template <tt_pooling BY> static __global__ void pool_windows(tt_front_layer_args a)
@@ -75,8 +76,8 @@ template <tt_pooling BY> static __global__ void pool_windows(tt_front_layer_args
   value_place v = place_of(b, a.rows, l.channels, l.out);
   if (!b.active || v.at < 0) return;
   const float *x = a.x + b.member * a.x_step + (int64_t)v.channel * tt_front_places_in(l);
-  pool_window w = {x, v.y * l.stride[0] - l.pad[0], v.x * l.stride[1] - l.pad[1]};
-  tt_front_finish_forward(a, b.member, v.at, window_result<BY>(l, w, window_share(l)));
+  tt_front_finish_forward(a, b.member, v.at,
+                          window_result<BY>(l, window_of(l, x, v.y, v.x), window_share(l)));
 }
 
 /* First of the windows along axis i that contain position `index`, counted from the padding. */
@@ -96,42 +97,35 @@ template <tt_pooling BY> static __global__ void pool_windows_backward(tt_front_l
   float sum = 0.0f, share = window_share(l);
   int32_t padded_y = v.y + l.pad[0], padded_x = v.x + l.pad[1], left = first_window(l, 1, padded_x);
   for (int32_t y = first_window(l, 0, padded_y); y < l.out[0] && y * l.stride[0] <= padded_y; y++)
-    for (int32_t i = left; i < l.out[1] && i * l.stride[1] <= padded_x; i++) {
-      int32_t top = y * l.stride[0], side = i * l.stride[1];
-      int32_t k = (padded_y - top) * l.size[1] + padded_x - side;
-      pool_window w = {x, top - l.pad[0], side - l.pad[1]};
-      sum += window_slope<BY>(l, w, k, share) * d[y * l.out[1] + i];
-    }
+    for (int32_t i = left; i < l.out[1] && i * l.stride[1] <= padded_x; i++)
+      sum += window_slope<BY>(l, window_of(l, x, y, i), v.y, v.x, share) * d[y * l.out[1] + i];
   tt_front_finish_backward(a, b.member, v.at, sum);
 }
 
-static int64_t parts_of(int32_t rows, int64_t values)
+/* A thread for each of `values` values of a row. */
+static tt_err launch(void (*const *kernels)(tt_front_layer_args), const tt_front_layer_args &a,
+                     int64_t values, int32_t members, cudaStream_t stream)
 {
-  return tt_grid_size(rows * values, TT_FRONT_THREADS);
+  return tt_front_launch(kernels[a.layer.pool], a, tt_grid_size(a.rows * values, TT_FRONT_THREADS),
+                         members, 0, stream);
 }
 
 tt_err tt_front_pool_forward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
 {
-  int64_t parts = parts_of(a.rows, tt_front_values(&a.layer));
-  switch (a.layer.pool) {
-#define X(name, ...)                                                                               \
-  case TT_POOLING_##name:                                                                          \
-    return tt_front_launch(pool_windows<TT_POOLING_##name>, a, parts, members, 0, stream);
-    TT_POOLINGS(X)
+  static void (*const kernels[])(tt_front_layer_args) = {
+#define X(name, ...) pool_windows<TT_POOLING_##name>,
+      TT_POOLINGS(X)
 #undef X
-  default: return TT_FAIL(INTERNAL, "pool %d", (int)a.layer.pool);
-  }
+  };
+  return launch(kernels, a, tt_front_values(&a.layer), members, stream);
 }
 
 tt_err tt_front_pool_backward(const tt_front_layer_args &a, int32_t members, cudaStream_t stream)
 {
-  int64_t parts = parts_of(a.rows, tt_front_values_in(&a.layer));
-  switch (a.layer.pool) {
-#define X(name, ...)                                                                               \
-  case TT_POOLING_##name:                                                                          \
-    return tt_front_launch(pool_windows_backward<TT_POOLING_##name>, a, parts, members, 0, stream);
-    TT_POOLINGS(X)
+  static void (*const kernels[])(tt_front_layer_args) = {
+#define X(name, ...) pool_windows_backward<TT_POOLING_##name>,
+      TT_POOLINGS(X)
 #undef X
-  default: return TT_FAIL(INTERNAL, "pool %d", (int)a.layer.pool);
-  }
+  };
+  return launch(kernels, a, tt_front_values_in(&a.layer), members, stream);
 }

@@ -106,8 +106,8 @@ static __global__ void find_divergence(epoch_end_args a)
 static __global__ void gather_split(epoch_end_args a)
 {
   TT_SHARED_MEMORY(int32_t, row); /* [TT_GATHER_ROWS] */
-  int32_t begin = (int32_t)blockIdx.x * TT_GATHER_ROWS, t = (int32_t)threadIdx.x;
-  int32_t tile = a.rows - begin < TT_GATHER_ROWS ? a.rows - begin : TT_GATHER_ROWS;
+  int32_t most = tt_gather_tile(a.v.inputs), begin = (int32_t)blockIdx.x * most;
+  int32_t tile = min(a.rows - begin, most), t = (int32_t)threadIdx.x;
   if (t < tile) row[t] = a.v.lists[a.row_set].row[a.split][a.first + begin + t];
   __syncthreads();
   tt_gather_target target = {a.x, a.y, a.weight, begin, tile, a.ensemble};
@@ -300,8 +300,8 @@ static tt_err load_rows(tt_engine *e, epoch_end_args *a)
 {
   const tt_layered *own = tt_layered_of(e);
   if (!own->row_stream)
-    return tt_launch(gather_split, tt_grid_size(a->rows, TT_GATHER_ROWS), TT_LAYERED_THREADS,
-                     TT_GATHER_ROWS * sizeof(int32_t), e->dev.stream, *a);
+    return tt_launch(gather_split, tt_grid_size(a->rows, tt_gather_tile(a->v.inputs)),
+                     TT_LAYERED_THREADS, TT_GATHER_ROWS * sizeof(int32_t), e->dev.stream, *a);
   TT_TRY(tt_row_stream_load_split(e, a->row_set, a->split, a->first, a->rows));
   a->y = own->y;
   a->weight = own->weight;

@@ -151,6 +151,7 @@ static tt_cuda_front_pass front_pass(tt_engine *e, const tt_layered_pass *pass)
   p.batch = own->norm_batch;
   p.precision = pass->keep ? e->precision : TT_PRECISION_fp32;
   p.multiprocessors = e->dev.multiprocessors;
+  p.clusters = e->dev.capability >= 90;
   p.chunk_sums = own->conv_chunks;
   p.most_chunk_sums = own->size.conv_chunks;
   p.stream = e->dev.stream;

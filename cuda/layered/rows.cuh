@@ -38,17 +38,37 @@ typedef struct tt_gather_target {
   int32_t tile, ensemble;
 } tt_gather_target;
 
-/* Gather the inputs, V at a time; V divides D. */
+enum {
+#ifdef TT_CUDA_DOUBLE
+  TT_GATHER_VALUES = 40, /* few, so that tests reach it */
+#else
+  TT_GATHER_VALUES = 4096, /* inputs that a block gathers, at most, if it has several rows */
+#endif
+};
+
+/* Rows that a block gathers: fewer than TT_GATHER_ROWS if they are wide. */
+TT_HD int32_t tt_gather_tile(int32_t inputs)
+{
+  return max(1, min((int32_t)TT_GATHER_ROWS, (int32_t)TT_GATHER_VALUES / inputs));
+}
+
+/* Gather the inputs, V at a time; V divides D. Some reads of a thread are on their way together. */
 template <int V>
 __device__ __forceinline__ void tt_gather_inputs(const tt_cuda_state &v, const int32_t *row,
                                                  const tt_gather_target &dst)
 {
-  int32_t d = v.inputs / V;
-  for (int32_t j = (int32_t)threadIdx.x; j < dst.tile * d; j += (int32_t)blockDim.x) {
-    int32_t source = row[j / d];
-    tt_floats<V> x = {};
-    if (source >= 0) x = tt_load_floats<V>(v.x + ((int64_t)source * d + j % d) * V);
-    tt_store_floats(dst.x + (dst.begin * d + j) * V, x);
+  enum { READS = 4 };
+  int32_t d = v.inputs / V, step = (int32_t)blockDim.x, all = dst.tile * d;
+  for (int32_t j = (int32_t)threadIdx.x; j < all; j += READS * step) {
+    tt_floats<V> x[READS] = {};
+#pragma unroll
+    for (int32_t i = 0, k = j; i < READS; i++, k += step) {
+      int32_t source = k < all ? row[k / d] : -1;
+      if (source >= 0) x[i] = tt_load_floats<V>(v.x + ((int64_t)source * d + k % d) * V);
+    }
+#pragma unroll
+    for (int32_t i = 0, k = j; i < READS && k < all; i++, k += step)
+      tt_store_floats(dst.x + (dst.begin * d + k) * V, x[i]);
   }
 }
 

@@ -13,8 +13,8 @@ static __global__ void gather_batch(tt_step_kernel_args a)
   TT_SHARED_MEMORY(int32_t, row); /* [TT_GATHER_ROWS] */
   const tt_cuda_state &v = a.v;
   int i = (int)(blockIdx.x / (unsigned)a.parts);
-  int32_t begin = (int32_t)(blockIdx.x % (unsigned)a.parts) * TT_GATHER_ROWS;
-  int32_t tile = a.rows - begin < TT_GATHER_ROWS ? a.rows - begin : TT_GATHER_ROWS;
+  int32_t most = tt_gather_tile(v.inputs), begin = (int32_t)(blockIdx.x % (unsigned)a.parts) * most;
+  int32_t tile = min(a.rows - begin, most);
   if (v.status[i] != TT_STATUS_training) return;
   tt_batch_rows rows = tt_next_rows(v, i, a.batch_part);
   int32_t t = (int32_t)threadIdx.x;

@@ -123,7 +123,7 @@ static tt_err gather_rows(tt_engine *e, const tt_layered_pass *pass)
   if (own->row_stream || e->given) return TT_OK;
   TT_TRY(pass ? launch_entry(e, pass)
               : launch_over_members(e, gather_batch, make_step_args(e), own->size.rows,
-                                    TT_GATHER_ROWS));
+                                    tt_gather_tile(e->view.inputs)));
   if (!own->size.label_noise) return TT_OK;
   return launch_over_members(e, add_label_noise, make_step_args(e),
                              own->size.rows * e->view.targets, TT_STEP_BLOCK_ELEMENTS);

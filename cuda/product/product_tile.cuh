@@ -112,7 +112,8 @@ template <int SIDE, int T, int LANES, bool ALONG_, int PADDING = 0> struct tt_pr
  * than the other lanes. */
 template <int SIDE, bool ALONG> struct tt_tensor_panel : tt_product_panel<SIDE, 4, 8, ALONG, 8> {
   typedef tt_product_panel<SIDE, 4, 8, ALONG, 8> panel;
-  static_assert((int)panel::LD % 32 == (ALONG ? 4 : 8), "lanes read from different banks");
+  static_assert((int)panel::LD % (ALONG ? 32 : 16) == (ALONG ? 4 : 8),
+                "lanes read from different banks");
 
   /* Where the reads of a lane begin. */
   static __device__ __forceinline__ const float *begin(const float *place, int first, int lane)

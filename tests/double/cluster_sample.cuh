@@ -2,7 +2,7 @@
  * nvcc compiles them too. One float of shared memory per thread. */
 #ifndef TT_DOUBLE_CLUSTER_SAMPLE_CUH
 #define TT_DOUBLE_CLUSTER_SAMPLE_CUH
-#include "cuda/cluster/thread_block_cluster.cuh"
+#include "cuda/common/thread_block_cluster.cuh"
 #include "tests/double/sample.cuh"
 
 /* The number of ranks; out[] has one value per thread of the grid. */

@@ -478,3 +478,20 @@ TT_TEST (predictions_have_all_quantities) {
     problem_free(&p);
   }
 }
+
+/* A GPU without clusters adds the parts of a channel in the same order. */
+TT_TEST (clusters_change_no_bit_of_a_front) {
+  static const char name[] = "front: conv 4 3,batch_norm,conv 3 2,batch_norm,group_norm 1";
+  static const feature_case a = {
+      name, TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {6, 0}, 0, 0, drop, 0};
+  way layered = {"layered", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
+  problem p = make(&a);
+  tt_state *clusters = trained(&p, layered, everyone(&p), 1000);
+  tt_double_set_gpu(80, 108, 163 * 1024);
+  tt_state *blocks = trained(&p, layered, everyone(&p), 1000);
+  tt_double_set_gpu(90, 132, 227 * 1024);
+  for (int64_t i = 0; i < p.c.members; i++) same_member(clusters, blocks, i, "clusters");
+  tt_state_destroy(&blocks);
+  tt_state_destroy(&clusters);
+  problem_free(&p);
+}

@@ -80,7 +80,7 @@ template <class T> const unsigned char *exchange(unsigned mask, const T &value, 
 }
 } // namespace tt_double
 
-/* For TT_SHARED_MEMORY, tt_launch and cuda/cluster/thread_block_cluster.cuh. */
+/* For TT_SHARED_MEMORY, tt_launch and cuda/common/thread_block_cluster.cuh. */
 void *tt_double_shared();
 int tt_double_cluster_size();
 int tt_double_cluster_rank();
