@@ -69,12 +69,8 @@ int tt_plan_teams(const tt_job_plan *p, int ranks);
  * those of all cohorts. Errors: MEM. */
 tt_err tt_plan_slice(const tt_job_plan *p, int64_t number, int ranks, int rank, tt_slice *out);
 tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *members);
-/* The memory of the rank that needs most, and its waves, on a machine with the memory that is left
- * here.
- *   gpu  trained on this GPU, with all its memory for a rank; NULL: on the CPU, or not known
- * Errors: MEM. */
-tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, tt_wave_plan *wave,
-                      tt_memory_plan *most);
+/* The memory of the rank that needs most. Errors: MEM. */
+tt_err tt_plan_memory(const tt_job_plan *p, int ranks, tt_memory_plan *most);
 /* Whether the ranks of a team send memory of the host or of their GPUs; the rule is
  * tt_resources_exchange_on_device, as for a run. With run.exchange: auto a run asks the MPI library
  * whether it takes GPU memory. A plan cannot ask: it returns auto if the library may take it. */
