@@ -175,7 +175,7 @@ static tt_err print_engine(tt_job_plan *p, int *gpu)
 }
 
 /* Sizes of the files, and floating-point operations. */
-static void print_files_and_compute(const tt_job_plan *p, const tt_plan_time *time)
+static void print_files_and_compute(const tt_job_plan *p)
 {
   double members = 0.0, epoch = 0.0, all = 0.0;
   int64_t longest = 0;
@@ -193,7 +193,7 @@ static void print_files_and_compute(const tt_job_plan *p, const tt_plan_time *ti
   print_bytes(p->out, "results.h5", members * 8.0 * (double)longest);
   snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, 1 in progress)",
            p->cfg->checkpoint_keep);
-  print_bytes(p->out, name, time->checkpoint_bytes * (double)(p->cfg->checkpoint_keep + 1));
+  print_bytes(p->out, name, tt_plan_checkpoint_bytes(p) * (double)(p->cfg->checkpoint_keep + 1));
   fprintf(p->out, "compute    %.3g GFLOP per epoch of all members, at most %.3g in total\n",
           1e-9 * epoch, 1e-9 * all);
 }
@@ -201,7 +201,6 @@ static void print_files_and_compute(const tt_job_plan *p, const tt_plan_time *ti
 static tt_err print_all(tt_job_plan *p, int ranks)
 {
   int gpu = 0;
-  tt_plan_time time;
   char text[TT_REPEATED_TEXT], names[240];
   fprintf(p->out, "data       %s: %" PRId64 " row%s, %" PRId64 " input%s, %" PRId64 " target%s\n",
           p->cfg->data_file, p->shape.rows, tt_plural(p->shape.rows), p->shape.inputs,
@@ -224,9 +223,7 @@ static tt_err print_all(tt_job_plan *p, int ranks)
   TT_TRY(print_cohorts(p, gpu, ranks));
   TT_TRY(print_ranks(p, ranks));
   TT_TRY(print_memory(p, ranks));
-  TT_TRY(tt_plan_time_estimate(p, ranks, &time));
-  print_files_and_compute(p, &time);
-  tt_plan_time_print(&time, p->out);
+  print_files_and_compute(p);
   return p->cfg->campaign ? tt_plan_campaign_print_local(p) : TT_OK;
 }
 

@@ -99,8 +99,6 @@ static json_t *data_to_json(const tt_job_plan *p)
 tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
 {
   tt_memory_plan need;
-  tt_plan_time time;
-  TT_TRY(tt_plan_time_estimate(p, ranks, &time));
   TT_TRY(tt_resources_engine_local(tt_resources_request(p->cfg).device, &p->ops));
   TT_TRY(tt_plan_memory(p, ranks, &need));
   json_t *all = json_object(), *cohorts = json_array(), *of_rank = json_array();
@@ -125,7 +123,7 @@ tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
   tt_json_set(&all, "directory", tt_json_text(p->cfg->run_directory));
   tt_json_set(&all, "model_bytes", tt_json_number(tt_plan_model_bytes(p)));
   tt_json_set(&all, "precision", tt_json_text(tt_choice_precision[p->cfg->run_precision]));
-  tt_plan_time_to_json(&time, &all);
+  tt_json_set(&all, "checkpoint_bytes", tt_json_number(tt_plan_checkpoint_bytes(p)));
   tt_json_set(&all, "campaign", campaign);
   if (!e) return tt_json_print(all, 2);
   json_decref(all);

@@ -14,6 +14,15 @@ double tt_plan_final_members(const tt_cohort *c)
   return (double)c->members * (double)tt_cohort_expansion(c);
 }
 
+double tt_plan_checkpoint_bytes(const tt_job_plan *p)
+{
+  double bytes = 0.0;
+  for (int64_t i = 0; i < p->all.count; i++)
+    bytes += (double)p->all.at[i]->members *
+             (double)tt_state_member_bytes(tt_cohort_state_shape(p->all.at[i]));
+  return bytes;
+}
+
 double tt_plan_model_bytes(const tt_job_plan *p)
 {
   double bytes = 0.0;
