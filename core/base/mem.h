@@ -20,25 +20,19 @@ int64_t tt_alloc_size(int64_t count, size_t size);
 
 /* To learn how much memory a function takes, call it between tt_mem_count_begin and
  * tt_mem_count_end: this thread then adds up what it allocates. TT_ALLOC allocates as usual, for
- * structs and lists that the function fills. TT_ALLOC_VALUES and TT_ALLOC_STORED, for arrays of
- * values, only count: the pointer that they set is not NULL, must not be read or written, and may
- * be freed.
- *   stored  1: as if tt_mem_store_in had been given a directory; 0: there are no files */
-typedef struct tt_mem_sum {
-  int64_t memory, file; /* bytes */
-} tt_mem_sum;
-void tt_mem_count_begin(int stored);
-tt_mem_sum tt_mem_count_end(void);
-int tt_mem_counts(void); /* 1 between the two calls */
+ * structs and lists that the function fills. TT_ALLOC_VALUES, for arrays of values, only counts:
+ * the pointer that it sets is not NULL, must not be read or written, and may be freed. */
+void tt_mem_count_begin(void);
+int64_t tt_mem_count_end(void); /* bytes */
+int tt_mem_counts(void);        /* 1 between the two calls */
 
 /* Between tt_mem_count_begin and tt_mem_count_end: add the block to the count, set *out, and return
- * 1; otherwise return 0 and do nothing. tt_stored_size: the bytes of such a block. */
-int tt_mem_only_counted(void *out, int64_t count, size_t size, int may_be_stored);
-tt_mem_sum tt_stored_size(int64_t count, size_t size, int stored);
+ * 1; otherwise return 0 and do nothing. */
+int tt_mem_only_counted(void *out, int64_t count, size_t size);
 
 static inline tt_err tt_alloc_value_bytes(void *out, int64_t count, size_t size, const char *what)
 {
-  return tt_mem_only_counted(out, count, size, 0) ? TT_OK : tt_alloc_bytes(out, count, size, what);
+  return tt_mem_only_counted(out, count, size) ? TT_OK : tt_alloc_bytes(out, count, size, what);
 }
 #define TT_ALLOC_VALUES(out_, count_) tt_alloc_value_bytes(&(out_), (count_), sizeof *(out_), #out_)
 
@@ -52,28 +46,6 @@ void tt_free_blocks(int count, void *const *block);
 
 /* Number of blocks not yet freed; 0 at the end of a program without leaks. */
 int64_t tt_mem_live_blocks(void);
-
-/* Blocks in files, for values that memory has no room for. After tt_mem_store_in a block of
- * TT_ALLOC_STORED with at least TT_STORED_BYTES bytes is a file in the directory, mapped into the
- * address space: the kernel keeps in memory what is used and writes the rest to the disk. The file
- * has no name and ends with the block, or with the process. Smaller blocks, and all blocks without
- * a directory, are those of TT_ALLOC. tt_free frees either.
- *   directory  exists; "" = none. Not while another thread allocates.
- * Errors of tt_mem_store_in: MEM (the directory is in memory: tmpfs); CANTCREAT. Those of
- * TT_ALLOC_STORED: MEM, CANTCREAT, IO (the disk is full). */
-tt_err tt_mem_store_in(const char *directory);
-/* 1 if TT_ALLOC_STORED makes a file for `count` elements of `size` bytes. */
-int tt_mem_stores(int64_t count, size_t size);
-tt_err tt_alloc_file_bytes(void *out, int64_t count, size_t size, const char *what);
-static inline tt_err tt_alloc_stored_bytes(void *out, int64_t count, size_t size, const char *what)
-{
-  if (tt_mem_only_counted(out, count, size, 1)) return TT_OK;
-  return tt_mem_stores(count, size) ? tt_alloc_file_bytes(out, count, size, what)
-                                    : tt_alloc_bytes(out, count, size, what);
-}
-#define TT_ALLOC_STORED(out_, count_)                                                              \
-  tt_alloc_stored_bytes(&(out_), (count_), sizeof *(out_), #out_)
-enum { TT_STORED_BYTES = 65536 };
 
 TT_END_C
 #endif

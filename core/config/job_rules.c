@@ -145,23 +145,6 @@ static void check_exchange(tt_config_reader *r)
                     "in many orders at once; use device or host");
 }
 
-/* Waves are impossible where a step needs members of several waves. */
-static void check_wave(tt_config_reader *r)
-{
-  const tt_config *c = r->cfg;
-  const tt_source_location *location = &r->job[TT_OPTION_run_wave];
-  const char *why = NULL;
-  for (int64_t k = 0; k < c->ensembles; k++)
-    if (c->ensemble[k].train_method == TT_METHOD_fusion) why = "train.method: fusion";
-  if (c->run_ranks_per_member > 1) why = "run.ranks_per_member";
-  if (c->run_stages > 1) why = "run.stages";
-  if (location->bad || c->run_wave < 0 || !why) return;
-  tt_config_error(r, location,
-                  "run.wave and %s cannot be used together: the members of a rank, or its ranks, "
-                  "train step by step together; remove one",
-                  why);
-}
-
 static void check_initial_model(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
@@ -375,7 +358,6 @@ void tt_config_check(tt_config_reader *r)
   check_precision(r);
   check_stages(r);
   check_exchange(r);
-  check_wave(r);
   check_split(r);
   check_sigma(r);
   check_components(r);

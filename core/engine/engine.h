@@ -32,10 +32,9 @@ struct tt_resources {
 /* Progress of the members after a call of train. */
 typedef struct tt_progress {
   int64_t training, finished, early_stopped, diverged; /* members in each state; sum = M */
-  int64_t waiting; /* of those in training: they train in a later wave (src/train/shard/wave.h) */
-  int64_t member_steps; /* optimizer steps taken in this call */
-  int64_t restarted;    /* diverged members restarted in this call; set by the caller of train */
-  int64_t epoch_min;    /* fewest finished epochs of a member still training */
+  int64_t member_steps;                                /* optimizer steps taken in this call */
+  int64_t restarted; /* diverged members restarted in this call; set by the caller of train */
+  int64_t epoch_min; /* fewest finished epochs of a member still training */
   double loss[3]; /* quartiles 0.25, 0.5, 0.75 of the members' last training losses; NaN if none */
 } tt_progress;
 

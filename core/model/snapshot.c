@@ -125,7 +125,7 @@ tt_err tt_snapshot_expand(const tt_cohort *c, const tt_state *mine, tt_cohort **
   tt_slice slice = {mine->first * each, mine->count * each};
   tt_state_shape shape = {.params = tt_model_of_head(&c->model).params, .epochs = mine->epochs};
   tt_state *expanded = NULL;
-  TT_TRY(tt_state_create_stored(slice, shape, &expanded));
+  TT_TRY(tt_state_create(slice, shape, &expanded));
   copy_state(c, mine, expanded);
   tt_err e = expand_cohort(c, cohort);
   if (e)

@@ -34,12 +34,11 @@ static void set_initial_values(tt_state *s)
   for (int64_t i = 0; i < s->count * s->ensemble_epochs; i++) TT_FIELD(s, loss_ensemble)[i] = NAN;
 }
 
-typedef tt_err allocator(void *out, int64_t count, size_t size, const char *what);
-
-static tt_err allocate(tt_state *s, allocator *by)
+static tt_err allocate(tt_state *s)
 {
 #define X(name, type, length)                                                                      \
-  TT_TRY(by(&s->f_##name, s->count *(length), sizeof(type), #name " of the members"));
+  TT_TRY(tt_alloc_value_bytes(&s->f_##name, s->count *(length), sizeof(type),                      \
+                              #name " of the members"));
   TT_STATE_FIELDS(X)
 #undef X
   return TT_OK;
@@ -84,13 +83,12 @@ int64_t tt_state_largest_field_bytes(tt_state_shape shape)
   return most;
 }
 
-static tt_err create(tt_slice which, tt_state_shape shape, tt_slice own, allocator *by,
-                     tt_state **out)
+tt_err tt_state_create_segment(tt_slice which, tt_state_shape shape, tt_slice own, tt_state **out)
 {
   tt_state *s = NULL;
   TT_TRY(TT_ALLOC(s, 1));
   *s = empty_state(which, shape, own);
-  tt_err e = allocate(s, by);
+  tt_err e = allocate(s);
   if (e) {
     tt_state_destroy(&s);
     return e;
@@ -102,17 +100,7 @@ static tt_err create(tt_slice which, tt_state_shape shape, tt_slice own, allocat
 
 tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out)
 {
-  return create(which, shape, all_of(shape), tt_alloc_value_bytes, out);
-}
-
-tt_err tt_state_create_segment(tt_slice which, tt_state_shape shape, tt_slice own, tt_state **out)
-{
-  return create(which, shape, own, tt_alloc_value_bytes, out);
-}
-
-tt_err tt_state_create_stored(tt_slice which, tt_state_shape shape, tt_state **out)
-{
-  return create(which, shape, all_of(shape), tt_alloc_stored_bytes, out);
+  return tt_state_create_segment(which, shape, all_of(shape), out);
 }
 
 void tt_state_reset(tt_state *s)
@@ -124,13 +112,12 @@ void tt_state_reset(tt_state *s)
   set_initial_values(s);
 }
 
-tt_mem_sum tt_state_size(int64_t members, tt_state_shape shape, const tt_slice *own, int stored)
+int64_t tt_state_size(int64_t members, tt_state_shape shape, const tt_slice *own)
 {
   tt_state *s = NULL;
-  tt_mem_count_begin(stored);
-  (void)create((tt_slice){0, members}, shape, own ? *own : all_of(shape), tt_alloc_stored_bytes,
-               &s);
-  tt_mem_sum size = tt_mem_count_end();
+  tt_mem_count_begin();
+  (void)tt_state_create_segment((tt_slice){0, members}, shape, own ? *own : all_of(shape), &s);
+  int64_t size = tt_mem_count_end();
   tt_state_destroy(&s);
   return size;
 }

@@ -71,16 +71,13 @@ int64_t tt_state_largest_field_bytes(tt_state_shape shape);
  */
 tt_err tt_state_create(tt_slice which, tt_state_shape shape, tt_state **out);
 tt_err tt_state_create_segment(tt_slice which, tt_state_shape shape, tt_slice own, tt_state **out);
-/* The first with large fields in files, if tt_mem_store_in says so. Errors: of TT_ALLOC_STORED. */
-tt_err tt_state_create_stored(tt_slice which, tt_state_shape shape, tt_state **out);
 /* Set every field to its initial value. Local. */
 void tt_state_reset(tt_state *s);
 void tt_state_destroy(tt_state **s);
 
-/* What such a state takes.
- *   own     the segment; NULL: all parameters
- *   stored  1: it is one of tt_state_create_stored, and a directory is set */
-tt_mem_sum tt_state_size(int64_t members, tt_state_shape shape, const tt_slice *own, int stored);
+/* Bytes that such a state takes.
+ *   own  the segment; NULL: all parameters */
+int64_t tt_state_size(int64_t members, tt_state_shape shape, const tt_slice *own);
 
 /* The table at run time, for loops in files and tests. */
 typedef enum tt_field_type {

@@ -38,7 +38,7 @@ static tt_err allocate_networks(const tt_network *network, tt_trained_ensemble *
 /* The weights of the networks stand one after the other. */
 static tt_err allocate_weights(tt_trained_ensemble *c)
 {
-  TT_TRY(TT_ALLOC_STORED(c->w, tt_trained_ensemble_parameters(c)));
+  TT_TRY(TT_ALLOC(c->w, tt_trained_ensemble_parameters(c)));
   float *place = c->w;
   for (int64_t i = 0; i < c->networks; i++) {
     c->network[i].w = place;

@@ -38,7 +38,7 @@ static void free_file_arrays(file_arrays *t)
 static tt_err pad_history(const tt_result_shard *s, const float *loss, int64_t epochs, float **out)
 {
   int64_t own = s->mine->epochs;
-  TT_TRY(TT_ALLOC_STORED(*out, s->own.count * epochs));
+  TT_TRY(TT_ALLOC(*out, s->own.count * epochs));
   for (int64_t i = 0; i < s->own.count * epochs; i++) (*out)[i] = NAN;
   for (int64_t i = 0; loss && i < s->own.count; i++)
     memcpy(*out + i * epochs, loss + (tt_result_shard_first(s) + i) * own,

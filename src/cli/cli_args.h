@@ -30,7 +30,7 @@ struct tt_cli_args {
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
       *links, *pool, *site, *time;
   int force, once, members, jacobian, onnx, c_source, torch, config, markdown, json;
-  int calibrate, tsv;
+  int tsv;
   int allow_different_device;
   int repeats, rows, seed;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
@@ -55,8 +55,6 @@ struct tt_cli_args {
     "GPU number of each rank of a node, e.g. 3,2,1,0")                                             \
   X(SHARE_GPU, "share-gpu", 0, NULL, SETTING("run.share_gpu=true", ""),                            \
     "allow several ranks to use one GPU")                                                          \
-  X(CALIBRATE, "calibrate", 0, NULL, FLAG(calibrate),                                              \
-    "measure this machine for the times of tutti plan, about ten seconds")                         \
   X(RANKS, "ranks", 0, "N", COUNT(ranks, 1), "number of ranks to plan for (default 1)")            \
   X(LINKS, "links", 0, "FILE", TEXT(links),                                                        \
     "output of tutti doctor --json on several ranks: say when teams of ranks pay over its links")  \

@@ -184,11 +184,8 @@ tt_err tt_verb_doctor(const tt_cli_args *args)
   if (job.nset > 0 && !job.file)
     return TT_FAIL(USAGE, "--set, --gpu-map and --share-gpu need a job file: tutti doctor JOB.yaml "
                           "...");
-  if (args->calibrate && args->json)
-    return TT_FAIL(USAGE, "--calibrate writes a JSON file; give it without --json");
   TT_TRY(tt_cli_begin(args, 1));
-  return args->calibrate ? tt_doctor_calibrate(tt_world, &job)
-                         : tt_doctor(tt_world, &job, args->json);
+  return tt_doctor(tt_world, &job, args->json);
 }
 
 tt_err tt_verb_import(const tt_cli_args *args)

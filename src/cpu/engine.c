@@ -266,11 +266,11 @@ static int64_t host_bytes(const tt_cohort *c, tt_slice slice, int64_t rows,
                           const tt_engine_share *share, const tt_resources *use)
 {
   tt_engine *e = NULL;
-  tt_mem_count_begin(0);
+  tt_mem_count_begin();
   tt_err err = create(c, slice, use, &e);
   if (!err) err = reserve_data(e, rows);
   if (!err) (void)reserve_share(e, share);
-  int64_t bytes = tt_mem_count_end().memory;
+  int64_t bytes = tt_mem_count_end();
   destroy(&e);
   return bytes;
 }

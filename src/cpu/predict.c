@@ -133,9 +133,9 @@ int64_t tt_cpu_predict_bytes(const tt_model *model, int64_t columns, const tt_re
   const tt_trained_ensemble c = {.model = *model};
   const predict_job job = {.c = &c, .columns = columns};
   thread_scratch one = {0};
-  tt_mem_count_begin(0);
+  tt_mem_count_begin();
   (void)scratch_create(&job, &one);
-  int64_t each = tt_mem_count_end().memory, threads = threads_of(use);
+  int64_t each = tt_mem_count_end(), threads = threads_of(use);
   scratch_destroy(&one);
   return tt_alloc_size(threads, sizeof one) + threads * each;
 }

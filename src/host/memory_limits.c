@@ -160,7 +160,7 @@ const tt_memory_limit *tt_memory_least_local(const tt_memory_limit limit[TT_MEMO
 
 /* What one rank needs, and what it shares with others. */
 typedef struct rank_memory {
-  tt_memory_need need;
+  double bytes;
   uint64_t scope[TT_MEMORY_LIMITS];
 } rank_memory;
 
@@ -179,8 +179,7 @@ static double needed_of(const node_memory *node, int kind, int64_t *sharing)
   for (int r = 0; r < node->ranks; r++) {
     int same = node->all[r].scope[kind] == node->limit[kind].scope;
     if (r != node->rank && (kind == TT_MEMORY_PROCESS || !same)) continue;
-    sum += node->all[r].need.memory;
-    if (kind == TT_MEMORY_PROCESS) sum += node->all[r].need.stored;
+    sum += node->all[r].bytes;
     ++*sharing;
   }
   return sum;
@@ -206,9 +205,9 @@ static tt_err check_rank_local(const node_memory *node)
   return TT_OK;
 }
 
-static tt_err gather(tt_comm *c, const tt_memory_need *need, node_memory *node)
+static tt_err gather(tt_comm *c, double bytes, node_memory *node)
 {
-  rank_memory mine = {.need = *need};
+  rank_memory mine = {.bytes = bytes};
   *node = (node_memory){.ranks = tt_comm_node_ranks(c), .rank = tt_comm_node_rank(c)};
   tt_memory_limits_local("", node->limit);
   for (int k = 0; k < TT_MEMORY_LIMITS; k++) mine.scope[k] = node->limit[k].scope;
@@ -217,29 +216,10 @@ static tt_err gather(tt_comm *c, const tt_memory_need *need, node_memory *node)
   return e;
 }
 
-tt_err tt_memory_share_of_rank(tt_comm *c, const tt_memory_need *need, tt_memory_share *out)
+tt_err tt_memory_check(tt_comm *c, double bytes)
 {
   node_memory node;
-  tt_err e = gather(c, need, &node);
-  int64_t too_much = 0;
-  *out = (tt_memory_share){.memory = INFINITY, .address = INFINITY};
-  for (int k = 0; !e && k < TT_MEMORY_LIMITS; k++) {
-    int64_t sharing;
-    double left = node.limit[k].bytes;
-    too_much |= needed_of(&node, k, &sharing) > left;
-    double *dst = k == TT_MEMORY_PROCESS ? &out->address : &out->memory;
-    *dst = fmin(*dst, left / (double)sharing);
-  }
-  tt_free(node.all);
-  if (!e) tt_allreduce_max_i64(c, &too_much, 1);
-  out->fits = !too_much;
-  return e;
-}
-
-tt_err tt_memory_check(tt_comm *c, const tt_memory_need *need)
-{
-  node_memory node;
-  tt_err e = gather(c, need, &node);
+  tt_err e = gather(c, bytes, &node);
   if (!e) e = tt_agree(c, check_rank_local(&node));
   tt_free(node.all);
   return e;

@@ -27,22 +27,9 @@ void tt_memory_limits_local(const char *root, tt_memory_limit limit[TT_MEMORY_LI
 /* The limit with the fewest bytes. Local. */
 const tt_memory_limit *tt_memory_least_local(const tt_memory_limit limit[TT_MEMORY_LIMITS]);
 
-/* What a rank still needs, and what it may use if ranks that share a limit get equal parts. */
-typedef struct tt_memory_need {
-  double memory;
-  double stored; /* in files that are mapped: they count against the address space only */
-} tt_memory_need;
-typedef struct tt_memory_share {
-  double memory, address; /* memory and files together; INFINITY = no limit */
-  int fits;               /* 1: the needs of all ranks fit, the same on all ranks */
-} tt_memory_share;
-
-/* Collective. The share of this rank, and whether these needs fit. Errors: MEM. */
-tt_err tt_memory_share_of_rank(tt_comm *c, const tt_memory_need *need, tt_memory_share *out);
-
-/* Collective. Check that all ranks that share a limit can allocate what each of them still needs.
- * Errors: MEM; the message has both numbers and what to do. */
-tt_err tt_memory_check(tt_comm *c, const tt_memory_need *need);
+/* Collective. Check that all ranks that share a limit can allocate the bytes that each of them
+ * still needs. Errors: MEM; the message has both numbers and what to do. */
+tt_err tt_memory_check(tt_comm *c, double bytes);
 
 /* "1.5 GiB", for messages. Returns text. Local. */
 const char *tt_memory_text(double bytes, char text[32]);

@@ -28,14 +28,14 @@ static double median(const double *all, int ranks, int which, double *sorted)
 
 tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
 {
-  int64_t sums[7] = {mine->training,     mine->finished,  mine->early_stopped, mine->diverged,
-                     mine->member_steps, mine->restarted, mine->waiting};
+  int64_t sums[6] = {mine->training, mine->finished,     mine->early_stopped,
+                     mine->diverged, mine->member_steps, mine->restarted};
   int64_t minus_epoch_min = -mine->epoch_min;
   int ranks = tt_comm_ranks(c);
   double *loss = NULL; /* [ranks][3], then scratch [ranks]; on rank 0 only */
   tt_err e = tt_agree(c, tt_comm_is_root(c) ? TT_ALLOC(loss, 4 * (int64_t)ranks) : TT_OK);
   if (!e) {
-    tt_allreduce_sum_i64(c, sums, 7);
+    tt_allreduce_sum_i64(c, sums, 6);
     tt_allreduce_max_i64(c, &minus_epoch_min, 1);
     tt_gatherv(c, mine->loss, sizeof mine->loss, loss, NULL);
     *all = (tt_progress){.training = sums[0],
@@ -44,7 +44,6 @@ tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
                          .diverged = sums[3],
                          .member_steps = sums[4],
                          .restarted = sums[5],
-                         .waiting = sums[6],
                          .epoch_min = -minus_epoch_min};
     for (int q = 0; loss && q < 3; q++) all->loss[q] = median(loss, ranks, q, loss + 3 * ranks);
     tt_bcast(c, all->loss, sizeof all->loss);
@@ -53,23 +52,17 @@ tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all)
   return e;
 }
 
-/* Part of the work that is done: epochs of the slowest member; in waves those of the slowest member
- * of a wave, and the members of other waves. */
-static double fraction_done(const tt_progress_meter *m, const tt_progress *all, int64_t epochs)
+/* Part of the work that is done: epochs of the slowest member. */
+static double fraction_done(const tt_progress *all, int64_t epochs)
 {
-  double fraction = epochs ? (double)all->epoch_min / (double)epochs : 1.0;
-  int64_t ended = all->finished + all->early_stopped + all->diverged;
-  int64_t members = ended + all->training;
-  if (!m->waves || members == 0) return fraction;
-  return ((double)ended + (double)(all->training - all->waiting) * fraction) / (double)members;
+  return epochs ? (double)all->epoch_min / (double)epochs : 1.0;
 }
 
-void tt_progress_meter_start(tt_progress_meter *m, const tt_progress *all, int64_t epochs,
-                             int waves)
+void tt_progress_meter_start(tt_progress_meter *m, const tt_progress *all, int64_t epochs)
 {
-  *m = (tt_progress_meter){.started = tt_monotonic_seconds(), .waves = waves};
+  *m = (tt_progress_meter){.started = tt_monotonic_seconds()};
   m->last_printed = m->started;
-  m->fraction_at_start = epochs ? fraction_done(m, all, epochs) : 0.0;
+  m->fraction_at_start = epochs ? fraction_done(all, epochs) : 0.0;
 }
 
 double tt_progress_meter_rate(const tt_progress_meter *m)
@@ -80,7 +73,7 @@ double tt_progress_meter_rate(const tt_progress_meter *m)
 
 double tt_progress_meter_eta(const tt_progress_meter *m, const tt_progress *all, int64_t epochs)
 {
-  double fraction = fraction_done(m, all, epochs);
+  double fraction = fraction_done(all, epochs);
   double done = fraction - m->fraction_at_start, seconds = tt_monotonic_seconds() - m->started;
   int64_t ended = all->finished + all->early_stopped + all->diverged;
   if (all->training == 0) return ended > 0 ? 0.0 : -1.0;
@@ -117,9 +110,11 @@ void tt_progress_text_local(const tt_progress *all, int64_t epochs, int64_t rest
   const struct {
     int64_t count;
     const char *what;
-  } members[] = {{all->diverged, "diverged"}, {all->training - all->waiting, "training"},
-                 {all->waiting, "waiting"},   {all->early_stopped, "stopped early"},
-                 {all->finished, "finished"}, {restarts, "restarted"}};
+  } members[] = {{all->diverged, "diverged"},
+                 {all->training, "training"},
+                 {all->early_stopped, "stopped early"},
+                 {all->finished, "finished"},
+                 {restarts, "restarted"}};
   text[0] = '\0';
   append_field(text, "epoch %" PRId64 "/%" PRId64, all->training ? all->epoch_min : epochs, epochs);
   append_field(text, "loss %.3g %.3g %.3g", all->loss[0], all->loss[1], all->loss[2]);

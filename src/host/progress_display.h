@@ -10,7 +10,6 @@ typedef struct tt_progress_meter {
   int64_t restarts;                   /* restarts of diverged members */
   int64_t lines;                      /* printed so far */
   double fraction_at_start;           /* of the work, above 0 for a resumed run */
-  int waves;                          /* 1: members train in waves */
 } tt_progress_meter;
 
 /* Collective. Sum the progress of all ranks into *all; each loss quartile becomes the median of the
@@ -18,16 +17,12 @@ typedef struct tt_progress_meter {
 tt_err tt_progress_merge(tt_comm *c, const tt_progress *mine, tt_progress *all);
 
 /* Member-steps per second since the start, 0 = not known yet. Seconds left until all members have
- * done `epochs` epochs, extrapolated from the slowest member, in waves from the members that have
- * ended; -1 = not known yet. Local. */
+ * done `epochs` epochs, extrapolated from the slowest member; -1 = not known yet. Local. */
 double tt_progress_meter_rate(const tt_progress_meter *m);
 double tt_progress_meter_eta(const tt_progress_meter *m, const tt_progress *all, int64_t epochs);
 
-/* Start the clock at this progress.
- *   waves  1: members train in waves, and the time left follows from the members that have ended
- * Local. */
-void tt_progress_meter_start(tt_progress_meter *m, const tt_progress *all, int64_t epochs,
-                             int waves);
+/* Start the clock at this progress. Local. */
+void tt_progress_meter_start(tt_progress_meter *m, const tt_progress *all, int64_t epochs);
 
 enum { TT_PROGRESS_COLUMNS = 73 }; /* 80 without "tutti: " */
 

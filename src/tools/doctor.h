@@ -10,8 +10,4 @@
  * Collective. Errors: UNAVAILABLE (there are problems), MEM. */
 tt_err tt_doctor(tt_comm *c, const tt_job_options *o, int json);
 
-/* `tutti doctor --calibrate`: measure the constants of this machine, write them to their file
- * (src/timing/machine_file.h), and print them. The test file is in run.directory of the job, or
- * here. Collective, for one rank. Errors: USAGE (several ranks), those of tt_machine_measure. */
-tt_err tt_doctor_calibrate(tt_comm *c, const tt_job_options *o);
 #endif

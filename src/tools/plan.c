@@ -100,32 +100,12 @@ static tt_err print_ranks(const tt_job_plan *p, int ranks)
   return TT_OK;
 }
 
-/* Nothing if all members of a rank train at once. */
-static void print_waves(const tt_job_plan *p, const tt_wave_plan *wave, const char *colon,
-                        const char *gpu)
-{
-  if (wave->waves > 1)
-    fprintf(p->out,
-            "waves      %" PRId64 " of at most %" PRId64
-            " member%s of a rank, one after the other%s%s\n",
-            wave->waves, wave->members, tt_plural(wave->members), colon, gpu);
-}
-
-static tt_err print_memory(const tt_job_plan *p, int gpu, int ranks)
+static tt_err print_memory(const tt_job_plan *p, int ranks)
 {
   tt_memory_plan need;
-  tt_wave_plan wave;
   tt_memory_limit limit[TT_MEMORY_LIMITS];
   char text[32];
-  TT_TRY(tt_plan_memory(p, ranks, NULL, &wave, &need));
-  print_waves(p, &wave, "", "");
-  for (int k = 0; gpu && k < TT_PLAN_MEMORIES; k++) {
-    const tt_plan_gpu *gpu = &tt_plan_gpu_memories[k];
-    tt_wave_plan there;
-    tt_memory_plan plan;
-    TT_TRY(tt_plan_memory(p, ranks, gpu, &there, &plan));
-    if (there.waves > wave.waves) print_waves(p, &there, ": ", gpu->name);
-  }
+  TT_TRY(tt_plan_memory(p, ranks, &need));
   fprintf(p->out, "memory per rank\n");
   print_bytes(p->out, "program and libraries", need.program);
   print_bytes(p->out, "data set", need.data);
@@ -134,15 +114,13 @@ static tt_err print_memory(const tt_job_plan *p, int gpu, int ranks)
   print_bytes(p->out, "write buffers", need.files);
   print_bytes(p->out, "model and scores, at the end", need.outputs);
   print_bytes(p->out, "peak", need.peak);
-  if (wave.stored) print_bytes(p->out, "in files of run.directory", need.stored);
   tt_memory_limits_local("", limit);
   const tt_memory_limit *least = tt_memory_least_local(limit);
-  double mapped = need.peak + need.stored; /* files count against the address space */
   if (p->cfg->run_memory > 0.0 && need.peak > p->cfg->run_memory)
     tt_log_root(TT_LOG_WARN,
                 "a rank needs more than run.memory: use more ranks, fewer members or a smaller "
                 "train.batch_size");
-  else if (need.peak > least->bytes || mapped > limit[TT_MEMORY_PROCESS].bytes)
+  else if (need.peak > least->bytes)
     tt_log_root(TT_LOG_WARN,
                 "a rank needs more memory than is left here: %s of %s; use more ranks on more "
                 "nodes, or fewer members",
@@ -198,7 +176,7 @@ static tt_err print_engine(tt_job_plan *p, int *gpu)
 }
 
 /* Sizes of the files, and floating-point operations. */
-static void print_files_and_compute(const tt_job_plan *p, const tt_plan_time *time)
+static void print_files_and_compute(const tt_job_plan *p)
 {
   double members = 0.0, epoch = 0.0, all = 0.0;
   int64_t longest = 0;
@@ -216,7 +194,7 @@ static void print_files_and_compute(const tt_job_plan *p, const tt_plan_time *ti
   print_bytes(p->out, "results.h5", members * 8.0 * (double)longest);
   snprintf(name, sizeof name, "checkpoints (%" PRId64 " kept, 1 in progress)",
            p->cfg->checkpoint_keep);
-  print_bytes(p->out, name, time->checkpoint_bytes * (double)(p->cfg->checkpoint_keep + 1));
+  print_bytes(p->out, name, tt_plan_checkpoint_bytes(p) * (double)(p->cfg->checkpoint_keep + 1));
   fprintf(p->out, "compute    %.3g GFLOP per epoch of all members, at most %.3g in total\n",
           1e-9 * epoch, 1e-9 * all);
 }
@@ -224,7 +202,6 @@ static void print_files_and_compute(const tt_job_plan *p, const tt_plan_time *ti
 static tt_err print_all(tt_job_plan *p, int ranks)
 {
   int gpu = 0;
-  tt_plan_time time;
   char text[TT_REPEATED_TEXT], names[240];
   fprintf(p->out, "data       %s: %" PRId64 " row%s, %" PRId64 " input%s, %" PRId64 " target%s\n",
           p->cfg->data_file, p->shape.rows, tt_plural(p->shape.rows), p->shape.inputs,
@@ -246,10 +223,8 @@ static tt_err print_all(tt_job_plan *p, int ranks)
   TT_TRY(print_engine(p, &gpu));
   TT_TRY(print_cohorts(p, gpu, ranks));
   TT_TRY(print_ranks(p, ranks));
-  TT_TRY(print_memory(p, gpu, ranks));
-  TT_TRY(tt_plan_time_estimate(p, ranks, &time));
-  print_files_and_compute(p, &time);
-  tt_plan_time_print(&time, p->out);
+  TT_TRY(print_memory(p, ranks));
+  print_files_and_compute(p);
   return p->cfg->campaign ? tt_plan_campaign_print_local(p) : TT_OK;
 }
 

@@ -7,7 +7,6 @@
 #include "core/model/cohort.h"
 #include "cuda/plan/path.h"
 #include "io/data/data.h"
-#include "src/timing/machine_file.h"
 #include "src/train/memory_plan.h"
 
 #include <stdio.h>
@@ -60,8 +59,9 @@ typedef struct tt_job_plan {
 
 /* Members in model.h5: every snapshot and every head is a member. */
 double tt_plan_final_members(const tt_cohort *c);
-/* Size of model.h5. */
+/* Size of model.h5, and of a checkpoint of all ranks. */
 double tt_plan_model_bytes(const tt_job_plan *p);
+double tt_plan_checkpoint_bytes(const tt_job_plan *p);
 int64_t tt_plan_training_rows(const tt_job_plan *p);
 /* Teams of ranks; as many as ranks: each trains members of its own. */
 int tt_plan_teams(const tt_job_plan *p, int ranks);
@@ -69,12 +69,8 @@ int tt_plan_teams(const tt_job_plan *p, int ranks);
  * those of all cohorts. Errors: MEM. */
 tt_err tt_plan_slice(const tt_job_plan *p, int64_t number, int ranks, int rank, tt_slice *out);
 tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *members);
-/* The memory of the rank that needs most, and its waves, on a machine with the memory that is left
- * here.
- *   gpu  trained on this GPU, with all its memory for a rank; NULL: on the CPU, or not known
- * Errors: MEM. */
-tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, tt_wave_plan *wave,
-                      tt_memory_plan *most);
+/* The memory of the rank that needs most. Errors: MEM. */
+tt_err tt_plan_memory(const tt_job_plan *p, int ranks, tt_memory_plan *most);
 /* Whether the ranks of a team send memory of the host or of their GPUs; the rule is
  * tt_resources_exchange_on_device, as for a run. With run.exchange: auto a run asks the MPI library
  * whether it takes GPU memory. A plan cannot ask: it returns auto if the library may take it. */
@@ -96,23 +92,6 @@ tt_err tt_plan_read_labels_local(const tt_config *cfg, const tt_data_shape *shap
 void tt_plan_print_gpu_local(const tt_job_plan *p, const tt_cohort *c, int ranks, tt_slice own);
 /* Print the plan as one JSON object (docs/json.md). Errors: as tt_plan_print_local. */
 tt_err tt_plan_print_json(tt_job_plan *p, int ranks);
-
-/* How long training takes on the CPU, from the constants of the machine (src/timing): plan_time.c.
- * Seconds; NaN: not known. */
-typedef struct tt_plan_time {
-  double epoch, training; /* an epoch of all members, the longest rank; all epochs, at most */
-  double error;           /* relative, of the estimate of a step */
-  double checkpoint_bytes, checkpoint; /* a generation of all ranks; to write and compare it */
-  int known;                           /* 0: this machine is not calibrated, and `why` says so */
-  int threads;                         /* of a rank */
-  tt_machine machine;
-  char why[TT_ERR_MESSAGE_SIZE];
-} tt_plan_time;
-
-/* Errors: MEM. */
-tt_err tt_plan_time_estimate(const tt_job_plan *p, int ranks, tt_plan_time *out);
-void tt_plan_time_print(const tt_plan_time *t, FILE *out);
-void tt_plan_time_to_json(const tt_plan_time *t, json_t **plan);
 
 /* The layers of a front: plan_front.c. A line for each layer: its number, result, parameters
  * without running values, and what it reads or adds that is not the result of the layer before;

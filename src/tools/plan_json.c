@@ -60,19 +60,11 @@ static json_t *memory_to_json(const tt_memory_plan *need)
   const struct {
     const char *name;
     double bytes;
-  } part[] = {{"program", need->program}, {"data", need->data},    {"reading", need->reading},
-              {"members", need->members}, {"files", need->files},  {"outputs", need->outputs},
-              {"peak", need->peak},       {"stored", need->stored}};
+  } part[] = {{"program", need->program}, {"data", need->data},   {"reading", need->reading},
+              {"members", need->members}, {"files", need->files}, {"outputs", need->outputs},
+              {"peak", need->peak}};
   for (size_t i = 0; i < sizeof part / sizeof *part; i++)
     tt_json_set(&row, part[i].name, tt_json_number(part[i].bytes));
-  return row;
-}
-
-static json_t *waves_to_json(const tt_wave_plan *wave)
-{
-  json_t *row = json_object();
-  tt_json_set(&row, "waves", json_integer(wave->waves));
-  tt_json_set(&row, "members", json_integer(wave->members));
   return row;
 }
 
@@ -107,11 +99,8 @@ static json_t *data_to_json(const tt_job_plan *p)
 tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
 {
   tt_memory_plan need;
-  tt_wave_plan wave;
-  tt_plan_time time;
-  TT_TRY(tt_plan_time_estimate(p, ranks, &time));
   TT_TRY(tt_resources_engine_local(tt_resources_request(p->cfg).device, &p->ops));
-  TT_TRY(tt_plan_memory(p, ranks, NULL, &wave, &need));
+  TT_TRY(tt_plan_memory(p, ranks, &need));
   json_t *all = json_object(), *cohorts = json_array(), *of_rank = json_array();
   json_t *campaign = json_null();
   tt_err e = TT_OK;
@@ -131,11 +120,10 @@ tt_err tt_plan_print_json(tt_job_plan *p, int ranks)
   tt_json_set(&all, "members_of_rank", of_rank);
   tt_json_set(&all, "exchange", exchange_to_json(p, ranks));
   tt_json_set(&all, "memory_of_rank", memory_to_json(&need));
-  tt_json_set(&all, "waves", waves_to_json(&wave));
   tt_json_set(&all, "directory", tt_json_text(p->cfg->run_directory));
   tt_json_set(&all, "model_bytes", tt_json_number(tt_plan_model_bytes(p)));
   tt_json_set(&all, "precision", tt_json_text(tt_choice_precision[p->cfg->run_precision]));
-  tt_plan_time_to_json(&time, &all);
+  tt_json_set(&all, "checkpoint_bytes", tt_json_number(tt_plan_checkpoint_bytes(p)));
   tt_json_set(&all, "campaign", campaign);
   if (!e) return tt_json_print(all, 2);
   json_decref(all);

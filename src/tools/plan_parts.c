@@ -14,6 +14,15 @@ double tt_plan_final_members(const tt_cohort *c)
   return (double)c->members * (double)tt_cohort_expansion(c);
 }
 
+double tt_plan_checkpoint_bytes(const tt_job_plan *p)
+{
+  double bytes = 0.0;
+  for (int64_t i = 0; i < p->all.count; i++)
+    bytes += (double)p->all.at[i]->members *
+             (double)tt_state_member_bytes(tt_cohort_state_shape(p->all.at[i]));
+  return bytes;
+}
+
 double tt_plan_model_bytes(const tt_job_plan *p)
 {
   double bytes = 0.0;
@@ -60,16 +69,6 @@ tt_err tt_plan_rank_members(const tt_job_plan *p, int ranks, int rank, int64_t *
   return e;
 }
 
-/* Bytes that one rank may use. */
-static void find_limits(const tt_config *cfg, double *memory, double *address)
-{
-  tt_memory_limit limit[TT_MEMORY_LIMITS];
-  tt_memory_limits_local("", limit);
-  *memory = fmin(limit[TT_MEMORY_MACHINE].bytes, limit[TT_MEMORY_GROUP].bytes);
-  *address = limit[TT_MEMORY_PROCESS].bytes;
-  if (cfg->run_memory > 0.0) *memory = cfg->run_memory;
-}
-
 tt_exchange tt_plan_exchange(const tt_job_plan *p)
 {
   tt_exchange wanted = (tt_exchange)p->cfg->run_exchange;
@@ -105,31 +104,17 @@ double tt_plan_device_bytes(const tt_job_plan *p, const tt_cohort *c, tt_slice o
   return tt_memory_device_bytes(&job, c, own, team_ranks(p, ranks));
 }
 
-tt_err tt_plan_memory(const tt_job_plan *p, int ranks, const tt_plan_gpu *gpu, tt_wave_plan *wave,
-                      tt_memory_plan *most)
+tt_err tt_plan_memory(const tt_job_plan *p, int ranks, tt_memory_plan *most)
 {
-  double memory, address;
-  tt_path_context context = gpu ? gpu->on : (tt_path_context){0};
-  context.precision = (tt_precision)p->cfg->run_precision;
   const tt_resources use = {.threads = p->cfg->run_threads > 0 ? (int)p->cfg->run_threads
-                                                               : tt_resources_cores_local(),
-                            .device_exchange = gpu && tt_plan_exchange(p) != TT_EXCHANGE_host};
-  const tt_memory_job job = {.cfg = p->cfg,
-                             .cohorts = &p->all,
-                             .shape = &p->shape,
-                             .ops = p->ops,
-                             .use = &use,
-                             .gpu = gpu ? &context : NULL,
-                             .gpu_bytes = gpu ? TT_GPU_MEMORY_PART * gpu->bytes : 0.0};
+                                                               : tt_resources_cores_local()};
+  const tt_memory_job job = {
+      .cfg = p->cfg, .cohorts = &p->all, .shape = &p->shape, .ops = p->ops, .use = &use};
   *most = (tt_memory_plan){0};
-  find_limits(p->cfg, &memory, &address);
   for (int r = 0; r < ranks; r++) {
     tt_memory_plan one;
-    tt_wave_plan plan;
-    TT_TRY(tt_memory_plan_waves(&job, ranks, r, memory, address, &plan, &one));
-    if (one.peak <= most->peak) continue;
-    *most = one;
-    *wave = plan;
+    TT_TRY(tt_memory_plan_rank(&job, ranks, r, &one));
+    if (one.peak > most->peak) *most = one;
   }
   return TT_OK;
 }

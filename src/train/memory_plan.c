@@ -4,10 +4,11 @@
 #include "core/base/mem.h"
 #include "core/model/load_balance.h"
 #include "io/checkpoint/checkpoint.h"
+#include "src/host/memory_limits.h"
 #include "src/score/score.h"
+#include "src/train/check_outputs.h"
 #include "src/train/shard/ensemble_early_stopping.h"
 #include "src/train/shard/team_training.h"
-#include "src/train/shard/wave.h"
 
 #include <math.h>
 #include <string.h>
@@ -80,24 +81,15 @@ static int64_t final_members(const tt_cohort *c, int64_t members)
 
 static int is_expanded(const tt_cohort *c) { return c->snapshots > 0 || c->model.heads > 1; }
 
-static tt_mem_sum add(tt_mem_sum a, tt_mem_sum b)
-{
-  return (tt_mem_sum){a.memory + b.memory, a.file + b.file};
-}
-
-static tt_mem_sum floats(int64_t count, int stored)
-{
-  return tt_stored_size(count, sizeof(float), stored);
-}
+static double floats(int64_t count) { return (double)tt_alloc_size(count, sizeof(float)); }
 
 /* State and description of snapshots or heads as members. */
-static tt_mem_sum snapshot_bytes(const tt_cohort *c, tt_slice slice, int stored)
+static double snapshot_bytes(const tt_cohort *c, tt_slice slice)
 {
   tt_state_shape shape = {.params = tt_model_of_head(&c->model).params, .epochs = c->max_epochs};
-  if (!is_expanded(c)) return (tt_mem_sum){0};
-  int64_t members = final_members(c, c->members) * (int64_t)sizeof(tt_member);
-  return add(tt_state_size(final_members(c, slice.count), shape, NULL, stored),
-             (tt_mem_sum){.memory = members});
+  if (!is_expanded(c)) return 0.0;
+  double members = (double)final_members(c, c->members) * (double)sizeof(tt_member);
+  return (double)tt_state_size(final_members(c, slice.count), shape, NULL) + members;
 }
 
 /* Scores of one cohort on the test rows, or out of bag on the training rows. */
@@ -119,20 +111,19 @@ static double score_bytes(const tt_memory_job *job, const tt_cohort *c, int rank
 }
 
 /* The copy of the weights of this rank's members of a cohort, and numbers of all members. */
-static tt_mem_sum model_bytes(const tt_cohort *c, tt_slice slice, int stored)
+static double model_bytes(const tt_cohort *c, tt_slice slice)
 {
   int64_t params = tt_model_of_head(&c->model).params;
   int64_t all = final_members(c, c->members), mine = final_members(c, slice.count);
-  return add(floats(mine * params, stored), (tt_mem_sum){.memory = 24 * all});
+  return floats(mine * params) + 24.0 * (double)all;
 }
 
 /* Arrays of results.h5: three losses per epoch, the hyper-parameters of all members; those of
  * model.h5 are smaller. */
-static tt_mem_sum result_bytes(const tt_cohort *c, tt_slice slice, int stored)
+static double result_bytes(const tt_cohort *c, tt_slice slice)
 {
-  tt_mem_sum loss = floats(final_members(c, slice.count) * c->max_epochs, stored);
-  int64_t all = final_members(c, c->members) * (int64_t)sizeof(tt_hyper);
-  return (tt_mem_sum){3 * loss.memory + all, 3 * loss.file};
+  double loss = floats(final_members(c, slice.count) * c->max_epochs);
+  return 3.0 * loss + (double)final_members(c, c->members) * (double)sizeof(tt_hyper);
 }
 
 /* Sums over cohorts: of a field of the states in a checkpoint, and of the end of a run. */
@@ -144,7 +135,7 @@ typedef struct end_bytes {
   double largest; /* of arrays that are needed one after the other */
 } end_bytes;
 
-/* Validation of ensembles at the end of an epoch, as long as the engines of a wave are there: of
+/* Validation of ensembles at the end of an epoch, as long as the engines are there: of
  * the ensembles of the last cohort, the networks of an ensemble together, and the most so far. */
 typedef struct validation_bytes {
   double host, device, most_host, most_device;
@@ -240,34 +231,22 @@ static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice 
                                                       place->ranks, place->rank);
   if (place->rank == 0) return buffers;
   const tt_pipeline_place p = place_of(job, c, place);
-  const tt_mem_sum state = tt_state_size(1, tt_cohort_state_shape(c), &p.segment, 0);
-  return buffers + (double)state.memory;
-}
-
-/* The larger one of two needs that follow each other; the files are added. */
-static void take_larger(tt_mem_sum one, end_bytes *end, tt_memory_plan *p)
-{
-  end->largest = fmax(end->largest, (double)one.memory);
-  p->stored += (double)one.file;
+  return buffers + (double)tt_state_size(1, tt_cohort_state_shape(c), &p.segment);
 }
 
 static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice slice, int ranks,
-                       const tt_wave_plan *wave, tt_memory_plan *p, end_bytes *end)
+                       tt_memory_plan *p, end_bytes *end)
 {
-  int stored = wave->stored;
-  tt_mem_sum state = tt_state_size(slice.count, tt_cohort_state_shape(c), NULL, stored);
-  tt_mem_sum snapshots = snapshot_bytes(c, slice, stored), model = model_bytes(c, slice, stored);
-  state.memory += 8 * slice.count; /* a checksum for each member */
+  double state = (double)tt_state_size(slice.count, tt_cohort_state_shape(c), NULL);
+  state += 8.0 * (double)slice.count; /* a checksum for each member */
   p->members += (double)sizeof *c + (double)c->members * (double)sizeof(tt_member);
-  p->files += (double)state.memory;
-  p->stored += (double)(state.file + snapshots.file + model.file);
-  end->snapshots += (double)snapshots.memory;
+  p->files += state;
+  end->snapshots += snapshot_bytes(c, slice);
   end->field += (double)(slice.count * tt_state_largest_field_bytes(tt_cohort_state_shape(c)));
-  if (is_expanded(c)) end->freed += (double)state.memory;
-  end->models += (double)model.memory + description_bytes(job);
-  take_larger(result_bytes(c, slice, stored), end, p);
+  if (is_expanded(c)) end->freed += state;
+  end->models += model_bytes(c, slice) + description_bytes(job);
   end->scores = (c->joined ? end->scores : 0.0) + score_bytes(job, c, ranks);
-  end->largest = fmax(end->largest, end->scores);
+  end->largest = fmax(end->largest, fmax(result_bytes(c, slice), end->scores));
 }
 
 double tt_memory_device_data(const tt_memory_job *job)
@@ -289,70 +268,30 @@ static double team_device_bytes(const tt_memory_job *job, const tt_cohort *c, tt
 }
 
 static void add_validation(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                           int64_t group, validation_bytes *v)
+                           validation_bytes *v)
 {
   if (!c->joined) v->host = v->device = 0.0;
   if (c->stop != TT_EARLY_STOPPING_ensemble) return;
-  v->host += tt_ensemble_early_stopping_bytes(c, slice.count, group);
+  v->host += tt_ensemble_early_stopping_bytes(c, slice.count);
   if (job->ops->predict_bytes) v->host += (double)job->ops->predict_bytes(&c->model, 0, job->use);
-  v->device += tt_ensemble_early_stopping_device_bytes(c, slice.count, group);
+  v->device += tt_ensemble_early_stopping_device_bytes(c, slice.count);
   v->most_host = fmax(v->most_host, v->host);
   v->most_device = fmax(v->most_device, v->device);
-}
-
-/* What the validation of ensembles needs besides the engines of a wave. */
-static validation_bytes validation_of(const tt_memory_job *job, const tt_slice *slice,
-                                      const tt_wave_plan *wave)
-{
-  validation_bytes v = {0};
-  const tt_wave_list all = tt_wave_list_of(slice, job->cohorts->count, wave->members);
-  for (int64_t i = 0; i < job->cohorts->count; i++)
-    add_validation(job, job->cohorts->at[i], slice[i], all.members, &v);
-  return v;
 }
 
 typedef double engine_bytes_of(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                                const tt_team_place *place);
 
-/* Bytes of the engine of some members of a cohort, as most_of_waves has found them last. */
-typedef struct last_bytes {
-  int64_t members;
-  tt_used_options used;
-  double bytes;
-} last_bytes;
-
-/* Waves of equal members need the same. */
-static double bytes_of_wave(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                            const tt_team_place *place, engine_bytes_of *bytes, last_bytes *last)
-{
-  const tt_used_options used = tt_cohort_used_options(c, slice);
-  if (last->members != slice.count || memcmp(&last->used, &used, sizeof used) != 0)
-    *last = (last_bytes){slice.count, used, bytes(job, c, slice, place)};
-  return last->bytes;
-}
-
-/* Bytes of the engines of the wave that needs most.
+/* Bytes of the engines of all cohorts.
  *   slice  members of this rank
  *   bytes  of the engine of some members */
-static double most_of_waves(const tt_memory_job *job, const tt_slice *slice,
-                            const tt_team_place *place, const tt_wave_plan *wave,
-                            engine_bytes_of *bytes)
+static double sum_of_engines(const tt_memory_job *job, const tt_slice *slice,
+                             const tt_team_place *place, engine_bytes_of *bytes)
 {
-  int64_t count = job->cohorts->count, first = 0;
-  const tt_wave_list all = tt_wave_list_of(slice, count, wave->members);
-  double most = 0.0, sum = 0.0;
-  for (int64_t i = 0; i < count; first += slice[i++].count) {
-    last_bytes last = {.members = -1};
-    int64_t begin = first / all.members, end = (first + slice[i].count) / all.members;
-    for (int64_t w = begin; slice[i].count > 0 && w <= end && w < all.count; w++) {
-      if (w > begin) sum = 0.0; /* the wave begins in this cohort */
-      if (w == begin && first == begin * all.members) sum = 0.0;
-      sum += bytes_of_wave(job, job->cohorts->at[i], tt_wave_slice(&all, slice, i, w), place, bytes,
-                           &last);
-      most = fmax(most, sum);
-    }
-  }
-  return most;
+  double sum = 0.0;
+  for (int64_t i = 0; i < job->cohorts->count; i++)
+    sum += bytes(job, job->cohorts->at[i], slice[i], place);
+  return sum;
 }
 
 /* The members of each cohort that this rank trains, or of its team. */
@@ -368,19 +307,20 @@ static tt_err slices_of_rank(const tt_memory_job *job, int ranks, int rank, tt_t
 }
 
 static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
-                    const tt_team_place *place, const tt_wave_plan *wave, tt_memory_plan *p)
+                    const tt_team_place *place, tt_memory_plan *p)
 {
   end_bytes end = {0};
-  double engines = most_of_waves(job, slice, place, wave, engine_bytes);
+  validation_bytes validation = {0};
+  double engines = sum_of_engines(job, slice, place, engine_bytes);
   if (job->gpu)
-    p->device = tt_memory_device_data(job) + most_of_waves(job, slice, place, wave, device_bytes);
+    p->device = tt_memory_device_data(job) + sum_of_engines(job, slice, place, device_bytes);
   for (int64_t i = 0; i < job->cohorts->count; i++) {
     p->members += team_bytes(job, job->cohorts->at[i], slice[i], place);
     if (job->gpu) p->device += team_device_bytes(job, job->cohorts->at[i], slice[i], place);
     if (place->rank > 0) slice[i].count = 0;
-    add_cohort(job, job->cohorts->at[i], slice[i], ranks, wave, p, &end);
+    add_cohort(job, job->cohorts->at[i], slice[i], ranks, p, &end);
+    add_validation(job, job->cohorts->at[i], slice[i], &validation);
   }
-  const validation_bytes validation = validation_of(job, slice, wave);
   engines += validation.most_host;
   if (job->gpu) p->device += validation.most_device;
   p->members += engines;
@@ -389,15 +329,14 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
   p->outputs = fmax(0.0, end.snapshots + fmax(0.0, written) - engines);
 }
 
-tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const tt_wave_plan *wave,
-                           tt_memory_plan *out)
+tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_memory_plan *out)
 {
   tt_slice *slice = NULL;
   tt_team_place place;
   tt_memory_plan p = {.program = ranks > 1 ? program_bytes : program_bytes_alone};
   double rows = (double)job->shape->rows;
   tt_err e = slices_of_rank(job, ranks, rank, &place, &slice);
-  if (!e) add_all(job, slice, ranks, &place, wave, &p);
+  if (!e) add_all(job, slice, ranks, &place, &p);
   tt_free(slice);
   p.data = rows * row_bytes(job) + description_bytes(job);
   p.reading = rows * read_bytes(job) / (double)ranks;
@@ -406,18 +345,6 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const 
     p.reading += 4.0 * rows * (double)job->shape->net_inputs;
   p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);
   if (!e) *out = p;
-  return e;
-}
-
-tt_err tt_memory_rank_members(const tt_memory_job *job, int ranks, int rank, int64_t *members)
-{
-  tt_slice *slice = NULL;
-  tt_team_place place;
-  tt_err e = slices_of_rank(job, ranks, rank, &place, &slice);
-  *members = 0;
-  for (int64_t i = 0; !e && i < job->cohorts->count; i++) *members += slice[i].count;
-  if (!e && place.ranks > 1) *members = 0; /* a team trains its members one after the other */
-  tt_free(slice);
   return e;
 }
 
@@ -440,4 +367,81 @@ double tt_memory_exchange_bytes(const tt_cohort *c, int stages, int ranks)
     if (bytes > most) most = bytes;
   }
   return (double)most;
+}
+
+/* The rule of run.memory. */
+static tt_err check_option(const tt_config *cfg, const tt_memory_plan *plan)
+{
+  char text[3][32];
+  if (cfg->run_memory < 0.0 || plan->peak <= cfg->run_memory) return TT_OK;
+  return TT_FAIL(MEM,
+                 "a rank needs at least %s of memory (%s of it for data and program), but "
+                 "run.memory is %s: use more ranks, fewer members or a smaller train.batch_size",
+                 tt_memory_text(plan->peak, text[0]),
+                 tt_memory_text(plan->program + plan->data, text[1]),
+                 tt_memory_text(cfg->run_memory, text[2]));
+}
+
+static tt_err check_gpu(const tt_memory_job *job, const tt_memory_plan *plan)
+{
+  char need[32], there[32];
+  if (plan->device <= job->gpu_bytes) return TT_OK;
+  return TT_FAIL(MEM,
+                 "the members of a rank need %s of GPU memory, but it may use %s: use more ranks "
+                 "(GPUs), fewer members or a smaller train.batch_size",
+                 tt_memory_text(plan->device, need), tt_memory_text(job->gpu_bytes, there));
+}
+
+/* The nodes are asked for what is needed besides the program; data may be in memory already. */
+static tt_err check(tt_comm *c, const tt_memory_job *job, tt_memory_check_args *a)
+{
+  const tt_memory_plan *plan = &a->plan;
+  tt_err e = tt_memory_plan_rank(job, tt_comm_ranks(c), tt_comm_rank(c), &a->plan);
+  if (!e) e = check_option(job->cfg, plan);
+  if (!e && job->gpu) e = check_gpu(job, plan);
+  e = tt_agree(c, e);
+  return e ? e : tt_memory_check(c, plan->peak - plan->program - (a->job->data ? plan->data : 0.0));
+}
+
+/* The GPU of this rank and what it may use of its memory. Local. */
+static tt_err find_gpu(const tt_comm *c, const tt_job *job, tt_path_context *gpu, double *bytes)
+{
+  tt_device_info info = {.capability = 0};
+  int devices = 1;
+  *bytes = 0.0;
+  TT_TRY(job->ops->describe(job->use.device, &info));
+  if (info.multiprocessors < 1) return TT_OK; /* not a GPU */
+  TT_TRY(job->ops->count(&devices));
+  int sharing = job->cfg->run_share_gpu ? (tt_comm_node_ranks(c) + devices - 1) / devices : 1;
+  *bytes = TT_GPU_MEMORY_PART * (double)info.total_bytes / (double)sharing;
+  *gpu = (tt_path_context){.shared_bytes = info.shared_bytes,
+                           .precision = job->use.precision,
+                           .capability = info.capability,
+                           .multiprocessors = info.multiprocessors};
+  return TT_OK;
+}
+
+tt_err tt_memory_check_job(tt_comm *c, const tt_data_shape *shape, void *args)
+{
+  tt_memory_check_args *a = args;
+  const tt_job *job = a->job;
+  tt_cohorts cohorts = {0};
+  tt_path_context gpu = {0};
+  double bytes = 0.0;
+  tt_err e = tt_agree(c, find_gpu(c, job, &gpu, &bytes));
+  if (e) return e;
+  const tt_memory_job m = {.cfg = job->cfg,
+                           .cohorts = &cohorts,
+                           .shape = shape,
+                           .ops = job->ops,
+                           .use = &job->use,
+                           .gpu = bytes > 0.0 ? &gpu : NULL,
+                           .gpu_bytes = bytes};
+  const tt_dataset unread = {.rows = shape->rows};
+  e = tt_agree(c, tt_cohorts_create(job->cfg, shape->net_inputs, &shape->target,
+                                    job->data ? job->data : &unread, &cohorts));
+  if (!e) e = check(c, &m, a);
+  if (!e) e = tt_agree(c, tt_check_outputs_local(&cohorts, job->cfg->data_targets_pca, shape));
+  tt_cohorts_destroy(&cohorts);
+  return e;
 }

@@ -16,16 +16,8 @@ typedef struct tt_memory_plan {
   double files;   /* copy of the state of this rank's members, for files; buffers of a file */
   double outputs; /* at the end: the model of all members, scores, arrays for results.h5 */
   double peak;    /* of all together */
-  double stored;  /* in files of run.directory, not in memory (tt_wave_plan) */
   double device;  /* on the GPU, with the data set */
 } tt_memory_plan;
-
-/* How many members of a rank train at once (src/train/shard/wave.h). */
-typedef struct tt_wave_plan {
-  int64_t members; /* of a wave, at most; 0: all members of the rank */
-  int64_t waves;   /* 1: all at once */
-  int stored;      /* 1: states of the members, and the model at the end, are blocks in files */
-} tt_wave_plan;
 
 /* What the plan depends on. Borrowed. */
 typedef struct tt_memory_job {
@@ -42,9 +34,8 @@ typedef struct tt_memory_job {
  * libraries. */
 #define TT_GPU_MEMORY_PART 0.94
 
-/* The memory of a rank with these waves. Local. Errors: MEM. */
-tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, const tt_wave_plan *wave,
-                           tt_memory_plan *out);
+/* The memory of a rank. Local. Errors: MEM. */
+tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_memory_plan *out);
 
 /* The data set on the GPU; 0: it is too large and stays on the host. */
 double tt_memory_device_data(const tt_memory_job *job);
@@ -60,29 +51,16 @@ double tt_memory_device_bytes(const tt_memory_job *job, const tt_cohort *c, tt_s
  *   stages, ranks  run.stages, or 0; ranks of the team */
 double tt_memory_exchange_bytes(const tt_cohort *c, int stages, int ranks);
 
-/* Members of a rank that may train in waves; 0 if its members are a team's. Local. Errors: MEM. */
-tt_err tt_memory_rank_members(const tt_memory_job *job, int ranks, int rank, int64_t *members);
-
-/* The waves of a rank: those of run.wave; with auto all members at once if they fit, else the
- * largest waves that fit, first with the states in memory, then with the states in files. If
- * nothing fits, what takes least memory.
- *   memory, address  bytes of memory and of address space that the rank may use
- *   plan             of the chosen waves
- * Local. Errors: MEM. */
-tt_err tt_memory_plan_waves(const tt_memory_job *job, int ranks, int rank, double memory,
-                            double address, tt_wave_plan *wave, tt_memory_plan *plan);
-
 /* What tt_memory_check_job gets and finds. */
 typedef struct tt_memory_check_args {
   tt_job *job; /* its engine is chosen */
-  tt_wave_plan wave;
   tt_memory_plan plan;
 } tt_memory_check_args;
 
-/* The hook of tt_job_load; args is a tt_memory_check_args. Collective. Choose the waves, and check
- * that the job fits into run.memory and into the memory of each node, before anything is allocated.
- * Data that are already in memory are not counted in the second check. Also check that the outputs
- * can be written (check_outputs.h). Errors: MEM (the message has both numbers), those of
+/* The hook of tt_job_load; args is a tt_memory_check_args. Collective. Check that the job fits into
+ * run.memory, into the memory of each node and of its GPUs, before anything is allocated. Data that
+ * are already in memory are not counted in the second check. Also check that the outputs can be
+ * written (check_outputs.h). Errors: MEM (the message has both numbers), those of
  * tt_cohorts_create, CONFIG. */
 tt_err tt_memory_check_job(tt_comm *c, const tt_data_shape *shape, void *args);
 #endif

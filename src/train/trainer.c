@@ -55,8 +55,6 @@ typedef struct training_run {
   tt_progress progress; /* of all ranks and shards */
   int64_t epochs;       /* total, of the shard that progress.epoch_min belongs to */
   int64_t members;      /* of all cohorts */
-  tt_wave_plan wave;    /* of this rank */
-  double wave_bytes;    /* in files */
 } training_run;
 
 static const char *directory(const training_run *r) { return r->job->cfg->run_directory; }
@@ -113,14 +111,7 @@ static tt_err create_shards_local(training_run *r, int teams)
 {
   int team = tt_load_balance_place(tt_comm_ranks(r->c), teams, tt_comm_rank(r->c)).team;
   int stages = (int)r->job->cfg->run_stages;
-  if (r->wave.stored && in_memory(r))
-    return TT_FAIL(MEM, "the states of all members do not fit into memory: give a run.directory");
-  if (r->wave.stored) {
-    TT_TRY(tt_directory_create(directory(r)));
-    TT_TRY(tt_mem_store_in(directory(r)));
-  }
-  TT_TRY(tt_shards_create_local(r->job, teams, team, r->team, stages > 1 ? stages : 0,
-                                r->wave.members, &r->shards));
+  TT_TRY(tt_shards_create_local(r->job, teams, team, r->team, stages > 1 ? stages : 0, &r->shards));
   r->checkpoints.comm = r->c;
   r->checkpoints.cfg = r->job->cfg;
   r->checkpoints.id = &r->id;
@@ -351,21 +342,6 @@ static tt_err finish_run(void *run)
   return e ? e : check_diverged(r);
 }
 
-/* The waves of rank 0; those of other ranks may be a little larger or smaller. */
-static void log_waves(const training_run *r)
-{
-  char bytes[32], where[TT_PATH_MAX + 64] = "in memory";
-  if (r->wave.stored)
-    snprintf(where, sizeof where, "in files of %s (%s)", directory(r),
-             tt_memory_text(r->wave_bytes, bytes));
-  if (r->shards.waves.count > 1 || r->wave.stored)
-    tt_log_root(TT_LOG_INFO,
-                "rank 0 trains %" PRId64 " member%s at once, in %" PRId64
-                " wave%s; the states of all its members are %s",
-                r->shards.waves.members, tt_plural(r->shards.waves.members), r->shards.waves.count,
-                tt_plural(r->shards.waves.count), where);
-}
-
 static tt_err prepare(void *run)
 {
   training_run *r = run;
@@ -379,8 +355,6 @@ static tt_err prepare(void *run)
   tt_err e = start_watchdog(r, NULL);
   tt_watchdog_heartbeat_local("reading data");
   if (!e) e = tt_job_load(r->c, r->job, &hook);
-  r->wave = memory.wave;
-  r->wave_bytes = memory.plan.stored;
   if (!e) e = tt_warm_open(r->c, &r->o->warm, &r->warm_source);
   if (!e) e = tt_agree(r->c, tt_warm_match_local(r->warm_source, r->job));
   if (!e) r->members = tt_cohorts_members(&r->job->cohorts);
@@ -418,13 +392,12 @@ static tt_err train(training_run *r)
   }
   if (!r->o->quiet)
     tt_job_log_local(&r->job->cohorts, &r->job->data->input, tt_comm_ranks(r->c), device(r));
-  if (!r->o->quiet) log_waves(r);
   if (dependence(r) && !r->o->quiet) tt_log_root(TT_LOG_INFO, "%s", dependence(r));
   e = tt_shards_update_progress(r->c, &r->shards);
   if (e) return e;
   r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
   write_status(r, "training", "", -1);
-  tt_progress_meter_start(&r->meter, &r->progress, r->epochs, r->shards.waves.count > 1);
+  tt_progress_meter_start(&r->meter, &r->progress, r->epochs);
   r->checkpoints.time = tt_monotonic_seconds();
   if (tt_comm_is_root(r->c) && r->checkpoints.generation == 0 && !in_memory(r) &&
       tt_metrics_file_remove_local(directory(r)))
@@ -464,7 +437,6 @@ tt_err tt_train(tt_comm *c, const tt_train_options *o)
   if (alone) tt_watchdog_stop_local();
   if (r.claimed) tt_ckpt_release_local(c, directory(&r));
   tt_shards_destroy(&r.shards);
-  if (alone) (void)tt_mem_store_in("");
   tt_team_destroy(&r.team);
   tt_warm_close(&r.warm_source);
   if (!o->prepared) tt_job_close(&r.job);

@@ -67,7 +67,7 @@ static void gather_all(output_writer *k)
 static tt_err copy_weights_local(const tt_result_shard *src, float **w)
 {
   const tt_state *mine = src->mine;
-  TT_TRY(TT_ALLOC_STORED(*w, src->own.count * mine->params));
+  TT_TRY(TT_ALLOC(*w, src->own.count * mine->params));
   for (int64_t i = 0; i < src->own.count; i++)
     memcpy(*w + i * mine->params, tt_state_prediction_weights(mine, tt_result_shard_first(src) + i),
            (size_t)mine->params * sizeof **w);

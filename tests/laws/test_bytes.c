@@ -136,12 +136,11 @@ static void count_bytes(large_job j, int64_t bytes[COUNTS])
   tt_cohorts all = cohort_of(j, &cfg, &shape.target);
   const tt_cohort *c = all.at[0];
   const tt_memory_job job = {.cfg = cfg, .cohorts = &all, .shape = &shape, .ops = cpu, .use = &use};
-  const tt_wave_plan at_once = {.waves = 1};
-  TT_CHECK_OK(tt_memory_plan_rank(&job, 1, 0, &at_once, &plan));
+  TT_CHECK_OK(tt_memory_plan_rank(&job, 1, 0, &plan));
   bytes[PARAMS] = c->model.params;
   bytes[ENGINE] = cpu->host_bytes(c, (tt_slice){0, j.members}, shape.rows, NULL, &use);
   bytes[PREDICT] = cpu->predict_bytes(&c->model, 1, &use);
-  bytes[STATE] = tt_state_size(j.members, tt_cohort_state_shape(c), NULL, 0).memory;
+  bytes[STATE] = tt_state_size(j.members, tt_cohort_state_shape(c), NULL);
   bytes[PLAN] = (int64_t)plan.peak;
   tt_cohorts_destroy(&all);
   tt_config_destroy(&cfg);

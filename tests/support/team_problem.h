@@ -100,8 +100,7 @@ static inline void start(problem *p, int teams, int stages, const tt_engine_ops 
   dst->job.use.device_exchange = on_device;
   if (tt_comm_ranks(comm) < 3) dst->job.use.threads = 1 + teams % 2; /* they share parts */
   TT_CHECK_OK(tt_team_create(comm, team, &dst->team));
-  TT_CHECK_OK(
-      tt_shards_create_local(&dst->job, teams, team, dst->team, dst->stages, 0, &dst->shards));
+  TT_CHECK_OK(tt_shards_create_local(&dst->job, teams, team, dst->team, dst->stages, &dst->shards));
   dst->shard = &dst->shards.at[0];
 }
 

@@ -45,8 +45,7 @@ class Simulated:
         ours, theirs = pty.openpty()
         subprocess.run(["stty", "columns", str(COLUMNS)], stdin=theirs, check=True)
         self.child = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs,
-                                      env={**os.environ, "TERM": "xterm", "COLUMNS": str(COLUMNS),
-                                           "TUTTI_MACHINE": os.path.abspath("no-machine.json")})
+                                      env={**os.environ, "TERM": "xterm", "COLUMNS": str(COLUMNS)})
         os.close(theirs)
         self.ours, self.text = ours, ""
 

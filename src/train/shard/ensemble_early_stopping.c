@@ -15,9 +15,7 @@ typedef struct validation_part {
   tt_shard *shard;
   int64_t first;              /* number of its first member among those of all parts */
   tt_slice slice;             /* its members on this rank, numbered within the cohort */
-  int64_t group;              /* of them that predict at a time, at most */
-  tt_slice loaded;            /* those whose weights are in the model, numbered within `slice` */
-  tt_ensemble local_ensemble; /* the loaded members, for predictions */
+  tt_ensemble local_ensemble; /* these members, for predictions */
   tt_trained_ensemble model;  /* trained ensemble of local_ensemble */
   float *mine;                /* [slice.count][2][W][CHUNK_ROWS] predictions on this rank */
 } validation_part;
@@ -132,35 +130,28 @@ static const float *weights_of(const validation_part *p, int64_t n)
   return (averaged ? TT_FIELD(s, average) : TT_FIELD(s, weights)) + i * s->params;
 }
 
-static tt_err begin_part_local(const ensemble_validation *v, validation_part *p, int64_t group)
+static tt_err begin_part_local(const ensemble_validation *v, validation_part *p)
 {
-  p->group = group < p->slice.count ? group : p->slice.count;
+  int64_t members = p->slice.count, params = p->shard->cohort->model.params;
   p->local_ensemble = v->e;
   p->local_ensemble.first = 0;
+  p->local_ensemble.members = members;
   p->model = (tt_trained_ensemble){.model = prediction_model(v, p),
                                    .variance_floor = p->shard->cohort->variance_floor,
+                                   .members = members,
                                    .ensembles = 1,
                                    .ensemble = &p->local_ensemble};
-  TT_TRY(TT_ALLOC(p->model.w, p->group * p->shard->cohort->model.params));
-  TT_TRY(TT_ALLOC(p->model.weight, p->group));
-  TT_TRY(TT_ALLOC(p->model.status, p->group));
-  for (int64_t i = 0; i < p->group; i++) p->model.weight[i] = 1.0;
-  return TT_ALLOC(p->mine, p->slice.count * 2 * output_columns(v) * CHUNK_ROWS);
+  TT_TRY(TT_ALLOC(p->model.w, members * params));
+  TT_TRY(TT_ALLOC(p->model.weight, members));
+  TT_TRY(TT_ALLOC(p->model.status, members));
+  for (int64_t i = 0; i < members; i++) {
+    p->model.weight[i] = 1.0;
+    memcpy(p->model.w + i * params, weights_of(p, i), (size_t)params * sizeof(float));
+  }
+  return TT_ALLOC(p->mine, members * 2 * output_columns(v) * CHUNK_ROWS);
 }
 
-/* Copy the weights of the members `which` of the slice to the model, if others are there. */
-static void load_members(validation_part *p, tt_slice which)
-{
-  int64_t params = p->shard->cohort->model.params;
-  if (p->loaded.first == which.first && p->loaded.count == which.count) return;
-  for (int64_t i = 0; i < which.count; i++)
-    memcpy(p->model.w + i * params, weights_of(p, which.first + i), (size_t)params * sizeof(float));
-  p->loaded = which;
-  p->model.members = p->local_ensemble.members = which.count;
-}
-
-static tt_err begin_local(ensemble_validation *v, const tt_member_summary *all, int64_t max_epoch,
-                          int64_t group)
+static tt_err begin_local(ensemble_validation *v, const tt_member_summary *all, int64_t max_epoch)
 {
   const tt_cohort *c = cohort_of(v);
   int64_t row_set = tt_member_row_set(c, &c->member[v->e.first]);
@@ -174,7 +165,7 @@ static tt_err begin_local(ensemble_validation *v, const tt_member_summary *all, 
   TT_TRY(TT_ALLOC(v->mean, c->model.quantities));
   TT_TRY(TT_ALLOC(v->variance, c->model.quantities));
   TT_TRY(TT_ALLOC(v->outputs, c->model.each));
-  for (int64_t k = 0; k < v->parts; k++) TT_TRY(begin_part_local(v, &v->part[k], group));
+  for (int64_t k = 0; k < v->parts; k++) TT_TRY(begin_part_local(v, &v->part[k]));
   return TT_OK;
 }
 
@@ -186,23 +177,17 @@ static void end(ensemble_validation *v)
   tt_free_all(&v->part, &v->included, &v->row, &v->x, &v->all, &v->mean, &v->variance, &v->outputs);
 }
 
-static tt_err predict_part(const ensemble_validation *v, validation_part *p, int64_t rows)
-{
-  int64_t each = 2 * output_columns(v) * rows;
-  for (int64_t n = 0; n < p->slice.count; n += p->group) {
-    load_members(p, tt_slice_intersect((tt_slice){n, p->group}, 0, p->slice.count));
-    TT_TRY(p->shard->ops->predict(&p->model, p->shard->use, rows, v->x, NULL, p->mine + n * each));
-  }
-  return TT_OK;
-}
-
 static tt_err predict_local(ensemble_validation *v, int64_t first, int64_t rows)
 {
   const tt_dataset *d = v->part->shard->data;
   for (int64_t r = 0; r < rows; r++)
     memcpy(v->x + r * d->inputs, d->x + v->row[first + r] * d->inputs,
            (size_t)d->inputs * sizeof *v->x);
-  for (int64_t k = 0; k < v->parts; k++) TT_TRY(predict_part(v, &v->part[k], rows));
+  for (int64_t k = 0; k < v->parts; k++) {
+    const validation_part *p = &v->part[k];
+    if (p->slice.count > 0)
+      TT_TRY(p->shard->ops->predict(&p->model, p->shard->use, rows, v->x, NULL, p->mine));
+  }
   return TT_OK;
 }
 
@@ -311,15 +296,15 @@ static tt_err list_parts(ensemble_validation *v, tt_shard *shard, int64_t number
   return TT_OK;
 }
 
-static tt_err update_ensemble(tt_comm *c, tt_shard *shard, int64_t joined, int64_t group,
-                              int64_t number, const tt_member_summary *all)
+static tt_err update_ensemble(tt_comm *c, tt_shard *shard, int64_t joined, int64_t number,
+                              const tt_member_summary *all)
 {
   ensemble_validation v = {.c = c, .e = tt_joined_ensemble(shard, joined, number), .parts = joined};
   int64_t max_epoch = tt_ensemble_max_epoch(&v.e, all);
   double loss = (double)NAN;
   if (max_epoch < 1) return TT_OK;
   tt_err e = list_parts(&v, shard, number);
-  if (!e) e = begin_local(&v, all, max_epoch, group);
+  if (!e) e = begin_local(&v, all, max_epoch);
   e = tt_agree(c, e);
   if (!e) e = mean_loss(&v, &loss);
   if (!e && v.rows > 0) update_parts(&v, all, max_epoch, loss);
@@ -327,12 +312,12 @@ static tt_err update_ensemble(tt_comm *c, tt_shard *shard, int64_t joined, int64
   return e;
 }
 
-tt_err tt_ensemble_early_stopping_update(tt_comm *c, tt_shard *shard, int64_t joined, int64_t group,
+tt_err tt_ensemble_early_stopping_update(tt_comm *c, tt_shard *shard, int64_t joined,
                                          const tt_member_summary *all, const int8_t *due)
 {
   tt_err e = TT_OK;
   for (int64_t i = 0; !e && i < shard->cohort->ensembles; i++)
-    if (due[i]) e = update_ensemble(c, shard, joined, group, i, all);
+    if (due[i]) e = update_ensemble(c, shard, joined, i, all);
   return e;
 }
 
@@ -344,22 +329,21 @@ static double prediction_bytes(const tt_cohort *c)
   return 2.0 * (double)(columns * CHUNK_ROWS) * (double)sizeof(float);
 }
 
-static double group_weights_bytes(const tt_cohort *c, int64_t members, int64_t group)
+static double weights_bytes(const tt_cohort *c, int64_t members)
 {
   double each = (double)c->model.params * (double)sizeof(float) + (double)sizeof(double) + 1.0;
-  return (double)(group < members ? group : members) * each;
+  return (double)members * each;
 }
 
-double tt_ensemble_early_stopping_bytes(const tt_cohort *c, int64_t members, int64_t group)
+double tt_ensemble_early_stopping_bytes(const tt_cohort *c, int64_t members)
 {
   double each = prediction_bytes(c), all = each + 2.0 * (double)sizeof(tt_member_summary) + 1.0;
-  return group_weights_bytes(c, members, group) + (double)members * each +
-         (double)c->members * all + (double)(CHUNK_ROWS * c->model.inputs) * (double)sizeof(float);
+  return weights_bytes(c, members) + (double)members * each + (double)c->members * all +
+         (double)(CHUNK_ROWS * c->model.inputs) * (double)sizeof(float);
 }
 
-double tt_ensemble_early_stopping_device_bytes(const tt_cohort *c, int64_t members, int64_t group)
+double tt_ensemble_early_stopping_device_bytes(const tt_cohort *c, int64_t members)
 {
   enum { BUFFER_SETS = 2 }; /* of the chunks of rows */
-  double n = (double)(group < members ? group : members);
-  return group_weights_bytes(c, members, group) + BUFFER_SETS * n * prediction_bytes(c);
+  return weights_bytes(c, members) + BUFFER_SETS * (double)members * prediction_bytes(c);
 }

@@ -34,17 +34,16 @@ int64_t tt_ensemble_max_epoch(const tt_ensemble *e, const tt_member_summary *all
  * of all its members become their best weights; after `patience` epochs without an improvement the
  * members stop. patience, min_delta and the loss function are those of the ensemble's first member.
  * Without validation rows the function does nothing.
- *   group  members of a shard that predict at a time, at most; no result depends on it
- *   all    [G] from tt_member_summaries_gather, up to date
- *   due    [ensembles] 1 = update this ensemble
+ *   all  [G] from tt_member_summaries_gather, up to date
+ *   due  [ensembles] 1 = update this ensemble
  * Changes only the states of the shards. Bit-identical on any number of ranks. Errors: MEM, of the
  * engine. */
-tt_err tt_ensemble_early_stopping_update(tt_comm *c, tt_shard *shard, int64_t joined, int64_t group,
+tt_err tt_ensemble_early_stopping_update(tt_comm *c, tt_shard *shard, int64_t joined,
                                          const tt_member_summary *all, const int8_t *due);
 
 /* Host memory of it for a cohort with `members` members on this rank, in bytes, without the
  * predictions' own and the list of validation rows. */
-double tt_ensemble_early_stopping_bytes(const tt_cohort *c, int64_t members, int64_t group);
-/* That of a GPU: of the weights and predictions of a group. */
-double tt_ensemble_early_stopping_device_bytes(const tt_cohort *c, int64_t members, int64_t group);
+double tt_ensemble_early_stopping_bytes(const tt_cohort *c, int64_t members);
+/* That of a GPU: of the weights and predictions. */
+double tt_ensemble_early_stopping_device_bytes(const tt_cohort *c, int64_t members);
 #endif

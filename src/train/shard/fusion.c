@@ -192,7 +192,7 @@ static tt_err end_epoch(fusion *f)
   tt_err e = tt_agree(f->c, tt_shard_save_local(f->shard));
   tt_free(f->summary);
   if (!e) e = tt_member_summaries_gather(f->c, f->shard, 1, &f->summary);
-  if (!e) e = tt_ensemble_early_stopping_update(f->c, f->shard, 1, INT64_MAX, f->summary, f->due);
+  if (!e) e = tt_ensemble_early_stopping_update(f->c, f->shard, 1, f->summary, f->due);
   return e ? e : tt_agree(f->c, tt_shard_load_local(f->shard));
 }
 

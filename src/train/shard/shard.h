@@ -6,7 +6,6 @@
 #include "io/checkpoint/checkpoint.h"
 #include "mpi/team.h"
 #include "src/job/job.h"
-#include "src/train/shard/wave.h"
 
 /* Members that several ranks train together (team_training.h). Rank 0 of the team has them in its
  * shard, for files and gathers; the shards of its other ranks are empty. The engine of each rank
@@ -28,9 +27,8 @@ typedef struct tt_shard {
   const tt_engine_ops *ops; /* borrowed, as are use and data */
   const tt_resources *use;
   const tt_dataset *data;
-  tt_engine *engine;       /* NULL where wave.count is 0 */
+  tt_engine *engine;       /* NULL without members */
   tt_slice slice;          /* this rank's members, numbered within the cohort */
-  tt_slice wave;           /* those in the engine; all of them without waves (wave.h) */
   tt_state *state;         /* copy of the state in the engine, for files and gathers */
   tt_ckpt_writing *reader; /* reads `state` on its own thread, borrowed; NULL = none */
   tt_shard_team team;      /* all zero: each member has one rank */
@@ -41,14 +39,11 @@ typedef struct tt_shard {
   int64_t verified;        /* members tried for this so far */
   int verify_misses;       /* steps in a row that were not those of the CPU */
   tt_progress local_progress, progress; /* of this rank's members; of all ranks */
-  tt_progress others;                   /* of this rank's members outside the wave */
 } tt_shard;
 
 typedef struct tt_shards {
   int64_t count;
-  tt_shard *at;       /* [count] one for each cohort of the job, in its order */
-  tt_wave_list waves; /* of this rank */
-  int64_t wave;       /* number of the present one */
+  tt_shard *at; /* [count] one for each cohort of the job, in its order */
 } tt_shards;
 
 /* Create an engine with data and initial weights for this rank's members of each cohort of a loaded
@@ -58,26 +53,21 @@ typedef struct tt_shards {
  *         cohort without parts then train on rank 0 of the team
  *   stages  the ranks of a team share the layers of a member in up to so many stages, and the ranks
  *           of a stage the parts of a batch; 0: all ranks share the parts
- *   wave_members  0: all members train at once; else at most so many (wave.h). Not with a team
  * Local. Errors: of the engine, UNAVAILABLE (it cannot share members), MEM. */
 tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *team, int stages,
-                              int64_t wave_members, tt_shards *out);
+                              tt_shards *out);
 void tt_shards_destroy(tt_shards *all); /* accepts a zeroed one */
 
 /* Destroy the engines; the states stay. Call tt_shard_save_local before. Local. */
 void tt_shards_release_engines_local(tt_shards *all);
 
-/* Create the engines of a wave, of shards without engines, and load its members. Local. Errors: of
- * the engine, MEM. */
-tt_err tt_shards_open_wave_local(tt_shards *all, int64_t wave);
-
-/* Copy the state of the members in the engine to shard->state, and back. With a team, call
+/* Copy the state of the members from the engine to shard->state, and back. With a team, call
  * tt_team_collect before the first one. save waits for shard->reader: all code that changes
  * shard->state comes after a save. Local. Errors: of the engine, of load: MEM. */
 tt_err tt_shard_save_local(tt_shard *shard);
 tt_err tt_shard_load_local(tt_shard *shard);
 
-/* Train each member in the engine for up to `steps` optimizer steps; fills local_progress. With a
+/* Train each member for up to `steps` optimizer steps; fills local_progress. With a
  * team, steps must be 0: see tt_team_train. Local. Errors: of the engine. */
 tt_err tt_shard_train_local(tt_shard *shard, int64_t steps);
 

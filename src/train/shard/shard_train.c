@@ -7,7 +7,6 @@
 #include "src/train/shard/fusion.h"
 #include "src/train/shard/retry.h"
 #include "src/train/shard/team_training.h"
-#include "src/train/shard/wave_training.h"
 
 static tt_err merge_progress(tt_comm *c, tt_shards *all)
 {
@@ -44,10 +43,10 @@ static tt_err train_independent(tt_shards *all, double seconds)
     if (is_collective(shard)) continue;
     e = tt_team_train(shard, e, shard->steps);
     if (!e) e = tt_retry_diverged_local(shard);
-    if (shard->local_progress.training > shard->local_progress.waiting)
+    if (shard->local_progress.training > 0)
       shard->steps = next_steps(shard->steps, tt_monotonic_seconds() - before, seconds);
   }
-  return e ? e : tt_wave_advance_local(all);
+  return e;
 }
 
 /* Number of shards from this one on that have members of the same ensemble. */
@@ -58,9 +57,8 @@ static int64_t joined_shards(const tt_shards *all, int64_t first)
   return end - first;
 }
 
-static tt_err train_joint(tt_comm *c, tt_shards *all, int64_t first, int64_t joined, double seconds)
+static tt_err train_joint(tt_comm *c, tt_shard *shard, int64_t joined, double seconds)
 {
-  tt_shard *shard = &all->at[first];
   double before = tt_monotonic_seconds();
   int64_t training = 0;
   tt_err e = TT_OK;
@@ -72,7 +70,7 @@ static tt_err train_joint(tt_comm *c, tt_shards *all, int64_t first, int64_t joi
   if (shard->cohort->method == TT_METHOD_fusion)
     e = tt_fusion_train(c, shard, shard->steps);
   else
-    e = tt_ensemble_train_epoch(c, all, first, joined);
+    e = tt_ensemble_train_epoch(c, shard, joined);
   shard->steps = next_steps(shard->steps, tt_monotonic_seconds() - before, seconds);
   return e;
 }
@@ -85,7 +83,7 @@ tt_err tt_shards_train(tt_comm *c, tt_shards *all, double seconds)
   tt_err e = tt_agree(c, train_independent(all, each));
   for (int64_t i = 0, n; !e && i < all->count; i += n) {
     n = joined_shards(all, i);
-    if (is_collective(&all->at[i])) e = train_joint(c, all, i, n, each);
+    if (is_collective(&all->at[i])) e = train_joint(c, &all->at[i], n, each);
   }
   return e ? e : merge_progress(c, all);
 }

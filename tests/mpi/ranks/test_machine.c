@@ -239,13 +239,10 @@ TT_TEST (a_start_receives_no_entries_of_other_ranks) {
   int ranks = tt_comm_ranks(comm), rank = tt_comm_rank(comm);
   tt_resource_request request = any();
   tt_inventory *s = NULL;
-  tt_memory_share share;
-  const tt_memory_need need = {.memory = 1.0};
   const received before = test_received;
   see(rank, 1, MOST_GPUS);
   TT_CHECK_OK(tt_inventory_create(comm, engines, &request, &s));
-  TT_CHECK_OK(tt_memory_share_of_rank(comm, &need, &share));
-  TT_CHECK_OK(tt_memory_check(comm, &need));
+  TT_CHECK_OK(tt_memory_check(comm, 1.0));
   TT_CHECK_OK(tt_resources_check_arithmetic(comm, "avx2", 0, NULL));
   int64_t each = 128 + (rank ? 0 : (int64_t)sizeof *s->rank_entry);
   TT_CHECK(received_since(before).bytes, <=, 512 + (ranks - 1) * each);

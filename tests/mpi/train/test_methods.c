@@ -29,12 +29,7 @@ static problem make(tt_output output)
 
 static tt_shard shard_start(problem *p, tt_slice slice)
 {
-  tt_shard w = {.cohort = &p->c,
-                .ops = &tt_engine_cpu,
-                .use = &use,
-                .data = p->d,
-                .slice = slice,
-                .wave = slice};
+  tt_shard w = {.cohort = &p->c, .ops = &tt_engine_cpu, .use = &use, .data = p->d, .slice = slice};
   TT_CHECK_OK(tt_state_create(slice, tt_cohort_state_shape(&p->c), &w.state));
   if (slice.count == 0) return w;
   TT_CHECK_OK(w.ops->create(&p->c, slice, &use, &w.engine));
@@ -215,9 +210,8 @@ static void book_stop(const problem *p, const tt_ensemble *e, double *loss, int 
 static void finish_together(problem *p, tt_shard *w, int restart)
 {
   int calls = 0;
-  tt_shards all = {.count = 1, .at = w, .waves = {p->c.members, 1}};
   do {
-    TT_CHECK_OK(tt_ensemble_train_epoch(comm, &all, 0, 1));
+    TT_CHECK_OK(tt_ensemble_train_epoch(comm, w, 1));
     if (restart) shard_restart(p, w);
   } while (still_training(w) > 0 && ++calls < MOST_CALLS);
   TT_CHECK(calls, <, MOST_CALLS);

@@ -26,7 +26,6 @@ static int64_t planned_bytes(problem *p, int stages)
   tt_device_info info = {.capability = 0};
   tt_resources resources = use;
   tt_memory_plan plan;
-  const tt_wave_plan at_once = {.waves = 1};
   const tt_data_shape shape = {
       .rows = ROWS, .inputs = p->d->inputs, .net_inputs = p->d->inputs, .targets = p->d->targets};
   resources.device_exchange = on_device;
@@ -44,7 +43,7 @@ static int64_t planned_bytes(problem *p, int stages)
                              .use = &resources,
                              .gpu = &gpu,
                              .gpu_bytes = 1e9};
-  TT_CHECK_OK(tt_memory_plan_rank(&job, ranks, rank, &at_once, &plan));
+  TT_CHECK_OK(tt_memory_plan_rank(&job, ranks, rank, &plan));
   tt_config_destroy(&cfg);
   return (int64_t)plan.device;
 }

@@ -117,7 +117,7 @@ TT_TEST (retries_in_teams_give_the_bits_of_one_rank) {
                 .ops = &ENGINE,
                 .use = use};
   tt_shards alone;
-  TT_CHECK_OK(tt_shards_create_local(&job, 1, 0, NULL, 0, 0, &alone));
+  TT_CHECK_OK(tt_shards_create_local(&job, 1, 0, NULL, 0, &alone));
   do {
     TT_CHECK_OK(tt_shard_train_local(&alone.at[0], 2));
     TT_CHECK_OK(tt_retry_diverged_local(&alone.at[0]));
