@@ -154,7 +154,7 @@ static tt_err compare(const repetition *k)
 /* The next member that is in training. */
 static tt_err choose_member(repetition *k)
 {
-  const tt_slice all = k->shard->wave;
+  const tt_slice all = k->shard->slice;
   for (int i = 0; i < TRIES; i++) {
     k->member = (tt_slice){all.first + k->shard->verified++ % all.count, 1};
     k->before->first = k->after->first = k->again->first = k->cpu->first = k->member.first;

@@ -3,7 +3,6 @@
 #include "tests/support/settings.h"
 
 #include "src/train/verify.h"
-#include "tests/support/restart.h"
 
 enum { STEPS = 3, MOST_CALLS = 500 };
 static const double always = 1e-9;
@@ -25,7 +24,7 @@ static int start(cast_of_one *t, setting v, const tt_engine_ops *ops, way varian
   t->p.c.stop = TT_EARLY_STOPPING_member;
   t->job = (tt_job){
       .cohorts = {1, t->at}, .data = t->p.d, .training = *t->p.d, .ops = ops, .use = variant.use};
-  TT_CHECK_OK(tt_shards_create_local(&t->job, 1, 0, NULL, 0, 0, &t->all));
+  TT_CHECK_OK(tt_shards_create_local(&t->job, 1, 0, NULL, 0, &t->all));
   return 1;
 }
 
@@ -59,8 +58,8 @@ TT_TEST (verified_steps_change_no_bit) {
       start(&verified, setting_of(number), w->ops, *w);
       TT_CHECK(train(&plain, 0.0), ==, 0);
       TT_CHECK(train(&verified, always), >, 0);
-      save_shards(&plain.all);
-      save_shards(&verified.all);
+      TT_CHECK_OK(tt_shard_save_local(plain.all.at));
+      TT_CHECK_OK(tt_shard_save_local(verified.all.at));
       for (int64_t m = 0; m < plain.p.c.members; m++)
         same_member(plain.all.at[0].state, verified.all.at[0].state, m, "verified");
       checked++;
