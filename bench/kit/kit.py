@@ -13,7 +13,7 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # TFLOP/s of the whole chip, dense: H100 and H200 (SXM) at 1.98 GHz.
-HOPPER_ROOF = {"fp32": 66.9, "tf32": 494.7, "3xtf32": 164.9}
+HOPPER_ROOF = {"fp32": 66.9, "tf32": 494.7}
 DEVICE_QUERY = ("name,uuid,driver_version,memory.total,compute_cap,clocks.sm,clocks.mem,"
                 "clocks.max.sm,power.draw,power.limit,temperature.gpu,mig.mode.current")
 STATE_QUERY = "clocks.sm,power.draw,temperature.gpu,utilization.gpu"
@@ -235,7 +235,7 @@ def table(workload, precision, results, roofs):
 
 
 # "| A | block | fp32 | 9 to 12 |" in NOTES.md; rivals: "| A | torch vmap_graph | fp32 | 60 to 100 |"
-PREDICTION = re.compile(r"^\| (\w+) \| (?:(torch|jax|cublas) )?(\w+)[^|]* \| (fp32|tf32|3xtf32) \| "
+PREDICTION = re.compile(r"^\| (\w+) \| (?:(torch|jax|cublas) )?(\w+)[^|]* \| (fp32|tf32) \| "
                         r"([\d.]+) to ([\d.]+)", re.M)
 
 

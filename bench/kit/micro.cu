@@ -218,15 +218,14 @@ template <class LOAD> __global__ void count_fragments(micro_args a)
 #pragma unroll
     for (int i = 0; i < TALL; i++) {
       LOAD::get(tile + 16 * i * STRIDE + step, lane, x);
-      for (int q = 0; q < 4; q++) tt_mma_round_fragment<TT_PRECISION_tf32>(q, x[q], u[i]);
+      for (int q = 0; q < 4; q++) u[i].v[q] = tt_round_to_tf32(x[q]);
     }
 #pragma unroll
     for (int j = 0; j < WIDE; j += 2) {
       LOAD::get(tile + (32 + 8 * j) * STRIDE + step, lane, x);
-      for (int q = 0; q < 4; q++)
-        tt_mma_round_fragment<TT_PRECISION_tf32>(q / 2, x[q], v[j + q % 2]);
+      for (int q = 0; q < 4; q++) v[j + q % 2].v[q / 2] = tt_round_to_tf32(x[q]);
     }
-    tt_mma_multiply_add<TT_PRECISION_tf32>(sum, u, v);
+    tt_mma_multiply_add(sum, u, v);
     step = (step + TT_MMA_INNER) % 32;
   }
   __syncthreads();

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Training steps of an ensemble of MLPs in JAX: jit of a scan over steps of a vmap over members.
 
-  jax_peers.py --case DIR --way NAME [--device cpu|cuda] [--precision fp32|tf32|3xtf32]
+  jax_peers.py --case DIR --way NAME [--device cpu|cuda] [--precision fp32|tf32]
   jax_peers.py --serve [--device cpu|cuda]
 
   scan1, scan4, scan16   the body of the scan unrolled 1, 4 or 16 times
@@ -23,7 +23,7 @@ except ImportError as missing:
     raise SystemExit(f"jax_peers.py: {missing}") from None
 
 # Precision of float32 matrix products; the default of JAX on a GPU is tf32.
-PRECISION = {"fp32": "highest", "tf32": "TF32_TF32_F32", "3xtf32": "TF32_TF32_F32_X3"}
+PRECISION = {"fp32": "highest", "tf32": "TF32_TF32_F32"}
 
 
 ACTIVATIONS = {"relu": jax.nn.relu, "silu": jax.nn.silu}

@@ -34,8 +34,6 @@ LOOP_SAMPLE = 32  # members the loop is timed on, at most
 def begin(precision, settings):
     """Set the precision of matrix products, and record the memory in use."""
     device = settings["device"]
-    if precision == "3xtf32":
-        raise Refused("PyTorch has no 3xtf32")
     if precision == "tf32" and device == "cpu":
         raise Refused("a CPU has no tf32")
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")

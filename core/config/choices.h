@@ -25,7 +25,7 @@ TT_BEGIN_C
 #define TT_COMBINE_UNITS(X, P) X(P, member) X(P, network)
 #define TT_DEVICES(X, P) X(P, auto) X(P, gpu) X(P, cpu)
 #define TT_SIMDS(X, P) X(P, auto) X(P, avx512) X(P, avx2) X(P, generic)
-#define TT_PRECISIONS(X, P) X(P, fp32) X(P, tf32) X(P, 3xtf32)
+#define TT_PRECISIONS(X, P) X(P, fp32) X(P, tf32)
 #define TT_EXCHANGES(X, P) X(P, auto) X(P, host) X(P, device) X(P, nccl)
 #define TT_WARM_STARTS(X, P) X(P, none) X(P, params) X(P, optimizer) X(P, shrink_perturb)
 #define TT_LABELS(X, P) X(P, hidden) X(P, command) X(P, files) X(P, slurm)
@@ -91,7 +91,7 @@ typedef enum tt_delimiter { TT_DELIMITERS(X) TT_DELIMITER_COUNT } tt_delimiter;
  * has, least compute capability */
 #define TT_GPU_PATHS(X)                                                                            \
   X(warp, 1, 1, fp32, 0)     /* one warp for each member */                                        \
-  X(block, 1, 1, 3xtf32, 0)  /* one thread block for each member */                                \
+  X(block, 1, 1, tf32, 0)    /* one thread block for each member */                                \
   X(layered, 1, 0, tf32, 0)  /* all members layer by layer */                                      \
   X(cluster, 0, 1, fp32, 90) /* several thread blocks for each member, for few members */
 

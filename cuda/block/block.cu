@@ -27,21 +27,18 @@ static __global__ void __launch_bounds__(TT_BLOCK_MAX_WARPS *TT_WARP_SIZE,
 
 typedef void (*block_kernel)(tt_block_args);
 
-template <int LARGEST, tt_precision PRECISION> static block_kernel kernel_instance()
+template <int LARGEST> static block_kernel kernel_instance()
 {
-  return block_train<tt_block_kernel_config<LARGEST, PRECISION>>;
+  return block_train<tt_block_kernel_config<LARGEST>>;
 }
 
 static block_kernel select_kernel(const tt_block_plan *p)
 {
-  if (p->precision == TT_PRECISION_tf32)
-    return kernel_instance<TT_BLOCK_TILE_mma64, TT_PRECISION_tf32>();
-  if (p->precision == TT_PRECISION_3xtf32)
-    return kernel_instance<TT_BLOCK_TILE_mma64, TT_PRECISION_3xtf32>();
+  if (p->precision == TT_PRECISION_tf32) return kernel_instance<TT_BLOCK_TILE_mma64>();
   switch (p->largest_tile) {
-  case TT_BLOCK_TILE_8x8: return kernel_instance<TT_BLOCK_TILE_8x8, TT_PRECISION_fp32>();
-  case TT_BLOCK_TILE_8x4: return kernel_instance<TT_BLOCK_TILE_8x4, TT_PRECISION_fp32>();
-  default: return kernel_instance<TT_BLOCK_TILE_4x4, TT_PRECISION_fp32>();
+  case TT_BLOCK_TILE_8x8: return kernel_instance<TT_BLOCK_TILE_8x8>();
+  case TT_BLOCK_TILE_8x4: return kernel_instance<TT_BLOCK_TILE_8x4>();
+  default: return kernel_instance<TT_BLOCK_TILE_4x4>();
   }
 }
 

@@ -289,7 +289,7 @@ __device__ __forceinline__ void tt_block_network_forward(const tt_block_args &a,
     tt_block_matrix x = tt_block_layer_input(a, shared, l),
                     z = tt_block_layer_input(a, shared, l + 1);
 #define CALL(TM, TN) tt_block_forward<TM, TN>(n, shared + a.plan.weights, x, z, rows, relu)
-#define MMA(N, P) tt_block_mma_forward<N, P>(n, shared + a.plan.weights, x, z, rows, relu)
+#define MMA(N) tt_block_mma_forward<N>(n, shared + a.plan.weights, x, z, rows, relu)
     TT_BLOCK_SWITCH(validating ? KIND::fp32_tile(n.forward) : n.forward, CALL, MMA)
 #undef CALL
 #undef MMA
@@ -413,8 +413,8 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
     float *g = tt_block_gradient_array(a, shared);
 #define CALL(TM, TN)                                                                               \
   tt_block_gradient<tt_block_weight_gradient_tile<TM, TN>>(n, d, x, rows, g, apart, first)
-#define MMA(N, P)                                                                                  \
-  tt_block_gradient<tt_block_mma_weight_gradient_tile<N, P>>(n, d, x, rows, g, apart, first)
+#define MMA(N)                                                                                     \
+  tt_block_gradient<tt_block_mma_weight_gradient_tile<N>>(n, d, x, rows, g, apart, first)
     TT_BLOCK_SWITCH(n.gradient, CALL, MMA)
 #undef CALL
 #undef MMA
@@ -426,7 +426,7 @@ __device__ __forceinline__ void tt_block_network_backward(const tt_block_args &a
     }
     const float *slope = shared + a.plan.layer[l - 1].slope;
 #define CALL(TM, TN) tt_block_backward<TM, TN>(n, shared + a.plan.weights, d, x, slope, rows, relu)
-#define MMA(N, P) tt_block_mma_backward<N, P>(n, shared + a.plan.weights, d, x, slope, rows, relu)
+#define MMA(N) tt_block_mma_backward<N>(n, shared + a.plan.weights, d, x, slope, rows, relu)
     TT_BLOCK_SWITCH(n.backward, CALL, MMA)
 #undef CALL
 #undef MMA

@@ -26,8 +26,7 @@ __device__ __forceinline__ int tt_block_mma_pair() { return tt_block_lane_index(
 
 /* Add eight terms to all sums, from inner index k of this lane on; LAST: terms past `count` are 0.
  *   a(r, k)  of row 8 r of the lane's rows;   b(j, k)  of column 8 j of its columns */
-template <tt_precision PRECISION, tt_block_inner_layout INNER, bool LAST, int M, int N, class A,
-          class B>
+template <tt_block_inner_layout INNER, bool LAST, int M, int N, class A, class B>
 __device__ __forceinline__ void tt_block_mma_inner_step(float (&sum)[M][N][4], int k, int count,
                                                         A a, B b)
 {
@@ -39,32 +38,31 @@ __device__ __forceinline__ void tt_block_mma_inner_step(float (&sum)[M][N][4], i
 #pragma unroll
     for (int q = 0; q < 4; q++) {
       int index = k + q / 2 * NEXT;
-      tt_mma_round_fragment<PRECISION>(q, LAST && index >= count ? 0.0f : a(2 * i + q % 2, index),
-                                       u[i]);
+      u[i].v[q] = tt_round_to_tf32(LAST && index >= count ? 0.0f : a(2 * i + q % 2, index));
     }
 #pragma unroll
   for (int j = 0; j < N; j++)
 #pragma unroll
     for (int q = 0; q < 2; q++) {
       int index = k + q * NEXT;
-      tt_mma_round_fragment<PRECISION>(q, LAST && index >= count ? 0.0f : b(j, index), v[j]);
+      v[j].v[q] = tt_round_to_tf32(LAST && index >= count ? 0.0f : b(j, index));
     }
-  tt_mma_multiply_add<PRECISION>(sum, u, v);
+  tt_mma_multiply_add(sum, u, v);
 }
 
 /* sum += a b over the inner indices [0, count). */
-template <tt_precision PRECISION, tt_block_inner_layout INNER, int M, int N, class A, class B>
+template <tt_block_inner_layout INNER, int M, int N, class A, class B>
 __device__ __forceinline__ void tt_block_mma_sum(float (&sum)[M][N][4], int count, A a, B b)
 {
   int own = tt_block_mma_pair() * (INNER == TT_INNER_CONTIGUOUS ? 1 : 2), done = 0;
 #pragma unroll 1
   for (; done + TT_MMA_INNER <= count; done += TT_MMA_INNER)
-    tt_block_mma_inner_step<PRECISION, INNER, false>(sum, done + own, count, a, b);
-  if (done < count) tt_block_mma_inner_step<PRECISION, INNER, true>(sum, done + own, count, a, b);
+    tt_block_mma_inner_step<INNER, false>(sum, done + own, count, a, b);
+  if (done < count) tt_block_mma_inner_step<INNER, true>(sum, done + own, count, a, b);
 }
 
 /* Z = X W^T + b; see tt_block_forward. */
-template <int N, tt_precision PRECISION>
+template <int N>
 __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer, const float *w,
                                                      tt_block_matrix x, tt_block_matrix z, int rows,
                                                      int relu)
@@ -88,7 +86,7 @@ __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer
         for (int i = 0; i < tile::M; i++)
           sum[i][j][q] = w[layer.bias + min(left + j * TT_MMA_COLUMNS + q % 2, layer.out - 1)];
     }
-    tt_block_mma_sum<PRECISION, TT_INNER_CONTIGUOUS>(
+    tt_block_mma_sum<TT_INNER_CONTIGUOUS>(
         sum, layer.in, [&](int r, int k) { return src[8 * r * x.ld + k]; },
         [&](int j, int k) { return weight[j][k]; });
 #pragma unroll
@@ -106,7 +104,7 @@ __device__ __forceinline__ void tt_block_mma_forward(const tt_block_layer &layer
 }
 
 /* h = (d W) * slope; see tt_block_backward. */
-template <int N, tt_precision PRECISION>
+template <int N>
 __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &layer, const float *w,
                                                       tt_block_matrix d, tt_block_matrix h,
                                                       const float *slope, int rows, int relu)
@@ -124,7 +122,7 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
 #pragma unroll
     for (int j = 0; j < N; j++)
       column[j] = min(first + j * TT_MMA_COLUMNS + tt_block_mma_row(), layer.in - 1);
-    tt_block_mma_sum<PRECISION, TT_INNER_STRIDED>(
+    tt_block_mma_sum<TT_INNER_STRIDED>(
         sum, layer.out, [&](int r, int o) { return src[8 * r * d.ld + o]; },
         [&](int j, int o) { return weight[o * layer.stride + column[j]]; });
 #pragma unroll
@@ -145,7 +143,7 @@ __device__ __forceinline__ void tt_block_mma_backward(const tt_block_layer &laye
 
 /* A warp's tile of the gradient of the weights, 32 outputs x WIDTH inputs; see
  * tt_block_weight_gradient_tile. */
-template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_tile {
+template <int N> struct tt_block_mma_weight_gradient_tile {
   typedef tt_block_mma_tile<N> tile;
   enum { PARTS = 1 };
   int o, i;              /* the first indices of this lane */
@@ -180,7 +178,7 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_til
       for (int j = 0; j < N; j++)
 #pragma unroll
         for (int q = 0; q < 4; q++) sum[m][j][q] = 0.0f;
-    tt_block_mma_sum<PRECISION, TT_INNER_STRIDED>(
+    tt_block_mma_sum<TT_INNER_STRIDED>(
         sum, rows.end - rows.first, [&](int r, int k) { return dr[k * d.ld + from[r]]; },
         [&](int j, int k) { return xr[k * x.ld + to[j]]; });
   }
@@ -214,10 +212,8 @@ template <int N, tt_precision PRECISION> struct tt_block_mma_weight_gradient_til
 
 /* choice of tiles */
 
-/* Compile-time configuration of a kernel: its tiles, the precision of its tensor core tiles, and
- * whether the block is one of a cluster. */
-template <int LARGEST, tt_precision PRECISION> struct tt_block_kernel_config {
-  static constexpr tt_precision precision = PRECISION;
+/* Compile-time configuration of a kernel: its tiles, and whether the block is one of a cluster. */
+template <int LARGEST> struct tt_block_kernel_config {
   static constexpr bool in_cluster = false;
   static constexpr bool mma = LARGEST >= TT_BLOCK_TILE_mma16;
   static constexpr __host__ __device__ bool has_tile(int tile)
@@ -246,9 +242,9 @@ template <int LARGEST, tt_precision PRECISION> struct tt_block_kernel_config {
     TT_BLOCK_CASE(4x4, CALL(4, 4))                                                                 \
     TT_BLOCK_CASE(8x4, CALL(8, 4))                                                                 \
     TT_BLOCK_CASE(8x8, CALL(8, 8))                                                                 \
-    TT_BLOCK_CASE(mma16, MMA(2, KIND::precision))                                                  \
-    TT_BLOCK_CASE(mma32, MMA(4, KIND::precision))                                                  \
-    TT_BLOCK_CASE(mma64, MMA(8, KIND::precision))                                                  \
+    TT_BLOCK_CASE(mma16, MMA(2))                                                                   \
+    TT_BLOCK_CASE(mma32, MMA(4))                                                                   \
+    TT_BLOCK_CASE(mma64, MMA(8))                                                                   \
   default: break;                                                                                  \
   }
 #endif

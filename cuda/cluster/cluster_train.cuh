@@ -16,8 +16,7 @@
 #include "cuda/plan/cluster_plan.h"
 
 /* Compile-time configuration of a kernel of the cluster path. */
-template <int LARGEST>
-struct tt_cluster_kernel_config : tt_block_kernel_config<LARGEST, TT_PRECISION_fp32> {
+template <int LARGEST> struct tt_cluster_kernel_config : tt_block_kernel_config<LARGEST> {
   static constexpr bool in_cluster = true;
 };
 

@@ -1,9 +1,7 @@
 /* mma.cuh — products of a warp on tensor cores, and how a float becomes TF32. Device code.
  *
  * TF32 has the exponent of a float and 11 bits of its mantissa, the leading one among them; a
- * product of two of them is exact, sums are floats. 3xTF32 splits a factor into two TF32 numbers,
- * x = high + low to 2^-22 of x, and leaves out low * low only: products are about as accurate
- * as in fp32. Source: Ootomo & Yokota 2022, doi 10.1177/10943420221090256; CUTLASS example 27.
+ * product of two of them is exact, sums are floats.
  *
  * Fragments of mma.sync.m16n8k8 (PTX ISA), for a lane with row = lane / 4, pair = lane % 4:
  *   A [16][8]  (row, k) (row + 8, k) (row, l) (row + 8, l)
@@ -36,17 +34,10 @@ __device__ __forceinline__ float tt_round_to_tf32(float x)
 #endif
 }
 
-/* A fragment of N numbers for the tensor cores; `low` is used in 3xtf32 only. */
+/* A fragment of N TF32 numbers. */
 template <int N> struct tt_mma_fragment {
-  float high[N], low[N];
+  float v[N];
 };
-
-template <tt_precision PRECISION, int N>
-__device__ __forceinline__ void tt_mma_round_fragment(int k, float x, tt_mma_fragment<N> &to)
-{
-  to.high[k] = tt_round_to_tf32(x);
-  to.low[k] = PRECISION == TT_PRECISION_3xtf32 ? tt_round_to_tf32(x - to.high[k]) : 0.0f;
-}
 
 /* c += a b, of TF32 numbers. All lanes of the warp take part. */
 __device__ __forceinline__ void tt_mma(float (&c)[4], const float (&a)[4], const float (&b)[2])
@@ -63,26 +54,16 @@ __device__ __forceinline__ void tt_mma(float (&c)[4], const float (&a)[4], const
 #endif
 }
 
-/* c += a b for M x N fragments of C; the small parts of every sum first. Products that add to
- * the same fragment are as far apart as possible, so that they do not wait for each other. */
-template <tt_precision PRECISION, int M, int N>
+/* c += a b for M x N fragments of C. Products that add to the same fragment are as far apart as
+ * possible, so that they do not wait for each other. */
+template <int M, int N>
 __device__ __forceinline__ void tt_mma_multiply_add(float (&c)[M][N][4],
                                                     const tt_mma_fragment<4> (&a)[M],
                                                     const tt_mma_fragment<2> (&b)[N])
 {
-  if (PRECISION == TT_PRECISION_3xtf32) {
-#pragma unroll
-    for (int j = 0; j < N; j++)
-#pragma unroll
-      for (int i = 0; i < M; i++) tt_mma(c[i][j], a[i].low, b[j].high);
-#pragma unroll
-    for (int j = 0; j < N; j++)
-#pragma unroll
-      for (int i = 0; i < M; i++) tt_mma(c[i][j], a[i].high, b[j].low);
-  }
 #pragma unroll
   for (int j = 0; j < N; j++)
 #pragma unroll
-    for (int i = 0; i < M; i++) tt_mma(c[i][j], a[i].high, b[j].high);
+    for (int i = 0; i < M; i++) tt_mma(c[i][j], a[i].v, b[j].v);
 }
 #endif

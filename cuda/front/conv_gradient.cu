@@ -46,6 +46,7 @@ static __global__ void add_conv_chunks(tt_conv_args c)
   if (k >= c.copy_step || (c.a.skip && c.a.skip[member])) return;
   const float *chunk = c.result + member * c.step + k;
   float sum = *chunk;
+#pragma unroll 8
   for (int32_t i = 1; i < c.copies; i++) sum += chunk[i * c.copy_step];
   c.a.gradient[member * c.a.w_step + c.a.layer.weight + k] = sum;
 }

@@ -55,16 +55,22 @@ template <tt_product_kind KIND> struct conv_kernels {
   }
 };
 
-/* The sums of the chunks, in their order, and what follows. */
-template <tt_product_kind KIND> static __global__ void end_conv_chunks(tt_conv_args c)
+/* The sums of the chunks, in their order, and what follows; V neighbors. */
+template <tt_product_kind KIND, int V> static __global__ void end_conv_chunks(tt_conv_args c)
 {
   int64_t member = blockIdx.x / (unsigned)c.a.parts;
   int32_t k = (int32_t)(blockIdx.x % (unsigned)c.a.parts) * TT_FRONT_THREADS + (int32_t)threadIdx.x;
+  k *= V;
   if (k >= c.copy_step || (c.a.skip && c.a.skip[member])) return;
   const float *chunk = c.result + member * c.step + k;
-  tt_floats<1> sum = {{*chunk}};
-  for (int32_t i = 1; i < c.copies; i++) sum.v[0] += chunk[i * c.copy_step];
-  end_sum<KIND, 1>(c.a, tt_front_end_of(c.a, member), member, k,
+  tt_floats<V> sum = tt_load_floats<V>(chunk);
+#pragma unroll 4
+  for (int32_t i = 1; i < c.copies; i++) {
+    tt_floats<V> more = tt_load_floats<V>(chunk + i * c.copy_step);
+#pragma unroll
+    for (int q = 0; q < V; q++) sum.v[q] += more.v[q];
+  }
+  end_sum<KIND, V>(c.a, tt_front_end_of(c.a, member), member, k,
                    k / c.s.places % (c.s.results * c.a.layer.groups), sum);
 }
 
@@ -88,9 +94,10 @@ static tt_err multiply(int tile, int32_t copies, const tt_front_layer_args &a, i
     TT_TRY(tt_launch_conv(t, c, members, stream));
   }
   if (copies == 1) return TT_OK;
-  c.a.parts = (int32_t)tt_grid_size(c.copy_step, TT_FRONT_THREADS);
-  return tt_launch(end_conv_chunks<KIND>, (unsigned)members * (unsigned)c.a.parts, TT_FRONT_THREADS,
-                   0, stream, c);
+  int vectors = tt_front_has_vectors(a, c.s.places) && tt_has_vectors(c.result, 0, 0);
+  c.a.parts = (int32_t)tt_grid_size(c.copy_step, TT_FRONT_THREADS * (vectors ? 4 : 1));
+  return tt_launch(vectors ? end_conv_chunks<KIND, 4> : end_conv_chunks<KIND, 1>,
+                   (unsigned)members * (unsigned)c.a.parts, TT_FRONT_THREADS, 0, stream, c);
 }
 
 /* The arguments from member `count` on. */

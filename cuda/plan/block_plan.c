@@ -112,15 +112,14 @@ typedef struct step {
 /* Register tiles read float4; a read of a warp takes 2.44 cycles of shared memory (an H100,
  * bench/kit/micro.cu). Tensor cores add eight terms; a lane reads four numbers for 16 rows and two
  * for 8 columns, half of them with bank conflicts in one of the products, and rounds them. */
-static step tile_step_of(int t, tt_precision precision)
+static step tile_step_of(int t)
 {
   int64_t down = tiles[t].rows, across = tiles[t].columns, numbers = (down + across) / 4;
   if (t < TT_BLOCK_TILE_mma16)
     return (step){1, down * across + tt_ceil_div(down + across, 4), 5 * (down + across) / 8,
                   SHARED_LATENCY};
-  int64_t each = precision == TT_PRECISION_3xtf32 ? 3 : 1;
-  int64_t products = down / 16 * (across / 8) * each;
-  return (step){8, numbers * (1 + each) + products * MMA_CYCLES, numbers * 3 / 2, MMA_LATENCY};
+  int64_t products = down / 16 * (across / 8);
+  return (step){8, numbers * 2 + products * MMA_CYCLES, numbers * 3 / 2, MMA_LATENCY};
 }
 
 /* One step of as many tiles as there are warps. */
@@ -132,10 +131,9 @@ static int64_t wave(int64_t warps, step s)
 }
 
 /* `items` tiles with `inner` terms each, stored `stores` times, over `warps` warps. */
-static cost cost_of(int t, tt_precision precision, int64_t items, int64_t inner, int64_t stores,
-                    int64_t warps)
+static cost cost_of(int t, int64_t items, int64_t inner, int64_t stores, int64_t warps)
 {
-  step s = tile_step_of(t, precision);
+  step s = tile_step_of(t);
   int64_t steps = tt_ceil_div(inner, s.inner) + tt_ceil_div(STORE_TERMS, s.inner) * stores;
   cost c = {steps * (items / warps * wave(warps, s) + wave(items % warps, s)),
             steps * items * tt_max_i64(s.issue, SCHEDULERS * s.reads) / SCHEDULERS};
@@ -174,7 +172,7 @@ static int8_t pick_product(tt_precision precision, int64_t rows, int64_t in, int
   for (int t = 0; t < TT_BLOCK_TILE_COUNT; t++) {
     if (!tile_allowed(t, precision, in, out, narrow)) continue;
     int64_t items = rows / TT_BLOCK_TILE_ROWS * tt_ceil_div(columns, tile_columns(t));
-    cost c = cost_of(t, precision, items, inner, 1, warps);
+    cost c = cost_of(t, items, inner, 1, warps);
     if (c.time < least.time) best = t, least = c;
   }
   add(sum, least);
@@ -212,7 +210,7 @@ static void pick_gradient(const tt_block_plan *p, tt_block_layer *layer, cost *s
     int64_t items = gradient_tiles(t, layer->in, layer->out), turns = tt_max_i64(1, warps / items);
     int64_t groups = tt_max_i64(turns, least_groups(p));
     if (p->ranks) groups = given, turns = 1;
-    cost c = cost_of(t, precision, items * groups, tt_ceil_div(p->rows, groups), turns, warps);
+    cost c = cost_of(t, items * groups, tt_ceil_div(p->rows, groups), turns, warps);
     if (c.time >= least.time) continue;
     least = c;
     layer->gradient = (int8_t)t;

@@ -41,8 +41,8 @@ static tt_path_verdict assess(const tt_cohort *c, const tt_path_context *context
              row->capability / 10, row->capability % 10, context->capability / 10,
              context->capability % 10);
   else if (context->precision > row->precision)
-    snprintf(v.why, sizeof v.why, "it trains in fp32%s only, not in %s",
-             row->precision ? " and tf32" : "", tt_choice_precision[context->precision]);
+    snprintf(v.why, sizeof v.why, "it trains in fp32 only, not in %s",
+             tt_choice_precision[context->precision]);
   else
     row->assess(c, context, &v);
   return v;
@@ -102,9 +102,6 @@ static void choose_automatically(const tt_cohort *c, const tt_path_context *want
   if (context.precision != wanted->precision)
     snprintf(out->why + used, sizeof out->why - used, "; in fp32, which is faster below %d x %d",
              TT_PATH_TENSOR_MIN_WIDTH, TT_PATH_TENSOR_MIN_WIDTH);
-  else if (out->precision != wanted->precision)
-    snprintf(out->why + used, sizeof out->why - used, "; in fp32, which is faster than %s there",
-             tt_choice_precision[wanted->precision]);
 }
 
 tt_err tt_path_choose(const tt_cohort *c, const tt_path_context *context, tt_gpu_path wanted,

@@ -14,10 +14,8 @@ typedef struct tt_path_choice {
 
 /* Least inputs and outputs of a layer for which tensor cores are faster. A step on an H100
  * (bench/results/gpu/2026-11-22-h100-kit.md and -steps.txt) took, in us: 16 of 8-32-32-1,
- * 27.6 in fp32, 44.2 in tf32, 40.6 in 3xtf32; 4096 of 4-16-1, 23.7 in fp32, 52.7 in tf32; 10,000 of
- * 4-16-16-1, 96.2 and 180.9; but 128 of 8-64-64-1, 45.6, 37.8 and 39.0. Widths between were not
- * measured. The layered path has no 3xtf32: by products of cuBLAS a step of 100 of
- * 32-256-256-256-10 took 1,474 in fp32, 1,013 in tf32 and 2,832 in 3xtf32. */
+ * 27.6 in fp32, 44.2 in tf32; 4096 of 4-16-1, 23.7 and 52.7; 10,000 of 4-16-16-1, 96.2 and 180.9;
+ * but 128 of 8-64-64-1, 45.6 and 37.8. Widths between were not measured. */
 enum { TT_PATH_TENSOR_MIN_WIDTH = 64 };
 
 /* The precision in which auto trains a cohort: fp32 if no layer has TT_PATH_TENSOR_MIN_WIDTH inputs

@@ -79,7 +79,8 @@ typedef struct tt_gradients {
  * last two numbers are for the choice: the share of a multiprocessor's multiply-adds that one block
  * reaches, and that many blocks reach, in per cent; they are estimates from the instructions and
  * the reads of shared memory per multiply-add, mended where an H100 took another tile as long
- * (bench/kit/tiles.cu and convs.cu; the tensor tiles with 16 rows are not measured yet). */
+ * (bench/kit/tiles.cu and convs.cu). Those of eight warps of 64 x 64 and those of 16 rows on tensor
+ * cores are not measured yet. */
 #define TT_PRODUCT_TILES(X)                                                                        \
   X(8, 8, 4, 4, 2, 2, 65, 88) /* 128 x 128 */                                                      \
   X(8, 8, 4, 4, 1, 2, 45, 86) /* 128 x 64 */                                                       \
@@ -89,6 +90,7 @@ typedef struct tt_gradients {
 /* Those of gradients in chunks, which need registers for two sums. */
 #define TT_CHUNK_TILES(X)                                                                          \
   X(8, 4, 4, 2, 2, 2, 40, 85) /* 64 x 64 */                                                        \
+  X(4, 4, 8, 2, 4, 2, 75, 75) /* 64 x 64 of eight warps */                                         \
   X(4, 4, 4, 2, 1, 3, 18, 65) /* 32 x 32 */                                                        \
   X(2, 2, 8, 1, 2, 4, 6, 33)  /* 16 x 16 */
 /* The same on tensor cores: X(M, N, WARPS_DOWN, WARPS_ACROSS, STAGES, alone, full). A warp has
@@ -99,6 +101,7 @@ typedef struct tt_gradients {
   TT_TENSOR_CHUNK_TILES(X)
 #define TT_TENSOR_CHUNK_TILES(X)                                                                   \
   X(2, 4, 2, 2, 3, 38, 54) /* 64 x 64 */                                                           \
+  X(2, 2, 2, 4, 3, 50, 50) /* 64 x 64 of eight warps */                                            \
   X(1, 4, 1, 2, 3, 9, 32)  /* 16 x 64 */                                                           \
   X(2, 2, 1, 2, 3, 10, 32) /* 32 x 32 */
 enum {

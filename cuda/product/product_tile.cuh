@@ -132,7 +132,7 @@ template <int SIDE, bool ALONG> struct tt_tensor_panel : tt_product_panel<SIDE, 
     for (int q = 0; q < COUNT; q++) {
       int line = side + 8 * (q % SIDES), inner = TT_MMA_INNER / 2 * (q / SIDES);
       float x = place[ALONG ? line * panel::LD + inner : inner * panel::LD + line];
-      tt_mma_round_fragment<TT_PRECISION_tf32>(q, x, dst);
+      dst.v[q] = tt_round_to_tf32(x);
     }
   }
 };
@@ -245,7 +245,7 @@ __device__ __forceinline__ void tt_product_add(const float *left, const float *r
     for (int i = 0; i < K::TILE::M; i++) K::LEFT::read_fragment(left, TT_MMA_ROWS * i, u[i]);
 #pragma unroll
     for (int j = 0; j < K::TILE::N; j++) K::RIGHT::read_fragment(right, TT_MMA_COLUMNS * j, v[j]);
-    tt_mma_multiply_add<TT_PRECISION_tf32>(sum, u, v);
+    tt_mma_multiply_add(sum, u, v);
   } else {
     enum { TM = K::TILE::TM, TN = K::TILE::TN };
     float u[TM][4];

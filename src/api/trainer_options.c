@@ -23,8 +23,6 @@
   X(strcmp(t->cfg->data_missing, "error") != 0 || strcmp(t->cfg->data_categories, "none") != 0,    \
     "data.missing and data.categories need a data set: give amounts, all of them")                 \
   X(*t->cfg->train_init_from, "train.init_from: use tutti_trainer_set_weights")                    \
-  X(t->cfg->run_precision == TT_PRECISION_3xtf32,                                                  \
-    "run.precision: 3xtf32: a trainer has fp32, and on a GPU tf32")                                \
   X(t->cfg->run_stages > 1, "run.stages: a trainer is for one process")                            \
   X(t->cfg->campaign, "a trainer has no campaign: the program asks and tells")                     \
   X(!t->epoch_rows && tt_cohort_lr_varies(c),                                                      \

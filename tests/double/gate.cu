@@ -19,7 +19,7 @@ tt_err launch_everything(cudaStream_t stream, formula_args f, sample_args s, sum
   TT_TRY(tt_launch(shift_and_double, 2, 256, 0, stream, s));
   TT_TRY(tt_launch(early_end, 2, 256, 0, stream, s));
   TT_TRY(tt_launch(fill, 2, 256, 0, stream, v));
-  TT_TRY(tt_launch((products<4, TT_PRECISION_3xtf32>), 1, 96, 0, stream, p));
+  TT_TRY(tt_launch(products<4>, 1, 96, 0, stream, p));
   TT_TRY(tt_launch_cluster(ring<true>, 4, 8, 64, 256, stream, r));
   TT_TRY(tt_launch_cluster(independent_ranks, 4, 8, 64, 256, stream, r));
   TT_TRY(tt_launch_cluster(ends_too_early, 4, 8, 64, 256, stream, r));

@@ -12,18 +12,17 @@ typedef struct product_args {
 } product_args;
 
 /* h = (z W) * slope and the gradient from z as dL/dz, then z = x W^T + b. */
-template <int N, tt_precision PRECISION> static __global__ void products(product_args a)
+template <int N> static __global__ void products(product_args a)
 {
   tt_block_matrix x = {a.x, a.x_ld}, z = {a.z, a.z_ld}, h = {a.h, a.x_ld};
   int half = (a.rows + 1) / 2;
   tt_block_matrix x2 = {a.x + half * a.x_ld, a.x_ld}, z2 = {a.z + half * a.z_ld, a.z_ld};
-  tt_block_mma_backward<N, PRECISION>(a.layer, a.w, z, h, a.slope, a.rows, 0);
-  tt_block_gradient<tt_block_mma_weight_gradient_tile<N, PRECISION>>(a.layer, z, x, half, a.g, 0,
-                                                                     1);
+  tt_block_mma_backward<N>(a.layer, a.w, z, h, a.slope, a.rows, 0);
+  tt_block_gradient<tt_block_mma_weight_gradient_tile<N>>(a.layer, z, x, half, a.g, 0, 1);
   __syncthreads();
-  tt_block_gradient<tt_block_mma_weight_gradient_tile<N, PRECISION>>(a.layer, z2, x2, a.rows - half,
-                                                                     a.g, 0, 0);
+  tt_block_gradient<tt_block_mma_weight_gradient_tile<N>>(a.layer, z2, x2, a.rows - half, a.g, 0,
+                                                          0);
   __syncthreads();
-  tt_block_mma_forward<N, PRECISION>(a.layer, a.w, x, z, a.rows, 0);
+  tt_block_mma_forward<N>(a.layer, a.w, x, z, a.rows, 0);
 }
 #endif

@@ -245,7 +245,6 @@ TT_TEST (with_tensor_cores_the_kind_of_gpu_is_part_of_the_arithmetic) {
   check_arithmetic(120, TT_GPU_PATH_layered, TT_PRECISION_tf32, "cuda tf32 sm120 layered");
   check_arithmetic(90, TT_GPU_PATH_block, TT_PRECISION_fp32, "cuda fp32 block c");
   check_arithmetic(90, TT_GPU_PATH_block, TT_PRECISION_tf32, "cuda tf32 sm90 block c");
-  check_arithmetic(90, TT_GPU_PATH_block, TT_PRECISION_3xtf32, "cuda 3xtf32 sm90 block c");
 }
 
 TT_SUITE(NULL, NULL)

@@ -153,8 +153,7 @@ static errors errors_of(void (*kernel)(product_args))
 
 /* Two roundings of 2^-11 to a product, rarely both at their worst. */
 TT_TEST (tf32_keeps_eleven_bits) {
-  for (auto kernel : {products<2, TT_PRECISION_tf32>, products<4, TT_PRECISION_tf32>,
-                      products<8, TT_PRECISION_tf32>}) {
+  for (auto kernel : {products<2>, products<4>, products<8>}) {
     errors e = errors_of(kernel);
     for (double x : {e.forward, e.backward, e.gradient}) {
       TT_CHECK(x, <, 0x1p-10);
@@ -163,37 +162,23 @@ TT_TEST (tf32_keeps_eleven_bits) {
   }
 }
 
-/* As accurate as sums of floats: some roundings of 2^-24. */
-TT_TEST (three_products_are_as_accurate_as_fp32) {
-  for (auto kernel : {products<2, TT_PRECISION_3xtf32>, products<4, TT_PRECISION_3xtf32>,
-                      products<8, TT_PRECISION_3xtf32>}) {
-    errors e = errors_of(kernel);
-    for (double x : {e.forward, e.backward, e.gradient}) TT_CHECK(x, <, 8 * 0x1p-24);
-  }
-}
-
 TT_TEST (products_are_the_same_bits_in_every_schedule) {
   layer_case k = make(17, 33, 40, 2);
   std::vector<uint64_t> hashes;
   for (const schedule &s : schedules) {
     use_schedule(s);
-    results got = run_case(k, products<4, TT_PRECISION_3xtf32>);
+    results got = run_case(k, products<4>);
     hashes.push_back(hash_of(got.z) ^ hash_of(got.h) ^ hash_of(got.g));
   }
   tt_double_reset();
   for (uint64_t hash : hashes) TT_CHECK(hash, ==, hashes[0]);
 }
 
-/* The parts of a split are TF32 numbers, and their sum is x to 2^-22 at least. */
-TT_TEST (a_split_loses_next_to_nothing) {
+TT_TEST (factors_are_rounded_to_the_nearest_tf32) {
   for (int i = 0; i < 100000; i++) {
-    float x = number(0, i) * powf(2.0f, (float)(i % 61 - 30));
-    tt_mma_fragment<1> part;
-    tt_mma_round_fragment<TT_PRECISION_3xtf32>(0, x, part);
-    for (float p : {part.high[0], part.low[0]}) TT_CHECK(__float_as_uint(p) & 0x1FFFu, ==, 0u);
-    TT_CHECK(fabs((double)part.high[0] - (double)x), <=, 0x1p-11 * fabs((double)x));
-    TT_CHECK(fabs((double)part.high[0] + (double)part.low[0] - (double)x), <=,
-             0x1p-22 * fabs((double)x));
+    float x = number(0, i) * powf(2.0f, (float)(i % 61 - 30)), near = tt_round_to_tf32(x);
+    TT_CHECK(__float_as_uint(near) & 0x1FFFu, ==, 0u);
+    TT_CHECK(fabs((double)near - (double)x), <=, 0x1p-11 * fabs((double)x));
   }
   TT_CHECK(tt_round_to_tf32(INFINITY), ==, INFINITY);
   TT_CHECK(isnan(tt_round_to_tf32(NAN)), !=, 0);

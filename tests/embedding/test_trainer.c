@@ -371,7 +371,6 @@ TT_TEST (bad_options_are_refused) {
       {"ensembles: [{name: e, members: 1}]\ntrain: {average: swa}\n", 78, "epoch_rows"},
       {"ensembles: [{name: e, members: 1}]\ntrain: {average: ema, average_start: 2}\n", 78,
        "average_start"},
-      {"ensembles: [{name: e, members: 1}]\nrun: {precision: 3xtf32}\n", 78, "run.precision"},
       {"ensembles: [{name: e, members: 1}]\ncombine: {method: weights}\n", 78, "combine"},
       {"ensembles: [{name: e, members: 1}]\ncalibration: {conformal: [0.9]}\n", 78, "calibration"},
       {"ensembles: [{name: e, members: 1}]\ndata: {missing: mean}\n", 78, "data.missing"},

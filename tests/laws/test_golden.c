@@ -1,6 +1,6 @@
 /* test_golden.c — law: from given initial weights and batch order, training follows the float64
  * trajectory of an independent program (tests/data/README.md): losses of every epoch to 1e-4, final
- * weights to 1e-3, both relative. Steps in 3xtf32 as well; those in tf32 to 5e-3 and 5e-2.
+ * weights to 1e-3, both relative. Steps in tf32 to 5e-3 and 5e-2.
  * Law: the bits of the cpu engine depend on its arithmetic alone, not on the compiler. */
 #include "tests/support/plain_model.h"
 #include "tests/support/problem.h"

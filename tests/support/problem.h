@@ -115,7 +115,7 @@ static inline const way *every_way(void)
 static inline int tensor_ways(way *out)
 {
 #define X(path, automatic, fused, precision, ...)                                                  \
-  {TT_PRECISION_##precision, {NULL, "cuda tf32 " #path, "cuda 3xtf32 " #path}},
+  {TT_PRECISION_##precision, {NULL, "cuda tf32 " #path}},
   static const struct {
     tt_precision most;
     const char *name[TT_PRECISION_COUNT];

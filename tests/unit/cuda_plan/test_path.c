@@ -160,20 +160,16 @@ TT_TEST (tensor_cores_are_for_wide_layers) {
   };
   for (size_t i = 0; i < sizeof measured / sizeof *measured; i++)
     for (int precision = 0; precision < TT_PRECISION_COUNT; precision++) {
-      int layered = measured[i].of.path == TT_GPU_PATH_layered, kept = TT_PRECISION_fp32;
-      if (measured[i].wide && precision != (layered ? TT_PRECISION_3xtf32 : -1)) kept = precision;
+      int kept = measured[i].wide ? precision : TT_PRECISION_fp32;
       tt_path_choice got = choose_in(&measured[i].of, precision);
       TT_CHECK((int)got.path, ==, (int)measured[i].of.path);
       TT_CHECK((int)got.precision, ==, kept);
-      TT_CHECK(strstr(got.why, measured[i].wide
-                                   ? "; in fp32, which is faster than 3xtf32 there"
-                                   : "; in fp32, which is faster below 64 x 64") != NULL,
-               ==, kept != precision);
+      TT_CHECK(strstr(got.why, "; in fp32, which is faster below 64 x 64") != NULL, ==,
+               kept != precision);
     }
 }
 
-/* A requested path keeps the requested precision; the warp path has no tensor cores, the layered
- * path no 3xtf32. */
+/* A requested path keeps the requested precision; the warp path has no tensor cores. */
 TT_TEST (a_requested_path_keeps_the_precision) {
   tt_path_context context = {.shared_bytes = H200, .precision = TT_PRECISION_tf32};
   tt_cohort c = cohort_of(&shapes[2]);
@@ -182,9 +178,6 @@ TT_TEST (a_requested_path_keeps_the_precision) {
   TT_CHECK((int)got.precision, ==, TT_PRECISION_tf32);
   TT_CHECK((int)tt_path_choose(&c, &context, TT_GPU_PATH_warp, &got), ==, TT_E_UNAVAILABLE);
   TT_CHECK_HAS(tt_err_last(), "in fp32 only, not in tf32");
-  context.precision = TT_PRECISION_3xtf32;
-  TT_CHECK((int)tt_path_choose(&c, &context, TT_GPU_PATH_layered, &got), ==, TT_E_UNAVAILABLE);
-  TT_CHECK_HAS(tt_err_last(), "in fp32 and tf32 only, not in 3xtf32");
 }
 
 /* The path does not depend on the number of members and ensembles, nor on seeds. */
@@ -320,7 +313,7 @@ TT_TEST (a_requested_cluster_is_used_or_rejected) {
     TT_CHECK_HAS(got.why, " for each member");
     TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
     TT_CHECK((int)got.path, !=, TT_GPU_PATH_cluster); /* the number of members is unknown */
-    context.precision = TT_PRECISION_3xtf32;
+    context.precision = TT_PRECISION_tf32;
     refused(&c, context, TT_GPU_PATH_cluster, "in fp32 only");
     context = large_gpu();
     context.capability = 89;
@@ -347,7 +340,7 @@ TT_TEST (members_decide_between_block_and_cluster_alone) {
     tt_path_context context = large_gpu(), old = large_gpu(), tensor = large_gpu();
     context.shared_bytes = old.shared_bytes = tensor.shared_bytes = shapes[i].shared;
     old.capability = 80;
-    tensor.precision = TT_PRECISION_3xtf32;
+    tensor.precision = TT_PRECISION_tf32;
     TT_CHECK((int)choose_for(&shapes[i], context, 0).path, ==, want);
     for (int64_t members = 1; members < 140; members += members < 10 ? 1 : 13) {
       tt_path_choice got = choose_for(&shapes[i], context, members);
