@@ -2,19 +2,19 @@
 """Which recipes together make the best ensemble? Greedy forward choice over data sets.
 
   portfolio.py train CACHE [--tutti build/tutti] [--recipes a,b] [--splits 1-2] [--sets a,b]
-  portfolio.py choose CACHE [--most 6] [--members 5] [--start default]
-  portfolio.py auto FILE.tsv CACHE [--tutti build/tutti] [--splits 1-2] [--sets a,b]
+  portfolio.py choose CACHE [--most 6] [--members 5] [--start default] [--out FILE.tsv]
 
 Sets, splits, the five members and the one thread are those of recipes.py; a few sets are added whose
 target depends on short lengths in one column. `train` keeps the predictions of every member for the
-validation and the test rows in CACHE/recipe-set-split.npz. Recipes may be what no job can say yet:
-`trend` subtracts a ridge of the target on the inputs, `encode` adds columns (ple: piecewise linear,
-fourier: cosines and sines of random directions).
+validation and the test rows in CACHE/recipe-set-split.npz (auto: of the ensemble). 
+Recipes may be what no job can say yet: `trend` subtracts a ridge of the target on the inputs,
+`encode` adds columns (ple: piecewise linear, fourier: cosines and sines of random directions).
 
 `choose` adds, one after the other, the recipe that makes the geometric mean over the sets of (test
-error / error of the default recipe) lowest. The members of the recipes are weighted by greedy selection
-with replacement on the validation rows, as combine.method: greedy does. Errors: rmse; for classes nll
-+ 0.01. `auto` trains `model: auto` itself and writes its error beside that of the default recipe.
+error / error of the default recipe) lowest. The recipes, each the mean of its members, are weighted
+by greedy selection with replacement on the validation rows, as combine: {method: greedy, unit:
+network} does. Errors: rmse; for classes nll + 0.01. --out has those of every line that is printed.
+`auto` is `model: auto` of the program itself.
 """
 import argparse
 import json
@@ -52,6 +52,8 @@ RECIPES = {
     "dropout": {"dropout": 0.1, "hidden": [128, 128]},
     "decay-small-batch": {"optimizer": "adamw", "weight_decay": 0.1, "batch_size": 8},
     "fast": {"learning_rate": 1e-2},
+    "auto": {"auto": True},
+    "auto-folds": {"auto": True, "resample": "kfold"},
 }
 MODEL = ("hidden", "activation", "residual", "layer_norm", "init")
 
@@ -115,14 +117,15 @@ def ridge(x, y, train):
 
 
 def job(recipe, rows, classes, split):
-    train = {k: v for k, v in recipe.items() if k not in (*MODEL, "times", "trend", "encode")}
+    train = {k: v for k, v in recipe.items() if k not in (*MODEL, "times", "trend", "encode", "auto")}
     if classes:
         train["loss"] = "cross_entropy"
     if recipe.get("times"):
         train["epochs"] = epochs(rows, classes, recipe["times"])
     parts = {f"{k}_rows": k for k in ("train", "validation", "test")}
     return {"data": {"file": "data.h5", "split": parts},
-            "model": {k: v for k, v in recipe.items() if k in MODEL}, "train": train,
+            "model": "auto" if "auto" in recipe else {k: v for k, v in recipe.items() if k in MODEL},
+            "train": train,
             "ensembles": [{"name": "e", "members": 5}],
             "run": {"seed": split, "device": "cpu", "threads": 1, "directory": "out"}}
 
@@ -161,7 +164,7 @@ def train_one(tutti, folder, name, split, recipe, file):
     subprocess.run([tutti, "predict", "out/model.h5", "data.h5", "--members", "--force", "-q"],
                    cwd=folder, check=True)
     with h5py.File(folder / "pred.h5") as f:
-        p = f["y_member_mean"][()]
+        p = f["y_pred_mean"][()][None] if "auto" in recipe else f["y_member_mean"][()]
     if classes:  # the probability of the class of the row
         p = np.take_along_axis(p, y.astype(int)[None, :, None], 2)
     p = p[:, :, 0] + trend
@@ -192,7 +195,7 @@ def error(p, y, classes):
 
 
 def greedy(p, y, classes, rounds=50):
-    """Times that each of the members p [members, rows] is taken in the best of the sets."""
+    """Times that each of the recipes p [recipes, rows] is taken in the best of the sets."""
     total, count, best = np.zeros(p.shape[1]), np.zeros(len(p)), (np.inf, None)
     for n in range(rounds):
         each = loss((total + p) / (n + 1), y, classes)
@@ -217,12 +220,11 @@ class Cache:
         return {(n, s) for r, n, s in self.data if r == recipe}
 
     def error(self, chosen, name, split):
-        """Test error of the members of the recipes, weighted by greedy selection."""
+        """Test error of the means of the recipes' members, weighted by greedy selection."""
         classes = SETS[name][0] == "classes"
         found = [self.data[r, name, split] for r in chosen if (r, name, split) in self.data]
-        p = np.concatenate([f["validation"] for f in found])
-        w = greedy(p, found[0]["y"], classes)
-        test = np.concatenate([f["test"] for f in found])
+        w = greedy(np.stack([f["validation"].mean(0) for f in found]), found[0]["y"], classes)
+        test = np.stack([f["test"].mean(0) for f in found])
         return error(w @ test / w.sum(), found[0]["y_test"], classes)
 
     def plain(self, recipe, name, split):
@@ -241,40 +243,53 @@ def logs_by_set(pairs, value):
     return {n: float(np.mean(v)) for n, v in sets.items()}
 
 
-def line(title, logs, cost):
-    worst = max(logs, key=logs.get)
-    means = [np.exp(np.mean([v for n, v in logs.items() if g in (SETS[n][0], "all")]))
-             for g in ("all", "clean", "noisy", "classes")]
-    print(f"| {title} | " + " | ".join(f"{m:.3f}" for m in means)
-          + f" | {np.exp(logs[worst]):.2f} ({worst}) | {cost:.1f} |", flush=True)
+class Report:
+    """Prints a line for recipes and appends their errors to a file: a column for each pair."""
+
+    def __init__(self, cache, pairs, file):
+        self.cache, self.pairs, self.file = cache, sorted(pairs), file
+        self.plain = {p: cache.plain("default", *p) for p in pairs}
+        if file:
+            file.write_text("recipes\tset\tsplit\terror\terror of default\tCPU s\n", encoding="utf-8")
+
+    def put(self, title, chosen, value):
+        """value: the errors by (set, split). Returns the mean of the logarithms of their ratios."""
+        logs = logs_by_set(value, lambda n, s: value[n, s] / self.plain[n, s])
+        cost = [sum(self.cache.seconds(r, *p) for p in value) for r in (chosen, ["default"])]
+        worst = max(logs, key=logs.get)
+        means = [np.exp(np.mean([v for n, v in logs.items() if g in (SETS[n][0], "all")]))
+                 for g in ("all", "clean", "noisy", "classes")]
+        print(f"| {title} | " + " | ".join(f"{m:.3f}" for m in means)
+              + f" | {np.exp(logs[worst]):.2f} ({worst}) | {cost[0] / cost[1]:.1f} |", flush=True)
+        with open(self.file or "/dev/null", "a", encoding="utf-8") as out:
+            for (n, s), v in sorted(value.items()):
+                out.write(f"{title}\t{n}\t{s}\t{v:.5g}\t{self.plain[n, s]:.5g}\t"
+                          f"{self.cache.seconds(chosen, n, s):.2f}\n")
 
 
 def choose(args):
     cache = Cache(args.cache, args.members)
-    base = cache.pairs("default")
-    known = [r for r in args.recipes.split(",")
-             if {p for p in base if SETS[p[0]][0] != "classes"} <= cache.pairs(r)]
-    plain = {p: cache.plain("default", *p) for p in base}
-    cost = lambda chosen: (sum(cache.seconds(chosen, *p) for p in base)
-                           / sum(cache.seconds(["default"], *p) for p in base))
+    base = {p for p in cache.pairs("default") if int(p[1]) in splits(args)}
+    numbers = {p for p in base if SETS[p[0]][0] != "classes"}
+    known = [r for r in args.recipes.split(",") if numbers <= cache.pairs(r)]
+    report = Report(cache, base, args.out)
     print(f"{len(base)} pairs of a set and a split; errors / plain mean of the default recipe\n"
           "| recipes | all | clean | noisy | classes | worst | CPU |\n|---|---|---|---|---|---|---|")
-    for r in known:
+    for r in args.recipes.split(","):
         pairs = base & cache.pairs(r)
-        line(r + ", plain", logs_by_set(pairs, lambda n, s: cache.plain(r, n, s) / plain[n, s]), cost([r]))
+        if pairs:
+            report.put(f"{r}, plain" + f" ({len(pairs)})" * (pairs != base), [r],
+                       {p: cache.plain(r, *p) for p in pairs})
     chosen = args.start.split(",") if args.start else []
-    while len(chosen) < args.most:
+    while len(chosen) < args.most and set(known) - set(chosen):
         found = []
-        for r in known:
-            if r not in chosen:
-                found.append((logs_by_set(
-                    base, lambda n, s: cache.error([*chosen, r], n, s) / plain[n, s]), r))
-        if not found:
-            break
-        found.sort(key=lambda f: np.mean(list(f[0].values())))
-        for logs, r in found[:4]:
-            line(" + ".join([*chosen, r]), logs, cost([*chosen, r]))
-        chosen.append(found[0][1])
+        for r in set(known) - set(chosen):
+            value = {p: cache.error([*chosen, r], *p) for p in base}
+            logs = logs_by_set(base, lambda n, s: value[n, s] / report.plain[n, s])
+            found.append((np.mean(list(logs.values())), r, value))
+        for _, r, value in sorted(found, key=lambda f: f[:2])[:4]:
+            report.put(" + ".join([*chosen, r]), [*chosen, r], value)
+        chosen.append(min(found, key=lambda f: f[:2])[1])
 
 
 def splits(args):
@@ -294,6 +309,7 @@ def main():
     parser.add_argument("--most", type=int, default=6)
     parser.add_argument("--members", type=int, default=5)
     parser.add_argument("--start", default="default")
+    parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
     {"train": train, "choose": choose}[args.what](args)
 

@@ -169,6 +169,8 @@ void tt_config_error(tt_config_reader *r, const tt_source_location *location, co
 tt_err tt_config_error_result(const tt_config_reader *r);
 /* "line 5", "--set:1" or "the default": where the value of the other option of a rule was set. */
 const char *tt_location_text(const tt_source_location *location, char text[TT_OPTION_PATH_SIZE]);
+/* The characters of names of ensembles and of labels of networks. */
+#define TT_NAME_CHARACTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-"
 /* A value made safe for one line of a message: shortened, control characters replaced. */
 void tt_printable(const char *text, char out[TT_PRINTABLE_SIZE]);
 

@@ -252,7 +252,7 @@ static void check_name(tt_config_reader *r, int64_t k)
   int64_t number = r->cfg->ensemble[k].number;
   const tt_source_location *location = &r->own[k][TT_ENSEMBLE_OPTION_name];
   char shown[TT_PRINTABLE_SIZE];
-  size_t good = strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+  size_t good = strspn(name, TT_NAME_CHARACTERS);
   if (!location->given || location->bad) return;
   tt_printable(name, shown);
   if (name[good] || good > 64)

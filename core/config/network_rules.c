@@ -3,6 +3,7 @@
 #include "core/config/config_internal.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 /* Options with one value for all networks of an ensemble, and the reason; joint: only with
  * train.early_stopping: ensemble. */
@@ -79,6 +80,18 @@ static void check_method(tt_config_reader *r, int64_t k)
                     own->number);
 }
 
+static void check_label(tt_config_reader *r, int64_t k)
+{
+  const tt_ensemble_config *own = &r->cfg->ensemble[k];
+  size_t good = strspn(own->label, TT_NAME_CHARACTERS);
+  char shown[TT_PRINTABLE_SIZE];
+  if (!own->label[good] && good < TT_LABEL_SIZE) return;
+  tt_printable(own->label, shown);
+  tt_config_error(r, &r->own[k][AT(label)],
+                  "ensembles[%" PRId64 "].label: '%s': write 1 to %d letters, digits and . _ -",
+                  own->number, shown, TT_LABEL_SIZE - 1);
+}
+
 void tt_config_check_networks(tt_config_reader *r, int64_t k)
 {
   const tt_ensemble_config *own = &r->cfg->ensemble[k];
@@ -88,6 +101,7 @@ void tt_config_check_networks(tt_config_reader *r, int64_t k)
                     "ensembles[%" PRId64
                     "].members: the members are given in `networks`; remove it here",
                     own->number);
+  check_label(r, k);
   if (own->networks < 2) return;
   check_method(r, k);
   int joint = own->train_early_stopping == TT_EARLY_STOPPING_ensemble;

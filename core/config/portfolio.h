@@ -7,5 +7,7 @@
  * by bench/studies/portfolio.py: each next recipe is the one that lowers the error most. */
 #define TT_RECIPES(X)                                                                              \
   X(plain, "")                                                                                     \
-  X(decay, "train: {optimizer: adamw, weight_decay: 0.1}")
+  X(decay, "train: {optimizer: adamw, weight_decay: 0.1}")                                         \
+  X(small_batch, "train: {batch_size: 8}")                                                         \
+  X(long, "train: {epochs_factor: 4}")
 #endif

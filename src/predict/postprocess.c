@@ -186,8 +186,8 @@ static void log_networks(const tt_trained_ensemble *all, int64_t *unit)
   if (*text) tt_log_root(TT_LOG_INFO, "ensemble %s: weights %s", all->ensemble->name, text);
 }
 
-/* Whether the networks are weighted on out-of-fold rows: the training rows, of which members predict
- * the fold that they left out. */
+/* Whether the networks are weighted on out-of-fold rows: the training rows, of which members
+ * predict the fold that they left out. */
 static int uses_folds(const validation_reader *r)
 {
   const tt_config *cfg = r->v->cfg;

@@ -18,10 +18,10 @@ typedef struct tt_postprocess_context {
 
 /* Collective. Set all->weight by cfg's section combine (core/stats/member_weights.h); diverged
  * members keep 0. Uses the rows of the validation split that the ensemble selects and has labels
- * for, also with kfold; networks that tt_config_weighs_folds names are weighted on the training rows,
- * of which each member predicts the fold that it left out. Each rank stores members x rows predictions, at most 2^26 numbers: with
- * more rows only every n-th row is used. Same result on any number of ranks. Errors: of the engine,
- * MEM. */
+ * for, also with kfold; networks that tt_config_weighs_folds names are weighted on the training
+ * rows, of which each member predicts the fold that it left out. Each rank stores members x rows
+ * predictions, at most 2^26 numbers: with more rows only every n-th row is used. Same result on any
+ * number of ranks. Errors: of the engine, MEM. */
 tt_err tt_combine_members(tt_comm *c, const tt_postprocess_context *v, tt_trained_ensemble *all);
 
 /* Collective. Set all->calibration (noise, recalibration, conformal widths) by cfg's section

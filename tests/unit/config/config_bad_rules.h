@@ -254,6 +254,8 @@ static const tt_bad bad_rules[] = {
         "train.optimizer is sgd (line 3)"),
     BAD(JOB "train: {method: snapshot, epochs_factor: 2}\n",
         "3:42: train.epochs_factor: with method: snapshot write train.epochs itself"),
+    BAD(MIX "{label: 'a b'}]}]\n",
+        "2:46: ensembles[0].label: 'a b': write 1 to 32 letters, digits and . _ -"),
     BAD(MIX "{target: y1}]}]\n",
         "2:39: ensembles[0].networks: 'target' belongs to the ensemble, not to one of its"),
     BAD(MIX "{modle: {}}]}]\n", "2:39: unknown key 'modle' in a network of an ensemble; did "),

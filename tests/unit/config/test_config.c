@@ -169,6 +169,7 @@ static void other_value(const tt_option *o, char yaml[128], char written[128])
 static void special_value(const tt_option *o, const char *option, char yaml[128], char written[128])
 {
   const char *is = NULL;
+  if (!strcmp(o->name, "label")) is = "\"b-c\"";
   if (!strcmp(option, "model.profile")) is = "[3, 5]";
   if (!strcmp(option, "train.freeze")) is = "1";
   if (!strcmp(option, "train.layer_rates")) is = "[0.125, 0.5, 1, 2]";
