@@ -166,6 +166,12 @@ tt_err tt_text_format(char **text, const char *fmt, ...)
   return TT_OK;
 }
 
+int tt_text_ends_in(const char *text, const char *end)
+{
+  size_t a = strlen(text), b = strlen(end);
+  return a > b && !strcmp(text + a - b, end);
+}
+
 void tt_text_append(char *text, size_t capacity, const char *separator, const char *word)
 {
   size_t used = strlen(text);

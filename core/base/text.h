@@ -17,6 +17,9 @@ tt_err tt_text_format(char **text, const char *fmt, ...) __attribute__((format(p
  * Errors: MEM. */
 tt_err tt_text_set_name(char **text, const char *value);
 
+/* Whether the text is longer than `end`, and ends in it: a name of a file. */
+int tt_text_ends_in(const char *text, const char *end);
+
 /* Append a word to the list in `text`, behind the separator if it is not the first one; what does
  * not fit is cut. */
 void tt_text_append(char *text, size_t capacity, const char *separator, const char *word);

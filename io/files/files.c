@@ -1,6 +1,7 @@
 /* files.c — see files.h. */
 #include "io/files/files.h"
 
+#include "core/base/text.h"
 #include "io/files/owner.h"
 
 #include <errno.h>
@@ -295,16 +296,13 @@ int tt_file_is_stale_local(const char *directory, const char *name)
 tt_err tt_h5_check_output_local(const char *output, int force, const char *const input[2])
 {
   static const char *const end[] = {".csv", ".tsv", ".txt", ".xlsx", ".npy", ".npz", ".json"};
-  size_t length = strlen(output);
   TT_TRY(tt_file_check_output(output, force, input));
-  for (size_t i = 0; i < sizeof end / sizeof *end; i++) {
-    size_t n = strlen(end[i]);
-    if (length > n && !strcmp(output + length - n, end[i]))
+  for (size_t i = 0; i < sizeof end / sizeof *end; i++)
+    if (tt_text_ends_in(output, end[i]))
       return TT_FAIL(
           USAGE,
           "%s: the output is an HDF5 file; give a name that ends in .h5 (tutti predict -o "
           "pred.csv writes a table)",
           output);
-  }
   return TT_OK;
 }

@@ -43,12 +43,6 @@ typedef struct prediction_table {
   int64_t *number;                        /* [CHUNK_ROWS] ids, or rows */
 } prediction_table;
 
-int tt_prediction_table_is_table(const char *file)
-{
-  size_t n = strlen(file);
-  return n > 4 && !strcmp(file + n - 4, ".csv");
-}
-
 static tt_err open_part(prediction_table *t, int k)
 {
   const table_part *p = &parts[k];

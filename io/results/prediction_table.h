@@ -3,9 +3,6 @@
 #define TT_PREDICTION_TABLE_H
 #include "core/base/err.h"
 
-/* Whether predictions go to a CSV file: its name ends in .csv. */
-int tt_prediction_table_is_table(const char *file);
-
 /* Write the file of `tutti predict` as a CSV file, complete or not at all: a row for each sample,
  * with its id or number; for each predicted column TARGET_mean and the standard deviations (of
  * classes TARGET=CLASS, the probability), then TARGET_q0.05, TARGET_lower0.9, ... where the file

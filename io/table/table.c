@@ -8,29 +8,23 @@
 #include <stdio.h>
 #include <string.h>
 
-static int ends_in(const char *file, const char *end)
-{
-  size_t a = strlen(file), b = strlen(end);
-  return a > b && !strcmp(file + a - b, end);
-}
-
 static int is_csv(const char *file)
 {
-  return ends_in(file, ".csv") || ends_in(file, ".tsv") || ends_in(file, ".csv.gz") ||
-         ends_in(file, ".tsv.gz");
+  return tt_text_ends_in(file, ".csv") || tt_text_ends_in(file, ".tsv") ||
+         tt_text_ends_in(file, ".csv.gz") || tt_text_ends_in(file, ".tsv.gz");
 }
 
 int tt_table_is_table(const char *file)
 {
-  return is_csv(file) || ends_in(file, ".npy") || ends_in(file, ".npz");
+  return is_csv(file) || tt_text_ends_in(file, ".npy") || tt_text_ends_in(file, ".npz");
 }
 
 static tt_err open_kind(const char *file, const tt_table_format *format, tt_table *t)
 {
   TT_TRY(tt_text_set(&t->file, file));
   t->noun = "column";
-  if (ends_in(file, ".npy")) return tt_npy_table_open_local(t);
-  if (ends_in(file, ".npz")) return tt_npz_table_open_local(t);
+  if (tt_text_ends_in(file, ".npy")) return tt_npy_table_open_local(t);
+  if (tt_text_ends_in(file, ".npz")) return tt_npz_table_open_local(t);
   return tt_csv_table_open_local(format, t);
 }
 

@@ -127,6 +127,8 @@ void tt_cli_parse(const tt_verb *verb, int argc, char **argv, tt_cli_args *args)
   options[n] = (struct argp_option){.key = 'h', .flags = OPTION_HIDDEN};
   args->verb = verb;
   args->name = argv[0];
+  args->words = argc - 1;
+  args->word = argv + 1;
   args->ranks = 1;
   args->repeats = 5;
   args->rows = 10000;

@@ -17,6 +17,8 @@ enum {
 struct tt_cli_args {
   const tt_verb *verb, *verbs; /* the one that runs; all verbs, the last one has name NULL */
   const char *name;            /* of the verb, "tutti campaign run" */
+  int words;
+  char *const *word; /* [words] as they were given */
   int files;
   const char *file[TT_CLI_MAX_FILES]; /* [files] positional arguments */
   int overrides;

@@ -9,36 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
-/* An argument as a shell reads it. */
-static void put_argument(const char *before, const char *text, FILE *out)
-{
-  static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789"
-                              ".,-=/:+%@";
-  int is_plain = *text && strspn(text, plain) == strlen(text);
-  fprintf(out, is_plain ? "%s%s" : "%s'%s'", before, text);
-}
-
-/* The command line, for the first line of the job. Line ends would end its comment. */
+/* The command line as a shell reads it, for the first line of the job. Line ends would end it. */
 static char *print_command(const tt_cli_args *a)
 {
-  const struct {
-    const char *name, *value;
-  } option[] = {
-      {" --inputs ", a->inputs}, {" --targets ", a->targets},     {" --classes ", a->classes},
-      {" --group ", a->group},   {" --delimiter ", a->delimiter}, {" --decimal ", a->decimal},
-      {" -o ", a->output}};
+  static const char special[] = " \t\n\r!\"#$&'()*;<>?[\\]`{|}~";
   char *text = NULL;
   size_t bytes = 0;
   FILE *out = open_memstream(&text, &bytes);
   if (!out) return NULL;
-  fputs(a->name, out);
-  put_argument(" ", a->file[0], out);
-  for (size_t i = 0; i < sizeof option / sizeof *option; i++)
-    if (option[i].value) put_argument(option[i].name, option[i].value, out);
-  for (int i = 0; i < a->nas; i++) put_argument(" --na ", a->na[i], out);
-  if (a->member_count) fprintf(out, " --members %d", a->member_count);
-  if (a->epochs) fprintf(out, " --epochs %d", a->epochs);
-  for (int i = 0; i < a->overrides; i++) put_argument(" --set ", a->override[i], out);
+  fprintf(out, "%s %s", a->name, a->file[0]);
+  for (int i = 0; i < a->words; i++)
+    if (a->word[i] != a->file[0])
+      fprintf(out, a->word[i][strcspn(a->word[i], special)] ? " '%s'" : " %s", a->word[i]);
   if (fclose(out)) return NULL;
   for (char *c = text; *c; c++)
     if (*c == '\n' || *c == '\r') *c = ' ';

@@ -38,12 +38,14 @@ typedef struct table_job {
 
 /* How a column is used */
 
+static const char left_out[] = "left out: ";
+
 static void leave_out(table_column *c, const char *why)
 {
   char what[WHY];
   snprintf(what, sizeof what, "%s", c->why);
   c->use = USE_LEFT_OUT;
-  snprintf(c->why, WHY, "left out: %.120s%s%.100s", what, *what ? ", " : "", why);
+  snprintf(c->why, WHY, "%s%.120s%s%.100s", left_out, what, *what ? ", " : "", why);
 }
 
 static void judge_texts(table_job *j, const tt_column_facts *f, table_column *c, const char *name)
@@ -133,7 +135,12 @@ static tt_err use_inputs(table_job *j)
   tt_err e = choose(j, "--inputs", j->o->inputs, in_use, &column, &count);
   for (int64_t k = 0; !e && k < j->facts.columns; k++)
     if (!in_use[k]) j->of[k].use = USE_LEFT_OUT;
-  for (int64_t i = 0; i < count; i++) j->of[column[i]].use = USE_INPUT;
+  for (int64_t i = 0; i < count; i++) {
+    table_column *c = &j->of[column[i]];
+    c->use = USE_INPUT;
+    if (!strncmp(c->why, left_out, strlen(left_out)))
+      memmove(c->why, c->why + strlen(left_out), strlen(c->why) - strlen(left_out) + 1);
+  }
   tt_free_all(&column, &in_use);
   return e;
 }
@@ -190,7 +197,7 @@ static void put_mapping(const table_job *j, const char *option, int is_missing)
 
 static void put_columns(const table_job *j)
 {
-  int64_t left_out = 0;
+  int64_t omitted = 0;
   int width = 0;
   for (int64_t k = 0; k < j->facts.columns; k++) {
     int length = (int)strlen(j->facts.name[k]);
@@ -198,8 +205,8 @@ static void put_columns(const table_job *j)
   }
   fputs("  inputs:\n", j->out);
   for (int64_t k = 0; k < j->facts.columns; k++) {
-    left_out += j->of[k].use == USE_LEFT_OUT;
-    if (j->of[k].use == USE_INPUT || (j->of[k].use == USE_LEFT_OUT && left_out <= MOST_LISTED))
+    omitted += j->of[k].use == USE_LEFT_OUT;
+    if (j->of[k].use == USE_INPUT || (j->of[k].use == USE_LEFT_OUT && omitted <= MOST_LISTED))
       put_column(j, k, width);
   }
   fputs("  targets:\n", j->out);
@@ -431,17 +438,14 @@ static tt_err write_numbers(table_job *j)
   return e;
 }
 
-static int ends_in(const char *file, const char *end)
-{
-  size_t a = strlen(file), b = strlen(end);
-  return a > b && !strcmp(file + a - b, end);
-}
-
 int tt_table_job_is_table(const char *file)
 {
   char head[8] = "";
-  if (tt_table_is_table(file) || ends_in(file, ".h5") || ends_in(file, ".nc")) return 1;
-  if (ends_in(file, ".yaml") || ends_in(file, ".yml") || ends_in(file, ".json")) return 0;
+  if (tt_table_is_table(file) || tt_text_ends_in(file, ".h5") || tt_text_ends_in(file, ".nc"))
+    return 1;
+  if (tt_text_ends_in(file, ".yaml") || tt_text_ends_in(file, ".yml") ||
+      tt_text_ends_in(file, ".json"))
+    return 0;
   FILE *f = fopen(file, "rb");
   size_t n = f ? fread(head, 1, sizeof head, f) : 0;
   if (f) fclose(f);
@@ -450,7 +454,7 @@ int tt_table_job_is_table(const char *file)
 
 static tt_err write_all(table_job *j)
 {
-  int is_array = ends_in(j->o->table, ".npy") || ends_in(j->o->table, ".npz");
+  int is_array = tt_text_ends_in(j->o->table, ".npy") || tt_text_ends_in(j->o->table, ".npz");
   fprintf(j->out, "# Made by: %s\n# Every line can be changed; tutti options explains them.\n",
           j->o->command);
   fputs("data:\n", j->out);

@@ -3,6 +3,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 #include "core/stats/calibration.h"
 #include "core/stats/metrics.h"
 #include "io/data/data.h"
@@ -47,7 +48,7 @@ static tt_err check_options_local(const tt_predict_options *o)
     if (!(o->quantile[q] > 0.0 && o->quantile[q] < 1.0))
       return TT_FAIL(USAGE, "--quantiles: %g is not between 0 and 1", o->quantile[q]);
   const char *const input[] = {o->model, o->data};
-  if (!tt_prediction_table_is_table(o->output))
+  if (!tt_text_ends_in(o->output, ".csv"))
     return tt_h5_check_output_local(o->output, o->force, input);
   if (o->members || o->jacobian)
     return TT_FAIL(USAGE, "%s: --members and --jacobian need an HDF5 file: -o pred.h5", o->output);
@@ -301,7 +302,7 @@ static tt_err check_file(tt_comm *c, const char *file, const char *inputs, const
 static tt_err name_file(predictor *p, char name[TT_PATH_MAX])
 {
   p->file = p->o->output;
-  if (!tt_prediction_table_is_table(p->o->output)) return TT_OK;
+  if (!tt_text_ends_in(p->o->output, ".csv")) return TT_OK;
   p->file = name;
   tt_err e = TT_OK;
   if (tt_comm_is_root(p->c)) e = tt_file_temporary_name_local(p->o->output, name);
