@@ -15,7 +15,7 @@ TT_BEGIN_C
 /* The values of options without formulas, each with the prefix P of its enum. */
 #define TT_BATCH_ORDERS(X, P) X(P, own) X(P, shared)
 #define TT_RESAMPLES(X, P) X(P, none) X(P, bootstrap) X(P, subsample) X(P, kfold)
-#define TT_METHODS(X, P) X(P, independent) X(P, fusion) X(P, snapshot)
+#define TT_METHODS(X, P) X(P, independent) X(P, snapshot)
 #define TT_EARLY_STOPPINGS(X, P) X(P, member) X(P, ensemble)
 #define TT_NORMALIZE_INPUT_ROWS(X, P) X(P, training) X(P, pool)
 #define TT_NORMALIZE_FOLDS(X, P) X(P, own) X(P, all)

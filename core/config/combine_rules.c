@@ -42,19 +42,6 @@ static const char *list_outputs(unsigned forecasts, char text[TT_REASON_SIZE])
   return text;
 }
 
-/* The members of method fusion are trained together: only their plain mean is a prediction. */
-static void check_fusion(tt_config_reader *r, int64_t k)
-{
-  const tt_config *c = r->cfg;
-  if (c->ensemble[k].train_method != TT_METHOD_fusion || c->combine_method == TT_COMBINE_mean)
-    return;
-  tt_config_error(r, at(r, TT_OPTION_combine_method),
-                  "combine.method: %s weighs members by their own errors, but those of ensemble %s "
-                  "(train.method: fusion) are right only together; use combine.method: mean, or "
-                  "train.method: independent",
-                  tt_choice_combine[c->combine_method], c->ensemble[k].name);
-}
-
 /* Check that the output of ensemble k can be calibrated. */
 static void check_output(tt_config_reader *r, int64_t k)
 {
@@ -105,10 +92,7 @@ static void check_rows(tt_config_reader *r, int64_t k, int has_validation, const
 void tt_config_check_combine(tt_config_reader *r, int has_validation, const char *fix)
 {
   const tt_config *c = r->cfg;
-  for (int64_t k = 0; k < c->ensembles; k++) {
-    check_rows(r, k, has_validation, fix);
-    check_fusion(r, k);
-  }
+  for (int64_t k = 0; k < c->ensembles; k++) check_rows(r, k, has_validation, fix);
   if (c->calibration_recalibrate == TT_RECALIBRATE_all && !has_validation)
     tt_config_error(r, at(r, TT_OPTION_calibration_recalibrate),
                     "calibration.recalibrate: all needs validation rows; %s", fix);
@@ -128,7 +112,7 @@ const char *tt_config_mean_advice(const tt_config *c, char *text, int64_t capaci
   if (c->combine_method != TT_COMBINE_mean) return text;
   for (int64_t k = 0; k < c->ensembles; k++) {
     const tt_ensemble_config *own = &c->ensemble[k];
-    if (!own->sweeps || own->members < 2 || own->train_method == TT_METHOD_fusion) continue;
+    if (!own->sweeps || own->members < 2) continue;
     if (name && strcmp(name, own->name) != 0) continue;
     for (int64_t i = 0; i < own->sweeps; i++) {
       const char *option = tt_hyper_name[own->sweep[i].hyper];

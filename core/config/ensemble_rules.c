@@ -268,27 +268,6 @@ static void check_average(const rules *c)
                ": %" PRId64 " must be less than train.epochs (%" PRId64 ")", start, epochs);
 }
 
-static void check_fusion(const rules *c)
-{
-  const tt_ensemble_config *own = c->own;
-  char text[TT_OPTION_PATH_SIZE];
-  if (own->train_method != TT_METHOD_fusion || INVALID(train_method)) return;
-  if (own->train_batch_order != TT_BATCH_ORDER_shared && !INVALID(train_batch_order))
-    report_error(c, AT(train_method), ": fusion needs train.batch_order: shared, but it is %s",
-                 choice_and_origin(c, AT(train_batch_order), text));
-  if (own->train_resample != TT_RESAMPLE_none && !INVALID(train_resample))
-    report_error(c, AT(train_method), ": fusion needs train.resample: none, but it is %s",
-                 choice_and_origin(c, AT(train_resample), text));
-  if (LARGEST(label_noise) > 0.0)
-    report_error(c, AT(train_label_noise), " cannot be combined with method: fusion");
-  if (own->train_parts > 1 && !INVALID(train_parts))
-    report_error(c, AT(train_parts),
-                 ": with method: fusion a step needs the outputs of the whole batch; set it to 1");
-  if (own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
-    report_error(c, AT(train_on_diverged_retries),
-                 ": with method: fusion a single member cannot be restarted; set it to 0");
-}
-
 /* Early stopping needs validation rows: those of the split, or the fold of the member. */
 static void check_stopping(const rules *c, int has_validation, const char *fix)
 {
@@ -448,17 +427,13 @@ static void check_sweep_has_effect(const rules *c)
 static void check_shared_values(const rules *c)
 {
   static const struct {
-    int hyper, snapshot, fusion, ensemble;
-  } common[] = {{TT_HYPER_epochs, 1, 1, 1},
-                {TT_HYPER_batch_order, 0, 1, 0},
-                {TT_HYPER_patience, 0, 1, 1},
-                {TT_HYPER_min_delta, 0, 1, 1}};
+    int hyper, snapshot, ensemble;
+  } common[] = {{TT_HYPER_epochs, 1, 1}, {TT_HYPER_patience, 0, 1}, {TT_HYPER_min_delta, 0, 1}};
   const tt_ensemble_config *own = c->own;
   for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
     int row = tt_hyper_option[common[i].hyper];
     const char *why = NULL;
     if (swept(c, row) < 0) continue;
-    if (common[i].fusion && own->train_method == TT_METHOD_fusion) why = "method: fusion";
     if (common[i].snapshot && own->train_method == TT_METHOD_snapshot) why = "method: snapshot";
     if (common[i].ensemble && own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
       why = "early_stopping: ensemble";
@@ -477,7 +452,6 @@ void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation
   check_snapshot(&c);
   check_cycles(&c);
   check_average(&c);
-  check_fusion(&c);
   check_stopping(&c, has_validation, fix);
   check_noise(&c);
   check_front(&c);

@@ -56,8 +56,6 @@ static void check_sigma_of(tt_config_reader *r, int64_t k)
   const char *why = NULL;
   if (!tt_loss_takes_label_variance((tt_loss)own->train_loss))
     why = "needs train.loss: gaussian_nll or mse";
-  else if (own->train_method == TT_METHOD_fusion)
-    why = "does not go with train.method: fusion";
   else if (own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
     why = "needs train.early_stopping: member";
   if (why)

@@ -68,18 +68,6 @@ static void check_common(tt_config_reader *r, int64_t k, const common_option *o)
                   tt_location_text(location_of(r, first, row), place), o->why);
 }
 
-static void check_method(tt_config_reader *r, int64_t k)
-{
-  const tt_ensemble_config *own = &r->cfg->ensemble[k];
-  const tt_source_location *method = location_of(r, k, AT(train_method));
-  if (own->train_method == TT_METHOD_fusion && !method->bad)
-    tt_config_error(r, method,
-                    "ensembles[%" PRId64
-                    "].networks: train.method: fusion trains all members of an ensemble in one "
-                    "step, which needs equal networks; use independent",
-                    own->number);
-}
-
 static void check_label(tt_config_reader *r, int64_t k)
 {
   const tt_ensemble_config *own = &r->cfg->ensemble[k];
@@ -103,7 +91,6 @@ void tt_config_check_networks(tt_config_reader *r, int64_t k)
                     own->number);
   check_label(r, k);
   if (own->networks < 2) return;
-  check_method(r, k);
   int joint = own->train_early_stopping == TT_EARLY_STOPPING_ensemble;
   for (size_t i = 0; own->network > 0 && i < sizeof common / sizeof *common; i++)
     if (joint || !common[i].joint) check_common(r, k, &common[i]);

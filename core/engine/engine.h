@@ -127,23 +127,10 @@ typedef struct tt_engine_ops {
    *            a target, quantity j of target k is k q + j; q = 1 for means); or NULL */
   tt_err (*predict)(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                     const float *x, tt_moments *dst, float *members);
-  /* One step in two parts, for losses that depend on several members (train.method: fusion).
-   * NULL if the engine does not support them. B batch size, O outputs.
-   *
-   * forward: outputs of every member on its next batch; changes no state.
-   *   output  [M][B][O]
-   *   row     [M][B] rows of the data set, -1 where there is none (short batch, or the member does
-   *           not train)
-   *
-   * apply: the rest of the step: backward pass, optimizer, end of the epoch.
-   *   delta   [M][B][O] dL/d(output)
-   *   loss    [M] of the batch, summed over rows; if not finite, the member has diverged */
-  tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
-  tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
   /* Steps on rows of the caller, without set_data: after set_batch, `train` takes one step, and its
-   * `out` may be NULL; forward returns outputs (row is NULL, O those of all heads), and a step is
-   * also backward, once or several times, then update. There are no validation rows. The cuda
-   * engine takes the layered path.
+   * `out` may be NULL; or a step is forward, which returns outputs [M][count][O] (O those of all
+   * heads) and changes no state, backward, once or several times, then update. There are no
+   * validation rows. The cuda engine takes the layered path.
    *
    * set_batch: *batch is copied; its arrays must not change until the next set_batch. Several
    * threads may use engines of their own.
@@ -162,6 +149,7 @@ typedef struct tt_engine_ops {
    * set_hyper: the hyper-parameters of members of the cohort have changed; load notices it too.
    * NULL: the engine reads them in every step. */
   tt_err (*set_batch)(tt_engine *e, const tt_batch *batch);
+  tt_err (*forward)(tt_engine *e, float *output);
   tt_err (*backward)(tt_engine *e, const float *delta, float *input_gradient);
   tt_err (*update)(tt_engine *e);
   tt_err (*take_gradient)(tt_engine *e, float *gradient);

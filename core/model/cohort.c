@@ -71,7 +71,7 @@ const char *tt_cohort_needs_layered(const tt_cohort *c)
 #undef X
   if (optimizer_needs_layered[c->optimizer]) why = optimizer_needs_layered[c->optimizer];
   if (c->average != TT_AVERAGE_none) why = "averaged weights need the layered path";
-  if (c->method != TT_METHOD_independent) why = "method fusion or snapshot needs the layered path";
+  if (c->method != TT_METHOD_independent) why = "method snapshot needs the layered path";
   if (c->resample == TT_RESAMPLE_kfold) why = "kfold needs the layered path";
   if (c->partial_labels) why = "rows with some labels unknown need the layered path";
   if (c->label_variance) why = "data.sigma needs the layered path";

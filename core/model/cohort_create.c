@@ -333,9 +333,7 @@ static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
   c->method = (tt_train_method)own->train_method;
   c->snapshots = c->method == TT_METHOD_snapshot ? own->train_snapshots : 0;
   c->average = (tt_weight_average)own->train_average;
-  /* members of method fusion depend on each other, so they stop together */
-  c->stop = c->method == TT_METHOD_fusion ? TT_EARLY_STOPPING_ensemble
-                                          : (tt_early_stopping)own->train_early_stopping;
+  c->stop = (tt_early_stopping)own->train_early_stopping;
   c->retries = (int32_t)own->train_on_diverged_retries;
   c->retry_lr_scale = (float)own->train_on_diverged_lr_scale;
   c->retry_reseed = own->train_on_diverged_reseed;

@@ -71,9 +71,6 @@ typedef struct tt_cuda_path {
   void (*arithmetic)(const tt_engine *e, char *text, size_t capacity);
   /* engine.h: evaluate, with the sums of the path's own validation; NULL: evaluate.cu does it. */
   tt_err (*evaluate)(tt_engine *e, tt_split split, double *loss);
-  /* engine.h: a step in two parts, forward and apply; NULL: not supported. */
-  tt_err (*forward)(tt_engine *e, float *output, int32_t *row);
-  tt_err (*apply)(tt_engine *e, const float *delta, const double *loss);
   int takes_host_rows; /* 1: it can train with a data set that is on the host (tt_engine.data) */
 } tt_cuda_path;
 #define X(name, ...) extern const tt_cuda_path tt_cuda_##name;

@@ -339,22 +339,6 @@ static tt_err train(tt_engine *e, int64_t steps, tt_progress *out)
   return err;
 }
 
-/* train.method: fusion needs a path with both functions. */
-static tt_err forward(tt_engine *e, float *output, int32_t *row)
-{
-  if (e->given) return tt_cuda_forward_given(e, output);
-  if (!e->path->forward)
-    return TT_FAIL(INTERNAL, "the %s path cannot split a step in two parts", e->path->name);
-  return e->slice.count ? e->path->forward(e, output, row) : TT_OK;
-}
-
-static tt_err apply(tt_engine *e, const float *delta, const double *loss)
-{
-  if (!e->path->apply)
-    return TT_FAIL(INTERNAL, "the %s path cannot split a step in two parts", e->path->name);
-  return e->slice.count ? e->path->apply(e, delta, loss) : TT_OK;
-}
-
 /* Name of the first path with the same bits. */
 static const char *name_of_bits(const tt_cuda_path *path)
 {
@@ -404,9 +388,8 @@ static constexpr tt_engine_ops make_ops()
   ops.load = load;
   ops.info = info;
   ops.predict = tt_cuda_predict;
-  ops.forward = forward;
-  ops.apply = apply;
   ops.set_batch = tt_cuda_set_batch;
+  ops.forward = tt_cuda_forward_given;
   ops.backward = tt_cuda_backward;
   ops.update = tt_cuda_update;
   ops.take_gradient = tt_cuda_take_gradient;

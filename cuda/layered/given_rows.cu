@@ -213,13 +213,29 @@ static tt_err begin_step(tt_engine *e)
   return tt_layered_download_progress(e);
 }
 
+/* End the epoch of members whose last batch was one after the last tt_layered_download_progress;
+ * *ended: whether there were any. Errors: INTERNAL, MEM. */
+static tt_err end_finished_epochs(tt_engine *e, int *ended)
+{
+  int8_t *ending_views = NULL;
+  int64_t row_sets = tt_cohort_row_sets(e->cohort);
+  *ended = 0;
+  TT_TRY(TT_ALLOC(ending_views, row_sets));
+  tt_layered_find_ending_views(e, 1, ending_views);
+  for (int64_t k = 0; k < row_sets; k++) *ended |= ending_views[k];
+  tt_err err = *ended ? tt_layered_end_epochs(e, ending_views, NULL) : TT_OK;
+  if (!err && e->view.ensemble_stopping) err = tt_layered_resume_members(e);
+  tt_free(ending_views);
+  return err;
+}
+
 static tt_err end_step(tt_engine *e)
 {
   tt_layered *own = tt_layered_of(e);
   int ended;
   e->given->is_summed = e->given->has_forward = 0;
   if (!e->given->batch.epoch_rows) return TT_OK;
-  TT_TRY(tt_layered_end_finished_epochs(e, &ended));
+  TT_TRY(end_finished_epochs(e, &ended));
   if (ended) return tt_layered_download_progress(e);
   for (int64_t i = 0; i < e->slice.count; i++) own->batch[i] += own->status[i] == 0;
   return TT_OK;

@@ -176,8 +176,6 @@ static constexpr tt_cuda_path make_path()
   path.train = train;
   path.release = release;
   path.evaluate = tt_layered_evaluate;
-  path.forward = tt_layered_step_forward;
-  path.apply = tt_layered_step_apply;
   path.takes_host_rows = 1;
   return path;
 }

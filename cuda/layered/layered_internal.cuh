@@ -260,14 +260,6 @@ tt_err tt_layered_stage_backward(tt_engine *e, int64_t part, const float *in, fl
 tt_err tt_layered_stage_gradient(tt_engine *e, int64_t part); /* there is nothing left to do */
 void tt_layered_stage_destroy(tt_layered *own); /* before the stream of rows is closed */
 
-/* engine.h: the two parts of a step. */
-tt_err tt_layered_step_forward(tt_engine *e, float *output, int32_t *row);
-tt_err tt_layered_step_apply(tt_engine *e, const float *delta, const double *loss);
-
-/* End the epoch of members whose last batch was one after the last tt_layered_download_progress;
- * *ended: whether there were any. Errors: INTERNAL, MEM. */
-tt_err tt_layered_end_finished_epochs(tt_engine *e, int *ended);
-
 /* Compute the row orders of the running epochs; steps need them. Asynchronous. Errors: INTERNAL. */
 tt_err tt_layered_begin_epochs(tt_engine *e);
 

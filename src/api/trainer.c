@@ -247,7 +247,7 @@ static tt_err compute_outputs(tutti_trainer *t, float *all)
   int64_t each = t->batch.count * tutti_trainer_outputs(t);
   float *mine = tt_trainer_own_floats(t, each, all);
   tt_err e = mine ? TT_OK : TT_FAIL(MEM, "no memory for the outputs of the members of this rank");
-  if (!e && t->engine) e = t->ops->forward(t->engine, mine, NULL);
+  if (!e && t->engine) e = t->ops->forward(t->engine, mine);
   e = tt_agree(t->comm, e);
   if (!e) tt_trainer_gather_members(t, mine, each * (int64_t)sizeof *all, all);
   return e;

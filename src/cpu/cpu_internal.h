@@ -353,15 +353,12 @@ void tt_cpu_pair_begin(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
 int tt_cpu_pair_step(tt_cpu_pair *pair, int64_t steps);
 void tt_cpu_pair_end(tt_cpu_pair *pair);
 
-/* The same in two parts (engine.h: forward, apply, backward). The first returns the *count rows of
- * the batch and leaves the outputs in z[layers - 1]; the second returns the same as
- * tt_cpu_shared_step; the third leaves the gradient in gradient[0].
+/* Parts of a step on rows of the caller (engine.h: forward, backward). The first returns the number
+ * of rows and leaves the outputs in z[layers - 1]; the second leaves the gradient in gradient[0].
  *   predicts        1: as in predictions, without dropout
  *   input_gradient  [rows][D] of the batch, or NULL */
-const int32_t *tt_cpu_shared_forward(const tt_engine *e, tt_cpu_buffers *b,
-                                     const tt_cpu_member *ctx, int predicts, int64_t *count);
-int tt_cpu_shared_apply(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                        const float *delta, double loss);
+int64_t tt_cpu_shared_forward(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                              int predicts);
 void tt_cpu_shared_backward(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
                             const float *delta, float *input_gradient);
 
@@ -419,8 +416,7 @@ tt_err tt_cpu_accept(tt_engine *e, int64_t m, tt_slice slice, const float *w, do
                      const tt_epoch_sharing *share, int *epoch_ended);
 
 /* engine.h: forward, apply, set_batch, backward, update, take_gradient. */
-tt_err tt_cpu_forward_rows(tt_engine *e, float *output, int32_t *row); /* row may be NULL */
-tt_err tt_cpu_apply(tt_engine *e, const float *delta, const double *loss);
+tt_err tt_cpu_forward_rows(tt_engine *e, float *output);
 tt_err tt_cpu_set_batch(tt_engine *e, const tt_batch *batch);
 tt_err tt_cpu_backward_rows(tt_engine *e, const float *delta, float *input_gradient);
 tt_err tt_cpu_update_members(tt_engine *e);

@@ -1,5 +1,5 @@
-/* given_rows.c — steps on rows of the caller, and steps in two parts; see engine.h: set_batch,
- * forward, apply, backward, update, take_gradient. */
+/* given_rows.c — steps on rows of the caller; see engine.h: set_batch, forward, backward, update,
+ * take_gradient. */
 #include "src/cpu/cpu_internal.h"
 
 #include "core/base/mem.h"
@@ -42,63 +42,37 @@ tt_err tt_cpu_set_batch(tt_engine *e, const tt_batch *batch)
 /* Arguments of the functions below; those that a function does not use are NULL. */
 typedef struct rows_args {
   float *output;
-  int32_t *row;
   const float *delta;
-  const double *loss;
   float *input_gradient;
 } rows_args;
 
 /* Outputs of a row, those of all heads. */
 static int64_t outputs_of(const tt_model *m) { return m->layer[m->layers - 1].out; }
 
-static int64_t batch_rows_of(const tt_engine *e)
-{
-  return e->batch ? e->batch->count : e->cohort->batch_size;
-}
-
 /* The weights for predictions replace those of training. */
 static int prepare_forward(const tt_engine *e, tt_cpu_member *ctx)
 {
   int8_t status = TT_FIELD(e->state, status)[ctx->i];
-  if (!e->batch || !e->batch->predicts) return status == TT_STATUS_training;
+  if (!e->batch->predicts) return status == TT_STATUS_training;
   ctx->w = (float *)(uintptr_t)tt_state_prediction_weights(e->state, ctx->i);
   return status != TT_STATUS_diverged;
 }
 
-/* Outputs of one member on its next batch: output [rows][O], row [rows]. */
+/* Outputs of one member on the batch: output [rows][O]; NaN if it has none. */
 static void forward_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
                            void *context)
 {
   const rows_args *args = context;
   const tt_model *m = &e->cohort->model;
-  int64_t rows = 0, batch = batch_rows_of(e), outputs = outputs_of(m);
-  float *output = args->output + i * batch * outputs, missing = e->batch ? NAN : 0.0f;
-  const int32_t *src = NULL;
+  int64_t rows = 0, batch = e->batch->count, outputs = outputs_of(m);
+  float *output = args->output + i * batch * outputs;
   tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
   ctx.team = team;
-  if (prepare_forward(e, &ctx))
-    src = tt_cpu_shared_forward(e, b, &ctx, e->batch && e->batch->predicts, &rows);
+  if (prepare_forward(e, &ctx)) rows = tt_cpu_shared_forward(e, b, &ctx, e->batch->predicts);
   const float *z = b->z[m->layers - 1];
-  for (int64_t r = 0; r < batch; r++) {
-    if (args->row) args->row[i * batch + r] = r < rows ? src[r] : -1;
+  for (int64_t r = 0; r < batch; r++)
     for (int64_t o = 0; o < outputs; o++)
-      output[r * outputs + o] = r < rows ? z[o * b->ld + r] : missing;
-  }
-}
-
-static void apply_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
-                         void *context)
-{
-  const rows_args *args = context;
-  int64_t each = e->cohort->batch_size * outputs_of(&e->cohort->model);
-  int8_t *status = &TT_FIELD(e->state, status)[i];
-  if (*status != TT_STATUS_training) return;
-  tt_cpu_member ctx = tt_cpu_member_begin(e, b, i);
-  ctx.team = team;
-  if (tt_cpu_shared_apply(e, b, &ctx, args->delta + i * each, args->loss[i]))
-    tt_cpu_end_epoch_if_due(e, b, &ctx);
-  else
-    *status = TT_STATUS_diverged;
+      output[r * outputs + o] = r < rows ? z[o * b->ld + r] : NAN;
 }
 
 static void backward_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, int64_t i,
@@ -141,15 +115,9 @@ static void update_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, in
   tt_cpu_end_epoch_if_due(e, b, &ctx);
 }
 
-tt_err tt_cpu_forward_rows(tt_engine *e, float *output, int32_t *row)
+tt_err tt_cpu_forward_rows(tt_engine *e, float *output)
 {
-  tt_cpu_each_member(e, 1, forward_member, &(rows_args){.output = output, .row = row});
-  return TT_OK;
-}
-
-tt_err tt_cpu_apply(tt_engine *e, const float *delta, const double *loss)
-{
-  tt_cpu_each_member(e, 1, apply_member, &(rows_args){.delta = delta, .loss = loss});
+  tt_cpu_each_member(e, 1, forward_member, &(rows_args){.output = output});
   return TT_OK;
 }
 

@@ -131,28 +131,15 @@ int tt_cpu_shared_step(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_membe
   return 1;
 }
 
-const int32_t *tt_cpu_shared_forward(const tt_engine *e, tt_cpu_buffers *b,
-                                     const tt_cpu_member *ctx, int predicts, int64_t *count)
+int64_t tt_cpu_shared_forward(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
+                              int predicts)
 {
   tt_cpu_batch batch;
   tt_cpu_next_batch(e, b, ctx, 1, &batch);
   shared_step s = {
       .e = e, .b = b, .ctx = ctx, .batch = &batch, .outputs_only = 1, .predicts = predicts};
   tt_cpu_team_run(ctx->team, share_rows, &s);
-  *count = batch.count;
-  return batch.row;
-}
-
-int tt_cpu_shared_apply(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
-                        const float *delta, double loss)
-{
-  tt_cpu_batch batch;
-  if (!isfinite(loss)) return 0;
-  tt_cpu_next_batch(e, b, ctx, 1, &batch);
-  shared_step s = {.e = e, .b = b, .ctx = ctx, .batch = &batch, .delta = delta};
-  tt_cpu_team_run(ctx->team, share_rows, &s);
-  take_step(&s, loss);
-  return 1;
+  return batch.count;
 }
 
 void tt_cpu_shared_backward(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,

@@ -286,24 +286,14 @@ static tt_err check_diverged(const training_run *r)
                  r->progress.diverged, members, most);
 }
 
-/* Options that make members depend on each other, as text; NULL = members are independent. */
+/* The option that makes members depend on each other, as text; NULL: members are independent. */
 static const char *dependence(const training_run *r)
 {
-  static const char *const text[] = {
-      NULL,
-      "train.early_stopping: ensemble: the end and best epoch of a member depend on its ensemble",
-      "train.method: fusion: a member depends on the other members of its ensemble",
-      "train.method: fusion, train.early_stopping: ensemble: a member depends on others of its "
-      "ensemble"};
-  int stop = 0, fusion = 0;
-  for (int64_t i = 0; i < r->job->cohorts.count; i++) {
-    const tt_cohort *c = r->job->cohorts.at[i];
-    if (c->method == TT_METHOD_fusion)
-      fusion = 2;
-    else if (c->stop == TT_EARLY_STOPPING_ensemble)
-      stop = 1;
-  }
-  return text[fusion + stop];
+  for (int64_t i = 0; i < r->job->cohorts.count; i++)
+    if (r->job->cohorts.at[i]->stop == TT_EARLY_STOPPING_ensemble)
+      return "train.early_stopping: ensemble: the end and best epoch of a member depend on its "
+             "ensemble";
+  return NULL;
 }
 
 /* What the ranks of all teams have sent to each other in this start. */

@@ -278,10 +278,7 @@ static tt_err match_ensemble(tt_warm_source *s, const tt_job *job, int64_t k, co
   return TT_OK;
 }
 
-static int is_collective(const tt_cohort *c)
-{
-  return c->method == TT_METHOD_fusion || c->stop == TT_EARLY_STOPPING_ensemble;
-}
+static int is_collective(const tt_cohort *c) { return c->stop == TT_EARLY_STOPPING_ensemble; }
 
 /* The largest number of epochs of members [first, first + count) of cohort k. */
 static int64_t most_epochs(const tt_warm_source *s, int64_t k, int64_t first, int64_t count)

@@ -46,7 +46,7 @@ tt_err tt_warm_match_local(tt_warm_source *s, tt_job *job);
  *   optimizer       the last weights with optimizer state, counters and history; training continues
  *                   for train.epochs more epochs. Best weights and patience are reset, because the
  *                   data differ. Needs a constant schedule. New members of ensembles with
- *                   train.early_stopping: ensemble or train.method: fusion start at the epoch of
+ *                   train.early_stopping: ensemble start at the epoch of
  *                   their ensemble; a restarted member (train.on_diverged) trains as many epochs in
  *                   total as the other members
  *

@@ -97,20 +97,6 @@ TT_TEST (rows_from_the_host_give_the_same_bits) {
   compare_in(noisy());
 }
 
-/* A split step returns row numbers, which the device has for its own rows only. */
-TT_TEST (fusion_needs_the_data_on_the_device) {
-  problem p = large(0, TT_RESAMPLE_none, TT_BATCH_ORDER_own);
-  static float output[6 * 20];
-  static int32_t row[6 * 20];
-  way variant = {"cuda", &tt_engine_cuda, {.threads = 1, .path = TT_GPU_PATH_layered}, 0, 0, 1};
-  p.c.method = TT_METHOD_fusion;
-  tt_double_set_memory(MEMORY);
-  problem_start(&p, variant, everyone(&p));
-  TT_CHECK((int)variant.ops->forward(p.engine, output, row), ==, TT_E_MEM);
-  TT_CHECK_HAS(tt_err_last(), "train.method: fusion");
-  problem_free(&p);
-}
-
 /* A requested path is never replaced by another one. */
 TT_TEST (a_requested_path_is_kept) {
   problem p = large(0, TT_RESAMPLE_none, TT_BATCH_ORDER_own);

@@ -39,13 +39,6 @@ ensembles:
   - {name: wide, targets: [y0, y1], members: 2, train: {loss: quantile, average: ema}}
 train: {loss: mse, learning_rate: 2e-3, batch_size: 16, resample: bootstrap}
 """,
-    "fusion": """\
-model: {hidden: [12]}
-ensembles:
-  - {name: fused, target: y0, members: 5}
-  - {name: apart, target: y1, members: 3, train: {method: independent}}
-train: {loss: mse, method: fusion, batch_order: shared, learning_rate: 2e-3, batch_size: 16}
-""",
     "snapshot": """\
 model: {hidden: [12], layer_norm: true}
 ensembles:

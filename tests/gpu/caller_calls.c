@@ -106,7 +106,7 @@ static void own_step(problem *p, tt_slice slice, int64_t values, int diverges, r
 {
   static float delta[EACH * MOST * MOST_OUTPUTS];
   const tt_engine_ops *ops = p->by.ops;
-  TT_CHECK_OK(ops->forward(p->engine, out->output, NULL));
+  TT_CHECK_OK(ops->forward(p->engine, out->output));
   for (int64_t k = 0; k < slice.count * values; k++) delta[k] = 0.01f * (out->output[k] - 0.2f);
   if (diverges) delta[0] = INFINITY;
   TT_CHECK_OK(ops->backward(p->engine, delta, p->c.model.front.layers ? NULL : out->input));
@@ -151,7 +151,7 @@ static void call(problem *p, const calls_case *a, tt_slice slice, int k, round_r
   b.count = a->few;
   b.stride = 0;
   TT_CHECK_OK(ops->set_batch(p->engine, &b));
-  TT_CHECK_OK(ops->forward(p->engine, out->predicted, NULL));
+  TT_CHECK_OK(ops->forward(p->engine, out->predicted));
   if (k == 6 && slice.first == 0) restart(p);
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""One job with every training method: retries, ensemble early stopping, snapshots, fusion, heads. The
+"""One job with every training method: retries, ensemble early stopping, snapshots, heads. The
 same bits on 1 and 3 ranks, and when stopped on 2, killed on 3 and resumed on 1; the results show that
 each method was used.
 """
@@ -25,7 +25,6 @@ ensembles:
   - {name: as_one, target: y1, members: 4, model: {hidden: [24]},
      train: {early_stopping: ensemble, patience: 3, learning_rate: 0.05}}
   - {name: cycles, target: y0, members: 2, train: {method: snapshot, snapshots: 3}}
-  - {name: fused, target: y1, members: 3, train: {method: fusion, batch_order: shared, epochs: 12}}
   - {name: heads, target: y1, members: 2, model: {heads: 3}, train: {average: ema, patience: 9}}
 train: {loss: mse, learning_rate: 2e-2, batch_size: 32, epochs: 90}
 checkpoint: {every: 1h, keep: 2}
@@ -67,13 +66,11 @@ def check_results(path):
         check(np.array_equal(loss[0], loss[-1], equal_nan=True), "one loss for all members")
         check(list(of(f, "snapshot", "cycles")) == [1, 2, 3, 1, 2, 3], "snapshots in order")
         check(list(of(f, "epochs_done", "cycles")) == [30, 60, 90] * 2, "ends of cycles")
-        check(set(of(f, "status", "fused")) == {1}, "the fused ensemble finished")
         check(list(of(f, "snapshot", "heads")) == [1, 2, 3] * 2, "heads in order")
         check(list(of(f, "member_index", "heads")) == [0, 0, 0, 1, 1, 1], "members of the heads")
         errors = of(f, "test_rmse", "heads")
         check(len(np.unique(np.nanmax(errors, 1))) == 6, f"six heads, six errors: {errors}")
         at = f["provenance"].attrs
-        check(b"fusion" in np.bytes_(at["member_dependence"]), "the file names fusion")
         check(b"early_stopping: ensemble" in np.bytes_(at["member_dependence"]),
               "the file names ensemble early stopping")
         check(at["member_epochs_trained"] < at["member_epochs_planned"], "something was saved")

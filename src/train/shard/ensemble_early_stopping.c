@@ -31,7 +31,6 @@ typedef struct ensemble_validation {
   float *x;                /* [CHUNK_ROWS][D] */
   float *all;              /* [members][2][W][CHUNK_ROWS] on all ranks */
   double *mean, *variance; /* [q] */
-  float *outputs;          /* [each] mean outputs of one target, for fusion */
 } ensemble_validation;
 
 static const tt_cohort *cohort_of(const ensemble_validation *v) { return v->part->shard->cohort; }
@@ -96,29 +95,9 @@ static tt_slice overlap(tt_slice s, const tt_ensemble *e)
   return last > first ? (tt_slice){first, last - first} : (tt_slice){e->first, 0};
 }
 
-static int is_fused(const ensemble_validation *v)
-{
-  return cohort_of(v)->method == TT_METHOD_fusion;
-}
-
-/* The model of a part to predict with. Fusion needs the outputs of the last layer: they are the
- * predictions of a model of the same layers with output mean and a target for each output. */
-static tt_model prediction_model(const ensemble_validation *v, const validation_part *p)
-{
-  tt_model m = p->shard->cohort->model;
-  if (!is_fused(v)) return m;
-  m.output = TT_OUTPUT_mean;
-  m.targets = m.outputs;
-  m.each = m.quantities = 1;
-  m.levels = 0;
-  return m;
-}
-
-/* W: K q, or the number of outputs. */
 static int64_t output_columns(const ensemble_validation *v)
 {
-  tt_model m = prediction_model(v, v->part);
-  return m.targets * m.quantities;
+  return cohort_of(v)->model.targets * cohort_of(v)->model.quantities;
 }
 
 /* Weights that member n of the slice predicts with: averaged where that exists. */
@@ -136,7 +115,7 @@ static tt_err begin_part_local(const ensemble_validation *v, validation_part *p)
   p->local_ensemble = v->e;
   p->local_ensemble.first = 0;
   p->local_ensemble.members = members;
-  p->model = (tt_trained_ensemble){.model = prediction_model(v, p),
+  p->model = (tt_trained_ensemble){.model = p->shard->cohort->model,
                                    .variance_floor = p->shard->cohort->variance_floor,
                                    .members = members,
                                    .ensembles = 1,
@@ -164,7 +143,6 @@ static tt_err begin_local(ensemble_validation *v, const tt_member_summary *all, 
   TT_TRY(TT_ALLOC(v->all, v->e.members * each));
   TT_TRY(TT_ALLOC(v->mean, c->model.quantities));
   TT_TRY(TT_ALLOC(v->variance, c->model.quantities));
-  TT_TRY(TT_ALLOC(v->outputs, c->model.each));
   for (int64_t k = 0; k < v->parts; k++) TT_TRY(begin_part_local(v, &v->part[k]));
   return TT_OK;
 }
@@ -174,7 +152,7 @@ static void end(ensemble_validation *v)
   for (int64_t k = 0; v->part && k < v->parts; k++)
     tt_free_all(&v->part[k].model.w, &v->part[k].model.weight, &v->part[k].model.status,
                 &v->part[k].mine);
-  tt_free_all(&v->part, &v->included, &v->row, &v->x, &v->all, &v->mean, &v->variance, &v->outputs);
+  tt_free_all(&v->part, &v->included, &v->row, &v->x, &v->all, &v->mean, &v->variance);
 }
 
 static tt_err predict_local(ensemble_validation *v, int64_t first, int64_t rows)
@@ -201,25 +179,6 @@ static double mixture_loss(ensemble_validation *v, int64_t k, int64_t r, int64_t
   return tt_ensemble_loss(&c->model, c->loss, tt_cohort_loss_args(c), v->mean, v->variance, y);
 }
 
-/* Loss of the mean outputs: what fusion trains (fusion.h). */
-static double fused_loss(ensemble_validation *v, int64_t k, int64_t r, int64_t rows, double y)
-{
-  const tt_cohort *c = cohort_of(v);
-  const tt_model *m = &c->model;
-  for (int32_t j = 0; j < m->each; j++) {
-    double sum = 0.0, n = 0.0;
-    for (int64_t i = 0; i < v->e.members; i++) {
-      if (!v->included[i]) continue;
-      sum += (double)v->all[(i * 2 * m->outputs + j * m->targets + k) * rows + r];
-      n += 1.0;
-    }
-    v->outputs[j] = (float)(sum / n);
-  }
-  tt_loss_sample sample = {
-      .n = m->each, .level = m->level, .o = v->outputs, .step = 1, .y = (float)y};
-  return (double)tt_loss_target(c->loss, &sample, tt_cohort_loss_args(c));
-}
-
 /* Loss of the ensemble in data row `row`, summed over all targets; r is its number in the chunk. */
 static double row_loss(ensemble_validation *v, int64_t row, int64_t r, int64_t rows)
 {
@@ -227,7 +186,7 @@ static double row_loss(ensemble_validation *v, int64_t row, int64_t r, int64_t r
   double sum = 0.0;
   for (int64_t k = 0; k < v->e.targets; k++) {
     double y = (double)d->y[row * d->targets + v->e.column[k]];
-    sum += is_fused(v) ? fused_loss(v, k, r, rows, y) : mixture_loss(v, k, r, rows, y);
+    sum += mixture_loss(v, k, r, rows, y);
   }
   return d->weight ? sum * (double)d->weight[row] : sum;
 }
@@ -325,8 +284,7 @@ tt_err tt_ensemble_early_stopping_update(tt_comm *c, tt_shard *shard, int64_t jo
 static double prediction_bytes(const tt_cohort *c)
 {
   const tt_model *m = &c->model;
-  int64_t columns = c->method == TT_METHOD_fusion ? m->outputs : m->targets * m->quantities;
-  return 2.0 * (double)(columns * CHUNK_ROWS) * (double)sizeof(float);
+  return 2.0 * (double)(m->targets * m->quantities * CHUNK_ROWS) * (double)sizeof(float);
 }
 
 static double weights_bytes(const tt_cohort *c, int64_t members)

@@ -29,11 +29,10 @@ int64_t tt_ensemble_max_epoch(const tt_ensemble *e, const tt_member_summary *all
 
 /* Collective. Early stopping of the ensembles of the first shard that are at the end of an epoch.
  * The loss of an ensemble is the loss of the mixture of its members' predictions on the validation
- * rows, mixed in member order, or, with train.method: fusion, that of the mean of their outputs;
- * members with averaged weights predict with the average. If the loss improves, the present weights
- * of all its members become their best weights; after `patience` epochs without an improvement the
- * members stop. patience, min_delta and the loss function are those of the ensemble's first member.
- * Without validation rows the function does nothing.
+ * rows, mixed in member order; members with averaged weights predict with the average. If the loss
+ * improves, the present weights of all its members become their best weights; after `patience`
+ * epochs without an improvement the members stop. patience, min_delta and the loss function are
+ * those of the ensemble's first member. Without validation rows the function does nothing.
  *   all  [G] from tt_member_summaries_gather, up to date
  *   due  [ensembles] 1 = update this ensemble
  * Changes only the states of the shards. Bit-identical on any number of ranks. Errors: MEM, of the

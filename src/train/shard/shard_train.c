@@ -4,7 +4,6 @@
 #include "core/base/clock.h"
 #include "src/host/progress_display.h"
 #include "src/train/shard/ensemble_training.h"
-#include "src/train/shard/fusion.h"
 #include "src/train/shard/retry.h"
 #include "src/train/shard/team_training.h"
 
@@ -25,11 +24,10 @@ static int64_t next_steps(int64_t steps, double seconds, double aim)
   return want < 1.0 ? 1 : (int64_t)want;
 }
 
-/* Members of these methods depend on members of other ranks: training calls are collective. */
+/* These members depend on members of other ranks: training calls are collective. */
 static int is_collective(const tt_shard *shard)
 {
-  return shard->cohort->method == TT_METHOD_fusion ||
-         shard->cohort->stop == TT_EARLY_STOPPING_ensemble;
+  return shard->cohort->stop == TT_EARLY_STOPPING_ensemble;
 }
 
 /* The ranks of a team call this together: also after an error, which then ends the training of all
@@ -57,22 +55,14 @@ static int64_t joined_shards(const tt_shards *all, int64_t first)
   return end - first;
 }
 
-static tt_err train_joint(tt_comm *c, tt_shard *shard, int64_t joined, double seconds)
+static tt_err train_joint(tt_comm *c, tt_shard *shard, int64_t joined)
 {
-  double before = tt_monotonic_seconds();
   int64_t training = 0;
-  tt_err e = TT_OK;
   for (int64_t k = 0; k < joined; k++) {
     shard[k].local_progress.member_steps = shard[k].local_progress.restarted = 0;
     training += shard[k].progress.training;
   }
-  if (training == 0) return TT_OK;
-  if (shard->cohort->method == TT_METHOD_fusion)
-    e = tt_fusion_train(c, shard, shard->steps);
-  else
-    e = tt_ensemble_train_epoch(c, shard, joined);
-  shard->steps = next_steps(shard->steps, tt_monotonic_seconds() - before, seconds);
-  return e;
+  return training ? tt_ensemble_train_epoch(c, shard, joined) : TT_OK;
 }
 
 tt_err tt_shards_train(tt_comm *c, tt_shards *all, double seconds)
@@ -83,7 +73,7 @@ tt_err tt_shards_train(tt_comm *c, tt_shards *all, double seconds)
   tt_err e = tt_agree(c, train_independent(all, each));
   for (int64_t i = 0, n; !e && i < all->count; i += n) {
     n = joined_shards(all, i);
-    if (is_collective(&all->at[i])) e = train_joint(c, &all->at[i], n, each);
+    if (is_collective(&all->at[i])) e = train_joint(c, &all->at[i], n);
   }
   return e ? e : merge_progress(c, all);
 }

@@ -100,15 +100,6 @@ static const tt_bad bad_rules[] = {
         "ensembles[0].sweep.beta1: has no effect with train.optimizer: sgd (line 2)",
         "ensembles[0].sweep.schedule_gamma: has no effect with train.schedule: cosine (the default",
         "ensembles[0].sweep.average_decay: has no effect with train.average: none (the default)"),
-    BADS(2, JOB "train: {method: fusion, resample: bootstrap}\n",
-         "3:17: train.method: fusion needs train.batch_order: shared, but it is own (the default)",
-         "3:17: train.method: fusion needs train.resample: none, but it is bootstrap (line 3)"),
-    BADS(
-        2,
-        JOB "train: {method: fusion, batch_order: shared, label_noise: 0.1, on_diverged: {retries: "
-            "2}}\n",
-        "3:59: train.label_noise cannot be combined with method: fusion",
-        "3:87: train.on_diverged.retries: with method: fusion a single member cannot be restarted"),
     BAD(JOB "train: {early_stopping: ensemble, patience: 3, on_diverged: {retries: 2}}\n",
         "3:71: train.on_diverged.retries: with early_stopping: ensemble a single member cannot be "
         "restarted"),
@@ -121,8 +112,6 @@ static const tt_bad bad_rules[] = {
         "3:17: run.exchange: device needs a GPU, but run.device is cpu; use host"),
     BAD(JOB "run: {exchange: nccl, stages: 2}\ntrain: {parts: 4}\n",
         "3:17: run.exchange: nccl cannot be combined with run.stages"),
-    BAD(JOB "train: {method: fusion, batch_order: shared, parts: 2}\n",
-        "3:53: train.parts: with method: fusion a step needs the outputs of the whole batch"),
     BAD(JOB "train: {early_stopping: ensemble}\n",
         "3:25: train.early_stopping: ensemble needs train.patience above 0"),
     BAD(JOB "train: {loss: bce, label_noise: 0.1}\n",
@@ -191,9 +180,6 @@ static const tt_bad bad_rules[] = {
     BAD("data: {file: d.h5, split: {validation: 0}}\nensembles: [{name: a}]\ncombine: {method: "
         "greedy}\n",
         "3:19: combine.method: greedy needs validation rows; give data.split.validation above 0"),
-    BAD(JOB "train: {method: fusion, batch_order: shared}\ncombine: {method: top_k}\n",
-        "4:19: combine.method: top_k weighs members by their own errors, but those of ensemble a "
-        "(train.method: fusion) are right only together; use combine.method: mean"),
     /* components of the targets */
     BADS(3,
          "data: {file: d.h5, targets_pca: 3, partial_labels: use}\n"
@@ -241,8 +227,6 @@ static const tt_bad bad_rules[] = {
         "2:63: ensembles[0].networks[1]: train.variance_floor differs"),
     BAD(MIX "{train: {patience: 9}}]}]\ntrain: {early_stopping: ensemble, patience: 5}\n",
         "2:57: ensembles[0].networks[1]: train.patience differs", "(line 3)", "stop together"),
-    BAD(MIX "{}]}]\ntrain: {method: fusion, batch_order: shared}\n",
-        "3:17: ensembles[0].networks: train.method: fusion", "needs equal networks"),
     BAD(DATA "ensembles: [{name: a, model: auto, networks: [{}]}]\n",
         "2:36: ensembles[0]: `model: auto` is a list of networks itself"),
     BAD(DATA "ensembles: [{name: a, networks: [{model: auto}]}]\n",

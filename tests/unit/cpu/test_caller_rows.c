@@ -137,7 +137,7 @@ static void own_loss(const feeder *f, own_arrays *a, int64_t m)
 static void step_by_parts(feeder *f, own_arrays *a)
 {
   const tt_engine_ops *ops = f->p->by.ops;
-  TT_CHECK_OK(ops->forward(f->p->engine, a->output, NULL));
+  TT_CHECK_OK(ops->forward(f->p->engine, a->output));
   for (int64_t m = 0; m < f->p->c.members; m++)
     if (ops == &tt_engine_cpu)
       own_loss(f, a, m);
@@ -272,7 +272,7 @@ static double weighted(problem *p, int64_t member, int64_t row, const float *del
 {
   float output[EACH][FEW][OUTPUTS];
   double sum = 0.0;
-  TT_CHECK_OK(p->by.ops->forward(p->engine, &output[0][0][0], NULL));
+  TT_CHECK_OK(p->by.ops->forward(p->engine, &output[0][0][0]));
   for (int o = 0; o < OUTPUTS; o++) sum += (double)output[member][row][o] * (double)delta[o];
   return sum;
 }
