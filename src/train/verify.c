@@ -32,8 +32,7 @@ static double interval(const tt_shard *shard, double every)
 
 static int is_due(const tt_shard *shard, double every)
 {
-  int apart = shard->cohort->method != TT_METHOD_fusion &&
-              shard->cohort->stop != TT_EARLY_STOPPING_ensemble && !shard->team.ranks;
+  int apart = shard->cohort->stop != TT_EARLY_STOPPING_ensemble && !shard->team.ranks;
   return apart && shard->engine && interval(shard, every) > 0.0 &&
          tt_monotonic_seconds() >= shard->verify_time;
 }
