@@ -195,21 +195,4 @@ TT_HD int32_t tt_front_position_read(const tt_front_layer *l, int32_t output, in
   if (y < 0 || y >= l->in[0] || x < 0 || x >= l->in[1]) return -1;
   return y * l->in[1] + x;
 }
-
-/* The position along axis i of the output that reads position `input` by tap `tap` of that axis;
- * -1: none. */
-TT_HD int32_t tt_front_axis_reader(const tt_front_layer *l, int i, int32_t input, int32_t tap)
-{
-  int32_t scaled = input + l->pad[i] - tap * l->dilation[i], output = scaled / l->stride[i];
-  return scaled < 0 || output >= l->out[i] || output * l->stride[i] != scaled ? -1 : output;
-}
-
-/* The reverse of tt_front_position_read: the output position that reads `input` by `tap`; -1: none.
- */
-TT_HD int32_t tt_front_position_reader(const tt_front_layer *l, int32_t input, int32_t tap)
-{
-  int32_t y = tt_front_axis_reader(l, 0, input / l->in[1], tap / l->size[1]);
-  int32_t x = tt_front_axis_reader(l, 1, input % l->in[1], tap % l->size[1]);
-  return y < 0 || x < 0 ? -1 : y * l->out[1] + x;
-}
 #endif

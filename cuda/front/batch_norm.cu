@@ -76,14 +76,14 @@ static __device__ channel channel_of(const tt_front_layer_args &a)
 
 /* f(place in a member, row) for V neighboring values of part `part`, of rows [0, rows), one after
  * the other for all values of this thread. */
-template <int V, class F>
+template <int V, int UNROLL, class F>
 static __device__ __forceinline__ void each_of_part(const channel &c, int32_t part, int32_t rows,
                                                     F f)
 {
   int32_t k = part * c.each + (int32_t)threadIdx.x % TEAM;
   int32_t end = min(part * c.each + c.each, rows * c.across);
   int32_t row = k / c.across, place = k % c.across;
-#pragma unroll READS
+#pragma unroll UNROLL
   for (; k < end; k += TEAM) {
     for (int32_t q = 0; q < (V > 1 ? V : c.group); q += V)
       f(c.begin + row * c.row_step + place * c.group + q, row);
@@ -96,7 +96,7 @@ static __device__ __forceinline__ void each_of_part(const channel &c, int32_t pa
 template <int V, class F>
 static __device__ __forceinline__ void each_value(const channel &c, int32_t rows, F f)
 {
-  for (int32_t part = c.first; part < c.parts; part += c.step) each_of_part<V>(c, part, rows, f);
+  for (int32_t part = c.first; part < c.parts; part += c.step) each_of_part<V, 1>(c, part, rows, f);
 }
 
 /* One sum over a channel, in shared memory. */
@@ -115,7 +115,8 @@ static __device__ __forceinline__ void sum_channel(const channel &c, int32_t row
     int32_t part = base + c.first;
     double sum[N] = {};
     if (part < c.parts)
-      each_of_part<V>(c, part, rows, [&](int32_t place, int32_t row) { add(place, row, sum); });
+      each_of_part<V, READS>(c, part, rows,
+                             [&](int32_t place, int32_t row) { add(place, row, sum); });
 #pragma unroll
     for (int i = 0; i < N; i++) {
       double all = tt_warp_sum(sum[i]);

@@ -146,6 +146,14 @@ static float forward_sum(const conv_case &c, int m, int r, int o, int p)
   return end(sum) + at(c.w, c.w_step, m, c.l.bias + o);
 }
 
+/* The output that reads position `input` by tap `tap`; -1: none. */
+static int32_t reader_of(const tt_front_layer *l, int32_t input, int32_t tap)
+{
+  int32_t output = (int32_t)tt_front_positions(l) - 1;
+  while (output >= 0 && tt_front_position_read(l, output, tap) != input) output--;
+  return output;
+}
+
 /* Whether tap `tap` of an axis could read `position`, were the output long enough. */
 static int in_phase(const shape &s, int axis, int position, int tap)
 {
@@ -167,7 +175,7 @@ static float backward_sum(const conv_case &c, int m, int r, int channel, int p)
   for (int o = 0; o < out; o++)
     for (int tap = 0; tap < s.kernel[0] * s.kernel[1]; tap++) {
       if (!reads(tap)) continue;
-      int32_t from = tt_front_position_reader(&c.l, p, tap);
+      int32_t from = reader_of(&c.l, p, tap);
       int64_t of = (int64_t)r * s.out + group * out + o;
       float d = from < 0 ? 0.0f : at(c.delta, c.d_step, m, of * places + from);
       multiply(&sum, weight(c, m, group * out + o, channel % in, tap), d);
