@@ -8,17 +8,18 @@ A recipe (RECIPES) is a list of options; what it does not say is the default of 
 Every set has 5 members and one thread; a split draws 10 % of the rows for validation and, from the
 rest, half of the rows for the test, at most ROWS for training. `steps` is no option of tutti: the
 study turns it into epochs by the training rows; `keep: last` leaves the validation rows out, so that
-the last weights are kept. `recalibrate` is that of the section calibration. SETS: a name, its group and where it comes from. "clean" is free of noise
-or nearly so, "noisy" and "classes" are what they say. Generated sets are drawn by their name and the
-split, the others are examples/ and scikit-learn's diabetes, breast cancer, wine recognition, digits.
+the last weights are kept; `recalibrate` is that of the section calibration. SETS: a name, its group
+and where it comes from. "clean" is free of noise or nearly so, "noisy" and "classes" are what they
+say. Generated sets are drawn by their name and the split, the others are examples/ and scikit-learn's
+diabetes, breast cancer, wine recognition, digits.
 
 `run` appends recipe, set, split, test error (rmse; classes: nll), nll, crps, the part of the rows in
 the interval of 90 % (classes: accuracy) and CPU seconds; lines that are there already are skipped.
 `show` prints, for each recipe that has sets of the base recipe, the geometric mean over the sets of
 error / error of the base recipe (classes: of nll + FLOOR), paired by split, with the standard error
 over the sets, by group; the worst set; for the regression sets the mean difference in nll, the
-geometric mean of the crps ratios, and the lowest and the mean interval; and the CPU seconds of one
-split of all sets.
+geometric mean of the crps ratios, the lowest, the mean and the highest interval; and the CPU
+seconds of one split of all sets.
 """
 import argparse
 import collections
