@@ -2,7 +2,8 @@
 """Which recipes together make the best ensemble? Greedy forward choice over data sets.
 
   portfolio.py train CACHE [--tutti build/tutti] [--recipes a,b] [--splits 1-2] [--sets a,b]
-  portfolio.py choose CACHE [--most 6] [--members 5] [--start default] [--out FILE.tsv]
+  portfolio.py choose CACHE [--most 6] [--members 5] [--start default]
+               [--unit member] [--out FILE.tsv]
 
 Sets, splits, the five members and the one thread are those of recipes.py; a few sets are added whose
 target depends on short lengths in one column. `train` keeps the predictions of every member for the
@@ -43,19 +44,11 @@ RECIPES = {
     "relu": {"activation": "relu", "hidden": [128, 128]},
     "ple": {"encode": "ple"},
     "fourier": {"encode": "fourier"},
-    "wide": {"hidden": [128, 128]},
-    "narrow": {"hidden": [32], "learning_rate": 1e-2},
-    "trend-long": {"trend": True, "times": 4},
-    "decay-long": {"optimizer": "adamw", "weight_decay": 0.1, "times": 4},
-    "residual": {"hidden": [64] * 5, "residual": True, "layer_norm": True},
-    "subspace": {"feature_fraction": 0.7},
-    "dropout": {"dropout": 0.1, "hidden": [128, 128]},
     "decay-small-batch": {"optimizer": "adamw", "weight_decay": 0.1, "batch_size": 8},
-    "fast": {"learning_rate": 1e-2},
     "auto": {"auto": True},
     "auto-folds": {"auto": True, "resample": "kfold"},
 }
-MODEL = ("hidden", "activation", "residual", "layer_norm", "init")
+MODEL = ("hidden", "activation")
 
 
 def sites(r, rows):
@@ -207,8 +200,8 @@ def greedy(p, y, classes, rounds=50):
 
 
 class Cache:
-    def __init__(self, folder, members):
-        self.data = {}
+    def __init__(self, folder, members, unit):
+        self.data, self.unit = {}, unit
         for file in sorted(folder.glob("*.npz")):
             rest, split = file.stem.rsplit("-", 1)
             name = max((n for n in SETS if rest.endswith("-" + n)), key=len)
@@ -223,8 +216,9 @@ class Cache:
         """Test error of the means of the recipes' members, weighted by greedy selection."""
         classes = SETS[name][0] == "classes"
         found = [self.data[r, name, split] for r in chosen if (r, name, split) in self.data]
-        w = greedy(np.stack([f["validation"].mean(0) for f in found]), found[0]["y"], classes)
-        test = np.stack([f["test"].mean(0) for f in found])
+        join = np.concatenate if self.unit == "member" else lambda all: np.stack([p.mean(0) for p in all])
+        w = greedy(join([f["validation"] for f in found]), found[0]["y"], classes)
+        test = join([f["test"] for f in found])
         return error(w @ test / w.sum(), found[0]["y_test"], classes)
 
     def plain(self, recipe, name, split):
@@ -257,7 +251,7 @@ class Report:
         logs = logs_by_set(value, lambda n, s: value[n, s] / self.plain[n, s])
         cost = [sum(self.cache.seconds(r, *p) for p in value) for r in (chosen, ["default"])]
         worst = max(logs, key=logs.get)
-        means = [np.exp(np.mean([v for n, v in logs.items() if g in (SETS[n][0], "all")]))
+        means = [np.exp(np.mean([v for n, v in logs.items() if g in (SETS[n][0], "all")] or [np.nan]))
                  for g in ("all", "clean", "noisy", "classes")]
         print(f"| {title} | " + " | ".join(f"{m:.3f}" for m in means)
               + f" | {np.exp(logs[worst]):.2f} ({worst}) | {cost[0] / cost[1]:.1f} |", flush=True)
@@ -268,7 +262,7 @@ class Report:
 
 
 def choose(args):
-    cache = Cache(args.cache, args.members)
+    cache = Cache(args.cache, args.members, args.unit)
     base = {p for p in cache.pairs("default") if int(p[1]) in splits(args)}
     numbers = {p for p in base if SETS[p[0]][0] != "classes"}
     known = [r for r in args.recipes.split(",") if numbers <= cache.pairs(r)]
@@ -309,6 +303,7 @@ def main():
     parser.add_argument("--most", type=int, default=6)
     parser.add_argument("--members", type=int, default=5)
     parser.add_argument("--start", default="default")
+    parser.add_argument("--unit", choices=("network", "member"), default="network")
     parser.add_argument("--out", type=pathlib.Path)
     args = parser.parse_args()
     {"train": train, "choose": choose}[args.what](args)

@@ -8,6 +8,5 @@
 #define TT_RECIPES(X)                                                                              \
   X(plain, "")                                                                                     \
   X(decay, "train: {optimizer: adamw, weight_decay: 0.1}")                                         \
-  X(small_batch, "train: {batch_size: 8}")                                                         \
   X(long, "train: {epochs_factor: 4}")
 #endif

@@ -12,7 +12,7 @@ typedef struct tt_result_details {
   int64_t members, columns, targets, coverage_levels;
   double *status;                                                             /* [G] tt_status */
   double *best_epoch, *best_loss, *epochs_done, *attempts, *index, *snapshot; /* [G] */
-  double *weight; /* [G]; NULL: all members that did not diverge have the same weight */
+  double *weight; /* [G]; NaN: all members that did not diverge have the same weight */
   double *hyper[TT_HYPER_COUNT];                         /* [G] */
   double *member_score[TT_METRIC_COUNT];                 /* [G][T] on the test rows */
   double *score[TT_METRIC_COUNT], *oob[TT_METRIC_COUNT]; /* [C] of the ensembles; out of bag */
