@@ -108,6 +108,7 @@ static void decide(const facts_scan *s, char decimal)
     tt_column_facts *c = &f->of[k];
     const mark_facts *m = &s->of[k][comma ? COMMA : POINT];
     c->numbers = m->numbers;
+    c->other_mark = s->of[k][comma ? POINT : COMMA].numbers;
     c->low = m->low;
     c->high = m->high;
     c->texts -= c->missing + c->numbers + c->dates; /* of all cells */
