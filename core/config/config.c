@@ -88,17 +88,19 @@ static int base_directory(const char *file, char base[PATH_MAX])
   return 1;
 }
 
-/* The path without "./" and "../" at its begin; "../" shortens the base, which has no links. */
+/* The path without "./" and "../" at its begin; "../" shortens the base, which ends in a slash and
+ * has no links. The base itself, ".", has no slash at its end. */
 static const char *climb(char base[PATH_MAX], const char *path)
 {
-  int fixed = !strncmp(base, TT_MEMORY_ROOT, strlen(TT_MEMORY_ROOT));
-  for (; *path == '.'; path += path[1] == '.' ? 3 : 2) {
-    if (!strncmp(path, "./", 2)) continue;
-    if (fixed || strncmp(path, "../", 3) || strlen(base) < 2) break;
+  int fixed = !strncmp(base, TT_MEMORY_ROOT, strlen(TT_MEMORY_ROOT)) || strlen(base) < 2;
+  while (!strncmp(path, "./", 2)) path += 2;
+  for (; !fixed && strlen(base) > 1 && !strncmp(path, "../", 3); path += 3) {
     base[strlen(base) - 1] = '\0';
     strrchr(base, '/')[1] = '\0';
   }
-  return path;
+  if (fixed || strlen(base) < 2 || strcmp(path, ".") != 0) return path;
+  base[strlen(base) - 1] = '\0';
+  return "";
 }
 
 static tt_err resolve_path(tt_config_reader *r, int i)
@@ -118,8 +120,7 @@ static tt_err resolve_path(tt_config_reader *r, int i)
     return TT_OK;
   }
   path = climb(base, path);
-  int here = !strcmp(path, ".") && strlen(base) > 1; /* base ends in a slash */
-  snprintf(absolute, sizeof absolute, "%.*s%s", (int)strlen(base) - here, base, here ? "" : path);
+  snprintf(absolute, sizeof absolute, "%s%s", base, path);
   return tt_value_store(o, r->cfg, &(tt_value){.text = absolute}, 1);
 }
 

@@ -65,7 +65,8 @@ static tt_err see(tt_table *t, int64_t line, int64_t column, int is_missing, cha
     c->missing++;
     return tt_levels_find(&s->f->missing, text, &number);
   }
-  if (!add_if_number(s, column, text)) {
+  int is_number = add_if_number(s, column, text);
+  if (!is_number) {
     int is_date = tt_text_is_date(text);
     c->counts_rows = 0;
     c->dates += is_date;
@@ -75,7 +76,8 @@ static tt_err see(tt_table *t, int64_t line, int64_t column, int is_missing, cha
       tt_text_make_printable(c->text, "");
     }
   }
-  return c->values.count < TT_MAX_LEVELS ? tt_levels_find(&c->values, text, &number) : TT_OK;
+  if (c->values.count >= (is_number ? 2 : TT_MAX_LEVELS)) return TT_OK;
+  return tt_levels_find(&c->values, text, &number);
 }
 
 static tt_err read_cells(tt_table *t, facts_scan *s)
@@ -106,6 +108,7 @@ static void decide(const facts_scan *s, char decimal)
     tt_column_facts *c = &f->of[k];
     const mark_facts *m = &s->of[k][comma ? COMMA : POINT];
     c->numbers = m->numbers;
+    c->other_mark = s->of[k][comma ? POINT : COMMA].numbers;
     c->low = m->low;
     c->high = m->high;
     c->texts -= c->missing + c->numbers + c->dates; /* of all cells */

@@ -6,10 +6,11 @@
 /* Cells of a column. Missing ones, numbers, dates and other texts add up to its rows. */
 typedef struct tt_column_facts {
   int64_t missing, numbers, dates, texts;
-  double low, high;  /* of the numbers */
-  int counts_rows;   /* 1: 0, 1, 2, ... or 1, 2, 3, ... in the order of the rows */
-  tt_levels values;  /* different texts of all cells that are given, TT_MAX_LEVELS at most */
-  int64_t text_line; /* line and text of the first cell that is no number and no date */
+  int64_t other_mark; /* numbers, read with the other decimal mark */
+  double low, high;   /* of the numbers */
+  int counts_rows;    /* 1: 0, 1, 2, ... or 1, 2, 3, ... in the order of the rows */
+  tt_levels values;   /* different texts, TT_MAX_LEVELS at most, and of numbers the first two */
+  int64_t text_line;  /* line and text of the first cell that is no number and no date */
   char text[48];
 } tt_column_facts;
 

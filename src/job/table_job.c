@@ -78,29 +78,39 @@ static void judge_numbers(table_job *j, const tt_column_facts *f, table_column *
   }
 }
 
+/* Missing cells, and those that will be refused. */
+static void add_details(const table_job *j, const tt_column_facts *f, table_column *c)
+{
+  int64_t wrong = c->categories || c->use == USE_LEFT_OUT ? 0 : f->texts + f->dates;
+  char place[80] = "";
+  size_t used = strlen(c->why);
+  if (f->missing)
+    snprintf(c->why + used, WHY - used, "; %.3g %% missing",
+             100.0 * (double)f->missing / (double)j->facts.rows);
+  if (!wrong) return;
+  used = strlen(c->why);
+  if (f->text_line)
+    snprintf(place, sizeof place, ", first in line %" PRId64 ": '%s'", f->text_line, f->text);
+  snprintf(c->why + used, WHY - used, "; WRONG: %" PRId64 " cell%s no number%s", wrong,
+           wrong == 1 ? " is" : "s are", place);
+}
+
 static void judge(table_job *j, int64_t k)
 {
   const tt_column_facts *f = &j->facts.of[k];
   table_column *c = &j->of[k];
-  int64_t given = j->facts.rows - f->missing, texts = f->texts + f->dates;
-  size_t used;
-  if (!given)
-    leave_out(c, "no values");
-  else if (2 * f->dates > given)
-    snprintf(c->why, WHY, "dates such as %.40s", f->values.text[0]),
-        leave_out(c, "which are no numbers");
-  else if (2 * texts >= given)
+  int64_t given = j->facts.rows - f->missing;
+  if (2 * f->dates > given) {
+    snprintf(c->why, WHY, "dates such as %.40s", f->values.text[0]);
+    leave_out(c, "which are no numbers");
+  } else if (2 * (f->texts + f->dates) >= given && f->other_mark <= f->numbers && given) {
     judge_texts(j, f, c, j->facts.name[k]);
-  else
+  } else if (given) {
     judge_numbers(j, f, c, j->facts.name[k]);
-  used = strlen(c->why);
-  if (f->missing)
-    used += (size_t)snprintf(c->why + used, WHY - used, "; %.3g %% missing",
-                             100.0 * (double)f->missing / (double)j->facts.rows);
-  if (texts && used < WHY && !c->categories && c->use != USE_LEFT_OUT)
-    snprintf(c->why + used, WHY - used,
-             "; WRONG: %" PRId64 " text%s, first in line %" PRId64 ": '%s'", texts,
-             tt_plural(texts), f->text_line, f->text);
+  } else {
+    leave_out(c, "no values");
+  }
+  add_details(j, f, c);
   if (given && f->values.count == 1 && c->use == USE_INPUT) leave_out(c, "one value");
 }
 
@@ -152,7 +162,14 @@ static tt_err use_columns(table_job *j)
   if (j->o->inputs) j->id = NULL;
   TT_TRY(mark(j, "--group", j->o->group, USE_OTHER));
   TT_TRY(mark(j, "--targets", j->o->targets, USE_TARGET));
-  return use_inputs(j);
+  for (int64_t k = 0; k < j->facts.columns; k++)
+    if (j->of[k].use == USE_TARGET && j->of[k].categories)
+      snprintf(j->of[k].why, WHY, "WRONG: texts; write numbers, of classes 0, 1, ...");
+  TT_TRY(use_inputs(j));
+  for (int64_t k = 0; k < j->facts.columns; k++)
+    if (j->of[k].use == USE_INPUT) return TT_OK;
+  return TT_FAIL(DATA, "%s: no column is left that can be an input; name them with --inputs",
+                 j->o->table);
 }
 
 /* The text */
