@@ -112,7 +112,7 @@ tutti_room(src/predict USE core/base core/formulas core/front core/model core/st
 tutti_room(src/score USE core/base core/formulas core/model core/stats core/engine mpi io/files
            io/hdf5 io/data io/model io/results io/table src/host src/predict)
 tutti_room(src/explain USE core/base core/formulas core/model core/stats core/engine mpi io/files
-           io/data io/model io/results src/host src/predict src/score LINK OpenMP::OpenMP_C)
+           io/data io/model io/results src/host src/predict src/score)
 tutti_room(src/train/shard USE core/base core/model core/stats core/engine mpi io/data io/model
            io/checkpoint io/results src/host src/job)
 tutti_room(src/train USE core/base core/model core/stats core/engine cuda/plan mpi io/files io/data

@@ -18,10 +18,11 @@ tt_err tt_importance_create(const tt_trained_ensembles *all, tt_importance *out)
   struct {
     double **to;
     int64_t size;
-  } part[] = {{&out->error, out->columns},        {&out->permutation, cells},
-              {&out->permutation_std, cells},     {&out->permutation_between, cells},
-              {&out->member_permutation, own},    {&out->sensitivity, cells},
-              {&out->sensitivity_between, cells}, {&out->slope, cells}};
+  } part[] = {{&out->error, out->columns},
+              {&out->permutation, cells},
+              {&out->permutation_std, cells},
+              {&out->permutation_between, cells},
+              {&out->member_permutation, own}};
   TT_TRY(TT_ALLOC(out->metric, out->columns));
   for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
     TT_TRY(TT_ALLOC(*part[i].to, part[i].size));
@@ -33,7 +34,7 @@ tt_err tt_importance_create(const tt_trained_ensembles *all, tt_importance *out)
 void tt_importance_free(tt_importance *i)
 {
   tt_free_all(&i->metric, &i->error, &i->permutation, &i->permutation_std, &i->permutation_between,
-              &i->member_permutation, &i->sensitivity, &i->sensitivity_between, &i->slope);
+              &i->member_permutation);
 }
 
 #define CELLS(data_, name_, units_, meaning_)                                                      \
@@ -57,12 +58,6 @@ static void write_variables(tt_schema *s, const tt_importance *i, const tt_axis_
   TT_SCHEMA_WRITE(s, i->member_permutation, "member_permutation_importance", F64, NULL,
                   "mean increase of the error of a member",
                   TT_MEMBER_COORDINATES " member_column feature_name", "member", place, "feature");
-  CELLS(i->sensitivity, "sensitivity", o->common_units,
-        "mean of the absolute derivative of the mean by the input, times the standard deviation of "
-        "the input");
-  CELLS(i->sensitivity_between, "sensitivity_std_members", o->common_units,
-        "standard deviation between the members");
-  CELLS(i->slope, "slope", NULL, "mean derivative of the mean by the input");
 }
 
 tt_err tt_importance_write(tt_comm *c, const char *file, const tt_trained_ensembles *all,
@@ -72,7 +67,7 @@ tt_err tt_importance_write(tt_comm *c, const char *file, const tt_trained_ensemb
   tt_axis_labels o = {0};
   tt_schema s;
   tt_h5_file *f = NULL;
-  int64_t cells = (6 * i->columns + i->members * i->targets) * i->inputs;
+  int64_t cells = (3 * i->columns + i->members * i->targets) * i->inputs;
   tt_err e = tt_agree(c, tt_axis_labels_create(all, &o));
   if (!e) e = tt_h5_create(c, file, 8 * cells + o.columns * 1024 + (1 << 16), &f);
   if (!e) {

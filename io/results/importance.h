@@ -19,9 +19,6 @@ typedef struct tt_importance {
   double *permutation_between; /* [C][D] standard deviation between the members */
   double *member_permutation;  /* [G][K][D] increase of a member's own error; NaN beyond its
                                  * targets, and for members without weight */
-  double *sensitivity;         /* [C][D] mean of |derivative| * standard deviation of the input */
-  double *sensitivity_between; /* [C][D] standard deviation between the members */
-  double *slope;               /* [C][D] mean derivative */
 } tt_importance;
 
 /* All arrays are NaN. Owner: the caller, tt_importance_free. Local. Errors: MEM. */

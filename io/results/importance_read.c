@@ -21,7 +21,6 @@ static tt_err read_all(tt_h5_reader *r, tt_importance_table *t)
   TT_TRY(tt_h5_read_attr_local(r, "/", "repeats", TT_H5_I64, 1, &t->repeats));
   TT_TRY(read_cells(r, "permutation_importance", t, &t->permutation));
   TT_TRY(read_cells(r, "permutation_importance_std_members", t, &t->permutation_between));
-  TT_TRY(read_cells(r, "sensitivity", t, &t->sensitivity));
   TT_TRY(tt_schema_read_texts_local(r, "error_metric", t->columns, &t->metric));
   return tt_schema_read_texts_local(r, "feature_name", t->inputs, &t->input);
 }
@@ -41,5 +40,5 @@ void tt_importance_table_free(tt_importance_table *t)
 {
   if (t->metric) tt_h5_texts_free(t->columns, &t->metric);
   if (t->input) tt_h5_texts_free(t->inputs, &t->input);
-  tt_free_all(&t->permutation, &t->permutation_between, &t->sensitivity);
+  tt_free_all(&t->permutation, &t->permutation_between);
 }

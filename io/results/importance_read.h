@@ -8,8 +8,8 @@
 /* C columns, D inputs; as tt_importance. */
 typedef struct tt_importance_table {
   int64_t columns, inputs, rows, repeats;
-  char **metric, **input;                                  /* [C] "rmse"; [D] names */
-  double *permutation, *permutation_between, *sensitivity; /* [C][D] */
+  char **metric, **input;                    /* [C] "rmse"; [D] names */
+  double *permutation, *permutation_between; /* [C][D] */
 } tt_importance_table;
 
 /* Owner: the caller, tt_importance_table_free. Errors: NOINPUT, DATA, IO, MEM. */

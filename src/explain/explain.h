@@ -15,10 +15,9 @@ typedef struct tt_explain_options {
 } tt_explain_options;
 
 /* Collective. Increase of the error by permutations of each input (Breiman 2001; Fisher, Rudin &
- * Dominici 2019), and derivatives by the inputs: print them and write the file
- * (io/results/importance.h). The error of numbers and counts is rmse, that of classes nll. Every
- * rank has the used rows in memory; the result does not depend on the number of ranks.
- * Errors: as tt_evaluate; USAGE (the file has fewer than two rows of
+ * Dominici 2019): print it and write the file (io/results/importance.h). The error of numbers and
+ * counts is rmse, that of classes nll. Every rank has the used rows in memory; the result does not
+ * depend on the number of ranks. Errors: as tt_evaluate; USAGE (the file has fewer than two rows of
  * a weight above 0), CANTCREAT (the output exists), IO, MEM. */
 tt_err tt_explain(tt_comm *c, const tt_explain_options *o);
 #endif

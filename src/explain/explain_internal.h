@@ -10,11 +10,9 @@
 typedef struct tt_explain_rows {
   const tt_net_inputs *net; /* of the model */
   int64_t rows, inputs, targets;
-  double *raw;    /* [rows][D] as in the file */
   float *x;       /* [rows][F] normalized */
   double *y;      /* [rows][T] NaN = unlabeled */
   double *weight; /* [rows] sample weights */
-  double *spread; /* [D] weighted standard deviation of each input, without missing values */
   int64_t *place; /* [rows] rows in ascending order, each about as often as its weight says; with
                    * equal weights 0, 1, 2, ... */
 } tt_explain_rows;
@@ -36,10 +34,6 @@ typedef struct tt_explained {
 /* Collective. Fill in error, metric and permutation* of one trained ensemble. */
 tt_err tt_explain_permute(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
                           const tt_explain_options *o, tt_importance *out);
-
-/* Collective. Fill in sensitivity* and slope, except for inputs that are categories. */
-tt_err tt_explain_sensitivities(tt_comm *c, const tt_explained *own, const tt_explain_rows *rows,
-                                tt_importance *out);
 
 /* Weighted mean and standard deviation of value[0], value[step], ..., of the members of weight > 0;
  * both NaN without one. */

@@ -33,15 +33,12 @@ static void print_number(double v, int width)
 static void print_table(const tt_columns *input, const tt_importance *i, int64_t column,
                         const tt_ranked *ranked)
 {
-  printf(" %-28s %12s %10s %12s %10s\n", "input", "permutation", "+- members", "sensitivity",
-         "+- members");
+  printf(" %-28s %12s %10s\n", "input", "permutation", "+- members");
   for (int64_t n = 0; n < i->inputs && n < MOST_LINES; n++) {
     int64_t offset = column * i->inputs + ranked[n].index;
     printf(" %-28.28s", input->name[ranked[n].index]);
     print_number(i->permutation[offset], 13);
     print_number(i->permutation_between[offset], 11);
-    print_number(i->sensitivity[offset], 13);
-    print_number(i->sensitivity_between[offset], 11);
     printf("\n");
   }
   if (i->inputs > MOST_LINES) printf(" and %" PRId64 " more\n", i->inputs - MOST_LINES);
@@ -57,9 +54,6 @@ static json_t *describe_input(const tt_columns *input, const tt_importance *i, i
   tt_json_set(&o, "permutation_importance_std", tt_json_number(i->permutation_std[offset]));
   tt_json_set(&o, "permutation_importance_std_members",
               tt_json_number(i->permutation_between[offset]));
-  tt_json_set(&o, "sensitivity", tt_json_number(i->sensitivity[offset]));
-  tt_json_set(&o, "sensitivity_std_members", tt_json_number(i->sensitivity_between[offset]));
-  tt_json_set(&o, "slope", tt_json_number(i->slope[offset]));
   return o;
 }
 
@@ -96,8 +90,8 @@ static void print_column(const predicted *p, const tt_importance *i, const tt_ra
   int32_t target;
   const tt_ensemble *e = tt_column_ensemble(p->m, p->own, &target);
   if (p->own % p->m->model.quantities != tt_model_point_quantity(&p->m->model)) return;
-  printf("%s: %s, %s %.5g; increase by permutations of an input, mean |derivative| x std\n",
-         e->name, p->m->target.name[target], i->metric[p->column], i->error[p->column]);
+  printf("%s: %s, %s %.5g; increase by permutations of an input\n", e->name,
+         p->m->target.name[target], i->metric[p->column], i->error[p->column]);
   print_table(&p->m->input, i, p->column, ranked);
 }
 

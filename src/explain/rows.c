@@ -11,14 +11,11 @@ enum { CHUNK_ROWS = 1024 };
 
 /* Rows of the file as they are read. */
 typedef struct chunk {
-  double *raw, *y, *weight;
+  double *y, *weight;
   float *x;
 } chunk;
 
-void tt_explain_rows_free(tt_explain_rows *r)
-{
-  tt_free_all(&r->raw, &r->x, &r->y, &r->weight, &r->spread, &r->place);
-}
+void tt_explain_rows_free(tt_explain_rows *r) { tt_free_all(&r->x, &r->y, &r->weight, &r->place); }
 
 static tt_err allocate(int64_t rows, int64_t most_rows, tt_explain_rows *r)
 {
@@ -31,18 +28,15 @@ static tt_err allocate(int64_t rows, int64_t most_rows, tt_explain_rows *r)
     return TT_FAIL(DATA, "%" PRId64 " rows; tutti explain reads at most %" PRIu32, rows,
                    UINT32_MAX);
   r->rows = rows < most_rows ? rows : most_rows;
-  TT_TRY(TT_ALLOC(r->raw, r->rows * r->inputs));
   TT_TRY(TT_ALLOC(r->x, r->rows * r->net->count));
   TT_TRY(TT_ALLOC(r->y, r->rows * r->targets));
   TT_TRY(TT_ALLOC(r->weight, r->rows));
-  TT_TRY(TT_ALLOC(r->place, r->rows));
-  return TT_ALLOC(r->spread, r->inputs);
+  return TT_ALLOC(r->place, r->rows);
 }
 
 static void copy_row(const chunk *src, int64_t i, int64_t row, tt_explain_rows *r)
 {
-  size_t inputs = (size_t)r->inputs, net = (size_t)r->net->count, targets = (size_t)r->targets;
-  memcpy(r->raw + row * r->inputs, src->raw + i * r->inputs, inputs * sizeof *r->raw);
+  size_t net = (size_t)r->net->count, targets = (size_t)r->targets;
   memcpy(r->x + (size_t)row * net, src->x + (size_t)i * net, net * sizeof *r->x);
   memcpy(r->y + row * r->targets, src->y + i * r->targets, targets * sizeof *r->y);
   r->weight[row] = src->weight[i];
@@ -71,7 +65,7 @@ static tt_err read_chosen(tt_score_file *file, int64_t rows, uint64_t seed, chun
   uint32_t seen = 0;
   for (int64_t first = 0; first < all; first += n) {
     n = all - first < CHUNK_ROWS ? all - first : CHUNK_ROWS;
-    TT_TRY(tt_score_file_read_raw_local(file, first, n, k->raw, k->x, k->y, k->weight));
+    TT_TRY(tt_score_file_read_local(file, first, n, k->x, k->y, k->weight));
     for (int64_t i = 0; i < n; i++)
       if (k->weight[i] > 0.0 && tt_shuffle_at(&order, seen++) < r->rows) copy_row(k, i, kept++, r);
   }
@@ -81,27 +75,12 @@ static tt_err read_chosen(tt_score_file *file, int64_t rows, uint64_t seed, chun
 static tt_err read_local(tt_score_file *file, int64_t rows, uint64_t seed, tt_explain_rows *r)
 {
   chunk k = {0};
-  tt_err e = TT_ALLOC(k.raw, CHUNK_ROWS * r->inputs);
-  if (!e) e = TT_ALLOC(k.x, CHUNK_ROWS * r->net->count);
+  tt_err e = TT_ALLOC(k.x, CHUNK_ROWS * r->net->count);
   if (!e) e = TT_ALLOC(k.y, CHUNK_ROWS * r->targets);
   if (!e) e = TT_ALLOC(k.weight, CHUNK_ROWS);
   if (!e) e = read_chosen(file, rows, seed, &k, r);
-  tt_free_all(&k.raw, &k.x, &k.y, &k.weight);
+  tt_free_all(&k.x, &k.y, &k.weight);
   return e;
-}
-
-static double standard_deviation(const tt_explain_rows *r, int64_t input)
-{
-  double sum = 0.0, squares = 0.0, n = 0.0;
-  for (int64_t i = 0; i < r->rows; i++) {
-    double v = r->raw[i * r->inputs + input];
-    if (!isnan(v)) sum += r->weight[i] * v, n += r->weight[i];
-  }
-  for (int64_t i = 0; i < r->rows; i++) {
-    double off = r->raw[i * r->inputs + input] - sum / n;
-    if (!isnan(off)) squares += r->weight[i] * off * off;
-  }
-  return n > 0.0 ? sqrt(squares / n) : 0.0;
 }
 
 /* Place p is the row where the sum of the weights reaches the fraction (p + 1/2) / rows. */
@@ -129,11 +108,9 @@ tt_err tt_explain_rows_read(tt_comm *c, tt_score_file *file, const tt_explain_op
   e = tt_agree(c, allocate(rows, o->most_rows, out));
   if (!e) e = tt_agree(c, tt_comm_is_root(c) ? read_local(file, rows, o->seed, out) : TT_OK);
   if (e) return e;
-  tt_bcast(c, out->raw, out->rows * out->inputs * (int64_t)sizeof *out->raw);
   tt_bcast(c, out->x, out->rows * out->net->count * (int64_t)sizeof *out->x);
   tt_bcast(c, out->y, out->rows * out->targets * (int64_t)sizeof *out->y);
   tt_bcast(c, out->weight, out->rows * (int64_t)sizeof *out->weight);
-  for (int64_t d = 0; d < out->inputs; d++) out->spread[d] = standard_deviation(out, d);
   find_places(out);
   return TT_OK;
 }

@@ -135,10 +135,7 @@ static void recalibrate(tt_row_slopes *s, double w, int64_t j, int64_t c)
 /* Add quantity j of a target of a member to column c. */
 static void add_value(tt_row_slopes *s, int64_t member, int64_t j, int64_t c)
 {
-  double *d_mu = s->d_mu + j * s->m->model.inputs;
   int undo = s->undo && s->undo[c].by != TT_TRANSFORM_identity;
-  if (s->each && undo) undo_transform(s, j, c, 1.0, 0.0, 0.0, s->own, s->own_variance);
-  if (s->each) s->each->add(s->each->with, member, c, undo ? s->own : d_mu);
   if (undo) recalibrate(s, s->m->weight[member], j, c);
   add_quantity(s, s->m->weight[member], j, c);
 }
@@ -229,16 +226,11 @@ static void add_ensemble(tt_row_slopes *s, const tt_ensemble *own)
     if (s->m->weight[i] > 0.0) add_member(s, i);
 }
 
-void tt_row_slopes_set_row(tt_row_slopes *s, const double *raw)
-{
-  tt_scaler_net_inputs(&s->m->scaler, raw, s->x);
-}
-
-void tt_row_slopes_at(tt_row_slopes *s, int64_t e, const tt_member_slopes *each)
+/* Fill in the sums of ensemble e for the present row. */
+static void find_sums(tt_row_slopes *s, int64_t e)
 {
   int64_t width = tt_trained_ensemble_width(s->m), inputs = s->m->model.inputs;
   s->undo = NULL;
-  s->each = NULL;
   if (s->transformed) { /* mean and spread of the members are needed first */
     add_ensemble(s, &s->m->ensemble[e]);
     memcpy(s->center, s->mean, (size_t)width * sizeof *s->mean);
@@ -247,17 +239,19 @@ void tt_row_slopes_at(tt_row_slopes *s, int64_t e, const tt_member_slopes *each)
     for (int64_t c = 0; c < width * inputs; c++) s->d_apart[c] = 2.0 * s->d_between[c] / s->weight;
     s->undo = s->scale + e * width;
   }
-  s->each = each;
   add_ensemble(s, &s->m->ensemble[e]);
 }
 
-double tt_row_slopes_unit(const tt_row_slopes *s, int64_t column)
+/* Scale of a derivative of column [0, C) to f(user value), or 1 where the transform is undone. */
+static double unit_of(const tt_row_slopes *s, int64_t column)
 {
   const tt_column_scale *scale = &s->scale[column];
   return scale->by == TT_TRANSFORM_identity ? scale->scale : 1.0;
 }
 
-double tt_row_slopes_input_unit(const tt_row_slopes *s, const double *raw, int64_t d)
+/* What the derivative by an input of the networks is multiplied by, to be that by column d of the
+ * row raw [D]. An amount is the first input of the networks of its column. */
+static double input_unit(const tt_row_slopes *s, const double *raw, int64_t d)
 {
   const tt_scaler *scaler = &s->m->scaler;
   return tt_scaler_input_slope(scaler, d, raw[d]) / scaler->x_scale[d];
@@ -318,7 +312,7 @@ static void store_column(const tt_row_slopes *s, const double *x, const tt_jacob
     double d_within = s->d_within[offset] / s->weight,
            d_between = 2.0 * s->d_between[offset] / s->weight;
     double mean = s->weight > 0.0 ? s->d_mean[offset] : NAN;
-    double unit = tt_row_slopes_unit(s, own + c) * tt_row_slopes_input_unit(s, x, d);
+    double unit = unit_of(s, own + c) * input_unit(s, x, d);
     double spread = unit * std_scale;
     if (!(s->weight > 0.0)) spread = NAN;
     if (out->mean) out->mean[cell] = unit * mean;
@@ -332,9 +326,9 @@ static void store_column(const tt_row_slopes *s, const double *x, const tt_jacob
 void tt_jacobian_row(tt_row_slopes *s, const double *x, const tt_jacobian *out)
 {
   int64_t width = tt_trained_ensemble_width(s->m);
-  tt_row_slopes_set_row(s, x);
+  tt_scaler_net_inputs(&s->m->scaler, x, s->x);
   for (int64_t e = 0; e < s->m->ensembles; e++) {
-    tt_row_slopes_at(s, e, NULL);
+    find_sums(s, e);
     for (int64_t c = 0; c < width; c++) store_column(s, x, out, e * width, c);
   }
 }

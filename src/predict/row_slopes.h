@@ -2,7 +2,7 @@
  * inputs of the networks; Jacobians. All local.
  *
  * A column with a transform is in the user's units, every other one is normalized: the derivative
- * of the member in the user's units is that of here times tt_row_slopes_unit.
+ * of the member in the user's units is that of here times the scale of the column.
  *
  * With member weights w, W = sum w, and the mean mu and variance v of each member (moments.h):
  *   d mean / dx      = sum w mu' / W
@@ -22,13 +22,6 @@
 #define TT_ROW_SLOPES_H
 #include "src/predict/network_slopes.h"
 #include "src/predict/prediction_block.h"
-
-/* Called for each member of weight > 0 and each column c of its ensemble.
- *   d_mu  [F] derivatives of the mean of the member on its own, without recalibration */
-typedef struct tt_member_slopes {
-  void (*add)(void *context, int64_t member, int64_t c, const double *d_mu);
-  void *with;
-} tt_member_slopes;
 
 /* Another way than network_slopes.h to the outputs of a member, for ensembles without folds.
  *   at  called for the members of weight > 0; returns o and d_o as in tt_network_slopes for the row
@@ -50,7 +43,6 @@ typedef struct tt_row_slopes {
   tt_column_scale *scale;                /* [C] of m */
   int transformed;                       /* 1: a column has a transform */
   const tt_column_scale *undo;           /* [K q] transforms to undo; NULL: none now */
-  const tt_member_slopes *each;          /* NULL: not wanted now */
   tt_slopes_source source;               /* at is NULL: `network` */
   tt_network_slopes *network;            /* [networks] */
   double *x, *fold_x;                    /* [F] normalized, for all and for a member with a fold */
@@ -68,18 +60,6 @@ typedef struct tt_row_slopes {
 tt_err tt_row_slopes_create(const tt_trained_ensemble *m, const tt_slopes_source *source,
                             tt_row_slopes *out);
 void tt_row_slopes_free(tt_row_slopes *s);
-
-/* Choose the row: raw [D] in the user's units. */
-void tt_row_slopes_set_row(tt_row_slopes *s, const double *raw);
-/* Fill in the sums of ensemble e for this row.
- *   each  may be NULL */
-void tt_row_slopes_at(tt_row_slopes *s, int64_t e, const tt_member_slopes *each);
-
-/* Scale of a derivative of column [0, C) to f(user value), or 1 where the transform is undone. */
-double tt_row_slopes_unit(const tt_row_slopes *s, int64_t column);
-/* What the derivative by an input of the networks is multiplied by, to be that by column d of the
- * row raw [D]. An amount is the first input of the networks of its column. */
-double tt_row_slopes_input_unit(const tt_row_slopes *s, const double *raw, int64_t d);
 
 /* Call compute(with, thread, row) for the rows [0, rows), each in the default floating-point
  * environment; with one thread on the calling one, without OpenMP, which would allocate. */

@@ -85,25 +85,16 @@ static tt_err read_normalized(tt_score_file *l, int64_t first, int64_t count, do
   return tt_normalize_checked_local(l->first, l->o.file, l->o.inputs, first, count, raw, x);
 }
 
-tt_err tt_score_file_read_raw_local(tt_score_file *l, int64_t first, int64_t count, double *raw,
-                                    float *x, double *y, double *weight)
-{
-  double *all = NULL;
-  tt_err e = TT_ALLOC(all, count * tt_data_reader_shape(l->rows)->targets);
-  if (!e) e = read_normalized(l, first, count, raw, all, x, y);
-  if (!e) e = tt_score_file_read_weights_local(l, first, count, weight);
-  tt_free(all);
-  return e;
-}
-
 tt_err tt_score_file_read_local(void *src, int64_t first, int64_t count, float *x, double *y,
                                 double *weight)
 {
   tt_score_file *l = src;
-  double *raw = NULL;
+  double *raw = NULL, *all = NULL;
   tt_err e = TT_ALLOC(raw, count * l->first->scaler.inputs);
-  if (!e) e = tt_score_file_read_raw_local(l, first, count, raw, x, y, weight);
-  tt_free(raw);
+  if (!e) e = TT_ALLOC(all, count * tt_data_reader_shape(l->rows)->targets);
+  if (!e) e = read_normalized(l, first, count, raw, all, x, y);
+  if (!e) e = tt_score_file_read_weights_local(l, first, count, weight);
+  tt_free_all(&raw, &all);
   return e;
 }
 

@@ -30,9 +30,6 @@ void tt_score_file_close_local(tt_score_file *l);
  * finite; a negative weight), MEM. */
 tt_err tt_score_file_read_local(void *src, int64_t first, int64_t count, float *x, double *y,
                                 double *weight);
-/* The same, and the inputs as in the file in raw [count][D]. */
-tt_err tt_score_file_read_raw_local(tt_score_file *l, int64_t first, int64_t count, double *raw,
-                                    float *x, double *y, double *weight);
 /* The weights alone. */
 tt_err tt_score_file_read_weights_local(tt_score_file *l, int64_t first, int64_t count,
                                         double *weight);

@@ -37,9 +37,7 @@ static void put_target(const tt_run_page *p, const tt_importance_table *t, int64
   tt_page_put(p->f, p->t[target].title);
   fputs("</th><th class=\"number\">increase of ", p->f);
   tt_page_put(p->f, t->metric[c]);
-  fputs(
-      "</th><th class=\"number\">between members</th><th class=\"number\">sensitivity</th></tr>\n",
-      p->f);
+  fputs("</th><th class=\"number\">between members</th></tr>\n", p->f);
   for (int64_t i = 0; i < D && i < MAX_INPUTS; i++) {
     int64_t d = order[i].index;
     fputs("<tr><td>", p->f);
@@ -47,7 +45,6 @@ static void put_target(const tt_run_page *p, const tt_importance_table *t, int64
     fputs("</td>", p->f);
     tt_page_number_cell(p->f, importance[d]);
     tt_page_number_cell(p->f, t->permutation_between[c * D + d]);
-    tt_page_number_cell(p->f, t->sensitivity[c * D + d]);
     fputs("</tr>\n", p->f);
   }
   fputs("</table></div>\n", p->f);
@@ -60,8 +57,7 @@ static tt_err put_table(const tt_run_page *p, const tt_importance_table *t)
   TT_TRY(TT_ALLOC(order, t->inputs));
   snprintf(about, sizeof about,
            "Increase of the error when the values of an input are permuted between %" PRId64
-           " rows, %" PRId64 " time%s; its standard deviation between the members; mean absolute "
-           "slope times the standard deviation of the input.",
+           " rows, %" PRId64 " time%s; its standard deviation between the members.",
            t->rows, t->repeats, t->repeats == 1 ? "" : "s");
   tt_page_begin_section(p->f, "Inputs that matter", about);
   for (int64_t i = 0; i < p->shown; i++) put_target(p, t, i, order);

@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""data.targets_pca, with a column of categories: components, predictions, derivatives, sensitivities,
-scores and exported models against an independent computation in NumPy; the library has the bits of
+"""data.targets_pca, with a column of categories: components, predictions, derivatives, scores and exported models against an independent computation in NumPy; the library has the bits of
 the program, and two ranks those of one.
 """
 import ctypes
@@ -111,13 +110,12 @@ def shares(f):
     return [w / w.sum() for w in np.split(weight, [3, 5])]
 
 
-def members_of(f, x, calibrated=True):
+def members_of(f, x):
     """Of each ensemble: means and variances (member, row, target) in the user's units, and the
     variances without what recalibration adds."""
     scale, offset = f["scaler/y_scale"][()], f["scaler/y_mean"][()]
     for e, ((m, v), w) in enumerate(zip(members(f, x), shares(f))):
-        s, noise = (f[f"calibration/{name}"][e * TARGETS:(e + 1) * TARGETS] if calibrated else other
-                    for name, other in (("std_scale", 1), ("noise", 0)))
+        s, noise = (f[f"calibration/{name}"][e * TARGETS:(e + 1) * TARGETS] for name in ("std_scale", "noise"))
         center, near = np.tensordot(w, m, 1), np.minimum(s, 1)
         own = v * (s * scale) ** 2 + (noise * scale) ** 2
         v = own + (s * s - near * near) * np.tensordot(w, (m - center) ** 2, 1) * scale ** 2
@@ -150,23 +148,6 @@ def check_predictions(f, pred, x):
         slope = (predict(f, x + step) - predict(f, x - step)) / 2e-5
         for part, name in enumerate(PARTS):
             close(f"{name} by input {d}", pred[name + "_jacobian"][..., d], slope[part], 1e-4)
-
-
-def check_sensitivities(f, importance, x):
-    """Of the targets, from the derivatives of the members by differences."""
-    for d in range(3):
-        step, found = np.eye(4)[d] * 1e-5, []
-        slopes = [[(high[0] - low[0]) / 2e-5 for high, low in zip(members_of(f, x + step, calibrated),
-                                                                  members_of(f, x - step, calibrated))]
-                  for calibrated in (True, False)]
-        for mixed, alone, w in zip(*slopes, shares(f)):
-            own, mean = abs(alone).mean(1), np.tensordot(w, mixed, 1)
-            spread = np.sqrt(np.tensordot(w, (own - np.tensordot(w, own, 1)) ** 2, 1))
-            found.append([mean.mean(0), abs(mean).mean(0) * x[:, d].std(), spread * x[:, d].std()])
-        for name, want in zip(("slope", "sensitivity", "sensitivity_std_members"),
-                              np.concatenate(found, -1)):
-            close(f"{name} of input {d}", importance[name][:, d], want, 1e-4)
-    assert np.isnan(importance["sensitivity"][:, 3]).all(), "sensitivity of a category"
 
 
 def check_leverage(f, pred, x, train):
@@ -264,7 +245,6 @@ def main():
     tutti("predict", "out/model.h5", "test.h5", "-q", "--jacobian")
     tutti("evaluate", "out/model.h5", "test.h5", "-q", "-o", "scores.h5")
     check_table()
-    tutti("explain", "out/model.h5", "test.h5", "-q", "--repeats", "1")
     read = lambda name: {n: d[()] for n, d in h5py.File(name).items() if isinstance(d, h5py.Dataset)}
     pred, scores = read("pred.h5"), read("scores.h5")
     with h5py.File("out/model.h5") as f:
@@ -272,7 +252,6 @@ def main():
         check_weights(f, x, y)
         check_calibration(f, x, y)
         check_predictions(f, pred, x[220:])
-        check_sensitivities(f, read("importance.h5"), x[220:])
         check_leverage(f, pred, x[220:], x[:160])
         check_scores(f, scores, x[220:], y[220:])
     check_exports(sys.argv[1], pred, x[220:])

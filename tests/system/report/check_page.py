@@ -150,7 +150,7 @@ def check_importance(tutti):
     with h5py.File("plain/importance.h5") as f:
         increase = f["permutation_importance"][0]
         names = ["abc"[i] for i in np.argsort(-increase)]
-    table = re.search(r"Inputs that matter.*?one: y0 increase of (\w+) between members sensitivity "
+    table = re.search(r"Inputs that matter.*?one: y0 increase of (\w+) between members "
                       r"(.*?) two: y1", p.text)
     assert table and table[1] == "rmse" and re.findall(r"\b[abc]\b", table[2]) == names, p.text
     assert table[2].split()[1] == f"{increase.max():.4g}", (table[2], increase)
