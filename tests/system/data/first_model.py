@@ -124,6 +124,7 @@ def check_refused():
                  ":12: column 'gain': 'x' is not a number"):
         check(all(text in said for said in found), f"'{text}' is not in\n{found[0]}")
     check(found[0] == found[1] == found[2], "\n".join(found))
+    tutti("train", *table, "-o", "nowhere", ranks=2, code=65, says="column 'gain': 'x' is not a number")
     check(not os.path.exists("nowhere"), "a refused table left a directory")
     tutti("train", *table, "-o", "fixed", "-q", "--na", "broken", "--na", "x", code=65, says="number of cells")
     pathlib.Path("quoted.csv").write_text('a,b,y\n"1,5",2,3\n"2,5",3,4\n')
