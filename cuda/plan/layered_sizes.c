@@ -5,7 +5,7 @@ enum {
   TILE = 64,                 /* rows and columns of weights in a tile */
   MOST_TILES = 12,           /* of a layer whose gradient has few blocks */
   MOST_TILES_OF_ALL = 256,   /* of a layer of all members, whose chunks have blocks of their own */
-  CONV_BLOCKS = 128,         /* of the gradient of a conv: its tiles times its chunks, at least */
+  CONV_BLOCKS = 128,         /* of the gradient of a conv: its tiles times its chunks, at most */
   LEAST_CHUNK = 256,         /* inner indices of such a chunk */
   MOST_CHUNK = 4096,         /* a longer chain of sums would round more */
   LEAST_SUM_CHUNK = 512,     /* inner indices of a chunk of an output or input gradient of a conv */
@@ -92,7 +92,7 @@ int64_t tt_layered_conv_chunk(const tt_front_layer *l, int64_t rows)
   int64_t inner = rows * tt_front_positions(l);
   int64_t tiles = l->groups * tt_ceil_div(l->channels / l->groups, TILE) *
                   tt_ceil_div(tt_front_fan_in(l), TILE);
-  int64_t chunks = tt_min_i64(tt_ceil_div(CONV_BLOCKS, tiles), tt_ceil_div(inner, LEAST_CHUNK));
+  int64_t chunks = tt_min_i64(tt_max_i64(CONV_BLOCKS / tiles, 1), tt_ceil_div(inner, LEAST_CHUNK));
   if (chunks * MOST_CHUNK < inner) chunks = tt_ceil_div(inner, MOST_CHUNK);
   return tt_round_up(tt_ceil_div(inner, chunks), 32);
 }
