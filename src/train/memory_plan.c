@@ -9,6 +9,7 @@
 #include "src/train/check_outputs.h"
 #include "src/train/shard/ensemble_early_stopping.h"
 #include "src/train/shard/team_training.h"
+#include "src/train/verify.h"
 
 #include <math.h>
 #include <string.h>
@@ -234,6 +235,19 @@ static double team_bytes(const tt_memory_job *job, const tt_cohort *c, tt_slice 
   return buffers + (double)tt_state_size(1, tt_cohort_state_shape(c), &p.segment);
 }
 
+/* Bytes for run.verify, on the host and on the GPU: of one member, one cohort after the other. */
+static void add_verification(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
+                             const tt_team_place *place, double *host, double *device)
+{
+  const tt_slice one = {slice.first, 1};
+  if (slice.count == 0 || is_shared(c, place) || c->stop == TT_EARLY_STOPPING_ensemble ||
+      tt_verify_interval(c, job->gpu != NULL, job->cfg->run_verify) == 0.0)
+    return;
+  *host = fmax(*host, tt_verify_bytes_local(c, job->shape->rows, job->gpu != NULL) +
+                          engine_bytes(job, c, one, place));
+  if (job->gpu) *device = fmax(*device, device_bytes(job, c, one, place));
+}
+
 static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice slice, int ranks,
                        tt_memory_plan *p, end_bytes *end)
 {
@@ -311,19 +325,21 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
 {
   end_bytes end = {0};
   validation_bytes validation = {0};
+  double verify_host = 0.0, verify_device = 0.0;
   double engines = sum_of_engines(job, slice, place, engine_bytes);
   if (job->gpu)
     p->device = tt_memory_device_data(job) + sum_of_engines(job, slice, place, device_bytes);
   for (int64_t i = 0; i < job->cohorts->count; i++) {
     p->members += team_bytes(job, job->cohorts->at[i], slice[i], place);
     if (job->gpu) p->device += team_device_bytes(job, job->cohorts->at[i], slice[i], place);
+    add_verification(job, job->cohorts->at[i], slice[i], place, &verify_host, &verify_device);
     if (place->rank > 0) slice[i].count = 0;
     add_cohort(job, job->cohorts->at[i], slice[i], ranks, p, &end);
     add_validation(job, job->cohorts->at[i], slice[i], &validation);
   }
   engines += validation.most_host;
-  if (job->gpu) p->device += validation.most_device;
-  p->members += engines;
+  if (job->gpu) p->device += validation.most_device + verify_device;
+  p->members += engines + verify_host;
   p->files += fmin((double)tt_ckpt_buffer_bytes_local(job->cohorts->count), end.field);
   double written = end.models + end.largest - end.freed; /* after the copies of snapshots */
   p->outputs = fmax(0.0, end.snapshots + fmax(0.0, written) - engines);
@@ -382,14 +398,14 @@ static tt_err check_option(const tt_config *cfg, const tt_memory_plan *plan)
                  tt_memory_text(cfg->run_memory, text[2]));
 }
 
-static tt_err check_gpu(const tt_memory_job *job, const tt_memory_plan *plan)
+static tt_err check_gpu(const tt_memory_job *job, const tt_memory_plan *plan, int rank)
 {
   char need[32], there[32];
   if (plan->device <= job->gpu_bytes) return TT_OK;
   return TT_FAIL(MEM,
-                 "the members of a rank need %s of GPU memory, but it may use %s: use more ranks "
+                 "the members of rank %d need %s of GPU memory, but it may use %s: use more ranks "
                  "(GPUs), fewer members or a smaller train.batch_size",
-                 tt_memory_text(plan->device, need), tt_memory_text(job->gpu_bytes, there));
+                 rank, tt_memory_text(plan->device, need), tt_memory_text(job->gpu_bytes, there));
 }
 
 /* The nodes are asked for what is needed besides the program; data may be in memory already. */
@@ -398,7 +414,7 @@ static tt_err check(tt_comm *c, const tt_memory_job *job, tt_memory_check_args *
   const tt_memory_plan *plan = &a->plan;
   tt_err e = tt_memory_plan_rank(job, tt_comm_ranks(c), tt_comm_rank(c), &a->plan);
   if (!e) e = check_option(job->cfg, plan);
-  if (!e && job->gpu) e = check_gpu(job, plan);
+  if (!e && job->gpu) e = check_gpu(job, plan, tt_comm_rank(c));
   e = tt_agree(c, e);
   return e ? e : tt_memory_check(c, plan->peak - plan->program - (a->job->data ? plan->data : 0.0));
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { TRIES = 8, MISSES = 3, MOST_PARAMETERS = 4 << 20 };
+enum { STATES = 4, TRIES = 8, MISSES = 3, MOST_PARAMETERS = 4 << 20 };
 static const double gpu_interval = 60.0, most_share = 0.005; /* of the time */
 static const double most_apart[] = {[TT_PRECISION_fp32] = 1e-3, [TT_PRECISION_tf32] = 0.1};
 
@@ -24,10 +24,26 @@ typedef struct repetition {
 
 static int on_cpu(const tt_shard *shard) { return !strcmp(shard->ops->name, "cpu"); }
 
-static double interval(const tt_shard *shard, double every)
+double tt_verify_interval(const tt_cohort *c, int gpu, double every)
 {
   if (every >= 0.0) return every;
-  return on_cpu(shard) || shard->cohort->model.params > MOST_PARAMETERS ? 0.0 : gpu_interval;
+  return gpu && c->model.params <= MOST_PARAMETERS ? gpu_interval : 0.0;
+}
+
+static double interval(const tt_shard *shard, double every)
+{
+  return tt_verify_interval(shard->cohort, !on_cpu(shard), every);
+}
+
+/* Of the CPU: its engine is here too. */
+static const tt_resources on_one_thread = {.threads = 1, .simd = TT_SIMD_auto};
+
+double tt_verify_bytes_local(const tt_cohort *c, int64_t rows, int gpu)
+{
+  const tt_engine_ops *cpu;
+  double bytes = STATES * (double)tt_state_size(1, tt_cohort_state_shape(c), NULL);
+  if (!gpu || tt_resources_engine_local(TT_DEVICE_cpu, &cpu)) return bytes;
+  return bytes + (double)cpu->host_bytes(c, (tt_slice){0, 1}, rows, NULL, &on_one_thread);
 }
 
 static int is_due(const tt_shard *shard, double every)
@@ -85,11 +101,10 @@ static tt_err compute_again(const repetition *k, int *done)
 
 static tt_err compute_on_cpu(const repetition *k)
 {
-  const tt_resources use = {.threads = 1, .simd = TT_SIMD_auto};
   const tt_engine_ops *cpu;
   tt_engine *e = NULL;
   TT_TRY(tt_resources_engine_local(TT_DEVICE_cpu, &cpu));
-  tt_err err = open_engine(k, cpu, &use, NULL, &e);
+  tt_err err = open_engine(k, cpu, &on_one_thread, NULL, &e);
   if (!err) err = take_step(k, cpu, e, k->cpu);
   if (e) cpu->destroy(&e);
   return err;
@@ -181,9 +196,9 @@ static tt_err verify(tt_shard *shard, double every)
   const tt_state_shape shape = tt_cohort_state_shape(shard->cohort);
   double begin = tt_monotonic_seconds();
   tt_err e = TT_OK;
-  for (int i = 0; !e && i < 4; i++) e = tt_state_create((tt_slice){0, 1}, shape, each[i]);
+  for (int i = 0; !e && i < STATES; i++) e = tt_state_create((tt_slice){0, 1}, shape, each[i]);
   if (!e) e = repeat(&k);
-  for (int i = 0; i < 4; i++) tt_state_destroy(each[i]);
+  for (int i = 0; i < STATES; i++) tt_state_destroy(each[i]);
   double now = tt_monotonic_seconds(), least = every < 0.0 ? (now - begin) / most_share : 0.0;
   shard->verify_time = shard->verify_misses ? now : now + fmax(interval(shard, every), least);
   return e;

@@ -80,7 +80,7 @@ def run_out_of_memory(folder):
     """8 KiB of memory are not enough for any path."""
     shutil.rmtree(folder / "out", ignore_errors=True)
     done = train(folder, "auto", ["TT_DOUBLE_MEMORY=8192"])
-    words = ("rank 1", "out of device memory", "GiB wanted for", "use more ranks",
+    words = ("the members of rank 1 need ", " of GPU memory, but it may use 3.8 KiB: use more ranks",
              "train.batch_size", "fewer members")
     ends_together(done, MEMORY, words, "8 KiB")
 
