@@ -152,16 +152,14 @@ tt_layered_pass tt_layered_training_pass(tt_engine *e);
 tt_err tt_layered_load_part(tt_engine *e);
 tt_err tt_layered_release_part(tt_engine *e);
 
-/* The three parts of an optimizer step: outputs of the next batch of every member; its loss and
- * dL/d(output); backward pass and update. Asynchronous, may be captured. Errors: INTERNAL. */
+/* Outputs of the next batch of every member; its loss and dL/d(output). Asynchronous, may be
+ * captured. Errors: INTERNAL. */
 tt_err tt_layered_forward_batch(tt_engine *e);
 tt_err tt_layered_batch_loss(tt_engine *e);
-tt_err tt_layered_update(tt_engine *e);
 
-/* Replaces tt_layered_batch_loss: delta[0] holds dL/d(output) and `mean` the losses of the batch.
- * Asynchronous, may be captured. Errors: INTERNAL.
- *   clears  1: set delta to 0 in rows that a short batch does not have; they may hold any value */
-tt_err tt_layered_record_losses(tt_engine *e, int clears);
+/* In place of the end of tt_layered_batch_loss: the losses of the batch are in pending_loss.
+ * Asynchronous, may be captured. Errors: INTERNAL. */
+tt_err tt_layered_record_losses(tt_engine *e);
 
 /* Copy status, batch, epoch and attempt of the members from the device. Errors: INTERNAL. */
 tt_err tt_layered_download_progress(tt_engine *e);

@@ -140,18 +140,6 @@ static __global__ void record_given_step(tt_step_kernel_args a)
   if (threadIdx.x == 0) tt_record_batch_loss(a, i, bad > 0.0 ? (double)NAN : 0.0);
 }
 
-/* Set the gradient to 0 in rows that a short batch does not have, whatever the caller passes;
- * one block per member. */
-static __global__ void clear_missing_rows(tt_step_kernel_args a)
-{
-  const tt_cuda_state &v = a.v;
-  int64_t i = (int64_t)blockIdx.x, count = (int64_t)a.rows * v.outputs;
-  if (v.status[i] != TT_STATUS_training) return;
-  int64_t rows = tt_next_rows(v, i, a.batch_part).batch;
-  for (int64_t k = rows * v.outputs + threadIdx.x; k < count; k += blockDim.x)
-    a.delta[i * count + k] = 0.0f;
-}
-
 /* No gradient for the weights of inputs that a member does not use; these weights are among the
  * first out * D parameters. */
 static __global__ void mask_feature_gradient(tt_step_kernel_args a)

@@ -178,11 +178,7 @@ static tt_err forward_and_loss(tt_engine *e)
   return pass.head ? launch_head(e, &pass) : tt_layered_batch_loss(e);
 }
 
-tt_err tt_layered_record_losses(tt_engine *e, int clears)
-{
-  if (clears) TT_TRY(launch_over_members(e, clear_missing_rows, make_step_args(e), 1, 1));
-  return launch_per_member(e, record_losses);
-}
+tt_err tt_layered_record_losses(tt_engine *e) { return launch_per_member(e, record_losses); }
 
 /* Whether the optimizer step of a layer may follow its gradient at once: nothing else happens to a
  * gradient, and all parameters are weights and biases of dense layers, each with one gradient. */
@@ -242,8 +238,6 @@ static tt_err backward_and_update(tt_engine *e, int head)
   TT_TRY(backward_step(e, head, NULL));
   return update_step(e, 0);
 }
-
-tt_err tt_layered_update(tt_engine *e) { return backward_and_update(e, 0); }
 
 /* Batches `ahead` steps from the members' positions come from the host, if the data set does. */
 static tt_err load_rows(tt_engine *e, int64_t ahead)
@@ -323,7 +317,7 @@ tt_err tt_layered_run_step(tt_engine *e, int64_t ahead)
   tt_slice parts = {0, e->cohort->parts};
   if (parts.count == 1) return run_whole_step(e, ahead);
   TT_TRY(add_parts_ahead(e, parts, ahead));
-  TT_TRY(tt_layered_record_losses(e, 0));
+  TT_TRY(tt_layered_record_losses(e));
   return update_step(e, 0);
 }
 
@@ -396,7 +390,7 @@ tt_err tt_layered_add_values(tt_engine *e, float *dst, const float *src, int64_t
 tt_err tt_layered_accept_weights(tt_engine *e)
 {
   tt_step_kernel_args a = make_step_args(e);
-  TT_TRY(tt_layered_record_losses(e, 0));
+  TT_TRY(tt_layered_record_losses(e));
   return a.v.average_kind == TT_AVERAGE_ema
              ? launch_over_members(e, average_weights, a, a.v.params, TT_STEP_BLOCK_ELEMENTS)
              : TT_OK;

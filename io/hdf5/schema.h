@@ -83,11 +83,9 @@ void tt_schema_create_coordinate(tt_schema *s, const tt_variable *v, int64_t siz
 void tt_schema_write_coordinate(tt_schema *s, const tt_variable *v, int64_t size,
                                 const void *values);
 
-/* Create a variable: without data (returns the error of the file so far); with the rows [first,
- * first + count) of this rank; with all data from rank 0. */
+/* Create a variable: without data (returns the error of the file so far); with all data from rank
+ * 0. */
 tt_err tt_schema_create_variable(tt_schema *s, const tt_variable *v);
-void tt_schema_write_rows(tt_schema *s, const tt_variable *v, int64_t first, int64_t count,
-                          const void *data);
 void tt_schema_write_from_root(tt_schema *s, const tt_variable *v, const void *data);
 #define TT_SCHEMA_WRITE(s_, data_, ...)                                                            \
   tt_schema_write_from_root(s_, &(tt_variable)TT_VARIABLE(__VA_ARGS__), data_)

@@ -73,15 +73,6 @@ tt_err tt_schema_create_variable(tt_schema *s, const tt_variable *v)
   return write_attributes_and_scales(s, v);
 }
 
-void tt_schema_write_rows(tt_schema *s, const tt_variable *v, int64_t first, int64_t count,
-                          const void *data)
-{
-  int64_t size[TT_SCHEMA_MAX_AXES];
-  int n = dimension_sizes(s, v, size);
-  tt_h5_write_rows(s->file, v->name, v->type, n, size, first, count, data);
-  write_attributes_and_scales(s, v);
-}
-
 void tt_schema_write_from_root(tt_schema *s, const tt_variable *v, const void *data)
 {
   int64_t size[TT_SCHEMA_MAX_AXES];

@@ -19,7 +19,7 @@ import harness as h  # noqa: E402
 
 UNAVAILABLE, INTERNAL, MEMORY = 69, 70, 71
 SETTINGS = ["run.device=gpu", "run.share_gpu=true", "train.epochs=12", "train.batch_size=48",
-            "checkpoint.every=10ms", "model.hidden=[18, 17]"]
+            "checkpoint.every=10ms", "model.hidden=[18, 17]", "run.verify=0"]
 CALLS = {"warp": (3, 300), "block": (3, 300), "layered": (3, 300, 600), "team": (3, 600, 1500)}
 TEAM = ["train.parts=3", "run.ranks_per_member=2"]  # on the layered path, as all members with parts
 
