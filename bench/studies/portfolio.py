@@ -17,7 +17,6 @@ by greedy selection with replacement on the validation rows, as combine: {method
 network} does. Errors: rmse; for classes nll + 0.01. --out has those of every line that is printed.
 `auto` is `model: auto` of the program itself.
 """
-import argparse
 import json
 import pathlib
 import resource
@@ -30,7 +29,7 @@ import h5py
 import numpy as np
 
 import recipes
-from recipes import FLOOR, uniform
+from recipes import FLOOR, splits, uniform
 
 ROWS = 2000  # at most, for training
 RECIPES = {
@@ -286,20 +285,8 @@ def choose(args):
         chosen.append(min(found, key=lambda f: f[:2])[1])
 
 
-def splits(args):
-    first, last = (int(n) for n in args.splits.split("-"))
-    return range(first, last + 1)
-
-
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("train", "choose"))
-    parser.add_argument("cache", type=pathlib.Path)
-    parser.add_argument("--tutti", type=pathlib.Path, default="build/tutti")
-    parser.add_argument("--recipes", default=",".join(RECIPES))
-    parser.add_argument("--splits", default="1-2")
-    parser.add_argument("--sets", default=",".join(SETS))
+    parser = recipes.study_arguments(__doc__, ("train", "choose"), "cache", RECIPES, SETS)
     parser.add_argument("--most", type=int, default=6)
     parser.add_argument("--members", type=int, default=5)
     parser.add_argument("--start", default="default")

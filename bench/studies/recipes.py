@@ -253,8 +253,7 @@ def run(args):
     done = {tuple(line[:3]) for line in read(args.file)}
     if not args.file.exists():
         args.file.write_text("\t".join(NAMES) + "\n", encoding="utf-8")
-    first, last = (int(n) for n in args.splits.split("-"))
-    for split in range(first, last + 1):
+    for split in splits(args):
         for name in args.sets.split(","):
             missing = [r for r in args.recipes.split(",") if (r, name, str(split)) not in done]
             with tempfile.TemporaryDirectory(prefix="tutti-") as folder:
@@ -310,15 +309,25 @@ def show(args):
               f"{sum(v[4] for v in sets.values()):.0f} ({len(sets)} sets) |")
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("run", "show"))
-    parser.add_argument("file", type=pathlib.Path)
+def splits(args):
+    first, last = (int(n) for n in args.splits.split("-"))
+    return range(first, last + 1)
+
+
+def study_arguments(text, what, file, recipes, sets):
+    """The arguments that studies of recipes have in common."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=what)
+    parser.add_argument(file, type=pathlib.Path)
     parser.add_argument("--tutti", type=pathlib.Path, default="build/tutti")
-    parser.add_argument("--recipes", default=",".join(RECIPES))
+    parser.add_argument("--recipes", default=",".join(recipes))
     parser.add_argument("--splits", default="1-2")
-    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--sets", default=",".join(sets))
+    return parser
+
+
+def main():
+    parser = study_arguments(__doc__, ("run", "show"), "file", RECIPES, SETS)
     parser.add_argument("--base", default="old")
     args = parser.parse_args()
     {"run": run, "show": show}[args.what](args)

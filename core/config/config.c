@@ -88,8 +88,9 @@ static int base_directory(const char *file, char base[PATH_MAX])
   return 1;
 }
 
-/* The path without "./" and "../" at its begin; "../" shortens the base, which ends in a slash and
- * has no links. The base itself, ".", has no slash at its end. */
+/* Remove "./" and "../" from the begin of a path. Each "../" also removes the last folder of the
+ * base, which ends in a slash and has no links. Of the path "." only the base is left, without its
+ * last slash. */
 static const char *climb(char base[PATH_MAX], const char *path)
 {
   int fixed = !strncmp(base, TT_MEMORY_ROOT, strlen(TT_MEMORY_ROOT)) || strlen(base) < 2;
@@ -147,7 +148,7 @@ static tt_err inherit_job_options(tt_config_reader *r)
   return TT_OK;
 }
 
-/* Members of different recipes are worth what the validation rows say. */
+/* `model: auto` weights its networks by greedy selection, if the job names no combine.method. */
 static void weigh_recipes(tt_config_reader *r)
 {
   tt_source_location *combine = &r->job[TT_OPTION_combine_method];

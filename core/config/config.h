@@ -43,7 +43,7 @@ typedef struct tt_text_list {
 #define TT_CTYPE_COLUMNS char *
 #define TT_CTYPE_BYCOLUMN char *
 
-enum { TT_LABEL_SIZE = 33 }; /* bytes of the label of a network */
+enum { TT_LABEL_SIZE = 33 }; /* bytes of the label of a network, with the 0 at its end */
 
 /* The members of one network of an ensemble, which learn the same targets; most ensembles have one
  * network. Options of model and train have the network's own value, the ensemble's, or the job's:

@@ -9,7 +9,7 @@ TT_BEGIN_C
 /* Factor on the standard deviation of a column, and its noise. */
 double tt_calibration_std_scale(const tt_calibration *k, int64_t column);
 double tt_calibration_noise(const tt_calibration *k, int64_t column);
-/* Whether one of them was fitted. */
+/* 1 if the factor is not 1 or the noise is not 0. */
 int tt_calibration_has_noise(const tt_calibration *k, int64_t column);
 
 /* Whether the members predict a number without its noise: what `recalibrate: auto` is for. */
@@ -31,20 +31,21 @@ enum { TT_NOISE_ROWS = 30 };
 void tt_noise_fit(int64_t n, int64_t chose, const double *error, const double *sd,
                   const double *weight, double *std_scale, double *noise);
 
-/* Rows of one target, normalized: label and predicted quantities of row r, and the standard
- * deviation of quantity 0 (before recalibration). */
+/* The rows to fit to, of one target, in units of the normalized target. q is the number of
+ * quantities that a member predicts for a target. */
 typedef struct tt_calibration_data {
   int64_t rows;
-  const double *y;        /* [rows] */
+  const double *y;        /* [rows] labels */
   const double *quantity; /* [rows][q] */
-  const double *sd;       /* [rows] */
+  const double *sd;       /* [rows] standard deviation of quantity 0, not recalibrated */
   const double *weight;   /* [rows] sample weights, above 0; NULL: all 1 */
   int64_t chose;          /* as in tt_noise_fit */
 } tt_calibration_data;
 
-/* Fit the columns [first, first + q) of one target: noise and std_scale of members without noise,
- * with TT_RECALIBRATE_all also the std_scale of others (wider by `chose` too), then the widths.
- * A standard deviation of 0 is replaced by 1, the unit of the normalized target. Errors: MEM. */
+/* Fit the columns [first, first + q) of one target, which are its quantities. Where the members
+ * predict no noise: noise and std_scale. Where they do: std_scale, with TT_RECALIBRATE_all only,
+ * and multiplied as in tt_noise_fit. In both cases the widths of the intervals. A standard
+ * deviation of 0 is replaced by 1, the unit of the normalized target. Errors: MEM. */
 tt_err tt_calibration_fit(tt_calibration *k, const tt_model *m, int64_t first,
                           tt_recalibrate recalibrate, const tt_calibration_data *v);
 

@@ -24,8 +24,8 @@
 #include "src/predict/prediction_block.h"
 
 /* Another way than network_slopes.h to the outputs of a member, for ensembles without folds.
- *   at  called for the members of weight > 0; returns o and d_o as in tt_network_slopes for the row
- *       of tt_row_slopes_set_row, borrowed */
+ *   at  called for the members of weight > 0; returns o and d_o as in tt_network_slopes for the
+ *       present row, borrowed */
 typedef struct tt_member_outputs {
   const double *o, *d_o; /* [K][each], [K][each][F] */
 } tt_member_outputs;

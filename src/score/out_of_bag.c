@@ -24,7 +24,7 @@ static int is_out_of_bag(void *src, int64_t row, int64_t member)
   return tt_oob_has(src, ((const tt_oob *)src)->training.row[row], member);
 }
 
-/*   member  of the cohort */
+/* Store whether a member, by its number in its cohort, did not train on a row. */
 static void set_out_of_bag(tt_oob *b, int64_t member, int64_t data_row, int left)
 {
   uint8_t *byte = &b->left[(b->first + member) * b->stride + data_row / 8];

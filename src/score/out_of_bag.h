@@ -19,7 +19,8 @@ typedef struct tt_oob tt_oob;
 tt_err tt_oob_create(const tt_oob_members *src, const tt_dataset *d, int64_t members, tt_oob **out);
 void tt_oob_destroy(tt_oob **b);
 
-/* tt_uses_member of the rows of the data set, those of the training split; context: the tt_oob. */
+/* 1 if a member did not train on a row of the training split. A tt_uses_member; its context is the
+ * tt_oob. */
 int tt_oob_has(void *oob, int64_t data_row, int64_t member);
 
 /* Collective. Score the training rows.

@@ -240,7 +240,7 @@ static void add_verification(const tt_memory_job *job, const tt_cohort *c, tt_sl
                              const tt_team_place *place, double *host, double *device)
 {
   const tt_slice one = {slice.first, 1};
-  if (slice.count == 0 || is_shared(c, place) || c->stop == TT_EARLY_STOPPING_ensemble ||
+  if (slice.count == 0 || is_shared(c, place) ||
       tt_verify_interval(c, job->gpu != NULL, job->cfg->run_verify) == 0.0)
     return;
   *host = fmax(*host, tt_verify_bytes_local(c, job->shape->rows, job->gpu != NULL) +

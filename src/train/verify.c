@@ -26,6 +26,7 @@ static int on_cpu(const tt_shard *shard) { return !strcmp(shard->ops->name, "cpu
 
 double tt_verify_interval(const tt_cohort *c, int gpu, double every)
 {
+  if (c->stop == TT_EARLY_STOPPING_ensemble) return 0.0;
   if (every >= 0.0) return every;
   return gpu && c->model.params <= MOST_PARAMETERS ? gpu_interval : 0.0;
 }
@@ -48,8 +49,7 @@ double tt_verify_bytes_local(const tt_cohort *c, int64_t rows, int gpu)
 
 static int is_due(const tt_shard *shard, double every)
 {
-  int apart = shard->cohort->stop != TT_EARLY_STOPPING_ensemble && !shard->team.ranks;
-  return apart && shard->engine && interval(shard, every) > 0.0 &&
+  return !shard->team.ranks && shard->engine && interval(shard, every) > 0.0 &&
          tt_monotonic_seconds() >= shard->verify_time;
 }
 

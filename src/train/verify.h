@@ -13,7 +13,8 @@
 #define TT_VERIFY_H
 #include "src/train/shard/shard.h"
 
-/* Seconds between two verifications, by run.verify; 0: never.
+/* Seconds between two verifications, by run.verify; 0: never, also where the members of an ensemble
+ * stop together.
  *   every  above 0: so many; 0: never; below 0: on a GPU 60, for members of at most 4 million
  *          parameters; on the CPU never */
 double tt_verify_interval(const tt_cohort *c, int gpu, double every);
@@ -22,7 +23,7 @@ double tt_verify_interval(const tt_cohort *c, int gpu, double every);
 double tt_verify_bytes_local(const tt_cohort *c, int64_t rows, int gpu);
 
 /* Take one step of all members in each engine for which it is time, and verify that of one member,
- * another each time. Nothing happens for members of teams and methods whose members depend on each
+ * another each time. Nothing happens for members of teams, and for members that depend on each
  * other. Results do not depend on it. Local.
  *   every  as in tt_verify_interval; the first at once; below 0, the interval is longer where a
  *          verification takes more than 0.5 % of it

@@ -90,7 +90,7 @@ TT_TEST (model_auto_is_the_list_of_its_recipes) {
   }
 }
 
-/* Of every recipe, the job and the ensemble replace what they say themselves. */
+/* A value that the job or the ensemble gives replaces that of every recipe. */
 TT_TEST (the_job_replaces_values_of_recipes) {
   static const char *const set[] = {"train.epochs_factor=2", "ensembles.b.train.batch_size=7"};
   tt_config *c = must_parse("data: {file: d.h5}\nmodel: auto\n"
