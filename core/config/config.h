@@ -16,7 +16,8 @@ TT_BEGIN_C
 
 /* C type of each kind of option. TEXT, PATH and COLUMNS are owned by the configuration; COLUMNS is
  * a list of tt_list_parse. BYCOLUMN is one of the choices, or for a mapping such a list of
- * "choice:column" in the order of the file (io/columns/by_column.h reads both). */
+ * "choice:column" in the order of the file (io/columns/by_column.h reads both). CLASSES is a list
+ * of such lists: a column, then the names of its classes (io/data/data.h). */
 typedef struct tt_int_list {
   int64_t count;
   int64_t *value;
@@ -42,6 +43,7 @@ typedef struct tt_text_list {
 #define TT_CTYPE_BYTES double
 #define TT_CTYPE_COLUMNS char *
 #define TT_CTYPE_BYCOLUMN char *
+#define TT_CTYPE_CLASSES char *
 
 enum { TT_LABEL_SIZE = 33 }; /* bytes of the label of a network, with the 0 at its end */
 

@@ -101,8 +101,9 @@ tt_err tt_config_to_yaml(const tt_config *cfg, char **text)
     if (!cfg->campaign && tt_is_campaign_section(o->section)) continue;
     if (i == 0 || strcmp(o->section, tt_option_table[i - 1].section) != 0)
       depth = write_heading(o->section, 0, p.out);
-    if (o->kind == TT_KIND_TEXTLIST && !*o->default_value && tt_value_is_empty(o, cfg))
-      continue; /* [] is an error */
+    int lists = o->kind == TT_KIND_TEXTLIST || o->kind == TT_KIND_CLASSES;
+    if (lists && !*o->default_value && tt_value_is_empty(o, cfg))
+      continue; /* [] and {} are errors */
     fprintf(p.out, "%*s%s: ", 2 * depth, "", o->name);
     tt_value_write(o, cfg, p.out);
     fputc('\n', p.out);

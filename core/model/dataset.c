@@ -15,9 +15,11 @@ tt_err tt_columns_create(int64_t count, tt_columns *out)
   tt_columns c = {.count = count};
   tt_err e = TT_ALLOC(c.name, count);
   if (!e) e = TT_ALLOC(c.units, count);
+  if (!e) e = TT_ALLOC(c.classes, count);
   for (int64_t i = 0; !e && i < count; i++) {
     e = tt_text_set(&c.name[i], "");
     if (!e) e = tt_text_set(&c.units[i], "");
+    if (!e) e = tt_text_set(&c.classes[i], "");
   }
   if (e) tt_columns_free(&c);
   *out = c;
@@ -31,6 +33,7 @@ tt_err tt_columns_copy(const tt_columns *src, tt_columns *out)
   for (int64_t i = 0; !e && i < src->count; i++) {
     e = tt_text_set(&c.name[i], src->name[i]);
     if (!e) e = tt_text_set(&c.units[i], src->units[i]);
+    if (!e && src->classes) e = tt_text_set(&c.classes[i], src->classes[i]);
   }
   c.given = src->given;
   if (!e && src->id) e = tt_text_set(&c.id, src->id);
@@ -44,8 +47,9 @@ void tt_columns_free(tt_columns *c)
   for (int64_t i = 0; i < c->count; i++) {
     if (c->name) tt_free(c->name[i]);
     if (c->units) tt_free(c->units[i]);
+    if (c->classes) tt_free(c->classes[i]);
   }
-  tt_free_all(&c->name, &c->units, &c->id);
+  tt_free_all(&c->name, &c->units, &c->classes, &c->id);
   c->count = 0;
   c->given = 0;
 }

@@ -14,10 +14,12 @@ TT_BEGIN_C
 /* Names and units of columns; each text is owned. Missing names become x0, x1, ... y0, ... */
 typedef struct tt_columns {
   int64_t count;
-  char **name;  /* [count] */
-  char **units; /* [count], "" = none */
-  int given;    /* 1 = all names come from the user, 0 = the program made some of them */
-  char *id;     /* of inputs: the column with the ids of the rows (data.id), owned; NULL: none */
+  char **name;    /* [count] */
+  char **units;   /* [count], "" = none */
+  int given;      /* 1 = all names come from the user, 0 = the program made some of them */
+  char *id;       /* of inputs: the column with the ids of the rows (data.id), owned; NULL: none */
+  char **classes; /* [count] of targets: names of the classes as a list (core/base/list.h), "" =
+                   * none: they are numbers */
 } tt_columns;
 
 /* How columns of one file fit those of another. */

@@ -1,6 +1,7 @@
 /* trained_ensemble.c — see trained_ensemble.h. */
 #include "core/model/trained_ensemble.h"
 
+#include "core/base/list.h"
 #include "core/base/mem.h"
 
 #include <math.h>
@@ -377,17 +378,31 @@ int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c)
   return c->ensembles * tt_trained_ensemble_width(c);
 }
 
+/* "species=setosa", or "species=0" for a class without a name. */
+static tt_err name_class(const tt_columns *target, int32_t k, int32_t number, char **text)
+{
+  tt_list *names = NULL;
+  const char *list = target->classes[k];
+  if (*list) TT_TRY(tt_list_parse("classes", list, &names));
+  tt_err e = names && number < names->count
+                 ? tt_text_format(text, "%s=%s", target->name[k], names->item[number])
+                 : tt_text_format(text, "%s=%d", target->name[k], (int)number);
+  tt_list_destroy(&names);
+  return e;
+}
+
 tt_err tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
                                        int64_t column, char **text)
 {
   int32_t j = (int32_t)(column % c->model.quantities);
-  const char *name = c->target.name[e->column[column / c->model.quantities]];
+  int32_t target = e->column[column / c->model.quantities];
+  const char *name = c->target.name[target];
   switch (tt_output_forecast(c->model.output)) {
   case TT_FORECAST_quantiles:
     return tt_text_format(text, "%s q%g", name, (double)c->model.level[j]);
   case TT_FORECAST_categorical:
-    return j < c->model.levels ? tt_text_format(text, "%s=%d", name, (int)j)
-                               : tt_text_format(text, "%s entropy", name);
+    if (j == c->model.levels) return tt_text_format(text, "%s entropy", name);
+    return name_class(&c->target, target, j, text);
   default: return tt_text_set(text, name);
   }
 }

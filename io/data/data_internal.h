@@ -33,6 +33,19 @@ void tt_input_levels_free(tt_input_levels *l);
 tt_err tt_input_levels_use_local(tt_input_levels *l, const tt_source *s, const tt_source_matrix *m,
                                  tt_cell_kind kind);
 
+/* The classes of the columns of data.classes. */
+typedef struct tt_class_levels {
+  int64_t columns;
+  tt_levels *of; /* [columns] */
+} tt_class_levels;
+/* Announce the columns of `classes` that a file has, before anything else is: their values are then
+ * the numbers of the classes. classes: of a tt_table_format, or NULL. *out is zeroed. Owner: the
+ * caller, tt_class_levels_free, also after an error. Errors: DATA, MEM. */
+tt_err tt_class_levels_use_local(const char *classes, tt_source *s, tt_class_levels *out);
+void tt_class_levels_free(tt_class_levels *l); /* accepts a zeroed struct */
+/* Fill in columns->classes. Errors: MEM. */
+tt_err tt_class_names_set(const char *classes, tt_columns *columns);
+
 /* The levels of the inputs of an open file. */
 tt_input_levels *tt_data_reader_levels_local(tt_data_reader *r);
 

@@ -22,7 +22,8 @@ tt_table_format tt_data_format(const tt_config *cfg)
   return (tt_table_format){.delimiter = delimiter_of[cfg->data_delimiter],
                            .decimal = decimal_of[cfg->data_decimal],
                            .nas = cfg->data_na.count,
-                           .na = (const char *const *)cfg->data_na.value};
+                           .na = (const char *const *)cfg->data_na.value,
+                           .classes = cfg->data_classes};
 }
 
 int tt_data_may_miss(const tt_config *cfg)

@@ -51,6 +51,7 @@ static tt_err archive_columns(archive *k, tt_columns *c)
   for (int64_t i = 0; i < count; i++) {
     TT_TRY(archive_text(k, &c->name[i]));
     TT_TRY(archive_text(k, &c->units[i]));
+    TT_TRY(archive_text(k, &c->classes[i]));
   }
   return TT_OK;
 }

@@ -1,5 +1,6 @@
 /* read.c — tt_model_read_local of model_file.h; the sizes are read in read_shape.c, the tables of
  * members and ensembles in read_tables.c. */
+#include "core/base/list.h"
 #include "core/base/mem.h"
 #include "core/model/state.h"
 #include "io/model/model_internal.h"
@@ -14,9 +15,28 @@ static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units
   *out = (tt_columns){.count = count};
   TT_TRY(tt_schema_read_texts_local(r, names, count, &out->name));
   TT_TRY(tt_schema_read_texts_local(r, units, count, &out->units));
+  TT_TRY(TT_ALLOC(out->classes, count));
+  for (int64_t i = 0; i < count; i++) TT_TRY(tt_text_set(&out->classes[i], ""));
   out->given = tt_schema_names_given_local(r, names);
   if (!tt_h5_has_attr_local(r, names, "id")) return TT_OK;
   return tt_h5_read_attr_text_local(r, names, "id", &out->id);
+}
+
+/* A list that cannot be parsed ends here, so that every later use can. */
+static tt_err read_classes(tt_h5_reader *r, tt_columns *c)
+{
+  tt_list *names = NULL;
+  char **text = NULL;
+  TT_TRY(tt_schema_read_texts_local(r, "names/target_classes", c->count, &text));
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < c->count; i++) {
+    if (*text[i]) e = tt_list_parse("names/target_classes", text[i], &names);
+    if (e) e = TT_FAIL(DATA, "%s: %s" TT_DAMAGED, tt_h5_file_name(r), tt_err_last());
+    if (!e) e = tt_text_set(&c->classes[i], text[i]);
+    tt_list_destroy(&names);
+  }
+  tt_h5_texts_free(c->count, &text);
+  return e;
 }
 
 /* Means are finite, scales are finite and not zero. */
@@ -150,6 +170,7 @@ static tt_err read_inputs(tt_h5_reader *r, const tt_model_file_info *w, const tt
 {
   TT_TRY(read_columns(r, "names/feature_name", "names/feature_units", t->inputs, &m->input));
   TT_TRY(read_columns(r, "names/target_name", "names/target_units", t->targets, &m->target));
+  TT_TRY(read_classes(r, &m->target));
   TT_TRY(read_scaler(r, t->inputs, m->model.inputs, t->targets, &m->scaler));
   TT_TRY(read_components(r, w->components, &m->scaler));
   return read_ranges(r, m);

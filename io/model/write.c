@@ -55,6 +55,7 @@ static int64_t longest_name(const tt_trained_ensemble *m, const model_arrays *t)
   most = longer_of(m->input.count, (const char *const *)m->input.name, most);
   most = longer_of(m->input.count, (const char *const *)m->input.units, most);
   most = longer_of(m->target.count, (const char *const *)m->target.name, most);
+  most = longer_of(m->target.count, (const char *const *)m->target.classes, most);
   return longer_of(m->target.count, (const char *const *)m->target.units, most);
 }
 
@@ -275,6 +276,10 @@ static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
                         (const char *const *)m->target.name, "target column");
   tt_schema_write_texts(s, "names/target_units", "target", "name_strlen",
                         (const char *const *)m->target.units, "units of the target column");
+  tt_schema_write_texts(s, "names/target_classes", "target", "name_strlen",
+                        (const char *const *)m->target.classes,
+                        "names of the classes of the target column, separated by commas; empty: "
+                        "numbers, or no classes");
   tt_schema_write_given(s, "names/feature_name", &m->input);
   tt_schema_write_given(s, "names/target_name", &m->target);
 }

@@ -57,7 +57,8 @@ static void put(void)
 }
 
 static char *unit[] = {"", "", ""}, *x_name[] = {"x0", "x1", "x2"}, *y_name[] = {"y0", "y1"};
-static const tt_columns input = {D, x_name, unit, 0, NULL}, target = {T, y_name, unit, 0, NULL};
+static const tt_columns input = {D, x_name, unit, 0, NULL, NULL},
+                        target = {T, y_name, unit, 0, NULL, NULL};
 
 static tt_pool_options plan(void)
 {
@@ -258,7 +259,8 @@ TT_TEST (columns_are_matched_by_their_names) {
   static const char *const mixed[] = {"c", "a", "b"}, *const other[] = {"a", "b", "d"},
                            *const swapped[] = {"v", "u"};
   static char *x_wanted[] = {"a", "b", "c"}, *y_wanted[] = {"u", "v"};
-  const tt_columns named = {D, x_wanted, unit, 1, NULL}, labels = {T, y_wanted, unit, 1, NULL};
+  const tt_columns named = {D, x_wanted, unit, 1, NULL, NULL},
+                   labels = {T, y_wanted, unit, 1, NULL, NULL};
   static double got[FEW * D];
   tt_pool_options p = plan();
   p.files = 1;

@@ -28,7 +28,8 @@ static const char job_text[] =
 static void write_data(void)
 {
   char *in[] = {"p", "q"}, *out[] = {"u", "v"}, *none[] = {"", ""};
-  tt_columns input = {INPUTS, in, none, 1, NULL}, target = {TARGETS, out, none, 1, NULL};
+  tt_columns input = {INPUTS, in, none, 1, NULL, NULL},
+             target = {TARGETS, out, none, 1, NULL, NULL};
   double x[ROWS * INPUTS], y[ROWS * TARGETS];
   for (int i = 0; i < ROWS; i++) {
     x[2 * i] = (double)(i * 7 % 11);
