@@ -328,38 +328,17 @@ static void check_data(tt_config_reader *r)
                       c->ensemble[k].number);
 }
 
-/* Optimizer state is kept only with a constant learning rate; snapshots and heads are not trained
- * members. */
+/* Heads are not trained members. */
 static void check_warm(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   const char *how = tt_choice_warm_start[c->campaign_warm_start];
   for (int64_t k = 0; k < c->ensembles && c->campaign_warm_start != TT_WARM_START_none; k++) {
-    if (c->ensemble[k].train_method == TT_METHOD_snapshot)
-      tt_config_error(r, AT(campaign_warm_start),
-                      "campaign.warm_start: %s: ensembles[%" PRId64
-                      "] has train.method: snapshot, whose members include snapshots of other "
-                      "members; use none",
-                      how, c->ensemble[k].number);
     if (c->ensemble[k].model_heads > 1)
       tt_config_error(r, AT(campaign_warm_start),
                       "campaign.warm_start: %s: ensembles[%" PRId64 "] has model.heads: %" PRId64
                       ", and heads cannot be trained further as members; use none",
                       how, c->ensemble[k].number, c->ensemble[k].model_heads);
-  }
-  if (c->campaign_warm_start != TT_WARM_START_optimizer) return;
-  for (int64_t k = 0; k < c->ensembles; k++) {
-    int given = r->own[k][TT_ENSEMBLE_OPTION_train_schedule].given ||
-                r->job[TT_OPTION_train_schedule].given; /* if not, the schedule will be constant */
-    if ((given && c->ensemble[k].train_schedule != TT_SCHEDULE_constant) ||
-        c->ensemble[k].train_warmup > 0.0) {
-      tt_config_error(r, AT(campaign_warm_start),
-                      "campaign.warm_start: optimizer needs train.schedule: "
-                      "constant and train.warmup: 0, but ensembles[%" PRId64
-                      "] has other values; use params",
-                      c->ensemble[k].number);
-      return;
-    }
   }
 }
 

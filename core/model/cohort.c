@@ -9,10 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-int64_t tt_cohort_expansion(const tt_cohort *c)
-{
-  return c->snapshots > 0 ? c->snapshots : c->model.heads > 1 ? c->model.heads : 1;
-}
+int64_t tt_cohort_expansion(const tt_cohort *c) { return c->model.heads > 1 ? c->model.heads : 1; }
 
 tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
 {
@@ -20,7 +17,6 @@ tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
                           .slots = tt_optimizer_slots(c->optimizer),
                           .epochs = c->max_epochs,
                           .averages = c->average != TT_AVERAGE_none,
-                          .snapshots = c->snapshots,
                           .ensemble_epochs =
                               c->stop == TT_EARLY_STOPPING_ensemble ? c->max_epochs : 0};
 }
@@ -71,7 +67,6 @@ const char *tt_cohort_needs_layered(const tt_cohort *c)
 #undef X
   if (optimizer_needs_layered[c->optimizer]) why = optimizer_needs_layered[c->optimizer];
   if (c->average != TT_AVERAGE_none) why = "averaged weights need the layered path";
-  if (c->method != TT_METHOD_independent) why = "method snapshot needs the layered path";
   if (c->resample == TT_RESAMPLE_kfold) why = "kfold needs the layered path";
   if (c->partial_labels) why = "rows with some labels unknown need the layered path";
   if (c->label_variance) why = "data.sigma needs the layered path";

@@ -26,7 +26,7 @@ typedef struct tt_member {
   int32_t ensemble; /* index in tt_cohort.ensemble */
   int32_t index;    /* number in its ensemble: ensembles[].first_member, ... */
   uint64_t stream;  /* key of its random numbers: (hash of ensemble name, index) */
-  int32_t snapshot; /* 1, 2, ...: a snapshot or head that became a member (snapshot.h); else 0 */
+  int32_t head;     /* 1, 2, ...: number of the head that became this member (heads.h); else 0 */
   tt_hyper hyper;
 } tt_member;
 
@@ -52,8 +52,6 @@ typedef struct tt_cohort {
   tt_resample resample;
   double subsample;
   int64_t folds; /* with resample: kfold, at most TT_MAX_FOLDS */
-  tt_train_method method;
-  int64_t snapshots; /* per member, with method: snapshot; else 0 */
   tt_weight_average average;
   tt_early_stopping stop;
   int32_t retries;      /* largest number of retries of a diverged member */
@@ -111,7 +109,7 @@ void tt_cohort_destroy(tt_cohort **c);
 /* Copy with the name and the columns, which the caller of `dst` owns. Errors: MEM. */
 tt_err tt_ensemble_copy(const tt_ensemble *src, tt_ensemble *dst);
 
-/* Members of model.h5 for each trained member: its snapshots, its heads, or 1. */
+/* Members of model.h5 for each trained member: its heads, or 1. */
 int64_t tt_cohort_expansion(const tt_cohort *c);
 
 /* Sizes of the state of its members. */

@@ -52,7 +52,7 @@ static tt_err allocate(tt_trained_ensemble *c)
   TT_TRY(TT_ALLOC(c->ensemble, c->ensembles));
   TT_TRY(TT_ALLOC(c->weight, c->members));
   TT_TRY(TT_ALLOC(c->index, c->members));
-  TT_TRY(TT_ALLOC(c->snapshot, c->members));
+  TT_TRY(TT_ALLOC(c->head, c->members));
   TT_TRY(TT_ALLOC(c->cohort, c->members));
   TT_TRY(TT_ALLOC(c->x_low, c->model.inputs));
   TT_TRY(TT_ALLOC(c->x_high, c->model.inputs));
@@ -129,7 +129,7 @@ tt_trained_ensemble tt_trained_ensemble_part(const tt_trained_ensemble *c, int64
   part.weight += n->first;
   part.status += n->first;
   part.index += n->first;
-  part.snapshot += n->first;
+  part.head += n->first;
   part.cohort += n->first;
   return part;
 }
@@ -166,8 +166,7 @@ void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
   }
   tt_front_destroy(&(*c)->model.front);
   tt_free_all(&(*c)->ensemble, &(*c)->network, &(*c)->w, &(*c)->weight, &(*c)->status, &(*c)->index,
-              &(*c)->snapshot, &(*c)->cohort, &(*c)->x_low, &(*c)->x_high,
-              &(*c)->typical_epistemic);
+              &(*c)->head, &(*c)->cohort, &(*c)->x_low, &(*c)->x_high, &(*c)->typical_epistemic);
   tt_columns_free(&(*c)->input);
   tt_columns_free(&(*c)->target);
   tt_scaler_free(&(*c)->scaler);
@@ -219,7 +218,7 @@ static void copy_numbers(int64_t parts, const tt_cohort_part *part, tt_trained_e
     const tt_member *m = part[k].cohort->member + members.first;
     for (int64_t i = 0; i < members.count; i++, offset++) {
       out->index[offset] = m[i].index;
-      out->snapshot[offset] = m[i].snapshot;
+      out->head[offset] = m[i].head;
       out->cohort[offset] = part[k].number;
     }
   }

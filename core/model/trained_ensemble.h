@@ -37,7 +37,7 @@ typedef struct tt_trained_ensemble {
   double *weight;        /* [G] member weight; 0 = not used (diverged, or by `combine`) */
   int8_t *status;        /* [G] tt_status */
   int32_t *index;        /* [G] number of the member in its ensemble */
-  int32_t *snapshot;     /* [G] 1, 2, ...: snapshot of the member; 0: the member itself */
+  int32_t *head;         /* [G] 1, 2, ...: number of a head; 0: the member has one output layer */
   int32_t *cohort;       /* [G] cohort that trained it */
   tt_columns input, target;
   tt_scaler scaler;

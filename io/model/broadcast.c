@@ -140,7 +140,7 @@ static tt_err archive_trained_ensemble(archive *k, tt_trained_ensemble *m)
   archive_bytes(k, m->weight, m->members * (int64_t)sizeof *m->weight);
   archive_bytes(k, m->status, m->members * (int64_t)sizeof *m->status);
   archive_bytes(k, m->index, m->members * (int64_t)sizeof *m->index);
-  archive_bytes(k, m->snapshot, m->members * (int64_t)sizeof *m->snapshot);
+  archive_bytes(k, m->head, m->members * (int64_t)sizeof *m->head);
   archive_bytes(k, m->cohort, m->members * (int64_t)sizeof *m->cohort);
   for (int64_t i = 0; i < m->ensembles; i++) TT_TRY(archive_ensemble(k, &m->ensemble[i]));
   archive_bytes(k, m->x_low, m->model.inputs * (int64_t)sizeof *m->x_low);

@@ -167,13 +167,13 @@ void tt_model_info_free(tt_model_file_info *w);
 
 /* Tables of all members and all ensembles of the file. */
 typedef struct tt_model_tables {
-  int64_t inputs, targets;            /* columns of the data */
-  int8_t *status;                     /* [members] */
-  double *weight;                     /* [members] */
-  int32_t *index, *snapshot, *cohort; /* [members]; snapshot NULL: not in the file */
-  char **name;                        /* [ensembles] */
-  int64_t *first, *count, *key;       /* [ensembles] */
-  int32_t *column;                    /* [ensembles][targets] */
+  int64_t inputs, targets;        /* columns of the data */
+  int8_t *status;                 /* [members] */
+  double *weight;                 /* [members] */
+  int32_t *index, *head, *cohort; /* [members]; head NULL: not in the file */
+  char **name;                    /* [ensembles] */
+  int64_t *first, *count, *key;   /* [ensembles] */
+  int32_t *column;                /* [ensembles][targets] */
 } tt_model_tables;
 
 /* Read all tables, and find the ensembles of each network. The caller frees the tables, also after

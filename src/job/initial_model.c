@@ -23,6 +23,12 @@ typedef struct fine_tuning {
 
 static const char *file_of(const fine_tuning *dst) { return dst->cfg->train_init_from; }
 
+/* The option that the user has given: a campaign names the model of its round before. */
+static const char *option_of(const fine_tuning *dst)
+{
+  return dst->cfg->campaign ? "campaign.warm_start" : "train.init_from";
+}
+
 /* content */
 
 #define HASH(array_, count_, h_)                                                                   \
@@ -89,15 +95,15 @@ static tt_err check_layers(const fine_tuning *dst, const tt_ensemble *e, const t
     describe_layer(there, l, b);
     if (!strcmp(a, b)) continue;
     return TT_FAIL(DATA,
-                   "train.init_from: %s: layer %d of %d of ensemble %s is %s there and %s here; "
+                   "%s: %s: layer %d of %d of ensemble %s is %s there and %s here; "
                    "change model, or take only the %d layers before it (train.init_layers)",
-                   file_of(dst), l + 1, all, e->name, b, a, l);
+                   option_of(dst), file_of(dst), l + 1, all, e->name, b, a, l);
   }
   if (here->front.layers && !tt_front_equal(&here->front, &there->front))
     return TT_FAIL(DATA,
-                   "train.init_from: %s: the front of ensemble %s has other options there; use the "
+                   "%s: %s: the front of ensemble %s has other options there; use the "
                    "same model.front",
-                   file_of(dst), e->name);
+                   option_of(dst), file_of(dst), e->name);
   return TT_OK;
 }
 
@@ -119,7 +125,7 @@ static tt_err find_ensemble(const fine_tuning *dst, const tt_ensemble *e,
       count++;
     }
   if (count == 1) return TT_OK;
-  return TT_FAIL(DATA, "train.init_from: %s has no ensemble %s, but %s; use one of these names",
+  return TT_FAIL(DATA, "%s: %s has no ensemble %s, but %s; use one of these names", option_of(dst),
                  file_of(dst), e->name, names);
 }
 
@@ -138,7 +144,7 @@ static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *e, int6
                         int64_t place)
 {
   int64_t row = e->first + place;
-  for (int64_t i = e->first; !m->snapshot[row] && i < e->first + e->members; i++)
+  for (int64_t i = e->first; !m->head[row] && i < e->first + e->members; i++)
     if (m->index[i] == first_number + place) return i;
   return row;
 }
@@ -164,7 +170,7 @@ static tt_err find_weights(const fine_tuning *dst, const tt_trained_ensemble *m,
       return TT_FAIL(DATA, "train.init_member: member %" PRId64 " of ensemble %s of %s diverged",
                      chosen, there->name, file_of(dst));
   }
-  return TT_FAIL(DATA, "train.init_from: all members of ensemble %s of %s diverged", there->name,
+  return TT_FAIL(DATA, "%s: all members of ensemble %s of %s diverged", option_of(dst), there->name,
                  file_of(dst));
 }
 
@@ -174,10 +180,10 @@ static tt_err set_scale(const fine_tuning *dst, double mean, double scale, doubl
 {
   if (!isnan(*to_mean) && (*to_mean != mean || *to_scale != scale))
     return TT_FAIL(DATA,
-                   "train.init_from: the members of %s were trained with kfold and have different "
+                   "%s: the members of %s were trained with kfold and have different "
                    "normalizations; use one of them for all (train.init_member), or train the "
                    "model with data.normalize_folds: all",
-                   file_of(dst));
+                   option_of(dst), file_of(dst));
   *to_mean = mean;
   *to_scale = scale;
   return TT_OK;
@@ -260,9 +266,9 @@ static tt_err renormalize(const fine_tuning *dst, const column_scale *c, int64_t
   tt_transform f = tt_normalize_transform((tt_normalize)*c->by);
   if (*c->was_by != *c->by)
     return TT_FAIL(DATA,
-                   "train.init_from: %s '%s' is normalized by %s in %s, by %s in this job; write "
+                   "%s: %s '%s' is normalized by %s in %s, by %s in this job; write "
                    "the same in data.normalize",
-                   c->role, c->name, tt_choice_normalize[*c->by], file_of(dst),
+                   option_of(dst), c->role, c->name, tt_choice_normalize[*c->by], file_of(dst),
                    tt_choice_normalize[*c->was_by]);
   for (int64_t r = 0; r < rows; r++) {
     double t = tt_denormalize_value((double)value[r * step], *c->was_mean, *c->was_scale);
@@ -270,9 +276,8 @@ static tt_err renormalize(const fine_tuning *dst, const column_scale *c, int64_t
     value[r * step] = (float)tt_normalize_value(t, *c->mean, *c->scale);
     if (isinf(value[r * step]))
       return TT_FAIL(DATA,
-                     "train.init_from: %s '%s' of row %" PRId64
-                     " is too large for the mean and scale of %s",
-                     c->role, c->name, r, file_of(dst));
+                     "%s: %s '%s' of row %" PRId64 " is too large for the mean and scale of %s",
+                     option_of(dst), c->role, c->name, r, file_of(dst));
   }
   return TT_OK;
 }
@@ -290,15 +295,15 @@ static tt_err check_inputs(const fine_tuning *dst, const tt_trained_ensemble *m)
   if (e) return e;
   if (fit != TT_COLUMNS_FIT_same && fit != TT_COLUMNS_FIT_unnamed)
     return TT_FAIL(DATA,
-                   "train.init_from: %s has the inputs %s; data.inputs are %s; give the same "
+                   "%s: %s has the inputs %s; data.inputs are %s; give the same "
                    "columns in the same order",
-                   file_of(dst), tt_columns_list(&m->input, there, sizeof there),
+                   option_of(dst), file_of(dst), tt_columns_list(&m->input, there, sizeof there),
                    tt_columns_list(&d->input, here, sizeof here));
   if (tt_net_inputs_are_same(&m->scaler.net, &d->scaler.net)) return TT_OK;
   return TT_FAIL(DATA,
-                 "train.init_from: the inputs of %s have other levels or indicators of missing "
+                 "%s: the inputs of %s have other levels or indicators of missing "
                  "values than those of this job; use the same data.categories and data.missing",
-                 file_of(dst));
+                 option_of(dst), file_of(dst));
 }
 
 static tt_err scale_inputs(const fine_tuning *dst)

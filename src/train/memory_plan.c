@@ -74,21 +74,19 @@ static double read_bytes(const tt_memory_job *job)
   return 12.0 * values;
 }
 
-/* Every snapshot and every head is a member at the end. */
+/* Every head is a member at the end. */
 static int64_t final_members(const tt_cohort *c, int64_t members)
 {
   return members * tt_cohort_expansion(c);
 }
 
-static int is_expanded(const tt_cohort *c) { return c->snapshots > 0 || c->model.heads > 1; }
-
 static double floats(int64_t count) { return (double)tt_alloc_size(count, sizeof(float)); }
 
-/* State and description of snapshots or heads as members. */
-static double snapshot_bytes(const tt_cohort *c, tt_slice slice)
+/* State and description of heads as members. */
+static double head_bytes(const tt_cohort *c, tt_slice slice)
 {
   tt_state_shape shape = {.params = tt_model_of_head(&c->model).params, .epochs = c->max_epochs};
-  if (!is_expanded(c)) return 0.0;
+  if (tt_cohort_expansion(c) == 1) return 0.0;
   double members = (double)final_members(c, c->members) * (double)sizeof(tt_member);
   return (double)tt_state_size(final_members(c, slice.count), shape, NULL) + members;
 }
@@ -130,7 +128,7 @@ static double result_bytes(const tt_cohort *c, tt_slice slice)
 /* Sums over cohorts: of a field of the states in a checkpoint, and of the end of a run. */
 typedef struct end_bytes {
   double field;
-  double snapshots, freed; /* states of snapshots; then the states of their members go */
+  double heads, freed; /* states of heads; then the states of their members go */
   double models;
   double scores;  /* of the ensembles of the last cohort; the networks of an ensemble together */
   double largest; /* of arrays that are needed one after the other */
@@ -255,9 +253,9 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
   state += 8.0 * (double)slice.count; /* a checksum for each member */
   p->members += (double)sizeof *c + (double)c->members * (double)sizeof(tt_member);
   p->files += state;
-  end->snapshots += snapshot_bytes(c, slice);
+  end->heads += head_bytes(c, slice);
   end->field += (double)(slice.count * tt_state_largest_field_bytes(tt_cohort_state_shape(c)));
-  if (is_expanded(c)) end->freed += state;
+  if (tt_cohort_expansion(c) > 1) end->freed += state;
   end->models += model_bytes(c, slice) + description_bytes(job);
   end->scores = (c->joined ? end->scores : 0.0) + score_bytes(job, c, ranks);
   end->largest = fmax(end->largest, fmax(result_bytes(c, slice), end->scores));
@@ -341,8 +339,8 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
   if (job->gpu) p->device += validation.most_device + verify_device;
   p->members += engines + verify_host;
   p->files += fmin((double)tt_ckpt_buffer_bytes_local(job->cohorts->count), end.field);
-  double written = end.models + end.largest - end.freed; /* after the copies of snapshots */
-  p->outputs = fmax(0.0, end.snapshots + fmax(0.0, written) - engines);
+  double written = end.models + end.largest - end.freed; /* after the copies of heads */
+  p->outputs = fmax(0.0, end.heads + fmax(0.0, written) - engines);
 }
 
 tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_memory_plan *out)

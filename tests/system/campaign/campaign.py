@@ -30,8 +30,8 @@ WAYS = {
     "kcenter": [],
     "quota": ["score.ensemble_reduction=quota", "score.weights=[2, 1]", "select.method=top",
               "data.normalize={x0: yeo_johnson, x1: robust, y0: yeo_johnson, y1: minmax}"],
-    "moments": ["campaign.warm_start=optimizer", "select.method=stochastic"],
-    "shrunk": ["campaign.warm_start=shrink_perturb", "select.method=penalty",
+    "stochastic": ["select.method=stochastic"],
+    "warm": ["campaign.warm_start=params", "select.method=penalty",
                "data.normalize_inputs=pool",
                "score.acquisition=total_std", "ensembles[0].train.loss=gaussian_nll"],
 }

@@ -193,12 +193,9 @@ static const char *companion(const char *option)
       {"train.momentum", "train.optimizer=sgd"},
       {"train.weight_decay", "train.optimizer=adamw"},
       {"train.schedule_milestones", "train.schedule=multistep"},
-      {"train.method", "train.batch_order=shared"},
       {"train.early_stopping", "train.patience=3"},
       {"data.split.validation_rows", "data.split.train_rows=rows"},
       {"data.split.test_rows", "data.split.train_rows=rows"},
-      {"campaign.shrink", "campaign.warm_start=shrink_perturb"},
-      {"campaign.perturb", "campaign.warm_start=shrink_perturb"},
       {"pool.labels", "label.mode=hidden"},
       {"pool.command", "pool.file=''"},
       {"pool.chunks", "pool.command=[a]"},
@@ -364,15 +361,6 @@ TT_TEST (sweeps_are_kept_in_their_order) {
                      "      batch_order: {list: [own, shared, own, own]}\n"
                      "      epochs: {grid: [3, 9]}\n");
   tt_free(text);
-  round_trip(c);
-  tt_config_destroy(&c);
-}
-
-TT_TEST (snapshots_set_their_schedule) {
-  const char *set[] = {"train.method=snapshot", "train.epochs=40"};
-  tt_config *c = must_parse(least_job, set, 2);
-  TT_CHECK(c->ensemble[0].train_schedule, ==, (int)TT_SCHEDULE_cosine_restarts);
-  TT_CHECK(c->ensemble[0].train_schedule_step, ==, 8);
   round_trip(c);
   tt_config_destroy(&c);
 }
