@@ -306,12 +306,3 @@ tt_err tt_config_load(const char *file, const char *const *set, int nset, tt_con
   tt_free(text);
   return e;
 }
-
-int tt_config_normalizes_folds(const tt_config *cfg)
-{
-  int folded = 0;
-  for (int64_t k = 0; k < cfg->ensembles; k++)
-    folded |= cfg->ensemble[k].train_resample == TT_RESAMPLE_kfold;
-  return folded && cfg->data_normalize && !*cfg->train_init_from &&
-         cfg->data_normalize_folds == TT_NORMALIZE_FOLDS_own;
-}

@@ -80,10 +80,6 @@ typedef struct tt_config {
   int campaign;                 /* 1 if a campaign section is given: campaign, pool, score ... */
 } tt_config;
 
-/* Whether members with kfold are normalized without the fold that they leave out
- * (data.normalize_folds): not if nothing is normalized, nor by a model (train.init_from). Local. */
-int tt_config_normalizes_folds(const tt_config *cfg);
-
 /* Whether the networks of an ensemble are weighted on the rows that their members left out (kfold),
  * not on validation rows. */
 static inline int tt_config_weighs_folds(const tt_config *cfg, const tt_ensemble_config *own)

@@ -9,7 +9,6 @@
 #include "core/model/partition.h"
 #include "io/columns/by_column.h"
 #include "io/columns/components.h"
-#include "io/columns/fold_fit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -339,14 +338,6 @@ static tt_err load_raw(loader *l, const tt_data_hook *hook)
   return e;
 }
 
-/* Collective. */
-static tt_err add_folds(loader *l)
-{
-  const tt_fit_rows x = fit_rows(l, &l->x, &l->d->input), y = fit_rows(l, &l->y, &l->d->target);
-  return tt_fit_folds(l->comm, l->cfg,
-                      &(tt_fold_source){&x, &y, l->d->label_variance ? l->sigma.own : NULL}, l->d);
-}
-
 /* Collective. Compute the normalized values, on all ranks. */
 static tt_err normalize(loader *l)
 {
@@ -356,7 +347,6 @@ static tt_err normalize(loader *l)
   if (!e) gather_all(l);
   if (!e && l->cfg->data_targets_pca)
     e = tt_fit_components(l->comm, l->file, l->cfg->data_targets_pca, l->d);
-  if (!e) e = add_folds(l);
   if (!e) e = gather_hash(l);
   if (!e && l->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool) {
     size_t bytes = (size_t)l->d->scaler.inputs * sizeof(double);

@@ -19,7 +19,6 @@ typedef struct model_arrays {
   const char **by;       /* [D + T] names of the normalizations */
   int64_t *first, *count, *key; /* [ensembles] */
   int32_t *column;              /* [ensembles][K], -1 beyond the targets of an ensemble */
-  tt_fold_tables folds;
   tt_net_tables nets;
   tt_calibration calibration; /* of all columns */
   tt_net_inputs_table net;
@@ -36,7 +35,6 @@ static void free_file_arrays(model_arrays *t)
               &t->epistemic);
   if (t->label) tt_h5_texts_free(t->columns, &t->label);
   tt_net_tables_free(&t->nets);
-  tt_fold_tables_free(&t->folds);
   tt_calibration_free(&t->calibration);
   tt_net_inputs_table_free(&t->net);
 }
@@ -67,7 +65,6 @@ static tt_err allocate(const tt_trained_ensembles *all, model_arrays *t)
     int64_t targets = tt_trained_ensemble_targets(m);
     t->targets = targets > t->targets ? targets : t->targets;
   }
-  TT_TRY(tt_fold_tables_create(all, t->targets, &t->folds));
   TT_TRY(TT_ALLOC(t->member, t->members));
   TT_TRY(TT_ALLOC(t->ensemble_of_member, t->members));
   TT_TRY(TT_ALLOC(t->index, t->members));
@@ -305,7 +302,6 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     tt_calibration_write(&s, &t.calibration);
     write_epistemic(&s, t.epistemic);
     tt_net_tables_write(&s, &t.nets, shard);
-    tt_fold_tables_write(&s, tt_net_inputs_dimension(&scaler->net), &t.folds);
     e = tt_h5_commit(&f);
   }
   free_file_arrays(&t);

@@ -21,12 +21,11 @@ void tt_axis_labels_free(tt_axis_labels *o)
   tt_free(o->label);
 }
 
-/* Whether networks differ: those of the folds of an ensemble are the same. */
+/* Whether networks differ. */
 static int has_several(const tt_trained_ensembles *all)
 {
   int several = all->count > 1;
-  for (int64_t i = 0; i < all->count; i++)
-    for (int64_t k = 0; k < all->at[i]->networks; k++) several |= !all->at[i]->network[k].folded;
+  for (int64_t i = 0; i < all->count; i++) several |= all->at[i]->networks > 0;
   return several;
 }
 

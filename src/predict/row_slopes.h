@@ -23,7 +23,7 @@
 #include "src/predict/network_slopes.h"
 #include "src/predict/prediction_block.h"
 
-/* Another way than network_slopes.h to the outputs of a member, for ensembles without folds.
+/* Another way than network_slopes.h to the outputs of a member.
  *   at  called for the members of weight > 0; returns o and d_o as in tt_network_slopes for the
  *       present row, borrowed */
 typedef struct tt_member_outputs {
@@ -45,7 +45,7 @@ typedef struct tt_row_slopes {
   const tt_column_scale *undo;           /* [K q] transforms to undo; NULL: none now */
   tt_slopes_source source;               /* at is NULL: `network` */
   tt_network_slopes *network;            /* [networks] */
-  double *x, *fold_x;                    /* [F] normalized, for all and for a member with a fold */
+  double *x;                             /* [F] normalized */
   double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][F] */
   /* [L], [L][F] amplitudes of a member, if the targets have components, and their variances */
   double *amplitude, *spread, *d_amplitude, *d_spread;

@@ -20,28 +20,6 @@ static const double program_bytes = 28.0 * 1048576.0, program_bytes_alone = 18.0
 
 static double fraction_of(double part, int64_t rows) { return floor(part * (double)rows); }
 
-/* Rows that the arrays of the data set hold for each row: one more for each fold that members leave
- * out (data.normalize_folds), where all rows have labels. */
-static double stored_rows(const tt_config *cfg)
-{
-  double rows = 1.0;
-  if (!tt_config_normalizes_folds(cfg)) return rows;
-  for (int64_t k = 0; k < cfg->ensembles; k++) {
-    const tt_ensemble_config *own = &cfg->ensemble[k];
-    int64_t before = 0;
-    if (own->train_resample != TT_RESAMPLE_kfold) continue;
-    for (int64_t j = 0; j < k; j++) {
-      const tt_ensemble_config *other = &cfg->ensemble[j];
-      int same = other->train_resample == TT_RESAMPLE_kfold &&
-                 other->train_folds == own->train_folds && other->selection == own->selection;
-      if (same && other->members > before) before = other->members;
-    }
-    int64_t left_out = own->members < own->train_folds ? own->members : own->train_folds;
-    if (left_out > before) rows += (double)(left_out - before);
-  }
-  return rows;
-}
-
 /* A row in the data set: inputs, targets, amplitudes of their components and weight as float, split
  * and selections. */
 static double row_bytes(const tt_memory_job *job)
@@ -50,7 +28,7 @@ static double row_bytes(const tt_memory_job *job)
       (double)(job->shape->net_inputs + job->shape->targets + job->cfg->data_targets_pca) +
       (*job->cfg->data_weights ? 1.0 : 0.0) +
       (job->cfg->data_sigma && *job->cfg->data_sigma ? (double)job->shape->targets : 0.0);
-  return 4.0 * values * stored_rows(job->cfg) + 1.0 + (double)job->cfg->selections;
+  return 4.0 * values + 1.0 + (double)job->cfg->selections;
 }
 
 /* Description of the columns, of which the data set and each model have one: the name and the units
@@ -266,7 +244,7 @@ double tt_memory_device_data(const tt_memory_job *job)
   double columns = (double)(job->shape->net_inputs + job->shape->targets);
   if (*job->cfg->data_weights) columns += 1.0;
   if (job->cfg->data_sigma && *job->cfg->data_sigma) columns += (double)job->shape->targets;
-  double bytes = 4.0 * (double)job->shape->rows * columns * stored_rows(job->cfg);
+  double bytes = 4.0 * (double)job->shape->rows * columns;
   return 2.0 * bytes > job->gpu_bytes ? 0.0 : bytes;
 }
 
@@ -355,8 +333,6 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_mem
   p.data = rows * row_bytes(job) + description_bytes(job);
   p.reading = rows * read_bytes(job) / (double)ranks;
   p.reading += 40.0 * rows;        /* keys of the rows, and where rank 0 looks for equal ones */
-  if (stored_rows(job->cfg) > 1.0) /* the inputs before and after they are repeated for the folds */
-    p.reading += 4.0 * rows * (double)job->shape->net_inputs;
   p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);
   if (!e) *out = p;
   return e;

@@ -174,7 +174,7 @@ static tt_err claim(training_run *r, int restart)
 static int is_complete(training_run *r)
 {
   int64_t yes = 0;
-  if (r->o->prepared || r->warm_source || r->o->resume == TT_RESUME_never || in_memory(r)) return 0;
+  if (r->o->prepared || r->o->resume == TT_RESUME_never || in_memory(r)) return 0;
   if (tt_comm_is_root(r->c)) yes = tt_earlier_run_is_complete_local(r->job);
   tt_bcast(r->c, &yes, sizeof yes);
   return (int)yes;
