@@ -174,10 +174,6 @@ uint64_t tt_config_result_hash(const tt_config *cfg);
  * 12 here; ..."; cut at `size`. "" if there are none. */
 void tt_config_difference(const tt_config *there, const tt_config *here, char *text, int64_t size);
 
-/* Hash of the options that decide how a campaign trains and which rows it selects. Seeds, files and
- * directories do not count: campaigns with the same hash are repeats of one experiment. */
-uint64_t tt_config_method_hash(const tt_config *cfg);
-
 /* Hash of all options of one section ("score"), to detect changes that a stage depends on. */
 uint64_t tt_config_section_hash(const tt_config *cfg, const char *section);
 

@@ -294,8 +294,8 @@ TT_TEST (a_report_of_one_round) {
   has_all((const char *const[]){"one\t\t1\t1\t20\t", NULL});
 }
 
-/* A folder: three repeats of one method, one campaign of another, two at random. */
-TT_TEST (campaigns_with_other_seeds_are_repeats) {
+/* A folder: campaigns with the same score and with others; those at random come last. */
+TT_TEST (a_report_of_a_folder_has_all_campaigns) {
   static const struct {
     const char *name, *by;
     int64_t rounds;
