@@ -74,7 +74,7 @@ tt_err tt_config_pool_is_data(const tt_config *c, int *same)
 static int split_uses_all_rows(const tt_config *c)
 {
   double used = c->data_split_train + c->data_split_validation + c->data_split_test;
-  return !*c->data_split_column && !*c->data_split_train_rows && used > 1.0 - 1e-9;
+  return !*c->data_split_column && used > 1.0 - 1e-9;
 }
 
 /* Every {word} of a command must be a placeholder that tutti replaces. ${word} is for a shell.
@@ -292,20 +292,6 @@ static void check_stop(tt_config_reader *r, int has_test)
                     c->stop_accurate_fraction);
 }
 
-/* The pool of the rounds must exist before training. */
-static void check_normalize(tt_config_reader *r)
-{
-  const tt_config *c = r->cfg;
-  if (c->data_normalize_inputs != TT_NORMALIZE_INPUTS_pool) return;
-  if (!*c->pool_file)
-    tt_config_error(r, AT(data_normalize_inputs),
-                    "data.normalize_inputs: pool needs pool.file: pool.command makes its "
-                    "candidates after training");
-  if (!strcmp(c->data_normalize, tt_choice_normalize[TT_NORMALIZE_none]))
-    tt_config_error(r, AT(data_normalize_inputs),
-                    "data.normalize_inputs: pool has no effect with data.normalize: none");
-}
-
 /* Options that new labels have no values for. */
 static void check_data(tt_config_reader *r)
 {
@@ -353,7 +339,6 @@ void tt_config_check_campaign(tt_config_reader *r, int has_test, int has_validat
   check_validation(r, has_validation);
   check_stop(r, has_test);
   check_data(r);
-  check_normalize(r);
   check_warm(r);
   tt_config_check_unused(r);
 }

@@ -16,7 +16,6 @@ TT_BEGIN_C
 #define TT_BATCH_ORDERS(X, P) X(P, own) X(P, shared)
 #define TT_RESAMPLES(X, P) X(P, none) X(P, bootstrap) X(P, subsample) X(P, kfold)
 #define TT_EARLY_STOPPINGS(X, P) X(P, member) X(P, ensemble)
-#define TT_NORMALIZE_INPUT_ROWS(X, P) X(P, training) X(P, pool)
 #define TT_PARTIAL_LABELS(X, P) X(P, drop) X(P, use)
 #define TT_COMBINES(X, P) X(P, mean) X(P, weights) X(P, top_k) X(P, greedy)
 #define TT_RECALIBRATES(X, P) X(P, auto) X(P, none) X(P, all)
@@ -35,7 +34,6 @@ TT_BEGIN_C
   X(tt_batch_order, TT_BATCH_ORDER, batch_order, TT_BATCH_ORDERS)                                  \
   X(tt_resample, TT_RESAMPLE, resample, TT_RESAMPLES)                                              \
   X(tt_early_stopping, TT_EARLY_STOPPING, early_stopping, TT_EARLY_STOPPINGS)                      \
-  X(tt_normalize_inputs, TT_NORMALIZE_INPUTS, normalize_inputs, TT_NORMALIZE_INPUT_ROWS)           \
   X(tt_partial_labels, TT_PARTIAL_LABELS, partial_labels, TT_PARTIAL_LABELS)                       \
   X(tt_combine, TT_COMBINE, combine, TT_COMBINES)                                                  \
   X(tt_recalibrate, TT_RECALIBRATE, recalibrate, TT_RECALIBRATES)                                  \

@@ -52,8 +52,8 @@ enum { TT_UNUSED_ROW = -1 };
 
 typedef struct tt_dataset {
   int64_t rows, inputs, targets; /* N, F inputs of a network, T */
-  float *x;              /* [N][F] normalized */
-  float *y;              /* [N][T] normalized; NaN = unlabeled */
+  float *x;                      /* [N][F] normalized */
+  float *y;                      /* [N][T] normalized; NaN = unlabeled */
   float *amplitude;      /* [N][L] of the components of the targets, NaN = unlabeled; NULL: none */
   float *weight;         /* [N] sample weights with mean 1 over the training rows, or NULL */
   float *label_variance; /* [N][T] known variance of the error of each label, normalized as y; NULL:

@@ -69,8 +69,7 @@ static tt_err collect_rows(const tt_cohort *c, const tt_dataset *data, tt_row_st
   for (int64_t i = 0; i < row_sets; i++) {
     for (int k = 0; k < TT_SPLITS; k++) {
       int64_t offset = i * TT_SPLITS + k;
-      TT_TRY(tt_cohort_rows(c, data, i, (tt_split)k, &p->list.row[offset],
-                                   &p->list.count[offset]));
+      TT_TRY(tt_cohort_rows(c, data, i, (tt_split)k, &p->list.row[offset], &p->list.count[offset]));
       p->rows += p->list.count[offset];
     }
     if (p->list.count[i * TT_SPLITS + TT_TRAIN] < 1) return fail_no_training_rows(c, i);

@@ -242,8 +242,7 @@ static void put_member(const tt_export_model *x, int64_t i, int64_t cohort, FILE
   fprintf(file,
           "static void member%" PRId64
           "(const float *w, const double *x, double *%s, double *%s)\n{\n",
-          i, components ? "all_means" : "mean",
-          components ? "all_variances" : "variance");
+          i, components ? "all_means" : "mean", components ? "all_variances" : "variance");
   tt_export_c_front(&m->front, i, input, file);
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];

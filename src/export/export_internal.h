@@ -47,7 +47,6 @@ typedef struct tt_export_model {
 /* Parameters of all used members. */
 int64_t tt_export_parameters(const tt_export_model *x);
 
-
 #define X(name, file, meaning) tt_err tt_export_##name##_local(const tt_export_model *x, FILE *to);
 TT_EXPORT_FORMATS(X)
 #undef X

@@ -11,10 +11,10 @@
 void tt_row_slopes_free(tt_row_slopes *s)
 {
   if (s->m) tt_ensemble_slopes_free(s->m, &s->network);
-  tt_free_all(&s->x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean,
-              &s->between, &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->amplitude,
-              &s->spread, &s->d_amplitude, &s->d_spread, &s->center, &s->d_center, &s->apart,
-              &s->d_apart, &s->own, &s->own_variance, &s->scale);
+  tt_free_all(&s->x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean, &s->between,
+              &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->amplitude, &s->spread,
+              &s->d_amplitude, &s->d_spread, &s->center, &s->d_center, &s->apart, &s->d_apart,
+              &s->own, &s->own_variance, &s->scale);
 }
 
 static tt_err find_scales(tt_row_slopes *s)

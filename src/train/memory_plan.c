@@ -332,7 +332,7 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_mem
   tt_free(slice);
   p.data = rows * row_bytes(job) + description_bytes(job);
   p.reading = rows * read_bytes(job) / (double)ranks;
-  p.reading += 40.0 * rows;        /* keys of the rows, and where rank 0 looks for equal ones */
+  p.reading += 40.0 * rows; /* keys of the rows, and where rank 0 looks for equal ones */
   p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);
   if (!e) *out = p;
   return e;

@@ -43,14 +43,13 @@ static tt_err put_curve(FILE *f, const tt_campaign_record *s, int campaigns, tt_
       curve[k].value[i] = tt_curve_value(&s[k], s, kind, column, i);
       known += isfinite(curve[k].value[i]) != 0;
     }
-    series[k] = tt_chart_points(TT_CHART_LINE, k, curve[k].name, rounds, curve[k].labels,
-                                curve[k].value);
+    series[k] =
+        tt_chart_points(TT_CHART_LINE, k, curve[k].name, rounds, curve[k].labels, curve[k].value);
     series[k].hover = say_curve;
     series[k].of = &curve[k];
   }
   if (!e && known)
-    tt_page_chart(
-        f, &(tt_chart){title, NULL, "labeled rows", label, n, series, .least_x_step = 1});
+    tt_page_chart(f, &(tt_chart){title, NULL, "labeled rows", label, n, series, .least_x_step = 1});
   for (int k = 0; k < n; k++) tt_free(curve[k].labels);
   return e;
 }
@@ -67,8 +66,7 @@ tt_err tt_campaign_page_put_curves(FILE *f, const tt_campaign_record *s, int n)
   tt_page_begin_section(f, "Learning curve", NULL);
   tt_page_begin_charts(f);
   if (s->h->columns > 1)
-    e = put_curve(f, s, n, TT_CURVE_MEAN, 0, "Mean over the columns",
-                  "test error (round 1 = 1)");
+    e = put_curve(f, s, n, TT_CURVE_MEAN, 0, "Mean over the columns", "test error (round 1 = 1)");
   for (int kind = TT_CURVE_RMSE; kind <= TT_CURVE_SPREAD; kind++)
     for (int64_t c = 0; !e && c < columns; c++) {
       int has_units = *units && kind != TT_CURVE_NLL;

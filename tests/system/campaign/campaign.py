@@ -32,7 +32,6 @@ WAYS = {
               "data.normalize={x0: yeo_johnson, x1: robust, y0: yeo_johnson, y1: minmax}"],
     "stochastic": ["select.method=stochastic"],
     "warm": ["campaign.warm_start=params", "select.method=penalty",
-               "data.normalize_inputs=pool",
                "score.acquisition=total_std", "ensembles[0].train.loss=gaussian_nll"],
 }
 

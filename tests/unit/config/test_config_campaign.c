@@ -30,11 +30,6 @@ static const tt_bad bad[] = {
     BAD("data: {file: d.csv, inputs: [a, b]}\nensembles: [{name: a}]\n"
         "pool: {file: d.csv}\nlabel: {command: [f]}\n",
         "3:14: pool.file: 'd.csv' is also data.file, so the candidates are the rows that"),
-    BAD_SET(JOB, "data.normalize_inputs=pool",
-            "data.normalize_inputs: pool needs the pool of a campaign: pool.file"),
-    BAD_SET(JOB "pool: {command: [g]}\nlabel: {command: [f]}\n", "data.normalize_inputs=pool",
-            "data.normalize_inputs: pool needs pool.file: pool.command makes its candidates after "
-            "training"),
     BADS(
         2,
         JOB "pool: {command: [g, '--to={output}', '{modle}', '{print $1}', '${seed}{chunk}']}\n"
