@@ -14,8 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Start the child with stdout in the pipe. The signals that ask tutti to stop are blocked in the child: Slurm sends them to every process of a step, but
- * tutti still needs the output of the child, which ends soon anyway. */
+/* Start the child with stdout in the pipe. The signals that ask tutti to stop are blocked in the
+ * child: Slurm sends them to every process of a step, but tutti still needs the output of the
+ * child, which ends soon anyway. */
 static int spawn(const char *program, char *const argv[], int output, pid_t *child)
 {
   posix_spawn_file_actions_t actions;

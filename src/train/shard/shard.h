@@ -71,7 +71,8 @@ tt_err tt_shard_load_local(tt_shard *shard);
  * team, steps must be 0: see tt_team_train. Local. Errors: of the engine. */
 tt_err tt_shard_train_local(tt_shard *shard, int64_t steps);
 
-/* With model.heads, make every head a member, in the cohorts of the job and in the shards. Call tt_shards_release_engines_local before. Local. Errors: MEM. */
+/* With model.heads, make every head a member, in the cohorts of the job and in the shards. Call
+ * tt_shards_release_engines_local before. Local. Errors: MEM. */
 tt_err tt_shards_expand_heads_local(tt_job *job, tt_shards *all);
 
 /* Sums over all shards: members with each status, steps of the last call. epoch_min, *max_epochs

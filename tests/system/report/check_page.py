@@ -19,7 +19,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import warnings
 
 import h5py
 import numpy as np
