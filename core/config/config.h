@@ -82,10 +82,6 @@ typedef struct tt_config {
   int campaign;                 /* 1 if a campaign section is given: campaign, pool, score ... */
 } tt_config;
 
-/* Whether members with kfold are normalized without the fold that they leave out
- * (data.normalize_folds): not if nothing is normalized, nor by a model (train.init_from). Local. */
-int tt_config_normalizes_folds(const tt_config *cfg);
-
 /* Whether the networks of an ensemble are weighted on the rows that their members left out (kfold),
  * not on validation rows. */
 static inline int tt_config_weighs_folds(const tt_config *cfg, const tt_ensemble_config *own)
@@ -179,10 +175,6 @@ uint64_t tt_config_result_hash(const tt_config *cfg);
 /* The options that decide results and whose values differ, as text: "train.epochs is 10 there and
  * 12 here; ..."; cut at `size`. "" if there are none. */
 void tt_config_difference(const tt_config *there, const tt_config *here, char *text, int64_t size);
-
-/* Hash of the options that decide how a campaign trains and which rows it selects. Seeds, files and
- * directories do not count: campaigns with the same hash are repeats of one experiment. */
-uint64_t tt_config_method_hash(const tt_config *cfg);
 
 /* Hash of all options of one section ("score"), to detect changes that a stage depends on. */
 uint64_t tt_config_section_hash(const tt_config *cfg, const char *section);

@@ -261,25 +261,6 @@ uint64_t tt_config_section_hash(const tt_config *cfg, const char *section)
   return h;
 }
 
-/* 1 for the options by which campaigns choose their labels and train on them. */
-static int is_of_method(int i)
-{
-  static const char *const section[] = {"data", "data_split", "campaign",
-                                        "pool", "score",      "select"};
-  const tt_option *o = &tt_option_table[i];
-  for (size_t k = 0; k < sizeof section / sizeof *section; k++)
-    if (!strcmp(o->section, section[k])) return o->kind != TT_KIND_PATH && strcmp(o->name, "seed");
-  return 0;
-}
-
-uint64_t tt_config_method_hash(const tt_config *cfg)
-{
-  uint64_t h = 0;
-  for (int i = 0; i < TT_OPTION_COUNT; i++)
-    if (is_of_method(i)) h = hash_value(&tt_option_table[i], cfg, h);
-  return hash_ensembles(cfg, h);
-}
-
 static int is_per_member(int row)
 {
   for (int i = 0; i < TT_HYPER_COUNT; i++)

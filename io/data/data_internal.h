@@ -184,13 +184,6 @@ tt_err tt_data_read_selections_local(tt_source *s, const tt_config *cfg, int64_t
 /* Rank 0: check the file of a job with guarded_check.h, if it is HDF5. */
 tt_err tt_data_check_job_local(const tt_config *cfg);
 
-/* Collective. Fit each input to all rows of pool.file, whose columns are those of `input`, with the
- * levels of `net` (data.normalize_inputs: pool). Bit-identical on any number of ranks. Errors: as
- * tt_data_reader_match_local; DATA (an input that is not finite, or that its transform refuses; a
- * normalization that needs all values at once), IO, MEM. */
-tt_err tt_data_fit_pool(tt_comm *c, const tt_config *cfg, const tt_columns *input,
-                        const tt_net_inputs *net, const tt_fitted *out);
-
 /* What the ensembles that are trained on a target column require of it. */
 typedef struct tt_label_rule {
   unsigned types;  /* set of bits 1 << tt_label_type (output.h); 0: no ensemble uses the column */

@@ -75,15 +75,9 @@ static tt_err list_targets(const tt_config *cfg, char **list)
 /* Texts of options that name other columns: those are no inputs. */
 static tt_err list_others(const tt_config *cfg, const char ***other, int *others)
 {
-  const char *const option[] = {cfg->data_id,
-                                cfg->data_sigma,
-                                cfg->data_weights,
-                                cfg->data_split_column,
-                                cfg->data_split_group,
-                                cfg->data_split_order,
-                                cfg->data_split_train_rows,
-                                cfg->data_split_validation_rows,
-                                cfg->data_split_test_rows};
+  const char *const option[] = {cfg->data_id,          cfg->data_sigma,
+                                cfg->data_weights,     cfg->data_split_column,
+                                cfg->data_split_group, cfg->data_split_order};
   enum { OPTIONS = sizeof option / sizeof *option };
   TT_TRY(TT_ALLOC(*other, OPTIONS + cfg->ensembles));
   for (int i = 0; i < OPTIONS; i++)
@@ -152,9 +146,6 @@ static tt_err check_datasets(const tt_config *cfg, char *const value[MARKED])
                                 cfg->data_sigma,
                                 cfg->data_weights,
                                 cfg->data_split_column,
-                                cfg->data_split_train_rows,
-                                cfg->data_split_validation_rows,
-                                cfg->data_split_test_rows,
                                 value[0],
                                 value[1],
                                 value[2],

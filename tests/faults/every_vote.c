@@ -1,5 +1,5 @@
 /* every_vote.c: the n-th vote of each rank fails, for every n until a run has no n-th vote. All
- * trials in one process per rank; vote_loop.py does the same with the program, for some n.
+ * trials in one process per rank.
  *
  *   mpirun -n 2 every_vote [STRIDE]     only every STRIDE-th vote; each rank starts at another one
  *
