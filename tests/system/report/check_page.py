@@ -115,6 +115,26 @@ def check_kinds(tutti):
     assert "All members diverged" in p.text and "How good Not known" in p.text, p.text
 
 
+def check_importance(tutti):
+    """The table of tutti explain, if its file is newer than the model."""
+    assert "Inputs that matter" not in page(tutti, "plain").text
+    run(tutti, "explain", "plain/model.h5", "samples.h5", "-o", "plain/importance.h5", "-q")
+    p = page(tutti, "plain")
+    with h5py.File("plain/importance.h5") as f:
+        increase = f["permutation_importance"][0]
+        names = ["abc"[i] for i in np.argsort(-increase)]
+    table = re.search(r"Inputs that matter.*?one: y0 increase of (\w+) between members "
+                      r"(.*?) two: y1", p.text)
+    assert table and table[1] == "rmse" and re.findall(r"\b[abc]\b", table[2]) == names, p.text
+    assert table[2].split()[1] == f"{increase.max():.4g}", (table[2], increase)
+    os.utime("plain/importance.h5", (1, 1))
+    said = run(tutti, "report", "plain").stderr
+    assert "plain/importance.h5 is older than model.h5" in said, said
+    pathlib.Path("plain/importance.h5").write_text("damaged")
+    assert "left out: " in run(tutti, "report", "plain").stderr
+    os.remove("plain/importance.h5")
+
+
 def check_unfinished(tutti):
     shutil.copytree("plain", "stopped")
     for name in ("results.h5", "model.h5", "report.html"):
@@ -328,7 +348,7 @@ def main(tutti, *what):
             check_browser(tutti, browser)
             return 0
         make_samples(tutti)
-        for check in (check_plain, check_kinds, check_unfinished, check_foreign,
+        for check in (check_plain, check_kinds, check_importance, check_unfinished, check_foreign,
                       check_big):
             check(tutti)
         print(f"{len(Page.pages)} pages, validators:", ", ".join(validate()) or "none is installed")
