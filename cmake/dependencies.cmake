@@ -2,17 +2,27 @@
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS C)
-find_package(MPI REQUIRED COMPONENTS C)
 
-# The parallel build of HDF5 that belongs to this MPI, not the serial build.
-set(HDF5_PREFER_PARALLEL ON)
+# MPI and the parallel build of HDF5 that belongs to it; or, for one process, the serial build of
+# HDF5 and mpi/serial/mpi.h.
+add_library(tutti_mpi_library INTERFACE)
+if(TUTTI_MPI)
+  find_package(MPI REQUIRED COMPONENTS C)
+  target_link_libraries(tutti_mpi_library INTERFACE MPI::MPI_C)
+else()
+  target_include_directories(tutti_mpi_library SYSTEM INTERFACE ${CMAKE_SOURCE_DIR}/mpi/serial)
+endif()
+set(HDF5_PREFER_PARALLEL ${TUTTI_MPI})
 find_package(HDF5 REQUIRED COMPONENTS C HL)
-if(NOT HDF5_IS_PARALLEL)
-  message(FATAL_ERROR "HDF5 without parallel support was found; Debian: libhdf5-openmpi-dev")
+if(TUTTI_MPI AND NOT HDF5_IS_PARALLEL)
+  message(FATAL_ERROR "HDF5 without parallel support was found; Debian: libhdf5-openmpi-dev; "
+    "for one process: -DTUTTI_MPI=OFF")
+elseif(NOT TUTTI_MPI AND HDF5_IS_PARALLEL)
+  message(FATAL_ERROR "-DTUTTI_MPI=OFF: HDF5 with parallel support was found; Debian: libhdf5-dev")
 endif()
 add_library(tutti_hdf5 INTERFACE)
 target_include_directories(tutti_hdf5 SYSTEM INTERFACE ${HDF5_C_INCLUDE_DIRS})
-target_link_libraries(tutti_hdf5 INTERFACE ${HDF5_C_HL_LIBRARIES} ${HDF5_C_LIBRARIES} MPI::MPI_C)
+target_link_libraries(tutti_hdf5 INTERFACE ${HDF5_C_HL_LIBRARIES} ${HDF5_C_LIBRARIES} tutti_mpi_library)
 
 function(tutti_pkg target module debian)
   pkg_check_modules(${target} QUIET IMPORTED_TARGET ${module})

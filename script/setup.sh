@@ -26,6 +26,7 @@ test   libcmocka-dev         pkg-config --exists cmocka
 test   locales               test -e /usr/share/i18n/locales/de_DE
 test   valgrind              command -v valgrind
 test   clang-format          command -v clang-format
+test   libhdf5-dev           pkg-config --exists hdf5-serial
 test   hdf5-tools            command -v h5dump
 test   mandoc                command -v mandoc
 test   zsh                   command -v zsh
