@@ -40,6 +40,8 @@ python python3-wheel         python3 -c "import wheel"
 python python3-tqdm          python3 -c "import tqdm"
 python tidy                  command -v tidy
 python tmux                  command -v tmux
+wheel  libhdf5-dev           pkg-config --exists hdf5-serial
+wheel  python3-venv          python3 -c "import ensurepip"
 fuzz   clang                 command -v clang
 fuzz   libomp-dev            tutti_has_openmp_of_clang
 slurm  slurmctld             command -v slurmctld

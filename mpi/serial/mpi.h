@@ -3,6 +3,7 @@
  * they are there to be compiled. */
 #ifndef TT_SERIAL_MPI_H
 #define TT_SERIAL_MPI_H
+#pragma GCC system_header /* no warnings of parameters without a use */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
