@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Active learning compared with random queries, by `tutti campaign run`.
 
-  active_learning.py [--tutti build/tutti] [--data yacht.h5] [--splits 20] [--jobs 2]
-                     [--record FILE.jsonl]
+  active_learning.py [--tutti build/tutti] [--data yacht.h5 | --set NAME] [--splits 20] [--jobs 2]
+                     [--select penalty] [--record FILE.jsonl]
 
 Protocol: yacht (308 rows, 6 inputs), 20 splits of 90 % / 10 %. Of the training rows 20 are labeled
 at first, the others are the pool with hidden labels; each round labels 10 more, to 120: queries by
@@ -11,7 +11,8 @@ trained from initial weights in each round. The measure is the RMSE on the test 
 the curve from 20 to 120 labels; both methods start with the same 20 labels and the same members.
 
 --data holds x (N, d), y (N, 1) and, for published splits, splits/train_I and splits/test_I (row
-numbers); without it examples/yacht with new splits: split I is a permutation with seed I + 1.
+numbers); without it new splits of examples/yacht, or of a set of recipes.py (--set): split I is a
+permutation with seed I + 1. --select is select.method.
 
 Prints the mean over the splits of 1 - (area of the queries) / (area of random queries), its
 standard error, and both curves. Exit 1 if the mean is below 10 %. A reference in PyTorch on the
@@ -19,7 +20,6 @@ published splits gave 18.6 % (standard error 5.2).
 """
 import argparse
 import concurrent.futures
-import csv
 import datetime
 import json
 import os
@@ -28,9 +28,12 @@ import subprocess
 import sys
 import tempfile
 import time
+import zlib
 
 import h5py
 import numpy as np
+
+import recipes
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FIRST, BATCH, LAST = 20, 10, 120
@@ -45,7 +48,7 @@ train:     {{loss: {loss}, nll_beta: 0, learning_rate: {rate}, schedule: constan
             batch_size: {batch}, epochs: {epochs}}}
 pool:      {{file: data.h5, labels: y}}
 score:     {{acquisition: {by}}}
-select:    {{batch: {picks}, method: top}}
+select:    {{batch: {picks}, method: {select}}}
 label:     {{mode: hidden, validation_fraction: 0}}
 stop:      {{labels: {last}}}
 campaign:  {{directory: '{by}'}}
@@ -53,13 +56,12 @@ run:       {{seed: {seed}, device: cpu, threads: 1}}
 """
 
 
-def fresh(splits):
-    """The table of the example with splits of 90 % / 10 %."""
-    path = ROOT / "examples" / "yacht" / "yacht.csv"
-    table = np.array(list(csv.reader(open(path, newline="", encoding="utf-8")))[1:], dtype="f4")
-    orders = [np.random.RandomState(i + 1).permutation(len(table)) for i in range(splits)]
-    cut = round(0.9 * len(table))
-    return table[:, :-1], table[:, -1:], [(o[:cut], o[cut:]) for o in orders]
+def fresh(name, splits):
+    """A set with splits of 90 % / 10 %."""
+    x, y = recipes.SETS[name][1](np.random.RandomState(zlib.crc32(name.encode()) % 2 ** 20))
+    orders = [np.random.RandomState(i + 1).permutation(len(x)) for i in range(splits)]
+    cut = round(0.9 * len(x))
+    return x.astype("f4"), y.astype("f4")[:, None], [(o[:cut], o[cut:]) for o in orders]
 
 
 def published(path, splits):
@@ -80,9 +82,9 @@ def write_data(path, x, y, train, test, seed):
 def curve(args, folder, split, by):
     """Labels and test RMSE of every round."""
     job = folder / f"{by}.yaml"
-    job.write_text(JOB.format(split=split, by=by, loss=args.loss, rate=args.learning_rate,
-                              batch=args.batch_size, epochs=args.epochs, picks=BATCH, last=LAST,
-                              seed=1000 * (args.seed - 1) + split + 1))
+    job.write_text(JOB.format(split=split, by=by, select=args.select, loss=args.loss,
+                              rate=args.learning_rate, batch=args.batch_size, epochs=args.epochs,
+                              picks=BATCH, last=LAST, seed=1000 * (args.seed - 1) + split + 1))
     command = [str(args.tutti.resolve()), "campaign", "run", str(job), "-q"]
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
     done = subprocess.run(command, capture_output=True, text=True, env=env)
@@ -101,7 +103,7 @@ def run_split(args, data, split):
         same, drawn = curve(args, folder, split, "random")
     if labels != list(range(FIRST, LAST + 1, BATCH)) or same != labels:
         sys.exit(f"split {split}: the rounds have {labels} and {same} labels")
-    area = [np.trapz(r, labels) / (LAST - FIRST) for r in (picked, drawn)]
+    area = [np.mean(np.add(r[1:], r[:-1])) / 2 for r in (picked, drawn)]
     print(f"split {split}: {args.by} {area[0]:.3f}, random {area[1]:.3f}", file=sys.stderr)
     return {"split": split, "picked": picked, "random": drawn, "gain": 1 - area[0] / area[1]}
 
@@ -122,6 +124,8 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     p.add_argument("--tutti", type=pathlib.Path, default=ROOT / "build" / "tutti")
     p.add_argument("--data", type=pathlib.Path, help="x, y and published splits; else new ones")
+    p.add_argument("--set", default="yacht", help="of recipes.py")
+    p.add_argument("--select", default="top", help="select.method")
     p.add_argument("--splits", type=int, default=20)
     p.add_argument("--seed", type=int, default=1, help="of the initial labels and the members")
     p.add_argument("--jobs", type=int, default=2, help="campaigns that run at the same time")
@@ -133,13 +137,14 @@ def main():
     p.add_argument("--record", type=pathlib.Path, help="append the numbers as one line of JSON")
     args = p.parse_args()
     begin = time.perf_counter()
-    data = published(args.data, args.splits) if args.data else fresh(args.splits)
+    data = published(args.data, args.splits) if args.data else fresh(args.set, args.splits)
     with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         rows = list(pool.map(lambda i: run_split(args, data, i), range(args.splits)))
     mean, error = show(args, rows)
     if args.record:
-        same = ("seed", "by", "loss", "learning_rate", "batch_size", "epochs", "jobs")
-        note = {"bench": "active_learning", "set": "yacht", "published": args.data is not None,
+        same = ("seed", "by", "loss", "learning_rate", "batch_size", "epochs", "jobs", "set",
+                "select")
+        note = {"bench": "active_learning", "published": args.data is not None,
                 **{k: getattr(args, k) for k in same}, "seconds": time.perf_counter() - begin,
                 "date": datetime.datetime.now(datetime.timezone.utc).isoformat(),
                 "load": os.getloadavg()[0], "gain": mean, "standard_error": error, "splits": rows}

@@ -32,9 +32,10 @@ import recipes
 from recipes import FLOOR, splits, uniform
 
 ROWS = 2000  # at most, for training
+DECAY = {"optimizer": "adamw", "weight_decay": 0.1}
 RECIPES = {
     "default": {},
-    "decay": {"optimizer": "adamw", "weight_decay": 0.1},
+    "decay": DECAY,
     "long": {"times": 4},
     "small-batch": {"batch_size": 8},
     "tanh": {"activation": "tanh"},
@@ -43,11 +44,24 @@ RECIPES = {
     "relu": {"activation": "relu", "hidden": [128, 128]},
     "ple": {"encode": "ple"},
     "fourier": {"encode": "fourier"},
-    "decay-small-batch": {"optimizer": "adamw", "weight_decay": 0.1, "batch_size": 8},
+    "decay-small-batch": {**DECAY, "batch_size": 8},
+    "gelu": {"activation": "gelu"},
+    "sine": {"activation": "sine"},
+    "lecun": {"init": "lecun_uniform"},
+    "wide": {"hidden": [128, 128]},
+    "four": {"hidden": [64, 64, 64, 64]},
+    "fast": {"learning_rate": 1e-2},
+    "beta2": {"beta2": 0.95},
+    "ema": {"average": "ema"},
+    "residual": {"residual": True},
+    "decay-residual": {**DECAY, "residual": True},
+    "decay-sine": {**DECAY, "activation": "sine"},
+    "residual-gelu": {"activation": "gelu", "residual": True},
+    "decay-sine-residual": {**DECAY, "activation": "sine", "residual": True},
     "auto": {"auto": True},
     "auto-folds": {"auto": True, "resample": "kfold"},
 }
-MODEL = ("hidden", "activation")
+MODEL = ("hidden", "activation", "init", "residual", "layer_norm")
 
 
 def sites(r, rows):

@@ -6,7 +6,8 @@
 /* label, what a network has in place of the defaults, written as an element of `networks`. Chosen
  * by bench/studies/portfolio.py: each next recipe is the one that lowers the error most. */
 #define TT_RECIPES(X)                                                                              \
-  X(plain, "")                                                                                     \
-  X(decay, "train: {optimizer: adamw, weight_decay: 0.1}")                                         \
-  X(long, "train: {epochs_factor: 4}")
+  X(residual, "model: {residual: true}")                                                           \
+  X(sine, "model: {residual: true, activation: sine}, "                                            \
+          "train: {optimizer: adamw, weight_decay: 0.1}")                                          \
+  X(decay, "model: {residual: false}, train: {optimizer: adamw, weight_decay: 0.1}")
 #endif

@@ -110,6 +110,23 @@ TT_HD float tt_tanhf(float x)
   return fabsf(x) < 0.625f ? near : far;
 }
 
+/* To 2e-7 for |x| <= 1e4. Cody & Waite range reduction to [-pi / 2, pi / 2], Taylor polynomial. */
+TT_HD float tt_sinf(float x)
+{
+  const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer */
+  float t = tt_fma(x, 0.318309886f, shift), n = t - shift;
+  float r = tt_fma(n, -3.140625f, x);
+  r = tt_fma(n, -9.67502593994e-4f, r);
+  r = tt_fma(n, -1.50995799097e-7f, r);
+  float z = r * r;
+  float p = tt_fma(-2.50521084e-8f, z, 2.75573192e-6f);
+  p = tt_fma(p, z, -1.98412698e-4f);
+  p = tt_fma(p, z, 8.33333333e-3f);
+  p = tt_fma(p, z, -1.66666667e-1f);
+  float sine = tt_fma(p * z, r, r);
+  return (tt_float_as_int(t) & 1) ? -sine : sine;
+}
+
 /* Distribution function of the standard normal, to 4e-7: Abramowitz & Stegun 7.1.26. */
 TT_HD float tt_normal_cdf(float x)
 {
@@ -167,7 +184,8 @@ TT_HD float tt_box_muller(uint32_t a, uint32_t b, int second)
   X(gelu, x *tt_normal_cdf(x), tt_normal_cdf(x) + x * tt_normal_pdf(x), 1,                         \
     "Hendrycks & Gimpel 2016")                                                                     \
   X(softplus, tt_softplus(x), tt_sigmoid(x), 1, "Dugas et al. 2001")                               \
-  X(elu, x<0.0f ? tt_expf(x) - 1.0f : x, x> 0.0f ? 1.0f : y + 1.0f, 0, "Clevert et al. 2016")
+  X(elu, x<0.0f ? tt_expf(x) - 1.0f : x, x> 0.0f ? 1.0f : y + 1.0f, 0, "Clevert et al. 2016")      \
+  X(sine, tt_sinf(x), tt_sinf(x + 1.57079633f), 1, "Sitzmann et al. 2020")
 
 typedef enum tt_activation {
 #define X(name, f, df, ...) TT_ACT_##name,

@@ -63,7 +63,7 @@ def slice_of(a, start, end, axes):
 OPERATORS = {
     "Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "MatMul": np.matmul,
     "Sqrt": np.sqrt, "Exp": np.exp, "Log": np.log, "Neg": np.negative, "Abs": np.abs, "Tanh": np.tanh,
-    "Max": np.maximum, "Min": np.minimum, "Less": np.less, "Where": np.where,
+    "Sin": np.sin, "Max": np.maximum, "Min": np.minimum, "Less": np.less, "Where": np.where,
     "Identity": lambda a: a, "Relu": lambda a: np.maximum(a, 0),
     "Sigmoid": lambda a: 1 / (1 + np.exp(-a)), "Reshape": lambda a, to: a.reshape(to),
     "Cast": lambda a, to: a.astype(TYPES[to]), "Slice": slice_of,

@@ -25,6 +25,7 @@ static inline double ref_activation(tt_activation a, double x)
   case TT_ACT_gelu: return 0.5 * x * (1.0 + erf(x / sqrt(2.0)));
   case TT_ACT_softplus: return ref_softplus(x);
   case TT_ACT_elu: return x > 0.0 ? x : expm1(x);
+  case TT_ACT_sine: return sin(x);
   default: break;
   }
   ref_missing("activation", tt_choice_activation[a]);

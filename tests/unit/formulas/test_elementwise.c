@@ -29,6 +29,7 @@ static const bound bounds[] = {
     {"sigmoid", tt_sigmoid, true_sigmoid, -87.0f, 1e30f, 3.0, 0.0},
     {"softplus", tt_softplus, true_softplus, -87.0f, 1e30f, 2.0, 0.0},
     {"tanh", tt_tanhf, tanh, -1e30f, 1e30f, 2.0, 0.0},
+    {"sine", tt_sinf, sin, -1e4f, 1e4f, 0.0, 2e-7},
     {"normal_cdf", tt_normal_cdf, true_cdf, -1e30f, 1e30f, 0.0, 4e-7},
     {"normal_density", tt_normal_pdf, true_density, -1e30f, 1e30f, 0.0, 5e-8},
 };
