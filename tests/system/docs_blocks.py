@@ -101,4 +101,16 @@ def bad_names(source):
                 yield f"{path.relative_to(source)} names {name}, which is not there"
 
 
+def bad_messages(source):
+    """Messages in the first table of the page on problems that the program does not have."""
+    text = "".join(p.read_text(errors="replace") for folder in ("core", "src", "io", "mpi", "cuda", "python")
+                   for p in (source / folder).rglob("*") if p.suffix in SOURCES)
+    said = re.sub(r"""["']\s*f?["']|\s+""", lambda part: " " if part[0].isspace() else "", text)
+    table = (source / "docs/troubleshooting.md").read_text().split("\n## ")[1]
+    for cell in re.findall(r"^\| ([^|]*`[^|]*)\|", table, re.M):
+        for message in re.findall(r"`([^`]+)`", cell) if "(" not in cell else ():
+            if message not in said:
+                yield f"docs/troubleshooting.md: no message says '{message}'"
+
+
 SOURCES = {".c", ".h", ".def", ".cu", ".cuh", ".hpp", ".f90", ".py", ".yaml", ".sbatch", ".sh"}

@@ -401,7 +401,8 @@ def main(source, tutti, *mpirun):
                 subprocess.run(["bash", "-ec", COMMON], cwd=place, check=True)
                 docs_blocks.make_data(place)
             count.faults += run_page(name, found, place, env)
-        count.faults += [*docs_blocks.bad_links(source, [*pages_of(source), DEBUGGING]), *docs_blocks.bad_names(source)]
+        count.faults += [*docs_blocks.bad_links(source, [*pages_of(source), DEBUGGING]), *docs_blocks.bad_names(source),
+                         *docs_blocks.bad_messages(source)]
         written = git(home, "status", "--porcelain", "examples")
         count.faults += [f".gitignore: the examples leave {line[3:]}" for line in written if line.startswith("??")]
     count.faults += [f"CANNOT: no page has a command that starts with '{start}'"
