@@ -38,15 +38,15 @@ def make_data(place):
     energy = [line.split(",") for line in (place / "energy.csv").read_text().split()]
     (place / "candidates.csv").write_text("\n".join(",".join(row[:8]) for row in energy) + "\n")
     matrices = {"samples.h5": (3, ["flux"]), "spectra.h5": (3, None), "profiles.h5": (256, ["a", "b"]),
-                "data.h5": (3, ["energy", "barrier"]), "pool.h5": (3, None)}
+                "data.h5": (3, ["energy", "barrier"]), "pool.h5": (3, None), "images.h5": (3 * 64 * 64, ["kind"])}
     for name, (inputs, targets) in matrices.items():
+        rows = 80 if inputs < 1000 else 10
         with h5py.File(place / name, "w") as f:
-            f["x"] = random.normal(size=(80, inputs))
-            f["y"] = random.normal(size=(80, len(targets) if targets else 40))
+            f["x"] = random.normal(size=(rows, inputs)).astype(np.float32)
+            f["y"] = random.normal(size=(rows, len(targets) if targets else 40)) if inputs < 1000 else np.arange(10) % 4
             if targets:
                 f["target_name"] = np.array(targets, dtype="S10")
             f["warm_rows"], f["is_cold"] = np.arange(60, dtype=np.int64), np.ones(80, dtype=bool)
-    np.savez_compressed(place / "images.npz", x=np.zeros((20, 3 * 224 * 224), np.float32), label=np.arange(20) % 4)
     for program in ("simulate", "propose.py", "label.sh"):
         if not (place / program).exists():
             (place / program).write_text("#!/bin/sh\n")
