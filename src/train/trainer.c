@@ -20,6 +20,7 @@
 #include "src/train/checkpointing.h"
 #include "src/train/job_log.h"
 #include "src/train/memory_plan.h"
+#include "src/train/shard/average_moments.h"
 #include "src/train/shard/shard.h"
 #include "src/train/shard/shard_train.h"
 #include "src/train/shard/training_cost.h"
@@ -326,8 +327,9 @@ static tt_err finish_run(void *run)
   provenance.epochs_planned = cost.planned;
   provenance.epochs_trained = cost.trained;
   provenance.dependence = dependence(r);
+  e = tt_average_moments(r->c, r->job, &r->shards);
   tt_shards_release_engines_local(&r->shards);
-  e = tt_agree(r->c, tt_shards_expand_snapshots_local(r->job, &r->shards));
+  if (!e) e = tt_agree(r->c, tt_shards_expand_snapshots_local(r->job, &r->shards));
   if (!e) e = tt_write_outputs(r->c, r->job, &r->shards, &provenance, r->o->quiet, r->o->no_scores);
   return e ? e : check_diverged(r);
 }

@@ -42,6 +42,7 @@ ELSEWHERE = {
     ("docs/embedding.md", "python"): "embedding.export runs the exported files, where torch and onnxruntime are",
     ("docs/first-model.md", "c"): "a command of the page compiles and runs it",
     **dict.fromkeys((("docs/oracle.md", kind) for kind in ("python", "sh")), "the commands before those of the page run it"),
+    ("docs/search.md", "yaml"): "the laws of a search train such jobs",
     ("slurm/README.md", "sh"): "the head of a batch script, without its call",
 }
 WORDS = {"export", "set", "if", "while", "for", "source", "."}  # of a shell, that are no files
@@ -67,6 +68,7 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
     "patch ": "changes the tree; rows.add_one_of_each applies all patches",
     "pip install": "needs a network; python.package builds the wheel and uses it",
     "module ": "needs a cluster",
+    "tutti tune": "trains for minutes",
     "TUTTI_BUILD=": "needs a network; python.package builds the wheel and uses it",
     "for s in": "five trainings of the job that runs above",
     "nvidia-cuda-mps-control": "needs a GPU",

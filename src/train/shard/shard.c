@@ -119,12 +119,17 @@ tt_err tt_shards_create_local(const tt_job *job, int ranks, int rank, tt_team *t
   return e;
 }
 
+static void release_engine(tt_shard *shard)
+{
+  leave_team(shard);
+  if (shard->engine) shard->ops->destroy(&shard->engine);
+}
+
 void tt_shards_destroy(tt_shards *all)
 {
   for (int64_t i = 0; all->at && i < all->count; i++) {
     tt_shard *shard = &all->at[i];
-    leave_team(shard);
-    if (shard->engine) shard->ops->destroy(&shard->engine);
+    release_engine(shard);
     tt_state_destroy(&shard->state);
   }
   tt_free(all->at);
@@ -133,11 +138,18 @@ void tt_shards_destroy(tt_shards *all)
 
 void tt_shards_release_engines_local(tt_shards *all)
 {
-  for (int64_t i = 0; i < all->count; i++) {
-    tt_shard *shard = &all->at[i];
-    leave_team(shard);
-    if (shard->engine) shard->ops->destroy(&shard->engine);
-  }
+  for (int64_t i = 0; i < all->count; i++) release_engine(&all->at[i]);
+}
+
+tt_err tt_shard_replace_local(const tt_job *job, const tt_cohort *cohort, tt_shard *shard,
+                              tt_shards *out)
+{
+  const tt_shard_team team = shard->team;
+  release_engine(shard);
+  TT_TRY(TT_ALLOC(out->at, 1));
+  out->count = 1;
+  return create_shard(job, cohort, team.ranks ? team.slice : shard->slice, team.ranks, team.stages,
+                      &out->at[0]);
 }
 
 tt_err tt_shard_save_local(tt_shard *shard)

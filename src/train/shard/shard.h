@@ -61,6 +61,11 @@ void tt_shards_destroy(tt_shards *all); /* accepts a zeroed one */
 /* Destroy the engines; the states stay. Call tt_shard_save_local before. Local. */
 void tt_shards_release_engines_local(tt_shards *all);
 
+/* Destroy the engine of `shard`, and create *out: one shard with the same members and team for
+ * `cohort`, a borrowed variant of the shard's. Local. Errors: as tt_shards_create_local. */
+tt_err tt_shard_replace_local(const tt_job *job, const tt_cohort *cohort, tt_shard *shard,
+                              tt_shards *out);
+
 /* Copy the state of the members from the engine to shard->state, and back. With a team, call
  * tt_team_collect before the first one. save waits for shard->reader: all code that changes
  * shard->state comes after a save. Local. Errors: of the engine, of load: MEM. */
