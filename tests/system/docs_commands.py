@@ -53,6 +53,7 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
     "script/mutate": "runs for hours",
     "script/torture": "runs for an hour",
     "script/tsan": "builds with another sanitizer",
+    "script/docs": "installs mkdocs",
     "script/matrix debian": "installs other systems",
     "cmake ": "builds; system.install_client installs this build",
     "ctest ": "would replace the log of the ctest that runs this test, even with -N",
