@@ -69,8 +69,9 @@ def copy_pages(tree):
             elif target.suffix != ".md":
                 (tree / target.relative_to(ROOT)).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy(target, tree / target.relative_to(ROOT))
-            else:  # records that are not part of the menu
-                write(tree, str(target.relative_to(ROOT)), target.read_text())
+            else:  # records that are not part of the menu, without their links
+                plain = re.sub(r"\[([^]]*)\]\((?!http)[^)]*\)", r"\1", target.read_text())
+                write(tree, str(target.relative_to(ROOT)), plain)
         # mkdocs needs an empty line before a list.
         write(tree, str(page.relative_to(ROOT)), re.sub(r"^([^\n|#-][^\n]*)\n(?=- )", r"\1\n\n", text, flags=re.M)
               if page.name == "README.md" else text)
