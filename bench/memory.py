@@ -26,7 +26,6 @@ JOBS = {
     "weights": (1000, 16, 20, [512, 512], {}),
     "sgd": (1000, 16, 20, [1024, 1024], {"optimizer": "sgd"}),
     "data": (2000000, 24, 4, [16], {"batch_size": 4096}),
-    "snapshots": (1000, 16, 10, [512, 512], {"method": "snapshot", "snapshots": 4, "epochs": 4}),
     "folds": (200000, 20, 5, [4], {"batch_size": 4096, "resample": "kfold"}),
     "bootstrap": (20000, 8, 3000, [32], {"resample": "bootstrap"}),
     "history": (200, 4, 3000, [8], {"epochs": 2000, "batch_size": 160, "patience": 1})}

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Which defaults should a campaign have? Select methods and the rows that normalize the inputs,
-compared on ten data sets by `tutti campaign run`.
+"""Which select method should be the default of a campaign? They are compared on ten data sets by
+`tutti campaign run`.
 
   campaign_defaults.py run FILE.tsv [--tutti build/tutti] [--seeds 1-10] [--sets a,b]
   campaign_defaults.py show FILE.tsv
@@ -10,7 +10,8 @@ other rows are the pool with hidden labels. 5 members with one hidden layer of 5
 cross entropy), Adam with learning rate 0.01, batch 10, 100 epochs, new initial weights in each
 round. Queries by epistemic_std (classes: entropy). A seed draws the test rows, the initial labels
 and the weights; all variants of a seed have the same. The variants: select.method top, penalty, or
-queries at random; data.normalize_inputs training or pool. The error is the test RMSE (classes: NLL).
+queries at random. The error is the test RMSE (classes: NLL). The records of 2026-11 also have rows
+"pool": inputs normalized by the pool, an option that was removed.
 
 `run` appends one line per round: set, seed, rows, method, labels, error; finished campaigns that are
 in FILE already are skipped. One thread. `show` prints for each comparison and set the mean over the
@@ -39,10 +40,10 @@ BATCH, LAST, TEST = 20, 120, 200
 CLASSES = ("digits", "cancer")
 SETS = ("concrete", "heating", "cooling", "yacht", "diabetes", "friedman", "ridge", "pendulum",
         *CLASSES)
-METHODS, ROWS = ("top", "penalty", "random"), ("training", "pool")
+METHODS, ROWS = ("top", "penalty", "random"), ("training",)
 
 JOB = """\
-data:      {{file: data.h5, split: {{column: split}}, normalize_inputs: {rows}}}
+data:      {{file: data.h5, split: {{column: split}}}}
 model:     {{hidden: [50], activation: relu}}
 ensembles: [{{name: ensemble, members: 5}}]
 train:     {{loss: {loss}, learning_rate: 0.01, schedule: constant, batch_size: 10, epochs: 100}}
@@ -117,7 +118,7 @@ def curve(args, folder, name, seed, rows, method):
     """Labels and test error of every round."""
     by = "random" if method == "random" else "entropy" if name in CLASSES else "epistemic_std"
     (folder / "job.yaml").write_text(JOB.format(
-        rows=rows, by=by, method="top" if method == "random" else method, batch=BATCH, last=LAST,
+        by=by, method="top" if method == "random" else method, batch=BATCH, last=LAST,
         seed=seed, loss="cross_entropy" if name in CLASSES else "mse"))
     done = subprocess.run([str(args.tutti.resolve()), "campaign", "run", "job.yaml", "-q"],
                           cwd=folder, capture_output=True, text=True, check=False)
@@ -173,11 +174,9 @@ def show(args):
     found = read(args.file)
     sets = [s for s in SETS if any(k[0] == s for k in found)]
     seeds = sorted({k[1] for k in found}, key=int)
-    pairs = [(("training", "penalty"), ("training", "top")), (("pool", "penalty"), ("pool", "top")),
+    pairs = [(("training", "penalty"), ("training", "top")),
              (("training", "top"), ("training", "random")),
-             (("training", "penalty"), ("training", "random")),
-             (("pool", "penalty"), ("pool", "random")),
-             *(((ROWS[1], m), (ROWS[0], m)) for m in METHODS)]
+             (("training", "penalty"), ("training", "random"))]
     print("| set | " + " | ".join(f"{a[1]}, {a[0]} / {b[1]}, {b[0]}" for a, b in pairs) + " |")
     print("|---" * (len(pairs) + 1) + "|")
     means = []

@@ -101,13 +101,25 @@ def published_splits(data):
         return sum(name.startswith("train_") for name in names)
 
 
+def write_split(data, split, file):
+    """The data with a column for the published split: 0 training, 2 test, -1 unused."""
+    with h5py.File(data, "r") as f, h5py.File(file, "w") as g:
+        g["x"], g["y"] = f["x"][()], f["y"][()]
+        part = np.full(len(f["x"]), -1, "i1")
+        part[f[f"splits/train_{split}"][()]], part[f[f"splits/test_{split}"][()]] = 0, 2
+        g["part"] = part
+    return file
+
+
 def run_split(args, split, folder):
     """RMSE and NLL of the ensemble on the test rows of one split, in the units of the target."""
-    rows = f"{{train_rows: splits/train_{split}, test_rows: splits/test_{split}}}"
+    data, rows = args.data.resolve(), "{column: part}"
     if args.fresh:
         rows = f"{{train: 0.9, validation: 0, test: 0.1, seed: {split + 1}}}"
+    else:
+        data = write_split(args.data, split, folder / "data.h5")
     out, job = folder / "out", folder / "job.yaml"
-    job.write_text(JOB.format(name=args.name, split=split, data=args.data.resolve(), rows=rows,
+    job.write_text(JOB.format(name=args.name, split=split, data=data, rows=rows,
                               seed=args.seed, threads=args.threads, out=out))
     command = [str(args.tutti.resolve()), "train", str(job), "-q", "--resume", "never"]
     env = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")

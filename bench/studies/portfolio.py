@@ -114,8 +114,7 @@ def job(recipe, rows, classes, split):
         train["loss"] = "cross_entropy"
     if recipe.get("times"):
         train["epochs"] = epochs(rows, classes, recipe["times"])
-    parts = {f"{k}_rows": k for k in ("train", "validation", "test")}
-    return {"data": {"file": "data.h5", "split": parts},
+    return {"data": {"file": "data.h5", "split": {"column": "part"}},
             "model": "auto" if "auto" in recipe else {k: v for k, v in recipe.items() if k in MODEL},
             "train": train,
             "ensembles": [{"name": "e", "members": 5}],
@@ -132,8 +131,7 @@ def write(folder, name, split, recipe):
     with h5py.File(folder / "data.h5", "w") as f:
         f["x"] = np.hstack([x, encode(x, rows)]) if encode else x
         f["y"] = (y - trend)[:, None]
-        for i, key in enumerate(("train", "validation", "test")):
-            f[key] = np.flatnonzero(part == i)
+        f["part"] = part
     return y, trend, part
 
 

@@ -205,9 +205,7 @@ def job(recipe, part, classes, split):
     if "steps" in recipe:
         per_epoch = -(-int((part == 0).sum()) // recipe.get("batch_size", 32))
         train["epochs"] = min(max(1, recipe["steps"] // per_epoch), recipe.get("most", 2 ** 24))
-    rows = {"train_rows": "train", "test_rows": "test"}
-    if recipe.get("keep") != "last":
-        rows["validation_rows"] = "validation"
+    rows = {"column": "no_validation" if recipe.get("keep") == "last" else "part"}
     model = {"hidden": recipe["hidden"]} if "hidden" in recipe else {}
     fit = {"recalibrate": recipe["recalibrate"]} if "recalibrate" in recipe else {}
     return {"data": {"file": "data.h5", "split": rows}, "model": model, "train": train, "calibration": fit,
@@ -220,8 +218,7 @@ def write(folder, name, split):
     part = parts(len(x), split, 20000 if name == "large" else ROWS)
     with h5py.File(folder / "data.h5", "w") as f:
         f["x"], f["y"] = x, np.asarray(y, "f8")[:, None]
-        for i, key in enumerate(("train", "validation", "test")):
-            f[key] = np.flatnonzero(part == i)
+        f["part"], f["no_validation"] = part, np.where(part == 1, -1, part)
     return part
 
 

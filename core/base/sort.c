@@ -6,12 +6,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-int tt_compare_i32(const void *a, const void *b)
-{
-  int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-  return (x > y) - (x < y);
-}
-
 int tt_compare_i64(const void *a, const void *b)
 {
   int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;

@@ -7,7 +7,6 @@
 #include <stdint.h>
 
 /* For arrays of numbers, or of records whose first field is the number. No NaN. */
-int tt_compare_i32(const void *a, const void *b);
 int tt_compare_i64(const void *a, const void *b);
 int tt_compare_f64(const void *a, const void *b);
 

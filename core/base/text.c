@@ -71,8 +71,6 @@ void tt_text_make_printable(char *text, const char *keep)
   *dst = '\0';
 }
 
-const char *tt_table_quote(const char *name) { return *name && strchr("=+-@", *name) ? "'" : ""; }
-
 enum { MAX_WORD_LENGTH = 40 }; /* longer words have no suggestion */
 
 static int min_int(int a, int b) { return a < b ? a : b; }

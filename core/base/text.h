@@ -40,9 +40,6 @@ int tt_utf8_is_printable(int32_t code);
  * escape sequence in a name must not reach a terminal, and generated code must read as it runs.
  *   keep  control characters that stay, "" or "\n\t" */
 void tt_text_make_printable(char *text, const char *keep);
-/* Text of a name in a cell of a table: a cell that begins with = + - or @ is a formula to a
- * spreadsheet, so it gets an apostrophe: printf("%s%s", tt_table_quote(name), name). */
-const char *tt_table_quote(const char *name);
 
 /* The valid word that is nearest to a misspelt one, if it is near enough (edit distance, in which
  * upper and lower case are equal); or one that begins with the word: "load (kWh)" for "load".

@@ -74,7 +74,7 @@ tt_err tt_config_pool_is_data(const tt_config *c, int *same)
 static int split_uses_all_rows(const tt_config *c)
 {
   double used = c->data_split_train + c->data_split_validation + c->data_split_test;
-  return !*c->data_split_column && !*c->data_split_train_rows && used > 1.0 - 1e-9;
+  return !*c->data_split_column && used > 1.0 - 1e-9;
 }
 
 /* Every {word} of a command must be a placeholder that tutti replaces. ${word} is for a shell.
@@ -292,20 +292,6 @@ static void check_stop(tt_config_reader *r, int has_test)
                     c->stop_accurate_fraction);
 }
 
-/* The pool of the rounds must exist before training. */
-static void check_normalize(tt_config_reader *r)
-{
-  const tt_config *c = r->cfg;
-  if (c->data_normalize_inputs != TT_NORMALIZE_INPUTS_pool) return;
-  if (!*c->pool_file)
-    tt_config_error(r, AT(data_normalize_inputs),
-                    "data.normalize_inputs: pool needs pool.file: pool.command makes its "
-                    "candidates after training");
-  if (!strcmp(c->data_normalize, tt_choice_normalize[TT_NORMALIZE_none]))
-    tt_config_error(r, AT(data_normalize_inputs),
-                    "data.normalize_inputs: pool has no effect with data.normalize: none");
-}
-
 /* Options that new labels have no values for. */
 static void check_data(tt_config_reader *r)
 {
@@ -328,38 +314,17 @@ static void check_data(tt_config_reader *r)
                       c->ensemble[k].number);
 }
 
-/* Optimizer state is kept only with a constant learning rate; snapshots and heads are not trained
- * members. */
+/* Heads are not trained members. */
 static void check_warm(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   const char *how = tt_choice_warm_start[c->campaign_warm_start];
   for (int64_t k = 0; k < c->ensembles && c->campaign_warm_start != TT_WARM_START_none; k++) {
-    if (c->ensemble[k].train_method == TT_METHOD_snapshot)
-      tt_config_error(r, AT(campaign_warm_start),
-                      "campaign.warm_start: %s: ensembles[%" PRId64
-                      "] has train.method: snapshot, whose members include snapshots of other "
-                      "members; use none",
-                      how, c->ensemble[k].number);
     if (c->ensemble[k].model_heads > 1)
       tt_config_error(r, AT(campaign_warm_start),
                       "campaign.warm_start: %s: ensembles[%" PRId64 "] has model.heads: %" PRId64
                       ", and heads cannot be trained further as members; use none",
                       how, c->ensemble[k].number, c->ensemble[k].model_heads);
-  }
-  if (c->campaign_warm_start != TT_WARM_START_optimizer) return;
-  for (int64_t k = 0; k < c->ensembles; k++) {
-    int given = r->own[k][TT_ENSEMBLE_OPTION_train_schedule].given ||
-                r->job[TT_OPTION_train_schedule].given; /* if not, the schedule will be constant */
-    if ((given && c->ensemble[k].train_schedule != TT_SCHEDULE_constant) ||
-        c->ensemble[k].train_warmup > 0.0) {
-      tt_config_error(r, AT(campaign_warm_start),
-                      "campaign.warm_start: optimizer needs train.schedule: "
-                      "constant and train.warmup: 0, but ensembles[%" PRId64
-                      "] has other values; use params",
-                      c->ensemble[k].number);
-      return;
-    }
   }
 }
 
@@ -374,7 +339,6 @@ void tt_config_check_campaign(tt_config_reader *r, int has_test, int has_validat
   check_validation(r, has_validation);
   check_stop(r, has_test);
   check_data(r);
-  check_normalize(r);
   check_warm(r);
   tt_config_check_unused(r);
 }

@@ -15,10 +15,7 @@ TT_BEGIN_C
 /* The values of options without formulas, each with the prefix P of its enum. */
 #define TT_BATCH_ORDERS(X, P) X(P, own) X(P, shared)
 #define TT_RESAMPLES(X, P) X(P, none) X(P, bootstrap) X(P, subsample) X(P, kfold)
-#define TT_METHODS(X, P) X(P, independent) X(P, snapshot)
 #define TT_EARLY_STOPPINGS(X, P) X(P, member) X(P, ensemble)
-#define TT_NORMALIZE_INPUT_ROWS(X, P) X(P, training) X(P, pool)
-#define TT_NORMALIZE_FOLDS(X, P) X(P, own) X(P, all)
 #define TT_PARTIAL_LABELS(X, P) X(P, drop) X(P, use)
 #define TT_COMBINES(X, P) X(P, mean) X(P, weights) X(P, top_k) X(P, greedy)
 #define TT_RECALIBRATES(X, P) X(P, auto) X(P, none) X(P, all)
@@ -27,7 +24,7 @@ TT_BEGIN_C
 #define TT_SIMDS(X, P) X(P, auto) X(P, avx512) X(P, avx2) X(P, generic)
 #define TT_PRECISIONS(X, P) X(P, fp32) X(P, tf32)
 #define TT_EXCHANGES(X, P) X(P, auto) X(P, host) X(P, device) X(P, nccl)
-#define TT_WARM_STARTS(X, P) X(P, none) X(P, params) X(P, optimizer) X(P, shrink_perturb)
+#define TT_WARM_STARTS(X, P) X(P, none) X(P, params)
 #define TT_LABELS(X, P) X(P, hidden) X(P, command) X(P, files) X(P, slurm)
 #define TT_FORMATS(X, P) X(P, hdf5) X(P, csv)
 #define TT_DECIMALS(X, P) X(P, point) X(P, comma)
@@ -36,10 +33,7 @@ TT_BEGIN_C
 #define TT_CHOICES(X)                                                                              \
   X(tt_batch_order, TT_BATCH_ORDER, batch_order, TT_BATCH_ORDERS)                                  \
   X(tt_resample, TT_RESAMPLE, resample, TT_RESAMPLES)                                              \
-  X(tt_train_method, TT_METHOD, method, TT_METHODS)                                                \
   X(tt_early_stopping, TT_EARLY_STOPPING, early_stopping, TT_EARLY_STOPPINGS)                      \
-  X(tt_normalize_inputs, TT_NORMALIZE_INPUTS, normalize_inputs, TT_NORMALIZE_INPUT_ROWS)           \
-  X(tt_normalize_folds, TT_NORMALIZE_FOLDS, normalize_folds, TT_NORMALIZE_FOLDS)                   \
   X(tt_partial_labels, TT_PARTIAL_LABELS, partial_labels, TT_PARTIAL_LABELS)                       \
   X(tt_combine, TT_COMBINE, combine, TT_COMBINES)                                                  \
   X(tt_recalibrate, TT_RECALIBRATE, recalibrate, TT_RECALIBRATES)                                  \

@@ -158,15 +158,11 @@ static void weigh_recipes(tt_config_reader *r)
   *combine = r->automatic;
 }
 
-/* The members of an ensemble are numbered one network after the other. Snapshots need a number of
- * epochs that is known, so that their cycles can be checked. */
+/* The members of an ensemble are numbered one network after the other. */
 static void complete_ensembles(tt_config *cfg)
 {
-  enum { SNAPSHOT_EPOCHS = 300 };
   for (int64_t k = 0; k < cfg->ensembles; k++) {
     tt_ensemble_config *own = &cfg->ensemble[k];
-    if (own->train_epochs < 0 && own->train_method == TT_METHOD_snapshot)
-      own->train_epochs = SNAPSHOT_EPOCHS;
     if (own->network > 0) own->first_member = own[-1].first_member + own[-1].members;
   }
 }
@@ -185,19 +181,13 @@ static void resolve_lists(const tt_config_reader *r, int64_t k)
   }
 }
 
-/* A schedule that is not given: for snapshots cycles that end at them; constant where training has
- * no end that the schedule could know. */
+/* A schedule that is not given is constant where training has no end that it could know. */
 static void resolve_schedule(const tt_config_reader *r, int64_t k)
 {
   tt_ensemble_config *own = &r->cfg->ensemble[k];
   if (r->own[k][TT_ENSEMBLE_OPTION_train_schedule].given || r->job[TT_OPTION_train_schedule].given)
     return;
-  if (r->without_data || r->cfg->campaign_warm_start == TT_WARM_START_optimizer)
-    own->train_schedule = TT_SCHEDULE_constant;
-  if (own->train_method != TT_METHOD_snapshot) return;
-  own->train_schedule = TT_SCHEDULE_cosine_restarts;
-  own->train_schedule_step = own->train_epochs / own->train_snapshots;
-  own->train_schedule_growth = 1.0;
+  if (r->without_data) own->train_schedule = TT_SCHEDULE_constant;
 }
 
 /* Ensembles with the same `rows` have the same selection number. */
@@ -315,13 +305,4 @@ tt_err tt_config_load(const char *file, const char *const *set, int nset, tt_con
   tt_err e = tt_config_parse(file, text, bytes, set, nset, out);
   tt_free(text);
   return e;
-}
-
-int tt_config_normalizes_folds(const tt_config *cfg)
-{
-  int folded = 0;
-  for (int64_t k = 0; k < cfg->ensembles; k++)
-    folded |= cfg->ensemble[k].train_resample == TT_RESAMPLE_kfold;
-  return folded && cfg->data_normalize && !*cfg->train_init_from &&
-         cfg->data_normalize_folds == TT_NORMALIZE_FOLDS_own;
 }

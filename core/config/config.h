@@ -16,7 +16,8 @@ TT_BEGIN_C
 
 /* C type of each kind of option. TEXT, PATH and COLUMNS are owned by the configuration; COLUMNS is
  * a list of tt_list_parse. BYCOLUMN is one of the choices, or for a mapping such a list of
- * "choice:column" in the order of the file (io/columns/by_column.h reads both). */
+ * "choice:column" in the order of the file (io/columns/by_column.h reads both). CLASSES is a list
+ * of such lists: a column, then the names of its classes (io/data/data.h). */
 typedef struct tt_int_list {
   int64_t count;
   int64_t *value;
@@ -42,6 +43,7 @@ typedef struct tt_text_list {
 #define TT_CTYPE_BYTES double
 #define TT_CTYPE_COLUMNS char *
 #define TT_CTYPE_BYCOLUMN char *
+#define TT_CTYPE_CLASSES char *
 
 enum { TT_LABEL_SIZE = 33 }; /* bytes of the label of a network, with the 0 at its end */
 
@@ -79,10 +81,6 @@ typedef struct tt_config {
   char *directory;              /* of the file, absolute; working directory of the job's commands */
   int campaign;                 /* 1 if a campaign section is given: campaign, pool, score ... */
 } tt_config;
-
-/* Whether members with kfold are normalized without the fold that they leave out
- * (data.normalize_folds): not if nothing is normalized, nor by a model (train.init_from). Local. */
-int tt_config_normalizes_folds(const tt_config *cfg);
 
 /* Whether the networks of an ensemble are weighted on the rows that their members left out (kfold),
  * not on validation rows. */
@@ -177,10 +175,6 @@ uint64_t tt_config_result_hash(const tt_config *cfg);
 /* The options that decide results and whose values differ, as text: "train.epochs is 10 there and
  * 12 here; ..."; cut at `size`. "" if there are none. */
 void tt_config_difference(const tt_config *there, const tt_config *here, char *text, int64_t size);
-
-/* Hash of the options that decide how a campaign trains and which rows it selects. Seeds, files and
- * directories do not count: campaigns with the same hash are repeats of one experiment. */
-uint64_t tt_config_method_hash(const tt_config *cfg);
 
 /* Hash of all options of one section ("score"), to detect changes that a stage depends on. */
 uint64_t tt_config_section_hash(const tt_config *cfg, const char *section);

@@ -30,7 +30,8 @@ typedef enum tt_value_type {
   X(SECONDS, "a duration", "a duration", REAL, 0)                                                  \
   X(BYTES, "a size", "a size", REAL, 0)                                                            \
   X(COLUMNS, "a name or a list of names", "a string", STRING, 0)                                   \
-  X(BYCOLUMN, "a name, or a mapping from columns to names", "a name", STRING, 0)
+  X(BYCOLUMN, "a name, or a mapping from columns to names", "a name", STRING, 0)                   \
+  X(CLASSES, "a mapping from columns to lists of names", "a string", STRING, 0)
 
 typedef enum tt_option_kind {
 #define X(name, ...) TT_KIND_##name,

@@ -45,7 +45,7 @@ tt_err tt_config_defaults(const tt_option *table, int64_t count, void *record)
       TT_TRY(tt_value_store(o, record, NULL, 0));
     else if (o->default_value && *o->default_value)
       TT_TRY(store_default(o, record));
-    else if (o->kind == TT_KIND_TEXT || o->kind == TT_KIND_PATH || o->kind == TT_KIND_COLUMNS)
+    else if (tt_option_kind_table[o->kind].type == TT_VALUE_STRING)
       TT_TRY(tt_value_store(o, record, &nothing, 1));
   }
   return TT_OK;

@@ -198,69 +198,11 @@ static void check_milestones(const rules *c)
   }
 }
 
-static void check_snapshot(const rules *c)
-{
-  const tt_ensemble_config *own = c->own;
-  char text[TT_OPTION_PATH_SIZE];
-  if (own->train_method != TT_METHOD_snapshot || INVALID(train_method)) return;
-  if (!INVALID(train_epochs) && !INVALID(train_snapshots) &&
-      own->train_epochs % own->train_snapshots)
-    report_error(c, AT(train_method),
-                 ": snapshot: epochs (%" PRId64 ") must be a multiple of snapshots "
-                 "(%" PRId64 ")",
-                 own->train_epochs, own->train_snapshots);
-  if (own->train_epochs_factor != 1.0 && !INVALID(train_epochs_factor))
-    report_error(c, AT(train_epochs_factor), ": with method: snapshot write train.epochs itself");
-  if (location_of(c, AT(train_schedule))->given && !INVALID(train_schedule) &&
-      own->train_schedule != TT_SCHEDULE_cosine_restarts)
-    report_error(
-        c, AT(train_method),
-        ": snapshot needs train.schedule: cosine_restarts, but it is %s; remove train.schedule",
-        choice_and_origin(c, AT(train_schedule), text));
-  if (LARGEST(patience) > 0.0)
-    report_error(c, AT(train_patience), ": method: snapshot trains all epochs; set patience: 0");
-}
-
-/* Snapshots are taken every epochs / snapshots epochs: cycles must end there. resolve_schedule of
- * config.c sets a schedule that is not given. */
-static void check_cycles(const rules *c)
-{
-  const tt_ensemble_config *own = c->own;
-  const int step = AT(train_schedule_step), growth = AT(train_schedule_growth);
-  int64_t every = own->train_schedule_step;
-  if (own->train_method != TT_METHOD_snapshot || INVALID(train_method) || INVALID(train_epochs))
-    return;
-  if (swept(c, step) >= 0) {
-    report_error(c, step,
-                 ": with method: snapshot all members of an ensemble must have the same value");
-    return;
-  }
-  if (INVALID(train_snapshots) || own->train_epochs % own->train_snapshots) return;
-  int64_t cycle = own->train_epochs / own->train_snapshots;
-  int follows = !location_of(c, AT(train_schedule))->given;
-  if (!follows && own->train_schedule != TT_SCHEDULE_cosine_restarts) return;
-  if (!INVALID(train_schedule_growth) && own->train_schedule_growth != 1.0 && !follows)
-    report_error(c, growth,
-                 ": with method: snapshot all cycles must have the same length; set it to 1");
-  if (!INVALID(train_schedule_step) && follows && c->r->own[c->k][step].given && every != cycle)
-    report_error(c, step,
-                 ": with method: snapshot the cycle length must be epochs / snapshots = %" PRId64,
-                 cycle);
-  if (!INVALID(train_schedule_step) && !follows && cycle % every)
-    report_error(c, step,
-                 ": cycle length %" PRId64 " must divide epochs / snapshots = %" PRId64
-                 ", so that cycles end at snapshots",
-                 every, cycle);
-}
-
 static void check_average(const rules *c)
 {
   const tt_ensemble_config *own = c->own;
   int64_t start = own->train_average_start, epochs = own->train_epochs;
   if (own->train_average == TT_AVERAGE_none || INVALID(train_average)) return;
-  if (own->train_method == TT_METHOD_snapshot && !INVALID(train_method))
-    report_error(c, AT(train_average),
-                 ": method: snapshot cannot average weights; set average: none");
   if (INVALID(train_average_start) || INVALID(train_epochs) || epochs < 0 ||
       swept(c, AT(train_average_start)) >= 0 || swept(c, AT(train_epochs)) >= 0 || start < epochs)
     return;
@@ -412,7 +354,6 @@ static void check_sweep_has_effect(const rules *c)
     unsigned some = 0;
     for (int value = 0; value < by->count; value++) some |= by->uses[value];
     if (location_of(c, by->row)->bad) continue;
-    if (by == &schedule && c->own->train_method == TT_METHOD_snapshot) continue;
     for (int h = 0; h < TT_HYPER_COUNT; h++) {
       unsigned option = 1u << h;
       if (!(some & option & ~reported) || is_used(c, by, option)) continue;
@@ -426,20 +367,13 @@ static void check_sweep_has_effect(const rules *c)
 /* Reject sweeping a parameter that must be the same for all members of an ensemble. */
 static void check_shared_values(const rules *c)
 {
-  static const struct {
-    int hyper, snapshot, ensemble;
-  } common[] = {{TT_HYPER_epochs, 1, 1}, {TT_HYPER_patience, 0, 1}, {TT_HYPER_min_delta, 0, 1}};
-  const tt_ensemble_config *own = c->own;
-  for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
-    int row = tt_hyper_option[common[i].hyper];
-    const char *why = NULL;
-    if (swept(c, row) < 0) continue;
-    if (common[i].snapshot && own->train_method == TT_METHOD_snapshot) why = "method: snapshot";
-    if (common[i].ensemble && own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
-      why = "early_stopping: ensemble";
-    if (why)
-      report_error(c, row, ": with %s all members of an ensemble must have the same value", why);
-  }
+  static const int common[] = {TT_HYPER_epochs, TT_HYPER_patience, TT_HYPER_min_delta};
+  if (c->own->train_early_stopping != TT_EARLY_STOPPING_ensemble) return;
+  for (size_t i = 0; i < sizeof common / sizeof *common; i++)
+    if (swept(c, tt_hyper_option[common[i]]) >= 0)
+      report_error(c, tt_hyper_option[common[i]],
+                   ": with early_stopping: ensemble all members of an ensemble must have the same "
+                   "value");
 }
 
 void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation, const char *fix)
@@ -449,8 +383,6 @@ void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation
   check_levels(&c);
   check_optimizer(&c);
   check_milestones(&c);
-  check_snapshot(&c);
-  check_cycles(&c);
   check_average(&c);
   check_stopping(&c, has_validation, fix);
   check_noise(&c);

@@ -160,6 +160,26 @@ static void write_by_column(const char *text, FILE *out)
   tt_list_destroy(&pairs);
 }
 
+/* {"species": ["setosa", "virginica"]} */
+static void write_classes(const char *text, FILE *out)
+{
+  tt_list *columns = NULL, *names = NULL;
+  if (tt_list_parse("a mapping", text, &columns)) return;
+  fputc('{', out);
+  for (int64_t i = 0; i < columns->count; i++) {
+    if (tt_list_parse("a mapping", columns->item[i], &names)) continue;
+    if (i) fputs(", ", out);
+    for (int64_t k = 0; k < names->count; k++) {
+      if (k) fputs(k == 1 ? ": [" : ", ", out);
+      tt_yaml_write_text(names->item[k], out);
+    }
+    fputc(']', out);
+    tt_list_destroy(&names);
+  }
+  fputc('}', out);
+  tt_list_destroy(&columns);
+}
+
 static void write_value(const tt_option *o, tt_value x, FILE *out)
 {
   int may_be_auto = o->default_value && strcmp(o->default_value, "auto") == 0;
@@ -188,6 +208,8 @@ static void write_value(const tt_option *o, tt_value x, FILE *out)
   case TT_VALUE_STRING:
     if (o->kind == TT_KIND_BYCOLUMN)
       write_by_column(x.text, out);
+    else if (o->kind == TT_KIND_CLASSES && *x.text)
+      write_classes(x.text, out);
     else
       tt_yaml_write_text(x.text, out);
     return;

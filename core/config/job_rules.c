@@ -164,42 +164,21 @@ static void check_initial_model(tt_config_reader *r)
 static void check_split_columns(tt_config_reader *r)
 {
   static const int way[] = {TT_OPTION_data_split_column, TT_OPTION_data_split_group,
-                            TT_OPTION_data_split_stratify, TT_OPTION_data_split_order,
-                            TT_OPTION_data_split_train_rows};
+                            TT_OPTION_data_split_stratify, TT_OPTION_data_split_order};
   char path[TT_OPTION_PATH_SIZE], before[TT_OPTION_PATH_SIZE] = "";
   for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
     const tt_option *o = &tt_option_table[way[i]];
     if (tt_value_is_empty(o, r->cfg)) continue;
     tt_option_path(o, -1, path);
-    int is_old_pair = way[i] == TT_OPTION_data_split_train_rows && *r->cfg->data_split_column;
-    if (*before && !is_old_pair)
+    if (*before)
       tt_config_error(r, &r->job[way[i]], "%s and %s are both given; keep one", path, before);
     snprintf(before, sizeof before, "%s", path);
   }
 }
 
-/* Rows are split by fractions, by lists of rows or by a column; two ways at once are an error. */
-static void check_split_kind(tt_config_reader *r)
-{
-  static const int lists[] = {TT_OPTION_data_split_train_rows, TT_OPTION_data_split_validation_rows,
-                              TT_OPTION_data_split_test_rows};
-  const tt_config *c = r->cfg;
-  char path[TT_OPTION_PATH_SIZE];
-  for (int i = 0; i < 3; i++) {
-    const tt_option *o = &tt_option_table[lists[i]];
-    const tt_source_location *location = &r->job[lists[i]];
-    if (tt_value_is_empty(o, c)) continue;
-    tt_option_path(o, -1, path);
-    if (*c->data_split_column)
-      tt_config_error(r, location, "%s and data.split.column are both given; keep one", path);
-    else if (!*c->data_split_train_rows && !r->job[TT_OPTION_data_split_train_rows].bad)
-      tt_config_error(r, location, "%s needs data.split.train_rows too", path);
-  }
-}
-
 static int split_is_bad(const tt_config_reader *r)
 {
-  for (int i = TT_OPTION_data_split_train; i <= TT_OPTION_data_split_test_rows; i++)
+  for (int i = TT_OPTION_data_split_train; i <= TT_OPTION_data_split_order; i++)
     if (r->job[i].bad) return 1;
   return 0;
 }
@@ -217,7 +196,7 @@ static void check_fractions(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
   double train = c->data_split_train, sum = train + c->data_split_validation + c->data_split_test;
-  if (*c->data_split_column || *c->data_split_train_rows) return;
+  if (*c->data_split_column) return;
   if (train <= 0.0)
     tt_config_error(r, &r->job[TT_OPTION_data_split_train],
                     "data.split.train is 0: there would be no training rows");
@@ -230,18 +209,14 @@ static void check_fractions(tt_config_reader *r)
 static void check_split(tt_config_reader *r)
 {
   if (split_is_bad(r)) return;
-  check_split_kind(r);
   check_split_columns(r);
   check_fractions(r);
 }
 
-/* 1 if a part of the split has rows, as far as the configuration shows: `rows` is the dataset with
- * the row numbers of the part, `fraction` its fraction. */
-static int part_has_rows(const tt_config_reader *r, const char *rows, double fraction)
+/* 1 if a part of the split with this fraction has rows, as far as the configuration shows. */
+static int part_has_rows(const tt_config_reader *r, double fraction)
 {
-  const tt_config *c = r->cfg;
-  if (split_is_bad(r) || *c->data_split_column) return 1;
-  return *c->data_split_train_rows ? *rows != '\0' : fraction > 0.0;
+  return split_is_bad(r) || *r->cfg->data_split_column || fraction > 0.0;
 }
 
 static void check_name(tt_config_reader *r, int64_t k)
@@ -308,8 +283,7 @@ static void check_labels(tt_config_reader *r)
 
 static void check_ensembles(tt_config_reader *r, int has_validation)
 {
-  const char *fix = *r->cfg->data_split_train_rows ? "give data.split.validation_rows"
-                                                   : "give data.split.validation above 0";
+  const char *fix = "give data.split.validation above 0";
   for (int64_t k = 0; k < r->cfg->ensembles; k++) {
     const tt_ensemble_config *own = &r->cfg->ensemble[k];
     check_name(r, k);
@@ -349,8 +323,8 @@ static void read_environment(tt_config_reader *r)
 void tt_config_check(tt_config_reader *r)
 {
   const tt_config *c = r->cfg;
-  int has_validation = part_has_rows(r, c->data_split_validation_rows, c->data_split_validation);
-  int has_test = part_has_rows(r, c->data_split_test_rows, c->data_split_test);
+  int has_validation = part_has_rows(r, c->data_split_validation);
+  int has_test = part_has_rows(r, c->data_split_test);
   read_environment(r);
   check_required(r);
   check_precision(r);
@@ -364,7 +338,4 @@ void tt_config_check(tt_config_reader *r)
   r->cfg->campaign = tt_config_is_campaign(r);
   check_initial_model(r);
   if (r->cfg->campaign) tt_config_check_campaign(r, has_test, has_validation);
-  if (!r->cfg->campaign && r->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool)
-    tt_config_error(r, &r->job[TT_OPTION_data_normalize_inputs],
-                    "data.normalize_inputs: pool needs the pool of a campaign: pool.file");
 }

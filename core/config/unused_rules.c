@@ -19,14 +19,11 @@ static int list_dependencies(const tt_config *c, dependency dependencies[MAX_DEP
   const unsigned score = tt_acquisition_needs((tt_acquisition)c->score_acquisition),
                  select = tt_select_options[c->select_method];
   const int random = !score, hidden = c->label_mode == TT_LABEL_hidden;
-  const int noise = c->campaign_warm_start == TT_WARM_START_shrink_perturb;
   const int slurm = c->label_mode == TT_LABEL_slurm;
   const int called = c->label_mode == TT_LABEL_command || slurm;
   const int needs_weights = c->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_weighted ||
                             c->score_ensemble_reduction == TT_ENSEMBLE_REDUCTION_quota;
   const dependency all[] = {
-      {AT(campaign_shrink), AT(campaign_warm_start), noise},
-      {AT(campaign_perturb), AT(campaign_warm_start), noise},
       {AT(pool_labels), AT(label_mode), hidden},
       {AT(pool_chunks), AT(pool_command), c->pool_command.count > 0},
       {AT(score_target_weights), AT(score_target_reduction),

@@ -244,6 +244,7 @@ static int parse_scalar(const tt_option *o, const tt_yaml_scalar *src, const cha
     return parse_name(o, src->text, shown, &(int){0}, why);
   case TT_KIND_TEXT:
   case TT_KIND_COLUMNS:
+  case TT_KIND_CLASSES:
   case TT_KIND_PATH:
   case TT_KIND_TEXTLIST: return parse_text(o, src, out, why);
   }

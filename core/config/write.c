@@ -101,8 +101,9 @@ tt_err tt_config_to_yaml(const tt_config *cfg, char **text)
     if (!cfg->campaign && tt_is_campaign_section(o->section)) continue;
     if (i == 0 || strcmp(o->section, tt_option_table[i - 1].section) != 0)
       depth = write_heading(o->section, 0, p.out);
-    if (o->kind == TT_KIND_TEXTLIST && !*o->default_value && tt_value_is_empty(o, cfg))
-      continue; /* [] is an error */
+    int lists = o->kind == TT_KIND_TEXTLIST || o->kind == TT_KIND_CLASSES;
+    if (lists && !*o->default_value && tt_value_is_empty(o, cfg))
+      continue; /* [] and {} are errors */
     fprintf(p.out, "%*s%s: ", 2 * depth, "", o->name);
     tt_value_write(o, cfg, p.out);
     fputc('\n', p.out);
@@ -258,25 +259,6 @@ uint64_t tt_config_section_hash(const tt_config *cfg, const char *section)
   for (int i = 0; i < TT_OPTION_COUNT; i++)
     if (!strcmp(tt_option_table[i].section, section)) h = hash_value(&tt_option_table[i], cfg, h);
   return h;
-}
-
-/* 1 for the options by which campaigns choose their labels and train on them. */
-static int is_of_method(int i)
-{
-  static const char *const section[] = {"data", "data_split", "campaign",
-                                        "pool", "score",      "select"};
-  const tt_option *o = &tt_option_table[i];
-  for (size_t k = 0; k < sizeof section / sizeof *section; k++)
-    if (!strcmp(o->section, section[k])) return o->kind != TT_KIND_PATH && strcmp(o->name, "seed");
-  return 0;
-}
-
-uint64_t tt_config_method_hash(const tt_config *cfg)
-{
-  uint64_t h = 0;
-  for (int i = 0; i < TT_OPTION_COUNT; i++)
-    if (is_of_method(i)) h = hash_value(&tt_option_table[i], cfg, h);
-  return hash_ensembles(cfg, h);
 }
 
 static int is_per_member(int row)

@@ -21,7 +21,7 @@ struct tt_resources {
   tt_gpu_path path;       /* cuda engine only */
   tt_precision precision; /* of the matrix products in training; cpu engine: fp32 only */
   /* For members that several engines train together: the parameters whose slots, best weights,
-   * averages and snapshots this engine holds; NULL: all, as the cuda engine always does. */
+   * averages this engine holds; NULL: all, as the cuda engine always does. */
   const tt_slice *own;
   int device_exchange; /* 1: they exchange arrays of the device (tt_team_ops.device_scratch) */
   const char *(*stop)(void); /* of tt_set_up_check, for init */

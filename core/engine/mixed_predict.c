@@ -21,25 +21,12 @@ static void mix(const tt_trained_ensemble *c, int64_t first, int64_t rows, const
   tt_moments_mix(&part, c, members);
 }
 
-tt_err tt_part_predict(tt_predict_one *predict, const tt_trained_ensemble *part,
-                       const tt_resources *use, int64_t rows, const float *x, float *own_x,
-                       float *dst)
-{
-  if (!part->scales) return predict(part, use, rows, x, NULL, dst);
-  tt_fold_scales_apply(part->scales, part->model.inputs, rows, x, own_x);
-  TT_TRY(predict(part, use, rows, own_x, NULL, dst));
-  if (!part->scaler.components)
-    tt_fold_scales_undo(part->scales, &part->model, part->members, rows, dst);
-  return TT_OK;
-}
-
 static tt_err predict_network(tt_predict_one *predict, const tt_trained_ensemble *c, int64_t k,
-                              const tt_resources *use, int64_t n, const float *x, float *own_x,
-                              float *dst)
+                              const tt_resources *use, int64_t n, const float *x, float *dst)
 {
   tt_ensemble ensemble;
   tt_trained_ensemble part = tt_trained_ensemble_part(c, k, &ensemble);
-  return tt_part_predict(predict, &part, use, n, x, own_x, dst);
+  return predict(&part, use, n, x, NULL, dst);
 }
 
 tt_err tt_mixed_predict(tt_predict_one *predict, const tt_trained_ensemble *c,
@@ -47,23 +34,22 @@ tt_err tt_mixed_predict(tt_predict_one *predict, const tt_trained_ensemble *c,
                         float *members)
 {
   int64_t each = 2 * tt_trained_ensemble_width(c), block = BLOCK_VALUES / (c->members * each);
-  float *own = NULL, *own_x = NULL;
+  float *own = NULL;
   double *weight = NULL;
   if (block < LEAST_ROWS) block = LEAST_ROWS;
   if (members || block > rows) block = rows;
   if (dst) tt_moments_clear(dst);
   if (dst) tt_moments_set_weights(dst, c);
   tt_err e = members ? TT_OK : TT_ALLOC(own, c->members * each * block);
-  if (!e) e = TT_ALLOC(own_x, block * c->model.inputs);
   if (!e) e = TT_ALLOC(weight, each);
   for (int64_t first = 0; !e && first < rows; first += block) {
     int64_t n = rows - first < block ? rows - first : block;
     float *outputs = members ? members : own;
     for (int64_t k = 0; !e && k < c->networks; k++)
-      e = predict_network(predict, c, k, use, n, x + first * c->model.inputs, own_x,
+      e = predict_network(predict, c, k, use, n, x + first * c->model.inputs,
                           outputs + tt_trained_ensemble_first(c, k) * each * n);
     if (!e && dst) mix(c, first, n, outputs, weight, dst);
   }
-  tt_free_all(&own, &own_x, &weight);
+  tt_free_all(&own, &weight);
   return e;
 }

@@ -8,14 +8,6 @@ TT_BEGIN_C
 typedef tt_err tt_predict_one(const tt_trained_ensemble *c, const tt_resources *use, int64_t rows,
                               const float *x, tt_moments *dst, float *members);
 
-/* Predictions of members of one network, [members][2][K q][rows] as the data set is normalized,
- * also if they are normalized by their fold.
- *   part   of tt_trained_ensemble_part, or some of its members
- *   own_x  [rows][F] scratch; not used without scales of a fold */
-tt_err tt_part_predict(tt_predict_one *predict, const tt_trained_ensemble *part,
-                       const tt_resources *use, int64_t rows, const float *x, float *own_x,
-                       float *dst);
-
 /* As tt_engine_ops.predict, for an ensemble of several networks; the members are mixed in their
  * order.
  *   predict  of the engine, for one network. Errors: MEM, of predict. */

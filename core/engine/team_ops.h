@@ -47,7 +47,7 @@ typedef struct tt_engine_share {
 typedef struct tt_team_ops {
   /* Each engine computes some parts of every batch (train.parts, core/model/parts.h) and the
    * optimizer step of one segment of the parameters. All engines hold the member in the same state,
-   * except for the slots, averages, best weights and snapshots of parameters that another engine
+   * except for the slots, averages and best weights of parameters that another engine
    * updates. m is a number of the cohort. A step is partial; if the loss of the batch is finite,
    * squares and advance; then accept. Together they are a step of train, with the same bits for any
    * number of engines.

@@ -9,10 +9,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-int64_t tt_cohort_expansion(const tt_cohort *c)
-{
-  return c->snapshots > 0 ? c->snapshots : c->model.heads > 1 ? c->model.heads : 1;
-}
+int64_t tt_cohort_expansion(const tt_cohort *c) { return c->model.heads > 1 ? c->model.heads : 1; }
 
 tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
 {
@@ -20,7 +17,6 @@ tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
                           .slots = tt_optimizer_slots(c->optimizer),
                           .epochs = c->max_epochs,
                           .averages = c->average != TT_AVERAGE_none,
-                          .snapshots = c->snapshots,
                           .ensemble_epochs =
                               c->stop == TT_EARLY_STOPPING_ensemble ? c->max_epochs : 0};
 }
@@ -71,7 +67,6 @@ const char *tt_cohort_needs_layered(const tt_cohort *c)
 #undef X
   if (optimizer_needs_layered[c->optimizer]) why = optimizer_needs_layered[c->optimizer];
   if (c->average != TT_AVERAGE_none) why = "averaged weights need the layered path";
-  if (c->method != TT_METHOD_independent) why = "method snapshot needs the layered path";
   if (c->resample == TT_RESAMPLE_kfold) why = "kfold needs the layered path";
   if (c->partial_labels) why = "rows with some labels unknown need the layered path";
   if (c->label_variance) why = "data.sigma needs the layered path";
@@ -174,44 +169,6 @@ tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, 
   tt_err e = folded ? keep_fold(c, d, row_set, which == TT_VALIDATION, *row, count) : TT_OK;
   if (e) tt_free(*row);
   return e;
-}
-
-uint64_t tt_fold_hash(int64_t count, const int32_t *row)
-{
-  return XXH3_64bits(row, (size_t)count * sizeof *row);
-}
-
-static int has_members(const tt_cohort *c, int64_t row_set)
-{
-  for (int64_t m = 0; m < c->members; m++)
-    if (tt_member_row_set(c, &c->member[m]) == row_set) return 1;
-  return 0;
-}
-
-tt_err tt_cohort_find_fold(const tt_cohort *c, const tt_dataset *d, int64_t row_set, int64_t *fold)
-{
-  int32_t *row = NULL;
-  int64_t count = 0;
-  *fold = -1;
-  if (!d->folds || c->resample != TT_RESAMPLE_kfold) return TT_OK;
-  TT_TRY(tt_cohort_rows(c, d, row_set, TT_VALIDATION, &row, &count));
-  uint64_t left_out = tt_fold_hash(count, row);
-  tt_free(row);
-  for (int64_t k = 0; k < d->folds && *fold < 0; k++)
-    if (d->fold[k].left_out == left_out) *fold = k;
-  return *fold < 0 && has_members(c, row_set)
-             ? TT_FAIL(INTERNAL, "the data set lacks the fold of row set %" PRId64, row_set)
-             : TT_OK;
-}
-
-tt_err tt_cohort_stored_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set,
-                             tt_split which, int32_t **row, int64_t *count)
-{
-  int64_t fold = -1;
-  TT_TRY(tt_cohort_find_fold(c, d, row_set, &fold));
-  TT_TRY(tt_cohort_rows(c, d, row_set, which, row, count));
-  for (int64_t i = 0; i < *count; i++) (*row)[i] += (int32_t)((1 + fold) * d->rows);
-  return TT_OK;
 }
 
 /* Random order of the columns of a member; the member uses the first *visible of them. */

@@ -26,7 +26,7 @@ typedef struct tt_member {
   int32_t ensemble; /* index in tt_cohort.ensemble */
   int32_t index;    /* number in its ensemble: ensembles[].first_member, ... */
   uint64_t stream;  /* key of its random numbers: (hash of ensemble name, index) */
-  int32_t snapshot; /* 1, 2, ...: a snapshot or head that became a member (snapshot.h); else 0 */
+  int32_t head;     /* 1, 2, ...: number of the head that became this member (heads.h); else 0 */
   tt_hyper hyper;
 } tt_member;
 
@@ -52,8 +52,6 @@ typedef struct tt_cohort {
   tt_resample resample;
   double subsample;
   int64_t folds; /* with resample: kfold, at most TT_MAX_FOLDS */
-  tt_train_method method;
-  int64_t snapshots; /* per member, with method: snapshot; else 0 */
   tt_weight_average average;
   tt_early_stopping stop;
   int32_t retries;      /* largest number of retries of a diverged member */
@@ -111,7 +109,7 @@ void tt_cohort_destroy(tt_cohort **c);
 /* Copy with the name and the columns, which the caller of `dst` owns. Errors: MEM. */
 tt_err tt_ensemble_copy(const tt_ensemble *src, tt_ensemble *dst);
 
-/* Members of model.h5 for each trained member: its snapshots, its heads, or 1. */
+/* Members of model.h5 for each trained member: its heads, or 1. */
 int64_t tt_cohort_expansion(const tt_cohort *c);
 
 /* Sizes of the state of its members. */
@@ -123,8 +121,7 @@ typedef struct tt_used_options {
 } tt_used_options;
 tt_used_options tt_cohort_used_options(const tt_cohort *c, tt_slice members);
 
-/* Some ensembles of a cohort, [ensemble, ensemble + ensembles), or with kfold the members of one
- * ensemble that leave out the same fold. */
+/* Some ensembles of a cohort, [ensemble, ensemble + ensembles). */
 typedef struct tt_cohort_part {
   const tt_cohort *cohort;
   int32_t number; /* of the cohort in the job */
@@ -134,8 +131,7 @@ typedef struct tt_cohort_part {
 } tt_cohort_part;
 
 /* All ensembles in the order of the job file: each part has those that follow each other in the job
- * and have one cohort; an ensemble of several networks has a part for each, one with kfold a part
- * for each fold that members leave out.
+ * and have one cohort; an ensemble of several networks has a part for each.
  *   part  [*count], owner: the caller. Errors: MEM. */
 tt_err tt_cohorts_parts(const tt_cohorts *all, int64_t *count, tt_cohort_part **part);
 
@@ -247,19 +243,6 @@ tt_err tt_cohort_folds(const tt_cohort *c, const tt_dataset *d, int64_t count, c
  * Local. Errors: MEM. */
 tt_err tt_cohort_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set, tt_split which,
                       int32_t **row, int64_t *count);
-
-/* Hash of the rows of a fold, tt_fold.left_out. */
-uint64_t tt_fold_hash(int64_t count, const int32_t *row);
-
-/* The fold of the data set (tt_dataset.fold) whose normalization a row set uses; -1: the data set
- * has no folds, or no member has this row set. Local. Errors: INTERNAL (the data set lacks the
- * fold), MEM. */
-tt_err tt_cohort_find_fold(const tt_cohort *c, const tt_dataset *d, int64_t row_set, int64_t *fold);
-
-/* The same rows for engines, numbered as in the arrays of the data set: with folds of the data set
- * they are the copies that are normalized for this row set. */
-tt_err tt_cohort_stored_rows(const tt_cohort *c, const tt_dataset *d, int64_t row_set,
-                             tt_split which, int32_t **row, int64_t *count);
 
 /* Initial weights w[P] of a member after `attempt` retries: scaled by init_scale, and 0 for inputs
  * that it does not use; those of `initial` replace them. The same bits on every engine.

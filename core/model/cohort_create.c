@@ -330,8 +330,6 @@ static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
   c->resample = (tt_resample)own->train_resample;
   c->subsample = own->train_subsample;
   c->folds = own->train_folds;
-  c->method = (tt_train_method)own->train_method;
-  c->snapshots = c->method == TT_METHOD_snapshot ? own->train_snapshots : 0;
   c->average = (tt_weight_average)own->train_average;
   c->stop = (tt_early_stopping)own->train_early_stopping;
   c->retries = (int32_t)own->train_on_diverged_retries;

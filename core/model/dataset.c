@@ -15,9 +15,11 @@ tt_err tt_columns_create(int64_t count, tt_columns *out)
   tt_columns c = {.count = count};
   tt_err e = TT_ALLOC(c.name, count);
   if (!e) e = TT_ALLOC(c.units, count);
+  if (!e) e = TT_ALLOC(c.classes, count);
   for (int64_t i = 0; !e && i < count; i++) {
     e = tt_text_set(&c.name[i], "");
     if (!e) e = tt_text_set(&c.units[i], "");
+    if (!e) e = tt_text_set(&c.classes[i], "");
   }
   if (e) tt_columns_free(&c);
   *out = c;
@@ -31,6 +33,7 @@ tt_err tt_columns_copy(const tt_columns *src, tt_columns *out)
   for (int64_t i = 0; !e && i < src->count; i++) {
     e = tt_text_set(&c.name[i], src->name[i]);
     if (!e) e = tt_text_set(&c.units[i], src->units[i]);
+    if (!e && src->classes) e = tt_text_set(&c.classes[i], src->classes[i]);
   }
   c.given = src->given;
   if (!e && src->id) e = tt_text_set(&c.id, src->id);
@@ -44,8 +47,9 @@ void tt_columns_free(tt_columns *c)
   for (int64_t i = 0; i < c->count; i++) {
     if (c->name) tt_free(c->name[i]);
     if (c->units) tt_free(c->units[i]);
+    if (c->classes) tt_free(c->classes[i]);
   }
-  tt_free_all(&c->name, &c->units, &c->id);
+  tt_free_all(&c->name, &c->units, &c->classes, &c->id);
   c->count = 0;
   c->given = 0;
 }
@@ -299,40 +303,6 @@ tt_err tt_dataset_set_columns(tt_dataset *d, const tt_columns *input, const tt_c
   return TT_OK;
 }
 
-int64_t tt_dataset_stored_rows(const tt_dataset *d) { return d->rows * (1 + d->folds); }
-
-/* Make *array one of `copies` times its length, each a copy of the first. */
-static tt_err repeat(float **array, int64_t length, int64_t copies)
-{
-  float *all = NULL;
-  if (!*array) return TT_OK;
-  TT_TRY(TT_ALLOC(all, length * copies));
-  for (int64_t k = 0; k < copies; k++)
-    memcpy(all + k * length, *array, (size_t)length * sizeof *all);
-  tt_free(*array);
-  *array = all;
-  return TT_OK;
-}
-
-tt_err tt_dataset_add_folds(tt_dataset *d, int64_t folds)
-{
-  int64_t copies = 1 + folds;
-  if (d->rows > INT32_MAX / copies)
-    return TT_FAIL(DATA,
-                   "%" PRId64 " rows, normalized for each of %" PRId64 " folds: at most %" PRId32
-                   " rows in all; use data.normalize_folds: all",
-                   d->rows, folds, INT32_MAX);
-  TT_TRY(TT_ALLOC(d->fold, folds));
-  TT_TRY(repeat(&d->x, d->rows * d->inputs, copies));
-  TT_TRY(repeat(&d->y, d->rows * d->targets, copies));
-  TT_TRY(repeat(&d->amplitude, d->rows * d->scaler.components, copies));
-  TT_TRY(repeat(&d->weight, d->rows, copies));
-  TT_TRY(repeat(&d->label_variance, d->rows * d->targets, copies));
-  for (; d->folds < folds; d->folds++)
-    TT_TRY(tt_scaler_copy(&d->scaler, &d->fold[d->folds].scaler));
-  return TT_OK;
-}
-
 tt_dataset tt_dataset_for_training(const tt_dataset *d)
 {
   tt_dataset view = *d;
@@ -352,8 +322,6 @@ void tt_dataset_destroy(tt_dataset **d)
   tt_columns_free(&(*d)->target);
   tt_row_ids_free(&(*d)->ids);
   tt_scaler_free(&(*d)->scaler);
-  for (int64_t k = 0; k < (*d)->folds; k++) tt_scaler_free(&(*d)->fold[k].scaler);
-  tt_free((*d)->fold);
   tt_free(*d);
 }
 

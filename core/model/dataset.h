@@ -14,10 +14,12 @@ TT_BEGIN_C
 /* Names and units of columns; each text is owned. Missing names become x0, x1, ... y0, ... */
 typedef struct tt_columns {
   int64_t count;
-  char **name;  /* [count] */
-  char **units; /* [count], "" = none */
-  int given;    /* 1 = all names come from the user, 0 = the program made some of them */
-  char *id;     /* of inputs: the column with the ids of the rows (data.id), owned; NULL: none */
+  char **name;    /* [count] */
+  char **units;   /* [count], "" = none */
+  int given;      /* 1 = all names come from the user, 0 = the program made some of them */
+  char *id;       /* of inputs: the column with the ids of the rows (data.id), owned; NULL: none */
+  char **classes; /* [count] of targets: names of the classes as a list (core/base/list.h), "" =
+                   * none: they are numbers */
 } tt_columns;
 
 /* How columns of one file fit those of another. */
@@ -47,27 +49,16 @@ typedef struct tt_scaler {
   double *residual;       /* [T] variance that the L components do not hold */
 } tt_scaler;
 
-/* All rows once more, normalized by the training rows without those of a fold (train.resample:
- * kfold). Transforms, their parameters, fill values, levels and components are those of all
- * training rows. */
-typedef struct tt_fold {
-  uint64_t left_out; /* tt_fold_hash of the rows of the fold */
-  tt_scaler scaler;
-} tt_fold;
-
 typedef enum tt_split { TT_TRAIN, TT_VALIDATION, TT_TEST, TT_SPLITS } tt_split;
 enum { TT_UNUSED_ROW = -1 };
 
 typedef struct tt_dataset {
   int64_t rows, inputs, targets; /* N, F inputs of a network, T */
-  int64_t folds;                 /* with a normalization of their own, most often 0 */
-  tt_fold *fold;                 /* [folds] */
-  /* Arrays of S = (1 + folds) N stored rows; those of fold k begin at row (1 + k) N. */
-  float *x;              /* [S][F] normalized */
-  float *y;              /* [S][T] normalized; NaN = unlabeled */
-  float *amplitude;      /* [S][L] of the components of the targets, NaN = unlabeled; NULL: none */
-  float *weight;         /* [S] sample weights with mean 1 over the training rows, or NULL */
-  float *label_variance; /* [S][T] known variance of the error of each label, normalized as y; NULL:
+  float *x;                      /* [N][F] normalized */
+  float *y;                      /* [N][T] normalized; NaN = unlabeled */
+  float *amplitude;      /* [N][L] of the components of the targets, NaN = unlabeled; NULL: none */
+  float *weight;         /* [N] sample weights with mean 1 over the training rows, or NULL */
+  float *label_variance; /* [N][T] known variance of the error of each label, normalized as y; NULL:
                           * not known (data.sigma) */
   int partial_labels; /* 1: a row with some of the labels of an ensemble trains it; 0: with all */
   int8_t *split;      /* [N] tt_split or TT_UNUSED_ROW; NULL: the data set has only labels */
@@ -95,12 +86,6 @@ void tt_dataset_destroy(tt_dataset **d);
  * the data set was created with; *net moves into its scaler. Errors: MEM. */
 tt_err tt_dataset_set_columns(tt_dataset *d, const tt_columns *input, const tt_columns *target,
                               tt_net_inputs *net);
-
-/* Number of rows in the arrays, S. */
-int64_t tt_dataset_stored_rows(const tt_dataset *d);
-/* Add folds to a data set without any: their rows and scalers are copies of those of the data set,
- * for the caller to change. Errors: DATA (too many rows), MEM. */
-tt_err tt_dataset_add_folds(tt_dataset *d, int64_t folds);
 
 /* The data set that networks are trained on: `d` itself, or with components the same with their
  * amplitudes as targets. Borrows everything from `d`; do not destroy it. */

@@ -55,7 +55,6 @@ static tt_state empty_state(tt_slice which, tt_state_shape shape, tt_slice own)
                     .slots = shape.slots,
                     .epochs = shape.epochs,
                     .averages = shape.averages,
-                    .snapshots = shape.snapshots,
                     .ensemble_epochs = shape.ensemble_epochs};
 }
 
@@ -139,7 +138,6 @@ int64_t tt_state_own_vectors(const tt_state *s, int field)
   case TT_STATE_FIELD_slots: return s->slots;
   case TT_STATE_FIELD_best_weights: return 1;
   case TT_STATE_FIELD_average: return s->averages;
-  case TT_STATE_FIELD_snapshots: return s->snapshots;
   default: return 0;
   }
 }

@@ -35,7 +35,6 @@ typedef enum tt_status {
   X(loss_ensemble, float, s->ensemble_epochs)   /* [E] validation loss of the ensemble */          \
   X(average, float, s->averages * TT_OWN_PARAMS(s)) /* [Q] average of the weights */               \
   X(averaged, int64_t, 1)                       /* number of weights in the average */             \
-  X(snapshots, float, s->snapshots * TT_OWN_PARAMS(s)) /* [snapshots][Q] at ends of cycles */      \
   X(lr_factor, float, 1)      /* factor on the learning rate: plateaus, retries */                 \
   X(plateau_best, double, 1)  /* of reduce_on_plateau; +inf at the start */                        \
   X(plateau_wait, int32_t, 1) /* epochs without a better loss */                                   \
@@ -45,7 +44,7 @@ typedef enum tt_status {
 typedef struct tt_state {
   int64_t first, count;          /* members [first, first + count) of the cohort */
   int64_t params, slots, epochs; /* P, S, E */
-  int64_t averages, snapshots;   /* averaged weights (0 or 1), snapshots of a member */
+  int64_t averages;              /* averaged weights: 0 or 1 */
   int64_t ensemble_epochs;       /* E with stop: ensemble, else 0 */
   /* The segment, of a rank that trains members together with others: Q = params - left_out
    * parameters from own_first on. Other fields are there for all parameters. */
@@ -59,7 +58,7 @@ typedef struct tt_state {
 
 /* The sizes that decide the lengths of the fields. */
 typedef struct tt_state_shape {
-  int64_t params, slots, epochs, averages, snapshots, ensemble_epochs;
+  int64_t params, slots, epochs, averages, ensemble_epochs;
 } tt_state_shape;
 
 /* Bytes of the values of one member, and of its largest field. */

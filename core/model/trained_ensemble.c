@@ -1,23 +1,11 @@
 /* trained_ensemble.c — see trained_ensemble.h. */
 #include "core/model/trained_ensemble.h"
 
+#include "core/base/list.h"
 #include "core/base/mem.h"
 
 #include <math.h>
 #include <string.h>
-
-static tt_err allocate_scales(tt_network *n)
-{
-  tt_fold_scales *s = &n->scales;
-  if (!n->folded) return TT_OK;
-  TT_TRY(TT_ALLOC(s->x_factor, n->model.inputs));
-  TT_TRY(TT_ALLOC(s->x_offset, n->model.inputs));
-  TT_TRY(TT_ALLOC(s->y_factor, n->model.targets));
-  TT_TRY(TT_ALLOC(s->y_offset, n->model.targets));
-  for (int64_t i = 0; i < n->model.inputs; i++) s->x_factor[i] = 1.0;
-  for (int64_t k = 0; k < n->model.targets; k++) s->y_factor[k] = 1.0;
-  return TT_OK;
-}
 
 static tt_err allocate_networks(const tt_network *network, tt_trained_ensemble *c)
 {
@@ -27,10 +15,8 @@ static tt_err allocate_networks(const tt_network *network, tt_trained_ensemble *
     c->network[i] = network[i];
     c->network[i].first = first;
     c->network[i].w = NULL;
-    c->network[i].scales = (tt_fold_scales){0};
     first += network[i].members;
     TT_TRY(tt_front_own(&c->network[i].model.front));
-    TT_TRY(allocate_scales(&c->network[i]));
   }
   return TT_OK;
 }
@@ -52,7 +38,7 @@ static tt_err allocate(tt_trained_ensemble *c)
   TT_TRY(TT_ALLOC(c->ensemble, c->ensembles));
   TT_TRY(TT_ALLOC(c->weight, c->members));
   TT_TRY(TT_ALLOC(c->index, c->members));
-  TT_TRY(TT_ALLOC(c->snapshot, c->members));
+  TT_TRY(TT_ALLOC(c->head, c->members));
   TT_TRY(TT_ALLOC(c->cohort, c->members));
   TT_TRY(TT_ALLOC(c->x_low, c->model.inputs));
   TT_TRY(TT_ALLOC(c->x_high, c->model.inputs));
@@ -66,7 +52,7 @@ static tt_err create(int64_t networks, const tt_network *network, int64_t ensemb
   tt_trained_ensemble *c = NULL;
   TT_TRY(TT_ALLOC(c, 1));
   c->model = network[0].model;
-  c->networks = networks > 1 || network->folded ? networks : 0;
+  c->networks = networks > 1 ? networks : 0;
   c->ensembles = ensembles;
   for (int64_t i = 0; i < networks; i++) c->members += network[i].members;
   tt_err e = tt_front_own(&c->model.front);
@@ -120,7 +106,6 @@ tt_trained_ensemble tt_trained_ensemble_part(const tt_trained_ensemble *c, int64
   part.model = n->model;
   part.networks = 0;
   part.network = NULL;
-  part.scales = n->folded ? &n->scales : NULL;
   *own = c->ensemble[0];
   own->first = 0;
   own->members = part.members = n->members;
@@ -129,7 +114,7 @@ tt_trained_ensemble tt_trained_ensemble_part(const tt_trained_ensemble *c, int64
   part.weight += n->first;
   part.status += n->first;
   part.index += n->first;
-  part.snapshot += n->first;
+  part.head += n->first;
   part.cohort += n->first;
   return part;
 }
@@ -144,14 +129,6 @@ const float *tt_trained_ensemble_weights(const tt_trained_ensemble *c, int64_t m
   return n->w + (member - n->first) * n->model.params;
 }
 
-const tt_fold_scales *tt_trained_ensemble_scales(const tt_trained_ensemble *c, int64_t member)
-{
-  int64_t number;
-  if (!c->networks) return c->scales;
-  tt_trained_ensemble_weights(c, member, &number);
-  return c->network[number].folded ? &c->network[number].scales : NULL;
-}
-
 void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
 {
   if (!*c) return;
@@ -159,15 +136,11 @@ void tt_trained_ensemble_destroy(tt_trained_ensemble **c)
     tt_free((*c)->ensemble[i].name);
     tt_free((*c)->ensemble[i].column);
   }
-  for (int64_t i = 0; (*c)->network && i < (*c)->networks; i++) {
-    tt_fold_scales *s = &(*c)->network[i].scales;
+  for (int64_t i = 0; (*c)->network && i < (*c)->networks; i++)
     tt_front_destroy(&(*c)->network[i].model.front);
-    tt_free_all(&s->x_factor, &s->x_offset, &s->y_factor, &s->y_offset);
-  }
   tt_front_destroy(&(*c)->model.front);
   tt_free_all(&(*c)->ensemble, &(*c)->network, &(*c)->w, &(*c)->weight, &(*c)->status, &(*c)->index,
-              &(*c)->snapshot, &(*c)->cohort, &(*c)->x_low, &(*c)->x_high,
-              &(*c)->typical_epistemic);
+              &(*c)->head, &(*c)->cohort, &(*c)->x_low, &(*c)->x_high, &(*c)->typical_epistemic);
   tt_columns_free(&(*c)->input);
   tt_columns_free(&(*c)->target);
   tt_scaler_free(&(*c)->scaler);
@@ -219,78 +192,10 @@ static void copy_numbers(int64_t parts, const tt_cohort_part *part, tt_trained_e
     const tt_member *m = part[k].cohort->member + members.first;
     for (int64_t i = 0; i < members.count; i++, offset++) {
       out->index[offset] = m[i].index;
-      out->snapshot[offset] = m[i].snapshot;
+      out->head[offset] = m[i].head;
       out->cohort[offset] = part[k].number;
     }
   }
-}
-
-static int is_folded(const tt_cohort_part *p, const tt_dataset *d)
-{
-  return d->folds > 0 && p->cohort->resample == TT_RESAMPLE_kfold;
-}
-
-/* Position of a part's fold in the data set; -1: it has no scales of its own. */
-static tt_err find_fold(const tt_cohort_part *p, const tt_dataset *d, int64_t *fold)
-{
-  const tt_dataset training = tt_dataset_for_training(d);
-  const tt_member *m = &p->cohort->member[p->members.first];
-  return tt_cohort_find_fold(p->cohort, &training, tt_member_row_set(p->cohort, m), fold);
-}
-
-/* From the normalization of the data set to that of a fold. */
-static void set_scales(const tt_scaler *all, const tt_scaler *fold, const tt_ensemble *e,
-                       tt_network *n)
-{
-  tt_fold_scales *s = &n->scales;
-  for (int64_t i = 0; i < n->model.inputs; i++) {
-    int64_t d = all->net.at[i].column;
-    if (all->net.at[i].kind != TT_NET_INPUT_amount) continue;
-    s->x_factor[i] = all->x_scale[d] / fold->x_scale[d];
-    s->x_offset[i] = (all->x_mean[d] - fold->x_mean[d]) / fold->x_scale[d];
-  }
-  for (int64_t k = 0; !all->components && k < n->model.targets; k++) {
-    int32_t t = e->column[k];
-    s->y_factor[k] = fold->y_scale[t] / all->y_scale[t];
-    s->y_offset[k] = (fold->y_mean[t] - all->y_mean[t]) / all->y_scale[t];
-  }
-}
-
-void tt_fold_scales_apply(const tt_fold_scales *s, int64_t inputs, int64_t rows, const float *x,
-                          float *out)
-{
-  for (int64_t r = 0; r < rows; r++)
-    for (int64_t i = 0; i < inputs; i++)
-      out[r * inputs + i] = (float)((double)x[r * inputs + i] * s->x_factor[i] + s->x_offset[i]);
-}
-
-void tt_fold_scales_undo(const tt_fold_scales *s, const tt_model *m, int64_t members, int64_t rows,
-                         float *prediction)
-{
-  int64_t width = m->targets * m->quantities;
-  for (int64_t i = 0; i < members * width; i++) {
-    double factor = s->y_factor[i % width / m->quantities];
-    double offset = s->y_offset[i % width / m->quantities];
-    float *mean = prediction + tt_prediction_place(width, rows, i / width, i % width, 0);
-    float *variance = mean + width * rows;
-    for (int64_t r = 0; r < rows; r++) {
-      mean[r] = (float)((double)mean[r] * factor + offset);
-      variance[r] = (float)((double)variance[r] * factor * factor);
-    }
-  }
-}
-
-static tt_err find_scales(int64_t parts, const tt_cohort_part *part, const tt_dataset *d,
-                          tt_trained_ensemble *out)
-{
-  for (int64_t k = 0; k < parts; k++) {
-    int64_t fold = -1;
-    TT_TRY(find_fold(&part[k], d, &fold));
-    if (fold >= 0)
-      set_scales(&d->scaler, &d->fold[fold].scaler, &part[k].cohort->ensemble[part[k].ensemble],
-                 &out->network[k]);
-  }
-  return TT_OK;
 }
 
 tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
@@ -300,16 +205,13 @@ tt_err tt_trained_ensemble_from_parts(int64_t parts, const tt_cohort_part *part,
   tt_network *network = NULL;
   TT_TRY(TT_ALLOC(network, parts));
   for (int64_t i = 0; i < parts; i++) {
-    network[i] = (tt_network){.model = part[i].cohort->model,
-                              .members = part[i].members.count,
-                              .folded = is_folded(&part[i], d)};
+    network[i] = (tt_network){.model = part[i].cohort->model, .members = part[i].members.count};
     memcpy(network[i].label, part[i].cohort->label, sizeof network[i].label);
   }
   tt_err e = create(parts, network, part->ensembles, &trained);
   tt_free(network);
   if (!e) e = copy_metadata(part, d, trained);
   if (!e) copy_numbers(parts, part, trained);
-  if (!e) e = find_scales(parts, part, d, trained);
   if (e) tt_trained_ensemble_destroy(&trained);
   *out = trained;
   return e;
@@ -377,17 +279,31 @@ int64_t tt_trained_ensemble_columns(const tt_trained_ensemble *c)
   return c->ensembles * tt_trained_ensemble_width(c);
 }
 
+/* "species=setosa", or "species=0" for a class without a name. */
+static tt_err name_class(const tt_columns *target, int32_t k, int32_t number, char **text)
+{
+  tt_list *names = NULL;
+  const char *list = target->classes[k];
+  if (*list) TT_TRY(tt_list_parse("classes", list, &names));
+  tt_err e = names && number < names->count
+                 ? tt_text_format(text, "%s=%s", target->name[k], names->item[number])
+                 : tt_text_format(text, "%s=%d", target->name[k], (int)number);
+  tt_list_destroy(&names);
+  return e;
+}
+
 tt_err tt_trained_ensemble_column_name(const tt_trained_ensemble *c, const tt_ensemble *e,
                                        int64_t column, char **text)
 {
   int32_t j = (int32_t)(column % c->model.quantities);
-  const char *name = c->target.name[e->column[column / c->model.quantities]];
+  int32_t target = e->column[column / c->model.quantities];
+  const char *name = c->target.name[target];
   switch (tt_output_forecast(c->model.output)) {
   case TT_FORECAST_quantiles:
     return tt_text_format(text, "%s q%g", name, (double)c->model.level[j]);
   case TT_FORECAST_categorical:
-    return j < c->model.levels ? tt_text_format(text, "%s=%d", name, (int)j)
-                               : tt_text_format(text, "%s entropy", name);
+    if (j == c->model.levels) return tt_text_format(text, "%s entropy", name);
+    return name_class(&c->target, target, j, text);
   default: return tt_text_set(text, name);
   }
 }

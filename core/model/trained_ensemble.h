@@ -5,29 +5,19 @@
 #include "core/model/cohort.h"
 TT_BEGIN_C
 
-/* Converts between the normalization of the data set and that of a fold (tt_fold). Where x is
- * normalized as the data set, members of the fold get x * x_factor + x_offset; where they predict
- * y, the prediction as the data set is normalized is y * y_factor + y_offset. */
-typedef struct tt_fold_scales {
-  double *x_factor, *x_offset; /* [F] */
-  double *y_factor, *y_offset; /* [K] of the targets of the networks */
-} tt_fold_scales;
-
-/* Members with the same network; with kfold, those of them that leave out the same fold. */
+/* Members with the same network. */
 typedef struct tt_network {
   tt_model model;
   char label[TT_LABEL_SIZE]; /* of the job that trains it; "": none, or read from a file */
   int64_t first, members;    /* [first, first + members) of the trained ensemble */
   float *w;                  /* [members][P], in its w */
-  int folded;                /* 1: the members are normalized by their fold, with `scales` */
-  tt_fold_scales scales;
 } tt_network;
 
 /* Ensembles whose members have the same network; or one ensemble with members of several networks,
- * which have the same inputs, targets, output and least variance; or of several folds. */
+ * which have the same inputs, targets, output and least variance. */
 typedef struct tt_trained_ensemble {
   tt_model model;      /* of several networks the first one */
-  int64_t networks;    /* 0: all members have `model`, and the scales of the data set */
+  int64_t networks;    /* 0: all members have `model` */
   tt_network *network; /* [networks] in the order of their members */
   float variance_floor;
   int64_t ensembles;
@@ -37,12 +27,10 @@ typedef struct tt_trained_ensemble {
   double *weight;        /* [G] member weight; 0 = not used (diverged, or by `combine`) */
   int8_t *status;        /* [G] tt_status */
   int32_t *index;        /* [G] number of the member in its ensemble */
-  int32_t *snapshot;     /* [G] 1, 2, ...: snapshot of the member; 0: the member itself */
+  int32_t *head;         /* [G] 1, 2, ...: number of a head; 0: the member has one output layer */
   int32_t *cohort;       /* [G] cohort that trained it */
   tt_columns input, target;
   tt_scaler scaler;
-  const tt_fold_scales *scales; /* only in a part (tt_trained_ensemble_part): those of its fold,
-                                 * borrowed; NULL: the members are normalized by `scaler` */
   double *x_low, *x_high;    /* [F] smallest and largest normalized input of the training rows; NaN:
                            * not known (older files) */
   double *typical_epistemic; /* [C] root mean square of the normalized epistemic standard deviation
@@ -51,8 +39,7 @@ typedef struct tt_trained_ensemble {
 } tt_trained_ensemble;
 
 /* Allocate all arrays, filled with zeros, for ensembles of one network or several; network[] gives
- * model, members and folded of each. The scales of folds become factor 1 and offset 0. Owner: the
- * caller. Local. Errors: MEM. */
+ * model and members of each. Owner: the caller. Local. Errors: MEM. */
 tt_err tt_trained_ensemble_create_mixed(int64_t networks, const tt_network *network,
                                         int64_t ensembles, tt_trained_ensemble **out);
 void tt_trained_ensemble_destroy(tt_trained_ensemble **c);
@@ -64,21 +51,12 @@ int64_t tt_trained_ensemble_parameters(const tt_trained_ensemble *c);
  *   own  of several networks: the ensemble of the result */
 tt_trained_ensemble tt_trained_ensemble_part(const tt_trained_ensemble *c, int64_t number,
                                              tt_ensemble *own);
-/* Convert inputs x [rows][F] for the members of a fold; and convert their predictions of mean and
- * variance, [members][2][W][rows], back. */
-void tt_fold_scales_apply(const tt_fold_scales *s, int64_t inputs, int64_t rows, const float *x,
-                          float *out);
-void tt_fold_scales_undo(const tt_fold_scales *s, const tt_model *m, int64_t members, int64_t rows,
-                         float *prediction);
 /* Network `number`, and its first member. */
 const tt_model *tt_trained_ensemble_model(const tt_trained_ensemble *c, int64_t number);
 int64_t tt_trained_ensemble_first(const tt_trained_ensemble *c, int64_t number);
 /* Weights [P] of a member, and the number of its network. */
 const float *tt_trained_ensemble_weights(const tt_trained_ensemble *c, int64_t member,
                                          int64_t *number);
-
-/* Scales of the fold of a member; NULL: those of the data set. */
-const tt_fold_scales *tt_trained_ensemble_scales(const tt_trained_ensemble *c, int64_t member);
 
 /* Copy ensembles, names, member numbers and scales of a part of a cohort, or of the parts of an
  * ensemble of several networks. weight and status stay zero; w is NULL, the ranks have those of

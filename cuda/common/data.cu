@@ -69,8 +69,7 @@ static tt_err collect_rows(const tt_cohort *c, const tt_dataset *data, tt_row_st
   for (int64_t i = 0; i < row_sets; i++) {
     for (int k = 0; k < TT_SPLITS; k++) {
       int64_t offset = i * TT_SPLITS + k;
-      TT_TRY(tt_cohort_stored_rows(c, data, i, (tt_split)k, &p->list.row[offset],
-                                   &p->list.count[offset]));
+      TT_TRY(tt_cohort_rows(c, data, i, (tt_split)k, &p->list.row[offset], &p->list.count[offset]));
       p->rows += p->list.count[offset];
     }
     if (p->list.count[i * TT_SPLITS + TT_TRAIN] < 1) return fail_no_training_rows(c, i);
@@ -183,7 +182,7 @@ static double dataset_gib(const tt_dataset *d)
 {
   int64_t targets = d->label_variance ? 2 * d->targets : d->targets;
   double values = (double)(d->inputs + targets + (d->weight ? 1 : 0));
-  return (double)sizeof(float) * (double)tt_dataset_stored_rows(d) * values / (1 << 30);
+  return (double)sizeof(float) * (double)d->rows * values / (1 << 30);
 }
 
 /* Memory ran out: report the size of the whole data set, not only of the array that failed. */

@@ -21,7 +21,7 @@ static tt_err upload(const tt_dev *dev, float **dst, const float *src, int64_t c
 
 static tt_err upload_all(const tt_dev *dev, const tt_dataset *d, tt_shared_data *s)
 {
-  int64_t rows = tt_dataset_stored_rows(d);
+  int64_t rows = d->rows;
   TT_TRY(upload(dev, &s->x, d->x, rows * d->inputs, "inputs of the data set"));
   TT_TRY(upload(dev, &s->y, d->y, rows * d->targets, "targets of the data set"));
   if (d->weight) TT_TRY(upload(dev, &s->weight, d->weight, rows, "weights of the data set"));

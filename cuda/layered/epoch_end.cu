@@ -171,11 +171,6 @@ static __device__ const float *current_weights(const tt_cuda_state &v, int64_t i
   return (v.average && v.averaged[i] > 0 ? v.average : v.weights) + i * v.param_stride;
 }
 
-static __device__ void copy_params(const tt_cuda_state &v, float *dst, const float *src)
-{
-  for (int32_t p = (int32_t)threadIdx.x; p < v.params; p += (int32_t)blockDim.x) dst[p] = src[p];
-}
-
 /* Add the weights at the end of an epoch to their mean; one block per member. */
 static __global__ void update_swa(epoch_end_args a)
 {
@@ -186,19 +181,6 @@ static __global__ void update_swa(epoch_end_args a)
     v.average[at + p] = tt_swa_update(v.average[at + p], v.weights[at + p], averaged);
   __syncthreads(); /* all threads have read the old count */
   if (threadIdx.x == 0) v.averaged[i] = averaged + 1;
-}
-
-/* Store snapshots at the ends of equal parts of a member's epochs; one block per member. */
-static __global__ void store_snapshots(epoch_end_args a)
-{
-  const tt_cuda_state &v = a.v;
-  int64_t i = (int64_t)blockIdx.x;
-  int32_t cycle = v.member[i].hyper.epochs / v.snapshot_count, done = v.epoch[i] + 1;
-  if (a.end[i] != TT_EPOCH_ENDED || cycle < 1 || done % cycle) return;
-  int64_t which = done / cycle - 1;
-  if (which >= v.snapshot_count) return;
-  copy_params(v, v.snapshots + (i * v.snapshot_count + which) * v.param_stride,
-              v.weights + i * v.param_stride);
 }
 
 /* End the epoch of the members that have reached it; one block per member. */
@@ -399,8 +381,7 @@ static tt_err begin_epoch_ends(tt_engine *e, const epoch_end_args &a)
   TT_TRY(tt_launch(find_epoch_ends, tt_grid_size(e->slice.count, TT_LAYERED_THREADS),
                    TT_LAYERED_THREADS, 0, e->dev.stream, a));
   TT_TRY(launch_over_params(e, find_divergence, a));
-  if (a.v.average_kind == TT_AVERAGE_swa) TT_TRY(launch_per_member(e, update_swa, a));
-  return a.v.snapshot_count ? launch_per_member(e, store_snapshots, a) : TT_OK;
+  return a.v.average_kind == TT_AVERAGE_swa ? launch_per_member(e, update_swa, a) : TT_OK;
 }
 
 tt_err tt_layered_end_epochs(tt_engine *e, const int8_t *ending_views,

@@ -21,7 +21,6 @@ tt_state tt_device_state(const tt_cohort *c)
                     .slots = shape.slots,
                     .epochs = shape.epochs,
                     .averages = shape.averages,
-                    .snapshots = shape.snapshots,
                     .ensemble_epochs = shape.ensemble_epochs};
 }
 

@@ -105,25 +105,6 @@ tt_err tt_ckpt_read(tt_comm *c, const char *directory, const tt_run_id *id, int 
                     int64_t shards, const tt_ckpt_shard *shard, int64_t *newest,
                     int64_t *generation);
 
-/* The last generation of any finished run, from which members continue training
- * (src/train/warm_start.h). Local. */
-typedef struct tt_ckpt_last tt_ckpt_last;
-
-/* Errors: NOINPUT (no checkpoint), DATA (damaged; an older generation is not used instead, because
- * its members have fewer epochs), IO, MEM.
- */
-tt_err tt_ckpt_last_open_local(const char *directory, tt_ckpt_last **out);
-void tt_ckpt_last_close_local(tt_ckpt_last **l); /* accepts NULL */
-
-/* Progress of the `members` members of `cohort`: epoch, status, hash [members].
- * Errors: DATA (damaged, another number of members), MEM. */
-tt_err tt_ckpt_last_progress_local(tt_ckpt_last *l, int64_t cohort, int64_t members, int32_t *epoch,
-                                   int8_t *status, uint64_t *hash);
-
-/* Members `which` of `cohort`, verified by their checksums; owner: the caller.
- * Errors: DATA (damaged), MEM. */
-tt_err tt_ckpt_last_read_local(tt_ckpt_last *l, int64_t cohort, tt_slice which, tt_state **out);
-
 /* Collective. Remove all checkpoints, before a run that starts from the beginning. Errors: IO,
  * STOPPED. */
 tt_err tt_ckpt_remove_all(tt_comm *c, const char *directory);

@@ -7,18 +7,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-const char *const tt_ckpt_size_name[TT_CKPT_SIZES] = {
-    "members", "params", "slots", "epochs", "averages", "snapshots", "ensemble_epochs"};
+const char *const tt_ckpt_size_name[TT_CKPT_SIZES] = {"members", "params",   "slots",
+                                                      "epochs",  "averages", "ensemble_epochs"};
 
-const char *const tt_ckpt_size_path[TT_CKPT_SIZES] = {
-    "cohort_members",  "cohort_params",    "cohort_slots",          "cohort_epochs",
-    "cohort_averages", "cohort_snapshots", "cohort_ensemble_epochs"};
+const char *const tt_ckpt_size_path[TT_CKPT_SIZES] = {"cohort_members",  "cohort_params",
+                                                      "cohort_slots",    "cohort_epochs",
+                                                      "cohort_averages", "cohort_ensemble_epochs"};
 
 void tt_ckpt_sizes_local(const tt_ckpt_shard *shard, int64_t size[TT_CKPT_SIZES])
 {
   const tt_state *s = shard->mine;
-  const int64_t all[TT_CKPT_SIZES] = {shard->members, s->params,    s->slots,          s->epochs,
-                                      s->averages,    s->snapshots, s->ensemble_epochs};
+  const int64_t all[TT_CKPT_SIZES] = {shard->members, s->params,   s->slots,
+                                      s->epochs,      s->averages, s->ensemble_epochs};
   memcpy(size, all, sizeof all);
 }
 
@@ -34,8 +34,7 @@ static int64_t field_length(const int64_t size[TT_CKPT_SIZES], int f)
                       .slots = size[2],
                       .epochs = size[3],
                       .averages = size[4],
-                      .snapshots = size[5],
-                      .ensemble_epochs = size[6]};
+                      .ensemble_epochs = size[5]};
   return f < TT_STATE_FIELD_COUNT ? tt_state_get(&s, f).length : 1;
 }
 
@@ -131,7 +130,6 @@ tt_ckpt_field tt_ckpt_field_of_local(int f)
       [TT_STATE_FIELD_best_weights] = "member_parameter",
       [TT_STATE_FIELD_slots] = "member_slot",
       [TT_STATE_FIELD_average] = "member_average",
-      [TT_STATE_FIELD_snapshots] = "member_snapshot",
       [TT_STATE_FIELD_loss_train] = "member_epoch",
       [TT_STATE_FIELD_loss_validation] = "member_epoch",
       [TT_STATE_FIELD_loss_ensemble] = "member_ensemble_epoch"};

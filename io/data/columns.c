@@ -104,6 +104,7 @@ static tt_err reorder_names(const int64_t *src, tt_columns *c)
   for (int64_t i = 0; !e && i < c->count; i++) {
     e = tt_text_set(&c->name[i], old.name[src[i]]);
     if (!e) e = tt_text_set(&c->units[i], old.units[src[i]]);
+    if (!e) e = tt_text_set(&c->classes[i], old.classes[src[i]]);
   }
   tt_columns_free(&old);
   return e;

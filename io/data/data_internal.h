@@ -33,6 +33,19 @@ void tt_input_levels_free(tt_input_levels *l);
 tt_err tt_input_levels_use_local(tt_input_levels *l, const tt_source *s, const tt_source_matrix *m,
                                  tt_cell_kind kind);
 
+/* The classes of the columns of data.classes. */
+typedef struct tt_class_levels {
+  int64_t columns;
+  tt_levels *of; /* [columns] */
+} tt_class_levels;
+/* Announce the columns of `classes` that a file has, before anything else is: their values are then
+ * the numbers of the classes. classes: of a tt_table_format, or NULL. *out is zeroed. Owner: the
+ * caller, tt_class_levels_free, also after an error. Errors: DATA, MEM. */
+tt_err tt_class_levels_use_local(const char *classes, tt_source *s, tt_class_levels *out);
+void tt_class_levels_free(tt_class_levels *l); /* accepts a zeroed struct */
+/* Fill in columns->classes. Errors: MEM. */
+tt_err tt_class_names_set(const char *classes, tt_columns *columns);
+
 /* The levels of the inputs of an open file. */
 tt_input_levels *tt_data_reader_levels_local(tt_data_reader *r);
 
@@ -170,13 +183,6 @@ tt_err tt_data_read_selections_local(tt_source *s, const tt_config *cfg, int64_t
 
 /* Rank 0: check the file of a job with guarded_check.h, if it is HDF5. */
 tt_err tt_data_check_job_local(const tt_config *cfg);
-
-/* Collective. Fit each input to all rows of pool.file, whose columns are those of `input`, with the
- * levels of `net` (data.normalize_inputs: pool). Bit-identical on any number of ranks. Errors: as
- * tt_data_reader_match_local; DATA (an input that is not finite, or that its transform refuses; a
- * normalization that needs all values at once), IO, MEM. */
-tt_err tt_data_fit_pool(tt_comm *c, const tt_config *cfg, const tt_columns *input,
-                        const tt_net_inputs *net, const tt_fitted *out);
 
 /* What the ensembles that are trained on a target column require of it. */
 typedef struct tt_label_rule {

@@ -1,5 +1,5 @@
-/* h5_table.c — an HDF5 file as a table: datasets of one axis, fields of records, and the columns of
- * matrices; see h5_table.h. netCDF-4 files are HDF5: packed variables (scale_factor, add_offset,
+/* h5_table.c — an HDF5 file as a table: datasets of one axis, and the columns of matrices;
+ * see h5_table.h. netCDF-4 files are HDF5: packed variables (scale_factor, add_offset,
  * _FillValue) are unpacked. */
 #include "io/data/h5_table.h"
 
@@ -18,7 +18,6 @@ enum { SLAB_ROWS = 65536, MAX_COLUMNS = 1 << 20, NAME_SIZE = 4200 };
 /* Where a column is. */
 typedef struct h5_column {
   char *path;    /* of the dataset, owned */
-  char *field;   /* of its records, owned, or NULL */
   int64_t index; /* column of the matrix */
   int64_t width; /* columns of the matrix, 1 for one axis */
   int is_number, is_text;
@@ -37,7 +36,7 @@ static void close_table(void *own)
 {
   h5_table *p = own;
   for (int64_t k = 0; p->column && k < p->columns; k++)
-    tt_free_all(&p->column[k].path, &p->column[k].field, &p->column[k].code);
+    tt_free_all(&p->column[k].path, &p->column[k].code);
   tt_free(p->column);
   tt_free(p);
 }
@@ -83,8 +82,7 @@ static tt_err encode_texts(const tt_table *t, int64_t column)
   char **text = NULL, place[512];
   int64_t n = 0;
   tt_h5_reader *r = ((h5_table *)t->own)->reader;
-  TT_TRY(c->field ? tt_h5_read_field_texts_local(r, c->path, c->field, &n, &text)
-                  : tt_h5_read_texts_local(r, c->path, &n, &text));
+  TT_TRY(tt_h5_read_texts_local(r, c->path, &n, &text));
   tt_err e = TT_ALLOC(c->code, n);
   for (int64_t i = 0; !e && i < n; i++) {
     snprintf(place, sizeof place, "%s: dataset '%s', row %" PRId64 " (from 0)", t->file,
@@ -112,11 +110,10 @@ static tt_err read_dataset(const h5_table *p, int64_t first, int64_t count, int6
   const h5_column *c = &p->column[column[which]];
   double *all = NULL;
   TT_TRY(TT_ALLOC(all, count * c->width));
-  tt_err e = c->field ? tt_h5_read_field_local(p->reader, c->path, c->field, first, count, all)
-                      : tt_h5_read_rows_local(p->reader, c->path, TT_H5_F64, first, count, all);
+  tt_err e = tt_h5_read_rows_local(p->reader, c->path, TT_H5_F64, first, count, all);
   for (int64_t k = which; !e && k < n; k++) {
     const h5_column *other = &p->column[column[k]];
-    if (other != c && (c->field || other->field || strcmp(other->path, c->path))) continue;
+    if (strcmp(other->path, c->path) != 0) continue;
     for (int64_t i = 0; i < count; i++) value[i * n + k] = all[i * c->width + other->index];
     unpack(other, value + k, n, count);
   }
@@ -128,8 +125,7 @@ static tt_err read_dataset(const h5_table *p, int64_t first, int64_t count, int6
 static int is_done(const h5_table *p, const int64_t *column, int64_t which)
 {
   const h5_column *c = &p->column[column[which]];
-  return which > 0 && !c->field && c->width > 1 && !p->column[column[which - 1]].field &&
-         !strcmp(p->column[column[which - 1]].path, c->path);
+  return which > 0 && c->width > 1 && !strcmp(p->column[column[which - 1]].path, c->path);
 }
 
 static tt_err read_columns(tt_table *t, int64_t first, int64_t count, int64_t n,
@@ -152,9 +148,8 @@ static tt_err read_columns(tt_table *t, int64_t first, int64_t count, int64_t n,
 typedef struct dataset {
   const char *path; /* borrowed */
   tt_h5_info info;
-  int64_t columns, fields;
-  tt_h5_field *field; /* [fields] of records */
-  int hidden;         /* the scale of a dimension */
+  int64_t columns;
+  int hidden; /* the scale of a dimension */
 } dataset;
 
 /* 0 columns for what is no column: scalars, more than two axes, damaged or foreign datasets. */
@@ -168,9 +163,6 @@ static tt_err describe_dataset(tt_h5_reader *r, const char *path, dataset *d)
   if (!has_values) return TT_OK;
   int is_number = d->info.kind <= TT_H5_INTEGER;
   d->columns = d->info.ndims == 2 && is_number ? d->info.dims[1] : 1;
-  if (d->info.kind != TT_H5_OTHER || d->info.ndims != 1) return TT_OK;
-  TT_TRY(tt_h5_list_fields_local(r, path, &d->fields, &d->field));
-  if (d->fields) d->columns = d->fields;
   return TT_OK;
 }
 
@@ -179,18 +171,13 @@ static tt_err add_column(tt_table *t, const dataset *d, int64_t i, int64_t k)
 {
   h5_column *c = &((h5_table *)t->own)->column[k];
   char name[NAME_SIZE];
-  *c = (h5_column){.index = d->fields ? 0 : i,
-                   .width = d->fields ? 1 : d->columns,
+  *c = (h5_column){.index = i,
+                   .width = d->columns,
                    .is_number = d->info.kind <= TT_H5_INTEGER,
                    .is_text = d->info.kind == TT_H5_TEXT,
                    .scale = 1.0,
                    .fill = NAN};
   TT_TRY(tt_text_set(&c->path, d->path));
-  if (d->fields) {
-    TT_TRY(tt_text_set(&c->field, d->field[i].name));
-    c->is_number = d->field[i].kind <= TT_H5_INTEGER;
-    c->is_text = d->field[i].kind == TT_H5_TEXT;
-  }
   t->rows[k] = d->info.dims[0];
   t->hidden[k] = d->hidden || !c->is_number;
   if (d->info.ndims == 2 && c->is_number) {
@@ -198,7 +185,7 @@ static tt_err add_column(tt_table *t, const dataset *d, int64_t i, int64_t k)
     t->group[k] = c->path;
     return tt_text_set_name(&t->name[k], name);
   }
-  return tt_text_set_name(&t->name[k], d->fields ? d->field[i].name : d->path);
+  return tt_text_set_name(&t->name[k], d->path);
 }
 
 static tt_err add_columns(tt_table *t, const dataset *d, int64_t datasets)
@@ -238,7 +225,6 @@ static tt_err fill_table(tt_h5_reader *r, tt_table *t)
   tt_err e = TT_ALLOC(d, n);
   for (int64_t i = 0; !e && i < n; i++) e = describe_dataset(r, path[i], &d[i]);
   if (!e) e = add_columns(t, d, n);
-  for (int64_t i = 0; d && i < n; i++) tt_h5_fields_free(d[i].fields, &d[i].field);
   tt_free(d);
   tt_h5_texts_free(n, &path);
   return e;

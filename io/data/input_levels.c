@@ -1,4 +1,4 @@
-/* input_levels.c — columns of levels while a file is read; see data_internal.h. */
+/* input_levels.c — columns of levels and of classes while a file is read; see data_internal.h. */
 #include "io/data/data_internal.h"
 
 #include "core/base/list.h"
@@ -123,4 +123,62 @@ const char *tt_data_input_fault(const tt_net_inputs *net, int64_t column, int ma
   if (net->categories[column] != TT_CATEGORIES_error || tt_net_inputs_has_level(net, column, v))
     return NULL;
   return "no training row has this level; data.categories: zeros accepts other levels";
+}
+
+/* Classes */
+
+static tt_err use_classes(const char *column, const tt_list *names, tt_source *s, tt_levels *l)
+{
+  tt_table *t;
+  int64_t k = -1;
+  if (!tt_source_has_local(s, column)) return TT_OK;
+  TT_TRY(tt_source_table_local(s, &t));
+  TT_TRY(tt_table_find(t, column, &k));
+  if (k < 0) return TT_OK;
+  l->are_classes = 1;
+  for (int64_t i = 1; i < names->count; i++) TT_TRY(tt_levels_add(l, names->item[i]));
+  return tt_table_use_levels_local(t, k, l);
+}
+
+tt_err tt_class_levels_use_local(const char *classes, tt_source *s, tt_class_levels *out)
+{
+  tt_list *columns = NULL, *names = NULL;
+  if (!classes || !*classes) return TT_OK;
+  TT_TRY(tt_list_parse("data.classes", classes, &columns));
+  tt_err e = TT_ALLOC(out->of, columns->count);
+  if (!e) out->columns = columns->count;
+  for (int64_t k = 0; !e && k < columns->count; k++) {
+    e = tt_list_parse("data.classes", columns->item[k], &names);
+    if (!e) e = use_classes(names->item[0], names, s, &out->of[k]);
+    tt_list_destroy(&names);
+  }
+  tt_list_destroy(&columns);
+  return e;
+}
+
+void tt_class_levels_free(tt_class_levels *l)
+{
+  for (int64_t k = 0; k < l->columns; k++) tt_levels_free(&l->of[k]);
+  tt_free(l->of);
+  l->columns = 0;
+}
+
+tt_err tt_class_names_set(const char *classes, tt_columns *columns)
+{
+  tt_list *all = NULL, *names = NULL;
+  if (!classes || !*classes) return TT_OK;
+  TT_TRY(tt_list_parse("data.classes", classes, &all));
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < all->count; i++) {
+    e = tt_list_parse("data.classes", all->item[i], &names);
+    for (int64_t k = 0; !e && k < columns->count; k++) {
+      if (strcmp(columns->name[k], names->item[0])) continue;
+      tt_free(columns->classes[k]);
+      for (int64_t c = 1; !e && c < names->count; c++)
+        e = tt_list_add(&columns->classes[k], names->item[c]);
+    }
+    tt_list_destroy(&names);
+  }
+  tt_list_destroy(&all);
+  return e;
 }

@@ -22,7 +22,8 @@ tt_table_format tt_data_format(const tt_config *cfg)
   return (tt_table_format){.delimiter = delimiter_of[cfg->data_delimiter],
                            .decimal = decimal_of[cfg->data_decimal],
                            .nas = cfg->data_na.count,
-                           .na = (const char *const *)cfg->data_na.value};
+                           .na = (const char *const *)cfg->data_na.value,
+                           .classes = cfg->data_classes};
 }
 
 int tt_data_may_miss(const tt_config *cfg)
@@ -74,15 +75,9 @@ static tt_err list_targets(const tt_config *cfg, char **list)
 /* Texts of options that name other columns: those are no inputs. */
 static tt_err list_others(const tt_config *cfg, const char ***other, int *others)
 {
-  const char *const option[] = {cfg->data_id,
-                                cfg->data_sigma,
-                                cfg->data_weights,
-                                cfg->data_split_column,
-                                cfg->data_split_group,
-                                cfg->data_split_order,
-                                cfg->data_split_train_rows,
-                                cfg->data_split_validation_rows,
-                                cfg->data_split_test_rows};
+  const char *const option[] = {cfg->data_id,          cfg->data_sigma,
+                                cfg->data_weights,     cfg->data_split_column,
+                                cfg->data_split_group, cfg->data_split_order};
   enum { OPTIONS = sizeof option / sizeof *option };
   TT_TRY(TT_ALLOC(*other, OPTIONS + cfg->ensembles));
   for (int i = 0; i < OPTIONS; i++)
@@ -151,9 +146,6 @@ static tt_err check_datasets(const tt_config *cfg, char *const value[MARKED])
                                 cfg->data_sigma,
                                 cfg->data_weights,
                                 cfg->data_split_column,
-                                cfg->data_split_train_rows,
-                                cfg->data_split_validation_rows,
-                                cfg->data_split_test_rows,
                                 value[0],
                                 value[1],
                                 value[2],

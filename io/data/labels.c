@@ -2,12 +2,14 @@
  * data_internal.h. */
 #include "io/data/data_internal.h"
 
+#include "core/base/list.h"
 #include "core/base/mem.h"
 #include "core/model/cohort.h"
 #include "io/columns/by_column.h"
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 static const unsigned normalized = 1u << TT_LABEL_TYPE_real;
 
@@ -72,6 +74,33 @@ static tt_err check_mapping(const tt_config *cfg, const char *file, const tt_col
   return TT_OK;
 }
 
+/* Names of classes are of targets that are trained as classes. */
+static tt_err check_class_names(const tt_config *cfg, const char *file, const tt_columns *target,
+                                const tt_label_rule *label)
+{
+  tt_list *columns = NULL, *names = NULL;
+  char list[1024];
+  if (!cfg->data_classes || !*cfg->data_classes) return TT_OK;
+  TT_TRY(tt_list_parse("data.classes", cfg->data_classes, &columns));
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < columns->count; i++) {
+    int64_t k = 0;
+    e = tt_list_parse("data.classes", columns->item[i], &names);
+    while (!e && k < target->count && strcmp(target->name[k], names->item[0])) k++;
+    if (!e && k == target->count)
+      e = TT_FAIL(CONFIG, "%s: data.classes: '%s' is none of the targets: %s", file, names->item[0],
+                  tt_columns_list(target, list, sizeof list));
+    else if (!e && label[k].types && !tt_label_rule_is_raw(&label[k]))
+      e = TT_FAIL(CONFIG,
+                  "%s: '%s' has classes (data.classes), but ensemble %s learns a number: set its "
+                  "train.loss to cross_entropy",
+                  file, names->item[0], cfg->ensemble[label[k].by].name);
+    tt_list_destroy(&names);
+  }
+  tt_list_destroy(&columns);
+  return e;
+}
+
 tt_err tt_data_label_rules_local(const tt_config *cfg, const char *file, const tt_columns *target,
                                  tt_scaler *s, tt_label_rule *label)
 {
@@ -80,6 +109,7 @@ tt_err tt_data_label_rules_local(const tt_config *cfg, const char *file, const t
   for (int64_t k = 0; k < cfg->ensembles; k++)
     TT_TRY(add_ensemble(cfg, target, k, normalize, label));
   TT_TRY(check_mapping(cfg, file, target, normalize, label));
+  TT_TRY(check_class_names(cfg, file, target, label));
   for (int64_t i = 0; i < target->count; i++) {
     if (normalize[i] == TT_BY_DEFAULT) normalize[i] = TT_NORMALIZE_standard;
     if (tt_label_rule_is_raw(&label[i])) normalize[i] = TT_NORMALIZE_none;

@@ -9,7 +9,6 @@
 #include "core/model/partition.h"
 #include "io/columns/by_column.h"
 #include "io/columns/components.h"
-#include "io/columns/fold_fit.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -217,12 +216,10 @@ static tt_err compute_scaler(loader *l, double *weight_mean)
   const tt_fitted x = tt_fitted_inputs(s), y = tt_fitted_targets(s);
   const tt_fit_rows inputs = fit_rows(l, &l->x, &l->d->input);
   const tt_fit_rows targets = fit_rows(l, &l->y, &l->d->target);
-  int pool = l->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool;
   tt_err e = TT_OK;
   if (tt_data_may_miss(l->cfg)) e = tt_fit_fills(l->comm, &inputs, l->missing, s->x_fill);
   if (e) return e;
-  e = pool ? tt_data_fit_pool(l->comm, l->cfg, &l->d->input, &s->net, &x)
-           : tt_fit_scales(l->comm, &inputs, &x);
+  e = tt_fit_scales(l->comm, &inputs, &x);
   if (!e) e = tt_fit_scales(l->comm, &targets, &y);
   if (!e && l->d->weight) e = fit_weights(l, weight_mean);
   return tt_agree(l->comm, e);
@@ -339,14 +336,6 @@ static tt_err load_raw(loader *l, const tt_data_hook *hook)
   return e;
 }
 
-/* Collective. */
-static tt_err add_folds(loader *l)
-{
-  const tt_fit_rows x = fit_rows(l, &l->x, &l->d->input), y = fit_rows(l, &l->y, &l->d->target);
-  return tt_fit_folds(l->comm, l->cfg,
-                      &(tt_fold_source){&x, &y, l->d->label_variance ? l->sigma.own : NULL}, l->d);
-}
-
 /* Collective. Compute the normalized values, on all ranks. */
 static tt_err normalize(loader *l)
 {
@@ -356,13 +345,7 @@ static tt_err normalize(loader *l)
   if (!e) gather_all(l);
   if (!e && l->cfg->data_targets_pca)
     e = tt_fit_components(l->comm, l->file, l->cfg->data_targets_pca, l->d);
-  if (!e) e = add_folds(l);
   if (!e) e = gather_hash(l);
-  if (!e && l->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool) {
-    size_t bytes = (size_t)l->d->scaler.inputs * sizeof(double);
-    l->d->hash = XXH3_64bits_withSeed(l->d->scaler.x_mean, bytes, l->d->hash);
-    l->d->hash = XXH3_64bits_withSeed(l->d->scaler.x_scale, bytes, l->d->hash);
-  }
   return e;
 }
 

@@ -16,6 +16,7 @@ struct tt_data_reader {
   double *row;              /* [D or T] scratch, if there is x_from or y_from */
   tt_data_shape shape;
   tt_input_levels levels;
+  tt_class_levels classes;
 };
 
 /* Names of the columns of a matrix in a table. */
@@ -189,7 +190,9 @@ static tt_err use_inputs(tt_data_reader *r, const tt_data_spec *spec)
 
 static tt_err open_all(tt_data_reader *r, const tt_data_spec *spec)
 {
+  const char *classes = spec->targets && spec->format ? spec->format->classes : NULL;
   TT_TRY(tt_source_open_local(spec->file, spec->format, &r->source));
+  TT_TRY(tt_class_levels_use_local(classes, &r->source, &r->classes));
   TT_TRY(find_inputs(r, spec));
   if (spec->targets) TT_TRY(find_targets(r, spec));
   TT_TRY(open_matrices(r, spec));
@@ -202,8 +205,9 @@ static tt_err open_all(tt_data_reader *r, const tt_data_spec *spec)
   r->shape.rows = r->x.rows;
   r->shape.inputs = r->shape.net_inputs = r->x.columns;
   r->shape.targets = r->y.columns;
-  return spec->targets ? read_names(r, 1, &r->shape.target)
-                       : tt_columns_create(0, &r->shape.target);
+  TT_TRY(spec->targets ? read_names(r, 1, &r->shape.target)
+                       : tt_columns_create(0, &r->shape.target));
+  return tt_class_names_set(classes, &r->shape.target);
 }
 
 tt_err tt_data_reader_open_spec_local(const tt_data_spec *spec, tt_data_reader **out)
@@ -324,6 +328,7 @@ void tt_data_reader_close_local(tt_data_reader **r)
   tt_free_all(&(*r)->inputs, &(*r)->targets, &(*r)->x_from, &(*r)->y_from, &(*r)->row);
   tt_data_shape_free(&(*r)->shape);
   tt_input_levels_free(&(*r)->levels);
+  tt_class_levels_free(&(*r)->classes);
   tt_free(*r);
 }
 

@@ -53,63 +53,17 @@ static tt_err read_split_column(tt_source *s, const char *path, int64_t rows, in
   return e;
 }
 
-/* Set the rows of one index dataset. path[] has the names of the datasets, for the message. */
-static tt_err mark_rows(const char *file, const char *const path[TT_SPLITS], int which, int64_t n,
-                        const double *index, int64_t rows, int8_t *split)
-{
-  for (int64_t i = 0; i < n; i++) {
-    if (!(index[i] >= 0 && index[i] < (double)rows && index[i] == floor(index[i])))
-      return TT_FAIL(DATA,
-                     "%s: dataset '%s', entry %" PRId64
-                     ": %.17g is not a row; rows go from 0 to %" PRId64,
-                     file, path[which], i, index[i], rows - 1);
-    int64_t row = (int64_t)index[i];
-    if (split[row] != TT_UNUSED_ROW)
-      return TT_FAIL(DATA, "%s: row %" PRId64 " is in '%s' and again in '%s'", file, row,
-                     path[split[row]], path[which]);
-    split[row] = (int8_t)which;
-  }
-  return TT_OK;
-}
-
-static tt_err read_split_indices(tt_source *s, const char *const path[TT_SPLITS], int64_t rows,
-                                 int8_t *split)
-{
-  static const char *const role[] = {"data.split.train_rows", "data.split.validation_rows",
-                                     "data.split.test_rows"};
-  memset(split, TT_UNUSED_ROW, (size_t)rows);
-  for (int which = 0; which < TT_SPLITS; which++) {
-    int64_t n;
-    double *index = NULL;
-    if (!*path[which]) continue;
-    TT_TRY(read_vector(s, role[which], path[which], &n, &index));
-    tt_err e = mark_rows(tt_source_file_name(s), path, which, n, index, rows, split);
-    tt_free(index);
-    if (e) return e;
-  }
-  return TT_OK;
-}
-
 tt_err tt_data_read_split_local(tt_source *s, const tt_config *cfg, int64_t rows, int8_t *split)
 {
-  const char *const path[TT_SPLITS] = {cfg->data_split_train_rows, cfg->data_split_validation_rows,
-                                       cfg->data_split_test_rows};
   const char *column = cfg->data_split_column;
   const double fraction[TT_SPLITS] = {cfg->data_split_train, cfg->data_split_validation,
                                       cfg->data_split_test};
-  int indexed = *path[TT_TRAIN] || *path[TT_VALIDATION] || *path[TT_TEST];
-  if (indexed && *column)
-    return TT_FAIL(CONFIG, "data.split: give column ('%s') or index datasets, not both", column);
-  if (indexed && !*path[TT_TRAIN])
-    return TT_FAIL(CONFIG, "data.split: validation_rows or test_rows is given, but not train_rows");
-  if (!indexed && !*column)
-    return tt_split_fractions(rows, fraction, (uint64_t)cfg->data_split_seed, split);
-  TT_TRY(indexed ? read_split_indices(s, path, rows, split)
-                 : read_split_column(s, column, rows, split));
+  if (!*column) return tt_split_fractions(rows, fraction, (uint64_t)cfg->data_split_seed, split);
+  TT_TRY(read_split_column(s, column, rows, split));
   for (int64_t i = 0; i < rows; i++)
     if (split[i] == TT_TRAIN) return TT_OK;
   return TT_FAIL(DATA, "%s: dataset '%s' leaves no row to train on", tt_source_file_name(s),
-                 indexed ? path[TT_TRAIN] : column);
+                 column);
 }
 
 /* The keys of all rows of a file. */

@@ -24,13 +24,13 @@ static const char *given_option(const tt_config *cfg, const char **column)
 
 tt_split_by tt_data_split_by(const tt_config *cfg)
 {
-  const char *const file[] = {cfg->data_split_column, cfg->data_split_train_rows};
+  const char *file = cfg->data_split_column;
   const char *column = NULL;
   if (given_option(cfg, &column))
     return column == cfg->data_split_group      ? TT_SPLIT_BY_group
            : column == cfg->data_split_stratify ? TT_SPLIT_BY_stratify
                                                 : TT_SPLIT_BY_order;
-  return (file[0] && *file[0]) || (file[1] && *file[1]) ? TT_SPLIT_BY_file : TT_SPLIT_BY_fractions;
+  return file && *file ? TT_SPLIT_BY_file : TT_SPLIT_BY_fractions;
 }
 
 /* The same texts have the same bits. */

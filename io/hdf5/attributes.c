@@ -166,3 +166,21 @@ tt_err tt_h5_attach_scales(tt_h5_file *f, const char *dataset, const char *const
   for (int i = 0; i < ndims; i++) attach_scale(f, dataset, i, scale[i]);
   return f->error;
 }
+
+int tt_h5_is_scale_local(tt_h5_reader *r, const char *path, int *has_values)
+{
+  static const char no_values[] = "This is a netCDF dimension but not a netCDF variable";
+  char *text = NULL;
+  int is_scale = 0;
+  *has_values = 1;
+  if (!tt_h5_has_attr_local(r, path, "CLASS") ||
+      tt_h5_read_attr_text_local(r, path, "CLASS", &text))
+    return 0;
+  is_scale = !strcmp(text, "DIMENSION_SCALE");
+  tt_free(text);
+  if (is_scale && tt_h5_has_attr_local(r, path, "NAME") &&
+      !tt_h5_read_attr_text_local(r, path, "NAME", &text))
+    *has_values = strncmp(text, no_values, sizeof no_values - 1) != 0;
+  tt_free(text);
+  return is_scale;
+}

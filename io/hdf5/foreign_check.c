@@ -53,14 +53,10 @@ static tt_err check_filters(const tt_h5_reader *r, const char *path, hid_t datas
   return e;
 }
 
-/* Fields of records are read one by one: those of variable length do no harm to the others. */
 static tt_err check_type(const tt_h5_reader *r, const char *path, hid_t dataset)
 {
   hid_t type = H5Dget_type(dataset);
-  int is_record = type >= 0 && H5Tget_class(type) == H5T_COMPOUND;
-  int variable =
-      type < 0 ||
-      (!is_record && (H5Tdetect_class(type, H5T_VLEN) != 0 || H5Tis_variable_str(type) != 0));
+  int variable = type < 0 || H5Tdetect_class(type, H5T_VLEN) != 0 || H5Tis_variable_str(type) != 0;
   TT_H5_CLOSE(type);
   if (!variable) return TT_OK;
   return TT_FAIL(DATA,
@@ -109,25 +105,11 @@ static tt_err try_read_texts(tt_h5_reader *r, const char *path)
   return e == TT_E_DATA ? TT_OK : e;
 }
 
-static void try_field(tt_h5_reader *r, const char *path, const tt_h5_field *field)
-{
-  char **text = NULL;
-  int64_t n = 0;
-  if (field->kind != TT_H5_TEXT) return;
-  (void)tt_h5_read_field_texts_local(r, path, field->name, &n, &text);
-  tt_h5_texts_free(n, &text);
-}
-
 /* A dataset that may be used for its numbers or its texts. */
 static void try_dataset(tt_h5_reader *r, const char *path)
 {
-  tt_h5_field *field = NULL;
-  int64_t fields = 0;
   (void)tt_foreign_check_dataset_local(r, path);
   (void)try_read_texts(r, path);
-  (void)tt_h5_list_fields_local(r, path, &fields, &field);
-  for (int64_t k = 0; k < fields; k++) try_field(r, path, &field[k]);
-  tt_h5_fields_free(fields, &field);
 }
 
 /* Read from every dataset; one that is not valid is no error unless it is chosen. */
@@ -139,23 +121,6 @@ static tt_err try_all_datasets(tt_h5_reader *r)
   for (int64_t i = 0; i < n; i++) try_dataset(r, name[i]);
   tt_h5_texts_free(n, &name);
   return TT_OK;
-}
-
-/* Whether a dataset of records has this field. */
-static int is_field(tt_h5_reader *r, const char *name)
-{
-  int64_t n = 0, fields = 0;
-  int found = 0;
-  char **path = NULL;
-  tt_h5_field *field = NULL;
-  if (tt_h5_list_datasets_local(r, &n, &path)) return 0;
-  for (int64_t i = 0; i < n && !found; i++) {
-    if (tt_h5_list_fields_local(r, path[i], &fields, &field)) continue;
-    for (int64_t k = 0; k < fields; k++) found |= !strcmp(field[k].name, name);
-    tt_h5_fields_free(fields, &field);
-  }
-  tt_h5_texts_free(n, &path);
-  return found;
 }
 
 /* Texts of a column are read, because damaged ones can crash HDF5. */
@@ -174,7 +139,7 @@ static tt_err check_name(tt_h5_reader *r, const char *name)
   int optional = *name == '?';
   if (tt_h5_has_local(r, name + optional))
     return tt_foreign_check_dataset_local(r, name + optional);
-  if (optional || tt_column_list_is_pattern(name) || is_field(r, name)) return try_all_datasets(r);
+  if (optional || tt_column_list_is_pattern(name)) return try_all_datasets(r);
   return tt_foreign_check_dataset_local(r, name);
 }
 

@@ -191,9 +191,6 @@ tt_err tt_h5_read_block_local(tt_h5_reader *r, const char *path, tt_h5_type type
  * removed; control characters and bytes that are not UTF-8 become '?'. Owner: the caller,
  * tt_h5_texts_free. Errors: DATA, IO, MEM. */
 tt_err tt_h5_read_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text);
-/* The same for all texts of a field, of a dataset of records with one axis. */
-tt_err tt_h5_read_field_texts_local(tt_h5_reader *r, const char *path, const char *field,
-                                    int64_t *n, char ***text);
 void tt_h5_texts_free(int64_t n, char ***text);
 /* Read one text: characters [length], or a scalar string; line ends and tabs are kept. Owner: the
  * caller, tt_free. */
@@ -210,24 +207,6 @@ tt_err tt_h5_read_attr_text_local(tt_h5_reader *r, const char *object, const cha
 /* Names of all datasets, "x", "names/feature_name", in alphabetical order. Owner: the caller,
  * tt_h5_texts_free. Errors: MEM. */
 tt_err tt_h5_list_datasets_local(const tt_h5_reader *r, int64_t *n, char ***names);
-
-/* Datasets of records, as h5py writes a structured array. */
-
-/* A field of a dataset of records. */
-typedef struct tt_h5_field {
-  char *name;
-  tt_h5_kind kind;
-} tt_h5_field;
-
-/* The fields of a dataset; *n = 0 if its values are no records. Owner: the caller,
- * tt_h5_fields_free. Errors: DATA, MEM. */
-tt_err tt_h5_list_fields_local(tt_h5_reader *r, const char *path, int64_t *n, tt_h5_field **field);
-void tt_h5_fields_free(int64_t n, tt_h5_field **field);
-
-/* Read rows [first, first + count) of a field of numbers, of a dataset with one axis. Errors: DATA
- * (out of range), IO. */
-tt_err tt_h5_read_field_local(tt_h5_reader *r, const char *path, const char *field, int64_t first,
-                              int64_t count, double *value);
 
 /* Whether a dataset is the scale of a dimension; *has_values = 0: netCDF has made it for a
  * dimension without values. */

@@ -51,26 +51,6 @@ static tt_err get_text_shape(const tt_h5_reader *r, const char *path, const tt_h
   return TT_OK;
 }
 
-/* The shape of a field of records; t->type becomes that of records in memory that have it alone. */
-static tt_err get_field_shape(const tt_h5_reader *r, const char *path, const char *field,
-                              const tt_h5_info *info, raw_texts *t)
-{
-  hid_t record = -1, type = -1;
-  int k = H5Tget_class(t->type) == H5T_COMPOUND ? H5Tget_member_index(t->type, field) : -1;
-  if (k >= 0) type = H5Tget_member_type(t->type, (unsigned)k);
-  int is_text = type >= 0 && H5Tget_class(type) == H5T_STRING && info->ndims == 1;
-  if (is_text) {
-    t->n = info->dims[0];
-    t->length = (int64_t)H5Tget_size(type);
-    t->variable = H5Tis_variable_str(type) > 0;
-    record = H5Tcreate(H5T_COMPOUND, (size_t)t->length);
-  }
-  int made = record >= 0 && H5Tinsert(record, field, 0, type) >= 0;
-  TT_H5_CLOSE(type, t->type);
-  t->type = record;
-  return made ? TT_OK : TT_FAIL(DATA, "%s: '%s' has no texts '%s'", r->file, path, field);
-}
-
 static tt_err check_text_shape(const tt_h5_reader *r, const char *path, const raw_texts *t)
 {
   if (t->n > MAX_TEXT_BYTES || t->length > MAX_TEXT_BYTES ||
@@ -80,9 +60,7 @@ static tt_err check_text_shape(const tt_h5_reader *r, const char *path, const ra
   return TT_OK;
 }
 
-/*   field  of records; NULL: the dataset has the texts */
-static tt_err read_raw_texts(tt_h5_reader *r, const char *path, const char *field, int one,
-                             raw_texts *t)
+static tt_err read_raw_texts(tt_h5_reader *r, const char *path, int one, raw_texts *t)
 {
   tt_h5_info info;
   hid_t dataset = -1;
@@ -90,9 +68,8 @@ static tt_err read_raw_texts(tt_h5_reader *r, const char *path, const char *fiel
   TT_TRY(tt_h5_open_dataset_local(r, path, &dataset));
   t->type = H5Dget_type(dataset);
   t->space = H5Dget_space(dataset);
-  t->variable = !field && H5Tis_variable_str(t->type) > 0;
-  tt_err e =
-      field ? get_field_shape(r, path, field, &info, t) : get_text_shape(r, path, &info, one, t);
+  t->variable = H5Tis_variable_str(t->type) > 0;
+  tt_err e = get_text_shape(r, path, &info, one, t);
   if (!e) e = check_text_shape(r, path, t);
   if (!e) e = tt_alloc_bytes(&t->bytes, t->n * t->length, 1, "texts of a file");
   if (!e && t->n > 0 && t->length > 0 &&
@@ -119,12 +96,11 @@ static tt_err copy_raw_text(const raw_texts *t, int64_t i, const char *keep, cha
   return copy_text(text ? text : "", text ? (int64_t)strlen(text) : 0, keep, out);
 }
 
-static tt_err read_texts(tt_h5_reader *r, const char *path, const char *field, int one, int64_t *n,
-                         char ***text)
+static tt_err read_texts(tt_h5_reader *r, const char *path, int one, int64_t *n, char ***text)
 {
   raw_texts t = {.type = -1, .space = -1};
   char **list = NULL;
-  tt_err e = read_raw_texts(r, path, field, one, &t);
+  tt_err e = read_raw_texts(r, path, one, &t);
   if (!e) e = TT_ALLOC(list, t.n);
   for (int64_t i = 0; !e && i < t.n; i++) e = copy_raw_text(&t, i, one ? "\n\r\t" : "", &list[i]);
   if (e && list) tt_h5_texts_free(t.n, &list);
@@ -138,20 +114,14 @@ static tt_err read_texts(tt_h5_reader *r, const char *path, const char *field, i
 
 tt_err tt_h5_read_texts_local(tt_h5_reader *r, const char *path, int64_t *n, char ***text)
 {
-  return read_texts(r, path, NULL, 0, n, text);
-}
-
-tt_err tt_h5_read_field_texts_local(tt_h5_reader *r, const char *path, const char *field,
-                                    int64_t *n, char ***text)
-{
-  return read_texts(r, path, field, 0, n, text);
+  return read_texts(r, path, 0, n, text);
 }
 
 tt_err tt_h5_read_text_local(tt_h5_reader *r, const char *path, char **text)
 {
   int64_t n = 0;
   char **list = NULL;
-  TT_TRY(read_texts(r, path, NULL, 1, &n, &list));
+  TT_TRY(read_texts(r, path, 1, &n, &list));
   tt_err e =
       n == 1 ? TT_OK : TT_FAIL(DATA, "%s: '%s' holds %" PRId64 " texts, not one", r->file, path, n);
   if (!e) {

@@ -15,7 +15,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define TT_SCHEMA_MODEL "tutti-model-1.0"
+#define TT_SCHEMA_MODEL "tutti-model-1.1"
 #define TT_SCHEMA_RESULT "tutti-result-1.0"
 #define TT_SCHEMA_PREDICTION "tutti-prediction-1.0"
 #define TT_SCHEMA_SCORE "tutti-score-1.0"

@@ -51,6 +51,7 @@ static tt_err archive_columns(archive *k, tt_columns *c)
   for (int64_t i = 0; i < count; i++) {
     TT_TRY(archive_text(k, &c->name[i]));
     TT_TRY(archive_text(k, &c->units[i]));
+    TT_TRY(archive_text(k, &c->classes[i]));
   }
   return TT_OK;
 }
@@ -120,27 +121,13 @@ static tt_err archive_epistemic(archive *k, tt_trained_ensemble *m)
   return TT_OK;
 }
 
-static void archive_folds(archive *k, tt_trained_ensemble *m)
-{
-  const int64_t bytes = sizeof(double);
-  for (int64_t i = 0; i < m->networks; i++) {
-    tt_network *n = &m->network[i];
-    if (!n->folded) continue;
-    archive_bytes(k, n->scales.x_factor, n->model.inputs * bytes);
-    archive_bytes(k, n->scales.x_offset, n->model.inputs * bytes);
-    archive_bytes(k, n->scales.y_factor, n->model.targets * bytes);
-    archive_bytes(k, n->scales.y_offset, n->model.targets * bytes);
-  }
-}
-
 static tt_err archive_trained_ensemble(archive *k, tt_trained_ensemble *m)
 {
   archive_bytes(k, &m->variance_floor, sizeof m->variance_floor);
-  archive_folds(k, m);
   archive_bytes(k, m->weight, m->members * (int64_t)sizeof *m->weight);
   archive_bytes(k, m->status, m->members * (int64_t)sizeof *m->status);
   archive_bytes(k, m->index, m->members * (int64_t)sizeof *m->index);
-  archive_bytes(k, m->snapshot, m->members * (int64_t)sizeof *m->snapshot);
+  archive_bytes(k, m->head, m->members * (int64_t)sizeof *m->head);
   archive_bytes(k, m->cohort, m->members * (int64_t)sizeof *m->cohort);
   for (int64_t i = 0; i < m->ensembles; i++) TT_TRY(archive_ensemble(k, &m->ensemble[i]));
   archive_bytes(k, m->x_low, m->model.inputs * (int64_t)sizeof *m->x_low);

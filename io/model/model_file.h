@@ -1,4 +1,4 @@
-/* model_file.h — model.h5: trained members (schema tutti-model-1.0, docs/files.md). */
+/* model_file.h — model.h5: trained members (schema tutti-model-1.1, docs/files.md). */
 #ifndef TT_MODEL_FILE_H
 #define TT_MODEL_FILE_H
 #include "core/model/partition.h"

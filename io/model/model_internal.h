@@ -45,43 +45,6 @@ void tt_net_inputs_write(tt_schema *s, const tt_net_inputs_table *t);
 tt_err tt_net_inputs_read_local(tt_h5_reader *r, int64_t columns, int64_t count,
                                 tt_net_inputs *out);
 
-/* The scales of the folds: tables with a row for each network, if some members have a normalization
- * of their own */
-
-/* Field of tt_fold_scales, name in the file, second axis, value without a fold, meaning. */
-#define TT_FOLD_TABLES(X)                                                                          \
-  X(x_factor, "net/input_factor", inputs, 1.0,                                                     \
-    "a network takes normalized x * input_factor + input_offset")                                  \
-  X(x_offset, "net/input_offset", inputs, 0.0, "see input_factor")                                 \
-  X(y_factor, "net/target_factor", targets, 1.0,                                                   \
-    "its predictions y mean normalized y * target_factor + target_offset")                         \
-  X(y_offset, "net/target_offset", targets, 0.0, "see target_factor")
-
-typedef struct tt_fold_tables {
-  int64_t networks, inputs, targets; /* networks 0: there are no tables */
-#define X(field, ...) double *field; /* [networks][inputs or targets] */
-  TT_FOLD_TABLES(X)
-#undef X
-} tt_fold_tables;
-
-/* The tables of all networks, if some have scales of their own.
- *   targets  largest number of targets of an ensemble
- * Owner: the caller, tt_fold_tables_free, also after an error. Local. Errors: MEM. */
-tt_err tt_fold_tables_create(const tt_trained_ensembles *all, int64_t targets, tt_fold_tables *out);
-void tt_fold_tables_free(tt_fold_tables *t);
-
-/* Collective. Dimensions net/network and ensemble_target exist.
- *   input  dimension of the inputs of the networks */
-void tt_fold_tables_write(tt_schema *s, const char *input, const tt_fold_tables *t);
-
-/* Local; the same owner. Errors: DATA (other shapes, not finite, a factor that is not positive),
- * IO, MEM. */
-tt_err tt_fold_tables_read_local(tt_h5_reader *r, int64_t networks, int64_t inputs, int64_t targets,
-                                 tt_fold_tables *out);
-/* 1 if network k has scales of its own; copy them to those of a folded network. */
-int tt_fold_tables_has(const tt_fold_tables *t, int64_t k);
-void tt_fold_tables_copy(const tt_fold_tables *t, int64_t k, tt_network *dst);
-
 /* The networks as tables in the group /net, however many there are */
 
 /* C type, type in the file, field and name in the file, first and second axis, meaning. Offsets are
@@ -153,7 +116,6 @@ typedef struct tt_model_network_info {
 typedef struct tt_model_file_info {
   int64_t networks, members, ensembles, targets; /* targets: the largest K */
   int64_t components; /* of the targets; 0: none. Otherwise `targets` is their number T */
-  tt_fold_tables folds;
   tt_model_network_info *network_info; /* [networks] */
 } tt_model_file_info;
 
@@ -167,13 +129,13 @@ void tt_model_info_free(tt_model_file_info *w);
 
 /* Tables of all members and all ensembles of the file. */
 typedef struct tt_model_tables {
-  int64_t inputs, targets;            /* columns of the data */
-  int8_t *status;                     /* [members] */
-  double *weight;                     /* [members] */
-  int32_t *index, *snapshot, *cohort; /* [members]; snapshot NULL: not in the file */
-  char **name;                        /* [ensembles] */
-  int64_t *first, *count, *key;       /* [ensembles] */
-  int32_t *column;                    /* [ensembles][targets] */
+  int64_t inputs, targets;        /* columns of the data */
+  int8_t *status;                 /* [members] */
+  double *weight;                 /* [members] */
+  int32_t *index, *head, *cohort; /* [members]; head NULL: not in the file */
+  char **name;                    /* [ensembles] */
+  int64_t *first, *count, *key;   /* [ensembles] */
+  int32_t *column;                /* [ensembles][targets] */
 } tt_model_tables;
 
 /* Read all tables, and find the ensembles of each network. The caller frees the tables, also after

@@ -1,5 +1,6 @@
 /* read.c — tt_model_read_local of model_file.h; the sizes are read in read_shape.c, the tables of
  * members and ensembles in read_tables.c. */
+#include "core/base/list.h"
 #include "core/base/mem.h"
 #include "core/model/state.h"
 #include "io/model/model_internal.h"
@@ -14,9 +15,28 @@ static tt_err read_columns(tt_h5_reader *r, const char *names, const char *units
   *out = (tt_columns){.count = count};
   TT_TRY(tt_schema_read_texts_local(r, names, count, &out->name));
   TT_TRY(tt_schema_read_texts_local(r, units, count, &out->units));
+  TT_TRY(TT_ALLOC(out->classes, count));
+  for (int64_t i = 0; i < count; i++) TT_TRY(tt_text_set(&out->classes[i], ""));
   out->given = tt_schema_names_given_local(r, names);
   if (!tt_h5_has_attr_local(r, names, "id")) return TT_OK;
   return tt_h5_read_attr_text_local(r, names, "id", &out->id);
+}
+
+/* A list that cannot be parsed ends here, so that every later use can. */
+static tt_err read_classes(tt_h5_reader *r, tt_columns *c)
+{
+  tt_list *names = NULL;
+  char **text = NULL;
+  TT_TRY(tt_schema_read_texts_local(r, "names/target_classes", c->count, &text));
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < c->count; i++) {
+    if (*text[i]) e = tt_list_parse("names/target_classes", text[i], &names);
+    if (e) e = TT_FAIL(DATA, "%s: %s" TT_DAMAGED, tt_h5_file_name(r), tt_err_last());
+    if (!e) e = tt_text_set(&c->classes[i], text[i]);
+    tt_list_destroy(&names);
+  }
+  tt_h5_texts_free(c->count, &text);
+  return e;
 }
 
 /* Means are finite, scales are finite and not zero. */
@@ -150,6 +170,7 @@ static tt_err read_inputs(tt_h5_reader *r, const tt_model_file_info *w, const tt
 {
   TT_TRY(read_columns(r, "names/feature_name", "names/feature_units", t->inputs, &m->input));
   TT_TRY(read_columns(r, "names/target_name", "names/target_units", t->targets, &m->target));
+  TT_TRY(read_classes(r, &m->target));
   TT_TRY(read_scaler(r, t->inputs, m->model.inputs, t->targets, &m->scaler));
   TT_TRY(read_components(r, w->components, &m->scaler));
   return read_ranges(r, m);
@@ -166,7 +187,7 @@ static tt_err copy_inputs(const tt_trained_ensemble *src, tt_trained_ensemble *m
 }
 
 /* Labels that are classes, probabilities or counts are not normalized: target k of ensemble e has
- * mean 0 and scale 1, also in the folds. */
+ * mean 0 and scale 1. */
 static tt_err check_label_scale(tt_h5_reader *r, const tt_trained_ensemble *m, const tt_ensemble *e,
                                 int64_t k)
 {
@@ -180,14 +201,6 @@ static tt_err check_label_scale(tt_h5_reader *r, const tt_trained_ensemble *m, c
                    "'scaler/y_normalize' %s; expected 0, 1, none: output %s %s",
                    file, m->target.name[t], s->y_mean[t], s->y_scale[t],
                    tt_choice_normalize[s->y_normalize[t]], output, why);
-  for (int64_t n = 0; n < m->networks; n++) {
-    const tt_fold_scales *f = &m->network[n].scales;
-    if (m->network[n].folded && (f->y_factor[k] != 1.0 || f->y_offset[k] != 0.0))
-      return TT_FAIL(DATA,
-                     "%s: target '%s': 'net/target_factor' is %g, 'net/target_offset' %g; "
-                     "expected 1, 0: output %s %s",
-                     file, m->target.name[t], f->y_factor[k], f->y_offset[k], output, why);
-  }
   return TT_OK;
 }
 
@@ -250,18 +263,6 @@ static tt_err check_networks(tt_h5_reader *r, int64_t n, const tt_model_network_
   return TT_OK;
 }
 
-/* Members with scales of their own belong to one ensemble. */
-static tt_err check_folds(tt_h5_reader *r, const tt_model_network_info *s, int64_t n,
-                          const tt_network *network)
-{
-  for (int64_t k = 0; k < n; k++)
-    if (network[k].folded && s->ensembles > 1)
-      return TT_FAIL(DATA,
-                     "%s: %" PRId64 " ensembles have a network with 'net/input_factor'" TT_DAMAGED,
-                     tt_h5_file_name(r), s->ensembles);
-  return TT_OK;
-}
-
 /* The ensembles of network *next and of those that continue its ensemble; *next: the network after
  * them. */
 static tt_err read_trained(tt_h5_reader *r, const tt_model_file_info *w, const tt_model_tables *t,
@@ -275,15 +276,10 @@ static tt_err read_trained(tt_h5_reader *r, const tt_model_file_info *w, const t
   TT_TRY(check_networks(r, n, s));
   TT_TRY(TT_ALLOC(network, n));
   for (int64_t k = 0; k < n; k++)
-    network[k] = (tt_network){.model = s[k].model,
-                              .members = s[k].members,
-                              .folded = tt_fold_tables_has(&w->folds, *next + k)};
-  tt_err e = check_folds(r, s, n, network);
-  if (!e) e = tt_trained_ensemble_create_mixed(n, network, s->ensembles, out);
+    network[k] = (tt_network){.model = s[k].model, .members = s[k].members};
+  tt_err e = tt_trained_ensemble_create_mixed(n, network, s->ensembles, out);
   tt_free(network);
   if (e) return e;
-  for (int64_t k = 0; k < (*out)->networks; k++)
-    if ((*out)->network[k].folded) tt_fold_tables_copy(&w->folds, *next + k, &(*out)->network[k]);
   *next += n;
   s->members = (*out)->members;
   e = fill_trained(r, w, t, s, first, *out);

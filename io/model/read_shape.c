@@ -226,7 +226,6 @@ void tt_model_info_free(tt_model_file_info *w)
   for (int64_t k = 0; w->network_info && k < w->networks; k++)
     tt_front_destroy(&w->network_info[k].model.front);
   tt_free(w->network_info);
-  tt_fold_tables_free(&w->folds);
 }
 
 tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w)
@@ -240,8 +239,6 @@ tt_err tt_model_read_info_local(tt_h5_reader *r, tt_model_file_info *w)
   if (e) return e;
   TT_TRY(compare_networks(r, w));
   TT_TRY(read_component_shape(r, w));
-  TT_TRY(tt_fold_tables_read_local(r, w->networks, w->network_info[0].model.inputs, w->targets,
-                                   &w->folds));
   return tt_schema_check_shape_local(r, "ensemble_column", 2,
                                      (int64_t[]){w->ensembles, w->targets});
 }

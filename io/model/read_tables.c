@@ -24,8 +24,7 @@ static tt_err read_members(tt_h5_reader *r, int64_t members, tt_model_tables *t)
   TT_TRY(tt_schema_read_array_local(r, "member_weight", TT_H5_F64, 1, &members, &t->weight));
   TT_TRY(read_numbers(r, "member_index", members, &t->index));
   TT_TRY(read_numbers(r, "member_cohort", members, &t->cohort));
-  return tt_h5_has_local(r, "snapshot") ? read_numbers(r, "snapshot", members, &t->snapshot)
-                                        : TT_OK;
+  return tt_h5_has_local(r, "head") ? read_numbers(r, "head", members, &t->head) : TT_OK;
 }
 
 /* Ensembles of each network: those whose first member it has. A network without one has further
@@ -65,7 +64,7 @@ tt_err tt_model_read_tables_local(tt_h5_reader *r, tt_model_file_info *w, tt_mod
 
 void tt_model_tables_free(const tt_model_file_info *w, tt_model_tables *t)
 {
-  tt_free_all(&t->status, &t->weight, &t->index, &t->snapshot, &t->cohort, &t->first, &t->count,
+  tt_free_all(&t->status, &t->weight, &t->index, &t->head, &t->cohort, &t->first, &t->count,
               &t->key, &t->column);
   tt_h5_texts_free(w->ensembles, &t->name);
 }
@@ -78,8 +77,7 @@ static tt_err fill_members(tt_h5_reader *r, const tt_model_tables *t,
   memcpy(m->weight, t->weight + s->member, (size_t)s->members * sizeof *m->weight);
   memcpy(m->index, t->index + s->member, (size_t)s->members * sizeof *m->index);
   memcpy(m->cohort, t->cohort + s->member, (size_t)s->members * sizeof *m->cohort);
-  if (t->snapshot)
-    memcpy(m->snapshot, t->snapshot + s->member, (size_t)s->members * sizeof *m->snapshot);
+  if (t->head) memcpy(m->head, t->head + s->member, (size_t)s->members * sizeof *m->head);
   for (int64_t i = 0; i < m->members; i++) {
     if (m->status[i] < TT_STATUS_training || m->status[i] > TT_STATUS_diverged)
       return TT_FAIL(DATA, "%s: 'status' of member %" PRId64 " is %d, expected 0 to %d", file,

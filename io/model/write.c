@@ -10,16 +10,15 @@
 typedef struct model_arrays {
   int64_t members, ensembles, targets; /* of all trained ensembles; the largest K */
   int64_t *member;                     /* [G] 0, 1, 2, ... */
-  int32_t *ensemble_of_member, *index, *snapshot,
-      *cohort_of_member; /* [G] ensemble of each member, number in the ensemble, snapshot, cohort */
+  int32_t *ensemble_of_member, *index, *head,
+      *cohort_of_member; /* [G] ensemble of each member, number in the ensemble, head, cohort */
   double *weight;        /* [G] */
   int8_t *status;        /* [G] */
-  int snapshots;         /* whether any member is a snapshot */
+  int heads;             /* whether any member is a head */
   const char **name;     /* [ensembles] borrowed */
   const char **by;       /* [D + T] names of the normalizations */
   int64_t *first, *count, *key; /* [ensembles] */
   int32_t *column;              /* [ensembles][K], -1 beyond the targets of an ensemble */
-  tt_fold_tables folds;
   tt_net_tables nets;
   tt_calibration calibration; /* of all columns */
   tt_net_inputs_table net;
@@ -31,12 +30,11 @@ typedef struct model_arrays {
 
 static void free_file_arrays(model_arrays *t)
 {
-  tt_free_all(&t->member, &t->ensemble_of_member, &t->index, &t->snapshot, &t->cohort_of_member,
+  tt_free_all(&t->member, &t->ensemble_of_member, &t->index, &t->head, &t->cohort_of_member,
               &t->weight, &t->status, &t->name, &t->by, &t->first, &t->count, &t->key, &t->column,
               &t->epistemic);
   if (t->label) tt_h5_texts_free(t->columns, &t->label);
   tt_net_tables_free(&t->nets);
-  tt_fold_tables_free(&t->folds);
   tt_calibration_free(&t->calibration);
   tt_net_inputs_table_free(&t->net);
 }
@@ -55,6 +53,7 @@ static int64_t longest_name(const tt_trained_ensemble *m, const model_arrays *t)
   most = longer_of(m->input.count, (const char *const *)m->input.name, most);
   most = longer_of(m->input.count, (const char *const *)m->input.units, most);
   most = longer_of(m->target.count, (const char *const *)m->target.name, most);
+  most = longer_of(m->target.count, (const char *const *)m->target.classes, most);
   return longer_of(m->target.count, (const char *const *)m->target.units, most);
 }
 
@@ -67,11 +66,10 @@ static tt_err allocate(const tt_trained_ensembles *all, model_arrays *t)
     int64_t targets = tt_trained_ensemble_targets(m);
     t->targets = targets > t->targets ? targets : t->targets;
   }
-  TT_TRY(tt_fold_tables_create(all, t->targets, &t->folds));
   TT_TRY(TT_ALLOC(t->member, t->members));
   TT_TRY(TT_ALLOC(t->ensemble_of_member, t->members));
   TT_TRY(TT_ALLOC(t->index, t->members));
-  TT_TRY(TT_ALLOC(t->snapshot, t->members));
+  TT_TRY(TT_ALLOC(t->head, t->members));
   TT_TRY(TT_ALLOC(t->cohort_of_member, t->members));
   TT_TRY(TT_ALLOC(t->weight, t->members));
   TT_TRY(TT_ALLOC(t->status, t->members));
@@ -91,9 +89,9 @@ static tt_err fill_ensembles(const tt_trained_ensemble *m, int64_t member, int64
   for (int64_t i = 0; i < m->members; i++) {
     t->member[member + i] = member + i;
     t->index[member + i] = m->index[i];
-    t->snapshot[member + i] = m->snapshot[i];
+    t->head[member + i] = m->head[i];
     t->cohort_of_member[member + i] = m->cohort[i];
-    t->snapshots |= m->snapshot[i] > 0;
+    t->heads |= m->head[i] > 0;
     t->weight[member + i] = m->weight[i];
     t->status[member + i] = m->status[i];
   }
@@ -194,9 +192,8 @@ static void write_members(tt_schema *s, const model_arrays *t)
   WRITE_MEMBERS(t->index, "member_index", I32, NULL, "number of the member in its ensemble");
   WRITE_MEMBERS(t->cohort_of_member, "member_cohort", I32, NULL,
                 "cohort that trained the member, as in checkpoints and results.h5");
-  if (t->snapshots)
-    WRITE_MEMBERS(t->snapshot, "snapshot", I32, NULL,
-                  "number of the snapshot or head of the member, from 1");
+  if (t->heads)
+    WRITE_MEMBERS(t->head, "head", I32, NULL, "number of the head of the member, from 1");
 }
 
 static void write_ensembles(tt_schema *s, const model_arrays *t)
@@ -275,6 +272,10 @@ static void write_columns(tt_schema *s, const tt_trained_ensemble *m)
                         (const char *const *)m->target.name, "target column");
   tt_schema_write_texts(s, "names/target_units", "target", "name_strlen",
                         (const char *const *)m->target.units, "units of the target column");
+  tt_schema_write_texts(s, "names/target_classes", "target", "name_strlen",
+                        (const char *const *)m->target.classes,
+                        "names of the classes of the target column, separated by commas; empty: "
+                        "numbers, or no classes");
   tt_schema_write_given(s, "names/feature_name", &m->input);
   tt_schema_write_given(s, "names/target_name", &m->target);
 }
@@ -306,7 +307,6 @@ tt_err tt_model_write(tt_comm *c, const char *file, const tt_trained_ensembles *
     tt_calibration_write(&s, &t.calibration);
     write_epistemic(&s, t.epistemic);
     tt_net_tables_write(&s, &t.nets, shard);
-    tt_fold_tables_write(&s, tt_net_inputs_dimension(&scaler->net), &t.folds);
     e = tt_h5_commit(&f);
   }
   free_file_arrays(&t);

@@ -10,7 +10,7 @@
 
 void tt_axis_labels_free(tt_axis_labels *o)
 {
-  tt_free_all(&o->by_target, &o->place, &o->member, &o->cohort, &o->index, &o->snapshot, &o->owner,
+  tt_free_all(&o->by_target, &o->place, &o->member, &o->cohort, &o->index, &o->head, &o->owner,
               &o->network);
   for (int64_t i = 0; o->network_text && i < o->networks; i++) tt_free(o->network_text[i]);
   tt_free(o->network_text);
@@ -21,12 +21,11 @@ void tt_axis_labels_free(tt_axis_labels *o)
   tt_free(o->label);
 }
 
-/* Whether networks differ: those of the folds of an ensemble are the same. */
+/* Whether networks differ. */
 static int has_several(const tt_trained_ensembles *all)
 {
   int several = all->count > 1;
-  for (int64_t i = 0; i < all->count; i++)
-    for (int64_t k = 0; k < all->at[i]->networks; k++) several |= !all->at[i]->network[k].folded;
+  for (int64_t i = 0; i < all->count; i++) several |= all->at[i]->networks > 0;
   return several;
 }
 
@@ -37,7 +36,7 @@ static tt_err allocate(const tt_trained_ensembles *all, tt_axis_labels *o)
   TT_TRY(TT_ALLOC(o->member, o->members));
   TT_TRY(TT_ALLOC(o->cohort, o->members));
   TT_TRY(TT_ALLOC(o->index, o->members));
-  TT_TRY(TT_ALLOC(o->snapshot, o->members));
+  TT_TRY(TT_ALLOC(o->head, o->members));
   TT_TRY(TT_ALLOC(o->owner, o->members));
   TT_TRY(TT_ALLOC(o->network_text, o->networks));
   TT_TRY(TT_ALLOC(o->ensemble, o->columns));
@@ -100,8 +99,8 @@ static tt_err fill_ensembles(const tt_trained_ensemble *m, char *const *text, in
     o->cohort[first + i] = m->cohort[i];
     if (o->network) o->network[first + i] = text[network];
     o->index[first + i] = m->index[i];
-    o->snapshot[first + i] = m->snapshot[i];
-    o->snapshots |= m->snapshot[i] > 0;
+    o->head[first + i] = m->head[i];
+    o->heads |= m->head[i] > 0;
   }
   for (int64_t i = 0; i < m->ensembles; i++) {
     const tt_ensemble *e = &m->ensemble[i];
@@ -246,7 +245,7 @@ void tt_axis_labels_write_members(tt_schema *s, const tt_axis_labels *o)
   if (o->network)
     tt_schema_write_texts(s, "network", "member", "name_strlen", o->network,
                           "label and hidden layers of the network of the member");
-  if (o->snapshots)
-    TT_SCHEMA_WRITE(s, o->snapshot, "snapshot", I32, NULL,
-                    "number of the snapshot or head of the member, from 1", "ensemble", "member");
+  if (o->heads)
+    TT_SCHEMA_WRITE(s, o->head, "head", I32, NULL, "number of the head of the member, from 1",
+                    "ensemble", "member");
 }

@@ -14,10 +14,10 @@ typedef struct tt_axis_labels {
   double *by_target; /* [G][T] room for tt_axis_labels_by_target; NULL before _reserve */
   int32_t *place;    /* [G][width] room for tt_axis_labels_write_places */
   int64_t *member;   /* [G] 0, 1, 2, ... */
-  int32_t *cohort, *index, *snapshot; /* [G] cohort, number in the ensemble, snapshot or 0 */
-  int snapshots;                      /* whether any member is a snapshot */
-  const char **owner;                 /* [G] name of the member's ensemble */
-  const char **network;               /* [G] "64-64 silu"; NULL if all have one network */
+  int32_t *cohort, *index, *head; /* [G] cohort, number in the ensemble, head or 0 */
+  int heads;                      /* whether any member is a head */
+  const char **owner;             /* [G] name of the member's ensemble */
+  const char **network;           /* [G] "64-64 silu"; NULL if all have one network */
   int64_t networks;
   char **network_text;                      /* [networks] owned */
   const char **ensemble, **target, **units; /* [C] of each column */
@@ -33,7 +33,7 @@ void tt_axis_labels_free(tt_axis_labels *o);
 /* write_columns: dimensions column and name_strlen with column_ensemble, _target, _label, _units.
  * write_targets: dimension target with target_name and target_units: all targets of the job.
  * write_members: dimension member with ensemble, cohort and member_index of each member, network if
- * there are several, and snapshot if any member is a snapshot.
+ * there are several, and head if any member is a head.
  * write_places: a new dimension with the places of the numbers that a member predicts within its
  * own ensemble: ensemble_target [most_targets], or with each = 1 and several numbers of a target
  * quantity [width]; and the variable member_column, the column of each place. Returns the name of

@@ -13,15 +13,11 @@
 enum { INDENT = 13, MAX_NAMES = 100 };
 
 /* A netCDF dimension without values is not printed. */
-static int is_pure_dimension(tt_h5_reader *r, const char *path)
+static int is_empty_dimension(tt_h5_reader *r, const char *path)
 {
-  static const char mark[] = "This is a netCDF dimension but not a netCDF variable.";
-  char *text = NULL;
-  int pure = tt_h5_has_attr_local(r, path, "NAME") &&
-             !tt_h5_read_attr_text_local(r, path, "NAME", &text) &&
-             !strncmp(text, mark, sizeof mark - 1);
-  tt_free(text);
-  return pure;
+  int has_values;
+  tt_h5_is_scale_local(r, path, &has_values);
+  return !has_values;
 }
 
 /* Whether a dataset is a list of names: of inputs, targets, ensembles, ... */
@@ -94,7 +90,7 @@ static tt_err describe(tt_h5_reader *r, json_t **out)
        i++)
     set_attr(&origin, r, "provenance", of_origin[i]);
   for (int64_t i = 0; !e && i < n; i++)
-    if (tt_h5_has_local(r, name[i]) && !is_pure_dimension(r, name[i]))
+    if (tt_h5_has_local(r, name[i]) && !is_empty_dimension(r, name[i]))
       e = append_dataset(datasets, r, name[i]);
   tt_h5_texts_free(n, &name);
   tt_json_set(&all, "provenance", origin);

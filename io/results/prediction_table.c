@@ -36,7 +36,7 @@ typedef struct prediction_table {
   FILE *out;
   const char *id;
   int64_t rows, columns, texts; /* texts: 0, or ids that are texts */
-  char **label, **ensemble, **text;
+  char **label, **ensemble, **target, **text;
   int classes, has_ids;
   int64_t levels[PARTS];                  /* 0: the file does not have the variable */
   double level[PARTS][64], *value[PARTS]; /* value [levels][CHUNK_ROWS][columns] */
@@ -65,6 +65,7 @@ static tt_err open_predictions(const char *file, prediction_table *t)
   t->rows = info.dims[0];
   TT_TRY(tt_h5_read_texts_local(t->r, "column_label", &t->columns, &t->label));
   TT_TRY(tt_h5_read_texts_local(t->r, "column_ensemble", &n, &t->ensemble));
+  TT_TRY(tt_h5_read_texts_local(t->r, "column_target", &n, &t->target));
   t->classes = tt_h5_has_local(t->r, "y_entropy");
   t->has_ids = tt_h5_has_local(t->r, "sample_id");
   if (t->has_ids) TT_TRY(tt_h5_dataset_info_local(t->r, "sample_id", &info));
@@ -75,33 +76,79 @@ static tt_err open_predictions(const char *file, prediction_table *t)
   return TT_OK;
 }
 
-/* "load_q0.05"; with the ensemble before it where several predict the target. */
-static void put_title(const prediction_table *t, int k, int64_t column, int64_t level)
+/* The class in the label "species=setosa" of a column of probabilities, else NULL. */
+static const char *class_of(const prediction_table *t, int64_t column)
+{
+  size_t length = strlen(t->target[column]);
+  const char *label = t->label[column];
+  int is_class = t->classes && !strncmp(label, t->target[column], length) && label[length] == '=';
+  return is_class ? label + length + 1 : NULL;
+}
+
+static int is_same_variable(const prediction_table *t, int64_t a, int64_t b)
+{
+  return class_of(t, a) && class_of(t, b) && !strcmp(t->target[a], t->target[b]) &&
+         !strcmp(t->ensemble[a], t->ensemble[b]);
+}
+
+/* The classes whose first one has this column; 0: none. */
+static int64_t count_classes(const prediction_table *t, int64_t column)
+{
+  int64_t n = class_of(t, column) && !(column > 0 && is_same_variable(t, column - 1, column));
+  while (n && column + n < t->columns && is_same_variable(t, column, column + n)) n++;
+  return n;
+}
+
+/* "load_q0.05"; with the ensemble before it where several predict the target. The suffix of a mean
+ * that is a probability is left out; without a suffix it is the target, of which the class is told.
+ */
+static void put_title(const prediction_table *t, const char *suffix, int64_t column)
 {
   char title[512];
-  int repeated = 0, is_class = t->classes && !strcmp(parts[k].suffix, "_mean");
+  int repeated = 0, is_class = t->classes && suffix && !strcmp(suffix, "_mean");
   for (int64_t c = 0; c < t->columns; c++)
     repeated |= c != column && !strcmp(t->label[c], t->label[column]);
-  int used = snprintf(title, sizeof title, "%.160s%s%.200s%s", repeated ? t->ensemble[column] : "",
-                      repeated ? "." : "", t->label[column], is_class ? "" : parts[k].suffix);
-  if (parts[k].level)
-    snprintf(title + used, sizeof title - (size_t)used, "%.6g", t->level[k][level]);
+  snprintf(title, sizeof title, "%.160s%s%.200s%s", repeated ? t->ensemble[column] : "",
+           repeated ? "." : "", suffix ? t->label[column] : t->target[column],
+           is_class || !suffix ? "" : suffix);
   fputc(',', t->out);
   tt_table_write_cell(title, t->out);
+}
+
+static void put_level_title(const prediction_table *t, int k, int64_t column, int64_t level)
+{
+  char suffix[64];
+  snprintf(suffix, sizeof suffix, "%s", parts[k].suffix);
+  if (parts[k].level)
+    snprintf(suffix, sizeof suffix, "%s%.6g", parts[k].suffix, t->level[k][level]);
+  put_title(t, suffix, column);
 }
 
 static void put_header(const prediction_table *t)
 {
   tt_table_write_cell(t->has_ids && t->id ? t->id : "row", t->out);
-  for (int64_t c = 0; c < t->columns; c++)
+  for (int64_t c = 0; c < t->columns; c++) {
+    if (count_classes(t, c)) put_title(t, NULL, c);
     for (int k = 0; k < PARTS; k++)
-      for (int64_t l = 0; l < t->levels[k] && !parts[k].by_row; l++) put_title(t, k, c, l);
+      for (int64_t l = 0; l < t->levels[k] && !parts[k].by_row; l++) put_level_title(t, k, c, l);
+  }
   for (int k = 0; k < PARTS; k++)
     if (parts[k].by_row && t->levels[k]) fprintf(t->out, ",%s", parts[k].suffix);
   fputc('\n', t->out);
 }
 
 static void put_value(double v, FILE *out) { fprintf(out, isnan(v) ? "," : ",%.9g", v); }
+
+/* The most probable class. */
+static void put_class(const prediction_table *t, int64_t i, int64_t first, int64_t classes)
+{
+  const double *mean = t->value[0] + i * t->columns + first;
+  int64_t best = 0;
+  for (int64_t c = 1; c < classes; c++)
+    if (mean[c] > mean[best]) best = c;
+  fputc(',', t->out);
+  tt_table_write_cell(class_of(t, first + best), t->out);
+}
 
 /* Row i of the n rows that are in memory, number `row` of the file. */
 static void put_row(const prediction_table *t, int64_t i, int64_t n, int64_t row)
@@ -110,10 +157,13 @@ static void put_row(const prediction_table *t, int64_t i, int64_t n, int64_t row
     tt_table_write_cell(t->text[row], t->out);
   else
     fprintf(t->out, "%" PRId64, t->number[i]);
-  for (int64_t c = 0; c < t->columns; c++)
+  for (int64_t c = 0; c < t->columns; c++) {
+    int64_t classes = count_classes(t, c);
+    if (classes) put_class(t, i, c, classes);
     for (int k = 0; k < PARTS; k++)
       for (int64_t l = 0; l < t->levels[k] && !parts[k].by_row; l++)
         put_value(t->value[k][(l * n + i) * t->columns + c], t->out);
+  }
   for (int k = 0; k < PARTS; k++)
     if (parts[k].by_row && t->levels[k]) put_value(t->value[k][i], t->out);
   fputc('\n', t->out);
@@ -168,6 +218,7 @@ tt_err tt_prediction_table_write_local(const char *predictions, const char *tabl
   tt_h5_close_local(&t.r);
   tt_h5_texts_free(t.columns, &t.label);
   tt_h5_texts_free(t.columns, &t.ensemble);
+  tt_h5_texts_free(t.columns, &t.target);
   tt_h5_texts_free(t.texts, &t.text);
   for (int k = 0; k < PARTS; k++) tt_free(t.value[k]);
   tt_free(t.number);

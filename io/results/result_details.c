@@ -16,7 +16,7 @@ static tt_err read_members(tt_h5_reader *r, tt_result_details *d)
   } field[] = {{"status", &d->status},       {"best_epoch", &d->best_epoch},
                {"best_loss", &d->best_loss}, {"epochs_done", &d->epochs_done},
                {"attempts", &d->attempts},   {"member_index", &d->index},
-               {"snapshot", &d->snapshot},   {"member_weight", &d->weight}};
+               {"head", &d->head},           {"member_weight", &d->weight}};
   for (size_t i = 0; i < sizeof field / sizeof *field; i++)
     TT_TRY(tt_results_read_values_local(r, field[i].name, d->members, field[i].to));
   for (int i = 0; i < TT_HYPER_COUNT; i++)
@@ -126,7 +126,7 @@ void tt_result_details_destroy(tt_result_details **details)
     tt_free_all(&d->member_score[i], &d->score[i], &d->oob[i]);
   for (int i = 0; i < TT_ORIGIN_COUNT; i++) tt_free(d->origin[i]);
   tt_free_all(&d->status, &d->best_epoch, &d->best_loss, &d->epochs_done, &d->attempts, &d->index,
-              &d->snapshot, &d->weight, &d->correlation, &d->test_rows, &d->oob_rows,
+              &d->head, &d->weight, &d->correlation, &d->test_rows, &d->oob_rows,
               &d->coverage_level, &d->coverage, &d->resolved);
   tt_free(*details);
 }

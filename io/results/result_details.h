@@ -10,8 +10,8 @@
 /* NaN, or NULL, where the file has no value. G members, C columns, T targets of the job. */
 typedef struct tt_result_details {
   int64_t members, columns, targets, coverage_levels;
-  double *status;                                                             /* [G] tt_status */
-  double *best_epoch, *best_loss, *epochs_done, *attempts, *index, *snapshot; /* [G] */
+  double *status;                                                         /* [G] tt_status */
+  double *best_epoch, *best_loss, *epochs_done, *attempts, *index, *head; /* [G] */
   double *weight; /* [G]; NaN: all members that did not diverge have the same weight */
   double *hyper[TT_HYPER_COUNT];                         /* [G] */
   double *member_score[TT_METRIC_COUNT];                 /* [G][T] on the test rows */

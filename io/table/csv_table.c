@@ -237,7 +237,7 @@ static tt_err missing_cell(const csv_table *c, int64_t line, int64_t column, con
 static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, const char *text)
 {
   const char *name = c->table->name[column];
-  char cure[2 * NAME_SHOWN + 256];
+  char cure[3 * NAME_SHOWN + 320];
   tt_problem p = {.what = "is not a number", .cure = cure};
   int is_input = c->kind[column] == TT_CELL_NUMBER;
   if (c->kind[column] == TT_CELL_RESULT) {
@@ -262,7 +262,10 @@ static tt_err not_a_number(const csv_table *c, int64_t line, int64_t column, con
                                    NAME_SHOWN, name)
                         : snprintf(cure, sizeof cure,
                                    "leave the cell empty where there is no value, or add its text "
-                                   "to data.na; or, if the values of an input");
+                                   "to data.na; or, if it is the class of a target: data.classes: "
+                                   "{%.*s: [...]} (tutti init writes it); or, if the values of an "
+                                   "input",
+                                   NAME_SHOWN, name);
     snprintf(cure + used, sizeof cure - (size_t)used, " are levels: data.categories: {%.*s: error}",
              NAME_SHOWN, name);
     p.option = is_input ? "categories" : NULL;

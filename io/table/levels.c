@@ -105,6 +105,9 @@ tt_err tt_levels_unknown_error(const tt_levels *l, const char *place, const char
     if (strlen(known) + strlen(level) + 8 >= sizeof known) break;
     tt_text_append(known, sizeof known, ", ", level);
   }
+  if (l->are_classes)
+    return TT_FAIL(DATA, "%s: '%s' is none of the classes (%s); data.classes lists them", place,
+                   shown, known);
   return TT_FAIL(DATA,
                  "%s: '%s' is no level of the training rows (%s); data.categories: zeros accepts "
                  "other levels",

@@ -11,6 +11,7 @@ typedef struct tt_levels {
   int lists; /* 1: texts are not compared: each is added to the list, and its number is its place */
   int learns;      /* 1: another text is added to the list; 0: it is unknown */
   int zeros;       /* 1: an unknown text is the number -1; 0: an error */
+  int are_classes; /* 1: of a target (data.classes), not of an input */
   int are_numbers; /* 1: cells are read as numbers, and there are no texts */
   int64_t count, capacity;
   char **text;     /* [count] owned, by their numbers */

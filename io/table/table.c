@@ -64,6 +64,8 @@ tt_err tt_table_find(const tt_table *t, const char *name, int64_t *column)
 
 tt_err tt_table_use_local(tt_table *t, int64_t column, tt_cell_kind kind)
 {
+  int is_class = t->levels && t->levels[column] && t->levels[column]->are_classes;
+  if (is_class && kind != TT_CELL_LEVEL) return TT_OK; /* announced before, as what it is */
   if (tt_text_is_utf8(t->name[column])) return t->use(t, column, kind);
   return TT_FAIL(DATA, "%s: the name of column %" PRId64 " is not UTF-8; " TT_TO_UTF8, t->file,
                  column + 1);

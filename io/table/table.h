@@ -29,6 +29,7 @@ typedef struct tt_table_format {
   char decimal;   /* '.' or ','; 0 = '.' */
   int64_t nas;
   const char *const *na; /* [nas] texts of missing values, besides those of tt_table_open_local */
+  const char *classes;   /* data.classes: columns whose texts are names of classes; or NULL */
   int any_name;          /* 1: a file whose name is not that of a table is a CSV file, not HDF5 */
   const tt_row_marks *marks; /* of this file, from a table that is or was open anywhere; NULL or
                               * count 0: the file is read for them. Borrowed while it is opened */

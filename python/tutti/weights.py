@@ -22,11 +22,9 @@ def _only_ensemble(model: Model, name: Optional[str]) -> str:
 
 
 def _refuse(f: h5py.File, what: str, network: np.ndarray) -> None:
-    """ValueError if the weights are no dense layers of the members with one set of scales."""
+    """ValueError if the weights are no dense layers of the members with one network."""
     net, k = f["net"], network[0]
-    folds = "input_factor" in net and bool((net["input_factor"][k] != 1).any())
     for condition, reason in (
-            (folds, "its members leave out folds, and each fold has scales of its own"),
             ((network != k).any(), "its members have several networks"),
             (net["front_axes"][k] > 0, "its networks have layers for images or profiles"),
             ("network_input_column" in f, "its inputs have categories or missing values"),

@@ -7,8 +7,6 @@
 #define REFUSED(X)                                                                                 \
   X(t->cohorts.count != 1,                                                                         \
     "the ensembles have different networks, losses or batch sizes: create a trainer for each")     \
-  X(c->method != TT_METHOD_independent,                                                            \
-    "train.method: only independent; with forward and backward the program can couple members")    \
   X(c->resample != TT_RESAMPLE_none,                                                               \
     "train.resample: the caller gives each member its rows; use none, and an index in the batch")  \
   X(c->stop != TT_EARLY_STOPPING_member,                                                           \

@@ -15,7 +15,7 @@ module tutti
   implicit none
   private
   public :: tutti_model, tutti_workspace, tutti_message
-  public :: tutti_finish ! for tutti_training.f90
+  public :: tutti_finish, tutti_address, tutti_count ! for tutti_training.f90
 
   type :: tutti_model
     private
@@ -64,6 +64,21 @@ module tutti
   character(len=4200), save :: own_message = ''
   !$omp threadprivate(own_message)
 
+  abstract interface
+    pure integer(c_int64_t) function tutti_count(handle) bind(c)
+      import
+      type(c_ptr), value :: handle
+    end function
+    type(c_ptr) function text_of(model, i) bind(c)
+      import
+      type(c_ptr), value :: model
+      integer(c_int64_t), value :: i
+    end function
+  end interface
+  procedure(tutti_count), bind(c) :: tutti_inputs, tutti_columns, tutti_members, &
+    tutti_member_columns, tutti_levels
+  procedure(text_of), bind(c) :: tutti_input_name, tutti_column_label, tutti_target_units
+
   interface
     integer(c_int) function tutti_open(file, model) bind(c)
       import
@@ -77,36 +92,11 @@ module tutti
     type(c_ptr) function tutti_error() bind(c)
       import
     end function
-    pure integer(c_int64_t) function tutti_inputs(model) bind(c)
-      import
-      type(c_ptr), value :: model
-    end function
-    pure integer(c_int64_t) function tutti_columns(model) bind(c)
-      import
-      type(c_ptr), value :: model
-    end function
-    pure integer(c_int64_t) function tutti_members(model) bind(c)
-      import
-      type(c_ptr), value :: model
-    end function
-    pure integer(c_int64_t) function tutti_member_columns(model) bind(c)
-      import
-      type(c_ptr), value :: model
-    end function
     integer(c_int) function tutti_has_classes(model) bind(c)
       import
       type(c_ptr), value :: model
     end function
-    pure integer(c_int64_t) function tutti_levels(model) bind(c)
-      import
-      type(c_ptr), value :: model
-    end function
     real(c_double) function tutti_level(model, i) bind(c)
-      import
-      type(c_ptr), value :: model
-      integer(c_int64_t), value :: i
-    end function
-    type(c_ptr) function tutti_input_name(model, i) bind(c)
       import
       type(c_ptr), value :: model
       integer(c_int64_t), value :: i
@@ -126,16 +116,6 @@ module tutti
       type(c_ptr), value :: model
       integer(c_int64_t), value :: i
       character(kind=c_char), intent(in) :: level(*)
-    end function
-    type(c_ptr) function tutti_column_label(model, i) bind(c)
-      import
-      type(c_ptr), value :: model
-      integer(c_int64_t), value :: i
-    end function
-    type(c_ptr) function tutti_target_units(model, i) bind(c)
-      import
-      type(c_ptr), value :: model
-      integer(c_int64_t), value :: i
     end function
     integer(c_int) function tutti_workspace_create(model, threads, workspace) bind(c)
       import
@@ -198,7 +178,7 @@ contains
   end function
 
   ! Address of an array, null if it is absent.
-  function address(array) result(at)
+  function tutti_address(array) result(at)
     real(c_double), intent(in), target, optional :: array(*)
     type(c_ptr) :: at
     at = c_null_ptr
@@ -387,14 +367,14 @@ contains
     if (present(aleatoric_gradient)) fits = fits .and. all(shape(aleatoric_gradient) == slopes)
     if (present(epistemic_gradient)) fits = fits .and. all(shape(epistemic_gradient) == slopes)
     if (present(workspace)) out%workspace = workspace%handle
-    out%mean = address(mean)
-    out%total = address(total)
-    out%aleatoric = address(aleatoric)
-    out%epistemic = address(epistemic)
-    out%mean_gradient = address(mean_gradient)
-    out%total_gradient = address(total_gradient)
-    out%aleatoric_gradient = address(aleatoric_gradient)
-    out%epistemic_gradient = address(epistemic_gradient)
+    out%mean = tutti_address(mean)
+    out%total = tutti_address(total)
+    out%aleatoric = tutti_address(aleatoric)
+    out%epistemic = tutti_address(epistemic)
+    out%mean_gradient = tutti_address(mean_gradient)
+    out%total_gradient = tutti_address(total_gradient)
+    out%aleatoric_gradient = tutti_address(aleatoric_gradient)
+    out%epistemic_gradient = tutti_address(epistemic_gradient)
     call self%predict_all(x, out, fits, threads, stat)
   end subroutine
 
@@ -426,14 +406,14 @@ contains
     if (present(aleatoric_gradient)) fits = fits .and. all(shape(aleatoric_gradient) == slopes)
     if (present(epistemic_gradient)) fits = fits .and. all(shape(epistemic_gradient) == slopes)
     if (present(workspace)) out%workspace = workspace%handle
-    out%mean = address(mean)
-    out%total = address(total)
-    out%aleatoric = address(aleatoric)
-    out%epistemic = address(epistemic)
-    out%mean_gradient = address(mean_gradient)
-    out%total_gradient = address(total_gradient)
-    out%aleatoric_gradient = address(aleatoric_gradient)
-    out%epistemic_gradient = address(epistemic_gradient)
+    out%mean = tutti_address(mean)
+    out%total = tutti_address(total)
+    out%aleatoric = tutti_address(aleatoric)
+    out%epistemic = tutti_address(epistemic)
+    out%mean_gradient = tutti_address(mean_gradient)
+    out%total_gradient = tutti_address(total_gradient)
+    out%aleatoric_gradient = tutti_address(aleatoric_gradient)
+    out%epistemic_gradient = tutti_address(epistemic_gradient)
     call self%call_library(1_c_int64_t, x, out, fits, 1_c_int, stat)
   end subroutine
 

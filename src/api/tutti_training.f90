@@ -61,6 +61,9 @@ module tutti_training
   character(len=*), parameter :: no_fit = &
     'tutti: the shapes of the arrays, or the rows of the index, do not fit the trainer'
 
+  procedure(tutti_count), bind(c) :: tutti_trainer_members, tutti_trainer_outputs, &
+    tutti_trainer_parameters, tutti_trainer_state_bytes
+
   interface
     integer(c_int) function tutti_trainer_create(options, trainer) bind(c)
       import
@@ -71,18 +74,6 @@ module tutti_training
       import
       type(c_ptr), intent(inout) :: trainer
     end subroutine
-    pure integer(c_int64_t) function tutti_trainer_members(trainer) bind(c)
-      import
-      type(c_ptr), value :: trainer
-    end function
-    pure integer(c_int64_t) function tutti_trainer_outputs(trainer) bind(c)
-      import
-      type(c_ptr), value :: trainer
-    end function
-    pure integer(c_int64_t) function tutti_trainer_parameters(trainer) bind(c)
-      import
-      type(c_ptr), value :: trainer
-    end function
     integer(c_int) function tutti_trainer_step(trainer, batch, loss) bind(c)
       import
       type(c_ptr), value :: trainer, loss
@@ -153,10 +144,6 @@ module tutti_training
       type(c_ptr), value :: trainer
       integer(c_int64_t), value :: member
     end function
-    integer(c_int64_t) function tutti_trainer_state_bytes(trainer) bind(c)
-      import
-      type(c_ptr), value :: trainer
-    end function
     integer(c_int) function tutti_trainer_get_state(trainer, state) bind(c)
       import
       type(c_ptr), value :: trainer
@@ -213,10 +200,10 @@ contains
     if (present(x_scale)) fits = fits .and. size(x_scale) == inputs
     if (present(y_mean)) fits = fits .and. size(y_mean) == targets
     if (present(y_scale)) fits = fits .and. size(y_scale) == targets
-    o%x_mean = address(x_mean)
-    o%x_scale = address(x_scale)
-    o%y_mean = address(y_mean)
-    o%y_scale = address(y_scale)
+    o%x_mean = tutti_address(x_mean)
+    o%x_scale = tutti_address(x_scale)
+    o%y_mean = tutti_address(y_mean)
+    o%y_scale = tutti_address(y_scale)
     if (present(epoch_rows)) o%epoch_rows = epoch_rows
     self%on_ranks = present(comm)
     if (present(comm)) then
@@ -243,14 +230,7 @@ contains
     call tutti_finish(code, text, stat)
   end subroutine
 
-  ! Address of an array, null if it is absent.
-  function address(array) result(at)
-    real(c_double), intent(in), target, optional :: array(*)
-    type(c_ptr) :: at
-    at = c_null_ptr
-    if (present(array)) at = c_loc(array)
-  end function
-
+  ! As tutti_address.
   function float_address(array) result(at)
     real(c_float), intent(in), target, optional :: array(*)
     type(c_ptr) :: at
@@ -319,7 +299,7 @@ contains
     batch%y = c_loc(y)
     batch%weight = float_address(weight)
     code = 64
-    if (fits) code = tutti_trainer_step(self%handle, batch, address(loss))
+    if (fits) code = tutti_trainer_step(self%handle, batch, tutti_address(loss))
     call self%finish_call(code, fits, stat)
   end subroutine
 

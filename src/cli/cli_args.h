@@ -32,7 +32,6 @@ struct tt_cli_args {
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
       *links, *pool, *site, *time;
   int force, once, members, jacobian, onnx, c_source, torch, config, markdown, json;
-  int tsv;
   int allow_different_device;
   int repeats, rows, seed;
   int ranks, nodes, gpus_per_node, exit_code, max_restarts;
@@ -108,9 +107,6 @@ struct tt_cli_args {
     "print the resolved configuration of the job that wrote the file")                             \
   X(MARKDOWN, "markdown", 0, NULL, FLAG(markdown), "print a Markdown page")                        \
   X(JSON, "json", 0, NULL, FLAG(json), "print one JSON object")                                    \
-  X(TSV, "tsv", 0, NULL, FLAG(tsv),                                                                \
-    "write no page; print the learning curves as a table with tabs: a line for each epoch of a "   \
-    "run, or round of a campaign")                                                                 \
   X(ONCE, "once", 0, NULL, FLAG(once), "show the state once")                                      \
   X(FROM, "from", 0, "ROUND:STAGE", TEXT(from),                                                    \
     "repeat everything from this stage on, e.g. 12:select (stages: train, score, select, label, "  \

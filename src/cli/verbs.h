@@ -129,7 +129,7 @@ extern tt_comm *tt_world;
     "charts, configuration and origin, also before its end. Further campaigns are drawn as "       \
     "learning curves for comparison. A file that tutti report did not write is replaced only "     \
     "with --force.",                                                                               \
-    TT_CLI_PAGE, TT_CLI_FORCE, TT_CLI_JSON, TT_CLI_TSV)                                            \
+    TT_CLI_PAGE, TT_CLI_FORCE, TT_CLI_JSON)                                                        \
   X("status", "DIRECTORY", 1, 1, status, "show the state of a run or a campaign",                  \
     "Show the state of the run (run.directory) or the campaign (campaign.directory) in a "         \
     "directory, or why it ended. Reads its files only, so it is safe during the run.",             \

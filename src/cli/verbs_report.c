@@ -2,7 +2,6 @@
 #include "src/campaign/report/campaign_report.h"
 #include "src/campaign/state/file_names.h"
 #include "src/cli/cli_args.h"
-#include "src/report/history.h"
 #include "src/report/page/run_page.h"
 #include "src/report/run_status.h"
 
@@ -54,12 +53,7 @@ tt_err tt_verb_report(const tt_cli_args *args)
   int campaign = has_campaigns(src);
   if (args->files > 1 && !campaign)
     return TT_FAIL(USAGE, "%s is not a campaign: give one directory of a run", src);
-  if (args->tsv && (args->json || args->output))
-    return TT_FAIL(USAGE, "--tsv prints a table: leave out --json and --output");
-  tt_path_join(dst, args->tsv ? "results.h5" : "report.html", file);
-  if (args->tsv)
-    return campaign ? tt_campaign_rounds_print_local(args->file, args->files)
-                    : tt_loss_history_print_local(file);
+  tt_path_join(dst, "report.html", file);
   if (args->output) TT_TRY(tt_directory_create(dst));
   if (campaign)
     return tt_campaign_page_write_local(args->file, args->files, file, args->force, args->json);

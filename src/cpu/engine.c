@@ -125,8 +125,7 @@ static tt_err set_data(tt_engine *e, const tt_dataset *data, const tt_replay *re
     tt_cpu_row_lists *lists = &e->lists[v];
     for (int k = 0; k < TT_SPLITS; k++) {
       tt_free(lists->row[k]);
-      TT_TRY(
-          tt_cohort_stored_rows(e->cohort, data, v, (tt_split)k, &lists->row[k], &lists->count[k]));
+      TT_TRY(tt_cohort_rows(e->cohort, data, v, (tt_split)k, &lists->row[k], &lists->count[k]));
     }
     if (lists->count[TT_TRAIN] < 1) return no_training_row(e->cohort, v);
     int64_t used = tt_cohort_epoch_rows(e->cohort, lists->count[TT_TRAIN]);
@@ -227,7 +226,7 @@ static tt_err copy_members(tt_slice which, const tt_state *src, tt_state *dst)
   if (which.first < src->first || last > src->first + src->count || which.first < dst->first ||
       last > dst->first + dst->count || src->params != dst->params || src->slots != dst->slots ||
       src->epochs != dst->epochs || src->averages != dst->averages ||
-      src->snapshots != dst->snapshots || src->ensemble_epochs != dst->ensemble_epochs)
+      src->ensemble_epochs != dst->ensemble_epochs)
     return TT_FAIL(INTERNAL,
                    "members %" PRId64 " + %" PRId64 " are not in both states, or the sizes differ",
                    which.first, which.count);

@@ -100,17 +100,6 @@ static void average(const tt_engine *e, const tt_cpu_member *ctx)
   ++*averaged;
 }
 
-/* The epochs of a member are cycles of equal length; each ends with a snapshot. */
-static void take_snapshot(const tt_engine *e, const tt_cpu_member *ctx)
-{
-  tt_state *s = e->state;
-  int64_t cycle = s->snapshots ? ctx->member->hyper.epochs / s->snapshots : 0;
-  int64_t done = TT_FIELD(s, epoch)[ctx->i] + 1, which = cycle ? done / cycle - 1 : 0;
-  if (!cycle || done % cycle || which >= s->snapshots) return;
-  memcpy(TT_FIELD(s, snapshots) + (ctx->i * s->snapshots + which) * e->own.count,
-         ctx->w + e->own.first, (size_t)e->own.count * sizeof *ctx->w);
-}
-
 /* The current weights for predictions of a member. */
 static const float *prediction_weights(const tt_engine *e, const tt_cpu_member *ctx)
 {
@@ -150,10 +139,7 @@ static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member
   double loss = TT_FIELD(s, loss_sum)[i] / (double)ctx->rows;
   int finite = tt_cpu_are_finite(ctx->w, s->params);
   TT_FIELD(s, loss_train)[i * s->epochs + epoch] = (float)loss;
-  if (finite) {
-    average(e, ctx);
-    take_snapshot(e, ctx);
-  }
+  if (finite) average(e, ctx);
   const float *w = finite && count ? prediction_weights(e, ctx) : NULL;
   if (w) {
     const int32_t *row = ctx->lists->row[TT_VALIDATION];

@@ -112,16 +112,6 @@ int64_t tt_export_parameters(const tt_export_model *x)
   return n;
 }
 
-void tt_export_fold_targets(const tt_export_cohort *network, double *factor, double *offset)
-{
-  const tt_trained_ensemble *m = network->m;
-  int scaled = m->scales && !m->scaler.components;
-  for (int64_t j = 0; j < tt_trained_ensemble_width(m); j++) {
-    factor[j] = scaled ? m->scales->y_factor[j / m->model.quantities] : 1.0;
-    offset[j] = scaled ? m->scales->y_offset[j / m->model.quantities] : 0.0;
-  }
-}
-
 tt_transform tt_export_transform(const tt_export_model *x, int64_t input)
 {
   return tt_normalize_transform((tt_normalize)x->scaler->x_normalize[input]);

@@ -231,22 +231,6 @@ static void put_helpers(const tt_export_model *x, FILE *file)
   tt_export_c_front_functions(x, file);
 }
 
-/* The scales of the fold of network i. */
-static tt_err put_fold(FILE *file, int64_t i, const tt_export_cohort *k)
-{
-  int64_t width = tt_trained_ensemble_width(k->m);
-  double *factor = NULL;
-  if (!k->m->scales) return TT_OK;
-  TT_TRY(TT_ALLOC(factor, 2 * width));
-  tt_export_fold_targets(k, factor, factor + width);
-  put_doubles(file, "x_factor", i, k->m->model.inputs, k->m->scales->x_factor);
-  put_doubles(file, "x_offset", i, k->m->model.inputs, k->m->scales->x_offset);
-  put_doubles(file, "y_factor", i, width, factor);
-  put_doubles(file, "y_offset", i, width, factor + width);
-  tt_free(factor);
-  return TT_OK;
-}
-
 /* Mean and variance of the quantities of one member with weights w, from normalized inputs x: of
  * network i, whose cohort is `cohort`. */
 static void put_member(const tt_export_model *x, int64_t i, int64_t cohort, FILE *file)
@@ -254,14 +238,11 @@ static void put_member(const tt_export_model *x, int64_t i, int64_t cohort, FILE
   const tt_model *m = &x->network[i].m->model;
   int64_t components = x->network[i].m->scaler.components;
   int64_t n = tt_trained_ensemble_targets(x->network[i].m);
-  int folded = x->network[i].m->scales != NULL;
   char input[TT_EXPORT_C_NAME];
   fprintf(file,
           "static void member%" PRId64
-          "(const float *w, const double *%s, double *%s, double *%s)\n{\n",
-          i, folded ? "all" : "x", components ? "all_means" : "mean",
-          components ? "all_variances" : "variance");
-  if (folded) tt_export_c_fold_inputs(file, i, x->inputs);
+          "(const float *w, const double *x, double *%s, double *%s)\n{\n",
+          i, components ? "all_means" : "mean", components ? "all_variances" : "variance");
   tt_export_c_front(&m->front, i, input, file);
   for (int l = 0; l < m->layers; l++) {
     const tt_layer *layer = &m->layer[l];
@@ -285,8 +266,6 @@ static void put_member(const tt_export_model *x, int64_t i, int64_t cohort, FILE
           m->targets, (int)m->levels, (double)x->network[i].m->variance_floor,
           components ? "  double mean[K], variance[K];\n" : "");
   fprintf(file, "  for (int k = 0; k < K; k++) {\n%s  }\n", output_text[m->output]);
-  if (folded && !components)
-    tt_export_c_fold_outputs(file, i, tt_trained_ensemble_width(x->network[i].m));
   if (components)
     fprintf(file,
             "  for (int t = 0; t < %" PRId64 "; t++) {\n    all_means[t] = component_mean%" PRId64
@@ -480,7 +459,6 @@ tt_err tt_export_c_local(const tt_export_model *x, FILE *file)
     put_ensembles(file, i, k);
   }
   for (int64_t i = 0; i < x->networks; i++) {
-    TT_TRY(put_fold(file, i, &x->network[i]));
     put_weights(file, i, &x->network[i]);
   }
   fputc('\n', file);

@@ -17,7 +17,7 @@ enum { TT_EXPORT_C_NAME = 32 };
 void tt_export_c_front(const tt_front *f, int64_t cohort, char features[TT_EXPORT_C_NAME],
                        FILE *file);
 
-/* The transforms of targets and the scales of folds are undone */
+/* The transforms of targets are undone */
 
 /* Refuse a transform without an expression. Errors: USAGE. */
 tt_err tt_export_c_undo_check(const tt_export_model *x);
@@ -31,8 +31,4 @@ void tt_export_c_undo_functions(const tt_export_model *x, FILE *file);
  * recalibration adds to *variance. */
 void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *file);
 
-/* Lines of the function of a member of network i, which has a fold: convert the parameter `all` to
- * x[inputs] for the fold; and convert mean[width] and variance[width] back. */
-void tt_export_c_fold_inputs(FILE *file, int64_t i, int64_t inputs);
-void tt_export_c_fold_outputs(FILE *file, int64_t i, int64_t width);
 #endif

@@ -83,20 +83,3 @@ void tt_export_c_undo(int64_t i, const tt_export_cohort *k, FILE *file)
           "  return all - *variance;\n}\n\n",
           i, i, i, i, i, i, i, i);
 }
-
-void tt_export_c_fold_inputs(FILE *file, int64_t i, int64_t inputs)
-{
-  fprintf(file,
-          "  double x[%" PRId64 "];\n  for (int i = 0; i < %" PRId64
-          "; i++) x[i] = all[i] * x_factor%" PRId64 "[i] + x_offset%" PRId64 "[i];\n",
-          inputs, inputs, i, i);
-}
-
-void tt_export_c_fold_outputs(FILE *file, int64_t i, int64_t width)
-{
-  fprintf(file,
-          "  for (int j = 0; j < %" PRId64 "; j++) {\n"
-          "    mean[j] = mean[j] * y_factor%" PRId64 "[j] + y_offset%" PRId64 "[j];\n"
-          "    variance[j] *= y_factor%" PRId64 "[j] * y_factor%" PRId64 "[j];\n  }\n",
-          width, i, i, i, i);
-}

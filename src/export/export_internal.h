@@ -47,11 +47,6 @@ typedef struct tt_export_model {
 /* Parameters of all used members. */
 int64_t tt_export_parameters(const tt_export_model *x);
 
-/* The scales of the fold of a network: mean = value * factor + offset for each of the W values of a
- * member, before components; 1 and 0 without a fold.
- *   factor, offset  [W] */
-void tt_export_fold_targets(const tt_export_cohort *network, double *factor, double *offset);
-
 #define X(name, file, meaning) tt_err tt_export_##name##_local(const tt_export_model *x, FILE *to);
 TT_EXPORT_FORMATS(X)
 #undef X

@@ -137,30 +137,6 @@ static value of_members(tt_onnx *g, const tt_export_cohort *k, value a)
   return tt_onnx_node(g, "Gather", 2, gather, 1, none);
 }
 
-/* Inputs as the members of a fold take them. */
-static value fold_inputs(tt_onnx *g, const tt_export_cohort *k, value in)
-{
-  const tt_fold_scales *s = k->m->scales;
-  if (!s) return in;
-  in = op2(g, "Mul", in, doubles(g, k->m->model.inputs, s->x_factor));
-  return op2(g, "Add", in, doubles(g, k->m->model.inputs, s->x_offset));
-}
-
-/* Predictions of the members of a fold in the units of all members. */
-static tt_err undo_fold(tt_onnx *g, const tt_export_cohort *k, quantities *q)
-{
-  int64_t width = tt_trained_ensemble_width(k->m);
-  double *factor = NULL;
-  if (!k->m->scales || k->m->scaler.components) return TT_OK;
-  TT_TRY(TT_ALLOC(factor, 2 * width));
-  tt_export_fold_targets(k, factor, factor + width);
-  value by = doubles(g, width, factor);
-  q->mean = op2(g, "Add", op2(g, "Mul", q->mean, by), doubles(g, width, factor + width));
-  q->variance = op2(g, "Mul", q->variance, op2(g, "Mul", by, by));
-  tt_free(factor);
-  return TT_OK;
-}
-
 /* What the members of all networks of a cohort predict. */
 static tt_err put_networks(tt_onnx *g, const tt_export_model *x, const tt_export_cohort *k,
                            value in, quantities *out)
@@ -171,9 +147,8 @@ static tt_err put_networks(tt_onnx *g, const tt_export_model *x, const tt_export
   for (int64_t n = 0; !e && n < k->networks; n++) {
     const tt_export_cohort *own = &x->network[k->network + n];
     quantities q = {0};
-    e = tt_onnx_network(g, x, own, fold_inputs(g, own, in), &o);
+    e = tt_onnx_network(g, x, own, in, &o);
     if (!e) e = predict(g, x, own, o, &q);
-    if (!e) e = undo_fold(g, own, &q);
     part[n] = q.mean;
     part[k->networks + n] = q.variance;
   }

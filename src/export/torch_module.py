@@ -194,8 +194,7 @@ def read_network(f, network, members):
         if gain >= 0:
             of.update(gain=part(gain, out), shift=part(gain + out, out))
         layers.append(of)
-    net.update(layers=layers, members=len(members), front=read_front(net, w) if net["front_axes"] else [],
-               x_factor=net.get("input_factor"), x_offset=net.get("input_offset"))
+    net.update(layers=layers, members=len(members), front=read_front(net, w) if net["front_axes"] else [])
     return net
 
 
@@ -233,10 +232,6 @@ def read_cohort(f, ensembles, column):
     if "y_component" in s:
         cohort.update(component=s["y_component"][()], component_mean=s["y_component_mean"][()],
                       residual_variance=s["y_residual"][()])
-    elif "target_factor" in f["net"]:
-        for name in ("factor", "offset"):
-            each = f[f"net/target_{name}"][()][network_of, :cohort["targets"]]
-            cohort[f"y_{name}"] = each.repeat(quantities, 1)
     return cohort
 
 
@@ -337,12 +332,8 @@ class Network(nn.Module):
         super().__init__()
         self.front = Front(get, get("members")) if get("front") else nn.Identity()
         self.layers = nn.Sequential(*(Layer(layer.get) for layer in get("layers")))
-        for name in ("x_factor", "x_offset"):  # members that leave out a fold
-            self.register_buffer(name, None if get(name) is None else tensor(get(name)))
 
     def forward(self, h):
-        if self.x_factor is not None:
-            h = h * self.x_factor + self.x_offset
         return self.layers(self.front(h))
 
 
@@ -360,8 +351,6 @@ class Cohort(nn.Module):
         self.register_buffer("share", tensor(get("share") * (of == np.arange(ensembles)[:, None])))
         for name in ("component", "component_mean", "residual_variance"):
             self.register_buffer(name, None if get(name) is None else tensor(get(name)))
-        for name in ("y_factor", "y_offset"):  # (member, 1, value)
-            self.register_buffer(name, None if get(name) is None else tensor(get(name)[:, None]))
         column = of[:, None] * (len(get("scale")) // ensembles)
         column = (column + np.arange(len(get("scale")) // ensembles))[:, None]  # (member, 1, value)
         for name in ("scale", "offset", "std_scale", "noise", "y_lambda"):
@@ -376,8 +365,6 @@ class Cohort(nn.Module):
         h = torch.cat([network(h) for network in self.networks])
         o = h.reshape(*h.shape[:2], -1, self.targets).transpose(2, 3)
         mu, v = (a.flatten(2) for a in OUTPUT[self.output](o, self.variance_floor))
-        if self.y_factor is not None:  # members that leave out a fold
-            mu, v = mu * self.y_factor + self.y_offset, v * self.y_factor ** 2
         if self.component is not None:  # amplitudes of components -> targets
             mu = mu @ self.component + self.component_mean
             v = v @ self.component ** 2 + self.residual_variance

@@ -18,10 +18,16 @@ typedef struct fine_tuning {
   tt_dataset *data;
   const tt_cohorts *cohorts;
   tt_trained_ensembles *model;
-  tt_scaler *as; /* the normalization of the model, or of the fold of the members that are used */
+  const tt_scaler *as; /* the normalization of the model */
 } fine_tuning;
 
 static const char *file_of(const fine_tuning *dst) { return dst->cfg->train_init_from; }
+
+/* The option that the user has given: a campaign names the model of its round before. */
+static const char *option_of(const fine_tuning *dst)
+{
+  return dst->cfg->campaign ? "campaign.warm_start" : "train.init_from";
+}
 
 /* content */
 
@@ -89,15 +95,15 @@ static tt_err check_layers(const fine_tuning *dst, const tt_ensemble *e, const t
     describe_layer(there, l, b);
     if (!strcmp(a, b)) continue;
     return TT_FAIL(DATA,
-                   "train.init_from: %s: layer %d of %d of ensemble %s is %s there and %s here; "
+                   "%s: %s: layer %d of %d of ensemble %s is %s there and %s here; "
                    "change model, or take only the %d layers before it (train.init_layers)",
-                   file_of(dst), l + 1, all, e->name, b, a, l);
+                   option_of(dst), file_of(dst), l + 1, all, e->name, b, a, l);
   }
   if (here->front.layers && !tt_front_equal(&here->front, &there->front))
     return TT_FAIL(DATA,
-                   "train.init_from: %s: the front of ensemble %s has other options there; use the "
+                   "%s: %s: the front of ensemble %s has other options there; use the "
                    "same model.front",
-                   file_of(dst), e->name);
+                   option_of(dst), file_of(dst), e->name);
   return TT_OK;
 }
 
@@ -119,7 +125,7 @@ static tt_err find_ensemble(const fine_tuning *dst, const tt_ensemble *e,
       count++;
     }
   if (count == 1) return TT_OK;
-  return TT_FAIL(DATA, "train.init_from: %s has no ensemble %s, but %s; use one of these names",
+  return TT_FAIL(DATA, "%s: %s has no ensemble %s, but %s; use one of these names", option_of(dst),
                  file_of(dst), e->name, names);
 }
 
@@ -138,7 +144,7 @@ static int64_t find_row(const tt_trained_ensemble *m, const tt_ensemble *e, int6
                         int64_t place)
 {
   int64_t row = e->first + place;
-  for (int64_t i = e->first; !m->snapshot[row] && i < e->first + e->members; i++)
+  for (int64_t i = e->first; !m->head[row] && i < e->first + e->members; i++)
     if (m->index[i] == first_number + place) return i;
   return row;
 }
@@ -164,59 +170,8 @@ static tt_err find_weights(const fine_tuning *dst, const tt_trained_ensemble *m,
       return TT_FAIL(DATA, "train.init_member: member %" PRId64 " of ensemble %s of %s diverged",
                      chosen, there->name, file_of(dst));
   }
-  return TT_FAIL(DATA, "train.init_from: all members of ensemble %s of %s diverged", there->name,
+  return TT_FAIL(DATA, "%s: all members of ensemble %s of %s diverged", option_of(dst), there->name,
                  file_of(dst));
-}
-
-/* A column gets this mean and scale; NaN: it has none so far. */
-static tt_err set_scale(const fine_tuning *dst, double mean, double scale, double *to_mean,
-                        double *to_scale)
-{
-  if (!isnan(*to_mean) && (*to_mean != mean || *to_scale != scale))
-    return TT_FAIL(DATA,
-                   "train.init_from: the members of %s were trained with kfold and have different "
-                   "normalizations; use one of them for all (train.init_member), or train the "
-                   "model with data.normalize_folds: all",
-                   file_of(dst));
-  *to_mean = mean;
-  *to_scale = scale;
-  return TT_OK;
-}
-
-/* The columns get the normalization of a member of ensemble e.
- *   s  of its fold; NULL: that of the model */
-static tt_err use_scales(const fine_tuning *dst, const tt_trained_ensemble *m, const tt_ensemble *e,
-                         const tt_fold_scales *s)
-{
-  const tt_scaler *all = &m->scaler;
-  for (int64_t i = 0; i < all->net.count; i++) {
-    int64_t d = all->net.at[i].column;
-    double scale = all->x_scale[d] / (s ? s->x_factor[i] : 1.0);
-    double mean = all->x_mean[d] - (s ? s->x_offset[i] * scale : 0.0);
-    if (all->net.at[i].kind == TT_NET_INPUT_amount)
-      TT_TRY(set_scale(dst, mean, scale, &dst->as->x_mean[d], &dst->as->x_scale[d]));
-  }
-  if (all->components) s = NULL;
-  for (int64_t k = 0; k < e->targets; k++) {
-    int32_t t = e->column[k];
-    double mean = all->y_mean[t] + (s ? s->y_offset[k] * all->y_scale[t] : 0.0);
-    double scale = all->y_scale[t] * (s ? s->y_factor[k] : 1.0);
-    TT_TRY(set_scale(dst, mean, scale, &dst->as->y_mean[t], &dst->as->y_scale[t]));
-  }
-  return TT_OK;
-}
-
-static void forget_scales(int64_t n, double *mean)
-{
-  for (int64_t i = 0; i < n; i++) mean[i] = NAN;
-}
-
-/* Columns that no member uses have those of the model. */
-static void complete_scales(int64_t n, const double *all_mean, const double *all_scale,
-                            double *mean, double *scale)
-{
-  for (int64_t i = 0; i < n; i++)
-    if (isnan(mean[i])) mean[i] = all_mean[i], scale[i] = all_scale[i];
 }
 
 static tt_err match_cohort(const fine_tuning *dst, tt_cohort *c)
@@ -232,8 +187,6 @@ static tt_err match_cohort(const fine_tuning *dst, tt_cohort *c)
     for (int64_t k = e->first; k < e->first + e->members; k++) {
       TT_TRY(find_weights(dst, m, there, c->member[k].index, &network, &c->initial[k]));
       TT_TRY(check_layers(dst, e, &c->model, tt_trained_ensemble_model(m, network)));
-      int folded = m->networks && m->network[network].folded;
-      TT_TRY(use_scales(dst, m, there, folded ? &m->network[network].scales : NULL));
     }
   }
   for (int l = 0; l <= last; l++) {
@@ -260,9 +213,9 @@ static tt_err renormalize(const fine_tuning *dst, const column_scale *c, int64_t
   tt_transform f = tt_normalize_transform((tt_normalize)*c->by);
   if (*c->was_by != *c->by)
     return TT_FAIL(DATA,
-                   "train.init_from: %s '%s' is normalized by %s in %s, by %s in this job; write "
+                   "%s: %s '%s' is normalized by %s in %s, by %s in this job; write "
                    "the same in data.normalize",
-                   c->role, c->name, tt_choice_normalize[*c->by], file_of(dst),
+                   option_of(dst), c->role, c->name, tt_choice_normalize[*c->by], file_of(dst),
                    tt_choice_normalize[*c->was_by]);
   for (int64_t r = 0; r < rows; r++) {
     double t = tt_denormalize_value((double)value[r * step], *c->was_mean, *c->was_scale);
@@ -270,9 +223,8 @@ static tt_err renormalize(const fine_tuning *dst, const column_scale *c, int64_t
     value[r * step] = (float)tt_normalize_value(t, *c->mean, *c->scale);
     if (isinf(value[r * step]))
       return TT_FAIL(DATA,
-                     "train.init_from: %s '%s' of row %" PRId64
-                     " is too large for the mean and scale of %s",
-                     c->role, c->name, r, file_of(dst));
+                     "%s: %s '%s' of row %" PRId64 " is too large for the mean and scale of %s",
+                     option_of(dst), c->role, c->name, r, file_of(dst));
   }
   return TT_OK;
 }
@@ -290,15 +242,15 @@ static tt_err check_inputs(const fine_tuning *dst, const tt_trained_ensemble *m)
   if (e) return e;
   if (fit != TT_COLUMNS_FIT_same && fit != TT_COLUMNS_FIT_unnamed)
     return TT_FAIL(DATA,
-                   "train.init_from: %s has the inputs %s; data.inputs are %s; give the same "
+                   "%s: %s has the inputs %s; data.inputs are %s; give the same "
                    "columns in the same order",
-                   file_of(dst), tt_columns_list(&m->input, there, sizeof there),
+                   option_of(dst), file_of(dst), tt_columns_list(&m->input, there, sizeof there),
                    tt_columns_list(&d->input, here, sizeof here));
   if (tt_net_inputs_are_same(&m->scaler.net, &d->scaler.net)) return TT_OK;
   return TT_FAIL(DATA,
-                 "train.init_from: the inputs of %s have other levels or indicators of missing "
+                 "%s: the inputs of %s have other levels or indicators of missing "
                  "values than those of this job; use the same data.categories and data.missing",
-                 file_of(dst));
+                 option_of(dst), file_of(dst));
 }
 
 static tt_err scale_inputs(const fine_tuning *dst)
@@ -362,18 +314,12 @@ static tt_err scale_targets(const fine_tuning *dst, const tt_trained_ensemble *m
   return TT_OK;
 }
 
-static tt_err apply_local(const fine_tuning *dst)
+static tt_err apply_local(fine_tuning *dst)
 {
   const tt_trained_ensemble *m = dst->model->at[0];
-  const tt_scaler *all = &m->scaler;
-  tt_scaler *as = dst->as;
+  dst->as = &m->scaler;
   TT_TRY(check_inputs(dst, m));
-  TT_TRY(tt_scaler_copy(all, as));
-  forget_scales(as->inputs, as->x_mean);
-  forget_scales(as->targets, as->y_mean);
   for (int64_t k = 0; k < dst->cohorts->count; k++) TT_TRY(match_cohort(dst, dst->cohorts->at[k]));
-  complete_scales(as->inputs, all->x_mean, all->x_scale, as->x_mean, as->x_scale);
-  complete_scales(as->targets, all->y_mean, all->y_scale, as->y_mean, as->y_scale);
   TT_TRY(scale_inputs(dst));
   TT_TRY(scale_targets(dst, m));
   dst->data->hash = hash_model(dst, dst->data->hash);
@@ -383,8 +329,7 @@ static tt_err apply_local(const fine_tuning *dst)
 tt_err tt_initial_model_apply(tt_comm *c, const tt_config *cfg, tt_dataset *d,
                               const tt_cohorts *all, tt_trained_ensembles *model)
 {
-  tt_scaler as = {0};
-  const fine_tuning tuning = {cfg, d, all, model, &as};
+  fine_tuning tuning = {cfg, d, all, model, NULL};
   if (!*file_of(&tuning)) return TT_OK;
   tt_err e = tt_model_read(c, file_of(&tuning), model);
   if (!e) e = tt_agree(c, apply_local(&tuning));
@@ -392,6 +337,5 @@ tt_err tt_initial_model_apply(tt_comm *c, const tt_config *cfg, tt_dataset *d,
     tt_log_root(TT_LOG_INFO,
                 "members start with weights of %s; inputs and targets are normalized as there",
                 file_of(&tuning));
-  tt_scaler_free(&as);
   return e;
 }

@@ -21,9 +21,10 @@ typedef struct tt_table_job_options {
 int tt_table_job_is_table(const char *file);
 
 /* Read the table, and write the job that tutti proposes for it, as YAML with a comment for each
- * column: what stands in it, how it is used, and why. A column of texts becomes categories; of
- * missing inputs the mean takes the place; left out are dates, names and numbers of rows, columns
- * with one value, and texts with too many levels. One line about the table is logged.
+ * column: what stands in it, how it is used, and why. A column of texts becomes categories, as a
+ * target classes; of missing inputs the mean takes the place; left out are dates, names and numbers
+ * of rows, columns with one value, and texts with too many levels. One line about the table is
+ * logged.
  *   *text  owner: the caller, tt_free
  * Errors: USAGE (no targets; the message has the columns), as tt_table_facts_read_local,
  * tt_columns_choose and tt_data_reader_open_spec_local. */

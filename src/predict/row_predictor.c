@@ -33,7 +33,6 @@ struct tt_row_predictor {
   int64_t own, largest;         /* of this rank in all networks, and in the largest one */
   float *batch;                 /* [largest][2][K q][rows of a batch] */
   float *send;                  /* [rows of other ranks in a round][own][2][K q] */
-  float *own_x;                 /* as x */
   destination *to;              /* [ranks] of a batch */
   tt_team *team;                /* all ranks; NULL: there is one */
   tt_team_message *message[2];  /* [ranks * networks] sent; received */
@@ -122,7 +121,6 @@ static tt_err allocate_local(tt_row_predictor *w)
   if (!w->o.shard) return TT_OK;
   w->networks = tt_trained_ensemble_networks(w->o.all->at[0]);
   w->each = 2 * w->of->width;
-  TT_TRY(TT_ALLOC(w->own_x, inputs));
   TT_TRY(TT_ALLOC(w->own_of, w->networks));
   for (int64_t n = 0; n < w->networks; n++) {
     int64_t count = w->own_of[n] = w->o.shard[n].slice.count;
@@ -154,7 +152,7 @@ static tt_err predict_network(tt_row_predictor *w, int64_t network, int64_t rows
   part.weight += own->slice.first;
   part.status += own->slice.first;
   beat(w);
-  return tt_part_predict(w->o.ops->predict, &part, w->o.use, rows, w->x, w->own_x, dst);
+  return w->o.ops->predict(&part, w->o.use, rows, w->x, NULL, dst);
 }
 
 /* Add a message of the predictions of `members` members for `count` rows, if there are any. */
@@ -307,7 +305,7 @@ void tt_row_predictor_close(tt_row_predictor **p)
     tt_moments_destroy(&w->of[i].moments);
     tt_free(w->of[i].members);
   }
-  tt_free_all(&w->of, &w->x, &w->own_x, &w->own_of, &w->members_of, &w->batch, &w->send, &w->to,
+  tt_free_all(&w->of, &w->x, &w->own_of, &w->members_of, &w->batch, &w->send, &w->to,
               &w->message[0], &w->message[1]);
   tt_team_destroy(&w->team);
   tt_free(*p);

@@ -11,10 +11,10 @@
 void tt_row_slopes_free(tt_row_slopes *s)
 {
   if (s->m) tt_ensemble_slopes_free(s->m, &s->network);
-  tt_free_all(&s->x, &s->fold_x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean,
-              &s->between, &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->amplitude,
-              &s->spread, &s->d_amplitude, &s->d_spread, &s->center, &s->d_center, &s->apart,
-              &s->d_apart, &s->own, &s->own_variance, &s->scale);
+  tt_free_all(&s->x, &s->mu, &s->variance, &s->d_mu, &s->d_variance, &s->mean, &s->between,
+              &s->within, &s->d_mean, &s->d_between, &s->d_within, &s->amplitude, &s->spread,
+              &s->d_amplitude, &s->d_spread, &s->center, &s->d_center, &s->apart, &s->d_apart,
+              &s->own, &s->own_variance, &s->scale);
 }
 
 static tt_err find_scales(tt_row_slopes *s)
@@ -44,7 +44,6 @@ tt_err tt_row_slopes_create(const tt_trained_ensemble *m, const tt_slopes_source
   else
     TT_TRY(tt_ensemble_slopes_create(m, &out->network));
   TT_TRY(TT_ALLOC(out->x, inputs));
-  TT_TRY(TT_ALLOC(out->fold_x, inputs));
   TT_TRY(TT_ALLOC(out->own, inputs));
   TT_TRY(TT_ALLOC(out->own_variance, inputs));
   for (int i = 0; m->scaler.components && i < 4; i++)
@@ -163,46 +162,22 @@ static void add_components(tt_row_slopes *s, int64_t member)
   }
 }
 
-/* The inputs as a member takes them. */
-static const double *inputs_of(const tt_row_slopes *s, const tt_fold_scales *own)
-{
-  for (int64_t i = 0; own && i < s->m->model.inputs; i++)
-    s->fold_x[i] = s->x[i] * own->x_factor[i] + own->x_offset[i];
-  return own ? s->fold_x : s->x;
-}
-
-static tt_member_outputs outputs_of(tt_row_slopes *s, int64_t member, const tt_fold_scales *own)
+static tt_member_outputs outputs_of(tt_row_slopes *s, int64_t member)
 {
   if (s->source.at) return s->source.at(s->source.with, member);
-  const tt_network_slopes *n = tt_ensemble_slopes_at(s->m, s->network, member, inputs_of(s, own));
+  const tt_network_slopes *n = tt_ensemble_slopes_at(s->m, s->network, member, s->x);
   return (tt_member_outputs){n->o, n->d_o};
-}
-
-/* Undo the scales of a fold in n values of target k and in their derivatives. */
-static void undo_fold(const tt_fold_scales *own, int64_t k, int64_t n,
-                      const tt_output_slopes *slopes)
-{
-  double factor = own->y_factor[k];
-  for (int64_t j = 0; j < n; j++) {
-    slopes->mean[j] = slopes->mean[j] * factor + own->y_offset[k];
-    slopes->variance[j] *= factor * factor;
-    for (int64_t i = 0; i < slopes->inputs; i++) {
-      slopes->d_mean[j * slopes->inputs + i] *= factor * own->x_factor[i];
-      slopes->d_variance[j * slopes->inputs + i] *= factor * factor * own->x_factor[i];
-    }
-  }
 }
 
 static void add_member(tt_row_slopes *s, int64_t member)
 {
   const tt_trained_ensemble *m = s->m;
   const tt_model *model = &m->model;
-  const tt_fold_scales *own = tt_trained_ensemble_scales(m, member);
   int has_components = m->scaler.components > 0;
   tt_output_slopes slopes = {
       .n = model->levels, .variance_floor = (double)m->variance_floor, .inputs = model->inputs};
   s->weight += m->weight[member];
-  const tt_member_outputs network = outputs_of(s, member, own);
+  const tt_member_outputs network = outputs_of(s, member);
   for (int64_t k = 0; k < model->targets; k++) {
     slopes.o = network.o + k * model->each;
     slopes.d_o = network.d_o + k * model->each * model->inputs;
@@ -211,7 +186,6 @@ static void add_member(tt_row_slopes *s, int64_t member)
     slopes.d_mean = has_components ? s->d_amplitude + k * model->inputs : s->d_mu;
     slopes.d_variance = has_components ? s->d_spread + k * model->inputs : s->d_variance;
     tt_output_differentiate(model->output, &slopes);
-    if (own) undo_fold(own, k, has_components ? 1 : model->quantities, &slopes);
     for (int64_t j = 0; !has_components && j < model->quantities; j++)
       add_value(s, member, j, k * model->quantities + j);
   }

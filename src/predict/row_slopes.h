@@ -23,7 +23,7 @@
 #include "src/predict/network_slopes.h"
 #include "src/predict/prediction_block.h"
 
-/* Another way than network_slopes.h to the outputs of a member, for ensembles without folds.
+/* Another way than network_slopes.h to the outputs of a member.
  *   at  called for the members of weight > 0; returns o and d_o as in tt_network_slopes for the
  *       present row, borrowed */
 typedef struct tt_member_outputs {
@@ -36,16 +36,16 @@ typedef struct tt_slopes_source {
 
 /* Sums over the members of one ensemble, for its K q columns, and buffers. */
 typedef struct tt_row_slopes {
-  const tt_trained_ensemble *m;          /* borrowed */
-  double weight;                         /* of all members */
-  double *mean, *between, *within;       /* [K q] as in tt_moments */
-  double *d_mean, *d_between, *d_within; /* [K q][F]; d_between without the factor 2 */
-  tt_column_scale *scale;                /* [C] of m */
-  int transformed;                       /* 1: a column has a transform */
-  const tt_column_scale *undo;           /* [K q] transforms to undo; NULL: none now */
-  tt_slopes_source source;               /* at is NULL: `network` */
-  tt_network_slopes *network;            /* [networks] */
-  double *x, *fold_x;                    /* [F] normalized, for all and for a member with a fold */
+  const tt_trained_ensemble *m;              /* borrowed */
+  double weight;                             /* of all members */
+  double *mean, *between, *within;           /* [K q] as in tt_moments */
+  double *d_mean, *d_between, *d_within;     /* [K q][F]; d_between without the factor 2 */
+  tt_column_scale *scale;                    /* [C] of m */
+  int transformed;                           /* 1: a column has a transform */
+  const tt_column_scale *undo;               /* [K q] transforms to undo; NULL: none now */
+  tt_slopes_source source;                   /* at is NULL: `network` */
+  tt_network_slopes *network;                /* [networks] */
+  double *x;                                 /* [F] normalized */
   double *mu, *variance, *d_mu, *d_variance; /* of one target of one member: [q], [q][F] */
   /* [L], [L][F] amplitudes of a member, if the targets have components, and their variances */
   double *amplitude, *spread, *d_amplitude, *d_spread;

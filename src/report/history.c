@@ -3,11 +3,8 @@
 
 #include "core/base/mem.h"
 #include "core/base/sort.h"
-#include "core/base/text.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 static const double probability[TT_LOSS_QUANTILES] = {0.1, 0.5, 0.9};
@@ -49,32 +46,3 @@ tt_err tt_loss_history_create(const tt_results *k, int64_t first, tt_loss_histor
 }
 
 void tt_loss_history_free(tt_loss_history *h) { tt_free(h->members); }
-
-static void print_epochs(const tt_results *k, const tt_loss_history *h)
-{
-  const char *owner = k->owner[h->first];
-  for (int64_t epoch = 0; epoch < k->epochs; epoch++) {
-    printf("%s%s\t%" PRId64 "\t%.0f", tt_table_quote(owner), owner, epoch, h->members[epoch]);
-    for (int i = 0; i < TT_LOSS_KINDS; i++)
-      for (int j = 0; j < TT_LOSS_QUANTILES; j++) printf("\t%.9g", h->quantile[i][j][epoch]);
-    printf("\n");
-  }
-}
-
-tt_err tt_loss_history_print_local(const char *results)
-{
-  tt_results *k = NULL;
-  tt_loss_history out = {0};
-  TT_TRY(tt_results_read_local(results, &k));
-  tt_err e = TT_OK;
-  printf("ensemble\tepoch\ttraining\ttrain_q10\ttrain_q50\ttrain_q90\tvalidation_q10\t"
-         "validation_q50\tvalidation_q90\n");
-  for (int64_t first = 0; !e && first < k->members; first = out.end) {
-    e = tt_loss_history_create(k, first, &out);
-    if (e) continue;
-    print_epochs(k, &out);
-    tt_loss_history_free(&out);
-  }
-  tt_results_destroy(&k);
-  return e;
-}

@@ -16,9 +16,4 @@ typedef struct tt_loss_history {
  * one. Owner: the caller, tt_loss_history_free (accepts a zeroed struct). Errors: MEM. */
 tt_err tt_loss_history_create(const tt_results *k, int64_t first, tt_loss_history *out);
 void tt_loss_history_free(tt_loss_history *h);
-
-/* `tutti report --tsv` of a run: print the losses of all ensembles of a results.h5 as a table, one
- * line for each epoch (from 0, as in the file). Columns are separated by tabs, the first line has
- * their names, NaN means no value. Errors: NOINPUT, DATA (not a results file), IO, MEM. */
-tt_err tt_loss_history_print_local(const char *results);
 #endif

@@ -16,7 +16,7 @@ typedef struct label_counts {
 static label_counts count_labels(const tt_config *cfg, int64_t rows)
 {
   double used = cfg->data_split_train + cfg->data_split_validation;
-  int exact = !*cfg->data_split_column && !*cfg->data_split_train_rows && !*cfg->data_split_group;
+  int exact = !*cfg->data_split_column && !*cfg->data_split_group;
   label_counts c = {.first = exact ? (int64_t)llround(used * (double)rows) : rows,
                     .rounds = cfg->stop_rounds,
                     .exact = exact};

@@ -57,7 +57,7 @@ typedef struct tt_job_plan {
   FILE *out;
 } tt_job_plan;
 
-/* Members in model.h5: every snapshot and every head is a member. */
+/* Members in model.h5: every head is a member. */
 double tt_plan_final_members(const tt_cohort *c);
 /* Size of model.h5, and of a checkpoint of all ranks. */
 double tt_plan_model_bytes(const tt_job_plan *p);

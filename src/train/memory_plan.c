@@ -20,28 +20,6 @@ static const double program_bytes = 28.0 * 1048576.0, program_bytes_alone = 18.0
 
 static double fraction_of(double part, int64_t rows) { return floor(part * (double)rows); }
 
-/* Rows that the arrays of the data set hold for each row: one more for each fold that members leave
- * out (data.normalize_folds), where all rows have labels. */
-static double stored_rows(const tt_config *cfg)
-{
-  double rows = 1.0;
-  if (!tt_config_normalizes_folds(cfg)) return rows;
-  for (int64_t k = 0; k < cfg->ensembles; k++) {
-    const tt_ensemble_config *own = &cfg->ensemble[k];
-    int64_t before = 0;
-    if (own->train_resample != TT_RESAMPLE_kfold) continue;
-    for (int64_t j = 0; j < k; j++) {
-      const tt_ensemble_config *other = &cfg->ensemble[j];
-      int same = other->train_resample == TT_RESAMPLE_kfold &&
-                 other->train_folds == own->train_folds && other->selection == own->selection;
-      if (same && other->members > before) before = other->members;
-    }
-    int64_t left_out = own->members < own->train_folds ? own->members : own->train_folds;
-    if (left_out > before) rows += (double)(left_out - before);
-  }
-  return rows;
-}
-
 /* A row in the data set: inputs, targets, amplitudes of their components and weight as float, split
  * and selections. */
 static double row_bytes(const tt_memory_job *job)
@@ -50,7 +28,7 @@ static double row_bytes(const tt_memory_job *job)
       (double)(job->shape->net_inputs + job->shape->targets + job->cfg->data_targets_pca) +
       (*job->cfg->data_weights ? 1.0 : 0.0) +
       (job->cfg->data_sigma && *job->cfg->data_sigma ? (double)job->shape->targets : 0.0);
-  return 4.0 * values * stored_rows(job->cfg) + 1.0 + (double)job->cfg->selections;
+  return 4.0 * values + 1.0 + (double)job->cfg->selections;
 }
 
 /* Description of the columns, of which the data set and each model have one: the name and the units
@@ -74,21 +52,19 @@ static double read_bytes(const tt_memory_job *job)
   return 12.0 * values;
 }
 
-/* Every snapshot and every head is a member at the end. */
+/* Every head is a member at the end. */
 static int64_t final_members(const tt_cohort *c, int64_t members)
 {
   return members * tt_cohort_expansion(c);
 }
 
-static int is_expanded(const tt_cohort *c) { return c->snapshots > 0 || c->model.heads > 1; }
-
 static double floats(int64_t count) { return (double)tt_alloc_size(count, sizeof(float)); }
 
-/* State and description of snapshots or heads as members. */
-static double snapshot_bytes(const tt_cohort *c, tt_slice slice)
+/* State and description of heads as members. */
+static double head_bytes(const tt_cohort *c, tt_slice slice)
 {
   tt_state_shape shape = {.params = tt_model_of_head(&c->model).params, .epochs = c->max_epochs};
-  if (!is_expanded(c)) return 0.0;
+  if (tt_cohort_expansion(c) == 1) return 0.0;
   double members = (double)final_members(c, c->members) * (double)sizeof(tt_member);
   return (double)tt_state_size(final_members(c, slice.count), shape, NULL) + members;
 }
@@ -130,7 +106,7 @@ static double result_bytes(const tt_cohort *c, tt_slice slice)
 /* Sums over cohorts: of a field of the states in a checkpoint, and of the end of a run. */
 typedef struct end_bytes {
   double field;
-  double snapshots, freed; /* states of snapshots; then the states of their members go */
+  double heads, freed; /* states of heads; then the states of their members go */
   double models;
   double scores;  /* of the ensembles of the last cohort; the networks of an ensemble together */
   double largest; /* of arrays that are needed one after the other */
@@ -255,9 +231,9 @@ static void add_cohort(const tt_memory_job *job, const tt_cohort *c, tt_slice sl
   state += 8.0 * (double)slice.count; /* a checksum for each member */
   p->members += (double)sizeof *c + (double)c->members * (double)sizeof(tt_member);
   p->files += state;
-  end->snapshots += snapshot_bytes(c, slice);
+  end->heads += head_bytes(c, slice);
   end->field += (double)(slice.count * tt_state_largest_field_bytes(tt_cohort_state_shape(c)));
-  if (is_expanded(c)) end->freed += state;
+  if (tt_cohort_expansion(c) > 1) end->freed += state;
   end->models += model_bytes(c, slice) + description_bytes(job);
   end->scores = (c->joined ? end->scores : 0.0) + score_bytes(job, c, ranks);
   end->largest = fmax(end->largest, fmax(result_bytes(c, slice), end->scores));
@@ -268,7 +244,7 @@ double tt_memory_device_data(const tt_memory_job *job)
   double columns = (double)(job->shape->net_inputs + job->shape->targets);
   if (*job->cfg->data_weights) columns += 1.0;
   if (job->cfg->data_sigma && *job->cfg->data_sigma) columns += (double)job->shape->targets;
-  double bytes = 4.0 * (double)job->shape->rows * columns * stored_rows(job->cfg);
+  double bytes = 4.0 * (double)job->shape->rows * columns;
   return 2.0 * bytes > job->gpu_bytes ? 0.0 : bytes;
 }
 
@@ -341,8 +317,8 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
   if (job->gpu) p->device += validation.most_device + verify_device;
   p->members += engines + verify_host;
   p->files += fmin((double)tt_ckpt_buffer_bytes_local(job->cohorts->count), end.field);
-  double written = end.models + end.largest - end.freed; /* after the copies of snapshots */
-  p->outputs = fmax(0.0, end.snapshots + fmax(0.0, written) - engines);
+  double written = end.models + end.largest - end.freed; /* after the copies of heads */
+  p->outputs = fmax(0.0, end.heads + fmax(0.0, written) - engines);
 }
 
 tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_memory_plan *out)
@@ -356,9 +332,7 @@ tt_err tt_memory_plan_rank(const tt_memory_job *job, int ranks, int rank, tt_mem
   tt_free(slice);
   p.data = rows * row_bytes(job) + description_bytes(job);
   p.reading = rows * read_bytes(job) / (double)ranks;
-  p.reading += 40.0 * rows;        /* keys of the rows, and where rank 0 looks for equal ones */
-  if (stored_rows(job->cfg) > 1.0) /* the inputs before and after they are repeated for the folds */
-    p.reading += 4.0 * rows * (double)job->shape->net_inputs;
+  p.reading += 40.0 * rows; /* keys of the rows, and where rank 0 looks for equal ones */
   p.peak = p.program + p.data + fmax(p.reading, p.members + p.files + p.outputs);
   if (!e) *out = p;
   return e;

@@ -43,7 +43,6 @@ typedef struct training_run {
   tt_team *team; /* ranks that train members together with this one; NULL = none */
   tt_shards shards;
   tt_checkpointing checkpoints;
-  tt_warm_source *warm_source; /* initial weights of an earlier run; NULL = none */
   tt_run_id id;
   int64_t resumed;  /* checkpoint this start resumed from; 0 = none */
   int claimed;      /* this start owns the run directory */
@@ -176,7 +175,7 @@ static tt_err claim(training_run *r, int restart)
 static int is_complete(training_run *r)
 {
   int64_t yes = 0;
-  if (r->o->prepared || r->warm_source || r->o->resume == TT_RESUME_never || in_memory(r)) return 0;
+  if (r->o->prepared || r->o->resume == TT_RESUME_never || in_memory(r)) return 0;
   if (tt_comm_is_root(r->c)) yes = tt_earlier_run_is_complete_local(r->job);
   tt_bcast(r->c, &yes, sizeof yes);
   return (int)yes;
@@ -329,7 +328,7 @@ static tt_err finish_run(void *run)
   provenance.dependence = dependence(r);
   e = tt_average_moments(r->c, r->job, &r->shards);
   tt_shards_release_engines_local(&r->shards);
-  if (!e) e = tt_agree(r->c, tt_shards_expand_snapshots_local(r->job, &r->shards));
+  if (!e) e = tt_agree(r->c, tt_shards_expand_heads_local(r->job, &r->shards));
   if (!e) e = tt_write_outputs(r->c, r->job, &r->shards, &provenance, r->o->quiet, r->o->no_scores);
   return e ? e : check_diverged(r);
 }
@@ -347,8 +346,6 @@ static tt_err prepare(void *run)
   tt_err e = start_watchdog(r, NULL);
   tt_watchdog_heartbeat_local("reading data");
   if (!e) e = tt_job_load(r->c, r->job, &hook);
-  if (!e) e = tt_warm_open(r->c, &r->o->warm, &r->warm_source);
-  if (!e) e = tt_agree(r->c, tt_warm_match_local(r->warm_source, r->job));
   if (!e) r->members = tt_cohorts_members(&r->job->cohorts);
   if (!e) e = create_team(r, &teams);
   if (!e && !r->o->quiet)
@@ -358,16 +355,13 @@ static tt_err prepare(void *run)
   if (e) return e;
   if (limit > 0.0 || !in_memory(r))
     tt_time_limit_begin(r->c, limit, cfg->run_stop_margin, r->started, &r->limit);
-  r->id.result_hash = tt_config_result_hash(cfg) ^ tt_warm_source_hash(r->warm_source);
+  r->id.result_hash = tt_config_result_hash(cfg);
   r->id.data = r->job->data->hash;
   r->complete = is_complete(r);
   if (r->complete) return TT_OK;
   e = claim_directory(r);
-  if (!e && r->checkpoints.generation == 0) e = tt_warm_apply(r->c, r->warm_source, &r->shards);
   int saves = tt_comm_is_root(r->c) && !in_memory(r);
-  if (!e) e = tt_agree(r->c, saves ? tt_earlier_run_save_config_local(r->job) : TT_OK);
-  tt_warm_close(&r->warm_source);
-  return e;
+  return e ? e : tt_agree(r->c, saves ? tt_earlier_run_save_config_local(r->job) : TT_OK);
 }
 
 static tt_err train(training_run *r)
@@ -430,7 +424,6 @@ tt_err tt_train(tt_comm *c, const tt_train_options *o)
   if (r.claimed) tt_ckpt_release_local(c, directory(&r));
   tt_shards_destroy(&r.shards);
   tt_team_destroy(&r.team);
-  tt_warm_close(&r.warm_source);
   if (!o->prepared) tt_job_close(&r.job);
   return e;
 }

@@ -2,7 +2,7 @@
 #ifndef TT_TRAINER_H
 #define TT_TRAINER_H
 #include "src/job/job.h"
-#include "src/train/warm_start.h"
+#include "src/train/shard/shard.h"
 
 typedef enum tt_resume { TT_RESUME_auto, TT_RESUME_never, TT_RESUME_must } tt_resume;
 
@@ -15,7 +15,6 @@ typedef struct tt_train_options {
   int quiet;       /* no tables; progress lines only of long trainings. For campaigns and tuning */
   int no_scores;   /* print no scores on standard output */
   const char *stop_directory; /* directory of the file STOP; NULL = run.directory */
-  tt_warm_start warm;         /* weights of an earlier run; all zero = none */
   /* Of a run in memory: called with each part that uses HDF5. NULL: these are called directly */
   tt_err (*guard)(tt_err (*part)(void *), void *run);
 } tt_train_options;

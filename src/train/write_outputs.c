@@ -19,7 +19,7 @@
 #include <string.h>
 
 /* Outputs of one trained ensemble: of some ensembles of one cohort, or of one ensemble of several
- * parts: of several networks, or of several folds. */
+ * networks. */
 typedef struct ensemble_output {
   int64_t first, parts; /* [first, first + parts) of the job */
   int32_t *attempt;     /* [G] retries of its members */

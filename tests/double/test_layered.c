@@ -72,15 +72,6 @@ static void joint(problem *p, tt_hyper *h, int64_t i)
   h->epochs = EPOCHS - (int32_t)(i % 2);
 }
 
-static void snapshots(problem *p, tt_hyper *h, int64_t i)
-{
-  joint(p, h, 0);
-  (void)i;
-  p->c.method = TT_METHOD_snapshot;
-  p->c.snapshots = 2;
-  h->schedule_step = 2;
-}
-
 static const feature_case feature_cases[] = {
     {"kfold, swa", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_cosine, {6, 0}, 0, 0, folds, 0},
     {"quantile", TT_LOSS_quantile, TT_OPT_adam, TT_SCHEDULE_constant, {6, 0}, 0, 0, drop, 0},
@@ -89,7 +80,7 @@ static const feature_case feature_cases[] = {
     {"nll", TT_LOSS_gaussian_nll, TT_OPT_adam, TT_SCHEDULE_exponential, {6, 5}, 0, 0, joint, 0},
     {"poisson", TT_LOSS_poisson, TT_OPT_adamw, TT_SCHEDULE_one_cycle, {6, 5}, 0, 0, nothing, 0},
     {"bce", TT_LOSS_bce, TT_OPT_rmsprop, TT_SCHEDULE_reduce_on_plateau, {6, 5}, 0, 0, plateau, 0},
-    {"mae", TT_LOSS_mae, TT_OPT_adam, TT_SCHEDULE_cosine_restarts, {6, 5}, 0, 0, snapshots, 0},
+    {"mae", TT_LOSS_mae, TT_OPT_adam, TT_SCHEDULE_cosine_restarts, {6, 5}, 0, 0, nothing, 0},
     {"dropout", TT_LOSS_gaussian_nll, TT_OPT_adam, TT_SCHEDULE_constant, {7, 18}, 0, 0, drop, 0},
     {"layer_norm", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {6, 7}, 1, 0, nothing, 0},
     {"residual", TT_LOSS_mse, TT_OPT_adam, TT_SCHEDULE_constant, {18, 18}, 0, 1, nothing, 0},

@@ -366,7 +366,6 @@ TT_TEST (bad_options_are_refused) {
       {"model: {hiden: [8]}\nensembles: [{name: e, members: 1}]\n", 78, "hidden"},
       {"model: {hidden: [8]}\n", 78, "ensembles is missing"},
       {"ensembles: [{name: e, members: 1}]\ntrain: {resample: bootstrap}\n", 78, "resample"},
-      {"ensembles: [{name: e, members: 1}]\ntrain: {method: snapshot}\n", 78, "train.method"},
       {"ensembles: [{name: e, members: 1}]\ntrain: {schedule: cosine}\n", 78, "epoch_rows"},
       {"ensembles: [{name: e, members: 1}]\ntrain: {average: swa}\n", 78, "epoch_rows"},
       {"ensembles: [{name: e, members: 1}]\ntrain: {average: ema, average_start: 2}\n", 78,

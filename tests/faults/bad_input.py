@@ -305,12 +305,6 @@ def contents():
     case("no such weights", train("data.weights=w"), DATA, "w")
     case("unknown part of the split", train("data.split.column=s"), DATA, "s", "7",
          spoil=dataset("s", lambda _: np.r_[np.zeros(239), 7]))
-    case("row number out of range", train("data.split.train_rows=s"), DATA, "s", "240",
-         spoil=dataset("s", lambda _: np.array([0, 1, 240])))
-    case("negative row number", train("data.split.train_rows=s"), DATA, "s", "-1",
-         spoil=dataset("s", lambda _: np.array([0, 1, -1])))
-    case("row in two parts", train("data.split.train_rows=s", "data.split.test_rows=t"), DATA, "3",
-         spoil=dataset("s", lambda _: np.arange(10)) + dataset("t", lambda _: np.array([20, 3])))
     case("prediction of another width", PREDICT, DATA, "4", "6",
          spoil=dataset("x", lambda x: np.hstack([x, x[:, :2]])))
     case("prediction without inputs", PREDICT + ["--inputs", "z"], DATA, "z", "x")

@@ -1,5 +1,5 @@
 /* every_vote.c: the n-th vote of each rank fails, for every n until a run has no n-th vote. All
- * trials in one process per rank; vote_loop.py does the same with the program, for some n.
+ * trials in one process per rank.
  *
  *   mpirun -n 2 every_vote [STRIDE]     only every STRIDE-th vote; each rank starts at another one
  *
@@ -118,7 +118,8 @@ static void write_inputs(const site *s)
   char path[2 * SCRATCH_ROOM];
   double x[ROWS * INPUTS], y[ROWS * TARGETS];
   char *names[] = {(char[]){"a"}, (char[]){"b"}}, *none[] = {(char[]){""}, (char[]){""}};
-  tt_columns input = {INPUTS, names, none, 1, NULL}, target = {TARGETS, names, none, 1, NULL};
+  tt_columns input = {INPUTS, names, none, 1, NULL, NULL},
+             target = {TARGETS, names, none, 1, NULL, NULL};
   for (int i = 0; i < ROWS; i++) {
     x[INPUTS * i] = (double)(i % 7);
     x[INPUTS * i + 1] = (double)(i % 5);

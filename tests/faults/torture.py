@@ -39,13 +39,6 @@ ensembles:
   - {name: wide, targets: [y0, y1], members: 2, train: {loss: quantile, average: ema}}
 train: {loss: mse, learning_rate: 2e-3, batch_size: 16, resample: bootstrap}
 """,
-    "snapshot": """\
-model: {hidden: [12], layer_norm: true}
-ensembles:
-  - {name: cycles, target: y0, members: 3}
-  - {name: more, target: y1, members: 2, train: {snapshots: 5}}
-train: {loss: gaussian_nll, method: snapshot, snapshots: 4, learning_rate: 5e-3, batch_size: 16}
-""",
     "sweep": """\
 model: {hidden: [10]}
 ensembles:

@@ -323,7 +323,7 @@ static void begin_checkpoint(const fuzz_target *t, const char *folder)
 static tt_state *state_of(int64_t cohort)
 {
   const int64_t *size = run.size[cohort];
-  const tt_state_shape shape = {size[1], size[2], size[3], size[4], size[5], size[6]};
+  const tt_state_shape shape = {size[1], size[2], size[3], size[4], size[5]};
   tt_state *s = NULL;
   FUZZ_CHECK(!tt_state_create((tt_slice){0, size[0]}, shape, &s));
   return s;
@@ -340,36 +340,11 @@ static tt_err resume(const char *folder)
   return e;
 }
 
-/* A warm start: sizes come from the file. */
-static tt_err use_last(tt_ckpt_last *l)
-{
-  tt_err e = TT_OK;
-  for (int64_t k = 0; !e && k < run.cohorts; k++) {
-    int64_t members = run.size[k][0];
-    int32_t *epoch = malloc((size_t)members * sizeof *epoch);
-    int8_t *status = malloc((size_t)members);
-    uint64_t *hash = malloc((size_t)members * sizeof *hash);
-    tt_state *s = NULL;
-    e = tt_ckpt_last_progress_local(l, k, members, epoch, status, hash);
-    if (!e) e = tt_ckpt_last_read_local(l, k, (tt_slice){1, members - 1}, &s);
-    tt_state_destroy(&s);
-    free(epoch);
-    free(status);
-    free(hash);
-  }
-  return e;
-}
-
 static tt_err read_checkpoint(const char *path)
 {
   char folder[512];
-  tt_ckpt_last *l = NULL;
   snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(path, '/') - path), path);
-  tt_err resumed = resume(folder);
-  TT_TRY(tt_ckpt_last_open_local(folder, &l));
-  tt_err e = use_last(l);
-  tt_ckpt_last_close_local(&l);
-  return resumed ? resumed : e;
+  return resume(folder);
 }
 
 static tt_err read_results(const char *path)

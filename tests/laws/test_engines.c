@@ -398,52 +398,6 @@ TT_TEST (members_of_several_networks_predict_as_on_their_own) {
   tt_trained_ensemble_destroy(&c);
 }
 
-/* Members of a fold see other inputs and predict in other units: as those of the same network do on
- * their own, with inputs and predictions converted. */
-TT_TEST (members_of_a_fold_predict_in_the_units_of_all) {
-  static const shape s = {150, 4, 2, {17, 9}, 2, TT_OUTPUT_mean_variance, 0, 0};
-  static const float a[] = {0.5f, 2.0f, 1.5f, 1.0f}, b[] = {0.25f, -1.0f, 0.0f, 2.0f};
-  static const float factor[] = {2.0f, 0.5f}, offset[] = {-1.0f, 3.0f}; /* exact in float */
-  tt_network folded = {.members = CAST, .folded = 1};
-  tt_trained_ensemble *plain = cast(&s, TT_ACT_tanh), *c = NULL;
-  float *x = NULL, *own_x = NULL;
-  way variant[MAX_WAYS];
-  folded.model = plain->model;
-  TT_CHECK_OK(tt_trained_ensemble_create_mixed(1, &folded, 1, &c));
-  TT_CHECK(c->networks, ==, 1);
-  tt_fold_scales *own = &c->network->scales;
-  for (int i = 0; i < s.inputs; i++)
-    own->x_factor[i] = (double)a[i], own->x_offset[i] = (double)b[i];
-  for (int k = 0; k < s.targets; k++)
-    own->y_factor[k] = (double)factor[k], own->y_offset[k] = (double)offset[k];
-  TT_CHECK_OK(tt_ensemble_copy(&plain->ensemble[0], &c->ensemble[0]));
-  c->ensemble[0].members = CAST;
-  c->variance_floor = plain->variance_floor;
-  memcpy(c->w, plain->w, (size_t)(CAST * c->model.params) * sizeof *c->w);
-  memcpy(c->weight, plain->weight, CAST * sizeof *c->weight);
-  TT_CHECK_OK(TT_ALLOC(x, s.rows * s.inputs));
-  TT_CHECK_OK(TT_ALLOC(own_x, s.rows * s.inputs));
-  for (int64_t i = 0; i < s.rows * s.inputs; i++) {
-    x[i] = sinf((float)i);
-    own_x[i] = (float)((double)x[i] * (double)a[i % s.inputs] + (double)b[i % s.inputs]);
-  }
-  for (int i = 0, n = ways(variant); i < n; i++) {
-    prediction got = predict(c, &s, variant[i], x), want = predict(plain, &s, variant[i], own_x);
-    for (int64_t v = 0; v < CAST * 2 * s.targets * s.rows; v++) {
-      int64_t k = v / s.rows % s.targets, is_variance = v / s.rows / s.targets % 2;
-      double f = (double)factor[k], w = (double)want.members[v];
-      float expected = (float)(is_variance ? w * f * f : w * f + (double)offset[k]);
-      TT_CHECK(got.members[v], ==, expected);
-    }
-    add_up(c, &s, &got);
-    prediction_free(&got);
-    prediction_free(&want);
-  }
-  tt_free_all(&x, &own_x);
-  tt_trained_ensemble_destroy(&plain);
-  tt_trained_ensemble_destroy(&c);
-}
-
 /* One row at a time: the bits of the cpu engine, which computes batches. */
 static void single_rows(way variant, const shape *s, tt_activation activation, const float *x)
 {

@@ -3,7 +3,7 @@
  * restarts; heads become members. */
 #include "tests/support/problem.h"
 
-#include "core/model/snapshot.h"
+#include "core/model/head.h"
 
 enum { ROWS = 67, INPUTS = 3, HEADS = 5, EPOCHS = 3 };
 
@@ -73,7 +73,7 @@ static void heads_are_members(way variant, int i)
   tt_state *a = problem_state(&many, everyone(&many)), *b = problem_state(&one, everyone(&one));
   tt_state *heads = NULL;
   tt_cohort *members = NULL;
-  TT_CHECK_OK(tt_snapshot_expand(&many.c, a, &members, &heads));
+  TT_CHECK_OK(tt_heads_expand(&many.c, a, &members, &heads));
   TT_CHECK(members->members, ==, HEADS);
   TT_CHECK(heads->params, ==, b->params);
   double loss = 0.0;
@@ -82,7 +82,7 @@ static void heads_are_members(way variant, int i)
     TT_CHECK(memcmp(TT_FIELD(heads, weights) + h * b->params, TT_FIELD(b, weights) + h * b->params,
                     bytes),
              ==, 0);
-    TT_CHECK(members->member[h].snapshot, ==, h + 1);
+    TT_CHECK(members->member[h].head, ==, h + 1);
     TT_CHECK(TT_FIELD(heads, status)[h], ==, TT_STATUS_finished);
     loss += (double)TT_FIELD(b, loss_validation)[h * EPOCHS + EPOCHS - 1] / HEADS;
   }

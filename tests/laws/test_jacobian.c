@@ -116,13 +116,9 @@ static void member_at(const tt_trained_ensemble *c, int64_t member, int64_t k, i
     double value = isnan(x[i]) ? c->scaler.x_fill[i] : x[i];
     in[i] = (textbook_transform(f, c->scaler.x_lambda[i], value) - c->scaler.x_mean[i]) /
             c->scaler.x_scale[i];
-    if (c->scales) in[i] = in[i] * c->scales->x_factor[i] + c->scales->x_offset[i];
   }
   ref_forward(m, w, in, NULL, out);
   ref_quantity(m, (double)c->variance_floor, out + k, j, mean, variance);
-  if (!c->scales) return;
-  *mean = *mean * c->scales->y_factor[k] + c->scales->y_offset[k];
-  *variance *= c->scales->y_factor[k] * c->scales->y_factor[k];
 }
 
 /* Mean, total, aleatoric and epistemic standard deviation of a column, in the user's units: the
@@ -291,22 +287,6 @@ TT_TEST (jacobians_of_transformed_inputs_are_central_differences) {
     make_rows(x);
     normalize_inputs(c, n, x);
     check_all(&all, x, tt_choice_normalize[n % TT_NORMALIZE_COUNT]);
-    tt_trained_ensemble_destroy(&c);
-  }
-}
-
-/* Members that leave out a fold have scales of their own. */
-TT_TEST (jacobians_of_members_of_a_fold_are_central_differences) {
-  double a[IN], b[IN], by[TARGETS], to[TARGETS], x[ROWS * IN];
-  const tt_fold_scales scales = {a, b, by, to};
-  for (int i = 0; i < IN; i++) a[i] = 0.7 + 0.4 * i, b[i] = 0.3 - 0.2 * i;
-  for (int k = 0; k < TARGETS; k++) by[k] = 1.4 - 0.5 * k, to[k] = 0.2 + k;
-  make_rows(x);
-  for (int i = 0; i < TT_OUTPUT_COUNT; i++) {
-    tt_trained_ensemble *c = cast(TT_ACT_tanh, (tt_output)i, i % KINDS);
-    const tt_trained_ensembles all = {.count = 1, .at = &c};
-    c->scales = &scales;
-    check_all(&all, x, "a fold");
     tt_trained_ensemble_destroy(&c);
   }
 }

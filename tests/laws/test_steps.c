@@ -248,30 +248,3 @@ TT_TEST (ensemble_early_stopping_ends_calls_with_epochs) {
     problem_free(&p);
   }
 }
-
-/* Snapshot k holds the weights after (k + 1) of the equal parts of the epochs. */
-TT_TEST (snapshots_are_the_weights_at_the_ends_of_cycles) {
-  for (const way *w = every_way(); w->name; w++) {
-    tt_progress progress;
-    problem p = several(TT_LOSS_huber, 0);
-    p.c.method = TT_METHOD_snapshot;
-    p.c.snapshots = 3;
-    if (!can(*w, &p.c) || !takes(*w, 1)) {
-      problem_free(&p);
-      continue;
-    }
-    tt_state *all = problem_run(&p, *w, everyone(&p), 5);
-    problem_start(&p, *w, everyone(&p));
-    for (int64_t k = 0; k < 3; k++) {
-      TT_CHECK_OK(w->ops->train(p.engine, 4, &progress)); /* two epochs of two batches */
-      tt_state *s = problem_state(&p, everyone(&p));
-      for (int64_t m = 0; m < 2; m++)
-        TT_CHECK(memcmp(TT_FIELD(all, snapshots) + (3 * m + k) * s->params,
-                        TT_FIELD(s, weights) + m * s->params, (size_t)s->params * sizeof(float)),
-                 ==, 0);
-      tt_state_destroy(&s);
-    }
-    tt_state_destroy(&all);
-    problem_free(&p);
-  }
-}

@@ -120,7 +120,7 @@ static double least(const float *loss, int *epoch)
   return (double)loss[*epoch];
 }
 
-static void snapshots_are_each_members_own(way variant)
+static void best_weights_are_each_members_own(way variant)
 {
   problem p = make(variant, TT_OPT_adam);
   for (int i = 0; i < MEMBERS; i++) p.c.member[i].hyper.learning_rate = i % 2 ? 0.8f : 1e-3f;
@@ -142,8 +142,8 @@ static void snapshots_are_each_members_own(way variant)
   tt_state_destroy(&s);
   problem_free(&p);
 }
-TT_TEST (whole_ensemble_snapshot) {
-  each_way(snapshots_are_each_members_own);
+TT_TEST (best_weights_of_the_whole_ensemble) {
+  each_way(best_weights_are_each_members_own);
 }
 
 /* 3. Members share no trained value: members with learning rate 0 do not change the others. */

@@ -94,8 +94,6 @@ def head(o, kind, floor):                       # o (member, row, target, output
 
 
 def network(get, h):                            # h (row, input) -> (member, row, output)
-    if get("x_factor") is not None:             # members that leave out a fold
-        h = h * get("x_factor") + get("x_offset")
     if get("front"):                            # images and profiles
         values = [np.repeat(h.reshape(1, -1, *get("front_shape")), get("members"), 0)]
         for layer in get("front"):
@@ -127,8 +125,6 @@ def predict(f, x):                              # of read_model; x (row, input) 
         h = np.concatenate([network(n.get, h) for n in get("networks")])
         o = h.reshape(*h.shape[:2], -1, get("targets")).swapaxes(2, 3)
         mu, v = (a.reshape(*h.shape[:2], -1) for a in head(o, get("output"), get("variance_floor")))
-        if get("y_factor") is not None:         # members that leave out a fold
-            mu, v = mu * get("y_factor")[:, None] + get("y_offset")[:, None], v * get("y_factor")[:, None] ** 2
         if get("component") is not None:        # amplitudes of components -> targets
             mu = mu @ get("component") + get("component_mean")
             v = v @ get("component") ** 2 + get("residual_variance")

@@ -199,6 +199,53 @@ static tt_err assign_by_column(tt_config_reader *r, yaml_document_t *doc, const 
   return e;
 }
 
+/* Append one entry, "column: [name, ...]", as a list of the column and its names. */
+static tt_err add_classes(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
+                          const yaml_node_pair_t *pair, char **list)
+{
+  const yaml_node_t *key = yaml_document_get_node(doc, pair->key);
+  yaml_node_t *node = yaml_document_get_node(doc, pair->value);
+  tt_source_location location = tt_node_location(r, node);
+  int64_t count = node->type == YAML_SEQUENCE_NODE
+                      ? node->data.sequence.items.top - node->data.sequence.items.start
+                      : 0;
+  char path[TT_OPTION_PATH_SIZE], *names = NULL;
+  tt_option_path(s->option, s->element, path);
+  s->where->bad |= !tt_key_check(r, key) || count < 2 || count > TT_MAX_CLASSES;
+  if (s->where->bad) {
+    tt_config_error(r, &location, "%s: expected 2 to %d names of classes like [no, yes]", path,
+                    TT_MAX_CLASSES);
+    return TT_OK;
+  }
+  tt_err e = tt_list_add(&names, tt_scalar_text(key));
+  for (int64_t i = 0; !e && i < count; i++) {
+    tt_value one = {.text = ""};
+    yaml_node_t *item = yaml_document_get_node(doc, node->data.sequence.items.start[i]);
+    s->where->bad |= !tt_element_parse(r, s->option, path, item, i, &one);
+    if (!s->where->bad) e = tt_list_add(&names, one.text);
+  }
+  if (!e && !s->where->bad) e = tt_list_add(list, names);
+  tt_free(names);
+  return e;
+}
+
+static tt_err assign_classes(tt_config_reader *r, yaml_document_t *doc, const tt_option_ref *s,
+                             yaml_node_t *node)
+{
+  char *list = NULL;
+  tt_err e = TT_OK;
+  s->where->bad = node->data.mapping.pairs.start == node->data.mapping.pairs.top;
+  if (s->where->bad)
+    tt_config_error(r, s->where, "data.classes: the mapping is empty; remove the option");
+  for (yaml_node_pair_t *p = node->data.mapping.pairs.start; !e && p < node->data.mapping.pairs.top;
+       p++)
+    e = add_classes(r, doc, s, p, &list);
+  const tt_value all = {.text = list};
+  if (!e && list && !s->where->bad) e = tt_value_store(s->option, s->record, &all, 1);
+  tt_free(list);
+  return e;
+}
+
 /* A repeated key is an error in the file; --set replaces the value. */
 int tt_reject_repeated(tt_config_reader *r, const tt_source_location *before,
                        const tt_source_location *now, const char *path)
@@ -223,9 +270,11 @@ tt_err tt_option_assign(tt_config_reader *r, yaml_document_t *doc, const tt_opti
     return assign_columns(r, doc, s, node);
   if (s->option->kind == TT_KIND_BYCOLUMN && node->type == YAML_MAPPING_NODE)
     return assign_by_column(r, doc, s, node);
-  if (!numbers && node->type == YAML_SCALAR_NODE) return assign_scalar(r, s, node);
+  int classes = s->option->kind == TT_KIND_CLASSES;
+  if (classes && node->type == YAML_MAPPING_NODE) return assign_classes(r, doc, s, node);
+  if (!numbers && !classes && node->type == YAML_SCALAR_NODE) return assign_scalar(r, s, node);
   s->where->bad = 1;
-  if (node->type == YAML_SCALAR_NODE)
+  if (node->type == YAML_SCALAR_NODE && !classes)
     tt_config_error(r, s->where, "%s: expected a list; write it in brackets, e.g. [64, 64]", path);
   else
     tt_config_error(r, s->where, "%s: expected %s, found %s", path, kind->text,

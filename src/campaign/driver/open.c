@@ -58,11 +58,9 @@ static tt_err check_identity(const tt_campaign *k, const char *path)
 {
   const tt_history_identity now = identity(k), then = k->h->identity;
   char data[2 * TT_PATH_MAX] = "", pool[2 * TT_PATH_MAX] = "", seed[128] = "";
-  int by_pool = k->cfg->data_normalize_inputs == TT_NORMALIZE_INPUTS_pool;
   if (!memcmp(&now, &then, sizeof now)) return TT_OK;
   if (now.data != then.data)
-    snprintf(data, sizeof data, "; %s or its split has changed%s", k->cfg->data_file,
-             by_pool ? ", or the pool, which normalizes the inputs" : "");
+    snprintf(data, sizeof data, "; %s or its split has changed", k->cfg->data_file);
   if (now.pool != then.pool) describe_pool(k, pool, sizeof pool);
   if (now.seed != then.seed)
     snprintf(seed, sizeof seed, "; run.seed is %" PRIu64 ", but was %" PRIu64, now.seed, then.seed);

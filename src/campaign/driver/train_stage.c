@@ -18,20 +18,15 @@ static int64_t round_seed(const tt_campaign *k)
   return (int64_t)(seed & (uint64_t)INT64_MAX);
 }
 
-static tt_warm_start make_warm_start(const tt_campaign *k, char path[TT_PATH_MAX])
+/* Whether the members of this round begin with the weights of the round before. */
+static int is_warm(const tt_campaign *k)
 {
-  tt_warm_start w = {.how = (tt_warm)k->cfg->campaign_warm_start,
-                     .directory = path,
-                     .shrink = k->cfg->campaign_shrink,
-                     .round = k->round_number,
-                     .perturb = k->cfg->campaign_perturb};
-  if (k->round_number == 1) w.how = TT_WARM_START_none;
-  tt_round_path(k->directory, k->round_number - 1, "", path);
-  return w;
+  return k->cfg->campaign_warm_start == TT_WARM_START_params && k->round_number > 1;
 }
 
-static uint64_t hash_train_inputs(const tt_campaign *k, uint64_t warm)
+static uint64_t hash_train_inputs(const tt_campaign *k)
 {
+  uint64_t warm = is_warm(k) ? k->h->round[k->round_number - 2].model : 0;
   uint64_t h = tt_hash_u64(k->data->hash, tt_config_result_hash(k->cfg));
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "combine"));
   h = tt_hash_u64(h, tt_config_section_hash(k->cfg, "calibration"));
@@ -52,12 +47,13 @@ static double seconds_left(const tt_campaign *k)
 static tt_err run_training(tt_campaign *k)
 {
   char path[TT_PATH_MAX], earlier[TT_PATH_MAX];
-  tt_train_options o = {.any_device = k->o->any_device,
-                        .quiet = 1,
-                        .stop_directory = k->directory,
-                        .warm = make_warm_start(k, earlier)};
+  tt_train_options o = {.any_device = k->o->any_device, .quiet = 1, .stop_directory = k->directory};
   tt_round_file_path(k, "", path);
   tt_err e = tt_agree(k->c, tt_job_derive_local(k->job, path, round_seed(k), &o.prepared));
+  if (!e && is_warm(k)) {
+    tt_round_path(k->directory, k->round_number - 1, "model.h5", earlier);
+    o.prepared->cfg->train_init_from = earlier;
+  }
   if (!e)
     e = tt_round_data_create(k->c, o.prepared->cfg, k->data, k->x, k->y, k->h, &o.prepared->data);
   o.max_time = seconds_left(k);
@@ -132,13 +128,8 @@ static tt_err load_model(tt_campaign *k, double seconds)
 
 tt_err tt_run_train_stage(tt_campaign *k)
 {
-  char earlier[TT_PATH_MAX];
-  tt_warm_start warm = make_warm_start(k, earlier);
-  uint64_t hash = 0;
   double seconds;
-  tt_err e = tt_warm_hash(k->c, &warm, &hash);
-  if (e) return e;
-  tt_stage_io w = {hash_train_inputs(k, hash), {"model.h5", "results.h5"}};
-  e = tt_run_stage(k, TT_STAGE_train, &w, do_train, &seconds);
+  tt_stage_io w = {hash_train_inputs(k), {"model.h5", "results.h5"}};
+  tt_err e = tt_run_stage(k, TT_STAGE_train, &w, do_train, &seconds);
   return e ? e : load_model(k, seconds);
 }

@@ -12,67 +12,53 @@ enum { MAX_CURVES = 5, MAX_COLUMNS = 6, MAX_PAIRS = 6, MAX_QUERIES = 2000, TEXT 
 
 /* Learning curves */
 
-/* The curve of one group, for the texts of its points. */
-typedef struct group_curve {
-  const tt_repeats *group;
-  tt_learning_curve curve;
-  char name[TEXT];
-} group_curve;
+/* The curve of a campaign, for the texts of its points. */
+typedef struct campaign_curve {
+  const char *name;
+  double *labels, *value; /* [rounds] */
+} campaign_curve;
 
-static void say_round(const void *data, int64_t i, char *text, size_t size)
+static void say_curve(const void *data, int64_t i, char *text, size_t size)
 {
-  const group_curve *g = data;
-  const tt_learning_curve *c = &g->curve;
-  if (g->group->n == 1)
-    snprintf(text, size, "%s, round %" PRId64 ": %.4g with %.0f labels", g->group->name, i + 1,
-             c->value[i], c->labels[i]);
-  else
-    snprintf(text, size, "%s: %.4g with %.0f labels; %.4g to %.4g in the middle 80 %% of %d",
-             g->group->name, c->value[i], c->labels[i], c->low[i], c->high[i], c->campaigns[i]);
+  const campaign_curve *c = data;
+  snprintf(text, size, "%s, round %" PRId64 ": %.4g with %.0f labels", c->name, i + 1, c->value[i],
+           c->labels[i]);
 }
 
-/* The line of a curve, and its band if it has one; the number of bands. */
-static int add_series(group_curve *g, int style, tt_chart_series *line, tt_chart_series *band)
-{
-  const tt_learning_curve *c = &g->curve;
-  snprintf(g->name, TEXT, "%.150s", g->group->name);
-  if (g->group->n > 1) snprintf(g->name, TEXT, "%.150s, median of %d", g->group->name, g->group->n);
-  *line = tt_chart_points(TT_CHART_LINE, style, g->name, c->points, c->labels, c->value);
-  line->hover = say_round;
-  line->of = g;
-  if (g->group->n == 1) return 0;
-  *band = tt_chart_ranges(TT_CHART_BAND, style, NULL, c->points, c->labels, NULL, c->low, c->high);
-  return 1;
-}
-
-static tt_err put_curve(FILE *f, const tt_repeats *group, int groups, tt_curve_kind kind,
+static tt_err put_curve(FILE *f, const tt_campaign_record *s, int campaigns, tt_curve_kind kind,
                         int64_t column, const char *title, const char *label)
 {
-  tt_chart_series series[2 * MAX_CURVES];
-  group_curve curve[MAX_CURVES] = {0};
-  int n = groups < MAX_CURVES ? groups : MAX_CURVES, bands = 0;
+  tt_chart_series series[MAX_CURVES];
+  campaign_curve curve[MAX_CURVES] = {0};
+  int n = campaigns < MAX_CURVES ? campaigns : MAX_CURVES;
   int64_t known = 0;
   tt_err e = TT_OK;
-  for (int g = 0; !e && g < n; g++) {
-    curve[g].group = &group[g];
-    e = tt_learning_curve_create(&group[g], kind, column, &curve[g].curve);
-    if (e) continue;
-    bands += add_series(&curve[g], g, &series[g], &series[n + bands]);
-    for (int64_t i = 0; i < curve[g].curve.points; i++) known += isfinite(curve[g].curve.value[i]);
+  for (int k = 0; !e && k < n; k++) {
+    int64_t rounds = s[k].h->rounds;
+    curve[k].name = s[k].name;
+    e = TT_ALLOC(curve[k].labels, 2 * rounds);
+    curve[k].value = curve[k].labels + rounds;
+    for (int64_t i = 0; !e && i < rounds; i++) {
+      curve[k].labels[i] = (double)s[k].h->round[i].labels;
+      curve[k].value[i] = tt_curve_value(&s[k], s, kind, column, i);
+      known += isfinite(curve[k].value[i]) != 0;
+    }
+    series[k] =
+        tt_chart_points(TT_CHART_LINE, k, curve[k].name, rounds, curve[k].labels, curve[k].value);
+    series[k].hover = say_curve;
+    series[k].of = &curve[k];
   }
   if (!e && known)
-    tt_page_chart(f, &(tt_chart){title, bands ? "band: 10 % to 90 % of the repeats" : NULL,
-                                 "labeled rows", label, n + bands, series, .least_x_step = 1});
-  for (int g = 0; g < n; g++) tt_learning_curve_free(&curve[g].curve);
+    tt_page_chart(f, &(tt_chart){title, NULL, "labeled rows", label, n, series, .least_x_step = 1});
+  for (int k = 0; k < n; k++) tt_free(curve[k].labels);
   return e;
 }
 
-tt_err tt_campaign_page_put_curves(FILE *f, const tt_repeats *group, int groups)
+tt_err tt_campaign_page_put_curves(FILE *f, const tt_campaign_record *s, int n)
 {
   static const char *const label[] = {[TT_CURVE_RMSE] = "test rmse",
                                       [TT_CURVE_NLL] = "test nll",
                                       [TT_CURVE_SPREAD] = "mean epistemic std"};
-  const tt_campaign_record *s = group->all;
   const char *units = s->texts.target.count == 1 ? s->texts.target.units[0] : "";
   char title[TEXT], y_label[TEXT];
   int64_t columns = s->h->columns < MAX_COLUMNS ? s->h->columns : MAX_COLUMNS;
@@ -80,8 +66,7 @@ tt_err tt_campaign_page_put_curves(FILE *f, const tt_repeats *group, int groups)
   tt_page_begin_section(f, "Learning curve", NULL);
   tt_page_begin_charts(f);
   if (s->h->columns > 1)
-    e = put_curve(f, group, groups, TT_CURVE_MEAN, 0, "Mean over the columns",
-                  "test error (round 1 = 1)");
+    e = put_curve(f, s, n, TT_CURVE_MEAN, 0, "Mean over the columns", "test error (round 1 = 1)");
   for (int kind = TT_CURVE_RMSE; kind <= TT_CURVE_SPREAD; kind++)
     for (int64_t c = 0; !e && c < columns; c++) {
       int has_units = *units && kind != TT_CURVE_NLL;
@@ -90,7 +75,7 @@ tt_err tt_campaign_page_put_curves(FILE *f, const tt_repeats *group, int groups)
                s->texts.column[c]);
       snprintf(y_label, sizeof y_label, "%s%s%s%s", label[kind], has_units ? " (" : "",
                has_units ? units : "", has_units ? ")" : "");
-      e = put_curve(f, group, groups, (tt_curve_kind)kind, c, title, y_label);
+      e = put_curve(f, s, n, (tt_curve_kind)kind, c, title, y_label);
     }
   tt_page_end_charts(f);
   tt_page_end_section(f);

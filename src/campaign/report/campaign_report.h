@@ -15,15 +15,8 @@ int tt_campaign_count_local(const char *directory);
  * why the campaign ended. json: 1 = as one JSON object. Errors: NOINPUT, DATA. */
 tt_err tt_campaign_status_local(const char *directory, int json);
 
-/* Print the rounds of the campaigns of n directories, each a campaign or a folder of campaigns, as
- * a table: columns are separated by tabs, the first line has their names, NaN means no value. The
- * error is in units of round 1 of the first campaign.
- * Errors: NOINPUT, DATA (other columns), IO, MEM. */
-tt_err tt_campaign_rounds_print_local(const char *const *directory, int n);
-
 /* Write `file`, a page about the first campaign of n directories with the learning curves of all,
- * and say so on standard output. A directory is a campaign or a folder of campaigns. Campaigns of
- * the same method are repeats: their curve is a median with a band.
+ * and say so on standard output. A directory is a campaign or a folder of campaigns.
  *   force  1 = also replace a file that tutti report did not write
  *   json   print the outcome as one JSON object (docs/json.md) instead of the name of the file
  * Errors: NOINPUT, DATA (other columns; no finished round), CANTCREAT, IO, MEM. */

@@ -23,7 +23,6 @@ static void set_method(tt_campaign_record *s)
   int plain = cfg->select_method == TT_SELECT_penalty || s->is_random;
   snprintf(s->score, sizeof s->score, "%s%s%s", tt_choice_acquisition[cfg->score_acquisition],
            plain ? "" : ", ", plain ? "" : method);
-  s->method = tt_config_method_hash(cfg);
   tt_config_destroy(&cfg);
 }
 
@@ -151,6 +150,17 @@ static tt_err read_all(const char *const *directory, int n, record_list *all)
   return tt_campaigns_check_columns(all->at, all->count);
 }
 
+/* The score alone if no other campaign has the same one; otherwise the directory too. */
+static void name_campaigns(tt_campaign_record *s, int n)
+{
+  for (int k = 0; k < n; k++) {
+    int alone = *s[k].score != '\0';
+    for (int i = 0; i < n; i++) alone = alone && (i == k || strcmp(s[i].score, s[k].score) != 0);
+    snprintf(s[k].name, sizeof s[k].name, "%s%s%.150s", s[k].score,
+             alone || !*s[k].score ? "" : " \xE2\x80\x93 ", alone ? "" : s[k].directory);
+  }
+}
+
 tt_err tt_campaign_records_read_local(const char *const *directory, int n, tt_campaign_record **out,
                                       int *count)
 {
@@ -158,6 +168,7 @@ tt_err tt_campaign_records_read_local(const char *const *directory, int n, tt_ca
   for (int i = 0; i < n; i++) all.capacity += tt_campaign_count_local(directory[i]);
   tt_err e = TT_ALLOC(all.at, all.capacity);
   if (!e) e = read_all(directory, n, &all);
+  if (!e) name_campaigns(all.at, all.count);
   *out = all.at;
   *count = all.count;
   if (e) tt_campaign_records_free(out, *count);
@@ -202,4 +213,26 @@ double tt_history_spread(const tt_history *h, int64_t round, const tt_history *u
 int64_t tt_round_labels_after(const tt_round *r)
 {
   return r->labels + r->queried - r->label_failed;
+}
+
+double tt_curve_value(const tt_campaign_record *s, const tt_campaign_record *unit,
+                      tt_curve_kind kind, int64_t column, int64_t i)
+{
+  const tt_round *r = &s->h->round[i];
+  if (kind == TT_CURVE_MEAN) return tt_history_error(s->h, i + 1, unit->h);
+  if (kind == TT_CURVE_SPREAD) return r->spread[column];
+  return kind == TT_CURVE_RMSE ? r->rmse[column] : r->nll[column];
+}
+
+double tt_curve_error_at(const tt_campaign_record *s, const tt_campaign_record *unit, double labels)
+{
+  const tt_round *r = s->h->round;
+  int64_t i = 0;
+  while (i < s->h->rounds && (double)r[i].labels < labels) i++;
+  if (i == s->h->rounds || (i == 0 && (double)r->labels > labels)) return NAN;
+  double value = tt_curve_value(s, unit, TT_CURVE_MEAN, 0, i);
+  if (!((double)r[i].labels > labels)) return value;
+  double before = tt_curve_value(s, unit, TT_CURVE_MEAN, 0, i - 1);
+  double part = (labels - (double)r[i - 1].labels) / (double)(r[i].labels - r[i - 1].labels);
+  return before + part * (value - before);
 }

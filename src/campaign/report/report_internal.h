@@ -10,9 +10,9 @@ typedef struct tt_campaign_record {
   char *directory;
   tt_history *h;
   tt_history_metadata texts;
-  char score[96];  /* "epistemic_std", "bald, kcenter"; "" = not known */
-  int is_random;   /* it chooses at random: a baseline */
-  uint64_t method; /* tt_config_method_hash */
+  char score[96]; /* "epistemic_std", "bald, kcenter"; "" = not known */
+  char name[256]; /* the score; the directory too if another campaign has the same score */
+  int is_random;  /* it chooses at random: a baseline */
 } tt_campaign_record;
 
 /* Errors: NOINPUT, DATA, IO, MEM. */
@@ -44,22 +44,6 @@ int64_t tt_round_labels_after(const tt_round *r);
 /* Error if campaigns predict other columns than the first one. Errors: DATA. */
 tt_err tt_campaigns_check_columns(const tt_campaign_record *s, int n);
 
-/* repeats.c: campaigns that were repeated with other seeds, as one learning curve with a band */
-
-/* Campaigns of one method (tt_config_method_hash): one, or several that are repeats. */
-typedef struct tt_repeats {
-  const tt_campaign_record *all; /* borrowed */
-  int n;
-  int *campaign;  /* [n] numbers in `all`, ascending; owned */
-  char name[256]; /* "epistemic_std"; the directory too if another method has the same name */
-} tt_repeats;
-
-/* Group n campaigns by their method, in the order of the first campaign of each.
- *   out  [*groups], at most n; owned by the caller, tt_repeats_free
- * Errors: MEM. */
-tt_err tt_repeats_create(const tt_campaign_record *s, int n, tt_repeats **out, int *groups);
-void tt_repeats_free(tt_repeats **g, int groups);
-
 /* What a learning curve shows: of a column, or the mean error of all columns. */
 typedef enum tt_curve_kind {
   TT_CURVE_MEAN,
@@ -68,26 +52,17 @@ typedef enum tt_curve_kind {
   TT_CURVE_SPREAD
 } tt_curve_kind;
 
-/* A learning curve over the number of labels. Of one campaign: its rounds. Of several: at every
- * number of labels that at least half of them cover (and two), median and quantiles 0.1 and 0.9 of
- * those; a campaign is interpolated between its rounds. */
-typedef struct tt_learning_curve {
-  int64_t points;
-  double *labels, *value, *low, *high; /* [points]; labels owns the memory of all four */
-  int *campaigns;                      /* [points] that were averaged; owned */
-} tt_learning_curve;
-
-/* Mean errors are in units of round 1 of the first campaign. Errors: MEM. */
-tt_err tt_learning_curve_create(const tt_repeats *g, tt_curve_kind kind, int64_t column,
-                                tt_learning_curve *out);
-void tt_learning_curve_free(tt_learning_curve *c);
-/* Linear interpolation of the value; NaN outside of the curve. */
-double tt_learning_curve_at(const tt_learning_curve *c, double labels);
+/* Value after round i, counted from 0; mean errors are in units of round 1 of `unit`. */
+double tt_curve_value(const tt_campaign_record *s, const tt_campaign_record *unit,
+                      tt_curve_kind kind, int64_t column, int64_t i);
+/* The mean error at a number of labels, interpolated between rounds; NaN outside of them. */
+double tt_curve_error_at(const tt_campaign_record *s, const tt_campaign_record *unit,
+                         double labels);
 
 /* campaign_charts.c: the charts of the page */
 
-/* Test error and spread by number of labels, of the first groups. Errors: MEM. */
-tt_err tt_campaign_page_put_curves(FILE *f, const tt_repeats *group, int groups);
+/* Test error and spread by number of labels, of the first campaigns. Errors: MEM. */
+tt_err tt_campaign_page_put_curves(FILE *f, const tt_campaign_record *s, int n);
 
 /* By round: shares of the pool, queries and failures, time of the stages. Errors: MEM. */
 tt_err tt_campaign_page_put_rounds(FILE *f, const tt_history *h);

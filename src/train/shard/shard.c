@@ -5,8 +5,8 @@
 #include "core/base/text.h"
 #include "core/engine/progress.h"
 #include "core/model/epoch_end.h"
+#include "core/model/heads.h"
 #include "core/model/load_balance.h"
-#include "core/model/snapshot.h"
 #include "src/host/resources.h"
 
 #include <math.h>
@@ -173,11 +173,11 @@ tt_err tt_shard_train_local(tt_shard *shard, int64_t steps)
   return shard->engine ? shard->ops->train(shard->engine, steps, &shard->local_progress) : TT_OK;
 }
 
-static tt_err expand_snapshots(tt_cohort **cohort, tt_shard *shard)
+static tt_err expand_heads(tt_cohort **cohort, tt_shard *shard)
 {
   tt_cohort *expanded = NULL;
   tt_state *members = NULL;
-  TT_TRY(tt_snapshot_expand(*cohort, shard->state, &expanded, &members));
+  TT_TRY(tt_heads_expand(*cohort, shard->state, &expanded, &members));
   tt_state_destroy(&shard->state);
   tt_cohort_destroy(cohort);
   *cohort = expanded;
@@ -187,12 +187,11 @@ static tt_err expand_snapshots(tt_cohort **cohort, tt_shard *shard)
   return TT_OK;
 }
 
-tt_err tt_shards_expand_snapshots_local(tt_job *job, tt_shards *all)
+tt_err tt_shards_expand_heads_local(tt_job *job, tt_shards *all)
 {
   for (int64_t i = 0; i < all->count; i++)
-    if (tt_cohort_expansion(all->at[i].cohort) > 1 ||
-        all->at[i].cohort->method == TT_METHOD_snapshot)
-      TT_TRY(expand_snapshots(&job->cohorts.at[i], &all->at[i]));
+    if (tt_cohort_expansion(all->at[i].cohort) > 1)
+      TT_TRY(expand_heads(&job->cohorts.at[i], &all->at[i]));
   return TT_OK;
 }
 

@@ -9,7 +9,7 @@
 
 /* Members that several ranks train together (team_training.h). Rank 0 of the team has them in its
  * shard, for files and gathers; the shards of its other ranks are empty. The engine of each rank
- * has its segment of the slots, best weights, averages and snapshots. */
+ * has its segment of the slots, best weights and averages. */
 typedef struct tt_shard_team {
   tt_team *ranks;    /* borrowed */
   int stages;        /* the ranks share the layers in up to so many stages; 0: only the parts */
@@ -76,9 +76,9 @@ tt_err tt_shard_load_local(tt_shard *shard);
  * team, steps must be 0: see tt_team_train. Local. Errors: of the engine. */
 tt_err tt_shard_train_local(tt_shard *shard, int64_t steps);
 
-/* With train.method: snapshot or model.heads, make every snapshot or head a member, in the cohorts
- * of the job and in the shards. Call tt_shards_release_engines_local before. Local. Errors: MEM. */
-tt_err tt_shards_expand_snapshots_local(tt_job *job, tt_shards *all);
+/* With model.heads, make every head a member, in the cohorts of the job and in the shards. Call
+ * tt_shards_release_engines_local before. Local. Errors: MEM. */
+tt_err tt_shards_expand_heads_local(tt_job *job, tt_shards *all);
 
 /* Sums over all shards: members with each status, steps of the last call. epoch_min, *max_epochs
  * and loss are those of the shard with the smallest fraction epoch_min / max_epochs. Local. */

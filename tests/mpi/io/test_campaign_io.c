@@ -289,18 +289,17 @@ TT_TEST (queries_are_read_as_written) {
 static tt_config config(char *column)
 {
   static char none[] = "", inputs[] = "x", targets[] = "y";
-  return (tt_config){.data_file = file,
-                     .data_inputs = inputs,
-                     .data_targets = targets,
-                     .data_weights = none,
-                     .data_split_train = 0.7,
-                     .data_split_validation = 0.2,
-                     .data_split_test = 0.05,
-                     .data_split_seed = 7,
-                     .data_split_column = column ? column : none,
-                     .data_split_train_rows = none,
-                     .data_split_validation_rows = none,
-                     .data_split_test_rows = none};
+  return (tt_config){
+      .data_file = file,
+      .data_inputs = inputs,
+      .data_targets = targets,
+      .data_weights = none,
+      .data_split_train = 0.7,
+      .data_split_validation = 0.2,
+      .data_split_test = 0.05,
+      .data_split_seed = 7,
+      .data_split_column = column ? column : none,
+  };
 }
 
 TT_TEST (initial_data_are_those_of_the_file) {

@@ -21,19 +21,18 @@ static tt_config config(void)
 {
   static char none[] = "", inputs[] = "x", targets[] = "y", weights[] = "w",
               standard[] = "standard";
-  return (tt_config){.data_file = file,
-                     .data_inputs = inputs,
-                     .data_targets = targets,
-                     .data_weights = weights,
-                     .data_normalize = standard,
-                     .data_split_train = 0.7,
-                     .data_split_validation = 0.2,
-                     .data_split_test = 0.05,
-                     .data_split_seed = 7,
-                     .data_split_column = none,
-                     .data_split_train_rows = none,
-                     .data_split_validation_rows = none,
-                     .data_split_test_rows = none};
+  return (tt_config){
+      .data_file = file,
+      .data_inputs = inputs,
+      .data_targets = targets,
+      .data_weights = weights,
+      .data_normalize = standard,
+      .data_split_train = 0.7,
+      .data_split_validation = 0.2,
+      .data_split_test = 0.05,
+      .data_split_seed = 7,
+      .data_split_column = none,
+  };
 }
 
 /* the serial reference */

@@ -48,7 +48,7 @@ static void check_same(const tt_trained_ensemble *a, const tt_trained_ensemble *
   TT_CHECK(memcmp(a->weight, b->weight, (size_t)g * sizeof *a->weight), ==, 0);
   TT_CHECK(memcmp(a->status, b->status, (size_t)g), ==, 0);
   TT_CHECK(memcmp(a->index, b->index, (size_t)g * sizeof *a->index), ==, 0);
-  TT_CHECK(memcmp(a->snapshot, b->snapshot, (size_t)g * sizeof *a->snapshot), ==, 0);
+  TT_CHECK(memcmp(a->head, b->head, (size_t)g * sizeof *a->head), ==, 0);
   check_same_columns(&a->input, &b->input);
   check_same_columns(&a->target, &b->target);
   const size_t d = (size_t)a->input.count * sizeof(double);
@@ -184,7 +184,7 @@ static tt_trained_ensembles many_shapes(void)
   TT_CHECK_OK(tt_trained_ensembles_create(count, &all));
   for (int64_t i = 0; i < count; i++) all.at[i] = made_up_shape(1 + i % 4, shapes[i]);
   for (int i = 0; i < 3; i++) tt_front_destroy(&front[i]);
-  all.at[1]->snapshot[0] = 3;
+  all.at[1]->head[0] = 3;
   for (int64_t i = 0; i < count; i++) /* labels of classes and counts have no scale */
     for (int t = 0; t < MADE_UP_TARGETS; t++) all.at[i]->scaler.y_scale[t] = 1.0;
   return all;
@@ -419,7 +419,7 @@ static const damage of_networks[] = {
     {SET, "net/parameters", NULL, 0, NAN, "net/parameters"},
     {SET, "member_index", NULL, 3, -1, "'member_index' of member 3 is -1"},
     {SET, "member_cohort", NULL, 3, -1, "'member_cohort' of member 3 is -1"},
-    {SET, "snapshot", NULL, 3, -1, "'snapshot' of member 3 is -1"},
+    {SET, "head", NULL, 3, -1, "'head' of member 3 is -1"},
     {SET, "scaler/y_mean", NULL, 0, 1e6, "'scaler/y_mean' is 1e+06"},
     {SET, "scaler/y_scale", NULL, 0, 1e-9, "'scaler/y_scale' 1e-09"},
 };

@@ -57,7 +57,8 @@ static void put(void)
 }
 
 static char *unit[] = {"", "", ""}, *x_name[] = {"x0", "x1", "x2"}, *y_name[] = {"y0", "y1"};
-static const tt_columns input = {D, x_name, unit, 0, NULL}, target = {T, y_name, unit, 0, NULL};
+static const tt_columns input = {D, x_name, unit, 0, NULL, NULL},
+                        target = {T, y_name, unit, 0, NULL, NULL};
 
 static tt_pool_options plan(void)
 {
@@ -258,7 +259,8 @@ TT_TEST (columns_are_matched_by_their_names) {
   static const char *const mixed[] = {"c", "a", "b"}, *const other[] = {"a", "b", "d"},
                            *const swapped[] = {"v", "u"};
   static char *x_wanted[] = {"a", "b", "c"}, *y_wanted[] = {"u", "v"};
-  const tt_columns named = {D, x_wanted, unit, 1, NULL}, labels = {T, y_wanted, unit, 1, NULL};
+  const tt_columns named = {D, x_wanted, unit, 1, NULL, NULL},
+                   labels = {T, y_wanted, unit, 1, NULL, NULL};
   static double got[FEW * D];
   tt_pool_options p = plan();
   p.files = 1;
@@ -276,32 +278,6 @@ TT_TEST (columns_are_matched_by_their_names) {
   }
   put_named(other, NULL, straight, FEW);
   refused(&p, TT_E_DATA, "'x' has 3 columns: a, b, d; but data.file has 3: a, b, c", name[0]);
-}
-
-/* Mean and standard deviation of all rows of pool.file, by data.normalize_inputs: pool. */
-TT_TEST (inputs_are_normalized_by_the_pool) {
-  double offset[D], scale[D], lambda[D];
-  int8_t normalize[D];
-  char path[2 * SCRATCH_ROOM], inputs[] = "x";
-  tt_config cfg = {.pool_file = path, .pool_inputs = inputs};
-  memset(normalize, TT_NORMALIZE_standard, sizeof normalize);
-  const tt_fitted fitted = {.by = normalize, .lambda = lambda, .mean = offset, .scale = scale};
-  snprintf(path, sizeof path, "%s", name[0]);
-  make_values();
-  for (int i = 0; i < ROWS; i++) x[i * D + 2] = 0.3f;
-  put_file(name[0], 0, ROWS, NULL, 0, NULL);
-  tt_barrier(comm);
-  TT_CHECK_OK(tt_data_fit_pool(comm, &cfg, &input, NULL, &fitted));
-  for (int k = 0; k < 2; k++) {
-    double mean = 0.0, squares = 0.0;
-    for (int i = 0; i < ROWS; i++) mean += (double)x[i * D + k] / ROWS;
-    for (int i = 0; i < ROWS; i++)
-      squares += ((double)x[i * D + k] - mean) * ((double)x[i * D + k] - mean);
-    TT_CHECK(fabs(offset[k] - mean), <, 1e-9 * fabs(mean));
-    TT_CHECK(fabs(scale[k] - sqrt(squares / ROWS)), <, 1e-9 * scale[k]);
-  }
-  TT_CHECK(offset[2], ==, (double)0.3f);
-  TT_CHECK(scale[2], ==, 1.0);
 }
 
 /* errors */

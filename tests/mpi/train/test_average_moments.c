@@ -25,7 +25,7 @@ static const char job_text[] =
 static void write_data(void)
 {
   char *in[] = {"p", "q"}, *out[] = {"u"}, *none[] = {"", ""};
-  tt_columns input = {INPUTS, in, none, 1, NULL}, target = {1, out, none, 1, NULL};
+  tt_columns input = {INPUTS, in, none, 1, NULL, NULL}, target = {1, out, none, 1, NULL, NULL};
   for (int i = 0; i < ROWS; i++) {
     x[2 * i] = 0.1 * (i * 7 % 11);
     x[2 * i + 1] = 1.0 + 0.1 * (i * 5 % 13);
@@ -64,8 +64,7 @@ static double apart(const tt_trained_ensemble *e, const float *w)
     }
     double variance = (square - mean * mean) * VALUES / (VALUES - 1);
     double off = fabs((double)w[norm->running + c] / mean - 1.0);
-    double off_variance =
-        fabs((double)w[norm->running + norm->channels + c] / variance - 1.0);
+    double off_variance = fabs((double)w[norm->running + norm->channels + c] / variance - 1.0);
     most = fmax(most, fmax(off, off_variance));
   }
   return most;

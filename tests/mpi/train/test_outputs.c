@@ -18,11 +18,11 @@ enum { MEMBERS = 7, INPUTS = 3, TARGETS = 2, MOST_NETWORKS = 2 };
 
 static const tt_resources use = {.threads = 1, .simd = TT_SIMD_generic};
 
-/* `networks` networks; the last one has members of a fold. */
+/* `networks` networks. */
 static tt_trained_ensemble *trained(int64_t networks)
 {
   static const int64_t hidden[MOST_NETWORKS][1] = {{9}, {5}};
-  tt_network network[MOST_NETWORKS] = {{.members = 4}, {.members = MEMBERS - 4, .folded = 1}};
+  tt_network network[MOST_NETWORKS] = {{.members = 4}, {.members = MEMBERS - 4}};
   tt_trained_ensemble *c = NULL;
   for (int k = 0; k < networks; k++) {
     const tt_model_shape shape =
@@ -41,7 +41,6 @@ static tt_trained_ensemble *trained(int64_t networks)
                           w);
     c->weight[i] = i == 1 ? 0.0 : 0.5 + (double)i;
   }
-  if (networks > 1) c->network[1].scales.y_factor[0] = 2.5;
   return c;
 }
 
@@ -154,7 +153,7 @@ static void write_files(void)
 {
   enum { ROWS = 40 };
   char *in[] = {"p", "q"}, *out[] = {"y"}, *none[] = {"", ""};
-  tt_columns input = {2, in, none, 1, NULL}, target = {1, out, none, 1, NULL};
+  tt_columns input = {2, in, none, 1, NULL, NULL}, target = {1, out, none, 1, NULL, NULL};
   double x[ROWS * 2], y[ROWS];
   for (int i = 0; i < ROWS * 2; i++) x[i] = (double)(i * 7 % 11);
   for (int i = 0; i < ROWS; i++) y[i] = x[2 * i] - x[2 * i + 1];

@@ -45,9 +45,6 @@ static const char *const jobs[] = {
     "model: {hidden: [30]}\n" /* scores, on test rows and out of bag */
     "train: {epochs: 1, batch_size: 240, resample: bootstrap}\n"
     "ensembles: [{name: a, members: 3000}]\n",
-    "model: {hidden: [300, 300]}\n" /* snapshots */
-    "train: {epochs: 4, batch_size: 60, method: snapshot, snapshots: 4}\n"
-    "ensembles: [{name: a, members: 6}]\n",
     "model:\n" /* a residual network */
     "  image: [3, 12, 12]\n"
     "  front: [conv 64 3, batch_norm, basic 64 times 2, basic 128 stride 2, global_mean]\n"
@@ -65,7 +62,8 @@ static void write_files(const char *text)
     snprintf(names[i], sizeof names[i], "x%d", i);
     in[i] = names[i], none[i] = "";
   }
-  tt_columns input = {INPUTS, in, none, 1, NULL}, target = {TARGETS, out, none, 1, NULL};
+  tt_columns input = {INPUTS, in, none, 1, NULL, NULL},
+             target = {TARGETS, out, none, 1, NULL, NULL};
   static double x[ROWS * INPUTS], y[ROWS * TARGETS];
   for (int i = 0; i < ROWS * INPUTS; i++) x[i] = (double)(i * 7 % 11 + i % 5);
   for (int i = 0; i < ROWS * TARGETS; i++) y[i] = x[4 * i] - x[4 * i + 1];

@@ -30,9 +30,8 @@ WAYS = {
     "kcenter": [],
     "quota": ["score.ensemble_reduction=quota", "score.weights=[2, 1]", "select.method=top",
               "data.normalize={x0: yeo_johnson, x1: robust, y0: yeo_johnson, y1: minmax}"],
-    "moments": ["campaign.warm_start=optimizer", "select.method=stochastic"],
-    "shrunk": ["campaign.warm_start=shrink_perturb", "select.method=penalty",
-               "data.normalize_inputs=pool",
+    "stochastic": ["select.method=stochastic"],
+    "warm": ["campaign.warm_start=params", "select.method=penalty",
                "score.acquisition=total_std", "ensembles[0].train.loss=gaussian_nll"],
 }
 
@@ -134,7 +133,19 @@ def check_keep():
     same("reopened", "kept", "one round is kept, and the campaign continues after its end")
     go(1, "kept", more, ["--from", "2:label"], code=64, says="start from the weights in")
     pathlib.Path("other.yaml").write_text(CAMPAIGN.replace("name: two", "name: three"))
-    go(1, "kept", [*settings, "stop.rounds=3"], file="other.yaml", code=65, says="has other predicted columns")
+    go(1, "kept", [*settings, "campaign.warm_start=none", "stop.rounds=3"], file="other.yaml",
+       code=65, says="has other predicted columns")
+
+
+def check_warm():
+    """With a learning rate of 0 the members stay those of the first round, with its normalization."""
+    still = ["train.learning_rate=0", "train.epochs=2"]
+    go(1, "first", [*still, "stop.rounds=0"])
+    for ranks, how in ((2, "params"), (1, "none")):
+        go(ranks, how, [*still, f"campaign.warm_start={how}", "stop.rounds=1"])
+        found, wanted = tensors(f"{how}/model.h5"), tensors("first/model.h5")
+        for name in ("net/parameters", "scaler/x_mean", "scaler/y_scale"):
+            check((found[name] == wanted[name]) == (how == "params"), f"warm_start: {how}: {name}")
 
 
 def check_own_pool():
@@ -284,6 +295,7 @@ def main():
     check_picks()
     check_stepwise()
     check_keep()
+    check_warm()
     check_own_pool()
     check_copies()
     check_classes()

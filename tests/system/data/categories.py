@@ -60,16 +60,6 @@ def write_h5(name, data, columns):
                              dtype=h5py.string_dtype() if texts else None)
 
 
-def write_records(name, data, columns):
-    """One dataset of records: texts of variable and of fixed length."""
-    kinds = {"material": h5py.string_dtype(), "site": "S6"}
-    rows = np.empty(len(data["a"]), [(c, kinds.get(c, data[c].dtype)) for c in columns])
-    for c in columns:
-        rows[c] = [str(v).encode() for v in data[c]] if c in kinds else data[c]
-    with h5py.File(name, "w") as f:
-        f["records"] = rows
-
-
 def refused(code, text, *words):
     said = tutti(*words, code=code)
     assert text in said, f"{words}: {said}"
@@ -205,13 +195,10 @@ def check_refusals(data):
     wood["material"] = np.array(["brass", "wood", "brass"], object)
     write_csv("wood.csv", wood, COLUMNS)
     write_h5("wood.h5", wood, COLUMNS)
-    write_records("wood-records.h5", wood, COLUMNS)
     predict = ["predict", "out/model.h5", "-o", "x.h5", "--decimal", "comma", "--delimiter", "semicolon"]
     refused(65, "wood.csv:3: column 'material': 'wood' is no level of the training rows ('quoted",
             *predict, "wood.csv")
     refused(65, "wood.h5: dataset 'material', row 1 (from 0): 'wood' is no level", *predict, "wood.h5")
-    refused(65, "wood-records.h5: dataset 'material', row 1 (from 0): 'wood' is no level", *predict,
-            "wood-records.h5")
     many = dict(data, site=np.array([f"s{i}" for i in range(ROWS)], object))
     for c in many:
         many[c] = np.tile(many[c], 5)
@@ -353,9 +340,6 @@ def main():
     assert (read("two/model.h5", "net/parameters")[0] == trained).all()
     tutti("predict", "two/model.h5", "t.h5", "-q", "-o", "two.h5")
     assert (read("two.h5", STD[0])[0] == pred[STD[0]]).all()
-    write_records("records.h5", data, [*COLUMNS, "y", "part"])
-    tutti("train", "-q", "job.json", *sets("run.directory=records", "data.inputs='*'", "data.file=records.h5"))
-    assert (read("records/model.h5", "net/parameters")[0] == trained).all()
     np.savez("t.npz", **{c: data[c].astype(str) if data[c].dtype.kind == "O" else data[c] for c in COLUMNS})
     tutti("predict", "two/model.h5", "t.npz", "-q", "-o", "npz.h5")
     assert (read("npz.h5", STD[0])[0] == pred[STD[0]]).all()

@@ -4,6 +4,8 @@ have it, the job that is written, and tables that cannot be used.
 
 Exit status 0 if all is well, 77 without python3-h5py.
 """
+import csv
+import json
 import os
 import pathlib
 import sys
@@ -112,6 +114,40 @@ def check_classes():
     at = [names.index(f"kind={k}") for k in range(3)]
     check(names[0] == "name" and rows[7][0] == "r7", names)
     check(all(abs(sum(float(row[k]) for k in at) - 1) < 1e-6 for row in rows), "probabilities do not add up to 1")
+    best = [max(range(3), key=lambda k: float(row[at[k]])) for row in rows]
+    check([row[names.index("kind")] for row in rows] == [str(k) for k in best], "the class is not the most probable one")
+    check_names_of_classes(best)
+
+
+def check_names_of_classes(best):
+    """Texts as classes train the same model as their numbers, and predictions tell the names."""
+    kinds = ["aster, blue", "rose", "tulip"]
+    head, *rows = pathlib.Path("flowers.csv").read_text().splitlines()
+    cells = [row.split(",") for row in rows]
+    named = [",".join([*row[:3], f'"{kinds[int(row[3])]}"']) for row in cells]
+    pathlib.Path("named.csv").write_text("\n".join([head, *named]) + "\n")
+    with h5py.File("named.h5", "w") as f:
+        for k, name in enumerate(("a", "b")):
+            f[name] = [float(row[1 + k]) for row in cells]
+        f["kind"] = [kinds[int(row[3])].encode() for row in cells]
+    for ranks in (1, 2):
+        tutti("train", "named.csv", "--targets", "kind", *SMALL, "-o", f"named{ranks}", ranks=ranks)
+        check(weights(f"named{ranks}/model.h5") == weights("flowers/model.h5"), f"weights on {ranks} ranks")
+    tutti("predict", "named1/model.h5", "flowers.csv", "-o", "n.csv", "-q")
+    names, *rows = list(csv.reader(open("n.csv")))
+    check(all(f"kind={k}" in names for k in kinds), names)
+    check([row[names.index("kind")] for row in rows] == [kinds[k] for k in best], "names of classes")
+    scores = [tutti("evaluate", "named1/model.h5", f, "--json").out for f in ("named.csv", "named.h5")]
+    check(json.loads(scores[0])["targets"] == json.loads(scores[1])["targets"], scores)
+    job = pathlib.Path("named1/job.yaml").read_text()
+    check('classes: {kind: ["aster, blue", "rose", "tulip"]}' in job, job)
+    pathlib.Path("wilted.csv").write_text(pathlib.Path("named.csv").read_text().replace('"rose"', "oak"))
+    says = "'oak' is none of the classes (aster, blue, rose, tulip)"
+    tutti("evaluate", "named1/model.h5", "wilted.csv", code=65, says=says)
+    for wrong, says in (("{kin: [a, b]}", "'kin' is none of the targets: kind"), ("{kind: a}", "expected 2 to 1024 names"),
+                        ("{}", "the mapping is empty"), ("a", "expected a mapping from columns to lists of names")):
+        tutti("plan", "named1/job.yaml", "--set", f"data.classes={wrong}", code=78, says=says)
+    tutti("plan", "named1/job.yaml", "--set", "ensembles[0].train.loss=mse", code=78, says="set its train.loss to cross_entropy")
 
 
 def check_refused():
@@ -131,8 +167,11 @@ def check_refused():
     said = tutti("init", "quoted.csv", "--targets", "y", code=65, says="column 'a': '1,5' is not a number")
     check("- a  # number, 0 to 0; WRONG: 2 cells are no number\n" in said and "categories" not in said.out, said)
     pathlib.Path("kinds.csv").write_text("a,kind\n1,x\n2,y\n5,y\n")
-    said = tutti("init", "kinds.csv", "--targets", "kind", code=65, says="column 'kind': 'x' is not a number")
-    check("- kind  # WRONG: texts; write numbers, of classes 0, 1, ..." in said, said)
+    said = tutti("init", "kinds.csv", "--targets", "kind")
+    check('- kind  # 2 classes' in said.out and 'classes: {kind: ["x", "y"]}' in said.out, said)
+    pathlib.Path("equal.csv").write_text("a,kind\n1,x\n5,x\n")
+    said = tutti("init", "equal.csv", "--targets", "kind", code=65, says="if it is the class of a target: data.classes")
+    check("- kind  # WRONG: texts, all equal" in said.out, said)
     tutti("init", "kinds.csv", "--targets", "a,kind", code=65, says="no column is left that can be an input")
     tutti("train", "people.csv", code=64, says="which columns are the targets? Give --targets with some of: nr, zone")
     tutti("train", "people.csv", "--targets", "gin", code=65, says="did you mean 'gain'?")

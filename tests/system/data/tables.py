@@ -91,7 +91,6 @@ def write_all(folder, x, y):
     named = "data.targets=strength"
     return {
         "columns.h5": ["data.weights=one"],
-        "records.h5": ["data.inputs=['f*', g]", named],
         "xarray.nc": [],
         "packed.nc": [],
         "matrix.h5": [],
@@ -105,20 +104,13 @@ def write_all(folder, x, y):
 
 
 def write_hdf5_columns(folder, x, y):
-    """One dataset for each column, as pandas and xarray write them; records; packed variables."""
+    """One dataset for each column, as pandas and xarray write them; packed variables."""
     columns = dict(zip(INPUTS, x.T))
     with h5py.File(folder / "columns.h5", "w") as f:
         for name, column in columns.items():
             f[name] = column
         f.create_dataset("strength", data=y, compression="gzip", chunks=(50,))
         f["note"], f["one"] = ["text"] * ROWS, np.ones(ROWS)
-    kind = [("id", "S4"), *((name, "f8") for name in INPUTS), ("strength", "f8"), ("n", "i4")]
-    records = np.zeros(ROWS, kind)
-    for name, column in columns.items():
-        records[name] = column
-    records["strength"], records["n"] = y, np.arange(ROWS)
-    with h5py.File(folder / "records.h5", "w") as f:
-        f["group/table"] = records
     rows = {name: ("index", column) for name, column in {**columns, "strength": y}.items()}
     try:
         import xarray
@@ -160,7 +152,7 @@ def check_predict(run, model, x, y):
         f["x"], f["y"], f["target_name"] = x, y, ["strength"]
         f["feature_name"] = INPUTS
     results = []
-    for name in ("new.h5", "t.csv", "columns.npz", "records.h5"):
+    for name in ("new.h5", "t.csv", "columns.npz"):
         done = run.call("predict", f"{model}/model.h5", name, "--force", "-o", "p.h5")
         scores = run.call("evaluate", f"{model}/model.h5", name)
         check(done.returncode == 0 and scores.returncode == 0, f"{name}: {done.stderr}{scores.stderr}")

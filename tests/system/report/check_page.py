@@ -19,7 +19,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import warnings
 
 import h5py
 import numpy as np
@@ -72,28 +71,6 @@ def train(tutti, job, code=0):
     return page(tutti, re.search(r"directory: (\w+)", job).group(1))
 
 
-def check_losses(tutti, directory):
-    """The table of the losses: the quantiles over the members still in training."""
-    lines = [line.split("\t") for line in run(tutti, "report", directory, "--tsv").stdout.splitlines()]
-    said = {name: column for name, *column in zip(*lines)}
-    with h5py.File(f"{directory}/results.h5") as f, warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # epochs without a member
-        owner = np.array([b"".join(row).rstrip(b"\0").decode() for row in f["ensemble"][()]])
-        names = list(dict.fromkeys(owner))
-        assert said.pop("ensemble") == [name for name in names for _ in f["epoch"]], said
-        expected = {"epoch": [f["epoch"][()] for _ in names]}
-        for part in ("train", "validation"):
-            losses = [f["loss_" + part][owner == name].astype(float) for name in names]
-            if part == "train":
-                expected["training"] = [np.isfinite(loss).sum(axis=0) for loss in losses]
-            for q in (10, 50, 90):
-                expected[f"{part}_q{q}"] = [np.nanquantile(loss, q / 100, axis=0) for loss in losses]
-    assert list(said) == list(expected), list(said)
-    for name, parts in expected.items():
-        column = np.array(said[name], float)
-        assert np.allclose(column, np.concatenate(parts), rtol=1e-8, equal_nan=True), (name, column, parts)
-
-
 def check_plain(tutti):
     p = train(tutti, JOB)
     with h5py.File("plain/results.h5") as f:
@@ -113,9 +90,6 @@ def check_plain(tutti):
                   "hash of the data", "learning_rate: 0.01", "@software{tutti"):
         assert words in p.text, (words, p.text)
     run(tutti, "report", "plain")  # its own page is replaced
-    check_losses(tutti, "plain")
-    for words in (["--json"], ["-o", "elsewhere"]):
-        assert "--tsv" in run(tutti, "report", "plain", "--tsv", *words, code=64).stderr
 
 
 def check_kinds(tutti):
@@ -139,7 +113,6 @@ def check_kinds(tutti):
     assert "How good Not known: the job has no test rows" in p.text and "Keep some rows" in p.text, p.text
     p = train(tutti, DIVERGED, code=76)
     assert "All members diverged" in p.text and "How good Not known" in p.text, p.text
-    check_losses(tutti, "diverged")
 
 
 def check_importance(tutti):

@@ -47,10 +47,3 @@ TT_TEST (a_suggestion_has_something_in_common_with_the_word) {
     assert_string_equal(near.best, row[i][2]);
   }
 }
-
-TT_TEST (a_cell_of_a_table_is_no_formula) {
-  static const char *const formula[] = {"=1+1", "+1", "-1", "@sum"}, *const name[] = {"", "a=b",
-                                                                                      "'"};
-  for (size_t i = 0; i < 4; i++) assert_string_equal(tt_table_quote(formula[i]), "'");
-  for (size_t i = 0; i < 3; i++) assert_string_equal(tt_table_quote(name[i]), "");
-}

@@ -69,28 +69,6 @@ static const tt_bad bad_rules[] = {
         "3:51: train.schedule_milestones[2]: 8 after 8; milestones must ascend"),
     BAD(JOB "train: {schedule: multistep}\n",
         "3:19: train.schedule: multistep needs train.schedule_milestones"),
-    BAD(JOB "train: {method: snapshot, schedule: cosine_restarts, epochs: 21, snapshots: 3}\n",
-        "job.yaml: train.schedule_step: cycle length 10 must divide epochs / snapshots = 7"),
-    BAD(JOB "train: {method: snapshot, epochs: 11}\n",
-        "3:17: train.method: snapshot: epochs (11) must be a multiple of snapshots (5)"),
-    BAD(JOB "train: {method: snapshot, schedule: cosine}\n",
-        "3:17: train.method: snapshot needs train.schedule: cosine_restarts, but it is cosine "
-        "(line"),
-    BAD(JOB "train: {method: snapshot, patience: 4}\n",
-        "3:37: train.patience: method: snapshot trains all epochs; set patience: 0"),
-    BAD(JOB "train: {method: snapshot, average: ema}\n",
-        "3:36: train.average: method: snapshot cannot average weights; set average: none"),
-    BAD(JOB "train: {method: snapshot, schedule: cosine_restarts, schedule_step: 25}\n",
-        "train.schedule_step: cycle length 25 must divide epochs / snapshots = 60"),
-    BAD(JOB "train: {method: snapshot, schedule: cosine_restarts, schedule_growth: 2}\n",
-        "train.schedule_growth: with method: snapshot all cycles must have the same length; set it "
-        "to 1"),
-    BAD(DATA "ensembles: [{name: a, train: {method: snapshot, schedule_step: 10}}]\n",
-        "ensembles[0].train.schedule_step: with method: snapshot the cycle length must be epochs / "
-        "snapshots = 60"),
-    BAD(DATA "ensembles: [{name: a, train: {method: snapshot}, sweep: {schedule_step: {choice: [5, "
-             "10]}}}]\n",
-        "ensembles[0].sweep.schedule_step: with method: snapshot all members of an ensemble must"),
     BAD(JOB "train: {epochs: 300, average: swa, average_start: 300}\n",
         "train.average_start: 300 must be less than train.epochs (300)"),
     BADS(
@@ -170,10 +148,6 @@ static const tt_bad bad_rules[] = {
         "2:31: ensembles[0].sweep.momentum is for optimizers sgd and rmsprop, but train.optimizer "
         "is "
         "adam"),
-    BAD(DATA
-        "ensembles: [{name: a, train: {method: snapshot}, sweep: {epochs: {choice: [5, 10]}}}]\n",
-        "ensembles[0].sweep.epochs: with method: snapshot all members of an ensemble must have the "
-        "same value"),
     BAD_SET(JOB, "ensembles.a.sweep.l2={uniform: [1, 2, 3]}",
             "--set:1: ", "ensembles[0].sweep.l2: uniform takes two values"),
     /* combining and calibration */
@@ -236,8 +210,6 @@ static const tt_bad bad_rules[] = {
     BAD(DATA "model: auto\ntrain: {optimizer: sgd}\nensembles: [{name: a}]\n",
         "2:8: ensembles[0].train.weight_decay is for optimizers adamw and amsgrad, but "
         "train.optimizer is sgd (line 3)"),
-    BAD(JOB "train: {method: snapshot, epochs_factor: 2}\n",
-        "3:42: train.epochs_factor: with method: snapshot write train.epochs itself"),
     BAD(MIX "{label: 'a b'}]}]\n",
         "2:46: ensembles[0].label: 'a b': write 1 to 32 letters, digits and . _ -"),
     BAD(MIX "{target: y1}]}]\n",

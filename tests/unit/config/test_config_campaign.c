@@ -30,11 +30,6 @@ static const tt_bad bad[] = {
     BAD("data: {file: d.csv, inputs: [a, b]}\nensembles: [{name: a}]\n"
         "pool: {file: d.csv}\nlabel: {command: [f]}\n",
         "3:14: pool.file: 'd.csv' is also data.file, so the candidates are the rows that"),
-    BAD_SET(JOB, "data.normalize_inputs=pool",
-            "data.normalize_inputs: pool needs the pool of a campaign: pool.file"),
-    BAD_SET(JOB "pool: {command: [g]}\nlabel: {command: [f]}\n", "data.normalize_inputs=pool",
-            "data.normalize_inputs: pool needs pool.file: pool.command makes its candidates after "
-            "training"),
     BADS(
         2,
         JOB "pool: {command: [g, '--to={output}', '{modle}', '{print $1}', '${seed}{chunk}']}\n"
@@ -105,14 +100,6 @@ static const tt_bad bad[] = {
             "data.weights cannot be used in a campaign: new labels have no weights"),
     BAD(OTHER("ensembles: [{name: a, rows: mine}]"),
         "2:29: ensembles[0].rows cannot be used in a campaign: new labels belong to no selection"),
-    BAD(CAMPAIGN "campaign: {warm_start: optimizer}\ntrain: {schedule: cosine}\n",
-        "5:24: campaign.warm_start: optimizer needs train.schedule: constant and train.warmup: 0, "
-        "but ensembles[0] has other values; use params"),
-    BAD(CAMPAIGN "campaign: {warm_start: optimizer}\ntrain: {warmup: 2}\n",
-        "5:24: campaign.warm_start: optimizer needs"),
-    BAD(CAMPAIGN "campaign: {warm_start: params}\ntrain: {method: snapshot}\n",
-        "5:24: campaign.warm_start: params: ensembles[0] has train.method: snapshot, whose members "
-        "include snapshots of other members; use none"),
     BAD(CAMPAIGN "campaign: {warm_start: params}\nmodel: {heads: 2}\n",
         "5:24: campaign.warm_start: params: ensembles[0] has model.heads: 2, and heads cannot be "
         "trained further as members; use none"),
@@ -229,27 +216,14 @@ TT_TEST (options_without_effect_from_set_are_accepted) {
   tt_config *c =
       must_parse(CAMPAIGN "score: {acquisition: confidence_bound, kappa: 3, goal: minimize}\n"
                           "select: {method: penalty, length_scale: 2}\n"
-                          "campaign: {warm_start: shrink_perturb, shrink: 0.7}\n"
+                          "campaign: {warm_start: params}\n"
                           "stop: {plateau_rounds: 3, plateau_delta: 0.2}\n",
                  set, 4);
   TT_CHECK(c->score_kappa, ==, 3.0); /* `random` is the baseline of any score */
   TT_CHECK(c->select_length_scale, ==, 0.5);
-  TT_CHECK(c->campaign_shrink, ==, 0.4);
   TT_CHECK(c->stop_plateau_delta, ==, 0.01);
   round_trip(c);
   tt_config_destroy(&c);
-}
-
-/* Training that goes on in every round has no end that a schedule could know. */
-TT_TEST (a_schedule_that_is_not_given_fits_the_warm_start) {
-  static const char *const set[] = {"campaign.warm_start=optimizer"};
-  for (int n = 0; n < 2; n++) {
-    tt_config *c = must_parse(CAMPAIGN, set, n);
-    TT_CHECK(c->ensemble[0].train_schedule, ==, n ? TT_SCHEDULE_constant : TT_SCHEDULE_cosine);
-    TT_CHECK(c->ensemble[0].train_epochs, ==, -1);
-    round_trip(c);
-    tt_config_destroy(&c);
-  }
 }
 
 TT_TEST (only_a_campaign_has_its_sections) {

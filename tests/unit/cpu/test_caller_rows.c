@@ -27,7 +27,7 @@ typedef struct feeder {
 static feeder feeder_make(problem *p)
 {
   feeder f = {.p = p};
-  TT_CHECK_OK(tt_cohort_stored_rows(&p->c, p->d, 0, TT_TRAIN, &f.labeled, &f.count));
+  TT_CHECK_OK(tt_cohort_rows(&p->c, p->d, 0, TT_TRAIN, &f.labeled, &f.count));
   TT_CHECK_OK(TT_ALLOC(f.row, p->c.members * p->c.batch_size));
   TT_CHECK_OK(TT_ALLOC(f.loss, p->c.members));
   f.batch = (tt_batch){.rows = p->d->rows,

@@ -1,9 +1,8 @@
-/* snapshot.c — see snapshot.h. */
-#include "core/model/snapshot.h"
+/* heads.c — see heads.h. */
+#include "core/model/heads.h"
 
 #include "core/base/mem.h"
 
-#include <math.h>
 #include <string.h>
 
 /* `each` members of every member of c. */
@@ -12,7 +11,7 @@ static tt_err copy_members(const tt_cohort *c, int64_t each, tt_cohort *expanded
   TT_TRY(TT_ALLOC(expanded->member, expanded->members));
   for (int64_t i = 0; i < expanded->members; i++) {
     expanded->member[i] = c->member[i / each];
-    expanded->member[i].snapshot = (int32_t)(i % each) + 1;
+    expanded->member[i].head = (int32_t)(i % each) + 1;
   }
   return TT_OK;
 }
@@ -31,8 +30,6 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
   tt_err e = TT_ALLOC(expanded, 1);
   if (e) return e;
   *expanded = *c;
-  expanded->method = TT_METHOD_independent;
-  expanded->snapshots = 0;
   expanded->model = tt_model_of_head(&c->model);
   expanded->members = c->members * each;
   expanded->ensemble = NULL;
@@ -53,37 +50,7 @@ static tt_err expand_cohort(const tt_cohort *c, tt_cohort **out)
   return e;
 }
 
-/* Fill member `copy` of the expanded state with snapshot s of member i, of the end of an epoch. */
-static void copy_snapshot(const tt_state *src, int64_t i, int64_t s, int32_t epochs,
-                          tt_state *expanded, int64_t copy)
-{
-  int64_t params = src->params, e = src->epochs;
-  int32_t done = TT_FIELD(src, epoch)[i];
-  int diverged =
-      TT_FIELD(src, status)[i] == TT_STATUS_diverged; /* at the end of its last epoch, or later */
-  int taken = diverged ? done > epochs : done >= epochs;
-  int32_t until = taken ? epochs : done;
-  const float *w = taken ? TT_FIELD(src, snapshots) + (i * src->snapshots + s) * params
-                         : TT_FIELD(src, weights) + i * params;
-  int64_t batches = done ? (TT_FIELD(src, step)[i] - TT_FIELD(src, batch)[i]) / done : 0;
-  memcpy(TT_FIELD(expanded, weights) + copy * params, w, (size_t)params * sizeof *w);
-  memcpy(TT_FIELD(expanded, loss_train) + copy * e, TT_FIELD(src, loss_train) + i * e,
-         (size_t)until * sizeof(float));
-  memcpy(TT_FIELD(expanded, loss_validation) + copy * e, TT_FIELD(src, loss_validation) + i * e,
-         (size_t)until * sizeof(float));
-  TT_FIELD(expanded, epoch)[copy] = until;
-  TT_FIELD(expanded, step)[copy] = taken ? batches * until : TT_FIELD(src, step)[i];
-  TT_FIELD(expanded, lr_factor)[copy] = TT_FIELD(src, lr_factor)[i];
-  TT_FIELD(expanded, attempt)[copy] = TT_FIELD(src, attempt)[i];
-  TT_FIELD(expanded, status)[copy] = taken ? TT_STATUS_finished : TT_STATUS_diverged;
-  float loss = taken ? TT_FIELD(src, loss_validation)[i * e + epochs - 1] : NAN;
-  if (isnan(loss)) return;
-  memcpy(TT_FIELD(expanded, best_weights) + copy * params, w, (size_t)params * sizeof *w);
-  TT_FIELD(expanded, best_loss)[copy] = (double)loss;
-  TT_FIELD(expanded, best_epoch)[copy] = epochs - 1;
-}
-
-/* Fill member `copy` of the expanded state with snapshot s of member i, of the end of an epoch. */
+/* Fill member `copy` of the expanded state with head h of member i. */
 static void copy_head(const tt_model *m, const tt_state *src, int64_t i, int64_t h,
                       tt_state *expanded, int64_t copy)
 {
@@ -108,18 +75,12 @@ static void copy_head(const tt_model *m, const tt_state *src, int64_t i, int64_t
 static void copy_state(const tt_cohort *c, const tt_state *mine, tt_state *expanded)
 {
   int64_t each = tt_cohort_expansion(c);
-  for (int64_t k = 0; k < mine->count * each; k++) {
-    int64_t i = k / each, which = k % each;
-    int32_t epochs = c->member[mine->first + i].hyper.epochs;
-    if (c->snapshots > 0)
-      copy_snapshot(mine, i, which, epochs / (int32_t)each * (int32_t)(which + 1), expanded, k);
-    else
-      copy_head(&c->model, mine, i, which, expanded, k);
-  }
+  for (int64_t k = 0; k < mine->count * each; k++)
+    copy_head(&c->model, mine, k / each, k % each, expanded, k);
 }
 
-tt_err tt_snapshot_expand(const tt_cohort *c, const tt_state *mine, tt_cohort **cohort,
-                          tt_state **state)
+tt_err tt_heads_expand(const tt_cohort *c, const tt_state *mine, tt_cohort **cohort,
+                       tt_state **state)
 {
   int64_t each = tt_cohort_expansion(c);
   tt_slice slice = {mine->first * each, mine->count * each};
