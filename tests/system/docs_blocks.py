@@ -10,10 +10,8 @@ import numpy as np
 
 CAMPAIGN = ("pool", "score", "select", "label", "stop", "campaign")
 # What a piece of a job lacks.
-WHOLE = {
-    "data": "{file: energy.csv, targets: [heating_load, cooling_load]}",
-    "ensembles": "[{name: a, target: heating_load}]",
-}
+WHOLE = {"data": "{file: energy.csv, targets: [heating_load, cooling_load]}",
+         "ensembles": "[{name: a, target: heating_load}]"}
 WHOLE_CAMPAIGN = {"pool": "{file: candidates.csv}", "label": "{command: [./simulate, '{input}', '{output}']}"}
 # Tables that pages name: columns, and the values in them where they are not just numbers.
 TABLES = {
@@ -57,8 +55,6 @@ def whole_job(text):
     """A job with the sections that a piece of one lacks."""
     has = set(re.findall(r"^(\w+):", text, re.M))
     need = dict(WHOLE, **(WHOLE_CAMPAIGN if has & set(CAMPAIGN) else {}))
-    if "mode: hidden" in text:
-        need["pool"] = "{file: energy.csv, labels: [heating_load, cooling_load]}"
     return text + "\n" + "".join(f"{name}: {value}\n" for name, value in need.items() if name not in has)
 
 

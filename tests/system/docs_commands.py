@@ -94,7 +94,6 @@ START = {
     "docs/embedding.md": TRAINED,
     "docs/files.md": TRAINED,
     "docs/json.md": TRAINED,
-    "docs/many-targets.md": "rm job.yaml",
     "docs/fine-tuning.md": "tutti train new.csv --targets strength -o old -q",
     "docs/uncertainty.md": """
         tutti train digits.csv --targets digit --classes digit -o digits -q
