@@ -35,7 +35,7 @@ ELSEWHERE = {
     **dict.fromkeys((("README.md", "python"), ("python/README.md", "python"), ("docs/python.md", "python"),
                      ("docs/migration.md", "python")), "python.docs runs it"),
     **dict.fromkeys((("docs/trainer.md", kind) for kind in ("c", "cpp", "fortran", "python")),
-                    "embedding.bindings and python.docs run it"),
+                    "embedding.c, .cpp, .fortran and python.docs run it"),
     ("docs/embedding.md", "c"): "system.install_client compiles and runs it",
     **dict.fromkeys((("docs/embedding.md", kind) for kind in ("cpp", "fortran")),
                     "a piece; system.install_client runs the whole programs of examples/embed"),
