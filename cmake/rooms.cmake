@@ -66,8 +66,9 @@ tutti_room(core/model USE core/base core/formulas core/front core/config core/co
 tutti_room(core/stats USE core/base core/formulas core/config core/model LINK m)
 tutti_room(core/engine USE core/base core/model core/stats)
 
-# Floor 2: ranks.
-tutti_room(mpi USE core/base LINK MPI::MPI_C)
+# Floor 2: ranks. mpi/serial is MPI for one process (TUTTI_MPI=OFF).
+tutti_room(mpi/serial)
+tutti_room(mpi USE core/base LINK tutti_mpi_library)
 
 # Floor 3: engines, files, Slurm. Engines and files do not include each other.
 tutti_room(src/cpu/kernels USE core/base core/formulas core/front core/model)

@@ -6,6 +6,7 @@
 #include "core/base/mem.h"
 #include "core/base/process.h"
 #include "mpi/fatal.h"
+#include "mpi/launch.h"
 
 #ifdef OPEN_MPI
 #include <mpi-ext.h>
@@ -62,71 +63,23 @@ static void set_mpi_environment_local(void)
   for (const tt_comm_env *s = tt_comm_env_defaults; s->name; s++) setenv(s->name, s->value, 0);
 }
 
-/* Detect srun without PMIx: otherwise Open MPI ends the program inside MPI_Init, with a long text
- * on every rank. */
-static tt_err check_pmix_local(void)
-{
-#ifdef OPEN_MPI
-  const char *rank = getenv("SLURM_PROCID");
-  int pmi2 = getenv("PMI_RANK") != NULL;
-  if (!getenv("SLURM_STEP_ID") || !rank || getenv("PMIX_RANK") || getenv("OMPI_COMM_WORLD_SIZE"))
-    return TT_OK;
-  tt_log_set_rank(atoi(rank), 1);
-  if (!pmi2 || OMPI_MAJOR_VERSION > 4)
-    return TT_FAIL(
-        UNAVAILABLE,
-        "srun started this program without PMIx (--mpi=%s), which Open MPI needs: start with "
-        "`srun --mpi=pmix tutti ...` (`srun --mpi=list` shows the choices), or with "
-        "mpirun inside the job",
-        pmi2 ? "pmi2" : "none");
-  tt_log_root(TT_LOG_INFO, "started by srun --mpi=pmi2: if MPI now ends the program, start with "
-                           "`srun --mpi=pmix tutti ...`");
-#endif
-  return TT_OK;
-}
-
 /* Slurm has several tasks, but each process is an MPI world of one rank. With mpirun inside a job
  * the number of ranks is the choice of the user and is no error. */
 tt_err tt_comm_check_launch_local(const tt_comm *c)
 {
   const char *tasks = getenv("SLURM_NTASKS");
   if (c->ranks > 1 || c->launched || !tasks || atoi(tasks) <= 1) return TT_OK;
+  if (!tt_comm_has_mpi_local())
+    return TT_FAIL(
+        UNAVAILABLE,
+        "Slurm has %s tasks (SLURM_NTASKS), but this tutti was built without MPI, for one "
+        "process: ask for one task, or build tutti with MPI",
+        tasks);
   return TT_FAIL(UNAVAILABLE,
                  "Slurm has %s tasks (SLURM_NTASKS) but this MPI world has one rank: every task "
                  "would train the whole ensemble; start with `srun --mpi=pmix tutti ...` "
                  "(`srun --mpi=list` shows the choices) or `mpirun tutti ...`, or ask for one task",
                  tasks);
-}
-
-/* Whether the parent process has this variable in its environment. Nobody may read the environment
- * of a launcher of another user, such as slurmstepd. */
-static int parent_has_variable(const char *name)
-{
-  char path[64], *entry = NULL;
-  size_t capacity = 0, length = strlen(name);
-  int found = 0;
-  snprintf(path, sizeof path, "/proc/%ld/environ", (long)getppid());
-  FILE *f = fopen(path, "r");
-  while (f && !found && getdelim(&entry, &capacity, '\0', f) > 0)
-    found = !strncmp(entry, name, length) && entry[length] == '=';
-  if (f) fclose(f);
-  free(entry);
-  return found;
-}
-
-int tt_comm_launched_ranks_local(void)
-{
-  static const struct {
-    const char *rank, *ranks;
-  } launcher[] = {{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
-                  {"PMI_RANK", "PMI_SIZE"},
-                  {"PMIX_RANK", "SLURM_STEP_NUM_TASKS"}};
-  for (size_t i = 0; i < sizeof launcher / sizeof *launcher; i++) {
-    const char *ranks = getenv(launcher[i].ranks);
-    if (getenv(launcher[i].rank) && ranks && atoi(ranks) > 1)
-      return parent_has_variable(launcher[i].rank) ? 1 : atoi(ranks);
-  }
-  return 1;
 }
 
 static tt_err read_fault_local(tt_comm *c)
@@ -189,8 +142,9 @@ tt_err tt_comm_of_program(int handle, tt_comm **out)
   MPI_Comm given = running ? MPI_Comm_f2c((MPI_Fint)handle) : MPI_COMM_NULL;
   if (given == MPI_COMM_NULL)
     return TT_FAIL(UNAVAILABLE,
-                   running ? "the communicator %d is no communicator of this program"
-                           : "communicator %d: call MPI_Init before",
+                   !tt_comm_has_mpi_local() ? "communicator %d: this tutti was built without MPI"
+                   : running ? "the communicator %d is no communicator of this program"
+                             : "communicator %d: call MPI_Init before",
                    handle);
   TT_TRY(tt_comm_alone_local(&c));
   MPI_Comm_dup(given, &c->mpi);
@@ -210,7 +164,7 @@ static tt_err begin(int singletons, tt_comm **out)
     return TT_FAIL(UNAVAILABLE,
                    "MPI has been finalized and cannot start again: call MPI_Init before "
                    "the first training and MPI_Finalize after the last");
-  if (!running && launched) TT_TRY(check_pmix_local());
+  if (!running && launched) TT_TRY(tt_launch_check_local());
   TT_TRY(tt_comm_alone_local(&c));
   c->launched = getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE");
   c->votes = -1; /* do not count the vote of this function */
@@ -457,6 +411,16 @@ void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int
   tt_free(start);
 }
 
+#ifdef MPI_SERIAL
+int tt_comm_has_mpi_local(void) { return 0; }
+
+void tt_comm_versions_local(char *text, int64_t capacity)
+{
+  snprintf(text, (size_t)capacity, "no MPI: built for one process");
+}
+#else
+int tt_comm_has_mpi_local(void) { return 1; }
+
 void tt_comm_versions_local(char *text, int64_t capacity)
 {
   char library[MAX_VERSION_BYTES] = "";
@@ -466,6 +430,7 @@ void tt_comm_versions_local(char *text, int64_t capacity)
   library[strcspn(library, "\n")] = 0;
   snprintf(text, (size_t)capacity, "MPI %d.%d: %s", major, minor, library);
 }
+#endif
 
 tt_err tt_comm_check_library_local(int *running)
 {

@@ -21,8 +21,8 @@ extern const tt_comm_env tt_comm_env_defaults[]; /* ends with a NULL name */
 /* Start MPI (funneled) with tt_comm_env_defaults, then tt_fatal_install_handlers; MPI that runs
  * already is used as it is. A process that no launcher has started (tt_process_is_launched_local)
  * is the only rank: it starts no MPI, and the functions of this header return at once. Sets the
- * rank of the log. Errors: UNAVAILABLE (singletons: SLURM_NTASKS > 1 but one rank; Open MPI under
- * srun without PMIx, detected before MPI starts; the message says what to do). */
+ * rank of the log. Errors: UNAVAILABLE (singletons: SLURM_NTASKS > 1 but one rank; those
+ * of tt_launch_check_local). */
 tt_err tt_comm_begin(tt_comm **out);
 
 /* The same, but singletons are no error: for programs that report them together with other
@@ -36,16 +36,12 @@ tt_err tt_comm_alone_local(tt_comm **out);
 /* The ranks of a communicator of the program, which has called MPI_Init; tt_comm_end frees this
  * copy.
  *   handle  MPI_Comm_c2f of it
- * Errors: UNAVAILABLE (MPI does not run here, or is another library), MEM. */
+ * Errors: UNAVAILABLE (MPI does not run here, or is another library, or tutti was built without),
+ * MEM. */
 tt_err tt_comm_of_program(int handle, tt_comm **out);
 
 /* Check for singletons: each task of the job is an MPI world of one rank. Errors: UNAVAILABLE. */
 tt_err tt_comm_check_launch_local(const tt_comm *c);
-
-/* Number of processes that the launcher (mpirun, srun) has started together with this one. 1
- * without a launcher, and where another program stands between this process and the launcher: that
- * program has the same environment, and may use MPI itself. Local, needs no MPI. */
-int tt_comm_launched_ranks_local(void);
 
 /* End MPI if tt_comm_begin started it. Accepts NULL. */
 void tt_comm_end(tt_comm **c);
@@ -92,6 +88,9 @@ void tt_gatherv(tt_comm *c, const void *mine, int64_t mine_bytes, void *all, int
 /* Every rank passes mine[bytes]; the ranks of its node get them in rank order, [node ranks][bytes].
  */
 void tt_node_allgather(tt_comm *c, const void *mine, int64_t bytes, void *all);
+
+/* 0: built without MPI (-DTUTTI_MPI=OFF), for one process. Local. */
+int tt_comm_has_mpi_local(void);
 
 /* Library and version texts for provenance. Local, needs no MPI_Init. */
 void tt_comm_versions_local(char *text, int64_t capacity);

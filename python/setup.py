@@ -1,5 +1,6 @@
 """Builds the package. With the environment variable TUTTI_BUILD, a build folder of CMake, the wheel
-carries the program and the library; without it, the package finds those that are installed."""
+carries the program and the library, and a command `tutti`; without it, the package finds those that
+are installed."""
 import os
 import pathlib
 import shutil
@@ -37,5 +38,5 @@ class PlatformWheel(bdist_wheel):
         return ("py3", "none", platform) if BUILD else (python, abi, platform)
 
 
-setup(distclass=ProgramDistribution,
+setup(distclass=ProgramDistribution, scripts=["command/tutti"] if BUILD else [],
       cmdclass={"build_py": BuildWithProgram, "bdist_wheel": PlatformWheel})

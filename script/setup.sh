@@ -26,6 +26,7 @@ test   libcmocka-dev         pkg-config --exists cmocka
 test   locales               test -e /usr/share/i18n/locales/de_DE
 test   valgrind              command -v valgrind
 test   clang-format          command -v clang-format
+test   libhdf5-dev           pkg-config --exists hdf5-serial
 test   hdf5-tools            command -v h5dump
 test   mandoc                command -v mandoc
 test   zsh                   command -v zsh
@@ -39,6 +40,8 @@ python python3-wheel         python3 -c "import wheel"
 python python3-tqdm          python3 -c "import tqdm"
 python tidy                  command -v tidy
 python tmux                  command -v tmux
+wheel  libhdf5-dev           pkg-config --exists hdf5-serial
+wheel  python3-venv          python3 -c "import ensurepip"
 fuzz   clang                 command -v clang
 fuzz   libomp-dev            tutti_has_openmp_of_clang
 slurm  slurmctld             command -v slurmctld

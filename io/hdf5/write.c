@@ -41,6 +41,12 @@ static tt_err check_visible_local(const tt_h5_file *f)
                  f->temporary, tt_comm_rank(f->comm), host);
 }
 
+#ifndef H5_HAVE_PARALLEL /* for one process: tt_h5_is_parallel is 0 for every file */
+#define H5Pset_fapl_mpio(...) -1
+#define H5Pset_coll_metadata_write(...) -1
+#define H5Pset_dxpl_mpio(...) -1
+#endif
+
 static hid_t create_fapl(tt_h5_file *f)
 {
   hid_t p = tt_h5_is_parallel(f) ? H5Pcreate(H5P_FILE_ACCESS) : tt_h5_serial_fapl();

@@ -10,7 +10,8 @@ from .ensemble import Ensemble
 from .estimators import EnsembleClassifier, EnsembleRegressor
 from .library import Model
 from .prediction import Prediction
-from .program import Error, InputError, Stopped, find_library, find_program
+from .places import find_library, find_program
+from .program import Error, InputError, Stopped
 from .run import Run
 from .trainer import Trainer, write_model
 from .version import __version__

@@ -13,7 +13,8 @@ from .ensemble import Ensemble
 from .data.hdf5 import read_arrays
 from .launch import Launch, submit_job
 from .binding import load
-from .program import Error, PathLike, Process, find_library, find_program
+from .places import PathLike, find_library, find_program
+from .program import Error, Process
 from .progress import Progress
 from .run import Run
 

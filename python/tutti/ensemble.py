@@ -17,7 +17,8 @@ from .binding import load
 from .trainer.partial import PartialFit
 from .prediction import Prediction
 from .progress import Progress
-from .program import PathLike, error_of, find_library, find_program
+from .places import PathLike, find_library, find_program
+from .program import error_of
 from .run import Run, Scratch
 
 Self = TypeVar("Self", bound="Ensemble")

@@ -14,7 +14,8 @@ from .data import dataset
 from .data.hdf5 import has_names
 from .data.texts import is_missing
 from .prediction import MOMENTS, Prediction
-from .program import PathLike, error_of, find_library
+from .places import PathLike, find_library
+from .program import error_of
 from .weights import read_weights
 
 

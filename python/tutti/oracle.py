@@ -18,7 +18,7 @@ import numpy as np
 
 from .data import dataset
 from .data.hdf5 import read_text
-from .program import PACKAGE
+from .places import PACKAGE
 
 Function = Callable[[dict], Any]
 Oracle = Union[Function, str]

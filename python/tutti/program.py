@@ -1,24 +1,20 @@
-"""Find and run the program tutti."""
+"""Run the program tutti."""
 from __future__ import annotations
 
 import errno
 import os
-import pathlib
 import pty
 import re
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import warnings
-from typing import Callable, Iterator, Optional, Sequence, Union
+from typing import Callable, Iterator, Optional, Sequence
 
+from .places import PathLike
 from .progress import WARNING
-
-PathLike = Union[str, "os.PathLike[str]"]
-PACKAGE = pathlib.Path(__file__).resolve().parent
 
 
 class Error(RuntimeError):
@@ -76,55 +72,6 @@ def error_of(code: int, message: str) -> Error:
     """Exception for an exit code."""
     kind = InputError if code in (64, 65, 66, 78) else Stopped if code == 75 else Error
     return kind(code, in_python(message) or f"tutti ended with exit code {code}")
-
-
-def find_program(program: Optional[PathLike] = None) -> str:
-    """Path of the program: the argument, the environment variable TUTTI, the program that this
-    package carries, PATH, or a build of the source tree around this package (build, build-demo).
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no program.
-    """
-    given = os.fspath(program) if program else os.environ.get("TUTTI")
-    if given:
-        found = shutil.which(given)
-        if not found:
-            raise FileNotFoundError(f"{given} is not a program (argument program, or TUTTI)")
-        return os.path.abspath(found)
-    # PREFIX/share/tutti/python is the package that CMake installs.
-    for path in (PACKAGE / "bin" / "tutti", shutil.which("tutti"),
-                 PACKAGE.parents[3] / "bin" / "tutti", PACKAGE.parents[1] / "build" / "tutti",
-                 PACKAGE.parents[1] / "build-demo" / "tutti"):
-        if path and os.access(path, os.X_OK):
-            return os.path.abspath(path)
-    raise FileNotFoundError(
-        "the program tutti is not in PATH: install it, or set the environment variable TUTTI to "
-        "its path")
-
-
-def find_library(program: Optional[PathLike] = None) -> str:
-    """Path of libtutti.so: the environment variable TUTTI_LIBRARY, or near the program.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no library.
-    """
-    given = os.environ.get("TUTTI_LIBRARY")
-    if given:
-        return given
-    place = pathlib.Path(find_program(program)).resolve().parent
-    folders = [place, place.parent / "lib", place.parent / "lib64"]
-    folders += sorted((place.parent / "lib").glob("*-linux-gnu"))
-    for folder in folders:
-        for name in ("libtutti.so.0", "libtutti.so"):
-            if (folder / name).exists():
-                return str(folder / name)
-    raise FileNotFoundError(
-        f"libtutti.so is not near {place}/tutti: install it, or set the environment variable "
-        "TUTTI_LIBRARY to its path")
 
 
 def message_of(stderr: str) -> str:

@@ -18,7 +18,8 @@ import numpy as np
 from .data.hdf5 import read_arrays, read_values
 from .library import Model
 from .prediction import Prediction
-from .program import PathLike, error_of, find_program, message_of
+from .places import PathLike, find_program
+from .program import error_of, message_of
 
 
 # Files of a run that a pickled one has.

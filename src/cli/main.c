@@ -4,6 +4,7 @@
 #include "io/hdf5/guarded_check.h"
 #include "io/hdf5/h5.h"
 #include "mpi/comm.h"
+#include "mpi/launch.h"
 #include "src/cli/cli_args.h"
 
 #include <errno.h>
@@ -105,7 +106,8 @@ static int run(const tt_verb *verb, int argc, char **argv)
   tt_err e = verb->run(&args);
   fflush(stdout); /* before the error message */
   /* A verb without MPI has ended. If another rank runs one with MPI, it waits for this rank. */
-  if (!e && !tt_world && tt_comm_launched_ranks_local() > 1) e = tt_cli_begin(&args, 1);
+  if (!e && !tt_world && tt_comm_has_mpi_local() && tt_launch_ranks_local() > 1)
+    e = tt_cli_begin(&args, 1);
   tt_log_level level = e == TT_E_STOPPED ? TT_LOG_WARN : TT_LOG_ERROR;
   if (e) tt_log_root(level, "%s", tt_err_last());
   if (e == TT_E_INTERNAL) tt_log_root(TT_LOG_ERROR, "raised at %s", tt_err_where());

@@ -120,11 +120,12 @@ static void print_versions(const tt_resource_request *request)
   int gpu = 0;
   const tt_kernels *kernels;
   tt_comm_versions_local(text, sizeof text);
-  printf("\ntutti %s\n%s\nGPU memory in messages: %s\n", TUTTI_VERSION, text,
-         tt_comm_takes_gpu_memory_local() ? "the MPI library takes it (run.exchange: auto)"
-                                          : "the MPI library does not take it");
+  printf("\ntutti %s\n%s\n", TUTTI_VERSION, text);
+  if (tt_comm_has_mpi_local())
+    printf("GPU memory in messages: the MPI library %s\n",
+           tt_comm_takes_gpu_memory_local() ? "takes it (run.exchange: auto)" : "does not take it");
   tt_h5_version_local(text, sizeof text);
-  printf("%s, parallel\n", text);
+  printf("%s, %s\n", text, tt_comm_has_mpi_local() ? "parallel" : "serial");
   for (int i = 0; tt_engines[i]; i++) {
     if (!tt_engines[i]->versions) continue;
     gpu = 1;

@@ -18,7 +18,7 @@ import tempfile
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "rig"))
-from rig import (MPIRUN, ROOT, TUTTI, check, differences, failures, finish,  # noqa: E402, F401
+from rig import (MPIRUN, ROOT, launcher, TUTTI, check, differences, failures, finish,  # noqa: E402, F401
                  h5py, np, sets, skip, tensors)
 
 DONE, STOPPED, CANNOT_CREATE, IO_ERROR = 0, 75, 73, 74
@@ -88,7 +88,7 @@ def environment(folder, extra=None):
 def launch_command(ranks, args, rank_env=None, ulimit=None):
     """ranks 0 starts the program itself, without a launcher. rank_env and ulimit ("-f 8") reach the
     ranks only."""
-    start = MPIRUN + [str(ranks)] if ranks else []
+    start = launcher(ranks)
     setting = ["env"] + [f"{k}={v}" for k, v in rank_env.items()] if rank_env else []
     limit = ["sh", "-c", f'ulimit {ulimit} && exec "$@"', "sh"] if ulimit else []
     return start + setting + limit + [TUTTI] + [str(a) for a in args]

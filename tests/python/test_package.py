@@ -105,6 +105,10 @@ class Distributions(unittest.TestCase):
             with zipfile.ZipFile(file) as z:
                 z.extractall(place)
             os.chmod(place + "/tutti/bin/tutti", 0o755)  # pip keeps the mode, zipfile does not
+            command = [f"{place}/tutti-{tutti.__version__}.data/scripts/tutti", "--version"]
+            said = subprocess.run([sys.executable, *command], capture_output=True, text=True,
+                                  env=plain_environment(PYTHONPATH=place)).stdout
+            self.assertIn(f"tutti {tutti.__version__}", said)
             done = subprocess.run([sys.executable, "-c", USE], capture_output=True, text=True,
                                   cwd=folder, env=plain_environment(PYTHONPATH=place))
             self.assertEqual(done.stdout.split(), [place + "/tutti/bin/tutti",
@@ -123,6 +127,25 @@ class Distributions(unittest.TestCase):
 
 
 class Installed(unittest.TestCase):
+    def test_package_that_pip_has_installed_from_a_tree(self):
+        with tempfile.TemporaryDirectory() as folder:
+            record = pathlib.Path(folder, f"site/tutti-{tutti.__version__}.dist-info")
+            record.mkdir(parents=True)
+            shutil.copytree(ROOT / "python/tutti", record.parent / "tutti")
+            (record / "direct_url.json").write_text('{"url": "file://%s/a%%20tree/python"}' % folder)
+
+            def use():
+                return subprocess.run(
+                    [sys.executable, "-B", "-c", USE], capture_output=True, text=True, cwd=folder,
+                    env=plain_environment(PYTHONPATH=str(record.parent)))
+
+            built = pathlib.Path(folder, "a tree/build-demo/tutti")
+            self.assertIn(f"{folder}/build/tutti, ", use().stderr)
+            self.assertIn(f", {built}: install it", use().stderr)
+            built.parent.mkdir(parents=True)
+            built.symlink_to(TUTTI)
+            self.assertEqual(use().stdout.split()[:2], [folder + "/a", "tree/build-demo/tutti"])
+
     def test_package_of_the_installation(self):
         with tempfile.TemporaryDirectory() as prefix:
             place = pathlib.Path(prefix, "share/tutti/python")

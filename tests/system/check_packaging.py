@@ -1,5 +1,5 @@
-"""check_packaging.py SOURCE — every recipe in packaging/ has the version of the project, and names each
-library of cmake/dependencies.cmake and the oldest CMake that the project accepts."""
+"""check_packaging.py SOURCE — every recipe in packaging/ has the version of the project, as Python and
+CITATION.cff have, and names each library of cmake/dependencies.cmake and the oldest CMake that the project accepts."""
 import ast
 import pathlib
 import re
@@ -29,6 +29,9 @@ def main(source):
             ast.parse(text)
         if "cmake@" in text or "cmake >=" in text:
             assert re.search(rf"cmake(@| >=){cmake}\b", text), f"packaging/{recipe}: not CMake {cmake}"
+    for place in ("python/tutti/version.py", "CITATION.cff"):
+        found = re.search(r"^(?:__version__ = |version: )\"?([\d.]+)", (source / place).read_text(), re.M)
+        assert found[1] == version, f"{place}: version {found[1]}, not {version}"
     repository = source / "packaging/spack/spack_repo/tutti/repo.yaml"  # Spack asks for these names
     assert "namespace: tutti\n" in repository.read_text()
     assert f"CMake {cmake}," in (source / "docs/install.md").read_text(), f"docs/install.md: not CMake {cmake}"

@@ -6,7 +6,7 @@ from typing import BinaryIO, Union
 import h5py
 import numpy as np
 
-from ..program import PathLike
+from ..places import PathLike
 
 
 def read_text(dataset: h5py.Dataset) -> np.ndarray:

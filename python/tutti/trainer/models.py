@@ -7,7 +7,8 @@ from typing import Any, Mapping, Optional
 import numpy as np
 
 from ..library import Model
-from ..program import PathLike, level_of_caller
+from ..places import PathLike
+from ..program import level_of_caller
 from ..weights import read_weights
 from .trainer import Trainer
 

@@ -10,7 +10,7 @@ from ..data.dataset import Table, per_row
 from ..binding import load
 from ..library import Model
 from ..prediction import Prediction
-from ..program import find_library
+from ..places import find_library
 from .trainer import Trainer
 
 # Parameters of Ensemble about data sets, runs, and what follows a training.

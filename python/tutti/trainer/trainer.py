@@ -12,7 +12,8 @@ from .arrays import (POINTER, Batch, Options, address, check_shape, flat_rows, t
                      values_of)
 from ..binding import load
 from ..library import Model
-from ..program import PathLike, error_of, find_library
+from ..places import PathLike, find_library
+from ..program import error_of
 
 
 class Trainer:

@@ -10,6 +10,7 @@
 
 received test_received;
 
+#ifndef MPI_SERIAL
 static void add(int64_t elements, MPI_Datatype type)
 {
   int size = 0;
@@ -105,3 +106,4 @@ COUNTED int MPI_Finalize(void)
   if (f) fclose(f);
   return PMPI_Finalize();
 }
+#endif
