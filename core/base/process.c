@@ -9,6 +9,8 @@
 #include <signal.h>
 #include <spawn.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -82,6 +84,17 @@ tt_process_result tt_process_run(const char *program, char *const argv[], double
   }
   close(ends[0]);
   return c;
+}
+
+int tt_process_find_tutti(char *path, size_t capacity)
+{
+  static const char name[] = "/tutti";
+  const char *given = getenv("TUTTI_EXE");
+  if (given && *given) return snprintf(path, capacity, "%s", given) < (int)capacity;
+  ssize_t n = readlink("/proc/self/exe", path, capacity - 1);
+  if (n < 0) return 0;
+  path[n] = '\0';
+  return n >= (ssize_t)sizeof name - 1 && !strcmp(path + n - (sizeof name - 1), name);
 }
 
 int tt_process_exit_code(const tt_process_result *c)

@@ -22,6 +22,10 @@ typedef struct tt_process_result {
 tt_process_result tt_process_run(const char *program, char *const argv[], double seconds,
                                  char *text, size_t capacity);
 
+/* The tutti program that a child process can run: TUTTI_EXE names it, or it is this program; 0 if
+ * there is none, as in a client of libtutti. */
+int tt_process_find_tutti(char *path, size_t capacity);
+
 /* Exit code of the program; -1 if it did not start, timed out or was ended by a signal. */
 int tt_process_exit_code(const tt_process_result *c);
 

@@ -97,6 +97,11 @@ typedef enum tt_gpu_path {
       TT_GPU_PATH_COUNT
 } tt_gpu_path;
 
+/* A path in one precision, as a number below TT_GPU_PATH_WAYS and as a bit of a set. */
+enum { TT_GPU_PATH_WAYS = (int)TT_GPU_PATH_COUNT * (int)TT_PRECISION_COUNT };
+#define TT_GPU_PATH_WAY(path, precision) ((int)(path) * (int)TT_PRECISION_COUNT + (int)(precision))
+#define TT_GPU_PATH_BIT(path, precision) (1u << TT_GPU_PATH_WAY(path, precision))
+
 enum { TT_MAX_CONFORMAL = 16 }; /* largest number of levels of calibration.conformal */
 
 /* NULL-terminated lists of names; the index is the enum value. */

@@ -20,6 +20,7 @@ struct tt_resources {
   int device;             /* GPU number, cuda engine only */
   tt_gpu_path path;       /* cuda engine only */
   tt_precision precision; /* of the matrix products in training; cpu engine: fp32 only */
+  unsigned failed_paths;  /* TT_GPU_PATH_BIT of those that failed the self-check: never taken */
   /* For members that several engines train together: the parameters whose slots, best weights,
    * averages this engine holds; NULL: all, as the cuda engine always does. */
   const tt_slice *own;

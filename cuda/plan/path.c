@@ -28,6 +28,11 @@ void tt_path_assess_layered(const tt_cohort *c, const tt_path_context *context,
   out->supported = out->preferred = 1;
 }
 
+static int has_failed(const tt_path_context *context, int path)
+{
+  return (context->failed & TT_GPU_PATH_BIT(path, context->precision)) != 0;
+}
+
 static tt_path_verdict assess(const tt_cohort *c, const tt_path_context *context, int path)
 {
   const path_row *row = &rows[path];
@@ -43,18 +48,23 @@ static tt_path_verdict assess(const tt_cohort *c, const tt_path_context *context
   else if (context->precision > row->precision)
     snprintf(v.why, sizeof v.why, "it trains in fp32 only, not in %s",
              tt_choice_precision[context->precision]);
+  else if (has_failed(context, path))
+    snprintf(v.why, sizeof v.why, "it failed the self-check in %s on this GPU (tutti doctor)",
+             tt_choice_precision[context->precision]);
   else
     row->assess(c, context, &v);
   return v;
 }
 
-/* The layered path accepts every cohort; `why` is the reason of the path before it. */
+/* The layered path accepts every cohort, and a GPU on which it fails the self-check in fp32 is not
+ * used; `why` is the reason of the path before it. */
 static void choose_by_shape(const tt_cohort *c, const tt_path_context *context, tt_path_choice *out)
 {
   for (int path = TT_GPU_PATH_auto + 1; path < TT_GPU_PATH_COUNT; path++) {
     if (!rows[path].automatic) continue;
     tt_path_context here = *context;
-    if (here.precision > rows[path].precision) here.precision = TT_PRECISION_fp32;
+    if (here.precision > rows[path].precision || has_failed(&here, path))
+      here.precision = TT_PRECISION_fp32;
     tt_path_verdict v = assess(c, &here, path);
     if (*v.why) memcpy(out->why, v.why, sizeof v.why);
     out->path = (tt_gpu_path)path;

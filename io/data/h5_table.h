@@ -1,5 +1,5 @@
-/* h5_table.h — the columns of an HDF5 file: datasets of one axis, columns of matrices. For the files
- * of io/data only. Local. */
+/* h5_table.h — the columns of an HDF5 file: datasets of one axis, columns of matrices. For the
+ * files of io/data only. Local. */
 #ifndef TT_H5_TABLE_H
 #define TT_H5_TABLE_H
 #include "io/hdf5/h5.h"

@@ -36,8 +36,8 @@ const char *tt_source_file_name(const tt_source *s);
 /* Whether the file has a dataset, or a table a column or array, of this name. */
 int tt_source_has_local(const tt_source *s, const char *name);
 
-/* The columns of the file, those of HDF5 too (datasets of one axis, columns of matrices). Owner: the
- * source. Errors: DATA, MEM. */
+/* The columns of the file, those of HDF5 too (datasets of one axis, columns of matrices). Owner:
+ * the source. Errors: DATA, MEM. */
 tt_err tt_source_table_local(tt_source *s, tt_table **out);
 
 /* Whether the text of an option names columns and not a dataset; *out = 1 for every table. Errors:

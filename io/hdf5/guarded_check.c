@@ -51,21 +51,6 @@ int tt_guarded_check_child_local(int argc, char **argv)
 
 /* The parent */
 
-/* The tutti program to run; 0 if there is none. */
-static int find_program(char path[PATH_MAX])
-{
-  static const char name[] = "/tutti";
-  const char *given = getenv("TUTTI_EXE");
-  if (given && *given) {
-    snprintf(path, PATH_MAX, "%s", given);
-    return 1;
-  }
-  ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - 1);
-  if (n < 0) return 0;
-  path[n] = '\0';
-  return n >= (ssize_t)sizeof name - 1 && !strcmp(path + n - (sizeof name - 1), name);
-}
-
 /* The error with this exit code; 0 if there is none, for example if a sanitizer ended the process.
  */
 static int error_of_exit_code(int code, tt_err *out)
@@ -120,7 +105,7 @@ tt_err tt_guarded_check_local(const char *file, const char *const *dataset, int 
   char text[TT_ERR_MESSAGE_SIZE];
   int arguments = 3;
   if (tt_table_is_table(file) || tt_memory_find(file)) return TT_OK;
-  if (!find_program(program)) {
+  if (!tt_process_find_tutti(program, sizeof program)) {
     tt_log_root(TT_LOG_DEBUG,
                 "%s is not checked in a separate process: this program is not tutti, "
                 "and TUTTI_EXE does not name one",

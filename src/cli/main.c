@@ -6,6 +6,7 @@
 #include "mpi/comm.h"
 #include "mpi/launch.h"
 #include "src/cli/cli_args.h"
+#include "src/train/self_check_jobs.h"
 
 #include <errno.h>
 #include <malloc.h>
@@ -138,6 +139,7 @@ int main(int argc, char **argv)
 #endif
   signal(SIGXFSZ, SIG_IGN); /* a file above the size limit (ulimit -f) is an error of the write */
   if (argc > 1 && !strcmp(argv[1], "check-data")) _exit(tt_guarded_check_child_local(argc, argv));
+  if (argc > 1 && !strcmp(argv[1], "check-device")) _exit(tt_self_check_child_local(argc, argv));
   atexit(check_stdout);
   if (argc > 1 && (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V"))) return print_version();
   for (; verbs; verbs = verb->verbs, index++) {

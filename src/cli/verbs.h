@@ -116,7 +116,7 @@ extern tt_comm *tt_world;
   X("doctor", "[JOB.yaml]", 0, 1, doctor, "show ranks, GPUs, libraries, and problems",             \
     "Show the cores and the GPU of each rank, the libraries in use, and all problems with "        \
     "their fix; the exit code is 69 if there are any. Start it with srun or mpirun, as train.",    \
-    TT_CLI_SET, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU, TT_CLI_JSON)                                     \
+    TT_CLI_SET, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU, TT_CLI_CHECK, TT_CLI_JSON)                       \
   X("import", "TABLE.csv", 1, 1, import, "convert a CSV or TSV table to a data file",              \
     "Convert a CSV or TSV table to a data file.", TT_CLI_DATASET, TT_CLI_INPUT_COLUMNS,            \
     TT_CLI_TARGET_COLUMNS, TT_CLI_UNITS, TT_CLI_FORCE, TT_CLI_DELIMITER, TT_CLI_DECIMAL,           \

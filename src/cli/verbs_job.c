@@ -185,7 +185,7 @@ tt_err tt_verb_doctor(const tt_cli_args *args)
     return TT_FAIL(USAGE, "--set, --gpu-map and --share-gpu need a job file: tutti doctor JOB.yaml "
                           "...");
   TT_TRY(tt_cli_begin(args, 1));
-  return tt_doctor(tt_world, &job, args->json);
+  return tt_doctor(tt_world, &job, args->json, args->check);
 }
 
 tt_err tt_verb_import(const tt_cli_args *args)

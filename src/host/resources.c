@@ -4,6 +4,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/sort.h"
+#include "src/host/self_check.h"
 #include "src/host/stop_request.h"
 
 #include <inttypes.h>
@@ -368,14 +369,58 @@ static void warn_unused(const tt_inventory *s, const tt_resource_request *reques
                 s->seen - s->used, s->seen);
 }
 
+/* Collective. Ways that failed on the GPU of any rank are left out by all. */
+static tt_err check_gpus(tt_comm *c, const tt_inventory *s, unsigned *failed)
+{
+  tt_self_check check;
+  char way[32];
+  TT_TRY(tt_self_check_gpu(c, s->ops, &s->mine, TT_SELF_CHECK_first, &check));
+  for (int i = 0; i < TT_GPU_PATH_WAYS; i++)
+    if (check.way[i].result == TT_SELF_CHECK_failed)
+      tt_log_this_rank(TT_LOG_WARN,
+                       "%s, %s, fails the self-check of %s, which is not used: %s; please report "
+                       "the output of tutti doctor --check --json",
+                       check.name, check.uuid, tt_self_check_way(i, way), check.way[i].text);
+  *failed = tt_self_check_failed(c, &check);
+  return TT_OK;
+}
+
+/* Collective. No GPU is used where one of them computes wrong on the path that every job needs. */
+static tt_err refuse_gpus(tt_comm *c, const tt_engine_ops *const *engines,
+                          const tt_resource_request *request, const tt_engine_ops **ops,
+                          tt_resources *use)
+{
+  tt_resource_request on_cpu = *request;
+  on_cpu.device = TT_DEVICE_cpu;
+  if (request->device == TT_DEVICE_gpu)
+    return TT_FAIL(
+        UNAVAILABLE,
+        "run.device: gpu, but a GPU fails the self-check (see above): leave out its node "
+        "(sbatch --exclude), or set run.device: cpu");
+  tt_log_root(TT_LOG_WARN, "computing on the CPU: a GPU fails the self-check (run.device: auto)");
+  return tt_resources_assign(c, engines, &on_cpu, ops, use);
+}
+
+static void log_resources(const tt_inventory *s, const tt_resource_request *request)
+{
+  if (!s->rank_entry || request->quiet) return;
+  tell_why_no_gpu(s);
+  warn_unused(s, request);
+  tt_device_log_places(s->ranks, s->rank_entry);
+}
+
 tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                            const tt_resource_request *request, const tt_engine_ops **ops,
                            tt_resources *use)
 {
   tt_inventory *s = NULL;
+  unsigned failed = 0;
   tt_err e = tt_inventory_create(c, engines, request, &s);
   if (!e) e = tt_agree(c, s->rank_entry ? check_inventory_local(s, request) : TT_OK);
-  if (!e) {
+  if (!e && s->mine.devices > 0) e = check_gpus(c, s, &failed); /* all ranks have one engine */
+  if (!e && failed & TT_SELF_CHECK_NEEDED) {
+    e = refuse_gpus(c, engines, request, ops, use);
+  } else if (!e) {
     *ops = s->ops;
     *use = (tt_resources){
         .threads = s->mine.threads,
@@ -383,14 +428,11 @@ tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
         .device = s->mine.device,
         .path = request->path,
         .precision = request->precision,
+        .failed_paths = failed,
         .stop = tt_stop_signal_local,
         .device_exchange = tt_resources_exchange_on_device(
             request->exchange, sends_device_memory(s->ops), tt_comm_takes_gpu_memory_local())};
-    if (s->rank_entry && !request->quiet) {
-      tell_why_no_gpu(s);
-      warn_unused(s, request);
-      tt_device_log_places(s->ranks, s->rank_entry);
-    }
+    log_resources(s, request);
   }
   tt_inventory_destroy(&s);
   return e;

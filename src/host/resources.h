@@ -41,10 +41,12 @@ tt_err tt_inventory_create(tt_comm *c, const tt_engine_ops *const *engines,
                            const tt_resource_request *request, tt_inventory **out);
 void tt_inventory_destroy(tt_inventory **s);
 
-/* Collective. Engine and resources of this rank. Warns of GPUs that no rank uses, of more threads
- * than cores, and, with threads: auto, of cores that mpirun withholds. Errors: UNAVAILABLE (no GPU
- * with device: gpu; without share_gpu: more ranks than GPUs or two ranks on one GPU; different
- * engines; a precision or memory for the exchange that the engine does not have), MEM. */
+/* Collective. Engine and resources of this rank. GPUs that are new to this build are checked first
+ * (self_check.h); with device: auto the CPU computes if one fails. Warns of GPUs that no rank uses,
+ * of more threads than cores, and, with threads: auto, of cores that mpirun withholds. Errors:
+ * UNAVAILABLE (no GPU with device: gpu, or it fails the self-check; without share_gpu: more ranks
+ * than GPUs or two ranks on one GPU; different engines; a precision or memory for the exchange that
+ * the engine does not have), MEM. */
 tt_err tt_resources_assign(tt_comm *c, const tt_engine_ops *const *engines,
                            const tt_resource_request *request, const tt_engine_ops **ops,
                            tt_resources *use);

@@ -8,6 +8,7 @@
 #include "mpi/links.h"
 #include "src/cpu/kernels/kernels.h"
 #include "src/host/diagnostics.h"
+#include "src/host/self_check.h"
 #include "src/tools/plan.h"
 
 #include <errno.h>
@@ -25,12 +26,14 @@ typedef struct problems {
   char text[MAX_PROBLEMS][PROBLEM_SIZE];
 } problems;
 
-/* The links of rank 0 that were measured. */
+/* What was measured: links of rank 0, and on rank 0 the self-checks of all ranks. */
 enum { MAX_LINKS = 2 };
-typedef struct links {
-  int count;
+typedef struct measured {
+  int links;
   tt_link link[MAX_LINKS];
-} links;
+  tt_self_check *check; /* [R] */
+  unsigned failed;      /* TT_GPU_PATH_BIT of ways that failed on any rank */
+} measured;
 
 static void add_problem(problems *dst, const char *text)
 {
@@ -140,13 +143,13 @@ static void print_versions(const tt_resource_request *request)
 }
 
 /* The CUDA path that the members of the job take on the GPU of rank 0; "" if there is none. */
-static void find_path(const tt_inventory *s, const tt_job *job, tt_diagnostics *dst,
-                      char text[TT_DIAGNOSTIC_SIZE])
+static void find_path(const tt_inventory *s, const tt_job *job, unsigned failed,
+                      tt_diagnostics *dst, char text[TT_DIAGNOSTIC_SIZE])
 {
   const tt_rank_resources *p = &s->rank_entry[0];
   *text = '\0';
   if (!job || p->err || p->info.shared_bytes == 0) return;
-  if (tt_plan_path_local(job->cfg, s->ranks, &p->info, text, TT_DIAGNOSTIC_SIZE)) {
+  if (tt_plan_path_local(job->cfg, s->ranks, &p->info, failed, text, TT_DIAGNOSTIC_SIZE)) {
     tt_diagnostics_add(dst, -1, tt_err_last());
     *text = '\0';
   }
@@ -176,7 +179,7 @@ static int on_one_node(const tt_inventory *s, const tt_link *l)
 
 /* Collective. Measure the links from rank 0 to the next rank of its node and to the first rank of
  * another node, as far as there are such ranks. */
-static tt_err measure_links(tt_comm *c, const tt_inventory *s, links *out)
+static tt_err measure_links(tt_comm *c, const tt_inventory *s, measured *out)
 {
   int peer[MAX_LINKS] = {0}; /* on the node of rank 0, elsewhere; 0: there is none */
   for (int r = 1; s->rank_entry && r < s->ranks; r++) {
@@ -184,15 +187,53 @@ static tt_err measure_links(tt_comm *c, const tt_inventory *s, links *out)
     if (!peer[elsewhere]) peer[elsewhere] = r;
   }
   tt_bcast(c, peer, sizeof peer);
-  out->count = 0;
+  out->links = 0;
   for (int i = 0; i < MAX_LINKS; i++)
-    if (peer[i]) TT_TRY(tt_link_measure(c, 0, peer[i], &out->link[out->count++]));
+    if (peer[i]) TT_TRY(tt_link_measure(c, 0, peer[i], &out->link[out->links++]));
   return TT_OK;
 }
 
-static void print_links(const tt_inventory *s, const links *all)
+/* Collective. The self-checks of the GPUs; a way that fails is a problem of its rank. */
+static tt_err check_gpus(tt_comm *c, const tt_inventory *s, tt_self_check_when when,
+                         problems *problem, measured *out)
 {
-  for (int i = 0; i < all->count; i++) {
+  tt_self_check mine;
+  char text[PROBLEM_SIZE], way[32];
+  TT_TRY(tt_agree(c, tt_comm_is_root(c) ? TT_ALLOC(out->check, s->ranks) : TT_OK));
+  TT_TRY(tt_self_check_gpu(c, s->ops, &s->mine, when, &mine));
+  tt_gatherv(c, &mine, sizeof mine, out->check, NULL);
+  out->failed = tt_self_check_failed(c, &mine);
+  for (int i = 0; i < TT_GPU_PATH_WAYS; i++) {
+    int failed = mine.way[i].result == TT_SELF_CHECK_failed;
+    if (!failed && mine.way[i].result != TT_SELF_CHECK_unknown) continue;
+    snprintf(text, sizeof text, "GPU %s %s self-check of %s: %s", mine.uuid,
+             failed ? "fails the" : "could not end the", tt_self_check_way(i, way),
+             mine.way[i].text);
+    add_problem(problem, text);
+  }
+  return TT_OK;
+}
+
+static void print_self_checks(const tt_inventory *s, const measured *all)
+{
+  char way[32];
+  for (int r = 0; r < s->ranks; r++) {
+    const tt_self_check *c = &all->check[r];
+    int n = 0;
+    if (!*c->uuid) continue;
+    printf("self-check of %s: ", c->uuid);
+    for (int i = 0; i < TT_GPU_PATH_WAYS; i++)
+      if (c->way[i].result == TT_SELF_CHECK_passed)
+        printf("%s%s", n++ ? ", " : "passed by ", tt_self_check_way(i, way));
+    printf("%s\n", n                  ? ""
+                   : c->seconds > 0.0 ? "passed by no path"
+                                      : "not done; the first training does it, or --check");
+  }
+}
+
+static void print_links(const tt_inventory *s, const measured *all)
+{
+  for (int i = 0; i < all->links; i++) {
     const tt_link *l = &all->link[i];
     printf("link between ranks %d and %d, %s: %.2f us, %.2f GB/s\n", l->rank[0], l->rank[1],
            on_one_node(s, l) ? "on one node" : "on two nodes", 1e6 * l->latency,
@@ -200,12 +241,13 @@ static void print_links(const tt_inventory *s, const links *all)
   }
 }
 
-static void print_all(const tt_inventory *s, const tt_resource_request *request, const links *link,
-                      const char *path, const tt_diagnostics *f)
+static void print_all(const tt_inventory *s, const tt_resource_request *request,
+                      const measured *found, const char *path, const tt_diagnostics *f)
 {
   print_ranks(s);
   print_versions(request);
-  print_links(s, link);
+  print_links(s, found);
+  print_self_checks(s, found);
   if (*path) printf("CUDA path: %s\n", path);
   print_sharing(s);
   if (s->seen > s->used)
@@ -230,10 +272,10 @@ static json_t *rank_to_json(const tt_rank_resources *p, int rank)
   return row;
 }
 
-static json_t *links_to_json(const tt_inventory *s, const links *all)
+static json_t *links_to_json(const tt_inventory *s, const measured *all)
 {
   json_t *list = json_array();
-  for (int i = 0; i < all->count; i++) {
+  for (int i = 0; i < all->links; i++) {
     const tt_link *l = &all->link[i];
     json_t *row = json_object();
     tt_json_set(&row, "between", json_pack("[i,i]", l->rank[0], l->rank[1]));
@@ -245,14 +287,17 @@ static json_t *links_to_json(const tt_inventory *s, const links *all)
   return list;
 }
 
-static tt_err print_json(const tt_inventory *s, const links *link, const char *path,
+static tt_err print_json(const tt_inventory *s, const measured *found, const char *path,
                          const tt_diagnostics *f)
 {
   char text[512];
   json_t *all = json_object(), *ranks = json_array(), *versions = json_object();
-  json_t *found = json_array();
+  json_t *problem = json_array(), *checks = json_array();
   for (int r = 0; r < s->ranks; r++)
     json_array_append_new(ranks, rank_to_json(&s->rank_entry[r], r));
+  for (int r = 0; r < s->ranks; r++)
+    if (*found->check[r].uuid)
+      json_array_append_new(checks, tt_self_check_to_json(&found->check[r]));
   tt_json_set(&versions, "tutti", tt_json_text(TUTTI_VERSION));
   tt_comm_versions_local(text, sizeof text);
   tt_json_set(&versions, "mpi", tt_json_text(text));
@@ -265,21 +310,22 @@ static tt_err print_json(const tt_inventory *s, const links *link, const char *p
     json_t *row = json_object();
     tt_json_set(&row, "ranks", tt_json_text(f->all[i].rank_list));
     tt_json_set(&row, "text", tt_json_text(f->all[i].text));
-    json_array_append_new(found, row);
+    json_array_append_new(problem, row);
   }
   tt_json_set(&all, "ranks", ranks);
   tt_json_set(&all, "versions", versions);
   tt_json_set(&all, "gpus_seen", json_integer(s->seen));
   tt_json_set(&all, "gpus_used", json_integer(s->used));
   tt_json_set(&all, "mpi_takes_gpu_memory", json_boolean(tt_comm_takes_gpu_memory_local()));
-  tt_json_set(&all, "links", links_to_json(s, link));
+  tt_json_set(&all, "links", links_to_json(s, found));
   tt_json_set(&all, "cuda_path", *path ? tt_json_text(path) : json_null());
-  tt_json_set(&all, "problems", found);
+  tt_json_set(&all, "self_checks", checks);
+  tt_json_set(&all, "problems", problem);
   return tt_json_print(all, 2);
 }
 
 /* On rank 0: print the problems of all ranks. all [R] */
-static tt_err report_local(const tt_inventory *s, const links *link, const tt_job *job,
+static tt_err report_local(const tt_inventory *s, const measured *found, const tt_job *job,
                            const tt_resource_request *request, const char *job_error, int json,
                            const problems *all, int64_t *count)
 {
@@ -291,44 +337,46 @@ static tt_err report_local(const tt_inventory *s, const links *link, const tt_jo
   for (int i = 0; i < MAX_PROBLEMS; i++)
     for (int r = 0; r < s->ranks; r++)
       if (i < all[r].count) tt_diagnostics_add(f, r, all[r].text[i]);
-  find_path(s, job, f, path);
+  find_path(s, job, found->failed, f, path);
   tt_diagnostics_check_inventory(f, s, request);
   tt_err e = TT_OK;
   if (json)
-    e = print_json(s, link, path, f);
+    e = print_json(s, found, path, f);
   else
-    print_all(s, request, link, path, f);
+    print_all(s, request, found, path, f);
   *count = f->count;
   tt_diagnostics_destroy(&f);
   return e;
 }
 
 static tt_err examine(tt_comm *c, const tt_job *job, const tt_resource_request *request,
-                      const char *job_error, int json, int64_t *count)
+                      const char *job_error, int json, int check, int64_t *count)
 {
   tt_inventory *s = NULL;
   problems *mine = NULL, *all = NULL;
-  links link = {0};
+  measured found = {0};
   tt_err e = tt_inventory_create(c, tt_engines, request, &s);
   if (e) return e;
   int root = tt_comm_is_root(c);
   e = TT_ALLOC(mine, 1);
   if (!e && root) e = TT_ALLOC(all, s->ranks);
   e = tt_agree(c, e);
-  if (!e) e = measure_links(c, s, &link);
+  if (!e) e = measure_links(c, s, &found);
+  if (!e) e = check_gpus(c, s, check ? TT_SELF_CHECK_again : TT_SELF_CHECK_never, mine, &found);
   if (!e) {
     check_rank_local(c, job, request, mine);
     tt_gatherv(c, mine, sizeof *mine, all, NULL);
     e = tt_agree(c,
-                 root ? report_local(s, &link, job, request, job_error, json, all, count) : TT_OK);
+                 root ? report_local(s, &found, job, request, job_error, json, all, count) : TT_OK);
   }
   tt_free(mine);
   tt_free(all);
+  tt_free(found.check);
   tt_inventory_destroy(&s);
   return e;
 }
 
-tt_err tt_doctor(tt_comm *c, const tt_job_options *o, int json)
+tt_err tt_doctor(tt_comm *c, const tt_job_options *o, int json, int check)
 {
   tt_job *job = NULL;
   int64_t count = 0;
@@ -337,7 +385,7 @@ tt_err tt_doctor(tt_comm *c, const tt_job_options *o, int json)
     snprintf(fault, sizeof fault, "job file: %.*s", (int)sizeof fault - 32, tt_err_last());
   tt_resource_request request = tt_resources_request(job ? job->cfg : NULL);
   if (!job) request.share_gpu = 0;
-  tt_err e = examine(c, job, &request, fault, json, &count);
+  tt_err e = examine(c, job, &request, fault, json, check, &count);
   tt_job_close(&job);
   if (e) return e;
   tt_bcast(c, &count, sizeof count);

@@ -13,6 +13,13 @@
 #define TT_VERIFY_H
 #include "src/train/shard/shard.h"
 
+/* The largest of these for member i of [0, count) of three states of all parameters, NaN if one is;
+ * the largest that is right in a precision; and how many steps in a row must exceed it. */
+double tt_verify_apart(const tt_state *after, const tt_state *other, const tt_state *before,
+                       int64_t i);
+extern const double tt_verify_tolerance[]; /* [TT_PRECISION_COUNT] */
+enum { TT_VERIFY_MISSES = 3 };
+
 /* Seconds between two verifications, by run.verify; 0: never, also where the members of an ensemble
  * stop together.
  *   every  above 0: so many; 0: never; below 0: on a GPU 60, for members of at most 4 million

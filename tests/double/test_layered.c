@@ -177,7 +177,6 @@ static problem make(const feature_case *a)
     h->schedule_step = 2;
     a->set(&p, h, i % EACH);
   }
-  if (p.c.resample == TT_RESAMPLE_kfold) problem_use_folds(&p);
   return p;
 }
 

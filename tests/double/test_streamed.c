@@ -86,7 +86,6 @@ static problem noisy(void)
     h->label_noise = i % 2 ? 0.1f : 0.0f;
     h->dropout = 0.2f;
   }
-  problem_use_folds(&p);
   return p;
 }
 

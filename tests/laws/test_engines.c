@@ -131,7 +131,6 @@ static void compare(way variant, tt_loss loss, tt_optimizer optimizer, tt_activa
     problem_free(&p);
     return;
   }
-  if (beyond >= 0) problem_use_folds(&p);
   tt_state *want = walk(&p, plain, theirs), *got = walk(&p, variant, mine);
   int64_t weights = want->count * want->params, losses = want->count * want->epochs;
   double w = apart(TT_FIELD(want, weights), TT_FIELD(got, weights), weights);

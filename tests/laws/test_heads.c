@@ -3,7 +3,7 @@
  * restarts; heads become members. */
 #include "tests/support/problem.h"
 
-#include "core/model/head.h"
+#include "core/model/heads.h"
 
 enum { ROWS = 67, INPUTS = 3, HEADS = 5, EPOCHS = 3 };
 

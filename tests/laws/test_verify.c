@@ -1,5 +1,6 @@
 /* test_verify.c — laws of run.verify: verified steps change no bit and find nothing on a sound
  * engine, for every setting; one flipped bit and a wrong formula are found. */
+#include "tests/support/faulty_engine.h"
 #include "tests/support/settings.h"
 
 #include "src/train/verify.h"
@@ -67,36 +68,6 @@ TT_TEST (verified_steps_change_no_bit) {
       stop(&verified);
     }
   TT_CHECK(checked, >, 0);
-}
-
-/* Engines with a fault, made of the one under test. */
-static const tt_engine_ops *sound;
-static int saves, bad_save;
-
-/* The second copy of a state has another bit: of the step, or of its repetition. */
-static tt_err save_with_a_flip(tt_engine *e, tt_slice which, tt_state *dst)
-{
-  TT_TRY(sound->save(e, which, dst));
-  if (++saves == bad_save) {
-    uint32_t bits;
-    memcpy(&bits, dst->f_weights, sizeof bits);
-    bits ^= 1u;
-    memcpy(dst->f_weights, &bits, sizeof bits);
-  }
-  return TT_OK;
-}
-
-/* A learning rate that is wrong by a hundredth, in the same way each time; the cohort itself, which
- * the CPU trains too, remains as it is. */
-static tt_err create_wrong(const tt_cohort *c, tt_slice slice, const tt_resources *use,
-                           tt_engine **out)
-{
-  static tt_cohort wrong;
-  static tt_member member[ENSEMBLES * EACH];
-  wrong = *c;
-  wrong.member = memcpy(member, c->member, sizeof member);
-  for (int64_t m = 0; m < c->members; m++) member[m].hyper.learning_rate *= 1.01f;
-  return sound->create(&wrong, slice, use, out);
 }
 
 /* Training of an engine with a fault ends with a message that has this text. */

@@ -304,22 +304,6 @@ static inline problem problem_make(int64_t rows, int64_t inputs, int64_t targets
   return p;
 }
 
-/* With kfold: members see rows that are normalized without the fold that they leave out; here, other
- * values for each row set. */
-static inline void problem_use_folds(problem *p)
-{
-  int64_t sets = tt_cohort_row_sets(&p->c), count = 0;
-  int32_t *row = NULL;
-  TT_CHECK_OK(tt_dataset_add_folds(p->d, sets));
-  for (int64_t k = 0; k < sets; k++) {
-    TT_CHECK_OK(tt_cohort_rows(&p->c, p->d, k, TT_VALIDATION, &row, &count));
-    p->d->fold[k].left_out = tt_fold_hash(count, row);
-    tt_free(row);
-    for (int64_t i = 0; i < p->d->rows * p->d->inputs; i++)
-      p->d->x[(1 + k) * p->d->rows * p->d->inputs + i] *= 1.0f + 0.1f * (float)(k + 1);
-  }
-}
-
 static inline void problem_start(problem *p, way variant, tt_slice slice)
 {
   p->by = variant;

@@ -45,6 +45,9 @@ static const char *const jobs[] = {
     "model: {hidden: [30]}\n" /* scores, on test rows and out of bag */
     "train: {epochs: 1, batch_size: 240, resample: bootstrap}\n"
     "ensembles: [{name: a, members: 3000}]\n",
+    "model: {hidden: [300, 300], heads: 4}\n" /* heads */
+    "train: {epochs: 1, batch_size: 60}\n"
+    "ensembles: [{name: a, members: 6}]\n",
     "model:\n" /* a residual network */
     "  image: [3, 12, 12]\n"
     "  front: [conv 64 3, batch_norm, basic 64 times 2, basic 128 stride 2, global_mean]\n"

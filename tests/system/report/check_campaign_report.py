@@ -3,10 +3,9 @@
 
     check_campaign_report.py TEST_PROGRAM
 
-Runs the test program, which writes campaigns and their reports, then parses every SVG as XML, every
-status as JSON and every table. Exit status 0 if there is no error.
+Runs the test program, which writes campaigns and their reports, then parses every SVG as XML and every
+status as JSON. Exit status 0 if there is no error.
 """
-import csv
 import glob
 import json
 import os

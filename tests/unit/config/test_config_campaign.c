@@ -115,10 +115,6 @@ static const tt_bad bad[] = {
 /* Options without effect: the message names the option, the option that it needs, and the line of
  * that one. */
 static const tt_bad unused[] = {
-    BADS(2, CAMPAIGN "campaign: {shrink: 0.5, perturb: 0.2}\n",
-         "5:20: campaign.shrink has no effect with campaign.warm_start: none (the default); remove "
-         "the former or change the latter",
-         "5:34: campaign.perturb has no effect"),
     BAD(JOB "label: {command: [f]}\npool: {file: p.h5, labels: y}\n",
         "4:28: pool.labels has no effect with label.mode: command (the default)"),
     BAD_SET(POOL "label: {command: [f]}\n", "pool.chunks=3",
