@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The model of a run on 1 to 1,024 ranks, as tables for docs/performance.md.
+"""The model of a run on 1 to 1,024 ranks, as tables for docs/internals/scaling.md.
 
   scaling_model.py [--flops 80e9] [--beta 1e9] [--latency 0.3e-6] [--write 0.5e9] [--score 2.3e6]
 

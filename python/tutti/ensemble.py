@@ -49,7 +49,7 @@ class Ensemble(PartialFit):
     ensembles : list of dict, optional
         Several ensembles, each with its own targets, network or training.
     sweep : dict, optional
-        Options with another value in each member (docs/sweeps.md).
+        Options with another value in each member (docs/many-targets.md).
     directory : path, optional
         Run directory. Without it the run is temporary, and lives as long as this object.
     ranks : int, optional

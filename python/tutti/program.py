@@ -23,7 +23,7 @@ class Error(RuntimeError):
     Attributes
     ----------
     code : int
-        Exit code, see docs/exit-codes.md.
+        Exit code, see docs/troubleshooting.md.
     message : str
         The message of the program.
     """

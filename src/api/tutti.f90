@@ -6,7 +6,7 @@
 ! are the arrays of C in memory, so nothing is copied or transposed, except for sections that are
 ! not contiguous.
 !
-! Every subroutine has the optional argument `stat`: 0 or an exit code of docs/exit-codes.md, with
+! Every subroutine has the optional argument `stat`: 0 or an exit code of docs/troubleshooting.md, with
 ! the message in tutti_message(). Without it an error stops the program with the message.
 ! `threads` is optional too: 1 by default, 0 = all cores. A model may be used by several threads.
 module tutti

@@ -1,10 +1,10 @@
 /* tutti.h — public interface of libtutti: train from a job file or step by step, predict from a
  * model.
  *
- * Functions of type int return 0 or an exit code of docs/exit-codes.md; tutti_error() then returns
- * the message. Arrays are row-major and owned by the caller. In every locale numbers in files and
- * messages have a decimal point. Every call computes in the default floating-point environment and
- * puts back that of the caller: rounding, traps and flags.
+ * Functions of type int return 0 or an exit code of docs/troubleshooting.md; tutti_error() then
+ * returns the message. Arrays are row-major and owned by the caller. In every locale numbers in
+ * files and messages have a decimal point. Every call computes in the default floating-point
+ * environment and puts back that of the caller: rounding, traps and flags.
  *
  * Threads: all functions but tutti_train may be called from several threads at once. A model is not
  * changed after tutti_open, so that threads share it without locks; tutti_close needs that no other

@@ -17,7 +17,7 @@ using vector = std::vector<double>;
 using floats = std::vector<float>; /* of a trainer */
 using indices = std::vector<int32_t>;
 
-/* what() is the message, code the exit code of docs/exit-codes.md. */
+/* what() is the message, code the exit code of docs/troubleshooting.md. */
 struct error : std::runtime_error {
   int code;
   explicit error(int code_) : std::runtime_error(tutti_error()), code(code_) {}

@@ -1,4 +1,4 @@
-/* plan_teams.c — see plan_internal.h. The formulas: docs/large-members.md. */
+/* plan_teams.c — see plan_internal.h. The formulas: docs/internals/scaling.md. */
 #include "src/tools/plan_internal.h"
 
 #include "core/base/mem.h"

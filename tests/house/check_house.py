@@ -17,7 +17,7 @@ Rules
   python     python/tutti: files of 300 lines, functions of 60; types and a text for all that is
              public; at import only the standard library, NumPy and h5py are needed
   findings   every test that tests/faults/findings.tsv names exists
-  words      names of C have none of the words that docs/glossary.md replaces, no parameter and no
+  words      names of C have none of the words that docs/internals/glossary.md replaces, no parameter and no
              variable is a preposition; one spelling, the American one, in sources and docs
 
 Environment: CC, CXX (compilers), TUTTI_INCLUDES (-I options of the external libraries).
@@ -45,7 +45,7 @@ OUTSIDE = {  # header: the places it may be included from
     r"(cuda|nccl)[^/]*": ("cuda/",),
     r"(cublas|curand)[^/]*": (),
 }
-REPLACED = {  # a word that no name contains: the word of docs/glossary.md for it
+REPLACED = {  # a word that no name contains: the word of docs/internals/glossary.md for it
     "room": "capacity, or scratch for memory that a function may overwrite",
 }
 PREPOSITION = re.compile(r"\b(?:u?int\d*(?:_t)?|size_t|float|double|char|void|tt_\w+)(?: const)?[ *]+"

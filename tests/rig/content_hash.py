@@ -1,4 +1,4 @@
-"""The hash of the content of model.h5, as docs/files.md defines it: for tests that change a model."""
+"""The hash of the content of model.h5, as docs/internals/architecture.md defines it: for tests that change a model."""
 import ctypes
 
 from rig import h5py, np

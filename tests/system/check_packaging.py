@@ -34,7 +34,7 @@ def main(source):
         assert found[1] == version, f"{place}: version {found[1]}, not {version}"
     repository = source / "packaging/spack/spack_repo/tutti/repo.yaml"  # Spack asks for these names
     assert "namespace: tutti\n" in repository.read_text()
-    assert f"CMake {cmake}," in (source / "README.md").read_text(), f"README.md: not CMake {cmake}"
+    assert f"CMake {cmake}," in (source / "docs/install.md").read_text(), f"docs/install.md: not CMake {cmake}"
 
 
 main(pathlib.Path(sys.argv[1]))

@@ -4,15 +4,17 @@
     docs_commands.py SOURCE TUTTI MPIRUN
 
 Commands are the indented blocks and the sh and console blocks of the Markdown pages whose first word
-is a program. Each page runs in one shell: the examples first, the other pages in a copy of what these
-leave. Programs of these names are put before the others: tutti trains for two epochs and two rounds,
-srun runs the command once, sbatch prints a job number. The jobs of examples/ get two epochs and three
-members too, and profiles.py makes fewer rows. What the commands of examples/ write is in .gitignore.
-Commands that cannot run here are in CANNOT, with the reason; the files, options and targets that they
-name must exist. A block that is not run although a program has the name of its first word is a fault,
-and so is a command of tutti within a sentence that has an unknown verb or option. The output counts
-all of them.
+is a program; of a console block also the output is compared. A job (yaml) is planned, Python code runs.
+Each page runs in one shell: the examples first, the other pages in a copy of what these leave.
+Programs of these names are put before the others: tutti trains for two epochs and two rounds, srun runs
+the command once, sbatch prints a job number. The jobs of examples/ get two epochs and three members
+too, and profiles.py makes fewer rows. What the commands of examples/ write is in .gitignore.
+Commands that cannot run here are in CANNOT, blocks in ELSEWHERE, with the reason; the files, options
+and targets that they name must exist. A block of another kind is a fault, and so are a command of tutti
+within a sentence that has an unknown verb or option, a link that leads nowhere, and the name of a page
+in the sources that is not there. The output counts all of them.
 """
+import importlib.util
 import os
 import pathlib
 import re
@@ -22,10 +24,27 @@ import sys
 import tempfile
 import textwrap
 
+import docs_blocks
+
 PROGRAMS = re.compile(r"(\./|script/|bench/|build/|tests/cuda/|(tutti|mpirun|srun|sbatch|cmake|ctest|cp|cd|rm|cc|c\+\+|"
-                      r"gfortran|tar|patch|pip|python3|export|echo|for|nvidia-cuda-mps-control|"
+                      r"gfortran|tar|patch|pip|module|python3|export|echo|for|nvidia-cuda-mps-control|"
                       r"[A-Z_]+=\S+ \w+|\w+=\$\(sbatch)(?![\w:]))")
 SHELL = {"sh", "console", "text", "bash", None, ""}  # kinds of blocks that may have commands
+# (page, kind of a block) -> the test that runs such blocks instead.
+ELSEWHERE = {
+    **dict.fromkeys((("README.md", "python"), ("python/README.md", "python"), ("docs/python.md", "python"),
+                     ("docs/migration.md", "python")), "python.docs runs it"),
+    **dict.fromkeys((("docs/trainer.md", kind) for kind in ("c", "cpp", "fortran", "python")),
+                    "embedding.c, .cpp, .fortran and python.docs run it"),
+    ("docs/embedding.md", "c"): "system.install_client compiles and runs it",
+    **dict.fromkeys((("docs/embedding.md", kind) for kind in ("cpp", "fortran")),
+                    "a piece; system.install_client runs the whole programs of examples/embed"),
+    ("docs/embedding.md", "python"): "embedding.export runs the exported files, where torch and onnxruntime are",
+    ("docs/first-model.md", "c"): "a command of the page compiles and runs it",
+    **dict.fromkeys((("docs/oracle.md", kind) for kind in ("python", "sh")), "the commands before those of the page run it"),
+    ("docs/search.md", "yaml"): "the laws of a search train such jobs",
+    ("slurm/README.md", "sh"): "the head of a batch script, without its call",
+}
 WORDS = {"export", "set", "if", "while", "for", "source", "."}  # of a shell, that are no files
 CANNOT = {  # start of a command -> why it cannot run here, and what runs the same elsewhere
     "script/demo": "installs packages, builds, trains for a minute",
@@ -34,6 +53,7 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
     "script/mutate": "runs for hours",
     "script/torture": "runs for an hour",
     "script/tsan": "builds with another sanitizer",
+    "script/docs": "installs mkdocs",
     "script/matrix debian": "installs other systems",
     "cmake ": "builds; system.install_client installs this build",
     "ctest ": "would replace the log of the ctest that runs this test, even with -N",
@@ -48,6 +68,8 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
     "tar xJf pack": "needs the archive of bench/pack",
     "patch ": "changes the tree; rows.add_one_of_each applies all patches",
     "pip install": "needs a network; python.package builds the wheel and uses it",
+    "module ": "needs a cluster",
+    "tutti tune": "trains for minutes",
     "TUTTI_BUILD=": "needs a network; python.package builds the wheel and uses it",
     "for s in": "five trainings of the job that runs above",
     "nvidia-cuda-mps-control": "needs a GPU",
@@ -56,42 +78,43 @@ CANNOT = {  # start of a command -> why it cannot run here, and what runs the sa
                      "mpirun -n 2 ./online", "./online"),
                     "needs an installed tutti; system.install_client runs it as typed"),
 }
+DEBUGGING = "docs/internals/debugging.md"  # debuggers, faults on purpose, other builds: its commands are not run
 EXIT = {}  # start of a command -> exit code other than 0
-# Commands before those of a page.
+# Files of the examples in the directory of every other page, and commands before those of a page.
+COMMON = "cp examples/energy/{energy.csv,energy.h5,*.yaml} examples/digits/digits.csv examples/concrete/concrete.csv ."
+TRAINED = "cp -r examples/energy/out ."
 START = {
-    "README.md": "rm -r examples/energy/energy.h5 examples/energy/out",
-    "docs/README.md": """
-        cp examples/energy/energy.csv .
-        yaml docs/README.md >job.yaml
-        sed -n '/^```c$/,/^```$/{/^```/!p}' docs/README.md >load.c""",
-    "docs/first-model.md": "cp examples/energy/energy.csv .",
-    "docs/columns.md": "cp -r examples/energy/out examples/energy/energy.csv .",
-    "docs/embedding.md": "cp -r examples/energy/out .",
-    "docs/json.md": "cp -r examples/energy/out examples/energy/energy.h5 examples/energy/job.yaml .",
-    # The program fails in round 2, until it is repaired.
-    "docs/oracle.md": r"""
-        tutti campaign init .
-        cat >label.sh <<'END'
-        #!/bin/sh
-        case $2 in */round-0002/*) test -e repaired || exit 65 ;; esac
-        awk -F, '{ print NR == 1 ? "id,height" : $1 ",0.5" }' "$1" >"$2.part" && mv "$2.part" "$2"
-        END
-        chmod +x label.sh
-        sed -i 's|mode: hidden.*|{mode: command, command: [./label.sh, "{input}", "{output}"], format: csv}|
-            s|^  max_failed.*||; s|^  labels: .*||' campaign.yaml
-        tutti campaign run campaign.yaml || test $? = 76
-        touch repaired""",
+    "docs/first-model.md": """
+        yaml docs/first-model.md >job.yaml
+        block text docs/first-model.md >people.csv
+        block c docs/first-model.md >load.c""",
     "docs/report.md": """
         cp -r examples/energy/out examples/active-learning/campaign .
-        cp -r examples/active-learning/random baseline
-        mkdir repeats
-        cp -r campaign baseline repeats""",
-    "docs/sweeps.md": "cp examples/energy/energy.h5 examples/energy/sweep.yaml .",
-    "docs/gpu.md": "cp examples/energy/energy.h5 examples/energy/job.yaml .",
-    "docs/large-members.md": "cp examples/energy/energy.h5 examples/energy/job.yaml .",
-    "slurm/README.md": """
-        cp examples/energy/energy.h5 examples/energy/job.yaml .
-        tutti campaign init .""",
+        cp -r examples/active-learning/random baseline""",
+    "docs/embedding.md": TRAINED,
+    "docs/files.md": TRAINED,
+    "docs/json.md": TRAINED,
+    "docs/fine-tuning.md": "tutti train new.csv --targets strength -o old -q",
+    "docs/uncertainty.md": """
+        tutti train digits.csv --targets digit --classes digit -o digits -q
+        tutti predict digits/model.h5 digits.csv -o pred.h5""",
+    # The wrapper labels, and its program fails in round 2, until it is repaired; then the Python program.
+    "docs/oracle.md": r"""
+        tutti campaign init .
+        block sh docs/oracle.md >label.sh
+        block python docs/oracle.md >label.py
+        chmod +x label.sh label.py
+        export HOME=$PWD
+        mkdir bin
+        printf '%s\n' '#!/bin/sh' 'case $PWD in */round-0002/*) test -e ~/repaired || exit 65 ;; esac' 'echo 0.5,1' >bin/simulate
+        chmod +x bin/simulate
+        sed -i 's|mode: hidden.*|{mode: command, command: [./label.sh, "{input}", "{output}"], format: csv}|
+            s|^  max_failed.*||; s|^  labels: .*||; s|batch: [0-9]*|batch: 3|' campaign.yaml
+        tutti campaign run campaign.yaml || test $? = 76
+        touch repaired
+        tutti campaign run campaign.yaml --set campaign.directory=python --set label.format=hdf5 --set label.rows_per_call=10 \
+          --set "label.command=[./label.py, '{input}', '{output}']" || exit 1""",
+    "slurm/README.md": "tutti campaign init .",
 }
 # (page, start of a command) -> commands before this one: what the text before it describes.
 BEFORE = {
@@ -110,7 +133,8 @@ STUBS = {
     "sbatch": "echo 4711",
     "mpirun": 'exec $TUTTI_MPIRUN "$@"',
     "python3": f'exec {sys.executable} "$@"',
-    "yaml": "awk '/^```/ { if (on) exit; on = /^```yaml/; next } on' \"$1\"",  # the first block
+    "block": "awk -v kind=$1 '/^```/ { if (on) exit; on = $0 == \"```\" kind; next } on' \"$2\"",  # the first one
+    "yaml": 'block yaml "$1"',
 }
 
 
@@ -134,20 +158,22 @@ def blocks(text):
 
 
 def commands(kind, lines):
-    """(line number, command) of each command of a block, in one line. Of console those after $."""
+    """(line number, command, lines of output or None) of each command of a block, in one line. Of a
+    console block the commands are behind $, and what follows is their output."""
     found = []
     for number, line in lines:
         if kind == "console" and not line.startswith("$ "):
+            found[-1][2].append(line)
             continue
         line = line[2:] if kind == "console" else line
-        if found and found[-1][1].endswith("\\"):
-            found[-1] = (found[-1][0], found[-1][1][:-1] + line.strip())
-        elif found and found[-1][1].startswith("for ") and not found[-1][1].endswith("done"):
-            mark = " " if found[-1][1].endswith(" do") else "; "
-            found[-1] = (found[-1][0], found[-1][1] + mark + line.strip())
+        last = found[-1][1] if found else ""
+        if last.endswith("\\"):
+            found[-1][1] = last[:-1] + line.strip()
+        elif last.startswith("for ") and not last.endswith("done"):
+            found[-1][1] = last + (" " if last.endswith(" do") else "; ") + line.strip()
         elif line.strip() and not line.startswith("#"):
-            found.append((number, line))
-    return found
+            found.append([number, line, [] if kind == "console" else None])
+    return [(number, command, shown or None) for number, command, shown in found]
 
 
 def is_command(kind, lines):
@@ -157,10 +183,18 @@ def is_command(kind, lines):
     return kind in SHELL and bool(PROGRAMS.match(first))
 
 
-def may_be_command(kind, lines):
-    """A block that is not run, although its first word is a program or a word of the shell."""
-    first = lines[0][1].removeprefix("$ ").split()[0] if lines[0][1].strip() else ""
-    return kind in SHELL and (first in WORDS or bool(shutil.which(first)))
+def as_command(page, kind, lines):
+    """(line number, command, None, text of its file) of a job or of Python code; or why it is not run."""
+    text, number = "\n".join(line for _, line in lines) + "\n", lines[0][0]
+    if (page, kind) in ELSEWHERE:
+        return ELSEWHERE[page, kind]
+    if kind == "yaml":
+        return (number, f"tutti plan block-{number}.yaml", None, docs_blocks.whole_job(text))
+    if kind == "python":
+        names = re.findall(r"^(?:import|from) (\w+)", text, re.M)
+        missing = [name for name in names if not importlib.util.find_spec(name)]
+        return f"{missing[0]} is missing" if missing else (number, f"python3 block-{number}.py", None, text)
+    return "no program: a file, a formula or a picture of what is printed" if kind == "text" else None
 
 
 def reason(command, build):
@@ -229,18 +263,27 @@ class Verbs:
 def run_page(page, found, home, env):
     """Run the commands of a page in one shell; returns its complaints."""
     script = ["set -e", textwrap.dedent(START.get(page, "")), "set +e"]
-    for number, command in found:
+    for number, command, shown, *text in found:
+        if text:
+            (home / command.split()[-1]).write_text(text[0])
+            command = command.replace(" block-", f" {home}/block-")
         want = next((code for start, code in EXIT.items() if command.startswith(start)), 0)
         before = [text for (name, start), text in BEFORE.items() if name == page and command.startswith(start)]
         script += [textwrap.dedent(text) for text in before]
+        output = f">{home}/shown-{number} 2>&1" if shown else ""
         script.append(f"""echo '$ line {number}' >&2
-            {command}
+            {{ {command}
+            }} {output}
             code=$?; [ $code = {want} ] || echo "FAULT line {number}: exit code $code" """)
     done = subprocess.run(["bash", "-c", "\n".join(script)], cwd=home, env=env, text=True, timeout=120,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     faults = re.findall(r"^FAULT (.*)$", done.stdout, re.M)
     if done.returncode and not faults:
         faults = [f"the commands before those of the page: exit code {done.returncode}"]
+    for number, _, shown, *_ in found:
+        printed = (home / f"shown-{number}").read_text() if shown and not faults else ""
+        if printed and not docs_blocks.is_as_shown(shown, printed):
+            faults.append(f"line {number}: it printed\n{printed}")
     return [f"{page}: {fault}" for fault in faults] + ([done.stdout] if faults else [])
 
 
@@ -265,8 +308,18 @@ class Count:
     """What was found on all pages."""
 
     def __init__(self):
-        self.run = self.pages = self.other = self.inline = 0
+        self.run = self.pages = self.blocks = self.inline = self.compared = 0
         self.skipped, self.faults, self.used = [], [], set()
+
+    def add_block(self, name, kind, lines, found):
+        """A block without commands: a job, code, or a text."""
+        made = as_command(name, kind, lines)
+        if isinstance(made, tuple):
+            found.append(made)
+        elif made:
+            self.skipped.append((f"{name}:{lines[0][0]}", f"({kind}) {lines[0][1]}", made))
+        else:
+            self.faults.append(f"{name}: line {lines[0][0]}: a block of kind {kind} that nobody runs: {lines[0][1]}")
 
     def print(self):
         why = {}
@@ -275,27 +328,27 @@ class Count:
         for text, lines in why.items():
             print(f"not run, {text}:", *lines, sep="\n")
         print("\n".join(self.faults) or
-              f"{self.run} commands on {self.pages} pages run as typed; {len(self.skipped)} are not run (above); "
-              f"{self.inline} within sentences have verbs and options that exist; {self.other} blocks are no commands")
+              f"{self.blocks} blocks on {self.pages} pages: {self.run} commands, jobs and programs run as they stand, "
+              f"the output of {self.compared} is as shown; {len(self.skipped)} are not run (above); "
+              f"{self.inline} commands within sentences have verbs and options that exist")
 
 
 def read_page(source, name, build, verbs, count):
-    """(line number, command) of the commands that run."""
+    """(line number, command, lines of output or None, text of a file if it is a block) of what runs."""
     text, found = (source / name).read_text(), []
     for kind, lines in blocks(text):
+        count.blocks += 1
         if not is_command(kind, lines):
-            count.other += 1
-            if may_be_command(kind, lines):
-                count.faults.append(f"{name}: line {lines[0][0]}: is this a command? {lines[0][1]}")
+            count.add_block(name, kind, lines, found)
             continue
-        for number, command in commands(kind, lines):
+        for number, command, shown in commands(kind, lines):
             why = reason(command, build)
             count.used |= {start for start in CANNOT if command.startswith(start)}
             if why:
                 count.skipped.append((f"{name}:{number}", command, why))
                 count.faults += [f"{name}: line {number}: {word}" for word in unknown_words(source, command)]
             else:
-                found.append((number, command))
+                found.append((number, command, shown))
     sentences = set(re.findall(r"(?<!`)`(tutti [^`\n]+)`", text)) if name != "CHANGELOG.md" else ()
     for command in sorted(sentences):
         count.inline += 1
@@ -304,16 +357,16 @@ def read_page(source, name, build, verbs, count):
 
 
 def pages_of(source):
-    pages = [*source.glob("examples/*/README.md"), *source.glob("*.md"), *source.glob("docs/*.md"),
+    pages = [*source.glob("examples/*/README.md"), *source.glob("*.md"), *source.glob("docs/*/*.md"),
              *source.glob("tests/*/README.md"), *source.glob("*/*.md")]
     names = {str(page.relative_to(source)) for page in pages}
-    return sorted((name for name in names if not name.startswith(("build", "out"))),
+    return sorted((name for name in names - {DEBUGGING} if not name.startswith(("build", "out"))),
                   key=lambda name: (not name.startswith("examples/"), name))
 
 
 def main(source, tutti, *mpirun):
     expect_no_gpu(tutti)
-    source, count, build = pathlib.Path(source), Count(), pathlib.Path(tutti).resolve().parent
+    source, count, build = pathlib.Path(source).resolve(), Count(), pathlib.Path(tutti).resolve().parent
     verbs = Verbs(tutti)
     with tempfile.TemporaryDirectory() as work:
         home, stubs = pathlib.Path(work) / "home", pathlib.Path(work) / "stubs"
@@ -339,14 +392,23 @@ def main(source, tutti, *mpirun):
         for name in pages_of(source):
             found = read_page(source, name, build, verbs, count)
             count.run += len(found)
-            count.pages += bool(found)
+            count.compared += sum(bool(shown) for _, _, shown, *_ in found)
+            count.pages += 1
             if not found:
                 continue
             place = home
             if not name.startswith("examples/"):
                 place = pathlib.Path(work) / name
                 shutil.copytree(home, place, symlinks=True)
+                if not (made := pathlib.Path(work) / "made").exists():  # after the examples
+                    shutil.copytree(home / "examples", made / "examples")
+                    subprocess.run(["bash", "-ec", COMMON], cwd=made, check=True)
+                    docs_blocks.make_data(made)
+                    shutil.rmtree(made / "examples")
+                shutil.copytree(made, place, dirs_exist_ok=True)
             count.faults += run_page(name, found, place, env)
+        count.faults += [*docs_blocks.bad_links(source, [*pages_of(source), DEBUGGING]), *docs_blocks.bad_names(source),
+                         *docs_blocks.bad_messages(source)]
         written = git(home, "status", "--porcelain", "examples")
         count.faults += [f".gitignore: the examples leave {line[3:]}" for line in written if line.startswith("??")]
     count.faults += [f"CANNOT: no page has a command that starts with '{start}'"
