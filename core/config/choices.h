@@ -2,6 +2,7 @@
  * from the table of formulas. */
 #ifndef TT_CHOICES_H
 #define TT_CHOICES_H
+#include "core/config/search.h"
 #include "core/formulas/acquisition.h"
 #include "core/formulas/categories.h"
 #include "core/formulas/elementwise.h"
@@ -121,6 +122,7 @@ extern const char *const tt_choice_acquisition[];
 extern const char *const tt_choice_target_reduction[];
 extern const char *const tt_choice_ensemble_reduction[];
 extern const char *const tt_choice_goal[];
+extern const char *const tt_choice_search[];
 extern const char *const tt_choice_select[];
 extern const unsigned tt_select_options[]; /* [TT_SELECT_COUNT] sets of tt_select_option */
 extern const char *const tt_choice_delimiter[];

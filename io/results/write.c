@@ -216,7 +216,7 @@ static tt_err write_test(tt_schema *s, tt_comm *c, const tt_test_predictions *t,
 tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *shard,
                         const tt_trained_ensembles *all, const tt_scores *scores,
                         const tt_scores *oob, const tt_test_predictions *test,
-                        const tt_provenance *provenance)
+                        const tt_trials *trials, const tt_provenance *provenance)
 {
   file_arrays t = {0};
   tt_schema s;
@@ -247,6 +247,7 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
     if (scores) tt_scores_write_variables(&s, scores, &t.labels);
     if (oob) tt_scores_write_out_of_bag(&s, oob, scores != NULL, units);
     if (rows > 0) e = write_test(&s, c, test, scores ? scores->forecasts : 0, units);
+    if (!e) e = tt_agree(c, tt_trials_write(&s, trials));
     if (!e) e = tt_h5_commit(&f);
     tt_h5_discard(&f);
   }

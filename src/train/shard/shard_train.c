@@ -38,7 +38,7 @@ static tt_err train_independent(tt_shards *all, double seconds)
   for (int64_t i = 0; i < all->count; i++) {
     tt_shard *shard = &all->at[i];
     double before = tt_monotonic_seconds();
-    if (is_collective(shard)) continue;
+    if (is_collective(shard) || shard->held) continue;
     e = tt_team_train(shard, e, shard->steps);
     if (!e) e = tt_retry_diverged_local(shard);
     if (shard->local_progress.training > 0)

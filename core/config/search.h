@@ -1,0 +1,54 @@
+/* search.h — `search:` of a job: presets, the space that trials are drawn from, and rungs.
+ *
+ * A trial is a network of an ensemble: a configuration, with members that each leave out a fold.
+ * The first trials are the recipes of `model: auto` (portfolio.h); trial i after them follows from
+ * search.seed and i alone. At each rung half of the trials stop (src/train/search.h). */
+#ifndef TT_SEARCH_H
+#define TT_SEARCH_H
+#include <stdint.h>
+
+/* name, trials, folds; chosen by bench/tune/study.py */
+#define TT_SEARCHES(X)                                                                             \
+  X(none, 0, 0)                                                                                    \
+  X(fast, 24, 3)                                                                                   \
+  X(good, 64, 5)                                                                                   \
+  X(best, 256, 8)
+
+typedef enum tt_search_preset {
+#define X(name, ...) TT_SEARCH_##name,
+  TT_SEARCHES(X)
+#undef X
+      TT_SEARCH_COUNT
+} tt_search_preset;
+
+/* What a trial has in common with all others: rungs are at the ends of cycles of the learning rate,
+ * where it is 0, because trials whose rate is still high cannot be compared. */
+#define TT_SEARCH_COMMON "train: {schedule: cosine_restarts, schedule_growth: 2, optimizer: adamw}"
+
+/* section, option, how it is drawn (as `sweep` is written); `search.space` replaces rows */
+#define TT_SEARCH_SPACE(X)                                                                         \
+  X(model, hidden,                                                                                 \
+    "{choice: [[64, 64], [64, 64, 64], [64, 64, 64, 64], [128, 128], [128, 128, 128], "            \
+    "[256, 256]]}")                                                                                \
+  X(model, activation, "{choice: [silu, gelu, tanh, relu]}")                                       \
+  X(train, learning_rate, "{log_uniform: [1e-3, 2e-2]}")                                           \
+  X(train, weight_decay, "{log_uniform: [1e-3, 1]}")                                               \
+  X(train, batch_size, "{choice: [16, 32, 64, 128]}")                                              \
+  X(train, dropout, "{choice: [0, 0, 0.05, 0.1, 0.2]}")                                            \
+  X(train, beta2, "{choice: [0.95, 0.99, 0.999]}")
+
+/* Rungs are at 1, 3, 7 and 15 fifteenths of the epochs. */
+enum { TT_RUNGS = 4, TT_RUNG_UNITS = (1 << TT_RUNGS) - 1 };
+
+/* Epochs of the first rung of a member with so many epochs; all rungs are multiples of it. */
+static inline int64_t tt_rung_unit(int64_t epochs)
+{
+  int64_t unit = (epochs + TT_RUNG_UNITS / 2) / TT_RUNG_UNITS;
+  return unit > 0 ? unit : 1;
+}
+/* Epochs at which rung 0, 1, ... ends. */
+static inline int64_t tt_rung_end(int64_t unit, int64_t rung)
+{
+  return unit * (((int64_t)2 << rung) - 1);
+}
+#endif
