@@ -2,7 +2,7 @@
  *
  * A trial is a network of an ensemble: a configuration, with members that each leave out a fold.
  * The first trials are the recipes of `model: auto` (portfolio.h); trial i after them follows from
- * search.seed and i alone. At each rung half of the trials stop (src/train/search.h). */
+ * search.seed and i alone. At each rung one trial in three goes on (src/train/search.h). */
 #ifndef TT_SEARCH_H
 #define TT_SEARCH_H
 #include <stdint.h>
@@ -22,8 +22,8 @@ typedef enum tt_search_preset {
 } tt_search_preset;
 
 /* What a trial has in common with all others: rungs are at the ends of cycles of the learning rate,
- * where it is 0, because trials whose rate is still high cannot be compared. */
-#define TT_SEARCH_COMMON "train: {schedule: cosine_restarts, schedule_growth: 2, optimizer: adamw}"
+ * where it is 0, so that a trial that stops there is as good as it can be (bench/tune/rungs.py). */
+#define TT_SEARCH_COMMON "train: {schedule: cosine_restarts, schedule_growth: 3, optimizer: adamw}"
 
 /* section, option, how it is drawn (as `sweep` is written); `search.space` replaces rows */
 #define TT_SEARCH_SPACE(X)                                                                         \
@@ -37,8 +37,9 @@ typedef enum tt_search_preset {
   X(train, dropout, "{choice: [0, 0, 0.05, 0.1, 0.2]}")                                            \
   X(train, beta2, "{choice: [0.95, 0.99, 0.999]}")
 
-/* Rungs are at 1, 3, 7 and 15 fifteenths of the epochs. */
-enum { TT_RUNGS = 4, TT_RUNG_UNITS = (1 << TT_RUNGS) - 1 };
+/* Rungs are at 1, 4 and 13 thirteenths of the epochs: each takes three times as long as the one
+ * before, and has a third of its trials. */
+enum { TT_RUNGS = 3, TT_RUNG_UNITS = 13, TT_RUNG_FACTOR = 3 };
 
 /* Epochs of the first rung of a member with so many epochs; all rungs are multiples of it. */
 static inline int64_t tt_rung_unit(int64_t epochs)
@@ -46,9 +47,14 @@ static inline int64_t tt_rung_unit(int64_t epochs)
   int64_t unit = (epochs + TT_RUNG_UNITS / 2) / TT_RUNG_UNITS;
   return unit > 0 ? unit : 1;
 }
-/* Epochs at which rung 0, 1, ... ends. */
+
+/* Epochs of rung 0, 1, ...; and those at which it ends. */
+static inline int64_t tt_rung_length(int64_t unit, int64_t rung)
+{
+  return rung > 0 ? TT_RUNG_FACTOR * tt_rung_length(unit, rung - 1) : unit;
+}
 static inline int64_t tt_rung_end(int64_t unit, int64_t rung)
 {
-  return unit * (((int64_t)2 << rung) - 1);
+  return rung < 0 ? 0 : tt_rung_end(unit, rung - 1) + tt_rung_length(unit, rung);
 }
 #endif

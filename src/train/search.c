@@ -2,6 +2,7 @@
 #include "src/train/search.h"
 
 #include "core/base/clock.h"
+#include "core/base/int.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 
@@ -9,8 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { LEAST = 4, FIRST_WAVE = 8 }; /* trials: that go on, if there are as many; that begin first */
-static const double used_time = 0.9; /* of search.time: predictions and files need the rest */
+enum { LEAST = 5, FIRST_WAVE = 6 }; /* trials: that go on, if there are as many; that begin first */
+static const double used_time = 0.8; /* of search.time: predictions and files need the rest */
 
 /* Where a member, or a trial, is. */
 typedef struct standing {
@@ -40,7 +41,7 @@ static standing standing_of(const tt_cohort *c, const tt_state *s, int64_t i)
   x.diverged = status == TT_STATUS_diverged;
   x.units = (double)epoch / (double)unit;
   for (int64_t rung = 0, n = 0; rung < TT_RUNGS; rung++) {
-    int64_t end = tt_rung_end(unit, rung), before = rung ? tt_rung_end(unit, rung - 1) : 0;
+    int64_t end = tt_rung_end(unit, rung), before = tt_rung_end(unit, rung - 1);
     for (; n < end && n < epoch; n++) best = fmin(best, (double)loss[n]);
     x.score[rung] = epoch > before && isfinite(best) ? best : (double)NAN;
     int here = x.training ? epoch >= before : epoch > before;
@@ -134,17 +135,19 @@ static double now(tt_comm *c)
   return seconds;
 }
 
-static int64_t half(int64_t count)
+/* So many of `count` trials go on after a rung. */
+static int64_t next_count(int64_t count)
 {
-  int64_t least = count < LEAST ? count : LEAST;
-  return (count + 1) / 2 > least ? (count + 1) / 2 : least;
+  int64_t least = count < LEAST ? count : LEAST, part = tt_ceil_div(count, TT_RUNG_FACTOR);
+  return part > least ? part : least;
 }
 
 /* Rung units that `count` trials of an ensemble train from rung `rung` to the end. */
 static double units_from(int64_t count, int64_t rung)
 {
   double sum = 0.0;
-  for (; rung < TT_RUNGS; rung++, count = half(count)) sum += (double)(count << rung);
+  for (; rung < TT_RUNGS; rung++, count = next_count(count))
+    sum += (double)(count * tt_rung_length(1, rung));
   return sum;
 }
 
@@ -192,11 +195,11 @@ static void log_rung(const tt_shards *all, const trials *t, const int64_t *order
               t->at[order[0]].score[rung]);
 }
 
-/* The rung of the trials [first, first + n) of an ensemble is done: stop the worse half. */
-static tt_err halve_local(const tt_job *job, tt_shards *all, const trials *t, int64_t first,
-                          int64_t n, double units, int64_t *order)
+/* The rung of the trials [first, first + n) of an ensemble is done: stop the worse ones. */
+static tt_err end_rung_local(const tt_job *job, tt_shards *all, const trials *t, int64_t first,
+                             int64_t n, double units, int64_t *order)
 {
-  int64_t from = rank_trials(t, first, n, order), keep = half(from);
+  int64_t from = rank_trials(t, first, n, order), keep = next_count(from);
   if (!from) return TT_OK;
   int64_t rung = (int64_t)t->at[order[0]].rung;
   while (keep > 0 && units_from(keep, rung + 1) > units) keep--;
@@ -269,7 +272,7 @@ static tt_err advance_local(const tt_job *job, tt_shards *all, const trials *t, 
   tt_err e = TT_OK;
   for (int64_t i = 0, n; !e && i < all->count; i += n) {
     n = ensemble_trials(job, i);
-    e = halve_local(job, all, t, i, n, units / (double)ensembles, order);
+    e = end_rung_local(job, all, t, i, n, units / (double)ensembles, order);
   }
   tt_free(order);
   return e;

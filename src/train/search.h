@@ -1,8 +1,8 @@
-/* search.h — a search (core/config/search.h): successive halving of its trials, and their table. A
+/* search.h — a search (core/config/search.h): trials in rungs (successive halving), and their table. A
  * trial is a cohort; the trials of an ensemble are its joined cohorts.
  *
  * The members of a trial train to the end of a rung and are finished there. When no member trains,
- * the ranks compare the trials of each ensemble: the better half trains on, the others count as
+ * the ranks compare the trials of each ensemble: the best ones train on, the others count as
  * stopped early. All this follows from the states of the members, so a checkpoint needs nothing
  * more, and without a time limit the result depends on no clock. */
 #ifndef TT_TRAIN_SEARCH_H
