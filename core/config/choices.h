@@ -17,7 +17,6 @@ TT_BEGIN_C
 #define TT_BATCH_ORDERS(X, P) X(P, own) X(P, shared)
 #define TT_RESAMPLES(X, P) X(P, none) X(P, bootstrap) X(P, subsample) X(P, kfold)
 #define TT_METHODS(X, P) X(P, independent) X(P, snapshot)
-#define TT_EARLY_STOPPINGS(X, P) X(P, member) X(P, ensemble)
 #define TT_NORMALIZE_INPUT_ROWS(X, P) X(P, training) X(P, pool)
 #define TT_NORMALIZE_FOLDS(X, P) X(P, own) X(P, all)
 #define TT_PARTIAL_LABELS(X, P) X(P, drop) X(P, use)
@@ -38,7 +37,6 @@ TT_BEGIN_C
   X(tt_batch_order, TT_BATCH_ORDER, batch_order, TT_BATCH_ORDERS)                                  \
   X(tt_resample, TT_RESAMPLE, resample, TT_RESAMPLES)                                              \
   X(tt_train_method, TT_METHOD, method, TT_METHODS)                                                \
-  X(tt_early_stopping, TT_EARLY_STOPPING, early_stopping, TT_EARLY_STOPPINGS)                      \
   X(tt_normalize_inputs, TT_NORMALIZE_INPUTS, normalize_inputs, TT_NORMALIZE_INPUT_ROWS)           \
   X(tt_normalize_folds, TT_NORMALIZE_FOLDS, normalize_folds, TT_NORMALIZE_FOLDS)                   \
   X(tt_partial_labels, TT_PARTIAL_LABELS, partial_labels, TT_PARTIAL_LABELS)                       \

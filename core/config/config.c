@@ -148,7 +148,8 @@ static tt_err inherit_job_options(tt_config_reader *r)
   return TT_OK;
 }
 
-/* `model: auto` and `search` weight their networks by greedy selection, if the job names no combine.method. */
+/* `model: auto` and `search` weight their networks by greedy selection, if the job names no
+ * combine.method. */
 static void weigh_recipes(tt_config_reader *r)
 {
   tt_source_location *combine = &r->job[TT_OPTION_combine_method];

@@ -273,18 +273,6 @@ static void check_stopping(const rules *c, int has_validation, const char *fix)
 {
   const tt_ensemble_config *own = c->own;
   int folds = own->train_resample == TT_RESAMPLE_kfold;
-  int ensemble =
-      own->train_early_stopping == TT_EARLY_STOPPING_ensemble && !INVALID(train_early_stopping);
-  if (ensemble && own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
-    report_error(
-        c, AT(train_on_diverged_retries),
-        ": with early_stopping: ensemble a single member cannot be restarted; set it to 0");
-  if (ensemble && LARGEST(patience) <= 0.0 && !INVALID(train_patience))
-    report_error(c, AT(train_early_stopping), ": ensemble needs train.patience above 0");
-  if (ensemble && folds && !INVALID(train_resample))
-    report_error(c, AT(train_early_stopping),
-                 ": with ensemble all members need the same validation rows, but "
-                 "train.resample: kfold gives each member its own");
   if (LARGEST(patience) > 0.0 && !has_validation && !folds)
     report_error(c, AT(train_patience), " needs validation rows; %s, or set patience: 0", fix);
 }
@@ -423,23 +411,13 @@ static void check_sweep_has_effect(const rules *c)
   }
 }
 
-/* Reject sweeping a parameter that must be the same for all members of an ensemble. */
-static void check_shared_values(const rules *c)
+/* Snapshots are taken at the same epochs of all members. */
+static void check_shared_epochs(const rules *c)
 {
-  static const struct {
-    int hyper, snapshot, ensemble;
-  } common[] = {{TT_HYPER_epochs, 1, 1}, {TT_HYPER_patience, 0, 1}, {TT_HYPER_min_delta, 0, 1}};
-  const tt_ensemble_config *own = c->own;
-  for (size_t i = 0; i < sizeof common / sizeof *common; i++) {
-    int row = tt_hyper_option[common[i].hyper];
-    const char *why = NULL;
-    if (swept(c, row) < 0) continue;
-    if (common[i].snapshot && own->train_method == TT_METHOD_snapshot) why = "method: snapshot";
-    if (common[i].ensemble && own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
-      why = "early_stopping: ensemble";
-    if (why)
-      report_error(c, row, ": with %s all members of an ensemble must have the same value", why);
-  }
+  int row = tt_hyper_option[TT_HYPER_epochs];
+  if (swept(c, row) >= 0 && c->own->train_method == TT_METHOD_snapshot)
+    report_error(c, row,
+                 ": with method: snapshot all members of an ensemble must have the same value");
 }
 
 void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation, const char *fix)
@@ -459,5 +437,5 @@ void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation
   check_dropout(&c);
   check_sweeps(&c);
   check_sweep_has_effect(&c);
-  check_shared_values(&c);
+  check_shared_epochs(&c);
 }

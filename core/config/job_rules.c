@@ -56,8 +56,6 @@ static void check_sigma_of(tt_config_reader *r, int64_t k)
   const char *why = NULL;
   if (!tt_loss_takes_label_variance((tt_loss)own->train_loss))
     why = "needs train.loss: gaussian_nll or mse";
-  else if (own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
-    why = "needs train.early_stopping: member";
   if (why)
     tt_config_error(r, &r->job[TT_OPTION_data_sigma], "data.sigma %s (ensemble %s)", why,
                     own->name);
@@ -176,29 +174,32 @@ static void check_search(tt_config_reader *r, int has_validation)
 {
   enum { MOST_TRIALS = 2500 }; /* so that the resolved job is read back: less than 1 MiB */
   const tt_config *c = r->cfg;
-  const tt_source_location *from = &r->job[TT_OPTION_search_preset];
-  const char *job = c->campaign           ? "is for tutti train, not for a campaign"
-                    : *c->train_init_from ? "begins with random weights: remove train.init_from"
-                                          : NULL;
+  const tt_source_location *place = &r->job[TT_OPTION_search_preset];
+  const char *why_none = c->campaign ? "is for tutti train, not for a campaign"
+                         : *c->train_init_from
+                             ? "begins with random weights: remove train.init_from"
+                             : NULL;
   int used = r->job[TT_OPTION_search_folds].given || r->job[TT_OPTION_search_seed].given;
   for (int i = TT_OPTION_search_preset; i <= TT_OPTION_search_seed; i++)
-    if (r->job[i].given && !from->given) from = &r->job[i];
+    if (r->job[i].given && !place->given) place = &r->job[i];
+  if (r->space.bad) return;
   if (!tt_config_searches(c)) {
     if (used || r->space.given)
-      tt_config_error(r, used ? from : &r->space,
+      tt_config_error(r, used ? place : &r->space,
                       "search: give a preset, budget or time; without them there is no search");
     return;
   }
   if (c->ensembles > MOST_TRIALS)
-    tt_config_error(r, from, "search: %" PRId64 " trials of all ensembles; at most %d are possible",
+    tt_config_error(r, place,
+                    "search: %" PRId64 " trials of all ensembles; at most %d are possible",
                     c->ensembles, MOST_TRIALS);
-  if (job) tt_config_error(r, from, "search %s", job);
+  if (why_none) tt_config_error(r, place, "search %s", why_none);
   for (int64_t k = 0; k < c->ensembles; k++) {
     const tt_ensemble_config *own = &c->ensemble[k];
     const char *why = why_no_trial(c, own);
     if (!why && own->train_resample != TT_RESAMPLE_kfold && !has_validation)
       why = "needs folds (search.folds above 1) or validation rows";
-    if (why) tt_config_error(r, from, "search %s (ensemble %s)", why, own->name);
+    if (why) tt_config_error(r, place, "search %s (ensemble %s)", why, own->name);
   }
 }
 

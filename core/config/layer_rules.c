@@ -48,8 +48,6 @@ static void check_heads(tt_config_reader *r, int64_t k)
   const char *context = NULL;
   if (own->model_heads < 2 || location_of(r, k, row)->bad) return;
   if (own->train_method != TT_METHOD_independent) context = "train.method: snapshot";
-  if (own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
-    context = "train.early_stopping: ensemble";
   tt_option_path(&tt_ensemble_option_table[row], r->own[k][row].given ? own->number : -1, path);
   if (context)
     tt_config_error(r, location_of(r, k, row), "%s above 1 does not go with %s; change one of them",

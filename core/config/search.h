@@ -10,9 +10,9 @@
 /* name, trials, folds; chosen by bench/tune/study.py */
 #define TT_SEARCHES(X)                                                                             \
   X(none, 0, 0)                                                                                    \
-  X(fast, 24, 3)                                                                                   \
-  X(good, 64, 5)                                                                                   \
-  X(best, 256, 8)
+  X(fast, 16, 5)                                                                                   \
+  X(good, 48, 8)                                                                                   \
+  X(best, 200, 10)
 
 typedef enum tt_search_preset {
 #define X(name, ...) TT_SEARCH_##name,

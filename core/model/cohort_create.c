@@ -249,16 +249,6 @@ static int32_t scaled_epochs(int32_t epochs, double factor)
   return (int32_t)fmin(most, fmax(1.0, round((double)epochs * factor)));
 }
 
-/* The members of a trial begin with the first rung of the search; the cycles of their learning rate
- * end with the rungs. */
-static void set_rungs(tt_cohort *c, tt_hyper *h)
-{
-  int64_t unit = tt_rung_unit(h->epochs);
-  c->max_epochs = unit * TT_RUNG_UNITS;
-  h->epochs = (int32_t)tt_rung_end(unit, 0);
-  if (c->schedule == TT_SCHEDULE_cosine_restarts) h->schedule_step = (int32_t)unit;
-}
-
 /* Append ensemble `number` and its members to the cohort. */
 static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *own, int64_t number,
                            tt_cohort *c)
@@ -285,7 +275,7 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
     tt_sweep_apply(own->sweeps, own->sweep, &(tt_sweep_member){c->seed, m->stream, m->index, i},
                    &m->hyper);
     m->hyper.epochs = scaled_epochs(m->hyper.epochs, own->train_epochs_factor);
-    if (tt_config_searches(k->cfg)) set_rungs(c, &m->hyper);
+    if (tt_config_searches(k->cfg)) tt_cohort_set_rungs(c, &m->hyper);
     if (m->hyper.epochs > c->max_epochs) c->max_epochs = m->hyper.epochs;
   }
   c->members += e->members;
@@ -344,7 +334,6 @@ static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
   c->method = (tt_train_method)own->train_method;
   c->snapshots = c->method == TT_METHOD_snapshot ? own->train_snapshots : 0;
   c->average = (tt_weight_average)own->train_average;
-  c->stop = (tt_early_stopping)own->train_early_stopping;
   c->retries = (int32_t)own->train_on_diverged_retries;
   c->retry_lr_scale = (float)own->train_on_diverged_lr_scale;
   c->retry_reseed = own->train_on_diverged_reseed;

@@ -37,7 +37,8 @@ typedef struct tt_cuda_state {
   int32_t batch_size, nesterov, weighted;             /* weighted: rows have weights */
   int32_t snapshot_count, reseed; /* `snapshots` is the array; retries draw new numbers */
   int32_t lr_varies;              /* the learning rate may change with every step */
-  int32_t ensemble_stopping;      /* the caller stops whole ensembles: at most one epoch per call */
+  int32_t ensemble_stopping; /* 0: nothing sets it since ensembles do not stop as a whole; it goes
+                                   * when the table of machine code is made again */
   tt_schedule schedule;
   tt_schedule_options schedule_options;
   tt_weight_average average_kind;

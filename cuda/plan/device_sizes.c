@@ -21,8 +21,7 @@ tt_state tt_device_state(const tt_cohort *c)
                     .slots = shape.slots,
                     .epochs = shape.epochs,
                     .averages = shape.averages,
-                    .snapshots = shape.snapshots,
-                    .ensemble_epochs = shape.ensemble_epochs};
+                    .snapshots = shape.snapshots};
 }
 
 /* The engine allocates at least one element for each array of the state. */

@@ -7,18 +7,18 @@
 #include <inttypes.h>
 #include <string.h>
 
-const char *const tt_ckpt_size_name[TT_CKPT_SIZES] = {
-    "members", "params", "slots", "epochs", "averages", "snapshots", "ensemble_epochs"};
+const char *const tt_ckpt_size_name[TT_CKPT_SIZES] = {"members", "params",   "slots",
+                                                      "epochs",  "averages", "snapshots"};
 
-const char *const tt_ckpt_size_path[TT_CKPT_SIZES] = {
-    "cohort_members",  "cohort_params",    "cohort_slots",          "cohort_epochs",
-    "cohort_averages", "cohort_snapshots", "cohort_ensemble_epochs"};
+const char *const tt_ckpt_size_path[TT_CKPT_SIZES] = {"cohort_members",  "cohort_params",
+                                                      "cohort_slots",    "cohort_epochs",
+                                                      "cohort_averages", "cohort_snapshots"};
 
 void tt_ckpt_sizes_local(const tt_ckpt_shard *shard, int64_t size[TT_CKPT_SIZES])
 {
   const tt_state *s = shard->mine;
-  const int64_t all[TT_CKPT_SIZES] = {shard->members, s->params,    s->slots,          s->epochs,
-                                      s->averages,    s->snapshots, s->ensemble_epochs};
+  const int64_t all[TT_CKPT_SIZES] = {shard->members, s->params,   s->slots,
+                                      s->epochs,      s->averages, s->snapshots};
   memcpy(size, all, sizeof all);
 }
 
@@ -34,8 +34,7 @@ static int64_t field_length(const int64_t size[TT_CKPT_SIZES], int f)
                       .slots = size[2],
                       .epochs = size[3],
                       .averages = size[4],
-                      .snapshots = size[5],
-                      .ensemble_epochs = size[6]};
+                      .snapshots = size[5]};
   return f < TT_STATE_FIELD_COUNT ? tt_state_get(&s, f).length : 1;
 }
 
@@ -133,8 +132,7 @@ tt_ckpt_field tt_ckpt_field_of_local(int f)
       [TT_STATE_FIELD_average] = "member_average",
       [TT_STATE_FIELD_snapshots] = "member_snapshot",
       [TT_STATE_FIELD_loss_train] = "member_epoch",
-      [TT_STATE_FIELD_loss_validation] = "member_epoch",
-      [TT_STATE_FIELD_loss_ensemble] = "member_ensemble_epoch"};
+      [TT_STATE_FIELD_loss_validation] = "member_epoch"};
   if (f == TT_STATE_FIELD_COUNT) return (tt_ckpt_field){"member_hash", TT_H5_U64, "member"};
   const tt_state none = {0};
   tt_state_field field = tt_state_get(&none, f);

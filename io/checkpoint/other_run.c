@@ -114,7 +114,7 @@ tt_err tt_ckpt_last_read_local(tt_ckpt_last *l, int64_t cohort, tt_slice which, 
                                 members < 0 ? 0 : members),
                         l);
   const int64_t *size = l->layout.size + cohort * TT_CKPT_SIZES;
-  tt_state_shape shape = {size[1], size[2], size[3], size[4], size[5], size[6]};
+  tt_state_shape shape = {size[1], size[2], size[3], size[4], size[5]};
   TT_TRY(tt_state_create(which, shape, &s));
   tt_err e = damage_error(read_members(l, cohort, s, members), l);
   if (e)

@@ -4,10 +4,12 @@
 #include "core/base/mem.h"
 
 #include <math.h>
+#include <string.h>
 
 void tt_trials_free(tt_trials *t)
 {
-  for (int64_t i = 0; t->at && i < t->count; i++) tt_free(t->at[i].text);
+  for (int64_t i = 0; t->at && i < t->count; i++)
+    tt_free_all(&t->at[i].ensemble, &t->at[i].label, &t->at[i].text);
   tt_free(t->at);
   *t = (tt_trials){0};
 }
@@ -94,5 +96,50 @@ tt_err tt_trials_write(tt_schema *s, const tt_trials *t)
   tt_err e = fill(t, &a);
   if (!e) write(s, t->count, &a);
   tt_free_all(&a.ensemble, &a.label, &a.text, &a.rung, &a.score, &a.weight);
+  return e;
+}
+
+/* The texts of a variable, in a field of all trials. */
+static tt_err read_texts(tt_h5_reader *r, const char *name, size_t offset, tt_trials *t)
+{
+  char **text = NULL;
+  TT_TRY(tt_schema_read_texts_local(r, name, t->count, &text));
+  tt_err e = TT_OK;
+  for (int64_t i = 0; !e && i < t->count; i++)
+    e = tt_text_set((char **)(void *)((char *)&t->at[i] + offset), text[i]);
+  tt_h5_texts_free(t->count, &text);
+  return e;
+}
+
+static tt_err read_all(tt_h5_reader *r, tt_trials *t)
+{
+  int64_t size[2] = {-1, TT_RUNGS};
+  double *score = NULL, *weight = NULL, *rung = NULL;
+  TT_TRY(tt_schema_read_array_local(r, "trial_score", TT_H5_F64, 2, size, &score));
+  tt_err e = tt_schema_read_array_local(r, "trial_weight", TT_H5_F64, 1, size, &weight);
+  if (!e) e = tt_schema_read_array_local(r, "trial_rung", TT_H5_F64, 1, size, &rung);
+  if (!e) e = TT_ALLOC(t->at, size[0]);
+  for (int64_t i = 0; !e && i < size[0]; i++) {
+    tt_trial *x = &t->at[i];
+    x->rung = rung[i] < 0.0 || rung[i] >= TT_RUNGS ? -1 : (int32_t)rung[i];
+    x->weight = weight[i];
+    memcpy(x->score, score + i * TT_RUNGS, sizeof x->score);
+    t->count = i + 1;
+  }
+  tt_free_all(&score, &weight, &rung);
+  if (!e) e = read_texts(r, "trial_ensemble", offsetof(tt_trial, ensemble), t);
+  if (!e) e = read_texts(r, "trial_label", offsetof(tt_trial, label), t);
+  if (!e) e = read_texts(r, "trial_options", offsetof(tt_trial, text), t);
+  for (int64_t i = 1; !e && i < t->count; i++)
+    t->at[i].number = t->at[i - 1].number + (strcmp(t->at[i].ensemble, t->at[i - 1].ensemble) != 0);
+  return e;
+}
+
+tt_err tt_trials_read_local(tt_h5_reader *r, tt_trials *out)
+{
+  *out = (tt_trials){0};
+  if (!tt_h5_has_local(r, "trial_score")) return TT_OK;
+  tt_err e = read_all(r, out);
+  if (e) tt_trials_free(out);
   return e;
 }

@@ -6,9 +6,8 @@
 
 /* A configuration, with members that each leave out a fold. */
 typedef struct tt_trial {
-  char *text;        /* its options, of tt_config_network_text; owned */
-  const char *label; /* of its network; borrowed, as is the name of its ensemble */
-  const char *ensemble;
+  char *ensemble, *label; /* names of its ensemble and of its network; owned, as is `text` */
+  char *text;             /* its options, of tt_config_network_text */
   int64_t number;         /* of the ensemble */
   int64_t first, members; /* [first, first + members) of the ensemble */
   int32_t rung;           /* at which it ended; -1: not begun */
@@ -30,11 +29,7 @@ void tt_trials_rank(const tt_trials *t, int64_t *order);
 
 /* Write the variables along the dimensions trial and rung; nothing without trials. */
 tt_err tt_trials_write(tt_schema *s, const tt_trials *t);
-/* What the report shows: texts of results.h5 are owned. Local. Errors: DATA, IO, MEM. */
-typedef struct tt_trial_texts {
-  int64_t count;
-  char **ensemble, **label, **text; /* [count] */
-  double *score;                    /* [count][rungs] */
-  double *rung, *weight;            /* [count] */
-} tt_trial_texts;
+/* Those of results.h5; none if the file has none. The number of an ensemble is its order in the
+ * file, `first` and `members` are 0. Local. Errors: DATA, IO, MEM. */
+tt_err tt_trials_read_local(tt_h5_reader *r, tt_trials *out);
 #endif

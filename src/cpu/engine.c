@@ -227,7 +227,7 @@ static tt_err copy_members(tt_slice which, const tt_state *src, tt_state *dst)
   if (which.first < src->first || last > src->first + src->count || which.first < dst->first ||
       last > dst->first + dst->count || src->params != dst->params || src->slots != dst->slots ||
       src->epochs != dst->epochs || src->averages != dst->averages ||
-      src->snapshots != dst->snapshots || src->ensemble_epochs != dst->ensemble_epochs)
+      src->snapshots != dst->snapshots)
     return TT_FAIL(INTERNAL,
                    "members %" PRId64 " + %" PRId64 " are not in both states, or the sizes differ",
                    which.first, which.count);

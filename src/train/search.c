@@ -5,6 +5,7 @@
 #include "core/base/int.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -107,10 +108,10 @@ static tt_err set_rung_local(tt_cohort *c, tt_shard *shard, int64_t rung)
 }
 
 /* Replace one status by another. */
-static void change_status(tt_shard *shard, int8_t from, int8_t to)
+static void change_status(tt_shard *shard, int8_t old, int8_t next)
 {
   for (int64_t i = 0; i < shard->slice.count; i++)
-    if (TT_FIELD(shard->state, status)[i] == from) TT_FIELD(shard->state, status)[i] = to;
+    if (TT_FIELD(shard->state, status)[i] == old) TT_FIELD(shard->state, status)[i] = next;
 }
 
 static tt_err stop_local(tt_shard *shard)
@@ -181,7 +182,7 @@ static int64_t rank_trials(const trials *t, int64_t first, int64_t n, int64_t *o
   return count;
 }
 
-static void log_rung(const tt_shards *all, const trials *t, const int64_t *order, int64_t from,
+static void log_rung(const tt_shards *all, const trials *t, const int64_t *order, int64_t before,
                      int64_t keep)
 {
   const tt_shard *best = &all->at[order[0]];
@@ -190,7 +191,7 @@ static void log_rung(const tt_shards *all, const trials *t, const int64_t *order
   if (keep) snprintf(next, sizeof next, "%" PRId64 " go on", keep);
   tt_log_root(TT_LOG_INFO,
               "ensemble %s, rung %d of %d: %" PRId64 " trial%s, %s; best %s, validation loss %.5g",
-              best->cohort->ensemble->name, rung + 1, TT_RUNGS, from, tt_plural(from), next,
+              best->cohort->ensemble->name, rung + 1, TT_RUNGS, before, tt_plural(before), next,
               *best->cohort->label ? best->cohort->label : "the first",
               t->at[order[0]].score[rung]);
 }
@@ -199,14 +200,14 @@ static void log_rung(const tt_shards *all, const trials *t, const int64_t *order
 static tt_err end_rung_local(const tt_job *job, tt_shards *all, const trials *t, int64_t first,
                              int64_t n, double units, int64_t *order)
 {
-  int64_t from = rank_trials(t, first, n, order), keep = next_count(from);
-  if (!from) return TT_OK;
+  int64_t before = rank_trials(t, first, n, order), keep = next_count(before);
+  if (!before) return TT_OK;
   int64_t rung = (int64_t)t->at[order[0]].rung;
   while (keep > 0 && units_from(keep, rung + 1) > units) keep--;
   if (rung + 1 == TT_RUNGS) keep = 0;
-  log_rung(all, t, order, from, keep);
+  log_rung(all, t, order, before, keep);
   if (!keep) return TT_OK; /* the end of the search */
-  for (int64_t k = 0; k < from; k++) {
+  for (int64_t k = 0; k < before; k++) {
     int64_t i = order[k];
     TT_TRY(k < keep ? promote_local(job->cohorts.at[i], &all->at[i], rung + 1)
                     : stop_local(&all->at[i]));
@@ -222,11 +223,11 @@ static int64_t ensemble_trials(const tt_job *job, int64_t first)
 }
 
 /* Trials of each ensemble that have begun, and all of them. */
-static int64_t begun_trials(const tt_job *job, const tt_shards *all, int64_t *of)
+static int64_t begun_trials(const tt_job *job, const tt_shards *all, int64_t *trials_of_each)
 {
   int64_t n = ensemble_trials(job, 0), begun = 0;
   for (int64_t i = 0; i < n; i++) begun += !all->at[i].held;
-  *of = n;
+  *trials_of_each = n;
   return begun;
 }
 
@@ -235,18 +236,19 @@ static int64_t begun_trials(const tt_job *job, const tt_shards *all, int64_t *of
 static tt_err begin_more_local(const tt_job *job, tt_shards *all, double done, double units,
                                int *more)
 {
-  int64_t of, begun = begun_trials(job, all, &of), ensembles = 0, fit = begun;
+  int64_t each, begun = begun_trials(job, all, &each), ensembles = 0, fit = begun;
   *more = 0;
-  if (begun == of) return TT_OK;
+  if (begun == each) return TT_OK;
   for (int64_t i = 0; i < all->count; i += ensemble_trials(job, i)) ensembles++;
-  while (fit < of && fit < 2 * begun && (double)ensembles * units_from(fit + 1, 0) <= done + units)
+  while (fit < each && fit < 2 * begun &&
+         (double)ensembles * units_from(fit + 1, 0) <= done + units)
     fit++;
   *more = fit > begun;
   if (!*more)
     tt_log_root(TT_LOG_INFO,
                 "search: %" PRId64 " of %" PRId64
                 " trials begin, the others do not fit into search.time",
-                begun, of);
+                begun, each);
   for (int64_t i = 0; i < all->count; i++) {
     int64_t first = i;
     while (job->cohorts.at[first]->joined) first--;
@@ -341,13 +343,13 @@ static tt_err list_local(const tt_job *job, const trials *t, tt_trials *out)
       for (k = 0; cfg->ensemble[k].number != c->ensemble->number;) k++;
     const tt_ensemble_config *own = &cfg->ensemble[k];
     tt_trial *x = &out->at[i];
-    *x = (tt_trial){.label = own->label,
-                    .ensemble = own->name,
-                    .number = own->number,
+    *x = (tt_trial){.number = own->number,
                     .first = own->first_member,
                     .members = own->members,
                     .rung = (int32_t)t->at[i].rung};
     memcpy(x->score, t->at[i].score, sizeof x->score);
+    TT_TRY(tt_text_set(&x->ensemble, own->name));
+    TT_TRY(tt_text_set(&x->label, own->label));
     TT_TRY(tt_config_network_text(cfg, k, &x->text));
   }
   return TT_OK;

@@ -1,5 +1,5 @@
-/* search.h — a search (core/config/search.h): trials in rungs (successive halving), and their table. A
- * trial is a cohort; the trials of an ensemble are its joined cohorts.
+/* search.h — a search (core/config/search.h): its trials in rungs (successive halving), and their
+ * table. A trial is a cohort; the trials of an ensemble are its joined cohorts.
  *
  * The members of a trial train to the end of a rung and are finished there. When no member trains,
  * the ranks compare the trials of each ensemble: the best ones train on, the others count as
@@ -17,8 +17,8 @@ typedef struct tt_search {
   double units;   /* rung units that were done before this start */
 } tt_search;
 
-/* Collective. Begin, after the states are loaded: trials that a checkpoint has at a later rung go on
- * there; with a limit of time those that wait for their turn are held.
+/* Collective. Begin, after the states are loaded: trials that a checkpoint has at a later rung go
+ * on there; with a limit of time those that wait for their turn are held.
  *   started  of the run. Errors: of the engine, MEM. */
 tt_err tt_search_begin(tt_comm *c, const tt_job *job, tt_shards *all, double started, tt_search *s);
 

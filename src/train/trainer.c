@@ -308,10 +308,6 @@ static tt_err check_diverged(const training_run *r)
 static const char *dependence(const training_run *r)
 {
   if (r->search.active) return "search: the end of a member depends on the other trials";
-  for (int64_t i = 0; i < r->job->cohorts.count; i++)
-    if (r->job->cohorts.at[i]->stop == TT_EARLY_STOPPING_ensemble)
-      return "train.early_stopping: ensemble: the end and best epoch of a member depend on its "
-             "ensemble";
   return NULL;
 }
 

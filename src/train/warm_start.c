@@ -278,37 +278,11 @@ static tt_err match_ensemble(tt_warm_source *s, const tt_job *job, int64_t k, co
   return TT_OK;
 }
 
-static int is_collective(const tt_cohort *c) { return c->stop == TT_EARLY_STOPPING_ensemble; }
-
-/* The largest number of epochs of members [first, first + count) of cohort k. */
-static int64_t most_epochs(const tt_warm_source *s, int64_t k, int64_t first, int64_t count)
+/* Epochs already trained by member m of cohort k. */
+static int64_t epochs_done(const tt_warm_source *s, int64_t k, int64_t m)
 {
-  int64_t most = 0;
-  for (int64_t i = first; i < first + count; i++) {
-    tt_source_row o = s->from[k][i];
-    if (o.row >= 0 && s->final[o.trained].epoch[o.row] > most)
-      most = s->final[o.trained].epoch[o.row];
-  }
-  return most;
-}
-
-/* Epochs already trained by member m of cohort k. Members that depend on each other all get the
- * largest count of their ensemble, which may have several cohorts. */
-static int64_t epochs_done(const tt_warm_source *s, const tt_cohorts *all, int64_t k, int64_t m)
-{
-  const tt_cohort *c = all->at[k];
-  const tt_ensemble *e = &c->ensemble[c->member[m].ensemble];
-  int64_t first = k, most = 0;
-  if (!s->final) return 0;
-  if (!is_collective(c)) return most_epochs(s, k, m, 1);
-  while (all->at[first]->joined) first--;
-  int64_t joined = tt_cohorts_joined(all, first);
-  if (joined == 1) return most_epochs(s, k, e->first, e->members);
-  for (int64_t i = first; i < first + joined; i++) {
-    int64_t own = most_epochs(s, i, 0, all->at[i]->members);
-    most = own > most ? own : most;
-  }
-  return most;
+  tt_source_row o = s->from[k][m];
+  return s->final && o.row >= 0 ? s->final[o.trained].epoch[o.row] : 0;
 }
 
 static tt_err extend_epochs(const tt_warm_source *s, const tt_cohorts *all, int64_t k)
@@ -316,7 +290,7 @@ static tt_err extend_epochs(const tt_warm_source *s, const tt_cohorts *all, int6
   tt_cohort *c = all->at[k];
   int64_t most = c->max_epochs;
   for (int64_t m = 0; m < c->members; m++) {
-    int64_t epochs = epochs_done(s, all, k, m) + c->member[m].hyper.epochs;
+    int64_t epochs = epochs_done(s, k, m) + c->member[m].hyper.epochs;
     if (epochs > INT32_MAX / 2)
       return TT_FAIL(
           CONFIG, "%" PRId64 " epochs in all rounds are too many; use campaign.warm_start: params",
@@ -393,11 +367,11 @@ static void copy_field(const tt_state *src, int64_t i, tt_state *dst, int64_t j,
 
 void tt_warm_resume_member_local(const tt_state *src, int64_t i, tt_state *dst, int64_t j)
 {
-  static const int resumed[] = {
-      TT_STATE_FIELD_weights,       TT_STATE_FIELD_slots,      TT_STATE_FIELD_step,
-      TT_STATE_FIELD_epoch,         TT_STATE_FIELD_loss_train, TT_STATE_FIELD_loss_validation,
-      TT_STATE_FIELD_loss_ensemble, TT_STATE_FIELD_average,    TT_STATE_FIELD_averaged,
-      TT_STATE_FIELD_lr_factor,     TT_STATE_FIELD_attempt};
+  static const int resumed[] = {TT_STATE_FIELD_weights,    TT_STATE_FIELD_slots,
+                                TT_STATE_FIELD_step,       TT_STATE_FIELD_epoch,
+                                TT_STATE_FIELD_loss_train, TT_STATE_FIELD_loss_validation,
+                                TT_STATE_FIELD_average,    TT_STATE_FIELD_averaged,
+                                TT_STATE_FIELD_lr_factor,  TT_STATE_FIELD_attempt};
   for (size_t f = 0; f < sizeof resumed / sizeof *resumed; f++)
     copy_field(src, i, dst, j, resumed[f]);
 }
@@ -451,9 +425,6 @@ static tt_err apply_states(const tt_warm_source *s, int64_t k, tt_shard *shard)
     }
     if (high >= 0) TT_TRY(resume_members(s, k, shard, q, (tt_slice){low, high - low + 1}));
   }
-  int32_t *epoch = TT_FIELD(shard->state, epoch);
-  for (int64_t i = 0; is_collective(shard->cohort) && i < shard->slice.count; i++)
-    epoch[i] = (int32_t)epochs_done(s, s->job, k, shard->slice.first + i);
   return TT_OK;
 }
 

@@ -45,10 +45,8 @@ tt_err tt_warm_match_local(tt_warm_source *s, tt_job *job);
  *                   Ash & Adams 2020
  *   optimizer       the last weights with optimizer state, counters and history; training continues
  *                   for train.epochs more epochs. Best weights and patience are reset, because the
- *                   data differ. Needs a constant schedule. New members of ensembles with
- *                   train.early_stopping: ensemble start at the epoch of
- *                   their ensemble; a restarted member (train.on_diverged) trains as many epochs in
- *                   total as the other members
+ *                   data differ. Needs a constant schedule. A restarted member
+ *                   (train.on_diverged) trains as many epochs in total as the other members
  *
  * Errors: DATA (another optimizer; a checkpoint of another run), IO, MEM, of the engine. */
 tt_err tt_warm_apply(tt_comm *c, const tt_warm_source *s, tt_shards *shards);

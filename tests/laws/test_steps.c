@@ -211,44 +211,6 @@ static problem several(tt_loss loss, int plain)
   return p;
 }
 
-/* With early_stopping: ensemble a call ends with the epoch; weights are as usual, and the best
- * weights are not changed. */
-TT_TEST (ensemble_early_stopping_ends_calls_with_epochs) {
-  for (const way *w = every_way(); w->name; w++) {
-    tt_progress progress;
-    if (!takes(*w, 0)) continue;
-    problem p = several(TT_LOSS_mse, 0);
-    if (!can(*w, &p.c)) {
-      problem_free(&p);
-      p = several(TT_LOSS_mse, 1);
-    }
-    tt_state *alone = problem_run(&p, *w, everyone(&p), 1000);
-    p.c.stop = TT_EARLY_STOPPING_ensemble;
-    p.c.member[1].hyper.patience = 1;
-    problem_start(&p, *w, everyone(&p));
-    TT_CHECK_OK(w->ops->train(p.engine, 1, &progress));
-    for (int32_t epoch = 1; epoch <= 6; epoch++) {
-      TT_CHECK_OK(w->ops->train(p.engine, INT64_MAX, &progress));
-      TT_CHECK(progress.training, ==, epoch < 6 ? 2 : 0);
-      if (epoch < 6) TT_CHECK(progress.epoch_min, ==, epoch);
-    }
-    tt_state *s = problem_state(&p, everyone(&p));
-    TT_CHECK(memcmp(TT_FIELD(s, weights), TT_FIELD(alone, weights),
-                    (size_t)(2 * s->params) * sizeof(float)),
-             ==, 0);
-    TT_CHECK(memcmp(TT_FIELD(s, loss_validation), TT_FIELD(alone, loss_validation),
-                    (size_t)(2 * s->epochs) * sizeof(float)),
-             ==, 0);
-    for (int m = 0; m < 2; m++) {
-      TT_CHECK(TT_FIELD(s, best_epoch)[m], ==, -1);
-      TT_CHECK(TT_FIELD(s, status)[m], ==, TT_STATUS_finished);
-    }
-    tt_state_destroy(&s);
-    tt_state_destroy(&alone);
-    problem_free(&p);
-  }
-}
-
 /* Snapshot k holds the weights after (k + 1) of the equal parts of the epochs. */
 TT_TEST (snapshots_are_the_weights_at_the_ends_of_cycles) {
   for (const way *w = every_way(); w->name; w++) {

@@ -37,9 +37,9 @@ static tt_err read_value(tt_config_reader *r, yaml_document_t *doc, const tt_opt
     tt_value_write(o, &record, out);
     fclose(out);
     e = tt_text_set(text, bytes);
-    const void *at = (const char *)&record + o->offset;
-    *number = o->kind == TT_KIND_I64   ? (double)*(const int64_t *)at
-              : o->kind == TT_KIND_F64 ? *(const double *)at
+    const void *field = (const char *)&record + o->offset;
+    *number = o->kind == TT_KIND_I64   ? (double)*(const int64_t *)field
+              : o->kind == TT_KIND_F64 ? *(const double *)field
                                        : 0.0;
   }
   free(bytes);
@@ -245,6 +245,7 @@ tt_err tt_search_load(tt_config_reader *r, tt_portfolio *out)
   tt_err e = f ? tt_yaml_load(r, text, bytes, &out->doc, &good) : tt_portfolio_load(r, out);
   if (!e && f && !good) e = TT_FAIL(INTERNAL, "the trials of search cannot be read");
   out->trials = f != NULL;
+  r->space.bad = !f; /* its errors are reported */
   free(text);
   return e;
 }

@@ -80,8 +80,7 @@ static inline void my_parts(int64_t members, tt_ckpt_shard part[2])
                                                                    .slots = 3,
                                                                    .epochs = 2 * EPOCHS,
                                                                    .averages = 1,
-                                                                   .snapshots = 4,
-                                                                   .ensemble_epochs = 2 * EPOCHS})};
+                                                                   .snapshots = 4})};
 }
 
 static inline void free_parts(tt_ckpt_shard part[2])
@@ -94,9 +93,9 @@ static inline void free_parts(tt_ckpt_shard part[2])
 static inline int holds(const tt_state *s, int64_t generation)
 {
   int same = 1;
-  tt_state *wanted = shaped((tt_slice){s->first, s->count},
-                            (tt_state_shape){s->params, s->slots, s->epochs, s->averages,
-                                             s->snapshots, s->ensemble_epochs});
+  tt_state *wanted =
+      shaped((tt_slice){s->first, s->count},
+             (tt_state_shape){s->params, s->slots, s->epochs, s->averages, s->snapshots});
   fill(wanted, generation);
   for (int64_t i = 0; i < s->count; i++) same &= tt_state_hash(s, i) == tt_state_hash(wanted, i);
   tt_state_destroy(&wanted);

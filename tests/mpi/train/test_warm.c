@@ -185,25 +185,6 @@ TT_TEST (runs_with_the_optimizer_state_equal_one_run) {
   same_models("whole", "three");
 }
 
-/* Ensemble early stopping after a warm start, also with a new member. */
-TT_TEST (ensemble_early_stopping_continues) {
-  static const char *const set[] = {"train.early_stopping=ensemble", "train.patience=50"};
-  TT_CHECK_OK(TRAIN("joint", cold, set[0], set[1]));
-  TT_CHECK_OK(TRAIN("more", from(TT_WARM_START_optimizer, "joint"), set[0], set[1],
-                    "ensembles.a.members=4"));
-  tt_ckpt_last *last = NULL;
-  int32_t epoch[4];
-  int8_t status[4];
-  uint64_t hash[4];
-  TT_CHECK_OK(tt_ckpt_last_open_local(at("more"), &last));
-  TT_CHECK_OK(tt_ckpt_last_progress_local(last, 0, 4, epoch, status, hash));
-  for (int m = 0; m < 4; m++) {
-    TT_CHECK(epoch[m], ==, 6);
-    TT_CHECK(status[m], ==, TT_STATUS_finished);
-  }
-  tt_ckpt_last_close_local(&last);
-}
-
 /* stopped runs */
 
 static void ask(const char *directory, int stop)
