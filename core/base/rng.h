@@ -31,8 +31,9 @@ typedef enum tt_random_purpose {
       10, /* of a campaign: stream = round, step and index = low and high bits of the candidate */
   TT_PURPOSE_WARM_START = 11, /* noise on the initial weights of a round: as TT_PURPOSE_INIT */
   TT_PURPOSE_POOL_SEED = 12,  /* distinct seeds of the calls of pool.command */
-  TT_PURPOSE_EXPLAIN = 13 /* tutti explain: stream 0 chooses rows, stream d + 1 permutes input d;
+  TT_PURPOSE_EXPLAIN = 13, /* tutti explain: stream 0 chooses rows, stream d + 1 permutes input d;
                            * step = number of the repeat */
+  TT_PURPOSE_SEARCH = 14   /* configurations of trials: stream = trial, step = hash of the option */
 } tt_random_purpose;
 
 typedef struct tt_random4 {

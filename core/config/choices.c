@@ -28,6 +28,7 @@ const char *const tt_choice_average[] = {TT_AVERAGES(X) NULL};
 const char *const tt_choice_schedule[] = {TT_SCHEDULES(X) NULL};
 const char *const tt_choice_acquisition[] = {TT_ACQUISITIONS(X) NULL};
 const char *const tt_choice_delimiter[] = {TT_DELIMITERS(X) NULL};
+const char *const tt_choice_search[] = {TT_SEARCHES(X) NULL};
 const char *const tt_choice_select[] = {TT_SELECTS(X) NULL};
 #undef X
 

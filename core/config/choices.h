@@ -2,6 +2,7 @@
  * from the table of formulas. */
 #ifndef TT_CHOICES_H
 #define TT_CHOICES_H
+#include "core/config/search.h"
 #include "core/formulas/acquisition.h"
 #include "core/formulas/categories.h"
 #include "core/formulas/elementwise.h"
@@ -15,7 +16,6 @@ TT_BEGIN_C
 /* The values of options without formulas, each with the prefix P of its enum. */
 #define TT_BATCH_ORDERS(X, P) X(P, own) X(P, shared)
 #define TT_RESAMPLES(X, P) X(P, none) X(P, bootstrap) X(P, subsample) X(P, kfold)
-#define TT_EARLY_STOPPINGS(X, P) X(P, member) X(P, ensemble)
 #define TT_PARTIAL_LABELS(X, P) X(P, drop) X(P, use)
 #define TT_COMBINES(X, P) X(P, mean) X(P, weights) X(P, top_k) X(P, greedy)
 #define TT_RECALIBRATES(X, P) X(P, auto) X(P, none) X(P, all)
@@ -33,7 +33,6 @@ TT_BEGIN_C
 #define TT_CHOICES(X)                                                                              \
   X(tt_batch_order, TT_BATCH_ORDER, batch_order, TT_BATCH_ORDERS)                                  \
   X(tt_resample, TT_RESAMPLE, resample, TT_RESAMPLES)                                              \
-  X(tt_early_stopping, TT_EARLY_STOPPING, early_stopping, TT_EARLY_STOPPINGS)                      \
   X(tt_partial_labels, TT_PARTIAL_LABELS, partial_labels, TT_PARTIAL_LABELS)                       \
   X(tt_combine, TT_COMBINE, combine, TT_COMBINES)                                                  \
   X(tt_recalibrate, TT_RECALIBRATE, recalibrate, TT_RECALIBRATES)                                  \
@@ -120,6 +119,7 @@ extern const char *const tt_choice_acquisition[];
 extern const char *const tt_choice_target_reduction[];
 extern const char *const tt_choice_ensemble_reduction[];
 extern const char *const tt_choice_goal[];
+extern const char *const tt_choice_search[];
 extern const char *const tt_choice_select[];
 extern const unsigned tt_select_options[]; /* [TT_SELECT_COUNT] sets of tt_select_option */
 extern const char *const tt_choice_delimiter[];

@@ -148,11 +148,12 @@ static tt_err inherit_job_options(tt_config_reader *r)
   return TT_OK;
 }
 
-/* `model: auto` weights its networks by greedy selection, if the job names no combine.method. */
+/* `model: auto` and `search` weight their networks by greedy selection, if the job names no
+ * combine.method. */
 static void weigh_recipes(tt_config_reader *r)
 {
   tt_source_location *combine = &r->job[TT_OPTION_combine_method];
-  if (!r->automatic.given || combine->given) return;
+  if ((!r->automatic.given && !tt_config_searches(r->cfg)) || combine->given) return;
   r->cfg->combine_method = TT_COMBINE_greedy;
   if (!r->job[TT_OPTION_combine_unit].given) r->cfg->combine_unit = TT_COMBINE_UNIT_network;
   *combine = r->automatic;
@@ -215,7 +216,7 @@ static void resolve(tt_config_reader *r)
   }
 }
 
-static tt_err read_job(tt_config_reader *r, const char *text, int64_t bytes, int nset)
+static tt_err read_job(tt_config_reader *r, const char *text, int64_t bytes)
 {
   TT_TRY(tt_config_defaults(tt_option_table, TT_OPTION_COUNT, r->cfg));
   if (bytes < 0 || bytes > TT_MAX_JOB_FILE_BYTES) {
@@ -224,7 +225,7 @@ static tt_err read_job(tt_config_reader *r, const char *text, int64_t bytes, int
     return tt_config_error_result(r);
   }
   TT_TRY(tt_config_read_yaml(r, text, (size_t)bytes));
-  for (int n = 1; r->usable && n <= nset; n++) {
+  for (int n = 1; r->usable && n <= r->nset; n++) {
     r->now = n;
     TT_TRY(tt_config_read_override(r));
   }
@@ -249,8 +250,10 @@ static tt_err parse(const char *file, const char *text, int64_t bytes, const cha
     r->file = file;
     r->set = set;
     r->cfg = cfg;
+    r->nset = nset;
     r->without_data = without_data;
-    e = read_job(r, text, bytes, nset);
+    e = read_job(r, text, bytes);
+    tt_search_space_free(r);
     tt_free_all(&r->element, &r->networks, &r->own, &r->own_section, &r->swept);
   }
   tt_free(r);

@@ -82,6 +82,17 @@ typedef struct tt_config {
   int campaign;                 /* 1 if a campaign section is given: campaign, pool, score ... */
 } tt_config;
 
+/* Whether the job is a search: then the networks of an ensemble are its trials. */
+static inline int tt_config_searches(const tt_config *cfg)
+{
+  return cfg->search_preset != TT_SEARCH_none || cfg->search_budget > 0 || cfg->search_time > 0.0;
+}
+
+/* What a network of an ensemble has in other values than the other networks, as text: "model.hidden
+ * [64, 64], train.learning_rate 0.003". *text is owned by the caller, tt_free. Local. Errors: MEM.
+ */
+tt_err tt_config_network_text(const tt_config *cfg, int64_t element, char **text);
+
 /* Whether the networks of an ensemble are weighted on the rows that their members left out (kfold),
  * not on validation rows. */
 static inline int tt_config_weighs_folds(const tt_config *cfg, const tt_ensemble_config *own)

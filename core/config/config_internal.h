@@ -177,9 +177,18 @@ void tt_printable(const char *text, char out[TT_PRINTABLE_SIZE]);
 
 /* The reader: yaml_parse.c, override.c and *_rules.c, called by config.c. */
 
+/* How an option of trials is drawn; count 0: it is not. */
+typedef struct tt_search_axis {
+  tt_sweep_kind kind;
+  int64_t count;
+  double *value; /* [count] of numbers */
+  char **text;   /* [count] as YAML */
+} tt_search_axis;
+
 struct tt_config_reader {
   const char *file;
   const char *const *set;
+  int nset;
   int now;          /* 0 while the file is read, n during the n-th --set */
   int without_data; /* 1: data.file may be missing */
   tt_config *cfg;
@@ -187,9 +196,11 @@ struct tt_config_reader {
   tt_source_location
       section[TT_OPTION_COUNT]; /* of each section, at the index of its first option */
   tt_source_location ensembles; /* of the list `ensembles` */
-  tt_source_location automatic; /* of the first `model: auto` that an ensemble uses */
-  tt_source_location *element;  /* [ensembles] of its elements, as in cfg */
-  tt_source_location *networks; /* [ensembles] of their lists `networks` */
+  tt_source_location automatic; /* of the first `model: auto` or `search` of an ensemble */
+  tt_source_location space;     /* of search.space */
+  tt_search_axis axis[TT_ENSEMBLE_OPTION_COUNT];
+  tt_source_location *element;                         /* [ensembles] of its elements, as in cfg */
+  tt_source_location *networks;                        /* [ensembles] of their lists `networks` */
   tt_source_location (*own)[TT_ENSEMBLE_OPTION_COUNT]; /* [ensembles] of their options */
   tt_source_location (*own_section)[TT_ENSEMBLE_OPTION_COUNT];
   tt_source_location (*swept)[TT_HYPER_COUNT]; /* [ensembles] of their sweeps */
@@ -203,6 +214,7 @@ struct tt_config_reader {
  * MEM. */
 tt_err tt_config_read_yaml(tt_config_reader *r, const char *text, size_t bytes);
 tt_err tt_config_read_override(tt_config_reader *r);
+void tt_search_space_free(tt_config_reader *r);
 /* Set every field of `record` to its default. Errors: MEM, INTERNAL (a default does not parse). */
 tt_err tt_config_defaults(const tt_option *table, int64_t count, void *record);
 /* Check that required options are given, and the rules between options. */

@@ -215,18 +215,6 @@ static void check_stopping(const rules *c, int has_validation, const char *fix)
 {
   const tt_ensemble_config *own = c->own;
   int folds = own->train_resample == TT_RESAMPLE_kfold;
-  int ensemble =
-      own->train_early_stopping == TT_EARLY_STOPPING_ensemble && !INVALID(train_early_stopping);
-  if (ensemble && own->train_on_diverged_retries > 0 && !INVALID(train_on_diverged_retries))
-    report_error(
-        c, AT(train_on_diverged_retries),
-        ": with early_stopping: ensemble a single member cannot be restarted; set it to 0");
-  if (ensemble && LARGEST(patience) <= 0.0 && !INVALID(train_patience))
-    report_error(c, AT(train_early_stopping), ": ensemble needs train.patience above 0");
-  if (ensemble && folds && !INVALID(train_resample))
-    report_error(c, AT(train_early_stopping),
-                 ": with ensemble all members need the same validation rows, but "
-                 "train.resample: kfold gives each member its own");
   if (LARGEST(patience) > 0.0 && !has_validation && !folds)
     report_error(c, AT(train_patience), " needs validation rows; %s, or set patience: 0", fix);
 }
@@ -364,18 +352,6 @@ static void check_sweep_has_effect(const rules *c)
   }
 }
 
-/* Reject sweeping a parameter that must be the same for all members of an ensemble. */
-static void check_shared_values(const rules *c)
-{
-  static const int common[] = {TT_HYPER_epochs, TT_HYPER_patience, TT_HYPER_min_delta};
-  if (c->own->train_early_stopping != TT_EARLY_STOPPING_ensemble) return;
-  for (size_t i = 0; i < sizeof common / sizeof *common; i++)
-    if (swept(c, tt_hyper_option[common[i]]) >= 0)
-      report_error(c, tt_hyper_option[common[i]],
-                   ": with early_stopping: ensemble all members of an ensemble must have the same "
-                   "value");
-}
-
 void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation, const char *fix)
 {
   const rules c = {r, k, &r->cfg->ensemble[k]};
@@ -391,5 +367,4 @@ void tt_config_check_ensemble(tt_config_reader *r, int64_t k, int has_validation
   check_dropout(&c);
   check_sweeps(&c);
   check_sweep_has_effect(&c);
-  check_shared_values(&c);
 }

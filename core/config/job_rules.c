@@ -56,8 +56,6 @@ static void check_sigma_of(tt_config_reader *r, int64_t k)
   const char *why = NULL;
   if (!tt_loss_takes_label_variance((tt_loss)own->train_loss))
     why = "needs train.loss: gaussian_nll or mse";
-  else if (own->train_early_stopping == TT_EARLY_STOPPING_ensemble)
-    why = "needs train.early_stopping: member";
   if (why)
     tt_config_error(r, &r->job[TT_OPTION_data_sigma], "data.sigma %s (ensemble %s)", why,
                     own->name);
@@ -158,6 +156,50 @@ static void check_initial_model(tt_config_reader *r)
   if (*c->train_init_from || from->bad) return;
   if (c->train_init_member >= 0) tt_config_error(r, member, "train.init_member %s", only);
   if (c->train_init_layers >= 0) tt_config_error(r, layers, "train.init_layers %s", only);
+}
+
+/* What a search cannot do for its trials, a reason for each. */
+static const char *why_no_trial(const tt_config *c, const tt_ensemble_config *own)
+{
+  return own->networks < 2 ? "needs two trials or more"
+         : own->sweeps     ? "draws the options itself: remove `sweep`, or write it as search.space"
+         : own->train_patience > 0 ? "stops trials at its rungs: remove train.patience"
+         : own->train_parts > 1 || c->run_stages > 1
+             ? "trains each member on one rank: remove train.parts and run.stages"
+             : NULL;
+}
+
+static void check_search(tt_config_reader *r, int has_validation)
+{
+  enum { MOST_TRIALS = 2500 }; /* so that the resolved job is read back: less than 1 MiB */
+  const tt_config *c = r->cfg;
+  const tt_source_location *place = &r->job[TT_OPTION_search_preset];
+  const char *why_none = c->campaign ? "is for tutti train, not for a campaign"
+                         : *c->train_init_from
+                             ? "begins with random weights: remove train.init_from"
+                             : NULL;
+  int used = r->job[TT_OPTION_search_folds].given || r->job[TT_OPTION_search_seed].given;
+  for (int i = TT_OPTION_search_preset; i <= TT_OPTION_search_seed; i++)
+    if (r->job[i].given && !place->given) place = &r->job[i];
+  if (r->space.bad) return;
+  if (!tt_config_searches(c)) {
+    if (used || r->space.given)
+      tt_config_error(r, used ? place : &r->space,
+                      "search: give a preset, budget or time; without them there is no search");
+    return;
+  }
+  if (c->ensembles > MOST_TRIALS)
+    tt_config_error(r, place,
+                    "search: %" PRId64 " trials of all ensembles; at most %d are possible",
+                    c->ensembles, MOST_TRIALS);
+  if (why_none) tt_config_error(r, place, "search %s", why_none);
+  for (int64_t k = 0; k < c->ensembles; k++) {
+    const tt_ensemble_config *own = &c->ensemble[k];
+    const char *why = why_no_trial(c, own);
+    if (!why && own->train_resample != TT_RESAMPLE_kfold && !has_validation)
+      why = "needs folds (search.folds above 1) or validation rows";
+    if (why) tt_config_error(r, place, "search %s (ensemble %s)", why, own->name);
+  }
 }
 
 /* Only one of these options may be given. */
@@ -337,5 +379,6 @@ void tt_config_check(tt_config_reader *r)
   check_labels(r);
   r->cfg->campaign = tt_config_is_campaign(r);
   check_initial_model(r);
+  check_search(r, has_validation);
   if (r->cfg->campaign) tt_config_check_campaign(r, has_test, has_validation);
 }

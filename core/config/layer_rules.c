@@ -39,28 +39,12 @@ static int trains(const tt_ensemble_config *own, int64_t layers)
   return 0;
 }
 
-/* Options that use the outputs of a member before its heads are members. */
-static void check_heads(tt_config_reader *r, int64_t k)
-{
-  const tt_ensemble_config *own = &r->cfg->ensemble[k];
-  const int row = TT_ENSEMBLE_OPTION_model_heads;
-  char path[TT_OPTION_PATH_SIZE];
-  if (own->model_heads < 2 || location_of(r, k, row)->bad ||
-      own->train_early_stopping != TT_EARLY_STOPPING_ensemble)
-    return;
-  tt_option_path(&tt_ensemble_option_table[row], r->own[k][row].given ? own->number : -1, path);
-  tt_config_error(r, location_of(r, k, row),
-                  "%s above 1 does not go with train.early_stopping: ensemble; change one of them",
-                  path);
-}
-
 void tt_config_check_layers(tt_config_reader *r, int64_t k)
 {
   const tt_ensemble_config *own = &r->cfg->ensemble[k];
   const tt_source_location *freeze = location_of(r, k, AT(freeze)),
                            *rates = location_of(r, k, AT(layer_rates));
   int64_t layers = count_layers(r, k), count = own->train_layer_rates.count;
-  check_heads(r, k);
   if (layers < 0 || freeze->bad || rates->bad) return;
   char path[TT_OPTION_PATH_SIZE];
   int by_rates = !own->train_freeze || count;

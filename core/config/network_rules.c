@@ -5,27 +5,21 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* Options with one value for all networks of an ensemble, and the reason; joint: only with
- * train.early_stopping: ensemble. */
+/* Options with one value for all networks of an ensemble, and the reason. */
 typedef struct common_option {
-  int row, joint;
+  int row;
   const char *why;
 } common_option;
 #define AT(name_) TT_ENSEMBLE_OPTION_##name_
 static const char same_output[] = "their predictions would not be the same quantities";
 static const char same_rows[] = "they must train, validate and be scored on the same rows";
-static const char stops[] = "with train.early_stopping: ensemble all members stop together";
 static const common_option common[] = {
-    {AT(model_output), 0, same_output},
-    {AT(model_quantiles), 0, same_output},
-    {AT(model_classes), 0, same_output},
-    {AT(train_variance_floor), 0, "it is part of the distribution that the ensemble predicts"},
-    {AT(train_resample), 0, same_rows},
-    {AT(train_folds), 0, same_rows},
-    {AT(train_early_stopping), 0, "an ensemble stops as a whole or member by member"},
-    {AT(train_epochs), 1, stops},
-    {AT(train_patience), 1, stops},
-    {AT(train_min_delta), 1, stops},
+    {AT(model_output), same_output},
+    {AT(model_quantiles), same_output},
+    {AT(model_classes), same_output},
+    {AT(train_variance_floor), "it is part of the distribution that the ensemble predicts"},
+    {AT(train_resample), same_rows},
+    {AT(train_folds), same_rows},
 };
 
 int64_t tt_swept_members(const tt_config_reader *r, int64_t k, int hyper)
@@ -91,7 +85,6 @@ void tt_config_check_networks(tt_config_reader *r, int64_t k)
                     own->number);
   check_label(r, k);
   if (own->networks < 2) return;
-  int joint = own->train_early_stopping == TT_EARLY_STOPPING_ensemble;
   for (size_t i = 0; own->network > 0 && i < sizeof common / sizeof *common; i++)
-    if (joint || !common[i].joint) check_common(r, k, &common[i]);
+    check_common(r, k, &common[i]);
 }

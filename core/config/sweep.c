@@ -71,18 +71,26 @@ static double clamp(double x, double low, double high)
   return x < low ? low : x > high ? high : x;
 }
 
-static double uniform(const tt_sweep *s, tt_random4 r)
+double tt_sweep_draw(const tt_sweep_range *s, tt_random4 r)
 {
   double a = s->value[0], b = s->value[1];
-  if (tt_hyper_is_whole[s->hyper])
+  if (s->kind == TT_SWEEP_uniform && s->is_whole)
     return a + tt_uniform_below(r.v[0], r.v[1], (uint32_t)(b - a) + 1u);
-  return clamp(a + fraction(r) * (b - a), a, b);
+  if (s->kind == TT_SWEEP_uniform) return clamp(a + fraction(r) * (b - a), a, b);
+  if (s->kind != TT_SWEEP_log_uniform)
+    return s->value[tt_uniform_below(r.v[0], r.v[1], (uint32_t)s->count)];
+  double x = a * portable_power(b / a, fraction(r));
+  return clamp(s->is_whole ? round(x) : x, a, b);
 }
 
-static double log_uniform(const tt_sweep *s, tt_random4 r)
+const char *tt_sweep_range_fault(const tt_sweep_range *s, int is_name)
 {
-  double a = s->value[0], b = s->value[1], x = a * portable_power(b / a, fraction(r));
-  return clamp(tt_hyper_is_whole[s->hyper] ? round(x) : x, a, b);
+  if (s->kind != TT_SWEEP_uniform && s->kind != TT_SWEEP_log_uniform) return NULL;
+  if (is_name) return "is for numbers; use list, grid or choice";
+  if (s->count != 2) return "takes two values, the lowest and the highest";
+  if (s->value[0] > s->value[1]) return "goes from the lowest to the highest value";
+  if (s->kind == TT_SWEEP_log_uniform && s->value[0] <= 0.0) return "needs a lowest value above 0";
+  return NULL;
 }
 
 /* The last option of the grid changes fastest. */
@@ -96,13 +104,12 @@ void tt_sweep_apply(int64_t sweeps, const tt_sweep *sweep, const tt_sweep_member
 {
   for (int64_t i = 0; i < sweeps; i++) {
     const tt_sweep *s = &sweep[i];
+    const tt_sweep_range range = {s->kind, tt_hyper_is_whole[s->hyper], s->count, s->value};
     tt_random4 r = draw(s, m);
     switch (s->kind) {
     case TT_SWEEP_list: set_hyper(h, s->hyper, s->value[m->position % s->count]); break;
     case TT_SWEEP_grid: set_hyper(h, s->hyper, grid_value(sweeps, sweep, i, m->index)); break;
-    case TT_SWEEP_uniform: set_hyper(h, s->hyper, uniform(s, r)); break;
-    case TT_SWEEP_log_uniform: set_hyper(h, s->hyper, log_uniform(s, r)); break;
-    default: set_hyper(h, s->hyper, s->value[tt_uniform_below(r.v[0], r.v[1], (uint32_t)s->count)]);
+    default: set_hyper(h, s->hyper, tt_sweep_draw(&range, r));
     }
   }
 }

@@ -4,7 +4,7 @@
  * the member: never from ranks, slices or other members. */
 #ifndef TT_SWEEP_H
 #define TT_SWEEP_H
-#include "core/base/host_device.h"
+#include "core/base/rng.h"
 #include "core/formulas/hyper.h"
 TT_BEGIN_C
 
@@ -41,6 +41,17 @@ typedef struct tt_sweep_member {
 /* Set the fields of *h that sweep[sweeps] names to the values of the member; other fields stay.
  * Options of whole numbers get whole numbers. */
 void tt_sweep_apply(int64_t sweeps, const tt_sweep *sweep, const tt_sweep_member *m, tt_hyper *h);
+
+/* Values to draw from; of a choice of texts their numbers. */
+typedef struct tt_sweep_range {
+  tt_sweep_kind kind; /* uniform, log_uniform, choice */
+  int is_whole;
+  int64_t count;
+  const double *value; /* [count] borrowed */
+} tt_sweep_range;
+double tt_sweep_draw(const tt_sweep_range *s, tt_random4 r);
+/* Why these are no bounds of uniform or log_uniform; NULL if they are, or for other kinds. */
+const char *tt_sweep_range_fault(const tt_sweep_range *s, int is_name);
 
 /* Number of combinations of the options with grid; 1 if there is none. Stops multiplying above
  * INT32_MAX: then the result is only a lower bound. */

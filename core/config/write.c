@@ -99,6 +99,7 @@ tt_err tt_config_to_yaml(const tt_config *cfg, char **text)
   for (int i = 0; i < TT_OPTION_COUNT; i++) {
     const tt_option *o = &tt_option_table[i];
     if (!cfg->campaign && tt_is_campaign_section(o->section)) continue;
+    if (!tt_config_searches(cfg) && !strcmp(o->section, "search")) continue;
     if (i == 0 || strcmp(o->section, tt_option_table[i - 1].section) != 0)
       depth = write_heading(o->section, 0, p.out);
     int lists = o->kind == TT_KIND_TEXTLIST || o->kind == TT_KIND_CLASSES;
@@ -123,6 +124,31 @@ tt_err tt_config_to_yaml(const tt_config *cfg, char **text)
     }
     write_overrides(cfg, own, indent, p.out);
     tt_sweeps_write(own, indent, p.out);
+  }
+  return buffer_close(&p, text);
+}
+
+/* 1 if a network of the ensemble has another value of option i than the first one. */
+static int differs(const tt_ensemble_config *first, int i)
+{
+  for (int64_t k = 1; k < first->networks; k++)
+    if (!tt_value_equal(&tt_ensemble_option_table[i], &first[k], first)) return 1;
+  return 0;
+}
+
+tt_err tt_config_network_text(const tt_config *cfg, int64_t element, char **text)
+{
+  text_buffer p;
+  char path[TT_OPTION_PATH_SIZE];
+  const char *mark = "";
+  const tt_ensemble_config *own = &cfg->ensemble[element];
+  TT_TRY(buffer_open(&p));
+  for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
+    if (tt_inherited_option[i] < 0 || !differs(own - own->network, i)) continue;
+    tt_option_path(&tt_option_table[tt_inherited_option[i]], -1, path);
+    fprintf(p.out, "%s%s ", mark, path);
+    tt_value_write(&tt_ensemble_option_table[i], own, p.out);
+    mark = ", ";
   }
   return buffer_close(&p, text);
 }
@@ -185,7 +211,7 @@ uint64_t tt_config_result_hash(const tt_config *cfg)
   uint64_t h = 0;
   for (int i = 0; i < TT_OPTION_COUNT; i++)
     if (affects_results(i)) h = hash_value(&tt_option_table[i], cfg, h);
-  return hash_ensembles(cfg, h);
+  return hash_ensembles(cfg, tt_config_searches(cfg) ? h + 1 : h); /* its trials are ensembles */
 }
 
 /* Write "; name is VALUE there and VALUE here" if the values of an option differ.

@@ -102,9 +102,7 @@ typedef struct tt_engine_ops {
   tt_err (*init)(tt_engine *e);
   /* Up to `steps` further optimizer steps of every member that is still training. At the end of a
    * member's epoch: losses into the history, validation, best weights, early stopping. A
-   * member whose loss is not finite becomes diverged; that is not an error.
-   * With train.early_stopping: ensemble a call ends no later than the current epoch of a member,
-   * and the caller does best weights and early stopping (save, load). */
+   * member whose loss is not finite becomes diverged; that is not an error. */
   tt_err (*train)(tt_engine *e, int64_t steps, tt_progress *out);
   /* Mean loss of each member over the rows of a split that have its labels: loss[M], NaN without
    * rows; with the weights used for predictions. */

@@ -16,9 +16,15 @@ tt_state_shape tt_cohort_state_shape(const tt_cohort *c)
   return (tt_state_shape){.params = c->model.params,
                           .slots = tt_optimizer_slots(c->optimizer),
                           .epochs = c->max_epochs,
-                          .averages = c->average != TT_AVERAGE_none,
-                          .ensemble_epochs =
-                              c->stop == TT_EARLY_STOPPING_ensemble ? c->max_epochs : 0};
+                          .averages = c->average != TT_AVERAGE_none};
+}
+
+void tt_cohort_set_rungs(tt_cohort *c, tt_hyper *h)
+{
+  int64_t unit = tt_rung_unit(h->epochs);
+  c->max_epochs = unit * TT_RUNG_UNITS;
+  h->epochs = (int32_t)tt_rung_end(unit, 0);
+  if (c->schedule == TT_SCHEDULE_cosine_restarts) h->schedule_step = (int32_t)unit;
 }
 
 tt_loss_args tt_cohort_loss_args(const tt_cohort *c)

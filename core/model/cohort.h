@@ -53,7 +53,6 @@ typedef struct tt_cohort {
   double subsample;
   int64_t folds; /* with resample: kfold, at most TT_MAX_FOLDS */
   tt_weight_average average;
-  tt_early_stopping stop;
   int32_t retries;      /* largest number of retries of a diverged member */
   float retry_lr_scale; /* factor on the learning rate at each retry */
   int retry_reseed;     /* new initial weights and row orders at each retry */
@@ -134,6 +133,10 @@ typedef struct tt_cohort_part {
  * and have one cohort; an ensemble of several networks has a part for each.
  *   part  [*count], owner: the caller. Errors: MEM. */
 tt_err tt_cohorts_parts(const tt_cohorts *all, int64_t *count, tt_cohort_part **part);
+
+/* A member of a trial begins with the first rung of its search; cycles of its learning rate end with
+ * the rungs. */
+void tt_cohort_set_rungs(tt_cohort *c, tt_hyper *h);
 
 tt_loss_args tt_cohort_loss_args(const tt_cohort *c);
 

@@ -275,6 +275,7 @@ static tt_err add_ensemble(const cohort_builder *k, const tt_ensemble_config *ow
     tt_sweep_apply(own->sweeps, own->sweep, &(tt_sweep_member){c->seed, m->stream, m->index, i},
                    &m->hyper);
     m->hyper.epochs = scaled_epochs(m->hyper.epochs, own->train_epochs_factor);
+    if (tt_config_searches(k->cfg)) tt_cohort_set_rungs(c, &m->hyper);
     if (m->hyper.epochs > c->max_epochs) c->max_epochs = m->hyper.epochs;
   }
   c->members += e->members;
@@ -331,7 +332,6 @@ static tt_err set_options(const cohort_builder *k, int64_t i, tt_cohort *c)
   c->subsample = own->train_subsample;
   c->folds = own->train_folds;
   c->average = (tt_weight_average)own->train_average;
-  c->stop = (tt_early_stopping)own->train_early_stopping;
   c->retries = (int32_t)own->train_on_diverged_retries;
   c->retry_lr_scale = (float)own->train_on_diverged_lr_scale;
   c->retry_reseed = own->train_on_diverged_reseed;

@@ -19,7 +19,7 @@ TT_HD int tt_epoch_exceeds_patience(const tt_hyper *h, int64_t epoch, int64_t be
 }
 
 /* Status of a member after epoch `epoch` (from 0).
- *   watched  1: it has validation rows and its own early stopping (early_stopping: member)
+ *   watched  1: it has validation rows
  *   finite   1: its weights and the loss are finite */
 TT_HD tt_status tt_epoch_end_status(const tt_hyper *h, int32_t epoch, int32_t best_epoch,
                                     int watched, int finite)

@@ -31,7 +31,6 @@ static void set_initial_values(tt_state *s)
   }
   for (int64_t i = 0; i < s->count * s->epochs; i++)
     TT_FIELD(s, loss_train)[i] = TT_FIELD(s, loss_validation)[i] = NAN;
-  for (int64_t i = 0; i < s->count * s->ensemble_epochs; i++) TT_FIELD(s, loss_ensemble)[i] = NAN;
 }
 
 static tt_err allocate(tt_state *s)
@@ -54,8 +53,7 @@ static tt_state empty_state(tt_slice which, tt_state_shape shape, tt_slice own)
                     .params = shape.params,
                     .slots = shape.slots,
                     .epochs = shape.epochs,
-                    .averages = shape.averages,
-                    .ensemble_epochs = shape.ensemble_epochs};
+                    .averages = shape.averages};
 }
 
 static tt_slice all_of(tt_state_shape shape) { return (tt_slice){0, shape.params}; }

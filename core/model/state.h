@@ -32,7 +32,6 @@ typedef enum tt_status {
   X(status, int8_t, 1)                          /* tt_status */                                    \
   X(loss_train, float, s->epochs)               /* [E] NaN after the end */                        \
   X(loss_validation, float, s->epochs)          /* [E] NaN without validation */                   \
-  X(loss_ensemble, float, s->ensemble_epochs)   /* [E] validation loss of the ensemble */          \
   X(average, float, s->averages * TT_OWN_PARAMS(s)) /* [Q] average of the weights */               \
   X(averaged, int64_t, 1)                       /* number of weights in the average */             \
   X(lr_factor, float, 1)      /* factor on the learning rate: plateaus, retries */                 \
@@ -45,7 +44,6 @@ typedef struct tt_state {
   int64_t first, count;          /* members [first, first + count) of the cohort */
   int64_t params, slots, epochs; /* P, S, E */
   int64_t averages;              /* averaged weights: 0 or 1 */
-  int64_t ensemble_epochs;       /* E with stop: ensemble, else 0 */
   /* The segment, of a rank that trains members together with others: Q = params - left_out
    * parameters from own_first on. Other fields are there for all parameters. */
   int64_t own_first, left_out;
@@ -58,7 +56,7 @@ typedef struct tt_state {
 
 /* The sizes that decide the lengths of the fields. */
 typedef struct tt_state_shape {
-  int64_t params, slots, epochs, averages, ensemble_epochs;
+  int64_t params, slots, epochs, averages;
 } tt_state_shape;
 
 /* Bytes of the values of one member, and of its largest field. */

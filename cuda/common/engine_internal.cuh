@@ -36,8 +36,7 @@ typedef struct tt_cuda_state {
   int32_t param_stride;                               /* tt_param_stride(P) */
   int32_t batch_size, nesterov, weighted;             /* weighted: rows have weights */
   int32_t reseed;                                     /* retries draw new numbers */
-  int32_t lr_varies;         /* the learning rate may change with every step */
-  int32_t ensemble_stopping; /* the caller stops whole ensembles: at most one epoch per call */
+  int32_t lr_varies; /* the learning rate may change with every step */
   tt_schedule schedule;
   tt_schedule_options schedule_options;
   tt_weight_average average_kind;
@@ -247,14 +246,13 @@ __device__ __forceinline__ int tt_cuda_end_epoch(const tt_cuda_state &v, int i, 
 {
   const tt_hyper &h = v.member[i].hyper;
   int validated = tt_cuda_member_rows(v, i).count[TT_VALIDATION] > 0, best = 0;
-  int watched = validated && !v.ensemble_stopping;
   int32_t epoch = v.epoch[i];
   double mean = v.loss_sum[i] / (double)v.epoch_rows[i];
   v.loss_train[(int64_t)i * v.epochs + epoch] = (float)mean;
   if (all_finite && validated) {
     v.loss_validation[(int64_t)i * v.epochs + epoch] = (float)loss;
     all_finite = isfinite(loss);
-    best = all_finite && watched && tt_epoch_is_best(&h, loss, v.best_loss[i]);
+    best = all_finite && tt_epoch_is_best(&h, loss, v.best_loss[i]);
     if (best) {
       v.best_loss[i] = loss;
       v.best_epoch[i] = epoch;
@@ -265,7 +263,7 @@ __device__ __forceinline__ int tt_cuda_end_epoch(const tt_cuda_state &v, int i, 
   v.loss_sum[i] = 0.0;
   v.batch[i] = 0;
   v.epoch[i] = epoch + 1;
-  v.status[i] = (int8_t)tt_epoch_end_status(&h, epoch, v.best_epoch[i], watched, all_finite);
+  v.status[i] = (int8_t)tt_epoch_end_status(&h, epoch, v.best_epoch[i], validated, all_finite);
   return best;
 }
 
@@ -278,6 +276,6 @@ __device__ __forceinline__ const float *tt_cuda_prediction_weights(const tt_cuda
 /* Whether member i continues after the end of an epoch, in the running call of train. */
 __device__ __forceinline__ int tt_cuda_keeps_training(const tt_cuda_state &v, int i)
 {
-  return v.status[i] == TT_STATUS_training && !v.ensemble_stopping;
+  return v.status[i] == TT_STATUS_training;
 }
 #endif

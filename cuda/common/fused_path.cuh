@@ -102,9 +102,6 @@ template <class PATH> struct tt_fused_path {
     if (!d) return TT_OK;
     TT_TRY(list_members(e, d, &members));
     int64_t units = d->units * PATH::members_of_unit(&d->plan);
-    /* Members of an ensemble that stops early together end the call with their epoch, so that the
-     * steps of the call cannot be divided: one launch. */
-    if (e->view.ensemble_stopping) units = e->slice.count;
     tt_launch_plan p = tt_launch_plan_make(members, units, steps, TT_LAUNCH_OVERHEAD);
     for (int64_t k = 0; k < p.launches; k++)
       TT_TRY(launch(e, d, tt_launch_plan_members(&p, k), p.steps));

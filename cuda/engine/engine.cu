@@ -71,7 +71,7 @@ static int state_covers(const tt_engine *e, tt_slice which, const tt_state *s)
   int there = which.first >= s->first && last <= s->first + s->count &&
               which.first >= e->slice.first && last <= end;
   return there && s->params == own.params && s->slots == own.slots && s->epochs == own.epochs &&
-         s->averages == own.averages && s->ensemble_epochs == own.ensemble_epochs;
+         s->averages == own.averages;
 }
 
 /* Copy field `f` of members `which`. Where the device has padded parameters, or the state a segment
@@ -182,7 +182,6 @@ static void set_state_constants(tt_engine *e)
   v->nesterov = c->nesterov;
   v->reseed = c->retry_reseed;
   v->lr_varies = tt_cohort_lr_varies(c);
-  v->ensemble_stopping = c->stop == TT_EARLY_STOPPING_ensemble;
   v->schedule = c->schedule;
   v->schedule_options = c->schedule_options;
   v->average_kind = c->average;

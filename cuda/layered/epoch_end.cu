@@ -193,8 +193,6 @@ static __global__ void end_epochs(epoch_end_args a)
   double loss = split_mean(a, i, sums); /* all threads have read `end` */
   if (threadIdx.x) return;
   if (tt_cuda_end_epoch(v, i, end == TT_EPOCH_ENDED, loss)) a.end[i] = TT_EPOCH_BEST;
-  if (v.ensemble_stopping && v.status[i] == TT_STATUS_training)
-    v.status[i] = TT_STATUS_BETWEEN_EPOCHS;
 }
 
 /* Parameters r of a member. */

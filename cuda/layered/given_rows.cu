@@ -224,7 +224,6 @@ static tt_err end_finished_epochs(tt_engine *e, int *ended)
   tt_layered_find_ending_views(e, 1, ending_views);
   for (int64_t k = 0; k < row_sets; k++) *ended |= ending_views[k];
   tt_err err = *ended ? tt_layered_end_epochs(e, ending_views, NULL) : TT_OK;
-  if (!err && e->view.ensemble_stopping) err = tt_layered_resume_members(e);
   tt_free(ending_views);
   return err;
 }

@@ -29,7 +29,6 @@ static tt_err train(tt_engine *e, int64_t steps)
   if (!e->slice.count) return TT_OK;
   TT_TRY(TT_ALLOC(ending_views, tt_cohort_row_sets(e->cohort)));
   tt_err err = train_until(e, steps, ending_views);
-  if (e->view.ensemble_stopping && !err) err = tt_layered_resume_members(e);
   tt_err wait = tt_stream_synchronize(e->dev.stream);
   tt_free(ending_views);
   return err ? err : wait;

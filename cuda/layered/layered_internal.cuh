@@ -94,10 +94,6 @@ enum tt_epoch_state {
   TT_EPOCH_BEST = 3      /* past the end, with the best weights so far */
 };
 
-/* Status between epochs, until the call of train ends, for cohorts whose ensembles stop as a
- * whole. Used inside the layered path only. */
-enum { TT_STATUS_BETWEEN_EPOCHS = 100 };
-
 typedef struct tt_layered_stage tt_layered_stage;
 
 /* One pass through the layers. */
@@ -210,10 +206,6 @@ int tt_layered_fits_graph(const tt_engine *e);
 /* Set ending_views [row sets] to 1 for row sets with a member whose epoch ends `steps` steps
  * after the last tt_layered_download_progress. */
 void tt_layered_find_ending_views(const tt_engine *e, int64_t steps, int8_t *ending_views);
-
-/* Members that wait between epochs train again from the next call on. Asynchronous. Errors:
- * INTERNAL. */
-tt_err tt_layered_resume_members(tt_engine *e);
 
 /* Copy values from or to memory of the caller of such steps: of the host, or of the device.
  * Asynchronous. Errors: INTERNAL. */

@@ -169,7 +169,6 @@ static tt_err end_epoch(tt_engine *e, int64_t i, const tt_epoch_sharing *share, 
   if (err) return other ? tt_layered_gather(e, other, err) : err;
   ending_views[view] = 1;
   err = tt_layered_end_epochs(e, ending_views, other);
-  if (!err && e->view.ensemble_stopping) err = tt_layered_resume_members(e);
   tt_err wait = tt_stream_synchronize(e->dev.stream);
   tt_free(ending_views);
   return err ? err : wait;

@@ -306,14 +306,6 @@ static __global__ void optimizer_step_of_chunks(tt_step_kernel_args a) { tt_laye
 /* The same with factors on the learning rate. */
 static __global__ void optimizer_step_by_layer(tt_step_kernel_args a) { tt_layered_step<1, 0>(a); }
 
-/* At the end of a call of train: members that wait between epochs train again. */
-static __global__ void resume_members(tt_step_kernel_args a)
-{
-  int i = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < a.v.members && a.v.status[i] == TT_STATUS_BETWEEN_EPOCHS)
-    a.v.status[i] = TT_STATUS_training;
-}
-
 /* Row order of every member's running epoch. */
 static __global__ void make_epoch_orders(tt_step_kernel_args a)
 {

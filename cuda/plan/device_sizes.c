@@ -20,8 +20,7 @@ tt_state tt_device_state(const tt_cohort *c)
   return (tt_state){.params = tt_param_stride(shape.params),
                     .slots = shape.slots,
                     .epochs = shape.epochs,
-                    .averages = shape.averages,
-                    .ensemble_epochs = shape.ensemble_epochs};
+                    .averages = shape.averages};
 }
 
 /* The engine allocates at least one element for each array of the state. */

@@ -16,7 +16,7 @@ tt_err tt_ckpt_list_local(const char *directory, int64_t **list, int64_t *count)
 
 /* The sizes of a cohort, in datasets with an element for each cohort; they must be those of the
  * run. */
-enum { TT_CKPT_SIZES = 6 };
+enum { TT_CKPT_SIZES = 5 };
 extern const char *const tt_ckpt_size_name[TT_CKPT_SIZES]; /* "params" */
 extern const char *const tt_ckpt_size_path[TT_CKPT_SIZES]; /* "cohort_params" */
 void tt_ckpt_sizes_local(const tt_ckpt_shard *shard, int64_t size[TT_CKPT_SIZES]);

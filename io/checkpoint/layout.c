@@ -8,17 +8,17 @@
 #include <string.h>
 
 const char *const tt_ckpt_size_name[TT_CKPT_SIZES] = {"members", "params",   "slots",
-                                                      "epochs",  "averages", "ensemble_epochs"};
+                                                      "epochs",  "averages"};
 
-const char *const tt_ckpt_size_path[TT_CKPT_SIZES] = {"cohort_members",  "cohort_params",
-                                                      "cohort_slots",    "cohort_epochs",
-                                                      "cohort_averages", "cohort_ensemble_epochs"};
+const char *const tt_ckpt_size_path[TT_CKPT_SIZES] = {"cohort_members", "cohort_params",
+                                                      "cohort_slots", "cohort_epochs",
+                                                      "cohort_averages"};
 
 void tt_ckpt_sizes_local(const tt_ckpt_shard *shard, int64_t size[TT_CKPT_SIZES])
 {
   const tt_state *s = shard->mine;
   const int64_t all[TT_CKPT_SIZES] = {shard->members, s->params,   s->slots,
-                                      s->epochs,      s->averages, s->ensemble_epochs};
+                                      s->epochs,      s->averages};
   memcpy(size, all, sizeof all);
 }
 
@@ -33,8 +33,7 @@ static int64_t field_length(const int64_t size[TT_CKPT_SIZES], int f)
   const tt_state s = {.params = params,
                       .slots = size[2],
                       .epochs = size[3],
-                      .averages = size[4],
-                      .ensemble_epochs = size[5]};
+                      .averages = size[4]};
   return f < TT_STATE_FIELD_COUNT ? tt_state_get(&s, f).length : 1;
 }
 
@@ -131,8 +130,7 @@ tt_ckpt_field tt_ckpt_field_of_local(int f)
       [TT_STATE_FIELD_slots] = "member_slot",
       [TT_STATE_FIELD_average] = "member_average",
       [TT_STATE_FIELD_loss_train] = "member_epoch",
-      [TT_STATE_FIELD_loss_validation] = "member_epoch",
-      [TT_STATE_FIELD_loss_ensemble] = "member_ensemble_epoch"};
+      [TT_STATE_FIELD_loss_validation] = "member_epoch"};
   if (f == TT_STATE_FIELD_COUNT) return (tt_ckpt_field){"member_hash", TT_H5_U64, "member"};
   const tt_state none = {0};
   tt_state_field field = tt_state_get(&none, f);

@@ -91,6 +91,7 @@ static tt_err read_all(tt_h5_reader *r, tt_result_details *d)
     TT_TRY(tt_schema_read_texts_local(r, "column_label", d->columns, &d->label));
   if (tt_h5_has_local(r, "network"))
     TT_TRY(tt_schema_read_texts_local(r, "network", d->members, &d->network));
+  TT_TRY(tt_trials_read_local(r, &d->trials));
   return read_origin(r, d);
 }
 
@@ -119,6 +120,7 @@ void tt_result_details_destroy(tt_result_details **details)
   tt_result_details *d = *details;
   if (!d) return;
   if (d->target) tt_h5_texts_free(d->targets, &d->target);
+  tt_trials_free(&d->trials);
   if (d->label) tt_h5_texts_free(d->columns, &d->label);
   if (d->network) tt_h5_texts_free(d->members, &d->network);
   for (int i = 0; i < TT_HYPER_COUNT; i++) tt_free(d->hyper[i]);

@@ -20,7 +20,8 @@ typedef struct tt_result_details {
   double *coverage_level, *coverage;                     /* [levels], [levels][C] */
   char **target;                                         /* [T] names */
   char **label;                                          /* [C] or NULL */
-  char **network; /* [G] of each member; NULL: all members have one network */
+  char **network;   /* [G] of each member; NULL: all members have one network */
+  tt_trials trials; /* of a search */
   char *origin[TT_ORIGIN_COUNT];
   char *resolved;   /* the resolved configuration as YAML */
   int recalibrated; /* 1: with calibration.recalibrate: all */

@@ -8,6 +8,7 @@
 #include "core/model/trained_ensemble.h"
 #include "core/stats/metrics.h"
 #include "io/hdf5/provenance.h"
+#include "io/results/trials.h"
 #include "mpi/comm.h"
 
 /* Scores on some rows (core/stats/metrics.h), in the user's units. C columns as in
@@ -112,11 +113,12 @@ static inline int64_t tt_result_shard_first(const tt_result_shard *s)
  *   shard   [tt_trained_ensembles_networks]
  *   scores  of all cohorts; NULL if there are no test rows
  *   oob     scores of the training rows by the members that were not trained on them, or NULL
- *   test    of all cohorts, or NULL */
+ *   test    of all cohorts, or NULL
+ *   trials  of a search, or NULL */
 tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *shard,
                         const tt_trained_ensembles *all, const tt_scores *scores,
                         const tt_scores *oob, const tt_test_predictions *test,
-                        const tt_provenance *provenance);
+                        const tt_trials *trials, const tt_provenance *provenance);
 
 /* Collective. Write only the scores, of all cohorts: the file of `tutti evaluate --output`
  * (schema tutti-score-1.0). */

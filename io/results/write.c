@@ -9,7 +9,7 @@
 
 #define MEMBER_COORDINATES TT_MEMBER_COORDINATES " learning_rate"
 
-enum { OF_TRAIN, OF_VALIDATION, OF_ENSEMBLE, HISTORIES };
+enum { OF_TRAIN, OF_VALIDATION, HISTORIES };
 
 /* Arrays of the file that must be assembled from the arguments before the write. */
 typedef struct file_arrays {
@@ -33,14 +33,14 @@ static void free_file_arrays(file_arrays *t)
 #undef X
 }
 
-/* Copy loss [members of this rank][epochs of their cohort], or NULL, to [own][epochs], padded with
+/* Copy loss [members of this rank][epochs of their cohort] to [own][epochs], padded with
  * NaN. */
 static tt_err pad_history(const tt_result_shard *s, const float *loss, int64_t epochs, float **out)
 {
   int64_t own = s->mine->epochs;
   TT_TRY(TT_ALLOC(*out, s->own.count * epochs));
   for (int64_t i = 0; i < s->own.count * epochs; i++) (*out)[i] = NAN;
-  for (int64_t i = 0; loss && i < s->own.count; i++)
+  for (int64_t i = 0; i < s->own.count; i++)
     memcpy(*out + i * epochs, loss + (tt_result_shard_first(s) + i) * own,
            (size_t)own * sizeof *loss);
   return TT_OK;
@@ -51,8 +51,7 @@ static tt_err make_histories(const tt_result_shard *shard, file_arrays *t)
   TT_TRY(TT_ALLOC(t->history, HISTORIES * t->shards));
   for (int64_t i = 0; i < t->shards; i++) {
     const tt_state *m = shard[i].mine;
-    const float *loss[HISTORIES] = {TT_FIELD(m, loss_train), TT_FIELD(m, loss_validation),
-                                    m->ensemble_epochs ? TT_FIELD(m, loss_ensemble) : NULL};
+    const float *loss[HISTORIES] = {TT_FIELD(m, loss_train), TT_FIELD(m, loss_validation)};
     for (int k = 0; k < HISTORIES; k++)
       TT_TRY(pad_history(&shard[i], loss[k], t->longest, &t->history[k * t->shards + i]));
   }
@@ -183,15 +182,10 @@ static void write_members(tt_schema *s, const file_arrays *t, const tt_result_sh
 {
 #define LOSS(name_, meaning_)                                                                      \
   TT_VARIABLE(name_, F32, "1", meaning_, MEMBER_COORDINATES, "member", "epoch")
-  const tt_variable loss[HISTORIES] = {
-      LOSS("loss_train", "mean training loss of an epoch"),
-      LOSS("loss_validation", "validation loss"),
-      LOSS("ensemble_loss_validation", "validation loss of the ensemble of the member")};
+  const tt_variable loss[HISTORIES] = {LOSS("loss_train", "mean training loss of an epoch"),
+                                       LOSS("loss_validation", "validation loss")};
 #undef LOSS
-  int has_ensemble_loss = 0;
-  for (int64_t i = 0; i < t->shards; i++) has_ensemble_loss |= shard[i].mine->ensemble_epochs > 0;
   for (int k = 0; k < HISTORIES; k++) {
-    if (k == OF_ENSEMBLE && !has_ensemble_loss) continue;
     for (int64_t i = 0; i < t->shards; i++) data[i] = t->history[k * t->shards + i];
     write_member_variable(s, t, shard, &loss[k], data);
   }
@@ -216,7 +210,7 @@ static tt_err write_test(tt_schema *s, tt_comm *c, const tt_test_predictions *t,
 tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *shard,
                         const tt_trained_ensembles *all, const tt_scores *scores,
                         const tt_scores *oob, const tt_test_predictions *test,
-                        const tt_provenance *provenance)
+                        const tt_trials *trials, const tt_provenance *provenance)
 {
   file_arrays t = {0};
   tt_schema s;
@@ -247,6 +241,7 @@ tt_err tt_results_write(tt_comm *c, const char *file, const tt_result_shard *sha
     if (scores) tt_scores_write_variables(&s, scores, &t.labels);
     if (oob) tt_scores_write_out_of_bag(&s, oob, scores != NULL, units);
     if (rows > 0) e = write_test(&s, c, test, scores ? scores->forecasts : 0, units);
+    if (!e) e = tt_agree(c, tt_trials_write(&s, trials));
     if (!e) e = tt_h5_commit(&f);
     tt_h5_discard(&f);
   }

@@ -9,8 +9,6 @@
     "the ensembles have different networks, losses or batch sizes: create a trainer for each")     \
   X(c->resample != TT_RESAMPLE_none,                                                               \
     "train.resample: the caller gives each member its rows; use none, and an index in the batch")  \
-  X(c->stop != TT_EARLY_STOPPING_member,                                                           \
-    "train.early_stopping: ensemble needs validation rows, which a trainer does not have")         \
   X(t->cfg->selections > 0, "ensembles[].rows: the caller gives each member its rows")             \
   X(t->cfg->data_targets_pca > 0, "data.targets_pca needs a data set")                             \
   X(*t->cfg->data_sigma, "data.sigma needs a data set")                                            \

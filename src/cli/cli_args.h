@@ -28,9 +28,9 @@ struct tt_cli_args {
   int nas;
   const char *na[TT_CLI_MAX_NA]; /* [nas] texts of missing values in a CSV file */
   const char *classes, *group;   /* of a table: lists of targets that are classes; a column */
-  int member_count, epochs;
+  int member_count, epochs, budget, folds;
   const char *output, *inputs, *targets, *weights, *units, *quantiles, *resume, *from, *data,
-      *links, *pool, *site, *time;
+      *links, *pool, *site, *time, *preset;
   int force, once, check, members, jacobian, onnx, c_source, torch, config, markdown, json;
   int allow_different_device;
   int repeats, rows, seed;
@@ -76,6 +76,11 @@ struct tt_cli_args {
   X(MEMBER_COUNT, "members", 0, "N", COUNT(member_count, 1),                                       \
     "of a table: members of each ensemble")                                                        \
   X(EPOCHS, "epochs", 0, "N", COUNT(epochs, 1), "of a table: most epochs of a member")             \
+  X(PRESET, "preset", 0, "NAME", TEXT(preset), "fast, good (default) or best")                     \
+  X(BUDGET, "budget", 0, "N", COUNT(budget, 2), "most trials (default: that of the preset)")       \
+  X(SEARCH_TIME, "time", 0, "TIME", TEXT(time),                                                    \
+    "wall time for everything, e.g. 2min: as many trials as fit (default: no limit)")              \
+  X(FOLDS, "folds", 0, "N", COUNT(folds, 1), "members of a trial (default: that of the preset)")   \
   X(DATASET, "output", 'o', "FILE", TEXT(output), "data file to write")                            \
   X(PAGE, "output", 'o', "DIR", TEXT(output), "directory of report.html (default DIRECTORY)")      \
   X(EXPORTED, "output", 'o', "FILE", TEXT(output),                                                 \

@@ -62,9 +62,21 @@ static tt_err resolve(const tt_cli_args *a, const char *file, char **text)
   return e;
 }
 
+/* `search:` of tutti tune. */
+static void print_search(const tt_cli_args *a, char text[256])
+{
+  int n = snprintf(text, 128, "{preset: %.32s", a->preset ? a->preset : "good");
+  if (a->budget) n += snprintf(text + n, 32, ", budget: %d", a->budget);
+  if (a->time) n += snprintf(text + n, 48, ", time: %.32s", a->time);
+  if (a->folds) n += snprintf(text + n, 32, ", folds: %d", a->folds);
+  snprintf(text + n, 2, "}");
+}
+
 /* The job of the table, as it is printed. */
 static tt_err write_job(const tt_cli_args *a, const char *file, char **text)
 {
+  char search[256] = "";
+  if (!strcmp(a->verb->name, "tune")) print_search(a, search);
   char *command = print_command(a);
   tt_table_job_options o = {.table = a->file[0],
                             .inputs = a->inputs,
@@ -73,6 +85,8 @@ static tt_err write_job(const tt_cli_args *a, const char *file, char **text)
                             .group = a->group,
                             .members = a->member_count,
                             .epochs = a->epochs,
+                            .search = *search ? search : NULL,
+                            .folds = a->folds,
                             .file = file,
                             .directory = file ? "." : "out",
                             .command = command};

@@ -4,7 +4,7 @@
 #define TT_VERBS_H
 #include "mpi/comm.h"
 
-enum { TT_VERB_MAX_OPTIONS = 19 };
+enum { TT_VERB_MAX_OPTIONS = 23 };
 typedef struct tt_cli_args tt_cli_args; /* cli_args.h */
 
 /* One verb, or a family of verbs ("campaign run", "campaign step"). */
@@ -80,6 +80,15 @@ extern tt_comm *tt_world;
     "writes it into the directory of the run, and trains it.",                                     \
     TT_CLI_TABLE_OPTIONS, TT_CLI_RUN_FOLDER, TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP,            \
     TT_CLI_SHARE_GPU, TT_CLI_RUN_OPTIONS)                                                          \
+  X("tune", "TABLE", 1, 1, tune, "search for the best networks for a table",                       \
+    "Train trials of other widths, learning rates and so on, on folds of the table, and stop the " \
+    "worse ones at each of three rungs; the model predicts with the best ones, weighted by rows "  \
+    "that they left out. Writes the job that it runs into the directory of the run, as tutti "     \
+    "train does: tutti train out/job.yaml continues. Example: tutti tune energy.csv --targets "    \
+    "heating_load --time 2min",                                                                    \
+    TT_CLI_PRESET, TT_CLI_BUDGET, TT_CLI_SEARCH_TIME, TT_CLI_FOLDS, TT_CLI_TABLE_OPTIONS,          \
+    TT_CLI_RUN_FOLDER, TT_CLI_SET, TT_CLI_RESUME, TT_CLI_GPU_MAP, TT_CLI_SHARE_GPU,                \
+    TT_CLI_RUN_OPTIONS)                                                                            \
   X("init", "TABLE", 1, 1, init, "propose a job for a table",                                      \
     "Read a table (.csv, .tsv, .npy, .npz, .h5), and print a job for it, with a comment for each " \
     "column: what stands in it, how it is used, and why. All cells that cannot be used are "       \

@@ -47,6 +47,16 @@ tt_err tt_verb_train(const tt_cli_args *args)
   return e;
 }
 
+tt_err tt_verb_tune(const tt_cli_args *args)
+{
+  if (!tt_cli_has_table(args))
+    return TT_FAIL(USAGE,
+                   "%s is not a table: in a job write `search: {preset: good}`, and start it with "
+                   "tutti train",
+                   args->file[0]);
+  return tt_verb_train(args);
+}
+
 /* Parse "0.05,0.5,0.95"; at most `most` numbers. */
 static tt_err parse_quantiles(const char *list, int64_t most, double *quantile, int64_t *count)
 {

@@ -225,8 +225,7 @@ static tt_err copy_members(tt_slice which, const tt_state *src, tt_state *dst)
   int64_t last = which.first + which.count;
   if (which.first < src->first || last > src->first + src->count || which.first < dst->first ||
       last > dst->first + dst->count || src->params != dst->params || src->slots != dst->slots ||
-      src->epochs != dst->epochs || src->averages != dst->averages ||
-      src->ensemble_epochs != dst->ensemble_epochs)
+      src->epochs != dst->epochs || src->averages != dst->averages)
     return TT_FAIL(INTERNAL,
                    "members %" PRId64 " + %" PRId64 " are not in both states, or the sizes differ",
                    which.first, which.count);

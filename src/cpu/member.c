@@ -134,7 +134,7 @@ static void end_epoch(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member
   tt_state *s = e->state;
   const tt_hyper *h = &ctx->member->hyper;
   int64_t i = ctx->i, count = ctx->lists->count[TT_VALIDATION];
-  int watched = count > 0 && e->cohort->stop == TT_EARLY_STOPPING_member;
+  int watched = count > 0;
   int32_t epoch = TT_FIELD(s, epoch)[i];
   double loss = TT_FIELD(s, loss_sum)[i] / (double)ctx->rows;
   int finite = tt_cpu_are_finite(ctx->w, s->params);
@@ -197,7 +197,7 @@ int64_t tt_cpu_train_member(tt_engine *e, tt_cpu_buffers *b, tt_cpu_team *team, 
       break;
     }
     tt_cpu_team_set_left(team, left - ++done);
-    if (tt_cpu_end_epoch_if_due(e, b, &ctx) && e->cohort->stop == TT_EARLY_STOPPING_ensemble) break;
+    tt_cpu_end_epoch_if_due(e, b, &ctx);
   }
   return done;
 }

@@ -188,12 +188,16 @@ static void put_rest(const table_job *j)
     put_name(j->columns.id, j->out);
     fputc('\n', j->out);
   }
+  int folded = j->o->search && j->o->folds != 1; /* all rows but those of the test have a fold */
+  if (j->o->group || folded) fputs("  split: {", j->out);
+  if (folded) fputs("train: 0.9, validation: 0, test: 0.1", j->out);
   if (j->o->group) {
-    fputs("  split: {group: ", j->out);
+    fputs(folded ? ", group: " : "group: ", j->out);
     put_name(j->o->group, j->out);
-    fputs("}\n", j->out);
   }
+  if (j->o->group || folded) fputs("}\n", j->out);
   put_ensembles(j);
+  if (j->o->search) fprintf(j->out, "search: %s\n", j->o->search);
   if (j->o->epochs) fprintf(j->out, "train: {epochs: %d}\n", j->o->epochs);
   fputs("run: {directory: ", j->out);
   put_name(j->o->directory, j->out);

@@ -11,6 +11,8 @@ typedef struct tt_table_job_options {
   const char *group;            /* column of data.split.group */
   tt_table_format format;       /* of a CSV file; zeros are found */
   int members, epochs;
+  const char *search;    /* `search:` of the job, as YAML */
+  int folds;             /* of it; 1: it needs validation rows */
   const char *file;      /* that the job is written to: its data file is named from there; NULL:
                           * from the working directory */
   const char *directory; /* run.directory in the job */

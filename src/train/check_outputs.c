@@ -80,7 +80,7 @@ static tt_err write_outputs(const tt_cohorts *cohorts, const outputs *o)
   const tt_test_predictions test = {.rows = 1};
   TT_TRY(refuse("model.h5", tt_model_write(o->c, NULL, &o->all, o->model, &provenance)));
   TT_TRY(refuse("results.h5", tt_results_write(o->c, NULL, o->result, &o->all, &scores, &scores,
-                                               &test, &provenance)));
+                                               &test, NULL, &provenance)));
   return refuse("a checkpoint", tt_ckpt_write(o->c, NULL, &id, 1, 1, cohorts->count, o->shard));
 }
 

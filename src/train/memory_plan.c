@@ -7,7 +7,6 @@
 #include "src/host/memory_limits.h"
 #include "src/score/score.h"
 #include "src/train/check_outputs.h"
-#include "src/train/shard/ensemble_early_stopping.h"
 #include "src/train/shard/team_training.h"
 #include "src/train/verify.h"
 
@@ -111,12 +110,6 @@ typedef struct end_bytes {
   double scores;  /* of the ensembles of the last cohort; the networks of an ensemble together */
   double largest; /* of arrays that are needed one after the other */
 } end_bytes;
-
-/* Validation of ensembles at the end of an epoch, as long as the engines are there: of
- * the ensembles of the last cohort, the networks of an ensemble together, and the most so far. */
-typedef struct validation_bytes {
-  double host, device, most_host, most_device;
-} validation_bytes;
 
 /* Whether the ranks of a team train the members of a cohort together. */
 static int is_shared(const tt_cohort *c, const tt_team_place *place)
@@ -257,18 +250,6 @@ static double team_device_bytes(const tt_memory_job *job, const tt_cohort *c, tt
   return (double)tt_team_device_bytes_local(c, stages, place->ranks, place->rank);
 }
 
-static void add_validation(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
-                           validation_bytes *v)
-{
-  if (!c->joined) v->host = v->device = 0.0;
-  if (c->stop != TT_EARLY_STOPPING_ensemble) return;
-  v->host += tt_ensemble_early_stopping_bytes(c, slice.count);
-  if (job->ops->predict_bytes) v->host += (double)job->ops->predict_bytes(&c->model, 0, job->use);
-  v->device += tt_ensemble_early_stopping_device_bytes(c, slice.count);
-  v->most_host = fmax(v->most_host, v->host);
-  v->most_device = fmax(v->most_device, v->device);
-}
-
 typedef double engine_bytes_of(const tt_memory_job *job, const tt_cohort *c, tt_slice slice,
                                const tt_team_place *place);
 
@@ -300,7 +281,6 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
                     const tt_team_place *place, tt_memory_plan *p)
 {
   end_bytes end = {0};
-  validation_bytes validation = {0};
   double verify_host = 0.0, verify_device = 0.0;
   double engines = sum_of_engines(job, slice, place, engine_bytes);
   if (job->gpu)
@@ -311,10 +291,8 @@ static void add_all(const tt_memory_job *job, tt_slice *slice, int ranks,
     add_verification(job, job->cohorts->at[i], slice[i], place, &verify_host, &verify_device);
     if (place->rank > 0) slice[i].count = 0;
     add_cohort(job, job->cohorts->at[i], slice[i], ranks, p, &end);
-    add_validation(job, job->cohorts->at[i], slice[i], &validation);
   }
-  engines += validation.most_host;
-  if (job->gpu) p->device += validation.most_device + verify_device;
+  if (job->gpu) p->device += verify_device;
   p->members += engines + verify_host;
   p->files += fmin((double)tt_ckpt_buffer_bytes_local(job->cohorts->count), end.field);
   double written = end.models + end.largest - end.freed; /* after the copies of heads */

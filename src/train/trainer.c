@@ -20,6 +20,7 @@
 #include "src/train/checkpointing.h"
 #include "src/train/job_log.h"
 #include "src/train/memory_plan.h"
+#include "src/train/search.h"
 #include "src/train/shard/average_moments.h"
 #include "src/train/shard/shard.h"
 #include "src/train/shard/shard_train.h"
@@ -43,6 +44,7 @@ typedef struct training_run {
   tt_team *team; /* ranks that train members together with this one; NULL = none */
   tt_shards shards;
   tt_checkpointing checkpoints;
+  tt_search search;
   tt_run_id id;
   int64_t resumed;  /* checkpoint this start resumed from; 0 = none */
   int claimed;      /* this start owns the run directory */
@@ -248,6 +250,19 @@ static tt_err write_checkpoint(void *run)
   return tt_checkpointing_write(&r->checkpoints, r->stop_reason != TT_STOP_none);
 }
 
+/* When no member trains, a search has a decision to make; when its time is over, all stop. */
+static tt_err advance_search(training_run *r)
+{
+  int stopped = 0;
+  if (!r->search.active) return TT_OK;
+  tt_err e = tt_search_stop_in_time(r->c, &r->shards, &r->search, &stopped);
+  if (!e && !stopped && r->progress.training > 0) return TT_OK;
+  if (!e && !stopped) e = tt_search_advance(r->c, r->job, &r->shards, &r->search);
+  if (!e) e = tt_shards_update_progress(r->c, &r->shards);
+  if (!e) r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
+  return e;
+}
+
 static tt_err training_loop(training_run *r)
 {
   double every = r->job->cfg->checkpoint_every;
@@ -260,6 +275,8 @@ static tt_err training_loop(training_run *r)
     if (e) break;
     r->progress = tt_shards_total_progress(&r->shards, &r->epochs);
     tt_progress_meter_print_local(&r->meter, r->c, &r->progress, r->epochs, 0);
+    e = advance_search(r);
+    if (e) break;
     r->stop_reason =
         tt_stop_agreed(r->c, tt_time_limit_deadline_local(&r->limit), stop_directory(r));
     if (r->progress.training == 0) r->stop_reason = TT_STOP_none;
@@ -279,6 +296,7 @@ static tt_err check_diverged(const training_run *r)
 {
   int64_t members = r->members;
   double most = r->job->cfg->train_max_diverged;
+  if (r->search.active) return TT_OK; /* bad trials are no failure */
   if ((double)r->progress.diverged <= most * (double)members) return TT_OK;
   return TT_FAIL(DIVERGED,
                  "%" PRId64 " of %" PRId64 " members diverged, more than the fraction "
@@ -289,10 +307,7 @@ static tt_err check_diverged(const training_run *r)
 /* The option that makes members depend on each other, as text; NULL: members are independent. */
 static const char *dependence(const training_run *r)
 {
-  for (int64_t i = 0; i < r->job->cohorts.count; i++)
-    if (r->job->cohorts.at[i]->stop == TT_EARLY_STOPPING_ensemble)
-      return "train.early_stopping: ensemble: the end and best epoch of a member depend on its "
-             "ensemble";
+  if (r->search.active) return "search: the end of a member depends on the other trials";
   return NULL;
 }
 
@@ -328,8 +343,13 @@ static tt_err finish_run(void *run)
   provenance.dependence = dependence(r);
   e = tt_average_moments(r->c, r->job, &r->shards);
   tt_shards_release_engines_local(&r->shards);
+  tt_trials trials = {0};
+  if (!e) e = tt_search_finish(r->c, r->job, &r->shards, &r->search, &trials);
   if (!e) e = tt_agree(r->c, tt_shards_expand_heads_local(r->job, &r->shards));
-  if (!e) e = tt_write_outputs(r->c, r->job, &r->shards, &provenance, r->o->quiet, r->o->no_scores);
+  if (!e)
+    e = tt_write_outputs(r->c, r->job, &r->shards, &trials, &provenance, r->o->quiet,
+                         r->o->no_scores);
+  tt_trials_free(&trials);
   return e ? e : check_diverged(r);
 }
 
@@ -378,6 +398,8 @@ static tt_err train(training_run *r)
   }
   if (!r->o->quiet)
     tt_job_log_local(&r->job->cohorts, &r->job->data->input, tt_comm_ranks(r->c), device(r));
+  e = tt_search_begin(r->c, r->job, &r->shards, r->started, &r->search);
+  if (e) return e;
   if (dependence(r) && !r->o->quiet) tt_log_root(TT_LOG_INFO, "%s", dependence(r));
   e = tt_shards_update_progress(r->c, &r->shards);
   if (e) return e;
@@ -388,7 +410,8 @@ static tt_err train(training_run *r)
   if (tt_comm_is_root(r->c) && r->checkpoints.generation == 0 && !in_memory(r) &&
       tt_metrics_file_remove_local(directory(r)))
     tt_log_root(TT_LOG_WARN, "%s", tt_err_last());
-  if (r->progress.training > 0) { /* a signal during the set-up stops before the first step */
+  if (r->progress.training > 0 ||
+      r->search.active) { /* a signal during the set-up stops before the first step */
     r->stop_reason = tt_stop_agreed(r->c, 0.0, NULL);
     e = r->stop_reason ? TT_OK : training_loop(r);
   }

@@ -26,7 +26,6 @@ static int on_cpu(const tt_shard *shard) { return !strcmp(shard->ops->name, "cpu
 
 double tt_verify_interval(const tt_cohort *c, int gpu, double every)
 {
-  if (c->stop == TT_EARLY_STOPPING_ensemble) return 0.0;
   if (every >= 0.0) return every;
   return gpu && c->model.params <= MOST_PARAMETERS ? gpu_interval : 0.0;
 }

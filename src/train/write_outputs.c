@@ -41,6 +41,7 @@ typedef struct output_writer {
   float **w;                  /* [parts][members of this rank][P] those of `model` */
   ensemble_output *output;    /* [all.count] */
   tt_test_predictions *table; /* [all.count] */
+  tt_trials *trials;
   int no_scores;
 } output_writer;
 
@@ -175,6 +176,45 @@ static tt_err postprocess(output_writer *k)
   return e;
 }
 
+/* The shares of the trials in the predictions of their ensembles. */
+static void weigh_trials(const output_writer *k)
+{
+  for (int64_t i = 0; i < k->all.count; i++) {
+    const tt_trained_ensemble *all = k->all.at[i];
+    double sum = 0.0;
+    for (int64_t m = 0; m < all->members; m++) sum += all->weight[m];
+    for (int64_t t = 0; t < k->trials->count; t++) {
+      tt_trial *x = &k->trials->at[t];
+      for (int64_t m = 0; m < all->members && x->number == all->ensemble->number; m++)
+        if (all->index[m] >= x->first && all->index[m] < x->first + x->members)
+          x->weight += all->weight[m] / sum;
+    }
+  }
+}
+
+/* The best trials of each ensemble. */
+static tt_err print_trials(const output_writer *k)
+{
+  enum { SHOWN = 5 };
+  const tt_trials *t = k->trials;
+  int64_t *order = NULL, shown = 0;
+  TT_TRY(TT_ALLOC(order, t->count));
+  tt_trials_rank(t, order);
+  for (int64_t i = 0; i < t->count; i++) {
+    const tt_trial *x = &t->at[order[i]];
+    if (i == 0 || x->number != t->at[order[i - 1]].number) {
+      shown = 0;
+      tt_log_root(TT_LOG_INFO, "ensemble %s, the best trials: rung, validation loss, weight",
+                  x->ensemble);
+    }
+    if (shown++ < SHOWN && x->rung >= 0)
+      tt_log_root(TT_LOG_INFO, "  %-8s %d %10.5g %4.0f %%  %s", x->label, x->rung + 1,
+                  tt_trial_last_score(x), 100.0 * x->weight, x->text);
+  }
+  tt_free(order);
+  return TT_OK;
+}
+
 static tt_err write_model(output_writer *k)
 {
   char path[PATH_MAX];
@@ -248,7 +288,7 @@ static tt_err write_results(output_writer *k)
   e = tt_agree(k->c, e);
   if (!e)
     e = tt_results_write(k->c, path, k->result, &k->all, scores, oob, tested ? &table : NULL,
-                         k->from);
+                         k->trials, k->from);
   if (!e && !k->no_scores) print_local(k, tested);
   tt_scores_destroy(&scores);
   tt_scores_destroy(&oob);
@@ -266,14 +306,17 @@ static void log_advice_local(const tt_job *job, const char *directory)
   if (e) tt_log_root(TT_LOG_DEBUG, "no advice: %s", tt_err_last());
 }
 
-tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards,
+tt_err tt_write_outputs(tt_comm *c, const tt_job *job, const tt_shards *shards, tt_trials *trials,
                         const tt_provenance *provenance, int quiet, int no_scores)
 {
-  output_writer k = {.c = c, .job = job, .from = provenance, .no_scores = quiet || no_scores};
+  output_writer k = {
+      .c = c, .job = job, .from = provenance, .trials = trials, .no_scores = quiet || no_scores};
   tt_err e = tt_agree(c, create_local(&k, shards));
   if (!e) gather_all(&k);
   if (!e) k.ops = tt_resources_predict_engine(job->ops, &k.all);
   if (!e) e = postprocess(&k);
+  if (!e) weigh_trials(&k);
+  if (!e && !quiet) e = tt_agree(c, print_trials(&k));
   if (!e) e = write_model(&k);
   if (!e) e = write_results(&k);
   if (!e)

@@ -53,7 +53,6 @@ train: {loss: mse, batch_size: 16, schedule: cosine, warmup: 3}
 model: {hidden: [10], residual: true}
 ensembles:
   - {name: folds, target: y0, members: 5, train: {resample: kfold, dropout: 0.1, average: swa}}
-  - {name: as_one, target: y1, members: 4, train: {early_stopping: ensemble, patience: 100000}}
   - {name: noisy, target: y0, members: 2, train: {label_noise: 0.1}}
 train: {loss: mse, learning_rate: 1e-2, batch_size: 16, schedule: reduce_on_plateau}
 """,

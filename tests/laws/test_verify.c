@@ -22,7 +22,6 @@ static int start(cast_of_one *t, setting v, const tt_engine_ops *ops, way varian
   *t = (cast_of_one){.p = cast(v, id, ENSEMBLES, 0, EACH)};
   if (!can(variant, &t->p.c)) return problem_free(&t->p), 0;
   t->at[0] = &t->p.c;
-  t->p.c.stop = TT_EARLY_STOPPING_member;
   t->job = (tt_job){
       .cohorts = {1, t->at}, .data = t->p.d, .training = *t->p.d, .ops = ops, .use = variant.use};
   TT_CHECK_OK(tt_shards_create_local(&t->job, 1, 0, NULL, 0, &t->all));

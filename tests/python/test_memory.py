@@ -44,7 +44,7 @@ class Bits(unittest.TestCase):
         split = np.r_[np.zeros(60), np.ones(20), np.full(10, 2)]
         jobs = (({"loss": "gaussian_nll", "conformal": [0.5], "recalibrate": "all"}, x, y, {}),
                 ({"resample": "bootstrap", "patience": 1, "combine": {"method": "greedy"}}, x, y, {}),
-                ({"early_stopping": "ensemble", "patience": 3, "threads": 2}, x, y[:, 0], {"sample_weight": 1 + split}),
+                ({"patience": 3, "threads": 2}, x, y[:, 0], {"sample_weight": 1 + split}),
                 ({"loss": "cross_entropy", "classes": 3}, x, np.arange(90) % 3, {"split": split}),
                 ({"sweep": {"learning_rate": {"list": [0.1, 0.01, 0.2]}}}, table, y[:, 0], {}),
                 ({"resample": "kfold", "folds": 3, "normalize": "yeo_johnson"}, x, y, {}))

@@ -16,7 +16,6 @@ typedef struct setting {
   tt_loss loss;
   tt_schedule schedule;
   tt_weight_average average;
-  tt_early_stopping stop;
   int layer_norm, residual, rates;
   int parts;                            /* of a batch */
   int dropout, noise, anchor, features; /* 0 or 1 */
@@ -45,7 +44,6 @@ static inline setting setting_of(int number)
   v.loss = (tt_loss)((i + 5 * half) % TT_LOSS_COUNT);
   v.schedule = (tt_schedule)((i + 3 * half) % TT_SCHEDULE_COUNT);
   v.average = (tt_weight_average)(k % TT_AVERAGE_COUNT);
-  v.stop = k % 7 == 1 ? TT_EARLY_STOPPING_ensemble : TT_EARLY_STOPPING_member;
   v.layer_norm = k % 2;
   v.residual = k % 3 != 1;
   v.rates = k % 4 == 1;
@@ -121,7 +119,6 @@ static inline void settle(problem *p, setting v)
   p->c.schedule = v.schedule;
   p->c.schedule_options = (tt_schedule_options){1, {1}, 2.0f, 0.4f};
   p->c.average = v.average;
-  p->c.stop = v.stop;
 }
 
 /* A cohort of ensembles id[0..n), `each` members that begin with number `begin`. */

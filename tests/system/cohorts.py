@@ -137,14 +137,10 @@ COUNT = (3, 2, 4)
 
 
 def mixed_jobs():
-    """An ensemble of three networks; each of them as an ensemble of its own with the same members; and
-    three networks that stop together."""
+    """An ensemble of three networks; each of them as an ensemble of its own with the same members."""
     joint = ", ".join(f"{{members: {n}, {text}}}" for n, text in zip(COUNT, NETWORKS))
     pathlib.Path("mix.yaml").write_text(JOB % f"  - {MIXED % (joint, '', 5)}" + "combine: {method: weights}\n"
                                      "calibration: {recalibrate: all, conformal: [0.8]}\n")
-    stop = JOB % f"  - {MIXED % (joint.replace('gaussian_nll', 'huber'), 'loss: mse, early_stopping: ensemble, ', 3)}"
-    stop = re.sub("split: {.*?}", "split: {column: part}, normalize: none", stop.replace("output: mean_variance", "output: auto"))
-    pathlib.Path("stop.yaml").write_text(stop.replace("resample: bootstrap", "resample: none"))
     for k, network in enumerate(NETWORKS):
         own = network if "train" in network else network + ", train: {}"
         own = own.replace("train: {", "train: {epochs: 20, patience: 5, ")
@@ -167,32 +163,14 @@ def check_mixture(path, model):
             check(error < 1e-6 * max(1, abs(value).max()), f"{path}: y_pred_{name} is {error} away")
 
 
-def check_stop():
-    """All members stop together, with the weights of the lowest loss of the mean of all members."""
-    with h5py.File("stop1/results.h5") as r, h5py.File("data.h5") as d:
-        loss, best = r["ensemble_loss_validation"][0], int(r["best_epoch"][0])
-        ends = [len(set(r[name][()])) for name in ("epochs_done", "best_epoch", "best_loss", "status")]
-        check(ends == [1] * 4 and best == np.nanargmin(loss), f"one decision for all members: {ends}, {best} of {loss}")
-        validation = d["part"][()] == 1
-        x, y = d["x"][()][validation], d["y"][:, 1][validation]
-    write_h5("validation.h5", x=x)
-    tutti("predict", "stop1/model.h5", "validation.h5", "-o", "validation-pred.h5")
-    with h5py.File("validation-pred.h5") as f:
-        error = np.mean((f["y_pred_mean"][:, 0] - y) ** 2)
-    check(abs(error - loss[best]) < 1e-5 * error, f"loss {loss[best]}, mean squared error {error}")
-
-
 def check_mixed():
     """One ensemble of three networks: members as in separate jobs, statistics over all of them."""
     mixed_jobs()
     parts = re.findall(r"^ensemble   mix: (\d+ of \d+) members", tutti("plan", "mix.yaml"), re.M)
     check(parts == [f"{n} of {sum(COUNT)}" for n in COUNT], f"members of the networks in the plan: {parts}")
-    for name, ranks in (("mix", 3), ("stop", 2)):  # the second one from a checkpoint
-        train(name, f"{name}1")
-        if name == "stop":
-            kill_when_saved("stop2", *training(name, "stop2"))
-        train(name, f"{name}{ranks}", ranks=ranks)
-        check_same(f"{name}1", f"{name}{ranks}")
+    train("mix", "mix1")
+    train("mix", "mix3", ranks=3)
+    check_same("mix1", "mix3")
     with h5py.File("mix1/model.h5") as f, h5py.File("mix1/results.h5") as r:
         check(len(f["net/n_layers"]) == 3 and list(f["ensemble_members"]) == [9], "one ensemble of three networks")
         check(list(f["member_index"]) == list(range(9)), "numbers of the members")
@@ -207,7 +185,6 @@ def check_mixed():
                 check(all(same), f"network {k} alone: other weights")
     tutti("predict", "mix1/model.h5", "rows.h5", "--members", "--jacobian", "-o", "mixture.h5")
     check_mixture("mixture.h5", "mix1/model.h5")
-    check_stop()
     tutti("evaluate", "mix1/model.h5", "data.h5")
     tutti("explain", "mix1/model.h5", "data.h5", "-o", "importance.h5")
     tutti("report", "mix1")

@@ -70,21 +70,11 @@ static void read_element(sweep_reader *s, const yaml_node_t *node, int64_t i)
 /* uniform and log_uniform need two ascending numbers. */
 static void check_bounds(sweep_reader *s, const tt_source_location *location)
 {
-  const double *v = s->out.value;
-  const char *kind = tt_choice_sweep[s->out.kind];
-  const char *why = NULL;
-  if (s->out.kind != TT_SWEEP_uniform && s->out.kind != TT_SWEEP_log_uniform) return;
-  if (s->option->kind == TT_KIND_NAME)
-    why = "is for numbers; use list, grid or choice";
-  else if (s->out.count != 2)
-    why = "takes two values, the lowest and the highest";
-  else if (v[0] > v[1])
-    why = "goes from the lowest to the highest value";
-  else if (s->out.kind == TT_SWEEP_log_uniform && v[0] <= 0.0)
-    why = "needs a lowest value above 0";
+  const tt_sweep_range range = {.kind = s->out.kind, .count = s->out.count, .value = s->out.value};
+  const char *why = tt_sweep_range_fault(&range, s->option->kind == TT_KIND_NAME);
   if (!why) return;
   s->where->bad = 1;
-  tt_config_error(s->r, location, "%s: %s %s", s->path, kind, why);
+  tt_config_error(s->r, location, "%s: %s %s", s->path, tt_choice_sweep[s->out.kind], why);
 }
 
 static tt_err read_values(sweep_reader *s, yaml_node_t *node)

@@ -22,9 +22,19 @@ int tt_node_is_auto(const char *section, const yaml_node_t *node);
 /* The recipes of `model: auto` (core/config/portfolio.h) as a list `networks`. */
 typedef struct tt_portfolio {
   yaml_document_t doc; /* its root is the list */
+  int trials;          /* 1: two elements that all trials have in common, then the trials */
 } tt_portfolio;
 /* Owner of out->doc: the caller, yaml_document_delete. Errors: MEM, INTERNAL. */
 tt_err tt_portfolio_load(tt_config_reader *r, tt_portfolio *out);
+
+/* `search.space`: a mapping of sections of options, each with the way in which it is drawn; wrong
+ * input is added to the errors of `r`. Owner of r->axis: the caller, tt_search_space_free.
+ * Errors: MEM. */
+tt_err tt_search_space_read(tt_config_reader *r, yaml_document_t *doc, yaml_node_t *node);
+/* The trials of `search`; recipes alone after errors of it. Owner of out->doc as above. */
+tt_err tt_search_load(tt_config_reader *r, tt_portfolio *out);
+/* Budget and folds of the preset, where the job does not name them. */
+void tt_search_resolve(tt_config *c);
 
 /* A field of a configuration. */
 typedef struct tt_option_ref {

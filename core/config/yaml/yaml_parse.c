@@ -173,6 +173,11 @@ static int reject_shared(tt_config_reader *r, const level *outer,
   return 1;
 }
 
+static int is_search(const yaml_node_t *key)
+{
+  return key->type == YAML_SCALAR_NODE && strcmp(tt_scalar_text(key), "search") == 0;
+}
+
 static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *outer,
                         const yaml_node_t *key, yaml_node_t *node)
 {
@@ -186,6 +191,8 @@ static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *
     return tt_option_assign(r, doc, &s, &location, node);
   }
   if (top && strcmp(near.word, "ensembles") == 0) return walk_ensembles(r, doc, key, node);
+  if (strcmp(outer->section, "search") == 0 && strcmp(near.word, "space") == 0)
+    return tt_search_space_read(r, doc, node);
   if (outer->element >= 0 && is_root(outer)) {
     if (strcmp(near.word, "sweep") == 0) return tt_sweeps_read(r, doc, outer->element, node);
     tt_suggestion_consider(&near, "sweep");
@@ -200,13 +207,31 @@ static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *
   return TT_OK;
 }
 
+/* The section `search` of the job, and --set for it, before all others: it makes ensembles. */
+static tt_err read_search(tt_config_reader *r, yaml_document_t *doc, const yaml_node_t *root)
+{
+  const level top = level_of(-1, 0, "top");
+  const yaml_node_pair_t *p = root->data.mapping.pairs.start, *end = root->data.mapping.pairs.top;
+  for (; p < end; p++)
+    if (is_search(yaml_document_get_node(doc, p->key)))
+      TT_TRY(walk_pair(r, doc, &top, yaml_document_get_node(doc, p->key),
+                       yaml_document_get_node(doc, p->value)));
+  for (int n = 1; n <= r->nset; n++) {
+    r->now = n;
+    if (!strncmp(r->set[n - 1], "search.", 7)) TT_TRY(tt_config_read_override(r));
+  }
+  r->now = 0;
+  tt_search_resolve(r->cfg);
+  return TT_OK;
+}
+
 static tt_err walk_section(tt_config_reader *r, yaml_document_t *doc, const level *at,
                            yaml_node_t *node)
 {
   yaml_node_pair_t *p = node->data.mapping.pairs.start, *end = node->data.mapping.pairs.top;
   for (; p < end && r->error_count < TT_MAX_CONFIG_ERRORS; p++) {
     yaml_node_t *key = yaml_document_get_node(doc, p->key);
-    if (!tt_key_check(r, key)) continue;
+    if (!tt_key_check(r, key) || (at->element < 0 && is_root(at) && is_search(key))) continue;
     TT_TRY(walk_pair(r, doc, at, key, yaml_document_get_node(doc, p->value)));
   }
   return TT_OK;
@@ -225,24 +250,30 @@ static tt_err walk_ensemble(tt_config_reader *r, yaml_document_t *doc, yaml_node
   return TT_OK;
 }
 
-/* The list of the networks of an ensemble: its own `networks`, or the recipes of `model: auto`. */
+/* The list of the networks of an ensemble: its own `networks`, the recipes of `model: auto`, or the
+ * trials of `search`. */
 typedef struct network_list {
   yaml_document_t *doc;
-  yaml_node_t *list;      /* NULL: the ensemble has one network */
-  const yaml_node_t *key; /* `auto` of recipes; NULL: its own networks */
+  yaml_node_t *list;        /* NULL: the ensemble has one network */
+  int64_t shared;           /* so many elements are of all networks, the first ones */
+  int recipe;               /* 1: `where` makes the networks; the job replaces their values */
+  tt_source_location where; /* of `auto`, or of the ensemble */
 } network_list;
 
-static network_list find_networks(tt_portfolio *recipes, yaml_document_t *doc, yaml_node_t *node)
+static network_list find_networks(const tt_config_reader *r, tt_portfolio *recipes,
+                                  yaml_document_t *doc, yaml_node_t *node)
 {
   yaml_node_t *own = tt_mapping_value(doc, node, "networks");
   yaml_node_t *model = tt_mapping_value(doc, node, "model"),
               *all = tt_mapping_value(doc, yaml_document_get_root_node(doc), "model");
   const yaml_node_t *key = model ? model : own ? NULL : all;
-  if (key && tt_node_is_auto("model", key))
-    return (network_list){&recipes->doc, yaml_document_get_root_node(&recipes->doc), key};
+  int is_auto = key && tt_node_is_auto("model", key);
+  if (is_auto || (recipes->trials && !own))
+    return (network_list){&recipes->doc, yaml_document_get_root_node(&recipes->doc),
+                          recipes->trials ? 2 : 0, 1, tt_node_location(r, is_auto ? key : node)};
   int some = own && own->type == YAML_SEQUENCE_NODE &&
              own->data.sequence.items.top > own->data.sequence.items.start;
-  return (network_list){doc, some ? own : NULL, NULL};
+  return (network_list){doc, some ? own : NULL, 0, 0, {0}};
 }
 
 static yaml_node_t *network_node(const network_list *n, int64_t i)
@@ -252,7 +283,8 @@ static yaml_node_t *network_node(const network_list *n, int64_t i)
 
 static int64_t count_networks(const network_list *n)
 {
-  return n->list ? n->list->data.sequence.items.top - n->list->data.sequence.items.start : 1;
+  if (!n->list) return 1;
+  return n->list->data.sequence.items.top - n->list->data.sequence.items.start - n->shared;
 }
 
 /* Read an element of `networks` into an element of cfg->ensemble that has the values of its
@@ -288,11 +320,12 @@ static tt_err walk_network(tt_config_reader *r, yaml_document_t *doc, yaml_node_
 static tt_err walk_recipe(tt_config_reader *r, const network_list *n, int64_t k)
 {
   tt_source_location *own = r->own[k];
-  TT_TRY(walk_network(r, n->doc, network_node(n, r->cfg->ensemble[k].network), k));
+  for (int64_t i = 0; i < n->shared; i++) TT_TRY(walk_network(r, n->doc, network_node(n, i), k));
+  TT_TRY(walk_network(r, n->doc, network_node(n, n->shared + r->cfg->ensemble[k].network), k));
   for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++) {
     r->own_section[k][i].given = 0;
     if (!own[i].given) continue;
-    own[i] = tt_node_location(r, n->key);
+    own[i] = n->where;
     own[i].given = own[i].shared = own[i].recipe = 1;
   }
   if (!r->automatic.given) r->automatic = own[TT_ENSEMBLE_OPTION_label];
@@ -310,11 +343,11 @@ static tt_err walk_networks(tt_config_reader *r, const network_list *n, yaml_doc
     own->number = number;
     own->network = j;
     own->networks = networks;
-    if (n->key) TT_TRY(walk_recipe(r, n, *next));
+    if (n->recipe) TT_TRY(walk_recipe(r, n, *next));
     TT_TRY(walk_ensemble(r, doc, node, *next));
-    if (n->list && !n->key) TT_TRY(walk_network(r, n->doc, network_node(n, j), *next));
+    if (n->list && !n->recipe) TT_TRY(walk_network(r, n->doc, network_node(n, j), *next));
   }
-  if (n->key && r->networks[*next - 1].given)
+  if (n->recipe && r->networks[*next - 1].given)
     tt_config_error(r, &r->networks[*next - 1],
                     "ensembles[%" PRId64
                     "]: `model: auto` is a list of networks itself; remove it, or `networks`",
@@ -329,7 +362,7 @@ static tt_err walk_list(tt_config_reader *r, tt_portfolio *recipes, yaml_documen
   yaml_node_item_t *item = node->data.sequence.items.start;
   int64_t count = node->data.sequence.items.top - item, elements = 0, next = 0;
   for (int64_t i = 0; i < count; i++) {
-    network_list n = find_networks(recipes, doc, yaml_document_get_node(doc, item[i]));
+    network_list n = find_networks(r, recipes, doc, yaml_document_get_node(doc, item[i]));
     elements += count_networks(&n);
   }
   if (elements > TT_MAX_LIST_ITEMS) {
@@ -346,7 +379,7 @@ static tt_err walk_list(tt_config_reader *r, tt_portfolio *recipes, yaml_documen
   TT_TRY(TT_ALLOC(r->swept, elements));
   for (int64_t i = 0; i < count; i++) {
     yaml_node_t *one = yaml_document_get_node(doc, item[i]);
-    network_list n = find_networks(recipes, doc, one);
+    network_list n = find_networks(r, recipes, doc, one);
     TT_TRY(walk_networks(r, &n, doc, one, i, &next));
   }
   return TT_OK;
@@ -370,8 +403,8 @@ static tt_err walk_ensembles(tt_config_reader *r, yaml_document_t *doc, const ya
                     TT_MAX_LIST_ITEMS, found);
     return TT_OK;
   }
-  tt_portfolio recipes;
-  TT_TRY(tt_portfolio_load(r, &recipes));
+  tt_portfolio recipes = {0};
+  TT_TRY(tt_config_searches(r->cfg) ? tt_search_load(r, &recipes) : tt_portfolio_load(r, &recipes));
   tt_err e = walk_list(r, &recipes, doc, &location, node);
   yaml_document_delete(&recipes.doc);
   return e;
@@ -389,7 +422,8 @@ tt_err tt_config_read_yaml(tt_config_reader *r, const char *text, size_t bytes)
   r->usable = root && root->type == YAML_MAPPING_NODE;
   if (r->usable) {
     level top = level_of(-1, 0, "top");
-    e = walk_section(r, &doc, &top, root);
+    e = read_search(r, &doc, root);
+    if (!e) e = walk_section(r, &doc, &top, root);
   } else if (!root || tt_node_is_empty(root)) {
     tt_config_error(r, &location, "the file is empty; a job needs at least data and ensembles");
   } else {

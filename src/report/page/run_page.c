@@ -124,6 +124,7 @@ static tt_err put_page(FILE *f, void *page)
   tt_run_page_put_verdict(p);
   TT_TRY(tt_run_page_put_targets(p));
   TT_TRY(tt_run_page_put_importance(p));
+  TT_TRY(tt_run_page_put_search(p));
   TT_TRY(tt_run_page_put_sweep(p));
   TT_TRY(tt_run_page_put_members(p));
   tt_run_page_put_out_of_bag(p);

@@ -50,6 +50,8 @@ tt_err tt_run_page_put_members(const tt_run_page *p);
 /* A sentence about the best member if hyper-parameters differ, else "". */
 void tt_run_page_say_best(const tt_run_page *p, char *text, size_t size);
 tt_err tt_run_page_put_sweep(const tt_run_page *p);
+/* If the job was a search. Errors: MEM. */
+tt_err tt_run_page_put_search(const tt_run_page *p);
 void tt_run_page_put_out_of_bag(const tt_run_page *p);
 /* If there is importance.h5; a file that is damaged, old or of another model is a warning. */
 tt_err tt_run_page_put_importance(const tt_run_page *p);

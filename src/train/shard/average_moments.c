@@ -32,7 +32,6 @@ static tt_err create_passes(const tt_cohort *c, int64_t rows, tt_cohort *out)
   int64_t passes = 1 + PARTS * c->batch_size / (rows * c->parts);
   *out = *c;
   out->average = TT_AVERAGE_none;
-  out->stop = TT_EARLY_STOPPING_member;
   out->schedule = TT_SCHEDULE_constant;
   out->retries = 0;
   out->max_epochs = passes;

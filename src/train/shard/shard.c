@@ -170,7 +170,18 @@ tt_err tt_shard_train_local(tt_shard *shard, int64_t steps)
 {
   shard->local_progress = (tt_progress){.epoch_min = shard->cohort->max_epochs,
                                         .loss = {(double)NAN, (double)NAN, (double)NAN}};
-  return shard->engine ? shard->ops->train(shard->engine, steps, &shard->local_progress) : TT_OK;
+  tt_err e =
+      shard->engine ? shard->ops->train(shard->engine, steps, &shard->local_progress) : TT_OK;
+  if (shard->held) shard->local_progress.training = 0;
+  return e;
+}
+
+tt_err tt_shard_restart_local(tt_shard *shard)
+{
+  if (!shard->engine) return TT_OK;
+  shard->ops->destroy(&shard->engine);
+  TT_TRY(create_engine(shard, shard->slice, NULL, &shard->engine));
+  return tt_shard_load_local(shard);
 }
 
 static tt_err expand_heads(tt_cohort **cohort, tt_shard *shard)

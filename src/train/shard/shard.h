@@ -33,6 +33,7 @@ typedef struct tt_shard {
   tt_ckpt_writing *reader; /* reads `state` on its own thread, borrowed; NULL = none */
   tt_shard_team team;      /* all zero: each member has one rank */
   tt_engine_info info;     /* all zero without members */
+  int held;                /* 1: its members wait, and do not count as training */
   int64_t steps;           /* of the next call of train, see tt_shards_train */
   int64_t known_diverged;  /* diverged members here after the last tt_retry_diverged_local */
   double verify_time;      /* when the next step is verified (src/train/verify.h) */
@@ -71,6 +72,10 @@ tt_err tt_shard_replace_local(const tt_job *job, const tt_cohort *cohort, tt_sha
  * shard->state comes after a save. Local. Errors: of the engine, of load: MEM. */
 tt_err tt_shard_save_local(tt_shard *shard);
 tt_err tt_shard_load_local(tt_shard *shard);
+
+/* Create the engine of the shard again, with its state: after a change of its cohort. Not with a
+ * team. Local. Errors: of the engine. */
+tt_err tt_shard_restart_local(tt_shard *shard);
 
 /* Train each member for up to `steps` optimizer steps; fills local_progress. With a
  * team, steps must be 0: see tt_team_train. Local. Errors: of the engine. */

@@ -3,7 +3,6 @@
 
 #include "core/base/clock.h"
 #include "src/host/progress_display.h"
-#include "src/train/shard/ensemble_training.h"
 #include "src/train/shard/retry.h"
 #include "src/train/shard/team_training.h"
 
@@ -24,12 +23,6 @@ static int64_t next_steps(int64_t steps, double seconds, double aim)
   return want < 1.0 ? 1 : (int64_t)want;
 }
 
-/* These members depend on members of other ranks: training calls are collective. */
-static int is_collective(const tt_shard *shard)
-{
-  return shard->cohort->stop == TT_EARLY_STOPPING_ensemble;
-}
-
 /* The ranks of a team call this together: also after an error, which then ends the training of all
  * of them. */
 static tt_err train_independent(tt_shards *all, double seconds)
@@ -38,7 +31,7 @@ static tt_err train_independent(tt_shards *all, double seconds)
   for (int64_t i = 0; i < all->count; i++) {
     tt_shard *shard = &all->at[i];
     double before = tt_monotonic_seconds();
-    if (is_collective(shard)) continue;
+    if (shard->held) continue;
     e = tt_team_train(shard, e, shard->steps);
     if (!e) e = tt_retry_diverged_local(shard);
     if (shard->local_progress.training > 0)
@@ -47,34 +40,12 @@ static tt_err train_independent(tt_shards *all, double seconds)
   return e;
 }
 
-/* Number of shards from this one on that have members of the same ensemble. */
-static int64_t joined_shards(const tt_shards *all, int64_t first)
-{
-  int64_t end = first + 1;
-  while (end < all->count && all->at[end].cohort->joined) end++;
-  return end - first;
-}
-
-static tt_err train_joint(tt_comm *c, tt_shard *shard, int64_t joined)
-{
-  int64_t training = 0;
-  for (int64_t k = 0; k < joined; k++) {
-    shard[k].local_progress.member_steps = shard[k].local_progress.restarted = 0;
-    training += shard[k].progress.training;
-  }
-  return training ? tt_ensemble_train_epoch(c, shard, joined) : TT_OK;
-}
-
 tt_err tt_shards_train(tt_comm *c, tt_shards *all, double seconds)
 {
   int64_t active = 0;
   for (int64_t i = 0; i < all->count; i++) active += all->at[i].progress.training > 0;
   double each = seconds / (double)(active > 1 ? active : 1);
   tt_err e = tt_agree(c, train_independent(all, each));
-  for (int64_t i = 0, n; !e && i < all->count; i += n) {
-    n = joined_shards(all, i);
-    if (is_collective(&all->at[i])) e = train_joint(c, &all->at[i], n);
-  }
   return e ? e : merge_progress(c, all);
 }
 

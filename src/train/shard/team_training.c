@@ -193,22 +193,20 @@ static int train_step(tt_team_member *x, int *epoch_ended, int *stop)
   return isfinite(loss);
 }
 
-/* Up to `steps` steps of one member, to the end of the epoch where the ensemble stops early: only
- * then its members are equally far, so that a request to stop waits. Adds the steps that were taken
- * to *taken. Returns 0 to end the call. An error after the last word of a step is in the next word:
- * that of the next step or, where a rank takes no more steps, that after the last one. */
+/* Up to `steps` steps of one member. Adds the steps that were taken to *taken. Returns 0 to end the
+ * call. An error after the last word of a step is in the next word: that of the next step or, where
+ * a rank takes no more steps, that after the last one. */
 static int train_member(tt_team_member *x, int64_t steps, int64_t *taken)
 {
-  const int joint = x->shard->cohort->stop == TT_EARLY_STOPPING_ensemble;
   int stop = 0, epoch_ended = 0, result = 1;
   tt_team_word last = {0};
-  for (int64_t i = 0; i < steps && result > 0 && (joint ? !epoch_ended : !stop); i++) {
+  for (int64_t i = 0; i < steps && result > 0 && !stop; i++) {
     result = x->team->stages ? tt_team_stage_step(x, &epoch_ended, &stop)
                              : train_step(x, &epoch_ended, &stop);
     *taken += result > 0;
   }
   if (result >= 0) result = tt_team_exchange_words(x, &last, &stop);
-  return result >= 0 && (joint || !stop);
+  return result >= 0 && !stop;
 }
 
 /* Move the segments of one array between rank 0 and the others.

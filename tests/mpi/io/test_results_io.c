@@ -84,7 +84,7 @@ static void write_results(const char *file, int tested)
   tt_state *mine = made_up_state(slice);
   const tt_result_shard part = {&cohort, mine, {0, G}, {mine->first, mine->count}};
   TT_CHECK_OK(tt_results_write(comm, file, &part, &only, tested ? scores : NULL, scores,
-                               tested ? &test : NULL, &origin));
+                               tested ? &test : NULL, NULL, &origin));
   tt_state_destroy(&mine);
   tt_scores_destroy(&scores);
 }
@@ -266,7 +266,7 @@ static void write_two(const char *file, tt_trained_ensemble *other)
   TT_CHECK_OK(tt_scores_concat(&two, (const tt_scores *const *)part, &scores));
   const tt_result_shard parts[] = {{&one, a, {0, G}, {a->first, a->count}},
                                    {&second, b, {0, G2}, {b->first, b->count}}};
-  TT_CHECK_OK(tt_results_write(comm, file, parts, &two, scores, NULL, NULL, &origin));
+  TT_CHECK_OK(tt_results_write(comm, file, parts, &two, scores, NULL, NULL, NULL, &origin));
   for (int i = 0; i < 2; i++) tt_scores_destroy(&part[i]);
   tt_scores_destroy(&scores);
   tt_state_destroy(&a);

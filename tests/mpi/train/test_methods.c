@@ -1,13 +1,9 @@
-/* test_methods.c — laws of training methods with more than one member or attempt: retries, ensemble
- * early stopping. On any number of ranks the bits are those of a plain loop over one engine
+/* test_methods.c — laws of training methods with more than one attempt: retries. On any number of ranks the bits are those of a plain loop over one engine
  * that holds all members. */
 #include "tests/support/problem.h"
 #include "tests/support/ranks.h"
 
 #include "core/base/log.h"
-#include "core/stats/ensemble_loss.h"
-#include "src/train/shard/ensemble_early_stopping.h"
-#include "src/train/shard/ensemble_training.h"
 #include "src/train/shard/retry.h"
 
 enum { ROWS = 150, EPOCHS = 6, EACH = 3, BAD = 1, MOST_CALLS = 200 };
@@ -62,13 +58,6 @@ static tt_slice my_slice(const problem *p)
   tt_slice s;
   TT_CHECK_OK(tt_partition_even(p->c.members, tt_comm_ranks(comm), tt_comm_rank(comm), &s));
   return s;
-}
-
-static int64_t still_training(const tt_shard *w)
-{
-  int64_t n = w->local_progress.training;
-  tt_allreduce_sum_i64(comm, &n, 1);
-  return n;
 }
 
 /* retries */
@@ -142,116 +131,6 @@ TT_TEST (a_member_without_retries_left_is_diverged) {
     TT_CHECK(w.local_progress.diverged, ==, 1);
     TT_CHECK(TT_FIELD(w.state, attempt)[BAD], ==, retries);
     TT_CHECK(TT_FIELD(w.state, status)[BAD], ==, TT_STATUS_diverged);
-    shard_stop(&w);
-    problem_free(&p);
-  }
-}
-
-/* stop: ensemble */
-
-/* Validation loss of the mixture of members [first, first + count) of a state, by the textbook
- * formula. */
-static double book_loss(const problem *p, const tt_ensemble *e, const tt_state *s)
-{
-  const tt_model *m = &p->c.model;
-  double sum = 0.0;
-  int64_t rows = 0;
-  tt_ensemble one = *e;
-  one.first = 0;
-  tt_trained_ensemble some = {.model = *m,
-                              .variance_floor = p->c.variance_floor,
-                              .ensembles = 1,
-                              .ensemble = &one,
-                              .members = e->members,
-                              .w = TT_FIELD(s, weights) + e->first * m->params};
-  double weight[EACH] = {1.0, 1.0, 1.0};
-  float said[EACH * 2];
-  some.weight = weight;
-  for (int64_t r = 0; r < p->d->rows; r++) {
-    double mean = 0.0, square = 0.0, within = 0.0;
-    if (p->d->split[r] != TT_VALIDATION) continue;
-    TT_CHECK_OK(tt_engine_cpu.predict(&some, &use, 1, p->d->x + r * p->d->inputs, NULL, said));
-    for (int i = 0; i < EACH; i++) {
-      mean += (double)said[2 * i] / EACH;
-      square += (double)said[2 * i] * (double)said[2 * i] / EACH;
-      within += (double)said[2 * i + 1] / EACH;
-    }
-    double off = mean - (double)p->d->y[r * p->d->targets + e->column[0]];
-    double v = within + square - mean * mean;
-    sum += p->c.loss == TT_LOSS_mse ? off * off : 0.5 * (log(v) + off * off / v);
-    rows++;
-  }
-  return sum / (double)rows;
-}
-
-/* Best epoch and early stopping of one ensemble, epoch by epoch. Fills the expected history. */
-static void book_stop(const problem *p, const tt_ensemble *e, double *loss, int *best, int *last)
-{
-  problem alone = *p;
-  problem_start(&alone, plain(), everyone(p));
-  double lowest = INFINITY;
-  *best = -1;
-  for (*last = 0; *last < EPOCHS; ++*last) {
-    tt_progress progress;
-    TT_CHECK_OK(alone.by.ops->train(alone.engine, INT64_MAX, &progress));
-    tt_state *s = problem_state(&alone, everyone(p));
-    loss[*last] = book_loss(p, e, s);
-    tt_state_destroy(&s);
-    if (loss[*last] < lowest) *best = *last;
-    if (loss[*last] < lowest) lowest = loss[*last];
-    int patience = p->c.member[e->first].hyper.patience;
-    if (patience > 0 && *last - *best >= patience) break;
-  }
-  if (*last == EPOCHS) --*last;
-  problem_stop(&alone);
-}
-
-static void finish_together(problem *p, tt_shard *w, int restart)
-{
-  int calls = 0;
-  do {
-    TT_CHECK_OK(tt_ensemble_train_epoch(comm, w, 1));
-    if (restart) shard_restart(p, w);
-  } while (still_training(w) > 0 && ++calls < MOST_CALLS);
-  TT_CHECK(calls, <, MOST_CALLS);
-  TT_CHECK_OK(tt_shard_save_local(w));
-}
-
-static problem make_together(tt_output output)
-{
-  problem p = make(output);
-  p.c.stop = TT_EARLY_STOPPING_ensemble;
-  for (int64_t i = 0; i < p.c.members; i++) {
-    p.c.member[i].hyper.learning_rate = i < EACH ? 0.08f : 0.02f; /* ensemble 0 overfits */
-    p.c.member[i].hyper.patience = i < EACH ? 1 : 0;
-  }
-  return p;
-}
-
-TT_TEST (an_ensemble_stops_all_its_members) {
-  const tt_output outputs[] = {TT_OUTPUT_mean, TT_OUTPUT_mean_variance};
-  for (int o = 0; o < 2; o++) {
-    problem p = make_together(outputs[o]);
-    tt_shard w = shard_start(&p, my_slice(&p));
-    finish_together(&p, &w, o);
-    const tt_state *s = w.state;
-    for (int64_t n = 0; n < p.c.ensembles; n++) {
-      const tt_ensemble *e = &p.c.ensemble[n];
-      double loss[EPOCHS];
-      int best, last;
-      book_stop(&p, e, loss, &best, &last);
-      for (int64_t m = e->first; m < e->first + e->members; m++) {
-        int64_t i = m - w.slice.first;
-        if (i < 0 || i >= w.slice.count) continue;
-        TT_CHECK(TT_FIELD(s, best_epoch)[i], ==, best);
-        TT_CHECK(TT_FIELD(s, epoch)[i], ==, last + 1);
-        TT_CHECK(fabs(TT_FIELD(s, best_loss)[i] - loss[best]), <, 1e-5);
-        for (int k = 0; k <= last; k++)
-          TT_CHECK(fabs((double)TT_FIELD(s, loss_ensemble)[i * EPOCHS + k] - loss[k]), <, 1e-5);
-        int early = last < EPOCHS - 1 || (last - best >= 1 && n == 0);
-        TT_CHECK(TT_FIELD(s, status)[i], ==, early ? TT_STATUS_early_stopped : TT_STATUS_finished);
-      }
-    }
     shard_stop(&w);
     problem_free(&p);
   }

@@ -161,8 +161,7 @@ def check_refusals():
             ("data.sigma=short", 65, "'short' (data.sigma) is 89 x 2"),
             ("data.sigma=negative", 65, "data.sigma must be a finite number and not negative"),
             ("data.sigma=unknown", 65, "dataset 'unknown', row 0, column 0: nan; data.sigma must be"),
-            ("calibration.conformal=[0.8]", 78, "calibration.conformal does not know the errors"),
-            ("train.early_stopping=ensemble", 78, "data.sigma needs train.early_stopping: member")):
+            ("calibration.conformal=[0.8]", 78, "calibration.conformal does not know the errors")):
         said = tutti("train", "-q", "job.json", *sets("run.directory=x", how), code=code)
         assert text in said, said
     write_json("mae.json", dict(JOB, ensembles=[{"name": "n", "members": 1}]))

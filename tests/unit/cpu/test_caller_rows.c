@@ -8,7 +8,6 @@ static problem without_validation(setting v)
 {
   const int64_t id = v.number % 2;
   if (v.resample == TT_RESAMPLE_kfold) v.resample = TT_RESAMPLE_none;
-  v.stop = TT_EARLY_STOPPING_member;
   problem p = cast(v, &id, 1, 0, EACH);
   for (int64_t r = 0; r < ROWS; r++)
     if (p.d->split[r] == TT_VALIDATION) p.d->split[r] = TT_TEST;
