@@ -9,7 +9,8 @@ Sets, splits, the five members and the one thread are those of recipes.py; a few
 target depends on short lengths in one column. `train` keeps the predictions of every member for the
 validation and the test rows in CACHE/recipe-set-split.npz (auto: of the ensemble). 
 Recipes may be what no job can say yet: `trend` subtracts a ridge of the target on the inputs,
-`encode` adds columns (ple: piecewise linear, fourier: cosines and sines of random directions).
+`encode` adds columns (ple: piecewise linear; fine: 48 bins, beside the inputs; fourier: cosines and
+sines of random directions).
 
 `choose` adds, one after the other, the recipe that makes the geometric mean over the sets of (test
 error / error of the default recipe) lowest. The recipes, each the mean of its members, are weighted
@@ -43,6 +44,8 @@ RECIPES = {
     "linear": {"hidden": [], "learning_rate": 1e-2},
     "relu": {"activation": "relu", "hidden": [128, 128]},
     "ple": {"encode": "ple"},
+    "fine": {"encode": "fine"},
+    "fine-residual": {"encode": "fine", "residual": True},
     "fourier": {"encode": "fourier"},
     "decay-small-batch": {**DECAY, "batch_size": 8},
     "gelu": {"activation": "gelu"},
@@ -52,7 +55,6 @@ RECIPES = {
     "four": {"hidden": [64, 64, 64, 64]},
     "fast": {"learning_rate": 1e-2},
     "beta2": {"beta2": 0.95},
-    "ema": {"average": "ema"},
     "residual": {"residual": True},
     "decay-residual": {**DECAY, "residual": True},
     "decay-sine": {**DECAY, "activation": "sine"},
@@ -100,6 +102,10 @@ def piecewise(x, train, bins=16):
     return np.stack(columns, 1)
 
 
+def fine(x, train):
+    return np.hstack([x, piecewise(x, train, 48)])
+
+
 def fourier(x, train, count=48):
     z = (x - x[train].mean(0)) / np.maximum(x[train].std(0), 1e-12)
     w = np.random.RandomState(5).normal(size=(x.shape[1], count)) / np.sqrt(x.shape[1]) * 2
@@ -141,7 +147,7 @@ def write(folder, name, split, recipe):
     part = recipes.parts(len(x), split, ROWS)
     rows = np.flatnonzero(part == 0)
     trend = ridge(x, y, rows) if recipe.get("trend") else np.zeros(len(x))
-    encode = {"ple": piecewise, "fourier": fourier}.get(recipe.get("encode"))
+    encode = {"ple": piecewise, "fine": fine, "fourier": fourier}.get(recipe.get("encode"))
     with h5py.File(folder / "data.h5", "w") as f:
         f["x"] = np.hstack([x, encode(x, rows)]) if encode else x
         f["y"] = (y - trend)[:, None]
