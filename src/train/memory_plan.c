@@ -385,7 +385,8 @@ static tt_err find_gpu(const tt_comm *c, const tt_job *job, tt_path_context *gpu
   *gpu = (tt_path_context){.shared_bytes = info.shared_bytes,
                            .precision = job->use.precision,
                            .capability = info.capability,
-                           .multiprocessors = info.multiprocessors};
+                           .multiprocessors = info.multiprocessors,
+                           .failed = job->use.failed_paths};
   return TT_OK;
 }
 

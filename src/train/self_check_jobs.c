@@ -255,30 +255,23 @@ static tt_err repeat(trial *t, tt_slice slice)
   return err;
 }
 
-static tt_err predict(const trial *t, const tt_engine_ops *ops, const tt_resources *use,
-                      const tt_trained_ensemble *trained, float **out)
-{
-  TT_TRY(TT_ALLOC(*out, 2 * trained->members * tt_trained_ensemble_width(trained) * ROWS));
-  return ops->predict(trained, use, ROWS, t->data->x, NULL, *out);
-}
-
 static tt_err compare_predictions(trial *t, tt_trained_ensemble *trained)
 {
   int64_t params = t->after->params, each = 2 * tt_trained_ensemble_width(trained) * ROWS;
-  float *a = NULL, *b = NULL;
-  TT_TRY(TT_ALLOC(trained->w, trained->members * params));
+  float *mine = NULL, *theirs = NULL, *x = t->data->x;
   for (int64_t i = 0; i < trained->members; i++) {
     memcpy(trained->w + i * params, tt_state_prediction_weights(t->after, i),
            (size_t)params * sizeof *trained->w);
     trained->weight[i] = 1.0;
   }
-  tt_err e = predict(t, t->gpu, &t->use, trained, &a);
-  if (!e) e = predict(t, t->cpu, &t->on_cpu, trained, &b);
+  tt_err e = TT_ALLOC(mine, trained->members * each);
+  if (!e) e = TT_ALLOC(theirs, trained->members * each);
+  if (!e) e = t->gpu->predict(trained, &t->use, ROWS, x, NULL, mine);
+  if (!e) e = t->cpu->predict(trained, &t->on_cpu, ROWS, x, NULL, theirs);
   for (int64_t i = 0; !e && i < trained->members; i++)
-    if (are_apart(each, a + i * each, b + i * each))
+    if (are_apart(each, mine + i * each, theirs + i * each))
       blame(t, i, "its predictions are not those of the CPU");
-  tt_free(a);
-  tt_free(b);
+  tt_free_all(&mine, &theirs);
   return e;
 }
 
@@ -296,6 +289,7 @@ static tt_err use_members(trial *t)
     if (!(fabs(mine[i] - theirs[i]) <= value_tolerance * (1.0 + fabs(theirs[i]))))
       blame(t, i, "its validation loss is not that of the CPU");
   tt_err e = tt_trained_ensemble_from_parts(1, &part, t->data, &trained);
+  if (!e) e = TT_ALLOC(trained->w, trained->members * t->after->params);
   if (!e) e = compare_predictions(t, trained);
   tt_trained_ensemble_destroy(&trained);
   return e;
@@ -303,10 +297,12 @@ static tt_err use_members(trial *t)
 
 static tt_err compare(trial *t)
 {
-  tt_state **const each[] = {&t->before, &t->after, &t->again, &t->wanted};
   const tt_slice all = everyone(t);
-  for (int i = 0; i < 4; i++)
-    TT_TRY(tt_state_create(all, tt_cohort_state_shape(t->cohort), each[i]));
+  const tt_state_shape shape = tt_cohort_state_shape(t->cohort);
+  TT_TRY(tt_state_create(all, shape, &t->before));
+  TT_TRY(tt_state_create(all, shape, &t->after));
+  TT_TRY(tt_state_create(all, shape, &t->again));
+  TT_TRY(tt_state_create(all, shape, &t->wanted));
   TT_TRY(start(t, t->cpu, &t->on_cpu, all, &t->theirs));
   TT_TRY(t->gpu->set_data(t->mine, t->data, NULL));
   TT_TRY(t->gpu->init(t->mine));
@@ -320,8 +316,10 @@ static void close_job(trial *t)
 {
   t->gpu->destroy(&t->mine);
   t->cpu->destroy(&t->theirs);
-  tt_state **const each[] = {&t->before, &t->after, &t->again, &t->wanted};
-  for (int i = 0; i < 4; i++) tt_state_destroy(each[i]);
+  tt_state_destroy(&t->before);
+  tt_state_destroy(&t->after);
+  tt_state_destroy(&t->again);
+  tt_state_destroy(&t->wanted);
   tt_cohorts_destroy(&t->cohorts);
   tt_dataset_destroy(&t->data);
   tt_config_destroy(&t->cfg);

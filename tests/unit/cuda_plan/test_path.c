@@ -321,6 +321,24 @@ TT_TEST (a_requested_cluster_is_used_or_rejected) {
   }
 }
 
+/* The next path, or fp32 on the same one; by name it is refused. */
+TT_TEST (a_path_that_failed_the_self_check_is_left_out) {
+  const tt_gpu_path next[] = {
+      [TT_GPU_PATH_warp] = TT_GPU_PATH_block, [TT_GPU_PATH_block] = TT_GPU_PATH_layered};
+  for (int i = 0; i < SHAPES; i++) {
+    tt_cohort c = cohort_of(&shapes[i]);
+    tt_path_context context = {.shared_bytes = shapes[i].shared};
+    tt_path_choice got;
+    TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
+    if (got.path == TT_GPU_PATH_layered) continue;
+    tt_gpu_path failed = got.path;
+    context.failed = TT_GPU_PATH_BIT(failed, TT_PRECISION_fp32);
+    TT_CHECK_OK(tt_path_choose(&c, &context, TT_GPU_PATH_auto, &got));
+    TT_CHECK((int)got.path, >=, (int)next[failed]);
+    refused(&c, context, failed, "failed the self-check");
+  }
+}
+
 static tt_path_choice choose_for(const shape *s, tt_path_context context, int64_t members)
 {
   tt_path_choice got;
