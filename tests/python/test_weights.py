@@ -139,7 +139,6 @@ class Weights(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "weights are read from the file"):
                 trainer.model().arrays()
         for words, options in (
-                ("leave out folds", {"resample": "kfold", "folds": 3}),
                 ("categories", {"data": {"categories": {"x0": "zeros"}}}),
                 ("images or profiles", {"model": {"profile": [1, 3], "front": ["conv 2 3"]}}),
                 ("data.targets_pca", {"data": {"targets_pca": 1}}),

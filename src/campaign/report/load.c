@@ -150,14 +150,21 @@ static tt_err read_all(const char *const *directory, int n, record_list *all)
   return tt_campaigns_check_columns(all->at, all->count);
 }
 
-/* The score alone if no other campaign has the same one; otherwise the directory too. */
+/* The last part of the path. */
+static const char *folder_of(const tt_campaign_record *s)
+{
+  const char *slash = strrchr(s->directory, '/');
+  return slash && slash[1] ? slash + 1 : s->directory;
+}
+
+/* The score alone if no other campaign has the same one; otherwise the folder too. */
 static void name_campaigns(tt_campaign_record *s, int n)
 {
   for (int k = 0; k < n; k++) {
     int alone = *s[k].score != '\0';
     for (int i = 0; i < n; i++) alone = alone && (i == k || strcmp(s[i].score, s[k].score) != 0);
-    snprintf(s[k].name, sizeof s[k].name, "%s%s%.150s", s[k].score,
-             alone || !*s[k].score ? "" : " \xE2\x80\x93 ", alone ? "" : s[k].directory);
+    snprintf(s[k].name, sizeof s[k].name, "%s%s%.100s", s[k].score,
+             alone || !*s[k].score ? "" : " \xE2\x80\x93 ", alone ? "" : folder_of(&s[k]));
   }
 }
 

@@ -11,7 +11,7 @@ typedef struct tt_campaign_record {
   tt_history *h;
   tt_history_metadata texts;
   char score[96]; /* "epistemic_std", "bald, kcenter"; "" = not known */
-  char name[256]; /* the score; the directory too if another campaign has the same score */
+  char name[256]; /* the score; the folder too if another campaign has the same score */
   int is_random;  /* it chooses at random: a baseline */
 } tt_campaign_record;
 
