@@ -301,7 +301,7 @@ TT_TEST (the_state_table_is_complete) {
                                   [TT_TYPE_int32_t] = 4,
                                   [TT_TYPE_int64_t] = 8};
   tt_state *s = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){3}, (tt_state_shape){10, 2, 6, 1}, &s));
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){10, 2, 6, 1}, &s));
   TT_CHECK(sizeof(tt_state), ==,
            2 * sizeof(tt_slice) + sizeof(tt_state_shape) + TT_STATE_FIELD_COUNT * sizeof(void *));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
@@ -368,8 +368,8 @@ TT_TEST (segments_of_a_member_make_the_member) {
 /* Member 5 in a state of members 3 to 6 and in a state of this member alone. */
 TT_TEST (the_hash_of_a_member_does_not_depend_on_its_slice) {
   tt_state *many = NULL, *one = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){3}, (tt_state_shape){7, 2, 5, 1}, &many));
-  TT_CHECK_OK(tt_state_create((tt_slice){5}, (tt_state_shape){7, 2, 5, 1}, &one));
+  TT_CHECK_OK(tt_state_create((tt_slice){3, 4}, (tt_state_shape){7, 2, 5, 1}, &many));
+  TT_CHECK_OK(tt_state_create((tt_slice){5, 1}, (tt_state_shape){7, 2, 5, 1}, &one));
   for (int f = 0; f < TT_STATE_FIELD_COUNT; f++) {
     tt_state_field a = tt_state_get(many, f), b = tt_state_get(one, f);
     int64_t each = a.bytes * a.length;
@@ -392,7 +392,7 @@ TT_TEST (the_hash_of_a_member_does_not_depend_on_its_slice) {
 
 TT_TEST (a_member_predicts_with_its_best_weights) {
   tt_state *s = NULL;
-  TT_CHECK_OK(tt_state_create((tt_slice){0, 2}, (tt_state_shape){3, 1, 1, 0, 0}, &s));
+  TT_CHECK_OK(tt_state_create((tt_slice){0, 2}, (tt_state_shape){3, 1, 1, 0}, &s));
   TT_FIELD(s, best_epoch)[1] = 0;
   TT_CHECK(tt_state_prediction_weights(s, 0) - TT_FIELD(s, weights), ==, 0);
   TT_CHECK(tt_state_prediction_weights(s, 1) - TT_FIELD(s, best_weights), ==, 3);
