@@ -49,8 +49,8 @@ static void identify(const tt_engine_ops *ops, const tt_rank_resources *mine, tt
 {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int given = cache && *cache == '/';
-  memcpy(out->uuid, mine->info.uuid, sizeof out->uuid);
-  memcpy(out->name, mine->info.name, sizeof out->name);
+  snprintf(out->uuid, sizeof out->uuid, "%s", mine->info.uuid); /* zeros behind the text */
+  snprintf(out->name, sizeof out->name, "%s", mine->info.name);
   if (ops->versions) ops->versions(out->versions, sizeof out->versions);
   snprintf(out->engine, sizeof out->engine, "%016" PRIx64, hash_engine(ops));
   snprintf(path, TT_PATH_MAX, "%s%s/tutti/gpu-%016" PRIx64,
