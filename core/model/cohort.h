@@ -134,8 +134,8 @@ typedef struct tt_cohort_part {
  *   part  [*count], owner: the caller. Errors: MEM. */
 tt_err tt_cohorts_parts(const tt_cohorts *all, int64_t *count, tt_cohort_part **part);
 
-/* A member of a trial begins with the first rung of its search; cycles of its learning rate end with
- * the rungs. */
+/* A member of a trial begins with the first rung of its search; cycles of its learning rate end
+ * with the rungs. */
 void tt_cohort_set_rungs(tt_cohort *c, tt_hyper *h);
 
 tt_loss_args tt_cohort_loss_args(const tt_cohort *c);
