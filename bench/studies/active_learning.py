@@ -12,7 +12,8 @@ the curve from 20 to 120 labels; both methods start with the same 20 labels and 
 
 --data holds x (N, d), y (N, 1) and, for published splits, splits/train_I and splits/test_I (row
 numbers); without it new splits of examples/yacht, or of a set of recipes.py (--set): split I is a
-permutation with seed I + 1. --select is select.method.
+permutation with seed I + 1. --select is select.method (with kcenter
+and fewer than 1,000 candidates random queries are those of kcenter too).
 
 Prints the mean over the splits of 1 - (area of the queries) / (area of random queries), its
 standard error, and both curves. Exit 1 if the mean is below 10 %. A reference in PyTorch on the
