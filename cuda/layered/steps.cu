@@ -84,7 +84,6 @@ tt_err tt_layered_begin_epochs(tt_engine *e)
   return e->given ? TT_OK : launch_per_member(e, make_epoch_orders);
 }
 
-
 tt_layered_pass tt_layered_training_pass(tt_engine *e)
 {
   const tt_layered *own = tt_layered_of(e);

@@ -7,18 +7,16 @@
 #include <inttypes.h>
 #include <string.h>
 
-const char *const tt_ckpt_size_name[TT_CKPT_SIZES] = {"members", "params",   "slots",
-                                                      "epochs",  "averages"};
+const char *const tt_ckpt_size_name[TT_CKPT_SIZES] = {"members", "params", "slots", "epochs",
+                                                      "averages"};
 
-const char *const tt_ckpt_size_path[TT_CKPT_SIZES] = {"cohort_members", "cohort_params",
-                                                      "cohort_slots", "cohort_epochs",
-                                                      "cohort_averages"};
+const char *const tt_ckpt_size_path[TT_CKPT_SIZES] = {
+    "cohort_members", "cohort_params", "cohort_slots", "cohort_epochs", "cohort_averages"};
 
 void tt_ckpt_sizes_local(const tt_ckpt_shard *shard, int64_t size[TT_CKPT_SIZES])
 {
   const tt_state *s = shard->mine;
-  const int64_t all[TT_CKPT_SIZES] = {shard->members, s->params,   s->slots,
-                                      s->epochs,      s->averages};
+  const int64_t all[TT_CKPT_SIZES] = {shard->members, s->params, s->slots, s->epochs, s->averages};
   memcpy(size, all, sizeof all);
 }
 
@@ -30,10 +28,7 @@ static int64_t field_length(const int64_t size[TT_CKPT_SIZES], int f)
   if (params < 0) return -1;
   for (int i = 2; i < TT_CKPT_SIZES; i++)
     if (size[i] < 0 || __builtin_mul_overflow(size[i], params, &product)) return -1;
-  const tt_state s = {.params = params,
-                      .slots = size[2],
-                      .epochs = size[3],
-                      .averages = size[4]};
+  const tt_state s = {.params = params, .slots = size[2], .epochs = size[3], .averages = size[4]};
   return f < TT_STATE_FIELD_COUNT ? tt_state_get(&s, f).length : 1;
 }
 

@@ -79,7 +79,7 @@ static tt_err states(void *context)
   tt_state *s = NULL;
   tt_moments *m = NULL;
   (void)context;
-  tt_err e = tt_state_create((tt_slice){0, 3}, (tt_state_shape){7, 2, 4, 0, 0}, &s);
+  tt_err e = tt_state_create((tt_slice){0, 3}, (tt_state_shape){7, 2, 4, 0}, &s);
   if (!e) e = tt_moments_create(4, 2, &m);
   tt_state_destroy(&s);
   tt_moments_destroy(&m);

@@ -197,17 +197,3 @@ TT_TEST (a_plateau_never_raises_the_rate) {
     TT_CHECK(q.rate, ==, p.rate <= 0.3f ? p.rate : fmaxf(0.5f * p.rate, 0.3f));
   }
 }
-
-/*   plain without features that only some engines have */
-static problem several(tt_loss loss, int plain)
-{
-  problem p = ref_network(TT_ACT_tanh, loss, REF_COLUMNS, plain ? 1 : 3);
-  p.c.batch_size = BATCH;
-  p.c.max_epochs = 6;
-  for (int64_t i = 0; i < p.c.members; i++) {
-    p.c.member[i].hyper = usual_hyper();
-    p.c.member[i].hyper.dropout = plain ? 0.0f : 0.1f * (float)i;
-  }
-  return p;
-}
-

@@ -76,10 +76,10 @@ static inline void my_parts(int64_t members, tt_ckpt_shard part[2])
   const tt_slice other = tt_slice_intersect(line, members, OTHERS);
   const tt_slice slice = tt_slice_intersect(line, 0, members);
   part[0] = (tt_ckpt_shard){members, state_of(slice.first, slice.count, SLOTS)};
-  part[1] = (tt_ckpt_shard){OTHERS, shaped(other, (tt_state_shape){.params = PARAMS + 1,
-                                                                   .slots = 3,
-                                                                   .epochs = 2 * EPOCHS,
-                                                                   .averages = 1})};
+  part[1] = (tt_ckpt_shard){
+      OTHERS,
+      shaped(other, (tt_state_shape){
+                        .params = PARAMS + 1, .slots = 3, .epochs = 2 * EPOCHS, .averages = 1})};
 }
 
 static inline void free_parts(tt_ckpt_shard part[2])
@@ -92,9 +92,8 @@ static inline void free_parts(tt_ckpt_shard part[2])
 static inline int holds(const tt_state *s, int64_t generation)
 {
   int same = 1;
-  tt_state *wanted =
-      shaped((tt_slice){s->first, s->count},
-             (tt_state_shape){s->params, s->slots, s->epochs, s->averages});
+  tt_state *wanted = shaped((tt_slice){s->first, s->count},
+                            (tt_state_shape){s->params, s->slots, s->epochs, s->averages});
   fill(wanted, generation);
   for (int64_t i = 0; i < s->count; i++) same &= tt_state_hash(s, i) == tt_state_hash(wanted, i);
   tt_state_destroy(&wanted);

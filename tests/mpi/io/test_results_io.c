@@ -22,7 +22,7 @@ static tt_trained_ensembles only; /* of this ensemble alone */
 static tt_state *made_up_state(tt_slice slice)
 {
   tt_state *s = NULL;
-  TT_CHECK_OK(tt_state_create(slice, (tt_state_shape){all->model.params, 2, E, 0, 0}, &s));
+  TT_CHECK_OK(tt_state_create(slice, (tt_state_shape){all->model.params, 2, E, 0}, &s));
   for (int64_t i = 0; i < slice.count; i++) {
     int64_t m = slice.first + i;
     TT_FIELD(s, status)[i] = all->status[m];
