@@ -1,5 +1,5 @@
-"""serial.py SERIAL — the program SERIAL, which is built without MPI, writes the same values in the same
-order to model, results and predictions as TUTTI, says what it is, and is none of several ranks."""
+"""serial.py SERIAL — the program SERIAL, which is built without MPI, writes the same values to
+model, results and predictions as TUTTI, says what it is, and is none of several ranks."""
 import os
 import sys
 
@@ -10,18 +10,17 @@ REFUSED = "this tutti was built without MPI"
 
 
 def contents(path):
-    """[name, bytes, type, attributes] of each dataset outside /provenance, as they lie in the file;
-    where the first one begins depends on the texts of the provenance."""
+    """[name, bytes, type, attributes] of each dataset outside /provenance, by name."""
     found = []
 
     def visit(name, item):
         if isinstance(item, h5py.Dataset) and not name.startswith("provenance"):
             texts = {k: str(v) for k, v in item.attrs.items() if not k.endswith("_LIST")}  # of dimensions
-            found.append((item.id.get_offset() or 0, name, item[()].tobytes(), str(item.dtype), texts))
+            found.append((name, item[()].tobytes(), str(item.dtype), texts))
 
     with h5py.File(path, "r") as f:
         f.visititems(visit)
-    return [row[1:] for row in sorted(found, key=lambda row: row[:2])]
+    return sorted(found, key=lambda row: row[0])
 
 
 def main(serial):

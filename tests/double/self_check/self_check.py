@@ -20,13 +20,15 @@ FAULTS = {"formula": "its steps are not those of the CPU",
           "bit": "it has other bits when it is trained again",
           "error": "an illegal memory access was encountered",
           "none": ""}
-HANG_LIMIT = "15"  # seconds
+HANG_LIMIT = "6"  # seconds
 
 
 def find_faults(folder):
     """The answer of the child for each fault and path."""
     for fault, words in FAULTS.items():
         for path, way in WAYS.items():
+            if path == "layered" and fault in ("row", "error"):  # 10 s each; the other paths have them
+                continue
             env = h.environment(folder, {"TT_DOUBLE_FAULT": f"{path} {fault}"})
             said = subprocess.run([h.TUTTI, "check-device", "0", str(way)], env=env, check=False,
                                   capture_output=True, text=True, timeout=300).stdout
@@ -34,17 +36,19 @@ def find_faults(folder):
             h.check(right, f"{path}, {fault}: {said}")
 
 
+def settings(folder, fault, **env):
+    """The program then checks in the child that it finds by TUTTI_EXE."""
+    return {"TUTTI_EXE": h.TUTTI, "XDG_CACHE_HOME": str(folder / fault), "TT_DOUBLE_FAULT": fault, **env}
+
+
 def run(folder, ranks, fault, args, **env):
-    """The program, which checks in the child that it finds by TUTTI_EXE."""
-    env = {"TUTTI_EXE": h.TUTTI, "XDG_CACHE_HOME": str(folder / fault), "TT_DOUBLE_FAULT": fault,
-           **env}
-    return h.run(folder, ranks, args, env, limit=400)
+    return h.run(folder, ranks, args, settings(folder, fault, **env), limit=400)
 
 
 def train(folder, ranks, fault, device, **env):
-    settings = [f"run.device={device}", "run.share_gpu=true", "train.epochs=2",
-                "model.hidden=[18, 17]"]
-    args = [a for a in h.train_arguments(settings) if a not in ("-q", "--resume", "auto")]
+    options = [f"run.device={device}", "run.share_gpu=true", "train.epochs=2",
+               "model.hidden=[18, 17]"]
+    args = [a for a in h.train_arguments(options) if a not in ("-q", "--resume", "auto")]
     return run(folder, ranks, fault, [*args, "--resume", "never"], **env)
 
 
@@ -73,9 +77,11 @@ def leave_out_a_path(folder):
 def leave_out_the_gpu(folder):
     """No answer on the layered path, which every job needs: exit 69, or the CPU."""
     fault = "layered hang"
-    done = run(folder, 1, fault, ["doctor", "--check", "--json"], TUTTI_SELF_CHECK=HANG_LIMIT)
-    h.check(done.code == UNAVAILABLE, f"exit {done.code}\n{done.output}")
-    found = json.loads(done.output[done.output.index("{"):done.output.rindex("}") + 1])
+    env = h.environment(folder, settings(folder, fault, TUTTI_SELF_CHECK=HANG_LIMIT))
+    done = subprocess.run([h.TUTTI, "doctor", "--check", "--json"], env=env, check=False,
+                          capture_output=True, text=True, timeout=400)
+    h.check(done.returncode == UNAVAILABLE, f"exit {done.returncode}\n{done.stderr}")
+    found = json.loads(done.stdout)
     paths = {(row["path"], row["precision"]): row for row in found["self_checks"][0]["paths"]}
     failed = [way for way, row in paths.items() if row["result"] == "failed"]
     h.check(failed == [("layered", "fp32"), ("layered", "tf32")], paths)

@@ -95,9 +95,8 @@ static const tt_bad bad_rules[] = {
          "search.space: train.l2: log_uniform needs a lowest value above 0",
          "search.space: train.beta1: expected one of {choice: [..]}",
          "train.batch_size: 0 is out of range"),
-    BAD(JOB
-        "search: {preset: good}\ntrain: {method: snapshot, schedule_growth: 1, epochs_factor: 1}\n",
-        "search needs train.method: independent"),
+    BAD(JOB "search: {preset: good}\ntrain: {patience: 3}\n",
+        "search stops trials at its rungs: remove train.patience"),
     BAD(JOB "train: {loss: bce, label_noise: 0.1}\n",
         "3:33: train.label_noise is for real-valued targets, but train.loss is bce (line 3)"),
     BAD(JOB "model: {hidden: [65536, 65536]}\ntrain: {batch_size: 32768, dropout: 0.1}\n",
