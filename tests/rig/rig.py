@@ -115,7 +115,7 @@ def tutti(*words, ranks=0, **how):
 
 
 def launcher(ranks):
-    if ranks > 1 and MPIRUN[0].endswith("one_process.sh"):
+    if (ranks or 1) > 1 and MPIRUN[0].endswith("one_process.sh"):
         skip(f"{ranks} ranks of a build without MPI")
     return [*MPIRUN, str(ranks)] if ranks else []
 
