@@ -127,6 +127,8 @@ TT_HD float tt_sinf(float x)
   return (tt_float_as_int(t) & 1) ? -sine : sine;
 }
 
+TT_HD float tt_cosf(float x) { return tt_sinf(x + 1.57079633f); }
+
 /* Distribution function of the standard normal, to 4e-7: Abramowitz & Stegun 7.1.26. */
 TT_HD float tt_normal_cdf(float x)
 {
@@ -185,7 +187,7 @@ TT_HD float tt_box_muller(uint32_t a, uint32_t b, int second)
     "Hendrycks & Gimpel 2016")                                                                     \
   X(softplus, tt_softplus(x), tt_sigmoid(x), 1, "Dugas et al. 2001")                               \
   X(elu, x<0.0f ? tt_expf(x) - 1.0f : x, x> 0.0f ? 1.0f : y + 1.0f, 0, "Clevert et al. 2016")      \
-  X(sine, tt_sinf(x), tt_sinf(x + 1.57079633f), 1, "Sitzmann et al. 2020")
+  X(sine, tt_sinf(x), tt_cosf(x), 1, "Sitzmann et al. 2020")
 
 typedef enum tt_activation {
 #define X(name, f, df, ...) TT_ACT_##name,

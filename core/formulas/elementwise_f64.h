@@ -12,6 +12,7 @@
   X(tt_log1pf, log1p(x))                                                                           \
   X(tt_tanhf, tanh(x))                                                                             \
   X(tt_sinf, sin(x))                                                                               \
+  X(tt_cosf, cos(x))                                                                               \
   X(tt_sigmoid, 1.0 / (1.0 + exp(-x)))                                                             \
   X(tt_softplus, fmax(x, 0.0) + log1p(exp(-fabs(x))))                                              \
   X(tt_normal_cdf, 0.5 * erfc(-0.70710678118654752 * x))                                           \
@@ -23,6 +24,7 @@
 #define tt_log1pf tt_log1pf_f64
 #define tt_tanhf tt_tanhf_f64
 #define tt_sinf tt_sinf_f64
+#define tt_cosf tt_cosf_f64
 #define tt_sigmoid tt_sigmoid_f64
 #define tt_softplus tt_softplus_f64
 #define tt_normal_cdf tt_normal_cdf_f64
@@ -63,6 +65,7 @@ static inline double tt_act_grad_f64(tt_activation a, double x, double y)
 #undef tt_log1pf
 #undef tt_tanhf
 #undef tt_sinf
+#undef tt_cosf
 #undef tt_sigmoid
 #undef tt_softplus
 #undef tt_normal_cdf

@@ -166,7 +166,7 @@ static void predict_column(const tt_trained_ensemble *c, int64_t column, const d
 static double largest_error(const tt_trained_ensemble *c, int64_t column, const double *x,
                             const double *const *got)
 {
-  const double step = 1e-5;
+  const double step = 3e-5;
   double want[IN][PARTS], worst = 0.0;
   for (int d = 0; d < IN; d++) {
     double moved[IN], low[PARTS], high[PARTS];
