@@ -13,10 +13,11 @@ from .prediction import Prediction
 from .places import find_library, find_program
 from .program import Error, InputError, Stopped
 from .run import Run
+from .tables import train, tune
 from .trainer import Trainer, write_model
 from .version import __version__
 __all__ = [
     "Campaign", "Ensemble", "EnsembleClassifier", "EnsembleRegressor", "Error", "InputError",
     "Model", "Prediction", "Run", "Stopped", "Trainer", "__version__", "campaign", "find_library",
-    "find_program", "open_run", "write_model",
+    "find_program", "open_run", "train", "tune", "write_model",
 ]

@@ -55,6 +55,21 @@ class Runs(unittest.TestCase):
         self.assertNotIn("ensemble_rmse", members)
         self.assertEqual(run.predict(x).mean.shape, (60, 2))
 
+    def test_tables_in_files(self):
+        """train and tune do what the program does; a model of texts predicts classes by name."""
+        x, _ = numbers()
+        table = pathlib.Path(self.folder).with_suffix(".csv")
+        rows = [",".join([*map(repr, row.tolist()), "wet" if row[0] > 0 else "dry"]) for row in x]
+        table.write_text("\n".join(["a,b,c,k", *rows]) + "\n")
+        run = tutti.train(table, "k", members=2, epochs=3, directory=self.folder, quiet=True)
+        self.assertEqual(list(run.results()["column_label"])[:2], ["k=dry", "k=wet"])
+        self.assertEqual(run.predict(x[:4]).mean.shape[0], 4)
+        with self.assertRaisesRegex(tutti.InputError, "there is no column 'q'"):
+            tutti.train(table, ["q"], directory=self.folder + "q", quiet=True)
+        found = tutti.tune(table, ["k"], budget=2, folds=2, directory=self.folder + "t", quiet=True,
+                           overrides=["train.epochs=13"])
+        self.assertEqual(found.results()["trial_score"].shape[0], 2)
+
     def interrupt(self, fitted, x, y):
         """Fit, and press Ctrl-C after the first epochs: a run that is stopped earlier may have no checkpoint."""
         def interrupt_when_training():
