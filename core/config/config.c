@@ -88,7 +88,7 @@ static int base_directory(const char *file, char base[PATH_MAX])
   return 1;
 }
 
-/* Remove "./" and "../" from the begin of a path. Each "../" also removes the last folder of the
+/* Remove "./" and "../" from the start of a path. Each "../" also removes the last folder of the
  * base, which ends in a slash and has no links. Of the path "." only the base is left, without its
  * last slash. */
 static const char *climb(char base[PATH_MAX], const char *path)
@@ -182,7 +182,8 @@ static void resolve_lists(const tt_config_reader *r, int64_t k)
   }
 }
 
-/* A schedule that is not given is constant where training has no end that it could know. */
+/* The default schedule needs to know when training ends. A trainer of a program does not know it:
+ * there the default is constant. */
 static void resolve_schedule(const tt_config_reader *r, int64_t k)
 {
   tt_ensemble_config *own = &r->cfg->ensemble[k];

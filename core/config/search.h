@@ -37,8 +37,9 @@ typedef enum tt_search_preset {
   X(train, dropout, "{choice: [0, 0, 0.05, 0.1, 0.2]}")                                            \
   X(train, beta2, "{choice: [0.95, 0.99, 0.999]}")
 
-/* Rungs are at 1, 4 and 13 thirteenths of the epochs: each takes three times as long as the one
- * before, and has a third of its trials. */
+/* A trial is compared with the others after 1/13, 4/13 and all of its epochs; these places are the
+ * rungs. From one rung to the next it trains three times as long as before, and a third of the
+ * trials is left. */
 enum { TT_RUNGS = 3, TT_RUNG_UNITS = 13, TT_RUNG_FACTOR = 3 };
 
 /* Epochs of the first rung of a member with so many epochs; all rungs are multiples of it. */

@@ -13,7 +13,7 @@
 
 typedef enum tt_self_check_result {
   TT_SELF_CHECK_none,    /* the GPU does not have this path in this precision, or was not checked */
-  TT_SELF_CHECK_unknown, /* no memory, or the child does not work */
+  TT_SELF_CHECK_unknown, /* no memory, the GPU is busy, or the child does not work */
   TT_SELF_CHECK_passed,
   TT_SELF_CHECK_failed
 } tt_self_check_result;

@@ -30,6 +30,7 @@ typedef struct trial {
   const tt_engine_ops *gpu, *cpu;
   tt_resources use, on_cpu;
   int number, fused;
+  int begun; /* the GPU has created an engine: a later error is one of the path */
   tt_config *cfg;
   tt_dataset *data;
   tt_cohorts cohorts;
@@ -95,7 +96,7 @@ static void write_job(FILE *f, const trial *t)
           k % 2 ? "" : ", {name: b, target: y1, members: 1}");
 }
 
-/* Numbers that differ between the members. */
+/* Each member gets other learning rates, penalties and so on. */
 static void set_numbers(const trial *t, tt_cohort *c)
 {
   c->schedule = (tt_schedule)(t->number % TT_SCHEDULE_COUNT);
@@ -201,7 +202,7 @@ static int are_apart(int64_t n, const float *a, const float *b)
   return !(apart <= value_tolerance * size);
 }
 
-/* Counters, and the losses of the epochs. */
+/* Compare the counters of a member, and the losses of its epochs. */
 static void compare_epochs(trial *t, int64_t i)
 {
   const tt_state *a = t->after, *b = t->wanted;
@@ -238,7 +239,8 @@ static tt_err take_steps(trial *t)
   return TT_OK;
 }
 
-/* The bits of members `slice` that are trained in one call are those of single steps. */
+/* Train the members `slice` once more, in one call: they must have the same bits as by single steps.
+ */
 static tt_err repeat(trial *t, tt_slice slice)
 {
   tt_engine *e = NULL;
@@ -327,7 +329,7 @@ static void close_job(trial *t)
 
 /* The answers */
 
-/* The rows of TT_GPU_PATHS. */
+/* What TT_GPU_PATHS says about each path. */
 static const struct {
   int fused, precision, capability;
 } path_row[] = {{0, -1, 0},
@@ -343,6 +345,7 @@ static tt_err check_job(trial *t, int *done)
   tt_err e = create_job(t);
   if (!e) e = t->gpu->create(t->cohort, everyone(t), &t->use, &t->mine);
   int suits = e != TT_E_UNAVAILABLE;
+  t->begun |= !e;
   *done |= suits;
   if (!e) e = compare(t);
   close_job(t);
@@ -369,9 +372,8 @@ static tt_err check_way(trial *t, const char **answer)
     e = check_job(t, &done);
     t->number += precision == TT_PRECISION_fp32 ? 1 : TENSOR_JOBS;
   }
-  *answer = e == TT_E_MEM || e == TT_E_CONFIG || (!e && !done) ? "unknown"
-            : e || *t->why                                     ? "failed"
-                                                               : "passed";
+  int is_unknown = e == TT_E_MEM || e == TT_E_CONFIG || (e ? !t->begun : !done);
+  *answer = is_unknown ? "unknown" : e || *t->why ? "failed" : "passed";
   return e;
 }
 

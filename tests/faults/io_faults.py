@@ -143,6 +143,18 @@ CAMPAIGN_READS = [("stat", "campaign.h5"), ("stat", "round-0002/results.h5"),
                   ("stat", "round-0002/label/0002/accepted.h5")]
 
 
+def check_earlier_model(args, folder, command):
+    """Members of round 2 that cannot read the model of round 1 do not begin with other weights."""
+    once = [*command, "--set", "campaign.directory=once"]
+    h.run(folder, 0, [*once, "--set", "stop.rounds=1"])
+    path = f"{folder}/once/round-0001/model.h5"
+    done = h.run(folder, 0, once, h.shim(args.shim, folder, path, "open", 2, "EIO"))
+    h.check("fired " in (folder / "shim.log").read_text(), "the model of the round before: did not fire")
+    h.check(done.code == h.IO_ERROR and path in done.output,
+            f"the model of the round before: exit {done.code}\n{done.output}")
+    h.check(not os.path.exists(f"{folder}/once/round-0002/model.h5"), "a model of round 2 was written")
+
+
 def check_campaign(args, folder):
     """A read that fails ends the start with its error, and never counts as a missing file: then the
     campaign would have other numbers, or request labels again."""
@@ -155,6 +167,7 @@ def check_campaign(args, folder):
         (folder / "oracle.log").unlink(missing_ok=True)
         h.run(folder, 0, [*command, "--set", f"campaign.directory={out}"], env)
     asked = (folder / "oracle.log").read_text()
+    check_earlier_model(args, folder, command)
     for op, name in CAMPAIGN_READS:
         path = os.path.normpath(f"{folder}/out/{name}")
         done = h.run(folder, 0, command, h.shim(args.shim, folder, path, op, 1, "EIO"))

@@ -252,18 +252,15 @@ tt_err tt_search_load(tt_config_reader *r, tt_portfolio *out)
 
 void tt_search_resolve(tt_config *c)
 {
-  static const int64_t budget[] = {
-#define X(name, trials, folds) trials,
-      TT_SEARCHES(X)
-#undef X
-  };
-  static const int64_t fold_count[] = {
-#define X(name, trials, folds) folds,
+  static const struct {
+    int64_t trials, folds;
+  } preset[] = {
+#define X(name, trials, folds) {trials, folds},
       TT_SEARCHES(X)
 #undef X
   };
   if (!tt_config_searches(c)) return;
   if (c->search_preset == TT_SEARCH_none) c->search_preset = TT_SEARCH_good;
-  if (c->search_budget < 0) c->search_budget = budget[c->search_preset];
-  if (c->search_folds < 0) c->search_folds = fold_count[c->search_preset];
+  if (c->search_budget < 0) c->search_budget = preset[c->search_preset].trials;
+  if (c->search_folds < 0) c->search_folds = preset[c->search_preset].folds;
 }

@@ -207,7 +207,8 @@ static tt_err walk_pair(tt_config_reader *r, yaml_document_t *doc, const level *
   return TT_OK;
 }
 
-/* The section `search` of the job, and --set for it, before all others: it makes ensembles. */
+/* Read `search` of the job, and of --set, before the other sections: it decides which networks the
+ * ensembles have. */
 static tt_err read_search(tt_config_reader *r, yaml_document_t *doc, const yaml_node_t *root)
 {
   const level top = level_of(-1, 0, "top");
@@ -255,9 +256,9 @@ static tt_err walk_ensemble(tt_config_reader *r, yaml_document_t *doc, yaml_node
 typedef struct network_list {
   yaml_document_t *doc;
   yaml_node_t *list;        /* NULL: the ensemble has one network */
-  int64_t shared;           /* so many elements are of all networks, the first ones */
+  int64_t shared;           /* number of first elements, whose options all networks get */
   int recipe;               /* 1: `where` makes the networks; the job replaces their values */
-  tt_source_location where; /* of `auto`, or of the ensemble */
+  tt_source_location where; /* for messages: place of `auto`, or of the ensemble */
 } network_list;
 
 static network_list find_networks(const tt_config_reader *r, tt_portfolio *recipes,

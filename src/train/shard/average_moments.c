@@ -26,10 +26,27 @@ static float *averaged_weights(const tt_state *s, int64_t i)
   return (best ? TT_FIELD(s, best_weights) : TT_FIELD(s, average)) + i * s->params;
 }
 
-/* A cohort like `c` whose members only pass their rows. It borrows all but the members. */
-static tt_err create_passes(const tt_cohort *c, int64_t rows, tt_cohort *out)
+/* Training rows of the members that have fewest. */
+static tt_err fewest_rows(const tt_cohort *c, const tt_dataset *d, int64_t *fewest)
 {
-  int64_t passes = 1 + PARTS * c->batch_size / (rows * c->parts);
+  *fewest = d->rows;
+  for (int64_t set = 0; set < tt_cohort_row_sets(c); set++) {
+    int32_t *row = NULL;
+    int64_t count = 0;
+    TT_TRY(tt_cohort_rows(c, d, set, TT_TRAIN, &row, &count));
+    tt_free(row);
+    if (count < *fewest) *fewest = count;
+  }
+  if (c->resample == TT_RESAMPLE_subsample) *fewest = (int64_t)((double)*fewest * c->subsample);
+  return TT_OK;
+}
+
+/* A cohort like `c` whose members only pass their rows. It borrows all but the members. */
+static tt_err create_passes(const tt_cohort *c, const tt_dataset *d, tt_cohort *out)
+{
+  int64_t rows = 0;
+  TT_TRY(fewest_rows(c, d, &rows));
+  int64_t passes = 1 + PARTS * c->batch_size / (tt_max_i64(rows, 1) * c->parts);
   *out = *c;
   out->average = TT_AVERAGE_none;
   out->schedule = TT_SCHEDULE_constant;
@@ -91,7 +108,7 @@ static tt_err compute(tt_comm *c, const tt_job *job, tt_shard *shard)
 {
   tt_cohort cohort = {0};
   tt_shards pass = {0};
-  tt_err e = create_passes(shard->cohort, shard->data->rows, &cohort);
+  tt_err e = create_passes(shard->cohort, shard->data, &cohort);
   if (!e) e = tt_shard_replace_local(job, &cohort, shard, &pass);
   if (!e) e = load_weights(shard->state, &pass.at[0]);
   e = tt_agree(c, e);

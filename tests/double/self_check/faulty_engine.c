@@ -21,6 +21,7 @@ static int is(const char *name) { return applies && !strcmp(fault, name); }
 static tt_err create(const tt_cohort *c, tt_slice slice, const tt_resources *use, tt_engine **out)
 {
   applies = !strcmp(path, tt_choice_gpu_kernel[use->path]);
+  if (is("busy")) return TT_FAIL(DEVICE, "all CUDA-capable devices are busy or unavailable");
   shape = tt_cohort_state_shape(c);
   return is("formula") ? create_wrong(c, slice, use, out) : sound->create(c, slice, use, out);
 }

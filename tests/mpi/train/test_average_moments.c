@@ -9,11 +9,12 @@
 
 #include <math.h>
 
-enum { ROWS = 24, INPUTS = 2, VALUES = ROWS * INPUTS };
+enum { ROWS = 24, ALL = 1024, INPUTS = 2, VALUES = ROWS * INPUTS };
 
-static double x[VALUES], y[ROWS];
+static double x[ALL * INPUTS], y[ALL];
 
-/* The whole data in one batch, so that the moments of a batch are those of all rows. */
+/* All labeled rows are in one batch, so that its moments are those of these rows. The other rows
+ * train nothing. */
 static const char job_text[] =
     "data: {file: d.h5, normalize: none, split: {train: 1, validation: 0, test: 0}}\n"
     "model: {profile: [1, 2], front: [conv 2 1, batch_norm], hidden: []}\n"
@@ -31,8 +32,12 @@ static void write_data(void)
     x[2 * i + 1] = 1.0 + 0.1 * (i * 5 % 13);
     y[i] = 3.0 * x[2 * i] - x[2 * i + 1];
   }
+  for (int i = ROWS; i < ALL; i++) {
+    x[2 * i] = x[2 * i + 1] = 0.5;
+    y[i] = NAN;
+  }
   if (tt_comm_is_root(comm))
-    TT_CHECK_OK(tt_data_write_local(at("d.h5"), ROWS, &input, &target, x, y));
+    TT_CHECK_OK(tt_data_write_local(at("d.h5"), ALL, &input, &target, x, y));
   if (tt_comm_is_root(comm)) TT_CHECK_OK(tt_file_write_atomic_local(at("job.yaml"), job_text));
   tt_barrier(comm);
 }
@@ -80,7 +85,7 @@ TT_TEST (running_values_are_those_of_the_average) {
   }
 }
 
-/* Without an average they have not forgotten how they began. */
+/* Without an average they are not computed again: some of their initial values is left. */
 TT_TEST (running_values_of_a_short_training_are_not) {
   tt_trained_ensembles m = train("train.average=none");
   TT_CHECK(apart(m.at[0], m.at[0]->w), >, 0.1);
