@@ -239,8 +239,7 @@ static tt_err take_steps(trial *t)
   return TT_OK;
 }
 
-/* Train the members `slice` once more, in one call: they must have the same bits as by single steps.
- */
+/* Train the members `slice` once more, in one call: the bits must be those of single steps. */
 static tt_err repeat(trial *t, tt_slice slice)
 {
   tt_engine *e = NULL;
