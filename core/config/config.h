@@ -199,6 +199,10 @@ uint64_t tt_config_cohort_hash(const tt_ensemble_config *own);
  * is owned by the caller, tt_free. Local. Errors: MEM. */
 tt_err tt_config_options_text(int markdown, char **text);
 
+/* The rows of one option or section: "train.loss", "loss", "data.split". *text is owned by the
+ * caller, tt_free. Local. Errors: MEM; USAGE if there is none of this name. */
+tt_err tt_config_options_asked(const char *asked, char **text);
+
 /* Print the table as one JSON object (docs/json.md). Local. Errors: MEM. */
 tt_err tt_config_options_print_json(void);
 

@@ -424,6 +424,54 @@ tt_err tt_config_options_print_json(void)
   return tt_json_print(all, 2);
 }
 
+/* An option or section is asked for by its path, or an option by its last word. */
+static int is_asked(const char *path, const char *asked)
+{
+  size_t n = strlen(asked);
+  const char *last = strrchr(path, '.');
+  return (!strncmp(path, asked, n) && (path[n] == '.' || !path[n])) ||
+         !strcmp(last ? last + 1 : path, asked);
+}
+
+static void write_rows(const tt_option *table, int count, const char *asked, FILE *out)
+{
+  for (int i = 0; i < count; i++) {
+    char path[TT_OPTION_PATH_SIZE];
+    tt_option_path(&table[i], -1, path);
+    int of_ensemble = table == tt_ensemble_option_table;
+    if (of_ensemble && tt_inherited_option[i] >= 0) continue;
+    if (is_asked(path, asked)) write_row(&table[i], of_ensemble, 0, out);
+  }
+}
+
+static tt_err fail_unknown(const char *asked)
+{
+  tt_suggestion near = {.word = asked};
+  for (int i = 0; i < TT_OPTION_COUNT; i++) {
+    char path[TT_OPTION_PATH_SIZE];
+    tt_option_path(&tt_option_table[i], -1, path);
+    tt_suggestion_consider(&near, path);
+    tt_suggestion_consider(&near, tt_option_table[i].name);
+  }
+  return TT_FAIL(USAGE,
+                 "'%s' is no option or section of a job file%s%s%s; `tutti options` lists "
+                 "them",
+                 asked, *near.best ? "; did you mean '" : "", near.best, *near.best ? "'?" : "");
+}
+
+tt_err tt_config_options_asked(const char *asked, char **text)
+{
+  text_buffer p;
+  TT_TRY(buffer_open(&p));
+  write_rows(tt_option_table, TT_OPTION_COUNT, asked, p.out);
+  write_rows(tt_ensemble_option_table, TT_ENSEMBLE_OPTION_COUNT, asked, p.out);
+  TT_TRY(buffer_close(&p, text));
+  if (**text) return TT_OK;
+  tt_free(*text);
+  *text = NULL;
+  return fail_unknown(asked);
+}
+
 tt_err tt_config_options_text(int markdown, char **text)
 {
   text_buffer p;

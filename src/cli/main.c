@@ -40,7 +40,8 @@ static void print_help(FILE *file, const char *family, const tt_verb *verbs)
     snprintf(label, sizeof label, "%s %s", v->name, v->files);
     fprintf(file, "  %-30s %s\n", label, v->summary);
   }
-  fprintf(file, "\n`%s help VERB` explains a verb.\n", family);
+  fprintf(file, "\n`%s help VERB` explains a verb%s.\n", family,
+          verbs == top_verbs ? ", `tutti help train.loss` an option of a job" : "");
   if (verbs == top_verbs)
     fprintf(file, "`tutti --version` prints the versions of tutti, MPI and HDF5.\n"
                   "Several ranks: srun tutti train job.yaml, mpirun -n 4 tutti train job.yaml\n");
@@ -117,11 +118,17 @@ static int run(const tt_verb *verb, int argc, char **argv)
   return tt_err_exit_code(e);
 }
 
-/* `tutti help campaign run` is `tutti campaign run --help`. */
+/* `tutti help campaign run` is `tutti campaign run --help`, `tutti help train.loss` is `tutti
+ * options train.loss`. */
 static void move_help(int argc, char **argv, int position)
 {
-  static char option[] = "--help";
+  static char option[] = "--help", options[] = "options";
   if (position + 1 >= argc || strcmp(argv[position], "help") != 0) return;
+  tt_suggestion near = {.word = argv[position + 1]};
+  if (position == 1 && !find(near.word, top_verbs, &near) && !*near.best) {
+    argv[1] = options;
+    return;
+  }
   memmove(argv + position, argv + position + 1, (size_t)(argc - position - 1) * sizeof *argv);
   argv[argc - 1] = option;
 }

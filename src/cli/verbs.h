@@ -148,8 +148,10 @@ extern tt_comm *tt_world;
     "the output is not a terminal, show it once. Reads its files only.",                           \
     TT_CLI_ONCE)                                                                                   \
   F("slurm", slurm, "write batch scripts; requeue a stopped job")                                  \
-  X("options", "", 0, 0, options, "explain every option of a job file",                            \
-    "Explain every option of a job file.", TT_CLI_MARKDOWN, TT_CLI_JSON)                           \
+  X("options", "[NAME]", 0, 1, options, "explain the options of a job file",                       \
+    "Explain every option of a job file, or those of a name: an option (train.loss, or loss) or "  \
+    "a section (data.split).",                                                                     \
+    TT_CLI_MARKDOWN, TT_CLI_JSON)                                                                  \
   X("man", "DIRECTORY", 1, 1, man, "write the manual pages",                                       \
     "Write the manual pages tutti.1, tutti-train.1, ... into a directory, from the tables of "     \
     "verbs and options. The date is that of SOURCE_DATE_EPOCH, or today.",                         \

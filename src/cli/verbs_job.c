@@ -211,12 +211,35 @@ tt_err tt_verb_info(const tt_cli_args *args)
   return tt_describe_file_local(args->file[0], args->config, args->json);
 }
 
+/* Long lines go on below their first word. */
+static void print_wrapped(char *text)
+{
+  enum { COLUMNS = 80 };
+  for (char *line = text, *end; *line; line = end + 1) {
+    end = line + strcspn(line, "\n");
+    *end = '\0';
+    int indent = (int)strspn(line, " ");
+    if (end - line <= COLUMNS || !indent) {
+      puts(line);
+      continue;
+    }
+    printf("%*s", indent - 1, "");
+    tt_text_print_words(indent, line + indent);
+  }
+}
+
 tt_err tt_verb_options(const tt_cli_args *args)
 {
   char *text = NULL;
+  if (args->files && (args->json || args->markdown))
+    return TT_FAIL(USAGE, "--json and --markdown print all options: give no name");
   if (args->json) return tt_config_options_print_json();
-  TT_TRY(tt_config_options_text(args->markdown, &text));
-  fputs(text, stdout);
+  TT_TRY(args->files ? tt_config_options_asked(args->file[0], &text)
+                     : tt_config_options_text(args->markdown, &text));
+  if (args->markdown)
+    fputs(text, stdout);
+  else
+    print_wrapped(text);
   tt_free(text);
   return TT_OK;
 }

@@ -66,6 +66,12 @@ assert "did you mean 'tutti status'?" in call("campaign", "status", "out", code=
 assert "did you mean" not in call("xyzzy", code=64).stderr
 assert call("help", "slurm").stdout == call("slurm", "-h").stdout == call("slurm", "--help").stdout
 assert "did you mean 'train'?" in call("help", "trian", code=64).stderr
+assert call("help", "train.loss").stdout == call("options", "loss").stdout
+assert re.findall(r"^  (\S+)", call("options", "data.split").stdout, re.M)[:2] == ["data.split.train",
+                                                                               "data.split.validation"]
+assert "did you mean 'train.loss'?" in call("help", "train.los", code=64).stderr
+call("options", "loss", "--json", code=64)
+assert " ".join(call("options").stdout.split()).count("loss function to minimize") == 1
 call(code=64)
 call("slurm", code=64)
 call("train", "job.yaml", "--resume", "perhaps", code=64)
