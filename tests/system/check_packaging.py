@@ -18,12 +18,12 @@ def main(source):
     assert sorted(modules) == sorted(NAMES), f"a new library: {modules}; name it in the recipes and here"
     libraries = ["mpi", "hdf5", "random123", *NAMES.values()]
     for recipe in ("spack/spack_repo/tutti/packages/tutti/package.py", f"easybuild/tutti-{version}-foss-2024a.eb",
-                   "conda/recipe.yaml", "apptainer/tutti.def"):
+                   "conda/recipe.yaml", "apptainer/tutti.def", "docker/Dockerfile"):
         text = (source / "packaging" / recipe).read_text()
         words = text.lower().replace("toolchain = {'name': 'foss'", "mpi")  # foss has Open MPI
         missing = [library for library in libraries if library not in words]
         assert not missing, f"packaging/{recipe}: {missing} are missing"
-        if not recipe.endswith(".def"):
+        if not recipe.endswith((".def", "Dockerfile")):
             assert version in text, f"packaging/{recipe}: not version {version}"
         if recipe.endswith((".py", ".eb")):
             ast.parse(text)
