@@ -145,19 +145,19 @@ static void compute_row(void *context, int thread, int64_t row)
 }
 
 /* With rooms of its own. */
-static tt_err compute_rows_once(const tutti_model *model, int threads, int64_t rows, row_call *c)
+static tt_err compute_rows_once(const tutti_model *model, int threads, int64_t rows, row_call c)
 {
   tt_row_scratch alone = {0};
   tt_err e = TT_OK;
   if (threads == 1)
-    c->per_thread = &alone;
+    c.per_thread = &alone;
   else
-    e = TT_ALLOC(c->per_thread, threads);
+    e = TT_ALLOC(c.per_thread, threads);
   for (int t = 0; !e && t < threads; t++)
-    e = tt_row_scratch_create(model, wants_slopes(c->out), &c->per_thread[t]);
-  if (!e) tt_each_row(threads, rows, compute_row, c);
-  for (int t = 0; c->per_thread && t < threads; t++) tt_row_scratch_free(&c->per_thread[t]);
-  if (threads > 1) tt_free(c->per_thread);
+    e = tt_row_scratch_create(model, wants_slopes(c.out), &c.per_thread[t]);
+  if (!e) tt_each_row(threads, rows, compute_row, &c);
+  for (int t = 0; c.per_thread && t < threads; t++) tt_row_scratch_free(&c.per_thread[t]);
+  if (threads > 1) tt_free(c.per_thread);
   return e;
 }
 
@@ -172,7 +172,7 @@ static tt_err predict_rows(const tutti_model *model, int64_t rows, const double 
   if (work && threads > work->threads) threads = work->threads;
   TT_TRY(tt_check_inputs_local(model->all.at[0], "tutti_predict", "x", 0, rows, x));
   row_call call = {.x = x, .out = out};
-  if (!work) return compute_rows_once(model, threads, rows, &call);
+  if (!work) return compute_rows_once(model, threads, rows, call);
   call.per_thread = work->per_thread;
   tt_each_row(threads, rows, compute_row, &call);
   return TT_OK;
