@@ -152,12 +152,11 @@ static tt_err create(const tutti_model *model, int threads, tutti_workspace **ou
 
 int tutti_workspace_create(const tutti_model *model, int threads, tutti_workspace **out)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
+  tt_call caller = tt_call_begin();
   if (out) *out = NULL;
   tt_err e = out ? create(model, threads, out)
                  : TT_FAIL(USAGE, "out is NULL: there is no place for the workspace");
-  return tt_call_end(&caller, e);
+  return tt_call_end(caller, e);
 }
 
 void tutti_workspace_destroy(tutti_workspace **work)
