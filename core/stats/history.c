@@ -8,11 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const tt_stage_name[] = {
-#define X(name, meaning) #name,
-    TT_STAGES(X)
-#undef X
-        NULL};
+const char *const tt_stage_name[] = {TT_STAGES(TT_ROW_NAME) NULL};
 
 tt_err tt_history_create(int64_t inputs, int64_t targets, tt_history **out)
 {
