@@ -30,11 +30,7 @@ void tt_history_destroy(tt_history **h)
 {
   if (!*h) return;
   free_rounds(*h, 0);
-  tt_free((*h)->round);
-  tt_free((*h)->query);
-  tt_free((*h)->x);
-  tt_free((*h)->y);
-  tt_free(*h);
+  tt_free_all(&(*h)->round, &(*h)->query, &(*h)->x, &(*h)->y, h);
 }
 
 /* Capacity for at least `n` elements: a power of two, so that appending is amortised O(1). */

@@ -164,6 +164,5 @@ void tutti_workspace_destroy(tutti_workspace **work)
   if (!work || !*work) return;
   for (int t = 0; (*work)->per_thread && t < (*work)->threads; t++)
     tt_row_scratch_free(&(*work)->per_thread[t]);
-  tt_free((*work)->per_thread);
-  tt_free(*work);
+  tt_free_all(&(*work)->per_thread, work);
 }
