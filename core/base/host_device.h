@@ -1,4 +1,4 @@
-/* host_device.h — qualifiers that depend on the compiler.
+/* host_device.h — qualifiers that depend on the compiler, and the names of a table.
  * TT_HD: functions that run on host and device; with TT_LOOPS they are always inlined.
  * TT_BEGIN_C, TT_END_C: declarations with C linkage. */
 #ifndef TT_HOST_DEVICE_H
@@ -18,4 +18,7 @@
 #define TT_BEGIN_C
 #define TT_END_C
 #endif
+
+/* For a table whose rows are X(name, ...): {TT_LOSSES(TT_ROW_NAME)} are the names. */
+#define TT_ROW_NAME(name, ...) #name,
 #endif

@@ -14,23 +14,21 @@ const char *const tt_choice_ensemble_reduction[] = {TT_ENSEMBLE_REDUCTIONS(X) NU
 const char *const tt_choice_goal[] = {TT_GOALS(X) NULL};
 #undef X
 
-#define X(name, ...) #name,
-const char *const tt_choice_activation[] = {TT_ACTIVATIONS(X) NULL};
-const char *const tt_choice_gpu_kernel[] = {"auto", TT_GPU_PATHS(X) NULL};
-const char *const tt_choice_init[] = {TT_INITS(X) NULL};
-const char *const tt_choice_loss[] = {TT_LOSSES(X) NULL};
-const char *const tt_choice_optimizer[] = {TT_OPTIMIZERS(X) NULL};
-const char *const tt_choice_normalize[] = {TT_NORMALIZES(X) NULL};
-const char *const tt_choice_missing[] = {TT_MISSINGS(X) NULL};
-const char *const tt_choice_categories[] = {TT_CATEGORIES(X) NULL};
-const char *const tt_choice_output[] = {TT_OUTPUTS(X) NULL};
-const char *const tt_choice_average[] = {TT_AVERAGES(X) NULL};
-const char *const tt_choice_schedule[] = {TT_SCHEDULES(X) NULL};
-const char *const tt_choice_acquisition[] = {TT_ACQUISITIONS(X) NULL};
-const char *const tt_choice_delimiter[] = {TT_DELIMITERS(X) NULL};
-const char *const tt_choice_search[] = {TT_SEARCHES(X) NULL};
-const char *const tt_choice_select[] = {TT_SELECTS(X) NULL};
-#undef X
+const char *const tt_choice_activation[] = {TT_ACTIVATIONS(TT_ROW_NAME) NULL};
+const char *const tt_choice_gpu_kernel[] = {"auto", TT_GPU_PATHS(TT_ROW_NAME) NULL};
+const char *const tt_choice_init[] = {TT_INITS(TT_ROW_NAME) NULL};
+const char *const tt_choice_loss[] = {TT_LOSSES(TT_ROW_NAME) NULL};
+const char *const tt_choice_optimizer[] = {TT_OPTIMIZERS(TT_ROW_NAME) NULL};
+const char *const tt_choice_normalize[] = {TT_NORMALIZES(TT_ROW_NAME) NULL};
+const char *const tt_choice_missing[] = {TT_MISSINGS(TT_ROW_NAME) NULL};
+const char *const tt_choice_categories[] = {TT_CATEGORIES(TT_ROW_NAME) NULL};
+const char *const tt_choice_output[] = {TT_OUTPUTS(TT_ROW_NAME) NULL};
+const char *const tt_choice_average[] = {TT_AVERAGES(TT_ROW_NAME) NULL};
+const char *const tt_choice_schedule[] = {TT_SCHEDULES(TT_ROW_NAME) NULL};
+const char *const tt_choice_acquisition[] = {TT_ACQUISITIONS(TT_ROW_NAME) NULL};
+const char *const tt_choice_delimiter[] = {TT_DELIMITERS(TT_ROW_NAME) NULL};
+const char *const tt_choice_search[] = {TT_SEARCHES(TT_ROW_NAME) NULL};
+const char *const tt_choice_select[] = {TT_SELECTS(TT_ROW_NAME) NULL};
 
 const unsigned tt_select_options[] = {
 #define X(name, options) options,

@@ -60,8 +60,7 @@ void tt_config_destroy(tt_config **cfg)
     for (int i = 0; i < TT_ENSEMBLE_OPTION_COUNT; i++)
       tt_value_free(&tt_ensemble_option_table[i], &(*cfg)->ensemble[k]);
   for (int64_t k = 0; k < (*cfg)->ensembles; k++) tt_sweeps_free(&(*cfg)->ensemble[k]);
-  tt_free((*cfg)->ensemble);
-  tt_free((*cfg)->directory);
+  tt_free_all(&(*cfg)->ensemble, &(*cfg)->directory);
   for (int i = 0; i < TT_OPTION_COUNT; i++) tt_value_free(&tt_option_table[i], *cfg);
   tt_free(*cfg);
 }

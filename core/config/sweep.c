@@ -7,11 +7,7 @@
 #include <string.h>
 #include <xxhash.h>
 
-const char *const tt_hyper_name[TT_HYPER_COUNT + 1] = {
-#define X(name, ...) #name,
-    TT_HYPERS(X)
-#undef X
-        NULL};
+const char *const tt_hyper_name[TT_HYPER_COUNT + 1] = {TT_HYPERS(TT_ROW_NAME) NULL};
 
 enum { F32 = 0, I32 = 1 };
 const int8_t tt_hyper_is_whole[TT_HYPER_COUNT] = {
@@ -20,11 +16,7 @@ const int8_t tt_hyper_is_whole[TT_HYPER_COUNT] = {
 #undef X
 };
 
-const char *const tt_choice_sweep[] = {
-#define X(name, meaning) #name,
-    TT_SWEEPS(X)
-#undef X
-        NULL};
+const char *const tt_choice_sweep[] = {TT_SWEEPS(TT_ROW_NAME) NULL};
 
 static void set_hyper(tt_hyper *h, int which, double value)
 {

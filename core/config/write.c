@@ -389,11 +389,7 @@ static void write_ensemble_notes(int markdown, FILE *out)
 static json_t *option_to_json(const tt_option *o, int of_ensemble)
 {
   char path[TT_OPTION_PATH_SIZE], kind[16];
-  static const char *const kinds[] = {
-#define X(name, ...) #name,
-      TT_OPTION_KINDS(X)
-#undef X
-  };
+  static const char *const kinds[] = {TT_OPTION_KINDS(TT_ROW_NAME)};
   json_t *row = json_object(), *choices = json_array();
   tt_option_path(o, -1, path);
   snprintf(kind, sizeof kind, "%s", kinds[o->kind]);

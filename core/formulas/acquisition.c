@@ -37,9 +37,7 @@ int tt_acquisition_uses_members(tt_acquisition acquisition, tt_output output)
 
 void tt_acquisition_list_supported(tt_output output, char *text, int capacity)
 {
-#define X(name, ...) #name,
-  static const char *const name[] = {TT_ACQUISITIONS(X)};
-#undef X
+  static const char *const name[] = {TT_ACQUISITIONS(TT_ROW_NAME)};
   int fit[TT_ACQUISITION_COUNT], count = 0;
   for (int kind = 0; kind < TT_ACQUISITION_COUNT; kind++)
     if (tt_acquisition_supports((tt_acquisition)kind, output)) fit[count++] = kind;

@@ -390,7 +390,6 @@ tt_err tt_front_read(const char *text, const tt_front_shape *shape, tt_front *ou
   }
   whole.row = row;
   if (!e) *possible = tt_front_lay_out(&whole, out, fault);
-  tt_free(copy);
-  tt_free(row);
+  tt_free_all(&copy, &row);
   return e;
 }

@@ -23,17 +23,9 @@ const char *const tt_front_words[TT_FRONT_KIND_COUNT] = {
 #undef X
 };
 
-const char *const tt_pooling_name[TT_POOLING_COUNT] = {
-#define X(name, ...) #name,
-    TT_POOLINGS(X)
-#undef X
-};
+const char *const tt_pooling_name[TT_POOLING_COUNT] = {TT_POOLINGS(TT_ROW_NAME)};
 
-const char *const tt_front_activation_name[TT_ACT_COUNT] = {
-#define X(name, ...) #name,
-    TT_ACTIVATIONS(X)
-#undef X
-};
+const char *const tt_front_activation_name[TT_ACT_COUNT] = {TT_ACTIVATIONS(TT_ROW_NAME)};
 
 /* Name of the pool behind the words of a row, with a space before it. */
 static void name_of_pool(const tt_front_layer *l, char text[TT_FRONT_LAYER_TEXT])

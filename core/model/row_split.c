@@ -151,8 +151,7 @@ tt_err tt_split_groups(int64_t rows, const uint64_t *group, const double fractio
     deal_groups(rows, find_groups(rows, sorted, seed, all), all, sorted, part, split);
     e = check_parts(rows, split, fraction, "group");
   }
-  tt_free(sorted);
-  tt_free(all);
+  tt_free_all(&sorted, &all);
   return e;
 }
 

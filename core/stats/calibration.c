@@ -140,8 +140,7 @@ tt_err tt_calibration_fit(tt_calibration *k, const tt_model *m, int64_t first,
     tt_conformal_widths(v->rows, score, 1, &k->level[i], &width);
     for (int32_t j = 0; j < m->quantities; j++) k->width[i * k->columns + first + j] = width;
   }
-  tt_free(score);
-  tt_free(error);
+  tt_free_all(&score, &error);
   return e;
 }
 

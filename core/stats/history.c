@@ -8,11 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const tt_stage_name[] = {
-#define X(name, meaning) #name,
-    TT_STAGES(X)
-#undef X
-        NULL};
+const char *const tt_stage_name[] = {TT_STAGES(TT_ROW_NAME) NULL};
 
 tt_err tt_history_create(int64_t inputs, int64_t targets, tt_history **out)
 {
@@ -34,11 +30,7 @@ void tt_history_destroy(tt_history **h)
 {
   if (!*h) return;
   free_rounds(*h, 0);
-  tt_free((*h)->round);
-  tt_free((*h)->query);
-  tt_free((*h)->x);
-  tt_free((*h)->y);
-  tt_free(*h);
+  tt_free_all(&(*h)->round, &(*h)->query, &(*h)->x, &(*h)->y, h);
 }
 
 /* Capacity for at least `n` elements: a power of two, so that appending is amortised O(1). */

@@ -5,11 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-const char *const tt_stop_rule_name[] = {
-#define X(name, option, meaning) #name,
-    TT_STOP_RULES(X)
-#undef X
-        NULL};
+const char *const tt_stop_rule_name[] = {TT_STOP_RULES(TT_ROW_NAME) NULL};
 static const char *const rule_option[] = {
 #define X(name, option, meaning) option,
     TT_STOP_RULES(X)

@@ -40,11 +40,7 @@ void tt_k_center_load(tt_k_center *a, int64_t begin, int64_t n, const float *x)
 
 void tt_k_center_free(tt_k_center *a)
 {
-  tt_free(a->x);
-  tt_free(a->min_distance);
-  tt_free(a->score);
-  tt_free(a->value);
-  tt_free(a->value_distance);
+  tt_free_all(&a->x, &a->min_distance, &a->score, &a->value, &a->value_distance);
   *a = (tt_k_center){0};
 }
 

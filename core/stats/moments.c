@@ -24,11 +24,7 @@ tt_err tt_moments_create(int64_t rows, int64_t columns, tt_moments **out)
 void tt_moments_destroy(tt_moments **m)
 {
   if (!*m) return;
-  tt_free((*m)->weight);
-  tt_free((*m)->mean);
-  tt_free((*m)->between);
-  tt_free((*m)->within);
-  tt_free(*m);
+  tt_free_all(&(*m)->weight, &(*m)->mean, &(*m)->between, &(*m)->within, m);
 }
 
 void tt_moments_clear(tt_moments *m)

@@ -89,13 +89,6 @@ static tt_err concatenate_rows(const tt_cohort *c, tt_row_staging *p)
   return TT_OK;
 }
 
-template <class T>
-static tt_err upload_array(tt_engine *e, T **dst, const T *src, int64_t count, const char *what)
-{
-  TT_TRY(tt_dev_alloc(dst, count, what));
-  return tt_dev_upload_sync(*dst, src, count, e->dev.stream);
-}
-
 /* Row set of every member, and the rows of its epochs. */
 static tt_err upload_member_views(tt_engine *e, const tt_row_staging *p)
 {
@@ -121,7 +114,7 @@ static tt_err upload_row_lists(tt_engine *e, const tt_row_staging *p)
   int64_t row_sets = tt_cohort_row_sets(c);
   TT_TRY(TT_ALLOC(e->host_lists, row_sets));
   TT_TRY(TT_ALLOC(e->host_epoch_rows, e->slice.count));
-  TT_TRY(upload_array(e, &e->all_list_rows, p->all, p->rows, "row lists"));
+  TT_TRY(tt_dev_new(&e->all_list_rows, p->all, p->rows, "row lists", e->dev.stream));
   const int32_t *next = e->all_list_rows;
   for (int64_t i = 0; i < row_sets * TT_SPLITS; next += p->list.count[i++]) {
     e->host_lists[i / TT_SPLITS].row[i % TT_SPLITS] = next;
@@ -140,7 +133,7 @@ static tt_err upload_replay(tt_engine *e, const int32_t *order)
     int64_t end = (i + 1) * epochs * e->host_epoch_rows[i];
     length = end > length ? end : length;
   }
-  return upload_array(e, &e->replay, order, length, "orders to replay");
+  return tt_dev_new(&e->replay, order, length, "orders to replay", e->dev.stream);
 }
 
 static tt_err upload_samples(tt_engine *e, const tt_dataset *d, const tt_replay *replay)

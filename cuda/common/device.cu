@@ -49,18 +49,17 @@ static void format_uuid(const cudaUUID_t *uuid, char *text, size_t capacity)
   }
 }
 
-tt_err tt_dev_describe(int number, tt_dev *out)
+tt_err tt_dev_describe(int number, tt_device_info *out)
 {
-  memset(out, 0, sizeof *out);
   cudaDeviceProp properties;
+  *out = {};
   tt_cuda_set_location(number, "unknown");
   TT_TRY(TT_CUDA(cudaGetDeviceProperties(&properties, number)));
-  out->number = number;
   out->capability = 10 * properties.major + properties.minor;
   out->multiprocessors = properties.multiProcessorCount;
   out->shared_bytes = (int64_t)properties.sharedMemPerBlockOptin;
   out->total_bytes = (int64_t)properties.totalGlobalMem;
-  snprintf(out->name, sizeof out->name, "%s", properties.name);
+  snprintf(out->name, sizeof out->name, "%.*s", (int)sizeof out->name - 1, properties.name);
   /* Of a MIG instance CUDA may return the UUID of the whole GPU, which other instances share. */
   visible_entry(number, out->uuid, sizeof out->uuid);
   if (strncmp(out->uuid, "MIG-", 4) != 0)
@@ -72,14 +71,15 @@ tt_err tt_dev_describe(int number, tt_dev *out)
 tt_err tt_dev_open(int number, tt_dev *out)
 {
   int count = 0;
-  memset(out, 0, sizeof *out);
+  *out = {};
   TT_TRY(tt_dev_count(&count));
   if (number < 0 || number >= count)
     return TT_FAIL(UNAVAILABLE,
                    "%s: GPU %d was requested, %d found; check nvidia-smi, the job's --gpus option "
                    "and CUDA_VISIBLE_DEVICES, or set run.device: cpu",
                    tt_cuda_location(), number, count);
-  tt_dev d;
+  tt_dev d = {};
+  d.number = number;
   TT_TRY(tt_dev_describe(number, &d));
   if (d.capability < MIN_CAPABILITY)
     return TT_FAIL(UNAVAILABLE,
@@ -91,13 +91,25 @@ tt_err tt_dev_open(int number, tt_dev *out)
   return TT_OK;
 }
 
+void tt_dev_versions(char *text, int64_t capacity)
+{
+  int driver = driver_version(), runtime = 0;
+  char of_driver[32] = "no driver";
+  cudaRuntimeGetVersion(&runtime);
+  if (driver > 0)
+    snprintf(of_driver, sizeof of_driver, "driver for CUDA %d.%d", driver / 1000,
+             driver % 1000 / 10);
+  snprintf(text, (size_t)capacity, "CUDA runtime %d.%d, %s", runtime / 1000, runtime % 1000 / 10,
+           of_driver);
+}
+
 tt_err tt_dev_use(const tt_dev *d) { return TT_CUDA(cudaSetDevice(d->number)); }
 
 void tt_dev_close(tt_dev *d)
 {
   if (d->stream) cudaStreamSynchronize(d->stream);
   if (d->stream) cudaStreamDestroy(d->stream);
-  memset(d, 0, sizeof *d);
+  *d = {};
 }
 
 tt_err tt_stream_synchronize(cudaStream_t stream) { return TT_CUDA(cudaStreamSynchronize(stream)); }

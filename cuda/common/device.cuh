@@ -15,30 +15,28 @@
 #define TT_DEVICE_CUH
 #include "cuda/common/device_error.cuh"
 
+#include "core/engine/engine.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <type_traits>
 
 /* the device: device.cu */
 
-typedef struct tt_dev {
+struct tt_dev : tt_device_info {
   int number;
-  int capability; /* 10 * major + minor: 80, 90 */
-  int multiprocessors;
-  int64_t shared_bytes; /* maximum of dynamic shared memory per block */
-  int64_t total_bytes;  /* device memory */
-  char name[256];
-  char uuid[96];       /* "GPU-" or "MIG-" and 36 characters, as nvidia-smi prints it */
   cudaStream_t stream; /* does not wait for the default stream */
-} tt_dev;
+};
 
 /* Number of GPUs that this process sees; 0, without an error, if there is no GPU or no driver.
  * Errors: UNAVAILABLE. */
 tt_err tt_dev_count(int *out);
 
-/* Describe GPU `number` without a stream: out->stream stays NULL, and tt_dev_close does nothing.
- * Errors: UNAVAILABLE. */
-tt_err tt_dev_describe(int number, tt_dev *out);
+/* Describe GPU `number`; its uuid is "GPU-" or "MIG-" and 36 characters. Errors: UNAVAILABLE. */
+tt_err tt_dev_describe(int number, tt_device_info *out);
+
+/* Versions of the runtime and the driver. */
+void tt_dev_versions(char *text, int64_t capacity);
 
 /* Make GPU `number` the current one of this thread and give it a stream.
  *   out  owned by the caller, tt_dev_close; all zero on error
@@ -125,7 +123,8 @@ template <class T> tt_err tt_dev_zero(T *dst, int64_t count, cudaStream_t stream
   return tt_dev_zero_bytes(dst, count * (int64_t)sizeof(T), stream);
 }
 
-/* The same, but complete when the call returns; also waits for all earlier work of the stream. */
+/* The same, but complete when the call returns; also waits for all earlier work of the stream.
+ * tt_dev_new: to new memory, as of tt_dev_alloc. */
 template <class T>
 tt_err tt_dev_upload_sync(T *dst, const T *src, int64_t count, cudaStream_t stream)
 {
@@ -137,6 +136,13 @@ tt_err tt_dev_download_sync(T *dst, const T *src, int64_t count, cudaStream_t st
 {
   TT_TRY(tt_dev_download(dst, src, count, stream));
   return tt_stream_synchronize(stream);
+}
+
+template <class T>
+tt_err tt_dev_new(T **out, const T *src, int64_t count, const char *what, cudaStream_t stream)
+{
+  TT_TRY(tt_dev_alloc(out, count, what));
+  return tt_dev_upload_sync(*out, src, count, stream);
 }
 
 /* launches */
@@ -264,14 +270,8 @@ static inline unsigned tt_grid_size(int64_t items, int threads)
 
 /* graphs: device.cu */
 
-/* Work submitted to the stream between begin and end is recorded, not run:
- *     tt_err e = tt_graph_begin(stream);
- *     if (!e) {
- *       e = put_steps(stream);
- *       tt_err end = tt_graph_end(stream, &graph);
- *       if (!e) e = end;
- *     }
- * Every successful begin needs its end, also after an error. Between them, do not allocate, free or
+/* Work submitted to the stream between begin and end is recorded, not run (tt_graph_capture). Every
+ * successful begin needs its end, also after an error. Between them, do not allocate, free or
  * synchronize. */
 tt_err tt_graph_begin(cudaStream_t stream);
 /*   out    owned by the caller, tt_graph_destroy; NULL on error
@@ -280,6 +280,16 @@ tt_err tt_graph_end(cudaStream_t stream, cudaGraphExec_t *out, int64_t *nodes = 
 /* Run the graph once, in stream order. Asynchronous. */
 tt_err tt_graph_launch(cudaGraphExec_t graph, cudaStream_t stream);
 void tt_graph_destroy(cudaGraphExec_t *graph); /* accepts NULL in *graph, sets it to NULL */
+
+/* Record the work that submit() submits to the stream: a function that returns a tt_err. */
+template <class F>
+tt_err tt_graph_capture(cudaStream_t stream, F submit, cudaGraphExec_t *out, int64_t *nodes = NULL)
+{
+  TT_TRY(tt_graph_begin(stream));
+  tt_err e = submit(), end = tt_graph_end(stream, out, nodes);
+  if (e) tt_graph_destroy(out); /* incomplete */
+  return e ? e : end;
+}
 
 /* device code */
 

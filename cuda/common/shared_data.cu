@@ -12,22 +12,14 @@ static tt_shared_data *find(const tt_dev *dev, const tt_dataset *d)
   return s;
 }
 
-static tt_err upload(const tt_dev *dev, float **dst, const float *src, int64_t count,
-                     const char *what)
+static tt_err upload_all(cudaStream_t to, const tt_dataset *d, tt_shared_data *s)
 {
-  TT_TRY(tt_dev_alloc(dst, count, what));
-  return tt_dev_upload_sync(*dst, src, count, dev->stream);
-}
-
-static tt_err upload_all(const tt_dev *dev, const tt_dataset *d, tt_shared_data *s)
-{
-  int64_t rows = d->rows;
-  TT_TRY(upload(dev, &s->x, d->x, rows * d->inputs, "inputs of the data set"));
-  TT_TRY(upload(dev, &s->y, d->y, rows * d->targets, "targets of the data set"));
-  if (d->weight) TT_TRY(upload(dev, &s->weight, d->weight, rows, "weights of the data set"));
+  int64_t rows = d->rows, labels = rows * d->targets;
+  TT_TRY(tt_dev_new(&s->x, d->x, rows * d->inputs, "inputs of the data set", to));
+  TT_TRY(tt_dev_new(&s->y, d->y, labels, "targets of the data set", to));
+  if (d->weight) TT_TRY(tt_dev_new(&s->weight, d->weight, rows, "weights of the data set", to));
   if (!d->label_variance) return TT_OK;
-  return upload(dev, &s->label_variance, d->label_variance, rows * d->targets,
-                "errors of the labels");
+  return tt_dev_new(&s->label_variance, d->label_variance, labels, "errors of the labels", to);
 }
 
 static void destroy(tt_shared_data *s)
@@ -45,7 +37,7 @@ tt_err tt_shared_data_acquire(const tt_dev *dev, const tt_dataset *d, tt_shared_
   *out = NULL;
   if (!s) {
     TT_TRY(TT_ALLOC(s, 1));
-    tt_err e = upload_all(dev, d, s);
+    tt_err e = upload_all(dev->stream, d, s);
     if (e) {
       destroy(s);
       return e;

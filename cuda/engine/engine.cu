@@ -1,6 +1,5 @@
 /* engine.cu — the cuda engine: the state of all members is on the device, and a path advances
  * it. */
-#include "cuda/common/device_list.cuh"
 #include "cuda/common/engine_functions.cuh"
 #include "cuda/plan/path.h"
 
@@ -372,9 +371,9 @@ static constexpr tt_engine_ops make_ops()
 {
   tt_engine_ops ops = {}; /* NULL: predict_bytes, host_bytes: negligible */
   ops.name = "cuda";
-  ops.count = tt_cuda_count;
-  ops.describe = tt_cuda_describe;
-  ops.versions = tt_cuda_versions;
+  ops.count = tt_dev_count;
+  ops.describe = tt_dev_describe;
+  ops.versions = tt_dev_versions;
   ops.create = create;
   ops.destroy = destroy;
   ops.set_data = tt_cuda_set_data;

@@ -169,15 +169,6 @@ static tt_err compute_backward(tt_engine *e)
 
 /* calls */
 
-static tt_err capture(tt_engine *e, tt_err (*compute)(tt_engine *), cudaGraphExec_t *out)
-{
-  tt_graph_destroy(out);
-  TT_TRY(tt_graph_begin(e->dev.stream));
-  tt_err err = compute(e), end = tt_graph_end(e->dev.stream, out);
-  if (err) tt_graph_destroy(out); /* incomplete */
-  return err ? err : end;
-}
-
 /* The first call with a shape is no graph: CUDA loads kernels at their first use, which cannot be
  * captured. One call with another shape, as at the end of an epoch, leaves the graph. */
 static tt_err run(tt_engine *e, int call, tt_err (*compute)(tt_engine *))
@@ -191,7 +182,9 @@ static tt_err run(tt_engine *e, int call, tt_err (*compute)(tt_engine *))
   if (c->shape != shape && (is_new || !tt_layered_fits_graph(e))) return compute(e);
   if (c->shape != shape) {
     c->shape = 0;
-    TT_TRY(capture(e, compute, &c->graph));
+    tt_graph_destroy(&c->graph);
+    TT_TRY(tt_graph_capture(
+        e->dev.stream, [&] { return compute(e); }, &c->graph));
     c->shape = shape;
   }
   return tt_graph_launch(c->graph, e->dev.stream);

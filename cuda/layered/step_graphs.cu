@@ -3,21 +3,17 @@
  * and the host reads the counters only at ends of epochs. */
 #include "cuda/layered/layered_internal.cuh"
 
-static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out, int64_t *nodes)
+/* Several steps with the next rows, or with rows from the host, each with its own buffers. */
+static tt_err run_steps(tt_engine *e, int64_t steps, int from_host)
 {
-  TT_TRY(tt_graph_begin(e->dev.stream));
-  tt_err err = TT_OK;
-  for (int k = 0; k < steps && !err; k++) err = tt_layered_run_step(e, 0);
-  tt_err end = tt_graph_end(e->dev.stream, out, nodes);
-  if (err) tt_graph_destroy(out); /* incomplete */
-  return err ? err : end;
+  for (int64_t k = 0; k < steps; k++) TT_TRY(tt_layered_run_step(e, from_host ? k : 0));
+  return TT_OK;
 }
 
-/* Steps with rows from the host are not captured either: each step has its own buffers. */
-static tt_err run_steps_without_graphs(tt_engine *e, int64_t steps)
+static tt_err capture_steps(tt_engine *e, int steps, cudaGraphExec_t *out, int64_t *nodes)
 {
-  for (int64_t k = 0; k < steps; k++) TT_TRY(tt_layered_run_step(e, k));
-  return TT_OK;
+  return tt_graph_capture(
+      e->dev.stream, [&] { return run_steps(e, steps, 0); }, out, nodes);
 }
 
 /* Capture one step, and choose the number of graphs so that none has too many operations. */
@@ -44,7 +40,7 @@ int tt_layered_fits_graph(const tt_engine *e)
 tt_err tt_layered_run_steps(tt_engine *e, int64_t steps)
 {
   tt_layered *own = tt_layered_of(e);
-  if (own->row_stream || !tt_layered_fits_graph(e)) return run_steps_without_graphs(e, steps);
+  if (own->row_stream || !tt_layered_fits_graph(e)) return run_steps(e, steps, 1);
   if (!own->warmed_up && steps > 0) {
     TT_TRY(tt_layered_run_step(e, 0));
     own->warmed_up = 1;

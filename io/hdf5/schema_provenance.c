@@ -12,11 +12,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-static const char *const origin_name[TT_ORIGIN_COUNT] = {
-#define X(name, ...) #name,
-    TT_ORIGIN_TEXTS(X)
-#undef X
-};
+static const char *const origin_name[TT_ORIGIN_COUNT] = {TT_ORIGIN_TEXTS(TT_ROW_NAME)};
 
 /* Values of rank 0, because attributes must be the same on all ranks and times, hosts and
  * processors differ. Long texts are truncated, except the two configurations, which are datasets.

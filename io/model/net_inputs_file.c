@@ -7,11 +7,7 @@
 #include <string.h>
 
 static const char dimension[] = "network_input";
-static const char *const category[] = {
-#define X(name, ...) #name,
-    TT_CATEGORIES(X)
-#undef X
-};
+static const char *const category[] = {TT_CATEGORIES(TT_ROW_NAME)};
 
 const char *tt_net_inputs_dimension(const tt_net_inputs *n)
 {

@@ -122,13 +122,12 @@ static tt_err open_model(const char *file, const void *bytes, int64_t size, tutt
 
 static int call_open(const char *file, const void *bytes, int64_t size, tutti_model **out)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
+  tt_call caller = tt_call_begin();
   if (out) *out = NULL;
   tt_err e = out ? TT_OK : TT_FAIL(USAGE, "out is NULL: there is no place for the model");
   if (!e && !file && !bytes && size != 0)
     e = TT_FAIL(USAGE, "%s is NULL", size < 0 ? "file" : "bytes");
-  return tt_call_end(&caller, e ? e : open_model(file, bytes, size, out));
+  return tt_call_end(caller, e ? e : open_model(file, bytes, size, out));
 }
 
 int tutti_open(const char *file, tutti_model **out) { return call_open(file, NULL, -1, out); }

@@ -38,11 +38,7 @@ static tt_err copy_wanted(const tutti_prediction *src, tutti_prediction *out)
 {
   const size_t first = offsetof(tutti_prediction, member_variance) + sizeof(void *);
   if (!src) return TT_FAIL(USAGE, "out is NULL");
-  if (src->size < first || src->size > sizeof *out)
-    return TT_FAIL(USAGE,
-                   "out->size is %zu; set it to sizeof(tutti_prediction), which is %zu in the "
-                   "tutti.h of libtutti " TUTTI_VERSION,
-                   src->size, sizeof *out);
+  TT_TRY(tt_call_check_size("tutti_prediction", "out->size", src->size, first, sizeof *out));
   memset(out, 0, sizeof *out);
   memcpy(out, src, src->size);
   return TT_OK;
@@ -241,12 +237,11 @@ static tt_err predict(const tutti_model *model, int64_t rows, const double *x, i
 int tutti_predict(const tutti_model *model, int64_t rows, const double *x, int threads,
                   const tutti_prediction *out)
 {
-  tt_call caller;
   tutti_prediction wanted;
-  tt_call_begin(&caller);
+  tt_call caller = tt_call_begin();
   tt_err e = check_rows(model, rows, x);
   if (!e) e = copy_wanted(out, &wanted);
   if (!e) e = check_wanted(model, &wanted);
   if (!e) e = predict(model, rows, x, threads, &wanted);
-  return tt_call_end(&caller, e);
+  return tt_call_end(caller, e);
 }

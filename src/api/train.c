@@ -15,9 +15,8 @@
 static char *all_options;
 static void list_options(void)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  tt_call_end(&caller, tt_config_options_text(1, &all_options));
+  tt_call caller = tt_call_begin();
+  tt_call_end(caller, tt_config_options_text(1, &all_options));
 }
 
 const char *tutti_options(void)
@@ -30,10 +29,7 @@ const char *tutti_options(void)
 static tt_err check_job(const char *job, const char *const *set, int nset)
 {
   if (!job) return TT_FAIL(USAGE, "job is NULL: give the path of a YAML file");
-  for (int i = 0; i < nset; i++)
-    if (!set || !set[i])
-      return TT_FAIL(USAGE, "text %d of the %d in set is NULL", set ? i : 0, nset);
-  return TT_OK;
+  return tt_call_check_set(set, nset);
 }
 
 typedef struct training {
@@ -90,9 +86,7 @@ static int poll_caller(void *training)
 static tt_err check_training(const tutti_training *t)
 {
   if (!t) return TT_FAIL(USAGE, "training is NULL");
-  if (t->size != sizeof *t)
-    return TT_FAIL(USAGE, "training->size is %zu; set it to sizeof(tutti_training), which is %zu",
-                   t->size, sizeof *t);
+  TT_TRY(tt_call_check_size("tutti_training", "training->size", t->size, sizeof *t, sizeof *t));
   return check_job(t->job, t->set, t->nset);
 }
 
@@ -133,9 +127,8 @@ static tt_err train_in_memory(memory_training *m)
 
 int tutti_train_in_memory(const tutti_training *training)
 {
-  tt_call caller;
   memory_training m = {.t = training};
-  tt_call_begin(&caller);
+  tt_call caller = tt_call_begin();
   tt_err e = check_training(training);
   if (!e) e = train_in_memory(&m);
   for (int i = 0; i < m.files.count; i++)
@@ -143,18 +136,17 @@ int tutti_train_in_memory(const tutti_training *training)
       training->store(training->context, &(tutti_file){m.files.file[i].name, m.files.file[i].bytes,
                                                        m.files.file[i].size});
   tt_memory_free(&m.files);
-  return tt_call_end(&caller, e);
+  return tt_call_end(caller, e);
 }
 
 int tutti_train(const char *job, const char *const *set, int nset)
 {
-  tt_call caller;
   int signal_number = 0;
   training t = {.o = {.job = {.file = job, .set = set, .nset = nset}, .no_scores = 1}};
-  tt_call_begin(&caller);
+  tt_call caller = tt_call_begin();
   tt_err e = check_job(job, set, nset);
   if (!e) e = train_with_signals(&t, &signal_number);
-  int code = tt_call_end(&caller, e);
+  int code = tt_call_end(caller, e);
   if (signal_number) raise(signal_number); /* to the handler of the program */
   return code;
 }

@@ -46,15 +46,10 @@ static tt_err check_scales(const char *name, int64_t count, const double *mean, 
 static tt_err check_options(const tutti_trainer_options *o)
 {
   if (!o) return TT_FAIL(USAGE, "options is NULL");
-  if (o->size != sizeof *o)
-    return TT_FAIL(USAGE,
-                   "options->size is %zu; set it to sizeof(tutti_trainer_options), which is %zu in "
-                   "the tutti.h of libtutti " TUTTI_VERSION,
-                   o->size, sizeof *o);
+  TT_TRY(
+      tt_call_check_size("tutti_trainer_options", "options->size", o->size, sizeof *o, sizeof *o));
   if (!o->options) return TT_FAIL(USAGE, "options->options is NULL: give YAML text");
-  for (int i = 0; i < o->nset; i++)
-    if (!o->set || !o->set[i])
-      return TT_FAIL(USAGE, "text %d of the %d in set is NULL", o->set ? i : 0, o->nset);
+  TT_TRY(tt_call_check_set(o->set, o->nset));
   if (o->inputs < 1 || o->targets < 1 || o->inputs > INT32_MAX || o->targets > INT32_MAX)
     return TT_FAIL(USAGE, "%" PRId64 " inputs and %" PRId64 " targets: at least 1 each", o->inputs,
                    o->targets);
@@ -79,13 +74,10 @@ static tt_err name_columns(const char *letter, const char *const *name, tt_colum
   return TT_OK;
 }
 
-static void set_scale(int64_t count, const double *mean, const double *scale, double *dst_mean,
-                      double *dst_scale)
+/* Nothing without values. */
+static void copy(int64_t count, const double *src, double *dst)
 {
-  for (int64_t i = 0; mean && i < count; i++) {
-    dst_mean[i] = mean[i];
-    dst_scale[i] = scale[i];
-  }
+  if (src) memcpy(dst, src, (size_t)count * sizeof *dst);
 }
 
 /* A data set with names and scales, whose only row is not used. */
@@ -96,8 +88,10 @@ static tt_err create_data(const tutti_trainer_options *o, tutti_trainer *t)
   d->split[0] = TT_UNUSED_ROW;
   TT_TRY(name_columns("x", o->input_name, &d->input));
   TT_TRY(name_columns("y", o->target_name, &d->target));
-  set_scale(o->inputs, o->x_mean, o->x_scale, d->scaler.x_mean, d->scaler.x_scale);
-  set_scale(o->targets, o->y_mean, o->y_scale, d->scaler.y_mean, d->scaler.y_scale);
+  copy(o->inputs, o->x_mean, d->scaler.x_mean);
+  copy(o->inputs, o->x_scale, d->scaler.x_scale);
+  copy(o->targets, o->y_mean, d->scaler.y_mean);
+  copy(o->targets, o->y_scale, d->scaler.y_scale);
   t->is_scaled = o->x_mean || o->y_mean;
   return TT_OK;
 }
@@ -163,9 +157,8 @@ static tt_err create(const tutti_trainer_options *o, tutti_trainer *t)
 
 int tutti_trainer_create(const tutti_trainer_options *options, tutti_trainer **out)
 {
-  tt_call caller;
   tutti_trainer *t = NULL;
-  tt_call_begin(&caller);
+  tt_call caller = tt_call_begin();
   if (out) *out = NULL;
   tt_err e = out ? TT_ALLOC(t, 1) : TT_FAIL(USAGE, "out is NULL: give a place for it");
   if (!e) e = create(options, t);
@@ -173,7 +166,7 @@ int tutti_trainer_create(const tutti_trainer_options *options, tutti_trainer **o
     destroy(&t);
   else
     *out = t;
-  return tt_call_end(&caller, e);
+  return tt_call_end(caller, e);
 }
 
 void tutti_trainer_destroy(tutti_trainer **trainer)
@@ -191,11 +184,7 @@ int64_t tutti_trainer_parameters(const tutti_trainer *t) { return t ? t->cohort-
 static tt_err copy_batch(const tutti_batch *src, tutti_batch *out)
 {
   if (!src) return TT_FAIL(USAGE, "batch is NULL");
-  if (src->size != sizeof *out)
-    return TT_FAIL(USAGE,
-                   "batch->size is %zu; set it to sizeof(tutti_batch), which is %zu in the tutti.h "
-                   "of libtutti " TUTTI_VERSION,
-                   src->size, sizeof *out);
+  TT_TRY(tt_call_check_size("tutti_batch", "batch->size", src->size, sizeof *out, sizeof *out));
   *out = *src;
   return TT_OK;
 }
@@ -227,9 +216,8 @@ static tt_err step(tutti_trainer *t, const tutti_batch *batch, double *loss)
 
 int tutti_trainer_step(tutti_trainer *trainer, const tutti_batch *batch, double *loss)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, step(trainer, batch, loss));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, step(trainer, batch, loss));
 }
 
 static tt_err check_parts(const tutti_trainer *t)
@@ -245,8 +233,8 @@ static tt_err check_parts(const tutti_trainer *t)
 static tt_err compute_outputs(tutti_trainer *t, float *all)
 {
   int64_t each = t->batch.count * tutti_trainer_outputs(t);
-  float *mine = tt_trainer_own_floats(t, each, all);
-  tt_err e = mine ? TT_OK : TT_FAIL(MEM, "no memory for the outputs of the members of this rank");
+  float *mine = NULL;
+  tt_err e = tt_trainer_own_floats(t, each, all, &mine);
   if (!e && t->engine) e = t->ops->forward(t->engine, mine);
   e = tt_agree(t->comm, e);
   if (!e) tt_trainer_gather_members(t, mine, each * (int64_t)sizeof *all, all);
@@ -276,9 +264,8 @@ static tt_err forward(tutti_trainer *t, const tutti_batch *batch, float *output)
 
 int tutti_trainer_forward(tutti_trainer *trainer, const tutti_batch *batch, float *output)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, forward(trainer, batch, output));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, forward(trainer, batch, output));
 }
 
 static tt_err check_backward(const tutti_trainer *t, const float *gradient,
@@ -298,8 +285,8 @@ static tt_err backward(tutti_trainer *t, const float *gradient, float *input_gra
   tt_err e = tt_agree(t->comm, check_backward(t, gradient, input_gradient));
   if (e) return e;
   int64_t inputs = t->data->inputs, each = t->batch.count * inputs;
-  float *mine = input_gradient ? tt_trainer_own_floats(t, each, input_gradient) : NULL;
-  if (input_gradient && !mine) e = TT_FAIL(MEM, "no memory for the derivatives by the inputs");
+  float *mine = NULL;
+  if (input_gradient) e = tt_trainer_own_floats(t, each, input_gradient, &mine);
   const float *own = gradient + t->slice.first * t->batch.count * tutti_trainer_outputs(t);
   if (!e && t->engine) e = t->ops->backward(t->engine, own, mine);
   e = tt_agree(t->comm, e);
@@ -315,9 +302,8 @@ static tt_err backward(tutti_trainer *t, const float *gradient, float *input_gra
 
 int tutti_trainer_backward(tutti_trainer *trainer, const float *gradient, float *input_gradient)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, backward(trainer, gradient, input_gradient));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, backward(trainer, gradient, input_gradient));
 }
 
 static tt_err update(tutti_trainer *t)
@@ -331,9 +317,8 @@ static tt_err update(tutti_trainer *t)
 
 int tutti_trainer_update(tutti_trainer *trainer)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, update(trainer));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, update(trainer));
 }
 
 static tt_err check_gradient(const tutti_trainer *t, const float *gradient)
@@ -352,8 +337,8 @@ static tt_err take_gradient(tutti_trainer *t, float *gradient)
   TT_TRY(tt_trainer_check(t));
   tt_err e = tt_agree(t->comm, check_gradient(t, gradient));
   if (e) return e;
-  float *mine = tt_trainer_own_floats(t, t->cohort->model.params, gradient);
-  if (!mine) e = TT_FAIL(MEM, "no memory for the gradients of the members of this rank");
+  float *mine = NULL;
+  e = tt_trainer_own_floats(t, t->cohort->model.params, gradient, &mine);
   if (!e && t->engine) e = t->ops->take_gradient(t->engine, mine);
   e = tt_agree(t->comm, e);
   if (e) return e;
@@ -365,9 +350,8 @@ static tt_err take_gradient(tutti_trainer *t, float *gradient)
 
 int tutti_trainer_take_gradient(tutti_trainer *trainer, float *gradient)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, take_gradient(trainer, gradient));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, take_gradient(trainer, gradient));
 }
 
 static tt_err check_predict(int64_t rows, const float *x, const float *output)
@@ -424,7 +408,6 @@ static tt_err predict(tutti_trainer *t, int64_t rows, const float *x, float *out
 
 int tutti_trainer_predict(tutti_trainer *trainer, int64_t rows, const float *x, float *output)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, predict(trainer, rows, x, output));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, predict(trainer, rows, x, output));
 }

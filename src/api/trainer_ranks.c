@@ -94,8 +94,10 @@ void tt_trainer_gather_members(const tutti_trainer *t, const void *mine, int64_t
   if (mine != all) tt_allgatherv(t->comm, mine, t->slice.count * bytes, all, NULL);
 }
 
-float *tt_trainer_own_floats(tutti_trainer *t, int64_t values, float *all)
+tt_err tt_trainer_own_floats(tutti_trainer *t, int64_t values, float *all, float **mine)
 {
-  if (tt_comm_ranks(t->comm) == 1) return all;
-  return tt_trainer_reserve(&t->own, t->slice.count * values) ? NULL : t->own.value;
+  int alone = tt_comm_ranks(t->comm) == 1;
+  if (!alone) TT_TRY(tt_trainer_reserve(&t->own, t->slice.count * values));
+  *mine = alone ? all : t->own.value;
+  return TT_OK;
 }

@@ -24,7 +24,7 @@ tt_err tt_trainer_gather_rows(tutti_trainer *t, tutti_batch *b, int labels, tt_e
  * itself where there is one rank. */
 void tt_trainer_gather_members(const tutti_trainer *t, const void *mine, int64_t bytes, void *all);
 
-/* Where the members of this rank leave what is gathered: `all`, or memory for `values` floats a
- * member. NULL if there is none. Local. */
-float *tt_trainer_own_floats(tutti_trainer *t, int64_t values, float *all);
+/* *mine: where the members of this rank leave what is gathered: `all`, or memory for `values`
+ * floats a member. Local. Errors: MEM. */
+tt_err tt_trainer_own_floats(tutti_trainer *t, int64_t values, float *all, float **mine);
 #endif

@@ -59,9 +59,8 @@ static tt_err get_weights(tutti_trainer *t, int64_t member, float *weights)
 
 int tutti_trainer_get_weights(tutti_trainer *trainer, int64_t member, float *weights)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, get_weights(trainer, member, weights));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, get_weights(trainer, member, weights));
 }
 
 static tt_err set_weights_local(tutti_trainer *t, int64_t member, const float *weights)
@@ -80,11 +79,10 @@ static tt_err set_weights_local(tutti_trainer *t, int64_t member, const float *w
 
 int tutti_trainer_set_weights(tutti_trainer *trainer, int64_t member, const float *weights)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
+  tt_call caller = tt_call_begin();
   tt_err e = tt_trainer_check(trainer);
   if (!e) e = tt_agree(trainer->comm, set_weights_local(trainer, member, weights));
-  return tt_call_end(&caller, e);
+  return tt_call_end(caller, e);
 }
 
 /* A member in its next attempt, as after a retry. */
@@ -106,11 +104,10 @@ static tt_err reset_local(tutti_trainer *t, int64_t member)
 
 int tutti_trainer_reset(tutti_trainer *trainer, int64_t member)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
+  tt_call caller = tt_call_begin();
   tt_err e = tt_trainer_check(trainer);
   if (!e) e = tt_agree(trainer->comm, reset_local(trainer, member));
-  return tt_call_end(&caller, e);
+  return tt_call_end(caller, e);
 }
 
 /* learning rates */
@@ -137,9 +134,8 @@ static tt_err set_learning_rate(tutti_trainer *t, int64_t member, double rate)
 
 int tutti_trainer_set_learning_rate(tutti_trainer *trainer, int64_t member, double rate)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, set_learning_rate(trainer, member, rate));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, set_learning_rate(trainer, member, rate));
 }
 
 /* models */
@@ -212,9 +208,8 @@ static tt_err make_model(tutti_trainer *t, tutti_model **out)
 
 int tutti_trainer_model(tutti_trainer *trainer, tutti_model **out)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, make_model(trainer, out));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, make_model(trainer, out));
 }
 
 typedef struct saving {
@@ -268,9 +263,8 @@ static tt_err save(tutti_trainer *t, const char *file)
 
 int tutti_trainer_save(tutti_trainer *trainer, const char *file)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, save(trainer, file));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, save(trainer, file));
 }
 
 /* The whole state as bytes: a header, the learning rates, and the fields of tt_state. */
@@ -361,9 +355,8 @@ static tt_err get_state(tutti_trainer *t, void *state)
 
 int tutti_trainer_get_state(tutti_trainer *trainer, void *state)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, get_state(trainer, state));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, get_state(trainer, state));
 }
 
 static tt_err check_state(const tutti_trainer *t, const void *state, int64_t bytes)
@@ -398,7 +391,6 @@ static tt_err set_state(tutti_trainer *t, const void *state, int64_t bytes)
 
 int tutti_trainer_set_state(tutti_trainer *trainer, const void *state, int64_t bytes)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
-  return tt_call_end(&caller, set_state(trainer, state, bytes));
+  tt_call caller = tt_call_begin();
+  return tt_call_end(caller, set_state(trainer, state, bytes));
 }

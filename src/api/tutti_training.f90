@@ -32,7 +32,7 @@ module tutti_training
     procedure :: save => save_model
     procedure :: get_weights, set_weights, learning_rate, set_learning_rate, reset
     procedure :: get_state, set_state
-    procedure, private :: describe, finish_call
+    procedure, private :: describe, ready
   end type
 
   ! struct tutti_trainer_options
@@ -63,6 +63,16 @@ module tutti_training
 
   procedure(tutti_count), bind(c) :: tutti_trainer_members, tutti_trainer_outputs, &
     tutti_trainer_parameters, tutti_trainer_state_bytes
+
+  abstract interface
+    integer(c_int) function of_member(trainer, member, weights) bind(c)
+      import
+      type(c_ptr), value :: trainer
+      integer(c_int64_t), value :: member
+      real(c_float) :: weights(*)
+    end function
+  end interface
+  procedure(of_member), bind(c) :: tutti_trainer_get_weights, tutti_trainer_set_weights
 
   interface
     integer(c_int) function tutti_trainer_create(options, trainer) bind(c)
@@ -115,18 +125,6 @@ module tutti_training
       import
       type(c_ptr), value :: trainer
       character(kind=c_char), intent(in) :: file(*)
-    end function
-    integer(c_int) function tutti_trainer_get_weights(trainer, member, weights) bind(c)
-      import
-      type(c_ptr), value :: trainer
-      integer(c_int64_t), value :: member
-      real(c_float), intent(out) :: weights(*)
-    end function
-    integer(c_int) function tutti_trainer_set_weights(trainer, member, weights) bind(c)
-      import
-      type(c_ptr), value :: trainer
-      integer(c_int64_t), value :: member
-      real(c_float), intent(in) :: weights(*)
     end function
     real(c_double) function tutti_trainer_learning_rate(trainer, member) bind(c)
       import
@@ -217,18 +215,18 @@ contains
     if (.not. fits) call tutti_finish(code, no_fit, stat)
   end subroutine
 
-  ! Hand on the code of a call; without a trainer, and where arrays do not fit, with a message.
-  subroutine finish_call(self, code, fits, stat)
+  ! Whether the library can be called; without a trainer, and where arrays do not fit, the call of
+  ! the program ends here.
+  logical function ready(self, fits, stat)
     class(tutti_trainer), intent(in) :: self
-    integer(c_int), intent(in) :: code
     logical, intent(in) :: fits
     integer, intent(out), optional :: stat
     character(len=:), allocatable :: text
-    text = ''
-    if (.not. fits) text = no_fit
+    text = no_fit
     if (.not. c_associated(self%handle)) text = 'tutti: this trainer has not been created'
-    call tutti_finish(code, text, stat)
-  end subroutine
+    ready = fits .and. c_associated(self%handle)
+    if (.not. ready) call tutti_finish(64_c_int, text, stat)
+  end function
 
   ! As tutti_address.
   function float_address(array) result(at)
@@ -288,7 +286,6 @@ contains
     integer, intent(out), optional :: stat
     integer(c_int32_t), allocatable, target :: places(:)
     type(given_rows) :: batch
-    integer(c_int) :: code
     integer :: rows
     logical :: fits
     call self%describe(shape(x), places, batch, rows, fits, index, own_rows)
@@ -298,9 +295,8 @@ contains
     batch%x = c_loc(x)
     batch%y = c_loc(y)
     batch%weight = float_address(weight)
-    code = 64
-    if (fits) code = tutti_trainer_step(self%handle, batch, tutti_address(loss))
-    call self%finish_call(code, fits, stat)
+    if (self%ready(fits, stat)) &
+      call tutti_finish(tutti_trainer_step(self%handle, batch, tutti_address(loss)), '', stat)
   end subroutine
 
   ! A batch without x and y, whose index is in `places`; the rows of a step; and whether x and the
@@ -339,21 +335,17 @@ contains
     integer, intent(out), optional :: stat
     integer(c_int32_t), allocatable, target :: places(:)
     type(given_rows) :: batch
-    integer(c_int) :: code
     integer :: rows
     logical :: fits
     call self%describe(shape(x), places, batch, rows, fits, index, own_rows)
     if (self%on_ranks) rows = size(output, 2) ! those of all ranks
     fits = fits .and. all(shape(output) == [self%outputs(), rows, self%members()])
-    code = 64
-    if (fits) then
-      self%rows = rows
-      self%x = reshape(x, [size(x)])
-      batch%x = c_loc(self%x)
-      call move_alloc(places, self%index) ! at the same address
-      code = tutti_trainer_forward(self%handle, batch, output)
-    end if
-    call self%finish_call(code, fits, stat)
+    if (.not. self%ready(fits, stat)) return
+    self%rows = rows
+    self%x = reshape(x, [size(x)])
+    batch%x = c_loc(self%x)
+    call move_alloc(places, self%index) ! at the same address
+    call tutti_finish(tutti_trainer_forward(self%handle, batch, output), '', stat)
   end subroutine
 
   ! Add up gradients for the next update: gradient, the derivatives of the loss by the outputs, has
@@ -363,20 +355,19 @@ contains
     real(c_float), intent(in), contiguous :: gradient(:, :, :)
     real(c_float), intent(out), contiguous, target, optional :: input_gradient(:, :, :)
     integer, intent(out), optional :: stat
-    integer(c_int) :: code
     logical :: fits
     fits = all(shape(gradient) == [self%outputs(), self%rows, self%members()])
     if (present(input_gradient)) fits = fits .and. &
       all(shape(input_gradient) == [self%columns(1), self%rows, self%members()])
-    code = 64
-    if (fits) code = tutti_trainer_backward(self%handle, gradient, float_address(input_gradient))
-    call self%finish_call(code, fits, stat)
+    if (self%ready(fits, stat)) &
+      call tutti_finish(tutti_trainer_backward(self%handle, gradient, &
+                                               float_address(input_gradient)), '', stat)
   end subroutine
 
   subroutine update(self, stat)
     class(tutti_trainer), intent(inout) :: self
     integer, intent(out), optional :: stat
-    call self%finish_call(tutti_trainer_update(self%handle), .true., stat)
+    if (self%ready(.true., stat)) call tutti_finish(tutti_trainer_update(self%handle), '', stat)
   end subroutine
 
   ! Instead of update, for an optimizer of the program: gradient(parameters, members)
@@ -384,12 +375,8 @@ contains
     class(tutti_trainer), intent(inout) :: self
     real(c_float), intent(out), contiguous :: gradient(:, :)
     integer, intent(out), optional :: stat
-    integer(c_int) :: code
-    logical :: fits
-    fits = all(shape(gradient) == [self%parameters(), self%members()])
-    code = 64
-    if (fits) code = tutti_trainer_take_gradient(self%handle, gradient)
-    call self%finish_call(code, fits, stat)
+    if (self%ready(all(shape(gradient) == [self%parameters(), self%members()]), stat)) &
+      call tutti_finish(tutti_trainer_take_gradient(self%handle, gradient), '', stat)
   end subroutine
 
   ! Outputs as in predictions, without dropout: x(inputs, rows), output(outputs, rows, members)
@@ -398,13 +385,12 @@ contains
     real(c_float), intent(in), contiguous :: x(:, :)
     real(c_float), intent(out), contiguous :: output(:, :, :)
     integer, intent(out), optional :: stat
-    integer(c_int) :: code
     logical :: fits
     fits = size(x, 1) == self%columns(1) .and. &
            all(shape(output) == [self%outputs(), size(x, 2), self%members()])
-    code = 64
-    if (fits) code = tutti_trainer_predict(self%handle, size(x, 2, c_int64_t), x, output)
-    call self%finish_call(code, fits, stat)
+    if (self%ready(fits, stat)) &
+      call tutti_finish(tutti_trainer_predict(self%handle, size(x, 2, c_int64_t), x, output), &
+                        '', stat)
   end subroutine
 
   ! The members as they are now: a model, which the program closes, or a model file.
@@ -414,17 +400,26 @@ contains
     integer, intent(out), optional :: stat
     type(c_ptr) :: handle
     integer(c_int) :: code
+    if (.not. self%ready(.true., stat)) return
     code = tutti_trainer_model(self%handle, handle)
     call model%take(handle)
-    call self%finish_call(code, .true., stat)
+    call tutti_finish(code, '', stat)
   end subroutine
 
   subroutine save_model(self, file, stat)
     class(tutti_trainer), intent(inout) :: self
     character(len=*), intent(in) :: file
     integer, intent(out), optional :: stat
-    call self%finish_call(tutti_trainer_save(self%handle, trim(file) // c_null_char), .true., stat)
+    if (self%ready(.true., stat)) &
+      call tutti_finish(tutti_trainer_save(self%handle, trim(file) // c_null_char), '', stat)
   end subroutine
+
+  ! Parameters of a member, or of all (0).
+  integer function own_floats(self, member)
+    class(tutti_trainer), intent(in) :: self
+    integer, intent(in) :: member
+    own_floats = self%parameters() * merge(self%members(), 1, member == 0)
+  end function
 
   ! weights(parameters) of member 1, 2, ..., or those of all members, one after the other (0): layer
   ! by layer weights, inputs fastest, then biases
@@ -433,12 +428,10 @@ contains
     integer, intent(in) :: member
     real(c_float), intent(out), contiguous :: weights(:)
     integer, intent(out), optional :: stat
-    integer(c_int) :: code
-    logical :: fits
-    code = 64
-    fits = size(weights) == self%parameters() * merge(self%members(), 1, member == 0)
-    if (fits) code = tutti_trainer_get_weights(self%handle, int(member - 1, c_int64_t), weights)
-    call self%finish_call(code, fits, stat)
+    integer(c_int64_t) :: number
+    number = member - 1
+    if (self%ready(size(weights) == own_floats(self, member), stat)) &
+      call tutti_finish(tutti_trainer_get_weights(self%handle, number, weights), '', stat)
   end subroutine
 
   subroutine set_weights(self, member, weights, stat)
@@ -446,12 +439,10 @@ contains
     integer, intent(in) :: member
     real(c_float), intent(in), contiguous :: weights(:)
     integer, intent(out), optional :: stat
-    integer(c_int) :: code
-    logical :: fits
-    code = 64
-    fits = size(weights) == self%parameters() * merge(self%members(), 1, member == 0)
-    if (fits) code = tutti_trainer_set_weights(self%handle, int(member - 1, c_int64_t), weights)
-    call self%finish_call(code, fits, stat)
+    integer(c_int64_t) :: number
+    number = member - 1
+    if (self%ready(size(weights) == own_floats(self, member), stat)) &
+      call tutti_finish(tutti_trainer_set_weights(self%handle, number, weights), '', stat)
   end subroutine
 
   ! Before schedule and warm-up; NaN: there is no such member.
@@ -468,14 +459,10 @@ contains
     integer, intent(in), optional :: member
     integer, intent(out), optional :: stat
     integer(c_int64_t) :: number
-    logical :: fits
-    integer(c_int) :: code
     number = -1
     if (present(member)) number = member - 1
-    fits = .not. present(member) .or. number >= 0
-    code = 64
-    if (fits) code = tutti_trainer_set_learning_rate(self%handle, number, rate)
-    call self%finish_call(code, fits, stat)
+    if (self%ready(.not. present(member) .or. number >= 0, stat)) &
+      call tutti_finish(tutti_trainer_set_learning_rate(self%handle, number, rate), '', stat)
   end subroutine
 
   ! Begin again with a member: other initial weights.
@@ -483,9 +470,10 @@ contains
     class(tutti_trainer), intent(inout) :: self
     integer, intent(in) :: member
     integer, intent(out), optional :: stat
-    integer(c_int) :: code
-    code = tutti_trainer_reset(self%handle, int(member - 1, c_int64_t))
-    call self%finish_call(code, .true., stat)
+    integer(c_int64_t) :: number
+    number = member - 1
+    if (self%ready(.true., stat)) &
+      call tutti_finish(tutti_trainer_reset(self%handle, number), '', stat)
   end subroutine
 
   ! Everything that decides how training goes on, as bytes, and back.
@@ -494,15 +482,17 @@ contains
     integer(c_int8_t), allocatable, intent(out) :: state(:)
     integer, intent(out), optional :: stat
     allocate (state(tutti_trainer_state_bytes(self%handle)))
-    call self%finish_call(tutti_trainer_get_state(self%handle, state), .true., stat)
+    if (self%ready(.true., stat)) &
+      call tutti_finish(tutti_trainer_get_state(self%handle, state), '', stat)
   end subroutine
 
   subroutine set_state(self, state, stat)
     class(tutti_trainer), intent(inout) :: self
     integer(c_int8_t), intent(in), contiguous :: state(:)
     integer, intent(out), optional :: stat
-    integer(c_int) :: code
-    code = tutti_trainer_set_state(self%handle, state, size(state, kind=c_int64_t))
-    call self%finish_call(code, .true., stat)
+    integer(c_int64_t) :: bytes
+    bytes = size(state, kind=c_int64_t)
+    if (self%ready(.true., stat)) &
+      call tutti_finish(tutti_trainer_set_state(self%handle, state, bytes), '', stat)
   end subroutine
 end module

@@ -152,12 +152,11 @@ static tt_err create(const tutti_model *model, int threads, tutti_workspace **ou
 
 int tutti_workspace_create(const tutti_model *model, int threads, tutti_workspace **out)
 {
-  tt_call caller;
-  tt_call_begin(&caller);
+  tt_call caller = tt_call_begin();
   if (out) *out = NULL;
   tt_err e = out ? create(model, threads, out)
                  : TT_FAIL(USAGE, "out is NULL: there is no place for the workspace");
-  return tt_call_end(&caller, e);
+  return tt_call_end(caller, e);
 }
 
 void tutti_workspace_destroy(tutti_workspace **work)
@@ -165,6 +164,5 @@ void tutti_workspace_destroy(tutti_workspace **work)
   if (!work || !*work) return;
   for (int t = 0; (*work)->per_thread && t < (*work)->threads; t++)
     tt_row_scratch_free(&(*work)->per_thread[t]);
-  tt_free((*work)->per_thread);
-  tt_free(*work);
+  tt_free_all(&(*work)->per_thread, work);
 }

@@ -132,16 +132,21 @@ int64_t tt_cpu_leading_dimension(int64_t rows);
 tt_err tt_cpu_slot_allocate(const tt_model *model, int first, int end, tt_cpu_buffers *b);
 void tt_cpu_slot_free(const tt_model *model, int first, int end, tt_cpu_buffers *b);
 
-/* x[D][ld] in the buffers -> output of the last layer, z[layers - 1].
- *   drop      NULL or p = 0: no dropout;   gradient  1: keep the values for tt_cpu_backward */
-void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
-                    int64_t rows, const tt_dropout *drop, int gradient);
+/* A pass through the network with the first rows in the buffers. */
+typedef struct tt_cpu_pass {
+  const tt_kernels *k;
+  const tt_model *m;
+  const float *w; /* [P] */
+  tt_cpu_buffers *b;
+  int64_t rows;
+} tt_cpu_pass;
 
-/* The same for layers number [first, end): from the input of the first one in the buffers to the
- * input of layer `end`, or the outputs of the network. */
-void tt_cpu_forward_layers(const tt_kernels *k, const tt_model *model, const float *w,
-                           tt_cpu_buffers *b, int first, int end, int64_t rows,
-                           const tt_dropout *drop, int gradient);
+/* From the input of layer number `first` in the buffers, of the first layer x[D][ld], to the input
+ * of layer `end`, or the outputs of the network, z[layers - 1].
+ *   drop      NULL or p = 0: no dropout;   gradient  1: keep the values for the backward pass */
+void tt_cpu_forward_layers(const tt_cpu_pass *p, int first, int end, const tt_dropout *drop,
+                           int gradient);
+void tt_cpu_forward(const tt_cpu_pass *p, const tt_dropout *drop, int gradient); /* of all layers */
 
 /* Input of layer number `layer`, [values][ld] in the buffers. */
 float *tt_cpu_layer_input(const tt_model *m, const tt_cpu_buffers *b, int layer);
@@ -150,23 +155,18 @@ float *tt_cpu_layer_input(const tt_model *m, const tt_cpu_buffers *b, int layer)
 float *tt_cpu_delta(const tt_model *model, const tt_cpu_buffers *b, int l);
 
 /* The backward pass of layer l: dL/dz from that of layer l + 1. Rows are independent. */
-void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *model, const float *w,
-                           tt_cpu_buffers *b, int l, int64_t rows);
+void tt_cpu_backward_layer(const tt_cpu_pass *p, int l);
 
 /* The same for the front of the network, if it has one: from dL/dz of layer 0. features_gradient
  * is the first part: dL/d(features) in the buffers of the front. */
-void tt_cpu_backward_front(const tt_kernels *k, const tt_model *model, const float *w,
-                           tt_cpu_buffers *b, int64_t rows);
-void tt_cpu_features_gradient(const tt_kernels *k, const tt_model *model, const float *w,
-                              tt_cpu_buffers *b, int64_t rows);
+void tt_cpu_backward_front(const tt_cpu_pass *p);
+void tt_cpu_features_gradient(const tt_cpu_pass *p);
 
 /* These rows for the functions of front.h. */
-tt_cpu_front_pass tt_cpu_front_pass_of(const tt_kernels *k, const tt_model *m, const float *w,
-                                       const tt_cpu_buffers *b, int64_t rows);
+tt_cpu_front_pass tt_cpu_front_pass_of(const tt_cpu_pass *p);
 
 /* Gradient of the parameters of some channels of layer l of the front, in gradient[P]. */
-void tt_cpu_channel_gradient(const tt_kernels *k, const tt_model *m, tt_cpu_buffers *b, int l,
-                             tt_slice channels, int64_t rows, float *gradient);
+void tt_cpu_channel_gradient(const tt_cpu_pass *p, int l, tt_slice channels, float *gradient);
 
 /* Whether the rows of a batch go through all layers a few at a time, because the weights of all
  * layers stay in cache. */
@@ -179,20 +179,17 @@ int64_t tt_cpu_cut(const tt_model *m, int64_t rows);
 
 /* Gradient of the parameters of some outputs of layer l, from dL/dz, in gradient[P].
  *   cut  that of tt_cpu_cut; the padded rows, if they are one half */
-void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *model, const tt_cpu_buffers *b,
-                           int l, tt_slice outputs, int64_t rows, int64_t cut, float *gradient);
+void tt_cpu_layer_gradient(const tt_cpu_pass *p, int l, tt_slice outputs, int64_t cut,
+                           float *gradient);
 
 /* The two halves of a backward pass between layers: dense_input_gradient computes dL/d(input of
  * layer l) in scratch [in][ld] from dL/dz of layer l, and returns it; output_backward computes
  * dL/dz of layer l from dL/d(output of layer l) in scratch. */
-const float *tt_cpu_dense_input_gradient(const tt_kernels *k, const tt_model *model, const float *w,
-                                         tt_cpu_buffers *b, int l, int64_t rows);
-void tt_cpu_output_backward(const tt_kernels *k, const tt_model *model, const float *w,
-                            tt_cpu_buffers *b, int l, int64_t rows);
+const float *tt_cpu_dense_input_gradient(const tt_cpu_pass *p, int l);
+void tt_cpu_output_backward(const tt_cpu_pass *p, int l);
 
 /* From dL/dz of the last layer, compute dL/dz of all layers and gradient[P] of all parameters. */
-void tt_cpu_backward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
-                     int64_t rows, float *gradient);
+void tt_cpu_backward(const tt_cpu_pass *p, float *gradient);
 
 /* The same buffers, from row `row` of a batch on, a multiple of TT_LANES. */
 tt_cpu_buffers tt_cpu_buffers_from_row(const tt_model *model, const tt_cpu_buffers *b, int64_t row);

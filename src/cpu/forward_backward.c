@@ -4,29 +4,29 @@
 #include <string.h>
 
 /* z of hidden layer l -> f(z), after layer_norm if it has one. */
-static void activate_layer(const tt_kernels *k, const tt_layer *layer, const float *w,
-                           tt_cpu_buffers *b, int l, int64_t n, int gradient)
+static void activate_layer(const tt_cpu_pass *p, int l, int64_t n, int gradient)
 {
+  const tt_layer *layer = &p->m->layer[l];
+  tt_cpu_buffers *b = p->b;
   if (layer->norm >= 0)
-    k->norm(layer->out, 1, w + layer->norm, w + layer->norm + layer->out, b->z[l],
-            gradient ? b->normalized[l] : NULL, b->inverse_std[l], b->ld, n);
-  k->activate(layer->activation, layer->out, n, b->z[l], b->h[l], b->ld, gradient);
+    p->k->norm(layer->out, 1, p->w + layer->norm, p->w + layer->norm + layer->out, b->z[l],
+               gradient ? b->normalized[l] : NULL, b->inverse_std[l], b->ld, n);
+  p->k->activate(layer->activation, layer->out, n, b->z[l], b->h[l], b->ld, gradient);
 }
 
-tt_cpu_front_pass tt_cpu_front_pass_of(const tt_kernels *k, const tt_model *m, const float *w,
-                                       const tt_cpu_buffers *b, int64_t rows)
+tt_cpu_front_pass tt_cpu_front_pass_of(const tt_cpu_pass *p)
 {
-  return (tt_cpu_front_pass){.kernels = k,
-                             .model = m,
-                             .front = &m->front,
-                             .buffers = b->front,
-                             .w = w,
-                             .x = b->x,
-                             .row = b->front_row,
-                             .ld = b->ld,
-                             .n = tt_lanes_up(rows),
-                             .rows = rows,
-                             .running_share = b->running_share};
+  return (tt_cpu_front_pass){.kernels = p->k,
+                             .model = p->m,
+                             .front = &p->m->front,
+                             .buffers = p->b->front,
+                             .w = p->w,
+                             .x = p->b->x,
+                             .row = p->b->front_row,
+                             .ld = p->b->ld,
+                             .n = tt_lanes_up(p->rows),
+                             .rows = p->rows,
+                             .running_share = p->b->running_share};
 }
 
 float *tt_cpu_layer_input(const tt_model *m, const tt_cpu_buffers *b, int layer)
@@ -37,63 +37,58 @@ float *tt_cpu_layer_input(const tt_model *m, const tt_cpu_buffers *b, int layer)
 }
 
 /* Of dense layer l. */
-static const float *input_of_layer(const tt_model *m, const tt_cpu_buffers *b, int l)
+static const float *input_of_layer(const tt_cpu_pass *p, int l)
 {
-  return tt_cpu_layer_input(m, b, m->front.layers + l);
+  return tt_cpu_layer_input(p->m, p->b, p->m->front.layers + l);
 }
 
 /* Layers [first, end) of the front. The channels that may be dropped come after the hidden units.
  */
-static void forward_front(const tt_kernels *k, const tt_model *m, const float *w, tt_cpu_buffers *b,
-                          int first, int end, int64_t rows, const tt_dropout *drop, int gradient)
+static void forward_front(const tt_cpu_pass *p, int first, int end, const tt_dropout *drop,
+                          int gradient)
 {
-  tt_cpu_front_pass p = tt_cpu_front_pass_of(k, m, w, b, rows);
+  const tt_model *m = p->m;
+  const tt_cpu_front_pass pass = tt_cpu_front_pass_of(p);
   int64_t unit = 0;
   for (int l = 0; l < m->layers - 1; l++) unit += m->layer[l].out;
   for (int l = 0; l < first; l++)
     if (m->front.layer[l].kind == TT_FRONT_dropout) unit += m->front.layer[l].channels;
-  tt_cpu_front_forward(&p, first, end, drop, unit, gradient);
+  tt_cpu_front_forward(&pass, first, end, drop, unit, gradient);
 }
 
 /* Dense layers [first, end). */
-static void forward_dense(const tt_kernels *k, const tt_model *model, const float *w,
-                          tt_cpu_buffers *b, int first, int end, int64_t rows,
-                          const tt_dropout *drop, int gradient)
+static void forward_dense(const tt_cpu_pass *p, int first, int end, const tt_dropout *drop,
+                          int gradient)
 {
-  int64_t n = tt_lanes_up(rows), unit = 0;
-  for (int l = 0; l < first; l++) unit += model->layer[l].out;
+  tt_cpu_buffers *b = p->b;
+  int64_t n = tt_lanes_up(p->rows), unit = 0;
+  for (int l = 0; l < first; l++) unit += p->m->layer[l].out;
   for (int l = first; l < end; l++) {
-    const tt_layer *layer = &model->layer[l];
-    const float *x = input_of_layer(model, b, l);
-    k->product(layer->out, layer->in, w + layer->weight, layer->in, 1, w + layer->bias, x, NULL,
-               b->z[l], b->ld, n);
-    if (l == model->layers - 1) return;
-    activate_layer(k, layer, w, b, l, n, gradient);
+    const tt_layer *layer = &p->m->layer[l];
+    const float *x = input_of_layer(p, l);
+    p->k->product(layer->out, layer->in, p->w + layer->weight, layer->in, 1, p->w + layer->bias, x,
+                  NULL, b->z[l], b->ld, n);
+    if (l == p->m->layers - 1) return;
+    activate_layer(p, l, n, gradient);
     if (drop && layer->dropout)
-      k->drop(drop, unit, layer->out, b->h[l], gradient ? b->z[l] : NULL, b->ld, n);
-    if (layer->residual) k->add(layer->out, x, b->h[l], b->ld, n);
+      p->k->drop(drop, unit, layer->out, b->h[l], gradient ? b->z[l] : NULL, b->ld, n);
+    if (layer->residual) p->k->add(layer->out, x, b->h[l], b->ld, n);
     unit += layer->out;
   }
 }
 
-void tt_cpu_forward_layers(const tt_kernels *k, const tt_model *model, const float *w,
-                           tt_cpu_buffers *b, int first, int end, int64_t rows,
-                           const tt_dropout *drop, int gradient)
+void tt_cpu_forward_layers(const tt_cpu_pass *p, int first, int end, const tt_dropout *drop,
+                           int gradient)
 {
-  int front = model->front.layers;
+  int front = p->m->front.layers;
   if (drop && !(drop->p > 0.0f)) drop = NULL;
-  if (first < front)
-    forward_front(k, model, w, b, first, end < front ? end : front, rows, drop, gradient);
-  if (end > front)
-    forward_dense(k, model, w, b, first > front ? first - front : 0, end - front, rows, drop,
-                  gradient);
+  if (first < front) forward_front(p, first, end < front ? end : front, drop, gradient);
+  if (end > front) forward_dense(p, first > front ? first - front : 0, end - front, drop, gradient);
 }
 
-void tt_cpu_forward(const tt_kernels *k, const tt_model *model, const float *w, tt_cpu_buffers *b,
-                    int64_t rows, const tt_dropout *drop, int gradient)
+void tt_cpu_forward(const tt_cpu_pass *p, const tt_dropout *drop, int gradient)
 {
-  tt_cpu_forward_layers(k, model, w, b, 0, model->front.layers + model->layers, rows, drop,
-                        gradient);
+  tt_cpu_forward_layers(p, 0, p->m->front.layers + p->m->layers, drop, gradient);
 }
 
 /* Halves take more additions, panels less time in a few networks only. */
@@ -132,49 +127,48 @@ float *tt_cpu_delta(const tt_model *m, const tt_cpu_buffers *b, int l)
 }
 
 /* dL/d(inputs of layer l), but for its skip connection. */
-static void dense_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
-                                 const tt_cpu_buffers *b, int l, int64_t rows, float *dst)
+static void dense_input_gradient(const tt_cpu_pass *p, int l, float *dst)
 {
-  const tt_layer *layer = &m->layer[l];
-  k->product(layer->in, layer->out, w + layer->weight, 1, layer->in, NULL, tt_cpu_delta(m, b, l),
-             NULL, dst, b->ld, tt_lanes_up(rows));
+  const tt_layer *layer = &p->m->layer[l];
+  p->k->product(layer->in, layer->out, p->w + layer->weight, 1, layer->in, NULL,
+                tt_cpu_delta(p->m, p->b, l), NULL, dst, p->b->ld, tt_lanes_up(p->rows));
 }
 
-const float *tt_cpu_dense_input_gradient(const tt_kernels *k, const tt_model *m, const float *w,
-                                         tt_cpu_buffers *b, int l, int64_t rows)
+const float *tt_cpu_dense_input_gradient(const tt_cpu_pass *p, int l)
 {
-  const tt_layer *layer = &m->layer[l];
-  dense_input_gradient(k, m, w, b, l, rows, b->scratch);
+  const tt_layer *layer = &p->m->layer[l];
+  const tt_cpu_buffers *b = p->b;
+  dense_input_gradient(p, l, b->scratch);
   if (layer->residual)
-    k->add(layer->in, b->residual_gradient, b->scratch, b->ld, tt_lanes_up(rows));
+    p->k->add(layer->in, b->residual_gradient, b->scratch, b->ld, tt_lanes_up(p->rows));
   return b->scratch;
 }
 
-void tt_cpu_output_backward(const tt_kernels *k, const tt_model *m, const float *w,
-                            tt_cpu_buffers *b, int l, int64_t rows)
+void tt_cpu_output_backward(const tt_cpu_pass *p, int l)
 {
-  const tt_layer *layer = &m->layer[l];
-  int64_t n = tt_lanes_up(rows);
+  const tt_layer *layer = &p->m->layer[l];
+  tt_cpu_buffers *b = p->b;
+  int64_t n = tt_lanes_up(p->rows);
   for (int64_t o = 0; layer->residual && o < layer->out; o++)
     memcpy(b->residual_gradient + o * b->ld, b->scratch + o * b->ld, (size_t)n * sizeof(float));
-  k->times(layer->out, b->scratch, b->z[l], b->ld, n);
+  p->k->times(layer->out, b->scratch, b->z[l], b->ld, n);
   if (layer->norm >= 0)
-    k->norm_gradient(layer->out, 1, w + layer->norm, b->normalized[l], b->inverse_std[l], b->z[l],
-                     b->delta[l], b->ld, n);
+    p->k->norm_gradient(layer->out, 1, p->w + layer->norm, b->normalized[l], b->inverse_std[l],
+                        b->z[l], b->delta[l], b->ld, n);
 }
 
-void tt_cpu_backward_layer(const tt_kernels *k, const tt_model *m, const float *w,
-                           tt_cpu_buffers *b, int l, int64_t rows)
+void tt_cpu_backward_layer(const tt_cpu_pass *p, int l)
 {
-  const tt_layer *next = &m->layer[l + 1], *here = &m->layer[l];
-  if (m->front.layers + l < tt_model_frozen(m)) return;
+  const tt_layer *next = &p->m->layer[l + 1], *here = &p->m->layer[l];
+  tt_cpu_buffers *b = p->b;
+  if (p->m->front.layers + l < tt_model_frozen(p->m)) return;
   if (next->residual || here->residual || here->norm >= 0) {
-    (void)tt_cpu_dense_input_gradient(k, m, w, b, l + 1, rows);
-    tt_cpu_output_backward(k, m, w, b, l, rows);
+    (void)tt_cpu_dense_input_gradient(p, l + 1);
+    tt_cpu_output_backward(p, l);
     return;
   }
-  k->product(next->in, next->out, w + next->weight, 1, next->in, NULL, tt_cpu_delta(m, b, l + 1),
-             b->z[l], b->z[l], b->ld, tt_lanes_up(rows));
+  p->k->product(next->in, next->out, p->w + next->weight, 1, next->in, NULL,
+                tt_cpu_delta(p->m, b, l + 1), b->z[l], b->z[l], b->ld, tt_lanes_up(p->rows));
 }
 
 static void clear(float *gradient, int64_t first, int64_t count)
@@ -192,48 +186,46 @@ static void clear_layer_gradient(const tt_layer *layer, tt_slice outputs, float 
   clear(gradient, layer->norm + layer->out + outputs.first, outputs.count);
 }
 
-void tt_cpu_layer_gradient(const tt_kernels *k, const tt_model *m, const tt_cpu_buffers *b, int l,
-                           tt_slice outputs, int64_t rows, int64_t cut, float *gradient)
+void tt_cpu_layer_gradient(const tt_cpu_pass *p, int l, tt_slice outputs, int64_t cut,
+                           float *gradient)
 {
-  const tt_layer *layer = &m->layer[l];
-  int64_t n = tt_lanes_up(rows), first = outputs.first;
+  const tt_layer *layer = &p->m->layer[l];
+  const tt_cpu_buffers *b = p->b;
+  int64_t n = tt_lanes_up(p->rows), first = outputs.first;
   if (outputs.count < 1) return;
-  if (tt_model_rate(m, m->front.layers + l) == 0.0f) {
+  if (tt_model_rate(p->m, p->m->front.layers + l) == 0.0f) {
     clear_layer_gradient(layer, outputs, gradient);
     return;
   }
-  k->weight_gradient(outputs.count, layer->in, tt_cpu_delta(m, b, l) + first * b->ld,
-                     input_of_layer(m, b, l), gradient + layer->weight + first * layer->in,
-                     gradient + layer->bias + first, b->ld, cut, n);
+  p->k->weight_gradient(outputs.count, layer->in, tt_cpu_delta(p->m, b, l) + first * b->ld,
+                        input_of_layer(p, l), gradient + layer->weight + first * layer->in,
+                        gradient + layer->bias + first, b->ld, cut, n);
   if (layer->norm < 0) return;
   float *gain = gradient + layer->norm, *shift = gain + layer->out;
   for (int64_t o = first; o < first + outputs.count; o++)
-    k->weight_gradient(1, 1, b->z[l] + o * b->ld, b->normalized[l] + o * b->ld, gain + o, shift + o,
-                       b->ld, cut, n);
+    p->k->weight_gradient(1, 1, b->z[l] + o * b->ld, b->normalized[l] + o * b->ld, gain + o,
+                          shift + o, b->ld, cut, n);
 }
 
-void tt_cpu_features_gradient(const tt_kernels *k, const tt_model *m, const float *w,
-                              tt_cpu_buffers *b, int64_t rows)
+void tt_cpu_features_gradient(const tt_cpu_pass *p)
 {
-  dense_input_gradient(k, m, w, b, 0, rows,
-                       tt_cpu_front_delta(b->front, m->front.layers - 1, b->front_row));
+  dense_input_gradient(p, 0,
+                       tt_cpu_front_delta(p->b->front, p->m->front.layers - 1, p->b->front_row));
 }
 
-void tt_cpu_backward_front(const tt_kernels *k, const tt_model *m, const float *w,
-                           tt_cpu_buffers *b, int64_t rows)
+void tt_cpu_backward_front(const tt_cpu_pass *p)
 {
-  tt_cpu_front_pass p = tt_cpu_front_pass_of(k, m, w, b, rows);
-  if (!b->front || m->front.layers - 1 < tt_model_frozen(m)) return;
-  tt_cpu_features_gradient(k, m, w, b, rows);
-  tt_cpu_front_backward(&p, 0, m->front.layers);
+  const tt_cpu_front_pass pass = tt_cpu_front_pass_of(p);
+  if (!p->b->front || p->m->front.layers - 1 < tt_model_frozen(p->m)) return;
+  tt_cpu_features_gradient(p);
+  tt_cpu_front_backward(&pass, 0, p->m->front.layers);
 }
 
-void tt_cpu_channel_gradient(const tt_kernels *k, const tt_model *m, tt_cpu_buffers *b, int l,
-                             tt_slice channels, int64_t rows, float *gradient)
+void tt_cpu_channel_gradient(const tt_cpu_pass *p, int l, tt_slice channels, float *gradient)
 {
-  tt_cpu_front_pass p = tt_cpu_front_pass_of(k, m, NULL, b, rows);
-  const tt_front_layer *layer = &m->front.layer[l];
-  if (layer->weight >= 0 && tt_model_rate(m, l) == 0.0f) {
+  const tt_cpu_front_pass pass = tt_cpu_front_pass_of(p);
+  const tt_front_layer *layer = &p->m->front.layer[l];
+  if (layer->weight >= 0 && tt_model_rate(p->m, l) == 0.0f) {
     int64_t each = tt_front_weights(layer) / layer->channels;
     clear(gradient, layer->weight + channels.first * each, channels.count * each);
     if (layer->bias >= 0) clear(gradient, layer->bias + channels.first, channels.count);
@@ -241,20 +233,19 @@ void tt_cpu_channel_gradient(const tt_kernels *k, const tt_model *m, tt_cpu_buff
       clear(gradient, layer->running + half * layer->channels + channels.first, channels.count);
     return;
   }
-  if (channels.count > 0) tt_cpu_front_gradient(&p, l, channels.first, channels.count, gradient);
+  if (channels.count > 0) tt_cpu_front_gradient(&pass, l, channels.first, channels.count, gradient);
 }
 
-void tt_cpu_backward(const tt_kernels *k, const tt_model *m, const float *w, tt_cpu_buffers *b,
-                     int64_t rows, float *gradient)
+void tt_cpu_backward(const tt_cpu_pass *p, float *gradient)
 {
+  const tt_model *m = p->m;
   for (int l = m->layers - 1; l >= 0; l--) {
-    tt_cpu_layer_gradient(k, m, b, l, (tt_slice){0, m->layer[l].out}, rows, tt_cpu_cut(m, rows),
-                          gradient);
-    if (l > 0) tt_cpu_backward_layer(k, m, w, b, l - 1, rows);
+    tt_cpu_layer_gradient(p, l, (tt_slice){0, m->layer[l].out}, tt_cpu_cut(m, p->rows), gradient);
+    if (l > 0) tt_cpu_backward_layer(p, l - 1);
   }
-  tt_cpu_backward_front(k, m, w, b, rows);
+  tt_cpu_backward_front(p);
   for (int l = 0; l < m->front.layers; l++)
-    tt_cpu_channel_gradient(k, m, b, l, (tt_slice){0, m->front.layer[l].channels}, rows, gradient);
+    tt_cpu_channel_gradient(p, l, (tt_slice){0, m->front.layer[l].channels}, gradient);
 }
 
 tt_cpu_buffers tt_cpu_buffers_from_row(const tt_model *m, const tt_cpu_buffers *b, int64_t row)

@@ -118,7 +118,8 @@ const float *tt_cpu_forward_batch(const tt_engine *e, tt_cpu_buffers *b, const t
 {
   tt_cpu_batch current = *batch;
   const float *weight = tt_cpu_load_batch(e, b, ctx, &current, rows);
-  tt_cpu_forward(e->kernels, &e->cohort->model, ctx->w, b, rows.count, &current.dropout, 1);
+  const tt_cpu_pass p = {e->kernels, &e->cohort->model, ctx->w, b, rows.count};
+  tt_cpu_forward(&p, &current.dropout, 1);
   return weight;
 }
 
@@ -128,8 +129,8 @@ static void panel_deltas(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_mem
 {
   const float *weight = tt_cpu_forward_batch(e, b, ctx, batch, rows);
   tt_cpu_output_loss(e, b, batch, rows.count, weight);
-  for (int l = e->cohort->model.layers - 2; l >= 0; l--)
-    tt_cpu_backward_layer(e->kernels, &e->cohort->model, ctx->w, b, l, rows.count);
+  const tt_cpu_pass p = {e->kernels, &e->cohort->model, ctx->w, b, rows.count};
+  for (int l = e->cohort->model.layers - 2; l >= 0; l--) tt_cpu_backward_layer(&p, l);
 }
 
 void tt_cpu_panels_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_member *ctx,
@@ -143,9 +144,9 @@ void tt_cpu_panels_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
     tt_slice panel = {rows.first + r, tt_min_i64(PANEL, rows.count - r)};
     panel_deltas(e, &v, ctx, batch, panel);
   }
+  const tt_cpu_pass p = {e->kernels, m, ctx->w, b, rows.count};
   for (int l = m->layers - 1; l >= 0; l--)
-    tt_cpu_layer_gradient(e->kernels, m, b, l, (tt_slice){0, m->layer[l].out}, rows.count, cut,
-                          gradient);
+    tt_cpu_layer_gradient(&p, l, (tt_slice){0, m->layer[l].out}, cut, gradient);
 }
 
 static void add(int64_t params, const float *src, float *dst)
@@ -172,7 +173,7 @@ static double rows_gradient(const tt_engine *e, tt_cpu_buffers *b, const tt_cpu_
   else {
     tt_cpu_output_loss(e, b, batch, slice.count, tt_cpu_forward_batch(e, b, ctx, batch, slice));
     loss = tt_kernels_add_terms(0.0, early, b->term);
-    tt_cpu_backward(e->kernels, m, ctx->w, b, slice.count, gradient);
+    tt_cpu_backward(&(tt_cpu_pass){e->kernels, m, ctx->w, b, slice.count}, gradient);
   }
   loss = early ? tt_kernels_add_terms(loss, slice.count - early, b->term + early)
                : tt_kernels_add_losses(e->cohort->loss, slice.count, b->term);
@@ -299,12 +300,10 @@ static void use(const tt_cpu_gradient_share *s, int64_t first, int64_t count)
   if (s->use) s->use(s->with, (tt_slice){first, count});
 }
 
-static void dense_share(const tt_cpu_gradient_share *s, int l, tt_slice own)
+static void dense_share(const tt_cpu_gradient_share *s, const tt_cpu_pass *p, int l, tt_slice own)
 {
-  const tt_model *m = &s->e->cohort->model;
-  const tt_layer *layer = &m->layer[l];
-  tt_cpu_layer_gradient(s->e->kernels, m, s->b, l, own, s->rows, tt_cpu_cut(m, s->rows),
-                        s->gradient);
+  const tt_layer *layer = &p->m->layer[l];
+  tt_cpu_layer_gradient(p, l, own, tt_cpu_cut(p->m, s->rows), s->gradient);
   use(s, layer->weight + own.first * layer->in, own.count * layer->in);
   use(s, layer->bias + own.first, own.count);
   if (layer->norm < 0) return;
@@ -312,13 +311,12 @@ static void dense_share(const tt_cpu_gradient_share *s, int l, tt_slice own)
   use(s, layer->norm + layer->out + own.first, own.count);
 }
 
-static void front_share(const tt_cpu_gradient_share *s, int l, tt_slice own)
+static void front_share(const tt_cpu_gradient_share *s, const tt_cpu_pass *p, int l, tt_slice own)
 {
-  const tt_model *m = &s->e->cohort->model;
-  const tt_front_layer *layer = &m->front.layer[l];
+  const tt_front_layer *layer = &p->m->front.layer[l];
   if (layer->weight < 0) return;
   int64_t each = tt_front_weights(layer) / layer->channels;
-  tt_cpu_channel_gradient(s->e->kernels, m, s->b, l, own, s->rows, s->gradient);
+  tt_cpu_channel_gradient(p, l, own, s->gradient);
   use(s, layer->weight + own.first * each, own.count * each);
   if (layer->bias >= 0) use(s, layer->bias + own.first, own.count);
   if (layer->running < 0) return;
@@ -331,13 +329,14 @@ void tt_cpu_share_gradient(const tt_cpu_gradient_share *s, int thread, int threa
   const tt_model *m = &s->e->cohort->model;
   int front = m->front.layers, first = s->first > front ? s->first - front : 0;
   int end = s->end - front;
+  const tt_cpu_pass p = {s->e->kernels, m, NULL, s->b, s->rows};
   for (int l = end - 1; l >= first; l--) {
     int64_t begin = first_output(m, first, end, l, thread, threads);
     int64_t stop = first_output(m, first, end, l, thread + 1, threads);
-    if (stop > begin) dense_share(s, l, (tt_slice){begin, stop - begin});
+    if (stop > begin) dense_share(s, &p, l, (tt_slice){begin, stop - begin});
   }
   for (int l = s->first; l < front && l < s->end; l++) {
     tt_slice own = tt_part_slice(m->front.layer[l].channels, threads, thread);
-    if (own.count > 0) front_share(s, l, own);
+    if (own.count > 0) front_share(s, &p, l, own);
   }
 }

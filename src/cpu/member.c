@@ -27,7 +27,7 @@ static void score_share(void *context, int thread, int threads)
   if (own.count < 1) return;
   tt_cpu_buffers b = tt_cpu_buffers_from_row(&c->model, s->b, own.first);
   const float *weight = tt_cpu_load_rows(s->e, &b, s->ensemble, s->row + own.first, own.count);
-  tt_cpu_forward(k, &c->model, s->w, &b, own.count, NULL, 0);
+  tt_cpu_forward(&(tt_cpu_pass){k, &c->model, s->w, &b, own.count}, NULL, 0);
   k->loss(c->loss, tt_cohort_loss_args(c), &c->model, own.count, b.z[c->model.layers - 1], b.y,
           s->e->data->label_variance ? b.variance : NULL, weight, 1.0f, b.term, NULL, b.ld);
 }

@@ -92,7 +92,7 @@ static void predict_members(const predict_job *job, thread_scratch *s, int64_t f
   for (int64_t e = 0; e < c->ensembles; e++)
     for (int64_t i = c->ensemble[e].first; i < c->ensemble[e].first + c->ensemble[e].members; i++) {
       if (c->weight[i] <= 0.0 && !job->members) continue;
-      tt_cpu_forward(job->kernels, m, c->w + i * m->params, b, rows, NULL, 0);
+      tt_cpu_forward(&(tt_cpu_pass){job->kernels, m, c->w + i * m->params, b, rows}, NULL, 0);
       read_outputs(job, s, rows);
       if (job->into)
         tt_moments_add(&part, e * width, width, c->weight[i], s->mean, s->variance, b->ld);

@@ -34,20 +34,12 @@ static void load_delta(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
 }
 
 /* dL/d(input) of some rows, from the deltas. */
-static void give_input_gradient(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
+static void give_input_gradient(const tt_cpu_pass *p, float *dst)
 {
-  const tt_model *m = &s->e->cohort->model;
-  const float *src = tt_cpu_dense_input_gradient(s->e->kernels, m, s->ctx->w, b, 0, rows.count);
-  float *dst = s->input_gradient + rows.first * m->inputs;
-  for (int64_t r = 0; r < rows.count; r++)
-    for (int64_t i = 0; i < m->inputs; i++) dst[r * m->inputs + i] = src[i * b->ld + r];
-}
-
-/* Outputs of some rows as in predictions. */
-static void predict_rows(const shared_step *s, tt_cpu_buffers *b, tt_slice rows)
-{
-  (void)tt_cpu_load_rows(s->e, b, s->ctx->ensemble, s->batch->row + rows.first, rows.count);
-  tt_cpu_forward(s->e->kernels, &s->e->cohort->model, s->ctx->w, b, rows.count, NULL, 0);
+  int64_t inputs = p->m->inputs;
+  const float *src = tt_cpu_dense_input_gradient(p, 0);
+  for (int64_t r = 0; r < p->rows; r++)
+    for (int64_t i = 0; i < inputs; i++) dst[r * inputs + i] = src[i * p->b->ld + r];
 }
 
 /* Phase 1. */
@@ -58,8 +50,10 @@ static void share_rows(void *context, int thread, int threads)
   tt_slice rows = tt_cpu_share_of_rows(s->batch->count, thread, threads);
   if (rows.count < 1) return;
   tt_cpu_buffers b = tt_cpu_buffers_from_row(m, s->b, rows.first);
+  const tt_cpu_pass p = {s->e->kernels, m, s->ctx->w, &b, rows.count};
   if (s->predicts) {
-    predict_rows(s, &b, rows);
+    (void)tt_cpu_load_rows(s->e, &b, s->ctx->ensemble, s->batch->row + rows.first, rows.count);
+    tt_cpu_forward(&p, NULL, 0);
     return;
   }
   const float *weight = tt_cpu_forward_batch(s->e, &b, s->ctx, s->batch, rows);
@@ -68,10 +62,9 @@ static void share_rows(void *context, int thread, int threads)
     load_delta(s, &b, rows);
   else
     tt_cpu_output_loss(s->e, &b, s->batch, rows.count, weight);
-  for (int l = m->layers - 2; l >= 0; l--)
-    tt_cpu_backward_layer(s->e->kernels, m, s->ctx->w, &b, l, rows.count);
-  tt_cpu_backward_front(s->e->kernels, m, s->ctx->w, &b, rows.count);
-  if (s->input_gradient) give_input_gradient(s, &b, rows);
+  for (int l = m->layers - 2; l >= 0; l--) tt_cpu_backward_layer(&p, l);
+  tt_cpu_backward_front(&p);
+  if (s->input_gradient) give_input_gradient(&p, s->input_gradient + rows.first * m->inputs);
 }
 
 /* The gradient of a segment of the parameters is complete. */

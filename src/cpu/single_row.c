@@ -129,8 +129,7 @@ tt_err tt_single_row_create(const tt_trained_ensemble *m, tt_simd simd, tt_singl
 void tt_single_row_destroy(tt_single_row **s)
 {
   if (!*s) return;
-  tt_free((*s)->w);
-  tt_free(*s);
+  tt_free_all(&(*s)->w, s);
 }
 
 int64_t tt_single_row_scratch(const tt_single_row *s) { return s->at.end; }

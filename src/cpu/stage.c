@@ -74,8 +74,8 @@ static void forward_share(void *context, int thread, int threads)
   batch.dropout.first = (uint32_t)rows.first;
   if (s->first == 0 || is_last(p)) weight = tt_cpu_load_batch(p->e, &b, ctx, &batch, rows);
   if (s->first > 0) unpack(p, s->first, own, b.ld, tt_cpu_layer_input(m, &b, s->first));
-  tt_cpu_forward_layers(p->e->kernels, m, ctx->w, &b, s->first, end_of(s), own.count,
-                        &batch.dropout, 1);
+  const tt_cpu_pass pass = {p->e->kernels, m, ctx->w, &b, own.count};
+  tt_cpu_forward_layers(&pass, s->first, end_of(s), &batch.dropout, 1);
   if (is_last(p))
     tt_cpu_output_loss(p->e, &b, &batch, own.count, weight);
   else
@@ -84,31 +84,30 @@ static void forward_share(void *context, int thread, int threads)
 
 /* dL/dz of the dense layers of the stage, and dL/d(input of the first one), if it is needed: in the
  * front, if that layer follows layers of the front in this stage, else in `out`. */
-static void dense_deltas(const stage_pass *p, tt_cpu_buffers *b, tt_slice own)
+static void dense_deltas(const stage_pass *p, const tt_cpu_pass *pass, tt_slice own)
 {
-  const tt_kernels *k = p->e->kernels;
-  const tt_model *m = model_of(p);
-  const float *w = p->st->ctx.w;
+  const tt_model *m = pass->m;
   int front = m->front.layers, begin = p->st->layers.first, last = end_of(&p->st->layers) - 1;
   int first = begin > front ? begin - front : 0;
   if (!is_last(p)) {
-    unpack(p, last + 1, own, b->ld, b->scratch);
-    tt_cpu_output_backward(k, m, w, b, last - front, own.count);
+    unpack(p, last + 1, own, pass->b->ld, pass->b->scratch);
+    tt_cpu_output_backward(pass, last - front);
   }
-  for (int l = last - front - 1; l >= first; l--) tt_cpu_backward_layer(k, m, w, b, l, own.count);
+  for (int l = last - front - 1; l >= first; l--) tt_cpu_backward_layer(pass, l);
   if (!tt_pipeline_has_gradient(m, begin < front ? front : begin)) return;
   if (begin < front)
-    tt_cpu_features_gradient(k, m, w, b, own.count);
+    tt_cpu_features_gradient(pass);
   else
-    pack(p, begin, own, b->ld, tt_cpu_dense_input_gradient(k, m, w, b, first, own.count));
+    pack(p, begin, own, pass->b->ld, tt_cpu_dense_input_gradient(pass, first));
 }
 
 /* The same for layers of the front. */
-static void front_deltas(const stage_pass *p, tt_cpu_buffers *b, tt_slice own)
+static void front_deltas(const stage_pass *p, const tt_cpu_pass *rows, tt_slice own)
 {
-  const tt_model *m = model_of(p);
+  const tt_model *m = rows->m;
+  tt_cpu_buffers *b = rows->b;
   int front = m->front.layers, first = p->st->layers.first, end = end_of(&p->st->layers);
-  tt_cpu_front_pass pass = tt_cpu_front_pass_of(p->e->kernels, m, p->st->ctx.w, b, own.count);
+  tt_cpu_front_pass pass = tt_cpu_front_pass_of(rows);
   if (end <= front) unpack(p, end, own, b->ld, tt_cpu_front_delta(b->front, end - 1, b->front_row));
   tt_cpu_front_backward(&pass, first, end < front ? end : front);
   if (!tt_pipeline_has_gradient(m, first)) return;
@@ -124,8 +123,10 @@ static void delta_share(void *context, int thread, int threads)
   tt_slice own = tt_cpu_share_of_rows(p->rows.count, thread, threads);
   if (own.count < 1 || !tt_pipeline_has_gradient(m, end)) return;
   tt_cpu_buffers b = tt_cpu_buffers_from_row(m, p->b, own.first);
-  if (end > front) dense_deltas(p, &b, own);
-  if (p->st->layers.first < front && tt_pipeline_has_gradient(m, front)) front_deltas(p, &b, own);
+  const tt_cpu_pass pass = {p->e->kernels, m, p->st->ctx.w, &b, own.count};
+  if (end > front) dense_deltas(p, &pass, own);
+  if (p->st->layers.first < front && tt_pipeline_has_gradient(m, front))
+    front_deltas(p, &pass, own);
 }
 
 static void gradient_share(void *context, int thread, int threads)

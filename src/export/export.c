@@ -119,11 +119,7 @@ tt_transform tt_export_transform(const tt_export_model *x, int64_t input)
 
 const char *tt_export_transform_name(tt_transform f)
 {
-  static const char *const name[] = {
-#define X(name, ...) #name,
-      TT_TRANSFORMS(X)
-#undef X
-  };
+  static const char *const name[] = {TT_TRANSFORMS(TT_ROW_NAME)};
   return name[f];
 }
 
